@@ -28,7 +28,7 @@ var allowedCallbacks = map[string]string{
 	"hooks ReadPolicy":         "a hook's only request: main gives it, so that hooks import no network",
 	"hooks Job":                "hooks/wake runs as a hook, by the same rules",
 	"hooks JobMayWait":         "whether that hook may wait",
-	"inject Before":            "what is written down before a key is pressed; no later step could know",
+	"inject BeforeKey":         "what is written down before a key is pressed; no later step could know",
 	"poller Now":               "a test's clock",
 	"poller EnqueueSummary":    "hooks read a transcript and git for a session's last words; the poller knows no hook events",
 	"poller EnqueueDialogNote": "hooks read a transcript for what waits in a terminal",

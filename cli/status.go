@@ -65,7 +65,7 @@ func (p Program) needsPoller() bool {
 	environment, now := state.Environment(p.env), time.Now()
 	questions, _ := state.ReadIndexedQuestions(p.env, state.OpenStatusTexts...)
 	for _, q := range questions {
-		if inject.Ended(q.ClaudePID, q.ClaudeStart) {
+		if inject.HasEnded(q.ClaudePID, q.ClaudeStart) {
 			_ = state.AddQuestionToIndex(p.env, q) // it stays where a poller serves it
 		}
 		entry, err := state.ReadIndexEntry(state.IndexFile(p.env, q.Path))
@@ -207,14 +207,14 @@ func sessionStatuses(
 		if info, err := os.Stat(s.TranscriptPath); err == nil && info.ModTime().After(s.LastSeen) {
 			s.LastSeen = info.ModTime() // hooks write a session down now and then only
 		}
-		if !s.IsRunning() || inject.Ended(s.ClaudePID, s.ClaudeStart) ||
+		if !s.IsRunning() || inject.HasEnded(s.ClaudePID, s.ClaudeStart) ||
 			now.Sub(s.LastSeen) >= recentPeriod {
 			continue
 		}
 		statuses = append(statuses, sessionStatus{
 			SessionID: s.ID, Name: cmp.Or(s.Name, s.TmuxSession, s.ID), ProjectDir: s.ProjectDir,
 			Since: s.StartedAt.UTC(), LastSeen: s.LastSeen.UTC(), Questions: perSession[s.ID],
-			Terminal: inject.WaitsThere(env, s),
+			Terminal: inject.TerminalDialogText(env, s),
 		})
 	}
 	slices.SortFunc(

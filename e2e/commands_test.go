@@ -35,7 +35,7 @@ func (b *hookedSession) startSteering() (thread string) {
 	_, err = state.SessionsIn(state.UserStateDir(env)).Change("the-session", func(s *state.Session) {
 		s.Name, s.ThreadName, s.Chat, s.Environment = "here", m.Thread.Name, host+"/"+space.Name, state.Environment(env)
 		s.AcceptsCommands, s.StartedAt, s.LastSeen, s.ProjectDir = true, time.Now(), time.Now(), b.Dir
-		s.ClaudePID, s.ClaudeStart = b.ClaudePID(), inject.StartOf(b.ClaudePID())
+		s.ClaudePID, s.ClaudeStart = b.ClaudePID(), inject.ProcessStart(b.ClaudePID())
 		s.TmuxPane, s.TmuxSocket = b.Pane(), inject.ServerOf(b.TMUX()).Socket
 	})
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 func (y *typistSession) checkUntyped(t *testing.T, at inject.Target, why string, choices ...inject.Choice) inject.Outcome {
 	t.Helper()
 	before := y.heldKeys()
-	out := y.Answer(t.Context(), at, choices)
+	out := y.AnswerDialog(t.Context(), at, choices)
 	t.Logf("%s: %s", out.Result, out.Why)
-	if out.Result != inject.Unchanged || out.Keys != 0 || y.keys.Load() != 0 {
-		t.Errorf("%s, %d keys %q, %d announced: %s", out.Result, out.Keys, out.Steps, y.keys.Load(), out.Why)
+	if out.Result != inject.Unchanged || out.KeyCount != 0 || y.keys.Load() != 0 {
+		t.Errorf("%s, %d keys %q, %d announced: %s", out.Result, out.KeyCount, out.Steps, y.keys.Load(), out.Why)
 	}
 	if !strings.Contains(out.Why, why) {
 		t.Errorf("why: %q, want %q", out.Why, why)
@@ -104,7 +104,7 @@ func TestNothingIsTypedElsewhere(t *testing.T) {
 		},
 		"no dialog, and a draft": func(t *testing.T, s *session) {
 			y := newTypistSession(t, s)
-			if out := y.checkUntyped(t, y.target(), "not open any more", pickOption(deployQuestion, 2)); !out.Gone {
+			if out := y.checkUntyped(t, y.target(), "not open any more", pickOption(deployQuestion, 2)); !out.DialogGone {
 				t.Error("the dialog is gone, which the outcome does not say")
 			}
 			s.Type("I was thinking")
@@ -148,7 +148,7 @@ func TestNothingIsTypedElsewhere(t *testing.T) {
 			s.untilMode("1")
 			y.checkUntyped(t, y.target(), "scrolled back", pickOption(deployQuestion, 2))
 			// Nobody has touched it for a while: then it is set right, and answered.
-			y.Idle, y.Quiet = time.Millisecond, time.Millisecond
+			y.IdleTime, y.QuietTime = time.Millisecond, time.Millisecond
 			y.checkAnswered(t, 1, []string{"Rolling deployment"}, pickOption(deployQuestion, 2))
 		},
 		"a pane left scrolled back": func(t *testing.T, s *session) {

@@ -98,7 +98,7 @@ func (y *typistSession) dialogState(choices []inject.Choice) string {
 	case err != nil || s.Shows == inject.Unknown:
 		return dialogUnknown
 	case s.Shows == inject.Review || s.Shows == inject.Question && slices.ContainsFunc(choices, func(c inject.Choice) bool {
-		return inject.Same(s.Question, c.Prompt.Question) || s.Cut && inject.Ends(s.Question, c.Prompt.Question)
+		return inject.SameText(s.Question, c.SubQuestion.Question) || s.Cut && inject.IsEndOf(s.Question, c.SubQuestion.Question)
 	}):
 		return dialogOpen
 	}
@@ -142,7 +142,7 @@ func (s *session) runRace(t *testing.T, c *answerRace, id string) string {
 		}
 	}()
 	began := time.Now()
-	out := y.Answer(context.Background(), at, c.ourChoices)
+	out := y.AnswerDialog(context.Background(), at, c.ourChoices)
 	if out.Result == inject.Injected && time.Since(began) < 4*c.meanDelay {
 		c.meanDelay = (3*c.meanDelay + time.Since(began)) / 4
 	}

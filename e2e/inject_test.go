@@ -24,7 +24,7 @@ type typistSession struct {
 
 func newTypistSession(t *testing.T, s *session) *typistSession {
 	y := &typistSession{session: s}
-	y.Typist = inject.Typist{UserState: t.TempDir(), Patience: 6 * time.Second, Before: func(string, bool) error {
+	y.Typist = inject.Typist{UserState: t.TempDir(), EffectTimeout: 6 * time.Second, BeforeKey: func(string, bool) error {
 		y.keys.Add(1)
 		return nil
 	}}
@@ -33,14 +33,14 @@ func newTypistSession(t *testing.T, s *session) *typistSession {
 
 func (y *typistSession) target() inject.Target {
 	pid := y.ClaudePID()
-	return inject.Target{Server: inject.ServerOf(y.TMUX()), Pane: y.Pane(), ClaudePID: pid, ClaudeStart: inject.StartOf(pid)}
+	return inject.Target{Server: inject.ServerOf(y.TMUX()), Pane: y.Pane(), ClaudePID: pid, ClaudeStart: inject.ProcessStart(pid)}
 }
 
 func (y *typistSession) answer(t *testing.T, choices ...inject.Choice) inject.Outcome {
 	t.Helper()
 	began := time.Now()
-	out := y.Answer(context.Background(), y.target(), choices)
-	t.Logf("%s in %d ms, %d keys %q: %s", out.Result, time.Since(began).Milliseconds(), out.Keys, out.Steps, out.Why)
+	out := y.AnswerDialog(context.Background(), y.target(), choices)
+	t.Logf("%s in %d ms, %d keys %q: %s", out.Result, time.Since(began).Milliseconds(), out.KeyCount, out.Steps, out.Why)
 	return out
 }
 
@@ -74,7 +74,7 @@ func choiceOf(q question, a state.Answer) inject.Choice {
 	if err := json.Unmarshal(raw, &p); err != nil {
 		panic(err)
 	}
-	return inject.Choice{Prompt: p, Answer: a}
+	return inject.Choice{SubQuestion: p, Answer: a}
 }
 
 func labelAnswer(of ...string) state.Answer { return state.Answer{Labels: of} }
@@ -179,7 +179,7 @@ func TestInjectedIntoANamedSession(t *testing.T) {
 
 // questionOf is the question of a choice, as the model asks it.
 func questionOf(c inject.Choice) question {
-	raw, _ := json.Marshal(c.Prompt)
+	raw, _ := json.Marshal(c.SubQuestion)
 	var q question
 	_ = json.Unmarshal(raw, &q)
 	return q

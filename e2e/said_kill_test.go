@@ -129,6 +129,6 @@ func (b *hookedSession) killAllOurs() {
 	}
 	bound.Until(b.t, "its process is gone", func() bool {
 		all, _ := state.SessionsIn(filepath.Join(b.Home, ".local", "state", "gchat-hooks")).All()
-		return !slices.ContainsFunc(all, func(s *state.Session) bool { return s.ClaudePID > 0 && !inject.Ended(s.ClaudePID, s.ClaudeStart) })
+		return !slices.ContainsFunc(all, func(s *state.Session) bool { return s.ClaudePID > 0 && !inject.HasEnded(s.ClaudePID, s.ClaudeStart) })
 	})
 }

@@ -158,7 +158,7 @@ func (h *Hook) isTypedByPoller(e *Event) bool {
 		typedSession, err := sessions.Get(id)
 		isRecent := err == nil && typedSession.LastTyped != nil &&
 			time.Since(typedSession.LastTyped.TypedAt).Abs() < queuedWindow
-		if isRecent && inject.Same(inject.Unpasted(string(e.Prompt)), typedSession.LastTyped.Text) {
+		if isRecent && inject.SameText(inject.StripPasteTags(string(e.Prompt)), typedSession.LastTyped.Text) {
 			return true
 		}
 	}
@@ -279,8 +279,8 @@ func areTypedAnswers(q *state.Question, answers map[string]string) bool {
 	}
 	for _, p := range q.SubQuestions {
 		reported, intended := answers[p.Question], q.Answers[p.Question]
-		if !inject.Same(reported, intended) &&
-			!inject.Same(reported, intended+" – "+q.Notes[p.Question]) {
+		if !inject.SameText(reported, intended) &&
+			!inject.SameText(reported, intended+" – "+q.Notes[p.Question]) {
 			return false
 		}
 	}
@@ -408,14 +408,14 @@ func (h *Hook) closeEndedQuestion(e *Event, end dialogEnd, q *state.Question) {
 // say so a moment later (2.1.330): the poller saw Claude work when it typed, and Claude
 // Code's own file says that a dialog waits.
 func (h *Hook) isPromptQueued(e *Event, prompts []*state.Incoming) bool {
-	prompt := inject.Unpasted(string(e.Prompt))
+	prompt := inject.StripPasteTags(string(e.Prompt))
 	isTyped := slices.ContainsFunc(prompts, func(in *state.Incoming) bool {
 		return in.Typing != nil && in.Typing.LastKey == state.KeyQueued &&
-			inject.Same(prompt, in.Text)
+			inject.SameText(prompt, in.Text)
 	})
-	hasDialog, _ := inject.Waits(string(e.TranscriptPath), e.SessionID, h.claudePID())
+	hasDialog, _ := inject.IsWaiting(string(e.TranscriptPath), e.SessionID, h.claudePID())
 	return isTyped || hasDialog ||
-		inject.Queued(
+		inject.TranscriptHasPrompt(
 			string(e.TranscriptPath),
 			string(e.Prompt),
 			time.Now().Add(-queuedWindow),

@@ -87,7 +87,7 @@ func (h *Hook) isInOtherTerminal(q *state.Question) bool {
 		return false
 	}
 	pid := h.claudePID()
-	return pid != 0 && pid != q.ClaudePID && !inject.Ended(q.ClaudePID, q.ClaudeStart)
+	return pid != 0 && pid != q.ClaudePID && !inject.HasEnded(q.ClaudePID, q.ClaudeStart)
 }
 
 // runForward is gchat-ask-user-forward. PreToolUse writes the question down and prints
@@ -185,7 +185,7 @@ func (h *Hook) findQuestionOfCall(e *Event, questions []*state.Question) (closed
 	for _, q := range questions {
 		switch {
 		case q.InputHash != hash, q.ToolUseID != "" && e.ToolUseID != "", h.isInOtherTerminal(q):
-		case q.Status.IsOpen() && inject.Ended(q.ClaudePID, q.ClaudeStart):
+		case q.Status.IsOpen() && inject.HasEnded(q.ClaudePID, q.ClaudeStart):
 			// the session was resumed after a crash: that dialog is not this one
 		case q.Status.IsOpen():
 			return q

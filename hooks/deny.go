@@ -277,7 +277,7 @@ func (h *Hook) awaitAndWake(ctx context.Context, e *Event, paths []string) {
 		// its dialog's hook waits
 		isInTerminal := q.Kind == state.KindQuestion && !q.Mode.Traits().HasMarker
 		return isInTerminal || q.SessionEndedAt != nil ||
-			inject.Ended(session.ClaudePID, session.ClaudeStart)
+			inject.HasEnded(session.ClaudePID, session.ClaudeStart)
 	}
 	results := make(chan error, len(paths))
 	for _, path := range paths {

@@ -219,7 +219,7 @@ func (h *Hook) writeSession(
 	project, knownName string,
 ) *state.Session {
 	observed, now := &state.Session{}, time.Now().UTC()
-	windowName := inject.Identify(context.Background(), h.Env, observed)
+	windowName := inject.IdentifySession(context.Background(), h.Env, observed)
 	// after a compaction the session goes on
 	isStart := e.HookEventName == "SessionStart" && e.Source != "compact"
 	if isStart {
@@ -268,7 +268,7 @@ func (h *Hook) writeSession(
 		defer lock.Unlock()
 		allSessions, _ := sessions.All()
 		previous, isThreadInherited = findPreviousSession(session, allSessions)
-		session.Name = inject.NameOf(
+		session.Name = inject.SessionName(
 			h.Env,
 			session,
 			windowName,
@@ -328,7 +328,7 @@ func siblingSessions(session *state.Session, allSessions []*state.Session) []*st
 }
 
 func isClaudeAlive(s *state.Session) bool {
-	return s.ClaudePID > 0 && !inject.Ended(s.ClaudePID, s.ClaudeStart)
+	return s.ClaudePID > 0 && !inject.HasEnded(s.ClaudePID, s.ClaudeStart)
 }
 
 func (h *Hook) isUpToDate(session *state.Session, project string) bool {
@@ -336,7 +336,7 @@ func (h *Hook) isUpToDate(session *state.Session, project string) bool {
 	name, pid := h.Env("CLAUDE_SESSION_ID"), h.claudePID() // 0 says nothing against it
 	isInPane := session.TmuxPane == h.Env("TMUX_PANE") && session.TmuxSocket == socket
 	return session.EndReason == "" && (isInPane || session.HiddenPane != "" && session.HiddenPane == h.Env("TMUX_PANE")) &&
-		(pid == 0 || pid == session.ClaudePID) && !inject.Ended(session.ClaudePID, session.ClaudeStart) &&
+		(pid == 0 || pid == session.ClaudePID) && !inject.HasEnded(session.ClaudePID, session.ClaudeStart) &&
 		session.ProjectDir == project &&
 		session.Environment == state.Environment(h.Env) &&
 		(name == "" || name == session.Name) &&
@@ -346,7 +346,7 @@ func (h *Hook) isUpToDate(session *state.Session, project string) bool {
 // claudePID is the Claude Code that runs this hook; 0 when it cannot be told.
 func (h *Hook) claudePID() int {
 	if h.cached.claudePID == 0 {
-		h.cached.claudePID, _ = inject.Claude(h.Env)
+		h.cached.claudePID, _ = inject.CallingClaude(h.Env)
 	}
 	return h.cached.claudePID
 }

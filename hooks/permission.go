@@ -177,7 +177,7 @@ func (h *Hook) completePermission(q *state.Question, e *Event, personal *config.
 			subQuestion.Question = "Claude wants to use " + e.ToolName + ": " + about
 		}
 		if len(e.PermissionSuggestions) > 0 && !config.AllowsOnlyManagedRules(h.Env) {
-			localPlace := localRulesPlace(q.ProjectDir, inject.Version(string(e.TranscriptPath), q.ClaudePID))
+			localPlace := localRulesPlace(q.ProjectDir, inject.ClaudeVersion(string(e.TranscriptPath), q.ClaudePID))
 			q.AlwaysAllows = alwaysRulesText(e.PermissionSuggestions, hasNeverRemote, personal.HasNeverRemote, localPlace)
 		}
 		if q.AlwaysAllows != "" {

@@ -105,7 +105,7 @@ func (h *Hook) closeNextQuestions(
 ) {
 	g := continuation{
 		e.HookEventName == "UserPromptSubmit",
-		oneLine(inject.Unpasted(string(e.Prompt))),
+		oneLine(inject.StripPasteTags(string(e.Prompt))),
 		false,
 	}
 	for _, in := range prompts {
@@ -140,7 +140,7 @@ type continuation struct {
 // matchesTyped says whether the prompt is these words, which the poller typed. The same
 // words may have been said twice: it is the first of them.
 func (g *continuation) matchesTyped(typing *state.Typing, prompt string) bool {
-	isMatch := g.isPrompt && !g.hasTypedMatch && typing != nil && inject.Same(g.prompt, prompt)
+	isMatch := g.isPrompt && !g.hasTypedMatch && typing != nil && inject.SameText(g.prompt, prompt)
 	g.hasTypedMatch = g.hasTypedMatch || isMatch
 	return isMatch
 }

@@ -16,31 +16,31 @@ type Target struct {
 	Server      Server
 	Pane        string // %N
 	ClaudePID   int    // 0 takes whatever Claude Code has the pane's keyboard
-	ClaudeStart string // see StartOf; "" is unknown
+	ClaudeStart string // see ProcessStart; "" is unknown
 }
 
 var (
 	// ErrNoTmux says that a session was never in tmux, as far as is known.
 	ErrNoTmux = errors.New("the session does not run in tmux")
 	// ErrFileGone says that the tmux session, or the pane, is not there at present.
-	ErrGone = errors.New("the tmux session is gone")
+	ErrTmuxGone = errors.New("the tmux session is gone")
 )
 
 // Locate finds the pane that a question's answer belongs into. Its record names the pane;
 // one of another program names the tmux session, in which one pane has Claude Code. tmux
 // is $TMUX, for a record that names no server.
 func Locate(ctx context.Context, q *state.Question, tmux string) (Target, error) {
-	to := Target{
+	target := Target{
 		Server:      Server{Socket: q.TmuxSocket},
 		ClaudePID:   q.ClaudePID,
 		ClaudeStart: q.ClaudeStart,
 	}
 	if q.TmuxSocket == "" {
-		to.Server = ServerOf(tmux)
+		target.Server = ServerOf(tmux)
 	}
-	panes, err := to.Server.Panes(ctx)
+	panes, err := target.Server.Panes(ctx)
 	if err != nil && !errors.Is(err, ErrNoServer) {
-		return to, err
+		return target, err
 	}
 	session := cmp.Or(q.TmuxSession, q.SessionName)
 	panes = slices.DeleteFunc(panes, func(p Pane) bool {
@@ -48,37 +48,37 @@ func Locate(ctx context.Context, q *state.Question, tmux string) (Target, error)
 	})
 	switch {
 	case len(panes) == 0 && q.TmuxPane == "" && q.TmuxSession == "":
-		return to, ErrNoTmux
+		return target, ErrNoTmux
 	case len(panes) == 0:
-		return to, ErrGone
+		return target, ErrTmuxGone
 	case q.TmuxPane == "":
-		panes = withClaude(panes, q.ClaudePID, q.ClaudeStart)
+		panes = panesWithClaude(panes, q.ClaudePID, q.ClaudeStart)
 	}
 	if len(panes) != 1 {
-		return to, fmt.Errorf(
+		return target, fmt.Errorf(
 			"%d panes of the tmux session %q run Claude Code",
 			len(panes),
 			session,
 		)
 	}
-	to.Pane = panes[0].ID
-	return to, nil
+	target.Pane = panes[0].ID
+	return target, nil
 }
 
-// withClaude are the panes of which a Claude Code has the keyboard; see Pane.Claude.
-func withClaude(panes []Pane, pid int, start string) []Pane {
+// panesWithClaude are the panes of which a Claude Code has the keyboard; see Pane.FindClaude.
+func panesWithClaude(panes []Pane, pid int, start string) []Pane {
 	return slices.DeleteFunc(
 		slices.Clone(panes),
-		func(p Pane) bool { _, err := p.Claude(pid, start); return err != nil },
+		func(p Pane) bool { _, err := p.FindClaude(pid, start); return err != nil },
 	)
 }
 
 // Choice is one prompt of the dialog with what is to be answered, in the order of the
 // dialog.
 type Choice struct {
-	Prompt state.SubQuestion
-	Answer state.Answer
-	Chat   bool // the dialog is turned down, by its row "Chat about this"
+	SubQuestion state.SubQuestion
+	Answer      state.Answer
+	ChoosesChat bool // the dialog is turned down, by its row "Chat about this"
 }
 
 // Result is what became of an answer.
@@ -93,13 +93,13 @@ const (
 
 // Outcome says how an answer went.
 type Outcome struct {
-	Result Result
-	Why    string   // for a person, one sentence without a full stop; "" when Injected as meant
-	Keys   int      // keys and pieces of text that were sent
-	Steps  []string // what they were, in words; of a dry run, the answers that would be typed
+	Result   Result
+	Why      string   // for a person, one sentence without a full stop; "" when Injected as meant
+	KeyCount int      // keys and pieces of text that were sent
+	Steps    []string // what they were, in words; of a dry run, the answers that would be typed
 	// not delivered because the dialog is not open any more: it was answered or left in
 	// the terminal
-	Gone bool
+	DialogGone bool
 }
 
 // Typist answers dialogs of Claude Code at their keyboard. It is a closed loop: before
@@ -111,120 +111,120 @@ type Typist struct {
 	// Before is called before every key or piece of text, for the caller to write it
 	// down; commit says that this key may submit the answer to Claude. An error stops the
 	// answer before the key.
-	Before func(key string, commit bool) error
-	DryRun bool // checks place and dialog, and says what it would type
+	BeforeKey func(key string, commit bool) error
+	DryRun    bool // checks place and dialog, and says what it would type
 
-	Patience time.Duration // how long a key's effect is awaited; 0 is 2.5 s
-	Quiet    time.Duration // how long no person has typed in the session's terminals; 0 is 3 s
+	EffectTimeout time.Duration // how long a key's effect is awaited; 0 is 2.5 s
+	QuietTime     time.Duration // how long no person has typed in the session's terminals; 0 is 3 s
 	// after which a pane that was left scrolled back is set right; 0 is a minute
-	Idle time.Duration
+	IdleTime time.Duration
 }
 
 const (
-	keyPatience = 2500 * time.Millisecond
-	quiet       = 3 * time.Second
-	idle        = time.Minute
+	effectTimeout = 2500 * time.Millisecond
+	quietTime     = 3 * time.Second
+	idleTime      = time.Minute
 
 	// strayTime is how long the input box is watched for a key of ours that came after
 	// the dialog had closed: a busy 2.1.329 shows one more than 400 ms later.
 	strayTime = 2 * time.Second
 
 	// bounds what is done at the end, also when the caller has given up
-	endingTime = 20 * time.Second
+	cleanupTimeout = 20 * time.Second
 )
 
-// closed is why an answer cannot be typed any more: its dialog is not open.
-type closed string
+// closedError is why an answer cannot be typed any more: its dialog is not open.
+type closedError string
 
-func (c closed) Error() string { return string(c) }
+func (c closedError) Error() string { return string(c) }
 
-// answering is one answer on its way into a dialog.
-type answering struct {
+// answerRun is one answer on its way into a dialog.
+type answerRun struct {
 	Typist
 	keyboard
 	page
-	at Target
+	target Target
 
 	lastTyped time.Time // by a person, when it began
 }
 
-// Answer types the answers into the dialog that asked for them. It returns when the
+// AnswerDialog types the answers into the dialog that asked for them. It returns when the
 // dialog has closed, or when the answer cannot be delivered.
-func (t Typist) Answer(ctx context.Context, at Target, choices []Choice) Outcome {
-	a := &answering{Typist: t, at: at}
+func (t Typist) AnswerDialog(ctx context.Context, target Target, choices []Choice) Outcome {
+	a := &answerRun{Typist: t, target: target}
 	a.keyboard = keyboard{
-		server:   at.Server,
-		pane:     at.Pane,
-		patience: cmp.Or(t.Patience, keyPatience),
-		ready:    a.mayPress,
+		server:   target.Server,
+		pane:     target.Pane,
+		patience: cmp.Or(t.EffectTimeout, effectTimeout),
+		ready:    a.checkBeforeKey,
 	}
 	var err error
 	a.acts, err = plan(choices)
 	if err != nil {
-		return a.ended(Unchanged, err)
+		return a.outcome(Unchanged, err)
 	}
-	lock, err := LockPane(t.UserState, at.Server, at.Pane)
+	lock, err := LockPane(t.UserState, target.Server, target.Pane)
 	if errors.Is(err, state.ErrLocked) {
 		err = mismatch("another answer is being typed into that pane")
 	}
 	if err != nil {
-		return a.ended(Unchanged, err)
+		return a.outcome(Unchanged, err)
 	}
 	defer lock.Unlock()
-	if err := a.arrive(ctx); err != nil {
-		return a.ended(Unchanged, err)
+	if err := a.prepare(ctx); err != nil {
+		return a.outcome(Unchanged, err)
 	}
 	if t.DryRun {
-		would := Outcome{Result: Unchanged}
+		preview := Outcome{Result: Unchanged}
 		for _, act := range a.acts {
-			would.Steps = append(would.Steps, act.reviewed())
+			preview.Steps = append(preview.Steps, act.reviewed())
 		}
-		return would
+		return preview
 	}
 	err = a.fillPages(ctx)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endingTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
-	return a.end(ctx, err)
+	return a.finish(ctx, err)
 }
 
-// end makes sure that the key which closed the dialog was ours: one that stands in the
+// finish makes sure that the key which closed the dialog was ours: one that stands in the
 // input box came after the dialog had closed. Where the screen shows that nothing was
 // done yet, nothing was. What else was ticked or typed stays, for a person to look at.
-func (a *answering) end(ctx context.Context, err error) Outcome {
-	shown := errors.Is(err, errNoEffect) || errors.As(err, new(mismatch))
+func (a *answerRun) finish(ctx context.Context, err error) Outcome {
+	isScreenError := errors.Is(err, errNoEffect) || errors.As(err, new(mismatch))
 	switch {
-	case len(a.pressed) == 0, shown && page{acts: a.acts}.differs(a.screen, 0) == "":
-		return a.ended(Unchanged, err)
-	case a.clearStray(ctx):
-		return a.ended(
+	case len(a.pressed) == 0, isScreenError && page{acts: a.acts}.differs(a.screen, 0) == "":
+		return a.outcome(Unchanged, err)
+	case a.clearStrayText(ctx):
+		return a.outcome(
 			Dirty,
-			closed("the question was answered or left in the terminal a moment before"),
+			closedError("the question was answered or left in the terminal a moment before"),
 		)
 	case err != nil:
-		return a.ended(Dirty, err)
+		return a.outcome(Dirty, err)
 	}
-	return a.ended(Injected, nil)
+	return a.outcome(Injected, nil)
 }
 
-func (a *answering) ended(r Result, err error) Outcome {
-	out := Outcome{Result: r, Keys: len(a.pressed)}
+func (a *answerRun) outcome(result Result, err error) Outcome {
+	out := Outcome{Result: result, KeyCount: len(a.pressed)}
 	for _, s := range a.pressed {
 		out.Steps = append(out.Steps, s.String())
 	}
 	if errors.Is(err, ErrNoPane) || errors.Is(err, ErrNoServer) {
-		err = closed("its tmux pane is closed")
+		err = closedError("its tmux pane is closed")
 	}
 	if err != nil {
 		out.Why = err.Error()
 	}
-	out.Gone = errors.As(err, new(closed)) ||
-		r != Injected && a.screen.Shows == Prompt && !a.screen.Busy
+	out.DialogGone = errors.As(err, new(closedError)) ||
+		result != Injected && a.screen.Shows == Prompt && !a.screen.Busy
 	return out
 }
 
-// arrive makes sure that keys would reach the Claude Code that asked and that its dialog
+// prepare makes sure that keys would reach the Claude Code that asked and that its dialog
 // is open, untouched and settled.
-func (a *answering) arrive(ctx context.Context) error {
+func (a *answerRun) prepare(ctx context.Context) error {
 	p, err := a.server.Pane(ctx, a.pane)
 	if err != nil {
 		return err
@@ -236,14 +236,14 @@ func (a *answering) arrive(ctx context.Context) error {
 	if p.InMode && !a.DryRun {
 		// tmux would take the keys for its own. A person who scrolled back a moment ago
 		// reads there and is left alone.
-		if recent(last, cmp.Or(a.Idle, idle)) {
+		if isRecent(last, cmp.Or(a.IdleTime, idleTime)) {
 			return mismatch("the pane is scrolled back and a person was there a moment ago")
 		}
 		if err := a.server.Unscroll(ctx, a.pane); err != nil {
 			return err
 		}
 	}
-	if recent(last, cmp.Or(a.Quiet, quiet)) {
+	if isRecent(last, cmp.Or(a.QuietTime, quietTime)) {
 		return mismatch("a person is typing in that pane")
 	}
 	a.lastTyped = last
@@ -251,29 +251,29 @@ func (a *answering) arrive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.mayType(ctx); err != nil {
+	if err := a.checkCanType(ctx); err != nil {
 		return err
 	}
 	err = a.settled(ctx, func(s Screen) string { return a.differs(s, 0) })
 	if err != nil && (a.screen.Shows == Prompt || a.screen.Shows == Draft) {
-		return closed(err.Error())
+		return closedError(err.Error())
 	}
 	return err
 }
 
-// recent says whether that was less than so long ago. A time to come is of a clock that
+// isRecent says whether that was less than so long ago. A time to come is of a clock that
 // was set back since: it says nothing, and must not hold the answer until then.
-func recent(at time.Time, ago time.Duration) bool {
-	d := time.Since(at)
-	return d < ago && d > -2*time.Second // tmux counts whole seconds
+func isRecent(at time.Time, within time.Duration) bool {
+	elapsed := time.Since(at)
+	return elapsed < within && elapsed > -2*time.Second // tmux counts whole seconds
 }
 
-// mayType says whether keys would reach the Claude Code that asked, and no person types.
-func (a *answering) mayType(ctx context.Context) error {
-	p, err := a.reaches(ctx, a.at.ClaudePID, a.at.ClaudeStart)
+// checkCanType says whether keys would reach the Claude Code that asked, and no person types.
+func (a *answerRun) checkCanType(ctx context.Context) error {
+	p, err := a.reaches(ctx, a.target.ClaudePID, a.target.ClaudeStart)
 	switch {
 	case p.Dead:
-		return closed("what ran in its pane has ended")
+		return closedError("what ran in its pane has ended")
 	case err != nil:
 		return err
 	case p.InMode && !a.DryRun:
@@ -286,30 +286,30 @@ func (a *answering) mayType(ctx context.Context) error {
 	return err
 }
 
-// mayPress is asked before every key.
-func (a *answering) mayPress(ctx context.Context, s keystep) error {
-	err := a.mayType(ctx)
-	if err != nil || a.Before == nil {
+// checkBeforeKey is asked before every key.
+func (a *answerRun) checkBeforeKey(ctx context.Context, s keystep) error {
+	err := a.checkCanType(ctx)
+	if err != nil || a.BeforeKey == nil {
 		return err
 	}
-	if err := a.Before(s.String(), s.commit); err != nil {
+	if err := a.BeforeKey(s.String(), s.commit); err != nil {
 		return fmt.Errorf("write down the key: %w", err)
 	}
 	return nil
 }
 
-// reviewed says whether the dialog ends on a page that shows the answers: only one single
+// hasReviewPage says whether the dialog ends on a page that shows the answers: only one single
 // choice has none.
-func (a *answering) reviewed() bool {
+func (a *answerRun) hasReviewPage() bool {
 	return !a.acts[0].chat && (len(a.acts) > 1 || a.acts[0].prompt.MultiSelect)
 }
 
-// longPaste is how the input box shows a long paste: "[Pasted text #1 +4 lines]".
-var longPaste = pattern(`^.?\[Pasted text #\d+( \+\d+ lines?)?\]$`)
+// pastePlaceholder is how the input box shows a long paste: "[Pasted text #1 +4 lines]".
+var pastePlaceholder = pattern(`^.?\[Pasted text #\d+( \+\d+ lines?)?\]$`)
 
-// clearStray watches the input box for a moment: when the last key or text stands there,
+// clearStrayText watches the input box for a moment: when the last key or text stands there,
 // the dialog had closed before it came. Where it stands alone, the box is cleared once.
-func (a *answering) clearStray(ctx context.Context) (stray bool) {
+func (a *answerRun) clearStrayText(ctx context.Context) (stray bool) {
 	step := a.pressed[len(a.pressed)-1]
 	last := step.text
 	if len(step.key) == 1 {
@@ -318,12 +318,12 @@ func (a *answering) clearStray(ctx context.Context) (stray bool) {
 	if last == "" {
 		return false
 	}
-	alone := func(s Screen) bool {
+	isAlone := func(s Screen) bool {
 		return s.Shows == Draft &&
-			(Same(s.Draft, last) || len(last) > 1 && longPaste().MatchString(s.Draft))
+			(SameText(s.Draft, last) || len(last) > 1 && pastePlaceholder().MatchString(s.Draft))
 	}
-	if err := a.await(ctx, strayTime, 0, effect(alone)); err != nil {
-		return a.screen.Shows == Draft && Ends(last, a.screen.Draft)
+	if err := a.await(ctx, strayTime, 0, effect(isAlone)); err != nil {
+		return a.screen.Shows == Draft && IsEndOf(last, a.screen.Draft)
 	}
 	// whatever became of the question meanwhile
 	a.ready = func(context.Context, keystep) error { return nil }

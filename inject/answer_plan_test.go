@@ -36,7 +36,7 @@ func TestPlan(t *testing.T) {
 		"two of one":                {prompt: one, answer: state.Answer{Labels: []string{"Alpha", "Beta"}}, refused: "takes one choice"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			acts, err := plan([]Choice{{Prompt: c.prompt, Answer: c.answer}})
+			acts, err := plan([]Choice{{SubQuestion: c.prompt, Answer: c.answer}})
 			if c.refused != "" {
 				if err == nil || !strings.Contains(err.Error(), c.refused) {
 					t.Errorf("%v, want %q", err, c.refused)

@@ -44,14 +44,14 @@ func TestAnswersThatCannotBeTyped(t *testing.T) {
 				c.before(w, p)
 			}
 			told := 0
-			typist := Typist{UserState: filepath.Join(w.dir, "state"), Patience: 500 * time.Millisecond,
-				Before: func(string, bool) error { told++; return nil }}
-			out := typist.Answer(t.Context(), Target{Server: w.Server, Pane: p.ID}, []Choice{{Prompt: deploy, Answer: c.answer}})
-			if out.Result != Unchanged || !strings.Contains(out.Why, c.why) || out.Gone != c.gone {
+			typist := Typist{UserState: filepath.Join(w.dir, "state"), EffectTimeout: 500 * time.Millisecond,
+				BeforeKey: func(string, bool) error { told++; return nil }}
+			out := typist.AnswerDialog(t.Context(), Target{Server: w.Server, Pane: p.ID}, []Choice{{SubQuestion: deploy, Answer: c.answer}})
+			if out.Result != Unchanged || !strings.Contains(out.Why, c.why) || out.DialogGone != c.gone {
 				t.Errorf("%+v; want %q", out, c.why)
 			}
-			if w.got(c.keys); told != out.Keys || (out.Keys > 0) != (c.keys != "") {
-				t.Errorf("%d keys were written down, %d pressed: %q", told, out.Keys, out.Steps)
+			if w.got(c.keys); told != out.KeyCount || (out.KeyCount > 0) != (c.keys != "") {
+				t.Errorf("%d keys were written down, %d pressed: %q", told, out.KeyCount, out.Steps)
 			}
 		})
 	}

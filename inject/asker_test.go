@@ -28,7 +28,7 @@ func TestSessionNames(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := map[string]string{"CLAUDE_PROJECT_DIR": "/home/dev/shop", "CLAUDE_SESSION_ID": c.script}
-			if got := NameOf(func(name string) string { return env[name] }, &state.Session{ID: id, TmuxSession: c.session}, c.window, c.siblings); got != c.want {
+			if got := SessionName(func(name string) string { return env[name] }, &state.Session{ID: id, TmuxSession: c.session}, c.window, c.siblings); got != c.want {
 				t.Errorf("%q, want %q", got, c.want)
 			}
 		})
@@ -43,41 +43,41 @@ func TestIdentifyAsksTheRealTmux(t *testing.T) {
 	getenv := func(name string) string { return env[name] }
 	env["TMUX_PANE"] = second.ID
 	a := &state.Session{ID: "some-id"}
-	window := Identify(t.Context(), getenv, a)
-	name := NameOf(getenv, a, window, []*state.Session{{Name: "shop", TmuxSession: "orch épic"}})
+	window := IdentifySession(t.Context(), getenv, a)
+	name := SessionName(getenv, a, window, []*state.Session{{Name: "shop", TmuxSession: "orch épic"}})
 	if name != "shop · api: v2" || a.TmuxSession != "orch épic" || window != "api: v2" || a.TmuxPane != second.ID || a.TmuxSocket != w.Socket {
 		t.Errorf("%+v", a)
 	}
 	env["TMUX_PANE"] = first.ID
-	if Identify(t.Context(), getenv, a); a.TmuxSession != "main" {
+	if IdentifySession(t.Context(), getenv, a); a.TmuxSession != "main" {
 		t.Errorf("the first pane's session is %q", a.TmuxSession)
 	}
 	for _, pane := range []string{"", "main", "%0; kill-server", "%999"} {
 		env["TMUX_PANE"] = pane
-		if window := Identify(t.Context(), getenv, a); a.TmuxSession != "" || window != "" {
+		if window := IdentifySession(t.Context(), getenv, a); a.TmuxSession != "" || window != "" {
 			t.Errorf("pane %q: %q, %q", pane, a.TmuxSession, window)
 		}
 	}
 	w.tmux("has-session", "-t", "=main")
 	env["TMUX"] = w.Socket + "x,1,0"
-	if Identify(t.Context(), getenv, a); a.TmuxSession != "" {
+	if IdentifySession(t.Context(), getenv, a); a.TmuxSession != "" {
 		t.Errorf("no server: %q", a.TmuxSession)
 	}
 }
 
 func TestRunningKnowsALaterProcess(t *testing.T) {
 	me := os.Getpid()
-	start := StartOf(me)
-	if Ended(me, start) || Ended(me, "") {
+	start := ProcessStart(me)
+	if HasEnded(me, start) || HasEnded(me, "") {
 		t.Error("this process is running")
 	}
-	if !Ended(me, "1"+start) {
+	if !HasEnded(me, "1"+start) {
 		t.Error("another process with this pid is taken for it")
 	}
-	if ended := 1 << 30; Ended(ended, "1@elsewhere") || Elsewhere(start) {
+	if ended := 1 << 30; HasEnded(ended, "1@elsewhere") || IsElsewhere(start) {
 		t.Error("what is not to be seen from here is judged")
 	}
-	if Ended(0, "") || !Ended(1<<30, "") {
+	if HasEnded(0, "") || !HasEnded(1<<30, "") {
 		t.Error("an unknown process, or none, is taken for another")
 	}
 }
@@ -85,7 +85,7 @@ func TestRunningKnowsALaterProcess(t *testing.T) {
 func TestClaudeByItsVariable(t *testing.T) {
 	me := os.Getpid()
 	env := func(string) string { return strconv.Itoa(me) }
-	if pid, start := Claude(env); pid != me || start != StartOf(me) {
+	if pid, start := CallingClaude(env); pid != me || start != ProcessStart(me) {
 		t.Errorf("pid %d, start %q", pid, start)
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"gchat-hooks/state"
 )
 
-// ink is how a cell is drawn, as far as it tells one text from another. Claude Code draws
+// style is how a cell is drawn, as far as it tells one text from another. Claude Code draws
 // a placeholder dim or, like the rows' numbers and descriptions, in the theme's grey; the
 // place where a person types is one inverse cell.
-type ink struct {
+type style struct {
 	colour             string // the SGR parameters, e.g. "38;5;246"; "" is the terminal's own
 	bold, dim, inverse bool
 }
@@ -24,11 +24,11 @@ type ink struct {
 // cell is one column of a line: a character with what combines with it, or "", the right
 // half of a wide one.
 type cell struct {
-	text string
-	ink  ink
+	text  string
+	style style
 }
 
-func (c cell) blank() bool { return c.text != "" && strings.TrimSpace(c.text) == "" }
+func (c cell) isBlank() bool { return c.text != "" && strings.TrimSpace(c.text) == "" }
 
 // line is one line of a pane, without the blanks at its end.
 type line struct {
@@ -40,7 +40,7 @@ func newLine(cells []cell) line {
 	var l line
 	end := 0
 	for i, c := range cells {
-		if !c.blank() {
+		if !c.isBlank() {
 			end = i + 1
 		}
 	}
@@ -53,59 +53,59 @@ func newLine(cells []cell) line {
 	return l
 }
 
-func (l line) blank() bool { return len(l.cells) == 0 }
+func (l line) isBlank() bool { return len(l.cells) == 0 }
 
 // indent counts the columns before the text.
 func (l line) indent() int {
-	return max(0, slices.IndexFunc(l.cells, func(c cell) bool { return !c.blank() }))
+	return max(0, slices.IndexFunc(l.cells, func(c cell) bool { return !c.isBlank() }))
 }
 
 func (l line) width() int { return len(l.cells) }
 
-// from is the line's text beginning at a column.
-func (l line) from(column int) line { return newLine(l.cells[min(column, len(l.cells)):]) }
+// fromColumn is the line's text beginning at a column.
+func (l line) fromColumn(column int) line { return newLine(l.cells[min(column, len(l.cells)):]) }
 
-// before is the line's text up to a column.
-func (l line) before(column int) line { return newLine(l.cells[:min(column, len(l.cells))]) }
+// beforeColumn is the line's text up to a column.
+func (l line) beforeColumn(column int) line { return newLine(l.cells[:min(column, len(l.cells))]) }
 
-// at is the character at a column; "" behind the end, and in the right half of a wide
+// charAt is the character at a column; "" behind the end, and in the right half of a wide
 // one.
-func (l line) at(column int) string {
+func (l line) charAt(column int) string {
 	if column >= len(l.cells) {
 		return ""
 	}
 	return l.cells[column].text
 }
 
-// drawn says whether the line has text beside the typing mark, and all of that is drawn
+// isStyled says whether the line has text beside the typing mark, and all of that is drawn
 // as ok wants it.
-func (l line) drawn(ok func(ink) bool) bool {
-	seen := false
+func (l line) isStyled(matches func(style) bool) bool {
+	hasText := false
 	for _, c := range l.cells {
-		if c.blank() || c.ink.inverse {
+		if c.isBlank() || c.style.inverse {
 			continue
 		}
-		if !ok(c.ink) {
+		if !matches(c.style) {
 			return false
 		}
-		seen = true
+		hasText = true
 	}
-	return seen
+	return hasText
 }
 
-// rule says whether the line is a rule over the whole pane, as above a dialog and around
+// isRule says whether the line is a rule over the whole pane, as above a dialog and around
 // the input box.
-func (l line) rule() bool { return len(l.cells) >= 8 && strings.Trim(l.text, "─") == "" }
+func (l line) isRule() bool { return len(l.cells) >= 8 && strings.Trim(l.text, "─") == "" }
 
-// joined is the text of several lines, as one.
-func joined(lines []line) string {
-	var words []string
+// joinLines is the text of several lines, as one.
+func joinLines(lines []line) string {
+	var texts []string
 	for _, l := range lines {
 		if t := strings.TrimSpace(l.text); t != "" {
-			words = append(words, t)
+			texts = append(texts, t)
 		}
 	}
-	return strings.Join(words, " ")
+	return strings.Join(texts, " ")
 }
 
 // readCapture takes a capture apart. A style lasts over the end of a line until it is
@@ -114,7 +114,7 @@ func joined(lines []line) string {
 func readCapture(capture string) (lines []line) {
 	const longestEscape = 1024 // bytes of one sequence, a hyperlink's address included
 	var cells []cell
-	var now ink
+	var current style
 	for len(capture) > 0 {
 		if capture[0] == '\x1b' {
 			escape := state.EscapeSequencePattern().
@@ -122,59 +122,59 @@ func readCapture(capture string) (lines []line) {
 			capture = capture[len(escape):]
 			if parameters, isSGR := strings.CutSuffix(escape, "m"); isSGR &&
 				strings.HasPrefix(escape, "\x1b[") {
-				now.apply(parameters[2:])
+				current.applySGR(parameters[2:])
 			}
 			continue
 		}
 		r, size := utf8.DecodeRuneInString(capture)
 		text := capture[:size]
 		capture = capture[size:]
-		last := len(cells) - 1 // the last character's
-		if last > 0 && cells[last].text == "" {
-			last--
+		previous := len(cells) - 1 // the last character's
+		if previous > 0 && cells[previous].text == "" {
+			previous--
 		}
 		// tmux keeps what a zero width joiner joins in one cell.
-		joins := last >= 0 && strings.HasSuffix(cells[last].text, "\u200d")
+		joins := previous >= 0 && strings.HasSuffix(cells[previous].text, "\u200d")
 		switch {
 		case r == '\n':
 			lines, cells = append(lines, newLine(cells)), nil
 		case r == '\t': // tmux stores no tabs; a saved screen may
-			cells = append(cells, cell{" ", now})
+			cells = append(cells, cell{" ", current})
 		case r < ' ' || r == 0x7f:
-		case joins || runeWidth(r) == 0 && last >= 0:
-			cells[last].text += text
+		case joins || runeWidth(r) == 0 && previous >= 0:
+			cells[previous].text += text
 		case runeWidth(r) == 2:
-			cells = append(cells, cell{text, now}, cell{"", now})
+			cells = append(cells, cell{text, current}, cell{"", current})
 		case runeWidth(r) == 1:
-			cells = append(cells, cell{text, now})
+			cells = append(cells, cell{text, current})
 		}
 	}
-	return withoutBlanks(append(lines, newLine(cells)))
+	return trimBlankLines(append(lines, newLine(cells)))
 }
 
-// withoutBlanks are the lines without the blank ones at their end.
-func withoutBlanks(lines []line) []line {
-	for len(lines) > 0 && lines[len(lines)-1].blank() {
+// trimBlankLines are the lines without the blank ones at their end.
+func trimBlankLines(lines []line) []line {
+	for len(lines) > 0 && lines[len(lines)-1].isBlank() {
 		lines = lines[:len(lines)-1]
 	}
 	return lines
 }
 
-// apply changes the style by the parameters of one SGR sequence. A background says
+// applySGR changes the style by the parameters of one SGR sequence. A background says
 // nothing that is asked for here.
-func (k *ink) apply(parameters string) {
-	ps := strings.FieldsFunc(parameters, func(r rune) bool { return r == ';' || r == ':' })
-	if len(ps) == 0 {
-		*k = ink{}
+func (k *style) applySGR(parameters string) {
+	fields := strings.FieldsFunc(parameters, func(r rune) bool { return r == ';' || r == ':' })
+	if len(fields) == 0 {
+		*k = style{}
 	}
-	for i := 0; i < len(ps); i++ {
-		n, err := strconv.Atoi(ps[i])
+	for i := 0; i < len(fields); i++ {
+		n, err := strconv.Atoi(fields[i])
 		if err != nil {
 			return
 		}
 		switch {
 		case n == 0:
-			*k = ink{}
+			*k = style{}
 		case n == 1:
 			k.bold = true
 		case n == 2:
@@ -185,48 +185,48 @@ func (k *ink) apply(parameters string) {
 			k.bold, k.dim = false, false
 		case n == 38 || n == 48: // 38;5;N or 38;2;R;G;B
 			size := 3
-			if i+1 < len(ps) && ps[i+1] == "2" {
+			if i+1 < len(fields) && fields[i+1] == "2" {
 				size = 5
 			}
-			end := min(len(ps), i+size)
+			end := min(len(fields), i+size)
 			if n == 38 {
-				k.colour = strings.Join(ps[i:end], ";")
+				k.colour = strings.Join(fields[i:end], ";")
 			}
 			i = end - 1
 		case n == 39:
 			k.colour = ""
 		case n >= 30 && n <= 37 || n >= 90 && n <= 97:
-			k.colour = ps[i]
+			k.colour = fields[i]
 		}
 	}
 }
 
-// Same says whether a text on the screen is the text that was meant: wrapping may have
+// SameText says whether a text on the screen is the text that was meant: wrapping may have
 // taken or added white space (Claude Code wraps at spaces, and CJK and long words
 // anywhere), so none of it counts. Nor do the marks that say how the character before is
 // drawn: 2.1.329 leaves U+FE0F out, 2.1.332 a skin tone with what is joined to it, tmux
 // 3.3a the fourth of a family. A letter and its accent are drawn as one character.
-func Same(shown, meant string) bool { return squeeze(shown) == squeeze(meant) }
+func SameText(shown, meant string) bool { return comparable(shown) == comparable(meant) }
 
-// Begins says whether shown, which may end in "…" or just be cut, is a beginning of
+// IsStartOf says whether shown, which may end in "…" or just be cut, is a beginning of
 // meant. No text is no beginning.
-func Begins(shown, meant string) bool {
-	got := strings.TrimSuffix(squeeze(shown), "…")
-	return got != "" && strings.HasPrefix(squeeze(meant), got)
+func IsStartOf(shown, meant string) bool {
+	start := strings.TrimSuffix(comparable(shown), "…")
+	return start != "" && strings.HasPrefix(comparable(meant), start)
 }
 
-// Ends says whether shown, whose beginning is not on the screen, is an end of meant. No
+// IsEndOf says whether shown, whose beginning is not on the screen, is an end of meant. No
 // text is no end.
-func Ends(shown, meant string) bool {
-	got := squeeze(shown)
-	return got != "" && strings.HasSuffix(squeeze(meant), got)
+func IsEndOf(shown, meant string) bool {
+	end := comparable(shown)
+	return end != "" && strings.HasSuffix(comparable(meant), end)
 }
 
-// attached is a skin tone, or a symbol that is joined to the one before.
-var attached = pattern(`[\x{1f3fb}-\x{1f3ff}]|\x{200d}\p{So}?`)
+// joinedSymbol is a skin tone, or a symbol that is joined to the one before.
+var joinedSymbol = pattern(`[\x{1f3fb}-\x{1f3ff}]|\x{200d}\p{So}?`)
 
-func squeeze(text string) string {
-	text = attached().ReplaceAllString(norm.NFC.String(text), "")
+func comparable(text string) string {
+	text = joinedSymbol().ReplaceAllString(norm.NFC.String(text), "")
 	return strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || unicode.IsControl(r) || r == 0x200b || r == 0xfeff ||
 			r >= 0xfe00 && r <= 0xfe0f {

@@ -19,10 +19,10 @@ import (
 	"gchat-hooks/state"
 )
 
-// Identify writes down where a hook's session is: its Claude Code, and its place in tmux.
+// IdentifySession writes down where a hook's session is: its Claude Code, and its place in tmux.
 // window is its window's name.
-func Identify(ctx context.Context, env state.Getenv, s *state.Session) (window string) {
-	s.ClaudePID, s.ClaudeStart = Claude(env)
+func IdentifySession(ctx context.Context, env state.Getenv, s *state.Session) (window string) {
+	s.ClaudePID, s.ClaudeStart = CallingClaude(env)
 	s.ClaudeCommand = ProgramOf(s.ClaudePID)
 	server := ServerOf(env("TMUX"))
 	s.TmuxSession, s.TmuxPane, s.TmuxSocket, s.HiddenPane = "", env("TMUX_PANE"), server.Socket, ""
@@ -38,10 +38,10 @@ func Identify(ctx context.Context, env state.Getenv, s *state.Session) (window s
 		"-p",
 		"#{pane_pid}:#{session_name}:#{window_name}",
 	)
-	pane, names, _ := strings.Cut(strings.TrimSuffix(out, "\n"), ":")
-	root, _ := strconv.Atoi(pane)
-	busy := errors.Is(err, context.DeadlineExceeded) // that server may answer the poller
-	if !busy && (err != nil || s.ClaudePID > 0 && !isBelow(root, s.ClaudePID)) {
+	pid, names, _ := strings.Cut(strings.TrimSuffix(out, "\n"), ":")
+	panePID, _ := strconv.Atoi(pid)
+	isBusy := errors.Is(err, context.DeadlineExceeded) // that server may answer the poller
+	if !isBusy && (err != nil || s.ClaudePID > 0 && !isBelow(panePID, s.ClaudePID)) {
 		s.TmuxPane, s.TmuxSocket, s.HiddenPane = "", "", s.TmuxPane
 		return ""
 	}
@@ -70,7 +70,7 @@ func isBelow(root, pid int) bool {
 // Claude Code's id where a sibling has that name too, or outside tmux.
 //
 // siblings are the other sessions that run in the project.
-func NameOf(env state.Getenv, s *state.Session, window string, siblings []*state.Session) string {
+func SessionName(env state.Getenv, s *state.Session, window string, siblings []*state.Session) string {
 	if name := env("CLAUDE_SESSION_ID"); name != "" {
 		return name
 	}
@@ -78,156 +78,156 @@ func NameOf(env state.Getenv, s *state.Session, window string, siblings []*state
 	if len(siblings) == 0 {
 		return project
 	}
-	short, place := s.ID[:min(8, len(s.ID))], window
-	tells := slices.ContainsFunc(siblings, func(other *state.Session) bool {
-		unknown := other.TmuxSession == "" && other.TmuxPane != "" // its tmux server did not answer
-		return other.TmuxSession != s.TmuxSession && !unknown
+	shortID, place := s.ID[:min(8, len(s.ID))], window
+	distinguishes := slices.ContainsFunc(siblings, func(other *state.Session) bool {
+		isUnknown := other.TmuxSession == "" && other.TmuxPane != "" // its tmux server did not answer
+		return other.TmuxSession != s.TmuxSession && !isUnknown
 	})
-	if _, err := strconv.Atoi(s.TmuxSession); err != nil && tells && s.TmuxSession != "" {
+	if _, err := strconv.Atoi(s.TmuxSession); err != nil && distinguishes && s.TmuxSession != "" {
 		place = s.TmuxSession
 	}
-	name := project + " · " + cmp.Or(place, short)
+	name := project + " · " + cmp.Or(place, shortID)
 	if slices.ContainsFunc(
 		siblings,
 		func(other *state.Session) bool { return other.Name == name },
 	) {
-		name += " " + short
+		name += " " + shortID
 	}
 	return name
 }
 
-// Claude is the Claude Code that runs this hook, and its start time in the kernel's
+// CallingClaude is the Claude Code that runs this hook, and its start time in the kernel's
 // words; 0 when it cannot be told.
-func Claude(env state.Getenv) (pid int, start string) {
+func CallingClaude(env state.Getenv) (pid int, start string) {
 	pid, _ = strconv.Atoi(env("CLAUDE_PID")) // set from 2.1.214 on
-	if pid <= 1 || !alive(pid) {
-		pid = claudeAbove()
+	if pid <= 1 || !isAlive(pid) {
+		pid = claudeAncestor()
 	}
 	if pid > 0 {
-		start = StartOf(pid)
+		start = ProcessStart(pid)
 	}
 	return pid, start
 }
 
-// Waits says whether a session's Claude Code waits for a permission, by its own file of
+// IsWaiting says whether a session's Claude Code waits for a permission, by its own file of
 // sessions, which lies beside the transcripts (2.1.197 and 2.1.329 change it within 0.2 s
 // of an answer); known is false where that file does not tell, or is that of another
 // session with the same pid, in a container with the same HOME.
-func Waits(transcript, id string, pid int) (waits, known bool) {
-	own, known := ownFileOf(transcript, id, pid)
-	return own.Status == waiting, known
+func IsWaiting(transcript, id string, pid int) (isWaiting, known bool) {
+	file, known := sessionFileOf(transcript, id, pid)
+	return file.Status == statusWaiting, known
 }
 
-// RestsSince is since when a session's Claude Code neither works nor waits, by that file;
+// IdleSince is since when a session's Claude Code neither works nor waits, by that file;
 // zero where it does, or where that is not known. It works while an agent of it in the
 // background does (2.1.197 and 2.1.332).
-func RestsSince(transcript, id string, pid int) (since time.Time) {
-	own, _ := ownFileOf(transcript, id, pid)
-	if own.Status == "idle" {
-		since = time.UnixMilli(own.StatusSince).UTC()
+func IdleSince(transcript, id string, pid int) (since time.Time) {
+	file, _ := sessionFileOf(transcript, id, pid)
+	if file.Status == "idle" {
+		since = time.UnixMilli(file.StatusSince).UTC()
 	}
 	return since
 }
 
-// waiting is the status of a session that waits for its person.
-const waiting = "waiting"
+// statusWaiting is the status of a session that waits for its person.
+const statusWaiting = "waiting"
 
-func ownFileOf(transcript, id string, pid int) (own ownFile, known bool) {
-	own, known = sessionFile(filepath.Join(sessionFiles(transcript), strconv.Itoa(pid)+".json"))
-	if !known || own.Status == "" || own.ID != "" && own.ID != id {
-		return ownFile{}, false
+func sessionFileOf(transcript, id string, pid int) (file sessionFile, known bool) {
+	file, known = readSessionFile(filepath.Join(sessionFilesDir(transcript), strconv.Itoa(pid)+".json"))
+	if !known || file.Status == "" || file.ID != "" && file.ID != id {
+		return sessionFile{}, false
 	}
-	return own, true
+	return file, true
 }
 
 // DialogOf is what a session's Claude Code waits for by that file, nil for nothing.
 // Claude Code calls it "permission prompt", "worker request" (a teammate's), "sandbox
 // request", "input needed" or "dialog open" (2.1.197 and 2.1.332).
-func DialogOf(one *state.Session) (d *state.Dialog, known bool) {
-	own, known := ownFileOf(one.TranscriptPath, one.ID, one.ClaudePID)
-	if own.Status != waiting || Ended(one.ClaudePID, one.ClaudeStart) {
+func DialogOf(session *state.Session) (dialog *state.Dialog, known bool) {
+	file, known := sessionFileOf(session.TranscriptPath, session.ID, session.ClaudePID)
+	if file.Status != statusWaiting || HasEnded(session.ClaudePID, session.ClaudeStart) {
 		return nil, known
 	}
 	permissions := []string{"permission prompt", "worker request", "sandbox request"}
-	d = state.NewDialog(slices.Contains(permissions, own.WaitingFor), own.WaitingFor)
-	d.WaitsSince = time.UnixMilli(own.StatusSince).UTC()
-	d.IsMenu = own.WaitingFor == "dialog open"
-	return d, known
+	dialog = state.NewDialog(slices.Contains(permissions, file.WaitingFor), file.WaitingFor)
+	dialog.WaitsSince = time.UnixMilli(file.StatusSince).UTC()
+	dialog.IsMenu = file.WaitingFor == "dialog open"
+	return dialog, known
 }
 
-// WaitsThere says what a session waits for that its terminal alone answers; "" for
+// TerminalDialogText says what a session waits for that its terminal alone answers; "" for
 // nothing.
-func WaitsThere(env state.Getenv, one *state.Session) string {
-	d := one.Dialog
-	if d == nil {
-		d, _ = DialogOf(one)
+func TerminalDialogText(env state.Getenv, session *state.Session) string {
+	dialog := session.Dialog
+	if dialog == nil {
+		dialog, _ = DialogOf(session)
 	}
-	over := !one.IsRunning() || Ended(one.ClaudePID, one.ClaudeStart)
-	if d == nil || over || state.IsDialogExplained(env, one.ID) {
+	hasEnded := !session.IsRunning() || HasEnded(session.ClaudePID, session.ClaudeStart)
+	if dialog == nil || hasEnded || state.IsDialogExplained(env, session.ID) {
 		return ""
 	}
-	return d.Text
+	return dialog.Text
 }
 
-// SessionOf is the session that a Claude Code has by its own file of sessions, which
+// SessionIDOf is the session that a Claude Code has by its own file of sessions, which
 // names another one right after /clear and /resume (2.1.197 and 2.1.330); "" where that
 // file does not tell.
-func SessionOf(pid int, start, transcript string) string {
-	began, _, _ := strings.Cut(start, "@")
-	one, known := sessionFile(filepath.Join(sessionFiles(transcript), strconv.Itoa(pid)+".json"))
-	if !known || began == "" || one.Start != began || Elsewhere(start) {
+func SessionIDOf(pid int, start, transcript string) string {
+	startedAt, _, _ := strings.Cut(start, "@")
+	file, known := readSessionFile(filepath.Join(sessionFilesDir(transcript), strconv.Itoa(pid)+".json"))
+	if !known || startedAt == "" || file.Start != startedAt || IsElsewhere(start) {
 		return ""
 	}
-	return one.ID
+	return file.ID
 }
 
-// Version is that of the Claude Code of a session, by its own file; "" where that does
+// ClaudeVersion is that of the Claude Code of a session, by its own file; "" where that does
 // not tell.
-func Version(transcript string, pid int) string {
-	one, _ := sessionFile(filepath.Join(sessionFiles(transcript), strconv.Itoa(pid)+".json"))
-	return one.Is
+func ClaudeVersion(transcript string, pid int) string {
+	file, _ := readSessionFile(filepath.Join(sessionFilesDir(transcript), strconv.Itoa(pid)+".json"))
+	return file.Version
 }
 
-// sessionFiles is the folder of Claude Code's own files of sessions.
-func sessionFiles(transcript string) string {
+// sessionFilesDir is the folder of Claude Code's own files of sessions.
+func sessionFilesDir(transcript string) string {
 	return filepath.Join(filepath.Dir(filepath.Dir(filepath.Dir(transcript))), "sessions")
 }
 
-// ownFile is what such a file says.
-type ownFile struct {
-	ID     string `json:"sessionId"`
-	Status string `json:"status"`
-	Start  string `json:"procStart"` // in the kernel's words, as of process
-	Is     string `json:"version"`
+// sessionFile is what such a file says.
+type sessionFile struct {
+	ID      string `json:"sessionId"`
+	Status  string `json:"status"`
+	Start   string `json:"procStart"` // in the kernel's words, as of process
+	Version string `json:"version"`
 
 	WaitingFor  string `json:"waitingFor"`
 	StatusSince int64  `json:"statusUpdatedAt"` // in milliseconds
 }
 
-func sessionFile(path string) (one ownFile, known bool) {
+func readSessionFile(path string) (file sessionFile, known bool) {
 	b, err := state.ReadPlain(path, 1<<20)
-	known = err == nil && json.Unmarshal(b, &one) == nil
-	return one, known
+	known = err == nil && json.Unmarshal(b, &file) == nil
+	return file, known
 }
 
-// Ended says that a Claude Code that is known has ended: its process is not there, or its
+// HasEnded says that a Claude Code that is known has ended: its process is not there, or its
 // pid is another process's by now, which its start tells ("" is not known). It is false
 // where the pid is not known (0).
-func Ended(pid int, start string) bool {
+func HasEnded(pid int, start string) bool {
 	switch {
-	case pid <= 1, Elsewhere(start):
+	case pid <= 1, IsElsewhere(start):
 		return false
-	case !alive(pid):
+	case !isAlive(pid):
 		return true
 	}
-	began, _, _ := strings.Cut(start, "@")
+	startedAt, _, _ := strings.Cut(start, "@")
 	p, _ := processOf(pid)
-	return began != "" && p.start != "" && p.start != began
+	return startedAt != "" && p.start != "" && p.start != startedAt
 }
 
-// StartOf is when the process started, and where it is: in the kernel's words, which no
+// ProcessStart is when the process started, and where it is: in the kernel's words, which no
 // later process with its pid shares; "" is unknown.
-func StartOf(pid int) string {
+func ProcessStart(pid int) string {
 	p, _ := processOf(pid)
 	if p.start == "" {
 		return ""
@@ -235,11 +235,11 @@ func StartOf(pid int) string {
 	return p.start + "@" + state.PIDScope()
 }
 
-// Elsewhere says that a process which started so is on another machine, or in another pid
+// IsElsewhere says that a process which started so is on another machine, or in another pid
 // namespace: from here nothing can be said of it, or of the pane that it is in.
-func Elsewhere(start string) bool {
-	_, where, known := strings.Cut(start, "@")
-	return known && where != state.PIDScope()
+func IsElsewhere(start string) bool {
+	_, scope, known := strings.Cut(start, "@")
+	return known && scope != state.PIDScope()
 }
 
 // process is one line of the machine's process table.
@@ -275,9 +275,9 @@ func (p process) isClaude(args func(pid int) []string) bool {
 	if name == "claude" || name == "claude.exe" {
 		return true
 	}
-	engine := name == "node" || name == "nodejs" || name == "bun"
-	version := name != "" && name[0] >= '0' && name[0] <= '9'
-	if !engine && !version {
+	isEngine := name == "node" || name == "nodejs" || name == "bun"
+	isVersion := name != "" && name[0] >= '0' && name[0] <= '9'
+	if !isEngine && !isVersion {
 		return false
 	}
 	argv := args(p.pid)
@@ -285,15 +285,15 @@ func (p process) isClaude(args func(pid int) []string) bool {
 		return len(argv) > 0
 	}
 	// The package's script, or the link to it on the PATH.
-	return engine && len(argv) > 1 &&
+	return isEngine && len(argv) > 1 &&
 		(filepath.Base(argv[1]) == "claude" || slices.ContainsFunc(argv[1:], func(arg string) bool {
 			return strings.HasSuffix("/"+arg, "/claude-code/cli.js")
 		}))
 }
 
-// lstart is a process's start on macOS as `ps -o lstart` printed it with LC_ALL=C and
+// formatLstart is a process's start on macOS as `ps -o lstart` printed it with LC_ALL=C and
 // TZ=UTC, which earlier releases wrote into records.
-func lstart(t time.Time) string { return t.UTC().Format("Mon Jan 2 15:04:05 2006") }
+func formatLstart(t time.Time) string { return t.UTC().Format("Mon Jan 2 15:04:05 2006") }
 
 // splitProcArgs reads macOS's kern.procargs2: argc in four bytes (of a little-endian
 // machine), the program's path, NULs that pad it, argc arguments, and the environment.
@@ -303,19 +303,19 @@ func splitProcArgs(b []byte) []string {
 	}
 	argc := binary.LittleEndian.Uint32(b)
 	_, rest, _ := strings.Cut(string(b[4:]), "\x00")
-	words := strings.SplitAfter(strings.TrimLeft(rest, "\x00"), "\x00")
-	if int64(len(words)) < int64(argc) {
+	args := strings.SplitAfter(strings.TrimLeft(rest, "\x00"), "\x00")
+	if int64(len(args)) < int64(argc) {
 		return nil
 	}
-	words = words[:argc]
-	for i, word := range words {
-		words[i] = strings.TrimSuffix(word, "\x00")
+	args = args[:argc]
+	for i, arg := range args {
+		args[i] = strings.TrimSuffix(arg, "\x00")
 	}
-	return words
+	return args
 }
 
-// claudeAbove is the Claude Code that started this process; 0 when there is none.
-func claudeAbove() int {
+// claudeAncestor is the Claude Code that started this process; 0 when there is none.
+func claudeAncestor() int {
 	// processes stand at most between a hook and its Claude Code: shells, wrappers
 	const farthest = 6
 	pid := os.Getppid()
@@ -336,9 +336,9 @@ func claudeAbove() int {
 // was read while processes came and went: a pid may stand for two, and parents may form a
 // ring.
 func depth(root, pid int, all map[int]process) int {
-	for n := range len(all) {
+	for steps := range len(all) {
 		if pid == root {
-			return n
+			return steps
 		}
 		pid = all[pid].parent
 	}
@@ -349,24 +349,24 @@ func depth(root, pid int, all map[int]process) int {
 // intended one. What the error says besides is for a person.
 var ErrNoClaude = errors.New("no Claude Code to type to")
 
-// Claude finds the Claude Code that has the keyboard of this pane: in the process tree of
+// FindClaude finds the Claude Code that has the keyboard of this pane: in the process tree of
 // what tmux started there and in the foreground of the pane's terminal, not of one that a
 // program in between opened (script, sudo). wantPID 0 takes any, and of several the
-// outermost; else it must be that very process, which started at wantStart (see StartOf;
+// outermost; else it must be that very process, which started at wantStart (see ProcessStart;
 // "" is unknown).
-func (p Pane) Claude(wantPID int, wantStart string) (int, error) {
-	if Elsewhere(wantStart) {
+func (p Pane) FindClaude(wantPID int, wantStart string) (int, error) {
+	if IsElsewhere(wantStart) {
 		return 0, fmt.Errorf(
 			"%w: the Claude Code that asked runs on another machine, or in another container",
 			ErrNoClaude,
 		)
 	}
-	all, err := processes()
+	all, err := listProcesses()
 	if err != nil {
 		return 0, err
 	}
-	root, ok := all[p.PID]
-	if p.Dead || !ok || root.dead {
+	root, isKnown := all[p.PID]
+	if p.Dead || !isKnown || root.dead {
 		return 0, fmt.Errorf("%w: what ran in the pane has ended", ErrNoClaude)
 	}
 	why := "the pane runs " + filepath.Base(cmp.Or(p.Program, "another program"))
@@ -377,9 +377,9 @@ func (p Pane) Claude(wantPID int, wantStart string) (int, error) {
 		) + why
 	}
 	found, outermost := 0, len(all)
-	for pid, c := range all {
-		meant := wantPID == 0 || pid == wantPID && !Ended(wantPID, wantStart)
-		if !meant || !c.hasKeyboard(root.terminal) || c.stopped || !c.isClaude(argsOf) {
+	for pid, candidate := range all {
+		isMeant := wantPID == 0 || pid == wantPID && !HasEnded(wantPID, wantStart)
+		if !isMeant || !candidate.hasKeyboard(root.terminal) || candidate.stopped || !candidate.isClaude(argsOf) {
 			continue
 		}
 		if n := depth(p.PID, pid, all); n >= 0 && n < outermost {
@@ -407,7 +407,7 @@ func OpenTranscript(path string) (*os.File, error) {
 
 // TranscriptEnd reads the last lines of a transcript, at most so many bytes; all says
 // that it has no others.
-func TranscriptEnd(path string, most int64) (lines []byte, all bool, err error) {
+func TranscriptEnd(path string, limit int64) (lines []byte, isWhole bool, err error) {
 	f, err := OpenTranscript(path)
 	if err != nil {
 		return nil, false, err
@@ -417,46 +417,46 @@ func TranscriptEnd(path string, most int64) (lines []byte, all bool, err error) 
 	if err != nil {
 		return nil, false, err
 	}
-	begin := max(0, size-most)
-	lines = make([]byte, size-begin)
-	n, err := f.ReadAt(lines, begin)
+	start := max(0, size-limit)
+	lines = make([]byte, size-start)
+	n, err := f.ReadAt(lines, start)
 	if err != nil && !errors.Is(err, io.EOF) { // it may have become shorter
 		return nil, false, err
 	}
 	lines = lines[:n]
-	if begin > 0 { // most probably in the middle of a line
+	if start > 0 { // most probably in the middle of a line
 		_, lines, _ = bytes.Cut(lines, []byte("\n"))
 	}
-	return lines, begin == 0, nil
+	return lines, start == 0, nil
 }
 
-// pasted is how a longer paste stands in what Claude Code tells of a prompt (2.1.330).
-var pasted = pattern(`(?s)^\s*<pasted_content id="(\w+)">\n?(.*?)\n?</pasted_content[^>]*>\s*$`)
+// pastedContent is how a longer paste stands in what Claude Code tells of a prompt (2.1.330).
+var pastedContent = pattern(`(?s)^\s*<pasted_content id="(\w+)">\n?(.*?)\n?</pasted_content[^>]*>\s*$`)
 
-// Unpasted is a prompt as it was typed.
-func Unpasted(prompt string) string { return pasted().ReplaceAllString(prompt, "$2") }
+// StripPasteTags is a prompt as it was typed.
+func StripPasteTags(prompt string) string { return pastedContent().ReplaceAllString(prompt, "$2") }
 
-// Queued says whether Claude Code took typed words since then, by the session's
+// TranscriptHasPrompt says whether Claude Code took typed words since then, by the session's
 // transcript: into its queue, while it worked, or, where that counts, as a prompt.
 // 2.1.197 tells no hook of the queue, and hooks may be switched off. Of a long transcript
 // the end is read.
-func Queued(transcript, words string, since time.Time, orPrompt bool) bool {
+func TranscriptHasPrompt(transcript, prompt string, since time.Time, countsPrompts bool) bool {
 	end, _, _ := TranscriptEnd(transcript, 1<<20)
 	for line := range bytes.Lines(end) {
-		var is struct {
+		var entry struct {
 			Type, Operation, Content string
 			Timestamp                time.Time
 			Message                  struct{ Content json.RawMessage }
 		}
-		if json.Unmarshal(line, &is) != nil ||
-			is.Timestamp.Before(since.Truncate(time.Millisecond)) {
+		if json.Unmarshal(line, &entry) != nil ||
+			entry.Timestamp.Before(since.Truncate(time.Millisecond)) {
 			continue
 		}
 		// a result is no text
-		prompt := orPrompt && is.Type == "user" &&
-			json.Unmarshal(is.Message.Content, &is.Content) == nil
-		if (prompt || is.Type == "queue-operation" && is.Operation == "enqueue") &&
-			Same(Unpasted(is.Content), words) {
+		isPrompt := countsPrompts && entry.Type == "user" &&
+			json.Unmarshal(entry.Message.Content, &entry.Content) == nil
+		if (isPrompt || entry.Type == "queue-operation" && entry.Operation == "enqueue") &&
+			SameText(StripPasteTags(entry.Content), prompt) {
 			return true
 		}
 	}

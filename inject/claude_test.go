@@ -38,7 +38,7 @@ func (w world) program(name string) string {
 func (w world) below(p Pane, name string) (pid int) {
 	w.t.Helper()
 	bound.Until(w.t, name+" runs in the pane", func() bool {
-		all, err := processes()
+		all, err := listProcesses()
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -67,26 +67,26 @@ func TestClaudeHasTheKeyboard(t *testing.T) {
 			p := w.session("claude", command)
 			pid := w.below(p, "claude")
 			w.below(first, "sleep")
-			bound.Until(t, "it has the keyboard", func() bool { got, _ := w.pane(p.ID).Claude(0, ""); return got == pid })
-			start := StartOf(pid)
+			bound.Until(t, "it has the keyboard", func() bool { got, _ := w.pane(p.ID).FindClaude(0, ""); return got == pid })
+			start := ProcessStart(pid)
 			for _, start := range []string{"", start} {
-				if got, err := w.pane(p.ID).Claude(pid, start); err != nil || got != pid {
+				if got, err := w.pane(p.ID).FindClaude(pid, start); err != nil || got != pid {
 					t.Errorf("asked for: %d, %v; want %d", got, err, pid)
 				}
 			}
-			if _, err := w.pane(p.ID).Claude(pid, start+"1"); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "another container") {
+			if _, err := w.pane(p.ID).FindClaude(pid, start+"1"); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "another container") {
 				t.Errorf("one of the same number elsewhere: %v", err)
 			}
-			if _, err := w.pane(p.ID).Claude(pid, "1"+start); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "has ended") {
+			if _, err := w.pane(p.ID).FindClaude(pid, "1"+start); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "has ended") {
 				t.Errorf("another process of the same number: %v", err)
 			}
-			if _, err := w.pane(first.ID).Claude(pid, start); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "or is not in front, the pane runs sleep") {
+			if _, err := w.pane(first.ID).FindClaude(pid, start); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "or is not in front, the pane runs sleep") {
 				t.Errorf("another pane: %v", err)
 			}
-			if _, err := w.pane(first.ID).Claude(first.PID, ""); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "or is not in front, the pane runs sleep") {
+			if _, err := w.pane(first.ID).FindClaude(first.PID, ""); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "or is not in front, the pane runs sleep") {
 				t.Errorf("no Claude Code by its number: %v", err)
 			}
-			if _, err := w.pane(first.ID).Claude(0, ""); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "the pane runs sleep") {
+			if _, err := w.pane(first.ID).FindClaude(0, ""); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "the pane runs sleep") {
 				t.Errorf("another program: %v", err)
 			}
 		})
@@ -117,11 +117,11 @@ func TestClaudeIsThereButNotTypedTo(t *testing.T) {
 			}
 			for _, want := range []int{0, pid} {
 				bound.Until(t, "it says why", func() bool {
-					got, err := w.pane(p.ID).Claude(want, "")
+					got, err := w.pane(p.ID).FindClaude(want, "")
 					return got == 0 && errors.Is(err, ErrNoClaude) && strings.Contains(err.Error(), c.says)
 				})
 			}
-			if !alive(pid) {
+			if !isAlive(pid) {
 				t.Error("a stopped process counts as ended")
 			}
 		})
@@ -136,20 +136,20 @@ func TestClaudeAfterCtrlZ(t *testing.T) {
 	p := w.session("claude", "exec bash --norc --noprofile -i")
 	w.tmux("send-keys", "-t", p.ID, "./claude 600", "Enter")
 	pid := w.below(p, "claude")
-	bound.Until(t, "it has the keyboard", func() bool { got, _ := w.pane(p.ID).Claude(0, ""); return got == pid })
+	bound.Until(t, "it has the keyboard", func() bool { got, _ := w.pane(p.ID).FindClaude(0, ""); return got == pid })
 	w.tmux("send-keys", "-t", p.ID, "C-z")
 	bound.Until(t, "it is stopped", func() bool {
-		_, err := w.pane(p.ID).Claude(0, "")
+		_, err := w.pane(p.ID).FindClaude(0, "")
 		return err != nil && strings.Contains(err.Error(), "the pane runs bash")
 	})
 	w.tmux("send-keys", "-t", p.ID, "fg", "Enter")
-	bound.Until(t, "it has the keyboard again", func() bool { got, _ := w.pane(p.ID).Claude(pid, ""); return got == pid })
+	bound.Until(t, "it has the keyboard again", func() bool { got, _ := w.pane(p.ID).FindClaude(pid, ""); return got == pid })
 	w.tmux("send-keys", "-t", p.ID, "C-c")
 	bound.Until(t, "it has ended", func() bool {
-		_, err := w.pane(p.ID).Claude(pid, "")
+		_, err := w.pane(p.ID).FindClaude(pid, "")
 		return err != nil && strings.Contains(err.Error(), "has ended or is not in front, the pane runs bash")
 	})
-	bound.Until(t, "its parent has asked for its end", func() bool { return !alive(pid) && StartOf(pid) == "" })
+	bound.Until(t, "its parent has asked for its end", func() bool { return !isAlive(pid) && ProcessStart(pid) == "" })
 }
 
 func TestWhatTheNpmPackageStarts(t *testing.T) {
@@ -186,7 +186,7 @@ func TestWhatTheNpmPackageStarts(t *testing.T) {
 // whose records are still open.
 func TestWhatMacOSTells(t *testing.T) {
 	east := time.FixedZone("", 2*3600)
-	if got := lstart(time.Date(2026, 1, 2, 1, 4, 5, 999, east)); got != "Thu Jan 1 23:04:05 2026" {
+	if got := formatLstart(time.Date(2026, 1, 2, 1, 4, 5, 999, east)); got != "Thu Jan 1 23:04:05 2026" {
 		t.Errorf("start %q", got)
 	}
 	argc := "\x03\x00\x00\x00"
@@ -244,11 +244,11 @@ func TestTheProcessTreeEnds(t *testing.T) {
 }
 
 func TestRunningAndStart(t *testing.T) {
-	if !alive(os.Getpid()) || StartOf(os.Getpid()) == "" {
+	if !isAlive(os.Getpid()) || ProcessStart(os.Getpid()) == "" {
 		t.Error("this process is not there")
 	}
 	for _, pid := range []int{0, -1, 1 << 30} {
-		if alive(pid) || StartOf(pid) != "" {
+		if isAlive(pid) || ProcessStart(pid) != "" {
 			t.Errorf("%d is there", pid)
 		}
 	}
@@ -256,14 +256,14 @@ func TestRunningAndStart(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	bound.Until(t, "an ended child counts as ended before its parent asks", func() bool { return !alive(cmd.Process.Pid) })
+	bound.Until(t, "an ended child counts as ended before its parent asks", func() bool { return !isAlive(cmd.Process.Pid) })
 	if err := cmd.Process.Signal(syscall.Signal(0)); err != nil {
 		t.Errorf("it was not a zombie: %v", err)
 	}
 	_ = cmd.Wait()
 	if p := (Pane{ID: "%0", PID: 1 << 30}); true {
 		for _, want := range []int{0, os.Getpid()} {
-			if _, err := p.Claude(want, ""); !errors.Is(err, ErrNoClaude) {
+			if _, err := p.FindClaude(want, ""); !errors.Is(err, ErrNoClaude) {
 				t.Errorf("%s: %v", strconv.Itoa(want), err)
 			}
 		}

@@ -271,7 +271,7 @@ func (k *keyboard) read(ctx context.Context) error {
 }
 
 // reaches makes sure that keys would reach the Claude Code that is meant (see
-// Pane.Claude). tmux drops those that follow when another program has the pane's keyboard
+// Pane.FindClaude). tmux drops those that follow when another program has the pane's keyboard
 // by then.
 func (k *keyboard) reaches(ctx context.Context, pid int, start string) (Pane, error) {
 	p, err := k.server.Pane(ctx, k.pane)
@@ -284,7 +284,7 @@ func (k *keyboard) reaches(ctx context.Context, pid int, start string) (Pane, er
 		return p, mismatch("what is typed in that pane goes to all panes of its window")
 	}
 	k.server.Front = p.Program
-	_, err = p.Claude(pid, start)
+	_, err = p.FindClaude(pid, start)
 	return p, err
 }
 
@@ -345,7 +345,7 @@ func (k *keyboard) trySend(ctx context.Context, s keystep) error {
 func lastLines(capture string) (last []string) {
 	const most = 12 // more than one dialog has in common with another
 	for _, l := range slices.Backward(readCapture(capture)) {
-		if asGlob(l.text) != "*" && !l.blank() && len(last) < most {
+		if asGlob(l.text) != "*" && !l.isBlank() && len(last) < most {
 			last = append(last, l.text)
 		}
 	}

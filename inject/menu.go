@@ -32,7 +32,7 @@ type Menu struct {
 	PromptOnly  bool   // type and submit go to the input box alone: no dialog is answered
 	Ours        string // what we typed, and may stand in the input box: type and esc take it out
 	ClaudePID   int    // of the Claude Code that is meant; 0 is any
-	ClaudeStart string // see Pane.Claude
+	ClaudeStart string // see Pane.FindClaude
 }
 
 // Run does one action in a session: the name of a tmux session (exact, or the beginning
@@ -65,11 +65,11 @@ func (m Menu) Run(ctx context.Context, session, action string, args []string) er
 		return d.coded(err)
 	}
 	defer lock.Unlock()
-	d.claude, err = found.Claude(m.ClaudePID, m.ClaudeStart)
+	d.claude, err = found.FindClaude(m.ClaudePID, m.ClaudeStart)
 	if err != nil {
 		return d.coded(err)
 	}
-	start := StartOf(d.claude)
+	start := ProcessStart(d.claude)
 	d.ready = func(ctx context.Context, _ keystep) error {
 		_, err := d.reaches(ctx, d.claude, start)
 		return err
@@ -155,7 +155,7 @@ func (d *driver) locate(ctx context.Context, server Server) (Pane, error) {
 			d.session, ErrNoSession, cmp.Or(strings.Join(called, ", "), "none"))
 	}
 	panes := slices.DeleteFunc(all, func(p Pane) bool { return p.Session != called[0] })
-	claudes := withClaude(panes, 0, "")
+	claudes := panesWithClaude(panes, 0, "")
 	switch {
 	case len(claudes) == 1:
 		return claudes[0], nil
@@ -194,7 +194,7 @@ func (d *driver) press(ctx context.Context, s keystep, done func(Screen) bool) e
 	was := d.screen
 	s.before, s.after = unchanged(was), effect(done)
 	if was.Shows == Permission && was.Question != SwitchModel && s.key != KeyEscape {
-		if caller, _ := Claude(d.Env); caller == d.claude {
+		if caller, _ := CallingClaude(d.Env); caller == d.claude {
 			return d.refuseHere("a session does not decide what it may do itself")
 		}
 		if !d.Decides {
@@ -426,7 +426,7 @@ func (d *driver) typeText(ctx context.Context, text string) error {
 // goToField goes where a text is typed: the input box, or a question's field for own
 // words. It is empty then.
 func (d *driver) goToField(ctx context.Context) error {
-	if d.Ours != "" && d.screen.Shows == Draft && Same(d.screen.Draft, d.Ours) {
+	if d.Ours != "" && d.screen.Shows == Draft && SameText(d.screen.Draft, d.Ours) {
 		if err := d.emptyBox(ctx); err != nil {
 			return err
 		}
@@ -465,7 +465,7 @@ func (d *driver) typeOnce(ctx context.Context, text string) error {
 		(last > 0 || text[0] != '/') {
 		text += " "
 	}
-	inField := func(now Screen) bool { return now.cursor().Is == OtherRow && Same(now.cursor().Text, text) }
+	inField := func(now Screen) bool { return now.cursor().Is == OtherRow && SameText(now.cursor().Text, text) }
 	stands := func(now Screen) bool {
 		// a command's list may hide which of the two the box is (2.1.197)
 		return was.Shows == Prompt && holds(now.Draft, text) || inField(now)
@@ -501,8 +501,8 @@ func (d *driver) typeOnce(ctx context.Context, text string) error {
 // end where the box is too small.
 func holds(draft, text string) bool {
 	long := strings.Contains(text, "\n") || utf8.RuneCountInString(text) > 200
-	return Same(draft, text) || long && longPaste().MatchString(strings.TrimSpace(draft)) ||
-		utf8.RuneCountInString(squeeze(draft)) > 40 && Ends(draft, text)
+	return SameText(draft, text) || long && pastePlaceholder().MatchString(strings.TrimSpace(draft)) ||
+		utf8.RuneCountInString(comparable(draft)) > 40 && IsEndOf(draft, text)
 }
 
 // clearThen clears the conversation and then sends a command into the new one.
@@ -530,7 +530,7 @@ func (d *driver) clearThen(ctx context.Context, command string) error {
 func cleared(capture string) bool {
 	var said []string
 	for _, l := range readCapture(capture) {
-		if first := l.at(0); first == "❯" || first == "●" || first == "⏺" {
+		if first := l.charAt(0); first == "❯" || first == "●" || first == "⏺" {
 			// a person's turn, and Claude's
 			said = append(said, strings.TrimSpace(l.text))
 		}

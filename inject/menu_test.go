@@ -279,7 +279,7 @@ func TestMenuFindsThePaneWithClaude(t *testing.T) {
 	bound.Until(t, "the first one has the keyboard", func() bool {
 		panes, _ := w.Panes(t.Context())
 		for _, p := range panes {
-			if _, err := p.Claude(0, ""); err == nil {
+			if _, err := p.FindClaude(0, ""); err == nil {
 				first = p
 			}
 		}
@@ -296,7 +296,7 @@ func TestMenuFindsThePaneWithClaude(t *testing.T) {
 		t.Errorf("by its number: exit %d: %q", code, said)
 	}
 	second := w.tmux("split-window", "-d", "-P", "-F", "#{pane_id}", "-t", shell.ID, "-c", w.dir, "sh", "-c", "exec ./claude 600")
-	bound.Until(t, "the second one has the keyboard", func() bool { _, err := w.pane(second).Claude(0, ""); return err == nil })
+	bound.Until(t, "the second one has the keyboard", func() bool { _, err := w.pane(second).FindClaude(0, ""); return err == nil })
 	if code, said := w.ran("main", "enter"); code != 2 || !strings.Contains(said, first.ID) || !strings.Contains(said, second) {
 		t.Errorf("two: exit %d: %s", code, said)
 	}
@@ -366,7 +366,7 @@ func TestMenuInterruptsOnlyWhatIsMeant(t *testing.T) {
 	p := w.heldUp("permission")
 	for name, m := range map[string]Menu{
 		"a dialog":       {Interrupt: true},
-		"another Claude": {ClaudePID: os.Getpid(), ClaudeStart: StartOf(os.Getpid())},
+		"another Claude": {ClaudePID: os.Getpid(), ClaudeStart: ProcessStart(os.Getpid())},
 	} {
 		m.UserState, m.Env, m.Patience = filepath.Join(w.dir, "state"), w.getenv, time.Millisecond
 		var coded *state.UserError

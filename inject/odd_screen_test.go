@@ -97,23 +97,23 @@ func TestCaptureIsTakenApart(t *testing.T) {
 	tests := []struct {
 		name, capture string
 		column        int
-		want          ink
+		want          style
 		text          string
 		width         int
 	}{
-		{"plain", "ab  ", 1, ink{}, "ab", 2},
-		{"dim ends", "\x1b[2ma\x1b[22mb", 1, ink{}, "ab", 2},
-		{"bold ends", "\x1b[1ma\x1b[22mb", 1, ink{}, "ab", 2},
-		{"reset and set in one", "\x1b[1ma\x1b[0;2mb", 1, ink{dim: true}, "ab", 2},
-		{"of 256 colours", "\x1b[38;5;246ma", 0, ink{colour: "38;5;246"}, "a", 1},
-		{"of all colours", "\x1b[38;2;2;7;1ma", 0, ink{colour: "38;2;2;7;1"}, "a", 1},
-		{"of all colours, with colons", "\x1b[48:2:2:7:1ma", 0, ink{}, "a", 1},
-		{"of 16 colours", "\x1b[90;41ma\x1b[39mb", 1, ink{}, "ab", 2},
-		{"over the end of a line", "\x1b[7m\na\x1b[27m", 0, ink{inverse: true}, "a", 1},
-		{"a hyperlink", "\x1b]8;;http://x\x1b\\a\x1b]8;;\x1b\\b", 1, ink{}, "ab", 2},
-		{"a joined emoji", "👩\u200d💻b", 2, ink{}, "👩\u200d💻b", 3},
-		{"a combining accent", "e\u0301b", 1, ink{}, "e\u0301b", 2},
-		{"a wide character", "全b", 2, ink{}, "全b", 3},
+		{"plain", "ab  ", 1, style{}, "ab", 2},
+		{"dim ends", "\x1b[2ma\x1b[22mb", 1, style{}, "ab", 2},
+		{"bold ends", "\x1b[1ma\x1b[22mb", 1, style{}, "ab", 2},
+		{"reset and set in one", "\x1b[1ma\x1b[0;2mb", 1, style{dim: true}, "ab", 2},
+		{"of 256 colours", "\x1b[38;5;246ma", 0, style{colour: "38;5;246"}, "a", 1},
+		{"of all colours", "\x1b[38;2;2;7;1ma", 0, style{colour: "38;2;2;7;1"}, "a", 1},
+		{"of all colours, with colons", "\x1b[48:2:2:7:1ma", 0, style{}, "a", 1},
+		{"of 16 colours", "\x1b[90;41ma\x1b[39mb", 1, style{}, "ab", 2},
+		{"over the end of a line", "\x1b[7m\na\x1b[27m", 0, style{inverse: true}, "a", 1},
+		{"a hyperlink", "\x1b]8;;http://x\x1b\\a\x1b]8;;\x1b\\b", 1, style{}, "ab", 2},
+		{"a joined emoji", "👩\u200d💻b", 2, style{}, "👩\u200d💻b", 3},
+		{"a combining accent", "e\u0301b", 1, style{}, "e\u0301b", 2},
+		{"a wide character", "全b", 2, style{}, "全b", 3},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -122,8 +122,8 @@ func TestCaptureIsTakenApart(t *testing.T) {
 			if l.text != tt.text || l.width() != tt.width {
 				t.Errorf("text %q, %d columns; want %q, %d", l.text, l.width(), tt.text, tt.width)
 			}
-			rest := l.from(tt.column)
-			if rest.blank() || rest.cells[0].ink != tt.want {
+			rest := l.fromColumn(tt.column)
+			if rest.isBlank() || rest.cells[0].style != tt.want {
 				t.Errorf("column %d: %+v, want %+v", tt.column, rest.cells, tt.want)
 			}
 		})

@@ -26,26 +26,26 @@ func plan(choices []Choice) (acts []act, err error) {
 	if len(choices) == 0 {
 		return nil, errors.New("there is nothing to answer")
 	}
-	if choices[0].Chat {
-		return []act{{prompt: choices[0].Prompt, text: chatLabel, chat: true}}, nil
+	if choices[0].ChoosesChat {
+		return []act{{prompt: choices[0].SubQuestion, text: chatLabel, chat: true}}, nil
 	}
 	for _, c := range choices {
 		text, remark := typeable(c.Answer.Text), typeable(c.Answer.Notes)
-		a := act{prompt: c.Prompt, text: text}
+		a := act{prompt: c.SubQuestion, text: text}
 		if err := a.choose(c.Answer.Labels); err != nil {
 			return nil, err
 		}
 		preview := slices.ContainsFunc(
-			c.Prompt.Options,
+			c.SubQuestion.Options,
 			func(o state.Option) bool { return o.Preview != "" },
 		)
 		switch {
 		case len(a.numbers) == 0 && text == "":
 			return nil, fmt.Errorf(
 				"there is no answer to %q that can be typed",
-				brief(c.Prompt.Question, 60),
+				brief(c.SubQuestion.Question, 60),
 			)
-		case c.Prompt.MultiSelect:
+		case c.SubQuestion.MultiSelect:
 			a.text = dashed(text, remark)
 		case preview && text+remark != "":
 			return nil, errors.New(
@@ -135,7 +135,7 @@ func (p page) differs(s Screen, but int) string {
 	}
 	for _, r := range s.Rows {
 		left := p.left[r.Number]
-		if r.Number != but && (r.Ticked != left.Ticked || !Same(r.Text, left.Text)) {
+		if r.Number != but && (r.Ticked != left.Ticked || !SameText(r.Text, left.Text)) {
 			return fmt.Sprintf("%q was changed in the terminal", brief(r.Label, 40))
 		}
 	}
@@ -148,8 +148,8 @@ func asks(s Screen, p state.SubQuestion) string {
 	switch {
 	case s.Shows != Question:
 		return notTheDialog(s)
-	case s.Cut && s.Question != "" && !Ends(s.Question, p.Question),
-		!s.Cut && !Same(s.Question, p.Question):
+	case s.Cut && s.Question != "" && !IsEndOf(s.Question, p.Question),
+		!s.Cut && !SameText(s.Question, p.Question):
 		return "another question is open"
 	case s.Multi != p.MultiSelect && !s.Below:
 		return "another dialog with that question is open"
@@ -167,7 +167,7 @@ func asks(s Screen, p state.SubQuestion) string {
 			return otherOptions
 		}
 		label, cut := p.Options[r.Number-1].Label, strings.HasSuffix(r.Label, "…")
-		if !Same(r.Label, label) && !(cut && Begins(r.Label, label)) {
+		if !SameText(r.Label, label) && !(cut && IsStartOf(r.Label, label)) {
 			return otherOptions
 		}
 		options++
@@ -201,17 +201,17 @@ func reviewDiffers(s Screen, acts []act) string {
 	}
 	var meant strings.Builder
 	for _, a := range acts {
-		fmt.Fprintf(&meant, "●%s→%s", squeeze(a.prompt.Question), squeeze(a.reviewed()))
+		fmt.Fprintf(&meant, "●%s→%s", comparable(a.prompt.Question), comparable(a.reviewed()))
 	}
-	shown := squeeze(s.Answers)
-	if shown != meant.String() && !(s.Cut && Ends(shown, meant.String())) {
+	shown := comparable(s.Answers)
+	if shown != meant.String() && !(s.Cut && IsEndOf(shown, meant.String())) {
 		return fmt.Sprintf("the review page shows other answers: %q", brief(s.Answers, 200))
 	}
 	return ""
 }
 
 // fillPages goes through the dialog page by page and submits it.
-func (a *answering) fillPages(ctx context.Context) error {
+func (a *answerRun) fillPages(ctx context.Context) error {
 	for i := range a.acts {
 		a.page = page{acts: a.acts, on: i, left: map[int]Row{}}
 		if i > 0 {
@@ -225,7 +225,7 @@ func (a *answering) fillPages(ctx context.Context) error {
 			}
 		}
 	}
-	if !a.reviewed() {
+	if !a.hasReviewPage() {
 		return nil
 	}
 	review := func(s Screen) string { return reviewDiffers(s, a.acts) }
@@ -246,7 +246,7 @@ func (a *answering) fillPages(ctx context.Context) error {
 type keystroke func(context.Context) error
 
 // keystrokes answer the page that is open and leave it.
-func (a *answering) keystrokes() (all []keystroke) {
+func (a *answerRun) keystrokes() (all []keystroke) {
 	act := a.acts[a.on]
 	field := act.field()
 	if act.text == "" && a.screen.cursor().Is == OtherRow { // digits would be typed into the field
@@ -282,20 +282,20 @@ func (a *answering) keystrokes() (all []keystroke) {
 }
 
 // goTo moves the cursor to a row.
-func (a *answering) goTo(number int) keystroke {
+func (a *answerRun) goTo(number int) keystroke {
 	return func(ctx context.Context) error {
 		at := func(r Row) bool { return r.Number == number }
 		return a.moveTo(ctx, at, func(now Screen) string { return a.differs(now, 0) })
 	}
 }
 
-func (a *answering) goToChat(ctx context.Context) error {
+func (a *answerRun) goToChat(ctx context.Context) error {
 	at := func(r Row) bool { return r.Is == BelowRow && r.Label == chatLabel }
 	return a.moveTo(ctx, at, func(now Screen) string { return a.differs(now, 0) })
 }
 
 // still says, for a person, why the screen is not what it is now.
-func (a *answering) still() func(Screen) string {
+func (a *answerRun) still() func(Screen) string {
 	at := a.screen.cursor().Number
 	return func(now Screen) string {
 		why := a.differs(now, 0)
@@ -312,7 +312,7 @@ var firstCharacter = pattern(`^(?s:.[\pM\p{Sk}]*)(\x{200d}.[\pM\p{Sk}]*)*`)
 
 // write types a text into the field that has the keys: one character, and when that
 // stands there the rest in one piece.
-func (a *answering) write(act act) keystroke {
+func (a *answerRun) write(act act) keystroke {
 	text := act.text
 	if strings.HasSuffix(text, `\`) {
 		// 2.1.329 takes a backslash before Enter for "the text goes on"
@@ -337,7 +337,7 @@ func (a *answering) write(act act) keystroke {
 }
 
 // tick ticks a row by its number, or takes its tick away.
-func (a *answering) tick(number int, on bool) keystroke {
+func (a *answerRun) tick(number int, on bool) keystroke {
 	return func(ctx context.Context) error {
 		row := a.left[number]
 		row.Ticked = on
@@ -347,14 +347,14 @@ func (a *answering) tick(number int, on bool) keystroke {
 
 // change presses a key that stays on the page and changes a row, and waits until that is
 // as wanted.
-func (a *answering) change(ctx context.Context, s keystep, number int, wanted Row) error {
+func (a *answerRun) change(ctx context.Context, s keystep, number int, wanted Row) error {
 	s.before = a.still()
 	s.after = func(now Screen) error {
 		row := now.row(number)
 		switch why := a.differs(now, number); {
 		case why != "":
 			return mismatch(why)
-		case row != nil && (row.Ticked != wanted.Ticked || !Same(row.Text, wanted.Text)):
+		case row != nil && (row.Ticked != wanted.Ticked || !SameText(row.Text, wanted.Text)):
 			return errNoEffect
 		}
 		return nil
@@ -367,11 +367,11 @@ func (a *answering) change(ctx context.Context, s keystep, number int, wanted Ro
 }
 
 // leave presses the key that finishes the page, and waits for what comes after it.
-func (a *answering) leave(k Key) keystroke {
+func (a *answerRun) leave(k Key) keystroke {
 	return func(ctx context.Context) error {
 		next := page{acts: a.acts, on: a.on + 1}
 		last := next.on == len(a.acts)
-		s := keystep{key: k, commit: last && !a.reviewed(), before: a.still()}
+		s := keystep{key: k, commit: last && !a.hasReviewPage(), before: a.still()}
 		s.after = func(now Screen) error {
 			switch {
 			case a.differs(now, 0) == "":
@@ -388,7 +388,7 @@ func (a *answering) leave(k Key) keystroke {
 }
 
 // gone says whether the dialog has closed: something else of Claude Code's is there.
-func (a *answering) gone(s Screen) error {
+func (a *answerRun) gone(s Screen) error {
 	switch {
 	case slices.ContainsFunc(a.acts, func(act act) bool { return asks(s, act.prompt) == "" }):
 		return mismatch("the dialog has changed in the terminal")

@@ -107,7 +107,7 @@ func TestTheDefaultServer(t *testing.T) {
 func TestServersThatAreNotThere(t *testing.T) {
 	w, p := newWorld(t, "sleep 600")
 	w.tmux("kill-server")
-	bound.Until(t, "the server is gone", func() bool { return !alive(p.PID) })
+	bound.Until(t, "the server is gone", func() bool { return !isAlive(p.PID) })
 	plain := filepath.Join(w.dir, "plain")
 	if err := os.WriteFile(plain, nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// alive says whether a process is there and has not ended. One whose state the kernel
+// isAlive says whether a process is there and has not ended. One whose state the kernel
 // does not tell, as in a sandbox, counts.
-func alive(pid int) bool {
+func isAlive(pid int) bool {
 	if pid <= 0 || errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return false
 	}
@@ -20,7 +20,7 @@ func alive(pid int) bool {
 	return !known || !p.dead
 }
 
-func processes() (map[int]process, error) {
+func listProcesses() (map[int]process, error) {
 	table, err := unix.SysctlKinfoProcSlice("kern.proc.all")
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
@@ -34,7 +34,7 @@ func processes() (map[int]process, error) {
 	return all, nil
 }
 
-func processOf(pid int) (p process, there bool) {
+func processOf(pid int) (p process, exists bool) {
 	if pid <= 0 {
 		return p, false
 	}
@@ -59,7 +59,7 @@ func fromKernel(k *unix.KinfoProc) process {
 		name: unix.ByteSliceToString(
 			k.Proc.P_comm[:],
 		), stopped: k.Proc.P_stat == stopped, dead: k.Proc.P_stat == zombie,
-		start: lstart(time.Unix(k.Proc.P_starttime.Unix())),
+		start: formatLstart(time.Unix(k.Proc.P_starttime.Unix())),
 	}
 	if k.Eproc.Tdev != -1 { // NODEV
 		p.terminal = strconv.Itoa(int(k.Eproc.Tdev))

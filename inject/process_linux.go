@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// alive says whether a process is there and has not ended.
-func alive(pid int) bool {
-	p, there := processOf(pid)
-	return there && !p.dead
+// isAlive says whether a process is there and has not ended.
+func isAlive(pid int) bool {
+	p, exists := processOf(pid)
+	return exists && !p.dead
 }
 
-// processes is the process table, as far as it could be read.
-func processes() (map[int]process, error) {
+// listProcesses is the process table, as far as it could be read.
+func listProcesses() (map[int]process, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
@@ -23,7 +23,7 @@ func processes() (map[int]process, error) {
 	all := make(map[int]process, len(entries))
 	for _, e := range entries {
 		if pid, err := strconv.Atoi(e.Name()); err == nil {
-			if p, there := processOf(pid); there {
+			if p, exists := processOf(pid); exists {
 				all[pid] = p
 			}
 		}
@@ -33,7 +33,7 @@ func processes() (map[int]process, error) {
 
 // processOf reads /proc/PID/stat (proc(5)); the name in it may hold blanks and
 // parentheses.
-func processOf(pid int) (p process, there bool) {
+func processOf(pid int) (p process, exists bool) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
 	if err != nil || open < 0 || end < open {

@@ -14,7 +14,7 @@ func readReview(lines []line) (Screen, bool) {
 		return Screen{}, false
 	}
 	_, rows, ok := splitRows(lines[n-2:], 0, false)
-	if !ok || len(rows) != 2 || rows[0].number != 1 || !lines[n-3].gap() {
+	if !ok || len(rows) != 2 || rows[0].number != 1 || !lines[n-3].endsList() {
 		return Screen{}, false
 	}
 	s := Screen{Shows: Review, Rows: []Row{rows[0].row(OptionRow), rows[1].row(OptionRow)}}
@@ -24,7 +24,7 @@ func readReview(lines []line) (Screen, bool) {
 	page := lines[:n-3]
 	top := underRule(page)
 	body, titled := s.reviewBody(page[top:])
-	s.Answers, s.Cut = joined(body), !titled
+	s.Answers, s.Cut = joinLines(body), !titled
 	if s.cursors() != 1 || top > 0 && !titled {
 		return unknown(oddDialog), true
 	}
@@ -40,9 +40,9 @@ func (s *Screen) reviewBody(page []line) (body []line, titled bool) {
 			return body, titled
 		case body == nil && l.text == "Review your answers":
 			titled = true
-		case body == nil && (l.blank() || s.readTitle(l)):
-		case l.at(1) == "│":
-			body = append(body, l.from(2))
+		case body == nil && (l.isBlank() || s.readTitle(l)):
+		case l.charAt(1) == "│":
+			body = append(body, l.fromColumn(2))
 		default:
 			body = append(body, l)
 		}
@@ -76,10 +76,10 @@ func readInputBox(lines []line) (Screen, bool) {
 		return Screen{}, false
 	}
 	below := lines[bottom+1:]
-	words := joined(below)
+	words := joinLines(below)
 	// 2.1.197 does not indent the list that completes a command; nor does a shell its
 	// prompt.
-	listed := slices.ContainsFunc(below, func(l line) bool { return !l.blank() && l.indent() < 2 })
+	listed := slices.ContainsFunc(below, func(l line) bool { return !l.isBlank() && l.indent() < 2 })
 	completes := strings.HasPrefix(text, "/") || strings.Contains(text, "@")
 	switch {
 	case listed && completes && !shellPrompt().MatchString(words):
@@ -88,7 +88,7 @@ func readInputBox(lines []line) (Screen, bool) {
 		return Screen{}, false
 	case len(below) > 0 && shellPrompt().MatchString(below[len(below)-1].text):
 		return unknown("a shell"), true
-	case strings.Contains(squeeze(words), "searchprompts:"): // 2.1.197, ctrl+r
+	case strings.Contains(comparable(words), "searchprompts:"): // 2.1.197, ctrl+r
 		return unknown("a search through earlier prompts"), true
 	}
 	s := Screen{
@@ -118,17 +118,17 @@ func boxText(lines []line) (string, bool) {
 	var texts []string
 	typed := false
 	for i, l := range lines {
-		switch first := l.at(0); {
+		switch first := l.charAt(0); {
 		case i == 0 && first == "❯" || i > 0 && first == " " && l.indent() >= 2:
-			l = l.from(2)
+			l = l.fromColumn(2)
 		case i == 0 && first == "!": // a shell command
 			typed = true
-		case !l.blank():
+		case !l.isBlank():
 			return "", false
 		}
 		// A placeholder is dim, but for the first character, which is inverse where the
 		// keys go to that field.
-		typed = typed || !l.blank() && !l.drawn(func(k ink) bool { return k.dim })
+		typed = typed || !l.isBlank() && !l.isStyled(func(k style) bool { return k.dim })
 		texts = append(texts, l.text)
 	}
 	switch {
@@ -168,7 +168,7 @@ func busy(above, below []line) bool {
 		return true
 	}
 	for _, l := range slices.Backward(above[max(0, len(above)-19):]) {
-		switch l.at(0) {
+		switch l.charAt(0) {
 		case "●", "⏺", "❯", "─":
 			return false
 		}
@@ -202,15 +202,15 @@ func readPermission(lines []line) (Screen, bool) {
 		return Screen{}, false
 	}
 	// What is below the rows is Claude Code's: indented, unlike the lines of a shell.
-	foot := slices.DeleteFunc(slices.Clone(lines[last:]), line.gap)
+	foot := slices.DeleteFunc(slices.Clone(lines[last:]), line.endsList)
 	foreign := func(l line) bool { return l.indent() == 0 || shellPrompt().MatchString(l.text) }
 	if len(foot) > 0 &&
-		(slices.ContainsFunc(foot, foreign) || !permissionHint().MatchString(joined(foot))) {
+		(slices.ContainsFunc(foot, foreign) || !permissionHint().MatchString(joinLines(foot))) {
 		return Screen{}, false
 	}
 	above, rows, ok := splitRows(lines[first:last], mark, false)
 	first += len(above)
-	asked := permissionQuestions().FindString(joined(lines[max(0, first-4):first]))
+	asked := permissionQuestions().FindString(joinLines(lines[max(0, first-4):first]))
 	if !ok || len(rows) == 0 || asked == "" {
 		return Screen{}, false
 	}
@@ -239,12 +239,12 @@ func cursorBlock(lines []line) (first, last, mark int) {
 	const farthest = 30 // lines from the bottom
 	for cursor := len(lines) - 1; cursor >= max(0, len(lines)-farthest); cursor-- {
 		mark = lines[cursor].indent()
-		if _, ok := rowStart(lines[cursor], mark); !ok || lines[cursor].at(mark) != "❯" {
+		if _, ok := rowStart(lines[cursor], mark); !ok || lines[cursor].charAt(mark) != "❯" {
 			continue
 		}
-		for last = cursor + 1; last < len(lines) && !lines[last].gap(); last++ {
+		for last = cursor + 1; last < len(lines) && !lines[last].endsList(); last++ {
 		}
-		for first = cursor; first > 0 && !lines[first-1].gap(); first-- {
+		for first = cursor; first > 0 && !lines[first-1].endsList(); first-- {
 		}
 		return first, last, mark
 	}

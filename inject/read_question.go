@@ -25,8 +25,8 @@ const (
 	oddDialog = "a dialog of Claude Code's that is half drawn, too large for its pane, or holds a note"
 )
 
-// gap says whether a line ends a list: a blank one, or what is drawn over it.
-func (l line) gap() bool { return l.blank() || hiddenAbove().MatchString(l.text) }
+// endsList says whether a line ends a list: a blank one, or what is drawn over it.
+func (l line) endsList() bool { return l.isBlank() || hiddenAbove().MatchString(l.text) }
 
 // dialog is an AskUserQuestion dialog cut into its parts, from the bottom up.
 type dialog struct {
@@ -69,16 +69,16 @@ func readQuestion(lines []line) (Screen, bool) {
 // rule.
 func cutDialog(lines []line) (d dialog, ok bool) {
 	end := len(lines)
-	for end > 0 && !lines[end-1].gap() && len(lines)-end < 8 {
+	for end > 0 && !lines[end-1].endsList() && len(lines)-end < 8 {
 		end--
 	}
-	if end == 0 || !hint().MatchString(joined(lines[end:])) {
+	if end == 0 || !hint().MatchString(joinLines(lines[end:])) {
 		return d, false
 	}
 	bottom := end - 1
 	rule := bottom - 1
-	for rule >= 0 && !lines[rule].rule() {
-		if lines[rule].blank() || bottom-rule > 12 {
+	for rule >= 0 && !lines[rule].isRule() {
+		if lines[rule].isBlank() || bottom-rule > 12 {
 			return d, false
 		}
 		rule--
@@ -111,8 +111,8 @@ func readBelow(lines []line) (rows []Row, number int, ok bool) {
 		return rows, number, rows[0].Label == chatLabel
 	}
 	for _, l := range lines {
-		mark, label := l.at(0), l.from(2)
-		if mark != "❯" && mark != " " || l.at(1) != " " || label.indent() != 0 {
+		mark, label := l.charAt(0), l.fromColumn(2)
+		if mark != "❯" && mark != " " || l.charAt(1) != " " || label.indent() != 0 {
 			return nil, 0, false
 		}
 		rows = append(rows, Row{Is: BelowRow, Label: label.text, Cursor: mark == "❯"})
@@ -134,7 +134,7 @@ func (s *Screen) cursors() (n int) {
 // for the person's own words are not there.
 func (s *Screen) readPreview(d dialog) bool {
 	top, column := len(d.above)-1, -1
-	for ; top >= 0 && !d.above[top].rule(); top-- {
+	for ; top >= 0 && !d.above[top].isRule(); top-- {
 		column = boxCorner(d.above[top])
 		if column >= 0 && d.above[top].width() <= d.width {
 			break
@@ -145,11 +145,11 @@ func (s *Screen) readPreview(d dialog) bool {
 	}
 	var left, right []line
 	for _, l := range d.above[top:] {
-		before := l.before(column)
-		if l.width() > column && !l.cells[column-1].blank() {
+		before := l.beforeColumn(column)
+		if l.width() > column && !l.cells[column-1].isBlank() {
 			return false // the box is not straight
 		}
-		left, right = append(left, before), append(right, l.from(column))
+		left, right = append(left, before), append(right, l.fromColumn(column))
 	}
 	above, rows, ok := splitRows(left, 0, false)
 	if !ok || len(above) > 0 || len(rows) == 0 || rows[0].number != 1 || !noNotes(right) {
@@ -157,10 +157,10 @@ func (s *Screen) readPreview(d dialog) bool {
 	}
 	marked := slices.ContainsFunc(rows, func(r rowLines) bool { return r.mark == "❯" })
 	for _, r := range rows {
-		row := Row{Is: OptionRow, Number: r.number, Label: joined(r.lines)}
+		row := Row{Is: OptionRow, Number: r.number, Label: joinLines(r.lines)}
 		// 2.1.197 draws no ❯ before a label of several lines, only its bold type.
 		row.Cursor = r.mark == "❯" ||
-			!marked && r.lines[0].drawn(func(k ink) bool { return k.bold })
+			!marked && r.lines[0].isStyled(func(k style) bool { return k.bold })
 		s.Rows = append(s.Rows, row)
 	}
 	return s.readHead(d.above[:top], d.width)
@@ -171,7 +171,7 @@ func (s *Screen) readPreview(d dialog) bool {
 func boxCorner(l line) int {
 	column := slices.IndexFunc(l.cells, func(c cell) bool { return c.text == "┌" })
 	if column < 0 || !strings.HasSuffix(l.text, "┐") ||
-		strings.Trim(l.from(column+1).text, "─┐") != "" {
+		strings.Trim(l.fromColumn(column+1).text, "─┐") != "" {
 		return -1
 	}
 	return column
@@ -182,18 +182,18 @@ func boxCorner(l line) int {
 func noNotes(right []line) bool {
 	i := 1
 	for ; i < len(right) && !strings.HasPrefix(right[i].text, "└"); i++ {
-		if c := right[i].at(0); c != "│" && c != "├" && c != "" {
+		if c := right[i].charAt(0); c != "│" && c != "├" && c != "" {
 			// 2.1.197 leaves a line out beside a label of several
 			return false
 		}
 	}
-	return i < len(right) && Same(joined(right[i+1:]), "Notes: press n to add notes")
+	return i < len(right) && SameText(joinLines(right[i+1:]), "Notes: press n to add notes")
 }
 
 // readList reads a list without previews. other is the number of its field for own words.
 func (s *Screen) readList(d dialog, other int) bool {
 	lines := d.above
-	for len(lines) > 0 && lines[len(lines)-1].blank() { // of a text that a person types
+	for len(lines) > 0 && lines[len(lines)-1].isBlank() { // of a text that a person types
 		lines = lines[:len(lines)-1]
 	}
 	if len(lines) == 0 {
@@ -220,7 +220,7 @@ func (s *Screen) readList(d dialog, other int) bool {
 // tick box.
 func isMulti(lines []line, submit Row) bool {
 	last := lines[len(lines)-1]
-	if submit.Cursor || last.drawn(func(k ink) bool { return k.bold }) {
+	if submit.Cursor || last.isStyled(func(k style) bool { return k.bold }) {
 		return true
 	}
 	return slices.ContainsFunc(lines[underRule(lines):], func(l line) bool {
@@ -242,7 +242,7 @@ func lacksSubmit(rows []rowLines, isSubmit bool) bool {
 // screen shows that: where something else is above them, they begin with the first, or
 // with a mark.
 func (s *Screen) endsAbove(above []line, rows []rowLines, top int) bool {
-	isText := slices.ContainsFunc(above, func(l line) bool { return !l.blank() })
+	isText := slices.ContainsFunc(above, func(l line) bool { return !l.isBlank() })
 	s.Above = isText || len(rows) == 0 || rows[0].number > 1
 	if top == 0 || !s.Above {
 		return true
@@ -277,7 +277,7 @@ func (s *Screen) addRows(rows []rowLines, other int) bool {
 // placeholder's own words.
 func (r rowLines) field() (Row, bool) {
 	row := r.row(OtherRow)
-	row.Label = joined(r.lines)
+	row.Label = joinLines(r.lines)
 	// a multi-select's has no full stop
 	placeholder := strings.TrimSuffix(row.Label, ".") == "Type something"
 	grey := r.coloured() && !slices.ContainsFunc(r.lines, func(l line) bool { return !r.greyer(l) })
@@ -291,13 +291,13 @@ func (r rowLines) field() (Row, bool) {
 // submitRow reads the row below the last one of a multi-select. It says "Next" where
 // another question follows, and is bold: a description that says "Submit" is not.
 func submitRow(l line) (Row, bool) {
-	label := l.from(2)
-	text, cursor := strings.TrimSpace(label.text), l.at(0) == "❯"
-	if !cursor && l.at(0) != " " || l.at(1) != " " || label.indent() != 3 ||
+	label := l.fromColumn(2)
+	text, cursor := strings.TrimSpace(label.text), l.charAt(0) == "❯"
+	if !cursor && l.charAt(0) != " " || l.charAt(1) != " " || label.indent() != 3 ||
 		text != "Submit" && text != "Next" {
 		return Row{}, false
 	}
-	description := label.drawn(func(k ink) bool { return k.colour != "" && !k.bold && !cursor })
+	description := label.isStyled(func(k style) bool { return k.colour != "" && !k.bold && !cursor })
 	return Row{Is: SubmitRow, Label: text, Cursor: cursor}, !description
 }
 
@@ -312,7 +312,7 @@ func (s *Screen) readHead(lines []line, width int) bool {
 	}
 	lines = lines[top:]
 	gap := false // a blank line at the screen's top: the question begins below it
-	for len(lines) > 0 && lines[0].blank() {
+	for len(lines) > 0 && lines[0].isBlank() {
 		lines, gap = lines[1:], true
 	}
 	titled := len(lines) > 0 && s.readTitle(lines[0])
@@ -353,13 +353,13 @@ func (s *Screen) readTitle(l line) bool {
 
 // questionText takes away the bar that 2.1.329 draws before a question of several lines.
 func questionText(lines []line) (text string, barred bool) {
-	lines = slices.DeleteFunc(slices.Clone(lines), line.blank)
+	lines = slices.DeleteFunc(slices.Clone(lines), line.isBlank)
 	barred = len(lines) > 0 &&
-		!slices.ContainsFunc(lines, func(l line) bool { return l.at(0) != "│" })
+		!slices.ContainsFunc(lines, func(l line) bool { return l.charAt(0) != "│" })
 	for i := range lines {
 		if barred {
-			lines[i] = lines[i].from(1)
+			lines[i] = lines[i].fromColumn(1)
 		}
 	}
-	return joined(lines), barred
+	return joinLines(lines), barred
 }

@@ -11,8 +11,8 @@ import (
 type start struct {
 	mark   string // ❯, or ↑ ↓ where rows are hidden behind this one, or a blank
 	number int
-	column int // where the label begins, or the tick box
-	grey   ink // how the number is drawn, and with it what is said about a label
+	column int   // where the label begins, or the tick box
+	grey   style // how the number is drawn, and with it what is said about a label
 }
 
 var rowNumber = pattern(`^(\d{1,2})\.( |$)?`)
@@ -22,30 +22,30 @@ var rowNumber = pattern(`^(\d{1,2})\.( |$)?`)
 // than a line either may be given up: " 2. Top bar with …" beside a preview, "❯ 1.Lock
 // the table …" (2.1.197, 2.1.329).
 func rowStart(l line, mark int) (start, bool) {
-	s := start{mark: l.at(mark)}
+	s := start{mark: l.charAt(mark)}
 	if l.indent() < mark || s.mark != "❯" && s.mark != "↑" && s.mark != "↓" && s.mark != " " {
 		return start{}, false
 	}
 	number := mark + 1
-	if l.at(number) == " " {
+	if l.charAt(number) == " " {
 		number++
 	}
-	rest := l.from(number)
+	rest := l.fromColumn(number)
 	m := rowNumber().FindStringSubmatch(rest.text)
 	if m == nil {
 		return start{}, false
 	}
 	s.number, _ = strconv.Atoi(m[1])
 	s.column = number + len(m[0])
-	s.grey = rest.cells[0].ink
+	s.grey = rest.cells[0].style
 	return s, true
 }
 
 // greyer says whether a line is drawn like the row's number, as descriptions and
 // placeholders are. Where nothing is styled, nothing is.
 func (s start) greyer(l line) bool {
-	return l.drawn(
-		func(k ink) bool { return k.dim || s.coloured() && k.colour == s.grey.colour && !k.bold },
+	return l.isStyled(
+		func(k style) bool { return k.dim || s.coloured() && k.colour == s.grey.colour && !k.bold },
 	)
 }
 
@@ -57,7 +57,7 @@ func (s start) coloured() bool { return s.grey.colour != "" || s.grey.dim }
 func listRow(l line, mark int, multi bool) (start, bool) {
 	s, ok := rowStart(l, mark)
 	if ok && multi {
-		first := l.from(s.column)
+		first := l.fromColumn(s.column)
 		ok = tickPattern().MatchString(first.text) && !(s.coloured() && s.greyer(first))
 	}
 	return s, ok
@@ -88,11 +88,11 @@ func splitRows(lines []line, mark int, multi bool) (above []line, rows []rowLine
 			if len(rows) > 0 && s.number != rows[len(rows)-1].number+1 {
 				return nil, nil, false
 			}
-			first := l.from(s.column)
+			first := l.fromColumn(s.column)
 			row := rowLines{start: s, tick: tickPattern().FindString(first.text)}
 			if multi {
 				row.ticked = strings.HasPrefix(row.tick, "[✔]")
-				first = first.from(utf8.RuneCountInString(row.tick))
+				first = first.fromColumn(utf8.RuneCountInString(row.tick))
 			}
 			row.lines = []line{first}
 			rows = append(rows, row)
@@ -102,7 +102,7 @@ func splitRows(lines []line, mark int, multi bool) (above []line, rows []rowLine
 			above = append(above, l)
 			continue
 		}
-		if !l.blank() && l.indent() < least {
+		if !l.isBlank() && l.indent() < least {
 			return nil, nil, false
 		}
 		last := &rows[len(rows)-1]
@@ -119,7 +119,7 @@ func (r rowLines) row(role Role) Row {
 	for n < len(r.lines) && r.coloured() && !r.greyer(r.lines[n]) {
 		n++
 	}
-	out.Label = joined(r.lines[:n])
+	out.Label = joinLines(r.lines[:n])
 	return out
 }
 
@@ -143,7 +143,7 @@ func listTop(lines []line, multi bool) int {
 	}
 	if !slices.ContainsFunc(
 		lines[:top],
-		func(l line) bool { return !l.blank() && l.indent() < 2 },
+		func(l line) bool { return !l.isBlank() && l.indent() < 2 },
 	) {
 		return 0 // the rest of a row whose beginning is not on the screen
 	}
@@ -153,7 +153,7 @@ func listTop(lines []line, multi bool) int {
 // underRule is the first line below the last rule.
 func underRule(lines []line) int {
 	top := len(lines)
-	for top > 0 && !lines[top-1].rule() {
+	for top > 0 && !lines[top-1].isRule() {
 		top--
 	}
 	return top

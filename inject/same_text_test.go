@@ -33,13 +33,13 @@ func TestSame(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := Same(tt.shown, tt.meant); got != tt.same {
+			if got := SameText(tt.shown, tt.meant); got != tt.same {
 				t.Errorf("Same: %v", got)
 			}
-			if got := Begins(tt.shown, tt.meant); got != tt.begins {
+			if got := IsStartOf(tt.shown, tt.meant); got != tt.begins {
 				t.Errorf("Begins: %v", got)
 			}
-			if got := Ends(tt.shown, tt.meant); got != tt.ends {
+			if got := IsEndOf(tt.shown, tt.meant); got != tt.ends {
 				t.Errorf("Ends: %v", got)
 			}
 		})

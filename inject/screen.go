@@ -122,9 +122,9 @@ var pattern = state.LazyPattern
 // behind that has ended.
 func ReadScreen(capture string) Screen {
 	lines := readCapture(capture)
-	if last := len(lines) - 1; last >= 0 && BoxRule(lines[last].text) && !lines[last].rule() {
+	if last := len(lines) - 1; last >= 0 && BoxRule(lines[last].text) && !lines[last].isRule() {
 		// the session's name, which stands below its dialogs, too (2.1.332)
-		lines = withoutBlanks(lines[:last])
+		lines = trimBlankLines(lines[:last])
 	}
 	if len(lines) == 0 {
 		return unknown("an empty screen")
@@ -143,19 +143,19 @@ func unknown(why string) Screen { return Screen{Shows: Unknown, Why: why} }
 func describe(lines []line) string {
 	last := lines[len(lines)-1]
 	switch {
-	case strings.Contains(joined(lines[max(0, len(lines)-2):]), "Showing detailed transcript"):
+	case strings.Contains(joinLines(lines[max(0, len(lines)-2):]), "Showing detailed transcript"):
 		return "Claude Code's transcript (ctrl+o)"
-	case shellPrompt().MatchString(last.text) && !last.rule():
+	case shellPrompt().MatchString(last.text) && !last.isRule():
 		return "a shell"
 	case strings.Contains(strings.ToLower(last.text), "esc"):
 		return "a menu that gchat-hooks does not know"
 	}
 	top := len(lines) - 1 // the last rule: a dialog without a box stands below it (2.1.330)
-	for ; top >= 0 && !lines[top].rule(); top-- {
+	for ; top >= 0 && !lines[top].isRule(); top-- {
 	}
 	chosen := func(l line) bool { return l.indent() > 0 && strings.HasPrefix(strings.TrimSpace(l.text), "❯ ") }
 	if below := lines[top+1:]; top >= 0 && slices.ContainsFunc(below, chosen) {
-		title := slices.IndexFunc(below, func(l line) bool { return !l.blank() })
+		title := slices.IndexFunc(below, func(l line) bool { return !l.isBlank() })
 		return fmt.Sprintf(
 			"a dialog that only the terminal answers: %q",
 			brief(strings.TrimSpace(below[title].text), 80),

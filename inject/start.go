@@ -39,46 +39,46 @@ func ProgramOf(pid int) []string {
 	return []string{path}
 }
 
-// Lives says whether a process that runs has a session, by Claude Code's own files of
+// IsSessionRunning says whether a process that runs has a session, by Claude Code's own files of
 // sessions: see Waits.
-func Lives(transcript, id string) bool {
-	files, _ := filepath.Glob(filepath.Join(sessionFiles(transcript), "*.json"))
-	return slices.ContainsFunc(files, func(file string) bool {
-		pid, _ := strconv.Atoi(strings.TrimSuffix(filepath.Base(file), ".json"))
-		one, known := sessionFile(file)
-		return known && one.ID == id && pid > 1 && alive(pid)
+func IsSessionRunning(transcript, id string) bool {
+	paths, _ := filepath.Glob(filepath.Join(sessionFilesDir(transcript), "*.json"))
+	return slices.ContainsFunc(paths, func(path string) bool {
+		pid, _ := strconv.Atoi(strings.TrimSuffix(filepath.Base(path), ".json"))
+		file, known := readSessionFile(path)
+		return known && file.ID == id && pid > 1 && isAlive(pid)
 	})
 }
 
-// ownSession is the name of our own server's session.
-const ownSession = "gchat-hooks"
+// ownTmuxSession is the name of our own server's session.
+const ownTmuxSession = "gchat-hooks"
 
-// Own is our own tmux server, for sessions that no terminal of the person's has: it goes
+// OwnServer is our own tmux server, for sessions that no terminal of the person's has: it goes
 // on when the login shell ends. To look at it: tmux -S SOCKET attach.
-func Own(userState string) Server { return Server{Socket: filepath.Join(userState, "tmux")} }
+func OwnServer(userState string) Server { return Server{Socket: filepath.Join(userState, "tmux")} }
 
-// Open starts a program in a new window of a session, argument by argument, without a
+// OpenWindow starts a program in a new window of a session, argument by argument, without a
 // shell. Our own server is started where it does not run. The pane is as it was just
 // then: its program may have ended.
-func (s Server) Open(ctx context.Context, session, dir string, argv []string) (Pane, error) {
+func (s Server) OpenWindow(ctx context.Context, session, dir string, argv []string) (Pane, error) {
 	// it is a format: #(…) would run
-	window := []string{"-d", "-P", "-F", paneFormat, "-c", strings.ReplaceAll(dir, "#", "##")}
-	window = append(window, argv...)
-	for i, arg := range window {
+	args := []string{"-d", "-P", "-F", paneFormat, "-c", strings.ReplaceAll(dir, "#", "##")}
+	args = append(args, argv...)
+	for i, arg := range args {
 		if strings.HasSuffix(arg, ";") { // else the next command would begin
-			window[i] = strings.TrimSuffix(arg, ";") + `\;`
+			args[i] = strings.TrimSuffix(arg, ";") + `\;`
 		}
 	}
-	open := append([]string{"new-window", "-t", "=" + KeptName(session) + ":"}, window...)
-	out, err := s.call(ctx, nil, open...)
-	if session == ownSession && (errors.Is(err, ErrNoServer) || errors.Is(err, ErrNoSession)) {
+	newWindow := append([]string{"new-window", "-t", "=" + KeptName(session) + ":"}, args...)
+	out, err := s.call(ctx, nil, newWindow...)
+	if session == ownTmuxSession && (errors.Is(err, ErrNoServer) || errors.Is(err, ErrNoSession)) {
 		out, err = s.call(
 			ctx,
 			nil,
-			append([]string{"new-session", "-s", session, "-x", "200", "-y", "50"}, window...)...)
+			append([]string{"new-session", "-s", session, "-x", "200", "-y", "50"}, args...)...)
 		if err != nil && strings.Contains(err.Error(), "duplicate session") {
 			// another one began it just now
-			out, err = s.call(ctx, nil, open...)
+			out, err = s.call(ctx, nil, newWindow...)
 		}
 	}
 	if err != nil {
@@ -91,36 +91,36 @@ func (s Server) Open(ctx context.Context, session, dir string, argv []string) (P
 	return p, nil
 }
 
-// OpenNear starts a program in a window beside the session's last one, where its tmux
+// OpenSessionWindow starts a program in a window beside the session's last one, where its tmux
 // session is still there, else in our own server.
-func OpenNear(
+func OpenSessionWindow(
 	ctx context.Context,
 	userState string,
-	one *state.Session,
+	session *state.Session,
 	argv []string,
 ) (Server, Pane, error) {
-	server := Server{Socket: one.TmuxSocket}
+	server := Server{Socket: session.TmuxSocket}
 	// tmux would take it for a session's number (3.3a)
-	isID := strings.HasPrefix(one.TmuxSession, "$")
-	if one.TmuxSession != "" && !isID && usersOwn(one.TmuxSocket) {
-		pane, err := server.Open(ctx, one.TmuxSession, one.ProjectDir, argv)
+	isID := strings.HasPrefix(session.TmuxSession, "$")
+	if session.TmuxSession != "" && !isID && isOwnedByUser(session.TmuxSocket) {
+		pane, err := server.OpenWindow(ctx, session.TmuxSession, session.ProjectDir, argv)
 		if !errors.Is(err, ErrNoServer) && !errors.Is(err, ErrNoSession) &&
 			!errors.Is(err, ErrNoPane) {
 			return server, pane, err
 		}
 	}
-	server = Own(userState)
-	pane, err := server.Open(ctx, ownSession, one.ProjectDir, argv)
+	server = OwnServer(userState)
+	pane, err := server.OpenWindow(ctx, ownTmuxSession, session.ProjectDir, argv)
 	return server, pane, err
 }
 
-// usersOwn says whether a socket is this user's: after a reboot, another's tmux may
+// isOwnedByUser says whether a socket is this user's: after a reboot, another's tmux may
 // listen at a path in /tmp.
-func usersOwn(socket string) bool {
+func isOwnedByUser(socket string) bool {
 	info, err := os.Stat(socket)
 	if err != nil {
 		return false
 	}
-	is, known := info.Sys().(*syscall.Stat_t)
-	return known && int(is.Uid) == os.Getuid()
+	stat, known := info.Sys().(*syscall.Stat_t)
+	return known && int(stat.Uid) == os.Getuid()
 }

@@ -12,12 +12,12 @@ import (
 // them starts.
 func TestOpenAtOneMoment(t *testing.T) {
 	needs(t, "tmux")
-	own := Own(t.TempDir())
+	own := OwnServer(t.TempDir())
 	t.Cleanup(func() { _ = bound.Command(t, "tmux", "-S", own.Socket, "kill-server").Run() })
 	var all sync.WaitGroup
 	for range 6 {
 		all.Go(func() {
-			if _, err := own.Open(t.Context(), ownSession, t.TempDir(), []string{"/bin/sleep", "60"}); err != nil {
+			if _, err := own.OpenWindow(t.Context(), ownTmuxSession, t.TempDir(), []string{"/bin/sleep", "60"}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -38,10 +38,10 @@ func TestOpenBesideOddNames(t *testing.T) {
 		w.session(name, "exec sleep 60")
 	}
 	user := t.TempDir()
-	t.Cleanup(func() { _ = bound.Command(t, "tmux", "-S", Own(user).Socket, "kill-server").Run() })
+	t.Cleanup(func() { _ = bound.Command(t, "tmux", "-S", OwnServer(user).Socket, "kill-server").Run() })
 	for _, name := range names {
-		one := &state.Session{TmuxSocket: w.Socket, TmuxSession: name, ProjectDir: t.TempDir()}
-		server, pane, err := OpenNear(t.Context(), user, one, []string{"/bin/sleep", "60"})
+		session := &state.Session{TmuxSocket: w.Socket, TmuxSession: name, ProjectDir: t.TempDir()}
+		server, pane, err := OpenSessionWindow(t.Context(), user, session, []string{"/bin/sleep", "60"})
 		if err != nil || server.Socket == w.Socket && pane.Session != name {
 			t.Errorf("beside %q it is opened in %q: %v", name, pane.Session, err)
 		}

@@ -107,7 +107,7 @@ func TestWordsWhileTheSessionBegins(t *testing.T) {
 func TestASessionWhoseProcessGoesOnIsNotResumed(t *testing.T) {
 	t.Parallel()
 	needsTmux(t)
-	x := newEndedSession(t, func(s *state.Session) { s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.StartOf(os.Getpid()) })
+	x := newEndedSession(t, func(s *state.Session) { s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.ProcessStart(os.Getpid()) })
 	x.reply(x.threadName, "", "go on")
 	notes := x.readNotes()
 	time.Sleep(100 * time.Millisecond)
@@ -236,7 +236,7 @@ func TestWordsForAnEnvironmentWithoutAPoller(t *testing.T) {
 	x.changeSession("live", func(s *state.Session) {
 		s.Name, s.ThreadName, s.Chat, s.Environment, s.ProjectDir = "other", x.threadName+"2", x.reader.chat, state.Environment(x.env), x.dir
 		s.AcceptsCommands, s.StartedAt, s.LastSeen = true, time.Now(), time.Now()
-		s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.StartOf(os.Getpid())
+		s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.ProcessStart(os.Getpid())
 	})
 	x.poller.readAndAttend(t.Context())
 	x.reply(x.threadName, "", "go on")
@@ -331,7 +331,7 @@ func TestNewIsEditedToWords(t *testing.T) {
 		t.Fatal(err)
 	}
 	x.changeSession(x.sessionID, func(s *state.Session) {
-		s.EndedAt, s.ClaudePID, s.ClaudeStart = time.Time{}, os.Getpid(), inject.StartOf(os.Getpid())
+		s.EndedAt, s.ClaudePID, s.ClaudeStart = time.Time{}, os.Getpid(), inject.ProcessStart(os.Getpid())
 	})
 	m := x.reply(x.threadName, "", "/new "+filepath.Base(x.dir)+" fix the login")
 	x.readNotes()

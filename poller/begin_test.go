@@ -57,7 +57,7 @@ func newEndedSession(t *testing.T, as func(*state.Session)) *testSession {
 	})
 	x.poller.readAndAttend(t.Context())
 	t.Cleanup(func() {
-		_ = exec.Command("tmux", "-S", inject.Own(state.UserStateDir(x.env)).Socket, "kill-server").Run()
+		_ = exec.Command("tmux", "-S", inject.OwnServer(state.UserStateDir(x.env)).Socket, "kill-server").Run()
 	})
 	return x
 }
@@ -110,7 +110,7 @@ func TestABeginningSurvivesAKill(t *testing.T) {
 
 	y := newEndedSession(t, func(s *state.Session) { // just after: its hook wrote it down
 		s.OldCommands, s.StartingAt, s.EndedAt, s.StartedAt = []state.OldCommand{c}, time.Now(), time.Time{}, time.Now().Add(time.Second)
-		s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.StartOf(os.Getpid())
+		s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.ProcessStart(os.Getpid())
 	})
 	if notes := y.readNotes(); len(y.startArguments()) > 0 || len(y.waitingPrompts()) != 1 {
 		t.Errorf("told %q, started %q, said %q", notes, y.startArguments(), y.waitingPrompts())

@@ -54,7 +54,7 @@ func (p *Poller) followDialog(session *state.Session, current *state.Dialog, isK
 	}
 	isGone := isKnown && isDated && !saved.IsSame(current)
 	if isGone || saved.IsOver || !session.IsRunning() ||
-		inject.Ended(session.ClaudePID, session.ClaudeStart) {
+		inject.HasEnded(session.ClaudePID, session.ClaudeStart) {
 		p.Log.ErrorOnce(p.endDialog(session), "the end of a dialog not told of")
 	}
 }

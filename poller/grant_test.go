@@ -186,7 +186,7 @@ func (d *testMachine) askPermission(command string, change func(*state.Question)
 	q := d.writeQuestion(func(q *state.Question) {
 		p := newPermission(command, q.AskedAt)
 		p.PostedAt, p.QuestionID, p.ThreadKey, p.SessionName, p.ProjectDir = nil, q.QuestionID, q.ThreadKey, "shop", q.ProjectDir
-		p.SessionID, p.ClaudePID, p.ClaudeStart = "s", os.Getpid(), inject.StartOf(os.Getpid())
+		p.SessionID, p.ClaudePID, p.ClaudeStart = "s", os.Getpid(), inject.ProcessStart(os.Getpid())
 		p.Approvers = &[]string{space.Human, "users/1"}
 		*q = *p
 		if change != nil {

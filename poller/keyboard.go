@@ -44,7 +44,7 @@ func (p *Poller) handOverDialog(ctx context.Context, record *trackedRecord) (nex
 	conditions.CanSeeKeys, conditions.LastKeyAt = lastCheck.isKnown, lastCheck.lastKeyAt
 	canHold, until := state.CanHoldDialog(record.question, conditions, now)
 	earliest := state.EarliestDialogTime(record.question, conditions)
-	hasPane := record.TmuxPane != "" && !inject.Elsewhere(record.question.ClaudeStart)
+	hasPane := record.TmuxPane != "" && !inject.IsElsewhere(record.question.ClaudeStart)
 	hasChecked := !hasPane || !lastCheck.startedAt.IsZero()
 	isQuiet := hasChecked && (!lastCheck.isKnown || !lastCheck.startedAt.Before(earliest))
 	switch {

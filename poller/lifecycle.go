@@ -258,7 +258,7 @@ func (p *Poller) handleClaudeEnd(record *trackedRecord) {
 	q, now := record.question, p.Now().UTC()
 	isWaiting := q.Status.IsOpen() || q.IsLate(now)
 	if !isWaiting || !q.Mode.Traits().Asks || q.SessionEndedAt != nil ||
-		!inject.Ended(q.ClaudePID, q.ClaudeStart) {
+		!inject.HasEnded(q.ClaudePID, q.ClaudeStart) {
 		return
 	}
 	switch {
@@ -294,7 +294,7 @@ func (p *Poller) handleDialogEnd(record *trackedRecord) {
 	if err != nil {
 		return
 	}
-	isWaiting, isKnown := inject.Waits(session.TranscriptPath, q.ClaudeSession(), q.ClaudePID)
+	isWaiting, isKnown := inject.IsWaiting(session.TranscriptPath, q.ClaudeSession(), q.ClaudePID)
 	switch {
 	case isWaiting:
 		record.hasSeenDialog, record.isDialogGone, record.dialogGoneAt = true, false, time.Time{}
@@ -313,7 +313,7 @@ func (p *Poller) handleDialogEnd(record *trackedRecord) {
 func (p *Poller) closeEndedForm(record *trackedRecord) {
 	session, err := state.SessionsIn(p.userStateDir).Get(record.question.ClaudeSession())
 	if err == nil &&
-		inject.RestsSince(session.TranscriptPath, session.ID, record.question.ClaudePID).
+		inject.IdleSince(session.TranscriptPath, session.ID, record.question.ClaudePID).
 			After(record.question.AskedAt) {
 		p.closeRecord(record, state.Cancelled, state.EndedDismissed, nil)
 	}

@@ -38,7 +38,7 @@ func TestWhatIsOverIsClosed(t *testing.T) {
 		"it has ended with its answer": {func(q *state.Question) { printed(time.Second)(q); q.ClaudePID = 1 << 30 }, state.Resolved, "chat", state.NoteClosed},
 		"it has ended, in deny mode":   {func(q *state.Question) { q.Mode, q.ClaudePID = state.ModeDeny, 1<<30 }, state.Pending, "", ""},
 		"it is not to be seen":         {func(q *state.Question) { q.ClaudePID, q.ClaudeStart = 1<<30, "1@elsewhere" }, state.Pending, "", ""},
-		"it lives":                     {func(q *state.Question) { q.ClaudePID, q.ClaudeStart = os.Getpid(), inject.StartOf(os.Getpid()) }, state.Pending, "", ""},
+		"it lives":                     {func(q *state.Question) { q.ClaudePID, q.ClaudeStart = os.Getpid(), inject.ProcessStart(os.Getpid()) }, state.Pending, "", ""},
 		"deny mode, its time not up":   {func(q *state.Question) { q.Mode, q.TimesOutAt = state.ModeDeny, ago(-time.Minute) }, state.Pending, "", ""},
 		"its time up, space unread":    {func(q *state.Question) { q.Mode, q.TimesOutAt = state.ModeDeny, ago(time.Minute) }, state.Pending, "", ""},
 		"up for long, and unread":      {func(q *state.Question) { q.Mode, q.TimesOutAt = state.ModeDeny, ago(time.Hour) }, state.TimedOut, "timeout", state.NoteClosed},

@@ -96,7 +96,7 @@ func (p *Poller) nextToType(
 	waiting []*state.Incoming,
 ) (first *nextPrompt, retryAt time.Time) {
 	i := slices.IndexFunc(waiting, canBeTyped)
-	if i < 0 || session.TmuxPane == "" || inject.Elsewhere(session.ClaudeStart) {
+	if i < 0 || session.TmuxPane == "" || inject.IsElsewhere(session.ClaudeStart) {
 		return nil, time.Time{}
 	}
 	in := waiting[i]
@@ -264,9 +264,9 @@ func (p *Poller) endOldPrompts(session *state.Session, waiting []*state.Incoming
 	for _, in := range waiting {
 		resolvedBy := ""
 		switch {
-		case inject.Ended(session.ClaudePID, session.ClaudeStart) && in.PrintedAt.IsZero():
+		case inject.HasEnded(session.ClaudePID, session.ClaudeStart) && in.PrintedAt.IsZero():
 			resolvedBy = "claude_gone"
-		case inject.Ended(session.ClaudePID, session.ClaudeStart):
+		case inject.HasEnded(session.ClaudePID, session.ClaudeStart):
 			resolvedBy = "chat" // it had them
 		case session.TmuxPane == "" && session.EndReason != "clear" && in.PrintedAt.IsZero() && hasLeft:
 			resolvedBy = "superseded"

@@ -120,7 +120,7 @@ func TestSaidQueuedBefore(t *testing.T) {
 	typing := time.Now().Truncate(time.Second).Add(900 * time.Millisecond).UTC()
 	line := fmt.Sprintf(`{"type":"queue-operation","operation":"enqueue","timestamp":%q,"content":"go on"}`, typing.Add(-500*time.Millisecond).Format(time.RFC3339Nano))
 	_ = os.WriteFile(tr, []byte(line+"\n"), 0o600)
-	if inject.Queued(tr, "go on", typing, true) {
+	if inject.TranscriptHasPrompt(tr, "go on", typing, true) {
 		t.Error("an earlier one is the proof")
 	}
 }
@@ -216,7 +216,7 @@ func TestSaidToTheSessionThatClaudeCodeHas(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newTestSession(t, nil)
-			start, _, _ := strings.Cut(inject.StartOf(os.Getpid()), "@")
+			start, _, _ := strings.Cut(inject.ProcessStart(os.Getpid()), "@")
 			own := fmt.Sprintf(`{"sessionId":%q,"procStart":%q}`, test.has, start)
 			file := filepath.Join(x.dir, "sessions", fmt.Sprint(os.Getpid(), ".json"))
 			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {

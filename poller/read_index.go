@@ -315,7 +315,7 @@ func (p *Poller) continuesThread(former, session *state.Session) bool {
 		return isLater && !p.canTakeCommands(former)
 	}
 	// its person may have gone back, with /resume
-	current := inject.SessionOf(session.ClaudePID, session.ClaudeStart, session.TranscriptPath)
+	current := inject.SessionIDOf(session.ClaudePID, session.ClaudeStart, session.TranscriptPath)
 	return current == session.ID || isLater && current != former.ID
 }
 

@@ -260,7 +260,7 @@ func (p *Poller) whyNotReplyTo(record *trackedRecord, name string, placedAt time
 			[]string{other.SessionID, other.SessionFileName(), other.SessionName},
 			name,
 		)
-		if hasName && !inject.Ended(other.ClaudePID, other.ClaudeStart) {
+		if hasName && !inject.HasEnded(other.ClaudePID, other.ClaudeStart) {
 			return "another session of that name asks, too: " +
 				"name the file after its claude_session_id, or use `gchat-hooks answer`"
 		}

@@ -21,7 +21,7 @@ func (p *Poller) canTakeCommands(session *state.Session) bool {
 // has ended, where the person wants that.
 func (p *Poller) canResume(session *state.Session) bool {
 	return session.AcceptsCommands && session.ThreadName != "" && session.Chat != "" &&
-		!inject.Elsewhere(session.ClaudeStart) &&
+		!inject.IsElsewhere(session.ClaudeStart) &&
 		!commands.AcceptsInput(session, p.Now())
 }
 

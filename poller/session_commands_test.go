@@ -38,7 +38,7 @@ func newTestSession(t *testing.T, as func(*state.Session)) *testSession {
 	d.changeSession(x.sessionID, func(s *state.Session) {
 		s.Name, s.ThreadName, s.Chat, s.Environment, s.ProjectDir = "shop", x.threadName, at.Chat, state.Environment(d.env), d.dir
 		s.AcceptsCommands, s.StartedAt, s.LastSeen = true, time.Now().Add(-time.Hour), time.Now()
-		s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.StartOf(os.Getpid())
+		s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.ProcessStart(os.Getpid())
 		if as != nil {
 			as(s)
 		}
@@ -410,12 +410,12 @@ func (x *testSession) runInPane(screen, then string) (got func() string) {
 	bound.Until(x.t, "the pane runs Claude Code", func() bool {
 		p, err := server.Pane(x.t.Context(), pane)
 		if err == nil {
-			pid, _ = p.Claude(0, "")
+			pid, _ = p.FindClaude(0, "")
 		}
 		return pid != 0
 	})
 	x.changeSession(x.sessionID, func(s *state.Session) {
-		s.TmuxSocket, s.TmuxPane, s.ClaudePID, s.ClaudeStart = socket, pane, pid, inject.StartOf(pid)
+		s.TmuxSocket, s.TmuxPane, s.ClaudePID, s.ClaudeStart = socket, pane, pid, inject.ProcessStart(pid)
 	})
 	return func() string {
 		keys, _ := os.ReadFile(filepath.Join(dir, "got"))
@@ -486,7 +486,7 @@ func TestStopAndScreenInTmux(t *testing.T) {
 func TestAnotherClaudeIsNotStopped(t *testing.T) {
 	x := newTestSession(t, nil)
 	got := x.runInPane(withInputBox("❯ go", "", "✻ Working… (3s)"), "")
-	x.changeSession(x.sessionID, func(s *state.Session) { s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.StartOf(os.Getpid()) })
+	x.changeSession(x.sessionID, func(s *state.Session) { s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.ProcessStart(os.Getpid()) })
 	x.checkAnswer("/stop", "[Not used] The terminal is out of reach")
 	x.checkAnswer("/screen", "[Not used] The terminal is out of reach")
 	if got() != "" {

@@ -26,7 +26,7 @@ func (p *Poller) canType(record *trackedRecord) bool {
 	if record.isInNamedFolder {
 		return !record.question.Mode.Traits().NeedsHook || record.question.TmuxPane != ""
 	}
-	return record.TmuxPane != "" && !inject.Elsewhere(record.question.ClaudeStart)
+	return record.TmuxPane != "" && !inject.IsElsewhere(record.question.ClaudeStart)
 }
 
 // withPane is a question with the pane that its answer may be typed into.
@@ -47,7 +47,7 @@ func (p *Poller) abandonWithoutPane(ctx context.Context) {
 		needsPane := record.question != nil && record.question.Status.IsOpen() &&
 			record.question.Mode.Traits().NeedsPane &&
 			!record.isTyping.Load()
-		if needsPane && !inject.Elsewhere(record.question.ClaudeStart) {
+		if needsPane && !inject.IsElsewhere(record.question.ClaudeStart) {
 			questions = append(questions, p.withPane(record, record.question))
 		}
 	}
@@ -60,7 +60,7 @@ func (p *Poller) abandonWithoutPane(ctx context.Context) {
 		defer cancel()
 		for _, q := range questions {
 			_, err := inject.Locate(ctx, q, p.Env("TMUX"))
-			isGone := errors.Is(err, inject.ErrGone)
+			isGone := errors.Is(err, inject.ErrTmuxGone)
 			if !isGone && q.PaneMissedCycles == 0 {
 				continue
 			}
@@ -239,14 +239,14 @@ func (p *Poller) typeAnswer(ctx context.Context, record *trackedRecord) {
 		return
 	}
 	typist := p.newTypist(record.Path)
-	outcome := typist.Answer(ctx, target, answerChoices(q))
-	if outcome.Keys > 0 {
+	outcome := typist.AnswerDialog(ctx, target, answerChoices(q))
+	if outcome.KeyCount > 0 {
 		p.Log.Info().
 			Str("question", q.QuestionID).
 			Str("session", q.SessionName).
 			Str("pane", target.Pane).
 			Str("result", string(outcome.Result)).
-			Int("keys", outcome.Keys).
+			Int("keys", outcome.KeyCount).
 			Str("why", outcome.Why).
 			Msg("answer typed")
 	}
@@ -266,7 +266,7 @@ func (p *Poller) typeAnswer(ctx context.Context, record *trackedRecord) {
 	default:
 		// also without a key: one may have been written down and then not sent
 		p.saveTypingEnd(q, outcome, nil)
-		p.handleNotTyped(record, q, outcome.Why, outcome.Gone)
+		p.handleNotTyped(record, q, outcome.Why, outcome.DialogGone)
 	}
 }
 
@@ -275,7 +275,7 @@ func (p *Poller) newTypist(path string) inject.Typist {
 	return inject.Typist{
 		UserState: p.userStateDir,
 		DryRun:    p.isDryRun(),
-		Before: func(key string, isSubmit bool) error {
+		BeforeKey: func(key string, isSubmit bool) error {
 			var closedErr error
 			_, err := state.ChangeQuestionRelaxed(path, func(q *state.Question) {
 				if q.Status != state.Answered {
@@ -340,7 +340,7 @@ func answerChoices(q *state.Question) []inject.Choice {
 	for i, subQuestion := range q.SubQuestions {
 		answer := wording.Decompose(subQuestion, q.Answers[subQuestion.Question])
 		answer.Notes = q.Notes[subQuestion.Question]
-		list[i] = inject.Choice{Prompt: subQuestion, Answer: answer, Chat: q.Declined != ""}
+		list[i] = inject.Choice{SubQuestion: subQuestion, Answer: answer, ChoosesChat: q.Declined != ""}
 	}
 	return list
 }

@@ -75,7 +75,7 @@ func (p *Poller) handleTypedBefore(prompt *nextPrompt, text string) bool {
 	session, err := state.SessionsIn(p.userStateDir).Get(prompt.question.ClaudeSession())
 	canLook := (isQueued || !isWaiting) && err == nil
 	switch {
-	case canLook && inject.Queued(p.transcriptPath(session), text, typing.LastKeyAt, true):
+	case canLook && inject.TranscriptHasPrompt(p.transcriptPath(session), text, typing.LastKeyAt, true):
 		p.endPrompt(prompt, "chat", "") // it is in the queue; or no hook of ours runs there
 	case isWaiting && isQueued:
 		// 2.1.329 tells a hook of the queue, and the transcript says so in both versions
@@ -295,7 +295,7 @@ func (p *Poller) checkReadyForPrompt(
 	case screen.Limit != "": // the request would be refused
 		return session, "", "the usage limit is reached, and Claude goes on " + screen.Limit + "; your message goes in then"
 	case screen.Shows == inject.Prompt,
-		screen.Shows == inject.Draft && q.Typing != nil && inject.Same(screen.Draft, text):
+		screen.Shows == inject.Draft && q.Typing != nil && inject.SameText(screen.Draft, text):
 		return session, firstKey, ""
 	}
 	if screen.Shows == inject.Draft { // which is its person's, and not for the space

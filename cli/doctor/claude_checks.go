@@ -288,7 +288,7 @@ func (e *exam) isEssential(w settings.Hook) bool {
 func (e *exam) checkClaudeWaits(ctx context.Context, r *result) {
 	sessions, _ := state.SessionsIn(state.UserStateDir(e.Env)).All()
 	for _, session := range sessions {
-		if dialog := inject.WaitsThere(e.Env, session); dialog != "" {
+		if dialog := inject.TerminalDialogText(e.Env, session); dialog != "" {
 			r.warn("the session %s waits in its terminal, and only there: %s", session.Name, dialog)
 		}
 	}

@@ -22,17 +22,17 @@ const commandTimeout = 30 * time.Second
 func AcceptsInput(session *state.Session, now time.Time) bool {
 	isKnown := session.ClaudePID > 1 || now.Sub(session.LastSeen).Abs() < state.MaxQuestionAge
 	return session.AcceptsCommands && session.IsRunning() && isKnown &&
-		!inject.Ended(
+		!inject.HasEnded(
 			session.ClaudePID,
 			session.ClaudeStart,
-		) && !inject.Elsewhere(session.ClaudeStart)
+		) && !inject.IsElsewhere(session.ClaudeStart)
 }
 
 // HasMovedOn says that the Claude Code of a session goes on with another one: what is
 // said to the first must not reach that. Just after /clear, no hook has told of the other
 // one, which goes on in the same thread.
 func HasMovedOn(folder state.Sessions, session *state.Session) bool {
-	currentID := inject.SessionOf(session.ClaudePID, session.ClaudeStart, session.TranscriptPath)
+	currentID := inject.SessionIDOf(session.ClaudePID, session.ClaudeStart, session.TranscriptPath)
 	if currentID == "" {
 		return folder.IsSuperseded(session)
 	}
@@ -72,7 +72,7 @@ func AcceptsFrom(session *state.Session) time.Time {
 // NotTakenText is what is told of words that nothing takes.
 func (r Runner) NotTakenText(session *state.Session) string {
 	isRunning := AcceptsInput(session, r.Now()) || session.IsRunning() && !session.AcceptsCommands
-	if isRunning && inject.WaitsThere(r.Env, session) != "" {
+	if isRunning && inject.TerminalDialogText(r.Env, session) != "" {
 		return wording.DialogText
 	}
 	if isRunning && HasMovedOn(state.SessionsIn(state.UserStateDir(r.Env)), session) {
@@ -196,7 +196,7 @@ func (r Runner) KeepPrompts(
 	canTake = canTake && AcceptsInput(session, r.Now())
 	for _, in := range prompts {
 		err := error(nil)
-		isForDialog := wording.IsDecision(in.Text) && inject.WaitsThere(r.Env, session) != ""
+		isForDialog := wording.IsDecision(in.Text) && inject.TerminalDialogText(r.Env, session) != ""
 		switch {
 		case !r.isAccepted(session, in):
 			err = r.finish(in, state.OutcomeNobody)

@@ -42,7 +42,7 @@ func (r Runner) StartClaude(
 		_, err := folder.Change(session.ID, clearStart)
 		return nil, r.whyNotStarted(session, err, "it was started, and not seen to begin")
 	}
-	if isClaudeRunning := session.ClaudePID > 1 && !inject.Ended(session.ClaudePID, session.ClaudeStart); isClaudeRunning &&
+	if isClaudeRunning := session.ClaudePID > 1 && !inject.HasEnded(session.ClaudePID, session.ClaudeStart); isClaudeRunning &&
 		!session.IsRunning() {
 		if r.Now().Sub(session.EndedAt).Abs() < exitTimeout {
 			// it is about to end, or the hook of the session that it goes on with says so
@@ -57,7 +57,7 @@ func (r Runner) StartClaude(
 	}
 	isRunning, isStartedElsewhere := false, false
 	started, err := folder.Change(session.ID, func(s *state.Session) {
-		isRunning = s.ClaudePID > 1 && s.IsRunning() && !inject.Ended(s.ClaudePID, s.ClaudeStart)
+		isRunning = s.ClaudePID > 1 && s.IsRunning() && !inject.HasEnded(s.ClaudePID, s.ClaudeStart)
 		isStartedElsewhere = !s.StartingAt.Equal(session.StartingAt) // by another poller
 		if isRunning || isStartedElsewhere {
 			return
@@ -75,7 +75,7 @@ func (r Runner) StartClaude(
 	case isStartedElsewhere:
 		return nil, ""
 	}
-	server, pane, err := inject.OpenNear(ctx, state.UserStateDir(r.Env), started, argv)
+	server, pane, err := inject.OpenSessionWindow(ctx, state.UserStateDir(r.Env), started, argv)
 	if err != nil {
 		_, _ = folder.Change(session.ID, clearStart)
 		return nil, r.whyNotStarted(session, err, "")
@@ -87,7 +87,7 @@ func (r Runner) StartClaude(
 		Msg("session started")
 	started, err = folder.Change(session.ID, func(s *state.Session) {
 		s.TmuxSocket, s.TmuxSession, s.TmuxPane = server.Socket, pane.Session, pane.ID
-		s.ClaudePID, s.ClaudeStart = pane.PID, inject.StartOf(pane.PID)
+		s.ClaudePID, s.ClaudeStart = pane.PID, inject.ProcessStart(pane.PID)
 		s.EndedAt, s.LastSeen = time.Time{}, r.Now().UTC()
 	})
 	return started, r.whyNotStarted(session, err, "")
@@ -126,7 +126,7 @@ func (r Runner) claudeCommand(session *state.Session) (argv []string, why string
 		return nil, wording.InTerminal(session, "the poller runs with --dry-run")
 	case uuid.Validate(session.ID) != nil:
 		return nil, "its id is none of Claude Code's"
-	case inject.Elsewhere(session.ClaudeStart):
+	case inject.IsElsewhere(session.ClaudeStart):
 		return nil, "it ran on another machine, or in another container"
 	case err != nil || !info.IsDir():
 		return nil, "its folder is gone: " + r.shorten(session.ProjectDir)
@@ -137,7 +137,7 @@ func (r Runner) claudeCommand(session *state.Session) (argv []string, why string
 		return nil, wording.InTerminal(session, why)
 	case argv == nil:
 		return nil, "Claude Code is not where it was, nor on PATH"
-	case inject.Lives(cmp.Or(session.TranscriptPath, filepath.Join(state.Home(r.Env), ".claude/projects/-/-")), session.ID):
+	case inject.IsSessionRunning(cmp.Or(session.TranscriptPath, filepath.Join(state.Home(r.Env), ".claude/projects/-/-")), session.ID):
 		return nil, "it runs in another terminal"
 	case session.TranscriptPath == "":
 		return append(argv, "--session-id", session.ID), ""

@@ -101,7 +101,7 @@ func CaptureScreen(
 	server := inject.Server{Socket: session.TmuxSocket}
 	pane, err := server.Pane(ctx, session.TmuxPane)
 	if err == nil {
-		_, err = pane.Claude(session.ClaudePID, session.ClaudeStart)
+		_, err = pane.FindClaude(session.ClaudePID, session.ClaudeStart)
 	}
 	if err == nil {
 		snapshot, err = server.Snapshot(ctx, pane.ID, screenLines)
@@ -170,7 +170,7 @@ func (r Runner) statusText(ctx context.Context, session *state.Session) string {
 			openLines = append(openLines, "• "+r.shorten(q.SubQuestions[0].Question))
 		}
 	}
-	if dialog := inject.WaitsThere(r.Env, session); dialog != "" {
+	if dialog := inject.TerminalDialogText(r.Env, session); dialog != "" {
 		openLines = append(openLines, "• "+r.shorten(dialog))
 	}
 	if kept > 0 {
@@ -226,10 +226,10 @@ func DescribeThread(
 		sessions,
 		func(a, b *state.Session) int { return a.LastSeen.Compare(b.LastSeen) },
 	)
-	if !session.IsRunning() || inject.Ended(session.ClaudePID, session.ClaudeStart) {
+	if !session.IsRunning() || inject.HasEnded(session.ClaudePID, session.ClaudeStart) {
 		return "ended", false, false
 	}
-	if inject.WaitsThere(env, session) != "" {
+	if inject.TerminalDialogText(env, session) != "" {
 		return "waits for you", session.AcceptsCommands, session.TmuxPane == ""
 	}
 	_, screen, err := CaptureScreen(ctx, session)
