@@ -41,7 +41,7 @@ func (p Program) menuCommand() *cli.Command {
 				UserState: state.UserStateDir(p.env),
 				Env:       p.env,
 				Out:       p.out,
-				Decides:   personal.MenuCanDecide,
+				MayDecide: personal.MenuCanDecide,
 			}
 			return m.Run(c.Context, args[0], args[1], args[2:])
 		},

@@ -32,7 +32,7 @@ func (m menuDriver) run(action string, args ...string) (int, string) {
 		}
 		return os.Getenv(name)
 	}
-	menu := inject.Menu{UserState: m.state, Env: env, Out: &out, Patience: patience, Decides: m.decides}
+	menu := inject.Menu{UserState: m.state, Env: env, Out: &out, EffectTimeout: patience, MayDecide: m.decides}
 	err := menu.Run(m.t.Context(), "clau", action, args) // the beginning of the session's name
 	if err == nil {
 		return 0, out.String()

@@ -153,10 +153,10 @@ type answerRun struct {
 func (t Typist) AnswerDialog(ctx context.Context, target Target, choices []Choice) Outcome {
 	a := &answerRun{Typist: t, target: target}
 	a.keyboard = keyboard{
-		server:   target.Server,
-		pane:     target.Pane,
-		patience: cmp.Or(t.EffectTimeout, effectTimeout),
-		ready:    a.checkBeforeKey,
+		server:        target.Server,
+		pane:          target.Pane,
+		effectTimeout: cmp.Or(t.EffectTimeout, effectTimeout),
+		checkReady:    a.checkBeforeKey,
 	}
 	var err error
 	a.acts, err = plan(choices)
@@ -165,7 +165,7 @@ func (t Typist) AnswerDialog(ctx context.Context, target Target, choices []Choic
 	}
 	lock, err := LockPane(t.UserState, target.Server, target.Pane)
 	if errors.Is(err, state.ErrLocked) {
-		err = mismatch("another answer is being typed into that pane")
+		err = mismatchError("another answer is being typed into that pane")
 	}
 	if err != nil {
 		return a.outcome(Unchanged, err)
@@ -191,7 +191,7 @@ func (t Typist) AnswerDialog(ctx context.Context, target Target, choices []Choic
 // input box came after the dialog had closed. Where the screen shows that nothing was
 // done yet, nothing was. What else was ticked or typed stays, for a person to look at.
 func (a *answerRun) finish(ctx context.Context, err error) Outcome {
-	isScreenError := errors.Is(err, errNoEffect) || errors.As(err, new(mismatch))
+	isScreenError := errors.Is(err, errNoEffect) || errors.As(err, new(mismatchError))
 	switch {
 	case len(a.pressed) == 0, isScreenError && page{acts: a.acts}.differs(a.screen, 0) == "":
 		return a.outcome(Unchanged, err)
@@ -237,24 +237,24 @@ func (a *answerRun) prepare(ctx context.Context) error {
 		// tmux would take the keys for its own. A person who scrolled back a moment ago
 		// reads there and is left alone.
 		if isRecent(last, cmp.Or(a.IdleTime, idleTime)) {
-			return mismatch("the pane is scrolled back and a person was there a moment ago")
+			return mismatchError("the pane is scrolled back and a person was there a moment ago")
 		}
 		if err := a.server.Unscroll(ctx, a.pane); err != nil {
 			return err
 		}
 	}
 	if isRecent(last, cmp.Or(a.QuietTime, quietTime)) {
-		return mismatch("a person is typing in that pane")
+		return mismatchError("a person is typing in that pane")
 	}
 	a.lastTyped = last
-	a.active, err = a.server.activity(ctx, p.ID)
+	a.activity, err = a.server.activity(ctx, p.ID)
 	if err != nil {
 		return err
 	}
 	if err := a.checkCanType(ctx); err != nil {
 		return err
 	}
-	err = a.settled(ctx, func(s Screen) string { return a.differs(s, 0) })
+	err = a.awaitSettled(ctx, func(s Screen) string { return a.differs(s, 0) })
 	if err != nil && (a.screen.Shows == Prompt || a.screen.Shows == Draft) {
 		return closedError(err.Error())
 	}
@@ -270,29 +270,29 @@ func isRecent(at time.Time, within time.Duration) bool {
 
 // checkCanType says whether keys would reach the Claude Code that asked, and no person types.
 func (a *answerRun) checkCanType(ctx context.Context) error {
-	p, err := a.reaches(ctx, a.target.ClaudePID, a.target.ClaudeStart)
+	p, err := a.findTypablePane(ctx, a.target.ClaudePID, a.target.ClaudeStart)
 	switch {
 	case p.Dead:
 		return closedError("what ran in its pane has ended")
 	case err != nil:
 		return err
 	case p.InMode && !a.DryRun:
-		return mismatch("the pane is scrolled back or in another mode of tmux")
+		return mismatchError("the pane is scrolled back or in another mode of tmux")
 	}
 	last, err := a.server.LastTyped(ctx, p.ID)
 	if err == nil && last.After(a.lastTyped) {
-		return mismatch("a person is typing in that pane")
+		return mismatchError("a person is typing in that pane")
 	}
 	return err
 }
 
 // checkBeforeKey is asked before every key.
-func (a *answerRun) checkBeforeKey(ctx context.Context, s keystep) error {
+func (a *answerRun) checkBeforeKey(ctx context.Context, s keyStep) error {
 	err := a.checkCanType(ctx)
 	if err != nil || a.BeforeKey == nil {
 		return err
 	}
-	if err := a.BeforeKey(s.String(), s.commit); err != nil {
+	if err := a.BeforeKey(s.String(), s.maySubmit); err != nil {
 		return fmt.Errorf("write down the key: %w", err)
 	}
 	return nil
@@ -322,17 +322,17 @@ func (a *answerRun) clearStrayText(ctx context.Context) (stray bool) {
 		return s.Shows == Draft &&
 			(SameText(s.Draft, last) || len(last) > 1 && pastePlaceholder().MatchString(s.Draft))
 	}
-	if err := a.await(ctx, strayTime, 0, effect(isAlone)); err != nil {
+	if err := a.awaitScreen(ctx, strayTime, 0, requireScreen(isAlone)); err != nil {
 		return a.screen.Shows == Draft && IsEndOf(last, a.screen.Draft)
 	}
 	// whatever became of the question meanwhile
-	a.ready = func(context.Context, keystep) error { return nil }
-	s := keystep{key: KeyClear}
-	s.before, s.after = unchanged(
+	a.checkReady = func(context.Context, keyStep) error { return nil }
+	s := keyStep{key: KeyClear}
+	s.whyNot, s.checkEffect = requireUnchanged(
 		a.screen,
-	), effect(
+	), requireScreen(
 		func(s Screen) bool { return s.Shows == Prompt },
 	)
-	_ = a.send(ctx, s) // where it does nothing, the text is for a person to see
+	_ = a.doStep(ctx, s) // where it does nothing, the text is for a person to see
 	return true
 }

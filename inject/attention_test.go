@@ -36,7 +36,7 @@ func TestLastTypedIsAPersonsDoing(t *testing.T) {
 
 	base := last(p)
 	bound.Until(t, "we have typed for a while", func() bool {
-		for _, err := range []error{w.Key(t.Context(), p.ID, KeyEnter), w.Paste(t.Context(), p.ID, "ours")} {
+		for _, err := range []error{w.PressKey(t.Context(), p.ID, KeyEnter), w.PasteText(t.Context(), p.ID, "ours")} {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -47,7 +47,7 @@ func TestLastTypedIsAPersonsDoing(t *testing.T) {
 		t.Errorf("our own keys count: %v, was %v", at, base)
 	}
 	bound.Until(t, "a person's key counts", func() bool {
-		if err := desk.Key(t.Context(), person.ID, KeyDigit(1)); err != nil {
+		if err := desk.PressKey(t.Context(), person.ID, KeyDigit(1)); err != nil {
 			t.Fatal(err)
 		}
 		return last(p).After(base)
@@ -95,7 +95,7 @@ func TestANoticeTakesNoKeyAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	bound.Until(t, "the notice", func() bool { return shows(desk.Server, person.ID, words) })
-	if err := desk.Key(t.Context(), person.ID, KeyDigit(7)); err != nil {
+	if err := desk.PressKey(t.Context(), person.ID, KeyDigit(7)); err != nil {
 		t.Fatal(err)
 	}
 	bound.Until(t, "the key", func() bool { return shows(w.Server, p.ID, "7") })

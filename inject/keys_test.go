@@ -43,19 +43,19 @@ func TestPasteRefuses(t *testing.T) {
 	w, p := newWorld(t, plainKeeper)
 	w.shows(p.ID, "ready")
 	for _, text := range []string{"a\x1b[A", "a\rb", "\x03", "a\xff", "a\tb", "a\x1b[201~b"} {
-		if err := w.Paste(t.Context(), p.ID, text); err == nil {
+		if err := w.PasteText(t.Context(), p.ID, text); err == nil {
 			t.Errorf("%q was pasted", text)
 		}
 	}
 	for _, pane := range []string{"", "main", "=main:", "%", "%0 -l; kill-server", "%0\n", "%999"} {
-		if err := w.Paste(t.Context(), pane, "x"); !errors.Is(err, ErrNoPane) {
+		if err := w.PasteText(t.Context(), pane, "x"); !errors.Is(err, ErrNoPane) {
 			t.Errorf("pane %q: %v", pane, err)
 		}
-		if err := w.Key(t.Context(), pane, KeyEnter); !errors.Is(err, ErrNoPane) {
+		if err := w.PressKey(t.Context(), pane, KeyEnter); !errors.Is(err, ErrNoPane) {
 			t.Errorf("pane %q: %v", pane, err)
 		}
 	}
-	if err := w.Paste(t.Context(), p.ID, "."); err != nil {
+	if err := w.PasteText(t.Context(), p.ID, "."); err != nil {
 		t.Fatal(err)
 	}
 	w.got(".")
@@ -73,13 +73,13 @@ func TestKeys(t *testing.T) {
 	}
 	var want strings.Builder
 	for _, k := range keys {
-		if err := w.Key(t.Context(), p.ID, k.key); err != nil {
+		if err := w.PressKey(t.Context(), p.ID, k.key); err != nil {
 			t.Fatalf("%s: %v", k.key, err)
 		}
 		want.WriteString(k.want)
 	}
 	for _, bad := range []Key{"", "C-c", "C-d", "y", "0", "10", "F1", "-X", "Enter; kill-server", "Up Down", KeyDigit(0), KeyDigit(10)} {
-		if err := w.Key(t.Context(), p.ID, bad); err == nil {
+		if err := w.PressKey(t.Context(), p.ID, bad); err == nil {
 			t.Errorf("%q was pressed", bad)
 		}
 	}
@@ -89,8 +89,8 @@ func TestKeys(t *testing.T) {
 // A pane that keeps its keys gets none, and nothing is left over for later.
 func TestPanesThatTakeNoKeys(t *testing.T) {
 	give := map[string]func(world, Pane) error{
-		"key":   func(w world, p Pane) error { return w.Key(w.t.Context(), p.ID, KeyDigit(1)) },
-		"paste": func(w world, p Pane) error { return w.Paste(w.t.Context(), p.ID, "text") },
+		"key":   func(w world, p Pane) error { return w.PressKey(w.t.Context(), p.ID, KeyDigit(1)) },
+		"paste": func(w world, p Pane) error { return w.PasteText(w.t.Context(), p.ID, "text") },
 	}
 	states := []struct {
 		name     string
@@ -127,7 +127,7 @@ func TestPanesThatTakeNoKeys(t *testing.T) {
 			}
 			if s.thenLive {
 				w.tmux(append([]string{s.off[0], "-t", p.ID}, s.off[1:]...)...)
-				if err := w.Paste(t.Context(), p.ID, "."); err != nil {
+				if err := w.PasteText(t.Context(), p.ID, "."); err != nil {
 					t.Fatal(err)
 				}
 				w.got(".")
@@ -147,7 +147,7 @@ func TestPaste(t *testing.T) {
 			w.tmux("set-buffer", "-b", "mine", "a person's")
 			var want strings.Builder
 			for _, text := range append(awkward, "two\nlines;\n", strings.Repeat("line 日本語;\n", 1000), "") {
-				if err := w.Paste(t.Context(), p.ID, text); err != nil {
+				if err := w.PasteText(t.Context(), p.ID, text); err != nil {
 					t.Fatalf("%.60q: %v", text, err)
 				}
 				if text != "" {
@@ -155,7 +155,7 @@ func TestPaste(t *testing.T) {
 				}
 			}
 			w.got(want.String())
-			if err := w.Paste(t.Context(), "%999", "text"); !errors.Is(err, ErrNoPane) {
+			if err := w.PasteText(t.Context(), "%999", "text"); !errors.Is(err, ErrNoPane) {
 				t.Errorf("no pane: %v", err)
 			}
 			if got := w.tmux("list-buffers", "-F", "#{buffer_name}"); got != "mine" {
@@ -180,14 +180,14 @@ func TestKeysOnlyForTheProgramInFront(t *testing.T) {
 	other := w.Server
 	other.Front = "claude"
 	for name, press := range map[string]func(Server) error{
-		"a key":   func(s Server) error { return s.Key(t.Context(), p.ID, KeyDigit(2)) },
-		"a paste": func(s Server) error { return s.Paste(t.Context(), p.ID, "rm\nls") },
+		"a key":   func(s Server) error { return s.PressKey(t.Context(), p.ID, KeyDigit(2)) },
+		"a paste": func(s Server) error { return s.PasteText(t.Context(), p.ID, "rm\nls") },
 	} {
 		if err := press(other); !errors.Is(err, ErrNoKeys) || !strings.Contains(err.Error(), "another program has its keyboard") {
 			t.Errorf("%s for another program: %v", name, err)
 		}
 	}
-	if err := mine.Key(t.Context(), p.ID, KeyDigit(7)); err != nil {
+	if err := mine.PressKey(t.Context(), p.ID, KeyDigit(7)); err != nil {
 		t.Error(err)
 	}
 	got := filepath.Join(w.dir, "got")
@@ -204,8 +204,10 @@ func TestLateKeysAreNotPressed(t *testing.T) {
 	w.shows(p.ID, "ready")
 	past, future := time.Now().Add(-2*time.Second), time.Now().Add(time.Minute)
 	for name, press := range map[string]func(until time.Time) error{
-		"key":  func(until time.Time) error { return w.keyWhile(t.Context(), p.ID, KeyEnter, guard{until: until}) },
-		"text": func(until time.Time) error { return w.pasteWhile(t.Context(), p.ID, "late", guard{until: until}) },
+		"key": func(until time.Time) error {
+			return w.pressKeyGuarded(t.Context(), p.ID, KeyEnter, guard{until: until})
+		},
+		"text": func(until time.Time) error { return w.pasteTextGuarded(t.Context(), p.ID, "late", guard{until: until}) },
 	} {
 		if err := press(past); !errors.Is(err, ErrLate) || !errors.Is(err, ErrNoKeys) {
 			t.Errorf("%s: %v", name, err)
@@ -214,7 +216,7 @@ func TestLateKeysAreNotPressed(t *testing.T) {
 	if buffers := w.tmux("list-buffers"); buffers != "" {
 		t.Errorf("buffers are left: %s", buffers)
 	}
-	if err := w.keyWhile(t.Context(), p.ID, KeyDigit(3), guard{until: future}); err != nil {
+	if err := w.pressKeyGuarded(t.Context(), p.ID, KeyDigit(3), guard{until: future}); err != nil {
 		t.Error(err)
 	}
 	w.got("3")
@@ -230,33 +232,33 @@ func TestKeysOnlyForTheDialogThatWasSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := guard{dialog: lastLines(capture)}
-	if err := w.keyWhile(t.Context(), p.ID, KeyDigit(1), seen); err != nil || len(seen.dialog) != 3 {
+	if err := w.pressKeyGuarded(t.Context(), p.ID, KeyDigit(1), seen); err != nil || len(seen.dialog) != 3 {
 		t.Errorf("%q stands there: %v", seen.dialog, err)
 	}
 	for _, other := range []string{"Which DB?\n❯ 1. {#H}\n  2. c", "❯ 1. Yes\n  2. No"} {
 		gone := guard{dialog: lastLines(other)}
-		if err := w.keyWhile(t.Context(), p.ID, KeyDigit(2), gone); !errors.Is(err, ErrNoKeys) {
+		if err := w.pressKeyGuarded(t.Context(), p.ID, KeyDigit(2), gone); !errors.Is(err, ErrNoKeys) {
 			t.Errorf("%q does not stand there: %v", gone.dialog, err)
 		}
 	}
 
 	typed := seen
-	typed.active, err = w.activity(t.Context(), p.ID)
+	typed.activity, err = w.activity(t.Context(), p.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.keyWhile(t.Context(), p.ID, KeyDigit(3), typed); err != nil {
+	if err := w.pressKeyGuarded(t.Context(), p.ID, KeyDigit(3), typed); err != nil {
 		t.Errorf("nobody typed: %v", err)
 	}
 	desk, person := newWorld(t, "unset TMUX; exec tmux -u -S "+w.Socket+" attach -t =main")
 	bound.Until(t, "a person's key is seen", func() bool {
-		if err := desk.Key(t.Context(), person.ID, KeyDigit(9)); err != nil {
+		if err := desk.PressKey(t.Context(), person.ID, KeyDigit(9)); err != nil {
 			t.Fatal(err)
 		}
 		now, err := w.activity(t.Context(), p.ID)
-		return err == nil && now != typed.active
+		return err == nil && now != typed.activity
 	})
-	err = w.keyWhile(t.Context(), p.ID, KeyDigit(4), typed)
+	err = w.pressKeyGuarded(t.Context(), p.ID, KeyDigit(4), typed)
 	if !errors.Is(err, ErrNoKeys) || !strings.Contains(err.Error(), "a person is typing") {
 		t.Errorf("a person typed: %v", err)
 	}
@@ -287,9 +289,9 @@ func TestADialogThatIsDrawnAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		first, looks := ReadScreen(capture), 0
-		k := keyboard{server: w.Server, pane: p.ID, patience: bound.Patience}
-		k.ready = func(context.Context, keystep) error { return nil }
-		err = k.send(t.Context(), keystep{key: KeyDigit(2), after: effect(Screen.Dialog), before: func(now Screen) string {
+		k := keyboard{server: w.Server, pane: p.ID, effectTimeout: bound.Patience}
+		k.checkReady = func(context.Context, keyStep) error { return nil }
+		err = k.doStep(t.Context(), keyStep{key: KeyDigit(2), checkEffect: requireScreen(Screen.Dialog), whyNot: func(now Screen) string {
 			switch looks++; looks {
 			case 1:
 				draw("half")
@@ -297,7 +299,7 @@ func TestADialogThatIsDrawnAgain(t *testing.T) {
 			case 2:
 				draw(strings.ReplaceAll(strings.TrimSuffix(string(next), "\n"), "\n", "\r\n"))
 			}
-			return unchanged(first)(now)
+			return requireUnchanged(first)(now)
 		}})
 		if pressed := err == nil; pressed != (want != "") {
 			t.Fatalf("then %s: %v", then, err)

@@ -25,14 +25,14 @@ type Menu struct {
 	Env       state.Getenv // TMUX names the server; without it, it is the person's default one
 	Out       io.Writer    // what snapshot prints
 	// how long an effect is waited for; 0 is 10 s, and 60 s for /clear, which runs hooks
-	Patience time.Duration
+	EffectTimeout time.Duration
 
-	Decides     bool   // it may also choose in dialogs that let Claude act: a permission, a plan
-	Interrupt   bool   // esc only interrupts Claude: an open dialog stays
-	PromptOnly  bool   // type and submit go to the input box alone: no dialog is answered
-	Ours        string // what we typed, and may stand in the input box: type and esc take it out
-	ClaudePID   int    // of the Claude Code that is meant; 0 is any
-	ClaudeStart string // see Pane.FindClaude
+	MayDecide     bool   // it may also choose in dialogs that let Claude act: a permission, a plan
+	InterruptOnly bool   // esc only interrupts Claude: an open dialog stays
+	PromptOnly    bool   // type and submit go to the input box alone: no dialog is answered
+	OwnText       string // what we typed, and may stand in the input box: type and esc take it out
+	ClaudePID     int    // of the Claude Code that is meant; 0 is any
+	ClaudeStart   string // see Pane.FindClaude
 }
 
 // Run does one action in a session: the name of a tmux session (exact, or the beginning
@@ -40,97 +40,97 @@ type Menu struct {
 // refused, and nothing was pressed that changed anything, 3 pressed, but the screen does
 // not say that it worked, 4 called wrongly; and Hint, what to do next.
 func (m Menu) Run(ctx context.Context, session, action string, args []string) error {
-	d := driver{
+	d := menuRun{
 		Menu:    m,
 		session: session,
 		hint:    "menu-driver " + state.QuoteForShell(session) + " snapshot",
 	}
-	d.called = strings.Join(append([]string{action}, args...), " ")
+	d.commandLine = strings.Join(append([]string{action}, args...), " ")
 	d.server = ServerOf(m.Env("TMUX"))
-	do, err := d.action(action, args)
+	act, err := d.findAction(action, args)
 	if err != nil {
 		return err
 	}
-	found, err := d.locate(ctx, d.server)
-	if err != nil && !d.locateSupervised(ctx, &found) {
-		return d.coded(err)
+	pane, err := d.findPane(ctx, d.server)
+	if err != nil && !d.findSupervisedPane(ctx, &pane) {
+		return d.withExitCode(err)
 	}
-	d.pane, d.session = found.ID, found.Session
-	d.patience = cmp.Or(m.Patience, 10*time.Second)
+	d.pane, d.session = pane.ID, pane.Session
+	d.effectTimeout = cmp.Or(m.EffectTimeout, 10*time.Second)
 	if action == "snapshot" {
-		return d.coded(do(ctx))
+		return d.withExitCode(act(ctx))
 	}
 	lock, err := LockPane(d.UserState, d.server, d.pane)
 	if err != nil {
-		return d.coded(err)
+		return d.withExitCode(err)
 	}
 	defer lock.Unlock()
-	d.claude, err = found.FindClaude(m.ClaudePID, m.ClaudeStart)
+	d.claudePID, err = pane.FindClaude(m.ClaudePID, m.ClaudeStart)
 	if err != nil {
-		return d.coded(err)
+		return d.withExitCode(err)
 	}
-	start := ProcessStart(d.claude)
-	d.ready = func(ctx context.Context, _ keystep) error {
-		_, err := d.reaches(ctx, d.claude, start)
+	start := ProcessStart(d.claudePID)
+	d.checkReady = func(ctx context.Context, _ keyStep) error {
+		_, err := d.findTypablePane(ctx, d.claudePID, start)
 		return err
 	}
-	if err := d.ready(ctx, keystep{}); err != nil {
-		return d.coded(err)
+	if err := d.checkReady(ctx, keyStep{}); err != nil {
+		return d.withExitCode(err)
 	}
 	// A dialog that was just drawn loses keys; the input box does not, and each key looks
 	// again.
-	isAtBox := m.PromptOnly && action == "type" && d.read(ctx) == nil && d.screen.Shows == Prompt
+	isAtBox := m.PromptOnly && action == "type" && d.readScreen(ctx) == nil && d.screen.Shows == Prompt
 	if !isAtBox {
-		if err := d.settled(ctx, func(Screen) string { return "" }); err != nil {
-			return d.coded(err)
+		if err := d.awaitSettled(ctx, func(Screen) string { return "" }); err != nil {
+			return d.withExitCode(err)
 		}
 	}
-	return d.coded(do(ctx))
+	return d.withExitCode(act(ctx))
 }
 
-// driver is one run of a menu in the pane that it found.
-type driver struct {
+// menuRun is one run of a menu in the pane that it found.
+type menuRun struct {
 	Menu
 	keyboard
-	session string // as it was called, then as tmux calls it
-	called  string // the action with what follows it
-	hint    string // what to do next
-	claude  int    // the Claude Code that has the pane's keyboard, its pid
+	session     string // as it was called, then as tmux calls it
+	commandLine string // the action with what follows it
+	hint        string // what to do next
+	claudePID   int    // the Claude Code that has the pane's keyboard, its pid
 }
 
-// action is what an action does; an error is one of the command line.
-func (d *driver) action(name string, args []string) (func(context.Context) error, error) {
-	alone := map[string]func(context.Context) error{
-		"snapshot": d.snapshot, "submit": d.submit, "enter": d.enter, "esc": d.escape,
+// findAction is what an action does; an error is one of the command line.
+func (d *menuRun) findAction(name string, args []string) (func(context.Context) error, error) {
+	actions := map[string]func(context.Context) error{
+		"snapshot": d.printSnapshot, "submit": d.submit, "enter": d.pressEnter, "esc": d.pressEscape,
 	}
-	withText := map[string]func(context.Context, string) error{
+	textActions := map[string]func(context.Context, string) error{
 		"type":       d.typeText,
 		"clear_then": d.clearThen,
 	}
-	words := strings.NewReplacer("\r\n", "\n", "\r", "\n", "\t", " ").
+	given := strings.NewReplacer("\r\n", "\n", "\r", "\n", "\t", " ").
 		Replace(strings.Join(args, " "))
-	text := state.Clean(state.ForTyping, words)
+	text := state.Clean(state.ForTyping, given)
 	switch {
-	case alone[name] != nil && len(args) == 0:
-		return alone[name], nil
-	case alone[name] != nil:
-		return nil, usage("%s takes no words after it", name)
+	case actions[name] != nil && len(args) == 0:
+		return actions[name], nil
+	case actions[name] != nil:
+		return nil, usageError("%s takes no words after it", name)
 	case name == "choose":
 		n, err := strconv.Atoi(text)
 		if err != nil || KeyDigit(n) == "" {
-			return nil, usage("choose takes a number from 1 to 9, not %q", text)
+			return nil, usageError("choose takes a number from 1 to 9, not %q", text)
 		}
-		return func(ctx context.Context) error { return d.choose(ctx, n) }, nil
-	case withText[name] == nil:
-		return nil, usage("there is no action %q", name)
-	case text != words || strings.TrimSpace(text) == "":
-		return nil, usage("%s needs a text without control characters", name)
+		return func(ctx context.Context) error { return d.chooseRow(ctx, n) }, nil
+	case textActions[name] == nil:
+		return nil, usageError("there is no action %q", name)
+	case text != given || strings.TrimSpace(text) == "":
+		return nil, usageError("%s needs a text without control characters", name)
 	}
-	return func(ctx context.Context) error { return withText[name](ctx, strings.TrimSpace(text)) }, nil
+	return func(ctx context.Context) error { return textActions[name](ctx, strings.TrimSpace(text)) }, nil
 }
 
-// snapshot prints the last 180 lines of the pane.
-func (d *driver) snapshot(ctx context.Context) error {
+// printSnapshot prints the last 180 lines of the pane.
+func (d *menuRun) printSnapshot(ctx context.Context) error {
 	shot, err := d.server.Snapshot(ctx, d.pane, 180)
 	if err != nil {
 		return err
@@ -139,26 +139,26 @@ func (d *driver) snapshot(ctx context.Context) error {
 	return err
 }
 
-// locate finds the pane that is meant. Of several in a session it is the one where a
+// findPane finds the pane that is meant. Of several in a session it is the one where a
 // Claude Code has the keyboard.
-func (d *driver) locate(ctx context.Context, server Server) (Pane, error) {
+func (d *menuRun) findPane(ctx context.Context, server Server) (Pane, error) {
 	if paneID().MatchString(d.session) {
 		return server.Pane(ctx, d.session)
 	}
-	all, err := server.Panes(ctx)
+	allPanes, err := server.Panes(ctx)
 	if err != nil {
 		return Pane{}, err
 	}
-	called := sessionsCalled(all, d.session)
-	if len(called) != 1 {
+	names := sessionsCalled(allPanes, d.session)
+	if len(names) != 1 {
 		return Pane{}, fmt.Errorf("find session %q: %w; names that begin so: %s",
-			d.session, ErrNoSession, cmp.Or(strings.Join(called, ", "), "none"))
+			d.session, ErrNoSession, cmp.Or(strings.Join(names, ", "), "none"))
 	}
-	panes := slices.DeleteFunc(all, func(p Pane) bool { return p.Session != called[0] })
-	claudes := panesWithClaude(panes, 0, "")
+	panes := slices.DeleteFunc(allPanes, func(p Pane) bool { return p.Session != names[0] })
+	claudePanes := panesWithClaude(panes, 0, "")
 	switch {
-	case len(claudes) == 1:
-		return claudes[0], nil
+	case len(claudePanes) == 1:
+		return claudePanes[0], nil
 	case len(panes) == 1:
 		return panes[0], nil
 	}
@@ -168,97 +168,97 @@ func (d *driver) locate(ctx context.Context, server Server) (Pane, error) {
 	}
 	return Pane{}, d.refuse(
 		"session %s has %d panes, %d with Claude Code: name the pane that you mean, one of %s",
-		called[0],
+		names[0],
 		len(panes),
-		len(claudes),
+		len(claudePanes),
 		strings.Join(ids, ", "),
 	)
 }
 
-// locateSupervised finds the pane on the server that its agent was told of: an agent runs
+// findSupervisedPane finds the pane on the server that its agent was told of: an agent runs
 // the lines of its message outside of tmux, where nothing names a server that is not the
 // default one.
-func (d *driver) locateSupervised(ctx context.Context, found *Pane) bool {
+func (d *menuRun) findSupervisedPane(ctx context.Context, target *Pane) bool {
 	for _, socket := range state.SessionsIn(d.UserState).TmuxSockets(d.session) {
-		if pane, err := d.locate(ctx, Server{Socket: socket}); err == nil {
-			d.server.Socket, *found = socket, pane
+		if pane, err := d.findPane(ctx, Server{Socket: socket}); err == nil {
+			d.server.Socket, *target = socket, pane
 			return true
 		}
 	}
 	return false
 }
 
-// press sends one step, where the screen is still what was decided on, and awaits what it
+// pressAndAwait sends one step, where the screen is still what was decided on, and awaits what it
 // does.
-func (d *driver) press(ctx context.Context, s keystep, done func(Screen) bool) error {
-	was := d.screen
-	s.before, s.after = unchanged(was), effect(done)
-	if was.Shows == Permission && was.Question != SwitchModel && s.key != KeyEscape {
-		if caller, _ := CallingClaude(d.Env); caller == d.claude {
-			return d.refuseHere("a session does not decide what it may do itself")
+func (d *menuRun) pressAndAwait(ctx context.Context, step keyStep, isDone func(Screen) bool) error {
+	before := d.screen
+	step.whyNot, step.checkEffect = requireUnchanged(before), requireScreen(isDone)
+	if before.Shows == Permission && before.Question != SwitchModel && step.key != KeyEscape {
+		if caller, _ := CallingClaude(d.Env); caller == d.claudePID {
+			return d.refuseOnScreen("a session does not decide what it may do itself")
 		}
-		if !d.Decides {
+		if !d.MayDecide {
 			d.hint = "answer it in the terminal, or set \"menu_decides\": true in " + state.ConfigFile(
 				d.Env,
 			)
-			return d.refuseHere("menu-driver does not decide what Claude may do")
+			return d.refuseOnScreen("menu-driver does not decide what Claude may do")
 		}
-		audit := sync.OnceValue(func() error { return d.audit(s.key) })
-		s.before = func(now Screen) string {
-			if why := unchanged(was)(now); why != "" {
+		logOnce := sync.OnceValue(func() error { return d.logDecision(step.key) })
+		step.whyNot = func(current Screen) string {
+			if why := requireUnchanged(before)(current); why != "" {
 				return why
 			}
-			if err := audit(); err != nil {
+			if err := logOnce(); err != nil {
 				return "nothing was pressed: " + err.Error()
 			}
 			return ""
 		}
 	}
-	return d.send(ctx, s)
+	return d.doStep(ctx, step)
 }
 
-// audit adds a line to the log of decisions, of a key that chooses. Without the line, the
+// logDecision adds a line to the log of decisions, of a key that chooses. Without the line, the
 // key is not pressed.
-func (d *driver) audit(key Key) error {
+func (d *menuRun) logDecision(key Key) error {
 	row := d.screen.cursor()
 	if n, err := strconv.Atoi(string(key)); err == nil {
 		row = *d.screen.row(n)
 	}
-	line := state.AuditLine{
-		SessionName: d.session, Kind: "plan", By: "menu-driver", ReplyText: d.called, ClaudeText: row.Label, ShownText: d.screen.Text,
+	entry := state.AuditLine{
+		SessionName: d.session, Kind: "plan", By: "menu-driver", ReplyText: d.commandLine, ClaudeText: row.Label, ShownText: d.screen.Text,
 	}
 	if strings.HasPrefix(d.screen.Question, "Do you want to ") {
-		line.Kind = "permission"
+		entry.Kind = "permission"
 	}
-	return state.AppendDecision(d.Env, state.NewLog(d.Env, "menu-driver"), line)
+	return state.AppendDecision(d.Env, state.NewLog(d.Env, "menu-driver"), entry)
 }
 
-// refuseHere says why nothing was done, and what is on the screen.
-func (d *driver) refuseHere(why string) error {
+// refuseOnScreen says why nothing was done, and what is on the screen.
+func (d *menuRun) refuseOnScreen(why string) error {
 	return d.refuse("%s; the screen shows %s", why, d.screen)
 }
 
-// choose takes the row numbered n. In a multi-select that ticks it, or takes the tick
+// chooseRow takes the row numbered n. In a multi-select that ticks it, or takes the tick
 // away; elsewhere it is the answer. The row for own words only gets the cursor.
-func (d *driver) choose(ctx context.Context, n int) error {
-	at, row := d.screen.cursor(), d.screen.row(n)
-	hidden := d.screen.Shows == Question && (d.screen.Below || d.screen.Above)
+func (d *menuRun) chooseRow(ctx context.Context, n int) error {
+	cursor, row := d.screen.cursor(), d.screen.row(n)
+	isHidden := d.screen.Shows == Question && (d.screen.Below || d.screen.Above)
 	switch {
 	case !d.screen.Dialog():
-		return d.refuseHere("no dialog is open")
-	case at.Text != "" && at.Number != n && !d.screen.Multi:
+		return d.refuseOnScreen("no dialog is open")
+	case cursor.Text != "" && cursor.Number != n && !d.screen.Multi:
 		return d.refuse(
 			"the row \"Type something\" holds a text that would be lost: %q",
-			brief(at.Text, 80),
+			brief(cursor.Text, 80),
 		)
-	case row == nil && !hidden:
-		return d.refuseHere(fmt.Sprintf("no row is numbered %d", n))
+	case row == nil && !isHidden:
+		return d.refuseOnScreen(fmt.Sprintf("no row is numbered %d", n))
 	}
 	key := KeyDigit(n)
 	// With previews a digit only moves the cursor; in the row for own words it is text;
 	// of that row it only ticks it (2.1.329).
-	if row == nil || d.screen.Preview || at.Is == OtherRow || row.Is == OtherRow {
-		if err := d.goTo(ctx, func(r Row) bool { return r.Number == n }); err != nil {
+	if row == nil || d.screen.Preview || cursor.Is == OtherRow || row.Is == OtherRow {
+		if err := d.goToRow(ctx, func(r Row) bool { return r.Number == n }); err != nil {
 			return err
 		}
 		key, row = KeyEnter, d.screen.row(n)
@@ -266,17 +266,17 @@ func (d *driver) choose(ctx context.Context, n int) error {
 			return nil
 		}
 	}
-	s := d.screen
-	return d.press(ctx, keystep{key: key}, func(now Screen) bool {
-		then := now.row(n)
-		return !sameDialog(now, s) || s.Multi && then != nil && then.Ticked != row.Ticked
+	before := d.screen
+	return d.pressAndAwait(ctx, keyStep{key: key}, func(current Screen) bool {
+		rowNow := current.row(n)
+		return !sameDialog(current, before) || before.Multi && rowNow != nil && rowNow.Ticked != row.Ticked
 	})
 }
 
-// goTo moves the cursor, row by row, to the first row that is wanted.
-func (d *driver) goTo(ctx context.Context, wanted func(Row) bool) error {
+// goToRow moves the cursor, row by row, to the first row that is wanted.
+func (d *menuRun) goToRow(ctx context.Context, wanted func(Row) bool) error {
 	shows := d.screen.Shows
-	return d.moveTo(ctx, wanted, func(s Screen) string {
+	return d.moveCursor(ctx, wanted, func(s Screen) string {
 		if s.Shows != shows {
 			return "the dialog was left"
 		}
@@ -284,67 +284,67 @@ func (d *driver) goTo(ctx context.Context, wanted func(Row) bool) error {
 	})
 }
 
-// enter presses Enter where it does something. An empty input box may hold a suggestion,
+// pressEnter presses Enter where it does something. An empty input box may hold a suggestion,
 // which Enter would send.
-func (d *driver) enter(ctx context.Context) error {
-	s := d.screen
-	if s.Shows != Draft && !s.Dialog() {
-		return d.refuseHere("there is nothing that Enter would answer or send")
+func (d *menuRun) pressEnter(ctx context.Context) error {
+	before := d.screen
+	if before.Shows != Draft && !before.Dialog() {
+		return d.refuseOnScreen("there is nothing that Enter would answer or send")
 	}
-	return d.press(
+	return d.pressAndAwait(
 		ctx,
-		keystep{key: KeyEnter},
-		func(now Screen) bool { return !sameScreen(now, s) },
+		keyStep{key: KeyEnter},
+		func(current Screen) bool { return !sameScreen(current, before) },
 	)
 }
 
-// escape leaves a dialog or interrupts Claude. An idle input box is left alone: a second
+// pressEscape leaves a dialog or interrupts Claude. An idle input box is left alone: a second
 // Esc there would rewind the conversation, or clear what a person has begun to write.
-func (d *driver) escape(ctx context.Context) error {
-	s := d.screen
-	if !s.Dialog() && !s.Busy || s.Dialog() && d.Interrupt {
-		return d.refuseHere("there is nothing to leave or to interrupt")
+func (d *menuRun) pressEscape(ctx context.Context) error {
+	before := d.screen
+	if !before.Dialog() && !before.Busy || before.Dialog() && d.InterruptOnly {
+		return d.refuseOnScreen("there is nothing to leave or to interrupt")
 	}
-	interrupted := func() int { return strings.Count(d.capture, "Interrupted") }
-	before := interrupted()
-	err := d.press(ctx, keystep{key: KeyEscape}, func(now Screen) bool {
+	countInterrupted := func() int { return strings.Count(d.capture, "Interrupted") }
+	countBefore := countInterrupted()
+	err := d.pressAndAwait(ctx, keyStep{key: KeyEscape}, func(current Screen) bool {
 		// Where words are queued, Claude goes on with them at once.
-		return s.Dialog() && !sameDialog(now, s) ||
-			!s.Dialog() && (!now.Busy || interrupted() > before)
+		return before.Dialog() && !sameDialog(current, before) ||
+			!before.Dialog() && (!current.Busy || countInterrupted() > countBefore)
 	})
-	if err == nil && d.Interrupt && s.Draft == "" {
-		d.takeBack(ctx)
+	if err == nil && d.InterruptOnly && before.Draft == "" {
+		d.takeBackPrompt(ctx)
 	}
 	return err
 }
 
-// takeBack empties the input box where it holds what we typed, and no other character.
+// takeBackPrompt empties the input box where it holds what we typed, and no other character.
 // Claude Code puts a prompt back into its box that is interrupted before its first output
 // (2.1.197 and 2.1.332).
-func (d *driver) takeBack(ctx context.Context) {
-	err := d.settled(ctx, func(Screen) string { return "" })
-	if err != nil || d.Ours == "" || d.screen.Shows != Draft || !wraps(d.screen.Draft, d.Ours) {
+func (d *menuRun) takeBackPrompt(ctx context.Context) {
+	err := d.awaitSettled(ctx, func(Screen) string { return "" })
+	if err != nil || d.OwnText == "" || d.screen.Shows != Draft || !isDraftOf(d.screen.Draft, d.OwnText) {
 		return
 	}
-	_ = d.emptyBox(ctx)
+	_ = d.emptyInputBox(ctx)
 }
 
-// emptyBox takes what we typed out of the input box again.
-func (d *driver) emptyBox(ctx context.Context) error {
-	return d.clear(ctx, d.screen.Draft, func(now Screen) bool { return now.Shows == Prompt })
+// emptyInputBox takes what we typed out of the input box again.
+func (d *menuRun) emptyInputBox(ctx context.Context) error {
+	return d.clearField(ctx, d.screen.Draft, func(current Screen) bool { return current.Shows == Prompt })
 }
 
-// clear presses what takes a text of so many lines out of a field, until the field stays
+// clearField presses what takes a text of so many lines out of a field, until the field stays
 // empty. A Claude Code that lags behind its keys left the text there without its last
 // sign: for a moment its box looks empty, or a later key comes to the text from before
 // (2.1.332, a load of 30).
-func (d *driver) clear(ctx context.Context, text string, isEmpty func(Screen) bool) error {
+func (d *menuRun) clearField(ctx context.Context, text string, isEmpty func(Screen) bool) error {
 	const mostTries = 3
 	keys := strings.Repeat(string(keyClearLine), strings.Count(text, "\n")) + string(KeyClear)
 	for try := 1; ; try++ {
-		err := d.press(ctx, keystep{key: Key(keys), stand: settle}, isEmpty)
-		left := cmp.Or(d.screen.Draft, d.screen.cursor().Text)
-		isOurs := strings.HasPrefix(text, left) // and nothing that a person typed meanwhile
+		err := d.pressAndAwait(ctx, keyStep{key: Key(keys), standTime: settleTime}, isEmpty)
+		rest := cmp.Or(d.screen.Draft, d.screen.cursor().Text)
+		isOurs := strings.HasPrefix(text, rest) // and nothing that a person typed meanwhile
 		if !errors.Is(err, errNoEffect) || !isOurs || try == mostTries {
 			return err
 		}
@@ -354,25 +354,25 @@ func (d *driver) clear(ctx context.Context, text string, isEmpty func(Screen) bo
 // emptyField takes what we typed out of a question's field for own words: the question
 // opened between the look at the input box and the paste, and a person's Enter would
 // answer with it. It returns that nothing was typed.
-func (d *driver) emptyField(ctx context.Context, text string) error {
-	err := d.clear(ctx, text, func(now Screen) bool { return now.cursor().Text == "" })
+func (d *menuRun) emptyField(ctx context.Context, text string) error {
+	err := d.clearField(ctx, text, func(current Screen) bool { return current.cursor().Text == "" })
 	if err != nil {
 		return err
 	}
-	return d.refuseHere("a question opened")
+	return d.refuseOnScreen("a question opened")
 }
 
-// wraps says whether the input box holds this text, byte for byte. Where the box breaks a
+// isDraftOf says whether the input box holds this text, byte for byte. Where the box breaks a
 // line, it draws no blank.
-func wraps(draft, text string) bool {
+func isDraftOf(draft, text string) bool {
 	text = strings.TrimRight(text, " ")
 	for i, line := range strings.Split(draft, "\n") {
-		broken := strings.HasPrefix(text, "\n") || line != "" && strings.HasPrefix(text, " ")
-		if i > 0 && broken {
+		isBreak := strings.HasPrefix(text, "\n") || line != "" && strings.HasPrefix(text, " ")
+		if i > 0 && isBreak {
 			text = text[1:]
 		}
-		rest, begins := strings.CutPrefix(text, line)
-		if !begins || i > 0 && line == "" && !broken {
+		rest, hasLine := strings.CutPrefix(text, line)
+		if !hasLine || i > 0 && line == "" && !isBreak {
 			return false
 		}
 		text = rest
@@ -382,28 +382,28 @@ func wraps(draft, text string) bool {
 
 // submit sends the text in the input box, a multi-select's answers, those of the review
 // page, or the words typed as an answer.
-func (d *driver) submit(ctx context.Context) error {
-	s := d.screen
+func (d *menuRun) submit(ctx context.Context) error {
+	before := d.screen
 	switch {
-	case s.Draft != "":
-		enter := keystep{key: KeyEnter, behind: !d.keyAt.IsZero()}
-		return d.press(ctx, enter, func(now Screen) bool { return now.Draft == "" })
+	case before.Draft != "":
+		enter := keyStep{key: KeyEnter, followsLast: !d.keyAt.IsZero()}
+		return d.pressAndAwait(ctx, enter, func(current Screen) bool { return current.Draft == "" })
 	case d.PromptOnly:
-		return d.refuseHere("the words do not stand in the input box")
-	case s.Shows == Review:
-		return d.choose(ctx, 1)
-	case s.Shows == Question && s.Multi:
-		if err := d.goTo(ctx, func(r Row) bool { return r.Is == SubmitRow }); err != nil {
+		return d.refuseOnScreen("the words do not stand in the input box")
+	case before.Shows == Review:
+		return d.chooseRow(ctx, 1)
+	case before.Shows == Question && before.Multi:
+		if err := d.goToRow(ctx, func(r Row) bool { return r.Is == SubmitRow }); err != nil {
 			return err
 		}
-	case s.cursor().Text == "":
-		return d.refuseHere("there is nothing to submit")
+	case before.cursor().Text == "":
+		return d.refuseOnScreen("there is nothing to submit")
 	}
-	s = d.screen
-	return d.press(
+	before = d.screen
+	return d.pressAndAwait(
 		ctx,
-		keystep{key: KeyEnter},
-		func(now Screen) bool { return !sameDialog(now, s) },
+		keyStep{key: KeyEnter},
+		func(current Screen) bool { return !sameDialog(current, before) },
 	)
 }
 
@@ -412,10 +412,10 @@ func (d *driver) submit(ctx context.Context) error {
 //
 // An Enter that would come too late behind the text is not pressed: the text is taken out
 // again, and typed once more.
-func (d *driver) typeText(ctx context.Context, text string) error {
+func (d *menuRun) typeText(ctx context.Context, text string) error {
 	const mostTries = 3
 	for try := 1; ; try++ {
-		err := d.typeOnce(ctx, text)
+		err := d.tryTypeText(ctx, text)
 		if !errors.Is(err, ErrLate) || try == mostTries || d.screen.Shows != Prompt {
 			return err
 		}
@@ -425,99 +425,101 @@ func (d *driver) typeText(ctx context.Context, text string) error {
 
 // goToField goes where a text is typed: the input box, or a question's field for own
 // words. It is empty then.
-func (d *driver) goToField(ctx context.Context) error {
-	if d.Ours != "" && d.screen.Shows == Draft && SameText(d.screen.Draft, d.Ours) {
-		if err := d.emptyBox(ctx); err != nil {
+func (d *menuRun) goToField(ctx context.Context) error {
+	if d.OwnText != "" && d.screen.Shows == Draft && SameText(d.screen.Draft, d.OwnText) {
+		if err := d.emptyInputBox(ctx); err != nil {
 			return err
 		}
 	}
-	was := d.screen
-	if d.PromptOnly && was.Shows != Prompt {
-		return d.refuseHere("there is no empty input box")
+	before := d.screen
+	if d.PromptOnly && before.Shows != Prompt {
+		return d.refuseOnScreen("there is no empty input box")
 	}
-	if was.Shows == Question && !was.Preview {
-		if err := d.goTo(ctx, func(r Row) bool { return r.Is == OtherRow }); err != nil {
+	if before.Shows == Question && !before.Preview {
+		if err := d.goToRow(ctx, func(r Row) bool { return r.Is == OtherRow }); err != nil {
 			return err
 		}
 	}
-	at := d.screen.cursor()
-	switch held := cmp.Or(was.Draft, at.Text); {
-	case held != "":
+	cursor := d.screen.cursor()
+	switch existing := cmp.Or(before.Draft, cursor.Text); {
+	case existing != "":
 		return d.refuse(
 			"nothing was typed: there already is a text, %q, which would be sent with yours",
-			brief(held, 80),
+			brief(existing, 80),
 		)
-	case was.Shows != Prompt && at.Is != OtherRow:
-		return d.refuseHere("there is no place for a text")
+	case before.Shows != Prompt && cursor.Is != OtherRow:
+		return d.refuseOnScreen("there is no place for a text")
 	}
 	return nil
 }
 
-func (d *driver) typeOnce(ctx context.Context, text string) error {
+func (d *menuRun) tryTypeText(ctx context.Context, text string) error {
 	if err := d.goToField(ctx); err != nil {
 		return err
 	}
-	was := d.screen
+	before := d.screen
 	// Before Enter a backslash says that the text goes on (2.1.329). "@word", ":word"
 	// (2.1.329) and "/word" (2.1.197) are completed, and Enter takes what is offered. A
 	// blank ends all of them.
-	if last := strings.LastIndexAny(text, " \n") + 1; strings.ContainsAny(text[last:], `\@:/`) &&
-		(last > 0 || text[0] != '/') {
+	if lastWord := strings.LastIndexAny(text, " \n") + 1; strings.ContainsAny(text[lastWord:], `\@:/`) &&
+		(lastWord > 0 || text[0] != '/') {
 		text += " "
 	}
-	inField := func(now Screen) bool { return now.cursor().Is == OtherRow && SameText(now.cursor().Text, text) }
-	stands := func(now Screen) bool {
+	isInField := func(current Screen) bool {
+		return current.cursor().Is == OtherRow && SameText(current.cursor().Text, text)
+	}
+	isTyped := func(current Screen) bool {
 		// a command's list may hide which of the two the box is (2.1.197)
-		return was.Shows == Prompt && holds(now.Draft, text) || inField(now)
+		return before.Shows == Prompt && isPasteOf(current.Draft, text) || isInField(current)
 	}
 	// a person's key that follows a paste closely is drawn late
-	paste := keystep{text: text, stand: settle}
-	if err := d.press(ctx, paste, stands); err != nil {
+	paste := keyStep{text: text, standTime: settleTime}
+	if err := d.pressAndAwait(ctx, paste, isTyped); err != nil {
 		return err
 	}
-	if d.PromptOnly && inField(d.screen) {
+	if d.PromptOnly && isInField(d.screen) {
 		return d.emptyField(ctx, text)
 	}
 	err := d.submit(ctx)
 	// What stays unsent is taken back: later texts would wait behind it.
-	if err != nil && d.screen.Shows == Draft && holds(d.screen.Draft, text) {
-		if left := d.emptyBox(ctx); left != nil {
-			return Unsubmitted{err}
+	if err != nil && d.screen.Shows == Draft && isPasteOf(d.screen.Draft, text) {
+		if clearErr := d.emptyInputBox(ctx); clearErr != nil {
+			return UnsubmittedError{err}
 		}
 	}
-	if err != nil || len(was.Tabs) != 2 {
+	if err != nil || len(before.Tabs) != 2 {
 		return err
 	}
 	// A multi-select that is asked alone: behind its own tab and "Submit" is the page
 	// that reviews it.
-	if err := d.settled(ctx, func(Screen) string { return "" }); err != nil ||
+	if err := d.awaitSettled(ctx, func(Screen) string { return "" }); err != nil ||
 		d.screen.Shows != Review {
 		return err
 	}
-	return d.choose(ctx, 1)
+	return d.chooseRow(ctx, 1)
 }
 
-// holds says whether a draft is the text that was pasted: all of it, its stand-in, or its
+// isPasteOf says whether a draft is the text that was pasted: all of it, its stand-in, or its
 // end where the box is too small.
-func holds(draft, text string) bool {
-	long := strings.Contains(text, "\n") || utf8.RuneCountInString(text) > 200
-	return SameText(draft, text) || long && pastePlaceholder().MatchString(strings.TrimSpace(draft)) ||
+func isPasteOf(draft, text string) bool {
+	isLong := strings.Contains(text, "\n") || utf8.RuneCountInString(text) > 200
+	return SameText(draft, text) || isLong && pastePlaceholder().MatchString(strings.TrimSpace(draft)) ||
 		utf8.RuneCountInString(comparable(draft)) > 40 && IsEndOf(draft, text)
 }
 
 // clearThen clears the conversation and then sends a command into the new one.
-func (d *driver) clearThen(ctx context.Context, command string) error {
-	const clearing = 60 * time.Second // it runs the hooks of SessionEnd and SessionStart
+func (d *menuRun) clearThen(ctx context.Context, command string) error {
+	const clearTimeout = 60 * time.Second // it runs the hooks of SessionEnd and SessionStart
 	if d.screen.Shows != Prompt || d.screen.Busy {
-		return d.refuseHere("Claude is not idle at an empty input box")
+		return d.refuseOnScreen("Claude is not idle at an empty input box")
 	}
 	if err := d.typeText(ctx, "/clear"); err != nil {
 		return err
 	}
 	// Claude Code can be idle for some 60 ms before it clears, and a command typed then
 	// would be cleared too.
-	err := d.await(ctx, cmp.Or(d.Patience, clearing), settle, effect(func(now Screen) bool {
-		return now.Shows == Prompt && !now.Busy && cleared(d.capture)
+	err := d.awaitScreen(ctx, cmp.Or(d.EffectTimeout, clearTimeout), settleTime, requireScreen(func(current Screen) bool {
+		return current.Shows == Prompt && !current.Busy && isCleared(d.capture)
 	}))
 	if err != nil {
 		return err
@@ -525,35 +527,35 @@ func (d *driver) clearThen(ctx context.Context, command string) error {
 	return d.typeText(ctx, command)
 }
 
-// cleared says whether "/clear" is all that the conversation on the screen consists of,
+// isCleared says whether "/clear" is all that the conversation on the screen consists of,
 // above the input box.
-func cleared(capture string) bool {
-	var said []string
+func isCleared(capture string) bool {
+	var turns []string
 	for _, l := range readCapture(capture) {
 		if first := l.charAt(0); first == "❯" || first == "●" || first == "⏺" {
 			// a person's turn, and Claude's
-			said = append(said, strings.TrimSpace(l.text))
+			turns = append(turns, strings.TrimSpace(l.text))
 		}
 	}
-	return len(said) == 2 && said[0] == "❯ /clear" // the other is the input box
+	return len(turns) == 2 && turns[0] == "❯ /clear" // the other is the input box
 }
 
 // sameDialog says whether two screens show the same dialog, whatever is ticked or typed
 // in it.
 func sameDialog(a, b Screen) bool {
-	same := func(x, y Row) bool { return x.Number == y.Number && (x.Label == y.Label || x.Is == OtherRow) }
+	isSameRow := func(x, y Row) bool { return x.Number == y.Number && (x.Label == y.Label || x.Is == OtherRow) }
 	return a.Shows == b.Shows && a.Why == b.Why && a.Question == b.Question &&
-		slices.Equal(a.Tabs, b.Tabs) && slices.EqualFunc(a.Rows, b.Rows, same)
+		slices.Equal(a.Tabs, b.Tabs) && slices.EqualFunc(a.Rows, b.Rows, isSameRow)
 }
 
 // The exit codes of menu-driver.
 const exitNoSession, exitRefused, exitUnseen, exitUsage = 1, 2, 3, 4
 
-// Unsubmitted is the error of a text that was pasted and not seen in the input box, where
+// UnsubmittedError is the error of a text that was pasted and not seen in the input box, where
 // nothing that submits was pressed: a dialog had opened that moment, say.
-type Unsubmitted struct{ error }
+type UnsubmittedError struct{ error }
 
-func usage(format string, args ...any) error {
+func usageError(format string, args ...any) error {
 	return &state.UserError{
 		Err:  fmt.Errorf(format, args...),
 		Code: exitUsage,
@@ -562,26 +564,26 @@ func usage(format string, args ...any) error {
 }
 
 // refuse says why nothing was done.
-func (d *driver) refuse(format string, args ...any) error {
+func (d *menuRun) refuse(format string, args ...any) error {
 	return &state.UserError{Err: fmt.Errorf(format, args...), Code: exitRefused, Hint: d.hint}
 }
 
-// coded gives errors their exit code.
-func (d *driver) coded(err error) error {
-	screen := errors.As(err, new(mismatch)) || errors.Is(err, errNoEffect)
+// withExitCode gives errors their exit code.
+func (d *menuRun) withExitCode(err error) error {
+	isScreenError := errors.As(err, new(mismatchError)) || errors.Is(err, errNoEffect)
 	switch {
 	case err == nil || errors.As(err, new(*state.UserError)):
 		return err
-	case screen && len(d.pressed) > 0:
+	case isScreenError && len(d.pressed) > 0:
 		last := d.pressed[len(d.pressed)-1]
 		err = fmt.Errorf("%s was sent, but the screen still shows %s", last, d.screen)
 		if last.text != "" {
-			err = Unsubmitted{err}
+			err = UnsubmittedError{err}
 		}
 		return &state.UserError{Err: err, Code: exitUnseen, Hint: d.hint}
-	case errors.As(err, new(Unsubmitted)):
+	case errors.As(err, new(UnsubmittedError)):
 		return &state.UserError{Err: err, Code: exitUnseen, Hint: d.hint}
-	case screen, errors.Is(err, ErrNoClaude), errors.Is(err, ErrNoKeys):
+	case isScreenError, errors.Is(err, ErrNoClaude), errors.Is(err, ErrNoKeys):
 		return d.refuse("%w", err)
 	case errors.Is(err, state.ErrLocked):
 		return d.refuse("gchat-hooks is typing into this pane already: %w", err)

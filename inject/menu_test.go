@@ -79,7 +79,7 @@ func (w world) keys() string {
 func (w world) ran(session, action string, args ...string) (code int, said string) {
 	w.t.Helper()
 	var out bytes.Buffer
-	m := Menu{UserState: filepath.Join(w.dir, "state"), Out: &out, Env: w.getenv, Patience: time.Millisecond}
+	m := Menu{UserState: filepath.Join(w.dir, "state"), Out: &out, Env: w.getenv, EffectTimeout: time.Millisecond}
 	err := m.Run(w.t.Context(), session, action, args)
 	if err == nil {
 		return 0, out.String()
@@ -181,7 +181,7 @@ func TestMenuOnEveryScreen(t *testing.T) {
 				want += d.keys
 				bound.Until(t, d.action+" has sent its keys", func() bool { return len(w.keys()) >= len(want) })
 			}
-			if err := w.Paste(t.Context(), w.tmux("list-panes", "-t", "="+screen, "-F", "#{pane_id}"), "."); err != nil {
+			if err := w.PasteText(t.Context(), w.tmux("list-panes", "-t", "="+screen, "-F", "#{pane_id}"), "."); err != nil {
 				t.Fatal(err)
 			}
 			w.got(want + ".")
@@ -365,10 +365,10 @@ func TestMenuInterruptsOnlyWhatIsMeant(t *testing.T) {
 	w, _ := newWorld(t, "exec sleep 600")
 	p := w.heldUp("permission")
 	for name, m := range map[string]Menu{
-		"a dialog":       {Interrupt: true},
+		"a dialog":       {InterruptOnly: true},
 		"another Claude": {ClaudePID: os.Getpid(), ClaudeStart: ProcessStart(os.Getpid())},
 	} {
-		m.UserState, m.Env, m.Patience = filepath.Join(w.dir, "state"), w.getenv, time.Millisecond
+		m.UserState, m.Env, m.EffectTimeout = filepath.Join(w.dir, "state"), w.getenv, time.Millisecond
 		var coded *state.UserError
 		if err := m.Run(t.Context(), p.ID, "esc", nil); !errors.As(err, &coded) || coded.Code != exitRefused {
 			t.Errorf("%s: %v", name, err)
@@ -391,8 +391,8 @@ func TestMenuDecidesInNoRecordedDialog(t *testing.T) {
 			}
 			seen++
 			for action, args := range map[string][]string{"choose": {"1"}, "enter": nil, "submit": nil, "type": {"yes"}, "clear_then": {"yes"}} {
-				d := driver{Menu: Menu{Env: func(string) string { return "" }}, keyboard: keyboard{screen: s}}
-				do, err := d.action(action, args)
+				d := menuRun{Menu: Menu{Env: func(string) string { return "" }}, keyboard: keyboard{screen: s}}
+				do, err := d.findAction(action, args)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -414,7 +414,7 @@ func TestMenuDecidesAndSaysSo(t *testing.T) {
 	w, _ := newWorld(t, "exec sleep 600")
 	p := w.heldUp("permission")
 	run := func(pane Pane, env state.Getenv, args ...string) error {
-		m := Menu{UserState: filepath.Join(w.dir, "state"), Env: env, Patience: time.Millisecond, Decides: true}
+		m := Menu{UserState: filepath.Join(w.dir, "state"), Env: env, EffectTimeout: time.Millisecond, MayDecide: true}
 		return m.Run(t.Context(), pane.ID, args[0], args[1:])
 	}
 	code := func(err error) (code int) {
@@ -495,7 +495,7 @@ func TestMenuTypesOnlyToTheClaudeThatWasSeen(t *testing.T) {
 	if code != exitRefused || !strings.Contains(said, "another program has its keyboard") {
 		t.Errorf("exit %d: %s", code, said)
 	}
-	if err := w.Paste(t.Context(), p.ID, "."); err != nil {
+	if err := w.PasteText(t.Context(), p.ID, "."); err != nil {
 		t.Fatal(err)
 	}
 	other := func() string { b, _ := os.ReadFile(filepath.Join(w.dir, "other")); return string(b) }
@@ -537,7 +537,7 @@ done`
 		}
 		p := w.session("box", "exec ./claude script")
 		w.shows(p.ID, "❯")
-		m := Menu{UserState: filepath.Join(w.dir, "state"), Env: w.getenv, Patience: time.Second}
+		m := Menu{UserState: filepath.Join(w.dir, "state"), Env: w.getenv, EffectTimeout: time.Second}
 		var coded *state.UserError
 		if err := m.Run(t.Context(), p.ID, "type", []string{"hello"}); !errors.As(err, &coded) || coded.Code != exitUnseen {
 			t.Errorf("%s: not sent: %v", name, err)
@@ -575,7 +575,7 @@ done`
 	}
 	p := w.session("box", "exec ./claude script")
 	w.shows(p.ID, "❯")
-	m := Menu{UserState: filepath.Join(w.dir, "state"), Env: w.getenv, PromptOnly: true, Patience: time.Second}
+	m := Menu{UserState: filepath.Join(w.dir, "state"), Env: w.getenv, PromptOnly: true, EffectTimeout: time.Second}
 	var coded *state.UserError
 	if err := m.Run(t.Context(), p.ID, "type", []string{"hello"}); !errors.As(err, &coded) || coded.Code != exitRefused {
 		t.Errorf("%v", err)
@@ -607,7 +607,7 @@ func TestWraps(t *testing.T) {
 		{"yes\n", "yes", false},
 		{"[Pasted text #1 +4 lines]", "a\nb\nc\nd\ne", false},
 	} {
-		if got := wraps(test.draft, test.text); got != test.want {
+		if got := isDraftOf(test.draft, test.text); got != test.want {
 			t.Errorf("wraps(%q, %q) is %v", test.draft, test.text, got)
 		}
 	}

@@ -215,7 +215,7 @@ func (a *answerRun) fillPages(ctx context.Context) error {
 	for i := range a.acts {
 		a.page = page{acts: a.acts, on: i, left: map[int]Row{}}
 		if i > 0 {
-			if err := a.settled(ctx, func(s Screen) string { return a.differs(s, 0) }); err != nil {
+			if err := a.awaitSettled(ctx, func(s Screen) string { return a.differs(s, 0) }); err != nil {
 				return err
 			}
 		}
@@ -229,17 +229,17 @@ func (a *answerRun) fillPages(ctx context.Context) error {
 		return nil
 	}
 	review := func(s Screen) string { return reviewDiffers(s, a.acts) }
-	if err := a.settled(ctx, review); err != nil {
+	if err := a.awaitSettled(ctx, review); err != nil {
 		return err
 	}
-	submit := keystep{key: KeyDigit(1), commit: true, before: review}
-	submit.after = func(s Screen) error {
+	submit := keyStep{key: KeyDigit(1), maySubmit: true, whyNot: review}
+	submit.checkEffect = func(s Screen) error {
 		if review(s) == "" {
 			return errNoEffect
 		}
 		return a.gone(s)
 	}
-	return a.send(ctx, submit)
+	return a.doStep(ctx, submit)
 }
 
 // keystroke does a part of a page.
@@ -281,17 +281,17 @@ func (a *answerRun) keystrokes() (all []keystroke) {
 	return append(all, a.leave(KeyDigit(act.numbers[0])))
 }
 
-// goTo moves the cursor to a row.
+// goToRow moves the cursor to a row.
 func (a *answerRun) goTo(number int) keystroke {
 	return func(ctx context.Context) error {
 		at := func(r Row) bool { return r.Number == number }
-		return a.moveTo(ctx, at, func(now Screen) string { return a.differs(now, 0) })
+		return a.moveCursor(ctx, at, func(now Screen) string { return a.differs(now, 0) })
 	}
 }
 
 func (a *answerRun) goToChat(ctx context.Context) error {
 	at := func(r Row) bool { return r.Is == BelowRow && r.Label == chatLabel }
-	return a.moveTo(ctx, at, func(now Screen) string { return a.differs(now, 0) })
+	return a.moveCursor(ctx, at, func(now Screen) string { return a.differs(now, 0) })
 }
 
 // still says, for a person, why the screen is not what it is now.
@@ -326,13 +326,13 @@ func (a *answerRun) write(act act) keystroke {
 				continue
 			}
 			typed.Text += part
-			if err := a.change(ctx, keystep{text: part}, act.field(), typed); err != nil {
+			if err := a.change(ctx, keyStep{text: part}, act.field(), typed); err != nil {
 				return err
 			}
 		}
 		// A person's key that follows a paste closely is drawn late: 2 of 15 in races
 		// with 2.1.329 went unseen before Enter.
-		return a.settled(ctx, a.still())
+		return a.awaitSettled(ctx, a.still())
 	}
 }
 
@@ -341,25 +341,25 @@ func (a *answerRun) tick(number int, on bool) keystroke {
 	return func(ctx context.Context) error {
 		row := a.left[number]
 		row.Ticked = on
-		return a.change(ctx, keystep{key: KeyDigit(number)}, number, row)
+		return a.change(ctx, keyStep{key: KeyDigit(number)}, number, row)
 	}
 }
 
 // change presses a key that stays on the page and changes a row, and waits until that is
 // as wanted.
-func (a *answerRun) change(ctx context.Context, s keystep, number int, wanted Row) error {
-	s.before = a.still()
-	s.after = func(now Screen) error {
+func (a *answerRun) change(ctx context.Context, s keyStep, number int, wanted Row) error {
+	s.whyNot = a.still()
+	s.checkEffect = func(now Screen) error {
 		row := now.row(number)
 		switch why := a.differs(now, number); {
 		case why != "":
-			return mismatch(why)
+			return mismatchError(why)
 		case row != nil && (row.Ticked != wanted.Ticked || !SameText(row.Text, wanted.Text)):
 			return errNoEffect
 		}
 		return nil
 	}
-	if err := a.send(ctx, s); err != nil {
+	if err := a.doStep(ctx, s); err != nil {
 		return err
 	}
 	a.left[number] = *cmp.Or(a.screen.row(number), &wanted)
@@ -371,19 +371,19 @@ func (a *answerRun) leave(k Key) keystroke {
 	return func(ctx context.Context) error {
 		next := page{acts: a.acts, on: a.on + 1}
 		last := next.on == len(a.acts)
-		s := keystep{key: k, commit: last && !a.hasReviewPage(), before: a.still()}
-		s.after = func(now Screen) error {
+		s := keyStep{key: k, maySubmit: last && !a.hasReviewPage(), whyNot: a.still()}
+		s.checkEffect = func(now Screen) error {
 			switch {
 			case a.differs(now, 0) == "":
 				return errNoEffect
-			case s.commit:
+			case s.maySubmit:
 				return a.gone(now)
 			case last && now.Shows == Review, !last && next.differs(now, 0) == "":
 				return nil
 			}
-			return mismatch("the dialog was changed in the terminal")
+			return mismatchError("the dialog was changed in the terminal")
 		}
-		return a.send(ctx, s)
+		return a.doStep(ctx, s)
 	}
 }
 
@@ -391,9 +391,9 @@ func (a *answerRun) leave(k Key) keystroke {
 func (a *answerRun) gone(s Screen) error {
 	switch {
 	case slices.ContainsFunc(a.acts, func(act act) bool { return asks(s, act.prompt) == "" }):
-		return mismatch("the dialog has changed in the terminal")
+		return mismatchError("the dialog has changed in the terminal")
 	case s.Shows == Unknown, s.Shows == Review:
-		return mismatch(notTheDialog(s))
+		return mismatchError(notTheDialog(s))
 	}
 	return nil
 }

@@ -119,7 +119,7 @@ func TestServersThatAreNotThere(t *testing.T) {
 		_, capture := s.Capture(t.Context(), p.ID)
 		_, typed := s.LastTyped(t.Context(), p.ID)
 		for what, err := range map[string]error{"panes": panes, "pane": pane, "capture": capture, "typed": typed,
-			"key": s.Key(t.Context(), p.ID, KeyEnter), "paste": s.Paste(t.Context(), p.ID, "x")} {
+			"key": s.PressKey(t.Context(), p.ID, KeyEnter), "paste": s.PasteText(t.Context(), p.ID, "x")} {
 			if !errors.Is(err, ErrNoServer) {
 				t.Errorf("%s: %s: %v", filepath.Base(socket), what, err)
 			}
@@ -146,7 +146,7 @@ func TestTmuxThatHangs(t *testing.T) {
 	t.Cleanup(func() { _ = syscall.Kill(server, syscall.SIGCONT) })
 	ended := make(chan error, 3)
 	go func() { _, err := w.Capture(context.Background(), p.ID); ended <- err }()
-	go func() { ended <- w.Paste(context.Background(), p.ID, "text") }()
+	go func() { ended <- w.PasteText(context.Background(), p.ID, "text") }()
 	go func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()

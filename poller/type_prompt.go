@@ -116,7 +116,7 @@ func (p *Poller) typePromptNow(
 	p.saveLastTyped(session, text, typing.LastKeyAt)
 	menu := commands.NewMenu(p.Env, session)
 	if earlierTyping != nil {
-		menu.Ours = text
+		menu.OwnText = text
 	}
 	err := menu.Run(ctx, session.TmuxPane, "type", []string{text})
 	p.Log.Info().
@@ -126,7 +126,7 @@ func (p *Poller) typePromptNow(
 		Msg("next instruction typed")
 	userErr := new(state.UserError)
 	isRefused := errors.As(err, &userErr) && userErr.Code == 2
-	isUnsent := errors.As(err, new(inject.Unsubmitted)) && firstKey == state.KeyQueued
+	isUnsent := errors.As(err, new(inject.UnsubmittedError)) && firstKey == state.KeyQueued
 	switch {
 	case isRefused: // nothing of it stands there
 		p.saveTyping(prompt, earlierTyping)

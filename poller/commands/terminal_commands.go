@@ -281,7 +281,7 @@ func (r Runner) interrupt(ctx context.Context, session *state.Session, in *state
 		return "[Not used] The poller runs with --dry-run: nothing was pressed."
 	}
 	menu := NewMenu(r.Env, session)
-	menu.Ours = r.lastTypedText(ctx, session)
+	menu.OwnText = r.lastTypedText(ctx, session)
 	if err := menu.Run(ctx, session.TmuxPane, "esc", nil); err != nil {
 		return "[Not used] Claude was not seen to stop: " + r.shorten(err.Error()) + "."
 	}
@@ -320,12 +320,12 @@ func NewMenu(env state.Getenv, session *state.Session) inject.Menu {
 		return env(name)
 	}
 	return inject.Menu{
-		UserState:   state.UserStateDir(env),
-		Env:         getenv,
-		Interrupt:   true,
-		PromptOnly:  true,
-		ClaudePID:   session.ClaudePID,
-		ClaudeStart: session.ClaudeStart,
+		UserState:     state.UserStateDir(env),
+		Env:           getenv,
+		InterruptOnly: true,
+		PromptOnly:    true,
+		ClaudePID:     session.ClaudePID,
+		ClaudeStart:   session.ClaudeStart,
 	}
 }
 
