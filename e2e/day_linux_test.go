@@ -292,7 +292,7 @@ func (d *day) watchTerminal(stop <-chan struct{}) {
 		if json.Unmarshal(raw, &own) == nil && own.Status == "waiting" && d.isAlive() {
 			waits = own.WaitingFor
 		}
-		if capture, err := d.capture(); err == nil && d.isAlive() && inject.ReadScreen(capture).Dialog() {
+		if capture, err := d.capture(); err == nil && d.isAlive() && inject.ReadScreen(capture).IsDialog() {
 			waits += " (drawn)"
 		}
 		d.mu.Lock()

@@ -98,7 +98,7 @@ func (y *typistSession) dialogState(choices []inject.Choice) string {
 	case err != nil || s.Shows == inject.Unknown:
 		return dialogUnknown
 	case s.Shows == inject.Review || s.Shows == inject.Question && slices.ContainsFunc(choices, func(c inject.Choice) bool {
-		return inject.SameText(s.Question, c.SubQuestion.Question) || s.Cut && inject.IsEndOf(s.Question, c.SubQuestion.Question)
+		return inject.SameText(s.Question, c.SubQuestion.Question) || s.IsCut && inject.IsEndOf(s.Question, c.SubQuestion.Question)
 	}):
 		return dialogOpen
 	}

@@ -159,7 +159,7 @@ func (t Typist) AnswerDialog(ctx context.Context, target Target, choices []Choic
 		checkReady:    a.checkBeforeKey,
 	}
 	var err error
-	a.acts, err = plan(choices)
+	a.plans, err = planPages(choices)
 	if err != nil {
 		return a.outcome(Unchanged, err)
 	}
@@ -176,8 +176,8 @@ func (t Typist) AnswerDialog(ctx context.Context, target Target, choices []Choic
 	}
 	if t.DryRun {
 		preview := Outcome{Result: Unchanged}
-		for _, act := range a.acts {
-			preview.Steps = append(preview.Steps, act.reviewed())
+		for _, plan := range a.plans {
+			preview.Steps = append(preview.Steps, plan.reviewText())
 		}
 		return preview
 	}
@@ -193,7 +193,7 @@ func (t Typist) AnswerDialog(ctx context.Context, target Target, choices []Choic
 func (a *answerRun) finish(ctx context.Context, err error) Outcome {
 	isScreenError := errors.Is(err, errNoEffect) || errors.As(err, new(mismatchError))
 	switch {
-	case len(a.pressed) == 0, isScreenError && page{acts: a.acts}.differs(a.screen, 0) == "":
+	case len(a.pressed) == 0, isScreenError && page{plans: a.plans}.whyNotPage(a.screen, 0) == "":
 		return a.outcome(Unchanged, err)
 	case a.clearStrayText(ctx):
 		return a.outcome(
@@ -247,14 +247,14 @@ func (a *answerRun) prepare(ctx context.Context) error {
 		return mismatchError("a person is typing in that pane")
 	}
 	a.lastTyped = last
-	a.activity, err = a.server.activity(ctx, p.ID)
+	a.activity, err = a.server.sessionActivity(ctx, p.ID)
 	if err != nil {
 		return err
 	}
 	if err := a.checkCanType(ctx); err != nil {
 		return err
 	}
-	err = a.awaitSettled(ctx, func(s Screen) string { return a.differs(s, 0) })
+	err = a.awaitSettled(ctx, func(s Screen) string { return a.whyNotPage(s, 0) })
 	if err != nil && (a.screen.Shows == Prompt || a.screen.Shows == Draft) {
 		return closedError(err.Error())
 	}
@@ -301,7 +301,7 @@ func (a *answerRun) checkBeforeKey(ctx context.Context, s keyStep) error {
 // hasReviewPage says whether the dialog ends on a page that shows the answers: only one single
 // choice has none.
 func (a *answerRun) hasReviewPage() bool {
-	return !a.acts[0].chat && (len(a.acts) > 1 || a.acts[0].prompt.MultiSelect)
+	return !a.plans[0].choosesChat && (len(a.plans) > 1 || a.plans[0].subQuestion.MultiSelect)
 }
 
 // pastePlaceholder is how the input box shows a long paste: "[Pasted text #1 +4 lines]".

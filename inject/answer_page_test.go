@@ -8,15 +8,15 @@ import (
 
 func drawnOne() Screen {
 	return Screen{Shows: Question, Question: "Which one?", Rows: []Row{
-		{Is: OptionRow, Number: 1, Label: "Alpha", Cursor: true}, {Is: OptionRow, Number: 2, Label: "Beta"}, {Is: OptionRow, Number: 3, Label: "Beta"},
-		{Is: OtherRow, Number: 4, Label: "Type something."}, {Is: BelowRow, Number: 5},
+		{Role: OptionRow, Number: 1, Label: "Alpha", Cursor: true}, {Role: OptionRow, Number: 2, Label: "Beta"}, {Role: OptionRow, Number: 3, Label: "Beta"},
+		{Role: OtherRow, Number: 4, Label: "Type something."}, {Role: BelowRow, Number: 5},
 	}}
 }
 
 func drawnSome() Screen {
-	return Screen{Shows: Question, Question: "Which ones?", Multi: true, Tabs: []Tab{{Title: "Some"}, {Title: "Submit", Submit: true}}, Rows: []Row{
-		{Is: OptionRow, Number: 1, Label: "Auth", Ticked: true}, {Is: OptionRow, Number: 2, Label: "Billing", Cursor: true},
-		{Is: OtherRow, Number: 3, Label: "Type something"}, {Is: SubmitRow}, {Is: BelowRow, Number: 4},
+	return Screen{Shows: Question, Question: "Which ones?", MultiSelect: true, Tabs: []Tab{{Title: "Some"}, {Title: "Submit", Submit: true}}, Rows: []Row{
+		{Role: OptionRow, Number: 1, Label: "Auth", Ticked: true}, {Role: OptionRow, Number: 2, Label: "Billing", Cursor: true},
+		{Role: OtherRow, Number: 3, Label: "Type something"}, {Role: SubmitRow}, {Role: BelowRow, Number: 4},
 	}}
 }
 
@@ -31,19 +31,19 @@ func TestPageIsUntouched(t *testing.T) {
 		"another question":        {func(s *Screen) { s.Question = "Which one then?" }, "another question"},
 		"another option":          {func(s *Screen) { s.Rows[1].Label = "Gamma" }, "other options"},
 		"an option less":          {func(s *Screen) { s.Rows = slices.Delete(s.Rows, 2, 3) }, "other options"},
-		"an option out of sight":  {func(s *Screen) { s.Rows, s.Below = s.Rows[:2], true }, ""},
-		"a question out of sight": {func(s *Screen) { s.Question, s.Cut = "", true }, ""},
-		"the end of the question": {func(s *Screen) { s.Question, s.Cut = "one?", true }, ""},
-		"the end of another":      {func(s *Screen) { s.Question, s.Cut = "two?", true }, "another question"},
-		"several can be ticked":   {func(s *Screen) { s.Multi = true }, "another dialog"},
+		"an option out of sight":  {func(s *Screen) { s.Rows, s.HidesBelow = s.Rows[:2], true }, ""},
+		"a question out of sight": {func(s *Screen) { s.Question, s.IsCut = "", true }, ""},
+		"the end of the question": {func(s *Screen) { s.Question, s.IsCut = "one?", true }, ""},
+		"the end of another":      {func(s *Screen) { s.Question, s.IsCut = "two?", true }, "another question"},
+		"several can be ticked":   {func(s *Screen) { s.MultiSelect = true }, "another dialog"},
 		"a prompt":                {func(s *Screen) { *s = Screen{Shows: Prompt} }, "not open any more"},
 		"a permission":            {func(s *Screen) { *s = Screen{Shows: Permission} }, "another dialog"},
 		"a shell":                 {func(s *Screen) { *s = Screen{Why: "a shell"} }, "the pane shows a shell"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, s := page{acts: []act{{prompt: one}}}, drawnOne()
+			p, s := page{plans: []pagePlan{{subQuestion: one}}}, drawnOne()
 			c.change(&s)
-			if why := p.differs(s, 0); why != c.why && (c.why == "" || !strings.Contains(why, c.why)) {
+			if why := p.whyNotPage(s, 0); why != c.why && (c.why == "" || !strings.Contains(why, c.why)) {
 				t.Errorf("%q, want %q", why, c.why)
 			}
 		})
@@ -60,13 +60,13 @@ func TestPageStays(t *testing.T) {
 		"our own row":        {func(s *Screen) { s.Rows[0].Ticked = false }, ""},
 		"ticked by somebody": {func(s *Screen) { s.Rows[1].Ticked = true }, "\"Billing\" was changed"},
 		"typed by somebody":  {func(s *Screen) { s.Rows[2].Text = "x" }, "\"Type something\" was changed"},
-		"one choice only":    {func(s *Screen) { s.Multi = false }, "another dialog"},
-		"a row out of sight": {func(s *Screen) { s.Rows, s.Below = s.Rows[:1], true }, ""},
+		"one choice only":    {func(s *Screen) { s.MultiSelect = false }, "another dialog"},
+		"a row out of sight": {func(s *Screen) { s.Rows, s.HidesBelow = s.Rows[:1], true }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, s := page{acts: []act{{prompt: some}}, left: map[int]Row{1: {Ticked: true}}}, drawnSome()
+			p, s := page{plans: []pagePlan{{subQuestion: some}}, changedRows: map[int]Row{1: {Ticked: true}}}, drawnSome()
 			c.change(&s)
-			if why := p.differs(s, 1); why != c.why && (c.why == "" || !strings.Contains(why, c.why)) {
+			if why := p.whyNotPage(s, 1); why != c.why && (c.why == "" || !strings.Contains(why, c.why)) {
 				t.Errorf("%q, want %q", why, c.why)
 			}
 		})
@@ -74,24 +74,24 @@ func TestPageStays(t *testing.T) {
 }
 
 func TestReviewDiffers(t *testing.T) {
-	acts := []act{{prompt: one, numbers: []int{1}}, {prompt: some, numbers: []int{1, 2}, text: "dark\nmode"}}
+	acts := []pagePlan{{subQuestion: one, optionNumbers: []int{1}}, {subQuestion: some, optionNumbers: []int{1, 2}, text: "dark\nmode"}}
 	const first, second = "● Which one? → Alpha", "● Which ones? → Auth, Billing, dark mode"
 	for name, c := range map[string]struct {
 		screen Screen
 		why    string
 	}{
 		"as meant":           {Screen{Shows: Review, Answers: first + " " + second}, ""},
-		"its end":            {Screen{Shows: Review, Answers: "→ Alpha " + second, Cut: true}, ""},
+		"its end":            {Screen{Shows: Review, Answers: "→ Alpha " + second, IsCut: true}, ""},
 		"one is not there":   {Screen{Shows: Review, Answers: first}, "shows"},
 		"said to be missing": {Screen{Shows: Review, Answers: "⚠ You have not answered all questions " + first + " " + second}, "shows"},
 		"another answer":     {Screen{Shows: Review, Answers: first + " ● Which ones? → Auth, dark mode"}, "shows"},
 		"another question":   {Screen{Shows: Review, Answers: "● Which? → Alpha " + second}, "shows"},
-		"another end":        {Screen{Shows: Review, Answers: "dark modes", Cut: true}, "shows"},
-		"nothing":            {Screen{Shows: Review, Cut: true}, "shows"},
+		"another end":        {Screen{Shows: Review, Answers: "dark modes", IsCut: true}, "shows"},
+		"nothing":            {Screen{Shows: Review, IsCut: true}, "shows"},
 		"no review":          {Screen{Shows: Prompt}, "not open"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if why := reviewDiffers(c.screen, acts); why != c.why && (c.why == "" || !strings.Contains(why, c.why)) {
+			if why := whyNotReview(c.screen, acts); why != c.why && (c.why == "" || !strings.Contains(why, c.why)) {
 				t.Errorf("%q, want %q", why, c.why)
 			}
 		})

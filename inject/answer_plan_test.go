@@ -18,25 +18,25 @@ func TestPlan(t *testing.T) {
 	for name, c := range map[string]struct {
 		prompt  state.SubQuestion
 		answer  state.Answer
-		want    act // without the prompt
+		want    pagePlan // without the prompt
 		refused string
 	}{
-		"a choice":                  {prompt: one, answer: state.Answer{Labels: []string{"Beta"}}, want: act{numbers: []int{2}}},
-		"own words":                 {prompt: one, answer: state.Answer{Text: " no\x1b[2J \n"}, want: act{text: "no"}},
-		"a choice with a remark":    {prompt: one, answer: state.Answer{Labels: []string{"Beta"}, Notes: "but"}, want: act{text: "Beta – but"}},
+		"a choice":                  {prompt: one, answer: state.Answer{Labels: []string{"Beta"}}, want: pagePlan{optionNumbers: []int{2}}},
+		"own words":                 {prompt: one, answer: state.Answer{Text: " no\x1b[2J \n"}, want: pagePlan{text: "no"}},
+		"a choice with a remark":    {prompt: one, answer: state.Answer{Labels: []string{"Beta"}, Notes: "but"}, want: pagePlan{text: "Beta – but"}},
 		"a remark beside previews":  {prompt: drawn, answer: state.Answer{Labels: []string{"Side"}, Notes: "but"}, refused: "in the terminal"},
 		"own words with previews":   {prompt: drawn, answer: state.Answer{Text: "no"}, refused: "in the terminal"},
-		"a choice among previews":   {prompt: drawn, answer: state.Answer{Labels: []string{"Top"}}, want: act{numbers: []int{2}}},
-		"all of it":                 {prompt: one, answer: state.Answer{Labels: []string{"Alpha"}, Text: "no", Notes: "but"}, want: act{text: "Alpha, no – but"}},
-		"ticks in the list's order": {prompt: some, answer: state.Answer{Labels: []string{"Billing", "Auth", "Auth"}}, want: act{numbers: []int{1, 2}}},
-		"ticks and own words":       {prompt: some, answer: state.Answer{Labels: []string{"Auth"}, Text: "x", Notes: "y"}, want: act{numbers: []int{1}, text: "x – y"}},
+		"a choice among previews":   {prompt: drawn, answer: state.Answer{Labels: []string{"Top"}}, want: pagePlan{optionNumbers: []int{2}}},
+		"all of it":                 {prompt: one, answer: state.Answer{Labels: []string{"Alpha"}, Text: "no", Notes: "but"}, want: pagePlan{text: "Alpha, no – but"}},
+		"ticks in the list's order": {prompt: some, answer: state.Answer{Labels: []string{"Billing", "Auth", "Auth"}}, want: pagePlan{optionNumbers: []int{1, 2}}},
+		"ticks and own words":       {prompt: some, answer: state.Answer{Labels: []string{"Auth"}, Text: "x", Notes: "y"}, want: pagePlan{optionNumbers: []int{1}, text: "x – y"}},
 		"nothing":                   {prompt: some, refused: "no answer"},
 		"nothing typeable":          {prompt: one, answer: state.Answer{Text: "\x1b[2J"}, refused: "no answer"},
 		"no such option":            {prompt: one, answer: state.Answer{Labels: []string{"beta"}}, refused: "not an option"},
 		"two of one":                {prompt: one, answer: state.Answer{Labels: []string{"Alpha", "Beta"}}, refused: "takes one choice"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			acts, err := plan([]Choice{{SubQuestion: c.prompt, Answer: c.answer}})
+			acts, err := planPages([]Choice{{SubQuestion: c.prompt, Answer: c.answer}})
 			if c.refused != "" {
 				if err == nil || !strings.Contains(err.Error(), c.refused) {
 					t.Errorf("%v, want %q", err, c.refused)
@@ -47,7 +47,7 @@ func TestPlan(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := acts[0]
-			c.want.prompt = c.prompt
+			c.want.subQuestion = c.prompt
 			if !reflect.DeepEqual(got, c.want) {
 				t.Errorf("%+v, want %+v", got, c.want)
 			}

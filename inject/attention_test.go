@@ -83,7 +83,7 @@ func TestANoticeTakesNoKeyAway(t *testing.T) {
 		clients, _ = w.Clients(t.Context(), p.ID)
 		return len(clients) == 1
 	})
-	if clients[0].Control || clients[0].Typed.IsZero() {
+	if clients[0].IsControlMode || clients[0].LastTyped.IsZero() {
 		t.Fatalf("attached as %+v", clients[0])
 	}
 	shows := func(s Server, pane, words string) bool {
@@ -91,7 +91,7 @@ func TestANoticeTakesNoKeyAway(t *testing.T) {
 		return err == nil && strings.Contains(screen, words)
 	}
 	const words = "a permission waits: press a key"
-	if err := w.Notice(t.Context(), clients[0], time.Minute, words); err != nil {
+	if err := w.ShowNotice(t.Context(), clients[0], time.Minute, words); err != nil {
 		t.Fatal(err)
 	}
 	bound.Until(t, "the notice", func() bool { return shows(desk.Server, person.ID, words) })
@@ -108,6 +108,6 @@ func TestAClientInControlMode(t *testing.T) {
 	newWorld(t, "unset TMUX; exec tmux -C -S "+w.Socket+" attach -t =main")
 	bound.Until(t, "somebody is attached in control mode", func() bool {
 		clients, err := w.Clients(t.Context(), p.ID)
-		return err == nil && len(clients) == 1 && clients[0].Control
+		return err == nil && len(clients) == 1 && clients[0].IsControlMode
 	})
 }

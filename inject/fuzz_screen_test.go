@@ -22,19 +22,19 @@ func FuzzReadScreen(f *testing.F) {
 			if r.Cursor {
 				cursors++
 			}
-			if r.Is == OptionRow || r.Is == OtherRow {
+			if r.Role == OptionRow || r.Role == OtherRow {
 				options++
 			}
-			if r.Number != 0 && last != 0 && r.Number != last+1 && !s.Below {
+			if r.Number != 0 && last != 0 && r.Number != last+1 && !s.HidesBelow {
 				t.Errorf("row %d after row %d", r.Number, last)
 			}
 			if r.Number != 0 {
 				last = r.Number
 			}
-			if r.Text != "" && r.Is != OtherRow {
-				t.Errorf("a text in a row that is %s", r.Is)
+			if r.Text != "" && r.Role != OtherRow {
+				t.Errorf("a text in a row that is %s", r.Role)
 			}
-			if r.Ticked && !s.Multi {
+			if r.Ticked && !s.MultiSelect {
 				t.Error("a tick in a single choice")
 			}
 			if strings.ContainsAny(r.Label+r.Text, "\n\x1b") {
@@ -47,8 +47,8 @@ func FuzzReadScreen(f *testing.F) {
 				t.Errorf("unknown, with %q, %d rows, question %q", s.Why, len(s.Rows), s.Question)
 			}
 		case Question:
-			if cursors > 1 || len(s.Rows) < 1 || options == 0 && !s.Above && !s.Below || s.Question == "" && !s.Cut {
-				t.Errorf("%d cursors, %d options, question %q, cut %v", cursors, options, s.Question, s.Cut)
+			if cursors > 1 || len(s.Rows) < 1 || options == 0 && !s.HidesAbove && !s.HidesBelow || s.Question == "" && !s.IsCut {
+				t.Errorf("%d cursors, %d options, question %q, cut %v", cursors, options, s.Question, s.IsCut)
 			}
 		case Review, Permission:
 			if cursors != 1 {

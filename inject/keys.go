@@ -86,10 +86,10 @@ func (s Server) pasteTextGuarded(ctx context.Context, pane, text string, g guard
 	buffer := "gchat-hooks-" + rand.Text()
 	defer func() {
 		if err != nil { // also when the load did not answer: it may have arrived
-			_, _ = s.call(context.WithoutCancel(ctx), nil, "delete-buffer", "-b", buffer)
+			_, _ = s.callTmux(context.WithoutCancel(ctx), nil, "delete-buffer", "-b", buffer)
 		}
 	}()
-	if _, err := s.call(ctx, strings.NewReader(text), "load-buffer", "-b", buffer, "-"); err != nil {
+	if _, err := s.callTmux(ctx, strings.NewReader(text), "load-buffer", "-b", buffer, "-"); err != nil {
 		return fmt.Errorf("load paste buffer: %w", err)
 	}
 	if err := s.runGuarded(ctx, pane, "paste-buffer -p -r -d -b "+buffer+" -t "+pane, g); err != nil {
@@ -137,8 +137,8 @@ func (s Server) runGuarded(ctx context.Context, pane, command string, g guard) e
 		reason = "#{?#{==:#{session_activity}," + g.activity + "}," + reason +
 			",a person is typing in that pane}"
 	}
-	if plainProgramName().MatchString(s.Front) {
-		reason = "#{?#{==:#{pane_current_command}," + s.Front + "}," + reason +
+	if plainProgramName().MatchString(s.FrontProgram) {
+		reason = "#{?#{==:#{pane_current_command}," + s.FrontProgram + "}," + reason +
 			",another program has its keyboard}"
 	}
 	if !g.until.IsZero() { // T expands %s as strftime does, and l takes it as it is (tmux 3.3a)
@@ -228,7 +228,7 @@ func (s keyStep) String() string {
 	if s.key != "" {
 		return string(s.key)
 	}
-	return "text: " + brief(strings.ReplaceAll(s.text, "\n", "⏎"), 60)
+	return "text: " + shorten(strings.ReplaceAll(s.text, "\n", "⏎"), 60)
 }
 
 // mismatchError is something on the screen that is not as it must be, in words for a person.
@@ -283,7 +283,7 @@ func (k *keyboard) findTypablePane(ctx context.Context, pid int, start string) (
 	case p.Synchronized:
 		return p, mismatchError("what is typed in that pane goes to all panes of its window")
 	}
-	k.server.Front = p.Program
+	k.server.FrontProgram = p.Program
 	_, err = p.FindClaude(pid, start)
 	return p, err
 }
@@ -324,7 +324,7 @@ func (k *keyboard) tryStep(ctx context.Context, step keyStep) error {
 	}
 	k.keyAt = time.Now()
 	g := guard{until: until, activity: k.activity}
-	if k.screen.Dialog() {
+	if k.screen.IsDialog() {
 		g.dialog = lastLines(k.capture)
 	}
 	if step.key != "" {
@@ -422,12 +422,14 @@ func (k *keyboard) moveCursor(
 ) error {
 	const mostRows = 20 // no dialog has more
 	for range mostRows {
-		start := k.screen.cursor()
+		start := k.screen.cursorRow()
 		if isWanted(start) {
 			return nil
 		}
-		isAtStart := func(step Screen) bool { return step.cursor().Number == start.Number && step.cursor().Is == start.Is }
-		step := keyStep{key: k.screen.toward(isWanted)}
+		isAtStart := func(step Screen) bool {
+			return step.cursorRow().Number == start.Number && step.cursorRow().Role == start.Role
+		}
+		step := keyStep{key: k.screen.keyToward(isWanted)}
 		step.whyNot = func(now Screen) string {
 			if !isAtStart(now) {
 				return cmp.Or(whyChanged(now), "its cursor was moved in the terminal")

@@ -174,11 +174,11 @@ func TestKeysOnlyForTheProgramInFront(t *testing.T) {
 	w, p := newWorld(t, "stty raw -echo; cat >got")
 	bound.Until(t, "cat has the keyboard", func() bool { return w.pane(p.ID).Program != "" })
 	mine := w.Server
-	if mine.Front = w.pane(p.ID).Program; mine.Front == "" {
+	if mine.FrontProgram = w.pane(p.ID).Program; mine.FrontProgram == "" {
 		t.Fatal("the program has no name")
 	}
 	other := w.Server
-	other.Front = "claude"
+	other.FrontProgram = "claude"
 	for name, press := range map[string]func(Server) error{
 		"a key":   func(s Server) error { return s.PressKey(t.Context(), p.ID, KeyDigit(2)) },
 		"a paste": func(s Server) error { return s.PasteText(t.Context(), p.ID, "rm\nls") },
@@ -243,7 +243,7 @@ func TestKeysOnlyForTheDialogThatWasSeen(t *testing.T) {
 	}
 
 	typed := seen
-	typed.activity, err = w.activity(t.Context(), p.ID)
+	typed.activity, err = w.sessionActivity(t.Context(), p.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +255,7 @@ func TestKeysOnlyForTheDialogThatWasSeen(t *testing.T) {
 		if err := desk.PressKey(t.Context(), person.ID, KeyDigit(9)); err != nil {
 			t.Fatal(err)
 		}
-		now, err := w.activity(t.Context(), p.ID)
+		now, err := w.sessionActivity(t.Context(), p.ID)
 		return err == nil && now != typed.activity
 	})
 	err = w.pressKeyGuarded(t.Context(), p.ID, KeyDigit(4), typed)
@@ -291,7 +291,7 @@ func TestADialogThatIsDrawnAgain(t *testing.T) {
 		first, looks := ReadScreen(capture), 0
 		k := keyboard{server: w.Server, pane: p.ID, effectTimeout: bound.Patience}
 		k.checkReady = func(context.Context, keyStep) error { return nil }
-		err = k.doStep(t.Context(), keyStep{key: KeyDigit(2), checkEffect: requireScreen(Screen.Dialog), whyNot: func(now Screen) string {
+		err = k.doStep(t.Context(), keyStep{key: KeyDigit(2), checkEffect: requireScreen(Screen.IsDialog), whyNot: func(now Screen) string {
 			switch looks++; looks {
 			case 1:
 				draw("half")

@@ -142,14 +142,14 @@ func (d *menuRun) printSnapshot(ctx context.Context) error {
 // findPane finds the pane that is meant. Of several in a session it is the one where a
 // Claude Code has the keyboard.
 func (d *menuRun) findPane(ctx context.Context, server Server) (Pane, error) {
-	if paneID().MatchString(d.session) {
+	if paneIDPattern().MatchString(d.session) {
 		return server.Pane(ctx, d.session)
 	}
 	allPanes, err := server.Panes(ctx)
 	if err != nil {
 		return Pane{}, err
 	}
-	names := sessionsCalled(allPanes, d.session)
+	names := matchingSessions(allPanes, d.session)
 	if len(names) != 1 {
 		return Pane{}, fmt.Errorf("find session %q: %w; names that begin so: %s",
 			d.session, ErrNoSession, cmp.Or(strings.Join(names, ", "), "none"))
@@ -193,7 +193,7 @@ func (d *menuRun) findSupervisedPane(ctx context.Context, target *Pane) bool {
 func (d *menuRun) pressAndAwait(ctx context.Context, step keyStep, isDone func(Screen) bool) error {
 	before := d.screen
 	step.whyNot, step.checkEffect = requireUnchanged(before), requireScreen(isDone)
-	if before.Shows == Permission && before.Question != SwitchModel && step.key != KeyEscape {
+	if before.Shows == Permission && before.Question != SwitchModelQuestion && step.key != KeyEscape {
 		if caller, _ := CallingClaude(d.Env); caller == d.claudePID {
 			return d.refuseOnScreen("a session does not decide what it may do itself")
 		}
@@ -220,7 +220,7 @@ func (d *menuRun) pressAndAwait(ctx context.Context, step keyStep, isDone func(S
 // logDecision adds a line to the log of decisions, of a key that chooses. Without the line, the
 // key is not pressed.
 func (d *menuRun) logDecision(key Key) error {
-	row := d.screen.cursor()
+	row := d.screen.cursorRow()
 	if n, err := strconv.Atoi(string(key)); err == nil {
 		row = *d.screen.row(n)
 	}
@@ -241,15 +241,15 @@ func (d *menuRun) refuseOnScreen(why string) error {
 // chooseRow takes the row numbered n. In a multi-select that ticks it, or takes the tick
 // away; elsewhere it is the answer. The row for own words only gets the cursor.
 func (d *menuRun) chooseRow(ctx context.Context, n int) error {
-	cursor, row := d.screen.cursor(), d.screen.row(n)
-	isHidden := d.screen.Shows == Question && (d.screen.Below || d.screen.Above)
+	cursor, row := d.screen.cursorRow(), d.screen.row(n)
+	isHidden := d.screen.Shows == Question && (d.screen.HidesBelow || d.screen.HidesAbove)
 	switch {
-	case !d.screen.Dialog():
+	case !d.screen.IsDialog():
 		return d.refuseOnScreen("no dialog is open")
-	case cursor.Text != "" && cursor.Number != n && !d.screen.Multi:
+	case cursor.Text != "" && cursor.Number != n && !d.screen.MultiSelect:
 		return d.refuse(
 			"the row \"Type something\" holds a text that would be lost: %q",
-			brief(cursor.Text, 80),
+			shorten(cursor.Text, 80),
 		)
 	case row == nil && !isHidden:
 		return d.refuseOnScreen(fmt.Sprintf("no row is numbered %d", n))
@@ -257,19 +257,19 @@ func (d *menuRun) chooseRow(ctx context.Context, n int) error {
 	key := KeyDigit(n)
 	// With previews a digit only moves the cursor; in the row for own words it is text;
 	// of that row it only ticks it (2.1.329).
-	if row == nil || d.screen.Preview || cursor.Is == OtherRow || row.Is == OtherRow {
+	if row == nil || d.screen.HasPreview || cursor.Role == OtherRow || row.Role == OtherRow {
 		if err := d.goToRow(ctx, func(r Row) bool { return r.Number == n }); err != nil {
 			return err
 		}
 		key, row = KeyEnter, d.screen.row(n)
-		if row.Is == OtherRow {
+		if row.Role == OtherRow {
 			return nil
 		}
 	}
 	before := d.screen
 	return d.pressAndAwait(ctx, keyStep{key: key}, func(current Screen) bool {
 		rowNow := current.row(n)
-		return !sameDialog(current, before) || before.Multi && rowNow != nil && rowNow.Ticked != row.Ticked
+		return !sameDialog(current, before) || before.MultiSelect && rowNow != nil && rowNow.Ticked != row.Ticked
 	})
 }
 
@@ -288,7 +288,7 @@ func (d *menuRun) goToRow(ctx context.Context, wanted func(Row) bool) error {
 // which Enter would send.
 func (d *menuRun) pressEnter(ctx context.Context) error {
 	before := d.screen
-	if before.Shows != Draft && !before.Dialog() {
+	if before.Shows != Draft && !before.IsDialog() {
 		return d.refuseOnScreen("there is nothing that Enter would answer or send")
 	}
 	return d.pressAndAwait(
@@ -302,15 +302,15 @@ func (d *menuRun) pressEnter(ctx context.Context) error {
 // Esc there would rewind the conversation, or clear what a person has begun to write.
 func (d *menuRun) pressEscape(ctx context.Context) error {
 	before := d.screen
-	if !before.Dialog() && !before.Busy || before.Dialog() && d.InterruptOnly {
+	if !before.IsDialog() && !before.Busy || before.IsDialog() && d.InterruptOnly {
 		return d.refuseOnScreen("there is nothing to leave or to interrupt")
 	}
 	countInterrupted := func() int { return strings.Count(d.capture, "Interrupted") }
 	countBefore := countInterrupted()
 	err := d.pressAndAwait(ctx, keyStep{key: KeyEscape}, func(current Screen) bool {
 		// Where words are queued, Claude goes on with them at once.
-		return before.Dialog() && !sameDialog(current, before) ||
-			!before.Dialog() && (!current.Busy || countInterrupted() > countBefore)
+		return before.IsDialog() && !sameDialog(current, before) ||
+			!before.IsDialog() && (!current.Busy || countInterrupted() > countBefore)
 	})
 	if err == nil && d.InterruptOnly && before.Draft == "" {
 		d.takeBackPrompt(ctx)
@@ -343,7 +343,7 @@ func (d *menuRun) clearField(ctx context.Context, text string, isEmpty func(Scre
 	keys := strings.Repeat(string(keyClearLine), strings.Count(text, "\n")) + string(KeyClear)
 	for try := 1; ; try++ {
 		err := d.pressAndAwait(ctx, keyStep{key: Key(keys), standTime: settleTime}, isEmpty)
-		rest := cmp.Or(d.screen.Draft, d.screen.cursor().Text)
+		rest := cmp.Or(d.screen.Draft, d.screen.cursorRow().Text)
 		isOurs := strings.HasPrefix(text, rest) // and nothing that a person typed meanwhile
 		if !errors.Is(err, errNoEffect) || !isOurs || try == mostTries {
 			return err
@@ -355,7 +355,7 @@ func (d *menuRun) clearField(ctx context.Context, text string, isEmpty func(Scre
 // opened between the look at the input box and the paste, and a person's Enter would
 // answer with it. It returns that nothing was typed.
 func (d *menuRun) emptyField(ctx context.Context, text string) error {
-	err := d.clearField(ctx, text, func(current Screen) bool { return current.cursor().Text == "" })
+	err := d.clearField(ctx, text, func(current Screen) bool { return current.cursorRow().Text == "" })
 	if err != nil {
 		return err
 	}
@@ -392,11 +392,11 @@ func (d *menuRun) submit(ctx context.Context) error {
 		return d.refuseOnScreen("the words do not stand in the input box")
 	case before.Shows == Review:
 		return d.chooseRow(ctx, 1)
-	case before.Shows == Question && before.Multi:
-		if err := d.goToRow(ctx, func(r Row) bool { return r.Is == SubmitRow }); err != nil {
+	case before.Shows == Question && before.MultiSelect:
+		if err := d.goToRow(ctx, func(r Row) bool { return r.Role == SubmitRow }); err != nil {
 			return err
 		}
-	case before.cursor().Text == "":
+	case before.cursorRow().Text == "":
 		return d.refuseOnScreen("there is nothing to submit")
 	}
 	before = d.screen
@@ -435,19 +435,19 @@ func (d *menuRun) goToField(ctx context.Context) error {
 	if d.PromptOnly && before.Shows != Prompt {
 		return d.refuseOnScreen("there is no empty input box")
 	}
-	if before.Shows == Question && !before.Preview {
-		if err := d.goToRow(ctx, func(r Row) bool { return r.Is == OtherRow }); err != nil {
+	if before.Shows == Question && !before.HasPreview {
+		if err := d.goToRow(ctx, func(r Row) bool { return r.Role == OtherRow }); err != nil {
 			return err
 		}
 	}
-	cursor := d.screen.cursor()
+	cursor := d.screen.cursorRow()
 	switch existing := cmp.Or(before.Draft, cursor.Text); {
 	case existing != "":
 		return d.refuse(
 			"nothing was typed: there already is a text, %q, which would be sent with yours",
-			brief(existing, 80),
+			shorten(existing, 80),
 		)
-	case before.Shows != Prompt && cursor.Is != OtherRow:
+	case before.Shows != Prompt && cursor.Role != OtherRow:
 		return d.refuseOnScreen("there is no place for a text")
 	}
 	return nil
@@ -466,7 +466,7 @@ func (d *menuRun) tryTypeText(ctx context.Context, text string) error {
 		text += " "
 	}
 	isInField := func(current Screen) bool {
-		return current.cursor().Is == OtherRow && SameText(current.cursor().Text, text)
+		return current.cursorRow().Role == OtherRow && SameText(current.cursorRow().Text, text)
 	}
 	isTyped := func(current Screen) bool {
 		// a command's list may hide which of the two the box is (2.1.197)
@@ -543,7 +543,7 @@ func isCleared(capture string) bool {
 // sameDialog says whether two screens show the same dialog, whatever is ticked or typed
 // in it.
 func sameDialog(a, b Screen) bool {
-	isSameRow := func(x, y Row) bool { return x.Number == y.Number && (x.Label == y.Label || x.Is == OtherRow) }
+	isSameRow := func(x, y Row) bool { return x.Number == y.Number && (x.Label == y.Label || x.Role == OtherRow) }
 	return a.Shows == b.Shows && a.Why == b.Why && a.Question == b.Question &&
 		slices.Equal(a.Tabs, b.Tabs) && slices.EqualFunc(a.Rows, b.Rows, isSameRow)
 }
@@ -593,7 +593,7 @@ func (d *menuRun) withExitCode(err error) error {
 	return &state.UserError{
 		Err:  err,
 		Code: exitNoSession,
-		Hint: "tmux -S " + d.server.socket() + " list-panes -a",
+		Hint: "tmux -S " + d.server.socketPath() + " list-panes -a",
 	}
 }
 
@@ -606,9 +606,9 @@ func (s Screen) String() string {
 		}
 		return "an empty input box"
 	case Draft:
-		return fmt.Sprintf("a text in the input box: %q", brief(s.Draft, 80))
+		return fmt.Sprintf("a text in the input box: %q", shorten(s.Draft, 80))
 	case Question, Permission:
-		return fmt.Sprintf("the dialog %q", brief(s.Question, 80))
+		return fmt.Sprintf("the dialog %q", shorten(s.Question, 80))
 	case Review:
 		return `the page "Review your answers"`
 	}

@@ -581,7 +581,7 @@ done`
 		t.Errorf("%v", err)
 	}
 	now, err := w.Capture(t.Context(), p.ID)
-	if s := ReadScreen(now); err != nil || s.Shows != Question || s.cursor().Text != "" || s.cursor().Is != OtherRow {
+	if s := ReadScreen(now); err != nil || s.Shows != Question || s.cursorRow().Text != "" || s.cursorRow().Role != OtherRow {
 		t.Errorf("%v, %+v", err, s)
 	}
 	const pasted, taken = "hello", "\x15"

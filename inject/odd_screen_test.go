@@ -71,7 +71,7 @@ func TestADialogAboveTheSessionsName(t *testing.T) {
 		for name, capture := range recorded(t, version) {
 			s := ReadScreen(capture)
 			named := strings.TrimRight(capture, "\n") + "\n\n\x1b[38;5;244m" + strings.Repeat("─", 97) + " my session ─\n"
-			if got, want := printScreen(ReadScreen(named)), printScreen(s); s.Dialog() && got != want {
+			if got, want := printScreen(ReadScreen(named)), printScreen(s); s.IsDialog() && got != want {
 				t.Errorf("%s is read as\n%s\nwant\n%s", name, got, want)
 			}
 		}

@@ -63,7 +63,7 @@ func TestSessionsCalled(t *testing.T) {
 		"x.y:z": "x_y_z", "x.y": "x_y_z", "=eq": "=eq", "=": "=eq", "%7": "%7", "orch": "orch-a orch-ab orch-b",
 		"": "", "ain": "", "m*": "", "MAIN": "", "{last}": "", "-t": "", "main;": "", "$0": "",
 	} {
-		if got := strings.Join(sessionsCalled(all, name), " "); got != want {
+		if got := strings.Join(matchingSessions(all, name), " "); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}
 	}
@@ -91,11 +91,11 @@ func TestTheDefaultServer(t *testing.T) {
 	mine := fmt.Sprintf("tmux-%d/default", os.Getuid())
 	for folder, want := range map[string]string{"": "/tmp", dir: dir, filepath.Join(dir, "none"): "/tmp"} {
 		t.Setenv("TMUX_TMPDIR", folder)
-		if got := ServerOf("").socket(); got != filepath.Join(want, mine) {
+		if got := ServerOf("").socketPath(); got != filepath.Join(want, mine) {
 			t.Errorf("%q: %q", folder, got)
 		}
 	}
-	if got := ServerOf("/tmp/x/default,123,4").socket(); got != "/tmp/x/default" {
+	if got := ServerOf("/tmp/x/default,123,4").socketPath(); got != "/tmp/x/default" {
 		t.Errorf("$TMUX: %q", got)
 	}
 	t.Setenv("TMUX_TMPDIR", dir)

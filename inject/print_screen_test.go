@@ -47,7 +47,7 @@ func flags(s Screen) string {
 	for _, f := range []struct {
 		name string
 		set  bool
-	}{{"busy", s.Busy}, {"multi", s.Multi}, {"preview", s.Preview}, {"cut", s.Cut}, {"above", s.Above}, {"below", s.Below}} {
+	}{{"busy", s.Busy}, {"multi", s.MultiSelect}, {"preview", s.HasPreview}, {"cut", s.IsCut}, {"above", s.HidesAbove}, {"below", s.HidesBelow}} {
 		if f.set {
 			text += " " + f.name
 		}
@@ -65,7 +65,7 @@ func printRow(s Screen, r Row) string {
 		number = fmt.Sprintf("%d.", r.Number)
 	}
 	tick := ""
-	if s.Multi && (r.Is == OptionRow || r.Is == OtherRow) {
+	if s.MultiSelect && (r.Role == OptionRow || r.Role == OtherRow) {
 		tick = "[ ] "
 		if r.Ticked {
 			tick = "[✔] "
@@ -75,8 +75,8 @@ func printRow(s Screen, r Row) string {
 	if r.Text != "" {
 		text = fmt.Sprintf("typed %q", r.Text)
 	}
-	if r.Is != OtherRow && strings.HasSuffix(r.Label, "…") {
+	if r.Role != OtherRow && strings.HasSuffix(r.Label, "…") {
 		text += " (cut)"
 	}
-	return fmt.Sprintf("%s %s %-6s %s%s", cursor, number, r.Is, tick, text)
+	return fmt.Sprintf("%s %s %-6s %s%s", cursor, number, r.Role, tick, text)
 }

@@ -17,29 +17,29 @@ func readReview(lines []line) (Screen, bool) {
 	if !ok || len(rows) != 2 || rows[0].number != 1 || !lines[n-3].endsList() {
 		return Screen{}, false
 	}
-	s := Screen{Shows: Review, Rows: []Row{rows[0].row(OptionRow), rows[1].row(OptionRow)}}
+	s := Screen{Shows: Review, Rows: []Row{rows[0].toRow(OptionRow), rows[1].toRow(OptionRow)}}
 	if s.Rows[0].Label != "Submit answers" || s.Rows[1].Label != "Cancel" {
 		return Screen{}, false
 	}
 	page := lines[:n-3]
-	top := underRule(page)
-	body, titled := s.reviewBody(page[top:])
-	s.Answers, s.Cut = joinLines(body), !titled
-	if s.cursors() != 1 || top > 0 && !titled {
-		return unknown(oddDialog), true
+	top := belowLastRule(page)
+	body, hasTitle := s.reviewLines(page[top:])
+	s.Answers, s.IsCut = joinLines(body), !hasTitle
+	if s.cursorCount() != 1 || top > 0 && !hasTitle {
+		return unknownScreen(oddDialogText), true
 	}
 	return s, true
 }
 
-// reviewBody is the page's answers, " ● question" and " → answer", without its tabs, its
+// reviewLines is the page's answers, " ● question" and " → answer", without its tabs, its
 // title and its last line. 2.1.329 draws a bar before a question of several lines.
-func (s *Screen) reviewBody(page []line) (body []line, titled bool) {
+func (s *Screen) reviewLines(page []line) (body []line, hasTitle bool) {
 	for _, l := range page {
 		switch {
 		case l.text == "Ready to submit your answers?":
-			return body, titled
+			return body, hasTitle
 		case body == nil && l.text == "Review your answers":
-			titled = true
+			hasTitle = true
 		case body == nil && (l.isBlank() || s.readTitle(l)):
 		case l.charAt(1) == "│":
 			body = append(body, l.fromColumn(2))
@@ -47,7 +47,7 @@ func (s *Screen) reviewBody(page []line) (body []line, titled bool) {
 			body = append(body, l)
 		}
 	}
-	return body, titled
+	return body, hasTitle
 }
 
 // The lines below the input box: the mode, hints and notices of Claude Code, or the
@@ -62,9 +62,9 @@ const (
 // readInputBox reads the box between two rules that a person types instructions into. It
 // is the last thing on the screen, but for status lines.
 func readInputBox(lines []line) (Screen, bool) {
-	bottom := underRule(lines) - 1
+	bottom := belowLastRule(lines) - 1
 	top := bottom - 1
-	for top >= 0 && !BoxRule(lines[top].text) {
+	for top >= 0 && !IsBoxRule(lines[top].text) {
 		top--
 	}
 	if top < 0 || bottom-top < 2 || len(lines)-bottom > listLines+1 ||
@@ -76,26 +76,26 @@ func readInputBox(lines []line) (Screen, bool) {
 		return Screen{}, false
 	}
 	below := lines[bottom+1:]
-	words := joinLines(below)
+	textBelow := joinLines(below)
 	// 2.1.197 does not indent the list that completes a command; nor does a shell its
 	// prompt.
-	listed := slices.ContainsFunc(below, func(l line) bool { return !l.isBlank() && l.indent() < 2 })
-	completes := strings.HasPrefix(text, "/") || strings.Contains(text, "@")
+	hasUnindented := slices.ContainsFunc(below, func(l line) bool { return !l.isBlank() && l.indent() < 2 })
+	mayComplete := strings.HasPrefix(text, "/") || strings.Contains(text, "@")
 	switch {
-	case listed && completes && !shellPrompt().MatchString(words):
+	case hasUnindented && mayComplete && !shellPrompt().MatchString(textBelow):
 		return Screen{Why: "a list of commands or files below the input box", Draft: text}, true
-	case listed || text == "" && len(below) > statusLines:
+	case hasUnindented || text == "" && len(below) > statusLines:
 		return Screen{}, false
 	case len(below) > 0 && shellPrompt().MatchString(below[len(below)-1].text):
-		return unknown("a shell"), true
-	case strings.Contains(comparable(words), "searchprompts:"): // 2.1.197, ctrl+r
-		return unknown("a search through earlier prompts"), true
+		return unknownScreen("a shell"), true
+	case strings.Contains(comparable(textBelow), "searchprompts:"): // 2.1.197, ctrl+r
+		return unknownScreen("a search through earlier prompts"), true
 	}
 	s := Screen{
-		Shows: Prompt,
-		Busy:  busy(lines[:top], below),
-		Limit: limit(lines[:top], below),
-		Draft: text,
+		Shows:    Prompt,
+		Busy:     isBusy(lines[:top], below),
+		LimitEnd: limitEnd(lines[:top], below),
+		Draft:    text,
 	}
 	if text != "" {
 		s.Shows = Draft
@@ -103,12 +103,12 @@ func readInputBox(lines []line) (Screen, bool) {
 	return s, true
 }
 
-// BoxRule says whether a line is a rule of the input box. Later versions write into the
+// IsBoxRule says whether a line is a rule of the input box. Later versions write into the
 // upper one: "─── History 3/3 ──────" while a person goes back through prompts, and the
 // session's name, "──── my session ─", or in a narrow pane " my sess… ─" (2.1.332).
-func BoxRule(line string) bool {
-	long := utf8.RuneCountInString(line) >= 8
-	return long && strings.HasSuffix(line, "─") &&
+func IsBoxRule(line string) bool {
+	isLong := utf8.RuneCountInString(line) >= 8
+	return isLong && strings.HasSuffix(line, "─") &&
 		(strings.HasPrefix(line, "───") || strings.HasSuffix(line, " ─"))
 }
 
@@ -116,23 +116,23 @@ func BoxRule(line string) bool {
 // columns.
 func boxText(lines []line) (string, bool) {
 	var texts []string
-	typed := false
+	isTyped := false
 	for i, l := range lines {
 		switch first := l.charAt(0); {
 		case i == 0 && first == "❯" || i > 0 && first == " " && l.indent() >= 2:
 			l = l.fromColumn(2)
 		case i == 0 && first == "!": // a shell command
-			typed = true
+			isTyped = true
 		case !l.isBlank():
 			return "", false
 		}
 		// A placeholder is dim, but for the first character, which is inverse where the
 		// keys go to that field.
-		typed = typed || !l.isBlank() && !l.isStyled(func(k style) bool { return k.dim })
+		isTyped = isTyped || !l.isBlank() && !l.isStyled(func(k style) bool { return k.dim })
 		texts = append(texts, l.text)
 	}
 	switch {
-	case typed:
+	case isTyped:
 		return strings.TrimRight(strings.Join(texts, "\n"), "\n"), true
 	case len(texts) > 1: // empty it has one line: a line break is in it
 		return "\n", true
@@ -140,31 +140,31 @@ func boxText(lines []line) (string, bool) {
 	return "", true
 }
 
-// spinner is the line of a turn under way: "✻ Choreographing… (3s · ↓ 20 tokens)".
+// spinnerLine is the line of a turn under way: "✻ Choreographing… (3s · ↓ 20 tokens)".
 // 2.1.329 does not say "esc to interrupt" all the while.
 var (
-	spinner   = pattern(`^[·✢✳✶✻✽*+] \S.*…( \(.*)?$`)
-	interrupt = pattern(`esc to interrupt|esc to inter…|\besc to…`)
+	spinnerLine   = pattern(`^[·✢✳✶✻✽*+] \S.*…( \(.*)?$`)
+	interruptHint = pattern(`esc to interrupt|esc to inter…|\besc to…`)
 )
 
-// limited is the line that stands by the box while Claude waits for the end of a usage
+// limitLine is the line that stands by the box while Claude waits for the end of a usage
 // limit, and goes on by itself (2.1.332).
-var limited = pattern(`Continuing automatically (.+?) · Esc to cancel`)
+var limitLine = pattern(`Continuing automatically (.+?) · Esc to cancel`)
 
-// limit is until when Claude waits so; "" where it does not.
-func limit(above, below []line) string {
+// limitEnd is until when Claude waits so; "" where it does not.
+func limitEnd(above, below []line) string {
 	for _, l := range append(slices.Clone(below), above[max(0, len(above)-5):]...) {
-		if until := limited().FindStringSubmatch(l.text); until != nil {
-			return until[1]
+		if match := limitLine().FindStringSubmatch(l.text); match != nil {
+			return match[1]
 		}
 	}
 	return ""
 }
 
-// busy finds the spinner between the box and the last thing that was said, or the hint
+// isBusy finds the spinner between the box and the last thing that was said, or the hint
 // below the box.
-func busy(above, below []line) bool {
-	if slices.ContainsFunc(below, func(l line) bool { return interrupt().MatchString(l.text) }) {
+func isBusy(above, below []line) bool {
+	if slices.ContainsFunc(below, func(l line) bool { return interruptHint().MatchString(l.text) }) {
 		return true
 	}
 	for _, l := range slices.Backward(above[max(0, len(above)-19):]) {
@@ -172,7 +172,7 @@ func busy(above, below []line) bool {
 		case "●", "⏺", "❯", "─":
 			return false
 		}
-		if spinner().MatchString(l.text) {
+		if spinnerLine().MatchString(l.text) {
 			return true
 		}
 	}
@@ -190,9 +190,9 @@ var (
 	permissionHint = pattern(`^(Esc to cancel|ctrl[+-]g to edit|Enter to confirm)( |$)`)
 )
 
-// SwitchModel is what Claude Code asks after /model in a conversation that is cached
+// SwitchModelQuestion is what Claude Code asks after /model in a conversation that is cached
 // (2.1.197, 2.1.330). It lets Claude do nothing.
-const SwitchModel = "Switch model?"
+const SwitchModelQuestion = "Switch model?"
 
 // readPermission reads another dialog that wants a choice: numbered rows under a question
 // that is known.
@@ -202,34 +202,34 @@ func readPermission(lines []line) (Screen, bool) {
 		return Screen{}, false
 	}
 	// What is below the rows is Claude Code's: indented, unlike the lines of a shell.
-	foot := slices.DeleteFunc(slices.Clone(lines[last:]), line.endsList)
-	foreign := func(l line) bool { return l.indent() == 0 || shellPrompt().MatchString(l.text) }
-	if len(foot) > 0 &&
-		(slices.ContainsFunc(foot, foreign) || !permissionHint().MatchString(joinLines(foot))) {
+	hintLines := slices.DeleteFunc(slices.Clone(lines[last:]), line.endsList)
+	isForeign := func(l line) bool { return l.indent() == 0 || shellPrompt().MatchString(l.text) }
+	if len(hintLines) > 0 &&
+		(slices.ContainsFunc(hintLines, isForeign) || !permissionHint().MatchString(joinLines(hintLines))) {
 		return Screen{}, false
 	}
 	above, rows, ok := splitRows(lines[first:last], mark, false)
 	first += len(above)
-	asked := permissionQuestions().FindString(joinLines(lines[max(0, first-4):first]))
-	if !ok || len(rows) == 0 || asked == "" {
+	question := permissionQuestions().FindString(joinLines(lines[max(0, first-4):first]))
+	if !ok || len(rows) == 0 || question == "" {
 		return Screen{}, false
 	}
-	if strings.HasPrefix(asked, "means the full history") {
-		asked = SwitchModel
+	if strings.HasPrefix(question, "means the full history") {
+		question = SwitchModelQuestion
 	}
 	s := Screen{
-		Shows:    Permission,
-		Question: asked,
-		Above:    rows[0].number > 1,
-		Below:    rows[len(rows)-1].mark == "↓",
+		Shows:      Permission,
+		Question:   question,
+		HidesAbove: rows[0].number > 1,
+		HidesBelow: rows[len(rows)-1].mark == "↓",
 	}
 	for _, r := range rows {
-		s.Rows = append(s.Rows, r.row(OptionRow))
+		s.Rows = append(s.Rows, r.toRow(OptionRow))
 	}
-	for _, l := range lines[underRule(lines):] {
+	for _, l := range lines[belowLastRule(lines):] {
 		s.Text += l.text + "\n"
 	}
-	return s, s.cursors() == 1
+	return s, s.cursorCount() == 1
 }
 
 // cursorBlock finds the last row with the cursor and the lines around it, up to blank
@@ -239,7 +239,7 @@ func cursorBlock(lines []line) (first, last, mark int) {
 	const farthest = 30 // lines from the bottom
 	for cursor := len(lines) - 1; cursor >= max(0, len(lines)-farthest); cursor-- {
 		mark = lines[cursor].indent()
-		if _, ok := rowStart(lines[cursor], mark); !ok || lines[cursor].charAt(mark) != "❯" {
+		if _, ok := readRowStart(lines[cursor], mark); !ok || lines[cursor].charAt(mark) != "❯" {
 			continue
 		}
 		for last = cursor + 1; last < len(lines) && !lines[last].endsList(); last++ {

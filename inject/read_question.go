@@ -6,47 +6,47 @@ import (
 )
 
 var (
-	// hint is the last line of every AskUserQuestion dialog; narrow panes wrap it. What
+	// dialogHint is the last line of every AskUserQuestion dialog; narrow panes wrap it. What
 	// is between the two ends depends on the version, the question and the row, e.g.
 	// "Tab/Arrow keys to navigate" or "ctrl+g to edit in Vim".
-	hint = pattern(`^Enter to select · (\S.* · )?Esc to cancel$`)
+	dialogHint = pattern(`^Enter to select · (\S.* · )?Esc to cancel$`)
 
-	// hiddenAbove is drawn by 2.1.329 over the line above what it keeps at the bottom,
+	// hiddenLinesMark is drawn by 2.1.329 over the line above what it keeps at the bottom,
 	// when the dialog is longer than the pane.
-	hiddenAbove = pattern(`^ ↑ \d+ more lines?$`)
+	hiddenLinesMark = pattern(`^ ↑ \d+ more lines?$`)
 
-	chipPattern = pattern(`^ [☐☒✔] \S.*$`)
-	tabsPattern = pattern(`^← .* →$|^←  ?[☐☒✔].*$`)
-	tabPattern  = pattern(`[☐☒✔] `) // one tab of "←  ☒ DB  ☐ Features  ✔ Submit  →"
+	chipLine = pattern(`^ [☐☒✔] \S.*$`)
+	tabsLine = pattern(`^← .* →$|^←  ?[☐☒✔].*$`)
+	tabMark  = pattern(`[☐☒✔] `) // one tab of "←  ☒ DB  ☐ Features  ✔ Submit  →"
 )
 
 const (
-	chatLabel = "Chat about this"
-	oddDialog = "a dialog of Claude Code's that is half drawn, too large for its pane, or holds a note"
+	chatLabel     = "Chat about this"
+	oddDialogText = "a dialog of Claude Code's that is half drawn, too large for its pane, or holds a note"
 )
 
 // endsList says whether a line ends a list: a blank one, or what is drawn over it.
-func (l line) endsList() bool { return l.isBlank() || hiddenAbove().MatchString(l.text) }
+func (l line) endsList() bool { return l.isBlank() || hiddenLinesMark().MatchString(l.text) }
 
-// dialog is an AskUserQuestion dialog cut into its parts, from the bottom up.
-type dialog struct {
-	above []line // everything above the rule under the list of rows
-	below []line // the rows under it: "Chat about this" and others
-	width int    // of the rule
+// dialogParts is an AskUserQuestion dialog cut into its parts, from the bottom up.
+type dialogParts struct {
+	above     []line // everything above the rule under the list of rows
+	below     []line // the rows under it: "Chat about this" and others
+	ruleWidth int    // of the rule
 }
 
 // readQuestion reads an AskUserQuestion dialog that shows one of its questions.
 func readQuestion(lines []line) (Screen, bool) {
-	d, ok := cutDialog(lines)
+	d, ok := splitDialog(lines)
 	if !ok {
 		return Screen{}, false
 	}
-	below, first, ok := readBelow(d.below)
+	below, first, ok := readRowsBelow(d.below)
 	if !ok {
 		return Screen{}, false
 	}
-	s := Screen{Shows: Question, Preview: first == 0}
-	if s.Preview {
+	s := Screen{Shows: Question, HasPreview: first == 0}
+	if s.HasPreview {
 		ok = s.readPreview(d)
 	} else {
 		ok = s.readList(d, first-1)
@@ -55,24 +55,24 @@ func readQuestion(lines []line) (Screen, bool) {
 		// The option that was left keeps its ❯, and so does a multi-select's Submit
 		// (2.1.197).
 		for i := range s.Rows {
-			s.Rows[i].Cursor = s.Rows[i].Cursor && !s.Preview && s.Rows[i].Is != SubmitRow
+			s.Rows[i].Cursor = s.Rows[i].Cursor && !s.HasPreview && s.Rows[i].Role != SubmitRow
 		}
 	}
 	s.Rows = append(s.Rows, below...)
-	if n := s.cursors(); !ok || n > 1 || n == 0 && !s.Above && !s.Below {
-		return unknown(oddDialog), true
+	if n := s.cursorCount(); !ok || n > 1 || n == 0 && !s.HidesAbove && !s.HidesBelow {
+		return unknownScreen(oddDialogText), true
 	}
 	return s, true
 }
 
-// cutDialog finds, from the bottom: the hint, a blank line, the rows below the rule, the
+// splitDialog finds, from the bottom: the hint, a blank line, the rows below the rule, the
 // rule.
-func cutDialog(lines []line) (d dialog, ok bool) {
+func splitDialog(lines []line) (d dialogParts, ok bool) {
 	end := len(lines)
 	for end > 0 && !lines[end-1].endsList() && len(lines)-end < 8 {
 		end--
 	}
-	if end == 0 || !hint().MatchString(joinLines(lines[end:])) {
+	if end == 0 || !dialogHint().MatchString(joinLines(lines[end:])) {
 		return d, false
 	}
 	bottom := end - 1
@@ -86,27 +86,27 @@ func cutDialog(lines []line) (d dialog, ok bool) {
 	if rule < 1 {
 		return d, false
 	}
-	return dialog{
-		above: lines[:rule],
-		below: lines[rule+1 : bottom],
-		width: lines[rule].width(),
+	return dialogParts{
+		above:     lines[:rule],
+		below:     lines[rule+1 : bottom],
+		ruleWidth: lines[rule].width(),
 	}, true
 }
 
-// readBelow reads the rows below the rule. number is the first one's, 0 in a dialog with
+// readRowsBelow reads the rows below the rule. number is the first one's, 0 in a dialog with
 // previews, where they have none.
-func readBelow(lines []line) (rows []Row, number int, ok bool) {
+func readRowsBelow(lines []line) (rows []Row, number int, ok bool) {
 	if len(lines) == 0 {
 		return nil, 0, false
 	}
-	if _, numbered := rowStart(lines[0], 0); numbered {
-		above, drawn, ok := splitRows(lines, 0, false)
+	if _, isNumbered := readRowStart(lines[0], 0); isNumbered {
+		above, numberedRows, ok := splitRows(lines, 0, false)
 		if !ok || len(above) > 0 {
 			return nil, 0, false
 		}
-		number = drawn[0].number
-		for _, r := range drawn {
-			rows = append(rows, r.row(BelowRow))
+		number = numberedRows[0].number
+		for _, r := range numberedRows {
+			rows = append(rows, r.toRow(BelowRow))
 		}
 		return rows, number, rows[0].Label == chatLabel
 	}
@@ -115,12 +115,12 @@ func readBelow(lines []line) (rows []Row, number int, ok bool) {
 		if mark != "❯" && mark != " " || l.charAt(1) != " " || label.indent() != 0 {
 			return nil, 0, false
 		}
-		rows = append(rows, Row{Is: BelowRow, Label: label.text, Cursor: mark == "❯"})
+		rows = append(rows, Row{Role: BelowRow, Label: label.text, Cursor: mark == "❯"})
 	}
 	return rows, 0, rows[0].Label == chatLabel
 }
 
-func (s *Screen) cursors() (n int) {
+func (s *Screen) cursorCount() (n int) {
 	for _, r := range s.Rows {
 		if r.Cursor {
 			n++
@@ -132,11 +132,11 @@ func (s *Screen) cursors() (n int) {
 // readPreview reads a list with previews: the options on the left, a box with the preview
 // of one on the right, and under the box the field for notes. Descriptions and the field
 // for the person's own words are not there.
-func (s *Screen) readPreview(d dialog) bool {
+func (s *Screen) readPreview(d dialogParts) bool {
 	top, column := len(d.above)-1, -1
 	for ; top >= 0 && !d.above[top].isRule(); top-- {
 		column = boxCorner(d.above[top])
-		if column >= 0 && d.above[top].width() <= d.width {
+		if column >= 0 && d.above[top].width() <= d.ruleWidth {
 			break
 		}
 	}
@@ -152,18 +152,18 @@ func (s *Screen) readPreview(d dialog) bool {
 		left, right = append(left, before), append(right, l.fromColumn(column))
 	}
 	above, rows, ok := splitRows(left, 0, false)
-	if !ok || len(above) > 0 || len(rows) == 0 || rows[0].number != 1 || !noNotes(right) {
+	if !ok || len(above) > 0 || len(rows) == 0 || rows[0].number != 1 || !hasNoNotes(right) {
 		return false
 	}
-	marked := slices.ContainsFunc(rows, func(r rowLines) bool { return r.mark == "❯" })
+	hasMark := slices.ContainsFunc(rows, func(r rowLines) bool { return r.mark == "❯" })
 	for _, r := range rows {
-		row := Row{Is: OptionRow, Number: r.number, Label: joinLines(r.lines)}
+		row := Row{Role: OptionRow, Number: r.number, Label: joinLines(r.lines)}
 		// 2.1.197 draws no ❯ before a label of several lines, only its bold type.
 		row.Cursor = r.mark == "❯" ||
-			!marked && r.lines[0].isStyled(func(k style) bool { return k.bold })
+			!hasMark && r.lines[0].isStyled(func(k style) bool { return k.bold })
 		s.Rows = append(s.Rows, row)
 	}
-	return s.readHead(d.above[:top], d.width)
+	return s.readHead(d.above[:top], d.ruleWidth)
 }
 
 // boxCorner is the column of the preview's upper left corner, -1 for none: "❯ 1. Side bar
@@ -177,9 +177,9 @@ func boxCorner(l line) int {
 	return column
 }
 
-// noNotes says whether the box is closed, and the field under it says how to write a
+// hasNoNotes says whether the box is closed, and the field under it says how to write a
 // note: then it takes no keys and holds none.
-func noNotes(right []line) bool {
+func hasNoNotes(right []line) bool {
 	i := 1
 	for ; i < len(right) && !strings.HasPrefix(right[i].text, "└"); i++ {
 		if c := right[i].charAt(0); c != "│" && c != "├" && c != "" {
@@ -191,7 +191,7 @@ func noNotes(right []line) bool {
 }
 
 // readList reads a list without previews. other is the number of its field for own words.
-func (s *Screen) readList(d dialog, other int) bool {
+func (s *Screen) readList(d dialogParts, fieldNumber int) bool {
 	lines := d.above
 	for len(lines) > 0 && lines[len(lines)-1].isBlank() { // of a text that a person types
 		lines = lines[:len(lines)-1]
@@ -199,20 +199,20 @@ func (s *Screen) readList(d dialog, other int) bool {
 	if len(lines) == 0 {
 		return false
 	}
-	submit, isSubmit := submitRow(lines[len(lines)-1])
-	s.Multi = isSubmit && isMulti(lines, submit)
-	if s.Multi {
+	submit, isSubmit := readSubmitRow(lines[len(lines)-1])
+	s.MultiSelect = isSubmit && isMulti(lines, submit)
+	if s.MultiSelect {
 		lines = lines[:len(lines)-1]
 	}
-	top := listTop(lines, s.Multi)
-	above, rows, ok := splitRows(lines[top:], 0, s.Multi)
-	if !ok || !s.Multi && lacksSubmit(rows, isSubmit) || !s.addRows(rows, other) {
+	top := listTop(lines, s.MultiSelect)
+	above, rows, ok := splitRows(lines[top:], 0, s.MultiSelect)
+	if !ok || !s.MultiSelect && isSubmitMissing(rows, isSubmit) || !s.addRows(rows, fieldNumber) {
 		return false
 	}
-	if s.Multi {
+	if s.MultiSelect {
 		s.Rows = append(s.Rows, submit)
 	}
-	return s.endsAbove(above, rows, top) && s.readHead(lines[:top], d.width)
+	return s.noteHiddenAbove(above, rows, top) && s.readHead(lines[:top], d.ruleWidth)
 }
 
 // isMulti reports whether the last line, which reads like the Submit of a multi-select,
@@ -223,28 +223,28 @@ func isMulti(lines []line, submit Row) bool {
 	if submit.Cursor || last.isStyled(func(k style) bool { return k.bold }) {
 		return true
 	}
-	return slices.ContainsFunc(lines[underRule(lines):], func(l line) bool {
-		_, ticks := listRow(l, 0, true)
-		return ticks
+	return slices.ContainsFunc(lines[belowLastRule(lines):], func(l line) bool {
+		_, hasTickBox := readListRow(l, 0, true)
+		return hasTickBox
 	})
 }
 
-// lacksSubmit reports whether the rows of a list that was read as one for a single choice
+// isSubmitMissing reports whether the rows of a list that was read as one for a single choice
 // are those of a multi-select whose Submit was not read as such.
-func lacksSubmit(rows []rowLines, isSubmit bool) bool {
+func isSubmitMissing(rows []rowLines, isSubmit bool) bool {
 	if len(rows) == 0 {
 		return isSubmit
 	}
-	return !slices.ContainsFunc(rows, func(r rowLines) bool { return r.tick == "" })
+	return !slices.ContainsFunc(rows, func(r rowLines) bool { return r.tickBox == "" })
 }
 
-// endsAbove notes whether the list goes on above its drawn rows. It reports whether the
+// noteHiddenAbove notes whether the list goes on above its drawn rows. It reports whether the
 // screen shows that: where something else is above them, they begin with the first, or
 // with a mark.
-func (s *Screen) endsAbove(above []line, rows []rowLines, top int) bool {
+func (s *Screen) noteHiddenAbove(above []line, rows []rowLines, top int) bool {
 	isText := slices.ContainsFunc(above, func(l line) bool { return !l.isBlank() })
-	s.Above = isText || len(rows) == 0 || rows[0].number > 1
-	if top == 0 || !s.Above {
+	s.HidesAbove = isText || len(rows) == 0 || rows[0].number > 1
+	if top == 0 || !s.HidesAbove {
 		return true
 	}
 	return !isText && len(rows) > 0 && (rows[0].mark == "↑" || rows[0].mark == "❯")
@@ -252,11 +252,11 @@ func (s *Screen) endsAbove(above []line, rows []rowLines, top int) bool {
 
 // addRows turns the drawn rows into what they are for. The field for the person's own
 // words has the number before the first one below the rule.
-func (s *Screen) addRows(rows []rowLines, other int) bool {
+func (s *Screen) addRows(rows []rowLines, fieldNumber int) bool {
 	for _, r := range rows {
-		row, ok := r.row(OptionRow), r.number < other
-		if r.number == other {
-			row, ok = r.field()
+		row, ok := r.toRow(OptionRow), r.number < fieldNumber
+		if r.number == fieldNumber {
+			row, ok = r.readField()
 		}
 		if !ok {
 			return false
@@ -264,80 +264,80 @@ func (s *Screen) addRows(rows []rowLines, other int) bool {
 		s.Rows = append(s.Rows, row)
 	}
 	if len(rows) == 0 {
-		s.Below = true
+		s.HidesBelow = true
 		return true
 	}
 	last := rows[len(rows)-1]
-	s.Below = last.number < other
-	return !s.Below || last.mark == "↓" || last.mark == "❯"
+	s.HidesBelow = last.number < fieldNumber
+	return !s.HidesBelow || last.mark == "↓" || last.mark == "❯"
 }
 
-// field reads the row for the person's own words. Empty, it shows a placeholder in grey;
+// readField reads the row for the person's own words. Empty, it shows a placeholder in grey;
 // what is typed takes its place and is drawn as text, so that a person can type the
 // placeholder's own words.
-func (r rowLines) field() (Row, bool) {
-	row := r.row(OtherRow)
+func (r rowLines) readField() (Row, bool) {
+	row := r.toRow(OtherRow)
 	row.Label = joinLines(r.lines)
 	// a multi-select's has no full stop
-	placeholder := strings.TrimSuffix(row.Label, ".") == "Type something"
-	grey := r.coloured() && !slices.ContainsFunc(r.lines, func(l line) bool { return !r.greyer(l) })
-	if grey || !r.coloured() && placeholder {
-		return row, placeholder
+	isPlaceholder := strings.TrimSuffix(row.Label, ".") == "Type something"
+	isGrey := r.hasGrey() && !slices.ContainsFunc(r.lines, func(l line) bool { return !r.isGrey(l) })
+	if isGrey || !r.hasGrey() && isPlaceholder {
+		return row, isPlaceholder
 	}
 	row.Text = row.Label
 	return row, true
 }
 
-// submitRow reads the row below the last one of a multi-select. It says "Next" where
+// readSubmitRow reads the row below the last one of a multi-select. It says "Next" where
 // another question follows, and is bold: a description that says "Submit" is not.
-func submitRow(l line) (Row, bool) {
+func readSubmitRow(l line) (Row, bool) {
 	label := l.fromColumn(2)
-	text, cursor := strings.TrimSpace(label.text), l.charAt(0) == "❯"
-	if !cursor && l.charAt(0) != " " || l.charAt(1) != " " || label.indent() != 3 ||
+	text, hasCursor := strings.TrimSpace(label.text), l.charAt(0) == "❯"
+	if !hasCursor && l.charAt(0) != " " || l.charAt(1) != " " || label.indent() != 3 ||
 		text != "Submit" && text != "Next" {
 		return Row{}, false
 	}
-	description := label.isStyled(func(k style) bool { return k.colour != "" && !k.bold && !cursor })
-	return Row{Is: SubmitRow, Label: text, Cursor: cursor}, !description
+	isDescription := label.isStyled(func(k style) bool { return k.colour != "" && !k.bold && !hasCursor })
+	return Row{Role: SubmitRow, Label: text, Cursor: hasCursor}, !isDescription
 }
 
 // readHead reads what is above the rows: a rule, the tabs or the chip, and the question.
 // Where the pane is too small, the upper part of it is not on the screen, and the rest
 // begins at the screen's top.
 func (s *Screen) readHead(lines []line, width int) bool {
-	top := underRule(lines)
-	whole := top > 0
-	if whole && lines[top-1].width() != width {
+	top := belowLastRule(lines)
+	isWhole := top > 0
+	if isWhole && lines[top-1].width() != width {
 		return false
 	}
 	lines = lines[top:]
-	gap := false // a blank line at the screen's top: the question begins below it
+	hasGap := false // a blank line at the screen's top: the question begins below it
 	for len(lines) > 0 && lines[0].isBlank() {
-		lines, gap = lines[1:], true
+		lines, hasGap = lines[1:], true
 	}
-	titled := len(lines) > 0 && s.readTitle(lines[0])
-	if titled {
+	hasTitle := len(lines) > 0 && s.readTitle(lines[0])
+	if hasTitle {
 		lines = lines[1:]
 	}
-	text, barred := questionText(lines)
+	text, hasBar := questionText(lines)
 	s.Question = text
 	// Only behind the bar a blank line is never the question's own.
-	s.Cut = !titled && !(gap && barred) || s.Question == ""
-	return !whole || titled && s.Question != ""
+	s.IsCut = !hasTitle && !(hasGap && hasBar) || s.Question == ""
+	return !isWhole || hasTitle && s.Question != ""
 }
 
 // readTitle reads the line under the dialog's rule: the tabs, or the chip of a single
 // question.
 func (s *Screen) readTitle(l line) bool {
-	if chipPattern().MatchString(l.text) {
+	if chipLine().MatchString(l.text) {
 		return true
 	}
-	if !tabsPattern().MatchString(l.text) {
+	if !tabsLine().MatchString(l.text) {
 		return false
 	}
 	text := strings.TrimSuffix(l.text, "→")
-	marks := tabPattern().FindAllString(text, -1)
-	for i, title := range tabPattern().Split(text, -1)[1:] {
+	marks := tabMark().FindAllString(text, -1)
+	for i, title := range tabMark().Split(text, -1)[1:] {
 		title = strings.TrimSpace(title)
 		mark := strings.TrimSpace(marks[i])
 		s.Tabs = append(
@@ -352,14 +352,14 @@ func (s *Screen) readTitle(l line) bool {
 }
 
 // questionText takes away the bar that 2.1.329 draws before a question of several lines.
-func questionText(lines []line) (text string, barred bool) {
+func questionText(lines []line) (text string, hasBar bool) {
 	lines = slices.DeleteFunc(slices.Clone(lines), line.isBlank)
-	barred = len(lines) > 0 &&
+	hasBar = len(lines) > 0 &&
 		!slices.ContainsFunc(lines, func(l line) bool { return l.charAt(0) != "│" })
 	for i := range lines {
-		if barred {
+		if hasBar {
 			lines[i] = lines[i].fromColumn(1)
 		}
 	}
-	return joinLines(lines), barred
+	return joinLines(lines), hasBar
 }

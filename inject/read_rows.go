@@ -7,24 +7,24 @@ import (
 	"unicode/utf8"
 )
 
-// start is the first line of a numbered row: "❯ 1. [ ] Auth".
-type start struct {
-	mark   string // ❯, or ↑ ↓ where rows are hidden behind this one, or a blank
-	number int
-	column int   // where the label begins, or the tick box
-	grey   style // how the number is drawn, and with it what is said about a label
+// rowStart is the first line of a numbered row: "❯ 1. [ ] Auth".
+type rowStart struct {
+	mark        string // ❯, or ↑ ↓ where rows are hidden behind this one, or a blank
+	number      int
+	column      int   // where the label begins, or the tick box
+	numberStyle style // how the number is drawn, and with it what is said about a label
 }
 
 var rowNumber = pattern(`^(\d{1,2})\.( |$)?`)
 
-// rowStart reads a line as the beginning of a row whose mark is in that column. Between
+// readRowStart reads a line as the beginning of a row whose mark is in that column. Between
 // mark and number is a blank, and another behind the number, but where a text is longer
 // than a line either may be given up: " 2. Top bar with …" beside a preview, "❯ 1.Lock
 // the table …" (2.1.197, 2.1.329).
-func rowStart(l line, mark int) (start, bool) {
-	s := start{mark: l.charAt(mark)}
+func readRowStart(l line, mark int) (rowStart, bool) {
+	s := rowStart{mark: l.charAt(mark)}
 	if l.indent() < mark || s.mark != "❯" && s.mark != "↑" && s.mark != "↓" && s.mark != " " {
-		return start{}, false
+		return rowStart{}, false
 	}
 	number := mark + 1
 	if l.charAt(number) == " " {
@@ -33,32 +33,32 @@ func rowStart(l line, mark int) (start, bool) {
 	rest := l.fromColumn(number)
 	m := rowNumber().FindStringSubmatch(rest.text)
 	if m == nil {
-		return start{}, false
+		return rowStart{}, false
 	}
 	s.number, _ = strconv.Atoi(m[1])
 	s.column = number + len(m[0])
-	s.grey = rest.cells[0].style
+	s.numberStyle = rest.cells[0].style
 	return s, true
 }
 
-// greyer says whether a line is drawn like the row's number, as descriptions and
+// isGrey says whether a line is drawn like the row's number, as descriptions and
 // placeholders are. Where nothing is styled, nothing is.
-func (s start) greyer(l line) bool {
+func (s rowStart) isGrey(l line) bool {
 	return l.isStyled(
-		func(k style) bool { return k.dim || s.coloured() && k.colour == s.grey.colour && !k.bold },
+		func(k style) bool { return k.dim || s.hasGrey() && k.colour == s.numberStyle.colour && !k.bold },
 	)
 }
 
-func (s start) coloured() bool { return s.grey.colour != "" || s.grey.dim }
+func (s rowStart) hasGrey() bool { return s.numberStyle.colour != "" || s.numberStyle.dim }
 
-// listRow is rowStart in a list of which it is known whether it is a multi-select.
+// readListRow is readRowStart in a list of which it is known whether it is a multi-select.
 // 2.1.197 begins descriptions where rows begin in those, so a line there is a row only
 // with a tick box, and with one that is not grey.
-func listRow(l line, mark int, multi bool) (start, bool) {
-	s, ok := rowStart(l, mark)
+func readListRow(l line, mark int, multi bool) (rowStart, bool) {
+	s, ok := readRowStart(l, mark)
 	if ok && multi {
 		first := l.fromColumn(s.column)
-		ok = tickPattern().MatchString(first.text) && !(s.coloured() && s.greyer(first))
+		ok = tickBoxPattern().MatchString(first.text) && !(s.hasGrey() && s.isGrey(first))
 	}
 	return s, ok
 }
@@ -66,33 +66,33 @@ func listRow(l line, mark int, multi bool) (start, bool) {
 // rowLines is one row as drawn: its first line without mark, number and tick box, and the
 // lines that follow.
 type rowLines struct {
-	start
-	tick   string // "[ ] " or "[✔] ", of a row that can be ticked
-	ticked bool
-	lines  []line
+	rowStart
+	tickBox string // "[ ] " or "[✔] ", of a row that can be ticked
+	ticked  bool
+	lines   []line
 }
 
 // 2.1.197 gives up the blank behind the box where a text is longer than a line.
-var tickPattern = pattern(`^\[([ ✔])\]( |$)?`)
+var tickBoxPattern = pattern(`^\[([ ✔])\]( |$)?`)
 
 // splitRows takes a list apart, whose rows have their mark in that column. above are the
 // lines that belong to a row whose beginning is not on the screen. It fails on a list
 // that can be read in two ways: a row's text that looks like the next row.
 func splitRows(lines []line, mark int, multi bool) (above []line, rows []rowLines, ok bool) {
-	least := mark + 3 // the indent of a row's further lines
+	leastIndent := mark + 3 // the indent of a row's further lines
 	if multi {
-		least = mark + 2
+		leastIndent = mark + 2
 	}
 	for _, l := range lines {
-		if s, isStart := listRow(l, mark, multi); isStart {
+		if s, isStart := readListRow(l, mark, multi); isStart {
 			if len(rows) > 0 && s.number != rows[len(rows)-1].number+1 {
 				return nil, nil, false
 			}
 			first := l.fromColumn(s.column)
-			row := rowLines{start: s, tick: tickPattern().FindString(first.text)}
+			row := rowLines{rowStart: s, tickBox: tickBoxPattern().FindString(first.text)}
 			if multi {
-				row.ticked = strings.HasPrefix(row.tick, "[✔]")
-				first = first.fromColumn(utf8.RuneCountInString(row.tick))
+				row.ticked = strings.HasPrefix(row.tickBox, "[✔]")
+				first = first.fromColumn(utf8.RuneCountInString(row.tickBox))
 			}
 			row.lines = []line{first}
 			rows = append(rows, row)
@@ -102,7 +102,7 @@ func splitRows(lines []line, mark int, multi bool) (above []line, rows []rowLine
 			above = append(above, l)
 			continue
 		}
-		if !l.isBlank() && l.indent() < least {
+		if !l.isBlank() && l.indent() < leastIndent {
 			return nil, nil, false
 		}
 		last := &rows[len(rows)-1]
@@ -111,12 +111,12 @@ func splitRows(lines []line, mark int, multi bool) (above []line, rows []rowLine
 	return above, rows, true
 }
 
-// row is the row's text. The label ends where the grey begins; where nothing is styled,
+// toRow is the row's text. The label ends where the grey begins; where nothing is styled,
 // with its first line.
-func (r rowLines) row(role Role) Row {
-	out := Row{Is: role, Number: r.number, Cursor: r.mark == "❯", Ticked: r.ticked}
+func (r rowLines) toRow(role Role) Row {
+	out := Row{Role: role, Number: r.number, Cursor: r.mark == "❯", Ticked: r.ticked}
 	n := 1
-	for n < len(r.lines) && r.coloured() && !r.greyer(r.lines[n]) {
+	for n < len(r.lines) && r.hasGrey() && !r.isGrey(r.lines[n]) {
 		n++
 	}
 	out.Label = joinLines(r.lines[:n])
@@ -128,15 +128,15 @@ func (r rowLines) row(role Role) Row {
 // list, of a text that a person types, and numbered lines in a question.
 func listTop(lines []line, multi bool) int {
 	top := len(lines)
-	var first start
-	for i := len(lines) - 1; i >= underRule(lines) && first.number != 1 && first.mark != "↑"; i-- {
-		row, ok := listRow(lines[i], 0, multi)
+	var first rowStart
+	for i := len(lines) - 1; i >= belowLastRule(lines) && first.number != 1 && first.mark != "↑"; i-- {
+		row, ok := readListRow(lines[i], 0, multi)
 		if !ok {
 			continue
 		}
 		// then a number is missing, which splitRows says
-		alike := row.coloured() && row.grey == first.grey
-		if first.number != 0 && row.number != first.number-1 && !alike {
+		isAlike := row.hasGrey() && row.numberStyle == first.numberStyle
+		if first.number != 0 && row.number != first.number-1 && !isAlike {
 			break
 		}
 		top, first = i, row
@@ -150,8 +150,8 @@ func listTop(lines []line, multi bool) int {
 	return top
 }
 
-// underRule is the first line below the last rule.
-func underRule(lines []line) int {
+// belowLastRule is the first line below the last rule.
+func belowLastRule(lines []line) int {
 	top := len(lines)
 	for top > 0 && !lines[top-1].isRule() {
 		top--

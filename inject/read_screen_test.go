@@ -141,7 +141,7 @@ func TestHalfDrawnDialogs(t *testing.T) {
 			}
 			styled := strings.Split(strings.TrimRight(capture, "\n "), "\n")
 			for n := max(1, len(styled)-30); n < len(styled); n += 2 {
-				if s := ReadScreen(strings.Join(styled[n:], "\n")); s.Shows == Question && s.Question != whole.Question && !s.Cut {
+				if s := ReadScreen(strings.Join(styled[n:], "\n")); s.Shows == Question && s.Question != whole.Question && !s.IsCut {
 					t.Errorf("%s without its first %d lines has the question %q, want %q", name, n, s.Question, whole.Question)
 				}
 			}

@@ -29,7 +29,7 @@ type Screen struct {
 	Busy  bool   // Claude works (its spinner or "esc to interrupt" is shown)
 	// until when Claude waits for the end of a usage limit, as drawn: "at 12:47pm"; ""
 	// where it does not
-	Limit string
+	LimitEnd string
 	// the text in the input box, its lines joined by "\n", also above a list of commands
 	Draft string
 
@@ -37,19 +37,21 @@ type Screen struct {
 	Question string // the question's text; Permission: what is asked
 	// Question: its beginning may not be on the screen: compare it with Ends. Review: the
 	// same of the page
-	Cut     bool
-	Multi   bool  // several options can be ticked
-	Preview bool  // options on the left, the preview of one on the right
-	Rows    []Row // what the cursor can stand on, in order, as far as it is on the screen
-	Above   bool  // rows are hidden above the first
-	Below   bool  // rows are hidden below the last
+	IsCut       bool
+	MultiSelect bool  // several options can be ticked
+	HasPreview  bool  // options on the left, the preview of one on the right
+	Rows        []Row // what the cursor can stand on, in order, as far as it is on the screen
+	HidesAbove  bool  // rows are hidden above the first
+	HidesBelow  bool  // rows are hidden below the last
 
 	Answers string // Review: what would be submitted, "● question → answer" for each
 	Text    string // Permission: all of the dialog that is on the screen
 }
 
-// Dialog says whether a dialog of Claude Code is open.
-func (s Screen) Dialog() bool { return slices.Contains([]View{Question, Review, Permission}, s.Shows) }
+// IsDialog says whether a dialog of Claude Code is open.
+func (s Screen) IsDialog() bool {
+	return slices.Contains([]View{Question, Review, Permission}, s.Shows)
+}
 
 // row is the row with this number; nil when that is not on the screen.
 func (s Screen) row(n int) *Row {
@@ -60,8 +62,8 @@ func (s Screen) row(n int) *Row {
 	return &s.Rows[i]
 }
 
-// cursor is the row that the cursor stands on; none when that is not on the screen.
-func (s Screen) cursor() Row {
+// cursorRow is the row that the cursor stands on; none when that is not on the screen.
+func (s Screen) cursorRow() Row {
 	i := slices.IndexFunc(s.Rows, func(r Row) bool { return r.Cursor })
 	if i < 0 {
 		return Row{}
@@ -69,11 +71,11 @@ func (s Screen) cursor() Row {
 	return s.Rows[i]
 }
 
-// toward is the key that moves the cursor to a wanted row.
-func (s Screen) toward(wanted func(Row) bool) Key {
-	at := slices.IndexFunc(s.Rows, func(r Row) bool { return r.Cursor })
-	to := slices.IndexFunc(s.Rows, wanted)
-	if to >= 0 && to < at || to < 0 && s.Above && !s.Below {
+// keyToward is the key that moves the cursor to a wanted row.
+func (s Screen) keyToward(isWanted func(Row) bool) Key {
+	from := slices.IndexFunc(s.Rows, func(r Row) bool { return r.Cursor })
+	to := slices.IndexFunc(s.Rows, isWanted)
+	if to >= 0 && to < from || to < 0 && s.HidesAbove && !s.HidesBelow {
 		return KeyUp
 	}
 	return KeyDown
@@ -102,7 +104,7 @@ const (
 
 // Row is one line, or a few, of a list that the cursor can stand on.
 type Row struct {
-	Is     Role
+	Role   Role
 	Number int    // as drawn; 0 for none
 	Label  string // wrapped lines joined by one space
 	Ticked bool
@@ -122,25 +124,25 @@ var pattern = state.LazyPattern
 // behind that has ended.
 func ReadScreen(capture string) Screen {
 	lines := readCapture(capture)
-	if last := len(lines) - 1; last >= 0 && BoxRule(lines[last].text) && !lines[last].isRule() {
+	if last := len(lines) - 1; last >= 0 && IsBoxRule(lines[last].text) && !lines[last].isRule() {
 		// the session's name, which stands below its dialogs, too (2.1.332)
 		lines = trimBlankLines(lines[:last])
 	}
 	if len(lines) == 0 {
-		return unknown("an empty screen")
+		return unknownScreen("an empty screen")
 	}
 	for _, read := range []func([]line) (Screen, bool){readQuestion, readReview, readInputBox, readPermission} {
 		if s, ok := read(lines); ok {
 			return s
 		}
 	}
-	return unknown(describe(lines))
+	return unknownScreen(describeUnknown(lines))
 }
 
-func unknown(why string) Screen { return Screen{Shows: Unknown, Why: why} }
+func unknownScreen(why string) Screen { return Screen{Shows: Unknown, Why: why} }
 
-// describe says what stands at the bottom of a screen that is none of the known ones.
-func describe(lines []line) string {
+// describeUnknown says what stands at the bottom of a screen that is none of the known ones.
+func describeUnknown(lines []line) string {
 	last := lines[len(lines)-1]
 	switch {
 	case strings.Contains(joinLines(lines[max(0, len(lines)-2):]), "Showing detailed transcript"):
@@ -153,18 +155,18 @@ func describe(lines []line) string {
 	top := len(lines) - 1 // the last rule: a dialog without a box stands below it (2.1.330)
 	for ; top >= 0 && !lines[top].isRule(); top-- {
 	}
-	chosen := func(l line) bool { return l.indent() > 0 && strings.HasPrefix(strings.TrimSpace(l.text), "❯ ") }
-	if below := lines[top+1:]; top >= 0 && slices.ContainsFunc(below, chosen) {
+	isChosen := func(l line) bool { return l.indent() > 0 && strings.HasPrefix(strings.TrimSpace(l.text), "❯ ") }
+	if below := lines[top+1:]; top >= 0 && slices.ContainsFunc(below, isChosen) {
 		title := slices.IndexFunc(below, func(l line) bool { return !l.isBlank() })
 		return fmt.Sprintf(
 			"a dialog that only the terminal answers: %q",
-			brief(strings.TrimSpace(below[title].text), 80),
+			shorten(strings.TrimSpace(below[title].text), 80),
 		)
 	}
 	return "no dialog of Claude Code"
 }
 
-func brief(s string, n int) string {
+func shorten(s string, n int) string {
 	if rs := []rune(s); len(rs) > n {
 		return string(rs[:n-1]) + "…"
 	}

@@ -69,16 +69,16 @@ func (s Server) OpenWindow(ctx context.Context, session, dir string, argv []stri
 			args[i] = strings.TrimSuffix(arg, ";") + `\;`
 		}
 	}
-	newWindow := append([]string{"new-window", "-t", "=" + KeptName(session) + ":"}, args...)
-	out, err := s.call(ctx, nil, newWindow...)
+	newWindow := append([]string{"new-window", "-t", "=" + TmuxName(session) + ":"}, args...)
+	out, err := s.callTmux(ctx, nil, newWindow...)
 	if session == ownTmuxSession && (errors.Is(err, ErrNoServer) || errors.Is(err, ErrNoSession)) {
-		out, err = s.call(
+		out, err = s.callTmux(
 			ctx,
 			nil,
 			append([]string{"new-session", "-s", session, "-x", "200", "-y", "50"}, args...)...)
 		if err != nil && strings.Contains(err.Error(), "duplicate session") {
 			// another one began it just now
-			out, err = s.call(ctx, nil, newWindow...)
+			out, err = s.callTmux(ctx, nil, newWindow...)
 		}
 	}
 	if err != nil {

@@ -25,7 +25,7 @@ type Server struct {
 	// Front, where set, is the program that keys are meant for, as tmux names it: tmux
 	// drops them when another one has the pane's keyboard by then. Between our last
 	// capture and a key Claude Code can end, and a shell take the key.
-	Front string
+	FrontProgram string
 }
 
 // Pane is a pane as tmux describes it.
@@ -56,10 +56,10 @@ func ServerOf(tmux string) Server {
 	return Server{Socket: socket}
 }
 
-// socket is the server's socket. That of a plain `tmux` in a plain terminal is in
+// socketPath is the server's socket. That of a plain `tmux` in a plain terminal is in
 // $TMUX_TMPDIR, or in /tmp where that is unset or missing: tmux-UID/default (tmux.c,
 // make_label).
-func (s Server) socket() string {
+func (s Server) socketPath() string {
 	if s.Socket != "" {
 		return s.Socket
 	}
@@ -74,31 +74,31 @@ func (s Server) socket() string {
 // SIGSTOP never answers.
 const callTimeout = 3 * time.Second
 
-// program is tmux: on the PATH (""), or where it lies on machines whose daemons get a
+// tmuxProgram is tmux: on the PATH (""), or where it lies on machines whose daemons get a
 // PATH without it: launchd gives /usr/bin:/bin:/usr/sbin:/sbin.
-func program() (string, error) {
+func tmuxProgram() (string, error) {
 	for _, dir := range []string{
 		"", "/opt/homebrew/bin", "/usr/local/bin", "/opt/local/bin", "/home/linuxbrew/.linuxbrew/bin", "/usr/bin", "/bin",
 	} {
-		if found, err := exec.LookPath(filepath.Join(dir, "tmux")); err == nil {
-			return found, nil
+		if path, err := exec.LookPath(filepath.Join(dir, "tmux")); err == nil {
+			return path, nil
 		}
 	}
 	return "", fmt.Errorf("find tmux: %w", exec.ErrNotFound)
 }
 
-// call gives the server one command and returns what it printed. None of the commands
+// callTmux gives the server one command and returns what it printed. None of the commands
 // used here starts a server that is not running. -u: with LANG=C, tmux would print a
 // session "épic" as "_pic" (3.3a).
-func (s Server) call(ctx context.Context, stdin io.Reader, args ...string) (string, error) {
+func (s Server) callTmux(ctx context.Context, stdin io.Reader, args ...string) (string, error) {
 	state.BeforeSlowCall("calls tmux")
-	tmux, err := program()
+	tmux, err := tmuxProgram()
 	if err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, tmux, append([]string{"-u", "-S", s.socket()}, args...)...)
+	cmd := exec.CommandContext(ctx, tmux, append([]string{"-u", "-S", s.socketPath()}, args...)...)
 	cmd.WaitDelay = callTimeout
 	// A group of its own: Ctrl-C in the daemon's terminal must not break off a key that
 	// is on its way.
@@ -111,7 +111,7 @@ func (s Server) call(ctx context.Context, stdin io.Reader, args ...string) (stri
 		if ctx.Err() != nil {
 			return "", fmt.Errorf("tmux did not answer: %w", ctx.Err())
 		}
-		return "", explain(strings.TrimSpace(errs.String()), err)
+		return "", toError(strings.TrimSpace(errs.String()), err)
 	}
 	return out.String(), nil
 }
@@ -124,9 +124,9 @@ func withoutTmux(env []string) []string {
 	})
 }
 
-// explain turns tmux's words (3.3a) into the errors that callers tell apart.
-func explain(words string, err error) error {
-	has := func(s string) bool { return strings.Contains(words, s) }
+// toError turns tmux's words (3.3a) into the errors that callers tell apart.
+func toError(message string, err error) error {
+	has := func(s string) bool { return strings.Contains(message, s) }
 	switch {
 	case has("no server running"), has("server exited"), has("lost server"),
 		has("error connecting to") && (has("No such file") || has("Connection refused") || has("Not a directory")):
@@ -135,13 +135,13 @@ func explain(words string, err error) error {
 		return ErrNoPane
 	case has("can't find session"):
 		return ErrNoSession
-	case words != "":
-		return errors.New(words)
+	case message != "":
+		return errors.New(message)
 	}
 	return err
 }
 
-var paneID = pattern(`^%[0-9]+$`)
+var paneIDPattern = pattern(`^%[0-9]+$`)
 
 // callPane is a call whose target is a pane, by its id: a name can be another session's
 // tomorrow.
@@ -151,10 +151,10 @@ func (s Server) callPane(
 	command string,
 	args ...string,
 ) (string, error) {
-	if !paneID().MatchString(pane) {
+	if !paneIDPattern().MatchString(pane) {
 		return "", fmt.Errorf("%w: %q", ErrNoPane, pane)
 	}
-	return s.call(ctx, nil, append([]string{command, "-t", pane}, args...)...)
+	return s.callTmux(ctx, nil, append([]string{command, "-t", pane}, args...)...)
 }
 
 // The session's name comes last, for it may hold blanks. tmux lets no tab, line break,
@@ -166,7 +166,7 @@ const paneFormat = "#{pane_id} #{pane_pid} #{pane_in_mode} #{pane_dead} #{pane_i
 // several sessions (a session group, link-window) shows its panes once for each. A server
 // that is not running is ErrNoServer.
 func (s Server) Panes(ctx context.Context) ([]Pane, error) {
-	out, err := s.call(ctx, nil, "list-panes", "-a", "-F", paneFormat)
+	out, err := s.callTmux(ctx, nil, "list-panes", "-a", "-F", paneFormat)
 	if err != nil {
 		return nil, fmt.Errorf("list panes: %w", err)
 	}
@@ -196,7 +196,7 @@ func (s Server) Pane(ctx context.Context, id string) (Pane, error) {
 
 func parsePane(line string) (p Pane, ok bool) {
 	f := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 8)
-	if len(f) < 8 || !paneID().MatchString(f[0]) {
+	if len(f) < 8 || !paneIDPattern().MatchString(f[0]) {
 		return p, false
 	}
 	pid, _ := strconv.Atoi(f[1]) // a dead pane has none
@@ -207,32 +207,32 @@ func parsePane(line string) (p Pane, ok bool) {
 	}, true
 }
 
-// KeptName is what tmux makes of a session's name that it is given.
-func KeptName(name string) string { return strings.NewReplacer(":", "_", ".", "_").Replace(name) }
+// TmuxName is what tmux makes of a session's name that it is given.
+func TmuxName(name string) string { return strings.NewReplacer(":", "_", ".", "_").Replace(name) }
 
-// sessionsCalled is, of the sessions of all these panes, the one with exactly this name,
+// matchingSessions is, of the sessions of all these panes, the one with exactly this name,
 // else those whose name begins with it. tmux itself would also take a name for a pattern,
 // an index or "the last one".
-func sessionsCalled(all []Pane, name string) (begin []string) {
-	kept := KeptName(name)
-	for _, exact := range []string{name, kept} {
+func matchingSessions(all []Pane, name string) (matches []string) {
+	tmuxName := TmuxName(name)
+	for _, exact := range []string{name, tmuxName} {
 		if slices.ContainsFunc(all, func(p Pane) bool { return p.Session == exact }) {
 			return []string{exact}
 		}
 	}
 	for _, p := range all {
-		if kept != "" && strings.HasPrefix(p.Session, kept) && !slices.Contains(begin, p.Session) {
-			begin = append(begin, p.Session)
+		if tmuxName != "" && strings.HasPrefix(p.Session, tmuxName) && !slices.Contains(matches, p.Session) {
+			matches = append(matches, p.Session)
 		}
 	}
-	return begin
+	return matches
 }
 
 // Client is a terminal that shows a pane's session.
 type Client struct {
-	Name    string
-	Typed   time.Time // when a person last did something in it, in whole seconds
-	Control bool      // it is in control mode, as iTerm2's tmux -CC
+	Name          string
+	LastTyped     time.Time // when a person last did something in it, in whole seconds
+	IsControlMode bool      // it is in control mode, as iTerm2's tmux -CC
 }
 
 // Clients are the terminals that show a pane's session, but for those that only read.
@@ -248,7 +248,7 @@ func (s Server) Clients(ctx context.Context, pane string) (all []Client, err err
 		pane,
 		"display-message",
 		"-p",
-		sessionsOfPane,
+		sessionNamesFormat,
 		";",
 		"list-clients",
 		"-F",
@@ -269,7 +269,7 @@ func (s Server) Clients(ctx context.Context, pane string) (all []Client, err err
 		if seconds, err := strconv.ParseInt(f[0], 10, 64); err == nil {
 			all = append(
 				all,
-				Client{Name: f[3], Typed: time.Unix(seconds, 0), Control: f[2] == "1"},
+				Client{Name: f[3], LastTyped: time.Unix(seconds, 0), IsControlMode: f[2] == "1"},
 			)
 		}
 	}
@@ -281,39 +281,39 @@ func (s Server) Clients(ctx context.Context, pane string) (all []Client, err err
 func (s Server) LastTyped(ctx context.Context, pane string) (last time.Time, err error) {
 	clients, err := s.Clients(ctx, pane)
 	for _, c := range clients {
-		if c.Typed.After(last) {
-			last = c.Typed
+		if c.LastTyped.After(last) {
+			last = c.LastTyped
 		}
 	}
 	return last, err
 }
 
-// activity is when a person last did something in a session that shows this pane, in
+// sessionActivity is when a person last did something in a session that shows this pane, in
 // tmux's words. Keys of ours are nothing that a person does (3.3a).
-func (s Server) activity(ctx context.Context, pane string) (string, error) {
+func (s Server) sessionActivity(ctx context.Context, pane string) (string, error) {
 	out, err := s.callPane(ctx, pane, "display-message", "-p", "#{session_activity}")
 	return strings.TrimSpace(out), err
 }
 
-// Notice shows a line in a terminal's status line for so long. A key ends it, and goes
+// ShowNotice shows a line in a terminal's status line for so long. A key ends it, and goes
 // where it would go without it (3.3a).
-func (s Server) Notice(ctx context.Context, c Client, long time.Duration, words string) error {
-	_, err := s.call(
+func (s Server) ShowNotice(ctx context.Context, c Client, duration time.Duration, text string) error {
+	_, err := s.callTmux(
 		ctx,
 		nil,
 		"display-message",
 		"-c",
 		c.Name,
 		"-d",
-		strconv.FormatInt(long.Milliseconds(), 10),
-		words,
+		strconv.FormatInt(duration.Milliseconds(), 10),
+		text,
 	)
 	return err
 }
 
-// sessionsOfPane is tmux's format for the names of all sessions that show a pane, with
+// sessionNamesFormat is tmux's format for the names of all sessions that show a pane, with
 // commas between them: those of a session group, and those with a linked window (3.3a).
-const sessionsOfPane = "#{window_linked_sessions_list}"
+const sessionNamesFormat = "#{window_linked_sessions_list}"
 
 // Capture is the pane's visible screen with its colours as escape sequences, one line of
 // text per line of the screen, without the blanks at their ends. While a person has
@@ -331,7 +331,7 @@ func (s Server) Capture(ctx context.Context, pane string) (string, error) {
 type Snapshot struct {
 	Session string // tmux's name
 	// names of all sessions that show the pane: of its group, or with a linked window
-	Sessions []string
+	AllSessions []string
 	// its last lines with their styles, what has scrolled off the top included: for
 	// ReadScreen
 	Screen string
@@ -341,14 +341,14 @@ type Snapshot struct {
 // Snapshot takes a pane's session, its screen and its last lines with one call of tmux.
 func (s Server) Snapshot(ctx context.Context, pane string, lines int) (Snapshot, error) {
 	out, err := s.callPane(ctx, pane, "display-message", "-p", "#{session_name}", ";",
-		"display-message", "-p", "-t", pane, sessionsOfPane, ";",
+		"display-message", "-p", "-t", pane, sessionNamesFormat, ";",
 		"capture-pane", "-p", "-e", "-t", pane, "-S", strconv.Itoa(-lines))
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("capture pane: %w", err)
 	}
 	session, rest, _ := strings.Cut(out, "\n")
 	names, screen, _ := strings.Cut(rest, "\n")
-	shot := Snapshot{Session: session, Sessions: strings.Split(names, ","), Screen: screen}
+	shot := Snapshot{Session: session, AllSessions: strings.Split(names, ","), Screen: screen}
 	for _, l := range readCapture(screen) {
 		shot.Lines = append(shot.Lines, l.text)
 	}
@@ -370,7 +370,7 @@ func (s Server) Unscroll(ctx context.Context, pane string) error {
 // types into the pane; state.ErrLocked when another does. Servers are told apart by the
 // socket's real path: /tmp is a link on macOS.
 func LockPane(userState string, s Server, pane string) (*state.Lock, error) {
-	socket := state.RealPath(s.socket())
+	socket := state.RealPath(s.socketPath())
 	l, err := state.TryLock(
 		filepath.Join(userState, "panes", state.Hash(8, socket+"\x00"+pane)+".lock"),
 	)

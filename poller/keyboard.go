@@ -87,10 +87,10 @@ func (p *Poller) checkKeyboard(ctx context.Context, record *trackedRecord, lastN
 		clients, err := server.Clients(ctx, pane)
 		check.isKnown = err == nil
 		for _, client := range clients {
-			if client.Typed.After(check.lastKeyAt) {
-				check.lastKeyAt = client.Typed
+			if client.LastTyped.After(check.lastKeyAt) {
+				check.lastKeyAt = client.LastTyped
 			}
-			check.isKnown = check.isKnown && !client.Control
+			check.isKnown = check.isKnown && !client.IsControlMode
 		}
 		check.nextAt = check.startedAt.Add(keyCheckInterval)
 		if !check.isKnown {
@@ -104,7 +104,7 @@ func (p *Poller) checkKeyboard(ctx context.Context, record *trackedRecord, lastN
 		check.lastNoticeAt = check.startedAt
 		for _, client := range clients {
 			p.Log.ErrorOnce(
-				server.Notice(ctx, client, noticeDuration, notice),
+				server.ShowNotice(ctx, client, noticeDuration, notice),
 				"terminal not told that something waits",
 			)
 		}

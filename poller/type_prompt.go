@@ -290,10 +290,10 @@ func (p *Poller) checkReadyForPrompt(
 		return session, "", err.Error()
 	case screen.Busy && (prompt.incoming == nil || q.Typing != nil || strings.HasPrefix(text, "/")):
 		return session, "", wording.ClaudeWorks
-	case dialog != nil && !screen.Dialog(): // whatever the screen looks like
+	case dialog != nil && !screen.IsDialog(): // whatever the screen looks like
 		return session, "", "a dialog is open in the terminal; answer it there, and your message goes in then"
-	case screen.Limit != "": // the request would be refused
-		return session, "", "the usage limit is reached, and Claude goes on " + screen.Limit + "; your message goes in then"
+	case screen.LimitEnd != "": // the request would be refused
+		return session, "", "the usage limit is reached, and Claude goes on " + screen.LimitEnd + "; your message goes in then"
 	case screen.Shows == inject.Prompt,
 		screen.Shows == inject.Draft && q.Typing != nil && inject.SameText(screen.Draft, text):
 		return session, firstKey, ""
@@ -302,7 +302,7 @@ func (p *Poller) checkReadyForPrompt(
 		return session, "", wording.DraftStands
 	}
 	why = "the terminal shows " + screen.String()
-	if screen.Dialog() {
+	if screen.IsDialog() {
 		why += "; answer it in its own thread, or in the terminal, and your message goes in then"
 	}
 	return session, "", why

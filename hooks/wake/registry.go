@@ -138,7 +138,7 @@ func (r *registry) agentForSession(session string) (best agent, isEnabled bool) 
 		rank := 0
 		switch {
 		case a.tmuxSession == session,
-			a.tmuxSession != "" && inject.KeptName(a.tmuxSession) == session:
+			a.tmuxSession != "" && inject.TmuxName(a.tmuxSession) == session:
 			rank = math.MaxInt32
 		case !a.isUnnamed && strings.HasPrefix(session, a.id+"-"):
 			rank = 4 * len(a.id)

@@ -155,7 +155,7 @@ func (f *wakeHook) screenState() string {
 	switch {
 	case screen.Shows == inject.Permission:
 		return permissionState
-	case screen.Dialog():
+	case screen.IsDialog():
 		return menuState
 	case screen.Busy:
 		return workingState
@@ -247,12 +247,12 @@ func (p pane) contextPercent() (used int, ok bool) {
 // statusLines are the lines where a status line stands: below the input box, else the
 // pane's last ones. A dialog has none.
 func (p pane) statusLines() (last []string) {
-	if p.parsed.Dialog() {
+	if p.parsed.IsDialog() {
 		return nil
 	}
 	for _, l := range p.Lines {
 		switch {
-		case inject.BoxRule(l): // around the input box
+		case inject.IsBoxRule(l): // around the input box
 			last = nil
 		case strings.TrimSpace(l) != "":
 			last = append(last, l)

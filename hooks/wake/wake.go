@@ -104,7 +104,7 @@ func (f *wakeHook) handleEvent(ctx context.Context, e *hooks.Event) error {
 	}
 	// tmux names the session that was used last. A person who watches has one of the same
 	// windows.
-	for _, session := range append([]string{f.pane.Session}, f.pane.Sessions...) {
+	for _, session := range append([]string{f.pane.Session}, f.pane.AllSessions...) {
 		if agent, ok := loaded.agentForSession(session); ok {
 			f.agent, f.pane.Session = agent, session
 			f.pane.keepLastLines(agent.paneLines)

@@ -82,7 +82,7 @@ func (p pane) showsQuestion(toldQuestions string) bool {
 		func(question string) bool {
 			return screen.Shows == inject.Review ||
 				screen.Shows == inject.Question &&
-					(screen.Cut || inject.IsStartOf(screen.Question, question))
+					(screen.IsCut || inject.IsStartOf(screen.Question, question))
 		},
 	)
 }

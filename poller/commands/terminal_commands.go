@@ -193,7 +193,7 @@ func (r Runner) activity(ctx context.Context, session *state.Session) string {
 	switch {
 	case err != nil:
 		return "What Claude does is not known: " + wording.Line(err.Error())
-	case screen.Dialog():
+	case screen.IsDialog():
 		return "A dialog is open in the terminal: " + r.shorten(screen.String())
 	case screen.Busy:
 		return "Claude works: " + r.currentWork(snapshot.Lines)
@@ -252,11 +252,11 @@ func hasOpenQuestion(env state.Getenv, session *state.Session) bool {
 // an idle Claude waits for that person.
 func screenState(screen inject.Screen, err error, hasOpenQuestion bool) string {
 	switch {
-	case err == nil && screen.Busy && !screen.Dialog():
+	case err == nil && screen.Busy && !screen.IsDialog():
 		return "works"
 	case hasOpenQuestion:
 		return "waits for you"
-	case err == nil && screen.Dialog():
+	case err == nil && screen.IsDialog():
 		return "dialog open"
 	case err == nil && (screen.Shows == inject.Prompt || screen.Shows == inject.Draft):
 		return "idle"
@@ -271,7 +271,7 @@ func (r Runner) interrupt(ctx context.Context, session *state.Session, in *state
 	switch {
 	case err != nil:
 		return outOfReachText + wording.Line(err.Error()) + "."
-	case screen.Dialog():
+	case screen.IsDialog():
 		return "[Not used] A dialog is open in the terminal: answer it first."
 	case !screen.Busy && (screen.Shows == inject.Prompt || screen.Shows == inject.Draft):
 		return "[Not used] Claude is not working."
@@ -341,7 +341,7 @@ func (r Runner) currentWork(lines []string) string {
 	rules := 0 // the input box stands between two
 	lastPrompt, isQueued := "", false
 	for _, line := range slices.Backward(lines) {
-		if inject.BoxRule(line) {
+		if inject.IsBoxRule(line) {
 			rules++
 		}
 		if rules < 2 {
@@ -413,14 +413,14 @@ func (r Runner) AwaitOutcome(ctx context.Context, session *state.Session, comman
 		switch {
 		case err != nil:
 			return "What became of it was not seen: " + r.shorten(err.Error()) + "."
-		case screen.Question == inject.SwitchModel && strings.HasPrefix(command, "/model "):
+		case screen.Question == inject.SwitchModelQuestion && strings.HasPrefix(command, "/model "):
 			menu := NewMenu(r.Env, session)
 			if err := menu.Run(ctx, session.TmuxPane, "choose", []string{"1"}); err != nil {
 				return "The terminal asks whether to switch the model: " + r.shorten(
 					err.Error(),
 				) + "."
 			}
-		case screen.Dialog():
+		case screen.IsDialog():
 			return "A dialog is open in the terminal: " + r.shorten(screen.String()) + "."
 		case screen.Shows == inject.Prompt && !screen.Busy:
 			earlierOutput := output
