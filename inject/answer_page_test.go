@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-func drawnOne() Screen {
+func singleChoiceScreen() Screen {
 	return Screen{Shows: Question, Question: "Which one?", Rows: []Row{
 		{Role: OptionRow, Number: 1, Label: "Alpha", Cursor: true}, {Role: OptionRow, Number: 2, Label: "Beta"}, {Role: OptionRow, Number: 3, Label: "Beta"},
 		{Role: OtherRow, Number: 4, Label: "Type something."}, {Role: BelowRow, Number: 5},
 	}}
 }
 
-func drawnSome() Screen {
+func multiSelectScreen() Screen {
 	return Screen{Shows: Question, Question: "Which ones?", MultiSelect: true, Tabs: []Tab{{Title: "Some"}, {Title: "Submit", Submit: true}}, Rows: []Row{
 		{Role: OptionRow, Number: 1, Label: "Auth", Ticked: true}, {Role: OptionRow, Number: 2, Label: "Billing", Cursor: true},
 		{Role: OtherRow, Number: 3, Label: "Type something"}, {Role: SubmitRow}, {Role: BelowRow, Number: 4},
@@ -31,7 +31,7 @@ func TestPageIsUntouched(t *testing.T) {
 		"another question":        {func(s *Screen) { s.Question = "Which one then?" }, "another question"},
 		"another option":          {func(s *Screen) { s.Rows[1].Label = "Gamma" }, "other options"},
 		"an option less":          {func(s *Screen) { s.Rows = slices.Delete(s.Rows, 2, 3) }, "other options"},
-		"an option out of sight":  {func(s *Screen) { s.Rows, s.HidesBelow = s.Rows[:2], true }, ""},
+		"an option out of sight":  {func(s *Screen) { s.Rows, s.HasRowsBelow = s.Rows[:2], true }, ""},
 		"a question out of sight": {func(s *Screen) { s.Question, s.IsCut = "", true }, ""},
 		"the end of the question": {func(s *Screen) { s.Question, s.IsCut = "one?", true }, ""},
 		"the end of another":      {func(s *Screen) { s.Question, s.IsCut = "two?", true }, "another question"},
@@ -41,7 +41,7 @@ func TestPageIsUntouched(t *testing.T) {
 		"a shell":                 {func(s *Screen) { *s = Screen{Why: "a shell"} }, "the pane shows a shell"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, s := page{plans: []pagePlan{{subQuestion: one}}}, drawnOne()
+			p, s := page{plans: []pagePlan{{subQuestion: one}}}, singleChoiceScreen()
 			c.change(&s)
 			if why := p.whyNotPage(s, 0); why != c.why && (c.why == "" || !strings.Contains(why, c.why)) {
 				t.Errorf("%q, want %q", why, c.why)
@@ -61,10 +61,10 @@ func TestPageStays(t *testing.T) {
 		"ticked by somebody": {func(s *Screen) { s.Rows[1].Ticked = true }, "\"Billing\" was changed"},
 		"typed by somebody":  {func(s *Screen) { s.Rows[2].Text = "x" }, "\"Type something\" was changed"},
 		"one choice only":    {func(s *Screen) { s.MultiSelect = false }, "another dialog"},
-		"a row out of sight": {func(s *Screen) { s.Rows, s.HidesBelow = s.Rows[:1], true }, ""},
+		"a row out of sight": {func(s *Screen) { s.Rows, s.HasRowsBelow = s.Rows[:1], true }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, s := page{plans: []pagePlan{{subQuestion: some}}, changedRows: map[int]Row{1: {Ticked: true}}}, drawnSome()
+			p, s := page{plans: []pagePlan{{subQuestion: some}}, changedRows: map[int]Row{1: {Ticked: true}}}, multiSelectScreen()
 			c.change(&s)
 			if why := p.whyNotPage(s, 1); why != c.why && (c.why == "" || !strings.Contains(why, c.why)) {
 				t.Errorf("%q, want %q", why, c.why)

@@ -19,7 +19,7 @@ func TestAnswersThatCannotBeTyped(t *testing.T) {
 	for name, c := range map[string]struct {
 		screen string
 		answer state.Answer
-		before func(world, Pane)
+		before func(testTmux, Pane)
 		keys   string // what arrives
 		why    string
 		gone   bool
@@ -33,13 +33,13 @@ func TestAnswersThatCannotBeTyped(t *testing.T) {
 		"another question":          {screen: "multi", answer: second, why: "another question"},
 		"a permission":              {screen: "permission", answer: second, why: "another dialog"},
 		"a review page":             {screen: "review", answer: second, why: "up to the last page"},
-		"a pane without its input":  {screen: "single", answer: second, before: func(w world, p Pane) { w.tmux("select-pane", "-d", "-t", p.ID) }, why: "input"},
+		"a pane without its input":  {screen: "single", answer: second, before: func(w testTmux, p Pane) { w.tmux("select-pane", "-d", "-t", p.ID) }, why: "input"},
 		"another of ours is typing": {screen: "single", answer: second, before: locked, why: "another answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, _ := newWorld(t, "exec sleep 600")
-			p := w.heldUp(c.screen)
+			w, _ := newTestTmux(t, "exec sleep 600")
+			p := w.showRecordedScreen(c.screen)
 			if c.before != nil {
 				c.before(w, p)
 			}
@@ -50,14 +50,14 @@ func TestAnswersThatCannotBeTyped(t *testing.T) {
 			if out.Result != Unchanged || !strings.Contains(out.Why, c.why) || out.DialogGone != c.gone {
 				t.Errorf("%+v; want %q", out, c.why)
 			}
-			if w.got(c.keys); told != out.KeyCount || (out.KeyCount > 0) != (c.keys != "") {
+			if w.checkReceived(c.keys); told != out.KeyCount || (out.KeyCount > 0) != (c.keys != "") {
 				t.Errorf("%d keys were written down, %d pressed: %q", told, out.KeyCount, out.Steps)
 			}
 		})
 	}
 }
 
-func locked(w world, p Pane) {
+func locked(w testTmux, p Pane) {
 	lock, err := LockPane(filepath.Join(w.dir, "state"), w.Server, p.ID)
 	if err != nil {
 		w.t.Fatal(err)

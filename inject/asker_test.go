@@ -36,8 +36,8 @@ func TestSessionNames(t *testing.T) {
 }
 
 func TestIdentifyAsksTheRealTmux(t *testing.T) {
-	w, first := newWorld(t, "exec sleep 600")
-	second := w.session("orch épic", "exec sleep 600")
+	w, first := newTestTmux(t, "exec sleep 600")
+	second := w.newSession("orch épic", "exec sleep 600")
 	w.tmux("rename-window", "-t", second.ID, "api: v2")
 	env := map[string]string{"TMUX": w.Socket + ",1,0", "CLAUDE_PROJECT_DIR": "/home/dev/shop"}
 	getenv := func(name string) string { return env[name] }

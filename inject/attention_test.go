@@ -11,8 +11,8 @@ import (
 // A person is a real client of one server in a pane of another, which plays the terminal.
 func TestLastTypedIsAPersonsDoing(t *testing.T) {
 	t.Parallel()
-	w, p := newWorld(t, "exec cat")
-	other := w.session("other", "exec cat")
+	w, p := newTestTmux(t, "exec cat")
+	other := w.newSession("other", "exec cat")
 	last := func(p Pane) time.Time {
 		t.Helper()
 		at, err := w.LastTyped(t.Context(), p.ID)
@@ -25,7 +25,7 @@ func TestLastTypedIsAPersonsDoing(t *testing.T) {
 		t.Errorf("nobody is attached, and typed at %v", at)
 	}
 
-	desk, person := newWorld(t, "unset TMUX; exec tmux -u -S "+w.Socket+" attach -t =main")
+	desk, person := newTestTmux(t, "unset TMUX; exec tmux -u -S "+w.Socket+" attach -t =main")
 	bound.Until(t, "somebody is attached", func() bool { return !last(p).IsZero() })
 	if at := last(other); !at.IsZero() {
 		t.Errorf("attached to another session: %v", at)
@@ -65,8 +65,8 @@ func TestLastTypedIsAPersonsDoing(t *testing.T) {
 }
 
 func TestWhoOnlyWatchesTypesNothing(t *testing.T) {
-	w, p := newWorld(t, "exec cat")
-	newWorld(t, "unset TMUX; exec tmux -u -S "+w.Socket+" attach -r -t =main")
+	w, p := newTestTmux(t, "exec cat")
+	newTestTmux(t, "unset TMUX; exec tmux -u -S "+w.Socket+" attach -r -t =main")
 	bound.Until(t, "somebody is attached", func() bool { return w.tmux("list-clients") != "" })
 	if at, err := w.LastTyped(t.Context(), p.ID); err != nil || !at.IsZero() {
 		t.Errorf("%v, %v", at, err)
@@ -76,8 +76,8 @@ func TestWhoOnlyWatchesTypesNothing(t *testing.T) {
 // A notice in the status line takes no key away: the key that ends it reaches the
 // program.
 func TestANoticeTakesNoKeyAway(t *testing.T) {
-	w, p := newWorld(t, "exec cat")
-	desk, person := newWorld(t, "unset TMUX; exec tmux -u -S "+w.Socket+" attach -t =main")
+	w, p := newTestTmux(t, "exec cat")
+	desk, person := newTestTmux(t, "unset TMUX; exec tmux -u -S "+w.Socket+" attach -t =main")
 	var clients []Client
 	bound.Until(t, "somebody is attached", func() bool {
 		clients, _ = w.Clients(t.Context(), p.ID)
@@ -104,8 +104,8 @@ func TestANoticeTakesNoKeyAway(t *testing.T) {
 
 // In control mode no key can be seen.
 func TestAClientInControlMode(t *testing.T) {
-	w, p := newWorld(t, "exec cat")
-	newWorld(t, "unset TMUX; exec tmux -C -S "+w.Socket+" attach -t =main")
+	w, p := newTestTmux(t, "exec cat")
+	newTestTmux(t, "unset TMUX; exec tmux -C -S "+w.Socket+" attach -t =main")
 	bound.Until(t, "somebody is attached in control mode", func() bool {
 		clients, err := w.Clients(t.Context(), p.ID)
 		return err == nil && len(clients) == 1 && clients[0].IsControlMode

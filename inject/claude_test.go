@@ -15,9 +15,9 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// program puts a program that does nothing under another name, as the kernel and ps see
+// copyProgram puts a program that does nothing under another name, as the kernel and ps see
 // it.
-func (w world) program(name string) string {
+func (w testTmux) copyProgram(name string) string {
 	w.t.Helper()
 	sleep, err := exec.LookPath("sleep")
 	if err != nil {
@@ -34,8 +34,8 @@ func (w world) program(name string) string {
 	return path
 }
 
-// below waits for a program in the tree of the pane and returns its pid.
-func (w world) below(p Pane, name string) (pid int) {
+// awaitProcess waits for a program in the tree of the pane and returns its pid.
+func (w testTmux) awaitProcess(p Pane, name string) (pid int) {
 	w.t.Helper()
 	bound.Until(w.t, name+" runs in the pane", func() bool {
 		all, err := listProcesses()
@@ -62,11 +62,11 @@ func TestClaudeHasTheKeyboard(t *testing.T) {
 		"beside others":  `set -m; sleep 600 & ./claude 600; :`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, first := newWorld(t, "exec sleep 600")
-			w.program("claude")
-			p := w.session("claude", command)
-			pid := w.below(p, "claude")
-			w.below(first, "sleep")
+			w, first := newTestTmux(t, "exec sleep 600")
+			w.copyProgram("claude")
+			p := w.newSession("claude", command)
+			pid := w.awaitProcess(p, "claude")
+			w.awaitProcess(first, "sleep")
 			bound.Until(t, "it has the keyboard", func() bool { got, _ := w.pane(p.ID).FindClaude(0, ""); return got == pid })
 			start := ProcessStart(pid)
 			for _, start := range []string{"", start} {
@@ -104,12 +104,12 @@ func TestClaudeIsThereButNotTypedTo(t *testing.T) {
 		{"stopped in front", `./claude 600 & ./editor 600; :`, true, "the pane runs "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w, _ := newWorld(t, "exec sleep 600")
-			w.program("claude")
-			w.program("editor")
-			p := w.session("claude", c.command)
-			pid := w.below(p, "claude")
-			w.below(p, "editor")
+			w, _ := newTestTmux(t, "exec sleep 600")
+			w.copyProgram("claude")
+			w.copyProgram("editor")
+			p := w.newSession("claude", c.command)
+			pid := w.awaitProcess(p, "claude")
+			w.awaitProcess(p, "editor")
 			if c.stop {
 				if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 					t.Fatal(err)
@@ -130,12 +130,12 @@ func TestClaudeIsThereButNotTypedTo(t *testing.T) {
 
 // Ctrl-Z and fg in a shell of a person's.
 func TestClaudeAfterCtrlZ(t *testing.T) {
-	needs(t, "bash")
-	w, _ := newWorld(t, "exec sleep 600")
-	w.program("claude")
-	p := w.session("claude", "exec bash --norc --noprofile -i")
+	requireProgram(t, "bash")
+	w, _ := newTestTmux(t, "exec sleep 600")
+	w.copyProgram("claude")
+	p := w.newSession("claude", "exec bash --norc --noprofile -i")
 	w.tmux("send-keys", "-t", p.ID, "./claude 600", "Enter")
-	pid := w.below(p, "claude")
+	pid := w.awaitProcess(p, "claude")
 	bound.Until(t, "it has the keyboard", func() bool { got, _ := w.pane(p.ID).FindClaude(0, ""); return got == pid })
 	w.tmux("send-keys", "-t", p.ID, "C-z")
 	bound.Until(t, "it is stopped", func() bool {

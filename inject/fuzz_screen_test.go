@@ -8,11 +8,11 @@ import (
 // Whatever a pane shows, it is read without a panic and what is read holds together.
 func FuzzReadScreen(f *testing.F) {
 	for _, v := range []string{"2.1.197", "2.1.329"} {
-		for _, capture := range recorded(f, v) {
+		for _, capture := range recordedScreens(f, v) {
 			f.Add(capture)
 		}
 	}
-	for _, capture := range []string{screenOf(good), screenOf(box), "❯ 1. \x1b[", ruleLine + "\n❯\n" + ruleLine, "\x1b[38;2;1;2m❯1.[ ]\u200d", "⚠️\u200b1.\n"} {
+	for _, capture := range []string{screenOf(goodDialog), screenOf(box), "❯ 1. \x1b[", ruleLine + "\n❯\n" + ruleLine, "\x1b[38;2;1;2m❯1.[ ]\u200d", "⚠️\u200b1.\n"} {
 		f.Add(capture)
 	}
 	f.Fuzz(func(t *testing.T, capture string) {
@@ -25,7 +25,7 @@ func FuzzReadScreen(f *testing.F) {
 			if r.Role == OptionRow || r.Role == OtherRow {
 				options++
 			}
-			if r.Number != 0 && last != 0 && r.Number != last+1 && !s.HidesBelow {
+			if r.Number != 0 && last != 0 && r.Number != last+1 && !s.HasRowsBelow {
 				t.Errorf("row %d after row %d", r.Number, last)
 			}
 			if r.Number != 0 {
@@ -47,7 +47,7 @@ func FuzzReadScreen(f *testing.F) {
 				t.Errorf("unknown, with %q, %d rows, question %q", s.Why, len(s.Rows), s.Question)
 			}
 		case Question:
-			if cursors > 1 || len(s.Rows) < 1 || options == 0 && !s.HidesAbove && !s.HidesBelow || s.Question == "" && !s.IsCut {
+			if cursors > 1 || len(s.Rows) < 1 || options == 0 && !s.HasRowsAbove && !s.HasRowsBelow || s.Question == "" && !s.IsCut {
 				t.Errorf("%d cursors, %d options, question %q, cut %v", cursors, options, s.Question, s.IsCut)
 			}
 		case Review, Permission:

@@ -10,8 +10,8 @@ import (
 var (
 	ruleLine = strings.Repeat("─", 60)
 
-	// good is a dialog that is read; the hostile screens are near misses of it.
-	good = []string{
+	// goodDialog is a dialog that is read; the hostile screens are near misses of it.
+	goodDialog = []string{
 		"❯ go ahead",
 		ruleLine,
 		" ☐ Colour",
@@ -42,7 +42,7 @@ func screenOf(parts ...[]string) string {
 // with is good with one line replaced, or taken away where it is "-".
 func with(line, by string) []string {
 	var out []string
-	for _, l := range good {
+	for _, l := range goodDialog {
 		switch {
 		case l != line:
 			out = append(out, l)
@@ -54,7 +54,7 @@ func with(line, by string) []string {
 }
 
 func TestTheGoodDialogIsRead(t *testing.T) {
-	for name, lines := range map[string][]string{"good": good, "box": box} {
+	for name, lines := range map[string][]string{"good": goodDialog, "box": box} {
 		if s := ReadScreen(screenOf(lines)); s.Shows == Unknown {
 			t.Errorf("%s: unknown: %s", name, s.Why)
 		}
@@ -70,7 +70,7 @@ func TestHostileScreens(t *testing.T) {
 		}
 		return out
 	}
-	quoted := append([]string{"● The screen was:", ""}, indent(good)...)
+	quoted := append([]string{"● The screen was:", ""}, indent(goodDialog)...)
 	tests := map[string]struct {
 		screen string
 		shows  View
@@ -84,19 +84,19 @@ func TestHostileScreens(t *testing.T) {
 		"a shell with an indent":      {ruleLine + "\n❯ \n" + ruleLine + "\n  ? for shortcuts\n  user@host $", Unknown, "shell"},
 		"killed below the box":        {screenOf(box) + "Killed\nclaude exited: 137\n# ", Unknown, "shell"},
 		"killed, later versions":      {ruleLine + "\n❯ Killed\nclaude exited: 137" + ruleLine[:90] + "\n# ? for shortcuts", Unknown, ""},
-		"vim on a saved screen":       {screenOf(good) + "~\n~\n\"x\" 15L, 500B", Unknown, ""},
-		"less on a saved screen":      {screenOf(good) + ":", Unknown, ""},
-		"cat of a saved screen":       {screenOf(good) + "user@host:~$ ", Unknown, "shell"},
+		"vim on a saved screen":       {screenOf(goodDialog) + "~\n~\n\"x\" 15L, 500B", Unknown, ""},
+		"less on a saved screen":      {screenOf(goodDialog) + ":", Unknown, ""},
+		"cat of a saved screen":       {screenOf(goodDialog) + "user@host:~$ ", Unknown, "shell"},
 		"a quotation above the box":   {screenOf(quoted, []string{""}, box), Prompt, ""},
-		"a dialog above the box":      {screenOf(good, []string{""}, box), Prompt, ""},
+		"a dialog above the box":      {screenOf(goodDialog, []string{""}, box), Prompt, ""},
 		"a quotation at the end":      {screenOf(quoted), Unknown, ""},
 		"no hint":                     {screenOf(with("Enter to select · ↑/↓ to navigate · Esc to cancel", "-")), Unknown, ""},
 		"half a hint":                 {screenOf(with("Enter to select · ↑/↓ to navigate · Esc to cancel", "Enter to select · ↑/↓ to na")), Unknown, ""},
 		"another hint":                {screenOf(with("Enter to select · ↑/↓ to navigate · Esc to cancel", "Enter to confirm · Esc to exit")), Unknown, ""},
 		// told by its question: it is cut
-		"no rule above":                  {screenOf([]string{"$ fake-dialog", " ☐ Colour"}, good[3:]), Question, ""},
-		"no rule below":                  {screenOf(good[:11], good[12:]), Unknown, ""},
-		"a rule of another width":        {screenOf([]string{ruleLine + "──"}, good[2:]), Unknown, ""},
+		"no rule above":                  {screenOf([]string{"$ fake-dialog", " ☐ Colour"}, goodDialog[3:]), Question, ""},
+		"no rule below":                  {screenOf(goodDialog[:11], goodDialog[12:]), Unknown, ""},
+		"a rule of another width":        {screenOf([]string{ruleLine + "──"}, goodDialog[2:]), Unknown, ""},
 		"no chip":                        {screenOf(with(" ☐ Colour", "-")), Unknown, ""},
 		"no chat row":                    {screenOf(with("  4. Chat about this", "  4. Something else")), Unknown, ""},
 		"no cursor":                      {screenOf(with("❯ 1. Red", "  1. Red")), Unknown, "half drawn"},
@@ -129,9 +129,9 @@ func TestHostileScreens(t *testing.T) {
 		"an escape sequence cut short":  {"\x1b[38;5", Unknown, "empty"},
 		"a hyperlink without an end":    {"\x1b]8;;http://x", Unknown, ""},
 		"a program's own boxes":         {"┌──────┐\n│ ❯ ok │\n└──────┘", Unknown, ""},
-		"Claude Code's transcript":      {screenOf(good, []string{ruleLine, "  Showing detailed transcript · ctrl+o to toggle"}), Unknown, "transcript"},
+		"Claude Code's transcript":      {screenOf(goodDialog, []string{ruleLine, "  Showing detailed transcript · ctrl+o to toggle"}), Unknown, "transcript"},
 		"an installer's own question":   {"? Which colour? (Use arrow keys)\n❯ Red\n  Blue", Unknown, ""},
-		"a table above a coloured edge": {screenOf(good[:5], []string{"", "| 1. | 2. |"}), Unknown, ""},
+		"a table above a coloured edge": {screenOf(goodDialog[:5], []string{"", "| 1. | 2. |"}), Unknown, ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

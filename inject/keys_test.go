@@ -13,12 +13,12 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// keeper writes down every byte that reaches its terminal, which changes none of them.
-const keeper = `stty raw -echo; printf '\033[?2004h%s' ready; cat >got`
+// byteRecorder writes down every byte that reaches its terminal, which changes none of them.
+const byteRecorder = `stty raw -echo; printf '\033[?2004h%s' ready; cat >got`
 
-const plainKeeper = `stty raw -echo; printf ready; cat >got`
+const plainByteRecorder = `stty raw -echo; printf ready; cat >got`
 
-func (w world) got(want string) {
+func (w testTmux) checkReceived(want string) {
 	w.t.Helper()
 	var got []byte
 	bound.Until(w.t, "all bytes are there", func() bool {
@@ -34,14 +34,14 @@ func (w world) got(want string) {
 	}
 }
 
-var awkward = []string{
+var awkwardTexts = []string{
 	"C-c", "Enter", ";", "a;", "a\\;", ";;", "$(rm -rf ~)", "{}", "}", "{ kill-server }", `"`, `'`, `it's "so"`, "`x`", "-t", "-l", "--", "-",
 	"#{pane_id}", "#(touch x)", "%1", "~", "!", "\\", `\n`, "日本語のテキスト", "👩‍👩‍👧‍👦 ❤️", " two  blanks ", "0x41", "61 62", "e\u0301",
 }
 
 func TestPasteRefuses(t *testing.T) {
-	w, p := newWorld(t, plainKeeper)
-	w.shows(p.ID, "ready")
+	w, p := newTestTmux(t, plainByteRecorder)
+	w.awaitText(p.ID, "ready")
 	for _, text := range []string{"a\x1b[A", "a\rb", "\x03", "a\xff", "a\tb", "a\x1b[201~b"} {
 		if err := w.PasteText(t.Context(), p.ID, text); err == nil {
 			t.Errorf("%q was pasted", text)
@@ -58,12 +58,12 @@ func TestPasteRefuses(t *testing.T) {
 	if err := w.PasteText(t.Context(), p.ID, "."); err != nil {
 		t.Fatal(err)
 	}
-	w.got(".")
+	w.checkReceived(".")
 }
 
 func TestKeys(t *testing.T) {
-	w, p := newWorld(t, plainKeeper)
-	w.shows(p.ID, "ready")
+	w, p := newTestTmux(t, plainByteRecorder)
+	w.awaitText(p.ID, "ready")
 	keys := []struct {
 		key  Key
 		want string
@@ -83,14 +83,14 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%q was pressed", bad)
 		}
 	}
-	w.got(want.String())
+	w.checkReceived(want.String())
 }
 
 // A pane that keeps its keys gets none, and nothing is left over for later.
 func TestPanesThatTakeNoKeys(t *testing.T) {
-	give := map[string]func(world, Pane) error{
-		"key":   func(w world, p Pane) error { return w.PressKey(w.t.Context(), p.ID, KeyDigit(1)) },
-		"paste": func(w world, p Pane) error { return w.PasteText(w.t.Context(), p.ID, "text") },
+	give := map[string]func(testTmux, Pane) error{
+		"key":   func(w testTmux, p Pane) error { return w.PressKey(w.t.Context(), p.ID, KeyDigit(1)) },
+		"paste": func(w testTmux, p Pane) error { return w.PasteText(w.t.Context(), p.ID, "text") },
 	}
 	states := []struct {
 		name     string
@@ -105,8 +105,8 @@ func TestPanesThatTakeNoKeys(t *testing.T) {
 	}
 	for _, s := range states {
 		t.Run(s.name, func(t *testing.T) {
-			w, p := newWorld(t, plainKeeper)
-			w.shows(p.ID, "ready")
+			w, p := newTestTmux(t, plainByteRecorder)
+			w.awaitText(p.ID, "ready")
 			on := append([]string{s.on[0], "-t", p.ID}, s.on[1:]...)
 			if s.name == "dead" {
 				w.tmux("set-option", "-w", "-t", p.ID, "remain-on-exit", "on")
@@ -130,7 +130,7 @@ func TestPanesThatTakeNoKeys(t *testing.T) {
 				if err := w.PasteText(t.Context(), p.ID, "."); err != nil {
 					t.Fatal(err)
 				}
-				w.got(".")
+				w.checkReceived(".")
 			}
 		})
 	}
@@ -138,15 +138,15 @@ func TestPanesThatTakeNoKeys(t *testing.T) {
 
 func TestPaste(t *testing.T) {
 	for name, c := range map[string]struct{ program, open, close string }{
-		"bracketed": {keeper, "\x1b[200~", "\x1b[201~"},
-		"plain":     {plainKeeper, "", ""},
+		"bracketed": {byteRecorder, "\x1b[200~", "\x1b[201~"},
+		"plain":     {plainByteRecorder, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, p := newWorld(t, c.program)
-			w.shows(p.ID, "ready")
+			w, p := newTestTmux(t, c.program)
+			w.awaitText(p.ID, "ready")
 			w.tmux("set-buffer", "-b", "mine", "a person's")
 			var want strings.Builder
-			for _, text := range append(awkward, "two\nlines;\n", strings.Repeat("line 日本語;\n", 1000), "") {
+			for _, text := range append(awkwardTexts, "two\nlines;\n", strings.Repeat("line 日本語;\n", 1000), "") {
 				if err := w.PasteText(t.Context(), p.ID, text); err != nil {
 					t.Fatalf("%.60q: %v", text, err)
 				}
@@ -154,7 +154,7 @@ func TestPaste(t *testing.T) {
 					want.WriteString(c.open + text + c.close)
 				}
 			}
-			w.got(want.String())
+			w.checkReceived(want.String())
 			if err := w.PasteText(t.Context(), "%999", "text"); !errors.Is(err, ErrNoPane) {
 				t.Errorf("no pane: %v", err)
 			}
@@ -171,7 +171,7 @@ func TestPaste(t *testing.T) {
 // Between our last look and a key Claude Code can end: tmux itself then keeps the key
 // from the shell.
 func TestKeysOnlyForTheProgramInFront(t *testing.T) {
-	w, p := newWorld(t, "stty raw -echo; cat >got")
+	w, p := newTestTmux(t, "stty raw -echo; cat >got")
 	bound.Until(t, "cat has the keyboard", func() bool { return w.pane(p.ID).Program != "" })
 	mine := w.Server
 	if mine.FrontProgram = w.pane(p.ID).Program; mine.FrontProgram == "" {
@@ -200,8 +200,8 @@ func TestKeysOnlyForTheProgramInFront(t *testing.T) {
 // A key or text to which tmux comes too late goes nowhere: another screen may stand
 // there.
 func TestLateKeysAreNotPressed(t *testing.T) {
-	w, p := newWorld(t, plainKeeper)
-	w.shows(p.ID, "ready")
+	w, p := newTestTmux(t, plainByteRecorder)
+	w.awaitText(p.ID, "ready")
 	past, future := time.Now().Add(-2*time.Second), time.Now().Add(time.Minute)
 	for name, press := range map[string]func(until time.Time) error{
 		"key": func(until time.Time) error {
@@ -219,14 +219,14 @@ func TestLateKeysAreNotPressed(t *testing.T) {
 	if err := w.pressKeyGuarded(t.Context(), p.ID, KeyDigit(3), guard{until: future}); err != nil {
 		t.Error(err)
 	}
-	w.got("3")
+	w.checkReceived("3")
 }
 
 // A key for a dialog goes nowhere when another one stands there by then, and none when a
 // person pressed a key since.
 func TestKeysOnlyForTheDialogThatWasSeen(t *testing.T) {
-	w, p := newWorld(t, `stty raw -echo; printf 'Which %s?\r\n❯ 1. {#H} "a" $HOME\r\n  2. b\\;,*\r\n' DB; cat >got`)
-	w.shows(p.ID, "2. b")
+	w, p := newTestTmux(t, `stty raw -echo; printf 'Which %s?\r\n❯ 1. {#H} "a" $HOME\r\n  2. b\\;,*\r\n' DB; cat >got`)
+	w.awaitText(p.ID, "2. b")
 	capture, err := w.Capture(t.Context(), p.ID)
 	if err != nil {
 		t.Fatal(err)
@@ -250,7 +250,7 @@ func TestKeysOnlyForTheDialogThatWasSeen(t *testing.T) {
 	if err := w.pressKeyGuarded(t.Context(), p.ID, KeyDigit(3), typed); err != nil {
 		t.Errorf("nobody typed: %v", err)
 	}
-	desk, person := newWorld(t, "unset TMUX; exec tmux -u -S "+w.Socket+" attach -t =main")
+	desk, person := newTestTmux(t, "unset TMUX; exec tmux -u -S "+w.Socket+" attach -t =main")
 	bound.Until(t, "a person's key is seen", func() bool {
 		if err := desk.PressKey(t.Context(), person.ID, KeyDigit(9)); err != nil {
 			t.Fatal(err)
@@ -272,8 +272,8 @@ func TestKeysOnlyForTheDialogThatWasSeen(t *testing.T) {
 // the key after another look. Another dialog gets nothing.
 func TestADialogThatIsDrawnAgain(t *testing.T) {
 	for then, want := range map[string]string{"single": "2", "permission": ""} {
-		w, _ := newWorld(t, "exec sleep 600")
-		p := w.heldUp("single")
+		w, _ := newTestTmux(t, "exec sleep 600")
+		p := w.showRecordedScreen("single")
 		tty := w.tmux("display-message", "-p", "-t", p.ID, "#{pane_tty}")
 		draw := func(lines string) {
 			if err := os.WriteFile(tty, []byte("\x1b[2J\x1b[H"+lines), 0); err != nil {
@@ -295,7 +295,7 @@ func TestADialogThatIsDrawnAgain(t *testing.T) {
 			switch looks++; looks {
 			case 1:
 				draw("half")
-				w.shows(p.ID, "half")
+				w.awaitText(p.ID, "half")
 			case 2:
 				draw(strings.ReplaceAll(strings.TrimSuffix(string(next), "\n"), "\n", "\r\n"))
 			}
@@ -304,8 +304,8 @@ func TestADialogThatIsDrawnAgain(t *testing.T) {
 		if pressed := err == nil; pressed != (want != "") {
 			t.Fatalf("then %s: %v", then, err)
 		}
-		if w.got(want); w.keys() != want {
-			t.Errorf("then %s: %q was pressed, want %q", then, w.keys(), want)
+		if w.checkReceived(want); w.sentKeys() != want {
+			t.Errorf("then %s: %q was pressed, want %q", then, w.sentKeys(), want)
 		}
 	}
 }

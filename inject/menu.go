@@ -242,7 +242,7 @@ func (d *menuRun) refuseOnScreen(why string) error {
 // away; elsewhere it is the answer. The row for own words only gets the cursor.
 func (d *menuRun) chooseRow(ctx context.Context, n int) error {
 	cursor, row := d.screen.cursorRow(), d.screen.row(n)
-	isHidden := d.screen.Shows == Question && (d.screen.HidesBelow || d.screen.HidesAbove)
+	isHidden := d.screen.Shows == Question && (d.screen.HasRowsBelow || d.screen.HasRowsAbove)
 	switch {
 	case !d.screen.IsDialog():
 		return d.refuseOnScreen("no dialog is open")

@@ -19,7 +19,7 @@ import (
 
 // A screen that Claude Code 2.1.329 drew, held up by a program of its name that writes
 // down every key and changes nothing. What Claude Code does with the keys, e2e shows.
-func (w world) heldUp(screen string) Pane {
+func (w testTmux) showRecordedScreen(screen string) Pane {
 	w.t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", "menu", screen+".ansi"))
 	if err != nil {
@@ -39,7 +39,7 @@ func (w world) heldUp(screen string) Pane {
 	id := w.tmux("new-session", "-d", "-P", "-F", "#{pane_id}", "-s", screen, "-x", "110", "-y", "40", "-c", w.dir, "sh", "-c",
 		// the last one stands for a shell
 		"cat "+screen+"; stty raw -echo; : >got; ./claude >got; stty sane; echo ended; exec ./claude")
-	w.below(w.pane(id), "claude")
+	w.awaitProcess(w.pane(id), "claude")
 	want := ReadScreen(string(b))
 	bound.Until(w.t, "the screen is there", func() bool {
 		now, err := w.Capture(w.t.Context(), id)
@@ -51,16 +51,16 @@ func (w world) heldUp(screen string) Pane {
 	return w.pane(id)
 }
 
-// inFront waits until the program that a pane's shell became runs, and tmux says so:
+// awaitFrontProgram waits until the program that a pane's shell became runs, and tmux says so:
 // while one is being replaced, tmux 3.3a names the first word of the pane's command.
-func (w world) inFront(pane, name string) {
+func (w testTmux) awaitFrontProgram(pane, name string) {
 	w.t.Helper()
-	w.below(w.pane(pane), name)
+	w.awaitProcess(w.pane(pane), name)
 	bound.Until(w.t, "tmux says "+name, func() bool { return filepath.Base(w.pane(pane).Program) == name })
 }
 
 // getenv is the environment of a program in one of the server's panes.
-func (w world) getenv(name string) string {
+func (w testTmux) getenv(name string) string {
 	switch name {
 	case "TMUX":
 		return w.Socket + ",1,0"
@@ -70,13 +70,13 @@ func (w world) getenv(name string) string {
 	return os.Getenv(name)
 }
 
-func (w world) keys() string {
+func (w testTmux) sentKeys() string {
 	b, _ := os.ReadFile(filepath.Join(w.dir, "got"))
 	return string(b)
 }
 
-// ran is one run of menu-driver.
-func (w world) ran(session, action string, args ...string) (code int, said string) {
+// runMenu is one run of menu-driver.
+func (w testTmux) runMenu(session, action string, args ...string) (code int, said string) {
 	w.t.Helper()
 	var out bytes.Buffer
 	m := Menu{UserState: filepath.Join(w.dir, "state"), Out: &out, Env: w.getenv, EffectTimeout: time.Millisecond}
@@ -169,22 +169,22 @@ func TestMenuOnEveryScreen(t *testing.T) {
 	} {
 		t.Run(screen, func(t *testing.T) {
 			t.Parallel()
-			w, _ := newWorld(t, "exec sleep 600")
-			w.heldUp(screen)
+			w, _ := newTestTmux(t, "exec sleep 600")
+			w.showRecordedScreen(screen)
 			want := ""
 			for _, d := range table {
 				f := strings.SplitN(d.action, " ", 2)
-				code, said := w.ran(screen, f[0], f[1:]...)
+				code, said := w.runMenu(screen, f[0], f[1:]...)
 				if code != d.code || !strings.Contains(said, d.says) {
 					t.Errorf("%s: exit %d: %s; want %d: %s", d.action, code, said, d.code, d.says)
 				}
 				want += d.keys
-				bound.Until(t, d.action+" has sent its keys", func() bool { return len(w.keys()) >= len(want) })
+				bound.Until(t, d.action+" has sent its keys", func() bool { return len(w.sentKeys()) >= len(want) })
 			}
 			if err := w.PasteText(t.Context(), w.tmux("list-panes", "-t", "="+screen, "-F", "#{pane_id}"), "."); err != nil {
 				t.Fatal(err)
 			}
-			w.got(want + ".")
+			w.checkReceived(want + ".")
 		})
 	}
 }
@@ -193,43 +193,43 @@ func TestMenuGuardsThePane(t *testing.T) {
 	actions := []string{"choose 1", "enter", "esc", "type hello", "submit", "clear_then hello"}
 	for name, c := range map[string]struct {
 		screen string
-		set    func(w world, p Pane)
+		set    func(w testTmux, p Pane)
 		says   string
 	}{
-		"another program": {"single", func(w world, p Pane) {
-			w.program("editor")
+		"another program": {"single", func(w testTmux, p Pane) {
+			w.copyProgram("editor")
 			w.tmux("respawn-pane", "-k", "-t", p.ID, "cat single; exec ./editor 600")
-			w.inFront(p.ID, "editor")
+			w.awaitFrontProgram(p.ID, "editor")
 		}, "no Claude Code to type to: the pane runs editor"},
-		"scrolled back": {"single", func(w world, p Pane) { w.tmux("copy-mode", "-t", p.ID) }, "takes no keys"},
-		"input off":     {"single", func(w world, p Pane) { w.tmux("select-pane", "-d", "-t", p.ID) }, "input is switched off"},
-		"synchronized":  {"single", func(w world, p Pane) { w.tmux("set-option", "-w", "-t", p.ID, "synchronize-panes", "on") }, "goes to all panes"},
-		"dead": {"single", func(w world, p Pane) {
+		"scrolled back": {"single", func(w testTmux, p Pane) { w.tmux("copy-mode", "-t", p.ID) }, "takes no keys"},
+		"input off":     {"single", func(w testTmux, p Pane) { w.tmux("select-pane", "-d", "-t", p.ID) }, "input is switched off"},
+		"synchronized":  {"single", func(w testTmux, p Pane) { w.tmux("set-option", "-w", "-t", p.ID, "synchronize-panes", "on") }, "goes to all panes"},
+		"dead": {"single", func(w testTmux, p Pane) {
 			w.tmux("set-option", "-w", "-t", p.ID, "remain-on-exit", "on")
 			w.tmux("respawn-pane", "-k", "-t", p.ID, "true")
 			bound.Until(w.t, "it is dead", func() bool { return w.pane(p.ID).Dead })
 		}, "has ended"},
-		"another of ours types": {"single", func(w world, p Pane) {
+		"another of ours types": {"single", func(w testTmux, p Pane) {
 			lock, err := LockPane(filepath.Join(w.dir, "state"), w.Server, p.ID)
 			if err != nil {
 				w.t.Fatal(err)
 			}
 			w.t.Cleanup(lock.Unlock)
 		}, "gchat-hooks is typing into this pane already"},
-		"unknown screen": {"single", func(w world, p Pane) {
+		"unknown screen": {"single", func(w testTmux, p Pane) {
 			w.tmux("respawn-pane", "-k", "-t", p.ID, "echo Pick a model:; stty raw -echo; exec ./claude >got")
-			w.inFront(p.ID, "claude")
-			w.shows(p.ID, "Pick")
+			w.awaitFrontProgram(p.ID, "claude")
+			w.awaitText(p.ID, "Pick")
 		}, "the screen shows no dialog of Claude Code"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, _ := newWorld(t, "exec sleep 600")
-			p := w.heldUp(c.screen)
+			w, _ := newTestTmux(t, "exec sleep 600")
+			p := w.showRecordedScreen(c.screen)
 			c.set(w, p)
 			for _, action := range actions {
 				f := strings.SplitN(action, " ", 2)
-				code, said := w.ran(c.screen, f[0], f[1:]...)
+				code, said := w.runMenu(c.screen, f[0], f[1:]...)
 				wrong := !strings.Contains(said, c.says)
 				if name == "scrolled back" {
 					// Refused by tmux when the first key is sent, or by the screen before
@@ -240,10 +240,10 @@ func TestMenuGuardsThePane(t *testing.T) {
 					t.Errorf("%s: exit %d: %s; want %q", action, code, said, c.says)
 				}
 			}
-			if got := w.keys(); got != "" {
+			if got := w.sentKeys(); got != "" {
 				t.Errorf("keys were sent: %q", got)
 			}
-			if code, said := w.ran(c.screen, "snapshot"); code != 0 {
+			if code, said := w.runMenu(c.screen, "snapshot"); code != 0 {
 				t.Errorf("snapshot: exit %d: %s", code, said)
 			}
 		})
@@ -251,28 +251,28 @@ func TestMenuGuardsThePane(t *testing.T) {
 }
 
 func TestMenuCalledWrongly(t *testing.T) {
-	w, _ := newWorld(t, "exec sleep 600")
+	w, _ := newTestTmux(t, "exec sleep 600")
 	for _, args := range [][]string{{"dance"}, {""}, {"choose"}, {"choose", "0"}, {"choose", "10"}, {"choose", "x"}, {"choose", "1", "2"}, {"type"}, {"type", " "},
 		{"type", "\x1b[A"}, {"clear_then"}, {"enter", "x"}, {"esc", "x"}, {"submit", "x"}, {"snapshot", "x"}} {
-		if code, said := w.ran("main", args[0], args[1:]...); code != 4 {
+		if code, said := w.runMenu("main", args[0], args[1:]...); code != 4 {
 			t.Errorf("%q: exit %d: %s", args, code, said)
 		}
 	}
 	for _, session := range []string{"none", "", "%999", "main:0.0"} {
-		if code, said := w.ran(session, "snapshot"); code != 1 {
+		if code, said := w.runMenu(session, "snapshot"); code != 1 {
 			t.Errorf("%q: exit %d: %s", session, code, said)
 		}
 	}
 	w.tmux("kill-server")
 	bound.Until(t, "the server is gone", func() bool { _, err := w.Panes(t.Context()); return errors.Is(err, ErrNoServer) })
-	if code, said := w.ran("main", "enter"); code != 1 {
+	if code, said := w.runMenu("main", "enter"); code != 1 {
 		t.Errorf("no server: exit %d: %s", code, said)
 	}
 }
 
 func TestMenuFindsThePaneWithClaude(t *testing.T) {
-	w, shell := newWorld(t, "echo the shell; exec sleep 600")
-	w.program("claude")
+	w, shell := newTestTmux(t, "echo the shell; exec sleep 600")
+	w.copyProgram("claude")
 	w.tmux("split-window", "-d", "-t", shell.ID, "-c", w.dir, "sh", "-c", "echo the first; exec ./claude 600")
 	w.tmux("split-window", "-d", "-t", shell.ID, "-c", w.dir, "sh", "-c", "echo the editor; exec sleep 600")
 	var first Pane
@@ -285,32 +285,32 @@ func TestMenuFindsThePaneWithClaude(t *testing.T) {
 		}
 		return first.ID != ""
 	})
-	w.shows(first.ID, "the first")
+	w.awaitText(first.ID, "the first")
 	for _, name := range []string{"main", "mai", first.ID} {
-		if code, said := w.ran(name, "snapshot"); code != 0 || said != "the first\n" {
+		if code, said := w.runMenu(name, "snapshot"); code != 0 || said != "the first\n" {
 			t.Errorf("%s: exit %d: %q", name, code, said)
 		}
 	}
-	w.shows(shell.ID, "the shell")
-	if code, said := w.ran(shell.ID, "snapshot"); code != 0 || said != "the shell\n" {
+	w.awaitText(shell.ID, "the shell")
+	if code, said := w.runMenu(shell.ID, "snapshot"); code != 0 || said != "the shell\n" {
 		t.Errorf("by its number: exit %d: %q", code, said)
 	}
 	second := w.tmux("split-window", "-d", "-P", "-F", "#{pane_id}", "-t", shell.ID, "-c", w.dir, "sh", "-c", "exec ./claude 600")
 	bound.Until(t, "the second one has the keyboard", func() bool { _, err := w.pane(second).FindClaude(0, ""); return err == nil })
-	if code, said := w.ran("main", "enter"); code != 2 || !strings.Contains(said, first.ID) || !strings.Contains(said, second) {
+	if code, said := w.runMenu("main", "enter"); code != 2 || !strings.Contains(said, first.ID) || !strings.Contains(said, second) {
 		t.Errorf("two: exit %d: %s", code, said)
 	}
 	w.tmux("kill-pane", "-t", first.ID)
 	w.tmux("kill-pane", "-t", second)
-	if code, said := w.ran("main", "enter"); code != 2 || !strings.Contains(said, "2 panes, 0 with Claude Code") {
+	if code, said := w.runMenu("main", "enter"); code != 2 || !strings.Contains(said, "2 panes, 0 with Claude Code") {
 		t.Errorf("none: exit %d: %s", code, said)
 	}
 }
 
 func TestMenuTakesTheServerFromTheEnvironment(t *testing.T) {
-	w, _ := newWorld(t, "echo here; exec sleep 600")
-	p := w.session("only-here", "echo here; exec sleep 600")
-	w.shows(p.ID, "here")
+	w, _ := newTestTmux(t, "echo here; exec sleep 600")
+	p := w.newSession("only-here", "echo here; exec sleep 600")
+	w.awaitText(p.ID, "here")
 	var out bytes.Buffer
 	m := Menu{UserState: w.dir, Out: &out, Env: w.getenv}
 	if err := m.Run(t.Context(), "only-here", "snapshot", nil); err != nil || out.String() != "here\n" {
@@ -362,8 +362,8 @@ func TestPaneLocks(t *testing.T) {
 // Esc that is only to interrupt leaves a dialog open, and presses nothing in the pane of
 // another Claude Code.
 func TestMenuInterruptsOnlyWhatIsMeant(t *testing.T) {
-	w, _ := newWorld(t, "exec sleep 600")
-	p := w.heldUp("permission")
+	w, _ := newTestTmux(t, "exec sleep 600")
+	p := w.showRecordedScreen("permission")
 	for name, m := range map[string]Menu{
 		"a dialog":       {InterruptOnly: true},
 		"another Claude": {ClaudePID: os.Getpid(), ClaudeStart: ProcessStart(os.Getpid())},
@@ -374,7 +374,7 @@ func TestMenuInterruptsOnlyWhatIsMeant(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if got := w.keys(); got != "" {
+	if got := w.sentKeys(); got != "" {
 		t.Errorf("keys %q", got)
 	}
 }
@@ -382,9 +382,9 @@ func TestMenuInterruptsOnlyWhatIsMeant(t *testing.T) {
 // Without the person's word nothing is chosen in a dialog that lets Claude act, whatever
 // it looks like, nor in one that is not known.
 func TestMenuDecidesInNoRecordedDialog(t *testing.T) {
-	versions(t, func(t *testing.T, version string) {
+	runForVersions(t, func(t *testing.T, version string) {
 		seen := 0
-		for name, capture := range recorded(t, version) {
+		for name, capture := range recordedScreens(t, version) {
 			s := ReadScreen(capture)
 			if s.Shows != Permission && !strings.HasPrefix(name, "trust") {
 				continue
@@ -411,8 +411,8 @@ func TestMenuDecidesInNoRecordedDialog(t *testing.T) {
 // With the person's word it chooses there, and each choice stands in the log of decisions
 // before its key is pressed.
 func TestMenuDecidesAndSaysSo(t *testing.T) {
-	w, _ := newWorld(t, "exec sleep 600")
-	p := w.heldUp("permission")
+	w, _ := newTestTmux(t, "exec sleep 600")
+	p := w.showRecordedScreen("permission")
 	run := func(pane Pane, env state.Getenv, args ...string) error {
 		m := Menu{UserState: filepath.Join(w.dir, "state"), Env: env, EffectTimeout: time.Millisecond, MayDecide: true}
 		return m.Run(t.Context(), pane.ID, args[0], args[1:])
@@ -426,7 +426,7 @@ func TestMenuDecidesAndSaysSo(t *testing.T) {
 	}
 	itself := func(name string) string {
 		if name == "CLAUDE_PID" {
-			return strconv.Itoa(w.below(p, "claude"))
+			return strconv.Itoa(w.awaitProcess(p, "claude"))
 		}
 		return w.getenv(name)
 	}
@@ -446,9 +446,9 @@ func TestMenuDecidesAndSaysSo(t *testing.T) {
 	if err := run(p, w.getenv, "enter"); code(err) != exitUnseen {
 		t.Error(err)
 	}
-	w.got("2\r")
-	other, _ := newWorld(t, "exec sleep 600")
-	p = other.heldUp("plan")
+	w.checkReceived("2\r")
+	other, _ := newTestTmux(t, "exec sleep 600")
+	p = other.showRecordedScreen("plan")
 	sameLog := func(name string) string {
 		if name == "HOME" {
 			return w.dir
@@ -458,7 +458,7 @@ func TestMenuDecidesAndSaysSo(t *testing.T) {
 	if err := run(p, sameLog, "choose", "1"); code(err) != exitUnseen {
 		t.Error(err)
 	}
-	other.got("1")
+	other.checkReceived("1")
 	b, err := os.ReadFile(state.AuditPath(w.getenv))
 	if err != nil {
 		t.Fatal(err)
@@ -483,15 +483,15 @@ func TestMenuDecidesAndSaysSo(t *testing.T) {
 // Claude Code ends between the last look and the paste, and another program has the
 // keyboard.
 func TestMenuTypesOnlyToTheClaudeThatWasSeen(t *testing.T) {
-	w, _ := newWorld(t, "exec sleep 600")
-	p := w.heldUp("idle")
-	w.program("editor")
+	w, _ := newTestTmux(t, "exec sleep 600")
+	p := w.showRecordedScreen("idle")
+	w.copyProgram("editor")
 	w.tmux("respawn-pane", "-k", "-t", p.ID, "cat idle; stty raw -echo; ./claude >got; ./editor 0.1; exec cat >other")
-	pid := w.below(w.pane(p.ID), "claude")
-	w.shows(p.ID, "❯")
+	pid := w.awaitProcess(w.pane(p.ID), "claude")
+	w.awaitText(p.ID, "❯")
 	end := fmt.Sprintf("kill %d; until [ -e %s/other ]; do sleep 0.01; done", pid, w.dir)
 	w.tmux("set-hook", "-g", "after-load-buffer", "run-shell '"+end+"'")
-	code, said := w.ran(p.ID, "type", "rm -rf build")
+	code, said := w.runMenu(p.ID, "type", "rm -rf build")
 	if code != exitRefused || !strings.Contains(said, "another program has its keyboard") {
 		t.Errorf("exit %d: %s", code, said)
 	}
@@ -518,7 +518,7 @@ func TestMenuTakesBackWhatWasNotSent(t *testing.T) {
 		"a later key has the old text": `old=$text; text=`,
 		"the first key is lost":        `[ "$lost" ] && text=; lost=1`,
 	} {
-		w, _ := newWorld(t, "exec sleep 600")
+		w, _ := newTestTmux(t, "exec sleep 600")
 		script := `stty raw -echo; clear=$(printf '\025'); enter=$(printf '\r'); back=$(printf '\177')
 while :; do
 	printf '\033[2J\033[H` + rule + `\r\n❯ %s\r\n` + rule + `' "$text"
@@ -535,8 +535,8 @@ done`
 				t.Fatal(err)
 			}
 		}
-		p := w.session("box", "exec ./claude script")
-		w.shows(p.ID, "❯")
+		p := w.newSession("box", "exec ./claude script")
+		w.awaitText(p.ID, "❯")
 		m := Menu{UserState: filepath.Join(w.dir, "state"), Env: w.getenv, EffectTimeout: time.Second}
 		var coded *state.UserError
 		if err := m.Run(t.Context(), p.ID, "type", []string{"hello"}); !errors.As(err, &coded) || coded.Code != exitUnseen {
@@ -553,7 +553,7 @@ done`
 // PromptOnly the words are taken out of it again: a person's Enter would answer with
 // them.
 func TestMenuTakesWordsOutOfADialog(t *testing.T) {
-	w, _ := newWorld(t, "exec sleep 600")
+	w, _ := newTestTmux(t, "exec sleep 600")
 	sh, err := os.ReadFile("/bin/sh")
 	if err != nil {
 		t.Fatal(err)
@@ -573,8 +573,8 @@ done`
 			t.Fatal(err)
 		}
 	}
-	p := w.session("box", "exec ./claude script")
-	w.shows(p.ID, "❯")
+	p := w.newSession("box", "exec ./claude script")
+	w.awaitText(p.ID, "❯")
 	m := Menu{UserState: filepath.Join(w.dir, "state"), Env: w.getenv, PromptOnly: true, EffectTimeout: time.Second}
 	var coded *state.UserError
 	if err := m.Run(t.Context(), p.ID, "type", []string{"hello"}); !errors.As(err, &coded) || coded.Code != exitRefused {
@@ -585,7 +585,7 @@ done`
 		t.Errorf("%v, %+v", err, s)
 	}
 	const pasted, taken = "hello", "\x15"
-	bound.Until(t, "the keys are written down", func() bool { return w.keys() == pasted+taken })
+	bound.Until(t, "the keys are written down", func() bool { return w.sentKeys() == pasted+taken })
 }
 
 // A box that breaks a line draws no blank there; whatever else differs is another text.

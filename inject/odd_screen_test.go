@@ -67,8 +67,8 @@ func TestOddDialogs(t *testing.T) {
 
 // 2.1.332 draws the name of a session also below its dialogs.
 func TestADialogAboveTheSessionsName(t *testing.T) {
-	versions(t, func(t *testing.T, version string) {
-		for name, capture := range recorded(t, version) {
+	runForVersions(t, func(t *testing.T, version string) {
+		for name, capture := range recordedScreens(t, version) {
 			s := ReadScreen(capture)
 			named := strings.TrimRight(capture, "\n") + "\n\n\x1b[38;5;244m" + strings.Repeat("─", 97) + " my session ─\n"
 			if got, want := printScreen(ReadScreen(named)), printScreen(s); s.IsDialog() && got != want {

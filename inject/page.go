@@ -151,7 +151,7 @@ func whyNotQuestion(s Screen, p state.SubQuestion) string {
 	case s.IsCut && s.Question != "" && !IsEndOf(s.Question, p.Question),
 		!s.IsCut && !SameText(s.Question, p.Question):
 		return "another question is open"
-	case s.MultiSelect != p.MultiSelect && !s.HidesBelow:
+	case s.MultiSelect != p.MultiSelect && !s.HasRowsBelow:
 		return "another dialog with that question is open"
 	}
 	const otherOptions = "the question is open with other options"
@@ -172,7 +172,7 @@ func whyNotQuestion(s Screen, p state.SubQuestion) string {
 		}
 		options++
 	}
-	if options < len(p.Options) && !s.HidesAbove && !s.HidesBelow {
+	if options < len(p.Options) && !s.HasRowsAbove && !s.HasRowsBelow {
 		return otherOptions
 	}
 	return ""

@@ -15,9 +15,9 @@ import (
 )
 
 func TestPanesAsTmuxHasThem(t *testing.T) {
-	w, first := newWorld(t, "exec sleep 600")
+	w, first := newTestTmux(t, "exec sleep 600")
 	w.tmux("split-window", "-d", "-t", first.ID, "sleep 600")
-	other := w.session("orch épic 日本", "exec sleep 600")
+	other := w.newSession("orch épic 日本", "exec sleep 600")
 	bound.Until(t, "the shell has become sleep", func() bool {
 		other = w.pane(other.ID)
 		return other.Program == "sleep" && w.pane(first.ID).Program == "sleep"
@@ -72,9 +72,9 @@ func TestSessionsCalled(t *testing.T) {
 // A daemon is started with an environment in which tmux is not on the PATH and no letter
 // but ASCII's is known.
 func TestTmuxFromABareEnvironment(t *testing.T) {
-	w, _ := newWorld(t, "printf 'ready 日本\n'; sleep 600")
-	p := w.session("épic", "printf 'ready 日本'; sleep 600")
-	w.shows(p.ID, "ready")
+	w, _ := newTestTmux(t, "printf 'ready 日本\n'; sleep 600")
+	p := w.newSession("épic", "printf 'ready 日本'; sleep 600")
+	w.awaitText(p.ID, "ready")
 	if _, err := os.Stat("/usr/bin/tmux"); err == nil {
 		t.Setenv("PATH", "/nonexistent")
 	}
@@ -105,7 +105,7 @@ func TestTheDefaultServer(t *testing.T) {
 }
 
 func TestServersThatAreNotThere(t *testing.T) {
-	w, p := newWorld(t, "sleep 600")
+	w, p := newTestTmux(t, "sleep 600")
 	w.tmux("kill-server")
 	bound.Until(t, "the server is gone", func() bool { return !isAlive(p.PID) })
 	plain := filepath.Join(w.dir, "plain")
@@ -133,7 +133,7 @@ func TestServersThatAreNotThere(t *testing.T) {
 // A server that does not answer holds a call only for so long, and nothing of the call
 // stays.
 func TestTmuxThatHangs(t *testing.T) {
-	w, p := newWorld(t, "sleep 600")
+	w, p := newTestTmux(t, "sleep 600")
 	var server int
 	fmt.Sscan(w.tmux("display-message", "-p", "#{pid}"), &server)
 	if server <= 1 {
@@ -162,8 +162,8 @@ func TestTmuxThatHangs(t *testing.T) {
 }
 
 func TestCaptureIsTheLiveScreen(t *testing.T) {
-	w, p := newWorld(t, `seq 1 100; printf '\033[31mred\033[0m 日本 👩‍💻'; sleep 600`)
-	w.shows(p.ID, "red")
+	w, p := newTestTmux(t, `seq 1 100; printf '\033[31mred\033[0m 日本 👩‍💻'; sleep 600`)
+	w.awaitText(p.ID, "red")
 	live, err := w.Capture(t.Context(), p.ID)
 	if err != nil || !strings.Contains(live, "\x1b[31mred") || strings.Count(live, "\n") != 24 || !strings.Contains(live, "日本") {
 		t.Errorf("%v: %q", err, live)

@@ -12,7 +12,7 @@ func printScreen(s Screen) string {
 	if shows == "" {
 		shows = "unknown: " + s.Why
 	}
-	fmt.Fprintln(&b, shows+flags(s))
+	fmt.Fprintln(&b, shows+printFlags(s))
 	if s.Draft != "" {
 		fmt.Fprintf(&b, "draft    %q\n", s.Draft)
 	}
@@ -42,12 +42,12 @@ func printScreen(s Screen) string {
 	return b.String()
 }
 
-func flags(s Screen) string {
+func printFlags(s Screen) string {
 	text := ""
 	for _, f := range []struct {
 		name string
 		set  bool
-	}{{"busy", s.Busy}, {"multi", s.MultiSelect}, {"preview", s.HasPreview}, {"cut", s.IsCut}, {"above", s.HidesAbove}, {"below", s.HidesBelow}} {
+	}{{"busy", s.Busy}, {"multi", s.MultiSelect}, {"preview", s.HasPreview}, {"cut", s.IsCut}, {"above", s.HasRowsAbove}, {"below", s.HasRowsBelow}} {
 		if f.set {
 			text += " " + f.name
 		}

@@ -218,10 +218,10 @@ func readPermission(lines []line) (Screen, bool) {
 		question = SwitchModelQuestion
 	}
 	s := Screen{
-		Shows:      Permission,
-		Question:   question,
-		HidesAbove: rows[0].number > 1,
-		HidesBelow: rows[len(rows)-1].mark == "↓",
+		Shows:        Permission,
+		Question:     question,
+		HasRowsAbove: rows[0].number > 1,
+		HasRowsBelow: rows[len(rows)-1].mark == "↓",
 	}
 	for _, r := range rows {
 		s.Rows = append(s.Rows, r.toRow(OptionRow))

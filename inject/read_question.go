@@ -59,7 +59,7 @@ func readQuestion(lines []line) (Screen, bool) {
 		}
 	}
 	s.Rows = append(s.Rows, below...)
-	if n := s.cursorCount(); !ok || n > 1 || n == 0 && !s.HidesAbove && !s.HidesBelow {
+	if n := s.cursorCount(); !ok || n > 1 || n == 0 && !s.HasRowsAbove && !s.HasRowsBelow {
 		return unknownScreen(oddDialogText), true
 	}
 	return s, true
@@ -243,8 +243,8 @@ func isSubmitMissing(rows []rowLines, isSubmit bool) bool {
 // with a mark.
 func (s *Screen) noteHiddenAbove(above []line, rows []rowLines, top int) bool {
 	isText := slices.ContainsFunc(above, func(l line) bool { return !l.isBlank() })
-	s.HidesAbove = isText || len(rows) == 0 || rows[0].number > 1
-	if top == 0 || !s.HidesAbove {
+	s.HasRowsAbove = isText || len(rows) == 0 || rows[0].number > 1
+	if top == 0 || !s.HasRowsAbove {
 		return true
 	}
 	return !isText && len(rows) > 0 && (rows[0].mark == "↑" || rows[0].mark == "❯")
@@ -264,12 +264,12 @@ func (s *Screen) addRows(rows []rowLines, fieldNumber int) bool {
 		s.Rows = append(s.Rows, row)
 	}
 	if len(rows) == 0 {
-		s.HidesBelow = true
+		s.HasRowsBelow = true
 		return true
 	}
 	last := rows[len(rows)-1]
-	s.HidesBelow = last.number < fieldNumber
-	return !s.HidesBelow || last.mark == "↓" || last.mark == "❯"
+	s.HasRowsBelow = last.number < fieldNumber
+	return !s.HasRowsBelow || last.mark == "↓" || last.mark == "❯"
 }
 
 // readField reads the row for the person's own words. Empty, it shows a placeholder in grey;
@@ -280,8 +280,8 @@ func (r rowLines) readField() (Row, bool) {
 	row.Label = joinLines(r.lines)
 	// a multi-select's has no full stop
 	isPlaceholder := strings.TrimSuffix(row.Label, ".") == "Type something"
-	isGrey := r.hasGrey() && !slices.ContainsFunc(r.lines, func(l line) bool { return !r.isGrey(l) })
-	if isGrey || !r.hasGrey() && isPlaceholder {
+	isGrey := r.hasNumberStyle() && !slices.ContainsFunc(r.lines, func(l line) bool { return !r.isGrey(l) })
+	if isGrey || !r.hasNumberStyle() && isPlaceholder {
 		return row, isPlaceholder
 	}
 	row.Text = row.Label

@@ -45,11 +45,11 @@ func readRowStart(l line, mark int) (rowStart, bool) {
 // placeholders are. Where nothing is styled, nothing is.
 func (s rowStart) isGrey(l line) bool {
 	return l.isStyled(
-		func(k style) bool { return k.dim || s.hasGrey() && k.colour == s.numberStyle.colour && !k.bold },
+		func(k style) bool { return k.dim || s.hasNumberStyle() && k.colour == s.numberStyle.colour && !k.bold },
 	)
 }
 
-func (s rowStart) hasGrey() bool { return s.numberStyle.colour != "" || s.numberStyle.dim }
+func (s rowStart) hasNumberStyle() bool { return s.numberStyle.colour != "" || s.numberStyle.dim }
 
 // readListRow is readRowStart in a list of which it is known whether it is a multi-select.
 // 2.1.197 begins descriptions where rows begin in those, so a line there is a row only
@@ -58,7 +58,7 @@ func readListRow(l line, mark int, multi bool) (rowStart, bool) {
 	s, ok := readRowStart(l, mark)
 	if ok && multi {
 		first := l.fromColumn(s.column)
-		ok = tickBoxPattern().MatchString(first.text) && !(s.hasGrey() && s.isGrey(first))
+		ok = tickBoxPattern().MatchString(first.text) && !(s.hasNumberStyle() && s.isGrey(first))
 	}
 	return s, ok
 }
@@ -116,7 +116,7 @@ func splitRows(lines []line, mark int, multi bool) (above []line, rows []rowLine
 func (r rowLines) toRow(role Role) Row {
 	out := Row{Role: role, Number: r.number, Cursor: r.mark == "❯", Ticked: r.ticked}
 	n := 1
-	for n < len(r.lines) && r.hasGrey() && !r.isGrey(r.lines[n]) {
+	for n < len(r.lines) && r.hasNumberStyle() && !r.isGrey(r.lines[n]) {
 		n++
 	}
 	out.Label = joinLines(r.lines[:n])
@@ -135,7 +135,7 @@ func listTop(lines []line, multi bool) int {
 			continue
 		}
 		// then a number is missing, which splitRows says
-		isAlike := row.hasGrey() && row.numberStyle == first.numberStyle
+		isAlike := row.hasNumberStyle() && row.numberStyle == first.numberStyle
 		if first.number != 0 && row.number != first.number-1 && !isAlike {
 			break
 		}

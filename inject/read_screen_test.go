@@ -13,14 +13,14 @@ import (
 	"gchat-hooks/e2e/golden"
 )
 
-var escapes = regexp.MustCompile("\x1b\\[[0-9;]*m")
+var escapePattern = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-func plain(capture string) string { return escapes.ReplaceAllString(capture, "") }
+func stripEscapes(capture string) string { return escapePattern.ReplaceAllString(capture, "") }
 
-// recorded are the captures of one version of Claude Code, by name: `tmux capture-pane -p
+// recordedScreens are the captures of one version of Claude Code, by name: `tmux capture-pane -p
 // -e` of real sessions whose model was scripted. The name says what was asked, in which
 // size of pane (110×40 where none is named), and the key pressed last.
-func recorded(t testing.TB, version string) map[string]string {
+func recordedScreens(t testing.TB, version string) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", "screens", version, "*.ansi"))
 	if err != nil || len(files) < 50 {
@@ -37,7 +37,7 @@ func recorded(t testing.TB, version string) map[string]string {
 	return screens
 }
 
-func versions(t *testing.T, test func(t *testing.T, version string)) {
+func runForVersions(t *testing.T, test func(t *testing.T, version string)) {
 	for _, v := range []string{"2.1.197", "2.1.329"} {
 		t.Run(v, func(t *testing.T) { test(t, v) })
 	}
@@ -46,8 +46,8 @@ func versions(t *testing.T, test func(t *testing.T, version string)) {
 // want.txt holds one printed screen for every capture; it was compared with the drawings
 // by eye.
 func TestReadRecordedScreens(t *testing.T) {
-	versions(t, func(t *testing.T, version string) {
-		screens := recorded(t, version)
+	runForVersions(t, func(t *testing.T, version string) {
+		screens := recordedScreens(t, version)
 		file := filepath.Join("testdata", "screens", version, "want.txt")
 		if *golden.Update {
 			writeWant(t, file, screens)
@@ -56,7 +56,7 @@ func TestReadRecordedScreens(t *testing.T) {
 		want := readWant(t, file)
 		for name, capture := range screens {
 			if got := printScreen(ReadScreen(capture)); got != want[name] {
-				t.Errorf("%s is read as\n%s\nwant\n%s\non the screen:\n%s", name, got, want[name], plain(capture))
+				t.Errorf("%s is read as\n%s\nwant\n%s\non the screen:\n%s", name, got, want[name], stripEscapes(capture))
 			}
 			delete(want, name)
 		}
@@ -104,8 +104,8 @@ func TestDialogsAboveAnythingElseAreNotRead(t *testing.T) {
 		"a pager's status": "\n\nlines 1-24",
 		"a word":           "\n\n\nx",
 	}
-	versions(t, func(t *testing.T, version string) {
-		for name, capture := range recorded(t, version) {
+	runForVersions(t, func(t *testing.T, version string) {
+		for name, capture := range recordedScreens(t, version) {
 			if k := ReadScreen(capture).Shows; k != Question && k != Review && k != Permission {
 				continue
 			}
@@ -123,13 +123,13 @@ func TestDialogsAboveAnythingElseAreNotRead(t *testing.T) {
 // Claude Code draws from the top, so a dialog half drawn lacks its end; one that is
 // scrolled lacks its beginning, and is read as cut or not at all.
 func TestHalfDrawnDialogs(t *testing.T) {
-	versions(t, func(t *testing.T, version string) {
-		for name, capture := range recorded(t, version) {
+	runForVersions(t, func(t *testing.T, version string) {
+		for name, capture := range recordedScreens(t, version) {
 			whole := ReadScreen(capture)
 			if whole.Shows != Question && whole.Shows != Review {
 				continue
 			}
-			lines := strings.Split(strings.TrimRight(plain(capture), "\n "), "\n")
+			lines := strings.Split(strings.TrimRight(stripEscapes(capture), "\n "), "\n")
 			for n := max(1, len(lines)-20); n < len(lines); n++ {
 				s := ReadScreen(strings.Join(lines[:n], "\n"))
 				switch {

@@ -37,12 +37,12 @@ type Screen struct {
 	Question string // the question's text; Permission: what is asked
 	// Question: its beginning may not be on the screen: compare it with Ends. Review: the
 	// same of the page
-	IsCut       bool
-	MultiSelect bool  // several options can be ticked
-	HasPreview  bool  // options on the left, the preview of one on the right
-	Rows        []Row // what the cursor can stand on, in order, as far as it is on the screen
-	HidesAbove  bool  // rows are hidden above the first
-	HidesBelow  bool  // rows are hidden below the last
+	IsCut        bool
+	MultiSelect  bool  // several options can be ticked
+	HasPreview   bool  // options on the left, the preview of one on the right
+	Rows         []Row // what the cursor can stand on, in order, as far as it is on the screen
+	HasRowsAbove bool  // rows are hidden above the first
+	HasRowsBelow bool  // rows are hidden below the last
 
 	Answers string // Review: what would be submitted, "● question → answer" for each
 	Text    string // Permission: all of the dialog that is on the screen
@@ -75,7 +75,7 @@ func (s Screen) cursorRow() Row {
 func (s Screen) keyToward(isWanted func(Row) bool) Key {
 	from := slices.IndexFunc(s.Rows, func(r Row) bool { return r.Cursor })
 	to := slices.IndexFunc(s.Rows, isWanted)
-	if to >= 0 && to < from || to < 0 && s.HidesAbove && !s.HidesBelow {
+	if to >= 0 && to < from || to < 0 && s.HasRowsAbove && !s.HasRowsBelow {
 		return KeyUp
 	}
 	return KeyDown

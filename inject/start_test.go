@@ -11,7 +11,7 @@ import (
 // Sessions that begin at one moment each get a window of our own server, which one of
 // them starts.
 func TestOpenAtOneMoment(t *testing.T) {
-	needs(t, "tmux")
+	requireProgram(t, "tmux")
 	own := OwnServer(t.TempDir())
 	t.Cleanup(func() { _ = bound.Command(t, "tmux", "-S", own.Socket, "kill-server").Run() })
 	var all sync.WaitGroup
@@ -32,10 +32,10 @@ func TestOpenAtOneMoment(t *testing.T) {
 // Whatever a person calls a tmux session, a window is opened in that one or in our own
 // server.
 func TestOpenBesideOddNames(t *testing.T) {
-	w, _ := newWorld(t, "exec sleep 60")
+	w, _ := newTestTmux(t, "exec sleep 60")
 	names := []string{"$0", "%0", "@0", "=main", "-x", "{last}", "!", "*", " lead", "a,b", "#[fg=red]x", `"q"`}
 	for _, name := range names {
-		w.session(name, "exec sleep 60")
+		w.newSession(name, "exec sleep 60")
 	}
 	user := t.TempDir()
 	t.Cleanup(func() { _ = bound.Command(t, "tmux", "-S", OwnServer(user).Socket, "kill-server").Run() })

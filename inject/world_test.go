@@ -11,14 +11,14 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// world is a tmux server of the test's own.
-type world struct {
+// testTmux is a tmux server of the test's own.
+type testTmux struct {
 	t   *testing.T
 	dir string
 	Server
 }
 
-func needs(t *testing.T, program string) {
+func requireProgram(t *testing.T, program string) {
 	t.Helper()
 	if _, err := exec.LookPath(program); err != nil {
 		if os.Getenv("GCHAT_E2E_REQUIRED") == "1" {
@@ -28,30 +28,30 @@ func needs(t *testing.T, program string) {
 	}
 }
 
-// newWorld starts a server with one pane, which runs command in sh.
-func newWorld(t *testing.T, command string) (world, Pane) {
+// newTestTmux starts a server with one pane, which runs command in sh.
+func newTestTmux(t *testing.T, command string) (testTmux, Pane) {
 	t.Helper()
-	needs(t, "tmux")
+	requireProgram(t, "tmux")
 	dir, err := os.MkdirTemp("", "t-") // short: a socket's path ends at 107 bytes
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := world{t, dir, Server{Socket: filepath.Join(dir, "s")}}
+	w := testTmux{t, dir, Server{Socket: filepath.Join(dir, "s")}}
 	t.Cleanup(func() {
 		_ = bound.Command(t, "tmux", "-S", w.Socket, "kill-server").Run()
 		_ = os.RemoveAll(dir)
 	})
-	return w, w.session("main", command)
+	return w, w.newSession("main", command)
 }
 
-// session opens one more session, 80x24.
-func (w world) session(name, command string) Pane {
+// newSession opens one more session, 80x24.
+func (w testTmux) newSession(name, command string) Pane {
 	w.t.Helper()
 	id := w.tmux("new-session", "-d", "-P", "-F", "#{pane_id}", "-s", name, "-x", "80", "-y", "24", "-c", w.dir, "sh", "-c", command)
 	return w.pane(id)
 }
 
-func (w world) pane(id string) Pane {
+func (w testTmux) pane(id string) Pane {
 	w.t.Helper()
 	p, err := w.Pane(w.t.Context(), id)
 	if err != nil {
@@ -60,7 +60,7 @@ func (w world) pane(id string) Pane {
 	return p
 }
 
-func (w world) tmux(args ...string) string {
+func (w testTmux) tmux(args ...string) string {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), bound.Patience)
 	defer cancel()
@@ -74,7 +74,7 @@ func (w world) tmux(args ...string) string {
 	return strings.TrimRight(string(out), "\n")
 }
 
-func (w world) shows(pane, text string) {
+func (w testTmux) awaitText(pane, text string) {
 	w.t.Helper()
 	bound.Until(w.t, "the pane shows "+text, func() bool {
 		screen, err := w.Capture(w.t.Context(), pane)
