@@ -158,7 +158,8 @@ func (h *Hook) isTypedByPoller(e *Event) bool {
 		typedSession, err := sessions.Get(id)
 		isRecent := err == nil && typedSession.LastTyped != nil &&
 			time.Since(typedSession.LastTyped.TypedAt).Abs() < queuedWindow
-		if isRecent && inject.SameText(inject.StripPasteTags(string(e.Prompt)), typedSession.LastTyped.Text) {
+		if isRecent &&
+			inject.SameText(inject.StripPasteTags(string(e.Prompt)), typedSession.LastTyped.Text) {
 			return true
 		}
 	}

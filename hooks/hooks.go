@@ -336,7 +336,8 @@ func (h *Hook) isUpToDate(session *state.Session, project string) bool {
 	name, pid := h.Env("CLAUDE_SESSION_ID"), h.claudePID() // 0 says nothing against it
 	isInPane := session.TmuxPane == h.Env("TMUX_PANE") && session.TmuxSocket == socket
 	return session.EndReason == "" && (isInPane || session.HiddenPane != "" && session.HiddenPane == h.Env("TMUX_PANE")) &&
-		(pid == 0 || pid == session.ClaudePID) && !inject.HasEnded(session.ClaudePID, session.ClaudeStart) &&
+		(pid == 0 || pid == session.ClaudePID) &&
+		!inject.HasEnded(session.ClaudePID, session.ClaudeStart) &&
 		session.ProjectDir == project &&
 		session.Environment == state.Environment(h.Env) &&
 		(name == "" || name == session.Name) &&

@@ -65,7 +65,8 @@ func Locate(ctx context.Context, q *state.Question, tmux string) (Target, error)
 	return target, nil
 }
 
-// panesWithClaude are the panes of which a Claude Code has the keyboard; see Pane.FindClaude.
+// panesWithClaude are the panes of which a Claude Code has the keyboard; see
+// Pane.FindClaude.
 func panesWithClaude(panes []Pane, pid int, start string) []Pane {
 	return slices.DeleteFunc(
 		slices.Clone(panes),
@@ -268,7 +269,8 @@ func isRecent(at time.Time, within time.Duration) bool {
 	return elapsed < within && elapsed > -2*time.Second // tmux counts whole seconds
 }
 
-// checkCanType says whether keys would reach the Claude Code that asked, and no person types.
+// checkCanType says whether keys would reach the Claude Code that asked, and no person
+// types.
 func (a *answerRun) checkCanType(ctx context.Context) error {
 	p, err := a.findTypablePane(ctx, a.target.ClaudePID, a.target.ClaudeStart)
 	switch {
@@ -298,8 +300,8 @@ func (a *answerRun) checkBeforeKey(ctx context.Context, s keyStep) error {
 	return nil
 }
 
-// hasReviewPage says whether the dialog ends on a page that shows the answers: only one single
-// choice has none.
+// hasReviewPage says whether the dialog ends on a page that shows the answers: only one
+// single choice has none.
 func (a *answerRun) hasReviewPage() bool {
 	return !a.plans[0].choosesChat && (len(a.plans) > 1 || a.plans[0].subQuestion.MultiSelect)
 }
@@ -307,8 +309,9 @@ func (a *answerRun) hasReviewPage() bool {
 // pastePlaceholder is how the input box shows a long paste: "[Pasted text #1 +4 lines]".
 var pastePlaceholder = pattern(`^.?\[Pasted text #\d+( \+\d+ lines?)?\]$`)
 
-// clearStrayText watches the input box for a moment: when the last key or text stands there,
-// the dialog had closed before it came. Where it stands alone, the box is cleared once.
+// clearStrayText watches the input box for a moment: when the last key or text stands
+// there, the dialog had closed before it came. Where it stands alone, the box is cleared
+// once.
 func (a *answerRun) clearStrayText(ctx context.Context) (stray bool) {
 	step := a.pressed[len(a.pressed)-1]
 	last := step.text

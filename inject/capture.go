@@ -13,9 +13,9 @@ import (
 	"gchat-hooks/state"
 )
 
-// style is how a cell is drawn, as far as it tells one text from another. Claude Code draws
-// a placeholder dim or, like the rows' numbers and descriptions, in the theme's grey; the
-// place where a person types is one inverse cell.
+// style is how a cell is drawn, as far as it tells one text from another. Claude Code
+// draws a placeholder dim or, like the rows' numbers and descriptions, in the theme's
+// grey; the place where a person types is one inverse cell.
 type style struct {
 	colour             string // the SGR parameters, e.g. "38;5;246"; "" is the terminal's own
 	bold, dim, inverse bool
@@ -77,8 +77,8 @@ func (l line) charAt(column int) string {
 	return l.cells[column].text
 }
 
-// isStyled says whether the line has text beside the typing mark, and all of that is drawn
-// as ok wants it.
+// isStyled says whether the line has text beside the typing mark, and all of that is
+// drawn as ok wants it.
 func (l line) isStyled(matches func(style) bool) bool {
 	hasText := false
 	for _, c := range l.cells {
@@ -93,8 +93,8 @@ func (l line) isStyled(matches func(style) bool) bool {
 	return hasText
 }
 
-// isRule says whether the line is a rule over the whole pane, as above a dialog and around
-// the input box.
+// isRule says whether the line is a rule over the whole pane, as above a dialog and
+// around the input box.
 func (l line) isRule() bool { return len(l.cells) >= 8 && strings.Trim(l.text, "─") == "" }
 
 // joinLines is the text of several lines, as one.
@@ -201,8 +201,8 @@ func (k *style) applySGR(parameters string) {
 	}
 }
 
-// SameText says whether a text on the screen is the text that was meant: wrapping may have
-// taken or added white space (Claude Code wraps at spaces, and CJK and long words
+// SameText says whether a text on the screen is the text that was meant: wrapping may
+// have taken or added white space (Claude Code wraps at spaces, and CJK and long words
 // anywhere), so none of it counts. Nor do the marks that say how the character before is
 // drawn: 2.1.329 leaves U+FE0F out, 2.1.332 a skin tone with what is joined to it, tmux
 // 3.3a the fourth of a family. A letter and its accent are drawn as one character.
@@ -215,8 +215,8 @@ func IsStartOf(shown, meant string) bool {
 	return start != "" && strings.HasPrefix(comparable(meant), start)
 }
 
-// IsEndOf says whether shown, whose beginning is not on the screen, is an end of meant. No
-// text is no end.
+// IsEndOf says whether shown, whose beginning is not on the screen, is an end of meant.
+// No text is no end.
 func IsEndOf(shown, meant string) bool {
 	end := comparable(shown)
 	return end != "" && strings.HasSuffix(comparable(meant), end)

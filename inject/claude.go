@@ -19,8 +19,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// IdentifySession writes down where a hook's session is: its Claude Code, and its place in tmux.
-// window is its window's name.
+// IdentifySession writes down where a hook's session is: its Claude Code, and its place
+// in tmux. window is its window's name.
 func IdentifySession(ctx context.Context, env state.Getenv, s *state.Session) (window string) {
 	s.ClaudePID, s.ClaudeStart = CallingClaude(env)
 	s.ClaudeCommand = ProgramOf(s.ClaudePID)
@@ -70,7 +70,12 @@ func isBelow(root, pid int) bool {
 // Claude Code's id where a sibling has that name too, or outside tmux.
 //
 // siblings are the other sessions that run in the project.
-func SessionName(env state.Getenv, s *state.Session, window string, siblings []*state.Session) string {
+func SessionName(
+	env state.Getenv,
+	s *state.Session,
+	window string,
+	siblings []*state.Session,
+) string {
 	if name := env("CLAUDE_SESSION_ID"); name != "" {
 		return name
 	}
@@ -80,7 +85,8 @@ func SessionName(env state.Getenv, s *state.Session, window string, siblings []*
 	}
 	shortID, place := s.ID[:min(8, len(s.ID))], window
 	distinguishes := slices.ContainsFunc(siblings, func(other *state.Session) bool {
-		isUnknown := other.TmuxSession == "" && other.TmuxPane != "" // its tmux server did not answer
+		// its tmux server did not answer
+		isUnknown := other.TmuxSession == "" && other.TmuxPane != ""
 		return other.TmuxSession != s.TmuxSession && !isUnknown
 	})
 	if _, err := strconv.Atoi(s.TmuxSession); err != nil && distinguishes && s.TmuxSession != "" {
@@ -96,8 +102,8 @@ func SessionName(env state.Getenv, s *state.Session, window string, siblings []*
 	return name
 }
 
-// CallingClaude is the Claude Code that runs this hook, and its start time in the kernel's
-// words; 0 when it cannot be told.
+// CallingClaude is the Claude Code that runs this hook, and its start time in the
+// kernel's words; 0 when it cannot be told.
 func CallingClaude(env state.Getenv) (pid int, start string) {
 	pid, _ = strconv.Atoi(env("CLAUDE_PID")) // set from 2.1.214 on
 	if pid <= 1 || !isAlive(pid) {
@@ -109,10 +115,10 @@ func CallingClaude(env state.Getenv) (pid int, start string) {
 	return pid, start
 }
 
-// IsWaiting says whether a session's Claude Code waits for a permission, by its own file of
-// sessions, which lies beside the transcripts (2.1.197 and 2.1.329 change it within 0.2 s
-// of an answer); known is false where that file does not tell, or is that of another
-// session with the same pid, in a container with the same HOME.
+// IsWaiting says whether a session's Claude Code waits for a permission, by its own file
+// of sessions, which lies beside the transcripts (2.1.197 and 2.1.329 change it within
+// 0.2 s of an answer); known is false where that file does not tell, or is that of
+// another session with the same pid, in a container with the same HOME.
 func IsWaiting(transcript, id string, pid int) (isWaiting, known bool) {
 	file, known := sessionFileOf(transcript, id, pid)
 	return file.Status == statusWaiting, known
@@ -133,7 +139,9 @@ func IdleSince(transcript, id string, pid int) (since time.Time) {
 const statusWaiting = "waiting"
 
 func sessionFileOf(transcript, id string, pid int) (file sessionFile, known bool) {
-	file, known = readSessionFile(filepath.Join(sessionFilesDir(transcript), strconv.Itoa(pid)+".json"))
+	file, known = readSessionFile(
+		filepath.Join(sessionFilesDir(transcript), strconv.Itoa(pid)+".json"),
+	)
 	if !known || file.Status == "" || file.ID != "" && file.ID != id {
 		return sessionFile{}, false
 	}
@@ -155,8 +163,8 @@ func DialogOf(session *state.Session) (dialog *state.Dialog, known bool) {
 	return dialog, known
 }
 
-// TerminalDialogText says what a session waits for that its terminal alone answers; "" for
-// nothing.
+// TerminalDialogText says what a session waits for that its terminal alone answers; ""
+// for nothing.
 func TerminalDialogText(env state.Getenv, session *state.Session) string {
 	dialog := session.Dialog
 	if dialog == nil {
@@ -174,17 +182,21 @@ func TerminalDialogText(env state.Getenv, session *state.Session) string {
 // file does not tell.
 func SessionIDOf(pid int, start, transcript string) string {
 	startedAt, _, _ := strings.Cut(start, "@")
-	file, known := readSessionFile(filepath.Join(sessionFilesDir(transcript), strconv.Itoa(pid)+".json"))
+	file, known := readSessionFile(
+		filepath.Join(sessionFilesDir(transcript), strconv.Itoa(pid)+".json"),
+	)
 	if !known || startedAt == "" || file.Start != startedAt || IsElsewhere(start) {
 		return ""
 	}
 	return file.ID
 }
 
-// ClaudeVersion is that of the Claude Code of a session, by its own file; "" where that does
-// not tell.
+// ClaudeVersion is that of the Claude Code of a session, by its own file; "" where that
+// does not tell.
 func ClaudeVersion(transcript string, pid int) string {
-	file, _ := readSessionFile(filepath.Join(sessionFilesDir(transcript), strconv.Itoa(pid)+".json"))
+	file, _ := readSessionFile(
+		filepath.Join(sessionFilesDir(transcript), strconv.Itoa(pid)+".json"),
+	)
 	return file.Version
 }
 
@@ -210,9 +222,9 @@ func readSessionFile(path string) (file sessionFile, known bool) {
 	return file, known
 }
 
-// HasEnded says that a Claude Code that is known has ended: its process is not there, or its
-// pid is another process's by now, which its start tells ("" is not known). It is false
-// where the pid is not known (0).
+// HasEnded says that a Claude Code that is known has ended: its process is not there, or
+// its pid is another process's by now, which its start tells ("" is not known). It is
+// false where the pid is not known (0).
 func HasEnded(pid int, start string) bool {
 	switch {
 	case pid <= 1, IsElsewhere(start):
@@ -225,8 +237,8 @@ func HasEnded(pid int, start string) bool {
 	return startedAt != "" && p.start != "" && p.start != startedAt
 }
 
-// ProcessStart is when the process started, and where it is: in the kernel's words, which no
-// later process with its pid shares; "" is unknown.
+// ProcessStart is when the process started, and where it is: in the kernel's words, which
+// no later process with its pid shares; "" is unknown.
 func ProcessStart(pid int) string {
 	p, _ := processOf(pid)
 	if p.start == "" {
@@ -235,8 +247,8 @@ func ProcessStart(pid int) string {
 	return p.start + "@" + state.PIDScope()
 }
 
-// IsElsewhere says that a process which started so is on another machine, or in another pid
-// namespace: from here nothing can be said of it, or of the pane that it is in.
+// IsElsewhere says that a process which started so is on another machine, or in another
+// pid namespace: from here nothing can be said of it, or of the pane that it is in.
 func IsElsewhere(start string) bool {
 	_, scope, known := strings.Cut(start, "@")
 	return known && scope != state.PIDScope()
@@ -291,8 +303,8 @@ func (p process) isClaude(args func(pid int) []string) bool {
 		}))
 }
 
-// formatLstart is a process's start on macOS as `ps -o lstart` printed it with LC_ALL=C and
-// TZ=UTC, which earlier releases wrote into records.
+// formatLstart is a process's start on macOS as `ps -o lstart` printed it with LC_ALL=C
+// and TZ=UTC, which earlier releases wrote into records.
 func formatLstart(t time.Time) string { return t.UTC().Format("Mon Jan 2 15:04:05 2006") }
 
 // splitProcArgs reads macOS's kern.procargs2: argc in four bytes (of a little-endian
@@ -349,11 +361,11 @@ func depth(root, pid int, all map[int]process) int {
 // intended one. What the error says besides is for a person.
 var ErrNoClaude = errors.New("no Claude Code to type to")
 
-// FindClaude finds the Claude Code that has the keyboard of this pane: in the process tree of
-// what tmux started there and in the foreground of the pane's terminal, not of one that a
-// program in between opened (script, sudo). wantPID 0 takes any, and of several the
-// outermost; else it must be that very process, which started at wantStart (see ProcessStart;
-// "" is unknown).
+// FindClaude finds the Claude Code that has the keyboard of this pane: in the process
+// tree of what tmux started there and in the foreground of the pane's terminal, not of
+// one that a program in between opened (script, sudo). wantPID 0 takes any, and of
+// several the outermost; else it must be that very process, which started at wantStart
+// (see ProcessStart; "" is unknown).
 func (p Pane) FindClaude(wantPID int, wantStart string) (int, error) {
 	if IsElsewhere(wantStart) {
 		return 0, fmt.Errorf(
@@ -379,7 +391,8 @@ func (p Pane) FindClaude(wantPID int, wantStart string) (int, error) {
 	found, outermost := 0, len(all)
 	for pid, candidate := range all {
 		isMeant := wantPID == 0 || pid == wantPID && !HasEnded(wantPID, wantStart)
-		if !isMeant || !candidate.hasKeyboard(root.terminal) || candidate.stopped || !candidate.isClaude(argsOf) {
+		if !isMeant || !candidate.hasKeyboard(root.terminal) || candidate.stopped ||
+			!candidate.isClaude(argsOf) {
 			continue
 		}
 		if n := depth(p.PID, pid, all); n >= 0 && n < outermost {
@@ -430,16 +443,19 @@ func TranscriptEnd(path string, limit int64) (lines []byte, isWhole bool, err er
 	return lines, start == 0, nil
 }
 
-// pastedContent is how a longer paste stands in what Claude Code tells of a prompt (2.1.330).
-var pastedContent = pattern(`(?s)^\s*<pasted_content id="(\w+)">\n?(.*?)\n?</pasted_content[^>]*>\s*$`)
+// pastedContent is how a longer paste stands in what Claude Code tells of a prompt
+// (2.1.330).
+var pastedContent = pattern(
+	`(?s)^\s*<pasted_content id="(\w+)">\n?(.*?)\n?</pasted_content[^>]*>\s*$`,
+)
 
 // StripPasteTags is a prompt as it was typed.
 func StripPasteTags(prompt string) string { return pastedContent().ReplaceAllString(prompt, "$2") }
 
-// TranscriptHasPrompt says whether Claude Code took typed words since then, by the session's
-// transcript: into its queue, while it worked, or, where that counts, as a prompt.
-// 2.1.197 tells no hook of the queue, and hooks may be switched off. Of a long transcript
-// the end is read.
+// TranscriptHasPrompt says whether Claude Code took typed words since then, by the
+// session's transcript: into its queue, while it worked, or, where that counts, as a
+// prompt. 2.1.197 tells no hook of the queue, and hooks may be switched off. Of a long
+// transcript the end is read.
 func TranscriptHasPrompt(transcript, prompt string, since time.Time, countsPrompts bool) bool {
 	end, _, _ := TranscriptEnd(transcript, 1<<20)
 	for line := range bytes.Lines(end) {

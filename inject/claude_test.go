@@ -15,8 +15,8 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// copyProgram puts a program that does nothing under another name, as the kernel and ps see
-// it.
+// copyProgram puts a program that does nothing under another name, as the kernel and ps
+// see it.
 func (w testTmux) copyProgram(name string) string {
 	w.t.Helper()
 	sleep, err := exec.LookPath("sleep")

@@ -54,8 +54,8 @@ func (s Server) PressKey(ctx context.Context, pane string, key Key) error {
 	return s.pressKeyGuarded(ctx, pane, key, guard{})
 }
 
-// pressKeyGuarded is Key while all is as the guard says; else it is ErrNoKeys, and ErrLate, too,
-// where only the time is over.
+// pressKeyGuarded is Key while all is as the guard says; else it is ErrNoKeys, and
+// ErrLate, too, where only the time is over.
 func (s Server) pressKeyGuarded(ctx context.Context, pane string, key Key, g guard) error {
 	if !key.isKnown() {
 		return fmt.Errorf("press key: %q is none that may be pressed", string(key))
@@ -114,20 +114,21 @@ var errRedrawn = errors.New("the dialog has changed")
 type guard struct {
 	until    time.Time // tmux's clock counts whole seconds: until the end of that one
 	activity string    // when a person last did something in the pane's session, as tmux says it
-	dialog   []string  // lines of the pane, as captured: a dialog that may have given way to another
+	// lines of the pane, as captured: a dialog that may have given way to another
+	dialog []string
 }
 
-// searchGlob is a line as tmux's search finds it again, without a sign that has a meaning for
-// it.
+// searchGlob is a line as tmux's search finds it again, without a sign that has a meaning
+// for it.
 func searchGlob(line string) string { return globCharacters().ReplaceAllString(line, "*") }
 
 var globCharacters = pattern(`[^A-Za-z0-9]+`)
 
-// runGuarded runs a command of ours, which puts something into the pane, unless tmux would
-// keep it from the pane's program: a person who scrolls back has tmux take every key as
-// its own command. tmux checks and acts in one go, so that no person can scroll, type or
-// answer in between; so it checks the guard. command holds nothing but our own words, the
-// pane's id and hex digits.
+// runGuarded runs a command of ours, which puts something into the pane, unless tmux
+// would keep it from the pane's program: a person who scrolls back has tmux take every
+// key as its own command. tmux checks and acts in one go, so that no person can scroll,
+// type or answer in between; so it checks the guard. command holds nothing but our own
+// words, the pane's id and hex digits.
 func (s Server) runGuarded(ctx context.Context, pane, command string, g guard) error {
 	reason := ""
 	for _, line := range g.dialog { // C searches the pane (tmux 3.3a)
@@ -178,11 +179,11 @@ const (
 	// at once when that was answered (2.1.197), or from 0.4 s on (2.1.332).
 	settleTime = 200 * time.Millisecond
 
-	// freshTime is how long after the look at the screen, and behind typed words after the
-	// paste, an Enter or a digit may be on its way. Claude Code 2.1.332 holds a dialog
-	// back after a key in its input box: none was answered by an Enter up to 1.6 s after
-	// the paste, and many were from 2.1 s on. tmux, whose clock counts whole seconds,
-	// presses it until the end of the second in which this ends.
+	// freshTime is how long after the look at the screen, and behind typed words after
+	// the paste, an Enter or a digit may be on its way. Claude Code 2.1.332 holds a
+	// dialog back after a key in its input box: none was answered by an Enter up to 1.6 s
+	// after the paste, and many were from 2.1 s on. tmux, whose clock counts whole
+	// seconds, presses it until the end of the second in which this ends.
 	freshTime = time.Second
 
 	// firstPause and longestPause are the pauses between two captures of the screen.
@@ -231,7 +232,8 @@ func (s keyStep) String() string {
 	return "text: " + shorten(strings.ReplaceAll(s.text, "\n", "⏎"), 60)
 }
 
-// mismatchError is something on the screen that is not as it must be, in words for a person.
+// mismatchError is something on the screen that is not as it must be, in words for a
+// person.
 type mismatchError string
 
 func (m mismatchError) Error() string { return string(m) }
@@ -271,8 +273,8 @@ func (k *keyboard) readScreen(ctx context.Context) error {
 }
 
 // findTypablePane makes sure that keys would reach the Claude Code that is meant (see
-// Pane.FindClaude). tmux drops those that follow when another program has the pane's keyboard
-// by then.
+// Pane.FindClaude). tmux drops those that follow when another program has the pane's
+// keyboard by then.
 func (k *keyboard) findTypablePane(ctx context.Context, pid int, start string) (Pane, error) {
 	p, err := k.server.Pane(ctx, k.pane)
 	switch {
@@ -352,8 +354,9 @@ func lastLines(capture string) (last []string) {
 	return last
 }
 
-// stepDeadline is until when tmux may press a step: text and a key that decides go only where
-// the look at the screen is fresh. ErrLate where that is over. The zero time is no limit.
+// stepDeadline is until when tmux may press a step: text and a key that decides go only
+// where the look at the screen is fresh. ErrLate where that is over. The zero time is no
+// limit.
 func (k *keyboard) stepDeadline(step keyStep) (deadline time.Time, err error) {
 	isDigit := len(step.key) == 1
 	if step.key != "" && step.key != KeyEnter && !isDigit {
@@ -370,9 +373,9 @@ func (k *keyboard) stepDeadline(step keyStep) (deadline time.Time, err error) {
 	return deadline, nil
 }
 
-// awaitScreen reads the screen until it is as wanted and has stood so for a while; 0 is at
-// once. A screen that is unlike everything expected must stand too: a capture can catch
-// it half drawn.
+// awaitScreen reads the screen until it is as wanted and has stood so for a while; 0 is
+// at once. A screen that is unlike everything expected must stand too: a capture can
+// catch it half drawn.
 func (k *keyboard) awaitScreen(
 	ctx context.Context,
 	timeout, standTime time.Duration,
@@ -402,8 +405,8 @@ func (k *keyboard) awaitScreen(
 	}
 }
 
-// awaitSettled waits until the screen has stood for a moment, and says whether it is then as
-// it must be: a page may be half drawn, or so young that it takes no keys.
+// awaitSettled waits until the screen has stood for a moment, and says whether it is then
+// as it must be: a page may be half drawn, or so young that it takes no keys.
 func (k *keyboard) awaitSettled(ctx context.Context, whyNot func(Screen) string) error {
 	return k.awaitScreen(ctx, k.effectTimeout, settleTime, func(s Screen) error {
 		if why := whyNot(s); why != "" {
@@ -413,8 +416,9 @@ func (k *keyboard) awaitSettled(ctx context.Context, whyNot func(Screen) string)
 	})
 }
 
-// moveCursor moves the cursor, one key at a time, to the first row that is wanted. changed
-// says what else must stay as it is. A list is a ring: above its first row is its last.
+// moveCursor moves the cursor, one key at a time, to the first row that is wanted.
+// changed says what else must stay as it is. A list is a ring: above its first row is its
+// last.
 func (k *keyboard) moveCursor(
 	ctx context.Context,
 	isWanted func(Row) bool,

@@ -13,7 +13,8 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// byteRecorder writes down every byte that reaches its terminal, which changes none of them.
+// byteRecorder writes down every byte that reaches its terminal, which changes none of
+// them.
 const byteRecorder = `stty raw -echo; printf '\033[?2004h%s' ready; cat >got`
 
 const plainByteRecorder = `stty raw -echo; printf ready; cat >got`

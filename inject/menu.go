@@ -79,7 +79,8 @@ func (m Menu) Run(ctx context.Context, session, action string, args []string) er
 	}
 	// A dialog that was just drawn loses keys; the input box does not, and each key looks
 	// again.
-	isAtBox := m.PromptOnly && action == "type" && d.readScreen(ctx) == nil && d.screen.Shows == Prompt
+	isAtBox := m.PromptOnly && action == "type" && d.readScreen(ctx) == nil &&
+		d.screen.Shows == Prompt
 	if !isAtBox {
 		if err := d.awaitSettled(ctx, func(Screen) string { return "" }); err != nil {
 			return d.withExitCode(err)
@@ -175,9 +176,9 @@ func (d *menuRun) findPane(ctx context.Context, server Server) (Pane, error) {
 	)
 }
 
-// findSupervisedPane finds the pane on the server that its agent was told of: an agent runs
-// the lines of its message outside of tmux, where nothing names a server that is not the
-// default one.
+// findSupervisedPane finds the pane on the server that its agent was told of: an agent
+// runs the lines of its message outside of tmux, where nothing names a server that is not
+// the default one.
 func (d *menuRun) findSupervisedPane(ctx context.Context, target *Pane) bool {
 	for _, socket := range state.SessionsIn(d.UserState).TmuxSockets(d.session) {
 		if pane, err := d.findPane(ctx, Server{Socket: socket}); err == nil {
@@ -188,12 +189,13 @@ func (d *menuRun) findSupervisedPane(ctx context.Context, target *Pane) bool {
 	return false
 }
 
-// pressAndAwait sends one step, where the screen is still what was decided on, and awaits what it
-// does.
+// pressAndAwait sends one step, where the screen is still what was decided on, and awaits
+// what it does.
 func (d *menuRun) pressAndAwait(ctx context.Context, step keyStep, isDone func(Screen) bool) error {
 	before := d.screen
 	step.whyNot, step.checkEffect = requireUnchanged(before), requireScreen(isDone)
-	if before.Shows == Permission && before.Question != SwitchModelQuestion && step.key != KeyEscape {
+	if before.Shows == Permission && before.Question != SwitchModelQuestion &&
+		step.key != KeyEscape {
 		if caller, _ := CallingClaude(d.Env); caller == d.claudePID {
 			return d.refuseOnScreen("a session does not decide what it may do itself")
 		}
@@ -217,8 +219,8 @@ func (d *menuRun) pressAndAwait(ctx context.Context, step keyStep, isDone func(S
 	return d.doStep(ctx, step)
 }
 
-// logDecision adds a line to the log of decisions, of a key that chooses. Without the line, the
-// key is not pressed.
+// logDecision adds a line to the log of decisions, of a key that chooses. Without the
+// line, the key is not pressed.
 func (d *menuRun) logDecision(key Key) error {
 	row := d.screen.cursorRow()
 	if n, err := strconv.Atoi(string(key)); err == nil {
@@ -269,7 +271,8 @@ func (d *menuRun) chooseRow(ctx context.Context, n int) error {
 	before := d.screen
 	return d.pressAndAwait(ctx, keyStep{key: key}, func(current Screen) bool {
 		rowNow := current.row(n)
-		return !sameDialog(current, before) || before.MultiSelect && rowNow != nil && rowNow.Ticked != row.Ticked
+		return !sameDialog(current, before) ||
+			before.MultiSelect && rowNow != nil && rowNow.Ticked != row.Ticked
 	})
 }
 
@@ -284,8 +287,8 @@ func (d *menuRun) goToRow(ctx context.Context, wanted func(Row) bool) error {
 	})
 }
 
-// pressEnter presses Enter where it does something. An empty input box may hold a suggestion,
-// which Enter would send.
+// pressEnter presses Enter where it does something. An empty input box may hold a
+// suggestion, which Enter would send.
 func (d *menuRun) pressEnter(ctx context.Context) error {
 	before := d.screen
 	if before.Shows != Draft && !before.IsDialog() {
@@ -298,8 +301,9 @@ func (d *menuRun) pressEnter(ctx context.Context) error {
 	)
 }
 
-// pressEscape leaves a dialog or interrupts Claude. An idle input box is left alone: a second
-// Esc there would rewind the conversation, or clear what a person has begun to write.
+// pressEscape leaves a dialog or interrupts Claude. An idle input box is left alone: a
+// second Esc there would rewind the conversation, or clear what a person has begun to
+// write.
 func (d *menuRun) pressEscape(ctx context.Context) error {
 	before := d.screen
 	if !before.IsDialog() && !before.Busy || before.IsDialog() && d.InterruptOnly {
@@ -318,12 +322,13 @@ func (d *menuRun) pressEscape(ctx context.Context) error {
 	return err
 }
 
-// takeBackPrompt empties the input box where it holds what we typed, and no other character.
-// Claude Code puts a prompt back into its box that is interrupted before its first output
-// (2.1.197 and 2.1.332).
+// takeBackPrompt empties the input box where it holds what we typed, and no other
+// character. Claude Code puts a prompt back into its box that is interrupted before its
+// first output (2.1.197 and 2.1.332).
 func (d *menuRun) takeBackPrompt(ctx context.Context) {
 	err := d.awaitSettled(ctx, func(Screen) string { return "" })
-	if err != nil || d.OwnText == "" || d.screen.Shows != Draft || !isDraftOf(d.screen.Draft, d.OwnText) {
+	if err != nil || d.OwnText == "" || d.screen.Shows != Draft ||
+		!isDraftOf(d.screen.Draft, d.OwnText) {
 		return
 	}
 	_ = d.emptyInputBox(ctx)
@@ -331,13 +336,17 @@ func (d *menuRun) takeBackPrompt(ctx context.Context) {
 
 // emptyInputBox takes what we typed out of the input box again.
 func (d *menuRun) emptyInputBox(ctx context.Context) error {
-	return d.clearField(ctx, d.screen.Draft, func(current Screen) bool { return current.Shows == Prompt })
+	return d.clearField(
+		ctx,
+		d.screen.Draft,
+		func(current Screen) bool { return current.Shows == Prompt },
+	)
 }
 
-// clearField presses what takes a text of so many lines out of a field, until the field stays
-// empty. A Claude Code that lags behind its keys left the text there without its last
-// sign: for a moment its box looks empty, or a later key comes to the text from before
-// (2.1.332, a load of 30).
+// clearField presses what takes a text of so many lines out of a field, until the field
+// stays empty. A Claude Code that lags behind its keys left the text there without its
+// last sign: for a moment its box looks empty, or a later key comes to the text from
+// before (2.1.332, a load of 30).
 func (d *menuRun) clearField(ctx context.Context, text string, isEmpty func(Screen) bool) error {
 	const mostTries = 3
 	keys := strings.Repeat(string(keyClearLine), strings.Count(text, "\n")) + string(KeyClear)
@@ -355,15 +364,19 @@ func (d *menuRun) clearField(ctx context.Context, text string, isEmpty func(Scre
 // opened between the look at the input box and the paste, and a person's Enter would
 // answer with it. It returns that nothing was typed.
 func (d *menuRun) emptyField(ctx context.Context, text string) error {
-	err := d.clearField(ctx, text, func(current Screen) bool { return current.cursorRow().Text == "" })
+	err := d.clearField(
+		ctx,
+		text,
+		func(current Screen) bool { return current.cursorRow().Text == "" },
+	)
 	if err != nil {
 		return err
 	}
 	return d.refuseOnScreen("a question opened")
 }
 
-// isDraftOf says whether the input box holds this text, byte for byte. Where the box breaks a
-// line, it draws no blank.
+// isDraftOf says whether the input box holds this text, byte for byte. Where the box
+// breaks a line, it draws no blank.
 func isDraftOf(draft, text string) bool {
 	text = strings.TrimRight(text, " ")
 	for i, line := range strings.Split(draft, "\n") {
@@ -461,7 +474,10 @@ func (d *menuRun) tryTypeText(ctx context.Context, text string) error {
 	// Before Enter a backslash says that the text goes on (2.1.329). "@word", ":word"
 	// (2.1.329) and "/word" (2.1.197) are completed, and Enter takes what is offered. A
 	// blank ends all of them.
-	if lastWord := strings.LastIndexAny(text, " \n") + 1; strings.ContainsAny(text[lastWord:], `\@:/`) &&
+	if lastWord := strings.LastIndexAny(text, " \n") + 1; strings.ContainsAny(
+		text[lastWord:],
+		`\@:/`,
+	) &&
 		(lastWord > 0 || text[0] != '/') {
 		text += " "
 	}
@@ -499,11 +515,12 @@ func (d *menuRun) tryTypeText(ctx context.Context, text string) error {
 	return d.chooseRow(ctx, 1)
 }
 
-// isPasteOf says whether a draft is the text that was pasted: all of it, its stand-in, or its
-// end where the box is too small.
+// isPasteOf says whether a draft is the text that was pasted: all of it, its stand-in, or
+// its end where the box is too small.
 func isPasteOf(draft, text string) bool {
 	isLong := strings.Contains(text, "\n") || utf8.RuneCountInString(text) > 200
-	return SameText(draft, text) || isLong && pastePlaceholder().MatchString(strings.TrimSpace(draft)) ||
+	return SameText(draft, text) ||
+		isLong && pastePlaceholder().MatchString(strings.TrimSpace(draft)) ||
 		utf8.RuneCountInString(comparable(draft)) > 40 && IsEndOf(draft, text)
 }
 
@@ -518,9 +535,14 @@ func (d *menuRun) clearThen(ctx context.Context, command string) error {
 	}
 	// Claude Code can be idle for some 60 ms before it clears, and a command typed then
 	// would be cleared too.
-	err := d.awaitScreen(ctx, cmp.Or(d.EffectTimeout, clearTimeout), settleTime, requireScreen(func(current Screen) bool {
-		return current.Shows == Prompt && !current.Busy && isCleared(d.capture)
-	}))
+	err := d.awaitScreen(
+		ctx,
+		cmp.Or(d.EffectTimeout, clearTimeout),
+		settleTime,
+		requireScreen(func(current Screen) bool {
+			return current.Shows == Prompt && !current.Busy && isCleared(d.capture)
+		}),
+	)
 	if err != nil {
 		return err
 	}
@@ -551,8 +573,8 @@ func sameDialog(a, b Screen) bool {
 // The exit codes of menu-driver.
 const exitNoSession, exitRefused, exitUnseen, exitUsage = 1, 2, 3, 4
 
-// UnsubmittedError is the error of a text that was pasted and not seen in the input box, where
-// nothing that submits was pressed: a dialog had opened that moment, say.
+// UnsubmittedError is the error of a text that was pasted and not seen in the input box,
+// where nothing that submits was pressed: a dialog had opened that moment, say.
 type UnsubmittedError struct{ error }
 
 func usageError(format string, args ...any) error {

@@ -51,8 +51,9 @@ func (w testTmux) showRecordedScreen(screen string) Pane {
 	return w.pane(id)
 }
 
-// awaitFrontProgram waits until the program that a pane's shell became runs, and tmux says so:
-// while one is being replaced, tmux 3.3a names the first word of the pane's command.
+// awaitFrontProgram waits until the program that a pane's shell became runs, and tmux
+// says so: while one is being replaced, tmux 3.3a names the first word of the pane's
+// command.
 func (w testTmux) awaitFrontProgram(pane, name string) {
 	w.t.Helper()
 	w.awaitProcess(w.pane(pane), name)

@@ -6,13 +6,13 @@ import (
 )
 
 var (
-	// dialogHint is the last line of every AskUserQuestion dialog; narrow panes wrap it. What
-	// is between the two ends depends on the version, the question and the row, e.g.
+	// dialogHint is the last line of every AskUserQuestion dialog; narrow panes wrap it.
+	// What is between the two ends depends on the version, the question and the row, e.g.
 	// "Tab/Arrow keys to navigate" or "ctrl+g to edit in Vim".
 	dialogHint = pattern(`^Enter to select · (\S.* · )?Esc to cancel$`)
 
-	// hiddenLinesMark is drawn by 2.1.329 over the line above what it keeps at the bottom,
-	// when the dialog is longer than the pane.
+	// hiddenLinesMark is drawn by 2.1.329 over the line above what it keeps at the
+	// bottom, when the dialog is longer than the pane.
 	hiddenLinesMark = pattern(`^ ↑ \d+ more lines?$`)
 
 	chipLine = pattern(`^ [☐☒✔] \S.*$`)
@@ -65,8 +65,8 @@ func readQuestion(lines []line) (Screen, bool) {
 	return s, true
 }
 
-// splitDialog finds, from the bottom: the hint, a blank line, the rows below the rule, the
-// rule.
+// splitDialog finds, from the bottom: the hint, a blank line, the rows below the rule,
+// the rule.
 func splitDialog(lines []line) (d dialogParts, ok bool) {
 	end := len(lines)
 	for end > 0 && !lines[end-1].endsList() && len(lines)-end < 8 {
@@ -93,8 +93,8 @@ func splitDialog(lines []line) (d dialogParts, ok bool) {
 	}, true
 }
 
-// readRowsBelow reads the rows below the rule. number is the first one's, 0 in a dialog with
-// previews, where they have none.
+// readRowsBelow reads the rows below the rule. number is the first one's, 0 in a dialog
+// with previews, where they have none.
 func readRowsBelow(lines []line) (rows []Row, number int, ok bool) {
 	if len(lines) == 0 {
 		return nil, 0, false
@@ -229,8 +229,8 @@ func isMulti(lines []line, submit Row) bool {
 	})
 }
 
-// isSubmitMissing reports whether the rows of a list that was read as one for a single choice
-// are those of a multi-select whose Submit was not read as such.
+// isSubmitMissing reports whether the rows of a list that was read as one for a single
+// choice are those of a multi-select whose Submit was not read as such.
 func isSubmitMissing(rows []rowLines, isSubmit bool) bool {
 	if len(rows) == 0 {
 		return isSubmit
@@ -238,9 +238,9 @@ func isSubmitMissing(rows []rowLines, isSubmit bool) bool {
 	return !slices.ContainsFunc(rows, func(r rowLines) bool { return r.tickBox == "" })
 }
 
-// noteHiddenAbove notes whether the list goes on above its drawn rows. It reports whether the
-// screen shows that: where something else is above them, they begin with the first, or
-// with a mark.
+// noteHiddenAbove notes whether the list goes on above its drawn rows. It reports whether
+// the screen shows that: where something else is above them, they begin with the first,
+// or with a mark.
 func (s *Screen) noteHiddenAbove(above []line, rows []rowLines, top int) bool {
 	isText := slices.ContainsFunc(above, func(l line) bool { return !l.isBlank() })
 	s.HasRowsAbove = isText || len(rows) == 0 || rows[0].number > 1
@@ -272,15 +272,16 @@ func (s *Screen) addRows(rows []rowLines, fieldNumber int) bool {
 	return !s.HasRowsBelow || last.mark == "↓" || last.mark == "❯"
 }
 
-// readField reads the row for the person's own words. Empty, it shows a placeholder in grey;
-// what is typed takes its place and is drawn as text, so that a person can type the
+// readField reads the row for the person's own words. Empty, it shows a placeholder in
+// grey; what is typed takes its place and is drawn as text, so that a person can type the
 // placeholder's own words.
 func (r rowLines) readField() (Row, bool) {
 	row := r.toRow(OtherRow)
 	row.Label = joinLines(r.lines)
 	// a multi-select's has no full stop
 	isPlaceholder := strings.TrimSuffix(row.Label, ".") == "Type something"
-	isGrey := r.hasNumberStyle() && !slices.ContainsFunc(r.lines, func(l line) bool { return !r.isGrey(l) })
+	isGrey := r.hasNumberStyle() &&
+		!slices.ContainsFunc(r.lines, func(l line) bool { return !r.isGrey(l) })
 	if isGrey || !r.hasNumberStyle() && isPlaceholder {
 		return row, isPlaceholder
 	}
@@ -297,7 +298,9 @@ func readSubmitRow(l line) (Row, bool) {
 		text != "Submit" && text != "Next" {
 		return Row{}, false
 	}
-	isDescription := label.isStyled(func(k style) bool { return k.colour != "" && !k.bold && !hasCursor })
+	isDescription := label.isStyled(
+		func(k style) bool { return k.colour != "" && !k.bold && !hasCursor },
+	)
 	return Row{Role: SubmitRow, Label: text, Cursor: hasCursor}, !isDescription
 }
 

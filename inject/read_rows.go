@@ -17,10 +17,10 @@ type rowStart struct {
 
 var rowNumber = pattern(`^(\d{1,2})\.( |$)?`)
 
-// readRowStart reads a line as the beginning of a row whose mark is in that column. Between
-// mark and number is a blank, and another behind the number, but where a text is longer
-// than a line either may be given up: " 2. Top bar with …" beside a preview, "❯ 1.Lock
-// the table …" (2.1.197, 2.1.329).
+// readRowStart reads a line as the beginning of a row whose mark is in that column.
+// Between mark and number is a blank, and another behind the number, but where a text is
+// longer than a line either may be given up: " 2. Top bar with …" beside a preview, "❯
+// 1.Lock the table …" (2.1.197, 2.1.329).
 func readRowStart(l line, mark int) (rowStart, bool) {
 	s := rowStart{mark: l.charAt(mark)}
 	if l.indent() < mark || s.mark != "❯" && s.mark != "↑" && s.mark != "↓" && s.mark != " " {
@@ -51,9 +51,9 @@ func (s rowStart) isGrey(l line) bool {
 
 func (s rowStart) hasNumberStyle() bool { return s.numberStyle.colour != "" || s.numberStyle.dim }
 
-// readListRow is readRowStart in a list of which it is known whether it is a multi-select.
-// 2.1.197 begins descriptions where rows begin in those, so a line there is a row only
-// with a tick box, and with one that is not grey.
+// readListRow is readRowStart in a list of which it is known whether it is a
+// multi-select. 2.1.197 begins descriptions where rows begin in those, so a line there is
+// a row only with a tick box, and with one that is not grey.
 func readListRow(l line, mark int, multi bool) (rowStart, bool) {
 	s, ok := readRowStart(l, mark)
 	if ok && multi {

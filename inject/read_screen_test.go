@@ -17,9 +17,9 @@ var escapePattern = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 func stripEscapes(capture string) string { return escapePattern.ReplaceAllString(capture, "") }
 
-// recordedScreens are the captures of one version of Claude Code, by name: `tmux capture-pane -p
-// -e` of real sessions whose model was scripted. The name says what was asked, in which
-// size of pane (110×40 where none is named), and the key pressed last.
+// recordedScreens are the captures of one version of Claude Code, by name: `tmux
+// capture-pane -p -e` of real sessions whose model was scripted. The name says what was
+// asked, in which size of pane (110×40 where none is named), and the key pressed last.
 func recordedScreens(t testing.TB, version string) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", "screens", version, "*.ansi"))

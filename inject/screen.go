@@ -141,7 +141,8 @@ func ReadScreen(capture string) Screen {
 
 func unknownScreen(why string) Screen { return Screen{Shows: Unknown, Why: why} }
 
-// describeUnknown says what stands at the bottom of a screen that is none of the known ones.
+// describeUnknown says what stands at the bottom of a screen that is none of the known
+// ones.
 func describeUnknown(lines []line) string {
 	last := lines[len(lines)-1]
 	switch {

@@ -39,8 +39,8 @@ func ProgramOf(pid int) []string {
 	return []string{path}
 }
 
-// IsSessionRunning says whether a process that runs has a session, by Claude Code's own files of
-// sessions: see Waits.
+// IsSessionRunning says whether a process that runs has a session, by Claude Code's own
+// files of sessions: see Waits.
 func IsSessionRunning(transcript, id string) bool {
 	paths, _ := filepath.Glob(filepath.Join(sessionFilesDir(transcript), "*.json"))
 	return slices.ContainsFunc(paths, func(path string) bool {
@@ -53,12 +53,12 @@ func IsSessionRunning(transcript, id string) bool {
 // ownTmuxSession is the name of our own server's session.
 const ownTmuxSession = "gchat-hooks"
 
-// OwnServer is our own tmux server, for sessions that no terminal of the person's has: it goes
-// on when the login shell ends. To look at it: tmux -S SOCKET attach.
+// OwnServer is our own tmux server, for sessions that no terminal of the person's has: it
+// goes on when the login shell ends. To look at it: tmux -S SOCKET attach.
 func OwnServer(userState string) Server { return Server{Socket: filepath.Join(userState, "tmux")} }
 
-// OpenWindow starts a program in a new window of a session, argument by argument, without a
-// shell. Our own server is started where it does not run. The pane is as it was just
+// OpenWindow starts a program in a new window of a session, argument by argument, without
+// a shell. Our own server is started where it does not run. The pane is as it was just
 // then: its program may have ended.
 func (s Server) OpenWindow(ctx context.Context, session, dir string, argv []string) (Pane, error) {
 	// it is a format: #(…) would run
@@ -91,8 +91,8 @@ func (s Server) OpenWindow(ctx context.Context, session, dir string, argv []stri
 	return p, nil
 }
 
-// OpenSessionWindow starts a program in a window beside the session's last one, where its tmux
-// session is still there, else in our own server.
+// OpenSessionWindow starts a program in a window beside the session's last one, where its
+// tmux session is still there, else in our own server.
 func OpenSessionWindow(
 	ctx context.Context,
 	userState string,

@@ -210,9 +210,9 @@ func parsePane(line string) (p Pane, ok bool) {
 // TmuxName is what tmux makes of a session's name that it is given.
 func TmuxName(name string) string { return strings.NewReplacer(":", "_", ".", "_").Replace(name) }
 
-// matchingSessions is, of the sessions of all these panes, the one with exactly this name,
-// else those whose name begins with it. tmux itself would also take a name for a pattern,
-// an index or "the last one".
+// matchingSessions is, of the sessions of all these panes, the one with exactly this
+// name, else those whose name begins with it. tmux itself would also take a name for a
+// pattern, an index or "the last one".
 func matchingSessions(all []Pane, name string) (matches []string) {
 	tmuxName := TmuxName(name)
 	for _, exact := range []string{name, tmuxName} {
@@ -221,7 +221,8 @@ func matchingSessions(all []Pane, name string) (matches []string) {
 		}
 	}
 	for _, p := range all {
-		if tmuxName != "" && strings.HasPrefix(p.Session, tmuxName) && !slices.Contains(matches, p.Session) {
+		if tmuxName != "" && strings.HasPrefix(p.Session, tmuxName) &&
+			!slices.Contains(matches, p.Session) {
 			matches = append(matches, p.Session)
 		}
 	}
@@ -288,16 +289,21 @@ func (s Server) LastTyped(ctx context.Context, pane string) (last time.Time, err
 	return last, err
 }
 
-// sessionActivity is when a person last did something in a session that shows this pane, in
-// tmux's words. Keys of ours are nothing that a person does (3.3a).
+// sessionActivity is when a person last did something in a session that shows this pane,
+// in tmux's words. Keys of ours are nothing that a person does (3.3a).
 func (s Server) sessionActivity(ctx context.Context, pane string) (string, error) {
 	out, err := s.callPane(ctx, pane, "display-message", "-p", "#{session_activity}")
 	return strings.TrimSpace(out), err
 }
 
-// ShowNotice shows a line in a terminal's status line for so long. A key ends it, and goes
-// where it would go without it (3.3a).
-func (s Server) ShowNotice(ctx context.Context, c Client, duration time.Duration, text string) error {
+// ShowNotice shows a line in a terminal's status line for so long. A key ends it, and
+// goes where it would go without it (3.3a).
+func (s Server) ShowNotice(
+	ctx context.Context,
+	c Client,
+	duration time.Duration,
+	text string,
+) error {
 	_, err := s.callTmux(
 		ctx,
 		nil,
@@ -311,8 +317,9 @@ func (s Server) ShowNotice(ctx context.Context, c Client, duration time.Duration
 	return err
 }
 
-// sessionNamesFormat is tmux's format for the names of all sessions that show a pane, with
-// commas between them: those of a session group, and those with a linked window (3.3a).
+// sessionNamesFormat is tmux's format for the names of all sessions that show a pane,
+// with commas between them: those of a session group, and those with a linked window
+// (3.3a).
 const sessionNamesFormat = "#{window_linked_sessions_list}"
 
 // Capture is the pane's visible screen with its colours as escape sequences, one line of

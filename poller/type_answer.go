@@ -340,7 +340,11 @@ func answerChoices(q *state.Question) []inject.Choice {
 	for i, subQuestion := range q.SubQuestions {
 		answer := wording.Decompose(subQuestion, q.Answers[subQuestion.Question])
 		answer.Notes = q.Notes[subQuestion.Question]
-		list[i] = inject.Choice{SubQuestion: subQuestion, Answer: answer, ChoosesChat: q.Declined != ""}
+		list[i] = inject.Choice{
+			SubQuestion: subQuestion,
+			Answer:      answer,
+			ChoosesChat: q.Declined != "",
+		}
 	}
 	return list
 }

@@ -196,7 +196,8 @@ func (r Runner) KeepPrompts(
 	canTake = canTake && AcceptsInput(session, r.Now())
 	for _, in := range prompts {
 		err := error(nil)
-		isForDialog := wording.IsDecision(in.Text) && inject.TerminalDialogText(r.Env, session) != ""
+		isForDialog := wording.IsDecision(in.Text) &&
+			inject.TerminalDialogText(r.Env, session) != ""
 		switch {
 		case !r.isAccepted(session, in):
 			err = r.finish(in, state.OutcomeNobody)

@@ -79,7 +79,10 @@ func readInputBox(lines []line) (Screen, bool) {
 	textBelow := joinLines(below)
 	// 2.1.197 does not indent the list that completes a command; nor does a shell its
 	// prompt.
-	hasUnindented := slices.ContainsFunc(below, func(l line) bool { return !l.isBlank() && l.indent() < 2 })
+	hasUnindented := slices.ContainsFunc(
+		below,
+		func(l line) bool { return !l.isBlank() && l.indent() < 2 },
+	)
 	mayComplete := strings.HasPrefix(text, "/") || strings.Contains(text, "@")
 	switch {
 	case hasUnindented && mayComplete && !shellPrompt().MatchString(textBelow):
@@ -164,7 +167,10 @@ func limitEnd(above, below []line) string {
 // isBusy finds the spinner between the box and the last thing that was said, or the hint
 // below the box.
 func isBusy(above, below []line) bool {
-	if slices.ContainsFunc(below, func(l line) bool { return interruptHint().MatchString(l.text) }) {
+	if slices.ContainsFunc(
+		below,
+		func(l line) bool { return interruptHint().MatchString(l.text) },
+	) {
 		return true
 	}
 	for _, l := range slices.Backward(above[max(0, len(above)-19):]) {
@@ -190,8 +196,8 @@ var (
 	permissionHint = pattern(`^(Esc to cancel|ctrl[+-]g to edit|Enter to confirm)( |$)`)
 )
 
-// SwitchModelQuestion is what Claude Code asks after /model in a conversation that is cached
-// (2.1.197, 2.1.330). It lets Claude do nothing.
+// SwitchModelQuestion is what Claude Code asks after /model in a conversation that is
+// cached (2.1.197, 2.1.330). It lets Claude do nothing.
 const SwitchModelQuestion = "Switch model?"
 
 // readPermission reads another dialog that wants a choice: numbered rows under a question

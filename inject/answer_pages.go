@@ -27,7 +27,9 @@ func planPages(choices []Choice) (plans []pagePlan, err error) {
 		return nil, errors.New("there is nothing to answer")
 	}
 	if choices[0].ChoosesChat {
-		return []pagePlan{{subQuestion: choices[0].SubQuestion, text: chatLabel, choosesChat: true}}, nil
+		return []pagePlan{
+			{subQuestion: choices[0].SubQuestion, text: chatLabel, choosesChat: true},
+		}, nil
 	}
 	for _, c := range choices {
 		text, notes := typeableText(c.Answer.Text), typeableText(c.Answer.Notes)
@@ -65,11 +67,15 @@ func typeableText(text string) string {
 	return strings.TrimSpace(state.Clean(state.ForTyping, text))
 }
 
-// pickOptions finds the numbers of the labels. Of two options with the same label it is the
-// first: Claude is told the label.
+// pickOptions finds the numbers of the labels. Of two options with the same label it is
+// the first: Claude is told the label.
 func (a *pagePlan) pickOptions(labels []string) error {
 	if len(labels) > 1 && !a.subQuestion.MultiSelect {
-		return fmt.Errorf("%q takes one choice, not %d", shorten(a.subQuestion.Question, 60), len(labels))
+		return fmt.Errorf(
+			"%q takes one choice, not %d",
+			shorten(a.subQuestion.Question, 60),
+			len(labels),
+		)
 	}
 	for _, label := range labels {
 		i := slices.IndexFunc(
@@ -142,8 +148,8 @@ func (p page) whyNotPage(s Screen, except int) string {
 	return ""
 }
 
-// whyNotQuestion says, for a person, why the screen is not this question's page; "" when it is. Of
-// a page that is larger than the pane, what is on the screen must fit.
+// whyNotQuestion says, for a person, why the screen is not this question's page; "" when
+// it is. Of a page that is larger than the pane, what is on the screen must fit.
 func whyNotQuestion(s Screen, p state.SubQuestion) string {
 	switch {
 	case s.Shows != Question:
@@ -201,7 +207,12 @@ func whyNotReview(s Screen, plans []pagePlan) string {
 	}
 	var expected strings.Builder
 	for _, plan := range plans {
-		fmt.Fprintf(&expected, "●%s→%s", comparable(plan.subQuestion.Question), comparable(plan.reviewText()))
+		fmt.Fprintf(
+			&expected,
+			"●%s→%s",
+			comparable(plan.subQuestion.Question),
+			comparable(plan.reviewText()),
+		)
 	}
 	shown := comparable(s.Answers)
 	if shown != expected.String() && !(s.IsCut && IsEndOf(shown, expected.String())) {
@@ -249,7 +260,8 @@ type pageStep func(context.Context) error
 func (a *answerRun) pageSteps() (steps []pageStep) {
 	plan := a.plans[a.index]
 	field := plan.fieldNumber()
-	if plan.text == "" && a.screen.cursorRow().Role == OtherRow { // digits would be typed into the field
+	if plan.text == "" && a.screen.cursorRow().Role == OtherRow {
+		// digits would be typed into the field
 		steps = append(steps, a.goToRow(field-1))
 	}
 	switch {
@@ -285,13 +297,21 @@ func (a *answerRun) pageSteps() (steps []pageStep) {
 func (a *answerRun) goToRow(number int) pageStep {
 	return func(ctx context.Context) error {
 		isRow := func(r Row) bool { return r.Number == number }
-		return a.moveCursor(ctx, isRow, func(current Screen) string { return a.whyNotPage(current, 0) })
+		return a.moveCursor(
+			ctx,
+			isRow,
+			func(current Screen) string { return a.whyNotPage(current, 0) },
+		)
 	}
 }
 
 func (a *answerRun) goToChatRow(ctx context.Context) error {
 	isChatRow := func(r Row) bool { return r.Role == BelowRow && r.Label == chatLabel }
-	return a.moveCursor(ctx, isChatRow, func(current Screen) string { return a.whyNotPage(current, 0) })
+	return a.moveCursor(
+		ctx,
+		isChatRow,
+		func(current Screen) string { return a.whyNotPage(current, 0) },
+	)
 }
 
 // requireSamePage says, for a person, why the screen is not what it is now.
@@ -310,8 +330,8 @@ func (a *answerRun) requireSamePage() func(Screen) string {
 // what makes it an emoji, and what is joined.
 var firstCharacter = pattern(`^(?s:.[\pM\p{Sk}]*)(\x{200d}.[\pM\p{Sk}]*)*`)
 
-// typeIntoField types a text into the field that has the keys: one character, and when that
-// stands there the rest in one piece.
+// typeIntoField types a text into the field that has the keys: one character, and when
+// that stands there the rest in one piece.
 func (a *answerRun) typeIntoField(plan pagePlan) pageStep {
 	text := plan.text
 	if strings.HasSuffix(text, `\`) {
@@ -345,8 +365,8 @@ func (a *answerRun) tickRow(number int, isTicked bool) pageStep {
 	}
 }
 
-// changeRow presses a key that stays on the page and changes a row, and waits until that is
-// as wanted.
+// changeRow presses a key that stays on the page and changes a row, and waits until that
+// is as wanted.
 func (a *answerRun) changeRow(ctx context.Context, step keyStep, number int, wanted Row) error {
 	step.whyNot = a.requireSamePage()
 	step.checkEffect = func(current Screen) error {
@@ -371,7 +391,11 @@ func (a *answerRun) leavePage(key Key) pageStep {
 	return func(ctx context.Context) error {
 		next := page{plans: a.plans, index: a.index + 1}
 		isLast := next.index == len(a.plans)
-		step := keyStep{key: key, maySubmit: isLast && !a.hasReviewPage(), whyNot: a.requireSamePage()}
+		step := keyStep{
+			key:       key,
+			maySubmit: isLast && !a.hasReviewPage(),
+			whyNot:    a.requireSamePage(),
+		}
 		step.checkEffect = func(current Screen) error {
 			switch {
 			case a.whyNotPage(current, 0) == "":
@@ -387,7 +411,8 @@ func (a *answerRun) leavePage(key Key) pageStep {
 	}
 }
 
-// checkClosed says whether the dialog has closed: something else of Claude Code's is there.
+// checkClosed says whether the dialog has closed: something else of Claude Code's is
+// there.
 func (a *answerRun) checkClosed(s Screen) error {
 	switch {
 	case slices.ContainsFunc(a.plans, func(plan pagePlan) bool { return whyNotQuestion(s, plan.subQuestion) == "" }):
