@@ -502,7 +502,7 @@ func TestDocsReplies(t *testing.T) {
 		{one, []string{"2", "roll", "Rolling deployment"}, map[int]state.Answer{0: rolling}, 0, ""},
 		{many, []string{"1,3", "auth, search"}, map[int]state.Answer{0: two}, 0, ""},
 		{one, []string{"2 - but keep the footer"}, map[int]state.Answer{0: remarked}, 0, ""},
-		{both, []string{"Q1: 2\nQ2: text"}, map[int]state.Answer{0: rolling, 1: {Text: "text"}}, 0, ""},
+		{both, []string{"Q1: 2; Q2: text"}, map[int]state.Answer{0: rolling, 1: {Text: "text"}}, 0, ""},
 		{both, []string{"2; 1,3"}, map[int]state.Answer{0: rolling, 1: two}, 0, ""},
 		{one, []string{"other: 2"}, map[int]state.Answer{0: {Text: "2"}}, 0, ""},
 		{one, []string{"9"}, map[int]state.Answer{0: {Text: "9"}}, 9, ""},
@@ -659,16 +659,16 @@ func TestDocsNames(t *testing.T) {
 	if !slices.Equal(presets, settings.PresetNames()) {
 		t.Errorf("install.md has the presets %q", presets)
 	}
-	for _, row := range tableRows(section(t, "docs/use.md", "How do I send a message?")) {
+	for _, row := range tableRows(section(t, "docs/sending.md", "How do I send a message?")) {
 		types = append(types, codeSpans(row[0])...)
 	}
 	for _, typ := range state.ReportTypes {
 		if !slices.Contains(types, string(typ)) {
-			t.Errorf("use.md does not have the type %s", typ)
+			t.Errorf("sending.md does not have the type %s", typ)
 		}
 	}
 	if len(types) != len(state.ReportTypes) {
-		t.Errorf("use.md has the types %q", types)
+		t.Errorf("sending.md has the types %q", types)
 	}
 
 	for heading, member := range map[string]string{
