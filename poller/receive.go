@@ -13,22 +13,22 @@ import (
 	"gchat-hooks/state"
 )
 
-// recentMessages is what this process read lately. It spares looks at the disk, which
-// knows it all.
+// recentMessages are the messages that this process read in the last minutes. They save
+// reads of the inbox on disk, which has them all.
 type recentMessages struct {
 	mu       sync.Mutex
-	byID     map[string]recentMessage // by id
+	byID     map[string]recentMessage // by the id of the inbox record
 	tidiedAt time.Time
 }
 
 type recentMessage struct {
 	text   string
-	isGone bool // its sender took it back
+	isGone bool // its sender deleted it
 	readAt time.Time
 }
 
-// addIncoming writes down what a person did, once, wherever and however often it is read.
-// With an error it has to be read again.
+// addIncoming adds a message or a tap to the inbox, once, however often it is read. After
+// an error the caller has to read it again. A message older than MaxQuestionAge is dropped.
 func (p *Poller) addIncoming(in *state.Incoming) error {
 	now := p.Now()
 	if now.Sub(in.LocalCreatedAt) > state.MaxQuestionAge {
@@ -47,7 +47,7 @@ func (p *Poller) addIncoming(in *state.Incoming) error {
 	stored, err := inbox.Add(in, !p.loadPersonalConfig().CanAnswer(in.Sender, in.SenderEmail))
 	isEdited := err == nil && stored != nil && stored.Status == state.IncomingNew &&
 		stored.Text != in.Text
-	if isEdited && stored.Sender == in.Sender { // an edit counts until it is decided what it is
+	if isEdited && stored.Sender == in.Sender { // an edit counts until the message is routed
 		_, err = inbox.Change(in.ID, func(stored *state.Incoming) {
 			if stored.Status == state.IncomingNew {
 				stored.Text, stored.IsRevoked = in.Text, in.IsRevoked
@@ -61,7 +61,7 @@ func (p *Poller) addIncoming(in *state.Incoming) error {
 	return nil
 }
 
-// revokeIncoming has what a person wrote, and deleted before it was used, count no more.
+// revokeIncoming finishes a message that its sender deleted before it was used.
 func (p *Poller) revokeIncoming(id string) error {
 	recent := &p.recentMessages
 	recent.mu.Lock()
@@ -78,11 +78,13 @@ func (p *Poller) revokeIncoming(id string) error {
 		return err
 	}
 	recent.forgetOld(now)
-	recent.byID[id] = recentMessage{isGone: true, readAt: now} // its event may come after this
+	// The message's own event may still come. It must not add the message once more.
+	recent.byID[id] = recentMessage{isGone: true, readAt: now}
 	return nil
 }
 
-// reopenIncoming has a message be decided once more, where this became of it.
+// reopenIncoming removes the tombstone of a message that ended with this outcome. The
+// message is then added and routed once more when it is read the next time.
 func (p *Poller) reopenIncoming(id string, outcome state.Outcome) error {
 	recent := &p.recentMessages
 	recent.mu.Lock()
@@ -94,25 +96,24 @@ func (p *Poller) reopenIncoming(id string, outcome state.Outcome) error {
 	return err
 }
 
-// forgetOld forgets what no list brings again.
-func (a *recentMessages) forgetOld(now time.Time) {
-	if a.byID == nil {
-		a.byID = map[string]recentMessage{}
+// forgetOld drops the messages that are too old to be listed once more.
+func (r *recentMessages) forgetOld(now time.Time) {
+	if r.byID == nil {
+		r.byID = map[string]recentMessage{}
 	}
-	if now.Sub(a.tidiedAt).Abs() < time.Minute {
+	if now.Sub(r.tidiedAt).Abs() < time.Minute {
 		return
 	}
-	a.tidiedAt = now
-	maps.DeleteFunc(
-		a.byID,
-		func(_ string, r recentMessage) bool { return now.Sub(r.readAt).Abs() > 2*listOverlap },
-	)
+	r.tidiedAt = now
+	maps.DeleteFunc(r.byID, func(_ string, message recentMessage) bool {
+		return now.Sub(message.readAt).Abs() > 2*listOverlap
+	})
 }
 
-// newIncoming is a message of a person as the inbox has it. ahead is how far Chat's clock
-// is ahead of ours.
+// newIncoming returns the inbox record of a person's message. clockLead is how far Chat's
+// clock is ahead of this machine's.
 func newIncoming(chat string, m gchat.Message, clockLead time.Duration) *state.Incoming {
-	createdAt := m.CreateTime.Truncate(time.Millisecond).UTC() // as files have it
+	createdAt := m.CreateTime.Truncate(time.Millisecond).UTC() // records store milliseconds
 	return &state.Incoming{
 		ID:                 state.IncomingID(chat, m.Name),
 		Chat:               chat,
@@ -131,7 +132,8 @@ func newIncoming(chat string, m gchat.Message, clockLead time.Duration) *state.I
 	}
 }
 
-// newIncomingTap is a tap as the inbox has it. The same tap may be published twice.
+// newIncomingTap returns the inbox record of a tap. Its id is made from the tap's facts:
+// Google may publish the same tap twice.
 func newIncomingTap(chat string, event gchat.Pulled) *state.Incoming {
 	createdAt := event.At.Truncate(time.Millisecond).UTC()
 	parts := []string{
@@ -150,7 +152,10 @@ func newIncomingTap(chat string, event gchat.Pulled) *state.Incoming {
 		SenderEmail:  event.By.Email,
 		DisplayName:  event.By.DisplayName,
 		Tap: &state.IncomingTap{
-			CardID: event.Tap.Question, Choice: event.Tap.Choice, Inputs: event.Tap.Inputs, HadButton: event.Tap.Stands,
+			CardID:    event.Tap.Question,
+			Choice:    event.Tap.Choice,
+			Inputs:    event.Tap.Inputs,
+			HadButton: event.Tap.Stands,
 		},
 		EventID:        event.ID,
 		CreatedAt:      createdAt,

@@ -18,9 +18,9 @@ import (
 	"gchat-hooks/state"
 )
 
-// undecidedTimeout is how long a message waits that no record here knows. It may be for
-// another machine of the app, or for a question that is just being posted: the receipt of
-// a post may come after the reply to it.
+// undecidedTimeout is how long the poller holds a message that belongs to no record here.
+// The message may be for another machine of the app. It may also be for a question that is
+// just being posted: the receipt of a post can come after the reply to it.
 const undecidedTimeout = time.Minute
 
 // A destination is what an incoming message is for.
@@ -28,8 +28,8 @@ type destination struct {
 	kind    destinationKind
 	record  *trackedRecord
 	session *state.Session
-	// environment is whose poller decides what it is; "" where that is the one which
-	// pulls.
+	// environment is the one whose poller decides what the message is. It is empty where
+	// that is the poller which pulls the app's events.
 	environment string
 }
 
@@ -38,16 +38,15 @@ type destinationKind int
 const (
 	toNobody           destinationKind = iota
 	toQuestion                         // a reply
-	toSession                          // words or a command
-	toNewSession                       // it begins one
+	toSession                          // a prompt or a command
+	toNewSession                       // it starts a session
 	toOtherEnvironment                 // another environment's poller decides what it is
-	toUndecided                        // it is not known yet
+	toUndecided                        // it is not decided yet
 )
 
-// readInbox reads the messages that are not done, in the order in which they were
-// written.
+// readInbox reads the messages that are not done, in the order in which people wrote them.
 func (p *Poller) readInbox() {
-	p.updateReadUntil() // before: what was read by then is in the inbox
+	p.updateReadUntil() // first: what was read from Chat until then is in the inbox
 	inbox := state.InboxIn(p.userStateDir)
 	names, err := inbox.Names()
 	p.Log.ErrorOnce(err, "inbox not read")
@@ -59,7 +58,8 @@ func (p *Poller) readInbox() {
 		}
 		in, err := p.inboxCache.Load(path, false)
 		p.Log.ErrorOnce(err, "incoming message not read")
-		if err == nil && in != nil && in.ID == name { // a copy under another name is none of ours
+		isOurs := err == nil && in != nil && in.ID == name // a copy under another name is not
+		if isOurs {
 			p.incoming = append(p.incoming, in)
 		}
 	}
@@ -72,8 +72,8 @@ func (p *Poller) readInbox() {
 	}
 }
 
-// hasUndecided says whether something that was read in a chat is not decided yet. What
-// only another environment decides counts for a minute: its poller may never come.
+// hasUndecided reports whether a message from a chat is not decided yet. A message that
+// only another environment can decide counts for a minute: its poller may never come.
 func (p *Poller) hasUndecided(chat string) bool {
 	return slices.ContainsFunc(p.incoming, func(in *state.Incoming) bool {
 		isLeft := p.decidedElsewhere[in.ID] && p.Now().Sub(in.ReadAt).Abs() >= undecidedTimeout
@@ -81,9 +81,9 @@ func (p *Poller) hasUndecided(chat string) bool {
 	})
 }
 
-// routeAll decides what each new message is, and has it go there. A message that has to
-// wait holds back the later ones of its thread, but for one that another environment
-// decides.
+// routeAll decides what each new message is, and hands it over. A message that has to wait
+// holds back the later ones of its thread. One that another environment decides holds back
+// none.
 func (p *Poller) routeAll(ctx context.Context) (next time.Time, hasWork bool) {
 	p.decidedElsewhere = map[string]bool{}
 	isNew := func(in *state.Incoming) bool { return in.Status == state.IncomingNew }
@@ -103,7 +103,8 @@ func (p *Poller) routeAll(ctx context.Context) (next time.Time, hasWork bool) {
 		case toOtherEnvironment:
 			p.decidedElsewhere[in.ID] = true
 			dueAt := p.leaveToOtherEnvironment(in, target.environment)
-			next, hasWork = earlier(next, dueAt), hasWork || !dueAt.IsZero()
+			next = earlier(next, dueAt)
+			hasWork = hasWork || !dueAt.IsZero()
 			continue
 		case toUndecided:
 			isHeldBack[thread] = true
@@ -112,7 +113,7 @@ func (p *Poller) routeAll(ctx context.Context) (next time.Time, hasWork bool) {
 		}
 		err := p.handleIncoming(ctx, in, target)
 		if err != nil {
-			p.Log.ErrorOnce(err, "what a person wrote is not used yet")
+			p.Log.ErrorOnce(err, "incoming message not handled; it is tried again")
 			isHeldBack[thread] = true
 			next, hasWork = earlier(next, p.Now().Add(time.Second)), true
 		}
@@ -120,17 +121,14 @@ func (p *Poller) routeAll(ctx context.Context) (next time.Time, hasWork bool) {
 	return next, hasWork
 }
 
-// callWindow is how long after a message was read another environment's poller is called
-// for it.
+// callWindow is how long after a message was read this poller calls the poller of the
+// environment that has to decide it.
 const callWindow = 5 * time.Second
 
-// leaveToOtherEnvironment has another environment's poller decide what a message is.
-// Where none comes, the poller that reads the message's space tells of that. It returns
-// when it has to look again.
-func (p *Poller) leaveToOtherEnvironment(
-	in *state.Incoming,
-	environment string,
-) (retryAt time.Time) {
+// leaveToOtherEnvironment calls another environment's poller, which decides what a message
+// is. Where that poller does not come, the poller that reads the message's space writes a
+// note about it. leaveToOtherEnvironment returns when to look at the message once more.
+func (p *Poller) leaveToOtherEnvironment(in *state.Incoming, environment string) time.Time {
 	if environment == "" {
 		return time.Time{}
 	}
@@ -149,8 +147,8 @@ func (p *Poller) leaveToOtherEnvironment(
 	return time.Time{}
 }
 
-// readerSource says whether this process reads the space of a message, and by whose
-// configuration.
+// readerSource returns by whose configuration this process reads the space of a message.
+// isReader is false where this process does not read that space.
 func (p *Poller) readerSource(in *state.Incoming) (source configSource, isReader bool) {
 	if in.EventID != "" && p.puller.subscription != "" {
 		return configSource{projectDir: p.userStateDir}, true
@@ -162,44 +160,51 @@ func (p *Poller) readerSource(in *state.Incoming) (source configSource, isReader
 	return reader.source, true
 }
 
-// enqueueUnservedNote tells the thread of a message, once for each sender, that nothing
-// serves what the message is for.
+// enqueueUnservedNote enqueues a note for the thread of a message: no poller serves the
+// question or session that the message is for. Each sender gets one in a thread.
 func (p *Poller) enqueueUnservedNote(in *state.Incoming, source configSource) {
 	err := p.isNew(&state.Message{
-		ID: state.MessageID("unserved", in.ThreadName, in.Sender), Type: state.MessageNote,
-		Parts: []string{
-			wording.UnservedText,
-		}, ProjectDir: source.projectDir, IsTrusted: source.isTrusted,
-		Chat: in.Chat, ThreadName: in.ThreadName, IsUrgent: true, CreatedAt: p.Now().UTC(),
+		ID:         state.MessageID("unserved", in.ThreadName, in.Sender),
+		Type:       state.MessageNote,
+		Parts:      []string{wording.UnservedText},
+		ProjectDir: source.projectDir,
+		IsTrusted:  source.isTrusted,
+		Chat:       in.Chat,
+		ThreadName: in.ThreadName,
+		IsUrgent:   true,
+		CreatedAt:  p.Now().UTC(),
 	})
 	if err == nil {
 		err = p.finishIncoming(in, state.OutcomeNobody)
 	}
-	p.Log.ErrorOnce(err, "not told that nothing serves what a message is for")
+	p.Log.ErrorOnce(err, "note not enqueued: no poller serves what a message is for")
 }
 
 // An address is what an incoming message may be for.
 type address struct {
 	record        *trackedRecord   // the question that it may answer; nil for none
-	session       *state.Session   // whose thread it is in; nil for none
+	session       *state.Session   // the session whose thread it is in; nil for none
 	threadRecords []*trackedRecord // the questions of its thread
 }
 
+// findAddress finds what a message may be for. A message that quotes a question counts as
+// written in that question's thread.
 func (p *Poller) findAddress(in *state.Incoming) (to address) {
 	to.record = p.quotedRecord(in)
 	thread := in.ThreadName
 	if to.record != nil {
 		thread = to.record.question.ThreadName
 	}
-	to.threadRecords, to.session = p.recordsInThread(in.Chat, thread), p.sessionsByThread[thread]
+	to.threadRecords = p.recordsInThread(in.Chat, thread)
+	to.session = p.sessionsByThread[thread]
 	if to.record == nil {
 		to.record = p.targetRecord(in, to.threadRecords, to.session)
 	}
 	return to
 }
 
-// route decides what an incoming message is: a reply to a question, words or a command
-// for a session, the beginning of a new session, or nothing.
+// route decides what an incoming message is: a reply to a question, a prompt or a command
+// for a session, the start of a new session, or nothing.
 func (p *Poller) route(ctx context.Context, in *state.Incoming) destination {
 	if in.IsTap() {
 		return p.routeTap(in)
@@ -207,17 +212,18 @@ func (p *Poller) route(ctx context.Context, in *state.Incoming) destination {
 	to := p.findAddress(in)
 	owner := p.ownerEnvironment(in, to)
 	isUnknown := to.record == nil && to.session == nil && len(to.threadRecords) == 0
+	isOthersEvent := in.EventID != "" && p.puller.subscription == ""
 	switch {
 	case owner != p.environment:
 		return destination{kind: toOtherEnvironment, environment: owner}
-	case isUnknown && in.EventID != "" && p.puller.subscription == "": // who took it knows the app
+	case isUnknown && isOthersEvent: // the poller that pulled it knows the app
 		return destination{kind: toOtherEnvironment}
 	case p.asksForNewSession(ctx, in, to.record, to.session, len(to.threadRecords) > 0):
 		return destination{kind: toNewSession}
 	}
 	addressed := p.addressedSession(in, to.record, to.session)
 	if addressed != nil && slices.Contains(p.ownSessions, addressed) {
-		canTake, isSilent := p.canSessionTake(in, addressed, to.record, to.threadRecords)
+		canTake, isSilent := p.canSessionTake(in, addressed, to.record)
 		switch {
 		case canTake:
 			return destination{kind: toSession, session: addressed}
@@ -236,17 +242,17 @@ func (p *Poller) route(ctx context.Context, in *state.Incoming) destination {
 	return destination{kind: toQuestion, record: to.record}
 }
 
-// canBeClaimed says whether another environment's poller may still come for what was said
-// to its session, which lives: for a minute, and for as long as this one may tell its
-// sender nothing.
+// canBeClaimed reports whether another environment's poller may still come for a message to
+// its session. The session has to be running. That poller has a minute. It has longer
+// where the sender may not answer: then this poller may send the sender no note.
 func (p *Poller) canBeClaimed(in *state.Incoming, session *state.Session) bool {
 	isLong := p.Now().Sub(in.ReadAt).Abs() >= undecidedTimeout
 	cfg := p.loadConfig(configSource{session.ProjectDir, session.IsTrusted})
 	return p.canTakeCommands(session) && (!isLong || !cfg.CanAnswer(in.Sender, in.SenderEmail))
 }
 
-// ownerEnvironment is the environment whose poller decides what a message is. Where a
-// session's does not run any more, the session's thread is told by this one.
+// ownerEnvironment returns the environment whose poller decides what a message is. Where no
+// poller of a session's environment runs, this one answers in the session's thread.
 func (p *Poller) ownerEnvironment(in *state.Incoming, to address) (environment string) {
 	switch {
 	case to.record != nil:
@@ -257,21 +263,21 @@ func (p *Poller) ownerEnvironment(in *state.Incoming, to address) (environment s
 	return p.environment
 }
 
-// isForUndecidedWait says whether it is not known yet if a message is for the process
-// that waits in its thread: the list that it came with says whether it counts, and of a
-// process that was killed, it is for the next one.
+// isForUndecidedWait reports whether the poller cannot tell yet if a message is for the
+// process that waits in its thread. Before the wait starts, the list that the message came
+// with decides. Where the waiting process was killed, the message is for the next one.
 func (p *Poller) isForUndecidedWait(in *state.Incoming, record *trackedRecord) bool {
-	if needsStart(record.question) && in.EventID == "" {
+	q := record.question
+	if needsStart(q) && in.EventID == "" {
 		return true
 	}
-	isOld := p.Now().Sub(record.question.AskedAt).Abs() >= graceForHook
-	return !record.question.Mode.Traits().Asks && record.question.Status == state.Pending &&
-		isOld &&
-		!state.HasWaiter(p.Env, record.Path)
+	isOpenWait := !q.Mode.Traits().Asks && q.Status == state.Pending
+	isOld := p.Now().Sub(q.AskedAt).Abs() >= graceForHook
+	return isOpenWait && isOld && !state.HasWaiter(p.Env, record.Path)
 }
 
-// recordOfCard is the question with the card that a button is on, as of the last scan;
-// nil for none. It may be called beside the loop.
+// recordOfCard returns the question whose card has an id, as of the last scan, or nil.
+// Goroutines other than the loop may call it.
 func (p *Poller) recordOfCard(card string) *trackedRecord {
 	if cards := p.recordsByCard.Load(); cards != nil {
 		return (*cards)[card]
@@ -279,12 +285,14 @@ func (p *Poller) recordOfCard(card string) *trackedRecord {
 	return nil
 }
 
-// routeTap has a tap count on the very card of its question alone. What a card's buttons
-// carry can be read by all in the space, and put on another card.
+// routeTap decides what a tap is for. A tap counts only on its question's own card:
+// everyone in the space can read what a button carries, and put it on another card.
 func (p *Poller) routeTap(in *state.Incoming) destination {
 	record := p.recordOfCard(in.Tap.CardID)
+	isOnOwnCard := record != nil && record.question != nil && in.MessageName != "" &&
+		in.MessageName == record.question.MessageName
 	switch {
-	case record != nil && record.question != nil && in.MessageName != "" && in.MessageName == record.question.MessageName:
+	case isOnOwnCard:
 		if record.Environment != p.environment {
 			return destination{kind: toOtherEnvironment, environment: record.Environment}
 		}
@@ -292,18 +300,20 @@ func (p *Poller) routeTap(in *state.Incoming) destination {
 	case p.puller.subscription == "":
 		return destination{kind: toOtherEnvironment}
 	case in.Tap.HadButton && p.Now().Sub(in.ReadAt).Abs() < undecidedTimeout:
-		// its card may be just being posted
+		// the receipt of its card may not be written yet
 		return destination{kind: toUndecided}
 	}
 	return destination{kind: toNobody}
 }
 
-// recordsInThread are the questions of a thread, the oldest first.
+// recordsInThread returns the questions of a thread, the oldest first.
 func (p *Poller) recordsInThread(chat, thread string) (records []*trackedRecord) {
 	for record := range p.allRecords() {
-		isIn := record.question != nil && thread != "" && record.question.Chat == chat &&
-			(record.question.ThreadName == thread || slices.Contains(record.question.FormerThreads, thread))
-		if isIn {
+		q := record.question
+		if q == nil || thread == "" || q.Chat != chat {
+			continue
+		}
+		if q.ThreadName == thread || slices.Contains(q.FormerThreads, thread) {
 			records = append(records, record)
 		}
 	}
@@ -317,7 +327,7 @@ func questionsOf(records []*trackedRecord) (questions []*state.Question) {
 	return questions
 }
 
-// quotedRecord is the question whose message a person quotes; nil for none.
+// quotedRecord returns the question whose message a person quotes, or nil.
 func (p *Poller) quotedRecord(in *state.Incoming) *trackedRecord {
 	if in.QuotedMessage == "" {
 		return nil
@@ -331,29 +341,29 @@ func (p *Poller) quotedRecord(in *state.Incoming) *trackedRecord {
 	return nil
 }
 
-// targetRecord is the question of a thread that a message belongs to; nil for none. Ours
-// have a thread each. Other programs may put several questions into one, and processes
-// may wait in it: a reply is for the oldest that it can answer, and for a process that
-// began to wait when it can answer none. A process that ended keeps only the reply that
-// it took.
+// targetRecord returns the question of a thread that a message belongs to, or nil. Each
+// question of ours has its own thread. Other programs may post several questions into one
+// thread, and processes may wait there. A reply is for the oldest question that it can
+// answer. Where it can answer none, it is for a process that began to wait. A wait that
+// ended keeps only the reply that it has.
 func (p *Poller) targetRecord(
 	in *state.Incoming,
 	records []*trackedRecord,
 	session *state.Session,
 ) *trackedRecord {
 	var waiting, closed *trackedRecord
-	// A yes or a no is meant for a dialog that stands in the terminal of the thread's
-	// session.
+	// A yes or a no is meant for the dialog in the terminal of the thread's session.
 	isForDialog := session != nil && session.Dialog != nil && wording.IsDecision(in.Text)
 	for _, record := range records {
-		if record.question.FindReply(in.ReplyName()) != nil { // it stands there already
+		isAdded := record.question.FindReply(in.ReplyName()) != nil
+		if isAdded {
 			return record
 		}
 	}
 	for _, record := range records {
 		q := record.question
 		switch {
-		case q.Kind.Traits().IsPrompt: // one reply; what is said besides is said to Claude
+		case q.Kind.Traits().IsPrompt: // it takes one reply; any other message is a prompt
 			isWaiting := q.Status == state.Pending && !q.HasUnreadReply() && q.PostedAt != nil
 			if isWaiting && !in.CreatedAt.Before(*q.PostedAt) && !isForDialog {
 				return record
@@ -373,8 +383,9 @@ func (p *Poller) targetRecord(
 	return cmp.Or(waiting, closed)
 }
 
-// addressedSession is the session that a person writes to: the one whose thread it is,
-// or, with a command of ours, the one that asked the question of the thread.
+// addressedSession returns the session that a person writes to, or nil. It is the session
+// whose thread the message is in. For a command of ours in a question's thread, it is the
+// session that asked the question.
 func (p *Poller) addressedSession(
 	in *state.Incoming,
 	record *trackedRecord,
@@ -383,47 +394,50 @@ func (p *Poller) addressedSession(
 	if session != nil || record == nil || !wording.OurCommand(in.Text) {
 		return session
 	}
-	i := slices.IndexFunc(
-		p.sessions,
-		func(other *state.Session) bool { return other.ID == record.question.ClaudeSession() },
-	)
+	sessionID := record.question.ClaudeSession()
+	i := slices.IndexFunc(p.sessions, func(other *state.Session) bool { return other.ID == sessionID })
 	if i < 0 {
 		return nil
 	}
 	return p.sessions[i]
 }
 
-// canSessionTake says whether a session takes a message: a command, or words for Claude
-// where no question in that thread is to get them. A command of somebody who may give
-// none is not answered in the session's own thread.
-func (p *Poller) canSessionTake(in *state.Incoming, session *state.Session, record *trackedRecord,
-	records []*trackedRecord) (canTake, isSilent bool) {
+// canSessionTake reports whether a message goes to a session: a command, or a prompt that
+// no question of that thread is to get. isSilent means that the message gets no note: it is
+// an old command that was done, or, in the session's own thread, a command of a person who
+// may give none.
+func (p *Poller) canSessionTake(
+	in *state.Incoming,
+	session *state.Session,
+	record *trackedRecord,
+) (canTake, isSilent bool) {
 	text, cfg := promptText(in), p.loadPersonalConfig()
 	isCommand := strings.HasPrefix(text, "/")
-	isLate := in.LocalCreatedAt.Before(commands.AcceptsFrom(session))
-	// in a question's thread, which asks back who may not
-	isElsewhere := in.ThreadName != session.ThreadName
+	isEarly := in.LocalCreatedAt.Before(commands.AcceptsFrom(session))
+	isInSessionThread := in.ThreadName == session.ThreadName
+	canResume := !isCommand && p.canResume(session) && cfg.CanStartSessions
 	switch {
 	case record != nil && record.question.FindReply(in.ReplyName()) != nil:
 		return false, false
 	case record != nil && !isCommand && !p.followsClaudeCommand(session, record):
 		return false, false
-	case session.Chat != in.Chat, text == "", !isCommand && isLate:
+	case session.Chat != in.Chat, text == "", !isCommand && isEarly:
 		return false, false
 	case isCommand && session.IsOldCommandDone(in.MessageName, in.CreatedAt):
 		return false, true
 	case commands.HasMovedOn(state.SessionsIn(p.userStateDir), session):
 		return false, false
-	case !p.canTakeCommands(session) && (isCommand || !p.canResume(session) || !cfg.CanStartSessions):
+	case !p.canTakeCommands(session) && !canResume:
 		return false, false
 	case !cfg.HasUnreadFile && !cfg.CanApprove(in.Sender, in.SenderEmail):
-		return false, isCommand && !isElsewhere
+		return false, isCommand && isInSessionThread
 	}
 	return true, false
 }
 
-// followsClaudeCommand says whether words in a thread come after one of Claude Code's own
-// commands that is not typed yet: then they are no reply to what waited before that.
+// followsClaudeCommand reports whether one of Claude Code's own commands still waits to be
+// typed into a session. A later message is then no reply to a "next instruction" question
+// that was asked before the command.
 func (p *Poller) followsClaudeCommand(session *state.Session, record *trackedRecord) bool {
 	if !record.question.Kind.Traits().IsPrompt {
 		return false
@@ -435,18 +449,23 @@ func (p *Poller) followsClaudeCommand(session *state.Session, record *trackedRec
 	)
 }
 
-// promptText is what a person wrote as Claude may get it.
+// promptText returns what a person wrote, in a form that Claude may get.
 func promptText(in *state.Incoming) string {
 	return strings.TrimSpace(state.Clean(state.ForAgent, in.Text))
 }
 
-// asksForNewSession says whether a person who may asks for a new session: in a thread of
-// ours, to the app, or on the page.
-func (p *Poller) asksForNewSession(ctx context.Context, in *state.Incoming, record *trackedRecord,
-	session *state.Session, isOurs bool) bool {
+// asksForNewSession reports whether a message asks for a new session, and its sender may do
+// that. It can stand in a thread of ours, be sent to the app, or be written on the page.
+func (p *Poller) asksForNewSession(
+	ctx context.Context,
+	in *state.Incoming,
+	record *trackedRecord,
+	session *state.Session,
+	isOurs bool,
+) bool {
 	id := commands.NewSessionID(in.MessageName)
 	if slices.ContainsFunc(p.sessions, func(other *state.Session) bool { return other.ID == id }) {
-		return true // it was begun, by a poller that was killed
+		return true // a poller that was killed has started it
 	}
 	cfg := p.loadPersonalConfig()
 	canStart := cfg.CanStartSessions && cfg.AccessTo(state.KindPrompt, "").CanAsk &&
@@ -466,8 +485,8 @@ func (p *Poller) asksForNewSession(ctx context.Context, in *state.Incoming, reco
 	return events != nil && events.Chat() == in.Chat && (!events.IsShared() || isNamed)
 }
 
-// handleIncoming has a message go where it belongs. Killed in between, it is routed once
-// more, and each step finds what is done.
+// handleIncoming hands a message to its destination. If the poller is killed meanwhile, the
+// next one routes the message once more, and each step finds what is done already.
 func (p *Poller) handleIncoming(ctx context.Context, in *state.Incoming, target destination) error {
 	switch target.kind {
 	case toQuestion:
@@ -484,8 +503,8 @@ func (p *Poller) finishIncoming(in *state.Incoming, outcome state.Outcome) error
 	return state.InboxIn(p.userStateDir).Finish(in, outcome, p.Now())
 }
 
-// addReply writes a reply into its question. Where a process waits for it, it is judged
-// in the same write; otherwise the loop judges, which knows of panes.
+// addReply writes a reply into its question. Where a process waits for the reply, addReply
+// judges it in the same write. Otherwise the loop judges it: the loop knows the panes.
 func (p *Poller) addReply(in *state.Incoming, record *trackedRecord) error {
 	judging, reply := p.judgingConfigOf(record, record.question), in.AsReply()
 	if !in.IsTap() {
@@ -503,7 +522,8 @@ func (p *Poller) addReply(in *state.Incoming, record *trackedRecord) error {
 			reply.Text = cmp.Or(text, in.Tap.Choice)
 		}
 		if needsStart(q) {
-			// no message of ours comes with events: what was said before was kept for it
+			// Events do not bring our own messages, so the wait has no start yet. A message
+			// from the minute before the wait was held back for it, and counts.
 			q.PostedAt = new(q.AskedAt.Add(-undecidedTimeout))
 		}
 		isNew = judge.ReviseReply(q, in) ||
@@ -513,7 +533,7 @@ func (p *Poller) addReply(in *state.Incoming, record *trackedRecord) error {
 		}
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("reply not written down: %w", err)
+		return fmt.Errorf("write reply: %w", err)
 	}
 	if isNew && err == nil {
 		record.question, record.isDone = q, false
@@ -521,7 +541,8 @@ func (p *Poller) addReply(in *state.Incoming, record *trackedRecord) error {
 	return p.finishIncoming(in, state.OutcomeReply)
 }
 
-// assignToSession leaves a message to a session, whose commands are done beside the loop.
+// assignToSession marks a message as routed to a session. A goroutine beside the loop
+// carries out its commands.
 func (p *Poller) assignToSession(in *state.Incoming, sessionID, text string) error {
 	stored, err := state.InboxIn(p.userStateDir).Change(in.ID, func(in *state.Incoming) {
 		if in.Status == state.IncomingNew {
@@ -534,8 +555,8 @@ func (p *Poller) assignToSession(in *state.Incoming, sessionID, text string) err
 	return err
 }
 
-// assignToNewSession begins the session that a person asks for, once: its id is made of
-// the message.
+// assignToNewSession starts the session that a person asks for. The session's id is made
+// from the message's name, so one message starts one session.
 func (p *Poller) assignToNewSession(in *state.Incoming) error {
 	session, text, err := p.commandRunner().CreateSession(in)
 	switch {
@@ -547,7 +568,8 @@ func (p *Poller) assignToNewSession(in *state.Incoming) error {
 	return p.assignToSession(in, session.ID, wording.Cut(text, wording.MaxText))
 }
 
-// answerUnaddressed tells a person, once, what became of what nothing took.
+// answerUnaddressed finishes a message that no question and no session takes. Where its
+// sender may answer, they get one note about it.
 func (p *Poller) answerUnaddressed(
 	ctx context.Context,
 	in *state.Incoming,
@@ -561,8 +583,9 @@ func (p *Poller) answerUnaddressed(
 		if in.Sender == "" || !cfg.CanAnswer(in.Sender, in.SenderEmail) {
 			break
 		}
-		err := p.commandRunner().
-			EnqueueNote(session, state.MessageID("nobody", in.MessageName), p.commandRunner().NotTakenText(session))
+		runner := p.commandRunner()
+		noteID := state.MessageID("nobody", in.MessageName)
+		err := runner.EnqueueNote(session, noteID, runner.NotTakenText(session))
 		if err != nil {
 			return err
 		}
@@ -575,10 +598,10 @@ func (p *Poller) answerUnaddressed(
 	return p.finishIncoming(in, state.OutcomeNobody)
 }
 
-// answerUnbound tells a person what became of what they wrote to the app, or tapped, and
-// no record here knows. It reports whether that goes on beside the loop, since Chat has
-// to be asked whether another machine is concerned.
-func (p *Poller) answerUnbound(ctx context.Context, in *state.Incoming) (goesOn bool) {
+// answerUnbound answers a tap, or a message to the app, that belongs to no record here.
+// Chat has to be asked whether the message concerns another machine. A goroutine does that
+// and finishes the message; isBusy reports whether it runs.
+func (p *Poller) answerUnbound(ctx context.Context, in *state.Incoming) (isBusy bool) {
 	events := p.gatewayFor(ctx, configSource{projectDir: p.userStateDir}).eventSource()
 	if events == nil || events.Chat() != in.Chat ||
 		!p.loadPersonalConfig().CanAnswer(in.Sender, in.SenderEmail) {
@@ -589,7 +612,7 @@ func (p *Poller) answerUnbound(ctx context.Context, in *state.Incoming) (goesOn 
 		return true
 	}
 	canStart := p.canStartSessions
-	p.runInBackground("unbound words", func() {
+	p.runInBackground("unbound message", func() {
 		defer p.inProgress.Delete(in.ID)
 		err := error(nil)
 		if text := p.unboundText(ctx, events, in, canStart); text != "" {
@@ -598,12 +621,13 @@ func (p *Poller) answerUnbound(ctx context.Context, in *state.Incoming) (goesOn 
 		if err == nil && ctx.Err() == nil {
 			err = p.finishIncoming(in, state.OutcomeNobody)
 		}
-		p.Log.ErrorOnce(err, "note not put into the outbox")
+		p.Log.ErrorOnce(err, "note not enqueued")
 	})
 	return true
 }
 
-// unboundText is what a person is told of what no record here knows; "" for nothing.
+// unboundText returns the note for a person whose message belongs to no record here; ""
+// for none.
 func (p *Poller) unboundText(
 	ctx context.Context,
 	events eventSource,
@@ -615,7 +639,7 @@ func (p *Poller) unboundText(
 		card := gchat.Message{Name: in.MessageName, ClientID: in.CardClientID}
 		hasButton, err := events.HasButtonOf(ctx, card, in.Tap.CardID)
 		if in.Tap.HadButton && err == nil && !hasButton {
-			return "" // another machine used it meanwhile
+			return "" // another machine has used the tap and removed the button
 		}
 		return wording.OldCardText
 	case wording.IsNew(in.Text) && canStart:
@@ -623,16 +647,17 @@ func (p *Poller) unboundText(
 	case in.FirstThreadMessage != "":
 		canAnswer, err := events.CanAnswerFor(ctx, in.FirstThreadMessage)
 		if !canAnswer {
-			p.Log.ErrorOnce(err, "not known whose words these are")
+			p.Log.ErrorOnce(err, "cannot tell which machine a message is for")
 			return ""
 		}
 	}
 	return wording.UnboundText
 }
 
-// whichMachineText asks which machine is to begin a session, unless the one that was
-// named has told of it. Behind a hub no machine sees what another one tells: there the
-// answer is given where the first word is a project of this machine, or there is none.
+// whichMachineText returns a note that asks which machine is to start a session. It is
+// empty where a note says that the named machine has started it. Behind a hub no machine
+// sees another one's notes. There this machine asks only where the message names no
+// target, or where its first word is a project of this machine.
 func (p *Poller) whichMachineText(
 	ctx context.Context,
 	events eventSource,
@@ -640,8 +665,8 @@ func (p *Poller) whichMachineText(
 ) string {
 	name := commands.TargetOfNew(in.Text)
 	_, err := events.Find(ctx, commands.NewSessionNoteID(in.MessageName, name), time.Time{})
-	if !gchat.Permanent(err) { // it was begun, or that is not known
-		p.Log.ErrorOnce(err, "not known whether a session was begun")
+	if !gchat.Permanent(err) { // the session was started, or the search failed
+		p.Log.ErrorOnce(err, "cannot tell whether a session was started")
 		return ""
 	}
 	if events.CanFindOthers() || name == "" || p.commandRunner().NamesProject(in.Text) {
@@ -650,13 +675,19 @@ func (p *Poller) whichMachineText(
 	return ""
 }
 
-// enqueueEventNote tells a person, and only that person where Chat can do that, what
-// became of what they did; once, though other machines of theirs may hear it, too.
+// enqueueEventNote enqueues a note about a person's message or tap. Only that person sees
+// it, where Chat can do that. The note's id is made from the event, so it is posted once,
+// even if several machines get the event.
 func (p *Poller) enqueueEventNote(events eventSource, in *state.Incoming, text string) error {
 	return p.isNew(&state.Message{
-		ID: gchat.OnceID(
-			state.MessageID("event", in.EventID),
-		), Type: state.MessageNote, Parts: []string{text}, ProjectDir: p.userStateDir,
-		Chat: events.Chat(), ThreadName: in.ThreadName, Viewer: in.Sender, IsUrgent: true, CreatedAt: p.Now().UTC(),
+		ID:         gchat.OnceID(state.MessageID("event", in.EventID)),
+		Type:       state.MessageNote,
+		Parts:      []string{text},
+		ProjectDir: p.userStateDir,
+		Chat:       events.Chat(),
+		ThreadName: in.ThreadName,
+		Viewer:     in.Sender,
+		IsUrgent:   true,
+		CreatedAt:  p.Now().UTC(),
 	})
 }
