@@ -14,31 +14,35 @@ import (
 )
 
 const (
-	// graceForPost is how long a question is not posted whose PermissionRequest hook does
-	// not wait yet, or is not registered.
+	// graceForPost is how long the poller holds back a question whose PermissionRequest
+	// hook does not wait yet. The hook may be starting, or it may not be registered.
 	graceForPost = 1500 * time.Millisecond
-	graceForHook = 5 * time.Second // after its asking, for a process that can take its answer
-	// graceForReply is how long after its asking a reply waits for a process that can
-	// deliver it: on a slow machine the PermissionRequest hook comes seconds after the
+	// graceForHook is how long after the asking the poller expects the process that waits
+	// for the answer to appear.
+	graceForHook = 5 * time.Second
+	// graceForReply is how long after the asking a reply waits for a process that can
+	// deliver it. On a slow machine the PermissionRequest hook comes seconds after the
 	// poller posted, and takes over.
 	graceForReply = 15 * time.Second
-	// after the answer was printed, for the PostToolUse hook, which knows what Claude was
-	// told
+	// graceForConfirmation is how long after the answer was printed the poller waits for
+	// the PostToolUse hook, which knows what Claude got.
 	graceForConfirmation = 10 * time.Second
-	// after a question's time is up, for a space that cannot be read
+	// graceForUnreadSpace is how long a question stays open after its time is up, while
+	// its space cannot be read.
 	graceForUnreadSpace = 5 * time.Minute
-	// rounds running without its tmux session, before a question is given up
+	// maxMissedRounds is how many rounds in a row the tmux session of a question may be
+	// missing before the poller abandons the question.
 	maxMissedRounds = 3
 	sweepInterval   = time.Hour
 )
 
-// attendAll attends to every record of this environment; some things have their time once
-// a poll_interval. Like what it calls, it returns when to come again, zero for no time of
-// its own.
+// attendAll attends to every record of this environment. Some checks run only once a
+// round, which is once a poll_interval. Like the functions that it calls, it returns when
+// it has to run the next time; zero means that it needs no certain time.
 func (p *Poller) attendAll(ctx context.Context, cfg *config.Config) (next time.Time, hasWork bool) {
 	interval := cfg.PollInterval
 	p.canStartSessions, p.receivesEvents = cfg.CanStartSessions, cfg.ReceivesEvents()
-	// a clock that was set back must not hold the round
+	// Abs: a clock that was set back must not delay the round.
 	isRoundDue := p.Now().Sub(p.lastRoundAt).Abs() >= interval
 	if isRoundDue {
 		p.lastRoundAt = p.Now()
@@ -47,12 +51,13 @@ func (p *Poller) attendAll(ctx context.Context, cfg *config.Config) (next time.T
 		}
 	}
 	if p.moveOldPrompts() {
-		next, hasWork = p.Now(), true // they are in the inbox, which was read before
+		next, hasWork = p.Now(), true // this step read the inbox before they were in it
 	}
-	retryAt, isBusy := p.routeAll(ctx)
-	next, hasWork = earlier(next, retryAt), hasWork || isBusy
-	retryAt, isBusy = p.attendSessions(ctx, isRoundDue)
-	next, hasWork = earlier(earlier(next, retryAt), p.dialogNoteDue), hasWork || isBusy
+	retryAt, isRouting := p.routeAll(ctx)
+	next = earlier(next, retryAt)
+	retryAt, areSessionsBusy := p.attendSessions(ctx, isRoundDue)
+	next = earlier(earlier(next, retryAt), p.dialogNoteDue)
+	hasWork = hasWork || isRouting || areSessionsBusy
 	for _, record := range p.ownOldestFirst() {
 		if ctx.Err() != nil {
 			break
@@ -64,10 +69,9 @@ func (p *Poller) attendAll(ctx context.Context, cfg *config.Config) (next time.T
 			p.shrinkDone(record)
 			continue
 		}
-		p.runSafely(
-			"question",
-			func() { next = earlier(next, p.attendRecord(ctx, record, isRoundDue)) },
-		)
+		p.runSafely("question", func() {
+			next = earlier(next, p.attendRecord(ctx, record, isRoundDue))
+		})
 		next = earlier(next, p.holdEntryLock(record))
 		hasWork = hasWork || p.hasWork(record)
 		p.shrinkDone(record)
@@ -81,6 +85,7 @@ func (p *Poller) attendAll(ctx context.Context, cfg *config.Config) (next time.T
 	return next, hasWork
 }
 
+// attendRecord takes each step that is due for one question.
 func (p *Poller) attendRecord(
 	ctx context.Context,
 	record *trackedRecord,
@@ -94,7 +99,8 @@ func (p *Poller) attendRecord(
 	}
 	next = p.closeExpired(record, isRoundDue)
 	if (isRoundDue || record.question.HasUnreadReply()) && record.question.ClaudePID != 0 {
-		// who replied is told at once
+		// With an unread reply this cannot wait for the round: the sender gets their note
+		// at once.
 		p.handleClaudeEnd(record)
 	}
 	if isRoundDue && record.question.Status == state.Pending {
@@ -127,8 +133,8 @@ func (p *Poller) attendRecord(
 	return next
 }
 
-// attendPending looks once a round for what becomes of an open question beside Chat, and
-// reminds of it.
+// attendPending looks once a round for what happens to an open question outside of Chat:
+// its dialog in the terminal, and a reply by hand. It also owes the reminders.
 func (p *Poller) attendPending(record *trackedRecord) (next time.Time) {
 	isDrawn := record.question.Kind.Traits().UsesOwnSpace ||
 		record.question.Kind == state.KindQuestion && record.question.Mode == state.ModeNative
@@ -138,15 +144,15 @@ func (p *Poller) attendPending(record *trackedRecord) (next time.Time) {
 	if record.question.RemindersSent < len(record.question.RemindAfter) {
 		next = p.oweReminder(record)
 	}
+	// Claude itself can write the file of replies by hand, so it answers nothing personal.
 	if !record.question.Kind.Traits().IsPersonal && p.readReplyFile(record) {
-		// Claude itself can write there
 		next = earlier(next, p.Now().Add(minReplyFileAge))
 	}
 	return next
 }
 
-// changeRecord updates a question, which stands in s afterwards. What failed the next
-// step tries again.
+// changeRecord changes a question on disk and then in record. The next step tries a failed
+// change once more.
 func (p *Poller) changeRecord(record *trackedRecord, failure string, change func(*state.Question)) {
 	stored, err := state.ChangeQuestion(record.Path, change)
 	p.Log.ErrorOnce(err, failure)
@@ -155,8 +161,7 @@ func (p *Poller) changeRecord(record *trackedRecord, failure string, change func
 	}
 }
 
-// closeQuestion ends a question; also, where it is not nil, changes more in the same
-// write.
+// closeQuestion ends a question. change, where it is not nil, runs in the same write.
 func (p *Poller) closeQuestion(
 	q *state.Question,
 	status state.Status,
@@ -167,7 +172,7 @@ func (p *Poller) closeQuestion(
 	p.Log.ErrorOnce(err, "question not closed")
 }
 
-// closeRecord is end of a question in the index.
+// closeRecord ends a question and loads it into record.
 func (p *Poller) closeRecord(
 	record *trackedRecord,
 	status state.Status,
@@ -178,7 +183,8 @@ func (p *Poller) closeRecord(
 	p.loadQuestion(record)
 }
 
-// closeExpired ends a question whose time is up, or that can have no answer any more.
+// closeExpired ends a question whose time is up, and a wait whose process is gone. It owes
+// the note for an answer that Claude Code does not confirm.
 func (p *Poller) closeExpired(record *trackedRecord, isRoundDue bool) (next time.Time) {
 	q := record.question
 	if !q.Status.IsOpen() {
@@ -186,7 +192,8 @@ func (p *Poller) closeExpired(record *trackedRecord, isRoundDue bool) (next time
 	}
 	end := q.AskedAt.Add(state.MaxQuestionAge)
 	if q.Status == state.Answered {
-		end = end.Add(otherEnvironmentGrace) // an answer that came in time is still to be delivered
+		// an answer that came in time has an hour more to be delivered
+		end = end.Add(otherEnvironmentGrace)
 	}
 	isTimeUp, _, next := p.isTimeUp(q, end)
 	if isTimeUp {
@@ -196,12 +203,9 @@ func (p *Poller) closeExpired(record *trackedRecord, isRoundDue bool) (next time
 	if q.TimesOutAt != nil && q.Status == state.Pending {
 		isTimeUp, hasUnread, retryAt := p.isTimeUp(q, *q.TimesOutAt)
 		if isTimeUp {
-			p.closeRecord(
-				record,
-				state.TimedOut,
-				"timeout",
-				func(q *state.Question) { judge.ApplyTimeoutPolicy(q, hasUnread || q.HasUnreadReply()) },
-			)
+			p.closeRecord(record, state.TimedOut, "timeout", func(q *state.Question) {
+				judge.ApplyTimeoutPolicy(q, hasUnread || q.HasUnreadReply())
+			})
 			return time.Time{}
 		}
 		next = cmp.Or(retryAt, *q.TimesOutAt)
@@ -209,15 +213,16 @@ func (p *Poller) closeExpired(record *trackedRecord, isRoundDue bool) (next time
 	if dueAt := p.oweSentNote(record); !dueAt.IsZero() {
 		return earlier(next, dueAt)
 	}
-	isYoung := p.Now().Sub(q.AskedAt).Abs() < graceForHook
-	if isRoundDue && !q.Mode.Traits().Asks && !isYoung && !state.HasWaiter(p.Env, record.Path) {
+	isOldWait := !q.Mode.Traits().Asks && p.Now().Sub(q.AskedAt).Abs() >= graceForHook
+	if isRoundDue && isOldWait && !state.HasWaiter(p.Env, record.Path) {
 		p.closeRecord(record, state.Cancelled, state.EndedDismissed, nil)
 	}
 	return next
 }
 
-// isTimeUp reports whether a question's time is up, and all is read that was said until
-// then. While that is to be read, again is when to look once more.
+// isTimeUp reports whether a question's time is up and the poller has read what people
+// wrote until then. While the poller still has to read, retryAt is when to look once more.
+// hasUnread is that of mustReadFirst.
 func (p *Poller) isTimeUp(
 	q *state.Question,
 	end time.Time,
@@ -232,9 +237,9 @@ func (p *Poller) isTimeUp(
 	return !mustWait, hasUnread, retryAt
 }
 
-// oweSentNote has the thread told of an answer that was printed, and that Claude Code
-// does not confirm. due is when that is to be told; zero for no time of its own.
-func (p *Poller) oweSentNote(record *trackedRecord) (due time.Time) {
+// oweSentNote owes the thread a note about an answer that the hook printed and that Claude
+// Code does not confirm. It returns when the note is due; zero where none will be.
+func (p *Poller) oweSentNote(record *trackedRecord) time.Time {
 	q := record.question
 	if q.Status != state.Answered || !q.IsPrinted || q.PrintedAt == nil || q.HasSentNote {
 		return time.Time{}
@@ -243,7 +248,7 @@ func (p *Poller) oweSentNote(record *trackedRecord) (due time.Time) {
 	if remaining := dueAt.Sub(p.Now()); remaining > 0 && remaining <= graceForConfirmation {
 		return dueAt
 	}
-	p.changeRecord(record, "answer not told of", func(q *state.Question) {
+	p.changeRecord(record, "note about a sent answer not owed", func(q *state.Question) {
 		if q.Status == state.Answered && !q.HasSentNote {
 			q.HasSentNote = true
 			q.OweNote(state.NoteSent, "")
@@ -252,8 +257,8 @@ func (p *Poller) oweSentNote(record *trackedRecord) (due time.Time) {
 	return time.Time{}
 }
 
-// handleClaudeEnd ends a question whose Claude Code has ended. In deny mode the session
-// gets the reply when it is resumed.
+// handleClaudeEnd ends a question whose Claude Code process has ended. In deny mode the
+// question stays open: the session gets the reply when it is resumed.
 func (p *Poller) handleClaudeEnd(record *trackedRecord) {
 	q, now := record.question, p.Now().UTC()
 	isWaiting := q.Status.IsOpen() || q.IsLate(now)
@@ -262,7 +267,7 @@ func (p *Poller) handleClaudeEnd(record *trackedRecord) {
 		return
 	}
 	switch {
-	case q.Status == state.Answered && q.IsPrinted: // it had the answer
+	case q.Status == state.Answered && q.IsPrinted: // Claude Code had the answer
 		p.closeRecord(record, state.Resolved, "chat", nil)
 	case !q.Mode.Traits().KeepsAnswer:
 		p.closeRecord(record, state.Cancelled, "claude_gone", nil)
@@ -276,11 +281,12 @@ func (p *Poller) handleClaudeEnd(record *trackedRecord) {
 	}
 }
 
-// handleDialogEnd closes a permission or a plan that was answered in the terminal: no
-// hook is told of that before Claude has the results of all its calls. Only a dialog that
-// was seen to wait, and waits no more, was answered. Claude Code's file says that a
-// dialog of the session waits, and not which: a hidden one is none of them, and an
-// agent's is the one only where no other is open.
+// handleDialogEnd closes a question whose dialog was answered in the terminal. No hook
+// reports that before Claude has the results of all its tool calls. So the poller watches
+// Claude Code's session file: a dialog that the poller saw waiting, and that waits no
+// longer, was answered. The file tells that some dialog of the session waits, not which
+// one. It never means a hidden dialog. It means an agent's dialog only where no other is
+// open.
 func (p *Poller) handleDialogEnd(record *trackedRecord) {
 	q := record.question
 	if q.Kind.Traits().AsksForValues {
@@ -297,29 +303,35 @@ func (p *Poller) handleDialogEnd(record *trackedRecord) {
 	isWaiting, isKnown := inject.IsWaiting(session.TranscriptPath, q.ClaudeSession(), q.ClaudePID)
 	switch {
 	case isWaiting:
-		record.hasSeenDialog, record.isDialogGone, record.dialogGoneAt = true, false, time.Time{}
+		record.hasSeenDialog = true
+		record.isDialogGone, record.dialogGoneAt = false, time.Time{}
 	case isKnown && record.isDialogGone && !q.Kind.Traits().Decides:
 		p.closeGoneQuestion(record)
 	case isKnown && record.isDialogGone:
 		p.closeRecord(record, state.Resolved, "terminal", nil)
 	case isKnown:
-		// on Esc its hook is told a moment later, and closes it as dismissed
+		// Wait one round: after Esc a hook runs a moment later and closes the question as
+		// dismissed.
 		record.isDialogGone = record.hasSeenDialog
 	}
 }
 
-// closeEndedForm closes a form whose session has come to rest since it was asked: its
-// turn was broken off, with Esc, and no hook is told of that (2.1.197 and 2.1.332).
+// closeEndedForm closes a form whose session has gone idle since the form was asked: the
+// person stopped the turn with Esc, for which Claude Code runs no hook (2.1.197 and
+// 2.1.332).
 func (p *Poller) closeEndedForm(record *trackedRecord) {
-	session, err := state.SessionsIn(p.userStateDir).Get(record.question.ClaudeSession())
-	if err == nil &&
-		inject.IdleSince(session.TranscriptPath, session.ID, record.question.ClaudePID).
-			After(record.question.AskedAt) {
+	q := record.question
+	session, err := state.SessionsIn(p.userStateDir).Get(q.ClaudeSession())
+	if err != nil {
+		return
+	}
+	idleSince := inject.IdleSince(session.TranscriptPath, session.ID, q.ClaudePID)
+	if idleSince.After(q.AskedAt) {
 		p.closeRecord(record, state.Cancelled, state.EndedDismissed, nil)
 	}
 }
 
-// hasOtherDialog reports whether another dialog of a question's session is open, too.
+// hasOtherDialog reports whether the session of a question has another open dialog.
 func (p *Poller) hasOtherDialog(record *trackedRecord) bool {
 	for _, other := range p.ownRecords {
 		isDialog := other != record && other.question != nil &&
@@ -333,13 +345,13 @@ func (p *Poller) hasOtherDialog(record *trackedRecord) bool {
 	return false
 }
 
-// graceForAnswered is how long the hooks of a question's end have, once its dialog is
-// gone. None comes where a plugin's folder went, as with an update: Claude Code then runs
-// no hook of it (2.1.332).
+// graceForAnswered is how long the poller waits for the hook that reports a question's
+// end, once the dialog is gone. No hook comes where an update removed the plugin's folder:
+// Claude Code then runs none of its hooks (2.1.332).
 const graceForAnswered = 10 * time.Second
 
-// closeGoneQuestion closes a question whose dialog is gone, and of which no hook told how
-// it ended.
+// closeGoneQuestion closes a question whose dialog is gone, where no hook reported how it
+// ended.
 func (p *Poller) closeGoneQuestion(record *trackedRecord) {
 	if record.dialogGoneAt.IsZero() {
 		record.dialogGoneAt = p.Now()
@@ -349,6 +361,8 @@ func (p *Poller) closeGoneQuestion(record *trackedRecord) {
 	}
 }
 
+// oweReminder owes the thread of an open question a reminder when one is due. Several that
+// became due at once, as in a night without a poller, are one.
 func (p *Poller) oweReminder(record *trackedRecord) (next time.Time) {
 	q, now := record.question, p.Now()
 	if q.Status != state.Pending || !q.IsMessageSent {
@@ -359,42 +373,42 @@ func (p *Poller) oweReminder(record *trackedRecord) (next time.Time) {
 		return dueAt
 	}
 	mustWait, _ := p.mustReadFirst(q, dueAt)
-	if p.awakeSince.After(dueAt) && mustWait ||
-		state.SpacesIn(p.userStateDir).Get(q.Chat).Failures > 0 {
-		// there may be a reply already; or nothing can be sent: what is due by then is
-		// one reminder
+	mayHaveReply := p.awakeSince.After(dueAt) && mustWait
+	canSend := state.SpacesIn(p.userStateDir).Get(q.Chat).Failures == 0
+	if mayHaveReply || !canSend {
 		return now.Add(time.Second)
 	}
 	p.changeRecord(record, "reminder not owed", func(q *state.Question) {
 		if q.Status != state.Pending || q.RemindersSent >= len(q.RemindAfter) {
 			return
 		}
-		for q.RemindersSent < len(q.RemindAfter) && !now.Before(q.AskedAt.Add(q.RemindAfter[q.RemindersSent])) {
-			q.RemindersSent++ // after a night without a poller one reminder is enough
+		for _, delay := range q.RemindAfter[q.RemindersSent:] {
+			if now.Before(q.AskedAt.Add(delay)) {
+				break
+			}
+			q.RemindersSent++
 		}
-		q.OwedNotes = append(
-			q.OwedNotes,
-			state.OwedNote{
-				About: state.NoteReminder,
-				Text:  state.DescribeDuration(q.RemindAfter[q.RemindersSent-1]),
-			},
-		)
+		latestDelay := q.RemindAfter[q.RemindersSent-1]
+		q.OwedNotes = append(q.OwedNotes, state.OwedNote{
+			About: state.NoteReminder,
+			Text:  state.DescribeDuration(latestDelay),
+		})
 	})
 	return time.Time{}
 }
 
-// graceEnd is when a permission or a plan is due whose person types in its pane: what
-// they answer there meanwhile needs no thread. Zero is for now.
-func (p *Poller) graceEnd(ctx context.Context, record *trackedRecord) (due time.Time) {
+// graceEnd returns when to post a permission or a plan whose person types in its pane: what
+// they answer there until then needs no thread. Zero means at once.
+func (p *Poller) graceEnd(ctx context.Context, record *trackedRecord) time.Time {
 	q := record.question
-	due = q.AskedAt.Add(q.GracePeriod)
+	due := q.AskedAt.Add(q.GracePeriod)
 	if !p.Now().Before(due) || due.Sub(p.Now()) > q.GracePeriod {
 		return time.Time{}
 	}
 	if !record.hasCheckedKeys {
 		lastKeyAt, err := inject.Server{Socket: record.TmuxSocket}.LastTyped(ctx, record.TmuxPane)
-		record.hasCheckedKeys, record.isPersonTyping = true, err == nil &&
-			q.AskedAt.Sub(lastKeyAt) < state.MaxKeyAge
+		record.hasCheckedKeys = true
+		record.isPersonTyping = err == nil && q.AskedAt.Sub(lastKeyAt) < state.MaxKeyAge
 	}
 	if !record.isPersonTyping {
 		return time.Time{}
@@ -402,9 +416,10 @@ func (p *Poller) graceEnd(ctx context.Context, record *trackedRecord) (due time.
 	return due
 }
 
-// mustReadFirst says whether what was due then has to wait: what was said until then, or
-// while the machine slept or no poller ran, is still to be read. A space that cannot be
-// read is not waited for any longer; unread says that there may have been a reply.
+// mustReadFirst reports whether an action that is due has to wait because the poller has
+// not read the question's space until the due time. Where the machine slept or no poller
+// ran then, it has to read until this poller woke. After graceForUnreadSpace the action
+// waits no longer. hasUnread means that there may be a reply which the poller has not read.
 func (p *Poller) mustReadFirst(q *state.Question, due time.Time) (mustWait, hasUnread bool) {
 	if q.Chat == "" || !q.IsMessageSent {
 		return false, false
@@ -416,12 +431,12 @@ func (p *Poller) mustReadFirst(q *state.Question, due time.Time) (mustWait, hasU
 	return hasUnread && p.Now().Sub(due) <= graceForUnreadSpace, hasUnread
 }
 
-// isReadSince says whether all that was said in a chat until then is read, and decided.
+// isReadSince reports whether all messages in a chat until since are read and decided.
 func (p *Poller) isReadSince(chat string, since time.Time) bool {
 	return p.readUntil[chat].After(since) && !p.hasUndecided(chat)
 }
 
-// updateReadUntil notes up to when each chat was read.
+// updateReadUntil notes until when each chat was read.
 func (p *Poller) updateReadUntil() {
 	p.readUntil = map[string]time.Time{}
 	p.puller.mu.Lock()
@@ -438,17 +453,20 @@ func (p *Poller) updateReadUntil() {
 }
 
 func needsPost(record *trackedRecord) bool {
-	return record.question.Status == state.Pending && !record.question.IsMessageSent &&
-		!record.isEnqueued &&
-		record.question.Mode.Traits().Asks
+	q := record.question
+	return q.Status == state.Pending && q.Mode.Traits().Asks &&
+		!q.IsMessageSent && !record.isEnqueued
 }
 
+// enqueueWhenDue enqueues a question's message, or returns when to try once more.
 func (p *Poller) enqueueWhenDue(ctx context.Context, record *trackedRecord) (retryAt time.Time) {
 	q := record.question
 	isYoung := p.Now().Sub(q.AskedAt).Abs() < graceForPost
-	if q.Mode.Traits().HasDialog && isYoung &&
-		(record.isWaitingForGrant || q.NeedsHook(p.findDeliverer(record))) {
-		return p.Now().Add(250 * time.Millisecond) // its hook may just be starting
+	if q.Mode.Traits().HasDialog && isYoung {
+		mustWait := record.isWaitingForGrant || q.NeedsHook(p.findDeliverer(record))
+		if mustWait {
+			return p.Now().Add(250 * time.Millisecond)
+		}
 	}
 	if q.GracePeriod > 0 && record.TmuxPane != "" {
 		if due := p.graceEnd(ctx, record); !due.IsZero() {
@@ -456,27 +474,28 @@ func (p *Poller) enqueueWhenDue(ctx context.Context, record *trackedRecord) (ret
 		}
 	}
 	if err := p.enqueueQuestion(q, record.IndexEntry, firstMessageKey); err != nil {
-		p.Log.ErrorOnce(err, "question not put into the outbox")
+		p.Log.ErrorOnce(err, "question not enqueued")
 		return p.Now().Add(time.Second)
 	}
 	record.isEnqueued = true
 	return time.Time{}
 }
 
-// enqueueOwedNotes puts the notes that a question's thread is owed, and strikes them off.
-// A thread that a process waits in gets none.
+// enqueueOwedNotes enqueues the notes that a question owes its thread, and strikes them
+// off. A thread that a process waits in gets none.
 func (p *Poller) enqueueOwedNotes(record *trackedRecord) {
 	q := record.question
 	var done []state.OwedNote
 	for _, owed := range q.OwedNotes {
-		isDone, err := !q.Mode.Traits().Asks, error(nil)
+		isDone := !q.Mode.Traits().Asks
+		var err error
 		if owed.About == state.NoteSendUnsent {
 			err = p.forwardUnsentAnswers(q, owed.ReplyMessage)
 		}
 		if !isDone && err == nil {
 			isDone, err = p.enqueueNote(q, record.IndexEntry, owed)
 		}
-		p.Log.ErrorOnce(err, "note not put into the outbox")
+		p.Log.ErrorOnce(err, "note not enqueued")
 		if isDone {
 			done = append(done, owed)
 		}
@@ -485,18 +504,16 @@ func (p *Poller) enqueueOwedNotes(record *trackedRecord) {
 		return
 	}
 	if q.Mode.Traits().Asks && !q.Status.IsOpen() {
-		// before they are struck off: killed in between, it is written again
-		p.Log.ErrorOnce(state.AppendAuditLine(p.Env, q.Ending()), "end not in the audit log")
+		// The audit line comes before the notes are struck off. If the poller is killed in
+		// between, the line is written twice rather than never.
+		err := state.AppendAuditLine(p.Env, q.Ending())
+		p.Log.ErrorOnce(err, "end of a question not written to the audit log")
 	}
+	isDone := func(owed state.OwedNote) bool { return slices.Contains(done, owed) }
+	isForward := func(owed state.OwedNote) bool { return owed.About == state.NoteSendUnsent }
 	q, err := state.ChangeQuestionRelaxed(record.Path, func(q *state.Question) {
-		q.OwedNotes = slices.DeleteFunc(
-			q.OwedNotes,
-			func(owed state.OwedNote) bool { return slices.Contains(done, owed) },
-		)
-		if slices.ContainsFunc(
-			done,
-			func(owed state.OwedNote) bool { return owed.About == state.NoteSendUnsent },
-		) {
+		q.OwedNotes = slices.DeleteFunc(q.OwedNotes, isDone)
+		if slices.ContainsFunc(done, isForward) {
 			q.PartialAnswers = nil
 		}
 	})
@@ -506,29 +523,37 @@ func (p *Poller) enqueueOwedNotes(record *trackedRecord) {
 	p.Log.ErrorOnce(err, "notes not struck off")
 }
 
-// forwardUnsentAnswers gives what a question's person answered, and did not reach Claude,
-// to its session as words of that reply. The same reply is one record there.
+// forwardUnsentAnswers adds the answers that did not reach Claude to the inbox, as a prompt
+// for the question's session. Its id is made from the reply, so it is added once.
 func (p *Poller) forwardUnsentAnswers(q *state.Question, messageName string) error {
-	replied, sessionID := q.FindReply(messageName), q.ClaudeSession()
+	reply := q.FindReply(messageName)
 	_, err := state.InboxIn(p.userStateDir).Add(&state.Incoming{
-		ID: state.IncomingID(
-			q.Chat,
-			replied.MessageName,
-			state.NoteSendUnsent,
-		), Chat: q.Chat, MessageName: replied.MessageName,
-		ThreadName: q.ThreadName, Sender: replied.Sender, SenderEmail: replied.SenderEmail, DisplayName: replied.DisplayName,
-		Text: q.UnsentAnswers(), CreatedAt: replied.CreatedAt, LocalCreatedAt: replied.CreatedAt, ReadAt: p.Now().UTC(),
-		Status: state.IncomingRouted, SessionID: sessionID,
+		ID:             state.IncomingID(q.Chat, reply.MessageName, state.NoteSendUnsent),
+		Chat:           q.Chat,
+		MessageName:    reply.MessageName,
+		ThreadName:     q.ThreadName,
+		Sender:         reply.Sender,
+		SenderEmail:    reply.SenderEmail,
+		DisplayName:    reply.DisplayName,
+		Text:           q.UnsentAnswers(),
+		CreatedAt:      reply.CreatedAt,
+		LocalCreatedAt: reply.CreatedAt,
+		ReadAt:         p.Now().UTC(),
+		Status:         state.IncomingRouted,
+		SessionID:      q.ClaudeSession(),
 	}, false)
 	return err
 }
 
+// hasWork reports whether the poller has to stay for a question.
 func (p *Poller) hasWork(record *trackedRecord) bool {
 	q := record.question
-	switch {
-	case q == nil || record.isDone:
+	if q == nil || record.isDone {
 		return false
-	case record.isTyping.Load() || q.HasActiveGrant() || len(q.OwedNotes) > 0 || q.Status == state.Pending:
+	}
+	isBusy := record.isTyping.Load() || q.HasActiveGrant() || len(q.OwedNotes) > 0
+	switch {
+	case isBusy || q.Status == state.Pending:
 		return true
 	case q.Status == state.Answered && q.IsPrinted:
 		return !q.HasSentNote && q.PrintedAt != nil
@@ -538,13 +563,13 @@ func (p *Poller) hasWork(record *trackedRecord) bool {
 	return q.IsLate(p.Now()) && state.HasWaiter(p.Env, record.Path)
 }
 
-// sweep removes what is old: once an hour, and before a poller ends that has nothing to
-// do.
+// sweep removes old records and temporary files. It runs once an hour, and before a poller
+// without work ends.
 func (p *Poller) sweep() {
 	now := p.Now()
 	p.lastSweepAt = now
 	p.Log.ForgetOnce()
-	p.attemptedNotes.Clear() // a summary that failed is tried again
+	p.attemptedNotes.Clear() // so that a failed summary is tried once more
 	state.OutboxIn(p.userStateDir).Sweep(p.Env, now)
 	state.SessionsIn(p.userStateDir).Sweep(now)
 	state.InboxIn(p.userStateDir).Sweep(now)
@@ -555,29 +580,26 @@ func (p *Poller) sweep() {
 	p.sweepQuestions()
 	p.sweepOthers(now)
 	for record := range p.allRecords() {
-		if record.RecordType == state.IndexedQuestion {
-			folders[filepath.Dir(record.Path)] = true
-			if stateDir := filepath.Dir(filepath.Dir(record.Path)); filepath.Base(
-				stateDir,
-			) == "state" {
-				// and none that a person named
-				folders[stateDir] = true
-			}
+		if record.RecordType != state.IndexedQuestion {
+			continue
+		}
+		folder := filepath.Dir(record.Path)
+		folders[folder] = true
+		// Its parent too, unless that is the parent of a folder that a person named.
+		if stateDir := filepath.Dir(folder); filepath.Base(stateDir) == "state" {
+			folders[stateDir] = true
 		}
 	}
+	oldest := now.Add(-state.MaxQuestionAge - otherEnvironmentGrace)
 	for folder := range folders {
 		state.RemoveTemporaryFiles(folder)
-		_, err := state.RemoveUnindexedQuestions(
-			p.Env,
-			folder,
-			now.Add(-state.MaxQuestionAge-otherEnvironmentGrace),
-		)
+		_, err := state.RemoveUnindexedQuestions(p.Env, folder, oldest)
 		p.Log.ErrorOnce(err, "old questions not removed")
 	}
 }
 
-// sweepQuestions removes the questions that ended and are older than a day, as far as
-// this poller serves them.
+// sweepQuestions removes the closed questions of this environment that are older than a
+// day.
 func (p *Poller) sweepQuestions() {
 	for _, record := range p.ownRecords {
 		p.runSafely("sweep", func() { p.sweepRecord(record, p.Now()) })
@@ -589,23 +611,27 @@ func (p *Poller) sweepRecord(record *trackedRecord, now time.Time) {
 		return
 	}
 	age := now.Sub(record.question.AskedAt)
-	if !record.question.Status.IsOpen() && age > state.MaxQuestionAge &&
-		(record.isDone || age > state.MaxQuestionAge+otherEnvironmentGrace) {
+	maxAge := state.MaxQuestionAge
+	if !record.isDone {
+		maxAge += otherEnvironmentGrace
+	}
+	if !record.question.Status.IsOpen() && age > maxAge {
 		release(&record.entryLock)
 		p.Log.ErrorOnce(state.RemoveClosedQuestion(p.Env, record.question), "question not removed")
 	}
 }
 
-// sweepOthers removes what the poller of another environment left, which did not come
-// again for a day and an hour. What is not there may be out of our sight until then:
-// another machine with this HOME has projects of its own.
+// sweepOthers removes questions of other environments that no poller of theirs removed
+// within a day and an hour. A record that is missing here keeps its index entry until then:
+// another machine with this HOME may have its project.
 func (p *Poller) sweepOthers(now time.Time) {
+	const maxAge = state.MaxQuestionAge + otherEnvironmentGrace
 	for _, record := range p.otherRecords {
 		switch {
-		case now.Sub(record.AddedAt) <= state.MaxQuestionAge+otherEnvironmentGrace:
+		case now.Sub(record.AddedAt) <= maxAge:
 		case record.isMissing:
 			p.removeFromIndex(record)
-		case record.question != nil && now.Sub(record.question.AskedAt) > state.MaxQuestionAge+otherEnvironmentGrace:
+		case record.question != nil && now.Sub(record.question.AskedAt) > maxAge:
 			p.Log.ErrorOnce(state.RemoveQuestion(p.Env, record.question), "question not removed")
 		}
 	}

@@ -17,58 +17,63 @@ import (
 )
 
 const (
-	// listOverlap is read again with every list: a message can be listed after one that
-	// was created later.
+	// listOverlap is how much of the time before the watermark each list reads once more.
+	// Chat may list a message after one that was created later.
 	listOverlap = 2 * time.Minute
-	// clockSlack is how far before its asking the thread of a question is read for the
-	// first time whose message's time is not known: this machine's clock may be wrong.
+	// clockSlack is how far before its asking a question's thread is read for the first
+	// time, where its message's own time is not known. This machine's clock may be wrong.
 	clockSlack = 10 * time.Minute
-	// after asking, and after a person's message, a space is listed once a quickInterval
+	// quickPeriod is how long after asking, and after a person's message, a space is listed
+	// once a quickInterval.
 	quickPeriod   = 2 * time.Minute
 	quickInterval = time.Second
-	// after the last question's end, for a reply that was on its way
+	// readAfterEnd is how long after the last question's end its space is read: a person
+	// may have replied before they saw the end.
 	readAfterEnd = 5 * time.Minute
-	// restInterval is the cycle where only sessions that ended may be written to, and
-	// restPeriod how long after their end.
+	// restInterval is how often a space is listed where people may only write to sessions
+	// that have ended. restPeriod is for how long after a session's end.
 	restInterval = 30 * time.Second
 	restPeriod   = time.Hour
 
-	firstQuotaPause = 30 * time.Second // after 429
-	firstErrorPause = time.Second      // after 5xx: Chat stumbles now and then
+	firstQuotaPause = 30 * time.Second // after a 429
+	firstErrorPause = time.Second      // after a 5xx: Chat has short failures now and then
 	refusedPause    = time.Minute
-	maxAuthFailures = 5                // then degraded, and said so
-	appOnlyPause    = 10 * time.Minute // for a space that only its Chat app may hear
+	// maxAuthFailures is after how many failures in a row a space counts as degraded, which
+	// the open threads and `status` say.
+	maxAuthFailures = 5
+	appOnlyPause    = 10 * time.Minute // for a space that only its Chat app may read
 )
 
-// spaceView is what the reader of a space has to know of the records: the loop gives it a
-// new one with each step.
+// spaceView is what the reader of a space has to know of the records. The loop makes a new
+// one in each step.
 type spaceView struct {
-	// by thread, the oldest first, of every environment; not to be changed
+	// questionsByThread are the questions of every environment, the oldest first. The
+	// reader must not change them.
 	questionsByThread map[string][]*state.Question
 	recordOf          map[*state.Question]*trackedRecord
-	isOwn             map[*state.Question]bool // those of this environment: no other is written
-	ownOpen           []*state.Question        // open ones of these
-	// the projects of these, and of the sessions that listen
+	isOwn             map[*state.Question]bool // of this environment; only those may be written
+	ownOpen           []*state.Question        // those of this environment that need replies
+	// sources are the configurations of this environment's questions that need the space
+	// to be read, and of its sessions that take messages.
 	sources          []configSource
 	sessionsByThread map[string]*state.Session // by the thread of their reports
-	// when the youngest question was asked that waits for a reply
+	// youngestAskedAt is when the youngest question that waits for a reply was asked.
 	youngestAskedAt time.Time
-	// when the last question ended whose thread may still get a reply
+	// lastEndAt is when the last question ended whose thread may still get a reply.
 	lastEndAt         time.Time
-	hasRunningSession bool // there is the thread of a session that listens
-	// there is that of one that has ended, and can be resumed
-	hasEndedSession bool
+	hasRunningSession bool // a running session takes messages in this space
+	hasEndedSession   bool // a session that has ended can be resumed from this space
 }
 
-// configSource is by whose configuration something goes: a project's, or with none the
-// person's own.
+// configSource tells whose configuration counts: that of a project, or with an empty
+// projectDir the person's own.
 type configSource struct {
 	projectDir string
-	isTrusted  bool // its files count
+	isTrusted  bool // the project's own files count
 }
 
-// configSourceOf is the project by whose configuration a question is asked and answered:
-// none for what is decided.
+// configSourceOf returns whose configuration counts for a question. A permission, a plan
+// and other kinds with a space of their own go by the person's.
 func configSourceOf(q *state.Question, entry *state.IndexEntry) configSource {
 	if q.Kind.Traits().UsesOwnSpace {
 		return configSource{}
@@ -76,57 +81,64 @@ func configSourceOf(q *state.Question, entry *state.IndexEntry) configSource {
 	return configSource{q.ProjectDir, entry.IsTrusted}
 }
 
-// reader lists a space, for the records of every environment: beside the loop, one list
-// at a time.
+// reader lists a space for the records of every environment. It runs beside the loop, one
+// list at a time.
 type reader struct {
 	*Poller
 	chat      string // host/spaces/S
 	spaces    state.Spaces
 	hasFailed atomic.Bool // the last list failed
-	isListing atomic.Bool // a list is under way: what follows is that goroutine's
+	// isListing says that a list is under way. Until it ends, the fields below belong to
+	// its goroutine.
+	isListing atomic.Bool
 
 	listStartedAt time.Time     // when the last list began
 	minPause      time.Duration // the least time from then to the next
 	lastGoodList  time.Time     // when the last good list began
-	isPulled      bool          // what is said there comes from the subscription
-	lock          *state.Lock   // while this process lists the space
+	isPulled      bool          // people's messages come from the subscription
+	lock          *state.Lock   // held while this process is the one that lists the space
 	api           *gchat.API
-	// the space is read by the configuration of this one of the view's own, counted round
+	// sourceIndex, modulo their number, chooses the one of the view's sources by whose
+	// configuration the space is read.
 	sourceIndex        int
-	source             configSource // which that was, with the last list
+	source             configSource // the source of the last list
 	spaceRecord        *state.Space
 	failures           listFailures
-	lastHumanMessageAt time.Time // when the last message of a person came
-	// ids of the questions whose threads were read from their beginnings
+	lastHumanMessageAt time.Time // when this process last read a new message of a person
+	// isThreadRead has the ids of the questions whose threads were read from their
+	// beginnings.
 	isThreadRead map[string]bool
-	// kept are messages of the threads that a process began to wait in, by the question's
-	// id: the list that says which of them counts goes on with the next one.
+	// keptMessages are the messages of threads that a process began to wait in, by the
+	// question's id. The list did not reach its end, which shows which of them count. The
+	// next list continues it.
 	keptMessages map[string][]gchat.Message
 	isEndless    bool // the last list had no end
 }
 
-// needsReading says whether a reply to this question is of use now, so that its space has
-// to be read.
+// needsReading reports whether a reply to a question can still be used, so that its space
+// has to be read.
 func (p *Poller) needsReading(record *trackedRecord) bool {
 	q := record.question
 	switch {
 	case record.isDone || !q.IsMessageSent:
 		return false
-	case q.Status.IsOpen() || q.HasActiveGrant(): // also answered: a second reply gets its note
+	case q.Status.IsOpen() || q.HasActiveGrant(): // answered, too: a second reply gets a note
 		return true
 	}
 	return q.IsLate(p.Now()) && (p.Daemon || state.HasWaiter(p.Env, record.Path))
 }
 
-// spaceViews are what there is to be known of each space that a record is in, or the
-// thread of a session that listens.
+// spaceViews returns the view of each space that has a record, or the thread of a session
+// that takes messages.
 func (p *Poller) spaceViews() map[string]*spaceView {
 	views := map[string]*spaceView{}
 	viewOf := func(chat string) *spaceView {
 		if views[chat] == nil {
 			views[chat] = &spaceView{
-				questionsByThread: map[string][]*state.Question{}, recordOf: map[*state.Question]*trackedRecord{},
-				isOwn: map[*state.Question]bool{}, sessionsByThread: p.sessionsByThread,
+				questionsByThread: map[string][]*state.Question{},
+				recordOf:          map[*state.Question]*trackedRecord{},
+				isOwn:             map[*state.Question]bool{},
+				sessionsByThread:  p.sessionsByThread,
 			}
 		}
 		return views[chat]
@@ -142,17 +154,17 @@ func (p *Poller) spaceViews() map[string]*spaceView {
 				view.questionsByThread[thread] = append(view.questionsByThread[thread], q)
 			}
 		}
-		view.recordOf[q], view.isOwn[q] = record, record.Environment == p.environment
+		view.recordOf[q] = record
+		view.isOwn[q] = record.Environment == p.environment
+		source := configSourceOf(q, record.IndexEntry)
 		switch {
 		case !view.isOwn[q]:
 		case p.needsReading(record):
-			view.sources, view.youngestAskedAt = append(
-				view.sources,
-				configSourceOf(q, record.IndexEntry),
-			), q.AskedAt
+			view.sources = append(view.sources, source)
 			view.ownOpen = append(view.ownOpen, q)
+			view.youngestAskedAt = q.AskedAt
 		case p.hasEndedLately(q):
-			view.sources = append(view.sources, configSourceOf(q, record.IndexEntry))
+			view.sources = append(view.sources, source)
 			if q.ResolvedAt.After(view.lastEndAt) {
 				view.lastEndAt = *q.ResolvedAt
 			}
@@ -160,28 +172,32 @@ func (p *Poller) spaceViews() map[string]*spaceView {
 	}
 	for _, session := range p.ownSessions {
 		isRunning := p.canTakeCommands(session)
-		if isRunning || p.needsReadingAfterEnd(session) {
-			view := viewOf(session.Chat)
-			view.sources = append(view.sources, configSource{session.ProjectDir, session.IsTrusted})
-			view.hasRunningSession, view.hasEndedSession = view.hasRunningSession ||
-				isRunning, view.hasEndedSession ||
-				!isRunning
+		if !isRunning && !p.needsReadingAfterEnd(session) {
+			continue
+		}
+		view := viewOf(session.Chat)
+		view.sources = append(view.sources, configSource{session.ProjectDir, session.IsTrusted})
+		if isRunning {
+			view.hasRunningSession = true
+		} else {
+			view.hasEndedSession = true
 		}
 	}
 	return views
 }
 
-// hasEndedLately says whether a reply in a question's thread may have been written before
-// its person saw that it is over.
+// hasEndedLately reports whether a person may have replied to a question before they saw
+// that it is closed.
 func (p *Poller) hasEndedLately(q *state.Question) bool {
-	hasEnded := !q.Status.IsOpen() && q.IsMessageSent && q.Mode.Traits().Asks &&
-		q.ResolvedAt != nil &&
-		q.ResolvedBy != state.EndedReplaced
-	return hasEnded && p.Now().Sub(*q.ResolvedAt).Abs() < readAfterEnd
+	hasThread := q.IsMessageSent && q.Mode.Traits().Asks
+	if !hasThread || q.Status.IsOpen() || q.ResolvedAt == nil || q.ResolvedBy == state.EndedReplaced {
+		return false
+	}
+	return p.Now().Sub(*q.ResolvedAt).Abs() < readAfterEnd
 }
 
-// startLists has every space listed once a cycle that has a view, and no other. It
-// returns when to come again.
+// startLists starts a list of each space whose time has come, and drops the readers of
+// spaces that need no reading. It returns when the next list is due.
 func (p *Poller) startLists(ctx context.Context) (next time.Time) {
 	views := p.spaceViews()
 	maps.DeleteFunc(views, func(_ string, view *spaceView) bool { return len(view.sources) == 0 })
@@ -194,8 +210,8 @@ func (p *Poller) startLists(ctx context.Context) (next time.Time) {
 		if reader.isListing.Load() {
 			continue
 		}
-		if dueAt := reader.listStartedAt.Add(max(reader.listInterval(view), reader.minPause)); p.Now().
-			Before(dueAt) {
+		dueAt := reader.listStartedAt.Add(max(reader.listInterval(view), reader.minPause))
+		if p.Now().Before(dueAt) {
 			next = earlier(next, dueAt)
 			continue
 		}
@@ -216,8 +232,8 @@ func (p *Poller) readerFor(chat string) *reader {
 	return p.readers[chat]
 }
 
-// closeReaders lets the readers of the other spaces go, with what failed there, but for
-// those at work.
+// closeReaders drops the readers of all spaces but the kept ones, and with them their
+// failures. A reader whose list is under way stays.
 func (p *Poller) closeReaders(kept map[string]*spaceView) {
 	for chat, r := range p.readers {
 		if kept[chat] == nil && !r.isListing.Load() {
@@ -236,6 +252,8 @@ func (p *Poller) canReadSpaces() bool {
 	return true
 }
 
+// listSpace lists the space once, where this process is the one that lists it, and reports
+// how that went.
 func (r *reader) listSpace(ctx context.Context, view *spaceView) error {
 	if !r.takeReaderLock() {
 		return r.readWaitThreads(ctx, view)
@@ -247,7 +265,8 @@ func (r *reader) listSpace(ctx context.Context, view *spaceView) error {
 	case ctx.Err() != nil:
 		return err
 	case err == nil:
-		r.lastGoodList, r.failures, r.minPause = startedAt, listFailures{}, 0
+		r.lastGoodList = startedAt
+		r.failures, r.minPause = listFailures{}, 0
 		r.hasFailed.Store(false)
 		if earlierTrouble := r.spaceRecord.ReadTrouble; earlierTrouble != nil {
 			r.Log.Info().Str("chat", r.chat).Time("since", earlierTrouble.Since).Msg(logReadAgain)
@@ -255,25 +274,24 @@ func (r *reader) listSpace(ctx context.Context, view *spaceView) error {
 		}
 		return nil
 	case gateway.eventSource() != nil && (gchat.AuthFailure(err) || gchat.Permanent(err)):
-		r.Log.ErrorOnce(
-			err,
-			"the space is not listed: its Chat app hears taps, and words that mention it",
-		)
+		r.Log.ErrorOnce(err, "the space cannot be listed: its Chat app gets taps and mentions only")
 		r.api, r.minPause, r.isPulled = nil, appOnlyPause, true
 		return nil
 	}
 	r.minPause = r.failures.pauseAfter(err)
 	r.hasFailed.Store(true)
 	r.reportTrouble(err, view)
-	if gchat.AuthFailure(err) { // the next list is by another project's configuration
-		r.api, r.sourceIndex = nil, r.sourceIndex+1
+	if gchat.AuthFailure(err) { // the next list tries another project's credentials
+		r.api = nil
+		r.sourceIndex++
 	}
-	release(&r.lock) // a process with better credentials, or a better way to Chat, gets its turn
+	// Another process may have better credentials or a better connection.
+	release(&r.lock)
 	return err
 }
 
-// takeReaderLock has this process list the space; false while another environment's
-// poller does, for our records, too.
+// takeReaderLock reports whether this process is the one that lists the space. It is false
+// while another environment's poller does that, for the records of all environments.
 func (r *reader) takeReaderLock() bool {
 	if r.lock != nil {
 		return true
@@ -281,20 +299,22 @@ func (r *reader) takeReaderLock() bool {
 	lock, err := r.spaces.LockReader(r.chat)
 	if errors.Is(err, state.ErrLocked) {
 		r.failures, r.minPause = listFailures{}, 0
-		isReading := func(heartbeat state.Heartbeat) bool {
+		isOtherAlive := func(heartbeat state.Heartbeat) bool {
 			return heartbeat.IsAlive && heartbeat.PID != os.Getpid() && !heartbeat.IsSilent(r.Now())
 		}
 		r.lastGoodList = time.Time{}
-		// Where no process shows life, the one that has the lock is stopped, and reads
-		// nothing.
+		// Where no other poller's heartbeat is fresh, the process that holds the lock is
+		// suspended, and reads nothing.
 		if r.spaces.Get(r.chat).ReadTrouble == nil &&
-			slices.ContainsFunc(state.ReadHeartbeats(r.Env), isReading) {
+			slices.ContainsFunc(state.ReadHeartbeats(r.Env), isOtherAlive) {
 			r.lastGoodList = r.Now().Add(-quickPeriod)
 		}
 		return false
 	}
-	r.Log.ErrorOnce(err, "reader's lock")              // better two processes that list than none
-	r.lock, r.spaceRecord = lock, r.spaces.Get(r.chat) // another process may have read on
+	// Without a lock this process lists as well: two that list are better than none.
+	r.Log.ErrorOnce(err, "space not locked for reading")
+	r.lock = lock
+	r.spaceRecord = r.spaces.Get(r.chat) // another process may have moved the watermark
 	for id := range r.keptMessages {
 		delete(r.isThreadRead, id)
 	}
@@ -302,44 +322,47 @@ func (r *reader) takeReaderLock() bool {
 	return true
 }
 
-// listInterval is the time from one list to the next: short just after asking and after a
-// person's message.
+// listInterval returns the time from one list to the next. It is short just after asking
+// and after a person's message. It grows with the time since the last question's end.
 func (r *reader) listInterval(view *spaceView) time.Duration {
 	interval := r.loadConfig(view.sources[r.sourceIndex%len(view.sources)]).PollInterval
+	quick := min(quickInterval, interval)
+	hasNewQuestion := r.Now().Sub(view.youngestAskedAt).Abs() < quickPeriod
+	hasNewMessage := r.Now().Sub(r.lastHumanMessageAt).Abs() < quickPeriod
 	isQuiet := len(view.ownOpen) == 0 && !view.hasRunningSession
-	if isQuiet && !view.lastEndAt.IsZero() { // ever more rarely
-		return max(min(quickInterval, interval), r.Now().Sub(view.lastEndAt)/4)
-	}
-	if isQuiet && view.hasEndedSession && !gchat.Local(r.chat) &&
-		r.Now().Sub(r.lastHumanMessageAt).Abs() >= quickPeriod {
+	switch {
+	case isQuiet && !view.lastEndAt.IsZero():
+		return max(quick, r.Now().Sub(view.lastEndAt)/4)
+	case isQuiet && view.hasEndedSession && !gchat.Local(r.chat) && !hasNewMessage:
 		return max(interval, restInterval)
-	}
-	if r.Now().Sub(view.youngestAskedAt).Abs() < quickPeriod ||
-		r.Now().Sub(r.lastHumanMessageAt).Abs() < quickPeriod {
-		return min(quickInterval, interval)
+	case hasNewQuestion || hasNewMessage:
+		return quick
 	}
 	return interval
 }
 
-// What ends an error: its line in the log has one of these as "until", and `status` shows
-// it until that is logged.
+// The messages that end an error. The error's line in the log names one of them as "until",
+// and `status` shows the error until that message is logged.
 const (
 	logReadAgain = "replies are read again"
 	logSentAgain = "messages are sent again"
 )
 
-// reportTrouble says why a list failed: for status, in the log, and once in the open
-// threads when only a person can mend it.
+// reportTrouble records why a list failed, for `status` and in the log. Where only a person
+// can fix it, it also owes each open thread one note.
 func (r *reader) reportTrouble(err error, view *spaceView) {
 	earlierTrouble := r.spaceRecord.ReadTrouble
 	newTrouble := state.ReadTrouble{
-		Since: r.Now().UTC(), Why: r.Log.Redact(err.Error()),
-		IsDegraded: r.failures.isDegraded(), IsRefused: gchat.AuthFailure(err) || gchat.Permanent(err),
+		Since:      r.Now().UTC(),
+		Why:        r.Log.Redact(err.Error()),
+		IsDegraded: r.failures.isDegraded(),
+		IsRefused:  gchat.AuthFailure(err) || gchat.Permanent(err),
 	}
 	if earlierTrouble != nil {
 		newTrouble.Since = earlierTrouble.Since
 	}
-	if earlierTrouble == nil || *earlierTrouble != newTrouble { // not with every cycle of an outage
+	isChanged := earlierTrouble == nil || *earlierTrouble != newTrouble
+	if isChanged { // else it is logged already
 		r.Log.Error().
 			Str("chat", r.chat).
 			Str("error", newTrouble.Why).
@@ -357,41 +380,36 @@ func (r *reader) reportTrouble(err error, view *spaceView) {
 		if q.HasUnreadNote || !q.Mode.Traits().Asks {
 			continue
 		}
-		r.changeQuestion(
-			q.Path,
-			"thread not told that replies cannot be read",
-			func(q *state.Question) {
-				if !q.HasUnreadNote && q.Status == state.Pending {
-					q.HasUnreadNote = true
-					q.OwedNotes = append(
-						q.OwedNotes,
-						state.OwedNote{About: state.NoteUnread, Text: why},
-					)
-				}
-			},
-		)
+		const failure = "note about unreadable replies not owed"
+		r.changeQuestion(q.Path, failure, func(q *state.Question) {
+			if !q.HasUnreadNote && q.Status == state.Pending {
+				q.HasUnreadNote = true
+				note := state.OwedNote{About: state.NoteUnread, Text: why}
+				q.OwedNotes = append(q.OwedNotes, note)
+			}
+		})
 	}
 }
 
 func (r *reader) saveTrouble(trouble *state.ReadTrouble) {
 	r.spaceRecord.ReadTrouble = trouble
 	_, err := r.spaces.Change(r.chat, func(space *state.Space) { space.ReadTrouble = trouble })
-	r.Log.ErrorOnce(err, "trouble not written down")
+	r.Log.ErrorOnce(err, "state of the space not written")
 }
 
-// listFailures counts the failures of listing that follow one another.
+// listFailures counts the failures in a row of listing a space.
 type listFailures struct {
 	overloaded int
-	auth       int // with what only a person can mend
+	auth       int // those that only a person can fix
 }
 
-// pauseAfter is how long to leave Chat alone after err; 0 means the usual cycle.
-func (t *listFailures) pauseAfter(err error) time.Duration {
+// pauseAfter returns how long to leave Chat alone after err. Zero means the usual interval.
+func (f *listFailures) pauseAfter(err error) time.Duration {
 	switch {
 	case gchat.AuthFailure(err), gchat.Permanent(err):
-		// 400, 404: a person has to look, or the space is being made
-		t.auth++
-		if gchat.AuthFailure(err) || t.isDegraded() {
+		// A permanent failure (400, 404) may end by itself: the space may just be created.
+		f.auth++
+		if gchat.AuthFailure(err) || f.isDegraded() {
 			return refusedPause
 		}
 	case gchat.Overloaded(err), errors.Is(err, gchat.ErrEndless):
@@ -399,12 +417,12 @@ func (t *listFailures) pauseAfter(err error) time.Duration {
 		if gchat.TooMany(err) {
 			first = firstQuotaPause
 		}
-		t.overloaded++
-		// What Chat asks for counts, also when it is less than our own rule: it knows
+		f.overloaded++
+		// The pause that Chat asks for counts, even if it is shorter than ours: Chat knows
 		// when the quota is back.
-		return cmp.Or(gchat.RetryAfter(err), backoff(first, t.overloaded))
+		return cmp.Or(gchat.RetryAfter(err), backoff(first, f.overloaded))
 	}
 	return 0
 }
 
-func (t *listFailures) isDegraded() bool { return t.auth >= maxAuthFailures }
+func (f *listFailures) isDegraded() bool { return f.auth >= maxAuthFailures }

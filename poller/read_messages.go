@@ -17,15 +17,15 @@ import (
 // listPass is one list of a space, from its first page to its last.
 type listPass struct {
 	*spaceView
-	newestAt time.Time // of the messages that came
-	// begun are the messages of the threads that a process began to wait in. Which of
-	// them count is known at the end of the list.
+	newestAt time.Time // when the newest listed message was created
+	// waitMessages are the messages of the threads that a process began to wait in. The
+	// end of the list shows which of them count.
 	waitMessages map[*state.Question][]gchat.Message
-	writeErr     error // something could not be written down
+	writeErr     error // why a message could not be written to disk
 }
 
-// readSpace lists the space once, and then notes how far it came: the next list goes on
-// there, also after one that broke off.
+// readSpace lists the space once, and then saves how far it came. The next list continues
+// there, even if this one failed halfway.
 func (r *reader) readSpace(
 	ctx context.Context,
 	view *spaceView,
@@ -54,32 +54,29 @@ func (r *reader) readSpace(
 	}
 	isThreadRead, kept := r.startWaits(pass, hasMore, err != nil)
 	if pass.writeErr != nil {
-		r.Log.ErrorOnce(pass.writeErr, "not all that was read is written down")
-		return pass.writeErr // it is read again
+		r.Log.ErrorOnce(pass.writeErr, "messages not written to disk; they are read once more")
+		return pass.writeErr
 	}
 	r.isThreadRead, r.keptMessages = isThreadRead, kept
 	r.saveWatermark(pass.newestAt)
 	return err
 }
 
-// listNewMessages lists the space from where the last list ended. A long backlog is read
-// in pieces: goesOn reports that the next list is to go on there.
+// listNewMessages lists the space from where the last list ended. It reads a long backlog
+// in pieces: hasMore reports that the next list continues where this one stopped.
 func (r *reader) listNewMessages(ctx context.Context, pass *listPass) (hasMore bool, err error) {
 	_, space, _ := strings.Cut(r.chat, "/")
-	start := listStart(
-		r.spaceRecord.Watermark,
-		r.isThreadRead,
-		pass.spaceView,
-		r.Now().Add(r.api.Ahead),
-	)
+	now := r.Now().Add(r.api.Ahead)
+	start := listStart(r.spaceRecord.Watermark, r.isThreadRead, pass.spaceView, now)
 	for q := range pass.recordOf {
 		pass.waitMessages[q] = r.keptMessages[q.QuestionID]
 	}
 	err = r.api.Since(ctx, space, start, func(page []gchat.Message) { r.readPage(pass, page) })
 	isEndless := errors.Is(err, gchat.ErrEndless)
-	// Where the next list would begin as this one did, or none ended since that was so,
-	// the server is broken.
-	hasMore = isEndless && !r.isEndless && pass.newestAt.Add(-listOverlap).Sub(start) > time.Second
+	// The server is broken where the next list would start at the same place. It stays so
+	// until a list ends.
+	hasAdvanced := pass.newestAt.Add(-listOverlap).Sub(start) > time.Second
+	hasMore = isEndless && hasAdvanced && !r.isEndless
 	r.isEndless = isEndless && !hasMore
 	if hasMore {
 		return true, nil
@@ -87,20 +84,22 @@ func (r *reader) listNewMessages(ctx context.Context, pass *listPass) (hasMore b
 	return false, err
 }
 
-// startWaits begins the waits in threads that were read to their ends. It returns which
-// questions' threads are read from their beginnings, and the messages of those that the
-// next list goes on with. The thread of a wait that a broken list had is read from its
-// beginning again.
-func (r *reader) startWaits(pass *listPass, hasMore, isBroken bool) (
-	isThreadRead map[string]bool, kept map[string][]gchat.Message,
-) {
+// startWaits starts the waits in threads that this list read to their ends. It returns
+// which questions' threads were read from their beginnings, and the messages of the waits
+// that the next list continues. After a failed list, the thread of a wait is read from its
+// beginning once more. Both maps are keyed by the question's id.
+func (r *reader) startWaits(
+	pass *listPass,
+	hasMore bool,
+	hasFailed bool,
+) (isThreadRead map[string]bool, kept map[string][]gchat.Message) {
 	isThreadRead, kept = map[string]bool{}, map[string][]gchat.Message{}
 	for _, questions := range pass.questionsByThread {
 		for _, q := range questions {
 			isWait := pass.needsStart(q)
-			isThreadRead[q.QuestionID] = !isBroken || !isWait
+			isThreadRead[q.QuestionID] = !hasFailed || !isWait
 			switch {
-			case !isWait, isBroken:
+			case !isWait, hasFailed:
 			case hasMore:
 				kept[q.QuestionID] = pass.waitMessages[q]
 			default:
@@ -111,19 +110,19 @@ func (r *reader) startWaits(pass *listPass, hasMore, isBroken bool) (
 	return isThreadRead, kept
 }
 
-// saveWatermark notes up to where the space was read; the zero time is for nothing.
+// saveWatermark saves up to where the space was read. A zero time changes nothing.
 func (r *reader) saveWatermark(to time.Time) {
 	if to.IsZero() || to.Equal(r.spaceRecord.Watermark) {
 		return
 	}
 	r.spaceRecord.Watermark = to
 	_, err := r.spaces.Change(r.chat, func(space *state.Space) { space.Watermark = to })
-	r.Log.ErrorOnce(err, "watermark not written down")
+	r.Log.ErrorOnce(err, "watermark not written")
 }
 
 // readWaitThreads reads the threads that processes of this environment began to wait in,
-// while another environment's poller reads the space. What is said there from now on is
-// in the inbox.
+// while another environment's poller reads the space. That poller adds later messages there
+// to the inbox.
 func (r *reader) readWaitThreads(ctx context.Context, view *spaceView) (err error) {
 	waitView := &spaceView{
 		questionsByThread: map[string][]*state.Question{},
@@ -153,12 +152,12 @@ func (r *reader) readWaitThreads(ctx context.Context, view *spaceView) (err erro
 	r.spaceRecord = r.spaces.Get(r.chat)
 	pass := &listPass{spaceView: waitView, waitMessages: map[*state.Question][]gchat.Message{}}
 	_, space, _ := strings.Cut(r.chat, "/")
-	for start := listStart(time.Time{}, nil, waitView, r.Now()); ; start = pass.newestAt.Add(-listOverlap) {
+	start := listStart(time.Time{}, nil, waitView, r.Now())
+	for hasMore := true; hasMore; {
 		err = r.api.Since(ctx, space, start, func(page []gchat.Message) { r.readPage(pass, page) })
-		hasMore := errors.Is(err, gchat.ErrEndless) && pass.newestAt.Add(-listOverlap).After(start)
-		if !hasMore {
-			break
-		}
+		next := pass.newestAt.Add(-listOverlap)
+		hasMore = errors.Is(err, gchat.ErrEndless) && next.After(start)
+		start = next
 	}
 	if err != nil {
 		return err
@@ -167,8 +166,8 @@ func (r *reader) readWaitThreads(ctx context.Context, view *spaceView) (err erro
 	return pass.writeErr
 }
 
-// questionsWithoutCard are the open questions that stand in the space as a text, and not
-// as a card.
+// questionsWithoutCard returns the open questions that were posted as a text, without a
+// card.
 func (v *spaceView) questionsWithoutCard() (texts []*state.Question) {
 	for _, q := range v.ownOpen {
 		isText := q.CardMessage == "" && q.MessageName != "" && q.Mode.Traits().Asks
@@ -179,8 +178,9 @@ func (v *spaceView) questionsWithoutCard() (texts []*state.Question) {
 	return texts
 }
 
-// enqueueMissingCards reads what was replied to questions whose text a webhook posted
-// into the embedded space, where no event told of it, and has them posted as cards.
+// enqueueMissingCards enqueues cards for questions that a webhook posted as a text into the
+// embedded space. No event brings the replies to them, so it lists the replies first. A
+// question with a reply gets no card.
 func (r *reader) enqueueMissingCards(
 	ctx context.Context,
 	view *spaceView,
@@ -201,34 +201,28 @@ func (r *reader) enqueueMissingCards(
 	if err != nil {
 		return err
 	}
-	start := texts[0].AskedAt.Add(-clockSlack)
-	err = r.api.Since(
-		ctx,
-		gateway.spaceName,
-		start,
-		func(page []gchat.Message) { r.readPage(pass, page) },
-	)
+	readPage := func(page []gchat.Message) { r.readPage(pass, page) }
+	err = r.api.Since(ctx, gateway.spaceName, texts[0].AskedAt.Add(-clockSlack), readPage)
 	err = cmp.Or(err, pass.writeErr)
-	undecided, _ := state.InboxIn(r.userStateDir).All()
+	undone, _ := state.InboxIn(r.userStateDir).All()
 	for _, q := range texts {
-		isOfApp := r.gatewayFor(
-			ctx,
-			configSourceOf(q, view.recordOf[q].IndexEntry),
-		).cfg.UsesEmbeddedApp()
-		isReplied := slices.ContainsFunc(undecided, func(in *state.Incoming) bool {
+		entry := view.recordOf[q].IndexEntry
+		isOfApp := r.gatewayFor(ctx, configSourceOf(q, entry)).cfg.UsesEmbeddedApp()
+		hasReply := slices.ContainsFunc(undone, func(in *state.Incoming) bool {
 			return in.ThreadName == q.ThreadName
 		})
-		if err == nil && !isReplied && isOfApp {
-			err = r.enqueueQuestion(q, view.recordOf[q].IndexEntry, laterCardKey)
+		if err == nil && !hasReply && isOfApp {
+			err = r.enqueueQuestion(q, entry, laterCardKey)
 		}
 	}
 	return err
 }
 
+// threadStart returns from when a question's thread is read for the first time.
 func threadStart(q *state.Question) time.Time {
 	switch {
 	case !q.Mode.Traits().Asks && q.PostedAt == nil:
-		// since the last message of ours, which may be hours old
+		// A reply counts after our last message in the thread, which may be hours old.
 		return q.AskedAt.Add(-state.MaxQuestionAge)
 	case q.PostedAt != nil:
 		return q.PostedAt.Add(-listOverlap)
@@ -236,7 +230,7 @@ func threadStart(q *state.Question) time.Time {
 	return q.AskedAt.Add(-clockSlack)
 }
 
-// listStart is where a list begins: at the watermark, or further back for a question
+// listStart returns where a list starts: at the watermark, or further back for a question
 // whose thread was never read.
 func listStart(
 	from time.Time,
@@ -249,8 +243,9 @@ func listStart(
 	}
 	for _, questions := range view.questionsByThread {
 		for _, q := range questions {
-			isElsewhere := needsStart(q) && !view.isOwn[q] // see readWaitThreads
-			if isElsewhere || isThreadRead[q.QuestionID] || !q.IsAnswerable() {
+			// Its own environment's poller reads that thread: see readWaitThreads.
+			isOthersWait := needsStart(q) && !view.isOwn[q]
+			if isOthersWait || isThreadRead[q.QuestionID] || !q.IsAnswerable() {
 				continue
 			}
 			if threadFrom := threadStart(q); from.IsZero() || threadFrom.Before(from) {
@@ -264,26 +259,30 @@ func listStart(
 	return from
 }
 
-// readPage writes down what people wrote where we wait for it, and what a page tells of
-// our own messages.
+// readPage handles each message of a page. It also notes when the newest one was created,
+// and that a person wrote.
 func (r *reader) readPage(pass *listPass, page []gchat.Message) {
-	limit := r.Now().Add(r.api.Ahead + 2*time.Second) // the header counts whole seconds
+	// The clock's lead comes from an HTTP header that counts whole seconds.
+	latest := r.Now().Add(r.api.Ahead + 2*time.Second)
 	for _, m := range page {
-		if !m.CreateTime.After(limit) {
-			// one from the future must not end reading: it moves no watermark
-			if m.Human && m.CreateTime.After(r.spaceRecord.Watermark) {
-				r.lastHumanMessageAt = r.Now()
-			}
-			if m.CreateTime.After(pass.newestAt) {
-				pass.newestAt = m.CreateTime
-			}
+		// A message from the future must not move the watermark: the next lists would
+		// start there and miss what people write until then.
+		isFromFuture := m.CreateTime.After(latest)
+		if !isFromFuture && m.Human && m.CreateTime.After(r.spaceRecord.Watermark) {
+			r.lastHumanMessageAt = r.Now()
 		}
-		if err := r.readMessage(pass, m); err != nil {
+		if !isFromFuture && m.CreateTime.After(pass.newestAt) {
+			pass.newestAt = m.CreateTime
+		}
+		err := r.readMessage(pass, m)
+		if err != nil {
 			pass.writeErr = err
 		}
 	}
 }
 
+// readMessage adds a person's message to the inbox where it may be for a record or a
+// session, or asks for a new session. For a message of an app, see readAppMessage.
 func (r *reader) readMessage(pass *listPass, m gchat.Message) error {
 	if q := pass.quotedQuestion(m); q != nil {
 		m.ThreadName = q.ThreadName
@@ -293,11 +292,11 @@ func (r *reader) readMessage(pass *listPass, m gchat.Message) error {
 	isNew := gchat.Local(r.chat) && wording.IsNew(m.Text)
 	switch {
 	case m.ThreadName == "":
-	case m.Deleted: // whose sender may not be told
+	case m.Deleted: // Chat may leave out its sender
 		return r.addListed(pass, m)
 	case !m.Human:
 		return r.readAppMessage(pass, m)
-	case i >= 0: // whether it counts is not known yet
+	case i >= 0: // startWait decides whether it counts
 		pass.waitMessages[records[i]] = append(pass.waitMessages[records[i]], m)
 	case len(records) > 0, pass.sessionsByThread[m.ThreadName] != nil, isNew:
 		return r.addListed(pass, m)
@@ -305,16 +304,15 @@ func (r *reader) readMessage(pass *listPass, m gchat.Message) error {
 	return nil
 }
 
-// addListed takes a message of a person that a list brought. One that its sender deleted
-// before it was used counts no more.
+// addListed adds a listed message of a person to the inbox. It revokes a message that its
+// sender deleted before it was used.
 func (r *reader) addListed(pass *listPass, m gchat.Message) error {
 	in := newIncoming(r.chat, m, r.api.Ahead)
-	isRevised := slices.ContainsFunc(
-		pass.questionsByThread[m.ThreadName],
-		func(q *state.Question) bool { return judge.ChangesReply(q, in) },
-	)
+	changesReply := func(q *state.Question) bool { return judge.ChangesReply(q, in) }
+	isRevised := slices.ContainsFunc(pass.questionsByThread[m.ThreadName], changesReply)
 	switch {
-	case isRevised: // its reply is not judged yet: it goes there once more
+	case isRevised:
+		// The reply is not judged yet, so the edit or deletion goes to the question, too.
 		err := r.reopenIncoming(in.ID, state.OutcomeReply)
 		if err != nil {
 			return err
@@ -325,11 +323,12 @@ func (r *reader) addListed(pass *listPass, m gchat.Message) error {
 	return r.addIncoming(in)
 }
 
-// readAppMessage notes what a message of an app tells: when a question's own message
-// came, and behind which message a process waits for a reply.
+// readAppMessage learns two things from a message of an app: when a question's own message
+// was posted, and after which message a waiting process expects its reply.
 func (r *reader) readAppMessage(pass *listPass, m gchat.Message) error {
 	var lastErr error
 	for _, q := range pass.questionsByThread[m.ThreadName] {
+		// A [Not read] note answers a message from before the wait.
 		if pass.needsStart(q) && !strings.HasPrefix(m.Text, "[Not read]") {
 			pass.waitMessages[q] = append(pass.waitMessages[q], m)
 		}
@@ -346,19 +345,19 @@ func (r *reader) readAppMessage(pass *listPass, m gchat.Message) error {
 	return lastErr
 }
 
-// needsStart says whether a process began to wait in the thread, which was not read
-// since: its reply comes after our last message there, but for a note that the reply was
-// not read: that came before the wait.
+// needsStart reports whether a process waits in a thread that was not read since. Replies
+// count from our last message there, a [Not read] note aside.
 func needsStart(q *state.Question) bool {
 	return !q.Mode.Traits().Asks && q.PostedAt == nil && q.Status == state.Pending
 }
 
-// needsStart is needsStart of a question of this environment.
+// needsStart reports the same of a question, if it is one of this environment.
 func (v *spaceView) needsStart(q *state.Question) bool { return v.isOwn[q] && needsStart(q) }
 
-// startWait notes from when on a reply counts in a thread that a process began to wait
-// in: after the last message of ours. It takes what people wrote there since, and what
-// may be for something else in that thread.
+// startWait notes from when on a reply counts in a thread that a process began to wait in:
+// after our last message there. It adds what people wrote there since. Where a session or
+// another question has the same thread, it also adds earlier messages: they may be for
+// those.
 func (r *reader) startWait(pass *listPass, q *state.Question) {
 	after := q.AskedAt.Add(r.api.Ahead - judge.PostTimeSlack)
 	for _, m := range pass.waitMessages[q] {
@@ -373,11 +372,9 @@ func (r *reader) startWait(pass *listPass, q *state.Question) {
 		if !m.Human || !isShared && !isForWait {
 			continue
 		}
-		if isForWait { // nothing took it before
-			pass.writeErr = cmp.Or(
-				r.reopenIncoming(state.IncomingID(r.chat, m.Name), state.OutcomeNobody),
-				pass.writeErr,
-			)
+		if isForWait { // it may have ended as a message for nobody before the wait was known
+			err := r.reopenIncoming(state.IncomingID(r.chat, m.Name), state.OutcomeNobody)
+			pass.writeErr = cmp.Or(err, pass.writeErr)
 		}
 		pass.writeErr = cmp.Or(r.addListed(pass, m), pass.writeErr)
 	}
@@ -389,7 +386,7 @@ func (r *reader) startWait(pass *listPass, q *state.Question) {
 	pass.writeErr = cmp.Or(err, pass.writeErr)
 }
 
-// quotedQuestion is the question whose message a person quotes, nil for none.
+// quotedQuestion returns the question whose message a person quotes, or nil.
 func (v *spaceView) quotedQuestion(m gchat.Message) *state.Question {
 	if !m.Human || m.Quotes == "" {
 		return nil

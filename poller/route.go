@@ -415,7 +415,7 @@ func (p *Poller) canSessionTake(
 	isCommand := strings.HasPrefix(text, "/")
 	isEarly := in.LocalCreatedAt.Before(commands.AcceptsFrom(session))
 	isInSessionThread := in.ThreadName == session.ThreadName
-	canResume := !isCommand && p.canResume(session) && cfg.CanStartSessions
+	canResume := !isCommand && cfg.CanStartSessions && p.canResume(session)
 	switch {
 	case record != nil && record.question.FindReply(in.ReplyName()) != nil:
 		return false, false
