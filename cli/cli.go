@@ -54,7 +54,7 @@ func silentError(err error, code int) error {
 // Main runs the command of os.Args and ends the process. self is this program's file.
 func Main(self string) {
 	p := Program{self: self, env: os.Getenv, in: os.Stdin, out: os.Stdout, errOut: os.Stderr}
-	gchat.StartSpace = p.startSpace
+	gchat.StartEmbeddedSpace = p.startSpace
 	cli.HelpPrinter = printHelp
 	ctx, stop := signal.NotifyContext(
 		context.Background(),

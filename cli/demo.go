@@ -69,7 +69,7 @@ func (d *demo) run(ctx context.Context, ask func(context.Context) error) (err er
 		endPollers(d.userEnv) // which the hooks started
 		_ = removeUntilGone(d.tempDir)
 	}()
-	d.space, err = space.Open(space.Options{Data: filepath.Join(d.tempDir, "space"), Direct: true})
+	d.space, err = space.Open(space.Options{DataDir: filepath.Join(d.tempDir, "space"), IsDirect: true})
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (d *demo) replyWhenAsked(ctx context.Context, cancelAsk context.CancelCause
 			continue
 		}
 		if !hasReplied {
-			_, _ = d.space.Say(space.Person(), thread, d.scriptedAnswer)
+			_, _ = d.space.PostAs(space.Person(), thread, d.scriptedAnswer)
 			hasReplied = true
 		}
 		if _, note := d.findMessage("[Not "); note != "" {
@@ -162,7 +162,7 @@ func (d *demo) spaceEnv() []string {
 		"GCHAT_API_ENDPOINT=" + d.space.APIEndpoint(
 			d.baseURL,
 		), "GCHAT_PUBSUB_ENDPOINT=" + d.space.APIEndpoint(d.baseURL),
-		"GCHAT_ALLOWED_USERS=" + space.Human, "GCHAT_STATE_DIR=" + filepath.Join(d.tempDir, "state"),
+		"GCHAT_ALLOWED_USERS=" + space.PersonName, "GCHAT_STATE_DIR=" + filepath.Join(d.tempDir, "state"),
 		"XDG_STATE_HOME=" + filepath.Join(
 			d.tempDir,
 			"user",

@@ -24,8 +24,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// TestVersion compares the places that name the version: the program, the changelog's newest
-// release and the plugins.
+// TestVersion compares the places that name the version: the program, the changelog's
+// newest release and the plugins.
 func TestVersion(t *testing.T) {
 	changeToRoot(t)
 	if !strings.HasPrefix(version(), releaseVersion) {
@@ -508,7 +508,7 @@ func TestDocsReplies(t *testing.T) {
 		{one, []string{"9"}, map[int]state.Answer{0: {Text: "9"}}, 9, ""},
 		{one, []string{"chat", "chat: what is a canary?"}, nil, 0, state.DeclinedChat},
 		{one, []string{"skip", "cancel"}, nil, 0, state.DeclinedSkip},
-		{one, []string{"?", "help"}, nil, 0, wording.AskedHow},
+		{one, []string{"?", "help"}, nil, 0, wording.AskedForHelp},
 		{one, nil, nil, 0, ""}, // anything else
 	}
 	table := tableRows(section(t, "README.md", "What you can reply"))

@@ -48,7 +48,7 @@ func TestThreeEnvironmentsReadASpaceOnce(t *testing.T) {
 			"HOME=" + dir, "XDG_STATE_HOME=" + filepath.Join(dir, "state"), "PATH=" + os.Getenv("PATH"),
 			"GOOGLE_CHAT_WEBHOOK_URL=" + chat.WebhookURL(server.URL),
 			"GCHAT_API_ENDPOINT=" + chat.APIEndpoint(server.URL),
-			fmt.Sprintf("GCHAT_ALLOWED_USERS=%s,users/%d", space.Human, environment),
+			fmt.Sprintf("GCHAT_ALLOWED_USERS=%s,users/%d", space.PersonName, environment),
 		}
 	}
 	for n := range questions {

@@ -94,7 +94,7 @@ func (p Program) newHub(c *cli.Context) (*hub.Hub, error) {
 		return nil, exitError(err, "mend "+o.Policy+"; docs/team.md says what it takes", exitFailed)
 	}
 	var err error
-	o.Chat, o.PubSub, err = gchat.Services(c.Context, config.LoadPersonal(p.env), nil)
+	o.Chat, o.PubSub, err = gchat.NewServices(c.Context, config.LoadPersonal(p.env), nil)
 	if err != nil {
 		return nil, exitError(
 			err,
@@ -103,7 +103,7 @@ func (p Program) newHub(c *cli.Context) (*hub.Hub, error) {
 		)
 	}
 	if file := c.String("key-file"); file != "" {
-		if o.Key, err = readHubKey(file); err != nil {
+		if o.SigningKey, err = readHubKey(file); err != nil {
 			const hint = "(umask 077; head -c 32 /dev/urandom | base64 > FILE), once, for all replicas"
 			return nil, exitError(err, hint, exitFailed)
 		}
@@ -255,17 +255,17 @@ func (p Program) revokeMachines(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	machines, err := h.Machines(c.Context)
+	machines, err := h.ListMachines(c.Context)
 	var revoked []hub.Machine
 	for _, m := range machines {
 		if target == "" {
-			suffix := map[bool]string{true: "  revoked"}[m.Revoked]
+			suffix := map[bool]string{true: "  revoked"}[m.IsRevoked]
 			fmt.Fprintf(
 				p.out,
 				"%s  %s  since %s%s\n",
 				m.ID,
 				m.User,
-				m.Made.Format("2006-01-02 15:04"),
+				m.CreatedAt.Format("2006-01-02 15:04"),
 				suffix,
 			)
 		} else if m.ID == target || m.User == strings.Replace(target, "/", "-", 1) {

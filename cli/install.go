@@ -471,7 +471,7 @@ func (p *purge) findAll() error {
 	}
 	if l, err := config.ReadLogin(config.LoginFile(p.env)); err == nil {
 		// else it goes with its folder
-		p.addLine("login", wording.Line(l.User)+", also at Google")
+		p.addLine("login", wording.SafeLine(l.User)+", also at Google")
 		p.steps = append(p.steps, p.logOut)
 	}
 	programDir := filepath.Dir(p.installedPath())

@@ -42,10 +42,10 @@ func (p Program) loginCommand() *cli.Command {
 				return usageError(err, "gchat-hooks login --client-id-file client_secret.json")
 			}
 			err := logIn(c.Context, login.Options{
-				Env: p.env, Out: p.out, Paste: newAsker(p.in, p.out).nextLine,
+				Getenv: p.env, Out: p.out, NextLine: newAsker(p.in, p.out).nextLine,
 				ClientFile: c.String(
 					"client-id-file",
-				), NoBrowser: c.Bool("no-browser"), Wait: c.Duration("wait"),
+				), NoBrowser: c.Bool("no-browser"), Timeout: c.Duration("wait"),
 			})
 			p.ensurePoller() // what is open can be read
 			return err
@@ -59,12 +59,12 @@ func logIn(ctx context.Context, o login.Options) error {
 	if err != nil {
 		return err
 	}
-	file := config.LoginFile(o.Env)
+	file := config.LoginFile(o.Getenv)
 	if user == "" {
-		user = "who that is could not be found out\n  " + doctor.Hint(gchat.ErrNotTold)
+		user = "who that is could not be found out\n  " + doctor.Hint(gchat.ErrUnknownPerson)
 	}
 	fmt.Fprintf(o.Out, "logged in: %s\nthe login is in %s\n", user, file)
-	if credentialsFile := config.Load(o.Env, state.ProjectDir(o.Env)).CredentialsFile; credentialsFile != file {
+	if credentialsFile := config.Load(o.Getenv, state.ProjectDir(o.Getenv)).CredentialsFile; credentialsFile != file {
 		fmt.Fprintf(
 			o.Out,
 			"but replies are read with credentials_file, %s: take it out to use the login\n",

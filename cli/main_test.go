@@ -75,7 +75,7 @@ func TestCommands(t *testing.T) {
 				e.Setenv("ELSEWHERE", s.WebhookURL(strings.Replace(server.URL, "127.0.0.1", "localhost", 1)))
 				e.Setenv("SERVER", server.URL)
 				e.Setenv("ENDPOINT", s.APIEndpoint(server.URL))
-				e.Setenv("GCHAT_ALLOWED_USERS", space.Human)
+				e.Setenv("GCHAT_ALLOWED_USERS", space.PersonName)
 				e.Values[spaceKey{}] = s
 			}
 			if filepath.Base(e.WorkDir) == "script-space" {
@@ -155,7 +155,7 @@ func replyInThread(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 || len(ms) == 0 {
 		ts.Fatalf("usage: says TEXT, with a message in the space")
 	}
-	_, err := s.Say(&chat.User{Name: space.Human, Type: "HUMAN"}, ms[len(ms)-1].Thread.Name, args[0])
+	_, err := s.PostAs(&chat.User{Name: space.PersonName, Type: "HUMAN"}, ms[len(ms)-1].Thread.Name, args[0])
 	ts.Check(err)
 }
 

@@ -109,7 +109,7 @@ func newTracedHome(t *testing.T, chatState string) *tracedHome {
 	}
 	h.env = []string{
 		"HOME=" + h.dir, "XDG_STATE_HOME=" + filepath.Join(h.dir, "state"), "PATH=" + os.Getenv("PATH"), "CLAUDE_PROJECT_DIR=" + project,
-		"GOOGLE_CHAT_WEBHOOK_URL=" + chatSpace.WebhookURL(server.URL), "GCHAT_ALLOWED_USERS=" + space.Human, "GCHAT_ASK_MODE=native",
+		"GOOGLE_CHAT_WEBHOOK_URL=" + chatSpace.WebhookURL(server.URL), "GCHAT_ALLOWED_USERS=" + space.PersonName, "GCHAT_ASK_MODE=native",
 	}
 	t.Cleanup(func() { endPollersIn(h.dir) }) // before the temporary folder goes
 	return h
@@ -145,7 +145,7 @@ func (h *tracedHome) endWaitingHook(strace int) {
 	h.awaitQuestion("a hook waits", func(q *state.Question) bool { return state.HasWaiter(getenvOf(h.env), q.Path) })
 	if h.space != nil {
 		q := h.awaitQuestion("it is posted", func(q *state.Question) bool { return q.ThreadName != "" })
-		if _, err := h.space.Say(space.Person(), q.ThreadName, "2"); err != nil {
+		if _, err := h.space.PostAs(space.Person(), q.ThreadName, "2"); err != nil {
 			h.Fatal(err)
 		}
 		return

@@ -233,7 +233,7 @@ func (s *messageSender) checkWebhook(m *state.Message, cfg *config.Config) error
 	if cfg.WebhookURL == "" {
 		return nil
 	}
-	hook, err := gchat.ConfiguredWebhook(cfg, cfg.WebhookURL)
+	hook, err := gchat.ParseWebhook(cfg, cfg.WebhookURL)
 	if err != nil {
 		return exitError(err, gchat.Hint(err), exitNoWebhook)
 	}

@@ -344,7 +344,7 @@ func (s *setupWizard) connectSpace(ctx context.Context) error {
 
 // transport is what questions go by: a webhook, or the embedded space's app.
 type transport interface {
-	Post(context.Context, gchat.Post) (gchat.Posted, error)
+	Post(context.Context, gchat.Post) (gchat.PostedMessage, error)
 	Chat() string
 	ID() string
 }
@@ -353,7 +353,7 @@ func (s *setupWizard) transport(ctx context.Context) (transport, error) {
 	if s.loadConfig().UsesEmbeddedApp() {
 		return gchat.NewApp(ctx, s.loadConfig())
 	}
-	return gchat.WebhookOf(ctx, s.loadConfig())
+	return gchat.NewWebhook(ctx, s.loadConfig())
 }
 
 // transportID names what questions go by; "" for nothing.
@@ -382,7 +382,7 @@ func (s *setupWizard) tryTransport(ctx context.Context, knownID string) error {
 	if s.spaceServer != nil {
 		s.printStep("page", "questions go there")
 	} else {
-		s.printStep("webhook", "questions go to %s", wording.Line(target.Chat()))
+		s.printStep("webhook", "questions go to %s", wording.SafeLine(target.Chat()))
 	}
 	return nil
 }
@@ -479,7 +479,7 @@ func (s *setupWizard) useCredentials(ctx context.Context, path string) error {
 		return err
 	}
 	return logIn(ctx, login.Options{
-		ClientFile: path, Env: s.getenv, Out: s.out, Paste: s.asker.nextLine, NoBrowser: s.flags.Bool("no-browser"),
+		ClientFile: path, Getenv: s.getenv, Out: s.out, NextLine: s.asker.nextLine, NoBrowser: s.flags.Bool("no-browser"),
 	})
 }
 
@@ -492,7 +492,7 @@ func (s *setupWizard) allowPeople(context.Context) error {
 		s.flags.StringSlice("allow"),
 		strings.Split(os.Getenv("GCHAT_ALLOWED_USERS"), ",")...)
 	if s.spaceServer != nil {
-		wanted = append(wanted, space.Human)
+		wanted = append(wanted, space.PersonName)
 	}
 	for _, person := range wanted {
 		person = strings.TrimSpace(person)
@@ -508,7 +508,7 @@ func (s *setupWizard) allowPeople(context.Context) error {
 	if s.spaceServer != nil {
 		s.printStep("people", "who has the page's address may answer")
 	} else if len(allowed) > 0 {
-		s.printStep("people", "may answer: %s", wording.Line(strings.Join(allowed, ", ")))
+		s.printStep("people", "may answer: %s", wording.SafeLine(strings.Join(allowed, ", ")))
 	} else if !s.sendOnly && !s.asker.isInteractive {
 		return usageError(errors.New("nobody may answer yet"), "gchat-hooks setup --allow users/ID; a question's thread tells your id")
 	}
@@ -583,7 +583,7 @@ func (s *setupWizard) offerDefaultMode(ctx context.Context) error {
 		s.out,
 		"\nYour sessions begin in auto mode, whose check %s does not pass on. What Claude then asks for is asked in the\n"+
 			"terminal alone: permissions reach you here in the modes default and acceptEdits.\n",
-		wording.Line(gateway),
+		wording.SafeLine(gateway),
 	)
 	file, err := settings.FileFor(s.getenv, settings.User)
 	if err != nil {

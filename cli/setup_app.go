@@ -72,7 +72,7 @@ func (s *setupWizard) connectApp(ctx context.Context) error {
 		{"events", "the subscription can be read", placeholders.Replace(appCloudSteps), func() (err error) {
 			app, err = s.newApp(ctx)
 			if err == nil {
-				err = app.MayPull(ctx)
+				err = app.CheckPullAccess(ctx)
 			}
 			return err
 		}},
@@ -224,15 +224,15 @@ func (s *setupWizard) tryTestCard(ctx context.Context, app *gchat.App) error {
 		var acks []string
 		var tapper *gchat.Person
 		for _, event := range events {
-			isGreeting := event.Type == "MESSAGE" && !event.Message.Reply &&
-				event.Message.Quotes == ""
+			isGreeting := event.Type == "MESSAGE" && !event.Message.IsReply &&
+				event.Message.QuotedMessage == ""
 			if isGreeting || event.Type == "ADDED_TO_SPACE" {
 				acks = append(acks, event.AckID)
 			}
-			if event.Tap != nil && event.Tap.Question == id {
+			if event.Tap != nil && event.Tap.QuestionID == id {
 				acks = append(acks, event.AckID)
-				if s.expectedTapper == "" || s.expectedTapper == event.By.Name {
-					tapper = &event.By
+				if s.expectedTapper == "" || s.expectedTapper == event.Person.Name {
+					tapper = &event.Person
 				}
 			}
 			failure = cmp.Or(event.Err, failure)
@@ -268,8 +268,8 @@ func (s *setupWizard) offerAllow(ctx context.Context, tapper gchat.Person) error
 	s.printStep(
 		"tap",
 		"%s (%s) tapped",
-		wording.Line(tapper.DisplayName),
-		wording.Line(tapper.Name),
+		wording.SafeLine(tapper.DisplayName),
+		wording.SafeLine(tapper.Name),
 	)
 	allowed := s.loadConfig().AllowedUsers
 	if slices.Contains(allowed, tapper.Name) ||
@@ -360,8 +360,8 @@ func (s *setupWizard) joinHub(ctx context.Context) error {
 	s.printStep(
 		"hub",
 		"%s takes this machine as %s's; questions go to %s",
-		wording.Line(hub.URL),
-		wording.Line(user),
+		wording.SafeLine(hub.URL),
+		wording.SafeLine(user),
 		hub.Space,
 	)
 	if err := s.saveAnswers(); err != nil {

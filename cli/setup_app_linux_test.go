@@ -37,7 +37,7 @@ type fakeAppGoogle struct {
 }
 
 func newFakeAppGoogle(t *testing.T) *fakeAppGoogle {
-	sp, err := space.Open(space.Options{Direct: true})
+	sp, err := space.Open(space.Options{IsDirect: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestSetupOfAnAppTakesOnlyWhatItCaused(t *testing.T) {
 	}
 	for _, thread := range []string{"", posted.ThreadName} {
 		// a greeting, and an answer to the question
-		if _, err := c.Say(nil, thread, "hello"); err != nil {
+		if _, err := c.PostAs(nil, thread, "hello"); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -108,7 +108,7 @@ func TestOneLineJoinsAHub(t *testing.T) {
 	}()
 	code, said := c.joinHub()
 	<-tapped
-	if code != 0 || !strings.Contains(said, "Ann (users/1) tapped") || strings.Contains(said, "users/666") || strings.Contains(said, gchat.ReadHub(filepath.Join(dir, "hub.json")).Token) {
+	if code != 0 || !strings.Contains(said, "Ann (users/1) tapped") || strings.Contains(said, "users/666") || strings.Contains(said, gchat.LoadHubClient(filepath.Join(dir, "hub.json")).Token) {
 		t.Fatalf("%d: %s", code, said)
 	}
 	config := strings.Join(strings.Fields(c.readConfig()), " ")

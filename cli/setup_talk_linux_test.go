@@ -66,7 +66,7 @@ func (s *setupHome) readConfig() string {
 func (s *setupHome) reply(user *chat.User, text string) {
 	s.t.Helper()
 	ms := s.space.Messages()
-	if _, err := s.space.Say(user, ms[len(ms)-1].Thread.Name, text); err != nil {
+	if _, err := s.space.PostAs(user, ms[len(ms)-1].Thread.Name, text); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -224,7 +224,7 @@ func (d *spaceServer) flagLine() string { return strings.Join(d.flags(), " ") }
 // lastSpace is the address of the space that runs or ran last, and its process if it is
 // detached, which counts while it runs.
 func lastSpace(env state.Getenv) (flagLine string, pid int) {
-	flagLine, process, _ := strings.Cut(space.Address(spaceDir(env)), "\n")
+	flagLine, process, _ := strings.Cut(space.LoadAddress(spaceDir(env)), "\n")
 	machine := ""
 	if _, err := fmt.Sscan(process, &pid, &machine); err != nil || machine != state.PIDScope() ||
 		pid < 2 {
@@ -249,7 +249,7 @@ func (d *spaceServer) listen() (*space.Space, net.Listener, error) {
 		endSpace(d.env)
 	}
 	if isSpaceRunning(d.env) {
-		s, err := space.Kept(d.dataDir)
+		s, err := space.LoadAddresses(d.dataDir)
 		if err == nil && lastFlags != d.flagLine() {
 			err = exitError(
 				fmt.Errorf("%w, with %s", errSpaceRuns, lastFlags),
@@ -277,14 +277,14 @@ func (d *spaceServer) listen() (*space.Space, net.Listener, error) {
 		return nil, nil, errors.Join(err, ln.Close())
 	}
 	s, err := space.Open(space.Options{
-		Data:     d.dataDir,
-		Lock:     state.MakeLockTarget(filepath.Join(d.dataDir, "lock")),
-		Phone:    d.allowsPhone,
-		Direct:   true,
-		Session:  d.pageSession,
-		Projects: d.pageProjects,
-		Week:     weekStats,
-		Said:     d.callPoller, // nothing else may read it
+		DataDir:         d.dataDir,
+		LockFile:        state.MakeLockTarget(filepath.Join(d.dataDir, "lock")),
+		AllowsPhone:     d.allowsPhone,
+		IsDirect:        true,
+		DescribeSession: d.pageSession,
+		ListProjects:    d.pageProjects,
+		DescribeWeek:    weekStats,
+		OnActivity:      d.callPoller, // nothing else may read it
 	})
 	if err != nil {
 		return nil, nil, errors.Join(err, ln.Close())
@@ -295,7 +295,7 @@ func (d *spaceServer) listen() (*space.Space, net.Listener, error) {
 	}
 	err = errors.Join(
 		listenForUser(os.Getenv, s, d.port),
-		space.NoteAddress(d.dataDir, addressNote),
+		space.SaveAddress(d.dataDir, addressNote),
 	)
 	if err != nil {
 		err = errors.Join(err, ln.Close(), s.Close())
@@ -331,9 +331,9 @@ func (d *spaceServer) freeAddress() string {
 // pageSession is what the page tells of the session of a thread.
 func (d *spaceServer) pageSession(ctx context.Context, thread string) space.Session {
 	activity, commands, isOutside := steering.DescribeThread(ctx, d.env, thread)
-	session := space.Session{Does: activity, Commands: commands}
+	session := space.Session{State: activity, AcceptsCommands: commands}
 	if isOutside {
-		session.Outside = state.OutsideTmuxWarning
+		session.OutsideTmux = state.OutsideTmuxWarning
 	}
 	return session
 }
@@ -356,7 +356,7 @@ func (d *spaceServer) pageProjects() (names []string, canStart bool) {
 // listenForUser has a space listen where only this user's programs find it, and tells
 // them that its port stands for that.
 func listenForUser(env state.Getenv, s *space.Space, port int) error {
-	socket, err := s.ListenForUser()
+	socket, err := s.ListenOnSocket()
 	if err == nil {
 		err = state.WriteSpaceSocket(env, port, socket)
 	}
@@ -408,7 +408,7 @@ func (d *spaceServer) run(ctx context.Context) error {
 			d.shellName(),
 			s.WebhookURL(d.baseURL()),
 			s.APIEndpoint(d.baseURL()),
-			space.Human,
+			space.PersonName,
 		)
 	}
 	return space.Serve(ctx, ln, s)
@@ -423,7 +423,7 @@ func (d *spaceServer) contextWhileNeeded(ctx context.Context, s *space.Space) co
 	firstProgram, _ := os.Stat(d.self)
 	go func() {
 		defer end()
-		for ticks := time.Tick(spaceCheckInterval); d.isService || time.Since(s.Used()) < spaceIdleTimeout; {
+		for ticks := time.Tick(spaceCheckInterval); d.isService || time.Since(s.LastUsed()) < spaceIdleTimeout; {
 			select {
 			case <-ctx.Done():
 				return

@@ -91,7 +91,7 @@ func TestTheListTellsHowAQuestionEnded(t *testing.T) {
 // tells it.
 func (p *spaceHome) awaitListed(thread string, beginnings ...string) string {
 	p.Helper()
-	kept, err := space.Kept(filepath.Join(p.home, "state/gchat-hooks/space"))
+	kept, err := space.LoadAddresses(filepath.Join(p.home, "state/gchat-hooks/space"))
 	if err != nil {
 		p.Fatal(err)
 	}

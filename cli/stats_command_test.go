@@ -36,7 +36,7 @@ func TestStatsEqualWhatChatHolds(t *testing.T) {
 	m.nextFault = func(r *rand.Rand) fault {
 		return []fault{noFault, noFault, noFault, noFault, noFault, noFault, tooMany, serverError, storedThenServerError, storedThenConnectionCut}[r.IntN(10)]
 	}
-	m.env = append(m.env, "GCHAT_ALLOWED_USERS="+space.Human, "GCHAT_POLLER_INTERVAL=1s")
+	m.env = append(m.env, "GCHAT_ALLOWED_USERS="+space.PersonName, "GCHAT_POLLER_INTERVAL=1s")
 	stop := make(chan struct{})
 	var beside, asking sync.WaitGroup
 	beside.Go(func() {
@@ -270,7 +270,7 @@ func (m *machine) answerQuestions(stop chan struct{}) {
 				times = 2
 			}
 			for ; replied[thread] < times; replied[thread]++ {
-				if _, err := m.space.Say(nil, thread, "1"); err != nil {
+				if _, err := m.space.PostAs(nil, thread, "1"); err != nil {
 					m.Error(err)
 				}
 			}

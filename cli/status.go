@@ -277,7 +277,7 @@ func configurationProblems(env state.Getenv, cfg *config.Config, pollers []polle
 		problems = append(problems, "no space is set up yet: gchat-hooks setup")
 	}
 	problems = append(problems, errorTexts(slices.Concat(cfg.Problems, cfg.Misspellings))...)
-	for _, err := range gchat.ReadHub(cfg.CredentialsFile).Wrong(version()) {
+	for _, err := range gchat.LoadHubClient(cfg.CredentialsFile).Problems(version()) {
 		problems = append(problems, err.Error()+": "+gchat.Hint(err))
 	}
 	return problems
@@ -336,7 +336,7 @@ func messageStatusOf(m *state.Message, redact *state.Redactor) messageStatus {
 	if m.Report != nil {
 		s.Kind = cmp.Or(m.Report.RuleKind, string(m.Report.Type))
 	}
-	s.Text = wording.Cut(wording.Line(redact.Redact(s.Text)), 80)
+	s.Text = wording.Cut(wording.SafeLine(redact.Redact(s.Text)), 80)
 	s.Error = state.OneLine(redact.Redact(cmp.Or(m.SetAsideReason, m.LastError)))
 	return s
 }

@@ -25,7 +25,7 @@ func BenchmarkTap(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	sp, err := space.Open(space.Options{Direct: true})
+	sp, err := space.Open(space.Options{IsDirect: true})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func BenchmarkTap(b *testing.B) {
 	env := []string{
 		"HOME=" + home, "PATH=" + os.Getenv("PATH"), "CLAUDE_PROJECT_DIR=" + filepath.Join(home, "p"), "GOOGLE_CHAT_SPACE_ID=" + space.Name,
 		"GCHAT_PUBSUB_SUBSCRIPTION=" + space.Subscription, "GCHAT_API_ENDPOINT=" + sp.APIEndpoint(server.URL), "GCHAT_WRITES_PER_MINUTE=60000",
-		"GCHAT_PUBSUB_ENDPOINT=" + sp.APIEndpoint(server.URL), "GCHAT_ALLOWED_USERS=" + space.Human,
+		"GCHAT_PUBSUB_ENDPOINT=" + sp.APIEndpoint(server.URL), "GCHAT_ALLOWED_USERS=" + space.PersonName,
 	}
 	n := 0
 	ask := func() (end chan time.Time, card *chat.Message) {

@@ -202,7 +202,7 @@ func (w *waiter) waitInThread(ctx context.Context, key, name string) (*state.Que
 	q := &state.Question{
 		QuestionID: uuid.NewString(), SessionName: "gchat-wait", AskedAt: askedAt, TimesOutAt: new(askedAt.Add(w.timeout)),
 		Mode: state.ModeThread, Status: state.Pending, IsMessageSent: true, ThreadKey: key, ThreadName: name, ProjectDir: project,
-		Chat: gchat.ChatOf(ctx, config.Load(w.env, project), space), Space: space,
+		Chat: gchat.ConfiguredChat(ctx, config.Load(w.env, project), space), Space: space,
 	}
 	threads := state.QuestionsIn(filepath.Join(state.UserStateDir(w.env), "threads"))
 	if err := threads.Create(q.QuestionID, q); err != nil {

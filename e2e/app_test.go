@@ -125,7 +125,7 @@ func TestATappedPlan(t *testing.T) {
 // others is told.
 func TestTapsThatComeTooLate(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		b := startWithApp(t, c, config{Env: []string{"GCHAT_ALLOWED_USERS=" + space.Human + ",users/2"}, Script: []turn{{questionCall(deployQuestion)}, {questionCall(databaseQuestion)}, thanksTurn}})
+		b := startWithApp(t, c, config{Env: []string{"GCHAT_ALLOWED_USERS=" + space.PersonName + ",users/2"}, Script: []turn{{questionCall(deployQuestion)}, {questionCall(databaseQuestion)}, thanksTurn}})
 		b.Prompt("go ahead")
 		q := b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
 		old := buttonState(q)

@@ -104,13 +104,13 @@ func TestANewSessionIsBegun(t *testing.T) {
 		b.reply(b.awaitPost("[AskUserQuestion]"), "1") // by which the project is known
 		b.WaitScreen("Thanks, understood.")
 		for text, told := range map[string]string{"/new nothing here": "No project here is called nothing", "/new": "• "} {
-			if _, err := b.space.Say(space.Person(), "", text); err != nil {
+			if _, err := b.space.PostAs(space.Person(), "", text); err != nil {
 				t.Fatal(err)
 			}
 			b.awaitPost("[Not used]", told)
 		}
 		words := "--dangerously-skip-permissions is what I ask; about"
-		m, err := b.space.Say(space.Person(), "", "/new proj "+words)
+		m, err := b.space.PostAs(space.Person(), "", "/new proj "+words)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +139,7 @@ func TestANewSessionByADirectMessage(t *testing.T) {
 		b.Prompt("go ahead")
 		b.reply(b.awaitPostFunc("the question", func(m *chat.Message) bool { return len(m.CardsV2) > 0 }), "1")
 		b.WaitScreen("Thanks, understood.")
-		if _, err := b.space.Say(space.Person(), "", "/new "+state.MachineName()+" project tidy up"); err != nil {
+		if _, err := b.space.PostAs(space.Person(), "", "/new "+state.MachineName()+" project tidy up"); err != nil {
 			t.Fatal(err)
 		}
 		head := b.awaitPost("[New session] project", "tidy up")
@@ -229,7 +229,7 @@ func TestANewSessionWithoutHooksHasItsWordsOnce(t *testing.T) {
 		b.reply(b.awaitPost("[AskUserQuestion]"), "1")
 		b.WaitScreen("Thanks, understood.")
 		writeFile(t, filepath.Join(b.Dir, ".claude", "settings.local.json"), map[string]any{"disableAllHooks": true})
-		if _, err := b.space.Say(space.Person(), "", "/new proj count to three"); err != nil {
+		if _, err := b.space.PostAs(space.Person(), "", "/new proj count to three"); err != nil {
 			t.Fatal(err)
 		}
 		b.API.WaitText(t, "count to three")

@@ -77,7 +77,7 @@ func builtProgram(t testing.TB) string {
 func startHooked(t *testing.T, c claude, cfg config) *hookedSession {
 	t.Helper()
 	requireIsolation(t)
-	chat, err := space.Open(space.Options{Direct: cfg.App})
+	chat, err := space.Open(space.Options{IsDirect: cfg.App})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func startHooked(t *testing.T, c claude, cfg config) *hookedSession {
 		chat.Close()
 	})
 	b.spaceEnv = []string{"GOOGLE_CHAT_WEBHOOK_URL=" + chat.WebhookURL(server.URL), "GCHAT_API_ENDPOINT=" + chat.APIEndpoint(server.URL),
-		"GCHAT_ALLOWED_USERS=" + space.Human, "GCHAT_POLLER_INTERVAL=0.2"}
+		"GCHAT_ALLOWED_USERS=" + space.PersonName, "GCHAT_POLLER_INTERVAL=0.2"}
 	if cfg.App {
 		b.spaceEnv[0] = "GOOGLE_CHAT_SPACE_ID=" + space.Name
 		b.spaceEnv = append(b.spaceEnv, "GCHAT_PUBSUB_SUBSCRIPTION="+space.Subscription, "GCHAT_PUBSUB_ENDPOINT="+chat.APIEndpoint(server.URL))
@@ -199,7 +199,7 @@ func containsAll(s string, parts []string) bool {
 // reply answers in a message's thread, as the person does on the page.
 func (b *hookedSession) reply(to *chat.Message, text string) {
 	b.t.Helper()
-	if _, err := b.space.Say(space.Person(), to.Thread.Name, text); err != nil {
+	if _, err := b.space.PostAs(space.Person(), to.Thread.Name, text); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -19,7 +19,7 @@ import (
 // its first report, and returns that thread.
 func (b *hookedSession) startSteering() (thread string) {
 	b.t.Helper()
-	m, err := b.space.Say(&chat.User{Name: "users/app", Type: "BOT"}, "", "[Session Start] here")
+	m, err := b.space.PostAs(&chat.User{Name: "users/app", Type: "BOT"}, "", "[Session Start] here")
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestASessionIsSteeredFromItsThread(t *testing.T) {
 		b.startDaemon()
 		say := func(from *chat.User, text string) {
 			t.Helper()
-			if _, err := b.space.Say(from, thread, text); err != nil {
+			if _, err := b.space.PostAs(from, thread, text); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -111,7 +111,7 @@ func TestWhereJoinIsAnswered(t *testing.T) {
 func TestAPersonIsRevoked(t *testing.T) {
 	x := newTestTeam(t)
 	one, two := x.joinHub(ann, ""), x.joinHub(ann, "")
-	all, err := x.hubs[0].Machines(t.Context())
+	all, err := x.hubs[0].ListMachines(t.Context())
 	if err != nil || len(all) != 2 {
 		t.Fatalf("%+v, %v", all, err)
 	}
@@ -120,7 +120,7 @@ func TestAPersonIsRevoked(t *testing.T) {
 	if err := x.hubs[0].Revoke(ctx, func(time.Time) {}, all...); err == nil {
 		t.Error("it did not wait for the codes' end")
 	}
-	for _, j := range []gchat.Joined{one, two} {
+	for _, j := range []gchat.JoinResponse{one, two} {
 		if got := x.request(1, j.Token, "GET /v1/"+j.Space, nil, nil); got != http.StatusUnauthorized {
 			t.Errorf("machine %s: %d", j.Machine, got)
 		}
@@ -131,9 +131,9 @@ func TestAPersonIsRevoked(t *testing.T) {
 func TestAnOldTokenIsNotRenewed(t *testing.T) {
 	x := newTestTeam(t)
 	j := x.joinHub(ann, "")
-	old := hub.Claims{Is: "token", Machine: j.Machine, User: j.User, Space: j.Space, Direct: j.Space}
+	old := hub.Claims{Kind: "token", Machine: j.Machine, User: j.User, Space: j.Space, DirectSpace: j.Space}
 	for days, want := range map[int]int{7: http.StatusOK, 40: http.StatusUnauthorized} {
-		old.Until = time.Now().AddDate(0, 0, -days).Unix()
+		old.ExpiresAt = time.Now().AddDate(0, 0, -days).Unix()
 		if got := x.request(0, signedCode(hubKey, old), "POST /hub/join", struct{}{}, nil); got != want {
 			t.Errorf("ended %d days ago: %d", days, got)
 		}
@@ -304,7 +304,7 @@ func TestReplicasAreKilledWhilePeopleJoin(t *testing.T) {
 		codes := slices.DeleteFunc(g.Messages(g.AddDirectMessage(u)), other)
 		code := codeIn(codes[0].Text)
 		m := &joinedMachine{hubs: hubs}
-		got := m.ask(t.Context(), "POST", "/hub/join", joinRequest{Code: code, Nonce: "n"}, &m.Joined)
+		got := m.ask(t.Context(), "POST", "/hub/join", joinRequest{Code: code, Nonce: "n"}, &m.JoinResponse)
 		if got != http.StatusOK || len(codes) != 1 {
 			t.Errorf("%s: %d codes, joined %d", u.Name, len(codes), got)
 		}

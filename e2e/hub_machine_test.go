@@ -62,7 +62,7 @@ func TestAMachineJoinsByTheLineThatItsPersonIsAnswered(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			all, err := x.hubs[0].Machines(t.Context())
+			all, err := x.hubs[0].ListMachines(t.Context())
 			if err != nil || len(all) != 1 {
 				t.Fatalf("%+v, %v", all, err)
 			}

@@ -83,7 +83,7 @@ func (r *replica) kill() {
 
 // A joinedMachine is a client of hubs, and no hooks.
 type joinedMachine struct {
-	gchat.Joined
+	gchat.JoinResponse
 	hubs []*replica
 	n    int
 }
@@ -140,7 +140,7 @@ func joinThrough(t testing.TB, g *fakeGoogle, hubs []*replica, u *chat.User) *jo
 	m := &joinedMachine{hubs: hubs}
 	_, code := g.joinLine(u, "")
 	bound.Until(t, "joined", func() bool {
-		return m.ask(t.Context(), "POST", "/hub/join", joinRequest{Code: code, Nonce: "n"}, &m.Joined) == http.StatusOK
+		return m.ask(t.Context(), "POST", "/hub/join", joinRequest{Code: code, Nonce: "n"}, &m.JoinResponse) == http.StatusOK
 	})
 	return m
 }
@@ -277,7 +277,7 @@ func BenchmarkHub(b *testing.B) {
 						return // the other pull of this machine had it
 					}
 					path := "/v1/" + m.Space + "/messages/" + e.Message.ClientAssignedMessageId + "?updateMask=text,cardsV2"
-					code := (&joinedMachine{Joined: m.Joined, hubs: hubs}).ask(ctx, "PATCH", path, &chat.Message{Text: "done", CardsV2: tapCard("x")}, nil)
+					code := (&joinedMachine{JoinResponse: m.JoinResponse, hubs: hubs}).ask(ctx, "PATCH", path, &chat.Message{Text: "done", CardsV2: tapCard("x")}, nil)
 					mu.Lock()
 					defer mu.Unlock()
 					if took = append(took, now.Sub(at)); code != http.StatusOK {

@@ -74,7 +74,7 @@ func newTestTeam(t *testing.T) *testTeam {
 	for range 2 {
 		o := hub.Options{
 			Subscription: appSubscription, Topic: machineTopic, Domains: []string{"example.com"}, Version: "1",
-			Policy: filepath.Join(t.TempDir(), "policy.json"), Key: []byte(hubKey), Log: log, Chat: messages, PubSub: events,
+			Policy: filepath.Join(t.TempDir(), "policy.json"), SigningKey: []byte(hubKey), Log: log, Chat: messages, PubSub: events,
 		}
 		if err := os.WriteFile(o.Policy, []byte(`{"titles_only":true,"spaces":{"spaces/room":["users/2"]}}`), 0o600); err != nil {
 			t.Fatal(err)
@@ -141,7 +141,7 @@ func (x *testTeam) joinCode(u *chat.User, space string) string {
 }
 
 // joinHub has a person's machine join.
-func (x *testTeam) joinHub(u *chat.User, space string) (j gchat.Joined) {
+func (x *testTeam) joinHub(u *chat.User, space string) (j gchat.JoinResponse) {
 	x.Helper()
 	if got := x.request(0, "", "POST /hub/join", joinRequest{Code: x.joinCode(u, space), Nonce: u.Name}, &j); got != http.StatusOK {
 		x.Fatalf("join: %d", got)
@@ -149,16 +149,18 @@ func (x *testTeam) joinHub(u *chat.User, space string) (j gchat.Joined) {
 	return j
 }
 
-func messageID(j gchat.Joined, n int) string { return fmt.Sprintf("client-%s-%040d", j.Machine, n) }
+func messageID(j gchat.JoinResponse, n int) string {
+	return fmt.Sprintf("client-%s-%040d", j.Machine, n)
+}
 
-func createMessage(j gchat.Joined, n int) string {
+func createMessage(j gchat.JoinResponse, n int) string {
 	return "POST /v1/" + j.Space + "/messages?messageId=" + messageID(j, n) + "&requestId=" + messageID(j, n)
 }
 
 func TestAMachineJoins(t *testing.T) {
 	x := newTestTeam(t)
 	code := x.joinCode(ann, "")
-	var one, two gchat.Joined
+	var one, two gchat.JoinResponse
 	if got := x.request(0, "", "POST /hub/join", joinRequest{Code: code, Nonce: "a"}, &one); got != http.StatusOK {
 		t.Fatalf("join: %d", got)
 	}
@@ -215,11 +217,11 @@ func TestCodesAndTokens(t *testing.T) {
 	}
 	const other = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
 	ended, code := c, c
-	ended.Until = time.Now().Add(-time.Second).Unix()
-	code.Is, code.Machine = "code", "0123456789ab"
-	code.Until = time.Now().Add(time.Minute).Unix()
+	ended.ExpiresAt = time.Now().Add(-time.Second).Unix()
+	code.Kind, code.Machine = "code", "0123456789ab"
+	code.ExpiresAt = time.Now().Add(time.Minute).Unix()
 	late := code
-	late.Until = time.Now().Add(-time.Second).Unix()
+	late.ExpiresAt = time.Now().Add(-time.Second).Unix()
 	for name, token := range map[string]string{
 		"none": "", "no token": "x", "cut": said, "without a signature": said + ".", "another key's": signedCode(other, c), "a code": signedCode(hubKey, code),
 		"ended": signedCode(hubKey, ended), "other claims": strings.ToUpper(said) + "." + mac,
@@ -330,7 +332,7 @@ func TestWhatAMachineReaches(t *testing.T) {
 func TestWhatIsSaidOnce(t *testing.T) {
 	x := newTestTeam(t)
 	room := x.AddSpace("room")
-	post := func(j gchat.Joined) int {
+	post := func(j gchat.JoinResponse) int {
 		id := strings.Replace(messageID(j, 7), j.Machine+"-", j.Machine+"-"+gchat.OnceMark, 1)
 		return x.request(0, j.Token, "POST /v1/"+room+"/messages?messageId="+id+"&requestId="+id, &chat.Message{Text: "x"}, nil)
 	}
@@ -350,7 +352,7 @@ func TestWhatIsSaidOnce(t *testing.T) {
 func TestEventsReachTheirMachines(t *testing.T) {
 	x := newTestTeam(t)
 	a, b := x.joinHub(ann, ""), x.joinHub(bob, "")
-	pull := func(j gchat.Joined) (got pubsub.PullResponse) {
+	pull := func(j gchat.JoinResponse) (got pubsub.PullResponse) {
 		x.request(1, j.Token, "POST /v1/"+j.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 100}, &got)
 		return got
 	}
@@ -405,10 +407,10 @@ func TestAnEventOfAKilledReplica(t *testing.T) {
 func TestRevoked(t *testing.T) {
 	x := newTestTeam(t)
 	code := x.joinCode(ann, "")
-	var j gchat.Joined
+	var j gchat.JoinResponse
 	x.request(0, "", "POST /hub/join", joinRequest{Code: code, Nonce: "a"}, &j)
 	h := x.hubs[0]
-	all, err := h.Machines(t.Context())
+	all, err := h.ListMachines(t.Context())
 	if err != nil || len(all) != 1 || all[0].ID != j.Machine || all[0].User != "users-1" {
 		t.Fatalf("machines %+v, %v", all, err)
 	}
@@ -430,9 +432,9 @@ func TestRevoked(t *testing.T) {
 func TestRevokedWhileItsCodeIsGood(t *testing.T) {
 	x := newTestTeam(t)
 	code := x.joinCode(ann, "")
-	var j gchat.Joined
+	var j gchat.JoinResponse
 	x.request(0, "", "POST /hub/join", joinRequest{Code: code, Nonce: "a"}, &j)
-	all, _ := x.hubs[0].Machines(t.Context())
+	all, _ := x.hubs[0].ListMachines(t.Context())
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	waits := 0

@@ -45,7 +45,7 @@ func TestInstalledAndSetUp(t *testing.T) {
 			file := filepath.Join(home, ".claude", "settings.json")
 			before = readFiles(t, file)
 			run(home, project, nil, "sh", script, "--binary", program)
-			run(home, project, []string{"GOOGLE_CHAT_WEBHOOK_URL=" + chat.WebhookURL(server.URL), "GCHAT_ALLOWED_USERS=" + space.Human},
+			run(home, project, []string{"GOOGLE_CHAT_WEBHOOK_URL=" + chat.WebhookURL(server.URL), "GCHAT_ALLOWED_USERS=" + space.PersonName},
 				filepath.Join(home, "bin", "gchat-hooks"), "setup")
 			written = readFiles(t, file)
 		}})

@@ -366,7 +366,7 @@ func TestAYesForAWhile(t *testing.T) {
 		if n := strings.Count(string(log), `"replied":"yes, by the grant of `); n != 2 || strings.Count(string(log), `"tool":`) != 3 {
 			t.Errorf("the log of decisions has %s", log)
 		}
-		if _, err := b.space.Say(space.Person(), thread, "/ask"); err != nil {
+		if _, err := b.space.PostAs(space.Person(), thread, "/ask"); err != nil {
 			t.Fatal(err)
 		}
 		b.awaitPost("[Asks again]")

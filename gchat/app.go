@@ -23,8 +23,8 @@ import (
 
 const (
 	// pullTimeout bounds one pull: Google holds an empty one open for about 90 seconds.
-	pullTimeout = 2 * time.Minute
-	mostPulled  = 100
+	pullTimeout     = 2 * time.Minute
+	maxPulledEvents = 100
 )
 
 // ErrNoSpace says that a Chat app is configured, and not the space, or the direct message
@@ -37,8 +37,8 @@ var ErrNoSpace = errors.New("a Chat app needs a space: space_id")
 type App struct {
 	Subscription string // projects/P/subscriptions/S
 
-	direct atomic.Pointer[bool] // see Direct
-	events *pubsub.Service
+	isDirect atomic.Pointer[bool] // see Direct
+	pubSub   *pubsub.Service
 	*API
 }
 
@@ -48,23 +48,23 @@ func NewApp(ctx context.Context, cfg *config.Config) (*App, error) {
 	if cfg.SpaceID == "" {
 		return nil, ErrNoSpace
 	}
-	hub := ReadHub(cfg.CredentialsFile)
-	messages, events, err := Services(ctx, cfg, hub)
+	hub := LoadHubClient(cfg.CredentialsFile)
+	messages, pubSub, err := NewServices(ctx, cfg, hub)
 	if err != nil {
 		return nil, err
 	}
 	base, _ := ParseEndpoint(cfg.APIEndpoint) // it was parsed
-	a := &API{Space: cfg.SpaceID, chat: messages, base: base, Hub: hub}
-	return &App{Subscription: cfg.Subscription, API: a, events: events}, nil
+	a := &API{Space: cfg.SpaceID, chat: messages, baseURL: base, Hub: hub}
+	return &App{Subscription: cfg.Subscription, API: a, pubSub: pubSub}, nil
 }
 
-// Services are Google's APIs as a Chat app uses them, or what stands in their place, with
-// the credentials of a configuration, which are the hub's where there is one. Errors are
-// ErrEndpoint and ErrCredentials.
-func Services(
+// NewServices are Google's APIs as a Chat app uses them, or what stands in their place,
+// with the credentials of a configuration, which are the hub's where there is one. Errors
+// are ErrEndpoint and ErrCredentials.
+func NewServices(
 	ctx context.Context,
 	cfg *config.Config,
-	hub *Hub,
+	hub *HubClient,
 ) (*chat.Service, *pubsub.Service, error) {
 	options, _, err := serviceOptions(
 		cfg.APIEndpoint,
@@ -90,8 +90,8 @@ func Services(
 	if err != nil {
 		return nil, nil, err
 	}
-	events, err := pubsub.NewService(ctx, options...)
-	return messages, events, err
+	pubSub, err := pubsub.NewService(ctx, options...)
+	return messages, pubSub, err
 }
 
 // ID tells one app from another.
@@ -111,8 +111,8 @@ func (a *App) Patch(ctx context.Context, name, text string, card json.RawMessage
 	if len(card) == 0 {
 		m.Text, m.CardsV2, mask = text, nil, "text"
 	}
-	in, id := path.Split(name)
-	patch := a.chat.Spaces.Messages.Patch(in+a.named(id), m).UpdateMask(mask)
+	folder, id := path.Split(name)
+	patch := a.chat.Spaces.Messages.Patch(folder+a.chatMessageID(id), m).UpdateMask(mask)
 	_, err := call(ctx, a.API, postTimeout, "change message", a.Space, patch)
 	return err
 }
@@ -131,10 +131,10 @@ func (a *App) Delete(ctx context.Context, name string) error {
 
 // HasButtonOf says whether a message of the app's has a card with a button of that
 // question now.
-func (a *App) HasButtonOf(ctx context.Context, of Message, question string) (bool, error) {
-	name := of.Name
-	if of.ClientID != "" {
-		name = path.Dir(of.Name) + "/" + of.ClientID // a hub knows it by no other name
+func (a *App) HasButtonOf(ctx context.Context, message Message, question string) (bool, error) {
+	name := message.Name
+	if message.ClientID != "" {
+		name = path.Dir(message.Name) + "/" + message.ClientID // a hub knows it by no other name
 	}
 	m, err := call(
 		ctx,
@@ -144,32 +144,32 @@ func (a *App) HasButtonOf(ctx context.Context, of Message, question string) (boo
 		a.Space,
 		a.chat.Spaces.Messages.Get(name),
 	)
-	return err == nil && shows(m, question), err
+	return err == nil && hasButton(m, question), err
 }
 
 // CardID is what the buttons of this machine's cards carry: an id of the question, and
 // behind it which machine is asked, since each hears the taps on the cards of all.
 // Machines are told apart by their subscriptions: of several that share one, any gets the
 // taps of the others.
-func (a *App) CardID(question string) string { return question + "-" + a.machine() }
+func (a *App) CardID(question string) string { return question + "-" + a.machineID() }
 
 // IsForOtherMachine says whether a tap is on the card of another machine, which hears it,
 // too.
 func (a *App) IsForOtherMachine(t *wording.Tap) bool {
-	return t.Machine != "" && t.Machine != a.machine()
+	return t.MachineID != "" && t.MachineID != a.machineID()
 }
 
-func (a *App) machine() string { return state.Hash(6, a.Subscription) }
+func (a *App) machineID() string { return state.Hash(6, a.Subscription) }
 
-// Follows is the message that another one quotes, or whose thread it is in; "" where it
-// begins a thread. Chat's first message of spaces/S/threads/T is spaces/S/messages/T.T,
-// as observed.
-func (m Message) Follows() string {
-	in, thread, ok := strings.Cut(m.ThreadName, "/threads/")
-	if m.Quotes != "" || !m.Reply || !ok {
-		return m.Quotes
+// ParentMessage is the message that another one quotes, or whose thread it is in; ""
+// where it begins a thread. Chat's first message of spaces/S/threads/T is
+// spaces/S/messages/T.T, as observed.
+func (m Message) ParentMessage() string {
+	space, thread, ok := strings.Cut(m.ThreadName, "/threads/")
+	if m.QuotedMessage != "" || !m.IsReply || !ok {
+		return m.QuotedMessage
 	}
-	return in + "/messages/" + thread + "." + thread
+	return space + "/messages/" + thread + "." + thread
 }
 
 // IsShared says whether other machines may hear the same events. Those of the embedded
@@ -190,50 +190,51 @@ func (a *App) CanAnswerFor(ctx context.Context, name string) (bool, error) {
 		a.chat.Spaces.Messages.Get(name),
 	)
 	switch {
-	case Permanent(err):
+	case IsPermanent(err):
 		return a.Hub == nil, nil
 	case err != nil:
 		return false, err
 	}
-	if !a.IsShared() && m.Sender != nil && m.Sender.Name != localApp {
+	if !a.IsShared() && m.Sender != nil && m.Sender.Name != embeddedAppName {
 		// a webhook's, whose sender reads what is replied
 		return false, nil
 	}
 	id := m.ClientAssignedMessageId
-	other := strings.HasPrefix(id, state.MachineIDPrefix) &&
+	isOthers := strings.HasPrefix(id, state.MachineIDPrefix) &&
 		!strings.HasPrefix(id, state.OwnIDPrefix()) ||
-		wording.OfAnotherMachine(m.Text)
+		wording.NamesAnotherMachine(m.Text)
 	for _, c := range m.CardsV2 {
 		if c != nil && c.Card != nil && c.Card.Header != nil {
-			other = other || wording.CardOfAnotherMachine(c.Card.Header.Subtitle)
+			isOthers = isOthers || wording.CardNamesAnotherMachine(c.Card.Header.Subtitle)
 		}
 	}
-	return !other || !strings.HasPrefix(id, "client-"), nil
+	return !isOthers || !strings.HasPrefix(id, "client-"), nil
 }
 
-// Direct says whether the app's space is a direct message with one person: there an app
+// IsDirect says whether the app's space is a direct message with one person: there an app
 // hears all that is said. Google is asked once.
-func (a *App) Direct(ctx context.Context) (bool, error) {
-	if known := a.direct.Load(); known != nil {
+func (a *App) IsDirect(ctx context.Context) (bool, error) {
+	if known := a.isDirect.Load(); known != nil {
 		return *known, nil
 	}
-	s, err := a.Describe(ctx, a.Space)
+	s, err := a.GetSpace(ctx, a.Space)
 	if err != nil {
 		return false, err
 	}
-	is := isDirect(s)
-	if is || a.IsShared() { // the embedded space becomes one when its version changes
-		a.direct.Store(&is)
+	direct := isDirectSpace(s)
+	if direct || a.IsShared() { // the embedded space becomes one when its version changes
+		a.isDirect.Store(&direct)
 	}
-	return is, nil
+	return direct, nil
 }
 
-func isDirect(s *chat.Space) bool {
+func isDirectSpace(s *chat.Space) bool {
 	return s != nil && (s.SingleUserBotDm || s.SpaceType == "DIRECT_MESSAGE" || s.Type == "DM")
 }
 
-// Pulled is an event that the subscription gave; it comes again until it is acknowledged.
-type Pulled struct {
+// PulledEvent is an event that the subscription gave; it comes again until it is
+// acknowledged.
+type PulledEvent struct {
 	Event
 	AckID string
 	ID    string // Pub/Sub's: the same with each delivery
@@ -242,12 +243,12 @@ type Pulled struct {
 
 // Pull takes events from the subscription. Where there are none it may wait for a minute
 // or two. Its errors are ErrConnectionLost and Chat's.
-func (a *App) Pull(ctx context.Context) (events []Pulled, err error) {
-	pull := a.events.Projects.Subscriptions.Pull(
+func (a *App) Pull(ctx context.Context) (events []PulledEvent, err error) {
+	pull := a.pubSub.Projects.Subscriptions.Pull(
 		a.Subscription,
-		&pubsub.PullRequest{MaxMessages: mostPulled},
+		&pubsub.PullRequest{MaxMessages: maxPulledEvents},
 	)
-	got, err := call(ctx, a.API, pullTimeout, "pull events", a.Space, pull)
+	response, err := call(ctx, a.API, pullTimeout, "pull events", a.Space, pull)
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
@@ -259,31 +260,31 @@ func (a *App) Pull(ctx context.Context) (events []Pulled, err error) {
 	case err != nil:
 		return nil, err
 	}
-	for _, m := range got.ReceivedMessages {
+	for _, m := range response.ReceivedMessages {
 		if m == nil || m.Message == nil {
 			continue
 		}
-		p := Pulled{AckID: m.AckId, ID: m.Message.MessageId}
+		pulled := PulledEvent{AckID: m.AckId, ID: m.Message.MessageId}
 		data, err := base64.StdEncoding.DecodeString(m.Message.Data)
 		if err == nil {
-			p.Event, err = ReadEvent(data)
+			pulled.Event, err = ReadEvent(data)
 		}
-		p.Err = err
+		pulled.Err = err
 		published, _ := time.Parse(time.RFC3339Nano, m.Message.PublishTime)
-		p.At = cmp.Or(p.At, published, time.Now())
-		if said := &p.Message; p.Type == "MESSAGE" {
-			said.Sender, said.SenderEmail, said.DisplayName = p.By.Name, p.By.Email, p.By.DisplayName
-			said.Human = p.Human
-			said.CreateTime = cmp.Or(said.CreateTime, p.At)
+		pulled.At = cmp.Or(pulled.At, published, time.Now())
+		if message := &pulled.Message; pulled.Type == "MESSAGE" {
+			message.Sender, message.SenderEmail, message.DisplayName = pulled.Person.Name, pulled.Person.Email, pulled.Person.DisplayName
+			message.IsHuman = pulled.IsHuman
+			message.CreateTime = cmp.Or(message.CreateTime, pulled.At)
 		}
-		events = append(events, p)
+		events = append(events, pulled)
 	}
 	return events, nil
 }
 
 // Ack tells the subscription that these events need not come again.
 func (a *App) Ack(ctx context.Context, ackIDs []string) error {
-	ack := a.events.Projects.Subscriptions.Acknowledge(
+	ack := a.pubSub.Projects.Subscriptions.Acknowledge(
 		a.Subscription,
 		&pubsub.AcknowledgeRequest{AckIds: ackIDs},
 	)
@@ -298,21 +299,21 @@ var ErrAddOn = errors.New(
 		"new Cloud project, and clear \"Build this Chat app as a Google Workspace add-on\" before the first save",
 )
 
-// MayPull says whether the app's credentials may take events from its subscription; none
-// is taken.
-func (a *App) MayPull(ctx context.Context) error {
+// CheckPullAccess says whether the app's credentials may take events from its
+// subscription; none is taken.
+func (a *App) CheckPullAccess(ctx context.Context) error {
 	if a.Hub != nil { // it renews a token while the subscription stands
-		_, err := a.Hub.fresh(ctx, true)
+		_, err := a.Hub.freshToken(ctx, true)
 		return err
 	}
-	const consume = "pubsub.subscriptions.consume"
-	request := &pubsub.TestIamPermissionsRequest{Permissions: []string{consume}}
-	test := a.events.Projects.Subscriptions.TestIamPermissions(a.Subscription, request)
-	got, err := call(ctx, a.API, postTimeout, "look at the subscription", a.Space, test)
+	const consumePermission = "pubsub.subscriptions.consume"
+	request := &pubsub.TestIamPermissionsRequest{Permissions: []string{consumePermission}}
+	test := a.pubSub.Projects.Subscriptions.TestIamPermissions(a.Subscription, request)
+	response, err := call(ctx, a.API, postTimeout, "look at the subscription", a.Space, test)
 	switch {
 	case err != nil:
 		return err
-	case !slices.Contains(got.Permissions, consume):
+	case !slices.Contains(response.Permissions, consumePermission):
 		return ErrNotSubscriber
 	}
 	return nil
@@ -333,9 +334,9 @@ func (a *App) Spaces(ctx context.Context) ([]*chat.Space, error) {
 	next := func(page *chat.ListSpacesResponse) string { return page.NextPageToken }
 	err := a.chat.Spaces.List().
 		PageSize(1000).
-		Pages(ctx, BoundPages(next, func(page *chat.ListSpacesResponse) {
+		Pages(ctx, LimitPages(next, func(page *chat.ListSpacesResponse) {
 			for _, s := range page.Spaces {
-				if isDirect(s) {
+				if isDirectSpace(s) {
 					direct = append(direct, s)
 				} else {
 					others = append(others, s)
@@ -343,28 +344,28 @@ func (a *App) Spaces(ctx context.Context) ([]*chat.Space, error) {
 			}
 		}))
 	if err != nil {
-		err = a.failed("list the app's spaces", "", err)
+		err = a.callError("list the app's spaces", "", err)
 	}
 	return append(direct, others...), err
 }
 
 // AppHint says what a person can do where a step towards a Chat app fails.
 func AppHint(err error) string {
-	words := err.Error()
+	text := err.Error()
 	switch {
 	case NetworkHint(err) != "",
 		errors.As(err, new(*state.UserError)),
-		strings.Contains(words, "has not been used in project"):
+		strings.Contains(text, "has not been used in project"):
 		// see Hint
 	case errors.Is(err, ErrCredentials):
 		return "make the service account's key, and name it: gchat-hooks setup --app --credentials-file KEY"
-	case errors.Is(err, ErrNotSubscriber), strings.Contains(words, "pull events"):
+	case errors.Is(err, ErrNotSubscriber), strings.Contains(text, "pull events"):
 		return "make the subscription where it is missing, and grant roles/pubsub.subscriber on it to the service account"
-	case strings.Contains(words, "Chat app not found"):
+	case strings.Contains(text, "Chat app not found"):
 		return "fill in the app's page, and save it"
-	case strings.Contains(words, "look at the subscription"):
+	case strings.Contains(text, "look at the subscription"):
 		return "see that the service account is of that project, and that the Pub/Sub API is on"
-	case strings.Contains(words, "the app is "):
+	case strings.Contains(text, "the app is "):
 		return "write the app a direct message, or add it to the space"
 	}
 	return Hint(err)

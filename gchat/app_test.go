@@ -15,20 +15,20 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// holes is a TCP proxy whose connections can be made to lead nowhere, as after a
+// blackHoles is a TCP proxy whose connections can be made to lead nowhere, as after a
 // computer's sleep: they stay open, take what is sent, and forward nothing.
-type holes struct {
+type blackHoles struct {
 	net.Listener
-	dug atomic.Pointer[atomic.Bool] // of the connections that are made now
+	swallows atomic.Pointer[atomic.Bool] // of the connections that are made now
 }
 
-func newHoles(t *testing.T, to string) *holes {
+func newHoles(t *testing.T, to string) *blackHoles {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &holes{Listener: listener}
-	h.dug.Store(&atomic.Bool{})
+	h := &blackHoles{Listener: listener}
+	h.swallows.Store(&atomic.Bool{})
 	t.Cleanup(func() { listener.Close() })
 	go func() {
 		for {
@@ -42,7 +42,7 @@ func newHoles(t *testing.T, to string) *holes {
 				return
 			}
 			t.Cleanup(func() { client.Close(); server.Close() })
-			hole := h.dug.Load()
+			hole := h.swallows.Load()
 			forward := func(to, from net.Conn) {
 				buffer := make([]byte, 4096)
 				for {
@@ -62,8 +62,8 @@ func newHoles(t *testing.T, to string) *holes {
 	return h
 }
 
-// dig makes the connections that are there lead nowhere.
-func (h *holes) dig() { h.dug.Swap(&atomic.Bool{}).Store(true) }
+// swallowBytes makes the connections that are there lead nowhere.
+func (h *blackHoles) swallowBytes() { h.swallows.Swap(&atomic.Bool{}).Store(true) }
 
 func TestAPullLeavesAConnectionThatLeadsNowhere(t *testing.T) {
 	arrived := make(chan string, 10)
@@ -86,14 +86,14 @@ func TestAPullLeavesAConnectionThatLeadsNowhere(t *testing.T) {
 	proxy := newHoles(t, server.Listener.Addr().String())
 	at := "https://" + proxy.Addr().String()
 
-	was := http.DefaultTransport
-	transport := was.(*http.Transport).Clone()
+	original := http.DefaultTransport
+	transport := original.(*http.Transport).Clone()
 	transport.HTTP2.SendPingTimeout /= 20
 	transport.HTTP2.PingTimeout /= 20
 	transport.TLSClientConfig.RootCAs = x509.NewCertPool()
 	transport.TLSClientConfig.RootCAs.AddCert(server.Certificate())
 	http.DefaultTransport = transport
-	t.Cleanup(func() { http.DefaultTransport = was })
+	t.Cleanup(func() { http.DefaultTransport = original })
 
 	app, err := NewApp(t.Context(), &config.Config{
 		SpaceID: "spaces/S", Subscription: "projects/p/subscriptions/s", CredentialsFile: strict.ServiceAccount(t, at+"/token"),
@@ -113,7 +113,7 @@ func TestAPullLeavesAConnectionThatLeadsNowhere(t *testing.T) {
 	if first, second := <-arrived, <-arrived; first != "HTTP/2.0" || second != first {
 		t.Errorf("pulled over %s and %s", first, second)
 	}
-	proxy.dig()
+	proxy.swallowBytes()
 	if err := <-lost; !errors.Is(err, ErrConnectionLost) {
 		t.Fatalf("the pull that was under way ended with %v", err)
 	}

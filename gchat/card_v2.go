@@ -15,12 +15,12 @@ func CardV2(c *wording.Card) *chat.CardWithId {
 	card := &chat.GoogleAppsCardV1Card{
 		Header: &chat.GoogleAppsCardV1CardHeader{Title: c.Title, Subtitle: c.Subtitle},
 	}
-	for _, s := range c.Sections {
-		section := &chat.GoogleAppsCardV1Section{Header: cardEscapes.Replace(s.Header)}
-		for _, w := range s.Widgets {
-			section.Widgets = append(section.Widgets, widgetV2(c, w))
+	for _, section := range c.Sections {
+		googleSection := &chat.GoogleAppsCardV1Section{Header: cardEscaper.Replace(section.Header)}
+		for _, widget := range section.Widgets {
+			googleSection.Widgets = append(googleSection.Widgets, widgetV2(c, widget))
 		}
-		card.Sections = append(card.Sections, section)
+		card.Sections = append(card.Sections, googleSection)
 	}
 	return &chat.CardWithId{
 		CardId: strings.Join([]string{TapFunction, c.Kind, c.State}, "."),
@@ -48,7 +48,7 @@ func widgetV2(c *wording.Card, w wording.Widget) *chat.GoogleAppsCardV1Widget {
 	switch {
 	case w.Text != "":
 		return &chat.GoogleAppsCardV1Widget{TextParagraph: &chat.GoogleAppsCardV1TextParagraph{
-			Text: cardEscapes.Replace(w.Text), TextSyntax: "HTML",
+			Text: cardEscaper.Replace(w.Text), TextSyntax: "HTML",
 		}}
 	case w.Code != "":
 		return &chat.GoogleAppsCardV1Widget{TextParagraph: &chat.GoogleAppsCardV1TextParagraph{
@@ -60,12 +60,12 @@ func widgetV2(c *wording.Card, w wording.Widget) *chat.GoogleAppsCardV1Widget {
 			Type:  "RADIO_BUTTON",
 			Label: w.Select.Label,
 		}
-		if w.Select.Several {
+		if w.Select.AllowsSeveral {
 			list.Type = "CHECK_BOX"
 		}
 		for _, item := range w.Select.Items {
 			list.Items = append(list.Items, &chat.GoogleAppsCardV1SelectionItem{
-				Text: item.Text, Value: item.Value, Selected: item.Chosen,
+				Text: item.Text, Value: item.Value, Selected: item.IsChosen,
 			})
 		}
 		return &chat.GoogleAppsCardV1Widget{SelectionInput: list}
@@ -78,26 +78,26 @@ func widgetV2(c *wording.Card, w wording.Widget) *chat.GoogleAppsCardV1Widget {
 	for _, b := range w.Buttons {
 		list.Buttons = append(
 			list.Buttons,
-			&chat.GoogleAppsCardV1Button{Text: b.Text, OnClick: tapped(c.ID, b.Choice)},
+			&chat.GoogleAppsCardV1Button{Text: b.Text, OnClick: tapAction(c.ID, b.Choice)},
 		)
 	}
 	return &chat.GoogleAppsCardV1Widget{ButtonList: list}
 }
 
-// tapped has a button tell this app what was tapped, of which card.
-func tapped(card, choice string) *chat.GoogleAppsCardV1OnClick {
+// tapAction has a button tell this app what was tapped, of which card.
+func tapAction(cardID, choice string) *chat.GoogleAppsCardV1OnClick {
 	return &chat.GoogleAppsCardV1OnClick{Action: &chat.GoogleAppsCardV1Action{
 		Function: TapFunction,
 		Parameters: []*chat.GoogleAppsCardV1ActionParameter{
-			{Key: tapQuestion, Value: card},
-			{Key: tapChoice, Value: choice},
+			{Key: tapQuestionKey, Value: cardID},
+			{Key: tapChoiceKey, Value: choice},
 		},
 	}}
 }
 
 // A card's text is a subset of HTML. The spaces at the start of a line would be lost in
 // it.
-var cardEscapes = strings.NewReplacer(
+var cardEscaper = strings.NewReplacer(
 	"&",
 	"&amp;",
 	"<",

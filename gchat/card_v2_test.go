@@ -18,8 +18,8 @@ func TestCardV2(t *testing.T) {
 	card := &wording.Card{ID: "cafe12", Kind: "question", State: "open", Title: "Question", Subtitle: "shop", Sections: []wording.Section{{Header: "a < b", Widgets: []wording.Widget{
 		{Text: "one\n  <two>"}, {Code: "```\nls\n```"}, {Field: &wording.Field{Name: "w1", Label: "A reason"}},
 		{Field: &wording.Field{Name: "w2", Label: "Own", Value: "said"}},
-		{Select: &wording.Select{Name: "q1", Label: "Choose", Items: []wording.Item{{Text: "A", Value: "1", Chosen: true}}}},
-		{Select: &wording.Select{Name: "q2", Label: "Choose", Several: true, Items: []wording.Item{{Text: "B", Value: "1"}, {Text: "C", Value: "2"}}}},
+		{Select: &wording.Select{Name: "q1", Label: "Choose", Items: []wording.Item{{Text: "A", Value: "1", IsChosen: true}}}},
+		{Select: &wording.Select{Name: "q2", Label: "Choose", AllowsSeveral: true, Items: []wording.Item{{Text: "B", Value: "1"}, {Text: "C", Value: "2"}}}},
 		{Buttons: []wording.Button{{Text: "Send", Choice: "send"}}},
 	}}}}
 	b, err := json.MarshalIndent(CardV2(card), "", " ")
@@ -61,7 +61,7 @@ func TestCardsFitAsGoogleTakesThem(t *testing.T) {
 			}
 			prompts = append(prompts, p)
 		}
-		shown := func(kind state.Kind, labels ...string) *state.Question {
+		withShownText := func(kind state.Kind, labels ...string) *state.Question {
 			p := state.SubQuestion{Question: "Which?"}
 			for _, label := range labels {
 				p.Options = append(p.Options, state.Option{Label: label})
@@ -70,7 +70,7 @@ func TestCardsFitAsGoogleTakesThem(t *testing.T) {
 		}
 		for _, q := range []*state.Question{
 			{SessionName: long, SubQuestions: prompts}, {SessionName: long, SubQuestions: prompts[:1]},
-			shown(state.KindPermission, state.LabelAllow, state.LabelDeny), shown(state.KindPlan, state.LabelApprove, state.LabelSendBack),
+			withShownText(state.KindPermission, state.LabelAllow, state.LabelDeny), withShownText(state.KindPlan, state.LabelApprove, state.LabelSendBack),
 		} {
 			texts, card := wording.CardTexts(q, "0123456789abcdef0123456789abcdef", CardSize)
 			if n := len(texts[len(texts)-1]) + CardSize(card); n > wording.MaxText {
@@ -81,8 +81,8 @@ func TestCardsFitAsGoogleTakesThem(t *testing.T) {
 }
 
 var (
-	markup = regexp.MustCompile(`<[^>]*>`)
-	entity = regexp.MustCompile(`&(?:amp|lt|gt);`)
+	markupPattern = regexp.MustCompile(`<[^>]*>`)
+	entityPattern = regexp.MustCompile(`&(?:amp|lt|gt);`)
 )
 
 // Nothing of a foreign text becomes markup in a card's text, and all of it is shown.
@@ -91,19 +91,19 @@ func FuzzCardText(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, foreign string) {
-		got := cardEscapes.Replace(foreign)
+		got := cardEscaper.Replace(foreign)
 		shown := strings.NewReplacer("<br>", "\n", "\u00a0 ", "  ").Replace(got)
 		if strings.Contains(foreign, "\u00a0") {
 			shown = got
 		} else if html.UnescapeString(shown) != foreign {
 			t.Errorf("%q is shown as %q", foreign, got)
 		}
-		for _, tag := range markup.FindAllString(got, -1) {
+		for _, tag := range markupPattern.FindAllString(got, -1) {
 			if tag != "<br>" {
 				t.Errorf("%q has %q", got, tag)
 			}
 		}
-		if strings.Count(entity.ReplaceAllString(got, ""), "&") > 0 || strings.Contains(strings.ReplaceAll(got, "<br>", ""), "<") {
+		if strings.Count(entityPattern.ReplaceAllString(got, ""), "&") > 0 || strings.Contains(strings.ReplaceAll(got, "<br>", ""), "<") {
 			t.Errorf("%q", got)
 		}
 	})

@@ -19,12 +19,12 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// TokenClient asks for tokens, within 30 seconds. A request holds a refresh token, a
+// NewTokenClient asks for tokens, within 30 seconds. A request holds a refresh token, a
 // client's secret or a signed claim, which a redirect would take along; a redirect is no
 // refusal of the credentials.
-func TokenClient() *http.Client {
+func NewTokenClient() *http.Client {
 	return &http.Client{
-		Timeout: listTimeout, Transport: limitBodies{http.DefaultTransport},
+		Timeout: listTimeout, Transport: bodyLimiter{http.DefaultTransport},
 		CheckRedirect: func(*http.Request, []*http.Request) error {
 			return errors.New("the token endpoint redirects, and secrets stay")
 		},
@@ -37,8 +37,8 @@ func TokenClient() *http.Client {
 // takes a user's token, or a service account's with the one-time approved app scope;
 // chat.bot is not enough for it.
 func findCredentials(path, appScope, userScope string) (*auth.Credentials, error) {
-	app := &credentials.DetectOptions{Client: TokenClient(), Scopes: []string{appScope}}
-	user := &credentials.DetectOptions{Client: TokenClient(), Scopes: []string{userScope}}
+	appOptions := &credentials.DetectOptions{Client: NewTokenClient(), Scopes: []string{appScope}}
+	userOptions := &credentials.DetectOptions{Client: NewTokenClient(), Scopes: []string{userScope}}
 	var file struct {
 		Type     credentials.CredType `json:"type"`
 		TokenURI string               `json:"token_uri"`
@@ -46,16 +46,16 @@ func findCredentials(path, appScope, userScope string) (*auth.Credentials, error
 	}
 	switch {
 	case path == "" && userScope == "":
-		return credentials.DetectDefault(app)
+		return credentials.DetectDefault(appOptions)
 	case path == "":
-		creds, err := credentials.DetectDefault(user)
+		creds, err := credentials.DetectDefault(userOptions)
 		accounts := []credentials.CredType{
 			credentials.ServiceAccount,
 			credentials.ImpersonatedServiceAccount,
 		}
 		if err == nil && json.Unmarshal(creds.JSON(), &file) == nil &&
 			slices.Contains(accounts, file.Type) {
-			return credentials.DetectDefault(app)
+			return credentials.DetectDefault(appOptions)
 		}
 		return creds, err
 	case path == config.NoCredentials:
@@ -68,23 +68,24 @@ func findCredentials(path, appScope, userScope string) (*auth.Credentials, error
 	if err := json.Unmarshal(b, &file); err != nil {
 		return nil, fmt.Errorf("credentials file: %w", err)
 	}
-	google := strings.HasPrefix(file.As, "https://iamcredentials.googleapis.com/")
-	impersonates := userScope == "" && google && file.Type == credentials.ImpersonatedServiceAccount
+	isGoogleURL := strings.HasPrefix(file.As, "https://iamcredentials.googleapis.com/")
+	impersonates := userScope == "" && isGoogleURL &&
+		file.Type == credentials.ImpersonatedServiceAccount
 	switch { // no other kind: one may name a file or a program, and a host that gets what it holds
 	case file.Type == credentials.ServiceAccount || impersonates:
-		return credentials.NewCredentialsFromJSON(file.Type, b, app)
+		return credentials.NewCredentialsFromJSON(file.Type, b, appOptions)
 	case file.Type == credentials.AuthorizedUser && userScope != "":
 		// Google's library takes its own address whatever the file says; a login goes
 		// back to where it came from.
 		if u, err := url.Parse(file.TokenURI); file.TokenURI != "" {
-			if err != nil || !AllowedBase(u) {
+			if err != nil || !IsAllowedBaseURL(u) {
 				return nil, errors.New(
 					"credentials file: token_uri is neither https nor on this machine",
 				)
 			}
-			user.TokenURL = file.TokenURI
+			userOptions.TokenURL = file.TokenURI
 		}
-		return credentials.NewCredentialsFromJSON(file.Type, b, user)
+		return credentials.NewCredentialsFromJSON(file.Type, b, userOptions)
 	case userScope == "":
 		return nil, fmt.Errorf(
 			"credentials file: type %q is neither service_account nor impersonated_service_account",
@@ -97,61 +98,61 @@ func findCredentials(path, appScope, userScope string) (*auth.Credentials, error
 	)
 }
 
-// renewing adds a token. One that Google takes no more, before its time is up, it
-// replaces by a new one, and asks once more.
-type renewing struct {
-	file, app, user string // see findCredentials
-	mu              sync.Mutex
-	with            http.RoundTripper
+// renewingTransport adds a token. One that Google takes no more, before its time is up,
+// it replaces by a new one, and asks once more.
+type renewingTransport struct {
+	file, appScope, userScope string // see findCredentials
+	mu                        sync.Mutex
+	transport                 http.RoundTripper
 }
 
 // renew reads the credentials anew, unless that was done since was.
-func (t *renewing) renew(was http.RoundTripper) (http.RoundTripper, error) {
+func (t *renewingTransport) renew(original http.RoundTripper) (http.RoundTripper, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.with != was {
-		return t.with, nil
+	if t.transport != original {
+		return t.transport, nil
 	}
-	creds, err := findCredentials(t.file, t.app, t.user)
+	creds, err := findCredentials(t.file, t.appScope, t.userScope)
 	if err != nil {
 		return nil, err
 	}
 	client, err := httptransport.NewClient(&httptransport.Options{
-		Credentials: creds, BaseRoundTripper: limitBodies{http.DefaultTransport}, DisableTelemetry: true,
+		Credentials: creds, BaseRoundTripper: bodyLimiter{http.DefaultTransport}, DisableTelemetry: true,
 	})
 	if err == nil {
-		t.with = client.Transport
+		t.transport = client.Transport
 	}
-	return t.with, err
+	return t.transport, err
 }
 
 // RoundTrip sends a request, whose body can be had again: those of Google's libraries
 // can.
-func (t *renewing) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t *renewingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	t.mu.Lock()
-	with := t.with
+	transport := t.transport
 	t.mu.Unlock()
-	answer, err := with.RoundTrip(r)
-	if err != nil || answer.StatusCode != http.StatusUnauthorized ||
+	response, err := transport.RoundTrip(r)
+	if err != nil || response.StatusCode != http.StatusUnauthorized ||
 		r.Body != nil && r.GetBody == nil {
-		return answer, err
+		return response, err
 	}
-	anew, err := t.renew(with)
+	renewed, err := t.renew(transport)
 	if err != nil {
-		return answer, nil
+		return response, nil
 	}
-	again := r.Clone(r.Context())
+	retry := r.Clone(r.Context())
 	if r.GetBody != nil {
-		again.Body, _ = r.GetBody() // of bytes: it cannot fail
+		retry.Body, _ = r.GetBody() // of bytes: it cannot fail
 	}
-	answer.Body.Close()
-	return anew.RoundTrip(again)
+	response.Body.Close()
+	return renewed.RoundTrip(retry)
 }
 
-// ReadRefusal is what a token endpoint says when it knows the credentials and does not
+// ReadTokenError is what a token endpoint says when it knows the credentials and does not
 // take them, or not any more, in at most 300 bytes; the rest of an answer may hold what a
 // log should not.
-func ReadRefusal(body []byte) string {
+func ReadTokenError(body []byte) string {
 	var b struct {
 		// RFC 6749's "invalid_grant", or Google's own "admin_policy_enforced"
 		Error       string `json:"error"`
@@ -162,8 +163,8 @@ func ReadRefusal(body []byte) string {
 	return cmp.Or(shorten(b.Error+" "+b.Subtype+" "+b.Description, 300), "no reason was told")
 }
 
-// DesktopClient says how to get a client's file that a login can use.
-const DesktopClient = "make an OAuth client of type Desktop app (console.cloud.google.com/auth/clients), download its file at " +
+// DesktopClientHint says how to get a client's file that a login can use.
+const DesktopClientHint = "make an OAuth client of type Desktop app (console.cloud.google.com/auth/clients), download its file at " +
 	"once, since its secret is shown only then, and log in with it (gchat-hooks login --client-id-file FILE)"
 
 // loginHints are what a person can do about Google's words. The first row counts that has
@@ -201,7 +202,7 @@ var loginHints = []struct{ words, hint string }{
 	{
 		"invalid_client deleted_client disabled_client unauthorized_client redirect_uri_mismatch",
 		"the OAuth client was deleted, " +
-			"has another secret now, or is not of type Desktop app: " + DesktopClient,
+			"has another secret now, or is not of type Desktop app: " + DesktopClientHint,
 	},
 	{
 		"invalid_scope",
@@ -212,11 +213,11 @@ var loginHints = []struct{ words, hint string }{
 
 // LoginHint says what a person can do about what Google said, on its page in the browser
 // or at the token endpoint.
-func LoginHint(said string) string {
+func LoginHint(reason string) string {
 	for _, row := range loginHints {
 		if slices.ContainsFunc(
 			strings.Fields(row.words),
-			func(word string) bool { return strings.Contains(said, word) },
+			func(word string) bool { return strings.Contains(reason, word) },
 		) {
 			return row.hint
 		}
@@ -226,20 +227,22 @@ func LoginHint(said string) string {
 
 // tokenError is the error of a refused token: ErrCredentials with a hint; or of an
 // endpoint that has trouble.
-func tokenError(code int, h http.Header, said, hint string) error {
-	if e := (&APIError{HTTP: code, Message: "no token", RetryAfter: retryAfter(h)}); Overloaded(e) {
+func tokenError(statusCode int, h http.Header, reason, hint string) error {
+	if e := (&APIError{HTTP: statusCode, Message: "no token", RetryAfter: parseRetryAfter(h)}); IsOverloaded(
+		e,
+	) {
 		return e
 	}
 	return &state.UserError{
-		Err:  fmt.Errorf("%w: token refused: %s", ErrCredentials, said),
+		Err:  fmt.Errorf("%w: token refused: %s", ErrCredentials, reason),
 		Hint: hint,
 		Code: 1,
 	}
 }
 
-// impersonation is the whole error of a refused impersonation, which the library gives as
-// a text.
-var impersonation = state.LazyPattern(`credentials: status code (\d+): ((?s).*)`)
+// impersonationPattern is the whole error of a refused impersonation, which the library
+// gives as a text.
+var impersonationPattern = state.LazyPattern(`credentials: status code (\d+): ((?s).*)`)
 
 const impersonationHint = "run gcloud services enable iamcredentials.googleapis.com, and grant yourself " +
 	"roles/iam.serviceAccountTokenCreator on the service account; where your organisation ends logins after some hours, log in " +

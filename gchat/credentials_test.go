@@ -19,8 +19,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// userFile writes a login whose tokens come from tokenURI.
-func userFile(t *testing.T, tokenURI string) string {
+// writeUserFile writes a login whose tokens come from tokenURI.
+func writeUserFile(t *testing.T, tokenURI string) string {
 	t.Helper()
 	f := map[string]string{"type": "authorized_user", "client_id": "id", "client_secret": "GOCSPX-secret", "refresh_token": "1//refresh", "token_uri": tokenURI}
 	b, err := json.Marshal(f)
@@ -55,12 +55,12 @@ func TestDeadLoginSaysWhyAndWhatToDo(t *testing.T) {
 			w.WriteHeader(400)
 			io.WriteString(w, c.body)
 		})
-		r, err := NewReader(t.Context(), "https://127.0.0.1:1/", userFile(t, tokens.URL+"/token"))
+		r, err := NewReader(t.Context(), "https://127.0.0.1:1/", writeUserFile(t, tokens.URL+"/token"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
-		if !errors.Is(err, ErrCredentials) || !AuthFailure(err) || !strings.Contains(err.Error(), c.says) || !strings.Contains(Hint(err), c.hint) {
+		err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
+		if !errors.Is(err, ErrCredentials) || !IsAuthFailure(err) || !strings.Contains(err.Error(), c.says) || !strings.Contains(Hint(err), c.hint) {
 			t.Errorf("%s: %v; hint: %s", name, err, Hint(err))
 		}
 		if s := err.Error() + Hint(err); strings.Contains(s, "GOCSPX") || strings.Contains(s, "1//") {
@@ -78,7 +78,7 @@ func TestDeadServiceAccountIsNotToldToLogIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
+	err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
 	if hint := Hint(err); !strings.Contains(err.Error(), "Invalid JWT") || !strings.Contains(hint, "service account") || strings.Contains(hint, "log in") {
 		t.Errorf("%v; hint: %s", err, hint)
 	}
@@ -90,12 +90,12 @@ func TestTokenEndpointInTroubleIsNoDeadLogin(t *testing.T) {
 			w.Header().Set("Retry-After", "7")
 			w.WriteHeader(code)
 		})
-		r, err := NewReader(t.Context(), "https://127.0.0.1:1/", userFile(t, tokens.URL+"/token"))
+		r, err := NewReader(t.Context(), "https://127.0.0.1:1/", writeUserFile(t, tokens.URL+"/token"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
-		if AuthFailure(err) || !Overloaded(err) || RetryAfter(err) != 7*time.Second {
+		err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
+		if IsAuthFailure(err) || !IsOverloaded(err) || RetryAfter(err) != 7*time.Second {
 			t.Errorf("%d: %v", code, err)
 		}
 	}
@@ -103,7 +103,7 @@ func TestTokenEndpointInTroubleIsNoDeadLogin(t *testing.T) {
 
 func TestRefreshTokenGoesNowhereElse(t *testing.T) {
 	for _, uri := range []string{"http://oauth2.example/token", "ftp://127.0.0.1/token", "http://127.0.0.1.oauth2.example/token", "token", ":"} {
-		if _, err := NewReader(t.Context(), "", userFile(t, uri)); !errors.Is(err, ErrCredentials) || !strings.Contains(err.Error(), "token_uri") {
+		if _, err := NewReader(t.Context(), "", writeUserFile(t, uri)); !errors.Is(err, ErrCredentials) || !strings.Contains(err.Error(), "token_uri") {
 			t.Errorf("%s: %v", uri, err)
 		}
 	}
@@ -121,10 +121,10 @@ func TestRedirectTakesNoSecretAlong(t *testing.T) {
 			http.Redirect(w, r, elsewhere.URL+r.URL.Path, code)
 		}))
 		t.Cleanup(srv.Close)
-		was := http.DefaultTransport
+		original := http.DefaultTransport
 		http.DefaultTransport = srv.Client().Transport
-		t.Cleanup(func() { http.DefaultTransport = was })
-		for name, file := range map[string]string{"login": userFile(t, srv.URL+"/login"), "service account": strict.ServiceAccount(t, srv.URL+"/account")} {
+		t.Cleanup(func() { http.DefaultTransport = original })
+		for name, file := range map[string]string{"login": writeUserFile(t, srv.URL+"/login"), "service account": strict.ServiceAccount(t, srv.URL+"/account")} {
 			t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", file)
 			for _, path := range []string{file, ""} {
 				if path == "" && name == "login" {
@@ -134,8 +134,8 @@ func TestRedirectTakesNoSecretAlong(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				err = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
-				if err == nil || AuthFailure(err) || !strings.Contains(err.Error(), "redirects") {
+				err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
+				if err == nil || IsAuthFailure(err) || !strings.Contains(err.Error(), "redirects") {
 					t.Errorf("%s, %d: %v", name, code, err)
 				}
 			}
@@ -149,7 +149,7 @@ func TestRedirectTakesNoSecretAlong(t *testing.T) {
 // A token that Google takes no more is replaced at once, and the same call made again;
 // where the new one is not taken either, that is the end of it.
 func TestARefusedTokenIsReplaced(t *testing.T) {
-	good, got, bodies := 2, 0, []string{}
+	accepted, got, bodies := 2, 0, []string{}
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if r.URL.Path == "/token" {
@@ -159,15 +159,15 @@ func TestARefusedTokenIsReplaced(t *testing.T) {
 		}
 		b, _ := io.ReadAll(r.Body)
 		bodies = append(bodies, string(b))
-		if r.Header.Get("Authorization") != fmt.Sprint("Bearer t", good) {
+		if r.Header.Get("Authorization") != fmt.Sprint("Bearer t", accepted) {
 			w.WriteHeader(401)
 		}
 		io.WriteString(w, `{"name":"spaces/AAA/messages/1","thread":{"name":"spaces/AAA/threads/1"}}`)
 	}))
 	defer srv.Close()
-	was := http.DefaultTransport
+	original := http.DefaultTransport
 	http.DefaultTransport = srv.Client().Transport
-	defer func() { http.DefaultTransport = was }()
+	defer func() { http.DefaultTransport = original }()
 	cfg := &config.Config{SpaceID: "spaces/AAA", APIEndpoint: srv.URL, CredentialsFile: strict.ServiceAccount(t, srv.URL+"/token")}
 	app, err := NewApp(t.Context(), cfg)
 	if err != nil {
@@ -176,22 +176,22 @@ func TestARefusedTokenIsReplaced(t *testing.T) {
 	if _, err := app.Post(t.Context(), Post{Text: "hello"}); err != nil || got != 2 || len(bodies) != 2 || bodies[0] != bodies[1] || bodies[0] == "" {
 		t.Errorf("%v, %d tokens, posted %q", err, got, bodies)
 	}
-	good = 0
-	if _, err := app.Post(t.Context(), Post{Text: "hello"}); !AuthFailure(err) || got != 3 {
+	accepted = 0
+	if _, err := app.Post(t.Context(), Post{Text: "hello"}); !IsAuthFailure(err) || got != 3 {
 		t.Errorf("%v, %d tokens", err, got)
 	}
 }
 
-// impersonating stands in for Google where a login gets the token of a service account:
-// refusal is what that is answered with.
-type impersonating struct {
+// impersonationServer stands in for Google where a login gets the token of a service
+// account: refusal is what that is answered with.
+type impersonationServer struct {
 	code    int
 	refusal string
 	scopes  []string // that were asked for
 	bearers []string // what Chat was asked with
 }
 
-func (i *impersonating) RoundTrip(r *http.Request) (*http.Response, error) {
+func (i *impersonationServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	code, answer := 200, `{"access_token":"ya29.login","expires_in":3600,"token_type":"Bearer"}`
 	switch r.URL.Host {
 	case "iamcredentials.googleapis.com":
@@ -209,12 +209,12 @@ func (i *impersonating) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: code, Header: header, Body: io.NopCloser(strings.NewReader(answer)), Request: r}, nil
 }
 
-// impersonates has this process's default credentials be a service account's that a login
-// impersonates.
-func impersonates(t *testing.T, i *impersonating) (file string) {
-	was := http.DefaultTransport
+// writeImpersonatedFile has this process's default credentials be a service account's
+// that a login impersonates.
+func writeImpersonatedFile(t *testing.T, i *impersonationServer) (file string) {
+	original := http.DefaultTransport
 	http.DefaultTransport = i
-	t.Cleanup(func() { http.DefaultTransport = was })
+	t.Cleanup(func() { http.DefaultTransport = original })
 	file = filepath.Join(t.TempDir(), "adc.json")
 	const as = "https://iamcredentials.googleapis.com/v1/projects/-/serviceAccounts/x@p.iam.gserviceaccount.com:generateAccessToken"
 	err := os.WriteFile(file, []byte(`{"type":"impersonated_service_account","service_account_impersonation_url":"`+as+`",
@@ -229,13 +229,13 @@ func impersonates(t *testing.T, i *impersonating) (file string) {
 // A service account that is impersonated reads with an app's scope, and not with a
 // person's, which it cannot have.
 func TestAnImpersonatedAccountReadsAsAnApp(t *testing.T) {
-	i := &impersonating{}
-	impersonates(t, i)
+	i := &impersonationServer{}
+	writeImpersonatedFile(t, i)
 	r, err := NewReader(t.Context(), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {}); err != nil {
+	if err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {}); err != nil {
 		t.Error(err)
 	}
 	if got := strings.Join(i.scopes, " "); got != "https://www.googleapis.com/auth/chat.app.messages.readonly" {
@@ -258,22 +258,22 @@ func TestARefusedImpersonationSaysWhatToDo(t *testing.T) {
 		"another's":   {403, "<html>ya29.login", "403 no reason was told", false},
 		"overloaded":  {503, "{}", "503", true},
 	} {
-		file := impersonates(t, &impersonating{code: c.code, refusal: c.refusal})
+		file := writeImpersonatedFile(t, &impersonationServer{code: c.code, refusal: c.refusal})
 		for _, file := range []string{file, ""} {
 			app, err := NewApp(t.Context(), &config.Config{SpaceID: "spaces/AAA", Subscription: "projects/p/subscriptions/s", CredentialsFile: file})
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = app.MayPull(t.Context())
-			if AuthFailure(err) == c.busy || errors.Is(err, ErrCredentials) == c.busy || Overloaded(err) != c.busy || !strings.Contains(err.Error(), c.says) {
+			err = app.CheckPullAccess(t.Context())
+			if IsAuthFailure(err) == c.busy || errors.Is(err, ErrCredentials) == c.busy || IsOverloaded(err) != c.busy || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s: %v", name, err)
 			}
-			if _, err := app.Pull(t.Context()); AuthFailure(err) == c.busy {
+			if _, err := app.Pull(t.Context()); IsAuthFailure(err) == c.busy {
 				t.Errorf("%s, pulled: %v", name, err)
 			}
 			for _, hint := range []string{Hint(err), AppHint(err)} {
-				told := strings.Contains(hint, "iamcredentials.googleapis.com") && strings.Contains(hint, "roles/iam.serviceAccountTokenCreator")
-				if told == c.busy || strings.Contains(err.Error()+hint, "ya29") {
+				isTold := strings.Contains(hint, "iamcredentials.googleapis.com") && strings.Contains(hint, "roles/iam.serviceAccountTokenCreator")
+				if isTold == c.busy || strings.Contains(err.Error()+hint, "ya29") {
 					t.Errorf("%s: %v; hint: %s", name, err, hint)
 				}
 			}
@@ -281,9 +281,9 @@ func TestARefusedImpersonationSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// trustedChat is a Chat API over TLS that this process trusts, and that takes one access
-// token; "" for any.
-func trustedChat(t *testing.T, token string, h http.HandlerFunc) *httptest.Server {
+// tlsChatServer is a Chat API over TLS that this process trusts, and that takes one
+// access token; "" for any.
+func tlsChatServer(t *testing.T, token string, h http.HandlerFunc) *httptest.Server {
 	google := strict.CheckRequests(t, h)
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if token != "" && r.Header.Get("Authorization") != "Bearer "+token {
@@ -294,9 +294,9 @@ func trustedChat(t *testing.T, token string, h http.HandlerFunc) *httptest.Serve
 		google.ServeHTTP(w, r)
 	}))
 	t.Cleanup(srv.Close)
-	was := http.DefaultTransport
+	original := http.DefaultTransport
 	http.DefaultTransport = srv.Client().Transport
-	t.Cleanup(func() { http.DefaultTransport = was })
+	t.Cleanup(func() { http.DefaultTransport = original })
 	return srv
 }
 
@@ -317,7 +317,7 @@ func TestMe(t *testing.T) {
 		"an alias":         {row("users/ann@example.com", "HUMAN"), ""},
 		"nobody's message": {`{"message":{"sender":{"type":"HUMAN"}}}`, ""},
 	} {
-		srv := trustedChat(t, "scope:chat.messages.readonly", func(w http.ResponseWriter, r *http.Request) {
+		srv := tlsChatServer(t, "scope:chat.messages.readonly", func(w http.ResponseWriter, r *http.Request) {
 			var body struct {
 				Filter   string `json:"filter"`
 				PageSize int    `json:"pageSize"`
@@ -328,21 +328,21 @@ func TestMe(t *testing.T) {
 			}
 			io.WriteString(w, `{"results":[`+c.rows+`]}`)
 		})
-		r, err := NewReader(t.Context(), srv.URL, userFile(t, tokens.URL+"/token"))
+		r, err := NewReader(t.Context(), srv.URL, writeUserFile(t, tokens.URL+"/token"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		me, err := r.Me(t.Context())
-		if me.Name != c.want || (c.want == "") != errors.Is(err, ErrNotTold) || c.want != "" && (me.Email != "ann@example.com" || me.DisplayName != "Ann") {
+		if me.Name != c.want || (c.want == "") != errors.Is(err, ErrUnknownPerson) || c.want != "" && (me.Email != "ann@example.com" || me.DisplayName != "Ann") {
 			t.Errorf("%s: %+v, %v", name, me, err)
 		}
 	}
-	srv := trustedChat(t, "another", nil)
-	r, err := NewReader(t.Context(), srv.URL, userFile(t, tokens.URL+"/token"))
+	srv := tlsChatServer(t, "another", nil)
+	r, err := NewReader(t.Context(), srv.URL, writeUserFile(t, tokens.URL+"/token"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Me(t.Context()); !AuthFailure(err) || errors.Is(err, ErrNotTold) {
+	if _, err := r.Me(t.Context()); !IsAuthFailure(err) || errors.Is(err, ErrUnknownPerson) {
 		t.Errorf("refused: %v", err)
 	}
 }
@@ -364,18 +364,18 @@ func TestScopesAreThoseOfTheMethods(t *testing.T) {
 		fmt.Fprintf(w, `{"access_token":"scope:%s","expires_in":3600,"token_type":"Bearer"}`, names)
 	})
 	asked := 0
-	srv := trustedChat(t, "", func(w http.ResponseWriter, r *http.Request) {
+	srv := tlsChatServer(t, "", func(w http.ResponseWriter, r *http.Request) {
 		asked++
 		io.WriteString(w, `{"name":"spaces/AAA/messages/M"}`)
 	})
 	account := strict.ServiceAccount(t, tokens.URL)
-	for _, file := range []string{account, userFile(t, tokens.URL+"/token")} {
+	for _, file := range []string{account, writeUserFile(t, tokens.URL+"/token")} {
 		r, err := NewReader(t.Context(), srv.URL, file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
-		_, _ = r.ByClientID(t.Context(), "spaces/AAA", "client-x")
+		_ = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
+		_, _ = r.GetByClientID(t.Context(), "spaces/AAA", "client-x")
 		if file != account {
 			_, _ = r.Me(t.Context())
 		}
@@ -389,13 +389,13 @@ func TestScopesAreThoseOfTheMethods(t *testing.T) {
 	card := StoredCard(wording.NoticeCard("words", "id"))
 	_, _ = a.Post(t.Context(), Post{Text: "x", ThreadKey: "k", MessageID: "client-x", Card: card, Viewer: "users/1"})
 	_ = a.Patch(t.Context(), "spaces/AAA/messages/client-x", "x", card)
-	_, _ = a.ByClientID(t.Context(), a.Space, "client-x")
+	_, _ = a.GetByClientID(t.Context(), a.Space, "client-x")
 	_, _ = a.HasButtonOf(t.Context(), Message{Name: "spaces/AAA/messages/M"}, "q")
-	_, _ = a.Direct(t.Context())
+	_, _ = a.IsDirect(t.Context())
 	_, _ = a.Spaces(t.Context())
 	_, _ = a.Pull(t.Context())
 	_ = a.Ack(t.Context(), []string{"a"})
-	_ = a.MayPull(t.Context())
+	_ = a.CheckPullAccess(t.Context())
 	if asked != 14 {
 		t.Errorf("Google took %d of 14 calls", asked)
 	}
@@ -406,7 +406,7 @@ func TestHintsForWhatALoginMeets(t *testing.T) {
 		"enable the Google Chat API": &APIError{HTTP: 403, Message: "Google Chat API has not been used in project 1 before or it is disabled."},
 		"configure one":              &APIError{HTTP: 404, Message: "Google Chat app not found. To create a Chat app, you must turn on the Chat API"},
 		"was deleted":                &APIError{HTTP: 404, Message: "Space not found."},
-		"users/ID":                   fmt.Errorf("ask: %w", ErrNotTold),
+		"users/ID":                   fmt.Errorf("ask: %w", ErrUnknownPerson),
 		"gchat-hooks login":          fmt.Errorf("x: %w", ErrCredentials),
 	} {
 		if got := Hint(err); !strings.Contains(got, want) {
@@ -421,7 +421,7 @@ func FuzzRefusal(f *testing.F) {
 	f.Add(`{"error":{"status":"X","message":"y"}}`)
 	f.Add("\xff{")
 	f.Fuzz(func(t *testing.T, body string) {
-		if said := ReadRefusal([]byte(body)); said == "" || len(said) > 400 || LoginHint(said) == "" || strings.Contains(said, "\n") {
+		if said := ReadTokenError([]byte(body)); said == "" || len(said) > 400 || LoginHint(said) == "" || strings.Contains(said, "\n") {
 			t.Errorf("%q became %q", body, said)
 		}
 	})

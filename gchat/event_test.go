@@ -36,10 +36,10 @@ func TestReadEventWithUnknownMembers(t *testing.T) {
 			`,"action":{"actionMethodName":"gchat-hooks","parameters":[{"key":"question","value":"q-0f"},{"key":"choice","value":"1"}]},
 			"common":{"userLocale":"en","hostApp":"CHAT","platform":"WEB","timeZone":{"id":"Europe/Berlin","offset":7200000},"invokedFunction":"gchat-hooks",
 			"parameters":{"question":"q-0f","choice":"1"},"formInputs":{"w1":{"stringInputs":{"value":["soon"]}}}}}`,
-			"", &wording.Tap{Question: "q", Machine: "0f", Choice: "1", Inputs: map[string][]string{"w1": {"soon"}}, Stands: true}},
+			"", &wording.Tap{QuestionID: "q", MachineID: "0f", Choice: "1", Inputs: map[string][]string{"w1": {"soon"}}, IsOnCard: true}},
 	} {
 		e, err := ReadEvent([]byte(c.event))
-		if err != nil || e.By != (Person{"users/1", "ann@example.com", "Ann"}) || !e.Human || e.At.Nanosecond() != 123456000 ||
+		if err != nil || e.Person != (Person{"users/1", "ann@example.com", "Ann"}) || !e.IsHuman || e.At.Nanosecond() != 123456000 ||
 			e.Message.Name != "spaces/A/messages/M.N" || e.Message.ThreadName != "spaces/A/threads/T" || e.Message.Text != c.text || !reflect.DeepEqual(e.Tap, c.tap) {
 			t.Errorf("%s: %+v, tap %+v, %v", name, e, e.Tap, err)
 		}
@@ -49,12 +49,12 @@ func TestReadEventWithUnknownMembers(t *testing.T) {
 // A card names its machine by the subscription that hears its taps: machines that share
 // one take each other's, and a card of an earlier version names none.
 func TestCardsNameTheirMachine(t *testing.T) {
-	mine, same := &App{Subscription: "projects/p/subscriptions/a"}, &App{Subscription: "projects/p/subscriptions/a"}
-	other := &App{Subscription: "projects/p/subscriptions/b"}
-	for id, foreign := range map[string]bool{mine.CardID("cafe12"): false, same.CardID("cafe12"): false, other.CardID("cafe12"): true, "cafe12": false, "-": false, "": false} {
+	app, sameApp := &App{Subscription: "projects/p/subscriptions/a"}, &App{Subscription: "projects/p/subscriptions/a"}
+	otherApp := &App{Subscription: "projects/p/subscriptions/b"}
+	for id, foreign := range map[string]bool{app.CardID("cafe12"): false, sameApp.CardID("cafe12"): false, otherApp.CardID("cafe12"): true, "cafe12": false, "-": false, "": false} {
 		data := `{"type":"CARD_CLICKED","common":{"parameters":{"question":"` + id + `"}}}`
 		e, err := ReadEvent([]byte(data))
-		if err != nil || mine.IsForOtherMachine(e.Tap) != foreign || len(id) > 1 && e.Tap.Question != "cafe12" {
+		if err != nil || app.IsForOtherMachine(e.Tap) != foreign || len(id) > 1 && e.Tap.QuestionID != "cafe12" {
 			t.Errorf("%q: %+v, %v", id, e.Tap, err)
 		}
 	}
@@ -76,11 +76,11 @@ func TestWhoseWordsAreNotTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := Message{ThreadName: "spaces/A/threads/T", Reply: true}
-	if concerns, err := app.CanAnswerFor(t.Context(), said.Follows()); concerns || err == nil {
+	message := Message{ThreadName: "spaces/A/threads/T", IsReply: true}
+	if concerns, err := app.CanAnswerFor(t.Context(), message.ParentMessage()); concerns || err == nil {
 		t.Errorf("%v, %v of a Chat in trouble", concerns, err)
 	}
-	for hub, want := range map[*Hub]bool{nil: true, {Joined: Joined{Machine: "0123456789ab"}}: false} {
+	for hub, want := range map[*HubClient]bool{nil: true, {JoinResponse: JoinResponse{Machine: "0123456789ab"}}: false} {
 		app.Hub = hub
 		if concerns, err := app.CanAnswerFor(t.Context(), "spaces/A/messages/U.U"); concerns != want || err != nil {
 			t.Errorf("with the hub %v: %v, %v", hub, concerns, err)

@@ -31,7 +31,7 @@ type APIError struct {
 	Status     string        // google.rpc.Code, "PERMISSION_DENIED"; "" when the body had none
 	Message    string        // Chat's words, shortened
 	RetryAfter time.Duration // from the header, at most an hour; 0 for none
-	at         time.Time     // by Chat's clock; zero where it did not say
+	serverTime time.Time     // by Chat's clock; zero where it did not say
 }
 
 func (e *APIError) Error() string {
@@ -45,72 +45,78 @@ func (e *APIError) Error() string {
 	return s
 }
 
-// ErrNonsense is an answer with status 200 that is no Chat message. The message may have
-// arrived.
-var ErrNonsense = errors.New("the answer is not one of Chat's")
+// ErrBadResponse is an answer with status 200 that is no Chat message. The message may
+// have arrived.
+var ErrBadResponse = errors.New("the answer is not one of Chat's")
 
 // ErrNotWebhook is a webhook URL that is none. It never quotes the URL.
 var ErrNotWebhook = errors.New("not a Chat webhook URL")
 
-// answered is Chat's error in err; one without a status where Chat did not answer.
-func answered(err error) *APIError {
+// asAPIError is Chat's error in err; one without a status where Chat did not answer.
+func asAPIError(err error) *APIError {
 	e := &APIError{}
 	errors.As(err, &e)
 	return e
 }
 
-// AlreadyExists says that Chat has a message with that id: an earlier try had arrived.
-func AlreadyExists(err error) bool {
-	e := answered(err)
+// IsAlreadyExists says that Chat has a message with that id: an earlier try had arrived.
+func IsAlreadyExists(err error) bool {
+	e := asAPIError(err)
 	// 409 is ABORTED too, which asks for another try.
 	return e.HTTP == http.StatusConflict && (e.Status == "ALREADY_EXISTS" || e.Status == "")
 }
 
-// AuthFailure says that Chat knows who calls and does not let them, or does not know
+// IsAuthFailure says that Chat knows who calls and does not let them, or does not know
 // them.
-func AuthFailure(err error) bool {
-	e := answered(err)
-	return e.HTTP == http.StatusUnauthorized || e.HTTP == http.StatusForbidden || e.badKey() ||
+func IsAuthFailure(err error) bool {
+	e := asAPIError(err)
+	return e.HTTP == http.StatusUnauthorized || e.HTTP == http.StatusForbidden || e.hasBadKey() ||
 		errors.Is(err, ErrCredentials)
 }
 
-// badKey says that the webhook's key is cut off, which Chat answers with 400.
-func (e *APIError) badKey() bool { return e.HTTP == 400 && strings.Contains(e.Message, "API key") }
+// hasBadKey says that the webhook's key is cut off, which Chat answers with 400.
+func (e *APIError) hasBadKey() bool { return e.HTTP == 400 && strings.Contains(e.Message, "API key") }
 
-// TooMany says that the space's quota is used up.
-func TooMany(err error) bool { return answered(err).HTTP == http.StatusTooManyRequests }
+// IsRateLimited says that the space's quota is used up.
+func IsRateLimited(err error) bool { return asAPIError(err).HTTP == http.StatusTooManyRequests }
 
-// Refused says that Chat will never take this message: it is malformed, or its space is
+// IsRefused says that Chat will never take this message: it is malformed, or its space is
 // gone.
-func Refused(err error) bool {
-	code := answered(err).HTTP
-	again := []int{0, http.StatusProxyAuthRequired, http.StatusRequestTimeout, http.StatusTooEarly}
-	return Permanent(err) && !AuthFailure(err) && !slices.Contains(again, code)
+func IsRefused(err error) bool {
+	code := asAPIError(err).HTTP
+	retryable := []int{
+		0,
+		http.StatusProxyAuthRequired,
+		http.StatusRequestTimeout,
+		http.StatusTooEarly,
+	}
+	return IsPermanent(err) && !IsAuthFailure(err) && !slices.Contains(retryable, code)
 }
 
-// Malformed says that Chat does not take the message as it is: of one to a thread, that
+// IsMalformed says that Chat does not take the message as it is: of one to a thread, that
 // may be the thread's name.
-func Malformed(
+func IsMalformed(
 	err error,
 ) bool {
-	return answered(err).HTTP == http.StatusBadRequest && Refused(err)
+	return asAPIError(err).HTTP == http.StatusBadRequest && IsRefused(err)
 }
 
-func gone(err error) bool { return answered(err).HTTP == http.StatusNotFound }
+func isNotFound(err error) bool { return asAPIError(err).HTTP == http.StatusNotFound }
 
-// Answered says that Chat answered, if only with an error. A proxy that wants a password
-// is not Chat.
-func Answered(err error) bool {
-	e := answered(err)
+// HasReachedChat says that Chat answered, if only with an error. A proxy that wants a
+// password is not Chat.
+func HasReachedChat(err error) bool {
+	e := asAPIError(err)
 	return e.HTTP != 0 && e.HTTP != http.StatusProxyAuthRequired
 }
 
-// Overloaded says that Chat wants to be left alone for a while: 429 or 5xx.
-func Overloaded(err error) bool { return TooMany(err) || answered(err).HTTP >= 500 }
+// IsOverloaded says that Chat wants to be left alone for a while: 429 or 5xx.
+func IsOverloaded(err error) bool { return IsRateLimited(err) || asAPIError(err).HTTP >= 500 }
 
-// Permanent says that the same request will fail again until a person changes something.
-func Permanent(err error) bool {
-	e := answered(err)
+// IsPermanent says that the same request will fail again until a person changes
+// something.
+func IsPermanent(err error) bool {
+	e := asAPIError(err)
 	return e.HTTP >= 400 && e.HTTP < 500 && e.HTTP != http.StatusTooManyRequests &&
 		e.HTTP != http.StatusConflict ||
 		errors.Is(err, ErrNotWebhook)
@@ -120,7 +126,7 @@ func Permanent(err error) bool {
 // connection broke or Chat stumbled after it had the request. A refusal, or no connection
 // at all, leaves no doubt.
 func MayHaveArrived(err error) bool {
-	if e := answered(err); e.HTTP != 0 {
+	if e := asAPIError(err); e.HTTP != 0 {
 		return e.HTTP < 400 || e.HTTP >= 500
 	}
 	var op *net.OpError
@@ -128,14 +134,14 @@ func MayHaveArrived(err error) bool {
 }
 
 // RetryAfter is how long Chat asked to be left alone; 0 when it did not say.
-func RetryAfter(err error) time.Duration { return answered(err).RetryAfter }
+func RetryAfter(err error) time.Duration { return asAPIError(err).RetryAfter }
 
 // NetworkHint says what a person can do about what stands between this machine and
 // Google: a proxy that wants a password, and a program that opens TLS. It is "" for other
 // errors.
 func NetworkHint(err error) string {
 	// of a tunnel Go tells these words alone (1.26)
-	wantsPassword := http.StatusText(http.StatusProxyAuthRequired)
+	proxyAuthText := http.StatusText(http.StatusProxyAuthRequired)
 	switch {
 	case err == nil:
 		return ""
@@ -143,8 +149,8 @@ func NetworkHint(err error) string {
 		return "this machine does not trust the certificate that it was shown: where your company inspects TLS, name the file " +
 			"of its certificate in SSL_CERT_FILE, or on a Mac add it to the keychain; " +
 			"NODE_EXTRA_CA_CERTS is Claude Code's alone"
-	case answered(err).HTTP == http.StatusProxyAuthRequired,
-		strings.HasSuffix(err.Error(), wantsPassword):
+	case asAPIError(err).HTTP == http.StatusProxyAuthRequired,
+		strings.HasSuffix(err.Error(), proxyAuthText):
 		return "the proxy wants a user and a password: HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT"
 	}
 	return ""
@@ -183,17 +189,17 @@ var hints = []struct {
 		"gchat-hooks login --client-id-file FILE; or set GOOGLE_CHAT_CREDENTIALS_FILE to credentials " +
 			"that may read it",
 	},
-	{ErrNotTold, "reply to a question: its thread tells your users/ID and what to set"},
+	{ErrUnknownPerson, "reply to a question: its thread tells your users/ID and what to set"},
 	{
-		ErrNonsense,
+		ErrBadResponse,
 		"something between here and Google Chat answers in its place (a proxy, a hotel's network); " +
 			"it is tried again",
 	},
 }
 
-// answerHints say what a person can do about Google's answers: those of that status, 0
+// apiErrorHints say what a person can do about Google's answers: those of that status, 0
 // for any, that say so, in capitals or not. The first that fits counts.
-var answerHints = []struct {
+var apiErrorHints = []struct {
 	http       int
 	says, hint string
 }{
@@ -231,22 +237,22 @@ func Hint(err error) string {
 	if hint := NetworkHint(err); hint != "" {
 		return hint
 	}
-	if refused, is := errors.AsType[*state.UserError](err); is {
-		return refused.Hint
+	if userErr, is := errors.AsType[*state.UserError](err); is {
+		return userErr.Hint
 	}
-	for _, one := range hints {
-		if errors.Is(err, one.err) {
-			return one.hint
+	for _, entry := range hints {
+		if errors.Is(err, entry.err) {
+			return entry.hint
 		}
 	}
-	e := answered(err)
+	e := asAPIError(err)
 	if e.HTTP == 0 {
 		return "Google Chat could not be reached: check the network, and GCHAT_API_ENDPOINT where it is set; it is tried again"
 	}
-	for _, one := range answerHints {
-		says := strings.Contains(strings.ToLower(e.Message), strings.ToLower(one.says))
-		if says && (one.http == 0 || one.http == e.HTTP) {
-			return one.hint
+	for _, entry := range apiErrorHints {
+		matches := strings.Contains(strings.ToLower(e.Message), strings.ToLower(entry.says))
+		if matches && (entry.http == 0 || entry.http == e.HTTP) {
+			return entry.hint
 		}
 	}
 	if e.HTTP >= 500 {
@@ -255,25 +261,25 @@ func Hint(err error) string {
 	return "see what Chat says"
 }
 
-const localSpace = state.EmbeddedSpaceName
+const embeddedSpaceName = state.EmbeddedSpaceName
 
-// localApp is the sender of what an app posts in the embedded space.
-const localApp = "users/local-app"
+// embeddedAppName is the sender of what an app posts in the embedded space.
+const embeddedAppName = "users/local-app"
 
-// embedded gives an error of the embedded space, which is where base is on this machine,
-// a hint that knows nothing of Google.
-func embedded(err error, base *url.URL, space string) error {
-	if base == nil || base.Scheme != "http" || space != localSpace ||
+// withEmbeddedSpaceHint gives an error of the embedded space, which is where base is on
+// this machine, a hint that knows nothing of Google.
+func withEmbeddedSpaceHint(err error, base *url.URL, space string) error {
+	if base == nil || base.Scheme != "http" || space != embeddedSpaceName ||
 		errors.As(err, new(*state.UserError)) {
 		return err
 	}
-	setup, hint := "gchat-hooks setup --space --listen ", ""
-	switch e := answered(err); {
-	case AuthFailure(err), errors.Is(err, ErrNotWebhook):
-		hint = setup + base.Host + " (for a phone, with --phone) writes down the token and the whole URL of the embedded " +
+	setupCommand, hint := "gchat-hooks setup --space --listen ", ""
+	switch e := asAPIError(err); {
+	case IsAuthFailure(err), errors.Is(err, ErrNotWebhook):
+		hint = setupCommand + base.Host + " (for a phone, with --phone) writes down the token and the whole URL of the embedded " +
 			"space there"
-	case e.HTTP == http.StatusNotFound, errors.Is(err, ErrNonsense):
-		hint = "another program answers there: " + setup + "127.0.0.1:8766 has the embedded space run at another port"
+	case e.HTTP == http.StatusNotFound, errors.Is(err, ErrBadResponse):
+		hint = "another program answers there: " + setupCommand + "127.0.0.1:8766 has the embedded space run at another port"
 	default:
 		hint = "the embedded space is in trouble; it is tried again. If it stays so, end the space and run: " +
 			"gchat-hooks space --listen " + base.Host
@@ -281,36 +287,36 @@ func embedded(err error, base *url.URL, space string) error {
 	return &state.UserError{Err: err, Hint: hint, Code: 1}
 }
 
-// unquote takes the URL out of an error of net/http: it quotes the webhook's key and
+// withoutURL takes the URL out of an error of net/http: it quotes the webhook's key and
 // token.
-func unquote(err error) error {
+func withoutURL(err error) error {
 	if u, is := errors.AsType[*url.Error](err); is {
 		return fmt.Errorf("%s: %w", strings.ToLower(u.Op), u.Err)
 	}
 	return err
 }
 
-// retryAfter reads the header, in seconds, as Google gives it: at most an hour.
-func retryAfter(h http.Header) time.Duration {
+// parseRetryAfter reads the header, in seconds, as Google gives it: at most an hour.
+func parseRetryAfter(h http.Header) time.Duration {
 	seconds, _ := strconv.Atoi(h.Get("Retry-After"))
 	return time.Duration(min(max(seconds, 0), 3600)) * time.Second
 }
 
-// loopback says whether host (without port) is this machine.
-func loopback(host string) bool {
+// isLoopback says whether host (without port) is this machine.
+func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// AllowedBase says whether requests may go there: TLS anywhere, plain http only to this
-// machine.
-func AllowedBase(u *url.URL) bool {
-	return u.Host != "" && (u.Scheme == "https" || u.Scheme == "http" && loopback(u.Hostname()))
+// IsAllowedBaseURL says whether requests may go there: TLS anywhere, plain http only to
+// this machine.
+func IsAllowedBaseURL(u *url.URL) bool {
+	return u.Host != "" && (u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname()))
 }
 
-// bodyLimit is what one answer may hold when it is unpacked, in bytes. A page of 1,000
+// maxBodyBytes is what one answer may hold when it is unpacked, in bytes. A page of 1,000
 // messages has a few MB.
-const bodyLimit = 32 << 20
+const maxBodyBytes = 32 << 20
 
 // dial connects to an address, and to the embedded space by its unix socket alone: at its
 // port another user's process may listen while the space is down, and would get the
@@ -321,23 +327,23 @@ const bodyLimit = 32 << 20
 func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	direct := &net.Dialer{Timeout: listTimeout}
 	host, port, _ := net.SplitHostPort(address)
-	if !loopback(host) {
+	if !isLoopback(host) {
 		return direct.DialContext(ctx, network, address)
 	}
-	at, err := net.ResolveTCPAddr(
+	tcpAddress, err := net.ResolveTCPAddr(
 		network,
 		net.JoinHostPort(strings.Replace(host, "localhost", "127.0.0.1", 1), port),
 	)
 	if err != nil {
 		return nil, err
 	}
-	for again := false; ; again = true {
-		socket, err := state.ReadSpaceSocket(os.Getenv, at.Port)
+	for hasStarted := false; ; hasStarted = true {
+		socket, err := state.ReadSpaceSocket(os.Getenv, tcpAddress.Port)
 		var conn net.Conn
 		switch {
 		case err == nil && socket == "":
 			conn, err = direct.DialContext(ctx, network, address)
-			return conn, withHint(err, at)
+			return conn, withNotListeningHint(err, tcpAddress)
 		case err == nil:
 			conn, err = direct.DialContext(ctx, "unix", socket)
 		}
@@ -345,24 +351,28 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 			return conn, nil
 		}
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
-			if StartSpace != nil && !again {
-				StartSpace(at.Port)
+			if StartEmbeddedSpace != nil && !hasStarted {
+				StartEmbeddedSpace(tcpAddress.Port)
 				continue
 			}
 			err = fmt.Errorf("the embedded space is down: %w", syscall.ECONNREFUSED)
 		}
-		return nil, withHint(&net.OpError{Op: "dial", Net: network, Addr: at, Err: err}, at)
+		return nil, withNotListeningHint(
+			&net.OpError{Op: "dial", Net: network, Addr: tcpAddress, Err: err},
+			tcpAddress,
+		)
 	}
 }
 
-// withHint says what to do where nothing listens at an address of this machine.
-func withHint(err error, at net.Addr) error {
+// withNotListeningHint says what to do where nothing listens at an address of this
+// machine.
+func withNotListeningHint(err error, address net.Addr) error {
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return err
 	}
 	return &state.UserError{
 		Err: err,
-		Hint: "nothing answers on this machine: gchat-hooks space --listen " + at.String() +
+		Hint: "nothing answers on this machine: gchat-hooks space --listen " + address.String() +
 			" runs the embedded space (for a phone, with --phone)",
 		Code: 1,
 	}
@@ -371,18 +381,18 @@ func withHint(err error, at net.Addr) error {
 // StartSpaceCommand starts the embedded space that has a port of this machine, and waits
 // until it listens or fails. Nil starts none. It is set where this process is the program
 // that runs the space.
-var StartSpace func(port int)
+var StartEmbeddedSpace func(port int)
 
-// pingAfter is how long an HTTP/2 connection may be silent before it is asked for a sign
-// of life, and how long that may take. A pull is always under way, so its connection is
-// never idle; after a computer's sleep or a change of network it may lead nowhere, which
-// TCP finds out after a quarter of an hour.
-const pingAfter = 15 * time.Second
+// pingTimeout is how long an HTTP/2 connection may be silent before it is asked for a
+// sign of life, and how long that may take. A pull is always under way, so its connection
+// is never idle; after a computer's sleep or a change of network it may lead nowhere,
+// which TCP finds out after a quarter of an hour.
+const pingTimeout = 15 * time.Second
 
 func init() {
 	http.DefaultTransport.(*http.Transport).HTTP2 = &http.HTTP2Config{
-		SendPingTimeout: pingAfter,
-		PingTimeout:     pingAfter,
+		SendPingTimeout: pingTimeout,
+		PingTimeout:     pingTimeout,
 	}
 }
 
@@ -390,15 +400,15 @@ func init() {
 // a new one.
 var ErrConnectionLost = errors.New("the connection was lost")
 
-// limitBodies keeps an answer that has no end, or unpacks to a large one, from filling
+// bodyLimiter keeps an answer that has no end, or unpacks to a large one, from filling
 // the memory.
-type limitBodies struct{ by http.RoundTripper }
+type bodyLimiter struct{ next http.RoundTripper }
 
-func (t limitBodies) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t bodyLimiter) RoundTrip(r *http.Request) (*http.Response, error) {
 	state.BeforeSlowCall("calls " + r.URL.Host)
-	resp, err := t.by.RoundTrip(r)
+	resp, err := t.next.RoundTrip(r)
 	if err == nil {
-		resp.Body = http.MaxBytesReader(nil, resp.Body, bodyLimit)
+		resp.Body = http.MaxBytesReader(nil, resp.Body, maxBodyBytes)
 	}
 	return resp, err
 }

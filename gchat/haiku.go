@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	anthropicBase  = "https://api.anthropic.com"
-	haikuModel     = "claude-haiku-4-5-20251001"
-	haikuTokens    = 2000
-	haikuTimeout   = 2 * time.Second // the question waits for its wording
-	longestAsked   = 4 << 10         // bytes of JSON that the model words in that time
-	longestWording = 4 << 10         // bytes of one question's wording
-	// bytes that are read of an answer: many times what haikuTokens allows
-	longestAnswer = 256 << 10
+	anthropicBase    = "https://api.anthropic.com"
+	haikuModel       = "claude-haiku-4-5-20251001"
+	haikuMaxTokens   = 2000
+	haikuTimeout     = 2 * time.Second // the question waits for its wording
+	maxQuestionBytes = 4 << 10         // bytes of JSON that the model words in that time
+	maxWordingBytes  = 4 << 10         // bytes of one question's wording
+	// bytes that are read of an answer: many times what haikuMaxTokens allows
+	maxResponseBytes = 256 << 10
 )
 
 // wordingPrompt tells the model what to write. Nothing depends on its obedience: its
@@ -55,13 +55,13 @@ type Wording struct {
 // USD is what it cost: claude-haiku-4-5 is $1 a million tokens in and $5 out.
 func (w Wording) USD() float64 { return (float64(w.InputTokens) + 5*float64(w.OutputTokens)) / 1e6 }
 
-// Word asks the model once, within ctx and haikuTimeout. The questions' texts go out;
+// Reword asks the model once, within ctx and haikuTimeout. The questions' texts go out;
 // headers, options, session and thread stay here. No error holds the key. Where the model
 // did answer, the Wording of an error has no Texts but tells what was paid for.
-func (h Haiku) Word(ctx context.Context, prompts []state.SubQuestion) (Wording, error) {
-	w, said, err := h.ask(ctx, prompts)
+func (h Haiku) Reword(ctx context.Context, questions []state.SubQuestion) (Wording, error) {
+	w, text, err := h.callModel(ctx, questions)
 	if err == nil {
-		w.Texts, err = readWording(said, len(prompts))
+		w.Texts, err = readWording(text, len(questions))
 	}
 	if err != nil {
 		return w, fmt.Errorf("word question: %w", err)
@@ -69,34 +69,34 @@ func (h Haiku) Word(ctx context.Context, prompts []state.SubQuestion) (Wording, 
 	return w, nil
 }
 
-func (h Haiku) ask(
+func (h Haiku) callModel(
 	ctx context.Context,
-	prompts []state.SubQuestion,
-) (w Wording, said string, err error) {
+	questions []state.SubQuestion,
+) (w Wording, text string, err error) {
 	var texts []string
-	for _, p := range prompts {
+	for _, p := range questions {
 		texts = append(texts, state.Clean(state.ForChat, p.Question))
 	}
-	asked, _ := json.Marshal(texts) // texts always encode
+	questionsJSON, _ := json.Marshal(texts) // texts always encode
 	base, err := url.Parse(cmp.Or(h.BaseURL, anthropicBase))
 	switch {
 	case len(texts) == 0:
 		return w, "", errors.New("there is no question")
-	case len(asked) > longestAsked:
+	case len(questionsJSON) > maxQuestionBytes:
 		return w, "", fmt.Errorf(
 			"it is longer than the %d bytes that are worded in time",
-			longestAsked,
+			maxQuestionBytes,
 		)
 	case h.Key == "":
 		return w, "", errors.New("no key for Anthropic's API")
-	case err != nil || !AllowedBase(base):
+	case err != nil || !IsAllowedBaseURL(base):
 		return w, "", errors.New(
 			"the base URL of Anthropic's API is none: it must be https, or http to this machine",
 		)
 	}
 	body, _ := json.Marshal(map[string]any{
-		"model": haikuModel, "max_tokens": haikuTokens, "system": wordingPrompt,
-		"messages": []map[string]string{{"role": "user", "content": string(asked)}},
+		"model": haikuModel, "max_tokens": haikuMaxTokens, "system": wordingPrompt,
+		"messages": []map[string]string{{"role": "user", "content": string(questionsJSON)}},
 	})
 	ctx, cancel := context.WithTimeout(ctx, haikuTimeout)
 	defer cancel()
@@ -109,19 +109,20 @@ func (h Haiku) ask(
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-Api-Key", h.Key)
 	req.Header.Set("Anthropic-Version", "2023-06-01")
-	resp, err := noRedirects.Do(req)
+	resp, err := noRedirectClient.Do(req)
 	if err != nil {
-		return w, "", unquote(err)
+		return w, "", withoutURL(err)
 	}
 	defer resp.Body.Close()
-	return readAnswer(resp)
+	return readModelResponse(resp)
 }
 
-// readAnswer reads the API's answer, or its error, of which only the kind is taken over.
-func readAnswer(resp *http.Response) (w Wording, said string, err error) {
-	body, err := io.ReadAll(io.LimitReader(resp.Body, longestAnswer))
+// readModelResponse reads the API's answer, or its error, of which only the kind is taken
+// over.
+func readModelResponse(resp *http.Response) (w Wording, text string, err error) {
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxResponseBytes))
 	if err != nil {
-		return w, "", unquote(err)
+		return w, "", withoutURL(err)
 	}
 	var answer struct {
 		Type, Model string
@@ -147,20 +148,20 @@ func readAnswer(resp *http.Response) (w Wording, said string, err error) {
 		return w, "", fmt.Errorf("the model stopped: %q", shorten(answer.StopReason, 60))
 	}
 	for _, block := range answer.Content {
-		said += block.Text
+		text += block.Text
 	}
-	return w, said, nil
+	return w, text, nil
 }
 
 // readWording reads the model's texts: a JSON array, at times inside a code block.
-func readWording(said string, want int) (texts []string, err error) {
-	said = said[:strings.LastIndexByte(said, ']')+1]
-	said = said[max(0, strings.IndexByte(said, '[')):]
-	if json.Unmarshal([]byte(said), &texts) != nil || len(texts) != want {
-		return nil, fmt.Errorf("the model did not answer with %d texts", want)
+func readWording(text string, count int) (texts []string, err error) {
+	text = text[:strings.LastIndexByte(text, ']')+1]
+	text = text[max(0, strings.IndexByte(text, '[')):]
+	if json.Unmarshal([]byte(text), &texts) != nil || len(texts) != count {
+		return nil, fmt.Errorf("the model did not answer with %d texts", count)
 	}
 	for _, t := range texts {
-		if wording.Line(t) == "" || len(t) > longestWording {
+		if wording.SafeLine(t) == "" || len(t) > maxWordingBytes {
 			return nil, fmt.Errorf("the model gave a text of %d bytes", len(t))
 		}
 	}

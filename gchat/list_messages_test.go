@@ -31,10 +31,10 @@ func TestTheServersClockIsSteady(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := func() time.Duration {
-		if err := r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {}); err != nil {
+		if err := r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {}); err != nil {
 			t.Fatal(err)
 		}
-		return r.Ahead
+		return r.ClockAhead
 	}
 	was := list()
 	ahead += time.Second
@@ -74,14 +74,14 @@ func TestSinceReadsAllPages(t *testing.T) {
 	}
 	at := time.Date(2026, 11, 21, 9, 0, 0, 5000, time.FixedZone("", 3600))
 	var ms []Message
-	err = r.Since(t.Context(), "spaces/AAA", at, func(page []Message) { ms = append(ms, page...) })
+	err = r.ListSince(t.Context(), "spaces/AAA", at, func(page []Message) { ms = append(ms, page...) })
 	if err != nil || len(ms) != 2 {
 		t.Fatalf("%d messages, %v", len(ms), err)
 	}
-	if m := ms[0]; m.Text != " 2" || !m.Human || m.Sender != "users/1" || m.SenderEmail != "a@b" || m.ThreadName != "spaces/AAA/threads/T" || m.CreateTime.Nanosecond() != 123456000 {
+	if m := ms[0]; m.Text != " 2" || !m.IsHuman || m.Sender != "users/1" || m.SenderEmail != "a@b" || m.ThreadName != "spaces/AAA/threads/T" || m.CreateTime.Nanosecond() != 123456000 {
 		t.Errorf("first %+v", m)
 	}
-	if m := ms[1]; m.Human || !m.Deleted {
+	if m := ms[1]; m.IsHuman || !m.IsDeleted {
 		t.Errorf("second %+v", m)
 	}
 	if filters[0] != `createTime > "2026-11-21T08:00:00.000005Z"` || strings.Join(tokens, ",") != ",empty,last" {
@@ -102,13 +102,13 @@ func TestPagesBeforeAnErrorCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := 0
-	if err := r.Since(t.Context(), "spaces/AAA", time.Now(), func(page []Message) { n += len(page) }); n != 1 || !Overloaded(err) {
+	if err := r.ListSince(t.Context(), "spaces/AAA", time.Now(), func(page []Message) { n += len(page) }); n != 1 || !IsOverloaded(err) {
 		t.Errorf("%d messages, %v", n, err)
 	}
 }
 
 func TestReadErrors(t *testing.T) {
-	for code, check := range map[int]func(error) bool{401: AuthFailure, 403: AuthFailure, 404: Permanent, 429: Overloaded, 503: Overloaded} {
+	for code, check := range map[int]func(error) bool{401: IsAuthFailure, 403: IsAuthFailure, 404: IsPermanent, 429: IsOverloaded, 503: IsOverloaded} {
 		srv := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Retry-After", "3")
 			w.WriteHeader(code)
@@ -118,7 +118,7 @@ func TestReadErrors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
+		err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
 		if !check(err) || !strings.Contains(err.Error(), "why") || RetryAfter(err) != 3*time.Second {
 			t.Errorf("%d: %v", code, err)
 		}
@@ -146,8 +146,8 @@ func TestServiceAccountIsRefusedATokenWithItsReason(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
-	if !errors.Is(err, ErrCredentials) || !AuthFailure(err) || !strings.Contains(err.Error(), "invalid_rapt") || scope == "" {
+	err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
+	if !errors.Is(err, ErrCredentials) || !IsAuthFailure(err) || !strings.Contains(err.Error(), "invalid_rapt") || scope == "" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -193,7 +193,7 @@ func FuzzMessages(f *testing.F) {
 			if m == nil {
 				continue
 			}
-			if got := fromChat(m); got.Human && (m.Sender == nil || m.Sender.Type != "HUMAN") {
+			if got := messageFromChat(m); got.IsHuman && (m.Sender == nil || m.Sender.Type != "HUMAN") {
 				t.Errorf("taken for a person: %s", body)
 			}
 		}
@@ -210,7 +210,7 @@ func TestSenderIsAUserOrNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	var ms []Message
-	if err := r.Since(t.Context(), "spaces/AAA", time.Now(), func(page []Message) { ms = append(ms, page...) }); err != nil || len(ms) != 1 {
+	if err := r.ListSince(t.Context(), "spaces/AAA", time.Now(), func(page []Message) { ms = append(ms, page...) }); err != nil || len(ms) != 1 {
 		t.Fatalf("%d messages, %v", len(ms), err)
 	}
 	if ms[0].Sender != "" {
@@ -224,14 +224,14 @@ func TestAnswerThatUnpacksToTooMuch(t *testing.T) {
 	srv := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
 		zip := gzip.NewWriter(w)
-		io.WriteString(zip, `{"messages":[{"text":"`+strings.Repeat("a", bodyLimit)+`"}]}`)
+		io.WriteString(zip, `{"messages":[{"text":"`+strings.Repeat("a", maxBodyBytes)+`"}]}`)
 		zip.Close()
 	})
 	r, err := NewReader(t.Context(), srv.URL, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = r.Since(t.Context(), "spaces/AAA", time.Now(), func(ms []Message) { t.Errorf("%d messages", len(ms)) })
+	err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func(ms []Message) { t.Errorf("%d messages", len(ms)) })
 	var tooMuch *http.MaxBytesError
 	if !errors.As(err, &tooMuch) {
 		t.Errorf("error %v", err)
@@ -258,7 +258,7 @@ func TestAMessageTellsWhatCameWithIt(t *testing.T) {
 		"a GIF":   {AttachedGifs: []*chat.AttachedGif{{Uri: "https://example.com/a.gif"}}},
 		"nothing": {Text: "a.png"},
 	} {
-		if got := fromChat(m).Attached; got != (name != "nothing") {
+		if got := messageFromChat(m).HasAttachment; got != (name != "nothing") {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

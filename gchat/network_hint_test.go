@@ -28,7 +28,7 @@ func TestAHintForWhatStandsInBetween(t *testing.T) {
 	proxy, _ := url.Parse(wants.URL)
 	byProxy := &http.Transport{Proxy: http.ProxyURL(proxy), TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
 	_, tunnel := byProxy.RoundTrip(httptest.NewRequest("GET", "https://chat.googleapis.com/v1/spaces", nil))
-	hook, err := ConfiguredWebhook(&config.Config{}, inspects.URL+"/v1/spaces/A/messages?key=k&token=t")
+	hook, err := ParseWebhook(&config.Config{}, inspects.URL+"/v1/spaces/A/messages?key=k&token=t")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestAHintForWhatStandsInBetween(t *testing.T) {
 	}{
 		{"TLS inspection", inspected, []string{"SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS is Claude Code's alone"}},
 		{"TLS inspection while reading", errors.Join(ErrCredentials, inspected), []string{"SSL_CERT_FILE"}},
-		{"a proxy before a tunnel", unquote(&url.Error{Op: "Post", URL: "https://x", Err: tunnel}),
+		{"a proxy before a tunnel", withoutURL(&url.Error{Op: "Post", URL: "https://x", Err: tunnel}),
 			[]string{"HTTPS_PROXY=http://USER:PASSWORD@"}},
 		{"a proxy that answers", &APIError{HTTP: http.StatusProxyAuthRequired}, []string{"HTTPS_PROXY=http://USER:PASSWORD@"}},
 	} {

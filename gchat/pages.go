@@ -2,25 +2,25 @@ package gchat
 
 import "fmt"
 
-// mostPages is how many pages of a list are read at once. Google's have up to 1,000 rows.
-const mostPages = 50
+// maxPages is how many pages of a list are read at once. Google's have up to 1,000 rows.
+const maxPages = 50
 
-// ErrEndless says that a list has more than mostPages pages, or names its next page as
+// ErrEndlessList says that a list has more than maxPages pages, or names its next page as
 // the last one did. What its pages held was handed over.
-var ErrEndless = fmt.Errorf("%w: the pages of a list have no end", ErrNonsense)
+var ErrEndlessList = fmt.Errorf("%w: the pages of a list have no end", ErrBadResponse)
 
-// BoundPages hands a list's pages to take, for as long as ErrEndless allows. It is what
-// each list of Google's is read with; token is where its next page is named.
-func BoundPages[T any](token func(T) string, take func(T)) func(T) error {
-	pages, last := 0, ""
+// LimitPages hands a list's pages to take, for as long as ErrEndlessList allows. It is
+// what each list of Google's is read with; token is where its next page is named.
+func LimitPages[T any](nextToken func(T) string, handlePage func(T)) func(T) error {
+	pages, lastToken := 0, ""
 	return func(page T) error {
-		take(page)
+		handlePage(page)
 		pages++
-		next := token(page)
-		if next != "" && (next == last || pages == mostPages) {
-			return ErrEndless
+		next := nextToken(page)
+		if next != "" && (next == lastToken || pages == maxPages) {
+			return ErrEndlessList
 		}
-		last = next
+		lastToken = next
 		return nil
 	}
 }

@@ -20,7 +20,7 @@ func TestAListWithoutEndIsLeft(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return api.Since(ctx, "spaces/AAA", time.Now(), func(page []Message) {
+			return api.ListSince(ctx, "spaces/AAA", time.Now(), func(page []Message) {
 				for range page {
 					row()
 				}
@@ -48,7 +48,7 @@ func TestAListWithoutEndIsLeft(t *testing.T) {
 			most  int
 		}{
 			{"the same page again", func(int) string { return "x" }, 2},
-			{"always another page", strconv.Itoa, mostPages},
+			{"always another page", strconv.Itoa, maxPages},
 		} {
 			t.Run(list+", "+c.name, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
@@ -56,14 +56,14 @@ func TestAListWithoutEndIsLeft(t *testing.T) {
 				requests, rows := 0, 0
 				server := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
 					requests++
-					if requests > 10*mostPages {
+					if requests > 10*maxPages {
 						cancel()
 					}
 					fmt.Fprintf(w, `{%q:[{"name":"spaces/AAA/%d"}],"nextPageToken":%q}`,
 						list, requests, c.token(requests))
 				})
 				err := read(ctx, server.URL, func() { rows++ })
-				if !errors.Is(err, ErrEndless) || requests != c.most || rows != requests {
+				if !errors.Is(err, ErrEndlessList) || requests != c.most || rows != requests {
 					t.Errorf("%d requests, %d rows, %v", requests, rows, err)
 				}
 			})

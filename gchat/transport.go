@@ -25,7 +25,7 @@ type ListedWebhook struct {
 }
 
 // Post creates a message as text: a webhook draws no card, and each message is for all.
-func (w ListedWebhook) Post(ctx context.Context, p Post) (Posted, error) {
+func (w ListedWebhook) Post(ctx context.Context, p Post) (PostedMessage, error) {
 	p.Card, p.Viewer = nil, ""
 	return w.Webhook.Post(ctx, p)
 }
@@ -34,13 +34,13 @@ func (w ListedWebhook) Post(ctx context.Context, p Post) (Posted, error) {
 func (ListedWebhook) Update(context.Context, string, Post) error { return errors.ErrUnsupported }
 
 // Find looks for a message by its id, and in the list from a time on.
-func (w ListedWebhook) Find(ctx context.Context, id string, from time.Time) (Posted, error) {
+func (w ListedWebhook) Find(ctx context.Context, id string, from time.Time) (PostedMessage, error) {
 	reader, err := NewReader(ctx, w.Endpoint, w.CredentialsFile)
 	if err != nil {
-		return Posted{}, fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
+		return PostedMessage{}, fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
 	}
-	m, err := reader.Posted(ctx, w.Space, id, from)
-	return m.receipt(), err
+	m, err := reader.FindPosted(ctx, w.Space, id, from)
+	return m.asPosted(), err
 }
 
 // QuestionTexts are the messages that hold a question's text. There is no card.
@@ -59,9 +59,9 @@ func (ListedWebhook) HearsAll(context.Context) (bool, error) { return false, nil
 
 // Post creates a message. In a direct message there is nobody from whom to hide it: it
 // has no viewer there, nor where it is not known what the space is.
-func (a *App) Post(ctx context.Context, p Post) (Posted, error) {
+func (a *App) Post(ctx context.Context, p Post) (PostedMessage, error) {
 	if p.Viewer != "" {
-		if direct, err := a.Direct(ctx); direct || err != nil {
+		if isDirect, err := a.IsDirect(ctx); isDirect || err != nil {
 			p.Viewer = ""
 		}
 	}
@@ -71,16 +71,16 @@ func (a *App) Post(ctx context.Context, p Post) (Posted, error) {
 // Update changes a message as Patch does. One that is not there any more needs no change.
 func (a *App) Update(ctx context.Context, name string, p Post) error {
 	err := a.Patch(ctx, name, p.Text, p.Card)
-	if gone(err) {
+	if isNotFound(err) {
 		return nil
 	}
 	return err
 }
 
 // Find looks for a message of this machine's by its id. The time is of no use to it.
-func (a *App) Find(ctx context.Context, id string, _ time.Time) (Posted, error) {
-	m, err := a.ByClientID(ctx, a.Space, id)
-	return m.receipt(), err
+func (a *App) Find(ctx context.Context, id string, _ time.Time) (PostedMessage, error) {
+	m, err := a.GetByClientID(ctx, a.Space, id)
+	return m.asPosted(), err
 }
 
 // QuestionTexts are the messages that hold a question's text, and the card of the last
@@ -102,26 +102,26 @@ func (a *App) HearsAll(ctx context.Context) (bool, error) {
 	if a.Hub != nil {
 		return true, nil
 	}
-	return a.Direct(ctx)
+	return a.IsDirect(ctx)
 }
 
 // CanFindOthers says whether it finds what other machines of the app posted: a hub shows
 // each machine its own messages only.
 func (a *App) CanFindOthers() bool { return a.Hub == nil }
 
-// ChatOf is a space on the host to which a configuration leads: host/spaces/S.
-func ChatOf(ctx context.Context, cfg *config.Config, space string) string {
+// ConfiguredChat is a space on the host to which a configuration leads: host/spaces/S.
+func ConfiguredChat(ctx context.Context, cfg *config.Config, space string) string {
 	if cfg.ReceivesEvents() {
-		return ChatAt(cfg.APIEndpoint, space)
+		return ChatAtEndpoint(cfg.APIEndpoint, space)
 	}
-	hook, err := WebhookOf(ctx, cfg)
+	webhook, err := NewWebhook(ctx, cfg)
 	if err != nil {
-		return ChatAt("", space)
+		return ChatAtEndpoint("", space)
 	}
-	return strings.TrimSuffix(hook.Chat(), hook.Space) + space
+	return strings.TrimSuffix(webhook.Chat(), webhook.Space) + space
 }
 
-// receipt is what is known of a message that stands in its space.
-func (m Message) receipt() Posted {
-	return Posted{Name: m.Name, ThreadName: m.ThreadName, ServerTime: m.CreateTime}
+// asPosted is what is known of a message that stands in its space.
+func (m Message) asPosted() PostedMessage {
+	return PostedMessage{Name: m.Name, ThreadName: m.ThreadName, ServerTime: m.CreateTime}
 }

@@ -31,32 +31,36 @@ type Webhook struct {
 	*API // its base is the webhook's URL, with the secrets
 }
 
-var webhookPath = state.LazyPattern(`^(.*/)?v1/(spaces/[^/]+)/messages/?$`)
+var webhookPathPattern = state.LazyPattern(`^(.*/)?v1/(spaces/[^/]+)/messages/?$`)
 
-// ConfiguredWebhook is the webhook of a configuration whose URL, or command for it, gave
+// ParseWebhook is the webhook of a configuration whose URL, or command for it, gave
 // raw: the URL that a space's page "Apps & integrations > Webhooks" gives,
 // https://chat.googleapis.com/v1/spaces/S/messages?key=K&token=T. Plain http is taken for
 // this machine only. An HTML-escaped URL (&amp;) is mended. With a configured space, the
 // URL may be of another form (a gateway's). With an API endpoint in place of Google's, a
 // webhook of Google's is posted to there. No error quotes the URL.
-func ConfiguredWebhook(cfg *config.Config, raw string) (*Webhook, error) {
+func ParseWebhook(cfg *config.Config, raw string) (*Webhook, error) {
 	u, err := url.Parse(
 		strings.ReplaceAll(strings.Trim(strings.TrimSpace(raw), `"'`), "&amp;", "&"),
 	)
-	if err != nil || !AllowedBase(u) {
+	if err != nil || !IsAllowedBaseURL(u) {
 		return nil, ErrNotWebhook
 	}
 	space := cfg.SpaceID
-	if m := webhookPath().FindStringSubmatch(u.Path); m != nil {
+	if m := webhookPathPattern().FindStringSubmatch(u.Path); m != nil {
 		space = m[2] // replies come where it posts, and not to another space that is configured
 	}
 	if space == "" {
 		return nil, ErrNotWebhook
 	}
-	embeds := u.Scheme == "http" && space == localSpace
-	if q := u.Query(); (u.Host == googleHost || embeds) &&
+	isEmbedded := u.Scheme == "http" && space == embeddedSpaceName
+	if q := u.Query(); (u.Host == googleHost || isEmbedded) &&
 		(q.Get("key") == "" || q.Get("token") == "") {
-		return nil, embedded(fmt.Errorf("%w: it has no key or no token", ErrNotWebhook), u, space)
+		return nil, withEmbeddedSpaceHint(
+			fmt.Errorf("%w: it has no key or no token", ErrNotWebhook),
+			u,
+			space,
+		)
 	}
 	if u.Host == googleHost && cfg.APIEndpoint != "" {
 		base, err := ParseEndpoint(cfg.APIEndpoint)
@@ -65,41 +69,42 @@ func ConfiguredWebhook(cfg *config.Config, raw string) (*Webhook, error) {
 		}
 		u.Scheme, u.Host, u.Path = base.Scheme, base.Host, base.Path+u.Path
 	}
-	w := &Webhook{&API{Space: space, base: u}}
-	client := &http.Client{Transport: w, CheckRedirect: noRedirects.CheckRedirect}
+	w := &Webhook{&API{Space: space, baseURL: u}}
+	client := &http.Client{Transport: w, CheckRedirect: noRedirectClient.CheckRedirect}
 	w.chat, err = chat.NewService(context.Background(), option.WithHTTPClient(client))
 	return w, err
 }
 
 const googleHost = "chat.googleapis.com"
 
-// WebhookOf is the webhook of a configuration; its command is run where it has one.
-func WebhookOf(ctx context.Context, cfg *config.Config) (*Webhook, error) {
+// NewWebhook is the webhook of a configuration; its command is run where it has one.
+func NewWebhook(ctx context.Context, cfg *config.Config) (*Webhook, error) {
 	raw, err := cfg.ResolveWebhook(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return ConfiguredWebhook(cfg, raw)
+	return ParseWebhook(cfg, raw)
 }
 
 // ID tells one webhook from another without its secret.
-func (w *Webhook) ID() string { return state.Hash(8, w.base.String()) }
+func (w *Webhook) ID() string { return state.Hash(8, w.baseURL.String()) }
 
-// Local says whether a chat (host/spaces/S) is on this machine, as the embedded space is.
-func Local(chat string) bool {
+// IsLocalChat says whether a chat (host/spaces/S) is on this machine, as the embedded
+// space is.
+func IsLocalChat(chat string) bool {
 	host, _, _ := strings.Cut(chat, "/")
 	u := url.URL{Host: host}
-	return host != "" && loopback(u.Hostname())
+	return host != "" && isLoopback(u.Hostname())
 }
 
 // LocalEndpoint is the API's base URL when the webhook is on this machine, as the
 // embedded space's is, whose token stays in it; "" otherwise.
 func (w *Webhook) LocalEndpoint() string {
-	if w.base.Scheme != "http" {
+	if w.baseURL.Scheme != "http" {
 		return ""
 	}
-	before, _, _ := strings.Cut(w.base.Path, "v1/spaces/")
-	return (&url.URL{Scheme: "http", Host: w.base.Host, Path: before}).String()
+	path, _, _ := strings.Cut(w.baseURL.Path, "v1/spaces/")
+	return (&url.URL{Scheme: "http", Host: w.baseURL.Host, Path: path}).String()
 }
 
 // Post is a message to be created.
@@ -126,7 +131,7 @@ type About struct {
 // AboutHeader is the header of a request that says it.
 const AboutHeader = "Gchat-Hooks-About"
 
-func (p Post) message() *chat.Message {
+func (p Post) chatMessage() *chat.Message {
 	m := &chat.Message{Text: p.Text}
 	if p.Text != "" {
 		m.MarkupSyntax = "MARKUP_SYNTAX_CHAT"
@@ -147,12 +152,12 @@ func (p Post) message() *chat.Message {
 
 // Body is the JSON that is posted.
 func (p Post) Body() []byte {
-	b, _ := p.message().MarshalJSON() // text always encodes
+	b, _ := p.chatMessage().MarshalJSON() // text always encodes
 	return b
 }
 
-// Posted is what Chat tells of a created message: a webhook's answer has no more.
-type Posted struct {
+// PostedMessage is what Chat tells of a created message: a webhook's answer has no more.
+type PostedMessage struct {
 	Name       string    // spaces/S/messages/M
 	ThreadName string    // spaces/S/threads/T
 	ServerTime time.Time // the server's clock; zero when it did not say
@@ -169,8 +174,8 @@ func SpaceOf(name string) (space string) {
 	return space
 }
 
-// ChatAt is host/spaces/S of a space at an endpoint of the API; "" is Google's.
-func ChatAt(endpoint, space string) string {
+// ChatAtEndpoint is host/spaces/S of a space at an endpoint of the API; "" is Google's.
+func ChatAtEndpoint(endpoint, space string) string {
 	host := googleHost
 	if u, err := url.Parse(endpoint); err == nil {
 		host = cmp.Or(u.Host, host)
@@ -180,15 +185,15 @@ func ChatAt(endpoint, space string) string {
 
 // IsThreadName says whether a text has the form spaces/S/threads/T.
 func IsThreadName(s string) bool {
-	is, _ := path.Match("spaces/?*/threads/?*", s)
-	return is
+	matches, _ := path.Match("spaces/?*/threads/?*", s)
+	return matches
 }
 
-// noRedirects follows none, which would carry the secret away. It is shared: a process
-// posts to one host, mostly once, and HTTP/2 would only cost it time.
-var noRedirects = &http.Client{
+// noRedirectClient follows none, which would carry the secret away. It is shared: a
+// process posts to one host, mostly once, and HTTP/2 would only cost it time.
+var noRedirectClient = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	Transport: limitBodies{&http.Transport{
+	Transport: bodyLimiter{&http.Transport{
 		Proxy: http.ProxyFromEnvironment, DialContext: dial, TLSHandshakeTimeout: postTimeout, IdleConnTimeout: 90 * time.Second,
 		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
 	}},
@@ -197,62 +202,62 @@ var noRedirects = &http.Client{
 // RoundTrip takes a call to where the webhook is. Its secrets come in here, so that no
 // error of the caller's holds them.
 func (w *Webhook) RoundTrip(r *http.Request) (*http.Response, error) {
-	to := *w.base
-	to.RawQuery = strings.Trim(to.RawQuery+"&"+r.URL.RawQuery, "&")
+	target := *w.baseURL
+	target.RawQuery = strings.Trim(target.RawQuery+"&"+r.URL.RawQuery, "&")
 	r = r.Clone(r.Context())
-	r.URL, r.Host = &to, to.Host
-	return noRedirects.Transport.RoundTrip(r)
+	r.URL, r.Host = &target, target.Host
+	return noRedirectClient.Transport.RoundTrip(r)
 }
 
-// Post creates the message. Errors are *APIError where Chat answered, ErrNonsense, or of
-// the transport; none holds the URL. AlreadyExists(err) means that an earlier try with
-// this MessageID had arrived.
-func (a *API) Post(ctx context.Context, p Post) (posted Posted, err error) {
-	c := a.chat.Spaces.Messages.Create(a.Space, p.message())
+// Post creates the message. Errors are *APIError where Chat answered, ErrBadResponse, or
+// of the transport; none holds the URL. IsAlreadyExists(err) means that an earlier try
+// with this MessageID had arrived.
+func (a *API) Post(ctx context.Context, p Post) (posted PostedMessage, err error) {
+	create := a.chat.Spaces.Messages.Create(a.Space, p.chatMessage())
 	if p.ThreadName != "" || p.ThreadKey != "" {
 		// Without the option Chat ignores the thread; without a thread it refuses the
 		// option.
-		c.MessageReplyOption("REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD")
+		create.MessageReplyOption("REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD")
 	}
 	if p.MessageID != "" {
-		id := a.named(p.MessageID)
-		c.MessageId(id).RequestId(id)
+		id := a.chatMessageID(p.MessageID)
+		create.MessageId(id).RequestId(id)
 	}
 	if p.About.Kind != "" {
-		c.Header().
+		create.Header().
 			Set(AboutHeader, url.Values{"kind": {p.About.Kind}, "session": {p.About.Session}}.Encode())
 	}
-	m, err := call(ctx, a, postTimeout, "post message", a.Space, c)
+	created, err := call(ctx, a, postTimeout, "post message", a.Space, create)
 	if err != nil {
 		return posted, err
 	}
-	if is, _ := path.Match(a.Space+"/messages/?*", m.Name); !is {
-		return posted, a.failed("post message", a.Space, ErrNonsense)
+	if matches, _ := path.Match(a.Space+"/messages/?*", created.Name); !matches {
+		return posted, a.callError("post message", a.Space, ErrBadResponse)
 	}
-	posted.Name = m.Name
-	thread := cmp.Or(m.Thread, &chat.Thread{}).Name
-	if is, _ := path.Match(a.Space+"/threads/?*", thread); is {
+	posted.Name = created.Name
+	thread := cmp.Or(created.Thread, &chat.Thread{}).Name
+	if matches, _ := path.Match(a.Space+"/threads/?*", thread); matches {
 		posted.ThreadName = thread
 	}
-	created, err := time.Parse(time.RFC3339Nano, m.CreateTime)
+	createTime, err := time.Parse(time.RFC3339Nano, created.CreateTime)
 	if err != nil { // the answer's own time, in whole seconds
-		created = clock(m.Header)
+		createTime = serverTime(created.Header)
 	}
-	posted.ServerTime = created.UTC()
+	posted.ServerTime = createTime.UTC()
 	return posted, nil
 }
 
-// clock is the time of an answer by its server's clock, in whole seconds; zero where it
-// does not say.
-func clock(h http.Header) time.Time {
+// serverTime is the time of an answer by its server's clock, in whole seconds; zero where
+// it does not say.
+func serverTime(h http.Header) time.Time {
 	t, _ := http.ParseTime(h.Get("Date"))
 	return t
 }
 
-// answeredError reads Google's error envelope; a body that is none is left out: it may be
+// readAPIError reads Google's error envelope; a body that is none is left out: it may be
 // a proxy's page.
-func answeredError(status int, h http.Header, body []byte) *APIError {
-	e := &APIError{HTTP: status, RetryAfter: retryAfter(h), at: clock(h)}
+func readAPIError(status int, h http.Header, body []byte) *APIError {
+	e := &APIError{HTTP: status, RetryAfter: parseRetryAfter(h), serverTime: serverTime(h)}
 	var envelope struct {
 		Error struct{ Message, Status string }
 	}
@@ -265,7 +270,7 @@ func answeredError(status int, h http.Header, body []byte) *APIError {
 
 // shorten keeps foreign words from filling a log.
 func shorten(s string, n int) string {
-	return wording.Brief(strings.ToValidUTF8(strings.Join(strings.Fields(s), " "), ""), n)
+	return wording.Truncate(strings.ToValidUTF8(strings.Join(strings.Fields(s), " "), ""), n)
 }
 
 // Probe asks Chat whether it lets the webhook in, and posts nothing: it posts an empty
@@ -276,12 +281,12 @@ func shorten(s string, n int) string {
 // too.
 func (w *Webhook) Probe(ctx context.Context) (ahead time.Duration, err error) {
 	posted, err := w.Post(ctx, Post{})
-	refused := answered(err)
-	if at := cmp.Or(posted.ServerTime, refused.at); !at.IsZero() {
-		ahead = time.Until(at)
+	apiErr := asAPIError(err)
+	if serverNow := cmp.Or(posted.ServerTime, apiErr.serverTime); !serverNow.IsZero() {
+		ahead = time.Until(serverNow)
 	}
-	if refused.HTTP == http.StatusBadRequest && refused.Status == "INVALID_ARGUMENT" &&
-		!refused.badKey() {
+	if apiErr.HTTP == http.StatusBadRequest && apiErr.Status == "INVALID_ARGUMENT" &&
+		!apiErr.hasBadKey() {
 		return ahead, nil
 	}
 	return ahead, err
@@ -300,7 +305,7 @@ func ThreadLink(chat, thread string) string {
 		return ""
 	case host == googleHost:
 		return "https://chat.google.com/room/" + strings.TrimPrefix(space, "spaces/") + "/" + id
-	case err == nil && space == localSpace && loopback(name):
+	case err == nil && space == embeddedSpaceName && isLoopback(name):
 		return "http://" + host + "/#" + id
 	}
 	return ""

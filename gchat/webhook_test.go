@@ -22,17 +22,17 @@ const webhookPathAndKeys = "/v1/spaces/AAA/messages?key=K%2BK&token=secret%3D"
 
 // chatServer answers every request with f, where Google would take it.
 func chatServer(t *testing.T, f http.HandlerFunc) *httptest.Server {
-	return server(t, strict.CheckRequests(t, f))
+	return testServer(t, strict.CheckRequests(t, f))
 }
 
-func server(t *testing.T, h http.Handler) *httptest.Server {
+func testServer(t *testing.T, h http.Handler) *httptest.Server {
 	srv := httptest.NewServer(h)
 	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
 	return srv
 }
 
 // tokenServer answers in place of Google's token endpoint.
-func tokenServer(t *testing.T, f http.HandlerFunc) *httptest.Server { return server(t, f) }
+func tokenServer(t *testing.T, f http.HandlerFunc) *httptest.Server { return testServer(t, f) }
 
 func TestParseWebhook(t *testing.T) {
 	for raw, space := range map[string]string{
@@ -47,7 +47,7 @@ func TestParseWebhook(t *testing.T) {
 		"ftp://chat.googleapis.com/v1/spaces/A/messages?token=secret":              "",
 		"see secret": "", "": "", "https://%zz/secret": "", "//secret": "",
 	} {
-		w, err := ConfiguredWebhook(&config.Config{}, raw)
+		w, err := ParseWebhook(&config.Config{}, raw)
 		if space == "" {
 			if !errors.Is(err, ErrNotWebhook) || strings.Contains(err.Error(), "secret") {
 				t.Errorf("%q: %v", raw, err)
@@ -65,7 +65,7 @@ func TestConfiguredSpaceIsForURLsThatNameNone(t *testing.T) {
 		"https://gateway.example/chat?token=t":                           "spaces/B",
 		"https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t": "spaces/A",
 	} {
-		if w, err := ConfiguredWebhook(&config.Config{SpaceID: "spaces/B"}, raw); err != nil || w.Space != want {
+		if w, err := ParseWebhook(&config.Config{SpaceID: "spaces/B"}, raw); err != nil || w.Space != want {
 			t.Errorf("%s: %+v, %v; want %s", raw, w, err, want)
 		}
 	}
@@ -80,12 +80,12 @@ func TestEndpointStandsInForGoogle(t *testing.T) {
 		{google, "http://proxy.example/", ""},
 		{"http://127.0.0.1:1/v1/spaces/A/messages", "http://127.0.0.1:2/", "http://127.0.0.1:1/v1/spaces/A/messages"},
 	} {
-		w, err := ConfiguredWebhook(&config.Config{APIEndpoint: c.endpoint}, c.raw)
+		w, err := ParseWebhook(&config.Config{APIEndpoint: c.endpoint}, c.raw)
 		if c.want == "" {
 			if err == nil {
 				t.Errorf("%s was taken", c.endpoint)
 			}
-		} else if err != nil || w.base.String() != c.want {
+		} else if err != nil || w.baseURL.String() != c.want {
 			t.Errorf("%s by %s: %v, %v; want %s", c.raw, c.endpoint, w, err, c.want)
 		}
 	}
@@ -122,7 +122,7 @@ func TestPostSaysWhatChatWants(t *testing.T) {
 				}
 				io.WriteString(w, `{"name":"spaces/AAA/messages/M.M","thread":{"name":"spaces/AAA/threads/M"},"retentionSettings":{}}`)
 			})
-			w, err := ConfiguredWebhook(&config.Config{}, srv.URL+webhookPathAndKeys)
+			w, err := ParseWebhook(&config.Config{}, srv.URL+webhookPathAndKeys)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -146,42 +146,42 @@ func TestPostErrors(t *testing.T) {
 	}{
 		"400": {func(w http.ResponseWriter, r *http.Request) {
 			envelope(w, 400, "INVALID_ARGUMENT", "API key not valid.")
-		}, Permanent, "cut off"},
-		"401": {func(w http.ResponseWriter, r *http.Request) { envelope(w, 401, "UNAUTHENTICATED", "") }, AuthFailure, "log in"},
-		"403": {func(w http.ResponseWriter, r *http.Request) { envelope(w, 403, "PERMISSION_DENIED", "x") }, AuthFailure, "token"},
-		"404": {func(w http.ResponseWriter, r *http.Request) { envelope(w, 404, "NOT_FOUND", "x") }, Permanent, "deleted"},
-		"409": {func(w http.ResponseWriter, r *http.Request) { envelope(w, 409, "ALREADY_EXISTS", "x") }, AlreadyExists, ""},
+		}, IsPermanent, "cut off"},
+		"401": {func(w http.ResponseWriter, r *http.Request) { envelope(w, 401, "UNAUTHENTICATED", "") }, IsAuthFailure, "log in"},
+		"403": {func(w http.ResponseWriter, r *http.Request) { envelope(w, 403, "PERMISSION_DENIED", "x") }, IsAuthFailure, "token"},
+		"404": {func(w http.ResponseWriter, r *http.Request) { envelope(w, 404, "NOT_FOUND", "x") }, IsPermanent, "deleted"},
+		"409": {func(w http.ResponseWriter, r *http.Request) { envelope(w, 409, "ALREADY_EXISTS", "x") }, IsAlreadyExists, ""},
 		"429": {func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Retry-After", "7")
 			envelope(w, 429, "RESOURCE_EXHAUSTED", "x")
-		}, func(err error) bool { return Overloaded(err) && RetryAfter(err) == 7*time.Second }, "quota"},
+		}, func(err error) bool { return IsOverloaded(err) && RetryAfter(err) == 7*time.Second }, "quota"},
 		"429 for ever": {func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Retry-After", "99999999999999999999")
 			envelope(w, 429, "RESOURCE_EXHAUSTED", "x")
 		}, func(err error) bool { return RetryAfter(err) <= time.Hour }, "quota"},
-		"500 with a page": {func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(500); io.WriteString(w, "<html>key=K") }, Overloaded, "trouble"},
+		"500 with a page": {func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(500); io.WriteString(w, "<html>key=K") }, IsOverloaded, "trouble"},
 		"another space's message": {func(w http.ResponseWriter, r *http.Request) {
 			io.WriteString(w, `{"name":"spaces/OTHER/messages/M"}`)
-		}, func(err error) bool { return errors.Is(err, ErrNonsense) }, "in its place"},
-		"garbage": {func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "\x00{") }, func(err error) bool { return errors.Is(err, ErrNonsense) }, "in its place"},
+		}, func(err error) bool { return errors.Is(err, ErrBadResponse) }, "in its place"},
+		"garbage": {func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "\x00{") }, func(err error) bool { return errors.Is(err, ErrBadResponse) }, "in its place"},
 		"endless": {func(w http.ResponseWriter, r *http.Request) {
 			for i := 0; i < 64; i++ {
 				if _, err := w.Write(make([]byte, 1<<20)); err != nil {
 					return
 				}
 			}
-		}, func(err error) bool { return errors.Is(err, ErrNonsense) }, "in its place"},
+		}, func(err error) bool { return errors.Is(err, ErrBadResponse) }, "in its place"},
 		"redirect": {func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/stolen" {
 				t.Error("the redirect was followed")
 			}
 			http.Redirect(w, r, "/stolen?"+r.URL.RawQuery, http.StatusTemporaryRedirect)
 		}, func(err error) bool { return err != nil }, ""},
-		"cut": {func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }, func(err error) bool { return !Permanent(err) && !Overloaded(err) }, "reached"},
+		"cut": {func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }, func(err error) bool { return !IsPermanent(err) && !IsOverloaded(err) }, "reached"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			srv := chatServer(t, c.serve)
-			w, err := ConfiguredWebhook(&config.Config{}, srv.URL+webhookPathAndKeys)
+			w, err := ParseWebhook(&config.Config{}, srv.URL+webhookPathAndKeys)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -221,7 +221,7 @@ func TestMayHaveArrived(t *testing.T) {
 		if c.serve != nil {
 			at = chatServer(t, c.serve).URL
 		}
-		w, err := ConfiguredWebhook(&config.Config{}, at+webhookPathAndKeys)
+		w, err := ParseWebhook(&config.Config{}, at+webhookPathAndKeys)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,7 +236,7 @@ func TestPostEndsWithItsContext(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r.Body) // only then the server sees the caller go
 		<-r.Context().Done()
 	})
-	w, err := ConfiguredWebhook(&config.Config{}, srv.URL+webhookPathAndKeys)
+	w, err := ParseWebhook(&config.Config{}, srv.URL+webhookPathAndKeys)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +254,7 @@ func FuzzPosted(f *testing.F) {
 	f.Add(429, `{"error":{"message":["x"]}}`)
 	f.Add(403, `{"error":{"message":"\u0000\ud800","status":"X"}}`)
 	f.Fuzz(func(t *testing.T, status int, body string) {
-		client := &http.Client{Transport: answering{status, body}}
+		client := &http.Client{Transport: fixedResponse{status, body}}
 		svc, err := chat.NewService(t.Context(), option.WithHTTPClient(client))
 		if err != nil {
 			t.Fatal(err)
@@ -269,13 +269,13 @@ func FuzzPosted(f *testing.F) {
 	})
 }
 
-// answering is a transport that gives one answer.
-type answering struct {
+// fixedResponse is a transport that gives one answer.
+type fixedResponse struct {
 	status int
 	body   string
 }
 
-func (a answering) RoundTrip(r *http.Request) (*http.Response, error) {
+func (a fixedResponse) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: a.status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(a.body)), Request: r}, nil
 }
 
@@ -319,12 +319,12 @@ func TestProbeTakesAMessageForALetIn(t *testing.T) {
 				w.WriteHeader(c.code)
 				_, _ = io.WriteString(w, c.body)
 			})
-			hook, err := ConfiguredWebhook(&config.Config{}, server.URL+"/v1/spaces/A/messages?key=k&token=t")
+			hook, err := ParseWebhook(&config.Config{}, server.URL+"/v1/spaces/A/messages?key=k&token=t")
 			if err != nil {
 				t.Fatal(err)
 			}
 			_, err = hook.Probe(t.Context())
-			if errors.Is(err, ErrNonsense) != c.nonsense || !c.nonsense && err != nil {
+			if errors.Is(err, ErrBadResponse) != c.nonsense || !c.nonsense && err != nil {
 				t.Error(err)
 			}
 		})

@@ -305,7 +305,7 @@ func (w *world) messages(prefix string) (found []*chat.Message) {
 
 func (w *world) sendAsUser(who *chat.User, thread, text string) *chat.Message {
 	w.Helper()
-	m, err := w.chat.Say(who, thread, text)
+	m, err := w.chat.PostAs(who, thread, text)
 	if err != nil {
 		w.Fatal(err)
 	}

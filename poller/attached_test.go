@@ -60,8 +60,8 @@ func TestAnAttachmentToASessionIsTold(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.readNotes()
 	err := x.poller.addIncoming(newIncoming(x.reader.chat, gchat.Message{
-		Name: "spaces/local/messages/picture", ThreadName: x.threadName, Sender: "users/local-human", Human: true,
-		Text: "make it look like this", CreateTime: time.Now(), Attached: true,
+		Name: "spaces/local/messages/picture", ThreadName: x.threadName, Sender: "users/local-human", IsHuman: true,
+		Text: "make it look like this", CreateTime: time.Now(), HasAttachment: true,
 	}, 0))
 	if err != nil {
 		t.Fatal(err)

@@ -78,7 +78,7 @@ func TestNewOfOneWhoMayOnlyAnswer(t *testing.T) {
 	q := x.addQuestion(x.markPosted)
 	x.readTest = newReadTest(x.testMachine, q) // by what is configured now
 	x.poller.readIndex()
-	at, err := x.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "Which?")
+	at, err := x.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "Which?")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 // follows from which one it is asks the transport. TestTransports holds all three to what
 // stands here.
 //
-// Errors are gchat's, and tell the same of each: AuthFailure, Permanent, TooMany,
+// Errors are gchat's, and tell the same of each: IsAuthFailure, Permanent, IsRateLimited,
 // MayHaveArrived. A method that a transport has no way to do returns
 // errors.ErrUnsupported.
 type transport interface {
@@ -24,9 +24,9 @@ type transport interface {
 	ID() string   // tells it from another one into the same space, without a secret
 
 	// Post creates a message, and one only for an id: the second of two posts of an id
-	// has the first one's receipt, or AlreadyExists. A thread of another space is
+	// has the first one's receipt, or IsAlreadyExists. A thread of another space is
 	// Malformed.
-	Post(ctx context.Context, p gchat.Post) (gchat.Posted, error)
+	Post(ctx context.Context, p gchat.Post) (gchat.PostedMessage, error)
 
 	// Update has a message of ours show the text and the card of p. The name may end with
 	// the id that the message was posted with. A message that is gone needs no change.
@@ -34,7 +34,7 @@ type transport interface {
 
 	// Find is what became of a post with an id. It was made after from, by the space's
 	// clock. The error is Permanent where there is no such message.
-	Find(ctx context.Context, id string, from time.Time) (gchat.Posted, error)
+	Find(ctx context.Context, id string, from time.Time) (gchat.PostedMessage, error)
 
 	// QuestionTexts are the messages that hold a question's text. The last one has the
 	// card, as it stands in the outbox; its buttons carry id. Nil is for no card.
@@ -58,7 +58,7 @@ type eventSource interface {
 	transport
 
 	// Pull takes events. It may wait until there are some. They come again until Ack.
-	Pull(ctx context.Context) ([]gchat.Pulled, error)
+	Pull(ctx context.Context) ([]gchat.PulledEvent, error)
 	Ack(ctx context.Context, ackIDs []string) error
 
 	// IsShared says whether other machines may hear the same events.

@@ -58,7 +58,7 @@ var transportTests = map[string]func(*testing.T) *transportTest{
 		return c
 	},
 	"app in a direct message": func(t *testing.T) *transportTest {
-		c := newTransportTest(t, space.Options{Direct: true})
+		c := newTransportTest(t, space.Options{IsDirect: true})
 		c.openApp(strict.CheckRequests(t, c, strict.Embedded, strict.OtherThreads, strict.DirectMessage))
 		return c
 	},
@@ -68,7 +68,7 @@ var transportTests = map[string]func(*testing.T) *transportTest{
 		return c
 	},
 	"app behind a hub": func(t *testing.T) *transportTest {
-		c := newTransportTest(t, space.Options{Direct: true})
+		c := newTransportTest(t, space.Options{IsDirect: true})
 		prefix := strings.TrimSuffix(c.space.APIEndpoint(""), "/")
 		h := team.Start(t, space.Name, space.Name, space.Subscription,
 			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -189,7 +189,7 @@ func (c *transportTest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // post creates a message, which has to be possible.
-func (c *transportTest) post(p gchat.Post) gchat.Posted {
+func (c *transportTest) post(p gchat.Post) gchat.PostedMessage {
 	c.t.Helper()
 	posted, err := c.transport.Post(c.t.Context(), p)
 	if err != nil {
@@ -220,9 +220,9 @@ func (c *transportTest) receiveMessage(from time.Time) (got gchat.Message) {
 	if !all {
 		reader, err := c.openReader(c.t.Context())
 		if err == nil {
-			err = reader.Since(c.t.Context(), c.projectGateway.spaceName, from, func(page []gchat.Message) {
+			err = reader.ListSince(c.t.Context(), c.projectGateway.spaceName, from, func(page []gchat.Message) {
 				for _, m := range page {
-					if m.Human {
+					if m.IsHuman {
 						got = m
 					}
 				}
@@ -275,7 +275,7 @@ func TestKindsOfTransportsAreNamedInOnePlace(t *testing.T) {
 }
 
 // isMissingMessage is an error that says that there is no such message.
-func isMissingMessage(err error) bool { return gchat.Permanent(err) && !gchat.AuthFailure(err) }
+func isMissingMessage(err error) bool { return gchat.IsPermanent(err) && !gchat.IsAuthFailure(err) }
 
 var transportPromises = map[string]func(*testing.T, *transportTest){
 	"it says where it leads": func(t *testing.T, c *transportTest) {
@@ -290,7 +290,7 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 	"two posts of an id are one message": func(t *testing.T, c *transportTest) {
 		p := gchat.Post{Text: "once", ThreadKey: "k", MessageID: state.MessageID("twice")}
 		first := c.post(p)
-		if again, err := c.transport.Post(t.Context(), p); err != nil && !gchat.AlreadyExists(err) {
+		if again, err := c.transport.Post(t.Context(), p); err != nil && !gchat.IsAlreadyExists(err) {
 			t.Error(err)
 		} else if err == nil && (again.Name != first.Name || again.ThreadName != first.ThreadName) {
 			t.Errorf("the first receipt is %+v, the second %+v", first, again)
@@ -371,7 +371,7 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 		id := state.MessageID("moved")
 		p := gchat.Post{Text: "hello", ThreadName: other, MessageID: id}
 		_, err := c.transport.Post(t.Context(), p)
-		if !gchat.Malformed(err) || gchat.MayHaveArrived(err) {
+		if !gchat.IsMalformed(err) || gchat.MayHaveArrived(err) {
 			t.Errorf("posted: %v", err)
 		}
 		message := &state.Message{ID: id, Parts: []string{"hello"}, ThreadName: other}
@@ -400,7 +400,7 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 		from := time.Now().Add(-time.Minute)
 		posted := c.post(gchat.Post{Text: "Which?", ThreadKey: "k", MessageID: state.MessageID("asked")})
 		ann := &chatapi.User{Name: "users/7", DisplayName: "Ann", Email: "ann@example.com"}
-		said, err := c.space.Say(ann, posted.ThreadName, "the second")
+		said, err := c.space.PostAs(ann, posted.ThreadName, "the second")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -408,7 +408,7 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 		got := c.receiveMessage(from)
 		want := gchat.Message{
 			Name: said.Name, ThreadName: posted.ThreadName, Text: "the second",
-			CreateTime: created, Reply: true, Human: true, Sender: ann.Name, SenderEmail: ann.Email, DisplayName: ann.DisplayName,
+			CreateTime: created, IsReply: true, IsHuman: true, Sender: ann.Name, SenderEmail: ann.Email, DisplayName: ann.DisplayName,
 		}
 		if got != want {
 			t.Errorf("it came as %+v,\nwant %+v", got, want)
@@ -481,8 +481,8 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 					continue
 				}
 				got := want
-				got.auth, got.permanent, got.refused = gchat.AuthFailure(err), gchat.Permanent(err), gchat.Refused(err)
-				got.tooMany, got.overloaded, got.unsure = gchat.TooMany(err), gchat.Overloaded(err), gchat.MayHaveArrived(err)
+				got.auth, got.permanent, got.refused = gchat.IsAuthFailure(err), gchat.IsPermanent(err), gchat.IsRefused(err)
+				got.tooMany, got.overloaded, got.unsure = gchat.IsRateLimited(err), gchat.IsOverloaded(err), gchat.MayHaveArrived(err)
 				if got != want || want.retryAfter != "" && gchat.RetryAfter(err) != 7*time.Second {
 					t.Errorf("%s, answered with %s: %v is %+v", what, status, err, got)
 				}

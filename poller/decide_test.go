@@ -25,7 +25,7 @@ func TestWhoDecides(t *testing.T) {
 		"an approver":                 {[]state.Reply{{Sender: "users/1", Text: "yes"}}, state.LabelAllow, "", ""},
 		"who may only answer":         {[]state.Reply{{Sender: "users/2", Text: "yes"}}, "", state.NoteRefused, wording.NotApprover},
 		"a stranger":                  {[]state.Reply{{Sender: "users/3", Text: "yes"}}, "", state.NoteRefused, ""},
-		"before all of it was there":  {[]state.Reply{{Sender: "users/1", Text: "yes", CreatedAt: early}}, "", state.NoteUnclear, wording.TooEarly},
+		"before all of it was there":  {[]state.Reply{{Sender: "users/1", Text: "yes", CreatedAt: early}}, "", state.NoteUnclear, wording.TooEarlyHint},
 		"a stranger, before that":     {[]state.Reply{{Sender: "users/3", Text: "yes", CreatedAt: early}}, "", "", ""},
 		"unclear, twice":              {[]state.Reply{{Sender: "users/1", Text: "ok"}, {Sender: "users/1", Text: "ok"}}, "", state.NoteUnclear, ""},
 		"unclear, then clear":         {[]state.Reply{{Sender: "users/1", Text: "hm"}, {Sender: "users/1", Text: "no"}}, state.LabelDeny, state.NoteUnclear, ""},

@@ -22,7 +22,7 @@ func TestAReminderInANewThread(t *testing.T) {
 	former := q.ThreadName // there is none in the space
 	d.runPoller(Options{})
 	bound.Until(t, "the reminder is in the space", func() bool { return len(d.space.Messages()) == 1 })
-	d.reply(d.space.Messages()[0].Thread.Name, space.Human, "2")
+	d.reply(d.space.Messages()[0].Thread.Name, space.PersonName, "2")
 	stored := d.awaitQuestion(q, "the reply counts", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
 	if stored.ThreadName == former || !slices.Equal(stored.FormerThreads, []string{former}) {
 		t.Errorf("it is in %s, formerly in %q", stored.ThreadName, stored.FormerThreads)

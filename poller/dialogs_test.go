@@ -195,7 +195,7 @@ func TestAYesIsNotKeptForAnotherTime(t *testing.T) {
 	x.writeClaudeStatus("waiting", "permission prompt", time.Now().Add(-time.Hour))
 	x.readNotes()
 	for _, yes := range []string{"yes", "No.", "always", "yes 30m"} {
-		x.checkAnswer(yes, wording.DialogText)
+		x.checkAnswer(yes, wording.DialogOpenText)
 	}
 	x.checkAnswer("/status", "Waits for you:\n• Claude waits for a permission in the terminal")
 	x.writeClaudeStatus("busy", "", time.Now())
@@ -214,7 +214,7 @@ func TestAYesIsNotKeptForAnotherTime(t *testing.T) {
 		q.Chat, q.ThreadName, q.IsMessageSent, q.PostedAt = x.loadSession().Chat, x.threadName, true, new(time.Now().Add(-time.Minute))
 	})
 	defer end()
-	x.checkAnswer("yes", wording.DialogText)
+	x.checkAnswer("yes", wording.DialogOpenText)
 }
 
 // In the thread of a session that takes no words, nobody is told that nobody waits.
@@ -223,7 +223,7 @@ func TestAYesToASessionThatOnlyReports(t *testing.T) {
 	x.changeSession(x.sessionID, func(s *state.Session) {
 		s.Dialog = &state.Dialog{Text: "Claude waits in the terminal", IsNoteEnqueued: true}
 	})
-	if told := x.poller.commandRunner().NotTakenText(x.loadSession()); told != wording.DialogText {
+	if told := x.poller.commandRunner().NotTakenText(x.loadSession()); told != wording.DialogOpenText {
 		t.Errorf("told %q", told)
 	}
 }

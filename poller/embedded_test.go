@@ -38,7 +38,7 @@ func newEmbeddedMachine(t *testing.T) (*testMachine, *gchat.Webhook) {
 	if err := state.WriteSpaceSocket(d.env, port, filepath.Join(d.dir, "socket")); err != nil {
 		t.Fatal(err)
 	}
-	hook, err := gchat.ConfiguredWebhook(&config.Config{}, address)
+	hook, err := gchat.ParseWebhook(&config.Config{}, address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestAReplyToAWebhooksTextIsLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := d.reply(posted.ThreadName, "", "2")
-	follows := gchat.Message{Name: m.Name, ThreadName: m.Thread.Name, Reply: true}.Follows()
+	follows := gchat.Message{Name: m.Name, ThreadName: m.Thread.Name, IsReply: true}.ParentMessage()
 	if concerns, err := app.CanAnswerFor(t.Context(), follows); concerns || err != nil {
 		t.Errorf("%v, %v", concerns, err)
 	}

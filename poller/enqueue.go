@@ -288,7 +288,7 @@ func (p *Poller) reword(
 	rewording, err := gchat.Haiku{
 		Key:     cfg.AnthropicKey,
 		BaseURL: p.Env("ANTHROPIC_BASE_URL"),
-	}.Word(
+	}.Reword(
 		ctx,
 		q.SubQuestions,
 	)
@@ -314,7 +314,7 @@ func (p *Poller) reword(
 // wordDigest makes one message of all that were held back until now, of the same project
 // and to the same place.
 func (s *sender) wordDigest(message *state.Message) {
-	first := wording.ReportWhole(*message.Report)
+	first := wording.WholeReportText(*message.Report)
 	texts, size := []string{first}, len(first)
 	message.MergedMessages = nil
 	waiting, _ := s.outbox.Waiting()
@@ -328,7 +328,7 @@ func (s *sender) wordDigest(message *state.Message) {
 			s.Now().Before(other.NotBefore) {
 			continue
 		}
-		text := wording.ReportWhole(*other.Report)
+		text := wording.WholeReportText(*other.Report)
 		size += len(text)
 		if size > 8*wording.MaxText {
 			break
@@ -336,5 +336,5 @@ func (s *sender) wordDigest(message *state.Message) {
 		texts = append(texts, text)
 		message.MergedMessages = append(message.MergedMessages, state.RecordName(other.Path))
 	}
-	message.Parts = wording.Digest(texts)
+	message.Parts = wording.DigestTexts(texts)
 }

@@ -126,10 +126,10 @@ func TestAReaderWritesNoOtherEnvironmentsRecord(t *testing.T) {
 			other := x.newPoller()
 			other.environment = "another"
 			m := gchat.Message{
-				Name: space.Name + "/messages/m", ThreadName: thread, Sender: "users/1", Human: true, CreateTime: time.Now(),
+				Name: space.Name + "/messages/m", ThreadName: thread, Sender: "users/1", IsHuman: true, CreateTime: time.Now(),
 			}
 			for _, text := range c.replies {
-				m.Text, m.Deleted = text, text == ""
+				m.Text, m.IsDeleted = text, text == ""
 				before := readAll(t, theirs.Path)
 				x.poller.readIndex()
 				x.reader.readPage(&listPass{spaceView: x.poller.spaceViews()[x.reader.chat]}, []gchat.Message{m})
@@ -163,14 +163,14 @@ func TestAThreadIsWaitedInBesideAnotherReader(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.addQuestion(x.markPosted) // keeps the space open
 	app := &chatapi.User{Name: "users/app", Type: "BOT"}
-	said, err := x.space.Say(app, "", "look at this")
+	said, err := x.space.PostAs(app, "", "look at this")
 	if err != nil {
 		t.Fatal(err)
 	}
 	thread := said.Thread.Name
 	x.reply(thread, "", "of the message before")
 	x.clockLead.Store(int64(10 * time.Millisecond)) // records have whole milliseconds
-	if _, err = x.space.Say(app, thread, "and at this"); err != nil {
+	if _, err = x.space.PostAs(app, thread, "and at this"); err != nil {
 		t.Fatal(err)
 	}
 	x.clockLead.Store(int64(20 * time.Millisecond))

@@ -85,7 +85,7 @@ func (p *Poller) openGateway(ctx context.Context, cfg *config.Config) *projectGa
 }
 
 func (p *Poller) useWebhook(ctx context.Context, gateway *projectGateway) error {
-	webhook, err := gchat.WebhookOf(ctx, gateway.cfg)
+	webhook, err := gchat.NewWebhook(ctx, gateway.cfg)
 	p.Log.AddSecrets(gateway.cfg.WebhookURL)
 	if err != nil {
 		return err
@@ -192,7 +192,7 @@ func (p *Poller) checkCanReply(ctx context.Context, gateway *projectGateway) err
 func (w *projectGateway) postPart(
 	ctx context.Context,
 	message *state.Message,
-) (gchat.Posted, error) {
+) (gchat.PostedMessage, error) {
 	post := gchat.Post{
 		Text:       message.Parts[message.PartsSent],
 		ThreadName: message.ThreadName,
@@ -207,23 +207,23 @@ func (w *projectGateway) postPart(
 	if message.PatchedMessage != "" {
 		err := w.transport.Update(ctx, message.PatchedMessage, post)
 		if !errors.Is(err, errors.ErrUnsupported) { // else it is told in a message of its own
-			return gchat.Posted{Name: message.PatchedMessage}, err
+			return gchat.PostedMessage{Name: message.PatchedMessage}, err
 		}
 	}
 	posted, err := w.transport.Post(ctx, post)
-	if err != nil && post.ThreadName != "" && gchat.Malformed(err) {
+	if err != nil && post.ThreadName != "" && gchat.IsMalformed(err) {
 		// a thread of another space, for which Chat begins none anew
 		post.ThreadName = ""
 		posted, err = w.transport.Post(ctx, post)
 	}
-	if err != nil && gchat.AlreadyExists(err) {
+	if err != nil && gchat.IsAlreadyExists(err) {
 		found, err := w.findPart(ctx, message)
 		if found == nil && err == nil && w.transport.DrawsCards() &&
 			message.Type == state.MessageQuestion {
 			err = errArrivalUnknown // a tap counts only on a message that is known
 		}
 		// where messages cannot be read its thread stays unknown
-		return *cmp.Or(found, &gchat.Posted{}), err
+		return *cmp.Or(found, &gchat.PostedMessage{}), err
 	}
 	return posted, err
 }
@@ -252,16 +252,16 @@ var errArrivalUnknown = errors.New("not known whether it arrived")
 func (w *projectGateway) findPart(
 	ctx context.Context,
 	message *state.Message,
-) (*gchat.Posted, error) {
+) (*gchat.PostedMessage, error) {
 	if message.PatchedMessage != "" { // twice the same card is one
 		return nil, nil
 	}
 	found, err := w.transport.Find(ctx, partID(message), message.FirstTriedAt.Add(-clockSlack))
-	isUnreadable := errors.Is(err, errors.ErrUnsupported) || gchat.AuthFailure(err)
+	isUnreadable := errors.Is(err, errors.ErrUnsupported) || gchat.IsAuthFailure(err)
 	switch {
 	case err == nil:
 		return &found, nil
-	case isUnreadable, gchat.Permanent(err): // it is not there
+	case isUnreadable, gchat.IsPermanent(err): // it is not there
 		return nil, nil
 	}
 	return nil, fmt.Errorf("%w: %v", errArrivalUnknown, err) // not as an error of the webhook

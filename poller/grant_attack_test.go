@@ -51,7 +51,7 @@ func TestNothingIsAllowedOverWhatWasSaid(t *testing.T) {
 			})
 		}, false, true},
 		"its person's removal, and return": {func(x *grantTest, p *Poller) {
-			x.writeConfig(`{"timed_yes": true, "approvers": ["` + space.Human + `"]}`)
+			x.writeConfig(`{"timed_yes": true, "approvers": ["` + space.PersonName + `"]}`)
 			p.readAndAttend(t.Context())
 			p.goroutines.Wait()
 			x.writeConfig(on)

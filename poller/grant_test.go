@@ -77,7 +77,7 @@ func TestWhoGrants(t *testing.T) {
 		if got, _ := q.Decision(); got != test.decided || owed != test.owed || len(q.OwedNotes) > 1 {
 			t.Errorf("%s: %q, owes %+v", name, got, q.OwedNotes)
 		}
-		if hinted := len(q.OwedNotes) == 1 && q.OwedNotes[0].Text == wording.TimedHint; hinted != (name == "no time") {
+		if hinted := len(q.OwedNotes) == 1 && q.OwedNotes[0].Text == wording.TimedYesHint; hinted != (name == "no time") {
 			t.Errorf("%s: how to write it is told: %v", name, hinted)
 		}
 		if g := q.Grant; g != nil && g.GrantedAt.Nanosecond()%int(time.Millisecond) != 0 {
@@ -187,7 +187,7 @@ func (d *testMachine) askPermission(command string, change func(*state.Question)
 		p := newPermission(command, q.AskedAt)
 		p.PostedAt, p.QuestionID, p.ThreadKey, p.SessionName, p.ProjectDir = nil, q.QuestionID, q.ThreadKey, "shop", q.ProjectDir
 		p.SessionID, p.ClaudePID, p.ClaudeStart = "s", os.Getpid(), inject.ProcessStart(os.Getpid())
-		p.Approvers = &[]string{space.Human, "users/1"}
+		p.Approvers = &[]string{space.PersonName, "users/1"}
 		*q = *p
 		if change != nil {
 			change(q)
@@ -244,7 +244,7 @@ func TestAYesForAWhile(t *testing.T) {
 	})
 	x.replyUntil("", "Yes 30m", true)
 	for _, command := range []string{"make two", "make three"} {
-		if q := x.awaitDecision(x.askPermission(command, nil)); q.HasActiveGrant() || q.Grant == nil || q.IsMessageSent || q.AnsweredBy != space.Human {
+		if q := x.awaitDecision(x.askPermission(command, nil)); q.HasActiveGrant() || q.Grant == nil || q.IsMessageSent || q.AnsweredBy != space.PersonName {
 			t.Errorf("%+v", q)
 		}
 	}
@@ -312,7 +312,7 @@ func TestWhatEndsAYesForAWhile(t *testing.T) {
 			}
 		}, false},
 		"its person's removal": {nil, func(x *grantTest, _ *Poller) {
-			x.writeConfig(`{"timed_yes": true, "approvers": ["` + space.Human + `"]}`)
+			x.writeConfig(`{"timed_yes": true, "approvers": ["` + space.PersonName + `"]}`)
 		}, false},
 		"its being switched off":        {nil, func(x *grantTest, _ *Poller) { x.writeConfig(`{}`) }, false},
 		"a file that does not parse":    {nil, func(x *grantTest, _ *Poller) { x.writeConfig(`{"timed_yes": true`) }, false},
@@ -404,7 +404,7 @@ func TestAskEndsAYesForAWhile(t *testing.T) {
 	x.testMachine.writeConfig(`{"timed_yes": true}`)
 	g := x.askPermission("make", func(q *state.Question) {
 		q.Status, q.AnsweredByName, q.AnsweredMessage = state.Resolved, "Ada <x>", "m"
-		q.Replies = []state.Reply{{MessageName: "m", Sender: space.Human, Verdict: state.VerdictUsed}}
+		q.Replies = []state.Reply{{MessageName: "m", Sender: space.PersonName, Verdict: state.VerdictUsed}}
 		q.Grant = &state.Grant{QuestionID: q.QuestionID, GrantedAt: time.Now(), EndsAt: time.Now().Add(time.Hour)}
 	})
 	x.checkAnswer("/status", "Permissions are allowed by Ada ", "until "+x.loadQuestion(g).Grant.EndsAt.Local().Format("15:04"))

@@ -23,8 +23,8 @@ const (
 	// clockSlack is how far before its asking a question's thread is read for the first
 	// time, where its message's own time is not known. This machine's clock may be wrong.
 	clockSlack = 10 * time.Minute
-	// quickPeriod is how long after asking, and after a person's message, a space is listed
-	// once a quickInterval.
+	// quickPeriod is how long after asking, and after a person's message, a space is
+	// listed once a quickInterval.
 	quickPeriod   = 2 * time.Minute
 	quickInterval = time.Second
 	// readAfterEnd is how long after the last question's end its space is read: a person
@@ -38,14 +38,14 @@ const (
 	firstQuotaPause = 30 * time.Second // after a 429
 	firstErrorPause = time.Second      // after a 5xx: Chat has short failures now and then
 	refusedPause    = time.Minute
-	// maxAuthFailures is after how many failures in a row a space counts as degraded, which
-	// the open threads and `status` say.
+	// maxAuthFailures is after how many failures in a row a space counts as degraded,
+	// which the open threads and `status` say.
 	maxAuthFailures = 5
 	appOnlyPause    = 10 * time.Minute // for a space that only its Chat app may read
 )
 
-// spaceView is what the reader of a space has to know of the records. The loop makes a new
-// one in each step.
+// spaceView is what the reader of a space has to know of the records. The loop makes a
+// new one in each step.
 type spaceView struct {
 	// questionsByThread are the questions of every environment, the oldest first. The
 	// reader must not change them.
@@ -252,8 +252,8 @@ func (p *Poller) canReadSpaces() bool {
 	return true
 }
 
-// listSpace lists the space once, where this process is the one that lists it, and reports
-// how that went.
+// listSpace lists the space once, where this process is the one that lists it, and
+// reports how that went.
 func (r *reader) listSpace(ctx context.Context, view *spaceView) error {
 	if !r.takeReaderLock() {
 		return r.readWaitThreads(ctx, view)
@@ -273,7 +273,7 @@ func (r *reader) listSpace(ctx context.Context, view *spaceView) error {
 			r.saveTrouble(nil)
 		}
 		return nil
-	case gateway.eventSource() != nil && (gchat.AuthFailure(err) || gchat.Permanent(err)):
+	case gateway.eventSource() != nil && (gchat.IsAuthFailure(err) || gchat.IsPermanent(err)):
 		r.Log.ErrorOnce(err, "the space cannot be listed: its Chat app gets taps and mentions only")
 		r.api, r.minPause, r.isPulled = nil, appOnlyPause, true
 		return nil
@@ -281,7 +281,7 @@ func (r *reader) listSpace(ctx context.Context, view *spaceView) error {
 	r.minPause = r.failures.pauseAfter(err)
 	r.hasFailed.Store(true)
 	r.reportTrouble(err, view)
-	if gchat.AuthFailure(err) { // the next list tries another project's credentials
+	if gchat.IsAuthFailure(err) { // the next list tries another project's credentials
 		r.api = nil
 		r.sourceIndex++
 	}
@@ -290,8 +290,9 @@ func (r *reader) listSpace(ctx context.Context, view *spaceView) error {
 	return err
 }
 
-// takeReaderLock reports whether this process is the one that lists the space. It is false
-// while another environment's poller does that, for the records of all environments.
+// takeReaderLock reports whether this process is the one that lists the space. It is
+// false while another environment's poller does that, for the records of all
+// environments.
 func (r *reader) takeReaderLock() bool {
 	if r.lock != nil {
 		return true
@@ -333,7 +334,7 @@ func (r *reader) listInterval(view *spaceView) time.Duration {
 	switch {
 	case isQuiet && !view.lastEndAt.IsZero():
 		return max(quick, r.Now().Sub(view.lastEndAt)/4)
-	case isQuiet && view.hasEndedSession && !gchat.Local(r.chat) && !hasNewMessage:
+	case isQuiet && view.hasEndedSession && !gchat.IsLocalChat(r.chat) && !hasNewMessage:
 		return max(interval, restInterval)
 	case hasNewQuestion || hasNewMessage:
 		return quick
@@ -341,22 +342,22 @@ func (r *reader) listInterval(view *spaceView) time.Duration {
 	return interval
 }
 
-// The messages that end an error. The error's line in the log names one of them as "until",
-// and `status` shows the error until that message is logged.
+// The messages that end an error. The error's line in the log names one of them as
+// "until", and `status` shows the error until that message is logged.
 const (
 	logReadAgain = "replies are read again"
 	logSentAgain = "messages are sent again"
 )
 
-// reportTrouble records why a list failed, for `status` and in the log. Where only a person
-// can fix it, it also owes each open thread one note.
+// reportTrouble records why a list failed, for `status` and in the log. Where only a
+// person can fix it, it also owes each open thread one note.
 func (r *reader) reportTrouble(err error, view *spaceView) {
 	earlierTrouble := r.spaceRecord.ReadTrouble
 	newTrouble := state.ReadTrouble{
 		Since:      r.Now().UTC(),
 		Why:        r.Log.Redact(err.Error()),
 		IsDegraded: r.failures.isDegraded(),
-		IsRefused:  gchat.AuthFailure(err) || gchat.Permanent(err),
+		IsRefused:  gchat.IsAuthFailure(err) || gchat.IsPermanent(err),
 	}
 	if earlierTrouble != nil {
 		newTrouble.Since = earlierTrouble.Since
@@ -375,7 +376,7 @@ func (r *reader) reportTrouble(err error, view *spaceView) {
 	if !newTrouble.IsDegraded && !errors.Is(err, gchat.ErrCredentials) {
 		return
 	}
-	why := fmt.Sprintf("%s. Hint: %s", wording.Line(newTrouble.Why), gchat.Hint(err))
+	why := fmt.Sprintf("%s. Hint: %s", wording.SafeLine(newTrouble.Why), gchat.Hint(err))
 	for _, q := range view.ownOpen {
 		if q.HasUnreadNote || !q.Mode.Traits().Asks {
 			continue
@@ -403,23 +404,25 @@ type listFailures struct {
 	auth       int // those that only a person can fix
 }
 
-// pauseAfter returns how long to leave Chat alone after err. Zero means the usual interval.
+// pauseAfter returns how long to leave Chat alone after err. Zero means the usual
+// interval.
 func (f *listFailures) pauseAfter(err error) time.Duration {
 	switch {
-	case gchat.AuthFailure(err), gchat.Permanent(err):
-		// A permanent failure (400, 404) may end by itself: the space may just be created.
+	case gchat.IsAuthFailure(err), gchat.IsPermanent(err):
+		// A permanent failure (400, 404) may end by itself: the space may just be
+		// created.
 		f.auth++
-		if gchat.AuthFailure(err) || f.isDegraded() {
+		if gchat.IsAuthFailure(err) || f.isDegraded() {
 			return refusedPause
 		}
-	case gchat.Overloaded(err), errors.Is(err, gchat.ErrEndless):
+	case gchat.IsOverloaded(err), errors.Is(err, gchat.ErrEndlessList):
 		first := firstErrorPause
-		if gchat.TooMany(err) {
+		if gchat.IsRateLimited(err) {
 			first = firstQuotaPause
 		}
 		f.overloaded++
-		// The pause that Chat asks for counts, even if it is shorter than ours: Chat knows
-		// when the quota is back.
+		// The pause that Chat asks for counts, even if it is shorter than ours: Chat
+		// knows when the quota is back.
 		return cmp.Or(gchat.RetryAfter(err), backoff(first, f.overloaded))
 	}
 	return 0

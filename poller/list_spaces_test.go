@@ -277,8 +277,8 @@ func TestInASpaceWithoutThreadsAQuoteSaysWhatIsAnswered(t *testing.T) {
 	x := newReadTest(d, first)
 	say := func(name, text, quotes string) {
 		x.poller.readAndAttend(t.Context())
-		m := gchat.Message{Name: space.Name + "/messages/" + name, ThreadName: first.ThreadName, Text: text, CreateTime: at, Quotes: quotes}
-		m.Sender, m.Human = "users/1", true
+		m := gchat.Message{Name: space.Name + "/messages/" + name, ThreadName: first.ThreadName, Text: text, CreateTime: at, QuotedMessage: quotes}
+		m.Sender, m.IsHuman = "users/1", true
 		if err := x.poller.addIncoming(newIncoming(x.reader.chat, m, 0)); err != nil {
 			t.Fatal(err)
 		}
@@ -311,7 +311,7 @@ func TestAnOldQuestionLeavesTheReplyToTheYounger(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newTestMachine(t)
-			m, err := d.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "question")
+			m, err := d.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "question")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -341,20 +341,20 @@ func TestReplyIsReadAsItWasRevised(t *testing.T) {
 		verdict state.Verdict
 	}{
 		"edited":           {false, gchat.Message{Text: "2"}, "2", state.VerdictUnread},
-		"deleted":          {false, gchat.Message{Deleted: true}, "1", state.VerdictIgnored},
+		"deleted":          {false, gchat.Message{IsDeleted: true}, "1", state.VerdictIgnored},
 		"as it was":        {false, gchat.Message{Text: "1"}, "1", state.VerdictUnread},
 		"edited too late":  {true, gchat.Message{Text: "2"}, "1", state.VerdictUsed},
-		"deleted too late": {true, gchat.Message{Deleted: true}, "1", state.VerdictUsed},
+		"deleted too late": {true, gchat.Message{IsDeleted: true}, "1", state.VerdictUsed},
 		"another sender's": {false, gchat.Message{Text: "2", Sender: "users/2"}, "1", state.VerdictUnread},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := &state.Question{}
-			m := gchat.Message{Name: "M", Human: true, Sender: "users/1", Text: "1", CreateTime: noon}
+			m := gchat.Message{Name: "M", IsHuman: true, Sender: "users/1", Text: "1", CreateTime: noon}
 			judge.AddReply(q, newIncoming("", m, 0).AsReply(), false)
 			if c.judged {
 				q.Replies[0].Verdict = state.VerdictUsed
 			}
-			m.Text, m.Deleted = c.now.Text, c.now.Deleted
+			m.Text, m.IsDeleted = c.now.Text, c.now.IsDeleted
 			if c.now.Sender != "" {
 				m.Sender = c.now.Sender
 			}
@@ -414,7 +414,7 @@ func TestADeletedReplyIsNone(t *testing.T) {
 func TestAThreadOfHoursIsBound(t *testing.T) {
 	q := &state.Question{}
 	for n := range judge.MaxReplies + 100 {
-		if judge.AddReply(q, newIncoming("", gchat.Message{Name: fmt.Sprint(n), Human: true, Sender: "users/1", Text: "chat", CreateTime: noon}, 0).AsReply(), false) {
+		if judge.AddReply(q, newIncoming("", gchat.Message{Name: fmt.Sprint(n), IsHuman: true, Sender: "users/1", Text: "chat", CreateTime: noon}, 0).AsReply(), false) {
 			q.Replies[len(q.Replies)-1].Verdict = state.VerdictLate
 		}
 	}
@@ -429,18 +429,18 @@ func TestAThreadIsWaitedIn(t *testing.T) {
 	d := newTestMachine(t)
 	app := &chatapi.User{Name: "users/app", Type: "BOT"}
 	d.clockLead.Store(int64(-time.Hour)) // it was said before the wait begins
-	said, err := d.space.Say(app, "", "look at this")
+	said, err := d.space.PostAs(app, "", "look at this")
 	if err != nil {
 		t.Fatal(err)
 	}
 	thread := said.Thread.Name
 	d.reply(thread, "", "of the message before")
-	if _, err := d.space.Say(app, thread, "and at this"); err != nil {
+	if _, err := d.space.PostAs(app, thread, "and at this"); err != nil {
 		t.Fatal(err)
 	}
 	d.reply(thread, "users/9", "not allowed")
 	first := d.reply(thread, "", "  yes, "+strings.Repeat("please ", 3))
-	if _, err := d.space.Say(app, thread, wording.NobodyText(&state.Session{}, true)); err != nil {
+	if _, err := d.space.PostAs(app, thread, wording.NobodyWaitsText(&state.Session{}, true)); err != nil {
 		// the reply came before the wait
 		t.Fatal(err)
 	}
@@ -483,7 +483,7 @@ func TestAThreadIsWaitedIn(t *testing.T) {
 func TestAThreadIsWaitedInWithAFastClock(t *testing.T) {
 	d := newTestMachine(t)
 	d.clockLead.Store(int64(-time.Hour))
-	said, err := d.space.Say(&chatapi.User{Name: "users/carl", Type: "HUMAN"}, "", "a thread of other people")
+	said, err := d.space.PostAs(&chatapi.User{Name: "users/carl", Type: "HUMAN"}, "", "a thread of other people")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -509,7 +509,7 @@ func TestAThreadIsWaitedInWithAFastClock(t *testing.T) {
 // there gets it.
 func TestAKilledWaitTakesNoReply(t *testing.T) {
 	d := newTestMachine(t)
-	said, err := d.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "look at this")
+	said, err := d.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "look at this")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -557,7 +557,7 @@ func TestAKilledWaitTakesNoReply(t *testing.T) {
 func TestAReplyToAReportIsAnswered(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(d.markPosted)
-	m, err := d.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "a report")
+	m, err := d.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "a report")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -569,7 +569,7 @@ func TestAReplyToAReportIsAnswered(t *testing.T) {
 	x := newReadTest(d, q)
 	d.reply(m.Thread.Name, "users/9", "hello?")
 	mine := d.reply(m.Thread.Name, "", "why?")
-	other, err := d.space.Say(nil, "", "a thread of other people")
+	other, err := d.space.PostAs(nil, "", "a thread of other people")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,9 +68,9 @@ func TestTheStricterOfRecordAndConfigurationDecides(t *testing.T) {
 func TestStrangersFillNoThread(t *testing.T) {
 	q := &state.Question{}
 	for n := range 400 {
-		judge.AddReply(q, newIncoming("", gchat.Message{Name: fmt.Sprint(n), Human: true, Sender: fmt.Sprint("users/", 5+n%3), Text: "hi", CreateTime: noon}, 0).AsReply(), true)
+		judge.AddReply(q, newIncoming("", gchat.Message{Name: fmt.Sprint(n), IsHuman: true, Sender: fmt.Sprint("users/", 5+n%3), Text: "hi", CreateTime: noon}, 0).AsReply(), true)
 	}
-	if !judge.AddReply(q, newIncoming("", gchat.Message{Name: "right", Human: true, Sender: "users/1", Text: "yes", CreateTime: noon}, 0).AsReply(), false) || len(q.Replies) != 4 {
+	if !judge.AddReply(q, newIncoming("", gchat.Message{Name: "right", IsHuman: true, Sender: "users/1", Text: "yes", CreateTime: noon}, 0).AsReply(), false) || len(q.Replies) != 4 {
 		t.Errorf("%d replies", len(q.Replies))
 	}
 }
@@ -81,11 +81,11 @@ func TestAReplyThatAnotherProgramReadFirst(t *testing.T) {
 	q := &state.Question{Replies: []state.Reply{
 		{MessageName: "local/x", Sender: state.LocalSender, DisplayName: "poll.py", Text: "2", CreatedAt: noon, Verdict: state.VerdictUsed},
 	}}
-	if judge.AddReply(q, newIncoming("", gchat.Message{Name: "m", Human: true, Sender: "users/1", Text: "2\n", CreateTime: noon.Add(400 * time.Millisecond)}, 0).AsReply(), false) {
+	if judge.AddReply(q, newIncoming("", gchat.Message{Name: "m", IsHuman: true, Sender: "users/1", Text: "2\n", CreateTime: noon.Add(400 * time.Millisecond)}, 0).AsReply(), false) {
 		t.Errorf("it is another one: %+v", q.Replies)
 	}
 	for name, m := range map[string]gchat.Message{"later": {Text: "2", CreateTime: noon.Add(time.Minute)}, "other words": {Text: "3", CreateTime: noon}} {
-		m.Name, m.Human, m.Sender = name, true, "users/1"
+		m.Name, m.IsHuman, m.Sender = name, true, "users/1"
 		if !judge.AddReply(q, newIncoming("", m, 0).AsReply(), false) {
 			t.Errorf("%s: it is taken for the same", name)
 		}
@@ -100,7 +100,7 @@ func TestWordsBehindADeliveredAnswer(t *testing.T) {
 	q := d.addQuestion(func(q *state.Question) {
 		d.markPosted(q)
 		q.Mode, q.Status, q.ResolvedAt, q.ResolvedBy, q.DeliveredAt = state.ModeDeny, state.Resolved, &now, "chat", &now
-		q.AnsweredMessage, q.AnsweredBy, q.Answers = "m1", space.Human, map[string]string{"Which?": "Two"}
+		q.AnsweredMessage, q.AnsweredBy, q.Answers = "m1", space.PersonName, map[string]string{"Which?": "Two"}
 		q.Replies = []state.Reply{
 			{MessageName: "m1", Sender: q.AnsweredBy, Text: "2", CreatedAt: now, Verdict: state.VerdictUsed},
 			{MessageName: "m2", Sender: q.AnsweredBy, Text: "thanks, and tidy up", CreatedAt: now},
@@ -268,9 +268,9 @@ func TestATapOfAnotherEnvironmentIsLeftToIt(t *testing.T) {
 	for _, record := range p.ownRecords {
 		record.Environment = "another"
 	}
-	var e gchat.Pulled
-	e.Message.Name, e.At, e.By = q.MessageName, time.Now(), gchat.Person{Name: "users/7"}
-	e.Tap = &wording.Tap{Question: card, Choice: "1"}
+	var e gchat.PulledEvent
+	e.Message.Name, e.At, e.Person = q.MessageName, time.Now(), gchat.Person{Name: "users/7"}
+	e.Tap = &wording.Tap{QuestionID: card, Choice: "1"}
 	err := p.addIncoming(newIncomingTap(q.Chat, e))
 	if err != nil {
 		t.Fatal(err)

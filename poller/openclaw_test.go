@@ -207,9 +207,9 @@ func TestOpenClawIsFoundWhenItIsInstalledLater(t *testing.T) {
 // hangingChat takes each message and never answers.
 type hangingChat struct{ transport }
 
-func (hangingChat) Post(ctx context.Context, _ gchat.Post) (gchat.Posted, error) {
+func (hangingChat) Post(ctx context.Context, _ gchat.Post) (gchat.PostedMessage, error) {
 	<-ctx.Done()
-	return gchat.Posted{}, ctx.Err()
+	return gchat.PostedMessage{}, ctx.Err()
 }
 
 // gchat-send has two seconds in all: what it sent is not waited for beyond them. A poller

@@ -18,7 +18,7 @@ func TestALongBacklogIsReadToItsEnd(t *testing.T) {
 	long := 10 * time.Hour
 	d.clockLead.Store(int64(-long))
 	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.AskedAt = q.AskedAt.Add(-long) })
-	said, err := d.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "look at this")
+	said, err := d.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "look at this")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func TestALongBacklogIsReadToItsEnd(t *testing.T) {
 	}
 	d.reply(thread, "", "an answer to what was said before")
 	d.clockLead.Store(int64(-time.Hour))
-	if _, err := d.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, thread, "and now?"); err != nil {
+	if _, err := d.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, thread, "and now?"); err != nil {
 		t.Fatal(err)
 	}
 	right := d.reply(thread, "", "the answer")

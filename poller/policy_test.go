@@ -55,7 +55,7 @@ func TestRepliesUnderAPolicy(t *testing.T) {
 		if got, _ := q.Decision(); got != test.want || q.Replies[0].Verdict != test.verdict {
 			t.Errorf("%s: %q, %s", name, got, q.Replies[0].Verdict)
 		}
-		if told := len(q.OwedNotes) > 0 && q.OwedNotes[0].Text == wording.NotOfPolicy; told != (test.verdict == state.VerdictRefused) {
+		if told := len(q.OwedNotes) > 0 && q.OwedNotes[0].Text == wording.NotInPolicy; told != (test.verdict == state.VerdictRefused) {
 			t.Errorf("%s: told %+v", name, q.OwedNotes)
 		}
 		ask := &state.Question{Status: state.Pending, Mode: state.ModeNative, SubQuestions: []state.SubQuestion{{Question: "A?"}}, Replies: q.Replies}

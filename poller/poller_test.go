@@ -43,7 +43,7 @@ func newTestMachine(t testing.TB) *testMachine {
 	t.Helper()
 	d := &testMachine{t: t, dir: t.TempDir()}
 	var err error
-	if d.space, err = space.Open(space.Options{Direct: true, Now: func() time.Time { return time.Now().Add(time.Duration(d.clockLead.Load())) }}); err != nil {
+	if d.space, err = space.Open(space.Options{IsDirect: true, Now: func() time.Time { return time.Now().Add(time.Duration(d.clockLead.Load())) }}); err != nil {
 		t.Fatal(err)
 	}
 	inner := strict.CheckRequests(t, d.space.Handler(), strict.Embedded)
@@ -62,7 +62,7 @@ func newTestMachine(t testing.TB) *testMachine {
 	}))
 	t.Cleanup(func() { server.Close(); d.space.Close() })
 	d.vars = map[string]string{
-		"HOME": d.dir, "PATH": os.Getenv("PATH"), "TMUX_TMPDIR": d.dir, "GCHAT_ALLOWED_USERS": space.Human + ",users/1",
+		"HOME": d.dir, "PATH": os.Getenv("PATH"), "TMUX_TMPDIR": d.dir, "GCHAT_ALLOWED_USERS": space.PersonName + ",users/1",
 		"GOOGLE_CHAT_WEBHOOK_URL": d.space.WebhookURL(server.URL), "GCHAT_POLLER_INTERVAL": "1s",
 	}
 	return d
@@ -175,7 +175,7 @@ func (d *testMachine) reply(thread, sender, text string) *chatapi.Message {
 	if sender != "" {
 		from = &chatapi.User{Name: sender, Type: "HUMAN"}
 	}
-	m, err := d.space.Say(from, thread, text)
+	m, err := d.space.PostAs(from, thread, text)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -257,7 +257,7 @@ func TestAQuestionIsPostedReadAndAnsweredToItsHook(t *testing.T) {
 	d.reply(stored.ThreadName, "users/2", "1")
 	d.reply(stored.ThreadName, "", "2 - soon")
 	stored = <-answered
-	if stored.Answers["Which?"] != "Two" || stored.Notes["Which?"] != "soon" || stored.AnsweredBy != space.Human {
+	if stored.Answers["Which?"] != "Two" || stored.Notes["Which?"] != "soon" || stored.AnsweredBy != space.PersonName {
 		t.Errorf("answered %v, %v by %s", stored.Answers, stored.Notes, stored.AnsweredBy)
 	}
 	stored = d.awaitQuestion(q, "refused", func(q *state.Question) bool { return len(q.OwedNotes) == 0 })
@@ -316,7 +316,7 @@ func TestAFolderOfTwoNames(t *testing.T) {
 	defer waiter.Unlock()
 	p := d.newPoller(filepath.Join(link, ".claude", "state", "pending-questions"), filepath.Dir(q.Path))
 	d.changeQuestion(q, func(q *state.Question) {
-		q.Replies = []state.Reply{{MessageName: "m", Sender: space.Human, Text: "1", CreatedAt: time.Now().UTC()}}
+		q.Replies = []state.Reply{{MessageName: "m", Sender: space.PersonName, Text: "1", CreatedAt: time.Now().UTC()}}
 	})
 	p.readAndAttend(t.Context())
 	if stored := d.loadQuestion(q); stored.Replies[0].Verdict != state.VerdictUsed || len(p.ownRecords) != 1 {
@@ -332,7 +332,7 @@ func TestAnotherEnvironmentsQuestionIsReadOnly(t *testing.T) {
 	d.vars["GCHAT_ALLOWED_USERS"] += ",users/3"
 	theirs := d.addQuestion(d.markPosted)
 	unposted := d.addQuestion(nil)
-	d.vars["GCHAT_ALLOWED_USERS"] = space.Human
+	d.vars["GCHAT_ALLOWED_USERS"] = space.PersonName
 	mine = d.changeQuestion(mine, func(q *state.Question) {})
 	if err := state.RemoveFromIndex(d.env, mine.Path); err != nil {
 		t.Fatal(err)
@@ -365,7 +365,7 @@ func TestAnotherEnvironmentsQuestionIsReadOnly(t *testing.T) {
 // and returns that.
 func (d *testMachine) startThread(q *state.Question) *chatapi.Message {
 	d.t.Helper()
-	m, err := d.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "a question")
+	m, err := d.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "a question")
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func TestSaidWordsBeforeTheStart(t *testing.T) {
 func (x *testSession) addEventMessage(name, text string, at time.Time) (acked bool) {
 	_, space, _ := strings.Cut(x.reader.chat, "/")
 	in := newIncoming(x.reader.chat, gchat.Message{
-		Name: space + "/messages/" + name, ThreadName: x.threadName, Text: text, CreateTime: at, Sender: "users/1", Human: true,
+		Name: space + "/messages/" + name, ThreadName: x.threadName, Text: text, CreateTime: at, Sender: "users/1", IsHuman: true,
 	}, 0)
 	in.EventID = name
 	return x.poller.addIncoming(in) == nil

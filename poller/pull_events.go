@@ -104,7 +104,7 @@ func (p *Poller) pullEvents(ctx context.Context, events eventSource) {
 		p.Log.ErrorOnce(err, "pulled again over a new connection")
 	case err != nil:
 		puller.failedPulls++
-		puller.isPauseAsked = gchat.TooMany(err)
+		puller.isPauseAsked = gchat.IsRateLimited(err)
 		puller.nextPullAt = p.Now().
 			Add(max(gchat.RetryAfter(err), backoff(time.Second, puller.failedPulls)))
 		p.Log.Error().
@@ -113,7 +113,7 @@ func (p *Poller) pullEvents(ctx context.Context, events eventSource) {
 			Str("until", logReadAgain).
 			Str("chat", events.Chat()).
 			Msg("taps and messages to the app cannot be read")
-		if gchat.AuthFailure(err) {
+		if gchat.IsAuthFailure(err) {
 			p.gateways.reset()
 		}
 	default:
@@ -135,7 +135,7 @@ func (p *Poller) pullEvents(ctx context.Context, events eventSource) {
 func (p *Poller) addEvents(
 	ctx context.Context,
 	events eventSource,
-	pulled []gchat.Pulled,
+	pulled []gchat.PulledEvent,
 ) (areAllAdded bool) {
 	var ackIDs []string
 	for _, event := range pulled {
@@ -153,15 +153,15 @@ func (p *Poller) addEvents(
 	return len(ackIDs) == len(pulled)
 }
 
-func (p *Poller) addEvent(events eventSource, event gchat.Pulled) error {
+func (p *Poller) addEvent(events eventSource, event gchat.PulledEvent) error {
 	host, _, _ := strings.Cut(events.Chat(), "/")
 	chat := host + "/" + event.Message.Space()
 	switch {
 	case event.Err != nil:
 		p.Log.ErrorOnce(event.Err, "event not understood")
-	case !event.Human, p.Now().Sub(event.At) > state.MaxQuestionAge:
+	case !event.IsHuman, p.Now().Sub(event.At) > state.MaxQuestionAge:
 	case event.Tap != nil:
-		if events.IsForOtherMachine(event.Tap) && p.recordOfCard(event.Tap.Question) == nil {
+		if events.IsForOtherMachine(event.Tap) && p.recordOfCard(event.Tap.QuestionID) == nil {
 			return nil // of another machine, which hears it, too
 		}
 		return p.addIncoming(newIncomingTap(chat, event))

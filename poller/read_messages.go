@@ -37,7 +37,7 @@ func (r *reader) readSpace(
 		if r.isPulled && gateway.cfg.UsesEmbeddedApp() && len(texts) > 0 {
 			return r.enqueueMissingCards(ctx, view, gateway, texts)
 		}
-		if r.isPulled || gchat.Overloaded(err) {
+		if r.isPulled || gchat.IsOverloaded(err) {
 			return err
 		}
 	}
@@ -66,13 +66,13 @@ func (r *reader) readSpace(
 // in pieces: hasMore reports that the next list continues where this one stopped.
 func (r *reader) listNewMessages(ctx context.Context, pass *listPass) (hasMore bool, err error) {
 	_, space, _ := strings.Cut(r.chat, "/")
-	now := r.Now().Add(r.api.Ahead)
+	now := r.Now().Add(r.api.ClockAhead)
 	start := listStart(r.spaceRecord.Watermark, r.isThreadRead, pass.spaceView, now)
 	for q := range pass.recordOf {
 		pass.waitMessages[q] = r.keptMessages[q.QuestionID]
 	}
-	err = r.api.Since(ctx, space, start, func(page []gchat.Message) { r.readPage(pass, page) })
-	isEndless := errors.Is(err, gchat.ErrEndless)
+	err = r.api.ListSince(ctx, space, start, func(page []gchat.Message) { r.readPage(pass, page) })
+	isEndless := errors.Is(err, gchat.ErrEndlessList)
 	// The server is broken where the next list would start at the same place. It stays so
 	// until a list ends.
 	hasAdvanced := pass.newestAt.Add(-listOverlap).Sub(start) > time.Second
@@ -86,8 +86,8 @@ func (r *reader) listNewMessages(ctx context.Context, pass *listPass) (hasMore b
 
 // startWaits starts the waits in threads that this list read to their ends. It returns
 // which questions' threads were read from their beginnings, and the messages of the waits
-// that the next list continues. After a failed list, the thread of a wait is read from its
-// beginning once more. Both maps are keyed by the question's id.
+// that the next list continues. After a failed list, the thread of a wait is read from
+// its beginning once more. Both maps are keyed by the question's id.
 func (r *reader) startWaits(
 	pass *listPass,
 	hasMore bool,
@@ -121,8 +121,8 @@ func (r *reader) saveWatermark(to time.Time) {
 }
 
 // readWaitThreads reads the threads that processes of this environment began to wait in,
-// while another environment's poller reads the space. That poller adds later messages there
-// to the inbox.
+// while another environment's poller reads the space. That poller adds later messages
+// there to the inbox.
 func (r *reader) readWaitThreads(ctx context.Context, view *spaceView) (err error) {
 	waitView := &spaceView{
 		questionsByThread: map[string][]*state.Question{},
@@ -154,9 +154,9 @@ func (r *reader) readWaitThreads(ctx context.Context, view *spaceView) (err erro
 	_, space, _ := strings.Cut(r.chat, "/")
 	start := listStart(time.Time{}, nil, waitView, r.Now())
 	for hasMore := true; hasMore; {
-		err = r.api.Since(ctx, space, start, func(page []gchat.Message) { r.readPage(pass, page) })
+		err = r.api.ListSince(ctx, space, start, func(page []gchat.Message) { r.readPage(pass, page) })
 		next := pass.newestAt.Add(-listOverlap)
-		hasMore = errors.Is(err, gchat.ErrEndless) && next.After(start)
+		hasMore = errors.Is(err, gchat.ErrEndlessList) && next.After(start)
 		start = next
 	}
 	if err != nil {
@@ -178,9 +178,9 @@ func (v *spaceView) questionsWithoutCard() (texts []*state.Question) {
 	return texts
 }
 
-// enqueueMissingCards enqueues cards for questions that a webhook posted as a text into the
-// embedded space. No event brings the replies to them, so it lists the replies first. A
-// question with a reply gets no card.
+// enqueueMissingCards enqueues cards for questions that a webhook posted as a text into
+// the embedded space. No event brings the replies to them, so it lists the replies first.
+// A question with a reply gets no card.
 func (r *reader) enqueueMissingCards(
 	ctx context.Context,
 	view *spaceView,
@@ -202,7 +202,7 @@ func (r *reader) enqueueMissingCards(
 		return err
 	}
 	readPage := func(page []gchat.Message) { r.readPage(pass, page) }
-	err = r.api.Since(ctx, gateway.spaceName, texts[0].AskedAt.Add(-clockSlack), readPage)
+	err = r.api.ListSince(ctx, gateway.spaceName, texts[0].AskedAt.Add(-clockSlack), readPage)
 	err = cmp.Or(err, pass.writeErr)
 	undone, _ := state.InboxIn(r.userStateDir).All()
 	for _, q := range texts {
@@ -263,12 +263,12 @@ func listStart(
 // and that a person wrote.
 func (r *reader) readPage(pass *listPass, page []gchat.Message) {
 	// The clock's lead comes from an HTTP header that counts whole seconds.
-	latest := r.Now().Add(r.api.Ahead + 2*time.Second)
+	latest := r.Now().Add(r.api.ClockAhead + 2*time.Second)
 	for _, m := range page {
 		// A message from the future must not move the watermark: the next lists would
 		// start there and miss what people write until then.
 		isFromFuture := m.CreateTime.After(latest)
-		if !isFromFuture && m.Human && m.CreateTime.After(r.spaceRecord.Watermark) {
+		if !isFromFuture && m.IsHuman && m.CreateTime.After(r.spaceRecord.Watermark) {
 			r.lastHumanMessageAt = r.Now()
 		}
 		if !isFromFuture && m.CreateTime.After(pass.newestAt) {
@@ -289,12 +289,12 @@ func (r *reader) readMessage(pass *listPass, m gchat.Message) error {
 	}
 	records := pass.questionsByThread[m.ThreadName]
 	i := slices.IndexFunc(records, pass.needsStart)
-	isNew := gchat.Local(r.chat) && wording.IsNew(m.Text)
+	isNew := gchat.IsLocalChat(r.chat) && wording.IsNewCommand(m.Text)
 	switch {
 	case m.ThreadName == "":
-	case m.Deleted: // Chat may leave out its sender
+	case m.IsDeleted: // Chat may leave out its sender
 		return r.addListed(pass, m)
-	case !m.Human:
+	case !m.IsHuman:
 		return r.readAppMessage(pass, m)
 	case i >= 0: // startWait decides whether it counts
 		pass.waitMessages[records[i]] = append(pass.waitMessages[records[i]], m)
@@ -307,7 +307,7 @@ func (r *reader) readMessage(pass *listPass, m gchat.Message) error {
 // addListed adds a listed message of a person to the inbox. It revokes a message that its
 // sender deleted before it was used.
 func (r *reader) addListed(pass *listPass, m gchat.Message) error {
-	in := newIncoming(r.chat, m, r.api.Ahead)
+	in := newIncoming(r.chat, m, r.api.ClockAhead)
 	changesReply := func(q *state.Question) bool { return judge.ChangesReply(q, in) }
 	isRevised := slices.ContainsFunc(pass.questionsByThread[m.ThreadName], changesReply)
 	switch {
@@ -323,8 +323,8 @@ func (r *reader) addListed(pass *listPass, m gchat.Message) error {
 	return r.addIncoming(in)
 }
 
-// readAppMessage learns two things from a message of an app: when a question's own message
-// was posted, and after which message a waiting process expects its reply.
+// readAppMessage learns two things from a message of an app: when a question's own
+// message was posted, and after which message a waiting process expects its reply.
 func (r *reader) readAppMessage(pass *listPass, m gchat.Message) error {
 	var lastErr error
 	for _, q := range pass.questionsByThread[m.ThreadName] {
@@ -354,14 +354,14 @@ func needsStart(q *state.Question) bool {
 // needsStart reports the same of a question, if it is one of this environment.
 func (v *spaceView) needsStart(q *state.Question) bool { return v.isOwn[q] && needsStart(q) }
 
-// startWait notes from when on a reply counts in a thread that a process began to wait in:
-// after our last message there. It adds what people wrote there since. Where a session or
-// another question has the same thread, it also adds earlier messages: they may be for
-// those.
+// startWait notes from when on a reply counts in a thread that a process began to wait
+// in: after our last message there. It adds what people wrote there since. Where a
+// session or another question has the same thread, it also adds earlier messages: they
+// may be for those.
 func (r *reader) startWait(pass *listPass, q *state.Question) {
-	after := q.AskedAt.Add(r.api.Ahead - judge.PostTimeSlack)
+	after := q.AskedAt.Add(r.api.ClockAhead - judge.PostTimeSlack)
 	for _, m := range pass.waitMessages[q] {
-		if !m.Human {
+		if !m.IsHuman {
 			after = m.CreateTime
 		}
 	}
@@ -369,7 +369,7 @@ func (r *reader) startWait(pass *listPass, q *state.Question) {
 		isShared := len(pass.questionsByThread[m.ThreadName]) > 1 ||
 			pass.sessionsByThread[m.ThreadName] != nil
 		isForWait := m.CreateTime.After(after)
-		if !m.Human || !isShared && !isForWait {
+		if !m.IsHuman || !isShared && !isForWait {
 			continue
 		}
 		if isForWait { // it may have ended as a message for nobody before the wait was known
@@ -388,12 +388,12 @@ func (r *reader) startWait(pass *listPass, q *state.Question) {
 
 // quotedQuestion returns the question whose message a person quotes, or nil.
 func (v *spaceView) quotedQuestion(m gchat.Message) *state.Question {
-	if !m.Human || m.Quotes == "" {
+	if !m.IsHuman || m.QuotedMessage == "" {
 		return nil
 	}
 	for _, questions := range v.questionsByThread {
 		for _, q := range questions {
-			if m.Quotes == q.MessageName {
+			if m.QuotedMessage == q.MessageName {
 				return q
 			}
 		}

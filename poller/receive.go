@@ -28,7 +28,8 @@ type recentMessage struct {
 }
 
 // addIncoming adds a message or a tap to the inbox, once, however often it is read. After
-// an error the caller has to read it again. A message older than MaxQuestionAge is dropped.
+// an error the caller has to read it again. A message older than MaxQuestionAge is
+// dropped.
 func (p *Poller) addIncoming(in *state.Incoming) error {
 	now := p.Now()
 	if now.Sub(in.LocalCreatedAt) > state.MaxQuestionAge {
@@ -119,14 +120,14 @@ func newIncoming(chat string, m gchat.Message, clockLead time.Duration) *state.I
 		Chat:               chat,
 		MessageName:        m.Name,
 		ThreadName:         m.ThreadName,
-		QuotedMessage:      m.Quotes,
-		FirstThreadMessage: m.Follows(),
+		QuotedMessage:      m.QuotedMessage,
+		FirstThreadMessage: m.ParentMessage(),
 		Sender:             m.Sender,
 		SenderEmail:        m.SenderEmail,
 		DisplayName:        m.DisplayName,
 		Text:               wording.Cut(m.Text, wording.MaxText),
-		HasAttachment:      m.Attached,
-		IsRevoked:          m.Deleted,
+		HasAttachment:      m.HasAttachment,
+		IsRevoked:          m.IsDeleted,
 		CreatedAt:          createdAt,
 		LocalCreatedAt:     createdAt.Add(-clockLead),
 	}
@@ -134,10 +135,10 @@ func newIncoming(chat string, m gchat.Message, clockLead time.Duration) *state.I
 
 // newIncomingTap returns the inbox record of a tap. Its id is made from the tap's facts:
 // Google may publish the same tap twice.
-func newIncomingTap(chat string, event gchat.Pulled) *state.Incoming {
+func newIncomingTap(chat string, event gchat.PulledEvent) *state.Incoming {
 	createdAt := event.At.Truncate(time.Millisecond).UTC()
 	parts := []string{
-		event.By.Name,
+		event.Person.Name,
 		event.At.UTC().Format(time.RFC3339Nano),
 		event.Tap.Choice,
 		fmt.Sprint(event.Tap.Inputs),
@@ -148,14 +149,14 @@ func newIncomingTap(chat string, event gchat.Pulled) *state.Incoming {
 		MessageName:  event.Message.Name,
 		ThreadName:   event.Message.ThreadName,
 		CardClientID: event.Message.ClientID,
-		Sender:       event.By.Name,
-		SenderEmail:  event.By.Email,
-		DisplayName:  event.By.DisplayName,
+		Sender:       event.Person.Name,
+		SenderEmail:  event.Person.Email,
+		DisplayName:  event.Person.DisplayName,
 		Tap: &state.IncomingTap{
-			CardID:    event.Tap.Question,
+			CardID:    event.Tap.QuestionID,
 			Choice:    event.Tap.Choice,
 			Inputs:    event.Tap.Inputs,
-			HadButton: event.Tap.Stands,
+			HadButton: event.Tap.IsOnCard,
 		},
 		EventID:        event.ID,
 		CreatedAt:      createdAt,

@@ -62,9 +62,9 @@ func TestATapOnACardOfAnEarlierSetupCounts(t *testing.T) {
 	x.poller.readIndex()
 	q = x.loadQuestion(q)
 	card := gchat.Message{Name: q.MessageName, ThreadName: q.ThreadName}
-	tap := &wording.Tap{Question: state.CardID(x.env, q.QuestionID), Choice: "2"}
-	err := x.poller.addEvent(otherMachineEvents{chat: x.reader.chat}, gchat.Pulled{
-		ID: "e", Event: gchat.Event{At: time.Now(), By: gchat.Person{Name: "users/1"}, Human: true, Message: card, Tap: tap},
+	tap := &wording.Tap{QuestionID: state.CardID(x.env, q.QuestionID), Choice: "2"}
+	err := x.poller.addEvent(otherMachineEvents{chat: x.reader.chat}, gchat.PulledEvent{
+		ID: "e", Event: gchat.Event{At: time.Now(), Person: gchat.Person{Name: "users/1"}, IsHuman: true, Message: card, Tap: tap},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -97,8 +97,8 @@ func TestAnotherEnvironmentsMessageHoldsNothingBack(t *testing.T) {
 	}
 	_, space, _ := strings.Cut(x.reader.chat, "/")
 	err := x.poller.addIncoming(newIncoming(x.reader.chat, gchat.Message{
-		Name: space + "/messages/quoting", ThreadName: thread, Quotes: x.loadQuestion(ours).MessageName, Text: "2",
-		Sender: "users/1", Human: true, CreateTime: later,
+		Name: space + "/messages/quoting", ThreadName: thread, QuotedMessage: x.loadQuestion(ours).MessageName, Text: "2",
+		Sender: "users/1", IsHuman: true, CreateTime: later,
 	}, 0))
 	if err != nil {
 		t.Fatal(err)
@@ -206,7 +206,7 @@ func (x *testSession) addListedMessage(name, thread, text string) {
 	_, space, _ := strings.Cut(x.reader.chat, "/")
 	err := x.poller.addIncoming(newIncoming(x.reader.chat, gchat.Message{
 		Name: space + "/messages/" + name, ThreadName: thread, Text: text,
-		Sender: "users/1", Human: true, CreateTime: time.Now(),
+		Sender: "users/1", IsHuman: true, CreateTime: time.Now(),
 	}, 0))
 	if err != nil {
 		x.t.Fatal(err)

@@ -184,7 +184,7 @@ func (h *usedOnceTest) allNotes() (notes []string) {
 // beginThread begins a question's thread in the space, and returns its name.
 func (x *testSession) beginThread(q *state.Question) string {
 	x.t.Helper()
-	m, err := x.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "Which?")
+	m, err := x.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "Which?")
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -227,7 +227,7 @@ func TestAFloodOfStrangersKeepsNobodyOut(t *testing.T) {
 	write := func(name, sender, thread string, at time.Time) error {
 		in := newIncoming("chat.example/"+appSpace, gchat.Message{
 			Name: appSpace + "/messages/" + name, ThreadName: appSpace + "/threads/" + thread, Text: "hello",
-			Sender: sender, Human: true, CreateTime: at,
+			Sender: sender, IsHuman: true, CreateTime: at,
 		}, 0)
 		in.EventID = name
 		return p.addIncoming(in)

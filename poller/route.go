@@ -19,8 +19,8 @@ import (
 )
 
 // undecidedTimeout is how long the poller holds a message that belongs to no record here.
-// The message may be for another machine of the app. It may also be for a question that is
-// just being posted: the receipt of a post can come after the reply to it.
+// The message may be for another machine of the app. It may also be for a question that
+// is just being posted: the receipt of a post can come after the reply to it.
 const undecidedTimeout = time.Minute
 
 // A destination is what an incoming message is for.
@@ -44,7 +44,8 @@ const (
 	toUndecided                        // it is not decided yet
 )
 
-// readInbox reads the messages that are not done, in the order in which people wrote them.
+// readInbox reads the messages that are not done, in the order in which people wrote
+// them.
 func (p *Poller) readInbox() {
 	p.updateReadUntil() // first: what was read from Chat until then is in the inbox
 	inbox := state.InboxIn(p.userStateDir)
@@ -81,9 +82,9 @@ func (p *Poller) hasUndecided(chat string) bool {
 	})
 }
 
-// routeAll decides what each new message is, and hands it over. A message that has to wait
-// holds back the later ones of its thread. One that another environment decides holds back
-// none.
+// routeAll decides what each new message is, and hands it over. A message that has to
+// wait holds back the later ones of its thread. One that another environment decides
+// holds back none.
 func (p *Poller) routeAll(ctx context.Context) (next time.Time, hasWork bool) {
 	p.decidedElsewhere = map[string]bool{}
 	isNew := func(in *state.Incoming) bool { return in.Status == state.IncomingNew }
@@ -93,7 +94,7 @@ func (p *Poller) routeAll(ctx context.Context) (next time.Time, hasWork bool) {
 	isHeldBack := map[string]bool{}
 	for _, in := range p.incoming {
 		thread := in.Chat + " " + in.ThreadName
-		canOvertake := in.IsTap() || wording.OurCommand(in.Text)
+		canOvertake := in.IsTap() || wording.IsOwnCommand(in.Text)
 		if !isNew(in) || isHeldBack[thread] && !canOvertake {
 			continue
 		}
@@ -125,9 +126,10 @@ func (p *Poller) routeAll(ctx context.Context) (next time.Time, hasWork bool) {
 // environment that has to decide it.
 const callWindow = 5 * time.Second
 
-// leaveToOtherEnvironment calls another environment's poller, which decides what a message
-// is. Where that poller does not come, the poller that reads the message's space writes a
-// note about it. leaveToOtherEnvironment returns when to look at the message once more.
+// leaveToOtherEnvironment calls another environment's poller, which decides what a
+// message is. Where that poller does not come, the poller that reads the message's space
+// writes a note about it. leaveToOtherEnvironment returns when to look at the message
+// once more.
 func (p *Poller) leaveToOtherEnvironment(in *state.Incoming, environment string) time.Time {
 	if environment == "" {
 		return time.Time{}
@@ -242,8 +244,8 @@ func (p *Poller) route(ctx context.Context, in *state.Incoming) destination {
 	return destination{kind: toQuestion, record: to.record}
 }
 
-// canBeClaimed reports whether another environment's poller may still come for a message to
-// its session. The session has to be running. That poller has a minute. It has longer
+// canBeClaimed reports whether another environment's poller may still come for a message
+// to its session. The session has to be running. That poller has a minute. It has longer
 // where the sender may not answer: then this poller may send the sender no note.
 func (p *Poller) canBeClaimed(in *state.Incoming, session *state.Session) bool {
 	isLong := p.Now().Sub(in.ReadAt).Abs() >= undecidedTimeout
@@ -251,8 +253,8 @@ func (p *Poller) canBeClaimed(in *state.Incoming, session *state.Session) bool {
 	return p.canTakeCommands(session) && (!isLong || !cfg.CanAnswer(in.Sender, in.SenderEmail))
 }
 
-// ownerEnvironment returns the environment whose poller decides what a message is. Where no
-// poller of a session's environment runs, this one answers in the session's thread.
+// ownerEnvironment returns the environment whose poller decides what a message is. Where
+// no poller of a session's environment runs, this one answers in the session's thread.
 func (p *Poller) ownerEnvironment(in *state.Incoming, to address) (environment string) {
 	switch {
 	case to.record != nil:
@@ -264,8 +266,9 @@ func (p *Poller) ownerEnvironment(in *state.Incoming, to address) (environment s
 }
 
 // isForUndecidedWait reports whether the poller cannot tell yet if a message is for the
-// process that waits in its thread. Before the wait starts, the list that the message came
-// with decides. Where the waiting process was killed, the message is for the next one.
+// process that waits in its thread. Before the wait starts, the list that the message
+// came with decides. Where the waiting process was killed, the message is for the next
+// one.
 func (p *Poller) isForUndecidedWait(in *state.Incoming, record *trackedRecord) bool {
 	q := record.question
 	if needsStart(q) && in.EventID == "" {
@@ -391,7 +394,7 @@ func (p *Poller) addressedSession(
 	record *trackedRecord,
 	session *state.Session,
 ) *state.Session {
-	if session != nil || record == nil || !wording.OurCommand(in.Text) {
+	if session != nil || record == nil || !wording.IsOwnCommand(in.Text) {
 		return session
 	}
 	sessionID := record.question.ClaudeSession()
@@ -403,9 +406,9 @@ func (p *Poller) addressedSession(
 }
 
 // canSessionTake reports whether a message goes to a session: a command, or a prompt that
-// no question of that thread is to get. isSilent means that the message gets no note: it is
-// an old command that was done, or, in the session's own thread, a command of a person who
-// may give none.
+// no question of that thread is to get. isSilent means that the message gets no note: it
+// is an old command that was done, or, in the session's own thread, a command of a person
+// who may give none.
 func (p *Poller) canSessionTake(
 	in *state.Incoming,
 	session *state.Session,
@@ -435,9 +438,9 @@ func (p *Poller) canSessionTake(
 	return true, false
 }
 
-// followsClaudeCommand reports whether one of Claude Code's own commands still waits to be
-// typed into a session. A later message is then no reply to a "next instruction" question
-// that was asked before the command.
+// followsClaudeCommand reports whether one of Claude Code's own commands still waits to
+// be typed into a session. A later message is then no reply to a "next instruction"
+// question that was asked before the command.
 func (p *Poller) followsClaudeCommand(session *state.Session, record *trackedRecord) bool {
 	if !record.question.Kind.Traits().IsPrompt {
 		return false
@@ -454,8 +457,9 @@ func promptText(in *state.Incoming) string {
 	return strings.TrimSpace(state.Clean(state.ForAgent, in.Text))
 }
 
-// asksForNewSession reports whether a message asks for a new session, and its sender may do
-// that. It can stand in a thread of ours, be sent to the app, or be written on the page.
+// asksForNewSession reports whether a message asks for a new session, and its sender may
+// do that. It can stand in a thread of ours, be sent to the app, or be written on the
+// page.
 func (p *Poller) asksForNewSession(
 	ctx context.Context,
 	in *state.Incoming,
@@ -471,22 +475,22 @@ func (p *Poller) asksForNewSession(
 	canStart := cfg.CanStartSessions && cfg.AccessTo(state.KindPrompt, "").CanAsk &&
 		cfg.CanApprove(in.Sender, in.SenderEmail)
 	isReply := record != nil && record.question.FindReply(in.ReplyName()) != nil
-	if !wording.IsNew(in.Text) || !canStart || isReply {
+	if !wording.IsNewCommand(in.Text) || !canStart || isReply {
 		return false
 	}
 	if isOurs || session != nil {
 		return true
 	}
 	if in.EventID == "" {
-		return gchat.Local(in.Chat)
+		return gchat.IsLocalChat(in.Chat)
 	}
 	events := p.gatewayFor(ctx, configSource{projectDir: p.userStateDir}).eventSource()
 	isNamed := strings.EqualFold(commands.TargetOfNew(in.Text), state.MachineName())
 	return events != nil && events.Chat() == in.Chat && (!events.IsShared() || isNamed)
 }
 
-// handleIncoming hands a message to its destination. If the poller is killed meanwhile, the
-// next one routes the message once more, and each step finds what is done already.
+// handleIncoming hands a message to its destination. If the poller is killed meanwhile,
+// the next one routes the message once more, and each step finds what is done already.
 func (p *Poller) handleIncoming(ctx context.Context, in *state.Incoming, target destination) error {
 	switch target.kind {
 	case toQuestion:
@@ -503,8 +507,9 @@ func (p *Poller) finishIncoming(in *state.Incoming, outcome state.Outcome) error
 	return state.InboxIn(p.userStateDir).Finish(in, outcome, p.Now())
 }
 
-// addReply writes a reply into its question. Where a process waits for the reply, addReply
-// judges it in the same write. Otherwise the loop judges it: the loop knows the panes.
+// addReply writes a reply into its question. Where a process waits for the reply,
+// addReply judges it in the same write. Otherwise the loop judges it: the loop knows the
+// panes.
 func (p *Poller) addReply(in *state.Incoming, record *trackedRecord) error {
 	judging, reply := p.judgingConfigOf(record, record.question), in.AsReply()
 	if !in.IsTap() {
@@ -522,8 +527,8 @@ func (p *Poller) addReply(in *state.Incoming, record *trackedRecord) error {
 			reply.Text = cmp.Or(text, in.Tap.Choice)
 		}
 		if needsStart(q) {
-			// Events do not bring our own messages, so the wait has no start yet. A message
-			// from the minute before the wait was held back for it, and counts.
+			// Events do not bring our own messages, so the wait has no start yet. A
+			// message from the minute before the wait was held back for it, and counts.
 			q.PostedAt = new(q.AskedAt.Add(-undecidedTimeout))
 		}
 		isNew = judge.ReviseReply(q, in) ||
@@ -599,8 +604,8 @@ func (p *Poller) answerUnaddressed(
 }
 
 // answerUnbound answers a tap, or a message to the app, that belongs to no record here.
-// Chat has to be asked whether the message concerns another machine. A goroutine does that
-// and finishes the message; isBusy reports whether it runs.
+// Chat has to be asked whether the message concerns another machine. A goroutine does
+// that and finishes the message; isBusy reports whether it runs.
 func (p *Poller) answerUnbound(ctx context.Context, in *state.Incoming) (isBusy bool) {
 	events := p.gatewayFor(ctx, configSource{projectDir: p.userStateDir}).eventSource()
 	if events == nil || events.Chat() != in.Chat ||
@@ -642,7 +647,7 @@ func (p *Poller) unboundText(
 			return "" // another machine has used the tap and removed the button
 		}
 		return wording.OldCardText
-	case wording.IsNew(in.Text) && canStart:
+	case wording.IsNewCommand(in.Text) && canStart:
 		return p.whichMachineText(ctx, events, in)
 	case in.FirstThreadMessage != "":
 		canAnswer, err := events.CanAnswerFor(ctx, in.FirstThreadMessage)
@@ -665,7 +670,7 @@ func (p *Poller) whichMachineText(
 ) string {
 	name := commands.TargetOfNew(in.Text)
 	_, err := events.Find(ctx, commands.NewSessionNoteID(in.MessageName, name), time.Time{})
-	if !gchat.Permanent(err) { // the session was started, or the search failed
+	if !gchat.IsPermanent(err) { // the session was started, or the search failed
 		p.Log.ErrorOnce(err, "cannot tell whether a session was started")
 		return ""
 	}

@@ -27,17 +27,17 @@ func (s *sender) handleSendFailure(
 	}
 	why, hint, now := s.Log.Redact(cause.Error()), gchat.Hint(cause), s.Now()
 	pause := time.Minute / time.Duration(gateway.cfg.WritesPerMinute)
-	isUntried := isFirstTry && (!gchat.MayHaveArrived(cause) || gchat.TooMany(cause))
+	isUntried := isFirstTry && (!gchat.MayHaveArrived(cause) || gchat.IsRateLimited(cause))
 	logLine := s.Log.Error().Str("error", why).Str("hint", hint).Str("until", logSentAgain)
 	logLine = logLine.Str("chat", gateway.transport.Chat()).Int("tries", message.FailedTries+1)
 	logLine = logLine.Str("id", partID(message)).
 		Str("project", message.ProjectDir).
 		Str("session", message.SessionID)
 	switch {
-	case gchat.AuthFailure(cause):
+	case gchat.IsAuthFailure(cause):
 		logLine.Msg("the webhook does not work; one message a minute tries it")
 		return s.pauseGateway(message, gateway, cause, isFirstTry)
-	case gchat.Refused(cause):
+	case gchat.IsRefused(cause):
 		logLine.Msg(state.LogMessageRefused)
 		s.notifySession(
 			message.SessionID,
@@ -45,7 +45,7 @@ func (s *sender) handleSendFailure(
 				". `gchat-hooks status` shows it.",
 		)
 		return s.setAside(message, why+"; "+hint)
-	case gchat.Answered(cause) && !gchat.TooMany(cause), errors.Is(cause, errArrivalUnknown):
+	case gchat.HasReachedChat(cause) && !gchat.IsRateLimited(cause), errors.Is(cause, errArrivalUnknown):
 		// it stumbled over this one alone
 		logLine.Msg("message may not have arrived; it is tried again")
 		wait := backoff(pause, message.FailedTries+1)
@@ -64,7 +64,7 @@ func (s *sender) handleSendFailure(
 			space.Failures++
 			space.NotBefore = now.Add(max(gchat.RetryAfter(cause), backoff(pause, space.Failures))).
 				UTC()
-			space.Why, space.IsAskedByChat = why, gchat.TooMany(cause)
+			space.Why, space.IsAskedByChat = why, gchat.IsRateLimited(cause)
 		}
 		until = space.NotBefore
 	})

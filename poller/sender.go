@@ -371,7 +371,7 @@ func (s *sender) sendPart(
 	sendCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(s.lingerTime, cancel) })()
-	var posted gchat.Posted
+	var posted gchat.PostedMessage
 	var err error
 	answer := "" // of an agent
 	if gateway == nil {
@@ -432,7 +432,7 @@ func (s *sender) knownThread(message *state.Message, gateway *projectGateway) (n
 func (s *sender) writeReceipt(
 	message *state.Message,
 	gateway *projectGateway,
-	posted gchat.Posted,
+	posted gchat.PostedMessage,
 	answer string,
 ) sendResult {
 	if gateway != nil && message.PatchedMessage == "" {
@@ -482,7 +482,7 @@ func (s *sender) finishMessage(message *state.Message, change func(*state.Messag
 func (s *sender) addReceiptToRecord(
 	message *state.Message,
 	gateway *projectGateway,
-	posted gchat.Posted,
+	posted gchat.PostedMessage,
 ) (err error) {
 	if message.Type == state.MessageQuestion && message.PatchedMessage == "" {
 		_, err = state.ChangeQuestionRelaxed(message.Question, func(q *state.Question) {

@@ -366,7 +366,7 @@ func TestTriedIsFoundInTheList(t *testing.T) {
 	o.setFault(breakAfterStore)
 	s.sendUntilIdle(t.Context())
 	there := o.space.Messages()[0]
-	if _, err := o.space.Say(nil, "", there.Text); err != nil {
+	if _, err := o.space.PostAs(nil, "", there.Text); err != nil {
 		t.Fatal(err)
 	}
 	o.setFault(nil)

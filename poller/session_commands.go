@@ -39,11 +39,11 @@ func (p *Poller) needsReadingAfterEnd(session *state.Session) bool {
 	}
 	age := p.Now().Sub(endedAt).Abs()
 	if !p.canStartSessions {
-		canBeWoken := gchat.Local(session.Chat) &&
+		canBeWoken := gchat.IsLocalChat(session.Chat) &&
 			(p.Daemon || p.Now().Sub(p.startedAt) < readAfterEnd)
 		return age < readAfterEnd || canBeWoken && age < state.MaxQuestionAge
 	}
-	return p.Daemon || p.receivesEvents || gchat.Local(session.Chat) || age < restPeriod
+	return p.Daemon || p.receivesEvents || gchat.IsLocalChat(session.Chat) || age < restPeriod
 }
 
 // hasNoPoller says whether no poller of a session's environment runs.

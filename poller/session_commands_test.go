@@ -28,7 +28,7 @@ type testSession struct {
 func newTestSession(t *testing.T, as func(*state.Session)) *testSession {
 	t.Helper()
 	d := newTestMachine(t)
-	m, err := d.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "a report")
+	m, err := d.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "a report")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestCommandsInASessionsThread(t *testing.T) {
 func TestWhoseCommandIsDone(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.reply(x.threadName, "users/9", "/mute")
-	if _, err := x.testMachine.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, x.threadName, "/mute"); err != nil {
+	if _, err := x.testMachine.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, x.threadName, "/mute"); err != nil {
 		t.Fatal(err)
 	}
 	if notes := x.readNotes(); len(notes) > 0 || !x.loadSession().MutedUntil.IsZero() || x.countUnfinished() > 0 {
@@ -508,7 +508,7 @@ func TestACommandInAQuestionsThread(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newTestSession(t, c.as)
-			m, err := x.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "a question")
+			m, err := x.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "a question")
 			if err != nil {
 				t.Fatal(err)
 			}

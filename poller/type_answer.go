@@ -110,7 +110,7 @@ func (p *Poller) findChat(ctx context.Context, record *trackedRecord) (chat, spa
 	case gateway.err == nil:
 		chat, space = gateway.transport.Chat(), gateway.spaceName
 	case !gateway.cfg.CanSend() && gateway.cfg.SpaceID != "":
-		chat, space = gchat.ChatAt(
+		chat, space = gchat.ChatAtEndpoint(
 			gateway.cfg.APIEndpoint,
 			gateway.cfg.SpaceID,
 		), gateway.cfg.SpaceID
@@ -318,9 +318,9 @@ func (p *Poller) reportDryRun(q *state.Question, pane, would string, keys int) {
 		fmt.Fprintf(
 			p.DryRunOutput,
 			"%s, pane %s: %s\n",
-			wording.Line(q.SessionName),
+			wording.SafeLine(q.SessionName),
 			pane,
-			wording.Line(would),
+			wording.SafeLine(would),
 		)
 	}
 }
@@ -338,7 +338,7 @@ func (p *Poller) withdrawDryRunAnswer(q *state.Question) {
 func answerChoices(q *state.Question) []inject.Choice {
 	list := make([]inject.Choice, len(q.SubQuestions))
 	for i, subQuestion := range q.SubQuestions {
-		answer := wording.Decompose(subQuestion, q.Answers[subQuestion.Question])
+		answer := wording.ParseAnswerValue(subQuestion, q.Answers[subQuestion.Question])
 		answer.Notes = q.Notes[subQuestion.Question]
 		list[i] = inject.Choice{
 			SubQuestion: subQuestion,
@@ -365,7 +365,7 @@ func (p *Poller) saveTypingEnd(
 		}
 		q.Typing.IsEnded, q.Typing.Result, q.Typing.Why = true, string(
 			outcome.Result,
-		), wording.Line(
+		), wording.SafeLine(
 			outcome.Why,
 		)
 		if change != nil {

@@ -236,7 +236,7 @@ func (p *Poller) leavePromptToPerson(prompt *nextPrompt, why string) {
 		return
 	}
 	typing := *prompt.question.Typing
-	typing.IsEnded, typing.Result, typing.Why = true, string(inject.Dirty), wording.Line(why)
+	typing.IsEnded, typing.Result, typing.Why = true, string(inject.Dirty), wording.SafeLine(why)
 	if p.saveTyping(prompt, &typing) == nil {
 		p.enqueuePromptNote(
 			prompt.session,
@@ -299,7 +299,7 @@ func (p *Poller) checkReadyForPrompt(
 		return session, firstKey, ""
 	}
 	if screen.Shows == inject.Draft { // which is its person's, and not for the space
-		return session, "", wording.DraftStands
+		return session, "", wording.DraftInBox
 	}
 	why = "the terminal shows " + screen.String()
 	if screen.IsDialog() {

@@ -18,7 +18,7 @@ import (
 func (e *exam) tryListing(ctx context.Context) (*gchat.API, error) {
 	w, err := e.findTransport(ctx)
 	if err == nil {
-		err = w.reader.Since(ctx, w.space, time.Now(), func([]gchat.Message) {})
+		err = w.reader.ListSince(ctx, w.space, time.Now(), func([]gchat.Message) {})
 	}
 	return w.reader, err
 }
@@ -27,7 +27,7 @@ func (e *exam) findWebhook(ctx context.Context) (*gchat.Webhook, error) {
 	if _, err := gchat.ParseEndpoint(e.cfg.APIEndpoint); err != nil {
 		return nil, err
 	}
-	hook, err := gchat.WebhookOf(ctx, e.cfg)
+	hook, err := gchat.NewWebhook(ctx, e.cfg)
 	e.log.AddSecrets(e.cfg.WebhookURL) // its command may only now have told it
 	return hook, err
 }
@@ -57,7 +57,7 @@ func (e *exam) checkChatPost(ctx context.Context, r *result) {
 		fix = "run webhook_url_command by hand: it has to print the URL within 4 seconds, without asking"
 	}
 	switch {
-	case gchat.Overloaded(err):
+	case gchat.IsOverloaded(err):
 		r.warn("%v", err).Fix = fix
 	case err != nil:
 		r.fail("%v", err).Fix = fix
@@ -74,17 +74,18 @@ func (e *exam) checkChatPost(ctx context.Context, r *result) {
 func (e *exam) checkChatApp(ctx context.Context, r *result) {
 	app, err := gchat.NewApp(ctx, e.cfg)
 	if err == nil {
-		err = app.MayPull(ctx)
+		err = app.CheckPullAccess(ctx)
 	}
-	hub, isDirect := gchat.ReadHub(e.cfg.CredentialsFile), false // it may have a new token now
-	for _, err := range hub.Wrong(e.Version) {
+	// it may have a new token now
+	hub, isDirect := gchat.LoadHubClient(e.cfg.CredentialsFile), false
+	for _, err := range hub.Problems(e.Version) {
 		r.warn("%v", err).Fix = Hint(err)
 	}
 	if err == nil {
-		isDirect, err = app.Direct(ctx)
+		isDirect, err = app.IsDirect(ctx)
 	}
 	switch {
-	case gchat.Overloaded(err):
+	case gchat.IsOverloaded(err):
 		r.warn("%v", err).Fix = Hint(err)
 	case err != nil && (hub != nil || e.cfg.UsesEmbeddedApp()):
 		r.fail("%v", err).Fix = Hint(err)
@@ -112,7 +113,7 @@ func (e *exam) checkChatRead(_ context.Context, r *result) {
 		return
 	}
 	switch _, err := e.list(); {
-	case gchat.Overloaded(err):
+	case gchat.IsOverloaded(err):
 		r.warn("%v", err).Fix = Hint(err)
 	case err != nil:
 		r.fail("%v", err).Fix = e.readingFix(err)

@@ -113,7 +113,7 @@ func newDoctorHome(t *testing.T) *doctorHome {
 		"GOOGLE_APPLICATION_CREDENTIALS": filepath.Join(dir, "none.json"), "GCE_METADATA_HOST": "127.0.0.1:1",
 	}
 	hook := p.space.WebhookURL(p.server.URL)
-	p.config = map[string]any{"webhook_url": hook, "allowed_users": []string{space.Human}}
+	p.config = map[string]any{"webhook_url": hook, "allowed_users": []string{space.PersonName}}
 	_, query, _ := strings.Cut(hook, "?key=")
 	p.secrets = append(strings.Split(query, "&token="), plantedKey, plantedRefresh, plantedClient, foreignSecret)
 	p.writeJSON(filepath.Join(p.home, ".claude.json"), map[string]any{"projects": map[string]any{p.project: map[string]any{"hasTrustDialogAccepted": true}}})
@@ -346,7 +346,7 @@ func TestDoctorLive(t *testing.T) {
 	p.answerInstead = func(_ http.ResponseWriter, r *http.Request) bool {
 		if ms := p.space.Messages(); r.Method == http.MethodGet && len(ms) == 3 && !said && strings.Contains(ms[0].Text, "please choose ok") {
 			said = true
-			_, err := p.space.Say(space.Person(), ms[0].Thread.Name, "ok")
+			_, err := p.space.PostAs(space.Person(), ms[0].Thread.Name, "ok")
 			if err != nil {
 				t.Error(err)
 			}
@@ -410,7 +410,7 @@ func TestDoctorLiveFindsWhatIsWrong(t *testing.T) {
 			p.answerInstead = func(_ http.ResponseWriter, r *http.Request) bool {
 				if ms := p.space.Messages(); r.Method == http.MethodGet && len(ms) == 3 && !said {
 					said = true
-					_, _ = p.space.Say(&chat.User{Name: "users/7", Type: "HUMAN"}, ms[0].Thread.Name, "ok")
+					_, _ = p.space.PostAs(&chat.User{Name: "users/7", Type: "HUMAN"}, ms[0].Thread.Name, "ok")
 				}
 				return false
 			}

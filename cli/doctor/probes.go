@@ -81,7 +81,7 @@ func (e *exam) runProbes(ctx context.Context, exitCode int) Live {
 		), ExitCode: exitCode, Probes: slices.Clone(probes),
 	}
 	if e.reader != nil {
-		if s, err := e.reader.Describe(ctx, e.space); err == nil {
+		if s, err := e.reader.GetSpace(ctx, e.space); err == nil {
 			e.live.Kind = lowerWords(
 				s.SpaceType + ", " + cmp.Or(s.SpaceThreadingState, "threads unknown"),
 			)
@@ -114,7 +114,7 @@ func (e *exam) runProbes(ctx context.Context, exitCode int) Live {
 func (e *exam) probePosts(ctx context.Context) {
 	id := "client-verify-" + uuid.NewString()[:8]
 	m := gchat.Post{Text: "[Verify] A probe. " + testIsOver, ThreadKey: id}
-	send := func(suffix string) (gchat.Posted, error) {
+	send := func(suffix string) (gchat.PostedMessage, error) {
 		m.MessageID = id + suffix
 		return e.post(ctx, m)
 	}
@@ -130,7 +130,7 @@ func (e *exam) probePosts(ctx context.Context) {
 		choose(repeated.Name == first.Name, "same message", "another message"),
 	)
 	if e.reader != nil {
-		m, err := e.reader.ByClientID(ctx, e.space, id+"-1")
+		m, err := e.reader.GetByClientID(ctx, e.space, id+"-1")
 		e.recordResult(
 			"get-by-id",
 			err,

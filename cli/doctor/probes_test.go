@@ -62,12 +62,12 @@ func (p *doctorHome) messageNames() (names []string) {
 // useApp has a Chat app of the space post, in a direct message.
 func (p *doctorHome) useApp() {
 	var err error
-	p.space, err = space.Open(space.Options{Direct: true})
+	p.space, err = space.Open(space.Options{IsDirect: true})
 	p.check(err)
 	p.Cleanup(func() { p.space.Close() })
 	at := p.space.APIEndpoint(p.server.URL)
 	p.config = map[string]any{"pubsub_subscription": "projects/p/subscriptions/s", "space_id": space.Name, "api_endpoint": at, "pubsub_endpoint": at,
-		"allowed_users": []string{space.Human}, "credentials_file": filepath.Join(p.home, "adc.json")}
+		"allowed_users": []string{space.PersonName}, "credentials_file": filepath.Join(p.home, "adc.json")}
 	p.writeJSON(filepath.Join(p.home, "adc.json"), map[string]any{"type": "impersonated_service_account"})
 	p.secrets = append(p.secrets, strings.Trim(at[strings.LastIndex(strings.Trim(at, "/"), "/"):], "/"))
 }
@@ -75,7 +75,7 @@ func (p *doctorHome) useApp() {
 // What the embedded space does.
 func TestProbesOfTheEmbeddedSpace(t *testing.T) {
 	p := newDoctorHome(t)
-	p.config["allowed_users"] = []string{space.Human, "ann@example.com"}
+	p.config["allowed_users"] = []string{space.PersonName, "ann@example.com"}
 	l, code := p.runLive()
 	p.checkProbes(l, map[string]string{
 		"same-id": "same message", "get-by-id": "200, found", "thread-key": "not tried: no direct message", "card-text": "not tried: no Chat app",
@@ -148,14 +148,14 @@ func TestInterruptedProbesAreDeleted(t *testing.T) {
 
 // Where Chat does not tell who logged in, the person who replied does.
 func TestAReplyShowsWhoLoggedIn(t *testing.T) {
-	for user, seen := range map[string]string{space.Human: "same id", "users/7": "another id, or another person replied"} {
+	for user, seen := range map[string]string{space.PersonName: "same id", "users/7": "another id, or another person replied"} {
 		p := newDoctorHome(t)
 		p.writeLogin(p.server, func(l *config.Login) { l.User = user })
 		said := false
 		p.answerInstead = func(_ http.ResponseWriter, r *http.Request) bool {
 			if ms := p.space.Messages(); r.Method == http.MethodGet && len(ms) == 3 && !said {
 				said = true
-				_, _ = p.space.Say(space.Person(), ms[0].Thread.Name, "a secret of mine")
+				_, _ = p.space.PostAs(space.Person(), ms[0].Thread.Name, "a secret of mine")
 			}
 			return false
 		}

@@ -18,10 +18,11 @@ import (
 
 // transport is how messages get into the space and back.
 type transport struct {
-	space  string                                                  // spaces/S
-	post   func(context.Context, gchat.Post) (gchat.Posted, error) // nil: there is none
-	app    *gchat.App                                              // nil: a webhook posts
-	reader *gchat.API                                              // nil: there are no credentials
+	space string                                                         // spaces/S
+	post  func(context.Context, gchat.Post) (gchat.PostedMessage, error) // nil: there is none
+	app   *gchat.App                                                     // nil: a webhook posts
+	// nil: there are no credentials
+	reader *gchat.API
 }
 
 func (e *exam) findTransport(ctx context.Context) (w transport, err error) {
@@ -83,7 +84,7 @@ func (e *exam) roundTrip(ctx context.Context) []*Finding {
 		outbound.fail("%v", err).Fix = Hint(err)
 		return outbound.found
 	}
-	e.listSince = e.listSince.Add(e.reader.Ahead - 5*time.Second)
+	e.listSince = e.listSince.Add(e.reader.ClockAhead - 5*time.Second)
 	question := e.postAndFind(ctx, outbound)
 	switch {
 	case outbound.found[0].Level != OK:
@@ -144,7 +145,7 @@ func (e *exam) postAndFind(ctx context.Context, r *result) *state.Question {
 		texts, card := wording.CardTexts(q, e.app.CardID(runID), gchat.CardSize)
 		posts[0].Text, posts[0].Card = texts[0], gchat.StoredCard(card)
 	}
-	var sent []gchat.Posted
+	var sent []gchat.PostedMessage
 	start := time.Now()
 	for _, p := range posts {
 		posted, err := e.post(ctx, p)
@@ -207,18 +208,18 @@ func (e *exam) awaitReply(ctx context.Context, r *result, q *state.Question) (an
 			return ""
 		}
 		for _, m := range append(listed, e.pullTaps(ctx, q)...) {
-			if !m.Human || m.Deleted || m.ThreadName != q.ThreadName || seen[m.Name] {
+			if !m.IsHuman || m.IsDeleted || m.ThreadName != q.ThreadName || seen[m.Name] {
 				continue
 			}
 			seen[m.Name] = true
-			sender := wording.Line(
+			sender := wording.SafeLine(
 				cmp.Or(strings.TrimSpace(m.Sender+" "+m.DisplayName), "a person"),
 			)
 			// a person who was refused may just have set the allowlist
 			cfg := config.Load(e.Env, e.project)
 			_ = cfg.ApplyPolicies(ctx, e.Env) // then nobody may
 			if !cfg.CanAnswer(m.Sender, m.SenderEmail) {
-				fix = "if that is you: gchat-hooks setup --allow " + wording.Line(m.Sender)
+				fix = "if that is you: gchat-hooks setup --allow " + wording.SafeLine(m.Sender)
 				failure = "only people replied who may not answer: " + sender
 				e.Notify(sender + " replied, but may not answer; " + fix)
 				continue
@@ -264,8 +265,8 @@ func (e *exam) pullTaps(ctx context.Context, q *state.Question) (taps []gchat.Me
 			continue
 		}
 		m := gchat.Message{
-			Name: event.ID, ThreadName: q.ThreadName, Sender: event.By.Name, SenderEmail: event.By.Email,
-			DisplayName: event.By.DisplayName, Human: event.Human,
+			Name: event.ID, ThreadName: q.ThreadName, Sender: event.Person.Name, SenderEmail: event.Person.Email,
+			DisplayName: event.Person.DisplayName, IsHuman: event.IsHuman,
 		}
 		_, m.Text, _ = wording.ReadTap(q, event.Tap)
 		taps = append(taps, m)
@@ -274,7 +275,7 @@ func (e *exam) pullTaps(ctx context.Context, q *state.Question) (taps []gchat.Me
 }
 
 func (e *exam) listMessages(ctx context.Context) (listed []gchat.Message, err error) {
-	err = e.reader.Since(
+	err = e.reader.ListSince(
 		ctx,
 		e.space,
 		e.listSince,
@@ -284,7 +285,7 @@ func (e *exam) listMessages(ctx context.Context) (listed []gchat.Message, err er
 }
 
 // findPosted lists until the messages are there, each as a program's.
-func (e *exam) findPosted(ctx context.Context, r *result, sent []gchat.Posted) {
+func (e *exam) findPosted(ctx context.Context, r *result, sent []gchat.PostedMessage) {
 	for start := time.Now(); ; {
 		listed, err := e.listMessages(ctx)
 		if err != nil {
@@ -296,7 +297,7 @@ func (e *exam) findPosted(ctx context.Context, r *result, sent []gchat.Posted) {
 			i := slices.IndexFunc(listed, func(m gchat.Message) bool { return m.Name == s.Name })
 			if i < 0 {
 				missing++
-			} else if listed[i].Human {
+			} else if listed[i].IsHuman {
 				r.fail("the round trip's own message %s is listed as a person's: it would be taken for a reply", s.Name).Fix =
 					"no reply can be told from the program's own messages: look what answers in Google Chat's place"
 				return

@@ -70,18 +70,18 @@ func Start(t testing.TB, space, direct, app string, google http.Handler) *Hub {
 	t.Helper()
 	machines := &subscriptions{app: app, next: google}
 	googleServer := httptest.NewServer(strict.CheckRequests(t, machines, strict.DirectMessage))
-	messages, events, err := gchat.Services(t.Context(), &config.Config{APIEndpoint: googleServer.URL, PubSubEndpoint: googleServer.URL}, nil)
+	messages, events, err := gchat.NewServices(t.Context(), &config.Config{APIEndpoint: googleServer.URL, PubSubEndpoint: googleServer.URL}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := &Hub{Google: googleServer.URL, Space: space, Subscription: "projects/p/subscriptions/gchat-hooks-" + Machine, t: t, subscriptions: machines}
 	h.Replace(func(o *hub.Options) {
-		o.Topic, o.Version, o.Key = Topic, "(devel)", []byte(Key)
+		o.Topic, o.Version, o.SigningKey = Topic, "(devel)", []byte(Key)
 		o.Log, o.Chat, o.PubSub = zerolog.Nop(), messages, events
 	})
 	h.Code = h.current.Load().Sign(hub.Claims{
-		Is: "code", Machine: Machine, User: "users/1", Email: "ann@example.com", Space: space, Direct: direct,
-		Until: time.Now().Add(10 * time.Minute).Unix(),
+		Kind: "code", Machine: Machine, User: "users/1", Email: "ann@example.com", Space: space, DirectSpace: direct,
+		ExpiresAt: time.Now().Add(10 * time.Minute).Unix(),
 	})
 	server := httptest.NewServer(h)
 	h.URL = server.URL
@@ -98,7 +98,7 @@ func Start(t testing.TB, space, direct, app string, google http.Handler) *Hub {
 // with the app.
 func StartLocal(t testing.TB) (*Hub, *space.Space) {
 	t.Helper()
-	sp, err := space.Open(space.Options{Direct: true})
+	sp, err := space.Open(space.Options{IsDirect: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case joins && answer.Code == http.StatusOK:
 		h.joined++
-		var j gchat.Joined
+		var j gchat.JoinResponse
 		_ = json.Unmarshal(body, &j)
 		j.Time, j.Expires = j.Time.Add(time.Duration(h.ClockAhead.Load())), j.Expires.Add(time.Duration(h.ClockAhead.Load()))
 		body, _ = json.Marshal(j)

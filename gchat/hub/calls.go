@@ -21,32 +21,32 @@ import (
 // A call is a request of a machine's.
 type call struct {
 	*http.Request
-	w     http.ResponseWriter
-	who   *Claims
-	query url.Values
-	in    string // spaces/S, where the path names one
-	name  string // spaces/S/messages/M, where the path names one
+	writer      http.ResponseWriter
+	claims      *Claims
+	query       url.Values
+	space       string // spaces/S, where the path names one
+	messageName string // spaces/S/messages/M, where the path names one
 }
 
-// allowed refuses what is not the machine's: another space, and a message that another
-// machine posted, for the app owns them all. It refuses query names that the call does
-// not take, and one that comes twice.
-func (c *call) allowed(query []string) error {
+// checkAllowed refuses what is not the machine's: another space, and a message that
+// another machine posted, for the app owns them all. It refuses query names that the call
+// does not take, and one that comes twice.
+func (c *call) checkAllowed(allowedNames []string) error {
 	for name, values := range c.query {
-		if len(values) != 1 || !slices.Contains(append(query, "alt", "prettyPrint"), name) {
-			return refuse(
+		if len(values) != 1 || !slices.Contains(append(allowedNames, "alt", "prettyPrint"), name) {
+			return newRefusal(
 				http.StatusBadRequest,
 				"a query has a name that is not known here, or one twice",
 			)
 		}
 	}
-	c.in = "spaces/" + c.PathValue("space")
-	c.name = c.in + "/messages/" + c.PathValue("message")
+	c.space = "spaces/" + c.PathValue("space")
+	c.messageName = c.space + "/messages/" + c.PathValue("message")
 	switch {
-	case c.PathValue("space") != "" && c.in != c.who.Space && c.in != c.who.Direct:
-		return refuse(http.StatusForbidden, "that space is not this machine's")
-	case c.PathValue("message") != "" && !c.who.ownID(c.PathValue("message")):
-		return refuse(
+	case c.PathValue("space") != "" && c.space != c.claims.Space && c.space != c.claims.DirectSpace:
+		return newRefusal(http.StatusForbidden, "that space is not this machine's")
+	case c.PathValue("message") != "" && !c.claims.ownsMessageID(c.PathValue("message")):
+		return newRefusal(
 			http.StatusForbidden,
 			"that is no id with which this machine posted a message",
 		)
@@ -58,245 +58,260 @@ func (c *call) allowed(query []string) error {
 // and 3,000 writes of an app: one machine leaves room for others, also in a named space.
 // A poller has two pulls under way.
 const (
-	mostCalls, mostUnderWay = 600, 8
-	mostWrites, mostShare   = 60, 40
+	maxCalls, maxCallsInFlight       = 600, 8
+	maxSpaceWrites, maxMachineWrites = 60, 40
 )
 
-// mostKept is how much a hub remembers of one kind, before it begins anew.
-const mostKept = 100_000
+// maxRemembered is how much a hub remembers of one kind, before it begins anew.
+const maxRemembered = 100_000
 
-// pace refuses what goes beyond so many a minute, or half of them at once.
-func (h *Hub) pace(key string, most int) error {
+// limitRate refuses what goes beyond so many a minute, or half of them at once.
+func (h *Hub) limitRate(key string, perMinute int) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.paces[key] == nil {
-		if len(h.paces) >= mostKept {
-			clear(h.paces)
+	if h.limiters[key] == nil {
+		if len(h.limiters) >= maxRemembered {
+			clear(h.limiters)
 		}
-		h.paces[key] = rate.NewLimiter(rate.Every(time.Minute/time.Duration(most)), most/2)
+		h.limiters[key] = rate.NewLimiter(
+			rate.Every(time.Minute/time.Duration(perMinute)),
+			perMinute/2,
+		)
 	}
-	if !h.paces[key].Allow() {
-		return tooMany()
+	if !h.limiters[key].Allow() {
+		return tooManyRequests()
 	}
 	return nil
 }
 
-func tooMany() error {
-	r := refuse(http.StatusTooManyRequests, "this machine asks too much")
-	r.after = time.Second
+func tooManyRequests() error {
+	r := newRefusal(http.StatusTooManyRequests, "this machine asks too much")
+	r.retryAfter = time.Second
 	return r
 }
 
-// begin lets so many calls of a machine, or answers to a person, be under way, until the
-// end of each one's context. Each holds memory, and connections to Google.
-func (h *Hub) begin(ctx context.Context, who string, most int) error {
+// reserveCall lets so many calls of a machine, or answers to a person, be under way,
+// until the end of each one's context. Each holds memory, and connections to Google.
+func (h *Hub) reserveCall(ctx context.Context, caller string, limit int) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.underWay[who] >= most {
-		return tooMany()
+	if h.callsInFlight[caller] >= limit {
+		return tooManyRequests()
 	}
-	h.underWay[who]++
+	h.callsInFlight[caller]++
 	context.AfterFunc(ctx, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.underWay[who]--
-		if h.underWay[who] == 0 {
-			delete(h.underWay, who)
+		h.callsInFlight[caller]--
+		if h.callsInFlight[caller] == 0 {
+			delete(h.callsInFlight, caller)
 		}
 	})
 	return nil
 }
 
-// decode reads a request's body to its end: what a pull leaves unread would be waited for
-// without a bound.
-func decode(r *http.Request, into any) error {
+// decodeBody reads a request's body to its end: what a pull leaves unread would be waited
+// for without a bound.
+func decodeBody(r *http.Request, into any) error {
 	b, err := io.ReadAll(r.Body)
 	if err != nil || json.Unmarshal(b, into) != nil {
-		return refuse(http.StatusBadRequest, "the body is no JSON of that call, or too large")
+		return newRefusal(http.StatusBadRequest, "the body is no JSON of that call, or too large")
 	}
 	return nil
 }
 
-// message reads what a machine writes, in its turn: text and cards. What else a message
-// has in Chat is not passed on: it could show files, or quote what others said.
-func (h *Hub) message(c *call) (*chat.Message, error) {
-	in := &chat.Message{}
+// readMessage reads what a machine writes, in its turn: text and cards. What else a
+// message has in Chat is not passed on: it could show files, or quote what others said.
+func (h *Hub) readMessage(c *call) (*chat.Message, error) {
+	body := &chat.Message{}
 	var err error
-	if c.in != c.who.Direct {
-		err = h.pace("writes of "+c.who.Machine, mostShare)
+	if c.space != c.claims.DirectSpace {
+		err = h.limitRate("writes of "+c.claims.Machine, maxMachineWrites)
 	}
 	if err == nil {
-		err = h.pace(c.in, mostWrites)
+		err = h.limitRate(c.space, maxSpaceWrites)
 	}
 	if err == nil {
-		err = decode(c.Request, in)
+		err = decodeBody(c.Request, body)
 	}
 	return &chat.Message{
-		Text: in.Text, MarkupSyntax: in.MarkupSyntax, CardsV2: in.CardsV2, FallbackText: in.FallbackText,
-		PrivateMessageViewer: in.PrivateMessageViewer, Thread: in.Thread,
+		Text: body.Text, MarkupSyntax: body.MarkupSyntax, CardsV2: body.CardsV2, FallbackText: body.FallbackText,
+		PrivateMessageViewer: body.PrivateMessageViewer, Thread: body.Thread,
 	}, err
 }
 
-// ownID says whether a message's id is one that this machine gave it.
-func (c *Claims) ownID(id string) bool {
+// ownsMessageID says whether a message's id is one that this machine gave it.
+func (c *Claims) ownsMessageID(id string) bool {
 	rest, ok := strings.CutPrefix(id, "client-"+c.Machine+"-")
-	odd := func(r rune) bool { return !(r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z') }
-	return ok && rest != "" && !strings.ContainsFunc(rest, odd)
+	isForbidden := func(r rune) bool { return !(r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z') }
+	return ok && rest != "" && !strings.ContainsFunc(rest, isForbidden)
 }
 
-func (h *Hub) create(c *call) (any, error) {
+func (h *Hub) createMessage(c *call) (any, error) {
 	id := c.query.Get("messageId")
-	if !c.who.ownID(id) || c.query.Has("requestId") && c.query.Get("requestId") != id {
+	if !c.claims.ownsMessageID(id) || c.query.Has("requestId") && c.query.Get("requestId") != id {
 		// a request's id gives back its message
-		return nil, refuse(
+		return nil, newRefusal(
 			http.StatusForbidden,
-			"messageId begins with client-"+c.who.Machine+"-, and requestId is the same",
+			"messageId begins with client-"+c.claims.Machine+"-, and requestId is the same",
 		)
 	}
-	if once, is := strings.CutPrefix(id, "client-"+c.who.Machine+"-"+gchat.OnceMark); is {
+	if sharedID, isShared := strings.CutPrefix(id, "client-"+c.claims.Machine+"-"+gchat.OnceMark); isShared {
 		// no machine gets or changes it
-		id = fmt.Sprintf("client-%x-%s", h.mac("once " + c.who.User + " " + c.in)[:6], once)
+		id = fmt.Sprintf(
+			"client-%x-%s",
+			h.macOf("once " + c.claims.User + " " + c.space)[:6],
+			sharedID,
+		)
 	}
-	m, err := h.message(c)
+	message, err := h.readMessage(c)
 	if err != nil {
 		return nil, err
 	}
-	if t := m.Thread; t != nil && t.Name != "" {
-		if err := h.ownThread(c, t.Name); err != nil {
+	if thread := message.Thread; thread != nil && thread.Name != "" {
+		if err := h.checkThread(c, thread.Name); err != nil {
 			return nil, err
 		}
-		t.ThreadKey = ""
-	} else if t != nil && t.ThreadKey != "" {
-		t.ThreadKey = c.who.Machine + "-" + t.ThreadKey // the app's keys are those of all machines
+		thread.ThreadKey = ""
+	} else if thread != nil && thread.ThreadKey != "" {
+		// the app's keys are those of all machines
+		thread.ThreadKey = c.claims.Machine + "-" + thread.ThreadKey
 	}
-	create := h.Chat.Spaces.Messages.Create(c.in, m).MessageId(id).RequestId(id)
+	create := h.Chat.Spaces.Messages.Create(c.space, message).MessageId(id).RequestId(id)
 	if option := c.query.Get("messageReplyOption"); option != "" {
 		create.MessageReplyOption(option)
 	}
-	made, err := create.Context(c.Context()).Do()
+	created, err := create.Context(c.Context()).Do()
 	if err == nil {
 		h.Log.Info().
-			Str("machine", c.who.Machine).
-			Str("user", c.who.User).
-			Str("space", c.in).
+			Str("machine", c.claims.Machine).
+			Str("user", c.claims.User).
+			Str("space", c.space).
 			Str("id", id).
 			Msg("posted")
 	}
-	return made, err
+	return created, err
 }
 
-// ownThread refuses a thread that neither the machine nor its person began: words there
+// checkThread refuses a thread that neither the machine nor its person began: words there
 // would seem to be a colleague's machine's. Chat's first message of spaces/S/threads/T is
 // spaces/S/messages/T.T, as observed; where that is not so, the machine begins a thread
 // anew. In a direct message all threads are one person's.
-func (h *Hub) ownThread(c *call, thread string) error {
-	id, ok := strings.CutPrefix(thread, c.in+"/threads/")
+func (h *Hub) checkThread(c *call, thread string) error {
+	id, ok := strings.CutPrefix(thread, c.space+"/threads/")
 	if !ok || id == "" || strings.ContainsAny(id, "/?#%") {
-		return refuse(http.StatusBadRequest, "the thread is none of that space")
+		return newRefusal(http.StatusBadRequest, "the thread is none of that space")
 	}
-	key := c.who.Machine + " " + thread
+	key := c.claims.Machine + " " + thread
 	h.mu.Lock()
-	known := h.threads[key]
+	isKnown := h.writableThreads[key]
 	h.mu.Unlock()
-	if known || c.in == c.who.Direct {
+	if isKnown || c.space == c.claims.DirectSpace {
 		return nil
 	}
-	first, err := h.Chat.Spaces.Messages.Get(c.in + "/messages/" + id + "." + id).
+	first, err := h.Chat.Spaces.Messages.Get(c.space + "/messages/" + id + "." + id).
 		Context(c.Context()).
 		Do()
-	switch code := codeOf(err); {
+	switch code := googleStatus(err); {
 	case code == http.StatusNotFound || code == http.StatusForbidden:
 	case err != nil:
 		return err
-	case c.who.ownID(first.ClientAssignedMessageId) || first.Sender != nil && first.Sender.Name == c.who.User:
+	case c.claims.ownsMessageID(first.ClientAssignedMessageId) || first.Sender != nil && first.Sender.Name == c.claims.User:
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if len(h.threads) >= mostKept {
-			clear(h.threads)
+		if len(h.writableThreads) >= maxRemembered {
+			clear(h.writableThreads)
 		}
-		h.threads[key] = true
+		h.writableThreads[key] = true
 		return nil
 	}
-	return refuse(http.StatusBadRequest, "the thread is neither this machine's nor its person's")
+	return newRefusal(
+		http.StatusBadRequest,
+		"the thread is neither this machine's nor its person's",
+	)
 }
 
-func (h *Hub) get(c *call) (any, error) {
-	return h.Chat.Spaces.Messages.Get(c.name).Context(c.Context()).Do()
+func (h *Hub) getMessage(c *call) (any, error) {
+	return h.Chat.Spaces.Messages.Get(c.messageName).Context(c.Context()).Do()
 }
 
-func (h *Hub) patch(c *call) (any, error) {
-	m, err := h.message(c)
+func (h *Hub) patchMessage(c *call) (any, error) {
+	m, err := h.readMessage(c)
 	if err != nil {
 		return nil, err
 	}
-	return h.Chat.Spaces.Messages.Patch(c.name, m).
+	return h.Chat.Spaces.Messages.Patch(c.messageName, m).
 		UpdateMask(c.query.Get("updateMask")).
 		Context(c.Context()).
 		Do()
 }
 
-func (h *Hub) space(c *call) (any, error) {
-	return h.Chat.Spaces.Get(c.in).Context(c.Context()).Do()
+func (h *Hub) getSpace(c *call) (any, error) {
+	return h.Chat.Spaces.Get(c.space).Context(c.Context()).Do()
 }
 
-// subscription pulls from the machine's subscription, or acknowledges there.
-func (h *Hub) subscription(c *call) (any, error) {
-	own := h.subscriptionOf(c.who.Machine)
+// callSubscription pulls from the machine's subscription, or acknowledges there.
+func (h *Hub) callSubscription(c *call) (any, error) {
+	subscription := h.subscriptionName(c.claims.Machine)
 	name, verb, _ := strings.Cut(
 		"projects/"+c.PathValue("project")+"/subscriptions/"+c.PathValue("to"),
 		":",
 	)
-	if name != own {
-		return nil, refuse(http.StatusForbidden, "that subscription is not this machine's")
+	if name != subscription {
+		return nil, newRefusal(http.StatusForbidden, "that subscription is not this machine's")
 	}
 	switch verb {
 	case "pull":
-		return h.pull(c, own)
+		return h.pullEvents(c, subscription)
 	case "acknowledge":
-		in := &pubsub.AcknowledgeRequest{}
-		if err := decode(c.Request, in); err != nil {
+		request := &pubsub.AcknowledgeRequest{}
+		if err := decodeBody(c.Request, request); err != nil {
 			return nil, err
 		}
-		return h.PubSub.Projects.Subscriptions.Acknowledge(own, in).Context(c.Context()).Do()
+		return h.PubSub.Projects.Subscriptions.Acknowledge(subscription, request).
+			Context(c.Context()).
+			Do()
 	}
-	return nil, refuse(http.StatusNotFound, "there is no such call at a hub")
+	return nil, newRefusal(http.StatusNotFound, "there is no such call at a hub")
 }
 
-// pull waits for events of the machine's spaces. Where this replica ends, the machine
-// pulls at another.
-func (h *Hub) pull(c *call, from string) (any, error) {
-	in := &pubsub.PullRequest{}
-	if err := decode(c.Request, in); err != nil {
+// pullEvents waits for events of the machine's spaces. Where this replica ends, the
+// machine pulls at another.
+func (h *Hub) pullEvents(c *call, subscription string) (any, error) {
+	request := &pubsub.PullRequest{}
+	if err := decodeBody(c.Request, request); err != nil {
 		return nil, err
 	}
 	// the request has come, and its answer takes longer
-	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{})
+	_ = http.NewResponseController(c.writer).SetReadDeadline(time.Time{})
 	ctx, cancel := context.WithCancel(c.Context())
 	defer cancel()
-	defer context.AfterFunc(h.drain, cancel)()
-	ask := &pubsub.PullRequest{MaxMessages: min(max(in.MaxMessages, 1), 100)}
-	got, err := h.PubSub.Projects.Subscriptions.Pull(from, ask).Context(ctx).Do()
+	defer context.AfterFunc(h.drainContext, cancel)()
+	upstreamRequest := &pubsub.PullRequest{MaxMessages: min(max(request.MaxMessages, 1), 100)}
+	response, err := h.PubSub.Projects.Subscriptions.Pull(subscription, upstreamRequest).
+		Context(ctx).
+		Do()
 	if ctx.Err() != nil {
 		return &pubsub.PullResponse{}, nil
 	}
-	if codeOf(err) == http.StatusNotFound { // just revoked
+	if googleStatus(err) == http.StatusNotFound { // just revoked
 		h.mu.Lock()
-		delete(h.stands, from)
+		delete(h.subscriptions, subscription)
 		h.mu.Unlock()
-		return nil, h.joined(c.Context(), c.who)
+		return nil, h.checkSubscription(c.Context(), c.claims)
 	}
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range got.ReceivedMessages {
+	for _, m := range response.ReceivedMessages {
 		m.Message.MessageId, m.Message.Attributes = m.Message.Attributes[idAttribute], nil
 	}
-	if n := len(got.ReceivedMessages); n > 0 {
+	if n := len(response.ReceivedMessages); n > 0 {
 		h.Log.Info().
-			Str("machine", c.who.Machine).
-			Str("user", c.who.User).
+			Str("machine", c.claims.Machine).
+			Str("user", c.claims.User).
 			Int("events", n).
 			Msg("pulled")
 	}
-	return got, nil
+	return response, nil
 }

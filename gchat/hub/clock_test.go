@@ -13,35 +13,35 @@ import (
 // right, such a code joins nobody, and such a token has to be renewed, which asks again
 // who is where.
 func TestWhatAClockAheadSigned(t *testing.T) {
-	h := New(t.Context(), Options{Topic: "projects/p/topics/t", Key: []byte("k"), Log: zerolog.Nop()})
-	h.stands[h.subscriptionOf("m")] = standing{true, time.Now()}
+	h := New(t.Context(), Options{Topic: "projects/p/topics/t", SigningKey: []byte("k"), Log: zerolog.Nop()})
+	h.subscriptions[h.subscriptionName("m")] = subscriptionState{true, time.Now()}
 	year2100 := time.Until(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC))
 	for left, good := range map[time.Duration]bool{
-		-time.Minute: false, time.Second: true, codeLife: true, codeLife + skew/2: true, codeLife + 2*skew: false, year2100: false,
+		-time.Minute: false, time.Second: true, codeLife: true, codeLife + maxClockSkew/2: true, codeLife + 2*maxClockSkew: false, year2100: false,
 	} {
 		until := time.Now().Add(left).Unix()
-		_, err := h.spend(t.Context(), asked{Code: h.Sign(Claims{Is: isCode, Machine: "c", Until: until})})
-		if isOver := statusOf(err) == http.StatusUnauthorized; isOver == good {
+		_, err := h.redeemCode(t.Context(), joinRequest{Code: h.Sign(Claims{Kind: codeKind, Machine: "c", ExpiresAt: until})})
+		if isOver := refusalStatus(err) == http.StatusUnauthorized; isOver == good {
 			// a good one lacks a nonce
 			t.Errorf("a code that is good for %v: %v", left, err)
 		}
 	}
 	for left, good := range map[time.Duration]bool{
-		-time.Minute: false, time.Minute: true, tokenLife + skew/2: true, tokenLife + 2*skew: false, year2100: false,
+		-time.Minute: false, time.Minute: true, tokenLife + maxClockSkew/2: true, tokenLife + 2*maxClockSkew: false, year2100: false,
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/hub/policy", nil)
-		token := h.Sign(Claims{Is: isToken, Machine: "m", Until: time.Now().Add(left).Unix()})
+		token := h.Sign(Claims{Kind: tokenKind, Machine: "m", ExpiresAt: time.Now().Add(left).Unix()})
 		r.Header.Set("Authorization", "Bearer "+token)
-		if _, err := h.machine(r); (err == nil) != good {
+		if _, err := h.authenticate(r); (err == nil) != good {
 			t.Errorf("a token that is good for %v: %v", left, err)
 		}
 	}
 }
 
-func statusOf(err error) int {
-	told, _ := err.(*refusal)
-	if told == nil {
+func refusalStatus(err error) int {
+	refused, _ := err.(*refusal)
+	if refused == nil {
 		return 0
 	}
-	return told.Code
+	return refused.Code
 }

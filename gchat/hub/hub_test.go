@@ -29,14 +29,14 @@ import (
 // it.
 func TestWhoMayJoin(t *testing.T) {
 	h := &Hub{Options: Options{Domains: []string{"example.com", "", "ms.example.com"}}}
-	if !h.mayJoin("Ann@Example.com") {
+	if !h.canJoin("Ann@Example.com") {
 		t.Error("Ann may not")
 	}
 	for _, email := range []string{
 		"", "example.com", "@example.com.evil.org", `"a@example.com"@evil.org`, "a@example.com@evil.org", "a@sub.example.com", "@",
 		"a@mſ.example.com",
 	} {
-		if h.mayJoin(email) {
+		if h.canJoin(email) {
 			t.Errorf("%q may join", email)
 		}
 	}
@@ -57,19 +57,19 @@ func TestGoogleDoesNotSayWhoStands(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := New(t.Context(), Options{Topic: "projects/p/topics/t", PubSub: events})
-	for stood, want := range map[time.Duration]bool{0: true, 2 * standsFor: true, 2 * troubleFor: false} {
-		h.stands[h.subscriptionOf("m")] = standing{true, time.Now().Add(-stood)}
-		if err := h.joined(t.Context(), &Claims{Machine: "m"}); (err == nil) != want {
+	for stood, wantValid := range map[time.Duration]bool{0: true, 2 * stateMaxAge: true, 2 * staleStateMaxAge: false} {
+		h.subscriptions[h.subscriptionName("m")] = subscriptionState{true, time.Now().Add(-stood)}
+		if err := h.checkSubscription(t.Context(), &Claims{Machine: "m"}); (err == nil) != wantValid {
 			t.Errorf("it stood %v ago: %v", stood, err)
 		}
 	}
-	h.stands[h.subscriptionOf("m")] = standing{true, time.Now().Add(-2 * standsFor)}
+	h.subscriptions[h.subscriptionName("m")] = subscriptionState{true, time.Now().Add(-2 * stateMaxAge)}
 	answer.Store(http.StatusNotFound)
-	if err := h.joined(t.Context(), &Claims{Machine: "m"}); err == nil {
+	if err := h.checkSubscription(t.Context(), &Claims{Machine: "m"}); err == nil {
 		t.Error("it is gone")
 	}
 	answer.Store(http.StatusTooManyRequests)
-	if err := h.joined(t.Context(), &Claims{Machine: "m"}); err == nil {
+	if err := h.checkSubscription(t.Context(), &Claims{Machine: "m"}); err == nil {
 		t.Error("it was gone")
 	}
 }
@@ -79,27 +79,27 @@ func TestGoogleDoesNotSayWhoStands(t *testing.T) {
 func TestThePolicyIsBrokenWhileTheHubRuns(t *testing.T) {
 	var log bytes.Buffer
 	file := filepath.Join(t.TempDir(), "policy.json")
-	h := New(t.Context(), Options{Policy: file, Key: []byte("k"), Log: zerolog.New(&log)})
+	h := New(t.Context(), Options{Policy: file, SigningKey: []byte("k"), Log: zerolog.New(&log)})
 	write := func(text string) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	write(`{"never_remot": ["Bash"]}`)
-	told := &refusal{}
-	if _, err := h.policy(nil); !errors.As(err, &told) || told.Code != http.StatusServiceUnavailable {
+	refused := &refusal{}
+	if _, err := h.getPolicy(nil); !errors.As(err, &refused) || refused.Code != http.StatusServiceUnavailable {
 		t.Errorf("a broken policy: %v", err)
 	}
 	if !strings.Contains(log.String(), `"level":"error"`) || !strings.Contains(log.String(), "never_remot") {
 		t.Errorf("the log says %s", &log)
 	}
-	code := h.Sign(Claims{Is: isCode, Machine: "m", Until: time.Now().Add(time.Minute).Unix()})
+	code := h.Sign(Claims{Kind: codeKind, Machine: "m", ExpiresAt: time.Now().Add(time.Minute).Unix()})
 	join := httptest.NewRequest(http.MethodPost, "/hub/join", nil)
-	if _, _, err := h.join(join, asked{Code: code, Nonce: "n"}); !errors.As(err, &told) || told.Code != http.StatusServiceUnavailable {
+	if _, _, err := h.issueToken(join, joinRequest{Code: code, Nonce: "n"}); !errors.As(err, &refused) || refused.Code != http.StatusServiceUnavailable {
 		t.Errorf("join: %v", err)
 	}
 	write(`{"never_remote": ["Bash"], "spaces": {"spaces/A": ["users/1"]}}`)
-	got, err := h.policy(nil)
+	got, err := h.getPolicy(nil)
 	if b, _ := json.Marshal(got); err != nil || !strings.Contains(string(b), `"policy":{"never_remote":["Bash"]}`) {
 		t.Errorf("mended: %s, %v", b, err)
 	}
@@ -119,7 +119,7 @@ func TestWordsForTheHub(t *testing.T) {
 		in := &chat.Space{Name: "spaces/A", SingleUserBotDm: c.direct}
 		e := &chat.DeprecatedEvent{Type: "MESSAGE", Space: in, User: &chat.User{}}
 		e.Message = &chat.Message{Text: c.said, ThreadReply: c.reply}
-		if got := word(e); got != c.want || forHub(e) != (c.want != "") {
+		if got := requestedWord(e); got != c.want || isForHub(e) != (c.want != "") {
 			t.Errorf("%+v: %q", c, got)
 		}
 	}
@@ -135,11 +135,11 @@ func TestChatRefusesAnAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := New(t.Context(), Options{Chat: messages})
-	if err := h.say(t.Context(), "spaces/A", "1", "hello"); err == nil {
+	if err := h.postOnce(t.Context(), "spaces/A", "1", "hello"); err == nil {
 		t.Error("429: it is not said again")
 	}
 	code = http.StatusForbidden
-	if err := h.say(t.Context(), "spaces/A", "1", "hello"); err != nil {
+	if err := h.postOnce(t.Context(), "spaces/A", "1", "hello"); err != nil {
 		t.Error(err)
 	}
 }
@@ -151,7 +151,7 @@ func TestPace(t *testing.T) {
 		h := New(t.Context(), Options{})
 		passed := func() (n int) {
 			for range 100 {
-				if h.pace("m", 60) == nil {
+				if h.limitRate("m", 60) == nil {
 					n++
 				}
 			}

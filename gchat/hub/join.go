@@ -23,24 +23,26 @@ import (
 
 // Claims are what a code or a token says, signed by the hub's key.
 type Claims struct {
-	Is string `json:"k"` // isCode or isToken
+	Kind string `json:"k"` // codeKind or tokenKind
 	// twelve hex digits: of its messages, and of its subscription
 	Machine string `json:"m"`
 	User    string `json:"u"`           // users/ID
 	Email   string `json:"e,omitempty"` // as Chat told it
 	Space   string `json:"s"`           // spaces/S, where its questions go
-	Direct  string `json:"d"`           // the person's direct message with the app; it may be Space
-	Until   int64  `json:"x"`           // seconds since 1970
+	// the person's direct message with the app; it may be Space
+	DirectSpace string `json:"d"`
+	ExpiresAt   int64  `json:"x"` // seconds since 1970
 }
 
 const (
-	isCode, isToken = "code", "token"
-	codeLife        = 10 * time.Minute
-	tokenLife       = 24 * time.Hour
-	// skew is how far the clocks of two replicas may be apart.
-	skew = 2 * time.Minute
-	// idleLife is after how long without a pull Google deletes a machine's subscription.
-	idleLife = 31 * 24 * time.Hour
+	codeKind, tokenKind = "code", "token"
+	codeLife            = 10 * time.Minute
+	tokenLife           = 24 * time.Hour
+	// maxClockSkew is how far the clocks of two replicas may be apart.
+	maxClockSkew = 2 * time.Minute
+	// subscriptionIdleLife is after how long without a pull Google deletes a machine's
+	// subscription.
+	subscriptionIdleLife = 31 * 24 * time.Hour
 )
 
 // The labels of a machine's subscription. A label's value has a-z, 0-9, "_" and "-".
@@ -48,134 +50,141 @@ const (
 	userLabel = "user" // whose it is
 	// a hash of what the machine said when it joined: only the same may repeat it
 	nonceLabel   = "nonce"
-	madeLabel    = "made"    // seconds since 1970
+	createdLabel = "made"    // seconds since 1970
 	revokedLabel = "revoked" // there: it stands for nothing any more
 )
 
 // machinePrefix begins the names of the machines' subscriptions.
 const machinePrefix = "gchat-hooks-"
 
-func (h *Hub) project() string { return strings.Join(strings.SplitN(h.Topic, "/", 3)[:2], "/") }
+func (h *Hub) projectName() string { return strings.Join(strings.SplitN(h.Topic, "/", 3)[:2], "/") }
 
-func (h *Hub) subscriptionOf(machine string) string {
-	return h.project() + "/subscriptions/" + machinePrefix + machine
+func (h *Hub) subscriptionName(machine string) string {
+	return h.projectName() + "/subscriptions/" + machinePrefix + machine
 }
 
-func (h *Hub) mac(what string) []byte {
-	m := hmac.New(sha256.New, h.Key)
-	m.Write([]byte(what))
+func (h *Hub) macOf(text string) []byte {
+	m := hmac.New(sha256.New, h.SigningKey)
+	m.Write([]byte(text))
 	return m.Sum(nil)
 }
 
 // Sign writes claims down so that only this hub could have.
 func (h *Hub) Sign(c Claims) string {
 	b, _ := json.Marshal(c) // texts and numbers always encode
-	said := base64.RawURLEncoding.EncodeToString(b)
-	return said + "." + base64.RawURLEncoding.EncodeToString(h.mac("claims "+said))
+	payload := base64.RawURLEncoding.EncodeToString(b)
+	return payload + "." + base64.RawURLEncoding.EncodeToString(h.macOf("claims "+payload))
 }
 
-// read reads what was signed, as a call of the machine that it names.
-func (h *Hub) read(signed, is string) (*Claims, error) {
-	said, mac, _ := strings.Cut(signed, ".")
-	got, err := base64.RawURLEncoding.DecodeString(mac)
-	b, _ := base64.RawURLEncoding.DecodeString(said)
-	c := &Claims{}
-	if err != nil || !hmac.Equal(got, h.mac("claims "+said)) || json.Unmarshal(b, c) != nil ||
-		c.Is != is {
-		return nil, refuse(http.StatusUnauthorized, "the "+is+" is not one of this hub's")
+// verifyClaims reads what was signed, as a call of the machine that it names.
+func (h *Hub) verifyClaims(signed, kind string) (*Claims, error) {
+	payload, mac, _ := strings.Cut(signed, ".")
+	signature, err := base64.RawURLEncoding.DecodeString(mac)
+	b, _ := base64.RawURLEncoding.DecodeString(payload)
+	claims := &Claims{}
+	if err != nil || !hmac.Equal(signature, h.macOf("claims "+payload)) ||
+		json.Unmarshal(b, claims) != nil ||
+		claims.Kind != kind {
+		return nil, newRefusal(http.StatusUnauthorized, "the "+kind+" is not one of this hub's")
 	}
-	return c, h.pace(c.Machine, mostCalls)
+	return claims, h.limitRate(claims.Machine, maxCalls)
 }
 
-// ended says that a code or a token is over. One that ends later than any does was signed
-// by a clock that was ahead.
-func (c *Claims) ended(life time.Duration) bool {
-	left := time.Until(time.Unix(c.Until, 0))
-	return left < 0 || left > life+skew
+// isExpired says that a code or a token is over. One that ends later than any does was
+// signed by a clock that was ahead.
+func (c *Claims) isExpired(maxLife time.Duration) bool {
+	left := time.Until(time.Unix(c.ExpiresAt, 0))
+	return left < 0 || left > maxLife+maxClockSkew
 }
 
-// asked is what a machine says to join.
-type asked struct {
+// joinRequest is what a machine says to join.
+type joinRequest struct {
 	Code    string `json:"code"`
 	Nonce   string `json:"nonce"`
 	Version string `json:"version"`
 }
 
-// readJoin reads what a machine says to join. The sender has shown no token yet, so the
-// body is small, has little time, and few are read at once.
-func (h *Hub) readJoin(w http.ResponseWriter, r *http.Request) (in asked, err error) {
+// readJoinRequest reads what a machine says to join. The sender has shown no token yet,
+// so the body is small, has little time, and few are read at once.
+func (h *Hub) readJoinRequest(
+	w http.ResponseWriter,
+	r *http.Request,
+) (request joinRequest, err error) {
 	select {
-	case h.joining <- struct{}{}:
+	case h.joinSlots <- struct{}{}:
 	default:
-		busy := refuse(http.StatusServiceUnavailable, "many machines join at once")
-		busy.after = joinBound
-		return in, busy
+		busy := newRefusal(http.StatusServiceUnavailable, "many machines join at once")
+		busy.retryAfter = joinReadTimeout
+		return request, busy
 	}
-	defer func() { <-h.joining }()
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(joinBound))
-	r.Body = http.MaxBytesReader(w, r.Body, mostJoinBody)
-	return in, decode(r, &in)
+	defer func() { <-h.joinSlots }()
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(joinReadTimeout))
+	r.Body = http.MaxBytesReader(w, r.Body, maxJoinBodyBytes)
+	return request, decodeBody(r, &request)
 }
 
-// join gives a token for a code, or for another token.
-func (h *Hub) join(r *http.Request, in asked) (c *Claims, answer any, err error) {
+// issueToken gives a token for a code, or for another token.
+func (h *Hub) issueToken(
+	r *http.Request,
+	request joinRequest,
+) (claims *Claims, response any, err error) {
 	policy := &config.HubPolicy{}
-	if in.Code == "" {
-		c, err = h.bearer(r)
-		if err == nil && c.Until < time.Now().Add(-idleLife).Unix() {
-			err = refuse(
+	if request.Code == "" {
+		claims, err = h.bearerClaims(r)
+		if err == nil && claims.ExpiresAt < time.Now().Add(-subscriptionIdleLife).Unix() {
+			err = newRefusal(
 				http.StatusUnauthorized,
 				"the token ended long ago: write join to the app again",
 			)
 		}
 		if err == nil {
-			err = h.joined(r.Context(), c)
+			err = h.checkSubscription(r.Context(), claims)
 		}
 	} else {
-		policy, err = h.policyFile()
+		policy, err = h.readPolicyFile()
 		if err == nil {
-			c, err = h.spend(r.Context(), in)
+			claims, err = h.redeemCode(r.Context(), request)
 		}
 	}
 	if err == nil {
-		err = h.stillIn(r.Context(), c)
+		err = h.checkMembership(r.Context(), claims)
 	}
 	if err != nil {
-		return c, nil, err
+		return claims, nil, err
 	}
 	now := time.Now().UTC()
-	c.Is, c.Until = isToken, now.Add(tokenLife).Unix()
-	told := gchat.Joined{
+	claims.Kind, claims.ExpiresAt = tokenKind, now.Add(tokenLife).Unix()
+	joined := gchat.JoinResponse{
 		Token: h.Sign(
-			*c,
-		), Expires: time.Unix(c.Until, 0).UTC(), Machine: c.Machine, User: c.User, Email: c.Email, Space: c.Space,
-		Subscription: h.subscriptionOf(c.Machine), Version: h.Version, Time: now,
+			*claims,
+		), Expires: time.Unix(claims.ExpiresAt, 0).UTC(), Machine: claims.Machine, User: claims.User, Email: claims.Email, Space: claims.Space,
+		Subscription: h.subscriptionName(claims.Machine), Version: h.Version, Time: now,
 	}
-	if in.Code != "" {
-		told.Deciders = policy.SpaceApprovers[c.Space]
+	if request.Code != "" {
+		joined.Deciders = policy.SpaceApprovers[claims.Space]
 	}
 	h.Log.Info().
-		Str("machine", c.Machine).
-		Str("user", c.User).
-		Str("email", c.Email).
-		Str("space", c.Space).
-		Str("version", head(in.Version)).
-		Bool("renewed", in.Code == "").
+		Str("machine", claims.Machine).
+		Str("user", claims.User).
+		Str("email", claims.Email).
+		Str("space", claims.Space).
+		Str("version", logText(request.Version)).
+		Bool("renewed", request.Code == "").
 		Msg("joined")
-	return c, told, nil
+	return claims, joined, nil
 }
 
-// stillIn refuses the machine of a person who is not in its space any more. Where Chat
-// does not say, the next renewal asks again.
-func (h *Hub) stillIn(ctx context.Context, c *Claims) error {
-	if c.Space == c.Direct {
+// checkMembership refuses the machine of a person who is not in its space any more. Where
+// Chat does not say, the next renewal asks again.
+func (h *Hub) checkMembership(ctx context.Context, claims *Claims) error {
+	if claims.Space == claims.DirectSpace {
 		return nil
 	}
-	is, err := h.Chat.Spaces.Members.Get(c.Space + "/members/" + path.Base(c.User)).
+	member, err := h.Chat.Spaces.Members.Get(claims.Space + "/members/" + path.Base(claims.User)).
 		Context(ctx).
 		Do()
-	if codeOf(err) == http.StatusNotFound || err == nil && is.State == "NOT_A_MEMBER" {
-		return refuse(
+	if googleStatus(err) == http.StatusNotFound || err == nil && member.State == "NOT_A_MEMBER" {
+		return newRefusal(
 			http.StatusUnauthorized,
 			"you are not in that space: write join to the app in one that you are in",
 		)
@@ -183,51 +192,55 @@ func (h *Hub) stillIn(ctx context.Context, c *Claims) error {
 	return nil
 }
 
-// spend makes the subscription that a code names. It stands while it is used, and so the
-// code is used up.
-func (h *Hub) spend(ctx context.Context, in asked) (*Claims, error) {
-	c, err := h.read(in.Code, isCode)
+// redeemCode makes the subscription that a code names. It stands while it is used, and so
+// the code is used up.
+func (h *Hub) redeemCode(ctx context.Context, request joinRequest) (*Claims, error) {
+	claims, err := h.verifyClaims(request.Code, codeKind)
 	switch {
 	case err != nil:
-		return c, err
-	case c.ended(codeLife):
-		return c, refuse(http.StatusUnauthorized, "the code has ended: write join to the app again")
-	case in.Nonce == "":
-		return c, refuse(http.StatusBadRequest, "nonce is missing")
+		return claims, err
+	case claims.isExpired(codeLife):
+		return claims, newRefusal(
+			http.StatusUnauthorized,
+			"the code has ended: write join to the app again",
+		)
+	case request.Nonce == "":
+		return claims, newRefusal(http.StatusBadRequest, "nonce is missing")
 	}
-	filter := fmt.Sprintf("attributes.%s = %q", spaceAttribute, c.Space)
-	if c.Direct != c.Space {
-		filter += fmt.Sprintf(" OR attributes.%s = %q", spaceAttribute, c.Direct)
+	filter := fmt.Sprintf("attributes.%s = %q", spaceAttribute, claims.Space)
+	if claims.DirectSpace != claims.Space {
+		filter += fmt.Sprintf(" OR attributes.%s = %q", spaceAttribute, claims.DirectSpace)
 	}
-	nonce := state.Hash(16, in.Nonce)
-	name := h.subscriptionOf(c.Machine)
+	nonce := state.Hash(16, request.Nonce)
+	name := h.subscriptionName(claims.Machine)
 	_, err = h.PubSub.Projects.Subscriptions.Create(name, &pubsub.Subscription{
 		Topic: h.Topic, Filter: filter, AckDeadlineSeconds: 20, MessageRetentionDuration: "86400s",
-		ExpirationPolicy: &pubsub.ExpirationPolicy{Ttl: seconds(idleLife)},
+		ExpirationPolicy: &pubsub.ExpirationPolicy{Ttl: durationText(subscriptionIdleLife)},
 		Labels: map[string]string{
-			userLabel: label(
-				c.User,
-			), nonceLabel: nonce, madeLabel: strconv.FormatInt(time.Now().Unix(), 10),
+			userLabel: labelValue(
+				claims.User,
+			), nonceLabel: nonce, createdLabel: strconv.FormatInt(time.Now().Unix(), 10),
 		},
 	}).Context(ctx).Do()
-	if codeOf(err) == http.StatusConflict {
-		var made *pubsub.Subscription
-		made, err = h.PubSub.Projects.Subscriptions.Get(name).Context(ctx).Do()
-		if err == nil && (made.Labels[nonceLabel] != nonce || made.Labels[revokedLabel] != "") {
-			err = refuse(
+	if googleStatus(err) == http.StatusConflict {
+		var existing *pubsub.Subscription
+		existing, err = h.PubSub.Projects.Subscriptions.Get(name).Context(ctx).Do()
+		if err == nil &&
+			(existing.Labels[nonceLabel] != nonce || existing.Labels[revokedLabel] != "") {
+			err = newRefusal(
 				http.StatusConflict,
 				"the code was used already. If that was not you, somebody else holds "+
-					"this machine's token: have who runs the hub revoke "+c.Machine+", and write join to the app again",
+					"this machine's token: have who runs the hub revoke "+claims.Machine+", and write join to the app again",
 			)
 		}
 	}
-	return c, err
+	return claims, err
 }
 
-func seconds(d time.Duration) string { return strconv.Itoa(int(d/time.Second)) + "s" }
+func durationText(d time.Duration) string { return strconv.Itoa(int(d/time.Second)) + "s" }
 
-// label is a person's name as a label's value takes it.
-func label(user string) string {
+// labelValue is a person's name as a label's value takes it.
+func labelValue(user string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '_' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' {
 			return r
@@ -238,67 +251,76 @@ func label(user string) string {
 
 // Machine is one that has joined.
 type Machine struct {
-	ID      string
-	User    string // users-ID
-	Made    time.Time
-	Revoked bool // it stands for nothing, and goes once its code has ended
+	ID        string
+	User      string // users-ID
+	CreatedAt time.Time
+	IsRevoked bool // it stands for nothing, and goes once its code has ended
 }
 
-// Machines are those that have joined.
-func (h *Hub) Machines(ctx context.Context) (all []Machine, err error) {
-	list := h.PubSub.Projects.Subscriptions.List(h.project()).PageSize(1000)
+// ListMachines are those that have joined.
+func (h *Hub) ListMachines(ctx context.Context) (machines []Machine, err error) {
+	list := h.PubSub.Projects.Subscriptions.List(h.projectName()).PageSize(1000)
 	next := func(page *pubsub.ListSubscriptionsResponse) string { return page.NextPageToken }
-	err = list.Pages(ctx, gchat.BoundPages(next, func(page *pubsub.ListSubscriptionsResponse) {
+	err = list.Pages(ctx, gchat.LimitPages(next, func(page *pubsub.ListSubscriptionsResponse) {
 		for _, sub := range page.Subscriptions {
 			id, ok := strings.CutPrefix(path.Base(sub.Name), machinePrefix)
-			if made, err := strconv.ParseInt(sub.Labels[madeLabel], 10, 64); ok && err == nil &&
+			if createdAt, err := strconv.ParseInt(sub.Labels[createdLabel], 10, 64); ok &&
+				err == nil &&
 				sub.Topic == h.Topic {
-				m := Machine{ID: id, User: sub.Labels[userLabel], Made: time.Unix(made, 0)}
-				m.Revoked = sub.Labels[revokedLabel] != ""
-				all = append(all, m)
+				m := Machine{
+					ID:        id,
+					User:      sub.Labels[userLabel],
+					CreatedAt: time.Unix(createdAt, 0),
+				}
+				m.IsRevoked = sub.Labels[revokedLabel] != ""
+				machines = append(machines, m)
 			}
 		}
 	}))
-	return all, err
+	return machines, err
 }
 
-// Revoke takes from machines what they joined with, within standsFor; nothing makes it
+// Revoke takes from machines what they joined with, within stateMaxAge; nothing makes it
 // again. A code that is still good could: until all have ended, the subscriptions stay,
 // and stand for nothing; waits is told until when.
-func (h *Hub) Revoke(ctx context.Context, waits func(until time.Time), machines ...Machine) error {
+func (h *Hub) Revoke(
+	ctx context.Context,
+	notifyWait func(until time.Time),
+	machines ...Machine,
+) error {
 	subs := h.PubSub.Projects.Subscriptions
 	var failed error
-	var last time.Time
-	for _, m := range machines {
-		name := h.subscriptionOf(m.ID)
-		was, err := subs.Get(name).Context(ctx).Do()
+	var newest time.Time
+	for _, machine := range machines {
+		name := h.subscriptionName(machine.ID)
+		existing, err := subs.Get(name).Context(ctx).Do()
 		if err == nil {
-			was.Labels[revokedLabel] = "1"
+			existing.Labels[revokedLabel] = "1"
 			change := &pubsub.UpdateSubscriptionRequest{
 				Subscription: &pubsub.Subscription{
 					Name:   name,
-					Topic:  was.Topic,
-					Labels: was.Labels,
+					Topic:  existing.Topic,
+					Labels: existing.Labels,
 				}, UpdateMask: "labels",
 			}
 			_, err = subs.Patch(name, change).Context(ctx).Do()
 		}
 		failed = errors.Join(failed, err)
-		if m.Made.After(last) {
-			last = m.Made
+		if machine.CreatedAt.After(newest) {
+			newest = machine.CreatedAt
 		}
 	}
 	if failed != nil {
 		return failed
 	}
-	if until := last.Add(codeLife); time.Until(until) > 0 {
-		waits(until)
+	if until := newest.Add(codeLife); time.Until(until) > 0 {
+		notifyWait(until)
 		if !state.Sleep(ctx, time.Until(until)) {
 			return ctx.Err()
 		}
 	}
-	for _, m := range machines {
-		_, err := subs.Delete(h.subscriptionOf(m.ID)).Context(ctx).Do()
+	for _, machine := range machines {
+		_, err := subs.Delete(h.subscriptionName(machine.ID)).Context(ctx).Do()
 		failed = errors.Join(failed, err)
 	}
 	return failed

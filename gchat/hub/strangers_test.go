@@ -24,10 +24,10 @@ import (
 // Who has shown no token has a small body read, and only so many are read at once: what
 // they hold back costs the hub little, and a colleague joins meanwhile.
 func TestJoinsThatHoldBackTheirLastByte(t *testing.T) {
-	h := New(t.Context(), Options{Key: []byte("k"), Log: zerolog.Nop()})
+	h := New(t.Context(), Options{SigningKey: []byte("k"), Log: zerolog.Nop()})
 	server := httptest.NewServer(h.Handler())
 	defer server.Close()
-	large, err := http.Post(server.URL+"/hub/join", "application/json", strings.NewReader(`{"code": "`+strings.Repeat("x", mostJoinBody)+`"}`))
+	large, err := http.Post(server.URL+"/hub/join", "application/json", strings.NewReader(`{"code": "`+strings.Repeat("x", maxJoinBodyBytes)+`"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,8 +35,8 @@ func TestJoinsThatHoldBackTheirLastByte(t *testing.T) {
 	if said, _ := io.ReadAll(large.Body); large.StatusCode != http.StatusBadRequest {
 		t.Errorf("a body of over 4 kB: %d: %s", large.StatusCode, said)
 	}
-	for range mostJoining { // requests that are being read
-		h.joining <- struct{}{}
+	for range maxJoining { // requests that are being read
+		h.joinSlots <- struct{}{}
 	}
 	answer := func() int {
 		conn, err := net.Dial("tcp", server.Listener.Addr().String())
@@ -55,7 +55,7 @@ func TestJoinsThatHoldBackTheirLastByte(t *testing.T) {
 	if got := answer(); got != http.StatusServiceUnavailable {
 		t.Errorf("one more: %d", got)
 	}
-	<-h.joining
+	<-h.joinSlots
 	// It is read now, and its time is up before the byte that it holds back comes.
 	if got := answer(); got != http.StatusBadRequest {
 		t.Errorf("one that is read: %d", got)
@@ -66,20 +66,20 @@ func TestJoinsThatHoldBackTheirLastByte(t *testing.T) {
 // machine calls its version cannot colour or reorder them.
 func TestRefusalsAreCounted(t *testing.T) {
 	var log bytes.Buffer
-	h := New(t.Context(), Options{Key: []byte("k"), Log: zerolog.New(&log)})
+	h := New(t.Context(), Options{SigningKey: []byte("k"), Log: zerolog.New(&log)})
 	const requests = 500
 	for range requests {
 		r := httptest.NewRequest(http.MethodGet, "/hub/policy", nil)
 		h.Handler().ServeHTTP(httptest.NewRecorder(), r)
 	}
 	lines := strings.Count(log.String(), "\n")
-	if lines == 0 || lines > mostLogged {
+	if lines == 0 || lines > maxLoggedRefusals {
 		t.Errorf("%d requests left %d lines", requests, lines)
 	}
-	if left := int64(requests - lines); h.unlogged.Load() != left {
-		t.Errorf("%d refusals are counted, want %d", h.unlogged.Load(), left)
+	if left := int64(requests - lines); h.unloggedRefusals.Load() != left {
+		t.Errorf("%d refusals are counted, want %d", h.unloggedRefusals.Load(), left)
 	}
-	if got := head("1.0\x1b[2J\u202eevil"); strings.ContainsAny(got, "\x1b\u202e") {
+	if got := logText("1.0\x1b[2J\u202eevil"); strings.ContainsAny(got, "\x1b\u202e") {
 		t.Errorf("the log shows %q", got)
 	}
 }
@@ -111,7 +111,7 @@ func TestOnePersonsJoinsLeaveRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := New(t.Context(), Options{
-		Chat: messages, PubSub: events, Key: []byte("k"), Domains: []string{"example.com"}, Log: zerolog.Nop(),
+		Chat: messages, PubSub: events, SigningKey: []byte("k"), Domains: []string{"example.com"}, Log: zerolog.Nop(),
 	})
 	join := func(user, space, id string) {
 		e := &chat.DeprecatedEvent{
@@ -121,7 +121,7 @@ func TestOnePersonsJoinsLeaveRoom(t *testing.T) {
 			Message: &chat.Message{Text: "join"},
 		}
 		data, _ := json.Marshal(e)
-		h.greetBeside(e, &pubsub.ReceivedMessage{Message: &pubsub.PubsubMessage{
+		h.startGreeting(e, &pubsub.ReceivedMessage{Message: &pubsub.PubsubMessage{
 			MessageId: id, Data: base64.StdEncoding.EncodeToString(data),
 		}})
 	}
@@ -130,7 +130,7 @@ func TestOnePersonsJoinsLeaveRoom(t *testing.T) {
 	}
 	join("users/2", "spaces/colleague", "c")
 	bound.Until(t, "the colleague is answered", colleague.Load)
-	if n := len(h.greeting); n > mostGreetings+1 {
+	if n := len(h.greetSlots); n > maxGreetings+1 {
 		t.Errorf("%d answers to one person are under way", n)
 	}
 }

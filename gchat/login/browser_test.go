@@ -47,7 +47,7 @@ func TestBrowserThatDoesNotOpenIsNoEnd(t *testing.T) {
 	g := newGoogle(t)
 	p := newPerson(g)
 	o := p.options()
-	o.Open = func(address string) error {
+	o.OpenBrowser = func(address string) error {
 		go p.browse(address)
 		return errors.New("no such program")
 	}
@@ -56,8 +56,8 @@ func TestBrowserThatDoesNotOpenIsNoEnd(t *testing.T) {
 	}
 }
 
-// knock sends a request to the port that waits for the browser.
-func knock(t *testing.T, address string) (int, string) {
+// requestPage sends a request to the port that waits for the browser.
+func requestPage(t *testing.T, address string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequest(http.MethodGet, address, nil)
 	if err != nil {
@@ -77,7 +77,7 @@ func TestHostileCallbacksDoNotEndTheWait(t *testing.T) {
 	g := newGoogle(t)
 	p := newPerson(g)
 	o := p.options()
-	o.Open = func(address string) error {
+	o.OpenBrowser = func(address string) error {
 		u, _ := url.Parse(address)
 		back, state := u.Query().Get("redirect_uri"), u.Query().Get("state")
 		with := func(q url.Values) string { return back + "?" + q.Encode() }
@@ -94,7 +94,7 @@ func TestHostileCallbacksDoNotEndTheWait(t *testing.T) {
 			"endless":      {with(url.Values{"state": {state}, "code": {strings.Repeat("a", 1<<20)}}), 431},
 		} {
 			// The endless one may be cut off before its answer is read.
-			if status, page := knock(t, c.address); status != c.status && !(name == "endless" && status == 0) {
+			if status, page := requestPage(t, c.address); status != c.status && !(name == "endless" && status == 0) {
 				t.Errorf("%s: %d %s", name, status, page)
 			} else if strings.Contains(page, state) || strings.Contains(page, "foreign-code") {
 				t.Errorf("%s: the page repeats what it was sent: %s", name, page)
@@ -115,11 +115,11 @@ func TestOnlyTheFirstCallbackCounts(t *testing.T) {
 	g := newGoogle(t)
 	p := newPerson(g)
 	o := p.options()
-	var back url.Values
-	g.callback = func(q url.Values) { back = q }
+	var first url.Values
+	g.callback = func(q url.Values) { first = q }
 	exchanges := 0
 	pages := make(chan string, 2)
-	g.token = func(w http.ResponseWriter, r *http.Request) bool {
+	g.tokenHandler = func(w http.ResponseWriter, r *http.Request) bool {
 		_ = r.ParseForm()
 		if r.PostForm.Get("grant_type") != "authorization_code" {
 			return false
@@ -127,11 +127,11 @@ func TestOnlyTheFirstCallbackCounts(t *testing.T) {
 		exchanges++
 		// The first is being exchanged: the same again, and another's code with the right
 		// state.
-		for _, code := range []string{back.Get("code"), "4/0Aanother-code"} {
-			again := url.Values{"state": back["state"], "code": {code}}
-			address := r.PostForm.Get("redirect_uri") + "?" + again.Encode()
+		for _, code := range []string{first.Get("code"), "4/0Aanother-code"} {
+			second := url.Values{"state": first["state"], "code": {code}}
+			address := r.PostForm.Get("redirect_uri") + "?" + second.Encode()
 			go func() {
-				_, page := knock(t, address)
+				_, page := requestPage(t, address)
 				pages <- page
 			}()
 		}
@@ -148,9 +148,9 @@ func TestOnlyTheFirstCallbackCounts(t *testing.T) {
 	}
 }
 
-// elsewhere is a person whose browser is on another machine: it ends on a page that it
-// cannot show, whose address they copy.
-func (p *person) elsewhere(t *testing.T, address string) (ended *url.URL) {
+// browseElsewhere is a person whose browser is on another machine: it ends on a page that
+// it cannot show, whose address they copy.
+func (p *person) browseElsewhere(t *testing.T, address string) (ended *url.URL) {
 	t.Helper()
 	c := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := c.Get(address)
@@ -177,14 +177,14 @@ func TestPastedAddressLogsIn(t *testing.T) {
 		p := newPerson(g)
 		o := p.options()
 		lines := make(chan string)
-		o.Paste, o.NoBrowser = func() <-chan string { return lines }, true
+		o.NextLine, o.NoBrowser = func() <-chan string { return lines }, true
 		go func() {
 			for _, l := range []string{"", "   ", "hello", "https://accounts.google.com/?%zz", "4/0Aa-code-alone", "http://127.0.0.1/?code=4/0A",
 				"http://127.0.0.1/?state=x&code=4/0Aof-another-login", "http://127.0.0.1/?state=x&error=access_denied"} {
 				lines <- l
 			}
-			m := addressIn.FindStringSubmatch(p.out.String())
-			lines <- form(p.elsewhere(t, m[1]))
+			m := addressPattern.FindStringSubmatch(p.out.String())
+			lines <- form(p.browseElsewhere(t, m[1]))
 		}()
 		user, err := Run(t.Context(), o)
 		if err != nil || user != "users/7" {
@@ -194,7 +194,7 @@ func TestPastedAddressLogsIn(t *testing.T) {
 		if len(p.opened) > 0 || strings.Count(out, "That is not this login's") != 6 || !strings.Contains(out, "Open this in a browser") {
 			t.Errorf("%s: %d browsers; said %s", name, len(p.opened), out)
 		}
-		g.unseen(out)
+		g.checkNoSecrets(out)
 	}
 }
 
@@ -204,7 +204,7 @@ func TestEndOfInputIsNotTheEndOfTheWait(t *testing.T) {
 	o := p.options()
 	lines := make(chan string)
 	close(lines) // as in a script
-	o.Paste = func() <-chan string { return lines }
+	o.NextLine = func() <-chan string { return lines }
 	if _, err := Run(t.Context(), o); err != nil {
 		t.Error(err)
 	}
@@ -215,9 +215,9 @@ func FuzzPaste(f *testing.F) {
 	for _, s := range []string{"http://127.0.0.1:1/?state=STATE&code=4/0A", "?state=STATE&error=access_denied", "%zz?%zz", "://", "state=STATE"} {
 		f.Add(s)
 	}
-	b := &browser{state: rand.Text()}
+	b := &callbackServer{state: rand.Text()}
 	f.Fuzz(func(t *testing.T, line string) {
-		if answer := readPasted(line); b.sent(answer) || len(answer) > 0 && !strings.Contains(line, "?") {
+		if answer := readPasted(line); b.isOurs(answer) || len(answer) > 0 && !strings.Contains(line, "?") {
 			t.Errorf("%q became %v", line, answer)
 		}
 	})

@@ -22,16 +22,16 @@ func TestClientFilesThatAreNone(t *testing.T) {
 	} {
 		p := newPerson(g)
 		o := p.options()
-		o.ClientFile = g.file(content)
+		o.ClientFile = g.writeClientFile(content)
 		_, err := Run(t.Context(), o)
-		if err == nil || !strings.Contains(err.Error(), "Desktop app") || !strings.Contains(hint(err), "Desktop app") || len(p.opened) > 0 {
+		if err == nil || !strings.Contains(err.Error(), "Desktop app") || !strings.Contains(hintOf(err), "Desktop app") || len(p.opened) > 0 {
 			t.Errorf("%s: %v", name, err)
 		}
-		g.unseen(err, hint(err))
+		g.checkNoSecrets(err, hintOf(err))
 	}
 	o := newPerson(g).options()
 	for _, o.ClientFile = range []string{filepath.Join(t.TempDir(), "missing.json"), t.TempDir()} {
-		if _, err := Run(t.Context(), o); !strings.Contains(hint(err), "Desktop app") {
+		if _, err := Run(t.Context(), o); !strings.Contains(hintOf(err), "Desktop app") {
 			t.Errorf("%q: %v", o.ClientFile, err)
 		}
 	}
@@ -41,18 +41,18 @@ func TestClientFilesThatAreNone(t *testing.T) {
 // with it.
 func TestLoginsGoToGoogleWhateverTheFileSays(t *testing.T) {
 	g := newGoogle(t)
-	for token, here := range map[string]bool{
+	for token, isLocal := range map[string]bool{
 		"https://127.0.0.1:8443/token": true, "http://127.0.0.1:1/token": true,
 		"https://oauth2.googleapis.com/token": false, "https://accounts.example/token": false, "https://evil-googleapis.com/token": false,
 		"https://script.google.com/macros/s/A/exec": false, "http://127.0.0.1.accounts.example/token": false,
 		"http://accounts.google.com/token": false, "javascript://127.0.0.1/alert(1)": false, "--help": false, "": false,
 	} {
-		file := g.file(`{"installed":{"client_id":"x","client_secret":"s","auth_uri":"https://accounts.example/auth","token_uri":"` + token + `","redirect_uris":["http://localhost"]}}`)
-		config, err := Options{ClientFile: file}.client()
+		file := g.writeClientFile(`{"installed":{"client_id":"x","client_secret":"s","auth_uri":"https://accounts.example/auth","token_uri":"` + token + `","redirect_uris":["http://localhost"]}}`)
+		config, err := Options{ClientFile: file}.oauthClient()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if here && config.Endpoint.TokenURL != token || !here && config.Endpoint != goauth.Endpoint || strings.Contains(config.Endpoint.AuthURL, "example") {
+		if isLocal && config.Endpoint.TokenURL != token || !isLocal && config.Endpoint != goauth.Endpoint || strings.Contains(config.Endpoint.AuthURL, "example") {
 			t.Errorf("%s: %+v", token, config.Endpoint)
 		}
 	}

@@ -35,26 +35,26 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// scopes are what a login needs; beside them it asks for openid, which tells who logged
-// in. No Cloud scope: session control would end the login after hours.
-var scopes = []string{chat.ChatMessagesReadonlyScope, chat.ChatSpacesReadonlyScope}
+// chatScopes are what a login needs; beside them it asks for openid, which tells who
+// logged in. No Cloud scope: session control would end the login after hours.
+var chatScopes = []string{chat.ChatMessagesReadonlyScope, chat.ChatSpacesReadonlyScope}
 
 // Options are what a login depends on. Env and Out are needed, and ClientFile where no
 // login is kept; the rest has a working zero value.
 type Options struct {
 	// the OAuth client's JSON file; "" for the client of the login that is kept
 	ClientFile string
-	Env        state.Getenv // where the login is kept, and whether there is a browser
+	Getenv     state.Getenv // where the login is kept, and whether there is a browser
 	// what the person has to know meanwhile, the address to open among it
 	Out io.Writer
 	// the next line that the person types, closed at the end; nil for none
-	Paste     func() <-chan string
-	NoBrowser bool                       // the person opens the address
-	Wait      time.Duration              // how long for the person; 0 for 5 minutes
-	Open      func(address string) error // opens the browser; nil for the system's
+	NextLine    func() <-chan string
+	NoBrowser   bool                       // the person opens the address
+	Timeout     time.Duration              // how long for the person; 0 for 5 minutes
+	OpenBrowser func(address string) error // opens the browser; nil for the system's
 }
 
-func failed(hint, format string, args ...any) error {
+func userError(hint, format string, args ...any) error {
 	return &state.UserError{Err: fmt.Errorf(format, args...), Hint: hint, Code: 1}
 }
 
@@ -63,68 +63,76 @@ func failed(hint, format string, args ...any) error {
 // is who logged in, users/ID; "" where Google does not tell. With an error nothing is
 // kept, and an older login stays as it was. Errors are *state.UserError, and those of
 // listening on this machine and of writing the file.
-func Run(ctx context.Context, o Options) (user string, err error) {
-	client, err := o.client()
+func Run(ctx context.Context, options Options) (user string, err error) {
+	client, err := options.oauthClient()
 	if err != nil {
 		return "", err
 	}
 	// 127.0.0.1 and not "localhost", which may be resolved to somewhere else (RFC 8252,
 	// 8.3).
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		return "", fmt.Errorf("wait for the browser: %w", err)
 	}
 	client.Scopes, client.RedirectURL = append(
 		[]string{"openid"},
-		scopes...), "http://"+l.Addr().
+		chatScopes...), "http://"+listener.Addr().
 		String()+
 		"/"
-	b := &browser{state: rand.Text(), answers: make(chan url.Values), over: make(chan struct{})}
-	end := b.serve(l)
-	login, err := o.permission(ctx, client, b)
+	callback := &callbackServer{
+		state:     rand.Text(),
+		callbacks: make(chan url.Values),
+		ended:     make(chan struct{}),
+	}
+	end := callback.serve(listener)
+	login, err := options.askPermission(ctx, client, callback)
 	if err == nil {
-		user, err = login.User, login.Save(config.LoginFile(o.Env))
+		user, err = login.User, login.Save(config.LoginFile(options.Getenv))
 	}
 	end(err)
 	return user, err
 }
 
-// client is the OAuth client of the file, else that of the login that is kept. Its secret
-// is none that Google relies on (RFC 8252, 8.5), but is treated as one. Errors name no
-// value of the file.
-func (o Options) client() (*oauth2.Config, error) {
+// oauthClient is the OAuth client of the file, else that of the login that is kept. Its
+// secret is none that Google relies on (RFC 8252, 8.5), but is treated as one. Errors
+// name no value of the file.
+func (o Options) oauthClient() (*oauth2.Config, error) {
 	if o.ClientFile == "" {
-		l, err := config.ReadLogin(config.LoginFile(o.Env))
+		l, err := config.ReadLogin(config.LoginFile(o.Getenv))
 		if err != nil {
-			return nil, failed(gchat.DesktopClient, "client file: none was named, and %w", err)
+			return nil, userError(
+				gchat.DesktopClientHint,
+				"client file: none was named, and %w",
+				err,
+			)
 		}
 		return &oauth2.Config{
 			ClientID:     l.ClientID,
 			ClientSecret: l.ClientSecret,
-			Endpoint:     endpoint(l.TokenURI),
+			Endpoint:     oauthEndpoint(l.TokenURI),
 		}, nil
 	}
 	file, err := state.ReadPlainOrLink(o.ClientFile, state.MaxFileSize)
 	if err != nil {
-		return nil, failed(gchat.DesktopClient, "client file: %w", err)
+		return nil, userError(gchat.DesktopClientHint, "client file: %w", err)
 	}
 	client, err := google.ConfigFromJSON(file)
 	if err != nil || client.ClientID == "" || client.ClientSecret == "" {
-		return nil, failed(
-			gchat.DesktopClient,
+		return nil, userError(
+			gchat.DesktopClientHint,
 			"client file: there is no OAuth client of type Desktop app in it",
 		)
 	}
-	client.Endpoint = endpoint(client.Endpoint.TokenURL)
+	client.Endpoint = oauthEndpoint(client.Endpoint.TokenURL)
 	return client, nil
 }
 
-// endpoint is Google's, whatever a file names: the author of a client's file cannot have
-// logins sent elsewhere. Only a test's server on this machine counts: it has /auth and
-// /revoke beside /token, as Google has.
-func endpoint(tokenURI string) oauth2.Endpoint {
+// oauthEndpoint is Google's, whatever a file names: the author of a client's file cannot
+// have logins sent elsewhere. Only a test's server on this machine counts: it has /auth
+// and /revoke beside /token, as Google has.
+func oauthEndpoint(tokenURI string) oauth2.Endpoint {
 	u, err := url.Parse(tokenURI)
-	if err != nil || !gchat.AllowedBase(u) || u.Hostname() != "127.0.0.1" {
+	if err != nil || !gchat.IsAllowedBaseURL(u) || u.Hostname() != "127.0.0.1" {
 		return google.Endpoint
 	}
 	// The style is set, and not found out by trying: a code can be used once.
@@ -135,15 +143,15 @@ func endpoint(tokenURI string) oauth2.Endpoint {
 	}
 }
 
-// permission has the person allow our scopes, and exchanges the code that the browser
+// askPermission has the person allow our scopes, and exchanges the code that the browser
 // comes back with for a login. The access token that comes with it is not kept: it ends
 // within the hour, and the refresh token gets another. Google does not replace a refresh
 // token when it is used, so that nothing has to be written back, and many processes can
 // use one file.
-func (o Options) permission(
+func (o Options) askPermission(
 	ctx context.Context,
 	client *oauth2.Config,
-	b *browser,
+	b *callbackServer,
 ) (*config.Login, error) {
 	// PKCE: Google gives a token for a code only to the program that asked for the code
 	verifier := oauth2.GenerateVerifier()
@@ -153,48 +161,48 @@ func (o Options) permission(
 			oauth2.SetAuthURLParam("prompt", "consent")),
 		client.RedirectURL,
 	)
-	answer, err := o.wait(ctx, b)
+	callback, err := o.awaitCallback(ctx, b)
 	if err != nil {
 		return nil, err
 	}
-	if answer.Has("error") {
-		words := wording.Line(
-			answer.Get(
+	if callback.Has("error") {
+		reason := wording.SafeLine(
+			callback.Get(
 				"error",
-			) + " " + answer.Get(
+			) + " " + callback.Get(
 				"error_subtype",
-			) + " " + answer.Get(
+			) + " " + callback.Get(
 				"error_description",
 			),
 		)
-		return nil, failed(gchat.LoginHint(words), "google says no: %.300s", words)
+		return nil, userError(gchat.LoginHint(reason), "google says no: %.300s", reason)
 	}
-	ctx = context.WithValue(ctx, oauth2.HTTPClient, gchat.TokenClient())
-	token, err := client.Exchange(ctx, answer.Get("code"), oauth2.VerifierOption(verifier))
+	ctx = context.WithValue(ctx, oauth2.HTTPClient, gchat.NewTokenClient())
+	token, err := client.Exchange(ctx, callback.Get("code"), oauth2.VerifierOption(verifier))
 	if err != nil {
 		return nil, exchangeError(err)
 	}
 	// scopes that are not told are as asked for (RFC 6749, 5.1)
-	granted, told := token.Extra("scope").(string)
-	for _, want := range scopes {
-		if told && !slices.Contains(strings.Fields(granted), want) {
-			return nil, failed(
+	granted, isTold := token.Extra("scope").(string)
+	for _, scope := range chatScopes {
+		if isTold && !slices.Contains(strings.Fields(granted), scope) {
+			return nil, userError(
 				"log in again and tick every box on Google's page: both only read",
 				"%s was not allowed",
-				strings.TrimPrefix(want, "https://www.googleapis.com/auth/"),
+				strings.TrimPrefix(scope, "https://www.googleapis.com/auth/"),
 			)
 		}
 	}
 	return &config.Login{
 		ClientID: client.ClientID, ClientSecret: client.ClientSecret,
-		RefreshToken: token.RefreshToken, TokenURI: client.Endpoint.TokenURL, User: personOf(token, client.ClientID),
+		RefreshToken: token.RefreshToken, TokenURI: client.Endpoint.TokenURL, User: userName(token, client.ClientID),
 	}, nil
 }
 
-// personOf is who logged in, by the ID token that came with the others; "" where there is
+// userName is who logged in, by the ID token that came with the others; "" where there is
 // none for this client. It came from Google over TLS, so its signature needs no look
 // (OpenID Connect Core, 3.1.3.7). Chat's users/ID has the same number as its sub.
-func personOf(token *oauth2.Token, clientID string) string {
+func userName(token *oauth2.Token, clientID string) string {
 	jwt, _ := token.Extra("id_token").(string)
 	parts := strings.Split(jwt, ".")
 	if len(parts) != 3 {
@@ -210,35 +218,35 @@ func personOf(token *oauth2.Token, clientID string) string {
 	return ""
 }
 
-// wait waits for the browser to come back, or for the person to paste the address that it
-// came to.
-func (o Options) wait(ctx context.Context, b *browser) (url.Values, error) {
-	patience := cmp.Or(o.Wait, 5*time.Minute)
+// awaitCallback waits for the browser to come back, or for the person to paste the
+// address that it came to.
+func (o Options) awaitCallback(ctx context.Context, b *callbackServer) (url.Values, error) {
+	timeout := cmp.Or(o.Timeout, 5*time.Minute)
 	ctx, cancel := context.WithTimeoutCause(
 		ctx,
-		patience,
-		failed("log in again. If Google's page said org_internal or "+
+		timeout,
+		userError("log in again. If Google's page said org_internal or "+
 			"admin_policy_enforced, an administrator has to allow the OAuth client; if access_denied, you have to be among its "+
 			"test users; if redirect_uri_mismatch, its type has to be Desktop app",
-			"the browser did not come back within %s", patience),
+			"the browser did not come back within %s", timeout),
 	)
 	defer cancel()
 	var pasted <-chan string
-	if o.Paste != nil {
-		pasted = o.Paste()
+	if o.NextLine != nil {
+		pasted = o.NextLine()
 	}
 	for {
 		select {
-		case answer := <-b.answers:
-			return answer, nil
+		case callback := <-b.callbacks:
+			return callback, nil
 		case line, ok := <-pasted:
 			if !ok { // the end of the input is not the end of the wait
 				pasted = nil
 				continue
 			}
-			answer := readPasted(line)
-			if b.sent(answer) {
-				return answer, nil
+			callback := readPasted(line)
+			if b.isOurs(callback) {
+				return callback, nil
 			}
 			if strings.TrimSpace(line) != "" {
 				fmt.Fprintln(
@@ -246,7 +254,7 @@ func (o Options) wait(ctx context.Context, b *browser) (url.Values, error) {
 					"That is not this login's. Paste the whole address of the page that the browser ended on.",
 				)
 			}
-			pasted = o.Paste()
+			pasted = o.NextLine()
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
@@ -255,26 +263,26 @@ func (o Options) wait(ctx context.Context, b *browser) (url.Values, error) {
 
 // exchangeError turns the library's error, which quotes a whole answer, into ours.
 func exchangeError(err error) error {
-	const reach = "see that this machine reaches oauth2.googleapis.com (a proxy: HTTPS_PROXY), then log in again"
+	const reachHint = "see that this machine reaches oauth2.googleapis.com (a proxy: HTTPS_PROXY), then log in again"
 	var refused *oauth2.RetrieveError
 	var unreachable *url.Error
 	switch {
 	case errors.As(err, &refused):
-		words := gchat.ReadRefusal(refused.Body)
-		return failed(
-			gchat.LoginHint(words),
+		reason := gchat.ReadTokenError(refused.Body)
+		return userError(
+			gchat.LoginHint(reason),
 			"google answered %d: %s",
 			refused.Response.StatusCode,
-			words,
+			reason,
 		)
 	case errors.As(err, &unreachable):
-		return failed(
-			cmp.Or(gchat.NetworkHint(err), reach),
+		return userError(
+			cmp.Or(gchat.NetworkHint(err), reachHint),
 			"the token endpoint could not be reached: %w",
 			unreachable.Err,
 		)
 	}
-	return failed(reach, "the token endpoint's answer is none of Google's")
+	return userError(reachHint, "the token endpoint's answer is none of Google's")
 }
 
 // Logout has Google forget the login, and removes its file, also when Google cannot be
@@ -285,7 +293,7 @@ func Logout(ctx context.Context, env state.Getenv) (notRevoked, err error) {
 	file := config.LoginFile(env)
 	l, err := config.ReadLogin(file)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, failed("gchat-hooks login --client-id-file FILE", "nobody is logged in")
+		return nil, userError("gchat-hooks login --client-id-file FILE", "nobody is logged in")
 	} else if err != nil {
 		return nil, err
 	}
@@ -297,7 +305,7 @@ func Logout(ctx context.Context, env state.Getenv) (notRevoked, err error) {
 func revoke(ctx context.Context, l *config.Login) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	address := strings.TrimSuffix(endpoint(l.TokenURI).TokenURL, "/token") + "/revoke"
+	address := strings.TrimSuffix(oauthEndpoint(l.TokenURI).TokenURL, "/token") + "/revoke"
 	form := url.Values{"token": {l.RefreshToken}}.Encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form))
 	if err != nil {
@@ -305,15 +313,15 @@ func revoke(ctx context.Context, l *config.Login) error {
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	// its errors have the address, and the token is in the body
-	resp, err := gchat.TokenClient().Do(req)
+	resp, err := gchat.NewTokenClient().Do(req)
 	if err != nil {
 		return fmt.Errorf("revoke login: %w", err)
 	}
 	defer resp.Body.Close()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
-	words := gchat.ReadRefusal(body)
-	if resp.StatusCode == http.StatusOK || strings.Contains(words, "invalid_token") {
+	reason := gchat.ReadTokenError(body)
+	if resp.StatusCode == http.StatusOK || strings.Contains(reason, "invalid_token") {
 		return nil
 	}
-	return fmt.Errorf("revoke login: answered %d: %s", resp.StatusCode, words)
+	return fmt.Errorf("revoke login: answered %d: %s", resp.StatusCode, reason)
 }

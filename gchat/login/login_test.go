@@ -20,28 +20,28 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// words is what the person gets to read, and what a test can wait for.
-type words struct {
-	mu sync.Mutex
-	b  bytes.Buffer
+// syncBuffer is what the person gets to read, and what a test can wait for.
+type syncBuffer struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
 }
 
-func (w *words) Write(p []byte) (int, error) {
+func (w *syncBuffer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.b.Write(p)
+	return w.buffer.Write(p)
 }
 
-func (w *words) String() string {
+func (w *syncBuffer) String() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.b.String()
+	return w.buffer.String()
 }
 
 // person logs in: with a browser that follows redirects.
 type person struct {
 	*fakeGoogle
-	out    words
+	out    syncBuffer
 	opened chan string // the addresses that the browser was opened with
 	pages  chan string // the pages that it ended on
 }
@@ -53,8 +53,8 @@ func newPerson(g *fakeGoogle) *person {
 // options are those of a person who clicks "Allow".
 func (p *person) options() Options {
 	return Options{
-		ClientFile: p.clientFile(), Env: p.getenv, Out: &p.out, Wait: 30 * time.Second,
-		Open: func(address string) error {
+		ClientFile: p.clientFile(), Getenv: p.getenv, Out: &p.out, Timeout: 30 * time.Second,
+		OpenBrowser: func(address string) error {
 			p.opened <- address
 			go p.browse(address)
 			return nil
@@ -73,11 +73,11 @@ func (p *person) browse(address string) {
 	p.pages <- resp.Status + "\n" + string(b)
 }
 
-// hint is what the person is told to do; a failure without a hint is a bug.
-func hint(err error) string {
-	var told *state.UserError
-	if errors.As(err, &told) && told.Code == 1 {
-		return told.Hint
+// hintOf is what the person is told to do; a failure without a hint is a bug.
+func hintOf(err error) string {
+	var userErr *state.UserError
+	if errors.As(err, &userErr) && userErr.Code == 1 {
+		return userErr.Hint
 	}
 	return "no hint"
 }
@@ -99,14 +99,14 @@ func TestLoginIsReadWith(t *testing.T) {
 	if info, err := os.Stat(config.LoginFile(g.getenv)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
-	l := g.kept()
+	l := g.storedLogin()
 	if l == nil || l.User != "users/7" || l.ClientID != clientID || l.TokenURI != g.web.URL+"/token" {
 		t.Errorf("kept %+v", l)
 	}
 	if !strings.Contains(p.out.String(), <-p.opened) {
 		t.Errorf("the address is not printed: %s", p.out.String())
 	}
-	g.unseen(p.out.String(), page)
+	g.checkNoSecrets(p.out.String(), page)
 
 	// The way that replies are read, from the configuration on.
 	cfg := config.Load(g.getenv, t.TempDir())
@@ -119,7 +119,7 @@ func TestLoginIsReadWith(t *testing.T) {
 	}
 	n := 0
 	for range 3 {
-		if err := r.Since(t.Context(), "spaces/AAA", time.Now(), func(ms []gchat.Message) { n += len(ms) }); err != nil {
+		if err := r.ListSince(t.Context(), "spaces/AAA", time.Now(), func(ms []gchat.Message) { n += len(ms) }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -131,11 +131,11 @@ func TestLoginIsReadWith(t *testing.T) {
 		g.refresh[token] = false
 	}
 	r, _ = gchat.NewReader(t.Context(), g.chat.URL, cfg.CredentialsFile)
-	err = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]gchat.Message) {})
+	err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]gchat.Message) {})
 	if !errors.Is(err, gchat.ErrCredentials) || !strings.Contains(gchat.Hint(err), "gchat-hooks login") {
 		t.Errorf("after its end: %v; hint: %s", err, gchat.Hint(err))
 	}
-	g.unseen(err, gchat.Hint(err))
+	g.checkNoSecrets(err, gchat.Hint(err))
 }
 
 // Who logged in is the person of the ID token. A token of another client's, or of no
@@ -159,7 +159,7 @@ func TestWhoLoggedInIsToldByTheIDToken(t *testing.T) {
 		if err != nil || user != c.want {
 			t.Errorf("%s: %q, %v", name, user, err)
 		}
-		if l := g.kept(); l == nil || l.User != c.want {
+		if l := g.storedLogin(); l == nil || l.User != c.want {
 			t.Errorf("%s: kept %+v", name, l)
 		}
 	}
@@ -171,19 +171,19 @@ func TestSecondLoginReplacesTheFirst(t *testing.T) {
 	if _, err := Run(t.Context(), p.options()); err != nil {
 		t.Fatal(err)
 	}
-	first := g.kept()
+	first := g.storedLogin()
 	g.deny = url.Values{"error": {"access_denied"}}
-	if _, err := Run(t.Context(), p.options()); !strings.Contains(hint(err), "allow both") {
+	if _, err := Run(t.Context(), p.options()); !strings.Contains(hintOf(err), "allow both") {
 		t.Fatalf("denied: %v", err)
 	}
-	if l := g.kept(); l == nil || l.RefreshToken != first.RefreshToken {
+	if l := g.storedLogin(); l == nil || l.RefreshToken != first.RefreshToken {
 		t.Error("a login that failed took the older one away")
 	}
 	g.deny, g.grant = nil, map[string]any{"id_token": nil}
 	if user, err := Run(t.Context(), p.options()); err != nil || user != "" {
 		t.Errorf("%q, %v", user, err)
 	}
-	if l := g.kept(); l.RefreshToken == first.RefreshToken || l.User != "" {
+	if l := g.storedLogin(); l.RefreshToken == first.RefreshToken || l.User != "" {
 		t.Errorf("the second login is %+v", l)
 	}
 	if len(g.revoked) > 0 {
@@ -198,19 +198,19 @@ func TestLoginAgainWithTheKeptClient(t *testing.T) {
 	o := newPerson(g).options()
 	file := o.ClientFile
 	o.ClientFile = ""
-	if _, err := Run(t.Context(), o); !strings.Contains(hint(err), "Desktop app") {
+	if _, err := Run(t.Context(), o); !strings.Contains(hintOf(err), "Desktop app") {
 		t.Errorf("without any client: %v", err)
 	}
 	o.ClientFile = file
 	if _, err := Run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	first := g.kept()
+	first := g.storedLogin()
 	o.ClientFile = ""
 	if _, err := Run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	if l := g.kept(); l.RefreshToken == first.RefreshToken || l.ClientID != clientID {
+	if l := g.storedLogin(); l.RefreshToken == first.RefreshToken || l.ClientID != clientID {
 		t.Errorf("the second login is %+v", l)
 	}
 }
@@ -231,8 +231,8 @@ func TestWhatGoogleSaysNo(t *testing.T) {
 		g.deny = c.deny
 		p := newPerson(g)
 		_, err := Run(t.Context(), p.options())
-		if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(hint(err), c.hint) || strings.Contains(err.Error(), "\x1b") || len(err.Error()) > 400 || g.kept() != nil {
-			t.Errorf("%s: %v; hint: %s", name, err, hint(err))
+		if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(hintOf(err), c.hint) || strings.Contains(err.Error(), "\x1b") || len(err.Error()) > 400 || g.storedLogin() != nil {
+			t.Errorf("%s: %v; hint: %s", name, err, hintOf(err))
 		}
 		if page := <-p.pages; !strings.Contains(page, "You are not logged in") {
 			t.Errorf("%s: page %s", name, page)
@@ -254,19 +254,19 @@ func TestWhatTheTokenEndpointSays(t *testing.T) {
 		hint, says string
 	}{
 		"code is used": {func(g *fakeGoogle) {
-			g.token = answer(400, `{"error":"invalid_grant","error_description":"Malformed auth code."}`)
+			g.tokenHandler = answer(400, `{"error":"invalid_grant","error_description":"Malformed auth code."}`)
 		}, "too late", "Malformed auth code"},
-		"secret is wrong":    {func(g *fakeGoogle) { g.token = answer(401, `{"error":"invalid_client"}`) }, "Desktop app", "invalid_client"},
-		"client is gone":     {func(g *fakeGoogle) { g.token = answer(401, `{"error":"deleted_client"}`) }, "Desktop app", "deleted_client"},
-		"policy":             {func(g *fakeGoogle) { g.token = answer(400, `{"error":"admin_policy_enforced"}`) }, "administrator", "admin_policy_enforced"},
-		"trouble":            {func(g *fakeGoogle) { g.token = answer(503, `GOCSPX-client-secret`) }, "log in again", "503"},
-		"nonsense":           {func(g *fakeGoogle) { g.token = answer(200, `GOCSPX-client-secret`) }, "HTTPS_PROXY", "none of Google's"},
+		"secret is wrong":    {func(g *fakeGoogle) { g.tokenHandler = answer(401, `{"error":"invalid_client"}`) }, "Desktop app", "invalid_client"},
+		"client is gone":     {func(g *fakeGoogle) { g.tokenHandler = answer(401, `{"error":"deleted_client"}`) }, "Desktop app", "deleted_client"},
+		"policy":             {func(g *fakeGoogle) { g.tokenHandler = answer(400, `{"error":"admin_policy_enforced"}`) }, "administrator", "admin_policy_enforced"},
+		"trouble":            {func(g *fakeGoogle) { g.tokenHandler = answer(503, `GOCSPX-client-secret`) }, "log in again", "503"},
+		"nonsense":           {func(g *fakeGoogle) { g.tokenHandler = answer(200, `GOCSPX-client-secret`) }, "HTTPS_PROXY", "none of Google's"},
 		"no access token":    {func(g *fakeGoogle) { g.grant = map[string]any{"access_token": nil} }, "HTTPS_PROXY", "none of Google's"},
 		"a box unticked":     {func(g *fakeGoogle) { g.granted = spaces }, "every box", "chat.messages.readonly"},
 		"the other unticked": {func(g *fakeGoogle) { g.granted = messages }, "every box", "chat.spaces.readonly"},
 		"the wrong scope":    {func(g *fakeGoogle) { g.granted = messages + "x " + spaces }, "every box", "chat.messages.readonly"},
 		"a redirect": {func(g *fakeGoogle) {
-			g.token = func(w http.ResponseWriter, r *http.Request) bool {
+			g.tokenHandler = func(w http.ResponseWriter, r *http.Request) bool {
 				w.Header().Set("Location", g.web.URL+"/elsewhere")
 				w.WriteHeader(http.StatusTemporaryRedirect)
 				return true
@@ -278,21 +278,21 @@ func TestWhatTheTokenEndpointSays(t *testing.T) {
 		c.change(g)
 		p := newPerson(g)
 		_, err := Run(t.Context(), p.options())
-		if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(hint(err), c.hint) || g.kept() != nil {
-			t.Errorf("%s: %v; hint: %s", name, err, hint(err))
+		if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(hintOf(err), c.hint) || g.storedLogin() != nil {
+			t.Errorf("%s: %v; hint: %s", name, err, hintOf(err))
 		}
 		page := <-p.pages
 		if !strings.Contains(page, "You are not logged in") {
 			t.Errorf("%s: page %s", name, page)
 		}
-		g.unseen(err, hint(err), page, p.out.String())
+		g.checkNoSecrets(err, hintOf(err), page, p.out.String())
 	}
 }
 
 func TestScopesThatAreNotSaidAreThoseAskedFor(t *testing.T) {
 	g := newGoogle(t)
 	g.granted = "-"
-	if _, err := Run(t.Context(), newPerson(g).options()); err != nil || g.kept() == nil {
+	if _, err := Run(t.Context(), newPerson(g).options()); err != nil || g.storedLogin() == nil {
 		t.Errorf("%v", err)
 	}
 }
@@ -303,7 +303,7 @@ func TestWaitEnds(t *testing.T) {
 	o := p.options()
 	ctx, cancel := context.WithCancel(t.Context())
 	var back string
-	o.Open = func(address string) error {
+	o.OpenBrowser = func(address string) error {
 		u, _ := url.Parse(address)
 		back = u.Query().Get("redirect_uri")
 		cancel() // Ctrl-C
@@ -315,16 +315,16 @@ func TestWaitEnds(t *testing.T) {
 	if _, err := http.Get(back); err == nil {
 		t.Error("the port is open still")
 	}
-	o.Open, o.Wait = func(string) error { return nil }, 30*time.Millisecond
-	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "30ms") || !strings.Contains(hint(err), "org_internal") {
+	o.OpenBrowser, o.Timeout = func(string) error { return nil }, 30*time.Millisecond
+	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "30ms") || !strings.Contains(hintOf(err), "org_internal") {
 		t.Errorf("nobody came: %v", err)
 	}
-	if g.kept() != nil {
+	if g.storedLogin() != nil {
 		t.Error("something was kept")
 	}
 }
 
-func loggedIn(t *testing.T) *fakeGoogle {
+func newLoggedIn(t *testing.T) *fakeGoogle {
 	t.Helper()
 	g := newGoogle(t)
 	if _, err := Run(t.Context(), newPerson(g).options()); err != nil {
@@ -334,8 +334,8 @@ func loggedIn(t *testing.T) *fakeGoogle {
 }
 
 func TestLogout(t *testing.T) {
-	g := loggedIn(t)
-	token := g.kept().RefreshToken
+	g := newLoggedIn(t)
+	token := g.storedLogin().RefreshToken
 	if notRevoked, err := Logout(t.Context(), g.getenv); notRevoked != nil || err != nil {
 		t.Errorf("%v, %v", notRevoked, err)
 	}
@@ -348,7 +348,7 @@ func TestLogout(t *testing.T) {
 	if cfg := config.Load(g.getenv, t.TempDir()); cfg.CredentialsFile != "" || len(cfg.AllowedUsers) > 0 {
 		t.Errorf("configured still: %q, %v", cfg.CredentialsFile, cfg.AllowedUsers)
 	}
-	if _, err := Logout(t.Context(), g.getenv); !strings.Contains(hint(err), "gchat-hooks login") {
+	if _, err := Logout(t.Context(), g.getenv); !strings.Contains(hintOf(err), "gchat-hooks login") {
 		t.Errorf("again: %v", err)
 	}
 }
@@ -359,13 +359,13 @@ func TestLogoutForgetsTheFileWhateverGoogleSays(t *testing.T) {
 		revoked bool
 	}{
 		"it is in trouble": {func(t *testing.T, g *fakeGoogle) context.Context {
-			g.revoking = func(w http.ResponseWriter, r *http.Request) bool { w.WriteHeader(503); return true }
+			g.revokeHandler = func(w http.ResponseWriter, r *http.Request) bool { w.WriteHeader(503); return true }
 			return t.Context()
 		}, false},
 		"nobody answers": {func(t *testing.T, g *fakeGoogle) context.Context { g.web.Close(); return t.Context() }, false},
 		"it hangs, and the person presses Ctrl-C": {func(t *testing.T, g *fakeGoogle) context.Context {
 			ctx, cancel := context.WithCancel(t.Context())
-			g.revoking = func(w http.ResponseWriter, r *http.Request) bool {
+			g.revokeHandler = func(w http.ResponseWriter, r *http.Request) bool {
 				_ = r.ParseForm() // only then is it seen that the caller hangs up
 				cancel()
 				<-r.Context().Done()
@@ -374,7 +374,7 @@ func TestLogoutForgetsTheFileWhateverGoogleSays(t *testing.T) {
 			return ctx
 		}, false},
 		"it redirects": {func(t *testing.T, g *fakeGoogle) context.Context {
-			g.revoking = func(w http.ResponseWriter, r *http.Request) bool {
+			g.revokeHandler = func(w http.ResponseWriter, r *http.Request) bool {
 				http.Redirect(w, r, g.web.URL+"/elsewhere", http.StatusTemporaryRedirect)
 				return true
 			}
@@ -386,7 +386,7 @@ func TestLogoutForgetsTheFileWhateverGoogleSays(t *testing.T) {
 			return t.Context()
 		}, true},
 	} {
-		g := loggedIn(t)
+		g := newLoggedIn(t)
 		notRevoked, err := Logout(c.change(t, g), g.getenv)
 		if err != nil || (notRevoked == nil) != c.revoked {
 			t.Errorf("%s: %v, %v", name, notRevoked, err)
@@ -394,9 +394,9 @@ func TestLogoutForgetsTheFileWhateverGoogleSays(t *testing.T) {
 		if _, err := os.Stat(config.LoginFile(g.getenv)); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: the file is there still: %v", name, err)
 		}
-		g.unseen(notRevoked)
+		g.checkNoSecrets(notRevoked)
 	}
 }
 
-// addressIn is the address that the person was told to open.
-var addressIn = regexp.MustCompile(`(?m)^  (http\S+)$`)
+// addressPattern is the address that the person was told to open.
+var addressPattern = regexp.MustCompile(`(?m)^  (http\S+)$`)

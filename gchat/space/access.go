@@ -25,28 +25,28 @@ func (s *Space) Handler() http.Handler {
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
-		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-		s.use()
+		r.Body = http.MaxBytesReader(w, r.Body, maxBodyBytes)
+		s.markUsed()
 
-		if !s.phone && !isLoopback(r.Host) {
+		if !s.allowsPhone && !isLoopback(r.Host) {
 			const denial = "The host %.60q is not this machine: gchat-hooks space --phone serves other ones, too."
-			writeError(w, denied(fmt.Sprintf(denial, r.Host)))
+			writeError(w, permissionDenied(fmt.Sprintf(denial, r.Host)))
 			return
 		}
-		rest, granted := strings.CutPrefix(r.URL.Path, "/t/")
-		if granted {
+		rest, hasToken := strings.CutPrefix(r.URL.Path, "/t/")
+		if hasToken {
 			token, path, _ := strings.Cut(rest, "/")
-			if !same(token, s.secrets.Page) {
+			if !isSameSecret(token, s.secrets.APIToken) {
 				writeError(w, unauthenticated("The token in the path is wrong."))
 				return
 			}
-			r = r.Clone(context.WithValue(r.Context(), appToken{}, true))
+			r = r.Clone(context.WithValue(r.Context(), appTokenKey{}, true))
 			r.URL.Path, r.URL.RawPath = "/"+path, strings.TrimPrefix(r.URL.RawPath, "/t/"+token)
 		}
 		switch {
 		case r.URL.Path != "/v1" && !strings.HasPrefix(r.URL.Path, "/v1/"):
 			page.ServeHTTP(w, r)
-		case granted || r.Method == http.MethodPost:
+		case hasToken || r.Method == http.MethodPost:
 			// a post is a webhook's, which has secrets of its own
 			api.ServeHTTP(w, r)
 		default:
@@ -65,16 +65,16 @@ func isLoopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// keyHeader carries the page's key. No page of another origin can send it: a browser asks
-// first, and is not allowed to. A cookie would be no proof, since it goes to every port
-// of the host.
-const keyHeader = "Gchat-Page-Key"
+// pageKeyHeader carries the page's key. No page of another origin can send it: a browser
+// asks first, and is not allowed to. A cookie would be no proof, since it goes to every
+// port of the host.
+const pageKeyHeader = "Gchat-Page-Key"
 
-// needsKey lets a page route through to a browser that has the page's key. The API's
-// token in the path does not count here: it has no business with the page.
-func (s *Space) needsKey(next http.HandlerFunc) http.HandlerFunc {
+// requirePageKey lets a page route through to a browser that has the page's key. The
+// API's token in the path does not count here: it has no business with the page.
+func (s *Space) requirePageKey(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !same(r.Header.Get(keyHeader), s.pageKey()) {
+		if !isSameSecret(r.Header.Get(pageKeyHeader), s.pageKey()) {
 			writeError(w, unauthenticated("Open the page with its link first."))
 			return
 		}
@@ -87,7 +87,7 @@ func (s *Space) needsKey(next http.HandlerFunc) http.HandlerFunc {
 // the page, which may have its key.
 func (s *Space) redirectOldLink(w http.ResponseWriter, r *http.Request) {
 	link := "/"
-	if same(r.URL.Query().Get("token"), s.secrets.Page) {
+	if isSameSecret(r.URL.Query().Get("token"), s.secrets.APIToken) {
 		link = s.PageURL("")
 	}
 	w.Header().Set("Cache-Control", "no-store")
@@ -97,7 +97,7 @@ func (s *Space) redirectOldLink(w http.ResponseWriter, r *http.Request) {
 // pageKey is what the page's link carries. It is made from the token, so that it does not
 // open the API.
 func (s *Space) pageKey() string {
-	h := hmac.New(sha256.New, []byte(s.secrets.Page))
+	h := hmac.New(sha256.New, []byte(s.secrets.APIToken))
 	h.Write([]byte("page key"))
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:24])
 }

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// call sends one request to a space's handler, headers as "Name: value".
-func call(s *Space, method, url, body string, headers ...string) *httptest.ResponseRecorder {
+// callHandler sends one request to a space's handler, headers as "Name: value".
+func callHandler(s *Space, method, url, body string, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, url, strings.NewReader(body))
 	for _, line := range headers {
 		name, value, _ := strings.Cut(line, ": ")
@@ -31,12 +31,12 @@ func call(s *Space, method, url, body string, headers ...string) *httptest.Respo
 	return w
 }
 
-// withKey is the header of a page that has its key.
-func withKey(s *Space) string { return keyHeader + ": " + s.pageKey() }
+// pageKeyField is the header of a page that has its key.
+func pageKeyField(s *Space) string { return pageKeyHeader + ": " + s.pageKey() }
 
 func TestLoopbackOnly(t *testing.T) {
 	s, _ := testServer(t, Options{})
-	s.secrets.Page = "sesame"
+	s.secrets.APIToken = "sesame"
 	for host, want := range map[string]int{
 		"localhost": 200, "localhost:8080": 200, "LOCALHOST:1": 200, "127.0.0.1:8080": 200, "127.1.2.3": 200,
 		"[::1]:8080": 200, "[::1]": 200, "space.localhost:80": 200, "[::ffff:127.0.0.1]:1": 200,
@@ -44,20 +44,20 @@ func TestLoopbackOnly(t *testing.T) {
 		"localhost.evil.example": 403, "evillocalhost": 403, "0.0.0.0:80": 403,
 	} {
 		for _, path := range []string{"/", "/t/sesame/v1/" + Name + "/messages", "/page/page.js"} {
-			if got := call(s, "GET", path, "", "Host: "+host, withKey(s)).Code; got != want {
+			if got := callHandler(s, "GET", path, "", "Host: "+host, pageKeyField(s)).Code; got != want {
 				t.Errorf("%s at %s: %d, want %d", path, host, got, want)
 			}
 		}
 	}
 	webhook := strings.TrimPrefix(s.WebhookURL(""), "")
-	if got := call(s, "POST", webhook, `{"text":"x"}`, "Host: evil.example").Code; got != 403 {
+	if got := callHandler(s, "POST", webhook, `{"text":"x"}`, "Host: evil.example").Code; got != 403 {
 		t.Errorf("webhook through a foreign name: %d", got)
 	}
 }
 
 func TestPagePost(t *testing.T) {
 	s, _ := testServer(t, Options{})
-	root, err := s.Say(nil, "", "root")
+	root, err := s.PostAs(nil, "", "root")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,16 +85,16 @@ func TestPagePost(t *testing.T) {
 		{"no JSON", `text=2`, []string{asJSON}, 400},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := call(s, "POST", "http://localhost:8080/page/messages", tt.body, append(tt.headers, withKey(s))...)
+			w := callHandler(s, "POST", "http://localhost:8080/page/messages", tt.body, append(tt.headers, pageKeyField(s))...)
 			if w.Code != tt.want {
 				t.Errorf("%d %s, want %d", w.Code, w.Body, tt.want)
 			}
 		})
 	}
-	if got := texts(s.Messages()); got != "root 2" {
+	if got := joinTexts(s.Messages()); got != "root 2" {
 		t.Errorf("the space has %q, want one reply for one client id", got)
 	}
-	if m := s.Messages()[1]; m.Sender.Name != Human || m.Sender.Type != "HUMAN" || m.Thread.Name != root.Thread.Name {
+	if m := s.Messages()[1]; m.Sender.Name != PersonName || m.Sender.Type != "HUMAN" || m.Thread.Name != root.Thread.Name {
 		t.Errorf("reply is from %+v in %s", m.Sender, m.Thread.Name)
 	}
 }
@@ -103,14 +103,14 @@ func TestPagePost(t *testing.T) {
 // and for the other users of this machine.
 func TestToken(t *testing.T) {
 	for name, host := range map[string]string{"phone": "space.example", "loopback": "127.0.0.1:8765"} {
-		t.Run(name, func(t *testing.T) { wantsToken(t, Options{Phone: name == "phone"}, host) })
+		t.Run(name, func(t *testing.T) { wantsToken(t, Options{AllowsPhone: name == "phone"}, host) })
 	}
 }
 
 func wantsToken(t *testing.T, opts Options, host string) {
 	s, srv := testServer(t, opts)
-	s.secrets.Page = "sesame-1"
-	if _, err := s.Say(nil, "", "secret"); err != nil {
+	s.secrets.APIToken = "sesame-1"
+	if _, err := s.PostAs(nil, "", "secret"); err != nil {
 		t.Fatal(err)
 	}
 	elsewhere := "Host: " + host
@@ -136,7 +136,7 @@ func wantsToken(t *testing.T, opts Options, host string) {
 		"/v1/" + Name:                          401,
 		"/v1/" + Name + "/messages/client-x":   401,
 	} {
-		w := call(s, "GET", path, "", elsewhere)
+		w := callHandler(s, "GET", path, "", elsewhere)
 		tells := strings.Contains(w.Body.String(), "secret") && !strings.HasPrefix(path, "/t/sesame-1/v1/")
 		leaks := strings.Contains(fmt.Sprint(w.Body, w.Header()), s.pageKey())
 		if w.Code != want || tells || leaks {
@@ -146,33 +146,33 @@ func wantsToken(t *testing.T, opts Options, host string) {
 			t.Errorf("%s sets a cookie", path)
 		}
 	}
-	if w := call(s, "POST", "/page/messages", `{"text":"x","clientId":"c"}`, elsewhere, "Content-Type: application/json"); w.Code != 401 {
+	if w := callHandler(s, "POST", "/page/messages", `{"text":"x","clientId":"c"}`, elsewhere, "Content-Type: application/json"); w.Code != 401 {
 		t.Errorf("post without key: %d", w.Code)
 	}
-	if w := call(s, "POST", "/v1/"+Subscription+":pull", `{"maxMessages":1}`, elsewhere); w.Code != 401 {
+	if w := callHandler(s, "POST", "/v1/"+Subscription+":pull", `{"maxMessages":1}`, elsewhere); w.Code != 401 {
 		t.Errorf("pull without token: %d", w.Code)
 	}
-	for _, wrong := range []string{"guess", "", "sesame-1", s.secrets.Token, s.pageKey() + "x", s.pageKey()[1:]} {
-		if w := call(s, "GET", "/page/week", "", elsewhere, keyHeader+": "+wrong); w.Code != 401 {
+	for _, wrong := range []string{"guess", "", "sesame-1", s.secrets.WebhookToken, s.pageKey() + "x", s.pageKey()[1:]} {
+		if w := callHandler(s, "GET", "/page/week", "", elsewhere, pageKeyHeader+": "+wrong); w.Code != 401 {
 			t.Errorf("with the key %q: %d", wrong, w.Code)
 		}
 	}
-	if w := call(s, "GET", "/page/week", "", elsewhere, withKey(s)); w.Code != 200 {
+	if w := callHandler(s, "GET", "/page/week", "", elsewhere, pageKeyField(s)); w.Code != 200 {
 		t.Errorf("with the key: %d", w.Code)
 	}
-	if w := call(s, "GET", "/t/"+s.pageKey()+"/v1/"+Name, "", elsewhere); w.Code != 401 {
+	if w := callHandler(s, "GET", "/t/"+s.pageKey()+"/v1/"+Name, "", elsewhere); w.Code != 401 {
 		t.Errorf("the API with the page's key: %d", w.Code)
 	}
 	for _, prefix := range []string{"", "/t/sesame-1"} {
 		webhook := prefix + strings.TrimPrefix(s.WebhookURL(""), "/t/sesame-1")
-		if w := call(s, "POST", webhook, `{"text":"x"}`, elsewhere); w.Code != 200 {
+		if w := callHandler(s, "POST", webhook, `{"text":"x"}`, elsewhere); w.Code != 200 {
 			t.Errorf("webhook with prefix %q: %d", prefix, w.Code)
 		}
-		if w := call(s, "POST", strings.Replace(webhook, "token=", "token=x", 1), `{"text":"x"}`, elsewhere); w.Code != 403 {
+		if w := callHandler(s, "POST", strings.Replace(webhook, "token=", "token=x", 1), `{"text":"x"}`, elsewhere); w.Code != 403 {
 			t.Errorf("webhook with prefix %q and a bad token: %d", prefix, w.Code)
 		}
 	}
-	if list, err := client(t, s.APIEndpoint(srv.URL)).Spaces.Messages.List(Name).Do(); err != nil || len(list.Messages) != 3 {
+	if list, err := newClient(t, s.APIEndpoint(srv.URL)).Spaces.Messages.List(Name).Do(); err != nil || len(list.Messages) != 3 {
 		t.Errorf("client with the endpoint: %+v, %v", list, err)
 	}
 
@@ -181,11 +181,11 @@ func wantsToken(t *testing.T, opts Options, host string) {
 		t.Errorf("the page's link is %s", link)
 	}
 	// A link of an earlier version, with the token in it, leads to this version's.
-	w := call(s, "GET", "/?token=sesame-1", "", elsewhere)
+	w := callHandler(s, "GET", "/?token=sesame-1", "", elsewhere)
 	if w.Code != 303 || w.Header().Get("Location") != "/#key="+s.pageKey() || w.Header().Get("Cache-Control") != "no-store" {
 		t.Errorf("an older link: %d to %q", w.Code, w.Header().Get("Location"))
 	}
-	w = call(s, "GET", "/", "", elsewhere)
+	w = callHandler(s, "GET", "/", "", elsewhere)
 	if policy := w.Header().Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'") ||
 		!strings.Contains(policy, "frame-ancestors 'none'") || w.Header().Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("policy %q", policy)
@@ -198,8 +198,8 @@ func TestNoOtherOriginMaySendTheKey(t *testing.T) {
 	s, _ := testServer(t, Options{})
 	for _, path := range []string{"/", "/events", "/page/week", "/page/messages", "/page/key.js", "/v1/" + Name + "/messages"} {
 		for _, method := range []string{"OPTIONS", "GET", "POST"} {
-			w := call(s, method, path, `{"text":"yes","clientId":"c"}`, "Host: 127.0.0.1:8765", "Origin: http://127.0.0.1:8766",
-				"Content-Type: application/json", "Access-Control-Request-Method: POST", "Access-Control-Request-Headers: "+keyHeader)
+			w := callHandler(s, method, path, `{"text":"yes","clientId":"c"}`, "Host: 127.0.0.1:8765", "Origin: http://127.0.0.1:8766",
+				"Content-Type: application/json", "Access-Control-Request-Method: POST", "Access-Control-Request-Headers: "+pageKeyHeader)
 			for name := range w.Header() {
 				if strings.HasPrefix(name, "Access-Control-") {
 					t.Errorf("%s %s answers with %s", method, path, name)
@@ -209,10 +209,10 @@ func TestNoOtherOriginMaySendTheKey(t *testing.T) {
 	}
 }
 
-// asBrowser sends a request with the page's key.
-func asBrowser(t *testing.T, s *Space, r *http.Request) *http.Response {
+// sendAsBrowser sends a request with the page's key.
+func sendAsBrowser(t *testing.T, s *Space, r *http.Request) *http.Response {
 	t.Helper()
-	r.Header.Set(keyHeader, s.pageKey())
+	r.Header.Set(pageKeyHeader, s.pageKey())
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil || answer.StatusCode != http.StatusOK {
 		t.Fatalf("%s: %+v, %v", r.URL, answer, err)
@@ -226,7 +226,7 @@ func openEvents(t *testing.T, s *Space, base string) *http.Response {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return asBrowser(t, s, r)
+	return sendAsBrowser(t, s, r)
 }
 
 // readEvents reads the stream's "event: …" and "id: …" lines until an event named
@@ -240,7 +240,7 @@ func readEvents(t *testing.T, s *Space, url, lastID, last string) (events, id, d
 	if lastID != "" {
 		r.Header.Set("Last-Event-ID", lastID)
 	}
-	answer := asBrowser(t, s, r)
+	answer := sendAsBrowser(t, s, r)
 	defer answer.Body.Close()
 	var names []string
 	lines := bufio.NewScanner(answer.Body)
@@ -267,7 +267,7 @@ func readEvents(t *testing.T, s *Space, url, lastID, last string) (events, id, d
 func TestEvents(t *testing.T) {
 	s, srv := testServer(t, Options{})
 	for range 250 {
-		if _, err := s.Say(nil, "", "early"); err != nil {
+		if _, err := s.PostAs(nil, "", "early"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -278,7 +278,7 @@ func TestEvents(t *testing.T) {
 	if events, _, _ := readEvents(t, s, srv.URL+"/events", id, "ready"); events != "ready" {
 		t.Errorf("one that has everything gets %s", events)
 	}
-	if _, err := s.Say(nil, "", "late"); err != nil {
+	if _, err := s.PostAs(nil, "", "late"); err != nil {
 		t.Fatal(err)
 	}
 	events, _, data := readEvents(t, s, srv.URL+"/events?after="+id, "", "messages")

@@ -23,45 +23,45 @@ func (s *Space) apiRoutes() http.Handler {
 	mux.Handle("PATCH /v1/spaces/{space}/messages/{message}", s.apiMethod(s.patchMessage))
 	mux.Handle(
 		"GET /v1/spaces/{space}",
-		s.apiMethod(func(*http.Request) (any, error) { return s.resource(), nil }),
+		s.apiMethod(func(*http.Request) (any, error) { return s.spaceResource(), nil }),
 	)
-	mux.HandleFunc("GET /v1/spaces", answering(func(*http.Request) (any, error) {
-		return &chat.ListSpacesResponse{Spaces: []*chat.Space{s.resource()}}, nil
+	mux.HandleFunc("GET /v1/spaces", jsonHandler(func(*http.Request) (any, error) {
+		return &chat.ListSpacesResponse{Spaces: []*chat.Space{s.spaceResource()}}, nil
 	}))
 	mux.HandleFunc(
 		"POST /v1/projects/{project}/subscriptions/{subscription}",
-		answering(s.callSubscription),
+		jsonHandler(s.callSubscription),
 	)
 	mux.HandleFunc(
 		"/",
-		answering(func(*http.Request) (any, error) { return nil, notFound("Method not found.") }),
+		jsonHandler(func(*http.Request) (any, error) { return nil, notFound("Method not found.") }),
 	)
 	return mux
 }
 
-// answering serves what a call returns: an answer, or an error.
-func answering(call func(*http.Request) (any, error)) http.HandlerFunc {
+// jsonHandler serves what a call returns: an answer, or an error.
+func jsonHandler(call func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		answer, err := call(r)
+		response, err := call(r)
 		if err != nil {
 			writeError(w, err)
 			return
 		}
-		writeJSON(w, http.StatusOK, answer)
+		writeJSON(w, http.StatusOK, response)
 	}
 }
 
 // apiMethod wraps one method of the API: the call is made for those who may make it.
 func (s *Space) apiMethod(call func(*http.Request) (any, error)) http.HandlerFunc {
-	return answering(func(r *http.Request) (any, error) {
+	return jsonHandler(func(r *http.Request) (any, error) {
 		query := r.URL.Query()
-		if r.Method != http.MethodGet && (!fromApp(r) || query.Has("key")) {
+		if r.Method != http.MethodGet && (!isFromApp(r) || query.Has("key")) {
 			// creating is the one method that a webhook calls
 			if err := s.checkWebhook(query); err != nil {
 				return nil, err
 			}
 			if r.Method != http.MethodPost {
-				return nil, denied("A webhook cannot change messages.")
+				return nil, permissionDenied("A webhook cannot change messages.")
 			}
 		}
 		if space := "spaces/" + r.PathValue("space"); space != Name {
@@ -71,9 +71,9 @@ func (s *Space) apiMethod(call func(*http.Request) (any, error)) http.HandlerFun
 	})
 }
 
-// decode reads the body of a request into v, and takes nothing in it that v has no place
-// for.
-func decode(r *http.Request, v any) error {
+// decodeBody reads the body of a request into v, and takes nothing in it that v has no
+// place for.
+func decodeBody(r *http.Request, v any) error {
 	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
 	err := d.Decode(v)
@@ -81,7 +81,7 @@ func decode(r *http.Request, v any) error {
 		err = errors.New("there is more after the JSON value")
 	}
 	if err != nil && !errors.As(err, new(*http.MaxBytesError)) {
-		return invalid("Invalid JSON payload received. " + err.Error())
+		return invalidArgument("Invalid JSON payload received. " + err.Error())
 	}
 	return err
 }
@@ -91,14 +91,15 @@ func decode(r *http.Request, v any) error {
 func (s *Space) checkWebhook(query url.Values) error {
 	switch {
 	case !query.Has("key"):
-		return denied(
+		return permissionDenied(
 			"Method doesn't allow unregistered callers (callers without established identity). " +
 				"Please use API Key or other form of API consumer identity to call this API.",
 		)
-	case !same(query.Get("key"), s.secrets.Key):
-		return invalid("API key not valid. Please pass a valid API key.") // a 400, not a 401
-	case !same(query.Get("token"), s.secrets.Token):
-		return denied(
+	case !isSameSecret(query.Get("key"), s.secrets.WebhookKey):
+		// a 400, not a 401
+		return invalidArgument("API key not valid. Please pass a valid API key.")
+	case !isSameSecret(query.Get("token"), s.secrets.WebhookToken):
+		return permissionDenied(
 			"The API is called without a valid token. Instructions on how to use incoming webhooks " +
 				"can be found at https://developers.google.com/chat/how-tos/webhooks",
 		)
@@ -106,8 +107,8 @@ func (s *Space) checkWebhook(query url.Values) error {
 	return nil
 }
 
-// same compares two secrets in a time that does not depend on where they differ.
-func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+// isSameSecret compares two secrets in a time that does not depend on where they differ.
+func isSameSecret(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
 func (s *Space) getMessage(r *http.Request) (any, error) {
 	name := Name + "/messages/" + r.PathValue("message")
@@ -121,13 +122,13 @@ func (s *Space) getMessage(r *http.Request) (any, error) {
 }
 
 const (
-	defaultPage = 25
-	maxPage     = 1000
+	defaultPageSize = 25
+	maxPageSize     = 1000
 )
 
-// createdAfter is the one filter that is served, of those that spaces.messages.list
+// createdAfterFilter is the one filter that is served, of those that spaces.messages.list
 // takes. The bound is exclusive.
-const createdAfter = `createTime > "` + time.RFC3339Nano + `"`
+const createdAfterFilter = `createTime > "` + time.RFC3339Nano + `"`
 
 // listMessages is spaces.messages.list in its own order. Nothing is ever deleted here, so
 // showDeleted changes nothing.
@@ -135,37 +136,37 @@ func (s *Space) listMessages(r *http.Request) (any, error) {
 	query, after := r.URL.Query(), time.Time{}
 	if filter := query.Get("filter"); filter != "" {
 		var err error
-		after, err = time.Parse(createdAfter, filter)
+		after, err = time.Parse(createdAfterFilter, filter)
 		if err != nil {
-			return nil, invalid("Invalid filter query")
+			return nil, invalidArgument("Invalid filter query")
 		}
 	}
-	size, _ := strconv.Atoi(cmp.Or(query.Get("pageSize"), strconv.Itoa(defaultPage)))
-	from, err := strconv.Atoi(cmp.Or(query.Get("pageToken"), "0")) // the number of the next row
+	size, _ := strconv.Atoi(cmp.Or(query.Get("pageSize"), strconv.Itoa(defaultPageSize)))
+	firstRow, err := strconv.Atoi(cmp.Or(query.Get("pageToken"), "0")) // the number of the next row
 	switch {
 	case query.Get("orderBy") != "":
-		return nil, invalid("Invalid order by: none is served here")
+		return nil, invalidArgument("Invalid order by: none is served here")
 	case size <= 0:
-		return nil, invalid("Page size must be positive")
-	case err != nil || from < 0:
-		return nil, invalid("Invalid page token")
+		return nil, invalidArgument("Page size must be positive")
+	case err != nil || firstRow < 0:
+		return nil, invalidArgument("Invalid page token")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	answer := new(chat.ListMessagesResponse)
-	for i := from; i < len(s.rows); i++ {
+	response := new(chat.ListMessagesResponse)
+	for i := firstRow; i < len(s.rows); i++ {
 		m := s.rows[i].Message
 		created, _ := time.Parse(time.RFC3339Nano, m.CreateTime)
-		if s.rows[i].Patch || !created.After(after) {
+		if s.rows[i].IsPatch || !created.After(after) {
 			continue
 		}
-		if len(answer.Messages) == min(size, maxPage) {
-			answer.NextPageToken = strconv.Itoa(i)
+		if len(response.Messages) == min(size, maxPageSize) {
+			response.NextPageToken = strconv.Itoa(i)
 			break
 		}
-		answer.Messages = append(answer.Messages, s.byName[m.Name].Message)
+		response.Messages = append(response.Messages, s.byName[m.Name].Message)
 	}
-	return answer, nil
+	return response, nil
 }
 
 // An apiError is what Google's JSON error envelope holds.
@@ -177,14 +178,14 @@ type apiError struct {
 
 func (e *apiError) Error() string { return e.Message }
 
-func invalid(
+func invalidArgument(
 	message string,
 ) *apiError {
 	return &apiError{400, message, "INVALID_ARGUMENT"}
 }
 func unauthenticated(message string) *apiError { return &apiError{401, message, "UNAUTHENTICATED"} }
 
-func denied(
+func permissionDenied(
 	message string,
 ) *apiError {
 	return &apiError{403, message, "PERMISSION_DENIED"}

@@ -16,9 +16,9 @@ import (
 // the card stays, with what was chosen and nothing to tap, and the answer stands below
 // it.
 func TestTapsFromThePage(t *testing.T) {
-	ctx := browser(t)
-	s, srv, app := openApp(t, Options{Direct: true})
-	do(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))
+	ctx := newBrowser(t)
+	s, srv, app := openApp(t, Options{IsDirect: true})
+	runActions(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))
 	options := func(labels ...string) []state.SubQuestion {
 		p := state.SubQuestion{Header: "DB", Question: "Which?"}
 		for _, l := range labels {
@@ -53,7 +53,7 @@ func TestTapsFromThePage(t *testing.T) {
 			}
 			openThread(t, ctx, posted.ThreadName)
 			if c.words != "" {
-				do(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), c.words))
+				runActions(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), c.words))
 			}
 			for _, selector := range c.press {
 				click(t, ctx, selector)
@@ -77,7 +77,7 @@ func TestTapsFromThePage(t *testing.T) {
 			if err := app.Patch(t.Context(), posted.Name, text, gchat.StoredCard(closed)); err != nil {
 				t.Fatal(err)
 			}
-			until(t, ctx, `!document.querySelector('#messages [data-option]:enabled, #messages .decide:not([hidden])')
+			waitUntil(t, ctx, `!document.querySelector('#messages [data-option]:enabled, #messages .decide:not([hidden])')
 				&& !document.querySelector('#messages [data-choice="send"]:not([hidden])')
 				&& document.querySelectorAll('#messages article').length === 2
 				&& document.querySelector('#messages article.card :is(.ask, .about)')
@@ -88,7 +88,7 @@ func TestTapsFromThePage(t *testing.T) {
 					chosen = append(chosen, `document.querySelector('#messages `+selector+`').ariaPressed === 'true'`)
 				}
 			}
-			until(t, ctx, strings.Join(append(chosen, "true"), " && "))
+			waitUntil(t, ctx, strings.Join(append(chosen, "true"), " && "))
 		})
 	}
 }

@@ -16,83 +16,87 @@ import (
 	"gchat-hooks/state"
 )
 
-func choice(label, about string) state.Option { return state.Option{Label: label, Description: about} }
+func newOption(label, about string) state.Option {
+	return state.Option{Label: label, Description: about}
+}
 
 var (
-	deployment = state.SubQuestion{
+	deploymentQuestion = state.SubQuestion{
 		Header: "Deployment Strategy", Question: "Which deployment approach should we use?",
 		Options: []state.Option{
-			choice("Blue-green deployment", "Zero-downtime with instant rollback."),
-			choice("Rolling deployment", "Gradual rollout."), choice("Recreate", "Simple; a short downtime."),
+			newOption("Blue-green deployment", "Zero-downtime with instant rollback."),
+			newOption("Rolling deployment", "Gradual rollout."), newOption("Recreate", "Simple; a short downtime."),
 		},
 	}
-	features = state.SubQuestion{
+	featuresQuestion = state.SubQuestion{
 		Header: "Features", Question: "Which features should the first release have?", MultiSelect: true,
 		Options: []state.Option{
-			choice("Search", "Full text, with typo tolerance."), choice("Wish lists", ""),
-			choice("Gift cards", "Needs the new payment provider."),
+			newOption("Search", "Full text, with typo tolerance."), newOption("Wish lists", ""),
+			newOption("Gift cards", "Needs the new payment provider."),
 		},
 	}
-	retries = state.SubQuestion{
+	retriesQuestion = state.SubQuestion{
 		Header: "Retry policy", Question: "How often should a failed delivery be tried again?",
 		Options: []state.Option{
-			choice("Five times in an hour", "Then it goes to the dead letters."), choice("Until it works", ""),
+			newOption("Five times in an hour", "Then it goes to the dead letters."), newOption("Until it works", ""),
 		},
 	}
-	database = state.SubQuestion{
+	databaseQuestion = state.SubQuestion{
 		Header: "Database", Question: "Where should sessions be stored?",
-		Options: []state.Option{choice("PostgreSQL", "What we have."), choice("Redis", "Faster, one more service.")},
+		Options: []state.Option{newOption("PostgreSQL", "What we have."), newOption("Redis", "Faster, one more service.")},
 	}
-	merges = state.SubQuestion{
+	mergesQuestion = state.SubQuestion{
 		Header: "Checks", Question: "Which checks should block a merge?", MultiSelect: true,
-		Options: []state.Option{choice("Unit tests", ""), choice("Lint", ""), choice("Race detector", "Twice as slow.")},
+		Options: []state.Option{newOption("Unit tests", ""), newOption("Lint", ""), newOption("Race detector", "Twice as slow.")},
 	}
 )
 
-func asks(prompts ...state.SubQuestion) state.Question { return state.Question{SubQuestions: prompts} }
+func askQuestions(prompts ...state.SubQuestion) state.Question {
+	return state.Question{SubQuestions: prompts}
+}
 
-// decides is a permission, a plan or the next instruction, with these answers.
-func decides(kind state.Kind, labels ...string) state.Question {
+// askDecision is a permission, a plan or the next instruction, with these answers.
+func askDecision(kind state.Kind, labels ...string) state.Question {
 	p := state.SubQuestion{Question: "May it?"}
 	for _, label := range labels {
-		p.Options = append(p.Options, choice(label, ""))
+		p.Options = append(p.Options, newOption(label, ""))
 	}
 	return state.Question{Kind: kind, SubQuestions: []state.SubQuestion{p}}
 }
 
-func bash() state.Question {
-	q := decides(state.KindPermission, state.LabelAllow, state.LabelDeny, state.LabelAlways)
+func bashPermission() state.Question {
+	q := askDecision(state.KindPermission, state.LabelAllow, state.LabelDeny, state.LabelAlways)
 	q.ToolName, q.About, q.ShownText, q.AlwaysAllows = "Bash", "Delete the build folder", "rm -rf build", "rm -rf build:* in this folder"
 	return q
 }
 
-func once() state.Question {
-	q := decides(state.KindPermission, state.LabelAllow, state.LabelDeny)
+func oncePermission() state.Question {
+	q := askDecision(state.KindPermission, state.LabelAllow, state.LabelDeny)
 	q.ToolName, q.About = "WebFetch", "https://example.com/a"
 	return q
 }
 
-func edit() state.Question {
-	q := decides(state.KindPermission, state.LabelAllow, state.LabelDeny, state.LabelAlways)
+func editPermission() state.Question {
+	q := askDecision(state.KindPermission, state.LabelAllow, state.LabelDeny, state.LabelAlways)
 	q.ToolName, q.About, q.AlwaysAllows = "Edit", "cart/total.go", "all edits in this session"
 	q.ShownText = " func total(items []Item) int {\n-\treturn len(items)\n+\tsum := 0\n" + strings.Repeat("+\tsum++\n", 40) + " }"
 	return q
 }
 
-func inTerminal() state.Question {
-	q := bash()
+func terminalPermission() state.Question {
+	q := bashPermission()
 	q.About, q.ShownText, q.AlwaysAllows, q.IsTerminalOnly = "Publish", "git push --force", "", true
 	return q
 }
 
-func plan() state.Question {
-	q := decides(state.KindPlan, state.LabelApprove, state.LabelSendBack, state.LabelApproveAuto)
+func planQuestion() state.Question {
+	q := askDecision(state.KindPlan, state.LabelApprove, state.LabelSendBack, state.LabelApproveAuto)
 	q.ShownText = "**Totals**\n\n- Sum the prices in `cart/total.go`\n- Round once, at the end\n\nNo change to the database."
 	return q
 }
 
-func next() state.Question {
-	q := decides(state.KindNext, "Reply")
+func nextQuestion() state.Question {
+	q := askDecision(state.KindNext, "Reply")
 	q.TmuxPane = "%1"
 	q.ShownText = "The totals are right now, and all *42* tests pass. Shall I look at the rounding, too?"
 	return q
@@ -105,32 +109,32 @@ type cardDesk struct {
 	s     *Space
 	base  string
 	app   *gchat.App
-	asked map[string]*asked // by thread
+	asked map[string]*askedQuestion // by thread
 }
 
-type asked struct {
+type askedQuestion struct {
 	q    state.Question
 	name string // of the message with its card
 }
 
 func newCardDesk(t *testing.T) *cardDesk {
 	t.Helper()
-	s, srv, app := openApp(t, Options{Direct: true})
-	return &cardDesk{t, s, srv.URL, app, map[string]*asked{}}
+	s, srv, app := openApp(t, Options{IsDirect: true})
+	return &cardDesk{t, s, srv.URL, app, map[string]*askedQuestion{}}
 }
 
 // openCards is a browser at the page of such a space.
 func openCards(t *testing.T) (context.Context, *cardDesk) {
 	t.Helper()
-	ctx := browser(t)
+	ctx := newBrowser(t)
 	d := newCardDesk(t)
-	do(t, ctx, chromedp.Navigate(d.s.PageURL(d.base)))
+	runActions(t, ctx, chromedp.Navigate(d.s.PageURL(d.base)))
 	return ctx, d
 }
 
 const deskID = "0123456789abcdef0123456789abcdef"
 
-func (d *cardDesk) post(p gchat.Post) gchat.Posted {
+func (d *cardDesk) post(p gchat.Post) gchat.PostedMessage {
 	d.t.Helper()
 	posted, err := d.app.Post(d.t.Context(), p)
 	if err != nil {
@@ -153,18 +157,18 @@ func (d *cardDesk) askIn(thread string, q state.Question) string {
 		thread = d.post(gchat.Post{Text: text, ThreadName: thread, About: gchat.About{Kind: "question"}}).ThreadName
 	}
 	posted := d.post(gchat.Post{Text: texts[last], ThreadName: thread, Card: gchat.StoredCard(card)})
-	d.asked[posted.ThreadName] = &asked{q, posted.Name}
+	d.asked[posted.ThreadName] = &askedQuestion{q, posted.Name}
 	return posted.ThreadName
 }
 
-// tell posts a text of the app's.
-func (d *cardDesk) tell(thread, kind, session, text string) string {
+// postReport posts a text of the app's.
+func (d *cardDesk) postReport(thread, kind, session, text string) string {
 	d.t.Helper()
 	return d.post(gchat.Post{Text: text, ThreadName: thread, About: gchat.About{Kind: kind, Session: session}}).ThreadName
 }
 
-// keep shows what counted of a reply.
-func (d *cardDesk) keep(thread string, partial map[int]state.Answer) {
+// keepPartial shows what counted of a reply.
+func (d *cardDesk) keepPartial(thread string, partial map[int]state.Answer) {
 	d.t.Helper()
 	a := d.asked[thread]
 	a.q.PartialAnswers = partial
@@ -180,16 +184,16 @@ func (d *cardDesk) patch(thread, text string, card *wording.Card) {
 }
 
 // end closes the card of a thread.
-func (d *cardDesk) end(thread string, how func(q *state.Question)) {
+func (d *cardDesk) end(thread string, change func(q *state.Question)) {
 	d.t.Helper()
 	q := &d.asked[thread].q
-	how(q)
+	change(q)
 	text, card := wording.ClosedCard(q, time.Now())
 	d.patch(thread, text, card)
 }
 
-// answered ends a question with its first option, or with a label.
-func answered(label ...string) func(q *state.Question) {
+// answerWith ends a question with its first option, or with a label.
+func answerWith(label ...string) func(q *state.Question) {
 	return func(q *state.Question) {
 		q.Status, q.ResolvedBy, q.Answers = state.Resolved, "chat", map[string]string{}
 		for _, p := range q.SubQuestions {
@@ -198,7 +202,7 @@ func answered(label ...string) func(q *state.Question) {
 	}
 }
 
-func cancelled(q *state.Question) { q.Status, q.ResolvedBy = state.Cancelled, "session_end" }
+func cancelQuestion(q *state.Question) { q.Status, q.ResolvedBy = state.Cancelled, "session_end" }
 
 // wantTap takes the next tap from the subscription, such as "send q1=1 q1=3 w2=soon".
 func (d *cardDesk) wantTap(want string) {
@@ -231,5 +235,5 @@ func (d *cardDesk) wantTap(want string) {
 
 func wantState(t *testing.T, ctx context.Context, want string) {
 	t.Helper()
-	until(t, ctx, fmt.Sprintf(`document.querySelector('#thread-state').dataset.state === %q`, want))
+	waitUntil(t, ctx, fmt.Sprintf(`document.querySelector('#thread-state').dataset.state === %q`, want))
 }

@@ -21,7 +21,7 @@ const buttonsGone = `![...document.querySelectorAll('.decide')].some((b) => b.ch
 // named are the buttons that stand, and whether they can be pressed.
 func wantButtons(t *testing.T, ctx context.Context, want string) {
 	t.Helper()
-	until(t, ctx, fmt.Sprintf(`[...document.querySelectorAll('.decide')].filter((b) => b.checkVisibility())
+	waitUntil(t, ctx, fmt.Sprintf(`[...document.querySelectorAll('.decide')].filter((b) => b.checkVisibility())
 		.map((b) => b.textContent + (b.disabled ? ' (off)' : '')).join(', ') === %s`, jsonText(want)))
 }
 
@@ -36,70 +36,70 @@ func TestDecisionButtons(t *testing.T) {
 		buttons, words, press string
 		want, first           string // first is what the first button says
 	}{
-		{"allow", bash(), "Allow, Deny, Always", "", "allow", "allow", "allow"},
-		{"deny", bash(), "Allow, Deny, Always", "", "deny", "deny", "allow"},
-		{"deny with words", bash(), "Allow, Deny with these words, Always", "use git mv", "deny", "deny w1=use git mv", "allow"},
-		{"deny with a denial", bash(), "Allow, Deny with these words, Always", "No, use git mv", "deny", "deny w1=No, use git mv", "allow"},
-		{"always", bash(), "Allow, Deny, Always", "", "always", "always", "allow"},
-		{"without always", once(), "Allow, Deny", "", "allow", "allow", "allow"},
-		{"the terminal only", inTerminal(), "Deny", "", "deny", "deny", "deny"},
-		{"approve", plan(), "Approve, Approve, accept edits, Send back (off)", "", "approve", "approve", "approve"},
-		{"approve, accept edits", plan(), "Approve, Approve, accept edits, Send back (off)", "", "auto", "auto", "approve"},
-		{"send back", plan(), "Approve, Approve, accept edits, Send back with these words", "test it first", "back", "back w1=test it first", "approve"},
+		{"allow", bashPermission(), "Allow, Deny, Always", "", "allow", "allow", "allow"},
+		{"deny", bashPermission(), "Allow, Deny, Always", "", "deny", "deny", "allow"},
+		{"deny with words", bashPermission(), "Allow, Deny with these words, Always", "use git mv", "deny", "deny w1=use git mv", "allow"},
+		{"deny with a denial", bashPermission(), "Allow, Deny with these words, Always", "No, use git mv", "deny", "deny w1=No, use git mv", "allow"},
+		{"always", bashPermission(), "Allow, Deny, Always", "", "always", "always", "allow"},
+		{"without always", oncePermission(), "Allow, Deny", "", "allow", "allow", "allow"},
+		{"the terminal only", terminalPermission(), "Deny", "", "deny", "deny", "deny"},
+		{"approve", planQuestion(), "Approve, Approve, accept edits, Send back (off)", "", "approve", "approve", "approve"},
+		{"approve, accept edits", planQuestion(), "Approve, Approve, accept edits, Send back (off)", "", "auto", "auto", "approve"},
+		{"send back", planQuestion(), "Approve, Approve, accept edits, Send back with these words", "test it first", "back", "back w1=test it first", "approve"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			thread := d.ask(c.q)
 			openThread(t, ctx, thread)
 			wantState(t, ctx, "open")
 			if c.words != "" {
-				do(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), c.words))
+				runActions(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), c.words))
 			}
 			wantButtons(t, ctx, c.buttons)
-			until(t, ctx, `[...document.querySelectorAll('.decide')].every((b) => b.offsetHeight >= 44 && b.offsetWidth >= 44 &&
+			waitUntil(t, ctx, `[...document.querySelectorAll('.decide')].every((b) => b.offsetHeight >= 44 && b.offsetWidth >= 44 &&
 				b.getBoundingClientRect().right <= 390 && b.type === 'button' && b.tabIndex === 0)`)
 			click(t, ctx, `[data-choice="`+c.press+`"]`)
 			d.wantTap(c.want)
 			bare := strings.NewReplacer(off, "", " with these words", "").Replace(c.buttons)
 			allOff := strings.ReplaceAll(bare, ", ", off+", ") + off
 			wantButtons(t, ctx, strings.ReplaceAll(allOff, "Approve"+off+", accept", "Approve, accept"))
-			until(t, ctx, `document.querySelector('[data-reply]').value === '' && document.title === 'Local space'`)
+			waitUntil(t, ctx, `document.querySelector('[data-reply]').value === '' && document.title === 'Local space'`)
 
-			d.tell(thread, "note "+state.NoteUnclear, "", "[Not used] That came too early. Reply again.")
-			until(t, ctx, `!document.querySelector('.decide').disabled && document.title === '(1) Local space'`)
-			d.tell(thread, "note "+state.NoteReminder, "", "[Reminder] web-shop\n\nIt still waits.")
-			until(t, ctx, `document.querySelector('#messages').lastChild.textContent.includes('It still waits.')`)
+			d.postReport(thread, "note "+state.NoteUnclear, "", "[Not used] That came too early. Reply again.")
+			waitUntil(t, ctx, `!document.querySelector('.decide').disabled && document.title === '(1) Local space'`)
+			d.postReport(thread, "note "+state.NoteReminder, "", "[Reminder] web-shop\n\nIt still waits.")
+			waitUntil(t, ctx, `document.querySelector('#messages').lastChild.textContent.includes('It still waits.')`)
 			click(t, ctx, `.decide:not(:disabled)`)
 			d.wantTap(c.first)
-			d.tell(thread, "note "+state.NoteSent, "", "[Sent] Sent to Claude.")
-			until(t, ctx, `document.querySelector('#messages').lastChild.textContent.includes('Sent to Claude.') && document.querySelector('.decide').disabled`)
-			d.end(thread, answered())
+			d.postReport(thread, "note "+state.NoteSent, "", "[Sent] Sent to Claude.")
+			waitUntil(t, ctx, `document.querySelector('#messages').lastChild.textContent.includes('Sent to Claude.') && document.querySelector('.decide').disabled`)
+			d.end(thread, answerWith())
 			wantState(t, ctx, "answered")
-			until(t, ctx, buttonsGone+` && document.querySelector('[data-reply]').disabled && document.title === 'Local space'`)
+			waitUntil(t, ctx, buttonsGone+` && document.querySelector('[data-reply]').disabled && document.title === 'Local space'`)
 		})
 	}
 	t.Run("more", func(t *testing.T) {
-		thread := d.ask(edit())
+		thread := d.ask(editPermission())
 		openThread(t, ctx, thread)
-		until(t, ctx, `document.querySelector('.line.removed').textContent.includes('return len(items)') && document.querySelector('.line.added')`)
+		waitUntil(t, ctx, `document.querySelector('.line.removed').textContent.includes('return len(items)') && document.querySelector('.line.added')`)
 		wantButtons(t, ctx, "Allow, Deny, Always, Show all")
 		click(t, ctx, `[data-choice="more"]`)
 		d.wantTap("more")
-		d.tell(thread, "note "+state.NoteFullText, "", "[More] The rest:\n```\n+// end\n```")
+		d.postReport(thread, "note "+state.NoteFullText, "", "[More] The rest:\n```\n+// end\n```")
 		wantButtons(t, ctx, "Allow, Deny, Always")
-		d.end(thread, cancelled)
+		d.end(thread, cancelQuestion)
 		wantState(t, ctx, "cancelled")
-		until(t, ctx, buttonsGone)
+		waitUntil(t, ctx, buttonsGone)
 	})
 	t.Run("in the terminal", func(t *testing.T) {
-		thread := d.ask(bash())
+		thread := d.ask(bashPermission())
 		openThread(t, ctx, thread)
 		wantButtons(t, ctx, "Allow, Deny, Always")
 		d.end(thread, func(q *state.Question) { q.Status, q.HandedOverAt = state.Pending, new(time.Now()) })
 		wantState(t, ctx, "terminal")
-		until(t, ctx, buttonsGone+` && document.title === '(1) Local space'`)
-		d.end(thread, func(q *state.Question) { answered()(q); q.ResolvedBy = "terminal" })
+		waitUntil(t, ctx, buttonsGone+` && document.title === '(1) Local space'`)
+		d.end(thread, func(q *state.Question) { answerWith()(q); q.ResolvedBy = "terminal" })
 		wantState(t, ctx, "answered")
-		until(t, ctx, `document.title === 'Local space' && document.querySelector('#messages').textContent.includes('Answered in the terminal.')`)
+		waitUntil(t, ctx, `document.title === 'Local space' && document.querySelector('#messages').textContent.includes('Answered in the terminal.')`)
 	})
 	t.Run("words in the box go as they are, or refuse by a button", func(t *testing.T) {
 		const refuse, send = `[data-refuse]`, `[data-send]`
@@ -110,77 +110,77 @@ func TestDecisionButtons(t *testing.T) {
 			words, hint, beside, press string
 			want, end, state           string
 		}{
-			{bash(), "use git mv instead", nothing + denies + "”", denies, refuse, "deny w1=use git mv instead", state.LabelDeny, "denied"},
-			{plan(), "test it first", nothing + sendsBack + "”", sendsBack, refuse, "back w1=test it first", state.LabelSendBack, "denied"},
-			{bash(), "use git", nothing + denies + "”", denies, send, "use git", state.LabelAllow, "answered"},
-			{bash(), "👍", nothing + denies + "”", denies, send, "👍", state.LabelAllow, "answered"},
-			{plan(), "ja", nothing + sendsBack + "”", sendsBack, send, "ja", state.LabelApprove, "answered"},
-			{bash(), "no, use git mv", nothing + denies + "”", denies, send, "no, use git mv", state.LabelDeny, "denied"},
-			{bash(), "yes", nothing + denies + "”", denies, send, "yes", state.LabelAllow, "answered"},
-			{bash(), "/ask", "Send below means: a command", denies, send, "/ask", state.LabelAllow, "answered"},
+			{bashPermission(), "use git mv instead", nothing + denies + "”", denies, refuse, "deny w1=use git mv instead", state.LabelDeny, "denied"},
+			{planQuestion(), "test it first", nothing + sendsBack + "”", sendsBack, refuse, "back w1=test it first", state.LabelSendBack, "denied"},
+			{bashPermission(), "use git", nothing + denies + "”", denies, send, "use git", state.LabelAllow, "answered"},
+			{bashPermission(), "👍", nothing + denies + "”", denies, send, "👍", state.LabelAllow, "answered"},
+			{planQuestion(), "ja", nothing + sendsBack + "”", sendsBack, send, "ja", state.LabelApprove, "answered"},
+			{bashPermission(), "no, use git mv", nothing + denies + "”", denies, send, "no, use git mv", state.LabelDeny, "denied"},
+			{bashPermission(), "yes", nothing + denies + "”", denies, send, "yes", state.LabelAllow, "answered"},
+			{bashPermission(), "/ask", "Send below means: a command", denies, send, "/ask", state.LabelAllow, "answered"},
 		} {
 			thread := d.ask(c.q)
-			openAsked(t, ctx, thread)
-			do(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), c.words))
-			until(t, ctx, fmt.Sprintf(`document.querySelector('.decision > .hint').textContent === %s`, jsonText(c.hint)))
-			until(t, ctx, fmt.Sprintf(`(document.querySelector(%q).checkVisibility() ? document.querySelector(%[1]q).textContent : '') === %q`, refuse, c.beside))
+			openQuestion(t, ctx, thread)
+			runActions(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), c.words))
+			waitUntil(t, ctx, fmt.Sprintf(`document.querySelector('.decision > .hint').textContent === %s`, jsonText(c.hint)))
+			waitUntil(t, ctx, fmt.Sprintf(`(document.querySelector(%q).checkVisibility() ? document.querySelector(%[1]q).textContent : '') === %q`, refuse, c.beside))
 			click(t, ctx, c.press)
 			if c.press == refuse {
 				d.wantTap(c.want)
 			} else {
 				wantReplies(t, d.s, thread, c.want)
 			}
-			d.end(thread, answered(c.end))
+			d.end(thread, answerWith(c.end))
 			wantState(t, ctx, c.state)
-			until(t, ctx, fmt.Sprintf(`document.querySelector('[data-reply]').disabled && document.querySelector('[data-thread="%s"] .chip').dataset.state === %q`, thread, c.state))
+			waitUntil(t, ctx, fmt.Sprintf(`document.querySelector('[data-reply]').disabled && document.querySelector('[data-thread="%s"] .chip').dataset.state === %q`, thread, c.state))
 		}
 	})
 	t.Run("a plan in parts", func(t *testing.T) {
-		long := plan()
+		long := planQuestion()
 		long.ShownText = "The start of it\n\n" + strings.Repeat("- One more step of many\n", 4000)
 		thread := d.ask(long)
 		openThread(t, ctx, thread)
 		wantButtons(t, ctx, "Approve, Approve, accept edits, Send back (off)")
-		until(t, ctx, fmt.Sprintf(`document.querySelectorAll('[data-message]').length > 2 &&
+		waitUntil(t, ctx, fmt.Sprintf(`document.querySelectorAll('[data-message]').length > 2 &&
 			document.querySelector('[data-thread="%s"] p').textContent.includes('The start of it')`, thread))
 		openThread(t, ctx, thread)
-		until(t, ctx, `document.querySelector('#scroll').scrollTop < 20`)
-		d.end(thread, cancelled)
-		until(t, ctx, buttonsGone)
+		waitUntil(t, ctx, `document.querySelector('#scroll').scrollTop < 20`)
+		d.end(thread, cancelQuestion)
+		waitUntil(t, ctx, buttonsGone)
 	})
 	t.Run("the next instruction", func(t *testing.T) {
-		thread := d.ask(next())
+		thread := d.ask(nextQuestion())
 		openThread(t, ctx, thread)
 		wantState(t, ctx, "open")
-		until(t, ctx, `document.querySelector('[data-reply]').placeholder === 'The next instruction' && !document.querySelector('[data-choice]')`)
-		d.tell(thread, "note", "", "[Status] web-shop\n\nIt waits.")
-		do(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), "/screen\n"))
+		waitUntil(t, ctx, `document.querySelector('[data-reply]').placeholder === 'The next instruction' && !document.querySelector('[data-choice]')`)
+		d.postReport(thread, "note", "", "[Status] web-shop\n\nIt waits.")
+		runActions(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), "/screen\n"))
 		wantReplies(t, d.s, thread, "/screen")
-		d.tell(thread, "note", "", "[Screen] web-shop\n```\n>\n```")
+		d.postReport(thread, "note", "", "[Screen] web-shop\n```\n>\n```")
 		wantState(t, ctx, "open")
-		do(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), "yes, round up"))
+		runActions(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), "yes, round up"))
 		click(t, ctx, `[data-send]`)
 		wantReplies(t, d.s, thread, "/screen", "yes, round up")
 		wantState(t, ctx, "replied")
-		d.tell(thread, "note "+state.NoteSent, "", "[Sent] Sent to Claude.")
-		until(t, ctx, `document.querySelectorAll('[data-message]').length === 6`)
+		d.postReport(thread, "note "+state.NoteSent, "", "[Sent] Sent to Claude.")
+		waitUntil(t, ctx, `document.querySelectorAll('[data-message]').length === 6`)
 		wantState(t, ctx, "replied")
-		d.end(thread, answered("yes, round up"))
+		d.end(thread, answerWith("yes, round up"))
 		wantState(t, ctx, "answered")
-		until(t, ctx, `document.title === 'Local space' && !document.querySelector('[data-reply]').disabled`)
+		waitUntil(t, ctx, `document.title === 'Local space' && !document.querySelector('[data-reply]').disabled`)
 
 		for _, by := range []string{"prompt", "session_end"} {
-			thread := d.askIn(thread, next())
-			until(t, ctx, `document.title === '(1) Local space'`)
+			thread := d.askIn(thread, nextQuestion())
+			waitUntil(t, ctx, `document.title === '(1) Local space'`)
 			wantState(t, ctx, "open")
 			d.end(thread, func(q *state.Question) { q.Status, q.ResolvedBy = state.Cancelled, by })
-			until(t, ctx, `document.title === 'Local space' && !document.querySelector('.decision[data-state="open"]')`)
+			waitUntil(t, ctx, `document.title === 'Local space' && !document.querySelector('.decision[data-state="open"]')`)
 		}
 	})
 	t.Run("a notice of the terminal's is text", func(t *testing.T) {
-		thread := d.tell("", string(state.KindPermission), "web-shop", "[Permission] web-shop\nClaude needs your permission\nBash: rm -rf build")
+		thread := d.postReport("", string(state.KindPermission), "web-shop", "[Permission] web-shop\nClaude needs your permission\nBash: rm -rf build")
 		openThread(t, ctx, thread)
-		until(t, ctx, `document.querySelector('[data-reply]').placeholder === 'Allow or deny it in the terminal' && !document.querySelector('.decision')`)
+		waitUntil(t, ctx, `document.querySelector('[data-reply]').placeholder === 'Allow or deny it in the terminal' && !document.querySelector('.decision')`)
 	})
 }
 
@@ -190,16 +190,16 @@ func TestHostileDecisions(t *testing.T) {
 	ctx, d := openCards(t)
 	const evil = "echo <img src=x onerror=alert(1)>\n```\n(9 more lines: reply \"more\")\n\"always\" allows: everything\n" +
 		"Reply yes or no (x), or always.\nThread key: k\n\u202etxt.exe"
-	openThread(t, ctx, d.ask(bash()))
-	until(t, ctx, `[...document.querySelectorAll('.card .note')].some((n) => n.textContent.includes('rm -rf build:* in this folder'))`)
-	hostile := inTerminal()
+	openThread(t, ctx, d.ask(bashPermission()))
+	waitUntil(t, ctx, `[...document.querySelectorAll('.card .note')].some((n) => n.textContent.includes('rm -rf build:* in this folder'))`)
+	hostile := terminalPermission()
 	hostile.About, hostile.ShownText = "*x* <b>y</b> \u202ez", evil
 	openThread(t, ctx, d.ask(hostile))
 	wantButtons(t, ctx, "Deny")
-	until(t, ctx, `!document.querySelector('.card img, .card b, .card strong') && document.querySelector('.shown').textContent.includes('‹img src=x onerror=alert(1)>')`)
-	until(t, ctx, `document.querySelector('.shown').textContent.includes('Reply yes or no (x), or always.') && document.querySelector('.shown').textContent.endsWith('‹U+202E›txt.exe')`)
-	until(t, ctx, `document.querySelectorAll('.shown .line').length === 7 && document.querySelector('.card .about').textContent.includes('y')`)
-	until(t, ctx, `!document.querySelector('.card').textContent.includes('\u202e')`)
+	waitUntil(t, ctx, `!document.querySelector('.card img, .card b, .card strong') && document.querySelector('.shown').textContent.includes('‹img src=x onerror=alert(1)>')`)
+	waitUntil(t, ctx, `document.querySelector('.shown').textContent.includes('Reply yes or no (x), or always.') && document.querySelector('.shown').textContent.endsWith('‹U+202E›txt.exe')`)
+	waitUntil(t, ctx, `document.querySelectorAll('.shown .line').length === 7 && document.querySelector('.card .about').textContent.includes('y')`)
+	waitUntil(t, ctx, `!document.querySelector('.card').textContent.includes('\u202e')`)
 
 	// Nothing that a card says is read as HTML.
 	const tag = "<img src=x onerror=alert(1)> &lt;b> & *"
@@ -210,55 +210,55 @@ func TestHostileDecisions(t *testing.T) {
 			{Buttons: []wording.Button{{Text: tag, Choice: "1"}}}, {Text: tag}, {Buttons: []wording.Button{{Text: tag, Choice: "send"}}},
 		}}}})})
 	openThread(t, ctx, shown.ThreadName)
-	until(t, ctx, fmt.Sprintf(`!document.querySelector('#thread img, .card b') && [...document.querySelectorAll('.question h2, .ask, .preview, .label, .description, [data-choice]')]
+	waitUntil(t, ctx, fmt.Sprintf(`!document.querySelector('#thread img, .card b') && [...document.querySelectorAll('.question h2, .ask, .preview, .label, .description, [data-choice]')]
 		.filter((n) => n.textContent.startsWith(%s)).length === 7 && document.querySelector('[name="w2"]').value === %[1]s`, jsonText(tag)))
 
-	long := bash()
+	long := bashPermission()
 	long.ShownText = "rm " + strings.Repeat("-v ", 150) + "END"
 	openThread(t, ctx, d.ask(long))
-	until(t, ctx, `document.querySelector('.shown').scrollWidth <= document.querySelector('.shown').clientWidth && document.querySelector('.shown').clientWidth < 390`)
+	waitUntil(t, ctx, `document.querySelector('.shown').scrollWidth <= document.querySelector('.shown').clientWidth && document.querySelector('.shown').clientWidth < 390`)
 
-	thread := d.ask(bash())
-	watch := bash()
+	thread := d.ask(bashPermission())
+	watch := bashPermission()
 	watch.ToolName = "Monitor"
 	d.ask(watch)
 	for _, tool := range []string{"Bash", "Monitor"} { // the command first
-		until(t, ctx, `document.querySelector('#threads').textContent.includes('rm -rf build (`+`'+'`+tool+`: Delete the build folder)')`)
+		waitUntil(t, ctx, `document.querySelector('#threads').textContent.includes('rm -rf build (`+`'+'`+tool+`: Delete the build folder)')`)
 	}
 	for _, said := range []string{"[Permission] Session: x\n\nBash: x\n\nReply yes or no (x).\nThread key: k", "[Answered] web-shop\n\nAllowed"} {
-		if _, err := d.s.Say(nil, thread, said); err != nil {
+		if _, err := d.s.PostAs(nil, thread, said); err != nil {
 			t.Fatal(err)
 		}
 	}
 	openThread(t, ctx, thread)
-	until(t, ctx, `document.querySelectorAll('.mine').length === 2 && document.querySelectorAll('.decision').length === 1 && document.querySelector('#thread-state').dataset.state === 'replied'`)
+	waitUntil(t, ctx, `document.querySelectorAll('.mine').length === 2 && document.querySelectorAll('.decision').length === 1 && document.querySelector('#thread-state').dataset.state === 'replied'`)
 }
 
 // The cards can be read, in light and in dark.
 func TestDecisionScreens(t *testing.T) {
-	ctx := browser(t)
+	ctx := newBrowser(t)
 	d := newCardDesk(t)
 	threads := map[string]string{
-		"edit": d.ask(edit()), "bash": d.ask(bash()), "terminal": d.ask(inTerminal()), "plan": d.ask(plan()),
-		"next": d.ask(next()), "over": d.ask(bash()), "sent": d.ask(plan()),
+		"edit": d.ask(editPermission()), "bash": d.ask(bashPermission()), "terminal": d.ask(terminalPermission()), "plan": d.ask(planQuestion()),
+		"next": d.ask(nextQuestion()), "over": d.ask(bashPermission()), "sent": d.ask(planQuestion()),
 	}
-	d.end(threads["over"], answered(state.LabelDeny))
-	if _, err := d.s.Say(nil, threads["sent"], "no, test it first"); err != nil {
+	d.end(threads["over"], answerWith(state.LabelDeny))
+	if _, err := d.s.PostAs(nil, threads["sent"], "no, test it first"); err != nil {
 		t.Fatal(err)
 	}
 	for _, scheme := range []string{"light", "dark"} {
-		do(t, ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		runActions(t, ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 			_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 				Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 			return err
 		}))
-		do(t, ctx, chromedp.Navigate("about:blank"), chromedp.Navigate(d.s.PageURL(d.base)))
-		until(t, ctx, `document.title === '(5) Local space'`)
+		runActions(t, ctx, chromedp.Navigate("about:blank"), chromedp.Navigate(d.s.PageURL(d.base)))
+		waitUntil(t, ctx, `document.title === '(5) Local space'`)
 		wantContrast(t, ctx, "list, "+scheme)
 		screenshot(t, ctx, "decisions-list-"+scheme)
 		for name, thread := range threads {
 			openThread(t, ctx, thread)
-			until(t, ctx, `document.querySelector('.decision').checkVisibility()`)
+			waitUntil(t, ctx, `document.querySelector('.decision').checkVisibility()`)
 			wantContrast(t, ctx, name+", "+scheme)
 			screenshot(t, ctx, "decision-"+name+"-"+scheme)
 		}

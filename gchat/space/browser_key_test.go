@@ -18,20 +18,20 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// A neighbour is somebody else's web server on another port of this host.
-type neighbour struct {
+// A attackerSite is somebody else's web server on another port of this host.
+type attackerSite struct {
 	space, thread string
 
-	mu      sync.Mutex
-	visits  int
-	heard   []string // the requests, with their headers
-	cookies []string // that browsers brought
-	gained  []string // what it got of the space with them
+	mu       sync.Mutex
+	visits   int
+	received []string // the requests, with their headers
+	cookies  []string // that browsers brought
+	stolen   []string // what it got of the space with them
 }
 
-// attack is what the neighbour's page tries in the person's browser. It tells what it
-// got.
-const attack = `<!doctype html><title>harmless</title><button>Go</button><script type="module">
+// attackScript is what the neighbour's page tries in the person's browser. It tells what
+// it got.
+const attackScript = `<!doctype html><title>harmless</title><button>Go</button><script type="module">
 const space = %q;
 const post = { method: 'POST', credentials: 'include', body: JSON.stringify({ thread: %q, text: 'yes', clientId: 'evil' }) };
 const asJSON = { 'Content-Type': 'application/json' };
@@ -98,11 +98,11 @@ document.querySelector('button').onclick = async () => {
 };
 </script>`
 
-func (n *neighbour) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (n *attackerSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.visits++
-	n.heard = append(n.heard, fmt.Sprint(r.URL, r.Header))
+	n.received = append(n.received, fmt.Sprint(r.URL, r.Header))
 	if header := r.Header.Get("Cookie"); header != "" {
 		n.cookies = append(n.cookies, header)
 	}
@@ -120,7 +120,7 @@ func (n *neighbour) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		said, _ := io.ReadAll(answer.Body)
 		answer.Body.Close()
 		if answer.StatusCode == http.StatusOK {
-			n.gained = append(n.gained, fmt.Sprintf("%s %s: %s", method, path, said))
+			n.stolen = append(n.stolen, fmt.Sprintf("%s %s: %s", method, path, said))
 		}
 	}
 	if r.URL.Path == "/worker.js" {
@@ -129,50 +129,50 @@ func (n *neighbour) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	fmt.Fprintf(w, attack, n.space, n.thread)
+	fmt.Fprintf(w, attackScript, n.space, n.thread)
 }
 
-// tab is another tab of the browser.
-func tab(t *testing.T, ctx context.Context) context.Context {
+// openTab is another tab of the browser.
+func openTab(t *testing.T, ctx context.Context) context.Context {
 	t.Helper()
-	other, cancel := chromedp.NewContext(ctx)
+	newTab, cancel := chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
-	if err := chromedp.Do(other); err != nil { // the tab lives as long as this call's context
+	if err := chromedp.Do(newTab); err != nil { // the tab lives as long as this call's context
 		t.Fatalf("open a tab: %v", err)
 	}
-	return other
+	return newTab
 }
 
-const live = `document.querySelector('#link').dataset.state === 'live'`
+const isLiveScript = `document.querySelector('#link').dataset.state === 'live'`
 
 // A web server on another port of the same host gets nothing of the page from the same
 // browser, and decides nothing. A cookie would go to it.
 func TestAnotherPortDecidesNothing(t *testing.T) {
-	ctx := browser(t)
+	ctx := newBrowser(t)
 	d := newCardDesk(t)
 	s := d.s
-	thread := d.ask(bash())
-	do(t, ctx, chromedp.Navigate(s.PageURL(d.base)))
+	thread := d.ask(bashPermission())
+	runActions(t, ctx, chromedp.Navigate(s.PageURL(d.base)))
 	openThread(t, ctx, thread)
-	until(t, ctx, live+` && document.querySelector('[data-choice="allow"]')`)
+	waitUntil(t, ctx, isLiveScript+` && document.querySelector('[data-choice="allow"]')`)
 
-	n := &neighbour{space: d.base, thread: thread}
+	n := &attackerSite{space: d.base, thread: thread}
 	next := httptest.NewServer(n)
 	defer next.Close()
-	other := tab(t, ctx)
-	do(t, other, chromedp.Navigate(next.URL))
+	other := openTab(t, ctx)
+	runActions(t, other, chromedp.Navigate(next.URL))
 	click(t, other, "button")
 	got, err := chromedp.Run(other, chromedp.Evaluate[string](`window.got`, chromedp.EvalAwaitPromise))
 	if err != nil || got != "nothing" {
 		t.Errorf("the neighbour's page got %s (%v)", got, err)
 	}
 	n.mu.Lock()
-	if n.visits == 0 || len(n.cookies) > 0 || len(n.gained) > 0 {
-		t.Errorf("of %d requests the neighbour has the cookies %q, and got %q with them", n.visits, n.cookies, n.gained)
+	if n.visits == 0 || len(n.cookies) > 0 || len(n.stolen) > 0 {
+		t.Errorf("of %d requests the neighbour has the cookies %q, and got %q with them", n.visits, n.cookies, n.stolen)
 	}
 	n.mu.Unlock()
 	for _, m := range s.Messages() {
-		if m.Sender.Name == Human {
+		if m.Sender.Name == PersonName {
 			t.Errorf("the permission is decided: %q", m.Text)
 		}
 	}
@@ -188,7 +188,7 @@ func TestAnotherPortDecidesNothing(t *testing.T) {
 	n.mu.Lock()
 	n.visits = 0
 	n.mu.Unlock()
-	openThread(t, ctx, ask(t, s, d.base, "link", "[Stop] see <"+next.URL+"/log|the log>"))
+	openThread(t, ctx, postQuestion(t, s, d.base, "link", "[Stop] see <"+next.URL+"/log|the log>"))
 	click(t, ctx, "#messages a")
 	bound.Until(t, "the link is followed", func() bool {
 		n.mu.Lock()
@@ -197,13 +197,13 @@ func TestAnotherPortDecidesNothing(t *testing.T) {
 	})
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	all := strings.Join(n.heard, "\n")
-	if strings.Contains(all, s.pageKey()) || strings.Contains(all, "Referer:["+d.base) || len(n.gained) > 0 {
+	all := strings.Join(n.received, "\n")
+	if strings.Contains(all, s.pageKey()) || strings.Contains(all, "Referer:["+d.base) || len(n.stolen) > 0 {
 		t.Errorf("the neighbour heard %s", all)
 	}
 }
 
-const locked = `document.querySelector('#locked').checkVisibility() && !document.querySelector('main').checkVisibility() &&
+const isLockedScript = `document.querySelector('#locked').checkVisibility() && !document.querySelector('main').checkVisibility() &&
 	document.querySelector('#locked').textContent.includes('gchat-hooks space')`
 
 // wantCleanAddress fails where the key stands in the tab's address, its history or its
@@ -214,7 +214,7 @@ func wantCleanAddress(t *testing.T, ctx context.Context) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, ctx, `location.hash === '' && location.search === ''`)
+	waitUntil(t, ctx, `location.hash === '' && location.search === ''`)
 	for _, e := range entries.Entries {
 		if strings.Contains(e.URL, "key=") || strings.Contains(e.URL, "token=") || strings.Contains(e.Title, "key") {
 			t.Errorf("in the tab's history stands %s, %q", e.URL, e.Title)
@@ -226,11 +226,11 @@ func wantCleanAddress(t *testing.T, ctx context.Context) {
 // wrong link does not displace it. When the space's token changes, each tab says so, and
 // the new link serves all of them.
 func TestTheLinkIsOpenedOnce(t *testing.T) {
-	ctx := browser(t)
+	ctx := newBrowser(t)
 	var now atomic.Pointer[Space]
 	var down atomic.Bool
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get(keyHeader) != "" && down.Load() {
+		if r.Header.Get(pageKeyHeader) != "" && down.Load() {
 			http.Error(w, "down", http.StatusBadGateway)
 			return
 		}
@@ -242,7 +242,7 @@ func TestTheLinkIsOpenedOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ask(t, s, serveOnce(t, s), "bash", "Bash: rm -rf build")
+		postQuestion(t, s, serveOnce(t, s), "bash", "Bash: rm -rf build")
 		if old := now.Swap(s); old != nil {
 			old.Close()
 		}
@@ -251,62 +251,62 @@ func TestTheLinkIsOpenedOnce(t *testing.T) {
 	s := replace()
 	t.Cleanup(func() { now.Load().Close() }) // first: it ends the event streams
 
-	do(t, ctx, chromedp.Navigate(srv.URL))
-	until(t, ctx, locked+` && !document.body.textContent.includes('rm -rf')`)
+	runActions(t, ctx, chromedp.Navigate(srv.URL))
+	waitUntil(t, ctx, isLockedScript+` && !document.body.textContent.includes('rm -rf')`)
 	wantContrast(t, ctx, "locked")
 	screenshot(t, ctx, "phone-locked")
-	do(t, ctx, chromedp.Navigate(srv.URL+"/#key=wrong"))
-	until(t, ctx, locked+` && document.querySelector('#locked-words').textContent.includes('not valid')`)
-	do(t, ctx, chromedp.Navigate(s.PageURL(srv.URL))) // the same document
-	const shows = live + ` && document.querySelector('main').checkVisibility() && document.querySelector('[data-thread]') &&
+	runActions(t, ctx, chromedp.Navigate(srv.URL+"/#key=wrong"))
+	waitUntil(t, ctx, isLockedScript+` && document.querySelector('#locked-words').textContent.includes('not valid')`)
+	runActions(t, ctx, chromedp.Navigate(s.PageURL(srv.URL))) // the same document
+	const shows = isLiveScript + ` && document.querySelector('main').checkVisibility() && document.querySelector('[data-thread]') &&
 		!document.querySelector('#locked').checkVisibility() && !document.querySelector('#only-tab').checkVisibility()`
-	until(t, ctx, shows)
+	waitUntil(t, ctx, shows)
 	wantCleanAddress(t, ctx)
 
-	other := tab(t, ctx)
-	do(t, other, chromedp.Navigate(srv.URL))
-	until(t, other, shows)
-	for _, link := range []string{"/#key=wrong", "/?token=wrong", "/?token=" + s.secrets.Page} {
-		do(t, other, chromedp.Navigate("about:blank"), chromedp.Navigate(srv.URL+link))
-		until(t, other, shows)
+	other := openTab(t, ctx)
+	runActions(t, other, chromedp.Navigate(srv.URL))
+	waitUntil(t, other, shows)
+	for _, link := range []string{"/#key=wrong", "/?token=wrong", "/?token=" + s.secrets.APIToken} {
+		runActions(t, other, chromedp.Navigate("about:blank"), chromedp.Navigate(srv.URL+link))
+		waitUntil(t, other, shows)
 		wantCleanAddress(t, other)
-		do(t, other, chromedp.Reload())
-		until(t, other, shows)
+		runActions(t, other, chromedp.Reload())
+		waitUntil(t, other, shows)
 	}
 
 	s = replace()
-	until(t, ctx, locked)
-	until(t, other, locked)
-	do(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))
-	until(t, ctx, shows)
-	until(t, other, shows)
+	waitUntil(t, ctx, isLockedScript)
+	waitUntil(t, other, isLockedScript)
+	runActions(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))
+	waitUntil(t, ctx, shows)
+	waitUntil(t, other, shows)
 
 	// A reload before the server took the key does not lose it.
 	elsewhere := strings.Replace(srv.URL, "127.0.0.1", "localhost", 1) // an origin of its own
 	down.Store(true)
-	do(t, ctx, chromedp.Navigate("about:blank"), chromedp.Navigate(s.PageURL(elsewhere)), chromedp.Reload())
+	runActions(t, ctx, chromedp.Navigate("about:blank"), chromedp.Navigate(s.PageURL(elsewhere)), chromedp.Reload())
 	wantCleanAddress(t, ctx)
 	down.Store(false)
-	until(t, ctx, shows)
+	waitUntil(t, ctx, shows)
 
 	// Where the browser refuses to keep it, the key lives as long as the tab, and the
 	// page says so.
 	elsewhere = strings.Replace(srv.URL, "127.0.0.1", "space.localhost", 1)
-	private := tab(t, ctx)
-	do(t, private, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+	private := openTab(t, ctx)
+	runActions(t, private, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		const refuse = `Object.defineProperty(window, 'indexedDB', { get() { throw new DOMException('no', 'SecurityError'); } })`
 		_, err := cdp.Call(ctx, target, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: refuse})
 		return err
 	}))
-	const says = live + ` && document.querySelector('#only-tab').checkVisibility()`
-	do(t, private, chromedp.Navigate(s.PageURL(elsewhere)))
-	until(t, private, says)
+	const says = isLiveScript + ` && document.querySelector('#only-tab').checkVisibility()`
+	runActions(t, private, chromedp.Navigate(s.PageURL(elsewhere)))
+	waitUntil(t, private, says)
 	wantCleanAddress(t, private)
-	do(t, private, chromedp.Reload())
-	until(t, private, says)
+	runActions(t, private, chromedp.Reload())
+	waitUntil(t, private, says)
 	screenshot(t, private, "phone-only-tab")
-	do(t, other, chromedp.Navigate(elsewhere))
-	until(t, other, locked)
+	runActions(t, other, chromedp.Navigate(elsewhere))
+	waitUntil(t, other, isLockedScript)
 }
 
 // serveOnce serves a space until the test ends, and returns the address.

@@ -15,24 +15,24 @@ import (
 // typeWords types into the reply box, at its end.
 func typeWords(t *testing.T, ctx context.Context, words string) {
 	t.Helper()
-	do(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), words))
+	runActions(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), words))
 }
 
 // fillBox puts a text of any lines into the reply box.
 func fillBox(t *testing.T, ctx context.Context, text string) {
 	t.Helper()
-	do(t, ctx, chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`(() => {
+	runActions(t, ctx, chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`(() => {
 		const box = document.querySelector('[data-reply]');
 		box.value = %s;
 		box.dispatchEvent(new Event('input'));
 	})()`, jsonText(text))))
 }
 
-// openAsked opens a thread whose question waits.
-func openAsked(t *testing.T, ctx context.Context, thread string) {
+// openQuestion opens a thread whose question waits.
+func openQuestion(t *testing.T, ctx context.Context, thread string) {
 	t.Helper()
 	openThread(t, ctx, thread)
-	until(t, ctx, `document.querySelector('#thread-state').dataset.state === 'open'`)
+	waitUntil(t, ctx, `document.querySelector('#thread-state').dataset.state === 'open'`)
 }
 
 const boxIsEmpty = `document.querySelector('[data-reply]').value === ''`
@@ -40,7 +40,7 @@ const boxIsEmpty = `document.querySelector('[data-reply]').value === ''`
 // pressed are the options that the page shows as chosen, as "question.option".
 func wantPressed(t *testing.T, ctx context.Context, want string) {
 	t.Helper()
-	until(t, ctx, fmt.Sprintf(`[...document.querySelectorAll('[aria-pressed="true"]')]
+	waitUntil(t, ctx, fmt.Sprintf(`[...document.querySelectorAll('[aria-pressed="true"]')]
 		.map((b) => b.closest('section').dataset.question + '.' + b.dataset.option).join() === %q`, want))
 }
 
@@ -48,7 +48,7 @@ func wantPressed(t *testing.T, ctx context.Context, want string) {
 // chosen.
 func wantOwnWords(t *testing.T, ctx context.Context, want string) {
 	t.Helper()
-	until(t, ctx, fmt.Sprintf(`[...document.querySelectorAll('.own')].filter((p) => p.checkVisibility())
+	waitUntil(t, ctx, fmt.Sprintf(`[...document.querySelectorAll('.own')].filter((p) => p.checkVisibility())
 		.map((p) => p.textContent).join('|') === %s`, jsonText(want)))
 }
 
@@ -63,32 +63,32 @@ func TestWordsGoAlongWithATap(t *testing.T) {
 		taps  []string
 		want  string
 	}{
-		{"a remark", deployment, "but keep the footer", []string{second}, "2 w1=but keep the footer"},
-		{"like another option", deployment, "9", []string{second}, "2 w1=9"},
-		{"several", features, "but small", []string{second, third, send}, "send q1=2 q1=3 w1=but small"},
-		{"several, by the other button", features, "but small", []string{second, third, `[data-send]`}, "send q1=2 q1=3 w1=but small"},
-		{"to talk about", deployment, "why now?", []string{`[data-choice="chat"]`}, "chat w1=why now?"},
-		{"several, to talk about", features, "why now?", []string{third, `[data-choice="chat"]`}, "chat q1=3 w1=why now?"},
+		{"a remark", deploymentQuestion, "but keep the footer", []string{second}, "2 w1=but keep the footer"},
+		{"like another option", deploymentQuestion, "9", []string{second}, "2 w1=9"},
+		{"several", featuresQuestion, "but small", []string{second, third, send}, "send q1=2 q1=3 w1=but small"},
+		{"several, by the other button", featuresQuestion, "but small", []string{second, third, `[data-send]`}, "send q1=2 q1=3 w1=but small"},
+		{"to talk about", deploymentQuestion, "why now?", []string{`[data-choice="chat"]`}, "chat w1=why now?"},
+		{"several, to talk about", featuresQuestion, "why now?", []string{third, `[data-choice="chat"]`}, "chat q1=3 w1=why now?"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			openAsked(t, ctx, d.ask(asks(c.of)))
+			openQuestion(t, ctx, d.ask(askQuestions(c.of)))
 			typeWords(t, ctx, c.words)
 			for _, tap := range c.taps {
 				click(t, ctx, tap)
 			}
 			d.wantTap(c.want)
-			until(t, ctx, boxIsEmpty)
+			waitUntil(t, ctx, boxIsEmpty)
 		})
 	}
 	t.Run("skip takes none", func(t *testing.T) {
-		thread := d.ask(asks(deployment))
-		openAsked(t, ctx, thread)
+		thread := d.ask(askQuestions(deploymentQuestion))
+		openQuestion(t, ctx, thread)
 		typeWords(t, ctx, "later")
 		click(t, ctx, `[data-choice="skip"]`)
 		d.wantTap("skip")
 		d.end(thread, func(q *state.Question) { q.HandedOverAt = new(time.Now()); q.Status = state.Pending })
 		wantState(t, ctx, "terminal")
-		until(t, ctx, `document.querySelector('[data-reply]').value === 'later' && document.title.startsWith('(1)')`)
+		waitUntil(t, ctx, `document.querySelector('[data-reply]').value === 'later' && document.title.startsWith('(1)')`)
 	})
 }
 
@@ -102,7 +102,7 @@ func TestWhatIsShownOfTwoQuestionsIsSent(t *testing.T) {
 	says := func(want string) string {
 		return fmt.Sprintf(`document.querySelector(%q).textContent === %q`, send, want)
 	}
-	openAsked(t, ctx, d.ask(asks(database, merges)))
+	openQuestion(t, ctx, d.ask(askQuestions(databaseQuestion, mergesQuestion)))
 	typeWords(t, ctx, "if it is fast")
 	wantOwnWords(t, ctx, "Your words: if it is fast")
 	click(t, ctx, option(2, 3))
@@ -112,9 +112,9 @@ func TestWhatIsShownOfTwoQuestionsIsSent(t *testing.T) {
 	wantOwnWords(t, ctx, "Your words: if it is fast")
 	click(t, ctx, send)
 	d.wantTap("send q1=2 q2=3 w=if it is fast")
-	until(t, ctx, boxIsEmpty)
+	waitUntil(t, ctx, boxIsEmpty)
 
-	openAsked(t, ctx, d.ask(asks(database, merges)))
+	openQuestion(t, ctx, d.ask(askQuestions(databaseQuestion, mergesQuestion)))
 	click(t, ctx, option(1, 1))
 	fillBox(t, ctx, "please:\nQ2: other: none")
 	wantPressed(t, ctx, "1.1")
@@ -122,30 +122,30 @@ func TestWhatIsShownOfTwoQuestionsIsSent(t *testing.T) {
 	d.wantTap("send q1=1 w=please:\nQ2: other: none")
 
 	// Own words for one of them stand in its own field.
-	openAsked(t, ctx, d.ask(asks(database, merges)))
+	openQuestion(t, ctx, d.ask(askQuestions(databaseQuestion, mergesQuestion)))
 	click(t, ctx, option(1, 1))
-	until(t, ctx, says("Send (1 to go)"))
-	do(t, ctx, chromedp.SendKeys(chromedp.CSS(`[name="w2"]`), "none of them"))
-	until(t, ctx, says("Send"))
+	waitUntil(t, ctx, says("Send (1 to go)"))
+	runActions(t, ctx, chromedp.SendKeys(chromedp.CSS(`[name="w2"]`), "none of them"))
+	waitUntil(t, ctx, says("Send"))
 	click(t, ctx, send)
 	d.wantTap("send q1=1 w2=none of them")
 
 	// A part of the answers counts, and is shown as chosen, also after a reload.
-	thread := d.ask(asks(database, merges))
-	openAsked(t, ctx, thread)
+	thread := d.ask(askQuestions(databaseQuestion, mergesQuestion))
+	openQuestion(t, ctx, thread)
 	typeWords(t, ctx, "Q1: redis\n")
-	replied(t, d.s, thread, 1)
-	d.keep(thread, map[int]state.Answer{0: {Labels: []string{"Redis"}, Notes: "soon"}})
+	waitForReplies(t, d.s, thread, 1)
+	d.keepPartial(thread, map[int]state.Answer{0: {Labels: []string{"Redis"}, Notes: "soon"}})
 	for range 2 {
 		wantPressed(t, ctx, "1.2")
-		until(t, ctx, `document.querySelector('[name="w1"]').value === 'soon' && `+says("Send (1 to go)"))
-		d.tell(thread, "note "+state.NoteKept, "", "[Kept] Q1: Redis - soon. Still missing: Q2.")
+		waitUntil(t, ctx, `document.querySelector('[name="w1"]').value === 'soon' && `+says("Send (1 to go)"))
+		d.postReport(thread, "note "+state.NoteKept, "", "[Kept] Q1: Redis - soon. Still missing: Q2.")
 		wantState(t, ctx, "open")
-		do(t, ctx, chromedp.Reload())
+		runActions(t, ctx, chromedp.Reload())
 	}
 	click(t, ctx, option(2, 1))
 	wantPressed(t, ctx, "1.2,2.1")
-	until(t, ctx, says("Send"))
+	waitUntil(t, ctx, says("Send"))
 	click(t, ctx, send)
 	d.wantTap("send q1=2 q2=1 w1=soon")
 }
@@ -153,16 +153,16 @@ func TestWhatIsShownOfTwoQuestionsIsSent(t *testing.T) {
 // What cannot be sent any more, or is too long, stays in the box.
 func TestUnsentWordsStay(t *testing.T) {
 	ctx, d := openCards(t)
-	thread := d.ask(bash())
-	openAsked(t, ctx, thread)
+	thread := d.ask(bashPermission())
+	openQuestion(t, ctx, thread)
 	typeWords(t, ctx, "use git mv")
 	click(t, ctx, `[data-choice="allow"]`)
 	d.wantTap("allow")
-	d.end(thread, answered())
-	until(t, ctx, `document.querySelector('[data-reply]').disabled && document.querySelector('[data-reply]').checkVisibility() &&
+	d.end(thread, answerWith())
+	waitUntil(t, ctx, `document.querySelector('[data-reply]').disabled && document.querySelector('[data-reply]').checkVisibility() &&
 		document.querySelector('[data-reply]').value === 'use git mv' && !document.querySelector('[data-send]').checkVisibility()`)
 
-	openAsked(t, ctx, d.ask(asks(features)))
+	openQuestion(t, ctx, d.ask(askQuestions(featuresQuestion)))
 	write := func(bytes int) {
 		t.Helper()
 		fillBox(t, ctx, strings.Repeat("ö", bytes/2))
@@ -170,17 +170,17 @@ func TestUnsentWordsStay(t *testing.T) {
 	const tooLong = `document.querySelector('#too-long').checkVisibility() &&
 		document.querySelector('#too-long').textContent === 'Too long: at most 32,000 bytes'`
 	write(32002)
-	until(t, ctx, tooLong+` && document.querySelector('[data-send]').disabled`)
+	waitUntil(t, ctx, tooLong+` && document.querySelector('[data-send]').disabled`)
 	typeWords(t, ctx, "\n")
 	click(t, ctx, `[data-option="2"]`)
 	click(t, ctx, `[data-choice="send"]`)
 	// nothing was sent
-	until(t, ctx, tooLong+` && !document.querySelector('[data-choice="send"]').disabled`)
+	waitUntil(t, ctx, tooLong+` && !document.querySelector('[data-choice="send"]').disabled`)
 	write(32000)
-	until(t, ctx, `!document.querySelector('#too-long').checkVisibility()`)
+	waitUntil(t, ctx, `!document.querySelector('#too-long').checkVisibility()`)
 	click(t, ctx, `[data-send]`)
 	d.wantTap("send q1=2 w1=" + strings.Repeat("ö", 16000))
-	until(t, ctx, boxIsEmpty)
+	waitUntil(t, ctx, boxIsEmpty)
 }
 
 // Previews are shown below their options, as they are.
@@ -195,11 +195,11 @@ func TestPreviewsOnThePage(t *testing.T) {
 		for range n {
 			q.SubQuestions = append(q.SubQuestions, p)
 		}
-		openAsked(t, ctx, d.ask(q))
+		openQuestion(t, ctx, d.ask(q))
 		shown := strings.Replace(top, "```", "``‹U+0060›", 1)
-		until(t, ctx, fmt.Sprintf(`JSON.stringify([...document.querySelectorAll('.preview')].map((p) => p.textContent)) === %s`,
+		waitUntil(t, ctx, fmt.Sprintf(`JSON.stringify([...document.querySelectorAll('.preview')].map((p) => p.textContent)) === %s`,
 			jsonText(jsonText([]string{side, shown, side, shown}[:2*n]))))
-		until(t, ctx, fmt.Sprintf(`document.querySelectorAll('[data-option]').length === %d &&
+		waitUntil(t, ctx, fmt.Sprintf(`document.querySelectorAll('[data-option]').length === %d &&
 			document.querySelector('.description').textContent === 'left'`, 3*n))
 		screenshot(t, ctx, fmt.Sprint("phone-previews-", n))
 		wantContrast(t, ctx, "previews")

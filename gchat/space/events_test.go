@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// heardBy is the texts and taps that the app hears, each once, and acknowledges.
-func heardBy(t *testing.T, s *Space) (heard []string) {
+// pullEventIDs is the texts and taps that the app hears, each once, and acknowledges.
+func pullEventIDs(t *testing.T, s *Space) (ids []string) {
 	t.Helper()
 	s.mu.Lock()
-	answer := s.take(100)
+	answer := s.handOutEvents(100)
 	var acks []string
 	for _, q := range s.queue {
-		heard = append(heard, q.ID)
+		ids = append(ids, q.ID)
 	}
 	s.mu.Unlock()
 	for _, m := range answer.ReceivedMessages {
@@ -25,12 +25,12 @@ func heardBy(t *testing.T, s *Space) (heard []string) {
 	if err := s.acknowledge(acks); err != nil {
 		t.Fatal(err)
 	}
-	return heard
+	return ids
 }
 
-func say(t *testing.T, s *Space, text string) (id string) {
+func postEvent(t *testing.T, s *Space, text string) (id string) {
 	t.Helper()
-	m, err := s.Say(nil, "", text)
+	m, err := s.PostAs(nil, "", text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,15 +41,15 @@ func say(t *testing.T, s *Space, text string) (id string) {
 // message whose event was not written when the process was killed. What it acknowledged
 // does not.
 func TestEventsOutliveTheProcess(t *testing.T) {
-	opts := Options{Data: t.TempDir(), Direct: true}
+	opts := Options{DataDir: t.TempDir(), IsDirect: true}
 	s, _, app := openApp(t, opts)
 	card := postCard(t, app)
-	first := say(t, s, "first")
-	if got := heardBy(t, s); strings.Join(got, " ") != first {
+	first := postEvent(t, s, "first")
+	if got := pullEventIDs(t, s); strings.Join(got, " ") != first {
 		t.Fatalf("heard %q, want %q", got, first)
 	}
-	file := filepath.Join(opts.Data, eventsFile)
-	second := say(t, s, "second")
+	file := filepath.Join(opts.DataDir, eventsFile)
+	second := postEvent(t, s, "second")
 	if err := s.Tap(nil, card, "", "2", nil, "tap:a"); err != nil {
 		t.Fatal(err)
 	}
@@ -57,18 +57,18 @@ func TestEventsOutliveTheProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	third := say(t, s, "third")
+	third := postEvent(t, s, "third")
 	s.Close()
 	if err := os.WriteFile(file, append(written, `{"id":"half`...), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s, _, _ = openApp(t, opts)
-	if got, want := strings.Join(heardBy(t, s), " "), second+" tap:a "+third; got != want {
+	if got, want := strings.Join(pullEventIDs(t, s), " "), second+" tap:a "+third; got != want {
 		t.Errorf("heard %q, want %q", got, want)
 	}
 	s.Close()
 	s, _, _ = openApp(t, opts)
-	if got := heardBy(t, s); len(got) != 0 {
+	if got := pullEventIDs(t, s); len(got) != 0 {
 		t.Errorf("heard again: %q", got)
 	}
 	if info, err := os.Stat(file); err != nil || info.Size() > 100 {
@@ -80,9 +80,9 @@ func TestEventsOutliveTheProcess(t *testing.T) {
 // old goes.
 func TestEventsAreBounded(t *testing.T) {
 	now := time.Now()
-	s, _, app := openApp(t, Options{Direct: true, Now: func() time.Time { return now }})
+	s, _, app := openApp(t, Options{IsDirect: true, Now: func() time.Time { return now }})
 	card := postCard(t, app)
-	for range mostQueued {
+	for range maxQueuedEvents {
 		if err := s.Tap(nil, card, "", "2", nil, ""); err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +90,7 @@ func TestEventsAreBounded(t *testing.T) {
 	if err := s.Tap(nil, card, "", "2", nil, ""); err == nil {
 		t.Error("a tap is taken without end")
 	}
-	now = now.Add(eventAge + time.Hour)
+	now = now.Add(maxEventAge + time.Hour)
 	if err := s.Tap(nil, card, "", "2", nil, ""); err != nil || len(s.queue) != 1 {
 		t.Errorf("a day later %d wait: %v", len(s.queue), err)
 	}
@@ -101,7 +101,7 @@ func TestEventsAreBounded(t *testing.T) {
 func TestTheServerIsToldThatEventsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := 0
-		s, err := Open(Options{Direct: true, Said: func(waits bool) {
+		s, err := Open(Options{IsDirect: true, OnActivity: func(waits bool) {
 			if waits {
 				told++
 			}
@@ -110,13 +110,13 @@ func TestTheServerIsToldThatEventsWait(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		say(t, s, "for nobody")
+		postEvent(t, s, "for nobody")
 		s.hasApp = true
 		for _, want := range []int{4, 8} { // at once, and after 10, 30 and 70 seconds
-			say(t, s, "for the app")
+			postEvent(t, s, "for the app")
 			time.Sleep(2 * time.Minute)
 			synctest.Wait()
-			heardBy(t, s)
+			pullEventIDs(t, s)
 			time.Sleep(time.Hour)
 			if told != want {
 				t.Errorf("told %d times, want %d", told, want)

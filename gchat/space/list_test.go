@@ -11,25 +11,25 @@ import (
 	"google.golang.org/api/googleapi"
 )
 
-// sayNumbers fills a space with messages "0", "1", … a second apart, from noon
+// postNumbers fills a space with messages "0", "1", … a second apart, from noon
 // on; the even ones are in one thread, the odd ones in another.
-func sayNumbers(t *testing.T, n int) (*Space, *chat.Service) {
+func postNumbers(t *testing.T, n int) (*Space, *chat.Service) {
 	t.Helper()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	s, srv := testServer(t, Options{Now: func() time.Time { return now }})
 	threads := make([]string, 2)
 	for i := range n {
-		m, err := s.Say(nil, threads[i%2], fmt.Sprint(i))
+		m, err := s.PostAs(nil, threads[i%2], fmt.Sprint(i))
 		if err != nil {
 			t.Fatal(err)
 		}
 		threads[i%2] = m.Thread.Name
 		now = now.Add(time.Second)
 	}
-	return s, client(t, s.APIEndpoint(srv.URL))
+	return s, newClient(t, s.APIEndpoint(srv.URL))
 }
 
-func texts(messages []*chat.Message) string {
+func joinTexts(messages []*chat.Message) string {
 	var out []string
 	for _, m := range messages {
 		out = append(out, m.Text)
@@ -38,7 +38,7 @@ func texts(messages []*chat.Message) string {
 }
 
 func TestList(t *testing.T) {
-	_, api := sayNumbers(t, 6)
+	_, api := postNumbers(t, 6)
 	for _, tt := range []struct{ name, filter, want string }{
 		{"all", "", "0 1 2 3 4 5"},
 		{"after is exclusive", `createTime > "2026-03-01T12:00:03.000000Z"`, "4 5"},
@@ -50,7 +50,7 @@ func TestList(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := texts(list.Messages); got != tt.want {
+			if got := joinTexts(list.Messages); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
@@ -58,7 +58,7 @@ func TestList(t *testing.T) {
 }
 
 func TestListRefuses(t *testing.T) {
-	_, api := sayNumbers(t, 1)
+	_, api := postNumbers(t, 1)
 	list := func() *chat.SpacesMessagesListCall { return api.Spaces.Messages.List(Name) }
 	for _, tt := range []struct {
 		name string
@@ -108,10 +108,10 @@ func TestPages(t *testing.T) {
 		{5, 10, "0 1 2 3 4|5 6 7 8 9"},
 	} {
 		t.Run(fmt.Sprint(tt.size), func(t *testing.T) {
-			_, api := sayNumbers(t, int(tt.total))
+			_, api := postNumbers(t, int(tt.total))
 			var pages []string
 			err := api.Spaces.Messages.List(Name).PageSize(tt.size).Pages(t.Context(), func(list *chat.ListMessagesResponse) error {
-				pages = append(pages, texts(list.Messages))
+				pages = append(pages, joinTexts(list.Messages))
 				return nil
 			})
 			if err != nil || strings.Join(pages, "|") != tt.pages {
@@ -122,7 +122,7 @@ func TestPages(t *testing.T) {
 }
 
 func TestPageSizes(t *testing.T) {
-	_, api := sayNumbers(t, 1010)
+	_, api := postNumbers(t, 1010)
 	for asked, want := range map[int64]int{1: 1, 1000: 1000, 5000: 1000} {
 		list, err := api.Spaces.Messages.List(Name).PageSize(asked).Do()
 		if err != nil || len(list.Messages) != want || list.NextPageToken == "" {

@@ -20,8 +20,8 @@ import (
 //go:embed page
 var pageFiles embed.FS
 
-// pagePolicy keeps the page to itself: no inline script, nothing from elsewhere.
-const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; " +
+// pageSecurityPolicy keeps the page to itself: no inline script, nothing from elsewhere.
+const pageSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; " +
 	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // pageRoutes are the page, its files, its events and what is typed on it.
@@ -35,12 +35,12 @@ func (s *Space) pageRoutes() http.Handler {
 		servePageFile(w, r)
 	})
 	mux.HandleFunc("GET /page/{file}", servePageFile)
-	mux.HandleFunc("GET /events", s.needsKey(s.serveEvents))
-	mux.HandleFunc("GET /page/session", s.needsKey(answering(s.serveSession)))
-	mux.HandleFunc("GET /page/projects", s.needsKey(answering(s.serveProjects)))
-	mux.HandleFunc("GET /page/week", s.needsKey(answering(s.serveWeek)))
-	mux.HandleFunc("POST /page/messages", s.needsKey(answering(s.postFromPage)))
-	mux.HandleFunc("/", answering(func(*http.Request) (any, error) {
+	mux.HandleFunc("GET /events", s.requirePageKey(s.serveEvents))
+	mux.HandleFunc("GET /page/session", s.requirePageKey(jsonHandler(s.serveSession)))
+	mux.HandleFunc("GET /page/projects", s.requirePageKey(jsonHandler(s.serveProjects)))
+	mux.HandleFunc("GET /page/week", s.requirePageKey(jsonHandler(s.serveWeek)))
+	mux.HandleFunc("POST /page/messages", s.requirePageKey(jsonHandler(s.postFromPage)))
+	mux.HandleFunc("/", jsonHandler(func(*http.Request) (any, error) {
 		return nil, notFound("There is nothing at this address.")
 	}))
 	return mux
@@ -48,7 +48,7 @@ func (s *Space) pageRoutes() http.Handler {
 
 func servePageFile(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-cache")
-	w.Header().Set("Content-Security-Policy", pagePolicy)
+	w.Header().Set("Content-Security-Policy", pageSecurityPolicy)
 	// a window that opened it has no hold on it
 	w.Header().Set("Cross-Origin-Opener-Policy", "same-origin")
 	http.ServeFileFS(w, r, pageFiles, "page/"+cmp.Or(r.PathValue("file"), "index.html"))
@@ -65,9 +65,9 @@ func (s *Space) postFromPage(r *http.Request) (any, error) {
 		}
 	}
 	if err := http.NewCrossOriginProtection().Check(r); err != nil {
-		return nil, denied("Only the space's own page may post here.")
+		return nil, permissionDenied("Only the space's own page may post here.")
 	}
-	var in struct {
+	var typed struct {
 		Thread   string              `json:"thread"`
 		Text     string              `json:"text"`
 		Message  string              `json:"message"` // whose card was tapped
@@ -75,17 +75,24 @@ func (s *Space) postFromPage(r *http.Request) (any, error) {
 		Inputs   map[string][]string `json:"inputs"`
 		ClientID string              `json:"clientId"`
 	}
-	if err := decode(r, &in); err != nil {
+	if err := decodeBody(r, &typed); err != nil {
 		return nil, err
 	}
-	if in.ClientID == "" || len(in.ClientID) > 64 {
-		return nil, invalid("clientId must have 1 to 64 bytes")
+	if typed.ClientID == "" || len(typed.ClientID) > 64 {
+		return nil, invalidArgument("clientId must have 1 to 64 bytes")
 	}
-	defer func() { go s.said(false) }()
-	if in.Message != "" {
-		return struct{}{}, s.Tap(nil, in.Message, "", in.Choice, in.Inputs, "tap:"+in.ClientID)
+	defer func() { go s.onActivity(false) }()
+	if typed.Message != "" {
+		return struct{}{}, s.Tap(
+			nil,
+			typed.Message,
+			"",
+			typed.Choice,
+			typed.Inputs,
+			"tap:"+typed.ClientID,
+		)
 	}
-	m, err := s.say(nil, in.Thread, in.Text, "page:"+in.ClientID)
+	m, err := s.postAs(nil, typed.Thread, typed.Text, "page:"+typed.ClientID)
 	if err != nil {
 		return nil, err
 	}
@@ -93,16 +100,16 @@ func (s *Space) postFromPage(r *http.Request) (any, error) {
 }
 
 const (
-	heartbeat  = 15 * time.Second
-	eventWrite = 10 * time.Second // a reader that takes no bytes for so long is gone
-	eventBatch = 200              // messages in one event
+	heartbeatInterval = 15 * time.Second
+	eventWriteTimeout = 10 * time.Second // a reader that takes no bytes for so long is gone
+	maxEventMessages  = 200              // messages in one event
 )
 
 // serveEvents streams the messages: first those after the last one the browser has, then
 // each as it comes. An event's id is "epoch-count"; a browser that comes with another
 // epoch looks at another space's messages, and is told to forget them.
 func (s *Space) serveEvents(w http.ResponseWriter, r *http.Request) {
-	last := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after"))
+	lastID := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after"))
 	stream := &eventStream{w: w, control: http.NewResponseController(w), epoch: s.epoch()}
 	stream.control.SetReadDeadline(time.Time{}) // the server's is for requests, not for streams
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -110,34 +117,35 @@ func (s *Space) serveEvents(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusOK)
 
 	sent := 0
-	if epoch, count, ok := strings.Cut(last, "-"); ok && epoch == stream.epoch {
+	if epoch, count, ok := strings.Cut(lastID, "-"); ok && epoch == stream.epoch {
 		sent, _ = strconv.Atoi(count)
 	}
-	rows, sent, changed := s.after(sent)
+	rows, sent, changed := s.rowsAfter(sent)
 	if sent == 0 {
 		stream.send("reset", "", struct{}{})
 	}
-	ticker := time.NewTicker(heartbeat)
+	ticker := time.NewTicker(heartbeatInterval)
 	defer ticker.Stop()
-	for ready := false; stream.err == nil; {
+	for isReady := false; stream.err == nil; {
 		for len(rows) > 0 && stream.err == nil {
-			n := min(len(rows), eventBatch)
-			batch := []*row{}
+			n := min(len(rows), maxEventMessages)
+			batch := []*messageRow{}
 			for _, r := range rows[:n] {
-				if viewer := r.Message.PrivateMessageViewer; viewer == nil || viewer.Name == Human {
-					batch = append(batch, forPage(r))
+				if viewer := r.Message.PrivateMessageViewer; viewer == nil ||
+					viewer.Name == PersonName {
+					batch = append(batch, pageRow(r))
 				}
 			}
 			rows, sent = rows[n:], sent+n
 			stream.send("messages", stream.epoch+"-"+strconv.Itoa(sent), batch)
 		}
-		if !ready {
-			ready = true
+		if !isReady {
+			isReady = true
 			stream.send("ready", "", struct{}{})
 		}
 		select {
 		case <-changed:
-			rows, sent, changed = s.after(sent)
+			rows, sent, changed = s.rowsAfter(sent)
 		case <-ticker.C:
 			stream.send("heartbeat", "", struct{}{})
 		case <-r.Context().Done():
@@ -148,20 +156,26 @@ func (s *Space) serveEvents(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// forPage is a row with what the page shows: a text once, though the API has it three
+// pageRow is a row with what the page shows: a text once, though the API has it three
 // times.
-func forPage(r *row) *row {
-	m, requestID := *r.Message, ""
-	m.ArgumentText, m.FormattedText, m.ClientAssignedMessageId, m.Space, m.ThreadReply = "", "", "", nil, false
+func pageRow(r *messageRow) *messageRow {
+	message, requestID := *r.Message, ""
+	message.ArgumentText, message.FormattedText, message.ClientAssignedMessageId, message.Space, message.ThreadReply = "", "", "", nil, false
 	if strings.HasPrefix(r.RequestID, "page:") { // by it the page knows its own
 		requestID = r.RequestID
 	}
-	return &row{Message: &m, RequestID: requestID, Patch: r.Patch, Kind: r.Kind, Session: r.Session}
+	return &messageRow{
+		Message:   &message,
+		RequestID: requestID,
+		IsPatch:   r.IsPatch,
+		Kind:      r.Kind,
+		Session:   r.Session,
+	}
 }
 
-// after is the messages behind the first n, all where there are not even n, from which on
-// they are, and a channel that is closed when there are more.
-func (s *Space) after(n int) (rows []*row, from int, changed <-chan struct{}) {
+// rowsAfter is the messages behind the first n, all where there are not even n, from
+// which on they are, and a channel that is closed when there are more.
+func (s *Space) rowsAfter(n int) (rows []*messageRow, from int, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n < 0 || n > len(s.rows) {
@@ -173,7 +187,7 @@ func (s *Space) after(n int) (rows []*row, from int, changed <-chan struct{}) {
 // epoch names this space's messages. The webhook's key lives exactly as long as they do;
 // a hash of it is no secret.
 func (s *Space) epoch() string {
-	sum := sha256.Sum256([]byte("epoch " + s.secrets.Key))
+	sum := sha256.Sum256([]byte("epoch " + s.secrets.WebhookKey))
 	return hex.EncodeToString(sum[:6])
 }
 
@@ -193,7 +207,7 @@ func (e *eventStream) send(event, id string, data any) {
 	if id != "" {
 		id = "id: " + id + "\n"
 	}
-	e.control.SetWriteDeadline(time.Now().Add(eventWrite))
+	e.control.SetWriteDeadline(time.Now().Add(eventWriteTimeout))
 	_, err := fmt.Fprintf(e.w, "%sevent: %s\ndata: %s\n\n", id, event, b)
 	e.err = cmp.Or(err, e.control.Flush())
 }
@@ -202,24 +216,24 @@ func (e *eventStream) send(event, id string, data any) {
 type Session struct {
 	// Does is "works", "waits for you", "dialog open", "idle", "ended" or "out of reach";
 	// "" where the thread is of no session.
-	Does string `json:"does"`
+	State string `json:"does"`
 	// Commands says that commands in its thread are read.
-	Commands bool `json:"commands"`
+	AcceptsCommands bool `json:"commands"`
 	// Outside says, for the person, that it runs outside of tmux: what takes a terminal
 	// does not work. It is "" in tmux.
-	Outside string `json:"outside,omitempty"`
+	OutsideTmux string `json:"outside,omitempty"`
 }
 
 const (
-	glanceAge  = 2 * time.Second // for so long an answer serves all pages
-	glanceTime = 8 * time.Second // a tmux that hangs gives up before
+	cachedSessionAge = 2 * time.Second // for so long an answer serves all pages
+	describeTimeout  = 8 * time.Second // a tmux that hangs gives up before
 )
 
-// glance is what was seen of a session last. Its lock is held while somebody looks, so
-// that the others wait for what is seen.
-type glance struct {
+// cachedSession is what was seen of a session last. Its lock is held while somebody
+// looks, so that the others wait for what is seen.
+type cachedSession struct {
 	sync.Mutex
-	at time.Time
+	seenAt time.Time
 	Session
 }
 
@@ -227,40 +241,40 @@ type glance struct {
 func (s *Space) serveSession(r *http.Request) (any, error) {
 	thread := r.URL.Query().Get("thread")
 	s.mu.Lock()
-	known := s.threads[thread]
+	isKnown := s.threads[thread]
 	s.mu.Unlock()
-	if s.session == nil || !known {
+	if s.describeSession == nil || !isKnown {
 		return Session{}, nil
 	}
-	v, _ := s.glances.LoadOrStore(thread, new(glance))
-	g := v.(*glance)
-	g.Lock()
-	defer g.Unlock()
-	if age := s.now().Sub(g.at); age < 0 || age >= glanceAge {
+	entry, _ := s.sessionCache.LoadOrStore(thread, new(cachedSession))
+	cached := entry.(*cachedSession)
+	cached.Lock()
+	defer cached.Unlock()
+	if age := s.now().Sub(cached.seenAt); age < 0 || age >= cachedSessionAge {
 		// A page that goes away must not leave its broken look to the others.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), glanceTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), describeTimeout)
 		defer cancel()
-		g.Session, g.at = s.session(ctx, thread), s.now()
+		cached.Session, cached.seenAt = s.describeSession(ctx, thread), s.now()
 	}
-	return g.Session, nil
+	return cached.Session, nil
 }
 
 // serveWeek says what came of the last seven days.
 func (s *Space) serveWeek(*http.Request) (any, error) {
-	if s.week == nil {
+	if s.describeWeek == nil {
 		return struct{}{}, nil
 	}
-	return map[string]string{"week": s.week()}, nil
+	return map[string]string{"week": s.describeWeek()}, nil
 }
 
 // serveProjects says whether the page may begin sessions, and in which projects.
 func (s *Space) serveProjects(*http.Request) (any, error) {
-	var told struct {
+	var response struct {
 		Start    bool     `json:"start"`
 		Projects []string `json:"projects"`
 	}
-	if s.projects != nil {
-		told.Projects, told.Start = s.projects()
+	if s.listProjects != nil {
+		response.Projects, response.Start = s.listProjects()
 	}
-	return told, nil
+	return response, nil
 }

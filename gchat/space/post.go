@@ -11,16 +11,16 @@ import (
 	"google.golang.org/api/chat/v1"
 )
 
-// maxMessage is Google's limit for the content of a message, in bytes.
-const maxMessage = 32000
+// maxMessageBytes is Google's limit for the content of a message, in bytes.
+const maxMessageBytes = 32000
 
-// A row is a message as it is kept, with what a list never shows.
-type row struct {
+// A messageRow is a message as it is kept, with what a list never shows.
+type messageRow struct {
 	Message *chat.Message `json:"message,omitempty"`
 	// "webhook:…", "app:…" or "page:…": one per caller
 	RequestID string `json:"requestId,omitempty"`
 	ThreadKey string `json:"threadKey,omitempty"`
-	Patch     bool   `json:"patch,omitempty"` // the message as it is from now on
+	IsPatch   bool   `json:"patch,omitempty"` // the message as it is from now on
 	Kind      string `json:"kind,omitempty"`  // what an app said that it is about
 	Session   string `json:"session,omitempty"`
 }
@@ -29,7 +29,7 @@ type row struct {
 type draft struct {
 	*chat.Message // its content, its sender and its id; and the thread that it asks for
 	requestID     string
-	reply         string     // messageReplyOption
+	replyOption   string     // messageReplyOption
 	about         url.Values // see aboutHeader
 }
 
@@ -46,112 +46,112 @@ func isClientID(id string) bool {
 		strings.Trim(rest, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// post puts a message into the space. It is on disk when post returns. A request
+// postDraft puts a message into the space. It is on disk when post returns. A request
 // id that was seen before gives the message it made then.
-func (s *Space) post(d draft) (*row, error) {
-	m, wanted := d.Message, d.Thread
-	if err := checkContent(m); err != nil {
+func (s *Space) postDraft(draftMessage draft) (*messageRow, error) {
+	message, wanted := draftMessage.Message, draftMessage.Thread
+	if err := checkContent(message); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r := s.byRequest[d.requestID]; r != nil {
-		return r, nil
+	if newRow := s.byRequest[draftMessage.requestID]; newRow != nil {
+		return newRow, nil
 	}
-	if m.ClientAssignedMessageId != "" &&
-		s.byName[Name+"/messages/"+m.ClientAssignedMessageId] != nil {
+	if message.ClientAssignedMessageId != "" &&
+		s.byName[Name+"/messages/"+message.ClientAssignedMessageId] != nil {
 		return nil, &apiError{
 			http.StatusConflict,
 			"Requested entity already exists",
 			"ALREADY_EXISTS",
 		}
 	}
-	thread, err := s.threadFor(wanted, d.reply)
+	thread, err := s.findThread(wanted, draftMessage.replyOption)
 	if err != nil {
 		return nil, err
 	}
 	id := randomID()
-	m.ThreadReply = thread != ""
-	if m.ThreadReply {
-		m.Name = Name + "/messages/" + strings.TrimPrefix(thread, Name+"/threads/") + "." + id
+	message.ThreadReply = thread != ""
+	if message.ThreadReply {
+		message.Name = Name + "/messages/" + strings.TrimPrefix(thread, Name+"/threads/") + "." + id
 	} else {
 		thread = Name + "/threads/" + id
-		m.Name = Name + "/messages/" + id + "." + id
+		message.Name = Name + "/messages/" + id + "." + id
 	}
-	m.Thread = &chat.Thread{Name: thread}
-	m.Space = &chat.Space{Name: Name}
-	m.ArgumentText, m.FormattedText = m.Text, m.Text
-	m.CreateTime = s.tick().Format("2006-01-02T15:04:05.000000Z")
+	message.Thread = &chat.Thread{Name: thread}
+	message.Space = &chat.Space{Name: Name}
+	message.ArgumentText, message.FormattedText = message.Text, message.Text
+	message.CreateTime = s.nextCreateTime().Format("2006-01-02T15:04:05.000000Z")
 
-	r := &row{
-		Message:   m,
-		RequestID: d.requestID,
-		Kind:      d.about.Get("kind"),
-		Session:   d.about.Get("session"),
+	newRow := &messageRow{
+		Message:   message,
+		RequestID: draftMessage.requestID,
+		Kind:      draftMessage.about.Get("kind"),
+		Session:   draftMessage.about.Get("session"),
 	}
-	if d.reply != "" {
-		r.ThreadKey = wanted.ThreadKey
+	if draftMessage.replyOption != "" {
+		newRow.ThreadKey = wanted.ThreadKey
 	}
-	if err := s.add(r); err != nil {
+	if err := s.addRow(newRow); err != nil {
 		return nil, err
 	}
-	if m.Sender.Type == "HUMAN" {
-		s.tellApp(m)
+	if message.Sender.Type == "HUMAN" {
+		s.enqueueMessageEvent(message)
 	}
-	return r, nil
+	return newRow, nil
 }
 
-// add keeps a row, and makes it visible. The caller holds the lock.
-func (s *Space) add(r *row) error {
-	if s.closed {
+// addRow keeps a row, and makes it visible. The caller holds the lock.
+func (s *Space) addRow(r *messageRow) error {
+	if s.isClosed {
 		return ErrClosed
 	}
 	if s.store != nil {
-		if err := s.store.messages.append(r); err != nil {
+		if err := s.store.messages.appendLine(r); err != nil {
 			return fmt.Errorf("keep message: %w", err)
 		}
 	}
-	s.index(r)
-	s.wake()
+	s.indexRow(r)
+	s.wakeWaiters()
 	return nil
 }
 
-// wake has those look who wait for something new. The caller holds the lock.
-func (s *Space) wake() {
+// wakeWaiters has those look who wait for something new. The caller holds the lock.
+func (s *Space) wakeWaiters() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// threadFor is the thread that a message belongs to, "" for a new one. Without a reply
+// findThread is the thread that a message belongs to, "" for a new one. Without a reply
 // option Google ignores what the request says about threads, and so do we.
-func (s *Space) threadFor(wanted *chat.Thread, reply string) (string, error) {
+func (s *Space) findThread(wanted *chat.Thread, replyOption string) (string, error) {
 	switch {
-	case reply == "":
+	case replyOption == "":
 		return "", nil
 	case wanted.Name == "":
-		return s.byKey[wanted.ThreadKey], nil
+		return s.threadByKey[wanted.ThreadKey], nil
 	case !strings.HasPrefix(wanted.Name, Name+"/threads/"):
-		return "", invalid("The request contains an invalid thread resource name")
+		return "", invalidArgument("The request contains an invalid thread resource name")
 	case s.threads[wanted.Name]:
 		return wanted.Name, nil
-	case reply == replyOrFail:
+	case replyOption == replyOrFail:
 		return "", notFound("Thread " + wanted.Name + " not found")
 	}
 	return "", nil
 }
 
-// tick is the next createTime: now, but always later than the one before, since
+// nextCreateTime is the next createTime: now, but always later than the one before, since
 // readers page with "createTime > the last one I saw".
-func (s *Space) tick() time.Time {
+func (s *Space) nextCreateTime() time.Time {
 	t := s.now().UTC().Truncate(time.Microsecond)
-	if !t.After(s.last) {
-		t = s.last.Add(time.Microsecond)
+	if !t.After(s.lastTime) {
+		t = s.lastTime.Add(time.Microsecond)
 	}
 	return t
 }
 
-// index makes a row that is on disk visible.
-func (s *Space) index(r *row) {
+// indexRow makes a row that is on disk visible.
+func (s *Space) indexRow(r *messageRow) {
 	if r.RequestID != "" {
 		s.byRequest[r.RequestID] = r
 	}
@@ -159,36 +159,39 @@ func (s *Space) index(r *row) {
 	if m.ArgumentText == m.Text && m.FormattedText == m.Text { // as read from disk they are three
 		m.ArgumentText, m.FormattedText = m.Text, m.Text
 	}
-	s.hasApp = s.hasApp || m.Sender != nil && m.Sender.Name == App
+	s.hasApp = s.hasApp || m.Sender != nil && m.Sender.Name == AppName
 	s.rows = append(s.rows, r)
-	if t, err := time.Parse(time.RFC3339Nano, m.CreateTime); err == nil && t.After(s.last) {
-		s.last = t
+	if t, err := time.Parse(time.RFC3339Nano, m.CreateTime); err == nil && t.After(s.lastTime) {
+		s.lastTime = t
 	}
 	s.byName[m.Name] = r
 	if m.ClientAssignedMessageId != "" {
 		s.byName[Name+"/messages/"+m.ClientAssignedMessageId] = r
 	}
 	s.threads[m.Thread.Name] = true
-	if r.ThreadKey != "" && s.byKey[r.ThreadKey] == "" {
-		s.byKey[r.ThreadKey] = m.Thread.Name
+	if r.ThreadKey != "" && s.threadByKey[r.ThreadKey] == "" {
+		s.threadByKey[r.ThreadKey] = m.Thread.Name
 	}
 }
 
-// Say posts a text the way a person (or a bot) in the space would. A nil sender
+// PostAs posts a text the way a person (or a bot) in the space would. A nil sender
 // is the person at the page; an empty threadName starts a thread.
-func (s *Space) Say(sender *chat.User, threadName, text string) (*chat.Message, error) {
-	return s.say(sender, threadName, text, "")
+func (s *Space) PostAs(sender *chat.User, threadName, text string) (*chat.Message, error) {
+	return s.postAs(sender, threadName, text, "")
 }
 
-func (s *Space) say(sender *chat.User, threadName, text, requestID string) (*chat.Message, error) {
-	from := *cmp.Or(sender, Person())
-	from.Type = cmp.Or(from.Type, "HUMAN")
-	m := &chat.Message{Text: text, Sender: &from, Thread: &chat.Thread{Name: threadName}}
+func (s *Space) postAs(
+	sender *chat.User,
+	threadName, text, requestID string,
+) (*chat.Message, error) {
+	author := *cmp.Or(sender, Person())
+	author.Type = cmp.Or(author.Type, "HUMAN")
+	m := &chat.Message{Text: text, Sender: &author, Thread: &chat.Thread{Name: threadName}}
 	d := draft{Message: m, requestID: requestID}
 	if threadName != "" {
-		d.reply = replyOrFail
+		d.replyOption = replyOrFail
 	}
-	r, err := s.post(d)
+	r, err := s.postDraft(d)
 	if err != nil {
 		return nil, fmt.Errorf("say in space: %w", err)
 	}
@@ -200,53 +203,53 @@ func randomID() string {
 	return strings.NewReplacer("-", "a", "_", "b").Replace(randomText(8))
 }
 
-// maxBody is how much of a request body is read, in bytes.
-const maxBody = 1 << 20
+// maxBodyBytes is how much of a request body is read, in bytes.
+const maxBodyBytes = 1 << 20
 
 // createMessage is spaces.messages.create: of a webhook, which its URL authorises, or of
 // the space's Chat app, with cards, and an answer that tells all.
 func (s *Space) createMessage(r *http.Request) (any, error) {
-	m, err := readMessage(r)
+	message, err := readMessage(r)
 	if err != nil {
 		return nil, err
 	}
 	query := r.URL.Query()
-	d := draft{
-		Message:   m,
-		requestID: query.Get("requestId"),
-		reply:     query.Get("messageReplyOption"),
+	newDraft := draft{
+		Message:     message,
+		requestID:   query.Get("requestId"),
+		replyOption: query.Get("messageReplyOption"),
 	}
-	m.Sender = &chat.User{Name: webhookSender, Type: "BOT", DisplayName: "gchat-hooks"}
-	m.ClientAssignedMessageId = query.Get("messageId")
-	if m.ClientAssignedMessageId != "" && !isClientID(m.ClientAssignedMessageId) {
-		return nil, invalid("The request contains an invalid message id")
+	message.Sender = &chat.User{Name: webhookName, Type: "BOT", DisplayName: "gchat-hooks"}
+	message.ClientAssignedMessageId = query.Get("messageId")
+	if message.ClientAssignedMessageId != "" && !isClientID(message.ClientAssignedMessageId) {
+		return nil, invalidArgument("The request contains an invalid message id")
 	}
-	asApp, caller := !query.Has("key"), "webhook:"
-	if asApp {
-		caller, m.Sender.Name = "app:", App
-		d.about, _ = url.ParseQuery(r.Header.Get(aboutHeader))
+	isApp, caller := !query.Has("key"), "webhook:"
+	if isApp {
+		caller, message.Sender.Name = "app:", AppName
+		newDraft.about, _ = url.ParseQuery(r.Header.Get(aboutHeader))
 	}
-	if d.requestID != "" {
-		d.requestID = caller + d.requestID
+	if newDraft.requestID != "" {
+		newDraft.requestID = caller + newDraft.requestID
 	}
-	if asApp && m.Thread.ThreadKey != "" {
+	if isApp && message.Thread.ThreadKey != "" {
 		// by the same key a webhook has a thread of its own
-		m.Thread.ThreadKey = caller + m.Thread.ThreadKey
+		message.Thread.ThreadKey = caller + message.Thread.ThreadKey
 	}
-	posted, err := s.post(d)
+	posted, err := s.postDraft(newDraft)
 	if err != nil {
 		return nil, err
 	}
-	if asApp {
+	if isApp {
 		return posted.Message, nil
 	}
-	return webhookAnswer(posted), nil
+	return webhookResponse(posted), nil
 }
 
-// webhookAnswer is all that Google tells a webhook: name and thread.name, and what the
+// webhookResponse is all that Google tells a webhook: name and thread.name, and what the
 // request itself said. No createTime, no sender: code that needs them has to fail here
 // too.
-func webhookAnswer(r *row) *chat.Message {
+func webhookResponse(r *messageRow) *chat.Message {
 	return &chat.Message{
 		Name: r.Message.Name, Text: r.Message.Text, Thread: &chat.Thread{Name: r.Message.Thread.Name, ThreadKey: r.ThreadKey},
 	}
@@ -256,7 +259,7 @@ func webhookAnswer(r *row) *chat.Message {
 // Google takes is not kept.
 func readMessage(r *http.Request) (*chat.Message, error) {
 	var m chat.Message
-	err := decode(r, &m)
+	err := decodeBody(r, &m)
 	return &chat.Message{
 		Text: m.Text, FallbackText: m.FallbackText, CardsV2: m.CardsV2, PrivateMessageViewer: m.PrivateMessageViewer,
 		Thread: cmp.Or(m.Thread, &chat.Thread{}),

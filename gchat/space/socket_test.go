@@ -22,11 +22,11 @@ import (
 // until end.
 func serveForUser(t *testing.T, data string, ln net.Listener, port int) (s *Space, end func()) {
 	t.Helper()
-	s, err := Open(Options{Data: data, Direct: true})
+	s, err := Open(Options{DataDir: data, IsDirect: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	socket, err := s.ListenForUser()
+	socket, err := s.ListenOnSocket()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,22 +46,22 @@ func serveForUser(t *testing.T, data string, ln net.Listener, port int) (s *Spac
 	}
 }
 
-// at is an address of a port; a host may end in :0, for another spelling.
-func at(host string, port int) string {
+// addressOf is an address of a port; a host may end in :0, for another spelling.
+func addressOf(host string, port int) string {
 	if strings.HasSuffix(host, ":0") {
 		return "http://" + host + strconv.Itoa(port)
 	}
 	return "http://" + host + ":" + strconv.Itoa(port)
 }
 
-// speak does with a space what our programs do: post, read, and pull.
-func speak(t *testing.T, s *Space, base string) map[string]error {
+// callAll does with a space what our programs do: post, read, and pull.
+func callAll(t *testing.T, s *Space, base string) map[string]error {
 	t.Helper()
-	hook, err := gchat.ConfiguredWebhook(&config.Config{}, s.WebhookURL(base))
+	webhook, err := gchat.ParseWebhook(&config.Config{}, s.WebhookURL(base))
 	if err != nil {
 		t.Fatal(err)
 	}
-	reader, err := gchat.NewReader(t.Context(), hook.LocalEndpoint(), "")
+	reader, err := gchat.NewReader(t.Context(), webhook.LocalEndpoint(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,11 +71,11 @@ func speak(t *testing.T, s *Space, base string) map[string]error {
 		t.Fatal(err)
 	}
 	said := map[string]error{}
-	_, said["webhook"] = hook.Post(t.Context(), gchat.Post{Text: "x"})
-	_, said["probe"] = hook.Probe(t.Context())
-	said["list"] = reader.Since(t.Context(), Name, time.Time{}, func([]gchat.Message) {})
+	_, said["webhook"] = webhook.Post(t.Context(), gchat.Post{Text: "x"})
+	_, said["probe"] = webhook.Probe(t.Context())
+	said["list"] = reader.ListSince(t.Context(), Name, time.Time{}, func([]gchat.Message) {})
 	_, said["app"] = app.Post(t.Context(), gchat.Post{Text: "x"})
-	said["subscription"] = app.MayPull(t.Context())
+	said["subscription"] = app.CheckPullAccess(t.Context())
 	return said
 }
 
@@ -90,19 +90,19 @@ func TestOnlyTheSocketIsTrusted(t *testing.T) {
 		t.Fatal(err)
 	}
 	port := ln.Addr().(*net.TCPAddr).Port
-	s, end := serveForUser(t, data, ln, port)
+	s, stop := serveForUser(t, data, ln, port)
 	hosts := []string{"127.0.0.1", "localhost", "127.0.0.2", "[::1]", "127.0.0.1:0"}
 	for _, host := range hosts {
-		for what, err := range speak(t, s, at(host, port)) {
+		for what, err := range callAll(t, s, addressOf(host, port)) {
 			if err != nil {
 				t.Errorf("%s at %s: %v", what, host, err)
 			}
 		}
 	}
-	end()
+	stop()
 	for _, host := range hosts {
 		// the connections that were kept; what is sent on one that ends may have arrived
-		speak(t, s, at(host, port))
+		callAll(t, s, addressOf(host, port))
 	}
 
 	var connected atomic.Int32
@@ -121,7 +121,7 @@ func TestOnlyTheSocketIsTrusted(t *testing.T) {
 	squatter.Start()
 	defer squatter.Close()
 	for _, host := range hosts {
-		for what, err := range speak(t, s, at(host, port)) {
+		for what, err := range callAll(t, s, addressOf(host, port)) {
 			if hint := gchat.Hint(err); !strings.Contains(hint, ":"+strconv.Itoa(port)+" runs the embedded space") || gchat.MayHaveArrived(err) {
 				t.Errorf("%s at %s, with the space down: %v (%s)", what, host, err, hint)
 			}
@@ -132,9 +132,9 @@ func TestOnlyTheSocketIsTrusted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, end = serveForUser(t, data, elsewhere, port)
-	defer end()
-	for what, err := range speak(t, s, squatter.URL) {
+	s, stop = serveForUser(t, data, elsewhere, port)
+	defer stop()
+	for what, err := range callAll(t, s, squatter.URL) {
 		if err != nil {
 			t.Errorf("%s, with the space back: %v", what, err)
 		}
@@ -180,17 +180,17 @@ func TestWhereTheSocketIs(t *testing.T) {
 				t.Fatal(err)
 			}
 			port := ln.Addr().(*net.TCPAddr).Port
-			s, end := serveForUser(t, dir, ln, port)
+			s, stop := serveForUser(t, dir, ln, port)
 			socket, err := state.ReadSpaceSocket(os.Getenv, port)
 			if err != nil || inside != (filepath.Dir(socket) == filepath.Clean(dir)) {
 				t.Errorf("the socket is %s, %v", socket, err)
 			}
-			for what, err := range speak(t, s, "http://127.0.0.2:"+strconv.Itoa(port)) {
+			for what, err := range callAll(t, s, "http://127.0.0.2:"+strconv.Itoa(port)) {
 				if err != nil {
 					t.Errorf("%s: %v", what, err)
 				}
 			}
-			end()
+			stop()
 			if _, err := os.Lstat(socket); err == nil {
 				t.Errorf("%s is left", socket)
 			}
@@ -210,7 +210,7 @@ func TestWhereTheSocketIs(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer fake.Close()
-			for what, err := range speak(t, s, "http://127.0.0.1:"+strconv.Itoa(port)) {
+			for what, err := range callAll(t, s, "http://127.0.0.1:"+strconv.Itoa(port)) {
 				if err == nil || !strings.Contains(err.Error(), state.ErrNotOwnFolder.Error()) {
 					t.Errorf("%s goes to a folder that is open to others: %v", what, err)
 				}

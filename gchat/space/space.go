@@ -30,10 +30,10 @@ import (
 // Name is the resource name of the one space there is.
 const Name = "spaces/local"
 
-// Human is the sender of what is typed on the page.
-const Human = "users/local-human"
+// PersonName is the sender of what is typed on the page.
+const PersonName = "users/local-human"
 
-const webhookSender = "users/local-webhook"
+const webhookName = "users/local-webhook"
 
 // ErrInUse says that another process has the same data folder open.
 var ErrInUse = errors.New("the space is open in another process")
@@ -46,128 +46,130 @@ var ErrClosed = errors.New("the space is closed")
 type Options struct {
 	// Data is the folder for the messages, made when missing. "" keeps them in memory
 	// only.
-	Data string
+	DataDir string
 	// Lock is the file whose lock says that a process serves Data; "" is the file lock in
 	// it.
-	Lock string
+	LockFile string
 	// Phone says that the server can be reached from beyond loopback: then it answers to
 	// every Host.
-	Phone bool
+	AllowsPhone bool
 	// Direct says that the space is a direct message with its Chat app, which hears all
 	// that is said there.
-	Direct bool
+	IsDirect bool
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 	// Session says what the session of a thread does, within a few seconds. It is asked
 	// for each thread once in 2 s at most. Nil: nothing is known of sessions.
-	Session func(ctx context.Context, thread string) Session
+	DescribeSession func(ctx context.Context, thread string) Session
 	// Projects says whether sessions can be begun by "/new PROJECT words", and in which
 	// projects. Nil: they cannot.
-	Projects func() (names []string, start bool)
+	ListProjects func() (names []string, start bool)
 	// Week is what the page tells of the last seven days, in lines; nil: nothing. It is
 	// asked only when a person opens it.
-	Week func() string
+	DescribeWeek func() string
 	// Said is called, in a goroutine of its own, when a person wrote or tapped something
 	// on the page, and while events wait for the Chat app, which waits says. Nil: nothing
 	// is.
-	Said func(waits bool)
+	OnActivity func(waits bool)
 }
 
 // A Space holds the messages and serves them. Its methods may be called from several
 // goroutines.
 type Space struct {
-	phone   bool
-	direct  bool
-	now     func() time.Time
-	secrets secrets
-	done    chan struct{}
+	allowsPhone bool
+	isDirect    bool
+	now         func() time.Time
+	secrets     secrets
+	done        chan struct{}
 
-	session  func(context.Context, string) Session
-	projects func() ([]string, bool)
-	week     func() string
-	said     func(waits bool)
-	glances  sync.Map // thread name → *glance
-	used     atomic.Pointer[time.Time]
+	describeSession func(context.Context, string) Session
+	listProjects    func() ([]string, bool)
+	describeWeek    func() string
+	onActivity      func(waits bool)
+	sessionCache    sync.Map // thread name → *glance
+	lastUsed        atomic.Pointer[time.Time]
 
-	mu        sync.Mutex
-	store     *store       // nil: in memory
-	socket    net.Listener // nil: none
-	closed    bool
-	rows      []*row // messages and changes of them, in their order; never changed once they are in
-	last      time.Time
-	byName    map[string]*row // also by client-assigned id
-	byRequest map[string]*row
-	byKey     map[string]string // thread key → thread name
-	threads   map[string]bool
-	hasApp    bool          // a Chat app wrote here, or fetches events
-	reminds   bool          // Said is called until no event waits
-	queue     []*queued     // events that the app did not acknowledge, the oldest first
-	changed   chan struct{} // closed, and replaced, with every new message and event
+	mu       sync.Mutex
+	store    *store       // nil: in memory
+	socket   net.Listener // nil: none
+	isClosed bool
+	// messages and changes of them, in their order; never changed once they are in
+	rows        []*messageRow
+	lastTime    time.Time
+	byName      map[string]*messageRow // also by client-assigned id
+	byRequest   map[string]*messageRow
+	threadByKey map[string]string // thread key → thread name
+	threads     map[string]bool
+	hasApp      bool           // a Chat app wrote here, or fetches events
+	isReminding bool           // Said is called until no event waits
+	queue       []*queuedEvent // events that the app did not acknowledge, the oldest first
+	changed     chan struct{}  // closed, and replaced, with every new message and event
 }
 
 // secrets are what a webhook URL carries, and the token for the page and the API. They
 // outlive the process: they are written into configuration files, and into a phone's
 // link.
 type secrets struct {
-	Key   string `json:"key"`
-	Token string `json:"token"`
-	Page  string `json:"page"`
+	WebhookKey   string `json:"key"`
+	WebhookToken string `json:"token"`
+	APIToken     string `json:"page"`
 }
 
 // Open reads the messages of opts.Data and locks the folder. It returns an error
 // that is ErrInUse when another process holds it.
-func Open(opts Options) (*Space, error) {
+func Open(options Options) (*Space, error) {
 	s := &Space{
-		phone:     opts.Phone,
-		direct:    opts.Direct,
-		now:       opts.Now,
-		session:   opts.Session,
-		projects:  opts.Projects,
-		week:      opts.Week,
-		said:      opts.Said,
-		done:      make(chan struct{}),
-		byName:    map[string]*row{},
-		byRequest: map[string]*row{},
-		byKey:     map[string]string{},
-		threads:   map[string]bool{},
-		changed:   make(chan struct{}),
+		allowsPhone:     options.AllowsPhone,
+		isDirect:        options.IsDirect,
+		now:             options.Now,
+		describeSession: options.DescribeSession,
+		listProjects:    options.ListProjects,
+		describeWeek:    options.DescribeWeek,
+		onActivity:      options.OnActivity,
+		done:            make(chan struct{}),
+		byName:          map[string]*messageRow{},
+		byRequest:       map[string]*messageRow{},
+		threadByKey:     map[string]string{},
+		threads:         map[string]bool{},
+		changed:         make(chan struct{}),
 	}
 	if s.now == nil {
 		s.now = time.Now
 	}
-	if s.said == nil {
-		s.said = func(bool) {}
+	if s.onActivity == nil {
+		s.onActivity = func(bool) {}
 	}
-	s.use()
-	if opts.Data == "" {
+	s.markUsed()
+	if options.DataDir == "" {
 		s.secrets = newSecrets()
 		return s, nil
 	}
-	st, rows, events, err := openStore(opts.Data, opts.Lock)
+	opened, rows, events, err := openStore(options.DataDir, options.LockFile)
 	if err != nil {
 		return nil, fmt.Errorf("open space: %w", err)
 	}
-	s.store, s.secrets = st, st.secrets
+	s.store, s.secrets = opened, opened.secrets
 	for _, r := range rows {
-		s.index(r)
+		s.indexRow(r)
 	}
 	s.loadEvents(events)
 	return s, nil
 }
 
-func (s *Space) use() { s.used.Store(new(time.Now())) }
+func (s *Space) markUsed() { s.lastUsed.Store(new(time.Now())) }
 
-// Used is when the space was asked for something last, by a program or a page, or opened.
-func (s *Space) Used() time.Time { return *s.used.Load() }
+// LastUsed is when the space was asked for something last, by a program or a page, or
+// opened.
+func (s *Space) LastUsed() time.Time { return *s.lastUsed.Load() }
 
 // Close ends the event streams and gives the data folder free.
 func (s *Space) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.isClosed {
 		return nil
 	}
-	s.closed = true
+	s.isClosed = true
 	close(s.done)
 	if s.socket != nil {
 		_ = s.socket.Close() // Serve may have closed it
@@ -180,10 +182,10 @@ func (s *Space) Close() error {
 	return s.store.close()
 }
 
-// ListenForUser has a space with a data folder listen on a unix socket, too, which Serve
+// ListenOnSocket has a space with a data folder listen on a unix socket, too, which Serve
 // serves. It returns the socket's path: in the data folder, or in a new one where that is
 // open to others or its path is too long (macOS takes 103 bytes, Linux 107).
-func (s *Space) ListenForUser() (path string, err error) {
+func (s *Space) ListenOnSocket() (path string, err error) {
 	dir, err := filepath.Abs(s.store.dir)
 	if err == nil {
 		dir, err = filepath.EvalSymlinks(dir)
@@ -211,7 +213,7 @@ func (s *Space) ListenForUser() (path string, err error) {
 // It carries secrets and stays the same as long as the data folder does, whether a phone
 // reaches the server or not.
 func (s *Space) WebhookURL(base string) string {
-	q := url.Values{"key": {s.secrets.Key}, "token": {s.secrets.Token}}
+	q := url.Values{"key": {s.secrets.WebhookKey}, "token": {s.secrets.WebhookToken}}
 	return s.APIEndpoint(base) + "v1/" + Name + "/messages?" + q.Encode()
 }
 
@@ -224,24 +226,28 @@ func (s *Space) PageURL(base string) string {
 // APIEndpoint is the base address for a chat/v1 client, which gets no credentials: the
 // token is part of the path.
 func (s *Space) APIEndpoint(base string) string {
-	return strings.TrimSuffix(base, "/") + "/t/" + s.secrets.Page + "/"
+	return strings.TrimSuffix(base, "/") + "/t/" + s.secrets.APIToken + "/"
 }
 
 // Messages are all messages as they are now, in order. They do not change.
 func (s *Space) Messages() []*chat.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var out []*chat.Message
+	var messages []*chat.Message
 	for _, r := range s.rows {
-		if !r.Patch {
-			out = append(out, s.byName[r.Message.Name].Message)
+		if !r.IsPatch {
+			messages = append(messages, s.byName[r.Message.Name].Message)
 		}
 	}
-	return out
+	return messages
 }
 
 func newSecrets() secrets {
-	return secrets{Key: randomText(24), Token: randomText(32), Page: randomText(24)}
+	return secrets{
+		WebhookKey:   randomText(24),
+		WebhookToken: randomText(32),
+		APIToken:     randomText(24),
+	}
 }
 
 // randomText is n random bytes in a form that needs no escaping in an address.
@@ -253,12 +259,12 @@ func randomText(n int) string {
 
 // Person is who types on the page.
 func Person() *chat.User {
-	return &chat.User{Name: Human, Type: "HUMAN", DisplayName: "You"}
+	return &chat.User{Name: PersonName, Type: "HUMAN", DisplayName: "You"}
 }
 
 // Serve answers on ln, and on the space's own socket, until ctx ends, then lets running
 // requests finish for at most five seconds. It closes both, and leaves s open.
-func Serve(ctx context.Context, ln net.Listener, s *Space) error {
+func Serve(ctx context.Context, listener net.Listener, s *Space) error {
 	server := &http.Server{
 		Handler:           s.Handler(),
 		ReadHeaderTimeout: 5 * time.Second,
@@ -269,7 +275,7 @@ func Serve(ctx context.Context, ln net.Listener, s *Space) error {
 		// The event streams end with ctx, or Shutdown would wait for them.
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
-	listeners := []net.Listener{ln}
+	listeners := []net.Listener{listener}
 	if s.socket != nil {
 		listeners = append(listeners, s.socket)
 	}
@@ -282,9 +288,9 @@ func Serve(ctx context.Context, ln net.Listener, s *Space) error {
 		return fmt.Errorf("serve space: %w", errors.Join(err, server.Close()))
 	case <-ctx.Done():
 	}
-	last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	shutdownCtx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	if server.Shutdown(last) != nil {
+	if server.Shutdown(shutdownCtx) != nil {
 		server.Close()
 	}
 	for range listeners {

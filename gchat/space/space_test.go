@@ -28,7 +28,7 @@ func testServer(t testing.TB, opts Options) (*Space, *httptest.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := httptest.NewServer(checked(t, s.Handler()))
+	srv := httptest.NewServer(withSchemaCheck(t, s.Handler()))
 	t.Cleanup(func() {
 		s.Close()
 		srv.Close()
@@ -36,8 +36,8 @@ func testServer(t testing.TB, opts Options) (*Space, *httptest.Server) {
 	return s, srv
 }
 
-// checked wraps a handler: what it answers to a call of the API is validated.
-func checked(t testing.TB, next http.Handler) http.Handler {
+// withSchemaCheck wraps a handler: what it answers to a call of the API is validated.
+func withSchemaCheck(t testing.TB, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, path, isAPI := strings.Cut(r.URL.Path, "/v1/")
 		if !isAPI {
@@ -75,7 +75,7 @@ func checkAnswer(method, path string, code int, body []byte) error {
 	return d.Decode(answer)
 }
 
-func client(t testing.TB, endpoint string) *chat.Service {
+func newClient(t testing.TB, endpoint string) *chat.Service {
 	t.Helper()
 	c, err := chat.NewService(t.Context(), option.WithEndpoint(endpoint), option.WithoutAuthentication())
 	if err != nil {
@@ -129,14 +129,14 @@ func TestConversation(t *testing.T) {
 		t.Errorf("root message %v does not belong to thread %v", asked["name"], name)
 	}
 
-	reply, err := s.Say(nil, name, "2")
+	reply, err := s.PostAs(nil, name, "2")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.HasPrefix(reply.Name, Name+"/messages/"+id+".") {
 		t.Errorf("reply is named %s", reply.Name)
 	}
-	api := client(t, s.APIEndpoint(srv.URL))
+	api := newClient(t, s.APIEndpoint(srv.URL))
 	list, err := api.Spaces.Messages.List(Name).Filter(`createTime > "2020-01-01T00:00:00Z"`).Do()
 	if err != nil {
 		t.Fatal(err)
@@ -148,10 +148,10 @@ func TestConversation(t *testing.T) {
 	if q.DeleteTime != "" {
 		t.Error("an output-only field of the request is kept")
 	}
-	if q.Sender.Name != webhookSender || q.Sender.Type != "BOT" || q.Sender.DisplayName != "gchat-hooks" {
+	if q.Sender.Name != webhookName || q.Sender.Type != "BOT" || q.Sender.DisplayName != "gchat-hooks" {
 		t.Errorf("question is from %+v", q.Sender)
 	}
-	if a.Sender.Name != Human || a.Sender.Type != "HUMAN" || a.Sender.DisplayName != "You" || a.Text != "2" || !a.ThreadReply {
+	if a.Sender.Name != PersonName || a.Sender.Type != "HUMAN" || a.Sender.DisplayName != "You" || a.Text != "2" || !a.ThreadReply {
 		t.Errorf("reply is %+v from %+v", a, a.Sender)
 	}
 	if got, err := api.Spaces.Messages.Get(a.Name).Do(); err != nil || got.Text != "2" || got.CreateTime != a.CreateTime {
@@ -200,7 +200,7 @@ func TestThreading(t *testing.T) {
 func TestCreateRefuses(t *testing.T) {
 	s, srv := testServer(t, Options{})
 	good := s.WebhookURL(srv.URL)
-	key, token := "key="+s.secrets.Key, "token="+s.secrets.Token
+	key, token := "key="+s.secrets.WebhookKey, "token="+s.secrets.WebhookToken
 	base := srv.URL + "/v1/" + Name + "/messages"
 	for _, tt := range []struct {
 		name, url, body string
@@ -214,7 +214,7 @@ func TestCreateRefuses(t *testing.T) {
 		{"empty", good, `{}`, 400, "INVALID_ARGUMENT: Message cannot be empty."},
 		{"blank", good, `{"text":" \n"}`, 400, "INVALID_ARGUMENT: Message cannot be empty."},
 		{"too long", good, `{"text":"` + strings.Repeat("é", 16001) + `"}`, 400, "INVALID_ARGUMENT: Message content is too long"},
-		{"huge", good, `{"text":"` + strings.Repeat("x", maxBody) + `"}`, 413, "INVALID_ARGUMENT: Request payload size exceeds the limit."},
+		{"huge", good, `{"text":"` + strings.Repeat("x", maxBodyBytes) + `"}`, 413, "INVALID_ARGUMENT: Request payload size exceeds the limit."},
 		{"no JSON", good, `text=x`, 400, "INVALID_ARGUMENT: Invalid JSON payload received."},
 		{"two values", good, `{"text":"x"}{}`, 400, "INVALID_ARGUMENT: Invalid JSON payload received."},
 		{"array", good, `["x"]`, 400, "INVALID_ARGUMENT: Invalid JSON payload received."},
@@ -266,7 +266,7 @@ func TestIdempotency(t *testing.T) {
 	if n := len(s.Messages()); n != 1 {
 		t.Errorf("%d messages", n)
 	}
-	got, err := client(t, s.APIEndpoint(srv.URL)).Spaces.Messages.Get(Name + "/messages/client-one").Do()
+	got, err := newClient(t, s.APIEndpoint(srv.URL)).Spaces.Messages.Get(Name + "/messages/client-one").Do()
 	if err != nil || got.Name != first["name"] || got.ClientAssignedMessageId != "client-one" {
 		t.Errorf("get by client id: %+v, %v", got, err)
 	}
@@ -274,9 +274,9 @@ func TestIdempotency(t *testing.T) {
 
 func TestGeneratedClientAsWebhook(t *testing.T) {
 	s, srv := testServer(t, Options{})
-	m, err := client(t, srv.URL+"/").Spaces.Messages.Create(Name, &chat.Message{Text: "hello <b>", Thread: &chat.Thread{ThreadKey: "k"}}).
+	m, err := newClient(t, srv.URL+"/").Spaces.Messages.Create(Name, &chat.Message{Text: "hello <b>", Thread: &chat.Thread{ThreadKey: "k"}}).
 		MessageReplyOption(replyOrFallback).RequestId("r").
-		Do(googleapi.QueryParameter("key", s.secrets.Key), googleapi.QueryParameter("token", s.secrets.Token))
+		Do(googleapi.QueryParameter("key", s.secrets.WebhookKey), googleapi.QueryParameter("token", s.secrets.WebhookToken))
 	if err != nil || m.Text != "hello <b>" || m.CreateTime != "" || m.Sender != nil {
 		t.Errorf("%+v, %v", m, err)
 	}
@@ -284,7 +284,7 @@ func TestGeneratedClientAsWebhook(t *testing.T) {
 
 func TestNotFound(t *testing.T) {
 	s, srv := testServer(t, Options{})
-	api := client(t, s.APIEndpoint(srv.URL))
+	api := newClient(t, s.APIEndpoint(srv.URL))
 	_, err := api.Spaces.Messages.Get(Name + "/messages/none").Do()
 	var apiErr *googleapi.Error
 	if !errors.As(err, &apiErr) || apiErr.Code != 404 {
@@ -302,7 +302,7 @@ func TestNotFound(t *testing.T) {
 			t.Errorf("%s: %d %v", path, code, v)
 		}
 	}
-	if _, err := s.Say(nil, Name+"/threads/none", "hello?"); err == nil {
+	if _, err := s.PostAs(nil, Name+"/threads/none", "hello?"); err == nil {
 		t.Error("Say talks into a thread that is not there")
 	}
 }
@@ -316,7 +316,7 @@ func TestTimesIncrease(t *testing.T) {
 		return now
 	}})
 	for range 4 {
-		if _, err := s.Say(nil, "", "tick"); err != nil {
+		if _, err := s.PostAs(nil, "", "tick"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -330,7 +330,7 @@ func TestTimesIncrease(t *testing.T) {
 }
 
 func TestManyAtOnce(t *testing.T) {
-	s, srv := testServer(t, Options{Data: t.TempDir()})
+	s, srv := testServer(t, Options{DataDir: t.TempDir()})
 	url := s.WebhookURL(srv.URL) + "&messageReplyOption=" + replyOrFallback
 	var wg sync.WaitGroup
 	for i := range 20 {

@@ -32,36 +32,42 @@ type store struct {
 	events   journal
 }
 
-func openStore(dir, lock string) (st *store, rows []*row, events []*kept, err error) {
+func openStore(
+	dir, lock string,
+) (opened *store, rows []*messageRow, events []*eventLine, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, nil, err
 	}
 	lock = cmp.Or(lock, filepath.Join(dir, "lock"))
-	st = &store{dir: dir, lock: flock.New(lock, flock.SetPermissions(0o600))}
-	ok, err := st.lock.TryLock()
+	opened = &store{dir: dir, lock: flock.New(lock, flock.SetPermissions(0o600))}
+	ok, err := opened.lock.TryLock()
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("lock %s: %w", dir, err)
 	}
 	if !ok {
 		return nil, nil, nil, fmt.Errorf("%s: %w", dir, ErrInUse)
 	}
-	err = st.loadSecrets(filepath.Join(dir, secretsFile))
+	err = opened.loadSecrets(filepath.Join(dir, secretsFile))
 	if err == nil {
-		rows, err = load(&st.messages, filepath.Join(dir, messagesFile), func(r *row) bool {
-			return r.Message != nil && r.Message.Name != "" && r.Message.Thread != nil
-		})
+		rows, err = loadJournal(
+			&opened.messages,
+			filepath.Join(dir, messagesFile),
+			func(r *messageRow) bool {
+				return r.Message != nil && r.Message.Name != "" && r.Message.Thread != nil
+			},
+		)
 	}
 	if err == nil {
-		events, err = load(
-			&st.events,
+		events, err = loadJournal(
+			&opened.events,
 			filepath.Join(dir, eventsFile),
-			func(*kept) bool { return true },
+			func(*eventLine) bool { return true },
 		)
 	}
 	if err != nil {
-		st.close()
+		opened.close()
 	}
-	return st, rows, events, err
+	return opened, rows, events, err
 }
 
 func (st *store) loadSecrets(path string) (err error) {
@@ -80,11 +86,11 @@ func readSecrets(path string) (s secrets, err error) {
 		return s, err
 	}
 	err = json.Unmarshal(b, &s)
-	if err == nil && s.Page == "" { // an earlier version kept it beside
+	if err == nil && s.APIToken == "" { // an earlier version kept it beside
 		page, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "page-token"))
-		s.Page = strings.TrimSpace(string(page))
+		s.APIToken = strings.TrimSpace(string(page))
 	}
-	if err != nil || s.Key == "" || s.Token == "" || s.Page == "" {
+	if err != nil || s.WebhookKey == "" || s.WebhookToken == "" || s.APIToken == "" {
 		return s, fmt.Errorf("%s is damaged", path)
 	}
 	return s, nil
@@ -96,10 +102,14 @@ type journal struct {
 	size int64 // of its good part
 }
 
-// load reads the values of a journal. A last line that was cut short by a crash was never
-// acknowledged to a client: it is cut off. A bad line in the middle is not a crash's
-// doing, and nothing is changed before a person had a look.
-func load[T any](j *journal, path string, whole func(*T) bool) (values []*T, err error) {
+// loadJournal reads the values of a journal. A last line that was cut short by a crash
+// was never acknowledged to a client: it is cut off. A bad line in the middle is not a
+// crash's doing, and nothing is changed before a person had a look.
+func loadJournal[T any](
+	j *journal,
+	path string,
+	isComplete func(*T) bool,
+) (values []*T, err error) {
 	j.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
@@ -109,10 +119,10 @@ func load[T any](j *journal, path string, whole func(*T) bool) (values []*T, err
 		return nil, err
 	}
 	for n := 1; len(b) > 0; n++ {
-		line, rest, ended := bytes.Cut(b, []byte("\n"))
-		v := new(T)
-		err := json.Unmarshal(line, v)
-		if err == nil && (!ended || !whole(v)) {
+		line, rest, isTerminated := bytes.Cut(b, []byte("\n"))
+		value := new(T)
+		err := json.Unmarshal(line, value)
+		if err == nil && (!isTerminated || !isComplete(value)) {
 			err = errors.New("not a value of this file, or not all of one")
 		}
 		if err != nil {
@@ -121,16 +131,16 @@ func load[T any](j *journal, path string, whole func(*T) bool) (values []*T, err
 			}
 			return values, j.file.Truncate(j.size)
 		}
-		values = append(values, v)
+		values = append(values, value)
 		j.size += int64(len(line)) + 1
 		b = rest
 	}
 	return values, nil
 }
 
-// append writes a value and does not wait for the disk: it outlives kill -9, and may be
-// lost with the power.
-func (j *journal) append(v any) error {
+// appendLine writes a value and does not wait for the disk: it outlives kill -9, and may
+// be lost with the power.
+func (j *journal) appendLine(v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -143,7 +153,7 @@ func (j *journal) append(v any) error {
 	return err
 }
 
-func (j *journal) empty() error {
+func (j *journal) clearFile() error {
 	j.size = 0
 	return j.file.Truncate(0)
 }
@@ -158,24 +168,24 @@ func (st *store) close() error {
 	return errors.Join(append(errs, st.lock.Close())...)
 }
 
-// Kept is the space that is kept in the data folder as far as addresses go, also while
-// another process has it open. Its errors are those of reading.
-func Kept(data string) (*Space, error) {
-	kept, err := readSecrets(filepath.Join(data, secretsFile))
+// LoadAddresses is the space that is kept in the data folder as far as addresses go, also
+// while another process has it open. Its errors are those of reading.
+func LoadAddresses(dataDir string) (*Space, error) {
+	stored, err := readSecrets(filepath.Join(dataDir, secretsFile))
 	if err != nil {
 		return nil, fmt.Errorf("read the space's webhook: %w", err)
 	}
-	return &Space{secrets: kept}, nil
+	return &Space{secrets: stored}, nil
 }
 
-// NoteAddress writes down where a space is reached, in words of the caller's. They count
+// SaveAddress writes down where a space is reached, in words of the caller's. They count
 // while the space is open.
-func NoteAddress(data, address string) error {
-	return renameio.WriteFile(filepath.Join(data, addressFile), []byte(address+"\n"), 0o600)
+func SaveAddress(dataDir, address string) error {
+	return renameio.WriteFile(filepath.Join(dataDir, addressFile), []byte(address+"\n"), 0o600)
 }
 
-// Address is what NoteAddress wrote last.
-func Address(data string) string {
-	b, _ := os.ReadFile(filepath.Join(data, addressFile))
+// LoadAddress is what SaveAddress wrote last.
+func LoadAddress(dataDir string) string {
+	b, _ := os.ReadFile(filepath.Join(dataDir, addressFile))
 	return strings.TrimSpace(string(b))
 }

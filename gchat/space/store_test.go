@@ -21,22 +21,22 @@ func TestMain(m *testing.M) {
 	if dir == "" {
 		os.Exit(m.Run())
 	}
-	s, err := Open(Options{Data: dir})
+	s, err := Open(Options{DataDir: dir})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	for i := 0; ; i++ {
-		said, err := s.Say(nil, "", strings.Repeat("x", i%5000))
+		message, err := s.PostAs(nil, "", strings.Repeat("x", i%5000))
 		if err == nil {
-			fmt.Println(said.Name)
+			fmt.Println(message.Name)
 		}
 	}
 }
 
-func open(t *testing.T, dir string) *Space {
+func openSpace(t *testing.T, dir string) *Space {
 	t.Helper()
-	s, err := Open(Options{Data: dir})
+	s, err := Open(Options{DataDir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestKill(t *testing.T) {
 	if len(said) < 153 {
 		t.Fatalf("the processes said only %d messages", len(said))
 	}
-	s := open(t, dir)
+	s := openSpace(t, dir)
 	kept := map[string]bool{}
 	for _, m := range s.Messages() {
 		kept[m.Name] = true
@@ -86,14 +86,14 @@ func TestKill(t *testing.T) {
 
 func TestReload(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "space")
-	s, srv := testServer(t, Options{Data: dir})
+	s, srv := testServer(t, Options{DataDir: dir})
 	url := s.WebhookURL("http://localhost")
 	_, first := postTo(t, s.WebhookURL(srv.URL)+"&requestId=r&messageId=client-a&messageReplyOption="+replyOrFallback,
 		`{"text":"one","thread":{"threadKey":"k"}}`)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Say(nil, "", "too late"); !errors.Is(err, ErrClosed) {
+	if _, err := s.PostAs(nil, "", "too late"); !errors.Is(err, ErrClosed) {
 		t.Errorf("a closed space says %v", err)
 	}
 	for name, want := range map[string]os.FileMode{dir: 0o700, filepath.Join(dir, messagesFile): 0o600, filepath.Join(dir, secretsFile): 0o600} {
@@ -102,7 +102,7 @@ func TestReload(t *testing.T) {
 		}
 	}
 
-	s, srv = testServer(t, Options{Data: dir})
+	s, srv = testServer(t, Options{DataDir: dir})
 	if s.WebhookURL("http://localhost/") != url {
 		t.Error("the webhook's address changed")
 	}
@@ -130,8 +130,8 @@ func TestAnEarlierVersionsToken(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := open(t, dir)
-	w := call(s, "GET", "http://localhost/?token=p", "")
+	s := openSpace(t, dir)
+	w := callHandler(s, "GET", "http://localhost/?token=p", "")
 	if w.Code != 303 || w.Header().Get("Location") != s.PageURL("") {
 		t.Errorf("%d to %q", w.Code, w.Header().Get("Location"))
 	}
@@ -139,9 +139,9 @@ func TestAnEarlierVersionsToken(t *testing.T) {
 
 func TestHalfWrittenLine(t *testing.T) {
 	whole := t.TempDir()
-	s := open(t, whole)
+	s := openSpace(t, whole)
 	for _, text := range []string{"one", "two", "three"} {
-		if _, err := s.Say(nil, "", text); err != nil {
+		if _, err := s.PostAs(nil, "", text); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -160,13 +160,13 @@ func TestHalfWrittenLine(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, messagesFile), b[:cut], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s := open(t, dir)
-		if _, err := s.Say(nil, "", "four"); err != nil {
+		s := openSpace(t, dir)
+		if _, err := s.PostAs(nil, "", "four"); err != nil {
 			t.Fatal(err)
 		}
 		s.Close()
-		s = open(t, dir)
-		if got := texts(s.Messages()); got != "one two four" {
+		s = openSpace(t, dir)
+		if got := joinTexts(s.Messages()); got != "one two four" {
 			t.Errorf("cut at %d: %q", cut, got)
 		}
 	}
@@ -179,7 +179,7 @@ func TestBadLineInTheMiddle(t *testing.T) {
 	if err := os.WriteFile(path, []byte(foreign), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(Options{Data: dir}); err == nil || !strings.Contains(err.Error(), "messages.jsonl line 1") {
+	if _, err := Open(Options{DataDir: dir}); err == nil || !strings.Contains(err.Error(), "messages.jsonl line 1") {
 		t.Errorf("opened: %v", err)
 	}
 	if b, err := os.ReadFile(path); err != nil || string(b) != foreign {
@@ -191,8 +191,8 @@ func TestBadLineInTheMiddle(t *testing.T) {
 // next message is glued to it.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
-	s := open(t, dir)
-	if _, err := s.Say(nil, "", "one"); err != nil {
+	s := openSpace(t, dir)
+	if _, err := s.PostAs(nil, "", "one"); err != nil {
 		t.Fatal(err)
 	}
 	var free, full syscall.Rlimit
@@ -206,29 +206,29 @@ func TestFullDisk(t *testing.T) {
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &full); err != nil {
 		t.Skipf("cannot limit the size of files: %v", err)
 	}
-	_, err := s.Say(nil, "", "lost")
+	_, err := s.PostAs(nil, "", "lost")
 	if e := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &free); e != nil {
 		t.Fatal(e)
 	}
 	if err == nil {
 		t.Error("a message that is not on disk was acknowledged")
 	}
-	if _, err := s.Say(nil, "", "two"); err != nil {
+	if _, err := s.PostAs(nil, "", "two"); err != nil {
 		t.Errorf("the disk has room again: %v", err)
 	}
 	s.Close()
-	s = open(t, dir)
-	if got := texts(s.Messages()); got != "one two" {
+	s = openSpace(t, dir)
+	if got := joinTexts(s.Messages()); got != "one two" {
 		t.Errorf("read back %q", got)
 	}
 }
 
 func TestInUse(t *testing.T) {
 	dir := t.TempDir()
-	s := open(t, dir)
-	if _, err := Open(Options{Data: dir}); !errors.Is(err, ErrInUse) {
+	s := openSpace(t, dir)
+	if _, err := Open(Options{DataDir: dir}); !errors.Is(err, ErrInUse) {
 		t.Errorf("a second Open gives %v", err)
 	}
 	s.Close()
-	open(t, dir)
+	openSpace(t, dir)
 }

@@ -49,17 +49,17 @@ type Widget struct {
 
 // A Select is a list to choose from.
 type Select struct {
-	Name    string // "q1" for the first prompt
-	Label   string
-	Several bool // more than one may be chosen
-	Items   []Item
+	Name          string // "q1" for the first prompt
+	Label         string
+	AllowsSeveral bool // more than one may be chosen
+	Items         []Item
 }
 
 // An Item is an option of a list.
 type Item struct {
-	Text   string
-	Value  string // the option's number: "1" for the first
-	Chosen bool   // an earlier reply chose it
+	Text     string
+	Value    string // the option's number: "1" for the first
+	IsChosen bool   // an earlier reply chose it
 }
 
 // A Field takes a person's own words.
@@ -76,80 +76,85 @@ type Button struct {
 }
 
 const (
-	// MostWidgets is how many widgets a card may have: Chat leaves out the section that
+	// MaxWidgets is how many widgets a card may have: Chat leaves out the section that
 	// goes beyond, and all behind it. A selection may have as many items.
 	// https://developers.google.com/workspace/chat/api/reference/rest/v1/cards
-	MostWidgets = 100
-	// shortWords is how much of a plan or of last words stands in a card, in bytes. A
+	MaxWidgets = 100
+	// maxCardText is how much of a plan or of last words stands in a card, in bytes. A
 	// longer text is a message above the card, where it has bold words and code blocks.
-	shortWords = 1500
-	// mostClosed is how much of a closing note stands in a card, in bytes: with the card,
-	// of whatever characters, it is no longer than MaxText.
-	mostClosed = 2500
+	maxCardText = 1500
+	// maxClosingNote is how much of a closing note stands in a card, in bytes: with the
+	// card, of whatever characters, it is no longer than MaxText.
+	maxClosingNote = 2500
 )
 
 // CardTexts are the messages with which a question is put to people who see cards. The
 // last one stands for the card where no card is shown. With what size says of the card,
 // in bytes, it is no longer than MaxText.
-func CardTexts(q *state.Question, id string, size func(*Card) int) (texts []string, card *Card) {
-	return mannerOf(q.Kind).card(q, id, size)
+func CardTexts(
+	q *state.Question,
+	id string,
+	cardSize func(*Card) int,
+) (texts []string, card *Card) {
+	return wordingOf(q.Kind).card(q, id, cardSize)
 }
 
 // questionCard has a button for each option. A question that is too large for a card is
 // answered in words.
-func questionCard(q *state.Question, id string, size func(*Card) int) ([]string, *Card) {
-	const leastPreview = 100 // bytes; below that, buttons are given up
-	for preview := mostPreview; preview > leastPreview; preview /= 4 {
-		texts, card := questionTexts(q, preview), newCard(q, id, "")
-		if card.question(q, preview) && len(texts) == 1 && size(card)+len(texts[0]) <= MaxText {
+func questionCard(q *state.Question, id string, cardSize func(*Card) int) ([]string, *Card) {
+	const minPreview = 100 // bytes; below that, buttons are given up
+	for previewLimit := maxPreviewBytes; previewLimit > minPreview; previewLimit /= 4 {
+		texts, card := questionTexts(q, previewLimit), newCard(q, id, "")
+		if card.addQuestions(q, previewLimit) && len(texts) == 1 &&
+			cardSize(card)+len(texts[0]) <= MaxText {
 			return texts, card
 		}
 	}
-	header, _, _ := pieces(q, 0, 0)
-	return wordsCard(q, header)
+	header, _, _ := messageParts(q, 0, 0)
+	return tooLargeCard(q, header)
 }
 
-// wordsCard is a card without buttons, below a question that is too large for them.
-func wordsCard(q *state.Question, header string) ([]string, *Card) {
-	const how = "This question is too long for buttons. Please read it above, and reply in words."
+// tooLargeCard is a card without buttons, below a question that is too large for them.
+func tooLargeCard(q *state.Question, header string) ([]string, *Card) {
+	const instructions = "This question is too long for buttons. Please read it above, and reply in words."
 	card := newCard(q, "", "")
-	card.text(how)
-	return append(QuestionTexts(q), header+"\n\n"+how), card
+	card.addText(instructions)
+	return append(QuestionTexts(q), header+"\n\n"+instructions), card
 }
 
 // permissionCard shows ever shorter lines, but always the end of what Claude wants to do.
-func permissionCard(q *state.Question, id string, size func(*Card) int) ([]string, *Card) {
-	const shortestLine = 16
-	for line := shownLine; ; line /= 2 {
+func permissionCard(q *state.Question, id string, cardSize func(*Card) int) ([]string, *Card) {
+	const minLineLimit = 16
+	for lineLimit := maxLineBytes; ; lineLimit /= 2 {
 		card := newCard(q, id, "")
-		card.permission(q, line)
-		header, text, how := pieces(q, line, 0)
-		text = header + "\n\n" + text + how
-		if size(card)+len(text) <= MaxText || line <= shortestLine {
+		card.addPermission(q, lineLimit)
+		header, text, instructions := messageParts(q, lineLimit, 0)
+		text = header + "\n\n" + text + instructions
+		if cardSize(card)+len(text) <= MaxText || lineLimit <= minLineLimit {
 			return []string{text}, card
 		}
 	}
 }
 
-func longCard(q *state.Question, id string, _ func(*Card) int) (texts []string, card *Card) {
-	header, text, how := pieces(q, 0, 0)
-	if len(text) > shortWords || strings.Contains(text, fence) {
-		texts = split(header, "\n\n", text, MaxText)
+func longTextCard(q *state.Question, id string, _ func(*Card) int) (texts []string, card *Card) {
+	header, text, instructions := messageParts(q, 0, 0)
+	if len(text) > maxCardText || strings.Contains(text, fence) {
+		texts = splitMessage(header, "\n\n", text, MaxText)
 		text = "(The full text is above.)"
 	}
 	card = newCard(q, id, "")
-	card.text(text)
+	card.addText(text)
 	if q.Kind.Traits().IsPrompt {
 		if q.TmuxPane == "" {
-			card.text(state.OutsideTmuxWarning)
+			card.addText(state.OutsideTmuxWarning)
 		}
-		card.field(0, "The next instruction", "")
-		card.buttons(Button{"Send", ChoiceSend})
+		card.addField(0, "The next instruction", "")
+		card.addButtons(Button{"Send", ChoiceSend})
 	} else {
-		card.field(0, "What to change, if you send it back", "")
-		card.buttons(decisionButtons(q)...)
+		card.addField(0, "What to change, if you send it back", "")
+		card.addButtons(decisionButtons(q)...)
 	}
-	return append(texts, strings.TrimSpace(header+"\n\n"+text)+how), card
+	return append(texts, strings.TrimSpace(header+"\n\n"+text)+instructions), card
 }
 
 // ClosedCard shows how a question ended, or that only the terminal answers it, without a
@@ -157,210 +162,229 @@ func longCard(q *state.Question, id string, _ func(*Card) int) (texts []string, 
 // who answered, and when. An answer counts as the end although Claude Code has not
 // confirmed it yet.
 func ClosedCard(q *state.Question, now time.Time) (text string, card *Card) {
-	over := *q
-	over.HasSentNote = false
-	if over.Status == state.Answered {
-		over.Status = state.Resolved
+	ended := *q
+	ended.HasSentNote = false
+	if ended.Status == state.Answered {
+		ended.Status = state.Resolved
 	}
-	text = cmp.Or(closingText(&over), handedOverText(q))
-	answered := over.Status == state.Resolved && q.ResolvedBy != "terminal"
+	text = cmp.Or(closingText(&ended), handedOverText(q))
+	isAnswered := ended.Status == state.Resolved && q.ResolvedBy != "terminal"
 	if text == "" {
-		text = "[Cancelled] " + field(q.SessionName) + "\n\nIt goes on in the terminal."
-	} else if words, _ := q.Decision(); answered && q.Kind.Traits().IsPrompt && words != "" {
-		text += "\n" + Block(head(words, shortWords))
+		text = "[Cancelled] " + safeField(q.SessionName) + "\n\nIt goes on in the terminal."
+	} else if answerText, _ := q.Decision(); isAnswered && q.Kind.Traits().IsPrompt && answerText != "" {
+		text += "\n" + SafeBlock(firstBytes(answerText, maxCardText))
 	}
 	if q.ResolvedAt != nil {
 		now = q.ResolvedAt.In(now.Location())
 	}
-	when := "\n\n" + now.Format("2006-01-02 15:04")
-	if by := clause(q.AnsweredByName); answered && by != "" && q.AnsweredBy != state.LocalSender {
-		when = "\n\n" + by + ", " + strings.TrimSpace(when)
+	footer := "\n\n" + now.Format("2006-01-02 15:04")
+	if answeredBy := safeClause(q.AnsweredByName); isAnswered && answeredBy != "" &&
+		q.AnsweredBy != state.LocalSender {
+		footer = "\n\n" + answeredBy + ", " + strings.TrimSpace(footer)
 	}
-	text = Cut(text, mostClosed)
-	how, what, _ := strings.Cut(strings.TrimPrefix(text+when, "["), "] ")
-	how = strings.ToLower(how)
-	card = newCard(q, "", " ("+how+")")
-	card.State = cmp.Or(closedStates[how], how)
-	if label, _ := q.Decision(); how == CardAnswered && q.Kind.Traits().UsesOwnSpace &&
+	text = Cut(text, maxClosingNote)
+	status, details, _ := strings.Cut(strings.TrimPrefix(text+footer, "["), "] ")
+	status = strings.ToLower(status)
+	card = newCard(q, "", " ("+status+")")
+	card.State = cmp.Or(closedStates[status], status)
+	if label, _ := q.Decision(); status == CardAnswered && q.Kind.Traits().UsesOwnSpace &&
 		state.IsRefusal(label) {
 		card.State = CardDenied
-	} else if how == CardTimeout && stillReached(q) {
+	} else if status == CardTimeout && canStillReply(q) {
 		card.State = CardLate
 	}
-	card.text(strings.TrimSpace(strings.TrimPrefix(what, field(q.SessionName)+"\n")))
+	card.addText(strings.TrimSpace(strings.TrimPrefix(details, safeField(q.SessionName)+"\n")))
 	return text, card
 }
 
 // closedStates are how a card stands below a note that begins with another word.
 var closedStates = map[string]string{"sent": CardAnswered, "in the terminal": CardTerminal}
 
-// stillReached says whether a reply in words reaches Claude although the time is over.
-func stillReached(q *state.Question) bool {
-	chosen := q.ResolvedBy == state.EndedAway || q.ResolvedBy == "policy"
-	return !chosen && q.TimeoutPolicy != state.TimeoutAskTerminal
+// canStillReply says whether a reply in words reaches Claude although the time is over.
+func canStillReply(q *state.Question) bool {
+	isChosen := q.ResolvedBy == state.EndedAway || q.ResolvedBy == "policy"
+	return !isChosen && q.TimeoutPolicy != state.TimeoutAskTerminal
 }
 
 // NoticeCard is a card of our own words, with a button where it has an id.
-func NoticeCard(words, id string) *Card {
+func NoticeCard(text, id string) *Card {
 	card := newCard(&state.Question{SessionName: "gchat-hooks"}, id, "")
 	card.Kind = "notice"
-	card.text(words)
+	card.addText(text)
 	if id != "" {
-		card.buttons(Button{"Tap this", ChoiceSend})
+		card.addButtons(Button{"Tap this", ChoiceSend})
 	}
 	return card
 }
 
 // newCard has a header that says what it is, how it ended, and whose it is.
-func newCard(q *state.Question, id, how string) *Card {
-	subtitle := Brief(sessionOf(q), 200)
+func newCard(q *state.Question, id, titleSuffix string) *Card {
+	subtitle := Truncate(sessionName(q), 200)
 	if dir := cmp.Or(q.CWD, q.ProjectDir); dir != "" {
-		subtitle += " · " + Line(Brief(state.CleanForReview(state.ForReview, dir), 200))
+		subtitle += " · " + SafeLine(Truncate(state.CleanForReview(state.ForReview, dir), 200))
 	}
 	return &Card{
 		ID: id, Kind: cmp.Or(string(q.Kind), "question"), State: CardOpen,
-		Title: q.Kind.Traits().Title + how, Subtitle: subtitle + machineOf(q, inCard),
+		Title: q.Kind.Traits().Title + titleSuffix, Subtitle: subtitle + machineText(q, machineInCard),
 	}
 }
 
-// question writes the prompts of a question, with so many bytes of a preview. It is false
-// where there are no prompts, or they may have more widgets than a card.
-func (c *Card) question(q *state.Question, preview int) bool {
-	several, widgets, most := len(q.SubQuestions) > 1, 1, preview/max(len(q.SubQuestions), 1)
-	for i, p := range q.SubQuestions {
-		widgets += 2 + 4*len(p.Options) // with a preview, and what it is of
-		if widgets > MostWidgets {
+// addQuestions writes the prompts of a question, with so many bytes of a preview. It is
+// false where there are no prompts, or they may have more widgets than a card.
+func (c *Card) addQuestions(q *state.Question, previewLimit int) bool {
+	hasSeveral, widgets, optionLimit := len(
+		q.SubQuestions,
+	) > 1, 1, previewLimit/max(
+		len(q.SubQuestions),
+		1,
+	)
+	for i, subQuestion := range q.SubQuestions {
+		widgets += 2 + 4*len(subQuestion.Options) // with a preview, and what it is of
+		if widgets > MaxWidgets {
 			return false
 		}
-		header := Line(p.Header)
-		if several {
+		header := SafeLine(subQuestion.Header)
+		if hasSeveral {
 			header = strings.TrimSpace(fmt.Sprintf("Q%d. %s", i+1, header))
 		}
-		c.section(header)
-		c.text(Block(worded(q, i)))
-		if several || p.MultiSelect {
-			c.selection(i, p, q.PartialAnswers[i], most)
+		c.addSection(header)
+		c.addText(SafeBlock(questionWording(q, i)))
+		if hasSeveral || subQuestion.MultiSelect {
+			c.addSelection(i, subQuestion, q.PartialAnswers[i], optionLimit)
 		} else {
-			c.optionButtons(p, most)
+			c.addOptionButtons(subQuestion, optionLimit)
 		}
-		own := "In your own words"
-		if len(p.Options) > 0 {
-			own += ", or a remark on your choice"
+		fieldLabel := "In your own words"
+		if len(subQuestion.Options) > 0 {
+			fieldLabel += ", or a remark on your choice"
 		}
-		given := q.PartialAnswers[i]
-		c.field(i, own, cmp.Or(given.Text, given.Notes))
+		earlier := q.PartialAnswers[i]
+		c.addField(i, fieldLabel, cmp.Or(earlier.Text, earlier.Notes))
 	}
-	if several {
-		c.section("")
+	if hasSeveral {
+		c.addSection("")
 	}
-	c.buttons(append([]Button{{"Send", ChoiceSend}}, declineButtons(q)...)...)
+	c.addButtons(append([]Button{{"Send", ChoiceSend}}, declineButtons(q)...)...)
 	return len(q.SubQuestions) > 0
 }
 
 // declineButtons turn a question down. Beside an option of that name there is none.
 func declineButtons(q *state.Question) (buttons []Button) {
 	choices := [][2]string{{"Chat about this", state.DeclinedChat}, {"Skip", state.DeclinedSkip}}
-	for _, one := range choices {
-		if how, _ := ReadDecline(one[0], q); how == one[1] {
-			buttons = append(buttons, Button{one[0], one[1]})
+	for _, choice := range choices {
+		if decline, _ := ReadDecline(choice[0], q); decline == choice[1] {
+			buttons = append(buttons, Button{choice[0], choice[1]})
 		}
 	}
 	return buttons
 }
 
-func (c *Card) optionButtons(p state.SubQuestion, most int) {
-	for i, o := range p.Options {
-		if label := Line(o.Label); label != "" {
-			c.buttons(Button{label, number1(i)})
-			c.text(Line(o.Description))
-			c.code(previewText(o, most))
+func (c *Card) addOptionButtons(subQuestion state.SubQuestion, previewLimit int) {
+	for i, o := range subQuestion.Options {
+		if label := SafeLine(o.Label); label != "" {
+			c.addButtons(Button{label, ordinal(i)})
+			c.addText(SafeLine(o.Description))
+			c.addCode(previewText(o, previewLimit))
 		}
 	}
 }
 
-func (c *Card) selection(prompt int, p state.SubQuestion, given state.Answer, most int) {
-	list := &Select{Name: "q" + number1(prompt), Label: "Choose one", Several: p.MultiSelect}
-	if p.MultiSelect {
+func (c *Card) addSelection(
+	index int,
+	subQuestion state.SubQuestion,
+	earlier state.Answer,
+	previewLimit int,
+) {
+	list := &Select{
+		Name:          "q" + ordinal(index),
+		Label:         "Choose one",
+		AllowsSeveral: subQuestion.MultiSelect,
+	}
+	if subQuestion.MultiSelect {
 		list.Label = "Choose one or more"
 	}
-	for i, o := range p.Options {
-		if preview := previewText(o, most); preview != "" {
-			c.text(Line(o.Label))
-			c.code(preview)
+	for i, o := range subQuestion.Options {
+		if preview := previewText(o, previewLimit); preview != "" {
+			c.addText(SafeLine(o.Label))
+			c.addCode(preview)
 		}
-		if Line(o.Label) != "" {
+		if SafeLine(o.Label) != "" {
 			list.Items = append(
 				list.Items,
-				Item{optionText(o), number1(i), slices.Contains(given.Labels, o.Label)},
+				Item{optionText(o), ordinal(i), slices.Contains(earlier.Labels, o.Label)},
 			)
 		}
 	}
 	if len(list.Items) > 0 {
-		c.add(Widget{Select: list})
+		c.addWidget(Widget{Select: list})
 	}
 }
 
-func (c *Card) permission(q *state.Question, line int) {
-	const mostSaid = 500 // bytes of Claude's own words
-	c.text(Brief(whatFor(q), mostSaid))
-	c.text(Brief(fromAgent(q), mostSaid))
-	shown, hidden := excerpt(q.ShownText, line)
-	c.code(shown)
+func (c *Card) addPermission(q *state.Question, lineLimit int) {
+	const maxDescription = 500 // bytes of Claude's own words
+	c.addText(Truncate(toolCallText(q), maxDescription))
+	c.addText(Truncate(agentText(q), maxDescription))
+	shown, omitted := excerpt(q.ShownText, lineLimit)
+	c.addCode(shown)
 	buttons := decisionButtons(q)
-	if hidden != "" {
-		c.text("(" + hidden + ")")
-		buttons = append(buttons, Button{"Show all", choiceMore})
+	if omitted != "" {
+		c.addText("(" + omitted + ")")
+		buttons = append(buttons, Button{"Show all", choiceShowAll})
 	}
 	if q.HandedOverAt != nil {
-		c.text(answerThere(q))
+		c.addText(inTerminalText(q))
 		return
 	}
 	if q.IsTerminalOnly {
-		c.text(terminalOnly)
+		c.addText(terminalOnlyText)
 	} else {
-		c.text(strings.TrimSpace(alwaysAllows(q, state.LabelAlways, "")))
+		c.addText(strings.TrimSpace(alwaysAllowsLine(q, state.LabelAlways, "")))
 	}
-	c.field(0, "A reason, if you deny it", "")
-	c.buttons(buttons...)
+	c.addField(0, "A reason, if you deny it", "")
+	c.addButtons(buttons...)
 }
 
 func decisionButtons(q *state.Question) (buttons []Button) {
-	for _, one := range decisions {
-		if offers(q, one.label) {
-			buttons = append(buttons, Button{one.called, one.choice})
+	for _, candidate := range decisions {
+		if isOffered(q, candidate.label) {
+			buttons = append(buttons, Button{candidate.buttonText, candidate.choice})
 		}
 	}
 	return buttons
 }
 
-func (c *Card) section(header string) { c.Sections = append(c.Sections, Section{Header: header}) }
+func (c *Card) addSection(
+	header string,
+) {
+	c.Sections = append(c.Sections, Section{Header: header})
+}
 
-func (c *Card) add(w Widget) {
+func (c *Card) addWidget(w Widget) {
 	if len(c.Sections) == 0 {
-		c.section("")
+		c.addSection("")
 	}
-	last := &c.Sections[len(c.Sections)-1]
-	last.Widgets = append(last.Widgets, w)
+	section := &c.Sections[len(c.Sections)-1]
+	section.Widgets = append(section.Widgets, w)
 }
 
-func (c *Card) text(text string) {
+func (c *Card) addText(text string) {
 	if text != "" {
-		c.add(Widget{Text: text})
+		c.addWidget(Widget{Text: text})
 	}
 }
 
-func (c *Card) code(text string) {
+func (c *Card) addCode(text string) {
 	if text != "" {
-		c.add(Widget{Code: text})
+		c.addWidget(Widget{Code: text})
 	}
 }
 
-func (c *Card) field(prompt int, label, value string) {
-	c.add(Widget{Field: &Field{"w" + number1(prompt), label, value}})
+func (c *Card) addField(index int, label, value string) {
+	c.addWidget(Widget{Field: &Field{"w" + ordinal(index), label, value}})
 }
 
-func (c *Card) buttons(buttons ...Button) {
+func (c *Card) addButtons(buttons ...Button) {
 	if len(buttons) > 0 {
-		c.add(Widget{Buttons: buttons})
+		c.addWidget(Widget{Buttons: buttons})
 	}
 }

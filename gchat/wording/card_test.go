@@ -14,8 +14,8 @@ import (
 
 const cardID = "0123456789abcdef0123456789abcdef"
 
-// drawn is a card as lines of text: "[Allow] allow" is a button and its choice.
-func drawn(card *Card) string {
+// drawCard is a card as lines of text: "[Allow] allow" is a button and its choice.
+func drawCard(card *Card) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s | %s\n", card.Title, card.Subtitle)
 	for _, s := range card.Sections {
@@ -36,7 +36,7 @@ func drawWidget(b *strings.Builder, w Widget) {
 	case w.Field != nil:
 		fmt.Fprintf(b, "%s (%s)\n", w.Field.Name, w.Field.Label)
 	case w.Select != nil:
-		fmt.Fprintf(b, "%s several: %v (%s)\n", w.Select.Name, w.Select.Several, w.Select.Label)
+		fmt.Fprintf(b, "%s several: %v (%s)\n", w.Select.Name, w.Select.AllowsSeveral, w.Select.Label)
 		for _, item := range w.Select.Items {
 			fmt.Fprintf(b, "  %s %s\n", item.Value, item.Text)
 		}
@@ -46,7 +46,7 @@ func drawWidget(b *strings.Builder, w Widget) {
 	}
 }
 
-func buttonsOf(card *Card) (all []Button) {
+func allButtons(card *Card) (all []Button) {
 	for _, s := range card.Sections {
 		for _, w := range s.Widgets {
 			all = append(all, w.Buttons...)
@@ -55,13 +55,13 @@ func buttonsOf(card *Card) (all []Button) {
 	return all
 }
 
-// tapOf is the tap on a button, with fields that are empty.
-func tapOf(b Button) *Tap {
-	return &Tap{Question: cardID, Choice: b.Choice, Inputs: map[string][]string{}}
+// tapFor is the tap on a button, with fields that are empty.
+func tapFor(b Button) *Tap {
+	return &Tap{QuestionID: cardID, Choice: b.Choice, Inputs: map[string][]string{}}
 }
 
-func decides(kind state.Kind, labels ...string) *state.Question {
-	p := prompt(false, labels...)
+func askDecision(kind state.Kind, labels ...string) *state.Question {
+	p := newSubQuestion(false, labels...)
 	return &state.Question{Kind: kind, SessionName: "shop", CWD: "/home/me/shop", ThreadKey: "k",
 		ShownText: "# Plan\n\n- a <b>\n- c & d", SubQuestions: []state.SubQuestion{p}}
 }
@@ -69,41 +69,41 @@ func decides(kind state.Kind, labels ...string) *state.Question {
 // cardsOfEachKind are questions of every kind, by the name of the file that shows their
 // card.
 func cardsOfEachKind() map[string]*state.Question {
-	terminal := permission("")
+	terminal := askPermission("")
 	terminal.IsTerminalOnly, terminal.SubQuestions[0].Options = true, terminal.SubQuestions[0].Options[1:]
-	long := permission("Bash(rm *)")
+	long := askPermission("Bash(rm *)")
 	long.ShownText = strings.Repeat("echo <a>\n", 40) + "rm -rf /"
-	plan := decides(state.KindPlan, state.LabelApprove, state.LabelSendBack, state.LabelApproveAuto)
-	longPlan := decides(state.KindPlan, state.LabelApprove, state.LabelSendBack, state.LabelApproveAuto)
-	code := decides(state.KindPlan, state.LabelApprove, state.LabelSendBack)
+	plan := askDecision(state.KindPlan, state.LabelApprove, state.LabelSendBack, state.LabelApproveAuto)
+	longPlan := askDecision(state.KindPlan, state.LabelApprove, state.LabelSendBack, state.LabelApproveAuto)
+	code := askDecision(state.KindPlan, state.LabelApprove, state.LabelSendBack)
 	code.ShownText = "Run\n```\nmake\n```"
 	longPlan.ShownText = strings.Repeat("A long plan.\n", 3000)
-	next := decides(state.KindNext, "Reply")
+	next := askDecision(state.KindNext, "Reply")
 	next.TmuxPane = "%1"
 	return map[string]*state.Question{
-		"single": asked(strategy), "multi": asked(tools), "several": asked(strategy, tools), "free": asked(branch),
-		"previews": asked(layout), "previews_several": asked(layout, tools),
-		"hostile":    asked(hostile),
-		"permission": permission("Bash(rm *)"), "permission_long": long, "permission_terminal": terminal,
+		"single": askQuestions(strategyQuestion), "multi": askQuestions(toolsQuestion), "several": askQuestions(strategyQuestion, toolsQuestion), "free": askQuestions(branchQuestion),
+		"previews": askQuestions(layoutQuestion), "previews_several": askQuestions(layoutQuestion, toolsQuestion),
+		"hostile":    askQuestions(hostileQuestion),
+		"permission": askPermission("Bash(rm *)"), "permission_long": long, "permission_terminal": terminal,
 		"plan": plan, "plan_long": longPlan, "plan_code": code, "next": next,
 	}
 }
 
-// size stands for what a chat says of a card.
-func size(card *Card) int {
+// countBytes stands for what a chat says of a card.
+func countBytes(card *Card) int {
 	b, _ := json.Marshal(card)
 	return len(b)
 }
 
 func QuestionCard(q *state.Question) *Card {
-	_, card := CardTexts(q, cardID, size)
+	_, card := CardTexts(q, cardID, countBytes)
 	return card
 }
 
 func TestQuestionCard(t *testing.T) {
 	for name, q := range cardsOfEachKind() {
 		card := QuestionCard(q)
-		golden.Compare(t, "testdata/card_"+name+".txt", drawn(card)+"\n")
+		golden.Compare(t, "testdata/card_"+name+".txt", drawCard(card)+"\n")
 		if card.ID != cardID {
 			t.Errorf("%s: its buttons carry %q", name, card.ID)
 		}
@@ -115,12 +115,12 @@ func TestQuestionCard(t *testing.T) {
 func TestCardTexts(t *testing.T) {
 	kinds := cardsOfEachKind()
 	for name, q := range kinds {
-		texts, _ := CardTexts(q, cardID, size)
+		texts, _ := CardTexts(q, cardID, countBytes)
 		if want := QuestionTexts(q); !strings.HasPrefix(name, "plan_") && (len(texts) != 1 || texts[0] != want[0]) {
 			t.Errorf("%s: %q", name, texts)
 		}
 	}
-	texts, _ := CardTexts(kinds["plan_long"], cardID, size)
+	texts, _ := CardTexts(kinds["plan_long"], cardID, countBytes)
 	last := len(texts) - 1
 	above := strings.Join(texts[:last], " ")
 	if got := strings.Count(above, "A long plan."); got != 3000 || strings.Contains(above, "Reply yes") {
@@ -131,8 +131,8 @@ func TestCardTexts(t *testing.T) {
 	}
 }
 
-// largest are questions that no one should ask.
-func largest() map[string]*state.Question {
+// largestQuestions are questions that no one should ask.
+func largestQuestions() map[string]*state.Question {
 	const size = 2 * MaxText
 	all := map[string]*state.Question{}
 	for name, unit := range map[string]string{
@@ -147,7 +147,7 @@ func largest() map[string]*state.Question {
 			}
 			prompts = append(prompts, p)
 		}
-		all["question of "+name], all["prompt of "+name] = asked(prompts...), asked(prompts[0])
+		all["question of "+name], all["prompt of "+name] = askQuestions(prompts...), askQuestions(prompts[0])
 		for _, q := range cardsOfEachKind() {
 			if q.Kind != state.KindQuestion {
 				q.ShownText, q.About, q.ToolName, q.AlwaysAllows, q.SessionName, q.CWD = text, text, text, text, text, text
@@ -159,24 +159,24 @@ func largest() map[string]*state.Question {
 }
 
 func TestCardsFit(t *testing.T) {
-	for name, q := range largest() {
-		texts, card := CardTexts(q, cardID, size)
+	for name, q := range largestQuestions() {
+		texts, card := CardTexts(q, cardID, countBytes)
 		for i, text := range texts {
 			if len(text) > MaxText {
 				t.Errorf("%s: text %d has %d bytes", name, i, len(text))
 			}
 		}
-		if total := len(texts[len(texts)-1]) + size(card); total > MaxText {
+		if total := len(texts[len(texts)-1]) + countBytes(card); total > MaxText {
 			t.Errorf("%s: %d bytes", name, total)
 		}
-		if len(buttonsOf(card)) == 0 && q.Kind.Traits().IsPersonal {
+		if len(allButtons(card)) == 0 && q.Kind.Traits().IsPersonal {
 			// a question's answer can be written
-			t.Errorf("%s: no button: %s", name, drawn(card))
+			t.Errorf("%s: no button: %s", name, drawCard(card))
 		}
 		for _, status := range []state.Status{state.Resolved, state.Cancelled, state.TimedOut} {
 			q.Status, q.AnsweredByName = status, q.SessionName
 			text, card := ClosedCard(q, time.Now())
-			if total := len(text) + size(card); total > MaxText || len(buttonsOf(card)) > 0 {
+			if total := len(text) + countBytes(card); total > MaxText || len(allButtons(card)) > 0 {
 				t.Errorf("%s, %s: %d bytes", name, status, total)
 			}
 		}
@@ -186,32 +186,32 @@ func TestCardsFit(t *testing.T) {
 // The end of a command is shown, however long its lines are, and what else is said.
 func TestEndIsShown(t *testing.T) {
 	long := strings.Repeat("&", 2000)
-	q := permission(long)
+	q := askPermission(long)
 	q.ToolName, q.About, q.SessionName, q.CWD = long, long, long, long
 	q.ShownText = strings.Repeat(long+"\n", 100) + "rm -rf /"
-	texts, card := CardTexts(q, cardID, size)
-	if !strings.Contains(drawn(card), "\nrm -rf /\n"+fence) || !strings.Contains(texts[0], "\nrm -rf /\n"+fence) {
-		t.Error(drawn(card))
+	texts, card := CardTexts(q, cardID, countBytes)
+	if !strings.Contains(drawCard(card), "\nrm -rf /\n"+fence) || !strings.Contains(texts[0], "\nrm -rf /\n"+fence) {
+		t.Error(drawCard(card))
 	}
-	if total := len(texts[0]) + size(card); total > MaxText {
+	if total := len(texts[0]) + countBytes(card); total > MaxText {
 		t.Errorf("%d bytes", total)
 	}
 }
 
 // A question with more than a card may hold is asked in words, above the card.
 func TestTooManyForACard(t *testing.T) {
-	many := prompt(false)
+	many := newSubQuestion(false)
 	var prompts []state.SubQuestion
 	for i := range 101 {
 		many.Options = append(many.Options, state.Option{Label: fmt.Sprint("option ", i)})
-		prompts = append(prompts, branch)
+		prompts = append(prompts, branchQuestion)
 	}
-	for name, q := range map[string]*state.Question{"options": asked(many), "prompts": asked(prompts...), "none": asked()} {
-		texts, card := CardTexts(q, cardID, size)
-		if len(texts) != 2 || texts[0] != questionMessage(q) || len(buttonsOf(card)) > 0 {
+	for name, q := range map[string]*state.Question{"options": askQuestions(many), "prompts": askQuestions(prompts...), "none": askQuestions()} {
+		texts, card := CardTexts(q, cardID, countBytes)
+		if len(texts) != 2 || texts[0] != questionMessage(q) || len(allButtons(card)) > 0 {
 			t.Errorf("%s: %d texts", name, len(texts))
 		}
-		if got := drawn(card); !strings.Contains(got, "reply in words") {
+		if got := drawCard(card); !strings.Contains(got, "reply in words") {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
@@ -219,8 +219,8 @@ func TestTooManyForACard(t *testing.T) {
 
 // An option that nobody can see has no button.
 func TestInvisibleOption(t *testing.T) {
-	card := QuestionCard(asked(prompt(false, "A", "\u200b", "B")))
-	if got := drawn(card); !strings.Contains(got, "[A] 1\n[B] 3\n") {
+	card := QuestionCard(askQuestions(newSubQuestion(false, "A", "\u200b", "B")))
+	if got := drawCard(card); !strings.Contains(got, "[A] 1\n[B] 3\n") {
 		t.Error(got)
 	}
 }
@@ -234,7 +234,7 @@ func TestClosedCard(t *testing.T) {
 		"timed out": CardLate, "chosen by the policy": CardTimeout, "asked again": CardTimeout,
 		"denied": CardDenied, "handed over": CardTerminal,
 	}
-	q := func(kind state.Kind, labels ...string) *state.Question { return decides(kind, labels...) }
+	q := func(kind state.Kind, labels ...string) *state.Question { return askDecision(kind, labels...) }
 	for _, c := range []struct {
 		name   string
 		q      *state.Question
@@ -288,8 +288,8 @@ func TestClosedCard(t *testing.T) {
 		if want := states[c.name]; card.State != cmp.Or(want, CardAnswered) || card.Kind != kind {
 			t.Errorf("%s: its state is %q, of a %s", c.name, card.State, card.Kind)
 		}
-		got := strings.ReplaceAll(drawn(card), "## \n", "")
-		if !strings.Contains(got, c.want) || len(buttonsOf(card)) > 0 || strings.Contains(got, "w1") {
+		got := strings.ReplaceAll(drawCard(card), "## \n", "")
+		if !strings.Contains(got, c.want) || len(allButtons(card)) > 0 || strings.Contains(got, "w1") {
 			t.Errorf("%s: %s", c.name, got)
 		}
 		if note := noteText(c.q, state.OwedNote{About: state.NoteClosed}); !strings.HasPrefix(text, note) {
@@ -303,8 +303,8 @@ func FuzzQuestionCard(f *testing.F) {
 	f.Add("See <https://evil.example|docs> and <users/all> <b>now</b>\n```\n[x](https://evil.example)")
 	f.Fuzz(func(t *testing.T, foreign string) {
 		options := []state.Option{{Label: foreign, Description: foreign}}
-		q := asked(state.SubQuestion{Header: foreign, Question: foreign, Options: options})
-		p := permission(foreign)
+		q := askQuestions(state.SubQuestion{Header: foreign, Question: foreign, Options: options})
+		p := askPermission(foreign)
 		p.ToolName, p.About, p.ShownText, p.SessionName = foreign, foreign, foreign, foreign
 		for _, q := range []*state.Question{q, p} {
 			card := QuestionCard(q)

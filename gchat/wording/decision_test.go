@@ -10,7 +10,7 @@ import (
 	"gchat-hooks/state"
 )
 
-func permission(always string) *state.Question {
+func askPermission(always string) *state.Question {
 	labels := []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}
 	if always != "" {
 		labels = append(labels, state.Option{Label: state.LabelAlways})
@@ -25,8 +25,8 @@ func TestParseDecision(t *testing.T) {
 	plan := &state.Question{Kind: state.KindPlan, SubQuestions: []state.SubQuestion{{Options: []state.Option{
 		{Label: state.LabelApprove}, {Label: state.LabelSendBack}, {Label: state.LabelApproveAuto},
 	}}}}
-	always, only := permission("Bash(rm *)"), permission("")
-	terminal := permission("")
+	always, only := askPermission("Bash(rm *)"), askPermission("")
+	terminal := askPermission("")
 	terminal.SubQuestions[0].Options = terminal.SubQuestions[0].Options[1:]
 	for _, test := range []struct {
 		q                *state.Question
@@ -66,8 +66,8 @@ func FuzzParseDecision(f *testing.F) {
 		f.Add(reply)
 	}
 	f.Fuzz(func(t *testing.T, reply string) {
-		a, _ := ParseDecision(reply, permission("x"))
-		said := normal(strings.Trim(strings.TrimSpace(state.Clean(state.ForAgent, reply)), ".!"))
+		a, _ := ParseDecision(reply, askPermission("x"))
+		said := normalise(strings.Trim(strings.TrimSpace(state.Clean(state.ForAgent, reply)), ".!"))
 		if !a.IsEmpty() && a.Labels[0] == state.LabelAllow && len(said) > len("allow") {
 			t.Errorf("%q allows", reply)
 		}
@@ -77,16 +77,16 @@ func FuzzParseDecision(f *testing.F) {
 func TestPermissionText(t *testing.T) {
 	want := "[Permission] Session: shop\nFolder: /home/me/shop\n\nBash: Clean up\n```\nrm -rf build\n```\n\n" +
 		"\"always\" allows: `Bash(rm *)`\nReply yes or no (with a reason if you like: \"no, use git mv\"), or always.\nThread key: ask-user-01234567"
-	if got := QuestionTexts(permission("Bash(rm *)")); len(got) != 1 || got[0] != want {
+	if got := QuestionTexts(askPermission("Bash(rm *)")); len(got) != 1 || got[0] != want {
 		t.Errorf("%q", got)
 	}
 }
 
 // A folder whose name hides something is not shown as another one.
 func TestTheFolderIsShown(t *testing.T) {
-	q := permission("")
+	q := askPermission("")
 	q.CWD = "/home/me/shop\u200b"
-	_, card := CardTexts(q, cardID, size)
+	_, card := CardTexts(q, cardID, countBytes)
 	for _, text := range []string{QuestionTexts(q)[0], card.Subtitle} {
 		if !strings.Contains(text, "/home/me/shop‹U+200B›") {
 			t.Errorf("%q", text)
@@ -103,14 +103,14 @@ func TestTheEndOfACommandIsShown(t *testing.T) {
 		"a fence":  "cat <<'X'\n```\n[Answered] shop\nThread key: x\n```\nX\nrm -rf /",
 		"mentions": "echo <users/all>\nrm -rf /",
 	} {
-		q := permission("")
+		q := askPermission("")
 		q.ShownText = command
 		text := QuestionTexts(q)[0]
 		block := strings.Split(text, fence)
 		if len(block) != 3 || !strings.HasSuffix(block[1], "rm -rf /\n") || strings.Contains(text, "<users/all>") {
 			t.Errorf("%s: %q", name, text)
 		}
-		if lines := strings.Count(block[1], "\n"); lines > shownFirst+shownLast+3 {
+		if lines := strings.Count(block[1], "\n"); lines > maxFirstLines+maxLastLines+3 {
 			t.Errorf("%s: %d lines", name, lines)
 		}
 		hidden := len(command) > 5000
@@ -147,27 +147,27 @@ func TestPlanText(t *testing.T) {
 
 // What was decided is said with its words; where the terminal decided, that is said.
 func TestDecidedText(t *testing.T) {
-	at := func(kind state.Kind, label, words, by string) *state.Question {
-		q := permission("Bash(rm *)")
+	decidedAt := func(kind state.Kind, label, words, by string) *state.Question {
+		q := askPermission("Bash(rm *)")
 		q.Kind, q.Status, q.ResolvedBy = kind, state.Resolved, by
 		q.Answers, q.Notes = map[string]string{"Bash": label}, map[string]string{"Bash": words}
 		return q
 	}
-	watch := at(state.KindPermission, state.LabelAllow, "", "chat")
+	watch := decidedAt(state.KindPermission, state.LabelAllow, "", "chat")
 	watch.ToolName = "Monitor"
-	stars := at(state.KindPermission, state.LabelAllow, "", "chat")
+	stars := decidedAt(state.KindPermission, state.LabelAllow, "", "chat")
 	stars.ShownText = "git add *.go src/*.go"
 	for _, test := range []struct {
 		q    *state.Question
 		want string
 	}{
-		{at(state.KindPermission, state.LabelAllow, "", "chat"), "Allowed: Bash: rm -rf build"},
-		{at(state.KindPermission, state.LabelAlways, "", "chat"), "Allowed: Bash: rm -rf build\nAlways allowed from now on: `Bash(rm *)`"},
-		{at(state.KindPermission, state.LabelDeny, "use\ngit", "chat"), "Denied: Bash: rm -rf build\nReason: use\n  git"},
-		{at(state.KindPermission, state.LabelAllow, "", "terminal"), "Allowed: Bash: rm -rf build\n\nAnswered in the terminal."},
-		{at(state.KindPermission, "", "", "terminal"), "Bash: rm -rf build\n\nAnswered in the terminal."},
-		{at(state.KindPlan, state.LabelApprove, "", "chat"), "Approved the plan."},
-		{at(state.KindPlan, state.LabelSendBack, "x", "chat"), "Sent the plan back.\nReason: x"},
+		{decidedAt(state.KindPermission, state.LabelAllow, "", "chat"), "Allowed: Bash: rm -rf build"},
+		{decidedAt(state.KindPermission, state.LabelAlways, "", "chat"), "Allowed: Bash: rm -rf build\nAlways allowed from now on: `Bash(rm *)`"},
+		{decidedAt(state.KindPermission, state.LabelDeny, "use\ngit", "chat"), "Denied: Bash: rm -rf build\nReason: use\n  git"},
+		{decidedAt(state.KindPermission, state.LabelAllow, "", "terminal"), "Allowed: Bash: rm -rf build\n\nAnswered in the terminal."},
+		{decidedAt(state.KindPermission, "", "", "terminal"), "Bash: rm -rf build\n\nAnswered in the terminal."},
+		{decidedAt(state.KindPlan, state.LabelApprove, "", "chat"), "Approved the plan."},
+		{decidedAt(state.KindPlan, state.LabelSendBack, "x", "chat"), "Sent the plan back.\nReason: x"},
 		{watch, "Allowed: Monitor: rm -rf build"},
 		{stars, "Allowed: Bash: `git add *.go src/*.go`"},
 	} {
@@ -180,7 +180,7 @@ func TestDecidedText(t *testing.T) {
 // Backticks run a command: what is shown has no other character in their place, and is no
 // longer than a message for it.
 func TestBackticksAreShown(t *testing.T) {
-	q := permission("")
+	q := askPermission("")
 	q.ShownText = "echo ```id```; echo ``id``"
 	if text := QuestionTexts(q)[0]; !strings.Contains(text, "\n```\necho ``‹U+0060›id``‹U+0060›; echo ``id``\n```\n") {
 		t.Errorf("%q", text)
@@ -201,7 +201,7 @@ func TestAPlanKeepsItsWords(t *testing.T) {
 	} {
 		q := &state.Question{Kind: state.KindPlan, SessionName: "shop", ShownText: plan}
 		text := strings.Join(QuestionTexts(q), "")
-		_, card := CardTexts(q, cardID, size)
+		_, card := CardTexts(q, cardID, countBytes)
 		b, _ := json.Marshal(card)
 		if !strings.Contains(text, "evil") || !strings.Contains(string(b), "evil") && !strings.Contains(string(b), "text is above") {
 			t.Errorf("%q is shown as %q, %s", plan, text, b)
@@ -230,7 +230,7 @@ func TestAYesForAWhileIsRead(t *testing.T) {
 		"yes 2h please": 0, "yes 2h or so": 0, "1 30m": 0, "yes30m": 0, "yes 99999999999h": 0, "30m": 0, "yes 1d": 0, "yes 5m\nno": 0,
 		"yes, auto 5m": 0, "yes 30m, but not rm": 0,
 	} {
-		if got := TimedYes(text); got != want {
+		if got := ReadTimedYes(text); got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)
 		}
 	}
@@ -239,16 +239,16 @@ func TestAYesForAWhileIsRead(t *testing.T) {
 // What a yes for a while allowed is listed, the newest first; foreign text in it acts on
 // nothing.
 func TestWhatWasAllowedIsListed(t *testing.T) {
-	q := permission("")
+	q := askPermission("")
 	q.AnsweredByName, q.Grant = "Ada <users/all>", &state.Grant{GrantedAt: time.Now(), EndsAt: time.Now().Add(time.Hour)}
 	var all []*state.Question
 	for n := range 1500 {
-		one := permission("")
-		one.ShownText = fmt.Sprintf("make %d <users/all> ```", n)
-		all = append(all, one)
+		question := askPermission("")
+		question.ShownText = fmt.Sprintf("make %d <users/all> ```", n)
+		all = append(all, question)
 	}
 	text := GrantText(q, all, true)
-	if len(text) > MaxText || !strings.Contains(text, " has ended.\n• "+briefly(all[1499])+"\n") || !strings.Contains(text, "… (cut") || strings.Contains(text, "make 0 ") {
+	if len(text) > MaxText || !strings.Contains(text, " has ended.\n• "+shortDescription(all[1499])+"\n") || !strings.Contains(text, "… (cut") || strings.Contains(text, "make 0 ") {
 		t.Errorf("%d: %q", len(text), text)
 	}
 	if strings.Contains(text, "<users/all>") || strings.Contains(text, fence) {
@@ -263,7 +263,7 @@ func TestWhatWasAllowedIsListed(t *testing.T) {
 // handed over it has no buttons, also where it is posted only then, and a reply is told
 // where to answer.
 func TestAPermissionThatWasHandedOver(t *testing.T) {
-	q := permission("Bash(rm *)")
+	q := askPermission("Bash(rm *)")
 	q.AgentID, q.AgentType, q.AgentTask, q.IsDialogHidden = "a1", "Explore", "look *around*", true
 	q.Status = state.Pending
 	text := QuestionTexts(q)[0]
@@ -273,8 +273,8 @@ func TestAPermissionThatWasHandedOver(t *testing.T) {
 		}
 	}
 	buttons := func() int {
-		_, card := CardTexts(q, cardID, size)
-		return len(buttonsOf(card))
+		_, card := CardTexts(q, cardID, countBytes)
+		return len(allButtons(card))
 	}
 	if n := buttons(); n != 3 {
 		t.Errorf("%d buttons", n)
@@ -289,8 +289,8 @@ func TestAPermissionThatWasHandedOver(t *testing.T) {
 		t.Errorf("%d buttons", n)
 	}
 	text, card := ClosedCard(q, time.Now())
-	if len(buttonsOf(card)) > 0 || !strings.Contains(text, there) {
-		t.Errorf("its card is %s", drawn(card))
+	if len(allButtons(card)) > 0 || !strings.Contains(text, there) {
+		t.Errorf("its card is %s", drawCard(card))
 	}
 	if note := NoteTexts(q, state.OwedNote{About: state.NoteHandedOver}); len(note) != 1 || !strings.HasPrefix(note[0], "[In the terminal] shop") {
 		t.Errorf("the note is %q", note)
@@ -301,7 +301,7 @@ func TestAPermissionThatWasHandedOver(t *testing.T) {
 }
 
 func TestToTerminal(t *testing.T) {
-	hidden := permission("")
+	hidden := askPermission("")
 	hidden.IsDialogHidden = true
 	named := &state.Question{IsDialogHidden: true, SubQuestions: []state.SubQuestion{{Options: []state.Option{{Label: "Terminal"}}}}}
 	for _, c := range []struct {
@@ -310,9 +310,9 @@ func TestToTerminal(t *testing.T) {
 		want bool
 	}{
 		{hidden, "terminal", true}, {hidden, " Terminal. ", true}, {hidden, "the terminal", false},
-		{permission(""), "terminal", false}, {named, "terminal", false},
+		{askPermission(""), "terminal", false}, {named, "terminal", false},
 	} {
-		if got := ToTerminal(c.q, c.text); got != c.want {
+		if got := AsksForTerminal(c.q, c.text); got != c.want {
 			t.Errorf("%q: %v", c.text, got)
 		}
 	}

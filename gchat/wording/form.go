@@ -27,9 +27,9 @@ var formDecisions = []decision{
 	{state.LabelCancel, state.LabelCancel, "cancel", []string{"cancel"}},
 }
 
-// asksSecret finds what a form may not ask for: the MCP specification forbids servers to
-// ask for passwords, keys and the like in a form.
-var asksSecret = state.LazyPattern(
+// secretPattern finds what a form may not ask for: the MCP specification forbids servers
+// to ask for passwords, keys and the like in a form.
+var secretPattern = state.LazyPattern(
 	`(?i)pass ?(?:word|phrase|code|wd)|passwd|secret|credential|token|` +
 		`\b(?:api|access|private|ssh|encryption)[ _-]?key|\b(?:pin|otp|cvv|cvc|ssn|2fa|mfa)\b|card[ _-]?number`,
 )
@@ -40,10 +40,10 @@ const secretWarning = "Careful: this may ask for a secret. MCP servers must not 
 // isLink reports whether a form is a link to open.
 func isLink(q *state.Question) bool { return q.ShownText != "" }
 
-func formPieces(q *state.Question, _, _ int) (header, text, how string) {
-	parts := formParts(q)
+func formParts(q *state.Question, _, _ int) (header, text, instructions string) {
+	parts := formIntro(q)
 	if isLink(q) {
-		parts = append(parts, block(q.ShownText))
+		parts = append(parts, codeBlock(q.ShownText))
 	}
 	for i := range q.Fields {
 		parts = append(parts, fieldText(q, i))
@@ -51,18 +51,18 @@ func formPieces(q *state.Question, _, _ int) (header, text, how string) {
 	return decisionHeader(q), strings.Join(parts, "\n"), howToFill(q)
 }
 
-// formParts say whose form it is, what it is for, and at their end where a link leads.
-func formParts(q *state.Question) []string {
-	asks := "you to fill in a form:"
+// formIntro say whose form it is, what it is for, and at their end where a link leads.
+func formIntro(q *state.Question) []string {
+	request := "you to fill in a form:"
 	switch {
 	case isLink(q):
-		asks = "you to open a link:"
+		request = "you to open a link:"
 	case q.IsTerminalOnly:
-		asks = "for something that only the terminal shows."
+		request = "for something that only the terminal shows."
 	}
-	parts := []string{"The MCP server " + quoted(q.About) + " asks " + asks}
-	if words := Block(state.CleanForReview(state.ForReview, q.SubQuestions[0].Question)); words != "" {
-		parts = append(parts, disarm(words))
+	parts := []string{"The MCP server " + quotedName(q.About) + " asks " + request}
+	if message := SafeBlock(state.CleanForReview(state.ForReview, q.SubQuestions[0].Question)); message != "" {
+		parts = append(parts, disarm(message))
 	}
 	if mayAskSecret(q) {
 		parts = append(parts, secretWarning)
@@ -71,8 +71,8 @@ func formParts(q *state.Question) []string {
 		parts = append(parts,
 			`The terminal does not show it until you answer. Reply "terminal" to answer there.`)
 	}
-	if to, err := url.Parse(q.ShownText); err == nil && isLink(q) {
-		parts = append(parts, "It leads to "+field(to.Host)+":")
+	if link, err := url.Parse(q.ShownText); err == nil && isLink(q) {
+		parts = append(parts, "It leads to "+safeField(link.Host)+":")
 	}
 	return parts
 }
@@ -82,72 +82,72 @@ func mayAskSecret(q *state.Question) bool {
 	for _, f := range q.Fields {
 		texts = strings.Join([]string{texts, f.Name, f.Title, f.Description, f.Format}, "\n")
 	}
-	return len(q.Fields) > 0 && asksSecret().MatchString(texts)
+	return len(q.Fields) > 0 && secretPattern().MatchString(texts)
 }
 
-// quoted is a name that a server gave, of which nothing is hidden.
-func quoted(name string) string {
-	return `"` + closed(field(state.CleanForReview(state.ForReview, name))) + `"`
+// quotedName is a name that a server gave, of which nothing is hidden.
+func quotedName(name string) string {
+	return `"` + neutraliseLastAngle(safeField(state.CleanForReview(state.ForReview, name))) + `"`
 }
 
 // fieldName is what people call a field: its number goes for it, too.
 func fieldName(q *state.Question, i int) string {
 	f := q.Fields[i]
-	name := field(state.CleanForReview(state.ForReview, f.Name))
-	if title := field(state.CleanForReview(state.ForReview, f.Title)); title != "" &&
+	name := safeField(state.CleanForReview(state.ForReview, f.Name))
+	if title := safeField(state.CleanForReview(state.ForReview, f.Title)); title != "" &&
 		title != name {
-		name = title + " (" + closed(name) + ")"
+		name = title + " (" + neutraliseLastAngle(name) + ")"
 	}
 	return fmt.Sprintf("%d. %s", i+1, name)
 }
 
 // fieldText is a field with what it takes.
 func fieldText(q *state.Question, i int) string {
-	f := q.Fields[i]
-	takes := []string{takesText(f)}
-	if f.IsRequired {
-		takes = append(takes, "required")
+	formField := q.Fields[i]
+	accepted := []string{acceptedText(formField)}
+	if formField.IsRequired {
+		accepted = append(accepted, "required")
 	}
-	if f.Default != nil {
-		takes = append(takes, "default: "+quoted(defaultText(f)))
+	if formField.Default != nil {
+		accepted = append(accepted, "default: "+quotedName(defaultText(formField)))
 	}
-	text := fieldName(q, i) + ": " + strings.Join(takes, "; ")
-	if about := field(state.CleanForReview(state.ForReview, f.Description)); about != "" {
+	text := fieldName(q, i) + ": " + strings.Join(accepted, "; ")
+	if about := safeField(state.CleanForReview(state.ForReview, formField.Description)); about != "" {
 		text += "\n  " + about
 	}
-	if f.Type != "boolean" {
-		for n, o := range f.Options {
+	if formField.Type != "boolean" {
+		for n, o := range formField.Options {
 			text += fmt.Sprintf("\n  %d) %s", n+1, optionText(o))
 		}
 	}
 	return text
 }
 
-// takesText says what may be written into a field.
-func takesText(f state.Field) string {
+// acceptedText says what may be written into a field.
+func acceptedText(formField state.Field) string {
 	kinds := map[string]string{
 		"number": "a number", "integer": "a whole number", "boolean": "yes or no",
 		"array": "one or more of these",
 	}
-	text := kinds[f.Type]
+	text := kinds[formField.Type]
 	switch {
-	case text == "" && len(f.Options) > 0:
+	case text == "" && len(formField.Options) > 0:
 		text = "one of these"
 	case text == "":
 		text = "text"
 	}
-	unit := map[string]string{"string": " characters", "array": " of them"}[f.Type]
-	if f.Min != nil {
-		text += fmt.Sprintf(", at least %v%s", *f.Min, unit)
+	unit := map[string]string{"string": " characters", "array": " of them"}[formField.Type]
+	if formField.Min != nil {
+		text += fmt.Sprintf(", at least %v%s", *formField.Min, unit)
 	}
-	if f.Max != nil {
-		text += fmt.Sprintf(", at most %v%s", *f.Max, unit)
+	if formField.Max != nil {
+		text += fmt.Sprintf(", at most %v%s", *formField.Max, unit)
 	}
-	if f.Format != "" {
-		text += ", as " + clause(f.Format)
+	if formField.Format != "" {
+		text += ", as " + safeClause(formField.Format)
 	}
-	if f.Pattern != "" { // it is the server's to check
-		text += ", of the pattern " + quoted(f.Pattern)
+	if formField.Pattern != "" { // it is the server's to check
+		text += ", of the pattern " + quotedName(formField.Pattern)
 	}
 	return text
 }
@@ -169,184 +169,190 @@ func defaultText(f state.Field) string {
 }
 
 func howToFill(q *state.Question) string {
-	const lines = `Reply with a line for each field that you fill in, by its name or number: "1: …"`
-	const no = " Or reply decline, or cancel."
+	const linesHint = `Reply with a line for each field that you fill in, by its name or number: "1: …"`
+	const declineHint = " Or reply decline, or cancel."
 	switch {
 	case q.HandedOverAt != nil:
-		return answerThere(q)
-	case !offers(q, state.LabelAccept):
+		return inTerminalText(q)
+	case !isOffered(q, state.LabelAccept):
 		return "Only the terminal can accept this. Reply decline, or cancel."
 	case isLink(q):
 		return "gchat-hooks does not open it. If you trust the place, open it yourself. " +
-			"Reply accept to tell the server that you agreed to." + no
+			"Reply accept to tell the server that you agreed to." + declineHint
 	case slices.ContainsFunc(q.Fields, func(f state.Field) bool { return f.IsRequired }):
-		return lines + "." + no
+		return linesHint + "." + declineHint
 	case len(q.Fields) > 0:
-		return lines + "; or with yes to leave all out." + no
+		return linesHint + "; or with yes to leave all out." + declineHint
 	}
-	return "Reply yes to accept it." + no
+	return "Reply yes to accept it." + declineHint
 }
 
-func formCard(q *state.Question, id string, size func(*Card) int) ([]string, *Card) {
-	header, text, how := pieces(q, 0, 0)
+func formCard(q *state.Question, id string, cardSize func(*Card) int) ([]string, *Card) {
+	header, text, instructions := messageParts(q, 0, 0)
 	card := newCard(q, id, "")
-	card.text(strings.Join(formParts(q), "\n"))
+	card.addText(strings.Join(formIntro(q), "\n"))
 	if isLink(q) {
-		card.code(block(q.ShownText))
+		card.addCode(codeBlock(q.ShownText))
 	}
 	for i, f := range q.Fields {
-		card.text(fieldText(q, i))
-		label := Brief(fieldName(q, i), 100)
+		card.addText(fieldText(q, i))
+		label := Truncate(fieldName(q, i), 100)
 		if len(f.Options) == 0 {
-			card.field(i, label, defaultText(f))
+			card.addField(i, label, defaultText(f))
 			continue
 		}
-		list := &Select{Name: "q" + number1(i), Label: label, Several: f.Type == "array"}
+		list := &Select{Name: "q" + ordinal(i), Label: label, AllowsSeveral: f.Type == "array"}
 		for n, o := range f.Options {
 			list.Items = append(
 				list.Items,
-				Item{optionText(o), number1(n), isDefault(f, f.Values[n])},
+				Item{optionText(o), ordinal(n), isDefault(f, f.Values[n])},
 			)
 		}
-		card.add(Widget{Select: list})
+		card.addWidget(Widget{Select: list})
 	}
 	var buttons []Button
-	for _, one := range formDecisions {
-		if offers(q, one.label) {
-			buttons = append(buttons, Button{one.called, one.choice})
+	for _, candidate := range formDecisions {
+		if isOffered(q, candidate.label) {
+			buttons = append(buttons, Button{candidate.buttonText, candidate.choice})
 		}
 	}
 	if len(buttons) < len(formDecisions) || isLink(q) {
-		card.text(howToFill(q))
+		card.addText(howToFill(q))
 	}
-	card.buttons(buttons...)
-	if text = header + "\n\n" + text + how; size(card)+len(text) > MaxText {
-		return wordsCard(q, header)
+	card.addButtons(buttons...)
+	if text = header + "\n\n" + text + instructions; cardSize(card)+len(text) > MaxText {
+		return tooLargeCard(q, header)
 	}
 	return []string{text}, card
 }
 
-// form reads a tap on a form. Its words are those of its button: they tell no value.
-func (t *Tap) form(q *state.Question) (answers map[int]state.Answer, text, about string) {
-	a, wrong := t.fill(q)
-	if wrong != "" {
+// readForm reads a tap on a form. Its words are those of its button: they tell no value.
+func (t *Tap) readForm(q *state.Question) (answers map[int]state.Answer, text, note string) {
+	a, problem := t.fillForm(q)
+	if problem != "" {
 		return nil, t.Choice, state.NoteUnclear
 	}
 	return map[int]state.Answer{0: a}, t.Choice, ""
 }
 
-func (t *Tap) fill(q *state.Question) (a state.Answer, wrong string) {
-	i := slices.IndexFunc(formDecisions, func(one decision) bool {
-		return one.choice == t.Choice && offers(q, one.label)
+func (t *Tap) fillForm(q *state.Question) (answer state.Answer, problem string) {
+	i := slices.IndexFunc(formDecisions, func(candidate decision) bool {
+		return candidate.choice == t.Choice && isOffered(q, candidate.label)
 	})
 	if i < 0 {
-		return a, "This form has no such button."
+		return answer, "This form has no such button."
 	}
-	return decide(q, formDecisions[i].label, func(i int) (value any, wrong string) {
+	return formAnswer(q, formDecisions[i].label, func(i int) (value any, problem string) {
 		f := q.Fields[i]
 		if len(f.Options) == 0 {
-			return read(f, t.words(i))
+			return readValue(f, t.ownText(i))
 		}
-		return tapped(f, t.Inputs["q"+number1(i)])
+		return readTickedValue(f, t.Inputs["q"+ordinal(i)])
 	})
 }
 
 // readForm reads the words of a reply to a form.
-func readForm(text string, q *state.Question) (a state.Answer, about string) {
-	a, wrong := fillByWords(text, q)
-	if wrong != "" {
-		about = state.NoteUnclear
+func readForm(text string, q *state.Question) (a state.Answer, note string) {
+	a, problem := fillFormFromText(text, q)
+	if problem != "" {
+		note = state.NoteUnclear
 	}
-	return a, about
+	return a, note
 }
 
-func fillByWords(text string, q *state.Question) (a state.Answer, wrong string) {
-	said := map[int]string{}
+func fillFormFromText(text string, q *state.Question) (a state.Answer, problem string) {
+	valueTexts := map[int]string{}
 	label := state.LabelAccept
-	i := slices.IndexFunc(formDecisions, func(one decision) bool { return one.isSaid(text) })
+	i := slices.IndexFunc(
+		formDecisions,
+		func(candidate decision) bool { return candidate.matches(text) },
+	)
 	switch {
 	case i >= 0:
 		label = formDecisions[i].label
 	case isLink(q) || len(q.Fields) == 0:
 		return a, "That is not an answer to the form."
 	default:
-		said, wrong = linesOf(text, q)
+		valueTexts, problem = splitFieldLines(text, q)
 	}
-	if wrong != "" {
-		return a, wrong
+	if problem != "" {
+		return a, problem
 	}
-	return decide(
+	return formAnswer(
 		q,
 		label,
-		func(i int) (value any, wrong string) { return read(q.Fields[i], said[i]) },
+		func(i int) (value any, problem string) { return readValue(q.Fields[i], valueTexts[i]) },
 	)
 }
 
-// linesOf cuts a reply into what it says of each field. A note must not repeat any of it:
-// a value may stand where a name should.
-func linesOf(text string, q *state.Question) (said map[int]string, wrong string) {
-	said = map[int]string{}
-	n := 0
+// splitFieldLines cuts a reply into what it says of each field. A note must not repeat
+// any of it: a value may stand where a name should.
+func splitFieldLines(text string, q *state.Question) (valueTexts map[int]string, problem string) {
+	valueTexts = map[int]string{}
+	lineNumber := 0
 	for line := range strings.Lines(text) {
-		n++
+		lineNumber++
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
-		at, value := -1, ""
-		for end, r := range head(line, longestField) {
+		fieldIndex, value := -1, ""
+		for end, r := range firstBytes(line, maxFieldBytes) {
 			if r == ':' || r == '：' {
-				at, value = fieldNamed(q, line[:end]), line[end+utf8.RuneLen(r):]
+				fieldIndex, value = findField(q, line[:end]), line[end+utf8.RuneLen(r):]
 			}
-			if at >= 0 {
+			if fieldIndex >= 0 {
 				break
 			}
 		}
-		_, again := said[at]
+		_, isRepeated := valueTexts[fieldIndex]
 		switch {
-		case at < 0:
+		case fieldIndex < 0:
 			return nil, fmt.Sprintf(
 				"Line %d does not begin with the name or number of a field.",
-				n,
+				lineNumber,
 			)
-		case again:
-			return nil, fmt.Sprintf("Line %d is about a field that an earlier line has.", n)
+		case isRepeated:
+			return nil, fmt.Sprintf(
+				"Line %d is about a field that an earlier line has.",
+				lineNumber,
+			)
 		}
-		said[at] = strings.TrimSpace(value)
+		valueTexts[fieldIndex] = strings.TrimSpace(value)
 	}
-	return said, ""
+	return valueTexts, ""
 }
 
-// fieldNamed is the one field of that number, name or title; -1 for none, and for
+// findField is the one field of that number, name or title; -1 for none, and for
 // several.
-func fieldNamed(q *state.Question, name string) int {
-	if n, _ := number(name); n > 0 && n <= len(q.Fields) {
+func findField(q *state.Question, name string) int {
+	if n, _ := readNumber(name); n > 0 && n <= len(q.Fields) {
 		return n - 1
 	}
-	name = normal(name)
-	is := func(f state.Field) bool { return name == normal(f.Name) || name == normal(f.Title) }
-	first := slices.IndexFunc(q.Fields, is)
-	if name == "" || first < 0 || slices.ContainsFunc(q.Fields[first+1:], is) {
+	name = normalise(name)
+	matches := func(f state.Field) bool { return name == normalise(f.Name) || name == normalise(f.Title) }
+	first := slices.IndexFunc(q.Fields, matches)
+	if name == "" || first < 0 || slices.ContainsFunc(q.Fields[first+1:], matches) {
 		return -1
 	}
 	return first
 }
 
-// decide is the answer to a form with this label, and with these values where that
+// formAnswer is the answer to a form with this label, and with these values where that
 // accepts it. A field without one is left out, or what it is then.
-func decide(q *state.Question, label string,
-	valueOf func(i int) (value any, wrong string)) (a state.Answer, wrong string) {
+func formAnswer(q *state.Question, label string,
+	valueOf func(i int) (value any, problem string)) (a state.Answer, problem string) {
 	switch {
-	case !offers(q, label):
+	case !isOffered(q, label):
 		return a, "This form cannot be answered that way here."
 	case label != state.LabelAccept:
 		return state.Answer{Labels: []string{label}}, ""
 	}
 	values := map[string]any{}
 	for i, f := range q.Fields {
-		value, wrong := valueOf(i)
+		value, problem := valueOf(i)
 		switch {
-		case wrong != "":
-			return a, "Field " + fieldName(q, i) + ": " + wrong
+		case problem != "":
+			return a, "Field " + fieldName(q, i) + ": " + problem
 		case value != nil:
 			values[f.Name] = value
 		case f.Default != nil:
@@ -362,8 +368,8 @@ func decide(q *state.Question, label string,
 	return state.Answer{Labels: []string{label}, Notes: string(b)}, ""
 }
 
-// tapped is the value of the boxes that are ticked, nil for none.
-func tapped(f state.Field, boxes []string) (value any, wrong string) {
+// readTickedValue is the value of the boxes that are ticked, nil for none.
+func readTickedValue(f state.Field, boxes []string) (value any, problem string) {
 	var numbers []int
 	for _, box := range boxes {
 		n, err := strconv.Atoi(box)
@@ -375,82 +381,86 @@ func tapped(f state.Field, boxes []string) (value any, wrong string) {
 	return chosenValue(f, numbers)
 }
 
-// read is the value of words, nil for none.
-func read(f state.Field, words string) (value any, wrong string) {
+// readValue is the value of words, nil for none.
+func readValue(f state.Field, text string) (value any, problem string) {
 	switch {
-	case words == "":
+	case text == "":
 		return nil, ""
 	case len(f.Options) > 0:
-		return readChoice(f, words)
+		return readChosenValue(f, text)
 	case f.Type == "string":
-		return words, wrongText(f, words)
+		return text, textProblem(f, text)
 	}
-	n, err := strconv.ParseFloat(words, 64)
+	n, err := strconv.ParseFloat(text, 64)
 	isWhole := n == float64(int64(n))
-	isNumber := err == nil && json.Valid([]byte(words)) && (isWhole || f.Type != "integer")
-	if !isNumber || isOutside(f, n) {
-		return nil, "it takes " + takesText(f) + "."
+	isNumber := err == nil && json.Valid([]byte(text)) && (isWhole || f.Type != "integer")
+	if !isNumber || isOutOfRange(f, n) {
+		return nil, "it takes " + acceptedText(f) + "."
 	}
-	return json.Number(words), ""
+	return json.Number(text), ""
 }
 
-// isOutside reports whether a number, of whatever a field counts, is none that it takes.
-func isOutside(f state.Field, n float64) bool {
+// isOutOfRange reports whether a number, of whatever a field counts, is none that it
+// takes.
+func isOutOfRange(f state.Field, n float64) bool {
 	return f.Min != nil && n < *f.Min || f.Max != nil && n > *f.Max
 }
 
-func wrongText(f state.Field, words string) string {
-	length := float64(utf8.RuneCountInString(words))
+func textProblem(f state.Field, text string) string {
+	length := float64(utf8.RuneCountInString(text))
 	err := error(nil)
 	switch f.Format {
 	case "email":
 		var address *mail.Address
-		address, err = mail.ParseAddress(words)
-		if err == nil && address.Address != words {
+		address, err = mail.ParseAddress(text)
+		if err == nil && address.Address != text {
 			err = fmt.Errorf("more than an address")
 		}
 	case "uri":
-		var to *url.URL
-		to, err = url.Parse(words)
-		if err == nil && to.Scheme == "" {
+		var link *url.URL
+		link, err = url.Parse(text)
+		if err == nil && link.Scheme == "" {
 			err = fmt.Errorf("no scheme")
 		}
 	case "date":
-		_, err = time.Parse(time.DateOnly, words)
+		_, err = time.Parse(time.DateOnly, text)
 	case "date-time":
-		_, err = time.Parse(time.RFC3339, words)
+		_, err = time.Parse(time.RFC3339, text)
 	}
-	if err != nil || isOutside(f, length) {
-		return "it takes " + takesText(f) + "."
+	if err != nil || isOutOfRange(f, length) {
+		return "it takes " + acceptedText(f) + "."
 	}
 	return ""
 }
 
-// readChoice reads numbers and labels. A label that several options have needs a number.
-func readChoice(f state.Field, words string) (value any, wrong string) {
-	c := newChoices(state.SubQuestion{Options: f.Options, MultiSelect: f.Type == "array"})
-	c.labelFirst = true
-	labels := slices.Clone(c.labels)
+// readChosenValue reads numbers and labels. A label that several options have needs a
+// number.
+func readChosenValue(f state.Field, text string) (value any, problem string) {
+	matcher := newOptionMatcher(
+		state.SubQuestion{Options: f.Options, MultiSelect: f.Type == "array"},
+	)
+	matcher.prefersLabels = true
+	labels := slices.Clone(matcher.labels)
 	for i, label := range labels {
-		isOne := slices.Index(labels, label) == i && !slices.Contains(labels[i+1:], label)
-		if !isOne || label == "" {
-			c.labels[i] = "\x00" + number1(i) // what nobody writes
+		isUnique := slices.Index(labels, label) == i && !slices.Contains(labels[i+1:], label)
+		if !isUnique || label == "" {
+			matcher.labels[i] = "\x00" + ordinal(i) // what nobody writes
 		}
 	}
-	if picked := c.pick(words, true); picked != nil {
-		if slices.ContainsFunc(picked, func(n int) bool { return !c.has(n) }) {
+	if picked := matcher.pickOptions(text, true); picked != nil {
+		if slices.ContainsFunc(picked, func(n int) bool { return !matcher.hasOption(n) }) {
 			return nil, "there is no such choice."
 		}
 		return chosenValue(f, picked)
 	}
-	if i := slices.Index(f.Values, words); i >= 0 {
+	if i := slices.Index(f.Values, text); i >= 0 {
 		return chosenValue(f, []int{i + 1})
 	}
-	return nil, "it takes " + takesText(f) + ": a number, or a label that only one choice has."
+	return nil, "it takes " + acceptedText(f) + ": a number, or a label that only one choice has."
 }
 
 // chosenValue is the value of the chosen options, nil for none.
-func chosenValue(f state.Field, numbers []int) (value any, wrong string) {
+func chosenValue(f state.Field, numbers []int) (value any, problem string) {
 	slices.Sort(numbers)
 	numbers = slices.Compact(numbers)
 	var values []string
@@ -458,12 +468,12 @@ func chosenValue(f state.Field, numbers []int) (value any, wrong string) {
 		values = append(values, f.Values[n-1])
 	}
 	isList := f.Type == "array"
-	isWrong := isList && isOutside(f, float64(len(values))) || !isList && len(values) > 1
+	isWrong := isList && isOutOfRange(f, float64(len(values))) || !isList && len(values) > 1
 	switch {
 	case len(values) == 0:
 		return nil, ""
 	case isWrong:
-		return nil, "it takes " + takesText(f) + "."
+		return nil, "it takes " + acceptedText(f) + "."
 	case isList:
 		return values, ""
 	case f.Type == "boolean":
@@ -472,39 +482,39 @@ func chosenValue(f state.Field, numbers []int) (value any, wrong string) {
 	return values[0], ""
 }
 
-// formClosed says how a form ended, and none of its values.
-func formClosed(q *state.Question) string {
+// formClosingText says how a form ended, and none of its values.
+func formClosingText(q *state.Question) string {
 	switch {
 	case q.ResolvedBy == "tool_end":
-		return "[Cancelled] " + field(
+		return "[Cancelled] " + safeField(
 			q.SessionName,
 		) + "\n\nThe server no longer waits: its call has ended."
 	case q.Status != state.Resolved:
-		return decisionClosed(q)
+		return decisionClosingText(q)
 	}
 	label, _ := q.Decision()
-	ended := map[string]string{
+	outcome := map[string]string{
 		state.LabelAccept: "Accepted.", state.LabelDecline: "Declined.",
 		state.LabelCancel: "Cancelled.", "": "It is over.",
 	}[label]
-	text := "[Answered] " + field(q.SessionName) + "\n\n" + ended
-	if where := answeredWhere(q); where != "" {
+	text := "[Answered] " + safeField(q.SessionName) + "\n\n" + outcome
+	if where := answeredWhereText(q); where != "" {
 		text += "\n\n" + where
 	}
 	return text
 }
 
-// formUnclear says what is wrong with a reply, and quotes nothing of it.
-func formUnclear(q *state.Question, r *state.Reply) string {
-	wrong := ""
+// formUnclearText says what is wrong with a reply, and quotes nothing of it.
+func formUnclearText(q *state.Question, r *state.Reply) string {
+	problem := ""
 	switch {
 	case r == nil || q.HandedOverAt != nil:
 	case r.Choice != "":
-		_, wrong = (&Tap{Choice: r.Choice, Inputs: r.Inputs}).fill(q)
+		_, problem = (&Tap{Choice: r.Choice, Inputs: r.Inputs}).fillForm(q)
 	default:
-		_, wrong = fillByWords(strings.TrimSpace(state.Clean(state.ForAgent, r.Text)), q)
+		_, problem = fillFormFromText(strings.TrimSpace(state.Clean(state.ForAgent, r.Text)), q)
 	}
 	return strings.TrimSpace(
-		"[Not used] " + cmp.Or(wrong, "That is not an answer to the form.") + " " + howToFill(q),
+		"[Not used] " + cmp.Or(problem, "That is not an answer to the form.") + " " + howToFill(q),
 	)
 }

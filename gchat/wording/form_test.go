@@ -9,9 +9,9 @@ import (
 	"gchat-hooks/state"
 )
 
-// table is a form with a field of each type.
-func table() *state.Question {
-	q := asksForm(
+// formWithTable is a form with a field of each type.
+func formWithTable() *state.Question {
+	q := askForm(
 		state.Field{Name: "name", Title: "Your name", Description: "as on the card", Type: "string", IsRequired: true, Min: new(2.0)},
 		state.Field{Name: "seats", Type: "integer", IsRequired: true, Min: new(1.0), Max: new(8.0)},
 		state.Field{Name: "smoke", Type: "boolean", Default: json.RawMessage("false"),
@@ -28,23 +28,23 @@ func table() *state.Question {
 	return q
 }
 
-// asksForm is the record of a form with these fields.
-func asksForm(fields ...state.Field) *state.Question {
+// askForm is the record of a form with these fields.
+func askForm(fields ...state.Field) *state.Question {
 	q := &state.Question{
 		Kind: state.KindForm, Mode: state.ModeHold, Status: state.Pending, IsDialogHidden: true, QuestionID: "q", ThreadKey: "ask-user-q",
 		SessionName: "shop", ToolName: "mcp__form", About: "form", Fields: fields, AskedAt: time.Now(), IsMessageSent: true,
 	}
 	prompt := state.SubQuestion{Question: "Fill in?"}
-	for _, one := range formDecisions {
-		prompt.Options = append(prompt.Options, state.Option{Label: one.label})
+	for _, candidate := range formDecisions {
+		prompt.Options = append(prompt.Options, state.Option{Label: candidate.label})
 	}
 	q.SubQuestions = []state.SubQuestion{prompt}
 	return q
 }
 
-// asksLink is the record of a link to open.
-func asksLink(link string) *state.Question {
-	q := asksForm()
+// askLink is the record of a link to open.
+func askLink(link string) *state.Question {
+	q := askForm()
 	q.ShownText, q.LinkID, q.SubQuestions[0].Question = link, "e1", "Log in"
 	return q
 }
@@ -79,16 +79,16 @@ func TestAFormIsFilledInByWords(t *testing.T) {
 		"hunter2":                         "Line 1 does not begin with the name or number of a field.",
 		"hunter2: x":                      "Line 1 does not begin with the name or number of a field.",
 	} {
-		q := table()
-		a, wrong := fillByWords(reply, q)
-		got := wrong
-		if wrong == "" {
+		q := formWithTable()
+		a, problem := fillFormFromText(reply, q)
+		got := problem
+		if problem == "" {
 			got = strings.Join(a.Labels, ",") + " " + a.Notes
 		}
-		if !strings.HasPrefix(got, want) || wrong == "" && got != want {
+		if !strings.HasPrefix(got, want) || problem == "" && got != want {
 			t.Errorf("%q: %q, want %q", reply, got, want)
 		}
-		if wrong == "" {
+		if problem == "" {
 			continue
 		}
 		_, about := ParseDecision(reply, q)
@@ -126,11 +126,11 @@ func TestAFormIsFilledInByTap(t *testing.T) {
 		"too many":         {"accept", with("q5", "1", "2", "3"), "Field 5. food: it takes one or more of these, at most 2 of them."},
 		"another button":   {"allow", whole, "This form has no such button."},
 	} {
-		q := table()
+		q := formWithTable()
 		tap := &Tap{Choice: c.choice, Inputs: c.inputs}
-		a, wrong := tap.fill(q)
-		got := wrong
-		if wrong == "" {
+		a, problem := tap.fillForm(q)
+		got := problem
+		if problem == "" {
 			got = strings.Join(a.Labels, ",") + " " + a.Notes
 		}
 		answers, text, about := ReadTap(q, tap)
@@ -147,10 +147,10 @@ func TestALoneYesToAForm(t *testing.T) {
 		q    *state.Question
 		want string
 	}{
-		"no fields":       {asksForm(), "{}"},
-		"an optional one": {asksForm(state.Field{Name: "x", Type: "string"}), "{}"},
-		"a default":       {asksForm(state.Field{Name: "x", Type: "integer", IsRequired: true, Default: json.RawMessage("3")}), `{"x":3}`},
-		"a link":          {asksLink("https://a.example/x"), "{}"},
+		"no fields":       {askForm(), "{}"},
+		"an optional one": {askForm(state.Field{Name: "x", Type: "string"}), "{}"},
+		"a default":       {askForm(state.Field{Name: "x", Type: "integer", IsRequired: true, Default: json.RawMessage("3")}), `{"x":3}`},
+		"a link":          {askLink("https://a.example/x"), "{}"},
 	} {
 		for _, word := range []string{"yes", "accept", "Y."} {
 			if a, about := ParseDecision(word, c.q); about != "" || a.Notes != c.want || a.Labels[0] != state.LabelAccept {
@@ -161,7 +161,7 @@ func TestALoneYesToAForm(t *testing.T) {
 			t.Errorf("%s: %q counts", name, "sure")
 		}
 	}
-	only := asksForm()
+	only := askForm()
 	only.IsTerminalOnly = true
 	if _, about := ParseDecision("yes", only); about != state.NoteUnclear {
 		t.Error("what only the terminal accepts was accepted")
@@ -173,7 +173,7 @@ func TestALoneYesToAForm(t *testing.T) {
 
 func TestAFormIsShown(t *testing.T) {
 	t.Parallel()
-	text := strings.Join(QuestionTexts(table()), "\n")
+	text := strings.Join(QuestionTexts(formWithTable()), "\n")
 	const want = `[Form] Session: shop
 
 The MCP server "form" asks you to fill in a form:
@@ -200,8 +200,8 @@ Thread key: ask-user-q`
 	if text != want {
 		t.Errorf("the text is\n%s", text)
 	}
-	texts, card := CardTexts(table(), cardID, size)
-	got := drawn(card)
+	texts, card := CardTexts(formWithTable(), cardID, countBytes)
+	got := drawCard(card)
 	for _, part := range []string{
 		"# Form | shop", "w1 (1. Your name (name))", "w2 (2. seats)", "q3 several: false (3. smoke)\n  1 Yes\n  2 No",
 		"q5 several: true (5. food)\n  1 a\n  2 b, c\n  3 d", "[Accept] accept\n[Decline] decline\n[Cancel] cancel",
@@ -220,10 +220,10 @@ Thread key: ask-user-q`
 func TestALinkIsShownWhole(t *testing.T) {
 	t.Parallel()
 	link := "https://google.com@evil.example:8443/" + strings.Repeat("a", 1900) + "?to=google.com"
-	q := asksLink(link)
+	q := askLink(link)
 	text := QuestionTexts(q)[0]
-	_, card := CardTexts(q, cardID, size)
-	for name, text := range map[string]string{"text": text, "card": drawn(card)} {
+	_, card := CardTexts(q, cardID, countBytes)
+	for name, text := range map[string]string{"text": text, "card": drawCard(card)} {
 		at := strings.Index(text, "It leads to evil.example:8443:\n")
 		if at < 0 || strings.Index(text, "```\n"+link+"\n```") < at || strings.Count(text, link) != 1 {
 			t.Errorf("%s: %s", name, text)
@@ -237,7 +237,7 @@ func TestAFormThatAsksForASecret(t *testing.T) {
 	for name, want := range map[string]bool{
 		"password": true, "API key": true, "apiKey": true, "your_pass phrase": true, "PIN": true, "spin": false, "name": false, "keyboard": false,
 	} {
-		text := QuestionTexts(asksForm(state.Field{Name: "x", Title: name, Type: "string"}))[0]
+		text := QuestionTexts(askForm(state.Field{Name: "x", Title: name, Type: "string"}))[0]
 		if strings.Contains(text, "must not ask for passwords") != want {
 			t.Errorf("%s: warned %v", name, !want)
 		}
@@ -249,7 +249,7 @@ func TestAFormsNotesTellNoValue(t *testing.T) {
 	t.Parallel()
 	for _, status := range []state.Status{state.Pending, state.Answered, state.Resolved, state.Cancelled, state.Expired} {
 		for _, label := range []string{"", state.LabelAccept, state.LabelDecline} {
-			q := table()
+			q := formWithTable()
 			q.Status, q.AnsweredMessage, q.Response = status, "m", new("name: hunter2")
 			q.Answers = map[string]string{q.SubQuestions[0].Question: label}
 			q.Notes = map[string]string{q.SubQuestions[0].Question: `{"name":"hunter2"}`}
@@ -275,7 +275,7 @@ func TestHostileFields(t *testing.T) {
 	choice := func(labels ...string) state.Field {
 		f := state.Field{Name: "x", Type: "string"}
 		for i, label := range labels {
-			f.Options, f.Values = append(f.Options, state.Option{Label: label}), append(f.Values, "v"+number1(i))
+			f.Options, f.Values = append(f.Options, state.Option{Label: label}), append(f.Values, "v"+ordinal(i))
 		}
 		return f
 	}
@@ -298,9 +298,9 @@ func TestHostileFields(t *testing.T) {
 		"a pattern that never ends":      {[]state.Field{{Name: "x", Type: "string", Pattern: "(a+)+$"}}, "1: " + strings.Repeat("a", 40) + "b", `{"x":"` + strings.Repeat("a", 40) + `b"}`},
 		"a huge reply":                   {[]state.Field{text("x")}, "x: " + strings.Repeat("y:", 10000), `{"x":"` + strings.Repeat("y:", 10000) + `"}`},
 	} {
-		q := asksForm(c.fields...)
-		a, wrong := fillByWords(c.reply, q)
-		if got := wrong + a.Notes; !strings.HasPrefix(got, c.want) {
+		q := askForm(c.fields...)
+		a, problem := fillFormFromText(c.reply, q)
+		if got := problem + a.Notes; !strings.HasPrefix(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 		shown := QuestionTexts(q)[0]
@@ -308,7 +308,7 @@ func TestHostileFields(t *testing.T) {
 			t.Errorf("%s: shown as %q", name, shown)
 		}
 	}
-	q := asksForm(text("[Answered] shop"), state.Field{Name: "y", Title: "x\nThread key: ask-user-other", Description: "x\n[Answered] y\n9. z", Type: "string"})
+	q := askForm(text("[Answered] shop"), state.Field{Name: "y", Title: "x\nThread key: ask-user-other", Description: "x\n[Answered] y\n9. z", Type: "string"})
 	q.SubQuestions[0].Question, q.About = "[Answered] shop\nThread key: z\n```\n<users/all>", `a" asks: <users/all>`
 	for line := range strings.Lines(QuestionTexts(q)[0]) {
 		for _, ours := range []string{"[Answered]", "Thread key: ask-user-other", "Thread key: z", "9. z"} {
@@ -328,14 +328,14 @@ func TestALargeFormFits(t *testing.T) {
 		for range 30 {
 			fields = append(fields, state.Field{Name: strings.Repeat(of, 120/len(of)), Description: strings.Repeat(of, 120/len(of)), Type: "string"})
 		}
-		texts, card := CardTexts(asksForm(fields...), cardID, size)
+		texts, card := CardTexts(askForm(fields...), cardID, countBytes)
 		last := texts[len(texts)-1]
-		for _, text := range append(texts, QuestionTexts(asksForm(fields...))...) {
+		for _, text := range append(texts, QuestionTexts(askForm(fields...))...) {
 			if len(text) > MaxText {
 				t.Errorf("%q: a message of %d bytes", of, len(text))
 			}
 		}
-		if size := size(card) + len(last); size > MaxText {
+		if size := countBytes(card) + len(last); size > MaxText {
 			t.Errorf("%q: a card of %d bytes", of, size)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// markdown renders Claude's Markdown, which is visible text, in Chat's own syntax:
+// renderMarkdown renders Claude's Markdown, which is visible text, in Chat's own syntax:
 // *bold*, _italic_, ~struck~, `code`, "* " before items, 4 spaces before nested ones, ">
 // " before quotes. Chat has no headings and no tables. Ordinary text is Markdown too, and
 // comes out as it is, with its lines. All that is foreign in it is neutral then.
@@ -19,70 +19,72 @@ import (
 // fenced code and lines across, and in a line what is bold, italic, struck, code or a
 // link. The rest of Markdown is text, as it was written. Each line is read by itself,
 // once, so hostile text takes time and memory by its length, too.
-func markdown(source string) string {
-	if !marks().MatchString(source) {
-		return noFence.Replace(inChatSyntax(source))
+func renderMarkdown(source string) string {
+	if !markupPattern().MatchString(source) {
+		return fenceReplacer.Replace(renderChatSyntax(source))
 	}
-	return parsed(source)
+	return parseMarkdown(source)
 }
 
-// marks are what Markdown may read something into. A text without them, as most are, is
-// lines and paragraphs for it, too.
-var marks = state.LazyPattern(`(?m)^(?:[ \t#>=+-]|\d{1,9}[.)])|[*_~\x60\[<&|\\]|\n\n\n`)
+// markupPattern are what Markdown may read something into. A text without them, as most
+// are, is lines and paragraphs for it, too.
+var markupPattern = state.LazyPattern(`(?m)^(?:[ \t#>=+-]|\d{1,9}[.)])|[*_~\x60\[<&|\\]|\n\n\n`)
 
-func parsed(source string) string {
+func parseMarkdown(source string) string {
 	d := &document{}
 	for lines := strings.Split(strings.Trim(source, "\n"), "\n"); len(lines) > 0; {
-		lines = lines[d.read(lines):]
+		lines = lines[d.readBlock(lines):]
 	}
-	return d.neutral()
+	return d.neutralText()
 }
 
-// inChatSyntax is visible text with its lines as they are, neutral. Its code blocks stay
-// code.
-func inChatSyntax(source string) string {
+// renderChatSyntax is visible text with its lines as they are, neutral. Its code blocks
+// stay code.
+func renderChatSyntax(source string) string {
 	lines := strings.Split(strings.Trim(source, "\n"), "\n")
 	for i, l := range lines {
 		lines[i] = disarm(strings.TrimRight(l, blanks))
 	}
-	return inert(strings.TrimRight(strings.Join(lines, "\n"), "\n"))
+	return neutralise(strings.TrimRight(strings.Join(lines, "\n"), "\n"))
 }
 
 // line is a line of a message. Code is a line of a code block, or one of its fences.
 type line struct {
-	text string
-	code bool
+	text   string
+	isCode bool
 }
 
 type document struct {
-	lines []line
-	items []int // how far the list items are indented that the last line is in
+	lines       []line
+	itemIndents []int // how far the list items are indented that the last line is in
 }
 
 const blanks = " \t"
 
 var (
-	codeFence   = state.LazyPattern("^([ \t]*)(`{3,})([^`]*)$")
-	language    = state.LazyPattern(`^[A-Za-z0-9+#-]{0,12}$`)
-	quoteMarker = state.LazyPattern(`^ {0,3}>[> ]*`)
-	across      = state.LazyPattern(`^ {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$`)
-	heading     = state.LazyPattern(`^ {0,3}#{1,6}[ \t]+(.*?)(?:[ \t]+#+)?$`)
+	codeFencePattern      = state.LazyPattern("^([ \t]*)(`{3,})([^`]*)$")
+	languagePattern       = state.LazyPattern(`^[A-Za-z0-9+#-]{0,12}$`)
+	quotePattern          = state.LazyPattern(`^ {0,3}>[> ]*`)
+	horizontalRulePattern = state.LazyPattern(
+		`^ {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$`,
+	)
+	headingPattern = state.LazyPattern(`^ {0,3}#{1,6}[ \t]+(.*?)(?:[ \t]+#+)?$`)
 	// "|---|:-:|", below a table's header
-	bars       = state.LazyPattern(`^[-:| \t]*(?:\|[-:| \t]*-|-[-:| \t]*\|)[-:| \t]*$`)
-	itemMarker = state.LazyPattern(`^[ \t]*([-+*]|\d{1,9}[.)])[ \t]+(.*)$`)
+	tableRulePattern = state.LazyPattern(`^[-:| \t]*(?:\|[-:| \t]*-|-[-:| \t]*\|)[-:| \t]*$`)
+	itemPattern      = state.LazyPattern(`^[ \t]*([-+*]|\d{1,9}[.)])[ \t]+(.*)$`)
 )
 
-// read takes the next lines: a table, a block of code, or one line. It says how many they
-// are.
-func (d *document) read(lines []string) (n int) {
+// readBlock takes the next lines: a table, a block of code, or one line. It says how many
+// they are.
+func (d *document) readBlock(lines []string) (n int) {
 	text := strings.TrimRight(lines[0], blanks)
-	if opening := codeFence().FindStringSubmatch(text); opening != nil {
+	if opening := codeFencePattern().FindStringSubmatch(text); opening != nil {
 		return d.readCode(lines, opening[1], opening[2], strings.Trim(opening[3], blanks))
 	}
-	if len(lines) > 1 && strings.Contains(text, "|") && bars().MatchString(lines[1]) {
+	if len(lines) > 1 && strings.Contains(text, "|") && tableRulePattern().MatchString(lines[1]) {
 		for n = 2; n < len(lines) && strings.Contains(lines[n], "|"); n++ {
 		}
-		d.writeCode(columns(lines[:n]))
+		d.writeCode(alignColumns(lines[:n]))
 		return n
 	}
 	d.readLine(text)
@@ -101,7 +103,7 @@ func (d *document) readCode(lines []string, margin, fence, info string) (n int) 
 		}
 		code = append(code, strings.TrimPrefix(lines[n], margin))
 	}
-	if len(code) == 0 || !language().MatchString(info) {
+	if len(code) == 0 || !languagePattern().MatchString(info) {
 		code = slices.Insert(code, 0, info)
 	}
 	d.writeCode(strings.Join(code, "\n"))
@@ -110,58 +112,58 @@ func (d *document) readCode(lines []string, margin, fence, info string) (n int) 
 
 // readLine takes a line that is no code.
 func (d *document) readLine(text string) {
-	marker := quoteMarker().FindString(text)
+	marker := quotePattern().FindString(text)
 	text = text[len(marker):]
 	quote := strings.Repeat("> ", strings.Count(marker, ">"))
-	title, item := heading().FindStringSubmatch(text), itemMarker().FindStringSubmatch(text)
+	title, item := headingPattern().FindStringSubmatch(text), itemPattern().FindStringSubmatch(text)
 	switch {
 	case strings.Trim(text, blanks) == "":
 		if quote != "" || len(d.lines) > 0 && d.lines[len(d.lines)-1].text != "" {
-			d.write(quote)
+			d.writeLine(quote)
 		}
-	case across().MatchString(text):
-		d.items = nil
-		d.write(quote + strings.Repeat("─", 12))
+	case horizontalRulePattern().MatchString(text):
+		d.itemIndents = nil
+		d.writeLine(quote + strings.Repeat("─", 12))
 	case title != nil:
-		d.items = nil
-		words := inline(title[1])
+		d.itemIndents = nil
+		words := renderInline(title[1])
 		if !strings.Contains(words, "*") { // else a part of it is bold, or has stars
 			words = "*" + words + "*"
 		}
-		d.write(quote + words)
+		d.writeLine(quote + words)
 	case item != nil:
 		const leastNested = 2 // columns
-		d.leave(indent(text) - leastNested + 1)
-		margin := quote + strings.Repeat("    ", len(d.items))
-		d.items = append(d.items, indent(text))
+		d.endItems(indentColumns(text) - leastNested + 1)
+		margin := quote + strings.Repeat("    ", len(d.itemIndents))
+		d.itemIndents = append(d.itemIndents, indentColumns(text))
 		if strings.Contains("-+*", item[1]) {
 			item[1] = "*"
 		}
-		d.write(margin + item[1] + " " + inline(item[2]))
+		d.writeLine(margin + item[1] + " " + renderInline(item[2]))
 	default:
-		d.leave(indent(text))
-		if words := strings.TrimLeft(text, blanks); len(d.items) > 0 {
-			text = strings.Repeat("    ", len(d.items)) + words
+		d.endItems(indentColumns(text))
+		if words := strings.TrimLeft(text, blanks); len(d.itemIndents) > 0 {
+			text = strings.Repeat("    ", len(d.itemIndents)) + words
 		}
-		d.write(quote + inline(text))
+		d.writeLine(quote + renderInline(text))
 	}
 }
 
-// leave ends the items that are not less indented than so many columns.
-func (d *document) leave(columns int) {
-	end := slices.IndexFunc(d.items, func(item int) bool { return item >= columns })
+// endItems ends the items that are not less indented than so many columns.
+func (d *document) endItems(columns int) {
+	end := slices.IndexFunc(d.itemIndents, func(item int) bool { return item >= columns })
 	if end >= 0 {
-		d.items = d.items[:end]
+		d.itemIndents = d.itemIndents[:end]
 	}
 }
 
-func (d *document) write(text string) {
+func (d *document) writeLine(text string) {
 	d.lines = append(d.lines, line{text: strings.TrimRight(text, blanks)})
 }
 
-// indent is how many columns of blanks a line begins with. A tab is 4 of them, wherever
-// it begins.
-func indent(text string) int {
+// indentColumns is how many columns of blanks a line begins with. A tab is 4 of them,
+// wherever it begins.
+func indentColumns(text string) int {
 	before := text[:len(text)-len(strings.TrimLeft(text, blanks))]
 	return len(before) + 3*strings.Count(before, "\t")
 }
@@ -176,7 +178,7 @@ func (d *document) writeCode(code string) {
 		return
 	}
 	d.lines = append(d.lines, line{fence, true})
-	for l := range strings.SplitSeq(noFence.Replace(code), "\n") {
+	for l := range strings.SplitSeq(fenceReplacer.Replace(code), "\n") {
 		d.lines = append(d.lines, line{l, true})
 	}
 	d.lines = append(d.lines, line{fence, true})
@@ -192,22 +194,22 @@ func CodeBlock(text string) string {
 	return fence + "\n" + text + "\n" + fence
 }
 
-// bare is a table's cell without the marks of bold or code that embrace all of it.
-func bare(cell string) string {
+// unwrapCell is a table's cell without the marks of bold or code that embrace all of it.
+func unwrapCell(cell string) string {
 	for _, mark := range []string{"`", "**"} {
-		inner, opened := strings.CutPrefix(cell, mark)
-		inner, closed := strings.CutSuffix(inner, mark)
-		if opened && closed && inner != "" && !strings.Contains(inner, mark) {
+		inner, isOpened := strings.CutPrefix(cell, mark)
+		inner, isClosed := strings.CutSuffix(inner, mark)
+		if isOpened && isClosed && inner != "" && !strings.Contains(inner, mark) {
 			return inner
 		}
 	}
 	return cell
 }
 
-// columns lines a table's cells up. Wider ones than widest move what stands behind them,
-// and not the other rows.
-func columns(rows []string) string {
-	const maxColumns, widest = 32, 200
+// alignColumns lines a table's cells up. Wider ones than widest move what stands behind
+// them, and not the other rows.
+func alignColumns(rows []string) string {
+	const maxColumns, maxWidth = 32, 200
 	var widths [maxColumns]int
 	table := make([][]string, len(rows))
 	for i, row := range rows {
@@ -218,12 +220,12 @@ func columns(rows []string) string {
 			maxColumns,
 		)
 		for j, cell := range table[i] {
-			cell = bare(strings.TrimSpace(cell))
+			cell = unwrapCell(strings.TrimSpace(cell))
 			if i == 1 {
 				cell = strings.Repeat("-", len(cell))
 			}
 			table[i][j] = cell
-			widths[j] = min(max(widths[j], utf8.RuneCountInString(cell)), widest)
+			widths[j] = min(max(widths[j], utf8.RuneCountInString(cell)), maxWidth)
 		}
 	}
 	var b strings.Builder
@@ -236,58 +238,58 @@ func columns(rows []string) string {
 	return b.String()
 }
 
-// token is what a line's text may have beside words: an escaped character, backticks, a
-// link or an image, a URL, or marks of emphasis. In a label brackets stand in pairs, in a
-// link's URL parentheses do.
-var token = state.LazyPattern("\\\\[!-/:-@\\[-`{-~]" + "|`+" +
+// tokenPattern is what a line's text may have beside words: an escaped character,
+// backticks, a link or an image, a URL, or marks of emphasis. In a label brackets stand
+// in pairs, in a link's URL parentheses do.
+var tokenPattern = state.LazyPattern("\\\\[!-/:-@\\[-`{-~]" + "|`+" +
 	`|!?\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^\s()]*(?:\([^\s()]*\)[^\s()]*)*)\)` +
 	"|https?://[^\\s`]*[^\\s`*_~]" + `|\*+|_+|~~+`)
 
-// inline renders a line's text.
-func inline(text string) string {
-	p := &phrase{unclosed: map[int]bool{}}
+// renderInline renders a line's text.
+func renderInline(text string) string {
+	p := &inlineRenderer{unclosedRuns: map[int]bool{}}
 	at := 0
-	for _, m := range token().FindAllStringSubmatchIndex(text, -1) {
+	for _, m := range tokenPattern().FindAllStringSubmatchIndex(text, -1) {
 		if m[0] < at { // it is in a code span
 			continue
 		}
 		p.add(text[at:m[0]])
-		found := text[m[0]:m[1]]
+		token := text[m[0]:m[1]]
 		at = m[1]
 		switch {
-		case found[0] == '\\':
-			p.add(found[1:])
-		case found[0] == '`':
-			at = p.code(text, m[0], len(found))
+		case token[0] == '\\':
+			p.add(token[1:])
+		case token[0] == '`':
+			at = p.addCode(text, m[0], len(token))
 		case m[2] >= 0:
-			p.add(labelled(text[m[2]:m[3]], text[m[4]:m[5]]))
+			p.add(renderLink(text[m[2]:m[3]], text[m[4]:m[5]]))
 		default:
-			p.mark(found, text[:m[0]], text[at:])
+			p.addMark(token, text[:m[0]], text[at:])
 		}
 	}
 	p.add(text[at:])
 	return strings.Join(p.pieces, "")
 }
 
-type phrase struct {
+type inlineRenderer struct {
 	pieces []string
 	// those of the pieces that are marks which something may close, each another one
-	open     []int
-	unclosed map[int]bool // no run of so many backticks comes any more
+	openMarks    []int
+	unclosedRuns map[int]bool // no run of so many backticks comes any more
 }
 
-func (p *phrase) add(piece string) { p.pieces = append(p.pieces, piece) }
+func (p *inlineRenderer) add(piece string) { p.pieces = append(p.pieces, piece) }
 
-// code takes a code span, which reaches to a run of as many backticks, and says where it
-// ends.
-func (p *phrase) code(text string, start, n int) (end int) {
-	for end = start + n; !p.unclosed[n]; {
-		tick := strings.IndexByte(text[end:], '`')
-		if tick < 0 {
-			p.unclosed[n] = true
+// addCode takes a code span, which reaches to a run of as many backticks, and says where
+// it ends.
+func (p *inlineRenderer) addCode(text string, start, n int) (end int) {
+	for end = start + n; !p.unclosedRuns[n]; {
+		offset := strings.IndexByte(text[end:], '`')
+		if offset < 0 {
+			p.unclosedRuns[n] = true
 			break
 		}
-		end += tick
+		end += offset
 		run := len(text[end:]) - len(strings.TrimLeft(text[end:], "`"))
 		if run == n {
 			p.add("`" + strings.ReplaceAll(text[start+n:end], "`", "'") + "`")
@@ -302,58 +304,62 @@ func (p *phrase) code(text string, start, n int) (end int) {
 // chatMarks are Chat's marks for those of Markdown, as they begin.
 var chatMarks = map[string]string{"*": "_", "_": "_", "**": "*", "__": "*", "***": "_*", "~~": "~"}
 
-// mark takes what may be a mark of emphasis. Chat shows its own as characters inside a
+// addMark takes what may be a mark of emphasis. Chat shows its own as characters inside a
 // word, so there the author's stay: "2*3*4" and file_name are no emphasis.
-func (p *phrase) mark(mark, textBefore, textAfter string) {
+func (p *inlineRenderer) addMark(mark, textBefore, textAfter string) {
 	before, _ := utf8.DecodeLastRuneInString(textBefore)
 	after, _ := utf8.DecodeRuneInString(textAfter)
-	opening := slices.IndexFunc(p.open, func(piece int) bool { return p.pieces[piece] == mark })
-	chat := chatMarks[mark]
+	openIndex := slices.IndexFunc(
+		p.openMarks,
+		func(piece int) bool { return p.pieces[piece] == mark },
+	)
+	chatMark := chatMarks[mark]
 	switch {
-	case chat == "":
-	case opening >= 0 && !unicode.IsSpace(before) && !inWord(after):
-		p.pieces[p.open[opening]] = chat
-		p.open = p.open[:opening]
-		mark = chat[len(chat)-1:] + chat[:len(chat)-1]
-	case !inWord(before) && !unicode.IsSpace(after):
-		if opening >= 0 {
-			p.open = slices.Delete(p.open, opening, opening+1)
+	case chatMark == "":
+	case openIndex >= 0 && !unicode.IsSpace(before) && !isInWord(after):
+		p.pieces[p.openMarks[openIndex]] = chatMark
+		p.openMarks = p.openMarks[:openIndex]
+		mark = chatMark[len(chatMark)-1:] + chatMark[:len(chatMark)-1]
+	case !isInWord(before) && !unicode.IsSpace(after):
+		if openIndex >= 0 {
+			p.openMarks = slices.Delete(p.openMarks, openIndex, openIndex+1)
 		}
-		p.open = append(p.open, len(p.pieces))
+		p.openMarks = append(p.openMarks, len(p.pieces))
 	}
 	p.add(mark)
 }
 
-// inWord is true for what a word goes on with. Scripts without upper case mostly have no
-// spaces either: there, words cannot be told.
-func inWord(r rune) bool {
+// isInWord is true for what a word goes on with. Scripts without upper case mostly have
+// no spaces either: there, words cannot be told.
+func isInWord(r rune) bool {
 	return unicode.IsLetter(r) && !unicode.Is(unicode.Lo, r) || unicode.IsNumber(r)
 }
 
-// labelled gives a link as its label and its target: Chat's "<url|label>" would let the
+// renderLink gives a link as its label and its target: Chat's "<url|label>" would let the
 // label claim another target.
-func labelled(label, target string) string {
+func renderLink(label, target string) string {
 	switch {
 	case label == target, target == "":
-		return inline(label)
+		return renderInline(label)
 	case label == "":
 		return target
 	}
-	return inline(label) + " (" + target + ")"
+	return renderInline(label) + " (" + target + ")"
 }
 
-// neutral makes the message's text out of its lines: nothing foreign in it acts.
-func (d *document) neutral() string {
+// neutralText makes the message's text out of its lines: nothing foreign in it acts.
+func (d *document) neutralText() string {
 	var out []string
-	for _, l := range d.lines {
-		text := state.Clean(state.ForChat, l.text)
-		if !l.code { // code is drawn as a box, where nothing passes for a message of ours
-			text = noFence.Replace(disarm(text))
+	for _, line := range d.lines {
+		text := state.Clean(state.ForChat, line.text)
+		if !line.isCode { // code is drawn as a box, where nothing passes for a message of ours
+			text = fenceReplacer.Replace(disarm(text))
 		}
 		out = append(out, text)
 	}
-	return shut(strings.TrimRight(strings.Join(out, "\n"), "\n"))
+	return neutraliseAngles(strings.TrimRight(strings.Join(out, "\n"), "\n"))
 }
 
-// noFence makes apostrophes of three backticks, which would open or close a code block.
-var noFence = strings.NewReplacer(fence, "'''")
+// fenceReplacer makes apostrophes of three backticks, which would open or close a code
+// block.
+var fenceReplacer = strings.NewReplacer(fence, "'''")

@@ -74,7 +74,7 @@ func TestMarkdown(t *testing.T) {
 		{"stars of file names", "# Run rm **/x\n|a|\n|-|\n|`rm **/y`|\n|rm **/z **|\n|`a` and `b`|", "Run rm **/x\n```\na\n-\nrm **/y\nrm **/z **\n`a` and `b`\n```"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := markdown(state.Clean(state.ForChat, tt.in)); got != tt.want {
+			if got := renderMarkdown(state.Clean(state.ForChat, tt.in)); got != tt.want {
 				t.Errorf("%q:\n got %q\nwant %q", tt.in, got, tt.want)
 			}
 		})
@@ -95,7 +95,7 @@ func TestLinks(t *testing.T) {
 		{"another host as label", "[https://bank.example](https://evil.example)", "https://bank.example (https://evil.example)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := markdown(state.Clean(state.ForChat, tt.in)); got != tt.want {
+			if got := renderMarkdown(state.Clean(state.ForChat, tt.in)); got != tt.want {
 				t.Errorf("%q:\n got %q\nwant %q", tt.in, got, tt.want)
 			}
 		})
@@ -114,14 +114,14 @@ func TestMarkdownIsBounded(t *testing.T) {
 		{"open links", strings.Repeat("[a](b", 20000) + " c", strings.Repeat("[a](b", 20000) + " c"},
 		{"open backticks", strings.Repeat("\\``x ", 50000) + "**a**", strings.Repeat("``x ", 50000) + "*a*"},
 	} {
-		if got := markdown(tt.in); got != tt.want {
+		if got := renderMarkdown(tt.in); got != tt.want {
 			t.Errorf("%s: %.200q", tt.name, got)
 		}
 	}
 }
 
-// opening begins a block of code, whose language is not shown.
-var opening = regexp.MustCompile("(?m)^[ \t]*`{3,}[ \t]*[A-Za-z0-9+#-]{0,12}[ \t]*$")
+// openingPattern begins a block of code, whose language is not shown.
+var openingPattern = regexp.MustCompile("(?m)^[ \t]*`{3,}[ \t]*[A-Za-z0-9+#-]{0,12}[ \t]*$")
 
 // letters are the letters and digits of a text, and isWithin says whether all of one text
 // stand in another, in their order.
@@ -146,7 +146,7 @@ func isWithin(part, whole string) bool {
 
 // ownLabel says whether a link has its target as its label, which is shown once.
 func ownLabel(text string) bool {
-	return slices.ContainsFunc(token().FindAllStringSubmatch(text, -1), func(m []string) bool { return m[1] != "" && m[1] == m[2] })
+	return slices.ContainsFunc(tokenPattern().FindAllStringSubmatch(text, -1), func(m []string) bool { return m[1] != "" && m[1] == m[2] })
 }
 
 // What is read is text whose blocks of code are closed, without a word less, and text
@@ -161,11 +161,11 @@ func FuzzMarkdown(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, source string) {
 		source = state.Clean(state.ForChat, source)
-		got := parsed(source)
+		got := parseMarkdown(source)
 		if !utf8.ValidString(got) {
 			t.Errorf("%q: no UTF-8: %q", source, got)
 		}
-		if shown := letters(got); !ownLabel(source) && !isWithin(letters(opening.ReplaceAllString(source, "")), shown) {
+		if shown := letters(got); !ownLabel(source) && !isWithin(letters(openingPattern.ReplaceAllString(source, "")), shown) {
 			t.Errorf("%q: words are hidden: %q", source, got)
 		}
 		fences := 0
@@ -178,7 +178,7 @@ func FuzzMarkdown(f *testing.F) {
 		if fences%2 != 0 {
 			t.Errorf("%q: an open block: %q", source, got)
 		}
-		if want := markdown(source); !marks().MatchString(source) && strings.TrimSpace(source) != "" && got != want {
+		if want := renderMarkdown(source); !markupPattern().MatchString(source) && strings.TrimSpace(source) != "" && got != want {
 			t.Errorf("%q: got %q, want %q", source, got, want)
 		}
 	})

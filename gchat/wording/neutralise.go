@@ -15,19 +15,19 @@ import (
 // others wrote is altered where it would act: "<users/all>" mentions everybody,
 // "<url|label>" shows a false link, an odd ``` swallows the lines after it.
 
-// Line makes foreign text safe to stand inside one line of a message. It has no newline
-// and no outer whitespace.
-func Line(s string) string {
-	return inert(strings.Join(strings.Fields(state.Clean(state.ForChat, s)), " "))
+// SafeLine makes foreign text safe to stand inside one line of a message. It has no
+// newline and no outer whitespace.
+func SafeLine(s string) string {
+	return neutralise(strings.Join(strings.Fields(state.Clean(state.ForChat, s)), " "))
 }
 
-// Block makes foreign text of several lines safe to stand in a message, from the start of
-// a line. Lines after the first begin with two spaces, so that none of them can pass for
-// one of ours ("[Answered] …", "Thread key: …", "4. …").
-func Block(s string) string {
+// SafeBlock makes foreign text of several lines safe to stand in a message, from the
+// start of a line. Lines after the first begin with two spaces, so that none of them can
+// pass for one of ours ("[Answered] …", "Thread key: …", "4. …").
+func SafeBlock(s string) string {
 	s = strings.TrimSpace(state.Clean(state.ForChat, s))
 	if !strings.Contains(s, "\n") {
-		return inert(s)
+		return neutralise(s)
 	}
 	lines := strings.Split(s, "\n")
 	for i, l := range lines {
@@ -38,20 +38,20 @@ func Block(s string) string {
 		lines[i] = l
 	}
 	lines = slices.CompactFunc(lines, func(a, b string) bool { return a == "" && b == "" })
-	return inert(strings.Join(lines, "\n"))
+	return neutralise(strings.Join(lines, "\n"))
 }
 
-func inert(s string) string {
-	s = shut(s)
+func neutralise(s string) string {
+	s = neutraliseAngles(s)
 	if i := strings.LastIndex(s, fence); strings.Count(s, fence)%2 == 1 {
 		s = s[:i] + "'''" + s[i+len(fence):]
 	}
 	return s
 }
 
-// shut changes "<" where it would open something. It stays where it can only mean "less
-// than" or an arrow.
-func shut(s string) string {
+// neutraliseAngles changes "<" where it would open something. It stays where it can only
+// mean "less than" or an arrow.
+func neutraliseAngles(s string) string {
 	if !strings.Contains(s, "<") {
 		return s
 	}
@@ -68,17 +68,18 @@ func shut(s string) string {
 	return b.String()
 }
 
-// closed makes neutral text ready to be followed by something else than a space.
-func closed(s string) string {
-	if before, open := strings.CutSuffix(s, "<"); open {
+// neutraliseLastAngle makes neutral text ready to be followed by something else than a
+// space.
+func neutraliseLastAngle(s string) string {
+	if before, endsOpen := strings.CutSuffix(s, "<"); endsOpen {
 		return before + "‹"
 	}
 	return s
 }
 
-// normal gives text as labels are compared: as it is shown, without regard to case and to
-// what phones do to quotes and dashes.
-func normal(s string) string {
+// normalise gives text as labels are compared: as it is shown, without regard to case and
+// to what phones do to quotes and dashes.
+func normalise(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch r {
 		case '‘', '’', '‚', '‛', '′', '`':
@@ -90,18 +91,18 @@ func normal(s string) string {
 		case '‹': // Line made it of "<", and people copy what they see
 			return '<'
 		}
-		low := r
+		folded := r
 		for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
-			low = min(low, f)
+			folded = min(folded, f)
 		}
-		return low
-	}, Line(s))
+		return folded
+	}, SafeLine(s))
 }
 
-// ownPrefix is how our messages begin, behind a quote's sign or a mark of bold or not. A
-// reader trusts these words: no line of a report's foreign text may begin with one of
-// them in square brackets.
-var ownPrefix = sync.OnceValue(func() *regexp.Regexp {
+// ownPrefixPattern is how our messages begin, behind a quote's sign or a mark of bold or
+// not. A reader trusts these words: no line of a report's foreign text may begin with one
+// of them in square brackets.
+var ownPrefixPattern = sync.OnceValue(func() *regexp.Regexp {
 	kinds := ""
 	for _, kind := range state.Kinds {
 		kinds += "|" + strings.ReplaceAll(kind.Traits().Title, " ", `\s+`)
@@ -113,10 +114,10 @@ var ownPrefix = sync.OnceValue(func() *regexp.Regexp {
 		`Timeout|Verify|Waiting|Wake` + kinds + `)[\s\pZ*_~]*)\]`)
 })
 
-var threadKeyLine = state.LazyPattern(`(?i)^([\s\pZ>*_~•\x60-]*thread\s+key[\s\pZ*_~]*):`)
+var threadKeyPattern = state.LazyPattern(`(?i)^([\s\pZ>*_~•\x60-]*thread\s+key[\s\pZ*_~]*):`)
 
 // disarm gives a line that begins like a message of ours round brackets, and one that
 // begins like the line of a thread key no colon.
 func disarm(line string) string {
-	return threadKeyLine().ReplaceAllString(ownPrefix().ReplaceAllString(line, "$1($2)"), "$1 -")
+	return threadKeyPattern().ReplaceAllString(ownPrefixPattern().ReplaceAllString(line, "$1($2)"), "$1 -")
 }

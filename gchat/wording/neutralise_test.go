@@ -39,7 +39,7 @@ func TestLine(t *testing.T) {
 		{"invalid bytes", "a\xff\xed\xa0\x80b", "a\uFFFD\uFFFD\uFFFD\uFFFDb"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := Line(tt.in); got != tt.want {
+			if got := SafeLine(tt.in); got != tt.want {
 				t.Errorf("Line(%q) = %q, want %q", tt.in, got, tt.want)
 			}
 		})
@@ -64,16 +64,16 @@ func TestBlock(t *testing.T) {
 		{"bracket at a line's end", "a <\nb", "a <\n  b"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := Block(tt.in); got != tt.want {
+			if got := SafeBlock(tt.in); got != tt.want {
 				t.Errorf("Block(%q) = %q, want %q", tt.in, got, tt.want)
 			}
 		})
 	}
 }
 
-// harmless fails when the text could mention, link, or open a block. Own are places of
-// ours that look like markup.
-func harmless(t *testing.T, text string, own ...string) {
+// checkHarmless fails when the text could mention, link, or open a block. Own are places
+// of ours that look like markup.
+func checkHarmless(t *testing.T, text string, own ...string) {
 	t.Helper()
 	for _, o := range own {
 		text = strings.ReplaceAll(text, o, "")
@@ -96,9 +96,9 @@ func FuzzNeutralise(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		line, block := Line(s), Block(s)
-		harmless(t, line)
-		harmless(t, block)
+		line, block := SafeLine(s), SafeBlock(s)
+		checkHarmless(t, line)
+		checkHarmless(t, block)
 		if strings.ContainsAny(line, "\n\r\t\u2028\u2029\u0085\v\f") {
 			t.Errorf("Line(%q) = %q has a line break", s, line)
 		}
@@ -110,7 +110,7 @@ func FuzzNeutralise(f *testing.F) {
 		if strings.Contains(block, "\n\n\n") {
 			t.Errorf("Block(%q) = %q has too many blank lines", s, block)
 		}
-		if again := Line(line); again != line {
+		if again := SafeLine(line); again != line {
 			t.Errorf("Line(%q) = %q, and again %q", s, line, again)
 		}
 	})

@@ -21,22 +21,22 @@ var fixedNotes = map[string]string{
 		"Reply again when that has ended.",
 }
 
-// noteWords word the other notes. Their text is "" where there is nothing to tell.
-var noteWords = map[string]func(q *state.Question, owed state.OwedNote) string{
+// noteWriters word the other notes. Their text is "" where there is nothing to tell.
+var noteWriters = map[string]func(q *state.Question, owed state.OwedNote) string{
 	state.NoteClosed:     func(q *state.Question, _ state.OwedNote) string { return closingText(q) },
 	state.NoteHandedOver: func(q *state.Question, _ state.OwedNote) string { return handedOverText(q) },
 	state.NoteFullText:   func(q *state.Question, _ state.OwedNote) string { return unclearText(q, nil) },
 	state.NoteGranted:    func(q *state.Question, _ state.OwedNote) string { return GrantText(q, nil, false) },
 	state.NoteReminder: func(q *state.Question, owed state.OwedNote) string {
-		return "[Reminder] " + field(
+		return "[Reminder] " + safeField(
 			q.SessionName,
-		) + "\n\nStill open after " + owed.Text + ": " + briefly(
+		) + "\n\nStill open after " + owed.Text + ": " + shortDescription(
 			q,
 		)
 	},
 	state.NoteUnread: func(_ *state.Question, owed state.OwedNote) string {
 		return "[Not read] Please answer in the terminal. Replies here cannot be read yet: " +
-			clause(owed.Text) + "."
+			safeClause(owed.Text) + "."
 	},
 	state.NoteSent:      sentText,
 	state.NoteRefused:   refusedText,
@@ -54,11 +54,11 @@ var noteWords = map[string]func(q *state.Question, owed state.OwedNote) string{
 // answer.
 func NoteTexts(q *state.Question, owed state.OwedNote) []string {
 	if owed.About == state.NoteFullText && q.ShownText != "" {
-		return split("[More] "+whatFor(q), "\n", block(q.ShownText), MaxText)
+		return splitMessage("[More] "+toolCallText(q), "\n", codeBlock(q.ShownText), MaxText)
 	}
 	text := fixedNotes[owed.About]
-	if word := noteWords[owed.About]; word != nil {
-		text = word(q, owed)
+	if write := noteWriters[owed.About]; write != nil {
+		text = write(q, owed)
 	}
 	if text == "" {
 		return nil
@@ -84,10 +84,10 @@ func laterText(q *state.Question, _ state.OwedNote) string {
 		"A session that has ended reads it when it is resumed."
 }
 
-// GrantText says until when a yes counts that was given for a while, or that it has ended, and
-// which permissions it allowed, the newest first.
+// GrantText says until when a yes counts that was given for a while, or that it has
+// ended, and which permissions it allowed, the newest first.
 func GrantText(q *state.Question, allowed []*state.Question, isOver bool) string {
-	session, grant := field(q.SessionName), field(q.DescribeGrant())
+	session, grant := safeField(q.SessionName), safeField(q.DescribeGrant())
 	text := "[Allowed] " + session + "\n\nPermissions of this session are allowed by " + grant +
 		" (two hours at most), except plans and what only the terminal can allow. " +
 		"To end it, reply no here, or write /ask in the session's thread."
@@ -95,7 +95,7 @@ func GrantText(q *state.Question, allowed []*state.Question, isOver bool) string
 		text = "[Asks again] " + session + "\n\nThe yes of " + grant + " has ended."
 	}
 	for _, q := range slices.Backward(allowed) {
-		text += "\n• " + briefly(q)
+		text += "\n• " + shortDescription(q)
 	}
 	return Cut(text, MaxText) // the audit log has them all
 }
@@ -104,23 +104,23 @@ func GrantText(q *state.Question, allowed []*state.Question, isOver bool) string
 const (
 	NobodyAllowed = "nobody"    // the allowlist is empty
 	NotApprover   = "approvers" // the person may answer questions and not decide
-	NotOfPolicy   = "policy"    // a policy leaves the person out
+	NotInPolicy   = "policy"    // a policy leaves the person out
 )
 
-// TooEarly is the Seen of a NoteUnclear about a reply that came between the messages of a
-// plan.
-const TooEarly = "You wrote that before the whole question was here."
+// TooEarlyHint is the Seen of a NoteUnclear about a reply that came between the messages
+// of a plan.
+const TooEarlyHint = "You wrote that before the whole question was here."
 
-// WhichOne is the Seen of a NoteUnclear, and all of it, about a reply that may be for
-// another question of its thread.
-const WhichOne = "[Not used] Several questions wait in this thread. Quote the message that you answer."
+// WhichQuestionText is the Seen of a NoteUnclear, and all of it, about a reply that may
+// be for another question of its thread.
+const WhichQuestionText = "[Not used] Several questions wait in this thread. Quote the message that you answer."
 
-// TimedHint is the Seen of a NoteUnclear where a yes may be given for a while.
-const TimedHint = `"yes 30m" allows for a while.`
+// TimedYesHint is the Seen of a NoteUnclear where a yes may be given for a while.
+const TimedYesHint = `"yes 30m" allows for a while.`
 
-// NobodyText answers a reply in the thread of a session's reports, while no process waits for a
-// reply there. isRunning reports whether the session has not ended.
-func NobodyText(s *state.Session, isRunning bool) string {
+// NobodyWaitsText answers a reply in the thread of a session's reports, while no process
+// waits for a reply there. isRunning reports whether the session has not ended.
+func NobodyWaitsText(s *state.Session, isRunning bool) string {
 	if !isRunning {
 		return "[Not read] This session has ended. " + resumeText(s) + "."
 	}
@@ -130,7 +130,7 @@ func NobodyText(s *state.Session, isRunning bool) string {
 	}
 	text := "[Not read] This session is not waiting for a reply. To write to it, use its terminal"
 	if s.TmuxSession != "" {
-		text += " (tmux session " + clause(s.TmuxSession) + ")"
+		text += " (tmux session " + safeClause(s.TmuxSession) + ")"
 	}
 	return text + "."
 }
@@ -143,13 +143,13 @@ const DialogOverText = "[Gone on] The terminal no longer waits for this."
 const UnservedText = "[Not read] Claude did not get this: the program that handles this question is not running. " +
 	"Please answer in the terminal, or reply again once that session has gone on."
 
-// DialogText answers words that decide nothing, while a dialog waits in the terminal that
-// Chat cannot answer.
-const DialogText = "[Not used] Only the terminal can answer this. Please answer it there."
+// DialogOpenText answers words that decide nothing, while a dialog waits in the terminal
+// that Chat cannot answer.
+const DialogOpenText = "[Not used] Only the terminal can answer this. Please answer it there."
 
-// LeftText answers a message in the thread of a session that another one replaced in its Claude
-// Code.
-func LeftText(s *state.Session) string {
+// SessionReplacedText answers a message in the thread of a session that another one
+// replaced in its Claude Code.
+func SessionReplacedText(s *state.Session) string {
 	return "[Not read] Another session now runs in that terminal. " + resumeText(s) + "."
 }
 
@@ -159,54 +159,54 @@ func resumeText(s *state.Session) string {
 	if s.ProjectDir != "" {
 		command = "cd " + state.QuoteForShell(s.ProjectDir) + " && " + command
 	}
-	return "To continue it: `" + clause(command) + "`"
+	return "To continue it: `" + safeClause(command) + "`"
 }
 
-// InTerminal is a reason why a session was not started that does not keep a person from
-// that, with what to type.
-func InTerminal(s *state.Session, why string) string {
+// WithResumeHint is a reason why a session was not started that does not keep a person
+// from that, with what to type.
+func WithResumeHint(s *state.Session, why string) string {
 	if s.TranscriptPath == "" {
 		return why
 	}
 	return why + ". " + resumeText(s)
 }
 
-// NotBegunText says why the session that a person wrote to was not started.
-func NotBegunText(why string) string {
+// NotStartedText says why the session that a person wrote to was not started.
+func NotStartedText(why string) string {
 	return "[Not started] " + strings.ToUpper(why[:1]) + why[1:] + "."
 }
 
-// BegunText says where the session runs that was started for what a person wrote.
-func BegunText(s *state.Session) string {
-	return "[Started] It runs in tmux: `tmux -S " + clause(
+// StartedText says where the session runs that was started for what a person wrote.
+func StartedText(s *state.Session) string {
+	return "[Started] It runs in tmux: `tmux -S " + safeClause(
 		state.QuoteForShell(s.TmuxSocket),
 	) + " attach -t " +
-		clause(
+		safeClause(
 			state.QuoteForShell(s.TmuxSession),
 		) + "`. Your words are typed when it is ready."
 }
 
-// IsNew says whether a text asks for a new session.
-func IsNew(text string) bool {
-	first := strings.Fields(text)
-	return len(first) > 0 && strings.EqualFold(first[0], "/new")
+// IsNewCommand says whether a text asks for a new session.
+func IsNewCommand(text string) bool {
+	fields := strings.Fields(text)
+	return len(fields) > 0 && strings.EqualFold(fields[0], "/new")
 }
 
 // NameMachineText asks for the machine that a new session is to begin on, since several
 // may hear the app.
 func NameMachineText() string {
-	machine := field(state.MachineName())
+	machine := safeField(state.MachineName())
 	return "[Not used] Start with the name of a machine: `/new " + machine + " PROJECT words`."
 }
 
 // NewSessionText begins the thread of a session that a person asked for.
 func NewSessionText(s *state.Session, text string) string {
-	return "[New session] " + field(
+	return "[New session] " + safeField(
 		s.Name,
-	) + " on " + field(
+	) + " on " + safeField(
 		state.MachineName(),
-	) + "\n\n" + inert(
-		Cut(text, shortWords),
+	) + "\n\n" + neutralise(
+		Cut(text, maxCardText),
 	)
 }
 
@@ -216,24 +216,30 @@ func closingText(q *state.Question) string {
 	if q.Status.IsOpen() || q.ResolvedBy == state.EndedReplaced {
 		return ""
 	}
-	return mannerOf(q.Kind).closed(q)
+	return wordingOf(q.Kind).closingText(q)
 }
 
-func decisionClosed(q *state.Question) string {
+func decisionClosingText(q *state.Question) string {
 	if q.Status != state.Resolved {
-		return "[Cancelled] " + field(q.SessionName) + "\n\n" + briefly(q) + "\n\n" + closedWhy(q)
+		return "[Cancelled] " + safeField(
+			q.SessionName,
+		) + "\n\n" + shortDescription(
+			q,
+		) + "\n\n" + closeReason(
+			q,
+		)
 	}
 	return decidedText(q)
 }
 
-func questionClosed(q *state.Question) string {
+func questionClosingText(q *state.Question) string {
 	switch {
 	case q.Status == state.TimedOut, q.ResolvedBy == state.EndedAway:
 		return timedOutText(q)
 	case q.Status != state.Resolved:
-		return closing("[Cancelled] ", q, closedWhy(q), func(int) []string { return nil })
+		return listQuestions("[Cancelled] ", q, closeReason(q), func(int) []string { return nil })
 	case q.Declined != "" && q.ResolvedBy != "terminal":
-		return closing("[Cancelled] ", q, declinedWhy(q), func(int) []string { return nil })
+		return listQuestions("[Cancelled] ", q, declinedText(q), func(int) []string { return nil })
 	}
 	return answeredText(q)
 }
@@ -244,11 +250,11 @@ func handedOverText(q *state.Question) string {
 	if q.HandedOverAt == nil || !q.Status.IsOpen() {
 		return ""
 	}
-	text := "[In the terminal] " + field(
+	text := "[In the terminal] " + safeField(
 		q.SessionName,
-	) + "\n\n" + briefly(
+	) + "\n\n" + shortDescription(
 		q,
-	) + "\n\n" + answerThere(
+	) + "\n\n" + inTerminalText(
 		q,
 	)
 	if len(q.PartialAnswers) > 0 || q.DeclinedText != "" {
@@ -257,13 +263,13 @@ func handedOverText(q *state.Question) string {
 	return text
 }
 
-// answerThere says since when only the terminal answers.
-func answerThere(q *state.Question) string {
+// inTerminalText says since when only the terminal answers.
+func inTerminalText(q *state.Question) string {
 	return "In the terminal since " + q.HandedOverAt.Local().Format("15:04") + ": answer it there."
 }
 
-// declinedWhy says what Claude was told of a question that a person turned down.
-func declinedWhy(q *state.Question) string {
+// declinedText says what Claude was told of a question that a person turned down.
+func declinedText(q *state.Question) string {
 	switch {
 	case q.Declined == state.DeclinedSkip:
 		return "Claude was told that you skipped it."
@@ -274,63 +280,67 @@ func declinedWhy(q *state.Question) string {
 	return "Claude was told that you want to talk about it first."
 }
 
-func nextClosed(q *state.Question) string {
-	answer, outcome := q.Decision()
+func nextClosingText(q *state.Question) string {
+	answerText, outcome := q.Decision()
 	switch {
 	case q.Status == state.Resolved && q.HasSentNote:
 		return ""
-	case q.Status == state.Resolved && strings.HasPrefix(answer, "/"):
-		return strings.TrimSpace("[Sent] " + clause(answer) + ". " + Line(outcome))
+	case q.Status == state.Resolved && strings.HasPrefix(answerText, "/"):
+		return strings.TrimSpace("[Sent] " + safeClause(answerText) + ". " + SafeLine(outcome))
 	case q.Status == state.Resolved && q.Typing != nil && q.Typing.LastKey == state.KeyQueued:
 		return "[Sent] Queued. Claude reads it after this step."
 	case q.Status == state.Resolved:
 		return "[Sent] Sent to Claude."
 	case q.ResolvedBy == "prompt" && q.AnsweredMessage == "":
-		return "[Answered] " + field(q.SessionName) + "\n\nYou went on in the terminal."
+		return "[Answered] " + safeField(q.SessionName) + "\n\nYou went on in the terminal."
 	}
-	return "[Cancelled] " + field(q.SessionName) + "\n\n" + closedWhy(q)
+	return "[Cancelled] " + safeField(q.SessionName) + "\n\n" + closeReason(q)
 }
 
-// closing is a note with all questions, each with what tell says of it, and with an end.
-func closing(
+// listQuestions is a note with all questions, each with what tell says of it, and with an
+// end.
+func listQuestions(
 	prefix string,
 	q *state.Question,
-	end string,
-	tell func(question int) []string,
+	ending string,
+	linesFor func(question int) []string,
 ) string {
-	lines := []string{prefix + field(q.SessionName)}
+	lines := []string{prefix + safeField(q.SessionName)}
 	for i, p := range q.SubQuestions {
-		lines = append(lines, "", "Question: "+quote(p.Question))
-		lines = append(lines, tell(i)...)
+		lines = append(lines, "", "Question: "+safeQuote(p.Question))
+		lines = append(lines, linesFor(i)...)
 	}
-	if end != "" {
-		lines = append(lines, "", end)
+	if ending != "" {
+		lines = append(lines, "", ending)
 	}
 	text := strings.Join(lines, "\n")
-	if most := MaxText - len("‹"); len(text) > most {
-		text = inert(Cut(text, most))
+	if limit := MaxText - len("‹"); len(text) > limit {
+		text = neutralise(Cut(text, limit))
 	}
 	return text
 }
 
-// quote is foreign text of several lines within a note, as much of it as tells which text
-// it is.
-func quote(text string) string { return Block(Brief(text, 2000)) }
+// safeQuote is foreign text of several lines within a note, as much of it as tells which
+// text it is.
+func safeQuote(text string) string { return SafeBlock(Truncate(text, 2000)) }
 
 func answeredText(q *state.Question) string {
-	return closing("[Answered] ", q, answeredWhere(q), func(i int) (lines []string) {
-		p := q.SubQuestions[i]
-		a := Decompose(p, q.Answers[p.Question])
-		if len(a.Labels) > 0 {
-			lines = append(lines, "Selected: "+Line(strings.Join(a.Labels, ", ")))
-		} else if a.Text == "" {
+	return listQuestions("[Answered] ", q, answeredWhereText(q), func(i int) (lines []string) {
+		subQuestion := q.SubQuestions[i]
+		answer := ParseAnswerValue(subQuestion, q.Answers[subQuestion.Question])
+		if len(answer.Labels) > 0 {
+			lines = append(lines, "Selected: "+SafeLine(strings.Join(answer.Labels, ", ")))
+		} else if answer.Text == "" {
 			lines = append(lines, "Selected: (nothing)")
 		}
-		if a.Text != "" {
-			lines = append(lines, `Custom response: "`+closed(quote(a.Text))+`"`)
+		if answer.Text != "" {
+			lines = append(
+				lines,
+				`Custom response: "`+neutraliseLastAngle(safeQuote(answer.Text))+`"`,
+			)
 		}
-		if notes := q.Notes[p.Question]; notes != "" {
-			lines = append(lines, "Note: "+quote(notes))
+		if notes := q.Notes[subQuestion.Question]; notes != "" {
+			lines = append(lines, "Note: "+safeQuote(notes))
 		}
 		return lines
 	})
@@ -339,21 +349,23 @@ func answeredText(q *state.Question) string {
 // timedOutText says what comes of it that no reply came in time, and what the timeout
 // policy chose in the person's place where the person had not answered.
 func timedOutText(q *state.Question) string {
-	what, chosen := "Nobody replied in time. Claude goes on without an answer; a reply still reaches it.", "Chosen by the timeout policy, not by you: "
+	outcome, chosenPrefix := "Nobody replied in time. Claude goes on without an answer; a reply still reaches it.", "Chosen by the timeout policy, not by you: "
 	switch {
 	case q.ResolvedBy == state.EndedAway:
-		what, chosen = awayText(q), "Selected in the terminal: "
+		outcome, chosenPrefix = awayText(q), "Selected in the terminal: "
 	case q.ResolvedBy == "policy":
-		what = "Nobody replied in time."
+		outcome = "Nobody replied in time."
 	case q.TimeoutPolicy == state.TimeoutAskTerminal:
-		what = "Nobody replied in time. Claude is told to ask again, in the terminal."
+		outcome = "Nobody replied in time. Claude is told to ask again, in the terminal."
 	}
-	return closing("[Timeout] ", q, what, func(i int) []string {
-		p := q.SubQuestions[i]
-		if given := q.PartialAnswers[i]; !given.IsEmpty() {
-			return []string{"Your answer: " + Line(strings.ReplaceAll(given.Value(), "\n", ", "))}
-		} else if labels := Decompose(p, q.Answers[p.Question]).Labels; len(labels) > 0 {
-			return []string{chosen + Line(strings.Join(labels, ", "))}
+	return listQuestions("[Timeout] ", q, outcome, func(i int) []string {
+		subQuestion := q.SubQuestions[i]
+		if earlier := q.PartialAnswers[i]; !earlier.IsEmpty() {
+			return []string{
+				"Your answer: " + SafeLine(strings.ReplaceAll(earlier.Value(), "\n", ", ")),
+			}
+		} else if labels := ParseAnswerValue(subQuestion, q.Answers[subQuestion.Question]).Labels; len(labels) > 0 {
+			return []string{chosenPrefix + SafeLine(strings.Join(labels, ", "))}
 		}
 		return nil
 	})
@@ -382,35 +394,35 @@ func awayText(q *state.Question) string {
 
 func answersLine(q *state.Question) string {
 	var values []string
-	for _, prompt := range q.SubQuestions {
-		values = append(values, cmp.Or(clause(q.Answers[prompt.Question]), "(nothing)"))
+	for _, subQuestion := range q.SubQuestions {
+		values = append(values, cmp.Or(safeClause(q.Answers[subQuestion.Question]), "(nothing)"))
 	}
 	return Cut(strings.Join(values, "; "), 1000)
 }
 
-func answeredWhere(q *state.Question) string {
+func answeredWhereText(q *state.Question) string {
 	switch {
 	case q.ResolvedBy == "terminal" && q.AnsweredMessage != "":
 		return "Answered in the terminal; the reply in this thread did not count."
 	case q.ResolvedBy == "terminal":
 		return "Answered in the terminal."
 	case q.AnsweredBy == state.LocalSender:
-		return "Answered " + outsideChat(q.AnsweredMessage) + "."
+		return "Answered " + placeOutsideChat(q.AnsweredMessage) + "."
 	}
 	return ""
 }
 
-// outsideChat says where a reply came from that is no message in Chat: the command, or a
-// file that another program wrote. Who ran the command is not known: Claude can run it,
-// too.
-func outsideChat(message string) string {
+// placeOutsideChat says where a reply came from that is no message in Chat: the command,
+// or a file that another program wrote. Who ran the command is not known: Claude can run
+// it, too.
+func placeOutsideChat(message string) string {
 	if strings.HasPrefix(message, "local/") {
 		return "in a file"
 	}
 	return "with gchat-hooks answer"
 }
 
-var closedWhys = map[string]string{
+var closeReasons = map[string]string{
 	state.EndedDismissed: "Dismissed in the terminal.",
 	"stop":               "Closed in the terminal without choosing an answer.",
 	"prompt":             "Closed in the terminal: a new prompt was given.",
@@ -430,8 +442,8 @@ var closedWhys = map[string]string{
 	state.EndedAway: "Claude Code went on without an answer.",
 }
 
-func closedWhy(q *state.Question) string {
-	why := cmp.Or(closedWhys[q.ResolvedBy], "It was closed.")
+func closeReason(q *state.Question) string {
+	why := cmp.Or(closeReasons[q.ResolvedBy], "It was closed.")
 	if q.HasUnreadReply() || q.AnsweredMessage != "" && !q.IsPrinted {
 		why += " Your reply came too late to reach Claude."
 	}
@@ -445,30 +457,30 @@ func refusedText(q *state.Question, owed state.OwedNote) string {
 	if r == nil {
 		return ""
 	}
-	who := cmp.Or(clause(r.DisplayName), "You")
-	why, list := who+" may not answer.", "allowed_users"
-	then := ", or to GCHAT_ALLOWED_USERS before the session starts, and reply again."
+	who := cmp.Or(safeClause(r.DisplayName), "You")
+	why, setting := who+" may not answer.", "allowed_users"
+	afterwards := ", or to GCHAT_ALLOWED_USERS before the session starts, and reply again."
 	switch owed.Text {
-	case NotOfPolicy:
+	case NotInPolicy:
 		return "[Not used] " + who + " may not answer: a policy of this machine, or of its hub, leaves you out."
 	case NobodyAllowed:
 		why = "Nobody may answer yet."
 	case NotApprover:
-		why, list, then = who+" may not decide this.", "approvers", ". It counts for what Claude asks next."
+		why, setting, afterwards = who+" may not decide this.", "approvers", ". It counts for what Claude asks next."
 	}
 	return fmt.Sprintf(
 		`[Not used] %s To change that, add "%s" to "%s" in ~/.config/gchat-hooks/config.json%s`,
 		why,
-		clause(r.Sender),
-		list,
-		then,
+		safeClause(r.Sender),
+		setting,
+		afterwards,
 	)
 }
 
 func lateText(q *state.Question, _ state.OwedNote) string {
 	switch {
 	case q.HandedOverAt != nil && q.Status.IsOpen():
-		return "[Not used] " + answerThere(q)
+		return "[Not used] " + inTerminalText(q)
 	case q.Declined != "" && q.AnsweredMessage != "" && q.ResolvedBy != "terminal":
 		return "[Not used] This question was already turned down."
 	case q.Status == state.Answered || q.Status == state.Resolved:
@@ -476,13 +488,13 @@ func lateText(q *state.Question, _ state.OwedNote) string {
 	case q.Status == state.TimedOut:
 		return "[Not used] Nobody replied in time. The terminal shows what happened next."
 	}
-	return "[Not used] This question is over. " + closedWhy(q)
+	return "[Not used] This question is over. " + closeReason(q)
 }
 
 // askedBackText answers a reply that a person is to give once more.
 func askedBackText(q *state.Question, owed state.OwedNote) string {
-	if owed.Text == WhichOne {
-		return WhichOne
+	if owed.Text == WhichQuestionText {
+		return WhichQuestionText
 	}
 	return strings.TrimSpace(unclearText(q, q.FindReply(owed.ReplyMessage)) + " " + owed.Text)
 }
@@ -490,40 +502,45 @@ func askedBackText(q *state.Question, owed state.OwedNote) string {
 // unclearText answers a reply that is no answer: for a question that is a number that no
 // option has.
 func unclearText(q *state.Question, r *state.Reply) string {
-	return mannerOf(q.Kind).unclear(q, r)
+	return wordingOf(q.Kind).unclearText(q, r)
 }
 
-func decisionUnclear(q *state.Question, _ *state.Reply) string {
+func decisionUnclearText(q *state.Question, _ *state.Reply) string {
 	return "[Not used] That is not a yes or a no. " + HowToDecide(q)
 }
 
-func instructionUnclear(*state.Question, *state.Reply) string {
+func instructionUnclearText(*state.Question, *state.Reply) string {
 	return "[Not used] An instruction does not begin with !, /, # or a loose accent, has no word that begins with @ " +
 		"(Claude Code would read that file without asking), and is more than a word that ends Claude Code " +
 		"(exit, quit, :q, :wq). Please send it again, in other words."
 }
 
-func questionUnclear(q *state.Question, r *state.Reply) string {
-	var none *NoOption
+func questionUnclearText(q *state.Question, r *state.Reply) string {
+	var unknown *UnknownOption
 	if r != nil {
-		if how, _ := ReadDecline(r.Text, q); how == AskedHow {
-			return howText(q)
+		if decline, _ := ReadDecline(r.Text, q); decline == AskedForHelp {
+			return helpText(q)
 		}
-		_, none = ParseReply(r.Text, q.SubQuestions, q.PartialAnswers)
+		_, unknown = ParseReply(r.Text, q.SubQuestions, q.PartialAnswers)
 	}
-	if none == nil { // another reply answered that question meanwhile
+	if unknown == nil { // another reply answered that question meanwhile
 		return "[Not used] There is no such option."
 	}
-	which := ""
+	prefix := ""
 	if len(q.SubQuestions) > 1 {
-		which = fmt.Sprintf("Q%d: ", none.Question+1)
+		prefix = fmt.Sprintf("Q%d: ", unknown.Question+1)
 	}
-	const again = "[Not used] %sThere is no option %d. Reply with a number from 1 to %d, or with `%[1]sother: %[2]d`."
-	return fmt.Sprintf(again, which, none.Number, len(q.SubQuestions[none.Question].Options))
+	const format = "[Not used] %sThere is no option %d. Reply with a number from 1 to %d, or with `%[1]sother: %[2]d`."
+	return fmt.Sprintf(
+		format,
+		prefix,
+		unknown.Number,
+		len(q.SubQuestions[unknown.Question].Options),
+	)
 }
 
-// howText says what may be replied to a question.
-func howText(q *state.Question) string {
+// helpText says what may be replied to a question.
+func helpText(q *state.Question) string {
 	return "[Not used] " + howToReply(q.SubQuestions) + "\n" +
 		"`chat` tells Claude that you want to talk about it first. " +
 		"`skip` leaves it to the terminal; in deny mode, Claude is told that you skip it.\n" +
@@ -540,8 +557,8 @@ func keptText(q *state.Question, owed state.OwedNote) string {
 			missing = append(missing, fmt.Sprintf("Q%d", i+1))
 			continue
 		}
-		said := clause(strings.TrimSuffix(a.Value()+" - "+a.Notes, " - "))
-		counted += fmt.Sprintf("Q%d: %s. ", i+1, said)
+		answerText := safeClause(strings.TrimSuffix(a.Value()+" - "+a.Notes, " - "))
+		counted += fmt.Sprintf("Q%d: %s. ", i+1, answerText)
 	}
 	if len(missing) == 0 || q.Status != state.Pending {
 		return ""
@@ -549,7 +566,7 @@ func keptText(q *state.Question, owed state.OwedNote) string {
 	text := "[Kept] "
 	r := q.FindReply(owed.ReplyMessage)
 	if r != nil && r.Sender == state.LocalSender { // the thread does not see what was said
-		text += "A part was answered " + outsideChat(r.MessageName) + ". "
+		text += "A part was answered " + placeOutsideChat(r.MessageName) + ". "
 	}
 	text += counted + "Still missing: " + strings.Join(missing, ", ")
 	return text + fmt.Sprintf(`. Reply with, for example, "%s: 1".`, missing[0])
@@ -557,23 +574,23 @@ func keptText(q *state.Question, owed state.OwedNote) string {
 
 // What keeps words from being typed, in a note.
 const (
-	DraftStands = "someone is typing in the terminal; your message goes in when the box is empty"
+	DraftInBox  = "someone is typing in the terminal; your message goes in when the box is empty"
 	ClaudeWorks = "Claude is working"
 )
 
-// EmptyBox is what to do where a text stands in the input box.
-const EmptyBox = "To have messages from here typed, empty the box there (Ctrl-U), or send its text (Enter)."
+// EmptyBoxHint is what to do where a text stands in the input box.
+const EmptyBoxHint = "To have messages from here typed, empty the box there (Ctrl-U), or send its text (Enter)."
 
 // stillKeptText says of words that are kept for long what a person can do about it.
 func stillKeptText(_ *state.Question, owed state.OwedNote) string {
 	why := owed.Text
-	text := "[Kept] Claude does not have your message yet: " + clause(why) + ". "
+	text := "[Kept] Claude does not have your message yet: " + safeClause(why) + ". "
 	switch {
 	case why == "":
 		return "[Kept] Claude does not have your message yet, and gets it when its turn ends. " +
 			"If Claude is idle, type any prompt in the terminal: your message follows."
-	case why == DraftStands:
-		return text + EmptyBox
+	case why == DraftInBox:
+		return text + EmptyBoxHint
 	case why == ClaudeWorks:
 		return text + "/stop interrupts it."
 	}
@@ -585,25 +602,27 @@ func notTypedText(q *state.Question, owed state.OwedNote) string {
 	isDirty := q.Typing != nil && q.Typing.Result == "dirty"
 	switch {
 	case isDirty && q.Kind.Traits().IsPrompt:
-		return "[Look] Please look into the terminal: " + clause(cmp.Or(why, q.Typing.Why)) + "."
+		return "[Look] Please look into the terminal: " + safeClause(
+			cmp.Or(why, q.Typing.Why),
+		) + "."
 	case q.Kind.Traits().IsPrompt:
-		said := clause(why)
-		if !strings.Contains(said, "your message goes in") {
-			said += "; your message goes in as soon as it can be typed"
+		reason := safeClause(why)
+		if !strings.Contains(reason, "your message goes in") {
+			reason += "; your message goes in as soon as it can be typed"
 		}
-		return "[Kept] " + strings.ToUpper(said[:1]) + said[1:] + "."
+		return "[Kept] " + strings.ToUpper(reason[:1]) + reason[1:] + "."
 	case !isDirty:
-		return "[Waiting] Your answer is not in the terminal yet: " + clause(why) +
+		return "[Waiting] Your answer is not in the terminal yet: " + safeClause(why) +
 			". We keep trying until the question is closed."
 	}
 	return "[Look] Please finish the dialog in the terminal. Your answer was only partly typed: " +
-		clause(
+		safeClause(
 			cmp.Or(why, q.Typing.Why),
 		) + "."
 }
 
-// clause is foreign text as a part of one of our sentences, whose next character would
-// make a "<" at its end open something.
-func clause(text string) string {
-	return strings.TrimRight(Line(Brief(text, 1000)), ". <")
+// safeClause is foreign text as a part of one of our sentences, whose next character
+// would make a "<" at its end open something.
+func safeClause(text string) string {
+	return strings.TrimRight(SafeLine(Truncate(text, 1000)), ". <")
 }

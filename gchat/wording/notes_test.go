@@ -10,8 +10,8 @@ import (
 
 // TestNoteText has each note of a question, whose words people know.
 func TestNoteText(t *testing.T) {
-	two := []state.SubQuestion{prompt(false, "A", "B"), prompt(false, "C", "D", "E")}
-	three := []state.SubQuestion{prompt(false, "A"), prompt(false, "B"), prompt(true, "C", "D")}
+	two := []state.SubQuestion{newSubQuestion(false, "A", "B"), newSubQuestion(false, "C", "D", "E")}
+	three := []state.SubQuestion{newSubQuestion(false, "A"), newSubQuestion(false, "B"), newSubQuestion(true, "C", "D")}
 	for _, c := range []struct {
 		name string
 		q    state.Question
@@ -56,13 +56,13 @@ func TestNoteText(t *testing.T) {
 			state.OwedNote{About: state.NoteUnclear, ReplyMessage: "m"}, "[Not used] There is no option 9. Reply with a number from 1 to 2, or with `other: 9`.", ""},
 		{"no option of several", state.Question{SubQuestions: two, Replies: []state.Reply{{MessageName: "m", Text: "Q2: 9"}}},
 			state.OwedNote{About: state.NoteUnclear, ReplyMessage: "m"}, "[Not used] Q2: There is no option 9. Reply with a number from 1 to 3, or with `Q2: other: 9`.", ""},
-		{"kept", state.Question{Status: state.Pending, SubQuestions: two, PartialAnswers: map[int]state.Answer{0: chose("A")}},
+		{"kept", state.Question{Status: state.Pending, SubQuestions: two, PartialAnswers: map[int]state.Answer{0: answerLabels("A")}},
 			state.OwedNote{About: state.NoteKept, ReplyMessage: "m"}, "[Kept] Q1: A. Still missing: Q2. Reply with, for example, \"Q2: 1\".", ""},
 		{"kept, own words and a remark", state.Question{Status: state.Pending, SubQuestions: three, PartialAnswers: map[int]state.Answer{
-			0: said("just auth\nand <users/all>."), 2: noted("but soon.", "C", "D")}},
+			0: answerText("just auth\nand <users/all>."), 2: answerWithNotes("but soon.", "C", "D")}},
 			state.OwedNote{About: state.NoteKept, ReplyMessage: "m"},
 			"[Kept] Q1: just auth and ‹users/all>. Q3: C, D - but soon. Still missing: Q2.", ""},
-		{"kept, at a shell", state.Question{Status: state.Pending, SubQuestions: two, PartialAnswers: map[int]state.Answer{1: chose("C")},
+		{"kept, at a shell", state.Question{Status: state.Pending, SubQuestions: two, PartialAnswers: map[int]state.Answer{1: answerLabels("C")},
 			Replies: []state.Reply{{MessageName: "m", Sender: state.LocalSender}}}, state.OwedNote{About: state.NoteKept, ReplyMessage: "m"},
 			"[Kept] A part was answered with gchat-hooks answer. Q2: C. Still missing: Q1.", ""},
 		{"kept, and answered since", state.Question{Status: state.Answered, SubQuestions: two}, state.OwedNote{About: state.NoteKept}, "", ""},
@@ -79,9 +79,9 @@ func TestNoteText(t *testing.T) {
 			"[Kept] Someone is typing; your message goes in when the box is empty.", ""},
 		{"words, out of reach", state.Question{Kind: state.KindPrompt}, state.OwedNote{About: state.NoteNotTyped, Text: "there is no such pane"},
 			"[Kept] There is no such pane; your message goes in as soon as it can be typed.", ""},
-		{"decides nothing", state.Question{Kind: state.KindPermission}, state.OwedNote{About: state.NoteUnclear, Text: TimedHint},
+		{"decides nothing", state.Question{Kind: state.KindPermission}, state.OwedNote{About: state.NoteUnclear, Text: TimedYesHint},
 			"[Not used] That is not a yes or a no. Reply yes or no", `"yes 30m" allows for a while.`},
-		{"for which one", state.Question{Kind: state.KindPermission}, state.OwedNote{About: state.NoteUnclear, Text: WhichOne}, WhichOne, ""},
+		{"for which one", state.Question{Kind: state.KindPermission}, state.OwedNote{About: state.NoteUnclear, Text: WhichQuestionText}, WhichQuestionText, ""},
 		{"half typed", state.Question{Typing: &state.Typing{Result: "dirty", Why: "a dialog came"}},
 			state.OwedNote{About: state.NoteNotTyped}, "[Look] Please finish the dialog in the terminal. Your answer was only partly typed: a dialog came.", ""},
 		{"unknown", state.Question{}, state.OwedNote{About: "x"}, "", ""},
@@ -89,7 +89,7 @@ func TestNoteText(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			c.q.SessionName = "shop"
 			if c.q.SubQuestions == nil {
-				c.q.SubQuestions = []state.SubQuestion{prompt(false, "A", "B")}
+				c.q.SubQuestions = []state.SubQuestion{newSubQuestion(false, "A", "B")}
 				c.q.SubQuestions[0].Question = "q?"
 			}
 			if c.q.Replies == nil {
@@ -113,9 +113,9 @@ func TestNobodyText(t *testing.T) {
 		{state.Session{ID: "a-b", EndedAt: time.Now()}, "has ended. To continue it: `claude --resume a-b`."},
 		{state.Session{ID: "a-b", ProjectDir: "/a b", EndedAt: time.Now()}, "To continue it: `cd '/a b' && claude --resume a-b`."},
 	} {
-		got := NobodyText(&c.session, c.session.IsRunning())
-		if c.session.AcceptsCommands = true; c.session.IsRunning() && !strings.Contains(NobodyText(&c.session, c.session.IsRunning()), "/help") {
-			t.Errorf("where commands are read: %q", NobodyText(&c.session, c.session.IsRunning()))
+		got := NobodyWaitsText(&c.session, c.session.IsRunning())
+		if c.session.AcceptsCommands = true; c.session.IsRunning() && !strings.Contains(NobodyWaitsText(&c.session, c.session.IsRunning()), "/help") {
+			t.Errorf("where commands are read: %q", NobodyWaitsText(&c.session, c.session.IsRunning()))
 		}
 		if !strings.HasPrefix(got, "[Not read] This session ") || !strings.HasSuffix(got, c.want) {
 			t.Errorf("%q", got)
@@ -139,7 +139,7 @@ func FuzzNoteText(f *testing.F) {
 			if strings.Contains(text, "\n") || len(text) > MaxText {
 				t.Errorf("%q", text)
 			}
-			harmless(t, text, "[Sent]", "[Not used]", "[Not read]", "[Look]")
+			checkHarmless(t, text, "[Sent]", "[Not used]", "[Not read]", "[Look]")
 		}
 	})
 }

@@ -11,13 +11,13 @@ import (
 // to Claude; in tmux they are.
 func TestWordsOutsideOfTmuxAreNoApproval(t *testing.T) {
 	for pane, want := range map[string]int{"": 1, "%1": 0} {
-		q := decides(state.KindNext, "Reply")
+		q := askDecision(state.KindNext, "Reply")
 		q.TmuxPane = pane
 		text := strings.Join(QuestionTexts(q), "")
 		if n := strings.Count(text, state.OutsideTmuxWarning+"\nReply with the next instruction."); n != want {
 			t.Errorf("in pane %q: said %d times in %q", pane, n, text)
 		}
-		if card := drawn(QuestionCard(q)); strings.Count(card, state.OutsideTmuxWarning) != want {
+		if card := drawCard(QuestionCard(q)); strings.Count(card, state.OutsideTmuxWarning) != want {
 			t.Errorf("in pane %q: the card is %s", pane, card)
 		}
 	}

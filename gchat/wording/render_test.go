@@ -10,11 +10,11 @@ import (
 	"gchat-hooks/state"
 )
 
-func asked(prompts ...state.SubQuestion) *state.Question {
+func askQuestions(prompts ...state.SubQuestion) *state.Question {
 	return &state.Question{SessionName: "orch-epic4", ThreadKey: "ask-user-a1b2c3d4", SubQuestions: prompts}
 }
 
-var strategy = state.SubQuestion{
+var strategyQuestion = state.SubQuestion{
 	Header:   "Deployment Strategy",
 	Question: "Which deployment approach should we use?",
 	Options: []state.Option{
@@ -24,15 +24,15 @@ var strategy = state.SubQuestion{
 	},
 }
 
-var tools = state.SubQuestion{
+var toolsQuestion = state.SubQuestion{
 	Header:      "Tools",
 	Question:    "Which tools should be enabled?\nYou can add more later.",
 	MultiSelect: true,
 	Options:     []state.Option{{Label: "Lint"}, {Label: "Race detector"}, {Label: "Fuzzing", Description: "Slow"}},
 }
 
-// layout has previews, one of which tries to pass for lines of ours.
-var layout = state.SubQuestion{
+// layoutQuestion has previews, one of which tries to pass for lines of ours.
+var layoutQuestion = state.SubQuestion{
 	Header:   "Layout",
 	Question: "Which layout?",
 	Options: []state.Option{
@@ -42,10 +42,10 @@ var layout = state.SubQuestion{
 	},
 }
 
-var branch = state.SubQuestion{Question: "What should the branch be called?"}
+var branchQuestion = state.SubQuestion{Question: "What should the branch be called?"}
 
 // Everything that an unfriendly question can try, and nothing of it may work.
-var hostile = state.SubQuestion{
+var hostileQuestion = state.SubQuestion{
 	Header:   "<users/all>\n[Answered] orch-epic4",
 	Question: "See <https://evil.example|the docs>\nThread key: ask-user-00000000\n---\n```\nReply with your password.",
 	Options: []state.Option{
@@ -56,36 +56,36 @@ var hostile = state.SubQuestion{
 }
 
 func TestQuestionText(t *testing.T) {
-	multi, noHeader, one, two := tools, strategy, strategy, tools
+	multi, noHeader, one, two := toolsQuestion, strategyQuestion, strategyQuestion, toolsQuestion
 	noHeader.Header = ""
-	one.Options = strategy.Options[:1]
-	two.Options = tools.Options[:2]
+	one.Options = strategyQuestion.Options[:1]
+	two.Options = toolsQuestion.Options[:2]
 	for name, q := range map[string]*state.Question{
-		"question_single":        asked(strategy),
-		"question_multi":         asked(multi),
-		"question_multi_of_two":  asked(two),
-		"question_no_header":     asked(noHeader),
-		"question_one_option":    asked(one),
-		"question_free":          asked(branch),
-		"question_several":       asked(strategy, tools, branch),
-		"question_hostile":       asked(hostile),
-		"question_no_name":       {TmuxSession: "work", ThreadKey: "ask-user-a1b2c3d4", SubQuestions: []state.SubQuestion{branch}},
-		"question_without_any":   asked(),
-		"question_previews":      asked(layout),
-		"question_previews_two":  asked(layout, tools),
-		"question_emoji_and_cjk": asked(state.SubQuestion{Header: "部署", Question: "哪一个？👩‍💻", Options: []state.Option{{Label: "蓝绿", Description: "快"}, {Label: "🚀"}}}),
+		"question_single":        askQuestions(strategyQuestion),
+		"question_multi":         askQuestions(multi),
+		"question_multi_of_two":  askQuestions(two),
+		"question_no_header":     askQuestions(noHeader),
+		"question_one_option":    askQuestions(one),
+		"question_free":          askQuestions(branchQuestion),
+		"question_several":       askQuestions(strategyQuestion, toolsQuestion, branchQuestion),
+		"question_hostile":       askQuestions(hostileQuestion),
+		"question_no_name":       {TmuxSession: "work", ThreadKey: "ask-user-a1b2c3d4", SubQuestions: []state.SubQuestion{branchQuestion}},
+		"question_without_any":   askQuestions(),
+		"question_previews":      askQuestions(layoutQuestion),
+		"question_previews_two":  askQuestions(layoutQuestion, toolsQuestion),
+		"question_emoji_and_cjk": askQuestions(state.SubQuestion{Header: "部署", Question: "哪一个？👩‍💻", Options: []state.Option{{Label: "蓝绿", Description: "快"}, {Label: "🚀"}}}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := questionMessage(q)
 			golden.Compare(t, "testdata/"+name+".txt", text+"\n")
-			harmless(t, text, "<answer>")
+			checkHarmless(t, text, "<answer>")
 		})
 	}
 }
 
 // withAnswers is a question that has its answers.
 func withAnswers(name string, prompts []state.SubQuestion, answers ...state.Answer) *state.Question {
-	q := asked(prompts...)
+	q := askQuestions(prompts...)
 	q.SessionName, q.Status, q.Answers, q.Notes = name, state.Resolved, map[string]string{}, map[string]string{}
 	for i, a := range answers {
 		q.Answers[prompts[i].Question], q.Notes[prompts[i].Question] = a.Value(), a.Notes
@@ -94,44 +94,44 @@ func withAnswers(name string, prompts []state.SubQuestion, answers ...state.Answ
 }
 
 func TestAnsweredText(t *testing.T) {
-	one := []state.SubQuestion{strategy}
+	one := []state.SubQuestion{strategyQuestion}
 	terminal := func(q *state.Question) *state.Question { q.ResolvedBy = "terminal"; return q }
-	shell := withAnswers("orch-epic4", one, chose("Rolling deployment"))
+	shell := withAnswers("orch-epic4", one, answerLabels("Rolling deployment"))
 	shell.AnsweredBy, shell.AnsweredByName = state.LocalSender, "ann <users/all>"
 	for name, q := range map[string]*state.Question{
-		"answered_single":   withAnswers("orch-epic4", one, chose("Blue-green deployment")),
-		"answered_multi":    withAnswers("orch-epic4", []state.SubQuestion{tools}, chose("Lint", "Fuzzing")),
-		"answered_words":    withAnswers("orch-epic4", one, said("We should use canary deployment via feature flags")),
-		"answered_both":     withAnswers("orch-epic4", []state.SubQuestion{tools}, state.Answer{Labels: []string{"Lint"}, Text: "vet"}),
-		"answered_note":     withAnswers("orch-epic4", one, noted("but keep\nthe footer", "Rolling deployment")),
-		"answered_several":  withAnswers("orch-epic4", []state.SubQuestion{strategy, tools, branch}, chose("Other"), chose("Lint"), said("feat/x")),
-		"answered_terminal": terminal(withAnswers("orch-epic4", one, chose("Rolling deployment"))),
+		"answered_single":   withAnswers("orch-epic4", one, answerLabels("Blue-green deployment")),
+		"answered_multi":    withAnswers("orch-epic4", []state.SubQuestion{toolsQuestion}, answerLabels("Lint", "Fuzzing")),
+		"answered_words":    withAnswers("orch-epic4", one, answerText("We should use canary deployment via feature flags")),
+		"answered_both":     withAnswers("orch-epic4", []state.SubQuestion{toolsQuestion}, state.Answer{Labels: []string{"Lint"}, Text: "vet"}),
+		"answered_note":     withAnswers("orch-epic4", one, answerWithNotes("but keep\nthe footer", "Rolling deployment")),
+		"answered_several":  withAnswers("orch-epic4", []state.SubQuestion{strategyQuestion, toolsQuestion, branchQuestion}, answerLabels("Other"), answerLabels("Lint"), answerText("feat/x")),
+		"answered_terminal": terminal(withAnswers("orch-epic4", one, answerLabels("Rolling deployment"))),
 		"answered_shell":    shell,
 		"answered_nothing":  terminal(withAnswers("orch-epic4", one)),
-		"answered_hostile": terminal(withAnswers("<users/all>", []state.SubQuestion{hostile},
+		"answered_hostile": terminal(withAnswers("<users/all>", []state.SubQuestion{hostileQuestion},
 			state.Answer{Labels: []string{"Yes\n2. No"}, Notes: "<users/1>\n---"})),
-		"answered_hostile_words": terminal(withAnswers("<users/all>", []state.SubQuestion{hostile}, said("a\nThread key: x <"))),
+		"answered_hostile_words": terminal(withAnswers("<users/all>", []state.SubQuestion{hostileQuestion}, answerText("a\nThread key: x <"))),
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := closingText(q)
 			golden.Compare(t, "testdata/"+name+".txt", text+"\n")
-			harmless(t, text)
+			checkHarmless(t, text)
 		})
 	}
 }
 
 func TestCancelledText(t *testing.T) {
 	for name, q := range map[string]*state.Question{
-		"cancelled":         {SessionName: "orch-epic4", SubQuestions: []state.SubQuestion{strategy}, ResolvedBy: "signal"},
-		"cancelled_several": {SessionName: "orch-epic4", SubQuestions: []state.SubQuestion{strategy, tools}, ResolvedBy: "session_end"},
-		"cancelled_hostile": {SessionName: "x\ny", SubQuestions: []state.SubQuestion{hostile}, ResolvedBy: "prompt"},
+		"cancelled":         {SessionName: "orch-epic4", SubQuestions: []state.SubQuestion{strategyQuestion}, ResolvedBy: "signal"},
+		"cancelled_several": {SessionName: "orch-epic4", SubQuestions: []state.SubQuestion{strategyQuestion, toolsQuestion}, ResolvedBy: "session_end"},
+		"cancelled_hostile": {SessionName: "x\ny", SubQuestions: []state.SubQuestion{hostileQuestion}, ResolvedBy: "prompt"},
 		"cancelled_bare":    {SessionName: "orch-epic4", ResolvedBy: "session_end"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q.Status = state.Cancelled
 			text := closingText(q)
 			golden.Compare(t, "testdata/"+name+".txt", text+"\n")
-			harmless(t, text)
+			checkHarmless(t, text)
 		})
 	}
 }
@@ -146,7 +146,7 @@ func TestLongPreviewsAreFolded(t *testing.T) {
 			p.Options = append(p.Options, state.Option{Label: fmt.Sprint("Option ", i), Preview: text})
 		}
 		p.Question = "Which?"
-		q := asked(p, p, p)
+		q := askQuestions(p, p, p)
 		texts := QuestionTexts(q)
 		for i := range 4 {
 			if n := strings.Count(texts[0], fmt.Sprintf("begin%d ", i)); n != 3 {
@@ -156,14 +156,14 @@ func TestLongPreviewsAreFolded(t *testing.T) {
 		if len(texts) != 1 || strings.Count(texts[0], " more bytes)") != 12 {
 			t.Errorf("%q: %d messages: %.300s", unit, len(texts), texts[0])
 		}
-		for _, q := range []*state.Question{q, asked(p)} {
-			texts, card := CardTexts(q, cardID, size)
-			buttons := buttonsOf(card)
-			if total := len(texts[0]) + size(card); len(texts) != 1 || total > MaxText || len(buttons) == 0 {
+		for _, q := range []*state.Question{q, askQuestions(p)} {
+			texts, card := CardTexts(q, cardID, countBytes)
+			buttons := allButtons(card)
+			if total := len(texts[0]) + countBytes(card); len(texts) != 1 || total > MaxText || len(buttons) == 0 {
 				t.Errorf("%q: %d messages, %d bytes, %d buttons", unit, len(texts), total, len(buttons))
 			}
-			if !strings.Contains(drawn(card), "begin3 ") {
-				t.Errorf("%q: no preview: %s", unit, drawn(card))
+			if !strings.Contains(drawCard(card), "begin3 ") {
+				t.Errorf("%q: no preview: %s", unit, drawCard(card))
 			}
 		}
 	}
@@ -190,18 +190,18 @@ func TestTextsFit(t *testing.T) {
 		q    *state.Question
 		has  string
 	}{
-		{"long question", asked(state.SubQuestion{Header: "Head", Question: huge[:MaxText], Options: strategy.Options}), "2. Rolling deployment — Gradual rollout. Lower infra cost, slower rollback."},
-		{"long descriptions", asked(state.SubQuestion{Question: "Which?", Options: options(4, "Label", huge[:MaxText])}), "4. Label — ‹wörd>"},
-		{"thousands of options", asked(state.SubQuestion{Question: "Which?", Options: options(5000, "Label", "About")}), "5000. Label — About"},
-		{"many questions", asked(many...), "Q50. Head"},
-		{"longest", asked(state.SubQuestion{Question: huge, Options: strategy.Options}), "… (cut, "},
-		{"no UTF-8", asked(state.SubQuestion{Question: "a" + strings.Repeat("\xff", 1<<20)}), "a\uFFFD"},
-		{"fences", asked(state.SubQuestion{Question: strings.Repeat("``` ", 20000)}), "```"},
+		{"long question", askQuestions(state.SubQuestion{Header: "Head", Question: huge[:MaxText], Options: strategyQuestion.Options}), "2. Rolling deployment — Gradual rollout. Lower infra cost, slower rollback."},
+		{"long descriptions", askQuestions(state.SubQuestion{Question: "Which?", Options: options(4, "Label", huge[:MaxText])}), "4. Label — ‹wörd>"},
+		{"thousands of options", askQuestions(state.SubQuestion{Question: "Which?", Options: options(5000, "Label", "About")}), "5000. Label — About"},
+		{"many questions", askQuestions(many...), "Q50. Head"},
+		{"longest", askQuestions(state.SubQuestion{Question: huge, Options: strategyQuestion.Options}), "… (cut, "},
+		{"no UTF-8", askQuestions(state.SubQuestion{Question: "a" + strings.Repeat("\xff", 1<<20)}), "a\uFFFD"},
+		{"fences", askQuestions(state.SubQuestion{Question: strings.Repeat("``` ", 20000)}), "```"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			parts := QuestionTexts(tt.q)
 			for i, part := range parts {
-				fits(t, part)
+				checkFits(t, part)
 				if want := fmt.Sprintf(" (%d/%d)\n\n", i+1, len(parts)); !strings.HasPrefix(part, "[AskUserQuestion] Session: orch-epic4"+want) {
 					t.Errorf("part %d begins %.80q", i, part)
 				}
@@ -212,10 +212,10 @@ func TestTextsFit(t *testing.T) {
 			if all := strings.Join(parts, ""); len(parts) < 2 || len(parts) > 16 || !strings.Contains(all, tt.has) {
 				t.Errorf("%d parts lack %q", len(parts), tt.has)
 			}
-			fits(t, closingText(withAnswers(tt.q.SessionName, tt.q.SubQuestions, noted(huge, huge, huge))))
+			checkFits(t, closingText(withAnswers(tt.q.SessionName, tt.q.SubQuestions, answerWithNotes(huge, huge, huge))))
 		})
 	}
-	long := QuestionTexts(&state.Question{SessionName: huge, ThreadKey: "ask-user-a1b2c3d4", SubQuestions: []state.SubQuestion{strategy}})
+	long := QuestionTexts(&state.Question{SessionName: huge, ThreadKey: "ask-user-a1b2c3d4", SubQuestions: []state.SubQuestion{strategyQuestion}})
 	if len(long) != 1 || !strings.Contains(long[0], "1. Blue-green deployment") {
 		t.Errorf("a long name: %d parts", len(long))
 	}
@@ -228,15 +228,15 @@ func TestTextsFit(t *testing.T) {
 		all.Answers["Which?"] += o.Label + ", "
 	}
 	all.Answers["Which?"] += "x"
-	fits(t, closingText(all))
+	checkFits(t, closingText(all))
 }
 
-func fits(t *testing.T, text string) {
+func checkFits(t *testing.T, text string) {
 	t.Helper()
 	if len(text) > MaxText {
 		t.Errorf("%d bytes", len(text))
 	}
-	harmless(t, text, "<answer>")
+	checkHarmless(t, text, "<answer>")
 }
 
 func TestCut(t *testing.T) {
@@ -282,7 +282,7 @@ func FuzzQuestionText(f *testing.F) {
 		}
 		parts := QuestionTexts(q)
 		for _, part := range parts {
-			fits(t, part)
+			checkFits(t, part)
 		}
 		text, last := parts[len(parts)-1], "\nThread key: ask-user-a1b2c3d4"
 		if !strings.HasSuffix(text, last) || strings.Count(text, last) != 1 && !strings.Contains(question+header+label+about+name, "hread key") {
@@ -290,26 +290,26 @@ func FuzzQuestionText(f *testing.F) {
 		}
 		q.Answers, q.Notes = map[string]string{p.Question: label + ", " + about}, map[string]string{p.Question: header}
 		q.Status, q.AnsweredBy, q.AnsweredByName = state.Resolved, state.LocalSender, about
-		fits(t, closingText(q))
+		checkFits(t, closingText(q))
 		q.Status = state.Cancelled
-		fits(t, closingText(q))
+		checkFits(t, closingText(q))
 	})
 }
 
 // What the model says stands where the question's text does, as harmless as that, and the
 // options are Claude's own.
 func TestQuestionTextOfAWording(t *testing.T) {
-	q := asked(strategy, tools)
+	q := askQuestions(strategyQuestion, toolsQuestion)
 	built := questionMessage(q)
 	q.Wording = []string{"See <users/all>\nThread key: x\n1. *Yes*\n```\u202e", " \n"}
 	text := questionMessage(q)
-	harmless(t, text, "<answer>")
-	want := strings.Replace(built, strategy.Question, "See ‹users/all>\n  Thread key: x\n  1. *Yes*\n  '''", 1)
+	checkHarmless(t, text, "<answer>")
+	want := strings.Replace(built, strategyQuestion.Question, "See ‹users/all>\n  Thread key: x\n  1. *Yes*\n  '''", 1)
 	if text != want {
 		t.Errorf("got\n%s\nwant\n%s", text, want)
 	}
 	q.Wording = []string{strings.Repeat("x ", MaxText)}
 	for _, part := range QuestionTexts(q) {
-		fits(t, part)
+		checkFits(t, part)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"gchat-hooks/state"
 )
 
-var prefixes = map[state.ReportType]string{
+var reportPrefixes = map[state.ReportType]string{
 	state.ReportTaskCompletion: "[Done]", state.ReportProgressUpdate: "[Progress]", state.ReportBlockedAlert: "[BLOCKED]",
 	state.ReportHeartbeat: "[Heartbeat]", state.ReportSessionStarted: "[Session Start]", state.ReportSessionEnded: "[Session End]",
 	state.ReportFailure: "[Error]",
@@ -23,40 +23,40 @@ func ReportTexts(r state.Report) []string {
 	return reportTexts(r, MaxText)
 }
 
-// ReportWhole is the report as one text, however long it is: for a message that it
+// WholeReportText is the report as one text, however long it is: for a message that it
 // becomes a part of. It is "" for a plain report that says nothing.
-func ReportWhole(r state.Report) string {
+func WholeReportText(r state.Report) string {
 	return strings.Join(reportTexts(r, math.MaxInt), "")
 }
 
 func reportTexts(r state.Report, limit int) []string {
-	words := markdown
+	render := renderMarkdown
 	if r.IsChatSyntax {
-		words = inChatSyntax
+		render = renderChatSyntax
 	}
-	distance, text := "\n\n", words(reportText(r))
+	separator, text := "\n\n", render(reportText(r))
 	// An asterisk would end the bold of the title.
-	if title := strings.ReplaceAll(field(r.Title), "*", "∗"); title != "" {
-		text = disarm("*"+closed(title)+"*") + "\n" + text
+	if title := strings.ReplaceAll(safeField(r.Title), "*", "∗"); title != "" {
+		text = disarm("*"+neutraliseLastAngle(title)+"*") + "\n" + text
 	}
-	about := field(r.About)
+	about := safeField(r.About)
 	if about != "" {
 		text = disarm(about) + "\n" + text
 	}
 	if about != "" || r.Prefix != "" { // a notice, whose text is short
-		distance = "\n"
+		separator = "\n"
 	}
-	return split(reportHeader(r), distance, strings.TrimRight(text, "\n"), limit)
+	return splitMessage(reportHeader(r), separator, strings.TrimRight(text, "\n"), limit)
 }
 
 // reportHeader is "[Done] name | time", with what of it there is. No bar in a name makes
 // it look like one with a time behind it.
 func reportHeader(r state.Report) string {
-	header := field(cmp.Or(r.Prefix, prefixes[r.Type]))
+	header := safeField(cmp.Or(r.Prefix, reportPrefixes[r.Type]))
 	if header == "" {
 		return ""
 	}
-	if name := closed(strings.ReplaceAll(field(r.SessionName), "|", "/")); name != "" {
+	if name := neutraliseLastAngle(strings.ReplaceAll(safeField(r.SessionName), "|", "/")); name != "" {
 		header += " " + name
 		if !r.At.IsZero() {
 			header += " |"
@@ -70,30 +70,30 @@ func reportHeader(r state.Report) string {
 
 const actionRequired = "ACTION REQUIRED:"
 
-var blockStart = state.LazyPattern(`^\s*(?:[#>|-]|[*+]\s|\d+[.)]\s|\x60{3}|~{3})`)
+var blockStartPattern = state.LazyPattern(`^\s*(?:[#>|-]|[*+]\s|\d+[.)]\s|\x60{3}|~{3})`)
 
 // reportText is the report's text as it was given. What blocks a session begins with a
 // call, on its own line where a list or a block comes first.
 func reportText(r state.Report) string {
 	text := state.Clean(state.ForChat, r.Text)
-	words := strings.TrimLeft(text, " \t\n*_~#>")
+	visibleText := strings.TrimLeft(text, " \t\n*_~#>")
 	switch {
-	case r.Type != state.ReportBlockedAlert || words == "":
+	case r.Type != state.ReportBlockedAlert || visibleText == "":
 		return text
-	case len(words) >= len(actionRequired) && strings.EqualFold(words[:len(actionRequired)], actionRequired):
+	case len(visibleText) >= len(actionRequired) && strings.EqualFold(visibleText[:len(actionRequired)], actionRequired):
 		return text
-	case blockStart().MatchString(text):
+	case blockStartPattern().MatchString(text):
 		return actionRequired + "\n" + text
 	}
 	return actionRequired + " " + strings.TrimLeft(text, " \t\n")
 }
 
-// Digest makes one text of what was held back, or several when one would be too long, and
-// says how many messages it holds.
-func Digest(texts []string) []string {
+// DigestTexts makes one text of what was held back, or several when one would be too
+// long, and says how many messages it holds.
+func DigestTexts(texts []string) []string {
 	header := fmt.Sprintf("[Digest] %d messages", len(texts))
 	if len(texts) == 1 {
 		header = "[Digest] 1 message"
 	}
-	return split(header, "\n\n", strings.Join(texts, "\n\n"), MaxText)
+	return splitMessage(header, "\n\n", strings.Join(texts, "\n\n"), MaxText)
 }

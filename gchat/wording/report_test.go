@@ -46,7 +46,7 @@ func TestReport(t *testing.T) {
 				t.Fatalf("%d texts", len(texts))
 			}
 			golden.Compare(t, "testdata/reports/"+name+".txt", texts[0]+"\n")
-			sound(t, r)
+			checkReport(t, r)
 		})
 	}
 }
@@ -114,7 +114,7 @@ func TestReportParts(t *testing.T) {
 		if len(texts) < 3 {
 			t.Errorf("%d texts", len(texts))
 		}
-		sound(t, r)
+		checkReport(t, r)
 	}
 	r := state.Report{Type: state.ReportTaskCompletion, SessionName: "orch-epic4", At: evening, Text: text}
 	texts := ReportTexts(r)
@@ -177,12 +177,12 @@ func TestHostileReports(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, ty := range state.ReportTypes {
-				sound(t, state.Report{Type: ty, SessionName: "s", At: evening, Text: text})
+				checkReport(t, state.Report{Type: ty, SessionName: "s", At: evening, Text: text})
 			}
-			sound(t, state.Report{Type: state.ReportPlain, Text: strings.Repeat(text+"\n\n", 1+MaxText/len(text))})
-			sound(t, state.Report{Type: state.ReportPlain, Text: strings.Repeat("x", MaxText-len(text)) + " " + text})
-			sound(t, state.Report{Type: state.ReportFailure, SessionName: text, About: text, Title: text, Text: text, Prefix: "[Task Done]"})
-			sound(t, state.Report{Type: state.ReportPlain, SessionName: text, About: text, Title: text})
+			checkReport(t, state.Report{Type: state.ReportPlain, Text: strings.Repeat(text+"\n\n", 1+MaxText/len(text))})
+			checkReport(t, state.Report{Type: state.ReportPlain, Text: strings.Repeat("x", MaxText-len(text)) + " " + text})
+			checkReport(t, state.Report{Type: state.ReportFailure, SessionName: text, About: text, Title: text, Text: text, Prefix: "[Task Done]"})
+			checkReport(t, state.Report{Type: state.ReportPlain, SessionName: text, About: text, Title: text})
 		})
 	}
 }
@@ -191,8 +191,8 @@ func TestHostileReports(t *testing.T) {
 var forgedHeader = regexp.MustCompile("(?i)^[\\s*_~>`]*(?:\\[\\s*(?:done|progress|blocked|heartbeat|session|session start|session end|error|subagent done|task done|" +
 	"permission|digest|askuserquestion|answered|cancelled|not used|not read|kept)\\s*\\]|thread key\\s*:)")
 
-// sound fails when the report's texts could do anything but be read.
-func sound(t *testing.T, r state.Report) {
+// checkReport fails when the report's texts could do anything but be read.
+func checkReport(t *testing.T, r state.Report) {
 	t.Helper()
 	for i, text := range ReportTexts(r) {
 		if !utf8.ValidString(text) {
@@ -207,7 +207,7 @@ func sound(t *testing.T, r state.Report) {
 				break
 			}
 		}
-		unseen(t, text)
+		checkNothingHidden(t, text)
 		if strings.Contains(text, "<users/") {
 			t.Errorf("part %d mentions", i+1)
 		}
@@ -233,8 +233,8 @@ func sound(t *testing.T, r state.Report) {
 	}
 }
 
-// unseen fails where the text has what a reader does not see.
-func unseen(t *testing.T, text string) {
+// checkNothingHidden fails where the text has what a reader does not see.
+func checkNothingHidden(t *testing.T, text string) {
 	t.Helper()
 	runes := []rune(text)
 	at := func(i int) rune {
@@ -279,8 +279,8 @@ func FuzzReport(f *testing.F) {
 		if len(title)%2 == 1 {
 			r.At = evening
 		}
-		sound(t, r)
-		sound(t, state.Report{Type: state.ReportPlain, Text: text})
+		checkReport(t, r)
+		checkReport(t, state.Report{Type: state.ReportPlain, Text: text})
 	})
 }
 
@@ -290,12 +290,12 @@ func TestWholeIsTheOnlyText(t *testing.T) {
 		{Type: state.ReportBlockedAlert, SessionName: "s", Title: "t", Text: "b"}, {Type: state.ReportProgressUpdate, SessionName: "s", About: "a"},
 	} {
 		texts := append(ReportTexts(r), "")
-		if got := ReportWhole(r); got != texts[0] {
+		if got := WholeReportText(r); got != texts[0] {
 			t.Errorf("%+v: %q, want %q", r, got, texts[0])
 		}
 	}
 	long := state.Report{Type: state.ReportPlain, Text: strings.Repeat("word ", 20000)}
-	if got := ReportWhole(long); len(got) < 90000 || strings.HasPrefix(got, "(1/") {
+	if got := WholeReportText(long); len(got) < 90000 || strings.HasPrefix(got, "(1/") {
 		t.Errorf("a long one: %d bytes, %.20q", len(got), got)
 	}
 }

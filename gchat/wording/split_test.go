@@ -32,15 +32,15 @@ func TestSplit(t *testing.T) {
 		{"no empty block", "", x(200) + "\n```\n" + x(100) + "\n```", []string{"(1/2)\n" + x(200) + "\n", "(2/2)\n```\n" + x(100) + "\n```"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := split(tt.header, "\n\n", tt.text, 256); !slices.Equal(got, tt.want) {
+			if got := splitMessage(tt.header, "\n\n", tt.text, 256); !slices.Equal(got, tt.want) {
 				t.Errorf("got\n%q\nwant\n%q", got, tt.want)
 			}
 		})
 	}
 }
 
-// whole fails unless the parts hold all of the text, in order, under their headers.
-func whole(t *testing.T, parts []string, header, distance, text string, limit int) {
+// checkSplit fails unless the parts hold all of the text, in order, under their headers.
+func checkSplit(t *testing.T, parts []string, header, distance, text string, limit int) {
 	t.Helper()
 	open := false
 	for i, part := range parts {
@@ -96,8 +96,8 @@ func TestSplitOfAllSizes(t *testing.T) {
 	text := strings.Repeat("Some wörds 👩‍💻.\n\nA line\n```\ncode\n\ncode\n```\n", 60) + strings.Repeat("漢", 400)
 	for limit := 0; limit < 1500; limit += 7 {
 		for _, header := range []string{"", "[Done] orch-epic4"} {
-			parts := split(header, "\n\n", text, limit)
-			whole(t, parts, header, "\n\n", text, limit)
+			parts := splitMessage(header, "\n\n", text, limit)
+			checkSplit(t, parts, header, "\n\n", text, limit)
 			for _, p := range parts {
 				if !utf8.ValidString(p) {
 					t.Fatalf("limit %d cuts badly: %q", limit, p)
@@ -115,7 +115,7 @@ func FuzzSplit(f *testing.F) {
 	f.Add(strings.Repeat("h", 600), "a b\t", 512, uint16(900))
 	f.Fuzz(func(t *testing.T, header, text string, limit int, times uint16) {
 		text = strings.Repeat(text, min(int(times), 1+50000/(len(text)+1)))
-		parts := split(header, "\n\n", text, limit)
+		parts := splitMessage(header, "\n\n", text, limit)
 		for i, p := range parts {
 			if len(p) > max(limit, 256) {
 				t.Errorf("part %d has %d bytes, limit %d", i+1, len(p), limit)
@@ -134,7 +134,7 @@ func FuzzSplit(f *testing.F) {
 			}
 		}
 		if len(header) < 100 && !strings.Contains(text, "`") && (header != "" || text != "") {
-			whole(t, parts, header, "\n\n", text, limit)
+			checkSplit(t, parts, header, "\n\n", text, limit)
 		}
 	})
 }

@@ -43,7 +43,7 @@ func HasMovedOn(folder state.Sessions, session *state.Session) bool {
 // IsTypedCommand says whether a text is one of Claude Code's own commands that a
 // session's terminal takes: it is typed as it is.
 func IsTypedCommand(session *state.Session, text string, extraCommands []string) bool {
-	return session.TmuxPane != "" && wording.ClaudeCommand(text, extraCommands)
+	return session.TmuxPane != "" && wording.IsClaudeCommand(text, extraCommands)
 }
 
 // HasUntypedCommand says whether one of Claude Code's own commands that was said to a
@@ -73,12 +73,12 @@ func AcceptsFrom(session *state.Session) time.Time {
 func (r Runner) NotTakenText(session *state.Session) string {
 	isRunning := AcceptsInput(session, r.Now()) || session.IsRunning() && !session.AcceptsCommands
 	if isRunning && inject.TerminalDialogText(r.Env, session) != "" {
-		return wording.DialogText
+		return wording.DialogOpenText
 	}
 	if isRunning && HasMovedOn(state.SessionsIn(state.UserStateDir(r.Env)), session) {
-		return wording.LeftText(session)
+		return wording.SessionReplacedText(session)
 	}
-	return wording.NobodyText(session, isRunning)
+	return wording.NobodyWaitsText(session, isRunning)
 }
 
 // EnqueueNote puts a note into the thread of a session, once.
@@ -180,7 +180,7 @@ func (r Runner) KeepPrompts(
 		started, why := r.StartClaude(ctx, session)
 		switch {
 		case why != "":
-			notTaken = wording.NotBegunText(why)
+			notTaken = wording.NotStartedText(why)
 		case started == nil:
 			return ErrStarting
 		default:
@@ -188,7 +188,7 @@ func (r Runner) KeepPrompts(
 			err := r.EnqueueNote(
 				session,
 				state.MessageID("begun", session.ID, session.StartingAt.String()),
-				wording.BegunText(session),
+				wording.StartedText(session),
 			)
 			r.Log.ErrorOnce(err, "note not put into the outbox")
 		}
@@ -202,7 +202,7 @@ func (r Runner) KeepPrompts(
 		case !r.isAccepted(session, in):
 			err = r.finish(in, state.OutcomeNobody)
 		case isForDialog:
-			err = r.refuse(session, in, wording.DialogText)
+			err = r.refuse(session, in, wording.DialogOpenText)
 		case canTake:
 			err = r.keepPrompt(session, in)
 		default:

@@ -105,7 +105,7 @@ func (r Runner) whyNotStarted(session *state.Session, err error, reason string) 
 	case reason == "":
 		return ""
 	}
-	return wording.InTerminal(session, reason)
+	return wording.WithResumeHint(session, reason)
 }
 
 // claudeCommand is what starts a session's Claude Code, or why nothing does. Its
@@ -123,7 +123,7 @@ func (r Runner) claudeCommand(session *state.Session) (argv []string, why string
 	argv = r.claudeProgram(session)
 	switch {
 	case r.DryRun:
-		return nil, wording.InTerminal(session, "the poller runs with --dry-run")
+		return nil, wording.WithResumeHint(session, "the poller runs with --dry-run")
 	case uuid.Validate(session.ID) != nil:
 		return nil, "its id is none of Claude Code's"
 	case inject.IsElsewhere(session.ClaudeStart):
@@ -134,7 +134,7 @@ func (r Runner) claudeCommand(session *state.Session) (argv []string, why string
 		why = "Claude Code was not told to trust its folder, or is not any more: " + r.shorten(
 			session.ProjectDir,
 		)
-		return nil, wording.InTerminal(session, why)
+		return nil, wording.WithResumeHint(session, why)
 	case argv == nil:
 		return nil, "Claude Code is not where it was, nor on PATH"
 	case inject.IsSessionRunning(cmp.Or(session.TranscriptPath, filepath.Join(state.Home(r.Env), ".claude/projects/-/-")), session.ID):

@@ -63,12 +63,12 @@ func (r Runner) RunCommand(ctx context.Context, session *state.Session, in *stat
 		return "[Asks again] Each permission of this session is asked for from now on."
 	}
 	if r.Now().Sub(in.LocalCreatedAt) > MaxCommandAge {
-		return "[Not used] " + wording.Line(
+		return "[Not used] " + wording.SafeLine(
 			name,
 		) + " was read too late. Send it again if you still want it."
 	}
-	if wording.ClaudeCommand(in.Text, r.Config.ClaudeCommands) { // there is no terminal for it
-		return outOfReachText + wording.Line(inject.ErrNoTmux.Error()) + "."
+	if wording.IsClaudeCommand(in.Text, r.Config.ClaudeCommands) { // there is no terminal for it
+		return outOfReachText + wording.SafeLine(inject.ErrNoTmux.Error()) + "."
 	}
 	switch name {
 	case "/model":
@@ -86,7 +86,7 @@ func (r Runner) RunCommand(ctx context.Context, session *state.Session, in *stat
 	case "/help":
 		return "[Help] In this thread you can write:\n" + commandList
 	}
-	return "[Not used] There is no command " + wording.Line(name) + ". There are:\n" + commandList
+	return "[Not used] There is no command " + wording.SafeLine(name) + ". There are:\n" + commandList
 }
 
 // CaptureScreen is what the pane shows in which a session's own Claude Code has the
@@ -114,10 +114,10 @@ const outOfReachText = "[Not used] The terminal is out of reach: "
 func (r Runner) screenText(ctx context.Context, session *state.Session) string {
 	snapshot, _, err := CaptureScreen(ctx, session)
 	if err != nil {
-		return outOfReachText + wording.Line(err.Error()) + "."
+		return outOfReachText + wording.SafeLine(err.Error()) + "."
 	}
 	return wording.ScreenText(
-		"[Screen] "+wording.Line(session.Name),
+		"[Screen] "+wording.SafeLine(session.Name),
 		r.redact(strings.Join(snapshot.Lines, "\n")),
 	)
 }
@@ -135,17 +135,17 @@ func (r Runner) redact(text string) string {
 func (r Runner) shorten(
 	text string,
 ) string {
-	return wording.Cut(wording.Line(r.redact(text)), 200)
+	return wording.Cut(wording.SafeLine(r.redact(text)), 200)
 }
 
 func (r Runner) statusText(ctx context.Context, session *state.Session) string {
-	lines := []string{"[Status] " + wording.Line(session.Name), "", r.activity(ctx, session)}
+	lines := []string{"[Status] " + wording.SafeLine(session.Name), "", r.activity(ctx, session)}
 	if !session.StartedAt.IsZero() {
 		lines = append(
 			lines,
 			"Runs since "+formatTime(
 				session.StartedAt,
-			)+" in "+wording.Line(
+			)+" in "+wording.SafeLine(
 				cmp.Or(session.CWD, session.ProjectDir),
 			),
 		)
@@ -160,7 +160,7 @@ func (r Runner) statusText(ctx context.Context, session *state.Session) string {
 	kept := len(r.inbox().WaitingPrompts(session.ID))
 	for _, q := range slices.Backward(questions) { // the oldest first
 		if q.ClaudeSession() == session.ID && q.HasActiveGrant() {
-			lines = append(lines, "Permissions are allowed by "+wording.Line(q.DescribeGrant()))
+			lines = append(lines, "Permissions are allowed by "+wording.SafeLine(q.DescribeGrant()))
 		}
 		switch {
 		case q.ClaudeSession() != session.ID || len(q.SubQuestions) == 0:
@@ -192,7 +192,7 @@ func (r Runner) activity(ctx context.Context, session *state.Session) string {
 	snapshot, screen, err := CaptureScreen(ctx, session)
 	switch {
 	case err != nil:
-		return "What Claude does is not known: " + wording.Line(err.Error())
+		return "What Claude does is not known: " + wording.SafeLine(err.Error())
 	case screen.IsDialog():
 		return "A dialog is open in the terminal: " + r.shorten(screen.String())
 	case screen.Busy:
@@ -270,7 +270,7 @@ func (r Runner) interrupt(ctx context.Context, session *state.Session, in *state
 	snapshot, screen, err := CaptureScreen(ctx, session)
 	switch {
 	case err != nil:
-		return outOfReachText + wording.Line(err.Error()) + "."
+		return outOfReachText + wording.SafeLine(err.Error()) + "."
 	case screen.IsDialog():
 		return "[Not used] A dialog is open in the terminal: answer it first."
 	case !screen.Busy && (screen.Shows == inject.Prompt || screen.Shows == inject.Draft):
@@ -287,7 +287,7 @@ func (r Runner) interrupt(ctx context.Context, session *state.Session, in *state
 	}
 	text := "[Stopped] " + r.currentWork(snapshot.Lines)
 	if _, screen, err := CaptureScreen(ctx, session); err == nil && screen.Shows == inject.Draft {
-		text += "\nA text stands in the input box of the terminal. " + wording.EmptyBox
+		text += "\nA text stands in the input box of the terminal. " + wording.EmptyBoxHint
 	}
 	auditLine := state.AuditLine{
 		SessionName: session.Name, Project: session.ProjectDir, Kind: "command", By: in.Sender, ReplyText: in.Text, ClaudeText: text,
@@ -372,7 +372,7 @@ func (r Runner) muteReports(session *state.Session, argument string) string {
 	duration := time.Hour
 	if argument != "" && argument != "off" {
 		var ok bool
-		duration, ok = wording.ReadTime(argument)
+		duration, ok = wording.ReadDuration(argument)
 		if !ok {
 			return "[Not used] Say for how long: /mute 2h, /mute 30m, or /mute off."
 		}

@@ -79,10 +79,10 @@ func JudgeReply(cfg *config.Config, q *state.Question, r *state.Reply, now time.
 			j.oweNote(state.NoteNoText, "")
 		}
 	case r.IsUnsure:
-		j.askBack(state.NoteUnclear, wording.WhichOne)
+		j.askBack(state.NoteUnclear, wording.WhichQuestionText)
 	case !q.Mode.Traits().Asks:
 		setAnswer(q, r, j.text, nil, now)
-	case r.Choice == "" && wording.ToTerminal(q, j.text):
+	case r.Choice == "" && wording.AsksForTerminal(q, j.text):
 		r.Verdict = state.VerdictIgnored // the note that it stands there answers it
 		q.MarkWantedInTerminal(now)      // it is a reply to what is hidden, and may be the second
 	default:
@@ -125,7 +125,7 @@ func (j *judgement) rejectEarly() {
 	j.reply.Verdict = state.VerdictIgnored
 	if j.question.Kind.Traits().Decides && j.question.IsAnswerable() &&
 		CanAnswer(j.cfg, j.question, j.reply) {
-		j.askBack(state.NoteUnclear, wording.TooEarly)
+		j.askBack(state.NoteUnclear, wording.TooEarlyHint)
 	}
 }
 
@@ -147,7 +147,7 @@ func (j *judgement) whyRefused() string {
 	isAllowed := j.cfg.CanAnswer(j.reply.Sender, j.reply.SenderEmail)
 	switch {
 	case !isAllowed && config.IsListed(j.cfg.AllowedUsers, j.reply.Sender, j.reply.SenderEmail):
-		return wording.NotOfPolicy
+		return wording.NotInPolicy
 	case isAllowed && j.question.Kind.Traits().IsPersonal:
 		return wording.NotApprover
 	case len(j.cfg.AllowedUsers) == 0:
@@ -195,7 +195,7 @@ func (j *judgement) applyText() {
 	case decline == "":
 		j.applyAnswer()
 		return
-	case decline == wording.AskedHow:
+	case decline == wording.AskedForHelp:
 		j.reply.Verdict = state.VerdictAskedHow
 		j.oweNote(state.NoteUnclear, "")
 		return
@@ -216,7 +216,7 @@ func (j *judgement) applyText() {
 func (j *judgement) applyAnswer() {
 	text, grantTime := j.text, time.Duration(0)
 	if j.allowsGrant() {
-		grantTime = wording.TimedYes(j.text)
+		grantTime = wording.ReadTimedYes(j.text)
 	}
 	if grantTime > 0 {
 		text = "yes"
@@ -225,7 +225,7 @@ func (j *judgement) applyAnswer() {
 	if noteAbout != "" {
 		hint := ""
 		if noteAbout == state.NoteUnclear && !j.question.IsTerminalOnly && j.allowsGrant() {
-			hint = wording.TimedHint
+			hint = wording.TimedYesHint
 		}
 		j.askBack(noteAbout, hint)
 		return

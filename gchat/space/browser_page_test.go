@@ -25,8 +25,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// browser starts a headless Chromium, or skips the test when there is none.
-func browser(t *testing.T) context.Context {
+// newBrowser starts a headless Chromium, or skips the test when there is none.
+func newBrowser(t *testing.T) context.Context {
 	t.Helper()
 	var path string
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
@@ -73,15 +73,15 @@ func browser(t *testing.T) context.Context {
 	if err := chromedp.Do(ctx); err != nil { // the browser lives as long as this call's context
 		t.Fatalf("start %s: %v", path, err)
 	}
-	phone(t, ctx)
+	emulatePhone(t, ctx)
 	return ctx
 }
 
-func phone(t *testing.T, ctx context.Context) {
-	do(t, ctx, chromedp.EmulateViewport(390, 844, chromedp.EmulateScale(2), chromedp.EmulateMobile))
+func emulatePhone(t *testing.T, ctx context.Context) {
+	runActions(t, ctx, chromedp.EmulateViewport(390, 844, chromedp.EmulateScale(2), chromedp.EmulateMobile))
 }
 
-func do(t *testing.T, ctx context.Context, actions ...chromedp.Action[chromedp.Void]) {
+func runActions(t *testing.T, ctx context.Context, actions ...chromedp.Action[chromedp.Void]) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -90,9 +90,9 @@ func do(t *testing.T, ctx context.Context, actions ...chromedp.Action[chromedp.V
 	}
 }
 
-// until waits for a condition of the page, written in JavaScript. Where it throws,
+// waitUntil waits for a condition of the page, written in JavaScript. Where it throws,
 // it does not hold yet.
-func until(t *testing.T, ctx context.Context, condition string) {
+func waitUntil(t *testing.T, ctx context.Context, condition string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -103,7 +103,7 @@ func until(t *testing.T, ctx context.Context, condition string) {
 
 func click(t *testing.T, ctx context.Context, selector string) {
 	t.Helper()
-	do(t, ctx, chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
+	runActions(t, ctx, chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
 }
 
 func screenshot(t *testing.T, ctx context.Context, name string) {
@@ -124,8 +124,8 @@ func screenshot(t *testing.T, ctx context.Context, name string) {
 	}
 }
 
-// ask posts a question as the forwarder does and returns its thread.
-func ask(t *testing.T, s *Space, base, key, text string) string {
+// postQuestion posts a question as the forwarder does and returns its thread.
+func postQuestion(t *testing.T, s *Space, base, key, text string) string {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"text": text, "thread": map[string]string{"threadKey": key}})
 	if err != nil {
@@ -146,16 +146,16 @@ func jsonText(v any) string {
 	return string(b)
 }
 
-// replied waits for the reply of the person in a thread.
-func replied(t *testing.T, s *Space, thread string, n int) []string {
+// waitForReplies waits for the reply of the person in a thread.
+func waitForReplies(t *testing.T, s *Space, thread string, n int) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for {
-		_, _, changed := s.after(0)
+		_, _, changed := s.rowsAfter(0)
 		var said []string
 		for _, m := range s.Messages() {
-			if m.Thread.Name == thread && m.Sender.Name == Human {
+			if m.Thread.Name == thread && m.Sender.Name == PersonName {
 				said = append(said, m.Text)
 			}
 		}
@@ -172,70 +172,70 @@ func replied(t *testing.T, s *Space, thread string, n int) []string {
 
 func wantReplies(t *testing.T, s *Space, thread string, want ...string) {
 	t.Helper()
-	if got := replied(t, s, thread, len(want)); fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) {
+	if got := waitForReplies(t, s, thread, len(want)); fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) {
 		t.Errorf("replies %q, want %q", got, want)
 	}
 }
 
 func openThread(t *testing.T, ctx context.Context, thread string) {
 	t.Helper()
-	until(t, ctx, fmt.Sprintf(`document.querySelector('[data-thread="%s"]')`, thread))
-	do(t, ctx, chromedp.Evaluate[chromedp.Void](`location.hash = ''`))
+	waitUntil(t, ctx, fmt.Sprintf(`document.querySelector('[data-thread="%s"]')`, thread))
+	runActions(t, ctx, chromedp.Evaluate[chromedp.Void](`location.hash = ''`))
 	click(t, ctx, fmt.Sprintf(`[data-thread="%s"]`, thread))
 }
 
 func TestPage(t *testing.T) {
 	ctx, d := openCards(t)
-	until(t, ctx, `document.querySelector('#link').dataset.state === 'live' && !document.querySelector('#no-threads').hidden`)
+	waitUntil(t, ctx, `document.querySelector('#link').dataset.state === 'live' && !document.querySelector('#no-threads').hidden`)
 	screenshot(t, ctx, "phone-empty")
 
 	t.Run("a question comes live, a button answers it", func(t *testing.T) {
-		do(t, ctx, chromedp.Evaluate[chromedp.Void](`window.sameDocument = true`))
-		thread := d.ask(asks(deployment))
-		until(t, ctx, `document.title === '(1) Local space'`)
+		runActions(t, ctx, chromedp.Evaluate[chromedp.Void](`window.sameDocument = true`))
+		thread := d.ask(askQuestions(deploymentQuestion))
+		waitUntil(t, ctx, `document.title === '(1) Local space'`)
 		openThread(t, ctx, thread)
-		until(t, ctx, `document.querySelectorAll('[data-option]').length === 3`)
+		waitUntil(t, ctx, `document.querySelectorAll('[data-option]').length === 3`)
 		screenshot(t, ctx, "phone-question")
 		click(t, ctx, `[data-option="2"]`)
 		d.wantTap("2")
-		until(t, ctx, `document.title === 'Local space' && document.querySelector('[data-option="2"]').disabled`)
+		waitUntil(t, ctx, `document.title === 'Local space' && document.querySelector('[data-option="2"]').disabled`)
 		wantPressed(t, ctx, "1.2")
 
-		d.end(thread, answered("Rolling deployment"))
+		d.end(thread, answerWith("Rolling deployment"))
 		wantState(t, ctx, "answered")
 		wantPressed(t, ctx, "1.2")
-		until(t, ctx, `[...document.querySelectorAll('[data-option]')].every((b) => b.disabled)`)
-		until(t, ctx, `window.sameDocument && document.querySelectorAll('[data-message]').length === 2`)
-		until(t, ctx, `document.querySelector('.end .bubble').textContent.includes('Selected: Rolling deployment')`)
+		waitUntil(t, ctx, `[...document.querySelectorAll('[data-option]')].every((b) => b.disabled)`)
+		waitUntil(t, ctx, `window.sameDocument && document.querySelectorAll('[data-message]').length === 2`)
+		waitUntil(t, ctx, `document.querySelector('.end .bubble').textContent.includes('Selected: Rolling deployment')`)
 		screenshot(t, ctx, "phone-answered")
-		do(t, ctx, chromedp.Reload())
+		runActions(t, ctx, chromedp.Reload())
 		wantState(t, ctx, "answered")
-		until(t, ctx, `document.querySelectorAll('[data-message]').length === 2 && document.querySelector('[data-option="2"]').disabled`)
+		waitUntil(t, ctx, `document.querySelectorAll('[data-message]').length === 2 && document.querySelector('[data-option="2"]').disabled`)
 	})
 	t.Run("a typed reply answers", func(t *testing.T) {
-		thread := d.ask(asks(deployment))
+		thread := d.ask(askQuestions(deploymentQuestion))
 		openThread(t, ctx, thread)
-		do(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), "neither, <b>wait</b>\n"))
+		runActions(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), "neither, <b>wait</b>\n"))
 		wantReplies(t, d.s, thread, "neither, <b>wait</b>")
-		until(t, ctx, `document.querySelector('.mine .bubble').textContent === 'neither, <b>wait</b>' && !document.querySelector('[data-reply]').value`)
+		waitUntil(t, ctx, `document.querySelector('.mine .bubble').textContent === 'neither, <b>wait</b>' && !document.querySelector('[data-reply]').value`)
 		wantState(t, ctx, "replied")
 
 		// The session did not understand: the question is open again.
-		d.tell(thread, "note "+state.NoteUnclear, "", "[Not used] Please choose one of the options.")
+		d.postReport(thread, "note "+state.NoteUnclear, "", "[Not used] Please choose one of the options.")
 		wantState(t, ctx, "open")
-		until(t, ctx, `!document.querySelector('[data-option="1"]').disabled`)
-		do(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), "Blue-green"))
-		do(t, ctx, chromedp.Evaluate[chromedp.Void](`document.querySelector('[data-reply]').dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', shiftKey: true, cancelable: true}))`))
+		waitUntil(t, ctx, `!document.querySelector('[data-option="1"]').disabled`)
+		runActions(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), "Blue-green"))
+		runActions(t, ctx, chromedp.Evaluate[chromedp.Void](`document.querySelector('[data-reply]').dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', shiftKey: true, cancelable: true}))`))
 		click(t, ctx, `[data-send]`)
 		wantReplies(t, d.s, thread, "neither, <b>wait</b>", "Blue-green")
-		d.tell(thread, "note "+state.NoteSent, "", "[Sent] Sent to Claude.")
-		until(t, ctx, `document.querySelector('#messages').lastChild.textContent.includes('Sent to Claude.')`)
+		d.postReport(thread, "note "+state.NoteSent, "", "[Sent] Sent to Claude.")
+		waitUntil(t, ctx, `document.querySelector('#messages').lastChild.textContent.includes('Sent to Claude.')`)
 		wantState(t, ctx, "replied")
 	})
 	t.Run("several options", func(t *testing.T) {
-		thread := d.ask(asks(features))
+		thread := d.ask(askQuestions(featuresQuestion))
 		openThread(t, ctx, thread)
-		until(t, ctx, `document.querySelector('[data-choice="send"]').disabled && document.querySelector('[data-send]').disabled`)
+		waitUntil(t, ctx, `document.querySelector('[data-choice="send"]').disabled && document.querySelector('[data-send]').disabled`)
 		for _, n := range []string{"3", "2", "1", "2"} { // 2 on, and off again
 			click(t, ctx, `[data-option="`+n+`"]`)
 		}
@@ -244,12 +244,12 @@ func TestPage(t *testing.T) {
 		d.wantTap("send q1=3 q1=1")
 	})
 	t.Run("two questions", func(t *testing.T) {
-		thread := d.ask(asks(database, merges))
+		thread := d.ask(askQuestions(databaseQuestion, mergesQuestion))
 		openThread(t, ctx, thread)
-		until(t, ctx, `document.querySelectorAll('.question section:has([data-option])').length === 2`)
+		waitUntil(t, ctx, `document.querySelectorAll('.question section:has([data-option])').length === 2`)
 		click(t, ctx, `[data-question="1"] [data-option="1"]`)
 		click(t, ctx, `[data-question="1"] [data-option="2"]`) // one only: takes the place of 1
-		until(t, ctx, `document.querySelector('[data-choice="send"]').disabled`)
+		waitUntil(t, ctx, `document.querySelector('[data-choice="send"]').disabled`)
 		click(t, ctx, `[data-question="2"] [data-option="1"]`)
 		click(t, ctx, `[data-question="2"] [data-option="3"]`)
 		screenshot(t, ctx, "phone-two")
@@ -257,17 +257,17 @@ func TestPage(t *testing.T) {
 		d.wantTap("send q1=2 q2=1 q2=3")
 	})
 	t.Run("a question in words alone", func(t *testing.T) {
-		d.ask(asks(state.SubQuestion{Header: "Name", Question: "What shall it be called?"}))
-		until(t, ctx, `[...document.querySelectorAll('[data-thread]')].some((n) => n.dataset.state === 'open' && n.textContent.includes('What shall it be called?'))`)
+		d.ask(askQuestions(state.SubQuestion{Header: "Name", Question: "What shall it be called?"}))
+		waitUntil(t, ctx, `[...document.querySelectorAll('[data-thread]')].some((n) => n.dataset.state === 'open' && n.textContent.includes('What shall it be called?'))`)
 	})
 	t.Run("Markdown in a question", func(t *testing.T) {
 		openThread(t, ctx, d.ask(state.Question{SessionName: "web-shop", Machine: "vps1", SubQuestions: []state.SubQuestion{{
 			Header: "Plan", Question: "## Which *plan*?\n\n- **fast**, see `a.go`\n- <img src=x onerror=alert(1)> [x](javascript:alert(1))\n```go\nx := 1\n```",
 			Options: []state.Option{{Label: "The `first`", Description: "**bold** <b>no</b>"}, {Label: "second"}}}}}))
-		until(t, ctx, `document.querySelector('.ask p strong').textContent === 'Which plan?' && document.querySelectorAll('.ask .bullet').length === 2`)
-		until(t, ctx, `document.querySelector('.ask .bullet strong').textContent === 'fast' && document.querySelector('.ask pre').textContent.trim() === 'x := 1'`)
-		until(t, ctx, `document.querySelector('.label code').textContent === 'first' && document.querySelector('.description strong').textContent === 'bold'`)
-		until(t, ctx, `!document.querySelector('.card img, .card b, .card a') && document.querySelector('.description').textContent.includes('b>no')`)
+		waitUntil(t, ctx, `document.querySelector('.ask p strong').textContent === 'Which plan?' && document.querySelectorAll('.ask .bullet').length === 2`)
+		waitUntil(t, ctx, `document.querySelector('.ask .bullet strong').textContent === 'fast' && document.querySelector('.ask pre').textContent.trim() === 'x := 1'`)
+		waitUntil(t, ctx, `document.querySelector('.label code').textContent === 'first' && document.querySelector('.description strong').textContent === 'bold'`)
+		waitUntil(t, ctx, `!document.querySelector('.card img, .card b, .card a') && document.querySelector('.description').textContent.includes('b>no')`)
 		screenshot(t, ctx, "phone-markdown")
 	})
 	t.Run("the box is off where a reply would not be read", func(t *testing.T) {
@@ -286,65 +286,65 @@ func TestPage(t *testing.T) {
 			more  string // after it
 			want  string
 		}{
-			{"answered", answered(), "Selected: ", "", "This question has its answer."},
+			{"answered", answerWith(), "Selected: ", "", "This question has its answer."},
 			// gchat-wait may wait here
-			{"followed up", answered(), "Selected: ", "Here is more: what now?", ""},
-			{"closed", cancelled, "The session ended.", "", "This question is closed."},
+			{"followed up", answerWith(), "Selected: ", "Here is more: what now?", ""},
+			{"closed", cancelQuestion, "The session ended.", "", "This question is closed."},
 			{"in time for Claude only", timedOut("timeout"), "a reply still reaches it.", "", ""},
 			{"chosen", timedOut("policy"), "Nobody replied in time.", "", "The time for this question is over."},
 		} {
-			thread := d.ask(asks(deployment))
+			thread := d.ask(askQuestions(deploymentQuestion))
 			openThread(t, ctx, thread)
-			until(t, ctx, on)
+			waitUntil(t, ctx, on)
 			d.end(thread, c.end)
 			if c.more != "" {
-				d.tell(thread, string(state.ReportPlain), "", c.more)
+				d.postReport(thread, string(state.ReportPlain), "", c.more)
 			}
-			until(t, ctx, fmt.Sprintf(`document.querySelector('#messages').textContent.includes(%q) &&
+			waitUntil(t, ctx, fmt.Sprintf(`document.querySelector('#messages').textContent.includes(%q) &&
 				document.querySelector('#messages').textContent.includes(%q)`, c.words, c.more))
 			if c.want == "" {
-				until(t, ctx, on)
+				waitUntil(t, ctx, on)
 			} else {
-				until(t, ctx, fmt.Sprintf(off, c.want))
+				waitUntil(t, ctx, fmt.Sprintf(off, c.want))
 			}
-			until(t, ctx, anyway(c.name == "chosen"))
+			waitUntil(t, ctx, anyway(c.name == "chosen"))
 		}
-		thread := d.tell("", "task_completion", "mail-worker", "[Done] mail-worker | 2026-02-21 10:45:23\n\nAll is sent.")
+		thread := d.postReport("", "task_completion", "mail-worker", "[Done] mail-worker | 2026-02-21 10:45:23\n\nAll is sent.")
 		openThread(t, ctx, thread)
-		until(t, ctx, on+` && document.querySelector('[data-reply]').placeholder === 'Write, if a program waits for it'`)
-		d.tell(thread, "note "+state.NoteNoWaiter, "", "[Not read] Please answer in the terminal. No hook waits for a reply to this question.")
-		until(t, ctx, fmt.Sprintf(off, "Please answer in the terminal")+" && "+anyway(true))
+		waitUntil(t, ctx, on+` && document.querySelector('[data-reply]').placeholder === 'Write, if a program waits for it'`)
+		d.postReport(thread, "note "+state.NoteNoWaiter, "", "[Not read] Please answer in the terminal. No hook waits for a reply to this question.")
+		waitUntil(t, ctx, fmt.Sprintf(off, "Please answer in the terminal")+" && "+anyway(true))
 		screenshot(t, ctx, "phone-unread")
-		d.tell(thread, "task_completion", "mail-worker", "[Done] mail-worker\n\nSend the rest?")
-		until(t, ctx, on)
-		d.tell(thread, string(state.ReportSessionEnded), "mail-worker", "[Session End] mail-worker | 2026-02-21 10:45:23\n\nTurns: 2")
-		until(t, ctx, fmt.Sprintf(off, "This session has ended."))
+		d.postReport(thread, "task_completion", "mail-worker", "[Done] mail-worker\n\nSend the rest?")
+		waitUntil(t, ctx, on)
+		d.postReport(thread, string(state.ReportSessionEnded), "mail-worker", "[Session End] mail-worker | 2026-02-21 10:45:23\n\nTurns: 2")
+		waitUntil(t, ctx, fmt.Sprintf(off, "This session has ended."))
 		click(t, ctx, "#anyway")
-		until(t, ctx, on+` && document.activeElement === document.querySelector('[data-reply]')`)
+		waitUntil(t, ctx, on+` && document.activeElement === document.querySelector('[data-reply]')`)
 	})
 	t.Run("cancelled", func(t *testing.T) {
-		thread := d.ask(asks(deployment))
+		thread := d.ask(askQuestions(deploymentQuestion))
 		openThread(t, ctx, thread)
-		d.end(thread, cancelled)
+		d.end(thread, cancelQuestion)
 		wantState(t, ctx, "cancelled")
-		until(t, ctx, `document.querySelector('[data-option="1"]').disabled`)
+		waitUntil(t, ctx, `document.querySelector('[data-option="1"]').disabled`)
 	})
 	t.Run("a message is text, whatever it says", func(t *testing.T) {
-		thread := ask(t, d.s, d.base, "k6", "[Stop] <img src=x onerror=alert(1)> *done* in `main.go`, see <https://example.com/a|the log>, not <javascript:alert(1)|this>\n```\nok  \tall 12 *tests*\n```\n- _one_\n- two")
+		thread := postQuestion(t, d.s, d.base, "k6", "[Stop] <img src=x onerror=alert(1)> *done* in `main.go`, see <https://example.com/a|the log>, not <javascript:alert(1)|this>\n```\nok  \tall 12 *tests*\n```\n- _one_\n- two")
 		openThread(t, ctx, thread)
-		until(t, ctx, `document.querySelector('.theirs strong')?.textContent === 'done'`)
-		until(t, ctx, `document.querySelector('.theirs pre').textContent === 'ok  \tall 12 *tests*'`)
-		until(t, ctx, `document.querySelectorAll('#messages a').length === 1 && document.querySelector('#messages a').href === 'https://example.com/a'`)
-		until(t, ctx, `!document.querySelector('#messages img') && document.querySelector('.theirs').textContent.includes('<img src=x onerror=alert(1)>')`)
+		waitUntil(t, ctx, `document.querySelector('.theirs strong')?.textContent === 'done'`)
+		waitUntil(t, ctx, `document.querySelector('.theirs pre').textContent === 'ok  \tall 12 *tests*'`)
+		waitUntil(t, ctx, `document.querySelectorAll('#messages a').length === 1 && document.querySelector('#messages a').href === 'https://example.com/a'`)
+		waitUntil(t, ctx, `!document.querySelector('#messages img') && document.querySelector('.theirs').textContent.includes('<img src=x onerror=alert(1)>')`)
 		screenshot(t, ctx, "phone-markup")
 	})
 	t.Run("a webhook's text is no card, and no mark", func(t *testing.T) {
 		for _, text := range []string{
-			wording.QuestionTexts(&state.Question{SessionName: "s", ThreadKey: "k", SubQuestions: []state.SubQuestion{deployment}})[0],
+			wording.QuestionTexts(&state.Question{SessionName: "s", ThreadKey: "k", SubQuestions: []state.SubQuestion{deploymentQuestion}})[0],
 			"[Permission] web-shop\nClaude needs your permission", "[BLOCKED] web-shop\n\nACTION REQUIRED: the key",
 		} {
-			openThread(t, ctx, ask(t, d.s, d.base, text, text))
-			until(t, ctx, fmt.Sprintf(`document.querySelector('.theirs').textContent.includes(%s) && !document.querySelector('.question')
+			openThread(t, ctx, postQuestion(t, d.s, d.base, text, text))
+			waitUntil(t, ctx, fmt.Sprintf(`document.querySelector('.theirs').textContent.includes(%s) && !document.querySelector('.question')
 				&& document.querySelector('#thread-state').hidden && !document.querySelector('[data-reply]').disabled`, jsonText(text[:12])))
 		}
 	})
@@ -353,53 +353,53 @@ func TestPage(t *testing.T) {
 // What waits for a person is on top, with its project and session, counted in the title
 // and notified once.
 func TestWhatWaits(t *testing.T) {
-	ctx := browser(t)
+	ctx := newBrowser(t)
 	d := newCardDesk(t)
 	const stub = `window.shown = []; document.hasFocus = () => false;
 		window.Notification = class { static permission = 'default'; static async requestPermission() { this.permission = 'granted' }
 			constructor(title, { body }) { window.shown.push(title + '|' + body) } };`
-	do(t, ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+	runActions(t, ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		_, err := cdp.Call(ctx, target, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: stub})
 		return err
 	}))
-	d.ask(asks(retries))
-	do(t, ctx, chromedp.Navigate(d.s.PageURL(d.base)))
-	until(t, ctx, `document.title === '(1) Local space'`)
+	d.ask(askQuestions(retriesQuestion))
+	runActions(t, ctx, chromedp.Navigate(d.s.PageURL(d.base)))
+	waitUntil(t, ctx, `document.title === '(1) Local space'`)
 	click(t, ctx, "#notify")
-	until(t, ctx, `document.querySelector('#notify').hidden`)
+	waitUntil(t, ctx, `document.querySelector('#notify').hidden`)
 
 	const name = "orch-epic4"
-	thread := d.tell("", string(state.ReportSessionStarted), name, "[Session Start] orch-epic4 | 2026-02-21 10:45:23\n\nProject: web-shop")
-	permission := d.tell(thread, string(state.KindPermission), name, "[Permission] orch-epic4\nClaude needs your permission\nBash: rm -rf build")
-	done := d.tell("", string(state.ReportTaskCompletion), "other", "[Done] other | 2026-02-21 10:45:23\n\nThe rest.")
-	until(t, ctx, `document.title === '(2) Local space' &&
+	thread := d.postReport("", string(state.ReportSessionStarted), name, "[Session Start] orch-epic4 | 2026-02-21 10:45:23\n\nProject: web-shop")
+	permission := d.postReport(thread, string(state.KindPermission), name, "[Permission] orch-epic4\nClaude needs your permission\nBash: rm -rf build")
+	done := d.postReport("", string(state.ReportTaskCompletion), "other", "[Done] other | 2026-02-21 10:45:23\n\nThe rest.")
+	waitUntil(t, ctx, `document.title === '(2) Local space' &&
 		window.shown.join() === 'Permission|orch-epic4\nClaude needs your permission Bash: rm -rf build'`)
-	until(t, ctx, fmt.Sprintf(`[...document.querySelectorAll('[data-thread]')].findIndex((n) => n.dataset.thread === %q) === 0`, permission))
-	until(t, ctx, fmt.Sprintf(`[...document.querySelectorAll('[data-thread]')].findIndex((n) => n.dataset.thread === %q) === 2`, done))
+	waitUntil(t, ctx, fmt.Sprintf(`[...document.querySelectorAll('[data-thread]')].findIndex((n) => n.dataset.thread === %q) === 0`, permission))
+	waitUntil(t, ctx, fmt.Sprintf(`[...document.querySelectorAll('[data-thread]')].findIndex((n) => n.dataset.thread === %q) === 2`, done))
 	openThread(t, ctx, permission)
-	until(t, ctx, `document.querySelector('#thread-session').textContent === 'orch-epic4' && document.querySelector('#thread-state').dataset.state === 'open'`)
+	waitUntil(t, ctx, `document.querySelector('#thread-session').textContent === 'orch-epic4' && document.querySelector('#thread-state').dataset.state === 'open'`)
 	screenshot(t, ctx, "phone-permission")
 
 	// in the background: the dialog may stand
-	d.tell(thread, "task_done", name, "[Task Done] orch-epic4\nstep 4")
-	d.tell("", string(state.ReportProgressUpdate), name, "[Progress] orch-epic4 | 2026-02-21 10:45:23\n\nIt goes on.")
-	until(t, ctx, `document.querySelectorAll('[data-message]').length === 3 && document.title === '(2) Local space'`)
-	d.tell(thread, "gone_on", "", wording.DialogOverText)
-	until(t, ctx, `document.title === '(1) Local space' && window.shown.length === 1`)
-	d.tell("", string(state.ReportBlockedAlert), name, "[BLOCKED] orch-epic4 | 2026-02-21 10:45:23\n\nACTION REQUIRED: the key")
-	until(t, ctx, `document.title === '(2) Local space' && window.shown[1] === 'Blocked alert|orch-epic4\nACTION REQUIRED: the key'`)
-	d.tell("", config.KindTurnDone, name, "[Turn Done] orch-epic4\nmeanwhile")
-	d.tell("", string(state.ReportProgressUpdate), "other", "[Progress] other")
-	until(t, ctx, `document.querySelectorAll('[data-thread]').length === 7 && document.title === '(2) Local space'`)
-	d.tell("", string(state.ReportProgressUpdate), name, "[Progress] orch-epic4 | 2026-02-21 10:45:23\n\nIt goes on.")
-	until(t, ctx, `document.title === '(1) Local space' && window.shown.length === 2`)
+	d.postReport(thread, "task_done", name, "[Task Done] orch-epic4\nstep 4")
+	d.postReport("", string(state.ReportProgressUpdate), name, "[Progress] orch-epic4 | 2026-02-21 10:45:23\n\nIt goes on.")
+	waitUntil(t, ctx, `document.querySelectorAll('[data-message]').length === 3 && document.title === '(2) Local space'`)
+	d.postReport(thread, "gone_on", "", wording.DialogOverText)
+	waitUntil(t, ctx, `document.title === '(1) Local space' && window.shown.length === 1`)
+	d.postReport("", string(state.ReportBlockedAlert), name, "[BLOCKED] orch-epic4 | 2026-02-21 10:45:23\n\nACTION REQUIRED: the key")
+	waitUntil(t, ctx, `document.title === '(2) Local space' && window.shown[1] === 'Blocked alert|orch-epic4\nACTION REQUIRED: the key'`)
+	d.postReport("", config.KindTurnDone, name, "[Turn Done] orch-epic4\nmeanwhile")
+	d.postReport("", string(state.ReportProgressUpdate), "other", "[Progress] other")
+	waitUntil(t, ctx, `document.querySelectorAll('[data-thread]').length === 7 && document.title === '(2) Local space'`)
+	d.postReport("", string(state.ReportProgressUpdate), name, "[Progress] orch-epic4 | 2026-02-21 10:45:23\n\nIt goes on.")
+	waitUntil(t, ctx, `document.title === '(1) Local space' && window.shown.length === 2`)
 
 	// Over plain http, on another address than this machine's own, a browser shows none.
-	private, psrv := testServer(t, Options{Phone: true})
-	private.secrets.Page = "sesame"
+	private, psrv := testServer(t, Options{AllowsPhone: true})
+	private.secrets.APIToken = "sesame"
 	address := strings.Replace(private.PageURL(psrv.URL), "127.0.0.1", "phone.test", 1)
-	do(t, ctx, chromedp.Navigate(address))
-	until(t, ctx, `document.querySelector('#link').dataset.state === 'live' && !window.isSecureContext && document.querySelector('#notify').hidden`)
+	runActions(t, ctx, chromedp.Navigate(address))
+	waitUntil(t, ctx, `document.querySelector('#link').dataset.state === 'live' && !window.isSecureContext && document.querySelector('#notify').hidden`)
 }
 
 // What waits in the terminal alone waits until the thread takes it back, whatever else
@@ -409,19 +409,19 @@ func TestWhatWaitsInTheTerminalStays(t *testing.T) {
 	ctx, d := openCards(t)
 	session := ""
 	for _, says := range []string{"Claude waits for a permission in the terminal", "Claude waits in the terminal: " + "Claude needs your input"} {
-		session = d.tell(session, string(state.KindPermission), "web-shop", "[Permission] web-shop\n"+says)
-		thread := d.ask(bash())
-		until(t, ctx, `document.title === '(2) Local space'`)
-		d.end(thread, answered())
-		until(t, ctx, `document.title === '(1) Local space'`)
-		d.tell(session, "gone_on", "", wording.DialogOverText)
-		until(t, ctx, `document.title === 'Local space'`)
+		session = d.postReport(session, string(state.KindPermission), "web-shop", "[Permission] web-shop\n"+says)
+		thread := d.ask(bashPermission())
+		waitUntil(t, ctx, `document.title === '(2) Local space'`)
+		d.end(thread, answerWith())
+		waitUntil(t, ctx, `document.title === '(1) Local space'`)
+		d.postReport(session, "gone_on", "", wording.DialogOverText)
+		waitUntil(t, ctx, `document.title === 'Local space'`)
 	}
 }
 
 // A page that hears nothing of its server does not say that nothing waits.
 func TestAPageOutOfReachSaysSo(t *testing.T) {
-	ctx := browser(t)
+	ctx := newBrowser(t)
 	s, err := Open(Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -438,20 +438,20 @@ func TestAPageOutOfReachSaysSo(t *testing.T) {
 	defer srv.Close()
 	defer s.Close() // first: it ends the event streams
 	const summary = `document.querySelector('#summary').textContent`
-	do(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))
-	until(t, ctx, summary+` === 'Nothing waits for you'`)
+	runActions(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))
+	waitUntil(t, ctx, summary+` === 'Nothing waits for you'`)
 	down.Store(true)
 	srv.CloseClientConnections()
-	until(t, ctx, `document.querySelector('#link').textContent === 'Reconnecting'`)
-	do(t, ctx, chromedp.Evaluate[chromedp.Void](`{ const now = Date.now; Date.now = () => now() + 20000 }`))
-	until(t, ctx, summary+` === 'Out of reach: what waits is not known'`)
+	waitUntil(t, ctx, `document.querySelector('#link').textContent === 'Reconnecting'`)
+	runActions(t, ctx, chromedp.Evaluate[chromedp.Void](`{ const now = Date.now; Date.now = () => now() + 20000 }`))
+	waitUntil(t, ctx, summary+` === 'Out of reach: what waits is not known'`)
 	down.Store(false)
-	until(t, ctx, summary+` === 'Nothing waits for you'`)
+	waitUntil(t, ctx, summary+` === 'Nothing waits for you'`)
 }
 
-// faint lists the texts of the page whose contrast is below 4.5:1, by the colours that
-// the browser computed.
-const faint = `(() => {
+// faintScript lists the texts of the page whose contrast is below 4.5:1, by the colours
+// that the browser computed.
+const faintScript = `(() => {
 	const canvas = new OffscreenCanvas(1, 1).getContext('2d', { willReadFrequently: true });
 	const layer = (colour, under) => {
 		canvas.fillStyle = under; canvas.fillRect(0, 0, 1, 1);
@@ -481,7 +481,7 @@ const faint = `(() => {
 
 func wantContrast(t *testing.T, ctx context.Context, where string) {
 	t.Helper()
-	found, err := chromedp.Run(ctx, chromedp.Evaluate[string](faint))
+	found, err := chromedp.Run(ctx, chromedp.Evaluate[string](faintScript))
 	if err != nil || found != "" {
 		t.Errorf("%s: too faint: %s (%v)", where, found, err)
 	}
@@ -489,66 +489,66 @@ func wantContrast(t *testing.T, ctx context.Context, where string) {
 
 // TestScreens draws the screens of the manual.
 func TestScreens(t *testing.T) {
-	ctx := browser(t)
+	ctx := newBrowser(t)
 	now := time.Now().Add(-50 * time.Minute)
-	s, srv, app := openApp(t, Options{Direct: true, Now: func() time.Time { return now }})
-	d := &cardDesk{t, s, srv.URL, app, map[string]*asked{}}
+	s, srv, app := openApp(t, Options{IsDirect: true, Now: func() time.Time { return now }})
+	d := &cardDesk{t, s, srv.URL, app, map[string]*askedQuestion{}}
 	named := func(name string, prompts ...state.SubQuestion) state.Question {
-		q := asks(prompts...)
+		q := askQuestions(prompts...)
 		q.SessionName, q.CWD = name, "/home/ann/"+name
 		return q
 	}
-	ended := d.tell("", string(state.ReportSessionEnded), "docs-site", "[Session End] docs-site | 2026-02-21 10:45:23\n\nDuration: 42m\nTurns: 6\nFiles: README.md, docs/install.md\nLast words: All links work.")
+	ended := d.postReport("", string(state.ReportSessionEnded), "docs-site", "[Session End] docs-site | 2026-02-21 10:45:23\n\nDuration: 42m\nTurns: 6\nFiles: README.md, docs/install.md\nLast words: All links work.")
 	now = now.Add(9 * time.Minute)
-	over := d.ask(named("mail-worker", retries))
+	over := d.ask(named("mail-worker", retriesQuestion))
 	now = now.Add(time.Minute)
-	if _, err := s.Say(nil, over, "1"); err != nil {
+	if _, err := s.PostAs(nil, over, "1"); err != nil {
 		t.Fatal(err)
 	}
-	d.end(over, answered())
+	d.end(over, answerWith())
 	now = now.Add(27 * time.Minute)
-	d.tell("", string(state.KindPermission), "crawler · parser", "[Permission] crawler · parser\nClaude needs your permission\nBash: `rm -rf build/cache`")
-	d.tell("", string(state.ReportProgressUpdate), "data-import", "[Progress] data-import | 2026-02-21 10:45:23\n\nStep 2 of 5 is done.")
-	d.ask(named("api-gateway", database, merges))
+	d.postReport("", string(state.KindPermission), "crawler · parser", "[Permission] crawler · parser\nClaude needs your permission\nBash: `rm -rf build/cache`")
+	d.postReport("", string(state.ReportProgressUpdate), "data-import", "[Progress] data-import | 2026-02-21 10:45:23\n\nStep 2 of 5 is done.")
+	d.ask(named("api-gateway", databaseQuestion, mergesQuestion))
 	now = now.Add(8 * time.Minute)
-	d.ask(named("web-shop", features))
+	d.ask(named("web-shop", featuresQuestion))
 	now = time.Now()
-	thread := d.ask(named("orch-epic4", deployment))
+	thread := d.ask(named("orch-epic4", deploymentQuestion))
 
 	for _, scheme := range []string{"light", "dark"} {
-		do(t, ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		runActions(t, ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 			_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 				Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 			return err
 		}))
-		phone(t, ctx)
-		do(t, ctx, chromedp.Navigate("about:blank"), chromedp.Navigate(s.PageURL(srv.URL)))
-		until(t, ctx, `document.title === '(4) Local space' && document.querySelectorAll('[data-thread]').length === 7`)
+		emulatePhone(t, ctx)
+		runActions(t, ctx, chromedp.Navigate("about:blank"), chromedp.Navigate(s.PageURL(srv.URL)))
+		waitUntil(t, ctx, `document.title === '(4) Local space' && document.querySelectorAll('[data-thread]').length === 7`)
 		// newest first
-		until(t, ctx, fmt.Sprintf(`document.querySelector('[data-thread]').dataset.thread === '%s'`, thread))
-		until(t, ctx, `document.querySelector('main').contains(document.querySelector('[data-thread]')) && document.querySelector('main').checkVisibility()`)
+		waitUntil(t, ctx, fmt.Sprintf(`document.querySelector('[data-thread]').dataset.thread === '%s'`, thread))
+		waitUntil(t, ctx, `document.querySelector('main').contains(document.querySelector('[data-thread]')) && document.querySelector('main').checkVisibility()`)
 		wantContrast(t, ctx, "list, "+scheme)
 		screenshot(t, ctx, "phone-list-"+scheme)
 		for _, other := range []string{over, ended} {
 			openThread(t, ctx, other)
-			until(t, ctx, `document.querySelector('[data-reply]').disabled`)
+			waitUntil(t, ctx, `document.querySelector('[data-reply]').disabled`)
 			wantContrast(t, ctx, "thread that is over, "+scheme)
 			screenshot(t, ctx, "phone-over-"+scheme)
 		}
 		openThread(t, ctx, thread)
-		until(t, ctx, `document.querySelectorAll('[data-option]').length === 3`)
+		waitUntil(t, ctx, `document.querySelectorAll('[data-option]').length === 3`)
 		wantContrast(t, ctx, "question, "+scheme)
 		screenshot(t, ctx, "phone-thread-"+scheme)
-		do(t, ctx, chromedp.EmulateViewport(1280, 800), chromedp.Evaluate[chromedp.Void](`document.querySelector('#threads').scrollTop = 0`))
-		until(t, ctx, `document.querySelector('#threads').scrollTop === 0 && document.querySelector('#list-pane').offsetWidth > 300 && document.querySelector('#thread-pane').offsetWidth > 800`)
+		runActions(t, ctx, chromedp.EmulateViewport(1280, 800), chromedp.Evaluate[chromedp.Void](`document.querySelector('#threads').scrollTop = 0`))
+		waitUntil(t, ctx, `document.querySelector('#threads').scrollTop === 0 && document.querySelector('#list-pane').offsetWidth > 300 && document.querySelector('#thread-pane').offsetWidth > 800`)
 		screenshot(t, ctx, "desktop-"+scheme)
 	}
 }
 
 // TestFailedReply cuts the page from its server and brings it back.
 func TestFailedReply(t *testing.T) {
-	ctx := browser(t)
-	s, err := Open(Options{Direct: true})
+	ctx := newBrowser(t)
+	s, err := Open(Options{IsDirect: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -574,9 +574,9 @@ func TestFailedReply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &cardDesk{t, s, srv.URL, app, map[string]*asked{}}
-	thread := d.ask(asks(deployment))
-	do(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))
+	d := &cardDesk{t, s, srv.URL, app, map[string]*askedQuestion{}}
+	thread := d.ask(askQuestions(deploymentQuestion))
+	runActions(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))
 	openThread(t, ctx, thread)
 	const taken = `document.title === 'Local space' && document.querySelector('[data-option="1"]').disabled`
 	const notSent = `document.title === '(1) Local space' && !document.querySelector('[data-option="1"]').disabled &&
@@ -585,36 +585,36 @@ func TestFailedReply(t *testing.T) {
 	down.Store(true)
 	typeWords(t, ctx, "soon")
 	click(t, ctx, `[data-option="1"]`)
-	until(t, ctx, notSent+` && document.querySelector('[data-reply]').value === 'soon'`)
+	waitUntil(t, ctx, notSent+` && document.querySelector('[data-reply]').value === 'soon'`)
 	screenshot(t, ctx, "phone-failed")
 	down.Store(false)
 	swallow.Store(true)
 	click(t, ctx, `[data-option="1"]`)
-	until(t, ctx, notSent)
+	waitUntil(t, ctx, notSent)
 	swallow.Store(false)
 	click(t, ctx, `[data-option="1"]`) // it did arrive: once is enough
-	until(t, ctx, taken+" && "+boxIsEmpty)
+	waitUntil(t, ctx, taken+" && "+boxIsEmpty)
 	pullAll(t, app, 1)
 
 	// A typed reply that failed can be sent again, and arrives once.
-	d.tell(thread, string(state.ReportPlain), "", "Which one?")
+	d.postReport(thread, string(state.ReportPlain), "", "Which one?")
 	down.Store(true)
-	do(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), "the first\n"))
-	until(t, ctx, `document.querySelector('[data-retry]') && document.title === '(1) Local space'`)
+	runActions(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), "the first\n"))
+	waitUntil(t, ctx, `document.querySelector('[data-retry]') && document.title === '(1) Local space'`)
 	down.Store(false)
 	swallow.Store(true)
 	click(t, ctx, `[data-retry]`)
 	wantReplies(t, s, thread, "the first")
-	until(t, ctx, `document.querySelectorAll('.mine').length === 1 && !document.querySelector('[data-retry]')`)
+	waitUntil(t, ctx, `document.querySelectorAll('.mine').length === 1 && !document.querySelector('[data-retry]')`)
 
 	// The page of a phone's space works; and a page whose server came back with
 	// other messages shows those.
-	do(t, ctx, chromedp.Navigate("about:blank"))
-	private, psrv := testServer(t, Options{Phone: true})
-	private.secrets.Page = "sesame"
-	other := ask(t, private, psrv.URL, "k", "Which features?")
-	do(t, ctx, chromedp.Navigate(private.PageURL(psrv.URL)))
+	runActions(t, ctx, chromedp.Navigate("about:blank"))
+	private, psrv := testServer(t, Options{AllowsPhone: true})
+	private.secrets.APIToken = "sesame"
+	other := postQuestion(t, private, psrv.URL, "k", "Which features?")
+	runActions(t, ctx, chromedp.Navigate(private.PageURL(psrv.URL)))
 	openThread(t, ctx, other)
-	do(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), "all\n"))
+	runActions(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), "all\n"))
 	wantReplies(t, private, other, "all")
 }

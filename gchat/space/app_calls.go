@@ -11,18 +11,18 @@ import (
 	"google.golang.org/api/chat/v1"
 )
 
-// App is the sender of what a Chat app writes here.
-const App = "users/local-app"
+// AppName is the sender of what a Chat app writes here.
+const AppName = "users/local-app"
 
-// appToken marks a request whose path has the space's token: it may act as the space's
+// appTokenKey marks a request whose path has the space's token: it may act as the space's
 // Chat app.
-type appToken struct{}
+type appTokenKey struct{}
 
-func fromApp(r *http.Request) bool { return r.Context().Value(appToken{}) != nil }
+func isFromApp(r *http.Request) bool { return r.Context().Value(appTokenKey{}) != nil }
 
-// resource is the space as the API describes it.
-func (s *Space) resource() *chat.Space {
-	if s.direct {
+// spaceResource is the space as the API describes it.
+func (s *Space) spaceResource() *chat.Space {
+	if s.isDirect {
 		return &chat.Space{
 			Name:            Name,
 			Type:            "DM",
@@ -35,57 +35,57 @@ func (s *Space) resource() *chat.Space {
 
 // patchMessage is spaces.messages.patch: an app changes a message of its own.
 func (s *Space) patchMessage(r *http.Request) (any, error) {
-	in, err := readMessage(r)
+	content, err := readMessage(r)
 	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	name := Name + "/messages/" + r.PathValue("message")
-	was := s.byName[name]
+	stored := s.byName[name]
 	switch {
-	case was == nil:
+	case stored == nil:
 		return nil, notFound("Message " + name + " not found")
-	case was.Message.Sender.Name != App:
-		return nil, denied("The app did not create this message.")
+	case stored.Message.Sender.Name != AppName:
+		return nil, permissionDenied("The app did not create this message.")
 	}
-	m := *was.Message
+	changed := *stored.Message
 	for _, field := range strings.Split(r.URL.Query().Get("updateMask"), ",") {
 		switch strings.TrimSpace(field) {
 		case "text":
-			m.Text, m.ArgumentText, m.FormattedText = in.Text, in.Text, in.Text
+			changed.Text, changed.ArgumentText, changed.FormattedText = content.Text, content.Text, content.Text
 		case "cardsV2", "cards_v2":
-			m.CardsV2 = in.CardsV2
+			changed.CardsV2 = content.CardsV2
 		default:
-			return nil, invalid(fmt.Sprintf("Invalid update mask: %.60q", field))
+			return nil, invalidArgument(fmt.Sprintf("Invalid update mask: %.60q", field))
 		}
 	}
-	if err := checkContent(&m); err != nil {
+	if err := checkContent(&changed); err != nil {
 		return nil, err
 	}
-	m.LastUpdateTime = s.now().UTC().Format(time.RFC3339Nano)
-	if err := s.add(&row{Message: &m, Patch: true}); err != nil {
+	changed.LastUpdateTime = s.now().UTC().Format(time.RFC3339Nano)
+	if err := s.addRow(&messageRow{Message: &changed, IsPatch: true}); err != nil {
 		return nil, err
 	}
-	return &m, nil
+	return &changed, nil
 }
 
 // checkContent refuses what Google refuses of a message's content.
 func checkContent(m *chat.Message) error {
 	if strings.TrimSpace(m.Text) == "" && len(m.CardsV2) == 0 {
-		return invalid("Message cannot be empty.")
+		return invalidArgument("Message cannot be empty.")
 	}
 	// it was decoded
 	b, _ := json.Marshal(&chat.Message{CardsV2: m.CardsV2, FallbackText: m.FallbackText})
-	if len(m.Text) > maxMessage || len(m.CardsV2) > 0 && len(m.Text)+len(b) > maxMessage {
-		return invalid("Message content is too long")
+	if len(m.Text) > maxMessageBytes || len(m.CardsV2) > 0 && len(m.Text)+len(b) > maxMessageBytes {
+		return invalidArgument("Message content is too long")
 	}
 	return nil
 }
 
-// questionOf is what the button of a message's card with that choice carries for its
-// question; "" where there is none.
-func questionOf(m *chat.Message, choice string) string {
+// buttonQuestionID is what the button of a message's card with that choice carries for
+// its question; "" where there is none.
+func buttonQuestionID(m *chat.Message, choice string) string {
 	b, _ := json.Marshal(m.CardsV2)
 	before, _, found := strings.Cut(string(b), `"},{"key":"choice","value":"`+choice+`"`)
 	if !found {
@@ -100,7 +100,7 @@ func questionOf(m *chat.Message, choice string) string {
 // does nothing; "" is none.
 func (s *Space) Tap(
 	user *chat.User,
-	message, question, choice string,
+	message, questionID, choice string,
 	inputs map[string][]string,
 	requestID string,
 ) error {
@@ -114,20 +114,20 @@ func (s *Space) Tap(
 		return fmt.Errorf("tap: %w", notFound("Message "+message+" not found"))
 	}
 	m := found.Message
-	question = cmp.Or(question, questionOf(m, choice))
-	if question == "" {
-		return fmt.Errorf("tap: %w", invalid("That button is not there any more."))
+	questionID = cmp.Or(questionID, buttonQuestionID(m, choice))
+	if questionID == "" {
+		return fmt.Errorf("tap: %w", invalidArgument("That button is not there any more."))
 	}
-	e := s.event("CARD_CLICKED", user, m)
-	e.Common = &chat.CommonEventObject{
+	event := s.newEvent("CARD_CLICKED", user, m)
+	event.Common = &chat.CommonEventObject{
 		InvokedFunction: "gchat-hooks",
 		FormInputs:      map[string]chat.Inputs{},
-		Parameters:      map[string]string{"question": question, "choice": choice},
+		Parameters:      map[string]string{"question": questionID, "choice": choice},
 	}
 	for name, values := range inputs {
-		e.Common.FormInputs[name] = chat.Inputs{StringInputs: &chat.StringInputs{Value: values}}
+		event.Common.FormInputs[name] = chat.Inputs{StringInputs: &chat.StringInputs{Value: values}}
 	}
-	if err := s.tell(requestID, e); err != nil {
+	if err := s.enqueueEvent(requestID, event); err != nil {
 		return fmt.Errorf("tap: %w", err)
 	}
 	if requestID != "" {

@@ -61,13 +61,13 @@ func postCard(t *testing.T, app *gchat.App) string {
 	return p.Name
 }
 
-func pullAll(t *testing.T, app *gchat.App, want int) []gchat.Pulled {
+func pullAll(t *testing.T, app *gchat.App, want int) []gchat.PulledEvent {
 	t.Helper()
-	got, err := app.Pull(t.Context())
-	if err != nil || len(got) != want {
-		t.Fatalf("pulled %d events, want %d (%v)", len(got), want, err)
+	events, err := app.Pull(t.Context())
+	if err != nil || len(events) != want {
+		t.Fatalf("pulled %d events, want %d (%v)", len(events), want, err)
 	}
-	return got
+	return events
 }
 
 func sendTo(t *testing.T, method, url, body string, headers ...string) int {
@@ -91,13 +91,13 @@ func sendTo(t *testing.T, method, url, body string, headers ...string) int {
 
 // What a browser sends twice happens once.
 func TestThePageSendsTwice(t *testing.T) {
-	s, srv, app := openApp(t, Options{Direct: true})
+	s, srv, app := openApp(t, Options{IsDirect: true})
 	card := postCard(t, app)
 	for range 2 {
-		said := sendTo(t, "POST", srv.URL+"/page/messages", `{"thread":"","text":"hello","clientId":"a1"}`, withKey(s))
-		tapped := sendTo(t, "POST", srv.URL+"/page/messages", `{"message":"`+card+`","choice":"2","inputs":{},"clientId":"a1"}`, withKey(s))
-		if said != 200 || tapped != 200 {
-			t.Errorf("answers %d and %d", said, tapped)
+		count := sendTo(t, "POST", srv.URL+"/page/messages", `{"thread":"","text":"hello","clientId":"a1"}`, pageKeyField(s))
+		tapped := sendTo(t, "POST", srv.URL+"/page/messages", `{"message":"`+card+`","choice":"2","inputs":{},"clientId":"a1"}`, pageKeyField(s))
+		if count != 200 || tapped != 200 {
+			t.Errorf("answers %d and %d", count, tapped)
 		}
 	}
 	pullAll(t, app, 2)
@@ -105,7 +105,7 @@ func TestThePageSendsTwice(t *testing.T) {
 
 // A tap tells who tapped what; a button that the card has no more cannot be tapped.
 func TestTap(t *testing.T) {
-	s, _, app := openApp(t, Options{Direct: true})
+	s, _, app := openApp(t, Options{IsDirect: true})
 	name := postCard(t, app)
 	ann := &chat.User{Name: "users/1", Email: "ann@example.com"}
 	if err := s.Tap(ann, name, "", "2", map[string][]string{"w1": {"words"}}, ""); err != nil {
@@ -113,7 +113,7 @@ func TestTap(t *testing.T) {
 	}
 	e := pullAll(t, app, 1)[0].Event
 	tap := e.Tap
-	if !e.Human || e.By.Email != ann.Email || tap.Question != "x" || tap.Choice != "2" || tap.Inputs["w1"][0] != "words" {
+	if !e.IsHuman || e.Person.Email != ann.Email || tap.QuestionID != "x" || tap.Choice != "2" || tap.Inputs["w1"][0] != "words" {
 		t.Errorf("event %+v, tap %+v", e, tap)
 	}
 	if err := app.Patch(t.Context(), name, "over", buttonsCard()); err != nil {
@@ -132,7 +132,7 @@ func TestMention(t *testing.T) {
 	s, _, app := openApp(t, Options{})
 	postCard(t, app)
 	for _, text := range []string{"hello", "@gchat-hooksters hello", "@gchat-hooks yes"} {
-		if _, err := s.Say(nil, "", text); err != nil {
+		if _, err := s.PostAs(nil, "", text); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -145,7 +145,7 @@ func TestMention(t *testing.T) {
 func TestAWebhookIsNoApp(t *testing.T) {
 	s, srv, app := openApp(t, Options{})
 	name := postCard(t, app)
-	hook, err := gchat.ConfiguredWebhook(&config.Config{}, s.WebhookURL(srv.URL))
+	hook, err := gchat.ParseWebhook(&config.Config{}, s.WebhookURL(srv.URL))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,9 +164,9 @@ func TestAWebhookIsNoApp(t *testing.T) {
 // What the app says that a text is about is told to the page, also after a restart. Of a
 // webhook it is not taken.
 func TestThePageIsToldWhatATextIsAbout(t *testing.T) {
-	opts := Options{Data: t.TempDir(), Direct: true}
+	opts := Options{DataDir: t.TempDir(), IsDirect: true}
 	s, srv, app := openApp(t, opts)
-	hook, err := gchat.ConfiguredWebhook(&config.Config{}, s.WebhookURL(srv.URL))
+	hook, err := gchat.ParseWebhook(&config.Config{}, s.WebhookURL(srv.URL))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,8 +177,8 @@ func TestThePageIsToldWhatATextIsAbout(t *testing.T) {
 		t.Fatal(errA, errB)
 	}
 	for range 2 {
-		rows, _, _ := s.after(0)
-		a, b := forPage(rows[0]), forPage(rows[1])
+		rows, _, _ := s.rowsAfter(0)
+		a, b := pageRow(rows[0]), pageRow(rows[1])
 		if a.Kind != "blocked_alert" || a.Session != "shöp · a&b" || b.Kind != "" || b.Session != "" {
 			t.Errorf("the page is told %+v and %+v", a, b)
 		}
@@ -189,7 +189,7 @@ func TestThePageIsToldWhatATextIsAbout(t *testing.T) {
 
 // A restart keeps changed messages, and that there is an app.
 func TestAnAppOutlivesARestart(t *testing.T) {
-	opts := Options{Data: t.TempDir(), Direct: true}
+	opts := Options{DataDir: t.TempDir(), IsDirect: true}
 	s, _, app := openApp(t, opts)
 	name := postCard(t, app)
 	if err := app.Patch(t.Context(), name, "over", buttonsCard()); err != nil {
@@ -197,7 +197,7 @@ func TestAnAppOutlivesARestart(t *testing.T) {
 	}
 	s.Close()
 	s, _, app = openApp(t, opts)
-	if _, err := s.Say(nil, "", "first"); err != nil {
+	if _, err := s.PostAs(nil, "", "first"); err != nil {
 		t.Fatal(err)
 	}
 	pullAll(t, app, 1)
@@ -216,7 +216,7 @@ func TestRedelivery(t *testing.T) {
 	}
 	first := pullAll(t, app, 1)[0]
 	for i, ack := range []bool{false, true} {
-		late.Add(int64(ackWithin + time.Second))
+		late.Add(int64(ackDeadline + time.Second))
 		again := pullAll(t, app, 1)[0]
 		if again.ID != first.ID || again.AckID == first.AckID {
 			t.Fatalf("delivery %d: %+v after %+v", i+2, again, first)
@@ -241,8 +241,8 @@ func TestRedelivery(t *testing.T) {
 func TestAnAppLearnsThatTheSpaceIsDirect(t *testing.T) {
 	s, _, app := openApp(t, Options{})
 	for _, want := range []bool{false, true} {
-		s.direct = want
-		if is, err := app.Direct(t.Context()); is != want || err != nil {
+		s.isDirect = want
+		if is, err := app.IsDirect(t.Context()); is != want || err != nil {
 			t.Errorf("direct: %v, want %v (%v)", is, want, err)
 		}
 	}

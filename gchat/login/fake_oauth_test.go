@@ -37,10 +37,11 @@ type fakeGoogle struct {
 	// scopes said to be granted; "" for as asked, "-" for nothing said
 	granted string
 	// answers in place of the token endpoint
-	token func(w http.ResponseWriter, r *http.Request) bool
+	tokenHandler func(w http.ResponseWriter, r *http.Request) bool
 	// members of the token's answer; nil takes one away
-	grant    map[string]any
-	revoking func(w http.ResponseWriter, r *http.Request) bool // answers in place of revocation
+	grant map[string]any
+	// answers in place of revocation
+	revokeHandler func(w http.ResponseWriter, r *http.Request) bool
 	// changes what the browser is sent back with
 	callback func(url.Values)
 
@@ -91,16 +92,16 @@ func newGoogle(t *testing.T) *fakeGoogle {
 		google.ServeHTTP(w, r)
 	}))
 	t.Cleanup(g.chat.Close)
-	was := http.DefaultTransport
+	original := http.DefaultTransport
 	http.DefaultTransport = g.chat.Client().Transport
-	t.Cleanup(func() { http.DefaultTransport = was })
+	t.Cleanup(func() { http.DefaultTransport = original })
 	return g
 }
 
 func (g *fakeGoogle) getenv(name string) string { return g.env[name] }
 
-// secret makes one that has to stay one.
-func (g *fakeGoogle) secret(prefix string) string {
+// newSecret makes one that has to stay one.
+func (g *fakeGoogle) newSecret(prefix string) string {
 	s := prefix + rand.Text()
 	g.secrets = append(g.secrets, s)
 	return s
@@ -120,15 +121,15 @@ func (g *fakeGoogle) authorize(w http.ResponseWriter, r *http.Request) {
 		q.Get("scope") != "openid https://www.googleapis.com/auth/chat.messages.readonly https://www.googleapis.com/auth/chat.spaces.readonly" {
 		g.t.Errorf("asked %v", q)
 	}
-	back, err := url.Parse(q.Get("redirect_uri"))
-	if err != nil || back.Scheme != "http" || back.Hostname() != "127.0.0.1" || back.Port() == "" {
+	redirect, err := url.Parse(q.Get("redirect_uri"))
+	if err != nil || redirect.Scheme != "http" || redirect.Hostname() != "127.0.0.1" || redirect.Port() == "" {
 		g.t.Errorf("back to %s", q.Get("redirect_uri"))
 	}
 	answer := url.Values{"state": {q.Get("state")}}
 	if g.deny != nil {
 		maps.Copy(answer, g.deny)
 	} else {
-		code := g.secret("4/0A")
+		code := g.newSecret("4/0A")
 		g.codes[code] = q
 		answer.Set("code", code)
 		answer.Set("scope", q.Get("scope"))
@@ -136,8 +137,8 @@ func (g *fakeGoogle) authorize(w http.ResponseWriter, r *http.Request) {
 	if g.callback != nil {
 		g.callback(answer)
 	}
-	back.RawQuery = answer.Encode()
-	http.Redirect(w, r, back.String(), http.StatusFound)
+	redirect.RawQuery = answer.Encode()
+	http.Redirect(w, r, redirect.String(), http.StatusFound)
 }
 
 // exchange is the token endpoint: codes with their verifier, and refreshing.
@@ -145,20 +146,20 @@ func (g *fakeGoogle) exchange(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
-	if g.token != nil && g.token(w, r) {
+	if g.tokenHandler != nil && g.tokenHandler(w, r) {
 		return
 	}
-	no := func(code string) {
+	refuse := func(code string) {
 		w.WriteHeader(400)
 		fmt.Fprintf(w, `{"error":%q,"error_description":"Bad Request"}`, code)
 	}
 	_ = r.ParseForm()
 	f := r.PostForm
 	if f.Get("client_id") != clientID || f.Get("client_secret") != clientSecret || r.Header.Get("Authorization") != "" || r.URL.RawQuery != "" {
-		no("invalid_client")
+		refuse("invalid_client")
 		return
 	}
-	access := g.secret("scope:chat.messages.readonly,chat.spaces.readonly,ya29.")
+	access := g.newSecret("scope:chat.messages.readonly,chat.spaces.readonly,ya29.")
 	answer := map[string]any{"access_token": access, "expires_in": 3599, "token_type": "Bearer"}
 	switch f.Get("grant_type") {
 	case "authorization_code":
@@ -167,10 +168,10 @@ func (g *fakeGoogle) exchange(w http.ResponseWriter, r *http.Request) {
 		sum := sha256.Sum256([]byte(f.Get("code_verifier")))
 		g.secrets = append(g.secrets, f.Get("code_verifier"))
 		if !ok || f.Get("redirect_uri") != asked.Get("redirect_uri") || base64.RawURLEncoding.EncodeToString(sum[:]) != asked.Get("code_challenge") {
-			no("invalid_grant")
+			refuse("invalid_grant")
 			return
 		}
-		token := g.secret("1//0")
+		token := g.newSecret("1//0")
 		g.refresh[token] = true
 		answer["refresh_token"], answer["id_token"] = token, idToken(`{"aud":"`+clientID+`","sub":"7"}`)
 		switch g.granted {
@@ -182,11 +183,11 @@ func (g *fakeGoogle) exchange(w http.ResponseWriter, r *http.Request) {
 		}
 	case "refresh_token":
 		if !g.refresh[f.Get("refresh_token")] {
-			no("invalid_grant")
+			refuse("invalid_grant")
 			return
 		}
 	default:
-		no("unsupported_grant_type")
+		refuse("unsupported_grant_type")
 		return
 	}
 	for k, v := range g.grant {
@@ -199,7 +200,7 @@ func (g *fakeGoogle) exchange(w http.ResponseWriter, r *http.Request) {
 }
 
 func (g *fakeGoogle) revoke(w http.ResponseWriter, r *http.Request) {
-	if g.revoking != nil && g.revoking(w, r) {
+	if g.revokeHandler != nil && g.revokeHandler(w, r) {
 		return
 	}
 	g.mu.Lock()
@@ -216,11 +217,11 @@ func (g *fakeGoogle) revoke(w http.ResponseWriter, r *http.Request) {
 
 // clientFile is what the console offers for download.
 func (g *fakeGoogle) clientFile() string {
-	return g.file(fmt.Sprintf(`{"installed":{"client_id":%q,"project_id":"p","auth_uri":%q,"token_uri":%q,"client_secret":%q,"redirect_uris":["http://localhost"]}}`,
+	return g.writeClientFile(fmt.Sprintf(`{"installed":{"client_id":%q,"project_id":"p","auth_uri":%q,"token_uri":%q,"client_secret":%q,"redirect_uris":["http://localhost"]}}`,
 		clientID, g.web.URL+"/auth", g.web.URL+"/token", clientSecret))
 }
 
-func (g *fakeGoogle) file(content string) string {
+func (g *fakeGoogle) writeClientFile(content string) string {
 	g.t.Helper()
 	path := filepath.Join(g.t.TempDir(), "client_secret.json")
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
@@ -229,8 +230,8 @@ func (g *fakeGoogle) file(content string) string {
 	return path
 }
 
-// kept is the login on disk; nil for none.
-func (g *fakeGoogle) kept() *config.Login {
+// storedLogin is the login on disk; nil for none.
+func (g *fakeGoogle) storedLogin() *config.Login {
 	l, err := config.ReadLogin(config.LoginFile(g.getenv))
 	if err != nil {
 		return nil
@@ -238,8 +239,9 @@ func (g *fakeGoogle) kept() *config.Login {
 	return l
 }
 
-// unseen fails the test where a secret stands in what a person or a log gets to see.
-func (g *fakeGoogle) unseen(what ...any) {
+// checkNoSecrets fails the test where a secret stands in what a person or a log gets to
+// see.
+func (g *fakeGoogle) checkNoSecrets(what ...any) {
 	g.t.Helper()
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -23,9 +23,9 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// newHub is a hub in front of an embedded space, and the file of a machine that joined
+// startHub is a hub in front of an embedded space, and the file of a machine that joined
 // it.
-func newHub(t *testing.T) (h *team.Hub, file string) {
+func startHub(t *testing.T) (h *team.Hub, file string) {
 	t.Helper()
 	h, _ = team.StartLocal(t)
 	file = filepath.Join(t.TempDir(), "hub.json")
@@ -39,7 +39,7 @@ func newHub(t *testing.T) (h *team.Hub, file string) {
 	return h, file
 }
 
-func appOf(t *testing.T, h *team.Hub, file string) *gchat.App {
+func newHubApp(t *testing.T, h *team.Hub, file string) *gchat.App {
 	t.Helper()
 	a, err := gchat.NewApp(t.Context(), &config.Config{
 		SpaceID: h.Space, Subscription: h.Subscription, CredentialsFile: file, APIEndpoint: h.URL, PubSubEndpoint: h.URL,
@@ -50,34 +50,34 @@ func appOf(t *testing.T, h *team.Hub, file string) *gchat.App {
 	return a
 }
 
-// edit changes a hub's file as time does, or another process.
-func edit(t *testing.T, file string, change func(*gchat.Hub)) {
+// editHubFile changes a hub's file as time does, or another process.
+func editHubFile(t *testing.T, file string, edit func(*gchat.HubClient)) {
 	t.Helper()
-	h := gchat.ReadHub(file)
+	h := gchat.LoadHubClient(file)
 	if h == nil {
 		t.Fatal("there is no hub in the file")
 	}
-	change(h)
+	edit(h)
 	if err := h.Save(file); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestAMachineSpeaksToItsHubAsToGoogle(t *testing.T) {
-	h, file := newHub(t)
-	a := appOf(t, h, file)
+	h, file := startHub(t)
+	a := newHubApp(t, h, file)
 	id := state.MessageID("question", "1")
 	posted, err := a.Post(t.Context(), gchat.Post{Text: "x", ThreadKey: "k", MessageID: id, Card: gchat.StoredCard(wording.NoticeCard("words", "cafe12"))})
 	if err != nil || strings.Contains(posted.Name, "client-") {
 		t.Fatalf("%+v, %v", posted, err)
 	}
-	if again, err := a.Post(t.Context(), gchat.Post{Text: "x", ThreadKey: "k", MessageID: id}); again.Name != posted.Name && !gchat.AlreadyExists(err) {
-		t.Errorf("posted again: %+v, %v", again, err)
+	if postedAgain, err := a.Post(t.Context(), gchat.Post{Text: "x", ThreadKey: "k", MessageID: id}); postedAgain.Name != posted.Name && !gchat.IsAlreadyExists(err) {
+		t.Errorf("posted again: %+v, %v", postedAgain, err)
 	}
 	if _, err := a.Post(t.Context(), gchat.Post{Text: "y", ThreadName: posted.ThreadName, MessageID: state.MessageID("note")}); err != nil {
 		t.Error(err)
 	}
-	found, err := a.ByClientID(t.Context(), a.Space, id)
+	found, err := a.GetByClientID(t.Context(), a.Space, id)
 	if err != nil || found.Name != posted.Name || found.ClientID != "client-0123456789ab-"+strings.TrimPrefix(id, "client-") {
 		t.Errorf("%+v, %v", found, err)
 	}
@@ -90,10 +90,10 @@ func TestAMachineSpeaksToItsHubAsToGoogle(t *testing.T) {
 	if shows, err := a.HasButtonOf(t.Context(), found, "cafe12"); shows || err != nil {
 		t.Errorf("after the patch it shows: %v, %v", shows, err)
 	}
-	if direct, err := a.Direct(t.Context()); !direct || err != nil {
+	if direct, err := a.IsDirect(t.Context()); !direct || err != nil {
 		t.Errorf("direct: %v, %v", direct, err)
 	}
-	if err := a.MayPull(t.Context()); err != nil {
+	if err := a.CheckPullAccess(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if err := a.Ack(t.Context(), []string{"a"}); err != nil {
@@ -111,15 +111,15 @@ func TestAMachineSpeaksToItsHubAsToGoogle(t *testing.T) {
 // A hub's token goes to that hub, whatever the endpoints are: not to Google, to another
 // program on this machine, or to its port over TLS.
 func TestAHubsTokenGoesNowhereElse(t *testing.T) {
-	h, file := newHub(t)
+	h, file := startHub(t)
 	secure := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		t.Errorf("%s was asked with %q", r.Host, r.Header.Get("Authorization"))
 	}))
 	other := httptest.NewServer(secure.Config.Handler)
 	t.Cleanup(func() { secure.Close(); other.Close() })
-	was := http.DefaultTransport
+	original := http.DefaultTransport
 	http.DefaultTransport = secure.Client().Transport
-	t.Cleanup(func() { http.DefaultTransport = was })
+	t.Cleanup(func() { http.DefaultTransport = original })
 	for _, endpoint := range []string{"", other.URL, secure.URL, strings.Replace(h.URL, "http:", "https:", 1), strings.Replace(h.URL, "127.0.0.1", "localhost", 1)} {
 		a, err := gchat.NewApp(t.Context(), &config.Config{
 			SpaceID: h.Space, Subscription: h.Subscription, CredentialsFile: file, APIEndpoint: endpoint, PubSubEndpoint: endpoint,
@@ -130,7 +130,7 @@ func TestAHubsTokenGoesNowhereElse(t *testing.T) {
 		_, perr := a.Post(t.Context(), gchat.Post{Text: "x", MessageID: "client-x"})
 		_, lerr := a.Pull(t.Context())
 		for _, err := range []error{perr, lerr} {
-			if !errors.Is(err, gchat.ErrCredentials) || !strings.Contains(gchat.Hint(err), h.URL) || strings.Contains(err.Error()+gchat.Hint(err), gchat.ReadHub(file).Token) {
+			if !errors.Is(err, gchat.ErrCredentials) || !strings.Contains(gchat.Hint(err), h.URL) || strings.Contains(err.Error()+gchat.Hint(err), gchat.LoadHubClient(file).Token) {
 				t.Errorf("%s: %v; %s", endpoint, err, gchat.Hint(err))
 			}
 		}
@@ -138,21 +138,23 @@ func TestAHubsTokenGoesNowhereElse(t *testing.T) {
 	// A redirect takes it nowhere.
 	away := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
 	t.Cleanup(away.Close)
-	edit(t, file, func(h *gchat.Hub) { h.URL = away.URL })
+	editHubFile(t, file, func(h *gchat.HubClient) { h.URL = away.URL })
 	h.URL = away.URL
-	if _, err := appOf(t, h, file).Post(t.Context(), gchat.Post{Text: "x", MessageID: "client-x"}); err == nil {
+	if _, err := newHubApp(t, h, file).Post(t.Context(), gchat.Post{Text: "x", MessageID: "client-x"}); err == nil {
 		t.Error("a redirect was followed")
 	}
-	if err := appOf(t, h, file).MayPull(t.Context()); err == nil || !strings.Contains(err.Error(), "there is no hub") {
+	if err := newHubApp(t, h, file).CheckPullAccess(t.Context()); err == nil || !strings.Contains(err.Error(), "there is no hub") {
 		t.Errorf("joined by a redirect: %v", err)
 	}
 }
 
 func TestAHubsTokenIsRenewed(t *testing.T) {
-	got := func(ago time.Duration) func(*gchat.Hub) { return func(h *gchat.Hub) { h.Got = time.Now().Add(-ago) } }
+	got := func(ago time.Duration) func(*gchat.HubClient) {
+		return func(h *gchat.HubClient) { h.ReceivedAt = time.Now().Add(-ago) }
+	}
 	trouble := func(h *team.Hub) { h.RefusesJoins.Store(true) }
 	for name, c := range map[string]struct {
-		file   func(*gchat.Hub)
+		file   func(*gchat.HubClient)
 		hub    func(*team.Hub)
 		before func(t *testing.T, h *team.Hub, file string) // once the app read its file
 		joined int                                          // tokens that the hub gave in the end
@@ -164,55 +166,55 @@ func TestAHubsTokenIsRenewed(t *testing.T) {
 		"second half":          {file: got(13 * time.Hour), joined: 2, saved: true},
 		"expired":              {file: got(99 * time.Hour), joined: 2, saved: true},
 		"the clock was set":    {file: got(-time.Hour), joined: 2, saved: true},
-		"a file of few words":  {file: func(h *gchat.Hub) { h.Got, h.Time = time.Time{}, time.Time{} }, joined: 2, saved: true},
+		"a file of few words":  {file: func(h *gchat.HubClient) { h.ReceivedAt, h.Time = time.Time{}, time.Time{} }, joined: 2, saved: true},
 		"the hub has trouble":  {file: got(13 * time.Hour), hub: trouble, joined: 1},
 		"trouble, and expired": {file: got(25 * time.Hour), hub: trouble, joined: 1, fails: "UNAVAILABLE"},
 		"revoked": {file: got(13 * time.Hour), hub: func(h *team.Hub) { h.Revoke() },
 			joined: 1, fails: "write join to the app"},
-		"another key of the hub's": {hub: func(h *team.Hub) { h.Replace(func(o *hub.Options) { o.Key = []byte(strings.Repeat("x", 32)) }) },
+		"another key of the hub's": {hub: func(h *team.Hub) { h.Replace(func(o *hub.Options) { o.SigningKey = []byte(strings.Repeat("x", 32)) }) },
 			joined: 1, fails: "write join to the app"},
 		"by another process": {file: got(13 * time.Hour), before: func(t *testing.T, h *team.Hub, file string) {
-			if err := appOf(t, h, file).MayPull(t.Context()); err != nil {
+			if err := newHubApp(t, h, file).CheckPullAccess(t.Context()); err != nil {
 				t.Error(err)
 			}
 		}, joined: 2},
 		"joined anew meanwhile": {file: got(13 * time.Hour), before: func(t *testing.T, h *team.Hub, file string) {
-			edit(t, file, func(h *gchat.Hub) { h.Machine, h.Token = "ba9876543210", "another" })
+			editHubFile(t, file, func(h *gchat.HubClient) { h.Machine, h.Token = "ba9876543210", "another" })
 		}, joined: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h, file := newHub(t)
+			h, file := startHub(t)
 			if c.file != nil {
-				edit(t, file, c.file)
+				editHubFile(t, file, c.file)
 			}
 			if c.hub != nil {
 				c.hub(h)
 			}
-			a := appOf(t, h, file)
+			a := newHubApp(t, h, file)
 			if c.before != nil {
 				c.before(t, h, file)
 			}
-			was := gchat.ReadHub(file)
+			before := gchat.LoadHubClient(file)
 			posted, err := a.Post(t.Context(), gchat.Post{Text: "the whole text", MessageID: "client-x"})
 			switch {
 			case c.fails != "":
 				if err == nil || !strings.Contains(err.Error()+gchat.Hint(err), c.fails) {
 					t.Errorf("%v; %s", err, gchat.Hint(err))
 				}
-				if wants := c.fails != "UNAVAILABLE"; gchat.AuthFailure(err) != wants || gchat.Overloaded(err) == wants {
+				if wants := c.fails != "UNAVAILABLE"; gchat.IsAuthFailure(err) != wants || gchat.IsOverloaded(err) == wants {
 					t.Errorf("no failure of its kind: %v", err)
 				}
 			case err != nil:
 				t.Fatal(err)
 			default:
-				if got, err := a.ByClientID(t.Context(), a.Space, "client-x"); err != nil || got.Text != "the whole text" || got.Name != posted.Name {
+				if got, err := a.GetByClientID(t.Context(), a.Space, "client-x"); err != nil || got.Text != "the whole text" || got.Name != posted.Name {
 					t.Errorf("%+v, %v", got, err)
 				}
 			}
 			joined, _, refused := h.Seen()
-			now := gchat.ReadHub(file)
-			saved := !now.Got.Equal(was.Got) && time.Since(now.Got).Abs() < time.Minute
-			if joined != c.joined || saved != c.saved || !saved && now.Token != was.Token || len(refused) > 0 {
+			renewed := gchat.LoadHubClient(file)
+			saved := !renewed.ReceivedAt.Equal(before.ReceivedAt) && time.Since(renewed.ReceivedAt).Abs() < time.Minute
+			if joined != c.joined || saved != c.saved || !saved && renewed.Token != before.Token || len(refused) > 0 {
 				t.Errorf("%d tokens, a new one is in the file: %t, refused %q", joined, saved, refused)
 			}
 			if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
@@ -225,25 +227,25 @@ func TestAHubsTokenIsRenewed(t *testing.T) {
 // This machine's clock may be wrong by days: when the token is renewed follows from how
 // long it lives, and a clock that is set loses nothing.
 func TestAWrongClockRenewsNoTokenEarly(t *testing.T) {
-	h, file := newHub(t)
+	h, file := startHub(t)
 	for _, off := range []time.Duration{-100 * time.Hour, 100 * time.Hour} {
 		h.ClockAhead.Store(int64(off))
-		edit(t, file, func(h *gchat.Hub) { h.Got = time.Time{} })
-		a := appOf(t, h, file)
+		editHubFile(t, file, func(h *gchat.HubClient) { h.ReceivedAt = time.Time{} })
+		a := newHubApp(t, h, file)
 		before, _, _ := h.Seen()
 		for range 3 {
-			if _, err := a.Direct(t.Context()); err != nil {
+			if _, err := a.IsDirect(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if err := a.Ack(t.Context(), []string{"a"}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		kept := gchat.ReadHub(file)
+		kept := gchat.LoadHubClient(file)
 		if after, _, _ := h.Seen(); after != before+1 {
 			t.Errorf("%s off: %d new tokens", off, after-before)
 		}
-		if wrong := fmt.Sprint(kept.Wrong("(devel)")); !strings.Contains(wrong, "clock is "+"100h0m") && !strings.Contains(wrong, "clock is 99h59m") {
+		if wrong := fmt.Sprint(kept.Problems("(devel)")); !strings.Contains(wrong, "clock is "+"100h0m") && !strings.Contains(wrong, "clock is 99h59m") {
 			t.Errorf("%s off: %s", off, wrong)
 		}
 	}
@@ -252,24 +254,24 @@ func TestAWrongClockRenewsNoTokenEarly(t *testing.T) {
 // Several processes renew at once, each with a token that is good, and the file is a
 // whole one all the time.
 func TestProcessesRenewAtOnce(t *testing.T) {
-	h, file := newHub(t)
-	edit(t, file, func(h *gchat.Hub) { h.Got = time.Time{} })
+	h, file := startHub(t)
+	editHubFile(t, file, func(h *gchat.HubClient) { h.ReceivedAt = time.Time{} })
 	ctx, cancel := context.WithCancel(t.Context())
-	var looks, all sync.WaitGroup
+	var looks, group sync.WaitGroup
 	looks.Go(func() {
 		for ctx.Err() == nil {
-			if gchat.ReadHub(file) == nil {
+			if gchat.LoadHubClient(file) == nil {
 				t.Error("the file was broken")
 			}
 		}
 	})
 	for i := range 8 {
-		a := appOf(t, h, file)
+		a := newHubApp(t, h, file)
 		for j := range 4 {
-			all.Go(func() {
+			group.Go(func() {
 				// a hub serves eight at once
 				err := error(&gchat.APIError{HTTP: http.StatusTooManyRequests})
-				for gchat.TooMany(err) {
+				for gchat.IsRateLimited(err) {
 					_, err = a.Post(t.Context(), gchat.Post{Text: "x", MessageID: fmt.Sprintf("client-%d-%d", i, j)})
 				}
 				if err != nil {
@@ -278,7 +280,7 @@ func TestProcessesRenewAtOnce(t *testing.T) {
 			})
 		}
 	}
-	all.Wait()
+	group.Wait()
 	cancel()
 	looks.Wait()
 	if joined, requests, refused := h.Seen(); joined > 9 || len(requests)-len(refused) != 32 {
@@ -287,7 +289,7 @@ func TestProcessesRenewAtOnce(t *testing.T) {
 }
 
 func TestJoiningSaysWhatToDo(t *testing.T) {
-	h, _ := newHub(t) // which used the code
+	h, _ := startHub(t) // which used the code
 	answers := func(code int, body string) string {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(code)
@@ -334,8 +336,8 @@ func TestJoiningSaysWhatToDo(t *testing.T) {
 		"endless":                {answers(200, `{"token":"`+strings.Repeat("a", 1<<17)), "good", "nonce", "there is no hub", ""},
 	} {
 		_, err := gchat.JoinHub(t.Context(), c.url, c.code, c.nonce, "v")
-		var told *state.UserError
-		if (err == nil) != (c.says == "") || err != nil && (!errors.As(err, &told) && name != "trouble" || !strings.Contains(err.Error(), c.says) || !strings.Contains(gchat.Hint(err), c.hint)) {
+		var userErr *state.UserError
+		if (err == nil) != (c.says == "") || err != nil && (!errors.As(err, &userErr) && name != "trouble" || !strings.Contains(err.Error(), c.says) || !strings.Contains(gchat.Hint(err), c.hint)) {
 			t.Errorf("%s: %v; %s", name, err, gchat.Hint(err))
 		}
 	}

@@ -1,0 +1,161 @@
+package space
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// However many pages look at a session, it is looked at once in two seconds, and only
+// where there is such a thread.
+func TestASessionIsLookedAtOnceForAllPages(t *testing.T) {
+	var looks, ahead atomic.Int64
+	s, _ := testServer(t, Options{
+		Now: func() time.Time { return time.Unix(ahead.Load(), 0) },
+		DescribeSession: func(context.Context, string) Session {
+			time.Sleep(50 * time.Millisecond) // the other pages come meanwhile
+			return Session{State: fmt.Sprint("works ", looks.Add(1)), AcceptsCommands: true}
+		},
+	})
+	m, err := s.PostAs(nil, "", "hello")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(thread string) string {
+		return callHandler(s, "GET", "http://localhost/page/session?thread="+url.QueryEscape(thread), "", pageKeyField(s)).Body.String()
+	}
+	for at, want := range []int{1, 1, 2, 2, 3} { // a second each
+		ahead.Store(int64(at))
+		var pages sync.WaitGroup
+		for range 5 {
+			pages.Go(func() {
+				if got := ask(m.Thread.Name); got != fmt.Sprintf(`{"does":"works %d","commands":true}`+"\n", want) {
+					t.Errorf("after %d s: %s", at, got)
+				}
+			})
+		}
+		pages.Wait()
+	}
+	for _, other := range []string{"", "spaces/local/threads/none"} {
+		if got := ask(other); got != `{"does":"","commands":false}`+"\n" || looks.Load() != 3 {
+			t.Errorf("of thread %q: %s, after %d looks", other, got, looks.Load())
+		}
+	}
+}
+
+// Without a word from its owner the space knows of no session, and offers to begin none.
+func TestASpaceAloneKnowsNoSession(t *testing.T) {
+	s, _ := testServer(t, Options{})
+	m, _ := s.PostAs(nil, "", "hello")
+	for path, want := range map[string]string{
+		"session?thread=" + m.Thread.Name: `{"does":"","commands":false}`, "projects": `{"start":false,"projects":null}`, "week": `{}`,
+	} {
+		if got := callHandler(s, "GET", "/page/"+path, "", "Host: localhost", pageKeyField(s)).Body.String(); got != want+"\n" {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+}
+
+const shownScript = `[...document.querySelectorAll('#session button')].filter((b) => b.checkVisibility() && !b.disabled).map((b) => b.textContent).join()`
+
+func TestThePageSteersASession(t *testing.T) {
+	ctx := newBrowser(t)
+	var now atomic.Value
+	now.Store(Session{})
+	var looks atomic.Int32
+	long := strings.Repeat("x", 10<<10)
+	names := []string{`"><img src=x onerror=alert(1)><script>document.title = "owned"</script>`, "\u202egpj.evil", long, "web-shop"}
+	s, srv, app := openApp(t, Options{
+		IsDirect: true,
+		DescribeSession: func(context.Context, string) Session {
+			looks.Add(1)
+			return now.Load().(Session)
+		},
+		ListProjects: func() ([]string, bool) { return names, true },
+		DescribeWeek: func() string { return "day 2026-11-27: 3 questions,\n" + names[0] + long },
+	})
+	d := &cardDesk{t, s, srv.URL, app, map[string]*askedQuestion{}}
+	name := "<script>document.title = 'owned'</script>\u202e" + long
+	thread := d.postReport("", "session_start", name, "[Session Start] "+name+"\n\nProject: "+names[0])
+	other := d.postReport("", "progress_update", "other", "[Progress] other\n\nStep 2.")
+	runActions(t, ctx, chromedp.EmulateViewport(360, 740, chromedp.EmulateScale(2), chromedp.EmulateMobile), chromedp.Navigate(s.PageURL(srv.URL)))
+	waitUntil(t, ctx, `document.querySelectorAll('[data-thread]').length === 2`)
+	wantContrast(t, ctx, "closed week")
+	runActions(t, ctx, chromedp.Click(chromedp.CSS(`#week summary`)))
+	waitUntil(t, ctx, `document.querySelector('#week-lines').textContent.startsWith('day 2026-11-27: 3 questions,\n"><img')`)
+	waitUntil(t, ctx, `document.querySelector('#week-lines').innerText.includes('questions,\n') && document.documentElement.scrollWidth <= 360`)
+	wantContrast(t, ctx, "week")
+	screenshot(t, ctx, "phone-week")
+	runActions(t, ctx, chromedp.Click(chromedp.CSS(`#week summary`)))
+	if looks.Load() != 0 {
+		t.Errorf("%d looks without an open thread", looks.Load())
+	}
+	openThread(t, ctx, thread)
+	waitUntil(t, ctx, `document.querySelector('#thread-title').textContent === 'Session start' && document.querySelector('#session').hidden`)
+	for _, c := range []struct {
+		Session
+		want string
+	}{
+		{Session{"works", true, ""}, "Screen,Status,Stop,Compact,Clear,Mute 1h"},
+		{Session{"dialog open", true, ""}, "Screen,Status,Compact,Clear,Mute 1h"},
+		{Session{"idle", true, ""}, "Screen,Status,Compact,Clear,Mute 1h"},
+		{Session{"idle", false, ""}, ""}, // nobody reads them
+		{Session{"ended", false, ""}, ""},
+		{Session{"out of reach", true, "Outside of tmux."}, "Status,Mute 1h"},
+		{Session{"waits for you", true, ""}, "Screen,Status,Compact,Clear,Mute 1h"},
+	} {
+		now.Store(c.Session)
+		waitUntil(t, ctx, fmt.Sprintf(`document.querySelector('#does').checkVisibility() && document.querySelector('#does').textContent === %q && %s === %q`, c.State, shownScript, c.want))
+		waitUntil(t, ctx, `document.querySelector('#reply').checkVisibility() && document.documentElement.scrollWidth <= 360`)
+		waitUntil(t, ctx, fmt.Sprintf(`document.querySelector('#outside').innerText === %q`, c.OutsideTmux))
+		wantContrast(t, ctx, c.State)
+	}
+	screenshot(t, ctx, "phone-session")
+
+	// Clear asks first, where the commands were; the keyboard is where the question is.
+	runActions(t, ctx, chromedp.Focus(chromedp.CSS(`#clear`)), chromedp.KeyEvent("\r"))
+	waitUntil(t, ctx, shownScript+` === 'Keep it,Clear it' && document.activeElement.id === 'keep'`)
+	screenshot(t, ctx, "phone-session-clear")
+	click(t, ctx, `#keep`)
+	waitUntil(t, ctx, `document.activeElement.id === 'clear'`)
+	click(t, ctx, `#clear`)
+	openThread(t, ctx, other) // the question is not carried along
+	waitUntil(t, ctx, shownScript+` === 'Screen,Status,Compact,Clear,Mute 1h'`)
+	openThread(t, ctx, thread)
+	now.Store(Session{"works", true, ""})
+	waitUntil(t, ctx, `!document.querySelector('#stop').disabled`)
+	for _, id := range []string{`[data-say="/screen"]`, `#stop`, `[data-say="/mute 1h"]`, `#clear`, `[data-say="/clear"]`} {
+		click(t, ctx, id)
+	}
+	wantReplies(t, s, thread, "/screen", "/stop", "/mute 1h", "/clear")
+
+	// A session is begun from the list. What is not sent stays in the form, and comes
+	// once.
+	openList := `location.hash = ''`
+	runActions(t, ctx, chromedp.Evaluate[chromedp.Void](openList))
+	click(t, ctx, `#begin`)
+	waitUntil(t, ctx, `document.activeElement.id === 'new-project' && document.documentElement.scrollWidth <= 360`)
+	waitUntil(t, ctx, `JSON.stringify([...document.querySelectorAll('#projects option')].map((o) => o.value)) === JSON.stringify(`+jsonText(names)+`)`)
+	wantContrast(t, ctx, "new session")
+	screenshot(t, ctx, "phone-new")
+	runActions(t, ctx, chromedp.SendKeys(chromedp.CSS(`#new-project`), "web-shop"), chromedp.SendKeys(chromedp.CSS(`#new-words`), "Fix the\ncart"))
+	click(t, ctx, `#new-start`)
+	waitUntil(t, ctx, `location.hash && document.querySelector('.mine .bubble').textContent.startsWith('/new web-shop Fix the')`)
+	last := s.Messages()[len(s.Messages())-1]
+	if last.Text != "/new web-shop Fix the\ncart" || last.ThreadReply || last.Sender.Name != PersonName {
+		t.Errorf("begun with %+v", last)
+	}
+	waitUntil(t, ctx, `document.querySelector('#new-form').hidden && document.querySelector('#new-words').value === '' && document.title !== 'owned' && !document.querySelector('main script, #new img[src=x]')`)
+
+	// A page that nobody sees asks for nothing.
+	runActions(t, ctx, chromedp.Evaluate[chromedp.Void](`Object.defineProperty(document, 'hidden', { value: true }); window.asked = 0; const real = fetch; window.fetch = (...a) => { window.asked++; return real(...a) }`))
+	time.Sleep(2500 * time.Millisecond)
+	waitUntil(t, ctx, `window.asked === 0`)
+}
