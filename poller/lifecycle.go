@@ -97,12 +97,7 @@ func (p *Poller) attendRecord(
 	if record.isInNamedFolder && record.question.Mode == "" && record.question.Status.IsOpen() {
 		p.completeForeign(ctx, record)
 	}
-	next = p.closeExpired(record, isRoundDue)
-	if (isRoundDue || record.question.HasUnreadReply()) && record.question.ClaudePID != 0 {
-		// With an unread reply this cannot wait for the round: the sender gets their note
-		// at once.
-		p.handleClaudeEnd(record)
-	}
+	next = p.closeEnded(record, isRoundDue)
 	if isRoundDue && record.question.Status == state.Pending {
 		next = earlier(next, p.attendPending(record))
 	}
@@ -129,6 +124,17 @@ func (p *Poller) attendRecord(
 	}
 	if record.question.HasActiveGrant() {
 		next = earlier(next, p.applyGrant(record))
+	}
+	return next
+}
+
+// closeEnded closes a question whose time is up, or whose Claude Code has ended.
+func (p *Poller) closeEnded(record *trackedRecord, isRoundDue bool) (next time.Time) {
+	next = p.closeExpired(record, isRoundDue)
+	// With an unread reply this cannot wait for the round: the sender gets their note at once.
+	isDue := isRoundDue || record.question.HasUnreadReply()
+	if isDue && record.question.ClaudePID != 0 {
+		p.handleClaudeEnd(record)
 	}
 	return next
 }
