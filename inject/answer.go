@@ -11,24 +11,25 @@ import (
 	"gchat-hooks/state"
 )
 
-// Target is where an answer belongs: the pane, and the Claude Code in it that asked.
+// Target says where an answer goes: the pane, and the Claude Code in it that asked.
 type Target struct {
 	Server      Server
 	Pane        string // %N
-	ClaudePID   int    // 0 takes whatever Claude Code has the pane's keyboard
-	ClaudeStart string // see ProcessStart; "" is unknown
+	ClaudePID   int    // 0 means whichever Claude Code has the pane's keyboard
+	ClaudeStart string // see ProcessStart; "" if unknown
 }
 
 var (
-	// ErrNoTmux says that a session was never in tmux, as far as is known.
+	// ErrNoTmux means that the session was never in tmux, as far as its record says.
 	ErrNoTmux = errors.New("the session does not run in tmux")
-	// ErrFileGone says that the tmux session, or the pane, is not there at present.
+	// ErrTmuxGone means that the recorded tmux session or pane does not exist.
 	ErrTmuxGone = errors.New("the tmux session is gone")
 )
 
-// Locate finds the pane that a question's answer belongs into. Its record names the pane;
-// one of another program names the tmux session, in which one pane has Claude Code. tmux
-// is $TMUX, for a record that names no server.
+// Locate finds the pane of the Claude Code that asked a question. Most records name the
+// pane. A record that another program wrote names only the tmux session, and Locate then
+// looks for the one pane in it that runs Claude Code. tmux is the value of $TMUX; it says
+// which server to ask if the record names none.
 func Locate(ctx context.Context, q *state.Question, tmux string) (Target, error) {
 	target := Target{
 		Server:      Server{Socket: q.TmuxSocket},
@@ -44,7 +45,10 @@ func Locate(ctx context.Context, q *state.Question, tmux string) (Target, error)
 	}
 	session := cmp.Or(q.TmuxSession, q.SessionName)
 	panes = slices.DeleteFunc(panes, func(p Pane) bool {
-		return q.TmuxPane != "" && p.ID != q.TmuxPane || q.TmuxPane == "" && p.Session != session
+		if q.TmuxPane != "" {
+			return p.ID != q.TmuxPane
+		}
+		return p.Session != session
 	})
 	switch {
 	case len(panes) == 0 && q.TmuxPane == "" && q.TmuxSession == "":
@@ -55,51 +59,55 @@ func Locate(ctx context.Context, q *state.Question, tmux string) (Target, error)
 		panes = panesWithClaude(panes, q.ClaudePID, q.ClaudeStart)
 	}
 	if len(panes) != 1 {
-		return target, fmt.Errorf(
-			"%d panes of the tmux session %q run Claude Code",
-			len(panes),
-			session,
-		)
+		return target, fmt.Errorf("%d panes of the tmux session %q run Claude Code",
+			len(panes), session)
 	}
 	target.Pane = panes[0].ID
 	return target, nil
 }
 
-// panesWithClaude are the panes of which a Claude Code has the keyboard; see
+// panesWithClaude returns the panes whose keyboard a Claude Code has; see
 // Pane.FindClaude.
 func panesWithClaude(panes []Pane, pid int, start string) []Pane {
-	return slices.DeleteFunc(
-		slices.Clone(panes),
-		func(p Pane) bool { _, err := p.FindClaude(pid, start); return err != nil },
-	)
+	return slices.DeleteFunc(slices.Clone(panes), func(p Pane) bool {
+		_, err := p.FindClaude(pid, start)
+		return err != nil
+	})
 }
 
-// Choice is one prompt of the dialog with what is to be answered, in the order of the
+// Choice is one question of the dialog with its answer. Choices come in the order of the
 // dialog.
 type Choice struct {
 	SubQuestion state.SubQuestion
 	Answer      state.Answer
-	ChoosesChat bool // the dialog is turned down, by its row "Chat about this"
+	ChoosesChat bool // declines the whole dialog with its row "Chat about this"
 }
 
-// Result is what became of an answer.
+// Result says whether the dialog has the answer.
 type Result string
 
 const (
-	Injected  Result = "injected" // the dialog took it and closed
-	Unchanged Result = "clean"    // not delivered, and nothing of it is left in the pane
-	// not delivered, or not for sure, and a person must look at the pane
+	// Injected means that the dialog received the answer and closed.
+	Injected Result = "injected"
+	// Unchanged means that the answer was not delivered and left nothing in the pane.
+	Unchanged Result = "clean"
+	// Dirty means that the answer was not delivered, or perhaps not. A person must look
+	// at the pane.
 	Dirty Result = "dirty"
 )
 
-// Outcome says how an answer went.
+// Outcome describes how an attempt to answer went.
 type Outcome struct {
-	Result   Result
-	Why      string   // for a person, one sentence without a full stop; "" when Injected as meant
-	KeyCount int      // keys and pieces of text that were sent
-	Steps    []string // what they were, in words; of a dry run, the answers that would be typed
-	// not delivered because the dialog is not open any more: it was answered or left in
-	// the terminal
+	Result Result
+	// Why is the reason for a person, one sentence without a full stop. It is "" when all
+	// went well.
+	Why      string
+	KeyCount int // keys and pieces of text that were sent
+	// Steps describes those keys and texts. After a dry run it holds the answers that
+	// would be typed.
+	Steps []string
+	// DialogGone means that the dialog is no longer open, because someone answered or
+	// left it in the terminal. The answer was not delivered.
 	DialogGone bool
 }
 
@@ -109,15 +117,18 @@ type Outcome struct {
 type Typist struct {
 	UserState string // the person's state folder, for the pane's lock
 
-	// Before is called before every key or piece of text, for the caller to write it
-	// down; commit says that this key may submit the answer to Claude. An error stops the
-	// answer before the key.
+	// BeforeKey is called before every key or piece of text, so that the caller can write
+	// it down. commit says that this key may submit the answer to Claude. If BeforeKey
+	// returns an error, the key is not pressed and the attempt ends.
 	BeforeKey func(key string, commit bool) error
-	DryRun    bool // checks place and dialog, and says what it would type
+	DryRun    bool // checks place and dialog, and reports what it would type
 
-	EffectTimeout time.Duration // how long a key's effect is awaited; 0 is 2.5 s
-	QuietTime     time.Duration // how long no person has typed in the session's terminals; 0 is 3 s
-	// after which a pane that was left scrolled back is set right; 0 is a minute
+	EffectTimeout time.Duration // how long to wait for a key's effect; 0 means 2.5 s
+	// QuietTime is how long nobody must have typed in the session's terminals; 0 means 3
+	// s.
+	QuietTime time.Duration
+	// IdleTime is how long nobody must have typed before a pane that is scrolled back is
+	// returned to its live screen; 0 means a minute.
 	IdleTime time.Duration
 }
 
@@ -126,27 +137,27 @@ const (
 	quietTime     = 3 * time.Second
 	idleTime      = time.Minute
 
-	// strayTime is how long the input box is watched for a key of ours that came after
-	// the dialog had closed: a busy 2.1.329 shows one more than 400 ms later.
+	// strayTime is how long we watch the input box for a key of ours that came after the
+	// dialog had closed. A busy Claude Code 2.1.329 shows one more than 400 ms later.
 	strayTime = 2 * time.Second
 
-	// bounds what is done at the end, also when the caller has given up
+	// cleanupTimeout bounds the last checks, which run even if the caller has given up.
 	cleanupTimeout = 20 * time.Second
 )
 
-// closedError is why an answer cannot be typed any more: its dialog is not open.
+// closedError explains that the dialog is not open, so its answer cannot be typed.
 type closedError string
 
 func (c closedError) Error() string { return string(c) }
 
-// answerRun is one answer on its way into a dialog.
+// answerRun is one attempt to type an answer into a dialog.
 type answerRun struct {
 	Typist
 	keyboard
 	page
 	target Target
 
-	lastTyped time.Time // by a person, when it began
+	lastTyped time.Time // when a person had last typed as the attempt began
 }
 
 // AnswerDialog types the answers into the dialog that asked for them. It returns when the
@@ -188,19 +199,19 @@ func (t Typist) AnswerDialog(ctx context.Context, target Target, choices []Choic
 	return a.finish(ctx, err)
 }
 
-// finish makes sure that the key which closed the dialog was ours: one that stands in the
-// input box came after the dialog had closed. Where the screen shows that nothing was
-// done yet, nothing was. What else was ticked or typed stays, for a person to look at.
+// finish checks that the key which closed the dialog was ours: a key of ours in the input
+// box came after the dialog had closed. The attempt is Unchanged if no key was pressed,
+// or if the screen still shows the untouched first page. Anything else that was ticked or
+// typed stays for a person to look at.
 func (a *answerRun) finish(ctx context.Context, err error) Outcome {
 	isScreenError := errors.Is(err, errNoEffect) || errors.As(err, new(mismatchError))
+	isUntouched := isScreenError && page{plans: a.plans}.whyNotPage(a.screen, 0) == ""
 	switch {
-	case len(a.pressed) == 0, isScreenError && page{plans: a.plans}.whyNotPage(a.screen, 0) == "":
+	case len(a.pressed) == 0, isUntouched:
 		return a.outcome(Unchanged, err)
 	case a.clearStrayText(ctx):
-		return a.outcome(
-			Dirty,
-			closedError("the question was answered or left in the terminal a moment before"),
-		)
+		return a.outcome(Dirty,
+			closedError("the question was answered or left in the terminal a moment before"))
 	case err != nil:
 		return a.outcome(Dirty, err)
 	}
@@ -223,8 +234,8 @@ func (a *answerRun) outcome(result Result, err error) Outcome {
 	return out
 }
 
-// prepare makes sure that keys would reach the Claude Code that asked and that its dialog
-// is open, untouched and settled.
+// prepare checks that keys would reach the Claude Code that asked, and that its dialog is
+// open, untouched and settled.
 func (a *answerRun) prepare(ctx context.Context) error {
 	p, err := a.server.Pane(ctx, a.pane)
 	if err != nil {
@@ -235,8 +246,8 @@ func (a *answerRun) prepare(ctx context.Context) error {
 		return err
 	}
 	if p.InMode && !a.DryRun {
-		// tmux would take the keys for its own. A person who scrolled back a moment ago
-		// reads there and is left alone.
+		// tmux would treat our keys as its own commands. A person who scrolled back a
+		// moment ago is reading there and is left alone.
 		if isRecent(last, cmp.Or(a.IdleTime, idleTime)) {
 			return mismatchError("the pane is scrolled back and a person was there a moment ago")
 		}
@@ -262,20 +273,21 @@ func (a *answerRun) prepare(ctx context.Context) error {
 	return err
 }
 
-// isRecent says whether that was less than so long ago. A time to come is of a clock that
-// was set back since: it says nothing, and must not hold the answer until then.
+// isRecent reports whether a moment is less than within ago. A moment in the future comes
+// from a clock that was set back. It counts as not recent, because it must not hold up
+// the answer.
 func isRecent(at time.Time, within time.Duration) bool {
 	elapsed := time.Since(at)
 	return elapsed < within && elapsed > -2*time.Second // tmux counts whole seconds
 }
 
-// checkCanType says whether keys would reach the Claude Code that asked, and no person
+// checkCanType returns nil if keys would reach the Claude Code that asked and no person
 // types.
 func (a *answerRun) checkCanType(ctx context.Context) error {
 	p, err := a.findTypablePane(ctx, a.target.ClaudePID, a.target.ClaudeStart)
 	switch {
 	case p.Dead:
-		return closedError("what ran in its pane has ended")
+		return closedError("the program in its pane has ended")
 	case err != nil:
 		return err
 	case p.InMode && !a.DryRun:
@@ -288,7 +300,7 @@ func (a *answerRun) checkCanType(ctx context.Context) error {
 	return err
 }
 
-// checkBeforeKey is asked before every key.
+// checkBeforeKey runs before every key. It also has the caller write the key down.
 func (a *answerRun) checkBeforeKey(ctx context.Context, s keyStep) error {
 	err := a.checkCanType(ctx)
 	if err != nil || a.BeforeKey == nil {
@@ -300,19 +312,20 @@ func (a *answerRun) checkBeforeKey(ctx context.Context, s keyStep) error {
 	return nil
 }
 
-// hasReviewPage says whether the dialog ends on a page that shows the answers: only one
-// single choice has none.
+// hasReviewPage reports whether the dialog ends on a page that shows the answers. A
+// dialog with one single-choice question has no such page.
 func (a *answerRun) hasReviewPage() bool {
 	return !a.plans[0].choosesChat && (len(a.plans) > 1 || a.plans[0].subQuestion.MultiSelect)
 }
 
-// pastePlaceholder is how the input box shows a long paste: "[Pasted text #1 +4 lines]".
+// pastePlaceholder matches what the input box shows for a long paste: "[Pasted text #1 +4
+// lines]".
 var pastePlaceholder = pattern(`^.?\[Pasted text #\d+( \+\d+ lines?)?\]$`)
 
-// clearStrayText watches the input box for a moment: when the last key or text stands
-// there, the dialog had closed before it came. Where it stands alone, the box is cleared
-// once.
-func (a *answerRun) clearStrayText(ctx context.Context) (stray bool) {
+// clearStrayText watches the input box for a moment and reports whether our last key or
+// text stands there. If so, the dialog had closed before it came. If nothing else stands
+// there, clearStrayText clears the box once.
+func (a *answerRun) clearStrayText(ctx context.Context) (isStray bool) {
 	step := a.pressed[len(a.pressed)-1]
 	last := step.text
 	if len(step.key) == 1 {
@@ -322,20 +335,22 @@ func (a *answerRun) clearStrayText(ctx context.Context) (stray bool) {
 		return false
 	}
 	isAlone := func(s Screen) bool {
-		return s.Shows == Draft &&
-			(SameText(s.Draft, last) || len(last) > 1 && pastePlaceholder().MatchString(s.Draft))
+		if s.Shows != Draft {
+			return false
+		}
+		isPlaceholder := len(last) > 1 && pastePlaceholder().MatchString(s.Draft)
+		return isPlaceholder || SameText(s.Draft, last)
 	}
 	if err := a.awaitScreen(ctx, strayTime, 0, requireScreen(isAlone)); err != nil {
 		return a.screen.Shows == Draft && IsEndOf(last, a.screen.Draft)
 	}
-	// whatever became of the question meanwhile
+	// Our text must go, whatever has become of the question meanwhile.
 	a.checkReady = func(context.Context, keyStep) error { return nil }
-	s := keyStep{key: KeyClear}
-	s.whyNot, s.checkEffect = requireUnchanged(
-		a.screen,
-	), requireScreen(
-		func(s Screen) bool { return s.Shows == Prompt },
-	)
-	_ = a.doStep(ctx, s) // where it does nothing, the text is for a person to see
+	clearing := keyStep{
+		key:         KeyClear,
+		whyNot:      requireUnchanged(a.screen),
+		checkEffect: requireScreen(func(s Screen) bool { return s.Shows == Prompt }),
+	}
+	_ = a.doStep(ctx, clearing) // if this fails, a person sees the text
 	return true
 }

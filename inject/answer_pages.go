@@ -11,13 +11,17 @@ import (
 	"gchat-hooks/state"
 )
 
-// pagePlan is how one prompt is answered at the keyboard.
+// pagePlan says how to answer one page of the dialog at the keyboard.
 type pagePlan struct {
 	subQuestion   state.SubQuestion
-	optionNumbers []int  // of the options that are chosen, as the dialog numbers them, ascending
-	text          string // what is typed: the person's own words
-	choosesChat   bool   // the whole dialog is turned down on its first page
+	optionNumbers []int  // of the chosen options, as the dialog numbers them, ascending
+	text          string // what is typed into the field for own words
+	choosesChat   bool   // declines the whole dialog on its first page
 }
+
+// planPages plans the answer to each page. The dialog has no place for notes, and a
+// single choice has none for own words beside it. They are joined into one text, so that
+// nothing the person wrote is lost.
 
 // planPages is what is to be done, page by page. A remark has no place of its own, and a
 // single choice none beside own words; so they go with the words, and nothing that the
@@ -27,9 +31,8 @@ func planPages(choices []Choice) (plans []pagePlan, err error) {
 		return nil, errors.New("there is nothing to answer")
 	}
 	if choices[0].ChoosesChat {
-		return []pagePlan{
-			{subQuestion: choices[0].SubQuestion, text: chatLabel, choosesChat: true},
-		}, nil
+		plan := pagePlan{subQuestion: choices[0].SubQuestion, text: chatLabel, choosesChat: true}
+		return []pagePlan{plan}, nil
 	}
 	for _, c := range choices {
 		text, notes := typeableText(c.Answer.Text), typeableText(c.Answer.Notes)
@@ -37,22 +40,18 @@ func planPages(choices []Choice) (plans []pagePlan, err error) {
 		if err := plan.pickOptions(c.Answer.Labels); err != nil {
 			return nil, err
 		}
-		hasPreview := slices.ContainsFunc(
-			c.SubQuestion.Options,
-			func(o state.Option) bool { return o.Preview != "" },
-		)
+		question := shorten(c.SubQuestion.Question, 60)
+		hasPreview := slices.ContainsFunc(c.SubQuestion.Options, func(o state.Option) bool {
+			return o.Preview != ""
+		})
 		switch {
 		case len(plan.optionNumbers) == 0 && text == "":
-			return nil, fmt.Errorf(
-				"there is no answer to %q that can be typed",
-				shorten(c.SubQuestion.Question, 60),
-			)
+			return nil, fmt.Errorf("there is no answer to %q that can be typed", question)
 		case c.SubQuestion.MultiSelect:
 			plan.text = joinWithDash(text, notes)
 		case hasPreview && text+notes != "":
 			return nil, errors.New(
-				"own words and remarks cannot be typed beside previews: answer in the terminal",
-			)
+				"own words and remarks cannot be typed beside previews: answer in the terminal")
 		case text+notes != "":
 			plan.text, plan.optionNumbers = joinWithDash(plan.reviewText(), notes), nil
 		}
@@ -61,33 +60,26 @@ func planPages(choices []Choice) (plans []pagePlan, err error) {
 	return plans, nil
 }
 
-// typeableText is a text as it is typed: without what a terminal would obey, and without
-// white space at its ends, which Claude Code takes off as well.
+// typeableText returns a text as it is typed: without control characters, which a
+// terminal would obey, and without white space at its ends, which Claude Code removes as
+// well.
 func typeableText(text string) string {
 	return strings.TrimSpace(state.Clean(state.ForTyping, text))
 }
 
-// pickOptions finds the numbers of the labels. Of two options with the same label it is
-// the first: Claude is told the label.
+// pickOptions finds the numbers of the labels. If two options have the same label, it
+// picks the first, since Claude is told only the label.
 func (a *pagePlan) pickOptions(labels []string) error {
+	question := shorten(a.subQuestion.Question, 60)
 	if len(labels) > 1 && !a.subQuestion.MultiSelect {
-		return fmt.Errorf(
-			"%q takes one choice, not %d",
-			shorten(a.subQuestion.Question, 60),
-			len(labels),
-		)
+		return fmt.Errorf("%q takes one choice, not %d", question, len(labels))
 	}
 	for _, label := range labels {
-		i := slices.IndexFunc(
-			a.subQuestion.Options,
-			func(o state.Option) bool { return o.Label == label },
-		)
+		i := slices.IndexFunc(a.subQuestion.Options, func(o state.Option) bool {
+			return o.Label == label
+		})
 		if i < 0 {
-			return fmt.Errorf(
-				"%q is not an option of %q",
-				shorten(label, 40),
-				shorten(a.subQuestion.Question, 60),
-			)
+			return fmt.Errorf("%q is not an option of %q", shorten(label, 40), question)
 		}
 		if !slices.Contains(a.optionNumbers, i+1) {
 			a.optionNumbers = append(a.optionNumbers, i+1)
@@ -97,7 +89,7 @@ func (a *pagePlan) pickOptions(labels []string) error {
 	return nil
 }
 
-// reviewText is how the review page shows the answer.
+// reviewText returns the answer as the review page shows it.
 func (a pagePlan) reviewText() string {
 	var labels []string
 	for _, n := range a.optionNumbers {
@@ -113,20 +105,20 @@ func joinWithDash(text, notes string) string {
 	return text + " – " + notes
 }
 
-// fieldNumber is the number of the row for own words.
+// fieldNumber returns the number of the row for own words.
 func (a pagePlan) fieldNumber() int { return len(a.subQuestion.Options) + 1 }
 
-// page is one page of the dialog as it must stand: as it was asked, with what our keys
-// have changed on it.
+// page is one page of the dialog as it must be: as it was asked, with the changes that
+// our keys have made.
 type page struct {
 	plans       []pagePlan
-	index       int         // which of them
+	index       int         // which of the plans
 	changedRows map[int]Row // the rows that our keys have changed, by number
 }
 
-// whyNotPage says, for a person, why the screen is not this page; "" when it is. The row
-// with the number but may be changing. Of rows that are not on the screen nothing is
-// known.
+// whyNotPage tells a person why the screen does not show this page; "" if it does. The
+// row with the number except may be changing, so it is not compared. Rows that are not on
+// the screen are not compared either.
 func (p page) whyNotPage(s Screen, except int) string {
 	if why := whyNotQuestion(s, p.plans[p.index].subQuestion); why != "" {
 		return why
@@ -141,21 +133,26 @@ func (p page) whyNotPage(s Screen, except int) string {
 	}
 	for _, r := range s.Rows {
 		changed := p.changedRows[r.Number]
-		if r.Number != except && (r.Ticked != changed.Ticked || !SameText(r.Text, changed.Text)) {
+		isChanged := r.Ticked != changed.Ticked || !SameText(r.Text, changed.Text)
+		if r.Number != except && isChanged {
 			return fmt.Sprintf("%q was changed in the terminal", shorten(r.Label, 40))
 		}
 	}
 	return ""
 }
 
-// whyNotQuestion says, for a person, why the screen is not this question's page; "" when
-// it is. Of a page that is larger than the pane, what is on the screen must fit.
+// whyNotQuestion tells a person why the screen does not show this question; "" if it
+// does. If the page is larger than the pane, the part on the screen must fit.
 func whyNotQuestion(s Screen, p state.SubQuestion) string {
-	switch {
-	case s.Shows != Question:
+	if s.Shows != Question {
 		return whyNotDialog(s)
-	case s.IsCut && s.Question != "" && !IsEndOf(s.Question, p.Question),
-		!s.IsCut && !SameText(s.Question, p.Question):
+	}
+	isAsked := SameText(s.Question, p.Question)
+	if s.IsCut {
+		isAsked = s.Question == "" || IsEndOf(s.Question, p.Question)
+	}
+	switch {
+	case !isAsked:
 		return "another question is open"
 	case s.MultiSelect != p.MultiSelect && !s.HasRowsBelow:
 		return "another dialog with that question is open"
@@ -184,7 +181,7 @@ func whyNotQuestion(s Screen, p state.SubQuestion) string {
 	return ""
 }
 
-// whyNotDialog says what is on the screen instead of a question.
+// whyNotDialog tells a person what is on the screen instead of the question.
 func whyNotDialog(s Screen) string {
 	switch s.Shows {
 	case Prompt, Draft:
@@ -199,34 +196,32 @@ func whyNotDialog(s Screen) string {
 	return "the pane shows " + s.Why
 }
 
-// whyNotReview says what about the review page is not as meant. An answer that is not on
-// the screen was seen on its own page.
+// whyNotReview tells a person why the review page does not show the planned answers; ""
+// if it does. Answers that are outside the screen were checked on their own pages.
 func whyNotReview(s Screen, plans []pagePlan) string {
 	if s.Shows != Review {
 		return whyNotDialog(s)
 	}
 	var expected strings.Builder
 	for _, plan := range plans {
-		fmt.Fprintf(
-			&expected,
-			"●%s→%s",
-			comparable(plan.subQuestion.Question),
-			comparable(plan.reviewText()),
-		)
+		fmt.Fprintf(&expected, "●%s→%s",
+			comparableText(plan.subQuestion.Question), comparableText(plan.reviewText()))
 	}
-	shown := comparable(s.Answers)
-	if shown != expected.String() && !(s.IsCut && IsEndOf(shown, expected.String())) {
+	shown := comparableText(s.Answers)
+	isEnd := s.IsCut && IsEndOf(shown, expected.String())
+	if shown != expected.String() && !isEnd {
 		return fmt.Sprintf("the review page shows other answers: %q", shorten(s.Answers, 200))
 	}
 	return ""
 }
 
-// fillPages goes through the dialog page by page and submits it.
+// fillPages answers the dialog page by page and submits it.
 func (a *answerRun) fillPages(ctx context.Context) error {
 	for i := range a.plans {
 		a.page = page{plans: a.plans, index: i, changedRows: map[int]Row{}}
 		if i > 0 {
-			if err := a.awaitSettled(ctx, func(s Screen) string { return a.whyNotPage(s, 0) }); err != nil {
+			whyNot := func(s Screen) string { return a.whyNotPage(s, 0) }
+			if err := a.awaitSettled(ctx, whyNot); err != nil {
 				return err
 			}
 		}
@@ -253,29 +248,29 @@ func (a *answerRun) fillPages(ctx context.Context) error {
 	return a.doStep(ctx, submit)
 }
 
-// pageStep does a part of a page.
+// pageStep does one part of a page.
 type pageStep func(context.Context) error
 
-// pageSteps answer the page that is open and leave it.
+// pageSteps returns the steps that answer the open page and leave it.
 func (a *answerRun) pageSteps() (steps []pageStep) {
 	plan := a.plans[a.index]
 	field := plan.fieldNumber()
 	if plan.text == "" && a.screen.cursorRow().Role == OtherRow {
-		// digits would be typed into the field
+		// Digits would be typed into the field.
 		steps = append(steps, a.goToRow(field-1))
 	}
 	switch {
 	case plan.choosesChat:
 		return append(steps, a.goToChatRow, a.leavePage(KeyEnter))
 	case plan.subQuestion.MultiSelect:
-		// Own words first, for 2.1.197 takes them into the answer only when a row is
-		// ticked after they were typed and the cursor has left them; then the ticks by
-		// their numbers, which leave the cursor where it is.
+		// First the own words: 2.1.197 includes them in the answer only if a row is
+		// ticked after they were typed and the cursor has left them. Then the ticks by
+		// their numbers, which do not move the cursor.
 		ticks := plan.optionNumbers
 		if plan.text != "" {
 			steps = append(steps, a.goToRow(field), a.typeIntoField(plan), a.goToRow(field-1))
 		}
-		if len(ticks) == 0 { // the field's own tick is taken away, and set again
+		if len(ticks) == 0 { // untick the field and tick it again
 			steps = append(steps, a.tickRow(field, false))
 			ticks = []int{field}
 		}
@@ -283,13 +278,13 @@ func (a *answerRun) pageSteps() (steps []pageStep) {
 			steps = append(steps, a.tickRow(n, true))
 		}
 		return append(steps, a.leavePage(KeyTab))
-	case plan.text != "": // what is typed replaces the label of the field
+	case plan.text != "": // the text replaces the field's label
 		return append(steps, a.goToRow(field), a.typeIntoField(plan), a.leavePage(KeyEnter))
 	case a.screen.HasPreview: // there a digit only moves the cursor (2.1.197, 2.1.329)
 		return append(steps, a.goToRow(plan.optionNumbers[0]), a.leavePage(KeyEnter))
 	}
-	// One digit chooses and submits: there is nothing in between that another key could
-	// change.
+	// One digit chooses and submits. No other key can come in between and change
+	// anything.
 	return append(steps, a.leavePage(KeyDigit(plan.optionNumbers[0])))
 }
 
@@ -297,24 +292,21 @@ func (a *answerRun) pageSteps() (steps []pageStep) {
 func (a *answerRun) goToRow(number int) pageStep {
 	return func(ctx context.Context) error {
 		isRow := func(r Row) bool { return r.Number == number }
-		return a.moveCursor(
-			ctx,
-			isRow,
-			func(current Screen) string { return a.whyNotPage(current, 0) },
-		)
+		return a.moveCursor(ctx, isRow, func(current Screen) string {
+			return a.whyNotPage(current, 0)
+		})
 	}
 }
 
 func (a *answerRun) goToChatRow(ctx context.Context) error {
 	isChatRow := func(r Row) bool { return r.Role == BelowRow && r.Label == chatLabel }
-	return a.moveCursor(
-		ctx,
-		isChatRow,
-		func(current Screen) string { return a.whyNotPage(current, 0) },
-	)
+	return a.moveCursor(ctx, isChatRow, func(current Screen) string {
+		return a.whyNotPage(current, 0)
+	})
 }
 
-// requireSamePage says, for a person, why the screen is not what it is now.
+// requireSamePage returns a whyNot that allows a key only if the page and its cursor are
+// as they are at present.
 func (a *answerRun) requireSamePage() func(Screen) string {
 	cursor := a.screen.cursorRow().Number
 	return func(current Screen) string {
@@ -326,21 +318,21 @@ func (a *answerRun) requireSamePage() func(Screen) string {
 	}
 }
 
-// firstCharacter is a character with all that is drawn with it: accents, a skin tone,
-// what makes it an emoji, and what is joined.
+// firstCharacter matches a character with everything that is drawn with it: accents, a
+// skin tone, an emoji's variation mark, and symbols that are joined to it.
 var firstCharacter = pattern(`^(?s:.[\pM\p{Sk}]*)(\x{200d}.[\pM\p{Sk}]*)*`)
 
-// typeIntoField types a text into the field that has the keys: one character, and when
-// that stands there the rest in one piece.
+// typeIntoField types a text into the field under the cursor. It types the first
+// character, and pastes the rest once that character is on the screen.
 func (a *answerRun) typeIntoField(plan pagePlan) pageStep {
 	text := plan.text
 	if strings.HasSuffix(text, `\`) {
-		// 2.1.329 takes a backslash before Enter for "the text goes on"
+		// 2.1.329 takes a backslash before Enter to mean that the text goes on.
 		text += " "
 	}
 	first := len(firstCharacter().FindString(text))
 	return func(ctx context.Context) error {
-		typed := Row{Ticked: plan.subQuestion.MultiSelect} // typing ticks it
+		typed := Row{Ticked: plan.subQuestion.MultiSelect} // typing also ticks the row
 		for _, part := range []string{text[:first], text[first:]} {
 			if part == "" {
 				continue
@@ -350,13 +342,13 @@ func (a *answerRun) typeIntoField(plan pagePlan) pageStep {
 				return err
 			}
 		}
-		// A person's key that follows a paste closely is drawn late: 2 of 15 in races
-		// with 2.1.329 went unseen before Enter.
+		// If a person's key follows a paste closely, Claude Code draws it late: 2 of 15
+		// in races with 2.1.329 were not seen before Enter.
 		return a.awaitSettled(ctx, a.requireSamePage())
 	}
 }
 
-// tickRow ticks a row by its number, or takes its tick away.
+// tickRow ticks a row by its number, or removes its tick.
 func (a *answerRun) tickRow(number int, isTicked bool) pageStep {
 	return func(ctx context.Context) error {
 		row := a.changedRows[number]
@@ -365,16 +357,19 @@ func (a *answerRun) tickRow(number int, isTicked bool) pageStep {
 	}
 }
 
-// changeRow presses a key that stays on the page and changes a row, and waits until that
-// is as wanted.
+// changeRow presses a key that changes a row of the open page, and waits until the row is
+// as wanted.
 func (a *answerRun) changeRow(ctx context.Context, step keyStep, number int, wanted Row) error {
 	step.whyNot = a.requireSamePage()
 	step.checkEffect = func(current Screen) error {
 		row := current.row(number)
-		switch why := a.whyNotPage(current, number); {
-		case why != "":
+		if why := a.whyNotPage(current, number); why != "" {
 			return mismatchError(why)
-		case row != nil && (row.Ticked != wanted.Ticked || !SameText(row.Text, wanted.Text)):
+		}
+		if row == nil {
+			return nil
+		}
+		if row.Ticked != wanted.Ticked || !SameText(row.Text, wanted.Text) {
 			return errNoEffect
 		}
 		return nil
@@ -386,7 +381,7 @@ func (a *answerRun) changeRow(ctx context.Context, step keyStep, number int, wan
 	return nil
 }
 
-// leavePage presses the key that finishes the page, and waits for what comes after it.
+// leavePage presses the key that finishes the page, and waits for the next page.
 func (a *answerRun) leavePage(key Key) pageStep {
 	return func(ctx context.Context) error {
 		next := page{plans: a.plans, index: a.index + 1}
@@ -402,7 +397,9 @@ func (a *answerRun) leavePage(key Key) pageStep {
 				return errNoEffect
 			case step.maySubmit:
 				return a.checkClosed(current)
-			case isLast && current.Shows == Review, !isLast && next.whyNotPage(current, 0) == "":
+			case isLast && current.Shows == Review:
+				return nil
+			case !isLast && next.whyNotPage(current, 0) == "":
 				return nil
 			}
 			return mismatchError("the dialog was changed in the terminal")
@@ -411,11 +408,12 @@ func (a *answerRun) leavePage(key Key) pageStep {
 	}
 }
 
-// checkClosed says whether the dialog has closed: something else of Claude Code's is
-// there.
+// checkClosed returns nil if the dialog has closed and something else of Claude Code's is
+// on the screen.
 func (a *answerRun) checkClosed(s Screen) error {
+	isOpen := func(plan pagePlan) bool { return whyNotQuestion(s, plan.subQuestion) == "" }
 	switch {
-	case slices.ContainsFunc(a.plans, func(plan pagePlan) bool { return whyNotQuestion(s, plan.subQuestion) == "" }):
+	case slices.ContainsFunc(a.plans, isOpen):
 		return mismatchError("the dialog has changed in the terminal")
 	case s.Shows == Unknown, s.Shows == Review:
 		return mismatchError(whyNotDialog(s))

@@ -13,16 +13,16 @@ import (
 	"gchat-hooks/state"
 )
 
-// style is how a cell is drawn, as far as it tells one text from another. Claude Code
-// draws a placeholder dim or, like the rows' numbers and descriptions, in the theme's
-// grey; the place where a person types is one inverse cell.
+// style is how a cell is drawn, as far as that distinguishes texts. Claude Code draws a
+// placeholder dim, or in the theme's grey, in which it also draws row numbers and
+// descriptions. The place where a person types is one inverse cell.
 type style struct {
-	colour             string // the SGR parameters, e.g. "38;5;246"; "" is the terminal's own
+	colour             string // the SGR parameters, e.g. "38;5;246"; "" is the default colour
 	bold, dim, inverse bool
 }
 
-// cell is one column of a line: a character with what combines with it, or "", the right
-// half of a wide one.
+// cell is one column of a line. Its text is a character with its combining marks, or ""
+// in the right half of a wide character.
 type cell struct {
 	text  string
 	style style
@@ -32,7 +32,7 @@ func (c cell) isBlank() bool { return c.text != "" && strings.TrimSpace(c.text) 
 
 // line is one line of a pane, without the blanks at its end.
 type line struct {
-	cells []cell // one a column
+	cells []cell // one for each column
 	text  string
 }
 
@@ -62,14 +62,14 @@ func (l line) indent() int {
 
 func (l line) width() int { return len(l.cells) }
 
-// fromColumn is the line's text beginning at a column.
+// fromColumn returns the part of the line that begins at a column.
 func (l line) fromColumn(column int) line { return newLine(l.cells[min(column, len(l.cells)):]) }
 
-// beforeColumn is the line's text up to a column.
+// beforeColumn returns the part of the line up to a column.
 func (l line) beforeColumn(column int) line { return newLine(l.cells[:min(column, len(l.cells))]) }
 
-// charAt is the character at a column; "" behind the end, and in the right half of a wide
-// one.
+// charAt returns the character at a column. It is "" after the line's end and in the
+// right half of a wide character.
 func (l line) charAt(column int) string {
 	if column >= len(l.cells) {
 		return ""
@@ -77,8 +77,8 @@ func (l line) charAt(column int) string {
 	return l.cells[column].text
 }
 
-// isStyled says whether the line has text beside the typing mark, and all of that is
-// drawn as ok wants it.
+// isStyled reports whether all text of the line matches a style. Inverse cells, where a
+// person types, do not count. A line without other text is not styled.
 func (l line) isStyled(matches func(style) bool) bool {
 	hasText := false
 	for _, c := range l.cells {
@@ -93,11 +93,11 @@ func (l line) isStyled(matches func(style) bool) bool {
 	return hasText
 }
 
-// isRule says whether the line is a rule over the whole pane, as above a dialog and
-// around the input box.
+// isRule reports whether the line is a horizontal rule, as above a dialog and around the
+// input box.
 func (l line) isRule() bool { return len(l.cells) >= 8 && strings.Trim(l.text, "─") == "" }
 
-// joinLines is the text of several lines, as one.
+// joinLines returns the text of several lines as one line.
 func joinLines(lines []line) string {
 	var texts []string
 	for _, l := range lines {
@@ -108,9 +108,9 @@ func joinLines(lines []line) string {
 	return strings.Join(texts, " ")
 }
 
-// readCapture takes a capture apart. A style lasts over the end of a line until it is
-// changed, as tmux prints it. Of escape sequences only SGR means something here; the
-// others are hyperlinks (OSC 8) and what a program might have left.
+// readCapture splits tmux's capture of a pane into lines of styled cells. A style lasts
+// across line ends until it changes, as tmux prints it. SGR is the only escape sequence
+// that matters here. Others are hyperlinks (OSC 8) and leftovers of other programs.
 func readCapture(capture string) (lines []line) {
 	const longestEscape = 1024 // bytes of one sequence, a hyperlink's address included
 	var cells []cell
@@ -120,8 +120,8 @@ func readCapture(capture string) (lines []line) {
 			escape := state.EscapeSequencePattern().
 				FindString(capture[:min(len(capture), longestEscape)])
 			capture = capture[len(escape):]
-			if parameters, isSGR := strings.CutSuffix(escape, "m"); isSGR &&
-				strings.HasPrefix(escape, "\x1b[") {
+			parameters, isSGR := strings.CutSuffix(escape, "m")
+			if isSGR && strings.HasPrefix(escape, "\x1b[") {
 				current.applySGR(parameters[2:])
 			}
 			continue
@@ -129,16 +129,16 @@ func readCapture(capture string) (lines []line) {
 		r, size := utf8.DecodeRuneInString(capture)
 		text := capture[:size]
 		capture = capture[size:]
-		previous := len(cells) - 1 // the last character's
+		previous := len(cells) - 1 // of the character before this one
 		if previous > 0 && cells[previous].text == "" {
 			previous--
 		}
-		// tmux keeps what a zero width joiner joins in one cell.
+		// tmux keeps everything that a zero width joiner connects in one cell.
 		joins := previous >= 0 && strings.HasSuffix(cells[previous].text, "\u200d")
 		switch {
 		case r == '\n':
 			lines, cells = append(lines, newLine(cells)), nil
-		case r == '\t': // tmux stores no tabs; a saved screen may
+		case r == '\t': // tmux stores no tabs, but a saved screen may have some
 			cells = append(cells, cell{" ", current})
 		case r < ' ' || r == 0x7f:
 		case joins || runeWidth(r) == 0 && previous >= 0:
@@ -152,7 +152,7 @@ func readCapture(capture string) (lines []line) {
 	return trimBlankLines(append(lines, newLine(cells)))
 }
 
-// trimBlankLines are the lines without the blank ones at their end.
+// trimBlankLines returns the lines without the blank ones at their end.
 func trimBlankLines(lines []line) []line {
 	for len(lines) > 0 && lines[len(lines)-1].isBlank() {
 		lines = lines[:len(lines)-1]
@@ -160,8 +160,8 @@ func trimBlankLines(lines []line) []line {
 	return lines
 }
 
-// applySGR changes the style by the parameters of one SGR sequence. A background says
-// nothing that is asked for here.
+// applySGR changes the style by the parameters of one SGR sequence. It ignores the
+// background colour, which nothing here asks about.
 func (k *style) applySGR(parameters string) {
 	fields := strings.FieldsFunc(parameters, func(r rune) bool { return r == ';' || r == ':' })
 	if len(fields) == 0 {
@@ -201,31 +201,33 @@ func (k *style) applySGR(parameters string) {
 	}
 }
 
-// SameText says whether a text on the screen is the text that was meant: wrapping may
-// have taken or added white space (Claude Code wraps at spaces, and CJK and long words
-// anywhere), so none of it counts. Nor do the marks that say how the character before is
-// drawn: 2.1.329 leaves U+FE0F out, 2.1.332 a skin tone with what is joined to it, tmux
-// 3.3a the fourth of a family. A letter and its accent are drawn as one character.
-func SameText(shown, meant string) bool { return comparable(shown) == comparable(meant) }
+// SameText reports whether a text on the screen is the expected text. White space does
+// not count, since wrapping may have added or removed some: Claude Code wraps at spaces,
+// and CJK text and long words anywhere. Marks that change how the previous character is
+// drawn do not count either. Claude Code 2.1.329 omits U+FE0F, 2.1.332 omits a skin tone
+// and what is joined to it, and tmux 3.3a omits the fourth member of a family. A letter
+// with a combining accent equals the accented letter.
+func SameText(shown, meant string) bool { return comparableText(shown) == comparableText(meant) }
 
-// IsStartOf says whether shown, which may end in "…" or just be cut, is a beginning of
-// meant. No text is no beginning.
+// IsStartOf reports whether shown is a beginning of meant. shown may end in "…" or be cut
+// off. The empty text is not a beginning.
 func IsStartOf(shown, meant string) bool {
-	start := strings.TrimSuffix(comparable(shown), "…")
-	return start != "" && strings.HasPrefix(comparable(meant), start)
+	start := strings.TrimSuffix(comparableText(shown), "…")
+	return start != "" && strings.HasPrefix(comparableText(meant), start)
 }
 
-// IsEndOf says whether shown, whose beginning is not on the screen, is an end of meant.
-// No text is no end.
+// IsEndOf reports whether shown, whose beginning is not on the screen, is an end of
+// meant. The empty text is not an end.
 func IsEndOf(shown, meant string) bool {
-	end := comparable(shown)
-	return end != "" && strings.HasSuffix(comparable(meant), end)
+	end := comparableText(shown)
+	return end != "" && strings.HasSuffix(comparableText(meant), end)
 }
 
-// joinedSymbol is a skin tone, or a symbol that is joined to the one before.
+// joinedSymbol matches a skin tone, or a symbol that is joined to the one before.
 var joinedSymbol = pattern(`[\x{1f3fb}-\x{1f3ff}]|\x{200d}\p{So}?`)
 
-func comparable(text string) string {
+// comparableText returns a text without everything that SameText ignores.
+func comparableText(text string) string {
 	text = joinedSymbol().ReplaceAllString(norm.NFC.String(text), "")
 	return strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || unicode.IsControl(r) || r == 0x200b || r == 0xfeff ||
@@ -236,10 +238,10 @@ func comparable(text string) string {
 	}, text)
 }
 
-// runeWidth is how many columns a character takes: two for Unicode's East Asian Width W
-// and F, which the emoji have. tmux 3.3a and Claude Code agree on those that labels are
-// made of; where they do not, a dialog with previews is not read (its box is no longer
-// straight).
+// runeWidth returns how many columns a character takes: two for Unicode's East Asian
+// Width W and F, which emoji have. tmux 3.3a and Claude Code agree on the characters that
+// labels consist of. If they disagree, the box of a dialog with previews is not straight,
+// and the dialog is not read.
 func runeWidth(r rune) int {
 	switch {
 	case r == 0x200b,

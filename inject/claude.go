@@ -19,41 +19,39 @@ import (
 	"gchat-hooks/state"
 )
 
-// IdentifySession writes down where a hook's session is: its Claude Code, and its place
-// in tmux. window is its window's name.
+// IdentifySession records in s where the session of a hook runs: its Claude Code and its
+// place in tmux. window is the name of its tmux window.
 func IdentifySession(ctx context.Context, env state.Getenv, s *state.Session) (window string) {
 	s.ClaudePID, s.ClaudeStart = CallingClaude(env)
 	s.ClaudeCommand = ProgramOf(s.ClaudePID)
 	server := ServerOf(env("TMUX"))
-	s.TmuxSession, s.TmuxPane, s.TmuxSocket, s.HiddenPane = "", env("TMUX_PANE"), server.Socket, ""
+	s.TmuxPane, s.TmuxSocket = env("TMUX_PANE"), server.Socket
+	s.TmuxSession, s.HiddenPane = "", ""
 	if server.Socket == "" {
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Second) // a stopped server must not hold a hook
+	// A stopped server must not hold up a hook.
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	out, err := server.callPane(
-		ctx,
-		s.TmuxPane,
-		"display-message",
-		"-p",
-		"#{pane_pid}:#{session_name}:#{window_name}",
-	)
+	out, err := server.callPane(ctx, s.TmuxPane, "display-message", "-p",
+		"#{pane_pid}:#{session_name}:#{window_name}")
 	pid, names, _ := strings.Cut(strings.TrimSuffix(out, "\n"), ":")
 	panePID, _ := strconv.Atoi(pid)
-	isBusy := errors.Is(err, context.DeadlineExceeded) // that server may answer the poller
-	if !isBusy && (err != nil || s.ClaudePID > 0 && !isBelow(panePID, s.ClaudePID)) {
+	isBusy := errors.Is(err, context.DeadlineExceeded) // the server may answer the poller later
+	isOtherPane := err != nil || s.ClaudePID > 0 && !isBelow(panePID, s.ClaudePID)
+	if isOtherPane && !isBusy {
 		s.TmuxPane, s.TmuxSocket, s.HiddenPane = "", "", s.TmuxPane
 		return ""
 	}
-	s.TmuxSession, window, _ = strings.Cut(names, ":") // a session's name has no colon
+	s.TmuxSession, window, _ = strings.Cut(names, ":") // tmux allows no colon in the name
 	return strings.TrimSpace(window)
 }
 
-// isBelow says whether a process is root, or a descendant of it, as far as both can be
-// seen from here: the variables of tmux may have been passed into a sandbox, or on to
-// another terminal, and keys typed into that pane would go astray.
+// isBelow reports whether a process is root or a descendant of it, as far as both can be
+// seen from here. tmux's variables may have been passed into a sandbox or to another
+// terminal. Keys typed into the pane that they name would then reach the wrong program.
 func isBelow(root, pid int) bool {
-	const farthest = 100 // parents may form a ring, of processes that came and went
+	const farthest = 100 // parents can form a ring while processes come and go
 	for range farthest {
 		if pid == root || pid <= 1 {
 			break
@@ -64,17 +62,15 @@ func isBelow(root, pid int) bool {
 	return pid == root && pid > 1
 }
 
-// RecordName is what people call the session: $CLAUDE_SESSION_ID, which launch scripts
-// set, else its project's folder. Where several sessions run in a project, the tmux
-// session's name follows, if it tells them apart, else the window's; and the beginning of
-// Claude Code's id where a sibling has that name too, or outside tmux.
+// SessionName returns what people call the session: $CLAUDE_SESSION_ID, which launch
+// scripts set, or else its project's folder. If other sessions run in the project, a
+// second part follows: the tmux session's name if it distinguishes them, else the
+// window's, and outside tmux the beginning of Claude Code's id. That id is also appended
+// if a sibling has the same name.
 //
 // siblings are the other sessions that run in the project.
 func SessionName(
-	env state.Getenv,
-	s *state.Session,
-	window string,
-	siblings []*state.Session,
+	env state.Getenv, s *state.Session, window string, siblings []*state.Session,
 ) string {
 	if name := env("CLAUDE_SESSION_ID"); name != "" {
 		return name
@@ -85,27 +81,27 @@ func SessionName(
 	}
 	shortID, place := s.ID[:min(8, len(s.ID))], window
 	distinguishes := slices.ContainsFunc(siblings, func(other *state.Session) bool {
-		// its tmux server did not answer
+		// The tmux server of that session did not answer.
 		isUnknown := other.TmuxSession == "" && other.TmuxPane != ""
 		return other.TmuxSession != s.TmuxSession && !isUnknown
 	})
-	if _, err := strconv.Atoi(s.TmuxSession); err != nil && distinguishes && s.TmuxSession != "" {
+	_, err := strconv.Atoi(s.TmuxSession)
+	isNumber := err == nil // tmux numbers sessions that nobody named
+	if distinguishes && !isNumber && s.TmuxSession != "" {
 		place = s.TmuxSession
 	}
 	name := project + " · " + cmp.Or(place, shortID)
-	if slices.ContainsFunc(
-		siblings,
-		func(other *state.Session) bool { return other.Name == name },
-	) {
+	hasName := func(other *state.Session) bool { return other.Name == name }
+	if slices.ContainsFunc(siblings, hasName) {
 		name += " " + shortID
 	}
 	return name
 }
 
-// CallingClaude is the Claude Code that runs this hook, and its start time in the
-// kernel's words; 0 when it cannot be told.
+// CallingClaude returns the Claude Code that runs this hook, and its start as
+// ProcessStart describes it. pid is 0 if it cannot be found.
 func CallingClaude(env state.Getenv) (pid int, start string) {
-	pid, _ = strconv.Atoi(env("CLAUDE_PID")) // set from 2.1.214 on
+	pid, _ = strconv.Atoi(env("CLAUDE_PID")) // Claude Code sets it from 2.1.214 on
 	if pid <= 1 || !isAlive(pid) {
 		pid = claudeAncestor()
 	}
@@ -115,18 +111,20 @@ func CallingClaude(env state.Getenv) (pid int, start string) {
 	return pid, start
 }
 
-// IsWaiting says whether a session's Claude Code waits for a permission, by its own file
-// of sessions, which lies beside the transcripts (2.1.197 and 2.1.329 change it within
-// 0.2 s of an answer); known is false where that file does not tell, or is that of
-// another session with the same pid, in a container with the same HOME.
+// IsWaiting reports whether a session's Claude Code waits for its person, e.g. for a
+// permission. It reads Claude Code's own file of the session, which lies beside the
+// transcripts. 2.1.197 and 2.1.329 update that file within 0.2 s of an answer. known is
+// false if the file does not tell, or if it belongs to another session with the same pid,
+// in a container with the same HOME.
 func IsWaiting(transcript, id string, pid int) (isWaiting, known bool) {
 	file, known := sessionFileOf(transcript, id, pid)
 	return file.Status == statusWaiting, known
 }
 
-// IdleSince is since when a session's Claude Code neither works nor waits, by that file;
-// zero where it does, or where that is not known. It works while an agent of it in the
-// background does (2.1.197 and 2.1.332).
+// IdleSince returns the time from which a session's Claude Code has neither worked nor
+// waited, by the same file. It is zero if Claude Code works or waits, or if the file does
+// not tell. Claude Code counts as working while one of its background agents works
+// (2.1.197 and 2.1.332).
 func IdleSince(transcript, id string, pid int) (since time.Time) {
 	file, _ := sessionFileOf(transcript, id, pid)
 	if file.Status == "idle" {
@@ -138,19 +136,19 @@ func IdleSince(transcript, id string, pid int) (since time.Time) {
 // statusWaiting is the status of a session that waits for its person.
 const statusWaiting = "waiting"
 
+// sessionFileOf reads Claude Code's file of a session. known is false if that file has no
+// status or belongs to another session.
 func sessionFileOf(transcript, id string, pid int) (file sessionFile, known bool) {
-	file, known = readSessionFile(
-		filepath.Join(sessionFilesDir(transcript), strconv.Itoa(pid)+".json"),
-	)
+	file, known = readSessionFile(sessionFilePath(transcript, pid))
 	if !known || file.Status == "" || file.ID != "" && file.ID != id {
 		return sessionFile{}, false
 	}
 	return file, true
 }
 
-// DialogOf is what a session's Claude Code waits for by that file, nil for nothing.
-// Claude Code calls it "permission prompt", "worker request" (a teammate's), "sandbox
-// request", "input needed" or "dialog open" (2.1.197 and 2.1.332).
+// DialogOf returns what a session's Claude Code waits for by that file, or nil. Claude
+// Code calls it "permission prompt", "worker request" (a teammate's), "sandbox request",
+// "input needed" or "dialog open" (2.1.197 and 2.1.332).
 func DialogOf(session *state.Session) (dialog *state.Dialog, known bool) {
 	file, known := sessionFileOf(session.TranscriptPath, session.ID, session.ClaudePID)
 	if file.Status != statusWaiting || HasEnded(session.ClaudePID, session.ClaudeStart) {
@@ -163,8 +161,9 @@ func DialogOf(session *state.Session) (dialog *state.Dialog, known bool) {
 	return dialog, known
 }
 
-// TerminalDialogText says what a session waits for that its terminal alone answers; ""
-// for nothing.
+// TerminalDialogText describes the dialog that a session waits for and that only its
+// terminal can answer. It is "" if there is none, or if the person has been told about
+// it.
 func TerminalDialogText(env state.Getenv, session *state.Session) string {
 	dialog := session.Dialog
 	if dialog == nil {
@@ -177,39 +176,39 @@ func TerminalDialogText(env state.Getenv, session *state.Session) string {
 	return dialog.Text
 }
 
-// SessionIDOf is the session that a Claude Code has by its own file of sessions, which
-// names another one right after /clear and /resume (2.1.197 and 2.1.330); "" where that
-// file does not tell.
+// SessionIDOf returns the id of the session that a Claude Code runs, by its own file.
+// Right after /clear and /resume that file names another session than before (2.1.197 and
+// 2.1.330). The id is "" if the file does not tell.
 func SessionIDOf(pid int, start, transcript string) string {
 	startedAt, _, _ := strings.Cut(start, "@")
-	file, known := readSessionFile(
-		filepath.Join(sessionFilesDir(transcript), strconv.Itoa(pid)+".json"),
-	)
+	file, known := readSessionFile(sessionFilePath(transcript, pid))
 	if !known || startedAt == "" || file.Start != startedAt || IsElsewhere(start) {
 		return ""
 	}
 	return file.ID
 }
 
-// ClaudeVersion is that of the Claude Code of a session, by its own file; "" where that
-// does not tell.
+// ClaudeVersion returns the version of a session's Claude Code, by its own file, or "".
 func ClaudeVersion(transcript string, pid int) string {
-	file, _ := readSessionFile(
-		filepath.Join(sessionFilesDir(transcript), strconv.Itoa(pid)+".json"),
-	)
+	file, _ := readSessionFile(sessionFilePath(transcript, pid))
 	return file.Version
 }
 
-// sessionFilesDir is the folder of Claude Code's own files of sessions.
+// sessionFilesDir is the folder in which Claude Code keeps a file for each running
+// session.
 func sessionFilesDir(transcript string) string {
 	return filepath.Join(filepath.Dir(filepath.Dir(filepath.Dir(transcript))), "sessions")
 }
 
-// sessionFile is what such a file says.
+func sessionFilePath(transcript string, pid int) string {
+	return filepath.Join(sessionFilesDir(transcript), strconv.Itoa(pid)+".json")
+}
+
+// sessionFile is what we read of such a file.
 type sessionFile struct {
 	ID      string `json:"sessionId"`
 	Status  string `json:"status"`
-	Start   string `json:"procStart"` // in the kernel's words, as of process
+	Start   string `json:"procStart"` // as in process.start
 	Version string `json:"version"`
 
 	WaitingFor  string `json:"waitingFor"`
@@ -222,9 +221,9 @@ func readSessionFile(path string) (file sessionFile, known bool) {
 	return file, known
 }
 
-// HasEnded says that a Claude Code that is known has ended: its process is not there, or
-// its pid is another process's by now, which its start tells ("" is not known). It is
-// false where the pid is not known (0).
+// HasEnded reports whether a known Claude Code has ended: its process does not exist, or
+// another process has its pid, which the start shows. start may be "" if it is not known.
+// If the pid is not known (0), HasEnded is false.
 func HasEnded(pid int, start string) bool {
 	switch {
 	case pid <= 1, IsElsewhere(start):
@@ -237,8 +236,8 @@ func HasEnded(pid int, start string) bool {
 	return startedAt != "" && p.start != "" && p.start != startedAt
 }
 
-// ProcessStart is when the process started, and where it is: in the kernel's words, which
-// no later process with its pid shares; "" is unknown.
+// ProcessStart returns when and where a process started: the kernel's words, "@", and the
+// pid namespace. No later process with this pid shares it. It is "" if not known.
 func ProcessStart(pid int) string {
 	p, _ := processOf(pid)
 	if p.start == "" {
@@ -247,8 +246,8 @@ func ProcessStart(pid int) string {
 	return p.start + "@" + state.PIDScope()
 }
 
-// IsElsewhere says that a process which started so is on another machine, or in another
-// pid namespace: from here nothing can be said of it, or of the pane that it is in.
+// IsElsewhere reports whether a process with this start runs on another machine or in
+// another pid namespace. From here nothing can be said about it or about its pane.
 func IsElsewhere(start string) bool {
 	_, scope, known := strings.Cut(start, "@")
 	return known && scope != state.PIDScope()
@@ -258,27 +257,28 @@ func IsElsewhere(start string) bool {
 type process struct {
 	pid, parent int
 	group       int
-	// the process group that has its terminal's keyboard; 0 or less without a terminal
+	// foreground is the process group that has the terminal's keyboard. It is 0 or less
+	// without a terminal.
 	foreground int
 	terminal   string // "" without one
 	stopped    bool
-	dead       bool   // ended, and its parent has not asked for its end yet
+	dead       bool   // has ended, but its parent has not collected its exit code yet
 	name       string // comm: what the kernel calls it
-	// clock ticks since boot, or on a Mac the second in UTC; "" where it cannot be told
+	// start is in clock ticks since boot, or on a Mac a date in UTC. It is "" if not
+	// known.
 	start string
 }
 
-// hasKeyboard says whether keys typed into a terminal reach the process.
+// hasKeyboard reports whether keys typed into a terminal reach the process.
 func (p process) hasKeyboard(terminal string) bool {
-	return terminal != "" && p.terminal == terminal && p.foreground > 0 &&
-		p.group == p.foreground &&
-		!p.dead
+	return terminal != "" && p.terminal == terminal && !p.dead &&
+		p.foreground > 0 && p.group == p.foreground
 }
 
-// isClaude says whether a process is a Claude Code. The kernel calls it "claude"
-// (2.1.329; cli.js has node call itself so, after its first second), or, as macOS names a
-// program by the file behind a link, by its version, claude.exe (npm) or node; then it is
-// argv[0] that says claude. args is asked only where the name leaves it open.
+// isClaude reports whether a process is a Claude Code. The kernel calls it "claude"
+// (2.1.329; cli.js renames its node process so after the first second). macOS names a
+// program by the file behind a link: by its version, claude.exe (npm) or node. In these
+// cases argv[0] says claude. isClaude calls args only if the name leaves it open.
 func (p process) isClaude(args func(pid int) []string) bool {
 	name := filepath.Base(p.name)
 	if p.dead {
@@ -296,19 +296,18 @@ func (p process) isClaude(args func(pid int) []string) bool {
 	if len(argv) == 0 || filepath.Base(argv[0]) == "claude" {
 		return len(argv) > 0
 	}
-	// The package's script, or the link to it on the PATH.
+	// argv[1] is the package's script, or the link to it on the PATH.
+	isScript := func(arg string) bool { return strings.HasSuffix("/"+arg, "/claude-code/cli.js") }
 	return isEngine && len(argv) > 1 &&
-		(filepath.Base(argv[1]) == "claude" || slices.ContainsFunc(argv[1:], func(arg string) bool {
-			return strings.HasSuffix("/"+arg, "/claude-code/cli.js")
-		}))
+		(filepath.Base(argv[1]) == "claude" || slices.ContainsFunc(argv[1:], isScript))
 }
 
-// formatLstart is a process's start on macOS as `ps -o lstart` printed it with LC_ALL=C
-// and TZ=UTC, which earlier releases wrote into records.
+// formatLstart formats a process's start on macOS as `ps -o lstart` prints it with
+// LC_ALL=C and TZ=UTC. Earlier releases wrote that into records.
 func formatLstart(t time.Time) string { return t.UTC().Format("Mon Jan 2 15:04:05 2006") }
 
 // splitProcArgs reads macOS's kern.procargs2: argc in four bytes (of a little-endian
-// machine), the program's path, NULs that pad it, argc arguments, and the environment.
+// machine), the program's path, NULs as padding, argc arguments, and the environment.
 func splitProcArgs(b []byte) []string {
 	if len(b) < 4 {
 		return nil
@@ -326,9 +325,10 @@ func splitProcArgs(b []byte) []string {
 	return args
 }
 
-// claudeAncestor is the Claude Code that started this process; 0 when there is none.
+// claudeAncestor returns the pid of the Claude Code that started this process, or 0.
 func claudeAncestor() int {
-	// processes stand at most between a hook and its Claude Code: shells, wrappers
+	// At most this many processes stand between a hook and its Claude Code: shells and
+	// wrappers.
 	const farthest = 6
 	pid := os.Getppid()
 	for range farthest {
@@ -344,9 +344,9 @@ func claudeAncestor() int {
 	return 0
 }
 
-// depth is how far below root a process is: 0 is root itself, -1 not below it. The table
-// was read while processes came and went: a pid may stand for two, and parents may form a
-// ring.
+// depth is how far below root a process is: 0 for root itself, -1 if it is not below it.
+// Processes came and went while the table was read, so a pid may stand for two processes,
+// and parents may form a ring.
 func depth(root, pid int, all map[int]process) int {
 	for steps := range len(all) {
 		if pid == root {
@@ -357,21 +357,19 @@ func depth(root, pid int, all map[int]process) int {
 	return -1
 }
 
-// ErrNoClaude says that keys typed into a pane would not reach a Claude Code, or not the
-// intended one. What the error says besides is for a person.
+// ErrNoClaude means that keys typed into a pane would not reach a Claude Code, or not the
+// intended one. The error's further text explains it to a person.
 var ErrNoClaude = errors.New("no Claude Code to type to")
 
-// FindClaude finds the Claude Code that has the keyboard of this pane: in the process
-// tree of what tmux started there and in the foreground of the pane's terminal, not of
-// one that a program in between opened (script, sudo). wantPID 0 takes any, and of
-// several the outermost; else it must be that very process, which started at wantStart
-// (see ProcessStart; "" is unknown).
+// FindClaude returns the pid of the Claude Code that has the keyboard of this pane. It is
+// in the process tree of the program that tmux started there, and in the foreground of
+// the pane's own terminal, not of one that a program in between opened (script, sudo). If
+// wantPID is 0, any Claude Code will do, the outermost first. Otherwise it must be that
+// process, started at wantStart (see ProcessStart; "" if unknown).
 func (p Pane) FindClaude(wantPID int, wantStart string) (int, error) {
 	if IsElsewhere(wantStart) {
-		return 0, fmt.Errorf(
-			"%w: the Claude Code that asked runs on another machine, or in another container",
-			ErrNoClaude,
-		)
+		return 0, fmt.Errorf("%w: the Claude Code that asked runs on another machine, "+
+			"or in another container", ErrNoClaude)
 	}
 	all, err := listProcesses()
 	if err != nil {
@@ -379,20 +377,18 @@ func (p Pane) FindClaude(wantPID int, wantStart string) (int, error) {
 	}
 	root, isKnown := all[p.PID]
 	if p.Dead || !isKnown || root.dead {
-		return 0, fmt.Errorf("%w: what ran in the pane has ended", ErrNoClaude)
+		return 0, fmt.Errorf("%w: the program in the pane has ended", ErrNoClaude)
 	}
 	why := "the pane runs " + filepath.Base(cmp.Or(p.Program, "another program"))
 	if wantPID != 0 {
-		why = fmt.Sprintf(
-			"the Claude Code that asked (pid %d) has ended or is not in front, ",
-			wantPID,
-		) + why
+		why = fmt.Sprintf("the Claude Code that asked (pid %d) has ended or is not in front, %s",
+			wantPID, why)
 	}
 	found, outermost := 0, len(all)
 	for pid, candidate := range all {
-		isMeant := wantPID == 0 || pid == wantPID && !HasEnded(wantPID, wantStart)
-		if !isMeant || !candidate.hasKeyboard(root.terminal) || candidate.stopped ||
-			!candidate.isClaude(argsOf) {
+		isWanted := wantPID == 0 || pid == wantPID && !HasEnded(wantPID, wantStart)
+		canType := candidate.hasKeyboard(root.terminal) && !candidate.stopped
+		if !isWanted || !canType || !candidate.isClaude(argsOf) {
 			continue
 		}
 		if n := depth(p.PID, pid, all); n >= 0 && n < outermost {
@@ -405,21 +401,19 @@ func (p Pane) FindClaude(wantPID int, wantStart string) (int, error) {
 	return found, nil
 }
 
-// OpenTranscript opens a session's transcript, which another program names: a plain file,
-// by its absolute path. Errors are those of state.OpenPlain, and one for another path.
+// OpenTranscript opens a session's transcript. Its path comes from another program, so it
+// must be absolute and name a plain .jsonl file. See state.OpenPlain for errors.
 func OpenTranscript(path string) (*os.File, error) {
 	if !filepath.IsAbs(path) || !strings.HasSuffix(path, ".jsonl") {
-		return nil, fmt.Errorf(
-			"open %s: not a transcript: no absolute path that ends in .jsonl",
-			filepath.Base(path),
-		)
+		return nil, fmt.Errorf("open transcript %s: want an absolute path that ends in .jsonl",
+			filepath.Base(path))
 	}
 	f, _, err := state.OpenPlain(path, os.O_RDONLY)
 	return f, err
 }
 
-// TranscriptEnd reads the last lines of a transcript, at most so many bytes; all says
-// that it has no others.
+// TranscriptEnd reads the last lines of a transcript, at most limit bytes. isWhole means
+// that the transcript has no other lines.
 func TranscriptEnd(path string, limit int64) (lines []byte, isWhole bool, err error) {
 	f, err := OpenTranscript(path)
 	if err != nil {
@@ -433,29 +427,28 @@ func TranscriptEnd(path string, limit int64) (lines []byte, isWhole bool, err er
 	start := max(0, size-limit)
 	lines = make([]byte, size-start)
 	n, err := f.ReadAt(lines, start)
-	if err != nil && !errors.Is(err, io.EOF) { // it may have become shorter
+	if err != nil && !errors.Is(err, io.EOF) { // EOF: the file may have become shorter
 		return nil, false, err
 	}
 	lines = lines[:n]
-	if start > 0 { // most probably in the middle of a line
+	if start > 0 { // probably in the middle of a line
 		_, lines, _ = bytes.Cut(lines, []byte("\n"))
 	}
 	return lines, start == 0, nil
 }
 
-// pastedContent is how a longer paste stands in what Claude Code tells of a prompt
-// (2.1.330).
+// pastedContent matches how Claude Code reports a prompt that was a long paste (2.1.330).
 var pastedContent = pattern(
-	`(?s)^\s*<pasted_content id="(\w+)">\n?(.*?)\n?</pasted_content[^>]*>\s*$`,
-)
+	`(?s)^\s*<pasted_content id="(\w+)">\n?(.*?)\n?</pasted_content[^>]*>\s*$`)
 
-// StripPasteTags is a prompt as it was typed.
+// StripPasteTags returns a prompt as it was typed.
 func StripPasteTags(prompt string) string { return pastedContent().ReplaceAllString(prompt, "$2") }
 
-// TranscriptHasPrompt says whether Claude Code took typed words since then, by the
-// session's transcript: into its queue, while it worked, or, where that counts, as a
-// prompt. 2.1.197 tells no hook of the queue, and hooks may be switched off. Of a long
-// transcript the end is read.
+// TranscriptHasPrompt reports whether Claude Code accepted a typed prompt after since,
+// by the session's transcript. Claude Code may have queued it while it worked. If
+// countsPrompts is true, a prompt that began a turn counts as well. The transcript is
+// needed because 2.1.197 calls no hook for its queue, and hooks may be switched off. Only
+// the end of a long transcript is read.
 func TranscriptHasPrompt(transcript, prompt string, since time.Time, countsPrompts bool) bool {
 	end, _, _ := TranscriptEnd(transcript, 1<<20)
 	for line := range bytes.Lines(end) {
@@ -468,11 +461,12 @@ func TranscriptHasPrompt(transcript, prompt string, since time.Time, countsPromp
 			entry.Timestamp.Before(since.Truncate(time.Millisecond)) {
 			continue
 		}
-		// a result is no text
-		isPrompt := countsPrompts && entry.Type == "user" &&
-			json.Unmarshal(entry.Message.Content, &entry.Content) == nil
-		if (isPrompt || entry.Type == "queue-operation" && entry.Operation == "enqueue") &&
-			SameText(StripPasteTags(entry.Content), prompt) {
+		isQueued := entry.Type == "queue-operation" && entry.Operation == "enqueue"
+		if countsPrompts && entry.Type == "user" {
+			// A tool's result is not a string, so it fails here.
+			isQueued = json.Unmarshal(entry.Message.Content, &entry.Content) == nil
+		}
+		if isQueued && SameText(StripPasteTags(entry.Content), prompt) {
 			return true
 		}
 	}

@@ -16,25 +16,25 @@ import (
 )
 
 // Key is a key by tmux's name for it. Only the keys below can be pressed, so that no text
-// can ever become one.
+// can be taken for a key.
 type Key string
 
-// The keys that Claude Code's screens ask for, and C-u, which empties its input box.
+// The keys that Claude Code's screens ask for, and C-u, which clears its input box.
 const (
 	KeyUp     Key = "Up"
 	KeyDown   Key = "Down"
 	KeyEnter  Key = "Enter"
 	KeyEscape Key = "Escape"
 	KeyTab    Key = "Tab"
-	KeyClear  Key = "C-u" // from the cursor to the beginning of the line
+	KeyClear  Key = "C-u" // clears from the cursor to the beginning of the line
 
-	// keyClearLine clears a line, too, and goes to the end of the line above it. It may
-	// be repeated, before KeyClear.
+	// keyClearLine clears a line and goes to the end of the line above it. It may be
+	// repeated, and KeyClear follows it.
 	keyClearLine Key = KeyClear + " BSpace "
 )
 
-// KeyDigit is the key of a digit from 1 to 9; of other numbers it is a key that cannot be
-// pressed.
+// KeyDigit returns the key of a digit from 1 to 9. For other numbers it returns a key
+// that cannot be pressed.
 func KeyDigit(n int) Key {
 	if n < 1 || n > 9 {
 		return ""
@@ -48,17 +48,17 @@ func (k Key) isKnown() bool {
 	return slices.Contains(names, key) || len(k) == 1 && k[0] >= '1' && k[0] <= '9'
 }
 
-// PressKey presses one key in the pane. ErrNoKeys when tmux would keep it from the pane's
-// program.
+// PressKey presses one key in the pane. It returns ErrNoKeys if tmux would keep the key
+// from the pane's program.
 func (s Server) PressKey(ctx context.Context, pane string, key Key) error {
 	return s.pressKeyGuarded(ctx, pane, key, guard{})
 }
 
-// pressKeyGuarded is Key while all is as the guard says; else it is ErrNoKeys, and
-// ErrLate, too, where only the time is over.
+// pressKeyGuarded presses a key if the guard's conditions hold. Otherwise it returns
+// ErrNoKeys, which also wraps ErrLate if the time is up.
 func (s Server) pressKeyGuarded(ctx context.Context, pane string, key Key, g guard) error {
 	if !key.isKnown() {
-		return fmt.Errorf("press key: %q is none that may be pressed", string(key))
+		return fmt.Errorf("press key: %q is not an allowed key", string(key))
 	}
 	if err := s.runGuarded(ctx, pane, "send-keys -t "+pane+" "+string(key), g); err != nil {
 		return fmt.Errorf("press %s: %w", key, err)
@@ -66,72 +66,81 @@ func (s Server) pressKeyGuarded(ctx context.Context, pane string, key Key, g gua
 	return nil
 }
 
-// PasteText pastes text into the pane, as a person pastes from a clipboard: several lines
-// arrive as one text when the program has asked for bracketed pastes, as Claude Code does
-// (-p), and with the line breaks that they have (-r). Text that state.Clean would change
-// is refused: an escape sequence in it could end the paste early. A buffer of our own
-// carries it and is gone afterwards, also when nothing was pasted.
+// PasteText pastes text into the pane as a person pastes from a clipboard. If the program
+// has asked for bracketed pastes, as Claude Code does, several lines arrive as one text
+// (-p), with their own line breaks (-r). PasteText refuses a text that state.Clean would
+// change, because an escape sequence in it could end the paste early. A tmux buffer of
+// our own carries the text, and it is deleted even if nothing was pasted.
 func (s Server) PasteText(ctx context.Context, pane, text string) error {
 	return s.pasteTextGuarded(ctx, pane, text, guard{})
 }
 
-// pasteTextGuarded is Paste with a guard; see pressKeyGuarded.
+// pasteTextGuarded pastes a text if the guard's conditions hold; see pressKeyGuarded.
 func (s Server) pasteTextGuarded(ctx context.Context, pane, text string, g guard) (err error) {
 	if state.Clean(state.ForTyping, text) != text {
 		return errors.New("paste text: it has control characters or is not UTF-8")
 	}
 	if text == "" {
-		return nil // tmux makes no buffer of nothing
+		return nil // tmux makes no empty buffer
 	}
 	buffer := "gchat-hooks-" + rand.Text()
 	defer func() {
-		if err != nil { // also when the load did not answer: it may have arrived
+		if err != nil { // the buffer may exist even if load-buffer failed
 			_, _ = s.callTmux(context.WithoutCancel(ctx), nil, "delete-buffer", "-b", buffer)
 		}
 	}()
-	if _, err := s.callTmux(ctx, strings.NewReader(text), "load-buffer", "-b", buffer, "-"); err != nil {
+	_, err = s.callTmux(ctx, strings.NewReader(text), "load-buffer", "-b", buffer, "-")
+	if err != nil {
 		return fmt.Errorf("load paste buffer: %w", err)
 	}
-	if err := s.runGuarded(ctx, pane, "paste-buffer -p -r -d -b "+buffer+" -t "+pane, g); err != nil {
+	err = s.runGuarded(ctx, pane, "paste-buffer -p -r -d -b "+buffer+" -t "+pane, g)
+	if err != nil {
 		return fmt.Errorf("paste text: %w", err)
 	}
 	return nil
 }
 
-// plainProgramName is a program's name that no format of tmux takes for syntax.
+// plainProgramName matches a program name that tmux's formats do not take for syntax.
 var plainProgramName = pattern(`^[A-Za-z0-9_.-]+$`)
 
-// ErrLate says that a key was not pressed because tmux came to it too late: another
-// screen than the one that it was meant for may take it.
+// ErrLate means that a key was not pressed because tmux came to it too late. By then a
+// different screen than the intended one might have received the key.
 var ErrLate = errors.New("tmux took too long")
 
-// errRedrawn says that a key was not pressed because the dialog that it was meant for did
-// not stand there as it was seen.
+// errRedrawn means that a key was not pressed because the intended dialog did not look as
+// we had last seen it.
 var errRedrawn = errors.New("the dialog has changed")
 
-// guard is what still has to be so when tmux comes to a key or a text. The zero value
-// asks for nothing.
+// guard holds conditions that tmux checks just before a key or a text. The zero value
+// checks nothing.
 type guard struct {
-	until    time.Time // tmux's clock counts whole seconds: until the end of that one
-	activity string    // when a person last did something in the pane's session, as tmux says it
-	// lines of the pane, as captured: a dialog that may have given way to another
+	// until is the latest moment. tmux's clock counts whole seconds, so tmux may act
+	// until the end of that second.
+	until time.Time
+	// activity is when a person last did something in the pane's session, as tmux prints
+	// it. It must not have changed.
+	activity string
+	// dialog holds lines of the pane as captured. They must still be on the screen,
+	// because another dialog may have replaced the one that we saw.
 	dialog []string
 }
 
-// searchGlob is a line as tmux's search finds it again, without a sign that has a meaning
-// for it.
+// searchGlob returns a pattern with which tmux's search finds a line again. Each run of
+// characters that might have a meaning in the pattern becomes *.
 func searchGlob(line string) string { return globCharacters().ReplaceAllString(line, "*") }
 
 var globCharacters = pattern(`[^A-Za-z0-9]+`)
 
-// runGuarded runs a command of ours, which puts something into the pane, unless tmux
-// would keep it from the pane's program: a person who scrolls back has tmux take every
-// key as its own command. tmux checks and acts in one go, so that no person can scroll,
-// type or answer in between; so it checks the guard. command holds nothing but our own
-// words, the pane's id and hex digits.
+// runGuarded runs one of our tmux commands that puts something into the pane. It does not
+// run it if tmux would keep the input from the pane's program: if a person has scrolled
+// back, tmux takes every key as its own command. tmux also checks the guard. tmux checks
+// and acts in one go, so no person can scroll, type or answer in between. command
+// contains only our own words, the pane's id and hex digits.
 func (s Server) runGuarded(ctx context.Context, pane, command string, g guard) error {
+	// reason is a tmux format: "" if the command may run, else why not. C searches the
+	// pane (tmux 3.3a).
 	reason := ""
-	for _, line := range g.dialog { // C searches the pane (tmux 3.3a)
+	for _, line := range g.dialog {
 		reason = "#{?#{C:" + searchGlob(line) + "}," + reason + "," + errRedrawn.Error() + "}"
 	}
 	if g.activity != "" {
@@ -142,20 +151,14 @@ func (s Server) runGuarded(ctx context.Context, pane, command string, g guard) e
 		reason = "#{?#{==:#{pane_current_command}," + s.FrontProgram + "}," + reason +
 			",another program has its keyboard}"
 	}
-	if !g.until.IsZero() { // T expands %s as strftime does, and l takes it as it is (tmux 3.3a)
+	// In tmux 3.3a, T expands %s as strftime does, and l takes %s literally.
+	if !g.until.IsZero() {
 		reason = fmt.Sprintf("#{?#{>:#{T;l:%%s},%d},%s,%s}", g.until.Unix(), ErrLate, reason)
 	}
 	refusal := "#{?pane_dead,its program has ended,#{?pane_input_off,its input is switched off," +
 		"#{?pane_in_mode,it is scrolled back or in another mode of tmux," + reason + "}}}"
-	out, err := s.callPane(
-		ctx,
-		pane,
-		"if-shell",
-		"-F",
-		refusal,
-		"display-message -p -t "+pane+` "`+refusal+`"`,
-		command,
-	)
+	printReason := "display-message -p -t " + pane + ` "` + refusal + `"`
+	out, err := s.callPane(ctx, pane, "if-shell", "-F", refusal, printReason, command)
 	if err != nil {
 		return err
 	}
@@ -172,18 +175,20 @@ func (s Server) runGuarded(ctx context.Context, pane, command string, g guard) e
 }
 
 const (
-	// settleTime is how long a page must stand as it is before a key. AskUserQuestion's
+	// settleTime is how long a page must be unchanged before a key. AskUserQuestion's
 	// dialog loses keys in the first 100 to 150 ms after it is drawn (2.1.329). A
-	// permission's dialog takes Enter and "1" at once, 0 to 200 ms after it is seen, and
-	// ignores bracketed pastes (2.1.332). One that waits behind a question takes a digit
-	// at once when that was answered (2.1.197), or from 0.4 s on (2.1.332).
+	// permission's dialog accepts Enter and "1" at once, 0 to 200 ms after it is seen,
+	// and ignores bracketed pastes (2.1.332). A permission that waits behind a question
+	// accepts a digit at once after the question is answered (2.1.197), or from 0.4 s on
+	// (2.1.332).
 	settleTime = 200 * time.Millisecond
 
-	// freshTime is how long after the look at the screen, and behind typed words after
-	// the paste, an Enter or a digit may be on its way. Claude Code 2.1.332 holds a
-	// dialog back after a key in its input box: none was answered by an Enter up to 1.6 s
-	// after the paste, and many were from 2.1 s on. tmux, whose clock counts whole
-	// seconds, presses it until the end of the second in which this ends.
+	// freshTime is how old our look at the screen may be when tmux presses an Enter or a
+	// digit. For an Enter after a paste it counts from the paste. Claude Code 2.1.332
+	// holds a dialog back after a key in its input box: no dialog was answered by an
+	// Enter up to 1.6 s after the paste, and many were from 2.1 s on. tmux's clock counts
+	// whole seconds, so tmux may press the key until the end of the second in which this
+	// ends.
 	freshTime = time.Second
 
 	// firstPause and longestPause are the pauses between two captures of the screen.
@@ -191,40 +196,42 @@ const (
 	longestPause = 40 * time.Millisecond
 )
 
-// keyboard is the loop from screen to key: before a key the screen must be as expected,
-// after it the effect must show.
+// keyboard is the loop from screen to key. Before each key the screen must be as
+// expected, and after it the key's effect must show.
 type keyboard struct {
 	server        Server
 	pane          string
-	effectTimeout time.Duration // how long an effect is awaited
+	effectTimeout time.Duration // how long to wait for a key's effect
 
-	// ready is asked before every key: whether the pane is still the place, and whether
-	// no person types.
+	// checkReady runs before every key. It checks that the pane is still the right place
+	// and that no person types.
 	checkReady func(context.Context, keyStep) error
 
 	activity string // see guard
 
 	screen  Screen    // of the last capture
-	seenAt  time.Time // before that capture
+	seenAt  time.Time // just before that capture
 	capture string
 	pressed []keyStep
-	keyAt   time.Time // before the last key or text
+	keyAt   time.Time // just before the last key or text
 }
 
-// keyStep is one key or one piece of text, with the screens before and after it.
+// keyStep is one key or one piece of text, with checks of the screen before and after it.
 type keyStep struct {
 	key         Key
-	text        string              // is pasted where there is no key
-	maySubmit   bool                // it may submit the answer to Claude
-	followsLast bool                // it has to follow the last key or text closely
-	whyNot      func(Screen) string // for a person: why it must not be pressed; "" when it may
-	// nil when the effect shows, errNoEffect while there is none, mismatch for any other
-	// screen
+	text        string // is pasted if there is no key
+	maySubmit   bool   // may submit the answer to Claude
+	followsLast bool   // must follow the last key or text closely
+	// whyNot tells a person why the key must not be pressed on this screen. It returns ""
+	// if the key may be pressed.
+	whyNot func(Screen) string
+	// checkEffect returns nil if the effect shows, errNoEffect if it does not show yet,
+	// and a mismatchError for any other screen.
 	checkEffect func(Screen) error
 	standTime   time.Duration // how long the effect must show
 }
 
-// String is the step in words, for the log.
+// String describes the step for the log.
 func (s keyStep) String() string {
 	if s.key != "" {
 		return string(s.key)
@@ -232,27 +239,29 @@ func (s keyStep) String() string {
 	return "text: " + shorten(strings.ReplaceAll(s.text, "\n", "⏎"), 60)
 }
 
-// mismatchError is something on the screen that is not as it must be, in words for a
-// person.
+// mismatchError tells a person what is wrong on the screen or in the pane.
 type mismatchError string
 
 func (m mismatchError) Error() string { return string(m) }
 
-// errNoEffect says that the screen stayed as it was.
+// errNoEffect means that the screen did not change after a key.
 var errNoEffect = errors.New("a key had no effect")
 
-// requireUnchanged is a step's before for a screen on which nothing was typed since.
+// requireUnchanged returns a whyNot that allows a key only if nothing was typed since
+// that screen.
 func requireUnchanged(before Screen) func(Screen) string {
 	return func(current Screen) string {
-		if sameScreen(current, before) || before.Draft != "" && current.Draft == before.Draft {
-			// a command's list is drawn a little later
+		// Claude Code draws the list of commands a little after the text that asks for
+		// it.
+		hasSameDraft := before.Draft != "" && current.Draft == before.Draft
+		if hasSameDraft || sameScreen(current, before) {
 			return ""
 		}
 		return "the screen has changed"
 	}
 }
 
-// requireScreen is a step's after that waits until the screen is as wanted.
+// requireScreen returns a checkEffect that waits for a wanted screen.
 func requireScreen(isWanted func(Screen) bool) func(Screen) error {
 	return func(now Screen) error {
 		if !isWanted(now) {
@@ -272,9 +281,9 @@ func (k *keyboard) readScreen(ctx context.Context) error {
 	return nil
 }
 
-// findTypablePane makes sure that keys would reach the Claude Code that is meant (see
-// Pane.FindClaude). tmux drops those that follow when another program has the pane's
-// keyboard by then.
+// findTypablePane checks that keys would reach the Claude Code that is meant, and returns
+// its pane (see Pane.FindClaude). It also remembers the program in front: tmux drops
+// later keys if another program has the pane's keyboard by then.
 func (k *keyboard) findTypablePane(ctx context.Context, pid int, start string) (Pane, error) {
 	p, err := k.server.Pane(ctx, k.pane)
 	switch {
@@ -290,13 +299,13 @@ func (k *keyboard) findTypablePane(ctx context.Context, pid int, start string) (
 	return p, err
 }
 
-// doStep presses one step: it makes sure of the place and of the screen, and awaits the
+// doStep presses one step: it checks the place and the screen, presses, and waits for the
 // effect.
 //
-// A part of a dialog may be drawn later than the rest: its hint "ctrl+g to edit" goes a
-// moment after the cursor has left the field for own words (2.1.197). Where tmux came to
-// the key meanwhile, it pressed nothing: once the same dialog has stood for a moment, the
-// step begins anew.
+// Claude Code may draw part of a dialog later than the rest. For example, the hint
+// "ctrl+g to edit" goes a moment after the cursor has left the text field (2.1.197). If
+// that happens just before tmux comes to the key, tmux presses nothing. doStep waits
+// until the same dialog is settled, and tries again.
 func (k *keyboard) doStep(ctx context.Context, step keyStep) error {
 	const mostTries = 3
 	for try := 1; ; try++ {
@@ -343,9 +352,9 @@ func (k *keyboard) tryStep(ctx context.Context, step keyStep) error {
 	return k.awaitScreen(ctx, k.effectTimeout, step.standTime, step.checkEffect)
 }
 
-// lastLines are the last lines of a capture that have a word.
+// lastLines returns the last lines of a capture that contain a word.
 func lastLines(capture string) (last []string) {
-	const limit = 12 // more than one dialog has in common with another
+	const limit = 12 // more lines than two dialogs have in common
 	for _, l := range slices.Backward(readCapture(capture)) {
 		if searchGlob(l.text) != "*" && !l.isBlank() && len(last) < limit {
 			last = append(last, l.text)
@@ -354,9 +363,9 @@ func lastLines(capture string) (last []string) {
 	return last
 }
 
-// stepDeadline is until when tmux may press a step: text and a key that decides go only
-// where the look at the screen is fresh. ErrLate where that is over. The zero time is no
-// limit.
+// stepDeadline returns until when tmux may press a step. Text and deciding keys need a
+// fresh look at the screen; for other keys it returns the zero time, which means no
+// limit. It returns ErrLate if the look is too old.
 func (k *keyboard) stepDeadline(step keyStep) (deadline time.Time, err error) {
 	isDigit := len(step.key) == 1
 	if step.key != "" && step.key != KeyEnter && !isDigit {
@@ -373,13 +382,11 @@ func (k *keyboard) stepDeadline(step keyStep) (deadline time.Time, err error) {
 	return deadline, nil
 }
 
-// awaitScreen reads the screen until it is as wanted and has stood so for a while; 0 is
-// at once. A screen that is unlike everything expected must stand too: a capture can
-// catch it half drawn.
+// awaitScreen reads the screen until checkScreen accepts it and it has not changed for
+// standTime. If checkScreen rejects a screen, that screen must also stay for a moment,
+// because a capture can catch it half drawn.
 func (k *keyboard) awaitScreen(
-	ctx context.Context,
-	timeout, standTime time.Duration,
-	checkScreen func(Screen) error,
+	ctx context.Context, timeout, standTime time.Duration, checkScreen func(Screen) error,
 ) error {
 	var before Screen
 	var since time.Time
@@ -395,18 +402,20 @@ func (k *keyboard) awaitScreen(
 			before, since = k.screen, time.Now()
 		}
 		elapsed, isLate := time.Since(since), time.Now().After(deadline)
-		switch err := checkScreen(k.screen); {
-		case err == nil && elapsed >= standTime, isLate:
+		err := checkScreen(k.screen)
+		isUnclear := errors.Is(err, errNoEffect) || k.screen.Shows == Unknown
+		switch {
+		case isLate, err == nil && elapsed >= standTime:
 			return err
-		case errors.Is(err, errNoEffect) || k.screen.Shows == Unknown:
-		case err != nil && elapsed >= max(standTime, firstPause):
+		case err != nil && !isUnclear && elapsed >= max(standTime, firstPause):
 			return err
 		}
 	}
 }
 
-// awaitSettled waits until the screen has stood for a moment, and says whether it is then
-// as it must be: a page may be half drawn, or so young that it takes no keys.
+// awaitSettled waits until the screen has not changed for settleTime, and then returns an
+// error if whyNot rejects it. Before that, a page may be half drawn, or so new that it
+// loses keys.
 func (k *keyboard) awaitSettled(ctx context.Context, whyNot func(Screen) string) error {
 	return k.awaitScreen(ctx, k.effectTimeout, settleTime, func(s Screen) error {
 		if why := whyNot(s); why != "" {
@@ -416,13 +425,11 @@ func (k *keyboard) awaitSettled(ctx context.Context, whyNot func(Screen) string)
 	})
 }
 
-// moveCursor moves the cursor, one key at a time, to the first row that is wanted.
-// changed says what else must stay as it is. A list is a ring: above its first row is its
-// last.
+// moveCursor moves the cursor to the first wanted row, one key at a time. whyChanged
+// tells what else has changed on the screen and must not. A list is a ring: its last row
+// comes before its first.
 func (k *keyboard) moveCursor(
-	ctx context.Context,
-	isWanted func(Row) bool,
-	whyChanged func(Screen) string,
+	ctx context.Context, isWanted func(Row) bool, whyChanged func(Screen) string,
 ) error {
 	const mostRows = 20 // no dialog has more
 	for range mostRows {
@@ -430,8 +437,8 @@ func (k *keyboard) moveCursor(
 		if isWanted(start) {
 			return nil
 		}
-		isAtStart := func(step Screen) bool {
-			return step.cursorRow().Number == start.Number && step.cursorRow().Role == start.Role
+		isAtStart := func(s Screen) bool {
+			return s.cursorRow().Number == start.Number && s.cursorRow().Role == start.Role
 		}
 		step := keyStep{key: k.screen.keyToward(isWanted)}
 		step.whyNot = func(now Screen) string {
@@ -456,7 +463,7 @@ func (k *keyboard) moveCursor(
 	return mismatchError("the cursor does not go where it should")
 }
 
-// sameScreen says whether two screens are the same but for Claude's being at work.
+// sameScreen reports whether two screens are the same, except for whether Claude works.
 func sameScreen(a, b Screen) bool {
 	a.Busy, b.Busy = false, false
 	return reflect.DeepEqual(a, b)

@@ -17,28 +17,33 @@ import (
 	"gchat-hooks/state"
 )
 
-// Menu is menu-driver: it presses what a person would press in a session of Claude Code,
-// for people in scripts and for agents. Every action first reads the screen, refuses what
-// would go astray there, and then sees to it that the screen says it happened.
+// Menu is menu-driver. For people's scripts and for agents, it presses the keys that a
+// person would press in a session of Claude Code. Every action first reads the screen and
+// refuses keys that would do something else there. Afterwards it checks on the screen
+// that the action happened.
 type Menu struct {
 	UserState string       // the person's state folder, for the locks of panes
-	Env       state.Getenv // TMUX names the server; without it, it is the person's default one
-	Out       io.Writer    // what snapshot prints
-	// how long an effect is waited for; 0 is 10 s, and 60 s for /clear, which runs hooks
+	Env       state.Getenv // TMUX names the server; without it, the person's default server
+	Out       io.Writer    // receives what snapshot prints
+	// EffectTimeout is how long to wait for a key's effect. 0 means 10 s, and 60 s for
+	// /clear, which runs hooks.
 	EffectTimeout time.Duration
 
-	MayDecide     bool   // it may also choose in dialogs that let Claude act: a permission, a plan
-	InterruptOnly bool   // esc only interrupts Claude: an open dialog stays
-	PromptOnly    bool   // type and submit go to the input box alone: no dialog is answered
-	OwnText       string // what we typed, and may stand in the input box: type and esc take it out
-	ClaudePID     int    // of the Claude Code that is meant; 0 is any
-	ClaudeStart   string // see Pane.FindClaude
+	// MayDecide allows choices in dialogs that let Claude act: permissions and plans.
+	MayDecide     bool
+	InterruptOnly bool // esc only interrupts Claude; it does not leave an open dialog
+	PromptOnly    bool // type and submit use only the input box; they answer no dialog
+	// OwnText is a text of ours that may stand in the input box. type and esc remove it.
+	OwnText     string
+	ClaudePID   int    // the Claude Code that is meant; 0 means any
+	ClaudeStart string // see Pane.FindClaude
 }
 
-// Run does one action in a session: the name of a tmux session (exact, or the beginning
-// of only one), or a pane (%N). Errors have ExitCode: 1 no such session or no tmux, 2
-// refused, and nothing was pressed that changed anything, 3 pressed, but the screen does
-// not say that it worked, 4 called wrongly; and Hint, what to do next.
+// Run does one action in a session. session is a pane (%N) or the name of a tmux session,
+// either in full or a beginning that only one session has. Errors have a Hint that says
+// what to do next, and an exit code: 1 if there is no such session or no tmux, 2 if the
+// action was refused and no key changed anything, 3 if keys were pressed but the screen
+// does not show that it worked, 4 if the call is wrong.
 func (m Menu) Run(ctx context.Context, session, action string, args []string) error {
 	d := menuRun{
 		Menu:    m,
@@ -77,10 +82,10 @@ func (m Menu) Run(ctx context.Context, session, action string, args []string) er
 	if err := d.checkReady(ctx, keyStep{}); err != nil {
 		return d.withExitCode(err)
 	}
-	// A dialog that was just drawn loses keys; the input box does not, and each key looks
-	// again.
-	isAtBox := m.PromptOnly && action == "type" && d.readScreen(ctx) == nil &&
-		d.screen.Shows == Prompt
+	// A dialog that was just drawn loses keys, so it must settle first. The input box
+	// loses none, and each key checks the screen again.
+	isAtBox := m.PromptOnly && action == "type" &&
+		d.readScreen(ctx) == nil && d.screen.Shows == Prompt
 	if !isAtBox {
 		if err := d.awaitSettled(ctx, func(Screen) string { return "" }); err != nil {
 			return d.withExitCode(err)
@@ -89,27 +94,30 @@ func (m Menu) Run(ctx context.Context, session, action string, args []string) er
 	return d.withExitCode(act(ctx))
 }
 
-// menuRun is one run of a menu in the pane that it found.
+// menuRun is one run of menu-driver in a pane.
 type menuRun struct {
 	Menu
 	keyboard
-	session     string // as it was called, then as tmux calls it
-	commandLine string // the action with what follows it
+	session     string // as the caller named it, then as tmux names it
+	commandLine string // the action and its arguments
 	hint        string // what to do next
-	claudePID   int    // the Claude Code that has the pane's keyboard, its pid
+	claudePID   int    // the Claude Code that has the pane's keyboard
 }
 
-// findAction is what an action does; an error is one of the command line.
+// findAction returns the function for an action. Its error means a wrong command line.
 func (d *menuRun) findAction(name string, args []string) (func(context.Context) error, error) {
 	actions := map[string]func(context.Context) error{
-		"snapshot": d.printSnapshot, "submit": d.submit, "enter": d.pressEnter, "esc": d.pressEscape,
+		"snapshot": d.printSnapshot,
+		"submit":   d.submit,
+		"enter":    d.pressEnter,
+		"esc":      d.pressEscape,
 	}
 	textActions := map[string]func(context.Context, string) error{
 		"type":       d.typeText,
 		"clear_then": d.clearThen,
 	}
-	given := strings.NewReplacer("\r\n", "\n", "\r", "\n", "\t", " ").
-		Replace(strings.Join(args, " "))
+	lineBreaks := strings.NewReplacer("\r\n", "\n", "\r", "\n", "\t", " ")
+	given := lineBreaks.Replace(strings.Join(args, " "))
 	text := state.Clean(state.ForTyping, given)
 	switch {
 	case actions[name] != nil && len(args) == 0:
@@ -127,7 +135,9 @@ func (d *menuRun) findAction(name string, args []string) (func(context.Context) 
 	case text != given || strings.TrimSpace(text) == "":
 		return nil, usageError("%s needs a text without control characters", name)
 	}
-	return func(ctx context.Context) error { return textActions[name](ctx, strings.TrimSpace(text)) }, nil
+	return func(ctx context.Context) error {
+		return textActions[name](ctx, strings.TrimSpace(text))
+	}, nil
 }
 
 // printSnapshot prints the last 180 lines of the pane.
@@ -140,8 +150,8 @@ func (d *menuRun) printSnapshot(ctx context.Context) error {
 	return err
 }
 
-// findPane finds the pane that is meant. Of several in a session it is the one where a
-// Claude Code has the keyboard.
+// findPane finds the pane that is meant. In a session with several panes, it is the one
+// in which a Claude Code has the keyboard.
 func (d *menuRun) findPane(ctx context.Context, server Server) (Pane, error) {
 	if paneIDPattern().MatchString(d.session) {
 		return server.Pane(ctx, d.session)
@@ -167,18 +177,14 @@ func (d *menuRun) findPane(ctx context.Context, server Server) (Pane, error) {
 	for _, p := range panes {
 		ids = append(ids, p.ID)
 	}
-	return Pane{}, d.refuse(
-		"session %s has %d panes, %d with Claude Code: name the pane that you mean, one of %s",
-		names[0],
-		len(panes),
-		len(claudePanes),
-		strings.Join(ids, ", "),
-	)
+	return Pane{}, d.refuse("session %s has %d panes, %d with Claude Code: "+
+		"name the pane that you mean, one of %s",
+		names[0], len(panes), len(claudePanes), strings.Join(ids, ", "))
 }
 
-// findSupervisedPane finds the pane on the server that its agent was told of: an agent
-// runs the lines of its message outside of tmux, where nothing names a server that is not
-// the default one.
+// findSupervisedPane looks for the pane on the tmux servers of recorded sessions. An
+// agent runs menu-driver outside of tmux, as its message tells it to. There nothing names
+// a server other than the default one.
 func (d *menuRun) findSupervisedPane(ctx context.Context, target *Pane) bool {
 	for _, socket := range state.SessionsIn(d.UserState).TmuxSockets(d.session) {
 		if pane, err := d.findPane(ctx, Server{Socket: socket}); err == nil {
@@ -189,20 +195,20 @@ func (d *menuRun) findSupervisedPane(ctx context.Context, target *Pane) bool {
 	return false
 }
 
-// pressAndAwait sends one step, where the screen is still what was decided on, and awaits
-// what it does.
+// pressAndAwait presses one step, if the screen has not changed since it was read, and
+// waits for the effect. A key that would decide what Claude may do needs MayDecide, and
+// it is logged first.
 func (d *menuRun) pressAndAwait(ctx context.Context, step keyStep, isDone func(Screen) bool) error {
 	before := d.screen
 	step.whyNot, step.checkEffect = requireUnchanged(before), requireScreen(isDone)
-	if before.Shows == Permission && before.Question != SwitchModelQuestion &&
-		step.key != KeyEscape {
+	isDecision := before.Shows == Permission && before.Question != SwitchModelQuestion
+	if isDecision && step.key != KeyEscape {
 		if caller, _ := CallingClaude(d.Env); caller == d.claudePID {
 			return d.refuseOnScreen("a session does not decide what it may do itself")
 		}
 		if !d.MayDecide {
-			d.hint = "answer it in the terminal, or set \"menu_decides\": true in " + state.ConfigFile(
-				d.Env,
-			)
+			d.hint = "answer it in the terminal, or set \"menu_decides\": true in " +
+				state.ConfigFile(d.Env)
 			return d.refuseOnScreen("menu-driver does not decide what Claude may do")
 		}
 		logOnce := sync.OnceValue(func() error { return d.logDecision(step.key) })
@@ -219,15 +225,20 @@ func (d *menuRun) pressAndAwait(ctx context.Context, step keyStep, isDone func(S
 	return d.doStep(ctx, step)
 }
 
-// logDecision adds a line to the log of decisions, of a key that chooses. Without the
-// line, the key is not pressed.
+// logDecision adds a line about a deciding key to the log of decisions. If that fails,
+// the key is not pressed.
 func (d *menuRun) logDecision(key Key) error {
 	row := d.screen.cursorRow()
 	if n, err := strconv.Atoi(string(key)); err == nil {
 		row = *d.screen.row(n)
 	}
 	entry := state.AuditLine{
-		SessionName: d.session, Kind: "plan", By: "menu-driver", ReplyText: d.commandLine, ClaudeText: row.Label, ShownText: d.screen.Text,
+		SessionName: d.session,
+		Kind:        "plan",
+		By:          "menu-driver",
+		ReplyText:   d.commandLine,
+		ClaudeText:  row.Label,
+		ShownText:   d.screen.Text,
 	}
 	if strings.HasPrefix(d.screen.Question, "Do you want to ") {
 		entry.Kind = "permission"
@@ -235,30 +246,31 @@ func (d *menuRun) logDecision(key Key) error {
 	return state.AppendDecision(d.Env, state.NewLog(d.Env, "menu-driver"), entry)
 }
 
-// refuseOnScreen says why nothing was done, and what is on the screen.
+// refuseOnScreen returns an error that says why nothing was done, and what is on the
+// screen.
 func (d *menuRun) refuseOnScreen(why string) error {
 	return d.refuse("%s; the screen shows %s", why, d.screen)
 }
 
-// chooseRow takes the row numbered n. In a multi-select that ticks it, or takes the tick
-// away; elsewhere it is the answer. The row for own words only gets the cursor.
+// chooseRow chooses the row numbered n. In a multi-select this ticks the row or removes
+// its tick; elsewhere it answers. The row for own words only gets the cursor.
 func (d *menuRun) chooseRow(ctx context.Context, n int) error {
 	cursor, row := d.screen.cursorRow(), d.screen.row(n)
 	isHidden := d.screen.Shows == Question && (d.screen.HasRowsBelow || d.screen.HasRowsAbove)
+	losesText := cursor.Text != "" && cursor.Number != n && !d.screen.MultiSelect
 	switch {
 	case !d.screen.IsDialog():
 		return d.refuseOnScreen("no dialog is open")
-	case cursor.Text != "" && cursor.Number != n && !d.screen.MultiSelect:
-		return d.refuse(
-			"the row \"Type something\" holds a text that would be lost: %q",
-			shorten(cursor.Text, 80),
-		)
+	case losesText:
+		return d.refuse("the row \"Type something\" holds a text that would be lost: %q",
+			shorten(cursor.Text, 80))
 	case row == nil && !isHidden:
 		return d.refuseOnScreen(fmt.Sprintf("no row is numbered %d", n))
 	}
 	key := KeyDigit(n)
-	// With previews a digit only moves the cursor; in the row for own words it is text;
-	// of that row it only ticks it (2.1.329).
+	// With previews a digit only moves the cursor. In the row for own words a digit is
+	// text, and the digit of that row only ticks it (2.1.329). There the cursor must go
+	// to the row.
 	if row == nil || d.screen.HasPreview || cursor.Role == OtherRow || row.Role == OtherRow {
 		if err := d.goToRow(ctx, func(r Row) bool { return r.Number == n }); err != nil {
 			return err
@@ -271,8 +283,8 @@ func (d *menuRun) chooseRow(ctx context.Context, n int) error {
 	before := d.screen
 	return d.pressAndAwait(ctx, keyStep{key: key}, func(current Screen) bool {
 		rowNow := current.row(n)
-		return !sameDialog(current, before) ||
-			before.MultiSelect && rowNow != nil && rowNow.Ticked != row.Ticked
+		isTickChanged := rowNow != nil && rowNow.Ticked != row.Ticked
+		return !sameDialog(current, before) || before.MultiSelect && isTickChanged
 	})
 }
 
@@ -287,22 +299,20 @@ func (d *menuRun) goToRow(ctx context.Context, wanted func(Row) bool) error {
 	})
 }
 
-// pressEnter presses Enter where it does something. An empty input box may hold a
-// suggestion, which Enter would send.
+// pressEnter presses Enter in a dialog or behind a draft. It refuses an empty input box,
+// which may hold a suggestion that Enter would send.
 func (d *menuRun) pressEnter(ctx context.Context) error {
 	before := d.screen
 	if before.Shows != Draft && !before.IsDialog() {
 		return d.refuseOnScreen("there is nothing that Enter would answer or send")
 	}
-	return d.pressAndAwait(
-		ctx,
-		keyStep{key: KeyEnter},
-		func(current Screen) bool { return !sameScreen(current, before) },
-	)
+	return d.pressAndAwait(ctx, keyStep{key: KeyEnter}, func(current Screen) bool {
+		return !sameScreen(current, before)
+	})
 }
 
-// pressEscape leaves a dialog or interrupts Claude. An idle input box is left alone: a
-// second Esc there would rewind the conversation, or clear what a person has begun to
+// pressEscape leaves a dialog or interrupts Claude. It refuses an idle input box: a
+// second Esc there would rewind the conversation, or delete what a person has begun to
 // write.
 func (d *menuRun) pressEscape(ctx context.Context) error {
 	before := d.screen
@@ -312,9 +322,11 @@ func (d *menuRun) pressEscape(ctx context.Context) error {
 	countInterrupted := func() int { return strings.Count(d.capture, "Interrupted") }
 	countBefore := countInterrupted()
 	err := d.pressAndAwait(ctx, keyStep{key: KeyEscape}, func(current Screen) bool {
-		// Where words are queued, Claude goes on with them at once.
-		return before.IsDialog() && !sameDialog(current, before) ||
-			!before.IsDialog() && (!current.Busy || countInterrupted() > countBefore)
+		if before.IsDialog() {
+			return !sameDialog(current, before)
+		}
+		// If prompts are queued, Claude goes on with them at once and stays busy.
+		return !current.Busy || countInterrupted() > countBefore
 	})
 	if err == nil && d.InterruptOnly && before.Draft == "" {
 		d.takeBackPrompt(ctx)
@@ -322,61 +334,58 @@ func (d *menuRun) pressEscape(ctx context.Context) error {
 	return err
 }
 
-// takeBackPrompt empties the input box where it holds what we typed, and no other
-// character. Claude Code puts a prompt back into its box that is interrupted before its
-// first output (2.1.197 and 2.1.332).
+// takeBackPrompt clears the input box if it holds exactly our own text. Claude Code puts
+// a prompt back into the box if it is interrupted before its first output (2.1.197 and
+// 2.1.332).
 func (d *menuRun) takeBackPrompt(ctx context.Context) {
 	err := d.awaitSettled(ctx, func(Screen) string { return "" })
-	if err != nil || d.OwnText == "" || d.screen.Shows != Draft ||
-		!isDraftOf(d.screen.Draft, d.OwnText) {
+	if err != nil || d.OwnText == "" || d.screen.Shows != Draft {
 		return
 	}
-	_ = d.emptyInputBox(ctx)
+	if isDraftOf(d.screen.Draft, d.OwnText) {
+		_ = d.emptyInputBox(ctx)
+	}
 }
 
-// emptyInputBox takes what we typed out of the input box again.
+// emptyInputBox removes our own text from the input box.
 func (d *menuRun) emptyInputBox(ctx context.Context) error {
-	return d.clearField(
-		ctx,
-		d.screen.Draft,
-		func(current Screen) bool { return current.Shows == Prompt },
-	)
+	return d.clearField(ctx, d.screen.Draft, func(current Screen) bool {
+		return current.Shows == Prompt
+	})
 }
 
-// clearField presses what takes a text of so many lines out of a field, until the field
-// stays empty. A Claude Code that lags behind its keys left the text there without its
-// last sign: for a moment its box looks empty, or a later key comes to the text from
-// before (2.1.332, a load of 30).
+// clearField presses the keys that remove a text from a field, until the field stays
+// empty. A Claude Code that lags behind its keys may restore the text without its last
+// character: its box looks empty for a moment, or a later key acts on the text from
+// before (2.1.332, at a load of 30).
 func (d *menuRun) clearField(ctx context.Context, text string, isEmpty func(Screen) bool) error {
 	const mostTries = 3
 	keys := strings.Repeat(string(keyClearLine), strings.Count(text, "\n")) + string(KeyClear)
 	for try := 1; ; try++ {
 		err := d.pressAndAwait(ctx, keyStep{key: Key(keys), standTime: settleTime}, isEmpty)
 		rest := cmp.Or(d.screen.Draft, d.screen.cursorRow().Text)
-		isOurs := strings.HasPrefix(text, rest) // and nothing that a person typed meanwhile
+		isOurs := strings.HasPrefix(text, rest) // a person has typed nothing meanwhile
 		if !errors.Is(err, errNoEffect) || !isOurs || try == mostTries {
 			return err
 		}
 	}
 }
 
-// emptyField takes what we typed out of a question's field for own words: the question
-// opened between the look at the input box and the paste, and a person's Enter would
-// answer with it. It returns that nothing was typed.
+// emptyField removes our text from a question's field for own words, and returns an error
+// that says so. The question opened between our look at the input box and the paste. If
+// the text stayed, a person's Enter would answer the question with it.
 func (d *menuRun) emptyField(ctx context.Context, text string) error {
-	err := d.clearField(
-		ctx,
-		text,
-		func(current Screen) bool { return current.cursorRow().Text == "" },
-	)
+	err := d.clearField(ctx, text, func(current Screen) bool {
+		return current.cursorRow().Text == ""
+	})
 	if err != nil {
 		return err
 	}
 	return d.refuseOnScreen("a question opened")
 }
 
-// isDraftOf says whether the input box holds this text, byte for byte. Where the box
-// breaks a line, it draws no blank.
+// isDraftOf reports whether the input box holds this text, byte for byte. Where the box
+// breaks a line, it does not draw the blank.
 func isDraftOf(draft, text string) bool {
 	text = strings.TrimRight(text, " ")
 	for i, line := range strings.Split(draft, "\n") {
@@ -393,8 +402,8 @@ func isDraftOf(draft, text string) bool {
 	return text == ""
 }
 
-// submit sends the text in the input box, a multi-select's answers, those of the review
-// page, or the words typed as an answer.
+// submit sends the text in the input box, the answers of a multi-select or of the review
+// page, or the text typed as an answer.
 func (d *menuRun) submit(ctx context.Context) error {
 	before := d.screen
 	switch {
@@ -402,7 +411,7 @@ func (d *menuRun) submit(ctx context.Context) error {
 		enter := keyStep{key: KeyEnter, followsLast: !d.keyAt.IsZero()}
 		return d.pressAndAwait(ctx, enter, func(current Screen) bool { return current.Draft == "" })
 	case d.PromptOnly:
-		return d.refuseOnScreen("the words do not stand in the input box")
+		return d.refuseOnScreen("the text is not in the input box")
 	case before.Shows == Review:
 		return d.chooseRow(ctx, 1)
 	case before.Shows == Question && before.MultiSelect:
@@ -413,18 +422,16 @@ func (d *menuRun) submit(ctx context.Context) error {
 		return d.refuseOnScreen("there is nothing to submit")
 	}
 	before = d.screen
-	return d.pressAndAwait(
-		ctx,
-		keyStep{key: KeyEnter},
-		func(current Screen) bool { return !sameDialog(current, before) },
-	)
+	return d.pressAndAwait(ctx, keyStep{key: KeyEnter}, func(current Screen) bool {
+		return !sameDialog(current, before)
+	})
 }
 
 // typeText sends a text to Claude from the empty input box, or answers a question with
-// it. It is never added to a text that stands there already, which may be a person's.
+// it. It never adds to a text that is already there, which may be a person's.
 //
-// An Enter that would come too late behind the text is not pressed: the text is taken out
-// again, and typed once more.
+// If Enter would come too late after the text, it is not pressed. typeText then removes
+// the text and types it again.
 func (d *menuRun) typeText(ctx context.Context, text string) error {
 	const mostTries = 3
 	for try := 1; ; try++ {
@@ -432,12 +439,12 @@ func (d *menuRun) typeText(ctx context.Context, text string) error {
 		if !errors.Is(err, ErrLate) || try == mostTries || d.screen.Shows != Prompt {
 			return err
 		}
-		d.pressed = nil // the box is as it was
+		d.pressed = nil // the box is empty again
 	}
 }
 
-// goToField goes where a text is typed: the input box, or a question's field for own
-// words. It is empty then.
+// goToField goes to the place where a text is typed: the input box, or a question's field
+// for own words. It returns an error unless that place is empty.
 func (d *menuRun) goToField(ctx context.Context) error {
 	if d.OwnText != "" && d.screen.Shows == Draft && SameText(d.screen.Draft, d.OwnText) {
 		if err := d.emptyInputBox(ctx); err != nil {
@@ -456,10 +463,8 @@ func (d *menuRun) goToField(ctx context.Context) error {
 	cursor := d.screen.cursorRow()
 	switch existing := cmp.Or(before.Draft, cursor.Text); {
 	case existing != "":
-		return d.refuse(
-			"nothing was typed: there already is a text, %q, which would be sent with yours",
-			shorten(existing, 80),
-		)
+		return d.refuse("nothing was typed: there already is a text, %q, "+
+			"which would be sent with yours", shorten(existing, 80))
 	case before.Shows != Prompt && cursor.Role != OtherRow:
 		return d.refuseOnScreen("there is no place for a text")
 	}
@@ -471,24 +476,22 @@ func (d *menuRun) tryTypeText(ctx context.Context, text string) error {
 		return err
 	}
 	before := d.screen
-	// Before Enter a backslash says that the text goes on (2.1.329). "@word", ":word"
-	// (2.1.329) and "/word" (2.1.197) are completed, and Enter takes what is offered. A
-	// blank ends all of them.
-	if lastWord := strings.LastIndexAny(text, " \n") + 1; strings.ContainsAny(
-		text[lastWord:],
-		`\@:/`,
-	) &&
-		(lastWord > 0 || text[0] != '/') {
+	// A backslash before Enter continues the text (2.1.329). "@word", ":word" (2.1.329)
+	// and "/word" (2.1.197) are completed, and Enter accepts what is offered. A blank at
+	// the end prevents all of these.
+	lastWord := strings.LastIndexAny(text, " \n") + 1
+	isCommand := lastWord == 0 && text[0] == '/'
+	if strings.ContainsAny(text[lastWord:], `\@:/`) && !isCommand {
 		text += " "
 	}
 	isInField := func(current Screen) bool {
 		return current.cursorRow().Role == OtherRow && SameText(current.cursorRow().Text, text)
 	}
 	isTyped := func(current Screen) bool {
-		// a command's list may hide which of the two the box is (2.1.197)
+		// A list of commands may hide which of the two the box is (2.1.197).
 		return before.Shows == Prompt && isPasteOf(current.Draft, text) || isInField(current)
 	}
-	// a person's key that follows a paste closely is drawn late
+	// A person's key that follows a paste closely is drawn late.
 	paste := keyStep{text: text, standTime: settleTime}
 	if err := d.pressAndAwait(ctx, paste, isTyped); err != nil {
 		return err
@@ -497,7 +500,7 @@ func (d *menuRun) tryTypeText(ctx context.Context, text string) error {
 		return d.emptyField(ctx, text)
 	}
 	err := d.submit(ctx)
-	// What stays unsent is taken back: later texts would wait behind it.
+	// Unsent text must not stay: later texts would have to wait until it is gone.
 	if err != nil && d.screen.Shows == Draft && isPasteOf(d.screen.Draft, text) {
 		if clearErr := d.emptyInputBox(ctx); clearErr != nil {
 			return UnsubmittedError{err}
@@ -506,66 +509,65 @@ func (d *menuRun) tryTypeText(ctx context.Context, text string) error {
 	if err != nil || len(before.Tabs) != 2 {
 		return err
 	}
-	// A multi-select that is asked alone: behind its own tab and "Submit" is the page
-	// that reviews it.
-	if err := d.awaitSettled(ctx, func(Screen) string { return "" }); err != nil ||
-		d.screen.Shows != Review {
+	// This is a multi-select that is asked alone: it has its own tab and "Submit". A page
+	// that reviews it comes next.
+	err = d.awaitSettled(ctx, func(Screen) string { return "" })
+	if err != nil || d.screen.Shows != Review {
 		return err
 	}
 	return d.chooseRow(ctx, 1)
 }
 
-// isPasteOf says whether a draft is the text that was pasted: all of it, its stand-in, or
-// its end where the box is too small.
+// isPasteOf reports whether a draft is the text that was pasted: all of it, the
+// placeholder of a long paste, or the text's end if the box is too small.
 func isPasteOf(draft, text string) bool {
 	isLong := strings.Contains(text, "\n") || utf8.RuneCountInString(text) > 200
-	return SameText(draft, text) ||
-		isLong && pastePlaceholder().MatchString(strings.TrimSpace(draft)) ||
-		utf8.RuneCountInString(comparable(draft)) > 40 && IsEndOf(draft, text)
+	isPlaceholder := isLong && pastePlaceholder().MatchString(strings.TrimSpace(draft))
+	isLongEnd := utf8.RuneCountInString(comparableText(draft)) > 40 && IsEndOf(draft, text)
+	return isPlaceholder || isLongEnd || SameText(draft, text)
 }
 
 // clearThen clears the conversation and then sends a command into the new one.
 func (d *menuRun) clearThen(ctx context.Context, command string) error {
-	const clearTimeout = 60 * time.Second // it runs the hooks of SessionEnd and SessionStart
+	const clearTimeout = 60 * time.Second // /clear runs the hooks of SessionEnd and SessionStart
 	if d.screen.Shows != Prompt || d.screen.Busy {
 		return d.refuseOnScreen("Claude is not idle at an empty input box")
 	}
 	if err := d.typeText(ctx, "/clear"); err != nil {
 		return err
 	}
-	// Claude Code can be idle for some 60 ms before it clears, and a command typed then
+	// Claude Code can be idle for about 60 ms before it clears. A command typed then
 	// would be cleared too.
-	err := d.awaitScreen(
-		ctx,
-		cmp.Or(d.EffectTimeout, clearTimeout),
-		settleTime,
-		requireScreen(func(current Screen) bool {
-			return current.Shows == Prompt && !current.Busy && isCleared(d.capture)
-		}),
-	)
+	timeout := cmp.Or(d.EffectTimeout, clearTimeout)
+	isReady := func(current Screen) bool {
+		return current.Shows == Prompt && !current.Busy && isCleared(d.capture)
+	}
+	err := d.awaitScreen(ctx, timeout, settleTime, requireScreen(isReady))
 	if err != nil {
 		return err
 	}
 	return d.typeText(ctx, command)
 }
 
-// isCleared says whether "/clear" is all that the conversation on the screen consists of,
-// above the input box.
+// isCleared reports whether the conversation on the screen, above the input box, consists
+// of "/clear" alone.
 func isCleared(capture string) bool {
 	var turns []string
 	for _, l := range readCapture(capture) {
 		if first := l.charAt(0); first == "❯" || first == "●" || first == "⏺" {
-			// a person's turn, and Claude's
+			// This line begins a person's turn or Claude's, or the input box.
 			turns = append(turns, strings.TrimSpace(l.text))
 		}
 	}
-	return len(turns) == 2 && turns[0] == "❯ /clear" // the other is the input box
+	return len(turns) == 2 && turns[0] == "❯ /clear" // the second is the input box
 }
 
-// sameDialog says whether two screens show the same dialog, whatever is ticked or typed
-// in it.
+// sameDialog reports whether two screens show the same dialog, whatever is ticked or
+// typed in it.
 func sameDialog(a, b Screen) bool {
-	isSameRow := func(x, y Row) bool { return x.Number == y.Number && (x.Label == y.Label || x.Role == OtherRow) }
+	isSameRow := func(x, y Row) bool {
+		return x.Number == y.Number && (x.Label == y.Label || x.Role == OtherRow)
+	}
 	return a.Shows == b.Shows && a.Why == b.Why && a.Question == b.Question &&
 		slices.Equal(a.Tabs, b.Tabs) && slices.EqualFunc(a.Rows, b.Rows, isSameRow)
 }
@@ -573,8 +575,8 @@ func sameDialog(a, b Screen) bool {
 // The exit codes of menu-driver.
 const exitNoSession, exitRefused, exitUnseen, exitUsage = 1, 2, 3, 4
 
-// UnsubmittedError is the error of a text that was pasted and not seen in the input box,
-// where nothing that submits was pressed: a dialog had opened that moment, say.
+// UnsubmittedError means that a text was pasted but not seen in the input box, and that
+// no key was pressed that submits. For example, a dialog had opened at that moment.
 type UnsubmittedError struct{ error }
 
 func usageError(format string, args ...any) error {
@@ -585,12 +587,12 @@ func usageError(format string, args ...any) error {
 	}
 }
 
-// refuse says why nothing was done.
+// refuse returns an error that says why nothing was done.
 func (d *menuRun) refuse(format string, args ...any) error {
 	return &state.UserError{Err: fmt.Errorf(format, args...), Code: exitRefused, Hint: d.hint}
 }
 
-// withExitCode gives errors their exit code.
+// withExitCode adds an exit code and a hint to an error.
 func (d *menuRun) withExitCode(err error) error {
 	isScreenError := errors.As(err, new(mismatchError)) || errors.Is(err, errNoEffect)
 	switch {
@@ -619,7 +621,7 @@ func (d *menuRun) withExitCode(err error) error {
 	}
 }
 
-// String says in a few words what is on a screen.
+// String describes in a few words what is on a screen.
 func (s Screen) String() string {
 	switch s.Shows {
 	case Prompt:

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isAlive says whether a process is there and has not ended. One whose state the kernel
-// does not tell, as in a sandbox, counts.
+// isAlive reports whether a process exists and has not ended. A process counts as alive
+// if the kernel does not tell its state, as in a sandbox.
 func isAlive(pid int) bool {
 	if pid <= 0 || errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return false
@@ -45,7 +45,7 @@ func processOf(pid int) (p process, exists bool) {
 	return fromKernel(k), true
 }
 
-// States of a process, sys/proc.h.
+// States of a process, from sys/proc.h.
 const (
 	stopped = 4 // SSTOP
 	zombie  = 5 // SZOMB
@@ -53,13 +53,14 @@ const (
 
 func fromKernel(k *unix.KinfoProc) process {
 	p := process{
-		pid: int(
-			k.Proc.P_pid,
-		), parent: int(k.Eproc.Ppid), group: int(k.Eproc.Pgid), foreground: int(k.Eproc.Tpgid),
-		name: unix.ByteSliceToString(
-			k.Proc.P_comm[:],
-		), stopped: k.Proc.P_stat == stopped, dead: k.Proc.P_stat == zombie,
-		start: formatLstart(time.Unix(k.Proc.P_starttime.Unix())),
+		pid:        int(k.Proc.P_pid),
+		parent:     int(k.Eproc.Ppid),
+		group:      int(k.Eproc.Pgid),
+		foreground: int(k.Eproc.Tpgid),
+		name:       unix.ByteSliceToString(k.Proc.P_comm[:]),
+		stopped:    k.Proc.P_stat == stopped,
+		dead:       k.Proc.P_stat == zombie,
+		start:      formatLstart(time.Unix(k.Proc.P_starttime.Unix())),
 	}
 	if k.Eproc.Tdev != -1 { // NODEV
 		p.terminal = strconv.Itoa(int(k.Eproc.Tdev))
@@ -67,6 +68,7 @@ func fromKernel(k *unix.KinfoProc) process {
 	return p
 }
 
+// argsOf returns the arguments with which a process was started, or nil.
 func argsOf(pid int) []string {
 	b, err := unix.SysctlRaw("kern.procargs2", pid)
 	if err != nil {

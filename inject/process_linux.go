@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// isAlive says whether a process is there and has not ended.
+// isAlive reports whether a process exists and has not ended.
 func isAlive(pid int) bool {
 	p, exists := processOf(pid)
 	return exists && !p.dead
 }
 
-// listProcesses is the process table, as far as it could be read.
+// listProcesses reads the process table, as far as it can be read.
 func listProcesses() (map[int]process, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -31,7 +31,7 @@ func listProcesses() (map[int]process, error) {
 	return all, nil
 }
 
-// processOf reads /proc/PID/stat (proc(5)); the name in it may hold blanks and
+// processOf reads /proc/PID/stat (proc(5)). The name in it may contain blanks and
 // parentheses.
 func processOf(pid int) (p process, exists bool) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -43,10 +43,20 @@ func processOf(pid int) (p process, exists bool) {
 	if len(f) < 20 {
 		return p, false
 	}
-	number := func(i int) int { n, _ := strconv.Atoi(f[i]); return n }
+	number := func(i int) int {
+		n, _ := strconv.Atoi(f[i])
+		return n
+	}
 	p = process{
-		pid: pid, parent: number(1), group: number(2), foreground: number(5), terminal: f[4], name: string(b[open+1 : end]),
-		stopped: f[0] == "T" || f[0] == "t", dead: f[0] == "Z" || f[0] == "X", start: f[19],
+		pid:        pid,
+		parent:     number(1),
+		group:      number(2),
+		foreground: number(5),
+		terminal:   f[4],
+		name:       string(b[open+1 : end]),
+		stopped:    f[0] == "T" || f[0] == "t",
+		dead:       f[0] == "Z" || f[0] == "X",
+		start:      f[19],
 	}
 	if p.terminal == "0" {
 		p.terminal = ""
@@ -54,6 +64,7 @@ func processOf(pid int) (p process, exists bool) {
 	return p, true
 }
 
+// argsOf returns the arguments with which a process was started, or nil.
 func argsOf(pid int) []string {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil || len(b) == 0 {

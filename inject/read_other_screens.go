@@ -7,7 +7,7 @@ import (
 )
 
 // readReview reads the page that shows the answers before they are submitted. Its two
-// rows end the screen, without a hint.
+// rows are the last lines of the screen; no hint follows.
 func readReview(lines []line) (Screen, bool) {
 	n := len(lines)
 	if n < 4 {
@@ -31,8 +31,8 @@ func readReview(lines []line) (Screen, bool) {
 	return s, true
 }
 
-// reviewLines is the page's answers, " ● question" and " → answer", without its tabs, its
-// title and its last line. 2.1.329 draws a bar before a question of several lines.
+// reviewLines returns the page's answers, " ● question" and " → answer", without tabs,
+// title and last line. 2.1.329 draws a bar before a question of several lines.
 func (s *Screen) reviewLines(page []line) (body []line, hasTitle bool) {
 	for _, l := range page {
 		switch {
@@ -50,17 +50,16 @@ func (s *Screen) reviewLines(page []line) (body []line, hasTitle bool) {
 	return body, hasTitle
 }
 
-// The lines below the input box: the mode, hints and notices of Claude Code, or the
-// person's own status line, of which nothing is known but that Claude Code indents it by
-// two columns. The list that completes a command is there too, but then the box holds a
-// draft.
+// Below the input box are Claude Code's mode, hints and notices, or the person's own
+// status line. All we know of that line is that Claude Code indents it by two columns.
+// The list that completes a command is there too, but then the box holds a draft.
 const (
-	statusLines = 12 // below an empty box; "?" shows a help of nine
+	statusLines = 12 // at most, below an empty box; the help after "?" has nine
 	listLines   = 40
 )
 
-// readInputBox reads the box between two rules that a person types instructions into. It
-// is the last thing on the screen, but for status lines.
+// readInputBox reads the box between two rules into which a person types. Only status
+// lines follow it on the screen.
 func readInputBox(lines []line) (Screen, bool) {
 	bottom := belowLastRule(lines) - 1
 	top := bottom - 1
@@ -77,21 +76,22 @@ func readInputBox(lines []line) (Screen, bool) {
 	}
 	below := lines[bottom+1:]
 	textBelow := joinLines(below)
-	// 2.1.197 does not indent the list that completes a command; nor does a shell its
-	// prompt.
-	hasUnindented := slices.ContainsFunc(
-		below,
-		func(l line) bool { return !l.isBlank() && l.indent() < 2 },
-	)
+	// 2.1.197 does not indent the list that completes a command. A shell's prompt is not
+	// indented either.
+	hasUnindented := slices.ContainsFunc(below, func(l line) bool {
+		return !l.isBlank() && l.indent() < 2
+	})
 	mayComplete := strings.HasPrefix(text, "/") || strings.Contains(text, "@")
+	isList := hasUnindented && mayComplete && !shellPrompt().MatchString(textBelow)
+	isTooLong := text == "" && len(below) > statusLines
 	switch {
-	case hasUnindented && mayComplete && !shellPrompt().MatchString(textBelow):
+	case isList:
 		return Screen{Why: "a list of commands or files below the input box", Draft: text}, true
-	case hasUnindented || text == "" && len(below) > statusLines:
+	case hasUnindented || isTooLong:
 		return Screen{}, false
 	case len(below) > 0 && shellPrompt().MatchString(below[len(below)-1].text):
 		return unknownScreen("a shell"), true
-	case strings.Contains(comparable(textBelow), "searchprompts:"): // 2.1.197, ctrl+r
+	case strings.Contains(comparableText(textBelow), "searchprompts:"): // 2.1.197, ctrl+r
 		return unknownScreen("a search through earlier prompts"), true
 	}
 	s := Screen{
@@ -106,55 +106,58 @@ func readInputBox(lines []line) (Screen, bool) {
 	return s, true
 }
 
-// IsBoxRule says whether a line is a rule of the input box. Later versions write into the
-// upper one: "─── History 3/3 ──────" while a person goes back through prompts, and the
-// session's name, "──── my session ─", or in a narrow pane " my sess… ─" (2.1.332).
+// IsBoxRule reports whether a line is a rule of the input box. Later versions write into
+// the upper rule: "─── History 3/3 ──────" while a person goes back through prompts, and
+// the session's name, "──── my session ─", or in a narrow pane " my sess… ─" (2.1.332).
 func IsBoxRule(line string) bool {
 	isLong := utf8.RuneCountInString(line) >= 8
 	return isLong && strings.HasSuffix(line, "─") &&
 		(strings.HasPrefix(line, "───") || strings.HasSuffix(line, " ─"))
 }
 
-// boxText is what is typed in the box. The lines after the first are indented by two
-// columns.
+// boxText returns the text that is typed in the box. Its lines after the first are
+// indented by two columns.
 func boxText(lines []line) (string, bool) {
 	var texts []string
 	isTyped := false
 	for i, l := range lines {
-		switch first := l.charAt(0); {
-		case i == 0 && first == "❯" || i > 0 && first == " " && l.indent() >= 2:
+		first := l.charAt(0)
+		isFirst := i == 0 && first == "❯"
+		isFurther := i > 0 && first == " " && l.indent() >= 2
+		switch {
+		case isFirst || isFurther:
 			l = l.fromColumn(2)
 		case i == 0 && first == "!": // a shell command
 			isTyped = true
 		case !l.isBlank():
 			return "", false
 		}
-		// A placeholder is dim, but for the first character, which is inverse where the
-		// keys go to that field.
+		// A placeholder is dim, except for its first character: that is inverse if the
+		// field has the keys.
 		isTyped = isTyped || !l.isBlank() && !l.isStyled(func(k style) bool { return k.dim })
 		texts = append(texts, l.text)
 	}
 	switch {
 	case isTyped:
 		return strings.TrimRight(strings.Join(texts, "\n"), "\n"), true
-	case len(texts) > 1: // empty it has one line: a line break is in it
+	case len(texts) > 1: // an empty box has one line, so this one holds a line break
 		return "\n", true
 	}
 	return "", true
 }
 
-// spinnerLine is the line of a turn under way: "✻ Choreographing… (3s · ↓ 20 tokens)".
-// 2.1.329 does not say "esc to interrupt" all the while.
+// spinnerLine matches the line of a turn in progress: "✻ Choreographing… (3s · ↓ 20
+// tokens)". 2.1.329 does not show "esc to interrupt" all the time.
 var (
 	spinnerLine   = pattern(`^[·✢✳✶✻✽*+] \S.*…( \(.*)?$`)
 	interruptHint = pattern(`esc to interrupt|esc to inter…|\besc to…`)
 )
 
-// limitLine is the line that stands by the box while Claude waits for the end of a usage
-// limit, and goes on by itself (2.1.332).
+// limitLine matches a line by the box that shows while Claude waits for the end of a
+// usage limit. Claude then continues by itself (2.1.332).
 var limitLine = pattern(`Continuing automatically (.+?) · Esc to cancel`)
 
-// limitEnd is until when Claude waits so; "" where it does not.
+// limitEnd returns the time at which that limit ends, as drawn, or "".
 func limitEnd(above, below []line) string {
 	for _, l := range append(slices.Clone(below), above[max(0, len(above)-5):]...) {
 		if match := limitLine().FindStringSubmatch(l.text); match != nil {
@@ -164,13 +167,11 @@ func limitEnd(above, below []line) string {
 	return ""
 }
 
-// isBusy finds the spinner between the box and the last thing that was said, or the hint
-// below the box.
+// isBusy looks for the spinner between Claude's last message and the box, and for the
+// hint below the box.
 func isBusy(above, below []line) bool {
-	if slices.ContainsFunc(
-		below,
-		func(l line) bool { return interruptHint().MatchString(l.text) },
-	) {
+	isHint := func(l line) bool { return interruptHint().MatchString(l.text) }
+	if slices.ContainsFunc(below, isHint) {
 		return true
 	}
 	for _, l := range slices.Backward(above[max(0, len(above)-19):]) {
@@ -186,32 +187,32 @@ func isBusy(above, below []line) bool {
 }
 
 var (
-	// permissionQuestions are what Claude Code asks above the rows of its other dialogs,
-	// as one text. Where the pane is small only the question's end may be on the screen.
+	// permissionQuestions matches what Claude Code asks above the rows of its other
+	// dialogs, as one text. In a small pane only the question's end may be on the screen.
 	permissionQuestions = pattern(`(Do you want to [^?]*|Would you like to proceed)\?$|` +
 		`wants to (exit|enter) plan mode$|ready to code\?|means the full history gets re-read[^.]*\.$`)
 
-	// permissionHint is how the text below the rows begins: "Esc to cancel · Tab to
-	// amend".
+	// permissionHint matches the beginning of the text below the rows: "Esc to cancel ·
+	// Tab to amend".
 	permissionHint = pattern(`^(Esc to cancel|ctrl[+-]g to edit|Enter to confirm)( |$)`)
 )
 
-// SwitchModelQuestion is what Claude Code asks after /model in a conversation that is
-// cached (2.1.197, 2.1.330). It lets Claude do nothing.
+// SwitchModelQuestion is what Claude Code asks after /model if the conversation is cached
+// (2.1.197, 2.1.330). Answering it does not allow Claude to do anything.
 const SwitchModelQuestion = "Switch model?"
 
-// readPermission reads another dialog that wants a choice: numbered rows under a question
-// that is known.
+// readPermission reads another dialog that asks for a choice: numbered rows below a known
+// question.
 func readPermission(lines []line) (Screen, bool) {
 	first, last, mark := cursorBlock(lines)
 	if last == 0 {
 		return Screen{}, false
 	}
-	// What is below the rows is Claude Code's: indented, unlike the lines of a shell.
+	// Claude Code indents everything below the rows, unlike the lines of a shell.
 	hintLines := slices.DeleteFunc(slices.Clone(lines[last:]), line.endsList)
 	isForeign := func(l line) bool { return l.indent() == 0 || shellPrompt().MatchString(l.text) }
-	if len(hintLines) > 0 &&
-		(slices.ContainsFunc(hintLines, isForeign) || !permissionHint().MatchString(joinLines(hintLines))) {
+	isHint := permissionHint().MatchString(joinLines(hintLines))
+	if len(hintLines) > 0 && (!isHint || slices.ContainsFunc(hintLines, isForeign)) {
 		return Screen{}, false
 	}
 	above, rows, ok := splitRows(lines[first:last], mark, false)
@@ -238,9 +239,8 @@ func readPermission(lines []line) (Screen, bool) {
 	return s, s.cursorCount() == 1
 }
 
-// cursorBlock finds the last row with the cursor and the lines around it, up to blank
-// ones or what is drawn over one. mark is the cursor's column; last is 0 where there is
-// no such row.
+// cursorBlock finds the last row with the cursor, and the lines around it up to lines
+// that end a list. mark is the cursor's column. last is 0 if there is no such row.
 func cursorBlock(lines []line) (first, last, mark int) {
 	const farthest = 30 // lines from the bottom
 	for cursor := len(lines) - 1; cursor >= max(0, len(lines)-farthest); cursor-- {

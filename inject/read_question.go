@@ -6,18 +6,18 @@ import (
 )
 
 var (
-	// dialogHint is the last line of every AskUserQuestion dialog; narrow panes wrap it.
-	// What is between the two ends depends on the version, the question and the row, e.g.
+	// dialogHint matches the last line of every AskUserQuestion dialog, which narrow
+	// panes wrap. Its middle depends on the version, the question and the row, e.g.
 	// "Tab/Arrow keys to navigate" or "ctrl+g to edit in Vim".
 	dialogHint = pattern(`^Enter to select · (\S.* · )?Esc to cancel$`)
 
-	// hiddenLinesMark is drawn by 2.1.329 over the line above what it keeps at the
-	// bottom, when the dialog is longer than the pane.
+	// hiddenLinesMark matches a line that 2.1.329 draws if the dialog is longer than the
+	// pane. It replaces the line above the part that stays at the bottom.
 	hiddenLinesMark = pattern(`^ ↑ \d+ more lines?$`)
 
 	chipLine = pattern(`^ [☐☒✔] \S.*$`)
 	tabsLine = pattern(`^← .* →$|^←  ?[☐☒✔].*$`)
-	tabMark  = pattern(`[☐☒✔] `) // one tab of "←  ☒ DB  ☐ Features  ✔ Submit  →"
+	tabMark  = pattern(`[☐☒✔] `) // begins a tab of "←  ☒ DB  ☐ Features  ✔ Submit  →"
 )
 
 const (
@@ -25,14 +25,14 @@ const (
 	oddDialogText = "a dialog of Claude Code's that is half drawn, too large for its pane, or holds a note"
 )
 
-// endsList says whether a line ends a list: a blank one, or what is drawn over it.
+// endsList reports whether a line ends a list: a blank one, or the mark of hidden lines.
 func (l line) endsList() bool { return l.isBlank() || hiddenLinesMark().MatchString(l.text) }
 
-// dialogParts is an AskUserQuestion dialog cut into its parts, from the bottom up.
+// dialogParts is an AskUserQuestion dialog split into its parts.
 type dialogParts struct {
-	above     []line // everything above the rule under the list of rows
-	below     []line // the rows under it: "Chat about this" and others
-	ruleWidth int    // of the rule
+	above     []line // everything above the rule below the options
+	below     []line // the rows below that rule: "Chat about this" and others
+	ruleWidth int
 }
 
 // readQuestion reads an AskUserQuestion dialog that shows one of its questions.
@@ -52,21 +52,23 @@ func readQuestion(lines []line) (Screen, bool) {
 		ok = s.readList(d, first-1)
 	}
 	if slices.ContainsFunc(below, func(r Row) bool { return r.Cursor }) {
-		// The option that was left keeps its ❯, and so does a multi-select's Submit
-		// (2.1.197).
+		// The option that the cursor has left keeps its ❯, and so does a multi-select's
+		// Submit (2.1.197).
 		for i := range s.Rows {
 			s.Rows[i].Cursor = s.Rows[i].Cursor && !s.HasPreview && s.Rows[i].Role != SubmitRow
 		}
 	}
 	s.Rows = append(s.Rows, below...)
-	if n := s.cursorCount(); !ok || n > 1 || n == 0 && !s.HasRowsAbove && !s.HasRowsBelow {
+	n := s.cursorCount()
+	isCursorHidden := n == 0 && (s.HasRowsAbove || s.HasRowsBelow)
+	if !ok || n != 1 && !isCursorHidden {
 		return unknownScreen(oddDialogText), true
 	}
 	return s, true
 }
 
-// splitDialog finds, from the bottom: the hint, a blank line, the rows below the rule,
-// the rule.
+// splitDialog finds, from the bottom up: the hint, a blank line, the rows below the rule,
+// and the rule.
 func splitDialog(lines []line) (d dialogParts, ok bool) {
 	end := len(lines)
 	for end > 0 && !lines[end-1].endsList() && len(lines)-end < 8 {
@@ -93,8 +95,8 @@ func splitDialog(lines []line) (d dialogParts, ok bool) {
 	}, true
 }
 
-// readRowsBelow reads the rows below the rule. number is the first one's, 0 in a dialog
-// with previews, where they have none.
+// readRowsBelow reads the rows below the rule. number is that of the first row. It is 0
+// in a dialog with previews, which does not number these rows.
 func readRowsBelow(lines []line) (rows []Row, number int, ok bool) {
 	if len(lines) == 0 {
 		return nil, 0, false
@@ -129,9 +131,9 @@ func (s *Screen) cursorCount() (n int) {
 	return n
 }
 
-// readPreview reads a list with previews: the options on the left, a box with the preview
-// of one on the right, and under the box the field for notes. Descriptions and the field
-// for the person's own words are not there.
+// readPreview reads a list with previews. The options are on the left, a box with the
+// preview of one of them is on the right, and the field for notes is below the box. Such
+// a list has no descriptions and no field for the person's own words.
 func (s *Screen) readPreview(d dialogParts) bool {
 	top, column := len(d.above)-1, -1
 	for ; top >= 0 && !d.above[top].isRule(); top-- {
@@ -145,11 +147,11 @@ func (s *Screen) readPreview(d dialogParts) bool {
 	}
 	var left, right []line
 	for _, l := range d.above[top:] {
-		before := l.beforeColumn(column)
 		if l.width() > column && !l.cells[column-1].isBlank() {
 			return false // the box is not straight
 		}
-		left, right = append(left, before), append(right, l.fromColumn(column))
+		left = append(left, l.beforeColumn(column))
+		right = append(right, l.fromColumn(column))
 	}
 	above, rows, ok := splitRows(left, 0, false)
 	if !ok || len(above) > 0 || len(rows) == 0 || rows[0].number != 1 || !hasNoNotes(right) {
@@ -158,7 +160,7 @@ func (s *Screen) readPreview(d dialogParts) bool {
 	hasMark := slices.ContainsFunc(rows, func(r rowLines) bool { return r.mark == "❯" })
 	for _, r := range rows {
 		row := Row{Role: OptionRow, Number: r.number, Label: joinLines(r.lines)}
-		// 2.1.197 draws no ❯ before a label of several lines, only its bold type.
+		// Before a label of several lines 2.1.197 draws no ❯; the label is only bold.
 		row.Cursor = r.mark == "❯" ||
 			!hasMark && r.lines[0].isStyled(func(k style) bool { return k.bold })
 		s.Rows = append(s.Rows, row)
@@ -166,7 +168,7 @@ func (s *Screen) readPreview(d dialogParts) bool {
 	return s.readHead(d.above[:top], d.ruleWidth)
 }
 
-// boxCorner is the column of the preview's upper left corner, -1 for none: "❯ 1. Side bar
+// boxCorner returns the column of the preview's upper left corner, or -1: "❯ 1. Side bar
 // ┌─────┐".
 func boxCorner(l line) int {
 	column := slices.IndexFunc(l.cells, func(c cell) bool { return c.text == "┌" })
@@ -177,23 +179,24 @@ func boxCorner(l line) int {
 	return column
 }
 
-// hasNoNotes says whether the box is closed, and the field under it says how to write a
-// note: then it takes no keys and holds none.
+// hasNoNotes reports whether the box is closed and the field below it only says how to
+// write a note. Then the field has neither the keys nor a note.
 func hasNoNotes(right []line) bool {
 	i := 1
 	for ; i < len(right) && !strings.HasPrefix(right[i].text, "└"); i++ {
-		if c := right[i].charAt(0); c != "│" && c != "├" && c != "" {
-			// 2.1.197 leaves a line out beside a label of several
+		c := right[i].charAt(0)
+		isSide := c == "│" || c == "├"
+		if !isSide && c != "" { // 2.1.197 omits a line beside a label of several lines
 			return false
 		}
 	}
 	return i < len(right) && SameText(joinLines(right[i+1:]), "Notes: press n to add notes")
 }
 
-// readList reads a list without previews. other is the number of its field for own words.
+// readList reads a list without previews. fieldNumber is that of the row for own words.
 func (s *Screen) readList(d dialogParts, fieldNumber int) bool {
 	lines := d.above
-	for len(lines) > 0 && lines[len(lines)-1].isBlank() { // of a text that a person types
+	for len(lines) > 0 && lines[len(lines)-1].isBlank() { // of a text that a person is typing
 		lines = lines[:len(lines)-1]
 	}
 	if len(lines) == 0 {
@@ -206,7 +209,8 @@ func (s *Screen) readList(d dialogParts, fieldNumber int) bool {
 	}
 	top := listTop(lines, s.MultiSelect)
 	above, rows, ok := splitRows(lines[top:], 0, s.MultiSelect)
-	if !ok || !s.MultiSelect && isSubmitMissing(rows, isSubmit) || !s.addRows(rows, fieldNumber) {
+	isMisread := !s.MultiSelect && isSubmitMissing(rows, isSubmit)
+	if !ok || isMisread || !s.addRows(rows, fieldNumber) {
 		return false
 	}
 	if s.MultiSelect {
@@ -215,9 +219,9 @@ func (s *Screen) readList(d dialogParts, fieldNumber int) bool {
 	return s.noteHiddenAbove(above, rows, top) && s.readHead(lines[:top], d.ruleWidth)
 }
 
-// isMulti reports whether the last line, which reads like the Submit of a multi-select,
-// is that. It may be the end of a description, or of what was typed: then no row has a
-// tick box.
+// isMulti reports whether the last line, which reads like a multi-select's Submit, is
+// one. Otherwise it is the end of a description or of typed text, and no row has a tick
+// box.
 func isMulti(lines []line, submit Row) bool {
 	last := lines[len(lines)-1]
 	if submit.Cursor || last.isStyled(func(k style) bool { return k.bold }) {
@@ -229,8 +233,8 @@ func isMulti(lines []line, submit Row) bool {
 	})
 }
 
-// isSubmitMissing reports whether the rows of a list that was read as one for a single
-// choice are those of a multi-select whose Submit was not read as such.
+// isSubmitMissing reports whether a list that was read as a single choice looks like a
+// multi-select whose Submit row was not recognised.
 func isSubmitMissing(rows []rowLines, isSubmit bool) bool {
 	if len(rows) == 0 {
 		return isSubmit
@@ -238,9 +242,9 @@ func isSubmitMissing(rows []rowLines, isSubmit bool) bool {
 	return !slices.ContainsFunc(rows, func(r rowLines) bool { return r.tickBox == "" })
 }
 
-// noteHiddenAbove notes whether the list goes on above its drawn rows. It reports whether
-// the screen shows that: where something else is above them, they begin with the first,
-// or with a mark.
+// noteHiddenAbove sets HasRowsAbove if the list begins above its drawn rows. It reports
+// whether the screen is consistent with that. If something else stands above the rows,
+// they must begin with the first one or with a mark.
 func (s *Screen) noteHiddenAbove(above []line, rows []rowLines, top int) bool {
 	isText := slices.ContainsFunc(above, func(l line) bool { return !l.isBlank() })
 	s.HasRowsAbove = isText || len(rows) == 0 || rows[0].number > 1
@@ -250,8 +254,8 @@ func (s *Screen) noteHiddenAbove(above []line, rows []rowLines, top int) bool {
 	return !isText && len(rows) > 0 && (rows[0].mark == "↑" || rows[0].mark == "❯")
 }
 
-// addRows turns the drawn rows into what they are for. The field for the person's own
-// words has the number before the first one below the rule.
+// addRows adds the drawn rows with their roles. The field for own words has the number
+// before that of the first row below the rule.
 func (s *Screen) addRows(rows []rowLines, fieldNumber int) bool {
 	for _, r := range rows {
 		row, ok := r.toRow(OptionRow), r.number < fieldNumber
@@ -272,13 +276,13 @@ func (s *Screen) addRows(rows []rowLines, fieldNumber int) bool {
 	return !s.HasRowsBelow || last.mark == "↓" || last.mark == "❯"
 }
 
-// readField reads the row for the person's own words. Empty, it shows a placeholder in
-// grey; what is typed takes its place and is drawn as text, so that a person can type the
-// placeholder's own words.
+// readField reads the row for the person's own words. An empty field shows a placeholder
+// in grey. Typed text replaces it and is not grey, so a person may even type the words of
+// the placeholder.
 func (r rowLines) readField() (Row, bool) {
 	row := r.toRow(OtherRow)
 	row.Label = joinLines(r.lines)
-	// a multi-select's has no full stop
+	// In a multi-select the placeholder has no full stop.
 	isPlaceholder := strings.TrimSuffix(row.Label, ".") == "Type something"
 	isGrey := r.hasNumberStyle() &&
 		!slices.ContainsFunc(r.lines, func(l line) bool { return !r.isGrey(l) })
@@ -289,24 +293,26 @@ func (r rowLines) readField() (Row, bool) {
 	return row, true
 }
 
-// readSubmitRow reads the row below the last one of a multi-select. It says "Next" where
-// another question follows, and is bold: a description that says "Submit" is not.
+// readSubmitRow reads a multi-select's last row above the rule. It says "Submit", or
+// "Next" if another question follows, and it is bold. A description that says "Submit" is
+// not.
 func readSubmitRow(l line) (Row, bool) {
 	label := l.fromColumn(2)
 	text, hasCursor := strings.TrimSpace(label.text), l.charAt(0) == "❯"
-	if !hasCursor && l.charAt(0) != " " || l.charAt(1) != " " || label.indent() != 3 ||
-		text != "Submit" && text != "Next" {
+	isMark := hasCursor || l.charAt(0) == " "
+	isLabel := text == "Submit" || text == "Next"
+	if !isMark || !isLabel || l.charAt(1) != " " || label.indent() != 3 {
 		return Row{}, false
 	}
-	isDescription := label.isStyled(
-		func(k style) bool { return k.colour != "" && !k.bold && !hasCursor },
-	)
+	isDescription := label.isStyled(func(k style) bool {
+		return k.colour != "" && !k.bold && !hasCursor
+	})
 	return Row{Role: SubmitRow, Label: text, Cursor: hasCursor}, !isDescription
 }
 
 // readHead reads what is above the rows: a rule, the tabs or the chip, and the question.
-// Where the pane is too small, the upper part of it is not on the screen, and the rest
-// begins at the screen's top.
+// In a small pane the upper part is not on the screen, and the rest begins at the top of
+// the screen.
 func (s *Screen) readHead(lines []line, width int) bool {
 	top := belowLastRule(lines)
 	isWhole := top > 0
@@ -314,7 +320,7 @@ func (s *Screen) readHead(lines []line, width int) bool {
 		return false
 	}
 	lines = lines[top:]
-	hasGap := false // a blank line at the screen's top: the question begins below it
+	hasGap := false // a blank line at the top of the screen: the question begins below it
 	for len(lines) > 0 && lines[0].isBlank() {
 		lines, hasGap = lines[1:], true
 	}
@@ -324,12 +330,12 @@ func (s *Screen) readHead(lines []line, width int) bool {
 	}
 	text, hasBar := questionText(lines)
 	s.Question = text
-	// Only behind the bar a blank line is never the question's own.
+	// A blank line can belong to the question, unless a bar marks the question's lines.
 	s.IsCut = !hasTitle && !(hasGap && hasBar) || s.Question == ""
 	return !isWhole || hasTitle && s.Question != ""
 }
 
-// readTitle reads the line under the dialog's rule: the tabs, or the chip of a single
+// readTitle reads the line below the dialog's rule: the tabs, or the chip of a single
 // question.
 func (s *Screen) readTitle(l line) bool {
 	if chipLine().MatchString(l.text) {
@@ -343,18 +349,17 @@ func (s *Screen) readTitle(l line) bool {
 	for i, title := range tabMark().Split(text, -1)[1:] {
 		title = strings.TrimSpace(title)
 		mark := strings.TrimSpace(marks[i])
-		s.Tabs = append(
-			s.Tabs,
-			Tab{Title: title, Answered: mark == "☒", Submit: mark == "✔" && title == "Submit"},
-		)
+		isSubmit := mark == "✔" && title == "Submit"
+		s.Tabs = append(s.Tabs, Tab{Title: title, Answered: mark == "☒", Submit: isSubmit})
 	}
 	if n := len(s.Tabs); n > 0 && !s.Tabs[n-1].Submit {
-		s.Tabs = nil // cut, or something else
+		s.Tabs = nil // the row of tabs is cut off, or it is something else
 	}
 	return len(s.Tabs) > 0
 }
 
-// questionText takes away the bar that 2.1.329 draws before a question of several lines.
+// questionText joins a question's lines, without the bar that 2.1.329 draws before a
+// question of several lines.
 func questionText(lines []line) (text string, hasBar bool) {
 	lines = slices.DeleteFunc(slices.Clone(lines), line.isBlank)
 	hasBar = len(lines) > 0 &&

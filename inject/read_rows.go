@@ -9,17 +9,17 @@ import (
 
 // rowStart is the first line of a numbered row: "❯ 1. [ ] Auth".
 type rowStart struct {
-	mark        string // ❯, or ↑ ↓ where rows are hidden behind this one, or a blank
+	mark        string // ❯, or a blank, or ↑ or ↓ if more rows are hidden on that side
 	number      int
 	column      int   // where the label begins, or the tick box
-	numberStyle style // how the number is drawn, and with it what is said about a label
+	numberStyle style // of the number; Claude Code draws the row's description alike
 }
 
 var rowNumber = pattern(`^(\d{1,2})\.( |$)?`)
 
-// readRowStart reads a line as the beginning of a row whose mark is in that column.
-// Between mark and number is a blank, and another behind the number, but where a text is
-// longer than a line either may be given up: " 2. Top bar with …" beside a preview, "❯
+// readRowStart reads a line as the beginning of a row whose mark is in that column. A
+// blank follows the mark, and another one follows the number. If a text is longer than a
+// line, Claude Code may leave out either: " 2. Top bar with …" beside a preview, "❯
 // 1.Lock the table …" (2.1.197, 2.1.329).
 func readRowStart(l line, mark int) (rowStart, bool) {
 	s := rowStart{mark: l.charAt(mark)}
@@ -41,19 +41,20 @@ func readRowStart(l line, mark int) (rowStart, bool) {
 	return s, true
 }
 
-// isGrey says whether a line is drawn like the row's number, as descriptions and
-// placeholders are. Where nothing is styled, nothing is.
+// isGrey reports whether a line is drawn like the row's number, as descriptions and
+// placeholders are. On a screen without styles no line is grey.
 func (s rowStart) isGrey(l line) bool {
-	return l.isStyled(
-		func(k style) bool { return k.dim || s.hasNumberStyle() && k.colour == s.numberStyle.colour && !k.bold },
-	)
+	return l.isStyled(func(k style) bool {
+		isLikeNumber := s.hasNumberStyle() && k.colour == s.numberStyle.colour && !k.bold
+		return k.dim || isLikeNumber
+	})
 }
 
 func (s rowStart) hasNumberStyle() bool { return s.numberStyle.colour != "" || s.numberStyle.dim }
 
-// readListRow is readRowStart in a list of which it is known whether it is a
-// multi-select. 2.1.197 begins descriptions where rows begin in those, so a line there is
-// a row only with a tick box, and with one that is not grey.
+// readListRow is readRowStart for a list that is known to be a multi-select or not. In a
+// multi-select, 2.1.197 begins descriptions in the same column as rows. There a line is a
+// row only if it has a tick box that is not grey.
 func readListRow(l line, mark int, multi bool) (rowStart, bool) {
 	s, ok := readRowStart(l, mark)
 	if ok && multi {
@@ -64,20 +65,20 @@ func readListRow(l line, mark int, multi bool) (rowStart, bool) {
 }
 
 // rowLines is one row as drawn: its first line without mark, number and tick box, and the
-// lines that follow.
+// lines after that.
 type rowLines struct {
 	rowStart
-	tickBox string // "[ ] " or "[✔] ", of a row that can be ticked
+	tickBox string // "[ ] " or "[✔] " of a row that can be ticked, else ""
 	ticked  bool
 	lines   []line
 }
 
-// 2.1.197 gives up the blank behind the box where a text is longer than a line.
+// 2.1.197 leaves out the blank after the box if a text is longer than a line.
 var tickBoxPattern = pattern(`^\[([ ✔])\]( |$)?`)
 
-// splitRows takes a list apart, whose rows have their mark in that column. above are the
-// lines that belong to a row whose beginning is not on the screen. It fails on a list
-// that can be read in two ways: a row's text that looks like the next row.
+// splitRows splits a list into rows whose mark is in that column. above holds lines of a
+// row whose beginning is not on the screen. splitRows fails on a list that can be read in
+// two ways, because a row's text looks like the next row.
 func splitRows(lines []line, mark int, multi bool) (above []line, rows []rowLines, ok bool) {
 	leastIndent := mark + 3 // the indent of a row's further lines
 	if multi {
@@ -111,8 +112,8 @@ func splitRows(lines []line, mark int, multi bool) (above []line, rows []rowLine
 	return above, rows, true
 }
 
-// toRow is the row's text. The label ends where the grey begins; where nothing is styled,
-// with its first line.
+// toRow returns the row's text. The label ends where the grey begins. On a screen without
+// styles it is the first line.
 func (r rowLines) toRow(role Role) Row {
 	out := Row{Role: role, Number: r.number, Cursor: r.mark == "❯", Ticked: r.ticked}
 	n := 1
@@ -123,34 +124,33 @@ func (r rowLines) toRow(role Role) Row {
 	return out
 }
 
-// listTop is where the rows begin: they are numbered without a gap, from the last one up
-// to the first, or to one behind which others are hidden. There can be blank lines in a
-// list, of a text that a person types, and numbered lines in a question.
+// listTop returns the line where the rows begin. They are numbered without a gap, from
+// the last one up to number 1, or up to a row that hides others (↑). A list can have
+// blank lines in a text that a person types, and a question can have numbered lines.
 func listTop(lines []line, multi bool) int {
 	top := len(lines)
 	var first rowStart
-	for i := len(lines) - 1; i >= belowLastRule(lines) && first.number != 1 && first.mark != "↑"; i-- {
+	highest := belowLastRule(lines)
+	for i := len(lines) - 1; i >= highest && first.number != 1 && first.mark != "↑"; i-- {
 		row, ok := readListRow(lines[i], 0, multi)
 		if !ok {
 			continue
 		}
-		// then a number is missing, which splitRows says
+		// A row that is drawn alike but leaves a gap is included: splitRows then fails.
 		isAlike := row.hasNumberStyle() && row.numberStyle == first.numberStyle
 		if first.number != 0 && row.number != first.number-1 && !isAlike {
 			break
 		}
 		top, first = i, row
 	}
-	if !slices.ContainsFunc(
-		lines[:top],
-		func(l line) bool { return !l.isBlank() && l.indent() < 2 },
-	) {
-		return 0 // the rest of a row whose beginning is not on the screen
+	isText := func(l line) bool { return !l.isBlank() && l.indent() < 2 }
+	if !slices.ContainsFunc(lines[:top], isText) {
+		return 0 // all of it belongs to a row whose beginning is not on the screen
 	}
 	return top
 }
 
-// belowLastRule is the first line below the last rule.
+// belowLastRule returns the index of the first line below the last rule.
 func belowLastRule(lines []line) int {
 	top := len(lines)
 	for top > 0 && !lines[top-1].isRule() {

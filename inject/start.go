@@ -15,8 +15,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// ProgramOf is how a process was started, without its arguments: a program, or an engine
-// and the script that it runs, by absolute paths; nil where that is not known.
+// ProgramOf returns how a process was started, without its arguments: a program, or an
+// interpreter and its script, by absolute paths. It is nil if that is not known.
 func ProgramOf(pid int) []string {
 	if pid <= 1 {
 		return nil
@@ -39,8 +39,8 @@ func ProgramOf(pid int) []string {
 	return []string{path}
 }
 
-// IsSessionRunning says whether a process that runs has a session, by Claude Code's own
-// files of sessions: see Waits.
+// IsSessionRunning reports whether a running process has a session, by Claude Code's own
+// files of sessions (see IsWaiting).
 func IsSessionRunning(transcript, id string) bool {
 	paths, _ := filepath.Glob(filepath.Join(sessionFilesDir(transcript), "*.json"))
 	return slices.ContainsFunc(paths, func(path string) bool {
@@ -50,34 +50,34 @@ func IsSessionRunning(transcript, id string) bool {
 	})
 }
 
-// ownTmuxSession is the name of our own server's session.
+// ownTmuxSession is the name of the session in our own tmux server.
 const ownTmuxSession = "gchat-hooks"
 
-// OwnServer is our own tmux server, for sessions that no terminal of the person's has: it
-// goes on when the login shell ends. To look at it: tmux -S SOCKET attach.
+// OwnServer is our own tmux server, for sessions that have no tmux server of the
+// person's. It keeps running after the person logs out. To look at it: tmux -S SOCKET
+// attach.
 func OwnServer(userState string) Server { return Server{Socket: filepath.Join(userState, "tmux")} }
 
-// OpenWindow starts a program in a new window of a session, argument by argument, without
-// a shell. Our own server is started where it does not run. The pane is as it was just
-// then: its program may have ended.
+// OpenWindow starts a program in a new window of a session. It passes each argument as it
+// is, without a shell. If our own server does not run, OpenWindow starts it. The program
+// may already have ended when the pane is returned.
 func (s Server) OpenWindow(ctx context.Context, session, dir string, argv []string) (Pane, error) {
-	// it is a format: #(…) would run
+	// -c takes a format, in which #(…) would run a command.
 	args := []string{"-d", "-P", "-F", paneFormat, "-c", strings.ReplaceAll(dir, "#", "##")}
 	args = append(args, argv...)
 	for i, arg := range args {
-		if strings.HasSuffix(arg, ";") { // else the next command would begin
+		if strings.HasSuffix(arg, ";") { // tmux would begin its next command there
 			args[i] = strings.TrimSuffix(arg, ";") + `\;`
 		}
 	}
 	newWindow := append([]string{"new-window", "-t", "=" + TmuxName(session) + ":"}, args...)
 	out, err := s.callTmux(ctx, nil, newWindow...)
-	if session == ownTmuxSession && (errors.Is(err, ErrNoServer) || errors.Is(err, ErrNoSession)) {
-		out, err = s.callTmux(
-			ctx,
-			nil,
-			append([]string{"new-session", "-s", session, "-x", "200", "-y", "50"}, args...)...)
+	isMissing := errors.Is(err, ErrNoServer) || errors.Is(err, ErrNoSession)
+	if session == ownTmuxSession && isMissing {
+		newSession := []string{"new-session", "-s", session, "-x", "200", "-y", "50"}
+		out, err = s.callTmux(ctx, nil, append(newSession, args...)...)
 		if err != nil && strings.Contains(err.Error(), "duplicate session") {
-			// another one began it just now
+			// Another process has just started it.
 			out, err = s.callTmux(ctx, nil, newWindow...)
 		}
 	}
@@ -91,21 +91,19 @@ func (s Server) OpenWindow(ctx context.Context, session, dir string, argv []stri
 	return p, nil
 }
 
-// OpenSessionWindow starts a program in a window beside the session's last one, where its
-// tmux session is still there, else in our own server.
+// OpenSessionWindow starts a program in a new window of the tmux session in which the
+// session last ran. If that tmux session is gone, it uses our own server.
 func OpenSessionWindow(
-	ctx context.Context,
-	userState string,
-	session *state.Session,
-	argv []string,
+	ctx context.Context, userState string, session *state.Session, argv []string,
 ) (Server, Pane, error) {
 	server := Server{Socket: session.TmuxSocket}
-	// tmux would take it for a session's number (3.3a)
+	// tmux reads a name that begins with $ as a session's id (3.3a).
 	isID := strings.HasPrefix(session.TmuxSession, "$")
 	if session.TmuxSession != "" && !isID && isOwnedByUser(session.TmuxSocket) {
 		pane, err := server.OpenWindow(ctx, session.TmuxSession, session.ProjectDir, argv)
-		if !errors.Is(err, ErrNoServer) && !errors.Is(err, ErrNoSession) &&
-			!errors.Is(err, ErrNoPane) {
+		isGone := errors.Is(err, ErrNoServer) || errors.Is(err, ErrNoSession) ||
+			errors.Is(err, ErrNoPane)
+		if !isGone {
 			return server, pane, err
 		}
 	}
@@ -114,8 +112,8 @@ func OpenSessionWindow(
 	return server, pane, err
 }
 
-// isOwnedByUser says whether a socket is this user's: after a reboot, another's tmux may
-// listen at a path in /tmp.
+// isOwnedByUser reports whether a socket belongs to this user. After a reboot, another
+// user's tmux may listen at the same path in /tmp.
 func isOwnedByUser(socket string) bool {
 	info, err := os.Stat(socket)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package inject speaks tmux and the screens of Claude Code: it finds panes, reads them
-// and types into them.
+// Package inject works with tmux and with the screens of Claude Code. It finds panes,
+// reads them and types into them.
 package inject
 
 import (
@@ -20,11 +20,12 @@ import (
 	"gchat-hooks/state"
 )
 
+// Server is a tmux server.
 type Server struct {
-	Socket string // path; "" is the person's default one
-	// Front, where set, is the program that keys are meant for, as tmux names it: tmux
-	// drops them when another one has the pane's keyboard by then. Between our last
-	// capture and a key Claude Code can end, and a shell take the key.
+	Socket string // path; "" means the person's default server
+	// FrontProgram, if set, is the program that keys are meant for, as tmux names it.
+	// tmux drops the keys if another program has the pane's keyboard by then. Between our
+	// last capture and a key, Claude Code can end, and a shell would get the key.
 	FrontProgram string
 }
 
@@ -32,8 +33,8 @@ type Server struct {
 type Pane struct {
 	ID           string // %N
 	Session      string
-	PID          int    // of what tmux started in it, mostly a shell
-	Program      string // the name of what has its keyboard
+	PID          int    // of the program that tmux started in it, mostly a shell
+	Program      string // the name of the program that has its keyboard
 	InMode       bool   // scrolled back, or in another mode of tmux that takes the keys
 	Dead         bool
 	InputOff     bool
@@ -45,20 +46,21 @@ var (
 	ErrNoPane    = errors.New("no such pane")
 	ErrNoSession = errors.New("no such session")
 
-	// ErrNoKeys says that tmux would keep keys from the pane's program; nothing was sent.
+	// ErrNoKeys means that tmux would keep keys from the pane's program. Nothing was
+	// sent.
 	ErrNoKeys = errors.New("the pane takes no keys")
 )
 
-// ServerOf is the server that $TMUX ("socket,pid,session") names. tmux itself cuts at the
-// first comma.
+// ServerOf returns the server that $TMUX names ("socket,pid,session"). tmux itself cuts
+// the value at its first comma.
 func ServerOf(tmux string) Server {
 	socket, _, _ := strings.Cut(tmux, ",")
 	return Server{Socket: socket}
 }
 
-// socketPath is the server's socket. That of a plain `tmux` in a plain terminal is in
-// $TMUX_TMPDIR, or in /tmp where that is unset or missing: tmux-UID/default (tmux.c,
-// make_label).
+// socketPath returns the path of the server's socket. A plain `tmux` in a plain terminal
+// uses tmux-UID/default in $TMUX_TMPDIR, or in /tmp if that folder is unset or missing
+// (tmux.c, make_label).
 func (s Server) socketPath() string {
 	if s.Socket != "" {
 		return s.Socket
@@ -70,15 +72,22 @@ func (s Server) socketPath() string {
 	return filepath.Join(dir, fmt.Sprintf("tmux-%d", os.Getuid()), "default")
 }
 
-// callTimeout bounds one call of tmux. A call takes 5 ms; a server that was stopped with
-// SIGSTOP never answers.
+// callTimeout bounds one call of tmux. A call takes 5 ms, but a server that was stopped
+// with SIGSTOP never answers.
 const callTimeout = 3 * time.Second
 
-// tmuxProgram is tmux: on the PATH (""), or where it lies on machines whose daemons get a
-// PATH without it: launchd gives /usr/bin:/bin:/usr/sbin:/sbin.
+// tmuxProgram returns the path of tmux. It looks on the PATH ("") and then in common
+// folders, because daemons may get a short PATH: launchd's is
+// /usr/bin:/bin:/usr/sbin:/sbin.
 func tmuxProgram() (string, error) {
 	for _, dir := range []string{
-		"", "/opt/homebrew/bin", "/usr/local/bin", "/opt/local/bin", "/home/linuxbrew/.linuxbrew/bin", "/usr/bin", "/bin",
+		"",
+		"/opt/homebrew/bin",
+		"/usr/local/bin",
+		"/opt/local/bin",
+		"/home/linuxbrew/.linuxbrew/bin",
+		"/usr/bin",
+		"/bin",
 	} {
 		if path, err := exec.LookPath(filepath.Join(dir, "tmux")); err == nil {
 			return path, nil
@@ -87,9 +96,9 @@ func tmuxProgram() (string, error) {
 	return "", fmt.Errorf("find tmux: %w", exec.ErrNotFound)
 }
 
-// callTmux gives the server one command and returns what it printed. None of the commands
-// used here starts a server that is not running. -u: with LANG=C, tmux would print a
-// session "épic" as "_pic" (3.3a).
+// callTmux gives the server one command and returns what it printed. Most commands do not
+// start a server. -u is needed because tmux would otherwise print a session "épic" as
+// "_pic" with LANG=C (3.3a).
 func (s Server) callTmux(ctx context.Context, stdin io.Reader, args ...string) (string, error) {
 	state.BeforeSlowCall("calls tmux")
 	tmux, err := tmuxProgram()
@@ -100,8 +109,8 @@ func (s Server) callTmux(ctx context.Context, stdin io.Reader, args ...string) (
 	defer cancel()
 	cmd := exec.CommandContext(ctx, tmux, append([]string{"-u", "-S", s.socketPath()}, args...)...)
 	cmd.WaitDelay = callTimeout
-	// A group of its own: Ctrl-C in the daemon's terminal must not break off a key that
-	// is on its way.
+	// tmux runs in a process group of its own: Ctrl-C in the daemon's terminal must not
+	// interrupt a key on its way.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Env = withoutTmux(os.Environ())
 	cmd.Stdin = stdin
@@ -116,20 +125,21 @@ func (s Server) callTmux(ctx context.Context, stdin io.Reader, args ...string) (
 	return out.String(), nil
 }
 
-// withoutTmux takes our own place in a tmux out of the environment: it would stand in for
-// a target that is missing.
+// withoutTmux removes our own pane from the environment. tmux would use it in place of a
+// missing target.
 func withoutTmux(env []string) []string {
 	return slices.DeleteFunc(env, func(v string) bool {
 		return strings.HasPrefix(v, "TMUX=") || strings.HasPrefix(v, "TMUX_PANE=")
 	})
 }
 
-// toError turns tmux's words (3.3a) into the errors that callers tell apart.
+// toError turns tmux's messages (3.3a) into the errors that callers tell apart.
 func toError(message string, err error) error {
 	has := func(s string) bool { return strings.Contains(message, s) }
+	hasNoSocket := has("No such file") || has("Connection refused") || has("Not a directory")
 	switch {
 	case has("no server running"), has("server exited"), has("lost server"),
-		has("error connecting to") && (has("No such file") || has("Connection refused") || has("Not a directory")):
+		has("error connecting to") && hasNoSocket:
 		return ErrNoServer
 	case has("can't find pane"), has("can't find window"):
 		return ErrNoPane
@@ -143,13 +153,10 @@ func toError(message string, err error) error {
 
 var paneIDPattern = pattern(`^%[0-9]+$`)
 
-// callPane is a call whose target is a pane, by its id: a name can be another session's
-// tomorrow.
+// callPane is callTmux for a command whose target is a pane. It requires the pane's id,
+// because a name may belong to another session later.
 func (s Server) callPane(
-	ctx context.Context,
-	pane string,
-	command string,
-	args ...string,
+	ctx context.Context, pane, command string, args ...string,
 ) (string, error) {
 	if !paneIDPattern().MatchString(pane) {
 		return "", fmt.Errorf("%w: %q", ErrNoPane, pane)
@@ -157,14 +164,14 @@ func (s Server) callPane(
 	return s.callTmux(ctx, nil, append([]string{command, "-t", pane}, args...)...)
 }
 
-// The session's name comes last, for it may hold blanks. tmux lets no tab, line break,
-// colon or dot into it.
-const paneFormat = "#{pane_id} #{pane_pid} #{pane_in_mode} #{pane_dead} #{pane_input_off} #{pane_synchronized} " +
-	"#{s/ /_/:pane_current_command} #{session_name}"
+// paneFormat ends with the session's name, which may contain blanks. tmux allows no tab,
+// line break, colon or dot in it.
+const paneFormat = "#{pane_id} #{pane_pid} #{pane_in_mode} #{pane_dead} " +
+	"#{pane_input_off} #{pane_synchronized} #{s/ /_/:pane_current_command} #{session_name}"
 
-// Panes are all panes of the server, in the order of sessions. A window that belongs to
-// several sessions (a session group, link-window) shows its panes once for each. A server
-// that is not running is ErrNoServer.
+// Panes returns all panes of the server, in the order of sessions. If a window belongs to
+// several sessions (a session group, link-window), its panes appear once for each. If no
+// server runs, the error is ErrNoServer.
 func (s Server) Panes(ctx context.Context) ([]Pane, error) {
 	out, err := s.callTmux(ctx, nil, "list-panes", "-a", "-F", paneFormat)
 	if err != nil {
@@ -179,9 +186,10 @@ func (s Server) Panes(ctx context.Context) ([]Pane, error) {
 	return panes, nil
 }
 
-// Pane is the pane with this id (%N) as it is now; ErrNoPane when it was closed.
+// Pane returns the current state of the pane with this id (%N). If the pane is closed,
+// the error is ErrNoPane.
 func (s Server) Pane(ctx context.Context, id string) (Pane, error) {
-	// display-message succeeds for a pane that is gone and prints the format's blanks
+	// If the pane is gone, display-message succeeds and prints the format's blanks
 	// (3.3a).
 	out, err := s.callPane(ctx, id, "display-message", "-p", paneFormat)
 	if err != nil {
@@ -200,19 +208,25 @@ func parsePane(line string) (p Pane, ok bool) {
 		return p, false
 	}
 	pid, _ := strconv.Atoi(f[1]) // a dead pane has none
-	// pane_in_mode counts the modes that lie on top of each other.
+	// pane_in_mode counts the modes, which can be on top of each other.
 	return Pane{
-		ID: f[0], PID: pid, InMode: f[2] != "0", Dead: f[3] == "1", InputOff: f[4] == "1", Synchronized: f[5] == "1",
-		Program: f[6], Session: f[7],
+		ID:           f[0],
+		PID:          pid,
+		InMode:       f[2] != "0",
+		Dead:         f[3] == "1",
+		InputOff:     f[4] == "1",
+		Synchronized: f[5] == "1",
+		Program:      f[6],
+		Session:      f[7],
 	}, true
 }
 
-// TmuxName is what tmux makes of a session's name that it is given.
+// TmuxName returns the name that tmux gives a session which is to be called name.
 func TmuxName(name string) string { return strings.NewReplacer(":", "_", ".", "_").Replace(name) }
 
-// matchingSessions is, of the sessions of all these panes, the one with exactly this
-// name, else those whose name begins with it. tmux itself would also take a name for a
-// pattern, an index or "the last one".
+// matchingSessions returns the session with exactly this name, or else the sessions whose
+// name begins with it. tmux itself would also take a name for a pattern, an index or "the
+// last one".
 func matchingSessions(all []Pane, name string) (matches []string) {
 	tmuxName := TmuxName(name)
 	for _, exact := range []string{name, tmuxName} {
@@ -233,28 +247,21 @@ func matchingSessions(all []Pane, name string) (matches []string) {
 type Client struct {
 	Name          string
 	LastTyped     time.Time // when a person last did something in it, in whole seconds
-	IsControlMode bool      // it is in control mode, as iTerm2's tmux -CC
+	IsControlMode bool      // for example iTerm2's tmux -CC
 }
 
-// Clients are the terminals that show a pane's session, but for those that only read.
-// Measured with tmux 3.3a: a terminal's keys, pastes, mouse (also mere moves, where the
-// mouse is on), focus in and out (where focus-events is on) and late answers to tmux's
-// questions count as typed; so does attaching. What goes through tmux's commands does
-// not, our own keys least of all; nor do output, a resize, a switch to another session,
-// or Ctrl-Z of the client. In control mode keys are commands too: of such a client only
-// its attaching is known.
+// Clients returns the terminals that show a pane's session, except read-only ones.
+//
+// Measured with tmux 3.3a, these count as typed: a terminal's keys, pastes, mouse (even
+// mere moves, if the mouse is on), focus in and out (if focus-events is on), late answers
+// to tmux's questions, and attaching. These do not count: tmux's own commands, which
+// include our keys, output, a resize, a switch to another session, and Ctrl-Z of the
+// client. In control mode keys are commands too, so only such a client's attaching is
+// known.
 func (s Server) Clients(ctx context.Context, pane string) (all []Client, err error) {
-	out, err := s.callPane(
-		ctx,
-		pane,
-		"display-message",
-		"-p",
-		sessionNamesFormat,
-		";",
-		"list-clients",
-		"-F",
-		"#{client_activity} #{client_readonly} #{client_control_mode} #{s/ /_/:client_name} #{client_session}",
-	)
+	out, err := s.callPane(ctx, pane, "display-message", "-p", sessionNamesFormat, ";",
+		"list-clients", "-F", "#{client_activity} #{client_readonly} #{client_control_mode} "+
+			"#{s/ /_/:client_name} #{client_session}")
 	names, clients, _ := strings.Cut(out, "\n")
 	if err == nil && names == "" {
 		err = ErrNoPane
@@ -268,17 +275,18 @@ func (s Server) Clients(ctx context.Context, pane string) (all []Client, err err
 			continue
 		}
 		if seconds, err := strconv.ParseInt(f[0], 10, 64); err == nil {
-			all = append(
-				all,
-				Client{Name: f[3], LastTyped: time.Unix(seconds, 0), IsControlMode: f[2] == "1"},
-			)
+			all = append(all, Client{
+				Name:          f[3],
+				LastTyped:     time.Unix(seconds, 0),
+				IsControlMode: f[2] == "1",
+			})
 		}
 	}
 	return all, nil
 }
 
-// LastTyped is when a person last did something in a terminal that shows this pane's
-// session; zero when none is attached.
+// LastTyped returns when a person last did something in a terminal that shows this pane's
+// session. It is zero if no terminal shows it.
 func (s Server) LastTyped(ctx context.Context, pane string) (last time.Time, err error) {
 	clients, err := s.Clients(ctx, pane)
 	for _, c := range clients {
@@ -289,43 +297,32 @@ func (s Server) LastTyped(ctx context.Context, pane string) (last time.Time, err
 	return last, err
 }
 
-// sessionActivity is when a person last did something in a session that shows this pane,
-// in tmux's words. Keys of ours are nothing that a person does (3.3a).
+// sessionActivity returns when a person last did something in a session that shows this
+// pane, as tmux prints it. Our own keys do not count (3.3a).
 func (s Server) sessionActivity(ctx context.Context, pane string) (string, error) {
 	out, err := s.callPane(ctx, pane, "display-message", "-p", "#{session_activity}")
 	return strings.TrimSpace(out), err
 }
 
-// ShowNotice shows a line in a terminal's status line for so long. A key ends it, and
-// goes where it would go without it (3.3a).
+// ShowNotice shows a line in a terminal's status line for a while. A key ends it early,
+// and still goes where it would go otherwise (3.3a).
 func (s Server) ShowNotice(
-	ctx context.Context,
-	c Client,
-	duration time.Duration,
-	text string,
+	ctx context.Context, c Client, duration time.Duration, text string,
 ) error {
-	_, err := s.callTmux(
-		ctx,
-		nil,
-		"display-message",
-		"-c",
-		c.Name,
-		"-d",
-		strconv.FormatInt(duration.Milliseconds(), 10),
-		text,
-	)
+	milliseconds := strconv.FormatInt(duration.Milliseconds(), 10)
+	_, err := s.callTmux(ctx, nil, "display-message", "-c", c.Name, "-d", milliseconds, text)
 	return err
 }
 
 // sessionNamesFormat is tmux's format for the names of all sessions that show a pane,
-// with commas between them: those of a session group, and those with a linked window
+// separated by commas. These are the sessions of a group and those with a linked window
 // (3.3a).
 const sessionNamesFormat = "#{window_linked_sessions_list}"
 
-// Capture is the pane's visible screen with its colours as escape sequences, one line of
-// text per line of the screen, without the blanks at their ends. While a person has
-// scrolled back it is still the live screen, which the person does not see (capture-pane
-// reads the mode's own screen only with -M, from tmux 3.4 on; measured on 3.3a).
+// Capture returns the pane's visible screen, with its colours as escape sequences and
+// without blanks at the ends of lines. If a person has scrolled back, Capture still
+// returns the live screen, which the person does not see. (capture-pane reads the
+// scrolled screen only with -M, from tmux 3.4 on; measured on 3.3a.)
 func (s Server) Capture(ctx context.Context, pane string) (string, error) {
 	out, err := s.callPane(ctx, pane, "capture-pane", "-p", "-e")
 	if err != nil {
@@ -336,16 +333,17 @@ func (s Server) Capture(ctx context.Context, pane string) (string, error) {
 
 // Snapshot is what a pane showed at one moment.
 type Snapshot struct {
-	Session string // tmux's name
-	// names of all sessions that show the pane: of its group, or with a linked window
+	Session string // as tmux names it
+	// AllSessions are the names of all sessions that show the pane: those of its group
+	// and those with a linked window.
 	AllSessions []string
-	// its last lines with their styles, what has scrolled off the top included: for
-	// ReadScreen
+	// Screen holds the pane's last lines with their styles, for ReadScreen. It includes
+	// lines that have scrolled off the top.
 	Screen string
-	Lines  []string // the same without styles, the empty rest of the screen left out
+	Lines  []string // the same without styles and without the empty rest of the screen
 }
 
-// Snapshot takes a pane's session, its screen and its last lines with one call of tmux.
+// Snapshot reads a pane's session, its screen and its last lines with one call of tmux.
 func (s Server) Snapshot(ctx context.Context, pane string, lines int) (Snapshot, error) {
 	out, err := s.callPane(ctx, pane, "display-message", "-p", "#{session_name}", ";",
 		"display-message", "-p", "-t", pane, sessionNamesFormat, ";",
@@ -363,26 +361,26 @@ func (s Server) Snapshot(ctx context.Context, pane string, lines int) (Snapshot,
 	return shot, nil
 }
 
-// Unscroll takes a pane out of copy mode, as q does there. In other modes of tmux a
-// person chooses something: they stay.
+// Unscroll returns a pane from copy mode to its live screen, as q does. It leaves other
+// modes of tmux alone, since a person chooses something in them.
 func (s Server) Unscroll(ctx context.Context, pane string) error {
 	const scrolled = "#{||:#{==:#{pane_mode},copy-mode},#{==:#{pane_mode},view-mode}}"
-	if _, err := s.callPane(ctx, pane, "if-shell", "-F", scrolled, "send-keys -t "+pane+" -X cancel"); err != nil {
+	leave := "send-keys -t " + pane + " -X cancel"
+	if _, err := s.callPane(ctx, pane, "if-shell", "-F", scrolled, leave); err != nil {
 		return fmt.Errorf("leave copy mode: %w", err)
 	}
 	return nil
 }
 
-// LockPane makes its holder the only one of ours, in any process of this person, that
-// types into the pane; state.ErrLocked when another does. Servers are told apart by the
-// socket's real path: /tmp is a link on macOS.
+// LockPane makes the caller the only one of our processes that types into the pane. If
+// another one does, the error is state.ErrLocked. Servers are told apart by the real path
+// of their socket, since /tmp is a link on macOS.
 func LockPane(userState string, s Server, pane string) (*state.Lock, error) {
 	socket := state.RealPath(s.socketPath())
-	l, err := state.TryLock(
-		filepath.Join(userState, "panes", state.Hash(8, socket+"\x00"+pane)+".lock"),
-	)
+	name := state.Hash(8, socket+"\x00"+pane) + ".lock"
+	l, err := state.TryLock(filepath.Join(userState, "panes", name))
 	if err != nil {
-		return nil, fmt.Errorf("take pane %s: %w", pane, err)
+		return nil, fmt.Errorf("lock pane %s: %w", pane, err)
 	}
 	return l, nil
 }
