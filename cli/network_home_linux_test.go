@@ -25,8 +25,8 @@ func TestAHomeWhoseLocksDoNotLock(t *testing.T) {
 		says   string
 		serve  int
 	}{
-		"all get a lock":  {"retval=0", false, "do not lock: what they are for is locked in ", 1},
-		"no locks":        {"error=ENOLCK", false, "no locks available): what they are for is locked in ", 1},
+		"all get a lock":  {"retval=0", false, "do not work; gchat-hooks locks files in ", 1},
+		"no locks":        {"error=ENOLCK", false, "no locks available); gchat-hooks locks files in ", 1},
 		"nothing locks":   {"retval=0", true, "only the daemon serves", 0},
 		"no locks at all": {"error=ENOLCK", true, "only the daemon serves", 0},
 	} {

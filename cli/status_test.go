@@ -194,7 +194,7 @@ func TestStatusTellsWhatThePollerMayNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := collectStatus(env, &config.Config{}, &state.Redactor{})
-	if screen := r.text(); !strings.HasPrefix(screen, "configuration: the poller (pid ") || !strings.Contains(screen, "/Users/ann/Documents/shop: see who may read") {
+	if screen := r.text(); !strings.HasPrefix(screen, "configuration: the poller (pid ") || !strings.Contains(screen, "/Users/ann/Documents/shop: check the permissions") {
 		t.Error(screen)
 	}
 }

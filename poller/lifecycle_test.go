@@ -516,7 +516,7 @@ func TestPickQuestion(t *testing.T) {
 	} {
 		q, err := state.PickQuestion(d.env, by)
 		if want == "" {
-			if err == nil || !strings.Contains(err.Error(), "no question "+by+" is known") {
+			if err == nil || !strings.Contains(err.Error(), "no open question \""+by+"\"") {
 				t.Errorf("%q is %v, %v", by, q, err)
 			}
 		} else if err != nil || q.SessionID != want {

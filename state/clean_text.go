@@ -12,119 +12,59 @@ import (
 	"unicode/utf8"
 )
 
-// A TextPlace is where text goes that other people, programs and models wrote.
+// A TextPlace is where text that other people, programs and models wrote is to be shown
+// or used.
 type TextPlace int
 
 const (
 	ForChat TextPlace = iota // a message in Google Chat
-	// words that a model reads: a person's reply, an agent's wake message
+	// text that a model reads: a person's reply, an agent's wake message
 	ForAgent
 	ForTyping   // what is typed or pasted into a terminal
 	ForTerminal // what a command prints
 	ForJSON     // JSON that a command prints
-	ForReview   // what may run, shown to the person who is asked to allow it
-	ForPlan     // a plan, shown to the person who is asked to approve it
+	ForReview   // what Claude asks to run, shown to the person who may allow it
+	ForPlan     // a plan, shown to the person who may approve it
 )
 
-// treatments is what each place does with each kind of character. All else is kept.
+// treatments says what each place does with each kind of character. A kind that a row
+// does not name is kept.
 var treatments = [...]placeRow{
-	//            sequence control   lineBreak tab    hidden    joiner    rightToLeft otherBlank unknown invalid alike
 	ForChat: {
-		dropped,
-		dropped,
-		newline,
-		kept,
-		dropped,
-		dropped,
-		kept,
-		kept,
-		kept,
-		replaced,
-		kept,
+		sequence: dropped, control: dropped, lineBreak: newline,
+		invisible: dropped, joinerRune: dropped, invalid: replaced,
 	},
 	ForAgent: {
-		dropped,
-		dropped,
-		newline,
-		kept,
-		dropped,
-		dropped,
-		kept,
-		kept,
-		kept,
-		replaced,
-		kept,
+		sequence: dropped, control: dropped, lineBreak: newline,
+		invisible: dropped, joinerRune: dropped, invalid: replaced,
 	},
 	ForTyping: {
-		dropped,
-		dropped,
-		newline,
-		blank,
-		dropped,
-		dropped,
-		kept,
-		kept,
-		kept,
-		dropped,
-		kept,
+		sequence: dropped, control: dropped, lineBreak: newline, tab: blank,
+		invisible: dropped, joinerRune: dropped, invalid: dropped,
 	},
 	ForTerminal: {
-		kept,
-		replaced,
-		replaced,
-		kept,
-		replaced,
-		replaced,
-		kept,
-		kept,
-		replaced,
-		replaced,
-		kept,
+		control: replaced, lineBreak: replaced,
+		invisible: replaced, joinerRune: replaced, unknown: replaced, invalid: replaced,
 	},
 	ForJSON: {
-		kept,
-		escaped,
-		escaped,
-		kept,
-		escaped,
-		escaped,
-		kept,
-		kept,
-		escaped,
-		replaced,
-		kept,
+		control: escaped, lineBreak: escaped,
+		invisible: escaped, joinerRune: escaped, unknown: escaped, invalid: replaced,
 	},
 	ForReview: {
-		kept,
-		spelledOut,
-		spelledOut,
-		kept,
-		spelledOut,
-		spelledOut,
-		spelledOut,
-		spelledOut,
-		spelledOut,
-		spelledOut,
-		spelledOut,
+		control: spelledOut, lineBreak: spelledOut,
+		invisible: spelledOut, joinerRune: spelledOut, rightToLeft: spelledOut,
+		otherBlank: spelledOut, unknown: spelledOut, invalid: spelledOut, lookalike: spelledOut,
 	},
 	ForPlan: {
-		kept,
-		spelledOut,
-		spelledOut,
-		kept,
-		spelledOut,
-		spelledOut,
-		kept,
-		kept,
-		spelledOut,
-		spelledOut,
-		kept,
+		control: spelledOut, lineBreak: spelledOut,
+		invisible: spelledOut, joinerRune: spelledOut, unknown: spelledOut, invalid: spelledOut,
 	},
 }
 
-// LoneSurrogates is where in Unicode's last private plane a surrogate stands that has no
-// other: half of a character, where a program of JavaScript cut a text. JSON has it as
-// \ud83d, and UTF-8 cannot hold it.
+// LoneSurrogates is where text holds a surrogate that has no partner: as LoneSurrogates
+// plus the surrogate, a code point of Unicode's last private plane. A JavaScript program
+// that cuts a text within a character leaves such a half. JSON can write it (\ud83d), and
+// UTF-8 cannot.
 const LoneSurrogates = 0x100000
 
 type placeRow [runeKindCount]treatment
@@ -133,7 +73,7 @@ type treatment int
 
 const (
 	kept       treatment = iota
-	dropped              // Braille without a dot becomes a blank
+	dropped              // except for the Braille pattern without dots, which becomes a blank
 	blank                // " "
 	newline              // "\n"
 	replaced             // U+FFFD
@@ -144,84 +84,89 @@ const (
 type runeKind int
 
 const (
-	// an escape sequence; where it is kept, each of its characters is taken by itself
+	// a whole escape sequence; where it is kept, each of its characters is treated by its
+	// own kind
 	sequence  runeKind = iota
-	control            // without "\n", which is kept
-	lineBreak          // "\r", "\r\n", and U+2028 and U+2029
-	tab                //
-	// shows nothing, and turns the rest or carries words that no person sees
+	control            // a control character other than "\n", which is always kept
+	lineBreak          // "\r", "\r\n", U+2028 and U+2029
+	tab
+	// shows nothing itself, but reorders other text or hides words that no person sees
 	invisible
-	// a joiner or a variation selector that does nothing where it stands
+	// a joiner or a variation selector that has no effect where it stands
 	joinerRune
-	rightToLeft // on a screen it reorders what stands around it
-	otherBlank  // looks like a blank, and is none
-	unknown     // private, or not assigned: a font may show nothing
+	rightToLeft // a right-to-left character: a screen reorders the text around it
+	otherBlank  // looks like a blank and is another character
+	unknown     // private use or unassigned: a font may show nothing
 	invalid     // a byte that is not UTF-8
-	// punctuation that is not ASCII's, or looks like a sign of ASCII, or changes how one
-	// looks
+	// a character that a reader may take for ASCII punctuation, or that changes how such
+	// a sign looks
 	lookalike
 	runeKindCount
 	visible = runeKindCount
 )
 
 const (
-	zeroWidthNonJoiner = '\u200c' // of Persian and Indic scripts
-	zeroWidthJoiner    = '\u200d' // of emoji, too
+	zeroWidthNonJoiner = '\u200c' // used in Persian and Indic scripts
+	zeroWidthJoiner    = '\u200d' // used in emoji as well
 	textSelector       = '\ufe0e'
 	emojiSelector      = '\ufe0f'
 	blankBraille       = '\u2800'
+	headlessNote       = '\U0001d159' // a musical note without a head shows nothing
 )
 
-// rightToLeftBlocks are what Unicode keeps for scripts that are written from right to
-// left, with their digits and signs.
+// invisibleRanges are the characters of Unicode that show nothing.
+var invisibleRanges = []*unicode.RangeTable{
+	unicode.Cf, unicode.Variation_Selector,
+	unicode.Other_Default_Ignorable_Code_Point, unicode.Noncharacter_Code_Point,
+}
+
+// rightToLeftBlocks are the blocks that Unicode reserves for right-to-left scripts, with
+// their digits and signs.
 var rightToLeftBlocks = &unicode.RangeTable{
 	R16: []unicode.Range16{{0x590, 0x8ff, 1}, {0xfb1d, 0xfdff, 1}, {0xfe70, 0xfeff, 1}},
 	R32: []unicode.Range32{{0x10800, 0x10fff, 1}, {0x1e800, 0x1efff, 1}},
 }
 
-// widthVariants are the wide and narrow forms of signs, and modifiers that stand alone.
+// widthVariants are the wide and narrow forms of ASCII signs, and modifier letters that
+// stand alone.
 var widthVariants = &unicode.RangeTable{R16: []unicode.Range16{
 	{0x2c2, 0x2df, 1}, {0xa789, 0xa78a, 1}, {0xff01, 0xff0f, 1}, {0xff1a, 0xff20, 1},
 	{0xff3b, 0xff40, 1}, {0xff5b, 0xff65, 1}, {0xffe0, 0xffee, 1},
 }}
 
-// clickLetters are letters that look like | and !, and one like a full stop.
+// clickLetters are letters that look like | and !, and one that looks like a full stop.
 var clickLetters = &unicode.RangeTable{R16: []unicode.Range16{
 	{0x1c0, 0x1c0, 1}, {0x1c3, 0x1c3, 1}, {0xa4f8, 0xa4f8, 1},
 }}
 
-// IsASCIILookalike reports whether a character that is not ASCII's looks like one, or
-// like several.
+// IsASCIILookalike reports whether r is no ASCII character but looks like one or more of
+// them.
 func IsASCIILookalike(r rune) bool { return unicode.Is(asciiLookalikes, r) }
 
-// reviewMarkEscaper and planMarkEscaper write out the signs of the marks that we put into
-// text for a person who decides. A plan's lists have bullets.
+// reviewMarkEscaper and planMarkEscaper spell out characters that we ourselves use as
+// marks in text for a person who decides. A plan keeps its bullets.
 var (
 	reviewMarkEscaper = strings.NewReplacer(
-		"‹",
-		"‹U+2039›",
-		"›",
-		"‹U+203A›",
-		"•",
-		"‹U+2022›",
-		"⋯",
-		"‹U+22EF›",
+		"‹", "‹U+2039›",
+		"›", "‹U+203A›",
+		"•", "‹U+2022›",
+		"⋯", "‹U+22EF›",
 	)
 	planMarkEscaper = strings.NewReplacer("‹", "‹U+2039›", "›", "‹U+203A›")
 )
 
-// isPunctuationLookalike reports whether a character could pass for a sign that a shell
-// or a path has: all punctuation that is not ASCII's. Signs of our own marks are for
-// Review.
+// isPunctuationLookalike reports whether r could pass for a sign that matters in a shell
+// command or a path: any punctuation outside ASCII counts. The characters of our own
+// marks do not count here: reviewMarkEscaper handles them.
 func isPunctuationLookalike(r rune) bool {
 	isLetter := unicode.In(r, unicode.L, unicode.N) && !unicode.In(r, unicode.Lm, clickLetters)
 	isSign := unicode.IsPunct(r) || unicode.Is(widthVariants, r) || !isLetter && IsASCIILookalike(r)
 	return isSign && !strings.ContainsRune("‹›•⋯", r)
 }
 
-// CleanForReview is foreign text for a person who is asked to allow it, at ForReview or
-// ForPlan: all of it is seen, keys of known makers are masked, and no sign in it passes
-// for a mark of ours.
+// CleanForReview returns foreign text for a person who is asked to allow it; place is
+// ForReview or ForPlan. The person sees every character, API keys of known formats are
+// masked, and nothing in the text can pass for a mark of ours.
 func CleanForReview(place TextPlace, text string) string {
 	marks := reviewMarkEscaper
 	if place == ForPlan {
@@ -245,13 +190,10 @@ func runeKindOf(r rune) runeKind {
 	case r == zeroWidthNonJoiner, r == zeroWidthJoiner, r == textSelector, r == emojiSelector:
 		return joinerRune
 	case unicode.Is(unicode.Prepended_Concatenation_Mark, r):
-		// Arabic signs around numbers are seen, although they are Cf
+		// Arabic signs around numbers are visible, although Unicode counts them as format
+		// characters (Cf)
 		return rightToLeft
-	case unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point,
-		// a note without a head
-		unicode.Noncharacter_Code_Point),
-		r == blankBraille,
-		r == '\U0001d159':
+	case unicode.In(r, invisibleRanges...), r == blankBraille, r == headlessNote:
 		return invisible
 	case unicode.Is(rightToLeftBlocks, r):
 		return rightToLeft
@@ -265,17 +207,22 @@ func runeKindOf(r rune) runeKind {
 	return visible
 }
 
-// EscapeSequencePattern is an escape sequence as a whole (ECMA-48; what xterm and tmux
-// read): CSI; OSC and its like up to their end, without which only the introducer goes,
-// for a terminal would swallow the rest and a person would miss it; the others.
+// EscapeSequencePattern matches a whole escape sequence (ECMA-48; what xterm and tmux
+// read): a CSI sequence; an OSC or similar string with its terminator; or a short
+// sequence. Of a string without a terminator only the introducer matches: a terminal
+// would swallow the rest of the text, and the person would miss it.
 var EscapeSequencePattern = LazyPattern(`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]?` +
 	`|(?:\x1b[\]PX^_]|[\x{90}\x{98}\x{9d}\x{9e}\x{9f}])(?:[^\a\x1b\x{9c}\r\n]*(?:\a|\x{9c}|\x1b\\))?` +
 	`|\x1b[NO][ -~]?|\x1b[ -/]*[0-~]?`)
 
-// Clean is text as its place takes it: UTF-8, of which Clean changes nothing more.
+// Clean returns text made safe for its place. The result is UTF-8, and Clean of it
+// changes nothing.
 func Clean(place TextPlace, text string) string {
 	treats := &treatments[place]
-	mayChange := func(r rune) bool { return (r < ' ' || r > '~') && r != '\n' && (r != '\t' || treats[tab] != kept) }
+	mayChange := func(r rune) bool {
+		isPlain := r >= ' ' && r <= '~' || r == '\n' || r == '\t' && treats[tab] == kept
+		return !isPlain
+	}
 	if !strings.ContainsFunc(text, mayChange) { // mostly
 		return text
 	}
@@ -285,7 +232,7 @@ func Clean(place TextPlace, text string) string {
 	}
 	var b strings.Builder
 	b.Grow(len(text))
-	var before rune // what the text so far ends in; 0 where that stands for something else
+	var before rune // the last character kept so far; 0 after a replacement
 	for text != "" {
 		r, size := utf8.DecodeRuneInString(text)
 		char, rest := text[:size], text[size:]
@@ -305,8 +252,9 @@ func Clean(place TextPlace, text string) string {
 	return b.String()
 }
 
-// kindInContext is the kind of a character where it stands. A joiner that does something
-// there is seen. A mark on what is no letter may look like a sign of ASCII.
+// kindInContext returns the kind of a character where it stands. A joiner that has an
+// effect there counts as visible. A combining mark on anything but a letter may look like
+// an ASCII sign.
 func (p *placeRow) kindInContext(before, r rune, rest string) runeKind {
 	k := runeKindOf(r)
 	switch {
@@ -320,7 +268,7 @@ func (p *placeRow) kindInContext(before, r rune, rest string) runeKind {
 
 func (p *placeRow) keeps(k runeKind) bool { return k == visible || p[k] == kept }
 
-// firstKept is the character that text begins with; 0 where the place does not keep it.
+// firstKept returns the first character of text; 0 where the place does not keep it.
 func (p *placeRow) firstKept(text string) rune {
 	r, size := utf8.DecodeRuneInString(text)
 	if r == utf8.RuneError && size < 2 || !p.keeps(runeKindOf(r)) {
@@ -329,30 +277,31 @@ func (p *placeRow) firstKept(text string) rune {
 	return r
 }
 
-// joinerActs says whether a joiner or a selector does something between these two.
+// joinerActs reports whether the joiner or selector r has an effect between these two
+// characters.
 func joinerActs(before, r, after rune) bool {
 	if r == zeroWidthNonJoiner || r == zeroWidthJoiner {
 		return isJoinable(before) && isJoinable(after)
 	}
 	hasVariants := before > '~' && unicode.Is(unicode.S, before) ||
 		strings.ContainsRune("‼⁉〰ℹ", before)
-	// a keycap
+	// after a digit, # or *, U+20E3 makes a keycap
 	return hasVariants || after == '\u20e3' && strings.ContainsRune("0123456789#*", before)
 }
 
-// isJoinable says whether r is of what joiners join: symbols, and letters of scripts that
-// have no case and are not ideographs.
+// isJoinable reports whether joiners have an effect on r: it is a symbol, a mark, or a
+// letter of a script that has neither cases nor ideographs.
 func isJoinable(r rune) bool {
 	return r > 0xff && unicode.In(r, unicode.Lo, unicode.M, unicode.S) &&
 		!unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
 }
 
-// replacement is what stands in the place of a character that is not kept, before the
-// rest.
+// replacement returns what takes the place of a character that is not kept. rest is the
+// text after it.
 func (t treatment) replacement(k runeKind, r rune, rest string) (s string) {
 	switch {
 	case t == dropped && r != blankBraille,
-		t == newline && r == '\r' && strings.HasPrefix(rest, "\n"): // one line break
+		t == newline && r == '\r' && strings.HasPrefix(rest, "\n"): // the "\n" makes the break
 		return ""
 	case t == newline:
 		return "\n"
@@ -371,20 +320,18 @@ func (t treatment) replacement(k runeKind, r rune, rest string) (s string) {
 	return " "
 }
 
-// OneLine is text for a terminal in one line.
-func OneLine(
-	text string,
-) string {
+// OneLine returns text for a terminal, on one line.
+func OneLine(text string) string {
 	return strings.Join(strings.Fields(Clean(ForTerminal, text)), " ")
 }
 
 const maskText = "•••"
 
-// keyPattern are the keys of makers as they look: how they begin, which stays, and the
-// rest, which is hidden. The rest has only characters that no shell acts upon. What
-// follows a name or an option is never hidden by that: it may be what runs. How long a
-// key is at most stands apart: counted by the expression, it took each hook that waits 6
-// MB and 7 ms.
+// keyPattern matches API keys of known formats: a prefix, which is shown, and the rest,
+// which is masked. The rest has only characters that mean nothing to a shell. A text is
+// never masked for the name or option before it: it may be what runs. The longest length
+// of a key is not part of the expression: counted there, it cost each waiting hook 6 MB
+// and 7 ms.
 var keyPattern = LazyPattern(`(\b(?:` + strings.Join([]string{
 	`A(?:KIA|SIA|BIA|CCA)[A-Z0-9]{16}`,
 	`gh[pousr]_[A-Za-z0-9]{20,}`, `github_pat_[A-Za-z0-9_]{20,}`, `gl(?:pat|ptt|dt|rt|cbt|oas)-[A-Za-z0-9_-]{16,}`,
@@ -403,15 +350,14 @@ var keyPattern = LazyPattern(`(\b(?:` + strings.Join([]string{
 }, `|`) + `))`)
 
 var (
-	// keyPrefix is how the shapes begin: up to here a key tells what it is, and no
-	// secret.
+	// keyPrefix matches the part of a key that says whose key it is and holds no secret.
 	keyPrefix = LazyPattern(
 		`^(?:hooks\.slack\.com/services/T[A-Z0-9]+/B[A-Z0-9]+/|discord(?:app)?\.com/api/webhooks/[0-9]+/|` +
 			`sk-(?:ant-[a-z]+[0-9]+|proj|svcacct|admin|or-v1)-|github_pat_|AGE-SECRET-KEY-1|dckr_pat_|lin_api_|` +
 			`(?:sk|rk|pk)_(?:live|test)_|do[opr]_v1_|[0-9]{8,10}:|[A-Za-z0-9]{2,6}[_.-]|A[A-Z]{3}|AIza|1//0|SK|eyJ)`,
 	)
-	// privateKeyPattern is a private key as PEM, with its line breaks, or with those of a
-	// JSON text. pemLinePattern is a line of its body.
+	// privateKeyPattern matches a private key as PEM, with real line breaks or those of
+	// JSON text. pemLinePattern matches a line of its body.
 	privateKeyPattern = LazyPattern(
 		`-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----(?:[A-Za-z0-9+/=\r\n]|\\n|\\r)+` +
 			`-----END (?:[A-Z0-9]+ )*PRIVATE KEY-----`,
@@ -419,8 +365,8 @@ var (
 	pemLinePattern = LazyPattern(`((?:^|[\r\n]|\\n|\\r))([A-Za-z0-9+/]+={0,2})([A-Za-z0-9+/=]*)`)
 )
 
-// keyMarks stand in what the shapes find, one in each: most commands have none, and the
-// expression takes a waiting hook 0.4 MB.
+// keyMarks are texts of which every key in keyPattern has one. Most commands have none,
+// and the expression costs a waiting hook 0.4 MB.
 var keyMarks = []string{
 	"AKIA", "ASIA", "ABIA", "ACCA", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_",
 	"glpat-", "glptt-", "gldt-", "glrt-", "glcbt-", "gloas-", "xox", "xapp-", "hooks.slack.com/", "/api/webhooks/",
@@ -429,19 +375,21 @@ var keyMarks = []string{
 	"lin_api_", "eyJ",
 }
 
-// A key, and one that is a token in three parts, hides at most so many characters.
+// How many characters of a key are masked at most. A JWT, a token in three parts, may be
+// longer than a key.
 const (
 	maxKeyLength   = 255
 	maxTokenLength = 3000
 )
 
-// minKeyLine is how long a line of a key is at least. One without a slash is hidden, also
-// of a key that this program cannot read: it is no path.
+// minKeyLine is the shortest length of a full line in a private key. A line of that
+// length without a slash, which is no path, is masked even where this program cannot read
+// the key.
 const minKeyLine = 40
 
-// MaskKeys hides the keys of known makers in text that people are shown, and nothing
-// else: of a command, what runs is shown. It hides characters of A-Z, a-z, 0-9 and
-// _+/=.~- alone, and of each key no more than its maker's keys have.
+// MaskKeys masks API keys of known formats and private keys in text that people are
+// shown, and nothing else: of a command, the person sees what runs. It masks only
+// characters of A-Z, a-z, 0-9 and _+/=.~- and no more of each key than its format allows.
 func MaskKeys(s string) string {
 	if slices.ContainsFunc(keyMarks, func(mark string) bool { return strings.Contains(s, mark) }) {
 		s = keyPattern().ReplaceAllStringFunc(s, func(key string) string {
@@ -471,7 +419,8 @@ func MaskKeys(s string) string {
 	})
 }
 
-// isPrivateKey says whether a block of PEM is a private key, and holds nothing else.
+// isPrivateKey reports whether a PEM block holds exactly one private key and nothing
+// else.
 func isPrivateKey(block string) bool {
 	p, _ := pem.Decode([]byte(strings.NewReplacer(`\n`, "\n", `\r`, "").Replace(block)))
 	if p == nil {

@@ -4,20 +4,22 @@ package state
 type Deliverer string
 
 const (
-	DelivererHook   Deliverer = "hook"     // a process waits for it: a hook, or gchat-wait
-	DelivererPoller Deliverer = "poller"   // the poller types it
-	DelivererLater  Deliverer = "later"    // the record keeps it for the process that comes for it
-	DelivererNone   Deliverer = "terminal" // only the terminal answers the question
+	DelivererHook   Deliverer = "hook"   // a hook or gchat-wait waits for it
+	DelivererPoller Deliverer = "poller" // the poller types it
+	// the record keeps it until a later hook or gchat-wait fetches it
+	DelivererLater Deliverer = "later"
+	DelivererNone  Deliverer = "terminal" // only the terminal answers the question
 )
 
-// FindDeliverer decides who can bring the reply to a question to Claude, as things are
-// now. hasPane says that the caller knows a pane which the answer may be typed into.
+// FindDeliverer decides who can bring a reply to the question to Claude at this moment.
+// hasPane says that the caller knows a pane into which the answer may be typed.
 func (q *Question) FindDeliverer(env Getenv, hasPane bool) Deliverer {
 	traits, canType := q.Kind.Traits(), hasPane && q.CanBeTyped()
 	switch {
 	case q.HandedOverAt != nil:
 		return DelivererNone
-	case traits.IsPrompt && canType: // a hook may be there, which waits for it to be over
+	// a waiting hook, if there is one, only waits for the question to end
+	case traits.IsPrompt && canType:
 		return DelivererPoller
 	case HasWaiter(env, q.Path):
 		return DelivererHook
@@ -29,8 +31,8 @@ func (q *Question) FindDeliverer(env Getenv, hasPane bool) Deliverer {
 	return DelivererNone
 }
 
-// NeedsHook reports whether a hook of its own is to deliver the reply to a question, and
-// does not wait for it. The poller can perhaps type it instead.
+// NeedsHook reports whether only the question's own hook should deliver the reply, and
+// that hook is not waiting. The poller may be able to type the answer instead.
 func (q *Question) NeedsHook(deliverer Deliverer) bool {
 	isTyped := deliverer == DelivererPoller && !q.Kind.Traits().IsPrompt
 	return q.Mode.Traits().NeedsHook && (isTyped || deliverer == DelivererNone)

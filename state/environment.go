@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// environmentVariables are the variables that decide where, as whom and for whom messages
-// go and replies are read.
+// environmentVariables are the variables that decide where messages go and replies are
+// read, as whom, and for whom.
 var environmentVariables = []string{
 	"GOOGLE_CHAT_WEBHOOK_URL", "GOOGLE_CHAT_SPACE_ID", "GOOGLE_CHAT_CREDENTIALS_FILE", "GOOGLE_APPLICATION_CREDENTIALS",
 	"CLOUDSDK_CONFIG", "GCHAT_API_ENDPOINT", "GCHAT_PUBSUB_SUBSCRIPTION", "GCHAT_PUBSUB_ENDPOINT", "GCHAT_ALLOWED_USERS",
@@ -29,13 +29,14 @@ var environmentVariables = []string{
 	"OPENCLAW_GATEWAY_TOKEN", "OPENCLAW_GATEWAY_PASSWORD", "OPENCLAW_GATEWAY_PORT", "OPENCLAW_GATEWAY_URL",
 }
 
-// Environment names this machine, and what this process's environment says about where
-// messages go: a salted hash, so that no secret reaches the disk. One poller serves the
-// records of one environment: machines that share a HOME have one each.
+// Environment returns the name of the environment: a salted hash, in hex, of this machine
+// and of the variables that decide where messages go. The salt keeps secrets off the
+// disk. One poller serves the records of one environment. Machines that share a HOME have
+// one environment each.
 func Environment(env Getenv) string { return environmentName(env, countedValue) }
 
-// formerEnvironment is what earlier versions call it, for which more of some variables
-// counts.
+// formerEnvironment returns the name that earlier versions give this environment: they
+// count the full value of every variable.
 func formerEnvironment(env Getenv) string {
 	return environmentName(env, func(env Getenv, name string) string { return env(name) })
 }
@@ -47,16 +48,18 @@ func environmentName(env Getenv, valueOf func(Getenv, string) string) string {
 		fmt.Fprintf(h, "%s=%s\x00", name, valueOf(env, name))
 	}
 	if policy := env("GCHAT_POLICY_FILE"); policy != "" {
-		// without it the records of earlier versions keep their environment
+		// hashed only where it is set, so that the other records of earlier versions keep
+		// their environment
 		fmt.Fprintf(h, "policy=%s\x00", policy)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// countedValue is what of a variable makes an environment. Those of Anthropic's, with
-// which Claude Code runs, make none; of a proxy it is what Go takes, the upper case
-// before the lower one. What counts no more stands in the hash as if it were not set: so
-// where it is not, the records of earlier versions keep their environment.
+// countedValue returns the part of a variable that distinguishes environments.
+// Anthropic's variables, which differ with the Claude Code that runs a hook, do not. Of
+// the proxy variables it takes the value that Go uses: upper case before lower case. A
+// variable that does not count is hashed as if it were unset, so the records of earlier
+// versions keep their environment where it is unset.
 func countedValue(env Getenv, name string) string {
 	proxy := func(name string) string { return cmp.Or(env(name), env(strings.ToLower(name))) }
 	switch name {
@@ -73,11 +76,12 @@ func countedValue(env Getenv, name string) string {
 	return env(name)
 }
 
-// salts are what salt returned, by its file: a process asks for it with each lock.
+// salts caches the results of salt by its file: a process asks for it with each lock.
 var salts sync.Map
 
-// salt is a random text of this user's state, made with the first call. Where they cannot
-// be written it is none: then nothing else of ours can be, either.
+// salt returns a random text that belongs to this user's state and is created by the
+// first call. Where the state cannot be written, it is a fresh one each time: nothing
+// else of ours can be written there either.
 func salt(env Getenv) []byte {
 	path := filepath.Join(UserStateDir(env), "salt")
 	if cachedSalt, ok := salts.Load(path); ok {
@@ -100,20 +104,21 @@ func salt(env Getenv) []byte {
 	return fresh
 }
 
-// CardID is what the buttons of a question's card carry in place of its id: no other
-// program can guess it.
+// CardID returns what the buttons of a question's card carry in place of the question's
+// id: a keyed hash, in hex. No other program can guess it.
 func CardID(env Getenv, questionID string) string {
 	h := hmac.New(sha256.New, salt(env))
 	h.Write([]byte("card " + questionID))
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// JoinNonce goes with a code that this machine joins a hub with: it is the same on every
-// try, and no other program can guess it.
+// JoinNonce returns the value that this machine sends along with the code that it joins a
+// hub with. It is the same on every try, and no other program can guess it.
 func JoinNonce(env Getenv, code string) string { return CardID(env, "join "+code) }
 
-// ProjectEnv is the environment in which a project's record was written, as far as its
-// configuration goes: a project's files count where the record's Open says so.
+// ProjectEnv returns the variables with which the configuration of a project's record is
+// read. CLAUDE_PROJECT_DIR is projectDir where the record's index entry says that the
+// project is trusted; otherwise it is empty, and the project's files do not count.
 func ProjectEnv(env Getenv, projectDir string, trusted bool) Getenv {
 	return func(name string) string {
 		switch {
@@ -126,27 +131,29 @@ func ProjectEnv(env Getenv, projectDir string, trusted bool) Getenv {
 	}
 }
 
-// PIDScope names where this process's pids count: this machine, and on Linux the pid
-// namespace in it, such as a container's. One HOME can be in several, and a process that
-// is not seen from here may well live there.
+// PIDScope returns a hash that says where this process's pids are valid: on this machine
+// and, on Linux, in this pid namespace, such as a container's. Several of them may share
+// one HOME, and a process that cannot be seen from here may well live in another.
 var PIDScope = sync.OnceValue(func() string {
-	// the first one is called the same on every machine
+	// the initial pid namespace has the same name on every machine
 	namespace, _ := os.Readlink("/proc/self/ns/pid")
 	return Hash(4, "gchat-hooks "+machineID()+" "+namespace)
 })
 
-// MachineName is what people call this machine: its host name, up to the first dot.
+// MachineName returns what people call this machine: its host name up to the first dot.
 func MachineName() string {
 	name, _ := os.Hostname()
 	name, _, _ = strings.Cut(name, ".")
 	return cmp.Or(name, "this machine")
 }
 
-// AwakeTime is how long this machine has run since it started, without its sleep.
+// AwakeTime returns how long this machine has run since it started, without the time that
+// it slept.
 func AwakeTime() time.Duration {
 	clock := int32(unix.CLOCK_MONOTONIC)
 	if runtime.GOOS == "darwin" {
-		clock = 8 // CLOCK_UPTIME_RAW: there the monotonic clock goes on while the machine sleeps
+		// CLOCK_UPTIME_RAW: on macOS the monotonic clock runs on while the machine sleeps
+		clock = 8
 	}
 	var t unix.Timespec
 	if unix.ClockGettime(clock, &t) != nil {

@@ -13,50 +13,51 @@ import (
 	"time"
 )
 
-// ReadHeartbeat is the heartbeat of an environment's poller; the zero one when there is
-// none.
+// ReadHeartbeat reads the heartbeat of an environment's poller; it is the zero value
+// where there is none.
 func ReadHeartbeat(env Getenv, environment string) (h Heartbeat) {
 	b, err := ReadPlain(filepath.Join(pollersDir(env), environment+".json"), 64<<10)
 	if err != nil || json.Unmarshal(b, &h) != nil {
 		return Heartbeat{}
 	}
 	if h.PIDScope != "" && h.PIDScope != PIDScope() {
-		h.IsAlive = !isTooLong(time.Since(h.BeatAt)) // its process is not to be seen from here
+		// its process cannot be seen from here
+		h.IsAlive = !isTooLong(time.Since(h.BeatAt))
 		return h
 	}
 	err = syscall.Kill(h.PID, 0)
-	// the machine, since then: its pid is another process's
+	// the machine restarted since, and the pid may belong to another process
 	isRestarted := h.AwakeTime > AwakeTime()
 	h.IsAlive = h.PID > 0 && !isRestarted && (err == nil || errors.Is(err, syscall.EPERM))
 	return h
 }
 
-// Heartbeat is what a poller writes about itself every HeartbeatInterval: file
+// Heartbeat is what a poller writes about itself every HeartbeatInterval, to the file
 // pollers/{environment}.json.
 type Heartbeat struct {
 	PID      int    `json:"pid"`
 	Program  string `json:"program"`
 	IsDaemon bool   `json:"daemon"`
-	// it types nothing, and has no other poller type
+	// it types nothing, and keeps every other poller from typing
 	IsDryRun      bool      `json:"dry_run,omitempty"`
 	StartedAt     time.Time `json:"started"`
 	BeatAt        time.Time `json:"beat"`
-	OpenQuestions int       `json:"open"` // questions that it serves
-	// folders of questions that the system does not let it read, some of them
+	OpenQuestions int       `json:"open"` // the questions that the poller serves
+	// some of the folders of questions that the system does not let the poller read
 	UnreadableFolders []string `json:"unread,omitempty"`
-	Machine           string   `json:"machine"` // as people call it: its host's name
-	PIDScope          string   `json:"where"`   // see Here
-	// how long the machine had run by then, without its sleep, nanoseconds
+	Machine           string   `json:"machine"` // the host name
+	PIDScope          string   `json:"where"`   // see the function PIDScope
+	// how long the machine had run, without sleep; nanoseconds
 	AwakeTime time.Duration `json:"awake"`
 
-	// its process is there. The lock is not tried: for that instant a hook would take us
-	// for the poller
+	// whether its process lives. That is found without the poller's lock: a hook that saw
+	// us hold the lock would take us for the poller
 	IsAlive bool `json:"-"`
 }
 
-// DescribeUnreadable says what the system does not let a living poller read, and what a
-// person can do about it; "" where it reads all. A launchd agent has permissions of its
-// own: the person's terminal may read what the daemon may not.
+// DescribeUnreadable returns, for a person, what the system does not let a living poller
+// read, and what to do about it; both are "" where it can read all. A launchd agent has
+// permissions of its own: the person's terminal may read what the daemon may not.
 func (h Heartbeat) DescribeUnreadable() (problem, hint string) {
 	if !h.IsAlive || len(h.UnreadableFolders) == 0 {
 		return "", ""
@@ -66,16 +67,18 @@ func (h Heartbeat) DescribeUnreadable() (problem, hint string) {
 		h.PID,
 		strings.Join(h.UnreadableFolders, ", "),
 	)
-	return problem, "see who may read that folder; on a Mac, which guards Documents, Desktop, Downloads, iCloud Drive and other " +
-		"volumes, allow " + h.Program + " in System Settings > Privacy & Security > Full Disk Access; " +
-		"then gchat-hooks poller install"
+	return problem, "check the permissions of that folder. A Mac guards Documents, Desktop, Downloads, " +
+		"iCloud Drive and other volumes: there, allow " + h.Program +
+		" in System Settings > Privacy & Security > Full Disk Access. " +
+		"Then run: gchat-hooks poller install"
 }
 
-// HeartbeatInterval is how often a poller shows that it goes on; one that has not for
-// three times as long is stopped, or hangs.
+// HeartbeatInterval is how often a poller shows that it is running. A poller that missed
+// three of them is stopped, or hangs.
 const HeartbeatInterval = 10 * time.Second
 
-// WriteHeartbeat writes the heartbeat of this environment's poller.
+// WriteHeartbeat writes the heartbeat of this environment's poller. It fills in the
+// machine and the PIDScope.
 func WriteHeartbeat(env Getenv, h Heartbeat) error {
 	h.Machine, _ = os.Hostname()
 	h.PIDScope = PIDScope()
@@ -85,11 +88,11 @@ func WriteHeartbeat(env Getenv, h Heartbeat) error {
 
 const dryRunExt = ".dry-run"
 
-// MarkDryRun has every poller of this person's type nothing, whatever its environment,
-// until the lock is given up or this process ends.
+// MarkDryRun keeps every poller of this person, in every environment, from typing until
+// the returned lock is released or this process ends.
 func MarkDryRun(env Getenv) (*Lock, error) { return TryLock(pollerFile(env, dryRunExt)) }
 
-// IsDryRunMarked says whether a living process marks a dry run.
+// IsDryRunMarked reports whether a living process called MarkDryRun.
 func IsDryRunMarked(env Getenv) bool {
 	dir := pollersDir(env)
 	return slices.ContainsFunc(folderEntries(dir), func(name string) bool {
@@ -99,7 +102,7 @@ func IsDryRunMarked(env Getenv) bool {
 
 func RemoveHeartbeat(env Getenv) { os.Remove(pollerFile(env, ".json")) }
 
-// ReadHeartbeats are the heartbeats of all environments' pollers.
+// ReadHeartbeats reads the heartbeats of the pollers of all environments.
 func ReadHeartbeats(env Getenv) (all []Heartbeat) {
 	for _, name := range folderEntries(pollersDir(env)) {
 		if environment, ok := strings.CutSuffix(name, ".json"); ok {
@@ -109,8 +112,8 @@ func ReadHeartbeats(env Getenv) (all []Heartbeat) {
 	return all
 }
 
-// IsSilent says whether a living poller shows no sign of going on: it is stopped, or
-// hangs. A machine that sleeps gives it no time.
+// IsSilent reports whether a living poller has missed its heartbeats: it is stopped, or
+// hangs. Time in which the machine slept does not count.
 func (h Heartbeat) IsSilent(now time.Time) bool {
 	since := now.Sub(h.BeatAt)
 	if awake := AwakeTime(); h.PIDScope == PIDScope() && h.AwakeTime > 0 && awake >= h.AwakeTime {
@@ -121,27 +124,27 @@ func (h Heartbeat) IsSilent(now time.Time) bool {
 
 func isTooLong(since time.Duration) bool { return since.Abs() > 3*HeartbeatInterval }
 
-// The files of gchat-response-poller in a state folder, which other programs read.
+// Files that gchat-response-poller writes into a state folder for other programs.
 const (
 	PIDFile      = "gchat-poller.pid"
 	LastPollFile = "gchat-poller-last-poll.txt" // the time of the last good cycle, as RFC 3339
 )
 
-// WriteDaemonPID writes the daemon's pid into a state folder.
+// WriteDaemonPID writes the pid of this process, the daemon, into a state folder.
 func WriteDaemonPID(dir string) error {
 	return WriteFile(filepath.Join(dir, PIDFile), []byte(strconv.Itoa(os.Getpid())+"\n"))
 }
 
-// ReadDaemonPID is what the pid file of a state folder says; 0 when there is none. After
-// kill -9 it is out of date.
+// ReadDaemonPID reads the daemon's pid from a state folder; 0 where there is none. After
+// kill -9 the pid is stale.
 func ReadDaemonPID(dir string) int {
 	b, _ := ReadPlain(filepath.Join(dir, PIDFile), 1024)
 	pid, _ := strconv.Atoi(strings.TrimSpace(string(b)))
 	return pid
 }
 
-// WriteLastPoll writes down in a state folder that a cycle of the daemon went well. A
-// folder that is gone is not made again.
+// WriteLastPoll writes into a state folder when the daemon last completed a cycle without
+// an error. It does not create a folder that is gone.
 func WriteLastPoll(dir string, now time.Time) error {
 	if _, err := os.Stat(dir); IsMissing(err) {
 		return nil
@@ -149,8 +152,8 @@ func WriteLastPoll(dir string, now time.Time) error {
 	return WriteFile(filepath.Join(dir, LastPollFile), []byte(now.UTC().Format(time.RFC3339)+"\n"))
 }
 
-// ReadLastPoll is the time of the daemon's last good cycle; the zero time when there was
-// none.
+// ReadLastPoll returns the time of the daemon's last good cycle; the zero time where
+// there was none.
 func ReadLastPoll(dir string) time.Time {
 	b, _ := ReadPlain(filepath.Join(dir, LastPollFile), 1024)
 	t, _ := time.Parse(time.RFC3339, strings.TrimSpace(string(b)))

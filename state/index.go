@@ -17,26 +17,26 @@ import (
 	"unicode/utf8"
 )
 
-// IndexEntry names an open record: a file of this kind stands in the user's state for
-// each question that a hook or a command of ours wrote, and for each message that a
-// process waits for. The poller acts only on what an Open names, so that a record, a pane
-// or a thread that a checkout brings is nothing to it. It is written once, before its
-// record is due, and goes with its record.
+// IndexEntry is a file in the user's state that names an open record: a question that one
+// of our hooks or commands wrote, or a message that a process waits for. The poller acts
+// only on records that have an entry, so that records, panes and threads in a repository
+// that somebody else made have no effect. The entry is written once, before its record is
+// due, and is removed with its record.
 //
-// The poller holds the file's lock while it serves the record, so that waiting processes
-// block on a shared lock of it.
+// The poller holds the file's lock while it serves the record; waiting processes block on
+// a shared lock of it.
 type IndexEntry struct {
-	RecordType  string `json:"kind"`                  // question or message
+	RecordType  string `json:"kind"`                  // IndexedQuestion or IndexedMessage
 	Path        string `json:"path"`                  // of the record
-	Environment string `json:"env"`                   // see Environment
+	Environment string `json:"env"`                   // see the function Environment
 	ProjectDir  string `json:"project_dir,omitempty"` // absolute
-	IsTrusted   bool   `json:"trusted,omitempty"`     // the project's files count
-	// the only one that an answer may be typed into
+	IsTrusted   bool   `json:"trusted,omitempty"`     // the project's own files count
+	// the only pane that an answer may be typed into
 	TmuxPane   string    `json:"tmux_pane,omitempty"`
 	TmuxSocket string    `json:"tmux_socket,omitempty"`
 	AddedAt    time.Time `json:"at"`
 
-	EntryFile string `json:"-"` // where the Open itself is
+	EntryFile string `json:"-"` // where the entry itself is
 }
 
 const (
@@ -44,28 +44,28 @@ const (
 	IndexedMessage  = "message"
 )
 
-// IndexFile is where the Open of a record is.
+// IndexFile returns the path of the index entry of the record at path.
 func IndexFile(env Getenv, path string) string {
 	return filepath.Join(UserStateDir(env), "open", Hash(6, path)+".open")
 }
 
-// waiterFile is locked by the process that waits for a record.
+// waiterFile returns the path of the lock that a process holds while it waits for a
+// record.
 func waiterFile(env Getenv, path string) string {
 	return strings.TrimSuffix(IndexFile(env, path), ".open") + ".waiter"
 }
 
-// AddToIndex writes the Open of a record under this environment. One that is there
-// already stays; one of another environment, which no poller serves, comes under this
-// one, as when a session is resumed elsewhere. So do the messages about it.
+// AddToIndex writes the index entry of a record, under this environment. An existing
+// entry stays as it is, with one exception: where it belongs to another environment and
+// no poller serves that, the entry and the messages about the record move to this
+// environment, as when a session is resumed elsewhere.
 func AddToIndex(env Getenv, entry IndexEntry) error {
 	old, err := ReadIndexEntry(IndexFile(env, entry.Path))
 	isThere := err == nil
 	switch {
 	case !isThere:
-		entry.AddedAt, entry.IsTrusted = time.Now().
-			UTC(),
-			entry.ProjectDir != "" &&
-				IsProjectTrusted(env, entry.ProjectDir)
+		entry.AddedAt = time.Now().UTC()
+		entry.IsTrusted = entry.ProjectDir != "" && IsProjectTrusted(env, entry.ProjectDir)
 	case old.Environment == Environment(env),
 		IsLocked(filepath.Join(pollersDir(env), filepath.Base(old.Environment)+".lock")):
 		return nil
@@ -73,27 +73,25 @@ func AddToIndex(env Getenv, entry IndexEntry) error {
 		entry = *old
 		isAbout := func(m *Message) bool { return m.Question == entry.Path }
 		if err := OutboxIn(UserStateDir(env)).moveToEnvironment(isAbout, Environment(env)); err != nil {
-			return fmt.Errorf("announce record: %w", err)
+			return fmt.Errorf("add record to index: %w", err)
 		}
 	}
 	entry.Environment = Environment(env)
-	if !utf8.ValidString(entry.Path) { // JSON would name another file
-		return fmt.Errorf(
-			"announce record: its folder's name is no UTF-8: %q",
-			filepath.Dir(entry.Path),
-		)
+	if !utf8.ValidString(entry.Path) { // JSON cannot hold the path
+		return fmt.Errorf("add record to index: the name of its folder is not valid UTF-8: %q",
+			filepath.Dir(entry.Path))
 	}
-	b, _ := json.Marshal(entry) // texts and a time
+	b, _ := json.Marshal(entry)
 	err = unsynced.write(IndexFile(env, entry.Path), b, !isThere)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("announce record: %w", err)
+		return fmt.Errorf("add record to index: %w", err)
 	}
 	return nil
 }
 
-// AdoptFormerEnvironment has what an earlier version wrote down under this environment,
-// which it calls by another name, come under this one. Where a poller of that name runs,
-// which this one may have, it is left to that.
+// AdoptFormerEnvironment moves the records of this environment that an earlier version
+// stored under the environment's former name. While a poller runs under that name, it
+// changes nothing: that poller serves them.
 func AdoptFormerEnvironment(env Getenv) error {
 	former := formerEnvironment(env)
 	if IsLocked(filepath.Join(pollersDir(env), former+".lock")) {
@@ -102,10 +100,8 @@ func AdoptFormerEnvironment(env Getenv) error {
 	isFormer := func(environment string) bool { return environment == former }
 	isOfFormer := func(m *Message) bool { return isFormer(m.Environment) }
 	entries, err := IndexEntries(env)
-	failed := errors.Join(
-		err,
-		OutboxIn(UserStateDir(env)).moveToEnvironment(isOfFormer, Environment(env)),
-	)
+	outbox := OutboxIn(UserStateDir(env))
+	failed := errors.Join(err, outbox.moveToEnvironment(isOfFormer, Environment(env)))
 	for _, entry := range entries {
 		if isFormer(entry.Environment) {
 			failed = errors.Join(failed, AddToIndex(env, *entry))
@@ -115,29 +111,29 @@ func AdoptFormerEnvironment(env Getenv) error {
 	sessions, _ := sessionFolder.All()
 	for _, session := range sessions {
 		if isFormer(session.Environment) {
-			_, err := sessionFolder.Change(
-				session.ID,
-				func(session *Session) { session.Environment = Environment(env) },
-			)
+			_, err := sessionFolder.Change(session.ID, func(session *Session) {
+				session.Environment = Environment(env)
+			})
 			failed = errors.Join(failed, err)
 		}
 	}
 	return failed
 }
 
-// IsInIndex says whether a record has its Open.
+// IsInIndex reports whether a record has an index entry.
 func IsInIndex(env Getenv, path string) bool { return fileExists(IndexFile(env, path)) }
 
-// AddQuestionToIndex is Announce of a question that a hook or a command of ours just
-// wrote.
+// AddQuestionToIndex adds a question that one of our hooks or commands just wrote to the
+// index; see AddToIndex.
 func AddQuestionToIndex(env Getenv, question *Question) error {
 	return AddToIndex(env, IndexEntry{
-		RecordType: IndexedQuestion, Path: question.Path, ProjectDir: question.ProjectDir, TmuxPane: question.TmuxPane, TmuxSocket: question.TmuxSocket,
+		RecordType: IndexedQuestion, Path: question.Path, ProjectDir: question.ProjectDir,
+		TmuxPane: question.TmuxPane, TmuxSocket: question.TmuxSocket,
 	})
 }
 
-// IndexEntries are all open records, of every environment, in no order. What does not
-// parse is passed over.
+// IndexEntries returns the entries of all open records of every environment, in no order.
+// Entries that cannot be parsed are skipped.
 func IndexEntries(env Getenv) (all []*IndexEntry, err error) {
 	dir := filepath.Join(UserStateDir(env), "open")
 	entries, err := os.ReadDir(dir)
@@ -165,14 +161,15 @@ func ReadIndexEntry(file string) (*IndexEntry, error) {
 		return nil, err
 	}
 	if entry.Path == "" || !filepath.IsAbs(entry.Path) {
-		return nil, errors.New("an open record without a path")
+		return nil, errors.New("the index entry has no absolute path")
 	}
 	return entry, nil
 }
 
-// ReadIndexedQuestions are the questions of the index, of every environment, newest
-// first; with texts those in whose files one of them stands. Those whose files are gone
-// are left out; what does not parse is returned in bad and stays where it is.
+// ReadIndexedQuestions reads the questions of the index, of every environment, newest
+// first. With texts it reads only those whose files contain one of them; see
+// OpenStatusTexts. Questions whose files are gone are left out. Files that cannot be
+// parsed stay where they are, and their errors are returned in bad.
 func ReadIndexedQuestions(env Getenv, texts ...string) (questions []*Question, bad []error) {
 	entries, err := IndexEntries(env)
 	if err != nil {
@@ -197,11 +194,12 @@ func ReadIndexedQuestions(env Getenv, texts ...string) (questions []*Question, b
 	return questions, bad
 }
 
-// FindQuestion finds a question of the index by its id, its thread's key or its thread's
-// name, the newest of several; nil when there is none.
+// FindQuestion returns the newest question of the index with this id, thread key or
+// thread name; nil where there is none.
 func FindQuestion(env Getenv, name string) *Question {
 	qs, _ := ReadIndexedQuestions(env)
-	if i := slices.IndexFunc(qs, func(q *Question) bool { return name != "" && hasName(q, name) }); i >= 0 {
+	isMeant := func(q *Question) bool { return name != "" && hasName(q, name) }
+	if i := slices.IndexFunc(qs, isMeant); i >= 0 {
 		return qs[i]
 	}
 	return nil
@@ -211,16 +209,17 @@ func hasName(q *Question, name string) bool {
 	return name == q.QuestionID || name == q.ThreadKey || name == q.ThreadName
 }
 
-// SessionThreadKey is the key of a session's own thread.
+// SessionThreadKey returns the key of a session's own thread.
 func SessionThreadKey(sessionID string) (key string) { return "session-" + sessionID }
 
-// sessionOfThreadKey is the session whose own thread a key is of.
+// sessionOfThreadKey returns the session whose own thread has this key; ok is false for
+// the key of another thread.
 func sessionOfThreadKey(key string) (sessionID string, ok bool) {
 	return strings.CutPrefix(key, "session-")
 }
 
-// FindThreadName is the thread of a key, as far as a session, a question or a message
-// tells it; "" where none does.
+// FindThreadName returns the name of the thread with this key, as far as a session, a
+// question or a message in the outbox knows it; otherwise "".
 func FindThreadName(env Getenv, key string) (name string) {
 	if key == "" {
 		return ""
@@ -230,7 +229,8 @@ func FindThreadName(env Getenv, key string) (name string) {
 	if session, err := SessionsIn(user).Get(id); err == nil {
 		name = session.ThreadName
 	}
-	if name != "" || ofSession { // what a session's first message began stands in its record
+	// only the session's record knows the name of its own thread
+	if name != "" || ofSession {
 		return name
 	}
 	if q := FindQuestion(env, key); q != nil {
@@ -245,10 +245,10 @@ func FindThreadName(env Getenv, key string) (name string) {
 	return name
 }
 
-// PickQuestion finds the question that a person means: by its id, its thread's key or its
-// thread's name, else by its session's name or id, where that has one question that can
-// be answered. Where none can be answered, a closed one that is meant is returned: that
-// it is over is worth saying.
+// PickQuestion returns the question that a person means by a name: the question's id, its
+// thread's key or its thread's name; or its session's name or id, where exactly one
+// question of that session can be answered. Where no matching question can be answered,
+// it returns a closed one, so that the caller can say that it is over.
 func PickQuestion(env Getenv, name string) (*Question, error) {
 	qs, bad := ReadIndexedQuestions(env)
 	ofSession := func(q *Question, name string) bool {
@@ -257,11 +257,11 @@ func PickQuestion(env Getenv, name string) (*Question, error) {
 	for _, matches := range []func(*Question, string) bool{hasName, ofSession} {
 		var open []*Question
 		var closed *Question
-		for _, q := range qs { // the newest first
+		for _, q := range qs {
 			switch {
 			case name == "" || !q.Mode.Traits().Asks || !matches(q, name):
 			case q.IsAnswerable() && (!q.Kind.Traits().IsPersonal || hasName(q, name)):
-				// no command decides the others
+				// a personal question has to be named itself, not by its session
 				open = append(open, q)
 			case closed == nil:
 				closed = q
@@ -275,82 +275,75 @@ func PickQuestion(env Getenv, name string) (*Question, error) {
 			for _, q := range open {
 				keys = append(keys, q.ThreadKey)
 			}
-			return nil, fmt.Errorf(
-				"%s could be %d questions: %s",
-				name,
-				len(open),
-				strings.Join(keys, ", "),
-			)
+			return nil, fmt.Errorf("%q could be any of %d questions; name one: %s",
+				name, len(open), strings.Join(keys, ", "))
 		case closed != nil:
 			return closed, nil
 		}
 	}
-	if len(bad) > 0 { // it may be the question that is meant
-		return nil, fmt.Errorf(
-			"no question %s is known; %d files could not be read: %w",
-			name,
-			len(bad),
-			bad[0],
-		)
+	if len(bad) > 0 { // the unreadable file may be the question that is meant
+		return nil, fmt.Errorf("no open question %q; %d files could not be read: %w",
+			name, len(bad), bad[0])
 	}
-	return nil, fmt.Errorf("no question %s is known", name)
+	return nil, fmt.Errorf("no open question %q", name)
 }
 
-// RemoveFromIndex takes a record's Open away, with its lock files. Only the poller does
-// that, for records that are final or gone.
+// RemoveFromIndex removes a record's index entry and its waiter's lock file. Only the
+// poller calls it, for records that are final or gone.
 func RemoveFromIndex(env Getenv, path string) error {
 	err := os.Remove(IndexFile(env, path))
 	os.Remove(waiterFile(env, path))
 	if err != nil && !IsMissing(err) {
-		return fmt.Errorf("forget record: %w", err)
+		return fmt.Errorf("remove record from index: %w", err)
 	}
 	return nil
 }
 
-// LockWaiter makes the caller the one process that waits for a record; ErrLocked when
-// there is one.
+// LockWaiter makes the caller the one process that waits for a record. The error is
+// ErrLocked where another process waits.
 func LockWaiter(env Getenv, path string) (l *Lock, err error) {
 	for range 5 {
 		l, err = TryLock(waiterFile(env, path))
 		if !errors.Is(err, ErrLocked) {
 			return l, err
 		}
-		time.Sleep(2 * time.Millisecond) // HasWaiter of another process has it for an instant
+		// another process's HasWaiter holds the lock for an instant
+		time.Sleep(2 * time.Millisecond)
 	}
 	return nil, err
 }
 
-// HasWaiter says whether a living process waits for a record.
+// HasWaiter reports whether a living process waits for a record.
 func HasWaiter(env Getenv, path string) bool { return IsLocked(waiterFile(env, path)) }
 
 const (
 	minAwaitPause = 20 * time.Millisecond
 	maxAwaitPause = 2 * time.Second
-	// serveTimeout is how long a process waits for a poller that runs to take the record:
-	// a machine can be busy, and a step of the poller long.
+	// serveTimeout is how long a process waits for a running poller to start serving the
+	// record: the machine can be busy, and one step of the poller long.
 	serveTimeout = 30 * time.Second
 )
 
-// ErrUnserved says that a record is gone, or that no poller can serve it.
+// ErrUnserved means that the record is gone.
 var ErrUnserved = errors.New("the record is gone")
 
-// ErrNoPoller says that nobody is asked: no poller can be started, or none that runs
-// takes the record.
+// ErrNoPoller means that no person is asked: no poller can be started, or a running one
+// does not serve the record.
 var (
-	ErrNoPoller  = errors.New("no poller takes it")
-	errNotServed = fmt.Errorf("none did within %s", serveTimeout)
+	ErrNoPoller  = errors.New("no poller serves it")
+	errNotServed = fmt.Errorf("the running poller did not within %s", serveTimeout)
 )
 
-// Await waits until done says that the record at path is final for the caller, and
-// returns it as it then stands. It costs no wake-ups while it waits: it blocks on the
-// lock that the poller holds while it serves the record. Woken while the record is not
-// final, the poller died, or did not come to the record yet: Await starts another poller
-// and tries again.
+// Await waits until done reports that the record at path is final for the caller, and
+// returns the record. It causes no wake-ups while it waits: it blocks on the lock that
+// the poller holds while it serves the record. If the lock is released and the record is
+// not final, the poller died or has not reached the record yet; Await then starts a
+// poller and waits again.
 //
-// The record must have been announced. self is this program's path, for the poller that
-// it may have to start; "" starts none. Errors are ctx's, ErrUnserved when the record's
-// file is gone, *Corrupt, and ErrNoPoller: it waits only while a poller has the record,
-// or one that was just called may come.
+// The record has to be in the index. self is the path of this program, with which Await
+// starts a poller; with "" it starts none. The error is ctx's, ErrUnserved where the
+// record's file is gone, *CorruptFileError, or ErrNoPoller: Await waits only while a
+// poller serves the record or one may still come.
 func Await[T any](
 	ctx context.Context,
 	env Getenv,
@@ -358,10 +351,13 @@ func Await[T any](
 	done func(*T) bool,
 ) (*T, error) {
 	folder := Folder[T]{Dir: filepath.Dir(path)}
-	lastServed := time.Now()  // when a poller had the record last
-	patience := maxAwaitPause // with failures to start one, before any had it
+	lastServed := time.Now() // when a poller last served the record
+	// how long to go on when no poller can be started and none has served the record
+	patience := maxAwaitPause
 	for pause := time.Duration(0); ; pause = min(max(2*pause, minAwaitPause), maxAwaitPause) {
-		Sleep(ctx, pause) // before the record is read: a change meanwhile may leave the lock held
+		// sleep first, then read: otherwise a change during the sleep is missed while the
+		// poller holds the lock
+		Sleep(ctx, pause)
 		record, err := folder.Load(RecordName(path))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -371,16 +367,19 @@ func Await[T any](
 		case err == nil && done(record):
 			return record, nil
 		case ctx.Err() != nil:
-			return record, ctx.Err() // a goroutine may stay behind, blocked; the process ends soon
+			// the goroutine below may stay blocked; the process ends soon
+			return record, ctx.Err()
 		}
 		if self != "" {
 			entry, err := ReadIndexEntry(IndexFile(env, path))
 			switch {
 			case err != nil || entry.Environment == Environment(env):
 			case pause > 0:
-				_ = AddToIndex(env, *entry) // another environment's poller served it, and is dead
+				// the poller of another environment served it and may be dead
+				_ = AddToIndex(env, *entry)
 			default:
-				CallPoller(env, entry.Environment) // it serves it
+				// the poller of that environment serves the record
+				CallPoller(env, entry.Environment)
 			}
 			limit := serveTimeout
 			_, err = StartPoller(env, self)
@@ -401,12 +400,12 @@ func Await[T any](
 			}
 		}
 		if time.Since(waitBegan) > maxAwaitPause {
-			pause = 0 // a poller served the record until now
+			pause = 0 // a poller served the record until this moment
 		}
 	}
 }
 
-// Sleep waits for so long, or until ctx ends, which it reports as false.
+// Sleep waits for the duration, or until ctx ends; it then reports false.
 func Sleep(ctx context.Context, duration time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -416,8 +415,8 @@ func Sleep(ctx context.Context, duration time.Duration) bool {
 	}
 }
 
-// waitWhileServed waits until no poller serves the record of an Open. held is false where
-// none did; it is true where that cannot be told.
+// waitWhileServed blocks while a poller serves the record of an index entry. wasServed is
+// false where no poller served it, and true where that cannot be found out.
 func waitWhileServed(file string) (wasServed bool) {
 	f, _, err := OpenPlain(file, os.O_RDONLY)
 	if err != nil {
@@ -434,25 +433,25 @@ func waitWhileServed(file string) (wasServed bool) {
 		return false
 	}
 	for {
-		if err := syscall.Flock(int(locked.Fd()), syscall.LOCK_SH); !errors.Is(err, syscall.EINTR) {
+		err := syscall.Flock(int(locked.Fd()), syscall.LOCK_SH)
+		if !errors.Is(err, syscall.EINTR) {
 			return true
 		}
 	}
 }
 
-// isDaemonAlive reports whether a daemon lives. Where no folder has locks that lock, it
-// serves records without them.
+// isDaemonAlive reports whether this environment's daemon lives. Where no folder has
+// working locks, the daemon serves records without locks.
 func isDaemonAlive(env Getenv) bool {
 	beat := ReadHeartbeat(env, Environment(env))
 	return beat.IsDaemon && beat.IsAlive && !beat.IsSilent(time.Now())
 }
 
-// IsDialogExplained says whether what a session waits for in its terminal is asked by a
-// record of ours, in a thread of its own.
+// IsDialogExplained reports whether an open question of ours, with a thread of its own,
+// may be what the session waits for in its terminal.
 func IsDialogExplained(env Getenv, sessionID string) bool {
 	qs, _ := ReadIndexedQuestions(env, OpenStatusTexts...)
-	return slices.ContainsFunc(
-		qs,
-		func(q *Question) bool { return q.ClaudeSession() == sessionID && q.MayExplainDialog() },
-	)
+	return slices.ContainsFunc(qs, func(q *Question) bool {
+		return q.ClaudeSession() == sessionID && q.MayExplainDialog()
+	})
 }

@@ -12,36 +12,37 @@ import (
 	"time"
 )
 
-// ErrLocked says that another living process holds the lock.
+// ErrLocked means that another living process holds the lock.
 var ErrLocked = errors.New("held by another process")
 
-// lockTimeout bounds how long a hook waits for a critical section of another process.
-// Sections take about a millisecond; only a stopped process keeps one longer, and then
+// lockTimeout is how long a hook waits while another process is in a critical section. A
+// section takes about a millisecond; only a stopped process stays in one longer, and then
 // Claude Code must not wait with us.
 const lockTimeout = 2 * time.Second
 
 const maxLockPause = 8 * time.Millisecond
 
-// SlowCallWatcher, where a test sets it, is told of everything that Slow is told of.
+// SlowCallWatcher is called by BeforeSlowCall, where a test sets it.
 var SlowCallWatcher func(what string)
 
-// BeforeSlowCall is called before anything that may not be done under a record's lock. It
-// does nothing but in tests, which hold that.
+// BeforeSlowCall is called before anything slow, which must not happen while a record's
+// lock is held. It does nothing outside of tests, which check that rule.
 func BeforeSlowCall(what string) {
 	if SlowCallWatcher != nil {
 		SlowCallWatcher(what)
 	}
 }
 
-// A Lock is an advisory lock of the kernel on a file: it ends with its holder, also by
-// kill -9. A process that inherits the descriptor has the lock, too.
+// A Lock is an advisory lock of the kernel (flock) on a file: it ends with the process
+// that holds it, also by kill -9. A child process that inherits the descriptor holds the
+// lock, too.
 type Lock struct {
 	file       *os.File
-	lockedFile *os.File // file, or its twin
+	lockedFile *os.File // file, or its twin; see LockFolder
 	Path       string
 }
 
-// TryLock takes the lock at path at once or returns ErrLocked.
+// TryLock takes the lock at path, or returns ErrLocked at once.
 func TryLock(path string) (*Lock, error) {
 	if err := MakeFolder(filepath.Dir(path)); err != nil {
 		return nil, err
@@ -50,8 +51,8 @@ func TryLock(path string) (*Lock, error) {
 	return lockOpenedFile(f, path, err)
 }
 
-// TryLockExisting is TryLock of a file that is there: none is made where another process
-// removed it.
+// TryLockExisting is TryLock for a file that exists: it does not create one that another
+// process removed.
 func TryLockExisting(path string) (*Lock, error) {
 	f, _, err := OpenPlain(path, os.O_RDWR)
 	return lockOpenedFile(f, path, err)
@@ -69,16 +70,16 @@ func lockOpenedFile(f *os.File, path string, err error) (*Lock, error) {
 	return (&Lock{f, locked, path}).acquire()
 }
 
-// acquire locks the files that were opened for a lock, or closes them.
+// acquire takes the lock, or closes its files.
 func (l *Lock) acquire() (*Lock, error) {
 	err := syscall.Flock(int(l.lockedFile.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if isLockingUnsupported(err) {
 		if lockEnv == nil || ReadLockFolder(lockEnv) != nil {
-			// no folder has locks: nothing excludes anything
+			// no folder has working locks: go on without exclusion
 			return l, nil
 		}
-		why := "there are no locks in " + UserStateDir(lockEnv) + " (" + err.Error() + ")"
-		// the next poller looks whether they lock
+		why := fmt.Sprintf("%s does not support file locks (%v)", UserStateDir(lockEnv), err)
+		// the next poller tests whether these locks work
 		chooseLockFolder(lockEnv, why, func(string) bool { return true })
 		return lockOpenedFile(l.file, l.Path, nil)
 	}
@@ -94,22 +95,23 @@ func (l *Lock) acquire() (*Lock, error) {
 
 func (l *Lock) close() {
 	_ = l.lockedFile.Close()
-	_ = l.file.Close() // mostly the same
+	_ = l.file.Close() // usually the same file
 }
 
-// IsFileGone says that the lock's file was removed, or is another one by now: no other
-// process sees that the lock is held.
+// IsFileGone reports whether the lock's file was removed or replaced: other processes
+// then do not see that the lock is held.
 func (l *Lock) IsFileGone() bool {
 	current, err := os.Lstat(l.Path)
 	held, serr := l.file.Stat()
 	return IsMissing(err) || err == nil && serr == nil && !os.SameFile(current, held)
 }
 
-// IsLocked says whether a living process holds the lock at path.
+// IsLocked reports whether a living process holds the lock at path. It is true where that
+// cannot be found out.
 func IsLocked(path string) bool {
 	f, _, err := OpenPlain(path, os.O_RDONLY)
 	if err != nil {
-		return !IsMissing(err) // with no descriptor left it is not known
+		return !IsMissing(err) // an error such as "too many open files" tells nothing
 	}
 	defer f.Close()
 	locked, err := openLockTarget(f)
@@ -117,14 +119,13 @@ func IsLocked(path string) bool {
 		return true
 	}
 	defer locked.Close()
-	return errors.Is(
-		syscall.Flock(int(locked.Fd()), syscall.LOCK_SH|syscall.LOCK_NB),
-		syscall.EWOULDBLOCK,
-	)
+	err = syscall.Flock(int(locked.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
+	return errors.Is(err, syscall.EWOULDBLOCK)
 }
 
-// LockWithTimeout takes the lock at path within lockTimeout. Each try opens the file
-// anew: an uninstall may have removed it.
+// LockWithTimeout takes the lock at path, and waits for it up to lockTimeout; then it
+// returns ErrLocked. Each try opens the file again, since an uninstall may have removed
+// it.
 func LockWithTimeout(path string) (*Lock, error) {
 	BeforeSlowCall("waits for a lock")
 	deadline := time.Now().Add(lockTimeout)
@@ -137,8 +138,8 @@ func LockWithTimeout(path string) (*Lock, error) {
 	}
 }
 
-// Unlock gives the lock up, for every process that has it; nil is none. The file stays:
-// removing it would let two holders in.
+// Unlock releases the lock, for every process that holds it; a nil lock is allowed. The
+// file stays: if it were removed, two processes could hold the lock.
 func (l *Lock) Unlock() {
 	if l == nil {
 		return
@@ -153,20 +154,22 @@ func pollerFile(env Getenv, ext string) string {
 	return filepath.Join(pollersDir(env), Environment(env)+ext)
 }
 
-// LockPoller makes the caller the poller of its environment; ErrLocked when there is one.
+// LockPoller makes the caller the poller of its environment. The error is ErrLocked where
+// another process is.
 func LockPoller(env Getenv) (*Lock, error) { return TryLock(pollerFile(env, ".lock")) }
 
-// InheritedLockDescriptor is the descriptor of the lock that Pass passes.
+// InheritedLockDescriptor is the file descriptor on which PassToPoller hands over the
+// lock.
 const InheritedLockDescriptor = 3
 
-// InheritPollerLock is the lock that the process which started this poller took for it,
-// under a descriptor. Another file there, or a lock that another process has, is an
-// error.
+// InheritPollerLock returns the lock that the process which started this poller took for
+// it and handed over on a descriptor. It is an error where the descriptor is another
+// file, or another process holds the lock.
 func InheritPollerLock(env Getenv, descriptor uintptr) (*Lock, error) {
 	path := pollerFile(env, ".lock")
 	f, _, err := OpenPlain(path, os.O_RDWR)
 	if err != nil {
-		return nil, fmt.Errorf("the poller's lock: %w", err)
+		return nil, fmt.Errorf("open the poller's lock: %w", err)
 	}
 	locked, err := lockTargetPath(f)
 	l := &Lock{f, os.NewFile(descriptor, locked), path}
@@ -174,43 +177,45 @@ func InheritPollerLock(env Getenv, descriptor uintptr) (*Lock, error) {
 	expected, serr := os.Lstat(locked)
 	if errors.Join(err, perr, serr) != nil || !os.SameFile(expected, passed) {
 		f.Close()
-		// it may be that of the same environment by the name of an earlier version
+		// an earlier version may have passed the lock of the same environment under its
+		// former name
 		l.lockedFile.Close()
-		return nil, errors.New("what was passed to this poller is not its environment's lock")
+		return nil, errors.New("the inherited descriptor is not the lock of this poller's environment")
 	}
 	syscall.CloseOnExec(int(l.lockedFile.Fd()))
-	return l.acquire() // it is ours already, or free
+	return l.acquire() // this process holds the lock already, or nobody does
 }
 
-// What a program is told that is to be the poller; see Pass.
+// Arguments for a program that is to become the poller; see PassToPoller.
 const (
 	orphanFlag   = "--orphan"
 	DetachedFlag = "--detached"
 )
 
-// PassToPoller has self become the detached poller that has the lock from now on: in a
-// session of its own, in /, with no descriptor of ours but the lock. The caller has it no
-// more, also when that fails. Started as an Orphan, self only starts the poller, as
-// Detached, and ends: on Esc Claude Code ends a waiting hook with all its children
+// PassToPoller starts self as a detached poller and hands the lock over to it. The poller
+// runs in a session of its own, in /, with no descriptor of ours but the lock. The caller
+// has lost the lock, even on error. With orphanFlag, self only starts the poller, with
+// DetachedFlag, and ends: on Esc Claude Code ends a waiting hook with all its children
 // (2.1.197, 2.1.329).
 func (l *Lock) PassToPoller(self, flag string) error {
 	cmd := DetachedCommand(self, "poller", flag)
-	cmd.ExtraFiles = []*os.File{l.lockedFile} // the three before it are the null device
+	cmd.ExtraFiles = []*os.File{l.lockedFile} // descriptors 0 to 2 are the null device
 	if err := cmd.Start(); err != nil {
 		l.Unlock()
 		return fmt.Errorf("start poller: %w", err)
 	}
-	l.close() // without LOCK_UN: the child has the lock
+	l.close() // without LOCK_UN, which would release the child's lock, too
 	go func() { _ = cmd.Wait() }()
 	return nil
 }
 
-// WordQuestionFlag is what a process of its own is told that has a model word a question,
-// whose file follows. A hook starts it: what its environment says of the model is no part
-// of what makes an environment, so the poller may know another key, or none.
+// WordQuestionFlag tells a separate process to have a model word a question, whose file
+// follows. A hook starts that process, not the poller: the hook's own variables say which
+// model and key to use. They are not part of the environment, so the poller may have
+// another key, or none.
 const WordQuestionFlag = "--words"
 
-// StartWordingQuestion has self do that.
+// StartWordingQuestion starts self to have a model word a question.
 func StartWordingQuestion(self, questionFile string) error {
 	cmd := DetachedCommand(self, "poller", WordQuestionFlag, questionFile)
 	err := cmd.Start()
@@ -221,14 +226,14 @@ func StartWordingQuestion(self, questionFile string) error {
 	return nil
 }
 
-// DetachedCommand runs self in a session of its own, in /, with no descriptor of ours. It
-// belongs to no Claude Code and to no pane.
+// DetachedCommand returns a command that runs self in a session of its own, in /, with no
+// descriptor of ours. It belongs to no Claude Code and no pane.
 func DetachedCommand(self string, args ...string) *exec.Cmd {
 	kept := slices.DeleteFunc(os.Environ(), func(pair string) bool {
 		return strings.HasPrefix(pair, "CLAUDE") || strings.HasPrefix(pair, "TMUX")
 	})
-	// self may be a copy that is called as a hook. Without /proc this name says where it
-	// is.
+	// self may be a copy with a hook's name. Where there is no /proc, this argument tells
+	// it its path.
 	name := filepath.Join(filepath.Dir(self), "gchat-hooks")
 	return &exec.Cmd{
 		Path: self, Args: append([]string{name}, args...),
@@ -236,10 +241,10 @@ func DetachedCommand(self string, args ...string) *exec.Cmd {
 	}
 }
 
-// StartPoller makes sure that a poller of this environment runs; self is this program's
-// path. It is called after the work was written. What is the poller by then may be about
-// to end, and not look for work any more: so it is called first. started says that there
-// was none.
+// StartPoller makes sure that a poller of this environment runs. self is the path of this
+// program. Call it after the work is written. It first calls the present poller, which
+// may be about to end and not look for work again. started reports whether there was no
+// poller.
 func StartPoller(env Getenv, self string) (started bool, err error) {
 	CallPoller(env, Environment(env))
 	if folder := ReadLockFolder(env); folder != nil && folder.Dir == "" {
@@ -255,8 +260,8 @@ func StartPoller(env Getenv, self string) (started bool, err error) {
 	return true, lock.PassToPoller(self, orphanFlag)
 }
 
-// RunWithoutPoller does something while no poller of an environment runs, and none can
-// begin. Where one runs it is not done.
+// RunWithoutPoller calls do while no poller of an environment runs and none can start.
+// Where one runs, it does nothing.
 func RunWithoutPoller(env Getenv, environment string, do func()) {
 	lock, err := TryLock(filepath.Join(pollersDir(env), filepath.Base(environment)+".lock"))
 	if err != nil {
@@ -266,9 +271,9 @@ func RunWithoutPoller(env Getenv, environment string, do func()) {
 	do()
 }
 
-// CallPoller has the process that is an environment's poller know of work, also where it
-// is about to end: each call writes a byte to the file of its lock. Where there is no
-// such file, no process is the poller.
+// CallPoller tells the poller of an environment that there is work, even if that poller
+// is about to end: each call appends a byte to the file of the poller's lock. Where that
+// file does not exist, no process is the poller.
 func CallPoller(env Getenv, environment string) {
 	path := filepath.Join(pollersDir(env), filepath.Base(environment)+".lock")
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|plainFlags, 0)
@@ -279,8 +284,8 @@ func CallPoller(env Getenv, environment string) {
 	_ = f.Close()
 }
 
-// CountPollerCalls is how often a poller of this environment was called since ResetCalls.
-// It is to be asked before work is looked for.
+// CountPollerCalls returns how often the poller of this environment was called since
+// ResetCalls. Read it before you look for work.
 func CountPollerCalls(env Getenv) int64 {
 	info, err := os.Lstat(pollerFile(env, ".lock"))
 	if err != nil {
@@ -289,13 +294,13 @@ func CountPollerCalls(env Getenv) int64 {
 	return info.Size()
 }
 
-// ResetCalls has a poller begin to count anew, before it looks for work for the last
-// time. So what is the poller only for a moment, and looks for none, knows by no calls
-// that none is left.
+// ResetCalls sets the count of calls to zero. A poller does that before it looks for work
+// for the last time. A command that acts as the poller for one send does not look for
+// work. It relies on the count: if it is zero, no work is left.
 func (l *Lock) ResetCalls() error { return l.file.Truncate(0) }
 
-// UnlockPoller gives the poller's lock up. Where a poller was called since there were so
-// many CountPollerCalls, another one begins.
+// UnlockPoller releases the poller's lock. If the poller was called since the count was
+// calls, it starts another poller, with self.
 func (l *Lock) UnlockPoller(env Getenv, self string, calls int64) error {
 	l.Unlock()
 	if self == "" || CountPollerCalls(env) == calls {
@@ -305,11 +310,11 @@ func (l *Lock) UnlockPoller(env Getenv, self string, calls int64) error {
 	return err
 }
 
-// RequestPollerLock notes that the daemon, or a single round, waits for the lock of this
-// environment's poller: a detached one yields to it. The caller gives the lock up when it
-// has the lock.
+// RequestPollerLock tells the detached poller of this environment that the daemon, or a
+// single round, waits for its lock; the detached poller then ends. The caller releases
+// the request once it has the poller's lock.
 func RequestPollerLock(env Getenv) (*Lock, error) { return TryLock(pollerFile(env, ".want")) }
 
-// IsPollerLockRequested says whether a living process waits for the lock of this
+// IsPollerLockRequested reports whether a living process waits for the lock of this
 // environment's poller.
 func IsPollerLockRequested(env Getenv) bool { return IsLocked(pollerFile(env, ".want")) }

@@ -13,32 +13,36 @@ import (
 	"time"
 )
 
-// Some file systems grant one lock to every process, or know no locks: a network home can
-// be mounted so. There each lock has a twin, a file in a folder of this machine that is
-// only this user's, and the twin is locked in its place. The lock's own file stays what
-// it is otherwise: it is there, it is watched, and calls are counted in it.
+// Some file systems grant one lock to every process, or know no locks at all; a network
+// home can be mounted that way. There each lock gets a twin: a file in a folder on this
+// machine that only this user can write, which is locked instead. The lock's own file
+// keeps its other uses: its existence says something, pollers watch it, and calls are
+// counted in it.
 
-// A LockFolder says where the twins are, as a poller found out before it began. Where
-// locks lock there is none.
+// A LockFolder says where the twins are; a poller finds that out when it starts. Where
+// locks work there is none.
 type LockFolder struct {
-	Dir string `json:"dir"` // "" where twins do not lock either
+	Dir string `json:"dir"` // "" where no folder has working locks
 	Why string `json:"why"`
 }
 
-// Describe say it for a person.
+// Describe returns a sentence for a person.
 func (p *LockFolder) Describe() string {
 	if p.Dir == "" {
-		return p.Why + ", and no folder of this machine has better ones: only the daemon serves (gchat-hooks poller install)"
+		return p.Why + ", and no other folder on this machine has working file locks. " +
+			"Without them only the daemon serves; install it: gchat-hooks poller install"
 	}
-	return p.Why + ": what they are for is locked in " + p.Dir
+	return p.Why + "; gchat-hooks locks files in " + p.Dir + " instead"
 }
 
-// lockFolderFile is this machine's: others can have the same home, and locks that lock.
+// lockFolderFile returns the path of the LockFolder's file. It names this machine: other
+// machines may share the home and have working locks there.
 func lockFolderFile(env Getenv) string {
 	return filepath.Join(UserStateDir(env), "locks-"+Hash(4, "locks "+machineID())+".json")
 }
 
-// ReadLockFolder is nil where locks lock, or where that was not looked at yet.
+// ReadLockFolder reads the LockFolder of this machine; nil where locks work, or where no
+// poller has tested them yet.
 func ReadLockFolder(env Getenv) *LockFolder {
 	b, err := ReadPlain(lockFolderFile(env), 64<<10)
 	folder := &LockFolder{}
@@ -48,17 +52,17 @@ func ReadLockFolder(env Getenv) *LockFolder {
 	return folder
 }
 
-// lockEnv is the environment whose LockFolder this process goes by.
+// lockEnv is the environment whose LockFolder this process uses.
 var lockEnv Getenv = os.Getenv
 
-// UseLockEnv has a test lock where the locks of env are, until it calls undo.
+// UseLockEnv makes a test use the LockFolder of env until it calls undo.
 func UseLockEnv(env Getenv) (undo func()) {
 	before := lockEnv
 	lockEnv = env
 	return func() { lockEnv = before }
 }
 
-// openLockTarget is the file that is locked for f: f itself, or its twin.
+// openLockTarget returns the file that is locked for f: f itself, or its twin.
 func openLockTarget(f *os.File) (*os.File, error) {
 	path, err := lockTargetPath(f)
 	if err != nil || path == f.Name() {
@@ -68,7 +72,7 @@ func openLockTarget(f *os.File) (*os.File, error) {
 }
 
 func lockTargetPath(f *os.File) (string, error) {
-	// with each lock: a process that waits learns what a poller found out
+	// read for each lock, so that a waiting process learns what a poller has found out
 	folder := ReadLockFolder(lockEnv)
 	if folder == nil || folder.Dir == "" {
 		return f.Name(), nil
@@ -79,14 +83,14 @@ func lockTargetPath(f *os.File) (string, error) {
 		err = syscall.Fstat(int(f.Fd()), &stat)
 	}
 	if err != nil {
-		return "", fmt.Errorf("folder for locks: %w", err)
+		return "", fmt.Errorf("find lock folder: %w", err)
 	}
-	// One, however the file is called.
+	// The name comes from device and inode, so all paths of one file have one twin.
 	return filepath.Join(folder.Dir, fmt.Sprintf("%x-%x.lock", stat.Dev, stat.Ino)), nil
 }
 
-// MakeLockTarget is the path of the file that is locked for the one at path, which it
-// makes: for a lock that is not a Lock.
+// MakeLockTarget returns the path of the file that is locked for the one at path, and
+// creates that: for locks that are not a Lock.
 func MakeLockTarget(path string) string {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|plainFlags, 0o600)
 	if err != nil {
@@ -100,14 +104,14 @@ func MakeLockTarget(path string) string {
 	return locked
 }
 
-// makeOwnFolder makes a folder that is only this user's. It is an error where another
-// user made it, or it is a link.
+// makeOwnFolder creates a folder that only this user can write. It is an error where
+// another user made it or it is a link.
 func makeOwnFolder(dir string) error {
 	_ = os.Mkdir(dir, 0o700)
 	return checkOwnFolder(dir)
 }
 
-// lockFolderCandidates are where twins may be.
+// lockFolderCandidates returns the folders where twins may be, the best first.
 func lockFolderCandidates(env Getenv) (dirs []string) {
 	if dir := env("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
 		dirs = append(dirs, filepath.Join(dir, "gchat-hooks"))
@@ -115,30 +119,29 @@ func lockFolderCandidates(env Getenv) (dirs []string) {
 	return append(dirs, fmt.Sprintf("/tmp/gchat-hooks-%d", os.Getuid()))
 }
 
-// isLockingUnsupported says whether a file system answered that it has none.
+// isLockingUnsupported reports whether err means that a file system has no locks.
 func isLockingUnsupported(err error) bool {
 	return errors.Is(err, syscall.ENOLCK) || errors.Is(err, syscall.ENOTSUP) ||
 		errors.Is(err, syscall.ENOSYS)
 }
 
-// MoveLocksIfShared has a child process, which is self, try the lock that this process
-// holds. Where the child gets it, too, twins are locked from now on, and moved is true:
-// another process may hold this one's twin.
+// MoveLocksIfShared tests the lock that this process holds: a child process, started from
+// self, tries to take it. If the child gets it, twins are locked from then on and moved
+// is true; the caller has to lock again, since another process may hold the twin.
 func (l *Lock) MoveLocksIfShared(env Getenv, self string) (moved bool) {
 	if isExclusive(self, l.lockedFile.Name()) {
-		if folder := ReadLockFolder(lockEnv); folder != nil && folder.Dir == "" { // it locks by now
+		// locks work again here
+		if folder := ReadLockFolder(lockEnv); folder != nil && folder.Dir == "" {
 			os.Remove(lockFolderFile(env))
 		}
 		return false
 	}
-	return chooseLockFolder(
-		env,
-		"locks in "+UserStateDir(env)+" do not lock",
-		func(path string) bool { return isExclusive(self, path) },
-	)
+	why := "file locks in " + UserStateDir(env) + " do not work"
+	return chooseLockFolder(env, why, func(path string) bool { return isExclusive(self, path) })
 }
 
-// chooseLockFolder writes down the first folder whose locks are good.
+// chooseLockFolder stores the first folder whose locks work as the LockFolder. It reports
+// whether that could be written.
 func chooseLockFolder(env Getenv, why string, isGoodLock func(path string) bool) bool {
 	folder := LockFolder{Why: why}
 	for _, dir := range lockFolderCandidates(env) {
@@ -147,11 +150,11 @@ func chooseLockFolder(env Getenv, why string, isGoodLock func(path string) bool)
 			break
 		}
 	}
-	b, _ := json.Marshal(folder) // texts
+	b, _ := json.Marshal(folder)
 	return WriteFile(lockFolderFile(env), b) == nil
 }
 
-// canLockIn says whether a lock in dir is good while this process holds it.
+// canLockIn reports whether a lock in dir passes isGoodLock while this process holds it.
 func canLockIn(dir string, isGoodLock func(path string) bool) bool {
 	path := filepath.Join(dir, fmt.Sprintf("probe-%d", os.Getpid()))
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|plainFlags, 0o600)
@@ -163,8 +166,8 @@ func canLockIn(dir string, isGoodLock func(path string) bool) bool {
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil && isGoodLock(path)
 }
 
-// isExclusive says whether a child process, which is self, does not get a lock that this
-// process holds. Where the child does not say, it is taken to be so.
+// isExclusive reports whether a child process, started from self, fails to get a lock
+// that this process holds. Where the child gives no result, the lock counts as exclusive.
 func isExclusive(self, path string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -172,16 +175,18 @@ func isExclusive(self, path string) bool {
 	return err != nil || strings.TrimSpace(string(output)) != gotLockOutput
 }
 
-// TryLockFlag is what the child is told; it prints gotLockOutput where it gets the lock.
+// TryLockFlag is the child's argument. The child prints gotLockOutput where it gets the
+// lock.
 const (
 	TryLockFlag   = "--try-lock"
 	gotLockOutput = "locked"
 )
 
-// TryLockAsChild is the child's part of MoveLocksIfShared.
+// TryLockAsChild is the child's part of MoveLocksIfShared. It returns what the child
+// prints.
 func TryLockAsChild(path string) (output string) {
 	f, _, err := OpenPlain(path, os.O_RDWR)
-	if err == nil { // this process ends next, and its lock with it
+	if err == nil { // the lock ends with this process, which ends next
 		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	}
 	if err == nil || isLockingUnsupported(err) {

@@ -2,10 +2,11 @@ package state
 
 import "unicode"
 
-// asciiLookalikes are the characters that look like characters of ASCII, or like several.
-// From Unicode's confusables.txt, version 13.0.0, as github.com/mtibben/confusables has
-// it: TestLooksASCII compares them. That library itself fills a map of 6,000 entries
-// whenever a program starts, which is a quarter of a small program's time.
+// asciiLookalikes are the characters outside ASCII that look like one or more ASCII
+// characters. They come from Unicode's confusables.txt, version 13.0.0, as
+// github.com/mtibben/confusables has it; TestLooksASCII compares the two. We do not
+// import that library: it fills a map of 6,000 entries whenever a program starts, which
+// is a quarter of a small program's start-up time.
 var asciiLookalikes = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{0xb4, 0xb4, 1}, {0xb8, 0xb8, 1}, {0xc6, 0xc6, 1}, {0xd7, 0xd7, 1}, {0xe6, 0xe6, 1},

@@ -9,9 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machineID is what tells this machine from others, whatever its name and its network:
-// gethostuuid(2), else its boot. kern.uuid would be that of the kernel's build (XNU,
-// kernel_uuid_string), equal on every Mac that has it.
+// machineID returns what distinguishes this machine from others, whatever its name and
+// network: gethostuuid(2), else the id of its boot. kern.uuid would not do: it is the id
+// of the kernel's build (XNU, kernel_uuid_string), equal on every Mac that runs that
+// build.
 var machineID = sync.OnceValue(func() string {
 	var id [16]byte
 	wait := syscall.Timespec{Sec: 1}

@@ -6,13 +6,13 @@ import (
 	"sync"
 )
 
-// machineID is what tells this machine from others, whatever its name and its network:
-// what systemd or dbus wrote down for it, else its boot.
+// machineID returns what distinguishes this machine from others, whatever its name and
+// network: the id that systemd or D-Bus stored, else the id of its boot.
 var machineID = sync.OnceValue(func() string {
 	for _, file := range []string{"/etc/machine-id", "/var/lib/dbus/machine-id", "/proc/sys/kernel/random/boot_id"} {
 		b, _ := os.ReadFile(file)
 		if id := strings.TrimSpace(string(b)); id != "" && id != "uninitialized" {
-			// systemd's word, at the first start
+			// systemd writes "uninitialized" at the first boot
 			return id
 		}
 	}
