@@ -100,6 +100,7 @@ func IsDryRunMarked(env Getenv) bool {
 	})
 }
 
+// RemoveHeartbeat removes the heartbeat of this environment's poller.
 func RemoveHeartbeat(env Getenv) { os.Remove(pollerFile(env, ".json")) }
 
 // ReadHeartbeats reads the heartbeats of the pollers of all environments.

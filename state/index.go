@@ -151,6 +151,7 @@ func IndexEntries(env Getenv) (all []*IndexEntry, err error) {
 	return all, nil
 }
 
+// ReadIndexEntry reads an index entry by its file.
 func ReadIndexEntry(file string) (*IndexEntry, error) {
 	b, err := ReadPlain(file, 64<<10)
 	if err != nil {

@@ -2,38 +2,40 @@ package state
 
 import "slices"
 
-// Mode is how the answer reaches Claude Code.
+// Mode is how an answer reaches Claude Code.
 type Mode string
 
 const (
-	ModeNative Mode = "native" // the PermissionRequest hook waits beside the dialog
-	ModeHold   Mode = "hold"   // the PreToolUse hook waits, no dialog is drawn
-	ModeDeny   Mode = "deny"   // the call is denied, the reply delivered later
+	// the PermissionRequest hook waits while the dialog is drawn
+	ModeNative Mode = "native"
+	ModeHold   Mode = "hold"   // the PreToolUse hook waits, and no dialog is drawn
+	ModeDeny   Mode = "deny"   // the call is denied, and the answer is delivered later
 	ModeInject Mode = "inject" // the poller types the answer
-	ModeOff    Mode = "off"    // nothing is forwarded
+	ModeOff    Mode = "off"    // nothing is asked in Chat
 	ModeThread Mode = "thread" // no question: a process waits for a reply in a thread
 )
 
-// ModeTraits is a row of the table of modes: what differs from one way of the answer to
-// another. Who adds a mode adds a row.
+// ModeTraits is a row of the table of modes: what one mode does differently from others.
+// To add a mode, add a row.
 type ModeTraits struct {
-	// a person is asked: the record brings a message of its own, and its thread gets
-	// notes
+	// a person is asked: the record has a message of its own, and its thread gets notes
 	Asks bool
-	// the record stands in gchat-forwarded-ask, for stop gates, and the denied session
-	// goes on meanwhile
+	// the record is in the folder gchat-forwarded-ask, for stop gates, and the denied
+	// session goes on meanwhile
 	HasMarker bool
-	HasDialog bool // a dialog stands in the terminal, where the question may be answered, too
-	NeedsHook bool // only a hook that waits hands the answer over, or the poller where it Types
+	// the terminal shows a dialog, in which the question may be answered as well
+	HasDialog bool
+	// only a waiting hook delivers the answer, or the poller where CanType is set
+	NeedsHook bool
 	CanType   bool // the poller may type the answer into the session's pane
-	NeedsPane bool // without its pane the question is given up
-	// the answer is kept for the process that comes for it, whatever became of the one
+	NeedsPane bool // without its pane the question is abandoned
+	// the answer is kept for a later hook or gchat-wait, whatever became of the process
 	// that asked
 	KeepsAnswer bool
 }
 
-// modeTraits is the table. A question of another program has no mode: it stands in a
-// folder that a person named.
+// modeTraits is the table of modes. A question that another program wrote into a folder
+// that a person named has no mode.
 var modeTraits = map[Mode]ModeTraits{
 	ModeNative: {Asks: true, HasDialog: true, NeedsHook: true, CanType: true},
 	ModeHold:   {Asks: true, NeedsHook: true},
@@ -44,8 +46,8 @@ var modeTraits = map[Mode]ModeTraits{
 	"":         {Asks: true, HasDialog: true, CanType: true},
 }
 
-// Traits is the mode's row. A mode of a later release is asked and confirmed, and
-// delivered by that.
+// Traits returns the mode's row. A question with a mode of a later release is asked, and
+// its end is noted; only that release delivers its answer.
 func (m Mode) Traits() ModeTraits {
 	if traits, isKnown := modeTraits[m]; isKnown {
 		return traits
@@ -53,35 +55,36 @@ func (m Mode) Traits() ModeTraits {
 	return ModeTraits{Asks: true}
 }
 
-// isAskedInTerminalInstead reports whether a question that was to be denied is asked in
-// the terminal instead. It stands in gchat-forwarded-ask, as a denied one.
+// isAskedInTerminalInstead reports whether a question of deny mode was asked in the
+// terminal instead. Its file is in gchat-forwarded-ask, as that of a denied one.
 func (q *Question) isAskedInTerminalInstead() bool {
 	return q.Mode == ModeNative && q.QuestionID == q.ThreadKey
 }
 
-// CanBeTyped says whether the poller may type the question's answer: its mode says so, it
-// lets Claude do nothing, and no hook has handed it over.
+// CanBeTyped reports whether the poller may type the question's answer: the mode allows
+// it, the answer does not let Claude act, and no hook has delivered it yet.
 func (q *Question) CanBeTyped() bool {
 	return q.Mode.Traits().CanType && len(q.SubQuestions) > 0 && !q.IsPrinted &&
 		!q.Kind.Traits().Decides
 }
 
-// shellTools are the tools of Claude Code that run a command of a shell, as their member
-// "command". It holds the command of a Monitor (2.1.332) against its rules for Bash, too.
+// shellTools are the tools of Claude Code that run a shell command, which is their input
+// "command". Claude Code applies the rules for Bash to the command of a Monitor, too
+// (2.1.332).
 var shellTools = []string{"Bash", "Monitor", "PowerShell"}
 
-// IsShellTool says whether a tool is one that runs a command of a shell.
+// IsShellTool reports whether a tool runs a shell command.
 func IsShellTool(tool string) bool { return slices.Contains(shellTools, tool) }
 
 var (
 	// editTools are the tools that change a file.
 	editTools = []string{"Edit", "MultiEdit", "NotebookEdit", "Write"}
-	// readTools are the tools, beside Read, that tell what is in a file or a folder.
+	// readTools are the tools, besides Read, that show what is in a file or folder.
 	readTools = []string{"Artifact", "Glob", "Grep", "LS", "LSP", "NotebookRead"}
 )
 
-// EquivalentTools are the tools of which a pattern also names a call of this one: they do
-// the same.
+// EquivalentTools returns tool and the tools that do the same: a pattern that names one
+// of them also matches a call of tool.
 func EquivalentTools(tool string) []string {
 	switch {
 	case IsShellTool(tool):
@@ -103,66 +106,60 @@ const (
 	KindPlan       Kind = "plan"       // to carry out a plan (ExitPlanMode)
 	KindNext       Kind = "next"       // what to do next: Claude has ended its turn
 	KindForm       Kind = "form"       // to fill in an MCP server's form, or to open its link
-	// KindPrompt is nothing: a person told the session something, whatever it does. No
-	// record is of this kind: words stay in the inbox. Policies, logs and lists name it.
+	// KindPrompt is no question: a person sent the session a prompt. No record has this
+	// kind, since prompts stay in the inbox. Policies, logs and lists name it.
 	KindPrompt Kind = "said"
 )
 
-// Kinds are what policies may keep in the terminal.
+// Kinds are the kinds that a policy may keep in the terminal.
 var Kinds = []Kind{KindQuestion, KindPermission, KindPlan, KindNext, KindForm, KindPrompt}
 
-// KindTraits is a row of the table of kinds: what differs from one thing that a person is
-// asked to another. Who adds a kind adds a row.
+// KindTraits is a row of the table of kinds: what one kind of question does differently
+// from others. To add a kind, add a row.
 type KindTraits struct {
-	Title        string // in the header of its card
-	NotePhrase   string // in a note of its thread; "" where the record's own words say it
-	UsesOwnSpace bool   // it goes to the person's own space, by their own configuration alone
-	// the reply is values for another program: no record that is over keeps them
+	Title string // the header of its card
+	// what notes in its thread call it; "" where they use the record's own text
+	NotePhrase string
+	// it goes to the person's own space, by the person's own configuration alone
+	UsesOwnSpace bool
+	// the reply is values for another program: a closed record does not keep them
 	AsksForValues bool
-	// a person's power over the machine: kept in their own state, where Claude does not
-	// write; for approvers
+	// it is power over the person's machine: its record is kept in the person's own
+	// state, where Claude does not write, and only approvers answer it
 	IsPersonal bool
 	Decides    bool // the reply lets Claude act, or not
-	// the reply is Claude's next prompt: typed into its pane, and asked in the thread of
-	// the session's reports
+	// the reply is Claude's next prompt: the poller types it into the session's pane, and
+	// the question is asked in the thread of the session's reports
 	IsPrompt     bool
-	HasLongText  bool   // what is shown is a text of its own, of several messages if need be
-	AllowedLabel string // the label of what was allowed in the terminal
-	RefusedLabel string // of what was refused there
+	HasLongText  bool   // it is shown as a text of its own, in several messages if need be
+	AllowedLabel string // the label where the person allowed it in the terminal
+	RefusedLabel string // the label where the person refused it there
 }
 
 var kindTraits = map[Kind]KindTraits{
 	KindQuestion: {Title: "Question"},
 	KindPermission: {
-		Title: "Permission", UsesOwnSpace: true, IsPersonal: true, Decides: true, AllowedLabel: LabelAllow, RefusedLabel: LabelDeny,
+		Title: "Permission", UsesOwnSpace: true, IsPersonal: true, Decides: true,
+		AllowedLabel: LabelAllow, RefusedLabel: LabelDeny,
 	},
 	KindPlan: {
-		Title: "Plan", NotePhrase: "the plan", UsesOwnSpace: true, IsPersonal: true, Decides: true, HasLongText: true,
-		AllowedLabel: LabelApprove, RefusedLabel: LabelSendBack,
+		Title: "Plan", NotePhrase: "the plan", UsesOwnSpace: true, IsPersonal: true, Decides: true,
+		HasLongText: true, AllowedLabel: LabelApprove, RefusedLabel: LabelSendBack,
 	},
 	KindForm: {
-		Title:         "Form",
-		NotePhrase:    "the form",
-		UsesOwnSpace:  true,
-		IsPersonal:    true,
+		Title: "Form", NotePhrase: "the form", UsesOwnSpace: true, IsPersonal: true,
 		AsksForValues: true,
 	},
 	KindNext: {
-		Title:       "Waiting for you",
-		NotePhrase:  "what to do next",
-		IsPersonal:  true,
-		IsPrompt:    true,
-		HasLongText: true,
+		Title: "Waiting for you", NotePhrase: "what to do next", IsPersonal: true,
+		IsPrompt: true, HasLongText: true,
 	},
 	KindPrompt: {
-		Title:      "Your message",
-		NotePhrase: "your message",
-		IsPersonal: true,
-		IsPrompt:   true,
+		Title: "Your message", NotePhrase: "your message", IsPersonal: true, IsPrompt: true,
 	},
 }
 
-// Traits is the kind's row. A kind of a later release is for approvers alone.
+// Traits returns the kind's row. A kind of a later release is for approvers alone.
 func (k Kind) Traits() KindTraits {
 	if traits, isKnown := kindTraits[k]; isKnown {
 		return traits

@@ -13,71 +13,74 @@ import (
 	"time"
 )
 
-// MessageType is what a message is.
+// MessageType says what an outgoing message is.
 type MessageType string
 
 const (
 	MessageQuestion MessageType = "question" // the text of a question
-	MessageNote     MessageType = "note"     // in a question's thread
-	MessageReport   MessageType = "report"   // what a session, a person or a script has to tell
-	MessageWake     MessageType = "wake"     // for an OpenClaw agent
+	MessageNote     MessageType = "note"     // a note in a question's thread
+	MessageReport   MessageType = "report"   // a report of a session, a person or a script
+	MessageWake     MessageType = "wake"     // a wake message for an OpenClaw agent
 )
 
-// Message is something to be delivered once, to Google Chat or to an agent: file
-// outbox/{unix_nano}-{key}.json in the user state. It is on disk before it is sent; its
-// receipt is kept in it for receiptAge, for the process that waits for it and against a
-// second delivery.
+// Message is an outgoing message: something to deliver once, to Google Chat or to an
+// agent. It is the file outbox/{unix_nano}-{key}.json in the user's state, written before
+// it is sent. The sent message stays as a receipt for receiptAge: the process that waits
+// for it reads it, and it prevents a second delivery.
 type Message struct {
 	Record
-	// client-…: the same on every try, so that Chat keeps one
+	// client-…: the same on every try, so that Chat keeps one message
 	ID string `json:"message_id"`
-	// what is put again under the same key is the same message
-	Key         string      `json:"key"`
-	Type        MessageType `json:"kind"`
-	Environment string      `json:"env,omitempty"` // see Environment; "" is any
-	ProjectDir  string      `json:"project_dir"`   // whose configuration it is sent with
-	IsTrusted   bool        `json:"trusted,omitempty"`
-	// Claude Code's; who is told when it is set aside
+	// two messages with one key are the same message; see Enqueue
+	Key  string      `json:"key"`
+	Type MessageType `json:"kind"`
+	// see the function Environment; "" is any
+	Environment string `json:"env,omitempty"`
+	// the project whose configuration it is sent with
+	ProjectDir string `json:"project_dir"`
+	IsTrusted  bool   `json:"trusted,omitempty"`
+	// Claude Code's id of the session that is notified when it is set aside
 	SessionID string `json:"session_id,omitempty"`
-	// host/spaces/S, the only place it may go to; "" is as configured
+	// host/spaces/S, the only space it may go to; "" for the configured one
 	Chat       string `json:"chat,omitempty"`
 	ThreadName string `json:"thread_name,omitempty"`
 	ThreadKey  string `json:"thread_key,omitempty"`
-	// path of the question that it is about
+	// the path of the question that it is about
 	Question string    `json:"question,omitempty"`
 	Note     *OwedNote `json:"note,omitempty"`
 	Report   *Report   `json:"report,omitempty"`
 	Wake     *Wake     `json:"wake,omitempty"`
-	// its texts as they are sent, one message each: set before the first try
+	// the texts to send, one message each; set before the first try
 	Parts     []string `json:"parts,omitempty"`
 	PartsSent int      `json:"parts_sent,omitempty"`
-	// of a Chat app: a card with the last part, its fallback text
+	// for a Chat app: the card of the last part, which is its fallback text
 	Card json.RawMessage `json:"card,omitempty"`
-	// the message that the card, in place of its own, is put into
+	// the existing message that the card is put into, in place of a new one
 	PatchedMessage string `json:"patch,omitempty"`
-	// users/ID: only that person is to see it, where Chat can do that
+	// users/ID: the only person who is to see it, where Chat supports that
 	Viewer   string `json:"viewer,omitempty"`
-	IsUrgent bool   `json:"urgent,omitempty"` // not held back in the quiet hours
-	// goes with all others that were held back until then
+	IsUrgent bool   `json:"urgent,omitempty"` // not held back in quiet hours
+	// sent as one message with all others that are held back until the same time
 	IsDigest bool `json:"digest,omitempty"`
-	// names of the messages whose texts are in Parts, too (digest)
+	// names of the messages whose texts are merged into Parts (digest)
 	MergedMessages []string  `json:"with,omitempty"`
 	CreatedAt      time.Time `json:"created_at"`
 	NotBefore      time.Time `json:"not_before,omitzero"`
-	FailedTries    int       `json:"tries,omitempty"` // that failed
-	// of the first try that may have arrived; zero for none
+	FailedTries    int       `json:"tries,omitempty"` // how many tries failed
+	// when the first try began that may have arrived; zero for none
 	FirstTriedAt time.Time `json:"tried_at,omitzero"`
 	LastError    string    `json:"last_error,omitempty"`
 
-	SentAt         time.Time `json:"sent_at,omitzero"`    // its receipt: it was delivered
-	MessageName    string    `json:"name,omitempty"`      // spaces/S/messages/M, where Chat said it
-	AgentAnswer    string    `json:"answer,omitempty"`    // what an agent answered
+	// when it was delivered; this makes it a receipt
+	SentAt time.Time `json:"sent_at,omitzero"`
+	// spaces/S/messages/M, where Chat returned it
+	MessageName    string    `json:"name,omitempty"`
+	AgentAnswer    string    `json:"answer,omitempty"`    // the answer of the agent
 	SetAsideReason string    `json:"set_aside,omitempty"` // why it will not be delivered
 	EndedAt        time.Time `json:"ended_at,omitzero"`   // when it was sent or set aside
 }
 
-// ReportType is what a report is about; it sets the words that it begins with and the
-// urgency.
+// ReportType is what a report is about. It decides its header and its urgency.
 type ReportType string
 
 const (
@@ -91,20 +94,22 @@ const (
 	ReportPlain          ReportType = "plain" // no header
 )
 
+// ReportTypes are all types of reports.
 var ReportTypes = []ReportType{
-	ReportTaskCompletion, ReportProgressUpdate, ReportBlockedAlert, ReportHeartbeat, ReportSessionStarted, ReportSessionEnded, ReportFailure, ReportPlain,
+	ReportTaskCompletion, ReportProgressUpdate, ReportBlockedAlert, ReportHeartbeat,
+	ReportSessionStarted, ReportSessionEnded, ReportFailure, ReportPlain,
 }
 
-// IsUrgent says that a person should look now.
+// IsUrgent reports whether a person should look at once.
 func (t ReportType) IsUrgent() bool { return t == ReportBlockedAlert || t == ReportFailure }
 
-// Report is what a message of type report says; package gchat words it. All of it is
-// foreign text but the type and the prefix.
+// Report is the content of a message of type report; package wording writes its text.
+// Everything in it but the type and the prefix is foreign text.
 type Report struct {
 	Type ReportType `json:"type"`
-	// the finer name that rules know: subagent_done, task_done, permission
+	// a finer kind, for rules: subagent_done, task_done, permission
 	RuleKind    string    `json:"kind,omitempty"`
-	Prefix      string    `json:"prefix,omitempty"` // in place of the type's
+	Prefix      string    `json:"prefix,omitempty"` // the header, in place of the type's
 	SessionName string    `json:"session,omitempty"`
 	About       string    `json:"about,omitempty"`
 	Title       string    `json:"title,omitempty"`
@@ -114,11 +119,12 @@ type Report struct {
 	IsChatSyntax bool `json:"chat_syntax,omitempty"`
 }
 
-// Wake is how a message is handed to an OpenClaw agent.
+// Wake says how a wake message is handed to an OpenClaw agent.
 type Wake struct {
-	Args       []string `json:"args"`
-	SearchPath string   `json:"path,omitempty"` // $PATH of the hook: openclaw is on it, and node
-	// the agent's session: one message at a time goes there
+	Args []string `json:"args"`
+	// $PATH of the hook, on which openclaw and node are found
+	SearchPath string `json:"path,omitempty"`
+	// the agent's session; messages go to it one at a time
 	AgentSession string `json:"to"`
 	AgentName    string `json:"agent,omitempty"` // what people call the agent
 	Trigger      string `json:"trigger,omitempty"`
@@ -130,27 +136,27 @@ func (m *Message) check(time.Time) error {
 		return errors.New("message_id is missing")
 	}
 	if m.Type != MessageQuestion && m.Type != MessageNote && m.Type != MessageWake {
-		m.Type = MessageReport // files of earlier versions have other words there
+		m.Type = MessageReport // earlier versions wrote other words there
 	}
 	if m.Type == MessageReport && m.Report == nil && len(m.Parts) == 0 {
-		return errors.New("it has no text")
+		return errors.New("the report has no text")
 	}
 	m.PartsSent = min(max(m.PartsSent, 0), len(m.Parts))
 	return nil
 }
 
-// IsFinal says that the message was sent or set aside.
+// IsFinal reports whether the message was sent or set aside.
 func (m *Message) IsFinal() bool { return !m.SentAt.IsZero() || m.SetAsideReason != "" }
 
-// HasReceipt says of a message's file that it holds a receipt: the outbox keeps many of
-// them.
+// HasReceipt reports whether a message's file holds a receipt. It spares parsing them, of
+// which the outbox keeps many.
 func HasReceipt(_ string, file []byte) bool { return bytes.Contains(file, []byte(`"sent_at":"2`)) }
 
-// IsInSessionThread says whether it goes into its session's own thread.
+// IsInSessionThread reports whether the message goes into its session's own thread.
 func (m *Message) IsInSessionThread() bool { return m.ThreadKey == SessionThreadKey(m.SessionID) }
 
-// Lane is what a message's order is kept in: its thread, as far as it is named, or its
-// agent's session.
+// Lane names the queue within which messages keep their order: the thread, as far as it
+// is known, or the agent's session.
 func (m *Message) Lane() string {
 	switch {
 	case m.Wake != nil:
@@ -170,22 +176,21 @@ const (
 	setAsideAge = 30 * 24 * time.Hour
 )
 
+// Outbox is the folder of outgoing messages.
 type Outbox struct{ Folder[Message] }
 
-// OutboxIn is the outbox of a user state folder.
+// OutboxIn returns the outbox of a user state folder.
 func OutboxIn(userState string) Outbox {
 	return Outbox{Folder[Message]{Dir: filepath.Join(userState, "outbox"), durability: unsynced}}
 }
 
-// Enqueue writes a message down to be sent, unless one of the same key is there already
-// that was put less than again before it: then that one is returned, and put is false.
-// Without a key its id is the key. CreatedAt has to be set. An error means that nothing
-// was written.
-func (o Outbox) Enqueue(
-	env Getenv,
-	m *Message,
-	repeatAfter time.Duration,
-) (stored *Message, isNew bool, err error) {
+// Enqueue writes a message into the outbox. Where the outbox has a message with the same
+// key that was created less than repeatAfter before, it returns that one as stored, and
+// isNew is false. The key defaults to the id. CreatedAt has to be set. An error means
+// that nothing was written.
+func (o Outbox) Enqueue(env Getenv, m *Message, repeatAfter time.Duration) (
+	stored *Message, isNew bool, err error,
+) {
 	if m.Key == "" {
 		m.Key = m.ID
 	}
@@ -195,7 +200,7 @@ func (o Outbox) Enqueue(
 	}
 	lock, err := LockWithTimeout(o.lockPath("put"))
 	if err != nil {
-		return nil, false, fmt.Errorf("put message: %w", err)
+		return nil, false, fmt.Errorf("enqueue message: %w", err)
 	}
 	defer lock.Unlock()
 	key := safeFileName(m.Key)
@@ -207,23 +212,23 @@ func (o Outbox) Enqueue(
 	for _, name := range names {
 		nanos, keyInName, _ := strings.Cut(name, "-")
 		if keyInName == key {
-			if earlier, err := o.Load(name); err == nil &&
-				m.CreatedAt.Sub(earlier.CreatedAt).Abs() < repeatAfter {
+			earlier, err := o.Load(name)
+			if err == nil && m.CreatedAt.Sub(earlier.CreatedAt).Abs() < repeatAfter {
 				return earlier, false, nil
 			}
 		}
 		if nanosecondOfLast, err := strconv.ParseInt(nanos, 10, 64); err == nil {
-			// a clock that was set back does not turn the order round
+			// names stay in order even if the clock was set back
 			nanosecond = max(nanosecond, nanosecondOfLast+1)
 		}
 	}
 	if err := o.Create(fmt.Sprintf("%019d-%s", nanosecond, key), m); err != nil {
-		return nil, false, fmt.Errorf("put message: %w", err)
+		return nil, false, fmt.Errorf("enqueue message: %w", err)
 	}
 	return m, true, nil
 }
 
-// FindByKey is the newest message that was put under a key; nil when there is none.
+// FindByKey returns the newest message with this key; nil where there is none.
 func (o Outbox) FindByKey(key string) (*Message, error) {
 	names, err := o.Names()
 	if err != nil {
@@ -242,8 +247,8 @@ func (o Outbox) FindByKey(key string) (*Message, error) {
 	return nil, nil
 }
 
-// Change is Update of a message, by its file or its name; nil and no error when it is
-// gone.
+// Change updates a message, by its file or its name. It returns nil and no error where
+// the message is gone.
 func (o Outbox) Change(file string, change func(*Message)) (*Message, error) {
 	after, err := o.Folder.Change(RecordName(file), change)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -252,14 +257,14 @@ func (o Outbox) Change(file string, change func(*Message)) (*Message, error) {
 	return after, err
 }
 
-// Waiting are the messages that are neither sent nor set aside, the oldest first, and
-// what does not parse.
+// Waiting returns the messages that are neither sent nor set aside, the oldest first, and
+// the errors of files that cannot be parsed.
 func (o Outbox) Waiting() (waiting []*Message, bad []error) {
 	all, bad, _ := o.allUnless(HasReceipt)
 	return slices.DeleteFunc(all, (*Message).IsFinal), bad
 }
 
-// moveToEnvironment has those of the messages that wait be sent in another environment.
+// moveToEnvironment moves the waiting messages that match to another environment.
 func (o Outbox) moveToEnvironment(matches func(*Message) bool, environment string) (failed error) {
 	waiting, _ := o.Waiting()
 	for _, m := range waiting {
@@ -271,18 +276,20 @@ func (o Outbox) moveToEnvironment(matches func(*Message) bool, environment strin
 	return failed
 }
 
-// SetAside are the messages that were set aside, the oldest first.
+// SetAside returns the messages that were set aside, the oldest first.
 func (o Outbox) SetAside() []*Message {
 	all, _ := o.All()
 	return slices.DeleteFunc(all, func(m *Message) bool { return m.SetAsideReason == "" })
 }
 
-// RetrySetAside puts the messages that were set aside back into the queue, after a person
-// changed what they failed for.
+// RetrySetAside queues the messages that were set aside once more, after a person fixed
+// the cause. It returns how many.
 func (o Outbox) RetrySetAside(now time.Time) (count int, err error) {
 	for _, m := range o.SetAside() {
 		_, err := o.Change(m.Path, func(m *Message) {
-			m.SetAsideReason, m.EndedAt, m.FailedTries, m.LastError, m.NotBefore = "", time.Time{}, 0, "", now.UTC()
+			m.SetAsideReason, m.EndedAt = "", time.Time{}
+			m.FailedTries, m.LastError = 0, ""
+			m.NotBefore = now.UTC()
 		})
 		if err != nil {
 			return count, err
@@ -292,6 +299,7 @@ func (o Outbox) RetrySetAside(now time.Time) (count int, err error) {
 	return count, nil
 }
 
+// RemoveMessage removes a message and its index entry.
 func (o Outbox) RemoveMessage(env Getenv, m *Message) error {
 	if err := o.Remove(RecordName(m.Path)); err != nil {
 		return err
@@ -299,8 +307,8 @@ func (o Outbox) RemoveMessage(env Getenv, m *Message) error {
 	return RemoveFromIndex(env, m.Path)
 }
 
-// Sweep removes receipts that are older than receiptAge, and messages that were set aside
-// setAsideAge ago.
+// Sweep removes receipts older than receiptAge, and messages that were set aside more
+// than setAsideAge ago.
 func (o Outbox) Sweep(env Getenv, now time.Time) {
 	all, _ := o.All()
 	for _, m := range all {
@@ -311,20 +319,20 @@ func (o Outbox) Sweep(env Getenv, now time.Time) {
 	}
 }
 
-// MessageID derives the id that Google Chat keeps one message of, from what the message
-// is about: at most 63 characters of a-z, 0-9 and "-", beginning with "client-".
+// MessageID derives an id from what a message is about; Google Chat keeps one message of
+// an id. It has at most 63 characters of a-z, 0-9 and "-", and begins with "client-".
 func MessageID(parts ...string) string {
 	return "client-" + Hash(20, strings.Join(parts, "\x00")+"\x00")
 }
 
-// MachineIDPrefix begins the id of a message that names its machine there and not in its
-// words. A hub adds 13 characters to it.
+// MachineIDPrefix begins the id of a message whose text does not name its machine; the id
+// does. A hub adds 13 characters to it.
 const MachineIDPrefix = "client-of-"
 
-// OwnIDPrefix begins such ids of this machine's.
+// OwnIDPrefix returns how such ids of this machine begin.
 func OwnIDPrefix() string { return MachineIDPrefix + Hash(4, MachineName()) + "-" }
 
-// MachineMessageID is a MessageID that names this machine.
+// MachineMessageID returns a MessageID that names this machine.
 func MachineMessageID(parts ...string) string {
 	return OwnIDPrefix() + Hash(15, strings.Join(parts, "\x00"))
 }

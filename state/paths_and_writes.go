@@ -1,8 +1,8 @@
-// Package state is every byte that gchat-hooks keeps on disk: the questions, the
-// messages, the sessions, how far spaces were read, the locks, the log. It speaks neither
-// Claude Code nor Google Chat nor tmux and imports nothing of ours. It writes to a
-// temporary file, syncs and renames that, so that a reader sees the old bytes or the new
-// ones, also after kill -9.
+// Package state holds everything that gchat-hooks keeps on disk: the questions, the
+// messages, the sessions, how far spaces were read, the locks and the log. It knows
+// nothing of Claude Code's protocol, Google Chat or tmux, and imports no other package of
+// ours. It writes a temporary file, syncs it and renames it, so that a reader sees the
+// old bytes or the new ones, also after kill -9.
 package state
 
 import (
@@ -20,53 +20,55 @@ import (
 	"unicode/utf8"
 )
 
-// Getenv looks an environment variable up; "" is unset. It is passed in, so that nothing
-// reads the environment behind a caller's back.
+// Getenv returns an environment variable; "" where it is unset. It is a parameter
+// everywhere, so that no function reads the environment without its caller's knowledge.
 type Getenv func(name string) string
 
-// ProjectDir is the project that a process belongs to, by its absolute path:
+// ProjectDir returns the absolute path of the project that a process belongs to:
 // $CLAUDE_PROJECT_DIR, else the working directory.
 func ProjectDir(env Getenv) string {
 	dir, err := filepath.Abs(env("CLAUDE_PROJECT_DIR"))
-	if err != nil { // the working directory is gone
+	if err != nil { // the working directory was removed
 		return "."
 	}
 	return dir
 }
 
-// FindProjectDir is the project of a command in a shell, which may be below it:
-// $CLAUDE_PROJECT_DIR, else that of the session whose shell it is, else the nearest
-// folder with configuration, from the working one up to the home folder.
+// FindProjectDir returns the project of a command in a shell, which may run in a folder
+// below it: $CLAUDE_PROJECT_DIR, else the project of the session whose shell it is, else
+// the nearest folder with configuration, from the working directory up to the home
+// folder.
 func FindProjectDir(env Getenv) string {
 	workingProject := ProjectDir(env)
 	if env("CLAUDE_PROJECT_DIR") != "" {
 		return workingProject
 	}
-	if session, err := SessionsIn(UserStateDir(env)).Get(env("CLAUDE_CODE_SESSION_ID")); err == nil &&
-		session.ProjectDir != "" {
+	session, err := SessionsIn(UserStateDir(env)).Get(env("CLAUDE_CODE_SESSION_ID"))
+	if err == nil && session.ProjectDir != "" {
 		return session.ProjectDir
 	}
 	for dir := workingProject; dir != filepath.Dir(dir) && !isSameFolder(dir, Home(env)); dir = filepath.Dir(dir) {
-		if fileExists(filepath.Join(dir, ".claude", "gchat-hooks.json")) ||
-			fileExists(filepath.Join(dir, ".mcp.json")) {
+		isConfigured := fileExists(filepath.Join(dir, ".claude", "gchat-hooks.json")) ||
+			fileExists(filepath.Join(dir, ".mcp.json"))
+		if isConfigured {
 			return dir
 		}
 	}
 	return workingProject
 }
 
-// ProjectStateDir is the folder of a project's state: $GCHAT_STATE_DIR, else
-// .claude/state in the project. Where a link leads that out of the project, it is
-// SpareStateDir: a checkout must not say where else files are read and written. So it is
-// where macOS would not let a poller read the project, and where the project's path is no
-// UTF-8, which no record can name.
+// ProjectStateDir returns the folder of a project's state: $GCHAT_STATE_DIR, else
+// .claude/state in the project. It is SpareStateDir in three cases: a link leads out of
+// the project, since a repository must not choose where else files are read and written;
+// macOS would not let a poller read the project; or the project's path is not valid
+// UTF-8, so that no record can name it.
 func ProjectStateDir(env Getenv) string {
 	return ProjectStateDirs(env)[0]
 }
 
-// ProjectStateDirs are the folders that a project's questions may be in: ProjectStateDir,
-// SpareStateDir, and of a project that macOS guards the one in it, where an earlier
-// version and other programs kept theirs.
+// ProjectStateDirs returns the folders that may hold a project's questions, the one for
+// new questions first: ProjectStateDir, SpareStateDir, and for a project that macOS
+// guards also the folder in it, where an earlier version and other programs kept theirs.
 func ProjectStateDirs(env Getenv) []string {
 	configured, spare, dir := configuredStateDir(env), SpareStateDir(env), ProjectDir(env)
 	switch {
@@ -80,18 +82,17 @@ func ProjectStateDirs(env Getenv) []string {
 }
 
 func configuredStateDir(env Getenv) string {
-	dir, _ := filepath.Abs(
-		cmp.Or(env("GCHAT_STATE_DIR"), filepath.Join(ProjectDir(env), ".claude", "state")),
-	)
+	inProject := filepath.Join(ProjectDir(env), ".claude", "state")
+	dir, _ := filepath.Abs(cmp.Or(env("GCHAT_STATE_DIR"), inProject))
 	return dir
 }
 
-// UserStateDir is the folder of what belongs to the person and not to one project:
-// $XDG_STATE_HOME/gchat-hooks, else ~/.local/state/gchat-hooks.
+// UserStateDir returns the folder of the state that belongs to the person and not to one
+// project: $XDG_STATE_HOME/gchat-hooks, else ~/.local/state/gchat-hooks.
 func UserStateDir(env Getenv) string { return userFolder(env, "XDG_STATE_HOME", ".local/state") }
 
-// ConfigDir is the folder of what the person sets: $XDG_CONFIG_HOME/gchat-hooks, else
-// ~/.config/gchat-hooks.
+// ConfigDir returns the folder of the person's settings: $XDG_CONFIG_HOME/gchat-hooks,
+// else ~/.config/gchat-hooks.
 func ConfigDir(env Getenv) string { return userFolder(env, "XDG_CONFIG_HOME", ".config") }
 
 func userFolder(env Getenv, variable, inHome string) string {
@@ -102,24 +103,25 @@ func userFolder(env Getenv, variable, inHome string) string {
 	return filepath.Join(dir, "gchat-hooks")
 }
 
-// ConfigFile is the person's configuration file: $GCHAT_CONFIG, else config.json in
-// ConfigDir.
+// ConfigFile returns the path of the person's configuration file: $GCHAT_CONFIG, else
+// config.json in ConfigDir.
 func ConfigFile(env Getenv) string {
 	return cmp.Or(env("GCHAT_CONFIG"), filepath.Join(ConfigDir(env), "config.json"))
 }
 
-// SpareStateDir stands in for a project's state folder that cannot be written (a
-// read-only checkout), or leads elsewhere.
+// SpareStateDir returns the folder that replaces a project's state folder which cannot be
+// written (a read-only checkout) or leads out of the project.
 func SpareStateDir(env Getenv) string {
 	return filepath.Join(UserStateDir(env), "projects", Hash(6, configuredStateDir(env)))
 }
 
-// missingHome stands for the home folder of a process that has none, in a folder that is
-// only root's. Nothing is made in it: what stands in a temporary folder, or in the
-// working folder, may be another person's.
+// missingHome stands for the home folder of a process that has none. Only root could
+// create it, and nothing of ours is created in it. A temporary or working folder would
+// not do: files there may be another person's.
 const missingHome = "/HOME is not set"
 
-// Home is the person's home folder, $HOME.
+// Home returns the person's home folder, $HOME; missingHome where that is not an absolute
+// path.
 func Home(env Getenv) string {
 	if dir := env("HOME"); filepath.IsAbs(dir) {
 		return dir
@@ -127,25 +129,26 @@ func Home(env Getenv) string {
 	return missingHome
 }
 
-// WriteFile replaces path with b, or leaves it as it was; it makes the folder. A new file
-// is 0600; one that another program made keeps its permissions, since that program has to
-// read it.
+// WriteFile replaces the file at path by b, or leaves it unchanged on error; it creates
+// the folder. A new file has mode 0600. A file that another program made keeps its
+// permissions, since that program has to read it.
 func WriteFile(path string, b []byte) error { return durable.write(path, b, false) }
 
-// durability is what a write survives. All survive kill -9.
+// durability is what a write survives, besides kill -9, which all survive.
 type durability int
 
 const (
-	// a power cut, when it was written: replies, answers, and what is owed
+	// it survives a power cut, too: for replies, answers and owed notes
 	durable  durability = iota
-	relaxed             // a power cut may take it back: then the file is as it was before
-	unsynced            // a power cut may take the file: what it says is found out again
-	inPlace             // so, and it is written often: pace, watermark
+	relaxed             // a power cut may restore the file's earlier content
+	unsynced            // a power cut may lose the file; its content can be found out again
+	// as unsynced, and written in place because it is written often: pace, watermark
+	inPlace
 )
 
-// write replaces the file at path. A fresh one is only made where nothing stands there
-// yet, os.ErrExist otherwise: a link is exclusive and whole at once, which a rename is
-// not.
+// write replaces the file at path. With mustBeNew it only creates one, and returns
+// fs.ErrExist where one exists: a hard link, unlike a rename, is both exclusive and
+// complete at once.
 func (d durability) write(path string, b []byte, mustBeNew bool) error {
 	if d == inPlace {
 		return overwrite(path, b)
@@ -175,9 +178,9 @@ func (d durability) write(path string, b []byte, mustBeNew bool) error {
 	return nil
 }
 
-// overwrite writes a small JSON file in place, with one write that is as long as what
-// stood there: for what is written often, is read by our own processes, and says nothing
-// that could not be found out again.
+// overwrite writes a small JSON file in place, padded with blanks to the length of the
+// old content, in one write. It is for files that are written often, are read only by our
+// own processes, and hold nothing that cannot be found out again.
 func overwrite(path string, b []byte) error {
 	if err := MakeFolder(filepath.Dir(path)); err != nil {
 		return err
@@ -193,8 +196,8 @@ func overwrite(path string, b []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// writeTempFile writes b to a new file in dir, which it makes, under a name that no
-// reader looks for.
+// writeTempFile writes b to a new file in dir, under a name that no reader looks for. It
+// creates dir.
 func writeTempFile(dir string, b []byte, mustSync bool) (path string, err error) {
 	if err := MakeFolder(dir); err != nil {
 		return "", err
@@ -227,7 +230,8 @@ func syncDir(dir string) error {
 	return nil
 }
 
-// MakeFolder makes a folder of ours, and those that it lies in.
+// MakeFolder creates a folder of ours and its parents. It fails where HOME is not set or
+// a project's state folder is a link.
 func MakeFolder(dir string) error {
 	if strings.HasPrefix(dir, missingHome) {
 		return errors.New("make folder: HOME is not set")
@@ -242,16 +246,16 @@ func MakeFolder(dir string) error {
 	return nil
 }
 
-// IsMissing says that there is no such file, also when a part of its path is a file where
-// a folder should be.
+// IsMissing reports whether err means that there is no such file, also where a file
+// stands in the place of a folder in its path.
 func IsMissing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
 const fileNameRunes = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz.-"
 
-// safeFileName makes a file name of a foreign id: ids come from another program, and
-// "../x" is a legal string.
+// safeFileName turns a foreign id into a file name: ids come from other programs, and
+// "../x" may be one.
 func safeFileName(id string) string {
 	name := strings.TrimLeft(strings.Map(func(r rune) rune {
 		if strings.ContainsRune(fileNameRunes, r) {
@@ -260,17 +264,18 @@ func safeFileName(id string) string {
 		return '_'
 	}, id), ".")
 	if name != id || len(name) > 100 || name == "" {
-		// Two ids must not meet in one file: what was changed is told apart by a hash.
+		// Two ids must not share a file name: a hash distinguishes names that were
+		// changed.
 		name = name[:min(len(name), 80)] + "_" + Hash(4, id)
 	}
 	return name
 }
 
-// CorruptFileError reports a state file that did not parse. It was moved aside or left
-// alone, never overwritten.
+// CorruptFileError reports a state file that cannot be parsed. The file was moved aside
+// or left alone, never overwritten.
 type CorruptFileError struct {
 	Path    string // where it was
-	MovedTo string // where it is now; "" when it could not be moved
+	MovedTo string // where it is now; "" where it was not moved
 	Err     error
 }
 
@@ -278,12 +283,8 @@ func (c *CorruptFileError) Error() string {
 	if c.MovedTo == "" {
 		return fmt.Sprintf("state file %s does not parse: %v", c.Path, c.Err)
 	}
-	return fmt.Sprintf(
-		"state file %s does not parse, moved to %s: %v",
-		c.Path,
-		filepath.Base(c.MovedTo),
-		c.Err,
-	)
+	return fmt.Sprintf("state file %s does not parse, moved to %s: %v",
+		c.Path, filepath.Base(c.MovedTo), c.Err)
 }
 
 func (c *CorruptFileError) Unwrap() error { return c.Err }
@@ -301,13 +302,13 @@ func moveAside(path string, cause error) *CorruptFileError {
 	return &CorruptFileError{Path: path, Err: cause}
 }
 
-// fileExists says whether something stands at path, also a link to nothing.
+// fileExists reports whether something is at path, even a link that leads nowhere.
 func fileExists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
 }
 
-// Hash is the beginning of a text's SHA-256, so many bytes of it in hex.
+// Hash returns the first bytes of a text's SHA-256, in hex.
 func Hash(bytes int, text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:bytes])

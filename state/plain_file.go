@@ -16,18 +16,18 @@ import (
 	"time"
 )
 
-// A checkout can bring links and pipes in the places of a project's state. Of that state
-// only plain files in plain folders are read, written, renamed and locked: what is a link
-// is as good as missing, and a folder that is one cannot be written to.
+// A repository can contain links and pipes in place of a project's state. So only plain
+// files in plain folders of that state are read, written, renamed and locked: a link
+// counts as missing, and a folder that is a link cannot be written to.
 
 // projectFolders are the folders of a project's state. The state folder itself may be a
 // link where the person named it.
 var projectFolders = []string{"pending-questions", markerFolder, "user-input-queue", ".locks"}
 
-// checkNoLink is an error (ENOTDIR) where one of our folders on this path is a link.
+// checkNoLink returns an error (ENOTDIR) where one of our folders on this path is a link.
 func checkNoLink(folder string) error {
 	for ; slices.Contains(projectFolders, filepath.Base(folder)); folder = filepath.Dir(folder) {
-		// os.Lstat would leave some hundred bytes behind, and a hook looks at hundreds of
+		// os.Lstat would allocate some hundred bytes, and a hook looks at hundreds of
 		// files
 		var stat syscall.Stat_t
 		if syscall.Lstat(folder, &stat) == nil && stat.Mode&syscall.S_IFMT == syscall.S_IFLNK {
@@ -37,32 +37,36 @@ func checkNoLink(folder string) error {
 	return nil
 }
 
-// leadsOutside says whether .claude or .claude/state of a project is a link to somewhere
-// outside of the project.
+// leadsOutside reports whether .claude or .claude/state of a project is a link to a place
+// outside the project.
 func leadsOutside(project string) bool {
 	for _, name := range []string{".claude", filepath.Join(".claude", "state")} {
 		path := filepath.Join(project, name)
-		if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 &&
-			!IsWithin(path, project) {
+		info, err := os.Lstat(path)
+		isLink := err == nil && info.Mode()&fs.ModeSymlink != 0
+		if isLink && !IsWithin(path, project) {
 			return true
 		}
 	}
 	return false
 }
 
-// systemGuardsFolders says that the system asks a person whether a program may read some
-// folders: for a launchd agent it asks at any time of the day, or refuses for ever,
-// though the person's terminal reads them.
+// systemGuardsFolders says that the system asks a person before a program may read
+// certain folders. For a launchd agent it asks at any time of day, or refuses forever,
+// although the person's terminal may read them.
 var systemGuardsFolders = runtime.GOOS == "darwin"
 
-// isGuarded says whether a path is in one of those folders, in whatever case it is
-// written, and through whatever link.
+// isGuarded reports whether path is in one of those folders, in any letter case and
+// through any link.
 func isGuarded(path, home string) bool {
 	if target := RealPath(path); target != path && isGuarded(target, home) {
 		return true
 	}
 	path = strings.ToLower(filepath.Clean(path)) + "/"
-	for _, folder := range []string{"Documents", "Desktop", "Downloads", "Library/Mobile Documents", "Library/CloudStorage"} {
+	folders := []string{
+		"Documents", "Desktop", "Downloads", "Library/Mobile Documents", "Library/CloudStorage",
+	}
+	for _, folder := range folders {
 		if strings.HasPrefix(path, strings.ToLower(filepath.Join(home, folder))+"/") {
 			return true
 		}
@@ -70,15 +74,14 @@ func isGuarded(path, home string) bool {
 	return strings.HasPrefix(path, "/volumes/")
 }
 
-// RealPath is the one name of a file or folder that may be called by others, through
-// links; path itself where it is not there.
+// RealPath returns path with all links resolved; path itself where nothing is there.
 func RealPath(path string) string {
 	real, _ := filepath.EvalSymlinks(path)
 	return cmp.Or(real, path)
 }
 
-// IsWithin says whether a file that is there lies in a folder, whatever links lead to
-// either.
+// IsWithin reports whether an existing file lies in folder, with the links to both
+// resolved.
 func IsWithin(path, folder string) bool {
 	file, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -92,18 +95,18 @@ func IsWithin(path, folder string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// errNotPlain says that there is a link, a pipe or a folder where a file is to be.
-var errNotPlain = errors.New("it is no plain file")
+// errNotPlain means that there is a link, a pipe or a folder where a file should be.
+var errNotPlain = errors.New("it is not a plain file")
 
-// plainFlags keep the opening of a file from following a link and from waiting for a
-// pipe's other end.
+// plainFlags keep an open from following a link, and from waiting for the other end of a
+// pipe.
 const plainFlags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 
-// appendFlags are the flags that open a file to add to its end, also where none is there.
+// appendFlags open a file to append to it, and create it where it is missing.
 const appendFlags = os.O_APPEND | os.O_CREATE | os.O_WRONLY
 
-// OpenPlain opens a file, and says what it is. What it makes, its owner alone can read.
-// Errors are errNotPlain and those of opening.
+// OpenPlain opens a file and returns its info, too. A file that it creates is readable by
+// its owner alone. The error is errNotPlain, or that of opening.
 func OpenPlain(path string, flag int) (*os.File, fs.FileInfo, error) {
 	if err := checkNoLink(filepath.Dir(path)); err != nil {
 		return nil, nil, err
@@ -113,7 +116,7 @@ func OpenPlain(path string, flag int) (*os.File, fs.FileInfo, error) {
 	case errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.EISDIR):
 		return nil, nil, errNotPlain
 	case errors.Is(err, syscall.ENXIO), errors.Is(err, syscall.EOPNOTSUPP):
-		// a socket, on Linux and on macOS
+		// a socket: ENXIO on Linux, EOPNOTSUPP on macOS
 		return nil, nil, errNotPlain
 	}
 	if err != nil {
@@ -130,17 +133,18 @@ func OpenPlain(path string, flag int) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// ReadPlain reads a file of at most so many bytes. Errors are those of OpenPlain, and one
-// for a larger file.
+// ReadPlain reads a file of at most limit bytes. The error is one of OpenPlain's, or says
+// that the file is larger.
 func ReadPlain(path string, limit int64) ([]byte, error) {
 	b, _, err := readPlainInto(path, limit, &bytes.Buffer{})
 	return b, err
 }
 
-// MaxFileSize bounds a file of ours, or of another program that we read, in bytes.
+// MaxFileSize is the largest size, in bytes, of a file that we read, ours or another
+// program's.
 const MaxFileSize = 256 << 20
 
-// ReadPlainOrLink is ReadPlain of a file that a person may keep elsewhere and link to.
+// ReadPlainOrLink is ReadPlain for a file that a person may keep elsewhere and link to.
 func ReadPlainOrLink(path string, limit int64) ([]byte, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -149,13 +153,11 @@ func ReadPlainOrLink(path string, limit int64) ([]byte, error) {
 	return ReadPlain(real, limit)
 }
 
-// readPlainInto reads a file into buf, whose bytes it returns, and says when the file was
-// written.
-func readPlainInto(
-	path string,
-	limit int64,
-	buf *bytes.Buffer,
-) (b []byte, written time.Time, err error) {
+// readPlainInto reads a file into buf, whose bytes it returns with the time when the file
+// was written.
+func readPlainInto(path string, limit int64, buf *bytes.Buffer) (
+	b []byte, written time.Time, err error,
+) {
 	f, info, err := OpenPlain(path, os.O_RDONLY)
 	if err != nil {
 		return nil, time.Time{}, err
@@ -165,7 +167,7 @@ func readPlainInto(
 	buf.Grow(int(min(info.Size(), limit)) + bytes.MinRead)
 	_, err = buf.ReadFrom(io.LimitReader(f, limit+1))
 	if err == nil && int64(buf.Len()) > limit {
-		err = fmt.Errorf("it is larger than %d bytes", limit)
+		err = fmt.Errorf("the file is larger than %d bytes", limit)
 	}
 	return buf.Bytes(), info.ModTime(), err
 }

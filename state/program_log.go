@@ -17,33 +17,35 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// maxLogSize is when the log is renamed to .1 and begun anew, in bytes.
+// maxLogSize is the size, in bytes, at which the log is renamed to .1 and a new one
+// begins.
 const maxLogSize = 10 << 20
 
-// Log is ~/.claude/logs/gchat-hooks.log: JSON lines without secrets, capped at 10 MB and
-// one old file. What cannot be logged is dropped: a log must not break a hook.
+// Log is ~/.claude/logs/gchat-hooks.log: JSON lines without secrets, at most 10 MB, plus
+// one older file. A line that cannot be written is dropped: the log must not break a
+// hook.
 type Log struct {
 	zerolog.Logger
 	Redactor
 
 	path       string
 	mu         sync.Mutex
-	loggedOnce map[string]bool // what Once logged since the last Forget
+	loggedOnce map[string]bool // what ErrorOnce logged since ForgetOnce
 }
 
-// What the log calls a message that Chat has, and one that Chat will not take. `stats`
-// counts them.
+// The log's texts for a message that Chat has, and for one that Chat will not take.
+// `stats` counts these lines.
 const (
 	LogMessageSent    = "message sent"
 	LogMessageRefused = "message set aside: Chat will not take it"
 )
 
-// setTimeFormat sets how times are written, which zerolog keeps for all its users.
-var setTimeFormat = sync.OnceFunc(
-	func() { zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00" },
-)
+// setTimeFormat sets how zerolog writes times, which is a global of zerolog.
+var setTimeFormat = sync.OnceFunc(func() {
+	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00"
+})
 
-// NewLog is the log of one process; job is the name that it runs under.
+// NewLog returns the log of one process; job is the name that it runs under.
 func NewLog(env Getenv, job string) *Log {
 	l := &Log{path: LogPath(env)}
 	setTimeFormat()
@@ -51,25 +53,26 @@ func NewLog(env Getenv, job string) *Log {
 	return l
 }
 
-// LogPath is where the log is.
+// LogPath returns the path of the log.
 func LogPath(env Getenv) string {
 	return filepath.Join(Home(env), ".claude", "logs", "gchat-hooks.log")
 }
 
-// Write takes one line from zerolog. A daemon lives long, so each line opens the file
-// that stands there now.
+// Write appends one line of zerolog's to the log. It opens the file for each line: a
+// daemon lives long, and the file may be renamed meanwhile.
 func (l *Log) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if info, err := os.Stat(l.path); err == nil && info.Size() > maxLogSize {
-		// Two processes may both rename; the second then renames a fresh, short file, and
-		// that is all that is lost.
+		// If two processes rename at once, the second renames a new, short file; only the
+		// old one is lost.
 		_ = os.Rename(l.path, l.path+".1")
 	}
 	if MakeFolder(filepath.Dir(l.path)) != nil {
 		return len(line), nil
 	}
-	f, _, err := OpenPlain(RealPath(l.path), appendFlags) // a person may keep the log elsewhere
+	// a person may keep the log elsewhere and link to it
+	f, _, err := OpenPlain(RealPath(l.path), appendFlags)
 	if err != nil {
 		return len(line), nil
 	}
@@ -78,16 +81,16 @@ func (l *Log) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// maxLoggedOnce bounds what is remembered as said, and so how much a long run of faults
-// writes.
+// maxLoggedOnce limits how many errors ErrorOnce remembers, and so how much a long run of
+// different errors writes.
 const maxLoggedOnce = 1000
 
-// variableWords are words of an error that may be others each time: names of temporary
+// variableWords matches words of an error that may differ each time: names of temporary
 // files, numbers of ports and processes.
 var variableWords = LazyPattern(`[\w.-]*[0-9]{5}[\w.-]*`)
 
-// ErrorOnce logs an error, where there is one, that may come again at any moment. The
-// same one is logged again after Forget.
+// ErrorOnce logs an error that may recur at any moment, once until ForgetOnce. A nil
+// error is ignored.
 func (l *Log) ErrorOnce(err error, what string) {
 	if err == nil {
 		return
@@ -108,23 +111,24 @@ func (l *Log) ErrorOnce(err error, what string) {
 	}
 }
 
-// ForgetOnce has Once log again what it logged before.
+// ForgetOnce makes ErrorOnce log again what it logged before.
 func (l *Log) ForgetOnce() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.loggedOnce = nil
 }
 
-// LazyPattern compiles an expression when it is first used: most hooks need none.
+// LazyPattern returns a function that compiles an expression at its first call: most
+// hooks need none.
 func LazyPattern(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }
 
-// secretPattern are the places where a secret shows even when its value is not known: the
-// query of a webhook URL and of a login's callback, the page's link, a bearer token, the
-// fields of a credentials file up to their end (keys hold blanks and escapes, refresh
-// tokens slashes), a token in the path of the embedded space, and what begins as Google's
-// OAuth secrets do.
+// secretPattern matches secrets whose value is not known, by where they stand or how they
+// begin: in the query of a webhook URL or a login's callback, in the page's link, after
+// "bearer", in the fields of a credentials file up to their end (keys hold blanks and
+// escapes, refresh tokens slashes), in the path of the embedded space, and with the
+// prefixes of Google's OAuth secrets.
 var secretPattern = LazyPattern(
 	`(?i)((?:[?&#]|\\u0026)(?:key|token|access_token|refresh_token|client_secret|code|code_verifier)=` +
 		`|bearer\s+)[^\s"'&<>\\]+` +
@@ -133,15 +137,15 @@ var secretPattern = LazyPattern(
 		`|\b(?:4/0A|1//0|ya29\.|GOCSPX-)[\w.-]{8,}`,
 )
 
-// Redactor takes secrets out of text that a person or a file gets to see. The zero value
+// Redactor removes secrets from text that a person or a file gets to see. Its zero value
 // works.
 type Redactor struct {
 	mu      sync.Mutex
 	secrets []string
 }
 
-// AddSecrets makes these unreadable from now on. Of a URL, it hides the query's values
-// too: Go's own errors quote URLs.
+// AddSecrets makes Redact hide these texts. Of a URL it hides the values of the query as
+// well: Go's own errors quote URLs.
 func (r *Redactor) AddSecrets(secrets ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -165,7 +169,7 @@ func (r *Redactor) AddSecrets(secrets ...string) {
 	}
 }
 
-// hideSecrets returns s without the secrets that Hide was given.
+// hideSecrets returns s without the secrets that AddSecrets was given.
 func (r *Redactor) hideSecrets(s string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -175,19 +179,19 @@ func (r *Redactor) hideSecrets(s string) string {
 	return s
 }
 
-// Redact returns s without secrets.
+// Redact returns s without secrets, known or recognised.
 func (r *Redactor) Redact(s string) string {
 	s = r.hideSecrets(s)
 	return secretPattern().ReplaceAllString(s, "${1}${2}${3}[secret]")
 }
 
-// AuditLine is one decision that a person gave from Chat: who, when, what was shown, what
-// was replied and what Claude was told.
+// AuditLine is one decision that a person made from Chat: who, when, what was shown, what
+// the person replied and what Claude was told.
 type AuditLine struct {
 	Time        time.Time `json:"time"`
-	SessionName string    `json:"session"` // its name
+	SessionName string    `json:"session"` // the session's name
 	Project     string    `json:"project,omitempty"`
-	// permission, plan, next, or a command of the session's thread
+	// permission, plan, next, or a command in the session's thread
 	Kind       string `json:"kind"`
 	Tool       string `json:"tool,omitempty"`
 	ShownText  string `json:"shown,omitempty"` // the whole command, diff or plan
@@ -197,15 +201,16 @@ type AuditLine struct {
 	ClaudeText string `json:"told"`
 }
 
-// DecisionLine is the line of what a person decided about a question, and what Claude is
-// told.
+// DecisionLine returns the audit line of a person's decision about the question;
+// claudeText is what Claude is told.
 func (q *Question) DecisionLine(claudeText string) AuditLine {
 	line := AuditLine{
-		SessionName: q.SessionName, Project: q.ProjectDir, Kind: string(q.Kind), Tool: q.ToolName, ShownText: cmp.Or(q.ShownText, q.About),
-		By: q.AnsweredBy, ByName: q.AnsweredByName, ClaudeText: claudeText,
+		SessionName: q.SessionName, Project: q.ProjectDir, Kind: string(q.Kind), Tool: q.ToolName,
+		ShownText: cmp.Or(q.ShownText, q.About),
+		By:        q.AnsweredBy, ByName: q.AnsweredByName, ClaudeText: claudeText,
 	}
 	if (IsShellTool(q.ToolName) || line.ShownText == "") && len(q.CallTexts) > 0 {
-		// with the keys that its message hides, and what a policy hides
+		// the audit log holds what the message masks, and what a policy hides
 		line.ShownText = q.CallTexts[0]
 	}
 	if q.Response != nil && !q.Kind.Traits().AsksForValues {
@@ -214,14 +219,14 @@ func (q *Question) DecisionLine(claudeText string) AuditLine {
 	return line
 }
 
-// AuditPath is the log of decisions. It is only ever added to.
+// AuditPath returns the path of the log of decisions. Lines are only ever appended to it.
 func AuditPath(env Getenv) string {
 	return filepath.Join(Home(env), ".claude", "logs", "gchat-hooks-audit.log")
 }
 
-// AppendDecision adds a line to the log of decisions, with one write: lines of several
-// processes stay whole. It is its person's own, and leaves out nothing but the secrets of
-// our own configuration that log was told to hide.
+// AppendDecision appends a line to the log of decisions, in one write: lines of several
+// processes stay whole. The log belongs to its person and holds everything but the
+// secrets of our own configuration that log was told to hide.
 func AppendDecision(env Getenv, log *Log, line AuditLine) error {
 	if line.Time.IsZero() {
 		line.Time = time.Now()
@@ -233,17 +238,17 @@ func AppendDecision(env Getenv, log *Log, line AuditLine) error {
 	return AppendAuditLine(env, line)
 }
 
-// AppendAuditLine adds a line as it is: an AuditLine, or an Ending.
+// AppendAuditLine appends a line as it is: an AuditLine or an EndingLine.
 func AppendAuditLine(env Getenv, line any) error {
 	path := AuditPath(env)
 	b, err := json.Marshal(line)
 	err = errors.Join(err, MakeFolder(filepath.Dir(path)))
 	if err != nil {
-		return fmt.Errorf("audit: %w", err)
+		return fmt.Errorf("write log of decisions: %w", err)
 	}
 	f, _, err := OpenPlain(path, appendFlags)
 	if err != nil {
-		return fmt.Errorf("audit: %w", err)
+		return fmt.Errorf("write log of decisions: %w", err)
 	}
 	_, err = f.Write(append(b, '\n'))
 	return errors.Join(err, f.Close())

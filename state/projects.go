@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// A Project is a folder that sessions with our hooks asked something in.
+// A Project is a folder in which a session with our hooks asked something: the file
+// projects/{hash}.json in the user's state.
 type Project struct {
 	Record
 	StateDir string    `json:"state"`       // its state folder
@@ -32,8 +33,8 @@ func projectFolder(env Getenv) Folder[Project] {
 	}
 }
 
-// RegisterProject notes that a state folder belongs to a project. It writes only when
-// that is news.
+// RegisterProject records that a state folder belongs to a project. It writes only where
+// that is new.
 func RegisterProject(env Getenv, projectState, projectDir string) error {
 	name := Hash(6, projectState)
 	if _, err := os.Lstat(projectFolder(env).path(name)); err == nil {
@@ -45,16 +46,18 @@ func RegisterProject(env Getenv, projectState, projectDir string) error {
 	return err
 }
 
-// KnownProjects are the known ones.
+// KnownProjects returns the projects that were registered, and the errors of files that
+// cannot be read.
 func KnownProjects(env Getenv) ([]*Project, []error) { return projectFolder(env).All() }
 
-// OwnProjectFiles are what we keep in a project's state folder, and the folders that it
-// lies in, the inmost first. Other programs write questions in the same format, into the
-// same folders: theirs name no mode and no project, and are not among them.
+// OwnProjectFiles returns the files that we keep in a project's state folder, and the
+// folders that they lie in, the innermost first. Other programs write questions of the
+// same format into the same folders; those name no mode and no project, and are left out.
 func OwnProjectFiles(projectState string) (files, folders []string) {
 	for _, folder := range []string{QuestionsIn(projectState).Dir, MarkersIn(projectState).Dir} {
 		locks := filepath.Join(folder, ".locks")
-		if len(folderEntries(locks)) > 0 { // all of it: a process that runs may make one more
+		// the whole folder: a running process may add a lock
+		if len(folderEntries(locks)) > 0 {
 			files = append(files, locks)
 		}
 		for _, name := range folderEntries(folder) {
@@ -69,9 +72,9 @@ func OwnProjectFiles(projectState string) (files, folders []string) {
 		}
 		folders = append(folders, locks, folder)
 	}
-	if b, err := ReadPlain(filepath.Join(projectState, gitignore), 64); err == nil &&
-		string(b) == gitignoreText {
-		files = append(files, filepath.Join(projectState, gitignore))
+	ignoreFile := filepath.Join(projectState, gitignore)
+	if b, err := ReadPlain(ignoreFile, 64); err == nil && string(b) == gitignoreText {
+		files = append(files, ignoreFile)
 	}
 	for _, name := range []string{PIDFile, LastPollFile} {
 		if _, err := ReadPlain(filepath.Join(projectState, name), 1024); err == nil {
@@ -79,9 +82,9 @@ func OwnProjectFiles(projectState string) (files, folders []string) {
 		}
 	}
 	folders = append(folders, filepath.Join(projectState, "user-input-queue"), projectState)
-	if filepath.Base(projectState) == "state" &&
-		filepath.Base(filepath.Dir(projectState)) == ".claude" {
-		folders = append(folders, filepath.Dir(projectState))
+	parent := filepath.Dir(projectState)
+	if filepath.Base(projectState) == "state" && filepath.Base(parent) == ".claude" {
+		folders = append(folders, parent)
 	}
 	return files, folders
 }
@@ -91,7 +94,8 @@ const (
 	gitignoreText = "*\n"
 )
 
-// folderEntries are a folder's entries; none where there is no such folder.
+// folderEntries returns the names of a folder's entries; none where there is no such
+// folder or it is a link.
 func folderEntries(dir string) (names []string) {
 	if info, err := os.Lstat(dir); err != nil || !info.IsDir() || checkNoLink(dir) != nil {
 		return nil
@@ -103,24 +107,28 @@ func folderEntries(dir string) (names []string) {
 	return names
 }
 
+// ErrUntrusted means that the files of a project do not count.
+//
 //lint:ignore ST1005 it is a name
 var ErrUntrusted = errors.New("Claude Code was not told to trust its folder")
 
-// IsProjectTrusted says whether the files of a project count: Claude Code runs a hook of
-// it, which it does in trusted folders only, or was told to trust it. The working folder
-// may be a stranger's, and Claude's shell commands have CLAUDECODE in any.
+// IsProjectTrusted reports whether the files of a project count: this process is a hook
+// that Claude Code runs for the project, which it does in trusted folders only, or Claude
+// Code was told to trust the folder. The working folder proves nothing, since it may be a
+// stranger's, nor does CLAUDECODE, which Claude's shell commands have anywhere.
 func IsProjectTrusted(env Getenv, dir string) bool {
 	projectDir := env("CLAUDE_PROJECT_DIR")
-	if projectDir != "" &&
-		(filepath.Clean(projectDir) == filepath.Clean(dir) || isSameFolder(projectDir, dir)) {
+	isThisProject := filepath.Clean(projectDir) == filepath.Clean(dir) ||
+		isSameFolder(projectDir, dir)
+	if projectDir != "" && isThisProject {
 		return true
 	}
 	isTrusted, _ := IsFolderTrusted(env, dir)
 	return isTrusted
 }
 
-// isSameFolder says whether two absolute paths lead to one folder, through a link or, on
-// a Mac, in another case.
+// isSameFolder reports whether two absolute paths lead to one folder, as through a link
+// or, on a Mac, in another letter case.
 func isSameFolder(a, b string) bool {
 	info, err := os.Stat(a)
 	other, otherErr := os.Stat(b)
@@ -128,10 +136,10 @@ func isSameFolder(a, b string) bool {
 		os.SameFile(info, other)
 }
 
-// IsFolderTrusted says whether Claude Code was told to trust a folder, or one around it,
-// as far up as the folder's repository goes: a clone within a trusted folder is another's
-// (Claude Code 2.1.329; 2.1.197 went on to the root). known says that it has a list of
-// folders at all.
+// IsFolderTrusted reports whether Claude Code was told to trust a folder or one around
+// it, up to the root of the folder's repository: a clone within a trusted folder is
+// somebody else's (Claude Code 2.1.329; 2.1.197 went up to the file system's root).
+// hasList says whether Claude Code has a list of folders at all.
 func IsFolderTrusted(env Getenv, dir string) (isTrusted, hasList bool) {
 	BeforeSlowCall("reads which folders are trusted")
 	path := filepath.Join(Home(env), ".claude.json")

@@ -16,6 +16,7 @@ import (
 // MaxQuestionAge is how long a question is kept: then it expires, then its file goes.
 const MaxQuestionAge = 24 * time.Hour
 
+// Questions is a folder of questions.
 type Questions struct{ Folder[Question] }
 
 // QuestionsIn is the folder pending-questions of a project's state folder.

@@ -207,6 +207,7 @@ func (s *Session) Supersedes(other *Session) bool {
 // killed.
 func (s *Session) IsRunning() bool { return s.EndedAt.IsZero() }
 
+// Sessions is the folder of sessions.
 type Sessions struct{ Folder[Session] }
 
 // SessionsIn is the folder sessions of a user state folder.

@@ -81,6 +81,7 @@ func (s *Space) TakeWrite(now time.Time, interval time.Duration, burst int) (wai
 	return 0
 }
 
+// Spaces is the folder of spaces.
 type Spaces struct{ Folder[Space] }
 
 // SpacesIn is the folder spaces of a user state folder.

@@ -225,7 +225,7 @@ func TestNotWritten(t *testing.T) {
 		if err := os.MkdirAll(f.Path, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.Install(newestEntries(t, "answer"), false); err == nil || !strings.Contains(err.Error(), "no plain file") {
+		if _, err := f.Install(newestEntries(t, "answer"), false); err == nil || !strings.Contains(err.Error(), "not a plain file") {
 			t.Error(err)
 		}
 	})
@@ -234,7 +234,7 @@ func TestNotWritten(t *testing.T) {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(f.Path), 0o755), syscall.Mkfifo(f.Path, 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.Install(newestEntries(t, "answer"), false); err == nil || !strings.Contains(err.Error(), "no plain file") {
+		if _, err := f.Install(newestEntries(t, "answer"), false); err == nil || !strings.Contains(err.Error(), "not a plain file") {
 			t.Error(err)
 		}
 	})
