@@ -15,48 +15,50 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// projectGateway is how a project's messages go: its configuration, and the transport
-// that this leads to.
+// projectGateway is a project's configuration and the transport that it leads to.
 type projectGateway struct {
 	cfg       *config.Config
-	transport transport // nil when err says why
-	// config.ErrNoWebhook, gchat.ErrNotWebhook, of the app, or of the command that prints
-	// the webhook
+	transport transport // nil where err says why
+	// err is config.ErrNoWebhook, gchat.ErrNotWebhook, an error of the app, or one of the
+	// command that prints the webhook.
 	err      error
 	loadedAt time.Time
 
-	spaceName string // where it leads to, spaces/S; "" where err says why there is none
-	// where its messages are read: as configured, else beside a webhook on this machine,
-	// else at Google ("")
+	spaceName string // spaces/S; "" where err says why there is none
+	// readEndpoint is the server that lists the space: the configured one, else the
+	// server of a webhook on this machine, else Google ("").
 	readEndpoint string
 }
 
 type gatewayCache struct {
 	mu       sync.Mutex
 	bySource map[configSource]*projectGateway
-	apps     map[string]*gchat.App // each has its tokens
-	// webhook_url_command → what it printed: a password manager is not asked every second
+	apps     map[string]*gchat.App // by their settings; each app keeps its tokens
+	// webhookOutputs are what each webhook_url_command printed. So a password manager is
+	// not asked every second.
 	webhookOutputs map[string]string
 }
 
-// reset has every gateway begun anew, also what commands print: a secret may have been
+// reset forgets all gateways, and what the commands printed: a secret may have been
 // changed.
 func (g *gatewayCache) reset() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.bySource, g.apps, g.webhookOutputs = map[configSource]*projectGateway{}, map[string]*gchat.App{}, map[string]string{}
+	g.bySource = map[configSource]*projectGateway{}
+	g.apps = map[string]*gchat.App{}
+	g.webhookOutputs = map[string]string{}
 }
 
-// gatewayFor is how messages of a project go. A command for the webhook runs once, until
-// what it printed does not work.
+// gatewayFor returns a project's gateway. It reads the configuration once a second at
+// most. A command for the webhook runs once; it runs once more after its webhook failed.
 func (p *Poller) gatewayFor(ctx context.Context, source configSource) *projectGateway {
-	const maxAge = time.Second // then its configuration is read again
+	const maxAge = time.Second
 	cache := &p.gateways
 	cache.mu.Lock()
 	defer cache.mu.Unlock()
-	if gateway := cache.bySource[source]; gateway != nil &&
-		p.Now().Sub(gateway.loadedAt).Abs() < maxAge {
-		return gateway
+	cached := cache.bySource[source]
+	if cached != nil && p.Now().Sub(cached.loadedAt).Abs() < maxAge {
+		return cached
 	}
 	cfg := p.loadConfig(source)
 	if cfg.WebhookCommand != "" {
@@ -64,13 +66,14 @@ func (p *Poller) gatewayFor(ctx context.Context, source configSource) *projectGa
 	}
 	gateway := p.openGateway(ctx, cfg)
 	gateway.loadedAt = p.Now()
-	if ctx.Err() == nil { // a command that we cut says nothing
-		cache.bySource[source], cache.webhookOutputs[cfg.WebhookCommand] = gateway, cfg.WebhookURL
+	if ctx.Err() == nil { // else the command may have been interrupted
+		cache.bySource[source] = gateway
+		cache.webhookOutputs[cfg.WebhookCommand] = cfg.WebhookURL
 	}
 	return gateway
 }
 
-// openGateway is the gateway that a configuration leads to.
+// openGateway returns the gateway that a configuration leads to.
 func (p *Poller) openGateway(ctx context.Context, cfg *config.Config) *projectGateway {
 	gateway := &projectGateway{cfg: cfg, readEndpoint: cfg.APIEndpoint}
 	if cfg.ReceivesEvents() {
@@ -94,23 +97,19 @@ func (p *Poller) useWebhook(ctx context.Context, gateway *projectGateway) error 
 		gateway.readEndpoint = webhook.LocalEndpoint()
 	}
 	gateway.transport = gchat.ListedWebhook{
-		Webhook: webhook, Endpoint: gateway.readEndpoint, CredentialsFile: gateway.cfg.CredentialsFile,
+		Webhook:         webhook,
+		Endpoint:        gateway.readEndpoint,
+		CredentialsFile: gateway.cfg.CredentialsFile,
 	}
 	return nil
 }
 
 func (g *gatewayCache) useApp(ctx context.Context, gateway *projectGateway) error {
 	cfg := gateway.cfg
-	key := strings.Join(
-		[]string{
-			cfg.SpaceID,
-			cfg.Subscription,
-			cfg.CredentialsFile,
-			cfg.APIEndpoint,
-			cfg.PubSubEndpoint,
-		},
-		"\x00",
-	)
+	settings := []string{
+		cfg.SpaceID, cfg.Subscription, cfg.CredentialsFile, cfg.APIEndpoint, cfg.PubSubEndpoint,
+	}
+	key := strings.Join(settings, "\x00")
 	if g.apps[key] == nil {
 		app, err := gchat.NewApp(ctx, cfg)
 		if err != nil {
@@ -122,74 +121,72 @@ func (g *gatewayCache) useApp(ctx context.Context, gateway *projectGateway) erro
 	return nil
 }
 
-// eventSource are what the gateway hears; nil where people's words come by the list
-// alone, and where it leads nowhere.
-func (w *projectGateway) eventSource() eventSource {
-	events, _ := w.transport.(eventSource)
+// eventSource returns the gateway's transport where it brings events. It is nil where
+// only the list brings messages, and where the gateway has no transport.
+func (g *projectGateway) eventSource() eventSource {
+	events, _ := g.transport.(eventSource)
 	return events
 }
 
-// openReader opens what lists the space. Every transport's space is listed alike, and so
-// is one into which nothing can be written at present.
-func (w *projectGateway) openReader(ctx context.Context) (*gchat.API, error) {
-	return gchat.NewReader(ctx, w.readEndpoint, w.cfg.CredentialsFile)
+// openReader returns an API client that lists the space. All transports' spaces are
+// listed in the same way. A space can be listed even where nothing can be posted to it.
+func (g *projectGateway) openReader(ctx context.Context) (*gchat.API, error) {
+	return gchat.NewReader(ctx, g.readEndpoint, g.cfg.CredentialsFile)
 }
 
-// loadConfig reads a project's configuration afresh: a person who was refused may just
-// have set the allowlist.
+// loadConfig reads a project's configuration from disk each time: a person who was
+// refused may just have changed the list of allowed users.
 func (p *Poller) loadConfig(source configSource) *config.Config {
 	return p.loadConfigWithPolicy(source, nil)
 }
 
-// loadConfigWithPolicy is config. A hub is asked for its policy by policy: for at most
-// three seconds, and not while a record is locked.
+// loadConfigWithPolicy is loadConfig. readPolicy asks a hub for its policy, which takes
+// up to three seconds. So the caller must hold no record's lock. Nil asks no hub.
 func (p *Poller) loadConfigWithPolicy(
 	source configSource,
-	policy config.PolicyReader,
+	readPolicy config.PolicyReader,
 ) *config.Config {
-	cfg := config.Load(
-		state.ProjectEnv(p.Env, source.projectDir, source.isTrusted),
-		source.projectDir,
-	)
-	cfg.ReadPolicy, cfg.RenewsPolicy = policy, true
+	env := state.ProjectEnv(p.Env, source.projectDir, source.isTrusted)
+	cfg := config.Load(env, source.projectDir)
+	cfg.ReadPolicy, cfg.RenewsPolicy = readPolicy, true
 	p.Log.AddSecrets(cfg.WebhookURL)
-	p.Log.ErrorOnce(cfg.ApplyPolicies(context.Background(), p.Env), "policy")
+	p.Log.ErrorOnce(cfg.ApplyPolicies(context.Background(), p.Env), "policy not applied")
 	return cfg
 }
 
-// loadPersonalConfig is what the person alone set; see config.LoadPersonal.
+// loadPersonalConfig returns what the person alone set; see config.LoadPersonal.
 func (p *Poller) loadPersonalConfig() *config.Config { return p.loadConfig(configSource{}) }
 
-// loadOwnConfig is the configuration that this process itself goes by. It has a hub's
-// policy read again, also where no hook asks.
+// loadOwnConfig returns the configuration that this process itself goes by. It also
+// renews the hub's policy where no hook asks for it.
 func (p *Poller) loadOwnConfig() *config.Config {
-	return p.loadConfigWithPolicy(
-		configSource{state.ProjectDir(p.Env), p.Env("CLAUDE_PROJECT_DIR") != ""},
-		gchat.ReadPolicy,
-	)
+	source := configSource{state.ProjectDir(p.Env), p.Env("CLAUDE_PROJECT_DIR") != ""}
+	return p.loadConfigWithPolicy(source, gchat.ReadPolicy)
 }
 
-// checkCanReply is why a reply to a question could not be used, as things are configured:
-// in deny mode it would wait in vain.
+// checkCanReply returns an error where no reply to a question could be used, as things
+// are configured. A question in deny mode would then wait for nothing.
 func (p *Poller) checkCanReply(ctx context.Context, gateway *projectGateway) error {
 	switch {
 	case len(gateway.cfg.AllowedUsers) == 0:
-		return errors.New("no reply could be used: nobody is on allowed_users")
+		return errors.New("replies cannot be used: nobody is on allowed_users")
 	case gateway.err != nil, gateway.eventSource() != nil:
 		return gateway.err
 	}
 	_, err := gateway.openReader(ctx)
 	if err != nil {
-		return fmt.Errorf("no reply could be used: %w", err)
+		return fmt.Errorf("replies cannot be read: %w", err)
 	}
-	if trouble := state.SpacesIn(p.userStateDir).Get(gateway.transport.Chat()).ReadTrouble; trouble != nil &&
-		(trouble.IsRefused || trouble.IsDegraded) {
-		return fmt.Errorf("no reply could be used: %s", trouble.Why)
+	trouble := state.SpacesIn(p.userStateDir).Get(gateway.transport.Chat()).ReadTrouble
+	if trouble != nil && (trouble.IsRefused || trouble.IsDegraded) {
+		return fmt.Errorf("replies cannot be read: %s", trouble.Why)
 	}
 	return nil
 }
 
-func (w *projectGateway) postPart(
+// postPart posts the part of a message that goes next, or updates the message that it
+// replaces.
+func (g *projectGateway) postPart(
 	ctx context.Context,
 	message *state.Message,
 ) (gchat.PostedMessage, error) {
@@ -199,36 +196,36 @@ func (w *projectGateway) postPart(
 		ThreadKey:  message.ThreadKey,
 		MessageID:  partID(message),
 		Viewer:     message.Viewer,
+		About:      aboutOf(message),
 	}
-	post.About = aboutOf(message)
 	if message.PartsSent+1 == len(message.Parts) {
 		post.Card = message.Card
 	}
 	if message.PatchedMessage != "" {
-		err := w.transport.Update(ctx, message.PatchedMessage, post)
-		if !errors.Is(err, errors.ErrUnsupported) { // else it is told in a message of its own
+		err := g.transport.Update(ctx, message.PatchedMessage, post)
+		if !errors.Is(err, errors.ErrUnsupported) { // else it goes as a message of its own
 			return gchat.PostedMessage{Name: message.PatchedMessage}, err
 		}
 	}
-	posted, err := w.transport.Post(ctx, post)
+	posted, err := g.transport.Post(ctx, post)
 	if err != nil && post.ThreadName != "" && gchat.IsMalformed(err) {
-		// a thread of another space, for which Chat begins none anew
+		// The thread is one of another space, and Chat starts no new one in its place.
 		post.ThreadName = ""
-		posted, err = w.transport.Post(ctx, post)
+		posted, err = g.transport.Post(ctx, post)
 	}
-	if err != nil && gchat.IsAlreadyExists(err) {
-		found, err := w.findPart(ctx, message)
-		if found == nil && err == nil && w.transport.DrawsCards() &&
-			message.Type == state.MessageQuestion {
-			err = errArrivalUnknown // a tap counts only on a message that is known
-		}
-		// where messages cannot be read its thread stays unknown
-		return *cmp.Or(found, &gchat.PostedMessage{}), err
+	if err == nil || !gchat.IsAlreadyExists(err) {
+		return posted, err
 	}
-	return posted, err
+	found, err := g.findPart(ctx, message)
+	needsName := g.transport.DrawsCards() && message.Type == state.MessageQuestion
+	if found == nil && err == nil && needsName {
+		err = errArrivalUnknown // a tap counts only on a message whose name is known
+	}
+	// Where messages cannot be read, its name and thread stay unknown.
+	return *cmp.Or(found, &gchat.PostedMessage{}), err
 }
 
-// aboutOf says what a message is about, which the embedded space's page marks.
+// aboutOf returns what a message is about. The embedded space's page marks it so.
 func aboutOf(message *state.Message) gchat.About {
 	switch {
 	case message.Report != nil:
@@ -244,39 +241,38 @@ func aboutOf(message *state.Message) gchat.About {
 	return gchat.About{Kind: string(message.Type)}
 }
 
-var errArrivalUnknown = errors.New("not known whether it arrived")
+var errArrivalUnknown = errors.New("the message may have arrived; the space cannot be searched")
 
-// findPart looks whether that part is in its space: nil where it is not, or where
-// messages cannot be read. Chat keeps one message for an id; that this holds for webhooks
-// was not measured, so the space is asked before a second try.
-func (w *projectGateway) findPart(
+// findPart searches a message's space for the part that goes next. It returns nil where
+// the part is not there, and where messages cannot be read. Chat keeps one message for an
+// id. Whether this holds for webhooks was not measured, so the poller searches the space
+// before a second try.
+func (g *projectGateway) findPart(
 	ctx context.Context,
 	message *state.Message,
 ) (*gchat.PostedMessage, error) {
-	if message.PatchedMessage != "" { // twice the same card is one
+	if message.PatchedMessage != "" { // a second update with the same card does no harm
 		return nil, nil
 	}
-	found, err := w.transport.Find(ctx, partID(message), message.FirstTriedAt.Add(-clockSlack))
+	found, err := g.transport.Find(ctx, partID(message), message.FirstTriedAt.Add(-clockSlack))
 	isUnreadable := errors.Is(err, errors.ErrUnsupported) || gchat.IsAuthFailure(err)
+	isAbsent := gchat.IsPermanent(err)
 	switch {
 	case err == nil:
 		return &found, nil
-	case isUnreadable, gchat.IsPermanent(err): // it is not there
+	case isUnreadable, isAbsent:
 		return nil, nil
 	}
-	return nil, fmt.Errorf("%w: %v", errArrivalUnknown, err) // not as an error of the webhook
+	// %v: a failure to read must not count as one of the webhook.
+	return nil, fmt.Errorf("%w: %v", errArrivalUnknown, err)
 }
 
-// partID is the id that Chat keeps one message of. It depends on the part's text: another
-// text is another message.
+// partID returns the id under which Chat keeps one message for a part. It depends on the
+// part's text: another text is another message.
 func partID(message *state.Message) string {
 	if message.PartsSent == 0 {
 		return message.ID
 	}
-	return state.MessageID(
-		message.ID,
-		"part",
-		message.Parts[message.PartsSent],
-		fmt.Sprint(message.PartsSent),
-	)
+	part, number := message.Parts[message.PartsSent], fmt.Sprint(message.PartsSent)
+	return state.MessageID(message.ID, "part", part, number)
 }

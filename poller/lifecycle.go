@@ -131,7 +131,8 @@ func (p *Poller) attendRecord(
 // closeEnded closes a question whose time is up, or whose Claude Code has ended.
 func (p *Poller) closeEnded(record *trackedRecord, isRoundDue bool) (next time.Time) {
 	next = p.closeExpired(record, isRoundDue)
-	// With an unread reply this cannot wait for the round: the sender gets their note at once.
+	// With an unread reply this cannot wait for the round: the sender gets their note at
+	// once.
 	isDue := isRoundDue || record.question.HasUnreadReply()
 	if isDue && record.question.ClaudePID != 0 {
 		p.handleClaudeEnd(record)
@@ -150,15 +151,16 @@ func (p *Poller) attendPending(record *trackedRecord) (next time.Time) {
 	if record.question.RemindersSent < len(record.question.RemindAfter) {
 		next = p.oweReminder(record)
 	}
-	// Claude itself can write the file of replies by hand, so it answers nothing personal.
+	// Claude itself can write the file of replies by hand, so it answers nothing
+	// personal.
 	if !record.question.Kind.Traits().IsPersonal && p.readReplyFile(record) {
 		next = earlier(next, p.Now().Add(minReplyFileAge))
 	}
 	return next
 }
 
-// changeRecord changes a question on disk and then in record. The next step tries a failed
-// change once more.
+// changeRecord changes a question on disk and then in record. The next step tries a
+// failed change once more.
 func (p *Poller) changeRecord(record *trackedRecord, failure string, change func(*state.Question)) {
 	stored, err := state.ChangeQuestion(record.Path, change)
 	p.Log.ErrorOnce(err, failure)
@@ -189,8 +191,8 @@ func (p *Poller) closeRecord(
 	p.loadQuestion(record)
 }
 
-// closeExpired ends a question whose time is up, and a wait whose process is gone. It owes
-// the note for an answer that Claude Code does not confirm.
+// closeExpired ends a question whose time is up, and a wait whose process is gone. It
+// owes the note for an answer that Claude Code does not confirm.
 func (p *Poller) closeExpired(record *trackedRecord, isRoundDue bool) (next time.Time) {
 	q := record.question
 	if !q.Status.IsOpen() {
@@ -227,8 +229,8 @@ func (p *Poller) closeExpired(record *trackedRecord, isRoundDue bool) (next time
 }
 
 // isTimeUp reports whether a question's time is up and the poller has read what people
-// wrote until then. While the poller still has to read, retryAt is when to look once more.
-// hasUnread is that of mustReadFirst.
+// wrote until then. While the poller still has to read, retryAt is when to look once
+// more. hasUnread is that of mustReadFirst.
 func (p *Poller) isTimeUp(
 	q *state.Question,
 	end time.Time,
@@ -243,8 +245,8 @@ func (p *Poller) isTimeUp(
 	return !mustWait, hasUnread, retryAt
 }
 
-// oweSentNote owes the thread a note about an answer that the hook printed and that Claude
-// Code does not confirm. It returns when the note is due; zero where none will be.
+// oweSentNote owes the thread a note about an answer that the hook printed and that
+// Claude Code does not confirm. It returns when the note is due; zero where none will be.
 func (p *Poller) oweSentNote(record *trackedRecord) time.Time {
 	q := record.question
 	if q.Status != state.Answered || !q.IsPrinted || q.PrintedAt == nil || q.HasSentNote {
@@ -352,8 +354,8 @@ func (p *Poller) hasOtherDialog(record *trackedRecord) bool {
 }
 
 // graceForAnswered is how long the poller waits for the hook that reports a question's
-// end, once the dialog is gone. No hook comes where an update removed the plugin's folder:
-// Claude Code then runs none of its hooks (2.1.332).
+// end, once the dialog is gone. No hook comes where an update removed the plugin's
+// folder: Claude Code then runs none of its hooks (2.1.332).
 const graceForAnswered = 10 * time.Second
 
 // closeGoneQuestion closes a question whose dialog is gone, where no hook reported how it
@@ -367,8 +369,8 @@ func (p *Poller) closeGoneQuestion(record *trackedRecord) {
 	}
 }
 
-// oweReminder owes the thread of an open question a reminder when one is due. Several that
-// became due at once, as in a night without a poller, are one.
+// oweReminder owes the thread of an open question a reminder when one is due. Several
+// that became due at once, as in a night without a poller, are one.
 func (p *Poller) oweReminder(record *trackedRecord) (next time.Time) {
 	q, now := record.question, p.Now()
 	if q.Status != state.Pending || !q.IsMessageSent {
@@ -403,8 +405,8 @@ func (p *Poller) oweReminder(record *trackedRecord) (next time.Time) {
 	return time.Time{}
 }
 
-// graceEnd returns when to post a permission or a plan whose person types in its pane: what
-// they answer there until then needs no thread. Zero means at once.
+// graceEnd returns when to post a permission or a plan whose person types in its pane:
+// what they answer there until then needs no thread. Zero means at once.
 func (p *Poller) graceEnd(ctx context.Context, record *trackedRecord) time.Time {
 	q := record.question
 	due := q.AskedAt.Add(q.GracePeriod)
@@ -425,7 +427,8 @@ func (p *Poller) graceEnd(ctx context.Context, record *trackedRecord) time.Time 
 // mustReadFirst reports whether an action that is due has to wait because the poller has
 // not read the question's space until the due time. Where the machine slept or no poller
 // ran then, it has to read until this poller woke. After graceForUnreadSpace the action
-// waits no longer. hasUnread means that there may be a reply which the poller has not read.
+// waits no longer. hasUnread means that there may be a reply which the poller has not
+// read.
 func (p *Poller) mustReadFirst(q *state.Question, due time.Time) (mustWait, hasUnread bool) {
 	if q.Chat == "" || !q.IsMessageSent {
 		return false, false
@@ -510,8 +513,8 @@ func (p *Poller) enqueueOwedNotes(record *trackedRecord) {
 		return
 	}
 	if q.Mode.Traits().Asks && !q.Status.IsOpen() {
-		// The audit line comes before the notes are struck off. If the poller is killed in
-		// between, the line is written twice rather than never.
+		// The audit line comes before the notes are struck off. If the poller is killed
+		// in between, the line is written twice rather than never.
 		err := state.AppendAuditLine(p.Env, q.Ending())
 		p.Log.ErrorOnce(err, "end of a question not written to the audit log")
 	}
@@ -529,8 +532,8 @@ func (p *Poller) enqueueOwedNotes(record *trackedRecord) {
 	p.Log.ErrorOnce(err, "notes not struck off")
 }
 
-// forwardUnsentAnswers adds the answers that did not reach Claude to the inbox, as a prompt
-// for the question's session. Its id is made from the reply, so it is added once.
+// forwardUnsentAnswers adds the answers that did not reach Claude to the inbox, as a
+// prompt for the question's session. Its id is made from the reply, so it is added once.
 func (p *Poller) forwardUnsentAnswers(q *state.Question, messageName string) error {
 	reply := q.FindReply(messageName)
 	_, err := state.InboxIn(p.userStateDir).Add(&state.Incoming{
@@ -569,8 +572,8 @@ func (p *Poller) hasWork(record *trackedRecord) bool {
 	return q.IsLate(p.Now()) && state.HasWaiter(p.Env, record.Path)
 }
 
-// sweep removes old records and temporary files. It runs once an hour, and before a poller
-// without work ends.
+// sweep removes old records and temporary files. It runs once an hour, and before a
+// poller without work ends.
 func (p *Poller) sweep() {
 	now := p.Now()
 	p.lastSweepAt = now
@@ -580,7 +583,8 @@ func (p *Poller) sweep() {
 	state.SessionsIn(p.userStateDir).Sweep(now)
 	state.InboxIn(p.userStateDir).Sweep(now)
 	folders := map[string]bool{}
-	for _, name := range []string{"open", "outbox", "sessions", "spaces", "pollers", "projects", ""} {
+	names := []string{"open", "outbox", "sessions", "spaces", "pollers", "projects", ""}
+	for _, name := range names {
 		folders[filepath.Join(p.userStateDir, name)] = true
 	}
 	p.sweepQuestions()
@@ -628,8 +632,8 @@ func (p *Poller) sweepRecord(record *trackedRecord, now time.Time) {
 }
 
 // sweepOthers removes questions of other environments that no poller of theirs removed
-// within a day and an hour. A record that is missing here keeps its index entry until then:
-// another machine with this HOME may have its project.
+// within a day and an hour. A record that is missing here keeps its index entry until
+// then: another machine with this HOME may have its project.
 func (p *Poller) sweepOthers(now time.Time) {
 	const maxAge = state.MaxQuestionAge + otherEnvironmentGrace
 	for _, record := range p.otherRecords {

@@ -190,7 +190,8 @@ func (p *Poller) spaceViews() map[string]*spaceView {
 // that it is closed.
 func (p *Poller) hasEndedLately(q *state.Question) bool {
 	hasThread := q.IsMessageSent && q.Mode.Traits().Asks
-	if !hasThread || q.Status.IsOpen() || q.ResolvedAt == nil || q.ResolvedBy == state.EndedReplaced {
+	hasEnded := !q.Status.IsOpen() && q.ResolvedAt != nil
+	if !hasThread || !hasEnded || q.ResolvedBy == state.EndedReplaced {
 		return false
 	}
 	return p.Now().Sub(*q.ResolvedAt).Abs() < readAfterEnd

@@ -1,8 +1,8 @@
 // Package poller is the one loop that talks to Google Chat, types into tmux and calls
-// OpenClaw: it sends what is in the outbox, reads what people reply, decides who may
-// answer, types answers, and closes what is over. It knows nothing of Claude Code's hook
-// protocol: hooks and commands write records, and it goes on from the records, also after
-// kill -9.
+// OpenClaw. It sends the messages in the outbox, reads replies, decides who may answer,
+// types answers, and closes questions that have ended. It knows nothing of Claude Code's
+// hook protocol. Hooks and commands write records, and the poller works from the records.
+// So a new poller continues the work of one that was killed with kill -9.
 package poller
 
 import (
@@ -32,40 +32,44 @@ type Options struct {
 	Env         state.Getenv
 	Log         *state.Log
 	ProgramPath string      // this program's path; the poller ends when the file there changes
-	Lock        *state.Lock // where the caller took it, or inherited it; nil: Run takes it
+	Lock        *state.Lock // the poller's lock, where the caller has it; nil: Run takes it
 
-	Daemon       bool      // stays; else it ends Idle after its work is done
-	Once         bool      // one round: send, read, judge, type, send
-	DryRun       bool      // type nothing; say what would be typed
-	DryRunOutput io.Writer // where IsDryRun says it; nil for the log alone
-	// Dirs are folders of questions that a person named: the poller acts on all that is
-	// in them.
+	Daemon       bool      // stay; else the poller ends IdleTimeout after its work is done
+	Once         bool      // run one round: send, read, judge, type, send
+	DryRun       bool      // type nothing, and say what would be typed
+	DryRunOutput io.Writer // where DryRun says it; nil for the log alone
+	// QuestionDirs are folders of questions that a person named. The poller serves all
+	// questions in them.
 	QuestionDirs []string
-	Hangup       <-chan os.Signal // configuration and credentials are read afresh
+	Hangup       <-chan os.Signal // each signal has configuration and credentials reloaded
 
-	// Summary puts the summary that a session's thread is owed. Nil puts none.
+	// EnqueueSummary enqueues the summary that a session owes its thread. Nil enqueues
+	// none.
 	EnqueueSummary func(context.Context, state.Getenv, *state.Session) error
-	// Dialog tells a session's thread what waits in its terminal. Nil tells nothing.
+	// EnqueueDialogNote enqueues a note for a session's thread about the dialog that
+	// waits in its terminal. Nil enqueues none.
 	EnqueueDialogNote func(state.Getenv, *state.Session) error
 
-	Now func() time.Time // nil, for Run: time.Now
+	Now func() time.Time // the clock; Run takes time.Now where it is nil
 }
 
 // IdleTimeout is how long a poller stays after its work is done.
 const IdleTimeout = 30 * time.Second
 
 const (
-	// stepTimeout is how long one step of the loop may take: then something hangs, and
-	// the process ends. Another is started.
+	// stepTimeout is how long one step of the loop may take. A longer one hangs: the
+	// process then ends, and another one is started.
 	stepTimeout = time.Minute
-	// onceTimeout is how long a single round sends before it types, and again after it.
+	// onceTimeout is how long a single round may send, before it types and once more
+	// after.
 	onceTimeout = 10 * time.Second
-	// burstWindow is how long changes that come close together are collected.
+	// burstWindow is how long the loop waits for more calls after a first one.
 	burstWindow = 10 * time.Millisecond
-	// clockJump is how much later than asked for the loop wakes when the machine slept.
+	// clockJump is how late the loop has to wake before it takes the machine for one that
+	// slept.
 	clockJump = time.Minute
-	// unwatchedPause is how long the loop rests at most where the system does not tell of
-	// calls.
+	// unwatchedPause is how long the loop rests at most where the system cannot watch the
+	// file of calls.
 	unwatchedPause = 2 * time.Second
 )
 
@@ -77,59 +81,59 @@ type Poller struct {
 	gateways     gatewayCache
 
 	sender *sender
-	// by the Open's file, or by the record's real one where a person named its folder
+	// ownRecords are keyed by the path of the index entry, or by the record's real path
+	// where a person named its folder.
 	ownRecords map[string]*trackedRecord
-	// others are the records of the other environments. What is read in their threads
-	// goes into the inbox, for their pollers; nothing else is done for them.
+	// otherRecords are the records of the other environments. This poller adds what it
+	// reads in their threads to the inbox, for their pollers. It does nothing else for
+	// them.
 	otherRecords    map[string]*trackedRecord
 	questionCache   state.Cache[state.Question]
 	sessionCache    state.Cache[state.Session]
 	inboxCache      state.Cache[state.Incoming]
-	incoming        []*state.Incoming            // what is not done, the oldest first
-	routedBySession map[string][]*state.Incoming // of these, what is for a session, by its id
-	promptTries     map[string]*typingTries      // of these, what was done about words, by id
-	// of these, what another environment decides, by id
+	incoming        []*state.Incoming            // the messages that are not done, the oldest first
+	routedBySession map[string][]*state.Incoming // those of incoming for a session, by its id
+	promptTries     map[string]*typingTries      // by the id of an incoming prompt
+	// decidedElsewhere has the ids of incoming messages that another environment decides.
 	decidedElsewhere map[string]bool
 	recentMessages   recentMessages
-	readUntil        map[string]time.Time                      // by chat: up to when it was read
-	recordsByCard    atomic.Pointer[map[string]*trackedRecord] // by what their buttons carry
+	readUntil        map[string]time.Time                      // until when each chat was read
+	recordsByCard    atomic.Pointer[map[string]*trackedRecord] // by the id in their cards' buttons
 	sessions         []*state.Session                          // of all environments
-	ownSessions      []*state.Session                          // of these, those of this one
-	sessionsByThread map[string]*state.Session                 // of their reports
-	// the person wants sessions to be started: see config.CanStartSessions
-	canStartSessions bool
-	// what is said in the space comes from a subscription
-	receivesEvents bool
-	// fresh are paths of messages that this process put as tried, to spare a write, and
-	// did not try yet.
+	ownSessions      []*state.Session                          // those of this environment
+	sessionsByThread map[string]*state.Session                 // by the thread of their reports
+	canStartSessions bool                                      // see config.CanStartSessions
+	receivesEvents   bool                                      // see config.ReceivesEvents
+	// untriedPaths are the messages that this process enqueued with FirstTriedAt, to save
+	// a write, and has not tried yet.
 	untriedPaths   sync.Map
-	attemptedNotes sync.Map           // ids of the sessions whose summary is being worded
-	dialogNoteDue  time.Time          // when a dialog is to be told of that stands in a terminal
-	inProgress     sync.Map           // ids of the sessions whose commands are being done
+	attemptedNotes sync.Map           // summaries and dialog notes tried since the last sweep
+	dialogNoteDue  time.Time          // when the next note about a dialog in a terminal is due
+	inProgress     sync.Map           // ids of sessions and messages that a goroutine works on
 	readers        map[string]*reader // by chat
 	puller         eventPuller
-	// of calls: see state.CallPoller; nil where there is none to be had
-	callWatcher *fsnotify.Watcher
-	wakeups     chan struct{} // a goroutine of ours has something for the loop
-	goroutines  sync.WaitGroup
+	callWatcher    *fsnotify.Watcher // watches for calls, see state.CallPoller; nil without
+	wakeups        chan struct{}     // a goroutine of this process has news for the loop
+	goroutines     sync.WaitGroup
 
 	isFindingPanes  atomic.Bool // tmux is being asked for its panes
-	lastRoundAt     time.Time   // of the last round: see round
+	lastRoundAt     time.Time   // when the last round began: see attendAll
 	lastSweepAt     time.Time
 	lastHeartbeatAt time.Time
-	// when the last question of this environment ended; see hasEndedLately
+	// lastQuestionEnd is when the last question of this environment ended; see
+	// hasEndedLately.
 	lastQuestionEnd  time.Time
 	startedAt        time.Time
 	callCount        int64  // see state.CountPollerCalls
-	stopKeepingAwake func() // ends what keeps the machine awake; nil where nothing does
-	// since when this process reads on: it began then, or the machine slept until then
+	stopKeepingAwake func() // lets the machine sleep; nil while nothing keeps it awake
+	// awakeSince is when this process started, or when the machine last woke from sleep.
 	awakeSince  time.Time
-	programFile os.FileInfo // what stood at Self when this process began
-	// state folders that have the daemon's pid and the time of its last poll
+	programFile os.FileInfo // the file at ProgramPath when this process started
+	// stateDirs are the folders that get the daemon's pid and the time of its last poll.
 	stateDirs []string
 }
 
-// ErrDaemonRuns says that a daemon of this environment runs already.
+// ErrDaemonRuns means that a daemon of this environment runs already.
 var ErrDaemonRuns = errors.New("the daemon runs already")
 
 // endReason is why a poller stops serving.
@@ -142,9 +146,9 @@ const (
 	endStateRemoved   endReason = "the state folder was removed"
 )
 
-// Run is the poller until ctx ends or its Options say so. Errors are ErrDaemonRuns,
-// *state.UserError when a person has to mend something, and with Once what kept a space
-// from being read.
+// Run runs a poller until ctx ends, or until its work is done as Options say. It returns
+// ErrDaemonRuns, a *state.UserError where a person has to fix something, and with Once
+// the error that kept it from reading a space.
 func Run(ctx context.Context, o Options) error {
 	p := newPoller(o)
 	if p.Lock == nil {
@@ -164,10 +168,8 @@ func Run(ctx context.Context, o Options) error {
 		}
 		defer dryRunMark.Unlock()
 	}
-	p.Log.ErrorOnce(
-		state.AdoptFormerEnvironment(p.Env),
-		"not all of an earlier version's environment taken over",
-	)
+	err = state.AdoptFormerEnvironment(p.Env)
+	p.Log.ErrorOnce(err, "not all records of an earlier version taken over")
 	if p.Daemon || p.Once {
 		p.stateDirs = p.findStateDirs()
 		p.readIndex()
@@ -191,7 +193,7 @@ func Run(ctx context.Context, o Options) error {
 	return p.finishServing(p.serve(ctx))
 }
 
-// projectDirs are the folders of the projects that a daemon was started for.
+// projectDirs returns the folders of the projects that a daemon was started for.
 func (p *Poller) projectDirs() []string {
 	dirs := []string{state.ProjectDir(p.Env)}
 	for _, dir := range p.QuestionDirs {
@@ -200,7 +202,7 @@ func (p *Poller) projectDirs() []string {
 	return dirs
 }
 
-// removePIDFiles takes this process's id out of the state folders, and no other daemon's.
+// removePIDFiles removes the pid files that name this process.
 func (p *Poller) removePIDFiles() {
 	for _, dir := range p.stateDirs {
 		if state.ReadDaemonPID(dir) == os.Getpid() {
@@ -209,8 +211,8 @@ func (p *Poller) removePIDFiles() {
 	}
 }
 
-// runOnce is the poller of a single round. Where a detached poller may have made way for
-// it, another begins.
+// runOnce runs a single round. A detached poller may have given up its lock for it, so
+// where work is left, another poller is started afterwards.
 func (p *Poller) runOnce(ctx context.Context) error {
 	for _, record := range p.ownRecords {
 		if !record.isInNamedFolder && p.hasWork(record) {
@@ -220,12 +222,12 @@ func (p *Poller) runOnce(ctx context.Context) error {
 	return errors.Join(p.runAllSteps(ctx), p.unlockPoller(p.callCount))
 }
 
-// finishServing ends a poller that served, and leaves what it did not do to another.
+// finishServing ends a poller that served, and leaves the remaining work to another one.
 func (p *Poller) finishServing(reason endReason) error {
 	state.RemoveHeartbeat(p.Env)
 	switch {
 	case reason == endStopped:
-		// what waits for the lock is to go on, and not only a single round
+		// A single round may have taken the lock. The call has a poller started after it.
 		state.CallPoller(p.Env, p.environment)
 		return nil
 	case p.Daemon:
@@ -238,9 +240,10 @@ func (p *Poller) finishServing(reason endReason) error {
 	return p.unlockPoller(p.callCount)
 }
 
-// SendNow has a command, which has the poller's lock, send a message that it just put as
-// tried, by its configuration. What has to wait, or fails, is returned as it then stands,
-// and left to a poller; so is what an older message of its lane waits before.
+// SendNow sends a message for a command that holds the poller's lock and has just
+// enqueued the message with FirstTriedAt. It uses the command's configuration. A message
+// that fails or has to wait is left to a poller; so is one behind an older message of its
+// lane. SendNow returns the message as it is on disk afterwards.
 func SendNow(
 	ctx context.Context,
 	o Options,
@@ -249,16 +252,17 @@ func SendNow(
 ) (*state.Message, error) {
 	sender := newCommandSender(o, message)
 	waiting, _ := sender.outbox.Waiting()
-	if slices.ContainsFunc(waiting, func(earlierMessage *state.Message) bool {
-		return earlierMessage.Path < message.Path && earlierMessage.Lane() == message.Lane()
-	}) {
+	hasEarlier := slices.ContainsFunc(waiting, func(other *state.Message) bool {
+		return other.Path < message.Path && other.Lane() == message.Lane()
+	})
+	if hasEarlier {
 		return sender.leaveToPoller(message)
 	}
 	return sender.sendAllParts(ctx, message, sender.openGateway(ctx, cfg))
 }
 
-// newCommandSender is the sender of a command that just put m as tried. Its caller's time
-// is all that it has.
+// newCommandSender returns the sender for SendNow. It gives up a send as soon as the
+// caller's context ends.
 func newCommandSender(o Options, message *state.Message) *sender {
 	p := &Poller{Options: o, userStateDir: state.UserStateDir(o.Env)}
 	p.gateways.reset()
@@ -268,14 +272,15 @@ func newCommandSender(o Options, message *state.Message) *sender {
 	return sender
 }
 
-// sendAllParts sends all parts of a message, for as long as ctx lasts.
+// sendAllParts sends all parts of a message until ctx ends. It leaves the rest to a
+// poller.
 func (s *sender) sendAllParts(
 	ctx context.Context,
 	message *state.Message,
 	gateway *projectGateway,
 ) (*state.Message, error) {
-	for ctx.Err() == nil { // else a command for the webhook may have been cut
-		result := sendResult{retryAt: s.Now().Add(authRetryPause)} // after a panic
+	for ctx.Err() == nil { // else the command for the webhook may have been interrupted
+		result := sendResult{retryAt: s.Now().Add(authRetryPause)} // what counts after a panic
 		s.runSafely("send", func() { result = s.trySendThrough(ctx, message, gateway) })
 		stored, err := s.outbox.Load(state.RecordName(message.Path))
 		if err != nil || stored.IsFinal() {
@@ -289,25 +294,25 @@ func (s *sender) sendAllParts(
 	return s.leaveToPoller(message)
 }
 
-// leaveToPoller leaves a message as a poller has to find it.
+// leaveToPoller leaves a message for a poller. It clears FirstTriedAt of a message that
+// was not tried, so that the poller need not search the space for it.
 func (s *sender) leaveToPoller(message *state.Message) (*state.Message, error) {
 	if _, isUntried := s.untriedPaths.Load(message.Path); !isUntried {
 		return message, nil
 	}
-	// The next poller need not look for it in the space.
-	stored, err := s.outbox.Change(
-		message.Path,
-		func(message *state.Message) { message.FirstTriedAt = time.Time{} },
-	)
+	stored, err := s.outbox.Change(message.Path, func(message *state.Message) {
+		message.FirstTriedAt = time.Time{}
+	})
 	return cmp.Or(stored, message), err
 }
 
-// startAnother is a number of calls that there never was: another poller begins in any
-// case.
+// startAnother, as the number of known calls, makes unlockPoller start another poller
+// even if nobody called.
 const startAnother = -1
 
-// unlockPoller lets the lock go. What saw it held relied on this process: a detached
-// poller begins where one was called since then.
+// unlockPoller releases the lock. It starts a detached poller if somebody has called
+// since the call count was knownCalls: the caller saw the lock held and relied on this
+// process.
 func (p *Poller) unlockPoller(knownCalls int64) error {
 	lock, programPath := p.Lock, p.ProgramPath
 	p.Lock = nil
@@ -323,9 +328,18 @@ func newPoller(o Options) *Poller {
 	}
 	now := o.Now()
 	p := &Poller{
-		Options: o, environment: state.Environment(o.Env), userStateDir: state.UserStateDir(o.Env),
-		promptTries: map[string]*typingTries{}, ownRecords: map[string]*trackedRecord{}, otherRecords: map[string]*trackedRecord{}, readers: map[string]*reader{}, wakeups: make(chan struct{}, 1),
-		startedAt: now, awakeSince: now, lastSweepAt: now, callCount: state.CountPollerCalls(o.Env),
+		Options:      o,
+		environment:  state.Environment(o.Env),
+		userStateDir: state.UserStateDir(o.Env),
+		promptTries:  map[string]*typingTries{},
+		ownRecords:   map[string]*trackedRecord{},
+		otherRecords: map[string]*trackedRecord{},
+		readers:      map[string]*reader{},
+		wakeups:      make(chan struct{}, 1),
+		startedAt:    now,
+		awakeSince:   now,
+		lastSweepAt:  now,
+		callCount:    state.CountPollerCalls(o.Env),
 	}
 	p.gateways.reset()
 	if o.ProgramPath != "" {
@@ -334,22 +348,25 @@ func newPoller(o Options) *Poller {
 	return p
 }
 
+// findStateDirs returns the folders for stateDirs.
 func (p *Poller) findStateDirs() []string {
 	dirs := []string{p.userStateDir}
 	for _, dir := range p.QuestionDirs {
 		dirs = append(dirs, filepath.Dir(dir))
 	}
+	if len(p.QuestionDirs) > 0 {
+		return dirs
+	}
 	projectState := state.ProjectStateDir(p.Env)
 	_, err := os.Stat(projectState)
-	if len(p.QuestionDirs) == 0 &&
-		(err == nil || p.Env("GCHAT_STATE_DIR") != "" || p.Env("CLAUDE_PROJECT_DIR") != "") {
+	if err == nil || p.Env("GCHAT_STATE_DIR") != "" || p.Env("CLAUDE_PROJECT_DIR") != "" {
 		dirs = append(dirs, projectState)
 	}
 	return dirs
 }
 
-// lockPoller makes this process the poller of its environment. The daemon, and a single
-// round, have a detached one yield.
+// lockPoller makes this process the poller of its environment. A detached poller gives up
+// the lock for a daemon and for a single round.
 func (p *Poller) lockPoller(ctx context.Context) (err error) {
 	p.Lock, err = state.LockPoller(p.Env)
 	if !errors.Is(err, state.ErrLocked) || !p.Daemon && !p.Once {
@@ -357,17 +374,17 @@ func (p *Poller) lockPoller(ctx context.Context) (err error) {
 	}
 	request, err := state.RequestPollerLock(p.Env)
 	if errors.Is(err, state.ErrLocked) {
-		return ErrDaemonRuns // another one waits
+		return ErrDaemonRuns // another process waits for the lock already
 	}
 	if err != nil {
 		return addStateHint(err)
 	}
 	defer request.Unlock()
-	state.CallPoller(p.Env, p.environment) // the one that has the lock looks who wants it
+	state.CallPoller(p.Env, p.environment) // so that the lock's holder sees the request
 	for {
-		if heartbeat := state.ReadHeartbeat(p.Env, p.environment); heartbeat.IsDaemon &&
-			heartbeat.IsAlive {
-			// it says so a moment after it took the lock
+		// A daemon writes its first heartbeat a moment after it took the lock.
+		heartbeat := state.ReadHeartbeat(p.Env, p.environment)
+		if heartbeat.IsDaemon && heartbeat.IsAlive {
 			return fmt.Errorf("%w: pid %d", ErrDaemonRuns, heartbeat.PID)
 		}
 		if !state.Sleep(ctx, 100*time.Millisecond) {
@@ -380,9 +397,10 @@ func (p *Poller) lockPoller(ctx context.Context) (err error) {
 	}
 }
 
-// checkPollerLock looks whether the poller's lock excludes other processes. Where it does
-// not, another poller may be there: the lock is taken again, where it does. Without locks
-// that lock, only the daemon serves.
+// checkPollerLock checks that the poller's lock excludes other processes, which fails on
+// some network homes. There it moves the locks to another folder, and takes the lock in
+// that folder. Where no folder has locks that exclude, only a daemon or a single round
+// may serve.
 func (p *Poller) checkPollerLock(ctx context.Context) (canServe bool, err error) {
 	if p.ProgramPath != "" && !p.Once && p.Lock.MoveLocksIfShared(p.Env, p.ProgramPath) {
 		release(&p.Lock)
@@ -398,11 +416,13 @@ func (p *Poller) checkPollerLock(ctx context.Context) (canServe bool, err error)
 	return folder == nil || folder.Dir != "" || p.Daemon || p.Once, nil
 }
 
+// release unlocks a lock and forgets it. A nil lock stays as it is.
 func release(lock **state.Lock) {
 	(*lock).Unlock()
 	*lock = nil
 }
 
+// serve runs the loop until the poller has to end.
 func (p *Poller) serve(ctx context.Context) (reason endReason) {
 	ctx, stop := p.startServing(ctx)
 	defer stop()
@@ -418,8 +438,9 @@ func (p *Poller) serve(ctx context.Context) (reason endReason) {
 		if p.Lock.IsFileGone() {
 			return endStateRemoved
 		}
-		// Without Go's monotonic clock, which stands still while the machine sleeps.
-		if lateness := p.Now().Round(0).Sub(wakeAt); lateness > clockJump {
+		// Round drops Go's monotonic clock, which stops while the machine sleeps.
+		lateness := p.Now().Round(0).Sub(wakeAt)
+		if lateness > clockJump {
 			p.resumeAfterSleep()
 		}
 		next, isBusy := p.step(ctx)
@@ -427,12 +448,16 @@ func (p *Poller) serve(ctx context.Context) (reason endReason) {
 		if isBusy {
 			idleSince = now
 		}
+		hasRested := now.Sub(idleSince).Abs() >= IdleTimeout &&
+			now.Sub(p.lastQuestionEnd).Abs() >= readAfterEnd
 		switch {
 		case ctx.Err() != nil, !p.Daemon && state.IsPollerLockRequested(p.Env):
 			return endStopped
 		case p.isProgramChanged():
 			return endProgramChanged
-		case !p.Daemon && now.Sub(idleSince).Abs() >= IdleTimeout && now.Sub(p.lastQuestionEnd).Abs() >= readAfterEnd:
+		case !p.Daemon && hasRested:
+			// One more step with the count at zero: so no work is left between two
+			// pollers.
 			if p.callCount > 0 && p.Lock.ResetCalls() == nil {
 				continue
 			}
@@ -440,15 +465,16 @@ func (p *Poller) serve(ctx context.Context) (reason endReason) {
 			return endIdle
 		}
 		wakeAt = earlier(next, now.Add(state.HeartbeatInterval))
-		if idleEnd := idleSince.Add(IdleTimeout); !p.Daemon && !isBusy && idleEnd.After(now) {
+		idleEnd := idleSince.Add(IdleTimeout)
+		if !p.Daemon && !isBusy && idleEnd.After(now) {
 			wakeAt = earlier(wakeAt, idleEnd)
 		}
 		p.waitForWork(ctx, wakeAt)
 	}
 }
 
-// startServing makes a poller ready to serve. end waits for what this process still does:
-// an answer is typed to its end.
+// startServing makes a poller ready to serve. The caller calls stop at the end. It waits
+// for the goroutines, so that an answer is typed to its end.
 func (p *Poller) startServing(ctx context.Context) (servingCtx context.Context, stop func()) {
 	p.sender = p.newSender()
 	ctx, cancel := context.WithCancel(ctx)
@@ -474,16 +500,16 @@ func (p *Poller) startServing(ctx context.Context) (servingCtx context.Context, 
 	}
 }
 
-// step does once all that is due. It returns when to come again, and whether something is
-// left to be done.
+// step does everything that is due. It returns when the next step is due, and whether
+// work is left.
 func (p *Poller) step(ctx context.Context) (next time.Time, isBusy bool) {
 	watchdog := time.AfterFunc(stepTimeout, func() {
-		p.Log.Error().Msg("the poller hangs, and ends itself")
+		p.Log.Error().Msg("the poller hangs and ends; another one is started")
 		os.Exit(1)
 	})
 	defer watchdog.Stop()
 	cfg := p.loadOwnConfig()
-	next, isBusy = p.Now().Add(cfg.PollInterval), true // after a panic
+	next, isBusy = p.Now().Add(cfg.PollInterval), true // what counts after a panic
 	p.callCount = state.CountPollerCalls(p.Env)
 	p.runSafely("step", func() {
 		p.readState()
@@ -492,7 +518,8 @@ func (p *Poller) step(ctx context.Context) (next time.Time, isBusy bool) {
 		next = earlier(next, pullAt)
 		next = earlier(next, p.startLists(ctx))
 		sendAt, isSending := p.sender.dispatch(ctx)
-		next, isBusy = earlier(next, sendAt), isBusy || isSending || !sendAt.IsZero()
+		next = earlier(next, sendAt)
+		isBusy = isBusy || isSending || !sendAt.IsZero()
 		if p.Now().Sub(p.lastSweepAt).Abs() >= sweepInterval {
 			p.sweep()
 		} else if !isBusy {
@@ -503,25 +530,24 @@ func (p *Poller) step(ctx context.Context) (next time.Time, isBusy bool) {
 	return next, isBusy
 }
 
-// watchCalls has the system tell of calls, each of which writes to the file of this
-// poller's lock.
+// watchCalls watches for calls. Each call writes to the file of this poller's lock.
 func (p *Poller) watchCalls() {
 	watcher, err := fsnotify.NewWatcher()
 	if err == nil {
 		err = watcher.Add(p.Lock.Path)
 	}
 	if err != nil {
-		p.Log.Warn().Err(err).Msg("work is looked for every two seconds")
+		p.Log.Warn().Err(err).Msg("calls cannot be watched; work is found within two seconds")
 		return
 	}
 	p.callWatcher = watcher
 }
 
-// waitForWork waits for a call, for what a goroutine of ours has, for SIGHUP, or for that
-// time.
+// waitForWork waits until a call comes, a goroutine of this process has news, SIGHUP
+// comes, or it is that time.
 func (p *Poller) waitForWork(ctx context.Context, until time.Time) {
 	var calls chan fsnotify.Event
-	var watchErrors chan error // too many at once
+	var watchErrors chan error // for example of too many events at once
 	if p.callWatcher == nil {
 		until = earlier(until, p.Now().Add(unwatchedPause))
 	} else {
@@ -550,16 +576,16 @@ func (p *Poller) waitForWork(ctx context.Context, until time.Time) {
 	}
 }
 
-// runAllSteps is one round: what waits is sent, each space is listed once, replies are
-// judged and typed, and notes of that are sent.
+// runAllSteps runs one round: it sends what waits, lists each space once, judges replies,
+// types answers, and sends the notes about them.
 func (p *Poller) runAllSteps(ctx context.Context) (lastErr error) {
-	ctx, end := p.startServing(ctx)
-	defer end()
-	// a reply by hand that may just be written counts before what Chat has
+	ctx, stop := p.startServing(ctx)
+	defer stop()
+	// A reply by hand takes precedence over one in Chat. Let a person finish writing it.
 	state.Sleep(ctx, minReplyFileAge)
 	p.readAndAttend(ctx)
 	p.sender.sendUntilIdle(ctx)
-	p.readAndAttend(ctx) // with the threads that the questions have now
+	p.readAndAttend(ctx) // to get the threads of the questions that were posted
 	pullCtx, cancel := context.WithTimeout(ctx, oncePullTimeout)
 	defer cancel()
 	p.keepPulling(pullCtx, p.loadOwnConfig().ReceivesEvents())
@@ -568,12 +594,13 @@ func (p *Poller) runAllSteps(ctx context.Context) (lastErr error) {
 		if len(view.sources) == 0 {
 			continue
 		}
-		if err := p.readerFor(chat).listSpace(ctx, view); err != nil {
+		err := p.readerFor(chat).listSpace(ctx, view)
+		if err != nil {
 			lastErr = err
 		}
 	}
 	p.readAndAttend(ctx)
-	p.goroutines.Wait() // what is being typed is asked for its pane, too
+	p.goroutines.Wait() // abandonWithoutPane skips a question while its answer is typed
 	p.abandonWithoutPane(ctx)
 	p.goroutines.Wait()
 	p.readAndAttend(ctx)
@@ -585,13 +612,15 @@ func (p *Poller) runAllSteps(ctx context.Context) (lastErr error) {
 	return lastErr
 }
 
+// readAndAttend reads the records and attends to them, with the checks of a round.
 func (p *Poller) readAndAttend(ctx context.Context) {
-	p.lastRoundAt = time.Time{} // also to what has its time once an interval
+	p.lastRoundAt = time.Time{}
 	p.readState()
 	p.attendAll(ctx, p.loadOwnConfig())
 }
 
-// writeHeartbeat shows that this process goes on, and that its last poll went well.
+// writeHeartbeat shows other processes that this one is alive. It also has the machine
+// stay awake where that is wanted, and notes a daemon's good poll.
 func (p *Poller) writeHeartbeat(keepAwake bool) {
 	now := p.Now()
 	if now.Sub(p.lastHeartbeatAt).Abs() < state.HeartbeatInterval {
@@ -599,23 +628,32 @@ func (p *Poller) writeHeartbeat(keepAwake bool) {
 	}
 	p.lastHeartbeatAt = now
 	heartbeat := state.Heartbeat{
-		PID: os.Getpid(), Program: p.ProgramPath, IsDaemon: p.Daemon, IsDryRun: p.DryRun,
-		StartedAt: p.startedAt.UTC(), BeatAt: now.UTC(), AwakeTime: state.AwakeTime(),
+		PID:       os.Getpid(),
+		Program:   p.ProgramPath,
+		IsDaemon:  p.Daemon,
+		IsDryRun:  p.DryRun,
+		StartedAt: p.startedAt.UTC(),
+		BeatAt:    now.UTC(),
+		AwakeTime: state.AwakeTime(),
 	}
+	const maxFolders = 10
 	for _, record := range p.ownRecords {
 		if record.question != nil && record.question.Status.IsOpen() {
 			heartbeat.OpenQuestions++
 		}
-		const maxUnread = 10
-		if dir := filepath.Dir(record.Path); record.isUnreadable && !record.isMissing &&
-			len(heartbeat.UnreadableFolders) < maxUnread &&
-			!slices.Contains(heartbeat.UnreadableFolders, dir) {
+		if !record.isUnreadable || record.isMissing {
+			continue
+		}
+		dir := filepath.Dir(record.Path)
+		isListed := slices.Contains(heartbeat.UnreadableFolders, dir)
+		if !isListed && len(heartbeat.UnreadableFolders) < maxFolders {
 			heartbeat.UnreadableFolders = append(heartbeat.UnreadableFolders, dir)
 		}
 	}
 	slices.Sort(heartbeat.UnreadableFolders)
-	p.Log.ErrorOnce(state.WriteHeartbeat(p.Env, heartbeat), "heartbeat")
-	if mustStayAwake := keepAwake && heartbeat.OpenQuestions > 0; mustStayAwake != (p.stopKeepingAwake != nil) {
+	p.Log.ErrorOnce(state.WriteHeartbeat(p.Env, heartbeat), "heartbeat not written")
+	mustStayAwake := keepAwake && heartbeat.OpenQuestions > 0
+	if isKeptAwake := p.stopKeepingAwake != nil; mustStayAwake != isKeptAwake {
 		p.keepAwake(mustStayAwake)
 	}
 	if p.Daemon && p.canReadSpaces() {
@@ -625,22 +663,21 @@ func (p *Poller) writeHeartbeat(keepAwake bool) {
 
 func (p *Poller) writeLastPoll() {
 	for _, dir := range p.stateDirs {
-		p.Log.ErrorOnce(state.WriteLastPoll(dir, p.Now()), "last poll not noted")
+		p.Log.ErrorOnce(state.WriteLastPoll(dir, p.Now()), "time of the last poll not written")
 	}
 }
 
-// resumeAfterSleep begins anew after the machine slept: what failed before says nothing.
-// Only what Chat itself asked for is kept.
+// resumeAfterSleep drops the failures and pauses from before the machine slept. Only the
+// pauses that Chat itself asked for stay.
 func (p *Poller) resumeAfterSleep() {
 	p.awakeSince = p.Now()
 	p.closeReaders(nil)
 	p.puller.retryAfterSleep()
 	p.sender.retryAfterSleep()
-	p.Log.Info().Msg("the machine slept: what was put off is tried at once")
+	p.Log.Info().Msg("the machine slept; messages and lists that waited are tried at once")
 }
 
-// keepAwake has the machine stay awake while a question is open, where its person wants
-// that.
+// keepAwake starts or stops keeping the machine awake.
 func (p *Poller) keepAwake(mustStayAwake bool) {
 	if !mustStayAwake {
 		p.stopKeepingAwake()
@@ -649,21 +686,23 @@ func (p *Poller) keepAwake(mustStayAwake bool) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stopKeepingAwake = cancel
-	p.runInBackground(
-		"keep awake",
-		func() { p.Log.ErrorOnce(service.KeepAwake(ctx), "the machine is not kept awake") },
-	)
+	p.runInBackground("keep awake", func() {
+		p.Log.ErrorOnce(service.KeepAwake(ctx), "the machine is not kept awake")
+	})
 }
 
-// isProgramChanged says whether another program stands where this one was started:
-// starters use the installed path.
+// isProgramChanged reports whether another file is installed at this program's path. The
+// next poller is started from that path, and is then the new program.
 func (p *Poller) isProgramChanged() bool {
 	current, err := os.Stat(p.ProgramPath)
-	return p.programFile != nil && err == nil &&
-		(!os.SameFile(current, p.programFile) || !current.ModTime().Equal(p.programFile.ModTime()))
+	if p.programFile == nil || err != nil {
+		return false
+	}
+	return !os.SameFile(current, p.programFile) ||
+		!current.ModTime().Equal(p.programFile.ModTime())
 }
 
-// runSafely runs f. A panic ends f and is logged.
+// runSafely runs f. It logs a panic of f and returns.
 func (p *Poller) runSafely(name string, f func()) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -674,7 +713,7 @@ func (p *Poller) runSafely(name string, f func()) {
 	f()
 }
 
-// runInBackground runs f beside the loop, and wakes the loop when it is done.
+// runInBackground runs f in a goroutine, and wakes the loop when f is done.
 func (p *Poller) runInBackground(name string, f func()) {
 	p.goroutines.Go(func() {
 		defer p.wakeLoop()
@@ -689,17 +728,19 @@ func (p *Poller) wakeLoop() {
 	}
 }
 
-// addStateHint has a hint for what does not pass by itself.
+// addStateHint adds a hint to an error about the state folder that only a person can fix.
 func addStateHint(err error) error {
-	if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) ||
-		errors.Is(err, syscall.ENOTDIR) {
-		const hint = "the state folder cannot be written: check its owner, or set GCHAT_STATE_DIR and XDG_STATE_HOME"
-		return &state.UserError{Err: err, Hint: hint}
+	needsPerson := errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) ||
+		errors.Is(err, syscall.ENOTDIR)
+	if !needsPerson {
+		return err
 	}
-	return err
+	const hint = "the state folder cannot be written: check its owner, " +
+		"or set GCHAT_STATE_DIR and XDG_STATE_HOME"
+	return &state.UserError{Err: err, Hint: hint}
 }
 
-// earlier is the earlier of two times; a zero one is none.
+// earlier returns the earlier of two times. A zero time counts as none.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -12,26 +12,27 @@ import (
 )
 
 const (
-	maxPulls        = 2                      // while one is answered, another waits at Google
-	oncePullTimeout = 2 * time.Second        // for an event, in a single round
-	emptyPullPause  = 100 * time.Millisecond // at least, between two pulls that end with nothing
+	maxPulls        = 2                      // while one pull is handled, another waits at Google
+	oncePullTimeout = 2 * time.Second        // how long a single round waits for events
+	emptyPullPause  = 100 * time.Millisecond // the least time between two pulls without events
 )
 
-// eventPuller are what the Chat app hears from its subscription. Pulls run beside the
-// loop. Each writes down what it got, and then acknowledges it: what is not written down
-// comes again.
+// eventPuller pulls the Chat app's events from its subscription. Pulls run beside the
+// loop. Each adds its events to the inbox, and then acknowledges them. Google sends an
+// event once more that is not acknowledged.
 type eventPuller struct {
 	mu           sync.Mutex
 	runningPulls int
-	nextPullAt   time.Time // no pull before
-	failedPulls  int       // pulls one after another
+	nextPullAt   time.Time // no pull starts before
+	failedPulls  int       // failed pulls in a row
 	isPauseAsked bool      // Chat itself asked for the pause
-	lastGoodPull time.Time // when the last pull began that was answered, and all of it written down
-	lock         *state.Lock
-	subscription string // the subscription
+	// lastGoodPull is when the last pull began whose events are all in the inbox.
+	lastGoodPull time.Time
+	lock         *state.Lock // held while this process pulls from the subscription
+	subscription string      // its id; "" while this process pulls from none
 }
 
-// switchTo takes up a subscription, "" for none.
+// switchTo makes a subscription the one that is pulled from; "" is for none.
 func (e *eventPuller) switchTo(subscription string, lock *state.Lock) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -39,7 +40,7 @@ func (e *eventPuller) switchTo(subscription string, lock *state.Lock) {
 	e.subscription, e.lock = subscription, lock
 }
 
-// retryAfterSleep has the next pull begin at once.
+// retryAfterSleep lets the next pull start at once, unless Chat asked for the pause.
 func (e *eventPuller) retryAfterSleep() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -48,7 +49,8 @@ func (e *eventPuller) retryAfterSleep() {
 	}
 }
 
-// keepPulling keeps the pulls of an app's events going. It returns when to come again.
+// keepPulling starts pulls of the app's events until enough are running. It returns when
+// the next pull may start, or zero.
 func (p *Poller) keepPulling(ctx context.Context, receivesEvents bool) (next time.Time) {
 	if !receivesEvents {
 		if p.puller.subscription != "" {
@@ -73,8 +75,9 @@ func (p *Poller) keepPulling(ctx context.Context, receivesEvents bool) (next tim
 	return time.Time{}
 }
 
-// takeSubscription has this process take the events of a subscription; false while
-// another environment's poller does for our records.
+// takeSubscription reports whether this process is the one that pulls from a
+// subscription. It is false while another environment's poller does that, for the records
+// of all environments.
 func (p *Poller) takeSubscription(events eventSource) bool {
 	if p.puller.subscription == events.ID() {
 		return true
@@ -84,11 +87,13 @@ func (p *Poller) takeSubscription(events eventSource) bool {
 		p.puller.switchTo("", nil)
 		return false
 	}
-	p.Log.ErrorOnce(err, "subscription's lock") // better two processes that pull than none
+	// Without a lock this process pulls as well: two that pull are better than none.
+	p.Log.ErrorOnce(err, "subscription not locked")
 	p.puller.switchTo(events.ID(), lock)
 	return true
 }
 
+// pullEvents pulls once, adds the events to the inbox, and notes how that went.
 func (p *Poller) pullEvents(ctx context.Context, events eventSource) {
 	startedAt := p.Now()
 	pulled, err := events.Pull(ctx)
@@ -100,19 +105,19 @@ func (p *Poller) pullEvents(ctx context.Context, events eventSource) {
 	switch {
 	case ctx.Err() != nil || puller.subscription != events.ID():
 	case errors.Is(err, gchat.ErrConnectionLost):
-		// each of the pulls under way loses it
-		p.Log.ErrorOnce(err, "pulled again over a new connection")
+		// All running pulls lose it at once, so it does not count as a failure.
+		p.Log.ErrorOnce(err, "connection for events lost; a new one is opened")
 	case err != nil:
 		puller.failedPulls++
 		puller.isPauseAsked = gchat.IsRateLimited(err)
-		puller.nextPullAt = p.Now().
-			Add(max(gchat.RetryAfter(err), backoff(time.Second, puller.failedPulls)))
+		pause := max(gchat.RetryAfter(err), backoff(time.Second, puller.failedPulls))
+		puller.nextPullAt = p.Now().Add(pause)
 		p.Log.Error().
 			Str("error", p.Log.Redact(err.Error())).
 			Str("hint", gchat.Hint(err)).
 			Str("until", logReadAgain).
 			Str("chat", events.Chat()).
-			Msg("taps and messages to the app cannot be read")
+			Msg("taps and messages to the Chat app cannot be read")
 		if gchat.IsAuthFailure(err) {
 			p.gateways.reset()
 		}
@@ -125,34 +130,37 @@ func (p *Poller) pullEvents(ctx context.Context, events eventSource) {
 			puller.lastGoodPull = startedAt
 		}
 		if len(pulled) == 0 || !areAllAdded {
-			// Google waits, and what stands in for it may not
+			// Google holds an empty pull open. Another server may answer it at once.
 			puller.nextPullAt = startedAt.Add(emptyPullPause)
 		}
 	}
 }
 
-// addEvents writes down what people did, and then acknowledges it.
+// addEvents adds pulled events to the inbox, and then acknowledges them. It reports
+// whether all were added.
 func (p *Poller) addEvents(
 	ctx context.Context,
 	events eventSource,
 	pulled []gchat.PulledEvent,
-) (areAllAdded bool) {
+) bool {
 	var ackIDs []string
 	for _, event := range pulled {
 		err := p.addEvent(events, event)
 		if err != nil {
-			p.Log.ErrorOnce(err, "an event is not written down: it comes again")
+			p.Log.ErrorOnce(err, "event not written; Google sends it once more")
 			continue
 		}
 		ackIDs = append(ackIDs, event.AckID)
 	}
 	if len(ackIDs) > 0 {
 		err := events.Ack(context.WithoutCancel(ctx), ackIDs)
-		p.Log.ErrorOnce(err, "events not acknowledged: they come again, and are known then")
+		p.Log.ErrorOnce(err, "events not acknowledged; Google sends them once more")
 	}
 	return len(ackIDs) == len(pulled)
 }
 
+// addEvent adds an event to the inbox, if it is a person's tap or message. It drops an
+// event that is too old, and a tap on another machine's card.
 func (p *Poller) addEvent(events eventSource, event gchat.PulledEvent) error {
 	host, _, _ := strings.Cut(events.Chat(), "/")
 	chat := host + "/" + event.Message.Space()
@@ -162,7 +170,7 @@ func (p *Poller) addEvent(events eventSource, event gchat.PulledEvent) error {
 	case !event.IsHuman, p.Now().Sub(event.At) > state.MaxQuestionAge:
 	case event.Tap != nil:
 		if events.IsForOtherMachine(event.Tap) && p.recordOfCard(event.Tap.QuestionID) == nil {
-			return nil // of another machine, which hears it, too
+			return nil // the other machine gets the same event
 		}
 		return p.addIncoming(newIncomingTap(chat, event))
 	case event.Type == "MESSAGE":

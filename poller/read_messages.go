@@ -152,9 +152,10 @@ func (r *reader) readWaitThreads(ctx context.Context, view *spaceView) (err erro
 	r.spaceRecord = r.spaces.Get(r.chat)
 	pass := &listPass{spaceView: waitView, waitMessages: map[*state.Question][]gchat.Message{}}
 	_, space, _ := strings.Cut(r.chat, "/")
+	readPage := func(page []gchat.Message) { r.readPage(pass, page) }
 	start := listStart(time.Time{}, nil, waitView, r.Now())
 	for hasMore := true; hasMore; {
-		err = r.api.ListSince(ctx, space, start, func(page []gchat.Message) { r.readPage(pass, page) })
+		err = r.api.ListSince(ctx, space, start, readPage)
 		next := pass.newestAt.Add(-listOverlap)
 		hasMore = errors.Is(err, gchat.ErrEndlessList) && next.After(start)
 		start = next

@@ -398,7 +398,9 @@ func (p *Poller) addressedSession(
 		return session
 	}
 	sessionID := record.question.ClaudeSession()
-	i := slices.IndexFunc(p.sessions, func(other *state.Session) bool { return other.ID == sessionID })
+	i := slices.IndexFunc(p.sessions, func(other *state.Session) bool {
+		return other.ID == sessionID
+	})
 	if i < 0 {
 		return nil
 	}

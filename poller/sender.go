@@ -20,74 +20,83 @@ import (
 )
 
 const (
-	maxParallelLanes = 8 // to Chat; each agent has a lane of its own besides
-	// maxBurst is how many messages may leave at once before the pace is held. Questions
-	// and what else is urgent may go a little beyond it, so that none waits behind a
-	// flood of reports.
+	maxParallelLanes = 8 // of messages to Chat; each agent has a lane of its own besides
+	// maxBurst is how many messages may go at once before the pace limits them. Urgent
+	// messages, such as questions, may go a little beyond it, so that none waits behind
+	// many reports.
 	maxBurst       = 10
 	maxUrgentBurst = maxBurst + 3
-	// from one try of a webhook that a person has to mend to the next
-	authRetryPause   = time.Minute
-	maxBackoff       = 5 * time.Minute  // after failures in a row
-	maxUrgentBackoff = 30 * time.Second // for a question that alone does not get through
-	diskRetryPause   = 2 * time.Second  // after something could not be written down
-	lingerTimeout    = 2 * time.Second  // for a send under way when the poller is told to end
-	agentRetryPause  = 5 * time.Second  // after the first failure of a message for an agent
-	// how long such a message is kept that was tried often enough
+	// authRetryPause is the time between two tries of a webhook that a person has to fix.
+	authRetryPause = time.Minute
+	maxBackoff     = 5 * time.Minute // after failures in a row
+	// maxUrgentBackoff is maxBackoff for an urgent message that fails while others of its
+	// space do not.
+	maxUrgentBackoff = 30 * time.Second
+	diskRetryPause   = 2 * time.Second // after a record could not be written
+	// lingerTimeout is how long a send may still take once the poller has to end.
+	lingerTimeout   = 2 * time.Second
+	agentRetryPause = 5 * time.Second // after the first failure of a message for an agent
+	// A message for an agent is set aside after minFailedTurns tries, once it is older
+	// than maxAgentMessageAge. Where the agent gets it and the agent's turn fails,
+	// minFailedTurnsAge counts in place of maxAgentMessageAge.
 	maxAgentMessageAge = 24 * time.Hour
-	// An agent whose turns fail on a message that it has is given it again for so long,
-	// and so often at least.
-	minFailedTurns    = 8
-	minFailedTurnsAge = time.Hour
-	// for a muted report: the person may end the mute meanwhile
+	minFailedTurns     = 8
+	minFailedTurnsAge  = time.Hour
+	// muteCheckInterval is how often a muted message is looked at: the person may end the
+	// mute early.
 	muteCheckInterval = 30 * time.Second
-	maxMessageAge     = 7 * 24 * time.Hour // then a message that waits for its space is set aside
-	// maxReadPerStep is how many messages of the outbox one step reads for the first
-	// time.
+	// maxMessageAge is how long a message waits for its space before it is set aside.
+	maxMessageAge = 7 * 24 * time.Hour
+	// maxReadPerStep is how many new messages of the outbox one step reads.
 	maxReadPerStep = 4000
 )
 
-// sender delivers what is in the outbox: in order within a lane, several lanes at the
-// same time, each beside the loop.
+// sender delivers the messages in the outbox. Messages of one lane go in order. Several
+// lanes go at the same time, each in a goroutine beside the loop.
 type sender struct {
 	*Poller
 	outbox     state.Outbox
 	spaces     state.Spaces
 	lingerTime time.Duration // see lingerTimeout
-	paceLock   sync.Mutex
+	paceLock   sync.Mutex    // see takeSendSlot
 
-	mu           sync.Mutex // of what follows
+	mu           sync.Mutex // guards the fields below
 	messageCache state.Cache[state.Message]
-	lanes        map[string][]*state.Message // the oldest first
-	isPartlyRead bool                        // older messages of the outbox are still to be read
-	busyLanes    map[string]bool             // lanes that are under way; true for one to Chat
-	// messages that wait for a reason that is not on disk, by path
+	lanes        map[string][]*state.Message // each lane's messages, the oldest first
+	isPartlyRead bool                        // the next step has to read older messages
+	busyLanes    map[string]bool             // lanes with a send under way; true for one to Chat
+	// waitingMessages are messages, by path, that wait for a reason which is not on disk.
 	waitingMessages map[string]sendResult
-	// when a space takes the next message, by gatewayKey
+	// waitingGateways are the gateways, by gatewayKey, that have to pause.
 	waitingGateways map[string]sendResult
 }
 
 func (p *Poller) newSender() *sender {
 	return &sender{
-		Poller: p, outbox: state.OutboxIn(p.userStateDir), spaces: state.SpacesIn(p.userStateDir), lanes: map[string][]*state.Message{},
-		lingerTime:   lingerTimeout,
-		messageCache: state.Cache[state.Message]{ShouldSkip: state.HasReceipt},
-		busyLanes:    map[string]bool{}, waitingMessages: map[string]sendResult{}, waitingGateways: map[string]sendResult{},
+		Poller:          p,
+		outbox:          state.OutboxIn(p.userStateDir),
+		spaces:          state.SpacesIn(p.userStateDir),
+		lingerTime:      lingerTimeout,
+		messageCache:    state.Cache[state.Message]{ShouldSkip: state.HasReceipt},
+		lanes:           map[string][]*state.Message{},
+		busyLanes:       map[string]bool{},
+		waitingMessages: map[string]sendResult{},
+		waitingGateways: map[string]sendResult{},
 	}
 }
 
-// sendResult is what became of a try to send a lane's message, which stands on disk as it
-// then is.
+// sendResult is how a try to send a message went. The message on disk is already as the
+// try left it.
 type sendResult struct {
-	endedAt        time.Time // when it ended
-	retryAt        time.Time // when to try it again; zero for at once
-	canBeOvertaken bool      // until then those behind it may go
-	pausesGateway  bool      // until then nothing of its project goes
-	endsTrouble    bool      // its space was in trouble, and is not any more
+	endedAt        time.Time // when the try ended
+	retryAt        time.Time // when to try once more; zero for at once
+	canBeOvertaken bool      // until retryAt, later messages of its lane may go
+	pausesGateway  bool      // until retryAt, nothing goes through its gateway
+	endsTrouble    bool      // its space took no messages before, and took this one
 }
 
-// dispatch starts what can be sent now. It returns when something is due, zero for
-// nothing, and whether something is under way.
+// dispatch starts all sends that can start. It returns when the next message is due, or
+// zero, and whether there is work under way.
 func (s *sender) dispatch(ctx context.Context) (next time.Time, isBusy bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,8 +135,8 @@ func (s *sender) applyResult(message *state.Message, result sendResult) {
 	}
 }
 
-// sendUntilIdle sends until nothing more can be sent now, for ten seconds at most, and
-// returns when something is due.
+// sendUntilIdle sends until no more messages can go at present, for onceTimeout at most.
+// It returns when the next one is due.
 func (s *sender) sendUntilIdle(ctx context.Context) time.Time {
 	ctx, cancel := context.WithTimeout(ctx, onceTimeout)
 	defer cancel()
@@ -144,8 +153,9 @@ func (s *sender) sendUntilIdle(ctx context.Context) time.Time {
 	}
 }
 
-// readOutbox reads what is new or changed in the outbox. Of very many messages the newest
-// are read first, a part with each step: a question is not to wait until all are.
+// readOutbox reads the new and changed messages of the outbox. Where there are very many,
+// each step reads a part of them, the newest first. So a new question need not wait for
+// all of them.
 func (s *sender) readOutbox() {
 	names, err := s.outbox.Names()
 	if err != nil {
@@ -164,15 +174,20 @@ func (s *sender) readOutbox() {
 			continue
 		}
 		message, err := s.messageCache.Load(path, false)
-		if !isKnown && s.messageCache.Has(path) { // what cannot be read takes nobody's place
+		if !isKnown && s.messageCache.Has(path) { // an unreadable file does not count
 			newlyRead++
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			s.Log.ErrorOnce(err, "message not read")
 		}
-		if message == nil || message.IsFinal() ||
-			s.Now().Sub(message.CreatedAt) > maxMessageAge && s.setAsideOld(message) ||
-			message.Environment != "" && message.Environment != s.environment {
+		if message == nil || message.IsFinal() {
+			continue
+		}
+		isOld := s.Now().Sub(message.CreatedAt) > maxMessageAge
+		if isOld && s.setAsideOld(message) {
+			continue
+		}
+		if message.Environment != "" && message.Environment != s.environment {
 			continue
 		}
 		waiting[path] = true
@@ -188,15 +203,13 @@ func (s *sender) readOutbox() {
 			s.holdEntryLock(record)
 		}
 	}
-	maps.DeleteFunc(
-		s.waitingMessages,
-		func(path string, _ sendResult) bool { return !waiting[path] },
-	)
+	isGone := func(path string, _ sendResult) bool { return !waiting[path] }
+	maps.DeleteFunc(s.waitingMessages, isGone)
 }
 
-// nextMessage is the message that goes next: an urgent one, then the oldest. With none,
-// next is when one is due. Before all are read, only questions go: nothing of their lanes
-// can come before them.
+// nextMessage returns the message that goes next: the oldest urgent one, else the oldest.
+// Where there is none, it returns when one is due. Until the whole outbox is read, only
+// messages that begin a thread go: no unread message can precede them in their lane.
 func (s *sender) nextMessage() (best *state.Message, next time.Time) {
 	lanesToChat := 0
 	for _, isToChat := range s.busyLanes {
@@ -205,24 +218,33 @@ func (s *sender) nextMessage() (best *state.Message, next time.Time) {
 		}
 	}
 	for name, lane := range s.lanes {
-		isForAgent := lane[0].Wake != nil
+		_, isBusy := s.busyLanes[name]
 		isTooEarly := s.isPartlyRead && !beginsThread(lane[0])
-		if _, isBusy := s.busyLanes[name]; isBusy || isTooEarly ||
-			!isForAgent && lanesToChat >= maxParallelLanes {
+		isForAgent := lane[0].Wake != nil
+		hasSlot := isForAgent || lanesToChat < maxParallelLanes
+		if isBusy || isTooEarly || !hasSlot {
 			continue
 		}
 		message, until := s.nextInLane(lane)
 		next = earlier(next, until)
-		if message != nil &&
-			(best == nil || message.IsUrgent && !best.IsUrgent || message.IsUrgent == best.IsUrgent && message.Path < best.Path) {
+		if message != nil && (best == nil || precedes(message, best)) {
 			best = message
 		}
 	}
 	return best, next
 }
 
-// nextInLane is the message of a lane that goes next, or when one is due. What is held
-// back lets the others pass; what failed does not.
+// precedes reports whether a message of one lane goes before one of another lane: urgent
+// ones first, then the oldest.
+func precedes(message, other *state.Message) bool {
+	if message.IsUrgent != other.IsUrgent {
+		return message.IsUrgent
+	}
+	return message.Path < other.Path
+}
+
+// nextInLane returns the message of a lane that goes next, or when one is due. Later
+// messages may overtake one that is held back, but not one that failed.
 func (s *sender) nextInLane(lane []*state.Message) (message *state.Message, next time.Time) {
 	for _, message := range lane {
 		until, canBeOvertaken := s.nextTryAt(message, s.Now())
@@ -237,27 +259,34 @@ func (s *sender) nextInLane(lane []*state.Message) (message *state.Message, next
 	return nil, next
 }
 
-// nextTryAt is when a message may be tried; zero for now. held says that those behind it
-// may go meanwhile.
+// nextTryAt returns when a message may be tried; zero for at once. canBeOvertaken says
+// that later messages of its lane may go until then.
 func (s *sender) nextTryAt(
 	message *state.Message,
 	now time.Time,
 ) (until time.Time, canBeOvertaken bool) {
-	if wait := message.NotBefore.Sub(now); wait > 0 &&
-		(message.FailedTries == 0 || wait <= time.Hour) {
-		// a clock may have been set back
+	wait := message.NotBefore.Sub(now)
+	// No failure pauses for more than an hour: where one seems to, the clock was set
+	// back.
+	isClockWrong := message.FailedTries > 0 && wait > time.Hour
+	if wait > 0 && !isClockWrong {
 		return message.NotBefore, message.FailedTries == 0
 	}
-	for _, earlierResult := range []sendResult{s.waitingMessages[message.Path], s.waitingGateways[gatewayKey(message)]} {
-		if now.Before(earlierResult.retryAt) && !message.NotBefore.After(earlierResult.endedAt) {
-			// else a person had it tried anew meanwhile
-			return earlierResult.retryAt, earlierResult.canBeOvertaken
+	results := []sendResult{
+		s.waitingMessages[message.Path],
+		s.waitingGateways[gatewayKey(message)],
+	}
+	for _, result := range results {
+		// A NotBefore after the try means that a person asked for another one.
+		isRetryAsked := message.NotBefore.After(result.endedAt)
+		if now.Before(result.retryAt) && !isRetryAsked {
+			return result.retryAt, result.canBeOvertaken
 		}
 	}
 	return time.Time{}, false
 }
 
-// gatewayKey is equal for messages that go through one gateway, and at one pace.
+// gatewayKey is the same for messages that go through one gateway at one pace.
 func gatewayKey(message *state.Message) string {
 	if message.Wake != nil {
 		return ""
@@ -265,41 +294,41 @@ func gatewayKey(message *state.Message) string {
 	return fmt.Sprint(message.ProjectDir, "\x00", message.IsTrusted, message.IsUrgent)
 }
 
-// setAsideOld sets a message aside that no poller could send for a week, whichever
-// environment it was for.
+// setAsideOld sets aside a message of any environment that no poller could send for a
+// week. It reports whether it did.
 func (s *sender) setAsideOld(message *state.Message) bool {
 	if s.Now().Sub(message.NotBefore) <= maxMessageAge {
 		return false
 	}
 	why := cmp.Or(message.LastError, "no poller had a webhook for it")
-	return s.setAside(message, "it waited for seven days: "+why).retryAt.IsZero()
+	return s.setAside(message, "not sent within seven days: "+why).retryAt.IsZero()
 }
 
-// trySend sends the part of a message that goes next, or says when it may be tried again.
+// trySend sends the part of a message that goes next, or returns when to try once more.
 func (s *sender) trySend(ctx context.Context, message *state.Message) (result sendResult) {
-	result.retryAt = s.Now().Add(authRetryPause) // after a panic
+	result.retryAt = s.Now().Add(authRetryPause) // what counts after a panic
 	s.runSafely("send", func() {
 		if message.Wake != nil {
 			result = s.sendPart(ctx, message, nil)
 			return
 		}
 		gateway := s.gatewayFor(ctx, configSource{message.ProjectDir, message.IsTrusted})
-		if ctx.Err() == nil { // else a command for the webhook may have been cut
+		if ctx.Err() == nil { // else the command for the webhook may have been interrupted
 			result = s.trySendThrough(ctx, message, gateway)
 		}
 	})
 	return result
 }
 
+// trySendThrough sends the next part through a gateway, unless its person wants quiet.
 func (s *sender) trySendThrough(
 	ctx context.Context,
 	message *state.Message,
 	gateway *projectGateway,
 ) sendResult {
-	if mayBeQuiet := gateway.cfg.QuietHours != nil || message.SessionID != ""; mayBeQuiet &&
-		!message.IsUrgent &&
-		message.Type != state.MessageNote {
-		if until := s.quietUntil(message, gateway.cfg); !until.IsZero() {
+	if !message.IsUrgent && message.Type != state.MessageNote {
+		until := s.quietUntil(message, gateway.cfg)
+		if !until.IsZero() {
 			return sendResult{retryAt: until, canBeOvertaken: true}
 		}
 	}
@@ -310,36 +339,43 @@ func (s *sender) trySendThrough(
 	case gateway.err != nil:
 		return s.pauseGateway(message, gateway, gateway.err, true)
 	case message.Chat != "" && message.Chat != gateway.transport.Chat():
-		return sendResult{retryAt: s.Now().Add(authRetryPause)} // the webhook is another space's
+		// the project's webhook leads to another space than when the message was enqueued
+		return sendResult{retryAt: s.Now().Add(authRetryPause)}
 	}
 	return s.sendPart(ctx, worded, gateway)
 }
 
-// quietUntil is until when a message waits because its person wants quiet; zero for not
-// at all. A report that was put before the quiet hours, and could not be sent, waits for
-// their end; a report, and [Waiting for you], while the session is muted.
+// quietUntil returns until when a message waits because its person wants quiet, or zero.
+// In quiet hours only reports wait. That concerns a report from before the quiet hours
+// that could not be sent then. While its session is muted, a report and a [Waiting for
+// you] message wait.
 func (s *sender) quietUntil(message *state.Message, cfg *config.Config) (until time.Time) {
 	if cfg.QuietHours != nil && message.Type == state.MessageReport {
 		if end, isQuiet := cfg.QuietHours.EndAfter(s.Now()); isQuiet {
 			return end
 		}
 	}
+	if message.SessionID == "" {
+		return time.Time{}
+	}
 	session, err := state.SessionsIn(s.userStateDir).Get(message.SessionID)
-	if message.SessionID == "" || err != nil || !session.MutedUntil.After(s.Now()) {
+	if err != nil || !session.MutedUntil.After(s.Now()) {
 		return time.Time{}
 	}
 	return earlier(session.MutedUntil, s.Now().Add(muteCheckInterval))
 }
 
-// sendPart delivers one part of a message. FirstTriedAt is on disk before: after kill -9
-// the next poller looks whether the part arrived. This process just wrote what is fresh,
-// so it is not read again.
+// sendPart delivers one part of a message: through a gateway, or where that is nil to an
+// agent. It writes FirstTriedAt to disk before it sends. So after kill -9 the next poller
+// searches the space for the part before it sends it. A message that this process
+// enqueued with FirstTriedAt and has not tried yet needs neither the write nor the
+// search.
 func (s *sender) sendPart(
 	ctx context.Context,
 	message *state.Message,
 	gateway *projectGateway,
 ) sendResult {
-	hadTrouble := false // the space took no messages the last time
+	hadTrouble := false // the space took no messages at the last try
 	if gateway != nil {
 		var until time.Time
 		until, hadTrouble = s.takeSendSlot(message, gateway)
@@ -350,9 +386,11 @@ func (s *sender) sendPart(
 	_, isUntried := s.untriedPaths.LoadAndDelete(message.Path)
 	isFirstTry := isUntried || message.FirstTriedAt.IsZero()
 	if !isFirstTry && gateway != nil {
-		if found, err := gateway.findPart(ctx, message); err != nil {
+		found, err := gateway.findPart(ctx, message)
+		if err != nil {
 			return s.handleSendFailure(ctx, message, gateway, err, false)
-		} else if found != nil {
+		}
+		if found != nil {
 			return s.writeReceipt(message, gateway, *found, "")
 		}
 	}
@@ -373,16 +411,16 @@ func (s *sender) sendPart(
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(s.lingerTime, cancel) })()
 	var posted gchat.PostedMessage
 	var err error
-	answer := "" // of an agent
+	agentAnswer := ""
 	if gateway == nil {
-		answer, err = openclaw.InformAgent(sendCtx, s.Env, &sending)
+		agentAnswer, err = openclaw.InformAgent(sendCtx, s.Env, &sending)
 	} else {
 		posted, err = gateway.postPart(sendCtx, &sending)
 	}
 	if err != nil {
 		return s.handleSendFailure(ctx, &sending, gateway, err, isFirstTry)
 	}
-	result := s.writeReceipt(&sending, gateway, posted, answer)
+	result := s.writeReceipt(&sending, gateway, posted, agentAnswer)
 	if hadTrouble {
 		result.endsTrouble = true
 		s.clearTrouble(gateway)
@@ -390,28 +428,31 @@ func (s *sender) sendPart(
 	return result
 }
 
-// beginsThread reports whether a question begins a thread of its own. What a session is
-// to do next goes with its reports.
+// beginsThread reports whether a message is a question that begins a thread of its own. A
+// "next instruction" question goes into the thread of its session's reports.
 func beginsThread(message *state.Message) bool {
 	return message.Type == state.MessageQuestion && !message.IsInSessionThread()
 }
 
-// writeTry writes down that a message is tried, and with what texts; nil and no error
-// where it is gone.
+// writeTry writes to disk that a message is tried, and with which texts. It returns the
+// message as it is on disk, or nil and no error where its file is gone.
 func (s *sender) writeTry(message *state.Message) (*state.Message, error) {
 	return s.outbox.Change(message.Path, func(stored *state.Message) {
-		if stored.IsFinal() || !stored.FirstTriedAt.IsZero() && len(stored.Parts) > 0 {
-			// it was put so, or tried
+		isTried := !stored.FirstTriedAt.IsZero() && len(stored.Parts) > 0
+		if stored.IsFinal() || isTried {
 			return
 		}
-		stored.ID, stored.Parts, stored.Card, stored.MergedMessages, stored.ThreadKey = message.ID, message.Parts, message.Card, message.MergedMessages, message.ThreadKey
+		stored.ID = message.ID
+		stored.Parts, stored.Card = message.Parts, message.Card
+		stored.MergedMessages = message.MergedMessages
+		stored.ThreadKey = message.ThreadKey
 		stored.FirstTriedAt = s.Now().UTC()
 	})
 }
 
-// knownThread is the thread of a key, where one is known in the space: of a session's,
-// which may have begun under another key, and of any with an app, whose direct message
-// sees no keys.
+// knownThread returns the name of a message's thread in the gateway's space, or "" where
+// only its key is known. A session's thread may have begun under another key. With a Chat
+// app every thread needs its name: a direct conversation has no keys.
 func (s *sender) knownThread(message *state.Message, gateway *projectGateway) (name string) {
 	if message.IsInSessionThread() {
 		if session, err := state.SessionsIn(s.userStateDir).Get(message.SessionID); err == nil {
@@ -426,14 +467,14 @@ func (s *sender) knownThread(message *state.Message, gateway *projectGateway) (n
 	return name
 }
 
-// writeReceipt writes a receipt: into the question or the session that the message is of,
-// then into the message itself. Killed in between, the next poller finds the message
-// again.
+// writeReceipt writes a receipt into the message's question or session, and then into the
+// message itself. If the poller is killed in between, the next one finds the message in
+// the space and writes the receipt once more.
 func (s *sender) writeReceipt(
 	message *state.Message,
 	gateway *projectGateway,
 	posted gchat.PostedMessage,
-	answer string,
+	agentAnswer string,
 ) sendResult {
 	if gateway != nil && message.PatchedMessage == "" {
 		s.Log.Info().
@@ -444,29 +485,35 @@ func (s *sender) writeReceipt(
 	}
 	if message.PartsSent+1 < len(message.Parts) {
 		_, err := s.outbox.Change(message.Path, func(message *state.Message) {
-			message.PartsSent, message.FailedTries, message.FirstTriedAt, message.NotBefore = message.PartsSent+1, 0, time.Time{}, time.Time{}
+			message.PartsSent++
+			message.FailedTries = 0
+			message.FirstTriedAt, message.NotBefore = time.Time{}, time.Time{}
 			message.MessageName = cmp.Or(message.MessageName, posted.Name)
-			// the other parts go there, too: a direct message knows no keys
+			// The other parts need the thread's name: a direct conversation has no keys.
 			message.ThreadName = cmp.Or(message.ThreadName, posted.ThreadName)
 		})
 		return s.resultOfWrite(err)
 	}
 	if gateway != nil && (message.Question != "" || message.SessionID != "") {
-		if err := s.addReceiptToRecord(message, gateway, posted); err != nil {
+		err := s.addReceiptToRecord(message, gateway, posted)
+		if err != nil {
 			return s.resultOfWrite(err)
 		}
 	}
 	return s.finishMessage(message, func(message *state.Message) {
-		message.SentAt, message.LastError, message.AgentAnswer = message.EndedAt, "", answer
+		message.SentAt = message.EndedAt
+		message.LastError = ""
+		message.AgentAnswer = agentAnswer
 		message.MessageName = cmp.Or(message.MessageName, posted.Name)
 		message.ThreadName = cmp.Or(posted.ThreadName, message.ThreadName)
 	})
 }
 
-// finishMessage makes a message final, and before it those that go with a digest.
+// finishMessage ends a message, sent or set aside. Where it is a digest, it first ends
+// the messages that went into it.
 func (s *sender) finishMessage(message *state.Message, change func(*state.Message)) sendResult {
-	for _, name := range append(slices.Clone(message.MergedMessages), message.Path) {
-		_, err := s.outbox.Change(name, func(message *state.Message) {
+	for _, path := range append(slices.Clone(message.MergedMessages), message.Path) {
+		_, err := s.outbox.Change(path, func(message *state.Message) {
 			if !message.IsFinal() {
 				message.EndedAt = s.Now().UTC()
 				change(message)
@@ -479,6 +526,8 @@ func (s *sender) finishMessage(message *state.Message, change func(*state.Messag
 	return sendResult{}
 }
 
+// addReceiptToRecord writes a receipt into the question that a message is of, and the
+// thread into the question or the session.
 func (s *sender) addReceiptToRecord(
 	message *state.Message,
 	gateway *projectGateway,
@@ -487,16 +536,12 @@ func (s *sender) addReceiptToRecord(
 	if message.Type == state.MessageQuestion && message.PatchedMessage == "" {
 		_, err = state.ChangeQuestionRelaxed(message.Question, func(q *state.Question) {
 			q.IsMessageSent, q.PostError = true, ""
-			q.MessageName, q.ThreadName = cmp.Or(
-				posted.Name,
-				q.MessageName,
-			), cmp.Or(
-				posted.ThreadName,
-				q.ThreadName,
-			)
+			q.MessageName = cmp.Or(posted.Name, q.MessageName)
+			q.ThreadName = cmp.Or(posted.ThreadName, q.ThreadName)
 			q.Chat, q.Space = gateway.transport.Chat(), gateway.spaceName
 			if gateway.transport.DrawsCards() && len(message.Card) > 0 {
-				// by this id the app changes it, also through a hub
+				// the name with our own id: the app updates the card by it, through a hub
+				// too
 				q.CardMessage = gchat.MessageName(gateway.spaceName, partID(message))
 			}
 			if !posted.ServerTime.IsZero() && q.PostedAt == nil {
@@ -507,12 +552,11 @@ func (s *sender) addReceiptToRecord(
 			return nil // its project was removed
 		}
 	}
-	hasThreads := message.Type == state.MessageNote && message.Question != "" &&
-		message.PatchedMessage == "" &&
-		message.ThreadName != "" &&
-		posted.ThreadName != ""
-	if hasThreads && message.ThreadName != posted.ThreadName {
-		// its thread was deleted, and Chat began another
+	isNote := message.Type == state.MessageNote && message.Question != "" &&
+		message.PatchedMessage == ""
+	hasThreads := message.ThreadName != "" && posted.ThreadName != ""
+	if isNote && hasThreads && message.ThreadName != posted.ThreadName {
+		// A person deleted the thread, and Chat began another one.
 		_, err = state.ChangeQuestionRelaxed(message.Question, func(q *state.Question) {
 			if q.ThreadName != posted.ThreadName {
 				q.FormerThreads = append(q.FormerThreads, q.ThreadName)
@@ -524,14 +568,16 @@ func (s *sender) addReceiptToRecord(
 		}
 	}
 	if err == nil && message.IsInSessionThread() && posted.ThreadName != "" {
-		_, err = state.SessionsIn(s.userStateDir).
-			Change(message.SessionID, func(session *state.Session) {
-				session.ThreadName, session.Chat = posted.ThreadName, gateway.transport.Chat()
-			})
+		sessions := state.SessionsIn(s.userStateDir)
+		_, err = sessions.Change(message.SessionID, func(session *state.Session) {
+			session.ThreadName, session.Chat = posted.ThreadName, gateway.transport.Chat()
+		})
 	}
 	return err
 }
 
+// resultOfWrite returns the result of a write to disk: after an error, the message is
+// tried once more soon.
 func (s *sender) resultOfWrite(err error) sendResult {
 	if err == nil {
 		return sendResult{}
@@ -540,9 +586,9 @@ func (s *sender) resultOfWrite(err error) sendResult {
 	return sendResult{retryAt: s.Now().Add(diskRetryPause)}
 }
 
-// takeSendSlot takes one write from what the space allows, or says when there is one.
-// Through a webhook that a person has to mend one message goes a minute. troubled says
-// that the last message failed for its space's sake.
+// takeSendSlot takes one of the writes that the space's pace allows, or returns when the
+// next one is free. Through a webhook that a person has to fix, one message a minute
+// goes. hadTrouble says that the last message failed because of its space or webhook.
 func (s *sender) takeSendSlot(
 	message *state.Message,
 	gateway *projectGateway,
@@ -552,21 +598,19 @@ func (s *sender) takeSendSlot(
 	if message.IsUrgent {
 		allowance = maxUrgentBurst
 	}
-	s.paceLock.Lock() // the lanes wait for each other here, and not by trying the file's lock
+	s.paceLock.Lock() // so that lanes of one process do not poll for the file's lock
 	defer s.paceLock.Unlock()
 	s.changeSpace(gateway, func(space *state.Space) {
 		pause, isPaused := space.PausedWebhooks[transportID]
 		hadTrouble = isPaused || space.Failures > 0 || !space.NotBefore.IsZero()
 		wait := space.WriteDelay(now)
-		if left := pause.NotBefore.Sub(now); isPaused && left <= authRetryPause {
-			wait = max(wait, left)
+		remaining := pause.NotBefore.Sub(now)
+		if isPaused && remaining <= authRetryPause { // else the clock was set back
+			wait = max(wait, remaining)
 		}
 		if wait <= 0 {
-			wait = space.TakeWrite(
-				now,
-				time.Minute/time.Duration(gateway.cfg.WritesPerMinute),
-				allowance,
-			)
+			interval := time.Minute / time.Duration(gateway.cfg.WritesPerMinute)
+			wait = space.TakeWrite(now, interval, allowance)
 		}
 		if wait > 0 {
 			until = now.Add(wait)
@@ -578,6 +622,7 @@ func (s *sender) takeSendSlot(
 	return until, hadTrouble
 }
 
+// clearTrouble ends the pauses of a gateway's space and webhook, after a message went.
 func (s *sender) clearTrouble(gateway *projectGateway) {
 	s.changeSpace(gateway, func(space *state.Space) {
 		space.Failures, space.NotBefore, space.Why = 0, time.Time{}, ""
@@ -586,15 +631,15 @@ func (s *sender) clearTrouble(gateway *projectGateway) {
 	s.Log.Info().Str("chat", gateway.transport.Chat()).Msg(logSentAgain)
 }
 
-// changeSpace writes down what is known of a gateway's space. A pace that is not kept is
-// better than silence.
+// changeSpace changes the record of a gateway's space. An error is only logged: to send
+// too fast is better than not to send.
 func (s *sender) changeSpace(gateway *projectGateway, change func(*state.Space)) {
 	_, err := s.spaces.Change(gateway.transport.Chat(), change)
-	s.Log.ErrorOnce(err, "not written what is known of the space")
+	s.Log.ErrorOnce(err, "state of the space not written")
 }
 
-// retryAfterSleep has messages tried at once that wait for their space, unless Chat
-// itself asked for the pause.
+// retryAfterSleep ends the pauses of spaces and messages, so that each message is tried
+// at once. A pause that Chat itself asked for stays.
 func (s *sender) retryAfterSleep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -605,10 +650,9 @@ func (s *sender) retryAfterSleep() {
 		if listed.NotBefore.IsZero() || listed.IsAskedByChat {
 			continue
 		}
-		_, err := s.spaces.Change(
-			listed.Chat,
-			func(space *state.Space) { space.Failures, space.NotBefore = 0, time.Time{} },
-		)
-		s.Log.ErrorOnce(err, "a space's pause not ended")
+		_, err := s.spaces.Change(listed.Chat, func(space *state.Space) {
+			space.Failures, space.NotBefore = 0, time.Time{}
+		})
+		s.Log.ErrorOnce(err, "pause of a space not ended")
 	}
 }
