@@ -103,7 +103,7 @@ func TestABeginningSurvivesAKill(t *testing.T) {
 	}
 	x.changeSession(x.sessionID, func(s *state.Session) { s.StartingAt = time.Now().Add(-time.Minute) })
 	notes := x.readNotes()
-	if len(notes) != 1 || !strings.HasPrefix(notes[0], "[Not started] It was started, and not seen to begin") ||
+	if len(notes) != 1 || !strings.HasPrefix(notes[0], "[Not started] It was started, but it did not begin in time") ||
 		!strings.Contains(notes[0], "claude --resume") || len(x.startArguments()) > 0 || x.countUnfinished() > 0 {
 		t.Errorf("told %q, started %q, %d commands", notes, x.startArguments(), x.countUnfinished())
 	}
@@ -194,7 +194,7 @@ func TestNewSessions(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"/new ../../etc words": "No project", "/new " + shop + " words": "No project", "/new str words": "No project",
-		"/new app words": "Several projects", "/new shop": "Say what", "/NEW": "Say what",
+		"/new app words": "Several projects", "/new shop": "Name a project", "/NEW": "Name a project",
 	} {
 		x.reply(x.threadName, "", text)
 		// what is listed again is told again here, since the test takes the receipts away

@@ -10,17 +10,18 @@ import (
 )
 
 const (
-	// graceForDialog is how long a dialog may stand before it is told of that no hook
-	// told of: mostly its hook just begins, and from 6 s on Claude Code's notification
-	// tells.
+	// graceForDialog is how long the poller waits for a hook to report a dialog, before
+	// it reports the dialog itself. Mostly the dialog's hook is just starting, and
+	// after 6 s Claude Code's notification reports it.
 	graceForDialog = 7 * time.Second
-	// graceForMenu is that of a menu that its person may have opened, and is about to
-	// leave.
+	// graceForMenu is the same for a menu. Its person may have opened it and may leave
+	// it soon.
 	graceForMenu = time.Minute
 )
 
-// attendDialog has a session's thread told of what waits in its terminal, where no hook
-// told of it, and of its end. due says that Claude Code's file is to be looked at.
+// attendDialog has a session's thread informed of a dialog that waits in its terminal,
+// if no hook reported it, and of the dialog's end. It reads Claude Code's file of the
+// session only if isRoundDue.
 func (p *Poller) attendDialog(session *state.Session, isRoundDue bool) {
 	saved := session.Dialog
 	if saved != nil && !saved.IsNoteEnqueued && !saved.IsOver {
@@ -41,9 +42,10 @@ func (p *Poller) attendDialog(session *state.Session, isRoundDue bool) {
 	}
 }
 
-// followDialog dates the dialog of a session whose hook was faster than Claude Code's
-// file, and notes its end. is is the dialog that the file has, and known says whether it
-// tells of dialogs.
+// followDialog follows a dialog that the session's record has. If a hook reported the
+// dialog before Claude Code's file had it, followDialog sets its time. When the dialog
+// is gone, it notes the end. current is the dialog in Claude Code's file; isKnown
+// reports whether that file tells of dialogs at all.
 func (p *Poller) followDialog(session *state.Session, current *state.Dialog, isKnown bool) {
 	saved := *session.Dialog
 	isDated := !saved.WaitsSince.IsZero()
@@ -55,12 +57,12 @@ func (p *Poller) followDialog(session *state.Session, current *state.Dialog, isK
 	isGone := isKnown && isDated && !saved.IsSame(current)
 	if isGone || saved.IsOver || !session.IsRunning() ||
 		inject.HasEnded(session.ClaudePID, session.ClaudeStart) {
-		p.Log.ErrorOnce(p.endDialog(session), "the end of a dialog not told of")
+		p.Log.ErrorOnce(p.endDialog(session), "end of a dialog not noted")
 	}
 }
 
-// notifyNewDialog tells of a dialog that Claude Code's file has, and that no hook told of
-// in time.
+// notifyNewDialog enqueues a note about a dialog that Claude Code's file shows and that
+// no hook reported in time.
 func (p *Poller) notifyNewDialog(session *state.Session, dialog *state.Dialog) {
 	grace := graceForDialog
 	if dialog.IsMenu {
@@ -76,31 +78,31 @@ func (p *Poller) notifyNewDialog(session *state.Session, dialog *state.Dialog) {
 	p.enqueueDialogNote(&updated)
 }
 
-// enqueueDialogNote has a session's thread told of its dialog, once.
+// enqueueDialogNote has a session's thread informed of its dialog, once.
 func (p *Poller) enqueueDialogNote(session *state.Session) {
-	_, isTried := p.attemptedNotes.LoadOrStore(
-		session.ID+session.Dialog.Text+session.Dialog.WaitsSince.String(),
-		true,
-	)
-	if !isTried && p.EnqueueDialogNote != nil {
-		p.runInBackground(
-			"dialog",
-			func() { p.Log.ErrorOnce(p.EnqueueDialogNote(p.Env, session), "a dialog not told of") },
-		)
+	dialogID := session.ID + session.Dialog.Text + session.Dialog.WaitsSince.String()
+	_, isTried := p.attemptedNotes.LoadOrStore(dialogID, true)
+	if isTried || p.EnqueueDialogNote == nil {
+		return
 	}
+	p.runInBackground("dialog", func() {
+		err := p.EnqueueDialogNote(p.Env, session)
+		p.Log.ErrorOnce(err, "note of a dialog not enqueued")
+	})
 }
 
 func (p *Poller) saveDialog(session *state.Session, dialog *state.Dialog) {
 	_, err := state.SessionsIn(p.userStateDir).Change(session.ID, func(s *state.Session) {
-		if s.Dialog == session.Dialog || s.Dialog.IsSame(session.Dialog) { // else a hook was faster
+		isUnchanged := s.Dialog == session.Dialog || s.Dialog.IsSame(session.Dialog)
+		if isUnchanged { // else a hook changed it first
 			s.Dialog = dialog
 		}
 	})
-	p.Log.ErrorOnce(err, "a dialog not written down")
+	p.Log.ErrorOnce(err, "dialog not saved")
 }
 
-// endDialog takes the note of a dialog back that has not been sent, and else says that it
-// is over.
+// endDialog removes the note of a dialog from the outbox if it was not tried yet.
+// Otherwise it enqueues a note that the dialog is over.
 func (p *Poller) endDialog(session *state.Session) error {
 	dialog, outbox := session.Dialog, state.OutboxIn(p.userStateDir)
 	message, err := outbox.FindByKey(dialog.MessageKey(session.ID))
@@ -109,8 +111,8 @@ func (p *Poller) endDialog(session *state.Session) error {
 	case message != nil && !message.IsFinal() && message.FirstTriedAt.IsZero():
 		err = outbox.RemoveMessage(p.Env, message)
 	default:
-		err = p.commandRunner().
-			EnqueueNote(session, state.MessageID("over", session.ID, dialog.Text, dialog.WaitsSince.String()), wording.DialogOverText)
+		id := state.MessageID("over", session.ID, dialog.Text, dialog.WaitsSince.String())
+		err = p.commandRunner().EnqueueNote(session, id, wording.DialogOverText)
 	}
 	if err == nil {
 		p.saveDialog(session, nil)

@@ -13,100 +13,101 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// The messages that hold a question's text begin their keys with one of these. The card
-// is that of an open question whose text is in the space already: it is posted once more,
-// in its thread, and is the question's message from then on.
+// The keys of messages that hold a question's text begin with one of these. A later
+// card belongs to an open question whose text is already in the space: the card is
+// posted in the question's thread, and is the question's message from then on.
 const firstMessageKey, laterCardKey = "question", "card"
 
 func messageKey(key string, q *state.Question) string { return key + "-" + q.QuestionID }
 
-// enqueueQuestion puts a message that holds a question's text, once.
+// enqueueQuestion enqueues a message that holds a question's text, once.
 func (p *Poller) enqueueQuestion(q *state.Question, entry *state.IndexEntry, key string) error {
 	message := p.newQuestionMessage(q, entry)
-	message.ID, message.Key, message.Type = state.MessageID(
-		key,
-		q.QuestionID,
-	), messageKey(
-		key,
-		q,
-	), state.MessageQuestion
+	message.ID, message.Key = state.MessageID(key, q.QuestionID), messageKey(key, q)
+	message.Type = state.MessageQuestion
 	message.IsUrgent = !q.Kind.Traits().IsPrompt
-	return p.isNew(message)
+	return p.enqueue(message)
 }
 
 func (p *Poller) newQuestionMessage(q *state.Question, entry *state.IndexEntry) *state.Message {
 	source := configSourceOf(q, entry)
 	return &state.Message{
-		Question: q.Path, ProjectDir: source.projectDir, IsTrusted: source.isTrusted, SessionID: q.ClaudeSession(),
-		Chat: q.Chat, ThreadName: q.ThreadName, ThreadKey: q.ThreadKey, IsUrgent: true, CreatedAt: p.Now().UTC(),
+		Question:   q.Path,
+		ProjectDir: source.projectDir,
+		IsTrusted:  source.isTrusted,
+		SessionID:  q.ClaudeSession(),
+		Chat:       q.Chat,
+		ThreadName: q.ThreadName,
+		ThreadKey:  q.ThreadKey,
+		IsUrgent:   true,
+		CreatedAt:  p.Now().UTC(),
 	}
 }
 
-// isNew puts a message into the outbox, once. One that has its texts counts as tried: it
-// is sent at once.
-func (p *Poller) isNew(message *state.Message) error {
+// enqueue writes a message into the outbox, once. A message that has its texts already
+// counts as tried, so it is sent at once.
+func (p *Poller) enqueue(message *state.Message) error {
 	if len(message.Parts) > 0 {
 		message.FirstTriedAt = message.CreatedAt
 	}
-	stored, isNew, err := state.OutboxIn(p.userStateDir).
-		Enqueue(p.Env, message, state.MaxQuestionAge)
+	outbox := state.OutboxIn(p.userStateDir)
+	stored, isNew, err := outbox.Enqueue(p.Env, message, state.MaxQuestionAge)
 	if isNew && err == nil && len(message.Parts) > 0 {
 		p.untriedPaths.Store(stored.Path, true)
 	}
 	return err
 }
 
-// enqueueNote puts a note that a question's thread is owed. done says that the question
-// owes it no more: it is in the outbox, or there is no thread that it could be told in.
-// Until the question's own message is sent or dropped, it is not done.
+// enqueueNote enqueues a note that the question owes its thread. It is done when the
+// note is in the outbox, or when there is no thread to post it in. It is not done while
+// the question's own message is neither sent nor dropped.
 func (p *Poller) enqueueNote(
 	q *state.Question,
 	entry *state.IndexEntry,
 	owed state.OwedNote,
 ) (done bool, err error) {
-	if q.ResolvedBy == state.EndedReplaced && q.Kind != state.KindPrompt &&
-		(!q.Kind.Traits().IsPrompt || q.CardMessage == "") {
-		return true, nil // another one came in its place
+	isReplaced := q.ResolvedBy == state.EndedReplaced && q.Kind != state.KindPrompt
+	if isReplaced && (!q.Kind.Traits().IsPrompt || q.CardMessage == "") {
+		return true, nil // its successor has its own messages
 	}
 	if !q.IsMessageSent {
 		return p.hasNoThread(q)
 	}
 	if !p.loadPersonalConfig().AccessTo(config.KindScreen, "").CanShow {
-		// it may have been asked before
+		// The question may be older than the policy that hides its text.
 		q, owed = withTitleOnly(q, owed)
 	}
-	message, isOver := p.newQuestionMessage(q, entry), q.CardMessage != "" && removesButtons(owed)
+	closesCard := q.CardMessage != "" && removesButtons(owed)
+	message := p.newQuestionMessage(q, entry)
 	message.Parts = wording.NoteTexts(q, owed)
-	if len(message.Parts) == 0 && !isOver {
+	if len(message.Parts) == 0 && !closesCard {
 		return true, nil
 	}
 	message.ID, message.Type, message.Note = noteMessageID(q, owed), state.MessageNote, &owed
-	if isOver {
+	if closesCard {
 		text, card := wording.ClosedCard(q, p.Now())
-		message.PatchedMessage, message.Parts, message.Card = q.CardMessage, []string{
-			text,
-		}, gchat.StoredCard(
-			card,
-		)
+		message.PatchedMessage = q.CardMessage
+		message.Parts, message.Card = []string{text}, gchat.StoredCard(card)
 	} else if reply := q.FindReply(owed.ReplyMessage); reply != nil && reply.Choice != "" {
-		message.Viewer = reply.Sender // a tap is no one else's business
+		message.Viewer = reply.Sender // only the person who tapped sees the note
 	}
-	// the next permission goes first
+	// The session's next permission goes before the closing note of the last one.
 	message.IsUrgent = !q.Kind.Traits().IsPersonal || owed.About != state.NoteClosed
-	err = p.isNew(message)
+	err = p.enqueue(message)
 	if err == nil && owed.About == state.NoteKept && q.CardMessage != "" {
 		err = p.enqueueCardChange(q, entry, owed)
 	}
 	return err == nil, err
 }
 
-// removesButtons reports whether a question has no buttons from this note on.
+// removesButtons reports whether the note removes the buttons of its question's card.
 func removesButtons(owed state.OwedNote) bool {
 	return owed.About == state.NoteClosed || owed.About == state.NoteHandedOver
 }
 
-// noteMessageID is the id of a note's message. A question that timed out can be answered,
-// and so closed again, later.
+// noteMessageID returns the id of a note's message. The id of a closing note has the
+// question's status in it, because a question that timed out can still be answered, and
+// is then closed a second time.
 func noteMessageID(q *state.Question, owed state.OwedNote) string {
 	about := owed.About
 	if about == state.NoteClosed {
@@ -115,18 +116,19 @@ func noteMessageID(q *state.Question, owed state.OwedNote) string {
 	return state.MessageID("note", q.QuestionID, about, owed.ReplyMessage, owed.Text)
 }
 
-// hasNoThread reports whether no thread of a question will begin whose own message is not
-// in the space: it was dropped, or put aside.
+// hasNoThread reports whether a question has no thread and gets none: its own message
+// was dropped or set aside.
 func (p *Poller) hasNoThread(q *state.Question) (bool, error) {
 	message, err := state.OutboxIn(p.userStateDir).FindByKey(messageKey(firstMessageKey, q))
-	if err != nil || message == nil { // it was not put yet, or was dropped
+	if err != nil || message == nil { // it is not enqueued yet, or was dropped
 		return err == nil && !q.Status.IsOpen(), err
 	}
 	return message.SetAsideReason != "", nil
 }
 
-// withTitleOnly is a question and a note without what a policy keeps in the terminal. The
-// reason why words are not typed may quote a dialog.
+// withTitleOnly returns copies of a question and a note without the text that a policy
+// keeps in the terminal. The reason why a prompt is not typed is left out, too: it may
+// quote a dialog.
 func withTitleOnly(q *state.Question, owed state.OwedNote) (*state.Question, state.OwedNote) {
 	titled := *q
 	titled.ReduceToTitle()
@@ -136,25 +138,23 @@ func withTitleOnly(q *state.Question, owed state.OwedNote) (*state.Question, sta
 	return &titled, owed
 }
 
-// enqueueCardChange has the card of a question show what counted of a reply that answered
-// a part of it.
+// enqueueCardChange has the question's card show what counted of a reply that answered
+// only a part of the question.
 func (p *Poller) enqueueCardChange(
 	q *state.Question,
 	entry *state.IndexEntry,
 	owed state.OwedNote,
 ) error {
 	message := p.newQuestionMessage(q, entry)
-	message.ID, message.Type = state.MessageID(
-		"kept",
-		q.QuestionID,
-		owed.ReplyMessage,
-	), state.MessageQuestion
+	message.ID = state.MessageID("kept", q.QuestionID, owed.ReplyMessage)
+	message.Type = state.MessageQuestion
 	message.PatchedMessage = q.CardMessage
-	return p.isNew(message)
+	return p.enqueue(message)
 }
 
-// wordMessage gives a message its texts before its first try: later ones would be another
-// message. Nil is for none to send now.
+// wordMessage gives a message its texts before its first try. Later tries keep them,
+// because other texts would be another message. It returns nil if nothing is to be sent
+// yet.
 func (s *sender) wordMessage(
 	ctx context.Context,
 	message *state.Message,
@@ -185,7 +185,9 @@ func (s *sender) dropMessage(message *state.Message) sendResult {
 	return s.resultOfWrite(s.outbox.RemoveMessage(s.Env, message))
 }
 
-// wordQuestion words a question, unless it is over, or a reply to it could not be used.
+// wordQuestion words a question's message. It drops the message of a question that is
+// closed. In a mode that denies the call, it fails the message if no reply could be
+// read.
 func (s *sender) wordQuestion(
 	ctx context.Context,
 	message *state.Message,
@@ -208,18 +210,15 @@ func (s *sender) wordQuestion(
 	}
 	if q.Mode.Traits().HasMarker {
 		if why := s.checkCanReply(ctx, gateway); why != nil {
-			// asked in the terminal instead, it is sent
+			// The deny hook asks in the terminal instead. The message is sent once
+			// replies can be read.
 			until := s.Now().Add(backoff(retryPause, message.FailedTries+1))
-			return nil, s.writeFailure(
-				message,
-				s.Log.Redact(why.Error()),
-				true,
-				sendResult{retryAt: until},
-			)
+			reason := s.Log.Redact(why.Error())
+			return nil, s.writeFailure(message, reason, true, sendResult{retryAt: until})
 		}
 	}
 	if gateway.err != nil {
-		return message, sendResult{} // it waits
+		return message, sendResult{} // the message waits until the gateway works
 	}
 	if needsRewording(gateway.cfg, q) {
 		if q.IsWordedByAsker && s.Now().Sub(q.AskedAt).Abs() < graceForWording {
@@ -230,18 +229,16 @@ func (s *sender) wordQuestion(
 	if !gateway.cfg.AccessToQuestion(q).CanShow {
 		q.ReduceToTitle()
 	}
-	message.Parts, message.Card = gateway.transport.QuestionTexts(
-		q,
-		state.CardID(s.Env, q.QuestionID),
-	)
-	if message.PatchedMessage != "" { // the texts above the card stay
+	cardID := state.CardID(s.Env, q.QuestionID)
+	message.Parts, message.Card = gateway.transport.QuestionTexts(q, cardID)
+	if message.PatchedMessage != "" { // the texts above the card do not change
 		message.Parts = message.Parts[len(message.Parts)-1:]
 	}
 	return message, sendResult{}
 }
 
-// canHaveCard reports whether an open question is to have the card, or the change to its
-// card, of this message.
+// canHaveCard reports whether an open question can get the card, or the change to its
+// card, that this message carries.
 func canHaveCard(q *state.Question, message *state.Message, gateway *projectGateway) bool {
 	hasCard := q.CardMessage != "" && message.PatchedMessage == ""
 	canDrawCards := gateway.err != nil || gateway.transport.DrawsCards()
@@ -249,18 +246,19 @@ func canHaveCard(q *state.Question, message *state.Message, gateway *projectGate
 }
 
 const (
-	// graceForWording is how long after its asking a question waits for the process that
-	// its hook started to have it worded.
+	// graceForWording is how long after it was asked a question waits for the process
+	// that its hook started to have it worded.
 	graceForWording = 2500 * time.Millisecond
 	wordingPause    = 100 * time.Millisecond
 )
 
+// needsRewording reports whether a model is still to word the question.
 func needsRewording(cfg *config.Config, q *state.Question) bool {
 	return cfg.Format == "haiku" && q.Wording == nil && !q.IsWordingTried
 }
 
-// WordQuestion has a model word a question by this process's environment, as the hook
-// that asked it wants.
+// WordQuestion has a model word a question with this process's environment, which is
+// that of the hook that asked it.
 func WordQuestion(ctx context.Context, o Options, path string) error {
 	p := newPoller(o)
 	entry, err := state.ReadIndexEntry(state.IndexFile(o.Env, path))
@@ -278,22 +276,18 @@ func WordQuestion(ctx context.Context, o Options, path string) error {
 	return nil
 }
 
-// reword has a model word the question. Where that fails, Claude's own words stay.
+// reword has a model word the question. If the model fails, the question keeps Claude's
+// own text.
 func (p *Poller) reword(
 	ctx context.Context,
 	cfg *config.Config,
 	q *state.Question,
 ) *state.Question {
 	p.Log.AddSecrets(cfg.AnthropicKey)
-	rewording, err := gchat.Haiku{
-		Key:     cfg.AnthropicKey,
-		BaseURL: p.Env("ANTHROPIC_BASE_URL"),
-	}.Reword(
-		ctx,
-		q.SubQuestions,
-	)
+	model := gchat.Haiku{Key: cfg.AnthropicKey, BaseURL: p.Env("ANTHROPIC_BASE_URL")}
+	rewording, err := model.Word(ctx, q.SubQuestions)
 	logLine := p.Log.Info()
-	if err != nil { // Claude's own words are used
+	if err != nil {
 		logLine = p.Log.Warn().Str("error", p.Log.Redact(err.Error()))
 	}
 	logLine.Str("question", q.QuestionID).
@@ -304,15 +298,15 @@ func (p *Poller) reword(
 		Msg("a model was asked for a wording")
 	stored, updateErr := state.ChangeQuestion(q.Path, func(q *state.Question) {
 		q.WordingCostUSD += rewording.USD()
-		// it is not paid for again with the next try to post
+		// A second try to post must not pay for the wording again.
 		q.Wording, q.IsWordingTried = rewording.Texts, err != nil
 	})
-	p.Log.ErrorOnce(updateErr, "wording not written down")
+	p.Log.ErrorOnce(updateErr, "wording not saved")
 	return cmp.Or(stored, q)
 }
 
-// wordDigest makes one message of all that were held back until now, of the same project
-// and to the same place.
+// wordDigest merges the reports that were held back until this time, of one project and
+// destination, into one message.
 func (s *sender) wordDigest(message *state.Message) {
 	first := wording.WholeReportText(*message.Report)
 	texts, size := []string{first}, len(first)
@@ -323,9 +317,8 @@ func (s *sender) wordDigest(message *state.Message) {
 			gatewayKey(other) == gatewayKey(message)
 		isUntried := other.FirstTriedAt.IsZero() && len(other.MergedMessages) == 0 &&
 			other.PartsSent == 0
-		if !other.IsDigest || other.Report == nil || !isAlike || !isUntried ||
-			other.Path <= message.Path ||
-			s.Now().Before(other.NotBefore) {
+		isDue := other.Path > message.Path && !s.Now().Before(other.NotBefore)
+		if !other.IsDigest || other.Report == nil || !isAlike || !isUntried || !isDue {
 			continue
 		}
 		text := wording.WholeReportText(*other.Report)

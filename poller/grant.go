@@ -12,21 +12,20 @@ import (
 	"gchat-hooks/state"
 )
 
-// applyGrant answers what a session asks, where a hook waits, by the yes for a while that
-// was given to this permission.
+// applyGrant uses the yes for a while that answered this permission. It answers what
+// the same session asks, where a hook waits for the answer.
 func (p *Poller) applyGrant(record *trackedRecord) (next time.Time) {
 	granting := record.question
-	isAllRead := p.isAllRead(granting) // what was heard before this stands in the records
+	// Check this before the records are reloaded: they then hold all that was read
+	// until here.
+	isAllRead := p.isAllRead(granting)
 	records := p.reloadSessionRecords(granting)
-	if record.question == nil { // its file is gone
+	if record.question == nil { // its file does not exist
 		return next
 	}
 	isOver := p.isGrantOver(record, records)
-	isAllRead = isAllRead &&
-		!slices.ContainsFunc(
-			records,
-			func(other *trackedRecord) bool { return other.question.HasUnreadReply() },
-		)
+	hasUnreadReply := func(other *trackedRecord) bool { return other.question.HasUnreadReply() }
+	isAllRead = isAllRead && !slices.ContainsFunc(records, hasUnreadReply)
 	for _, other := range records {
 		isAsking := !isOver && other.question.Kind == state.KindPermission &&
 			other.question.Status == state.Pending
@@ -46,29 +45,31 @@ func (p *Poller) applyGrant(record *trackedRecord) (next time.Time) {
 	return p.enqueueGrantNote(record, allowedByGrant(granting, records), isOver)
 }
 
-// isAllRead says whether all is read and done that people said in a question's space and
-// to its session.
+// isAllRead reports whether the poller has read and handled all that people wrote in a
+// question's space and to its session.
 func (p *Poller) isAllRead(q *state.Question) bool {
 	reader := p.readers[q.Chat]
 	if !p.isReadSince(q.Chat, p.awakeSince) || reader.hasFailed.Load() {
 		return false
 	}
 	session, err := state.SessionsIn(p.userStateDir).Get(q.ClaudeSession())
-	isUnfinished := func(in *state.Incoming) bool { return !in.IsWaitingPrompt() && in.ResolvedBy == "" }
+	isUnfinished := func(in *state.Incoming) bool {
+		return !in.IsWaitingPrompt() && in.ResolvedBy == ""
+	}
 	if err != nil || slices.ContainsFunc(p.routedBySession[session.ID], isUnfinished) ||
 		len(session.OldCommands) > 0 {
 		return false
 	}
-	// A no or /ask in its threads counts also where another environment decides what it
-	// is.
+	// A no or /ask in the session's threads counts even if another environment routes
+	// it.
 	return !slices.ContainsFunc(p.incoming, func(in *state.Incoming) bool {
 		isInThread := in.ThreadName == session.ThreadName || in.ThreadName == q.ThreadName
 		return in.Status == state.IncomingNew && in.Chat == q.Chat && isInThread
 	})
 }
 
-// reloadSessionRecords are the records of a question's session, the oldest first, as they
-// stand now.
+// reloadSessionRecords reloads the records of a question's session and returns them,
+// the oldest first.
 func (p *Poller) reloadSessionRecords(q *state.Question) []*trackedRecord {
 	return slices.DeleteFunc(p.ownOldestFirst(), func(record *trackedRecord) bool {
 		if record.question == nil || record.question.ClaudeSession() != q.ClaudeSession() {
@@ -79,8 +80,8 @@ func (p *Poller) reloadSessionRecords(q *state.Question) []*trackedRecord {
 	})
 }
 
-// isGrantOver says whether a yes for a while has ended for good, also by this process's
-// own clock, which no one sets back.
+// isGrantOver reports whether a yes for a while has ended for good. Its end by this
+// process's own clock counts, too: nobody sets that clock back.
 func (p *Poller) isGrantOver(record *trackedRecord, records []*trackedRecord) bool {
 	now, granting := p.Now(), record.question
 	session, err := state.SessionsIn(p.userStateDir).Get(granting.ClaudeSession())
@@ -90,39 +91,37 @@ func (p *Poller) isGrantOver(record *trackedRecord, records []*trackedRecord) bo
 	if record.grantEndsAt.IsZero() {
 		record.grantEndsAt = now.Add(granting.Grant.EndsAt.Sub(now))
 	}
-	isCleared := slices.ContainsFunc(
-		p.sessions,
-		func(other *state.Session) bool { return other.Supersedes(session) },
-	)
-	hasDenial := slices.ContainsFunc(
-		records,
-		func(other *trackedRecord) bool { return !other.question.LastDenialAt.Before(granting.Grant.GrantedAt) },
-	)
+	supersedesSession := func(other *state.Session) bool { return other.Supersedes(session) }
+	wasDenied := func(other *trackedRecord) bool {
+		return !other.question.LastDenialAt.Before(granting.Grant.GrantedAt)
+	}
+	isCleared := slices.ContainsFunc(p.sessions, supersedesSession)
+	hasDenial := slices.ContainsFunc(records, wasDenied)
 	return isCleared || hasDenial || !now.Before(record.grantEndsAt) ||
 		judge.IsGrantOver(p.loadPersonalConfig(), granting, session, now)
 }
 
-// allowedByGrant are the permissions that the yes for a while allowed that was given to
-// this one, where the terminal was not faster.
+// allowedByGrant returns the permissions that were allowed by the yes for a while in
+// granting, without those that the terminal answered first.
 func allowedByGrant(
 	granting *state.Question,
 	records []*trackedRecord,
 ) (allowed []*state.Question) {
 	for _, record := range records {
-		isByGrant := record.question.Grant != nil &&
-			record.question.Grant.QuestionID == granting.QuestionID &&
-			record.question.QuestionID != granting.QuestionID
-		if isByGrant &&
-			(record.question.Status == state.Answered || record.question.ResolvedBy == "chat") {
-			allowed = append(allowed, record.question)
+		q := record.question
+		isByGrant := q.Grant != nil && q.Grant.QuestionID == granting.QuestionID &&
+			q.QuestionID != granting.QuestionID
+		if isByGrant && (q.Status == state.Answered || q.ResolvedBy == "chat") {
+			allowed = append(allowed, q)
 		}
 	}
 	return allowed
 }
 
-// enqueueGrantNote has the thread told what a yes for a while allowed. Where the yes was
-// said to a card, the message that says until when is changed, too. Another one cannot
-// be: all is listed when the yes is over.
+// enqueueGrantNote has the thread informed what a yes for a while allowed. If the
+// question has a card, each use changes the note that says until when the yes lasts.
+// Without a card that note cannot be changed: a note lists all uses when the yes is
+// over.
 func (p *Poller) enqueueGrantNote(
 	record *trackedRecord,
 	allowed []*state.Question,
@@ -137,34 +136,23 @@ func (p *Poller) enqueueGrantNote(
 		return q.Grant.EndsAt
 	}
 	message := p.newQuestionMessage(q, record.IndexEntry)
-	message.ID, message.Type = state.MessageID(
-		"granted",
-		q.QuestionID,
-		fmt.Sprint(len(allowed), isOver),
-	), state.MessageNote
+	version := fmt.Sprint(len(allowed), isOver)
+	message.ID, message.Type = state.MessageID("granted", q.QuestionID, version), state.MessageNote
 	message.Parts = []string{wording.GrantText(q, allowed, isOver)}
 	if hasCard {
-		// see enqueueNote
-		firstNoteID := state.MessageID(
-			"note",
-			q.QuestionID,
-			state.NoteGranted,
-			q.AnsweredMessage,
-			"",
-		)
+		firstNote := state.OwedNote{About: state.NoteGranted, ReplyMessage: q.AnsweredMessage}
+		firstNoteID := noteMessageID(q, firstNote)
 		message.PatchedMessage = gchat.MessageName(q.Space, firstNoteID)
 	}
-	if err := p.isNew(message); err != nil {
-		p.Log.ErrorOnce(err, "note not put into the outbox")
+	if err := p.enqueue(message); err != nil {
+		p.Log.ErrorOnce(err, "note not enqueued")
 		return p.Now().Add(time.Second)
 	}
 	record.notedGrantUses = len(allowed)
 	if isOver {
-		p.changeRecord(
-			record,
-			"end of a yes for a while not written down",
-			func(q *state.Question) { q.Grant.IsEnded = true },
-		)
+		p.changeRecord(record, "end of a yes for a while not saved", func(q *state.Question) {
+			q.Grant.IsEnded = true
+		})
 	}
 	return p.Now().Add(time.Second)
 }

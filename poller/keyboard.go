@@ -11,68 +11,69 @@ import (
 )
 
 const (
-	keyCheckInterval = time.Second      // at the keyboard of a session whose dialog is hidden
+	keyCheckInterval = time.Second      // from one check to the next while a dialog is hidden
 	keyCheckTimeout  = time.Second      // for tmux to answer
-	failedCheckPause = 10 * time.Second // after a look that saw nothing
-	// In its terminals the session says so often, and for so long, that something waits:
-	// tmux 3.3a draws nothing else there meanwhile.
+	failedCheckPause = 10 * time.Second // after a check that found no answer from tmux
+	// noticeInterval is how often the session's terminals show that something waits,
+	// and noticeDuration for how long. Meanwhile tmux 3.3a draws nothing else there.
 	noticeInterval, noticeDuration = 10 * time.Second, 2 * time.Second
 )
 
-// keyCheck is what one look at a session's terminals saw.
+// keyCheck is what one check of the terminals that show a session found.
 type keyCheck struct {
-	startedAt    time.Time // when it began
-	nextAt       time.Time // when the next one is to begin
+	startedAt    time.Time // when the check began
+	nextAt       time.Time // when the next check is due
 	isKnown      bool      // tmux answered, and no client is in control mode
-	lastKeyAt    time.Time // the last key, in whole seconds; zero for none
-	lastNoticeAt time.Time // when the terminals were last told that something waits
+	lastKeyAt    time.Time // when the last key was pressed, in whole seconds; zero for never
+	lastNoticeAt time.Time // when the terminals last showed that something waits
 }
 
-// handOverDialog hands a hidden dialog over to the terminal where it may not be hidden:
-// see state.CanHoldDialog. No key may be under way then, so a look at the keyboard is to
-// say that.
+// handOverDialog hands a hidden dialog over to the terminal once it must not stay
+// hidden (see state.CanHoldDialog). The person must not be pressing a key at that
+// moment, so a keyboard check since the earliest time has to come first.
 func (p *Poller) handOverDialog(ctx context.Context, record *trackedRecord) (next time.Time) {
-	now, cfg := p.Now(), p.loadConfig(configSourceOf(record.question, record.IndexEntry))
-	if record.question.Kind.Traits().IsPersonal {
+	q, now := record.question, p.Now()
+	cfg := p.loadConfig(configSourceOf(q, record.IndexEntry))
+	if q.Kind.Traits().IsPersonal {
 		cfg = p.loadPersonalConfig()
 	}
 	conditions := state.HoldConditions{
-		HasAnswerer:     cfg.HasPersonFor(record.question.Kind),
+		HasAnswerer:     cfg.HasPersonFor(q.Kind),
 		WaitWithoutKeys: cfg.BackgroundWait,
 	}
 	lastCheck := cmp.Or(record.lastKeyCheck.Load(), &keyCheck{})
 	conditions.CanSeeKeys, conditions.LastKeyAt = lastCheck.isKnown, lastCheck.lastKeyAt
-	canHold, until := state.CanHoldDialog(record.question, conditions, now)
-	earliest := state.EarliestDialogTime(record.question, conditions)
-	hasPane := record.TmuxPane != "" && !inject.IsElsewhere(record.question.ClaudeStart)
+	canHold, until := state.CanHoldDialog(q, conditions, now)
+	earliest := state.EarliestDialogTime(q, conditions)
+	hasPane := record.TmuxPane != "" && !inject.IsElsewhere(q.ClaudeStart)
 	hasChecked := !hasPane || !lastCheck.startedAt.IsZero()
 	isQuiet := hasChecked && (!lastCheck.isKnown || !lastCheck.startedAt.Before(earliest))
 	switch {
 	case !canHold && now.Before(earliest):
 		until = earliest
 	case !canHold && isQuiet:
-		if record.question.Kind.Traits().AsksForValues {
-			p.closeEndedForm(record) // the key may have been Esc
+		if q.Kind.Traits().AsksForValues {
+			p.closeEndedForm(record) // the key that closed the form may have been Esc
 		}
-		p.changeRecord(
-			record,
-			"dialog not handed over",
-			func(q *state.Question) { q.HandOver(now) },
-		)
+		p.changeRecord(record, "dialog not handed over", func(q *state.Question) {
+			q.HandOver(now)
+		})
 		return time.Time{}
 	}
 	if !hasPane {
 		return until
 	}
-	if !canHold && !now.Before(earliest) || !now.Before(lastCheck.nextAt) {
+	mustHandOver := !canHold && !now.Before(earliest)
+	if mustHandOver || !now.Before(lastCheck.nextAt) {
 		p.checkKeyboard(ctx, record, lastCheck.lastNoticeAt)
-		return time.Time{} // it wakes the loop
+		return time.Time{} // the check wakes the loop when it ends
 	}
 	return earlier(until, lastCheck.nextAt)
 }
 
-// checkKeyboard looks at the terminals that show a session, beside the loop: a tmux that
-// does not answer holds nobody up. Whoever sits there is told that something waits.
+// checkKeyboard checks the terminals that show a session, in a goroutine: a tmux that
+// does not answer must not hold up the loop. The terminals then show that something
+// waits, unless their person just pressed a key.
 func (p *Poller) checkKeyboard(ctx context.Context, record *trackedRecord, lastNoticeAt time.Time) {
 	if !record.isCheckingKeys.CompareAndSwap(false, true) {
 		return
@@ -97,16 +98,15 @@ func (p *Poller) checkKeyboard(ctx context.Context, record *trackedRecord, lastN
 			check.nextAt = check.startedAt.Add(failedCheckPause)
 		}
 		defer record.lastKeyCheck.Store(check)
-		if check.startedAt.Sub(check.lastNoticeAt) < noticeInterval ||
-			check.startedAt.Sub(check.lastKeyAt) < state.MaxKeyAge {
+		hasNotice := check.startedAt.Sub(check.lastNoticeAt) < noticeInterval
+		isTyping := check.startedAt.Sub(check.lastKeyAt) < state.MaxKeyAge
+		if hasNotice || isTyping {
 			return
 		}
 		check.lastNoticeAt = check.startedAt
 		for _, client := range clients {
-			p.Log.ErrorOnce(
-				server.ShowNotice(ctx, client, noticeDuration, notice),
-				"terminal not told that something waits",
-			)
+			err := server.ShowNotice(ctx, client, noticeDuration, notice)
+			p.Log.ErrorOnce(err, "notice not shown in the terminal")
 		}
 	})
 }

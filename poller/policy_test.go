@@ -169,7 +169,7 @@ func TestASessionsThreadUnderAPolicy(t *testing.T) {
 		t.Errorf("keys %q", got())
 	}
 	x.writePolicy(`{"terminal_only": ["said"]}`)
-	x.checkAnswer("do something else", "[Not used] By a policy")
+	x.checkAnswer("do something else", "[Not used] A policy allows")
 	if questions, _ := state.ReadIndexedQuestions(x.env); len(questions) > 0 {
 		t.Errorf("a record was made: %+v", questions[0])
 	}

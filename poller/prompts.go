@@ -12,14 +12,15 @@ import (
 	"gchat-hooks/state"
 )
 
-// attendPrompts brings to Claude what people said to a session unasked, in its order, and
-// tells the session's thread what became of it.
+// attendPrompts handles the messages that people wrote to a session without being
+// asked, in their order: Claude gets the prompts, and the session's thread is informed
+// of their end.
 func (p *Poller) attendPrompts(
 	ctx context.Context,
 	session *state.Session,
 	isRoundDue bool,
 ) (next time.Time, hasWork bool) {
-	job := "words " + session.ID
+	job := "prompts " + session.ID
 	if _, isUnderWay := p.inProgress.Load(job); isUnderWay {
 		return time.Time{}, true
 	}
@@ -27,7 +28,7 @@ func (p *Poller) attendPrompts(
 	for _, in := range p.routedBySession[session.ID] {
 		switch {
 		case in.ResolvedBy != "":
-			p.runSafely("words", func() { p.finishEndedPrompt(session, in) })
+			p.runSafely("prompts", func() { p.finishEndedPrompt(session, in) })
 			hasWork = true
 		case len(waiting) == 0 && p.returnToHook(session, in):
 			routed = append(routed, in)
@@ -46,12 +47,14 @@ func (p *Poller) attendPrompts(
 	}
 	first, retryAt := p.nextToType(session, waiting)
 	next = earlier(next, retryAt)
-	if len(routed) == 0 && first == nil || p.loadPersonalConfig().HasUnreadFile {
-		// who may say something is not known
+	if len(routed) == 0 && first == nil {
+		return next, hasWork
+	}
+	if p.loadPersonalConfig().HasUnreadFile { // nobody knows yet who may write to the session
 		return next, hasWork
 	}
 	p.inProgress.Store(job, true)
-	p.runInBackground("words", func() {
+	p.runInBackground("prompts", func() {
 		defer p.inProgress.Delete(job)
 		if len(routed) > 0 {
 			p.keepPrompts(ctx, session, routed)
@@ -62,9 +65,9 @@ func (p *Poller) attendPrompts(
 	return next, true
 }
 
-// returnToHook says whether the hook of a turn's end waits for the next instruction
-// outside of tmux, so that no other hook would bring words that were kept. They are
-// decided once more then.
+// returnToHook routes a kept prompt once more if a Stop hook waits for the next
+// instruction outside of tmux. No other hook would deliver the prompt then. It reports
+// whether it did so.
 func (p *Poller) returnToHook(session *state.Session, in *state.Incoming) bool {
 	if session.TmuxPane != "" || !canBeTyped(in) {
 		return false
@@ -82,15 +85,14 @@ func (p *Poller) returnToHook(session *state.Session, in *state.Incoming) bool {
 	}
 	return p.changePrompt(in, func(in *state.Incoming) error {
 		if in.Status != state.IncomingKept {
-			return state.ErrTransition // a hook woke the session with them just now
+			return state.ErrTransition // a hook just woke the session with it
 		}
 		in.Status = state.IncomingRouted
 		return nil
 	}) == nil
 }
 
-// nextToType is what is to be typed now of the words that wait for a session; nil for
-// nothing yet, and when to look again.
+// nextToType returns the kept prompt to type first, or nil and when to look again.
 func (p *Poller) nextToType(
 	session *state.Session,
 	waiting []*state.Incoming,
@@ -110,37 +112,40 @@ func (p *Poller) nextToType(
 	return &nextPrompt{incoming: in, tries: tries}, time.Time{}
 }
 
-// canBeTyped says whether words wait that a person has not to look after.
+// canBeTyped reports whether a prompt waits to be delivered, and no person has to look
+// after it.
 func canBeTyped(in *state.Incoming) bool {
 	needsPerson := in.Typing != nil && in.Typing.IsEnded
 	return in.IsWaitingPrompt() && in.PrintedAt.IsZero() && !needsPerson
 }
 
-// isBehindAnswer says whether an answer to the session's question for the next
-// instruction is to be typed, which was asked before these words were said.
+// isBehindAnswer reports whether an answer to the session's "next instruction" question
+// has to be typed before this prompt: the question was asked before the prompt was
+// written.
 func (p *Poller) isBehindAnswer(in *state.Incoming) bool {
 	for _, record := range p.ownRecords {
-		isAnswer := record.question != nil && record.question.Kind.Traits().IsPrompt &&
-			record.question.Status == state.Answered &&
-			!needsPerson(record.question)
-		if isAnswer && record.question.ClaudeSession() == in.SessionID &&
-			record.question.AskedAt.Before(in.LocalCreatedAt) &&
-			p.canType(record) {
+		q := record.question
+		isAnswer := q != nil && q.Kind.Traits().IsPrompt && q.Status == state.Answered &&
+			!needsPerson(q)
+		if !isAnswer || q.ClaudeSession() != in.SessionID {
+			continue
+		}
+		if q.AskedAt.Before(in.LocalCreatedAt) && p.canType(record) {
 			return true
 		}
 	}
 	return false
 }
 
-// isBehindPrompt says whether words were said to a session, before it asked, that are to
-// be typed.
+// isBehindPrompt reports whether a prompt that was written before this question was
+// asked is still to be typed into the same session.
 func (p *Poller) isBehindPrompt(q *state.Question) bool {
 	return slices.ContainsFunc(p.routedBySession[q.ClaudeSession()], func(in *state.Incoming) bool {
 		return canBeTyped(in) && in.LocalCreatedAt.Before(q.AskedAt)
 	})
 }
 
-// promptTriesOf is what this process did about words.
+// promptTriesOf returns this process's tries to type a prompt.
 func (p *Poller) promptTriesOf(in *state.Incoming) *typingTries {
 	tries := p.promptTries[in.ID]
 	if tries == nil {
@@ -150,8 +155,8 @@ func (p *Poller) promptTriesOf(in *state.Incoming) *typingTries {
 	return tries
 }
 
-// keepPrompts has what was said to a session wait until Claude can take it, and tells the
-// thread what it has to know beforehand.
+// keepPrompts keeps the messages to a session until Claude can take them, and enqueues
+// the notes that the thread needs before that.
 func (p *Poller) keepPrompts(
 	ctx context.Context,
 	session *state.Session,
@@ -162,13 +167,13 @@ func (p *Poller) keepPrompts(
 		return
 	}
 	if !errors.Is(err, commands.ErrStarting) {
-		p.Log.ErrorOnce(err, "what was said to a session is not done yet")
+		p.Log.ErrorOnce(err, "prompt not kept yet")
 	}
-	state.Sleep(ctx, retryPause) // the loop goes on at once when this ends
+	state.Sleep(ctx, retryPause) // the loop looks again as soon as this goroutine ends
 }
 
-// typeKeptPrompt types the words that are next. A signal does not cut what is being
-// typed.
+// typeKeptPrompt types the next kept prompt. A signal to the poller does not interrupt
+// the typing.
 func (p *Poller) typeKeptPrompt(ctx context.Context, session *state.Session, prompt *nextPrompt) {
 	in, err := state.InboxIn(p.userStateDir).Load(prompt.incoming.ID)
 	if err != nil || !canBeTyped(in) {
@@ -176,34 +181,35 @@ func (p *Poller) typeKeptPrompt(ctx context.Context, session *state.Session, pro
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), typeTimeout)
 	defer cancel()
-	prompt.incoming, prompt.session, prompt.question, prompt.isTrusted = in, session, in.AsQuestion(
-		session,
-	), session.IsTrusted
+	prompt.incoming, prompt.session = in, session
+	prompt.question, prompt.isTrusted = in.AsQuestion(session), session.IsTrusted
 	p.typePrompt(ctx, prompt)
 }
 
-// enqueuePromptNotes tells a session's thread, once each, of words that wait: that an
-// attachment was left out, that they come with the end of a turn, that a hook woke Claude
-// with them, and that they wait for long. It returns when the next of these is due.
+// enqueuePromptNotes enqueues the notes about a kept prompt, each once: that an
+// attachment was left out, that the prompt comes with the end of the turn, that a hook
+// woke Claude with it, and that it has waited long. It returns when the next note is
+// due.
 func (p *Poller) enqueuePromptNotes(session *state.Session, in *state.Incoming) (next time.Time) {
-	now, why := p.Now(), p.promptTriesOf(in).lastReason
+	now := p.Now()
+	reason := p.promptTriesOf(in).lastReason
 	isPrinted, isTyped := !in.PrintedAt.IsZero(), session.TmuxPane != ""
 	sentAt, longAt := in.PrintedAt.Add(graceForConfirmation), in.LocalCreatedAt.Add(stillKeptDelay)
-	isLong := canBeTyped(in) && !now.Before(longAt) && (!isTyped || why != "")
+	isLong := canBeTyped(in) && !now.Before(longAt) && (!isTyped || reason != "")
 	for _, note := range []struct {
-		isTrue bool
-		about  string
-		seen   string
+		isDue bool
+		about string
+		text  string
 	}{
 		{in.HasAttachment, state.NoteAttached, ""},
 		{!isPrinted && !isTyped, state.NoteLater, ""},
 		{isPrinted && !now.Before(sentAt), state.NoteSent, ""},
-		{isLong, state.NoteStillKept, why},
+		{isLong, state.NoteStillKept, reason},
 	} {
-		if !note.isTrue || slices.Contains(in.SentNotes, note.about) {
+		if !note.isDue || slices.Contains(in.SentNotes, note.about) {
 			continue
 		}
-		owed := state.OwedNote{About: note.about, ReplyMessage: in.MessageName, Text: note.seen}
+		owed := state.OwedNote{About: note.about, ReplyMessage: in.MessageName, Text: note.text}
 		if p.enqueuePromptNote(session, in.AsQuestion(session), owed) == nil {
 			p.changePrompt(in, func(in *state.Incoming) error {
 				in.SentNotes = append(in.SentNotes, note.about)
@@ -217,31 +223,32 @@ func (p *Poller) enqueuePromptNotes(session *state.Session, in *state.Incoming) 
 	return longAt
 }
 
-// enqueuePromptNote puts a note about words that wait into their session's thread, once.
+// enqueuePromptNote enqueues a note about a kept prompt for its session's thread, once.
 func (p *Poller) enqueuePromptNote(
 	session *state.Session,
 	q *state.Question,
 	owed state.OwedNote,
 ) error {
 	_, err := p.enqueueNote(q, indexEntryOf(session), owed)
-	p.Log.ErrorOnce(err, "note not put into the outbox")
+	p.Log.ErrorOnce(err, "note not enqueued")
 	return err
 }
 
-// finishEndedPrompt tells a session's thread how words for it ended.
+// finishEndedPrompt has a session's thread informed how a prompt ended.
 func (p *Poller) finishEndedPrompt(session *state.Session, in *state.Incoming) {
 	owed := state.OwedNote{About: state.NoteClosed}
 	switch {
 	case in.ResolvedBy == state.EndedReplaced:
 		owed = state.OwedNote{About: state.NoteUnclear, ReplyMessage: in.MessageName}
 	case slices.Contains(in.SentNotes, state.NoteSent):
-		owed = state.OwedNote{} // it was told
+		owed = state.OwedNote{} // the note "Sent" was the last one
 	}
-	p.Log.ErrorOnce(p.finishPrompt(session, in, owed), "the end of words not told of")
+	p.Log.ErrorOnce(p.finishPrompt(session, in, owed), "end of a prompt not noted")
 	delete(p.promptTries, in.ID)
 }
 
-// finishPrompt puts the note that ends words, and leaves their tombstone.
+// finishPrompt enqueues the last note of a prompt, and turns its record into a
+// tombstone.
 func (p *Poller) finishPrompt(
 	session *state.Session,
 	in *state.Incoming,
@@ -252,23 +259,26 @@ func (p *Poller) finishPrompt(
 	if err != nil {
 		return err
 	}
-	p.Log.ErrorOnce(state.AppendAuditLine(p.Env, q.Ending()), "end not in the audit log")
+	p.Log.ErrorOnce(state.AppendAuditLine(p.Env, q.Ending()), "end not written to the audit log")
 	return p.finishIncoming(in, state.OutcomePrompt)
 }
 
-// endOldPrompts ends words that are older than a day, or whose Claude Code has ended or,
-// outside of tmux, goes on with another session. Where words are typed, that is seen
-// then.
+// endOldPrompts ends prompts that are older than a day, that lost their Claude Code, or
+// whose Claude Code, outside of tmux, has moved on to another session. In tmux, that
+// move is noticed when the prompt is typed.
 func (p *Poller) endOldPrompts(session *state.Session, waiting []*state.Incoming) {
 	hasLeft := len(waiting) > 0 && commands.HasMovedOn(state.SessionsIn(p.userStateDir), session)
+	isLeft := hasLeft && session.TmuxPane == "" && session.EndReason != "clear"
 	for _, in := range waiting {
 		resolvedBy := ""
+		isPrinted := !in.PrintedAt.IsZero()
+		hasEnded := inject.HasEnded(session.ClaudePID, session.ClaudeStart)
 		switch {
-		case inject.HasEnded(session.ClaudePID, session.ClaudeStart) && in.PrintedAt.IsZero():
+		case hasEnded && !isPrinted:
 			resolvedBy = "claude_gone"
-		case inject.HasEnded(session.ClaudePID, session.ClaudeStart):
-			resolvedBy = "chat" // it had them
-		case session.TmuxPane == "" && session.EndReason != "clear" && in.PrintedAt.IsZero() && hasLeft:
+		case hasEnded:
+			resolvedBy = "chat" // Claude had it
+		case isLeft && !isPrinted:
 			resolvedBy = "superseded"
 		case p.Now().Sub(in.LocalCreatedAt) > state.MaxQuestionAge+otherEnvironmentGrace:
 			resolvedBy = "age"
@@ -282,11 +292,12 @@ func (p *Poller) endOldPrompts(session *state.Session, waiting []*state.Incoming
 func (p *Poller) endKeptPrompt(in *state.Incoming, resolvedBy, terminalOutput string) {
 	_, err := state.InboxIn(p.userStateDir).EndPrompt(in.ID, resolvedBy, terminalOutput)
 	if !errors.Is(err, fs.ErrNotExist) {
-		p.Log.ErrorOnce(err, "the end of words not written down")
+		p.Log.ErrorOnce(err, "end of a prompt not saved")
 	}
 }
 
-// changePrompt changes words that wait. An error is also that they ended meanwhile.
+// changePrompt changes a prompt that waits. It fails with state.ErrTransition or
+// fs.ErrNotExist if the prompt ended meanwhile.
 func (p *Poller) changePrompt(in *state.Incoming, change func(*state.Incoming) error) error {
 	_, err := state.InboxIn(p.userStateDir).Update(in.ID, func(in *state.Incoming) error {
 		if !in.IsWaitingPrompt() {
@@ -295,7 +306,7 @@ func (p *Poller) changePrompt(in *state.Incoming, change func(*state.Incoming) e
 		return change(in)
 	})
 	if !errors.Is(err, state.ErrTransition) && !errors.Is(err, fs.ErrNotExist) {
-		p.Log.ErrorOnce(err, "words not written down")
+		p.Log.ErrorOnce(err, "prompt not saved")
 	}
 	return err
 }

@@ -21,62 +21,64 @@ import (
 // a person named.
 type trackedRecord struct {
 	*state.IndexEntry
-	isInNamedFolder bool        // a person named the folder that the record is in: it has no Open
-	entryInfo       os.FileInfo // of the Open's file
-	recordInfo      os.FileInfo // of the record's file, as it was last looked at
-	realPath        string      // the record's path without links in its folder's name
+	isInNamedFolder bool        // a person named the record's folder: there is no index entry
+	entryInfo       os.FileInfo // of the index entry's file
+	recordInfo      os.FileInfo // of the record's file, when the poller last looked at it
+	realPath        string      // the record's path with symbolic links in its folder resolved
 
-	// what the buttons of its card carry; "" while that is not needed
+	// The id that the buttons of the question's card carry; "" until it is needed.
 	cardID string
-	// as it was last read, not to be changed; nil while it cannot be read
+	// The question as it was last read; it must not be changed. It is nil while the
+	// file cannot be read.
 	question        *state.Question
-	isMissing       bool // the record's file is gone
-	isUnreadable    bool // the system does not let us read it
-	isUnsentMessage bool // a message that is neither sent nor set aside
+	isMissing       bool // the record's file does not exist
+	isUnreadable    bool // the system does not let the poller read the file
+	isUnsentMessage bool // the record is an outgoing message that is neither sent nor set aside
 
-	entryLock      *state.Lock     // of the Open's file
-	lockedQuestion *state.Question // as it was when the lock was taken
-	relockAt       time.Time       // the lock is not taken before
-	relockPause    time.Duration   // until then, longer with each try that failed
+	entryLock      *state.Lock     // of the index entry's file
+	lockedQuestion *state.Question // the question when the lock was last checked
+	relockAt       time.Time       // the lock is not locked before this time
+	relockPause    time.Duration   // doubles with each try to lock that fails
 
-	isDone         bool      // the question is over, and nothing is left to be done about it
-	isEnqueued     bool      // its message was put into the outbox
-	hasSeenDialog  bool      // its dialog was seen to wait in the terminal
-	isDialogGone   bool      // and, at one look since then, no more
-	dialogGoneAt   time.Time // since when a question's dialog is gone
-	hasCheckedKeys bool      // tmux was asked for its person's keys
-	isPersonTyping bool      // its person types in its pane: see graceEnd
-	notedGrantUses int       // how much of what its yes for a while allowed was told
-	// when that ends by this process's own clock, which nobody sets back
+	isDone         bool      // the question is closed, and the poller has nothing left to do for it
+	isEnqueued     bool      // its message is in the outbox
+	hasSeenDialog  bool      // its dialog was seen waiting in the terminal
+	isDialogGone   bool      // and was missing at a later look
+	dialogGoneAt   time.Time // when the dialog was first missing
+	hasCheckedKeys bool      // tmux was asked whether its person types
+	isPersonTyping bool      // its person types in its pane; see graceEnd
+	notedGrantUses int       // how many uses of its yes for a while stand in the last note
+	// When the yes for a while ends by this process's own clock, which nobody sets
+	// back.
 	grantEndsAt time.Time
-	// such a yes is to answer it, and something that was said is still to be read
+	// A yes for a while would answer it, but an incoming message is still unread.
 	isWaitingForGrant bool
-	isTyping          atomic.Bool // a goroutine types its answer
+	isTyping          atomic.Bool // a goroutine is typing its answer
 
-	isCheckingKeys atomic.Bool              // a goroutine looks at the keyboard of its session
-	lastKeyCheck   atomic.Pointer[keyCheck] // what the last one saw; nil before
+	isCheckingKeys atomic.Bool              // a goroutine is checking the keyboard of its session
+	lastKeyCheck   atomic.Pointer[keyCheck] // what the last check saw; nil before the first
 	tries          typingTries
 }
 
 const (
-	// minRelockPause is how long the lock of an Open stays free for the processes that
-	// wait for it.
+	// minRelockPause is how long the poller leaves an entry's lock free, so that the
+	// processes that wait for it can read the record.
 	minRelockPause = 100 * time.Millisecond
-	// otherEnvironmentGrace is how long after MaxQuestionAge this poller removes what
-	// another environment's poller left.
+	// otherEnvironmentGrace is how long after MaxQuestionAge this poller removes a
+	// record that another environment's poller left behind.
 	otherEnvironmentGrace = time.Hour
 )
 
-// readState reads what is on disk. The inbox is read first: whatever wrote a message
-// there saw the record that the message is for, so that record is found afterwards.
+// readState reads what is on disk. It reads the inbox first: a record that an inbox
+// message refers to was written before the message, so readIndex still finds it.
 func (p *Poller) readState() {
 	p.readInbox()
 	p.readIndex()
 	p.readSessions()
 }
 
-// readIndex reads the index, the folders that a person named, and each record in them
-// that changed.
+// readIndex reads the index and the folders that a person named. It reloads each record
+// in them that changed.
 func (p *Poller) readIndex() {
 	folder := filepath.Join(p.userStateDir, "open")
 	entries, err := os.ReadDir(folder)
@@ -100,7 +102,7 @@ func (p *Poller) readIndex() {
 	}
 	for _, dir := range p.QuestionDirs {
 		if p.callWatcher != nil {
-			// one that is not there yet is tried again with the next scan
+			// a missing folder is tried again with the next scan
 			_ = p.callWatcher.Add(dir)
 		}
 		names, err := state.Questions{Folder: state.Folder[state.Question]{Dir: dir}}.Names()
@@ -144,6 +146,8 @@ func (p *Poller) readIndex() {
 	p.questionCache.ForgetUnused()
 }
 
+// readIndexEntry reads an entry whose file is new or was replaced, and starts a fresh
+// trackedRecord for it. While the answer is being typed, the earlier one stays.
 func (p *Poller) readIndexEntry(
 	record *trackedRecord,
 	file string,
@@ -153,8 +157,7 @@ func (p *Poller) readIndexEntry(
 	if err != nil {
 		return nil
 	}
-	if record != nil && os.SameFile(record.entryInfo, info) ||
-		record != nil && record.isTyping.Load() {
+	if record != nil && (os.SameFile(record.entryInfo, info) || record.isTyping.Load()) {
 		return record
 	}
 	entry, err := state.ReadIndexEntry(file)
@@ -170,7 +173,7 @@ func (p *Poller) readIndexEntry(
 		entryInfo:  info,
 		realPath:   filepath.Join(state.RealPath(dir), name),
 	}
-	delete(p.ownRecords, file) // another environment may have taken it over
+	delete(p.ownRecords, file) // the entry may have moved to another environment
 	delete(p.otherRecords, file)
 	if entry.Environment == p.environment {
 		p.ownRecords[file] = record
@@ -180,8 +183,8 @@ func (p *Poller) readIndexEntry(
 	return record
 }
 
-// loadQuestion reads a question as it stands now; one that is over, when its file
-// changed.
+// loadQuestion reads a question from its file. It reads a question that is done only
+// after its file changed.
 func (p *Poller) loadQuestion(record *trackedRecord) {
 	earlierInfo := record.recordInfo
 	var err error
@@ -200,49 +203,57 @@ func (p *Poller) loadQuestion(record *trackedRecord) {
 	case err != nil:
 		record.question = nil
 		p.Log.ErrorOnce(err, "question not read")
-	case q == record.question: // as it was
-	case q != nil && q.Kind.Traits().IsPersonal && !strings.HasPrefix(record.realPath, state.RealPath(p.userStateDir)+string(filepath.Separator)):
-		// Claude may write in the project: what lets it act stands in the person's own
-		// state alone
+	case q == record.question: // unchanged
+	case q != nil && q.Kind.Traits().IsPersonal && !p.isInUserState(record):
+		// Claude can write in the project. A question whose answer lets Claude act
+		// counts only in the person's own state.
 		record.question = nil
 	case q != nil:
 		record.question, record.isDone = q, false
 	}
 }
 
-// shrinkDone keeps of a question that is over what a reply in its thread needs: a
-// thousand of them must not fill the memory.
+func (p *Poller) isInUserState(record *trackedRecord) bool {
+	userStateDir := state.RealPath(p.userStateDir) + string(filepath.Separator)
+	return strings.HasPrefix(record.realPath, userStateDir)
+}
+
+// shrinkDone reduces a question that is done to what a reply in its thread still needs.
+// A thousand of them must not fill the memory.
 func (p *Poller) shrinkDone(record *trackedRecord) {
 	q := record.question
-	if record.isDone || q == nil || q.Status.IsOpen() || q.IsLate(p.Now()) ||
-		len(q.OwedNotes) > 0 ||
-		q.HasUnreadReply() ||
-		q.HasActiveGrant() {
+	if record.isDone || q == nil || q.Status.IsOpen() || q.IsLate(p.Now()) {
+		return
+	}
+	hasWork := len(q.OwedNotes) > 0 || q.HasUnreadReply() || q.HasActiveGrant()
+	if hasWork {
 		return
 	}
 	reduced := *q
-	reduced.Record, reduced.SubQuestions, reduced.Wording, reduced.Response = state.Record{
-		Path: q.Path,
-	}, nil, nil, nil
+	reduced.Record = state.Record{Path: q.Path}
+	reduced.SubQuestions, reduced.Wording, reduced.Response = nil, nil, nil
 	reduced.Replies = slices.Clone(q.Replies)
 	for i := range reduced.Replies {
 		reduced.Replies[i].Text = ""
 	}
-	record.question, record.lockedQuestion, record.isDone = &reduced, nil, true
+	record.question, record.lockedQuestion = &reduced, nil
+	record.isDone = true
 }
 
-// holdEntryLock keeps the lock of a record's Open, on which waiting processes block,
-// while the record waits for something. They are let go with every change of the record.
+// holdEntryLock holds the lock of a record's index entry while the record waits for
+// something. Waiting processes block on that lock. The poller releases it with every
+// change of the record, so that they wake and read the record. A retryAt that is not
+// zero says when to try the lock again.
 func (p *Poller) holdEntryLock(record *trackedRecord) (retryAt time.Time) {
 	now := p.Now()
+	q := record.question
 	isWaiting := record.isUnsentMessage ||
-		record.question != nil &&
-			(record.question.Status == state.Pending || record.question.IsLate(now))
-	if record.entryLock != nil && (!isWaiting || record.question != record.lockedQuestion) {
+		q != nil && (q.Status == state.Pending || q.IsLate(now))
+	if record.entryLock != nil && (!isWaiting || q != record.lockedQuestion) {
 		release(&record.entryLock)
 		record.relockPause, record.relockAt = minRelockPause, now.Add(minRelockPause)
 	}
-	record.lockedQuestion = record.question
+	record.lockedQuestion = q
 	if !isWaiting || record.isInNamedFolder || record.entryLock != nil {
 		return time.Time{}
 	}
@@ -250,7 +261,9 @@ func (p *Poller) holdEntryLock(record *trackedRecord) (retryAt time.Time) {
 		return record.relockAt
 	}
 	lock, err := state.TryLockExisting(record.EntryFile)
-	if err != nil { // a process that waits holds it for an instant, a stopped one for longer
+	if err != nil {
+		// A waiting process holds the lock for an instant, a process that is suspended
+		// for longer.
 		record.relockPause = min(max(2*record.relockPause, minRelockPause), unwatchedPause)
 		record.relockAt = now.Add(record.relockPause)
 		return record.relockAt
@@ -259,29 +272,30 @@ func (p *Poller) holdEntryLock(record *trackedRecord) (retryAt time.Time) {
 	return time.Time{}
 }
 
-// removeFromIndex takes a record out of the index that is gone, while no process waits
-// for it.
+// removeFromIndex removes the index entry of a record that is gone, unless a process
+// waits for the record.
 func (p *Poller) removeFromIndex(record *trackedRecord) {
 	if record.isInNamedFolder || record.isTyping.Load() {
 		return
 	}
 	if record.entryLock == nil {
 		lock, err := state.TryLockExisting(record.EntryFile)
-		if state.IsMissing(err) { // the hook that wrote it took it back
+		if state.IsMissing(err) { // the hook that added the entry removed it
 			delete(p.ownRecords, record.EntryFile)
 			return
 		}
 		if err != nil {
-			return // with the next step
+			return // the next step tries again
 		}
 		record.entryLock = lock
 	}
-	p.Log.ErrorOnce(state.RemoveFromIndex(p.Env, record.Path), "record not forgotten")
+	p.Log.ErrorOnce(state.RemoveFromIndex(p.Env, record.Path), "record not removed from the index")
 	release(&record.entryLock)
 	delete(p.ownRecords, record.EntryFile)
 	delete(p.otherRecords, record.EntryFile)
 }
 
+// readSessions reads all sessions, and finds the session of each thread.
 func (p *Poller) readSessions() {
 	folder := state.SessionsIn(p.userStateDir)
 	names, err := folder.Names()
@@ -307,25 +321,25 @@ func (p *Poller) readSessions() {
 	p.sessionCache.ForgetUnused()
 }
 
-// continuesThread says whether a thread that two sessions have, after /clear, goes on
-// with the second of them.
+// continuesThread reports whether session takes over the thread that former has, too,
+// as after /clear.
 func (p *Poller) continuesThread(former, session *state.Session) bool {
 	isLater := session.LastSeen.After(former.LastSeen)
 	if former.ClaudePID != session.ClaudePID || former.ClaudeStart != session.ClaudeStart {
 		return isLater && !p.canTakeCommands(former)
 	}
-	// its person may have gone back, with /resume
+	// The person may have returned to the former session with /resume.
 	current := inject.SessionIDOf(session.ClaudePID, session.ClaudeStart, session.TranscriptPath)
 	return current == session.ID || isLater && current != former.ID
 }
 
-// ownOldestFirst are the records of the index, the oldest question first, as Claude Code
-// shows their dialogs.
+// ownOldestFirst returns the records of this environment, the oldest question first.
+// Claude Code shows their dialogs in that order.
 func (p *Poller) ownOldestFirst() []*trackedRecord {
 	return sortOldestFirst(slices.Collect(maps.Values(p.ownRecords)))
 }
 
-// allRecords gives the records of all environments, in no order.
+// allRecords yields the records of all environments, in no order.
 func (p *Poller) allRecords() iter.Seq[*trackedRecord] {
 	return func(yield func(*trackedRecord) bool) {
 		for _, records := range []map[string]*trackedRecord{p.ownRecords, p.otherRecords} {
@@ -338,7 +352,7 @@ func (p *Poller) allRecords() iter.Seq[*trackedRecord] {
 	}
 }
 
-// allOldestFirst are the records of all environments, the oldest question first.
+// allOldestFirst returns the records of all environments, the oldest question first.
 func (p *Poller) allOldestFirst() []*trackedRecord {
 	return sortOldestFirst(slices.Collect(p.allRecords()))
 }

@@ -16,8 +16,9 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// judgeUnread judges the replies in a question's file, as long as something can deliver
-// an answer to it.
+// judgeUnread judges the unread replies in a question's file if something can deliver
+// an answer. If nothing can, each reply gets a note that no process waits for it. A
+// retryAt that is not zero says when to look again.
 func (p *Poller) judgeUnread(record *trackedRecord) (retryAt time.Time) {
 	canDeliver, retryAt := p.hasDeliverer(record)
 	isClosed := !record.question.IsAnswerable()
@@ -32,7 +33,8 @@ func (p *Poller) judgeUnread(record *trackedRecord) (retryAt time.Time) {
 			return
 		}
 		for i := range q.Replies {
-			if reply := &q.Replies[i]; reply.Verdict == state.VerdictUnread && q.IsAnswerable() {
+			reply := &q.Replies[i]
+			if reply.Verdict == state.VerdictUnread && q.IsAnswerable() {
 				reply.Verdict = state.VerdictNoWaiter
 				q.OweNote(state.NoteNoWaiter, reply.MessageName)
 			}
@@ -41,8 +43,8 @@ func (p *Poller) judgeUnread(record *trackedRecord) (retryAt time.Time) {
 	return time.Time{}
 }
 
-// judgingConfig is the configuration by which a question's replies are judged, and whose
-// that is. It is read before the question's lock is taken.
+// judgingConfig is the configuration by which a question's replies are judged, and
+// where it comes from. It is read before the question is locked.
 type judgingConfig struct {
 	source configSource
 	cfg    *config.Config
@@ -53,14 +55,15 @@ func (p *Poller) judgingConfigOf(record *trackedRecord, q *state.Question) judgi
 	return judgingConfig{source, p.loadConfig(source)}
 }
 
-// forbids reports whether a sender surely may not answer a question.
-func (l judgingConfig) forbids(q *state.Question, sender, email string) bool {
-	isKnown := !l.cfg.HasUnreadFile && !l.cfg.IsAllowlistUnknown
-	return isKnown && !judge.CanAnswer(l.cfg, q, &state.Reply{Sender: sender, SenderEmail: email})
+// forbids reports whether a sender certainly must not answer a question.
+func (j judgingConfig) forbids(q *state.Question, sender, email string) bool {
+	isKnown := !j.cfg.HasUnreadFile && !j.cfg.IsAllowlistUnknown
+	return isKnown && !judge.CanAnswer(j.cfg, q, &state.Reply{Sender: sender, SenderEmail: email})
 }
 
-// judgingSourceOf is the project by whose configuration replies to a question are judged:
-// none where they are a power over the machine.
+// judgingSourceOf returns the project whose configuration judges the replies to a
+// question. It names no project for a question whose answer is a power over the
+// machine: only the person's own configuration counts there.
 func judgingSourceOf(q *state.Question, entry *state.IndexEntry) configSource {
 	if q.Kind.Traits().IsPersonal {
 		return configSource{}
@@ -68,34 +71,36 @@ func judgingSourceOf(q *state.Question, entry *state.IndexEntry) configSource {
 	return configSourceOf(q, entry)
 }
 
-// judgeReplies judges the unread replies within a write of the question, oldest first. It
-// changes nothing where none can be judged.
+// judgeReplies judges the unread replies, oldest first, inside a write of the question.
+// It changes nothing if none can be judged.
 func (p *Poller) judgeReplies(record *trackedRecord, q *state.Question, judging judgingConfig) {
 	cfg := judging.cfg
 	switch {
 	case judging.source != judgingSourceOf(q, record.IndexEntry):
-		// the question has moved: the next step reads what counts
+		// The question has another project than when the configuration was read. The
+		// next step reads the right one.
 		return
 	case cfg.HasUnreadFile && q.Kind.Traits().IsPersonal,
 		len(cfg.Problems) > 0 && len(cfg.AllowedUsers) == 0:
-		return // the file that says who may answer does not parse: they are judged when it does
+		// The file that says who may answer does not parse. Replies wait until it does.
+		return
 	}
 	earlierAnswer := q.AnsweredMessage
 	var unread []*state.Reply
 	for i := range q.Replies {
-		// While the allowlist cannot be read, judge only senders who are surely on it.
-		if reply := &q.Replies[i]; reply.Verdict == state.VerdictUnread &&
-			(!cfg.IsAllowlistUnknown || judge.CanAnswer(cfg, q, reply)) {
+		reply := &q.Replies[i]
+		// While the allowlist cannot be read, judge only senders who are certainly on it.
+		canJudge := !cfg.IsAllowlistUnknown || judge.CanAnswer(cfg, q, reply)
+		if reply.Verdict == state.VerdictUnread && canJudge {
 			unread = append(unread, reply)
 		}
 	}
 	if q.Kind.Traits().UsesOwnSpace && len(unread) > 0 {
 		judge.RestrictChoices(cfg, q)
 	}
-	slices.SortStableFunc(
-		unread,
-		func(a, b *state.Reply) int { return a.CreatedAt.Compare(b.CreatedAt) },
-	)
+	slices.SortStableFunc(unread, func(a, b *state.Reply) int {
+		return a.CreatedAt.Compare(b.CreatedAt)
+	})
 	for _, reply := range unread {
 		judge.JudgeReply(cfg, q, reply, p.Now())
 		p.Log.Info().
@@ -107,23 +112,25 @@ func (p *Poller) judgeReplies(record *trackedRecord, q *state.Question, judging 
 	}
 	answer := q.FindReply(q.AnsweredMessage)
 	isNew := answer != nil && q.AnsweredMessage != earlierAnswer
-	if isNew && !judge.IsFromShell(answer) &&
-		q.FindDeliverer(p.Env, q.TmuxPane != "") == state.DelivererLater {
+	if !isNew || judge.IsFromShell(answer) {
+		return
+	}
+	if q.FindDeliverer(p.Env, q.TmuxPane != "") == state.DelivererLater {
 		q.OweNote(state.NoteLater, q.AnsweredMessage)
 	}
 }
 
-// findDeliverer is who can bring the reply to a question to Claude; see
-// state.Question.Deliverer.
+// findDeliverer returns who can deliver the answer to the question; see
+// state.Deliverer.
 func (p *Poller) findDeliverer(record *trackedRecord) state.Deliverer {
 	return record.question.FindDeliverer(p.Env, p.canType(record))
 }
 
-// hasDeliverer reports whether somebody delivers an answer to the question. Again is when
-// to ask once more: a hook may just be starting.
+// hasDeliverer reports whether somebody can deliver an answer to the question. A
+// retryAt that is not zero says when to ask again: a hook may just be starting.
 func (p *Poller) hasDeliverer(record *trackedRecord) (canDeliver bool, retryAt time.Time) {
 	q, deliverer := record.question, p.findDeliverer(record)
-	if !q.NeedsHook(deliverer) { // where nobody is there yet, a hook may come
+	if !q.NeedsHook(deliverer) { // a later process delivers it, if none waits yet
 		return true, retryAt
 	}
 	grace := graceForReply
@@ -136,8 +143,8 @@ func (p *Poller) hasDeliverer(record *trackedRecord) (canDeliver bool, retryAt t
 	return deliverer == state.DelivererPoller, retryAt
 }
 
-// oweUndeliveredNote tells the thread of an answer that was taken, whose hook was killed
-// before it printed it, and that has no pane.
+// oweUndeliveredNote has the thread informed of an answer that no process can deliver:
+// its hook was killed before it printed the answer, and there is no pane to type into.
 func (p *Poller) oweUndeliveredNote(record *trackedRecord) {
 	isLost := func(q *state.Question) bool {
 		reply := q.FindReply(q.AnsweredMessage)
@@ -147,7 +154,7 @@ func (p *Poller) oweUndeliveredNote(record *trackedRecord) {
 	if !isLost(record.question) || p.findDeliverer(record) != state.DelivererNone {
 		return
 	}
-	p.changeRecord(record, "thread not told", func(q *state.Question) {
+	p.changeRecord(record, "note of a lost answer not saved", func(q *state.Question) {
 		if isLost(q) { // else the hook printed it just before it ended
 			q.FindReply(q.AnsweredMessage).Verdict = state.VerdictNoWaiter
 			q.OweNote(state.NoteNoWaiter, q.AnsweredMessage)
@@ -155,79 +162,86 @@ func (p *Poller) oweUndeliveredNote(record *trackedRecord) {
 	})
 }
 
-// stillKeptDelay is how long words are kept until their thread is told so once more.
+// stillKeptDelay is how long a prompt is kept before a note says so a second time.
 const stillKeptDelay = 2 * time.Minute
 
-// oweStillKeptNote tells the thread once more, once, of words that wait for Claude for
-// long, and what a person can do about it.
+// oweStillKeptNote has the thread informed, once, that an answer has waited long for
+// Claude, and what a person can do about it.
 func (p *Poller) oweStillKeptNote(record *trackedRecord) {
-	reply := record.question.FindReply(record.question.AnsweredMessage)
-	isUnknown := p.canType(record) && record.tries.lastReason == ""
-	if record.question.HasKeptNote || isUnknown || needsPerson(record.question) ||
-		!record.question.Kind.Traits().IsPrompt ||
-		reply == nil ||
-		p.Now().Sub(reply.CreatedAt) < stillKeptDelay {
+	q := record.question
+	reply := q.FindReply(q.AnsweredMessage)
+	isReasonUnknown := p.canType(record) && record.tries.lastReason == ""
+	if q.HasKeptNote || isReasonUnknown || needsPerson(q) || !q.Kind.Traits().IsPrompt {
 		return
 	}
-	p.changeRecord(record, "thread not told that words are kept", func(q *state.Question) {
+	if reply == nil || p.Now().Sub(reply.CreatedAt) < stillKeptDelay {
+		return
+	}
+	owed := state.OwedNote{About: state.NoteStillKept, Text: record.tries.lastReason}
+	p.changeRecord(record, "note of a kept prompt not saved", func(q *state.Question) {
 		if !q.HasKeptNote && q.Status == state.Answered {
 			q.HasKeptNote = true
-			q.OwedNotes = append(
-				q.OwedNotes,
-				state.OwedNote{About: state.NoteStillKept, Text: record.tries.lastReason},
-			)
+			q.OwedNotes = append(q.OwedNotes, owed)
 		}
 	})
 }
 
 const (
-	maxReplyFile    = 1 << 20                // in bytes; more than a reply has
-	fileClockSlack  = 3 * time.Second        // before its question: a file system's clock is coarse
-	minReplyFileAge = 300 * time.Millisecond // a younger file is left to be finished
+	maxReplyFile = 1 << 20 // in bytes; no reply is so long
+	// A file may seem this much older than its question: a file system's clock is
+	// coarse.
+	fileClockSlack  = 3 * time.Second
+	minReplyFileAge = 300 * time.Millisecond // a younger file may still be being written
 )
 
-// stateDirOf is the state folder that a question is in.
+// stateDirOf returns the state folder that holds a question.
 func stateDirOf(q *state.Question) string { return filepath.Dir(filepath.Dir(q.Path)) }
 
-// readReplyFile takes a reply that a person or a script put into the project's state,
-// when Chat is out of reach: user-input-queue/{session_id}.txt, by either id, or {session
-// name}.txt. The file goes when its reply is in the question's; one that is not for this
-// question is left. It reports whether a file is too young: it may not be written to its
-// end.
+// readReplyFile reads a reply that a person or a script put into the project's state
+// while Chat is out of reach. The file is user-input-queue/{session_id}.txt, with
+// either session id, or {session name}.txt. The poller removes the file once the
+// question's record has the reply. It leaves a file that is not for this question.
+// isTooYoung reports that a file may not be complete yet.
 func (p *Poller) readReplyFile(record *trackedRecord) (isTooYoung bool) {
 	q := record.question
-	for _, name := range []string{q.ClaudeSession(), q.SessionID, q.SessionFileName(), q.SessionName} {
+	names := []string{q.ClaudeSession(), q.SessionID, q.SessionFileName(), q.SessionName}
+	for _, name := range names {
 		path := filepath.Join(stateDirOf(q), "user-input-queue", name+".txt")
 		var info unix.Stat_t
 		if name == "" || filepath.Base(name) != name || unix.Lstat(path, &info) != nil {
 			continue
 		}
-		// When the file came to its place. Its other time is what a stranger's archive
-		// says.
+		// The change time says when the file was put there. The modification time may
+		// come from a stranger's archive.
 		placedAt := time.Unix(info.Ctim.Unix())
 		if p.Now().Sub(placedAt).Abs() < minReplyFileAge {
 			return true
 		}
 		if why := p.whyNotReplyTo(record, name, placedAt); why != "" {
-			p.Log.ErrorOnce(fmt.Errorf("%s: %s", path, why), "reply by hand left where it is")
+			p.Log.ErrorOnce(fmt.Errorf("%s: %s", path, why), "reply file not used")
 			continue
 		}
 		text, err := state.ReadPlain(path, maxReplyFile)
-		if err != nil || strings.TrimSpace(string(text)) == "" { // it is being written
+		if err != nil || strings.TrimSpace(string(text)) == "" { // the file is being written
 			continue
 		}
-		// the same words may be said again, in another file
+		// Another file with the same text is another reply.
 		messageName := fmt.Sprintf("local/%x-%x", info.Ino, placedAt.UnixNano())
-		if slices.ContainsFunc(p.allOldestFirst(), func(record *trackedRecord) bool {
+		hasReply := func(record *trackedRecord) bool {
 			return record.question != nil && record.question.FindReply(messageName) != nil
-		}) {
-			os.Remove(path) // a poller was killed before it did
+		}
+		if slices.ContainsFunc(p.allOldestFirst(), hasReply) {
+			os.Remove(path) // a poller was killed before it removed the file
 			continue
 		}
-		p.changeRecord(record, "reply by hand not written down", func(q *state.Question) {
-			q.Replies = append(q.Replies, state.Reply{
-				MessageName: messageName, Sender: state.LocalSender, Text: string(text), CreatedAt: p.Now().UTC(),
-			})
+		reply := state.Reply{
+			MessageName: messageName,
+			Sender:      state.LocalSender,
+			Text:        string(text),
+			CreatedAt:   p.Now().UTC(),
+		}
+		p.changeRecord(record, "reply file not saved", func(q *state.Question) {
+			q.Replies = append(q.Replies, reply)
 		})
 		if record.question.FindReply(messageName) != nil {
 			os.Remove(path)
@@ -237,18 +251,21 @@ func (p *Poller) readReplyFile(record *trackedRecord) (isTooYoung bool) {
 	return false
 }
 
-// whyNotReplyTo is why a reply put there by hand is not one to this question; "" when it
-// is. One that names a session by more than Claude Code's own id may come from a
-// stranger's archive: it counts where the project's files do.
+// whyNotReplyTo returns why a reply file is not for this question, or "" if it is. A
+// file that is named after anything but Claude Code's own id may come from a stranger's
+// archive: it counts only where the project's files do.
 func (p *Poller) whyNotReplyTo(record *trackedRecord, name string, placedAt time.Time) string {
 	q := record.question
+	isFolderOf := func(dir string) bool {
+		return filepath.Dir(record.realPath) == state.RealPath(dir)
+	}
 	switch {
 	case placedAt.Before(q.AskedAt.Add(-fileClockSlack)):
-		return "it is older than the question"
+		return "the file is older than the question"
 	case name == q.ClaudeSession():
 		return ""
-	case !record.IsTrusted && !slices.ContainsFunc(p.QuestionDirs, func(dir string) bool { return filepath.Dir(record.realPath) == state.RealPath(dir) }):
-		return "the project's files do not count: name the file after the claude_session_id"
+	case !record.IsTrusted && !slices.ContainsFunc(p.QuestionDirs, isFolderOf):
+		return "this project's files are not trusted: name the file after the claude_session_id"
 	}
 	for record := range p.allRecords() {
 		other := record.question
@@ -256,13 +273,11 @@ func (p *Poller) whyNotReplyTo(record *trackedRecord, name string, placedAt time
 			other.ClaudeSession() == q.ClaudeSession() {
 			continue
 		}
-		hasName := slices.Contains(
-			[]string{other.SessionID, other.SessionFileName(), other.SessionName},
-			name,
-		)
+		otherNames := []string{other.SessionID, other.SessionFileName(), other.SessionName}
+		hasName := slices.Contains(otherNames, name)
 		if hasName && !inject.HasEnded(other.ClaudePID, other.ClaudeStart) {
-			return "another session of that name asks, too: " +
-				"name the file after its claude_session_id, or use `gchat-hooks answer`"
+			return "another session with this name has an open question: " +
+				"name the file after the claude_session_id, or use `gchat-hooks answer`"
 		}
 	}
 	return ""

@@ -332,8 +332,8 @@ func TestAReplyFileAnswersWhatItWasMeantFor(t *testing.T) {
 			if _, err := os.Stat(path); os.IsNotExist(err) != c.want {
 				t.Errorf("the file: %v", err)
 			}
-			if n := len(d.logLines("reply by hand left where it is")); (n == 1) == c.want || n > 1 {
-				t.Errorf("the log says %d times that it is left", n)
+			if n := len(d.logLines("reply file not used")); (n == 1) == c.want || n > 1 {
+				t.Errorf("the log says %d times that it is not used", n)
 			}
 		})
 	}

@@ -165,7 +165,7 @@ func (p *Poller) readerSource(in *state.Incoming) (source configSource, isReader
 // enqueueUnservedNote enqueues a note for the thread of a message: no poller serves the
 // question or session that the message is for. Each sender gets one in a thread.
 func (p *Poller) enqueueUnservedNote(in *state.Incoming, source configSource) {
-	err := p.isNew(&state.Message{
+	err := p.enqueue(&state.Message{
 		ID:         state.MessageID("unserved", in.ThreadName, in.Sender),
 		Type:       state.MessageNote,
 		Parts:      []string{wording.UnservedText},
@@ -686,7 +686,7 @@ func (p *Poller) whichMachineText(
 // it, where Chat can do that. The note's id is made from the event, so it is posted once,
 // even if several machines get the event.
 func (p *Poller) enqueueEventNote(events eventSource, in *state.Incoming, text string) error {
-	return p.isNew(&state.Message{
+	return p.enqueue(&state.Message{
 		ID:         gchat.OnceID(state.MessageID("event", in.EventID)),
 		Type:       state.MessageNote,
 		Parts:      []string{text},

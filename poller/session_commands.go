@@ -11,24 +11,28 @@ import (
 	"gchat-hooks/state"
 )
 
-// canTakeCommands says whether commands in the thread of a session's reports count: its
-// hooks said so, and its Claude Code runs.
+// canTakeCommands reports whether commands in a session's thread count: the session's
+// hooks accept them, and its Claude Code runs.
 func (p *Poller) canTakeCommands(session *state.Session) bool {
 	return session.ThreadName != "" && session.Chat != "" && commands.AcceptsInput(session, p.Now())
 }
 
-// canResume says whether words in a session's thread start its Claude Code again, which
-// has ended, where the person wants that.
+// canResume reports whether a message in a session's thread can start its Claude Code
+// again, which has ended. Whether the person wants that is p.canStartSessions.
 func (p *Poller) canResume(session *state.Session) bool {
 	return session.AcceptsCommands && session.ThreadName != "" && session.Chat != "" &&
 		!inject.IsElsewhere(session.ClaudeStart) &&
 		!commands.AcceptsInput(session, p.Now())
 }
 
-// needsReadingAfterEnd says whether the thread of a session that has ended is read. Where
-// words resume it, that is for an hour, or for good where that costs nothing. Else who
-// writes there is told that it has ended: for a while after its end, and on the page for
-// a while after this poller began, since what is written there starts one.
+// needsReadingAfterEnd reports whether the poller reads the thread of a session that
+// has ended.
+//
+// If a message there resumes the session, the thread is read for restPeriod, or for
+// good where reading costs nothing. Otherwise the sender only gets a note that the
+// session has ended: for readAfterEnd after the end. On the page of the embedded space,
+// also for readAfterEnd after this poller started, since a message there starts a
+// poller.
 func (p *Poller) needsReadingAfterEnd(session *state.Session) bool {
 	if !p.canResume(session) {
 		return false
@@ -46,14 +50,14 @@ func (p *Poller) needsReadingAfterEnd(session *state.Session) bool {
 	return p.Daemon || p.receivesEvents || gchat.IsLocalChat(session.Chat) || age < restPeriod
 }
 
-// hasNoPoller says whether no poller of a session's environment runs.
+// hasNoPoller reports whether no poller of a session's environment runs.
 func (p *Poller) hasNoPoller(session *state.Session) bool {
 	return !slices.Contains(p.ownSessions, session) &&
 		!state.ReadHeartbeat(p.Env, session.Environment).IsAlive
 }
 
-// attendSessions has the summaries put that sessions owe, and done what was said to them;
-// needed says that it goes on.
+// attendSessions enqueues the summaries that sessions owe, and handles the prompts and
+// commands for each session. hasWork reports that more work is expected.
 func (p *Poller) attendSessions(
 	ctx context.Context,
 	isRoundDue bool,
@@ -70,19 +74,7 @@ func (p *Poller) attendSessions(
 		hasWork = hasWork || p.canTakeCommands(session) || p.needsReadingAfterEnd(session) ||
 			session.Dialog != nil
 		p.attendDialog(session, isRoundDue)
-		if !session.SummaryOwedFor.IsZero() && p.EnqueueSummary != nil {
-			// one that failed waits for sweep
-			_, isTried := p.attemptedNotes.LoadOrStore(
-				session.ID+session.SummaryOwedFor.String(),
-				true,
-			)
-			if !isTried {
-				p.runInBackground(
-					"summary",
-					func() { p.Log.ErrorOnce(p.EnqueueSummary(ctx, p.Env, session), "summary not put into the outbox") },
-				)
-			}
-		}
+		p.startSummary(ctx, session)
 		retryAt, isBusy := p.attendPrompts(ctx, session, isRoundDue)
 		hasCommands := p.startCommands(ctx, session)
 		next, hasWork = earlier(next, retryAt), hasWork || isBusy || hasCommands
@@ -90,17 +82,35 @@ func (p *Poller) attendSessions(
 	return next, hasWork
 }
 
-// startCommands has the commands done that were given to a session, beside the loop.
+// startSummary has the summary enqueued that a session owes, in a goroutine, once. If
+// that fails, sweep allows another try.
+func (p *Poller) startSummary(ctx context.Context, session *state.Session) {
+	if session.SummaryOwedFor.IsZero() || p.EnqueueSummary == nil {
+		return
+	}
+	summaryID := session.ID + session.SummaryOwedFor.String()
+	if _, isTried := p.attemptedNotes.LoadOrStore(summaryID, true); isTried {
+		return
+	}
+	p.runInBackground("summary", func() {
+		p.Log.ErrorOnce(p.EnqueueSummary(ctx, p.Env, session), "summary not enqueued")
+	})
+}
+
+// startCommands runs the commands that were sent to a session, in a goroutine.
 func (p *Poller) startCommands(ctx context.Context, session *state.Session) (hasWork bool) {
-	ours := slices.DeleteFunc(
-		slices.Clone(p.routedBySession[session.ID]),
-		func(in *state.Incoming) bool {
-			return in.IsWaitingPrompt() || in.ResolvedBy != "" ||
-				!p.commandRunner().IsOurCommand(session, in)
-		},
-	)
-	if len(ours) == 0 || p.loadPersonalConfig().HasUnreadFile { // who may give one is not known
-		return len(ours) > 0
+	var ours []*state.Incoming
+	for _, in := range p.routedBySession[session.ID] {
+		isDone := in.IsWaitingPrompt() || in.ResolvedBy != ""
+		if !isDone && p.commandRunner().IsOurCommand(session, in) {
+			ours = append(ours, in)
+		}
+	}
+	if len(ours) == 0 {
+		return false
+	}
+	if p.loadPersonalConfig().HasUnreadFile { // nobody knows yet who may give a command
+		return true
 	}
 	_, isUnderWay := p.inProgress.LoadOrStore(session.ID, true)
 	if !isUnderWay {
@@ -108,8 +118,8 @@ func (p *Poller) startCommands(ctx context.Context, session *state.Session) (has
 			defer p.inProgress.Delete(session.ID)
 			err := p.commandRunner().RunCommands(ctx, session, ours)
 			if err != nil {
-				p.Log.ErrorOnce(err, "what was said to a session is not done yet")
-				state.Sleep(ctx, retryPause) // the loop goes on at once when this ends
+				p.Log.ErrorOnce(err, "command not done yet")
+				state.Sleep(ctx, retryPause) // the loop looks again as soon as this goroutine ends
 			}
 		})
 	}
@@ -122,13 +132,13 @@ func (p *Poller) commandRunner() commands.Runner {
 		Log:     p.Log,
 		DryRun:  p.isDryRun(),
 		Config:  p.loadPersonalConfig(),
-		Enqueue: p.isNew,
+		Enqueue: p.enqueue,
 		Now:     p.Now,
 	}
 }
 
-// moveOldCommands puts what a version without an inbox wrote into a session's file into
-// the inbox.
+// moveOldCommands moves messages from a session's file into the inbox. A version
+// without an inbox wrote them there.
 func (p *Poller) moveOldCommands(session *state.Session) {
 	if len(session.OldCommands) == 0 {
 		return
@@ -137,21 +147,22 @@ func (p *Poller) moveOldCommands(session *state.Session) {
 		in := command.Incoming(session, p.Now())
 		existing, err := state.InboxIn(p.userStateDir).Add(in, false)
 		if err != nil {
-			p.Log.ErrorOnce(err, "words of an earlier version not taken")
+			p.Log.ErrorOnce(err, "message of an earlier version not moved to the inbox")
 			return
 		}
 		if existing == nil {
 			p.routedBySession[session.ID] = append(p.routedBySession[session.ID], in)
 		}
 	}
-	_, err := state.SessionsIn(p.userStateDir).
-		Change(session.ID, func(session *state.Session) { session.OldCommands = nil })
-	p.Log.ErrorOnce(err, "words of an earlier version not taken off")
+	_, err := state.SessionsIn(p.userStateDir).Change(session.ID, func(s *state.Session) {
+		s.OldCommands = nil
+	})
+	p.Log.ErrorOnce(err, "messages of an earlier version not removed from the session")
 }
 
-// markRoutedForOldVersion has a version without an inbox pass over what was routed to a
-// session. That version lists its thread again, and knows what was used by its own
-// records alone.
+// markRoutedForOldVersion makes a version without an inbox ignore what was routed to a
+// session. That version lists the session's thread itself, and knows only from its own
+// records what was handled.
 func (p *Poller) markRoutedForOldVersion(session *state.Session) {
 	until := session.OldIgnoredUntil
 	for _, in := range p.routedBySession[session.ID] {
@@ -162,21 +173,22 @@ func (p *Poller) markRoutedForOldVersion(session *state.Session) {
 	if until.Equal(session.OldIgnoredUntil) {
 		return
 	}
-	_, err := state.SessionsIn(p.userStateDir).
-		Change(session.ID, func(session *state.Session) { session.OldIgnoredUntil = until })
-	p.Log.ErrorOnce(err, "not noted what an earlier version is to pass over")
+	_, err := state.SessionsIn(p.userStateDir).Change(session.ID, func(s *state.Session) {
+		s.OldIgnoredUntil = until
+	})
+	p.Log.ErrorOnce(err, "messages not marked as handled for an earlier version")
 }
 
-// moveOldPrompts puts words that a version without an inbox kept as a question into the
-// inbox. It reports whether there were any.
+// moveOldPrompts moves prompts into the inbox that a version without an inbox kept as
+// questions. It reports whether it moved any.
 func (p *Poller) moveOldPrompts() (hasMoved bool) {
 	for _, record := range p.ownRecords {
-		if record.question == nil || record.question.Kind != state.KindPrompt ||
-			!record.question.Status.IsOpen() {
+		q := record.question
+		if q == nil || q.Kind != state.KindPrompt || !q.Status.IsOpen() {
 			continue
 		}
-		err := state.InboxIn(p.userStateDir).AddOldPrompt(record.question, p.Now())
-		p.Log.ErrorOnce(err, "words of an earlier version not taken")
+		err := state.InboxIn(p.userStateDir).AddOldPrompt(q, p.Now())
+		p.Log.ErrorOnce(err, "message of an earlier version not moved to the inbox")
 		hasMoved = hasMoved || err == nil
 		p.loadQuestion(record)
 	}

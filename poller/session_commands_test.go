@@ -461,7 +461,7 @@ func TestStopAndScreenInTmux(t *testing.T) {
 		},
 		"idle":     {idle, "[Not used] Claude is not working.", "Claude is idle, at an empty input box", ""},
 		"a dialog": {dialog, "[Not used] A dialog is open in the terminal: answer it first.", "A dialog is open in the terminal", ""},
-		"a shell":  {"$ ", "nothing was pressed", "The terminal shows", ""},
+		"a shell":  {"$ ", "No key was pressed", "The terminal shows", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newTestSession(t, nil)

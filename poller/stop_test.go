@@ -44,7 +44,7 @@ func TestAStopLeavesAPersonsTextInTheBox(t *testing.T) {
 			if c.attached {
 				x.attachPerson()
 			}
-			x.checkAnswer("/stop", `[Stopped] the work on "go ahead"`, "A text stands in the input box of the terminal. To have messages")
+			x.checkAnswer("/stop", `[Stopped] the work on "go ahead"`, "The input box of the terminal holds a text. To have messages")
 			if got() != "\x1b" {
 				t.Errorf("keys %q", got())
 			}

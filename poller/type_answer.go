@@ -16,9 +16,9 @@ import (
 	"gchat-hooks/state"
 )
 
-// canType says whether the poller may type the answer, and knows where: into the pane
-// that the index names. Only of a question in a folder that a person named, the
-// question's own file says which pane it is.
+// canType reports whether the poller can type the answer: it knows the pane and may use
+// it. The pane comes from the index entry. The question's own file names the pane only
+// if a person named the question's folder.
 func (p *Poller) canType(record *trackedRecord) bool {
 	if !record.question.CanBeTyped() {
 		return false
@@ -29,7 +29,7 @@ func (p *Poller) canType(record *trackedRecord) bool {
 	return record.TmuxPane != "" && !inject.IsElsewhere(record.question.ClaudeStart)
 }
 
-// withPane is a question with the pane that its answer may be typed into.
+// withPane returns the question with the pane that its answer may be typed into.
 func (p *Poller) withPane(record *trackedRecord, q *state.Question) *state.Question {
 	if record.isInNamedFolder {
 		return q
@@ -39,16 +39,16 @@ func (p *Poller) withPane(record *trackedRecord, q *state.Question) *state.Quest
 	return &placed
 }
 
-// abandonWithoutPane gives questions up whose tmux session is missing three rounds
-// running: it can be gone for a moment.
+// abandonWithoutPane abandons questions whose tmux session is missing in three scans in
+// a row. It can be missing for a moment.
 func (p *Poller) abandonWithoutPane(ctx context.Context) {
 	var questions []*state.Question
 	for _, record := range p.ownRecords {
-		needsPane := record.question != nil && record.question.Status.IsOpen() &&
-			record.question.Mode.Traits().NeedsPane &&
+		q := record.question
+		needsPane := q != nil && q.Status.IsOpen() && q.Mode.Traits().NeedsPane &&
 			!record.isTyping.Load()
-		if needsPane && !inject.IsElsewhere(record.question.ClaudeStart) {
-			questions = append(questions, p.withPane(record, record.question))
+		if needsPane && !inject.IsElsewhere(q.ClaudeStart) {
+			questions = append(questions, p.withPane(record, q))
 		}
 	}
 	if len(questions) == 0 || !p.isFindingPanes.CompareAndSwap(false, true) {
@@ -70,7 +70,7 @@ func (p *Poller) abandonWithoutPane(ctx context.Context) {
 					q.PaneMissedCycles = 0
 				}
 			})
-			p.Log.ErrorOnce(err, "tmux session not counted")
+			p.Log.ErrorOnce(err, "missing tmux session not counted")
 			if err == nil && stored.PaneMissedCycles >= maxMissedRounds {
 				p.closeQuestion(q, state.Abandoned, "tmux_gone", nil)
 			}
@@ -78,52 +78,47 @@ func (p *Poller) abandonWithoutPane(ctx context.Context) {
 	})
 }
 
-// completeForeign completes a question that another program wrote down: its project
-// follows from where it lies, its space from that.
+// completeForeign completes a question that another program wrote. The question's
+// folder says which project it belongs to, and the project says which space.
 func (p *Poller) completeForeign(ctx context.Context, record *trackedRecord) {
 	chat, space := p.findChat(ctx, record)
 	p.changeRecord(record, "question not completed", func(q *state.Question) {
 		if q.Chat == "" {
 			q.Chat, q.Space = chat, space
 		}
-		q.Mode, q.ProjectDir = state.ModeInject, cmp.Or(q.ProjectDir, p.projectDirOf(stateDirOf(q)))
+		q.Mode = state.ModeInject
+		q.ProjectDir = cmp.Or(q.ProjectDir, p.projectDirOf(stateDirOf(q)))
 		name := q.SessionID
-		if uuid.Validate(name) == nil { // Claude Code's own ids are no names
+		if uuid.Validate(name) == nil { // Claude Code's own ids say nothing to a person
 			name = cmp.Or(q.TmuxSession, name)
 		}
 		q.SessionName = cmp.Or(q.SessionName, name)
 	})
 }
 
-// findChat is the space of a question that names none: where its project's webhook posts,
-// or, where another program posts, the one that is configured; "" while that cannot be
-// told, and where its thread is in another space.
+// findChat returns the space of a question that names none: the space that its
+// project's webhook posts to, or the configured one if another program posts. It
+// returns "" while the space is unknown, and if the question's thread is in another
+// space.
 func (p *Poller) findChat(ctx context.Context, record *trackedRecord) (chat, space string) {
-	gateway := p.gatewayFor(
-		ctx,
-		configSource{
-			cmp.Or(record.question.ProjectDir, p.projectDirOf(stateDirOf(record.question))),
-			record.IsTrusted,
-		},
-	)
+	q := record.question
+	projectDir := cmp.Or(q.ProjectDir, p.projectDirOf(stateDirOf(q)))
+	gateway := p.gatewayFor(ctx, configSource{projectDir, record.IsTrusted})
 	switch {
 	case gateway.err == nil:
 		chat, space = gateway.transport.Chat(), gateway.spaceName
 	case !gateway.cfg.CanSend() && gateway.cfg.SpaceID != "":
-		chat, space = gchat.ChatAtEndpoint(
-			gateway.cfg.APIEndpoint,
-			gateway.cfg.SpaceID,
-		), gateway.cfg.SpaceID
+		space = gateway.cfg.SpaceID
+		chat = gchat.ChatAt(gateway.cfg.APIEndpoint, space)
 	}
-	if record.question.ThreadName != "" &&
-		!strings.HasPrefix(record.question.ThreadName, space+"/") {
+	if q.ThreadName != "" && !strings.HasPrefix(q.ThreadName, space+"/") {
 		return "", ""
 	}
 	return chat, space
 }
 
-// projectDirOf is the project that a state folder belongs to: PROJECT/.claude/state, else
-// this process's own.
+// projectDirOf returns the project that a state folder belongs to: PROJECT if the
+// folder is PROJECT/.claude/state, else this process's own project.
 func (p *Poller) projectDirOf(stateDir string) string {
 	if project, ok := strings.CutSuffix(stateDir, "/.claude/state"); ok && project != "" {
 		return project
@@ -132,34 +127,40 @@ func (p *Poller) projectDirOf(stateDir string) string {
 }
 
 const (
-	confirmTimeout  = 3 * time.Second // after the dialog closed, for the PostToolUse hook
-	typeTimeout     = time.Minute     // 10 kB of text into a slow terminal
-	triesBeforeNote = 3               // that changed nothing: then the thread is told why
-	maxDialogMisses = 3               // tries running that find the dialog gone: then it is
-	retryPause      = 2 * time.Second // at least, from one try to the next
+	// confirmTimeout is how long the PostToolUse hook may take after the dialog closed.
+	confirmTimeout = 3 * time.Second
+	// typeTimeout is enough for 10 kB of text into a slow terminal.
+	typeTimeout = time.Minute
+	// triesBeforeNote is how many tries change nothing before a note says why.
+	triesBeforeNote = 3
+	// maxDialogMisses is how many tries in a row miss the dialog before its question is
+	// closed.
+	maxDialogMisses = 3
+	// retryPause is the minimum from one try to the next.
+	retryPause = 2 * time.Second
 )
 
-// typingTries is what the poller did about an answer that it types, and when it comes
-// again.
+// typingTries is what this process did to type one answer or prompt, and when it may
+// try again.
 type typingTries struct {
-	nextAt       time.Time // no try before
-	failed       int       // that changed nothing
-	dialogMisses int       // tries running that found the dialog gone
-	lastReason   string    // why nothing was typed the last time
+	nextAt       time.Time // no try before this time
+	failed       int       // tries that changed nothing
+	dialogMisses int       // tries in a row that did not find the dialog
+	lastReason   string    // why the last try typed nothing
 }
 
-// needsPerson says that a person has to finish the dialog.
+// needsPerson reports whether a person has to finish the dialog in the terminal.
 func needsPerson(q *state.Question) bool {
 	return q.InjectionSucceeded != nil && !*q.InjectionSucceeded
 }
 
-// startTyping has an answer typed that no process delivers, beside the loop: typing takes
-// its time.
+// startTyping starts to type an answer that no process delivers, in a goroutine: typing
+// takes time. A retryAt that is not zero says when to call it again.
 func (p *Poller) startTyping(ctx context.Context, record *trackedRecord) (retryAt time.Time) {
 	q, now := record.question, p.Now()
-	// the inbox has these words, or takes them with the next round
-	isOld := q.Kind == state.KindPrompt
-	if q.Status != state.Answered || needsPerson(q) || !p.canType(record) || isOld {
+	// An old version kept prompts as questions. moveOldPrompts moves them into the inbox.
+	isOldPrompt := q.Kind == state.KindPrompt
+	if q.Status != state.Answered || needsPerson(q) || !p.canType(record) || isOldPrompt {
 		return time.Time{}
 	}
 	if now.Before(record.tries.nextAt) {
@@ -170,10 +171,10 @@ func (p *Poller) startTyping(ctx context.Context, record *trackedRecord) (retryA
 	}
 	lock, err := state.LockWaiter(p.Env, record.Path)
 	if err != nil {
-		return time.Time{} // a hook waits: it delivers the answer
+		return time.Time{} // a hook waits, and delivers the answer
 	}
 	record.isTyping.Store(true)
-	// A signal does not cut what is being typed: half an answer is worse than a late end.
+	// A signal does not interrupt the typing: half an answer is worse than a late end.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), typeTimeout)
 	p.runInBackground("type", func() {
 		defer record.isTyping.Store(false)
@@ -184,15 +185,17 @@ func (p *Poller) startTyping(ctx context.Context, record *trackedRecord) (retryA
 	return time.Time{}
 }
 
-// hasEarlierPrompt says whether something that was said to the same session earlier is
-// not with Claude yet.
+// hasEarlierPrompt reports whether the answer to an earlier "next instruction" question
+// of the same session still has to be delivered.
 func (p *Poller) hasEarlierPrompt(record *trackedRecord) bool {
 	for _, other := range p.ownRecords {
 		q := other.question
-		if other != record && q != nil && q.Kind.Traits().IsPrompt && q.Status == state.Answered &&
-			!needsPerson(q) &&
-			q.ClaudeSession() == record.question.ClaudeSession() &&
-			q.AskedAt.Before(record.question.AskedAt) {
+		if other == record || q == nil || !q.Kind.Traits().IsPrompt {
+			continue
+		}
+		isWaiting := q.Status == state.Answered && !needsPerson(q)
+		isSameSession := q.ClaudeSession() == record.question.ClaudeSession()
+		if isWaiting && isSameSession && q.AskedAt.Before(record.question.AskedAt) {
 			return true
 		}
 	}
@@ -206,30 +209,26 @@ func (p *Poller) typeAnswer(ctx context.Context, record *trackedRecord) {
 	}
 	q = p.withPane(record, q)
 	if q.Kind.Traits().IsPrompt {
-		p.typePrompt(
-			ctx,
-			&nextPrompt{question: q, tries: &record.tries, isTrusted: record.IsTrusted},
-		)
+		prompt := &nextPrompt{question: q, tries: &record.tries, isTrusted: record.IsTrusted}
+		p.typePrompt(ctx, prompt)
 		return
 	}
-	record.tries.nextAt = p.Now().Add(retryPause) // whatever fails below
+	record.tries.nextAt = p.Now().Add(retryPause) // also if a step below fails
 	if q.Typing != nil && !q.Typing.IsEnded {
-		// A poller was killed while it typed. Its last key may have been sent or not, so
-		// none is sent again: where no hook says that Claude has the answer, a person has
-		// to finish the dialog.
+		// A poller was killed while it typed. It is not known whether its last key was
+		// sent, so no key is sent a second time. If no hook says that Claude has the
+		// answer, a person has to finish the dialog.
 		if !p.waitUntilClosed(ctx, q.Path) {
-			p.leaveToPerson(
-				q,
-				inject.Outcome{
-					Result: inject.Dirty,
-					Why:    "the poller was stopped while it typed your answer",
-				},
-			)
+			p.leaveToPerson(q, inject.Outcome{
+				Result: inject.Dirty,
+				Why:    "the poller was stopped while it typed your answer",
+			})
 		}
 		return
 	}
 	if q.InjectionSucceeded != nil && *q.InjectionSucceeded {
-		// killed while it was waiting for the confirmation
+		// An earlier poller typed the answer, and was killed before it saw the
+		// confirmation.
 		p.confirmTyped(ctx, q)
 		return
 	}
@@ -264,13 +263,15 @@ func (p *Poller) typeAnswer(ctx context.Context, record *trackedRecord) {
 		p.waitUntilClosed(ctx, record.Path)
 		p.leaveToPerson(q, outcome)
 	default:
-		// also without a key: one may have been written down and then not sent
+		// This is saved even if no key was sent: a key is saved before it is sent, and
+		// may then fail.
 		p.saveTypingEnd(q, outcome, nil)
 		p.handleNotTyped(record, q, outcome.Why, outcome.DialogGone)
 	}
 }
 
-// newTypist writes down each key before it is sent.
+// newTypist returns a typist that saves each key in the question's record before it
+// sends it.
 func (p *Poller) newTypist(path string) inject.Typist {
 	return inject.Typist{
 		UserState: p.userStateDir,
@@ -279,7 +280,7 @@ func (p *Poller) newTypist(path string) inject.Typist {
 			var closedErr error
 			_, err := state.ChangeQuestionRelaxed(path, func(q *state.Question) {
 				if q.Status != state.Answered {
-					// a person was faster
+					// a person answered first
 					closedErr = fmt.Errorf("type answer: the question is %s", q.Status)
 					return
 				}
@@ -288,11 +289,10 @@ func (p *Poller) newTypist(path string) inject.Typist {
 				}
 				q.InjectionAttempted = true
 				if strings.HasPrefix(key, "text") {
-					key = "text" // the person's words are in the reply
+					key = "text" // the reply has the text itself
 				}
-				q.Typing.LastKeyAt, q.Typing.LastKey, q.Typing.IsSubmit = p.Now().
-					UTC(),
-					key, isSubmit
+				q.Typing.LastKeyAt = p.Now().UTC()
+				q.Typing.LastKey, q.Typing.IsSubmit = key, isSubmit
 				q.Typing.KeyCount++
 			})
 			return cmp.Or(closedErr, err)
@@ -300,33 +300,28 @@ func (p *Poller) newTypist(path string) inject.Typist {
 	}
 }
 
-// isDryRun says whether nothing is to be typed: by this process's own options, or by
+// isDryRun reports whether nothing is to be typed, by this process's own options or by
 // another poller's.
 func (p *Poller) isDryRun() bool { return p.DryRun || state.IsDryRunMarked(p.Env) }
 
-// endDryRun says what would have been typed, and gives the answer up: nothing of a dry
-// run is typed after its end.
+// endDryRun reports what would have been typed, and withdraws the answer. What a dry
+// run did not type is not typed after its end.
 func (p *Poller) endDryRun(record *trackedRecord, q *state.Question, pane, would string, keys int) {
 	p.reportDryRun(q, pane, would, keys)
-	record.tries.nextAt = time.Time{} // for the next reply
+	record.tries.nextAt = time.Time{} // the next reply may be tried at once
 	p.withdrawDryRunAnswer(q)
 }
 
 func (p *Poller) reportDryRun(q *state.Question, pane, would string, keys int) {
 	p.Log.Info().Str("question", q.QuestionID).Str("pane", pane).Int("keys", keys).Msg("dry run")
 	if p.DryRunOutput != nil {
-		fmt.Fprintf(
-			p.DryRunOutput,
-			"%s, pane %s: %s\n",
-			wording.SafeLine(q.SessionName),
-			pane,
-			wording.SafeLine(would),
-		)
+		session, action := wording.Line(q.SessionName), wording.Line(would)
+		fmt.Fprintf(p.DryRunOutput, "%s, pane %s: %s\n", session, pane, action)
 	}
 }
 
 func (p *Poller) withdrawDryRunAnswer(q *state.Question) {
-	p.changeQuestion(q.Path, "answer of a dry run not given up", func(q *state.Question) {
+	p.changeQuestion(q.Path, "answer of a dry run not withdrawn", func(q *state.Question) {
 		if q.Status == state.Answered {
 			q.OweNote(state.NoteDryRun, q.AnsweredMessage)
 			q.WithdrawAnswer()
@@ -334,7 +329,7 @@ func (p *Poller) withdrawDryRunAnswer(q *state.Question) {
 	})
 }
 
-// answerChoices are the prompts of a question with their answers.
+// answerChoices returns the sub-questions of a question, each with its answer.
 func answerChoices(q *state.Question) []inject.Choice {
 	list := make([]inject.Choice, len(q.SubQuestions))
 	for i, subQuestion := range q.SubQuestions {
@@ -349,45 +344,45 @@ func answerChoices(q *state.Question) []inject.Choice {
 	return list
 }
 
-// saveTypingEnd writes down how typing ended; also, where it is not nil, changes more in
-// that write.
+// saveTypingEnd saves how the typing ended. A change that is not nil is made in the
+// same write.
 func (p *Poller) saveTypingEnd(
 	q *state.Question,
 	outcome inject.Outcome,
 	change func(*state.Question),
 ) {
-	p.changeQuestion(q.Path, "the end of typing not written down", func(q *state.Question) {
+	p.changeQuestion(q.Path, "end of typing not saved", func(q *state.Question) {
 		if q.Typing == nil && outcome.Result == inject.Unchanged {
 			return
 		}
 		if q.Typing == nil {
 			q.Typing = &state.Typing{LastKeyAt: p.Now().UTC()}
 		}
-		q.Typing.IsEnded, q.Typing.Result, q.Typing.Why = true, string(
-			outcome.Result,
-		), wording.SafeLine(
-			outcome.Why,
-		)
+		q.Typing.IsEnded = true
+		q.Typing.Result, q.Typing.Why = string(outcome.Result), wording.Line(outcome.Why)
 		if change != nil {
 			change(q)
 		}
 	})
 }
 
-// changeQuestion changes a question beside the loop, which reads it again.
+// changeQuestion changes a question from outside the loop. The loop reads the file
+// again.
 func (p *Poller) changeQuestion(path, failure string, change func(*state.Question)) {
 	_, err := state.ChangeQuestion(path, change)
 	p.Log.ErrorOnce(err, failure)
 }
 
-// confirmTyped closes a question whose answer was typed, where no hook does, which knows
-// what Claude was told.
+// confirmTyped closes a question whose answer was typed, unless a hook closes it first.
+// The hook knows what Claude was told.
 func (p *Poller) confirmTyped(ctx context.Context, q *state.Question) {
 	if !p.waitUntilClosed(ctx, q.Path) {
 		p.closeQuestion(q, state.Resolved, "chat", nil)
 	}
 }
 
+// waitUntilClosed waits for a short time, and reports whether the question was closed
+// meanwhile.
 func (p *Poller) waitUntilClosed(ctx context.Context, path string) (isClosed bool) {
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 	defer cancel()
@@ -401,26 +396,24 @@ func (p *Poller) waitUntilClosed(ctx context.Context, path string) (isClosed boo
 	}
 }
 
-// leaveToPerson tells the thread that a person has to finish the dialog: no further key
-// is sent. Where a hook said meanwhile how the question ended, nobody has to look.
+// leaveToPerson has the thread informed that a person has to finish the dialog, and
+// sends no further key. If a hook has reported the end of the question meanwhile, no
+// note is needed.
 func (p *Poller) leaveToPerson(q *state.Question, outcome inject.Outcome) {
 	p.saveTypingEnd(q, outcome, func(q *state.Question) {
 		q.InjectionSucceeded = new(q.ResolvedBy == "chat")
 		if q.Status.IsOpen() {
-			q.OwedNotes = append(
-				q.OwedNotes,
-				state.OwedNote{
-					About:        state.NoteNotTyped,
-					ReplyMessage: q.AnsweredMessage,
-					Text:         outcome.Why,
-				},
-			)
+			q.OwedNotes = append(q.OwedNotes, state.OwedNote{
+				About:        state.NoteNotTyped,
+				ReplyMessage: q.AnsweredMessage,
+				Text:         outcome.Why,
+			})
 		}
 	})
 }
 
-// handleNotTyped counts a try that changed nothing, and tells the thread why when it goes
-// on. Off says that the dialog is not there.
+// handleNotTyped counts a try that changed nothing. After some tries a note says why,
+// and if the dialog stays gone, the question is closed.
 func (p *Poller) handleNotTyped(
 	record *trackedRecord,
 	q *state.Question,
@@ -428,12 +421,10 @@ func (p *Poller) handleNotTyped(
 	isDialogGone bool,
 ) {
 	tries := &record.tries
-	mustNotify := tries.countFailure(
-		p.Now(),
-		p.loadConfig(configSource{q.ProjectDir, record.IsTrusted}).PollInterval,
-		why,
-	)
-	if tries.dialogMisses++; !isDialogGone {
+	interval := p.loadConfig(configSource{q.ProjectDir, record.IsTrusted}).PollInterval
+	mustNotify := tries.countFailure(p.Now(), interval, why)
+	tries.dialogMisses++
+	if !isDialogGone {
 		tries.dialogMisses = 0
 	}
 	if tries.dialogMisses >= maxDialogMisses {
@@ -446,8 +437,8 @@ func (p *Poller) handleNotTyped(
 	}
 }
 
-// countFailure counts a try that changed nothing. It reports whether the thread is to be
-// told.
+// countFailure counts a try that changed nothing. It reports whether a note must say
+// so.
 func (t *typingTries) countFailure(
 	now time.Time,
 	interval time.Duration,
@@ -470,8 +461,8 @@ func (p *Poller) logNotTyped(q *state.Question, tries *typingTries) {
 }
 
 func (p *Poller) oweNotTypedNote(q *state.Question, why string) {
-	p.changeQuestion(q.Path, "thread not told that the answer waits", func(q *state.Question) {
-		if q.Status.IsOpen() { // else the note of its end is the last
+	p.changeQuestion(q.Path, "note of an answer that waits not saved", func(q *state.Question) {
+		if q.Status.IsOpen() { // else the closing note is the last one
 			q.OwedNotes = append(q.OwedNotes, state.OwedNote{About: state.NoteNotTyped, Text: why})
 		}
 	})

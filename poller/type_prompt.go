@@ -14,34 +14,35 @@ import (
 )
 
 const (
-	// after its typing, for the hook that saw an instruction as a prompt
+	// how long after the typing a hook may report the prompt
 	proofTimeout    = 10 * time.Second
-	proofCheckPause = 300 * time.Millisecond // from one look for such a proof to the next
-	maxPastes       = 3                      // of an instruction that no hook ever sees
+	proofCheckPause = 300 * time.Millisecond // from one search for that proof to the next
+	maxPastes       = 3                      // of a prompt that no hook ever reports
 )
 
-// A nextPrompt is what the poller types as a session's next prompt: the answer to its
-// question for the next instruction, or words that were said unasked.
+// nextPrompt is what the poller types as a session's next prompt: the answer to its
+// "next instruction" question, or a message that a person wrote without being asked.
 type nextPrompt struct {
-	question *state.Question // of words, what they look like as one
-	incoming *state.Incoming // words; nil of an answer
-	session  *state.Session  // of words
+	question *state.Question // the question; a message is represented as one
+	incoming *state.Incoming // the message; nil for an answer
+	session  *state.Session  // the message's session; nil for an answer
 	tries    *typingTries
-	// trusted says that the files of its project count.
-	isTrusted bool
+
+	isTrusted bool // the files of its project count
 }
 
-// typePrompt types a session's next prompt at its empty input box, and submits it. The
-// next UserPromptSubmit or Stop of the session proves that it arrived and closes it;
-// where neither comes, it is typed again. What is said while Claude works is queued by
-// Claude Code, and typed once: where it cannot be seen that Claude Code has it, a person
-// has to look.
+// typePrompt types a session's next prompt into its empty input box, and submits it.
+// The session's next UserPromptSubmit or Stop hook proves that it arrived, and closes
+// it. If neither hook comes, the prompt is typed again. While Claude works, Claude Code
+// queues the prompt, and it is typed once: if there is no proof that Claude Code has
+// it, a person has to look.
 func (p *Poller) typePrompt(ctx context.Context, prompt *nextPrompt) {
 	prompt.tries.nextAt = p.Now().Add(retryPause)
 	text, _ := prompt.question.Decision()
 	switch {
-	case prompt.question.Typing != nil && strings.HasPrefix(text, "/"): // a poller was killed
-		p.endPrompt(prompt, "chat", "What became of it was not seen.")
+	case prompt.question.Typing != nil && strings.HasPrefix(text, "/"):
+		// A poller typed the command, and was killed.
+		p.endPrompt(prompt, "chat", "Its outcome was not seen.")
 		return
 	case prompt.question.Typing != nil && p.handleTypedBefore(prompt, text):
 		return
@@ -50,7 +51,8 @@ func (p *Poller) typePrompt(ctx context.Context, prompt *nextPrompt) {
 		return
 	}
 	session, firstKey, why := p.checkReadyForPrompt(ctx, prompt, text)
-	// What was said after a /clear from Chat is for what its Claude Code has by now.
+	// After a /clear from Chat, a message is for the session that Claude Code has since
+	// then.
 	isLeft := session != nil && session.EndReason != "clear" &&
 		commands.HasMovedOn(state.SessionsIn(p.userStateDir), session)
 	hasJustBegun := session != nil && p.Now().Sub(session.StartingAt).Abs() < commands.StartTimeout
@@ -64,21 +66,23 @@ func (p *Poller) typePrompt(ctx context.Context, prompt *nextPrompt) {
 	}
 }
 
-// handleTypedBefore looks for the proof that a prompt arrived which was typed before. It
-// says whether there is nothing to be typed for now.
+// handleTypedBefore looks for the proof that a prompt arrived which was typed before.
+// It reports whether nothing is to be typed at this moment.
 func (p *Poller) handleTypedBefore(prompt *nextPrompt, text string) bool {
 	typing := prompt.question.Typing
-	remaining, isQueued := typing.LastKeyAt.Add(proofTimeout).
-		Sub(p.Now()),
-		typing.LastKey == state.KeyQueued
+	remaining := typing.LastKeyAt.Add(proofTimeout).Sub(p.Now())
+	isQueued := typing.LastKey == state.KeyQueued
 	isWaiting := remaining > 0 && remaining <= proofTimeout
 	session, err := state.SessionsIn(p.userStateDir).Get(prompt.question.ClaudeSession())
 	canLook := (isQueued || !isWaiting) && err == nil
+	hasArrived := canLook &&
+		inject.TranscriptHasPrompt(p.transcriptPath(session), text, typing.LastKeyAt, true)
 	switch {
-	case canLook && inject.TranscriptHasPrompt(p.transcriptPath(session), text, typing.LastKeyAt, true):
-		p.endPrompt(prompt, "chat", "") // it is in the queue; or no hook of ours runs there
+	case hasArrived:
+		p.endPrompt(prompt, "chat", "") // it is in the queue, or no hook of ours runs there
 	case isWaiting && isQueued:
-		// 2.1.329 tells a hook of the queue, and the transcript says so in both versions
+		// Claude Code 2.1.329 also reports a queued prompt to a hook. The transcript
+		// has it in every version that we know.
 		prompt.tries.nextAt = p.Now().Add(proofCheckPause)
 	case isWaiting:
 		prompt.tries.nextAt = p.Now().Add(remaining)
@@ -92,7 +96,7 @@ func (p *Poller) handleTypedBefore(prompt *nextPrompt, text string) bool {
 	return true
 }
 
-// typePromptNow types a prompt where the screen just showed that it can be typed.
+// typePromptNow types a prompt right after the screen showed that this is possible.
 func (p *Poller) typePromptNow(
 	ctx context.Context,
 	prompt *nextPrompt,
@@ -105,13 +109,11 @@ func (p *Poller) typePromptNow(
 		typing.KeyCount = earlierTyping.KeyCount + 1
 	}
 	if p.saveTyping(prompt, &typing) != nil {
-		return // its person went on in the terminal
+		return // its person continued in the terminal
 	}
 	if earlierTyping == nil {
-		p.Log.ErrorOnce(
-			state.AppendDecision(p.Env, p.Log, prompt.question.DecisionLine(text)),
-			"not in the audit log",
-		)
+		err := state.AppendDecision(p.Env, p.Log, prompt.question.DecisionLine(text))
+		p.Log.ErrorOnce(err, "prompt not written to the audit log")
 	}
 	p.saveLastTyped(session, text, typing.LastKeyAt)
 	menu := commands.NewMenu(p.Env, session)
@@ -128,7 +130,7 @@ func (p *Poller) typePromptNow(
 	isRefused := errors.As(err, &userErr) && userErr.Code == 2
 	isUnsent := errors.As(err, new(inject.UnsubmittedError)) && firstKey == state.KeyQueued
 	switch {
-	case isRefused: // nothing of it stands there
+	case isRefused: // nothing of the prompt is in the input box
 		p.saveTyping(prompt, earlierTyping)
 		p.handlePromptNotTyped(prompt, err.Error())
 	case isUnsent:
@@ -138,23 +140,23 @@ func (p *Poller) typePromptNow(
 	case strings.HasPrefix(text, "/"):
 		p.endPrompt(prompt, "chat", p.commandRunner().AwaitOutcome(ctx, session, text))
 	case firstKey == state.KeyQueued:
-		prompt.tries.nextAt = time.Time{} // its proof is looked for
+		prompt.tries.nextAt = time.Time{} // the next step looks for its proof
 	default:
 		prompt.tries.nextAt = p.Now().Add(proofTimeout)
 	}
 }
 
-// saveLastTyped notes what was typed last into a session's terminal: a hook is told of it
-// as of a prompt, and /stop may find it in the box.
+// saveLastTyped saves what was typed last into a session's terminal. A hook gets it
+// back as a prompt, and /stop may find it in the input box.
 func (p *Poller) saveLastTyped(session *state.Session, text string, typedAt time.Time) {
 	_, err := state.SessionsIn(p.userStateDir).Change(session.ID, func(session *state.Session) {
 		session.LastTyped = &state.TypedPrompt{Text: text, TypedAt: typedAt}
 	})
-	p.Log.ErrorOnce(err, "what is typed not noted")
+	p.Log.ErrorOnce(err, "typed prompt not saved")
 }
 
-// saveTyping writes down what is typed of a prompt; nil is that nothing was. An error is
-// also that the prompt is over.
+// saveTyping saves how far a prompt is typed; a nil typing means not at all. It fails
+// with state.ErrTransition if the prompt has ended.
 func (p *Poller) saveTyping(prompt *nextPrompt, typing *state.Typing) error {
 	prompt.question.Typing = typing
 	if prompt.incoming != nil {
@@ -174,12 +176,12 @@ func (p *Poller) saveTyping(prompt *nextPrompt, typing *state.Typing) error {
 		return nil
 	})
 	if !errors.Is(err, state.ErrTransition) {
-		p.Log.ErrorOnce(err, "typing not written down")
+		p.Log.ErrorOnce(err, "typing not saved")
 	}
 	return err
 }
 
-// endPrompt ends a prompt; said is what the terminal said of a command.
+// endPrompt ends a prompt. terminalOutput is what the terminal showed for a command.
 func (p *Poller) endPrompt(prompt *nextPrompt, resolvedBy, terminalOutput string) {
 	switch {
 	case prompt.incoming != nil:
@@ -193,79 +195,70 @@ func (p *Poller) endPrompt(prompt *nextPrompt, resolvedBy, terminalOutput string
 
 func (p *Poller) endDryRunPrompt(prompt *nextPrompt, would string) {
 	p.reportDryRun(prompt.question, prompt.question.TmuxPane, would, 0)
-	prompt.tries.nextAt = time.Time{} // for the next reply
+	prompt.tries.nextAt = time.Time{} // the next reply may be tried at once
 	if prompt.incoming == nil {
 		p.withdrawDryRunAnswer(prompt.question)
 		return
 	}
 	in := *prompt.incoming
-	in.ResolvedBy, in.EndedAt = state.EndedReplaced, p.Now().UTC() // nothing else waits for it
-	err := p.finishPrompt(
-		prompt.session,
-		&in,
-		state.OwedNote{About: state.NoteDryRun, ReplyMessage: in.MessageName},
-	)
-	p.Log.ErrorOnce(err, "words of a dry run not given up")
+	in.ResolvedBy, in.EndedAt = state.EndedReplaced, p.Now().UTC() // no process waits for it
+	owed := state.OwedNote{About: state.NoteDryRun, ReplyMessage: in.MessageName}
+	err := p.finishPrompt(prompt.session, &in, owed)
+	p.Log.ErrorOnce(err, "prompt of a dry run not ended")
 }
 
-// handlePromptNotTyped counts a try that changed nothing, and tells the thread why when
-// it goes on.
+// handlePromptNotTyped counts a try that changed nothing. After some tries a note says
+// why.
 func (p *Poller) handlePromptNotTyped(prompt *nextPrompt, why string) {
-	interval := p.loadConfig(
-		configSource{prompt.question.ProjectDir, prompt.isTrusted},
-	).PollInterval
+	source := configSource{prompt.question.ProjectDir, prompt.isTrusted}
+	interval := p.loadConfig(source).PollInterval
 	mustNotify := prompt.tries.countFailure(p.Now(), interval, why)
 	p.logNotTyped(prompt.question, prompt.tries)
 	switch {
 	case !mustNotify:
 	case prompt.incoming != nil:
-		p.enqueuePromptNote(
-			prompt.session,
-			prompt.question,
-			state.OwedNote{About: state.NoteNotTyped, Text: why},
-		)
+		owed := state.OwedNote{About: state.NoteNotTyped, Text: why}
+		p.enqueuePromptNote(prompt.session, prompt.question, owed)
 	default:
 		p.oweNotTypedNote(prompt.question, why)
 	}
 }
 
-// leavePromptToPerson tells the thread that a person has to look: nothing more is typed.
+// leavePromptToPerson has the thread informed that a person has to look. Nothing more
+// is typed.
 func (p *Poller) leavePromptToPerson(prompt *nextPrompt, why string) {
 	if prompt.incoming == nil {
 		p.leaveToPerson(prompt.question, inject.Outcome{Result: inject.Dirty, Why: why})
 		return
 	}
 	typing := *prompt.question.Typing
-	typing.IsEnded, typing.Result, typing.Why = true, string(inject.Dirty), wording.SafeLine(why)
+	typing.IsEnded = true
+	typing.Result, typing.Why = string(inject.Dirty), wording.Line(why)
 	if p.saveTyping(prompt, &typing) == nil {
-		p.enqueuePromptNote(
-			prompt.session,
-			prompt.question,
-			state.OwedNote{
-				About:        state.NoteNotTyped,
-				ReplyMessage: prompt.incoming.MessageName,
-				Text:         why,
-			},
-		)
+		p.enqueuePromptNote(prompt.session, prompt.question, state.OwedNote{
+			About:        state.NoteNotTyped,
+			ReplyMessage: prompt.incoming.MessageName,
+			Text:         why,
+		})
 	}
 }
 
-// transcriptPath is a session's transcript; of one that was begun from Chat, and called
-// no hook yet, where Claude Code puts it.
+// transcriptPath returns the path of a session's transcript. A session that was started
+// from Chat may not have called a hook yet; its transcript is looked for where Claude
+// Code puts it.
 func (p *Poller) transcriptPath(session *state.Session) string {
 	if session.TranscriptPath != "" {
 		return session.TranscriptPath
 	}
-	paths, _ := filepath.Glob(
-		filepath.Join(state.Home(p.Env), ".claude", "projects", "*", session.ID+".jsonl"),
-	)
-	return strings.Join(paths, "") // of several none
+	projects := filepath.Join(state.Home(p.Env), ".claude", "projects")
+	paths, _ := filepath.Glob(filepath.Join(projects, "*", session.ID+".jsonl"))
+	return strings.Join(paths, "") // several joined paths name no file, so none is read
 }
 
-// checkReadyForPrompt says whether an instruction can be typed into the pane of its
-// session: at an empty prompt, or where it stands there already, since a poller was
-// killed; then it is taken out first. last is the key that is written down before. why
-// says what is in the way; a person's draft is left alone.
+// checkReadyForPrompt checks whether a prompt can be typed into the pane of its
+// session. It can at an empty input box, and where the prompt itself stands in the box
+// because a poller was killed: the box is cleared first then. A person's draft is left
+// alone. firstKey is the key to save before the typing; why says what is in the way.
 func (p *Poller) checkReadyForPrompt(
 	ctx context.Context,
 	prompt *nextPrompt,
@@ -285,21 +278,24 @@ func (p *Poller) checkReadyForPrompt(
 	if screen.Busy {
 		firstKey = state.KeyQueued
 	}
+	canQueue := prompt.incoming != nil && q.Typing == nil && !strings.HasPrefix(text, "/")
 	switch {
 	case err != nil:
 		return session, "", err.Error()
-	case screen.Busy && (prompt.incoming == nil || q.Typing != nil || strings.HasPrefix(text, "/")):
+	case screen.Busy && !canQueue:
 		return session, "", wording.ClaudeWorks
-	case dialog != nil && !screen.IsDialog(): // whatever the screen looks like
-		return session, "", "a dialog is open in the terminal; answer it there, and your message goes in then"
-	case screen.LimitEnd != "": // the request would be refused
-		return session, "", "the usage limit is reached, and Claude goes on " + screen.LimitEnd + "; your message goes in then"
+	case dialog != nil && !screen.IsDialog(): // even if the screen does not show it
+		return session, "", "a dialog is open in the terminal; " +
+			"answer it there, and your message goes in then"
+	case screen.LimitEnd != "": // Anthropic would refuse the request
+		return session, "", "the usage limit is reached, and Claude goes on " + screen.LimitEnd +
+			"; your message goes in then"
 	case screen.Shows == inject.Prompt,
 		screen.Shows == inject.Draft && q.Typing != nil && inject.SameText(screen.Draft, text):
 		return session, firstKey, ""
 	}
-	if screen.Shows == inject.Draft { // which is its person's, and not for the space
-		return session, "", wording.DraftInBox
+	if screen.Shows == inject.Draft { // the text of the draft must not appear in the space
+		return session, "", wording.DraftStands
 	}
 	why = "the terminal shows " + screen.String()
 	if screen.IsDialog() {

@@ -17,20 +17,21 @@ import (
 // commandTimeout is how long a command may take.
 const commandTimeout = 30 * time.Second
 
-// AcceptsInput says whether a session takes what is said to it: its hooks said so, and
-// its Claude Code runs.
+// AcceptsInput reports whether a session takes messages: its hooks accept them, and its
+// Claude Code runs.
 func AcceptsInput(session *state.Session, now time.Time) bool {
 	isKnown := session.ClaudePID > 1 || now.Sub(session.LastSeen).Abs() < state.MaxQuestionAge
-	return session.AcceptsCommands && session.IsRunning() && isKnown &&
-		!inject.HasEnded(
-			session.ClaudePID,
-			session.ClaudeStart,
-		) && !inject.IsElsewhere(session.ClaudeStart)
+	if !session.AcceptsCommands || !session.IsRunning() || !isKnown {
+		return false
+	}
+	return !inject.HasEnded(session.ClaudePID, session.ClaudeStart) &&
+		!inject.IsElsewhere(session.ClaudeStart)
 }
 
-// HasMovedOn says that the Claude Code of a session goes on with another one: what is
-// said to the first must not reach that. Just after /clear, no hook has told of the other
-// one, which goes on in the same thread.
+// HasMovedOn reports whether the Claude Code of a session has moved on to another
+// session. A message to the first session must not reach the second. Just after /clear,
+// no hook has reported the new session yet; it continues in the same thread, and
+// HasMovedOn is false.
 func HasMovedOn(folder state.Sessions, session *state.Session) bool {
 	currentID := inject.SessionIDOf(session.ClaudePID, session.ClaudeStart, session.TranscriptPath)
 	if currentID == "" {
@@ -40,15 +41,15 @@ func HasMovedOn(folder state.Sessions, session *state.Session) bool {
 	return currentID != session.ID && (loadErr == nil || session.EndReason == "resume")
 }
 
-// IsTypedCommand says whether a text is one of Claude Code's own commands that a
-// session's terminal takes: it is typed as it is.
+// IsTypedCommand reports whether a text is one of Claude Code's own commands, and the
+// session has a terminal to type it into. It is typed unchanged.
 func IsTypedCommand(session *state.Session, text string, extraCommands []string) bool {
 	return session.TmuxPane != "" && wording.IsClaudeCommand(text, extraCommands)
 }
 
-// HasUntypedCommand says whether one of Claude Code's own commands that was said to a
-// session is not typed yet: words that are said then come after it, and are no reply to
-// what waited before.
+// HasUntypedCommand reports whether one of Claude Code's own commands waits to be typed
+// into a session. A message that follows it is meant for the time after the command. It
+// is no reply to what waited before.
 func HasUntypedCommand(
 	session *state.Session,
 	messages []*state.Incoming,
@@ -59,17 +60,17 @@ func HasUntypedCommand(
 	})
 }
 
-// AcceptsFrom is from when on what is said to a session counts: since its start, or since
-// a poller set about that.
+// AcceptsFrom returns the time from which messages to a session count: the session's
+// start, or the moment when a poller began to start it.
 func AcceptsFrom(session *state.Session) time.Time {
-	if startTime := session.StartedAt.Sub(session.StartingAt); startTime > 0 &&
-		startTime < StartTimeout {
+	startDuration := session.StartedAt.Sub(session.StartingAt)
+	if startDuration > 0 && startDuration < StartTimeout {
 		return session.StartingAt
 	}
 	return session.StartedAt
 }
 
-// NotTakenText is what is told of words that nothing takes.
+// NotTakenText returns the note for a message that no session takes.
 func (r Runner) NotTakenText(session *state.Session) string {
 	isRunning := AcceptsInput(session, r.Now()) || session.IsRunning() && !session.AcceptsCommands
 	if isRunning && inject.TerminalDialogText(r.Env, session) != "" {
@@ -81,17 +82,17 @@ func (r Runner) NotTakenText(session *state.Session) string {
 	return wording.NobodyWaitsText(session, isRunning)
 }
 
-// EnqueueNote puts a note into the thread of a session, once.
+// EnqueueNote enqueues a note for the thread of a session, once.
 func (r Runner) EnqueueNote(session *state.Session, id, text string) error {
 	return r.Enqueue(r.newNote(session, id, text))
 }
 
-// enqueueResult puts what became of a command into the thread that it was written in,
-// once.
+// enqueueResult enqueues the result of a command for the thread that the command was
+// written in, once.
 func (r Runner) enqueueResult(session *state.Session, in *state.Incoming, text string) error {
 	message := r.newNote(session, state.MessageID("command", in.MessageName), text)
 	if in.ThreadName != session.ThreadName {
-		// its key would make that the session's thread
+		// The session's thread key would send the result to the session's own thread.
 		message.ThreadName, message.ThreadKey = in.ThreadName, ""
 	}
 	return r.Enqueue(message)
@@ -99,26 +100,36 @@ func (r Runner) enqueueResult(session *state.Session, in *state.Incoming, text s
 
 func (r Runner) newNote(session *state.Session, id, text string) *state.Message {
 	return &state.Message{
-		ID: id, Type: state.MessageNote, Parts: []string{text}, ProjectDir: session.ProjectDir, IsTrusted: session.IsTrusted,
-		SessionID: session.ID, Chat: session.Chat, ThreadName: session.ThreadName, ThreadKey: state.SessionThreadKey(session.ID), IsUrgent: true,
-		CreatedAt: r.Now().UTC(),
+		ID:         id,
+		Type:       state.MessageNote,
+		Parts:      []string{text},
+		ProjectDir: session.ProjectDir,
+		IsTrusted:  session.IsTrusted,
+		SessionID:  session.ID,
+		Chat:       session.Chat,
+		ThreadName: session.ThreadName,
+		ThreadKey:  state.SessionThreadKey(session.ID),
+		IsUrgent:   true,
+		CreatedAt:  r.Now().UTC(),
 	}
 }
 
-// IsOurCommand says whether something that was said to a session is a command of ours,
-// and not for Claude.
+// IsOurCommand reports whether a message to a session is one of our commands, and not
+// for Claude.
 func (r Runner) IsOurCommand(session *state.Session, in *state.Incoming) bool {
 	return in.IsCommand() && !IsTypedCommand(session, in.Text, r.Config.ClaudeCommands)
 }
 
-// RunCommands does commands of ours, the oldest first. That one is done is written down
-// before. So nothing is done twice, also after kill -9.
+// RunCommands runs our commands, the oldest first. The record says that a command was
+// begun before it runs. So no command runs twice, even after kill -9.
 func (r Runner) RunCommands(
 	ctx context.Context,
 	session *state.Session,
 	messages []*state.Incoming,
 ) error {
-	endsGrantNow := func(in *state.Incoming) bool { return endsGrant(in) && r.isAccepted(session, in) }
+	endsGrantNow := func(in *state.Incoming) bool {
+		return endsGrant(in) && r.isAccepted(session, in)
+	}
 	if slices.ContainsFunc(messages, endsGrantNow) {
 		questions, _ := state.ReadIndexedQuestions(r.Env, state.GrantText)
 		err := state.EndGrants(questions, session.ID)
@@ -140,8 +151,9 @@ func (r Runner) RunCommands(
 	return nil
 }
 
-// isAccepted says whether something that was said to a session counts. Words that are
-// older than the session do: one that is started for them begins after them.
+// isAccepted reports whether a message to a session counts: its sender is an approver,
+// and a command is not older than the session. A prompt may be older, because a session
+// that is started for it begins after it.
 func (r Runner) isAccepted(session *state.Session, in *state.Incoming) bool {
 	isLate := in.IsCommand() && in.LocalCreatedAt.Before(AcceptsFrom(session))
 	return !isLate && r.Config.CanApprove(in.Sender, in.SenderEmail)
@@ -153,30 +165,31 @@ func (r Runner) finish(in *state.Incoming, outcome state.Outcome) error {
 
 func (r Runner) inbox() state.Inbox { return state.InboxIn(state.UserStateDir(r.Env)) }
 
-// ErrStarting says that the session's Claude Code is being started.
+// ErrStarting means that the session's Claude Code is being started.
 var ErrStarting = errors.New("the session is being started")
 
-// KeepPrompts has words wait until Claude can take them, or tells their thread why
-// nothing takes them. A session that has ended is started for them, where the person
-// wants that.
+const policyText = "[Not used] A policy allows instructions only in the terminal. " +
+	"Please give it there."
+
+// KeepPrompts keeps prompts until Claude can take them, or enqueues a note that says
+// why nothing takes them. It starts a session that has ended, if the person has
+// configured that.
 func (r Runner) KeepPrompts(
 	ctx context.Context,
 	session *state.Session,
 	prompts []*state.Incoming,
 ) error {
-	canTake, notTaken := !HasMovedOn(
-		state.SessionsIn(state.UserStateDir(r.Env)),
-		session,
-	), r.NotTakenText(
-		session,
-	)
+	canTake := !HasMovedOn(state.SessionsIn(state.UserStateDir(r.Env)), session)
+	notTaken := r.NotTakenText(session)
 	if !r.Config.AccessTo(state.KindPrompt, "").CanAsk {
-		canTake, notTaken = false, "[Not used] By a policy, instructions are given in the terminal alone."
+		canTake, notTaken = false, policyText
 	}
-	canStart := func(in *state.Incoming) bool { return !in.IsCommand() && r.isAccepted(session, in) }
-	hasPrompt := slices.ContainsFunc(prompts, canStart)
-	if canTake && hasPrompt && r.Config.CanStartSessions && session.AcceptsCommands &&
-		!AcceptsInput(session, r.Now()) {
+	isPrompt := func(in *state.Incoming) bool {
+		return !in.IsCommand() && r.isAccepted(session, in)
+	}
+	hasPrompt := slices.ContainsFunc(prompts, isPrompt)
+	canStart := r.Config.CanStartSessions && session.AcceptsCommands
+	if canTake && hasPrompt && canStart && !AcceptsInput(session, r.Now()) {
 		started, why := r.StartClaude(ctx, session)
 		switch {
 		case why != "":
@@ -185,12 +198,9 @@ func (r Runner) KeepPrompts(
 			return ErrStarting
 		default:
 			session = started
-			err := r.EnqueueNote(
-				session,
-				state.MessageID("begun", session.ID, session.StartingAt.String()),
-				wording.StartedText(session),
-			)
-			r.Log.ErrorOnce(err, "note not put into the outbox")
+			id := state.MessageID("begun", session.ID, session.StartingAt.String())
+			err := r.EnqueueNote(session, id, wording.BegunText(session))
+			r.Log.ErrorOnce(err, "note not enqueued")
 		}
 	}
 	canTake = canTake && AcceptsInput(session, r.Now())
@@ -215,7 +225,8 @@ func (r Runner) KeepPrompts(
 	return nil
 }
 
-// refuse tells a person why nothing takes their words.
+// refuse enqueues a note that says why nothing takes a message, and finishes the
+// message.
 func (r Runner) refuse(session *state.Session, in *state.Incoming, why string) error {
 	err := r.EnqueueNote(session, state.MessageID("nobody", in.MessageName), why)
 	if err != nil {
@@ -224,8 +235,9 @@ func (r Runner) refuse(session *state.Session, in *state.Incoming, why string) e
 	return r.finish(in, state.OutcomeNobody)
 }
 
-// keepPrompt has words wait. Where a hook waits for the next instruction, they are that:
-// Chat may not have said yet that it has the question, or a stranger replied to it first.
+// keepPrompt keeps a prompt. If a hook waits for the next instruction, the prompt
+// becomes the reply to its question instead: Chat may not have confirmed that question
+// yet, or a stranger replied to it first.
 func (r Runner) keepPrompt(session *state.Session, in *state.Incoming) error {
 	folder := state.QuestionsIn(r.stateDir(session))
 	open, _, err := folder.OfSession(session.ID, append(state.OpenStatusTexts, in.MessageName)...)
@@ -233,11 +245,11 @@ func (r Runner) keepPrompt(session *state.Session, in *state.Incoming) error {
 		return err
 	}
 	hasReply := func(q *state.Question) bool {
-		r := q.FindReply(in.MessageName)
-		// see Inbox.AddOldPrompt
-		return q.Kind.Traits().IsPrompt && r != nil && r.Verdict != state.VerdictIgnored
+		reply := q.FindReply(in.MessageName)
+		// Inbox.AddOldPrompt marks a reply that it moved to the inbox as ignored.
+		return q.Kind.Traits().IsPrompt && reply != nil && reply.Verdict != state.VerdictIgnored
 	}
-	if slices.ContainsFunc(open, hasReply) { // a poller was killed behind it
+	if slices.ContainsFunc(open, hasReply) { // a poller was killed after it saved the reply
 		return r.finish(in, state.OutcomeReply)
 	}
 	i := slices.IndexFunc(open, r.isWaitingForNext)
@@ -265,19 +277,19 @@ func (r Runner) keepPrompt(session *state.Session, in *state.Incoming) error {
 	return err
 }
 
-// isWaitingForNext says whether a hook waits for the next instruction by a question that
-// no approver has answered.
+// isWaitingForNext reports whether a hook waits for the next instruction, and no
+// approver has replied to its question.
 func (r Runner) isWaitingForNext(q *state.Question) bool {
 	hasReply := slices.ContainsFunc(q.Replies, func(reply state.Reply) bool {
 		return reply.Verdict == state.VerdictUnread &&
 			r.Config.CanApprove(reply.Sender, reply.SenderEmail)
 	})
-	return q.Kind == state.KindNext && q.Status == state.Pending && !hasReply &&
-		state.HasWaiter(r.Env, q.Path)
+	isOpen := q.Kind == state.KindNext && q.Status == state.Pending && !hasReply
+	return isOpen && state.HasWaiter(r.Env, q.Path)
 }
 
-// answerNext has words be the reply to a question for the next instruction; false where
-// that was answered just now.
+// answerNext makes a prompt the reply to a "next instruction" question. isReply is
+// false if that question was answered just before.
 func (r Runner) answerNext(q *state.Question, in *state.Incoming) (isReply bool, err error) {
 	reply := in.AsReply()
 	reply.CreatedAt = in.LocalCreatedAt
@@ -293,19 +305,22 @@ func (r Runner) answerNext(q *state.Question, in *state.Incoming) (isReply bool,
 	return isReply, err
 }
 
-// interruptedText is told of a command that the program was doing when it was killed.
-const interruptedText = "[Not known] The poller was stopped while it did this. Look what became of it before you send it again."
+// interruptedText is the note about a command that was running when the poller was
+// killed.
+const interruptedText = "[Not known] The poller was stopped while it ran this command. " +
+	"Check what happened before you send it again."
 
-// runOnce does a command of ours, and tells its thread what became of it.
+// runOnce runs one of our commands, and enqueues its result.
 func (r Runner) runOnce(ctx context.Context, session *state.Session, in *state.Incoming) error {
 	wasStarted := false
 	current, err := r.inbox().Change(in.ID, func(stored *state.Incoming) {
-		wasStarted = stored.Status == state.IncomingDoing // also since in was read
+		// Another poller may have begun it since in was read.
+		wasStarted = stored.Status == state.IncomingDoing
 		stored.Status = state.IncomingDoing
 	})
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil // it is done
+		return nil // another poller finished it
 	case err != nil:
 		return err
 	}
@@ -329,11 +344,9 @@ func (r Runner) runOnce(ctx context.Context, session *state.Session, in *state.I
 	return r.finish(current, state.OutcomeCommand)
 }
 
-// stateDir is where what lets a session act is written.
+// stateDir returns the folder for the questions that let a session act.
 func (r Runner) stateDir(session *state.Session) string {
-	// Without it the session began under an earlier version.
-	return cmp.Or(
-		session.StateDir,
-		state.SpareStateDir(state.ProjectEnv(r.Env, session.ProjectDir, true)),
-	)
+	// A session that an earlier version recorded has no StateDir.
+	spareDir := state.SpareStateDir(state.ProjectEnv(r.Env, session.ProjectDir, true))
+	return cmp.Or(session.StateDir, spareDir)
 }

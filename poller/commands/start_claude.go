@@ -19,37 +19,42 @@ import (
 	"gchat-hooks/state"
 )
 
-// StartTimeout is how long a Claude Code may take to begin.
+// StartTimeout is how long a Claude Code may take to start.
 const StartTimeout = 30 * time.Second
 
-// exitTimeout is how long after its session's end a Claude Code may take to end.
+// exitTimeout is how long a Claude Code may take to exit after its session's end.
 const exitTimeout = 10 * time.Second
 
-// StartClaude starts the Claude Code of a session that has ended, or of a new one, in a
-// tmux window in its folder: without the words that it is started for, since others can
-// read arguments. That it is started is written down before, so it is started once, also
-// by a poller that is killed. It returns the session that takes what is said by then; nil
-// without a reason while it is being started.
+// StartClaude starts the Claude Code of a new session, or of one that has ended, in a
+// tmux window in the session's folder. The prompt that it is started for is not in its
+// arguments, because other users can read those.
+//
+// The record says that Claude Code is being started before tmux is called. So it is
+// started once, even if a poller is killed. StartClaude returns the session that takes
+// messages from then on, or why it cannot be started. It returns neither while Claude
+// Code is being started.
 func (r Runner) StartClaude(
 	ctx context.Context,
 	session *state.Session,
 ) (started *state.Session, why string) {
 	folder := state.SessionsIn(state.UserStateDir(r.Env))
-	if !session.StartingAt.IsZero() && session.ClaudePID == 0 { // by a poller that was killed
+	if !session.StartingAt.IsZero() && session.ClaudePID == 0 {
+		// A poller began to start it. It may have been killed.
 		if r.Now().Sub(session.StartingAt).Abs() < StartTimeout {
 			return nil, ""
 		}
 		_, err := folder.Change(session.ID, clearStart)
-		return nil, r.whyNotStarted(session, err, "it was started, and not seen to begin")
+		return nil, r.whyNotStarted(session, err, "it was started, but it did not begin in time")
 	}
-	if isClaudeRunning := session.ClaudePID > 1 && !inject.HasEnded(session.ClaudePID, session.ClaudeStart); isClaudeRunning &&
-		!session.IsRunning() {
+	isClaudeRunning := session.ClaudePID > 1 &&
+		!inject.HasEnded(session.ClaudePID, session.ClaudeStart)
+	if isClaudeRunning && !session.IsRunning() {
 		if r.Now().Sub(session.EndedAt).Abs() < exitTimeout {
-			// it is about to end, or the hook of the session that it goes on with says so
-			// next
+			// Claude Code is about to exit, or it moves on to another session, and that
+			// session's hook reports it soon.
 			return nil, ""
 		}
-		return nil, "its Claude Code goes on with another session"
+		return nil, "its Claude Code has moved on to another session"
 	}
 	argv, why := r.claudeCommand(session)
 	if why != "" {
@@ -62,10 +67,11 @@ func (r Runner) StartClaude(
 		if isRunning || isStartedElsewhere {
 			return
 		}
-		if s.IsRunning() { // it was killed
+		if s.IsRunning() { // Claude Code was killed
 			s.EndedAt = r.Now().UTC()
 		}
-		s.StartingAt, s.ClaudePID, s.ClaudeStart = r.Now().UTC().Truncate(time.Millisecond), 0, ""
+		s.StartingAt = r.Now().UTC().Truncate(time.Millisecond)
+		s.ClaudePID, s.ClaudeStart = 0, ""
 	})
 	switch {
 	case err != nil:
@@ -95,11 +101,11 @@ func (r Runner) StartClaude(
 
 func clearStart(s *state.Session) { s.StartingAt = time.Time{} }
 
-// whyNotStarted is why a session was not begun, for its thread.
+// whyNotStarted returns why a session was not started, for its thread.
 func (r Runner) whyNotStarted(session *state.Session, err error, reason string) string {
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		reason = "there is no tmux"
+		reason = "tmux is not installed"
 	case err != nil:
 		reason = r.shorten(err.Error())
 	case reason == "":
@@ -108,8 +114,8 @@ func (r Runner) whyNotStarted(session *state.Session, err error, reason string) 
 	return wording.WithResumeHint(session, reason)
 }
 
-// claudeCommand is what starts a session's Claude Code, or why nothing does. Its
-// permission mode is the person's default.
+// claudeCommand returns the command that starts a session's Claude Code, or why it
+// cannot be started. Claude Code uses the person's default permission mode.
 func (r Runner) claudeCommand(session *state.Session) (argv []string, why string) {
 	info, err := os.Stat(session.ProjectDir)
 	configDir := r.configDirOf(session)
@@ -121,23 +127,25 @@ func (r Runner) claudeCommand(session *state.Session) (argv []string, why string
 	}, session.ProjectDir)
 	_, transcriptErr := os.Stat(session.TranscriptPath)
 	argv = r.claudeProgram(session)
+	// A session that never ran has no transcript. A path in the usual folder stands for
+	// it.
+	anyTranscript := filepath.Join(state.Home(r.Env), ".claude/projects/-/-")
+	transcriptPath := cmp.Or(session.TranscriptPath, anyTranscript)
 	switch {
 	case r.DryRun:
 		return nil, wording.WithResumeHint(session, "the poller runs with --dry-run")
 	case uuid.Validate(session.ID) != nil:
-		return nil, "its id is none of Claude Code's"
+		return nil, "its session id is not one of Claude Code's"
 	case inject.IsElsewhere(session.ClaudeStart):
 		return nil, "it ran on another machine, or in another container"
 	case err != nil || !info.IsDir():
 		return nil, "its folder is gone: " + r.shorten(session.ProjectDir)
 	case !isTrusted:
-		why = "Claude Code was not told to trust its folder, or is not any more: " + r.shorten(
-			session.ProjectDir,
-		)
-		return nil, wording.WithResumeHint(session, why)
+		why = "Claude Code was not told to trust its folder: " + r.shorten(session.ProjectDir)
+		return nil, wording.InTerminal(session, why)
 	case argv == nil:
-		return nil, "Claude Code is not where it was, nor on PATH"
-	case inject.IsSessionRunning(cmp.Or(session.TranscriptPath, filepath.Join(state.Home(r.Env), ".claude/projects/-/-")), session.ID):
+		return nil, "the program claude was not found, neither where it was before nor on PATH"
+	case inject.IsSessionRunning(transcriptPath, session.ID):
 		return nil, "it runs in another terminal"
 	case session.TranscriptPath == "":
 		return append(argv, "--session-id", session.ID), ""
@@ -152,34 +160,36 @@ func (r Runner) claudeCommand(session *state.Session) (argv []string, why string
 
 const configDirVariable = "CLAUDE_CONFIG_DIR"
 
-// configDirOf is the folder of the settings that a session ran with, in which its
-// transcript lies; "" for the usual one.
+// configDirOf returns the folder of Claude Code's settings that a session ran with,
+// which also holds its transcript. It returns "" for the usual folder.
 func (r Runner) configDirOf(session *state.Session) string {
 	projectsDir := filepath.Dir(filepath.Dir(session.TranscriptPath))
 	dir := filepath.Dir(projectsDir)
-	if filepath.Base(projectsDir) != "projects" || !filepath.IsAbs(dir) ||
-		dir == filepath.Join(state.Home(r.Env), ".claude") {
+	isUsual := dir == filepath.Join(state.Home(r.Env), ".claude")
+	if filepath.Base(projectsDir) != "projects" || !filepath.IsAbs(dir) || isUsual {
 		return ""
 	}
 	return dir
 }
 
-// claudeProgram is what the session was started with, else what the last session was,
-// else the claude on PATH; nil where there is none.
+// claudeProgram returns the program that the session was started with, else that of the
+// last session, else the claude on PATH. It returns nil if there is none.
 func (r Runner) claudeProgram(session *state.Session) []string {
 	sessions, _ := state.SessionsIn(state.UserStateDir(r.Env)).All()
-	slices.SortFunc(
-		sessions,
-		func(a, b *state.Session) int { return b.LastSeen.Compare(a.LastSeen) },
-	)
+	slices.SortFunc(sessions, func(a, b *state.Session) int {
+		return b.LastSeen.Compare(a.LastSeen)
+	})
+	isMissing := func(path string) bool {
+		_, err := os.Stat(path)
+		return err != nil || !filepath.IsAbs(path)
+	}
 	for _, s := range append([]*state.Session{session}, sessions...) {
-		exists := func(path string) bool { _, err := os.Stat(path); return err == nil && filepath.IsAbs(path) }
-		if len(s.ClaudeCommand) > 0 &&
-			!slices.ContainsFunc(s.ClaudeCommand, func(path string) bool { return !exists(path) }) {
+		if len(s.ClaudeCommand) > 0 && !slices.ContainsFunc(s.ClaudeCommand, isMissing) {
 			return slices.Clone(s.ClaudeCommand)
 		}
 	}
-	for _, candidate := range []string{"claude", filepath.Join(state.Home(r.Env), ".local/bin/claude")} {
+	candidates := []string{"claude", filepath.Join(state.Home(r.Env), ".local/bin/claude")}
+	for _, candidate := range candidates {
 		if path, err := exec.LookPath(candidate); err == nil && filepath.IsAbs(path) {
 			return []string{path}
 		}
@@ -187,34 +197,37 @@ func (r Runner) claudeProgram(session *state.Session) []string {
 	return nil
 }
 
-// NewSessionID is the id of the session that a message begins.
+// NewSessionID returns the id of the session that a "/new" message starts.
 func NewSessionID(message string) string {
 	return uuid.NewSHA1(uuid.NameSpaceURL, []byte(message)).String()
 }
 
-// NewSessionNoteID is the id of what a machine tells of the session that a message begins
-// on it.
+// NewSessionNoteID returns the id of the note that a machine posts about the session
+// that a "/new" message starts there.
 func NewSessionNoteID(message, machine string) string {
 	return state.MessageID("new", message, strings.ToLower(machine))
 }
 
-// TargetOfNew is the first word behind "/new": a machine, or a project.
+// TargetOfNew returns the first word after "/new": a machine, or a project.
 func TargetOfNew(text string) string {
 	_, rest := cutWord(text)
 	name, _ := cutWord(rest)
 	return name
 }
 
-// NamesProject says whether "/new" names a project of this machine first.
+// NamesProject reports whether "/new" names a project of this machine first.
 func (r Runner) NamesProject(text string) bool {
 	dir, _, _ := r.findProject(text)
 	return dir != ""
 }
 
-// CreateSession writes down the session that a person asks for, "/new PROJECT words" or
-// "/new MACHINE PROJECT words", and tells its thread; or it tells the thread of the
-// message why it does not, and returns no session. The words are for the session, and
-// have it started. The same message is one session, however often it is read.
+// CreateSession creates the record of the session that a person asks for with "/new
+// PROJECT WORDS" or "/new MACHINE PROJECT WORDS", and enqueues a note for its thread.
+// The prompt that it returns is for the session, which is started for it.
+//
+// If it cannot create the session, it returns none, and enqueues a note in the
+// message's thread that says why. The same message creates one session, however often
+// it is read.
 func (r Runner) CreateSession(
 	in *state.Incoming,
 ) (session *state.Session, prompt string, err error) {
@@ -227,13 +240,17 @@ func (r Runner) CreateSession(
 	session, err = folder.Get(NewSessionID(in.MessageName))
 	noteID := NewSessionNoteID(in.MessageName, state.MachineName())
 	switch {
-	case err == nil: // it was read already
+	case err == nil: // the message was read before
 	case why != "":
 		return nil, "", r.Enqueue(&state.Message{
-			ID: noteID, Type: state.MessageNote, Parts: []string{"[Not used] " + why},
-			ProjectDir: state.UserStateDir(
-				r.Env,
-			), Chat: in.Chat, ThreadName: in.ThreadName, IsUrgent: true, CreatedAt: r.Now().UTC(),
+			ID:         noteID,
+			Type:       state.MessageNote,
+			Parts:      []string{"[Not used] " + why},
+			ProjectDir: state.UserStateDir(r.Env),
+			Chat:       in.Chat,
+			ThreadName: in.ThreadName,
+			IsUrgent:   true,
+			CreatedAt:  r.Now().UTC(),
 		})
 	default:
 		now := r.Now().UTC()
@@ -241,13 +258,11 @@ func (r Runner) CreateSession(
 			if s.ProjectDir != "" {
 				return
 			}
-			s.Name, s.ProjectDir, s.CWD, s.Environment, s.IsTrusted = filepath.Base(
-				dir,
-			), dir, dir, state.Environment(
-				r.Env,
-			), true
+			s.Name = filepath.Base(dir)
+			s.ProjectDir, s.CWD, s.IsTrusted = dir, dir, true
+			s.Environment = state.Environment(r.Env)
 			s.StateDir = state.SpareStateDir(state.ProjectEnv(r.Env, dir, true))
-			s.StartedAt, s.LastSeen, s.EndedAt = now, now, now // it runs when it is started
+			s.StartedAt, s.LastSeen, s.EndedAt = now, now, now // ended until it is started
 			s.AcceptsCommands, s.Chat = true, in.Chat
 		})
 		if err != nil {
@@ -257,8 +272,8 @@ func (r Runner) CreateSession(
 	return session, prompt, r.EnqueueNote(session, noteID, wording.NewSessionText(session, text))
 }
 
-// findProject is the known and trusted project that "/new PROJECT words" names by the
-// beginning of its name, and the words.
+// findProject returns the known and trusted project that "/new PROJECT WORDS" names by
+// the beginning of its name, and the words as the prompt. why says why there is none.
 func (r Runner) findProject(text string) (dir, prompt, why string) {
 	_, rest := cutWord(text)
 	name, prompt := cutWord(rest)
@@ -267,13 +282,15 @@ func (r Runner) findProject(text string) (dir, prompt, why string) {
 		name, prompt = cutWord(rest)
 	}
 	projects, _ := state.KnownProjects(r.Env)
-	for _, p := range projects { // one whose name has blanks, as the page offers it
+	for _, p := range projects { // a project's name may have blanks, as the page offers it
 		base := filepath.Base(p.Dir)
 		length := len(base)
 		if length <= len(name) || length >= len(rest) || !strings.EqualFold(rest[:length], base) {
 			continue
 		}
-		if after := strings.TrimSpace(rest[length:]); after != rest[length:] { // a blank follows
+		after := strings.TrimSpace(rest[length:])
+		isWholeName := after != rest[length:] // a blank follows the name
+		if isWholeName {
 			name, prompt = base, after
 		}
 	}
@@ -293,47 +310,48 @@ func (r Runner) findProject(text string) (dir, prompt, why string) {
 	if len(exact) == 0 {
 		exact = partial
 	}
-	why = "Say what is to be done: /new PROJECT words."
+	why = "Name a project and what to do there: /new PROJECT WORDS."
 	switch {
 	case name == "":
 	case len(exact) == 0:
 		why = "No project here is called " + r.shorten(name) + "."
 	case len(exact) > 1:
-		why, dirs = "Several projects are called so:", exact
-	case wording.ActsAtPrompt(prompt): // a command is for a session that runs
-		return "", "", "What is to be done does not begin with !, / or #, and has no word that begins with @."
+		why, dirs = "Several projects have this name:", exact
+	case wording.ActsAtPrompt(prompt): // a command needs a session that runs
+		return "", "", "The words after the project must not begin with !, / or #, " +
+			"and no word may begin with @."
 	case prompt != "":
 		return exact[0], prompt, ""
 	}
 	return "", "", why + r.projectLines(dirs)
 }
 
-// StartableProjects are the folders that a session may begin in: known ones, which are
-// there, and which Claude Code was told to trust.
+// StartableProjects returns the folders that a session may start in: known projects
+// whose folder exists and is trusted in Claude Code.
 func StartableProjects(env state.Getenv) (dirs []string) {
 	known, _ := state.KnownProjects(env)
 	for _, p := range known {
 		isTrusted, _ := state.IsFolderTrusted(env, p.Dir)
-		if info, err := os.Stat(p.Dir); err == nil && info.IsDir() && isTrusted &&
-			!slices.Contains(dirs, p.Dir) {
+		info, err := os.Stat(p.Dir)
+		isFolder := err == nil && info.IsDir()
+		if isFolder && isTrusted && !slices.Contains(dirs, p.Dir) {
 			dirs = append(dirs, p.Dir)
 		}
 	}
 	return dirs
 }
 
-// projectLines are projects by their names, and the folders that they are in.
+// projectLines lists projects, each by its name and its parent folder's name.
 func (r Runner) projectLines(dirs []string) (text string) {
 	const maxLines = 30
 	for _, dir := range dirs[:min(maxLines, len(dirs))] {
-		text += "\n• " + r.shorten(
-			filepath.Join(filepath.Base(filepath.Dir(dir)), filepath.Base(dir)),
-		)
+		parent := filepath.Base(filepath.Dir(dir))
+		text += "\n• " + r.shorten(filepath.Join(parent, filepath.Base(dir)))
 	}
 	return text
 }
 
-// cutWord is a text's first word, and what follows it.
+// cutWord returns a text's first word and the rest.
 func cutWord(text string) (word, rest string) {
 	text = strings.TrimSpace(text)
 	i := strings.IndexFunc(text, unicode.IsSpace)

@@ -1,5 +1,6 @@
-// Package commands does what a person writes in the thread of a session: it shows the
-// terminal, says what Claude does, interrupts it, and mutes its reports.
+// Package commands runs what a person writes in the thread of a session. A command
+// shows the terminal, says what Claude does, interrupts Claude, or mutes the session's
+// reports. A prompt is kept for Claude, and can start a session.
 package commands
 
 import (
@@ -17,58 +18,56 @@ import (
 )
 
 const (
-	// MaxCommandAge is how old a command may be when it is begun: an Esc for what Claude
-	// did an hour ago would stop something else.
+	// MaxCommandAge is how old a command may be when the poller begins it. An Esc that
+	// was meant for what Claude did an hour ago would stop something else.
 	MaxCommandAge = 5 * time.Minute
-	// screenLines is how many lines of a terminal /screen reads; the last ones that fit
-	// are shown.
+	// screenLines is how many lines of a terminal /screen reads. It shows the last of
+	// them that fit.
 	screenLines = 80
-	// maxMute is the longest time that a session is muted.
+	// maxMute is the longest time for which a session can be muted.
 	maxMute = 24 * time.Hour
 )
 
 const commandList = `/screen: what the terminal shows
 /status: what Claude does, and what waits for you
 /stop: interrupts Claude, as Esc does
-/mute 2h: no reports of this session until then (also 30m, off)
-/ask: ends a "yes 30m", each permission is asked for again
-/compact, /clear, /model NAME: Claude Code's own, typed as they are when Claude is idle
-/new PROJECT WORDS: begins a session in another thread, where start_sessions is on
-/help: these lines`
+/mute 2h: no reports of this session for that time (also 30m, off)
+/ask: ends a "yes 30m"; you are asked for each permission again
+/compact, /clear, /model NAME: Claude Code's own commands, typed when Claude is idle
+/new PROJECT WORDS: starts a session in a new thread, if start_sessions is on
+/help: shows this list`
 
-// Runner is where commands are done.
+// Runner runs commands and keeps prompts.
 type Runner struct {
 	Env     state.Getenv
 	Log     *state.Log
-	DryRun  bool           // press nothing
-	Config  *config.Config // the person's own: who may say something
+	DryRun  bool           // type nothing and press no key
+	Config  *config.Config // the person's own configuration, which says who may write to a session
 	Enqueue func(*state.Message) error
 	Now     func() time.Time
 }
 
-// endsGrant says whether a command ends a yes for a while, which is done before that is
-// taken off the session.
-func endsGrant(
-	in *state.Incoming,
-) bool {
+// endsGrant reports whether a command ends a yes for a while. RunCommands ends it
+// before it runs any command.
+func endsGrant(in *state.Incoming) bool {
 	return strings.HasPrefix(strings.ToLower(in.Text), "/ask")
 }
 
-// RunCommand does one command, and returns what its thread is told.
+// RunCommand runs one command, and returns the note for its thread.
 func (r Runner) RunCommand(ctx context.Context, session *state.Session, in *state.Incoming) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commandTimeout)
 	defer cancel()
 	name, rest, _ := strings.Cut(strings.Join(strings.Fields(strings.ToLower(in.Text)), " "), " ")
-	if endsGrant(in) { // also an old one: it lets Claude do nothing
-		return "[Asks again] Each permission of this session is asked for from now on."
+	if endsGrant(in) { // however old it is: it only takes a permission away
+		return "[Asks again] You are asked for each permission of this session from now on."
 	}
 	if r.Now().Sub(in.LocalCreatedAt) > MaxCommandAge {
-		return "[Not used] " + wording.SafeLine(
-			name,
-		) + " was read too late. Send it again if you still want it."
+		return "[Not used] " + wording.Line(name) +
+			" was read too late. Send it again if you still want it."
 	}
-	if wording.IsClaudeCommand(in.Text, r.Config.ClaudeCommands) { // there is no terminal for it
-		return outOfReachText + wording.SafeLine(inject.ErrNoTmux.Error()) + "."
+	// With a terminal, it would have been typed.
+	if wording.ClaudeCommand(in.Text, r.Config.ClaudeCommands) {
+		return outOfReachText + wording.Line(inject.ErrNoTmux.Error()) + "."
 	}
 	switch name {
 	case "/model":
@@ -82,15 +81,17 @@ func (r Runner) RunCommand(ctx context.Context, session *state.Session, in *stat
 	case "/mute":
 		return r.muteReports(session, rest)
 	case "/new":
-		return "[Not used] Sessions are begun in the terminal alone: start_sessions is off, or a policy forbids it."
+		return "[Not used] Sessions cannot be started from here: " +
+			"start_sessions is off, or a policy forbids it. Start it in the terminal."
 	case "/help":
 		return "[Help] In this thread you can write:\n" + commandList
 	}
-	return "[Not used] There is no command " + wording.SafeLine(name) + ". There are:\n" + commandList
+	return "[Not used] There is no command " + wording.Line(name) +
+		". These commands exist:\n" + commandList
 }
 
-// CaptureScreen is what the pane shows in which a session's own Claude Code has the
-// keyboard.
+// CaptureScreen returns what a session's pane shows. It fails unless the session's own
+// Claude Code has the keyboard in that pane.
 func CaptureScreen(
 	ctx context.Context,
 	session *state.Session,
@@ -116,14 +117,12 @@ func (r Runner) screenText(ctx context.Context, session *state.Session) string {
 	if err != nil {
 		return outOfReachText + wording.SafeLine(err.Error()) + "."
 	}
-	return wording.ScreenText(
-		"[Screen] "+wording.SafeLine(session.Name),
-		r.redact(strings.Join(snapshot.Lines, "\n")),
-	)
+	title := "[Screen] " + wording.Line(session.Name)
+	return wording.ScreenText(title, r.redact(strings.Join(snapshot.Lines, "\n")))
 }
 
-// redact is foreign text without secrets, and without a word of it where a policy wants
-// that.
+// redact returns foreign text without secrets, or no word of it if a policy keeps such
+// text in the terminal.
 func (r Runner) redact(text string) string {
 	if !r.Config.AccessTo(config.KindScreen, "").CanShow {
 		return "(only in the terminal)"
@@ -131,31 +130,22 @@ func (r Runner) redact(text string) string {
 	return r.Log.Redact(state.MaskKeys(text))
 }
 
-// shorten is foreign text as a part of one line.
-func (r Runner) shorten(
-	text string,
-) string {
-	return wording.Cut(wording.SafeLine(r.redact(text)), 200)
+// shorten returns foreign text, redacted, as a part of one line.
+func (r Runner) shorten(text string) string {
+	return wording.Cut(wording.Line(r.redact(text)), 200)
 }
 
 func (r Runner) statusText(ctx context.Context, session *state.Session) string {
 	lines := []string{"[Status] " + wording.SafeLine(session.Name), "", r.activity(ctx, session)}
 	if !session.StartedAt.IsZero() {
-		lines = append(
-			lines,
-			"Runs since "+formatTime(
-				session.StartedAt,
-			)+" in "+wording.SafeLine(
-				cmp.Or(session.CWD, session.ProjectDir),
-			),
-		)
+		dir := wording.Line(cmp.Or(session.CWD, session.ProjectDir))
+		lines = append(lines, "Running since "+formatTime(session.StartedAt)+" in "+dir)
 	}
 	if session.MutedUntil.After(r.Now()) {
 		lines = append(lines, "Muted until "+formatTime(session.MutedUntil))
 	}
-	questions, _ := state.ReadIndexedQuestions(
-		r.Env,
-		append(state.OpenStatusTexts, state.GrantText)...)
+	texts := append(state.OpenStatusTexts, state.GrantText)
+	questions, _ := state.ReadIndexedQuestions(r.Env, texts...)
 	var openLines []string
 	kept := len(r.inbox().WaitingPrompts(session.ID))
 	for _, q := range slices.Backward(questions) { // the oldest first
@@ -174,10 +164,8 @@ func (r Runner) statusText(ctx context.Context, session *state.Session) string {
 		openLines = append(openLines, "• "+r.shorten(dialog))
 	}
 	if kept > 0 {
-		lines = append(
-			lines,
-			fmt.Sprintf("Kept until Claude can take them: %d of your messages", kept),
-		)
+		line := fmt.Sprintf("Kept until Claude can take them: %d of your messages", kept)
+		lines = append(lines, line)
 	}
 	if len(openLines) == 0 {
 		openLines = []string{"Nothing waits for you."}
@@ -187,45 +175,44 @@ func (r Runner) statusText(ctx context.Context, session *state.Session) string {
 	return wording.Cut(strings.Join(append(lines, openLines...), "\n"), wording.MaxText)
 }
 
-// activity says what Claude does.
+// activity returns a line that says what Claude does.
 func (r Runner) activity(ctx context.Context, session *state.Session) string {
 	snapshot, screen, err := CaptureScreen(ctx, session)
 	switch {
 	case err != nil:
-		return "What Claude does is not known: " + wording.SafeLine(err.Error())
+		return "It is not known what Claude does: " + wording.Line(err.Error())
 	case screen.IsDialog():
 		return "A dialog is open in the terminal: " + r.shorten(screen.String())
 	case screen.Busy:
 		return "Claude works: " + r.currentWork(snapshot.Lines)
 	case screen.Shows == inject.Draft:
-		return "Claude is idle. A draft stands in the input box: " + r.shorten(screen.Draft)
+		return "Claude is idle. The input box holds a draft: " + r.shorten(screen.Draft)
 	case screen.Shows == inject.Prompt:
 		return "Claude is idle, at an empty input box"
 	}
 	return "The terminal shows " + r.shorten(screen.Why)
 }
 
-// DescribeThread is what the session of a thread does, in a word or two, whether commands
-// in that thread are read, and whether that session runs outside of tmux: words wake it,
-// and what takes a terminal does not work.
+// DescribeThread returns what the session of a thread does, in a word or two. It also
+// reports whether commands in the thread are read, and whether the session runs outside
+// of tmux: there a message wakes the session, and a command that needs a terminal does
+// not work.
 func DescribeThread(
 	ctx context.Context,
 	env state.Getenv,
 	thread string,
 ) (activity string, acceptsCommands, isOutsideTmux bool) {
 	sessions, _ := state.SessionsIn(state.UserStateDir(env)).All()
-	sessions = slices.DeleteFunc(
-		sessions,
-		func(session *state.Session) bool { return thread == "" || session.ThreadName != thread },
-	)
+	sessions = slices.DeleteFunc(sessions, func(session *state.Session) bool {
+		return thread == "" || session.ThreadName != thread
+	})
 	if len(sessions) == 0 {
 		return "", false, false
 	}
-	// of several after /clear
-	session := slices.MaxFunc(
-		sessions,
-		func(a, b *state.Session) int { return a.LastSeen.Compare(b.LastSeen) },
-	)
+	// After /clear, several sessions have the same thread.
+	session := slices.MaxFunc(sessions, func(a, b *state.Session) int {
+		return a.LastSeen.Compare(b.LastSeen)
+	})
 	if !session.IsRunning() || inject.HasEnded(session.ClaudePID, session.ClaudeStart) {
 		return "ended", false, false
 	}
@@ -233,14 +220,11 @@ func DescribeThread(
 		return "waits for you", session.AcceptsCommands, session.TmuxPane == ""
 	}
 	_, screen, err := CaptureScreen(ctx, session)
-	return screenState(
-		screen,
-		err,
-		hasOpenQuestion(env, session),
-	), session.AcceptsCommands, session.TmuxPane == ""
+	activity = screenState(screen, err, hasOpenQuestion(env, session))
+	return activity, session.AcceptsCommands, session.TmuxPane == ""
 }
 
-// hasOpenQuestion says that a session waits for a person's answer in Chat.
+// hasOpenQuestion reports whether a session waits for a person's answer in Chat.
 func hasOpenQuestion(env state.Getenv, session *state.Session) bool {
 	questions, _ := state.ReadIndexedQuestions(env, state.OpenStatusTexts...)
 	return slices.ContainsFunc(questions, func(q *state.Question) bool {
@@ -248,8 +232,8 @@ func hasOpenQuestion(env state.Getenv, session *state.Session) bool {
 	})
 }
 
-// screenState is a screen in a word or two. Where a person is asked in Chat, a dialog or
-// an idle Claude waits for that person.
+// screenState describes a screen in a word or two. If a question is open in Chat, a
+// dialog or an idle Claude waits for the person who is asked.
 func screenState(screen inject.Screen, err error, hasOpenQuestion bool) string {
 	switch {
 	case err == nil && screen.Busy && !screen.IsDialog():
@@ -264,8 +248,8 @@ func screenState(screen inject.Screen, err error, hasOpenQuestion bool) string {
 	return "out of reach"
 }
 
-// interrupt interrupts Claude where it works. inject.Menu reads the screen again before
-// the key, and sees to it that Claude stopped.
+// interrupt interrupts Claude if it works. inject.Menu reads the screen again before it
+// sends the key, and checks that Claude stopped.
 func (r Runner) interrupt(ctx context.Context, session *state.Session, in *state.Incoming) string {
 	snapshot, screen, err := CaptureScreen(ctx, session)
 	switch {
@@ -276,42 +260,49 @@ func (r Runner) interrupt(ctx context.Context, session *state.Session, in *state
 	case !screen.Busy && (screen.Shows == inject.Prompt || screen.Shows == inject.Draft):
 		return "[Not used] Claude is not working."
 	case !screen.Busy:
-		return "[Not used] The terminal shows " + r.shorten(screen.Why) + ": nothing was pressed."
+		return "[Not used] The terminal shows " + r.shorten(screen.Why) + ". No key was pressed."
 	case r.DryRun:
-		return "[Not used] The poller runs with --dry-run: nothing was pressed."
+		return "[Not used] The poller runs with --dry-run. No key was pressed."
 	}
 	menu := NewMenu(r.Env, session)
 	menu.OwnText = r.lastTypedText(ctx, session)
 	if err := menu.Run(ctx, session.TmuxPane, "esc", nil); err != nil {
-		return "[Not used] Claude was not seen to stop: " + r.shorten(err.Error()) + "."
+		return "[Not used] The terminal does not show that Claude stopped: " +
+			r.shorten(err.Error()) + "."
 	}
 	text := "[Stopped] " + r.currentWork(snapshot.Lines)
 	if _, screen, err := CaptureScreen(ctx, session); err == nil && screen.Shows == inject.Draft {
-		text += "\nA text stands in the input box of the terminal. " + wording.EmptyBoxHint
+		text += "\nThe input box of the terminal holds a text. " + wording.EmptyBox
 	}
 	auditLine := state.AuditLine{
-		SessionName: session.Name, Project: session.ProjectDir, Kind: "command", By: in.Sender, ReplyText: in.Text, ClaudeText: text,
+		SessionName: session.Name,
+		Project:     session.ProjectDir,
+		Kind:        "command",
+		By:          in.Sender,
+		ReplyText:   in.Text,
+		ClaudeText:  text,
 	}
-	r.Log.ErrorOnce(state.AppendDecision(r.Env, r.Log, auditLine), "not in the audit log")
+	err = state.AppendDecision(r.Env, r.Log, auditLine)
+	r.Log.ErrorOnce(err, "command not written to the audit log")
 	return text
 }
 
-// lastTypedText is what was typed last into a session's terminal from Chat, where no key
-// of a person came since; else "".
+// lastTypedText returns what was typed last into a session's terminal from Chat. It
+// returns "" if a person has pressed a key there since.
 func (r Runner) lastTypedText(ctx context.Context, session *state.Session) string {
 	if session.LastTyped == nil {
 		return ""
 	}
 	lastKeyAt, err := inject.Server{Socket: session.TmuxSocket}.LastTyped(ctx, session.TmuxPane)
-	if err != nil || !lastKeyAt.Before(session.LastTyped.TypedAt.Truncate(time.Second)) {
-		// tmux tells whole seconds
+	typedAt := session.LastTyped.TypedAt.Truncate(time.Second) // tmux reports whole seconds
+	if err != nil || !lastKeyAt.Before(typedAt) {
 		return ""
 	}
 	return session.LastTyped.Text
 }
 
-// NewMenu drives a session's own pane: it types where a text belongs, and interrupts
-// Claude.
+// NewMenu returns a menu that types prompts into a session's own pane, and interrupts
+// Claude there.
 func NewMenu(env state.Getenv, session *state.Session) inject.Menu {
 	getenv := func(name string) string {
 		if name == "TMUX" {
@@ -330,15 +321,17 @@ func NewMenu(env state.Getenv, session *state.Session) inject.Menu {
 }
 
 var (
-	// toolPattern is "● Bash(git push)", or, of 2.1.329 while it runs, "⎿  $ git push".
+	// toolPattern matches "● Bash(git push)", or "⎿ $ git push", as Claude Code 2.1.329
+	// draws a running tool.
 	toolPattern   = state.LazyPattern(`^(?:[●⏺ ] ?(\w[\w ]*\(.*)| +⎿ +\$ (.+))`)
 	promptPattern = state.LazyPattern(`^[❯>] (.+)`)
 )
 
-// currentWork is what Claude is at, as far as the screen tells: the last tool since the
-// last prompt, else that prompt. 2.1.332 draws words that are queued as prompts below it.
+// currentWork returns what Claude works on, as far as the screen shows it: the last
+// tool since the last prompt, else that prompt. Claude Code 2.1.332 draws queued
+// prompts below it.
 func (r Runner) currentWork(lines []string) string {
-	rules := 0 // the input box stands between two
+	rules := 0 // the input box has a rule above and a rule below
 	lastPrompt, isQueued := "", false
 	for _, line := range slices.Backward(lines) {
 		if inject.IsBoxRule(line) {
@@ -354,8 +347,9 @@ func (r Runner) currentWork(lines []string) string {
 		if promptMatch != nil {
 			lastPrompt = promptMatch[1]
 		}
-		if promptMatch != nil && !isQueued || lastPrompt != "" && strings.HasPrefix(line, "✻") {
-			// the turn before has ended
+		isPrompt := promptMatch != nil && !isQueued
+		isEarlierTurnEnd := lastPrompt != "" && strings.HasPrefix(line, "✻")
+		if isPrompt || isEarlierTurnEnd {
 			break
 		}
 		isQueued = (isQueued || strings.Contains(line, "⎿  Queued")) &&
@@ -367,7 +361,7 @@ func (r Runner) currentWork(lines []string) string {
 	return "what it was doing is not on the screen"
 }
 
-// muteReports has the reports of a session held back for a time.
+// muteReports holds back the reports of a session for a time.
 func (r Runner) muteReports(session *state.Session, argument string) string {
 	duration := time.Hour
 	if argument != "" && argument != "off" {
@@ -381,28 +375,28 @@ func (r Runner) muteReports(session *state.Session, argument string) string {
 	if argument == "off" {
 		until = time.Time{}
 	}
-	_, err := state.SessionsIn(state.UserStateDir(r.Env)).
-		Change(session.ID, func(session *state.Session) { session.MutedUntil = until })
+	sessions := state.SessionsIn(state.UserStateDir(r.Env))
+	_, err := sessions.Change(session.ID, func(s *state.Session) { s.MutedUntil = until })
 	if err != nil {
-		return "[Not used] That could not be written down: " + r.shorten(err.Error()) + "."
+		return "[Not used] This could not be saved: " + r.shorten(err.Error()) + "."
 	}
 	if until.IsZero() {
-		return "[Muted] No more: reports of this session come again."
+		return "[Muted] Not any more: reports of this session are sent again."
 	}
 	return "[Muted] No reports of this session until " + formatTime(until) +
-		". Questions, permissions and plans still come. /mute off ends it."
+		". Questions, permissions and plans still come. To end it, write /mute off."
 }
 
-// formatTime is a time as people say it.
+// formatTime returns a time as people say it.
 func formatTime(t time.Time) string { return t.Local().Format("15:04 on Monday") }
 
-// outcomeTimeout is how long the outcome of one of Claude Code's own commands is waited
-// for: a compaction takes its time.
+// outcomeTimeout is how long AwaitOutcome waits for the outcome of one of Claude Code's
+// own commands. A compaction takes long.
 const outcomeTimeout = 50 * time.Second
 
-// AwaitOutcome is what the terminal says of one of Claude Code's own commands that was
-// just typed: the lines below it. The dialog that /model opens in a long conversation
-// only asks whether that was meant.
+// AwaitOutcome returns what the terminal shows below one of Claude Code's own commands
+// that was just typed. /model opens a dialog in a long conversation that only asks for
+// a confirmation; AwaitOutcome confirms it.
 func (r Runner) AwaitOutcome(ctx context.Context, session *state.Session, command string) string {
 	ctx, cancel := context.WithTimeout(ctx, outcomeTimeout)
 	defer cancel()
@@ -412,31 +406,32 @@ func (r Runner) AwaitOutcome(ctx context.Context, session *state.Session, comman
 		snapshot, screen, err := CaptureScreen(ctx, session)
 		switch {
 		case err != nil:
-			return "What became of it was not seen: " + r.shorten(err.Error()) + "."
+			return "Its outcome was not seen: " + r.shorten(err.Error()) + "."
 		case screen.Question == inject.SwitchModelQuestion && strings.HasPrefix(command, "/model "):
 			menu := NewMenu(r.Env, session)
 			if err := menu.Run(ctx, session.TmuxPane, "choose", []string{"1"}); err != nil {
-				return "The terminal asks whether to switch the model: " + r.shorten(
-					err.Error(),
-				) + "."
+				return "The terminal asks whether to switch the model: " +
+					r.shorten(err.Error()) + "."
 			}
 		case screen.IsDialog():
 			return "A dialog is open in the terminal: " + r.shorten(screen.String()) + "."
 		case screen.Shows == inject.Prompt && !screen.Busy:
 			earlierOutput := output
 			output = textBelow(snapshot.Lines, command)
-			if output == earlierOutput { // it stands still
+			if output == earlierOutput { // the output is complete
 				return r.shorten(output)
 			}
 		}
 	}
-	return "What became of it was not seen in time."
+	return "Its outcome was not seen in time."
 }
 
-// textBelow is what the terminal says below the last command line: "  ⎿  Set model to …".
+// textBelow returns what the terminal shows below the last line with the command, such
+// as " ⎿ Set model to …".
 func textBelow(lines []string, command string) string {
 	i := len(lines) - 1
-	for ; i >= 0 && !strings.HasPrefix(strings.ReplaceAll(lines[i], "\u00a0", " "), "❯ "+command); i-- {
+	for i >= 0 && !strings.HasPrefix(strings.ReplaceAll(lines[i], "\u00a0", " "), "❯ "+command) {
+		i--
 	}
 	if i < 0 {
 		return ""

@@ -9,15 +9,15 @@ import (
 	"gchat-hooks/state"
 )
 
-// MaxReplies is how many replies one question's file keeps: a thread that is chatted in
+// MaxReplies is how many replies a question's file keeps. A thread in which people chat
 // for hours must not fill the disk.
 const MaxReplies = 200
 
-// AddReply puts a reply into its question; of a stranger the first one. It reports
-// whether that was news.
+// AddReply adds a reply to its question, and reports whether it did. Of a stranger's
+// replies it keeps one.
 func AddReply(q *state.Question, r state.Reply, isStranger bool) bool {
 	isSameReply := func(existing state.Reply) bool {
-		// the very reply, which another program read first
+		// Another program read the same reply first, and wrote it into the file.
 		return existing.Sender == state.LocalSender &&
 			(existing.Verdict == state.VerdictUsed || existing.Verdict == state.VerdictKept) &&
 			strings.TrimSpace(existing.Text) == strings.TrimSpace(r.Text) &&
@@ -32,8 +32,8 @@ func AddReply(q *state.Question, r state.Reply, isStranger bool) bool {
 	return true
 }
 
-// ChangesReply says whether a message, as it stands now, changes its reply in a question:
-// an edit or a deletion counts until the reply is judged.
+// ChangesReply reports whether an edit or a deletion of a message changes its reply in
+// a question. It counts only until the reply is judged.
 func ChangesReply(q *state.Question, in *state.Incoming) bool {
 	r := q.FindReply(in.ReplyName())
 	if r == nil || in.IsTap() || r.Verdict != state.VerdictUnread {
@@ -42,8 +42,8 @@ func ChangesReply(q *state.Question, in *state.Incoming) bool {
 	return in.IsRevoked || r.Text != in.Text && in.Sender == r.Sender
 }
 
-// ReviseReply has the reply of a message say what that says now, and reports whether it
-// did not.
+// ReviseReply applies an edit or a deletion of a message to its reply in a question. It
+// reports whether the reply changed.
 func ReviseReply(q *state.Question, in *state.Incoming) (isRevised bool) {
 	r := q.FindReply(in.ReplyName())
 	switch {
@@ -57,13 +57,14 @@ func ReviseReply(q *state.Question, in *state.Incoming) (isRevised bool) {
 	return true
 }
 
-// MakeRoom says whether there is room for one more reply: the oldest that was no answer
-// goes. Of a stranger one is enough.
+// MakeRoom makes room for one more reply, and reports whether there is room. It removes
+// the oldest reply that is no answer. Of a stranger's replies it keeps one.
 func MakeRoom(q *state.Question, sender string, isStranger bool) bool {
-	if isStranger && slices.ContainsFunc(q.Replies, func(r state.Reply) bool {
-		return r.Sender == sender &&
-			(r.Verdict == state.VerdictUnread || r.Verdict == state.VerdictRefused)
-	}) {
+	isFromStranger := func(r state.Reply) bool {
+		isKept := r.Verdict == state.VerdictUnread || r.Verdict == state.VerdictRefused
+		return r.Sender == sender && isKept
+	}
+	if isStranger && slices.ContainsFunc(q.Replies, isFromStranger) {
 		return false
 	}
 	if len(q.Replies) < MaxReplies {
@@ -79,8 +80,8 @@ func MakeRoom(q *state.Question, sender string, isStranger bool) bool {
 	return i >= 0
 }
 
-// IsAmbiguous says whether what a person said then may be for another question of its
-// thread: a space without threads has all in one.
+// IsAmbiguous reports whether a message may be for another question in its thread. In a
+// space without threads, all questions share one.
 func IsAmbiguous(q *state.Question, threadQuestions []*state.Question, in *state.Incoming) bool {
 	isQuoted := in.QuotedMessage != "" && in.QuotedMessage == q.MessageName
 	return !isQuoted && slices.ContainsFunc(threadQuestions, func(other *state.Question) bool {
@@ -91,7 +92,8 @@ func IsAmbiguous(q *state.Question, threadQuestions []*state.Question, in *state
 	})
 }
 
-// HasPostTime says whether a question's file has when its message came, in milliseconds.
+// HasPostTime reports whether a question's file has the creation time of its message,
+// in milliseconds.
 func HasPostTime(q *state.Question, m gchat.Message) bool {
 	return q.PostedAt != nil && q.PostedAt.Equal(m.CreateTime.Truncate(time.Millisecond))
 }

@@ -1,5 +1,5 @@
-// Package judge says who may answer a question, and what a reply means. It reads and
-// writes nothing.
+// Package judge decides who may answer a question, and what a reply means. It reads and
+// writes no files.
 package judge
 
 import (
@@ -13,21 +13,21 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// PostTimeSlack is how far a reply may seem older than its question when the question's
-// time is only known from the HTTP answer, which counts whole seconds.
+// PostTimeSlack is how much older than its question a reply may seem. The question's
+// time may come from the HTTP response, which has whole seconds.
 const PostTimeSlack = 2 * time.Second
 
-// ShellReplyPrefix begins the names of replies that were given with gchat-hooks answer,
-// which tells their sender what became of them.
+// ShellReplyPrefix begins the names of replies from the command `gchat-hooks answer`.
+// That command tells its user what happened to the reply.
 const ShellReplyPrefix = "shell/"
 
-// IsFromShell says whether a reply was typed at a shell.
+// IsFromShell reports whether a reply was given with `gchat-hooks answer`.
 func IsFromShell(r *state.Reply) bool {
 	return r.Sender == state.LocalSender && strings.HasPrefix(r.MessageName, ShellReplyPrefix)
 }
 
-// RestrictChoices has a permission or a plan be decided on the terms that its record and
-// the person's configuration leave.
+// RestrictChoices limits what a reply to a permission or a plan can choose, by the
+// question's record and the person's configuration.
 func RestrictChoices(cfg *config.Config, q *state.Question) {
 	if !q.IsAnswerable() || len(q.SubQuestions) == 0 {
 		return
@@ -38,14 +38,13 @@ func RestrictChoices(cfg *config.Config, q *state.Question) {
 		q.ReduceToTitle()
 	}
 	if len(cfg.NeverRemote) > 0 && !slices.Equal(cfg.NeverRemote, q.NeverRemote) {
-		// its rules were not held against these
+		// The question's permission rules were not checked against this never_remote
+		// list.
 		offered := q.SubQuestions[0].Options
-		q.SubQuestions[0].Options = slices.DeleteFunc(
-			slices.Clone(offered),
-			func(o state.Option) bool {
-				return o.Label == state.LabelAlways || o.Label == state.LabelApproveAuto
-			},
-		)
+		setsRule := func(o state.Option) bool {
+			return o.Label == state.LabelAlways || o.Label == state.LabelApproveAuto
+		}
+		q.SubQuestions[0].Options = slices.DeleteFunc(slices.Clone(offered), setsRule)
 	}
 }
 
@@ -54,13 +53,14 @@ type judgement struct {
 	cfg      *config.Config
 	question *state.Question
 	reply    *state.Reply
-	text     string // of the reply, as Claude may read it
+	text     string // the reply's text, made safe for Claude
 	now      time.Time
 }
 
-// JudgeReply gives a reply its verdict, has the question follow it, and notes what the
-// thread is owed for it. The first case that holds decides: when and by whom it was said,
-// whether the question still takes a reply, and only then what it says.
+// JudgeReply gives a reply its verdict, changes the question accordingly, and adds the
+// notes that the thread is owed. The first case that holds decides: first when and by
+// whom the reply was written, then whether the question still takes a reply, and only
+// then what the reply says.
 func JudgeReply(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time) {
 	j := &judgement{cfg, q, r, state.Clean(state.ForAgent, r.Text), now}
 	switch {
@@ -82,35 +82,35 @@ func JudgeReply(cfg *config.Config, q *state.Question, r *state.Reply, now time.
 		j.askBack(state.NoteUnclear, wording.WhichQuestionText)
 	case !q.Mode.Traits().Asks:
 		setAnswer(q, r, j.text, nil, now)
-	case r.Choice == "" && wording.AsksForTerminal(q, j.text):
-		r.Verdict = state.VerdictIgnored // the note that it stands there answers it
-		q.MarkWantedInTerminal(now)      // it is a reply to what is hidden, and may be the second
+	case r.Choice == "" && wording.ToTerminal(q, j.text):
+		r.Verdict = state.VerdictIgnored // the note that the question is in the terminal suffices
+		// The dialog is hidden, and this may be the second such reply.
+		q.MarkWantedInTerminal(now)
 	default:
 		j.applyText()
 	}
 }
 
-// oweNote notes what the thread is to be told of the reply. A reply from the shell is
-// answered there.
-func (j *judgement) oweNote(about, seen string) {
-	if !IsFromShell(j.reply) {
-		j.question.OwedNotes = append(
-			j.question.OwedNotes,
-			state.OwedNote{About: about, ReplyMessage: j.reply.MessageName, Text: seen},
-		)
+// oweNote adds a note about the reply to what the thread is owed. A reply from the
+// shell gets none: `gchat-hooks answer` prints the result.
+func (j *judgement) oweNote(about, text string) {
+	if IsFromShell(j.reply) {
+		return
 	}
+	owed := state.OwedNote{About: about, ReplyMessage: j.reply.MessageName, Text: text}
+	j.question.OwedNotes = append(j.question.OwedNotes, owed)
 }
 
-// askBack has the person say it again.
-func (j *judgement) askBack(about, seen string) {
+// askBack asks the person to reply again.
+func (j *judgement) askBack(about, text string) {
 	j.reply.Verdict = state.VerdictAskedBack
-	j.oweNote(about, seen)
+	j.oweNote(about, text)
 }
 
 func (j *judgement) isBlank() bool { return strings.TrimSpace(j.text) == "" }
 
-// isEarly reports whether the reply was said in Chat before its question stood there. A
-// session takes words at any time.
+// isEarly reports whether the reply was written in Chat before its question was posted.
+// A prompt is never early: a session takes messages at any time.
 func (j *judgement) isEarly() bool {
 	postedAt := j.question.PostedAt
 	if postedAt == nil || j.reply.Sender == state.LocalSender || j.question.Kind.Traits().IsPrompt {
@@ -119,17 +119,18 @@ func (j *judgement) isEarly() bool {
 	return j.reply.CreatedAt.Before(postedAt.Add(-PostTimeSlack))
 }
 
-// rejectEarly asks for a decision once more. Its person may have seen the first of
-// several messages, with which the thread began.
+// rejectEarly ignores an early reply. For a permission or a plan it asks again: the
+// person may have seen only the first of several messages that the question was posted
+// in.
 func (j *judgement) rejectEarly() {
 	j.reply.Verdict = state.VerdictIgnored
-	if j.question.Kind.Traits().Decides && j.question.IsAnswerable() &&
-		CanAnswer(j.cfg, j.question, j.reply) {
-		j.askBack(state.NoteUnclear, wording.TooEarlyHint)
+	isDecision := j.question.Kind.Traits().Decides && j.question.IsAnswerable()
+	if isDecision && CanAnswer(j.cfg, j.question, j.reply) {
+		j.askBack(state.NoteUnclear, wording.TooEarly)
 	}
 }
 
-// refuse turns a reply away whose sender may not answer. Each sender is told so once.
+// refuse rejects a reply whose sender may not answer. Each sender gets one note.
 func (j *judgement) refuse() {
 	isNotified := hasVerdict(j.question, state.VerdictRefused, j.reply.Sender)
 	j.reply.Verdict = state.VerdictRefused
@@ -142,7 +143,8 @@ func (j *judgement) refuse() {
 	}
 }
 
-// whyRefused is the Seen of the note that tells a sender so; "" where nobody named them.
+// whyRefused returns the reason for the note about a refused reply, or "" if the sender
+// is on no list.
 func (j *judgement) whyRefused() string {
 	isAllowed := j.cfg.CanAnswer(j.reply.Sender, j.reply.SenderEmail)
 	switch {
@@ -156,15 +158,16 @@ func (j *judgement) whyRefused() string {
 	return ""
 }
 
-// asksToSendRest reports whether an approver wants Claude to have what did not reach it.
+// asksToSendRest reports whether an approver replied "send" so that Claude gets an
+// answer that did not reach it.
 func (j *judgement) asksToSendRest() bool {
 	isSend := strings.EqualFold(strings.Trim(j.text, " \t\n.!"), "send")
 	canSend := j.question.AcceptsPrompts && j.question.UnsentAnswers() != ""
 	return isSend && canSend && j.cfg.CanApprove(j.reply.Sender, j.reply.SenderEmail)
 }
 
-// rejectLate tells that the question takes no reply. A no still ends a yes for a while,
-// and then its thread hears of that end instead.
+// rejectLate rejects a reply to a question that takes none. A no still ends a yes for a
+// while; the thread then gets the note about that end instead.
 func (j *judgement) rejectLate() {
 	j.reply.Verdict = state.VerdictLate
 	j.recordDenial()
@@ -173,8 +176,9 @@ func (j *judgement) rejectLate() {
 	}
 }
 
-// readDecline is how a reply turns the question down, with the words beside it; "" where
-// it does not. Where another button was tapped, such words are an answer.
+// readDecline returns how a reply declines the question, and the remark with it.
+// decline is "" if the reply does not decline. After a tap on another button, words
+// that decline are part of the answer.
 func (j *judgement) readDecline() (decline, remark string) {
 	if j.question.Kind.Traits().IsPersonal {
 		return "", ""
@@ -186,8 +190,9 @@ func (j *judgement) readDecline() (decline, remark string) {
 	return decline, remark
 }
 
-// applyText does what a reply says. What a person leaves to the terminal stays open
-// there. In deny mode no dialog stands there: Claude is told.
+// applyText does what a reply says. A question that a person leaves to the terminal
+// stays open there. In deny mode there is no dialog in the terminal, so Claude is told
+// instead.
 func (j *judgement) applyText() {
 	q := j.question
 	decline, remark := j.readDecline()
@@ -205,14 +210,14 @@ func (j *judgement) applyText() {
 			q.HandedOverAt = new(j.now.UTC())
 			q.OweNote(state.NoteHandedOver, "")
 		}
-		q.MarkWantedInTerminal(j.now) // what is hidden is drawn when no key is under way
+		q.MarkWantedInTerminal(j.now) // a hidden dialog is drawn when nobody is typing
 	default:
 		setAnswer(q, j.reply, j.text, q.PartialAnswers, j.now)
 	}
 	q.Declined, q.DeclinedText = decline, remark
 }
 
-// applyAnswer has the question answered, or a part of it, or asks back.
+// applyAnswer answers the question, or a part of it, or asks the person to reply again.
 func (j *judgement) applyAnswer() {
 	text, grantTime := j.text, time.Duration(0)
 	if j.allowsGrant() {
@@ -235,7 +240,8 @@ func (j *judgement) applyAnswer() {
 	}
 	if len(wording.Unanswered(j.question.SubQuestions, answers)) > 0 {
 		j.reply.Verdict, j.question.PartialAnswers = state.VerdictKept, answers
-		// also of one from the shell: the thread shows what is still missing
+		// A reply from the shell gets this note, too: the thread shows what is still
+		// missing.
 		j.question.OweNote(state.NoteKept, j.reply.MessageName)
 		return
 	}
@@ -246,26 +252,24 @@ func (j *judgement) applyAnswer() {
 	}
 }
 
-// allowsGrant reports whether a yes to the question may be for a while.
+// allowsGrant reports whether a yes to the question can be a yes for a while.
 func (j *judgement) allowsGrant() bool {
-	// its process, which alone the yes is for
-	isKnown := j.question.ClaudePID > 1 && j.question.ClaudeStart != ""
-	return j.cfg.AllowsTimedYes && j.question.Kind == state.KindPermission &&
-		j.reply.Choice == "" &&
-		isKnown
+	// The yes covers only this Claude Code process, so the process must be known.
+	isProcessKnown := j.question.ClaudePID > 1 && j.question.ClaudeStart != ""
+	return j.cfg.AllowsTimedYes && isProcessKnown &&
+		j.question.Kind == state.KindPermission && j.reply.Choice == ""
 }
 
-// readAnswer is what a tap or these words answer, with what was answered before; or the
-// note that asks for another reply.
+// readAnswer returns the answers that a tap or a text gives, together with the earlier
+// partial answers. If it cannot read them, it returns which note asks for another
+// reply.
 func (j *judgement) readAnswer(text string) (answers map[int]state.Answer, noteAbout string) {
 	q, traits := j.question, j.question.Kind.Traits()
 	switch {
 	case j.reply.Choice != "":
-		answers, _, noteAbout = wording.ReadTap(
-			q,
-			&wording.Tap{Choice: j.reply.Choice, Inputs: j.reply.Inputs},
-		)
-		if noteAbout == "" && len(answers) == 0 { // its card has no such button
+		tap := &wording.Tap{Choice: j.reply.Choice, Inputs: j.reply.Inputs}
+		answers, _, noteAbout = wording.ReadTap(q, tap)
+		if noteAbout == "" && len(answers) == 0 { // the card has no such button
 			noteAbout = state.NoteUnclear
 		}
 		if noteAbout != "" {
@@ -277,27 +281,28 @@ func (j *judgement) readAnswer(text string) (answers map[int]state.Answer, noteA
 			}
 		}
 		return answers, ""
-	case traits.IsPersonal: // what is unclear is asked back each time: nothing is guessed
+	case traits.IsPersonal: // never guess: ask back each time
 		a, noteAbout := wording.ParseDecision(text, q)
 		return map[int]state.Answer{0: a}, noteAbout
 	}
 	answers, noOption := wording.ParseReply(text, q.SubQuestions, q.PartialAnswers)
 	if noOption != nil && !hasVerdict(q, state.VerdictAskedBack, "") {
-		// the second such number is taken as the person's own words
+		// A second number that is no option counts as the person's own text.
 		return nil, state.NoteUnclear
 	}
 	return answers, ""
 }
 
-// hasVerdict says whether a reply of that sender, "" for any, had that verdict.
+// hasVerdict reports whether a reply of that sender has that verdict. The sender ""
+// means any.
 func hasVerdict(q *state.Question, verdict state.Verdict, sender string) bool {
 	return slices.ContainsFunc(q.Replies, func(r state.Reply) bool {
 		return r.Verdict == verdict && (sender == "" || r.Sender == sender)
 	})
 }
 
-// setAnswer makes a reply the question's answer. Answers are keyed by the raw question
-// text.
+// setAnswer makes a reply the question's answer. The answers are keyed by the raw text
+// of the sub-question.
 func setAnswer(
 	q *state.Question,
 	r *state.Reply,
@@ -319,40 +324,41 @@ func setAnswer(
 			q.Notes[subQuestion.Question] = a.Notes
 		}
 	}
-	q.Response, q.ResponseType = new(
-		strings.TrimSpace(text),
-	), new(
-		wording.ResponseType(q.SubQuestions, answers),
-	)
+	q.Response = new(strings.TrimSpace(text))
+	q.ResponseType = new(wording.ResponseType(q.SubQuestions, answers))
 	q.AnsweredBy, q.AnsweredByName, q.AnsweredMessage = r.Sender, r.DisplayName, r.MessageName
 }
 
-// CanAnswer decides who may answer. It fails closed: without names, no sender of Chat's
-// may. A question is for the senders that the configuration names, and, since only the
-// session's owner can write into the state folder, for a reply that was put there. Chat's
-// API cannot say Local: gchat.Message has no sender that is not users/ID. What Claude may
-// do, and what it does next, approvers say: those of now, and of when it was asked, where
-// the list then had a name. No reply that came otherwise than through Chat says it.
+// CanAnswer decides whether the sender of a reply may answer. It fails closed: without
+// configured names, nobody in Chat may.
+//
+// Other questions can be answered by the senders that the configuration names, and by a
+// reply file, since only the session's owner can write into the state folder. Chat
+// cannot forge LocalSender: a gchat.Message has no sender that is not users/ID.
+//
+// What Claude may do and what it does next (a personal question) is for approvers
+// alone. The sender must be an approver at this time, and must have been one when it
+// was asked, if the list had a name then. Only a reply through Chat counts.
 func CanAnswer(cfg *config.Config, q *state.Question, r *state.Reply) bool {
 	if !q.Kind.Traits().IsPersonal {
 		return r.Sender == state.LocalSender || cfg.CanAnswer(r.Sender, r.SenderEmail)
 	}
-	couldThen := q.Approvers == nil || len(*q.Approvers) == 0 ||
+	wasApprover := q.Approvers == nil || len(*q.Approvers) == 0 ||
 		config.IsListed(*q.Approvers, r.Sender, r.SenderEmail)
-	return couldThen && r.Sender != state.LocalSender && cfg.CanApprove(r.Sender, r.SenderEmail)
+	return wasApprover && r.Sender != state.LocalSender && cfg.CanApprove(r.Sender, r.SenderEmail)
 }
 
-// addGrant notes the yes for a while that a permission was answered with, in the same
-// write. It is given at a whole millisecond, as records have the times that it is
-// compared with: a no of the same millisecond must not look earlier.
+// addGrant adds the yes for a while that a permission was answered with, in the write
+// of that answer. Its time is a whole millisecond, like the times in records that it is
+// compared with: a no in the same millisecond must not look earlier.
 func addGrant(q *state.Question, duration time.Duration, now time.Time) {
 	at := now.UTC().Truncate(time.Millisecond)
 	q.Grant = &state.Grant{QuestionID: q.QuestionID, GrantedAt: at, EndsAt: at.Add(duration)}
 	q.OweNote(state.NoteGranted, q.AnsweredMessage)
 }
 
-// recordDenial notes when a no was said, also one that comes too late to decide: it ends
-// a yes for a while. A tap has the words of its button.
+// recordDenial records when a person said no, even too late to decide the question: a
+// no ends a yes for a while. A tap has its button's text.
 func (j *judgement) recordDenial() {
 	if !j.question.Kind.Traits().Decides {
 		return
@@ -363,8 +369,8 @@ func (j *judgement) recordDenial() {
 	}
 }
 
-// IsGrantOver says whether the yes for a while that was given to a permission has ended
-// for good: its time is up, its session began anew, or its person may decide no more.
+// IsGrantOver reports whether a yes for a while has ended for good: its time is up, its
+// session started again, or the person who gave it has lost the right to decide.
 func IsGrantOver(
 	cfg *config.Config,
 	granting *state.Question,
@@ -372,46 +378,42 @@ func IsGrantOver(
 	now time.Time,
 ) bool {
 	grant, reply := granting.Grant, granting.FindReply(granting.AnsweredMessage)
-	isRemoved := reply == nil ||
-		!cfg.HasUnreadFile &&
-			!(cfg.AllowsTimedYes && cfg.CanApprove(reply.Sender, reply.SenderEmail))
-	return isRemoved || now.Before(grant.GrantedAt) || !now.Before(grant.EndsAt) ||
-		session.StartedAt.After(grant.GrantedAt)
+	mayGrant := func() bool {
+		return cfg.AllowsTimedYes && cfg.CanApprove(reply.Sender, reply.SenderEmail)
+	}
+	isRemoved := reply == nil || !cfg.HasUnreadFile && !mayGrant()
+	isOutOfTime := now.Before(grant.GrantedAt) || !now.Before(grant.EndsAt)
+	return isRemoved || isOutOfTime || session.StartedAt.After(grant.GrantedAt)
 }
 
-// ErrNotCovered says that a yes for a while does not cover a permission: it was given
-// later, to another process, or by a person who was no approver then or could not say yes
-// to this one.
+// ErrNotCovered means that a yes for a while does not cover a permission. The yes was
+// given after the permission was asked or to another process, or the person was no
+// approver at that time or could not say yes to this permission.
 var ErrNotCovered = errors.New("the yes for a while does not cover this")
 
-// AnswerByGrant answers a permission by a yes for a while that is not over. The error is
-// ErrNotCovered.
+// AnswerByGrant answers a permission by a yes for a while that is not over. It fails
+// with ErrNotCovered.
 func AnswerByGrant(cfg *config.Config, q, granting *state.Question, now time.Time) error {
 	RestrictChoices(cfg, q)
 	reply, grant := *granting.FindReply(granting.AnsweredMessage), *granting.Grant
 	a, unclear := wording.ParseDecision("yes", q)
 	isSameProcess := q.ClaudePID > 1 && q.ClaudePID == granting.ClaudePID && q.ClaudeStart != "" &&
 		q.ClaudeStart == granting.ClaudeStart
-	if unclear != "" || !isSameProcess || cfg.HasUnreadFile || q.Kind != state.KindPermission ||
-		!q.AskedAt.After(grant.GrantedAt) ||
-		q.Approvers == nil ||
-		!config.IsListed(*q.Approvers, reply.Sender, reply.SenderEmail) ||
-		!q.IsAnswerable() {
+	isCovered := q.Kind == state.KindPermission && q.IsAnswerable() && isSameProcess &&
+		q.AskedAt.After(grant.GrantedAt)
+	wasApprover := q.Approvers != nil &&
+		config.IsListed(*q.Approvers, reply.Sender, reply.SenderEmail)
+	if !isCovered || !wasApprover || unclear != "" || cfg.HasUnreadFile {
 		return ErrNotCovered
 	}
-	setAnswer(
-		q,
-		&reply,
-		"yes, by the grant of "+granting.DescribeGrant(),
-		map[int]state.Answer{0: a},
-		now,
-	)
+	text := "yes, by the grant of " + granting.DescribeGrant()
+	setAnswer(q, &reply, text, map[int]state.Answer{0: a}, now)
 	q.Grant = &grant
 	return nil
 }
 
-// ApplyTimeoutPolicy does what the timeout policy of deny mode says. Nothing is chosen in
-// the person's place where there may be a reply; what the person did answer stays.
+// ApplyTimeoutPolicy applies the timeout policy of deny mode. It chooses nothing for
+// the person while a reply may be unread. What the person did answer stays.
 func ApplyTimeoutPolicy(q *state.Question, hasUnread bool) {
 	if q.TimeoutPolicy != state.TimeoutRecommended || hasUnread || !q.Mode.Traits().HasMarker {
 		return
@@ -429,8 +431,8 @@ func ApplyTimeoutPolicy(q *state.Question, hasUnread bool) {
 	q.ResolvedBy = "policy"
 }
 
-// recommendedAnswer is the answer that Claude itself recommends: the options that say so,
-// else the first. A question with a single choice gets one.
+// recommendedAnswer returns the answer that Claude recommends: the options that say so,
+// else the first option. A question with a single choice gets one option.
 func recommendedAnswer(subQuestion state.SubQuestion) (a state.Answer) {
 	for _, o := range subQuestion.Options {
 		text := strings.ToLower(o.Label + " " + o.Description)

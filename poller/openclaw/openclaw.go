@@ -1,4 +1,4 @@
-// Package openclaw gives messages to OpenClaw's agents, with the program openclaw.
+// Package openclaw delivers messages to OpenClaw's agents with the program openclaw.
 package openclaw
 
 import (
@@ -20,28 +20,29 @@ import (
 )
 
 const (
-	// maxArgument is how long a message may be in a command line, in bytes: Linux takes
+	// maxArgument is how long a message in a command line may be, in bytes. Linux takes
 	// 128 KiB in one argument.
 	maxArgument = 32 << 10
-	// turnTimeout ends an openclaw that hangs. It waits for the agent's whole turn, which
-	// it ends itself after ten minutes.
+	// turnTimeout ends an openclaw that hangs. openclaw waits for the agent's whole
+	// turn, and ends the turn itself after ten minutes.
 	turnTimeout = 15 * time.Minute
-	// maxAnswer bounds an agent's answer, in bytes.
+	// maxAnswer is how long an agent's answer may be, in bytes.
 	maxAnswer = 4 << 20
 )
 
 var (
-	// ErrNotFound says that there is no openclaw to give a message to.
+	// ErrNotFound means that the program openclaw was not found.
 	ErrNotFound = errors.New("openclaw is not in PATH")
-	// ErrTurnFailed says that the gateway has the message, and the agent's turn on it
-	// failed: its model did, most probably.
-	ErrTurnFailed = errors.New("the agent has the message, and its turn failed")
+	// ErrTurnFailed means that the gateway has the message, and the agent's turn on it
+	// failed. Most probably its model failed.
+	ErrTurnFailed = errors.New("the agent has the message, but its turn failed")
 )
 
-// InformAgent gives a message to its agent, waits for the agent's turn, and returns what
-// it answered where the message wants that. An error means that the agent may not have
-// it, or that it could not act on it (ErrTurnFailed). openclaw cannot be asked what an
-// agent was told: after a poller that was killed, an agent may be told twice.
+// InformAgent delivers a message to its agent and waits for the agent's turn. It
+// returns the agent's answer if the message asks for one. An error means that the agent
+// may not have the message, or could not act on it (ErrTurnFailed). openclaw cannot say
+// what an agent has already got: if a poller is killed, an agent may get a message
+// twice.
 func InformAgent(
 	ctx context.Context,
 	env state.Getenv,
@@ -52,13 +53,14 @@ func InformAgent(
 	if err != nil {
 		return "", err
 	}
-	args, text := slices.Clone(message.Wake.Args), ""
+	args := slices.Clone(message.Wake.Args)
+	text := ""
 	if i := slices.Index(args, "--message"); i >= 0 && i+1 < len(args) {
 		text = args[i+1]
 		if len(text) > maxArgument {
 			file := strings.TrimSuffix(message.Path, ".json") + ".txt"
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-				return "", fmt.Errorf("message file: %w", err)
+				return "", fmt.Errorf("write the message file: %w", err)
 			}
 			defer os.Remove(file)
 			args[i], args[i+1] = "--message-file", file
@@ -67,17 +69,18 @@ func InformAgent(
 	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
-	// the session's own folder may be gone before it ends
+	// The session's own folder may be deleted while openclaw runs.
 	cmd.Env, cmd.Dir = childEnvironment(folders), state.Home(env)
 	stdout, stderr := &limitedBuffer{limit: maxAnswer}, &limitedBuffer{limit: 64 << 10}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
-	// In a session of its own, so that it ends with its children: node starts some.
+	// openclaw gets a process session of its own, so that its children end with it:
+	// node starts some.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 2 * time.Second // for a child that keeps our pipe open
 	err = cmd.Run()
 	switch {
-	case errors.Is(err, exec.ErrWaitDelay): // it ended well, and left a child behind
+	case errors.Is(err, exec.ErrWaitDelay): // it succeeded, and left a child behind
 		err = nil
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("openclaw did not end within %s", state.DescribeDuration(turnTimeout))
@@ -90,20 +93,20 @@ func InformAgent(
 	return stdout.String(), err
 }
 
-// explainFailure is what an exit code other than 0 means, nil when the agent has the
-// message and wants no other. It goes by what openclaw 2026.9.6 prints with exit code 1.
+// explainFailure explains an exit code other than 0. It returns nil if the agent has
+// the message and needs no second one. It goes by what openclaw 2026.9.6 prints with
+// exit code 1.
 func explainFailure(err error, text, stdout, stderr string) error {
 	output := stdout + "\n" + stderr
 	if text != "" {
-		output = strings.ReplaceAll(output, text, "") // whose words are none of openclaw's
+		output = strings.ReplaceAll(output, text, "") // the message is not openclaw's own output
 	}
-	why := state.OneLine(
-		cmp.Or(strings.TrimSpace(stderr), strings.TrimSpace(stdout), "it said nothing"),
-	)
+	printed := cmp.Or(strings.TrimSpace(stderr), strings.TrimSpace(stdout), "no output")
+	why := state.OneLine(printed)
 	why = strings.ToValidUTF8(why[:min(len(why), 300)], "")
 	switch {
 	case strings.Contains(output, "Agent couldn't generate a response"):
-		// it chose to say nothing; again would be another turn
+		// The agent chose to say nothing. A second message would cause another turn.
 		return nil
 	case strings.Contains(output, "\"runId\"") || strings.Contains(output, "⚠️"):
 		return fmt.Errorf("openclaw: %w: %s", ErrTurnFailed, why)
@@ -111,9 +114,10 @@ func explainFailure(err error, text, stdout, stderr string) error {
 	return fmt.Errorf("openclaw: %w: %s", err, why)
 }
 
-// programFolders are where openclaw, and node beside it, are looked for: on the PATH of
-// the message's hook, on ours, and where npm and Homebrew put them on machines whose
-// daemons get a short PATH. A project's own folder is no place to take programs from.
+// programFolders returns the folders in which openclaw, and the node beside it, are
+// looked for: the PATH of the message's hook, our own PATH, and where npm and Homebrew
+// install them, since daemons get a short PATH on some machines. Relative folders are
+// left out: a project's own folder must not provide programs.
 func programFolders(env state.Getenv, wake *state.Wake) []string {
 	dirs := append(filepath.SplitList(wake.SearchPath), filepath.SplitList(env("PATH"))...)
 	home := state.Home(env)
@@ -128,7 +132,8 @@ func programFolders(env state.Getenv, wake *state.Wake) []string {
 	return slices.DeleteFunc(dirs, func(dir string) bool { return !filepath.IsAbs(dir) })
 }
 
-// findProgram is openclaw, which may have been installed since the message was put.
+// findProgram returns the path of openclaw. It may have been installed after the
+// message was enqueued.
 func findProgram(folders []string) (string, error) {
 	for _, dir := range folders {
 		if path, err := exec.LookPath(filepath.Join(dir, "openclaw")); err == nil {
@@ -138,7 +143,8 @@ func findProgram(folders []string) (string, error) {
 	return "", ErrNotFound
 }
 
-// childEnvironment is ours without our own settings, secrets that are none of openclaw's.
+// childEnvironment returns our environment without our own settings, which hold secrets
+// that openclaw must not have.
 func childEnvironment(folders []string) []string {
 	ourSettings := config.FileVariables()
 	env := slices.DeleteFunc(os.Environ(), func(variable string) bool {
@@ -150,16 +156,18 @@ func childEnvironment(folders []string) []string {
 	return append(env, "PATH="+strings.Join(folders, string(filepath.ListSeparator)))
 }
 
-// Hint is what a person can do about a failure.
+// Hint returns what a person can do about a failure.
 func Hint(err error) string {
 	switch {
 	case errors.Is(err, ErrNotFound):
-		return "npm install -g openclaw, or put it into the PATH that Claude Code runs with"
+		return "run `npm install -g openclaw`, " +
+			"or add its folder to the PATH that Claude Code runs with"
 	case strings.Contains(err.Error(), "inter-session attribution"):
-		return "the session was started by an agent's own command, and openclaw refuses what such a one sends; " +
-			"start it with: env -u OPENCLAW_SHELL tmux new-session ..."
+		return "an agent's own command started this session, " +
+			"and openclaw refuses messages from it; " +
+			"start the session with: env -u OPENCLAW_SHELL tmux new-session ..."
 	}
-	return "it is tried again; `gchat-hooks status` shows what waits"
+	return "gchat-hooks tries again; `gchat-hooks status` shows what waits"
 }
 
 // limitedBuffer keeps the beginning of what is written to it.

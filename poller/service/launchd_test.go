@@ -127,7 +127,7 @@ func TestServiceLaunchdTroubles(t *testing.T) {
 		"a file that launchd refuses":    {func(f *fakeLaunchd) { f.bootstrapError = "109: Invalid property list" }, false, "failed: 109: Invalid property list"},
 		"input/output error, for good":   {func(f *fakeLaunchd) { f.failingBootstraps = 1000 }, false, "failed: 5: Input/output error"},
 		"input/output error for a while": {func(f *fakeLaunchd) { f.failingBootstraps = 6 }, true, "and started"},
-		"launchd keeps it":               {func(f *fakeLaunchd) { f.isLoaded, f.ignoresBootout = true, true }, true, "does not let go"},
+		"launchd keeps it":               {func(f *fakeLaunchd) { f.isLoaded, f.ignoresBootout = true, true }, true, "does not unload"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, p := newFakeLaunchd(t)

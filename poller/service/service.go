@@ -1,4 +1,4 @@
-// Package service keeps the daemon and the embedded space running for a person, from
+// Package service keeps the daemon and the embedded space running for a person from
 // login to login: as launchd agents on macOS, as systemd user units on Linux. It also
 // keeps the machine awake.
 package service
@@ -26,44 +26,43 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// DaemonName is what the daemon is called: in the log, in the process list, and by
-// systemd.
+// DaemonName is the daemon's name in the log, in the process list, and in systemd.
 const DaemonName = "gchat-response-poller"
 
-// StartSpaceCommand is the command that installs and starts the embedded space's service.
+// StartSpaceCommand is the command that installs and starts the embedded space's
+// service.
 const StartSpaceCommand = "gchat-hooks setup --space --service (for a phone, with --phone)"
 
 const (
-	// the daemon may take 90 s to end, and its supervisor some more to let go of it
+	// The daemon may take 90 s to end, and launchd or systemd a little longer to
+	// notice.
 	stopTimeout    = 100 * time.Second
 	stopCheckPause = 250 * time.Millisecond
 )
 
-// Service is a command of this program as the system starts it.
+// Service is a command of this program that launchd or systemd starts.
 type Service struct {
-	Name        string   // in the process list of systemd, and behind "com.claude." in launchd's
-	Args        []string // of the command
+	Name        string   // in systemd's process list; launchd's has it after "com.claude."
+	Args        []string // the command's arguments
 	Env         state.Getenv
-	ProgramPath string    // the program that is started: a path that outlasts an upgrade
-	UID         int       // whose service it is
-	Out         io.Writer // what was done is said here
+	ProgramPath string    // the program to start: a path that stays valid after an upgrade
+	UID         int       // the user that the service belongs to
+	Out         io.Writer // for messages about what was done
 	GOOS        string
 	// Run runs a program to its end and returns what it printed.
 	Run func(ctx context.Context, name string, args ...string) (output []byte, err error)
 }
 
-// NewSpace is the service of the embedded space, which is started with args.
+// NewSpace returns the service of the embedded space, which is started with args.
 func NewSpace(env state.Getenv, self string, out io.Writer, args ...string) *Service {
 	s := NewDaemon(env, self, out)
-	s.Name, s.Args = "gchat-hooks-space", slices.Concat(
-		[]string{"space"},
-		args,
-		[]string{"--service"},
-	)
+	s.Name = "gchat-hooks-space"
+	s.Args = slices.Concat([]string{"space"}, args, []string{"--service"})
 	return s
 }
 
-// IsSpaceDown says that the embedded space's service is installed, and no space runs.
+// IsSpaceDown reports whether the embedded space's service is installed, but no space
+// runs.
 func IsSpaceDown(env state.Getenv) bool {
 	_, isInstalled := NewSpace(env, "", nil).FindFile()
 	return isInstalled && !state.IsLocked(filepath.Join(state.UserStateDir(env), "space", "lock"))
@@ -71,60 +70,64 @@ func IsSpaceDown(env state.Getenv) bool {
 
 func (s *Service) isDaemon() bool { return s.Name == DaemonName }
 
-// commandLine is what a person types in place of the service.
+// commandLine returns the command that a person can type instead of using the service.
 func (s *Service) commandLine() string { return "gchat-hooks " + strings.Join(s.Args, " ") }
 
-// NewDaemon is the daemon's service of the person who runs this process.
+// NewDaemon returns the daemon's service for the person who runs this process.
 func NewDaemon(env state.Getenv, self string, out io.Writer) *Service {
 	run := func(ctx context.Context, name string, args ...string) ([]byte, error) {
 		return exec.CommandContext(ctx, name, args...).CombinedOutput()
 	}
 	return &Service{
-		Name: DaemonName, Args: []string{"poller"}, Env: env, ProgramPath: self, UID: os.Getuid(), Out: out, GOOS: runtime.GOOS, Run: run,
+		Name:        DaemonName,
+		Args:        []string{"poller"},
+		Env:         env,
+		ProgramPath: self,
+		UID:         os.Getuid(),
+		Out:         out,
+		GOOS:        runtime.GOOS,
+		Run:         run,
 	}
 }
 
-// supervisor is the program that starts others for a person: launchd or systemd.
+// supervisor is the system's program that starts and restarts services for a person:
+// launchd or systemd.
 type supervisor interface {
-	filePath() string // where it looks for the service's file
-	// of that file; env is what the service is to find in its environment
+	filePath() string // the path at which it looks for the service's file
+	// fileText returns that file's text. env is the service's environment.
 	fileText(env []string) string
-	checkReachable(context.Context) error // why it cannot be talked to here
-	// loads the file afresh; the service starts now and at each login
+	// checkReachable returns why the supervisor cannot be used here.
+	checkReachable(context.Context) error
+	// start loads the file again, starts the service, and has it start at each login.
 	start(context.Context) error
-	stop(context.Context) error // for good
+	// stop stops the service for good.
+	stop(context.Context) error
 }
 
 func (s *Service) supervisor() supervisor {
 	if s.GOOS == "darwin" {
 		return launchd{s}
 	}
-	return systemd{s} // elsewhere there is no such program, which its error says
+	return systemd{s} // on another system it does not exist, and its error says so
 }
 
-// Install writes the service's file, has the service start at each login, and starts it,
-// anew if it runs.
+// Install writes the service's file, has the service start at each login, and starts or
+// restarts it.
 func (s *Service) Install(ctx context.Context) error {
 	sup := s.supervisor()
 	if err := sup.checkReachable(ctx); err != nil {
-		command := state.QuoteForShell(
-			s.ProgramPath,
-		) + " " + strings.TrimSuffix(
-			strings.Join(s.Args, " "),
-			" --service",
-		)
-		hint := "start `" + command + "` yourself, by @reboot in a crontab or in a tmux session of its own"
+		args := strings.TrimSuffix(strings.Join(s.Args, " "), " --service")
+		command := state.QuoteForShell(s.ProgramPath) + " " + args
+		hint := "start `" + command + "` yourself, with @reboot in a crontab, " +
+			"or in a tmux session of its own"
 		return withHint(fmt.Errorf("nothing can be started at login here: %w", err), hint)
 	}
 	dir := filepath.Dir(sup.filePath())
 	err := os.MkdirAll(dir, 0o755)
 	if err == nil {
-		err = renameio.WriteFile(
-			sup.filePath(),
-			[]byte(sup.fileText(s.environmentForService())),
-			0o644,
-			renameio.WithTempDir(dir),
-		)
+		text := sup.fileText(s.environmentForService())
+		inSameFolder := renameio.WithTempDir(dir)
+		err = renameio.WriteFile(sup.filePath(), []byte(text), 0o644, inSameFolder)
 	}
 	if err != nil {
 		return fmt.Errorf("write the service file: %w", err)
@@ -133,15 +136,16 @@ func (s *Service) Install(ctx context.Context) error {
 	if err := sup.start(ctx); err != nil {
 		return fmt.Errorf("start the service: %w", err)
 	}
-	s.print("installed as %s, and started; gchat-hooks status says whether it runs", sup.filePath())
+	path := sup.filePath()
+	s.print("installed as %s, and started; gchat-hooks status shows whether it runs", path)
 	if s.isDaemon() {
-		s.print("it takes its settings from %s, not from this shell", state.ConfigFile(s.Env))
+		s.print("its settings come from %s, not from this shell", state.ConfigFile(s.Env))
 	}
 	return nil
 }
 
-// Uninstall stops the service and removes its file, also where no supervisor runs. State,
-// logs and configuration stay.
+// Uninstall stops the service and removes its file, even where no supervisor runs.
+// State, logs and configuration stay.
 func (s *Service) Uninstall(ctx context.Context) error {
 	path, isInstalled := s.FindFile()
 	if !isInstalled {
@@ -158,29 +162,37 @@ func (s *Service) Uninstall(ctx context.Context) error {
 	return nil
 }
 
-// FindFile is the service's file, and whether it is there.
+// FindFile returns the path of the service's file, and whether the file exists.
 func (s *Service) FindFile() (path string, isInstalled bool) {
 	path = s.supervisor().filePath()
 	_, err := os.Lstat(path)
 	return path, err == nil
 }
 
-// environmentForService are the variables that lead the daemon to the person's programs,
-// state, configuration, Claude Code and tmux server. They hold paths: the settings stay
-// in the configuration, since some are secret and anybody may read a service's file.
+// environmentForService returns the variables that the service needs to find the
+// person's programs, state, configuration, Claude Code and tmux server. They hold only
+// paths. The settings stay in the configuration: some are secret, and anybody may read
+// a service's file.
 func (s *Service) environmentForService() []string {
 	path := "/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 	if tmux, err := exec.LookPath("tmux"); err == nil {
-		// a tmux of another version does not talk to the person's server
+		// The service must find the person's tmux: another version does not talk to
+		// their server.
 		path = filepath.Dir(tmux) + ":" + path
 	}
 	env := []string{"PATH=" + path}
-	for _, name := range []string{
-		"XDG_STATE_HOME", "XDG_CONFIG_HOME", "GCHAT_CONFIG", "GCHAT_STATE_DIR", "GCHAT_POLLER_PENDING_DIR",
-		"CLAUDE_CONFIG_DIR", "TMUX_TMPDIR",
-	} {
-		// a relative path would lead elsewhere from the service's folder; XML has no
-		// control characters
+	names := []string{
+		"XDG_STATE_HOME",
+		"XDG_CONFIG_HOME",
+		"GCHAT_CONFIG",
+		"GCHAT_STATE_DIR",
+		"GCHAT_POLLER_PENDING_DIR",
+		"CLAUDE_CONFIG_DIR",
+		"TMUX_TMPDIR",
+	}
+	for _, name := range names {
+		// The service has another working folder, so a relative path would be wrong. XML
+		// cannot hold control characters.
 		value := s.Env(name)
 		if filepath.IsAbs(value) && !strings.ContainsFunc(value, unicode.IsControl) {
 			env = append(env, name+"="+value)
@@ -189,28 +201,22 @@ func (s *Service) environmentForService() []string {
 	return env
 }
 
-func withHint(
-	err error,
-	hint string,
-) error {
+func withHint(err error, hint string) error {
 	return &state.UserError{Err: err, Hint: hint, Code: 1}
 }
 
 func (s *Service) print(format string, args ...any) { fmt.Fprintf(s.Out, format+"\n", args...) }
 
-// run runs a command of the supervisor. Its error names the command and what it said.
+// run runs a command of the supervisor. Its error has the command and what the command
+// printed.
 func (s *Service) run(ctx context.Context, name string, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
 	output, err := s.Run(ctx, name, args...)
 	if err != nil {
-		err = fmt.Errorf(
-			"%s %s: %w: %s",
-			name,
-			strings.Join(args, " "),
-			err,
-			strings.Join(strings.Fields(string(output)), " "),
-		)
+		command := name + " " + strings.Join(args, " ")
+		printed := strings.Join(strings.Fields(string(output)), " ")
+		err = fmt.Errorf("%s: %w: %s", command, err, printed)
 	}
 	return err
 }
@@ -218,12 +224,12 @@ func (s *Service) run(ctx context.Context, name string, args ...string) error {
 // Exit codes of the health check.
 const (
 	ExitHealthy = 0
-	ExitStale   = 1 // the last good cycle is too long ago
-	ExitNever   = 2 // there was none
+	ExitStale   = 1 // the last poll was too long ago
+	ExitNever   = 2 // there was no poll yet
 )
 
-// ReadLastPoll is when the daemon last looked for replies: the project's state folder
-// tells it, or else the user's.
+// LastPoll returns when the daemon last looked for replies. The time is in the
+// project's state folder, or else in the user's.
 func LastPoll(env state.Getenv) time.Time {
 	if last := state.ReadLastPoll(state.ProjectStateDir(env)); !last.IsZero() {
 		return last
@@ -231,19 +237,17 @@ func LastPoll(env state.Getenv) time.Time {
 	return state.ReadLastPoll(state.UserStateDir(env))
 }
 
-// Health says when the daemon last looked for replies, in one line that monitors read. It
-// is Healthy when that was within twice the time from one mark to the next: the poll
-// interval, but no mark is written sooner than HeartbeatInterval.
+// Health reports in one line, for monitoring programs, when the daemon last looked for
+// replies. It is healthy if that is at most twice the time between two marks ago. The
+// daemon leaves a mark once a poll interval, but at most once a HeartbeatInterval.
 func Health(env state.Getenv, now time.Time) (line string, exitCode int) {
 	lastPoll := LastPoll(env)
 	if lastPoll.IsZero() {
 		return "WARN: Health file not found — daemon may not have run yet", ExitNever
 	}
-	threshold := 2 * max(
-		config.Load(env, state.ProjectDir(env)).PollInterval,
-		state.HeartbeatInterval,
-	)
-	// of either sign: a clock that was set back is no good cycle
+	cfg := config.Load(env, state.ProjectDir(env))
+	threshold := 2 * max(cfg.PollInterval, state.HeartbeatInterval)
+	// A time in the future is not healthy either: the clock was set back.
 	age := now.Sub(lastPoll).Truncate(time.Second).Abs()
 	line = fmt.Sprintf("Last poll %vs ago (threshold: %vs)", age.Seconds(), threshold.Seconds())
 	if age > threshold {
@@ -252,14 +256,14 @@ func Health(env state.Getenv, now time.Time) (line string, exitCode int) {
 	return "OK: " + line, ExitHealthy
 }
 
-// loadTimeout is how long bootstrap is tried: for about 5 s after the old job is gone, it
-// fails with "5: Input/output error".
+// loadTimeout is how long start tries bootstrap. For about 5 s after the old job is
+// gone, bootstrap fails with "5: Input/output error".
 const loadTimeout = 20 * time.Second
 
 type launchd struct{ *Service }
 
-// domain is where the agent runs: it is there while the person is logged in at the
-// screen.
+// domain is launchd's domain of the agent. It exists while the person is logged in at
+// the Mac's screen.
 func (l launchd) domain() string { return fmt.Sprintf("gui/%d", l.UID) }
 
 func (l launchd) label() string  { return "com.claude." + l.Name }
@@ -268,24 +272,23 @@ func (l launchd) filePath() string {
 	return filepath.Join(l.Env("HOME"), "Library/LaunchAgents", l.label()+".plist")
 }
 
-// fileText is the agent's file; the keys are those of launchd.plist(5). The daemon is
-// started again after a crash and an error, not after an end with 0: so it is stopped,
-// and so it says that a new start would not help. To end, it may need longer than
-// launchd's 5 s: it finishes what it types. A crash is told in the log; launchd starts
-// nothing where the log's folder is missing. A person waits for it: as anything but
-// Interactive, launchd throttles its CPU and disk. Its umask is 077, in decimal.
+// fileText returns the agent's property list; its keys are those of launchd.plist(5).
+//
+// launchd restarts the daemon after a crash or an error, but not after exit code 0.
+// With 0 the daemon ends when it is stopped, or when a restart would not help. The
+// daemon gets more than launchd's 5 s to end, because it finishes what it types. The
+// log shows a crash; launchd starts nothing if the log's folder is missing. A person
+// waits for the daemon, so it is Interactive: otherwise launchd throttles its CPU and
+// disk. The umask is 077, written in decimal.
 func (l launchd) fileText(env []string) string {
 	var vars strings.Builder
 	for _, variable := range env {
 		name, value, _ := strings.Cut(variable, "=")
-		fmt.Fprintf(
-			&vars,
-			"\t\t<key>%s</key> <string>%s</string>\n",
-			name,
-			html.EscapeString(value),
-		)
+		value = html.EscapeString(value)
+		fmt.Fprintf(&vars, "\t\t<key>%s</key> <string>%s</string>\n", name, value)
 	}
-	home, log := html.EscapeString(l.Env("HOME")), html.EscapeString(state.LogPath(l.Env))
+	home := html.EscapeString(l.Env("HOME"))
+	log := html.EscapeString(state.LogPath(l.Env))
 	words := ""
 	for _, word := range append([]string{l.ProgramPath}, l.Args...) {
 		words += "<string>" + html.EscapeString(word) + "</string> "
@@ -298,10 +301,7 @@ var plistTemplate string
 
 func (l launchd) checkReachable(ctx context.Context) error {
 	if err := l.run(ctx, "launchctl", "print", l.domain()); err != nil {
-		return fmt.Errorf(
-			"launchd starts programs only for who is logged in at the Mac's screen: %w",
-			err,
-		)
+		return fmt.Errorf("launchd needs you to be logged in at the Mac's screen: %w", err)
 	}
 	return nil
 }
@@ -310,7 +310,7 @@ func (l launchd) start(ctx context.Context) error {
 	if err := l.stop(ctx); err != nil {
 		return err
 	}
-	// An agent that was disabled once, also of an older install, is not loaded until it
+	// An agent that was ever disabled, even by an older install, is not loaded until it
 	// is enabled.
 	if err := l.run(ctx, "launchctl", "enable", l.target()); err != nil {
 		return err
@@ -323,9 +323,9 @@ func (l launchd) start(ctx context.Context) error {
 	}
 }
 
-// stop unloads the agent, and waits until it is gone: bootout returns before that, with
-// an error, and a bootstrap that comes too early fails. `bootout --wait` is no way: newer
-// versions do not take it.
+// stop unloads the agent, and waits until it is gone: bootout returns earlier, with an
+// error, and a bootstrap that comes too early fails. `bootout --wait` does not help:
+// newer versions of launchctl reject it.
 func (l launchd) stop(ctx context.Context) error {
 	_ = l.run(ctx, "launchctl", "bootout", l.target())
 	for deadline := time.Now().Add(stopTimeout); ; time.Sleep(stopCheckPause) {
@@ -333,10 +333,8 @@ func (l launchd) stop(ctx context.Context) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return withHint(
-				errors.New("launchd does not let go of the agent"),
-				"launchctl kill SIGKILL "+l.target(),
-			)
+			err := errors.New("launchd does not unload the agent")
+			return withHint(err, "launchctl kill SIGKILL "+l.target())
 		}
 	}
 }
@@ -348,11 +346,11 @@ func (s systemd) filePath() string {
 	return filepath.Join(filepath.Dir(state.ConfigDir(s.Env)), "systemd/user", s.unit())
 }
 
-// fileText is the unit. Type=exec has a start fail when there is no such program.
-// KillMode=process: the signal is for the daemon, not for the tmux command that is just
-// typing a reply, nor for the tmux server of the sessions that it started. There is no
-// PrivateTmp and nothing else that hides files: the person's tmux sockets are in /tmp,
-// and their projects anywhere.
+// fileText returns the unit's text. With Type=exec, a start fails if the program does
+// not exist. With KillMode=process, the stop signal goes only to the daemon: not to the
+// tmux command that may be typing a reply, and not to the tmux server of the sessions
+// that the daemon started. Nothing hides files, such as PrivateTmp: the person's tmux
+// sockets are in /tmp, and their projects can be anywhere.
 func (s systemd) fileText(env []string) string {
 	var vars strings.Builder
 	for _, variable := range env {
@@ -362,9 +360,9 @@ func (s systemd) fileText(env []string) string {
 	for _, word := range append([]string{s.ProgramPath}, s.Args...) {
 		words = append(words, quoteUnitWord(word))
 	}
-	if s.isDaemon() { // SIGHUP ends the space
+	if s.isDaemon() { // a SIGHUP would end the space
 		vars.WriteString("ExecReload=/bin/kill -HUP $MAINPID\n")
-	} else { // it prints its links, and others may read the journal
+	} else { // the space prints its links, and others may read the journal
 		vars.WriteString("StandardOutput=null\nStandardError=journal\n")
 	}
 	return fmt.Sprintf(unitTemplate, s.commandLine(), strings.Join(words, " "), vars.String())
@@ -373,39 +371,42 @@ func (s systemd) fileText(env []string) string {
 //go:embed systemd.service
 var unitTemplate string
 
-// quoteUnitWord quotes one word of a unit file. Specifiers are expanded in quotes, too; $
-// is nothing special in a program's path and in Environment=.
+// quoteUnitWord quotes one word of a unit file. Specifiers are expanded even in quotes.
+// $ has no special meaning in a program's path and in Environment=.
 func quoteUnitWord(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%").Replace(s) + `"`
 }
 
-// checkReachable fails where there is a systemctl and no manager to talk to: in
+// checkReachable fails if systemctl exists but no manager runs for this user: in
 // containers, in WSL 1, in a shell of su or sudo.
 func (s systemd) checkReachable(ctx context.Context) error {
-	if err := s.run(ctx, "systemctl", "--user", "show", s.unit(), "--property=MainPID"); err != nil {
+	err := s.run(ctx, "systemctl", "--user", "show", s.unit(), "--property=MainPID")
+	if err != nil {
 		return fmt.Errorf("systemd does not run for you: %w", err)
 	}
 	return nil
 }
 
 func (s systemd) start(ctx context.Context) error {
-	// By its path: the manager may have an XDG_CONFIG_HOME of its own, and looks
-	// elsewhere. It reads all units anew for it.
+	// The unit is named by its path, because the manager may have another
+	// XDG_CONFIG_HOME and look elsewhere. enable makes the manager read all units
+	// again.
 	if err := s.run(ctx, "systemctl", "--user", "enable", s.filePath()); err != nil {
 		return err
 	}
-	// after ten starts it refuses this one, too
+	// after ten starts systemd would refuse the next one
 	_ = s.run(ctx, "systemctl", "--user", "reset-failed", s.unit())
 	return s.run(ctx, "systemctl", "--user", "restart", s.unit())
 }
 
-// stop removes the links that start the daemon also where no manager runs.
+// stop also removes the links that start the daemon, even if no manager runs.
 func (s systemd) stop(ctx context.Context) error {
 	return s.run(ctx, "systemctl", "--user", "disable", "--now", s.unit())
 }
 
-// KeepsAwake has the machine stay awake until ctx ends, or this process does, however
-// that ends: caffeinate looks for its pid, and cat reads to the end of what it holds.
+// KeepAwake keeps the machine awake until ctx or this process ends, however it ends:
+// caffeinate watches this process's pid, and cat reads until its standard input is
+// closed.
 func KeepAwake(ctx context.Context) error {
 	args := []string{
 		"systemd-inhibit",

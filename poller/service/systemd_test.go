@@ -66,8 +66,8 @@ func TestServiceOnSystemd(t *testing.T) {
 	if did := p.newCommands(); !slices.Equal(did, ctl("enable "+path, "reset-failed"+unit, "restart"+unit)) {
 		t.Errorf("installed by %q", did)
 	}
-	want := "installed as " + path + ", and started; gchat-hooks status says whether it runs\n" +
-		"it takes its settings from " + p.env["HOME"] + "/.config/gchat-hooks/config.json, not from this shell\n"
+	want := "installed as " + path + ", and started; gchat-hooks status shows whether it runs\n" +
+		"its settings come from " + p.env["HOME"] + "/.config/gchat-hooks/config.json, not from this shell\n"
 	if said := p.newOutput(); said != want {
 		t.Errorf("said %s", said)
 	}
