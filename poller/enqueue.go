@@ -285,7 +285,7 @@ func (p *Poller) reword(
 ) *state.Question {
 	p.Log.AddSecrets(cfg.AnthropicKey)
 	model := gchat.Haiku{Key: cfg.AnthropicKey, BaseURL: p.Env("ANTHROPIC_BASE_URL")}
-	rewording, err := model.Word(ctx, q.SubQuestions)
+	rewording, err := model.Reword(ctx, q.SubQuestions)
 	logLine := p.Log.Info()
 	if err != nil {
 		logLine = p.Log.Warn().Str("error", p.Log.Redact(err.Error()))

@@ -109,7 +109,7 @@ func (p *Poller) findChat(ctx context.Context, record *trackedRecord) (chat, spa
 		chat, space = gateway.transport.Chat(), gateway.spaceName
 	case !gateway.cfg.CanSend() && gateway.cfg.SpaceID != "":
 		space = gateway.cfg.SpaceID
-		chat = gchat.ChatAt(gateway.cfg.APIEndpoint, space)
+		chat = gchat.ChatAtEndpoint(gateway.cfg.APIEndpoint, space)
 	}
 	if q.ThreadName != "" && !strings.HasPrefix(q.ThreadName, space+"/") {
 		return "", ""
@@ -315,7 +315,7 @@ func (p *Poller) endDryRun(record *trackedRecord, q *state.Question, pane, would
 func (p *Poller) reportDryRun(q *state.Question, pane, would string, keys int) {
 	p.Log.Info().Str("question", q.QuestionID).Str("pane", pane).Int("keys", keys).Msg("dry run")
 	if p.DryRunOutput != nil {
-		session, action := wording.Line(q.SessionName), wording.Line(would)
+		session, action := wording.SafeLine(q.SessionName), wording.SafeLine(would)
 		fmt.Fprintf(p.DryRunOutput, "%s, pane %s: %s\n", session, pane, action)
 	}
 }
@@ -359,7 +359,7 @@ func (p *Poller) saveTypingEnd(
 			q.Typing = &state.Typing{LastKeyAt: p.Now().UTC()}
 		}
 		q.Typing.IsEnded = true
-		q.Typing.Result, q.Typing.Why = string(outcome.Result), wording.Line(outcome.Why)
+		q.Typing.Result, q.Typing.Why = string(outcome.Result), wording.SafeLine(outcome.Why)
 		if change != nil {
 			change(q)
 		}

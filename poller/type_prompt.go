@@ -233,7 +233,7 @@ func (p *Poller) leavePromptToPerson(prompt *nextPrompt, why string) {
 	}
 	typing := *prompt.question.Typing
 	typing.IsEnded = true
-	typing.Result, typing.Why = string(inject.Dirty), wording.Line(why)
+	typing.Result, typing.Why = string(inject.Dirty), wording.SafeLine(why)
 	if p.saveTyping(prompt, &typing) == nil {
 		p.enqueuePromptNote(prompt.session, prompt.question, state.OwedNote{
 			About:        state.NoteNotTyped,
@@ -295,7 +295,7 @@ func (p *Poller) checkReadyForPrompt(
 		return session, firstKey, ""
 	}
 	if screen.Shows == inject.Draft { // the text of the draft must not appear in the space
-		return session, "", wording.DraftStands
+		return session, "", wording.DraftInBox
 	}
 	why = "the terminal shows " + screen.String()
 	if screen.IsDialog() {

@@ -199,7 +199,7 @@ func (r Runner) KeepPrompts(
 		default:
 			session = started
 			id := state.MessageID("begun", session.ID, session.StartingAt.String())
-			err := r.EnqueueNote(session, id, wording.BegunText(session))
+			err := r.EnqueueNote(session, id, wording.StartedText(session))
 			r.Log.ErrorOnce(err, "note not enqueued")
 		}
 	}

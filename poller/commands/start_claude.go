@@ -142,7 +142,7 @@ func (r Runner) claudeCommand(session *state.Session) (argv []string, why string
 		return nil, "its folder is gone: " + r.shorten(session.ProjectDir)
 	case !isTrusted:
 		why = "Claude Code was not told to trust its folder: " + r.shorten(session.ProjectDir)
-		return nil, wording.InTerminal(session, why)
+		return nil, wording.WithResumeHint(session, why)
 	case argv == nil:
 		return nil, "the program claude was not found, neither where it was before nor on PATH"
 	case inject.IsSessionRunning(transcriptPath, session.ID):

@@ -62,12 +62,12 @@ func (r Runner) RunCommand(ctx context.Context, session *state.Session, in *stat
 		return "[Asks again] You are asked for each permission of this session from now on."
 	}
 	if r.Now().Sub(in.LocalCreatedAt) > MaxCommandAge {
-		return "[Not used] " + wording.Line(name) +
+		return "[Not used] " + wording.SafeLine(name) +
 			" was read too late. Send it again if you still want it."
 	}
 	// With a terminal, it would have been typed.
-	if wording.ClaudeCommand(in.Text, r.Config.ClaudeCommands) {
-		return outOfReachText + wording.Line(inject.ErrNoTmux.Error()) + "."
+	if wording.IsClaudeCommand(in.Text, r.Config.ClaudeCommands) {
+		return outOfReachText + wording.SafeLine(inject.ErrNoTmux.Error()) + "."
 	}
 	switch name {
 	case "/model":
@@ -86,7 +86,7 @@ func (r Runner) RunCommand(ctx context.Context, session *state.Session, in *stat
 	case "/help":
 		return "[Help] In this thread you can write:\n" + commandList
 	}
-	return "[Not used] There is no command " + wording.Line(name) +
+	return "[Not used] There is no command " + wording.SafeLine(name) +
 		". These commands exist:\n" + commandList
 }
 
@@ -117,7 +117,7 @@ func (r Runner) screenText(ctx context.Context, session *state.Session) string {
 	if err != nil {
 		return outOfReachText + wording.SafeLine(err.Error()) + "."
 	}
-	title := "[Screen] " + wording.Line(session.Name)
+	title := "[Screen] " + wording.SafeLine(session.Name)
 	return wording.ScreenText(title, r.redact(strings.Join(snapshot.Lines, "\n")))
 }
 
@@ -132,13 +132,13 @@ func (r Runner) redact(text string) string {
 
 // shorten returns foreign text, redacted, as a part of one line.
 func (r Runner) shorten(text string) string {
-	return wording.Cut(wording.Line(r.redact(text)), 200)
+	return wording.Cut(wording.SafeLine(r.redact(text)), 200)
 }
 
 func (r Runner) statusText(ctx context.Context, session *state.Session) string {
 	lines := []string{"[Status] " + wording.SafeLine(session.Name), "", r.activity(ctx, session)}
 	if !session.StartedAt.IsZero() {
-		dir := wording.Line(cmp.Or(session.CWD, session.ProjectDir))
+		dir := wording.SafeLine(cmp.Or(session.CWD, session.ProjectDir))
 		lines = append(lines, "Running since "+formatTime(session.StartedAt)+" in "+dir)
 	}
 	if session.MutedUntil.After(r.Now()) {
@@ -180,7 +180,7 @@ func (r Runner) activity(ctx context.Context, session *state.Session) string {
 	snapshot, screen, err := CaptureScreen(ctx, session)
 	switch {
 	case err != nil:
-		return "It is not known what Claude does: " + wording.Line(err.Error())
+		return "It is not known what Claude does: " + wording.SafeLine(err.Error())
 	case screen.IsDialog():
 		return "A dialog is open in the terminal: " + r.shorten(screen.String())
 	case screen.Busy:
@@ -272,7 +272,7 @@ func (r Runner) interrupt(ctx context.Context, session *state.Session, in *state
 	}
 	text := "[Stopped] " + r.currentWork(snapshot.Lines)
 	if _, screen, err := CaptureScreen(ctx, session); err == nil && screen.Shows == inject.Draft {
-		text += "\nThe input box of the terminal holds a text. " + wording.EmptyBox
+		text += "\nThe input box of the terminal holds a text. " + wording.EmptyBoxHint
 	}
 	auditLine := state.AuditLine{
 		SessionName: session.Name,

@@ -82,7 +82,7 @@ func JudgeReply(cfg *config.Config, q *state.Question, r *state.Reply, now time.
 		j.askBack(state.NoteUnclear, wording.WhichQuestionText)
 	case !q.Mode.Traits().Asks:
 		setAnswer(q, r, j.text, nil, now)
-	case r.Choice == "" && wording.ToTerminal(q, j.text):
+	case r.Choice == "" && wording.AsksForTerminal(q, j.text):
 		r.Verdict = state.VerdictIgnored // the note that the question is in the terminal suffices
 		// The dialog is hidden, and this may be the second such reply.
 		q.MarkWantedInTerminal(now)
@@ -126,7 +126,7 @@ func (j *judgement) rejectEarly() {
 	j.reply.Verdict = state.VerdictIgnored
 	isDecision := j.question.Kind.Traits().Decides && j.question.IsAnswerable()
 	if isDecision && CanAnswer(j.cfg, j.question, j.reply) {
-		j.askBack(state.NoteUnclear, wording.TooEarly)
+		j.askBack(state.NoteUnclear, wording.TooEarlyHint)
 	}
 }
 
