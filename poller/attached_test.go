@@ -13,8 +13,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// What came with a message whose words are used was not read, and the thread says so,
-// whatever was asked. Of words that are not used nothing more is said.
+// An attachment of a message that is used was not read, and a note says so, whatever
+// was asked. A message that is not used gets no such note.
 func TestAnAttachmentThatWasNotReadIsTold(t *testing.T) {
 	two := []state.SubQuestion{{Question: "Which?", Options: []state.Option{{Label: "One"}, {Label: "Two"}}}, {Question: "Why?"}}
 	decision := []state.SubQuestion{{Question: "Bash", Options: []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}}}
@@ -55,7 +55,7 @@ func TestAnAttachmentThatWasNotReadIsTold(t *testing.T) {
 	}
 }
 
-// So it is in a session's thread, of words that begin with no reply to anything.
+// The same holds in a session's thread, for a message that is no reply.
 func TestAnAttachmentToASessionIsTold(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.readNotes()

@@ -8,8 +8,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// What was answered to some questions, before Claude Code went on without the others,
-// goes to it as words when its person says so.
+// A person answered some questions before Claude Code continued without the rest. Those
+// answers go to Claude as a prompt when the person says so.
 func TestAnswersThatDidNotReachClaudeAreSentOn(t *testing.T) {
 	for name, c := range map[string]struct {
 		sender, text string

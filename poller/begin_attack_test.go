@@ -18,8 +18,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// Another poller, which this one did not know of, set about starting the session since
-// its record was read.
+// Another poller began to start the session after this poller read its record.
 func TestBeginOfAStaleRecord(t *testing.T) {
 	needsTmux(t)
 	x := newEndedSession(t, nil)
@@ -32,8 +31,8 @@ func TestBeginOfAStaleRecord(t *testing.T) {
 	}
 }
 
-// Words of which was told that they started nothing start nothing when they are listed
-// again, whatever changed meanwhile.
+// A message whose note said that it started nothing starts nothing when it is listed
+// again, whatever has changed meanwhile.
 func TestWordsThatStartedNothingAreOver(t *testing.T) {
 	needsTmux(t)
 	x := newEndedSession(t, func(s *state.Session) { s.TranscriptPath += ".gone" })
@@ -55,8 +54,8 @@ func TestWordsThatStartedNothingAreOver(t *testing.T) {
 	}
 }
 
-// A new session begins with words for Claude: a command would be dropped, since it is
-// older than the session.
+// A new session starts with a prompt: a command would be dropped, since it is older
+// than the session.
 func TestNewSessionWithACommand(t *testing.T) {
 	needsTmux(t)
 	x := newEndedSession(t, nil)
@@ -69,14 +68,14 @@ func TestNewSessionWithACommand(t *testing.T) {
 	}
 }
 
-// Who may answer, and not start sessions, answers a question with what looks like a
-// command.
+// A person who may answer but not start sessions answers a question with a text that
+// looks like a command.
 func TestNewOfOneWhoMayOnlyAnswer(t *testing.T) {
 	x := newEndedSession(t, nil)
 	x.vars["GCHAT_ALLOWED_USERS"] += ",users/2"
 	x.vars["GCHAT_APPROVERS"] = "users/1"
 	q := x.addQuestion(x.markPosted)
-	x.readTest = newReadTest(x.testMachine, q) // by what is configured now
+	x.readTest = newReadTest(x.testMachine, q) // with the current configuration
 	x.poller.readIndex()
 	at, err := x.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "Which?")
 	if err != nil {
@@ -90,8 +89,8 @@ func TestNewOfOneWhoMayOnlyAnswer(t *testing.T) {
 	}
 }
 
-// A person says two things in a row: the second before the Claude Code that the first had
-// started has called its first hook.
+// A person writes two messages in a row: the second before the Claude Code that the
+// first started has called its first hook.
 func TestWordsWhileTheSessionBegins(t *testing.T) {
 	x := newTestSession(t, func(s *state.Session) { s.StartingAt = time.Now().Add(-2 * time.Second) })
 	x.reply(x.threadName, "", "and run the tests")
@@ -102,8 +101,8 @@ func TestWordsWhileTheSessionBegins(t *testing.T) {
 	}
 }
 
-// A session has ended, and its process has not: it is about to, or goes on with another
-// session (/clear), whose hook says so.
+// A session has ended, but its process has not. The process is about to exit, or
+// continues with another session (/clear), and that session's hook will say so.
 func TestASessionWhoseProcessGoesOnIsNotResumed(t *testing.T) {
 	t.Parallel()
 	needsTmux(t)
@@ -120,7 +119,7 @@ func TestASessionWhoseProcessGoesOnIsNotResumed(t *testing.T) {
 	}
 }
 
-// Since the machine was started anew, another user's tmux may listen where the person's
+// After a restart of the machine, another user's tmux may listen where the person's
 // did.
 func TestAnotherUsersTmuxIsNotUsed(t *testing.T) {
 	needsTmux(t)
@@ -143,7 +142,7 @@ func TestAnotherUsersTmuxIsNotUsed(t *testing.T) {
 	}
 }
 
-// Names of folders that tmux's formats, its command line or a shell would read otherwise.
+// Folder names that tmux's formats, its command line or a shell would read differently.
 func TestFoldersOfHostileNames(t *testing.T) {
 	t.Parallel()
 	needsTmux(t)
@@ -175,7 +174,7 @@ func TestFoldersOfHostileNames(t *testing.T) {
 	}
 }
 
-// What was said waits for a configuration that can be read, and the poller does not look
+// A message waits for a configuration that can be read, and the poller does not check
 // for it all the time.
 func TestWordsThatWaitKeepNoPollerBusy(t *testing.T) {
 	t.Parallel()
@@ -196,8 +195,8 @@ func TestWordsThatWaitKeepNoPollerBusy(t *testing.T) {
 	}
 }
 
-// What asks the app for a session in another space, where the app does not write, begins
-// none.
+// A message in another space that asks the app for a session, where the app does not
+// post, starts none.
 func TestNewInAnotherSpace(t *testing.T) {
 	d, g := newAppMachine(t)
 	trusted := `{"projects": {"` + d.dir + `": {"hasTrustDialogAccepted": true}}}`
@@ -229,8 +228,8 @@ func TestNewInAnotherSpace(t *testing.T) {
 	}
 }
 
-// Two environments share a space. The other one has no poller any more, and its session
-// has ended: what is said to that is told of.
+// Two environments share a space. The other one has no poller, and its session has
+// ended: a message to that session gets a note.
 func TestWordsForAnEnvironmentWithoutAPoller(t *testing.T) {
 	x := newEndedSession(t, func(s *state.Session) { s.Environment = "0123456789abcdef" })
 	x.changeSession("live", func(s *state.Session) {
@@ -246,8 +245,8 @@ func TestWordsForAnEnvironmentWithoutAPoller(t *testing.T) {
 	}
 }
 
-// It opens in the tmux session of exactly the recorded name, however tmux would read
-// that, or in our own.
+// The session opens in the tmux session with exactly the recorded name, however tmux
+// would read that name, or in our own.
 func TestTmuxSessionsOfHostileNames(t *testing.T) {
 	t.Parallel()
 	needsTmux(t)
@@ -274,8 +273,8 @@ func TestTmuxSessionsOfHostileNames(t *testing.T) {
 	}
 }
 
-// A blank is what a phone's or a Mac's keyboard makes of it, too: no word of the message
-// is taken for another.
+// The blanks that a phone's or a Mac's keyboard makes count as blanks: no word of the
+// message is read as another.
 func TestNewWithOtherBlanks(t *testing.T) {
 	needsTmux(t)
 	for _, text := range []string{
@@ -298,8 +297,8 @@ func TestNewWithOtherBlanks(t *testing.T) {
 	}
 }
 
-// A session of other settings (CLAUDE_CONFIG_DIR) is resumed with those, and where those
-// trust its folder.
+// A session with other settings (CLAUDE_CONFIG_DIR) is resumed with them, and only if
+// they trust its folder.
 func TestASessionOfOtherSettings(t *testing.T) {
 	needsTmux(t)
 	x := newEndedSession(t, nil)
@@ -322,7 +321,7 @@ func TestASessionOfOtherSettings(t *testing.T) {
 	}
 }
 
-// A message that began a session is not said to another one as well, however it is
+// A message that started a session is not delivered to another one, however it is
 // edited.
 func TestNewIsEditedToWords(t *testing.T) {
 	needsTmux(t)

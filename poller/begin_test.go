@@ -18,8 +18,8 @@ import (
 
 const endedSessionID = "5f0c8a52-8b25-4a59-9f6e-3a7d1f0f8a11"
 
-// startArguments is what stands for Claude Code was started with, each time; what such a
-// program cannot prove, e2e does.
+// startArguments returns the arguments of each start of the program that stands for
+// Claude Code. The end-to-end tests show what such a program cannot.
 func (x *testSession) startArguments() (with []string) {
 	b, _ := os.ReadFile(filepath.Join(x.dir, "args"))
 	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")[:strings.Count(string(b), "\n")]
@@ -35,7 +35,8 @@ func writeFile(t *testing.T, path, text string, mode os.FileMode) {
 	}
 }
 
-// newEndedSession is a session that has ended, whose person wants sessions to be started.
+// newEndedSession returns a session that has ended, whose person wants sessions to be
+// started.
 func newEndedSession(t *testing.T, as func(*state.Session)) *testSession {
 	t.Helper()
 	x := newTestSession(t, func(s *state.Session) { s.AcceptsCommands = false })
@@ -89,13 +90,13 @@ func TestASessionIsResumedOnce(t *testing.T) {
 	}
 }
 
-// A poller that is killed at any step starts nothing twice, and what was said is said or
-// told of.
+// A poller that is killed at any step starts nothing twice, and each message is
+// delivered or gets a note.
 func TestABeginningSurvivesAKill(t *testing.T) {
 	t.Parallel()
 	needsTmux(t)
 	c := state.OldCommand{MessageName: "spaces/local/messages/m", Sender: "users/1", Text: "go on", LocalCreatedAt: time.Now()}
-	x := newEndedSession(t, func(s *state.Session) { // just before tmux was called
+	x := newEndedSession(t, func(s *state.Session) { // killed just before it called tmux
 		s.OldCommands, s.StartingAt, s.EndedAt = []state.OldCommand{c}, time.Now(), time.Now().Add(-time.Minute)
 	})
 	if notes := x.readNotes(); len(notes) > 0 || len(x.startArguments()) > 0 || x.countUnfinished() != 1 {
@@ -108,7 +109,7 @@ func TestABeginningSurvivesAKill(t *testing.T) {
 		t.Errorf("told %q, started %q, %d commands", notes, x.startArguments(), x.countUnfinished())
 	}
 
-	y := newEndedSession(t, func(s *state.Session) { // just after: its hook wrote it down
+	y := newEndedSession(t, func(s *state.Session) { // killed just after: the hook saved the session
 		s.OldCommands, s.StartingAt, s.EndedAt, s.StartedAt = []state.OldCommand{c}, time.Now(), time.Time{}, time.Now().Add(time.Second)
 		s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.ProcessStart(os.Getpid())
 	})
@@ -135,7 +136,7 @@ func TestWhatResumesNoSession(t *testing.T) {
 			writeFile(t, filepath.Join(x.dir, ".claude", "sessions", strconv.Itoa(os.Getpid())+".json"), `{"sessionId":"`+endedSessionID+`"}`, 0o600)
 		}, "", "go on", "[Not started] It runs in another terminal"},
 		"a new one runs elsewhere": {func(x *testSession, _ *state.Session) {
-			// a poller was killed that had started it
+			// a poller was killed after it started the session
 			x.changeSession(x.sessionID, func(s *state.Session) { s.TranscriptPath = "" })
 			own := filepath.Join(x.dir, ".claude", "sessions", strconv.Itoa(os.Getpid())+".json")
 			writeFile(t, own, `{"sessionId":"`+endedSessionID+`"}`, 0o600)
@@ -173,8 +174,8 @@ func TestWhatResumesNoSession(t *testing.T) {
 	}
 }
 
-// A new session is one, however often its message is read, in a project that is known and
-// trusted, and by no path.
+// A new session is created once, however often its message is read, in a project that
+// is known and trusted. A path does not name a project.
 func TestNewSessions(t *testing.T) {
 	needsTmux(t)
 	x := newEndedSession(t, nil)
@@ -189,7 +190,7 @@ func TestNewSessions(t *testing.T) {
 		}
 	}
 	if err := exec.Command("git", "init", "-q", filepath.Join(x.dir, "stranger")).Run(); err != nil {
-		// else the folder above counts
+		// otherwise the folder above counts as trusted
 		t.Fatal(err)
 	}
 	for text, want := range map[string]string{
@@ -197,7 +198,8 @@ func TestNewSessions(t *testing.T) {
 		"/new app words": "Several projects", "/new shop": "Name a project", "/NEW": "Name a project",
 	} {
 		x.reply(x.threadName, "", text)
-		// what is listed again is told again here, since the test takes the receipts away
+		// The test removes the receipts, so a message that is listed again gets its
+		// note again.
 		notes := x.readNotes()
 		if !slices.ContainsFunc(notes, func(text string) bool { return strings.Contains(text, want) }) {
 			t.Errorf("%s: told %q", text, notes)

@@ -10,8 +10,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// What may decide a permission: the first clear word of an approver, in its thread, after
-// it was asked.
+// What can decide a permission: the first clear word of an approver, in its thread,
+// after it was asked.
 func TestWhoDecides(t *testing.T) {
 	asked := time.Now().Add(-time.Minute).Truncate(time.Second)
 	early := asked.Add(-5 * time.Second)
@@ -19,7 +19,7 @@ func TestWhoDecides(t *testing.T) {
 	for name, test := range map[string]struct {
 		replies []state.Reply
 		want    string // the decision; "" for none
-		owed    string // what the last reply is told
+		owed    string // the note that the last reply gets
 		seen    string
 	}{
 		"an approver":                 {[]state.Reply{{Sender: "users/1", Text: "yes"}}, state.LabelAllow, "", ""},
@@ -59,8 +59,8 @@ func TestWhoDecides(t *testing.T) {
 	}
 }
 
-// A next instruction is taken as it was typed, unless Claude Code's prompt would take it
-// for something else.
+// A next instruction is typed exactly as it was written, unless Claude Code's prompt
+// would read it as something else.
 func TestTheNextInstructionIsWords(t *testing.T) {
 	asked := time.Now().Add(-time.Minute)
 	cfg := &config.Config{AllowedUsers: []string{"users/1"}, Approvers: []string{"users/1"}}
@@ -78,7 +78,7 @@ func TestTheNextInstructionIsWords(t *testing.T) {
 	}
 }
 
-// Reminders come once each, and after a night without a poller only the last.
+// Each reminder is sent once, and after a night without a poller only the last one.
 func TestReminders(t *testing.T) {
 	home := t.TempDir()
 	env := func(name string) string { return map[string]string{"HOME": home}[name] }
@@ -86,7 +86,7 @@ func TestReminders(t *testing.T) {
 		QuestionID: "q", SessionID: "s", Kind: state.KindPermission, Mode: state.ModeNative, Status: state.Pending, IsMessageSent: true,
 		Chat: "chat.example/spaces/S", AskedAt: time.Now().Add(-20 * time.Minute), RemindAfter: []time.Duration{15 * time.Minute, time.Hour},
 	}
-	p.awakeSince = q.AskedAt // it was here all the time
+	p.awakeSince = q.AskedAt // this poller was awake all the time
 	folder := state.QuestionsIn(t.TempDir())
 	if err := folder.Create("q", q); err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func TestReminders(t *testing.T) {
 	record := &trackedRecord{IndexEntry: &state.IndexEntry{Path: q.Path}, question: q}
 	for _, step := range []struct {
 		at   time.Duration
-		down int // failures of the space: what cannot be sent does not add up
+		down int // failures of the space: failed sends do not add up
 		owes int
 		seen string
 	}{

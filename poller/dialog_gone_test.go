@@ -9,8 +9,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// No hook tells of a question's end where its plugin's folder went. Claude Code's own
-// file does.
+// No hook reports the end of a question whose plugin folder was deleted. Claude Code's
+// own file does.
 func TestAQuestionEndsWithItsDialog(t *testing.T) {
 	const waits, works = `{"status":"waiting"}`, `{"status":"busy"}`
 	for name, c := range map[string]struct {
@@ -49,13 +49,13 @@ func TestAQuestionEndsWithItsDialog(t *testing.T) {
 	}
 }
 
-// No hook tells that Esc ended the turn in which a form was asked. Claude Code's own file
-// says since when its session rests. It does not rest while an agent in the background
-// works.
+// No hook reports that Esc ended the turn in which a form was asked. Claude Code's own
+// file says since when the session is idle. It is not idle while an agent works in the
+// background.
 func TestAFormEndsWithItsTurn(t *testing.T) {
 	for name, c := range map[string]struct {
 		status string
-		since  time.Duration // after the asking
+		since  time.Duration // after it was asked
 		want   state.Status
 	}{
 		"the turn has ended":       {"idle", time.Second, state.Cancelled},

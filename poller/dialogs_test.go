@@ -13,7 +13,7 @@ import (
 )
 
 // writeClaudeStatus writes Claude Code's own file of the session, as 2.1.332 does, and
-// has the poller look.
+// has the poller look at it.
 func (x *testSession) writeClaudeStatus(status, waitingFor string, since time.Time) {
 	x.t.Helper()
 	projects := filepath.Join(x.dir, "claude", "projects", "p")
@@ -29,7 +29,7 @@ func (x *testSession) writeClaudeStatus(status, waitingFor string, since time.Ti
 	}
 }
 
-// recordDialogNotes has the poller tell of dialogs, and returns what it told of.
+// recordDialogNotes has the poller enqueue notes of dialogs, and returns the notes.
 func (x *testSession) recordDialogNotes() (says *[]string) {
 	says = new([]string)
 	x.poller.EnqueueDialogNote = func(env state.Getenv, session *state.Session) error {
@@ -42,8 +42,8 @@ func (x *testSession) recordDialogNotes() (says *[]string) {
 	return says
 }
 
-// A dialog that no record of ours asks is told of, also where no hook told of it, and so
-// is its end; each dialog once.
+// A dialog that belongs to no record of ours gets a note, even if no hook reported it,
+// and so does its end. Each dialog gets one.
 func TestADialogInTheTerminalIsSeen(t *testing.T) {
 	x := newTestSession(t, nil)
 	says := x.recordDialogNotes()
@@ -59,7 +59,7 @@ func TestADialogInTheTerminalIsSeen(t *testing.T) {
 	if len(*says) != 1 || !strings.HasPrefix((*says)[0], "Claude waits for a permission in the terminal") {
 		t.Fatalf("told of %q", *says)
 	}
-	// the next one
+	// the next dialog
 	x.writeClaudeStatus("waiting", "worker request", began.Add(-graceForDialog).Add(time.Second))
 	if notes := x.readNotes(); len(notes) != 1 || notes[0] != wording.DialogOverText {
 		t.Errorf("when another stands: %q", notes)
@@ -78,8 +78,8 @@ func TestADialogInTheTerminalIsSeen(t *testing.T) {
 	}
 }
 
-// A record of ours that is open explains the dialog; a menu that a person has just opened
-// is none that waits.
+// An open record of ours explains the dialog, so it gets no note. A menu that a person
+// has just opened is no dialog that waits.
 func TestADialogThatIsAskedIsNoneInTheTerminalAlone(t *testing.T) {
 	x := newTestSession(t, nil)
 	says := x.recordDialogNotes()
@@ -104,8 +104,8 @@ func TestADialogThatIsAskedIsNoneInTheTerminalAlone(t *testing.T) {
 	}
 }
 
-// A dialog is told of when its time is up, and not with the round after that or the one
-// after, also where Claude Code sends no notification, as of one that follows another
+// A dialog gets its note as soon as its time is up, and not a round later, even if
+// Claude Code sends no notification. It sends none for a dialog that follows another
 // (2.1.332).
 func TestADialogIsToldOfInTime(t *testing.T) {
 	x := newTestSession(t, nil)
@@ -128,9 +128,9 @@ func TestADialogIsToldOfInTime(t *testing.T) {
 	}
 }
 
-// A hook can be faster than Claude Code's file, and then does not know since when it
-// waits. That file says it afterwards: the next notification of the same dialog is known
-// by it, and so is its end.
+// A hook can report a dialog before Claude Code's file has it, and then its start is
+// unknown. The file says it afterwards. By it the poller recognises the next
+// notification of the same dialog, and its end.
 func TestADialogThatWasNotedBeforeClaudesFileTells(t *testing.T) {
 	x := newTestSession(t, nil)
 	says := x.recordDialogNotes()
@@ -151,7 +151,7 @@ func TestADialogThatWasNotedBeforeClaudesFileTells(t *testing.T) {
 	}
 }
 
-// A session that is gone waits no more.
+// A session that is gone has no dialog that waits.
 func TestADialogEndsWithItsSession(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.recordDialogNotes()
@@ -163,7 +163,7 @@ func TestADialogEndsWithItsSession(t *testing.T) {
 	}
 }
 
-// What was held back until the dialog was over is not sent.
+// A note that was held back until the dialog was over is not sent.
 func TestANoteOfADialogIsTakenBack(t *testing.T) {
 	x := newTestSession(t, nil)
 	d := state.NewDialog(true, "")
@@ -186,8 +186,8 @@ func TestANoteOfADialogIsTakenBack(t *testing.T) {
 	}
 }
 
-// While a dialog waits in the terminal that Chat cannot answer, a yes is for nothing
-// else: it is not kept, nor is it read again when the dialog is over. Other words are
+// While a dialog waits in the terminal that Chat cannot answer, a yes counts for
+// nothing else: it is not kept, and not read again after the dialog. Other messages are
 // kept.
 func TestAYesIsNotKeptForAnotherTime(t *testing.T) {
 	x := newTestSession(t, nil)
@@ -200,7 +200,7 @@ func TestAYesIsNotKeptForAnotherTime(t *testing.T) {
 	x.checkAnswer("/status", "Waits for you:\n• Claude waits for a permission in the terminal")
 	x.writeClaudeStatus("busy", "", time.Now())
 	x.readNotes()
-	if err := x.readOnce(); err != nil { // the list overlaps
+	if err := x.readOnce(); err != nil { // the list reads older messages again
 		t.Fatal(err)
 	}
 	x.readNotes()
@@ -217,7 +217,8 @@ func TestAYesIsNotKeptForAnotherTime(t *testing.T) {
 	x.checkAnswer("yes", wording.DialogOpenText)
 }
 
-// In the thread of a session that takes no words, nobody is told that nobody waits.
+// In the thread of a session that takes no messages, a yes gets no note that no session
+// waits.
 func TestAYesToASessionThatOnlyReports(t *testing.T) {
 	x := newTestSession(t, func(s *state.Session) { s.AcceptsCommands = false })
 	x.changeSession(x.sessionID, func(s *state.Session) {

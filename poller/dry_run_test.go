@@ -8,8 +8,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// A dry run is one for all sessions of the person, whatever their settings. What was
-// replied meanwhile is told, and is not typed when it has ended.
+// A dry run counts for all sessions of the person, whatever their settings. A reply
+// meanwhile gets a note, and is not typed when the dry run has ended.
 func TestADryRunOfOtherSettingsTypesNothing(t *testing.T) {
 	d := newTestMachine(t)
 	socket, pane := d.startTmux("shop")
@@ -63,7 +63,7 @@ func TestADryRunOfOtherSettingsTypesNothing(t *testing.T) {
 	}
 }
 
-// So it is with words for a session.
+// The same holds for a message to a session.
 func TestADryRunTypesNoWords(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.runInPane(withInputBox("● Hello."), "")
@@ -80,7 +80,7 @@ func TestADryRunTypesNoWords(t *testing.T) {
 	}
 }
 
-// The marker of a process that has ended counts for nothing.
+// The marker of a process that has ended does not count.
 func TestADryRunEndsWithItsProcess(t *testing.T) {
 	d := newTestMachine(t)
 	mark, err := state.MarkDryRun(d.env)

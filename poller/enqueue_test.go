@@ -27,7 +27,7 @@ func TestQuestionGetsItsReceipt(t *testing.T) {
 	o := newSendTest(t)
 	q := o.addTestQuestion()
 	if err := o.enqueueQuestion(q, &state.IndexEntry{}, firstMessageKey); err != nil {
-		// twice is once
+		// a second time changes nothing
 		t.Fatal(err)
 	}
 	o.newSender().sendUntilIdle(t.Context())
@@ -45,8 +45,8 @@ func TestQuestionGetsItsReceipt(t *testing.T) {
 	}
 }
 
-// A question that was to be denied and is asked in the terminal instead has one message,
-// whenever that leaves.
+// A deny-mode question that is asked in the terminal instead has one message, whenever
+// it is sent.
 func TestAQuestionThatWasToBeDeniedHasOneMessage(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -163,8 +163,8 @@ func TestQuestionThatIsOverIsDroppedUnlessItWasTried(t *testing.T) {
 	}
 }
 
-// A question that was to be denied, and was answered in the terminal, is not posted
-// later; one that was posted learns its thread.
+// A deny-mode question that was answered in the terminal is not posted later. One that
+// was posted learns its thread.
 func TestQuestionThatIsOverInTheTerminal(t *testing.T) {
 	for _, posted := range []bool{false, true} {
 		o := newSendTest(t)
@@ -203,7 +203,7 @@ func TestNoteIsToldOnce(t *testing.T) {
 	}
 	s.sendUntilIdle(t.Context())
 	for _, now := range []state.Status{state.TimedOut, state.Answered, state.Resolved} {
-		// a late reply counted
+		// a late reply counted as the answer
 		if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { return q.MoveTo(now, o.now()) }); err != nil {
 			t.Fatal(err)
 		}
@@ -220,8 +220,8 @@ func TestNoteIsToldOnce(t *testing.T) {
 	}
 }
 
-// TestDenyQuestionThatNoReplyCouldAnswer goes to the terminal at once: its record says
-// why it is not sent.
+// If no reply could be read, a deny-mode question goes to the terminal at once. Its
+// record says why it is not sent.
 func TestDenyQuestionThatNoReplyCouldAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*sendTest)

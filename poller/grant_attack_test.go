@@ -8,14 +8,14 @@ import (
 	"gchat-hooks/state"
 )
 
-// What was said before, and stands on the disk or in the space alone, goes before a yes
-// for a while.
+// A no that was written earlier counts before a yes for a while, even if it is only on
+// the disk or in the space.
 func TestNothingIsAllowedOverWhatWasSaid(t *testing.T) {
 	on := `{"timed_yes": true}`
 	for name, test := range map[string]struct {
 		between func(x *grantTest, p *Poller)
 		want    bool
-		held    bool // it is not posted yet
+		held    bool // the message is not posted yet
 	}{
 		"nothing": {func(*grantTest, *Poller) {}, true, false},
 		"a list that failed a moment ago": {func(x *grantTest, p *Poller) {

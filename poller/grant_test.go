@@ -17,7 +17,7 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// newPermission is a permission that a process of a session asks for.
+// newPermission returns a permission that a process of a session asks for.
 func newPermission(command string, asked time.Time) *state.Question {
 	return &state.Question{
 		QuestionID: "q-" + command, Kind: state.KindPermission, ToolName: "Bash", ShownText: command, CallTexts: []string{command}, Mode: state.ModeNative,
@@ -26,7 +26,7 @@ func newPermission(command string, asked time.Time) *state.Question {
 	}
 }
 
-// Who may begin a yes for a while, and with what.
+// Who may give a yes for a while, and with which reply.
 func TestWhoGrants(t *testing.T) {
 	now := time.Now()
 	on := config.Config{AllowedUsers: []string{"users/1", "users/2"}, Approvers: []string{"users/1"}, AllowsTimedYes: true}
@@ -92,7 +92,7 @@ func TestWhoGrants(t *testing.T) {
 	}
 }
 
-// What a yes for a while covers: each exception.
+// What a yes for a while covers, with each exception.
 func TestWhatIsCovered(t *testing.T) {
 	now := time.Now()
 	cfg := config.Config{Approvers: []string{"users/1"}, AllowsTimedYes: true}
@@ -153,7 +153,8 @@ func TestWhatIsCovered(t *testing.T) {
 	}
 }
 
-// grantTest is a session with a yes for half an hour, whose permissions a hook waits for.
+// grantTest is a session with a yes for half an hour. A hook waits for each of its
+// permissions.
 type grantTest struct {
 	*testMachine
 	first *state.Question
@@ -180,7 +181,7 @@ func (d *testMachine) writeConfig(file string) {
 	}
 }
 
-// askPermission has the session ask for a permission, which a hook waits for.
+// askPermission has the session ask for a permission that a hook waits for.
 func (d *testMachine) askPermission(command string, change func(*state.Question)) *state.Question {
 	d.t.Helper()
 	q := d.writeQuestion(func(q *state.Question) {
@@ -211,7 +212,7 @@ func (d *testMachine) awaitDecision(q *state.Question) *state.Question {
 }
 
 // replyUntil replies to the first permission, and waits until the session's grant is as
-// wanted.
+// expected.
 func (x *grantTest) replyUntil(sender, text string, runs bool) {
 	x.t.Helper()
 	x.reply(x.loadQuestion(x.first).ThreadName, sender, text)
@@ -231,8 +232,8 @@ func (x *grantTest) appTexts() (all []string) {
 	return all
 }
 
-// A yes for a while answers what the session asks next, in silence, until a no; a
-// stranger neither ends it nor begins one.
+// A yes for a while answers what the session asks next, without notes, until somebody
+// with the right to decide says no. A stranger neither ends nor begins one.
 func TestAYesForAWhile(t *testing.T) {
 	t.Parallel()
 	x := newGrantTest(t, newTestMachine(t), nil)
@@ -267,16 +268,16 @@ func TestAYesForAWhile(t *testing.T) {
 	}
 }
 
-// newReadPoller is a poller that takes its steps when the test says so, and that has read
-// the space.
+// newReadPoller returns a poller that has read the space, and takes a step only when
+// the test calls it.
 func (x *grantTest) newReadPoller() *Poller {
 	p := x.newPoller()
 	p.readerFor(x.loadQuestion(x.first).Chat).lastGoodList = time.Now().Add(time.Hour)
 	return p
 }
 
-// One step after a yes for half an hour was judged and written, and the poller was
-// killed.
+// newJudgedGrant returns a test whose poller was killed right after it judged and saved
+// a yes for half an hour.
 func newJudgedGrant(t *testing.T) *grantTest {
 	x := newGrantTest(t, newTestMachine(t), func(q *state.Question) { q.AskedAt = q.AskedAt.Add(-2 * time.Second) })
 	then := x.newPoller()
@@ -294,7 +295,8 @@ func newJudgedGrant(t *testing.T) *grantTest {
 	return x
 }
 
-// What is said and done between the yes and the next permission decides about that.
+// What happens between the yes and the next permission decides whether the yes still
+// counts.
 func TestWhatEndsAYesForAWhile(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -307,7 +309,7 @@ func TestWhatEndsAYesForAWhile(t *testing.T) {
 		"its own end": {nil, func(_ *grantTest, p *Poller) { p.Now = func() time.Time { return time.Now().Add(29 * time.Minute) } }, true},
 		"a clock that was set back after 31 minutes": {nil, func(x *grantTest, p *Poller) {
 			p.readAndAttend(x.t.Context())
-			for _, record := range p.ownRecords { // this process saw 31 minutes pass
+			for _, record := range p.ownRecords { // 31 minutes have passed by this process's clock
 				record.grantEndsAt = record.grantEndsAt.Add(-31 * time.Minute)
 			}
 		}, false},
@@ -369,11 +371,11 @@ func TestWhatEndsAYesForAWhile(t *testing.T) {
 	}
 }
 
-// What is killed after any write of it is done again, and nothing twice.
+// A poller that is killed after any write does the rest later, and nothing twice.
 func TestAYesForAWhileOutlivesAKilledPoller(t *testing.T) {
 	x := newJudgedGrant(t)
 	x.newReadPoller().readAndAttend(t.Context())
-	// killed before that was struck off
+	// The poller was killed before it removed the owed note.
 	x.changeQuestion(x.first, func(q *state.Question) { q.OweNote(state.NoteGranted, "m") })
 	x.newReadPoller().readAndAttend(t.Context())
 	p := x.newReadPoller()
@@ -391,7 +393,7 @@ func TestAYesForAWhileOutlivesAKilledPoller(t *testing.T) {
 	if stored := x.loadQuestion(x.first); stored.HasActiveGrant() {
 		t.Errorf("%+v", stored.Grant)
 	}
-	// killed before that was written down
+	// The poller was killed before it saved the end.
 	x.changeQuestion(x.first, func(q *state.Question) { q.Grant.IsEnded = false })
 	x.newReadPoller().readAndAttend(t.Context())
 	if all := x.endNotes(); len(all) != 1 {
@@ -413,7 +415,7 @@ func TestAskEndsAYesForAWhile(t *testing.T) {
 		t.Errorf("a stranger's: %q", notes)
 	}
 	x.changeSession(x.sessionID, func(session *state.Session) {
-		// another environment's poller, which does not judge
+		// another environment's poller, which judges nothing here
 		session.OldCommands = []state.OldCommand{{MessageName: "c", Sender: "users/9", Text: "/ask", LocalCreatedAt: time.Now()}}
 	})
 	x.readNotes()
@@ -426,7 +428,7 @@ func TestAskEndsAYesForAWhile(t *testing.T) {
 	}
 }
 
-// A Chat app changes the one message that says what was allowed.
+// A Chat app changes the one message that lists what was allowed.
 func TestAnAppListsInOneMessage(t *testing.T) {
 	d, g := newAppMachine(t)
 	d.vars["GCHAT_APPROVERS"] = "users/1"
@@ -462,7 +464,7 @@ func TestAnAppListsInOneMessage(t *testing.T) {
 	}
 }
 
-// endNotes are the messages in the outbox that tell of the end of a yes for a while.
+// endNotes returns the outbox's notes about the end of a yes for a while.
 func (x *grantTest) endNotes() (all []string) {
 	box, _ := state.OutboxIn(state.UserStateDir(x.env)).All()
 	for _, message := range box {
@@ -473,7 +475,8 @@ func (x *grantTest) endNotes() (all []string) {
 	return all
 }
 
-// What was allowed is listed when the yes is over, once, where no message can be changed.
+// Where messages cannot be changed, what was allowed is listed once, when the yes is
+// over.
 func TestAWebhookListsAtTheEnd(t *testing.T) {
 	x := newJudgedGrant(t)
 	p := x.newReadPoller()
@@ -481,7 +484,7 @@ func TestAWebhookListsAtTheEnd(t *testing.T) {
 	q := x.askPermission("make `two`", nil)
 	p.readAndAttend(t.Context())
 	x.awaitDecision(q)
-	x.askPermission("make three", func(q *state.Question) { // in the terminal, which was faster
+	x.askPermission("make three", func(q *state.Question) { // answered in the terminal first
 		q.Grant, q.Status, q.ResolvedBy = x.loadQuestion(x.first).Grant, state.Resolved, "terminal"
 	})
 	for _, after := range []int{0, 29, 30, 31, 300} {

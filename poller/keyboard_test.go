@@ -14,8 +14,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// addHiddenDialog asks for a permission of an agent whose dialog is hidden, and that is
-// in its thread.
+// addHiddenDialog adds a permission of an agent in the background. Its dialog is
+// hidden, and it is posted in its thread.
 func (d *testMachine) addHiddenDialog(change func(*state.Question)) *state.Question {
 	return d.addQuestion(func(q *state.Question) {
 		d.markPosted(q)
@@ -28,7 +28,8 @@ func (d *testMachine) addHiddenDialog(change func(*state.Question)) *state.Quest
 	})
 }
 
-// When a hidden dialog goes to the terminal, by what is known of the keyboard.
+// When a hidden dialog is handed over to the terminal, by what is known of the
+// keyboard.
 func TestWhenAHiddenDialogIsHandedOver(t *testing.T) {
 	ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
 	asked := func(d time.Duration) func(*state.Question) {
@@ -75,9 +76,9 @@ func TestWhenAHiddenDialogIsHandedOver(t *testing.T) {
 	}
 }
 
-// The key that a person pressed may have been Esc, which broke off the turn of a form.
-// That is closed, and not handed over: its hook would have its dialog drawn, though its
-// call is over.
+// The person's key may have been Esc, which ended the turn of a form. The form is then
+// closed, and not handed over: its hook would have the dialog drawn, although the call
+// is over.
 func TestAFormOfABrokenTurnIsNotHandedOver(t *testing.T) {
 	for status, want := range map[string]state.Status{"idle": state.Cancelled, "busy": state.Pending} {
 		d := newTestMachine(t)
@@ -99,13 +100,13 @@ func TestAFormOfABrokenTurnIsNotHandedOver(t *testing.T) {
 	}
 }
 
-// A real tmux: a terminal is attached, and a key counts. While nobody typed, the terminal
-// says that something waits.
+// In a real tmux, an attached terminal and a key in it count. While nobody types, the
+// terminal shows that something waits.
 func TestAKeyBringsAHiddenDialog(t *testing.T) {
 	t.Parallel()
 	d := newTestMachine(t)
 	socket, pane := d.startTmux("claude")
-	// the terminal is attached long before
+	// the terminal was attached long before
 	asked := time.Now().Add(state.MaxKeyAge + time.Minute).UTC()
 	q := d.addHiddenDialog(func(q *state.Question) { q.TmuxSocket, q.TmuxPane, q.AskedAt = socket, pane, asked })
 	p := d.newPoller()
@@ -145,8 +146,8 @@ func TestAKeyBringsAHiddenDialog(t *testing.T) {
 	})
 }
 
-// What was handed over takes no reply: none counts, is kept, or allows another call.
-// "terminal" asks for it.
+// A question that was handed over takes no reply: no reply counts, is kept, or allows
+// another call. The reply "terminal" hands it over.
 func TestAReplyToWhatWasHandedOver(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addHiddenDialog(nil)
@@ -192,7 +193,7 @@ func TestAReplyToWhatWasHandedOver(t *testing.T) {
 	}
 }
 
-// A reply and the handing over exclude each other: whichever is written first counts.
+// A reply and handing over exclude each other: the one that is written first counts.
 func TestAReplyAndHandingOverExcludeEachOther(t *testing.T) {
 	q := state.Question{Status: state.Pending, IsDialogHidden: true}
 	first := q
@@ -213,8 +214,8 @@ func TestAReplyAndHandingOverExcludeEachOther(t *testing.T) {
 	}
 }
 
-// Who sits at the keyboard has a permission first, but within ten seconds it is told to
-// Chat, too.
+// A person at the keyboard sees a permission first, but it is posted to Chat within ten
+// seconds, too.
 func TestAPermissionIsLeftToTheKeyboardForLessThanTenSeconds(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(func(q *state.Question) {

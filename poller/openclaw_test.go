@@ -16,8 +16,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// installAgent puts an openclaw into a folder of the office's that does what a shell
-// script says, and logs its arguments.
+// installAgent installs an openclaw in a folder of the office's machine. It does what a
+// shell script says, and logs its arguments.
 func (o *sendTest) installAgent(script string) (program string) {
 	o.t.Helper()
 	dir := filepath.Join(o.env["HOME"], "bin")
@@ -80,8 +80,8 @@ func TestAgentIsTold(t *testing.T) {
 	}
 }
 
-// TestACommandBeginsNoAgentsTurn has gchat-send be the poller: a turn would end with it,
-// and be begun again.
+// If gchat-send acts as the poller, it starts no agent's turn: the turn would end with
+// gchat-send, and start again.
 func TestACommandBeginsNoAgentsTurn(t *testing.T) {
 	o := newSendTest(t)
 	message := o.enqueueWake(o.installAgent("sleep 1"), "hello")
@@ -97,8 +97,8 @@ func TestACommandBeginsNoAgentsTurn(t *testing.T) {
 	}
 }
 
-// A message that waits behind an older one of its thread is left to a poller, which sends
-// them in order.
+// A message that waits behind an older one of its thread is left to a poller, which
+// sends both in order.
 func TestACommandSendsNothingOutOfOrder(t *testing.T) {
 	o := newSendTest(t)
 	tried := func(message *state.Message) {
@@ -204,7 +204,7 @@ func TestOpenClawIsFoundWhenItIsInstalledLater(t *testing.T) {
 	}
 }
 
-// hangingChat takes each message and never answers.
+// hangingChat accepts each message and never answers.
 type hangingChat struct{ transport }
 
 func (hangingChat) Post(ctx context.Context, _ gchat.Post) (gchat.PostedMessage, error) {
@@ -212,8 +212,8 @@ func (hangingChat) Post(ctx context.Context, _ gchat.Post) (gchat.PostedMessage,
 	return gchat.PostedMessage{}, ctx.Err()
 }
 
-// gchat-send has two seconds in all: what it sent is not waited for beyond them. A poller
-// looks what became of it.
+// gchat-send has two seconds in all: it does not wait longer for what it sent. A poller
+// checks what became of it.
 func TestACommandDoesNotLinger(t *testing.T) {
 	o := newSendTest(t)
 	message := o.enqueueReport("", "x", func(message *state.Message) { message.Parts, message.FirstTriedAt = []string{"x"}, o.now() })

@@ -15,8 +15,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// A (cleared, then ended) and B, which goes on in another process (claude --resume B),
-// share a thread.
+// Session A (cleared, then ended) and session B, which continues in another process
+// (claude --resume B), share a thread.
 func TestSaidThreadOfResumedAfterClear(t *testing.T) {
 	x := newTestSession(t, nil)
 	dead := exec.Command("true")
@@ -35,9 +35,9 @@ func TestSaidThreadOfResumedAfterClear(t *testing.T) {
 	}
 }
 
-// A and B, of one thread, both run (claude --resume A beside B): words in the thread that
-// B's last report is in. Words written while a session was over, which was resumed before
-// they were read.
+// Sessions A and B of one thread both run (claude --resume A beside B): a message in
+// the thread that has B's last report. Also messages that were written while a session
+// had ended, and that are read after it was resumed.
 func TestSaidWordsBeforeTheStart(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.reply(x.threadName, "", "go on")
@@ -48,8 +48,8 @@ func TestSaidWordsBeforeTheStart(t *testing.T) {
 	}
 }
 
-// addEventMessage takes words from an event, and reports whether the event is
-// acknowledged.
+// addEventMessage adds a message from an event to the inbox, and reports whether the
+// event is acknowledged.
 func (x *testSession) addEventMessage(name, text string, at time.Time) (acked bool) {
 	_, space, _ := strings.Cut(x.reader.chat, "/")
 	in := newIncoming(x.reader.chat, gchat.Message{
@@ -85,8 +85,8 @@ func TestSaidPulledOutOfOrder(t *testing.T) {
 	}
 }
 
-// Claude began to work between the look at the screen and the key: its queue has the
-// words, no hook is told (2.1.197).
+// Claude began to work between the look at the screen and the key. The prompt is in
+// Claude Code's queue, and no hook reports it (2.1.197).
 func TestSaidQueuedAsText(t *testing.T) {
 	x := newTestSession(t, nil)
 	tr := filepath.Join(x.dir, "t.jsonl")
@@ -113,8 +113,8 @@ func TestSaidQueuedAsText(t *testing.T) {
 	}
 }
 
-// The queue's line of the same words, said (or typed at the terminal) 0.5 s before these
-// were typed, proves these.
+// The transcript has a queue line with the same text, written 0.5 s before the prompt
+// was typed. It counts as proof for the prompt.
 func TestSaidQueuedBefore(t *testing.T) {
 	tr := filepath.Join(t.TempDir(), "t.jsonl")
 	typing := time.Now().Truncate(time.Second).Add(900 * time.Millisecond).UTC()
@@ -153,9 +153,9 @@ func TestSaidConfigBroken(t *testing.T) {
 	}
 }
 
-// The session ended (or was cleared) between the taking and the doing. A message that was
-// not used is told twice: once that it was not, and when the session ends, or after a
-// day.
+// The session ended or was cleared after the message was added and before it was
+// delivered. A message that was not used gets two notes: one that it was not used, and
+// one when the session ends or after a day.
 func TestSaidUnclearIsToldTwice(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.reply(x.threadName, "", "!rm -rf /")
@@ -175,7 +175,7 @@ func TestSaidUnclearIsToldTwice(t *testing.T) {
 	}
 }
 
-// After a day the record goes, and the list may reach back a little further.
+// The record is removed after a day, and the list may reach back a little further.
 func TestSaidListedAfterADay(t *testing.T) {
 	x := newTestSession(t, func(s *state.Session) { s.StartedAt = time.Now().Add(-100 * time.Hour) })
 	at := time.Now()
@@ -203,9 +203,9 @@ func TestSaidListedAfterADay(t *testing.T) {
 	t.Logf("again: %q, left %d, takes %v", x.waitingPrompts(), x.countUnfinished(), x.poller.canTakeCommands(x.loadSession()))
 }
 
-// One Claude Code has had a and s, which share a thread; its own file names the one that
-// it has now. What is said reaches that one alone, also after /resume of one that no hook
-// knows.
+// One Claude Code process has had the sessions a and s, which share a thread. Claude
+// Code's own file names the current one. Messages reach only that one, also after
+// /resume of a session that no hook knows.
 func TestSaidToTheSessionThatClaudeCodeHas(t *testing.T) {
 	for name, test := range map[string]struct{ has, reason, said, told string }{
 		"it goes on with s":           {has: "s", said: "s"},

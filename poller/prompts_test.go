@@ -12,8 +12,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// waitingPrompts are the words for sessions that wait, in the order in which they go to
-// Claude.
+// waitingPrompts returns the prompts that wait for sessions, in the order in which
+// Claude gets them.
 func (x *testSession) waitingPrompts() (words []string) {
 	x.t.Helper()
 	for _, in := range state.InboxIn(state.UserStateDir(x.env)).WaitingPrompts() {
@@ -22,8 +22,8 @@ func (x *testSession) waitingPrompts() (words []string) {
 	return words
 }
 
-// Words go to Claude in the order in which they were said, each once, however often they
-// are read; and none of a stranger's.
+// Claude gets prompts in the order in which they were written, each once, however often
+// they are read. It gets none from a stranger.
 func TestWordsAreSaidOnce(t *testing.T) {
 	x := newTestSession(t, nil)
 	for _, words := range []string{"one", "two", "three"} {
@@ -47,12 +47,12 @@ func TestWordsAreSaidOnce(t *testing.T) {
 	}
 }
 
-// A poller that is killed between two writes says nothing twice, and loses nothing.
+// A poller that is killed between two writes delivers nothing twice, and loses nothing.
 func TestWordsSurviveAKill(t *testing.T) {
 	x := newTestSession(t, nil)
 	c := state.OldCommand{MessageName: "spaces/local/messages/m", Sender: "users/1", Text: "go on", LocalCreatedAt: time.Now()}
 	x.changeSession(x.sessionID, func(s *state.Session) { s.OldCommands = []state.OldCommand{c} })
-	// Killed before it was taken off the session's.
+	// The poller was killed before it removed the command from the session's record.
 	if _, err := state.InboxIn(state.UserStateDir(x.env)).Add(c.Incoming(x.loadSession(), time.Now()), false); err != nil {
 		t.Fatal(err)
 	}
@@ -62,8 +62,8 @@ func TestWordsSurviveAKill(t *testing.T) {
 	}
 }
 
-// addNextQuestion is a question for the session's next instruction that a hook waits for;
-// end ends the hook.
+// addNextQuestion adds a "next instruction" question that a hook waits for. The
+// function that it returns ends the hook.
 func (x *testSession) addNextQuestion(change func(*state.Question)) (q *state.Question, end func()) {
 	x.t.Helper()
 	dir := state.SpareStateDir(state.ProjectEnv(x.env, x.loadSession().ProjectDir, true))
@@ -86,9 +86,9 @@ func (x *testSession) addNextQuestion(change func(*state.Question)) (q *state.Qu
 	return q, hook.Unlock
 }
 
-// A hook waits for the next instruction, and Chat has not said yet that it has the
-// question: words in the session's thread are that instruction. No other hook would bring
-// them to an idle Claude outside of tmux.
+// A hook waits for the next instruction, and Chat has not confirmed the question yet. A
+// message in the session's thread is that instruction: outside of tmux, no other hook
+// would deliver it to an idle Claude.
 func TestWordsAreWhatAHookWaitsFor(t *testing.T) {
 	x := newTestSession(t, nil)
 	q, end := x.addNextQuestion(func(*state.Question) {})
@@ -108,8 +108,8 @@ func TestWordsAreWhatAHookWaitsFor(t *testing.T) {
 	}
 }
 
-// A stranger writes in the thread before its person does, and both are read at once: the
-// person's words are the next instruction.
+// A stranger writes in the thread before its person does, and both messages are read at
+// once. The person's message is the next instruction.
 func TestAStrangersWordsAreNoNextInstruction(t *testing.T) {
 	x := newTestSession(t, nil)
 	asked := time.Now().Add(-time.Minute)
@@ -125,13 +125,13 @@ func TestAStrangersWordsAreNoNextInstruction(t *testing.T) {
 	}
 }
 
-// What cannot be written down is read again.
+// A message that cannot be saved is read again.
 func TestWordsThatCannotBeWrittenDownAreReadAgain(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.poller.readSessions()
 	x.reply(x.threadName, "", "go on")
 	inbox := filepath.Join(state.UserStateDir(x.env), "inbox")
-	if err := os.WriteFile(inbox, nil, 0o600); err != nil { // nothing can be put there
+	if err := os.WriteFile(inbox, nil, 0o600); err != nil { // nothing can be created in it
 		t.Fatal(err)
 	}
 	if err := x.readOnce(); err == nil {
@@ -146,8 +146,8 @@ func TestWordsThatCannotBeWrittenDownAreReadAgain(t *testing.T) {
 	}
 }
 
-// What is said behind one of Claude Code's own commands comes after that, also where a
-// reply is waited for.
+// A message after one of Claude Code's own commands is delivered after the command,
+// even if a question waits for a reply.
 func TestWordsComeBehindACommand(t *testing.T) {
 	x := newTestSession(t, func(s *state.Session) { s.TmuxPane, s.TmuxSocket = "%1", "/nonexistent" })
 	next := x.addQuestion(func(q *state.Question) {
@@ -168,8 +168,8 @@ func TestWordsComeBehindACommand(t *testing.T) {
 	}
 }
 
-// Words that a version without an inbox kept as a question go on: each once, and nothing
-// is told again.
+// Prompts that a version without an inbox kept as questions are delivered, each once.
+// No note about them is repeated.
 func TestWordsOfAnEarlierVersionGoOn(t *testing.T) {
 	x := newTestSession(t, nil)
 	old := func(name string, change func(*state.Question)) *state.Question {
@@ -197,10 +197,10 @@ func TestWordsOfAnEarlierVersionGoOn(t *testing.T) {
 	})
 	old("second", func(q *state.Question) {})
 	printed := old("third", func(q *state.Question) { q.IsPrinted, q.PrintedAt = true, new(time.Now()) })
-	old("fourth", func(q *state.Question) { // its thread was told that it was sent
+	old("fourth", func(q *state.Question) { // its thread has the note that it was sent
 		q.IsPrinted, q.PrintedAt, q.HasSentNote = true, new(time.Now().Add(-time.Minute)), true
 	})
-	old("fifth", func(q *state.Question) { // a poller was killed before it told of them
+	old("fifth", func(q *state.Question) { // a poller was killed before it enqueued the notes
 		q.OwedNotes = []state.OwedNote{{About: state.NoteAttached, ReplyMessage: "fifth"}, {About: state.NoteNotTyped, Text: "so"}}
 	})
 	x.poller.readIndex()
@@ -211,7 +211,7 @@ func TestWordsOfAnEarlierVersionGoOn(t *testing.T) {
 	if got := x.waitingPrompts(); !slices.Equal(got, []string{"first", "second", "third", "fourth", "fifth"}) {
 		t.Errorf("said %q", got)
 	}
-	// The first was not judged. The others are what the fifth is owed.
+	// The first was not judged. The other notes are owed for the fifth.
 	all := strings.Join(notes, "\n")
 	isTold := strings.Contains(all, "[Kept] The session") && strings.Contains(all, "[Kept] So;") &&
 		strings.Contains(all, "[Words only]")
@@ -229,9 +229,9 @@ func TestWordsOfAnEarlierVersionGoOn(t *testing.T) {
 	}
 }
 
-// A version without an inbox passes over what is in ours, by the session's file: it
-// neither says what was said again, nor says what waits. What was written in another
-// thread is none of that.
+// A version without an inbox ignores what is in our inbox, by the session's record: it
+// delivers nothing a second time, and does not deliver what waits. Messages in another
+// thread do not count for that.
 func TestAnEarlierVersionPassesOverWhatIsInTheInbox(t *testing.T) {
 	x := newTestSession(t, nil)
 	at := time.Now().Add(-10 * time.Second).UTC().Truncate(time.Millisecond)
@@ -241,16 +241,16 @@ func TestAnEarlierVersionPassesOverWhatIsInTheInbox(t *testing.T) {
 	if stored := x.loadSession(); !stored.OldIgnoredUntil.Equal(at.Add(time.Second)) {
 		t.Errorf("it passes over what was written until %v", stored.OldIgnoredUntil)
 	}
-	x.addEventMessage("m0", "and on", at.Add(-time.Second)) // its event came late
+	x.addEventMessage("m0", "and on", at.Add(-time.Second)) // its event arrived late
 	x.readNotes()
 	if got := x.waitingPrompts(); len(got) != 2 || !x.loadSession().OldIgnoredUntil.Equal(at.Add(time.Second)) {
 		t.Errorf("said %q, until %v", got, x.loadSession().OldIgnoredUntil)
 	}
 }
 
-// Words came at the moment at which the turn ended, so its hook found none, and waits for
-// the next instruction: they are that. No other hook would bring them to an idle Claude
-// outside of tmux.
+// A message came just when the turn ended, so the Stop hook did not find it and waits
+// for the next instruction. The message is that instruction: outside of tmux, no other
+// hook would deliver it to an idle Claude.
 func TestKeptWordsAreWhatAHookWaitsFor(t *testing.T) {
 	x := newTestSession(t, nil)
 	for _, words := range []string{"one", "two"} {
@@ -267,8 +267,8 @@ func TestKeptWordsAreWhatAHookWaitsFor(t *testing.T) {
 	}
 }
 
-// After /branch or /resume another session runs there: no turn's end brings the words
-// outside of tmux, and their thread is told so.
+// After /branch or /resume, another session runs there. Outside of tmux, no Stop hook
+// delivers the prompt, and a note says so.
 func TestWordsOfASessionThatClaudeCodeLeft(t *testing.T) {
 	for name, reason := range map[string]string{"/branch": "", "just after /clear": "clear"} {
 		x := newTestSession(t, nil)

@@ -48,8 +48,8 @@ func TestAllowedFailsClosed(t *testing.T) {
 	}
 }
 
-// Each reply gets its verdict once, in the order in which they were written, and what the
-// thread is owed is in the same write.
+// Each reply gets its verdict once, in the order in which the replies were written. The
+// notes that the thread is owed are in the same write.
 func TestJudgeOnce(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.Mode = state.ModeDeny })
@@ -57,7 +57,7 @@ func TestJudgeOnce(t *testing.T) {
 		return state.Reply{MessageName: name, Sender: sender, Text: text, CreatedAt: q.AskedAt.Add(after)}
 	}
 	d.changeQuestion(q, func(q *state.Question) {
-		q.Replies = []state.Reply{ // as they came in, not as they were written
+		q.Replies = []state.Reply{ // in the order of arrival, not of writing
 			reply("m5", "users/1", "One", 6*time.Second), reply("m4", "users/1", "2", 5*time.Second), reply("m3", "users/1", " ", 3*time.Second),
 			reply("m2", "users/2", "1", 2*time.Second), reply("m2b", "users/2", "1", 3*time.Second), reply("m7", "users/2", "", 0),
 			reply("m0", "users/1", "1", -time.Minute), reply("m3b", "users/1", "7", 4*time.Second),
@@ -66,7 +66,7 @@ func TestJudgeOnce(t *testing.T) {
 	p := d.newPoller()
 	p.readIndex()
 	record := p.ownOldestFirst()[0]
-	for range 2 { // judging again changes nothing
+	for range 2 { // judging a second time changes nothing
 		p.judgeUnread(record)
 		after := d.loadQuestion(q)
 		want := map[string]state.Verdict{
@@ -110,8 +110,8 @@ func TestJudgeSeveralQuestions(t *testing.T) {
 	}
 }
 
-// A tap with a button that its card has not, beside an option of that name, is asked
-// back. It neither keeps nothing nor takes what was answered before for its own.
+// A tap on a button that the card does not have, and that also names an option, is
+// asked back. It keeps nothing, and does not take over what was answered before.
 func TestATapOnNoButtonIsAskedBack(t *testing.T) {
 	cfg := &config.Config{AllowedUsers: []string{"users/1"}}
 	for choice, label := range map[string]string{
@@ -136,7 +136,7 @@ func TestATapOnNoButtonIsAskedBack(t *testing.T) {
 	}
 }
 
-// What was typed with gchat-hooks answer is answered there, and not in the thread.
+// A reply with `gchat-hooks answer` is answered in the shell, and not in the thread.
 func TestAReplyFromTheShellIsAnsweredThere(t *testing.T) {
 	for text, want := range map[string]state.Verdict{"9": state.VerdictAskedBack, "1": state.VerdictUsed} {
 		q := &state.Question{Status: state.Pending, SubQuestions: []state.SubQuestion{{Question: "A?", Options: []state.Option{{Label: "x"}, {Label: "y"}}}}}
@@ -150,8 +150,8 @@ func TestAReplyFromTheShellIsAnsweredThere(t *testing.T) {
 	}
 }
 
-// Who can deliver an answer decides whether a reply is judged, waits for a hook, or is
-// told that only the terminal answers.
+// Who can deliver an answer decides whether a reply is judged, waits for a hook, or
+// gets a note that only the terminal answers.
 func TestAReplyWithoutAHookThatWaits(t *testing.T) {
 	for name, c := range map[string]struct {
 		age    time.Duration
@@ -197,8 +197,8 @@ func TestAReplyWithoutAHookThatWaits(t *testing.T) {
 	}
 }
 
-// A hook that was killed with the answer in its hands: the thread hears that only the
-// terminal can answer.
+// A hook was killed before it delivered the answer: a note says that only the terminal
+// can answer.
 func TestAnAnswerWhoseHookWasKilled(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.Mode = state.ModeNative })
@@ -222,8 +222,8 @@ func TestAnAnswerWhoseHookWasKilled(t *testing.T) {
 	}
 }
 
-// The file that says who may answer is being edited: of the login's person it is known
-// that they may, the others' replies wait for it.
+// While somebody edits the file that says who may answer, the login's own person may
+// answer. Replies of others wait for the file.
 func TestHalfWrittenConfigurationRefusesNobody(t *testing.T) {
 	d := newTestMachine(t)
 	delete(d.vars, "GCHAT_ALLOWED_USERS")
@@ -270,8 +270,8 @@ func TestHalfWrittenConfigurationRefusesNobody(t *testing.T) {
 	verdicts(state.VerdictRefused, state.VerdictUsed)
 }
 
-// A file says nothing of which question it answers, so it answers none that it cannot
-// have been meant for.
+// A reply file does not name its question, so it answers no question that it cannot be
+// meant for.
 func TestAReplyFileAnswersWhatItWasMeantFor(t *testing.T) {
 	main := func(q *state.Question) { q.SessionName = "main" }
 	for name, c := range map[string]struct {
@@ -312,7 +312,7 @@ func TestAReplyFileAnswersWhatItWasMeantFor(t *testing.T) {
 			if err := os.WriteFile(path, []byte("2\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			future := time.Now().Add(time.Hour) // as an archive may set it
+			future := time.Now().Add(time.Hour) // an archive can set such a modification time
 			if err := os.Chtimes(path, future, future); err != nil {
 				t.Fatal(err)
 			}
@@ -339,7 +339,7 @@ func TestAReplyFileAnswersWhatItWasMeantFor(t *testing.T) {
 	}
 }
 
-// Two questions of one call may be answered with the same words, one after the other.
+// Two questions of one call may get the same reply text, one after the other.
 func TestTheSameWordsInAReplyFileTwice(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(func(q *state.Question) {
@@ -364,7 +364,7 @@ func TestTheSameWordsInAReplyFileTwice(t *testing.T) {
 }
 
 // A poller was killed after it wrote a reply file into a question and before it removed
-// the file: it answers no other question.
+// the file. The file answers no other question.
 func TestAReplyFileAnswersOneQuestion(t *testing.T) {
 	d := newTestMachine(t)
 	asked := func(q *state.Question) { q.SessionID, q.ClaudeSessionID = "s", "s" }
@@ -399,8 +399,8 @@ func TestAReplyFileAnswersOneQuestion(t *testing.T) {
 	}
 }
 
-// A checkout can bring a link or a pipe in a reply's place, or a link in its folder's:
-// none of them is a reply, nor waited for.
+// A checkout can contain a link or a pipe in place of a reply file, or a link in place
+// of its folder. The poller neither reads them as replies nor waits for them.
 func TestAReplyFileIsAPlainFile(t *testing.T) {
 	for name, plant := range map[string]func(folder, theirs string) error{
 		"link":          func(folder, theirs string) error { return os.Symlink(theirs, filepath.Join(folder, "main.txt")) },
@@ -439,8 +439,8 @@ func TestAReplyFileIsAPlainFile(t *testing.T) {
 	}
 }
 
-// FuzzJudge: whatever a reply says, judging it ends with a verdict, and an answer for
-// each question or none.
+// Whatever a reply says, judging it ends with a verdict, and with an answer to every
+// question or to none.
 func FuzzJudge(f *testing.F) {
 	f.Add("1")
 	f.Add("Q2: 1; other: x\n")
@@ -465,8 +465,8 @@ func FuzzJudge(f *testing.F) {
 	})
 }
 
-// A reply that turns a question down is used, and no other one after it. In deny mode
-// Claude is told; else the dialog is left.
+// A reply that declines a question is used, and no reply after it. In deny mode Claude
+// is told; in other modes the dialog stays.
 func TestTurnedDown(t *testing.T) {
 	for name, c := range map[string]struct {
 		mode           state.Mode
@@ -506,7 +506,7 @@ func TestTurnedDown(t *testing.T) {
 			}
 			want, then := state.VerdictUsed, state.VerdictLate
 			if c.owes == state.NoteUnclear {
-				// and the first number without an option is still asked back
+				// the first number that is no option is still asked back
 				want, then = state.VerdictAskedHow, state.VerdictAskedBack
 			}
 			if next := say(state.Reply{MessageName: "m2", Text: "9"}); verdict != want || next != then {

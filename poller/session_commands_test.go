@@ -18,7 +18,7 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// testSession is a session that listens in a thread of the desk's space.
+// testSession is a session that accepts messages in a thread of the desk's space.
 type testSession struct {
 	*readTest
 	threadName string
@@ -49,7 +49,7 @@ func newTestSession(t *testing.T, as func(*state.Session)) *testSession {
 
 func (d *testMachine) changeSession(id string, as func(*state.Session)) {
 	d.t.Helper()
-	state.Environment(d.env) // it makes the salt, which is under a lock of its own
+	state.Environment(d.env) // creates the salt, which has a lock of its own
 	if _, err := state.SessionsIn(state.UserStateDir(d.env)).Change(id, func(s *state.Session) { as(s) }); err != nil {
 		d.t.Fatal(err)
 	}
@@ -64,8 +64,8 @@ func (x *testSession) loadSession() *state.Session {
 	return s
 }
 
-// countUnfinished is how much of what was said to the session is not done, but for words
-// that are kept.
+// countUnfinished returns how many messages to the session are not finished, without
+// kept prompts.
 func (x *testSession) countUnfinished() int {
 	x.t.Helper()
 	all, bad := state.InboxIn(state.UserStateDir(x.env)).All()
@@ -76,14 +76,14 @@ func (x *testSession) countUnfinished() int {
 	return len(all) + len(x.loadSession().OldCommands)
 }
 
-// readNotes lists the space, does what was said there, and returns what the session's
-// thread is told.
+// readNotes lists the space, handles the messages there, and returns the notes in the
+// session's thread.
 func (x *testSession) readNotes() (notes []string) {
 	x.t.Helper()
 	if x.poller.readSessions(); x.poller.spaceViews()[x.reader.chat] != nil {
 		x.mustRead()
 	}
-	for range 2 { // what is said becomes a record, which is judged
+	for range 2 { // a message becomes a record, which is then judged
 		x.poller.readAndAttend(x.t.Context())
 		x.poller.goroutines.Wait()
 	}
@@ -100,8 +100,8 @@ func (x *testSession) readNotes() (notes []string) {
 	return notes
 }
 
-// checkAnswer has the person of the page write into the session's thread, and wants one
-// answer that holds these words.
+// checkAnswer has the page's person write into the session's thread, and expects one
+// note that contains these texts.
 func (x *testSession) checkAnswer(text string, want ...string) {
 	x.t.Helper()
 	x.reply(x.threadName, "", text)
@@ -144,7 +144,7 @@ func TestCommandsInASessionsThread(t *testing.T) {
 		t.Errorf("a later poller does it again: %q", notes)
 	}
 	x.changeSession(x.sessionID, func(s *state.Session) { s.EndedAt = time.Now() })
-	if err := x.readOnce(); err != nil { // the list overlaps
+	if err := x.readOnce(); err != nil { // the list reads older messages again
 		t.Fatal(err)
 	}
 	if notes := x.readNotes(); len(notes) > 0 {
@@ -152,8 +152,8 @@ func TestCommandsInASessionsThread(t *testing.T) {
 	}
 }
 
-// A command is done for an allowed person, by the poller of the session's environment,
-// and not when it is old.
+// A command of an allowed person is run by the poller of the session's environment,
+// unless it is too old.
 func TestWhoseCommandIsDone(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.reply(x.threadName, "users/9", "/mute")
@@ -163,7 +163,7 @@ func TestWhoseCommandIsDone(t *testing.T) {
 	if notes := x.readNotes(); len(notes) > 0 || !x.loadSession().MutedUntil.IsZero() || x.countUnfinished() > 0 {
 		t.Errorf("a stranger is told %q, muted until %v", notes, x.loadSession().MutedUntil)
 	}
-	x.testMachine.reply(x.threadName, "users/9", "/mute 3h") // perhaps of the same millisecond
+	x.testMachine.reply(x.threadName, "users/9", "/mute 3h") // may have the same millisecond
 	x.checkAnswer("/mute", "[Muted]")
 	x.changeSession(x.sessionID, func(s *state.Session) { s.MutedUntil = time.Time{} })
 
@@ -192,7 +192,7 @@ func TestWhoseCommandIsDone(t *testing.T) {
 	}
 }
 
-// An app's events come in any order, and more than once: each command is done once, the
+// An app's events come in any order, and more than once: each command runs once, the
 // newest twenty by their names.
 func TestCommandsInAnyOrder(t *testing.T) {
 	x := newTestSession(t, nil)
@@ -200,7 +200,7 @@ func TestCommandsInAnyOrder(t *testing.T) {
 	for n := range 2 {
 		x.addEventMessage("second", "/help", now)
 		x.addEventMessage("first", "/mute 2h", now.Add(-time.Second))
-		x.addEventMessage("third", "/status", now) // of the same millisecond
+		x.addEventMessage("third", "/status", now) // with the same millisecond
 		if notes := x.readNotes(); len(notes) != 3*(1-n) {
 			t.Errorf("told %q", notes)
 		}
@@ -211,8 +211,8 @@ func TestCommandsInAnyOrder(t *testing.T) {
 	}
 }
 
-// A command that a version without an inbox did is not done again when a list or an event
-// brings it once more.
+// A command that a version without an inbox ran does not run again when a list or an
+// event brings it once more.
 func TestACommandOfAnEarlierVersionIsNotDoneAgain(t *testing.T) {
 	x := newTestSession(t, nil)
 	now := time.Now().Add(-time.Minute)
@@ -232,8 +232,8 @@ func TestACommandOfAnEarlierVersionIsNotDoneAgain(t *testing.T) {
 	}
 }
 
-// What a poller did when it was killed is not done again, since a second Esc would stop
-// something else. Its thread is told so, once.
+// A command that a poller was running when it was killed does not run again, since a
+// second Esc would stop something else. A note says so, once.
 func TestACommandIsNotDoneTwice(t *testing.T) {
 	x := newTestSession(t, nil)
 	given := state.OldCommand{MessageName: "m", Sender: "users/1", Text: "/mute", LocalCreatedAt: time.Now()}
@@ -252,8 +252,8 @@ func TestACommandIsNotDoneTwice(t *testing.T) {
 	}
 }
 
-// What waits in the session's thread gets no command, and what is over there gets no
-// reply.
+// A question in the session's thread takes no command as its reply, and a question that
+// is closed there takes no reply.
 func TestACommandIsNoReply(t *testing.T) {
 	x := newTestSession(t, nil)
 	q := x.addQuestion(func(q *state.Question) {
@@ -280,8 +280,8 @@ func TestACommandIsNoReply(t *testing.T) {
 	}
 }
 
-// The thread of a session is read, and keeps a poller, while the session listens and its
-// Claude Code runs, and for a while after.
+// The thread of a session is read, and keeps a poller running, while the session
+// accepts messages and its Claude Code runs, and for a while after that.
 func TestAThreadIsReadWhileItsSessionListens(t *testing.T) {
 	for name, c := range map[string]struct {
 		as   func(*state.Session)
@@ -307,7 +307,7 @@ func TestAThreadIsReadWhileItsSessionListens(t *testing.T) {
 			}
 			x.poller.readSessions()
 			if got := x.reader.listInterval(x.poller.spaceViews()[x.reader.chat]); got != time.Second {
-				// its interval
+				// the interval of its cycle
 				t.Errorf("read every %v", got)
 			}
 		})
@@ -357,7 +357,7 @@ func TestAMutedSessionsReportsWait(t *testing.T) {
 
 func TestHowLongASessionIsMuted(t *testing.T) {
 	x := newTestSession(t, nil)
-	now := time.Now().Truncate(time.Millisecond) // as the session's file has it
+	now := time.Now().Truncate(time.Millisecond) // with the precision of the session's file
 	room := commands.Runner{Env: x.env, Log: x.poller.Log, Config: &config.Config{}, Now: func() time.Time { return now }}
 	for words, want := range map[string]time.Duration{
 		"": time.Hour, "2h": 2 * time.Hour, "30m": 30 * time.Minute, "2 hours": 2 * time.Hour, "45 min": 45 * time.Minute,
@@ -374,8 +374,8 @@ func TestHowLongASessionIsMuted(t *testing.T) {
 	}
 }
 
-// runInPane runs a program called claude in a pane of tmux that shows a screen and, when
-// it got a key, another.
+// runInPane runs a program called claude in a tmux pane. It shows a screen, and after a
+// key another one.
 func (x *testSession) runInPane(screen, then string) (got func() string) {
 	x.t.Helper()
 	socket, pane := x.startTmux("shop")
@@ -423,7 +423,8 @@ func (x *testSession) runInPane(screen, then string) (got func() string) {
 	}
 }
 
-// lines makes a screen of raw mode's lines, with an input box below.
+// withInputBox returns a screen with these lines and an input box below, as raw mode
+// draws it.
 func withInputBox(lines ...string) string {
 	rule := strings.Repeat("─", 100)
 	return strings.Join(slices.Concat(lines, []string{"", rule, "❯ ", rule, "  ? for shortcuts"}), "\r\n")
@@ -466,7 +467,7 @@ func TestStopAndScreenInTmux(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			x := newTestSession(t, nil)
 			then := idle
-			if strings.HasSuffix(name, "queued words") { // Claude goes on with them
+			if strings.HasSuffix(name, "queued words") { // Claude continues with them
 				then = withInputBox(append(ended, "❯ go ahead", "  ⎿  Interrupted · What should Claude do instead?", "❯ one", "", spinner)...)
 			}
 			got := x.runInPane(c.screen, then)
@@ -482,7 +483,7 @@ func TestStopAndScreenInTmux(t *testing.T) {
 	}
 }
 
-// The pane is the session's only while its own Claude Code is there.
+// A pane belongs to the session only while the session's own Claude Code runs in it.
 func TestAnotherClaudeIsNotStopped(t *testing.T) {
 	x := newTestSession(t, nil)
 	got := x.runInPane(withInputBox("❯ go", "", "✻ Working… (3s)"), "")
@@ -494,13 +495,13 @@ func TestAnotherClaudeIsNotStopped(t *testing.T) {
 	}
 }
 
-// A command of ours counts in the thread of a question, too, and is told of there. It is
-// no answer where it cannot be done.
+// Our commands count in the thread of a question, too, and their result is posted
+// there. A command that cannot run there is no answer.
 func TestACommandInAQuestionsThread(t *testing.T) {
 	for name, c := range map[string]struct {
 		as   func(*state.Session)
 		want string
-		done bool // by the session; else the question asks back
+		done bool // by the session; otherwise the question asks back
 	}{
 		"it listens":       {nil, "[Status] shop", true},
 		"it does not":      {func(s *state.Session) { s.AcceptsCommands = false }, "[Not used] Reply with the option number", false},
@@ -541,13 +542,13 @@ func TestACommandInAQuestionsThread(t *testing.T) {
 	}
 }
 
-// Words for a session that has ended are told what to type, where they do not resume it.
-// A space of Google's is read for that for five minutes, and the page for a while after
-// something was written on it, which starts a poller.
+// A message to a session that has ended gets a note with the command to type, unless
+// the message resumes the session. For that a Google space is read for five minutes,
+// and the page for a while after a message on it, which starts a poller.
 func TestWordsForASessionThatHasEnded(t *testing.T) {
 	const chat = "chat.googleapis.com/spaces/S"
 	for name, c := range map[string]struct {
-		ago, runs time.Duration // since its end, and since the poller began
+		ago, runs time.Duration // since the session ended, and since the poller started
 		chat      string        // "" for the page's
 		read      bool
 	}{

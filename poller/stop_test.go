@@ -10,15 +10,15 @@ import (
 	"gchat-hooks/state"
 )
 
-// markTyped writes down words that were typed into the session's terminal.
+// markTyped saves a prompt as typed into the session's terminal.
 func (x *testSession) markTyped(words string, at time.Time) {
 	x.t.Helper()
 	x.changeSession(x.sessionID, func(s *state.Session) { s.LastTyped = &state.TypedPrompt{Text: words, TypedAt: at.UTC()} })
 }
 
-// After a /stop before Claude's first output, Claude Code has the prompt in its box
-// again. A key goes there only where that is what we typed, to the last character, and no
-// person was at the keyboard since.
+// After a /stop before Claude's first output, Claude Code puts the prompt back into its
+// box. The poller presses a key there only if the box holds what it typed, to the last
+// character, and no person was at the keyboard since.
 func TestAStopLeavesAPersonsTextInTheBox(t *testing.T) {
 	draft := func(text string) string {
 		return strings.Replace(withInputBox("❯ hello", "", "● Hello.", ""), "❯ \r", "❯ "+text+"\r", 1)
@@ -52,7 +52,7 @@ func TestAStopLeavesAPersonsTextInTheBox(t *testing.T) {
 	}
 }
 
-// attachPerson has a person look at the session's pane.
+// attachPerson attaches a person's terminal to the session's pane.
 func (x *testSession) attachPerson() {
 	x.t.Helper()
 	socket, pane := x.startTmux("person")
@@ -67,8 +67,8 @@ func (x *testSession) attachPerson() {
 	})
 }
 
-// Words that are kept for two minutes are told of once more, with what a person can do;
-// no more after that, also by another poller.
+// A message that is kept for two minutes gets a second note, which says what a person
+// can do. It gets no third, also not from another poller.
 func TestWhatIsKeptForLongIsSaidOnceMore(t *testing.T) {
 	for name, c := range map[string]struct {
 		screen, does string
@@ -102,8 +102,8 @@ func TestWhatIsKeptForLongIsSaidOnceMore(t *testing.T) {
 	}
 }
 
-// While Claude waits for the end of a usage limit, words are kept, and their thread is
-// told until when. They go in when it is over.
+// While Claude waits for the end of a usage limit, messages are kept, and a note says
+// until when. They are typed when it is over.
 func TestWordsWaitForTheEndOfAUsageLimit(t *testing.T) {
 	t.Parallel()
 	const limit = "  Continuing automatically at 12:47pm · Esc to cancel"
@@ -129,7 +129,7 @@ func TestWordsWaitForTheEndOfAUsageLimit(t *testing.T) {
 			}
 		})
 	}
-	x := newTestSession(t, nil) // what was said of it further up is over
+	x := newTestSession(t, nil) // the older lines about it do not count
 	got := x.runInPane(withInputBox(limit, "❯ go ahead", "", "● Done.", "", "", "", ""), "")
 	x.reply(x.threadName, "", "go on")
 	bound.Until(t, "the words are typed", func() bool {

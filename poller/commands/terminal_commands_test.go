@@ -11,7 +11,7 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// A draft in the input box is not what Claude is at.
+// A draft in the input box is not what Claude works on.
 func TestADraftIsNotUnderWay(t *testing.T) {
 	rule := strings.Repeat("─", 60)
 	room := Runner{Log: state.NewLog(func(string) string { return "" }, "test"), Config: &config.Config{}}
@@ -21,8 +21,8 @@ func TestADraftIsNotUnderWay(t *testing.T) {
 	}
 }
 
-// What a person reads of a session: where Chat asks, its dialog waits for the person
-// there.
+// What a person reads about a session. If a question is open in Chat, its dialog waits
+// for the person.
 func TestAScreenInAWord(t *testing.T) {
 	for _, c := range []struct {
 		screen inject.Screen
@@ -31,7 +31,7 @@ func TestAScreenInAWord(t *testing.T) {
 		want   string
 	}{
 		{screen: inject.Screen{Shows: inject.Prompt, Busy: true}, want: "works"},
-		// deny mode: it goes on
+		// deny mode: Claude continues
 		{screen: inject.Screen{Shows: inject.Prompt, Busy: true}, asked: true, want: "works"},
 		{screen: inject.Screen{Shows: inject.Question, Busy: true}, want: "dialog open"},
 		{screen: inject.Screen{Shows: inject.Permission}, asked: true, want: "waits for you"},
@@ -48,7 +48,7 @@ func TestAScreenInAWord(t *testing.T) {
 	}
 }
 
-// A thread is of the session that spoke last in it: after /clear of two.
+// After /clear, two sessions share a thread. It belongs to the one that was seen last.
 func TestAThreadIsOfItsLastSession(t *testing.T) {
 	home := t.TempDir()
 	env := func(name string) string { return map[string]string{"HOME": home}[name] }

@@ -13,15 +13,15 @@ import (
 
 const daemonLabel = "com.claude." + DaemonName
 
-// fakeLaunchd answers as launchd of macOS 14 and 15 does.
+// fakeLaunchd behaves like launchd of macOS 14 and 15.
 type fakeLaunchd struct {
 	isLoggedOut       bool // the person is not logged in at the screen
 	isLoaded          bool
 	pid               int
 	ignoresBootout    bool   // a bootout does nothing
-	lingeringPrints   int    // so many looks after a bootout still see it
-	failingBootstraps int    // so many bootstraps after that fail
-	bootstrapError    string // what a bootstrap says: "109: …"
+	lingeringPrints   int    // how many checks after a bootout still see the agent
+	failingBootstraps int    // how many bootstraps after that fail
+	bootstrapError    string // what a failing bootstrap prints: "109: …"
 }
 
 func newFakeLaunchd(t *testing.T) (*fakeLaunchd, *serviceHome) {
@@ -91,13 +91,13 @@ func TestServiceOnLaunchd(t *testing.T) {
 			t.Errorf("without the log folder launchd starts nothing: %v", err)
 		}
 
-		// Again: the old job goes, launchd takes its time for that, and the new one
-		// comes.
+		// Install a second time: the old job ends, launchd takes time for that, and
+		// then the new one starts.
 		if err := p.Install(t.Context()); err != nil || !f.isLoaded || f.pid != 4242 {
 			t.Errorf("a second install: %v, pid %d", err, f.pid)
 		}
 		if enabled := slices.Index(p.commands, "launchctl enable "+agent); enabled < 4 || p.commands[enabled-4] != "launchctl print "+agent {
-			// the first three looks still see it
+			// the first three checks still see the old job
 			t.Errorf("loaded anew before it was gone: %q", p.commands)
 		}
 		if did := p.newCommands(); len(did) != 5 || did[0] != "launchctl bootout "+agent || !strings.HasPrefix(did[4], "launchctl bootstrap ") {
@@ -121,7 +121,7 @@ func TestServiceLaunchdTroubles(t *testing.T) {
 	for name, c := range map[string]struct {
 		before func(*fakeLaunchd)
 		loaded bool
-		says   string // or the error does
+		says   string // in the output or the error
 	}{
 		"reached by ssh only":            {func(f *fakeLaunchd) { f.isLoggedOut = true }, false, "logged in at the Mac's screen"},
 		"a file that launchd refuses":    {func(f *fakeLaunchd) { f.bootstrapError = "109: Invalid property list" }, false, "failed: 109: Invalid property list"},

@@ -20,8 +20,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// serviceHome is a home with a service to be, what was said to its owner, and what
-// launchctl, systemctl and the like were asked.
+// serviceHome is a home folder for a service. It records what the service printed, and
+// the calls of launchctl, systemctl and the like.
 type serviceHome struct {
 	*Service
 	env      map[string]string
@@ -29,7 +29,7 @@ type serviceHome struct {
 	commands []string
 }
 
-// newServiceHome has answer play the system's programs.
+// newServiceHome returns a home in which answer stands for the system's programs.
 func newServiceHome(t *testing.T, goos string, answer func(command string) (string, error)) *serviceHome {
 	t.Helper()
 	home := t.TempDir()
@@ -47,7 +47,7 @@ func newServiceHome(t *testing.T, goos string, answer func(command string) (stri
 	return p
 }
 
-// newCommands are the commands since the last call that change something.
+// newCommands returns the commands since the last call that change something.
 func (p *serviceHome) newCommands() []string {
 	asked := p.commands
 	p.commands = nil
@@ -56,13 +56,13 @@ func (p *serviceHome) newCommands() []string {
 	})
 }
 
-// newOutput is what was said since the last call.
+// newOutput returns what was printed since the last call.
 func (p *serviceHome) newOutput() string {
 	defer p.output.Reset()
 	return p.output.String()
 }
 
-// exitStatus is how a program ended.
+// exitStatus is the exit status of a program.
 type exitStatus int
 
 func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
@@ -86,8 +86,8 @@ func mustWrite(t *testing.T, path, text string, mode os.FileMode) {
 	}
 }
 
-// awkwardService is a service with everything in its paths that a file format could
-// stumble over; usual is as most people have it.
+// awkwardService returns a service whose paths hold everything that could break a file
+// format.
 func awkwardService() *Service {
 	env := map[string]string{
 		"HOME": "/home/zoë & <co>", "XDG_STATE_HOME": "/home/zoë & <co>/state 100%", "XDG_CONFIG_HOME": "relative",
@@ -102,7 +102,7 @@ func usualService() *Service {
 	return &Service{Name: DaemonName, Args: []string{"poller"}, Env: func(name string) string { return env[name] }, ProgramPath: "/home/ann/bin/gchat-hooks"}
 }
 
-// spaceService is the embedded space's service.
+// spaceService returns the embedded space's service.
 func spaceService() *Service {
 	return NewSpace(usualService().Env, usualService().ProgramPath, nil, "--listen", "127.0.0.1:8765", "--phone")
 }
@@ -121,7 +121,7 @@ func TestServiceFilesAreGolden(t *testing.T) {
 	}
 }
 
-// Python's reader of property lists finds in the agent's file what went in.
+// Python's property list parser reads from the agent's file what was written into it.
 func TestServicePlistIsOne(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -151,7 +151,7 @@ func TestServicePlistIsOne(t *testing.T) {
 	}
 }
 
-// systemd itself reads the units, of programs under awkward paths.
+// systemd itself accepts the units of programs with awkward paths.
 func TestServiceUnitPassesSystemd(t *testing.T) {
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {

@@ -12,12 +12,12 @@ import (
 	"gchat-hooks/state"
 )
 
-// fakeSystemd answers as a person's systemd does.
+// fakeSystemd behaves like a person's systemd.
 type fakeSystemd struct {
 	home        *serviceHome
 	isRunning   bool
-	failingVerb string // this verb
-	busError    string // why no manager can be reached
+	failingVerb string // the verb that fails
+	busError    string // why the manager cannot be reached
 }
 
 func newFakeSystemd(t *testing.T) (*fakeSystemd, *serviceHome) {
@@ -95,7 +95,7 @@ func TestServiceOnSystemd(t *testing.T) {
 func TestServiceSystemdTroubles(t *testing.T) {
 	for name, c := range map[string]struct {
 		before func(*fakeSystemd)
-		says   string // or the error does
+		says   string // in the output or the error
 	}{
 		"a start that fails": {func(f *fakeSystemd) { f.failingVerb = "restart" }, "Job failed. See journalctl"},
 	} {
@@ -112,7 +112,7 @@ func TestServiceSystemdTroubles(t *testing.T) {
 	}
 }
 
-// In a container, in WSL 1 and in a shell of su there is a systemctl, and no manager that
+// In a container, in WSL 1 and in a shell of su, systemctl exists, but no manager that
 // it could talk to.
 func TestServiceWithoutSystemd(t *testing.T) {
 	f, p := newFakeSystemd(t)
@@ -125,7 +125,7 @@ func TestServiceWithoutSystemd(t *testing.T) {
 	if there {
 		t.Error("a file that nothing reads was written")
 	}
-	mustWrite(t, path, "[Unit]\n", 0o644) // of an install of better days
+	mustWrite(t, path, "[Unit]\n", 0o644) // from an install when systemd ran
 	if err := p.Uninstall(t.Context()); err != nil || !strings.Contains(p.newOutput(), "cannot be stopped") {
 		t.Errorf("uninstall: %v", err)
 	}
