@@ -45,7 +45,7 @@ var (
 func (b *hookedSession) awaitDenial(n int) {
 	b.t.Helper()
 	got := b.API.WaitToolResult(b.t, n)
-	if !got.IsError || !containsAll(got.Text, []string{"Question forwarded to Google Chat (thread: ask-", "gchat-hooks wait --question-id ask-"}) {
+	if !got.IsError || !containsAll(got.Text, []string{"Question forwarded to the chat page (thread: ask-", "gchat-hooks wait --question-id ask-"}) {
 		b.t.Errorf("the model was told %q", got.Text)
 	}
 }

@@ -14,16 +14,17 @@ import (
 	"gchat-hooks/state"
 )
 
-// runAnswered is gchat-ask-user-answered: it closes what Claude Code has done with.
-// PostToolUse brings the answers, from wherever they came; the other events end what was
-// dismissed: no hook is told of Esc or "chat about this" itself.
+// runAnswered is gchat-ask-user-answered: it closes what Claude Code is done with.
+// PostToolUse carries the answers, wherever the person gave them. The other events end
+// what was dismissed, since no hook is called for Esc or "chat about this".
 func (h *Hook) runAnswered(_ context.Context, e *Event) error {
 	if handleEnd := endHandlerFor(e); handleEnd != nil {
 		return handleEnd(h, e)
 	}
 	switch e.HookEventName {
 	case "PostToolBatch":
-		// after every step of Claude's: with no permission open there is nothing to do
+		// This event follows every step of Claude's. Without an open permission it does
+		// nothing.
 		h.confirmBatch(e, readCallResult)
 		return nil
 	case "PermissionDenied":
@@ -31,14 +32,12 @@ func (h *Hook) runAnswered(_ context.Context, e *Event) error {
 		h.confirmBatch(e, func(*Event, string) callResult { return resultRefused })
 		return nil
 	case "SubagentStop":
-		h.closeAgentQuestions(
-			func(q *state.Question) bool { return q.AgentID == string(e.AgentID) },
-			string(e.AgentID),
-		)
+		isOfAgent := func(q *state.Question) bool { return q.AgentID == string(e.AgentID) }
+		h.closeAgentQuestions(isOfAgent, string(e.AgentID))
 		return nil
 	case "SessionStart":
-		// after /branch the same Claude Code goes on with another session, and the thread
-		// with that
+		// After /branch the same Claude Code goes on as another session, and its thread
+		// goes on with that session.
 		h.ensureSession(e)
 		h.replaceKilledPoller()
 		return nil
@@ -53,40 +52,35 @@ func (h *Hook) runAnswered(_ context.Context, e *Event) error {
 	defer h.deliverPending(e)
 	defer h.replaceKilledPoller()
 	if e.HookEventName == "PostToolUse" {
-		q := h.findQuestionOfCall(
-			e,
-			h.questionsOfSession(e, h.folders(state.QuestionsIn), callSearchTexts(e)...),
-		)
-		if q == nil { // a call that went on was not denied
-			q = h.findQuestionOfCall(
-				e,
-				h.questionsOfSession(e, h.folders(state.MarkersIn), callSearchTexts(e)...),
-			)
+		questions := h.questionsOfSession(e, h.folders(state.QuestionsIn), callSearchTexts(e)...)
+		q := h.findQuestionOfCall(e, questions)
+		if q == nil { // its marker may be left where the call was to be denied but was not
+			markers := h.questionsOfSession(e, h.folders(state.MarkersIn), callSearchTexts(e)...)
+			q = h.findQuestionOfCall(e, markers)
 		}
 		if q != nil {
 			h.retryWriteOrLog(writeTimeout, func() error { return h.confirmAnswers(e, q) })
 		}
 		return nil
 	}
-	questions, sessions := h.openQuestions(e), []string{e.SessionID}
+	questions := h.openQuestions(e)
+	sessions := []string{e.SessionID}
 	isPrompt := e.HookEventName == "UserPromptSubmit"
 	if isPrompt {
 		session, err := state.SessionsIn(state.UserStateDir(h.Env)).Get(e.SessionID)
 		if err != nil || session.EndReason != "" {
-			session = h.ensureSession(e) // it begins, perhaps after /clear, or goes on
+			session = h.ensureSession(e) // the session starts, perhaps after /clear, or was resumed
 		}
 		if session.PreviousSession != "" {
-			// what was said to it just after /clear is that session's
-			questions = append(
-				questions,
-				h.questionsOfSession(
-					&Event{SessionID: session.PreviousSession},
-					h.personalFolders(),
-					state.OpenStatusTexts...)...)
+			// A message just after /clear may have been recorded for the previous
+			// session.
+			previous := &Event{SessionID: session.PreviousSession}
+			inherited := h.questionsOfSession(previous, h.personalFolders(), state.OpenStatusTexts...)
+			questions = append(questions, inherited...)
 			sessions = append(sessions, session.PreviousSession)
 		}
 		if h.isClaudeCodePrompt(string(e.Prompt)) {
-			return nil // no person went on, and what is open stays
+			return nil // no person wrote this prompt, so what is open stays open
 		}
 	}
 	prompts := h.waitingPrompts(sessions...)
@@ -95,26 +89,26 @@ func (h *Hook) runAnswered(_ context.Context, e *Event) error {
 		h.closeNextQuestions(e, questions, prompts)
 		h.markWantedInTerminal(e, questions)
 	case e.HookEventName == "SessionEnd":
-		h.logFailed(h.recordEndReason(e), "the end's reason not written down")
+		h.logFailed(h.recordEndReason(e), "reason of the session's end not recorded")
 	}
 	h.closeOpenQuestions(e, questions, prompts)
-	h.logFailed(h.markDialogOver(e), "the end of a dialog not written down")
+	h.logFailed(h.markDialogOver(e), "end of a dialog not recorded")
 	return nil
 }
 
-// replaceKilledPoller starts a poller where the last one was killed, which may have left
-// notes unsent.
+// replaceKilledPoller starts a poller if the last one was killed. It may have left notes
+// unsent.
 func (h *Hook) replaceKilledPoller() {
-	if heartbeat := state.ReadHeartbeat(h.Env, state.Environment(h.Env)); heartbeat.PID > 0 &&
-		!heartbeat.IsAlive {
+	heartbeat := state.ReadHeartbeat(h.Env, state.Environment(h.Env))
+	if heartbeat.PID > 0 && !heartbeat.IsAlive {
 		h.StartPoller()
 	}
 }
 
-// isClaudeCodePrompt reports whether a prompt is Claude Code's own: something in the
-// background is done, a hook woke the session, or a person stopped agents in the
-// background, which no other event tells (2.1.197 and 2.1.332). What such an agent asked
-// in the terminal is over.
+// isClaudeCodePrompt reports whether Claude Code wrote a prompt itself: a background task
+// is done, a hook woke the session, or a person stopped agents in the background. No
+// other event reports such a stop (2.1.197 and 2.1.332), so this closes what the stopped
+// agent asked in the terminal.
 func (h *Hook) isClaudeCodePrompt(prompt string) bool {
 	const prefix, suffix = `Background agent "`, `was stopped by the user.`
 	if strings.HasPrefix(prompt, prefix) && strings.HasSuffix(prompt, suffix) {
@@ -126,8 +120,8 @@ func (h *Hook) isClaudeCodePrompt(prompt string) bool {
 	return strings.HasPrefix(prompt, "<task-notification>")
 }
 
-// markWantedInTerminal notes that somebody gave this prompt at the keyboard, for what is
-// hidden there.
+// markWantedInTerminal records in questions with a hidden dialog that a person is at the
+// keyboard: they gave this prompt there.
 func (h *Hook) markWantedInTerminal(e *Event, questions []*state.Question) {
 	hidden := slices.DeleteFunc(slices.Clone(questions), func(q *state.Question) bool {
 		return q.IsDialogDrawn() || q.Status != state.Pending
@@ -137,24 +131,23 @@ func (h *Hook) markWantedInTerminal(e *Event, questions []*state.Question) {
 	}
 	for _, q := range hidden {
 		h.retryWriteOrLog(closeTimeout, func() error {
-			_, err := state.ChangeQuestion(
-				q.Path,
-				func(q *state.Question) { q.MarkWantedInTerminal(time.Now()) },
-			)
+			_, err := state.ChangeQuestion(q.Path, func(q *state.Question) {
+				q.MarkWantedInTerminal(time.Now())
+			})
 			return err
 		})
 	}
 	h.StartPoller()
 }
 
-// isTypedByPoller reports whether the poller typed this prompt just now, whatever its
-// session is called by now. Its record may be closed: the transcript may have told the
-// poller earlier.
+// isTypedByPoller reports whether the poller typed this prompt just now, even if the
+// session's id has changed since. The prompt's own record may be closed: the poller may
+// have seen it in the transcript first.
 func (h *Hook) isTypedByPoller(e *Event) bool {
 	sessions := state.SessionsIn(state.UserStateDir(h.Env))
 	session := h.ensureSession(e)
 	for _, id := range nonEmpty(session.ID, session.PreviousSession) {
-		// just after /clear it was typed for the one before
+		// Just after /clear, the poller typed it for the previous session.
 		typedSession, err := sessions.Get(id)
 		isRecent := err == nil && typedSession.LastTyped != nil &&
 			time.Since(typedSession.LastTyped.TypedAt).Abs() < queuedWindow
@@ -166,8 +159,8 @@ func (h *Hook) isTypedByPoller(e *Event) bool {
 	return false
 }
 
-// closeAgentQuestions ends what agents asked that have ended, of those of this Claude
-// Code: their session may have another id since /clear.
+// closeAgentQuestions closes the questions of agents that have ended. It looks at all
+// agents of this Claude Code, since their session may have another id since /clear.
 func (h *Hook) closeAgentQuestions(hasEnded func(*state.Question) bool, texts ...string) {
 	questions, _ := state.ReadIndexedQuestions(h.Env, texts...)
 	for _, q := range questions {
@@ -177,13 +170,13 @@ func (h *Hook) closeAgentQuestions(hasEnded func(*state.Question) bool, texts ..
 	}
 }
 
-// markDialogOver notes that what waited in the terminal does so no more, where only this
-// event tells.
+// markDialogOver records that a dialog in the terminal is over, for a dialog of which
+// only this event tells the end.
 func (h *Hook) markDialogOver(e *Event) error {
 	sessions := state.SessionsIn(state.UserStateDir(h.Env))
 	session, err := sessions.Get(e.SessionID)
 	if err != nil || session.Dialog == nil || !session.Dialog.WaitsSince.IsZero() {
-		return nil // else the poller sees it in Claude Code's file
+		return nil // the poller sees the dialog's end in Claude Code's own file
 	}
 	_, err = sessions.Change(e.SessionID, func(s *state.Session) {
 		s.Dialog = &state.Dialog{
@@ -196,36 +189,33 @@ func (h *Hook) markDialogOver(e *Event) error {
 	return err
 }
 
-// recordEndReason writes down why a session ended that is known: after /resume its Claude
-// Code may go on with one that no hook knows.
+// recordEndReason records why a known session ended. After /resume its Claude Code may go
+// on with a session that no hook knows.
 func (h *Hook) recordEndReason(e *Event) error {
 	sessions := state.SessionsIn(state.UserStateDir(h.Env))
 	if _, err := sessions.Get(e.SessionID); err != nil {
 		return nil
 	}
-	_, err := sessions.Change(
-		e.SessionID,
-		func(s *state.Session) { s.EndReason = string(e.Reason) },
-	)
+	_, err := sessions.Change(e.SessionID, func(s *state.Session) { s.EndReason = string(e.Reason) })
 	return err
 }
 
-// confirmAnswers closes a question that Claude has the answer to. What PostToolUse saw is
-// what Claude was told: where the question was closed before with something else, its
-// thread is told once more.
+// confirmAnswers closes a question that Claude has the answer to. What PostToolUse
+// carries is what Claude was given. If the question was closed with another answer
+// before, its thread gets a note that corrects it.
 func (h *Hook) confirmAnswers(e *Event, q *state.Question) error {
 	answers, notes, err := readAnswers(e, q.SubQuestions)
-	if err != nil { // closed all the same: Claude went on
-		h.log.Error().Err(err).Msg("the answer was not understood")
+	if err != nil { // the question is closed all the same, since Claude went on
+		h.log.Error().Err(err).Msg("answer not understood: the question is closed without it")
 	}
-	var response struct { // of 2.1.332, where nobody answered for so long, and Claude Code went on
+	var response struct { // 2.1.332 adds it when it went on because nobody answered for so long
 		Away *time.Duration `json:"afkTimeoutMs"`
 	}
 	_ = json.Unmarshal(e.ToolResponse, &response)
 	status, resolvedBy, awayAfter := state.Resolved, "terminal", response.Away
 	isAnswered := func(p state.SubQuestion) bool { return answers[p.Question] != "" }
 	if awayAfter == nil && answers != nil && !slices.ContainsFunc(q.SubQuestions, isAnswered) {
-		awayAfter = new(time.Duration) // Claude was told that the user did not answer
+		awayAfter = new(time.Duration) // Claude was given the text that the user did not answer
 	}
 	if awayAfter != nil {
 		status, resolvedBy = state.Cancelled, state.EndedAway
@@ -235,20 +225,21 @@ func (h *Hook) confirmAnswers(e *Event, q *state.Question) error {
 			answers != nil && !maps.Equal(q.Answers, answers) && !areTypedAnswers(q, answers)
 	}
 	setAnswers := func(q *state.Question) {
-		q.ResolvedBy, q.Answers, q.Notes = resolvedBy, answers, notes
+		q.ResolvedBy = resolvedBy
+		q.Answers, q.Notes = answers, notes
 		if awayAfter != nil {
 			session, err := state.SessionsIn(state.UserStateDir(h.Env)).Get(q.ClaudeSession())
-			q.AwayAfter, q.AcceptsPrompts = *awayAfter*time.Millisecond, err == nil &&
-				session.AcceptsCommands
+			q.AwayAfter = *awayAfter * time.Millisecond
+			q.AcceptsPrompts = err == nil && session.AcceptsCommands
 		}
 	}
 	isClosedNow, err := state.CloseQuestion(q.Path, status, "chat", func(q *state.Question) {
 		if q.AnsweredMessage == "" || differs(q) {
-			setAnswers(q) // the terminal was faster
+			setAnswers(q) // the terminal answered first
 		}
 	})
 	if err == nil && !isClosedNow {
-		// it was closed before; the poller may have put the note of its end
+		// It was closed before, and the poller may have enqueued the note about that.
 		_, err = state.ChangeQuestion(q.Path, func(q *state.Question) {
 			isClosedNow = !q.Status.IsOpen() && differs(q)
 			if !isClosedNow {
@@ -267,13 +258,14 @@ func (h *Hook) confirmAnswers(e *Event, q *state.Question) error {
 	return err
 }
 
-// correctionMark stands for the message that a note answers, in the note that corrects
-// what a thread was told of a question's end.
+// correctionMark stands in an owed note for the message that it answers. It marks the
+// note that corrects what a thread was told about a question's end.
 const correctionMark = "corrected"
 
-// areTypedAnswers says whether these answers are the question's as the poller types them:
-// a dialog has one field for a choice, own words and a remark, white space may change on
-// the way, and 2.1.332 leaves U+FE0F out of an option's label.
+// areTypedAnswers reports whether these answers are what the poller typed for the
+// question. They may look different: a dialog has one field for a choice, free text and a
+// remark. White space may change on the way. 2.1.332 leaves U+FE0F out of an option's
+// label.
 func areTypedAnswers(q *state.Question, answers map[string]string) bool {
 	if q.Typing == nil {
 		return false
@@ -288,12 +280,12 @@ func areTypedAnswers(q *state.Question, answers map[string]string) bool {
 	return true
 }
 
-// dialogEnd is what an event that leaves no dialog standing means for the session's
+// dialogEnd says what an event after which no dialog is open means for the session's
 // questions.
 type dialogEnd struct {
-	resolvedBy      string // the ResolvedBy of what it ends
+	resolvedBy      string // goes into ResolvedBy of the questions that it ends
 	isClaudeRunning bool   // Claude Code goes on, and so do its agents in the background
-	// the /clear that ends the session, where a person wrote it in Chat
+	// clearCommand is the /clear that ended the session, if a person wrote it in Chat.
 	clearCommand *state.Incoming
 }
 
@@ -315,12 +307,10 @@ func dialogEndFor(e *Event, prompts []*state.Incoming) dialogEnd {
 	return end
 }
 
-// closeOpenQuestions ends the session's open questions after an event that leaves no
-// dialog standing.
+// closeOpenQuestions closes the session's open questions after an event that ends every
+// dialog.
 func (h *Hook) closeOpenQuestions(
-	e *Event,
-	questions []*state.Question,
-	prompts []*state.Incoming,
+	e *Event, questions []*state.Question, prompts []*state.Incoming,
 ) {
 	end := dialogEndFor(e, prompts)
 	if e.HookEventName == "SessionEnd" {
@@ -333,14 +323,14 @@ func (h *Hook) closeOpenQuestions(
 		}
 	}
 	if len(ended) > 0 && end.resolvedBy == "prompt" && h.isPromptQueued(e, prompts) {
-		return // it was typed a moment before the dialog opened, which stands
+		return // the prompt was typed just before the dialog opened, and the dialog is still open
 	}
 	for _, q := range ended {
 		h.closeEndedQuestion(e, end, q)
 	}
 }
 
-// endsQuestion reports whether an open question of the session is over with the event.
+// endsQuestion reports whether the event ends an open question of the session.
 func (end dialogEnd) endsQuestion(e *Event, q *state.Question) bool {
 	traits := q.Kind.Traits()
 	switch {
@@ -351,20 +341,22 @@ func (end dialogEnd) endsQuestion(e *Event, q *state.Question) bool {
 	case e.ToolName == questionTool:
 		return q.ToolUseID == e.ToolUseID || q.InputHash == callHash(e.ToolName, e.ToolInput)
 	}
-	// A subagent in the background asks on when the session's own turn ends.
+	// When the session's own turn ends, a subagent in the background still waits for its
+	// answer.
 	isOtherAgents := q.AgentID != "" && q.AgentID != string(e.AgentID)
 	return end.resolvedBy != "stop" || !isOtherAgents || q.IsPrinted
 }
 
-// endWaitingPrompts ends, with their session, the words for it that were not typed. What
-// is typed may be what ends the session: the poller sees what becomes of it.
+// endWaitingPrompts ends the prompts that wait for a session that ends and were not
+// typed. A prompt that is being typed may be what ended the session: the poller finds out
+// what became of it.
 func (h *Hook) endWaitingPrompts(e *Event, end dialogEnd, prompts []*state.Incoming) {
 	session, err := state.SessionsIn(state.UserStateDir(h.Env)).Get(e.SessionID)
 	if err != nil {
 		return
 	}
 	for _, in := range prompts {
-		// of what comes then
+		// A prompt that came after the /clear is for the session that follows.
 		isForNext := end.clearCommand != nil && in.Compare(end.clearCommand) > 0
 		switch {
 		case in.Typing != nil, isForNext, h.isInOtherTerminal(in.AsQuestion(session)):
@@ -376,69 +368,62 @@ func (h *Hook) endWaitingPrompts(e *Event, end dialogEnd, prompts []*state.Incom
 	}
 }
 
-// closeEndedQuestion closes a question that is over with an event.
+// closeEndedQuestion closes a question that an event ended.
 func (h *Hook) closeEndedQuestion(e *Event, end dialogEnd, q *state.Question) {
-	// No hook tells that "Chat about this" was chosen.
+	// No hook is called when "Chat about this" is chosen.
 	isChatChosen := q.Declined != "" && q.Typing != nil && q.Typing.IsSubmit
 	isAnswerTaken := q.Status == state.Answered && (q.IsPrinted || isChatChosen)
 	status, resolvedBy := state.Cancelled, end.resolvedBy
 	if isAnswerTaken {
-		// Claude Code took the answer and went on; PostToolUse is not registered
+		// Claude Code used the answer and went on, but PostToolUse is not registered.
 		status = state.Resolved
 	}
 	switch {
-	case q.Kind.Traits().Decides: // Esc may have come at the same moment, and counted
+	case q.Kind.Traits().Decides: // Esc may have come at the same moment and won
 		result := readUnlistedResult(e, q)
 		if isAnswerTaken || result == resultRan {
-			h.retryWriteOrLog(
-				closeTimeout,
-				func() error { return h.confirmDecision(q, cmp.Or(result, resultUnseen)) },
-			)
+			confirm := func() error { return h.confirmDecision(q, cmp.Or(result, resultUnseen)) }
+			h.retryWriteOrLog(closeTimeout, confirm)
 			return
 		}
 		if resolvedBy == "stop" {
 			resolvedBy = state.EndedUnseen
 		}
 	case q.Kind == state.KindNext && end.clearCommand != nil:
-		resolvedBy = state.EndedReplaced // the thread hears of the /clear that was typed
+		resolvedBy = state.EndedReplaced // the thread gets the note about the typed /clear
 	}
 	h.closeQuestion(q.Path, status, resolvedBy)
 }
 
-// isPromptQueued says whether a prompt went into Claude Code's queue. The transcript may
-// say so a moment later (2.1.330): the poller saw Claude work when it typed, and Claude
-// Code's own file says that a dialog waits.
+// isPromptQueued reports whether a prompt went into Claude Code's queue. The transcript
+// may say so a moment later (2.1.330). So two other signs count: the poller saw Claude
+// work when it typed, or Claude Code's own file says that a dialog waits.
 func (h *Hook) isPromptQueued(e *Event, prompts []*state.Incoming) bool {
 	prompt := inject.StripPasteTags(string(e.Prompt))
 	isTyped := slices.ContainsFunc(prompts, func(in *state.Incoming) bool {
 		return in.Typing != nil && in.Typing.LastKey == state.KeyQueued &&
 			inject.SameText(prompt, in.Text)
 	})
-	hasDialog, _ := inject.IsWaiting(string(e.TranscriptPath), e.SessionID, h.claudePID())
+	hasDialog, _ := inject.Waits(string(e.TranscriptPath), e.SessionID, h.claudePID())
+	since := time.Now().Add(-queuedWindow)
 	return isTyped || hasDialog ||
-		inject.TranscriptHasPrompt(
-			string(e.TranscriptPath),
-			string(e.Prompt),
-			time.Now().Add(-queuedWindow),
-			false,
-		)
+		inject.Queued(string(e.TranscriptPath), string(e.Prompt), since, false)
 }
 
-// queuedWindow is how long after its taking Claude Code's hook may be told of words that
-// went into its queue (2.1.329).
+// queuedWindow is how long after a prompt was typed the hook's event for it may come, if
+// it went into Claude Code's queue (2.1.329).
 const queuedWindow = 15 * time.Second
 
-// readAnswers reads the answers from Claude Code's tool_response, whose "answers" is a
-// map from question text, and from the list beside the questions that scripts send which
-// were written for another form of it.
+// readAnswers reads the answers from Claude Code's tool_response. Its "answers" is a map
+// from question text to answer. Scripts that were written for an older form send a list
+// in the order of the questions.
 func readAnswers(
-	e *Event,
-	subQuestions []state.SubQuestion,
+	e *Event, subQuestions []state.SubQuestion,
 ) (answers, notes map[string]string, err error) {
 	var response struct {
 		Answers     json.RawMessage       `json:"answers"`
 		Annotations map[string]annotation `json:"annotations"`
-		Response    string                `json:"response"` // one text for all of them
+		Response    string                `json:"response"` // one text for all questions
 	}
 	byText, inOrder := map[string]LooseText{}, []struct {
 		Option  string   `json:"selectedOption"`
@@ -450,17 +435,15 @@ func readAnswers(
 		err = json.Unmarshal(response.Answers, &inOrder)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("tool response: %w", err)
+		return nil, nil, fmt.Errorf("read tool response: %w", err)
 	}
 	answers, notes = map[string]string{}, map[string]string{}
 	for text, value := range byText {
 		answers[text] = string(value)
 	}
 	for i, a := range inOrder[:min(len(inOrder), len(subQuestions))] {
-		answers[subQuestions[i].Question] = strings.Join(
-			append(a.Options, nonEmpty(a.Option, a.Text)...),
-			", ",
-		)
+		texts := append(a.Options, nonEmpty(a.Option, a.Text)...)
+		answers[subQuestions[i].Question] = strings.Join(texts, ", ")
 	}
 	for _, p := range subQuestions {
 		if answers[p.Question] == "" && response.Response != "" {

@@ -17,11 +17,11 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// busyTimeout is how long a hook that waits for a person waits for a folder of records
-// that another process holds.
+// busyTimeout is how long a hook that waits for a person tries to lock a folder of
+// records that another process holds.
 const busyTimeout = time.Minute
 
-// mayWait says whether this event's hook may take as long as the person takes.
+// mayWait reports whether this event's hook may take as long as the person takes.
 func (h *Hook) mayWait(e *Event) bool {
 	if h.Job != nil {
 		return h.JobMayWait != nil && h.JobMayWait(h, e)
@@ -38,37 +38,36 @@ func (h *Hook) mayWait(e *Event) bool {
 	return asksPerson[e.HookEventName]
 }
 
-// config is the configuration that counts for this project, read once.
+// config returns the configuration of this project. It is read once.
 func (h *Hook) config() *config.Config {
 	if h.cached.config == nil {
 		h.cached.config = config.Load(h.Env, state.ProjectDir(h.Env))
 		h.cached.config.ReadPolicy = h.ReadPolicy
 		for _, err := range h.cached.config.Problems {
-			h.log.Error().
-				Err(err).
-				Str("hint", "gchat-hooks doctor says what to do").
-				Msg("configuration")
+			h.log.Error().Err(err).Str("hint", "gchat-hooks doctor says what to do").Msg("configuration")
 		}
 	}
 	return h.cached.config
 }
 
-// isKeptInTerminal says whether a policy keeps a kind in the terminal. It reads the
-// policies, so only a hook asks that is about to ask or report; a hub's may take three
-// seconds.
+// isKeptInTerminal reports whether a policy keeps a kind in the terminal. It reads the
+// policies, and a hub's may take three seconds. So only a hook that is about to ask or
+// report calls it.
 func (h *Hook) isKeptInTerminal(ctx context.Context, cfg *config.Config, kind state.Kind) bool {
 	h.logFailed(cfg.ApplyPolicies(ctx, h.Env), "policy")
 	return !cfg.AccessTo(kind, "").CanAsk
 }
 
-// rules are what the configuration says of this session. Rules name it by
-// $CLAUDE_SESSION_ID, else by its tmux session; where there is none, that is not found
-// out.
+// rules are the configuration's settings for this session. Rules name the session by
+// $CLAUDE_SESSION_ID, else by its tmux session. Without rules the name is not looked up.
 func (h *Hook) rules(e *Event) *config.SessionRules {
 	if h.cached.rules == nil {
 		name := h.Env("CLAUDE_SESSION_ID")
 		facts := config.SessionFacts{
-			Name: name, IsNamedByPerson: name != "", ProjectDir: state.ProjectDir(h.Env), OutputStyle: h.Env("CLAUDE_OUTPUT_STYLE"),
+			Name:            name,
+			IsNamedByPerson: name != "",
+			ProjectDir:      state.ProjectDir(h.Env),
+			OutputStyle:     h.Env("CLAUDE_OUTPUT_STYLE"),
 		}
 		if !facts.IsNamedByPerson && len(h.config().Rules) > 0 {
 			facts.Name = cmp.Or(h.ensureSession(e).TmuxSession, h.ensureSession(e).Name)
@@ -79,9 +78,9 @@ func (h *Hook) rules(e *Event) *config.SessionRules {
 	return h.cached.rules
 }
 
-// isInOtherTerminal says whether another Claude Code asked, which still lives: a session
-// can be resumed in two terminals, and the events of one do not end the dialog of the
-// other.
+// isInOtherTerminal reports whether another Claude Code asked this question and still
+// runs. A session can be resumed in two terminals, and the events of one do not end the
+// dialog of the other.
 func (h *Hook) isInOtherTerminal(q *state.Question) bool {
 	if q.ClaudePID == 0 {
 		return false
@@ -90,18 +89,19 @@ func (h *Hook) isInOtherTerminal(q *state.Question) bool {
 	return pid != 0 && pid != q.ClaudePID && !inject.HasEnded(q.ClaudePID, q.ClaudeStart)
 }
 
-// runForward is gchat-ask-user-forward. PreToolUse writes the question down and prints
-// nothing, in deny mode it denies the call; PermissionRequest waits for the reply beside
-// the open dialog, and answers with it: of a question, a permission or a plan.
+// runForward is gchat-ask-user-forward. On PreToolUse it records the question and prints
+// nothing; in deny mode it denies the call. On PermissionRequest it waits for the reply
+// beside the open dialog and prints the answer: to a question, a permission or a plan.
 //
-// Notification tells of a dialog in the terminal that no PermissionRequest came for.
+// On Notification it reports a dialog in the terminal that no PermissionRequest came for.
 func (h *Hook) runForward(ctx context.Context, e *Event) error {
 	if e.HookEventName == "Notification" {
 		return h.forwardNotification(e)
 	}
-	isQuestion, isPermissionRequest := e.ToolName == questionTool, e.HookEventName == "PermissionRequest"
-	if !asksPerson[e.HookEventName] && (e.HookEventName != "PreToolUse" || !isQuestion) ||
-		isPermissionRequest && e.ToolName == "" {
+	isQuestion := e.ToolName == questionTool
+	isPermissionRequest := e.HookEventName == "PermissionRequest"
+	isQuestionCall := e.HookEventName == "PreToolUse" && isQuestion
+	if !asksPerson[e.HookEventName] && !isQuestionCall || isPermissionRequest && e.ToolName == "" {
 		return nil
 	}
 	mode := h.rules(e).AskMode
@@ -128,8 +128,8 @@ func (h *Hook) runForward(ctx context.Context, e *Event) error {
 		}
 		mode = state.ModeNative
 	case traits.NeedsPane && isPermissionRequest && h.ensureSession(e).TmuxPane != "":
-		// the poller types the answer; outside tmux it cannot, and this hook waits after
-		// all
+		// The poller types the answer into the pane. Outside tmux it cannot, and this
+		// hook waits instead.
 		return nil
 	}
 	return h.askAndWait(ctx, e, mode)
@@ -144,17 +144,18 @@ func (h *Hook) forwardNotification(e *Event) error {
 	return h.notifyDialog(e, state.NewDialog(isPermission, string(e.Message)))
 }
 
-// askAndWait writes the question of a call down, once, and waits for its reply where this
-// event's hook is the one to do so.
+// askAndWait records the question of a call, once. It waits for the reply if that is this
+// event's job.
 func (h *Hook) askAndWait(ctx context.Context, e *Event, mode state.Mode) error {
-	h.ensureSession(e) // it may ask tmux, which may not be done under the lock
-	buildErr, folders := error(nil), h.folders(state.QuestionsIn)
-	// PreToolUse may have found the disk full a moment ago, and the project's folder with
-	// it.
+	h.ensureSession(e) // it may ask tmux, which is not allowed under the folder's lock
+	var buildErr error
+	folders := h.folders(state.QuestionsIn)
+	// If the disk was full a moment ago, PreToolUse wrote the question into a spare
+	// folder.
 	spareQuestions := h.questionsOfSession(e, folders[1:], callSearchTexts(e)...)
 	q, err := h.writeQuestion(ctx, e, folders, func(existing []*state.Question) *state.Question {
 		q := h.findQuestionOfCall(e, append(existing, spareQuestions...))
-		if q == nil { // PermissionRequest writes it down, too, where PreToolUse is not registered
+		if q == nil { // PermissionRequest records it, too: PreToolUse may not be registered
 			q, buildErr = h.newQuestion(e, mode)
 		}
 		return q
@@ -171,11 +172,13 @@ func (h *Hook) askAndWait(ctx context.Context, e *Event, mode state.Mode) error 
 	return h.awaitAnswer(ctx, e, q)
 }
 
-// findQuestionOfCall finds the question of an event's call, by tool_use_id.
-// PermissionRequest has none, nor has what it wrote down itself: then equal input tells,
-// and the question is open. A closed one is returned where the event came once more; nil
-// for none.
-func (h *Hook) findQuestionOfCall(e *Event, questions []*state.Question) (closed *state.Question) {
+// findQuestionOfCall returns the question of an event's call; nil for none. The
+// tool_use_id identifies the call. PermissionRequest has none, nor does a record that it
+// wrote. Then an open question with equal input is returned. A closed one is returned if
+// the event came once more.
+func (h *Hook) findQuestionOfCall(
+	e *Event, questions []*state.Question,
+) (closed *state.Question) {
 	for _, q := range questions {
 		if e.ToolUseID != "" && q.ToolUseID == e.ToolUseID {
 			return q
@@ -183,26 +186,28 @@ func (h *Hook) findQuestionOfCall(e *Event, questions []*state.Question) (closed
 	}
 	hash := callHash(e.ToolName, e.ToolInput)
 	for _, q := range questions {
+		isOtherCall := q.InputHash != hash || q.ToolUseID != "" && e.ToolUseID != ""
 		switch {
-		case q.InputHash != hash, q.ToolUseID != "" && e.ToolUseID != "", h.isInOtherTerminal(q):
-		case q.Status.IsOpen() && inject.HasEnded(q.ClaudePID, q.ClaudeStart):
-			// the session was resumed after a crash: that dialog is not this one
+		case isOtherCall, h.isInOtherTerminal(q):
+		case q.Status.IsOpen() && inject.Ended(q.ClaudePID, q.ClaudeStart):
+			// The session was resumed after a crash: that dialog is not this one.
 		case q.Status.IsOpen():
 			return q
 		case q.ToolUseID != "" && q.PromptID == string(e.PromptID):
-			closed = q // PreToolUse would have written a new question down
+			closed = q // for a new call, PreToolUse would have recorded a new question
 		}
 	}
 	return closed
 }
 
-// callSearchTexts stand in the files of the questions that findQuestionOfCall may find.
+// callSearchTexts are texts that findQuestionOfCall's questions have in their files.
 func callSearchTexts(e *Event) []string {
 	return nonEmpty(e.ToolUseID, callHash(e.ToolName, e.ToolInput))
 }
 
-// callHash is equal for the events of one call, but for a plan's: they carry the same
-// input, though not the same bytes, and PostToolUse adds the answers to the questions.
+// callHash identifies a call by its tool and its input. All events of one call have the
+// same hash, except those of a plan. The hash does not depend on the input's bytes, which
+// differ between events, nor on the answers, which PostToolUse adds to the questions.
 func callHash(tool string, input json.RawMessage) string {
 	var content any
 	if len(input) > 0 && json.Unmarshal(input, &content) != nil {
@@ -215,7 +220,7 @@ func callHash(tool string, input json.RawMessage) string {
 	return state.Hash(16, string(b))
 }
 
-// closeQuestion ends a question; what its thread is told of that is the poller's.
+// closeQuestion ends a question. The poller writes the note about that in its thread.
 func (h *Hook) closeQuestion(path string, status state.Status, resolvedBy string) {
 	h.retryWriteOrLog(closeTimeout, func() error {
 		isClosedNow, err := state.CloseQuestion(path, status, resolvedBy, nil)
@@ -226,22 +231,35 @@ func (h *Hook) closeQuestion(path string, status state.Status, resolvedBy string
 	})
 }
 
+// newQuestion returns the record of a question that this event's call asks. It is not
+// written yet.
 func (h *Hook) newQuestion(e *Event, mode state.Mode) (*state.Question, error) {
 	if e.SessionID == "" {
 		return nil, errors.New("hook event: session_id is missing")
 	}
 	id, session := uuid.New().String(), h.ensureSession(e)
 	q := &state.Question{
-		QuestionID: id, SessionID: state.SessionID(h.Env, e.SessionID), ClaudeSessionID: e.SessionID, SessionName: session.Name,
-		TmuxSession: session.TmuxSession, TmuxPane: session.TmuxPane, TmuxSocket: session.TmuxSocket,
-		ClaudePID: session.ClaudePID, ClaudeStart: session.ClaudeStart,
-		AskedAt: time.Now().
-			UTC().
-			Truncate(time.Millisecond),
-		ThreadKey: state.QuestionThreadKey(id),
-		Status:    state.Pending, RemindAfter: h.config().RemindAfter, Mode: mode, ProjectDir: session.ProjectDir, CWD: e.CWD,
-		PromptID: string(e.PromptID), ToolUseID: e.ToolUseID, AgentID: string(e.AgentID),
-		InputHash: callHash(e.ToolName, e.ToolInput), Machine: state.MachineName(),
+		QuestionID:      id,
+		SessionID:       state.SessionID(h.Env, e.SessionID),
+		ClaudeSessionID: e.SessionID,
+		SessionName:     session.Name,
+		TmuxSession:     session.TmuxSession,
+		TmuxPane:        session.TmuxPane,
+		TmuxSocket:      session.TmuxSocket,
+		ClaudePID:       session.ClaudePID,
+		ClaudeStart:     session.ClaudeStart,
+		AskedAt:         time.Now().UTC().Truncate(time.Millisecond),
+		ThreadKey:       state.QuestionThreadKey(id),
+		Status:          state.Pending,
+		RemindAfter:     h.config().RemindAfter,
+		Mode:            mode,
+		ProjectDir:      session.ProjectDir,
+		CWD:             e.CWD,
+		PromptID:        string(e.PromptID),
+		ToolUseID:       e.ToolUseID,
+		AgentID:         string(e.AgentID),
+		InputHash:       callHash(e.ToolName, e.ToolInput),
+		Machine:         state.MachineName(),
 	}
 	if e.ToolName == questionTool {
 		subQuestions, err := e.subQuestions()
@@ -264,24 +282,27 @@ func (h *Hook) newQuestion(e *Event, mode state.Mode) (*state.Question, error) {
 	return q, nil
 }
 
-// writeQuestion writes a question into the first of these folders that can be written,
-// and announces it to the poller. A question that a killed hook did not announce is
-// announced now.
+// writeQuestion records the question that choose returns in the first of these folders
+// that can be written, and adds it to the index. That also adds a question that a killed
+// hook left out of the index.
 //
-// A hook that waits for a person also waits for a folder that another process holds, for
-// at most busyTimeout.
-func (h *Hook) writeQuestion(ctx context.Context, e *Event, folders []state.Questions,
-	choose func([]*state.Question) *state.Question, texts ...string) (*state.Question, error) {
+// If another process holds a folder, a hook that waits for a person waits for it, for at
+// most busyTimeout.
+func (h *Hook) writeQuestion(
+	ctx context.Context, e *Event, folders []state.Questions,
+	choose func([]*state.Question) *state.Question, texts ...string,
+) (*state.Question, error) {
 	var errs []error
 	start := time.Now()
 	for _, folder := range folders {
 		q, err := folder.Record(e.SessionID, choose, texts...)
-		for errors.Is(err, state.ErrLocked) && h.mayWait(e) && ctx.Err() == nil && time.Since(start) < busyTimeout {
+		for errors.Is(err, state.ErrLocked) && h.mayWait(e) && ctx.Err() == nil &&
+			time.Since(start) < busyTimeout {
 			q, err = folder.Record(e.SessionID, choose, texts...)
 		}
 		if err == nil && q != nil && q.Status.IsOpen() {
 			err := state.RegisterProject(h.Env, filepath.Dir(folder.Dir), q.ProjectDir)
-			h.logFailed(err, "project not registered; status does not show it")
+			h.logFailed(err, "project not registered: status does not show it")
 			err = state.AddQuestionToIndex(h.Env, q)
 			if h.cached.wordedQuestion == q.QuestionID {
 				h.logFailed(state.StartWordingQuestion(h.Self, q.Path), "question not worded")
@@ -293,37 +314,35 @@ func (h *Hook) writeQuestion(ctx context.Context, e *Event, folders []state.Ques
 		}
 		errs = append(errs, err)
 		if errors.Is(err, state.ErrLocked) {
-			break // the project can be written, only not now
+			break // the folder can be written, but another process holds it
 		}
 	}
-	return nil, fmt.Errorf("write question down: %w", errors.Join(errs...))
+	return nil, fmt.Errorf("write question: %w", errors.Join(errs...))
 }
 
-// folders are those that a question of this project may be in: the project's state, and
-// for a checkout that cannot be written the person's own.
-func (h *Hook) folders(
-	folderIn func(projectState string) state.Questions,
-) (folders []state.Questions) {
+// folders are where a question of this project may be: in the project's state, and in the
+// person's own state if the project cannot be written.
+func (h *Hook) folders(folderIn func(dir string) state.Questions) (folders []state.Questions) {
 	for _, dir := range state.ProjectStateDirs(h.Env) {
 		folders = append(folders, folderIn(dir))
 	}
 	return folders
 }
 
-// personalFolders is the folder of what lets Claude act, or tells it what to do: the
-// person's own, since Claude may write into the project.
+// personalFolders is the folder of questions whose answers let Claude act or tell it what
+// to do. It is in the person's own state, since Claude may write into the project.
 func (h *Hook) personalFolders() []state.Questions {
 	return []state.Questions{state.QuestionsIn(state.SpareStateDir(h.Env))}
 }
 
-// awaitAnswer waits for the answer and prints it. Told to end (Esc, quit), it closes the
-// question. It gives up by itself just before Claude Code would kill it: the question
-// then stays open in the terminal. So does one whose dialog it hides, and may not hide
-// any longer.
+// awaitAnswer waits for the answer and prints it. If Claude Code ends the hook (Esc,
+// quit), it closes the question. Just before Claude Code would kill the hook, it gives up
+// by itself, and the question stays open in the terminal. It also gives up when it may
+// not hide the dialog longer.
 func (h *Hook) awaitAnswer(ctx context.Context, e *Event, q *state.Question) error {
 	path := q.Path
 	lockTimeout := time.Duration(0)
-	if state.IsMarkerFile(path) { // a hook that waited to wake the session lets go of it
+	if state.IsMarkerFile(path) { // a rewake hook that waits for it releases its lock
 		lockTimeout = denyTimeout
 	}
 	var lock *state.Lock
@@ -333,8 +352,8 @@ func (h *Hook) awaitAnswer(ctx context.Context, e *Event, q *state.Question) err
 	})
 	switch {
 	case errors.Is(err, state.ErrLocked):
-		// the same event from a second install, or an equal question at the same time:
-		// one of them waits
+		// The event came to a second install as well, or an equal question is asked at
+		// the same time. One of the hooks waits.
 		return nil
 	case err != nil:
 		return err
@@ -342,7 +361,8 @@ func (h *Hook) awaitAnswer(ctx context.Context, e *Event, q *state.Question) err
 	defer lock.Unlock()
 	question := q
 	dismiss := func() { h.dismissQuestion(e, question) }
-	// at once, not when everything has ended: Claude Code may follow up with SIGKILL
+	// This runs at once, and not when everything has ended: Claude Code may send SIGKILL
+	// next.
 	cancelDismiss := context.AfterFunc(ctx, dismiss)
 	waitCtx, cancel := context.WithTimeout(ctx, config.HookTimeout-30*time.Second)
 	defer cancel()
@@ -352,7 +372,7 @@ func (h *Hook) awaitAnswer(ctx context.Context, e *Event, q *state.Question) err
 	q, err = state.Await(waitCtx, h.Env, h.Self, path, func(q *state.Question) bool {
 		return q.Status != state.Pending || q.HandedOverAt != nil
 	})
-	if !cancelDismiss() { // from here on the answer is on its way, and a signal changes nothing
+	if !cancelDismiss() { // a signal came; if none did, a later one cannot stop the answer
 		dismiss()
 		return nil
 	}
@@ -365,13 +385,13 @@ func (h *Hook) awaitAnswer(ctx context.Context, e *Event, q *state.Question) err
 	case err == nil && q.Status == state.Cancelled && q.ResolvedBy == state.EndedDismissed:
 		return h.printDecision(e, handlersFor(q.Kind).interruptedOutput)
 	case err != nil || q.Status != state.Answered:
-		return err // closed otherwise: the dialog had its answer, or is to get it in the terminal
+		return err // the dialog was answered in the terminal, or is left to it
 	}
 	return h.printAnswer(e, q)
 }
 
-// hasNoPoller reports whether a wait ended because nobody is asked. It logs why, for
-// status.
+// hasNoPoller reports whether a wait ended because no poller asks the question in Chat.
+// It logs the cause, which status shows.
 func (h *Hook) hasNoPoller(err error) bool {
 	isWithoutPoller := errors.Is(err, state.ErrNoPoller)
 	if isWithoutPoller {
@@ -381,8 +401,8 @@ func (h *Hook) hasNoPoller(err error) bool {
 }
 
 // dismissQuestion closes a question whose hook was told to end: after Esc, or when Claude
-// Code ends. A permission that was allowed in the terminal is none that Esc refused:
-// Claude Code ends its hook, too.
+// Code quits. Claude Code also ends the hook of a permission that was allowed in the
+// terminal. That one is not closed as dismissed.
 func (h *Hook) dismissQuestion(e *Event, q *state.Question) {
 	defer h.recoverPanic()
 	resolvedBy := state.EndedDismissed
@@ -398,8 +418,9 @@ func (h *Hook) dismissQuestion(e *Event, q *state.Question) {
 	h.closeQuestion(q.Path, state.Cancelled, resolvedBy)
 }
 
-// guardDialog calls end where a hidden dialog may not be hidden any longer and no poller
-// sees to that. A poller looks at the keyboard, too, and hands the dialog over itself.
+// guardDialog calls endWait when a hidden dialog may not be hidden any longer and no
+// poller hands it over. A running poller looks at the keyboard, too, and hands the dialog
+// over itself.
 func (h *Hook) guardDialog(ctx context.Context, path string, endWait func()) {
 	defer h.recoverPanic()
 	cfg := config.LoadPersonal(h.Env)
@@ -407,7 +428,7 @@ func (h *Hook) guardDialog(ctx context.Context, path string, endWait func()) {
 		pause = postTimeout
 		q, err := state.LoadQuestion(path)
 		if err != nil {
-			continue // with the next look
+			continue // it looks again after postTimeout
 		}
 		hasAnswerer := q.Approvers == nil || len(*q.Approvers) > 0
 		conditions := state.HoldConditions{
@@ -419,7 +440,7 @@ func (h *Hook) guardDialog(ctx context.Context, path string, endWait func()) {
 		switch {
 		case canHold:
 			pause = max(time.Until(until), postTimeout)
-		case heartbeat.IsAlive && !heartbeat.IsSilent(time.Now()): // a poller sees to it
+		case heartbeat.IsAlive && !heartbeat.IsSilent(time.Now()): // the poller hands it over
 			pause = max(cfg.BackgroundWait, postTimeout)
 		case !time.Now().Before(state.EarliestDialogTime(q, conditions)):
 			endWait()
@@ -428,8 +449,8 @@ func (h *Hook) guardDialog(ctx context.Context, path string, endWait func()) {
 	}
 }
 
-// leaveToTerminal ends the wait for a reply: a hidden dialog is handed over, unless a
-// reply was faster. It returns the record as it then stands.
+// leaveToTerminal ends the wait for a reply and hands a hidden dialog over to the
+// terminal, unless a reply came first. It returns the record as it is then.
 func (h *Hook) leaveToTerminal(path string) (q *state.Question, err error) {
 	err = retryWrite(closeTimeout, func() error {
 		q, err = state.ChangeQuestion(path, func(q *state.Question) { q.HandOver(time.Now()) })
@@ -441,8 +462,8 @@ func (h *Hook) leaveToTerminal(path string) (q *state.Question, err error) {
 	return q, err
 }
 
-// printAnswer prints what Claude Code takes for an answer to the question, permission or
-// plan of this event, where one is known, and writes that down.
+// printAnswer prints the answer to the question, permission or plan of this event, if
+// there is one, and records that it was printed.
 func (h *Hook) printAnswer(e *Event, q *state.Question) error {
 	members, auditDetail, err := handlersFor(q.Kind).output(e, q)
 	if err != nil || members == nil {
@@ -453,20 +474,19 @@ func (h *Hook) printAnswer(e *Event, q *state.Question) error {
 		err := h.auditDecision(q, string(b))
 		label, _ := q.Decision()
 		if err != nil && !state.IsRefusal(label) {
-			return fmt.Errorf("a yes that cannot be written down is none: %w", err)
+			return fmt.Errorf("allow call: the decision cannot be recorded in the audit log: %w", err)
 		}
 		h.logFailed(err, "decision not in the audit log")
 	}
 	if err := h.printDecision(e, members); err != nil {
 		return err
 	}
-	// the poller would take the answer for a lost one
+	// Without this record, the poller would take the answer for a lost one.
 	h.retryWriteOrLog(writeTimeout, func() error { return markAnswerPrinted(q.Path) })
 	return nil
 }
 
-// printDecision prints what Claude Code takes for the decision of an event; nothing where
-// there is none.
+// printDecision prints a decision for the event's hook; nothing if members is nil.
 func (h *Hook) printDecision(e *Event, members map[string]any) error {
 	if members == nil {
 		return nil
@@ -475,11 +495,10 @@ func (h *Hook) printDecision(e *Event, members map[string]any) error {
 	return h.Print(map[string]any{"hookSpecificOutput": members})
 }
 
-// questionOutput is what Claude Code takes for the answer to a question, also in hold
-// mode, before a dialog is drawn (from 2.1.85 on).
+// questionOutput returns what Claude Code accepts as the answer to a question. In hold
+// mode that is before a dialog is drawn (from 2.1.85 on).
 func questionOutput(
-	e *Event,
-	q *state.Question,
+	e *Event, q *state.Question,
 ) (members map[string]any, auditDetail any, err error) {
 	isHeld := e.HookEventName == "PreToolUse"
 	switch {
@@ -502,23 +521,25 @@ func questionOutput(
 	}, nil, err
 }
 
+// markAnswerPrinted records that the answer was printed.
 func markAnswerPrinted(path string) error {
 	_, err := state.ChangeQuestionRelaxed(path, func(q *state.Question) {
-		q.IsPrinted, q.PrintedAt = true, new(time.Now().UTC())
+		q.IsPrinted = true
+		q.PrintedAt = new(time.Now().UTC())
 	})
 	return err
 }
 
-// annotation is what Claude Code's dialog notes beside an answer; it passes both on to
-// Claude.
+// annotation is what Claude Code's dialog keeps beside an answer. Claude Code passes both
+// on to Claude.
 type annotation struct {
 	Preview string `json:"preview,omitempty"`
 	Notes   string `json:"notes,omitempty"`
 }
 
-// inputWithAnswers is the call's whole input with the answers put in: Claude Code takes
-// nothing less (a bare allow answers the question with nothing). Members that we do not
-// know go back as they came.
+// inputWithAnswers returns the call's whole input with the answers in it. Claude Code
+// accepts nothing less: a bare allow answers the question with nothing. Members that we
+// do not know are returned unchanged.
 func inputWithAnswers(toolInput json.RawMessage, q *state.Question) (json.RawMessage, error) {
 	members := map[string]json.RawMessage{}
 	if err := json.Unmarshal(toolInput, &members); err != nil {
@@ -537,15 +558,15 @@ func inputWithAnswers(toolInput json.RawMessage, q *state.Question) (json.RawMes
 			notes[subQuestion.Question] = a
 		}
 	}
-	members["answers"], _ = json.Marshal(q.Answers) // texts by texts
+	members["answers"], _ = json.Marshal(q.Answers) // strings by strings: it cannot fail
 	if len(notes) > 0 {
 		members["annotations"], _ = json.Marshal(notes)
 	}
 	return json.Marshal(members)
 }
 
-// Print writes one JSON object to stdout, whole or not at all. An error is that of a pipe
-// whose other end is gone.
+// Print writes one JSON object to stdout, whole or not at all. It fails if the pipe's
+// other end is closed.
 func (h *Hook) Print(value any) error {
 	b, err := json.Marshal(value)
 	if err == nil {

@@ -22,34 +22,34 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// maxShownBytes bounds what is kept of a command, a diff or a plan, in bytes.
+// maxShownBytes bounds what is shown of a command, a diff or a plan.
 const maxShownBytes = 200 << 10
 
-// maxBrackets is how many brackets an input has that is laid out in lines: 9,000 within
-// each other would take a gigabyte.
+// maxBrackets is how many brackets an input may have to be laid out in lines. 9,000
+// nested ones would take a gigabyte.
 const maxBrackets = 4000
 
 // callPreview is what a person sees before they allow a call. Nothing in it is invisible,
-// and keys of known makers are masked.
+// and keys of known services are masked.
 type callPreview struct {
-	// what it is for, in one line: Claude's words of a command, a file, an address
+	// one line about the call: Claude's description of a command, a file, an address
 	about string
-	// the command, the diff, or the input, with every other member that is given
+	// the command, the diff or the input, and every other member of the input
 	text string
-	// what never_remote is held against: the command, the file by all its names, the
+	// what never_remote is compared with: the command, the file by all its names, the
 	// folders of a search, or the whole input
 	ruleTexts  []string
 	isComplete bool // all of it is shown
 }
 
-// callInput is what a tool is called with. Members count by their exact names, as Claude
-// Code reads them.
+// callInput is the input of a tool call. Member names are case-sensitive, as in Claude
+// Code.
 type callInput struct {
 	members map[string]json.RawMessage
-	isShown map[string]bool // those that stand in what is shown
+	isShown map[string]bool // members that the shown text has
 }
 
-// takeText is a member that is given; "" where it is no text.
+// takeText returns a member as text, "" if it is not there, and marks it as shown.
 func (in callInput) takeText(member string) string {
 	if member == "" {
 		return ""
@@ -60,7 +60,8 @@ func (in callInput) takeText(member string) string {
 	return string(text)
 }
 
-// previewCall shows a call of a tool.
+// previewCall describes a call of a tool. The first of folders is the one that the call's
+// paths are relative to.
 func previewCall(tool string, input json.RawMessage, folders ...string) (preview callPreview) {
 	in := callInput{isShown: map[string]bool{}}
 	_ = json.Unmarshal(keepSurrogates(input), &in.members)
@@ -71,7 +72,7 @@ func previewCall(tool string, input json.RawMessage, folders ...string) (preview
 		about, name, file = displayPath(path, folders)
 		preview.ruleTexts = append(preview.ruleTexts, path, file, name, filepath.Base(file))
 	}
-	if fileInputMember[tool] == "path" { // a search may read all that is below its folder
+	if fileInputMember[tool] == "path" { // a search may read all below its folder
 		path := in.takeText("path")
 		for _, path := range []string{path, patternFolder(path, in.takeText("pattern"))} {
 			_, _, folder := displayPath(path, folders)
@@ -79,7 +80,7 @@ func previewCall(tool string, input json.RawMessage, folders ...string) (preview
 		}
 	}
 	var shown, note string
-	isFormatted := false // with all its members
+	isFormatted := false // shown has all members
 	switch {
 	case state.IsShellTool(tool) && in.takeText("command") != "":
 		shown, about = in.takeText("command"), in.takeText("description")
@@ -93,7 +94,7 @@ func previewCall(tool string, input json.RawMessage, folders ...string) (preview
 		before, note = replacedContent(file)
 		shown = diffText(before, in.takeText("content"))
 	default:
-		if !strings.HasPrefix(tool, "mcp__") { // a server's own words say nothing of what it does
+		if !strings.HasPrefix(tool, "mcp__") { // what an MCP server says of a call proves nothing
 			about = cmp.Or(about, in.takeText("url"), in.takeText("description"))
 		}
 		shown, isFormatted = formatMembers(input), true
@@ -115,8 +116,8 @@ func previewCall(tool string, input json.RawMessage, folders ...string) (preview
 	return preview
 }
 
-// alteredNameNote is the name of a file as it is, where the line of a message that has it
-// alters it; else "".
+// alteredNameNote gives a file's exact name if the line that shows it has to alter it;
+// else "".
 func alteredNameNote(about, file string) string {
 	if file == "" || oneLine(about) == about && !markupPattern().MatchString(about) {
 		return ""
@@ -124,8 +125,7 @@ func alteredNameNote(about, file string) string {
 	return "file: " + strconv.Quote(file)
 }
 
-// replaceAllNote says in how many places of a file a text stands that is replaced in all
-// of them.
+// replaceAllNote says how many places of a file a call replaces that replaces all.
 func replaceAllNote(file, text string) string {
 	content, err := state.ReadPlain(file, maxDiffedBytes)
 	if err != nil || text == "" {
@@ -134,8 +134,8 @@ func replaceAllNote(file, text string) string {
 	return fmt.Sprintf("replaces %d places in the file", strings.Count(string(content), text))
 }
 
-// otherMemberNotes are the members of a call that do not stand in what is shown of it, a
-// note each.
+// otherMemberNotes are notes about the members of a call that its shown text lacks, one
+// for each.
 func otherMemberNotes(in callInput) (notes []string) {
 	for _, member := range slices.Sorted(maps.Keys(in.members)) {
 		if !in.isShown[member] {
@@ -146,8 +146,8 @@ func otherMemberNotes(in callInput) (notes []string) {
 	return notes
 }
 
-// formatMembers lays a tool's input out: a line for each member, and for a string with
-// line breaks a block of lines that begin with "|", as no other line does.
+// formatMembers lays out a tool's input: a line for each member. A string with line
+// breaks becomes a block of lines that begin with "|"; no other line begins so.
 func formatMembers(input json.RawMessage) string {
 	isTooDeep := bytes.Count(input, []byte("["))+bytes.Count(input, []byte("{")) > maxBrackets
 	var indented bytes.Buffer
@@ -158,44 +158,42 @@ func formatMembers(input json.RawMessage) string {
 		parts := multilineStringPattern().FindStringSubmatch(line)
 		indent, member, literal := parts[1], parts[2], parts[3]
 		var text string
-		// half of a pair of surrogates would become another sign
+		// Decoding would replace half of a surrogate pair by another character.
 		isExact := !strings.Contains(literal, `\ud`)
 		if !isExact || json.Unmarshal([]byte(literal), &text) != nil {
 			return line
 		}
-		return indent + member + "\n" + indent + "| " + strings.ReplaceAll(
-			text,
-			"\n",
-			"\n"+indent+"| ",
-		)
+		nextLine := "\n" + indent + "| "
+		return indent + member + nextLine + strings.ReplaceAll(text, "\n", nextLine)
 	})
 }
 
 // multilineStringPattern matches a line of indented JSON that holds a string with a line
-// break: its indent, its member's name, and the string.
+// break. Its groups are the indent, the member's name and the string.
 var multilineStringPattern = state.LazyPattern(
 	`(?m)^( *)("(?:[^"\\]|\\.)*":|) ?("(?:[^"\\]|\\[^n])*\\n(?:[^"\\]|\\.)*"),?$`,
 )
 
-// mainInputMember names the member of a tool's input that says what is going to happen.
+// mainInputMember names the member of a tool's input that says what the call does.
 var mainInputMember = map[string]string{
 	"Bash": "command", "Monitor": "command", "PowerShell": "command",
 	"Edit": "file_path", "MultiEdit": "file_path", "Write": "file_path", "Read": "file_path",
 	"NotebookEdit": "notebook_path", "WebFetch": "url", "WebSearch": "query", "ExitPlanMode": "plan",
 }
 
-// fileInputMember name the member of a tool's input that is a file or a folder.
+// fileInputMember names the member of a tool's input that is a file or a folder.
 var fileInputMember = map[string]string{
-	"Edit": "file_path", "MultiEdit": "file_path", "Write": "file_path", "Read": "file_path", "NotebookEdit": "notebook_path",
-	"NotebookRead": "notebook_path", "Glob": "path", "Grep": "path", "LS": "path", "LSP": "filePath", "Artifact": "file_path",
+	"Edit": "file_path", "MultiEdit": "file_path", "Write": "file_path", "Read": "file_path",
+	"NotebookEdit": "notebook_path", "NotebookRead": "notebook_path",
+	"Glob": "path", "Grep": "path", "LS": "path", "LSP": "filePath", "Artifact": "file_path",
 }
 
-// maxDiffedBytes bounds what is read of a file, and compared with what is written in its
-// place, in bytes.
+// maxDiffedBytes bounds what is read of a file to compare it with the content that
+// replaces it.
 const maxDiffedBytes = 1 << 20
 
-// replacedContent is what stands in the file that a call replaces; note says that
-// something stands there that cannot be shown.
+// replacedContent returns the content of the file that a call replaces. If that cannot be
+// shown, note says so.
 func replacedContent(file string) (content, note string) {
 	if b, err := state.ReadPlain(file, maxDiffedBytes); err == nil && utf8.Valid(b) {
 		return string(b), ""
@@ -206,23 +204,23 @@ func replacedContent(file string) (content, note string) {
 	return "", note
 }
 
-// visibleText is text in which all is seen, keys are masked, and the runs of blanks
-// counted that push the end of a command out of sight, of a length that is kept; whole
-// says that it is all of it.
+// visibleText returns text with nothing invisible in it, with keys masked and within
+// maxShownBytes. Long runs of blanks, which would push the end of a command out of sight,
+// become a count. isComplete reports that nothing of the text is left out.
 func visibleText(place state.TextPlace, text string) (shown string, isComplete bool) {
 	head, tail, omitted := cutMiddle(text)
 	shown = escapeHidden(place, head)
 	if omitted > 0 {
 		shown += fmt.Sprintf("\n‹%d bytes are not shown›\n", omitted) + escapeHidden(place, tail)
 	}
-	if head, tail, omittedAgain := cutMiddle(shown); omittedAgain > 0 { // marks make it longer
+	if head, tail, omittedAgain := cutMiddle(shown); omittedAgain > 0 { // the marks made it longer
 		omitted += omittedAgain
 		shown = head + fmt.Sprintf("\n‹%d bytes are not shown›\n", omittedAgain) + tail
 	}
 	return shown, omitted == 0
 }
 
-// escapeHidden is text in which all is seen; see visible.
+// escapeHidden returns text with nothing invisible in it, of any length; see visibleText.
 func escapeHidden(place state.TextPlace, text string) string {
 	if place == state.ForReview {
 		text = hostsAsASCII(text)
@@ -242,10 +240,10 @@ func escapeHidden(place state.TextPlace, text string) string {
 	})
 }
 
-// hostsAsASCII writes the hosts of addresses as they are looked up: in Punycode, where
-// they are not ASCII.
+// hostsAsASCII replaces the hosts of web addresses by the names that are looked up: those
+// that are not ASCII by their Punycode.
 func hostsAsASCII(text string) string {
-	if !strings.ContainsFunc(text, isNonASCII) { // mostly
+	if !strings.ContainsFunc(text, isNonASCII) { // the usual case
 		return text
 	}
 	return addressHostPattern().ReplaceAllStringFunc(text, func(address string) string {
@@ -256,20 +254,18 @@ func hostsAsASCII(text string) string {
 
 func isNonASCII(r rune) bool { return r >= utf8.RuneSelf }
 
-// escapeLookalikes writes out foreign letters and digits that could pass for ASCII's:
-// those in a word that has both, unless they are an ASCII letter with an accent, and all
-// of a word in which each looks like ASCII. A name that begins with a Cyrillic "a" is
-// another name.
+// escapeLookalikes writes foreign letters and digits that could pass for ASCII as code
+// points. In a word with ASCII these are all foreign letters, except ASCII letters with
+// an accent. In a word without ASCII it is all letters, if each looks like ASCII. A name
+// that begins with a Cyrillic "a" is another name.
 func escapeLookalikes(text string) string {
-	if !strings.ContainsFunc(text, isNonASCII) { // mostly
+	if !strings.ContainsFunc(text, isNonASCII) { // the usual case
 		return text
 	}
 	var b strings.Builder
+	isSeparator := func(r rune) bool { return !unicode.In(r, unicode.L, unicode.M, unicode.N) }
 	for text != "" {
-		end := strings.IndexFunc(
-			text,
-			func(r rune) bool { return !unicode.In(r, unicode.L, unicode.M, unicode.N) },
-		)
+		end := strings.IndexFunc(text, isSeparator)
 		if end < 0 {
 			end = len(text)
 		}
@@ -291,21 +287,15 @@ func escapeLookalikes(text string) string {
 	return b.String()
 }
 
-// isEscapedInASCIIWord reports whether a letter or digit is written out in a word that
-// has ASCII, too. An accent is none, nor is a letter of ASCII with one. Scripts that are
-// written without blanks stand beside ASCII in ordinary text.
+// isEscapedInASCIIWord reports whether a letter or digit is written as its code point in
+// a word that also has ASCII. An accent is not, nor is an ASCII letter with one. Scripts
+// that are written without blanks stand beside ASCII in ordinary text: of these only
+// lookalikes are.
 func isEscapedInASCIIWord(r rune) bool {
 	if !isNonASCII(r) || unicode.IsMark(r) {
 		return false
 	}
-	if unicode.In(
-		r,
-		unicode.Han,
-		unicode.Hiragana,
-		unicode.Katakana,
-		unicode.Hangul,
-		unicode.Bopomofo,
-	) {
+	if unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Bopomofo) {
 		return state.IsASCIILookalike(r)
 	}
 	letter, size := utf8.DecodeRuneInString(norm.NFD.String(string(r)))
@@ -315,20 +305,20 @@ func isEscapedInASCIIWord(r rune) bool {
 
 var (
 	blankLinesPattern = state.LazyPattern(`\n(?:[\t\pZ]*\n){4,}`)
-	// with a blank behind it, a backslash ends no line for a shell
+	// For a shell, a backslash with a blank behind it does not continue the line.
 	brokenContinuationPattern = state.LazyPattern(`(?m)\\[\t ]+$`)
 	blankRunPattern           = state.LazyPattern(`[\t\pZ]{40,}`)
 
-	// addressHostPattern matches what begins an address, and its host: behind a name and
-	// password, before a port.
+	// addressHostPattern matches the beginning of a web address. Its groups are what
+	// comes before the host, with a name and password, and the host without a port.
 	addressHostPattern = state.LazyPattern(
-		`((?i)[a-z][a-z0-9+.-]*://(?:[^\s/?#"'@]*@)?)([^\s/?#"'@:\\\x60]+)`,
-	)
+		`((?i)[a-z][a-z0-9+.-]*://(?:[^\s/?#"'@]*@)?)([^\s/?#"'@:\\\x60]+)`)
 )
 
-// displayPath is a path as a person has to see it: where it leads, whatever links are in
-// it, from the first folder where it is below that, and marked where it is below none.
-// name is that without marks, and file where it leads from the root.
+// displayPath returns a path as a person has to see it: the file that it leads to through
+// all links. It is relative to the first folder if the file is below that. It is marked
+// if the file is below none of the folders, or behind a link. name is the same without
+// marks, and file the absolute path.
 func displayPath(path string, folders []string) (shown, name, file string) {
 	absolute := filepath.Clean(path)
 	if !filepath.IsAbs(absolute) && len(folders) > 0 {
@@ -342,7 +332,8 @@ func displayPath(path string, folders []string) (shown, name, file string) {
 		if err != nil || !filepath.IsAbs(folder) || !filepath.IsLocal(rel) {
 			continue
 		}
-		isOutside, isLinked = false, isLinked && filepath.Join(folder, rel) != absolute
+		isOutside = false
+		isLinked = isLinked && filepath.Join(folder, rel) != absolute
 		if i == 0 {
 			name = rel
 		}
@@ -357,8 +348,8 @@ func displayPath(path string, folders []string) (shown, name, file string) {
 	return shown, name, file
 }
 
-// patternFolder is the folder that a search's pattern leads to, from the folder of the
-// search.
+// patternFolder is the folder that a search's pattern leads to, starting from the folder
+// of the search.
 func patternFolder(folder, pattern string) string {
 	if end := strings.IndexAny(pattern, "*?[{"); end >= 0 {
 		pattern = pattern[:end]
@@ -370,11 +361,11 @@ func patternFolder(folder, pattern string) string {
 	return filepath.Join(folder, folderPart)
 }
 
-// maxLinks is how many links a path may have; Linux follows as many.
+// maxLinks is how many links a path may have, as in Linux.
 const maxLinks = 40
 
-// resolveLinks is where a path leads: links in it are followed, also one to a file that
-// is not there yet.
+// resolveLinks follows all links in a path, also a link to a file that does not exist
+// yet.
 func resolveLinks(path string) string {
 	current, remaining, links := "/", strings.Split(filepath.ToSlash(path), "/"), 0
 	for len(remaining) > 0 {
@@ -397,34 +388,33 @@ func resolveLinks(path string) string {
 	return current
 }
 
-// diffContextLines is how many equal lines stand before and after those that change.
+// diffContextLines is how many equal lines a diff shows before and after those that
+// change.
 const diffContextLines = 3
 
-// diffText shows what becomes of a text: "-" and "+" begin the lines that go and come, a
-// blank those around them.
+// diffText shows a change of a text: removed lines begin with "-", added ones with "+",
+// and the lines around them with a blank.
 func diffText(before, after string) string {
 	beforeLines, afterLines := strings.SplitAfter(before, "\n"), strings.SplitAfter(after, "\n")
-	equalBefore, equalAfter := 0, 0 // equal lines; comparing takes long
-	for equalBefore < min(len(beforeLines), len(afterLines)) && beforeLines[equalBefore] == afterLines[equalBefore] {
+	// Equal lines at both ends are left out first, since comparing takes long.
+	equalBefore, equalAfter := 0, 0
+	shorter := min(len(beforeLines), len(afterLines))
+	for equalBefore < shorter && beforeLines[equalBefore] == afterLines[equalBefore] {
 		equalBefore++
 	}
-	for equalAfter < min(len(beforeLines), len(afterLines))-equalBefore && beforeLines[len(beforeLines)-1-equalAfter] == afterLines[len(afterLines)-1-equalAfter] {
+	lastLine := func(lines []string, i int) string { return lines[len(lines)-1-i] }
+	for equalAfter < shorter-equalBefore &&
+		lastLine(beforeLines, equalAfter) == lastLine(afterLines, equalAfter) {
 		equalAfter++
 	}
-	// behind the last line break there is one more
-	equalBefore, equalAfter = max(
-		0,
-		equalBefore-diffContextLines,
-	), max(
-		0,
-		equalAfter-diffContextLines-1,
-	)
-	middleOf := func(lines []string) []byte { return []byte(strings.Join(lines[equalBefore:len(lines)-equalAfter], "")) }
-	lines := strings.Split(
-		string(diff.Diff("", middleOf(beforeLines), "", middleOf(afterLines))),
-		"\n",
-	)
-	lines = lines[min(len(lines), 4):] // the names, and where the first change is
+	equalBefore = max(0, equalBefore-diffContextLines)
+	equalAfter = max(0, equalAfter-diffContextLines-1) // an empty line follows the last line break
+	middleOf := func(lines []string) []byte {
+		return []byte(strings.Join(lines[equalBefore:len(lines)-equalAfter], ""))
+	}
+	changes := diff.Diff("", middleOf(beforeLines), "", middleOf(afterLines))
+	lines := strings.Split(string(changes), "\n")
+	lines = lines[min(len(lines), 4):] // without the names and the place of the first change
 	for i, l := range lines {
 		if strings.HasPrefix(l, "@@ ") {
 			lines[i] = "⋯"
@@ -433,11 +423,12 @@ func diffText(before, after string) string {
 	return strings.ReplaceAll(strings.Join(lines, "\n"), "\n\\ No newline at end of file", "")
 }
 
-// oneLine is a text with its white space, line breaks too, as single spaces.
+// oneLine returns a text with each run of white space, line breaks included, as a single
+// space.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// cutMiddle is the beginning and the end of what is too long, and how many bytes it
-// leaves out between them.
+// cutMiddle returns the beginning and the end of a text that is too long, and how many
+// bytes are omitted between them.
 func cutMiddle(s string) (head, tail string, omitted int) {
 	if len(s) <= maxShownBytes {
 		return s, "", 0
@@ -447,24 +438,25 @@ func cutMiddle(s string) (head, tail string, omitted int) {
 	return head, tail, len(s) - 2*half
 }
 
-// alwaysRulesText says in Claude Code's words what it would allow from now on; "" where
-// that is nothing, or of a kind that this version does not know: a person cannot agree to
-// what they cannot read. Nor is anything offered that may go round never_remote: beside
-// it only rules of tools that it does not name, for which never answers. local is where a
-// rule of the project's own lands.
+// alwaysRulesText says in Claude Code's words what it would allow from now on. It returns
+// "" if that is nothing, or of a kind that this version does not know: a person cannot
+// agree to what they cannot read. It also returns "" for what may bypass never_remote.
+// With never_remote set, only rules of tools that it does not name are offered;
+// isNeverRemote reports the named ones. localPlace is where a rule of the project's local
+// settings is written.
 func alwaysRulesText(
-	suggestions json.RawMessage,
-	hasNeverRemote bool,
-	isNeverRemote func(tool string) bool,
-	localPlace string,
+	suggestions json.RawMessage, hasNeverRemote bool,
+	isNeverRemote func(tool string) bool, localPlace string,
 ) string {
 	var permissionSuggestions []permissionSuggestion
 	if json.Unmarshal(suggestions, &permissionSuggestions) != nil {
 		return ""
 	}
 	places := map[string]string{
-		"session": "in this session", "localSettings": localPlace,
-		"projectSettings": "in this project, for all who have it (.claude/settings.json)", "userSettings": "in all projects",
+		"session":         "in this session",
+		"localSettings":   localPlace,
+		"projectSettings": "in this project, for all who have it (.claude/settings.json)",
+		"userSettings":    "in all projects",
 	}
 	var phrases []string
 	for _, s := range permissionSuggestions {
@@ -475,15 +467,15 @@ func alwaysRulesText(
 		phrases = append(phrases, strings.Join(grants, ", ")+" "+places[s.Destination])
 	}
 	shown, isComplete := visibleText(state.ForReview, strings.Join(phrases, "; "))
-	if !isComplete || len(shown) > state.MaxAboutLength || oneLine(shown) != shown ||
-		strings.Contains(shown, "`") {
-		return "" // one line of code cannot show it as it is
+	isOneLine := oneLine(shown) == shown && len(shown) <= state.MaxAboutLength
+	if !isComplete || !isOneLine || strings.Contains(shown, "`") {
+		return "" // it cannot be shown unchanged as one line of code
 	}
 	return shown
 }
 
-// permissionSuggestion is what Claude Code would do from now on, where a person allows a
-// call always.
+// permissionSuggestion is what Claude Code would do from now on if a person allows a call
+// always.
 type permissionSuggestion struct {
 	Type        string   `json:"type"`
 	Behavior    string   `json:"behavior"`
@@ -496,18 +488,18 @@ type permissionSuggestion struct {
 	} `json:"rules"`
 }
 
-// describeGrants is what a suggestion allows, in Claude Code's words; nil where it is not
+// describeGrants says in Claude Code's words what a suggestion allows; nil if it is not
 // offered. See alwaysRulesText.
 func (s permissionSuggestion) describeGrants(
-	hasNeverRemote bool,
-	isNeverRemote func(tool string) bool,
+	hasNeverRemote bool, isNeverRemote func(tool string) bool,
 ) (grants []string) {
+	bypassesNeverRemote := func(tool string) bool {
+		return coversSeveralTools(tool) || slices.ContainsFunc(toolsAllowedBy(tool), isNeverRemote)
+	}
 	switch {
 	case s.Type == "addRules" && s.Behavior == "allow":
 		for _, rule := range s.Rules {
-			if rule.Tool == "" ||
-				hasNeverRemote &&
-					(coversSeveralTools(rule.Tool) || slices.ContainsFunc(toolsAllowedBy(rule.Tool), isNeverRemote)) {
+			if rule.Tool == "" || hasNeverRemote && bypassesNeverRemote(rule.Tool) {
 				return nil
 			}
 			if rule.Content != "" {
@@ -530,22 +522,21 @@ func (s permissionSuggestion) describeGrants(
 	return grants
 }
 
-// localRulesPlace says where Claude Code writes a project's own rules: from a worktree,
-// 2.1.332 writes them into the main checkout, and 2.1.197 into the worktree. Between
-// these it was not looked at.
+// localRulesPlace says where Claude Code writes a project's local rules. In a worktree,
+// 2.1.332 writes them into the main checkout, and 2.1.197 into the worktree. Versions
+// between these two were not tested.
 func localRulesPlace(project, version string) string {
 	const file = ".claude/settings.local.json"
 	b, err := state.ReadPlain(filepath.Join(project, ".git"), 1<<16)
-	mainCheckout, _, isWorktree := strings.Cut(
-		strings.TrimPrefix(string(b), "gitdir: "),
-		"/.git/worktrees/",
-	)
+	gitDir := strings.TrimPrefix(string(b), "gitdir: ")
+	mainCheckout, _, isWorktree := strings.Cut(gitDir, "/.git/worktrees/")
 	var number [3]int
 	_, versionErr := fmt.Sscanf(version, "%d.%d.%d", &number[0], &number[1], &number[2])
 	switch {
 	case err != nil || !isWorktree:
 		return "in this project (" + file + ")"
-	case versionErr != nil || slices.Compare(number[:], []int{2, 1, 197}) > 0 && slices.Compare(number[:], []int{2, 1, 332}) < 0:
+	case versionErr != nil || slices.Compare(number[:], []int{2, 1, 197}) > 0 &&
+		slices.Compare(number[:], []int{2, 1, 332}) < 0:
 		return "in this worktree, or in its main checkout (" + file + ")"
 	case slices.Compare(number[:], []int{2, 1, 332}) >= 0:
 		return "in the main checkout (" + filepath.Join(mainCheckout, file) + ")"
@@ -553,15 +544,15 @@ func localRulesPlace(project, version string) string {
 	return "in this worktree (" + file + ")"
 }
 
-// coversSeveralTools says whether a rule of that name is for several tools: all of an MCP
-// server, or those that a star stands for.
+// coversSeveralTools reports whether a rule's tool name stands for several tools: all of
+// an MCP server, or those that match a star.
 func coversSeveralTools(tool string) bool {
 	return strings.Contains(tool, "*") ||
 		strings.HasPrefix(tool, "mcp__") && strings.Count(tool, "__") == 1
 }
 
-// toolsAllowedBy are the tools whose calls a rule of a tool may allow: a folder that may
-// be read is read by commands, too.
+// toolsAllowedBy are the tools whose calls a rule for a tool may allow. Commands may read
+// a folder that may be read.
 func toolsAllowedBy(tool string) []string {
 	if fileInputMember[tool] == "" {
 		return []string{tool}
@@ -569,18 +560,17 @@ func toolsAllowedBy(tool string) []string {
 	return append(slices.Collect(maps.Keys(fileInputMember)), "Bash", tool)
 }
 
-// acceptEditsText is what Claude Code calls its mode acceptEdits (2.1.329: "auto-approve
-// file edits and common file commands"), with the commands that it lets through in the
-// working folder.
+// acceptEditsText describes Claude Code's mode acceptEdits in its own words (2.1.329:
+// "auto-approve file edits and common file commands"), with the commands that the mode
+// allows in the working folder.
 const acceptEditsText = "all edits and common file commands (mkdir, touch, rm, rmdir, mv, cp, sed)"
 
-// readPlan is the text of a plan, as the call's input has it, else as its file has it,
-// which the transcript names. With now, it is what the file says that the input names:
-// 2.1.332 goes on with that. whole says that it was found, and all of it is shown.
+// readPlan returns the text of a plan: from the call's input, else from the session's
+// plan file, which the transcript names. With prefersFile it reads the file that the
+// input names first, since 2.1.332 goes on with that file. isComplete reports that a plan
+// was found and is shown in full.
 func readPlan(
-	input json.RawMessage,
-	transcript string,
-	prefersFile bool,
+	input json.RawMessage, transcript string, prefersFile bool,
 ) (plan string, isComplete bool) {
 	var members map[string]LooseText
 	_ = json.Unmarshal(keepSurrogates(input), &members)
@@ -601,8 +591,8 @@ func readPlan(
 	return plan, isComplete && plan != ""
 }
 
-// planFilePath is the file of the session's plan, which an attachment in the transcript
-// names when plan mode begins.
+// planFilePath is the file of the session's plan. An attachment in the transcript names
+// it when plan mode begins.
 func planFilePath(transcript string) (path string) {
 	tail, _, _ := inject.TranscriptEnd(transcript, maxTailBytes)
 	for line := range bytes.Lines(tail) {

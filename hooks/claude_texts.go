@@ -10,13 +10,13 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// What is shown of long words: enough to know what they are about on a phone.
+// These bound what is shown of a long text: on a phone, enough to know what it is about.
 const (
 	maxTextBytes = 600
 	maxTextLines = 8
 )
 
-// shorten gives the beginning of s, and "…" where something is missing. It closes a code
+// shorten returns the beginning of s, with "…" if something is left out. It closes a code
 // block that the cut leaves open.
 func shorten(s string, maxBytes, maxLines int) string {
 	s = strings.TrimSpace(s)
@@ -41,8 +41,8 @@ func shortenToLine(s string, maxBytes int) string {
 	return shorten(oneLine(s), maxBytes, 1)
 }
 
-// markdownCode shows foreign text behind a colon as it stands, with no markup in it: as a
-// code span, or as a block where a span cannot hold it.
+// markdownCode returns foreign text without markup, to follow a colon: as a code span, or
+// as a block if a span cannot hold it.
 func markdownCode(s string) string {
 	if !strings.ContainsAny(s, "`\n\r\u2028\u2029") {
 		return " `" + s + "`"
@@ -50,12 +50,12 @@ func markdownCode(s string) string {
 	return "\n```\n" + strings.ReplaceAll(s, "```", "'''") + "\n```"
 }
 
-// markupPattern is what some renderer could take for markup; an underscore between
-// letters or digits emphasises nothing.
+// markupPattern matches what a renderer could take for markup. An underscore between
+// letters or digits is no emphasis.
 var markupPattern = state.LazyPattern("[`*~<>|&\\\\\\[\\]]|(^|[^0-9A-Za-z])_|_($|[^0-9A-Za-z])")
 
-// escapeMarkdown makes foreign text safe within a line of Markdown: a code span where a
-// renderer could take any of it for markup.
+// escapeMarkdown makes foreign text safe within a line of Markdown. If a renderer could
+// take any of it for markup, it becomes a code span.
 func escapeMarkdown(line string) string {
 	if markupPattern().MatchString(line) {
 		return "`" + strings.ReplaceAll(line, "`", "'") + "`"
@@ -63,18 +63,18 @@ func escapeMarkdown(line string) string {
 	return line
 }
 
-// What a session or a script is told of a question in deny mode begins with one of these:
-// agents' instructions name them.
+// Each text that a session or a script gets about a deny-mode question begins with one of
+// these prefixes. Agents' instructions name them.
 const (
 	replyPrefix   = "GCHAT_RESPONSE: "
 	timeoutPrefix = "GCHAT_TIMEOUT: "
 )
 
-// ReplyLine is the one line that gchat-wait prints: what the person typed.
+// ReplyLine is the line that gchat-wait prints for a reply: what the person typed.
 func ReplyLine(reply string) string { return replyPrefix + oneLine(reply) }
 
-// TimeoutLine is the one line that gchat-wait prints after waiting that long in vain: for
-// a policy that chose, with its choice. q may be nil.
+// TimeoutLine is the line that gchat-wait prints after it waited in vain. If the timeout
+// policy answered the question, the line has its answers. q may be nil.
 func TimeoutLine(waited time.Duration, q *state.Question) string {
 	line := timeoutPrefix + "No response in " + state.DescribeDuration(waited)
 	if outcome := policyOutcome(q); outcome != "" {
@@ -83,25 +83,25 @@ func TimeoutLine(waited time.Duration, q *state.Question) string {
 	return line
 }
 
-// policyOutcome is what the timeout policy made of a question; "" when it left it.
+// policyOutcome says what the timeout policy did with a question; "" if it left the
+// question open.
 func policyOutcome(q *state.Question) string {
 	switch {
 	case q == nil || q.Status != state.TimedOut:
 		return ""
 	case q.ResolvedBy == "policy":
-		return "The timeout policy chose, not the user: " + answerPairs(
-			q,
-			func(i int) bool { return q.PartialAnswers[i].IsEmpty() },
-		) + "."
+		isChosen := func(i int) bool { return q.PartialAnswers[i].IsEmpty() }
+		return "The timeout policy chose, not the user: " + answerPairs(q, isChosen) + "."
 	case q.TimeoutPolicy == state.TimeoutAskTerminal:
-		return "Ask again with AskUserQuestion, in the same words: the question is then shown in the terminal."
+		return "Ask again with AskUserQuestion, in the same words: " +
+			"the question is then shown in the terminal."
 	}
 	return ""
 }
 
-// declineText is what Claude is told of a question that a person turned down. For a chat
-// it is what "Chat about this" in the terminal says (2.1.197, 2.1.332), and what the
-// person wrote.
+// declineText is what Claude is given for a question that a person turned down. If the
+// person wants to talk about it, that is the text of "Chat about this" in the terminal
+// (2.1.197, 2.1.332) and what the person wrote.
 func declineText(q *state.Question) string {
 	text := "The user skipped these questions and gave no answer. " +
 		"Go on without one, as carefully as they demand.\n\n"
@@ -114,15 +114,13 @@ func declineText(q *state.Question) string {
 	text += "Questions asked:"
 	for _, p := range q.SubQuestions {
 		answer := cmp.Or(withLabel("Answer: ", q.Answers[p.Question]), "(No answer provided)")
-		text += "\n- \"" + p.Question + "\"\n  " + answer + withLabel(
-			"\n  User notes: ",
-			q.Notes[p.Question],
-		)
+		notes := withLabel("\n  User notes: ", q.Notes[p.Question])
+		text += "\n- \"" + p.Question + "\"\n  " + answer + notes
 	}
 	return text + withLabel("\n\nThe user wrote: ", q.DeclinedText)
 }
 
-// withLabel is a text behind its label; "" for none.
+// withLabel returns a text behind its label; "" if there is no text.
 func withLabel(label, text string) string {
 	if text == "" {
 		return ""
@@ -130,7 +128,7 @@ func withLabel(label, text string) string {
 	return label + text
 }
 
-// answerText wakes a session with a person's answer.
+// answerText is the text that wakes a session with a person's answer.
 func answerText(q *state.Question) string {
 	if q.Declined != "" {
 		return replyPrefix + declineText(q) + "\n\n" + deliveryMark(q)
@@ -139,28 +137,24 @@ func answerText(q *state.Question) string {
 	if len(q.SubQuestions) > 1 {
 		subject, theseAnswers = "questions", "these answers"
 	}
-	return fmt.Sprintf(
-		"%sThe user has answered your %s %s: %s. You can now continue with %s in mind. %s",
-		replyPrefix,
-		subject,
-		q.AnsweredWhere(),
-		answerPairs(q, func(int) bool { return true }),
-		theseAnswers,
-		deliveryMark(q),
-	)
+	return fmt.Sprintf("%sThe user has answered your %s %s: %s. "+
+		"You can now continue with %s in mind. %s",
+		replyPrefix, subject, q.AnsweredWhere(), answerPairs(q, func(int) bool { return true }),
+		theseAnswers, deliveryMark(q))
 }
 
-// promptText wakes a session with what the person told it.
+// promptText is the text that wakes a session with a person's prompt.
 func promptText(q *state.Question, prompt string) string {
 	if q.Kind == state.KindPrompt {
-		return replyPrefix + "The user wrote this " + q.AnsweredWhere() + " while you were working: " + prompt
+		return replyPrefix + "The user wrote this " + q.AnsweredWhere() +
+			" while you were working: " + prompt
 	}
 	return replyPrefix + "The user replied to your last message " + q.AnsweredWhere() +
 		", and this is the next instruction: " + prompt
 }
 
-// deliveryMark ends what a session is woken with. No other text of ours has it, so that a
-// transcript tells whether that arrived.
+// deliveryMark ends the text that wakes a session. No other text of ours has it, so the
+// transcript shows whether that text arrived.
 func deliveryMark(q *state.Question) string {
 	if q.Status == state.TimedOut {
 		return "(unanswered question " + q.QuestionID + ")"
@@ -171,8 +165,8 @@ func deliveryMark(q *state.Question) string {
 	return "(answered question " + q.QuestionID + ")"
 }
 
-// timeoutText wakes a session whose question had no reply; unread says that there may be
-// a reply, which cannot be read.
+// timeoutText is the text that wakes a session whose question had no reply. With
+// mayHaveReply it says that a reply may exist that cannot be read.
 func timeoutText(q *state.Question, mayHaveReply bool) string {
 	waited := config.DefaultReplyTimeout
 	if q.TimesOutAt != nil {
@@ -181,14 +175,14 @@ func timeoutText(q *state.Question, mayHaveReply bool) string {
 	text := timeoutPrefix + "No response in " + state.DescribeDuration(waited) + "."
 	if mayHaveReply {
 		chat := state.ChatName(q.Chat)
-		text += " " + strings.ToUpper(
-			chat[:1],
-		) + chat[1:] + " cannot be read at present: the user may have replied."
+		text += " " + strings.ToUpper(chat[:1]) + chat[1:] +
+			" cannot be read at present: the user may have replied."
 	}
 	if outcome := policyOutcome(q); outcome != "" {
 		text += " " + outcome
 	} else {
-		text += " Go on without an answer, as carefully as the question demands; a later reply still comes to you."
+		text += " Go on without an answer, as carefully as the question demands; " +
+			"a later reply still comes to you."
 	}
 	for i, p := range q.SubQuestions {
 		if a := q.PartialAnswers[i]; !a.IsEmpty() {
@@ -200,8 +194,8 @@ func timeoutText(q *state.Question, mayHaveReply bool) string {
 	return text + " " + deliveryMark(q)
 }
 
-// answerPairs are some of the questions with their answers and remarks, as Claude Code
-// words them itself.
+// answerPairs lists some of the questions with their answers and remarks, in Claude
+// Code's own form.
 func answerPairs(q *state.Question, isIncluded func(i int) bool) string {
 	var parts []string
 	for i, p := range q.SubQuestions {

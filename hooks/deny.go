@@ -16,25 +16,26 @@ import (
 )
 
 const (
-	// denyTimeout is how long posting may take before the question goes to the terminal
-	// instead. A session waits for as long.
+	// denyTimeout is how long the session waits for the question to be posted. After that
+	// the question is asked in the terminal instead.
 	denyTimeout = 3 * time.Second
-	// denyGrace is how young a denial is that may not have reached Claude Code: older
-	// than a hook becomes.
+	// denyGrace is how long a deny hook may still be running. A denial that is older has
+	// reached Claude Code.
 	denyGrace = 15 * time.Second
-	// ownMarkerTimeout is how long a rewake hook looks for the marker of its own call,
-	// which the other hook of that call writes.
+	// ownMarkerTimeout is how long a rewake hook looks for the marker of its own call.
+	// Another hook of that call writes it.
 	ownMarkerTimeout = 8 * time.Second
-	// transcriptLag is how long after it happened a transcript may not say yet that a
-	// session was woken.
+	// transcriptLag is how long after a wake-up its text may still be missing in the
+	// transcript.
 	transcriptLag = 3 * time.Second
 )
 
-// denyCall puts the question of a PreToolUse event into the space and denies the call, so
-// that Claude goes on working; the reply is delivered later. Where it cannot be put
-// there, or no hook would deliver the reply, the question goes to the terminal as in
-// native mode: a question is never denied into the void. isClaudeRunning says that it
-// does so from here on.
+// denyCall posts the question of a PreToolUse event and denies the call, so that Claude
+// goes on working. A rewake hook delivers the reply later. If no such hook is registered,
+// or the question cannot be posted in time, the question is asked in the terminal as in
+// native mode: a question is never denied when nobody can answer it. asksInTerminal
+// reports that the caller is to ask as in native mode. It is false where the record of
+// this call already exists or was already changed to native mode.
 func (h *Hook) denyCall(ctx context.Context, e *Event) (asksInTerminal bool, err error) {
 	newQuestion, err := h.newQuestion(e, state.ModeDeny)
 	if err != nil {
@@ -44,47 +45,50 @@ func (h *Hook) denyCall(ctx context.Context, e *Event) (asksInTerminal bool, err
 		return true, nil
 	}
 	if h.lacksRewakeHook() {
-		h.log.Warn().Str("hint", "gchat-hooks install registers it").
+		h.log.Warn().
+			Str("hint", "gchat-hooks install registers it").
 			Msg("no gchat-ask-user-rewake hook is registered to wake the session: the question is asked in the terminal")
 		return true, nil
 	}
-	q, err := h.writeQuestion(
-		ctx,
-		e,
-		h.folders(state.MarkersIn),
-		func(existing []*state.Question) *state.Question {
-			return cmp.Or(h.findQuestionOfCall(e, existing), newQuestion)
-		},
-		callSearchTexts(e)...)
+	chooseRecord := func(existing []*state.Question) *state.Question {
+		return cmp.Or(h.findQuestionOfCall(e, existing), newQuestion)
+	}
+	q, err := h.writeQuestion(ctx, e, h.folders(state.MarkersIn), chooseRecord, callSearchTexts(e)...)
 	if q != newQuestion {
-		return false, err // another process has this very call
+		return false, err // another process handles this very call
 	}
 	if err == nil {
 		err = h.awaitPosted(ctx, q)
 	}
+	var denied *state.Question
 	if err == nil {
-		_, err = state.ChangeQuestion(q.Path, func(q *state.Question) { q.IsDenied = true })
+		denied, err = state.ChangeQuestion(q.Path, func(q *state.Question) { q.IsDenied = true })
 	}
 	if err != nil {
-		h.log.Error().Str("error", h.log.Redact(err.Error())).Str("question", q.QuestionID).
+		h.log.Error().
+			Str("error", h.log.Redact(err.Error())).
+			Str("question", q.QuestionID).
 			Msg("question not denied: it is asked in the terminal")
 		_, err = h.askInTerminal(q)
 		return false, err
 	}
 	return false, h.Print(map[string]any{"hookSpecificOutput": map[string]string{
-		"hookEventName": e.HookEventName, "permissionDecision": "deny", "permissionDecisionReason": h.denialText(q),
+		"hookEventName":            e.HookEventName,
+		"permissionDecision":       "deny",
+		"permissionDecisionReason": h.denialText(denied),
 	}})
 }
 
-// lacksRewakeHook says whether our hooks are registered in Claude Code's settings, and
-// the hook that delivers replies in deny mode is not. A plugin or a script that runs us
-// without them is trusted to know.
+// lacksRewakeHook reports whether Claude Code's settings register our hooks, but not the
+// one that delivers replies in deny mode. A plugin or a script that runs our hooks
+// without these settings is trusted to register it.
 func (h *Hook) lacksRewakeHook() bool {
 	userDir := cmp.Or(h.Env("CLAUDE_CONFIG_DIR"), filepath.Join(state.Home(h.Env), ".claude"))
 	projectDir := filepath.Join(state.ProjectDir(h.Env), ".claude")
 	isRegistered := false
 	for _, file := range []string{
-		filepath.Join(userDir, "settings.json"), filepath.Join(projectDir, "settings.json"),
+		filepath.Join(userDir, "settings.json"),
+		filepath.Join(projectDir, "settings.json"),
 		filepath.Join(projectDir, "settings.local.json"),
 	} {
 		b, _ := state.ReadPlainOrLink(file, state.MaxFileSize)
@@ -96,8 +100,8 @@ func (h *Hook) lacksRewakeHook() bool {
 	return isRegistered
 }
 
-// awaitPosted waits until the poller put a marker into its thread, as long as a session
-// can be kept waiting.
+// awaitPosted waits until the poller has posted the question of a marker, for at most
+// denyTimeout.
 func (h *Hook) awaitPosted(ctx context.Context, q *state.Question) error {
 	ctx, cancel := context.WithTimeout(ctx, denyTimeout)
 	defer cancel()
@@ -106,52 +110,48 @@ func (h *Hook) awaitPosted(ctx context.Context, q *state.Question) error {
 	})
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		err = fmt.Errorf("it was not in its thread within %s", denyTimeout)
+		err = fmt.Errorf("not posted within %s", denyTimeout)
 	case err == nil && stored.IsMessageSent:
 		return nil
 	case err == nil:
-		err = errors.New(cmp.Or(stored.PostError, "it was closed meanwhile"))
+		err = errors.New(cmp.Or(stored.PostError, "the question was closed meanwhile"))
 	}
 	return fmt.Errorf("post question: %w", err)
 }
 
-// denialText is what Claude reads in place of an answer. It names the command by which
-// Claude waits for the reply itself.
+// denialText is what Claude reads in place of an answer. It names the command with which
+// Claude can wait for the reply itself.
 func (h *Hook) denialText(q *state.Question) string {
 	waitCommand := state.QuoteForShell(h.Self) + " wait"
 	if JobName(filepath.Base(h.Self)) != "gchat-hooks" {
-		// a copy under a hook's name would run as that
+		// The program runs as the hook whose name it has, so it cannot take "wait".
 		waitCommand = "gchat-wait"
 	}
-	return fmt.Sprintf("Question forwarded to Google Chat (thread: %s). "+
-		"Continue with other work, or end your turn: "+
-		"the user's reply comes to you by itself as a message beginning GCHAT_RESPONSE, and if none did within %s, "+
-		"run `%s --question-id %s` in the background, which prints it.",
-		q.ThreadKey, state.DescribeDuration(h.config().ReplyTimeout), waitCommand, q.QuestionID)
+	return fmt.Sprintf(
+		"Question forwarded to %s (thread: %s). Continue with other work, or end your turn: "+
+			"the user's reply comes to you by itself as a message beginning GCHAT_RESPONSE. "+
+			"If none arrives within %s, run `%s --question-id %s` in the background. It prints the reply.",
+		state.ChatName(q.Chat), q.ThreadKey, state.DescribeDuration(h.config().ReplyTimeout),
+		waitCommand, q.QuestionID)
 }
 
-// markAskedAgain says whether this question had no reply in time, and is asked again: it
-// goes to the terminal, once. Claude is told to ask in the same words, and may have
-// chosen others: the same options count as well.
+// markAskedAgain reports whether Claude asks a question again that had no reply in time
+// and is to be asked in the terminal then. It marks the earlier question, so that this
+// happens once. Claude is told to ask in the same words. It may choose other words, so
+// the same options count as well.
 func (h *Hook) markAskedAgain(e *Event, newQuestion *state.Question) bool {
+	hasSameLabel := func(a, b state.Option) bool { return a.Label == b.Label }
 	isAskedByNew := func(earlier state.SubQuestion) bool {
 		return slices.ContainsFunc(newQuestion.SubQuestions, func(current state.SubQuestion) bool {
 			return earlier.Question == current.Question ||
-				slices.EqualFunc(
-					earlier.Options,
-					current.Options,
-					func(a, b state.Option) bool { return a.Label == b.Label },
-				)
+				slices.EqualFunc(earlier.Options, current.Options, hasSameLabel)
 		})
 	}
 	for _, q := range h.markers(e) {
 		isUnanswered := q.TimeoutPolicy == state.TimeoutAskTerminal && q.Status == state.TimedOut &&
 			!q.IsAskedAgain
 		if isUnanswered && slices.ContainsFunc(q.SubQuestions, isAskedByNew) {
-			_, err := state.ChangeQuestion(
-				q.Path,
-				func(q *state.Question) { q.IsAskedAgain = true },
-			)
+			_, err := state.ChangeQuestion(q.Path, func(q *state.Question) { q.IsAskedAgain = true })
 			h.logFailed(err, "markers")
 			return true
 		}
@@ -159,29 +159,31 @@ func (h *Hook) markAskedAgain(e *Event, newQuestion *state.Question) bool {
 	return false
 }
 
-// askInTerminal makes a question that was to be denied one of native mode, in its place.
-// Claude Code draws its dialog, and the PermissionRequest hook finds the record.
+// askInTerminal changes a question of deny mode into one of native mode. Claude Code
+// draws its dialog, and the PermissionRequest hook finds the record.
 func (h *Hook) askInTerminal(q *state.Question) (*state.Question, error) {
 	q, err := state.ChangeQuestion(q.Path, func(q *state.Question) {
-		q.Mode, q.IsDenied, q.TimesOutAt, q.TimeoutPolicy = state.ModeNative, false, nil, ""
+		q.Mode = state.ModeNative
+		q.IsDenied = false
+		q.TimesOutAt = nil
+		q.TimeoutPolicy = ""
 	})
 	if err == nil {
 		err = state.AddQuestionToIndex(h.Env, q)
 	}
-	h.StartPoller() // it lets go of the record, so that no hook waits to wake the session
+	h.StartPoller() // it releases the record, so that no rewake hook waits for it
 	return q, err
 }
 
-// reclaimDialogQuestion is the question of a dialog that is on the screen after all; nil
-// where none was to be denied. It was asked in the terminal instead, or its denial never
-// arrived, since the hook was killed or ran out of its time.
+// reclaimDialogQuestion returns the deny-mode question whose dialog Claude Code draws all
+// the same, as one of native mode; nil where there is none. Its dialog is drawn because
+// it is asked in the terminal instead, or because its denial never arrived: the hook was
+// killed or ran out of time.
 func (h *Hook) reclaimDialogQuestion(e *Event) (*state.Question, error) {
-	candidates := slices.DeleteFunc(
-		h.questionsOfSession(e, h.folders(state.MarkersIn), callSearchTexts(e)...),
-		func(q *state.Question) bool {
-			return !q.Status.IsOpen() || q.IsDenied && time.Since(q.AskedAt).Abs() >= denyGrace
-		},
-	)
+	markers := h.questionsOfSession(e, h.folders(state.MarkersIn), callSearchTexts(e)...)
+	candidates := slices.DeleteFunc(markers, func(q *state.Question) bool {
+		return !q.Status.IsOpen() || q.IsDenied && time.Since(q.AskedAt).Abs() >= denyGrace
+	})
 	q := h.findQuestionOfCall(e, candidates)
 	if q == nil {
 		return nil, nil
@@ -190,14 +192,15 @@ func (h *Hook) reclaimDialogQuestion(e *Event) (*state.Question, error) {
 }
 
 // runRewake is gchat-ask-user-rewake. Claude Code runs it in the background
-// ("asyncRewake"): it waits for the replies to the session's questions in deny mode, and
-// ends with exit code 2 and a reply on stderr, which wakes the session. On PreToolUse it
-// waits for its own call's question, on Stop for those without a waiter, since their
-// waiter was killed, the session was resumed, or another reply had to be delivered first.
+// ("asyncRewake"). It waits for the replies to the session's deny-mode questions. It ends
+// with exit code 2 and the reply on stderr, which wakes the session. On PreToolUse it
+// waits for the question of its own call. On Stop it waits for those without a waiter:
+// their waiter was killed, the session was resumed, or another reply was delivered first.
 func (h *Hook) runRewake(ctx context.Context, e *Event) error {
 	var markers []*state.Question
+	isOwnCall := e.HookEventName == "PreToolUse" && e.ToolName == questionTool
 	switch {
-	case e.HookEventName == "PreToolUse" && e.ToolName == questionTool && h.rules(e).AskMode.Traits().HasMarker:
+	case isOwnCall && h.rules(e).AskMode.Traits().HasMarker:
 		markers = h.awaitOwnMarker(ctx, e)
 	case e.HookEventName == "Stop":
 		markers = h.deniedQuestions(e)
@@ -208,7 +211,9 @@ func (h *Hook) runRewake(ctx context.Context, e *Event) error {
 	}
 	if paths := h.becomeWaiter(e, markers); len(paths) > 0 {
 		h.awaitAndWake(ctx, e, paths)
-		h.StartPoller() // the thread is told, and that no process waits for the other questions
+		// The poller posts the note to the thread. It also sees that no process waits for
+		// the other questions.
+		h.StartPoller()
 		return nil
 	}
 	if e.HookEventName == "Stop" {
@@ -217,30 +222,32 @@ func (h *Hook) runRewake(ctx context.Context, e *Event) error {
 	return nil
 }
 
-// deniedQuestions are the session's questions whose denial was sent. Without one there is
-// a dialog, or a hook is about to deny.
+// deniedQuestions are the session's questions whose call was denied. For any other marker
+// a dialog is open, or a hook is about to deny the call.
 func (h *Hook) deniedQuestions(e *Event) []*state.Question {
 	return slices.DeleteFunc(h.markers(e), func(q *state.Question) bool { return !q.IsDenied })
 }
 
-// awaitOwnMarker waits for the call's marker, which another hook writes; none when its
-// question went another way.
+// awaitOwnMarker waits for the marker of the event's call, which another hook writes. It
+// returns none if that hook asks in another way.
 func (h *Hook) awaitOwnMarker(ctx context.Context, e *Event) []*state.Question {
-	for deadline := time.Now().Add(ownMarkerTimeout); time.Now().Before(deadline) && ctx.Err() == nil; state.Sleep(ctx, 100*time.Millisecond) {
+	deadline := time.Now().Add(ownMarkerTimeout)
+	for time.Now().Before(deadline) && ctx.Err() == nil {
 		if q := h.findQuestionOfCall(e, h.markers(e)); q != nil {
 			return []*state.Question{q}
 		}
+		state.Sleep(ctx, 100*time.Millisecond)
 	}
 	return nil
 }
 
-// becomeWaiter makes this process the waiter of those markers whose reply, or timeout,
-// the session is still to be told of. They are this Claude Code's from now on, whichever
-// asked: the session may have been resumed.
+// becomeWaiter makes this process the waiter of those questions whose reply or timeout
+// the session does not know yet, and returns their paths. It records this Claude Code as
+// theirs, whichever asked: the session may have been resumed.
 func (h *Hook) becomeWaiter(e *Event, questions []*state.Question) (paths []string) {
 	for _, q := range questions {
-		if !q.Status.IsOpen() && !hasUndeliveredTimeout(q) && !q.IsLate(time.Now()) ||
-			q.SessionEndedAt == nil && h.isInOtherTerminal(q) {
+		isDeliverable := q.Status.IsOpen() || hasUndeliveredTimeout(q) || q.IsLate(time.Now())
+		if !isDeliverable || q.SessionEndedAt == nil && h.isInOtherTerminal(q) {
 			continue
 		}
 		lock, err := state.LockWaiter(h.Env, q.Path)
@@ -252,7 +259,8 @@ func (h *Hook) becomeWaiter(e *Event, questions []*state.Question) (paths []stri
 			session := h.ensureSession(e)
 			err = retryWrite(h.retryTimeout(e), func() error {
 				_, err := state.ChangeQuestion(q.Path, func(q *state.Question) {
-					q.SessionEndedAt, q.ClaudePID, q.ClaudeStart = nil, session.ClaudePID, session.ClaudeStart
+					q.SessionEndedAt = nil
+					q.ClaudePID, q.ClaudeStart = session.ClaudePID, session.ClaudeStart
 				})
 				return err
 			})
@@ -263,18 +271,18 @@ func (h *Hook) becomeWaiter(e *Event, questions []*state.Question) (paths []stri
 		if err == nil {
 			paths = append(paths, q.Path)
 		}
-		h.logFailed(err, "marker not taken over")
+		h.logFailed(err, "cannot wait for the reply to a question; the next hook tries again")
 	}
 	return paths
 }
 
-// awaitAndWake waits until the session is to be told something of one of these questions,
-// and wakes it with what there is by then. It ends quietly when they were answered
-// otherwise or when the session is over.
+// awaitAndWake waits until one of these questions has something for the session, and
+// wakes it with all that there is by then. It ends quietly if all of them end another way
+// or the session ends.
 func (h *Hook) awaitAndWake(ctx context.Context, e *Event, paths []string) {
 	session := h.ensureSession(e)
 	isOver := func(q *state.Question) bool {
-		// its dialog's hook waits
+		// The PermissionRequest hook waits for a question that is asked in the terminal.
 		isInTerminal := q.Kind == state.KindQuestion && !q.Mode.Traits().HasMarker
 		return isInTerminal || q.SessionEndedAt != nil ||
 			inject.HasEnded(session.ClaudePID, session.ClaudeStart)
@@ -285,8 +293,8 @@ func (h *Hook) awaitAndWake(ctx context.Context, e *Event, paths []string) {
 			defer h.recoverPanic()
 			_, err := state.Await(ctx, h.Env, h.Self, path, func(q *state.Question) bool {
 				isAnswered := q.Status == state.Answered && (q.IsDenied || q.Kind.Traits().IsPrompt)
-				return isOver(q) || isAnswered || hasUndeliveredTimeout(q) ||
-					!q.Status.IsOpen() && !q.IsLate(time.Now())
+				isClosed := !q.Status.IsOpen() && !q.IsLate(time.Now())
+				return isOver(q) || isAnswered || hasUndeliveredTimeout(q) || isClosed
 			})
 			results <- err
 		}()
@@ -297,7 +305,7 @@ func (h *Hook) awaitAndWake(ctx context.Context, e *Event, paths []string) {
 			return
 		}
 		if !errors.Is(err, state.ErrUnserved) {
-			h.logFailed(err, "not waited for any longer")
+			h.logFailed(err, "wait for a reply failed; a later hook delivers the reply")
 		}
 		var texts []string
 		for _, path := range paths {
@@ -312,26 +320,31 @@ func (h *Hook) awaitAndWake(ctx context.Context, e *Event, paths []string) {
 	}
 }
 
+// hasUndeliveredTimeout reports whether a denied call's question timed out and Claude
+// does not know it yet.
 func hasUndeliveredTimeout(q *state.Question) bool {
 	return q.IsDenied && q.Status == state.TimedOut && q.DeliveredAt == nil
 }
 
-// recordDelivery is what Claude is to be told now of a question in deny mode, or of its
-// next instruction; "" for nothing.
+// recordDelivery returns the text that Claude is to be given about a deny-mode question
+// or its next instruction; "" for none.
 //
-// That is written down before it is said, or a disk that is full would have the session
-// woken again and again. Killed in between, the transcript does not hold it, and the next
-// event says it again.
+// It records the delivery before the text is printed. Otherwise a full disk would let the
+// session be woken again and again. If the hook is killed in between, the transcript
+// lacks the text, and the next event delivers it again.
 func (h *Hook) recordDelivery(e *Event, q *state.Question) (text string) {
 	var write func() error
-	markDelivered := func(q *state.Question) { q.DeliveredAt, q.IsDeliverySeen = new(time.Now().UTC()), false }
+	markDelivered := func(q *state.Question) {
+		q.DeliveredAt = new(time.Now().UTC())
+		q.IsDeliverySeen = false
+	}
 	switch {
 	case q.IsDenied && q.Status == state.Answered:
 		text = answerText(q)
 		write = func() error {
 			ended, err := state.CloseQuestion(q.Path, state.Resolved, "chat", markDelivered)
 			if err == nil && !ended {
-				err = errors.New("it was closed just now")
+				err = errors.New("the question was closed just now")
 			}
 			return err
 		}
@@ -341,10 +354,10 @@ func (h *Hook) recordDelivery(e *Event, q *state.Question) (text string) {
 		h.logFailed(h.auditDecision(q, prompt), "decision not in the audit log")
 		write = func() error { return markAnswerPrinted(q.Path) }
 	case hasUndeliveredTimeout(q):
-		// There may be a reply where the space cannot be read, or the list of those who
-		// may answer.
+		// A reply may exist if the space cannot be read, or the list of those who may answer.
 		isUnreadable := state.SpacesIn(state.UserStateDir(h.Env)).Get(q.Chat).ReadTrouble != nil
-		text = timeoutText(q, q.HasUnreadReply() || q.ResolvedBy != "policy" && isUnreadable)
+		mayHaveReply := q.HasUnreadReply() || q.ResolvedBy != "policy" && isUnreadable
+		text = timeoutText(q, mayHaveReply)
 		write = func() error {
 			_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
 				if !hasUndeliveredTimeout(q) {
@@ -359,22 +372,23 @@ func (h *Hook) recordDelivery(e *Event, q *state.Question) (text string) {
 		return ""
 	}
 	if err := retryWrite(h.retryTimeout(e), write); err != nil {
-		h.log.Error().Err(err).Msg("session not told: that cannot be written down")
+		h.log.Error().Err(err).Msg("answer not delivered: it cannot be recorded; a later event tries again")
 		return ""
 	}
 	return text
 }
 
+// wakeSession has Claude Code wake the session with these texts.
 func (h *Hook) wakeSession(texts []string) {
 	if _, err := fmt.Fprintln(h.Stderr, strings.Join(texts, "\n\n")); err != nil {
 		h.log.Error().Err(err).Msg("session not woken")
 		return
 	}
-	h.exitCode = 2 // with which a hook in the background wakes its session
+	h.exitCode = 2 // with this code, a hook in the background wakes its session
 }
 
-// collectUndelivered is what the session was not told, and no waiter delivers: it was
-// killed, or the session had ended.
+// collectUndelivered returns what the session does not know and no waiter delivers: the
+// waiter was killed, or the session had ended.
 func (h *Hook) collectUndelivered(e *Event) (texts []string) {
 	markers := h.deniedQuestions(e)
 	texts = h.findLostDeliveries(context.Background(), e, markers)
@@ -385,20 +399,18 @@ func (h *Hook) collectUndelivered(e *Event) (texts []string) {
 		}
 	}
 	if len(paths) > 0 {
-		// after the machine was off, nothing else would read what the person replied
+		// After the machine was off, nothing else would read the person's replies.
 		h.StartPoller()
 	}
 	return texts
 }
 
-// markSessionEnded writes down that a session has ended: its waiters end, and a person
-// who replies is told when Claude reads it. A yes for a while ends, too: the same Claude
-// Code may resume the session.
+// markSessionEnded records in the session's markers that the session has ended. Their
+// waiters then end, and a person who replies hears when Claude will read it. It also ends
+// the session's grants (a yes for a while): the same Claude Code may resume the session.
 func (h *Hook) markSessionEnded(e *Event) {
-	h.logFailed(
-		state.EndGrants(h.questionsOfSession(e, h.personalFolders(), state.GrantText), e.SessionID),
-		"yes for a while not ended",
-	)
+	permissions := h.questionsOfSession(e, h.personalFolders(), state.GrantText)
+	h.logFailed(state.EndGrants(permissions, e.SessionID), "a yes for a while not ended")
 	for _, q := range h.markers(e) {
 		if h.isInOtherTerminal(q) {
 			continue
@@ -409,47 +421,47 @@ func (h *Hook) markSessionEnded(e *Event) {
 				q.SessionEndedAt = new(time.Now().UTC())
 			}
 		})
-		h.logFailed(err, "end of session not written down")
+		h.logFailed(err, "end of session not recorded in a question")
 	}
 }
 
-// markers are the session's questions in deny mode.
+// markers are the session's questions in deny mode. A question that is asked in the
+// terminal instead is none of them.
 func (h *Hook) markers(e *Event) []*state.Question {
-	return slices.DeleteFunc(
-		h.questionsOfSession(e, h.folders(state.MarkersIn)),
-		func(q *state.Question) bool {
-			return !q.Mode.Traits().HasMarker // it is asked in the terminal instead
-		},
-	)
+	questions := h.questionsOfSession(e, h.folders(state.MarkersIn))
+	return slices.DeleteFunc(questions, func(q *state.Question) bool {
+		return !q.Mode.Traits().HasMarker
+	})
 }
 
-// findLostDeliveries is what the session was told of its questions in deny mode and what
-// its transcript does not hold: the hook was killed before its end, or another hook
-// blocked the prompt that carried it. It is told once more. Claude Code keeps what a hook
-// gives it as context in the transcript, at a session's start too (2.1.197, 2.1.329).
+// findLostDeliveries returns the texts about deny-mode questions that a hook delivered
+// but that the transcript lacks. The hook was killed before its end, or another hook
+// blocked the prompt that carried the text. Such a text is delivered once more. Claude
+// Code keeps the context that a hook gives it in the transcript, also at a session's
+// start (2.1.197, 2.1.329).
 func (h *Hook) findLostDeliveries(
-	ctx context.Context,
-	e *Event,
-	markers []*state.Question,
+	ctx context.Context, e *Event, markers []*state.Question,
 ) (lostTexts []string) {
 	for _, q := range markers {
 		if q.DeliveredAt == nil || q.IsDeliverySeen || q.Status.IsOpen() {
 			continue
 		}
-		if q.Status != state.TimedOut &&
-			(q.ResolvedAt == nil || q.ResolvedAt.Sub(*q.DeliveredAt).Abs() > time.Second) {
-			continue // it was woken with the timeout, and the late reply went another way
+		// A session may have been woken with the timeout, and the late reply reached it
+		// in another way.
+		isDeliveredHere := q.ResolvedAt != nil && q.ResolvedAt.Sub(*q.DeliveredAt).Abs() <= time.Second
+		if q.Status != state.TimedOut && !isDeliveredHere {
+			continue
 		}
 		if elapsed := time.Since(*q.DeliveredAt).Abs(); elapsed < transcriptLag {
 			if e.HookEventName != "Stop" {
-				continue // the next event tells
+				continue // the next event looks again
 			}
-			state.Sleep(ctx, transcriptLag-elapsed) // in the background
+			state.Sleep(ctx, transcriptLag-elapsed) // this hook runs in the background
 		}
 		tail, isComplete, err := inject.TranscriptEnd(string(e.TranscriptPath), maxTailBytes)
 		hasArrived := bytes.Contains(tail, []byte(deliveryMark(q)))
 		if err != nil || !hasArrived && !isComplete {
-			continue // that cannot be told
+			continue // whether it arrived is not known
 		}
 		_, err = state.ChangeQuestion(q.Path, func(q *state.Question) { q.IsDeliverySeen = true })
 		if err != nil || hasArrived {

@@ -1,7 +1,7 @@
-// Package hooks speaks Claude Code's hook protocol: an event as JSON on stdin, an effect,
-// a decision as JSON on stdout. It must never break, slow or freeze the session that
-// calls it: whatever happens, a hook ends with exit code 0, and what it cannot do is left
-// to the dialog in the terminal.
+// Package hooks speaks Claude Code's hook protocol: an event comes as JSON on stdin, and
+// a decision goes as JSON to stdout. A hook must never break, slow down or freeze the
+// session that calls it. Whatever happens, it ends with exit code 0. What it cannot do is
+// left to the dialog in the terminal.
 package hooks
 
 import (
@@ -27,42 +27,44 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// Hook is one process of a hook: where it reads, writes and looks things up.
+// Hook is one run of a hook: its streams, its environment and what it found out.
 type Hook struct {
-	Name   string // what it was called as
+	Name   string // the name that the program was called by
 	Stdin  io.Reader
-	Stdout io.Writer // the protocol: nothing but a decision goes there
-	Stderr io.Writer // only what wakes a session goes there
+	Stdout io.Writer // the protocol: only decisions go there
+	Stderr io.Writer // only text that wakes a session goes there
 	Env    state.Getenv
-	// this program's path, for the poller that a hook may have to start; "" starts none
+	// Self is this program's path, for a poller that the hook may start; "" starts none.
 	Self string
-	Args []string // as it was called: two registrations of ours in Claude Code differ in that
+	// Args are the command's arguments. Two registrations of ours in Claude Code differ
+	// in them.
+	Args []string
 
-	// Job is what to do where Name names none of ours, and Waits whether it may take its
-	// time over an event.
+	// Job is what the hook does if Name is not one of ours. JobMayWait reports whether
+	// Job may wait for a person or an agent over an event.
 	Job          func(*Hook, context.Context, *Event) error
 	JobMayWait   func(*Hook, *Event) bool
-	DefaultEvent string // hook_event_name of an event that has none; "" where that is an error
+	DefaultEvent string // hook_event_name of an event that has none; "" makes that an error
 
-	ReadPolicy config.PolicyReader // the only request that a hook makes
+	ReadPolicy config.PolicyReader // the only network request that a hook makes
 
 	log         *state.Log
-	exitCode    int           // exit code
+	exitCode    int
 	waiterLocks []*state.Lock // of the questions that this process waits for, until it ends
 	cached      struct {      // found out once
 		config    *config.Config
 		rules     *config.SessionRules
 		session   *state.Session
-		claudePID int // of Claude Code; 0 when that cannot be told
+		claudePID int // of Claude Code; 0 if it is not known
 		// the id of the question that this process has a model word; "" for none
 		wordedQuestion string
-		// the session is to be steered from its thread: the poller reads commands there
+		// acceptsCommands marks the session as one that takes commands from its thread.
 		acceptsCommands bool
 	}
 }
 
-// jobs are the hooks by name. Each handles its own events and ignores the others in
-// silence.
+// jobs are the hooks by name. Each handles its own events and ignores the others
+// silently.
 var jobs = map[string]func(*Hook, context.Context, *Event) error{
 	"gchat-ask-user-forward":      (*Hook).runForward,
 	"gchat-ask-user-answered":     (*Hook).runAnswered,
@@ -72,23 +74,25 @@ var jobs = map[string]func(*Hook, context.Context, *Event) error{
 	"gchat-stop-gate":             (*Hook).runStopGate,
 }
 
+// Names are the names of our hooks, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(jobs)) }
 
-// JobName is the job that a name stands for: scripts that did it before were called so
-// with .sh or .py at the end, and settings and other scripts still name them.
+// JobName returns the job that a program's name stands for. Older scripts for the same
+// jobs had names that end in .sh or .py. Settings and other scripts may still call those
+// names.
 func JobName(name string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(name, ".sh"), ".py")
 }
 
-// IsName says whether name is a hook's.
+// IsName reports whether name is the name of a hook.
 func IsName(name string) bool { return jobs[name] != nil }
 
-// quickTimeout is for a hook that does not wait. It is reached only when its event does
-// not arrive, or a disk or a lock hangs.
+// quickTimeout ends a hook that does not wait. It is reached only if the event does not
+// arrive, or if the disk or a lock hangs.
 const quickTimeout = 10 * time.Second
 
-// endSignals are the signals that would end a hook with another code than 0. Go exits
-// with 2 at the last two, which Claude Code takes for "block".
+// endSignals are the signals that would end a hook with another code than 0. For SIGQUIT
+// and SIGABRT, Go exits with 2, which Claude Code takes for "block".
 var endSignals = []os.Signal{
 	syscall.SIGTERM,
 	syscall.SIGINT,
@@ -97,34 +101,33 @@ var endSignals = []os.Signal{
 	syscall.SIGABRT,
 }
 
-// Run runs the hook and returns its exit code: 0, and for gchat-ask-user-rewake 2 when it
-// wakes the session. It returns when the hook is done, without an error and without a
-// panic: what went wrong is in the log.
+// Run runs the hook and returns its exit code: 0, or 2 where gchat-ask-user-rewake wakes
+// the session. It returns no error and does not panic: what went wrong is in the log.
 //
-// A hook that does not wait is over within quickTimeout, whatever signal comes. To be
-// told of signals takes a goroutine and a thread: a fifth of the time that such a hook
-// takes.
+// A hook that does not wait ends within quickTimeout and ignores signals. To be notified
+// of signals takes a goroutine and a thread, which is a fifth of the time that such a
+// hook takes.
 func (h *Hook) Run() int {
-	// a Claude Code that is gone is no reason to end otherwise than with 0
+	// If Claude Code is gone, the hook still ends with 0.
 	signal.Ignore(append(endSignals, syscall.SIGPIPE)...)
 	h.log = state.NewLog(h.Env, h.Name)
 	giveUp := time.AfterFunc(quickTimeout, func() {
-		h.log.Error().
-			Msg("hook gave up: its event did not arrive, or the disk or a lock does not answer")
+		h.log.Error().Msg("hook gave up: its event did not arrive, or the disk or a lock does not answer")
 		os.Exit(0)
 	})
 	defer giveUp.Stop()
 	defer h.recoverPanic()
 	e, err := h.readEvent()
 	if err != nil {
-		h.log.Error().Err(err).Msg("hook event not understood; nothing is done")
+		h.log.Error().Err(err).Msg("hook event not understood: nothing is done")
 		return 0
 	}
-	ctx, job := context.Background(), h.Job
+	ctx := context.Background()
+	job := h.Job
 	if h.mayWait(e) {
 		giveUp.Stop()
 		var stop func()
-		// Claude Code sends SIGTERM on Esc and when it quits
+		// Claude Code sends SIGTERM on Esc and when it quits.
 		ctx, stop = signal.NotifyContext(ctx, endSignals...)
 		defer stop()
 		defer signal.Ignore(endSignals...)
@@ -137,12 +140,12 @@ func (h *Hook) Run() int {
 			Str("error", h.log.Redact(err.Error())).
 			Str("event", e.HookEventName).
 			Str("session", e.SessionID).
-			Msg("hook failed; the session goes on without it")
+			Msg("hook failed: the session goes on without it")
 	}
 	return h.exitCode
 }
 
-// Log is the hook's log; nil before Run.
+// Log returns the hook's log; nil before Run.
 func (h *Hook) Log() *state.Log { return h.log }
 
 // recoverPanic keeps a panic from ending the process with exit code 2, which Claude Code
@@ -152,12 +155,12 @@ func (h *Hook) recoverPanic() {
 		h.log.Error().
 			Any("panic", panicked).
 			Bytes("stack", debug.Stack()).
-			Msg("a bug in gchat-hooks; please report it")
+			Msg("hook failed: this is a bug in gchat-hooks, please report it")
 	}
 }
 
-// readEvent takes the event from stdin, and no more: a pipe may never be closed. One that
-// does not say which it is counts as Own.
+// readEvent reads one event from stdin and no more, since the pipe may never be closed.
+// An event without a name is a DefaultEvent.
 func (h *Hook) readEvent() (*Event, error) {
 	e := &Event{}
 	err := json.NewDecoder(io.LimitReader(h.Stdin, maxEventBytes)).Decode(e)
@@ -166,16 +169,17 @@ func (h *Hook) readEvent() (*Event, error) {
 		err = errors.New("hook_event_name is missing")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("hook event: %w", err)
+		return nil, fmt.Errorf("read hook event: %w", err)
 	}
 	return e, nil
 }
 
-// StartPoller makes sure that a poller sends, reads and judges what this hook wrote.
+// StartPoller makes sure that a poller runs, which sends, reads and judges what this hook
+// wrote.
 func (h *Hook) StartPoller() {
 	if h.Self != "" {
 		_, err := state.StartPoller(h.Env, h.Self)
-		h.logFailed(err, "poller not started; the next hook tries again")
+		h.logFailed(err, "poller not started: the next hook tries again")
 	}
 }
 
@@ -185,18 +189,19 @@ func (h *Hook) logFailed(err error, what string) {
 	}
 }
 
-// sessionRefreshInterval is how long a session's record stays as it is while nothing
-// changes; it is swept a month after its LastSeen.
+// sessionRefreshInterval is the age from which a session's record is written again though
+// nothing changed. A record is removed a month after its LastSeen.
 const sessionRefreshInterval = 24 * time.Hour
 
-// ensureSession is the record of the session that this event comes from. It is begun with
-// the first event that needs it, and brought up to date where the session runs in another
-// process or pane by now; else it costs one read, and no tmux. Where the disk fails, the
-// session is as this process sees it.
+// ensureSession returns the record of the session that this event comes from. The first
+// event that needs it creates it. It is updated if the session runs in another process or
+// pane than the record says. Otherwise it costs one read, and tmux is not asked. If the
+// disk fails, it returns the session as this process sees it.
 func (h *Hook) ensureSession(e *Event) *state.Session {
-	if cached := h.cached.session; cached != nil &&
-		(cached.AcceptsCommands || !h.cached.acceptsCommands) {
-		return cached
+	if cached := h.cached.session; cached != nil {
+		if cached.AcceptsCommands || !h.cached.acceptsCommands {
+			return cached
+		}
 	}
 	project := state.ProjectDir(h.Env)
 	sessions := state.SessionsIn(state.UserStateDir(h.Env))
@@ -211,28 +216,26 @@ func (h *Hook) ensureSession(e *Event) *state.Session {
 	return session
 }
 
-// writeSession finds out where a session runs, and writes that down under the name by
-// which people know it; "" is to be found.
+// writeSession finds out where a session runs and records that, with the name by which
+// people know the session. With knownName "" it chooses a name.
 func (h *Hook) writeSession(
-	e *Event,
-	sessions state.Sessions,
-	project, knownName string,
+	e *Event, sessions state.Sessions, project, knownName string,
 ) *state.Session {
 	observed, now := &state.Session{}, time.Now().UTC()
-	windowName := inject.IdentifySession(context.Background(), h.Env, observed)
-	// after a compaction the session goes on
+	windowName := inject.Identify(context.Background(), h.Env, observed)
+	// After a compaction the session goes on.
 	isStart := e.HookEventName == "SessionStart" && e.Source != "compact"
 	if isStart {
-		observed.Branch, observed.Commit = gitHead(
-			context.Background(),
-			cmp.Or(e.CWD, project),
-			gitHookTimeout,
-		)
+		dir := cmp.Or(e.CWD, project)
+		observed.Branch, observed.Commit = gitHead(context.Background(), dir, gitHookTimeout)
 	}
 	environment, isTrusted := state.Environment(h.Env), state.IsProjectTrusted(h.Env, project)
 	update := func(record *state.Session) {
-		record.ProjectDir, record.CWD, record.LastSeen = project, cmp.Or(e.CWD, record.CWD), now
-		record.TmuxSession, record.TmuxPane, record.TmuxSocket = observed.TmuxSession, observed.TmuxPane, observed.TmuxSocket
+		record.ProjectDir = project
+		record.CWD = cmp.Or(e.CWD, record.CWD)
+		record.LastSeen = now
+		record.TmuxSession = observed.TmuxSession
+		record.TmuxPane, record.TmuxSocket = observed.TmuxPane, observed.TmuxSocket
 		record.HiddenPane = observed.HiddenPane
 		record.ClaudePID, record.ClaudeStart = observed.ClaudePID, observed.ClaudeStart
 		if len(observed.ClaudeCommand) > 0 {
@@ -243,16 +246,16 @@ func (h *Hook) writeSession(
 		record.TranscriptPath = cmp.Or(string(e.TranscriptPath), record.TranscriptPath)
 		record.AcceptsCommands = record.AcceptsCommands || h.cached.acceptsCommands
 		if e.HookEventName == "SessionStart" {
-			record.EndedAt, record.Model = time.Time{}, cmp.Or(string(e.Model), record.Model)
+			record.EndedAt = time.Time{}
+			record.Model = cmp.Or(string(e.Model), record.Model)
 		}
 		if isStart || e.HookEventName == "UserPromptSubmit" {
-			// also after /resume, where SessionStart is not registered
+			// A prompt may follow /resume where SessionStart is not registered.
 			record.EndReason = ""
 		}
 		if isStart {
-			record.Source, record.Branch, record.Commit = string(
-				e.Source,
-			), observed.Branch, observed.Commit
+			record.Source = string(e.Source)
+			record.Branch, record.Commit = observed.Branch, observed.Commit
 		}
 		if isStart || record.StartedAt.IsZero() {
 			record.StartedAt = now
@@ -263,17 +266,13 @@ func (h *Hook) writeSession(
 	var previous *state.Session
 	isThreadInherited := false
 	if knownName == "" {
-		lock, err := sessions.LockNames() // two sessions that begin at one moment take two names
-		h.logFailed(err, "session named without its siblings")
+		lock, err := sessions.LockNames() // so that two sessions that start at once get two names
+		h.logFailed(err, "session named without a look at the other sessions' names")
 		defer lock.Unlock()
 		allSessions, _ := sessions.All()
 		previous, isThreadInherited = findPreviousSession(session, allSessions)
-		session.Name = inject.SessionName(
-			h.Env,
-			session,
-			windowName,
-			siblingSessions(session, allSessions),
-		)
+		siblings := siblingSessions(session, allSessions)
+		session.Name = inject.NameOf(h.Env, session, windowName, siblings)
 	}
 	if e.SessionID == "" {
 		return session
@@ -281,44 +280,46 @@ func (h *Hook) writeSession(
 	stored, err := sessions.Change(e.SessionID, func(record *state.Session) {
 		record.Name = session.Name
 		if isThreadInherited {
-			record.ThreadName, record.Chat = "", "" // it begins one of its own
+			record.ThreadName, record.Chat = "", "" // the session starts a thread of its own
 		}
 		if record.ThreadName == "" && previous != nil {
-			record.PreviousSession, record.ThreadName, record.Chat = previous.ID, previous.ThreadName, previous.Chat
+			record.PreviousSession = previous.ID
+			record.ThreadName, record.Chat = previous.ThreadName, previous.Chat
 			record.AcceptsCommands, record.MutedUntil = previous.AcceptsCommands, previous.MutedUntil
-			record.OldCommandsDoneUntil, record.OldDoneCommands = previous.OldCommandsDoneUntil, previous.OldDoneCommands
+			record.OldCommandsDoneUntil = previous.OldCommandsDoneUntil
+			record.OldDoneCommands = previous.OldDoneCommands
 			record.OldIgnoredUntil = previous.OldIgnoredUntil
 		}
 		update(record)
 	})
 	if err != nil {
-		h.log.Error().Err(err).Msg("session not written down")
+		h.log.Error().Err(err).Msg("session not recorded")
 		return session
 	}
 	return stored
 }
 
-// findPreviousSession is the session of the same Claude Code whose thread goes on with
-// this one, after /clear; nil where there is none. heir reports whether this session's
-// own thread went on so, with another one that lives.
+// findPreviousSession returns the session whose thread this one continues: after /clear
+// the same Claude Code goes on under another id. It is nil if there is none.
+// isThreadInherited reports that another living session already continues this session's
+// own thread.
 func findPreviousSession(
-	session *state.Session,
-	allSessions []*state.Session,
+	session *state.Session, allSessions []*state.Session,
 ) (previous *state.Session, isThreadInherited bool) {
 	for _, other := range allSessions {
 		isSameClaude := session.Supersedes(other)
-		isThreadInherited = isThreadInherited ||
-			!isSameClaude && other.PreviousSession == session.ID && other.ClaudePID > 1 &&
-				isClaudeAlive(other)
-		if isSameClaude && other.ThreadName != "" &&
-			(previous == nil || previous.LastSeen.Before(other.LastSeen)) {
+		isHeir := !isSameClaude && other.PreviousSession == session.ID &&
+			other.ClaudePID > 1 && isClaudeAlive(other)
+		isThreadInherited = isThreadInherited || isHeir
+		isNewer := previous == nil || previous.LastSeen.Before(other.LastSeen)
+		if isSameClaude && other.ThreadName != "" && isNewer {
 			previous = other
 		}
 	}
 	return previous, isThreadInherited
 }
 
-// siblingSessions are the other sessions that run in the same project.
+// siblingSessions are the other running sessions of the same project.
 func siblingSessions(session *state.Session, allSessions []*state.Session) []*state.Session {
 	return slices.DeleteFunc(allSessions, func(other *state.Session) bool {
 		isSibling := other.ID != session.ID && other.ProjectDir == session.ProjectDir &&
@@ -331,20 +332,23 @@ func isClaudeAlive(s *state.Session) bool {
 	return s.ClaudePID > 0 && !inject.HasEnded(s.ClaudePID, s.ClaudeStart)
 }
 
+// isUpToDate reports whether a session's record describes where this process runs. What
+// the environment does not say is taken as unchanged.
 func (h *Hook) isUpToDate(session *state.Session, project string) bool {
 	socket, _, _ := strings.Cut(h.Env("TMUX"), ",")
-	name, pid := h.Env("CLAUDE_SESSION_ID"), h.claudePID() // 0 says nothing against it
-	isInPane := session.TmuxPane == h.Env("TMUX_PANE") && session.TmuxSocket == socket
-	return session.EndReason == "" && (isInPane || session.HiddenPane != "" && session.HiddenPane == h.Env("TMUX_PANE")) &&
+	pane, name, pid := h.Env("TMUX_PANE"), h.Env("CLAUDE_SESSION_ID"), h.claudePID()
+	isInPane := session.TmuxPane == pane && session.TmuxSocket == socket ||
+		session.HiddenPane != "" && session.HiddenPane == pane
+	return session.EndReason == "" && isInPane &&
 		(pid == 0 || pid == session.ClaudePID) &&
-		!inject.HasEnded(session.ClaudePID, session.ClaudeStart) &&
+		!inject.Ended(session.ClaudePID, session.ClaudeStart) &&
 		session.ProjectDir == project &&
 		session.Environment == state.Environment(h.Env) &&
 		(name == "" || name == session.Name) &&
 		time.Since(session.LastSeen).Abs() < sessionRefreshInterval
 }
 
-// claudePID is the Claude Code that runs this hook; 0 when it cannot be told.
+// claudePID is the process of the Claude Code that runs this hook; 0 if it is not known.
 func (h *Hook) claudePID() int {
 	if h.cached.claudePID == 0 {
 		h.cached.claudePID, _ = inject.CallingClaude(h.Env)
@@ -352,22 +356,22 @@ func (h *Hook) claudePID() int {
 	return h.cached.claudePID
 }
 
-// maxEventBytes bounds a hook event, in bytes. Claude's last message and a tool's result
-// are in some; neither comes near.
+// maxEventBytes bounds a hook event. Some events carry Claude's last message or a tool's
+// result; neither comes near the bound.
 const maxEventBytes = 32 << 20
 
 // questionTool is the tool whose calls are questions to the person.
 const questionTool = "AskUserQuestion"
 
-// Event is what Claude Code tells a hook on stdin, as far as ours need it.
-// PermissionRequest has no tool_use_id, and prompt_id and last_assistant_message come
-// from 2.1.196 and 2.1.197 on.
+// Event is what Claude Code gives a hook on stdin, as far as our hooks need it.
+// PermissionRequest has no tool_use_id. prompt_id exists from 2.1.196 on,
+// last_assistant_message from 2.1.197 on.
 type Event struct {
 	HookEventName string    `json:"hook_event_name"`
 	SessionID     string    `json:"session_id"`
 	CWD           string    `json:"cwd"`
 	PromptID      LooseText `json:"prompt_id"`
-	// of the subagent whose event this is; "" for the session's own
+	// the subagent that the event is about; "" for the session itself
 	AgentID              LooseText       `json:"agent_id"`
 	AgentType            LooseText       `json:"agent_type"`
 	PermissionMode       LooseText       `json:"permission_mode"`
@@ -381,7 +385,7 @@ type Event struct {
 	NotificationType LooseText `json:"notification_type"`
 	Title            LooseText `json:"title"`
 	Message          LooseText `json:"message"`
-	// as scripts send it that were written before notification_type
+	// sent by scripts that are older than notification_type
 	OldNotification json.RawMessage `json:"notification"`
 	Error           LooseText       `json:"error"`
 	ErrorDetails    LooseText       `json:"error_details"`
@@ -403,11 +407,11 @@ type Event struct {
 	ToolCalls             []batchToolCall `json:"tool_calls"` // of PostToolBatch
 }
 
-// LooseText is text in an event or a transcript. What is no text in some version comes as
-// its JSON.
+// LooseText is text in an event or a transcript. A value that is no text in some version
+// of Claude Code is kept as its JSON.
 type LooseText string
 
-// UnmarshalJSON takes any value.
+// UnmarshalJSON accepts any value.
 func (w *LooseText) UnmarshalJSON(b []byte) error {
 	var s string
 	if json.Unmarshal(b, &s) == nil { // null too
@@ -422,18 +426,20 @@ func (w *LooseText) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// IsStopHookActive says that a Stop hook sent the session back already.
-func (e *Event) IsStopHookActive() bool { return e.StopHookActive != "" && e.StopHookActive != "false" }
+// IsStopHookActive reports whether a Stop hook already sent the session back to work.
+func (e *Event) IsStopHookActive() bool {
+	return e.StopHookActive != "" && e.StopHookActive != "false"
+}
 
 func (e *Event) subQuestions() ([]state.SubQuestion, error) {
 	var in struct {
 		Questions []state.SubQuestion `json:"questions"`
 	}
 	if err := json.Unmarshal(keepSurrogates(e.ToolInput), &in); err != nil {
-		return nil, fmt.Errorf("tool input: %w", err)
+		return nil, fmt.Errorf("read tool input: %w", err)
 	}
 	if len(in.Questions) == 0 {
-		return nil, errors.New("tool input: no questions")
+		return nil, errors.New("read tool input: it has no questions")
 	}
 	for i := range in.Questions {
 		in.Questions[i].OptionCount = len(in.Questions[i].Options)
@@ -441,10 +447,10 @@ func (e *Event) subQuestions() ([]state.SubQuestion, error) {
 	return in.Questions, nil
 }
 
+// questionsOfSession reads the session's questions in some folders: of all its records,
+// those whose files have one of the texts.
 func (h *Hook) questionsOfSession(
-	e *Event,
-	folders []state.Questions,
-	texts ...string,
+	e *Event, folders []state.Questions, texts ...string,
 ) (questions []*state.Question) {
 	for _, folder := range folders {
 		qs, loadErrs, _ := folder.OfSession(e.SessionID, texts...)
@@ -456,18 +462,19 @@ func (h *Hook) questionsOfSession(
 	return slices.DeleteFunc(questions, h.moveOldPrompt)
 }
 
-// moveOldPrompt reports whether a question is words that a version without an inbox kept.
-// These go into the inbox.
+// moveOldPrompt reports whether a record is a prompt that a version without an inbox kept
+// among the questions. It moves such a prompt into the inbox.
 func (h *Hook) moveOldPrompt(q *state.Question) bool {
 	if q.Kind != state.KindPrompt {
 		return false
 	}
 	err := state.InboxIn(state.UserStateDir(h.Env)).AddOldPrompt(q, time.Now())
-	h.logFailed(err, "words of an earlier version not taken")
+	h.logFailed(err, "prompt of an earlier version not moved to the inbox")
 	return true
 }
 
-// openQuestions are the session's that are open, whatever became of a denial.
+// openQuestions are the session's open questions, in deny mode whether or not the call
+// was denied.
 func (h *Hook) openQuestions(e *Event) []*state.Question {
 	folders := append(h.folders(state.QuestionsIn), h.folders(state.MarkersIn)...)
 	return h.questionsOfSession(e, folders, state.OpenStatusTexts...)
@@ -478,28 +485,32 @@ func nonEmpty(texts ...string) []string {
 }
 
 const (
-	// for what Claude was told: as long as a hook that does not wait has time
+	// writeTimeout is for what Claude was told: nearly all the time of a hook that does
+	// not wait.
 	writeTimeout = quickTimeout - 3*time.Second
-	// for a question's end: Claude Code waits for the hook, or ends it
+	// closeTimeout is for a question's end. Claude Code waits for the hook meanwhile, or
+	// is ending it.
 	closeTimeout = 2 * time.Second
 )
 
-// retryWrite does what must be written, once more while another process has the lock or
-// the disk is full, for so long.
+// retryWrite calls write, and calls it again for as long as timeout while another process
+// has the lock or the disk is full.
 func retryWrite(timeout time.Duration, write func() error) error {
 	isTemporary := func(err error) bool {
 		return errors.Is(err, state.ErrLocked) || errors.Is(err, syscall.ENOSPC) ||
 			errors.Is(err, syscall.EDQUOT)
 	}
 	err := write()
-	for deadline := time.Now().Add(timeout); isTemporary(err) && time.Now().Before(deadline); err = write() {
+	deadline := time.Now().Add(timeout)
+	for isTemporary(err) && time.Now().Before(deadline) {
 		time.Sleep(200 * time.Millisecond)
+		err = write()
 	}
 	return err
 }
 
-// retryTimeout is how long this hook tries to write what its session is to be told: it
-// may have no other event for hours.
+// retryTimeout is how long this hook tries to record what it delivers to Claude. A hook
+// that may wait tries long: the session may have no other event for hours.
 func (h *Hook) retryTimeout(e *Event) time.Duration {
 	if h.mayWait(e) {
 		return busyTimeout
@@ -507,11 +518,11 @@ func (h *Hook) retryTimeout(e *Event) time.Duration {
 	return 0
 }
 
-// retryWriteOrLog is again for a question that may be gone. What fails is in the log.
+// retryWriteOrLog is retryWrite for a question whose file may be gone. It logs a failure.
 func (h *Hook) retryWriteOrLog(timeout time.Duration, write func() error) {
 	err := retryWrite(timeout, write)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		h.log.Error().Err(err).Msg("what became of a question is not written down")
+		h.log.Error().Err(err).Msg("the end of a question is not recorded")
 	}
 }
 
@@ -519,9 +530,9 @@ func (h *Hook) logSkippedRecords(loadErrs []error) {
 	h.log.Warn().Err(loadErrs[0]).Int("files", len(loadErrs)).Msg("record passed over")
 }
 
-// deliverPending shows the person, once, what could not be done since the last hook, and
-// hands Claude the replies that reached it by no other way, where the event takes a
-// context. At the session's end, which shows nothing to anyone, the markers hear of it.
+// deliverPending shows the person, once, what went wrong since the last hook. On an event
+// that takes a context it also gives Claude the replies that no other process delivered.
+// A session's end shows nothing to anyone: there it only marks the session's questions.
 func (h *Hook) deliverPending(e *Event) {
 	if e.HookEventName == "SessionEnd" {
 		h.markSessionEnded(e)
@@ -531,7 +542,8 @@ func (h *Hook) deliverPending(e *Event) {
 	if e.HookEventName == "SessionStart" || e.HookEventName == "UserPromptSubmit" {
 		if texts := h.collectUndelivered(e); len(texts) > 0 {
 			output["hookSpecificOutput"] = map[string]string{
-				"hookEventName": e.HookEventName, "additionalContext": strings.Join(texts, "\n\n"),
+				"hookEventName":     e.HookEventName,
+				"additionalContext": strings.Join(texts, "\n\n"),
 			}
 		}
 	}

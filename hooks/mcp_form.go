@@ -16,31 +16,31 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// An MCP server asks its user to fill in a form, or to open a link: Claude Code calls
-// that elicitation. It draws the dialog when the hook of formEvent has ended. Where the
-// hook answers, no event tells of it: formResultEvent tells of the dialog alone (2.1.197
+// An MCP server can ask its user to fill in a form or to open a link. Claude Code calls
+// that elicitation. It draws the dialog when the hook of formEvent has ended. If that
+// hook answers, no event follows: formResultEvent comes only after the dialog (2.1.197
 // and 2.1.332).
 const formEvent, formResultEvent = "Elicitation", "ElicitationResult"
 
-// What is larger is answered in the terminal.
+// These bound a form that is asked in Chat. A larger one is answered in the terminal.
 const (
-	maxFormBytes    = 8000 // bytes of a form
+	maxFormBytes    = 8000
 	maxFormFields   = 30
-	maxFieldOptions = 50 // of a field
+	maxFieldOptions = 50
 	maxLinkBytes    = 2000
 )
 
-// formActions are what Claude Code calls the answers to a form.
+// formActions are Claude Code's names for the answers to a form.
 var formActions = map[string]string{
 	state.LabelAccept: "accept", state.LabelDecline: "decline", state.LabelCancel: cancelAction,
 }
 
-// cancelAction closes a form. Where its turn was broken off and the hook prints nothing,
-// Claude Code draws the form's dialog, though its call is over (2.1.197 and 2.1.332).
+// cancelAction closes a form whose turn was interrupted. If the hook printed nothing,
+// Claude Code would draw the form's dialog though its call is over (2.1.197 and 2.1.332).
 const cancelAction = "cancel"
 
-// serverToolPrefix begins the names of an MCP server's tools. It is also the rule that
-// names them all.
+// serverToolPrefix is what the names of an MCP server's tools begin with. As a rule it
+// names all of them.
 func serverToolPrefix(server string) string {
 	return "mcp__" + strings.Map(func(r rune) rune {
 		if r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r) || r == '-') {
@@ -50,18 +50,17 @@ func serverToolPrefix(server string) string {
 	}, server)
 }
 
-// completeForm completes the record of a form or a link. What cannot be shown whole, or
-// may not be, is the terminal's from the beginning.
+// completeForm fills in the record of a form or a link. A form that cannot be shown in
+// full, or may not be shown, is left to the terminal from the beginning.
 func (h *Hook) completeForm(q *state.Question, e *Event, personal *config.Config) {
 	server := string(e.MCPServer)
-	q.Mode, q.IsDialogHidden = state.ModeHold, !h.isUnattended()
+	q.Mode = state.ModeHold
+	q.IsDialogHidden = !h.isUnattended()
 	q.ToolName, q.LinkID = serverToolPrefix(server), string(e.ElicitationID)
-	identity := strings.Join(
-		[]string{formEvent, server, string(e.Message), string(e.FormURL), q.LinkID},
-		"\x00",
-	)
+	texts := []string{formEvent, server, string(e.Message), string(e.FormURL), q.LinkID}
+	identity := strings.Join(texts, "\x00")
 	q.InputHash = callHash(identity, e.FormSchema)
-	err := error(nil)
+	var err error
 	if e.FormMode == "url" {
 		q.ShownText, err = checkLink(string(e.FormURL))
 		q.CallTexts = []string{q.ShownText}
@@ -69,18 +68,20 @@ func (h *Hook) completeForm(q *state.Question, e *Event, personal *config.Config
 		q.Fields, err = readFormSchema(keepSurrogates(e.FormSchema))
 	}
 	if size := len(e.Message) + len(server) + len(e.FormSchema); size > maxFormBytes {
-		err = fmt.Errorf("it has %d bytes", size)
+		err = fmt.Errorf("the form has %d bytes, more than %d", size, maxFormBytes)
 	}
 	subQuestion := state.SubQuestion{Header: "Form", Question: string(e.Message)}
 	for _, label := range []string{state.LabelAccept, state.LabelDecline, state.LabelCancel} {
 		subQuestion.Options = append(subQuestion.Options, state.Option{Label: label})
 	}
-	q.About, subQuestion.OptionCount = server, len(subQuestion.Options)
+	q.About = server
+	subQuestion.OptionCount = len(subQuestion.Options)
 	access := personal.AccessTo(q.Kind, q.ToolName, q.CallTexts...)
 	if err != nil || !personal.HasUnreadFile && !access.CanAllow {
-		h.log.Info().Err(err).Str("server", server).Msg("a form is left to the terminal")
+		h.log.Info().Err(err).Str("server", server).Msg("form left to the terminal")
 		q.IsTerminalOnly, q.HandedOverAt = true, new(time.Now().UTC())
-		q.Fields, q.ShownText, q.CallTexts, subQuestion.Question = nil, "", nil, ""
+		q.Fields, q.ShownText, q.CallTexts = nil, "", nil
+		subQuestion.Question = ""
 	}
 	if !access.CanShow {
 		q.ReduceToTitle()
@@ -88,20 +89,21 @@ func (h *Hook) completeForm(q *state.Question, e *Event, personal *config.Config
 	q.SubQuestions = []state.SubQuestion{subQuestion}
 }
 
-// checkLink checks that a link can be shown whole, and that a reader sees where it leads.
+// checkLink returns an error unless a link can be shown in full and a reader sees where
+// it leads.
 func checkLink(link string) (string, error) {
 	isUnsafe := func(r rune) bool { return r <= ' ' || r > '~' || r == '\\' }
 	isPlain := len(link) <= maxLinkBytes && !strings.ContainsFunc(link, isUnsafe)
 	parsed, err := url.Parse(link)
-	if err != nil || !isPlain || parsed.Host == "" ||
-		parsed.Scheme != "https" && parsed.Scheme != "http" {
-		return "", errors.New("its link is no plain web address")
+	isWeb := err == nil && (parsed.Scheme == "https" || parsed.Scheme == "http")
+	if !isWeb || !isPlain || parsed.Host == "" {
+		return "", errors.New("the form's link is not a plain web address")
 	}
 	return link, nil
 }
 
-// fieldSchema is what a field of a form may say of itself. A field that says more stays
-// in the terminal: what we do not know, we cannot hold to.
+// fieldSchema is what a form's schema may say about a field. A form with any other member
+// is left to the terminal: we cannot check what we do not know.
 type fieldSchema struct {
 	Type        string          `json:"type"`
 	Title       string          `json:"title"`
@@ -123,12 +125,13 @@ type fieldSchema struct {
 	UniqueItems bool            `json:"uniqueItems"`
 }
 
+// choice is a choice of a field with its title.
 type choice struct {
 	Const string `json:"const"`
 	Title string `json:"title"`
 }
 
-// readFormSchema reads the fields of a form, in their order. It fails for what is not
+// readFormSchema reads the fields of a form, in their order. It fails if any of it is not
 // understood.
 func readFormSchema(raw json.RawMessage) (fields []state.Field, err error) {
 	var form struct {
@@ -145,45 +148,44 @@ func readFormSchema(raw json.RawMessage) (fields []state.Field, err error) {
 	}
 	members := json.NewDecoder(bytes.NewReader(form.Properties))
 	if begin, _ := members.Token(); begin != json.Delim('{') || form.Type != "object" {
-		return nil, errors.New("its schema is no object")
+		return nil, errors.New("the form's schema is not an object")
 	}
 	for members.More() {
 		name, _ := members.Token()
 		field := state.Field{Name: fmt.Sprint(name)}
-		isDuplicate := slices.ContainsFunc(
-			fields,
-			func(o state.Field) bool { return o.Name == field.Name },
-		)
+		hasName := func(o state.Field) bool { return o.Name == field.Name }
+		isDuplicate := slices.ContainsFunc(fields, hasName)
 		var raw json.RawMessage
 		var schema fieldSchema
 		err := members.Decode(&raw)
 		if err == nil {
 			err = decodeStrictly(raw, &schema)
 		}
-		if err != nil || isDuplicate || len(fields) == maxFormFields ||
-			!fillField(&field, &schema) {
-			return nil, cmp.Or(err, errors.New("a field cannot be shown"))
+		isTooMany := len(fields) == maxFormFields
+		if err != nil || isDuplicate || isTooMany || !fillField(&field, &schema) {
+			return nil, cmp.Or(err, errors.New("the form has a field that cannot be shown"))
 		}
 		fields = append(fields, field)
 	}
 	for _, name := range form.Required {
 		i := slices.IndexFunc(fields, func(field state.Field) bool { return field.Name == name })
 		if i < 0 {
-			return nil, errors.New("a field that it requires is not in it")
+			return nil, errors.New("the form requires a field that it does not have")
 		}
 		fields[i].IsRequired = true
 	}
 	return fields, nil
 }
 
-// decodeStrictly reads JSON that has no member that we do not know.
+// decodeStrictly decodes JSON. It fails if there is a member that we do not know.
 func decodeStrictly(raw json.RawMessage, target any) error {
 	members := json.NewDecoder(bytes.NewReader(raw))
 	members.DisallowUnknownFields()
 	return members.Decode(target)
 }
 
-// fillField takes over what a schema says of a field; false where that is not understood.
+// fillField fills in a field from its schema. It returns false if the schema is not
+// understood.
 func fillField(field *state.Field, schema *fieldSchema) bool {
 	field.Type, field.Title, field.Description = schema.Type, schema.Title, schema.Description
 	field.Format, field.Pattern, field.Default = schema.Format, schema.Pattern, schema.Default
@@ -209,13 +211,8 @@ func fillField(field *state.Field, schema *fieldSchema) bool {
 		if option.Label != schemaOption.Const && field.Type != "boolean" {
 			option.Description = schemaOption.Const
 		}
-		field.Options, field.Values = append(
-			field.Options,
-			option,
-		), append(
-			field.Values,
-			schemaOption.Const,
-		)
+		field.Options = append(field.Options, option)
+		field.Values = append(field.Values, schemaOption.Const)
 	}
 	zeroValue := map[string]any{
 		"string": "", "number": 0.0, "integer": 0.0, "boolean": false, "array": []any{},
@@ -226,17 +223,17 @@ func fillField(field *state.Field, schema *fieldSchema) bool {
 		fmt.Sprintf("%T", defaultValue) == fmt.Sprintf("%T", zeroValue)
 	isNumber := field.Type == "number" || field.Type == "integer"
 	hasChoice := len(options) > 0
-	// titled ones have no type
-	hasTextOptions := optionSchema == schema || optionSchema.Type == "string" ||
-		optionSchema.Type == ""
+	// Options with titles have no type.
+	hasTextOptions := optionSchema == schema ||
+		optionSchema.Type == "string" || optionSchema.Type == ""
 	isKnownType := zeroValue != nil && isDefaultTyped && isList == (schema.Items != nil) &&
 		hasTextOptions
 	return isKnownType && len(options) <= maxFieldOptions && !(isNumber && hasChoice) &&
 		!(isList && !hasChoice)
 }
 
-// formOutput is what Claude Code takes for the answer to a form. The values go to Claude
-// Code alone.
+// formOutput returns what Claude Code accepts as the answer to a form. The values go to
+// Claude Code only.
 func formOutput(_ *Event, q *state.Question) (members map[string]any, auditDetail any, err error) {
 	label, values := q.Decision()
 	action := formActions[label]
@@ -250,8 +247,8 @@ func formOutput(_ *Event, q *state.Question) (members map[string]any, auditDetai
 	return members, map[string]any{"action": action}, nil
 }
 
-// confirmForm closes a form that was answered in its dialog. What was filled in there is
-// not kept.
+// confirmForm closes a form that was answered in its dialog. The values that were filled
+// in there are not kept.
 func (h *Hook) confirmForm(e *Event) error {
 	var form *state.Question // of several, the one whose dialog was drawn first
 	toolPrefix := serverToolPrefix(string(e.MCPServer))
@@ -265,26 +262,22 @@ func (h *Hook) confirmForm(e *Event) error {
 	if form == nil {
 		return nil
 	}
-	isClosedNow, err := state.CloseQuestion(
-		form.Path,
-		state.Resolved,
-		"terminal",
-		func(q *state.Question) {
-			q.Answers = map[string]string{}
-			for label, action := range formActions {
-				if action == string(e.FormAction) {
-					q.Answers[q.SubQuestions[0].Question] = label
-				}
+	setAction := func(q *state.Question) {
+		q.Answers = map[string]string{}
+		for label, action := range formActions {
+			if action == string(e.FormAction) {
+				q.Answers[q.SubQuestions[0].Question] = label
 			}
-		},
-	)
+		}
+	}
+	isClosedNow, err := state.CloseQuestion(form.Path, state.Resolved, "terminal", setAction)
 	if isClosedNow {
 		h.StartPoller()
 	}
 	return err
 }
 
-// closeEndedForms closes the forms whose calls have ended, with an answer or without one.
+// closeEndedForms closes the forms whose calls have ended, with or without an answer.
 func (h *Hook) closeEndedForms(e *Event, openQuestions []*state.Question) {
 	for _, q := range openQuestions {
 		isOver := slices.ContainsFunc(e.ToolCalls, func(call batchToolCall) bool {

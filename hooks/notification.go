@@ -15,57 +15,58 @@ import (
 	"gchat-hooks/state/config"
 )
 
+// noticeFormat is how a notification is reported.
 type noticeFormat struct {
-	ruleKind   string // as rules name it; "" is the type
+	ruleKind   string // its name in rules; "" stands for the notification's type
 	reportType state.ReportType
-	prefix     string // in place of the type's; "" for the type's
+	prefix     string // in place of the report type's own; "" for that
 }
 
-// dialogTypes are the notification types that tell of a dialog in the terminal; true are
-// those of a permission.
+// dialogTypes are the notification types about a dialog in the terminal. The value is
+// true for a permission's dialog.
 var dialogTypes = map[string]bool{
 	"permission_prompt":        true,
-	"worker_permission_prompt": true, // a teammate's, which its leader's terminal asks (2.1.332)
+	"worker_permission_prompt": true, // of a teammate, shown in its leader's terminal (2.1.332)
 	"agent_needs_input":        false,
 	"elicitation_dialog":       false, // an MCP server's form
 	"elicitation_url_dialog":   false,
 }
 
-// noticeFormats are those of notification types. What is not here is suppressed, where
-// reports do not name it: idle and idle_prompt above all, since sessions are idle after
-// every turn.
+// noticeFormats are the formats by notification type. A type that is not in it is
+// suppressed unless a rule names it. That is above all for idle and idle_prompt: sessions
+// are idle after every turn.
 var noticeFormats = map[string]noticeFormat{
 	"subagent_complete":        {"subagent_done", state.ReportProgressUpdate, "[Subagent Done]"},
 	"background_task_complete": {"task_done", state.ReportProgressUpdate, "[Task Done]"},
-	// a background session, from 2.1.198 on
+	// for a background session, from 2.1.198 on
 	"agent_completed": {"task_done", state.ReportProgressUpdate, "[Task Done]"},
 	"error":           {"", state.ReportFailure, "[Error]"},
 
-	// Of 2.1.332. A usage limit is over, or is not: the session goes on by itself, or it
-	// does not.
+	// These types exist in 2.1.332. The first three are about a usage limit: whether it
+	// is over, and whether the session goes on by itself.
 	"quota_auto_resume_fired":    {"", state.ReportProgressUpdate, "[Notification]"},
 	"quota_auto_resume_stale":    {"", state.ReportPlain, "[Notification]"},
 	"quota_auto_resume_disabled": {"", state.ReportPlain, "[Notification]"},
 	"model_refusal_fallback":     {"", state.ReportPlain, "[Notification]"},
 	"auth_storage_failure":       {"", state.ReportFailure, "[Error]"},
-	// Claude's own words for its person
+	// Claude's own message to its person.
 	"push_notification":   {"", state.ReportPlain, "[Notification]"},
 	"plugin_notification": {"", state.ReportPlain, "[Notification]"},
 }
 
-// notice is a notification in our words. Scripts that were written before
-// notification_type send it with these members.
+// notice is a notification in our form. Scripts that are older than notification_type
+// send it with these members.
 type notice struct {
 	Type      LooseText `json:"type"` // Claude Code's notification type
 	Title     LooseText `json:"title"`
 	Body      LooseText `json:"body"`
 	AgentName LooseText `json:"agent_name"`
 
-	TaskID string `json:"-"` // the id of a task that has ended; "" where none is told
+	TaskID string `json:"-"` // the id of a task that has ended; "" if it is not known
 }
 
-// readNotice reads the events that something is told by; Type is "" when this one tells
-// nothing.
+// readNotice returns the notification that an event is about. Its Type is "" if the event
+// is about none.
 func readNotice(e *Event) (n notice) {
 	lastText := shorten(string(e.LastAssistantMessage), maxTextBytes, maxTextLines)
 	switch e.HookEventName {
@@ -73,7 +74,7 @@ func readNotice(e *Event) (n notice) {
 		if e.NotificationType != "" {
 			return notice{Type: e.NotificationType, Title: e.Title, Body: e.Message}
 		}
-		// what is absent, or in an unknown form, has no type
+		// A notification that is missing or has an unknown form has no type.
 		_ = json.Unmarshal(e.OldNotification, &n)
 	case "UserPromptSubmit":
 		return readTaskEnd(string(e.Prompt))
@@ -81,11 +82,11 @@ func readNotice(e *Event) (n notice) {
 		if e.PermissionMode == "auto" {
 			report, hasHandbackTool := readHandback(e)
 			if hasHandbackTool && report == "" && (lastText == "" || !e.IsStopHookActive()) {
-				return notice{} // Claude Code sends it back for its report
+				return notice{} // Claude Code sends the agent back for its report
 			}
 			lastText = cmp.Or(shorten(report, maxTextBytes, maxTextLines), lastText)
 		}
-		if e.AgentType != "" || lastText != "" { // else a helper of Claude Code's own
+		if e.AgentType != "" || lastText != "" { // otherwise it is a helper of Claude Code's own
 			return notice{
 				Type:      "subagent_complete",
 				Title:     "Subagent completed task",
@@ -103,10 +104,10 @@ func readNotice(e *Event) (n notice) {
 	return n
 }
 
-// readTaskEnd reads what Claude is told of a background task that has ended: Claude Code
-// gives it as a prompt. It does so at once on 2.1.332; on 2.1.197 only where it begins a
-// turn. SubagentStop tells of an agent. What has no status goes on, or is a hook that
-// wakes the session.
+// readTaskEnd reads the prompt by which Claude Code tells Claude that a background task
+// has ended. It comes at once on 2.1.332, and only at the beginning of a turn on 2.1.197.
+// An agent's end is reported by SubagentStop instead. Without a status, the task goes on,
+// or a hook wakes the session.
 func readTaskEnd(prompt string) notice {
 	if !strings.HasPrefix(prompt, "<task-notification>") {
 		return notice{}
@@ -127,19 +128,17 @@ func readTaskEnd(prompt string) notice {
 	}
 }
 
-// runNotification is gchat-notification-dispatch: what a session has to tell goes to its
-// thread. It prints nothing, and a suppressed notification costs no more than reading the
-// configuration.
+// runNotification is gchat-notification-dispatch: it reports notifications in the
+// session's thread. It prints nothing. A suppressed notification costs no more than
+// reading the configuration.
 func (h *Hook) runNotification(_ context.Context, e *Event) error {
 	n := readNotice(e)
 	if n.Type == "" {
 		return nil
 	}
 	if isPermission, isDialog := dialogTypes[string(n.Type)]; isDialog {
-		return h.notifyDialog(
-			e,
-			state.NewDialog(isPermission, cmp.Or(string(n.Body), string(n.Title))),
-		)
+		text := cmp.Or(string(n.Body), string(n.Title))
+		return h.notifyDialog(e, state.NewDialog(isPermission, text))
 	}
 	cfg := h.config()
 	format, isReported := noticeFormats[string(n.Type)]
@@ -147,72 +146,82 @@ func (h *Hook) runNotification(_ context.Context, e *Event) error {
 		format = noticeFormat{string(n.Type), state.ReportPlain, "[Notification]"}
 		isReported = cfg.ReportRule(format.ruleKind) != ""
 	}
-	if !isReported || !cfg.CanSend() ||
-		cfg.ReportRule(format.ruleKind, string(format.reportType)) == config.ReportOff {
+	if !isReported || !cfg.CanSend() {
+		return nil
+	}
+	if cfg.ReportRule(format.ruleKind, string(format.reportType)) == config.ReportOff {
 		return nil
 	}
 	about, text := noticeTexts(n, format)
 	message := &state.Message{Report: &state.Report{
-		Type: format.reportType, RuleKind: format.ruleKind, Prefix: format.prefix, SessionName: h.Env("CLAUDE_SESSION_ID"), About: about, Text: text,
+		Type:        format.reportType,
+		RuleKind:    format.ruleKind,
+		Prefix:      format.prefix,
+		SessionName: h.Env("CLAUDE_SESSION_ID"),
+		About:       about,
+		Text:        text,
 	}}
-	if n.TaskID != "" { // another task may end with the same words
+	if n.TaskID != "" { // so that another task with the same text is reported, too
 		message.Key = state.MessageID("task", e.SessionID, n.TaskID)
 	}
 	return h.enqueueMessage(e, message, config.ReportOn)
 }
 
-// notifyDialog is for what waits in the terminal, and is asked by no record of ours: it
-// counts as waiting, and the session's thread is told. Another registration's hook tells
-// nothing more. The poller sees when it is over.
+// notifyDialog records a dialog in the terminal that no question of ours asks, and
+// reports it in the session's thread. The session then counts as waiting. The hook of
+// another registration reports nothing more. The poller sees when the dialog is over.
 func (h *Hook) notifyDialog(e *Event, dialog *state.Dialog) error {
 	rule := h.config().ReportRule(string(state.KindPermission), string(state.ReportPlain))
 	if !h.config().CanSend() || rule == config.ReportOff {
 		return nil
 	}
 	if slices.ContainsFunc(h.openQuestions(e), (*state.Question).MayExplainDialog) {
-		return nil // the question itself says it already, and better
+		return nil // the question's own message says it better
 	}
 	session := h.ensureSession(e)
 	if drawn, _ := inject.DialogOf(session); drawn != nil {
 		dialog.WaitsSince = drawn.WaitsSince
 	}
 	isRepeated := false
-	_, err := state.SessionsIn(state.UserStateDir(h.Env)).
-		Change(e.SessionID, func(s *state.Session) {
-			isRepeated = s.Dialog.IsSame(dialog) && !s.Dialog.IsOver
-			if !isRepeated {
-				s.Dialog = dialog
-			}
-		})
-	h.StartPoller() // also where a hook was killed before it told: the poller does
+	sessions := state.SessionsIn(state.UserStateDir(h.Env))
+	_, err := sessions.Change(e.SessionID, func(s *state.Session) {
+		isRepeated = s.Dialog.IsSame(dialog) && !s.Dialog.IsOver
+		if !isRepeated {
+			s.Dialog = dialog
+		}
+	})
+	h.StartPoller() // it reports the dialog if a hook was killed before it did
 	if isRepeated || err != nil {
 		return err
 	}
 	return enqueueDialogReport(h.Env, h.config(), session, dialog)
 }
 
-// EnqueueDialogReport tells a session's thread what waits in its terminal. The poller
-// calls it for what no hook told of.
+// EnqueueDialogReport reports in a session's thread what waits in its terminal. The
+// poller calls it for a dialog that no hook reported.
 func EnqueueDialogReport(env state.Getenv, session *state.Session) error {
-	projectConfig := config.Load(
-		state.ProjectEnv(env, session.ProjectDir, session.IsTrusted),
-		session.ProjectDir,
-	)
+	projectEnv := state.ProjectEnv(env, session.ProjectDir, session.IsTrusted)
+	projectConfig := config.Load(projectEnv, session.ProjectDir)
 	return enqueueDialogReport(env, projectConfig, session, session.Dialog)
 }
 
 func enqueueDialogReport(
-	env state.Getenv,
-	cfg *config.Config,
-	session *state.Session,
-	dialog *state.Dialog,
+	env state.Getenv, cfg *config.Config, session *state.Session, dialog *state.Dialog,
 ) error {
 	report := &state.Report{
-		Type: state.ReportPlain, RuleKind: string(state.KindPermission), Prefix: "[Permission]", SessionName: session.Name,
-		About: dialog.Text, Text: pendingCallsText(session.TranscriptPath),
+		Type:        state.ReportPlain,
+		RuleKind:    string(state.KindPermission),
+		Prefix:      "[Permission]",
+		SessionName: session.Name,
+		About:       dialog.Text,
+		Text:        pendingCallsText(session.TranscriptPath),
 	}
 	message := &state.Message{
-		Report: report, SessionID: session.ID, ProjectDir: session.ProjectDir, IsTrusted: session.IsTrusted, Key: dialog.MessageKey(session.ID),
+		Report:     report,
+		SessionID:  session.ID,
+		ProjectDir: session.ProjectDir,
+		IsTrusted:  session.IsTrusted,
+		Key:        dialog.MessageKey(session.ID),
 	}
 	result, err := config.EnqueueReport(env, cfg, message, "")
 	if err != nil || result.IsOff {
@@ -226,36 +235,31 @@ func enqueueDialogReport(
 	return err
 }
 
-// enqueueMessage puts a report of this event's session into the outbox; see
-// config.EnqueueReport.
+// enqueueMessage enqueues a report about this event's session; see config.EnqueueReport.
 func (h *Hook) enqueueMessage(
-	e *Event,
-	message *state.Message,
-	defaultRule config.ReportRule,
+	e *Event, message *state.Message, defaultRule config.ReportRule,
 ) error {
 	if message.Report.SessionName == "" && e.SessionID != "" {
 		message.Report.SessionName = h.ensureSession(e).Name
 	}
-	message.SessionID, message.ProjectDir = e.SessionID, state.ProjectDir(h.Env)
+	message.SessionID = e.SessionID
+	message.ProjectDir = state.ProjectDir(h.Env)
 	result, err := config.EnqueueReport(h.Env, h.config(), message, defaultRule)
 	if err == nil && !result.IsOff {
-		h.StartPoller() // also after a repetition: the hook that said it first may have been killed
+		h.StartPoller() // even if another hook enqueued it: that one may have been killed
 	}
 	return err
 }
 
-// EnqueueReport has a report of this event's session sent; rules know it by kind. Errors
-// are config.ErrNoWebhook and the disk's.
+// EnqueueReport enqueues a report about this event's session. Rules know it by kind. It
+// returns config.ErrNoWebhook or an error of the disk.
 func (h *Hook) EnqueueReport(e *Event, kind string, report state.Report) error {
 	report.RuleKind = kind
-	return h.enqueueMessage(
-		e,
-		&state.Message{Report: &report, Key: uuid.NewString()},
-		config.ReportOn,
-	)
+	message := &state.Message{Report: &report, Key: uuid.NewString()}
+	return h.enqueueMessage(e, message, config.ReportOn)
 }
 
-// noticeTexts is what stands below the header.
+// noticeTexts are the texts of a notification below the report's header.
 func noticeTexts(n notice, format noticeFormat) (about, text string) {
 	title, body := string(n.Title), string(n.Body)
 	switch {
@@ -266,16 +270,16 @@ func noticeTexts(n notice, format noticeFormat) (about, text string) {
 		return title, body
 	case n.Type == "error":
 		return "An error occurred that requires attention.", body
-	case strings.Contains(body, "\n"): // no line of its own
+	case strings.Contains(body, "\n"): // the body needs several lines, below the title
 	case title == "":
 		return body, ""
 	}
 	return title, body
 }
 
-// pendingCallsText tells, in Markdown, what Claude wants to do: the notification itself
-// says only that it wants to. What a subagent wants is in a transcript of its own, and
-// not told.
+// pendingCallsText lists, in Markdown, the calls that Claude wants to make. The
+// notification itself says only that Claude wants something. The calls of a subagent are
+// in a transcript of their own and are not listed.
 func pendingCallsText(transcript string) string {
 	tail, _, _ := inject.TranscriptEnd(transcript, tailBytes)
 	var lines []string
@@ -285,7 +289,8 @@ func pendingCallsText(transcript string) string {
 		}
 		line := escapeMarkdown(shortenToLine(call.Name, 100))
 		if call.Name != questionTool && call.Name != planTool {
-			// which have kinds of their own, and may be kept in the terminal
+			// Questions and plans have kinds of their own, which a policy may keep in the
+			// terminal.
 			what := state.MaskKeys(previewCall(call.Name, call.Input).ruleTexts[0])
 			line += ":" + markdownCode(shorten(what, maxTextBytes, 2*maxTextLines))
 		}

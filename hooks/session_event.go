@@ -24,8 +24,8 @@ import (
 )
 
 // runSessionEvent is gchat-session-event: it keeps the session's record, from which the
-// poller has the summary worded. A turn's end is written nowhere: turns are counted in
-// the transcript.
+// poller has the summary written. A turn's end is not recorded: turns are counted in the
+// transcript.
 func (h *Hook) runSessionEvent(_ context.Context, e *Event) error {
 	if e.HookEventName == "UserPromptSubmit" {
 		return h.startThread(e)
@@ -46,26 +46,22 @@ func (h *Hook) runSessionEvent(_ context.Context, e *Event) error {
 	if e.Source == "compact" {
 		return nil
 	}
+	asLine := func(s string) string { return escapeMarkdown(shortenToLine(s, 100)) }
 	text := labelledLines(
-		"Project",
-		escapeMarkdown(shortenToLine(filepath.Base(session.ProjectDir), 100)),
-		"Branch",
-		escapeMarkdown(shortenToLine(session.Branch, 100)),
-		"Model",
-		escapeMarkdown(shortenToLine(string(e.Model), 100)),
-		"Source",
-		escapeMarkdown(shortenToLine(string(e.Source), 100)),
-		"Machine",
-		escapeMarkdown(shortenToLine(state.MachineName(), 100)),
+		"Project", asLine(filepath.Base(session.ProjectDir)),
+		"Branch", asLine(session.Branch),
+		"Model", asLine(string(e.Model)),
+		"Source", asLine(string(e.Source)),
+		"Machine", asLine(state.MachineName()),
 	)
 	return h.enqueueMessage(e, &state.Message{
 		Report: &state.Report{Type: state.ReportSessionStarted, At: time.Now(), Text: text},
 	}, config.ReportOff)
 }
 
-// startThread begins the thread of a session with its first prompt, once. From then on
-// its person can write to it there. A session that was resumed or cleared has its thread
-// already. A session without a terminal has nobody who would write to it.
+// startThread starts a session's thread with its first prompt, once. From then on a
+// person can write to the session there. A session that was resumed or cleared already
+// has its thread. A session without a terminal gets none, since nobody would write to it.
 func (h *Hook) startThread(e *Event) error {
 	if h.isUnattended() || e.SessionID == "" || !h.rules(e).AskMode.Traits().Asks {
 		return nil
@@ -76,17 +72,19 @@ func (h *Hook) startThread(e *Event) error {
 		return nil
 	}
 	isFirst := false
-	_, err := state.SessionsIn(state.UserStateDir(h.Env)).
-		Change(e.SessionID, func(session *state.Session) {
-			isFirst = !session.HasThreadStart
-			session.HasThreadStart = true
-		})
+	sessions := state.SessionsIn(state.UserStateDir(h.Env))
+	_, err := sessions.Change(e.SessionID, func(session *state.Session) {
+		isFirst = !session.HasThreadStart
+		session.HasThreadStart = true
+	})
 	waitingMessages, _ := state.OutboxIn(state.UserStateDir(h.Env)).Waiting()
-	isReported := slices.ContainsFunc(
-		waitingMessages,
-		func(message *state.Message) bool { return message.ThreadKey == state.SessionThreadKey(e.SessionID) },
-	)
-	if err != nil || !isFirst || isReported { // SessionStart was told of, where reports want that
+	isOfSession := func(message *state.Message) bool {
+		return message.ThreadKey == state.SessionThreadKey(e.SessionID)
+	}
+	// If reports include the session's start, its SessionStart hook has enqueued a
+	// message.
+	isReported := slices.ContainsFunc(waitingMessages, isOfSession)
+	if err != nil || !isFirst || isReported {
 		return err
 	}
 	text := labelledLines(
@@ -100,44 +98,48 @@ func (h *Hook) startThread(e *Event) error {
 	}, config.ReportOn)
 }
 
-// reportTurnEnd leaves a line in the session's thread at the end of a turn that asks for
-// nothing: the beginning of Claude's last words. A session without a thread to write to
-// it gets none.
+// reportTurnEnd reports in the session's thread that a turn ended without a question,
+// with the beginning of Claude's last text. A session that takes no commands from a
+// thread gets no report.
 func (h *Hook) reportTurnEnd(e *Event) error {
 	if e.SessionID == "" || e.AgentID != "" || !h.ensureSession(e).AcceptsCommands {
 		return nil
 	}
+	lastText := state.MaskKeys(lastTextOfTurn(e))
 	return h.enqueueMessage(e, &state.Message{Report: &state.Report{
-		Type: state.ReportPlain, RuleKind: config.KindTurnDone, Prefix: "[Turn Done]", Text: escapeMarkdown(shortenToLine(state.MaskKeys(lastTextOfTurn(e)), maxTurnTextBytes)),
+		Type:     state.ReportPlain,
+		RuleKind: config.KindTurnDone,
+		Prefix:   "[Turn Done]",
+		Text:     escapeMarkdown(shortenToLine(lastText, maxTurnTextBytes)),
 	}}, config.ReportOn)
 }
 
-// maxTurnTextBytes is how much of Claude's last words such a line shows.
+// maxTurnTextBytes is how much of Claude's last text the report of a turn's end shows.
 const maxTurnTextBytes = 200
 
-// recordSessionEnd writes down, in one write, that the session ended and that its thread
-// is owed the summary. A second install's hook finds it written. All hooks of SessionEnd
-// share a second and a half: git and the transcript are the poller's.
+// recordSessionEnd records, in one write, that the session ended and that its thread is
+// owed the summary. The hook of a second install finds that recorded. All hooks of
+// SessionEnd share one and a half seconds, so the poller runs git and reads the
+// transcript.
 func (h *Hook) recordSessionEnd(e *Event) error {
 	h.ensureSession(e)
 	now := time.Now().UTC()
-	stored, err := state.SessionsIn(state.UserStateDir(h.Env)).
-		Change(e.SessionID, func(s *state.Session) {
-			if !s.IsRunning() {
-				return
-			}
-			s.EndedAt, s.SummaryOwedFor, s.LastSeen, s.EndReason = now, now, now, strings.TrimSpace(
-				string(e.Reason),
-			)
-			s.TranscriptPath = cmp.Or(string(e.TranscriptPath), s.TranscriptPath)
-		})
+	sessions := state.SessionsIn(state.UserStateDir(h.Env))
+	stored, err := sessions.Change(e.SessionID, func(s *state.Session) {
+		if !s.IsRunning() {
+			return
+		}
+		s.EndedAt, s.SummaryOwedFor, s.LastSeen = now, now, now
+		s.EndReason = strings.TrimSpace(string(e.Reason))
+		s.TranscriptPath = cmp.Or(string(e.TranscriptPath), s.TranscriptPath)
+	})
 	if err == nil && !stored.SummaryOwedFor.IsZero() {
-		h.StartPoller() // also where another hook wrote it: that one may have been killed
+		h.StartPoller() // even if another hook recorded it: that one may have been killed
 	}
 	return err
 }
 
-// endReasonTexts are the reasons of SessionEnd in a person's words.
+// endReasonTexts say the reasons of SessionEnd in words for a person.
 var endReasonTexts = map[string]string{
 	"clear":                       "the conversation was cleared",
 	"resume":                      "another session was resumed in its place",
@@ -147,9 +149,9 @@ var endReasonTexts = map[string]string{
 	"other":                       "Claude Code was closed",
 }
 
-// EnqueueSummary puts the summary that a session's thread is owed. The poller calls it,
-// since a SessionEnd hook has no time for git and the transcript. A session that was
-// resumed and ended again without a turn brings no second one.
+// EnqueueSummary enqueues the summary that a session's thread is owed. The poller calls
+// it, since a SessionEnd hook has no time for git and the transcript. A session that was
+// resumed and ended again without a turn gets no second summary.
 func EnqueueSummary(ctx context.Context, env state.Getenv, session *state.Session) error {
 	owed := session.SummaryOwedFor
 	report, turns, err := buildSummary(ctx, env, session)
@@ -158,48 +160,43 @@ func EnqueueSummary(ctx context.Context, env state.Getenv, session *state.Sessio
 	}
 	if session.SummarySentFor.IsZero() || turns > 0 {
 		message := &state.Message{
-			Report: &report, ProjectDir: session.ProjectDir, IsTrusted: session.IsTrusted, SessionID: session.ID,
-			Key: "summary-" + session.ID + "-" + owed.UTC().Format(time.RFC3339Nano),
+			Report:     &report,
+			ProjectDir: session.ProjectDir,
+			IsTrusted:  session.IsTrusted,
+			SessionID:  session.ID,
+			Key:        "summary-" + session.ID + "-" + owed.UTC().Format(time.RFC3339Nano),
 		}
-		projectConfig := config.Load(
-			state.ProjectEnv(env, session.ProjectDir, session.IsTrusted),
-			session.ProjectDir,
-		)
+		projectEnv := state.ProjectEnv(env, session.ProjectDir, session.IsTrusted)
+		projectConfig := config.Load(projectEnv, session.ProjectDir)
 		_, err := config.EnqueueReport(env, projectConfig, message, "")
 		if err != nil && !errors.Is(err, config.ErrNoWebhook) {
 			return err
 		}
 	}
-	_, err = state.SessionsIn(state.UserStateDir(env)).
-		Change(session.ID, func(session *state.Session) {
-			session.SummarySentFor = owed
-			if session.SummaryOwedFor.Equal(owed) {
-				session.SummaryOwedFor = time.Time{}
-			}
-		})
+	sessions := state.SessionsIn(state.UserStateDir(env))
+	_, err = sessions.Change(session.ID, func(session *state.Session) {
+		session.SummarySentFor = owed
+		if session.SummaryOwedFor.Equal(owed) {
+			session.SummaryOwedFor = time.Time{}
+		}
+	})
 	return err
 }
 
-// buildSummary tells what a session did that ended, and counts its turns. What is not
-// known is left out. The only error is ctx's.
+// buildSummary describes what a session that ended has done, and counts its turns. It
+// leaves out what it does not know. Its only error is ctx's.
 func buildSummary(
-	ctx context.Context,
-	env state.Getenv,
-	session *state.Session,
+	ctx context.Context, env state.Getenv, session *state.Session,
 ) (state.Report, int, error) {
 	end := session.SummaryOwedFor
 	since := session.StartedAt
 	if session.Source == "" || since.After(end) {
-		// no hook saw the start, or the session began anew meanwhile
+		// No hook saw the start, or the session has started again since.
 		since = time.Time{}
 	}
 	counts := tallyTranscript(ctx, session.TranscriptPath, since)
-	changes := gitChangesSince(
-		ctx,
-		cmp.Or(session.CWD, session.ProjectDir),
-		session.Commit,
-		session.StartedAt,
-	)
+	dir := cmp.Or(session.CWD, session.ProjectDir)
+	changes := gitChangesSince(ctx, dir, session.Commit, session.StartedAt)
 	if err := ctx.Err(); err != nil {
 		return state.Report{}, 0, err
 	}
@@ -207,31 +204,22 @@ func buildSummary(
 	if branch == "HEAD" {
 		branch = "(detached)"
 	}
+	asLine := func(s string) string { return escapeMarkdown(shortenToLine(s, 100)) }
+	endReason := asLine(strings.ReplaceAll(session.EndReason, "_", " "))
 	text := labelledLines(
-		"Duration",
-		durationText(since, end),
-		"Turns",
-		strings.TrimPrefix(strconv.Itoa(counts.turns), "0"), // none says nothing
-		"Tools",
-		listFirst(sortByCount(counts.tools), 8, ", "),
-		"Branch",
-		strings.Join(nonEmpty(escapeMarkdown(shortenToLine(branch, 100)), changes.diffStat), ", "),
-		"Files",
-		listFirst(changes.files, 10, ", "),
-		"Commits",
-		listFirst(changes.subjects, 5, "\n• "),
-		"",
-		promisesText(session.ProjectDir),
-		"Ended",
-		cmp.Or(
-			endReasonTexts[session.EndReason],
-			escapeMarkdown(shortenToLine(strings.ReplaceAll(session.EndReason, "_", " "), 100)),
-		),
-		"To go on",
-		resumeHint(env, session, counts.turns),
+		"Duration", durationText(since, end),
+		"Turns", strings.TrimPrefix(strconv.Itoa(counts.turns), "0"), // no line for none
+		"Tools", listFirst(sortByCount(counts.tools), 8, ", "),
+		"Branch", strings.Join(nonEmpty(asLine(branch), changes.diffStat), ", "),
+		"Files", listFirst(changes.files, 10, ", "),
+		"Commits", listFirst(changes.subjects, 5, "\n• "),
+		"", promisesText(session.ProjectDir),
+		"Ended", cmp.Or(endReasonTexts[session.EndReason], endReason),
+		"To continue", resumeHint(env, session, counts.turns),
 	)
 	if counts.lastText != "" {
-		// after a blank line, since a line of dashes in them would make a heading of ours
+		// A blank line comes first: a line of dashes in the text would make our last line
+		// a heading.
 		text += "\n\nLast words:\n" + shorten(counts.lastText, maxTextBytes, maxTextLines)
 	}
 	report := state.Report{
@@ -243,23 +231,23 @@ func buildSummary(
 	return report, counts.turns, nil
 }
 
-// resumeHint says how a session that has ended goes on; "" where its thread goes on, or
-// Claude Code has nothing to go on with.
+// resumeHint says how to continue a session that has ended. It is "" if the session's
+// thread goes on, or if Claude Code has nothing to resume.
 func resumeHint(env state.Getenv, session *state.Session, turns int) string {
 	if turns == 0 || session.EndReason == "clear" || session.EndReason == "resume" {
 		return ""
 	}
-	text := "`claude --resume " + state.QuoteForShell(
-		shortenToLine(session.ID, 100),
-	) + "` in its folder"
+	command := "cd " + state.QuoteForShell(session.ProjectDir) +
+		" && claude --resume " + state.QuoteForShell(shortenToLine(session.ID, 100))
+	text := "`" + strings.ReplaceAll(oneLine(command), "`", "'") + "`"
 	if session.AcceptsCommands && config.LoadPersonal(env).CanStartSessions {
 		text = "write here, or " + text
 	}
 	return text
 }
 
-// labelledLines are "name: value" lines, of the values that say something. A value whose
-// name is "" stands alone.
+// labelledLines are "name: value" lines of those values that are not empty. A value whose
+// name is "" is a line by itself.
 func labelledLines(nameValue ...string) string {
 	var lines []string
 	for i := 0; i+1 < len(nameValue); i += 2 {
@@ -275,7 +263,7 @@ func labelledLines(nameValue ...string) string {
 }
 
 // durationText is the time between two moments, as coarse as people say it: "1h12m". It
-// is "" where the first one is not known.
+// is "" if the first is not known.
 func durationText(since, end time.Time) string {
 	d := end.Sub(since)
 	switch {
@@ -287,9 +275,9 @@ func durationText(since, end time.Time) string {
 	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(d.Truncate(time.Minute).String())
 }
 
-// listFirst are at most so many of the texts, a separator before each (", " not before
-// the first), and how many are not shown. Bullets make no list in Markdown, which would
-// take the next line into its last item.
+// listFirst lists at most limit of the texts, and how many it leaves out. The separator
+// comes before each text, except that a leading ", " is removed. Bullets are no list in
+// Markdown, which would take the line that follows into its last item.
 func listFirst(texts []string, limit int, separator string) (shown string) {
 	for _, t := range texts[:min(limit, len(texts))] {
 		shown += separator + escapeMarkdown(shortenToLine(t, 120))
@@ -300,18 +288,20 @@ func listFirst(texts []string, limit int, separator string) (shown string) {
 	return strings.TrimPrefix(shown, ", ")
 }
 
+// sortByCount lists tools with their counts, the most used first.
 func sortByCount(counts map[string]int) (tools []string) {
-	for _, name := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+	byCount := func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
-	}) {
+	}
+	for _, name := range slices.SortedFunc(maps.Keys(counts), byCount) {
 		tools = append(tools, fmt.Sprintf("%s %d", name, counts[name]))
 	}
 	return tools
 }
 
-// promisesText counts a project's completion promises, the files
-// .claude/completion-state/promises/*.json: "1 of 3 promises verified". It is "" where
-// there are none.
+// promisesText counts a project's completion promises, which are the files
+// .claude/completion-state/promises/*.json: "1 of 3 promises verified". It is "" without
+// promises.
 func promisesText(projectDir string) string {
 	files, _ := fs.Glob(os.DirFS(projectDir), ".claude/completion-state/promises/[^.]*.json")
 	if len(files) == 0 {
@@ -331,14 +321,15 @@ func promisesText(projectDir string) string {
 }
 
 const (
-	// for a transcript, which may be some gigabytes; of one that takes longer nothing is
-	// told
+	// tallyTimeout is for a transcript, which may have gigabytes. A transcript that takes
+	// longer is not reported.
 	tallyTimeout = 10 * time.Second
-	maxLineBytes = 64 << 20 // bytes; a transcript is read up to a longer one
+	// maxLineBytes bounds a line. A transcript is read up to the first longer one.
+	maxLineBytes = 64 << 20
 )
 
-// tallyTranscript reads a session's transcript from since on: a resumed session goes on
-// in the same file.
+// tallyTranscript counts what a session's transcript has from since on: a resumed session
+// goes on in the same file.
 func tallyTranscript(ctx context.Context, transcript string, since time.Time) *tally {
 	ctx, cancel := context.WithTimeout(ctx, tallyTimeout)
 	defer cancel()
@@ -364,22 +355,17 @@ const (
 	gitTimeout     = 5 * time.Second        // for the poller
 )
 
-// gitOutput runs git in dir. It takes no lock, starts none of the programs that a
-// repository can name for hooks, diffs and signatures, asks for no password, fetches
-// nothing, and is gone with its children at ctx's end. It says "" where git fails.
+// gitOutput returns what git prints in dir; "" if git fails. Git takes no lock here. It
+// starts none of the programs that a repository can name for hooks, diffs and signatures.
+// It asks for no password and fetches nothing. It ends with its children when ctx ends.
 func gitOutput(ctx context.Context, dir string, args ...string) string {
 	options := []string{
 		"--no-pager",
-		"-c",
-		"core.fsmonitor=false",
-		"-c",
-		"core.hooksPath=/dev/null",
-		"-c",
-		"color.ui=false",
-		"-c",
-		"log.showSignature=false",
-		"-c",
-		"protocol.allow=never",
+		"-c", "core.fsmonitor=false",
+		"-c", "core.hooksPath=/dev/null",
+		"-c", "color.ui=false",
+		"-c", "log.showSignature=false",
+		"-c", "protocol.allow=never",
 	}
 	cmd := exec.CommandContext(ctx, "git", append(options, args...)...)
 	cmd.Dir = dir
@@ -400,47 +386,46 @@ func gitOutput(ctx context.Context, dir string, args ...string) string {
 	return strings.ToValidUTF8(string(out), "\uFFFD")
 }
 
-// gitHead is the branch and the commit that dir is at; "" for what git does not say in
-// that time.
+// gitHead returns the branch and the commit that dir is at; "" for what git does not say
+// within the timeout.
 func gitHead(ctx context.Context, dir string, timeout time.Duration) (branch, commit string) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	// it fails before the first commit
+	// Git fails here before the first commit.
 	output := gitOutput(ctx, dir, "rev-parse", "HEAD", "--abbrev-ref", "HEAD")
 	commit, branch, _ = strings.Cut(strings.TrimSpace(output), "\n")
 	return branch, commit
 }
 
+// gitChanges are the changes of a session that git knows.
 type gitChanges struct {
 	branch   string
 	diffStat string   // "5 files changed, 120 insertions(+), 8 deletions(-)"
 	files    []string // committed or not
-	subjects []string // of the commits, the newest first
+	subjects []string // the commits' subjects, newest first
 }
 
-// gitChangesSince asks git what happened since a commit and its time; what it does not
-// answer is left out.
+// gitChangesSince asks git what changed since a commit and its time. It leaves out what
+// git does not answer.
 func gitChangesSince(
-	ctx context.Context,
-	dir, commit string,
-	start time.Time,
+	ctx context.Context, dir, commit string, start time.Time,
 ) (changes gitChanges) {
 	ctx, cancel := context.WithTimeout(ctx, gitTimeout)
 	defer cancel()
 	changes.branch, _ = gitHead(ctx, dir, gitTimeout)
 	if len(commit) < 40 || strings.Trim(commit, "0123456789abcdef") != "" {
-		// nor is it an option or a range
-		return changes
+		return changes // nor can it be an option or a range
 	}
 	changes.subjects = gitOutputList(ctx, dir, "log", "-z", "--format=%s", commit+"..HEAD", "--")
 	diff := []string{"diff", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty"}
-	changes.diffStat = strings.TrimSpace(
-		gitOutput(ctx, dir, append(diff, "--shortstat", commit, "--")...),
-	)
+	shortStat := append(diff, "--shortstat", commit, "--")
+	changes.diffStat = strings.TrimSpace(gitOutput(ctx, dir, shortStat...))
 	changes.files = gitOutputList(ctx, dir, append(diff, "--name-only", "-z", commit, "--")...)
-	// A diff knows nothing of files that were never added. What is in .claude is our own
-	// and other tools'.
-	for _, file := range gitOutputList(ctx, dir, "ls-files", "--others", "--exclude-standard", "-z", "--", ".", ":(exclude).claude") {
+	// A diff does not have files that were never added. What is in .claude belongs to us
+	// and other tools.
+	untracked := gitOutputList(ctx, dir,
+		"ls-files", "--others", "--exclude-standard", "-z", "--", ".", ":(exclude).claude")
+	for _, file := range untracked {
 		info, err := os.Lstat(filepath.Join(dir, file))
 		if err == nil && !info.ModTime().Before(start) {
 			changes.files = append(changes.files, file)
@@ -449,7 +434,7 @@ func gitChangesSince(
 	return changes
 }
 
-// gitOutputList is what git answers with -z; none where it fails.
+// gitOutputList returns the parts of what git prints with -z; none if git fails.
 func gitOutputList(ctx context.Context, dir string, args ...string) []string {
 	return nonEmpty(strings.Split(gitOutput(ctx, dir, args...), "\x00")...)
 }

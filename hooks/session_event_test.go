@@ -224,7 +224,8 @@ func TestSummaryOfASession(t *testing.T) {
 	want := "(session_end) orch-epic4\n" +
 		"Duration: 1h12m\nTurns: 2\nTools: Read 3, Bash 2, A1 1, A2 1, A3 1, A4 1, A5 1, A6 1 and 2 more\n" +
 		"Branch: main, 3 files changed, 4 insertions(+)\nFiles: `__init__.py`, a.go, b.go\n" +
-		"Commits:\n• `Fix *all* of <users/all>`\n• Add b\n1 of 3 promises verified\nEnded: the person closed it in the terminal\nTo go on: `claude --resume sess-1` in its folder\n\n" +
+		"Commits:\n• `Fix *all* of <users/all>`\n• Add b\n1 of 3 promises verified\nEnded: the person closed it in the terminal\n" +
+		"To continue: `cd " + dir + " && claude --resume sess-1`\n\n" +
 		"Last words:\nAll **done**.\nSee `b.go`."
 	if text != want || turns != 2 {
 		t.Errorf("%d turns, got %q\nwant %q", turns, text, want)
@@ -281,7 +282,7 @@ func TestSummaryOfWhatIsKnown(t *testing.T) {
 		want   string
 	}{
 		"a transcript": {func(_ *machine, s *state.Session) { s.TranscriptPath = recording },
-			"Turns: 1\nTools: AskUserQuestion 1\nEnded: the person closed it in the terminal\nTo go on: `claude --resume sess-1` in its folder\n\nLast words:\nThanks, understood."},
+			"Turns: 1\nTools: AskUserQuestion 1\nEnded: the person closed it in the terminal\nTo continue: `cd PROJECT && claude --resume sess-1`\n\nLast words:\nThanks, understood."},
 		"no transcript": {func(_ *machine, s *state.Session) {
 			s.Source = "startup"
 			s.StartedAt = s.SummaryOwedFor.Add(-time.Hour)
@@ -289,7 +290,7 @@ func TestSummaryOfWhatIsKnown(t *testing.T) {
 			"Duration: 1h\nEnded: the person closed it in the terminal"},
 		"begun anew meanwhile": {func(_ *machine, s *state.Session) {
 			s.Source, s.StartedAt, s.TranscriptPath = "resume", s.SummaryOwedFor.Add(time.Second), recording
-		}, "Turns: 1\nTools: AskUserQuestion 1\nEnded: the person closed it in the terminal\nTo go on: `claude --resume sess-1` in its folder\n\nLast words:\nThanks, understood."},
+		}, "Turns: 1\nTools: AskUserQuestion 1\nEnded: the person closed it in the terminal\nTo continue: `cd PROJECT && claude --resume sess-1`\n\nLast words:\nThanks, understood."},
 		"cleared": {ended("clear"), "Ended: the conversation was cleared"},
 		"resumed": {ended("resume"), "Ended: another session was resumed in its place"},
 		"logout":  {ended("logout"), "Ended: the person logged out"},
@@ -303,6 +304,7 @@ func TestSummaryOfWhatIsKnown(t *testing.T) {
 			m.run(sessionHook, m.event("timing-10-SessionEnd"))
 			m.changeSession(func(s *state.Session) { c.change(m, s) })
 			want := strings.TrimSuffix("(session_end) orch-epic4\n"+c.want, "\n")
+			want = strings.ReplaceAll(want, "PROJECT", m.session().ProjectDir)
 			if text, _ := m.summary(); text != want {
 				t.Errorf("got %q\nwant %q", text, want)
 			}

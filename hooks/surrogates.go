@@ -10,19 +10,19 @@ import (
 )
 
 var (
-	// surrogatePattern are an escaped backslash, a pair that is one character, or half of
-	// one.
+	// surrogatePattern matches an escaped backslash, a pair of surrogates that is one
+	// character, or a surrogate alone.
 	surrogatePattern = state.LazyPattern(
 		`\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}`,
 	)
 	keptSurrogatePattern = state.LazyPattern(`[\x{10d800}-\x{10dfff}]`)
 )
 
-// keepSurrogates is a tool's input or response in which each surrogate without another
-// stands as a character that Go keeps. Claude Code takes an answer only where its key is
-// the question's text, with such halves.
+// keepSurrogates returns a tool's input or response with each lone surrogate replaced by
+// a character that Go keeps. Claude Code accepts an answer only under the exact text of
+// its question, lone surrogates included.
 func keepSurrogates(raw []byte) []byte {
-	if !bytes.Contains(raw, []byte(`\ud`)) && !bytes.Contains(raw, []byte(`\uD`)) { // mostly
+	if !bytes.Contains(raw, []byte(`\ud`)) && !bytes.Contains(raw, []byte(`\uD`)) { // the usual case
 		return raw
 	}
 	return surrogatePattern().ReplaceAllFunc(raw, func(found []byte) []byte {
@@ -34,7 +34,7 @@ func keepSurrogates(raw []byte) []byte {
 	})
 }
 
-// restoreSurrogates is JSON of ours with the surrogates of an event as they came.
+// restoreSurrogates returns JSON of ours with the lone surrogates of an event restored.
 func restoreSurrogates(b []byte) []byte {
 	return keptSurrogatePattern().ReplaceAllFunc(b, func(found []byte) []byte {
 		r, _ := utf8.DecodeRune(found)

@@ -13,38 +13,40 @@ import (
 	"gchat-hooks/state"
 )
 
-// How much of a transcript's end is read, in bytes. Transcripts reach hundreds of
+// These are how many bytes of a transcript's end are read. Transcripts reach hundreds of
 // megabytes.
 const (
-	// for Claude's last words: what follows them is mostly a few lines
+	// firstTailBytes is for Claude's last text: usually only a few lines follow it.
 	firstTailBytes = int64(64 << 10)
-	tailBytes      = 512 << 10 // for what Claude waits for
-	maxTailBytes   = 4 << 20
+	// tailBytes is for what Claude waits for.
+	tailBytes    = 512 << 10
+	maxTailBytes = 4 << 20
 )
 
-// transcriptEntry is a line of a transcript, as far as we read it. Claude Code calls the
-// format its own affair and changes it: what is not understood is passed over.
+// transcriptEntry is a line of a transcript, as far as we read it. Claude Code documents
+// no format and changes it. What is not understood is skipped.
 type transcriptEntry struct {
 	Type string `json:"type"`
-	// a subagent's, in versions that write them into the same file
+	// of a subagent, in versions that write subagents' lines into the same file
 	IsSidechain bool `json:"isSidechain"`
-	// 2.1.332: of a call that a script of Code Mode made
+	// 2.1.332: about a call that a script of Code Mode made
 	IsVirtual        bool `json:"isVirtual"`
 	IsMeta           bool `json:"isMeta"`
-	IsCompactSummary bool `json:"isCompactSummary"` // of the conversation before a compaction
+	IsCompactSummary bool `json:"isCompactSummary"` // sums up the conversation before a compaction
 	Origin           struct {
 		From string `json:"kind"` // human, task-notification
 	} `json:"origin"`
 	Timestamp         LooseText `json:"timestamp"`           // RFC 3339
-	ToolUseResult     LooseText `json:"toolUseResult"`       // text for an error
-	DenialKind        LooseText `json:"toolDenialKind"`      // who refused a call
-	IsDeniedBeforeRun bool      `json:"toolDenialBeforeRun"` // 2.1.330: it did not begin to run
+	ToolUseResult     LooseText `json:"toolUseResult"`       // a text if the call failed
+	DenialKind        LooseText `json:"toolDenialKind"`      // who refused the call
+	IsDeniedBeforeRun bool      `json:"toolDenialBeforeRun"` // 2.1.330: it did not start to run
 	Message           struct {
 		ID      LooseText       `json:"id"` // the same in all lines of one message
 		Content json.RawMessage `json:"content"`
 	} `json:"message"`
 }
 
+// contentBlock is a block of a message: a text, a call or a call's result.
 type contentBlock struct {
 	Type      string          `json:"type"`
 	Text      string          `json:"text"`
@@ -55,8 +57,8 @@ type contentBlock struct {
 	IsError   bool            `json:"is_error"`
 }
 
-// readEntry reads a line; ok is false for what is no entry. Unmarshal leaves out a member
-// of another type, and goes on.
+// readEntry reads a line. ok is false if it is no entry. A member of another type is left
+// out.
 func readEntry(line []byte) (entry transcriptEntry, blocks []contentBlock, ok bool) {
 	_ = json.Unmarshal(line, &entry)
 	if entry.Type == "" {
@@ -66,14 +68,14 @@ func readEntry(line []byte) (entry transcriptEntry, blocks []contentBlock, ok bo
 	return entry, blocks, true
 }
 
-// lastPendingCalls are the last of unanswered, at most three.
+// lastPendingCalls are the last three calls that have no result.
 func lastPendingCalls(tail []byte) []contentBlock {
 	calls := callsWithoutResult(tail)
 	return calls[max(0, len(calls)-3):]
 }
 
-// callsWithoutResult are the calls that have no result and came after what the person
-// said last: a call before that was broken off.
+// callsWithoutResult are the calls without a result since the person's last prompt: an
+// earlier one was interrupted.
 func callsWithoutResult(tail []byte) (calls []contentBlock) {
 	for line := range bytes.Lines(tail) {
 		entry, blocks, ok := readEntry(line)
@@ -86,10 +88,8 @@ func callsWithoutResult(tail []byte) (calls []contentBlock) {
 		for _, b := range blocks {
 			switch {
 			case entry.Type == "user" && b.Type == "tool_result":
-				calls = slices.DeleteFunc(
-					calls,
-					func(c contentBlock) bool { return c.ID == b.ToolUseID },
-				)
+				isOfResult := func(c contentBlock) bool { return c.ID == b.ToolUseID }
+				calls = slices.DeleteFunc(calls, isOfResult)
 			case entry.Type == "assistant" && b.Type == "tool_use" && b.ID != "":
 				calls = append(calls, b)
 			}
@@ -98,25 +98,28 @@ func callsWithoutResult(tail []byte) (calls []contentBlock) {
 	return calls
 }
 
-// agentMeta is what Claude Code writes down about a subagent, beside its transcript.
+// agentMeta is what Claude Code records about a subagent, beside its transcript.
 type agentMeta struct {
-	Description  string `json:"description"`  // in Claude's words
-	ToolUseID    string `json:"toolUseId"`    // that began it
+	Description  string `json:"description"`  // Claude's description of the task
+	ToolUseID    string `json:"toolUseId"`    // the call that started it
 	RequestShape string `json:"requestShape"` // foreground or background (2.1.332)
 }
+
+// readAgentMeta reads the file about an event's subagent. Without the file, nothing is
+// known.
 
 func readAgentMeta(e *Event) (meta agentMeta) {
 	b, err := state.ReadPlain(agentFileStem(e, string(e.AgentID))+".meta.json", 1<<20)
 	if err == nil {
-		_ = json.Unmarshal(b, &meta) // what is not there is not known
+		_ = json.Unmarshal(b, &meta)
 	}
 	return meta
 }
 
-// isInForeground reports whether an event's subagent is known to run in front: the
-// session waits for the call that began it. Claude Code draws the dialogs of such a one
-// beside their hooks, and those of one in the background after them (2.1.197 and
-// 2.1.332).
+// isInForeground reports whether an event's subagent is known to run in the foreground:
+// the session waits for the call that started it. Claude Code draws the dialogs of a
+// foreground agent while the hooks run, and those of a background agent after the hooks
+// (2.1.197 and 2.1.332).
 func isInForeground(e *Event, meta agentMeta) bool {
 	if meta.ToolUseID == "" || meta.RequestShape == "background" {
 		return false
@@ -133,22 +136,23 @@ func isInForeground(e *Event, meta agentMeta) bool {
 	return err == nil && !in.Background
 }
 
-// callResult is what a transcript says of a call that ended.
+// callResult is how a call ended, by its transcript.
 type callResult string
 
 const (
-	resultUnknown callResult = ""    // nothing: the transcript lags, or is another version's
-	resultRan     callResult = "ran" // with or without an error of the tool's own
-	// with an error that may be the tool's own, or a hook's or a rule's refusal
+	resultUnknown callResult = ""    // not known: the transcript lags or has another format
+	resultRan     callResult = "ran" // it ran, with or without an error of the tool's own
+	// an error that may be the tool's own, or the refusal of a hook or a rule
 	resultFailed  callResult = "failed"
 	resultRefused callResult = "refused" // the person refused it in the terminal
-	resultUnseen  callResult = "unseen"  // nothing, and no event is to come that does
+	resultUnseen  callResult = "unseen"  // not known, and no later event can tell
 )
 
-// rejectedResult is the toolUseResult of a call that the person refused in the terminal,
-// and rejectedResultPrefix begins it where they said why. 2.1.329 says both as
-// toolDenialKind, too, and a rule's or a hook's refusal by other words there. exited
-// begins that of a shell's command that ran and failed.
+// These are texts by which 2.1.329 and other versions mark a call's result.
+// rejectedResult is the toolUseResult of a call that the person refused in the terminal.
+// With a reason it begins with rejectedResultPrefix. 2.1.329 also marks both as
+// userRejectedKind in toolDenialKind, and the refusal of a rule or a hook as another
+// kind. exitCodePrefix begins the result of a shell command that ran and failed.
 const (
 	rejectedResult       = "User rejected tool use"
 	rejectedResultPrefix = "Error: The user doesn't want to proceed with this tool use."
@@ -156,8 +160,8 @@ const (
 	exitCodePrefix       = "Error: Exit code "
 )
 
-// readCallResult is how a call of this event's batch ended, by the structure of its
-// result: never by words that a tool may print.
+// readCallResult returns how a call of this event's batch ended. It goes by the structure
+// of the result and never by text that a tool may print.
 func readCallResult(e *Event, toolUseID string) callResult {
 	for line := range bytes.Lines(transcriptEnd(e, string(e.AgentID))) {
 		if toolUseID == "" || !bytes.Contains(line, []byte(toolUseID)) {
@@ -173,7 +177,7 @@ func readCallResult(e *Event, toolUseID string) callResult {
 	return resultUnknown
 }
 
-// classifyResult is how a call ended whose result a line of a transcript has.
+// classifyResult returns how a call ended, by the transcript's line with its result.
 func classifyResult(entry transcriptEntry, result contentBlock) callResult {
 	switch {
 	case !result.IsError,
@@ -187,14 +191,13 @@ func classifyResult(entry transcriptEntry, result contentBlock) callResult {
 	return resultFailed
 }
 
-// readUnlistedResult is how the call of a permission or a plan ended that no batch lists:
-// Esc broke it off, or a script of Code Mode made it. The transcript has the calls of a
-// script once the script has ended (2.1.332). Equal calls of scripts that ended
-// differently tell nothing.
+// readUnlistedResult returns how the call of a permission or a plan ended that no batch
+// lists: Esc interrupted it, or a script of Code Mode made it. The transcript has the
+// calls of a script once the script has ended (2.1.332). If equal calls of scripts ended
+// differently, the result is not known.
 //
-// After Esc, Claude Code takes no decision of a hook. Esc on a call that runs is written
-// down by the same words, without IsDeniedBeforeRun, or later than the decision was
-// printed.
+// After Esc, Claude Code uses no hook's decision. Esc on a call that already runs leaves
+// the same text, but without IsDeniedBeforeRun or later than the decision was printed.
 func readUnlistedResult(e *Event, q *state.Question) callResult {
 	calls := map[string]callResult{}
 	for line := range bytes.Lines(transcriptEnd(e, q.AgentID)) {
@@ -203,16 +206,18 @@ func readUnlistedResult(e *Event, q *state.Question) callResult {
 		isBeforeDecision := q.PrintedAt != nil && !at.After(*q.PrintedAt)
 		for _, b := range blocks {
 			_, isCall := calls[b.ToolUseID]
+			isOfTool := b.Type == "tool_use" && b.Name == q.ToolName
+			isRefused := entry.ToolUseResult == rejectedResult
 			switch {
-			case b.Type == "tool_use" && b.Name == q.ToolName && (q.ToolName == planTool || callHash(b.Name, b.Input) == q.InputHash):
+			case isOfTool && (q.ToolName == planTool || callHash(b.Name, b.Input) == q.InputHash):
 				if !entry.IsVirtual {
-					clear(calls) // Claude asks anew
+					clear(calls) // Claude makes the call again
 				}
 				calls[b.ID] = resultUnknown
 			case !isCall:
 			case at.Before(q.AskedAt):
 				delete(calls, b.ToolUseID)
-			case entry.ToolUseResult == rejectedResult && !entry.IsDeniedBeforeRun && !isBeforeDecision:
+			case isRefused && !entry.IsDeniedBeforeRun && !isBeforeDecision:
 				calls[b.ToolUseID] = resultFailed
 			default:
 				calls[b.ToolUseID] = classifyResult(entry, b)
@@ -226,16 +231,15 @@ func readUnlistedResult(e *Event, q *state.Question) callResult {
 	return results[0]
 }
 
-// isScriptRunning says whether a script of Code Mode has no result yet, so that it is not
+// isScriptRunning reports whether a script of Code Mode has no result yet. Then it is not
 // known which of its calls ran.
 func isScriptRunning(e *Event, q *state.Question) bool {
-	return slices.ContainsFunc(
-		lastPendingCalls(transcriptEnd(e, q.AgentID)),
-		func(b contentBlock) bool { return b.Name == "REPL" },
-	)
+	pendingCalls := lastPendingCalls(transcriptEnd(e, q.AgentID))
+	return slices.ContainsFunc(pendingCalls, func(b contentBlock) bool { return b.Name == "REPL" })
 }
 
-// transcriptEnd is the end of the transcript of an event's session, or of its subagent.
+// transcriptEnd reads the end of the transcript of an event's session, or of its
+// subagent.
 func transcriptEnd(e *Event, agent string) []byte {
 	path := string(e.TranscriptPath)
 	if agent != "" {
@@ -245,13 +249,13 @@ func transcriptEnd(e *Event, agent string) []byte {
 	return end
 }
 
-// handbackTool is what a subagent reports with in auto mode: its last words are the
-// message of that call, and SubagentStop brings none (2.1.332). A subagent that ends
-// without the call is sent back, three times at most.
+// handbackTool is the tool by which a subagent reports in auto mode. Its last text is the
+// message of that call, and SubagentStop has none (2.1.332). Claude Code sends a subagent
+// back that ends without the call, at most three times.
 const handbackTool = "SubagentHandback"
 
-// readHandback is the report that a subagent handed back by its tool since its last
-// prompt; handsBack says that it has that tool.
+// readHandback returns the report that a subagent handed back since its last prompt.
+// hasHandbackTool reports whether the subagent has the tool for that.
 func readHandback(e *Event) (report string, hasHandbackTool bool) {
 	for line := range bytes.Lines(transcriptEnd(e, string(e.AgentID))) {
 		hasHandbackTool = hasHandbackTool || bytes.Contains(line, []byte(handbackTool))
@@ -263,8 +267,8 @@ func readHandback(e *Event) (report string, hasHandbackTool bool) {
 			var input struct {
 				Message LooseText `json:"message"`
 			}
-			if b.Type == "tool_use" && b.Name == handbackTool &&
-				json.Unmarshal(b.Input, &input) == nil {
+			isReport := b.Type == "tool_use" && b.Name == handbackTool
+			if isReport && json.Unmarshal(b.Input, &input) == nil {
 				report = string(input.Message)
 			}
 		}
@@ -272,33 +276,31 @@ func readHandback(e *Event) (report string, hasHandbackTool bool) {
 	return report, hasHandbackTool
 }
 
-// agentFileStem is where the files of a subagent are, without what their names end in.
+// agentFileStem is the path of a subagent's files without their endings.
 func agentFileStem(e *Event, agent string) string {
-	return filepath.Join(
-		strings.TrimSuffix(string(e.TranscriptPath), ".jsonl"),
-		"subagents",
-		"agent-"+agent,
-	)
+	sessionDir := strings.TrimSuffix(string(e.TranscriptPath), ".jsonl")
+	return filepath.Join(sessionDir, "subagents", "agent-"+agent)
 }
 
-// tally is what a session did and said, as far as its transcript was read.
+// tally counts what a session did and keeps its last text, as far as its transcript was
+// read.
 type tally struct {
 	turns    int            // prompts of the person that Claude answered
 	tools    map[string]int // calls, by the tool's name
-	lastText string         // all text blocks of Claude's last words, a line each; "" for none
-	// nothing of the conversation follows: at a turn's end the words are not there yet
-	// otherwise
+	lastText string         // the text blocks of Claude's last message, a line each; "" for none
+	// isTextLast reports that nothing of the conversation follows lastText. If something
+	// does at a turn's end, the turn's last text is not in the transcript yet.
 	isTextLast bool
 
-	since          time.Time  // what is older does not count
-	isPromptOpen   bool       // by a prompt that has no answer yet
-	lastTextID     LooseText  // the id of the message that said is of
+	since          time.Time  // older lines do not count
+	isPromptOpen   bool       // the last prompt has no answer yet
+	lastTextID     LooseText  // the id of the message that has lastText
 	firstMessageID *LooseText // the id of the first message of Claude's that was read
 }
 
-// LastClaudeText is the last that Claude said in a transcript; "" where something of the
-// conversation follows. It is read from its end, until all lines of that message are
-// there. Errors are those of opening and reading.
+// LastClaudeText returns the last text of Claude's in a transcript; "" if something of
+// the conversation follows it. It reads more and more of the transcript's end until it
+// has all lines of that message. It fails if the transcript cannot be opened or read.
 func LastClaudeText(path string) (string, error) {
 	for limit := firstTailBytes; ; limit *= 8 {
 		tail, isComplete, err := inject.TranscriptEnd(path, limit)
@@ -306,7 +308,7 @@ func LastClaudeText(path string) (string, error) {
 		for line := range bytes.Lines(tail) {
 			t.addLine(line)
 		}
-		// another message stands before it
+		// The message is complete if another one stands before it.
 		isMessageComplete := t.firstMessageID != nil && *t.firstMessageID != t.lastTextID
 		if err == nil && !isComplete && !isMessageComplete && limit < maxTailBytes {
 			continue
@@ -318,25 +320,26 @@ func LastClaudeText(path string) (string, error) {
 	}
 }
 
-// addLine takes a further line along. Each line of a message has some of its blocks, and
-// results can stand between them.
+// addLine adds the next line of the transcript. Each line of a message has some of its
+// blocks, and results can stand between these lines.
 func (t *tally) addLine(line []byte) {
 	hasResult := bytes.Contains(line, []byte(`"tool_result"`))
 	mayBePrompt := bytes.Contains(line, []byte(`"user"`)) && !hasResult
-	if !mayBePrompt && !bytes.Contains(line, []byte(`"assistant"`)) { // most bytes need no parser
+	if !mayBePrompt && !bytes.Contains(line, []byte(`"assistant"`)) { // most lines need no parser
 		t.isTextLast = t.isTextLast && !hasResult
 		return
 	}
 	entry, blocks, ok := readEntry(line)
 	at, err := time.Parse(time.RFC3339, string(entry.Timestamp))
-	if !ok || entry.IsMeta || entry.IsSidechain || err == nil && at.Before(t.since) {
+	isOld := err == nil && at.Before(t.since)
+	if !ok || entry.IsMeta || entry.IsSidechain || isOld {
 		return
 	}
 	if prompt, ok := personPrompt(entry, blocks); ok {
-		forClaudeCode := strings.HasPrefix(prompt, "<command-") ||
-			strings.HasPrefix(prompt, "<local-command-")
-		t.isPromptOpen, t.isTextLast = true, t.isTextLast &&
-			(forClaudeCode || strings.HasPrefix(prompt, "<bash-"))
+		isForClaudeCode := strings.HasPrefix(prompt, "<command-") ||
+			strings.HasPrefix(prompt, "<local-command-") || strings.HasPrefix(prompt, "<bash-")
+		t.isPromptOpen = true
+		t.isTextLast = t.isTextLast && isForClaudeCode
 	}
 	if entry.Type != "assistant" {
 		return
@@ -359,8 +362,8 @@ func (t *tally) addLine(line []byte) {
 	t.lastText = strings.Join(append(nonEmpty(t.lastText), texts...), "\n")
 }
 
-// countTools counts the tools that Claude called in some blocks, and returns what it said
-// there.
+// countTools counts the tools that Claude called in some blocks, and returns Claude's
+// texts in them.
 func (t *tally) countTools(blocks []contentBlock) (texts []string) {
 	for _, b := range blocks {
 		switch {
@@ -373,11 +376,11 @@ func (t *tally) countTools(blocks []contentBlock) (texts []string) {
 	return texts
 }
 
-// personPrompt is what the person typed; ok is false for a line that is no prompt, or one
-// that Claude Code makes up.
+// personPrompt returns what the person typed. ok is false for a line that is no prompt,
+// or a prompt of Claude Code's own.
 func personPrompt(entry transcriptEntry, blocks []contentBlock) (text string, ok bool) {
-	if entry.Type != "user" || entry.IsMeta || entry.IsCompactSummary ||
-		entry.Origin.From != "" && entry.Origin.From != "human" {
+	isOfPerson := entry.Origin.From == "" || entry.Origin.From == "human"
+	if entry.Type != "user" || entry.IsMeta || entry.IsCompactSummary || !isOfPerson {
 		return "", false
 	}
 	switch {

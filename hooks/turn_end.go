@@ -12,23 +12,23 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// sameStopWindow is how close together the events of one turn's end come that two
-// installs of ours get.
+// sameStopWindow is how close together two installs of ours get the events of one turn's
+// end.
 const sameStopWindow = 3 * time.Second
 
-// handleTurnEnd is for a turn's end: the session's thread is asked for the next
-// instruction. In tmux the poller types it; elsewhere this hook waits for it, and wakes
-// the session with it.
+// handleTurnEnd asks in the session's thread for the next instruction after a turn's end.
+// In tmux the poller types the answer. Elsewhere this hook waits for it and wakes the
+// session with it.
 func (h *Hook) handleTurnEnd(ctx context.Context, e *Event) error {
 	questions := h.questionsOfSession(e, h.personalFolders(), state.OpenStatusTexts...)
 	prompts := h.waitingPrompts(e.SessionID)
 	h.closeNextQuestions(e, questions, prompts)
-	if h.isUnattended() { // it ends when this hook does
+	if h.isUnattended() { // the session ends when this hook does
 		return nil
 	}
 	for _, in := range prompts {
 		if isJustPrinted(in) || h.wakeWithPrompt(e, in) {
-			return nil // another install's hook woke it for this very Stop, or this one does
+			return nil // this hook woke the session, or another install's did at this very Stop
 		}
 	}
 	q, err := h.askNextInstruction(ctx, e)
@@ -45,19 +45,18 @@ func (h *Hook) handleTurnEnd(ctx context.Context, e *Event) error {
 	return nil
 }
 
-// isJustPrinted says whether a hook wrote just now that it prints words. Whether it did,
-// the prompt that they become tells.
-func isJustPrinted(
-	in *state.Incoming,
-) bool {
+// isJustPrinted reports whether a hook recorded just now that it prints a prompt. Only
+// the prompt itself shows later whether the hook did so.
+func isJustPrinted(in *state.Incoming) bool {
 	return time.Since(in.PrintedAt).Abs() < sameStopWindow
 }
 
-// waitingPrompts are what a person said to sessions unasked that waits, the oldest first.
+// waitingPrompts are the prompts that wait for these sessions, oldest first.
 func (h *Hook) waitingPrompts(sessions ...string) []*state.Incoming {
 	return state.InboxIn(state.UserStateDir(h.Env)).WaitingPrompts(sessions...)
 }
 
+// endPrompt ends a prompt of the inbox.
 func (h *Hook) endPrompt(in *state.Incoming, resolvedBy string) {
 	h.retryWriteOrLog(closeTimeout, func() error {
 		isEndedNow, err := state.InboxIn(state.UserStateDir(h.Env)).EndPrompt(in.ID, resolvedBy, "")
@@ -68,8 +67,9 @@ func (h *Hook) endPrompt(in *state.Incoming, resolvedBy string) {
 	})
 }
 
-// wakeWithPrompt wakes a session outside of tmux with what was said to it while Claude
-// worked. That is written down before it is said: see recordDelivery.
+// wakeWithPrompt wakes a session outside of tmux with a prompt that came while Claude
+// worked. It records the delivery before it prints the prompt, for the reason given at
+// recordDelivery.
 func (h *Hook) wakeWithPrompt(e *Event, in *state.Incoming) (isWoken bool) {
 	if h.ensureSession(e).TmuxPane != "" {
 		return false // the poller types it
@@ -78,99 +78,98 @@ func (h *Hook) wakeWithPrompt(e *Event, in *state.Incoming) (isWoken bool) {
 		_, err := state.InboxIn(state.UserStateDir(h.Env)).Change(in.ID, func(in *state.Incoming) {
 			isWoken = in.Status == state.IncomingKept && in.IsWaitingPrompt()
 			if isWoken {
-				in.Status, in.PrintedAt = state.IncomingDoing, time.Now().UTC()
+				in.Status = state.IncomingDoing
+				in.PrintedAt = time.Now().UTC()
 			}
 		})
 		return err
 	})
 	if err != nil || !isWoken {
-		h.logFailed(err, "session not told: that cannot be written down")
+		h.logFailed(err, "prompt not delivered: it cannot be recorded; a later event tries again")
 		return false
 	}
 	q := in.AsQuestion(h.ensureSession(e))
-	// at once: killed before, nobody would say it again
+	// It is printed at once: if the hook is killed before that, nobody delivers the
+	// prompt.
 	h.wakeSession([]string{promptText(q, in.Text)})
 	h.logFailed(h.auditDecision(q, in.Text), "decision not in the audit log")
 	h.StartPoller()
 	return true
 }
 
-// closeNextQuestions closes what waited for a session's next instruction before this
-// event: Claude has gone on. What was said to it unasked, and has not reached it, goes on
-// waiting.
+// closeNextQuestions closes the questions for a session's next instruction that are older
+// than this event: Claude has gone on. It ends the prompts that the event shows to have
+// arrived. The other prompts go on waiting.
 func (h *Hook) closeNextQuestions(
-	e *Event,
-	questions []*state.Question,
-	prompts []*state.Incoming,
+	e *Event, questions []*state.Question, prompts []*state.Incoming,
 ) {
-	g := continuation{
-		e.HookEventName == "UserPromptSubmit",
-		oneLine(inject.StripPasteTags(string(e.Prompt))),
-		false,
+	c := continuation{
+		isPrompt: e.HookEventName == "UserPromptSubmit",
+		prompt:   oneLine(inject.Unpasted(string(e.Prompt))),
 	}
 	for _, in := range prompts {
-		isOfThisStop := !g.isPrompt && isJustPrinted(in)
-		isWoken := !in.PrintedAt.IsZero() && !isOfThisStop && g.containsPrinted(in.Text)
-		if isWoken || g.matchesTyped(in.Typing, in.Text) {
+		isOfThisStop := !c.isPrompt && isJustPrinted(in)
+		isWoken := !in.PrintedAt.IsZero() && !isOfThisStop && c.containsPrinted(in.Text)
+		if isWoken || c.matchesTyped(in.Typing, in.Text) {
 			h.endPrompt(in, "chat")
 		}
 	}
 	for _, q := range slices.Backward(questions) { // the oldest first
-		// Another install's hook may have written one down for this very Stop.
-		isOfThisStop := !g.isPrompt && time.Since(q.AskedAt).Abs() < sameStopWindow
-		if !q.Kind.Traits().IsPrompt || !q.Status.IsOpen() || h.isInOtherTerminal(q) ||
-			isOfThisStop {
+		isNext := q.Kind.Traits().IsPrompt && q.Status.IsOpen() && !h.isInOtherTerminal(q)
+		// The hook of another install may have recorded one for this very Stop.
+		isOfThisStop := !c.isPrompt && time.Since(q.AskedAt).Abs() < sameStopWindow
+		if !isNext || isOfThisStop {
 			continue
 		}
-		status, resolvedBy := g.endingOf(q)
+		status, resolvedBy := c.endingOf(q)
 		if resolvedBy != "" {
 			h.closeQuestion(q.Path, status, resolvedBy)
 		}
 	}
 }
 
-// continuation is an event that says that Claude has gone on: a prompt, or the end of a
+// continuation is an event that shows that Claude has gone on: a prompt, or the end of a
 // turn.
 type continuation struct {
 	isPrompt      bool
 	prompt        string // in one line
-	hasTypedMatch bool   // the prompt is one that the poller typed
+	hasTypedMatch bool   // a prompt that the poller typed was found to be this one
 }
 
-// matchesTyped says whether the prompt is these words, which the poller typed. The same
-// words may have been said twice: it is the first of them.
-func (g *continuation) matchesTyped(typing *state.Typing, prompt string) bool {
-	isMatch := g.isPrompt && !g.hasTypedMatch && typing != nil && inject.SameText(g.prompt, prompt)
-	g.hasTypedMatch = g.hasTypedMatch || isMatch
+// matchesTyped reports whether the event's prompt is this one, which the poller typed. If
+// a person sent the same text twice, only the first one matches.
+func (c *continuation) matchesTyped(typing *state.Typing, prompt string) bool {
+	isMatch := c.isPrompt && !c.hasTypedMatch && typing != nil && inject.Same(c.prompt, prompt)
+	c.hasTypedMatch = c.hasTypedMatch || isMatch
 	return isMatch
 }
 
-// containsPrinted says whether words that a hook printed are in it. What wakes a session
-// is a prompt, too, with other words around.
-func (g *continuation) containsPrinted(prompt string) bool {
-	return !g.isPrompt || strings.Contains(g.prompt, oneLine(prompt))
+// containsPrinted reports whether the event's prompt contains a prompt that a hook
+// printed. A text that wakes a session becomes a prompt with other text around it.
+func (c *continuation) containsPrinted(prompt string) bool {
+	return !c.isPrompt || strings.Contains(c.prompt, oneLine(prompt))
 }
 
-// endingOf is how a question for the next instruction ends with the event; "" where it
-// goes on.
-func (g *continuation) endingOf(q *state.Question) (status state.Status, resolvedBy string) {
+// endingOf returns how the event ends a question for the next instruction. resolvedBy is
+// "" if the question stays open.
+func (c *continuation) endingOf(q *state.Question) (status state.Status, resolvedBy string) {
 	prompt, _ := q.Decision()
 	isAnswered := q.Status == state.Answered
-	hasArrived := isAnswered &&
-		(q.IsPrinted && g.containsPrinted(prompt) || g.matchesTyped(q.Typing, prompt) || !g.isPrompt && q.Typing != nil)
+	hasArrived := isAnswered && (q.IsPrinted && c.containsPrinted(prompt) ||
+		c.matchesTyped(q.Typing, prompt) || !c.isPrompt && q.Typing != nil)
 	switch {
 	case hasArrived:
 		return state.Resolved, "chat"
-	case !isAnswered && (g.hasTypedMatch || !g.isPrompt):
-		// what was said goes in its place, or a new one follows
+	case !isAnswered && (c.hasTypedMatch || !c.isPrompt):
+		// A typed prompt takes its place, or a new question follows.
 		return state.Cancelled, state.EndedReplaced
-	case g.isPrompt:
+	case c.isPrompt:
 		return state.Cancelled, "prompt"
 	}
 	return "", ""
 }
 
-// lastTextOfTurn are Claude's last words of a turn that ends.
+// lastTextOfTurn is Claude's last text of the turn that ends.
 func lastTextOfTurn(e *Event) string {
 	text := strings.TrimSpace(string(e.LastAssistantMessage))
 	if text == "" {
@@ -179,8 +178,8 @@ func lastTextOfTurn(e *Event) string {
 	return text
 }
 
-// askNextInstruction writes down that the session waits for its next instruction, where
-// the person wants to be told; nil where not.
+// askNextInstruction records a question for the session's next instruction, if the person
+// wants to be asked; otherwise it returns nil.
 func (h *Hook) askNextInstruction(ctx context.Context, e *Event) (*state.Question, error) {
 	idleMode := h.rules(e).Idle
 	if idleMode == config.IdleOff || e.SessionID == "" || e.AgentID != "" {
@@ -198,32 +197,27 @@ func (h *Hook) askNextInstruction(ctx context.Context, e *Event) (*state.Questio
 	if err != nil {
 		return nil, err
 	}
-	q.Kind, q.ShownText, q.ThreadKey = state.KindNext, state.MaskKeys(
-		lastText,
-	), state.SessionThreadKey(
-		e.SessionID,
-	)
+	q.Kind = state.KindNext
+	q.ShownText = state.MaskKeys(lastText)
+	q.ThreadKey = state.SessionThreadKey(e.SessionID)
 	q.SubQuestions = []state.SubQuestion{{Header: "Next", Question: "What is to be done next?"}}
 	q.InputHash = callHash("Stop", json.RawMessage(`"`+q.QuestionID+`"`))
-	return h.writeQuestion(
-		context.Background(),
-		e,
-		h.personalFolders(),
-		func(existing []*state.Question) *state.Question {
-			for _, old := range existing {
-				if old.Kind.Traits().IsPrompt && old.Status.IsOpen() &&
-					old.ShownText == q.ShownText &&
-					q.AskedAt.Sub(old.AskedAt) < sameStopWindow {
-					return old // a second install's hook wrote it down
-				}
+	chooseRecord := func(existing []*state.Question) *state.Question {
+		for _, old := range existing {
+			isOpen := old.Kind.Traits().IsPrompt && old.Status.IsOpen()
+			isOfThisStop := q.AskedAt.Sub(old.AskedAt) < sameStopWindow
+			if isOpen && isOfThisStop && old.ShownText == q.ShownText {
+				return old // the hook of a second install recorded it
 			}
-			return q
-		},
+		}
+		return q
+	}
+	return h.writeQuestion(context.Background(), e, h.personalFolders(), chooseRecord,
 		state.OpenStatusTexts...)
 }
 
-// endsInQuestion says whether a text ends in a question, also with emphasis, quotes or
-// brackets around it.
+// endsInQuestion reports whether a text ends in a question mark, apart from emphasis,
+// quotes or brackets around it.
 func endsInQuestion(text string) bool {
 	text = strings.TrimRight(text, " \t\r\n*_`~\"'”’»)]")
 	return strings.HasSuffix(text, "?") || strings.HasSuffix(text, "？") ||
