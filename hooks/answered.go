@@ -404,10 +404,10 @@ func (h *Hook) isPromptQueued(e *Event, prompts []*state.Incoming) bool {
 		return in.Typing != nil && in.Typing.LastKey == state.KeyQueued &&
 			inject.SameText(prompt, in.Text)
 	})
-	hasDialog, _ := inject.Waits(string(e.TranscriptPath), e.SessionID, h.claudePID())
+	hasDialog, _ := inject.IsWaiting(string(e.TranscriptPath), e.SessionID, h.claudePID())
 	since := time.Now().Add(-queuedWindow)
 	return isTyped || hasDialog ||
-		inject.Queued(string(e.TranscriptPath), string(e.Prompt), since, false)
+		inject.TranscriptHasPrompt(string(e.TranscriptPath), string(e.Prompt), since, false)
 }
 
 // queuedWindow is how long after a prompt was typed the hook's event for it may come, if

@@ -189,7 +189,7 @@ func (h *Hook) findQuestionOfCall(
 		isOtherCall := q.InputHash != hash || q.ToolUseID != "" && e.ToolUseID != ""
 		switch {
 		case isOtherCall, h.isInOtherTerminal(q):
-		case q.Status.IsOpen() && inject.Ended(q.ClaudePID, q.ClaudeStart):
+		case q.Status.IsOpen() && inject.HasEnded(q.ClaudePID, q.ClaudeStart):
 			// The session was resumed after a crash: that dialog is not this one.
 		case q.Status.IsOpen():
 			return q

@@ -222,7 +222,7 @@ func (h *Hook) writeSession(
 	e *Event, sessions state.Sessions, project, knownName string,
 ) *state.Session {
 	observed, now := &state.Session{}, time.Now().UTC()
-	windowName := inject.Identify(context.Background(), h.Env, observed)
+	windowName := inject.IdentifySession(context.Background(), h.Env, observed)
 	// After a compaction the session goes on.
 	isStart := e.HookEventName == "SessionStart" && e.Source != "compact"
 	if isStart {
@@ -272,7 +272,7 @@ func (h *Hook) writeSession(
 		allSessions, _ := sessions.All()
 		previous, isThreadInherited = findPreviousSession(session, allSessions)
 		siblings := siblingSessions(session, allSessions)
-		session.Name = inject.NameOf(h.Env, session, windowName, siblings)
+		session.Name = inject.SessionName(h.Env, session, windowName, siblings)
 	}
 	if e.SessionID == "" {
 		return session
@@ -341,7 +341,7 @@ func (h *Hook) isUpToDate(session *state.Session, project string) bool {
 		session.HiddenPane != "" && session.HiddenPane == pane
 	return session.EndReason == "" && isInPane &&
 		(pid == 0 || pid == session.ClaudePID) &&
-		!inject.Ended(session.ClaudePID, session.ClaudeStart) &&
+		!inject.HasEnded(session.ClaudePID, session.ClaudeStart) &&
 		session.ProjectDir == project &&
 		session.Environment == state.Environment(h.Env) &&
 		(name == "" || name == session.Name) &&

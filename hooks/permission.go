@@ -180,7 +180,7 @@ func (h *Hook) completePermission(q *state.Question, e *Event, personal *config.
 			subQuestion.Question = "Claude wants to use " + e.ToolName + ": " + about
 		}
 		if len(e.PermissionSuggestions) > 0 && !config.AllowsOnlyManagedRules(h.Env) {
-			version := inject.Version(string(e.TranscriptPath), q.ClaudePID)
+			version := inject.ClaudeVersion(string(e.TranscriptPath), q.ClaudePID)
 			q.AlwaysAllows = alwaysRulesText(e.PermissionSuggestions, hasNeverRemote,
 				personal.HasNeverRemote, localRulesPlace(q.ProjectDir, version))
 		}

@@ -105,7 +105,7 @@ func (h *Hook) closeNextQuestions(
 ) {
 	c := continuation{
 		isPrompt: e.HookEventName == "UserPromptSubmit",
-		prompt:   oneLine(inject.Unpasted(string(e.Prompt))),
+		prompt:   oneLine(inject.StripPasteTags(string(e.Prompt))),
 	}
 	for _, in := range prompts {
 		isOfThisStop := !c.isPrompt && isJustPrinted(in)
@@ -139,7 +139,7 @@ type continuation struct {
 // matchesTyped reports whether the event's prompt is this one, which the poller typed. If
 // a person sent the same text twice, only the first one matches.
 func (c *continuation) matchesTyped(typing *state.Typing, prompt string) bool {
-	isMatch := c.isPrompt && !c.hasTypedMatch && typing != nil && inject.Same(c.prompt, prompt)
+	isMatch := c.isPrompt && !c.hasTypedMatch && typing != nil && inject.SameText(c.prompt, prompt)
 	c.hasTypedMatch = c.hasTypedMatch || isMatch
 	return isMatch
 }
