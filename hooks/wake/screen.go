@@ -12,60 +12,58 @@ import (
 	"gchat-hooks/state"
 )
 
-// pane is the session's pane as tmux showed it.
+// pane is a picture of the session's pane in tmux.
 type pane struct {
-	inject.Snapshot               // Screen is "" when tmux could not be asked
+	inject.Snapshot               // Screen is "" if tmux could not be asked
 	askedAt, answeredAt time.Time // when tmux was asked, and when it had answered
-	toldLines           []string  // Lines as they are told: without box drawing and blank lines
+	toldLines           []string  // Lines as a message has them: without box drawing and blank lines
 	parsed              inject.Screen
 }
 
 const (
-	// tmuxTimeout is how long tmux may take, on a busy machine too. Claude Code waits for
-	// us, and a stopped server never answers.
+	// tmuxTimeout is how long tmux may take, also on a busy machine. Claude Code waits
+	// for this hook, and a stopped tmux server never answers.
 	tmuxTimeout = 3 * time.Second
 
-	comparedLines     = 40 // the last lines of a pane that are compared with those before
-	errorSearchLines  = 8  // how far above the input box an error is looked for
-	statusSearchLines = 5  // the last lines of a pane that a status line is looked for in
-	criticalPercent   = 80 // percent
+	comparedLines     = 40 // how many last lines of a pane are compared with the earlier ones
+	errorSearchLines  = 8  // how many lines above the input box are searched for an error
+	statusSearchLines = 5  // how many last lines of a pane are searched for a status line
+	criticalPercent   = 80
 )
 
-// capturePane asks tmux. When that is gone it is the session that the hooks were last
-// called in, without a screen.
+// capturePane asks tmux for the pane. If tmux is gone, it returns a pane without a
+// screen, in the tmux session that the session's hooks last ran in.
 func (f *wakeHook) capturePane(ctx context.Context) (p pane, err error) {
 	p.askedAt = time.Now()
 	ctx, cancel := context.WithTimeout(ctx, tmuxTimeout)
 	defer cancel()
-	p.Snapshot, err = inject.ServerOf(f.Env("TMUX")).
-		Snapshot(ctx, f.Env("TMUX_PANE"), f.loadedRegistry.maxPaneLines)
+	server := inject.ServerOf(f.Env("TMUX"))
+	p.Snapshot, err = server.Snapshot(ctx, f.Env("TMUX_PANE"), f.loadedRegistry.maxPaneLines)
 	p.answeredAt = time.Now()
 	if err != nil && f.lastTmuxSession != "" {
-		f.Log().
-			Warn().
-			Err(err).
-			Str("session", f.lastTmuxSession).
-			Msg("tmux did not answer; the message says nothing about the screen")
+		f.Log().Warn().Err(err).Str("session", f.lastTmuxSession).
+			Msg("tmux did not answer: the message says nothing about the screen")
 		p.Snapshot, err = inject.Snapshot{Session: f.lastTmuxSession}, nil
 	}
 	return p, err
 }
 
-// keepLastLines leaves out what is before the last lines, and reads the screen.
+// keepLastLines drops all but the last lines, and reads the screen.
 func (p *pane) keepLastLines(lines int) {
 	p.Lines = p.Lines[max(0, len(p.Lines)-lines):]
-	p.toldLines, p.parsed = cleanLines(p.Lines), inject.ReadScreen(p.Screen)
+	p.toldLines = cleanLines(p.Lines)
+	p.parsed = inject.ReadScreen(p.Screen)
 }
 
-// cleanLines makes lines of a pane ready to be told: without boxes, hidden characters and
+// cleanLines prepares lines of a pane for a message: without boxes, hidden characters and
 // blank lines.
 func cleanLines(lines []string) (cleaned []string) {
 	for _, l := range lines {
 		l = oneLine(l)
-		// box drawing and block elements
+		// These are box drawing and block elements.
 		isFrame := func(r rune) bool { return r >= 0x2500 && r <= 0x259f }
 		if plain := strings.Join(strings.FieldsFunc(l, isFrame), " "); plain != l {
-			// What was a frame leaves blanks of no meaning.
+			// The blanks that a frame leaves mean nothing.
 			l = strings.Join(strings.Fields(plain), " ")
 		}
 		l = strings.TrimRight(l, " ")
@@ -76,7 +74,7 @@ func cleanLines(lines []string) (cleaned []string) {
 	return cleaned
 }
 
-// The states that a message can hint at.
+// These are the states that a message can name.
 const (
 	menuState       = "menu"
 	permissionState = "permission_prompt"
@@ -88,9 +86,9 @@ const (
 )
 
 var (
-	// failurePattern is how a line begins that tells of a failure. Claude Code draws an
-	// API error below "⎿". A shell names itself before the command that it did not find;
-	// and a sum of tests, "Tests failed: 0", is no failure.
+	// failurePattern matches the beginning of a line about a failure. Claude Code draws
+	// an API error below "⎿". A shell writes its own name before a command that it did
+	// not find. A count such as "Tests failed: 0" is not a failure.
 	failurePattern = state.LazyPattern(`^\s*(?:⎿\s*)?(?:[●⏺]\s*)?` +
 		`(?:API Error|Traceback \(most recent|Command failed|(?i:error:|fatal:|panic:)` +
 		`|(?:(?:line [0-9]+|[^\s:]+): ){1,3}command not found|\S+: [0-9]+: \S+: not found$` +
@@ -101,34 +99,27 @@ var (
 	percentPattern   = state.LazyPattern(`(?:^|[^0-9.])([0-9]{1,3})(?:\.[0-9]+)? ?%`)
 	contextPattern   = state.LazyPattern(`(?i)\b(?:context|ctx|until auto-?compact)\b`)
 	remainingPattern = state.LazyPattern(`(?i)\b(?:left|remaining|until auto-?compact)\b`)
-	// separatorPattern is what status lines put between one part and the next.
+	// separatorPattern matches what separates the parts of a status line.
 	separatorPattern = state.LazyPattern(`[|│┃║·•∙\x{E0B0}-\x{E0BF}]|[,;] | [-–—/] | {3,}`)
 )
 
-// screenPatterns are those that the reader does not know, of other versions and other
-// programs.
+// screenPatterns match screens that inject.ReadScreen does not know: those of other
+// versions and other programs.
 var screenPatterns = []struct {
-	state string
-	words func() *regexp.Regexp
+	state   string
+	pattern func() *regexp.Regexp
 }{
-	{
-		menuState,
-		state.LazyPattern(`(?i)enter to (?:select|confirm)|numbered.*option|↑/↓ to navigate`),
-	},
-	{permissionState, state.LazyPattern(
-		`(?i)do you want to |allow this action|\(y/n\)|\[y/N\]|would you like to proceed|needs your permission`,
-	)},
-	{
-		idleState,
-		state.LazyPattern(
-			`(?i)what can i help|waiting for (your )?(input|response)|^\s*❯\s*$|^> *$`,
-		),
-	},
+	{menuState, state.LazyPattern(
+		`(?i)enter to (?:select|confirm)|numbered.*option|↑/↓ to navigate`)},
+	{permissionState, state.LazyPattern(`(?i)do you want to |allow this action|\(y/n\)|\[y/N\]` +
+		`|would you like to proceed|needs your permission`)},
+	{idleState, state.LazyPattern(
+		`(?i)what can i help|waiting for (your )?(input|response)|^\s*❯\s*$|^> *$`)},
 	{errorState, failurePattern},
 }
 
-// stateHint says what the session does from now on: by the event where that says it, else
-// by the screen.
+// stateHint is the state that the session is in from now on: by the event if that says
+// it, else by the screen.
 func (f *wakeHook) stateHint() string {
 	shown := f.screenState()
 	switch {
@@ -137,19 +128,19 @@ func (f *wakeHook) stateHint() string {
 	case f.trigger.name == compactTrigger:
 		return workingState
 	case f.event.Reason == "clear", f.event.Reason == "resume":
-		// an end, but Claude Code stays, with another session
+		// One session ends, but Claude Code goes on with another.
 		return idleState
 	case f.trigger.name == endTrigger:
 		return terminatedState
 	case f.trigger.hookEvent == "Stop" && shown == workingState:
-		// the spinner is drawn while the Stop hooks run
+		// Claude Code draws the spinner while the Stop hooks run.
 		return idleState
 	}
 	return shown
 }
 
-// screenState is what the screen says, by its reader, else by patterns, else by what
-// Claude Code notified of.
+// screenState is the state that the screen shows: as inject.ReadScreen reads it, else by
+// screenPatterns, else by the type of Claude Code's notification.
 func (f *wakeHook) screenState() string {
 	screen := f.pane.parsed
 	switch {
@@ -167,8 +158,9 @@ func (f *wakeHook) screenState() string {
 	shown := f.pane.toldLines[max(0, len(f.pane.toldLines)-comparedLines):]
 	for _, known := range screenPatterns {
 		for _, l := range shown {
-			// The mode's own line names permissions, whatever is going on.
-			if known.words().MatchString(l) && !strings.Contains(l, "shift+tab to cycle") {
+			// The line that names the mode can name permissions at any time.
+			isModeLine := strings.Contains(l, "shift+tab to cycle")
+			if known.pattern().MatchString(l) && !isModeLine {
 				return known.state
 			}
 		}
@@ -177,13 +169,13 @@ func (f *wakeHook) screenState() string {
 	case f.trigger.name == permissionTrigger:
 		return permissionState
 	case f.trigger.hookEvent != "Notification" && f.pane.Screen == "":
-		// tmux is gone, and the session with it
+		// tmux is gone, and the session with it.
 		return errorState
 	}
 	return idleState
 }
 
-// endsInError says whether the last thing above the input box is an error.
+// endsInError reports whether the last thing above the input box is an error.
 func (p pane) endsInError() bool {
 	boxIndex := len(p.toldLines) - 1
 	for boxIndex >= 0 && !strings.HasPrefix(p.toldLines[boxIndex], "❯") {
@@ -194,14 +186,15 @@ func (p pane) endsInError() bool {
 		case failurePattern().MatchString(l):
 			return true
 		case strings.HasPrefix(l, "●"), strings.HasPrefix(l, "⏺"), strings.HasPrefix(l, "❯"):
-			return false // what came before is over
+			return false // an error further up is over
 		}
 	}
 	return false
 }
 
-// contextPressure is how full Claude's context is, by the status line: "47% [OK]",
-// "[WARNING]" from the threshold on, "[CRITICAL]" from 80; "unknown" where none says it.
+// contextPressure says how full Claude's context is, by the status line: "47% [OK]",
+// "[WARNING]" from the threshold on, "[CRITICAL]" from 80 on. It is "unknown" if no line
+// says it.
 func (p pane) contextPressure(threshold int) string {
 	used, ok := p.contextPercent()
 	level := "OK"
@@ -216,22 +209,23 @@ func (p pane) contextPressure(threshold int) string {
 	return fmt.Sprintf("%d%% [%s]", used, level)
 }
 
-// contextPercent reads the percentage: the last one in a part of a status line that names
-// the context, else the last one of all. Within a part the first one behind that name
-// goes before others. What Claude Code calls left is what is not used.
+// contextPercent reads the percentage of the context that is used. It takes the last one
+// in a part of a status line that names the context, else the last one of all. Within
+// such a part, the first one behind the name is preferred. A percentage that is called
+// "left" is one that is not used.
 func (p pane) contextPercent() (used int, ok bool) {
 	isNamed := false
 	for _, l := range p.statusLines() {
 		for _, part := range separatorPattern().Split(l, -1) {
-			name, all := contextPattern().FindStringIndex(part),
-				percentPattern().FindAllStringSubmatch(part, -1)
+			name := contextPattern().FindStringIndex(part)
+			all := percentPattern().FindAllStringSubmatch(part, -1)
 			if name != nil {
 				all = append(all, percentPattern().FindAllStringSubmatch(part[name[1]:], 1)...)
 			}
 			if len(all) == 0 || isNamed && name == nil {
 				continue
 			}
-			value, _ := strconv.Atoi(all[len(all)-1][1]) // three digits at most
+			value, _ := strconv.Atoi(all[len(all)-1][1]) // at most three digits, so it is a number
 			if value > 100 {
 				continue
 			}
@@ -244,7 +238,7 @@ func (p pane) contextPercent() (used int, ok bool) {
 	return used, ok
 }
 
-// statusLines are the lines where a status line stands: below the input box, else the
+// statusLines are the lines in which a status line may be: below the input box, else the
 // pane's last ones. A dialog has none.
 func (p pane) statusLines() (last []string) {
 	if p.parsed.IsDialog() {
@@ -252,7 +246,7 @@ func (p pane) statusLines() (last []string) {
 	}
 	for _, l := range p.Lines {
 		switch {
-		case inject.IsBoxRule(l): // around the input box
+		case inject.IsBoxRule(l): // a border of the input box
 			last = nil
 		case strings.TrimSpace(l) != "":
 			last = append(last, l)

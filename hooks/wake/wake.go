@@ -1,7 +1,7 @@
-// Package wake speaks to OpenClaw agents: when a Claude Code session that an agent
-// supervises has ended a turn, asks something, idles or ends, the agent is told, in a
-// message that carries what Claude said, or else what changed on the session's screen.
-// The hook writes the message into the outbox; the poller runs openclaw.
+// Package wake informs OpenClaw agents. An agent supervises a Claude Code session. When
+// the session ends a turn, asks something, idles or ends, the agent gets a message. It
+// carries Claude's text, or else what changed on the session's screen. The hook writes
+// the message into the outbox, and the poller runs openclaw.
 package wake
 
 import (
@@ -24,9 +24,10 @@ import (
 	"gchat-hooks/state"
 )
 
+// trigger is what a hook of ours informs an agent about.
 type trigger struct {
-	name      string // as messages and logs say it
-	hookEvent string // of Claude Code; a notification's type is the name
+	name      string // its name in messages and logs
+	hookEvent string // Claude Code's event; for a notification, its type is the name
 }
 
 const (
@@ -36,6 +37,7 @@ const (
 	compactTrigger    = "pre_compact"
 )
 
+// triggers are the hooks of this package by name.
 var triggers = map[string]trigger{
 	"stop-hook":                    {"response_complete", "Stop"},
 	"pre-tool-use-hook":            {questionTrigger, "PreToolUse"},
@@ -45,47 +47,55 @@ var triggers = map[string]trigger{
 	"pre-compact-hook":             {compactTrigger, "PreCompact"},
 }
 
+// Names are the names of this package's hooks, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(triggers)) }
 
+// IsName reports whether name is a hook of this package.
 func IsName(name string) bool { return triggers[name].name != "" }
 
-// SetJob gives h the job that its name stands for, and says whether the name is one of
+// SetJob gives h the job that its name stands for. It reports whether the name is one of
 // ours.
 func SetJob(h *hooks.Hook) bool {
 	t, ok := triggers[h.Name]
-	if ok {
-		f := &wakeHook{Hook: h, trigger: t, startedAt: time.Now()}
-		h.DefaultEvent = t.hookEvent // settings name the hook for one event only
-		h.Job = func(_ *hooks.Hook, ctx context.Context, e *hooks.Event) error { return f.handleEvent(ctx, e) }
-		h.JobMayWait = func(_ *hooks.Hook, e *hooks.Event) bool { // for an agent's decision
-			loaded, err := f.loadRegistry()
-			return t.hookEvent == "Stop" && e.HookEventName == "Stop" && err == nil &&
-				slices.ContainsFunc(loaded.agents, func(a agent) bool { return a.isBidirectional })
-		}
+	if !ok {
+		return false
 	}
-	return ok
+	f := &wakeHook{Hook: h, trigger: t, startedAt: time.Now()}
+	h.DefaultEvent = t.hookEvent // settings register each of these hooks for one event only
+	h.Job = func(_ *hooks.Hook, ctx context.Context, e *hooks.Event) error {
+		return f.handleEvent(ctx, e)
+	}
+	h.JobMayWait = func(_ *hooks.Hook, e *hooks.Event) bool { // for an agent's decision
+		loaded, err := f.loadRegistry()
+		return t.hookEvent == "Stop" && e.HookEventName == "Stop" && err == nil &&
+			slices.ContainsFunc(loaded.agents, func(a agent) bool { return a.isBidirectional })
+	}
+	return true
 }
 
+// stringValue returns a JSON string; "" for any other value.
 func stringValue(raw json.RawMessage) (s string) {
 	_ = json.Unmarshal(raw, &s)
 	return s
 }
 
+// wakeHook is one run of a hook of this package.
 type wakeHook struct {
 	*hooks.Hook
 	trigger   trigger
 	startedAt time.Time
 	event     *hooks.Event
 
-	loadedRegistry  *registry // once read
+	loadedRegistry  *registry // read once
 	agent           agent
-	lastTmuxSession string // tmux session that an earlier hook of this session was in
+	lastTmuxSession string // the tmux session that an earlier hook of this session ran in
 	pane            pane
 	state           string
 	pressure        string
 }
 
-// handleEvent is the way of an event: guards, registry, pane, agent, message.
+// handleEvent handles an event: it checks that the event is relevant, reads the registry
+// and the pane, finds the agent and informs it.
 func (f *wakeHook) handleEvent(ctx context.Context, e *hooks.Event) error {
 	f.event = e
 	if !f.isRelevant() || f.Env("TMUX") == "" {
@@ -100,10 +110,10 @@ func (f *wakeHook) handleEvent(ctx context.Context, e *hooks.Event) error {
 	}
 	f.pane, err = f.capturePane(ctx)
 	if err != nil {
-		return fmt.Errorf("tmux session: %w", err)
+		return fmt.Errorf("find tmux session: %w", err)
 	}
-	// tmux names the session that was used last. A person who watches has one of the same
-	// windows.
+	// tmux names the session that was used last. That may be the session of a person who
+	// watches and has the same windows.
 	for _, session := range append([]string{f.pane.Session}, f.pane.AllSessions...) {
 		if agent, ok := loaded.agentForSession(session); ok {
 			f.agent, f.pane.Session = agent, session
@@ -114,21 +124,29 @@ func (f *wakeHook) handleEvent(ctx context.Context, e *hooks.Event) error {
 	return nil
 }
 
-// isRelevant says whether this event is one that the hook tells about.
+// isRelevant reports whether this hook informs an agent about the event.
 func (f *wakeHook) isRelevant() bool {
+	if f.event.HookEventName != f.trigger.hookEvent {
+		return false
+	}
 	notificationType := string(f.event.NotificationType)
-	return f.event.HookEventName == f.trigger.hookEvent &&
-		(f.trigger.name != questionTrigger || f.event.ToolName == "AskUserQuestion") &&
-		(f.trigger.hookEvent != "Notification" || notificationType == "" || notificationType == f.trigger.name) &&
-		(f.trigger.hookEvent != "Stop" || !f.event.IsStopHookActive())
+	switch {
+	case f.trigger.name == questionTrigger:
+		return f.event.ToolName == "AskUserQuestion"
+	case f.trigger.hookEvent == "Notification":
+		return notificationType == "" || notificationType == f.trigger.name
+	case f.trigger.hookEvent == "Stop":
+		return !f.event.IsStopHookActive()
+	}
+	return true
 }
 
 func (f *wakeHook) sessions() state.Sessions { return state.SessionsIn(state.UserStateDir(f.Env)) }
 
 func (f *wakeHook) outbox() state.Outbox { return state.OutboxIn(state.UserStateDir(f.Env)) }
 
-// informAgent puts the message, has the poller deliver it, and waits only where the agent
-// decides whether the session stops.
+// informAgent enqueues the message and has the poller deliver it. It waits only if the
+// agent decides whether the session stops.
 func (f *wakeHook) informAgent(ctx context.Context) error {
 	news, message, err := f.enqueueIfNew(ctx)
 	outcome := "queued" // or unchanged, decided, undecided, failed
@@ -137,7 +155,8 @@ func (f *wakeHook) informAgent(ctx context.Context) error {
 		outcome = "failed"
 	case !news.isEnqueued:
 		outcome = "unchanged"
-		if waiting, _ := f.outbox().Waiting(); len(waiting) > 0 { // of a hook that was killed
+		// A hook that was killed may have left a message.
+		if waiting, _ := f.outbox().Waiting(); len(waiting) > 0 {
 			f.StartPoller()
 		}
 	case message != nil && message.Wake.NeedsReply:
@@ -159,14 +178,15 @@ func (f *wakeHook) informAgent(ctx context.Context) error {
 	return err
 }
 
-// enqueueIfNew works out what there is to tell and puts it into the outbox, as the only
-// hook of the session that does: two hooks that run at the same moment tell no line
-// twice. m is nil when no agent is told.
+// enqueueIfNew works out what is new and enqueues it. A lock makes it the only hook of
+// the session that does so: two hooks that run at the same moment report no line twice.
+// message is nil if no agent gets one.
 func (f *wakeHook) enqueueIfNew(
 	ctx context.Context,
 ) (news agentNews, message *state.Message, err error) {
 	session := &state.Session{}
-	if f.event.SessionID != "" { // else it is no event of Claude Code's, and nothing is remembered
+	// Without an id the event is not Claude Code's, and nothing is remembered.
+	if f.event.SessionID != "" {
 		lock, err := f.sessions().LockWake(f.event.SessionID)
 		if err != nil {
 			return news, nil, err
@@ -180,7 +200,8 @@ func (f *wakeHook) enqueueIfNew(
 			return news, nil, err
 		}
 	}
-	// Another hook may be first to tell what it saw, perhaps later than this one.
+	// Another hook may have enqueued first what it saw, perhaps later than this one
+	// looked.
 	if session.WakeMemory.CapturedAt.After(f.pane.askedAt) {
 		if newer, err := f.capturePane(ctx); err == nil {
 			newer.Session = f.pane.Session
@@ -188,7 +209,8 @@ func (f *wakeHook) enqueueIfNew(
 			f.pane = newer
 		}
 	}
-	f.state, f.pressure = f.stateHint(), f.pane.contextPressure(f.agent.warningPercent)
+	f.state = f.stateHint()
+	f.pressure = f.pane.contextPressure(f.agent.warningPercent)
 	memory := session.WakeMemory
 	news = f.buildNews(&memory)
 	if news.isNew || !f.agent.skipsKnown {
@@ -201,32 +223,34 @@ func (f *wakeHook) enqueueIfNew(
 	if f.event.SessionID == "" {
 		return news, message, nil
 	}
-	// The session is written after the message was put: a hook that is killed in between
-	// tells twice, and loses nothing.
+	// The session is written after the message. A hook that is killed in between makes
+	// the agent get the same news twice, but loses none.
 	err = f.remember(memory)
 	if err != nil && news.isEnqueued {
-		f.Log().Error().Err(err).Msg("session not written; its agent may be told this again")
+		f.Log().Error().Err(err).Msg("session not recorded: its agent may get the same message again")
 		err = nil
 	}
 	return news, message, err
 }
 
-// remember writes down what the session's agent knows, and where the session runs:
-// perhaps no other hook of ours writes that.
+// remember records what the session's agent knows, and where the session runs. No other
+// hook of ours may be registered that records it.
 func (f *wakeHook) remember(memory state.WakeMemory) error {
 	now, project := time.Now().UTC(), state.ProjectDir(f.Env)
 	socket := inject.ServerOf(f.Env("TMUX")).Socket
 	_, err := f.sessions().Change(f.event.SessionID, func(s *state.Session) {
 		s.WakeMemory = memory
-		s.LastSeen, s.TmuxSession, s.TmuxPane = now, f.pane.Session, f.Env("TMUX_PANE")
-		s.StartedAt, s.ProjectDir = cmp.Or(s.StartedAt, now), cmp.Or(s.ProjectDir, project)
+		s.LastSeen = now
+		s.TmuxSession, s.TmuxPane = f.pane.Session, f.Env("TMUX_PANE")
+		s.StartedAt = cmp.Or(s.StartedAt, now)
+		s.ProjectDir = cmp.Or(s.ProjectDir, project)
 		s.TmuxSocket = socket
 	})
 	return err
 }
 
-// enqueueWake writes the message down: for the agent, for the session's thread in Google
-// Chat, or both, as the settings say. The poller puts a message that is too long for a
+// enqueueWake enqueues the message: for the agent, for the session's thread in Chat, or
+// for both, as the settings say. The poller writes a message that is too long for a
 // command line into a file.
 func (f *wakeHook) enqueueWake(news agentNews) (*state.Message, error) {
 	if f.agent.toChat {
@@ -235,7 +259,7 @@ func (f *wakeHook) enqueueWake(news agentNews) (*state.Message, error) {
 			return nil, err
 		}
 		if err != nil {
-			f.Log().Error().Err(err).Msg("Google Chat is not told; the agent is")
+			f.Log().Error().Err(err).Msg("not reported in Chat: only the agent gets the message")
 		}
 	}
 	if f.agent.openclawSession == "" {
@@ -244,32 +268,40 @@ func (f *wakeHook) enqueueWake(news agentNews) (*state.Message, error) {
 	needsReply := f.agent.isBidirectional && f.trigger.hookEvent == "Stop"
 	args := []string{
 		"agent",
-		"--session-id",
-		f.agent.openclawSession,
-		"--message",
-		f.buildMessage(news),
+		"--session-id", f.agent.openclawSession,
+		"--message", f.buildMessage(news),
 	}
 	if needsReply {
 		args = append(args, "--json")
 	}
 	message, _, err := f.outbox().Enqueue(f.Env, &state.Message{
-		ID: "wake-" + uuid.NewString(), Type: state.MessageWake, SessionID: f.event.SessionID, IsUrgent: true,
+		ID:        "wake-" + uuid.NewString(),
+		Type:      state.MessageWake,
+		SessionID: f.event.SessionID,
+		IsUrgent:  true,
 		CreatedAt: time.Now().UTC(),
 		Wake: &state.Wake{
-			Args: args, SearchPath: f.Env("PATH"), AgentSession: f.agent.openclawSession, AgentName: f.agent.id, Trigger: f.trigger.name, NeedsReply: needsReply,
+			Args:         args,
+			SearchPath:   f.Env("PATH"),
+			AgentSession: f.agent.openclawSession,
+			AgentName:    f.agent.id,
+			Trigger:      f.trigger.name,
+			NeedsReply:   needsReply,
+		},
 		},
 	}, 0)
 	return message, err
 }
 
-// awaitDecision waits for the agent's decision as long as the settings say, and prints
-// one that sends the session on. The poller goes on with a message that takes longer.
+// awaitDecision waits for the agent's decision for as long as the settings say. It prints
+// a decision that makes the session go on. The poller continues to deliver a message that
+// takes longer.
 func (f *wakeHook) awaitDecision(
-	ctx context.Context,
-	message *state.Message,
+	ctx context.Context, message *state.Message,
 ) (outcome string, err error) {
 	timeout := time.Duration(f.agent.replySeconds) * time.Second
-	if err := state.AddToIndex(f.Env, state.IndexEntry{RecordType: state.IndexedMessage, Path: message.Path}); err != nil {
+	entry := state.IndexEntry{RecordType: state.IndexedMessage, Path: message.Path}
+	if err := state.AddToIndex(f.Env, entry); err != nil {
 		return "undecided", err
 	}
 	waitCtx, cancel := context.WithTimeout(ctx, timeout)
@@ -279,10 +311,7 @@ func (f *wakeHook) awaitDecision(
 	case ctx.Err() != nil: // Esc
 		return "undecided", nil
 	case errors.Is(err, context.DeadlineExceeded):
-		return "undecided", fmt.Errorf(
-			"the agent did not decide within %s; the session stops",
-			timeout,
-		)
+		return "undecided", fmt.Errorf("the agent did not decide within %s: the session stops", timeout)
 	case err != nil:
 		return "undecided", fmt.Errorf("wait for the agent: %w", err)
 	}
@@ -293,13 +322,14 @@ func (f *wakeHook) awaitDecision(
 	return "decided", f.Print(map[string]string{"decision": "block", "reason": verdict.Reason})
 }
 
-// decision is what an agent says of a session that wants to stop.
+// decision is an agent's answer about a session that wants to stop.
 type decision struct {
-	Decision string `json:"decision"` // block, or anything else
-	Reason   string `json:"reason"`   // what the session is to do instead
+	Decision string `json:"decision"` // "block" makes the session go on; nothing else does
+	Reason   string `json:"reason"`   // what the session is to do
 }
 
-// blocksStop says whether the session is to go on. Claude Code wants a reason for it.
+// blocksStop reports whether the session is to go on. Claude Code needs a reason for
+// that.
 func (d decision) blocksStop() bool {
 	return d.Decision == "block" && strings.TrimSpace(d.Reason) != ""
 }
@@ -314,15 +344,15 @@ type cliOutput struct {
 	Result *cliOutput `json:"result"`
 }
 
-// readDecision is the last decision in what openclaw printed: an object by itself, or in
-// the text of a payload. A CLI may print lines before it, an agent words and a fence
-// around it.
+// readDecision returns the last decision in openclaw's output: an object by itself, or
+// one in the text of a payload. openclaw may print lines before it. An agent may write
+// text and a code fence around it.
 func readDecision(text []byte) (last decision) {
 	for begin := bytes.IndexByte(text, '{'); begin >= 0; begin = bytes.IndexByte(text, '{') {
 		text = text[begin:]
 		var output cliOutput
 		decoder := json.NewDecoder(bytes.NewReader(text))
-		// members of other types are left out; what is no JSON is passed over
+		// Members of other types are left out, and what is no JSON is skipped.
 		_ = decoder.Decode(&output)
 		text = text[max(1, decoder.InputOffset()):]
 		for result := &output; result != nil; result = result.Result {

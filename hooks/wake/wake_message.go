@@ -14,58 +14,58 @@ import (
 	"gchat-hooks/state"
 )
 
-// agentNews is what a message carries, from one source: Claude's words, a question, or
+// agentNews is what a message reports, from one source: Claude's text, a question, or
 // else lines of the pane.
 type agentNews struct {
 	source     string // transcript, question, pane, none
 	text       string
-	isNew      bool // the agent does not know it yet, or may not
+	isNew      bool // the agent does not know it, or may not know it
 	isEnqueued bool // it is in the outbox
 }
 
-// buildNews works out what there is to tell, and updates what the agent knows. In doubt
-// it says that it is new.
+// buildNews works out what to report, and updates memory, which is what the agent knows.
+// In doubt the news is new.
 func (f *wakeHook) buildNews(memory *state.WakeMemory) agentNews {
 	openclawSession := f.agent.openclawSession
 	if f.trigger.name == questionTrigger {
 		news := agentNews{source: "question", text: questionsText(f.event.ToolInput)}
 		askedKey := f.event.ToolUseID + "\n\n" + news.text
-		// a doubled install tells once
-		news.isNew = f.event.ToolUseID == "" || askedKey != memory.Question ||
-			openclawSession != memory.AgentSession
+		// Two installs get the same call, and only the first one reports it.
+		isKnown := f.event.ToolUseID != "" && askedKey == memory.Question &&
+			openclawSession == memory.AgentSession
+		news.isNew = !isKnown
 		memory.Question, memory.AgentSession = askedKey, openclawSession
 		return news
 	}
-	if f.trigger.name == permissionTrigger && f.agent.skipsKnown &&
-		openclawSession == memory.AgentSession &&
-		f.pane.showsQuestion(memory.Question) {
-		// Claude Code notifies of a question, too, 6 s after its dialog is drawn
+	isSameAgent := openclawSession == memory.AgentSession
+	isPermission := f.trigger.name == permissionTrigger
+	if isPermission && f.agent.skipsKnown && isSameAgent && f.pane.showsQuestion(memory.Question) {
+		// Claude Code also notifies of a question, 6 s after it draws the dialog.
 		return agentNews{source: "question"}
 	}
-	// A session's end and a compaction are news whatever the pane shows; and a pane that
-	// cannot be seen may have any.
+	// A session's end and a compaction are new whatever the pane shows. A pane that
+	// cannot be seen may show anything.
 	isAlwaysNew := f.trigger.name == endTrigger || f.trigger.name == compactTrigger
 	claudeText := f.claudeText(memory)
-	news := agentNews{
-		isNew: isAlwaysNew || f.pane.Screen == "" || openclawSession != memory.AgentSession,
-	}
+	news := agentNews{isNew: isAlwaysNew || f.pane.Screen == "" || !isSameAgent}
 	memory.AgentSession = openclawSession
 	if claudeText != "" {
 		id := textHash(claudeText)
-		news.isNew, memory.TextHash = news.isNew || id != memory.TextHash, id
+		news.isNew = news.isNew || id != memory.TextHash
+		memory.TextHash = id
 		news.source, news.text = "transcript", lastChars(claudeText, f.agent.transcriptChars)
 	}
 	if f.pane.Screen != "" {
-		id := hash(f.pane.Lines...) // a bar that fills is another pane
+		id := hash(f.pane.Lines...) // a progress bar that fills changes it, too
 		lastLines := f.pane.toldLines[max(0, len(f.pane.toldLines)-comparedLines):]
-		news.isNew, memory.PaneHash = news.isNew || id != memory.PaneHash, id
+		news.isNew = news.isNew || id != memory.PaneHash
+		memory.PaneHash = id
 		if claudeText == "" {
-			news.source, news.text = "pane", strings.Join(
-				newLines(memory.Lines, lastLines, f.agent.minPaneLines),
-				"\n",
-			)
+			lines := newLines(memory.Lines, lastLines, f.agent.minPaneLines)
+			news.source, news.text = "pane", strings.Join(lines, "\n")
 		}
-		memory.Lines, memory.CapturedAt = append([]string{}, lastLines...), f.pane.answeredAt
+		memory.Lines = append([]string{}, lastLines...)
+		memory.CapturedAt = f.pane.answeredAt
 	}
 	if news.text == "" {
 		news.source, news.text = "none", "(no text in the transcript, and none on the screen)"
@@ -73,37 +73,35 @@ func (f *wakeHook) buildNews(memory *state.WakeMemory) agentNews {
 	return news
 }
 
-// showsQuestion says whether the pane shows one of the questions that were told, or the
-// page on which their answers are reviewed.
-func (p pane) showsQuestion(toldQuestions string) bool {
+// showsQuestion reports whether the pane shows one of the questions that the agent knows,
+// or the page on which their answers are reviewed.
+func (p pane) showsQuestion(knownQuestions string) bool {
 	screen := p.parsed
-	return slices.ContainsFunc(
-		strings.Split(toldQuestions, "\n\nQuestion: ")[1:],
-		func(question string) bool {
-			return screen.Shows == inject.Review ||
-				screen.Shows == inject.Question &&
-					(screen.IsCut || inject.IsStartOf(screen.Question, question))
-		},
-	)
+	isShown := func(question string) bool {
+		isQuestion := screen.Shows == inject.Question &&
+			(screen.IsCut || inject.IsStartOf(screen.Question, question))
+		return isQuestion || screen.Shows == inject.Review
+	}
+	return slices.ContainsFunc(strings.Split(knownQuestions, "\n\nQuestion: ")[1:], isShown)
 }
 
 func hash(texts ...string) string { return state.Hash(12, strings.Join(texts, "\x00")) }
 
-// textHash tells words apart, and not by their margins: an event trims them.
+// textHash identifies a text without the blanks around it, since an event trims them.
 func textHash(text string) string { return hash(strings.TrimSpace(text)) }
 
-// claudeText is what Claude said last, by the event or the transcript; "" when it said
-// nothing, or that cannot be read, or when this is a notification and they are known:
-// what the session waits for is on the screen.
+// claudeText is Claude's last text, by the event or the transcript. It is "" if there is
+// none or if it cannot be read. It is also "" for a notification if the agent knows the
+// text: then what the session waits for is on the screen.
 func (f *wakeHook) claudeText(memory *state.WakeMemory) string {
 	path := string(f.event.TranscriptPath)
 	if text := cleanText(string(f.event.LastAssistantMessage)); text != "" || path == "" {
 		return text
 	}
 	text, err := hooks.LastClaudeText(path)
+	// A session's first hooks run before its transcript has a line.
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		// a session's first hooks come before its first line
-		f.Log().Error().Err(err).Msg("transcript not read; the message shows the screen instead")
+		f.Log().Error().Err(err).Msg("transcript not read: the message shows the screen instead")
 	}
 	text = cleanText(text)
 	if f.trigger.hookEvent == "Notification" && textHash(text) == memory.TextHash {
@@ -112,14 +110,14 @@ func (f *wakeHook) claudeText(memory *state.WakeMemory) string {
 	return text
 }
 
-// newLines are the lines that are new since the pane was last told of, in their order,
-// and as many of the last ones besides that at least so many are told; at the first time
-// (was is nil) only those.
+// newLines are the lines of after that before lacks, in their order. If these are fewer
+// than minLines, the last of the known lines are added. If before is nil, it is just the
+// last minLines lines.
 func newLines(before, after []string, minLines int) (chosen []string) {
 	if before == nil && minLines > 0 {
 		return after[max(0, len(after)-minLines):]
 	}
-	remaining := map[string]int{} // of the lines before
+	remaining := map[string]int{} // how often each line of before is not matched yet
 	for _, l := range before {
 		remaining[l]++
 	}
@@ -144,9 +142,9 @@ func newLines(before, after []string, minLines int) (chosen []string) {
 	return chosen
 }
 
-// buildMessage is the wake message, version 2 of its format: sections with a headline in
-// brackets, one blank line between them. A question has a section of its own in place of
-// the content, and says nothing of the context's pressure.
+// buildMessage is the text of a wake message, in version 2 of its format: sections with a
+// headline in brackets and one blank line between them. For a question, a section of its
+// own replaces the content, and the context pressure is left out.
 func (f *wakeHook) buildMessage(news agentNews) string {
 	var sections []string
 	addSection := func(name, text string) { sections = append(sections, "["+name+"]\n"+text) }
@@ -161,28 +159,31 @@ func (f *wakeHook) buildMessage(news agentNews) string {
 		addSection("STATE HINT", "state: "+f.state)
 		addSection("CONTEXT PRESSURE", f.pressure)
 	}
-	if f.state != terminatedState { // else nothing can be done
+	if f.state != terminatedState { // nothing can be done in a session that has ended
 		addSection("AVAILABLE ACTIONS", actionLines(f.pane.Session, f.Env("TMUX_PANE")))
 	}
 	return strings.Join(sections, "\n\n")
 }
 
-// actionLines are commands that can be pasted into a shell. menu-driver finds the session
-// by its name, but for one that reads like an option or a pane.
+// actionLines are commands for the agent to paste into a shell. menu-driver.sh finds the
+// session by its name. A name that looks like an option or a pane is replaced by the
+// pane's id.
 func actionLines(session, pane string) string {
 	if strings.HasPrefix(session, "-") || strings.HasPrefix(session, "%") {
 		session = pane
 	}
 	var lines []string
-	for _, action := range []string{"choose <n>", "type <text>", "clear_then <command>", "enter", "esc", "submit", "snapshot"} {
+	actions := []string{
+		"choose <n>", "type <text>", "clear_then <command>", "enter", "esc", "submit", "snapshot",
+	}
+	for _, action := range actions {
 		lines = append(lines, "menu-driver.sh "+state.QuoteForShell(session)+" "+action)
 	}
 	return strings.Join(lines, "\n")
 }
 
-// enqueueChatReport puts the same event into Google Chat's outbox, for the session's
-// thread: what Claude said as the Markdown that it is, and a screen or a question as it
-// stands.
+// enqueueChatReport enqueues a report of the event for the session's thread in Chat.
+// Claude's text is Markdown already; a screen or a question is shown as code.
 func (f *wakeHook) enqueueChatReport(news agentNews) error {
 	body := news.text
 	if news.source != "transcript" {
@@ -193,15 +194,19 @@ func (f *wakeHook) enqueueChatReport(news agentNews) error {
 		about += ", context " + f.pressure
 	}
 	return f.EnqueueReport(f.event, "wake", state.Report{
-		Type: state.ReportPlain, Prefix: "[Wake]", SessionName: f.pane.Session, About: about, Text: body,
+		Type:        state.ReportPlain,
+		Prefix:      "[Wake]",
+		SessionName: f.pane.Session,
+		About:       about,
+		Text:        body,
 	})
 }
 
-// maxRawChars is how much of an input is told that holds no question which can be read.
+// maxRawChars is how much of a call's input is sent if its questions cannot be read.
 const maxRawChars = 2000
 
-// questionsText are those of an AskUserQuestion call, for an agent to read. Where they
-// cannot be read it gets the input as it came.
+// questionsText lists the questions of an AskUserQuestion call, for an agent to read. If
+// they cannot be read, it is the call's input.
 func questionsText(toolInput []byte) string {
 	var in struct {
 		Questions []state.SubQuestion `json:"questions"`
@@ -209,9 +214,8 @@ func questionsText(toolInput []byte) string {
 	err := json.Unmarshal(toolInput, &in)
 	hasNoText := func(q state.SubQuestion) bool { return q.Question == "" }
 	if err != nil || len(in.Questions) == 0 || slices.ContainsFunc(in.Questions, hasNoText) {
-		return strings.TrimSpace(
-			"(could not parse questions)\n" + firstChars(cleanText(string(toolInput)), maxRawChars),
-		)
+		shown := firstChars(cleanText(string(toolInput)), maxRawChars)
+		return strings.TrimSpace("(could not parse questions)\n" + shown)
 	}
 	var texts []string
 	for _, q := range in.Questions {
@@ -219,10 +223,8 @@ func questionsText(toolInput []byte) string {
 		if h := oneLine(q.Header); h != "" {
 			lines = append(lines, "Header: "+h)
 		}
-		lines = append(
-			lines,
-			"Multi-select: "+map[bool]string{true: "yes", false: "no"}[q.MultiSelect],
-		)
+		multiSelect := map[bool]string{true: "yes", false: "no"}[q.MultiSelect]
+		lines = append(lines, "Multi-select: "+multiSelect)
 		if len(q.Options) > 0 {
 			lines = append(lines, "Options:")
 		}
@@ -238,7 +240,7 @@ func questionsText(toolInput []byte) string {
 	return firstChars(strings.Join(texts, "\n\n"), maxMessageChars)
 }
 
-// cleanText is a text as an agent is told it, without the line breaks at its end.
+// cleanText returns a text as an agent may see it, without line breaks at its end.
 func cleanText(s string) string {
 	s = state.Clean(state.ForAgent, s)
 	if strings.TrimSpace(s) == "" {
@@ -247,11 +249,9 @@ func cleanText(s string) string {
 	return strings.TrimRight(s, "\n")
 }
 
-// oneLine is a readable text on one line. Its blanks stay: they are a part of a session's
-// name, and of a label on the screen.
-func oneLine(
-	s string,
-) string {
+// oneLine returns a clean text as one line. It keeps blanks: they may belong to a
+// session's name or to a label on the screen.
+func oneLine(s string) string {
 	return strings.NewReplacer("\n", " ", "\t", " ").Replace(cleanText(s))
 }
 
