@@ -288,7 +288,6 @@ func (f *wakeHook) enqueueWake(news agentNews) (*state.Message, error) {
 			Trigger:      f.trigger.name,
 			NeedsReply:   needsReply,
 		},
-		},
 	}, 0)
 	return message, err
 }
