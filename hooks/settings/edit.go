@@ -1,6 +1,6 @@
 // Package settings edits Claude Code's settings.json for `gchat-hooks install` and
-// `uninstall`. The file is a person's: its order, its spacing and the hooks of other
-// programs stay as they are. An entry is ours by its command.
+// `uninstall`. The file belongs to a person: its order, its spacing and the hooks of
+// other programs stay unchanged. An entry is ours if its command is.
 package settings
 
 import (
@@ -21,42 +21,43 @@ import (
 type Entry struct {
 	Event   string `json:"-"` // Claude Code's event name
 	Matcher string `json:"-"` // "" matches everything
-	// a shell's line; the program's path when there are Args
+	// Command is a shell's line, or the program's path if there are Args.
 	Command string `json:"command"`
-	// exec form: the program is started without a shell
+	// With Args, Claude Code starts the program without a shell.
 	Args    []string `json:"args,omitempty"`
 	Timeout int      `json:"timeout,omitempty"` // seconds
-	// it runs in the background, and may wake the session
+	// With AsyncRewake, the hook runs in the background and can wake the session.
 	AsyncRewake bool `json:"asyncRewake,omitempty"`
 }
 
-// A matcherGroup is a matcher with its hooks, as Claude Code has it. Each of our hooks
-// stands in a group of its own.
+// A matcherGroup is a matcher with its hooks, in Claude Code's form. Each of our hooks
+// has a group of its own.
 type matcherGroup struct {
 	Matcher string        `json:"matcher,omitempty"`
 	Hooks   []hookHandler `json:"hooks"`
 }
 
+// A hookHandler is a hook in Claude Code's form.
 type hookHandler struct {
 	Type string `json:"type"`
 	Entry
 }
 
-// Install returns file with these entries as the only ones of ours in it. Where all of
-// them are there already, file stays as it is.
+// Install returns file with these entries as the only ones of ours. If the file has
+// exactly these already, it is returned unchanged.
 func Install(file []byte, entries []Entry) ([]byte, error) {
 	edited, _, err := replaceOwnEntries(file, entries)
 	return edited, err
 }
 
-// OwnEntries are the entries of ours in a file.
+// OwnEntries returns the entries of ours in a file.
 func OwnEntries(file []byte) ([]Entry, error) {
 	_, entries, err := replaceOwnEntries(file, nil)
 	return entries, err
 }
 
-// replaceOwnEntries is Install, and returns the entries that were ours; with is nil where
-// the file holds nothing else.
+// replaceOwnEntries is Install. It also returns the entries that were ours. edited is nil
+// if the file has nothing else.
 func replaceOwnEntries(file []byte, entries []Entry) (edited []byte, removed []Entry, err error) {
 	doc, err := parseDocument(file)
 	if err != nil {
@@ -77,7 +78,7 @@ func replaceOwnEntries(file []byte, entries []Entry) (edited []byte, removed []E
 	return doc.root.Pack(), removed, nil
 }
 
-// sortedText are entries as text, whatever their order.
+// sortedText returns entries as text that does not depend on their order.
 func sortedText(entries []Entry) string {
 	var all []string
 	for _, e := range entries {
@@ -87,7 +88,7 @@ func sortedText(entries []Entry) string {
 	return strings.Join(all, "\n")
 }
 
-// addEntry puts an entry at the end of its event's list.
+// addEntry adds an entry at the end of its event's list.
 func (d *document) addEntry(e Entry) error {
 	hooks, err := d.openMember(&d.root, 1, "hooks", "{}")
 	if err != nil {
@@ -101,8 +102,8 @@ func (d *document) addEntry(e Entry) error {
 	return nil
 }
 
-// setPermissionMode returns file with permissions.defaultMode, or with out without it:
-// see File.SetPermissionMode.
+// setPermissionMode returns file with permissions.defaultMode, or without it if removes
+// is set. See File.SetPermissionMode.
 func setPermissionMode(file []byte, mode string, removes bool) ([]byte, error) {
 	doc, err := parseDocument(file)
 	if err != nil {
@@ -114,8 +115,10 @@ func setPermissionMode(file []byte, mode string, removes bool) ([]byte, error) {
 	}
 	const name = "defaultMode"
 	current := findMember(permissions, name)
+	isSame := current != nil && current.Value.Kind() == '"' &&
+		current.Value.(hujson.Literal).String() == mode
 	switch {
-	case removes && current != nil && current.Value.Kind() == '"' && current.Value.(hujson.Literal).String() == mode:
+	case removes && isSame:
 		removeMember(permissions, name)
 	case removes || current != nil:
 		return file, nil
@@ -131,27 +134,25 @@ func setPermissionMode(file []byte, mode string, removes bool) ([]byte, error) {
 	return doc.root.Pack(), nil
 }
 
+// removeMember removes a member from an object.
 func removeMember(object *hujson.Value, name string) {
-	removeElement(
-		object,
-		slices.IndexFunc(object.Value.(*hujson.Object).Members, func(m hujson.ObjectMember) bool {
-			return m.Name.Value.(hujson.Literal).String() == name
-		}),
-	)
+	hasName := func(m hujson.ObjectMember) bool { return m.Name.Value.(hujson.Literal).String() == name }
+	removeElement(object, slices.IndexFunc(object.Value.(*hujson.Object).Members, hasName))
 }
 
-// removeOwnEntries cuts our entries, and each group, event and "hooks" that holds nothing
-// else then, unless its person had left it empty.
+// removeOwnEntries removes our entries. It also removes each group, event and "hooks"
+// that is empty then, except those that a person had left empty.
 func (d *document) removeOwnEntries() (removed []Entry) {
 	hooks := findMember(&d.root, "hooks")
 	if hooks == nil || hooks.Value.Kind() != '{' {
 		return nil
 	}
 	events := hooks.Value.(*hujson.Object)
-	isRootKept, areHooksKept := filledEmptyPattern().Match(d.root.Pack()),
-		filledEmptyPattern().Match(hooks.Pack())
+	isRootKept := filledEmptyPattern().Match(d.root.Pack())
+	areHooksKept := filledEmptyPattern().Match(hooks.Pack())
 	for i := len(events.Members) - 1; i >= 0; i-- {
-		name, groups := events.Members[i].Name.Value.(hujson.Literal).String(), &events.Members[i].Value
+		name := events.Members[i].Name.Value.(hujson.Literal).String()
+		groups := &events.Members[i].Value
 		isKept := filledEmptyPattern().Match(groups.Pack())
 		ours := removeOwnFromEvent(name, groups)
 		removed = append(ours, removed...)
@@ -161,20 +162,15 @@ func (d *document) removeOwnEntries() (removed []Entry) {
 	}
 	root := d.root.Value.(*hujson.Object)
 	if len(removed) > 0 && len(events.Members) == 0 && !areHooksKept {
-		removeElement(
-			&d.root,
-			slices.IndexFunc(
-				root.Members,
-				func(m hujson.ObjectMember) bool { return m.Value.Value == hooks.Value },
-			),
-		)
+		isHooks := func(m hujson.ObjectMember) bool { return m.Value.Value == hooks.Value }
+		removeElement(&d.root, slices.IndexFunc(root.Members, isHooks))
 		d.isMade[root] = len(root.Members) == 0 && !isRootKept
 	}
 	return removed
 }
 
-// removeOwnFromEvent cuts our entries from the groups of an event. A group with a key
-// that we do not write is the person's, and stays.
+// removeOwnFromEvent removes our entries from the groups of an event. A group with a
+// member that we do not write belongs to the person and stays.
 func removeOwnFromEvent(event string, groups *hujson.Value) (removed []Entry) {
 	array := asArray(groups)
 	if array == nil {
@@ -182,15 +178,9 @@ func removeOwnFromEvent(event string, groups *hujson.Value) (removed []Entry) {
 	}
 	for i := len(array.Elements) - 1; i >= 0; i-- {
 		group := &array.Elements[i]
-		handlers, matcher, removedBefore := findMember(
-			group,
-			"hooks",
-		), findMember(
-			group,
-			"matcher",
-		), len(
-			removed,
-		)
+		handlers := findMember(group, "hooks")
+		matcher := findMember(group, "matcher")
+		removedBefore := len(removed)
 		if asArray(handlers) == nil {
 			continue
 		}
@@ -201,8 +191,9 @@ func removeOwnFromEvent(event string, groups *hujson.Value) (removed []Entry) {
 			}
 		}
 		memberCount := len(group.Value.(*hujson.Object).Members)
-		if len(removed) > removedBefore && len(asArray(handlers).Elements) == 0 &&
-			(memberCount == 1 || memberCount == 2 && matcher != nil) {
+		isChanged := len(removed) > removedBefore
+		isOurGroup := memberCount == 1 || memberCount == 2 && matcher != nil
+		if isChanged && isOurGroup && len(asArray(handlers).Elements) == 0 {
 			removeElement(groups, i)
 		}
 	}
@@ -210,11 +201,11 @@ func removeOwnFromEvent(event string, groups *hujson.Value) (removed []Entry) {
 	return removed
 }
 
-// readOwnEntry reads an entry of ours; ok is false where the command is another one.
+// readOwnEntry reads an entry of ours. ok is false if the command is not ours.
 func readOwnEntry(event string, matcher *hujson.Value, value hujson.Value) (e Entry, ok bool) {
 	value = value.Clone()
 	value.Minimize()
-	_ = json.Unmarshal(value.Pack(), &e) // leaves out what has a wrong type
+	_ = json.Unmarshal(value.Pack(), &e) // a member of another type is left out
 	if _, name := ParseOwnCommand(e.Command, e.Args); name == "" {
 		return e, false
 	}
@@ -225,21 +216,21 @@ func readOwnEntry(event string, matcher *hujson.Value, value hujson.Value) (e En
 	return e, true
 }
 
-// programName is the base name of ours.
+// programName is the base name of our program.
 const programName = "gchat-hooks"
 
-// shellCommandPattern are the shell lines that are ours: what Entries and the plugin
-// write, and what the docs show. A line that does more is its person's.
+// shellCommandPattern matches the shell lines that are ours: those that EntriesFor and
+// the plugin write, and those in the docs. A line that does more belongs to the person.
 var shellCommandPattern = state.LazyPattern(`^(?:PATH="\$PATH:\$HOME/bin:\$HOME/go/bin" )?` +
 	`('(?:[^']|'\\'')*'|[^\s;&|<>()'"]+) hook ([a-z0-9-]+)$`)
 
-// ParseOwnCommand are the program and the hook of a command that is ours, `gchat-hooks
-// hook NAME`; also of a version that knows more names. hook is "" for another command.
-// args is nil where a shell runs the command.
+// ParseOwnCommand returns the program and the hook of a command that is ours,
+// `gchat-hooks hook NAME`. The name may be one that only another version knows. hook is
+// "" for any other command. args is nil if a shell runs the command.
 func ParseOwnCommand(command string, args []string) (program, hook string) {
 	if len(args) == 2 && args[0] == "hook" {
 		program, hook = command, args[1]
-	} else if match := shellCommandPattern().FindStringSubmatch(command); match != nil && args == nil {
+	} else if match := shellCommandPattern().FindStringSubmatch(command); args == nil && match != nil {
 		program, hook = match[1], match[2]
 		if unquoted, ok := strings.CutPrefix(program, "'"); ok {
 			program = strings.ReplaceAll(strings.TrimSuffix(unquoted, "'"), `'\''`, "'")
@@ -251,21 +242,21 @@ func ParseOwnCommand(command string, args []string) (program, hook string) {
 	return program, hook
 }
 
-// A document is a settings file as a syntax tree, which has every byte of it.
+// A document is a settings file as a syntax tree that keeps every byte.
 type document struct {
 	root       hujson.Value
 	newline    string
-	indentUnit string                       // what one level is indented by
-	isMade     map[hujson.ValueTrimmed]bool // objects and lists that no person wrote
+	indentUnit string                       // the indent of one level
+	isMade     map[hujson.ValueTrimmed]bool // objects and lists that this program made
 }
 
 const byteOrderMark = "\xef\xbb\xbf"
 
-// parseDocument reads a settings file. A blank one is an empty object, as Claude Code
-// takes it.
+// parseDocument reads a settings file. A blank file counts as an empty object, as for
+// Claude Code.
 func parseDocument(file []byte) (*document, error) {
 	if bytes.Count(file, []byte("["))+bytes.Count(file, []byte("{")) > 100_000 {
-		// the parser is recursive: the stack would end
+		// The parser is recursive, and its stack would overflow.
 		return nil, errors.New("line 1: more than 100,000 lists and objects")
 	}
 	body := bytes.TrimPrefix(file, []byte(byteOrderMark))
@@ -276,22 +267,18 @@ func parseDocument(file []byte) (*document, error) {
 	}
 	root, err := hujson.Parse(body)
 	if err != nil {
-		problem, _, isLiteral := strings.Cut(
-			strings.TrimPrefix(err.Error(), "hujson: "),
-			"invalid literal",
-		)
-		if isLiteral { // the rest may be a secret
+		message := strings.TrimPrefix(err.Error(), "hujson: ")
+		problem, _, isLiteral := strings.Cut(message, "invalid literal")
+		if isLiteral { // the rest of the message may be a secret
 			problem += "no valid text, number, true, false or null"
 		}
 		return nil, errors.New(problem)
 	}
 	switch {
 	case root.Value.Kind() != '{':
-		return nil, errors.New("line 1: settings are an object, {…}")
+		return nil, errors.New("line 1: the settings are not an object, {…}")
 	case !root.IsStandard():
-		return nil, errors.New(
-			"it has a comment or a trailing comma, and so Claude Code does not read it",
-		)
+		return nil, errors.New("it has a comment or a trailing comma: Claude Code does not read such a file")
 	}
 	root.BeforeExtra = slices.Concat(byteOrder, root.BeforeExtra)
 	doc := &document{
@@ -309,8 +296,8 @@ func parseDocument(file []byte) (*document, error) {
 	return doc, nil
 }
 
-// findMember is the value of a name in an object, nil when there is none. Of two the last
-// one counts, as for JSON.parse.
+// findMember returns the value of a member of an object; nil if there is none. Of two
+// members with that name it returns the last, which counts for JSON.parse.
 func findMember(object *hujson.Value, name string) (found *hujson.Value) {
 	if object, ok := object.Value.(*hujson.Object); ok {
 		for i := range object.Members {
@@ -322,7 +309,7 @@ func findMember(object *hujson.Value, name string) (found *hujson.Value) {
 	return found
 }
 
-// asArray is the list that v is, nil for another value.
+// asArray returns a value that is a list; nil for any other value.
 func asArray(value *hujson.Value) *hujson.Array {
 	if value == nil {
 		return nil
@@ -331,12 +318,10 @@ func asArray(value *hujson.Value) *hujson.Array {
 	return array
 }
 
-// openMember is the member of an object that is to hold more. Where there is none, it is
-// put there, and empty is its value.
+// openMember returns a member of an object to add something to. If there is none, it
+// creates one with the value empty.
 func (d *document) openMember(
-	object *hujson.Value,
-	depth int,
-	name, empty string,
+	object *hujson.Value, depth int, name, empty string,
 ) (*hujson.Value, error) {
 	if findMember(object, name) == nil {
 		d.appendValue(object, depth, name, json.RawMessage(empty))
@@ -349,19 +334,17 @@ func (d *document) openMember(
 	return value, nil
 }
 
-// appendValue appends a value to an object, under its name, or to a list, in lines of its
-// own. No byte that is there changes. In what a person had left empty it begins right
-// behind the bracket: by that filledEmptyPattern knows it.
+// appendValue appends a value in lines of its own: to an object, under its name, or to a
+// list. It changes no byte that is there. In an object or list that a person had left
+// empty, the value begins right behind the bracket. By that filledEmptyPattern recognises
+// it.
 func (d *document) appendValue(in *hujson.Value, depth int, name string, value any) {
 	indent := strings.Repeat(d.indentUnit, depth)
-	// texts and numbers, and lists of them
+	// The value consists of texts and numbers and lists of them, so this cannot fail.
 	text, _ := json.MarshalIndent(value, indent, d.indentUnit)
 	parsed, _ := hujson.Parse(bytes.ReplaceAll(text, []byte("\n"), []byte(d.newline)))
-	lineBreak, closingBreak := hujson.Extra(
-		d.newline+indent,
-	), hujson.Extra(
-		d.newline+strings.Repeat(d.indentUnit, depth-1),
-	)
+	lineBreak := hujson.Extra(d.newline + indent)
+	closingBreak := hujson.Extra(d.newline + strings.Repeat(d.indentUnit, depth-1))
 	isMade := d.isMade[in.Value]
 	if !isMade && emptyPattern().Match(in.Pack()) {
 		lineBreak = nil
@@ -383,16 +366,17 @@ func (d *document) appendValue(in *hujson.Value, depth int, name string, value a
 	}
 }
 
-// filledEmptyPattern is how an object or a list begins that its person had left empty,
-// and that we put something into: our part stands right behind the bracket, and its own
-// parts in lines. emptyPattern is one that is empty.
+// filledEmptyPattern matches the beginning of an object or list that its person had left
+// empty and that we added something to: our part begins right behind the bracket, and
+// only its inner parts have lines of their own. emptyPattern matches an empty object or
+// list.
 var (
 	filledEmptyPattern = state.LazyPattern(`^\x{feff}?\s*(?:\[\{|\{"[^"]+": [\[{])\r?\n`)
 	emptyPattern       = state.LazyPattern(`^\x{feff}?\s*(?:\[\s*\]|\{\s*\})\s*$`)
 )
 
-// removeElement takes part i out of an object or a list. Behind the part that is the last
-// one then, white space would put a comma.
+// removeElement removes part i of an object or list. It also removes the white space
+// behind the part that is the last one then, since hujson would put a comma after that.
 func removeElement(in *hujson.Value, i int) {
 	switch in := in.Value.(type) {
 	case *hujson.Object:

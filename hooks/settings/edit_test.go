@@ -160,7 +160,7 @@ func TestRefused(t *testing.T) {
 		{"an open comment", "{\n} /* ", 2, 3, "comment"},
 		{"a comment, for which Claude Code skips the file", "{\n} // mine\n", 0, 0, "it has a comment or a trailing comma"},
 		{"a trailing comma", "{\"a\": 1,}", 0, 0, "it has a comment or a trailing comma"},
-		{"a list", "[]", 1, 0, "settings are an object"},
+		{"a list", "[]", 1, 0, "the settings are not an object"},
 		{"hooks is a list", "{\n  \"hooks\": []\n}", 0, 0, `"hooks" has to be {…}`},
 		{"hooks is null", "{\n  \"hooks\": null\n}", 0, 0, `"hooks" has to be {…}`},
 		{"an event is an object", "{\"hooks\": {\n\"Stop\": {}}}", 0, 0, `"Stop" has to be […]`},

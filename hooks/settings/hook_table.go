@@ -19,40 +19,38 @@ import (
 // A Hook is one of our hooks on one of Claude Code's events.
 type Hook struct {
 	Event        string
-	Matcher      string // as narrow as can be: a hook that is not started costs nothing
-	Name         string // what it is called as
+	Matcher      string // as narrow as possible: a hook that is not started costs nothing
+	Name         string // the name that it is called by
 	Timeout      int    // seconds
-	WakesSession bool   // it wakes its session, in the background
+	WakesSession bool   // it runs in the background and can wake its session
 }
 
-// The time limits of hooks, in seconds.
+// These are the timeouts of hooks, in seconds.
 const (
-	personTimeout   = 86400 // for a person: config.HookTimeout
-	quickTimeout    = 10    // hooks that do not wait end by themselves before that
-	agentTimeout    = 30    // to put a message for another agent
-	decisionTimeout = 600   // for another agent to say whether the session may stop
+	personTimeout   = 86400 // to wait for a person: config.HookTimeout
+	quickTimeout    = 10    // for hooks that do not wait; they end by themselves before
+	agentTimeout    = 30    // to enqueue a message for another agent
+	decisionTimeout = 600   // for another agent to decide whether the session may stop
 )
 
 const questionTool = "AskUserQuestion"
 
-// dialogTypes are the notification types that tell of a dialog in the terminal.
-const dialogTypes = "permission_prompt|worker_permission_prompt|agent_needs_input|elicitation_dialog|elicitation_url_dialog"
+// dialogTypes are the types of notifications about a dialog in the terminal.
+const dialogTypes = "permission_prompt|worker_permission_prompt|agent_needs_input" +
+	"|elicitation_dialog|elicitation_url_dialog"
 
-// hookTable has every hook with the part of the presets that it belongs to. The first
-// hook of a part is in no other.
+// hookTable lists every hook with the part of the presets that it belongs to. The first
+// hook of a part is in no other part.
 //
-// gchat-ask-user-forward may wait on PreToolUse too, in hold mode.
-// gchat-notification-dispatch has no matcher: which notifications are sent is for the
-// configuration to say, at any time.
+// gchat-ask-user-forward can also wait on PreToolUse, in hold mode.
+// gchat-notification-dispatch has no matcher: the configuration says which notifications
+// are sent, and it may change at any time.
 var hookTable = []struct {
 	part string
 	Hook
 }{
 	{"post", Hook{"PreToolUse", questionTool, "gchat-ask-user-forward", personTimeout, false}},
-	{
-		"answer",
-		Hook{"PermissionRequest", questionTool, "gchat-ask-user-forward", personTimeout, false},
-	},
+	{"answer", Hook{"PermissionRequest", questionTool, "gchat-ask-user-forward", personTimeout, false}},
 	{"post", Hook{"PostToolUse", questionTool, "gchat-ask-user-answered", quickTimeout, false}},
 	{"post", Hook{"UserPromptSubmit", "", "gchat-ask-user-answered", quickTimeout, false}},
 	{"post", Hook{"Stop", "", "gchat-ask-user-answered", quickTimeout, false}},
@@ -68,10 +66,7 @@ var hookTable = []struct {
 	{"approve", Hook{"PermissionDenied", "", "gchat-ask-user-answered", quickTimeout, false}},
 	{"approve", Hook{"SubagentStop", "", "gchat-ask-user-answered", quickTimeout, false}},
 	{"approve", Hook{"UserPromptSubmit", "", "gchat-session-event", quickTimeout, false}},
-	{
-		"approve",
-		Hook{"SessionStart", "fork|resume", "gchat-ask-user-answered", quickTimeout, false},
-	},
+	{"approve", Hook{"SessionStart", "fork|resume", "gchat-ask-user-answered", quickTimeout, false}},
 
 	{"notify", Hook{"Notification", "", "gchat-notification-dispatch", quickTimeout, false}},
 	{"notify", Hook{"UserPromptSubmit", "", "gchat-notification-dispatch", quickTimeout, false}},
@@ -88,37 +83,28 @@ var hookTable = []struct {
 	{"wake", Hook{"Stop", "", "stop-hook", decisionTimeout, false}},
 	{"wake", Hook{"PreToolUse", questionTool, "pre-tool-use-hook", agentTimeout, false}},
 	{"wake", Hook{"Notification", "idle_prompt", "notification-idle-hook", agentTimeout, false}},
-	{
-		"wake",
-		Hook{
-			"Notification",
-			"permission_prompt",
-			"notification-permission-hook",
-			agentTimeout,
-			false,
-		},
-	},
+	{"wake", Hook{"Notification", "permission_prompt", "notification-permission-hook", agentTimeout, false}},
 	{"wake", Hook{"SessionEnd", "", "session-end-hook", quickTimeout, false}},
 	{"wake", Hook{"PreCompact", "", "pre-compact-hook", agentTimeout, false}},
 }
 
-// presetParts are the presets with their parts.
+// presetParts are the parts of each preset.
 var presetParts = map[string][]string{
 	"answer":  {"post", "answer"},
 	"approve": {"post", "answer", "approve"},
 	"report":  {"post", "answer", "notify", "report"},
 	"system3": {"post", "answer", "notify", "report", "system3"},
 	"wake":    {"wake"},
-	"send":    {"post", "notify"}, // beside another bridge: no reply is used
+	"send":    {"post", "notify"}, // for use beside another bridge: replies are not used
 }
 
-// PresetNames are the names that Hooks knows, the default first.
+// PresetNames are the names of the presets, the default first.
 func PresetNames() []string {
 	return []string{"answer", "approve", "report", "system3", "wake", "send"}
 }
 
-// PresetHooks are the hooks of these presets together, each once; of the default one,
-// "answer", when none is named.
+// PresetHooks returns the hooks of these presets together, each once. Without names it
+// returns those of the default preset, "answer".
 func PresetHooks(names ...string) ([]Hook, error) {
 	if len(names) == 0 {
 		names = PresetNames()[:1]
@@ -126,19 +112,16 @@ func PresetHooks(names ...string) ([]Hook, error) {
 	var parts []string
 	for _, name := range names {
 		if presetParts[name] == nil {
-			return nil, fmt.Errorf(
-				"no such preset: %s (there are %s)",
-				name,
-				strings.Join(PresetNames(), ", "),
-			)
+			return nil, fmt.Errorf("no such preset: %s (there are %s)",
+				name, strings.Join(PresetNames(), ", "))
 		}
 		parts = append(parts, presetParts[name]...)
 	}
 	return hooksOfParts(parts), nil
 }
 
-// hooksOfParts are the hooks of these parts, each once: where one of them is for every
-// tool, that one.
+// hooksOfParts returns the hooks of these parts, each once. Of two that differ only in
+// their matcher, it returns the one without a matcher, which is for every tool.
 func hooksOfParts(parts []string) (hooks []Hook) {
 	for _, row := range hookTable {
 		isSameHook := func(h Hook) bool { return h.Event == row.Event && h.Name == row.Name }
@@ -154,8 +137,8 @@ func hooksOfParts(parts []string) (hooks []Hook) {
 	return hooks
 }
 
-// partOf is the part whose first hook that is, by which a part is known again; "" for
-// another one.
+// partOf returns the part whose first hook this is, which identifies the part; "" if it
+// is not the first hook of any.
 func partOf(event, name string) string {
 	isSeen := map[string]bool{}
 	for _, row := range hookTable {
@@ -167,13 +150,11 @@ func partOf(event, name string) string {
 	return ""
 }
 
-// EntriesFor are the hooks as this Claude Code takes them, and those that it cannot have.
-// They start the program at that absolute path; its name is gchat-hooks, by which the
-// entries are known again.
+// EntriesFor returns the hooks as entries for this version of Claude Code, and those that
+// the version does not support. The entries start the program at that absolute path. Its
+// base name is gchat-hooks, by which the entries are recognised.
 func EntriesFor(
-	program string,
-	claude Version,
-	hooks []Hook,
+	program string, claude Version, hooks []Hook,
 ) (entries []Entry, unsupported []Hook) {
 	for _, h := range hooks {
 		if h.WakesSession && !claude.IsAtLeast(MinRewakeVersion) {
@@ -196,26 +177,28 @@ func EntriesFor(
 	return entries, unsupported
 }
 
-// A Version is Claude Code's. The zero one is unknown, and taken for Oldest.
+// A Version is a version of Claude Code. The zero value is an unknown one and counts as
+// MinVersion.
 type Version [3]int
 
-// MinVersion is the oldest version that is supported: before it, an event that Claude
-// Code does not know voids the whole settings file, hooks and all (Claude Code's
+// MinVersion is the oldest supported version. In an older one, an event that Claude Code
+// does not know makes the whole settings file void, with all hooks (Claude Code's
 // changelog).
 var MinVersion = Version{2, 1, 101}
 
 var (
-	// minArgsVersion is when hooks got "args": the program is started without a shell
-	// (Claude Code's changelog). An older version takes no notice of them, and would
-	// start the program with no words at all.
+	// minArgsVersion is the first version in which hooks have "args": the program is
+	// started without a shell (Claude Code's changelog). An older version ignores args
+	// and would start the program without any.
 	minArgsVersion = Version{2, 1, 139}
 
-	// MinRewakeVersion is the oldest version on which it was measured. One that does not
-	// know it runs such a hook in the foreground, for as long as the person takes.
+	// MinRewakeVersion is the oldest version on which asyncRewake was tested. A version
+	// that does not know it runs such a hook in the foreground, for as long as the person
+	// takes.
 	MinRewakeVersion = Version{2, 1, 197}
 )
 
-// IsAtLeast says whether a version is that one or a newer one.
+// IsAtLeast reports whether a version is minimum or newer.
 func (v Version) IsAtLeast(minimum Version) bool {
 	if v == (Version{}) {
 		v = MinVersion
@@ -225,22 +208,22 @@ func (v Version) IsAtLeast(minimum Version) bool {
 
 func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2]) }
 
-// CheckSupported says why hooks cannot be registered with this version; nil when they
+// CheckSupported returns why hooks cannot be registered with this version; nil if they
 // can.
 func (v Version) CheckSupported() error {
 	if v.IsAtLeast(MinVersion) {
 		return nil
 	}
-	//lint:ignore ST1005 it is a name
+	//lint:ignore ST1005 "Claude Code" is a name
 	return fmt.Errorf("Claude Code %s is too old: update it (`claude update`)", v)
 }
 
 // ParseVersion reads what `claude --version` prints, "2.1.329 (Claude Code)", or the
-// number alone. It has a line of its own: a wrapper may print the versions of other
-// programs before it.
+// number alone. The version has to be a line by itself: a wrapper may print the versions
+// of other programs before it.
 func ParseVersion(s string) (v Version, ok bool) {
-	match := regexp.MustCompile(`(?m)^v?(\d{1,6})\.(\d{1,6})\.(\d{1,6})\S*(?: \(Claude Code\))?$`).
-		FindStringSubmatch(s)
+	pattern := regexp.MustCompile(`(?m)^v?(\d{1,6})\.(\d{1,6})\.(\d{1,6})\S*(?: \(Claude Code\))?$`)
+	match := pattern.FindStringSubmatch(s)
 	if match == nil {
 		return v, false
 	}
@@ -250,16 +233,14 @@ func ParseVersion(s string) (v Version, ok bool) {
 	return v, true
 }
 
-// InstalledVersion asks the claude on PATH, for so long. Others may be installed: an
-// editor brings its own.
+// InstalledVersion asks the claude on PATH for its version, for at most timeout. Other
+// versions may be installed, too: an editor brings its own.
 func InstalledVersion(
-	ctx context.Context,
-	env state.Getenv,
-	timeout time.Duration,
+	ctx context.Context, env state.Getenv, timeout time.Duration,
 ) (Version, error) {
 	path, err := exec.LookPath("claude")
 	for _, candidate := range []string{".local/bin/claude", ".claude/local/claude"} {
-		// by its installers; the second is an alias
+		// Claude Code's installers use these paths; the second is behind an alias.
 		if err != nil {
 			path, err = exec.LookPath(filepath.Join(state.Home(env), candidate))
 		}
@@ -270,13 +251,11 @@ func InstalledVersion(
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, "--version")
-	cmd.WaitDelay = 300 * time.Millisecond // a child of it may hold the pipe
+	cmd.WaitDelay = 300 * time.Millisecond // a child of claude may keep the pipe open
 	out, err := cmd.Output()
 	if v, ok := ParseVersion(string(out)); ok {
 		return v, nil
 	}
-	return Version{}, fmt.Errorf(
-		"claude --version: %w",
-		cmp.Or(ctx.Err(), err, errors.New("it prints no version")),
-	)
+	err = cmp.Or(ctx.Err(), err, errors.New("it prints no version"))
+	return Version{}, fmt.Errorf("run claude --version: %w", err)
 }

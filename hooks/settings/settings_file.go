@@ -17,11 +17,11 @@ import (
 	"gchat-hooks/state"
 )
 
-// A Scope says whose settings are meant.
+// A Scope says which settings file is meant.
 type Scope string
 
-// The settings that a person may edit, as Claude Code ranks them: the last one counts
-// most.
+// These are the settings that a person may edit, in the order in which Claude Code ranks
+// them: the last one wins.
 const (
 	User    Scope = "user"    // settings.json in $CLAUDE_CONFIG_DIR, else in ~/.claude
 	Project Scope = "project" // .claude/settings.json in the project, which others get with it
@@ -30,11 +30,11 @@ const (
 
 // A File is a settings file on disk.
 type File struct {
-	Path string      // as people name it; it may be a link to the file itself
-	Mode os.FileMode // of one that does not exist yet
+	Path string      // the path that people know; it may be a link
+	Mode os.FileMode // for a file that does not exist yet
 }
 
-// FileFor is the settings file of a scope.
+// FileFor returns the settings file of a scope.
 func FileFor(env state.Getenv, scope Scope) (File, error) {
 	project := filepath.Join(state.ProjectDir(env), ".claude")
 	switch scope {
@@ -50,9 +50,9 @@ func FileFor(env state.Getenv, scope Scope) (File, error) {
 	return File{filepath.Join(project, "settings.local.json"), 0o600}, nil
 }
 
-// KnownFiles are the files that may have hooks of ours: first the person's own, then
-// those of projects, this one among them, and of another $CLAUDE_CONFIG_DIR that a
-// session ran with.
+// KnownFiles returns the files that may have hooks of ours. First comes the person's own
+// file. Then come those of projects, this one included, and those of other
+// $CLAUDE_CONFIG_DIRs that sessions ran with.
 func KnownFiles(env state.Getenv, projects []*state.Project) ([]File, error) {
 	userFile, err := FileFor(env, User)
 	if err != nil {
@@ -76,28 +76,30 @@ func KnownFiles(env state.Getenv, projects []*state.Project) ([]File, error) {
 // A Change is what an install or uninstall does to a settings file, or would do.
 type Change struct {
 	Path         string
-	Old, New     []byte   // nil: there is no file
-	HookCount    int      // how many of ours were put in, or taken out
-	CountBefore  int      // how many of ours were there
-	RemovedHooks []string // "NAME on EVENT" of those of ours that were there, and are not in New
+	Old, New     []byte   // nil if there is no file
+	HookCount    int      // how many of our hooks were added, or removed
+	CountBefore  int      // how many of our hooks were there
+	RemovedHooks []string // "NAME on EVENT" of our hooks that were there and are not in New
 }
 
-// IsEmpty says whether the file stays as it is.
-func (c *Change) IsEmpty() bool { return (c.Old == nil) == (c.New == nil) && bytes.Equal(c.Old, c.New) }
+// IsEmpty reports whether the file stays unchanged.
+func (c *Change) IsEmpty() bool {
+	return (c.Old == nil) == (c.New == nil) && bytes.Equal(c.Old, c.New)
+}
 
-// Diff shows the change as a unified diff, "" when there is none.
+// Diff returns the change as a unified diff; "" if there is none.
 func (c *Change) Diff() string {
-	// the first line repeats the names
+	// The first line only repeats the names.
 	_, lines, _ := strings.Cut(string(diff.Diff(c.Path, c.Old, c.Path, c.New)), "\n")
 	return lines
 }
 
-// Uninstall takes our entries out of the file; dry only tells what that would change. A
-// file that holds nothing else goes.
+// Uninstall removes our entries from the file, and the file itself if it has nothing
+// else. With isDryRun it only returns what that would change.
 func (f File) Uninstall(isDryRun bool) (*Change, error) { return f.Install(nil, isDryRun) }
 
-// Install makes these entries the only ones of ours in the file; dry only tells what that
-// would change.
+// Install makes these entries the only ones of ours in the file. With isDryRun it only
+// returns what that would change.
 func (f File) Install(entries []Entry, isDryRun bool) (*Change, error) {
 	path, old, err := f.read()
 	if err != nil {
@@ -106,7 +108,7 @@ func (f File) Install(entries []Entry, isDryRun bool) (*Change, error) {
 	edited, removed, err := replaceOwnEntries(old, entries)
 	if err != nil {
 		err = fmt.Errorf("%s does not parse: %w", f.Path, err)
-		return nil, &state.UserError{Err: err, Hint: "mend it; nothing was written"}
+		return nil, &state.UserError{Err: err, Hint: "repair it and try again; nothing was written"}
 	}
 	change := &Change{
 		Path:        f.Path,
@@ -115,15 +117,13 @@ func (f File) Install(entries []Entry, isDryRun bool) (*Change, error) {
 		HookCount:   cmp.Or(len(entries), len(removed)),
 		CountBefore: len(removed),
 	}
-	change.RemovedHooks = slices.DeleteFunc(
-		entryTitles(removed),
-		func(title string) bool { return slices.Contains(entryTitles(entries), title) },
-	)
+	isInstalled := func(title string) bool { return slices.Contains(entryTitles(entries), title) }
+	change.RemovedHooks = slices.DeleteFunc(entryTitles(removed), isInstalled)
 	return f.applyChange(change, path, isDryRun)
 }
 
-// SetPermissionMode has sessions begin in a permission mode, where the file names none.
-// With out it takes that mode out again, and no other.
+// SetPermissionMode makes sessions start in a permission mode, unless the file names one.
+// If removes is set, it removes that mode and no other.
 func (f File) SetPermissionMode(mode string, removes, isDryRun bool) (*Change, error) {
 	path, old, err := f.read()
 	if err != nil {
@@ -136,12 +136,13 @@ func (f File) SetPermissionMode(mode string, removes, isDryRun bool) (*Change, e
 	return f.applyChange(&Change{Path: f.Path, Old: old, New: edited}, path, isDryRun)
 }
 
-// applyChange carries a change of the file at that path out.
+// applyChange carries out a change of the file at path.
 func (f File) applyChange(change *Change, path string, isDryRun bool) (*Change, error) {
 	if isDryRun || change.IsEmpty() {
 		return change, nil
 	}
-	if info, err := os.Stat(path); err == nil && info.Mode()&0o200 == 0 { // a rename would not ask
+	// A rename would replace a read-only file.
+	if info, err := os.Stat(path); err == nil && info.Mode()&0o200 == 0 {
 		return nil, &state.UserError{
 			Err:  fmt.Errorf("%s is read-only", path),
 			Hint: "chmod u+w " + state.QuoteForShell(path),
@@ -153,7 +154,7 @@ func (f File) applyChange(change *Change, path string, isDryRun bool) (*Change, 
 	return change, replaceFile(path, change.New, f.Mode)
 }
 
-// entryTitles are entries as people read them.
+// entryTitles names entries for people.
 func entryTitles(entries []Entry) (titles []string) {
 	for _, e := range entries {
 		_, name := ParseOwnCommand(e.Command, e.Args)
@@ -162,8 +163,8 @@ func entryTitles(entries []Entry) (titles []string) {
 	return titles
 }
 
-// OwnHooks are this version's hooks of what the file has of ours, and those of the
-// presets also.
+// OwnHooks returns this version's hooks for the parts that the file has of ours, and the
+// hooks of these presets.
 func (f File) OwnHooks(presetNames ...string) ([]Hook, error) {
 	_, b, err := f.read()
 	if err != nil {
@@ -181,7 +182,7 @@ func (f File) OwnHooks(presetNames ...string) ([]Hook, error) {
 	return hooksOfParts(parts), err
 }
 
-// RequiredVersion is the oldest Claude Code that takes what the file has of ours.
+// RequiredVersion is the oldest Claude Code that supports our entries in the file.
 func (f File) RequiredVersion() Version {
 	_, b, _ := f.read()
 	registered, _ := OwnEntries(b)
@@ -197,10 +198,10 @@ func (f File) RequiredVersion() Version {
 	return version
 }
 
-// maxFileBytes is more than any settings are, in bytes.
+// maxFileBytes is more than any settings file has.
 const maxFileBytes = 2 << 20
 
-// read gives the file's own path, behind all links, and its bytes: nil where there is no
+// read returns the file's own path, behind all links, and its bytes; nil if there is no
 // file.
 func (f File) read() (path string, b []byte, err error) {
 	path, err = filepath.EvalSymlinks(f.Path)
@@ -219,8 +220,8 @@ func (f File) read() (path string, b []byte, err error) {
 	return path, b, nil
 }
 
-// replaceFile replaces a file, whole or not at all. One that is there keeps its mode:
-// renameio sees to that.
+// replaceFile replaces a file, whole or not at all. An existing file keeps its mode,
+// which renameio sees to.
 func replaceFile(path string, b []byte, mode os.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
