@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Go ends a process with 2 at the first two signals, which Claude Code takes for "block".
-// A hook that does not wait finishes its work.
+// For the first two signals, Go ends a process with 2, which Claude Code takes for
+// "block". A hook that does not wait ignores them and finishes its work.
 func TestAbortedHookEndsWithZero(t *testing.T) {
 	for name, sig := range map[string]os.Signal{
 		"SIGQUIT": syscall.SIGQUIT, "SIGABRT": syscall.SIGABRT, "SIGTERM": syscall.SIGTERM, "SIGHUP": syscall.SIGHUP,

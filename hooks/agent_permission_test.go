@@ -9,7 +9,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// newAgentWorld is a desk whose permissions are asked in Chat.
+// newAgentWorld returns a world whose permissions are asked in Chat.
 func newAgentWorld(t *testing.T) *world {
 	w := newWorldWithoutPoller(t)
 	w.env["GOOGLE_CHAT_WEBHOOK_URL"] = "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"
@@ -17,7 +17,7 @@ func newAgentWorld(t *testing.T) *world {
 	return w
 }
 
-// withMembers is an event with some members set.
+// withMembers returns an event with some members set.
 func withMembers(t *testing.T, event []byte, kv ...any) []byte {
 	t.Helper()
 	var e map[string]any
@@ -34,7 +34,7 @@ func withMembers(t *testing.T, event []byte, kv ...any) []byte {
 	return b
 }
 
-// onlyPermission is the one permission that is written down.
+// onlyPermission returns the one permission that is recorded.
 func (w *world) onlyPermission() *state.Question {
 	w.Helper()
 	qs, loadErrs := state.ReadIndexedQuestions(w.getenv)
@@ -64,8 +64,8 @@ func (w *world) awaitOnlyPermission(p *hookProcess) (*hookProcess, *state.Questi
 	return p, q
 }
 
-// What a background agent asks ends with that agent's own events, and with nothing else
-// of its session, which goes on.
+// A background agent's question ends with that agent's own events and with no other event
+// of its session. The session goes on.
 func TestAnAgentsPermissionEndsByItsOwnEvents(t *testing.T) {
 	t.Parallel()
 	denied := map[string]any{"command": "mkdir out", "description": "Run it"}
@@ -121,8 +121,8 @@ func TestAnAgentsPermissionEndsByItsOwnEvents(t *testing.T) {
 	}
 }
 
-// An agent whose call its session waits for has its dialog beside the hook. Where that is
-// not known, the dialog is taken for hidden.
+// If the session waits for an agent's call, the agent's dialog is drawn beside the hook.
+// If that is not known, the dialog counts as hidden.
 func TestWhichAgentsDialogIsHidden(t *testing.T) {
 	t.Parallel()
 	const begun = `{"type":"assistant","message":{"content":[{"type":"tool_use","id":"toolu_1","name":"Agent","input":{"prompt":"x"}}]}}` + "\n"
@@ -162,8 +162,8 @@ func TestWhichAgentsDialogIsHidden(t *testing.T) {
 	}
 }
 
-// A prompt at the keyboard says that somebody is there. What Chat's people said is none,
-// and neither is Claude Code's own.
+// A prompt at the keyboard shows that a person is there. A prompt from Chat or of Claude
+// Code's own does not.
 func TestAPromptAtTheKeyboard(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -195,8 +195,8 @@ func TestAPromptAtTheKeyboard(t *testing.T) {
 	}
 }
 
-// Where no poller serves it, the hook gives a hidden dialog to the terminal by itself:
-// one that is in no thread, or after background_wait. It prints nothing then.
+// If no poller serves it, the hook itself hands a hidden dialog to the terminal: when it
+// was not posted in time, or after background_wait. The hook prints nothing then.
 func TestAHookHandsItsDialogOverByItself(t *testing.T) {
 	t.Parallel()
 	for name, isPosted := range map[string]bool{"in no thread": false, "in its thread": true} {
@@ -220,8 +220,8 @@ func TestAHookHandsItsDialogOverByItself(t *testing.T) {
 	}
 }
 
-// What was handed over explains Claude Code's own notification of it; what is hidden does
-// not.
+// A question that was handed over explains Claude Code's own notification of its dialog.
+// A hidden question does not.
 func TestANotificationOfWhatWasHandedOver(t *testing.T) {
 	t.Parallel()
 	for _, isOver := range []bool{true, false} {
@@ -238,7 +238,7 @@ func TestANotificationOfWhatWasHandedOver(t *testing.T) {
 	}
 }
 
-// A poller that hands a dialog over ends its hook, which prints nothing; a reply that was
+// A hook whose dialog the poller hands over ends and prints nothing. A reply that came
 // first is printed.
 func TestAHookEndsWhenItsDialogIsHandedOver(t *testing.T) {
 	t.Parallel()

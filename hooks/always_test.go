@@ -10,8 +10,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// A rule that an organization does not let a person add is not offered, and of another it
-// is said where it lands.
+// A rule that an organization forbids a person to add is not offered. For any other rule,
+// the text says where it is written.
 func TestWhatAlwaysMeansHere(t *testing.T) {
 	t.Parallel()
 	const only = `{"allowManagedPermissionRulesOnly": true}`

@@ -63,8 +63,7 @@ func (h *Hook) runAnswered(_ context.Context, e *Event) error {
 		}
 		return nil
 	}
-	questions := h.openQuestions(e)
-	sessions := []string{e.SessionID}
+	questions, sessions := h.openQuestions(e), []string{e.SessionID}
 	isPrompt := e.HookEventName == "UserPromptSubmit"
 	if isPrompt {
 		session, err := state.SessionsIn(state.UserStateDir(h.Env)).Get(e.SessionID)
@@ -170,8 +169,8 @@ func (h *Hook) closeAgentQuestions(hasEnded func(*state.Question) bool, texts ..
 	}
 }
 
-// markDialogOver records that a dialog in the terminal is over, for a dialog of which
-// only this event tells the end.
+// markDialogOver records that a dialog in the terminal is over. It does so for a dialog
+// whose end no other event shows.
 func (h *Hook) markDialogOver(e *Event) error {
 	sessions := state.SessionsIn(state.UserStateDir(h.Env))
 	session, err := sessions.Get(e.SessionID)
@@ -225,8 +224,7 @@ func (h *Hook) confirmAnswers(e *Event, q *state.Question) error {
 			answers != nil && !maps.Equal(q.Answers, answers) && !areTypedAnswers(q, answers)
 	}
 	setAnswers := func(q *state.Question) {
-		q.ResolvedBy = resolvedBy
-		q.Answers, q.Notes = answers, notes
+		q.ResolvedBy, q.Answers, q.Notes = resolvedBy, answers, notes
 		if awayAfter != nil {
 			session, err := state.SessionsIn(state.UserStateDir(h.Env)).Get(q.ClaudeSession())
 			q.AwayAfter = *awayAfter * time.Millisecond
@@ -258,8 +256,8 @@ func (h *Hook) confirmAnswers(e *Event, q *state.Question) error {
 	return err
 }
 
-// correctionMark stands in an owed note for the message that it answers. It marks the
-// note that corrects what a thread was told about a question's end.
+// correctionMark takes the place of the answered message in an owed note. Such a note
+// corrects what its thread says about a question's end.
 const correctionMark = "corrected"
 
 // areTypedAnswers reports whether these answers are what the poller typed for the
@@ -405,9 +403,8 @@ func (h *Hook) isPromptQueued(e *Event, prompts []*state.Incoming) bool {
 			inject.SameText(prompt, in.Text)
 	})
 	hasDialog, _ := inject.IsWaiting(string(e.TranscriptPath), e.SessionID, h.claudePID())
-	since := time.Now().Add(-queuedWindow)
-	return isTyped || hasDialog ||
-		inject.TranscriptHasPrompt(string(e.TranscriptPath), string(e.Prompt), since, false)
+	return isTyped || hasDialog || inject.TranscriptHasPrompt(
+		string(e.TranscriptPath), string(e.Prompt), time.Now().Add(-queuedWindow), false)
 }
 
 // queuedWindow is how long after a prompt was typed the hook's event for it may come, if
@@ -442,8 +439,8 @@ func readAnswers(
 		answers[text] = string(value)
 	}
 	for i, a := range inOrder[:min(len(inOrder), len(subQuestions))] {
-		texts := append(a.Options, nonEmpty(a.Option, a.Text)...)
-		answers[subQuestions[i].Question] = strings.Join(texts, ", ")
+		answers[subQuestions[i].Question] = strings.Join(
+			append(a.Options, nonEmpty(a.Option, a.Text)...), ", ")
 	}
 	for _, p := range subQuestions {
 		if answers[p.Question] == "" && response.Response != "" {

@@ -100,8 +100,8 @@ func (h *Hook) runForward(ctx context.Context, e *Event) error {
 	}
 	isQuestion := e.ToolName == questionTool
 	isPermissionRequest := e.HookEventName == "PermissionRequest"
-	isQuestionCall := e.HookEventName == "PreToolUse" && isQuestion
-	if !asksPerson[e.HookEventName] && !isQuestionCall || isPermissionRequest && e.ToolName == "" {
+	asks := asksPerson[e.HookEventName] || e.HookEventName == "PreToolUse" && isQuestion
+	if !asks || isPermissionRequest && e.ToolName == "" {
 		return nil
 	}
 	mode := h.rules(e).AskMode
@@ -400,9 +400,9 @@ func (h *Hook) hasNoPoller(err error) bool {
 	return isWithoutPoller
 }
 
-// dismissQuestion closes a question whose hook was told to end: after Esc, or when Claude
-// Code quits. Claude Code also ends the hook of a permission that was allowed in the
-// terminal. That one is not closed as dismissed.
+// dismissQuestion closes a question whose hook Claude Code ends: after Esc, or when
+// Claude Code quits. Claude Code also ends the hook of a permission that was allowed in
+// the terminal. That permission is not closed as dismissed.
 func (h *Hook) dismissQuestion(e *Event, q *state.Question) {
 	defer h.recoverPanic()
 	resolvedBy := state.EndedDismissed
@@ -524,8 +524,7 @@ func questionOutput(
 // markAnswerPrinted records that the answer was printed.
 func markAnswerPrinted(path string) error {
 	_, err := state.ChangeQuestionRelaxed(path, func(q *state.Question) {
-		q.IsPrinted = true
-		q.PrintedAt = new(time.Now().UTC())
+		q.IsPrinted, q.PrintedAt = true, new(time.Now().UTC())
 	})
 	return err
 }

@@ -16,11 +16,11 @@ import (
 	"gchat-hooks/state"
 )
 
-// What hooks do to records, with the test in the poller's place.
+// These tests show what hooks do to records. The test acts as the poller.
 
 const singleQuestion = "Which deployment approach should we use?"
 
-// answeredEvent is a PostToolUse of the recorded call, with this answer.
+// answeredEvent is a PostToolUse of the recorded call with this answer.
 func answeredEvent(t testing.TB, answer string, kv ...any) []byte {
 	response := map[string]any{"answers": map[string]string{singleQuestion: answer}}
 	return recorded(t, "single-05-PostToolUse", append([]any{"tool_response", response}, kv...)...)
@@ -63,7 +63,7 @@ func TestReplyBecomesTheAnswer(t *testing.T) {
 	w.wantOwedNotes(q, closedNote)
 }
 
-// hasWholeInput says whether a decision carries the event's questions as they came.
+// hasWholeInput reports whether a decision carries the event's questions unchanged.
 func hasWholeInput(t *testing.T, out string, event []byte) bool {
 	t.Helper()
 	var d hookDecision
@@ -119,8 +119,8 @@ func TestTerminalFirst(t *testing.T) {
 	w.wantOwedNotes(q, closedNote)
 }
 
-// What PostToolUse saw is what the thread is told in the end, whatever was believed
-// before, and it is told once.
+// The thread gets the answer that PostToolUse carries, whatever was recorded before, and
+// gets it once.
 func TestPostToolUseHasTheLastWord(t *testing.T) {
 	correction := state.OwedNote{About: state.NoteClosed, ReplyMessage: "corrected"}
 	for name, c := range map[string]struct {
@@ -192,8 +192,8 @@ func TestWhatEndsAQuestionOtherwise(t *testing.T) {
 	}
 }
 
-// Events of another session, of another terminal that the session is resumed in, and of a
-// subagent's session leave the dialog open that they are not about.
+// Events of another session, of another terminal with the same session, or of a subagent
+// do not end a dialog that they are not about.
 func TestOthersEventsEndNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutPoller(t)
@@ -212,8 +212,7 @@ func TestOthersEventsEndNothing(t *testing.T) {
 	}
 }
 
-// livingPID is that of a process in the place of Claude Code, which lives as long as the
-// test.
+// livingPID is a process that stands for Claude Code and lives as long as the test.
 func livingPID(t testing.TB) string {
 	t.Helper()
 	cmd := exec.Command("sleep", "300")
@@ -227,9 +226,9 @@ func livingPID(t testing.TB) string {
 	return fmt.Sprint(cmd.Process.Pid)
 }
 
-// A session is resumed after its Claude Code was killed, or in a second terminal, and
-// asks in the same words: the hook beside the dialog that is on the screen takes that
-// dialog's question.
+// A session that is resumed, after a crash or in a second terminal, asks the same
+// question again. The hook beside the dialog on the screen waits for that dialog's
+// question.
 func TestEqualQuestionOfAnotherClaude(t *testing.T) {
 	for _, first := range []string{"lives", "is gone"} {
 		t.Run(first, func(t *testing.T) {
@@ -276,9 +275,9 @@ func TestSameEventTwiceActsOnce(t *testing.T) {
 	w.wantOwedNotes(w.question(), closedNote)
 }
 
-// Two equal questions are asked at once. A PermissionRequest does not say whose it is:
-// one hook waits, and the other dialog is answered in the terminal. Each thread is told
-// what Claude was told in the end.
+// Two equal questions are asked at once. A PermissionRequest does not say whose it is, so
+// one hook waits and the other dialog is answered in the terminal. Each thread gets the
+// answer that Claude got in the end.
 func TestEqualQuestionsEndEachForItself(t *testing.T) {
 	for _, ids := range [][2]string{{"toolu_a", "toolu_b"}, {"toolu_b", "toolu_a"}} {
 		t.Run("first dialog "+ids[0], func(t *testing.T) {
@@ -313,7 +312,7 @@ func TestEqualQuestionsEndEachForItself(t *testing.T) {
 	}
 }
 
-// The same question again is a new one, with PreToolUse registered and without.
+// The same question asked again is a new one, whether PreToolUse is registered or not.
 func TestAskedAgainIsANewQuestion(t *testing.T) {
 	for _, registered := range []bool{true, false} {
 		t.Run(fmt.Sprintf("PreToolUse registered: %v", registered), func(t *testing.T) {
@@ -363,7 +362,7 @@ func TestModes(t *testing.T) {
 		if !strings.Contains(out, `"permissionDecision":"allow"`) || !strings.Contains(out, `"answers":{"`+singleQuestion+`":"Canary"}`) {
 			t.Errorf("printed %s", out)
 		}
-		// A dialog that is opened all the same asks here.
+		// A dialog that is drawn although the call was denied is asked here.
 		if got := w.readAnswers(w.runHook(forwardHook, recorded(t, "single-04-PermissionRequest")))[singleQuestion]; got != "Canary" {
 			t.Errorf("PermissionRequest after hold: %q", got)
 		}
@@ -384,8 +383,8 @@ func TestModes(t *testing.T) {
 	})
 }
 
-// A session's record is begun with its first question and stays as it is until the
-// session runs elsewhere; two sessions of a project that run do not share a name.
+// A session's record is created with its first question and stays unchanged until the
+// session runs elsewhere. Two running sessions of a project have different names.
 func TestSessionIsKnownByOneName(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutPoller(t)
@@ -418,8 +417,7 @@ func TestSessionIsKnownByOneName(t *testing.T) {
 	}
 }
 
-// What is ours in a project does not get into a commit by itself, and a .gitignore that a
-// person wrote stays.
+// Our files in a project are ignored by git. A .gitignore that a person wrote stays.
 func TestStateFolderIsKeptOutOfGit(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutPoller(t)
@@ -435,7 +433,7 @@ func TestStateFolderIsKeptOutOfGit(t *testing.T) {
 	}
 }
 
-// Two sessions that begin in one project at one moment do not share a name either.
+// Two sessions that start in one project at the same moment have different names, too.
 func TestSessionsThatBeginAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutPoller(t)
@@ -459,8 +457,9 @@ func TestSessionsThatBeginAtOnce(t *testing.T) {
 	}
 }
 
-// What a yes for a while allowed is said at the terminal with the call's result, and in
-// the log of decisions. The session's end ends it: the same Claude Code may resume it.
+// What a grant (a yes for a while) allowed is shown in the terminal with the call's
+// result, and is in the log of decisions. The grant ends with the session, since the same
+// Claude Code may resume it.
 func TestAYesForAWhileIsSeenAtTheTerminal(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutPoller(t)

@@ -26,11 +26,11 @@ func startPermission(w *world, e []byte) (*hookProcess, string) {
 	return p, w.messages("[P")[before].Thread.Name
 }
 
-// wantUndecided says no in the thread, which has to be the decision: what was tried
-// before it decided nothing.
+// wantUndecided denies the permission in the thread. That has to be the decision: the
+// attempts before it must not have decided anything.
 func wantUndecided(w *world, p *hookProcess, thread string) {
 	w.Helper()
-	time.Sleep(300 * time.Millisecond) // what is wrongly believed is believed at once
+	time.Sleep(300 * time.Millisecond) // a wrong decision would be made at once
 	w.sendAsUser(ann, thread, "no, never")
 	if behavior, message := readDecision(p.awaitOutput()); behavior != "deny" || message != "never" {
 		w.Errorf("%s %q", behavior, message)
@@ -43,7 +43,7 @@ func (w *world) programCommand(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// onlyPermissionOf is the open record of a permission or a plan, the newest.
+// onlyPermissionOf returns the newest open record of a permission or a plan.
 func onlyPermissionOf(w *world) *state.Question {
 	w.Helper()
 	qs, _ := state.ReadIndexedQuestions(w.getenv)
@@ -56,8 +56,8 @@ func onlyPermissionOf(w *world) *state.Question {
 	return nil
 }
 
-// No command and no local reply decides a permission: any program of this user, Claude's
-// own too, could give one.
+// No command and no local reply decides a permission. Any program of this user could give
+// one, Claude's own included.
 func TestNoLocalReplyDecides(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -68,14 +68,14 @@ func TestNoLocalReplyDecides(t *testing.T) {
 			t.Errorf("answer %s: %s", resolvedBy, out)
 		}
 	}
-	w.changeQuestion(q, func(q *state.Question) { // as a program writes that knows the record
+	w.changeQuestion(q, func(q *state.Question) { // as a program does that knows the record's format
 		q.Replies = append(q.Replies, state.Reply{MessageName: "shell/x", Sender: state.LocalSender, Text: "yes", CreatedAt: time.Now()})
 	})
 	wantUndecided(w, p, thread)
 }
 
-// A project's webhook gets questions and reports, and no permission: its server would say
-// yes.
+// A project's webhook gets questions and reports but no permissions: its server could
+// allow them.
 func TestAProjectsServerDecidesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -103,8 +103,8 @@ func TestAProjectsServerDecidesNothing(t *testing.T) {
 	}
 }
 
-// A configuration that is broken, or gone, while it is asked or decided lets nobody
-// decide who could not before, and nothing pass.
+// A configuration that is broken or missing, while something is asked or decided, gives
+// nobody the right to decide and lets nothing pass.
 func TestABrokenConfigurationWidensNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -123,7 +123,7 @@ func TestABrokenConfigurationWidensNothing(t *testing.T) {
 	}
 	for name, broken := range map[string]string{"broken": config[:60], "gone": "", "without approvers": `{"allowed_users": ["users/ann", "users/bob"]}`} {
 		set(config)
-		w.env["GCHAT_ALLOWED_USERS"] = "users/ann,users/bob" // what is left where the file is gone
+		w.env["GCHAT_ALLOWED_USERS"] = "users/ann,users/bob" // what still counts if the file is missing
 		p, thread := startPermission(w, permissionEvent(w, "s-1", "git push "+strings.ReplaceAll(name, " ", "-")))
 		set(broken)
 		w.sendAsUser(&bob, thread, "yes")
@@ -146,7 +146,7 @@ func TestABrokenConfigurationWidensNothing(t *testing.T) {
 	w.sendAsUser(ann, thread, "yes, auto")
 	wantUndecided(w, p, thread)
 
-	set("") // and it was read before: what is asked meanwhile is decided by nobody
+	set("") // and the file was read before: nobody decides what is asked meanwhile
 	p, thread = startPermission(w, permissionEvent(w, "s-1", "git push meanwhile"))
 	w.sendAsUser(&bob, thread, "yes")
 	time.Sleep(500 * time.Millisecond)
@@ -165,8 +165,8 @@ func planEvent(w *world, session, plan string) []byte {
 	return b
 }
 
-// A yes is for one plan: where its hook was killed, another plan is shown and decided by
-// itself.
+// An approval is for one plan. If its hook was killed, another plan is shown and decided
+// separately.
 func TestAYesApprovesOnePlan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -181,7 +181,7 @@ func TestAYesApprovesOnePlan(t *testing.T) {
 	wantUndecided(w, second, other)
 }
 
-// A yes, and a no, is for one call: an equal one is asked again, of the session, of
+// A decision is for one call. An equal call is asked again: of the same session, of
 // another prompt and of a subagent.
 func TestAYesAllowsOneCall(t *testing.T) {
 	t.Parallel()
@@ -198,7 +198,7 @@ func TestAYesAllowsOneCall(t *testing.T) {
 				e[name] = value
 			}
 			b, _ := json.Marshal(e)
-			// it waits in vain where the first answer is used again
+			// the hook would not wait if the first answer were used again
 			p, other := startPermission(w, b)
 			wantUndecided(w, p, other)
 			if other == thread {
@@ -208,13 +208,13 @@ func TestAYesAllowsOneCall(t *testing.T) {
 	}
 }
 
-// The same event from two registrations of ours, settings and plugin, is one call: it is
-// asked once, and decided once.
+// Two registrations of ours (settings and plugin) that get the same event have one call.
+// It is asked once and decided once.
 func TestTwoRegistrationsAskOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	plugin := w.withVariables("CLAUDE_PLUGIN_ROOT", "/plugins/gchat-hooks")
-	for range 2 { // the second time it is another call
+	for range 2 { // the second time, the event is another call
 		before := len(w.messages("[Permission]"))
 		p := w.startHook(forwardHook, permissionEvent(w, "s-1", "make it"))
 		other := plugin.startHook(forwardHook, permissionEvent(w, "s-1", "make it"))
@@ -231,8 +231,8 @@ func TestTwoRegistrationsAskOnce(t *testing.T) {
 	}
 }
 
-// A folder of records that another process holds for some seconds delays a permission,
-// and loses none.
+// If another process locks the folder of records for some seconds, a permission is late
+// but not lost.
 func TestAFolderThatIsHeldLosesNoPermission(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -252,8 +252,8 @@ func TestAFolderThatIsHeldLosesNoPermission(t *testing.T) {
 	wantUndecided(w, p, thread)
 }
 
-// What cannot be shown whole is not allowed from Chat: a plan that is not found, a
-// command that is too long.
+// A plan that is not found or a command that is too long cannot be shown in full. Neither
+// can be allowed from Chat.
 func TestWhatIsNotShownWholeIsNotAllowed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -266,8 +266,8 @@ func TestWhatIsNotShownWholeIsNotAllowed(t *testing.T) {
 	}
 }
 
-// What Claude was told is written down although another process holds the record for some
-// seconds.
+// The answer that Claude got is recorded although another process locks the record for
+// some seconds.
 func TestPostToolUseTriesAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutPoller(t)
@@ -287,7 +287,7 @@ func TestPostToolUseTriesAgain(t *testing.T) {
 	}
 }
 
-// The next instruction is an approver's to give, as a permission is.
+// Only an approver can give the next instruction, as for a permission.
 func TestOnlyApproversInstruct(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -313,7 +313,8 @@ func TestOnlyApproversInstruct(t *testing.T) {
 	}
 }
 
-// What Claude writes into its project is not announced as an instruction of its person's.
+// Files that Claude writes into its project never reach it as an instruction of its
+// person's.
 func TestAProjectsFileInstructsNobody(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutPoller(t)
@@ -328,8 +329,8 @@ func TestAProjectsFileInstructsNobody(t *testing.T) {
 	}
 }
 
-// A yes that cannot be written into the log of decisions allows nothing; a no still
-// counts.
+// A decision that cannot be written into the log of decisions allows nothing. A denial
+// still counts.
 func TestAYesWithoutItsAuditLineIsNone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

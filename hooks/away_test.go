@@ -9,7 +9,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// Nobody answered for a minute, and Claude Code went on (2.1.332): no person answered.
+// Nobody answers for a minute, and Claude Code goes on (2.1.332). That is not a person's
+// answer.
 func TestTheAwayTimerIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

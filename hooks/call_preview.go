@@ -295,7 +295,8 @@ func isEscapedInASCIIWord(r rune) bool {
 	if !isNonASCII(r) || unicode.IsMark(r) {
 		return false
 	}
-	if unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Bopomofo) {
+	if unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana,
+		unicode.Hangul, unicode.Bopomofo) {
 		return state.IsASCIILookalike(r)
 	}
 	letter, size := utf8.DecodeRuneInString(norm.NFD.String(string(r)))
@@ -332,8 +333,7 @@ func displayPath(path string, folders []string) (shown, name, file string) {
 		if err != nil || !filepath.IsAbs(folder) || !filepath.IsLocal(rel) {
 			continue
 		}
-		isOutside = false
-		isLinked = isLinked && filepath.Join(folder, rel) != absolute
+		isOutside, isLinked = false, isLinked && filepath.Join(folder, rel) != absolute
 		if i == 0 {
 			name = rel
 		}
@@ -402,9 +402,8 @@ func diffText(before, after string) string {
 	for equalBefore < shorter && beforeLines[equalBefore] == afterLines[equalBefore] {
 		equalBefore++
 	}
-	lastLine := func(lines []string, i int) string { return lines[len(lines)-1-i] }
 	for equalAfter < shorter-equalBefore &&
-		lastLine(beforeLines, equalAfter) == lastLine(afterLines, equalAfter) {
+		beforeLines[len(beforeLines)-1-equalAfter] == afterLines[len(afterLines)-1-equalAfter] {
 		equalAfter++
 	}
 	equalBefore = max(0, equalBefore-diffContextLines)

@@ -97,7 +97,7 @@ func TestPermissionShown(t *testing.T) {
 	}
 }
 
-// A search may read every file below its folder: never_remote is held against that, too.
+// A search may read every file below its folder, so never_remote applies to all of these.
 func TestASearchIsHeldAgainstItsFolder(t *testing.T) {
 	dir := t.TempDir()
 	real, _ := filepath.EvalSymlinks(dir)
@@ -162,7 +162,7 @@ func TestAlwaysAllows(t *testing.T) {
 			t.Errorf("%s: %q, want %q", suggestions, got, want)
 		}
 	}
-	// Beside never_remote only rules are offered of tools that it does not name.
+	// With never_remote set, only rules of tools that it does not name are offered.
 	never := func(tool string) bool { return tool == "Bash" }
 	for suggestions, offered := range map[string]bool{
 		`[{"type":"addRules","rules":[{"toolName":"Bash","ruleContent":"git *"}],"behavior":"allow","destination":"session"}]`:                                        false,
@@ -179,7 +179,8 @@ func TestAlwaysAllows(t *testing.T) {
 			t.Errorf("%s: %q", suggestions, got)
 		}
 	}
-	// A rule of one file tool allows others, and what may be read commands may read, too.
+	// A rule for one file tool allows the other file tools, and commands may read what a
+	// tool may read.
 	for rule, named := range map[string]string{"Read": "Bash", "Edit": "Write", "Grep": "Read"} {
 		suggestion := `[{"type":"addRules","rules":[{"toolName":"` + rule + `","ruleContent":"//x/**"}],"behavior":"allow","destination":"session"}]`
 		if got := alwaysRulesText(json.RawMessage(suggestion), true, func(tool string) bool { return tool == named }, "here"); got != "" {
@@ -188,8 +189,8 @@ func TestAlwaysAllows(t *testing.T) {
 	}
 }
 
-// A host of many foreign signs takes no long time: as Punycode it takes the square of its
-// length.
+// A host with many foreign characters does not take long: converting it to Punycode takes
+// the square of its length.
 func TestALongHostIsShown(t *testing.T) {
 	host := make([]rune, 60_000)
 	for i := range host {
@@ -202,7 +203,7 @@ func TestALongHostIsShown(t *testing.T) {
 	}
 }
 
-// What cannot be shown whole is said to be so, and takes no long time.
+// A preview that is not complete says so, and does not take long.
 func TestWhatIsTooLongIsNotWhole(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "a")
@@ -256,8 +257,8 @@ func TestPlanShown(t *testing.T) {
 	}
 }
 
-// A call's result says what Claude was told of a permission, whoever decided it. Words
-// that a tool prints say nothing of that.
+// A call's result shows how a permission was decided, whoever decided it. The text that a
+// tool prints proves nothing.
 func TestWhatClaudeWasTold(t *testing.T) {
 	const words = "The user doesn't want to proceed with this tool use. x"
 	const user = `{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t1","is_error":%v,"content":%q}]},"toolUseResult":%s}`
@@ -288,8 +289,8 @@ func TestWhatClaudeWasTold(t *testing.T) {
 		"denied in the terminal":                 {"", inTerminal, false, "terminal", state.LabelDeny},
 		"in the terminal, and not known how":     {"", "", false, "terminal", ""},
 	} {
-		// What only the terminal may allow offers no Allow, and is allowed there all the
-		// same.
+		// What may be allowed only in the terminal offers no Allow button, and can still
+		// be allowed there.
 		q := &state.Question{
 			QuestionID: "q", SessionID: "s", Kind: state.KindPermission, ToolName: "Bash", Status: state.Pending, Mode: state.ModeNative,
 			SubQuestions: []state.SubQuestion{{Question: "Bash", Options: []state.Option{{Label: state.LabelDeny}}}},
@@ -320,8 +321,8 @@ func TestWhatClaudeWasTold(t *testing.T) {
 	}
 }
 
-// Esc at the moment of a yes: Claude Code refuses the call, and takes what the hook
-// prints no more. A call that runs is broken off by the same words.
+// Esc comes at the moment of an approval: Claude Code refuses the call and ignores what
+// the hook prints. Esc on a call that runs leaves the same text.
 func TestEscBesideAYes(t *testing.T) {
 	const refusal = `{"type":"user","timestamp":"2026-11-27T04:00:0%s","message":{"content":[{"type":"tool_result","tool_use_id":"t1",` +
 		`"is_error":true,"content":"x"}]},"toolUseResult":"User rejected tool use"%s}`
@@ -377,8 +378,8 @@ func TestEndsInQuestion(t *testing.T) {
 	}
 }
 
-// A path below the project and not below the working folder is shown whole: it is not the
-// file of that name there.
+// A path below the project but not below the working folder is shown in full, since it is
+// not the file of that name in the working folder.
 func TestAPathIsShownFromTheWorkingFolder(t *testing.T) {
 	project, _ := filepath.EvalSymlinks(t.TempDir())
 	for path, want := range map[string]string{"docs/a": "a", "Makefile": filepath.Join(project, "Makefile"), "docs/../Makefile": filepath.Join(project, "Makefile")} {
@@ -394,7 +395,7 @@ func TestAPathIsShownFromTheWorkingFolder(t *testing.T) {
 	}
 }
 
-// A link may lead elsewhere after it was shown: what it leads to by then is not allowed.
+// A link may lead elsewhere after it was shown. A call is not allowed for the new target.
 func TestAnotherFileIsNotAllowed(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a", "b"} {
@@ -421,8 +422,8 @@ func TestAnotherFileIsNotAllowed(t *testing.T) {
 	}
 }
 
-// A plan's file may be written after it was shown: that plan is not approved. 2.1.332 has
-// the plan in its input, too, and goes by the file.
+// A plan's file may change after it was shown. The changed plan is not approved. 2.1.332
+// also has the plan in its input, but uses the file.
 func TestAnotherPlanIsNotApproved(t *testing.T) {
 	dir := t.TempDir()
 	plan, transcript := filepath.Join(dir, "plan.md"), filepath.Join(dir, "a.jsonl")

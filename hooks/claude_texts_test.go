@@ -11,9 +11,9 @@ import (
 	"gchat-hooks/state"
 )
 
-// The key of the process that asks, and the address beside it, word its question, also
-// where the poller that runs has neither. Both are one environment: one poller serves
-// them.
+// A process that asks with an API key and an API address has its question worded with
+// them, also if the running poller has neither. Both have one environment, so one poller
+// serves them.
 func TestTheKeyOfTheProcessThatAsksWordsItsQuestion(t *testing.T) {
 	t.Parallel()
 	const worded, key = "Which way shall it go out?", "sk-ant-of-the-asker"
@@ -36,7 +36,7 @@ func TestTheKeyOfTheProcessThatAsksWordsItsQuestion(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.runHook(forwardHook, recorded(t, "single-03-PreToolUse"))
-	w.awaitThread(1) // by a poller without a key
+	w.awaitThread(1) // posted by a poller without a key
 	asker := w.withVariables("ANTHROPIC_API_KEY", key, "ANTHROPIC_BASE_URL", model.URL)
 	asker.runHook(forwardHook, recorded(t, "single-03-PreToolUse", "tool_use_id", "toolu_second"))
 	w.awaitThread(2)
@@ -59,7 +59,7 @@ func TestTheKeyOfTheProcessThatAsksWordsItsQuestion(t *testing.T) {
 	}
 }
 
-// files are all of this machine's.
+// files are those of this machine's state
 func (w *world) files() (files []string) {
 	_ = filepath.WalkDir(w.dir, func(path string, d os.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {

@@ -32,10 +32,10 @@ const (
 
 // denyCall posts the question of a PreToolUse event and denies the call, so that Claude
 // goes on working. A rewake hook delivers the reply later. If no such hook is registered,
-// or the question cannot be posted in time, the question is asked in the terminal as in
-// native mode: a question is never denied when nobody can answer it. asksInTerminal
-// reports that the caller is to ask as in native mode. It is false where the record of
-// this call already exists or was already changed to native mode.
+// or if the question cannot be posted in time, the question is asked in the terminal as
+// in native mode: a question is never denied when nobody can answer it. asksInTerminal
+// reports that the caller is to ask as in native mode. It is false if the record of this
+// call exists already or was changed to native mode here.
 func (h *Hook) denyCall(ctx context.Context, e *Event) (asksInTerminal bool, err error) {
 	newQuestion, err := h.newQuestion(e, state.ModeDeny)
 	if err != nil {
@@ -47,7 +47,8 @@ func (h *Hook) denyCall(ctx context.Context, e *Event) (asksInTerminal bool, err
 	if h.lacksRewakeHook() {
 		h.log.Warn().
 			Str("hint", "gchat-hooks install registers it").
-			Msg("no gchat-ask-user-rewake hook is registered to wake the session: the question is asked in the terminal")
+			Msg("no gchat-ask-user-rewake hook is registered to wake the session: " +
+				"the question is asked in the terminal")
 		return true, nil
 	}
 	chooseRecord := func(existing []*state.Question) *state.Question {
@@ -124,7 +125,7 @@ func (h *Hook) awaitPosted(ctx context.Context, q *state.Question) error {
 func (h *Hook) denialText(q *state.Question) string {
 	waitCommand := state.QuoteForShell(h.Self) + " wait"
 	if JobName(filepath.Base(h.Self)) != "gchat-hooks" {
-		// The program runs as the hook whose name it has, so it cannot take "wait".
+		// A copy under a hook's name runs as that hook, so it does not know "wait".
 		waitCommand = "gchat-wait"
 	}
 	return fmt.Sprintf(
@@ -137,12 +138,12 @@ func (h *Hook) denialText(q *state.Question) string {
 
 // markAskedAgain reports whether Claude asks a question again that had no reply in time
 // and is to be asked in the terminal then. It marks the earlier question, so that this
-// happens once. Claude is told to ask in the same words. It may choose other words, so
-// the same options count as well.
+// happens once. Claude gets the instruction to ask in the same words. It may choose other
+// words, so the same options count as well.
 func (h *Hook) markAskedAgain(e *Event, newQuestion *state.Question) bool {
-	hasSameLabel := func(a, b state.Option) bool { return a.Label == b.Label }
 	isAskedByNew := func(earlier state.SubQuestion) bool {
 		return slices.ContainsFunc(newQuestion.SubQuestions, func(current state.SubQuestion) bool {
+			hasSameLabel := func(a, b state.Option) bool { return a.Label == b.Label }
 			return earlier.Question == current.Question ||
 				slices.EqualFunc(earlier.Options, current.Options, hasSameLabel)
 		})
@@ -163,10 +164,8 @@ func (h *Hook) markAskedAgain(e *Event, newQuestion *state.Question) bool {
 // draws its dialog, and the PermissionRequest hook finds the record.
 func (h *Hook) askInTerminal(q *state.Question) (*state.Question, error) {
 	q, err := state.ChangeQuestion(q.Path, func(q *state.Question) {
-		q.Mode = state.ModeNative
-		q.IsDenied = false
-		q.TimesOutAt = nil
-		q.TimeoutPolicy = ""
+		q.Mode, q.IsDenied = state.ModeNative, false
+		q.TimesOutAt, q.TimeoutPolicy = nil, ""
 	})
 	if err == nil {
 		err = state.AddQuestionToIndex(h.Env, q)
@@ -175,10 +174,10 @@ func (h *Hook) askInTerminal(q *state.Question) (*state.Question, error) {
 	return q, err
 }
 
-// reclaimDialogQuestion returns the deny-mode question whose dialog Claude Code draws all
-// the same, as one of native mode; nil where there is none. Its dialog is drawn because
-// it is asked in the terminal instead, or because its denial never arrived: the hook was
-// killed or ran out of time.
+// reclaimDialogQuestion returns the deny-mode question of a dialog that Claude Code has
+// drawn, changed to native mode; nil if there is none. The dialog is drawn because the
+// question is asked in the terminal instead, or because the denial never arrived: the
+// hook was killed or ran out of time.
 func (h *Hook) reclaimDialogQuestion(e *Event) (*state.Question, error) {
 	markers := h.questionsOfSession(e, h.folders(state.MarkersIn), callSearchTexts(e)...)
 	candidates := slices.DeleteFunc(markers, func(q *state.Question) bool {
@@ -276,9 +275,9 @@ func (h *Hook) becomeWaiter(e *Event, questions []*state.Question) (paths []stri
 	return paths
 }
 
-// awaitAndWake waits until one of these questions has something for the session, and
-// wakes it with all that there is by then. It ends quietly if all of them end another way
-// or the session ends.
+// awaitAndWake waits until one of these questions has something for the session. It wakes
+// the session with all that there is by then. It ends quietly if the questions end
+// without an answer to deliver, or if the session ends.
 func (h *Hook) awaitAndWake(ctx context.Context, e *Event, paths []string) {
 	session := h.ensureSession(e)
 	isOver := func(q *state.Question) bool {
@@ -293,8 +292,8 @@ func (h *Hook) awaitAndWake(ctx context.Context, e *Event, paths []string) {
 			defer h.recoverPanic()
 			_, err := state.Await(ctx, h.Env, h.Self, path, func(q *state.Question) bool {
 				isAnswered := q.Status == state.Answered && (q.IsDenied || q.Kind.Traits().IsPrompt)
-				isClosed := !q.Status.IsOpen() && !q.IsLate(time.Now())
-				return isOver(q) || isAnswered || hasUndeliveredTimeout(q) || isClosed
+				return isOver(q) || isAnswered || hasUndeliveredTimeout(q) ||
+					!q.Status.IsOpen() && !q.IsLate(time.Now())
 			})
 			results <- err
 		}()
@@ -335,8 +334,7 @@ func hasUndeliveredTimeout(q *state.Question) bool {
 func (h *Hook) recordDelivery(e *Event, q *state.Question) (text string) {
 	var write func() error
 	markDelivered := func(q *state.Question) {
-		q.DeliveredAt = new(time.Now().UTC())
-		q.IsDeliverySeen = false
+		q.DeliveredAt, q.IsDeliverySeen = new(time.Now().UTC()), false
 	}
 	switch {
 	case q.IsDenied && q.Status == state.Answered:
@@ -356,8 +354,7 @@ func (h *Hook) recordDelivery(e *Event, q *state.Question) (text string) {
 	case hasUndeliveredTimeout(q):
 		// A reply may exist if the space cannot be read, or the list of those who may answer.
 		isUnreadable := state.SpacesIn(state.UserStateDir(h.Env)).Get(q.Chat).ReadTrouble != nil
-		mayHaveReply := q.HasUnreadReply() || q.ResolvedBy != "policy" && isUnreadable
-		text = timeoutText(q, mayHaveReply)
+		text = timeoutText(q, q.HasUnreadReply() || q.ResolvedBy != "policy" && isUnreadable)
 		write = func() error {
 			_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
 				if !hasUndeliveredTimeout(q) {
@@ -372,7 +369,8 @@ func (h *Hook) recordDelivery(e *Event, q *state.Question) (text string) {
 		return ""
 	}
 	if err := retryWrite(h.retryTimeout(e), write); err != nil {
-		h.log.Error().Err(err).Msg("answer not delivered: it cannot be recorded; a later event tries again")
+		h.log.Error().Err(err).
+			Msg("answer not delivered: it cannot be recorded; a later event tries again")
 		return ""
 	}
 	return text
@@ -425,13 +423,11 @@ func (h *Hook) markSessionEnded(e *Event) {
 	}
 }
 
-// markers are the session's questions in deny mode. A question that is asked in the
-// terminal instead is none of them.
+// markers are the session's questions in deny mode, without those that are asked in the
+// terminal instead.
 func (h *Hook) markers(e *Event) []*state.Question {
-	questions := h.questionsOfSession(e, h.folders(state.MarkersIn))
-	return slices.DeleteFunc(questions, func(q *state.Question) bool {
-		return !q.Mode.Traits().HasMarker
-	})
+	isInTerminal := func(q *state.Question) bool { return !q.Mode.Traits().HasMarker }
+	return slices.DeleteFunc(h.questionsOfSession(e, h.folders(state.MarkersIn)), isInTerminal)
 }
 
 // findLostDeliveries returns the texts about deny-mode questions that a hook delivered
@@ -446,8 +442,8 @@ func (h *Hook) findLostDeliveries(
 		if q.DeliveredAt == nil || q.IsDeliverySeen || q.Status.IsOpen() {
 			continue
 		}
-		// A session may have been woken with the timeout, and the late reply reached it
-		// in another way.
+		// If the session was woken with the timeout, a late reply may have reached it
+		// otherwise.
 		isDeliveredHere := q.ResolvedAt != nil && q.ResolvedAt.Sub(*q.DeliveredAt).Abs() <= time.Second
 		if q.Status != state.TimedOut && !isDeliveredHere {
 			continue

@@ -15,14 +15,14 @@ import (
 
 const rewake, sessionHook = "gchat-ask-user-rewake", "gchat-session-event"
 
-// newDenyWorld is a machine whose sessions are in deny mode, without a poller.
+// newDenyWorld returns a machine whose sessions are in deny mode, without a poller.
 func newDenyWorld(t testing.TB) *world {
 	w := newWorldWithoutPoller(t)
 	w.env["GCHAT_ASK_MODE"] = "deny"
 	return w
 }
 
-// questionEvent is a PreToolUse event of a session with a question.
+// questionEvent is a PreToolUse event of a session that asks a question.
 func questionEvent(t testing.TB, session, call, question string, labels ...string) []byte {
 	var options []map[string]string
 	for _, l := range labels {
@@ -39,8 +39,8 @@ func namedEvent(t testing.TB, name, session string, kv ...any) []byte {
 	return recorded(t, "single-05-PostToolUse", append(members, kv...)...)
 }
 
-// awaitWakeText waits for the end of a rewake hook, and returns what it wakes its session
-// with; "" when it ended quietly.
+// awaitWakeText waits for the end of a rewake hook. It returns the text that wakes the
+// session, or "" if the hook ended quietly.
 func (p *hookProcess) awaitWakeText() string {
 	p.w.Helper()
 	select {
@@ -72,8 +72,8 @@ func (w *world) readDenial(out string) (id string) {
 	return id
 }
 
-// runWhileAsked runs a call's hook, and does to its question what the poller does
-// meanwhile.
+// runWhileAsked runs a call's hook. Meanwhile it does to the question what the poller
+// would do.
 func (w *world) runWhileAsked(ask []byte, poller func(*state.Question)) (out string) {
 	w.Helper()
 	before := len(w.questions())
@@ -83,7 +83,7 @@ func (w *world) runWhileAsked(ask []byte, poller func(*state.Question)) (out str
 	return p.awaitOutput()
 }
 
-// askDenied has a call denied, and returns its question.
+// askDenied has a call denied and returns its question.
 func (w *world) askDenied(ask []byte) *state.Question {
 	w.Helper()
 	id := w.readDenial(w.runWhileAsked(ask, w.markPosted))
@@ -94,7 +94,7 @@ func (w *world) askDenied(ask []byte) *state.Question {
 	return q
 }
 
-// markTimedOut is the poller's step when a question's time is up.
+// markTimedOut does what the poller does when a question's time is up.
 func (w *world) markTimedOut(q *state.Question, change func(*state.Question)) {
 	w.Helper()
 	if ended, err := state.CloseQuestion(q.Path, state.TimedOut, "timeout", change); err != nil || !ended {
@@ -102,7 +102,7 @@ func (w *world) markTimedOut(q *state.Question, change func(*state.Question)) {
 	}
 }
 
-// Of two installs one wakes the session, whichever hook of the call starts first.
+// Of two installs only one wakes the session, whichever hook of the call starts first.
 func TestReplyWakesTheSession(t *testing.T) {
 	t.Parallel()
 	w := newDenyWorld(t)
@@ -123,8 +123,8 @@ func TestReplyWakesTheSession(t *testing.T) {
 	w.wantOwedNotes(q, closedNote)
 }
 
-// A process that is stopped has the question's lock when its reply is there: the hook
-// wakes the session when it lets go.
+// A stopped process holds the question's lock when the reply comes. The hook wakes the
+// session when that process releases the lock.
 func TestReplyWakesTheSessionAfterALock(t *testing.T) {
 	t.Parallel()
 	w := newDenyWorld(t)
@@ -153,7 +153,7 @@ func TestReplyWakesTheSessionAfterALock(t *testing.T) {
 	}
 }
 
-// A question is never denied into the void: where it does not get into its thread, or no
+// A question is never denied when nobody can answer it. If it cannot be posted, or if no
 // hook would wake the session, it is asked in the terminal.
 func TestNeverDeniedIntoTheVoid(t *testing.T) {
 	settings := func(hooks string) func(*world) {
@@ -209,7 +209,7 @@ func TestNeverDeniedIntoTheVoid(t *testing.T) {
 	})
 }
 
-// A dialog has nothing to do with an equal question that was denied long ago.
+// A dialog does not reclaim an equal question that was denied long ago.
 func TestDialogBesideAnOldMarker(t *testing.T) {
 	t.Parallel()
 	w := newDenyWorld(t)
@@ -222,8 +222,8 @@ func TestDialogBesideAnOldMarker(t *testing.T) {
 	}
 }
 
-// The hook was killed before it could deny, and the dialog's hook could write nothing:
-// the terminal's answer ends the marker.
+// The hook is killed before it can deny, and the dialog's hook can write nothing. The
+// terminal's answer still closes the marker.
 func TestAnswerDespiteDeny(t *testing.T) {
 	t.Parallel()
 	w := newDenyWorld(t)
@@ -239,12 +239,12 @@ func TestAnswerDespiteDeny(t *testing.T) {
 	}
 }
 
-// The denial did not arrive, or the question was asked in the terminal instead: the
-// dialog's hook waits for the one record, which it takes from the hook that would have
-// woken the session. Its end is that of any dialog.
+// The denial does not arrive, or the question is asked in the terminal instead. The
+// dialog's hook waits for the same record, which the rewake hook releases. The record
+// ends as that of any dialog.
 func TestDialogDespiteDeny(t *testing.T) {
 	for name, c := range map[string]struct {
-		instead bool // the question was not in its thread in time
+		instead bool // the question was not posted in time
 		ends    func(w *world, p *hookProcess) (out string)
 		to      state.Status
 		by      string
@@ -307,7 +307,7 @@ func TestDialogDespiteDeny(t *testing.T) {
 	}
 }
 
-// The session's end ends its waiters; the reply comes with the next session start, once.
+// The session's end ends its waiters. The reply comes with the next session start, once.
 func TestEndedSessionGetsTheReplyWhenItIsResumed(t *testing.T) {
 	t.Parallel()
 	w := newDenyWorld(t)
@@ -321,7 +321,7 @@ func TestEndedSessionGetsTheReplyWhenItIsResumed(t *testing.T) {
 		t.Errorf("an ended session was woken with %q", got)
 	}
 	w.markReplied(q, "SQLite")
-	w.env["CLAUDE_SESSION_ID"] = "system3-2" // it is resumed under another name
+	w.env["CLAUDE_SESSION_ID"] = "system3-2" // the session is resumed under another name
 	if out := w.runHook(sessionHook, namedEvent(t, "SessionStart", "s-2", "source", "resume")); out != "" {
 		t.Errorf("another session is told %q", out)
 	}
@@ -336,8 +336,8 @@ func TestEndedSessionGetsTheReplyWhenItIsResumed(t *testing.T) {
 	w.wantOwedNotes(w.question(), closedNote)
 }
 
-// After a restart, a session that is resumed with other variables has its question read
-// by the poller of those.
+// After a restart, a session is resumed with other variables. The poller of the new
+// environment reads its question.
 func TestResumedInAnotherEnvironment(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -356,7 +356,7 @@ func TestResumedInAnotherEnvironment(t *testing.T) {
 	}
 }
 
-// A Stop brings what a killed waiter left, and does nothing when there is nothing.
+// A Stop hook delivers what a killed waiter left, and does nothing if there is nothing.
 func TestStopTakesOverFromAKilledWaiter(t *testing.T) {
 	t.Parallel()
 	w := newDenyWorld(t)
@@ -387,8 +387,8 @@ func TestStopTakesOverFromAKilledWaiter(t *testing.T) {
 	}
 }
 
-// The session is woken with what the poller made of the timeout, once, and with a reply
-// that comes later.
+// The session is woken once with the timeout's outcome, and with a reply that comes
+// later.
 func TestTimeoutWakesTheSession(t *testing.T) {
 	both := []any{
 		map[string]any{"question": "Drop table users?", "header": "Drop", "options": []any{}, "multiSelect": false},
@@ -451,8 +451,8 @@ func TestTimeoutWakesTheSession(t *testing.T) {
 	}
 }
 
-// No process waited when the time was up: the next Stop tells, and once more where the
-// transcript does not hold it.
+// No process waits when the time is up. The next Stop delivers the timeout, and delivers
+// it once more if the transcript lacks it.
 func TestTimeoutWithoutAWaiterIsTold(t *testing.T) {
 	t.Parallel()
 	w := newDenyWorld(t)
@@ -473,7 +473,7 @@ func TestTimeoutWithoutAWaiterIsTold(t *testing.T) {
 	}
 }
 
-// The token to ask in the terminal is the question's.
+// Only the timed-out question itself may be asked in the terminal again.
 func TestAskTerminalIsMeantForTheQuestion(t *testing.T) {
 	t.Parallel()
 	w := newDenyWorld(t)
@@ -491,13 +491,13 @@ func TestAskTerminalIsMeantForTheQuestion(t *testing.T) {
 	}
 }
 
-// A reply is handed over as the context of a prompt, which another hook may block: then
-// Claude has neither. The transcript tells, also of a wake-up whose process was killed
-// before its end.
+// A reply is delivered as the context of a prompt, but another hook may block the prompt.
+// Then Claude gets neither. The transcript shows that, and also whether a wake-up arrived
+// whose process was killed before its end.
 func TestWhatNeverArrivedIsToldAgain(t *testing.T) {
 	turn := `{"type":"assistant","version":"2.1.197","timestamp":"` + time.Now().UTC().Format(time.RFC3339Nano) + `"}`
 	for name, c := range map[string]struct {
-		after string // what the transcript holds after it was handed over; %s is that
+		after string // what the transcript has after the delivery; %s stands for the delivered text
 		want  int
 	}{
 		"blocked":           {`{"type":"system"}`, 2},
@@ -518,7 +518,7 @@ func TestWhatNeverArrivedIsToldAgain(t *testing.T) {
 					writeFile(t, transcript, strings.Replace(c.after, "%s", strings.TrimSpace(out), 1))
 				}
 				w.changeQuestion(w.question(), func(q *state.Question) {
-					// the transcript is as far by then
+					// the transcript has it by then
 					then, was := q.DeliveredAt.Add(-time.Minute), q.ResolvedAt.Add(-time.Minute)
 					q.DeliveredAt, q.ResolvedAt = &then, &was
 				})
@@ -530,8 +530,8 @@ func TestWhatNeverArrivedIsToldAgain(t *testing.T) {
 	}
 }
 
-// Whatever fails on the way to the denial, the question is denied and known to be, or in
-// the terminal.
+// Whatever fails on the way to the denial, the question is either denied and recorded as
+// denied, or asked in the terminal.
 func TestFailingLocksDenyNothingIntoTheVoid(t *testing.T) {
 	if _, err := exec.LookPath("strace"); err != nil {
 		t.Skip("needs strace: apt-get install strace")

@@ -13,7 +13,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// payloads are the recorded events of a version.
+// payloads are the recorded events of a version of Claude Code.
 func payloads(t testing.TB, pattern string) map[string][]byte {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", pattern))
@@ -32,8 +32,8 @@ func payloads(t testing.TB, pattern string) map[string][]byte {
 // decode reads an event as a hook does.
 func decode(b []byte) (*Event, error) { return (&Hook{Stdin: bytes.NewReader(b)}).readEvent() }
 
-// The three events of one call carry the same questions in different company: one hash
-// ties them together.
+// The three events of one call carry the same questions among different members. One hash
+// identifies the call.
 func TestInputHashIsOneForACall(t *testing.T) {
 	for _, version := range []string{"2.1.197", "2.1.329"} {
 		for _, call := range []string{"single", "multi"} {
@@ -97,8 +97,8 @@ func TestReplyOfThisMachineIsNotFromChat(t *testing.T) {
 	}
 }
 
-// FuzzEvent is for whatever comes on stdin: a hook reads it, answers it and closes it
-// without a panic, and what it gives back is JSON with the call's own members.
+// FuzzEvent feeds anything to a hook's stdin. The hook reads it, answers it and closes it
+// without a panic. What it prints is JSON with the call's own members.
 func FuzzEvent(f *testing.F) {
 	for _, b := range payloads(f, "2.1.*/*.json") {
 		f.Add(b)
@@ -138,8 +138,8 @@ func FuzzEvent(f *testing.F) {
 	})
 }
 
-// A folder that a question may be in is looked at once, also where the project's own is
-// none.
+// Each folder that may have a question is read once, also where the project has no folder
+// of its own.
 func TestAFolderIsLookedAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	project := filepath.Join(dir, "clone")

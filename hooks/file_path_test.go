@@ -8,7 +8,7 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// What Claude is told names the place where the person really answered.
+// Texts for Claude name the place where the person really answered.
 func TestClaudeIsToldWhereThePersonAnswered(t *testing.T) {
 	const google, page = "chat.googleapis.com/spaces/AAAA", "127.0.0.1:8765/spaces/local"
 	told := map[string]func(*state.Question) string{
@@ -43,7 +43,7 @@ func TestClaudeIsToldWhereThePersonAnswered(t *testing.T) {
 	}
 }
 
-// So does what it is told where no question was asked yet.
+// So do texts for Claude before any question was asked.
 func TestTheStopGateNamesTheChat(t *testing.T) {
 	for _, tt := range []struct {
 		cfg  config.Config

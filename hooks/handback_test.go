@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// In auto mode a subagent reports by a tool: that is told once, with the report, however
-// often the subagent was sent back for it.
+// In auto mode a subagent reports by a tool. Its end is reported once, with that report,
+// however often Claude Code sent it back for it.
 func TestASubagentHandsBackByATool(t *testing.T) {
 	const (
 		asked  = `{"type":"user","isSidechain":true,"message":{"content":"Look at it.\n\nYour final report is delivered through SubagentHandback."}}` + "\n"
@@ -18,7 +18,7 @@ func TestASubagentHandsBackByATool(t *testing.T) {
 	)
 	type stop struct {
 		transcript string
-		words      any // nil: none
+		words      any // nil for no report
 		sentBack   bool
 	}
 	for name, c := range map[string]struct {

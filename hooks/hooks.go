@@ -122,8 +122,7 @@ func (h *Hook) Run() int {
 		h.log.Error().Err(err).Msg("hook event not understood: nothing is done")
 		return 0
 	}
-	ctx := context.Background()
-	job := h.Job
+	ctx, job := context.Background(), h.Job
 	if h.mayWait(e) {
 		giveUp.Stop()
 		var stop func()
@@ -198,10 +197,9 @@ const sessionRefreshInterval = 24 * time.Hour
 // pane than the record says. Otherwise it costs one read, and tmux is not asked. If the
 // disk fails, it returns the session as this process sees it.
 func (h *Hook) ensureSession(e *Event) *state.Session {
-	if cached := h.cached.session; cached != nil {
-		if cached.AcceptsCommands || !h.cached.acceptsCommands {
-			return cached
-		}
+	cached := h.cached.session
+	if cached != nil && (cached.AcceptsCommands || !h.cached.acceptsCommands) {
+		return cached
 	}
 	project := state.ProjectDir(h.Env)
 	sessions := state.SessionsIn(state.UserStateDir(h.Env))
@@ -226,17 +224,15 @@ func (h *Hook) writeSession(
 	// After a compaction the session goes on.
 	isStart := e.HookEventName == "SessionStart" && e.Source != "compact"
 	if isStart {
-		dir := cmp.Or(e.CWD, project)
-		observed.Branch, observed.Commit = gitHead(context.Background(), dir, gitHookTimeout)
+		observed.Branch, observed.Commit = gitHead(
+			context.Background(), cmp.Or(e.CWD, project), gitHookTimeout)
 	}
 	environment, isTrusted := state.Environment(h.Env), state.IsProjectTrusted(h.Env, project)
 	update := func(record *state.Session) {
-		record.ProjectDir = project
-		record.CWD = cmp.Or(e.CWD, record.CWD)
+		record.ProjectDir, record.CWD = project, cmp.Or(e.CWD, record.CWD)
 		record.LastSeen = now
-		record.TmuxSession = observed.TmuxSession
-		record.TmuxPane, record.TmuxSocket = observed.TmuxPane, observed.TmuxSocket
-		record.HiddenPane = observed.HiddenPane
+		record.TmuxSession, record.TmuxSocket = observed.TmuxSession, observed.TmuxSocket
+		record.TmuxPane, record.HiddenPane = observed.TmuxPane, observed.HiddenPane
 		record.ClaudePID, record.ClaudeStart = observed.ClaudePID, observed.ClaudeStart
 		if len(observed.ClaudeCommand) > 0 {
 			record.ClaudeCommand = observed.ClaudeCommand
@@ -485,8 +481,8 @@ func nonEmpty(texts ...string) []string {
 }
 
 const (
-	// writeTimeout is for what Claude was told: nearly all the time of a hook that does
-	// not wait.
+	// writeTimeout is for recording what Claude got: nearly all the time of a hook that
+	// does not wait.
 	writeTimeout = quickTimeout - 3*time.Second
 	// closeTimeout is for a question's end. Claude Code waits for the hook meanwhile, or
 	// is ending it.

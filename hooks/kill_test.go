@@ -16,9 +16,9 @@ import (
 	"gchat-hooks/state"
 )
 
-// killAtEachStep runs a story once for each victim and step at which it is killed; so
-// many must really have been. The steps are system calls: strace kills the real program
-// right at them, so there is no step that the test forgot to name.
+// killAtEachStep runs a story once for each victim and each step at which it is killed.
+// At least atLeast of them must really have been killed. The steps are system calls:
+// strace kills the real program right at them, so the test cannot miss a step.
 func killAtEachStep(t *testing.T, atLeast int64, scenario func(w *world, killCommand func(victim string) []string) (killed bool),
 	victims ...string) {
 	if _, err := exec.LookPath("strace"); err != nil {
@@ -59,9 +59,9 @@ func killAtEachStep(t *testing.T, atLeast int64, scenario func(w *world, killCom
 	}
 }
 
-// TestKilledAtEveryStep kills -9 each hook of a question's way at each of its steps that
-// other processes can see, runs what Claude Code or the next hook would run again, and
-// wants one question, one answer, one confirmation.
+// TestKilledAtEveryStep kills each hook of a question with -9 at each of its steps that
+// other processes can see. Then it runs what Claude Code or the next hook would run. It
+// expects one question, one answer and one confirmation.
 func TestKilledAtEveryStep(t *testing.T) {
 	t.Parallel()
 	killAtEachStep(t, 40, killOnce, "PreToolUse", "PermissionRequest", "PostToolUse")
@@ -96,8 +96,8 @@ func killOnce(w *world, killCommand func(string) []string) (killed bool) {
 	return killed
 }
 
-// wantPromptSentOnce checks that the space holds one question and one confirmation, and
-// nothing else of ours about it.
+// wantPromptSentOnce checks that the space has one question and one confirmation, and no
+// other message about it.
 func (w *world) wantPromptSentOnce() {
 	w.Helper()
 	for prefix, want := range map[string]int{
@@ -109,9 +109,9 @@ func (w *world) wantPromptSentOnce() {
 	}
 }
 
-// TestDeniedKilledAtEveryStep kills -9 each hook of a denied question's way at each of
-// its steps, runs what Claude Code would run next, and wants one question in the space
-// and the reply with Claude, once.
+// TestDeniedKilledAtEveryStep kills each hook of a denied question with -9 at each of its
+// steps. Then it runs what Claude Code would run next. It expects one question in the
+// space, and that Claude gets the reply once.
 func TestDeniedKilledAtEveryStep(t *testing.T) {
 	t.Parallel()
 	killAtEachStep(t, 20, killWhileDenied, forwardHook, rewake)
@@ -148,7 +148,7 @@ func killWhileDenied(w *world, killCommand func(string) []string) (killed bool) 
 			w.Errorf("answered %q", got)
 		}
 		w.runHook(answeredHook, answeredEvent(w, "Canary"))
-		terminate(wakes) // it looks for its marker for a while
+		terminate(wakes) // it searches its marker for a while
 		<-wakes.done
 	}
 	w.awaitMessage("[Answered]")
@@ -176,7 +176,7 @@ func storesAndHangs(w *world, release <-chan struct{}, once *sync.Once) func(htt
 	}
 }
 
-// discardedResponse takes an answer that does not reach its client.
+// discardedResponse accepts an answer that does not reach its client.
 type discardedResponse struct{ header http.Header }
 
 func (u *discardedResponse) Header() http.Header         { return u.header }

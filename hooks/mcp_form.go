@@ -54,11 +54,10 @@ func serverToolPrefix(server string) string {
 // full, or may not be shown, is left to the terminal from the beginning.
 func (h *Hook) completeForm(q *state.Question, e *Event, personal *config.Config) {
 	server := string(e.MCPServer)
-	q.Mode = state.ModeHold
-	q.IsDialogHidden = !h.isUnattended()
+	q.Mode, q.IsDialogHidden = state.ModeHold, !h.isUnattended()
 	q.ToolName, q.LinkID = serverToolPrefix(server), string(e.ElicitationID)
-	texts := []string{formEvent, server, string(e.Message), string(e.FormURL), q.LinkID}
-	identity := strings.Join(texts, "\x00")
+	identity := strings.Join(
+		[]string{formEvent, server, string(e.Message), string(e.FormURL), q.LinkID}, "\x00")
 	q.InputHash = callHash(identity, e.FormSchema)
 	var err error
 	if e.FormMode == "url" {
@@ -153,16 +152,17 @@ func readFormSchema(raw json.RawMessage) (fields []state.Field, err error) {
 	for members.More() {
 		name, _ := members.Token()
 		field := state.Field{Name: fmt.Sprint(name)}
-		hasName := func(o state.Field) bool { return o.Name == field.Name }
-		isDuplicate := slices.ContainsFunc(fields, hasName)
+		isDuplicate := slices.ContainsFunc(fields, func(other state.Field) bool {
+			return other.Name == field.Name
+		})
 		var raw json.RawMessage
 		var schema fieldSchema
 		err := members.Decode(&raw)
 		if err == nil {
 			err = decodeStrictly(raw, &schema)
 		}
-		isTooMany := len(fields) == maxFormFields
-		if err != nil || isDuplicate || isTooMany || !fillField(&field, &schema) {
+		canAdd := !isDuplicate && len(fields) < maxFormFields
+		if err != nil || !canAdd || !fillField(&field, &schema) {
 			return nil, cmp.Or(err, errors.New("the form has a field that cannot be shown"))
 		}
 		fields = append(fields, field)

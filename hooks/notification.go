@@ -137,8 +137,8 @@ func (h *Hook) runNotification(_ context.Context, e *Event) error {
 		return nil
 	}
 	if isPermission, isDialog := dialogTypes[string(n.Type)]; isDialog {
-		text := cmp.Or(string(n.Body), string(n.Title))
-		return h.notifyDialog(e, state.NewDialog(isPermission, text))
+		return h.notifyDialog(e,
+			state.NewDialog(isPermission, cmp.Or(string(n.Body), string(n.Title))))
 	}
 	cfg := h.config()
 	format, isReported := noticeFormats[string(n.Type)]
@@ -242,8 +242,7 @@ func (h *Hook) enqueueMessage(
 	if message.Report.SessionName == "" && e.SessionID != "" {
 		message.Report.SessionName = h.ensureSession(e).Name
 	}
-	message.SessionID = e.SessionID
-	message.ProjectDir = state.ProjectDir(h.Env)
+	message.SessionID, message.ProjectDir = e.SessionID, state.ProjectDir(h.Env)
 	result, err := config.EnqueueReport(h.Env, h.config(), message, defaultRule)
 	if err == nil && !result.IsOff {
 		h.StartPoller() // even if another hook enqueued it: that one may have been killed

@@ -41,7 +41,7 @@ func TestAHookEndsWhereNobodyCanBeAsked(t *testing.T) {
 		wrap  []string
 		why   string
 	}{
-		"a home folder that is no UTF-8": {newOddWorld, nil, "no UTF-8"},
+		"a home folder that is no UTF-8": {newOddWorld, nil, "not valid UTF-8"},
 		"ten descriptors": {
 			func(t *testing.T) *world { return newWorld(t) },
 			[]string{"sh", "-c", `ulimit -n 10 && exec "$@"`, "sh"}, "too many open files",

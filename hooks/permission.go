@@ -40,8 +40,7 @@ func (h *Hook) askPermission(ctx context.Context, e *Event) error {
 	if err != nil {
 		return err
 	}
-	newQuestion.Kind = kind
-	newQuestion.GracePeriod = h.config().GracePeriod
+	newQuestion.Kind, newQuestion.GracePeriod = kind, h.config().GracePeriod
 	newQuestion.Approvers = new(append([]string{}, personal.Approvers...))
 	newQuestion.NeverRemote = personal.NeverRemote
 	handlersFor(kind).completeRecord(h, newQuestion, e, personal)
@@ -194,8 +193,9 @@ func (h *Hook) completePermission(q *state.Question, e *Event, personal *config.
 		q.ReduceToTitle()
 	}
 	if q.IsTerminalOnly {
-		isAllowing := func(label string) bool { return !state.IsRefusal(label) }
-		labels = slices.DeleteFunc(labels, isAllowing)
+		labels = slices.DeleteFunc(labels, func(label string) bool {
+			return !state.IsRefusal(label)
+		})
 	}
 	for _, label := range labels {
 		subQuestion.Options = append(subQuestion.Options, state.Option{Label: label})
@@ -297,8 +297,8 @@ func (h *Hook) confirmBatch(e *Event, readResult func(*Event, string) callResult
 	confirm := func(q *state.Question, result callResult) {
 		h.retryWriteOrLog(writeTimeout, func() error { return h.confirmDecision(q, result) })
 		if q.Grant != nil && q.IsPrinted {
-			grant := state.OneLine(q.DescribeGrant())
-			notice = "Allowed by " + grant + " (" + state.ChatName(q.Chat) + ")"
+			notice = "Allowed by " + state.OneLine(q.DescribeGrant()) +
+				" (" + state.ChatName(q.Chat) + ")"
 		}
 	}
 	printedRank := map[bool]int{true: 0, false: 1}

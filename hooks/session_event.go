@@ -46,13 +46,12 @@ func (h *Hook) runSessionEvent(_ context.Context, e *Event) error {
 	if e.Source == "compact" {
 		return nil
 	}
-	asLine := func(s string) string { return escapeMarkdown(shortenToLine(s, 100)) }
 	text := labelledLines(
-		"Project", asLine(filepath.Base(session.ProjectDir)),
-		"Branch", asLine(session.Branch),
-		"Model", asLine(string(e.Model)),
-		"Source", asLine(string(e.Source)),
-		"Machine", asLine(state.MachineName()),
+		"Project", markdownLine(filepath.Base(session.ProjectDir)),
+		"Branch", markdownLine(session.Branch),
+		"Model", markdownLine(string(e.Model)),
+		"Source", markdownLine(string(e.Source)),
+		"Machine", markdownLine(state.MachineName()),
 	)
 	return h.enqueueMessage(e, &state.Message{
 		Report: &state.Report{Type: state.ReportSessionStarted, At: time.Now(), Text: text},
@@ -88,8 +87,8 @@ func (h *Hook) startThread(e *Event) error {
 		return err
 	}
 	text := labelledLines(
-		"Project", escapeMarkdown(shortenToLine(filepath.Base(session.ProjectDir), 100)),
-		"Machine", escapeMarkdown(shortenToLine(state.MachineName(), 100)))
+		"Project", markdownLine(filepath.Base(session.ProjectDir)),
+		"Machine", markdownLine(state.MachineName()))
 	if session.TmuxPane == "" {
 		text += "\n\n" + state.OutsideTmuxWarning
 	}
@@ -195,8 +194,8 @@ func buildSummary(
 		since = time.Time{}
 	}
 	counts := tallyTranscript(ctx, session.TranscriptPath, since)
-	dir := cmp.Or(session.CWD, session.ProjectDir)
-	changes := gitChangesSince(ctx, dir, session.Commit, session.StartedAt)
+	changes := gitChangesSince(
+		ctx, cmp.Or(session.CWD, session.ProjectDir), session.Commit, session.StartedAt)
 	if err := ctx.Err(); err != nil {
 		return state.Report{}, 0, err
 	}
@@ -204,17 +203,16 @@ func buildSummary(
 	if branch == "HEAD" {
 		branch = "(detached)"
 	}
-	asLine := func(s string) string { return escapeMarkdown(shortenToLine(s, 100)) }
-	endReason := asLine(strings.ReplaceAll(session.EndReason, "_", " "))
 	text := labelledLines(
 		"Duration", durationText(since, end),
 		"Turns", strings.TrimPrefix(strconv.Itoa(counts.turns), "0"), // no line for none
 		"Tools", listFirst(sortByCount(counts.tools), 8, ", "),
-		"Branch", strings.Join(nonEmpty(asLine(branch), changes.diffStat), ", "),
+		"Branch", strings.Join(nonEmpty(markdownLine(branch), changes.diffStat), ", "),
 		"Files", listFirst(changes.files, 10, ", "),
 		"Commits", listFirst(changes.subjects, 5, "\n• "),
 		"", promisesText(session.ProjectDir),
-		"Ended", cmp.Or(endReasonTexts[session.EndReason], endReason),
+		"Ended", cmp.Or(endReasonTexts[session.EndReason],
+			markdownLine(strings.ReplaceAll(session.EndReason, "_", " "))),
 		"To continue", resumeHint(env, session, counts.turns),
 	)
 	if counts.lastText != "" {
@@ -261,6 +259,9 @@ func labelledLines(nameValue ...string) string {
 	}
 	return strings.Join(lines, "\n")
 }
+
+// markdownLine returns foreign text as a value for labelledLines.
+func markdownLine(s string) string { return escapeMarkdown(shortenToLine(s, 100)) }
 
 // durationText is the time between two moments, as coarse as people say it: "1h12m". It
 // is "" if the first is not known.
@@ -418,8 +419,8 @@ func gitChangesSince(
 	}
 	changes.subjects = gitOutputList(ctx, dir, "log", "-z", "--format=%s", commit+"..HEAD", "--")
 	diff := []string{"diff", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty"}
-	shortStat := append(diff, "--shortstat", commit, "--")
-	changes.diffStat = strings.TrimSpace(gitOutput(ctx, dir, shortStat...))
+	changes.diffStat = strings.TrimSpace(
+		gitOutput(ctx, dir, append(diff, "--shortstat", commit, "--")...))
 	changes.files = gitOutputList(ctx, dir, append(diff, "--name-only", "-z", commit, "--")...)
 	// A diff does not have files that were never added. What is in .claude belongs to us
 	// and other tools.

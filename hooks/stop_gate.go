@@ -51,8 +51,7 @@ func (h *Hook) runStopGate(_ context.Context, e *Event) error {
 		switch forClaude, forPerson := check.find(e); {
 		case forClaude == "":
 		case level == config.GateOn:
-			reasons = append(reasons, forClaude)
-			blocked = append(blocked, forPerson)
+			reasons, blocked = append(reasons, forClaude), append(blocked, forPerson)
 		default:
 			advice = append(advice, forPerson)
 		}
@@ -66,8 +65,7 @@ func (h *Hook) runStopGate(_ context.Context, e *Event) error {
 			why = "how often it was sent back cannot be written down"
 		}
 		if isCounted {
-			output["decision"] = "block"
-			output["reason"] = strings.Join(reasons, "\n\n")
+			output["decision"], output["reason"] = "block", strings.Join(reasons, "\n\n")
 		} else {
 			advice = append(append(blocked, advice...), "The stop gate lets Claude stop: "+why+".")
 			h.log.Warn().Err(err).Str("session", e.SessionID).Msg("the stop gate lets a session stop: " + why)
@@ -94,10 +92,8 @@ const recentWindow = 30 * time.Minute
 // forwarded questions there are no records of them, and it does not object.
 func (h *Hook) checkQuestion(e *Event) (forClaude, forPerson string) {
 	isForwarded := h.rules(e).AskMode.Traits().Asks
-	if !isForwarded || h.wasPersonAsked(e) {
-		return "", ""
-	}
-	if h.isKeptInTerminal(context.Background(), h.config(), state.KindQuestion) {
+	if !isForwarded || h.wasPersonAsked(e) ||
+		h.isKeptInTerminal(context.Background(), h.config(), state.KindQuestion) {
 		return "", ""
 	}
 	chat := "Google Chat"

@@ -207,7 +207,6 @@ func readUnlistedResult(e *Event, q *state.Question) callResult {
 		for _, b := range blocks {
 			_, isCall := calls[b.ToolUseID]
 			isOfTool := b.Type == "tool_use" && b.Name == q.ToolName
-			isRefused := entry.ToolUseResult == rejectedResult
 			switch {
 			case isOfTool && (q.ToolName == planTool || callHash(b.Name, b.Input) == q.InputHash):
 				if !entry.IsVirtual {
@@ -217,7 +216,7 @@ func readUnlistedResult(e *Event, q *state.Question) callResult {
 			case !isCall:
 			case at.Before(q.AskedAt):
 				delete(calls, b.ToolUseID)
-			case isRefused && !entry.IsDeniedBeforeRun && !isBeforeDecision:
+			case entry.ToolUseResult == rejectedResult && !isBeforeDecision && !entry.IsDeniedBeforeRun:
 				calls[b.ToolUseID] = resultFailed
 			default:
 				calls[b.ToolUseID] = classifyResult(entry, b)
@@ -234,8 +233,8 @@ func readUnlistedResult(e *Event, q *state.Question) callResult {
 // isScriptRunning reports whether a script of Code Mode has no result yet. Then it is not
 // known which of its calls ran.
 func isScriptRunning(e *Event, q *state.Question) bool {
-	pendingCalls := lastPendingCalls(transcriptEnd(e, q.AgentID))
-	return slices.ContainsFunc(pendingCalls, func(b contentBlock) bool { return b.Name == "REPL" })
+	isScript := func(b contentBlock) bool { return b.Name == "REPL" }
+	return slices.ContainsFunc(lastPendingCalls(transcriptEnd(e, q.AgentID)), isScript)
 }
 
 // transcriptEnd reads the end of the transcript of an event's session, or of its
@@ -249,9 +248,10 @@ func transcriptEnd(e *Event, agent string) []byte {
 	return end
 }
 
-// handbackTool is the tool by which a subagent reports in auto mode. Its last text is the
-// message of that call, and SubagentStop has none (2.1.332). Claude Code sends a subagent
-// back that ends without the call, at most three times.
+// handbackTool is the tool by which a subagent reports in auto mode. The agent's last
+// text is the message of that call, and its SubagentStop event has no text (2.1.332). If
+// a subagent ends without the call, Claude Code sends it back to work, at most three
+// times.
 const handbackTool = "SubagentHandback"
 
 // readHandback returns the report that a subagent handed back since its last prompt.
@@ -267,8 +267,8 @@ func readHandback(e *Event) (report string, hasHandbackTool bool) {
 			var input struct {
 				Message LooseText `json:"message"`
 			}
-			isReport := b.Type == "tool_use" && b.Name == handbackTool
-			if isReport && json.Unmarshal(b.Input, &input) == nil {
+			if b.Type == "tool_use" && b.Name == handbackTool &&
+				json.Unmarshal(b.Input, &input) == nil {
 				report = string(input.Message)
 			}
 		}

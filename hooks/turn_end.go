@@ -78,8 +78,7 @@ func (h *Hook) wakeWithPrompt(e *Event, in *state.Incoming) (isWoken bool) {
 		_, err := state.InboxIn(state.UserStateDir(h.Env)).Change(in.ID, func(in *state.Incoming) {
 			isWoken = in.Status == state.IncomingKept && in.IsWaitingPrompt()
 			if isWoken {
-				in.Status = state.IncomingDoing
-				in.PrintedAt = time.Now().UTC()
+				in.Status, in.PrintedAt = state.IncomingDoing, time.Now().UTC()
 			}
 		})
 		return err

@@ -136,8 +136,10 @@ func setPermissionMode(file []byte, mode string, removes bool) ([]byte, error) {
 
 // removeMember removes a member from an object.
 func removeMember(object *hujson.Value, name string) {
-	hasName := func(m hujson.ObjectMember) bool { return m.Name.Value.(hujson.Literal).String() == name }
-	removeElement(object, slices.IndexFunc(object.Value.(*hujson.Object).Members, hasName))
+	members := object.Value.(*hujson.Object).Members
+	removeElement(object, slices.IndexFunc(members, func(m hujson.ObjectMember) bool {
+		return m.Name.Value.(hujson.Literal).String() == name
+	}))
 }
 
 // removeOwnEntries removes our entries. It also removes each group, event and "hooks"
@@ -178,8 +180,7 @@ func removeOwnFromEvent(event string, groups *hujson.Value) (removed []Entry) {
 	}
 	for i := len(array.Elements) - 1; i >= 0; i-- {
 		group := &array.Elements[i]
-		handlers := findMember(group, "hooks")
-		matcher := findMember(group, "matcher")
+		handlers, matcher := findMember(group, "hooks"), findMember(group, "matcher")
 		removedBefore := len(removed)
 		if asArray(handlers) == nil {
 			continue
@@ -191,9 +192,8 @@ func removeOwnFromEvent(event string, groups *hujson.Value) (removed []Entry) {
 			}
 		}
 		memberCount := len(group.Value.(*hujson.Object).Members)
-		isChanged := len(removed) > removedBefore
-		isOurGroup := memberCount == 1 || memberCount == 2 && matcher != nil
-		if isChanged && isOurGroup && len(asArray(handlers).Elements) == 0 {
+		hasOnlyHooks := memberCount == 1 || memberCount == 2 && matcher != nil
+		if len(removed) > removedBefore && hasOnlyHooks && len(asArray(handlers).Elements) == 0 {
 			removeElement(groups, i)
 		}
 	}
@@ -278,7 +278,8 @@ func parseDocument(file []byte) (*document, error) {
 	case root.Value.Kind() != '{':
 		return nil, errors.New("line 1: the settings are not an object, {…}")
 	case !root.IsStandard():
-		return nil, errors.New("it has a comment or a trailing comma: Claude Code does not read such a file")
+		return nil, errors.New(
+			"it has a comment or a trailing comma: Claude Code does not read such a file")
 	}
 	root.BeforeExtra = slices.Concat(byteOrder, root.BeforeExtra)
 	doc := &document{

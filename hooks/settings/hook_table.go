@@ -83,7 +83,9 @@ var hookTable = []struct {
 	{"wake", Hook{"Stop", "", "stop-hook", decisionTimeout, false}},
 	{"wake", Hook{"PreToolUse", questionTool, "pre-tool-use-hook", agentTimeout, false}},
 	{"wake", Hook{"Notification", "idle_prompt", "notification-idle-hook", agentTimeout, false}},
-	{"wake", Hook{"Notification", "permission_prompt", "notification-permission-hook", agentTimeout, false}},
+	{"wake", Hook{
+		"Notification", "permission_prompt", "notification-permission-hook", agentTimeout, false,
+	}},
 	{"wake", Hook{"SessionEnd", "", "session-end-hook", quickTimeout, false}},
 	{"wake", Hook{"PreCompact", "", "pre-compact-hook", agentTimeout, false}},
 }

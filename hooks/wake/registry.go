@@ -70,8 +70,8 @@ func (f *wakeHook) loadRegistry() (*registry, error) {
 	if f.loadedRegistry != nil {
 		return f.loadedRegistry, nil
 	}
-	defaultPath := filepath.Join(state.ConfigDir(f.Env), "recovery-registry.json")
-	path := cmp.Or(f.Env("GCHAT_WAKE_REGISTRY"), defaultPath)
+	path := cmp.Or(f.Env("GCHAT_WAKE_REGISTRY"),
+		filepath.Join(state.ConfigDir(f.Env), "recovery-registry.json"))
 	b, err := state.ReadPlainOrLink(path, maxRegistryBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read registry: %w", err)
@@ -209,8 +209,7 @@ func (r *registry) readSettings(s settings, raw json.RawMessage, where string) s
 	}
 	switch delivery := members["deliver"]; {
 	case slices.Contains([]string{"openclaw", "chat", "both"}, stringValue(delivery)):
-		s.toAgent = stringValue(delivery) != "chat"
-		s.toChat = stringValue(delivery) != "openclaw"
+		s.toAgent, s.toChat = stringValue(delivery) != "chat", stringValue(delivery) != "openclaw"
 	case isSet(delivery):
 		addProblem("deliver", "openclaw, chat or both")
 	}

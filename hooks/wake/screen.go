@@ -51,8 +51,7 @@ func (f *wakeHook) capturePane(ctx context.Context) (p pane, err error) {
 // keepLastLines drops all but the last lines, and reads the screen.
 func (p *pane) keepLastLines(lines int) {
 	p.Lines = p.Lines[max(0, len(p.Lines)-lines):]
-	p.toldLines = cleanLines(p.Lines)
-	p.parsed = inject.ReadScreen(p.Screen)
+	p.toldLines, p.parsed = cleanLines(p.Lines), inject.ReadScreen(p.Screen)
 }
 
 // cleanLines prepares lines of a pane for a message: without boxes, hidden characters and

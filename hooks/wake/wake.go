@@ -126,11 +126,10 @@ func (f *wakeHook) handleEvent(ctx context.Context, e *hooks.Event) error {
 
 // isRelevant reports whether this hook informs an agent about the event.
 func (f *wakeHook) isRelevant() bool {
-	if f.event.HookEventName != f.trigger.hookEvent {
-		return false
-	}
 	notificationType := string(f.event.NotificationType)
 	switch {
+	case f.event.HookEventName != f.trigger.hookEvent:
+		return false
 	case f.trigger.name == questionTrigger:
 		return f.event.ToolName == "AskUserQuestion"
 	case f.trigger.hookEvent == "Notification":
@@ -209,8 +208,7 @@ func (f *wakeHook) enqueueIfNew(
 			f.pane = newer
 		}
 	}
-	f.state = f.stateHint()
-	f.pressure = f.pane.contextPressure(f.agent.warningPercent)
+	f.state, f.pressure = f.stateHint(), f.pane.contextPressure(f.agent.warningPercent)
 	memory := session.WakeMemory
 	news = f.buildNews(&memory)
 	if news.isNew || !f.agent.skipsKnown {
@@ -240,11 +238,9 @@ func (f *wakeHook) remember(memory state.WakeMemory) error {
 	socket := inject.ServerOf(f.Env("TMUX")).Socket
 	_, err := f.sessions().Change(f.event.SessionID, func(s *state.Session) {
 		s.WakeMemory = memory
-		s.LastSeen = now
-		s.TmuxSession, s.TmuxPane = f.pane.Session, f.Env("TMUX_PANE")
-		s.StartedAt = cmp.Or(s.StartedAt, now)
+		s.LastSeen, s.StartedAt = now, cmp.Or(s.StartedAt, now)
 		s.ProjectDir = cmp.Or(s.ProjectDir, project)
-		s.TmuxSocket = socket
+		s.TmuxSession, s.TmuxPane, s.TmuxSocket = f.pane.Session, f.Env("TMUX_PANE"), socket
 	})
 	return err
 }

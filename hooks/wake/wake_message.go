@@ -31,9 +31,8 @@ func (f *wakeHook) buildNews(memory *state.WakeMemory) agentNews {
 		news := agentNews{source: "question", text: questionsText(f.event.ToolInput)}
 		askedKey := f.event.ToolUseID + "\n\n" + news.text
 		// Two installs get the same call, and only the first one reports it.
-		isKnown := f.event.ToolUseID != "" && askedKey == memory.Question &&
-			openclawSession == memory.AgentSession
-		news.isNew = !isKnown
+		news.isNew = f.event.ToolUseID == "" || askedKey != memory.Question ||
+			openclawSession != memory.AgentSession
 		memory.Question, memory.AgentSession = askedKey, openclawSession
 		return news
 	}
@@ -51,21 +50,18 @@ func (f *wakeHook) buildNews(memory *state.WakeMemory) agentNews {
 	memory.AgentSession = openclawSession
 	if claudeText != "" {
 		id := textHash(claudeText)
-		news.isNew = news.isNew || id != memory.TextHash
-		memory.TextHash = id
+		news.isNew, memory.TextHash = news.isNew || id != memory.TextHash, id
 		news.source, news.text = "transcript", lastChars(claudeText, f.agent.transcriptChars)
 	}
 	if f.pane.Screen != "" {
 		id := hash(f.pane.Lines...) // a progress bar that fills changes it, too
 		lastLines := f.pane.toldLines[max(0, len(f.pane.toldLines)-comparedLines):]
-		news.isNew = news.isNew || id != memory.PaneHash
-		memory.PaneHash = id
+		news.isNew, memory.PaneHash = news.isNew || id != memory.PaneHash, id
 		if claudeText == "" {
 			lines := newLines(memory.Lines, lastLines, f.agent.minPaneLines)
 			news.source, news.text = "pane", strings.Join(lines, "\n")
 		}
-		memory.Lines = append([]string{}, lastLines...)
-		memory.CapturedAt = f.pane.answeredAt
+		memory.Lines, memory.CapturedAt = append([]string{}, lastLines...), f.pane.answeredAt
 	}
 	if news.text == "" {
 		news.source, news.text = "none", "(no text in the transcript, and none on the screen)"
@@ -214,8 +210,8 @@ func questionsText(toolInput []byte) string {
 	err := json.Unmarshal(toolInput, &in)
 	hasNoText := func(q state.SubQuestion) bool { return q.Question == "" }
 	if err != nil || len(in.Questions) == 0 || slices.ContainsFunc(in.Questions, hasNoText) {
-		shown := firstChars(cleanText(string(toolInput)), maxRawChars)
-		return strings.TrimSpace("(could not parse questions)\n" + shown)
+		return strings.TrimSpace("(could not parse questions)\n" +
+			firstChars(cleanText(string(toolInput)), maxRawChars))
 	}
 	var texts []string
 	for _, q := range in.Questions {
@@ -223,8 +219,8 @@ func questionsText(toolInput []byte) string {
 		if h := oneLine(q.Header); h != "" {
 			lines = append(lines, "Header: "+h)
 		}
-		multiSelect := map[bool]string{true: "yes", false: "no"}[q.MultiSelect]
-		lines = append(lines, "Multi-select: "+multiSelect)
+		lines = append(lines,
+			"Multi-select: "+map[bool]string{true: "yes", false: "no"}[q.MultiSelect])
 		if len(q.Options) > 0 {
 			lines = append(lines, "Options:")
 		}
