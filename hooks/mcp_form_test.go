@@ -41,7 +41,7 @@ func (w *world) startForm(t *testing.T, event []byte) (*hookProcess, *state.Ques
 	return w.awaitOnlyPermission(w.startHook(forwardHook, event))
 }
 
-// answerInText has a person of Chat's reply to a form.
+// answerInText enters a reply of a person in Chat to a form.
 func (w *world) answerInText(q *state.Question, text string) {
 	w.Helper()
 	cfg := config.LoadPersonal(w.getenv)
@@ -51,7 +51,7 @@ func (w *world) answerInText(q *state.Question, text string) {
 	})
 }
 
-// readFormAnswer is what a hook printed for a form.
+// readFormAnswer reads what a hook printed for a form.
 func readFormAnswer(out string) string {
 	var d struct {
 		Out struct {
@@ -66,8 +66,8 @@ func readFormAnswer(out string) string {
 	return strings.TrimSpace(d.Out.Action + " " + string(d.Out.Content))
 }
 
-// From a server's schema to what Claude Code is told: the types are the schema's, and a
-// reply that has something wrong in it counts for nothing.
+// These cases go from a server's schema to what Claude Code gets. The values have the
+// schema's types. A reply with an error in it does not count at all.
 func TestAFormFromSchemaToAnswer(t *testing.T) {
 	t.Parallel()
 	const schema = `{"type":"object","required":["seats"],"properties":{
@@ -100,8 +100,8 @@ func TestAFormFromSchemaToAnswer(t *testing.T) {
 	}
 }
 
-// What cannot be shown whole is the terminal's at once: its hook ends, and its thread
-// says so.
+// A form that cannot be shown in full is left to the terminal at once. Its hook ends, and
+// its thread says so.
 func TestAFormThatOnlyTheTerminalShows(t *testing.T) {
 	t.Parallel()
 	field := func(says string) string { return `{"type":"object","properties":{"x":` + says + `}}` }
@@ -162,8 +162,8 @@ func TestAFormThatOnlyTheTerminalShows(t *testing.T) {
 	}
 }
 
-// What ends a form, and what does not. The record keeps none of its values, whoever
-// replied when.
+// These cases show what ends a form and what does not. The record keeps none of its
+// values, whoever replied and when.
 func TestWhatEndsAForm(t *testing.T) {
 	t.Parallel()
 	result := func(action string) func(w *world) []byte {
@@ -226,8 +226,8 @@ func TestWhatEndsAForm(t *testing.T) {
 	}
 }
 
-// Esc breaks off the turn in which a form was asked. A hook that then prints nothing has
-// Claude Code draw the form's dialog, though its call is over (2.1.197 and 2.1.332).
+// Esc interrupts the turn in which a form is asked. If the hook then prints nothing,
+// Claude Code draws the form's dialog though its call is over (2.1.197 and 2.1.332).
 func TestAFormOfABrokenTurnIsCancelled(t *testing.T) {
 	t.Parallel()
 	closes := func(status state.Status, resolvedBy string) func(*world, *hookProcess, *state.Question) {
@@ -260,8 +260,8 @@ func TestAFormOfABrokenTurnIsCancelled(t *testing.T) {
 	}
 }
 
-// What was answered in Chat is over with its call, and leaves no value: neither in its
-// record nor in a log.
+// A form that was answered in Chat is closed with its call. No value is left in its
+// record or in a log.
 func TestAnAnsweredFormLeavesNoValue(t *testing.T) {
 	t.Parallel()
 	w := newAgentWorld(t)
@@ -285,8 +285,8 @@ func TestAnAnsweredFormLeavesNoValue(t *testing.T) {
 	}
 }
 
-// A form is asked once, however many registrations of ours there are, and only where the
-// person's own configuration sends and no policy keeps it.
+// A form is asked once, however many registrations of ours there are. It is asked only if
+// the person's own configuration sends and no policy keeps it in the terminal.
 func TestWhereAFormIsAsked(t *testing.T) {
 	t.Parallel()
 	for name, set := range map[string]func(w *world){

@@ -12,7 +12,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// wantReports says that the outbox holds these reports and no others.
+// wantReports checks that the outbox has exactly these reports.
 func (m *machine) wantReports(want ...string) {
 	m.Helper()
 	var got []string
@@ -34,7 +34,7 @@ func mustWrite(t testing.TB, path, content string) {
 	}
 }
 
-// oldNotificationEvent is a notification as scripts send it that were written before
+// oldNotificationEvent is a notification as scripts send it that are older than
 // notification_type.
 func oldNotificationEvent(t testing.TB, kind, title, body, agent string) []byte {
 	t.Helper()
@@ -57,7 +57,7 @@ func TestNotificationRoutes(t *testing.T) {
 			nil}, kv...)...)
 	}
 	prompt := func(words string) []byte { return payload(t, "single-02-UserPromptSubmit", "prompt", words) }
-	// As 2.1.332 and 2.1.197 tell of the end of a task.
+	// 2.1.332 and 2.1.197 report the end of a task in this form.
 	task := func(status, summary string) []byte {
 		if status != "" {
 			status = "<status>" + status + "</status>\n"
@@ -121,7 +121,7 @@ func TestNotificationRoutes(t *testing.T) {
 			"[Task Done] orch-epic4\nBackground command \"a long job\" completed (exit code 0)"},
 		"background command that failed": {task("failed", `Background command "a &amp;&amp; &lt;b&gt;" failed with exit code 3`), "",
 			"[Task Done] orch-epic4\nBackground command \"a && <b>\" failed with exit code 3"},
-		// SubagentStop tells of it
+		// SubagentStop reports it
 		"background agent":             {task("completed", `Agent "help" finished`), "", ""},
 		"background command, off":      {task("completed", "Done"), `{"reports":{"task_done":"off"}}`, ""},
 		"a task that goes on":          {task("", "Monitor event"), "", ""},
@@ -158,10 +158,10 @@ func TestNotificationRoutes(t *testing.T) {
 	}
 }
 
-// Two tasks of one name that end within a minute are two.
+// Two tasks of one name that end within a minute are two reports.
 func TestTasksOfOneNameAreToldEach(t *testing.T) {
 	m := newMachine(t)
-	for _, id := range []string{"b1", "b2", "b2"} { // Claude Code may deliver one twice
+	for _, id := range []string{"b1", "b2", "b2"} { // Claude Code may send one twice
 		m.run(notifyHook, payload(t, "single-02-UserPromptSubmit", "prompt", "<task-notification>\n<task-id>"+id+"</task-id>\n"+
 			"<status>completed</status>\n<summary>Background command \"test\" completed</summary>\n</task-notification>"))
 	}
@@ -213,8 +213,8 @@ func TestReportsWithoutAWebhook(t *testing.T) {
 	m.wantNoOutput()
 }
 
-// The question itself says it already. Another session's question is no reason, nor is
-// one that is over.
+// An open question of the session replaces the report, since it says more. Another
+// session's question does not, nor does a closed one.
 func TestPermissionPromptBesideAQuestion(t *testing.T) {
 	for name, c := range map[string]struct {
 		session string
@@ -289,7 +289,7 @@ func TestReportHooksWhereNothingCanBeWritten(t *testing.T) {
 	}
 }
 
-// FuzzNotice is for whatever notification comes: it is read and worded without a panic.
+// FuzzNotice feeds anything as a notification. It is read and worded without a panic.
 func FuzzNotice(f *testing.F) {
 	for _, pattern := range []string{"2.1.329/*Notification.json", "2.1.*/*SubagentStop.json", "2.1.*/*Stop.json"} {
 		for _, b := range payloads(f, pattern) {
@@ -321,9 +321,9 @@ func TestWordsTakeAnything(t *testing.T) {
 	}
 }
 
-// With the preset approve alone, a permission that no PermissionRequest came for is a
-// note, once, whichever hooks of ours are registered. Keys of makers are masked in it,
-// and what is asked for otherwise stands as a title.
+// With the preset approve alone, a permission without a PermissionRequest event gets one
+// note, whichever hooks of ours are registered. Keys are masked in it. A request of any
+// other kind is only a title.
 func TestADialogThatOnlyTheTerminalAnswersIsNoted(t *testing.T) {
 	m := newMachine(t)
 	key := "sk-ant-api03-" + strings.Repeat("a", 93) + "AA"

@@ -10,7 +10,7 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// newOddWorld is a world whose home folder has a name that is no UTF-8.
+// newOddWorld returns a world whose home folder has a name that is not valid UTF-8.
 func newOddWorld(t *testing.T) *world {
 	w := newWorld(t)
 	home := filepath.Join(w.dir, "home\xff")
@@ -21,7 +21,7 @@ func newOddWorld(t *testing.T) *world {
 	return w
 }
 
-// status is what gchat-hooks status prints.
+// status returns what gchat-hooks status prints.
 func (w *world) status() string {
 	w.Helper()
 	cmd := bound.Command(w, program, "status")
@@ -33,8 +33,8 @@ func (w *world) status() string {
 	return string(out)
 }
 
-// Where nobody can be asked in Chat the hook ends without a decision: the dialog stays in
-// the terminal. status says why.
+// If nobody can be asked in Chat, the hook ends without a decision. The dialog stays in
+// the terminal, and status says why.
 func TestAHookEndsWhereNobodyCanBeAsked(t *testing.T) {
 	for name, c := range map[string]struct {
 		world func(*testing.T) *world
@@ -69,7 +69,7 @@ func TestAHookEndsWhereNobodyCanBeAsked(t *testing.T) {
 	}
 }
 
-// A project whose name is no UTF-8 is asked about all the same.
+// A project whose name is not valid UTF-8 can have questions, too.
 func TestAProjectThatIsNoUTF8(t *testing.T) {
 	w := newWorld(t)
 	w.env["CLAUDE_PROJECT_DIR"] = filepath.Join(w.dir, "shop\xff")
@@ -84,7 +84,7 @@ func TestAProjectThatIsNoUTF8(t *testing.T) {
 	}
 }
 
-// Without /proc Linux does not tell where this program is.
+// Without /proc, Linux does not say where this program is.
 func TestAHookWithoutProcIsAnsweredFromChat(t *testing.T) {
 	bare := []string{
 		"unshare", "--user", "--map-root-user", "--mount", "sh", "-c",

@@ -11,7 +11,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// inTmux has the session's Claude Code run in a pane of a tmux of its own.
+// inTmux makes the session's Claude Code run in a pane of a tmux server of its own.
 func (w *world) inTmux() (socket, pane string) {
 	w.Helper()
 	if _, err := exec.LookPath("tmux"); err != nil {
@@ -39,8 +39,8 @@ func (w *world) inTmux() (socket, pane string) {
 	return socket, pane
 }
 
-// The variables of tmux were passed into a sandbox, or on to another terminal: keys would
-// not reach this Claude Code, so it counts as outside of tmux. That is found out once.
+// The variables of tmux were passed into a sandbox or to another terminal. Keys would not
+// reach this Claude Code, so it counts as outside of tmux. The hook finds that out once.
 func TestAPaneThatIsNotSeenIsNoPane(t *testing.T) {
 	for name, set := range map[string]func(*world){
 		"no server there":  func(w *world) { w.env["TMUX"] = filepath.Join(w.dir, "no-server") + ",1,0" },
@@ -69,8 +69,8 @@ func TestAPaneThatIsNotSeenIsNoPane(t *testing.T) {
 	}
 }
 
-// After /branch the same Claude Code goes on with another session: its thread goes on
-// with that at once.
+// After /branch the same Claude Code goes on as another session, which continues the
+// thread at once.
 func TestABranchHasTheThreadAtOnce(t *testing.T) {
 	for _, source := range []string{"fork", "resume"} { // of 2.1.332, and of 2.1.197
 		t.Run(source, func(t *testing.T) { testBranched(t, source) })

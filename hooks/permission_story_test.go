@@ -26,7 +26,7 @@ func permissionEvent(w *world, session, command string) []byte {
 	return b
 }
 
-// batchEvent is the PostToolBatch that has the result of a shell command.
+// batchEvent is the PostToolBatch with the result of a shell command.
 func batchEvent(w *world, session, command, response string) []byte {
 	var e map[string]any
 	if err := json.Unmarshal(namedEvent(w, "PostToolBatch", session), &e); err != nil {
@@ -38,7 +38,7 @@ func batchEvent(w *world, session, command, response string) []byte {
 	return b
 }
 
-// readDecision is what a hook printed for a permission.
+// readDecision reads what a hook printed for a permission.
 func readDecision(out string) (behavior, message string) {
 	var d struct {
 		Out struct {
@@ -49,10 +49,10 @@ func readDecision(out string) (behavior, message string) {
 	return d.Out.Decision.Behavior, d.Out.Decision.Message
 }
 
-// Permissions of many sessions at once, while pollers die and Chat fails: each is decided
-// as was replied in its own thread.
+// Many sessions ask for permissions at once, while pollers die and Chat fails. Each
+// permission gets the decision from its own thread.
 //
-// GCHAT_LOAD=1 has ten sessions ask for six each, at 60 messages a minute.
+// With GCHAT_LOAD=1, ten sessions ask for six permissions each, at 60 messages a minute.
 func TestPermissionsOfManySessions(t *testing.T) {
 	t.Parallel()
 	sessions, each, pace := 3, 2, "60000"
@@ -63,7 +63,7 @@ func TestPermissionsOfManySessions(t *testing.T) {
 	x.env["GCHAT_WRITES_PER_MINUTE"] = pace
 	x.trace.setIntercept(x.interceptBadly)
 	var beside, asking sync.WaitGroup
-	beside.Go(x.runKiller) // of pollers alone
+	beside.Go(x.runKiller) // kills pollers only
 	beside.Go(func() {
 		replied := map[string]bool{}
 		for {
@@ -109,7 +109,7 @@ func TestPermissionsOfManySessions(t *testing.T) {
 	beside.Wait()
 	x.trace.setIntercept(nil)
 	for end := time.Now().Add(4 * time.Minute); len(x.messages("[Answered]")) < sessions*each && time.Now().Before(end); {
-		// a hook like any other: it starts a poller where none is left
+		// like any hook, it starts a poller if none is left
 		x.runHook(answeredHook, namedEvent(x, "Stop", "another"))
 		time.Sleep(100 * time.Millisecond)
 	}
@@ -142,8 +142,7 @@ func TestPermissionsOfManySessions(t *testing.T) {
 	}
 }
 
-// What a project's files say approves nothing, and neither does what Claude itself could
-// write.
+// A project's files cannot approve anything, nor can a file that Claude could write.
 func TestAProjectApprovesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -169,8 +168,8 @@ func TestAProjectApprovesNothing(t *testing.T) {
 	}
 }
 
-// Nobody sits at "claude -p": it does not wait for the next instruction, and for a
-// permission only once that is in its thread.
+// "claude -p" has no person at the keyboard. It does not wait for the next instruction,
+// and it waits for a permission only once that is posted.
 func TestAnUnattendedSessionWaitsForNobodyUntold(t *testing.T) {
 	t.Parallel()
 	for name, vars := range map[string]map[string]string{

@@ -8,7 +8,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// writePolicy has a policy count on this machine; "" names a file that is not there.
+// writePolicy puts a policy into force on this machine; "" names a file that does not
+// exist.
 func (m *machine) writePolicy(text string) {
 	m.env["GCHAT_POLICY_FILE"] = filepath.Join(m.dir, "policy.json")
 	if text != "" {
@@ -16,8 +17,8 @@ func (m *machine) writePolicy(text string) {
 	}
 }
 
-// A hook that neither asks nor reports reads no policy: one that cannot be read is not
-// even noted.
+// A hook that neither asks nor reports reads no policy. It does not even log that a
+// policy cannot be read.
 func TestIdleHooksReadNoPolicy(t *testing.T) {
 	for name, run := range map[string]func(*machine) (hook string, event []byte){
 		"off": func(m *machine) (string, []byte) {
@@ -50,8 +51,8 @@ func TestIdleHooksReadNoPolicy(t *testing.T) {
 	}
 }
 
-// What a policy keeps in the terminal is not reported either, and with titles only a
-// permission's report does not say what for.
+// What a policy keeps in the terminal is not reported either. If a policy shows titles
+// only, a permission's report does not say what it is about.
 func TestReportsUnderAPolicy(t *testing.T) {
 	const head = "[Permission] orch-epic4\nClaude waits for a permission in the terminal"
 	for name, test := range map[string]struct{ policy, want string }{
@@ -81,8 +82,8 @@ func TestReportsUnderAPolicy(t *testing.T) {
 	}
 }
 
-// A session whose questions stay in the terminal may stop: no record tells of them. It is
-// asked for no next instruction where that stays there, too.
+// If a policy keeps questions in the terminal, the session may stop, since no record
+// shows them. If it keeps next instructions there, too, the session is not asked for one.
 func TestStopUnderAPolicy(t *testing.T) {
 	for policy, blocked := range map[string]bool{`{}`: true, `{"terminal_only": ["question"]}`: false, `{"terminal_only": ["plan"]}`: true} {
 		m := newGate(t)

@@ -9,15 +9,15 @@ import (
 	"gchat-hooks/state"
 )
 
-// writePolicy has a policy count on this machine.
+// writePolicy puts a policy into force on this machine.
 func (w *world) writePolicy(text string) {
 	w.Helper()
 	w.env["GCHAT_POLICY_FILE"] = filepath.Join(w.dir, "policy.json")
 	writeFile(w.TB, w.env["GCHAT_POLICY_FILE"], text)
 }
 
-// What stays in the terminal is not asked in Chat: its hook ends at once, and nothing is
-// written down. So it is with all where a policy cannot be read, in every mode.
+// A question that a policy keeps in the terminal is not asked in Chat. Its hook ends at
+// once and writes nothing. If a policy cannot be read, that goes for every kind and mode.
 func TestWhatAPolicyKeepsInTheTerminal(t *testing.T) {
 	for name, test := range map[string]struct {
 		policy, mode string
@@ -50,8 +50,8 @@ func TestWhatAPolicyKeepsInTheTerminal(t *testing.T) {
 	}
 }
 
-// With titles only, no message has a word of what a permission or a plan is about; a yes
-// does not count, and a no does.
+// If a policy shows titles only, no message says what a permission or a plan is about. An
+// approval does not count, and a denial does.
 func TestTitlesOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -88,7 +88,7 @@ func TestTitlesOnly(t *testing.T) {
 	}
 }
 
-// messagesInThread are the texts of a thread that begin so.
+// messagesInThread are the texts of a thread that begin with a prefix.
 func messagesInThread(w *world, thread, prefix string) (texts []string) {
 	for _, m := range w.messages(prefix) {
 		if m.Thread.Name == thread {

@@ -10,7 +10,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// addOldPrompt writes down a question of a session, answered.
+// addOldPrompt records an answered question of a session.
 func (w *world) addOldPrompt(session, text string, change func(*state.Question)) *state.Question {
 	w.Helper()
 	now := time.Now().UTC().Truncate(time.Millisecond).Add(-5 * time.Second)
@@ -30,7 +30,7 @@ func (w *world) addOldPrompt(session, text string, change func(*state.Question))
 
 func (w *world) inbox() state.Inbox { return state.InboxIn(state.UserStateDir(w.getenv)) }
 
-// addPrompt writes down words for a session as the poller does, which wait.
+// addPrompt records a waiting prompt for a session, as the poller does.
 func (w *world) addPrompt(session, text string, change func(*state.Incoming)) *state.Incoming {
 	w.Helper()
 	at := time.Now().UTC().Truncate(time.Millisecond).Add(-5 * time.Second)
@@ -56,7 +56,8 @@ func (w *world) wantStillKept(in *state.Incoming, what string) {
 	}
 }
 
-// A poller was killed after it wrote that it types, before the first key; the turn ends.
+// A poller was killed after it recorded that it types and before the first key. Then the
+// turn ends.
 func TestSaidStopProvesNothing(t *testing.T) {
 	w := newWorldWithoutPoller(t)
 	w.env["GCHAT_IDLE"] = "on"
@@ -70,8 +71,8 @@ func TestSaidStopProvesNothing(t *testing.T) {
 	w.wantStillKept(q, "queued, Stop")
 }
 
-// The person types the same words in the terminal, while the thread's are kept and were
-// never typed.
+// The person types the same text in the terminal as a prompt that waits and was never
+// typed.
 func TestSaidEqualWordsFromTheTerminal(t *testing.T) {
 	w := newWorldWithoutPoller(t)
 	q := w.addPrompt("s-1", "go on", func(*state.Incoming) {})
@@ -79,7 +80,7 @@ func TestSaidEqualWordsFromTheTerminal(t *testing.T) {
 	w.wantStillKept(q, "equal words")
 }
 
-// 2.1.332 makes one character of a letter and its accent.
+// 2.1.332 combines a letter and its accent into one character.
 func TestSaidWithAnAccentApart(t *testing.T) {
 	w := newWorldWithoutPoller(t)
 	q := w.addPrompt("s-1", "cafe\u0301, please", func(in *state.Incoming) { in.Typing = &state.Typing{LastKeyAt: time.Now(), LastKey: "text"} })
@@ -89,8 +90,8 @@ func TestSaidWithAnAccentApart(t *testing.T) {
 	}
 }
 
-// Something in the background is done, and Claude Code begins a turn by itself: nobody
-// went on, and nothing was dismissed.
+// A background task ends, and Claude Code starts a turn by itself. No person gave a
+// prompt, and nothing was dismissed.
 func TestATaskNotificationIsNoPrompt(t *testing.T) {
 	w := newWorldWithoutPoller(t)
 	kept := w.addOldPrompt("s-1", "go on", func(q *state.Question) { q.Kind = state.KindNext })
@@ -105,8 +106,8 @@ func TestATaskNotificationIsNoPrompt(t *testing.T) {
 	}
 }
 
-// Words went into Claude Code's queue a moment before a dialog opened: what that asks
-// goes on waiting.
+// A prompt went into Claude Code's queue a moment before a dialog opened. The dialog's
+// question stays open.
 func TestQueuedWordsLeaveADialogOpen(t *testing.T) {
 	w := newWorldWithoutPoller(t)
 	at := time.Now().UTC().Add(-time.Second).Format(time.RFC3339Nano)
@@ -124,7 +125,7 @@ func TestQueuedWordsLeaveADialogOpen(t *testing.T) {
 		t.Errorf("after a prompt that was queued it is %v, %v", now.Status, err)
 	}
 	w.addPrompt("s-1", "and tag", func(in *state.Incoming) { in.Typing = &state.Typing{LastKeyAt: time.Now(), LastKey: state.KeyQueued} })
-	say("and tag") // the transcript does not say so yet
+	say("and tag") // the transcript does not show it yet
 	if now, err := state.LoadQuestion(q.Path); err != nil || now.Status != state.Pending {
 		t.Errorf("after words that were typed while Claude works it is %v, %v", now.Status, err)
 	}
@@ -134,8 +135,8 @@ func TestQueuedWordsLeaveADialogOpen(t *testing.T) {
 	}
 }
 
-// Outside of tmux: the hook was killed after it wrote that it printed; the person types
-// something else.
+// Outside of tmux, the hook was killed after it recorded that it printed a prompt. The
+// person types something else.
 func TestSaidPrintedAndAnotherPrompt(t *testing.T) {
 	w := newWorldWithoutPoller(t)
 	now := time.Now().UTC()
@@ -144,8 +145,8 @@ func TestSaidPrintedAndAnotherPrompt(t *testing.T) {
 	w.wantStillKept(q, "printed, another prompt")
 }
 
-// A /clear that was typed for Chat ends what waited for the next instruction without a
-// word, and leaves what was said after it; other questions were cleared.
+// A /clear that was typed for Chat closes the question for the next instruction without a
+// note. Prompts that came after it stay. Other questions are closed as cleared.
 func TestATypedClearCancelsNothing(t *testing.T) {
 	w := newWorldWithoutPoller(t)
 	w.runHook(answeredHook, recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1", "prompt", "hello"))
@@ -178,8 +179,8 @@ func TestATypedClearCancelsNothing(t *testing.T) {
 	}
 }
 
-// Without SessionStart's hook, the first prompt after a session's end says that it goes
-// on: after /resume, in the same Claude Code.
+// Without a SessionStart hook, the first prompt after a session's end shows that the
+// session goes on: after /resume, in the same Claude Code.
 func TestAPromptAfterTheEndGoesOn(t *testing.T) {
 	w := newWorldWithoutPoller(t)
 	prompt := recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1", "prompt", "go on")
@@ -203,8 +204,8 @@ func TestAPromptAfterTheEndGoesOn(t *testing.T) {
 	}
 }
 
-// Outside of tmux the end of a turn wakes the session with what was said, once, the
-// oldest first. The prompt that carries it proves it.
+// Outside of tmux, the end of a turn wakes the session with each waiting prompt once, the
+// oldest first. The prompt that carries it proves that it arrived.
 func TestSaidWakesASessionOutsideTmux(t *testing.T) {
 	w := newWorldWithoutPoller(t)
 	first := w.addPrompt("s-1", "go on", func(*state.Incoming) {})
@@ -225,9 +226,9 @@ func TestSaidWakesASessionOutsideTmux(t *testing.T) {
 	w.wantStillKept(second, "woken with")
 }
 
-// Words that a version without an inbox kept as a question are not lost where a hook
-// comes before the poller that takes them: a prompt leaves them, and the next turn's end
-// wakes the session with the first of them.
+// A prompt that a version without an inbox kept as a question is not lost if a hook runs
+// before the poller moves it to the inbox. A prompt event leaves such prompts alone, and
+// the next turn's end wakes the session with the first of them.
 func TestOldWordsBeforeTheirPollerCame(t *testing.T) {
 	w := newWorldWithoutPoller(t)
 	old := func(words string) *state.Question {
@@ -255,8 +256,8 @@ func TestOldWordsBeforeTheirPollerCame(t *testing.T) {
 	}
 }
 
-// Two installs' hooks that get one Stop wake the session with one text, and the second
-// proves nothing of the first.
+// The hooks of two installs that get one Stop wake the session with one text. The second
+// hook's event does not prove that the first one's text arrived.
 func TestSaidWakesOnceForAStop(t *testing.T) {
 	w := newWorldWithoutPoller(t)
 	first := w.addPrompt("s-1", "go on", func(*state.Incoming) {})

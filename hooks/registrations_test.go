@@ -7,7 +7,8 @@ import (
 )
 
 // Two equal calls at one moment, each with the events of two registrations, are two
-// records, each seen by both. No record's lock is taken under another one: see underlock.
+// records. Each record is marked as seen by both registrations. No record's lock is taken
+// under another record's: see underlock.
 func TestEachCallIsSeenByBothRegistrations(t *testing.T) {
 	t.Parallel()
 	w := newAgentWorld(t)
@@ -34,8 +35,8 @@ func TestEachCallIsSeenByBothRegistrations(t *testing.T) {
 	}
 }
 
-// A question that PermissionRequest writes down, where PreToolUse is not registered, is
-// written without a look at tmux or the session under its folder's lock: see underlock.
+// A question that PermissionRequest records because PreToolUse is not registered is
+// written without reading tmux or the session under its folder's lock: see underlock.
 func TestADialogsHookLooksAroundBeforeItLocks(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutPoller(t)

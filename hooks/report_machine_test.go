@@ -15,14 +15,14 @@ import (
 
 const notifyHook, sessionHook, gateHook = "gchat-notification-dispatch", "gchat-session-event", "gchat-stop-gate"
 
-// machine is one person's machine, as the hooks see it that report; they start no poller.
+// machine is one person's machine for hooks that report. These hooks start no poller.
 type machine struct {
 	testing.TB
 	dir string
 	env map[string]string
 }
 
-// newMachine is a machine whose session is called orch-epic4.
+// newMachine returns a machine whose session is called orch-epic4.
 func newMachine(t testing.TB) *machine {
 	t.Helper()
 	m := &machine{TB: t, dir: t.TempDir()}
@@ -70,8 +70,8 @@ func (m *machine) run(name string, event []byte) string {
 	return out.String()
 }
 
-// payload is an event that Claude Code 2.1.329 sent, with some members set; nil takes one
-// away.
+// payload is an event that Claude Code 2.1.329 sent, with some members set; nil removes
+// one.
 func payload(t testing.TB, name string, kv ...any) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", "2.1.329", name+".json"))
@@ -118,8 +118,8 @@ func (m *machine) reports() []*state.Message {
 	return all
 }
 
-// reportText is a report in one text: its prefix or type, the session, what it is about
-// and its text.
+// reportText returns a report as one text: its prefix or type, the session, what it is
+// about, and its text.
 func reportText(r *state.Report) string {
 	first := r.Prefix
 	if first == "" {
@@ -128,7 +128,7 @@ func reportText(r *state.Report) string {
 	return strings.TrimRight(first+" "+r.SessionName+"\n"+strings.TrimPrefix(r.About+"\n", "\n")+r.Text, "\n")
 }
 
-// session is the record of sess-1; nil where there is none.
+// session returns the record of sess-1; nil if there is none.
 func (m *machine) session() *state.Session {
 	m.Helper()
 	s, err := state.SessionsIn(state.UserStateDir(m.getenv)).Get("sess-1")
@@ -158,7 +158,7 @@ func (m *machine) log() string {
 	return string(b)
 }
 
-// wantNoOutput says that a hook did nothing at all.
+// wantNoOutput checks that a hook did nothing at all.
 func (m *machine) wantNoOutput() {
 	m.Helper()
 	if entries, err := os.ReadDir(m.env["XDG_STATE_HOME"]); err == nil {

@@ -12,8 +12,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// Code Mode (2.1.332): a batch names the script alone, and the transcript has the calls
-// that it made.
+// In Code Mode (2.1.332), a batch names only the script. The transcript has the calls
+// that the script made.
 func TestThePermissionsOfAScript(t *testing.T) {
 	env := func(string) string { return "" }
 	asked := time.Date(2026, 11, 28, 14, 0, 0, 0, time.UTC)
@@ -86,8 +86,8 @@ func TestThePermissionsOfAScript(t *testing.T) {
 	}
 }
 
-// writeTranscript writes a recorded transcript. "script-runs" is one whose script has not
-// ended, "script-both" one in which a call that was denied is made again.
+// writeTranscript writes a recorded transcript. In "script-runs" the script has not
+// ended. In "script-both" a call that was denied is made again.
 func writeTranscript(t *testing.T, path, name string) {
 	t.Helper()
 	read := func(name string) string {

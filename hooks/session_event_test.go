@@ -51,7 +51,7 @@ func TestSessionStartIsToldWhenWanted(t *testing.T) {
 	m.wantReports("(session_start) orch-epic4\nProject: shop\nBranch: main\nModel: claude-opus-5-5\nSource: startup\nMachine: " + state.MachineName())
 }
 
-// After a compaction a session goes on; with every other source it begins anew.
+// After a compaction a session goes on. With every other source it starts again.
 func TestSourcesOfASession(t *testing.T) {
 	m := newMachine(t)
 	m.run(sessionHook, m.event("single-01-SessionStart"))
@@ -75,9 +75,9 @@ func TestSourcesOfASession(t *testing.T) {
 	}
 }
 
-// After /clear the thread goes on, and what was done in it is not done again: a /stop
-// that had been answered interrupted the next session's first turn, seen with Claude Code
-// 2.1.197.
+// After /clear the thread goes on, and commands that were carried out in it are not
+// repeated. Without that, a /stop that had been answered interrupted the next session's
+// first turn, seen with Claude Code 2.1.197.
 func TestTheNextSessionKnowsWhatWasDone(t *testing.T) {
 	m := newMachine(t)
 	m.env["CLAUDE_PID"] = strconv.Itoa(os.Getpid())
@@ -120,8 +120,8 @@ func TestSessionEndOwesTheSummary(t *testing.T) {
 	}
 }
 
-// Two installs of the hooks, whose events meet a Stop's, owe one summary. A session that
-// was resumed may end again.
+// Two installs of the hooks, whose events coincide with those of a Stop, owe one summary.
+// A session that was resumed may end again.
 func TestSessionEndsOnce(t *testing.T) {
 	m := newMachine(t)
 	m.run(sessionHook, m.event("single-01-SessionStart"))
@@ -144,7 +144,7 @@ func TestSessionEndsOnce(t *testing.T) {
 	}
 }
 
-// All hooks of SessionEnd share a second and a half.
+// All hooks of SessionEnd share one and a half seconds.
 func TestSessionEndStartsNoGit(t *testing.T) {
 	m := newMachine(t)
 	m.newRepository()
@@ -160,14 +160,14 @@ func TestSessionEndStartsNoGit(t *testing.T) {
 	}
 }
 
-// A turn's end is written nowhere.
+// A turn's end is not recorded.
 func TestStopWritesNothing(t *testing.T) {
 	m := newMachine(t)
 	m.run(sessionHook, m.event("single-07-Stop"))
 	m.wantNoOutput()
 }
 
-// What could not be done is told to the person at the terminal, once.
+// The terminal shows the person once what went wrong.
 func TestNoticesAreShownOnce(t *testing.T) {
 	m := newMachine(t)
 	for _, run := range [][2]string{
@@ -183,7 +183,7 @@ func TestNoticesAreShownOnce(t *testing.T) {
 	}
 }
 
-// summary words the summary of sess-1, as the poller has it done.
+// summary returns the summary of sess-1, as the poller has it written.
 func (m *machine) summary() (text string, turns int) {
 	m.Helper()
 	s := m.session()
@@ -197,7 +197,7 @@ func (m *machine) summary() (text string, turns int) {
 	return reportText(&r), turns
 }
 
-// The whole way: a session begins in a repository, works for two turns and ends.
+// This is a whole session: it starts in a repository, works for two turns and ends.
 func TestSummaryOfASession(t *testing.T) {
 	m := newMachine(t)
 	dir, _ := m.newRepository()
@@ -232,8 +232,8 @@ func TestSummaryOfASession(t *testing.T) {
 	}
 }
 
-// Also after a kill between the report and the session's record it is told once, and none
-// is told of a session that was resumed and ended without a turn.
+// After a kill between the report and the session's record, the summary is still sent
+// once. A session that was resumed and ended without a turn gets none.
 func TestSummaryIsToldOnce(t *testing.T) {
 	m := newMachine(t)
 	for _, turn := range []struct {
@@ -268,7 +268,8 @@ func TestSummaryIsToldOnce(t *testing.T) {
 	}
 }
 
-// Neither the start nor a repository is known, or the transcript cannot be read.
+// In these cases the start or a repository is not known, or the transcript cannot be
+// read.
 func TestSummaryOfWhatIsKnown(t *testing.T) {
 	recording, err := filepath.Abs("testdata/2.1.197/transcripts/single.jsonl")
 	if err != nil {

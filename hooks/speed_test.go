@@ -34,7 +34,7 @@ func report(b *testing.B, name string, ds []time.Duration) {
 	b.ReportMetric(ms(median(ds)), name+"-ms(median)")
 }
 
-// BenchmarkNothingToDo is a hook that finds nothing to do: a Stop without an open
+// BenchmarkNothingToDo measures a hook that finds nothing to do: a Stop without an open
 // question.
 func BenchmarkNothingToDo(b *testing.B) {
 	w := newWorld(b)
@@ -52,7 +52,7 @@ func freshEvent(b *testing.B, i int) (event []byte) {
 	return recorded(b, "single-03-PreToolUse", "session_id", "session-"+n, "tool_use_id", "toolu_"+n)
 }
 
-// BenchmarkWaitingHook is what a hook costs while it waits: resident memory, and
+// BenchmarkWaitingHook measures what a hook costs while it waits: resident memory, and
 // processor time over ten seconds.
 func BenchmarkWaitingHook(b *testing.B) {
 	w := newWorld(b)
@@ -93,7 +93,7 @@ func residentKB(pid int) float64 {
 }
 
 // BenchmarkBesidePythonAndBash runs the three hooks in turn. The others post before they
-// return; ours has it done.
+// return; ours leaves that to the poller.
 func BenchmarkBesidePythonAndBash(b *testing.B) {
 	// not a version manager's shim
 	python, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output()

@@ -14,7 +14,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// newGate is a machine whose session is in deny mode, and so guarded.
+// newGate returns a machine whose session is in deny mode and therefore guarded.
 func newGate(t testing.TB) *machine {
 	t.Helper()
 	m := newMachine(t)
@@ -30,7 +30,8 @@ type gateVerdict struct {
 	SystemMessage string `json:"systemMessage"`
 }
 
-// runGate lets the session sess-1 stop, with some members of its event set.
+// runGate has the session sess-1 stop, with some members of its event set, and returns
+// the verdict.
 func (m *machine) runGate(kv ...any) (v gateVerdict) {
 	m.Helper()
 	out := m.run(gateHook, setMembers(m.TB, m.event("single-07-Stop"), kv...))
@@ -52,8 +53,8 @@ func (m *machine) markerPath(name string) string {
 	return filepath.Join(m.env["CLAUDE_PROJECT_DIR"], ".claude", "state", "gchat-forwarded-ask", name+".json")
 }
 
-// writeMarker writes one as a program of the first design does, with some members set;
-// nil takes one away.
+// writeMarker writes a marker as a program of the first design does, with some members
+// set; nil removes one.
 func (m *machine) writeMarker(id, session, status string, asked time.Time, kv ...any) string {
 	m.Helper()
 	b, err := json.Marshal(map[string]any{
@@ -68,7 +69,7 @@ func (m *machine) writeMarker(id, session, status string, asked time.Time, kv ..
 	return m.markerPath(id)
 }
 
-// makeOlder sets a file's time of writing.
+// makeOlder changes when a file was written.
 func makeOlder(t testing.TB, path string, by time.Duration) {
 	t.Helper()
 	at := time.Now().Add(-by)
@@ -134,8 +135,8 @@ func TestGateMarkers(t *testing.T) {
 	}
 }
 
-// What another program's marker does not say, or says in a word that we do not know, its
-// file's time says.
+// If another program's marker lacks something, or has an unknown word for it, the file's
+// time counts.
 func TestGateMarkersWithoutTimeOrKnownStatus(t *testing.T) {
 	for name, kv := range map[string][]any{
 		"no asked_at":                  {"asked_at", nil},
@@ -158,8 +159,8 @@ func TestGateMarkersWithoutTimeOrKnownStatus(t *testing.T) {
 	}
 }
 
-// The finer word of a closed marker counts. A marker is the session's by its name or by
-// Claude Code's id: /clear and a resume change the id.
+// The more exact status of a closed marker counts. A marker belongs to the session by its
+// name or by Claude Code's id, which /clear and a resume change.
 func TestGateMarkersOfThisVersion(t *testing.T) {
 	for name, c := range map[string]struct {
 		name, claude string
@@ -190,7 +191,7 @@ func TestGateMarkersOfThisVersion(t *testing.T) {
 	}
 }
 
-// A marker may lie in the person's own state, and be called in another way.
+// A marker may be in the person's own state and have another kind of name.
 func TestGateMarkersElsewhere(t *testing.T) {
 	for name, path := range map[string]func(m *machine) string{
 		"spare folder": func(m *machine) string {
@@ -242,7 +243,7 @@ func TestGateQuestionsInTheTerminal(t *testing.T) {
 	}
 }
 
-// A permission, a plan and the next instruction are no question about what comes next.
+// A permission, a plan and a next instruction do not ask what comes next.
 func TestGateCountsOnlyQuestions(t *testing.T) {
 	for kind, block := range map[state.Kind]bool{
 		state.KindQuestion: false, state.KindPermission: true, state.KindPlan: true, state.KindNext: true,
@@ -266,7 +267,7 @@ func TestGateCountsOnlyQuestions(t *testing.T) {
 	}
 }
 
-// A session that may stop has told what it has to: its question stands in the space. Only
+// A session that may stop has reported what it had to: its question is in the space. Only
 // its end brings a summary.
 func TestGateTellsNothingOfAStop(t *testing.T) {
 	m := newGate(t)
@@ -279,11 +280,8 @@ func TestGateTellsNothingOfAStop(t *testing.T) {
 	}
 }
 
-// The gate's own limits: whom it guards, how often it sends a session back, and what it
-// passes over.
-
-// The gate's own limits: whom it guards, how often it sends a session back, and what it
-// passes over.
+// These are the gate's own limits: whom it guards, how often it sends a session back, and
+// what it ignores.
 func TestGateLevels(t *testing.T) {
 	for name, c := range map[string]struct {
 		mode, config, env string
@@ -342,7 +340,8 @@ func TestGateKnowsOnlyTheSessionsOwnStop(t *testing.T) {
 	}
 }
 
-// Three times a minute, whatever Claude Code says of itself; and each session for itself.
+// The gate blocks three times a minute, whatever Claude Code says about earlier blocks.
+// It counts for each session separately.
 func TestGateEndsALoop(t *testing.T) {
 	m := newGate(t)
 	for i := range 3 {
@@ -372,7 +371,7 @@ func TestGateEndsALoop(t *testing.T) {
 	}
 }
 
-// A block that cannot be counted could go round for ever.
+// A block that cannot be counted could repeat forever.
 func TestGateThatCannotCountLetsStop(t *testing.T) {
 	for name, spoil := range map[string]func(path string) error{
 		"a folder":  func(path string) error { return os.MkdirAll(path, 0o700) },
@@ -395,8 +394,8 @@ func TestGateThatCannotCountLetsStop(t *testing.T) {
 	}
 }
 
-// None of these is evidence, keeps the gate from finding what is, holds it, or is
-// touched. What names the session is logged.
+// None of these files counts as a question, hides one that does, delays the gate, or is
+// changed. A file that names the session is logged.
 func TestGatePassesOver(t *testing.T) {
 	good := `{"question_id":"ask-sess-1-0a1b2c3d","session_id":"sess-1","status":"pending","asked_at":"2999-01-01T00:00:00Z"}`
 	file := func(content string) func(path string) error {
@@ -450,7 +449,7 @@ func TestGatePassesOver(t *testing.T) {
 	}
 }
 
-// What the folder is, and whether it can be written, is no matter.
+// It does not matter what the folder is, or whether it can be written.
 func TestGateWithoutAFolder(t *testing.T) {
 	m := newGate(t)
 	dir := state.MarkersIn(filepath.Join(m.env["CLAUDE_PROJECT_DIR"], ".claude", "state")).Dir
@@ -463,7 +462,7 @@ func TestGateWithoutAFolder(t *testing.T) {
 	}
 }
 
-// newAgentGate is a machine whose gate looks at the team only.
+// newAgentGate returns a machine whose gate checks only the team.
 func newAgentGate(t testing.TB) *machine {
 	m := newGate(t)
 	m.writeConfig(`{"stop_gate":{"question_asked":"off"},"reports":{"session_end":"off"}}`)
@@ -514,7 +513,7 @@ func TestGatePersistentAgents(t *testing.T) {
 	}
 }
 
-// The session's own team goes before the one that all share.
+// The session's own team is preferred to the one that all share.
 func TestGateFindsTheTeam(t *testing.T) {
 	const here, away = `{"members":[{"name":"s3-heartbeat"}]}`, `{"members":[]}`
 	for name, c := range map[string]struct {
@@ -582,7 +581,7 @@ func TestGateTeamThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// Both checks are made, each at its own level, and one decision comes of it.
+// Both checks are made, each at its own level, and lead to one decision.
 func TestGateJoinsItsChecks(t *testing.T) {
 	for name, c := range map[string]struct{ question, agents, reason, told string }{
 		"both on":      {"on", "on", "AskUserQuestion s3-live", ""},

@@ -18,8 +18,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// Stories from Claude Code's event to the phone and back, with the real program, its
-// poller and an embedded space.
+// These stories go from Claude Code's event to the phone and back, with the real program,
+// its poller and an embedded space.
 
 func TestQuestionTravelsToThePhoneAndBack(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -76,8 +76,8 @@ func answerAtShell(text string) func(*world, string) {
 	}
 }
 
-// Two sessions ask two questions each in deny mode, at once; the replies come in any
-// order, as numbers, labels or words.
+// Two sessions ask two questions each in deny mode, at once. The replies come in any
+// order, as numbers, labels or free text.
 func TestCrosswiseRepliesReachWhoAsked(t *testing.T) {
 	t.Parallel()
 	runs := 12
@@ -86,7 +86,7 @@ func TestCrosswiseRepliesReachWhoAsked(t *testing.T) {
 	}
 	w := newWorld(t)
 	w.env["GCHAT_ASK_MODE"] = "deny"
-	// beyond the usual 60, questions would go to the terminal
+	// beyond the usual 60 messages a minute, questions would go to the terminal
 	w.env["GCHAT_WRITES_PER_MINUTE"] = "60000"
 	var wg sync.WaitGroup
 	sem := make(chan struct{}, 4)
@@ -115,8 +115,8 @@ func testCrosswise(w *world, run int) {
 			if out := w.runHook(forwardHook, ask); out != "" {
 				w.readDenial(out)
 			} else {
-				// this machine was too busy for a denial within its three seconds: the
-				// call is asked in the terminal
+				// This machine was too busy to deny the call within three seconds, so the
+				// call is asked in the terminal.
 				var in map[string]any
 				if err := json.Unmarshal(ask, &in); err != nil {
 					w.Fatal(err)
@@ -144,7 +144,8 @@ func testCrosswise(w *world, run int) {
 		w.sendAsUser(space.Person(), thread, "not mine to answer")
 		w.sendAsUser(ann, thread, said)
 	}
-	// A process may bring the session's other reply along: it came at the same moment.
+	// A process may deliver the session's other reply as well if both come at the same
+	// moment.
 	var told [2]string
 	for i, c := range calls {
 		told[i/2] += c.p.awaitWakeText()
@@ -165,8 +166,8 @@ func testCrosswise(w *world, run int) {
 	}
 }
 
-// Chat stores the question of a denied call and does not answer in time: it is asked in
-// the terminal, and the reply in that same thread counts.
+// Chat stores the question of a denied call but does not answer in time. The question is
+// asked in the terminal, and the reply in that same thread counts.
 func TestDeniedTooLateGoesOnInItsThread(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -188,8 +189,8 @@ func TestDeniedTooLateGoesOnInItsThread(t *testing.T) {
 	}
 }
 
-// A stop gate and a poll script in Python find a question of deny mode, the poll script
-// answers it, and its session is woken with that.
+// A stop gate and a poll script in Python find a deny-mode question. The poll script
+// answers it, and the session is woken with that.
 func TestReadersInPython(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3 is not there: that stop gates and poll scripts in Python can read our files is not shown")
@@ -237,7 +238,7 @@ func TestReadersInPython(t *testing.T) {
 	}
 }
 
-// runPython runs one of testdata/readers over the project's state, as a program in the
+// runPython runs one of testdata/readers on the project's state, like a program in the
 // session's environment.
 func (w *world) runPython(script string, target any, args ...string) {
 	w.Helper()
@@ -253,7 +254,7 @@ func (w *world) runPython(script string, target any, args ...string) {
 	}
 }
 
-// gateExpectation is what a stop gate in Python makes of the session's markers.
+// gateExpectation is how a stop gate in Python judges the session's markers.
 type gateExpectation struct {
 	Asked, Waiting int
 	Answer         string

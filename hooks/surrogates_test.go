@@ -9,14 +9,14 @@ import (
 	"gchat-hooks/state"
 )
 
-// withHalfSurrogate is an event whose every "HALF" is half of an emoji, as JSON.stringify
-// writes it.
+// withHalfSurrogate is an event in which every "HALF" is half of an emoji, written as
+// JSON.stringify writes it.
 func withHalfSurrogate(event []byte) []byte {
 	return bytes.ReplaceAll(event, []byte("HALF"), []byte(`\ud83d`))
 }
 
-// A text that was cut within an emoji ends in half of it. Keys and labels go back as they
-// came, byte for byte.
+// A text that was cut within an emoji ends in half of it. Keys and labels are returned
+// unchanged, byte for byte.
 func TestHalfACharacterComesBack(t *testing.T) {
 	t.Parallel()
 	input := map[string]any{"questions": []any{map[string]any{

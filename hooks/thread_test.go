@@ -12,8 +12,8 @@ func (m *machine) promptEvent(kv ...any) []byte {
 	return m.event("single-02-UserPromptSubmit", kv...)
 }
 
-// A session's thread begins with its first prompt, and from then on the session takes
-// what is written there.
+// A session's thread starts with its first prompt. From then on the session gets what is
+// written there.
 func TestAThreadBeginsWithTheFirstPrompt(t *testing.T) {
 	m := newMachine(t)
 	if out := m.run(sessionHook, m.promptEvent()); out != "" {
@@ -28,7 +28,7 @@ func TestAThreadBeginsWithTheFirstPrompt(t *testing.T) {
 	m.wantReports(began)
 }
 
-// Where a session has a thread, the next prompt begins none.
+// If a session has a thread, the next prompt starts no other.
 func TestAThreadBeginsOnce(t *testing.T) {
 	for name, has := range map[string]func(*machine){
 		"a thread": func(m *machine) { m.changeSession(func(s *state.Session) { s.ThreadName = "spaces/x/threads/t" }) },
@@ -49,8 +49,8 @@ func TestAThreadBeginsOnce(t *testing.T) {
 	}
 }
 
-// No thread begins for a program's own session, for one of which nothing is asked, and
-// where the person wants no report of a start.
+// No thread starts for a program's own session, for a session that asks nothing in Chat,
+// or where the person wants no report of a start.
 func TestNoThreadBegins(t *testing.T) {
 	for name, set := range map[string]func(*machine){
 		"claude -p of 2.1.332": func(m *machine) { m.env["CLAUDE_CODE_SESSION_ATTENDED"] = "0" },
@@ -67,8 +67,8 @@ func TestNoThreadBegins(t *testing.T) {
 	}
 }
 
-// A turn that ends without a question leaves one line; where its person is asked for the
-// next instruction, that says it.
+// A turn that ends without a question leaves one line. If the person is asked for the
+// next instruction, that question replaces the line.
 func TestATurnsEndLeavesALine(t *testing.T) {
 	const done = "Done, all tests pass.\n\nThe *details* are in the log."
 	long := strings.Repeat("word ", 100)
@@ -91,7 +91,7 @@ func TestATurnsEndLeavesALine(t *testing.T) {
 			m.writeConfig(c.config)
 			m.run(sessionHook, m.promptEvent())
 			began := len(m.reports())
-			m.env["TMUX_PANE"] = "%1" // the poller would type: the hook waits for nothing
+			m.env["TMUX_PANE"] = "%1" // the poller would type the answer, so the hook does not wait
 			m.run("gchat-ask-user-rewake", m.event("single-07-Stop", "last_assistant_message", c.said))
 			var got []string
 			for _, one := range m.reports()[began:] {
@@ -104,7 +104,7 @@ func TestATurnsEndLeavesALine(t *testing.T) {
 	}
 }
 
-// Where no session takes what is written to it, its turns leave nothing.
+// If a session gets nothing from a thread, its turns leave no lines.
 func TestAQuietSessionsTurnsLeaveNothing(t *testing.T) {
 	m := newMachine(t)
 	m.run("gchat-ask-user-rewake", m.event("single-07-Stop", "last_assistant_message", "Done."))

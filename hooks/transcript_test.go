@@ -102,7 +102,7 @@ func TestPendingCalls(t *testing.T) {
 	}
 }
 
-// In the recorded transcripts the question waits in one and is answered in the other.
+// In one of the recorded transcripts the question waits, in the other it is answered.
 func TestPendingCallsOfEveryVersion(t *testing.T) {
 	for _, version := range []string{"2.1.197", "2.1.329"} {
 		for file, want := range map[string]int{"single.jsonl": 0, "two-questions.jsonl": 1} {
@@ -115,7 +115,7 @@ func TestPendingCallsOfEveryVersion(t *testing.T) {
 	}
 }
 
-// Only the end is read, and the line that its beginning cuts is passed over.
+// Only the end is read, and the line that is cut at its beginning is skipped.
 func TestPendingCallsOfALongTranscript(t *testing.T) {
 	long := assistantLine(t, time.Now(), call("early", "Bash", nil)) +
 		strings.Repeat(`{"type":"progress","data":"`+strings.Repeat("x", 1000)+`"}`+"\n", 600)
@@ -228,7 +228,8 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-// A repository can name programs for git to start, and hold names that act elsewhere.
+// A repository can name programs for git to start, and have file names that act
+// elsewhere.
 func TestGitOfAHostileRepository(t *testing.T) {
 	repo := newRepository(t)
 	_, start := gitHead(t.Context(), repo, gitTimeout)
@@ -344,7 +345,7 @@ func runGit(t testing.TB, dir string, args ...string) {
 	}
 }
 
-// FuzzTranscriptTail is for whatever stands in a transcript: no panic.
+// FuzzTranscriptTail reads anything as a transcript, without a panic.
 func FuzzTranscriptTail(f *testing.F) {
 	for _, b := range payloads(f, "2.1.*/transcripts/*.jsonl") {
 		f.Add(b)
@@ -363,8 +364,8 @@ func FuzzTranscriptTail(f *testing.F) {
 	})
 }
 
-// transcriptOf writes lines to a transcript; one that does not end in "}" is left half
-// written.
+// transcriptOf writes lines to a transcript. A line that does not end in "}" has no line
+// break, as if half written.
 func transcriptOf(t *testing.T, lines ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s.jsonl")

@@ -28,12 +28,12 @@ type troubleMaker struct {
 	stop    chan struct{}
 }
 
-// Native questions of several sessions, one after another in each, while pollers and
-// waiting hooks are killed and stopped, Chat refuses, breaks, cuts and stumbles, and
-// events come twice. Each question is asked once, its answer reaches the session that
-// asked, and its thread ends with what Claude was told.
+// Several sessions ask native questions, each one after another. Meanwhile pollers and
+// waiting hooks are killed and stopped, Chat refuses, fails, cuts connections and is
+// slow, and events come twice. Each question is asked once. Its answer reaches the
+// session that asked, and its thread ends with what Claude got.
 //
-// GCHAT_TROUBLE=3000 asks so many, in 20 sessions.
+// With GCHAT_TROUBLE=3000 it asks so many questions, in 20 sessions.
 func TestNothingIsLostInTrouble(t *testing.T) {
 	t.Parallel()
 	total, sessions := 40, 4
@@ -79,14 +79,14 @@ func TestNothingIsLostInTrouble(t *testing.T) {
 	}
 }
 
-// labels are what a person chooses from; the question decides which.
+// labels are the choices of a person; the question decides which.
 var labels = []string{"alpha", "beta", "gamma"}
 
 func choice(question string) int { return int(crc32.ChecksumIEEE([]byte(question))) % len(labels) }
 
-// ask is one question of a session as Claude Code asks it. It returns what Claude was
-// told: the answer that the hook printed, or "by hand" where the hook died, and its
-// person answered in the dialog.
+// ask has a session ask one question, as Claude Code does. It returns what Claude got:
+// the answer that the hook printed, or "by hand" if the hook died and the person answered
+// in the dialog.
 func (x *troubleMaker) ask(w *world, session, call, question string) string {
 	pre := questionEvent(w, session, call, question, labels...)
 	var event map[string]any
@@ -157,8 +157,8 @@ func (x *troubleMaker) runPerson() {
 	}
 }
 
-// runKiller ends a process now and then, or stops it for a moment: a poller mostly, else
-// a waiting hook.
+// runKiller kills a process now and then, or stops it for a moment: mostly a poller,
+// otherwise a waiting hook.
 func (x *troubleMaker) runKiller() {
 	for {
 		select {
@@ -190,7 +190,8 @@ func (x *troubleMaker) runKiller() {
 	}
 }
 
-// interceptBadly fails some requests, a part of them after Chat did what was asked.
+// interceptBadly makes some requests fail, some of them after Chat has done what was
+// asked.
 func (x *troubleMaker) interceptBadly(rw http.ResponseWriter, r *http.Request) bool {
 	fault := rand.N(12)
 	if fault > 4 {
@@ -199,7 +200,7 @@ func (x *troubleMaker) interceptBadly(rw http.ResponseWriter, r *http.Request) b
 	x.faults.Add(1)
 	switch fault {
 	case 0:
-		rw.Header().Set("Retry-After", "1") // without it our own rule waits 30 seconds, then 60
+		rw.Header().Set("Retry-After", "1") // without this header, our own back-off waits 30 seconds, then 60
 		http.Error(rw, `{"error":{"code":429,"status":"RESOURCE_EXHAUSTED"}}`, http.StatusTooManyRequests)
 		return true
 	case 1:
@@ -209,7 +210,7 @@ func (x *troubleMaker) interceptBadly(rw http.ResponseWriter, r *http.Request) b
 		panic(http.ErrAbortHandler) // the connection is cut
 	}
 	done := make(chan struct{})
-	go func() { // it does what was asked, and answers otherwise
+	go func() { // Chat does what was asked, but the answer says otherwise
 		defer close(done)
 		x.chat.Handler().ServeHTTP(discardingWriter{http.Header{}}, r)
 	}()
@@ -221,14 +222,14 @@ func (x *troubleMaker) interceptBadly(rw http.ResponseWriter, r *http.Request) b
 	return true
 }
 
-// discardingWriter is an answer that no client gets.
+// discardingWriter takes an answer that no client gets.
 type discardingWriter struct{ header http.Header }
 
 func (d discardingWriter) Header() http.Header         { return d.header }
 func (d discardingWriter) Write(b []byte) (int, error) { return len(b), nil }
 func (d discardingWriter) WriteHeader(int)             {}
 
-// wantSettled checks what the space holds of a question in the end.
+// wantSettled checks what the space has of a question in the end.
 func (x *troubleMaker) wantSettled(question, told string) {
 	x.Helper()
 	if want := labels[choice(question)]; told != "by hand" && told != want {
@@ -248,7 +249,7 @@ func (x *troubleMaker) wantSettled(question, told string) {
 	}
 	var last string
 	x.waitUntil("the note that closes "+question, func() bool {
-		// a hook like any other: it starts a poller where none is left
+		// like any hook, it starts a poller if none is left
 		x.runHook(answeredHook, namedEvent(x, "Stop", "another"))
 		closings := 0
 		for _, m := range x.chat.Messages() {

@@ -43,7 +43,8 @@ func TestBadStdin(t *testing.T) {
 	}
 }
 
-// The event counts when it is there, also where the pipe that it came through stays open.
+// The event is handled once it is there, even if the pipe that it came through stays
+// open.
 func TestEventOnAnOpenPipe(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutPoller(t)
@@ -66,8 +67,8 @@ func TestEventOnAnOpenPipe(t *testing.T) {
 	}
 }
 
-// A project that cannot be written, or whose disk is full, has its questions in the
-// person's own state.
+// If a project cannot be written or its disk is full, its questions are in the person's
+// own state.
 func TestUnwritableStateGoesToThePersonsOwn(t *testing.T) {
 	for name, block := range map[string]func(w *world){
 		"a file where a folder should be": func(w *world) { writeFile(w, filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude"), "") },
@@ -99,7 +100,7 @@ func TestUnwritableStateGoesToThePersonsOwn(t *testing.T) {
 	}
 }
 
-// A project that could not be written for a moment does not have its question asked
+// A project that could not be written for a moment does not make a question be asked
 // twice.
 func TestAQuestionInThePersonsOwnStateIsAskedOnce(t *testing.T) {
 	w := newWorldWithoutPoller(t)
@@ -124,8 +125,8 @@ func TestAQuestionInThePersonsOwnStateIsAskedOnce(t *testing.T) {
 	}
 }
 
-// smallDisk puts a file system of a few blocks where the project's state is, and returns
-// its folder.
+// smallDisk mounts a file system of a few blocks at the project's state, and returns its
+// folder.
 func (w *world) smallDisk() string {
 	w.Helper()
 	dir := w.projectState()
@@ -158,8 +159,8 @@ func fillDisk(t testing.TB, dir string) {
 	}
 }
 
-// A disk that is full does not have the session woken again and again: it is woken once,
-// when that can be written down.
+// A full disk does not let the session be woken again and again. It is woken once, when
+// that can be recorded.
 func TestFullDiskWakesNobodyForEver(t *testing.T) {
 	w := newDenyWorld(t)
 	dir := w.smallDisk()
@@ -200,8 +201,8 @@ func TestNothingCanBeWritten(t *testing.T) {
 	}
 }
 
-// No hook opens a socket, short or waiting: it is as fast when Chat hangs as when Chat is
-// idle.
+// No hook opens a socket, whether it waits or not. It is as fast when Chat hangs as when
+// Chat is idle.
 func TestNoHookOpensASocket(t *testing.T) {
 	if _, err := exec.LookPath("strace"); err != nil {
 		t.Skip("needs strace: apt-get install strace")
@@ -240,8 +241,8 @@ func TestNoHookOpensASocket(t *testing.T) {
 	}
 }
 
-// A disk that is full for a moment has no thread told what is untrue: that an answer was
-// handed over, and that a question ended, is written down a little later.
+// A disk that is full for a moment makes no thread say something untrue. That an answer
+// was delivered, and that a question ended, is recorded a little later.
 func TestFullDiskForAMoment(t *testing.T) {
 	if _, err := exec.LookPath("strace"); err != nil {
 		t.Skip("needs strace: apt-get install strace")

@@ -6,8 +6,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// What Claude was told is the reply's where it is what the daemon types for it, and
-// nothing else.
+// What Claude got counts as the reply if it is what the poller types for it, and nothing
+// else does.
 func TestTyped(t *testing.T) {
 	const which = "Which?"
 	for name, c := range map[string]struct {
@@ -19,7 +19,7 @@ func TestTyped(t *testing.T) {
 		"another that holds it":  {"no", "", "not now", false},
 		"one more":               {"Auth", "", "Auth, Search", false},
 		"with its remark":        {"Two", "but later", "Two – but later", true},
-		// beside previews it has a field of its own
+		// with previews, a remark has a field of its own
 		"without its remark":        {"Two", "but later", "Two", true},
 		"with another remark":       {"Two", "but later", "Two – now", false},
 		"white space on the way":    {"one\ntwo  three", "", "one two three", true},

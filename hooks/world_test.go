@@ -37,8 +37,8 @@ var buildProgram = sync.OnceValue(func() error {
 
 var programDir string
 
-// hookNameVariable is set where this test's program is to be a hook, as the real one is,
-// but without a poller.
+// hookNameVariable makes this test's program act as a hook, like the real program but
+// without a poller.
 const hookNameVariable = "GCHAT_TEST_AS_HOOK"
 
 func TestMain(m *testing.M) {
@@ -57,15 +57,15 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// testTimeout bounds every wait of a test; it is reached only when something is wrong.
+// testTimeout bounds every wait of a test. It is reached only when something is wrong.
 const testTimeout = 30 * time.Second
 
 // ann is allowed to answer.
 var ann = &chat.User{Name: "users/ann", DisplayName: "Ann", Type: "HUMAN"}
 
-// world is one person's machine. Its hooks are processes. With a chat, they are the real
-// program's, and start pollers, which use an embedded space; without one they start none,
-// and the test does in the records what a poller would do.
+// world is one person's machine. Its hooks are processes. With a chat, they run the real
+// program and start pollers, which use an embedded space. Without one they start none,
+// and the test changes the records as a poller would.
 type world struct {
 	testing.TB
 	dir   string
@@ -74,7 +74,7 @@ type world struct {
 	trace requestTrace
 }
 
-// newWorldWithoutPoller is a world without a poller.
+// newWorldWithoutPoller returns a world without a poller.
 func newWorldWithoutPoller(t testing.TB) *world {
 	t.Helper()
 	w := &world{TB: t, dir: t.TempDir()}
@@ -141,7 +141,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// endPollers kills the detached pollers of this machine: they would stay for a while.
+// endPollers kills the detached pollers of this machine, which would stay for a while.
 func (w *world) endPollers() {
 	w.Helper()
 	w.waitUntil("the pollers to end", func() bool {
@@ -164,8 +164,8 @@ func (w *world) log() string {
 	return string(b)
 }
 
-// withVariables is the same machine for another session: other variables, the same disk
-// and the same Chat.
+// withVariables is the same machine for another session: with other variables, but the
+// same disk and the same Chat.
 func (w *world) withVariables(kv ...string) *world {
 	other := &world{TB: w.TB, dir: w.dir, chat: w.chat, env: maps.Clone(w.env)}
 	for i := 0; i < len(kv); i += 2 {
@@ -181,7 +181,7 @@ func (w *world) environ() (env []string) {
 	return env
 }
 
-// hookProcess is a hook on its way.
+// hookProcess is a hook that runs.
 type hookProcess struct {
 	*exec.Cmd
 	w        *world
@@ -198,8 +198,8 @@ func (w *world) startHook(name string, event []byte, wrap ...string) *hookProces
 	}
 	p := &hookProcess{Cmd: exec.Command(argv[0], argv[1:]...), w: w, done: make(chan struct{})}
 	p.Env, p.Dir, p.Stdin, p.Stdout, p.Stderr = env, w.env["CLAUDE_PROJECT_DIR"], bytes.NewReader(event), &p.out, &p.err
-	// A detached poller must not hold the test; it has none of our descriptors, and this
-	// shows it.
+	// A detached poller must not keep the test waiting. It has none of our descriptors,
+	// and this proves it.
 	p.WaitDelay = testTimeout
 	if err := p.Start(); err != nil {
 		w.Fatal(err)
@@ -233,7 +233,7 @@ func (p *hookProcess) awaitOutput() string {
 	return p.out.String()
 }
 
-// hasEnded says whether the hook has ended.
+// hasEnded reports whether the hook has ended.
 func (p *hookProcess) hasEnded() bool {
 	select {
 	case <-p.done:
@@ -322,7 +322,7 @@ func (w *world) projectState() string {
 	return filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude", "state")
 }
 
-// questions are those on disk, in every mode, the newest first.
+// questions are all questions on disk, in every mode, newest first.
 func (w *world) questions() (qs []*state.Question) {
 	w.Helper()
 	for _, in := range []state.Questions{state.QuestionsIn(w.projectState()), state.MarkersIn(w.projectState())} {
@@ -365,7 +365,7 @@ func (w *world) changeQuestion(q *state.Question, change func(*state.Question)) 
 	}
 }
 
-// markPosted is the poller's step when a question is in its thread.
+// markPosted does what the poller does when it has posted a question.
 func (w *world) markPosted(q *state.Question) {
 	w.Helper()
 	w.changeQuestion(q, func(q *state.Question) {
@@ -373,8 +373,8 @@ func (w *world) markPosted(q *state.Question) {
 	})
 }
 
-// markReplied is the poller's step when a person's reply became the answer to the first
-// of a question's prompts.
+// markReplied does what the poller does when a person's reply answers the first of a
+// question's prompts.
 func (w *world) markReplied(q *state.Question, answer string) {
 	w.Helper()
 	w.changeQuestion(q, func(q *state.Question) {
@@ -392,7 +392,7 @@ func (w *world) awaitWaiter(q *state.Question) {
 	w.waitUntil("the waiter", func() bool { return state.HasWaiter(w.getenv, q.Path) })
 }
 
-// wantOwedNotes are the notes that a question's thread is still to be given.
+// wantOwedNotes checks which notes a question's thread is still owed.
 func (w *world) wantOwedNotes(q *state.Question, want ...state.OwedNote) {
 	w.Helper()
 	q, err := state.LoadQuestion(q.Path)
@@ -404,10 +404,10 @@ func (w *world) wantOwedNotes(q *state.Question, want ...state.OwedNote) {
 	}
 }
 
-// closedNote is the note of a question's end.
+// closedNote is the owed note about a question's end.
 var closedNote = state.OwedNote{About: state.NoteClosed}
 
-// hookDecision is what a PermissionRequest hook printed.
+// hookDecision is the output of a PermissionRequest hook.
 type hookDecision struct {
 	HookOutput struct {
 		Event    string `json:"hookEventName"`

@@ -14,7 +14,8 @@ func newestEntries(t testing.TB, presets ...string) []Entry {
 	return entriesOf(t, Version{2, 1, 329}, presets...)
 }
 
-// Every shape survives install and uninstall, and a second install changes nothing.
+// Every shape of file survives install and uninstall, and a second install changes
+// nothing.
 func TestShapes(t *testing.T) {
 	for _, s := range shapes {
 		t.Run(s.name, func(t *testing.T) {
@@ -27,7 +28,7 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// What is put in looks like the rest of the file, and stands behind what is there.
+// What is added looks like the rest of the file, and comes behind what is there.
 func TestInstalledFile(t *testing.T) {
 	entries := []Entry{
 		{Event: "PreToolUse", Matcher: "AskUserQuestion", Command: "/b/gchat-hooks", Args: []string{"hook", "gchat-ask-user-forward"}, Timeout: 86400, AsyncRewake: true},
@@ -77,8 +78,8 @@ func TestInstalledFile(t *testing.T) {
 	if err != nil || string(out) != want {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	// Claude Code writes its settings anew now and then, in its own way. That is no
-	// reason to touch them.
+	// Claude Code rewrites its settings now and then in its own form. That is no reason
+	// to change them.
 	var v any
 	if err := json.Unmarshal(out, &v); err != nil {
 		t.Fatal(err)
@@ -89,8 +90,8 @@ func TestInstalledFile(t *testing.T) {
 	}
 }
 
-// Another form of ours gives way to the wanted one; what a person added to an entry that
-// is as wanted stays.
+// An entry of ours in another form is replaced by the wanted one. What a person added to
+// an entry in the wanted form stays.
 func TestInstallReplacesOurs(t *testing.T) {
 	wanted := []Entry{{Event: "Stop", Command: "/b/gchat-hooks", Args: []string{"hook", "gchat-stop-gate"}, Timeout: 10}}
 	const as = `{"type":"command","command":"/b/gchat-hooks","args":["hook","gchat-stop-gate"],"timeout":10`
@@ -120,7 +121,7 @@ func TestInstallReplacesOurs(t *testing.T) {
 	}
 }
 
-// A person worked on the file after the install: what they wrote stays, ours goes.
+// A person edited the file after the install. Their changes stay, and our entries go.
 func TestUninstallAfterAnEdit(t *testing.T) {
 	const before = "{\n  \"hooks\": {\n    \"Stop\": []\n  },\n  \"model\": \"opus\"\n}\n"
 	out, err := Install([]byte(before), newestEntries(t, "report"))
@@ -142,11 +143,11 @@ func TestUninstallAfterAnEdit(t *testing.T) {
 	}
 }
 
-// withoutBlanks is a text without its white space.
+// withoutBlanks returns a text without its white space.
 func withoutBlanks(s string) string { return strings.Join(strings.Fields(s), "") }
 
-// What cannot be understood is refused, with the line, and without showing what may be a
-// secret.
+// A file that cannot be understood is refused. The error names the line and shows nothing
+// that may be a secret.
 func TestRefused(t *testing.T) {
 	for _, test := range []struct {
 		name, file   string
@@ -182,7 +183,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Only a command of ours is ours.
+// Only an entry with a command of ours is ours.
 func TestOurs(t *testing.T) {
 	for command, want := range map[string]string{
 		"gchat-hooks hook gchat-ask-user-forward":       "gchat-hooks",
@@ -224,8 +225,8 @@ func TestOurs(t *testing.T) {
 	}
 }
 
-// The mode that setup offers goes into the file where it names none, and out again where
-// it is still that one: then the file is what it was, to the byte.
+// The mode that setup offers is added if the file names none, and removed if it is still
+// the same. Then the file is what it was, to the byte.
 func TestAModeGoesInAndOut(t *testing.T) {
 	for name, file := range map[string]string{
 		"nothing":     "",

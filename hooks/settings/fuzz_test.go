@@ -11,8 +11,8 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// entrySets are the hooks of a few installs, as an older and a newer Claude Code take
-// them.
+// entrySets are the hooks of a few installs, in the forms for an older and a newer Claude
+// Code.
 func entrySets(t testing.TB) (all [][]Entry) {
 	for _, version := range []Version{{}, {2, 1, 329}} {
 		for _, names := range [][]string{{"answer"}, {"system3", "wake"}, {"wake"}} {
@@ -32,9 +32,9 @@ func entriesOf(t testing.TB, v Version, presets ...string) []Entry {
 	return entries
 }
 
-// FuzzInstall: JSON stays JSON; what is not ours means the same as before; and all of
-// ours is there. Half of the files are grown from a seed, with the hooks that random
-// bytes seldom hit upon.
+// FuzzInstall checks that JSON stays JSON, that entries of others keep their meaning, and
+// that all of ours are there. Half of the files are generated from a seed, with hooks,
+// which random bytes seldom produce.
 func FuzzInstall(f *testing.F) {
 	for i, s := range shapes {
 		if len(s.file) < 1<<16 {
@@ -103,8 +103,8 @@ func checkBothWays(t *testing.T, file []byte, first, second []Entry) {
 	}
 }
 
-// hasDuplicateMembers says whether two members of one object have the same name: there
-// the edits are not looked at.
+// hasDuplicateMembers reports whether two members of one object have the same name. Edits
+// of such files are not checked.
 func hasDuplicateMembers(file []byte) bool {
 	d, err := parseDocument(file)
 	if err != nil {
@@ -124,8 +124,8 @@ func hasDuplicateMembers(file []byte) bool {
 	return false
 }
 
-// wantSameOthers compares what two files mean, without what is ours in them and without
-// lists and objects of hooks that are empty or null.
+// wantSameOthers compares what two files mean, without our entries and without lists and
+// objects of hooks that are empty or null.
 func wantSameOthers(t *testing.T, a, b []byte) {
 	t.Helper()
 	if json.Valid(a) && !json.Valid(b) && len(bytes.TrimSpace(a)) > 0 && b != nil {
@@ -136,7 +136,7 @@ func wantSameOthers(t *testing.T, a, b []byte) {
 	}
 }
 
-// otherMembers reads a file by another way than the code under test: by encoding/json, as
+// otherMembers reads a file in another way than the tested code: by encoding/json, as
 // maps.
 func otherMembers(t *testing.T, file []byte) map[string]any {
 	t.Helper()
@@ -145,9 +145,9 @@ func otherMembers(t *testing.T, file []byte) map[string]any {
 		return all
 	}
 	if err := json.Unmarshal(body, &all); err != nil {
-		return nil // a number too large, say
+		return nil // for example a number that is too large
 	}
-	if all["hooks"] == nil { // null, which is as good as none
+	if all["hooks"] == nil { // null counts as none
 		delete(all, "hooks")
 	}
 	hooks, _ := all["hooks"].(map[string]any)
@@ -172,7 +172,7 @@ func otherMembers(t *testing.T, file []byte) map[string]any {
 	return all
 }
 
-// withoutOurs is a group without our hooks; nil where it held nothing else.
+// withoutOurs returns a group without our hooks; nil if it has nothing else.
 func withoutOurs(g any) any {
 	group, ok := g.(map[string]any)
 	handlers, ok2 := group["hooks"].([]any)

@@ -86,7 +86,7 @@ func TestPresets(t *testing.T) {
 	}
 }
 
-// What an older Claude Code does not know is left out: with an unknown asyncRewake a
+// What an older Claude Code does not know is left out: with an unknown asyncRewake, a
 // session would stand still.
 func TestVersions(t *testing.T) {
 	all, err := PresetHooks("system3", "wake")
@@ -150,7 +150,7 @@ func TestTooOld(t *testing.T) {
 	}
 }
 
-// What the table names exists.
+// Everything that the table names exists.
 func TestNames(t *testing.T) {
 	for _, r := range hookTable {
 		first := slices.IndexFunc(hookTable, func(of struct {
@@ -172,8 +172,8 @@ func hasSameWords(a, b []Entry) bool {
 	return slices.Equal(slices.Sorted(slices.Values(entryWords(a))), slices.Sorted(slices.Values(entryWords(b))))
 }
 
-// One preset takes the place of another, and an upgrade keeps what was chosen: also where
-// presets share a hook, and where the person gave it another matcher.
+// One preset replaces another, and an upgrade keeps what was chosen. That holds also if
+// presets share a hook, and if the person gave it another matcher.
 func TestHooksAreKept(t *testing.T) {
 	file := File{Path: filepath.Join(t.TempDir(), "settings.json"), Mode: 0o600}
 	for _, test := range []struct{ presets, also, want []string }{
@@ -213,7 +213,7 @@ func TestHooksAreKept(t *testing.T) {
 		}
 	}
 	before, err := os.ReadFile(file.Path)
-	// Of the preset approve:
+	// These belong to the preset approve.
 	ofOthers := strings.Count(string(before), dialogTypes) + strings.Count(string(before), `"Elicitation"`)
 	if err != nil || strings.Count(string(before), "gchat-ask-user-forward") != 2+ofOthers {
 		t.Errorf("%v: the settings are\n%s", err, before)

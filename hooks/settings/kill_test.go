@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Killed at any moment, the file is the old one or the new one, and the next uninstall
-// gives back what was there.
+// If it is killed at any moment, the file is the old one or the new one, and the next
+// uninstall restores what was there.
 func TestKilled(t *testing.T) {
 	const content = "{\n  \"model\": \"opus\"\n}\n"
 	f := newFile(t, []byte(content))
@@ -62,7 +62,7 @@ func TestKilled(t *testing.T) {
 		if _, err := out.Read(make([]byte, 7)); err != nil {
 			t.Fatal(err)
 		}
-		// not to synchronise: to be anywhere
+		// This does not synchronise: it kills at a random moment.
 		time.Sleep(time.Duration(rand.IntN(20_000)) * time.Microsecond)
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()

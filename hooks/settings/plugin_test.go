@@ -10,11 +10,11 @@ import (
 )
 
 // pluginPath is how a plugin finds the program: on the PATH, else where install.sh puts
-// it. A plugin brings none: it is one for all systems.
+// it. A plugin does not contain the program, since one plugin is for all systems.
 const pluginPath = `PATH="$PATH:$HOME/bin:$HOME/go/bin" gchat-hooks`
 
-// There is a plugin for each preset, with the hooks of the table, whatever becomes of it.
-// They are a shell's lines, which every version takes.
+// There is a plugin for each preset, with exactly the hooks of the table. Their commands
+// are a shell's lines, which every version supports.
 func TestPluginsHaveTheHooksOfTheTable(t *testing.T) {
 	var marketplace struct {
 		Plugins []struct{ Name, Source string }

@@ -2,7 +2,7 @@ package settings
 
 import "math/rand/v2"
 
-// A settingsGenerator makes settings files up.
+// A settingsGenerator generates settings files.
 type settingsGenerator struct {
 	*rand.Rand
 	lines bool

@@ -13,7 +13,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// newFile is a settings file with these bytes, nil for none, in a home of its own.
+// newFile returns a settings file with these bytes, or none for nil, in a home of its
+// own.
 func newFile(t testing.TB, content []byte) File {
 	t.Helper()
 	home := t.TempDir()
@@ -80,7 +81,7 @@ func mustUninstall(t testing.TB, f File) *Change {
 	return c
 }
 
-// Install, another install, uninstall; then the folder is as it was.
+// After an install, another install and an uninstall, the folder is what it was.
 func TestOnDisk(t *testing.T) {
 	const content = "{\n  \"model\": \"opus\"\n}\n"
 	f := newFile(t, []byte(content))
@@ -128,7 +129,7 @@ func TestNoFile(t *testing.T) {
 		t.Errorf("%q, left: %q", c.New, otherFiles(t, f))
 	}
 
-	// What a person wrote into a file that install made stays.
+	// What a person wrote into a file that install created stays.
 	mustInstall(t, f, newestEntries(t, "answer"))
 	writeTestFile(t, f.Path, []byte(strings.Replace(readTestFile(t, f.Path), "{\n", "{\n  \"model\": \"opus\",\n", 1)), 0o600)
 	mustUninstall(t, f)

@@ -10,7 +10,7 @@ const (
 	sameName = `{"hooks":[{"type":"command","command":"/opt/agent/stop-hook"},{"type":"command","command":".claude/hooks/gchat-ask-user-forward.py"}]}`
 )
 
-// shapes are settings files as people have them, and as they should not.
+// shapes are settings files as people have them, and as they should not have them.
 var shapes = []struct {
 	name, file string
 }{

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A claude may be a wrapper that does much besides.
+// claude may be a wrapper that does other things as well.
 func TestAskVersion(t *testing.T) {
 	for _, test := range []struct{ name, script, err string }{
 		{"as it is", "echo '2.1.197 (Claude Code)'", ""},

@@ -13,11 +13,11 @@ import (
 	"gchat-hooks/state"
 )
 
-// What hostile readers found: each of these once lost a message, told one twice, or told
-// the wrong one.
+// Reviewers found these faults: each once lost a message, sent one twice, or sent it to
+// the wrong agent.
 
-// A person who looks in has a session of the same group, and tmux names the one that was
-// used last.
+// A person who watches has a session of the same group, and tmux names the session that
+// was used last.
 func TestGroupedSession(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
 	w.runTmux("new-session", "-d", "-t", "warden-main", "-s", "person")
@@ -30,7 +30,8 @@ func TestGroupedSession(t *testing.T) {
 	}
 }
 
-// A notification does not repeat what is known, and shows what the session waits for.
+// A notification does not repeat what the agent knows. It shows what the session waits
+// for.
 func TestPermissionAfterWords(t *testing.T) {
 	w := newWorld(t, "warden-main", readScreenFile("permission-02-open"))
 	w.awaitOnPane("Esc to cancel")
@@ -45,7 +46,7 @@ func TestPermissionAfterWords(t *testing.T) {
 	}
 }
 
-// Words that an event trims are the same words.
+// A text whose blanks an event trimmed is the same text.
 func TestTrimmedWords(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
 	w.awaitOnPane("ready")
@@ -59,8 +60,7 @@ func TestTrimmedWords(t *testing.T) {
 	}
 }
 
-// A message that a killed hook left is not forgotten when the next event brings nothing
-// new.
+// A message that a killed hook left is sent even if the next event brings nothing new.
 func TestLeftByAKilledHook(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
 	w.awaitOnPane("ready")
@@ -70,7 +70,7 @@ func TestLeftByAKilledHook(t *testing.T) {
 	w.waitUntil("a poller is started", func() bool { _, err := os.Stat(w.path("project/started")); return err == nil })
 }
 
-// What openclaw gets is exactly what Claude said, without what is for a terminal.
+// openclaw gets exactly Claude's text, without control characters for a terminal.
 func TestWordsAreExact(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
 	w.runStopWith("He said: \"it's $(done)\" `now`\n\n\t- äöü 🙂 \\ %s\x00\x1b[31m")
@@ -79,8 +79,8 @@ func TestWordsAreExact(t *testing.T) {
 	}
 }
 
-// An agent runs the lines of its message outside of tmux: menu-driver learns from the
-// session which server it is on.
+// An agent runs the commands of its message outside of tmux. menu-driver learns from the
+// session which tmux server to use.
 func TestServerIsRemembered(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
 	w.runStopWith("done")
@@ -89,7 +89,7 @@ func TestServerIsRemembered(t *testing.T) {
 	}
 }
 
-// A hook that is killed at any step has told, or tells with its next event.
+// A hook that is killed at any step has enqueued its message, or its next event does.
 func TestHookKilled(t *testing.T) {
 	if _, err := exec.LookPath("strace"); err != nil {
 		if os.Getenv("GCHAT_E2E_REQUIRED") == "1" {
@@ -133,7 +133,7 @@ func TestHookKilled(t *testing.T) {
 			}
 		}
 	}
-	if killed < 8 { // how many opens a hook has depends on its threads
+	if killed < 8 { // how many files a hook opens depends on its threads
 		t.Errorf("only %d hooks were killed: the test does not do what it says", killed)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// A decision to block is read in whichever of openclaw's shapes it comes; anything else
+// A decision to block is read in each form in which openclaw prints it. Anything else
 // lets the session stop.
 func TestReadDecision(t *testing.T) {
 	block := `{"decision":"block","reason":"go on with \"F2\""}`
@@ -37,7 +37,8 @@ func TestReadDecision(t *testing.T) {
 	}
 }
 
-// The agent sends the session on, once: Stop waits for it, and no other hook does.
+// The agent sends the session back to work once. Stop waits for the agent, and no other
+// hook does.
 func TestBidirectional(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
 	w.writeSettings("warden-main", `{"hook_mode":"bidirectional"}`)
@@ -60,8 +61,8 @@ func TestBidirectional(t *testing.T) {
 	}
 }
 
-// answerAsAgent is the poller: it waits for a message whose hook waits, and gives it the
-// agent's answer.
+// answerAsAgent acts as the poller: it waits for a message whose hook waits, and gives it
+// the agent's answer.
 func (w *world) answerAsAgent(answer string) (message *state.Message) {
 	box := state.OutboxIn(w.userState())
 	w.waitUntil("a hook waits for its message", func() bool {
@@ -82,8 +83,7 @@ func (w *world) answerAsAgent(answer string) (message *state.Message) {
 	return message
 }
 
-// An agent that takes too long: the session stops, and the poller goes on with the
-// message.
+// The agent takes too long: the session stops, and the poller goes on with the message.
 func TestUndecided(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
 	w.writeSettings("warden-main", `{"hook_mode":"bidirectional","reply_seconds":1}`)

@@ -11,13 +11,13 @@ import (
 
 var timestampPattern = regexp.MustCompile(`(?m)^timestamp: 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$`)
 
-// readScreenFile has a pane show a recorded screen of 110x40 as it was.
+// readScreenFile makes a pane show a recorded screen of 110x40, unchanged.
 func readScreenFile(name string) string {
 	path, _ := filepath.Abs(filepath.Join("testdata", "2.1.329", name+".ansi"))
 	return "head -c -1 '" + path + "'; exec sleep 600"
 }
 
-// The messages of all triggers, over the real tmux, to the last byte.
+// This test compares the messages of all triggers, through a real tmux, to the last byte.
 func TestGoldenMessages(t *testing.T) {
 	transcript, err := filepath.Abs(filepath.Join("testdata", "2.1.329", "single.jsonl"))
 	if err != nil {

@@ -17,8 +17,8 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-// A label is told as it stands on the screen: only what ends a line, or is for a
-// terminal, is replaced.
+// A label is sent as it is on the screen. Only line ends and control characters are
+// replaced.
 func TestOneLine(t *testing.T) {
 	for s, want := range map[string]string{
 		"a  b": "a  b", " a ": " a ", "a\nb": "a b", "a\r\nb": "a b", "a\tb": "a b", "a\x1b[31mb\x00": "ab", "a\u2028b": "a b", "a\u009bb": "a", "ä\xff": "ä\uFFFD", "a\u00a0b": "a\u00a0b",
@@ -33,7 +33,7 @@ func TestOneLine(t *testing.T) {
 	}
 }
 
-// Where no question can be read, the agent gets what there is.
+// If no question can be read, the agent gets the call's input.
 func TestHopelessQuestions(t *testing.T) {
 	for input, want := range map[string]string{
 		``: "", `{"questions":[]}`: "\n{\"questions\":[]}", `{"ask":"Why?"}`: "\n{\"ask\":\"Why?\"}", `["Why?"]`: "\n[\"Why?\"]", `{"questions":7}`: "\n{\"questions\":7}", `null`: "\nnull",
@@ -46,8 +46,8 @@ func TestHopelessQuestions(t *testing.T) {
 	}
 }
 
-// Claude Code notifies of a question's dialog, too. The agent is told once, and of each
-// other dialog.
+// Claude Code notifies of a question's dialog, too. The agent gets one message about it,
+// and one about each other dialog.
 func TestQuestionIsToldOnce(t *testing.T) {
 	w := newWorld(t, "warden-main", readScreenFile("single-02-open"))
 	w.awaitOnPane("Esc to cancel")

@@ -12,7 +12,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// paneFromFile is a pane that shows a recorded screen.
+// paneFromFile returns a pane that shows a recorded screen.
 func paneFromFile(t *testing.T, path string) pane {
 	t.Helper()
 	styled, err := os.ReadFile(path)
@@ -26,23 +26,22 @@ func paneFromFile(t *testing.T, path string) pane {
 	return s
 }
 
-// paneOf is a pane with these lines, and no styles.
+// paneOf returns a pane with these lines, without styles.
 func paneOf(lines []string) pane {
 	p := pane{Snapshot: inject.Snapshot{Lines: lines, Screen: strings.Join(lines, "\n") + "\n"}}
 	p.keepLastLines(100)
 	return p
 }
 
-// The screens of the measured versions, as they were recorded: what each is, its name
-// says.
+// These are recorded screens of the measured versions. The name of each says what it
+// shows.
 func TestStateOfRecordedScreens(t *testing.T) {
 	states := map[string]string{
 		"box-01-idle": idleState, "box-02-type-a-draft": idleState, "multi-00-idle": idleState, "busy-00-busy": workingState, "busy-01-type-a-draft-while-busy": workingState,
 		"permission-02-open": permissionState, "permission-03-Down": permissionState, "plan-01-open": permissionState, "edit-01-edit": permissionState,
 		"multi-02-open": menuState, "multi-09-Tab": menuState, "longq-01-open": menuState, "preview-01-open": menuState, "planq-01-open": menuState,
 		"broken-00-broken": menuState,
-		// The dialog before a session in a new folder, which was recorded of 2.1.329
-		// only.
+		// The dialog before a session in a new folder was recorded only of 2.1.329.
 		"trust-00-trust": menuState, "trust-01-Down": menuState, "trust-02-60x15": menuState,
 	}
 	for _, version := range []string{"2.1.197", "2.1.329"} {
@@ -62,7 +61,7 @@ func TestStateOfRecordedScreens(t *testing.T) {
 	}
 }
 
-// paneWithBox is a screen of Claude Code's with lines above and below the input box.
+// paneWithBox returns a screen of Claude Code with lines above and below the input box.
 func paneWithBox(above, below []string) pane {
 	rule := strings.Repeat("─", 40)
 	return paneOf(slices.Concat(above, []string{"", rule, "❯ ", rule}, below))
@@ -202,8 +201,7 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// deliver: chat puts the same event into Google Chat's outbox, instead of the agent or as
-// well.
+// With deliver: chat the event is reported in Chat, instead of to the agent or as well.
 func TestDeliverToChat(t *testing.T) {
 	for deliver, agents := range map[string]int{"chat": 0, "both": 1} {
 		w := newWorld(t, "warden-main", quiet)

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// BenchmarkBesideBash runs our Stop hook and the bash hook in turn, as Claude Code sees
-// them: over when the process is gone and its output closed. Claude's words are in the
-// event and in the transcript, since the bash hook knows only the latter.
+// BenchmarkBesideBash runs our Stop hook and the bash hook in turn. As for Claude Code, a
+// hook is over when its process is gone and its output is closed. Claude's text is in the
+// event and in the transcript, since the bash hook reads only the transcript.
 func BenchmarkBesideBash(b *testing.B) {
 	for _, program := range []string{"tmux", "bash", "jq", "tail", "grep", "diff", "flock"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -90,7 +90,7 @@ func (d *benchDesk) mustRun(argv ...string) {
 	}
 }
 
-// stop is the event that ends a turn with these words.
+// stop is the event of a turn that ends with this text.
 func (d *benchDesk) stop(words string) []byte {
 	event, err := os.ReadFile(filepath.Join("testdata", "2.1.329", "single-07-Stop.json"))
 	if err != nil {
@@ -107,7 +107,7 @@ func (d *benchDesk) stop(words string) []byte {
 	return event
 }
 
-// timeRun is how long a hook takes.
+// timeRun measures how long a hook takes.
 func (d *benchDesk) timeRun(event []byte, argv ...string) time.Duration {
 	var out bytes.Buffer
 	cmd := exec.Command(argv[0], argv[1:]...)
@@ -121,7 +121,7 @@ func (d *benchDesk) timeRun(event []byte, argv ...string) time.Duration {
 	return took
 }
 
-// endPollers ends the poller, and whatever else has a hook's environment.
+// endPollers ends the poller and all other processes with a hook's environment.
 func (d *benchDesk) endPollers() {
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range files {

@@ -18,7 +18,7 @@ import (
 
 const quiet = "echo ready; exec sleep 600"
 
-// Nothing is told, and nothing left behind, where a hook is not meant.
+// If a hook is not meant, it sends nothing and leaves nothing behind.
 func TestGuards(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
 	w.awaitOnPane("ready")
@@ -65,7 +65,7 @@ func TestGuards(t *testing.T) {
 	}
 }
 
-// An event that does not say which it is counts as the hook's own.
+// An event without a name counts as the hook's own event.
 func TestUnnamedEvent(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
 	w.awaitOnPane("ready")
@@ -87,7 +87,7 @@ func TestUnnamedEvent(t *testing.T) {
 	if all := w.wakeMessages(); len(all) != 7 || section(w.lastMessageText(), "CONTENT") != "words" {
 		t.Errorf("%d messages\n%s", len(all), w.errorLines())
 	}
-	// What keeps a named one from being told does so here.
+	// What stops an event that has a name stops one that has none, too.
 	w.runHook("stop-hook", []byte(`{"stop_hook_active":true}`))
 	w.runHook("pre-tool-use-hook", []byte(`{"tool_name":"Bash"}`))
 	w.runHook("notification-idle-hook", []byte(`{"notification_type":"permission_prompt"}`))
@@ -96,7 +96,7 @@ func TestUnnamedEvent(t *testing.T) {
 	}
 }
 
-// Where no other hook is registered, this one writes down what status says of a session.
+// If no other hook is registered, this one records what status says about a session.
 func TestSessionIsWrittenDown(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
 	w.awaitOnPane("ready")
@@ -108,7 +108,7 @@ func TestSessionIsWrittenDown(t *testing.T) {
 	}
 }
 
-// What is known is not told again; what is new is, whichever hook comes first.
+// What the agent knows is not sent again. What is new is sent, whichever hook runs first.
 func TestDedup(t *testing.T) {
 	w := newWorld(t, "warden-main", "echo ready; while read l; do echo \"$l\"; done")
 	w.awaitOnPane("ready")
@@ -171,8 +171,8 @@ func TestDedup(t *testing.T) {
 	}
 }
 
-// Two hooks at one moment, a hundred times: each line of the pane is told once, and none
-// is lost.
+// Two hooks run at one moment, a hundred times: each line of the pane is sent once, and
+// none is lost.
 func TestAtOnce(t *testing.T) {
 	runs := 100
 	if testing.Short() {
@@ -213,7 +213,7 @@ func TestAtOnce(t *testing.T) {
 	}
 }
 
-// Any name of a session stays inside our folder, and is told as tmux has it.
+// Any name of a session stays inside our folder, and is sent as tmux has it.
 func TestSessionNames(t *testing.T) {
 	w := newWorld(t, "plain", quiet)
 	for _, name := range []string{"two words", "two  blanks", " around ", "a/b", "../../up", "..", "emoji 🙂", strings.Repeat("x", 200), "it's $(touch x)", "-dash", "%5", "épic"} {
@@ -233,7 +233,7 @@ func TestSessionNames(t *testing.T) {
 		if !strings.Contains(message, "tmux_session_name: "+name+"\n") {
 			t.Errorf("%q:\n%s", name, message)
 		}
-		// The actions are words for a shell, which has to give the name back.
+		// The actions are commands for a shell, which has to produce the name unchanged.
 		action := strings.Split(section(message, "AVAILABLE ACTIONS"), "\n")[6]
 		if got := w.runShell("set -- " + strings.TrimPrefix(action, "menu-driver.sh ") + `; printf %s "$1"`); got != name && (got != w.pane || !strings.ContainsAny(name[:1], "-%")) {
 			// which menu-driver would take for something else
@@ -322,7 +322,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with what a hook reads, it ends with 0 and says so once in the log.
+// Whatever is wrong with what a hook reads, it ends with 0 and logs that once.
 func TestBadInput(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
 	w.awaitOnPane("ready")
@@ -382,7 +382,7 @@ func TestBadInput(t *testing.T) {
 	step("tmux is gone, and the session unknown", recorded(t, "single-07-Stop", "session_id", "another"), 0, 1)
 }
 
-// tmux that hangs is not waited for.
+// A tmux that hangs is not waited for.
 func TestTmuxHangs(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
 	w.awaitOnPane("ready")
@@ -413,7 +413,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// The table in docs/openclaw.md holds for the code that reads the settings: the same
+// The table in docs/openclaw.md matches the code that reads the settings: the same
 // members, their defaults, and a value that each of them refuses.
 func TestSettingsPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/openclaw.md")

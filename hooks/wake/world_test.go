@@ -21,8 +21,8 @@ import (
 
 const testTimeout = 30 * time.Second // how long anything is waited for
 
-// hookNameVariable has this test's program be the hook of that name: for tests that kill
-// it.
+// hookNameVariable makes this test's program act as the hook of that name, for tests that
+// kill it.
 const hookNameVariable = "WAKE_TEST_HOOK"
 
 func TestMain(m *testing.M) {
@@ -133,8 +133,8 @@ func (w *world) waitUntil(what string, isDone func() bool) {
 	}
 }
 
-// errorLines is what the log says of failures; fires are its lines on the events that
-// were told.
+// errorLines are the log's lines about failures; infoLines are its lines about events
+// that were handled.
 func (w *world) errorLines() string { return w.logLines(false) }
 func (w *world) infoLines() string  { return w.logLines(true) }
 
@@ -148,7 +148,7 @@ func (w *world) logLines(info bool) (lines string) {
 	return lines
 }
 
-// recorded is an event of a real Claude Code, with members in place of its own.
+// recorded is an event of a real Claude Code, with some members replaced.
 func recorded(t testing.TB, name string, members ...any) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", "2.1.329", name+".json"))
@@ -171,11 +171,11 @@ func recorded(t testing.TB, name string, members ...any) []byte {
 	return b
 }
 
-// runHook runs a hook in this process, with no program to start a poller from: its
-// messages stay in the outbox. It gives what the hook printed.
+// runHook runs a hook in this process, without a program to start a poller from: its
+// messages stay in the outbox. It returns what the hook printed.
 func (w *world) runHook(name string, event []byte) string { return w.runHookWith("", name, event) }
 
-// runHookWith is fire of a hook that starts a poller from the program self.
+// runHookWith is runHook of a hook that starts a poller from the program self.
 func (w *world) runHookWith(self, name string, event []byte) string {
 	out := &bytes.Buffer{}
 	h := &hooks.Hook{Name: name, Stdin: bytes.NewReader(event), Stdout: out, Stderr: out, Env: w.getenv, Self: self}
@@ -187,7 +187,7 @@ func (w *world) runHookWith(self, name string, event []byte) string {
 	return out.String()
 }
 
-// runStopWith fires a stop hook with these words of Claude's.
+// runStopWith runs a stop hook with this text of Claude's.
 func (w *world) runStopWith(text string) string {
 	w.Helper()
 	return w.runHook("stop-hook", recorded(w, "single-07-Stop", "last_assistant_message", text))
@@ -220,7 +220,7 @@ func (w *world) lastMessageText() string {
 
 func (w *world) userState() string { return state.UserStateDir(w.getenv) }
 
-// section is what stands under a headline.
+// section returns the text under a headline.
 func section(message, name string) string {
 	_, rest, _ := strings.Cut(message, "["+name+"]\n")
 	if i := strings.Index(rest, "\n\n["); i >= 0 {
@@ -229,7 +229,7 @@ func section(message, name string) string {
 	return rest
 }
 
-// runShell is what a script prints.
+// runShell returns what a script prints.
 func (w *world) runShell(script string) string {
 	w.Helper()
 	cmd := bound.Command(w, "sh", "-c", script)
@@ -239,8 +239,8 @@ func (w *world) runShell(script string) string {
 	return string(out)
 }
 
-// wantWritesOnlyIn checks that all that was written is under these folders, only for this
-// user.
+// wantWritesOnlyIn checks that everything was written under these folders, readable by
+// this user only.
 func (w *world) wantWritesOnlyIn(dirs ...string) {
 	w.Helper()
 	w.must(filepath.WalkDir(w.userState(), func(path string, d os.DirEntry, err error) error {
