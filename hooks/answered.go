@@ -368,16 +368,17 @@ func (h *Hook) endWaitingPrompts(e *Event, end dialogEnd, prompts []*state.Incom
 
 // closeEndedQuestion closes a question that an event ended.
 func (h *Hook) closeEndedQuestion(e *Event, end dialogEnd, q *state.Question) {
-	// No hook is called when "Chat about this" is chosen.
+	// No hook is called when the person chooses "Chat about this" in the dialog.
 	isChatChosen := q.Declined != "" && q.Typing != nil && q.Typing.IsSubmit
 	isAnswerTaken := q.Status == state.Answered && (q.IsPrinted || isChatChosen)
 	status, resolvedBy := state.Cancelled, end.resolvedBy
 	if isAnswerTaken {
-		// Claude Code used the answer and went on, but PostToolUse is not registered.
+		// Claude Code used the answer and went on. PostToolUse would have closed the
+		// question, but it is not registered.
 		status = state.Resolved
 	}
 	switch {
-	case q.Kind.Traits().Decides: // Esc may have come at the same moment and won
+	case q.Kind.Traits().Decides: // Esc may have come at the same moment and ended the call
 		result := readUnlistedResult(e, q)
 		if isAnswerTaken || result == resultRan {
 			confirm := func() error { return h.confirmDecision(q, cmp.Or(result, resultUnseen)) }

@@ -38,7 +38,7 @@ func (h *Hook) mayWait(e *Event) bool {
 	return asksPerson[e.HookEventName]
 }
 
-// config returns the configuration of this project. It is read once.
+// config returns the configuration of this project. It is read once per hook.
 func (h *Hook) config() *config.Config {
 	if h.cached.config == nil {
 		h.cached.config = config.Load(h.Env, state.ProjectDir(h.Env))
@@ -150,7 +150,7 @@ func (h *Hook) askAndWait(ctx context.Context, e *Event, mode state.Mode) error 
 	h.ensureSession(e) // it may ask tmux, which is not allowed under the folder's lock
 	var buildErr error
 	folders := h.folders(state.QuestionsIn)
-	// If the disk was full a moment ago, PreToolUse wrote the question into a spare
+	// If the disk was full a moment ago, PreToolUse wrote the question into another
 	// folder.
 	spareQuestions := h.questionsOfSession(e, folders[1:], callSearchTexts(e)...)
 	q, err := h.writeQuestion(ctx, e, folders, func(existing []*state.Question) *state.Question {
@@ -361,8 +361,8 @@ func (h *Hook) awaitAnswer(ctx context.Context, e *Event, q *state.Question) err
 	defer lock.Unlock()
 	question := q
 	dismiss := func() { h.dismissQuestion(e, question) }
-	// This runs at once, and not when everything has ended: Claude Code may send SIGKILL
-	// next.
+	// The question is closed as soon as Claude Code ends the hook by a signal. SIGKILL
+	// may follow.
 	cancelDismiss := context.AfterFunc(ctx, dismiss)
 	waitCtx, cancel := context.WithTimeout(ctx, config.HookTimeout-30*time.Second)
 	defer cancel()
@@ -372,7 +372,7 @@ func (h *Hook) awaitAnswer(ctx context.Context, e *Event, q *state.Question) err
 	q, err = state.Await(waitCtx, h.Env, h.Self, path, func(q *state.Question) bool {
 		return q.Status != state.Pending || q.HandedOverAt != nil
 	})
-	if !cancelDismiss() { // a signal came; if none did, a later one cannot stop the answer
+	if !cancelDismiss() { // a signal came before the answer; a later one changes nothing
 		dismiss()
 		return nil
 	}

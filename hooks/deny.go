@@ -352,7 +352,8 @@ func (h *Hook) recordDelivery(e *Event, q *state.Question) (text string) {
 		h.logFailed(h.auditDecision(q, prompt), "decision not in the audit log")
 		write = func() error { return markAnswerPrinted(q.Path) }
 	case hasUndeliveredTimeout(q):
-		// A reply may exist if the space cannot be read, or the list of those who may answer.
+		// A reply may exist if the space cannot be read, or the list of those who may
+		// answer.
 		isUnreadable := state.SpacesIn(state.UserStateDir(h.Env)).Get(q.Chat).ReadTrouble != nil
 		text = timeoutText(q, q.HasUnreadReply() || q.ResolvedBy != "policy" && isUnreadable)
 		write = func() error {

@@ -154,7 +154,7 @@ func (h *Hook) recoverPanic() {
 		h.log.Error().
 			Any("panic", panicked).
 			Bytes("stack", debug.Stack()).
-			Msg("hook failed: this is a bug in gchat-hooks, please report it")
+			Msg("a bug in gchat-hooks; please report it")
 	}
 }
 
@@ -246,7 +246,7 @@ func (h *Hook) writeSession(
 			record.Model = cmp.Or(string(e.Model), record.Model)
 		}
 		if isStart || e.HookEventName == "UserPromptSubmit" {
-			// A prompt may follow /resume where SessionStart is not registered.
+			// After /resume a prompt may come first: SessionStart may not be registered.
 			record.EndReason = ""
 		}
 		if isStart {
@@ -398,7 +398,7 @@ type Event struct {
 	ElicitationID LooseText       `json:"elicitation_id"`
 	FormAction    LooseText       `json:"action"`
 
-	// what "always" would allow
+	// what Claude Code would allow from now on if the person chose "always"
 	PermissionSuggestions json.RawMessage `json:"permission_suggestions"`
 	ToolCalls             []batchToolCall `json:"tool_calls"` // of PostToolBatch
 }
@@ -410,7 +410,7 @@ type LooseText string
 // UnmarshalJSON accepts any value.
 func (w *LooseText) UnmarshalJSON(b []byte) error {
 	var s string
-	if json.Unmarshal(b, &s) == nil { // null too
+	if json.Unmarshal(b, &s) == nil { // null counts as ""
 		*w = LooseText(s)
 		return nil
 	}
@@ -528,7 +528,8 @@ func (h *Hook) logSkippedRecords(loadErrs []error) {
 
 // deliverPending shows the person, once, what went wrong since the last hook. On an event
 // that takes a context it also gives Claude the replies that no other process delivered.
-// A session's end shows nothing to anyone: there it only marks the session's questions.
+// After a session's end nothing can be shown. Then it only records the end in the
+// session's deny-mode questions.
 func (h *Hook) deliverPending(e *Event) {
 	if e.HookEventName == "SessionEnd" {
 		h.markSessionEnded(e)

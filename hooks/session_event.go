@@ -392,7 +392,7 @@ func gitOutput(ctx context.Context, dir string, args ...string) string {
 func gitHead(ctx context.Context, dir string, timeout time.Duration) (branch, commit string) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	// Git fails here before the first commit.
+	// git rev-parse HEAD fails in a repository without a commit.
 	output := gitOutput(ctx, dir, "rev-parse", "HEAD", "--abbrev-ref", "HEAD")
 	commit, branch, _ = strings.Cut(strings.TrimSpace(output), "\n")
 	return branch, commit
@@ -422,8 +422,8 @@ func gitChangesSince(
 	changes.diffStat = strings.TrimSpace(
 		gitOutput(ctx, dir, append(diff, "--shortstat", commit, "--")...))
 	changes.files = gitOutputList(ctx, dir, append(diff, "--name-only", "-z", commit, "--")...)
-	// A diff does not have files that were never added. What is in .claude belongs to us
-	// and other tools.
+	// git diff does not list files that were never added. Files in .claude belong to us
+	// and to other tools.
 	untracked := gitOutputList(ctx, dir,
 		"ls-files", "--others", "--exclude-standard", "-z", "--", ".", ":(exclude).claude")
 	for _, file := range untracked {

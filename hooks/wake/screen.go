@@ -16,7 +16,7 @@ import (
 type pane struct {
 	inject.Snapshot               // Screen is "" if tmux could not be asked
 	askedAt, answeredAt time.Time // when tmux was asked, and when it had answered
-	toldLines           []string  // Lines as a message has them: without box drawing and blank lines
+	cleanedLines        []string  // Lines as a message has them: without box drawing and blank lines
 	parsed              inject.Screen
 }
 
@@ -51,7 +51,7 @@ func (f *wakeHook) capturePane(ctx context.Context) (p pane, err error) {
 // keepLastLines drops all but the last lines, and reads the screen.
 func (p *pane) keepLastLines(lines int) {
 	p.Lines = p.Lines[max(0, len(p.Lines)-lines):]
-	p.toldLines, p.parsed = cleanLines(p.Lines), inject.ReadScreen(p.Screen)
+	p.cleanedLines, p.parsed = cleanLines(p.Lines), inject.ReadScreen(p.Screen)
 }
 
 // cleanLines prepares lines of a pane for a message: without boxes, hidden characters and
@@ -154,7 +154,7 @@ func (f *wakeHook) screenState() string {
 	case screen.Shows != inject.Unknown:
 		return idleState
 	}
-	shown := f.pane.toldLines[max(0, len(f.pane.toldLines)-comparedLines):]
+	shown := f.pane.cleanedLines[max(0, len(f.pane.cleanedLines)-comparedLines):]
 	for _, known := range screenPatterns {
 		for _, l := range shown {
 			// The line that names the mode can name permissions at any time.
@@ -176,12 +176,12 @@ func (f *wakeHook) screenState() string {
 
 // endsInError reports whether the last thing above the input box is an error.
 func (p pane) endsInError() bool {
-	boxIndex := len(p.toldLines) - 1
-	for boxIndex >= 0 && !strings.HasPrefix(p.toldLines[boxIndex], "❯") {
+	boxIndex := len(p.cleanedLines) - 1
+	for boxIndex >= 0 && !strings.HasPrefix(p.cleanedLines[boxIndex], "❯") {
 		boxIndex--
 	}
 	for i := boxIndex - 1; i >= max(0, boxIndex-errorSearchLines); i-- {
-		switch l := p.toldLines[i]; {
+		switch l := p.cleanedLines[i]; {
 		case failurePattern().MatchString(l):
 			return true
 		case strings.HasPrefix(l, "●"), strings.HasPrefix(l, "⏺"), strings.HasPrefix(l, "❯"):

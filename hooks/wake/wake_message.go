@@ -55,7 +55,7 @@ func (f *wakeHook) buildNews(memory *state.WakeMemory) agentNews {
 	}
 	if f.pane.Screen != "" {
 		id := hash(f.pane.Lines...) // a progress bar that fills changes it, too
-		lastLines := f.pane.toldLines[max(0, len(f.pane.toldLines)-comparedLines):]
+		lastLines := f.pane.cleanedLines[max(0, len(f.pane.cleanedLines)-comparedLines):]
 		news.isNew, memory.PaneHash = news.isNew || id != memory.PaneHash, id
 		if claudeText == "" {
 			lines := newLines(memory.Lines, lastLines, f.agent.minPaneLines)
@@ -106,9 +106,9 @@ func (f *wakeHook) claudeText(memory *state.WakeMemory) string {
 	return text
 }
 
-// newLines are the lines of after that before lacks, in their order. If these are fewer
-// than minLines, the last of the known lines are added. If before is nil, it is just the
-// last minLines lines.
+// newLines returns the lines of after that are not in before, in their order. If these
+// are fewer than minLines, the last of the other lines are added. If before is nil, it
+// returns just the last minLines lines.
 func newLines(before, after []string, minLines int) (chosen []string) {
 	if before == nil && minLines > 0 {
 		return after[max(0, len(after)-minLines):]
