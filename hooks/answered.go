@@ -66,7 +66,7 @@ func (h *Hook) runAnswered(_ context.Context, e *Event) error {
 	questions, sessions := h.openQuestions(e), []string{e.SessionID}
 	isPrompt := e.HookEventName == "UserPromptSubmit"
 	if isPrompt {
-		session, err := state.SessionsIn(state.UserStateDir(h.Env)).Get(e.SessionID)
+		session, err := h.sessions().Get(e.SessionID)
 		if err != nil || session.EndReason != "" {
 			session = h.ensureSession(e) // the session starts, perhaps after /clear, or was resumed
 		}
@@ -143,11 +143,10 @@ func (h *Hook) markWantedInTerminal(e *Event, questions []*state.Question) {
 // session's id has changed since. The prompt's own record may be closed: the poller may
 // have seen it in the transcript first.
 func (h *Hook) isTypedByPoller(e *Event) bool {
-	sessions := state.SessionsIn(state.UserStateDir(h.Env))
 	session := h.ensureSession(e)
 	for _, id := range nonEmpty(session.ID, session.PreviousSession) {
 		// Just after /clear, the poller typed it for the previous session.
-		typedSession, err := sessions.Get(id)
+		typedSession, err := h.sessions().Get(id)
 		isRecent := err == nil && typedSession.LastTyped != nil &&
 			time.Since(typedSession.LastTyped.TypedAt).Abs() < queuedWindow
 		if isRecent &&
@@ -172,12 +171,11 @@ func (h *Hook) closeAgentQuestions(hasEnded func(*state.Question) bool, texts ..
 // markDialogOver records that a dialog in the terminal is over. It does so for a dialog
 // whose end no other event shows.
 func (h *Hook) markDialogOver(e *Event) error {
-	sessions := state.SessionsIn(state.UserStateDir(h.Env))
-	session, err := sessions.Get(e.SessionID)
+	session, err := h.sessions().Get(e.SessionID)
 	if err != nil || session.Dialog == nil || !session.Dialog.WaitsSince.IsZero() {
 		return nil // the poller sees the dialog's end in Claude Code's own file
 	}
-	_, err = sessions.Change(e.SessionID, func(s *state.Session) {
+	_, err = h.sessions().Change(e.SessionID, func(s *state.Session) {
 		s.Dialog = &state.Dialog{
 			Text:           session.Dialog.Text,
 			IsNoteEnqueued: session.Dialog.IsNoteEnqueued,
@@ -191,11 +189,12 @@ func (h *Hook) markDialogOver(e *Event) error {
 // recordEndReason records why a known session ended. After /resume its Claude Code may go
 // on with a session that no hook knows.
 func (h *Hook) recordEndReason(e *Event) error {
-	sessions := state.SessionsIn(state.UserStateDir(h.Env))
-	if _, err := sessions.Get(e.SessionID); err != nil {
+	if _, err := h.sessions().Get(e.SessionID); err != nil {
 		return nil
 	}
-	_, err := sessions.Change(e.SessionID, func(s *state.Session) { s.EndReason = string(e.Reason) })
+	_, err := h.sessions().Change(e.SessionID, func(s *state.Session) {
+		s.EndReason = string(e.Reason)
+	})
 	return err
 }
 
@@ -226,7 +225,7 @@ func (h *Hook) confirmAnswers(e *Event, q *state.Question) error {
 	setAnswers := func(q *state.Question) {
 		q.ResolvedBy, q.Answers, q.Notes = resolvedBy, answers, notes
 		if awayAfter != nil {
-			session, err := state.SessionsIn(state.UserStateDir(h.Env)).Get(q.ClaudeSession())
+			session, err := h.sessions().Get(q.ClaudeSession())
 			q.AwayAfter = *awayAfter * time.Millisecond
 			q.AcceptsPrompts = err == nil && session.AcceptsCommands
 		}
@@ -349,7 +348,7 @@ func (end dialogEnd) endsQuestion(e *Event, q *state.Question) bool {
 // typed. A prompt that is being typed may be what ended the session: the poller finds out
 // what became of it.
 func (h *Hook) endWaitingPrompts(e *Event, end dialogEnd, prompts []*state.Incoming) {
-	session, err := state.SessionsIn(state.UserStateDir(h.Env)).Get(e.SessionID)
+	session, err := h.sessions().Get(e.SessionID)
 	if err != nil {
 		return
 	}

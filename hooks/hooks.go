@@ -188,6 +188,12 @@ func (h *Hook) logFailed(err error, what string) {
 	}
 }
 
+// sessions are the records of sessions.
+func (h *Hook) sessions() state.Sessions { return state.SessionsIn(state.UserStateDir(h.Env)) }
+
+// inbox has the records of incoming messages.
+func (h *Hook) inbox() state.Inbox { return state.InboxIn(state.UserStateDir(h.Env)) }
+
 // sessionRefreshInterval is the age from which a session's record is written again though
 // nothing changed. A record is removed a month after its LastSeen.
 const sessionRefreshInterval = 24 * time.Hour
@@ -202,13 +208,12 @@ func (h *Hook) ensureSession(e *Event) *state.Session {
 		return cached
 	}
 	project := state.ProjectDir(h.Env)
-	sessions := state.SessionsIn(state.UserStateDir(h.Env))
-	session, err := sessions.Get(e.SessionID)
+	session, err := h.sessions().Get(e.SessionID)
 	switch {
 	case err != nil || !h.isUpToDate(session, project):
-		session = h.writeSession(e, sessions, project, "")
+		session = h.writeSession(e, project, "")
 	case e.HookEventName == "SessionStart", h.cached.acceptsCommands && !session.AcceptsCommands:
-		session = h.writeSession(e, sessions, project, session.Name)
+		session = h.writeSession(e, project, session.Name)
 	}
 	h.cached.session = session
 	return session
@@ -216,9 +221,7 @@ func (h *Hook) ensureSession(e *Event) *state.Session {
 
 // writeSession finds out where a session runs and records that, with the name by which
 // people know the session. With knownName "" it chooses a name.
-func (h *Hook) writeSession(
-	e *Event, sessions state.Sessions, project, knownName string,
-) *state.Session {
+func (h *Hook) writeSession(e *Event, project, knownName string) *state.Session {
 	observed, now := &state.Session{}, time.Now().UTC()
 	windowName := inject.IdentifySession(context.Background(), h.Env, observed)
 	// After a compaction the session goes on.
@@ -262,10 +265,10 @@ func (h *Hook) writeSession(
 	var previous *state.Session
 	isThreadInherited := false
 	if knownName == "" {
-		lock, err := sessions.LockNames() // so that two sessions that start at once get two names
+		lock, err := h.sessions().LockNames() // so that two sessions that start at once get two names
 		h.logFailed(err, "session named without a look at the other sessions' names")
 		defer lock.Unlock()
-		allSessions, _ := sessions.All()
+		allSessions, _ := h.sessions().All()
 		previous, isThreadInherited = findPreviousSession(session, allSessions)
 		siblings := siblingSessions(session, allSessions)
 		session.Name = inject.SessionName(h.Env, session, windowName, siblings)
@@ -273,7 +276,7 @@ func (h *Hook) writeSession(
 	if e.SessionID == "" {
 		return session
 	}
-	stored, err := sessions.Change(e.SessionID, func(record *state.Session) {
+	stored, err := h.sessions().Change(e.SessionID, func(record *state.Session) {
 		record.Name = session.Name
 		if isThreadInherited {
 			record.ThreadName, record.Chat = "", "" // the session starts a thread of its own
@@ -464,7 +467,7 @@ func (h *Hook) moveOldPrompt(q *state.Question) bool {
 	if q.Kind != state.KindPrompt {
 		return false
 	}
-	err := state.InboxIn(state.UserStateDir(h.Env)).AddOldPrompt(q, time.Now())
+	err := h.inbox().AddOldPrompt(q, time.Now())
 	h.logFailed(err, "prompt of an earlier version not moved to the inbox")
 	return true
 }
@@ -544,7 +547,7 @@ func (h *Hook) deliverPending(e *Event) {
 			}
 		}
 	}
-	if text := state.SessionsIn(state.UserStateDir(h.Env)).TakeNotices(e.SessionID); text != "" {
+	if text := h.sessions().TakeNotices(e.SessionID); text != "" {
 		output["systemMessage"] = text
 	}
 	if len(output) > 0 {

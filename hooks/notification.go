@@ -183,8 +183,7 @@ func (h *Hook) notifyDialog(e *Event, dialog *state.Dialog) error {
 		dialog.WaitsSince = drawn.WaitsSince
 	}
 	isRepeated := false
-	sessions := state.SessionsIn(state.UserStateDir(h.Env))
-	_, err := sessions.Change(e.SessionID, func(s *state.Session) {
+	_, err := h.sessions().Change(e.SessionID, func(s *state.Session) {
 		isRepeated = s.Dialog.IsSame(dialog) && !s.Dialog.IsOver
 		if !isRepeated {
 			s.Dialog = dialog

@@ -330,7 +330,7 @@ func (h *Hook) confirmBatch(e *Event, readResult func(*Event, string) callResult
 // mayFollowClear reports whether an event's session may be one that follows another after
 // /clear. The session's first prompt records that.
 func (h *Hook) mayFollowClear(e *Event) bool {
-	session, err := state.SessionsIn(state.UserStateDir(h.Env)).Get(e.SessionID)
+	session, err := h.sessions().Get(e.SessionID)
 	return err != nil || session.PreviousSession != ""
 }
 

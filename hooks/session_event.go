@@ -71,8 +71,7 @@ func (h *Hook) startThread(e *Event) error {
 		return nil
 	}
 	isFirst := false
-	sessions := state.SessionsIn(state.UserStateDir(h.Env))
-	_, err := sessions.Change(e.SessionID, func(session *state.Session) {
+	_, err := h.sessions().Change(e.SessionID, func(session *state.Session) {
 		isFirst = !session.HasThreadStart
 		session.HasThreadStart = true
 	})
@@ -123,8 +122,7 @@ const maxTurnTextBytes = 200
 func (h *Hook) recordSessionEnd(e *Event) error {
 	h.ensureSession(e)
 	now := time.Now().UTC()
-	sessions := state.SessionsIn(state.UserStateDir(h.Env))
-	stored, err := sessions.Change(e.SessionID, func(s *state.Session) {
+	stored, err := h.sessions().Change(e.SessionID, func(s *state.Session) {
 		if !s.IsRunning() {
 			return
 		}

@@ -58,8 +58,8 @@ func (h *Hook) runStopGate(_ context.Context, e *Event) error {
 	}
 	output := map[string]string{}
 	if len(reasons) > 0 {
-		sessions := state.SessionsIn(state.UserStateDir(h.Env))
-		isCounted, err := sessions.CountGateBlock(e.SessionID, time.Now(), maxGateBlocks, gateBlockWindow)
+		isCounted, err := h.sessions().CountGateBlock(
+			e.SessionID, time.Now(), maxGateBlocks, gateBlockWindow)
 		why := fmt.Sprintf("it was sent back %d times within a minute", maxGateBlocks)
 		if err != nil {
 			why = "how often it was sent back cannot be written down"

@@ -53,13 +53,13 @@ func isJustPrinted(in *state.Incoming) bool {
 
 // waitingPrompts are the prompts that wait for these sessions, oldest first.
 func (h *Hook) waitingPrompts(sessions ...string) []*state.Incoming {
-	return state.InboxIn(state.UserStateDir(h.Env)).WaitingPrompts(sessions...)
+	return h.inbox().WaitingPrompts(sessions...)
 }
 
 // endPrompt ends a prompt of the inbox.
 func (h *Hook) endPrompt(in *state.Incoming, resolvedBy string) {
 	h.retryWriteOrLog(closeTimeout, func() error {
-		isEndedNow, err := state.InboxIn(state.UserStateDir(h.Env)).EndPrompt(in.ID, resolvedBy, "")
+		isEndedNow, err := h.inbox().EndPrompt(in.ID, resolvedBy, "")
 		if isEndedNow {
 			h.StartPoller()
 		}
@@ -75,7 +75,7 @@ func (h *Hook) wakeWithPrompt(e *Event, in *state.Incoming) (isWoken bool) {
 		return false // the poller types it
 	}
 	err := retryWrite(h.retryTimeout(e), func() error {
-		_, err := state.InboxIn(state.UserStateDir(h.Env)).Change(in.ID, func(in *state.Incoming) {
+		_, err := h.inbox().Change(in.ID, func(in *state.Incoming) {
 			isWoken = in.Status == state.IncomingKept && in.IsWaitingPrompt()
 			if isWoken {
 				in.Status, in.PrintedAt = state.IncomingDoing, time.Now().UTC()
