@@ -50,7 +50,7 @@ func TestPageIsUntouched(t *testing.T) {
 	}
 }
 
-// Between two keys a page stays as it was, but for the row that our own key changes.
+// Between two keys, a page may change only in the row that our own key changes.
 func TestPageStays(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Screen)

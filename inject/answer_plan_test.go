@@ -18,7 +18,7 @@ func TestPlan(t *testing.T) {
 	for name, c := range map[string]struct {
 		prompt  state.SubQuestion
 		answer  state.Answer
-		want    pagePlan // without the prompt
+		want    pagePlan // without its subQuestion
 		refused string
 	}{
 		"a choice":                  {prompt: one, answer: state.Answer{Labels: []string{"Beta"}}, want: pagePlan{optionNumbers: []int{2}}},

@@ -9,9 +9,9 @@ import (
 	"gchat-hooks/state"
 )
 
-// An answer to a program that holds up a screen of Claude Code's and does nothing with
-// keys: nothing is pressed where it would go astray, a key without an effect is the last
-// one, and the pane is left as it was.
+// These answers go to a program that shows a screen of Claude Code and ignores all keys.
+// No key is pressed that could reach the wrong place. After a key without an effect no
+// other key follows. The pane stays unchanged.
 func TestAnswersThatCannotBeTyped(t *testing.T) {
 	deploy := state.SubQuestion{Question: "Which deployment approach should we use?", Options: []state.Option{
 		{Label: "Blue-green deployment"}, {Label: "Rolling deployment"}, {Label: "Canary"}}}
@@ -20,7 +20,7 @@ func TestAnswersThatCannotBeTyped(t *testing.T) {
 		screen string
 		answer state.Answer
 		before func(testTmux, Pane)
-		keys   string // what arrives
+		keys   string // that the program receives
 		why    string
 		gone   bool
 	}{
@@ -34,7 +34,7 @@ func TestAnswersThatCannotBeTyped(t *testing.T) {
 		"a permission":              {screen: "permission", answer: second, why: "another dialog"},
 		"a review page":             {screen: "review", answer: second, why: "up to the last page"},
 		"a pane without its input":  {screen: "single", answer: second, before: func(w testTmux, p Pane) { w.tmux("select-pane", "-d", "-t", p.ID) }, why: "input"},
-		"another of ours is typing": {screen: "single", answer: second, before: locked, why: "another answer"},
+		"another of ours is typing": {screen: "single", answer: second, before: lockPane, why: "another answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -57,7 +57,7 @@ func TestAnswersThatCannotBeTyped(t *testing.T) {
 	}
 }
 
-func locked(w testTmux, p Pane) {
+func lockPane(w testTmux, p Pane) {
 	lock, err := LockPane(filepath.Join(w.dir, "state"), w.Server, p.ID)
 	if err != nil {
 		w.t.Fatal(err)

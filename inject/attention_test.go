@@ -8,7 +8,8 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// A person is a real client of one server in a pane of another, which plays the terminal.
+// The person in this test is a real client of one tmux server. It runs in a pane of
+// another server, which stands in for the terminal.
 func TestLastTypedIsAPersonsDoing(t *testing.T) {
 	t.Parallel()
 	w, p := newTestTmux(t, "exec cat")
@@ -53,7 +54,7 @@ func TestLastTypedIsAPersonsDoing(t *testing.T) {
 		return last(p).After(base)
 	})
 
-	// A second session with the same window shows the pane too.
+	// A second session with the same window also shows the pane.
 	w.tmux("new-session", "-d", "-t", "=other", "-s", "twin")
 	w.tmux("switch-client", "-c", w.tmux("list-clients", "-F", "#{client_name}"), "-t", "=twin")
 	if at := last(other); at.IsZero() {
@@ -73,8 +74,7 @@ func TestWhoOnlyWatchesTypesNothing(t *testing.T) {
 	}
 }
 
-// A notice in the status line takes no key away: the key that ends it reaches the
-// program.
+// A notice in the status line swallows no key: the key that ends it reaches the program.
 func TestANoticeTakesNoKeyAway(t *testing.T) {
 	w, p := newTestTmux(t, "exec cat")
 	desk, person := newTestTmux(t, "unset TMUX; exec tmux -u -S "+w.Socket+" attach -t =main")
@@ -102,7 +102,7 @@ func TestANoticeTakesNoKeyAway(t *testing.T) {
 	bound.Until(t, "the notice's end", func() bool { return !shows(desk.Server, person.ID, words) })
 }
 
-// In control mode no key can be seen.
+// tmux does not report the keys of a client in control mode.
 func TestAClientInControlMode(t *testing.T) {
 	w, p := newTestTmux(t, "exec cat")
 	newTestTmux(t, "unset TMUX; exec tmux -C -S "+w.Socket+" attach -t =main")

@@ -15,8 +15,8 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// copyProgram puts a program that does nothing under another name, as the kernel and ps
-// see it.
+// copyProgram makes a program that only sleeps and that the kernel and ps know by this
+// name.
 func (w testTmux) copyProgram(name string) string {
 	w.t.Helper()
 	sleep, err := exec.LookPath("sleep")
@@ -34,7 +34,7 @@ func (w testTmux) copyProgram(name string) string {
 	return path
 }
 
-// awaitProcess waits for a program in the tree of the pane and returns its pid.
+// awaitProcess waits for a program in the process tree of the pane and returns its pid.
 func (w testTmux) awaitProcess(p Pane, name string) (pid int) {
 	w.t.Helper()
 	bound.Until(w.t, name+" runs in the pane", func() bool {
@@ -128,7 +128,7 @@ func TestClaudeIsThereButNotTypedTo(t *testing.T) {
 	}
 }
 
-// Ctrl-Z and fg in a shell of a person's.
+// A person presses Ctrl-Z in Claude Code and then enters fg in the shell.
 func TestClaudeAfterCtrlZ(t *testing.T) {
 	requireProgram(t, "bash")
 	w, _ := newTestTmux(t, "exec sleep 600")
@@ -182,8 +182,8 @@ func TestWhatTheNpmPackageStarts(t *testing.T) {
 	}
 }
 
-// What macOS tells of a process: its start is as `ps` printed it for earlier releases,
-// whose records are still open.
+// This is what macOS reports about a process. Its start is formatted as `ps` prints it,
+// because open records of earlier releases contain that.
 func TestWhatMacOSTells(t *testing.T) {
 	east := time.FixedZone("", 2*3600)
 	if got := formatLstart(time.Date(2026, 1, 2, 1, 4, 5, 999, east)); got != "Thu Jan 1 23:04:05 2026" {
@@ -207,8 +207,8 @@ func TestWhatMacOSTells(t *testing.T) {
 	}
 }
 
-// While the table is read, numbers are given out again, and a parent can seem to be its
-// own grandchild.
+// While we read the process table, the kernel reuses pids, so a process can seem to be
+// its own grandparent.
 func TestTheProcessTreeEnds(t *testing.T) {
 	ring := map[int]process{
 		10: {pid: 10, parent: 12, group: 10, foreground: 11, terminal: "1", name: "sh"},

@@ -10,7 +10,8 @@ import (
 var (
 	ruleLine = strings.Repeat("─", 60)
 
-	// goodDialog is a dialog that is read; the hostile screens are near misses of it.
+	// goodDialog is a dialog that ReadScreen accepts. The hostile screens differ from it
+	// a little.
 	goodDialog = []string{
 		"❯ go ahead",
 		ruleLine,
@@ -39,8 +40,8 @@ func screenOf(parts ...[]string) string {
 	return strings.Join(all, "\n") + "\n\n\n"
 }
 
-// with is good with one line replaced, or taken away where it is "-".
-func with(line, by string) []string {
+// withLine returns goodDialog with one line replaced, or removed if by is "-".
+func withLine(line, by string) []string {
 	var out []string
 	for _, l := range goodDialog {
 		switch {
@@ -61,7 +62,7 @@ func TestTheGoodDialogIsRead(t *testing.T) {
 	}
 }
 
-// What must not be taken for a dialog, nor for an empty input box.
+// None of these screens may be read as a dialog or as an empty input box.
 func TestHostileScreens(t *testing.T) {
 	indent := func(lines []string) []string {
 		var out []string
@@ -74,7 +75,7 @@ func TestHostileScreens(t *testing.T) {
 	tests := map[string]struct {
 		screen string
 		shows  View
-		why    string // a part of it
+		why    string // part of Screen.Why
 	}{
 		"nothing":                     {"", Unknown, "empty"},
 		"blank lines":                 {"\n\n \n", Unknown, "empty"},
@@ -90,24 +91,24 @@ func TestHostileScreens(t *testing.T) {
 		"a quotation above the box":   {screenOf(quoted, []string{""}, box), Prompt, ""},
 		"a dialog above the box":      {screenOf(goodDialog, []string{""}, box), Prompt, ""},
 		"a quotation at the end":      {screenOf(quoted), Unknown, ""},
-		"no hint":                     {screenOf(with("Enter to select · ↑/↓ to navigate · Esc to cancel", "-")), Unknown, ""},
-		"half a hint":                 {screenOf(with("Enter to select · ↑/↓ to navigate · Esc to cancel", "Enter to select · ↑/↓ to na")), Unknown, ""},
-		"another hint":                {screenOf(with("Enter to select · ↑/↓ to navigate · Esc to cancel", "Enter to confirm · Esc to exit")), Unknown, ""},
+		"no hint":                     {screenOf(withLine("Enter to select · ↑/↓ to navigate · Esc to cancel", "-")), Unknown, ""},
+		"half a hint":                 {screenOf(withLine("Enter to select · ↑/↓ to navigate · Esc to cancel", "Enter to select · ↑/↓ to na")), Unknown, ""},
+		"another hint":                {screenOf(withLine("Enter to select · ↑/↓ to navigate · Esc to cancel", "Enter to confirm · Esc to exit")), Unknown, ""},
 		// told by its question: it is cut
 		"no rule above":                  {screenOf([]string{"$ fake-dialog", " ☐ Colour"}, goodDialog[3:]), Question, ""},
 		"no rule below":                  {screenOf(goodDialog[:11], goodDialog[12:]), Unknown, ""},
 		"a rule of another width":        {screenOf([]string{ruleLine + "──"}, goodDialog[2:]), Unknown, ""},
-		"no chip":                        {screenOf(with(" ☐ Colour", "-")), Unknown, ""},
-		"no chat row":                    {screenOf(with("  4. Chat about this", "  4. Something else")), Unknown, ""},
-		"no cursor":                      {screenOf(with("❯ 1. Red", "  1. Red")), Unknown, "half drawn"},
-		"two cursors":                    {screenOf(with("  2. Blue", "❯ 2. Blue")), Unknown, "half drawn"},
-		"a number twice":                 {screenOf(with("  2. Blue", "  1. Blue")), Unknown, "half drawn"},
-		"a number left out":              {screenOf(with("  2. Blue", "  -")), Unknown, "half drawn"},
-		"the last number is another":     {screenOf(with("  4. Chat about this", "  3. Chat about this")), Unknown, ""},
-		"no question":                    {screenOf(with("Which colour?", "-")), Unknown, "half drawn"},
-		"a row half drawn":               {screenOf(with("  3. Type something.", "  3")), Unknown, ""},
-		"a description out of its place": {screenOf(with("     warm", "  warm")), Unknown, "half drawn"},
-		"text between rows and hint":     {screenOf(with("  4. Chat about this", "  4. Chat about this\n\nSomething")), Unknown, ""},
+		"no chip":                        {screenOf(withLine(" ☐ Colour", "-")), Unknown, ""},
+		"no chat row":                    {screenOf(withLine("  4. Chat about this", "  4. Something else")), Unknown, ""},
+		"no cursor":                      {screenOf(withLine("❯ 1. Red", "  1. Red")), Unknown, "half drawn"},
+		"two cursors":                    {screenOf(withLine("  2. Blue", "❯ 2. Blue")), Unknown, "half drawn"},
+		"a number twice":                 {screenOf(withLine("  2. Blue", "  1. Blue")), Unknown, "half drawn"},
+		"a number left out":              {screenOf(withLine("  2. Blue", "  -")), Unknown, "half drawn"},
+		"the last number is another":     {screenOf(withLine("  4. Chat about this", "  3. Chat about this")), Unknown, ""},
+		"no question":                    {screenOf(withLine("Which colour?", "-")), Unknown, "half drawn"},
+		"a row half drawn":               {screenOf(withLine("  3. Type something.", "  3")), Unknown, ""},
+		"a description out of its place": {screenOf(withLine("     warm", "  warm")), Unknown, "half drawn"},
+		"text between rows and hint":     {screenOf(withLine("  4. Chat about this", "  4. Chat about this\n\nSomething")), Unknown, ""},
 		"a box without its upper rule":   {screenOf(box[1:]), Unknown, ""},
 		"a box without its lower rule":   {screenOf(box[:2]), Unknown, ""},
 		"a box with a line in it":        {screenOf([]string{ruleLine, "❯ ", "x", ruleLine}), Unknown, ""},
@@ -146,8 +147,8 @@ func TestHostileScreens(t *testing.T) {
 	}
 }
 
-// One recorded dialog after another with one line of it taken away: what is still a
-// question has all its rows in order.
+// Each recorded dialog is read with one line removed. If the result is still a question,
+// its rows are complete and in order.
 func TestDialogsWithALineMissing(t *testing.T) {
 	for _, name := range []string{"2.1.197/multi-02-open", "2.1.329/multi-02-open", "2.1.329/single-06-type-ship-it"} {
 		raw, err := os.ReadFile(filepath.Join("testdata", "screens", name+".ansi"))

@@ -13,8 +13,8 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// byteRecorder writes down every byte that reaches its terminal, which changes none of
-// them.
+// byteRecorder writes every byte that reaches its terminal into a file. The terminal is
+// in raw mode, so it changes none of them.
 const byteRecorder = `stty raw -echo; printf '\033[?2004h%s' ready; cat >got`
 
 const plainByteRecorder = `stty raw -echo; printf ready; cat >got`
@@ -87,7 +87,7 @@ func TestKeys(t *testing.T) {
 	w.checkReceived(want.String())
 }
 
-// A pane that keeps its keys gets none, and nothing is left over for later.
+// If tmux would keep keys from a pane's program, none are sent, and none arrive later.
 func TestPanesThatTakeNoKeys(t *testing.T) {
 	give := map[string]func(testTmux, Pane) error{
 		"key":   func(w testTmux, p Pane) error { return w.PressKey(w.t.Context(), p.ID, KeyDigit(1)) },
@@ -169,8 +169,8 @@ func TestPaste(t *testing.T) {
 	}
 }
 
-// Between our last look and a key Claude Code can end: tmux itself then keeps the key
-// from the shell.
+// Claude Code can end between our last look and a key. Then tmux does not press the key,
+// so the shell does not get it.
 func TestKeysOnlyForTheProgramInFront(t *testing.T) {
 	w, p := newTestTmux(t, "stty raw -echo; cat >got")
 	bound.Until(t, "cat has the keyboard", func() bool { return w.pane(p.ID).Program != "" })
@@ -198,8 +198,8 @@ func TestKeysOnlyForTheProgramInFront(t *testing.T) {
 	}
 }
 
-// A key or text to which tmux comes too late goes nowhere: another screen may stand
-// there.
+// tmux does not press a key or paste a text after its deadline, because by then the pane
+// may show another screen.
 func TestLateKeysAreNotPressed(t *testing.T) {
 	w, p := newTestTmux(t, plainByteRecorder)
 	w.awaitText(p.ID, "ready")
@@ -223,8 +223,8 @@ func TestLateKeysAreNotPressed(t *testing.T) {
 	w.checkReceived("3")
 }
 
-// A key for a dialog goes nowhere when another one stands there by then, and none when a
-// person pressed a key since.
+// tmux does not press a key for a dialog if another dialog has replaced it, or if a
+// person has pressed a key since.
 func TestKeysOnlyForTheDialogThatWasSeen(t *testing.T) {
 	w, p := newTestTmux(t, `stty raw -echo; printf 'Which %s?\r\n❯ 1. {#H} "a" $HOME\r\n  2. b\\;,*\r\n' DB; cat >got`)
 	w.awaitText(p.ID, "2. b")
@@ -269,8 +269,8 @@ func TestKeysOnlyForTheDialogThatWasSeen(t *testing.T) {
 	}
 }
 
-// Where a dialog is drawn anew between the look at it and the key, the same dialog gets
-// the key after another look. Another dialog gets nothing.
+// If a dialog is redrawn between our look and the key, we look again. If it is the same
+// dialog, it gets the key. Another dialog gets nothing.
 func TestADialogThatIsDrawnAgain(t *testing.T) {
 	for then, want := range map[string]string{"single": "2", "permission": ""} {
 		w, _ := newTestTmux(t, "exec sleep 600")

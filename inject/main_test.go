@@ -7,5 +7,5 @@ import (
 	"gchat-hooks/e2e/underlock"
 )
 
-// Nothing slow happens under a record's lock in these tests.
+// TestMain fails the tests if anything slow happens while a record is locked.
 func TestMain(m *testing.M) { os.Exit(underlock.Run(m)) }

@@ -17,8 +17,9 @@ import (
 	"gchat-hooks/state"
 )
 
-// A screen that Claude Code 2.1.329 drew, held up by a program of its name that writes
-// down every key and changes nothing. What Claude Code does with the keys, e2e shows.
+// showRecordedScreen opens a pane with a screen that Claude Code 2.1.329 drew. A program
+// of its name runs there, records every key and changes nothing. What the real Claude
+// Code does with the keys is tested in e2e.
 func (w testTmux) showRecordedScreen(screen string) Pane {
 	w.t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", "menu", screen+".ansi"))
@@ -37,7 +38,7 @@ func (w testTmux) showRecordedScreen(screen string) Pane {
 		w.t.Fatal(err)
 	}
 	id := w.tmux("new-session", "-d", "-P", "-F", "#{pane_id}", "-s", screen, "-x", "110", "-y", "40", "-c", w.dir, "sh", "-c",
-		// the last one stands for a shell
+		// The last claude stands in for a shell.
 		"cat "+screen+"; stty raw -echo; : >got; ./claude >got; stty sane; echo ended; exec ./claude")
 	w.awaitProcess(w.pane(id), "claude")
 	want := ReadScreen(string(b))
@@ -51,16 +52,16 @@ func (w testTmux) showRecordedScreen(screen string) Pane {
 	return w.pane(id)
 }
 
-// awaitFrontProgram waits until the program that a pane's shell became runs, and tmux
-// says so: while one is being replaced, tmux 3.3a names the first word of the pane's
-// command.
+// awaitFrontProgram waits until the program that replaces a pane's shell runs and tmux
+// names it. While a program is being replaced, tmux 3.3a names the first word of the
+// pane's command.
 func (w testTmux) awaitFrontProgram(pane, name string) {
 	w.t.Helper()
 	w.awaitProcess(w.pane(pane), name)
 	bound.Until(w.t, "tmux says "+name, func() bool { return filepath.Base(w.pane(pane).Program) == name })
 }
 
-// getenv is the environment of a program in one of the server's panes.
+// getenv reads the environment of a program in one of the server's panes.
 func (w testTmux) getenv(name string) string {
 	switch name {
 	case "TMUX":
@@ -76,7 +77,7 @@ func (w testTmux) sentKeys() string {
 	return string(b)
 }
 
-// runMenu is one run of menu-driver.
+// runMenu runs menu-driver once.
 func (w testTmux) runMenu(session, action string, args ...string) (code int, said string) {
 	w.t.Helper()
 	var out bytes.Buffer
@@ -93,17 +94,17 @@ func (w testTmux) runMenu(session, action string, args ...string) (code int, sai
 	return coded.Code, err.Error()
 }
 
-// What is refused sends nothing; what is allowed sends these keys, and, as this program
-// does nothing with them, reports that they had no effect.
+// A refused action sends nothing. An allowed action sends these keys and reports that
+// they had no effect, because this program ignores them.
 func TestMenuOnEveryScreen(t *testing.T) {
 	const refused, sent = 2, 3
 	type does struct {
 		action string
 		code   int
-		keys   string // what arrives
+		keys   string // that the program receives
 		says   string
 	}
-	const paste = "hello" // this program asks for no brackets
+	const paste = "hello" // without brackets, since this program does not ask for them
 	for screen, table := range map[string][]does{
 		"idle": {
 			{"choose 1", refused, "", "no dialog is open; the screen shows an empty input box"},
@@ -233,8 +234,7 @@ func TestMenuGuardsThePane(t *testing.T) {
 				code, said := w.runMenu(c.screen, f[0], f[1:]...)
 				wrong := !strings.Contains(said, c.says)
 				if name == "scrolled back" {
-					// Refused by tmux when the first key is sent, or by the screen before
-					// that.
+					// tmux refuses the first key, or the screen is refused before that.
 					wrong = wrong && !strings.Contains(said, "the screen shows")
 				}
 				if code != 2 || wrong {
@@ -360,7 +360,7 @@ func TestPaneLocks(t *testing.T) {
 	}
 }
 
-// Esc that is only to interrupt leaves a dialog open, and presses nothing in the pane of
+// With InterruptOnly, esc leaves an open dialog alone. It presses nothing in the pane of
 // another Claude Code.
 func TestMenuInterruptsOnlyWhatIsMeant(t *testing.T) {
 	w, _ := newTestTmux(t, "exec sleep 600")
@@ -380,8 +380,8 @@ func TestMenuInterruptsOnlyWhatIsMeant(t *testing.T) {
 	}
 }
 
-// Without the person's word nothing is chosen in a dialog that lets Claude act, whatever
-// it looks like, nor in one that is not known.
+// Without MayDecide, menu-driver chooses nothing in any dialog that lets Claude act, and
+// nothing in an unknown dialog.
 func TestMenuDecidesInNoRecordedDialog(t *testing.T) {
 	runForVersions(t, func(t *testing.T, version string) {
 		seen := 0
@@ -409,8 +409,8 @@ func TestMenuDecidesInNoRecordedDialog(t *testing.T) {
 	})
 }
 
-// With the person's word it chooses there, and each choice stands in the log of decisions
-// before its key is pressed.
+// With MayDecide, menu-driver chooses in such dialogs. It logs each decision before it
+// presses the key.
 func TestMenuDecidesAndSaysSo(t *testing.T) {
 	w, _ := newTestTmux(t, "exec sleep 600")
 	p := w.showRecordedScreen("permission")
@@ -441,7 +441,7 @@ func TestMenuDecidesAndSaysSo(t *testing.T) {
 		t.Errorf("without the log: %v", err)
 	}
 	if err := run(p, w.getenv, "choose", "2"); code(err) != exitUnseen {
-		// the program does nothing with it
+		// The program ignores the key.
 		t.Error(err)
 	}
 	if err := run(p, w.getenv, "enter"); code(err) != exitUnseen {
@@ -481,7 +481,7 @@ func TestMenuDecidesAndSaysSo(t *testing.T) {
 	}
 }
 
-// Claude Code ends between the last look and the paste, and another program has the
+// Claude Code ends between our last look and the paste, and another program then has the
 // keyboard.
 func TestMenuTypesOnlyToTheClaudeThatWasSeen(t *testing.T) {
 	w, _ := newTestTmux(t, "exec sleep 600")
@@ -506,8 +506,8 @@ func TestMenuTypesOnlyToTheClaudeThatWasSeen(t *testing.T) {
 	}
 }
 
-// A text that Enter does not send is taken back, or the next one would find the box full.
-// So it is by a Claude Code that lags behind its keys.
+// If Enter does not send a text, menu-driver removes it, so that the box is empty for the
+// next text. This also works with a Claude Code that lags behind its keys.
 func TestMenuTakesBackWhatWasNotSent(t *testing.T) {
 	sh, err := os.ReadFile("/bin/sh")
 	if err != nil {
@@ -550,9 +550,9 @@ done`
 	}
 }
 
-// A question opens just before the paste, which goes into its field for own words. With
-// PromptOnly the words are taken out of it again: a person's Enter would answer with
-// them.
+// A question opens just before the paste, so the text goes into its field for own words.
+// With PromptOnly, menu-driver removes it. Otherwise a person's Enter would answer the
+// question with it.
 func TestMenuTakesWordsOutOfADialog(t *testing.T) {
 	w, _ := newTestTmux(t, "exec sleep 600")
 	sh, err := os.ReadFile("/bin/sh")
@@ -589,14 +589,15 @@ done`
 	bound.Until(t, "the keys are written down", func() bool { return w.sentKeys() == pasted+taken })
 }
 
-// A box that breaks a line draws no blank there; whatever else differs is another text.
+// Where the box breaks a line, it does not draw the blank. A draft that differs in any
+// other way is another text.
 func TestWraps(t *testing.T) {
 	for _, test := range []struct {
 		draft, text string
 		want        bool
 	}{
 		{"yes, publish", "yes, publish", true},
-		{"yes, publish", "yes, publish ", true}, // a blank that ends a completion
+		{"yes, publish", "yes, publish ", true}, // the blank prevents a completion
 		{"yes,\npublish", "yes, publish", true},
 		{"yes,\npublish", "yes,\npublish", true},
 		{"ye\ns", "yes", true},

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Dialogs that no recording shows, and how they must be read.
+// These dialogs are in no recording. The test says how they must be read.
 func TestOddDialogs(t *testing.T) {
 	below := []string{ruleLine, "  5. Chat about this", "", "Enter to select · ↑/↓ to navigate · Esc to cancel"}
 	preview := func(first, second string) string {
@@ -65,7 +65,7 @@ func TestOddDialogs(t *testing.T) {
 	}
 }
 
-// 2.1.332 draws the name of a session also below its dialogs.
+// Claude Code 2.1.332 also draws the session's name below its dialogs.
 func TestADialogAboveTheSessionsName(t *testing.T) {
 	runForVersions(t, func(t *testing.T, version string) {
 		for name, capture := range recordedScreens(t, version) {
@@ -78,8 +78,8 @@ func TestADialogAboveTheSessionsName(t *testing.T) {
 	})
 }
 
-// A later version may call its field by another name. It is then not guessed which row it
-// is.
+// A later version may name its text field differently. ReadScreen then does not guess
+// which row it is.
 func TestTheFieldIsKnownByItsWords(t *testing.T) {
 	for _, version := range []string{"2.1.197", "2.1.329"} {
 		raw, err := os.ReadFile(filepath.Join("testdata", "screens", version, "single-02-open.ansi"))

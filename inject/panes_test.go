@@ -69,8 +69,7 @@ func TestSessionsCalled(t *testing.T) {
 	}
 }
 
-// A daemon is started with an environment in which tmux is not on the PATH and no letter
-// but ASCII's is known.
+// A daemon's environment may have no tmux on its PATH, and its LANG may know only ASCII.
 func TestTmuxFromABareEnvironment(t *testing.T) {
 	w, _ := newTestTmux(t, "printf 'ready 日本\n'; sleep 600")
 	p := w.newSession("épic", "printf 'ready 日本'; sleep 600")
@@ -130,8 +129,8 @@ func TestServersThatAreNotThere(t *testing.T) {
 	}
 }
 
-// A server that does not answer holds a call only for so long, and nothing of the call
-// stays.
+// A call to a tmux server that does not answer ends at its timeout, and leaves no
+// process.
 func TestTmuxThatHangs(t *testing.T) {
 	w, p := newTestTmux(t, "sleep 600")
 	var server int

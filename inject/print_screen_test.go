@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// printScreen writes a screen down so that a person can compare it with the drawing.
+// printScreen formats a screen so that a person can compare it with what was drawn.
 func printScreen(s Screen) string {
 	var b strings.Builder
 	shows := string(s.Shows)

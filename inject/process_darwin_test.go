@@ -9,7 +9,8 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// Earlier releases asked ps, and their records hold what it said.
+// Earlier releases got a process's start from ps and wrote it into records that may still
+// be open.
 func TestTheKernelSaysWhatPsSaid(t *testing.T) {
 	pid := os.Getpid()
 	ps := bound.Command(t, "/bin/ps", "-o", "lstart=", "-p", strconv.Itoa(pid))

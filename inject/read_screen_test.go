@@ -17,9 +17,9 @@ var escapePattern = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 func stripEscapes(capture string) string { return escapePattern.ReplaceAllString(capture, "") }
 
-// recordedScreens are the captures of one version of Claude Code, by name: `tmux
-// capture-pane -p -e` of real sessions whose model was scripted. The name says what was
-// asked, in which size of pane (110×40 where none is named), and the key pressed last.
+// recordedScreens returns the captures of one version of Claude Code, by name. They are
+// `tmux capture-pane -p -e` of real sessions with a scripted model. The name says what
+// was asked, the size of the pane (110×40 by default), and the key that was pressed last.
 func recordedScreens(t testing.TB, version string) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", "screens", version, "*.ansi"))
@@ -43,8 +43,8 @@ func runForVersions(t *testing.T, test func(t *testing.T, version string)) {
 	}
 }
 
-// want.txt holds one printed screen for every capture; it was compared with the drawings
-// by eye.
+// want.txt holds one printed screen for every capture. A person compared it with the
+// captures.
 func TestReadRecordedScreens(t *testing.T) {
 	runForVersions(t, func(t *testing.T, version string) {
 		screens := recordedScreens(t, version)
@@ -90,7 +90,7 @@ func readWant(t *testing.T, file string) map[string]string {
 	return want
 }
 
-// A dialog that any line has come after is no dialog to type into: the line may be a
+// If any line follows a dialog, ReadScreen must not read the dialog: the line may be a
 // shell's.
 func TestDialogsAboveAnythingElseAreNotRead(t *testing.T) {
 	after := map[string]string{
@@ -120,8 +120,8 @@ func TestDialogsAboveAnythingElseAreNotRead(t *testing.T) {
 	})
 }
 
-// Claude Code draws from the top, so a dialog half drawn lacks its end; one that is
-// scrolled lacks its beginning, and is read as cut or not at all.
+// Claude Code draws from the top, so a half-drawn dialog lacks its end. A scrolled dialog
+// lacks its beginning. It is read as cut or not at all.
 func TestHalfDrawnDialogs(t *testing.T) {
 	runForVersions(t, func(t *testing.T, version string) {
 		for name, capture := range recordedScreens(t, version) {

@@ -8,8 +8,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// Sessions that begin at one moment each get a window of our own server, which one of
-// them starts.
+// Several sessions start at the same moment. One of them starts our own tmux server, and
+// each gets a window in it.
 func TestOpenAtOneMoment(t *testing.T) {
 	requireProgram(t, "tmux")
 	own := OwnServer(t.TempDir())
@@ -29,8 +29,8 @@ func TestOpenAtOneMoment(t *testing.T) {
 	}
 }
 
-// Whatever a person calls a tmux session, a window is opened in that one or in our own
-// server.
+// Whatever name a tmux session has, OpenSessionWindow opens a window in that session or
+// in our own server.
 func TestOpenBesideOddNames(t *testing.T) {
 	w, _ := newTestTmux(t, "exec sleep 60")
 	names := []string{"$0", "%0", "@0", "=main", "-x", "{last}", "!", "*", " lead", "a,b", "#[fg=red]x", `"q"`}

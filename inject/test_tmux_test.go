@@ -11,7 +11,7 @@ import (
 	"gchat-hooks/e2e/bound"
 )
 
-// testTmux is a tmux server of the test's own.
+// testTmux is a tmux server that belongs to one test.
 type testTmux struct {
 	t   *testing.T
 	dir string
@@ -28,11 +28,11 @@ func requireProgram(t *testing.T, program string) {
 	}
 }
 
-// newTestTmux starts a server with one pane, which runs command in sh.
+// newTestTmux starts a server with one pane, in which sh runs command.
 func newTestTmux(t *testing.T, command string) (testTmux, Pane) {
 	t.Helper()
 	requireProgram(t, "tmux")
-	dir, err := os.MkdirTemp("", "t-") // short: a socket's path ends at 107 bytes
+	dir, err := os.MkdirTemp("", "t-") // short, as a socket's path has at most 107 bytes
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func newTestTmux(t *testing.T, command string) (testTmux, Pane) {
 	return w, w.newSession("main", command)
 }
 
-// newSession opens one more session, 80x24.
+// newSession adds a session of 80x24 characters.
 func (w testTmux) newSession(name, command string) Pane {
 	w.t.Helper()
 	id := w.tmux("new-session", "-d", "-P", "-F", "#{pane_id}", "-s", name, "-x", "80", "-y", "24", "-c", w.dir, "sh", "-c", command)
@@ -65,7 +65,7 @@ func (w testTmux) tmux(args ...string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), bound.Patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "tmux", append([]string{"-u", "-S", w.Socket, "-f", os.DevNull}, args...)...)
-	// a shell of a test must not write into the person's history
+	// A test's shell must not write into the history of the person who runs the test.
 	cmd.Env = append(withoutTmux(os.Environ()), "LANG=C.UTF-8", "PS1=$ ", "HOME="+w.dir)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
