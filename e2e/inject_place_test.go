@@ -104,12 +104,12 @@ func TestNothingIsTypedElsewhere(t *testing.T) {
 		},
 		"no dialog, and a draft": func(t *testing.T, s *session) {
 			y := newTypistSession(t, s)
-			if out := y.checkUntyped(t, y.target(), "not open any more", pickOption(deployQuestion, 2)); !out.DialogGone {
+			if out := y.checkUntyped(t, y.target(), "no longer open", pickOption(deployQuestion, 2)); !out.DialogGone {
 				t.Error("the dialog is gone, which the outcome does not say")
 			}
 			s.Type("I was thinking")
 			s.WaitScreen("I was thinking")
-			y.checkUntyped(t, y.target(), "not open any more", pickOption(deployQuestion, 2))
+			y.checkUntyped(t, y.target(), "no longer open", pickOption(deployQuestion, 2))
 		},
 		"a permission dialog": func(t *testing.T, s *session) {
 			s.API.AddTurns(turn{toolCall("Bash", map[string]any{"command": "touch something", "description": "Makes a file"})}, thanksTurn)

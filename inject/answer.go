@@ -117,15 +117,15 @@ type Outcome struct {
 type Typist struct {
 	UserState string // the person's state folder, for the pane's lock
 
-	// BeforeKey is called before every key or piece of text, so that the caller can write
-	// it down. commit says that this key may submit the answer to Claude. If BeforeKey
+	// BeforeKey is called before every key or piece of text, so that the caller can
+	// record it. commit says that this key may submit the answer to Claude. If BeforeKey
 	// returns an error, the key is not pressed and the attempt ends.
 	BeforeKey func(key string, commit bool) error
 	DryRun    bool // checks place and dialog, and reports what it would type
 
 	EffectTimeout time.Duration // how long to wait for a key's effect; 0 means 2.5 s
-	// QuietTime is how long nobody must have typed in the session's terminals; 0 means 3
-	// s.
+	// QuietTime is how long nobody must have typed in the session's terminals before we
+	// type. 0 means 3 s.
 	QuietTime time.Duration
 	// IdleTime is how long nobody must have typed before a pane that is scrolled back is
 	// returned to its live screen; 0 means a minute.
@@ -157,7 +157,7 @@ type answerRun struct {
 	page
 	target Target
 
-	lastTyped time.Time // when a person had last typed as the attempt began
+	lastTyped time.Time // when a person last typed before the attempt
 }
 
 // AnswerDialog types the answers into the dialog that asked for them. It returns when the
@@ -199,10 +199,10 @@ func (t Typist) AnswerDialog(ctx context.Context, target Target, choices []Choic
 	return a.finish(ctx, err)
 }
 
-// finish checks that the key which closed the dialog was ours: a key of ours in the input
-// box came after the dialog had closed. The attempt is Unchanged if no key was pressed,
+// finish checks that our key closed the dialog. If our key is in the input box, the
+// dialog had closed before the key came. The attempt is Unchanged if no key was pressed,
 // or if the screen still shows the untouched first page. Anything else that was ticked or
-// typed stays for a person to look at.
+// typed stays, for a person to look at.
 func (a *answerRun) finish(ctx context.Context, err error) Outcome {
 	isScreenError := errors.Is(err, errNoEffect) || errors.As(err, new(mismatchError))
 	isUntouched := isScreenError && page{plans: a.plans}.whyNotPage(a.screen, 0) == ""
@@ -300,14 +300,14 @@ func (a *answerRun) checkCanType(ctx context.Context) error {
 	return err
 }
 
-// checkBeforeKey runs before every key. It also has the caller write the key down.
+// checkBeforeKey runs before every key: it calls checkCanType, and then BeforeKey.
 func (a *answerRun) checkBeforeKey(ctx context.Context, s keyStep) error {
 	err := a.checkCanType(ctx)
 	if err != nil || a.BeforeKey == nil {
 		return err
 	}
 	if err := a.BeforeKey(s.String(), s.maySubmit); err != nil {
-		return fmt.Errorf("write down the key: %w", err)
+		return fmt.Errorf("record key: %w", err)
 	}
 	return nil
 }

@@ -23,9 +23,6 @@ type pagePlan struct {
 // single choice has none for own words beside it. They are joined into one text, so that
 // nothing the person wrote is lost.
 
-// planPages is what is to be done, page by page. A remark has no place of its own, and a
-// single choice none beside own words; so they go with the words, and nothing that the
-// person said is lost.
 func planPages(choices []Choice) (plans []pagePlan, err error) {
 	if len(choices) == 0 {
 		return nil, errors.New("there is nothing to answer")
@@ -51,7 +48,7 @@ func planPages(choices []Choice) (plans []pagePlan, err error) {
 			plan.text = joinWithDash(text, notes)
 		case hasPreview && text+notes != "":
 			return nil, errors.New(
-				"own words and remarks cannot be typed beside previews: answer in the terminal")
+				"your own words and notes cannot be typed beside previews: answer in the terminal")
 		case text+notes != "":
 			plan.text, plan.optionNumbers = joinWithDash(plan.reviewText(), notes), nil
 		}
@@ -185,7 +182,7 @@ func whyNotQuestion(s Screen, p state.SubQuestion) string {
 func whyNotDialog(s Screen) string {
 	switch s.Shows {
 	case Prompt, Draft:
-		return "the question is not open any more"
+		return "the question is no longer open"
 	case Permission:
 		return "another dialog is open"
 	case Review:
@@ -263,14 +260,14 @@ func (a *answerRun) pageSteps() (steps []pageStep) {
 	case plan.choosesChat:
 		return append(steps, a.goToChatRow, a.leavePage(KeyEnter))
 	case plan.subQuestion.MultiSelect:
-		// First the own words: 2.1.197 includes them in the answer only if a row is
-		// ticked after they were typed and the cursor has left them. Then the ticks by
-		// their numbers, which do not move the cursor.
+		// The own words come first. Claude Code 2.1.197 includes them in the answer only
+		// if a row is ticked after they were typed and after the cursor has left them.
+		// The ticks follow by number, since a digit does not move the cursor.
 		ticks := plan.optionNumbers
 		if plan.text != "" {
 			steps = append(steps, a.goToRow(field), a.typeIntoField(plan), a.goToRow(field-1))
 		}
-		if len(ticks) == 0 { // untick the field and tick it again
+		if len(ticks) == 0 { // the field is the only tick: untick it and tick it again
 			steps = append(steps, a.tickRow(field, false))
 			ticks = []int{field}
 		}
@@ -305,8 +302,8 @@ func (a *answerRun) goToChatRow(ctx context.Context) error {
 	})
 }
 
-// requireSamePage returns a whyNot that allows a key only if the page and its cursor are
-// as they are at present.
+// requireSamePage returns a whyNot that allows a key only while the page and its cursor
+// are as they were when it was called.
 func (a *answerRun) requireSamePage() func(Screen) string {
 	cursor := a.screen.cursorRow().Number
 	return func(current Screen) string {
@@ -327,7 +324,7 @@ var firstCharacter = pattern(`^(?s:.[\pM\p{Sk}]*)(\x{200d}.[\pM\p{Sk}]*)*`)
 func (a *answerRun) typeIntoField(plan pagePlan) pageStep {
 	text := plan.text
 	if strings.HasSuffix(text, `\`) {
-		// 2.1.329 takes a backslash before Enter to mean that the text goes on.
+		// Claude Code 2.1.329 continues the text if Enter follows a backslash.
 		text += " "
 	}
 	first := len(firstCharacter().FindString(text))

@@ -36,7 +36,7 @@ func TestPageIsUntouched(t *testing.T) {
 		"the end of the question": {func(s *Screen) { s.Question, s.IsCut = "one?", true }, ""},
 		"the end of another":      {func(s *Screen) { s.Question, s.IsCut = "two?", true }, "another question"},
 		"several can be ticked":   {func(s *Screen) { s.MultiSelect = true }, "another dialog"},
-		"a prompt":                {func(s *Screen) { *s = Screen{Shows: Prompt} }, "not open any more"},
+		"a prompt":                {func(s *Screen) { *s = Screen{Shows: Prompt} }, "no longer open"},
 		"a permission":            {func(s *Screen) { *s = Screen{Shows: Permission} }, "another dialog"},
 		"a shell":                 {func(s *Screen) { *s = Screen{Why: "a shell"} }, "the pane shows a shell"},
 	} {

@@ -37,7 +37,7 @@ func IdentifySession(ctx context.Context, env state.Getenv, s *state.Session) (w
 		"#{pane_pid}:#{session_name}:#{window_name}")
 	pid, names, _ := strings.Cut(strings.TrimSuffix(out, "\n"), ":")
 	panePID, _ := strconv.Atoi(pid)
-	isBusy := errors.Is(err, context.DeadlineExceeded) // the server may answer the poller later
+	isBusy := errors.Is(err, context.DeadlineExceeded) // it may answer the poller later
 	isOtherPane := err != nil || s.ClaudePID > 0 && !isBelow(panePID, s.ClaudePID)
 	if isOtherPane && !isBusy {
 		s.TmuxPane, s.TmuxSocket, s.HiddenPane = "", "", s.TmuxPane
@@ -121,10 +121,10 @@ func IsWaiting(transcript, id string, pid int) (isWaiting, known bool) {
 	return file.Status == statusWaiting, known
 }
 
-// IdleSince returns the time from which a session's Claude Code has neither worked nor
-// waited, by the same file. It is zero if Claude Code works or waits, or if the file does
-// not tell. Claude Code counts as working while one of its background agents works
-// (2.1.197 and 2.1.332).
+// IdleSince returns the time since which a session's Claude Code has neither worked nor
+// waited, by Claude Code's own file of the session. It is zero if Claude Code works or
+// waits, or if the file does not tell. Claude Code counts as working while one of its
+// background agents works (2.1.197 and 2.1.332).
 func IdleSince(transcript, id string, pid int) (since time.Time) {
 	file, _ := sessionFileOf(transcript, id, pid)
 	if file.Status == "idle" {
@@ -146,9 +146,9 @@ func sessionFileOf(transcript, id string, pid int) (file sessionFile, known bool
 	return file, true
 }
 
-// DialogOf returns what a session's Claude Code waits for by that file, or nil. Claude
-// Code calls it "permission prompt", "worker request" (a teammate's), "sandbox request",
-// "input needed" or "dialog open" (2.1.197 and 2.1.332).
+// DialogOf returns what a session's Claude Code waits for, by its own file of the
+// session, or nil. Claude Code calls it "permission prompt", "worker request" (a
+// teammate's), "sandbox request", "input needed" or "dialog open" (2.1.197 and 2.1.332).
 func DialogOf(session *state.Session) (dialog *state.Dialog, known bool) {
 	file, known := sessionFileOf(session.TranscriptPath, session.ID, session.ClaudePID)
 	if file.Status != statusWaiting || HasEnded(session.ClaudePID, session.ClaudeStart) {
@@ -162,8 +162,8 @@ func DialogOf(session *state.Session) (dialog *state.Dialog, known bool) {
 }
 
 // TerminalDialogText describes the dialog that a session waits for and that only its
-// terminal can answer. It is "" if there is none, or if the person has been told about
-// it.
+// terminal can answer. It is "" if there is none, or if an open record already asks the
+// person about it in a thread.
 func TerminalDialogText(env state.Getenv, session *state.Session) string {
 	dialog := session.Dialog
 	if dialog == nil {
@@ -204,7 +204,7 @@ func sessionFilePath(transcript string, pid int) string {
 	return filepath.Join(sessionFilesDir(transcript), strconv.Itoa(pid)+".json")
 }
 
-// sessionFile is what we read of such a file.
+// sessionFile is what we read of Claude Code's own file of a session.
 type sessionFile struct {
 	ID      string `json:"sessionId"`
 	Status  string `json:"status"`
@@ -236,8 +236,8 @@ func HasEnded(pid int, start string) bool {
 	return startedAt != "" && p.start != "" && p.start != startedAt
 }
 
-// ProcessStart returns when and where a process started: the kernel's words, "@", and the
-// pid namespace. No later process with this pid shares it. It is "" if not known.
+// ProcessStart returns when and where a process started: process.start, "@", and the pid
+// namespace. No later process with this pid has the same value. It is "" if not known.
 func ProcessStart(pid int) string {
 	p, _ := processOf(pid)
 	if p.start == "" {
@@ -463,7 +463,7 @@ func TranscriptHasPrompt(transcript, prompt string, since time.Time, countsPromp
 		}
 		isQueued := entry.Type == "queue-operation" && entry.Operation == "enqueue"
 		if countsPrompts && entry.Type == "user" {
-			// A tool's result is not a string, so it fails here.
+			// The content of a tool's result is not a string, so Unmarshal fails for it.
 			isQueued = json.Unmarshal(entry.Message.Content, &entry.Content) == nil
 		}
 		if isQueued && SameText(StripPasteTags(entry.Content), prompt) {

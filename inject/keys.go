@@ -111,8 +111,8 @@ var ErrLate = errors.New("tmux took too long")
 // we had last seen it.
 var errRedrawn = errors.New("the dialog has changed")
 
-// guard holds conditions that tmux checks just before a key or a text. The zero value
-// checks nothing.
+// guard holds conditions that tmux checks just before it presses a key or pastes a text.
+// The zero value checks nothing.
 type guard struct {
 	// until is the latest moment. tmux's clock counts whole seconds, so tmux may act
 	// until the end of that second.
@@ -185,7 +185,7 @@ const (
 
 	// freshTime is how old our look at the screen may be when tmux presses an Enter or a
 	// digit. For an Enter after a paste it counts from the paste. Claude Code 2.1.332
-	// holds a dialog back after a key in its input box: no dialog was answered by an
+	// delays a dialog after a key in its input box: no dialog was answered by an
 	// Enter up to 1.6 s after the paste, and many were from 2.1 s on. tmux's clock counts
 	// whole seconds, so tmux may press the key until the end of the second in which this
 	// ends.
@@ -354,7 +354,7 @@ func (k *keyboard) tryStep(ctx context.Context, step keyStep) error {
 
 // lastLines returns the last lines of a capture that contain a word.
 func lastLines(capture string) (last []string) {
-	const limit = 12 // more lines than two dialogs have in common
+	const limit = 12 // more lines than two different dialogs have in common
 	for _, l := range slices.Backward(readCapture(capture)) {
 		if searchGlob(l.text) != "*" && !l.isBlank() && len(last) < limit {
 			last = append(last, l.text)
@@ -460,7 +460,7 @@ func (k *keyboard) moveCursor(
 			return err
 		}
 	}
-	return mismatchError("the cursor does not go where it should")
+	return mismatchError("the cursor does not move as expected")
 }
 
 // sameScreen reports whether two screens are the same, except for whether Claude works.

@@ -123,7 +123,7 @@ func (d *menuRun) findAction(name string, args []string) (func(context.Context) 
 	case actions[name] != nil && len(args) == 0:
 		return actions[name], nil
 	case actions[name] != nil:
-		return nil, usageError("%s takes no words after it", name)
+		return nil, usageError("%s takes no arguments", name)
 	case name == "choose":
 		n, err := strconv.Atoi(text)
 		if err != nil || KeyDigit(n) == "" {
@@ -162,7 +162,7 @@ func (d *menuRun) findPane(ctx context.Context, server Server) (Pane, error) {
 	}
 	names := matchingSessions(allPanes, d.session)
 	if len(names) != 1 {
-		return Pane{}, fmt.Errorf("find session %q: %w; names that begin so: %s",
+		return Pane{}, fmt.Errorf("find session %q: %w; sessions whose name begins so: %s",
 			d.session, ErrNoSession, cmp.Or(strings.Join(names, ", "), "none"))
 	}
 	panes := slices.DeleteFunc(allPanes, func(p Pane) bool { return p.Session != names[0] })
@@ -183,8 +183,8 @@ func (d *menuRun) findPane(ctx context.Context, server Server) (Pane, error) {
 }
 
 // findSupervisedPane looks for the pane on the tmux servers of recorded sessions. An
-// agent runs menu-driver outside of tmux, as its message tells it to. There nothing names
-// a server other than the default one.
+// agent that supervises a session runs menu-driver outside of tmux, where nothing names a
+// server other than the default one.
 func (d *menuRun) findSupervisedPane(ctx context.Context, target *Pane) bool {
 	for _, socket := range state.SessionsIn(d.UserState).TmuxSockets(d.session) {
 		if pane, err := d.findPane(ctx, Server{Socket: socket}); err == nil {
@@ -253,7 +253,8 @@ func (d *menuRun) refuseOnScreen(why string) error {
 }
 
 // chooseRow chooses the row numbered n. In a multi-select this ticks the row or removes
-// its tick; elsewhere it answers. The row for own words only gets the cursor.
+// its tick; elsewhere it answers. If the row is the field for own words, chooseRow only
+// moves the cursor there.
 func (d *menuRun) chooseRow(ctx context.Context, n int) error {
 	cursor, row := d.screen.cursorRow(), d.screen.row(n)
 	isHidden := d.screen.Shows == Question && (d.screen.HasRowsBelow || d.screen.HasRowsAbove)
@@ -268,9 +269,9 @@ func (d *menuRun) chooseRow(ctx context.Context, n int) error {
 		return d.refuseOnScreen(fmt.Sprintf("no row is numbered %d", n))
 	}
 	key := KeyDigit(n)
-	// With previews a digit only moves the cursor. In the row for own words a digit is
-	// text, and the digit of that row only ticks it (2.1.329). There the cursor must go
-	// to the row.
+	// With previews a digit only moves the cursor. If the cursor is in the field for own
+	// words, a digit is typed as text. The digit of that field only ticks it (2.1.329).
+	// In these cases the cursor goes to the row, and Enter chooses it.
 	if row == nil || d.screen.HasPreview || cursor.Role == OtherRow || row.Role == OtherRow {
 		if err := d.goToRow(ctx, func(r Row) bool { return r.Number == n }); err != nil {
 			return err
@@ -355,9 +356,9 @@ func (d *menuRun) emptyInputBox(ctx context.Context) error {
 }
 
 // clearField presses the keys that remove a text from a field, until the field stays
-// empty. A Claude Code that lags behind its keys may restore the text without its last
-// character: its box looks empty for a moment, or a later key acts on the text from
-// before (2.1.332, at a load of 30).
+// empty. Claude Code may lag behind its keys and leave the text without its last
+// character (2.1.332, at a load of 30): its box looks empty for a moment, or a later key
+// acts on the earlier text.
 func (d *menuRun) clearField(ctx context.Context, text string, isEmpty func(Screen) bool) error {
 	const mostTries = 3
 	keys := strings.Repeat(string(keyClearLine), strings.Count(text, "\n")) + string(KeyClear)
@@ -491,7 +492,8 @@ func (d *menuRun) tryTypeText(ctx context.Context, text string) error {
 		// A list of commands may hide which of the two the box is (2.1.197).
 		return before.Shows == Prompt && isPasteOf(current.Draft, text) || isInField(current)
 	}
-	// A person's key that follows a paste closely is drawn late.
+	// The text must stand for a moment: if a person's key follows a paste closely, Claude
+	// Code draws it late.
 	paste := keyStep{text: text, standTime: settleTime}
 	if err := d.pressAndAwait(ctx, paste, isTyped); err != nil {
 		return err
@@ -509,8 +511,8 @@ func (d *menuRun) tryTypeText(ctx context.Context, text string) error {
 	if err != nil || len(before.Tabs) != 2 {
 		return err
 	}
-	// This is a multi-select that is asked alone: it has its own tab and "Submit". A page
-	// that reviews it comes next.
+	// Two tabs mean a multi-select that is asked alone: its own tab and "Submit". Its
+	// review page comes next.
 	err = d.awaitSettled(ctx, func(Screen) string { return "" })
 	if err != nil || d.screen.Shows != Review {
 		return err

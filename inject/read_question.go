@@ -22,7 +22,8 @@ var (
 
 const (
 	chatLabel     = "Chat about this"
-	oddDialogText = "a dialog of Claude Code's that is half drawn, too large for its pane, or holds a note"
+	oddDialogText = "a dialog of Claude Code's that is half drawn, " +
+		"too large for its pane, or holds a note"
 )
 
 // endsList reports whether a line ends a list: a blank one, or the mark of hidden lines.

@@ -37,7 +37,7 @@ type Screen struct {
 	Tabs     []Tab  // the row of tabs, or nil; some may be outside the screen
 	Question string // the question's text; Permission: what is asked
 	// IsCut means that the beginning of the question may be outside the screen: compare
-	// it with IsEndOf. On a Review page it means the same of the page.
+	// it with IsEndOf. On a Review page, the page's beginning may be outside.
 	IsCut        bool
 	MultiSelect  bool  // several options can be ticked
 	HasPreview   bool  // options on the left, the preview of one of them on the right

@@ -96,9 +96,9 @@ func tmuxProgram() (string, error) {
 	return "", fmt.Errorf("find tmux: %w", exec.ErrNotFound)
 }
 
-// callTmux gives the server one command and returns what it printed. Most commands do not
-// start a server. -u is needed because tmux would otherwise print a session "épic" as
-// "_pic" with LANG=C (3.3a).
+// callTmux gives the server one command and returns what it printed. Of the commands used
+// here, only new-session starts a server that does not run. -u is needed because tmux
+// would otherwise print a session "épic" as "_pic" with LANG=C (3.3a).
 func (s Server) callTmux(ctx context.Context, stdin io.Reader, args ...string) (string, error) {
 	state.BeforeSlowCall("calls tmux")
 	tmux, err := tmuxProgram()
@@ -208,7 +208,7 @@ func parsePane(line string) (p Pane, ok bool) {
 		return p, false
 	}
 	pid, _ := strconv.Atoi(f[1]) // a dead pane has none
-	// pane_in_mode counts the modes, which can be on top of each other.
+	// pane_in_mode is a count, because a pane can be in several modes.
 	return Pane{
 		ID:           f[0],
 		PID:          pid,
@@ -221,7 +221,7 @@ func parsePane(line string) (p Pane, ok bool) {
 	}, true
 }
 
-// TmuxName returns the name that tmux gives a session which is to be called name.
+// TmuxName returns the name under which tmux keeps a session that was created as name.
 func TmuxName(name string) string { return strings.NewReplacer(":", "_", ".", "_").Replace(name) }
 
 // matchingSessions returns the session with exactly this name, or else the sessions whose
@@ -267,7 +267,7 @@ func (s Server) Clients(ctx context.Context, pane string) (all []Client, err err
 		err = ErrNoPane
 	}
 	if err != nil {
-		return nil, fmt.Errorf("ask for a person's keys: %w", err)
+		return nil, fmt.Errorf("list tmux clients: %w", err)
 	}
 	for line := range strings.Lines(clients) {
 		f := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 5)
