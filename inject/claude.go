@@ -81,7 +81,7 @@ func SessionName(
 	}
 	shortID, place := s.ID[:min(8, len(s.ID))], window
 	distinguishes := slices.ContainsFunc(siblings, func(other *state.Session) bool {
-		// The tmux server of that session did not answer.
+		// isUnknown means that the tmux server of that session did not answer.
 		isUnknown := other.TmuxSession == "" && other.TmuxPane != ""
 		return other.TmuxSession != s.TmuxSession && !isUnknown
 	})
@@ -91,9 +91,10 @@ func SessionName(
 		place = s.TmuxSession
 	}
 	name := project + " · " + cmp.Or(place, shortID)
-	hasName := func(other *state.Session) bool { return other.Name == name }
-	if slices.ContainsFunc(siblings, hasName) {
-		name += " " + shortID
+	for _, other := range siblings {
+		if other.Name == name {
+			return name + " " + shortID
+		}
 	}
 	return name
 }

@@ -94,7 +94,7 @@ func TestHostileScreens(t *testing.T) {
 		"no hint":                     {screenOf(withLine("Enter to select · ↑/↓ to navigate · Esc to cancel", "-")), Unknown, ""},
 		"half a hint":                 {screenOf(withLine("Enter to select · ↑/↓ to navigate · Esc to cancel", "Enter to select · ↑/↓ to na")), Unknown, ""},
 		"another hint":                {screenOf(withLine("Enter to select · ↑/↓ to navigate · Esc to cancel", "Enter to confirm · Esc to exit")), Unknown, ""},
-		// told by its question: it is cut
+		// These are read because the question is visible, but as cut.
 		"no rule above":                  {screenOf([]string{"$ fake-dialog", " ☐ Colour"}, goodDialog[3:]), Question, ""},
 		"no rule below":                  {screenOf(goodDialog[:11], goodDialog[12:]), Unknown, ""},
 		"a rule of another width":        {screenOf([]string{ruleLine + "──"}, goodDialog[2:]), Unknown, ""},

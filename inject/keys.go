@@ -384,7 +384,8 @@ func (k *keyboard) stepDeadline(step keyStep) (deadline time.Time, err error) {
 
 // awaitScreen reads the screen until checkScreen accepts it and it has not changed for
 // standTime. If checkScreen rejects a screen, that screen must also stay for a moment,
-// because a capture can catch it half drawn.
+// because a capture can catch it half drawn. At the timeout it returns checkScreen's last
+// result.
 func (k *keyboard) awaitScreen(
 	ctx context.Context, timeout, standTime time.Duration, checkScreen func(Screen) error,
 ) error {

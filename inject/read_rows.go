@@ -1,7 +1,6 @@
 package inject
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -143,11 +142,12 @@ func listTop(lines []line, multi bool) int {
 		}
 		top, first = i, row
 	}
-	isText := func(l line) bool { return !l.isBlank() && l.indent() < 2 }
-	if !slices.ContainsFunc(lines[:top], isText) {
-		return 0 // all of it belongs to a row whose beginning is not on the screen
+	for _, l := range lines[:top] {
+		if !l.isBlank() && l.indent() < 2 {
+			return top
+		}
 	}
-	return top
+	return 0 // everything above belongs to a row whose beginning is not on the screen
 }
 
 // belowLastRule returns the index of the first line below the last rule.
