@@ -88,7 +88,7 @@ func TestReviewDiffers(t *testing.T) {
 		"another question":   {Screen{Shows: Review, Answers: "● Which? → Alpha " + second}, "shows"},
 		"another end":        {Screen{Shows: Review, Answers: "dark modes", IsCut: true}, "shows"},
 		"nothing":            {Screen{Shows: Review, IsCut: true}, "shows"},
-		"no review":          {Screen{Shows: Prompt}, "not open"},
+		"no review":          {Screen{Shows: Prompt}, "no longer open"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if why := whyNotReview(c.screen, acts); why != c.why && (c.why == "" || !strings.Contains(why, c.why)) {
