@@ -506,7 +506,7 @@ func (s *setupWizard) allowPeople(context.Context) error {
 		}
 	}
 	if s.spaceServer != nil {
-		s.printStep("people", "who has the page's address may answer")
+		s.printStep("people", "anyone with this link can answer")
 	} else if len(allowed) > 0 {
 		s.printStep("people", "may answer: %s", wording.SafeLine(strings.Join(allowed, ", ")))
 	} else if !s.sendOnly && !s.asker.isInteractive {

@@ -183,7 +183,7 @@ func TestSetupWithoutGoogle(t *testing.T) {
 	dialog := s.runSetup("--round-trip=false", "--no-hooks", "--address", address)
 	dialog.answerPrompt("press Enter to answer on a page of this machine", "")
 	dialog.expect(`page:  http://` + address + `/`)
-	dialog.expect(`ok    people    who has the page's address may answer`)
+	dialog.expect(`ok    people    anyone with this link can answer`)
 	dialog.expect(`Done. Now start claude in a project, and tell it:`)
 	dialog.expect(`on the page, http://` + address + `/`)
 	if code := dialog.waitExit(); code != 0 {

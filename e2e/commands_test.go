@@ -67,7 +67,7 @@ func TestASessionIsSteeredFromItsThread(t *testing.T) {
 			}
 		}
 		say(space.Person(), "/status")
-		b.awaitPost("[Status] here", "Claude is idle", "Nothing waits for you.")
+		b.awaitPost("[Status] here", "Claude is idle", "Nothing needs you.")
 		say(space.Person(), "/stop")
 		b.awaitPost("[Not used] Claude is not working.")
 

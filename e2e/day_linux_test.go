@@ -28,7 +28,7 @@ const dayVariable = "GCHAT_E2E_DAY"
 const awayAfter = 125 * time.Second
 
 // quietText is what the page says where nothing waits.
-const quietText = "Nothing waits for you"
+const quietText = "Nothing needs you"
 
 // seenPage is what the page showed from a time on.
 type seenPage struct {

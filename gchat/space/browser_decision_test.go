@@ -104,7 +104,7 @@ func TestDecisionButtons(t *testing.T) {
 	t.Run("words in the box go as they are, or refuse by a button", func(t *testing.T) {
 		const refuse, send = `[data-refuse]`, `[data-send]`
 		const denies, sendsBack = "Deny with these words", "Send back with these words"
-		const nothing = "Send below decides only with the words yes or no. Else tap “"
+		const nothing = "Not clear: write yes or no, or tap “"
 		for _, c := range []struct {
 			q                          state.Question
 			words, hint, beside, press string
@@ -117,7 +117,7 @@ func TestDecisionButtons(t *testing.T) {
 			{planQuestion(), "ja", nothing + sendsBack + "”", sendsBack, send, "ja", state.LabelApprove, "answered"},
 			{bashPermission(), "no, use git mv", nothing + denies + "”", denies, send, "no, use git mv", state.LabelDeny, "denied"},
 			{bashPermission(), "yes", nothing + denies + "”", denies, send, "yes", state.LabelAllow, "answered"},
-			{bashPermission(), "/ask", "Send below means: a command", denies, send, "/ask", state.LabelAllow, "answered"},
+			{bashPermission(), "/ask", "Send below sends a command", denies, send, "/ask", state.LabelAllow, "answered"},
 		} {
 			thread := d.ask(c.q)
 			openQuestion(t, ctx, thread)

@@ -286,12 +286,12 @@ func TestPage(t *testing.T) {
 			more  string // after it
 			want  string
 		}{
-			{"answered", answerWith(), "Selected: ", "", "This question has its answer."},
+			{"answered", answerWith(), "Selected: ", "", "Already answered."},
 			// gchat-wait may wait here
 			{"followed up", answerWith(), "Selected: ", "Here is more: what now?", ""},
 			{"closed", cancelQuestion, "The session ended.", "", "This question is closed."},
 			{"in time for Claude only", timedOut("timeout"), "a reply still reaches it.", "", ""},
-			{"chosen", timedOut("policy"), "Nobody replied in time.", "", "The time for this question is over."},
+			{"chosen", timedOut("policy"), "Nobody replied in time.", "", "The time for this question has run out."},
 		} {
 			thread := d.ask(askQuestions(deploymentQuestion))
 			openThread(t, ctx, thread)
@@ -311,7 +311,7 @@ func TestPage(t *testing.T) {
 		}
 		thread := d.postReport("", "task_completion", "mail-worker", "[Done] mail-worker | 2026-02-21 10:45:23\n\nAll is sent.")
 		openThread(t, ctx, thread)
-		waitUntil(t, ctx, on+` && document.querySelector('[data-reply]').placeholder === 'Write, if a program waits for it'`)
+		waitUntil(t, ctx, on+` && document.querySelector('[data-reply]').placeholder === 'Reply (read only if a script waits)'`)
 		d.postReport(thread, "note "+state.NoteNoWaiter, "", "[Not read] Please answer in the terminal. No hook waits for a reply to this question.")
 		waitUntil(t, ctx, fmt.Sprintf(off, "Please answer in the terminal")+" && "+anyway(true))
 		screenshot(t, ctx, "phone-unread")
@@ -439,14 +439,14 @@ func TestAPageOutOfReachSaysSo(t *testing.T) {
 	defer s.Close() // first: it ends the event streams
 	const summary = `document.querySelector('#summary').textContent`
 	runActions(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))
-	waitUntil(t, ctx, summary+` === 'Nothing waits for you'`)
+	waitUntil(t, ctx, summary+` === 'Nothing needs you'`)
 	down.Store(true)
 	srv.CloseClientConnections()
 	waitUntil(t, ctx, `document.querySelector('#link').textContent === 'Reconnecting'`)
 	runActions(t, ctx, chromedp.Evaluate[chromedp.Void](`{ const now = Date.now; Date.now = () => now() + 20000 }`))
-	waitUntil(t, ctx, summary+` === 'Out of reach: what waits is not known'`)
+	waitUntil(t, ctx, summary+` === 'Out of reach: it is not known what needs you'`)
 	down.Store(false)
-	waitUntil(t, ctx, summary+` === 'Nothing waits for you'`)
+	waitUntil(t, ctx, summary+` === 'Nothing needs you'`)
 }
 
 // faintScript lists the texts of the page whose contrast is below 4.5:1, by the colours

@@ -168,7 +168,7 @@ func (r Runner) statusText(ctx context.Context, session *state.Session) string {
 		lines = append(lines, line)
 	}
 	if len(openLines) == 0 {
-		openLines = []string{"Nothing waits for you."}
+		openLines = []string{"Nothing needs you."}
 	} else {
 		lines = append(lines, "Waits for you:")
 	}

@@ -173,8 +173,8 @@ export function drawCard(card, act) {
     if (failed) return 'Not sent. Tap it again.';
     if (!open || !card.own) return '';
     if (words === '') return lists.some((l) => l.name === '') ? 'Tap one, or write your own answer below' : `${card.own.label}: write it in the box below`;
-    if (words.startsWith('/')) return 'Send below means: a command';
-    if (refuser()) return `Send below decides only with the words yes or no. Else tap “${refusal()}”`;
+    if (words.startsWith('/')) return 'Send below sends a command';
+    if (refuser()) return `Not clear: write yes or no, or tap “${refusal()}”`;
     return lists.some((l) => l.name === '') ? 'Tap one to send it with your words, or send them alone' : '';
   }
 

@@ -61,8 +61,8 @@ function draw() {
   const n = waiting.length;
   document.title = (n > 0 ? `(${n}) ` : '') + 'Local space';
   $('summary').textContent = !ready ? 'Connecting…'
-    : n === 0 && isOut() ? 'Out of reach: what waits is not known'
-    : n === 0 ? 'Nothing waits for you' : n === 1 ? '1 waits for you' : `${n} wait for you`;
+    : n === 0 && isOut() ? 'Out of reach: it is not known what needs you'
+    : n === 0 ? 'Nothing needs you' : n === 1 ? '1 needs you' : `${n} need you`;
   $('no-threads').hidden = all.length > 0 || !ready;
   if (current === null && wide.matches && ready && all.length > 0) {
     current = told[0][0].name;
@@ -285,7 +285,7 @@ function drawComposer(all, t, d, steered) {
   $('refuse').hidden = $('refuse').textContent === '';
   reply.placeholder = d.state === 'open' && d.ask.card?.own && d.ask.card.kind !== 'question' ? d.ask.card.own.label
     : d.ask?.kind === 'permission' && d.waiting ? 'Allow or deny it in the terminal'
-    : steered ? 'Write to Claude' : askAt(all, t) < 0 ? 'Write, if a program waits for it' : 'Write a reply';
+    : steered ? 'Write to Claude' : askAt(all, t) < 0 ? 'Reply (read only if a script waits)' : 'Write a reply';
   allowSend();
 }
 
@@ -475,7 +475,7 @@ const events = {
 
 // lock shows how to get the key in place of everything else, or takes that away again.
 function lock(locked) {
-  const words = wasRefused() ? 'The link that was opened here is not valid any more. This prints the new one:'
+  const words = wasRefused() ? 'The link that was opened here is no longer valid. This prints the new one:'
     : 'Open it once with the link that gchat-hooks printed. This prints the link again:';
   if ($('locked-words').textContent !== words) $('locked-words').textContent = words; // it is read aloud
   if (!locked && $('main').hidden) session.offer();

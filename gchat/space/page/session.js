@@ -62,7 +62,7 @@ export function watchSession({ current, say, begin, changed }) {
   });
   $('week').addEventListener('toggle', async () => {
     if (!$('week').open) return;
-    const { week = 'Nothing is known.' } = await read('/page/week').catch(() => ({ week: 'Out of reach. Try again.' }));
+    const { week = 'No figures yet.' } = await read('/page/week').catch(() => ({ week: 'Out of reach. Try again.' }));
     $('week-lines').textContent = week;
   });
   document.addEventListener('visibilitychange', () => { ask(); offer(); });

@@ -65,8 +65,8 @@ export function askAt(all, t) {
   return open >= 0 ? open : states.findLastIndex(Boolean);
 }
 
-const overWords = { cancelled: (what) => `This ${what} is closed.`, timeout: (what) => `The time for this ${what} is over.` };
-const hasAnswer = (what) => `This ${what} has its answer.`;
+const overWords = { cancelled: (what) => `This ${what} is closed.`, timeout: (what) => `The time for this ${what} has run out.` };
+const hasAnswer = () => 'Already answered.';
 
 // unread says why a reply in this thread would not be read, as {words, sure}, or null where it may be. Where it is not sure,
 // a program may wait for a reply all the same (gchat-wait), and the person may write.
@@ -79,10 +79,10 @@ export function unread(all, t) {
   const { kind } = last.card ?? {};
   if (last.isEnd && kind !== 'next') {
     const { state } = last.card;
-    return { words: (overWords[state] ?? hasAnswer)(kind) + ' A reply here would not be read.', sure: state !== 'timeout' };
+    return { words: (overWords[state] ?? hasAnswer)(kind) + ' Replies here are not read.', sure: state !== 'timeout' };
   }
-  if (last.kind === 'session_end') return { words: 'This session has ended. Nobody waits for a reply here.', sure: false };
-  if (kind === 'notice' && last.card.choices.length === 0) return { words: 'This message needs no reply, and none is read.', sure: true };
+  if (last.kind === 'session_end') return { words: 'This session has ended, and is not waiting for a reply.', sure: false };
+  if (kind === 'notice' && last.card.choices.length === 0) return { words: 'This message needs no reply.', sure: true };
   return null;
 }
 
