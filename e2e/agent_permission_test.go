@@ -44,7 +44,7 @@ func TestABackgroundAgentsPermissionIsDecidedFromChat(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		b := startWithAgent(t, c, turn{bash("mkdir own")}, turn{textBlock("Mine is made. And now?")}, turn{textBlock("I hear you.")}, turn{textBlock("It is over.")})
 		next := b.awaitPost("[Waiting for you]", "I wait for it. What else?")
-		q := b.awaitPost("[Permission]", "mkdir out", "From the agent general-purpose: help", "The terminal shows nothing of it")
+		q := b.awaitPost("[Permission]", "mkdir out", "From the agent general-purpose: help", "The terminal does not show it")
 		if strings.Contains(b.Screen(), dialogOf) {
 			t.Error("its dialog is drawn")
 		}

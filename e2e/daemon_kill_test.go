@@ -137,7 +137,7 @@ func (b *hookedSession) answerWhileDying(n int, at killStep, keys func() []strin
 			b.t.Fatalf("%s: neither resolved nor reported: %+v", name, record())
 		}
 		if looked {
-			b.awaitPost("[Look]", "not typed to its end")
+			b.awaitPost("[Look]", "only partly typed")
 			b.Choose("3. "+roundQuestion(n).Options[2].Label, "3") // the person does
 		}
 		next.cmd.Process.Signal(syscall.SIGTERM)

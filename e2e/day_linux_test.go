@@ -423,7 +423,7 @@ func (d *day) approveAutoMode(what string, sayYes bool) {
 	line := d.awaitOnPage("auto mode asks for "+what+", at the keyboard", "Claude waits for a permission", began)
 	if sayYes {
 		d.typeReply("Claude waits", "yes")
-		d.awaitInThread("Claude waits in the terminal, and only there")
+		d.awaitInThread("Only the terminal can answer this")
 	}
 	for strings.Contains(d.WaitScreen(needsApproval), "❯ No") {
 		// keys of the first moment may be lost

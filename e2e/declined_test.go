@@ -119,7 +119,7 @@ func TestTurnedDownAtTheKeyboard(t *testing.T) {
 				b.WaitScreen("Chat about this")
 				b.reply(q, "chat: why?")
 				b.awaitResult(1, clarifyText+asks[0].Question, "(No answer provided)")
-				b.awaitPostInThread(q, "[Cancelled]", `Chosen in the terminal: "Chat about this".`, "Claude was not told them.")
+				b.awaitPostInThread(q, "[Cancelled]", `Chosen in the terminal: "Chat about this".`, "Claude did not get your words.")
 				b.WaitIdle()
 				if rest := inputText(b.Screen()); rest != "" {
 					t.Errorf("in the input box: %q", rest)

@@ -65,7 +65,7 @@ func TestAutoModeBehindAGatewayIsSeen(t *testing.T) {
 			t.Errorf("doctor: %s", said)
 		}
 		b.reply(note, "yes")
-		b.awaitPostAfter(note, "[Not used] Claude waits in the terminal, and only there")
+		b.awaitPostAfter(note, "[Not used] Only the terminal can answer this")
 		b.reply(note, "/status")
 		b.awaitPostAfter(note, "[Status]", "Waits for you:\n• Claude waits in the terminal")
 		b.reply(note, "then run the tests")

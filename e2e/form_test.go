@@ -144,7 +144,7 @@ func TestAFormIsFilledInFromChat(t *testing.T) {
 			Args: formVersions, Prepare: serveForms(t, formOfAllKinds), Script: []turn{{fillFormCall}, {fillFormCall}, {fillFormCall}, {textBlock("All are done.")}},
 		})
 		b.Prompt("go ahead")
-		q := b.awaitPost("[Form] Session:", `The MCP server "form" asks`, "Book a table?", "Your name (name)", "The terminal shows nothing of it")
+		q := b.awaitPost("[Form] Session:", `The MCP server "form" asks`, "Book a table?", "Your name (name)", "The terminal does not show it")
 		b.reply(q, "name: Ann Secret\nseats: 9")
 		b.awaitPostInThread(q, "[Not used]", "seats: it takes a whole number, at least 1, at most 8.")
 		if screen := b.Screen(); strings.Contains(screen, drawnForm) {

@@ -43,7 +43,7 @@ func TestWordsWhileClaudeWorks(t *testing.T) {
 			at = i
 		}
 		bound.Until(t, "four times told that it is sent", func() bool { return b.countPosts("[Sent]") == 4 })
-		if n := b.countPosts("[Sent] Typed. Claude is working"); n < 3 {
+		if n := b.countPosts("[Sent] Queued. Claude reads it"); n < 3 {
 			t.Errorf("told %d times that Claude is working", n)
 		}
 	})
