@@ -256,11 +256,10 @@ func (g *projectGateway) findPart(
 	}
 	found, err := g.transport.Find(ctx, partID(message), message.FirstTriedAt.Add(-clockSlack))
 	isUnreadable := errors.Is(err, errors.ErrUnsupported) || gchat.IsAuthFailure(err)
-	isAbsent := gchat.IsPermanent(err)
 	switch {
 	case err == nil:
 		return &found, nil
-	case isUnreadable, isAbsent:
+	case isUnreadable, gchat.IsPermanent(err): // a permanent error means that it is not there
 		return nil, nil
 	}
 	// %v: a failure to read must not count as one of the webhook.

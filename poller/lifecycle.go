@@ -390,16 +390,13 @@ func (p *Poller) oweReminder(record *trackedRecord) (next time.Time) {
 		if q.Status != state.Pending || q.RemindersSent >= len(q.RemindAfter) {
 			return
 		}
-		for _, delay := range q.RemindAfter[q.RemindersSent:] {
-			if now.Before(q.AskedAt.Add(delay)) {
-				break
-			}
+		for q.RemindersSent < len(q.RemindAfter) &&
+			!now.Before(q.AskedAt.Add(q.RemindAfter[q.RemindersSent])) {
 			q.RemindersSent++
 		}
-		latestDelay := q.RemindAfter[q.RemindersSent-1]
 		q.OwedNotes = append(q.OwedNotes, state.OwedNote{
 			About: state.NoteReminder,
-			Text:  state.DescribeDuration(latestDelay),
+			Text:  state.DescribeDuration(q.RemindAfter[q.RemindersSent-1]),
 		})
 	})
 	return time.Time{}
@@ -470,12 +467,9 @@ func needsPost(record *trackedRecord) bool {
 // enqueueWhenDue enqueues a question's message, or returns when to try once more.
 func (p *Poller) enqueueWhenDue(ctx context.Context, record *trackedRecord) (retryAt time.Time) {
 	q := record.question
-	isYoung := p.Now().Sub(q.AskedAt).Abs() < graceForPost
-	if q.Mode.Traits().HasDialog && isYoung {
-		mustWait := record.isWaitingForGrant || q.NeedsHook(p.findDeliverer(record))
-		if mustWait {
-			return p.Now().Add(250 * time.Millisecond)
-		}
+	canWait := q.Mode.Traits().HasDialog && p.Now().Sub(q.AskedAt).Abs() < graceForPost
+	if canWait && (record.isWaitingForGrant || q.NeedsHook(p.findDeliverer(record))) {
+		return p.Now().Add(250 * time.Millisecond)
 	}
 	if q.GracePeriod > 0 && record.TmuxPane != "" {
 		if due := p.graceEnd(ctx, record); !due.IsZero() {
@@ -515,8 +509,7 @@ func (p *Poller) enqueueOwedNotes(record *trackedRecord) {
 	if q.Mode.Traits().Asks && !q.Status.IsOpen() {
 		// The audit line comes before the notes are struck off. If the poller is killed
 		// in between, the line is written twice rather than never.
-		err := state.AppendAuditLine(p.Env, q.Ending())
-		p.Log.ErrorOnce(err, "end of a question not written to the audit log")
+		p.Log.ErrorOnce(state.AppendAuditLine(p.Env, q.Ending()), "audit line not written")
 	}
 	isDone := func(owed state.OwedNote) bool { return slices.Contains(done, owed) }
 	isForward := func(owed state.OwedNote) bool { return owed.About == state.NoteSendUnsent }
@@ -557,12 +550,12 @@ func (p *Poller) forwardUnsentAnswers(q *state.Question, messageName string) err
 // hasWork reports whether the poller has to stay for a question.
 func (p *Poller) hasWork(record *trackedRecord) bool {
 	q := record.question
-	if q == nil || record.isDone {
-		return false
-	}
-	isBusy := record.isTyping.Load() || q.HasActiveGrant() || len(q.OwedNotes) > 0
 	switch {
-	case isBusy || q.Status == state.Pending:
+	case q == nil || record.isDone:
+		return false
+	case q.Status == state.Pending, len(q.OwedNotes) > 0:
+		return true
+	case q.HasActiveGrant(), record.isTyping.Load():
 		return true
 	case q.Status == state.Answered && q.IsPrinted:
 		return !q.HasSentNote && q.PrintedAt != nil
@@ -583,8 +576,9 @@ func (p *Poller) sweep() {
 	state.SessionsIn(p.userStateDir).Sweep(now)
 	state.InboxIn(p.userStateDir).Sweep(now)
 	folders := map[string]bool{}
-	names := []string{"open", "outbox", "sessions", "spaces", "pollers", "projects", ""}
-	for _, name := range names {
+	for _, name := range []string{
+		"open", "outbox", "sessions", "spaces", "pollers", "projects", "",
+	} {
 		folders[filepath.Join(p.userStateDir, name)] = true
 	}
 	p.sweepQuestions()
@@ -621,11 +615,9 @@ func (p *Poller) sweepRecord(record *trackedRecord, now time.Time) {
 		return
 	}
 	age := now.Sub(record.question.AskedAt)
-	maxAge := state.MaxQuestionAge
-	if !record.isDone {
-		maxAge += otherEnvironmentGrace
-	}
-	if !record.question.Status.IsOpen() && age > maxAge {
+	isOld := age > state.MaxQuestionAge+otherEnvironmentGrace ||
+		age > state.MaxQuestionAge && record.isDone
+	if isOld && !record.question.Status.IsOpen() {
 		release(&record.entryLock)
 		p.Log.ErrorOnce(state.RemoveClosedQuestion(p.Env, record.question), "question not removed")
 	}

@@ -154,8 +154,7 @@ func (p *Poller) spaceViews() map[string]*spaceView {
 				view.questionsByThread[thread] = append(view.questionsByThread[thread], q)
 			}
 		}
-		view.recordOf[q] = record
-		view.isOwn[q] = record.Environment == p.environment
+		view.recordOf[q], view.isOwn[q] = record, record.Environment == p.environment
 		source := configSourceOf(q, record.IndexEntry)
 		switch {
 		case !view.isOwn[q]:
@@ -177,11 +176,8 @@ func (p *Poller) spaceViews() map[string]*spaceView {
 		}
 		view := viewOf(session.Chat)
 		view.sources = append(view.sources, configSource{session.ProjectDir, session.IsTrusted})
-		if isRunning {
-			view.hasRunningSession = true
-		} else {
-			view.hasEndedSession = true
-		}
+		view.hasRunningSession = view.hasRunningSession || isRunning
+		view.hasEndedSession = view.hasEndedSession || !isRunning
 	}
 	return views
 }
@@ -190,11 +186,8 @@ func (p *Poller) spaceViews() map[string]*spaceView {
 // that it is closed.
 func (p *Poller) hasEndedLately(q *state.Question) bool {
 	hasThread := q.IsMessageSent && q.Mode.Traits().Asks
-	hasEnded := !q.Status.IsOpen() && q.ResolvedAt != nil
-	if !hasThread || !hasEnded || q.ResolvedBy == state.EndedReplaced {
-		return false
-	}
-	return p.Now().Sub(*q.ResolvedAt).Abs() < readAfterEnd
+	hasEnded := !q.Status.IsOpen() && q.ResolvedAt != nil && q.ResolvedBy != state.EndedReplaced
+	return hasThread && hasEnded && p.Now().Sub(*q.ResolvedAt).Abs() < readAfterEnd
 }
 
 // startLists starts a list of each space whose time has come, and drops the readers of
@@ -266,8 +259,7 @@ func (r *reader) listSpace(ctx context.Context, view *spaceView) error {
 	case ctx.Err() != nil:
 		return err
 	case err == nil:
-		r.lastGoodList = startedAt
-		r.failures, r.minPause = listFailures{}, 0
+		r.lastGoodList, r.failures, r.minPause = startedAt, listFailures{}, 0
 		r.hasFailed.Store(false)
 		if earlierTrouble := r.spaceRecord.ReadTrouble; earlierTrouble != nil {
 			r.Log.Info().Str("chat", r.chat).Time("since", earlierTrouble.Since).Msg(logReadAgain)
@@ -386,8 +378,9 @@ func (r *reader) reportTrouble(err error, view *spaceView) {
 		r.changeQuestion(q.Path, failure, func(q *state.Question) {
 			if !q.HasUnreadNote && q.Status == state.Pending {
 				q.HasUnreadNote = true
-				note := state.OwedNote{About: state.NoteUnread, Text: why}
-				q.OwedNotes = append(q.OwedNotes, note)
+				q.OwedNotes = append(q.OwedNotes, state.OwedNote{
+					About: state.NoteUnread, Text: why,
+				})
 			}
 		})
 	}

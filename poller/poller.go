@@ -695,11 +695,8 @@ func (p *Poller) keepAwake(mustStayAwake bool) {
 // next poller is started from that path, and is then the new program.
 func (p *Poller) isProgramChanged() bool {
 	current, err := os.Stat(p.ProgramPath)
-	if p.programFile == nil || err != nil {
-		return false
-	}
-	return !os.SameFile(current, p.programFile) ||
-		!current.ModTime().Equal(p.programFile.ModTime())
+	return p.programFile != nil && err == nil &&
+		(!os.SameFile(current, p.programFile) || !current.ModTime().Equal(p.programFile.ModTime()))
 }
 
 // runSafely runs f. It logs a panic of f and returns.

@@ -59,8 +59,7 @@ func (p *Poller) readInbox() {
 		}
 		in, err := p.inboxCache.Load(path, false)
 		p.Log.ErrorOnce(err, "incoming message not read")
-		isOurs := err == nil && in != nil && in.ID == name // a copy under another name is not
-		if isOurs {
+		if err == nil && in != nil && in.ID == name { // not a copy of a record's file
 			p.incoming = append(p.incoming, in)
 		}
 	}
@@ -197,8 +196,7 @@ func (p *Poller) findAddress(in *state.Incoming) (to address) {
 	if to.record != nil {
 		thread = to.record.question.ThreadName
 	}
-	to.threadRecords = p.recordsInThread(in.Chat, thread)
-	to.session = p.sessionsByThread[thread]
+	to.threadRecords, to.session = p.recordsInThread(in.Chat, thread), p.sessionsByThread[thread]
 	if to.record == nil {
 		to.record = p.targetRecord(in, to.threadRecords, to.session)
 	}
@@ -358,9 +356,8 @@ func (p *Poller) targetRecord(
 	// A yes or a no is meant for the dialog in the terminal of the thread's session.
 	isForDialog := session != nil && session.Dialog != nil && wording.IsDecision(in.Text)
 	for _, record := range records {
-		isAdded := record.question.FindReply(in.ReplyName()) != nil
-		if isAdded {
-			return record
+		if record.question.FindReply(in.ReplyName()) != nil {
+			return record // it has the reply already
 		}
 	}
 	for _, record := range records {

@@ -126,8 +126,7 @@ func (s *sender) pauseGateway(
 				pause.Since = now
 			}
 			mustNotify = !pause.IsNotified
-			pause.NotBefore = until
-			pause.Why = why + "; " + hint
+			pause.NotBefore, pause.Why = until, why+"; "+hint
 			pause.IsNotified = pause.IsNotified || message.SessionID != ""
 			if space.PausedWebhooks == nil {
 				space.PausedWebhooks = map[string]state.WebhookPause{}
@@ -160,8 +159,7 @@ func (s *sender) writeFailure(
 			return
 		}
 		message.FailedTries++
-		message.LastError = why
-		message.NotBefore = time.Time{}
+		message.LastError, message.NotBefore = why, time.Time{}
 		if !result.pausesGateway {
 			message.NotBefore = result.retryAt.UTC()
 		}

@@ -203,8 +203,9 @@ func (s *sender) readOutbox() {
 			s.holdEntryLock(record)
 		}
 	}
-	isGone := func(path string, _ sendResult) bool { return !waiting[path] }
-	maps.DeleteFunc(s.waitingMessages, isGone)
+	maps.DeleteFunc(s.waitingMessages, func(path string, _ sendResult) bool {
+		return !waiting[path]
+	})
 }
 
 // nextMessage returns the message that goes next: the oldest urgent one, else the oldest.
@@ -272,11 +273,10 @@ func (s *sender) nextTryAt(
 	if wait > 0 && !isClockWrong {
 		return message.NotBefore, message.FailedTries == 0
 	}
-	results := []sendResult{
+	for _, result := range []sendResult{
 		s.waitingMessages[message.Path],
 		s.waitingGateways[gatewayKey(message)],
-	}
-	for _, result := range results {
+	} {
 		// A NotBefore after the try means that a person asked for another one.
 		isRetryAsked := message.NotBefore.After(result.endedAt)
 		if now.Before(result.retryAt) && !isRetryAsked {
@@ -355,11 +355,8 @@ func (s *sender) quietUntil(message *state.Message, cfg *config.Config) (until t
 			return end
 		}
 	}
-	if message.SessionID == "" {
-		return time.Time{}
-	}
 	session, err := state.SessionsIn(s.userStateDir).Get(message.SessionID)
-	if err != nil || !session.MutedUntil.After(s.Now()) {
+	if message.SessionID == "" || err != nil || !session.MutedUntil.After(s.Now()) {
 		return time.Time{}
 	}
 	return earlier(session.MutedUntil, s.Now().Add(muteCheckInterval))
@@ -442,10 +439,9 @@ func (s *sender) writeTry(message *state.Message) (*state.Message, error) {
 		if stored.IsFinal() || isTried {
 			return
 		}
-		stored.ID = message.ID
+		stored.ID, stored.ThreadKey = message.ID, message.ThreadKey
 		stored.Parts, stored.Card = message.Parts, message.Card
 		stored.MergedMessages = message.MergedMessages
-		stored.ThreadKey = message.ThreadKey
 		stored.FirstTriedAt = s.Now().UTC()
 	})
 }
@@ -485,8 +481,7 @@ func (s *sender) writeReceipt(
 	}
 	if message.PartsSent+1 < len(message.Parts) {
 		_, err := s.outbox.Change(message.Path, func(message *state.Message) {
-			message.PartsSent++
-			message.FailedTries = 0
+			message.PartsSent, message.FailedTries = message.PartsSent+1, 0
 			message.FirstTriedAt, message.NotBefore = time.Time{}, time.Time{}
 			message.MessageName = cmp.Or(message.MessageName, posted.Name)
 			// The other parts need the thread's name: a direct conversation has no keys.
@@ -501,8 +496,7 @@ func (s *sender) writeReceipt(
 		}
 	}
 	return s.finishMessage(message, func(message *state.Message) {
-		message.SentAt = message.EndedAt
-		message.LastError = ""
+		message.SentAt, message.LastError = message.EndedAt, ""
 		message.AgentAnswer = agentAnswer
 		message.MessageName = cmp.Or(message.MessageName, posted.Name)
 		message.ThreadName = cmp.Or(posted.ThreadName, message.ThreadName)
