@@ -17,8 +17,8 @@ const (
 	// graceForPost is how long the poller holds back a question whose PermissionRequest
 	// hook does not wait yet. The hook may be starting, or it may not be registered.
 	graceForPost = 1500 * time.Millisecond
-	// graceForHook is how long after the asking the poller expects the process that waits
-	// for the answer to appear.
+	// graceForHook is how long after a question was asked the process that waits for its
+	// answer may take to appear.
 	graceForHook = 5 * time.Second
 	// graceForReply is how long after the asking a reply waits for a process that can
 	// deliver it. On a slow machine the PermissionRequest hook comes seconds after the
@@ -191,8 +191,8 @@ func (p *Poller) closeRecord(
 	p.loadQuestion(record)
 }
 
-// closeExpired ends a question whose time is up, and a wait whose process is gone. It
-// owes the note for an answer that Claude Code does not confirm.
+// closeExpired ends a question whose time is up, and the record of a process that no
+// longer waits. It also owes the note about an answer that Claude Code does not confirm.
 func (p *Poller) closeExpired(record *trackedRecord, isRoundDue bool) (next time.Time) {
 	q := record.question
 	if !q.Status.IsOpen() {
@@ -230,7 +230,7 @@ func (p *Poller) closeExpired(record *trackedRecord, isRoundDue bool) (next time
 
 // isTimeUp reports whether a question's time is up and the poller has read what people
 // wrote until then. While the poller still has to read, retryAt is when to look once
-// more. hasUnread is that of mustReadFirst.
+// more. For hasUnread see mustReadFirst.
 func (p *Poller) isTimeUp(
 	q *state.Question,
 	end time.Time,
@@ -292,9 +292,9 @@ func (p *Poller) handleClaudeEnd(record *trackedRecord) {
 // handleDialogEnd closes a question whose dialog was answered in the terminal. No hook
 // reports that before Claude has the results of all its tool calls. So the poller watches
 // Claude Code's session file: a dialog that the poller saw waiting, and that waits no
-// longer, was answered. The file tells that some dialog of the session waits, not which
-// one. It never means a hidden dialog. It means an agent's dialog only where no other is
-// open.
+// longer, was answered. The file says that a dialog of the session waits, but not which
+// one. It never means a hidden dialog. It means a subagent's dialog only where no other
+// is open.
 func (p *Poller) handleDialogEnd(record *trackedRecord) {
 	q := record.question
 	if q.Kind.Traits().AsksForValues {
@@ -370,7 +370,7 @@ func (p *Poller) closeGoneQuestion(record *trackedRecord) {
 }
 
 // oweReminder owes the thread of an open question a reminder when one is due. Several
-// that became due at once, as in a night without a poller, are one.
+// that are due at once, as after a night without a poller, become one.
 func (p *Poller) oweReminder(record *trackedRecord) (next time.Time) {
 	q, now := record.question, p.Now()
 	if q.Status != state.Pending || !q.IsMessageSent {
@@ -421,11 +421,10 @@ func (p *Poller) graceEnd(ctx context.Context, record *trackedRecord) time.Time 
 	return due
 }
 
-// mustReadFirst reports whether an action that is due has to wait because the poller has
-// not read the question's space until the due time. Where the machine slept or no poller
-// ran then, it has to read until this poller woke. After graceForUnreadSpace the action
-// waits no longer. hasUnread means that there may be a reply which the poller has not
-// read.
+// mustReadFirst reports whether an action has to wait because a reply from before its due
+// time may be unread. If the machine slept or no poller ran then, replies until this
+// poller woke count as well. The action waits for graceForUnreadSpace at most. hasUnread
+// means that there may be a reply which the poller has not read.
 func (p *Poller) mustReadFirst(q *state.Question, due time.Time) (mustWait, hasUnread bool) {
 	if q.Chat == "" || !q.IsMessageSent {
 		return false, false
@@ -589,7 +588,8 @@ func (p *Poller) sweep() {
 		}
 		folder := filepath.Dir(record.Path)
 		folders[folder] = true
-		// Its parent too, unless that is the parent of a folder that a person named.
+		// The state folder around it is swept, too. A folder that a person named may lie
+		// elsewhere: what is around that one is left alone.
 		if stateDir := filepath.Dir(folder); filepath.Base(stateDir) == "state" {
 			folders[stateDir] = true
 		}

@@ -20,8 +20,9 @@ const (
 	// listOverlap is how much of the time before the watermark each list reads once more.
 	// Chat may list a message after one that was created later.
 	listOverlap = 2 * time.Minute
-	// clockSlack is how far before its asking a question's thread is read for the first
-	// time, where its message's own time is not known. This machine's clock may be wrong.
+	// clockSlack is how far before a question was asked the first list of its thread
+	// starts, where the time of its message is not known. This machine's clock may be
+	// wrong.
 	clockSlack = 10 * time.Minute
 	// quickPeriod is how long after asking, and after a person's message, a space is
 	// listed once a quickInterval.
@@ -30,16 +31,17 @@ const (
 	// readAfterEnd is how long after the last question's end its space is read: a person
 	// may have replied before they saw the end.
 	readAfterEnd = 5 * time.Minute
-	// restInterval is how often a space is listed where people may only write to sessions
-	// that have ended. restPeriod is for how long after a session's end.
+	// restInterval is the time between two lists of a space where people can only write
+	// to sessions that have ended. restPeriod is how long after a session's end it is
+	// listed.
 	restInterval = 30 * time.Second
 	restPeriod   = time.Hour
 
 	firstQuotaPause = 30 * time.Second // after a 429
 	firstErrorPause = time.Second      // after a 5xx: Chat has short failures now and then
 	refusedPause    = time.Minute
-	// maxAuthFailures is after how many failures in a row a space counts as degraded,
-	// which the open threads and `status` say.
+	// maxAuthFailures is the number of failures in a row that make a space degraded. The
+	// open threads and `status` then say so.
 	maxAuthFailures = 5
 	appOnlyPause    = 10 * time.Minute // for a space that only its Chat app may read
 )
@@ -108,9 +110,8 @@ type reader struct {
 	// isThreadRead has the ids of the questions whose threads were read from their
 	// beginnings.
 	isThreadRead map[string]bool
-	// keptMessages are the messages of threads that a process began to wait in, by the
-	// question's id. The list did not reach its end, which shows which of them count. The
-	// next list continues it.
+	// keptMessages are the waitMessages, by the question's id, of a list that did not
+	// reach the end of the space. The next list continues it.
 	keptMessages map[string][]gchat.Message
 	isEndless    bool // the last list had no end
 }
@@ -246,8 +247,8 @@ func (p *Poller) canReadSpaces() bool {
 	return true
 }
 
-// listSpace lists the space once, where this process is the one that lists it, and
-// reports how that went.
+// listSpace lists the space once and records the result. While another process lists the
+// space, it only calls readWaitThreads.
 func (r *reader) listSpace(ctx context.Context, view *spaceView) error {
 	if !r.takeReaderLock() {
 		return r.readWaitThreads(ctx, view)

@@ -18,8 +18,8 @@ import (
 type listPass struct {
 	*spaceView
 	newestAt time.Time // when the newest listed message was created
-	// waitMessages are the messages of the threads that a process began to wait in. The
-	// end of the list shows which of them count.
+	// waitMessages are the messages in threads for which needsStart holds. Which of them
+	// count is known at the end of the list.
 	waitMessages map[*state.Question][]gchat.Message
 	writeErr     error // why a message could not be written to disk
 }
@@ -73,8 +73,8 @@ func (r *reader) listNewMessages(ctx context.Context, pass *listPass) (hasMore b
 	}
 	err = r.api.ListSince(ctx, space, start, func(page []gchat.Message) { r.readPage(pass, page) })
 	isEndless := errors.Is(err, gchat.ErrEndlessList)
-	// The server is broken where the next list would start at the same place. It stays so
-	// until a list ends.
+	// The server is broken where the next list would start at the same place. It counts
+	// as broken until a list ends.
 	hasAdvanced := pass.newestAt.Add(-listOverlap).Sub(start) > time.Second
 	hasMore = isEndless && hasAdvanced && !r.isEndless
 	r.isEndless = isEndless && !hasMore
@@ -84,10 +84,11 @@ func (r *reader) listNewMessages(ctx context.Context, pass *listPass) (hasMore b
 	return false, err
 }
 
-// startWaits starts the waits in threads that this list read to their ends. It returns
-// which questions' threads were read from their beginnings, and the messages of the waits
-// that the next list continues. After a failed list, the thread of a wait is read from
-// its beginning once more. Both maps are keyed by the question's id.
+// startWaits calls startWait for each thread that needs it and that this list read to its
+// end. It returns which threads need not be read from their beginnings, and the messages
+// to keep for a list that continues this one. After a failed list, the thread of a
+// waiting process is read from its beginning once more. Both maps are keyed by the
+// question's id.
 func (r *reader) startWaits(
 	pass *listPass,
 	hasMore bool,
@@ -120,9 +121,9 @@ func (r *reader) saveWatermark(to time.Time) {
 	r.Log.ErrorOnce(err, "watermark not written")
 }
 
-// readWaitThreads reads the threads that processes of this environment began to wait in,
-// while another environment's poller reads the space. That poller adds later messages
-// there to the inbox.
+// readWaitThreads reads the threads in which a process of this environment waits for a
+// reply and needs a start, while another environment's poller reads the space. That
+// poller adds later messages there to the inbox.
 func (r *reader) readWaitThreads(ctx context.Context, view *spaceView) (err error) {
 	waitView := &spaceView{
 		questionsByThread: map[string][]*state.Question{},
@@ -329,7 +330,8 @@ func (r *reader) addListed(pass *listPass, m gchat.Message) error {
 func (r *reader) readAppMessage(pass *listPass, m gchat.Message) error {
 	var lastErr error
 	for _, q := range pass.questionsByThread[m.ThreadName] {
-		// A [Not read] note answers a message from before the wait.
+		// A [Not read] note answers a message from before the wait. Replies after it
+		// count as well as those before it.
 		if pass.needsStart(q) && !strings.HasPrefix(m.Text, "[Not read]") {
 			pass.waitMessages[q] = append(pass.waitMessages[q], m)
 		}
@@ -346,19 +348,19 @@ func (r *reader) readAppMessage(pass *listPass, m gchat.Message) error {
 	return lastErr
 }
 
-// needsStart reports whether a process waits in a thread that was not read since. Replies
-// count from our last message there, a [Not read] note aside.
+// needsStart reports whether a process waits for a reply in a thread, and startWait has
+// not set yet from when on a reply counts there (PostedAt).
 func needsStart(q *state.Question) bool {
 	return !q.Mode.Traits().Asks && q.PostedAt == nil && q.Status == state.Pending
 }
 
-// needsStart reports the same of a question, if it is one of this environment.
+// needsStart is needsStart for questions of this environment, and false for others.
 func (v *spaceView) needsStart(q *state.Question) bool { return v.isOwn[q] && needsStart(q) }
 
-// startWait notes from when on a reply counts in a thread that a process began to wait
-// in: after our last message there. It adds what people wrote there since. Where a
-// session or another question has the same thread, it also adds earlier messages: they
-// may be for those.
+// startWait sets from when on a reply counts for a process that waits in a thread: after
+// our last message there, a [Not read] note aside. It adds to the inbox what people wrote
+// there since. Where a session or another question has the same thread, it also adds
+// earlier messages: they may be for those.
 func (r *reader) startWait(pass *listPass, q *state.Question) {
 	after := q.AskedAt.Add(r.api.ClockAhead - judge.PostTimeSlack)
 	for _, m := range pass.waitMessages[q] {

@@ -29,7 +29,7 @@ type destination struct {
 	record  *trackedRecord
 	session *state.Session
 	// environment is the one whose poller decides what the message is. It is empty where
-	// that is the poller which pulls the app's events.
+	// the poller that pulls the app's events decides.
 	environment string
 }
 
@@ -264,9 +264,9 @@ func (p *Poller) ownerEnvironment(in *state.Incoming, to address) (environment s
 }
 
 // isForUndecidedWait reports whether the poller cannot tell yet if a message is for the
-// process that waits in its thread. Before the wait starts, the list that the message
-// came with decides. Where the waiting process was killed, the message is for the next
-// one.
+// process that waits for a reply in its thread. As long as needsStart holds, the end of
+// the list that brought the message decides. Where the waiting process was killed, the
+// message stays for the next process that waits there.
 func (p *Poller) isForUndecidedWait(in *state.Incoming, record *trackedRecord) bool {
 	q := record.question
 	if needsStart(q) && in.EventID == "" {
@@ -344,9 +344,9 @@ func (p *Poller) quotedRecord(in *state.Incoming) *trackedRecord {
 
 // targetRecord returns the question of a thread that a message belongs to, or nil. Each
 // question of ours has its own thread. Other programs may post several questions into one
-// thread, and processes may wait there. A reply is for the oldest question that it can
-// answer. Where it can answer none, it is for a process that began to wait. A wait that
-// ended keeps only the reply that it has.
+// thread, and processes may wait for a reply there. A reply is for the oldest record that
+// it can answer. Where it can answer none, it is for a process for which needsStart
+// holds. The record of a process that no longer waits keeps only the reply that it has.
 func (p *Poller) targetRecord(
 	in *state.Incoming,
 	records []*trackedRecord,
@@ -526,8 +526,9 @@ func (p *Poller) addReply(in *state.Incoming, record *trackedRecord) error {
 			reply.Text = cmp.Or(text, in.Tap.Choice)
 		}
 		if needsStart(q) {
-			// Events do not bring our own messages, so the wait has no start yet. A
-			// message from the minute before the wait was held back for it, and counts.
+			// Events bring none of our own messages, so no list sets from when on a reply
+			// counts. A message from the minute before the wait may have been held back
+			// for it. It counts.
 			q.PostedAt = new(q.AskedAt.Add(-undecidedTimeout))
 		}
 		isNew = judge.ReviseReply(q, in) ||
