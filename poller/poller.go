@@ -310,9 +310,9 @@ func (s *sender) leaveToPoller(message *state.Message) (*state.Message, error) {
 // even if nobody called.
 const startAnother = -1
 
-// unlockPoller releases the lock. It starts a detached poller if somebody has called
-// since the call count was knownCalls: the caller saw the lock held and relied on this
-// process.
+// unlockPoller releases the lock. It starts a detached poller if a hook or command has
+// called since the call count was knownCalls: that one saw the lock held and relied on
+// this process.
 func (p *Poller) unlockPoller(knownCalls int64) error {
 	lock, programPath := p.Lock, p.ProgramPath
 	p.Lock = nil

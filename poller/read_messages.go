@@ -348,8 +348,8 @@ func (r *reader) readAppMessage(pass *listPass, m gchat.Message) error {
 	return lastErr
 }
 
-// needsStart reports whether a process waits for a reply in a thread, and startWait has
-// not set yet from when on a reply counts there (PostedAt).
+// needsStart reports whether a process waits for a reply in a thread, and its record does
+// not say yet from when on a reply counts there (PostedAt).
 func needsStart(q *state.Question) bool {
 	return !q.Mode.Traits().Asks && q.PostedAt == nil && q.Status == state.Pending
 }
