@@ -29,9 +29,9 @@ import (
 	"gchat-hooks/state"
 )
 
-// transportTest is a gateway into an embedded space, as a configuration leads to it.
-// Between the two stands a Google that refuses what Google refuses, and answers as the
-// test says.
+// transportTest has a gateway into an embedded space, opened from a configuration.
+// Between the two is a fake Google that refuses what Google refuses, and can answer with
+// an error of the test.
 type transportTest struct {
 	*projectGateway
 	t     *testing.T
@@ -40,7 +40,7 @@ type transportTest struct {
 	fault atomic.Pointer[chatFault]
 }
 
-// chatFault is an error of Chat's.
+// chatFault is an error that Chat answers with.
 type chatFault struct {
 	code       int
 	status     string
@@ -48,8 +48,8 @@ type chatFault struct {
 	isLate     bool   // the call was carried out before
 }
 
-// transportTests are all transports that there are. An app may be in a direct message, or
-// in a space of several people, where it hears less.
+// transportTests are all transports. An app may be in a direct conversation, or in a
+// space of several people, where it gets fewer messages.
 var transportTests = map[string]func(*testing.T) *transportTest{
 	"webhook": func(t *testing.T) *transportTest {
 		c := newTransportTest(t, space.Options{})
@@ -95,8 +95,8 @@ var transportTests = map[string]func(*testing.T) *transportTest{
 	},
 }
 
-// startOtherHub is the hub of a program of another version, in a process of its own. It
-// relays nothing: the subscription that it would relay from is not there.
+// startOtherHub starts a hub of another version of the program, in a process of its own.
+// It relays nothing, because its subscription does not exist.
 func startOtherHub(t *testing.T, program, google string) http.Handler {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -158,7 +158,7 @@ func (c *transportTest) openApp(by http.Handler) {
 	})
 }
 
-// openTransport has a poller read its configuration, and find its way into the space.
+// openTransport has a poller read its configuration and open the gateway.
 func (c *transportTest) openTransport(vars map[string]string) {
 	c.t.Helper()
 	vars["HOME"] = c.t.TempDir()
@@ -188,7 +188,7 @@ func (c *transportTest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answerWithError(f.code, f.status, "a fault", after...)("", w, nil)
 }
 
-// post creates a message, which has to be possible.
+// post creates a message. The test fails where that fails.
 func (c *transportTest) post(p gchat.Post) gchat.PostedMessage {
 	c.t.Helper()
 	posted, err := c.transport.Post(c.t.Context(), p)
@@ -198,7 +198,7 @@ func (c *transportTest) post(p gchat.Post) gchat.PostedMessage {
 	return posted
 }
 
-// shownMessage is the message of a name as the space shows it.
+// shownMessage returns the message with a name as the space shows it.
 func (c *transportTest) shownMessage(name string) *chatapi.Message {
 	for _, m := range c.space.Messages() {
 		if m.Name == name {
@@ -209,8 +209,8 @@ func (c *transportTest) shownMessage(name string) *chatapi.Message {
 	return nil
 }
 
-// receiveMessage is the first message of a person's that comes, as the poller takes it:
-// an event, or else a row of the list.
+// receiveMessage returns the first message of a person that the poller gets, from an
+// event or from the list.
 func (c *transportTest) receiveMessage(from time.Time) (got gchat.Message) {
 	c.t.Helper()
 	all, err := c.transport.HearsAll(c.t.Context())
@@ -243,7 +243,7 @@ func (c *transportTest) receiveMessage(from time.Time) (got gchat.Message) {
 	return heard[0].Message
 }
 
-// What the poller relies on, of each transport.
+// Each transport keeps the contract that the poller relies on.
 func TestTransports(t *testing.T) {
 	for name, connect := range transportTests {
 		t.Run(name, func(t *testing.T) {
@@ -254,8 +254,7 @@ func TestTransports(t *testing.T) {
 	}
 }
 
-// Which ways into a space there are is known where a gateway is opened, and nowhere else
-// here.
+// Only the code that opens a gateway knows which transports there are.
 func TestKindsOfTransportsAreNamedInOnePlace(t *testing.T) {
 	kinds := regexp.MustCompile(`gchat\.(App|NewApp|Webhook\w*|ListedWebhook|Hub|ReadHub|CardV2)\b|\.Hub\b|\.Subscription\b`)
 	files, err := filepath.Glob("*.go")
@@ -274,7 +273,7 @@ func TestKindsOfTransportsAreNamedInOnePlace(t *testing.T) {
 	}
 }
 
-// isMissingMessage is an error that says that there is no such message.
+// isMissingMessage reports whether an error says that there is no such message.
 func isMissingMessage(err error) bool { return gchat.IsPermanent(err) && !gchat.IsAuthFailure(err) }
 
 var transportPromises = map[string]func(*testing.T, *transportTest){

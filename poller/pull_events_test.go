@@ -22,8 +22,7 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// addCardQuestion asks a question that is in the space, and returns what its buttons
-// carry.
+// addCardQuestion adds a question that is posted, and returns the id in its buttons.
 func (d *testMachine) addCardQuestion(change func(*state.Question)) (*state.Question, string) {
 	q := d.addQuestion(change)
 	return q, state.CardID(d.env, q.QuestionID)
@@ -55,8 +54,8 @@ func TestATapIsTheAnswer(t *testing.T) {
 	}
 }
 
-// A plan of several messages is in one thread of a direct message, which knows no thread
-// keys.
+// A plan of several messages stays in one thread of a direct conversation, which has no
+// thread keys.
 func TestALongPlanIsOneThreadOfADirectMessage(t *testing.T) {
 	d, g := newAppMachine(t)
 	d.addCardQuestion(func(q *state.Question) {
@@ -77,7 +76,7 @@ func TestALongPlanIsOneThreadOfADirectMessage(t *testing.T) {
 	}
 }
 
-// awaitPatch waits until a message shows these words, and no button.
+// awaitPatch waits until a message shows this text and no button.
 func (g *fakeGoogle) awaitPatch(name, words string) {
 	g.t.Helper()
 	var b []byte
@@ -91,8 +90,8 @@ func (g *fakeGoogle) awaitPatch(name, words string) {
 	}
 }
 
-// awaitDelivered waits until an event was given to a poller, and awaitAcknowledged until
-// none waits any more.
+// awaitDelivered waits until a poller got an event, and awaitAcknowledged until all
+// events are acknowledged.
 func (g *fakeGoogle) awaitDelivered(id string) {
 	g.t.Helper()
 	bound.Until(g.t, "the event is delivered", func() bool { return g.pubsubServer.Message(id).Deliveries > 0 })
@@ -103,8 +102,8 @@ func (g *fakeGoogle) awaitAcknowledged() {
 	bound.Until(g.t, "all events are acknowledged", func() bool { return g.countUnacknowledged() == 0 })
 }
 
-// Who tapped is the event's user, whatever the card carries; a second tap, and one on a
-// card that is over, change nothing.
+// The event's user is the one who tapped, whatever the card carries. A second tap changes
+// nothing, nor does one on the card of a closed question.
 func TestWhoseTapCounts(t *testing.T) {
 	t.Parallel()
 	d, g := newAppMachine(t)
@@ -148,8 +147,8 @@ func TestWhoseTapCounts(t *testing.T) {
 	}
 }
 
-// What a person writes to the app in a direct message answers the question whose thread
-// it is in, or whose message it quotes.
+// A direct message to the app answers the question whose thread it is in, or whose
+// message it quotes.
 func TestWordsInADirectMessage(t *testing.T) {
 	t.Parallel()
 	d, g := newAppMachine(t)
@@ -183,8 +182,8 @@ func TestWordsInADirectMessage(t *testing.T) {
 	d.awaitQuestion(two, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "One" })
 }
 
-// What people do where the app is, and where this machine does not write, is acknowledged
-// and not answered.
+// The app may be in spaces where this machine posts nothing. The poller acknowledges the
+// events from there and answers none.
 func TestEventsOfAnotherSpaceAreNotAnswered(t *testing.T) {
 	d, g := newAppMachine(t)
 	d.addCardQuestion(nil)
@@ -208,7 +207,7 @@ func TestEventsOfAnotherSpaceAreNotAnswered(t *testing.T) {
 	}
 }
 
-// A reply counts that comes while Google still answers the post of its question.
+// A reply counts even if it comes before Google has answered the post of its question.
 func TestAReplyComesBeforeThePostIsAnswered(t *testing.T) {
 	t.Parallel()
 	d, g := newAppMachine(t)
@@ -234,8 +233,8 @@ func TestAReplyComesBeforeThePostIsAnswered(t *testing.T) {
 	}
 }
 
-// In a space an app hears only what mentions it: it is listed for words where that is
-// allowed, and is otherwise not complained of.
+// In a space an app gets only messages that mention it. So the poller lists the space
+// where that is allowed. Otherwise it reports no error.
 func TestWordsInASpace(t *testing.T) {
 	t.Parallel()
 	for name, locked := range map[string]bool{"listed": false, "not to be listed": true} {
@@ -266,7 +265,7 @@ func TestWordsInASpace(t *testing.T) {
 	}
 }
 
-// A tap comes while no poller runs, and acknowledgements are lost: it is used once.
+// A tap that comes while no poller runs is used once, even if acknowledgements are lost.
 func TestATapIsUsedOnceHoweverOftenItComes(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -292,8 +291,8 @@ func TestATapIsUsedOnceHoweverOftenItComes(t *testing.T) {
 	}
 }
 
-// Ten thousand events in any order, and a poller that is killed again and again: none is
-// lost, and none is used twice.
+// Of ten thousand events in any order none is lost and none is used twice, while the
+// poller is killed many times.
 func TestEventsOutliveKilledPollers(t *testing.T) {
 	t.Parallel()
 	questions, each, limit := 10, 20, 3*time.Minute
@@ -354,7 +353,7 @@ func TestEventsOutliveKilledPollers(t *testing.T) {
 	t.Logf("%d events, the poller killed %d times", questions*each, killed)
 }
 
-// pollerProcess begins a poller of this machine in a process of its own.
+// pollerProcess starts a poller of this machine in a process of its own.
 func (d *testMachine) pollerProcess() *exec.Cmd {
 	d.t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -368,7 +367,7 @@ func (d *testMachine) pollerProcess() *exec.Cmd {
 	return cmd
 }
 
-// markPostedByApp has a question's card in the app's space already.
+// markPostedByApp marks a question's card as posted in the app's space.
 func (d *testMachine) markPostedByApp(q *state.Question, g *fakeGoogle) {
 	m := g.post([]byte("{}"), "")
 	at := q.AskedAt
@@ -376,7 +375,8 @@ func (d *testMachine) markPostedByApp(q *state.Question, g *fakeGoogle) {
 	q.Space, q.PostedAt, q.Chat = appSpace, &at, strings.TrimPrefix(g.url, "http://")+"/"+appSpace
 }
 
-// A session that waits anew has one card with a button: the older one has lost its own.
+// A session that waits a second time has one card with a button. The older card has lost
+// its button.
 func TestAnOlderCardOfASessionHasNoButton(t *testing.T) {
 	d, g := newAppMachine(t)
 	q, _ := d.addCardQuestion(func(q *state.Question) {
@@ -391,7 +391,7 @@ func TestAnOlderCardOfASessionHasNoButton(t *testing.T) {
 	g.awaitPatch(m.Name, "[Cancelled]")
 }
 
-// A card that was deleted in Chat needs no change: nothing is refused.
+// A card that a person deleted in Chat needs no update. The update counts as done.
 func TestADeletedCardIsNotChanged(t *testing.T) {
 	d, g := newAppMachine(t)
 	q, _ := d.addCardQuestion(nil)
@@ -417,7 +417,7 @@ func TestADeletedCardIsNotChanged(t *testing.T) {
 	}
 }
 
-// lostConnection stands in for Google behind a connection that is lost under two pulls.
+// lostConnection stands in for Google behind a connection that breaks during two pulls.
 type lostConnection struct{ pulls atomic.Int64 }
 
 func (l *lostConnection) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -432,9 +432,9 @@ func (l *lostConnection) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: header, Body: io.NopCloser(strings.NewReader(answer)), Request: r}, nil
 }
 
-// After a computer's sleep the log says once that the connection was lost, and the next
-// pull does not wait. What waits from a subscription that was taken out of the
-// configuration, or changed for another, keeps no poller.
+// After the computer slept, the log says once that the connection was lost, and the next
+// pull does not wait. A pull from a subscription that the configuration no longer names
+// keeps no poller running.
 func TestAPollerLeavesASubscription(t *testing.T) {
 	d, g := newAppMachine(t)
 	p := d.newPoller()

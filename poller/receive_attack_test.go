@@ -16,7 +16,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// otherMachineEvents is an app whose cards were posted when the machine had another
+// otherMachineEvents is an app whose cards were posted while the machine had another
 // subscription.
 type otherMachineEvents struct {
 	eventSource
@@ -27,7 +27,7 @@ func (e otherMachineEvents) Chat() string                      { return e.chat }
 func (otherMachineEvents) IsForOtherMachine(*wording.Tap) bool { return true }
 func (x *testSession) moveToAnother(q *state.Question)         { x.moveToEnvironment(q, "another") }
 
-// moveToEnvironment has another environment serve a question.
+// moveToEnvironment makes another environment serve a question.
 func (x *testSession) moveToEnvironment(q *state.Question, environment string) {
 	x.t.Helper()
 	x.poller.readIndex()
@@ -53,8 +53,8 @@ func (x *testSession) moveToEnvironment(q *state.Question, environment string) {
 	}
 }
 
-// A card of ours that names another subscription, of before a new setup, is tapped right
-// after a poller began: the tap counts.
+// A card of ours may name a subscription from before a new setup. A tap on it counts
+// right after a poller started.
 func TestATapOnACardOfAnEarlierSetupCounts(t *testing.T) {
 	x := newTestSession(t, nil)
 	q := x.addQuestion(x.markPosted)
@@ -74,8 +74,8 @@ func TestATapOnACardOfAnEarlierSetupCounts(t *testing.T) {
 	}
 }
 
-// What another environment does not decide holds back nothing of ours for longer than a
-// minute.
+// A message that another environment does not decide holds back none of ours for longer
+// than a minute.
 func TestAnotherEnvironmentsMessageHoldsNothingBack(t *testing.T) {
 	x := newTestSession(t, nil)
 	theirs, ours := x.addQuestion(x.markPosted), x.addQuestion(x.markPosted)
@@ -124,7 +124,8 @@ func TestADeletionThatIsReadFirstCounts(t *testing.T) {
 	}
 }
 
-// A command that a process began is not done again by who read its record before that.
+// A poller does not carry out a command that another process began after the poller read
+// its record.
 func TestACommandThatWasBegunMeanwhileIsNotRepeated(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.poller.readSessions()
@@ -150,8 +151,8 @@ func TestACommandThatWasBegunMeanwhileIsNotRepeated(t *testing.T) {
 	}
 }
 
-// What did not reach Claude is sent on to it also where its question lies in the folder
-// that words are written into, since its project cannot be written to.
+// Answers that did not reach Claude go to it as a prompt, even if the question lies in
+// the folder of prompts because its project cannot be written to.
 func TestAnswersAreSentOnFromTheSpareFolder(t *testing.T) {
 	x := newTestSession(t, nil)
 	dir := state.SpareStateDir(state.ProjectEnv(x.env, x.loadSession().ProjectDir, true))
@@ -182,8 +183,8 @@ func TestAnswersAreSentOnFromTheSpareFolder(t *testing.T) {
 	}
 }
 
-// An event that is another environment's has its poller called, as what a list brings
-// does.
+// A poller that pulls an event of another environment calls that environment's poller, as
+// with a listed message.
 func TestAnEventCallsThePollerThatItConcerns(t *testing.T) {
 	x := newTestSession(t, nil)
 	theirs := x.addQuestion(x.markPosted)
@@ -200,7 +201,7 @@ func TestAnEventCallsThePollerThatItConcerns(t *testing.T) {
 	}
 }
 
-// addListedMessage takes what a person wrote from a list.
+// addListedMessage adds a message of a person as a list brings it.
 func (x *testSession) addListedMessage(name, thread, text string) {
 	x.t.Helper()
 	_, space, _ := strings.Cut(x.reader.chat, "/")
@@ -213,8 +214,8 @@ func (x *testSession) addListedMessage(name, thread, text string) {
 	}
 }
 
-// Another process may read a space: a reply can be in the inbox before this one has seen
-// the question that it is for, which was posted before it.
+// Another process may read the space. Then a reply can be in the inbox before this poller
+// has seen its question.
 func TestAReplyThatIsReadSoonerThanItsQuestionCounts(t *testing.T) {
 	x := newTestSession(t, nil)
 	over := x.addQuestion(x.markPosted)
@@ -253,8 +254,9 @@ func TestAReplyThatIsReadSoonerThanItsQuestionCounts(t *testing.T) {
 	<-stopped
 }
 
-// The poller of another environment's session was killed. The next one decides what is
-// said there meanwhile; where none comes for a minute, the session's thread is told.
+// The poller of another environment's session was killed. The next one decides the
+// messages from meanwhile. Where none comes within a minute, the session's thread gets a
+// note.
 func TestWordsForASessionWhosePollerWasKilledWaitForTheNext(t *testing.T) {
 	x := newTestSession(t, func(s *state.Session) { s.Environment = "another" })
 	x.addListedMessage("words", x.threadName, "go on")
@@ -270,8 +272,8 @@ func TestWordsForASessionWhosePollerWasKilledWaitForTheNext(t *testing.T) {
 	}
 }
 
-// A reply can be in the inbox before the receipt of its question's post is written down:
-// it waits for that.
+// A reply can be in the inbox before the receipt of its question's post is on disk. The
+// reply waits for the receipt.
 func TestAReplyWaitsForTheReceipt(t *testing.T) {
 	x := newTestSession(t, nil)
 	q := x.addQuestion(x.markPosted)

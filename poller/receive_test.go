@@ -15,8 +15,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// usedOnceTest is a session that listens, with a question in a thread of its own, and the
-// one thing that a person says to either of them.
+// usedOnceTest has a session that takes messages, a question in its own thread, and the
+// one message that a person writes to either of them.
 type usedOnceTest struct {
 	*testSession
 	question *state.Question
@@ -43,14 +43,13 @@ func newUsedOnceTest(t *testing.T, what string) *usedOnceTest {
 	return h
 }
 
-// startNextPoller is the next poller, after the one before was killed.
+// startNextPoller starts the poller that follows one that was killed.
 func (h *usedOnceTest) startNextPoller() {
 	h.readTest = newReadTest(h.testMachine, h.question)
 	h.poller.readIndex()
 }
 
-// describeUse says what became of what was said: how often it was used, and what was told
-// of it.
+// describeUse says how often the message was used, and which notes about it were written.
 func (h *usedOnceTest) describeUse(notes []string) string {
 	h.t.Helper()
 	q := h.loadQuestion(h.question)
@@ -72,8 +71,8 @@ func (h *usedOnceTest) describeUse(notes []string) string {
 	return fmt.Sprintf("%d answers, %d words, %d muted, %d left, told %q", answers, len(h.testSession.waitingPrompts()), muted, h.countUnfinished(), tags)
 }
 
-// A poller that is killed at any step with a message loses nothing and uses nothing
-// twice.
+// A poller that is killed at any step of handling a message loses no message and uses
+// none twice.
 func TestAMessageOutlivesAKilledPoller(t *testing.T) {
 	t.Parallel()
 	steps := map[string]func(h *usedOnceTest){
@@ -145,7 +144,7 @@ func TestAMessageOutlivesAKilledPoller(t *testing.T) {
 	}
 }
 
-// readAllNotes is hears, and leaves in the outbox what was put there.
+// readAllNotes reads the notes and leaves them in the outbox.
 func (h *usedOnceTest) readAllNotes() {
 	h.t.Helper()
 	for range 2 {
@@ -160,8 +159,7 @@ func (h *usedOnceTest) readAllNotes() {
 	}
 }
 
-// forgetReceipts has the outbox know nothing of what was put, as it does after ten
-// minutes.
+// forgetReceipts removes the receipts from the outbox, as ten minutes do.
 func (h *usedOnceTest) forgetReceipts() {
 	h.notes = h.allNotes()
 	if err := os.RemoveAll(filepath.Join(state.UserStateDir(h.env), "outbox")); err != nil {
@@ -169,7 +167,7 @@ func (h *usedOnceTest) forgetReceipts() {
 	}
 }
 
-// allNotes is what the session's thread was told of commands and words.
+// allNotes returns the notes in the session's thread about commands and prompts.
 func (h *usedOnceTest) allNotes() (notes []string) {
 	notes = slices.Clone(h.notes)
 	all, _ := state.OutboxIn(state.UserStateDir(h.env)).All()
@@ -181,7 +179,7 @@ func (h *usedOnceTest) allNotes() (notes []string) {
 	return notes
 }
 
-// beginThread begins a question's thread in the space, and returns its name.
+// beginThread begins a question's thread in the space and returns the thread's name.
 func (x *testSession) beginThread(q *state.Question) string {
 	x.t.Helper()
 	m, err := x.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "Which?")
@@ -192,7 +190,7 @@ func (x *testSession) beginThread(q *state.Question) string {
 	return m.Thread.Name
 }
 
-// What is edited or deleted before it is decided what it is counts as it stands then.
+// A message that is edited or deleted before it is routed counts in its newest form.
 func TestAnEditBeforeItIsUsedCounts(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.poller.readSessions()
@@ -219,7 +217,8 @@ func TestAnEditBeforeItIsUsedCounts(t *testing.T) {
 	}
 }
 
-// A flood of strangers keeps nobody's words out, and what is too old is not used.
+// Many messages of strangers keep out none of a person who may answer. A message that is
+// too old is not used.
 func TestAFloodOfStrangersKeepsNobodyOut(t *testing.T) {
 	d, _ := newAppMachine(t)
 	p := d.newPoller()
@@ -256,7 +255,8 @@ func TestAFloodOfStrangersKeepsNobodyOut(t *testing.T) {
 	}
 }
 
-// Nothing is acknowledged that could not be written down, and no watermark moves over it.
+// An event that could not be written to disk is not acknowledged. The watermark does not
+// pass a message that could not be written.
 func TestAFullDiskLosesNoEvent(t *testing.T) {
 	t.Parallel()
 	d, g := newAppMachine(t)
