@@ -81,8 +81,8 @@ func TestWhatIsOverIsClosed(t *testing.T) {
 	}
 }
 
-// The space is read once more when the time for a reply is up: it may have come while no
-// poller ran.
+// When the time for a reply is up, the poller reads the space once more: the reply may
+// have come while no poller ran.
 func TestAReplyInTimeCountsAlsoWhenItIsReadLate(t *testing.T) {
 	d := newTestMachine(t)
 	late := func(q *state.Question) {
@@ -123,8 +123,8 @@ func TestTheTimeoutPolicyChooses(t *testing.T) {
 	}
 }
 
-// A native question is due when its hook waits, or five seconds after it was asked; the
-// other modes at once.
+// A question in native mode is posted once its hook waits, or graceForPost after it was
+// asked. In the other modes it is posted at once.
 func TestWhenAQuestionIsPosted(t *testing.T) {
 	for name, c := range map[string]struct {
 		mode   state.Mode
@@ -154,8 +154,9 @@ func TestWhenAQuestionIsPosted(t *testing.T) {
 	}
 }
 
-// The lock of an Open wakes its waiters with every step that they may wait for, and is
-// taken again while there may be another.
+// Releasing the lock of an index entry wakes the processes that wait for the record. The
+// poller does that with every step that they may wait for. It takes the lock once more
+// while there may be another step.
 func TestTheLockOfAnOpenQuestion(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.Mode = state.ModeDeny })
@@ -183,8 +184,8 @@ func TestTheLockOfAnOpenQuestion(t *testing.T) {
 	held(false, "closed for good")
 }
 
-// A stopped process may hold the lock for long: the loop tries again after a tenth of a
-// second, and then ever more seldom.
+// A suspended process may hold the lock for long. The loop tries once more after a tenth
+// of a second, and then at growing intervals.
 func TestALockThatIsHeldIsTriedEverMoreSeldom(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(d.markPosted)
@@ -211,8 +212,8 @@ func TestALockThatIsHeldIsTriedEverMoreSeldom(t *testing.T) {
 	}
 }
 
-// What is over stays in the index for a day, small, for the replies that come late; then
-// its file goes.
+// A closed question stays in the index for a day, without most of its contents, for
+// replies that come late. Then its file is removed.
 func TestWhatIsOverIsKeptSmallForADay(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.Status, q.ResolvedBy = state.Resolved, "chat" })
@@ -222,7 +223,7 @@ func TestWhatIsOverIsKeptSmallForADay(t *testing.T) {
 	if !record.isDone || record.question.SubQuestions != nil || record.lockedQuestion != nil {
 		t.Fatal("it is not over")
 	}
-	// a PostToolUse hook that corrects what was told
+	// a PostToolUse hook corrects what the thread was told
 	d.changeQuestion(q, func(q *state.Question) { q.OweNote(state.NoteClosed, "") })
 	p.loadQuestion(record)
 	if record.isDone || len(record.question.OwedNotes) != 1 {
@@ -244,8 +245,8 @@ func TestWhatIsOverIsKeptSmallForADay(t *testing.T) {
 	}
 }
 
-// A file that is older than a day goes with the first step in which nothing is open: the
-// documents promise that of each cycle.
+// A file that is older than a day is removed in the first step without an open question.
+// The documents promise that for each cycle.
 func TestAnOldFileGoesWithTheNextStep(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.Status, q.ResolvedBy = state.Resolved, "chat" })
@@ -263,7 +264,8 @@ func TestAnOldFileGoesWithTheNextStep(t *testing.T) {
 	}
 }
 
-// A record whose file is gone leaves the index, and the processes that wait for it go on.
+// A record whose file is gone is removed from the index, and the processes that wait for
+// it continue.
 func TestARecordThatIsGoneIsForgotten(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(nil)
@@ -278,8 +280,9 @@ func TestARecordThatIsGoneIsForgotten(t *testing.T) {
 	}
 }
 
-// A record of another environment whose file is not there may be another machine's, which
-// has this HOME and other projects: it is forgotten when it would be over in any case.
+// A record of another environment whose file is missing may belong to another machine
+// with this HOME and other projects. It is removed from the index only once its question
+// is too old in any case.
 func TestARecordOfAnotherMachineIsNotForgotten(t *testing.T) {
 	d := newTestMachine(t)
 	d.vars["GCHAT_FORMAT"] = "another environment"
@@ -302,7 +305,7 @@ func TestARecordOfAnotherMachineIsNotForgotten(t *testing.T) {
 	}
 }
 
-// startTmux starts a server of the test's own with a session, and returns its socket and
+// startTmux starts a tmux server for the test, with a session. It returns its socket and
 // the pane.
 func (d *testMachine) startTmux(session string) (socket, pane string) {
 	d.t.Helper()
@@ -329,8 +332,8 @@ func (d *testMachine) startTmux(session string) (socket, pane string) {
 	return socket, strings.TrimSpace(string(out))
 }
 
-// A tmux session that is missing three rounds running is gone; the pane is the index's,
-// whatever the question's file says.
+// A tmux session that is missing for three rounds in a row counts as gone. The index
+// names the pane, whatever the question's file says.
 func TestAbandonedAfterThreeRounds(t *testing.T) {
 	d := newTestMachine(t)
 	socket, pane := d.startTmux("shop")
@@ -376,8 +379,8 @@ func TestOnceCountsOneRound(t *testing.T) {
 	}
 }
 
-// A denied question outlives its Claude Code, and says that the session has ended; also
-// one that timed out, while a reply counts.
+// A question in deny mode stays open after its Claude Code ends, and records that the
+// session has ended. So does one that timed out, as long as a reply counts.
 func TestADeniedQuestionNotesTheEndOfItsSession(t *testing.T) {
 	for _, status := range []state.Status{state.Pending, state.TimedOut} {
 		d := newTestMachine(t)
@@ -392,8 +395,8 @@ func TestADeniedQuestionNotesTheEndOfItsSession(t *testing.T) {
 	}
 }
 
-// A daemon that has nothing to do, since nothing is configured, says what to do, and
-// ends: a restart would change nothing.
+// A daemon without any configuration says what to do and ends: a restart would change
+// nothing.
 func TestADaemonWithoutConfigurationEnds(t *testing.T) {
 	d := newTestMachine(t)
 	d.vars["GOOGLE_CHAT_WEBHOOK_URL"] = ""
@@ -409,8 +412,8 @@ func TestADaemonWithoutConfigurationEnds(t *testing.T) {
 	}
 }
 
-// An answer that cannot be typed yet is tried again, and the thread is told after the
-// third try.
+// An answer that cannot be typed yet is tried once more. After the third try the thread
+// gets a note.
 func TestAnAnswerThatCannotBeTypedYet(t *testing.T) {
 	d := newTestMachine(t)
 	socket, pane := d.startTmux("shop")
@@ -442,8 +445,7 @@ func TestAnAnswerThatCannotBeTypedYet(t *testing.T) {
 	}
 }
 
-// A question that ends while its answer is being typed is told of by the note of its end
-// alone.
+// A question that ends while its answer is being typed gets only the note about its end.
 func TestATryThatOutlivesItsQuestionIsNotToldOf(t *testing.T) {
 	for name, tell := range map[string]func(*Poller, *trackedRecord){
 		"nothing typed": func(p *Poller, record *trackedRecord) {
@@ -473,8 +475,8 @@ func TestATryThatOutlivesItsQuestionIsNotToldOf(t *testing.T) {
 	}
 }
 
-// A poller that was killed while it typed: no key is sent again, and a person has to
-// look.
+// After a poller was killed while it typed, no key is typed twice, and a note asks a
+// person to look.
 func TestAKilledTypingIsNotTakenForAnswered(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(func(q *state.Question) {
@@ -497,8 +499,8 @@ func TestAKilledTypingIsNotTakenForAnswered(t *testing.T) {
 	}
 }
 
-// A session's name is that session, also when its question is over: what was meant for it
-// is no answer to another's.
+// A reply that names a session is for that session, even if its question is closed. It
+// does not answer another session's question.
 func TestPickQuestion(t *testing.T) {
 	d := newTestMachine(t)
 	for _, q := range []state.Question{
@@ -525,7 +527,7 @@ func TestPickQuestion(t *testing.T) {
 	}
 }
 
-// A summary that failed is not tried with every step.
+// A summary that failed is not tried in every step.
 func TestAnOwedSummaryIsTriedOnce(t *testing.T) {
 	d := newTestMachine(t)
 	p := d.newPoller()
@@ -548,7 +550,7 @@ func TestAnOwedSummaryIsTriedOnce(t *testing.T) {
 	}
 }
 
-// The first session that there ever was is seen by a daemon that began before it.
+// A daemon sees the very first session, even if the daemon started before it.
 func TestTheFirstSessionIsSeen(t *testing.T) {
 	d := newTestMachine(t)
 	asked := make(chan bool, 1)
@@ -573,8 +575,8 @@ func TestTheFirstSessionIsSeen(t *testing.T) {
 	}
 }
 
-// startClaudeStatus has a session's Claude Code, which is this process, say in its own
-// file what it waits for.
+// startClaudeStatus writes Claude Code's own session file, which says what the session
+// waits for. This process stands in for Claude Code.
 func (d *testMachine) startClaudeStatus(session string) (says func(status string)) {
 	d.t.Helper()
 	config := filepath.Join(d.dir, "claude")
@@ -592,9 +594,9 @@ func (d *testMachine) startClaudeStatus(session string) (says func(status string
 	}
 }
 
-// Claude Code says that a dialog of its session waits, and not which. A hidden dialog is
-// none of them, and neither is one that was handed over for certain; that of an agent in
-// front is the one only where no other is open.
+// Claude Code says that a dialog of its session waits, but not which one. It never means
+// a hidden dialog. It means the dialog of a subagent in the foreground only where no
+// other is open.
 func TestOneDialogsEndClosesNoOther(t *testing.T) {
 	for name, c := range map[string]struct {
 		as     func(*state.Question)
@@ -633,9 +635,9 @@ func TestOneDialogsEndClosesNoOther(t *testing.T) {
 	}
 }
 
-// On Esc the session stops waiting a moment before its hook is told, and closes the
-// permission as dismissed: the dialog's end counts as an answer only when the question is
-// still open a round later.
+// After Esc the session stops waiting a moment before the hook runs that closes the
+// permission as dismissed. So the dialog's end counts as an answer only if the question
+// is still open a round later.
 func TestADialogsEndIsAnAnswerARoundLater(t *testing.T) {
 	d := newTestMachine(t)
 	pid := os.Getpid()
@@ -660,8 +662,8 @@ func TestADialogsEndIsAnAnswerARoundLater(t *testing.T) {
 	}
 }
 
-// With the preset send no hook waits for a question, nor does one come: it is in its
-// space within two seconds all the same.
+// With the preset send no hook ever waits for a question. It is in its space within two
+// seconds all the same.
 func TestAQuestionThatNoHookWaitsForIsPosted(t *testing.T) {
 	for age, posted := range map[time.Duration]bool{time.Second: false, 1600 * time.Millisecond: true} {
 		d := newTestMachine(t)
@@ -675,8 +677,7 @@ func TestAQuestionThatNoHookWaitsForIsPosted(t *testing.T) {
 	}
 }
 
-// A reply to a session that has just ended is told at once, and not only with the next
-// round.
+// A reply to a session that has just ended gets its note at once, before the next round.
 func TestAReplyToADeadSessionIsToldAtOnce(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(func(q *state.Question) {

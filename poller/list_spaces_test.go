@@ -100,7 +100,7 @@ func TestSinceReachesBackForThreadsThatWereNotRead(t *testing.T) {
 	}
 }
 
-// readTest is a poller that lists the desk's space when the test says so.
+// readTest is a poller that lists the space of a testMachine when the test says so.
 type readTest struct {
 	*testMachine
 	poller *Poller
@@ -113,13 +113,13 @@ func newReadTest(d *testMachine, q *state.Question) *readTest {
 	return x
 }
 
-// listAndRelease is a list that lets others read the space afterwards.
+// listAndRelease lists the space, and then releases it for other readers.
 func (r *reader) listAndRelease(ctx context.Context, v *spaceView) error {
 	defer release(&r.lock)
 	return r.listSpace(ctx, v)
 }
 
-// readOnce lists the space once, and judges.
+// readOnce lists the space once, and judges the replies.
 func (x *readTest) readOnce() error {
 	x.t.Helper()
 	x.poller.readAndAttend(x.t.Context())
@@ -136,7 +136,8 @@ func (x *readTest) mustRead() {
 	}
 }
 
-// A message from the future must not end reading, and one that is listed late is read.
+// A message from the future must not stop the reading. A message that is listed late is
+// read.
 func TestTheWatermarkKeepsToTheServersClock(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(d.markPosted)
@@ -161,8 +162,8 @@ func TestTheWatermarkKeepsToTheServersClock(t *testing.T) {
 	}
 }
 
-// This machine's clock is a day ahead: the space is read all the same, as soon as a list
-// told the server's time.
+// This machine's clock is a day ahead. The space is read all the same, once a list has
+// brought the server's time.
 func TestAClockThatIsADayAhead(t *testing.T) {
 	d := newTestMachine(t)
 	d.clockLead.Store(int64(-26 * time.Hour))
@@ -176,7 +177,7 @@ func TestAClockThatIsADayAhead(t *testing.T) {
 	}
 }
 
-// Each message is handed over once, also while the overlap shows it again and again.
+// Each message is added once, although the overlap lists it many times.
 func TestWhatWasReadIsSkippedInTheOverlap(t *testing.T) {
 	d := newTestMachine(t)
 	d.addQuestion(d.markPosted) // keeps the space open
@@ -199,8 +200,8 @@ func TestWhatWasReadIsSkippedInTheOverlap(t *testing.T) {
 	}
 }
 
-// For two minutes each list brings a question's own message again. Its file is not locked
-// for that.
+// For two minutes each list brings a question's own message. The question's file is not
+// locked for that.
 func TestAQuestionsOwnMessageIsTakenOnce(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(d.markPosted)
@@ -218,8 +219,8 @@ func TestAQuestionsOwnMessageIsTakenOnce(t *testing.T) {
 	}
 }
 
-// A list that breaks off does not move the watermark, and what a full disk kept from
-// being written down is read again.
+// A list that fails halfway does not move the watermark. A message that a full disk kept
+// from being written is read once more.
 func TestWhatCouldNotBeWrittenDownIsReadAgain(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(d.markPosted)
@@ -245,8 +246,8 @@ func TestWhatCouldNotBeWrittenDownIsReadAgain(t *testing.T) {
 	}
 }
 
-// Another program put two questions into one thread: a reply answers the older one, and
-// the next the other.
+// Another program posted two questions into one thread. A reply answers the older one,
+// and the next reply answers the other.
 func TestOneReplyAnswersOneQuestionOfAThread(t *testing.T) {
 	d := newTestMachine(t)
 	older, newer := d.addQuestion(d.markPosted), d.addQuestion(d.markPosted)
@@ -267,8 +268,8 @@ func TestOneReplyAnswersOneQuestionOfAThread(t *testing.T) {
 	}
 }
 
-// In a space without threads a reply answers the question that it quotes, and none
-// without a quote, also once the other is over.
+// In a space without threads a reply answers the question that it quotes. A reply without
+// a quote, written while two are open, answers none, even after one of them is closed.
 func TestInASpaceWithoutThreadsAQuoteSaysWhatIsAnswered(t *testing.T) {
 	d := newTestMachine(t)
 	first, second := d.addQuestion(d.markPosted), d.addQuestion(d.markPosted)
@@ -302,8 +303,8 @@ func TestInASpaceWithoutThreadsAQuoteSaysWhatIsAnswered(t *testing.T) {
 	}
 }
 
-// A question that timed out, and was asked again or has its answer, takes no reply from a
-// younger one of its thread.
+// A question that timed out may have been asked once more, or have its answer. It then
+// takes no reply from a younger question of its thread.
 func TestAnOldQuestionLeavesTheReplyToTheYounger(t *testing.T) {
 	for name, over := range map[string]func(*state.Question){
 		"asked again": func(q *state.Question) { q.IsAskedAgain = true },
@@ -332,7 +333,7 @@ func TestAnOldQuestionLeavesTheReplyToTheYounger(t *testing.T) {
 	}
 }
 
-// A reply that was not judged yet counts as it stands in the space by then.
+// A reply that is edited before it is judged counts in its newest form.
 func TestReplyIsReadAsItWasRevised(t *testing.T) {
 	for name, c := range map[string]struct {
 		judged  bool
@@ -366,8 +367,8 @@ func TestReplyIsReadAsItWasRevised(t *testing.T) {
 	}
 }
 
-// A reply that is deleted before it was judged answers nothing, also where Chat does not
-// tell any more who wrote it. Judging waits here for the file that says who may answer.
+// A reply that is deleted before it is judged answers nothing, even where Chat leaves out
+// who wrote it. In this test, judging waits for the file that says who may answer.
 func TestADeletedReplyIsNone(t *testing.T) {
 	d := newTestMachine(t)
 	delete(d.vars, "GCHAT_ALLOWED_USERS")
@@ -423,8 +424,8 @@ func TestAThreadOfHoursIsBound(t *testing.T) {
 	}
 }
 
-// A process that waits in a thread gets the first reply after the last message of ours
-// there, and each reply is one's.
+// A process that waits in a thread gets the first reply after our last message there.
+// Each reply goes to one process only.
 func TestAThreadIsWaitedIn(t *testing.T) {
 	d := newTestMachine(t)
 	app := &chatapi.User{Name: "users/app", Type: "BOT"}
@@ -478,8 +479,8 @@ func TestAThreadIsWaitedIn(t *testing.T) {
 	}
 }
 
-// A process that begins to wait in a thread gets what is said from then on, also where
-// this machine's clock is ahead of Chat's.
+// A process that begins to wait in a thread gets what people write from then on, even
+// where this machine's clock is ahead of Chat's.
 func TestAThreadIsWaitedInWithAFastClock(t *testing.T) {
 	d := newTestMachine(t)
 	d.clockLead.Store(int64(-time.Hour))
@@ -505,8 +506,8 @@ func TestAThreadIsWaitedInWithAFastClock(t *testing.T) {
 	}
 }
 
-// A process that waited in a thread and was killed takes no reply: the next that waits
-// there gets it.
+// A process that waited in a thread and was killed gets no reply. The next process that
+// waits there gets it.
 func TestAKilledWaitTakesNoReply(t *testing.T) {
 	d := newTestMachine(t)
 	said, err := d.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "look at this")
@@ -535,7 +536,7 @@ func TestAKilledWaitTakesNoReply(t *testing.T) {
 	m := d.reply(thread, "", "yes")
 	x.poller.readIndex()
 	if err := x.reader.listAndRelease(t.Context(), x.poller.spaceViews()[x.reader.chat]); err != nil {
-		// before it is seen that the process is gone
+		// before the poller has seen that the process is gone
 		t.Fatal(err)
 	}
 	x.poller.readState()
@@ -552,7 +553,7 @@ func TestAKilledWaitTakesNoReply(t *testing.T) {
 	}
 }
 
-// An allowed person who writes into a thread of reports is told once that no process
+// An allowed person who writes into a thread of reports gets one note that no process
 // waits there.
 func TestAReplyToAReportIsAnswered(t *testing.T) {
 	d := newTestMachine(t)
@@ -597,8 +598,8 @@ func TestAReplyToAReportIsAnswered(t *testing.T) {
 	}
 }
 
-// An outage is logged when it begins, when it changes and when it ends, not with every
-// cycle; status shows it meanwhile.
+// An outage is logged when it begins, changes and ends, not in every cycle. `status`
+// shows it meanwhile.
 func TestAnOutageIsSaidOnce(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(d.markPosted)
@@ -628,8 +629,8 @@ func TestAnOutageIsSaidOnce(t *testing.T) {
 	}
 }
 
-// Five refusals are no accident: it is said in the log, in status and, once, in the
-// threads that wait.
+// After five refusals in a row, the log and `status` say so, and each open thread gets
+// one note.
 func TestFiveRefusalsAreDegraded(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(d.markPosted)
@@ -668,8 +669,8 @@ func TestOneReaderASpace(t *testing.T) {
 	d.awaitQuestion(q, "read after it", func(q *state.Question) bool { return q.FindReply(m.Name) != nil })
 }
 
-// A reader that fails leaves the space to another environment's, which may have a better
-// way to Chat.
+// A reader that fails releases the space for another environment's reader, which may have
+// a better connection to Chat.
 func TestAReaderThatFailsLetsAnotherRead(t *testing.T) {
 	for _, code := range []int{http.StatusServiceUnavailable, http.StatusNotFound, http.StatusForbidden} {
 		d := newTestMachine(t)

@@ -23,7 +23,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// testMachine is a machine with folders of its own, and a space that its pollers talk to
+// testMachine is a machine with its own folders, and a space that its pollers talk to
 // over HTTP.
 type testMachine struct {
 	t          testing.TB
@@ -32,7 +32,7 @@ type testMachine struct {
 	space      *space.Space
 	listCount  atomic.Int64 // list requests that came
 	listStatus atomic.Int64 // the status that every list is answered with; 0 for none
-	// how many messages a page of a list has; 0 for as many as are asked for
+	// the number of messages on a page of a list; 0 for as many as the request asks for
 	pageSize       atomic.Int64
 	hasEndlessList atomic.Bool  // the last page of a list leads to the first
 	clockLead      atomic.Int64 // added to the space's clock, nanoseconds
@@ -68,7 +68,7 @@ func newTestMachine(t testing.TB) *testMachine {
 	return d
 }
 
-// servePage answers a list as the desk's space is set to.
+// servePage answers a list in the pages that the test has set.
 func (d *testMachine) servePage(w http.ResponseWriter, r *http.Request, inner http.Handler) {
 	query := r.URL.Query()
 	if n := d.pageSize.Load(); n > 0 {
@@ -93,7 +93,7 @@ func (d *testMachine) servePage(w http.ResponseWriter, r *http.Request, inner ht
 
 func (d *testMachine) env(name string) string { return d.vars[name] }
 
-// newPoller is one that takes its steps when the test says so.
+// newPoller returns a poller whose steps the test takes.
 func (d *testMachine) newPoller(dirs ...string) *Poller {
 	p := newPoller(Options{Env: d.env, Log: state.NewLog(d.env, "test"), QuestionDirs: dirs})
 	_, end := p.startServing(context.Background())
@@ -101,7 +101,7 @@ func (d *testMachine) newPoller(dirs ...string) *Poller {
 	return p
 }
 
-// addQuestion writes a question down as a hook does, changed by as.
+// addQuestion writes a question as a hook does. change changes it first.
 func (d *testMachine) addQuestion(change func(*state.Question)) *state.Question {
 	d.t.Helper()
 	q := d.writeQuestion(change)
@@ -112,11 +112,11 @@ func (d *testMachine) addQuestion(change func(*state.Question)) *state.Question 
 	return q
 }
 
-// writeQuestion is ask without a place in the index.
+// writeQuestion is addQuestion without an index entry.
 func (d *testMachine) writeQuestion(change func(*state.Question)) *state.Question {
 	d.t.Helper()
 	d.questionCount++
-	// files have no finer times, and questions are shown in the order of theirs
+	// the times of files are no finer, and questions are ordered by them
 	time.Sleep(time.Millisecond)
 	q := &state.Question{
 		QuestionID: fmt.Sprintf("%08d-0000-4000-8000-000000000000", d.questionCount), SessionID: fmt.Sprintf("s-%d", d.questionCount), SessionName: fmt.Sprintf("shop %d", d.questionCount),
@@ -138,7 +138,7 @@ func (d *testMachine) writeQuestion(change func(*state.Question)) *state.Questio
 	return q
 }
 
-// markPosted has a question's message in the space already.
+// markPosted marks a question's message as posted.
 func (d *testMachine) markPosted(q *state.Question) {
 	name := space.Name + "/threads/" + q.QuestionID[:8]
 	at := q.AskedAt
@@ -168,7 +168,8 @@ func (d *testMachine) changeQuestion(q *state.Question, change func(*state.Quest
 	return q
 }
 
-// reply has a person write into a question's thread; "" is the person of the page.
+// reply writes a person's message into a question's thread. The sender "" is the person
+// on the page.
 func (d *testMachine) reply(thread, sender, text string) *chatapi.Message {
 	d.t.Helper()
 	var from *chatapi.User
@@ -182,7 +183,7 @@ func (d *testMachine) reply(thread, sender, text string) *chatapi.Message {
 	return m
 }
 
-// awaitQuestion waits until a question is as wanted.
+// awaitQuestion waits until a question meets a condition.
 func (d *testMachine) awaitQuestion(q *state.Question, what string, done func(*state.Question) bool) *state.Question {
 	d.t.Helper()
 	var stored *state.Question
@@ -197,7 +198,8 @@ func (d *testMachine) awaitQuestion(q *state.Question, what string, done func(*s
 	return stored
 }
 
-// runPoller runs a poller until the test ends; it returns what ends it before, and waits.
+// runPoller runs a poller until the test ends. It returns a function that ends the poller
+// earlier, and waits for that.
 func (d *testMachine) runPoller(o Options) (end func() error) {
 	o.Env, o.Log = d.env, state.NewLog(d.env, "test")
 	ctx, cancel := context.WithCancel(context.Background())
@@ -216,7 +218,7 @@ func (d *testMachine) runPoller(o Options) (end func() error) {
 	return end
 }
 
-// noteKinds are what the outbox was given about a question.
+// noteKinds returns the kinds of the notes about a question in the outbox.
 func (d *testMachine) noteKinds(q *state.Question) (about []string) {
 	all, _ := state.OutboxIn(state.UserStateDir(d.env)).All()
 	for _, message := range all {
@@ -227,7 +229,7 @@ func (d *testMachine) noteKinds(q *state.Question) (about []string) {
 	return about
 }
 
-// logLines are those of the log that hold the words.
+// logLines returns the lines of the log that contain a text.
 func (d *testMachine) logLines(words string) (lines []string) {
 	raw, _ := os.ReadFile(state.LogPath(d.env))
 	for line := range strings.Lines(string(raw)) {
@@ -274,8 +276,8 @@ func TestAQuestionIsPostedReadAndAnsweredToItsHook(t *testing.T) {
 	}
 }
 
-// A checkout can bring a question. It is nothing to the poller: no hook of ours announced
-// it.
+// A checkout can bring a question. The poller ignores it: no hook of ours wrote an index
+// entry for it.
 func TestARecordThatTheIndexDoesNotNameIsNothing(t *testing.T) {
 	d := newTestMachine(t)
 	planted := d.writeQuestion(func(q *state.Question) { q.TmuxPane, q.TmuxSocket = "%0", "/tmp/x" })
@@ -297,8 +299,8 @@ func TestARecordThatTheIndexDoesNotNameIsNothing(t *testing.T) {
 	}
 }
 
-// A folder that a person named by another name than its hook does is the same folder: the
-// record is served once, with its hook.
+// A person may name a folder by another path than the hook does. It is the same folder:
+// the record is served once, with its hook.
 func TestAFolderOfTwoNames(t *testing.T) {
 	d := newTestMachine(t)
 	link := filepath.Join(d.dir, "a-link") // "a-link" is before "shop"
@@ -324,8 +326,8 @@ func TestAFolderOfTwoNames(t *testing.T) {
 	}
 }
 
-// A question of another environment is neither posted nor judged, and its replies are
-// left to its own poller.
+// The poller neither posts nor judges a question of another environment. It leaves the
+// replies to that environment's poller.
 func TestAnotherEnvironmentsQuestionIsReadOnly(t *testing.T) {
 	d := newTestMachine(t)
 	mine := d.addQuestion(d.markPosted)
@@ -361,8 +363,8 @@ func TestAnotherEnvironmentsQuestionIsReadOnly(t *testing.T) {
 	}
 }
 
-// startThread gives a question a thread in the space, with a reply of the page's person,
-// and returns that.
+// startThread gives a question a thread in the space, with a reply of the person on the
+// page. It returns that reply.
 func (d *testMachine) startThread(q *state.Question) *chatapi.Message {
 	d.t.Helper()
 	m, err := d.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "a question")
@@ -405,8 +407,8 @@ func TestOnePollerAnEnvironment(t *testing.T) {
 	}
 }
 
-// With nothing open, no request is made, and the space is listed once a cycle for all
-// that is.
+// Without an open question the poller makes no request. Otherwise it lists the space once
+// a cycle, for all open questions together.
 func TestOneListForAllQuestions(t *testing.T) {
 	d := newTestMachine(t)
 	d.vars["GCHAT_POLLER_INTERVAL"] = "100ms"
@@ -465,8 +467,8 @@ func TestOnceDoesOneRound(t *testing.T) {
 	}
 }
 
-// A round takes the place of a detached poller, which a new one takes again where
-// something is open.
+// A single round takes over from a detached poller. A new detached poller starts
+// afterwards where a question is open.
 func TestAfterOneRoundADetachedPollerGoesOn(t *testing.T) {
 	d := newTestMachine(t)
 	mark, self := filepath.Join(d.dir, "started"), filepath.Join(d.dir, "gchat-hooks")
@@ -499,7 +501,7 @@ func TestAPanicEndsAStepAndNotTheProcess(t *testing.T) {
 	}
 }
 
-// isPollerRunning says whether a poller has the environment's lock.
+// isPollerRunning reports whether a poller has the environment's lock.
 func isPollerRunning(env state.Getenv) bool {
 	lock, err := state.LockPoller(env)
 	if err == nil {

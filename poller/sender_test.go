@@ -25,8 +25,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// sendTest is a poller with a clock that the test turns, and a space that answers as the
-// test says.
+// sendTest is a poller whose clock the test sets, with a space that answers as the test
+// says.
 type sendTest struct {
 	*Poller
 	t            *testing.T
@@ -110,7 +110,7 @@ func (o *sendTest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answerWithError answers each post so.
+// answerWithError answers each post with an error.
 func answerWithError(code int, status, message string, header ...string) func(string, http.ResponseWriter, func()) bool {
 	return func(_ string, w http.ResponseWriter, _ func()) bool {
 		for i := 0; i < len(header); i += 2 {
@@ -122,13 +122,13 @@ func answerWithError(code int, status, message string, header ...string) func(st
 	}
 }
 
-// breakAfterStore breaks the connection after the message is stored.
+// breakAfterStore breaks the connection after it stored the message.
 func breakAfterStore(_ string, _ http.ResponseWriter, store func()) bool {
 	store()
 	panic(http.ErrAbortHandler)
 }
 
-// enqueueReport puts a plain report.
+// enqueueReport enqueues a plain report.
 func (o *sendTest) enqueueReport(session, text string, also ...func(*state.Message)) *state.Message {
 	o.t.Helper()
 	message := &state.Message{
@@ -193,8 +193,8 @@ func (o *sendTest) checkTexts(texts ...string) {
 	}
 }
 
-// TestWhatAFailureMeans has Chat fail on the first message of three lanes, and then
-// answer well.
+// In TestWhatAFailureMeans, Chat fails on the first message of three lanes and then
+// works.
 func TestWhatAFailureMeans(t *testing.T) {
 	hangUp := func(string, http.ResponseWriter, func()) bool { panic(http.ErrAbortHandler) }
 	for _, c := range []struct {
@@ -291,7 +291,7 @@ func TestPausesGrow(t *testing.T) {
 	}
 }
 
-// TestLanesThatFailAtOnceAreOneFailure has eight lanes hang up at once.
+// In TestLanesThatFailAtOnceAreOneFailure, the connections of eight lanes break at once.
 func TestLanesThatFailAtOnceAreOneFailure(t *testing.T) {
 	o := newSendTest(t)
 	var together sync.WaitGroup
@@ -309,7 +309,7 @@ func TestLanesThatFailAtOnceAreOneFailure(t *testing.T) {
 	}
 }
 
-// TestSameIDIsSentAgain has a space that cannot be read: its "already exists" is the
+// In TestSameIDIsSentAgain, the space cannot be read. Its "already exists" counts as the
 // receipt.
 func TestSameIDIsSentAgain(t *testing.T) {
 	o := newSendTest(t)
@@ -327,8 +327,8 @@ func TestSameIDIsSentAgain(t *testing.T) {
 	}
 }
 
-// TestTriedIsAskedForUntilChatSays has a message whose post was cut, and a Chat that
-// stumbles when it is asked for it.
+// In TestTriedIsAskedForUntilChatSays, the post of a message was cut, and Chat fails at
+// first when the poller searches for the message.
 func TestTriedIsAskedForUntilChatSays(t *testing.T) {
 	o := newSendTest(t)
 	q := o.addTestQuestion()
@@ -356,8 +356,8 @@ func TestTriedIsAskedForUntilChatSays(t *testing.T) {
 	}
 }
 
-// A login may not find a webhook's message by the id that it was posted with: the list
-// has it, whatever others say like it.
+// With a login, Chat may not find a webhook's message by the id that it was posted with.
+// The poller then finds it in the list, even among messages with the same text.
 func TestTriedIsFoundInTheList(t *testing.T) {
 	o := newSendTest(t)
 	o.isUnfindable = true
@@ -387,8 +387,8 @@ func TestTriedIsFoundInTheList(t *testing.T) {
 	}
 }
 
-// TestThreadOfWhatIsThereAlready has Chat say that the message is there, and stumble when
-// it is asked where.
+// In TestThreadOfWhatIsThereAlready, Chat answers that the message exists, and fails when
+// the poller asks for its thread.
 func TestThreadOfWhatIsThereAlready(t *testing.T) {
 	o := newSendTest(t)
 	q := o.addTestQuestion()
@@ -429,8 +429,8 @@ func TestPausedWebhookIsTriedByOneMessageAMinute(t *testing.T) {
 	}
 }
 
-// What a person has tried anew (gchat-hooks flush) a running poller sends at once,
-// whatever pause it had noted.
+// A person asks for another try with `gchat-hooks flush`. A running poller then sends the
+// message at once, whatever pause it had noted.
 func TestAPersonEndsAPause(t *testing.T) {
 	for name, fault := range map[string]func(string, http.ResponseWriter, func()) bool{
 		"the webhook was wrong": answerWithError(http.StatusForbidden, "PERMISSION_DENIED", "no"), "too many": answerWithError(http.StatusTooManyRequests, "RESOURCE_EXHAUSTED", "slower"),
@@ -483,7 +483,8 @@ func TestNoWebhookIsSaidOnce(t *testing.T) {
 	}
 }
 
-// A command for the webhook that a poller cuts, since it ends, is no broken webhook.
+// A poller that ends interrupts the command for the webhook. The webhook does not count
+// as broken.
 func TestACommandThatIsCutIsNoFault(t *testing.T) {
 	o := newSendTest(t)
 	delete(o.env, "GOOGLE_CHAT_WEBHOOK_URL")
@@ -663,9 +664,9 @@ func TestPartsAreOneThread(t *testing.T) {
 	}
 }
 
-// A direct message, which is with an app, sees no thread keys: reports of a session, what
-// it is to do next, and messages to a key that was used or is a question's go into the
-// threads that are known.
+// A direct conversation with an app has no thread keys. Reports and the "next
+// instruction" question of a session, and messages to a key that was used before or is a
+// question's, go into the threads whose names are known.
 func TestADirectMessageKeepsItsThreads(t *testing.T) {
 	o := newSendTest(t, strict.DirectMessage)
 	endpoint, _, _ := strings.Cut(o.env["GOOGLE_CHAT_WEBHOOK_URL"], "v1/spaces/")
@@ -721,8 +722,8 @@ func TestADirectMessageKeepsItsThreads(t *testing.T) {
 	}
 }
 
-// TestKilledBeforeTheReceipt has a message in the space that the outbox knows only to be
-// tried.
+// In TestKilledBeforeTheReceipt, a message is in the space, and the outbox knows only
+// that it was tried.
 func TestKilledBeforeTheReceipt(t *testing.T) {
 	o := newSendTest(t)
 	message := o.enqueueReport("a", "x")
@@ -744,8 +745,9 @@ func TestKilledBeforeTheReceipt(t *testing.T) {
 	}
 }
 
-// A thread of another space loses no message: its own thread is the one of its key, or a
-// new one. What is refused for another reason is tried twice at most.
+// A message to a thread of another space is not lost. It goes into the thread of its key,
+// or into a new one. A message that Chat refuses for another reason is tried twice at
+// most.
 func TestAThreadOfAnotherSpaceLosesNoMessage(t *testing.T) {
 	o := newSendTest(t, strict.OtherThreads)
 	keyed := o.enqueueReport("a", "keyed", func(message *state.Message) { message.ThreadName = "spaces/OLD/threads/T" })
@@ -771,7 +773,7 @@ func TestAThreadOfAnotherSpaceLosesNoMessage(t *testing.T) {
 	}
 }
 
-// TestWaitingProcessWakes has a process wait for a receipt as commands do.
+// In TestWaitingProcessWakes, a process waits for a receipt as commands do.
 func TestWaitingProcessWakes(t *testing.T) {
 	o := newSendTest(t)
 	o.setFault(answerWithError(503, "UNAVAILABLE", "sorry"))
@@ -798,7 +800,8 @@ func TestWaitingProcessWakes(t *testing.T) {
 	}
 }
 
-// childDir names, to a copy of this test program, the folder whose outbox it is to send.
+// childDir is the variable that names, to a copy of this test program, the folder whose
+// outbox it has to send.
 const childDir = "GCHAT_TEST_SENDER"
 
 func TestMain(m *testing.M) {
@@ -827,9 +830,9 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// TestNoneLostNoneTwice sends a thousand messages in fifty lanes while Chat answers 429
-// and 500, cuts the connection after storing, hangs, and the poller is killed again and
-// again.
+// TestNoneLostNoneTwice sends a thousand messages in fifty lanes. Meanwhile Chat answers
+// 429 and 500, hangs, and cuts the connection after it stored a message, and the poller
+// is killed many times.
 func TestNoneLostNoneTwice(t *testing.T) {
 	t.Parallel()
 	messages, lanes := 1000, 50
