@@ -10,8 +10,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// The thread of a question was deleted in Chat, which begins another for its reminder: a
-// reply there is the answer.
+// A person deleted the thread of a question in Chat, and Chat begins another one for its
+// reminder. A reply there is the answer.
 func TestAReminderInANewThread(t *testing.T) {
 	t.Parallel()
 	d := newTestMachine(t)

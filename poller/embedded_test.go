@@ -19,8 +19,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// newEmbeddedMachine is a machine whose person's configuration has the webhook that an
-// earlier setup --space wrote.
+// newEmbeddedMachine returns a machine whose configuration has the webhook that an
+// earlier version's setup --space wrote.
 func newEmbeddedMachine(t *testing.T) (*testMachine, *gchat.Webhook) {
 	t.Helper()
 	d := newTestMachine(t)
@@ -45,7 +45,7 @@ func newEmbeddedMachine(t *testing.T) (*testMachine, *gchat.Webhook) {
 	return d, hook
 }
 
-// addTextQuestion is a question that waits, whose text a webhook posted.
+// addTextQuestion adds an open question whose text a webhook posted.
 func (d *testMachine) addTextQuestion(hook *gchat.Webhook) *state.Question {
 	d.t.Helper()
 	q := d.addQuestion(func(q *state.Question) {
@@ -64,7 +64,7 @@ func (d *testMachine) addTextQuestion(hook *gchat.Webhook) *state.Question {
 	return q
 }
 
-// cardMessages are the messages of a thread that have one.
+// cardMessages returns the messages of a thread that have a card.
 func (d *testMachine) cardMessages(thread string) (cards []*chatapi.Message) {
 	for _, m := range d.space.Messages() {
 		if m.Thread.Name == thread && len(m.CardsV2) > 0 {
@@ -74,9 +74,9 @@ func (d *testMachine) cardMessages(thread string) (cards []*chatapi.Message) {
 	return cards
 }
 
-// A question whose text stood open in the embedded space is posted once more, as a card
-// in its thread, and is tapped there. What was typed to the text before counts, and so
-// does what is typed to it later.
+// An open question that is in the embedded space as a text is posted once more, as a card
+// in its thread, and is tapped there. A typed reply to the text counts, both from before
+// and from after that.
 func TestATextOfBeforeBecomesACard(t *testing.T) {
 	d, hook := newEmbeddedMachine(t)
 	before, tapped, typed := d.addTextQuestion(hook), d.addTextQuestion(hook), d.addTextQuestion(hook)
@@ -106,8 +106,8 @@ func TestATextOfBeforeBecomesACard(t *testing.T) {
 	}
 }
 
-// The card of several questions shows as chosen what counted of a reply to some of them,
-// and a tap that sends it as it stands keeps that.
+// A reply answers some of several questions on a card. The card shows those answers as
+// chosen. A tap that sends the card unchanged keeps them.
 func TestACardShowsWhatCountedOfAReply(t *testing.T) {
 	d, _ := newEmbeddedMachine(t)
 	q := d.addQuestion(func(q *state.Question) {
@@ -161,8 +161,8 @@ func TestACardShowsWhatCountedOfAReply(t *testing.T) {
 	})
 }
 
-// Beside the app, a reply in the thread of another program's webhook is left to that
-// program.
+// Where an app is used, a reply in the thread of another program's webhook is left to
+// that program.
 func TestAReplyToAWebhooksTextIsLeftAlone(t *testing.T) {
 	d, hook := newEmbeddedMachine(t)
 	posted, err := hook.Post(t.Context(), gchat.Post{Text: "curl asks: which?"})

@@ -16,7 +16,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// notesIn are the texts that wait in the outbox for a thread.
+// notesIn returns the texts that wait in the outbox for a thread.
 func (x *testSession) notesIn(thread string) (texts []string) {
 	x.t.Helper()
 	all, bad := state.OutboxIn(state.UserStateDir(x.env)).All()
@@ -31,7 +31,7 @@ func (x *testSession) notesIn(thread string) (texts []string) {
 	return texts
 }
 
-// listSpace has the poller read the space, and go on reading it for all environments.
+// listSpace makes the poller the one that lists the space for all environments.
 func (x *testSession) listSpace() {
 	x.t.Helper()
 	x.poller.readAndAttend(x.t.Context())
@@ -41,8 +41,9 @@ func (x *testSession) listSpace() {
 	x.poller.readAndAttend(x.t.Context())
 }
 
-// A reply to the question of an environment whose poller does not come is told of once,
-// by the poller that reads its space. The question stays for its session's first hook.
+// The poller of a question's environment does not come. Then the poller that reads the
+// space writes one note for a reply to the question. The question stays for the next hook
+// of its session.
 func TestAReplyThatNoEnvironmentClaimsIsToldOf(t *testing.T) {
 	for name, c := range map[string]struct {
 		lives, reads bool
@@ -99,9 +100,9 @@ func TestAReplyThatNoEnvironmentClaimsIsToldOf(t *testing.T) {
 	}
 }
 
-// The poller that reads a space for all environments writes no other one's record. That
-// one's poller takes what was said, also where it was edited or deleted, and dates its
-// own messages.
+// The poller that reads a space for all environments changes no record of another
+// environment. The other's poller uses the replies, edited and deleted ones too, and
+// notes the times of its own messages.
 func TestAReaderWritesNoOtherEnvironmentsRecord(t *testing.T) {
 	for name, c := range map[string]struct {
 		replies []string // what one message says, one time after another; "" deletes it
@@ -156,9 +157,9 @@ func readAll(t *testing.T, path string) string {
 	return string(b)
 }
 
-// A process of one environment begins to wait in a thread while another one's poller
-// reads the space. Its own poller finds out what it waits behind, and the first reply
-// after that is its.
+// A process of one environment begins to wait in a thread while another environment's
+// poller reads the space. Its own poller finds our last message there. The first reply
+// after that message is for this process.
 func TestAThreadIsWaitedInBesideAnotherReader(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.addQuestion(x.markPosted) // keeps the space open
@@ -207,8 +208,8 @@ func TestAThreadIsWaitedInBesideAnotherReader(t *testing.T) {
 	}
 }
 
-// Environments meet in few places: the index and the sessions are told apart as they are
-// read, and beyond that hardly anything asks whose a record is.
+// Few places handle several environments. Index entries and sessions are separated as
+// they are read, and little other code asks which environment a record is of.
 func TestFewPlacesAskWhoseARecordIs(t *testing.T) {
 	asks := regexp.MustCompile(`(\.Env|\w*nvironment(\(env\))?) [!=]= [^"]|[!=]= (\w+\.)?(\w*nvironment|Env)\b`)
 	var places []string

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The outbox is full of files. A step reads a part of them, the newest first, so that a
-// question goes at once; the others keep their order, and go when all are read.
+// The outbox is full of files. Each step reads a part of them, the newest first, so that
+// a question goes at once. The others keep their order, and go once all are read.
 func TestAQuestionDoesNotWaitForAFullOutbox(t *testing.T) {
 	t.Parallel()
 	o := newSendTest(t)

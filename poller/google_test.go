@@ -31,7 +31,7 @@ const (
 	appSpace        = "spaces/DM"
 )
 
-// fakeGoogle is Chat as an app sees it, and Google's own fake of Pub/Sub behind the REST
+// fakeGoogle is Chat as an app sees it, with Google's own fake of Pub/Sub behind the REST
 // methods that an app calls.
 type fakeGoogle struct {
 	t            testing.TB
@@ -83,7 +83,7 @@ func (g *fakeGoogle) subscribe(name string) {
 	}
 }
 
-// serve answers what an app asks for.
+// serve answers the requests of an app.
 func (g *fakeGoogle) serve(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	path := strings.TrimPrefix(r.URL.Path, "/v1/")
@@ -169,7 +169,7 @@ func (g *fakeGoogle) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// post keeps a message, one of an id.
+// post stores a message, only one for an id.
 func (g *fakeGoogle) post(body []byte, id string) *chatapi.Message {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -192,8 +192,8 @@ func (g *fakeGoogle) post(body []byte, id string) *chatapi.Message {
 	return m
 }
 
-// message is one as it stands now, by its name or by one that ends with the id that it
-// was posted with.
+// message returns a message as it is at present. The name may end with the id that it was
+// posted with.
 func (g *fakeGoogle) message(name string) *chatapi.Message {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -209,7 +209,7 @@ func (g *fakeGoogle) message(name string) *chatapi.Message {
 	return &chatapi.Message{}
 }
 
-// awaitPost waits for a message whose text, or fallback text, has these words.
+// awaitPost waits for a message whose text or fallback text contains a text.
 func (g *fakeGoogle) awaitPost(words string) (found *chatapi.Message) {
 	g.t.Helper()
 	bound.Until(g.t, "a message "+words, func() bool {
@@ -225,7 +225,7 @@ func (g *fakeGoogle) awaitPost(words string) (found *chatapi.Message) {
 	return found
 }
 
-// newEvent is what Google publishes for a tap or for words.
+// newEvent returns the event that Google publishes for a tap or a message.
 func newEvent(kind, user string, m *chatapi.Message) *chatapi.DeprecatedEvent {
 	return &chatapi.DeprecatedEvent{
 		Type: kind, EventTime: time.Now().UTC().Format(time.RFC3339Nano), Message: m, Thread: m.Thread,
@@ -262,7 +262,7 @@ func (g *fakeGoogle) publish(e *chatapi.DeprecatedEvent) string {
 	return g.pubsubServer.Publish(appTopic, b, nil)
 }
 
-// countUnacknowledged is how many events were published and not acknowledged yet.
+// countUnacknowledged returns how many published events are not acknowledged.
 func (g *fakeGoogle) countUnacknowledged() (n int) {
 	for _, m := range g.pubsubServer.Messages() {
 		if m.Acks == 0 {
@@ -272,14 +272,14 @@ func (g *fakeGoogle) countUnacknowledged() (n int) {
 	return n
 }
 
-// newAppMachine is a machine whose Chat is an app's.
+// newAppMachine returns a machine that uses a Chat app.
 func newAppMachine(t testing.TB) (*testMachine, *fakeGoogle) {
 	t.Helper()
 	g := newFakeGoogle(t)
 	return g.newMachine(appSubscription), g
 }
 
-// newMachine is a machine of the app's that hears it by that subscription.
+// newMachine returns a machine that gets the app's events from a subscription.
 func (g *fakeGoogle) newMachine(subscription string) *testMachine {
 	g.t.Helper()
 	d := newTestMachine(g.t)
@@ -293,7 +293,7 @@ func (g *fakeGoogle) newMachine(subscription string) *testMachine {
 	return d
 }
 
-// addHumanMessage is a message of a person's; quotes is one that it quotes.
+// addHumanMessage adds a message of a person; quotes names a message that it quotes.
 func (g *fakeGoogle) addHumanMessage(thread, text, quotes string) *chatapi.Message {
 	g.mu.Lock()
 	defer g.mu.Unlock()

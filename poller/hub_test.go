@@ -17,7 +17,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// newHubMachine is a machine that joined a hub before the Chat of an app.
+// newHubMachine returns a machine that joined a hub, which stands in front of the app's
+// Chat.
 func newHubMachine(t *testing.T, kind string) (*testMachine, *fakeGoogle, *team.Hub) {
 	t.Helper()
 	d, g := newAppMachine(t)
@@ -40,9 +41,10 @@ func newHubMachine(t *testing.T, kind string) (*testMachine, *fakeGoogle, *team.
 	return d, g, h
 }
 
-// Asked, tapped, told, and the card changed: the hub lets all of it through, and nothing
-// else is asked of it. A long plan's card is the last of several messages; a tap is on
-// the message that Chat names, and the card is changed by the id it was posted with.
+// A question is posted, tapped and answered with a note, and its card is updated. The hub
+// lets all these requests through, and gets no others. A long plan's card is the last of
+// several messages. A tap is on the message that Chat names, and the card is updated by
+// the id that it was posted with.
 func TestAQuestionPassesAHub(t *testing.T) {
 	d, g, h := newHubMachine(t, "DIRECT_MESSAGE")
 	plan, button := d.addCardQuestion(func(q *state.Question) {
@@ -83,7 +85,7 @@ func TestAQuestionPassesAHub(t *testing.T) {
 	}
 }
 
-// A post whose answer was lost is looked for by its own id, and not made again.
+// A post whose answer was lost is searched for by its own id, and not repeated.
 func TestAPostOfUnknownFateIsFoundThroughAHub(t *testing.T) {
 	d, g, h := newHubMachine(t, "DIRECT_MESSAGE")
 	message := &state.Message{
@@ -104,8 +106,8 @@ func TestAPostOfUnknownFateIsFoundThroughAHub(t *testing.T) {
 	}
 }
 
-// The hub lists no space, and is not asked to: taps come all the same. A card that is
-// over is looked at by the id it was posted with.
+// The hub lists no space, and no poller asks it to. Taps come all the same. The poller
+// reads the card of a closed question by the id that it was posted with.
 func TestANamedSpaceThroughAHub(t *testing.T) {
 	d, g, h := newHubMachine(t, "SPACE")
 	q, button := d.addCardQuestion(nil)
@@ -114,7 +116,7 @@ func TestANamedSpaceThroughAHub(t *testing.T) {
 	q = d.awaitQuestion(q, "posted", func(q *state.Question) bool { return q.IsMessageSent })
 	over := *card
 	over.CardsV2 = []*chatapi.CardWithId{gchat.CardV2(wording.NoticeCard("over", ""))}
-	// no button of that question stands there any more
+	// the card has no button of that question
 	g.tap("users/1", &over, strings.Repeat("a", 32), "1", nil)
 	g.awaitPost(wording.OldCardText)
 	g.tap("users/1", card, button, "2", nil)

@@ -499,8 +499,8 @@ func TestAKilledTypingIsNotTakenForAnswered(t *testing.T) {
 	}
 }
 
-// A reply that names a session is for that session, even if its question is closed. It
-// does not answer another session's question.
+// A session's name picks that session's question, even a closed one. It never picks a
+// question of another session whose id begins in the same way.
 func TestPickQuestion(t *testing.T) {
 	d := newTestMachine(t)
 	for _, q := range []state.Question{

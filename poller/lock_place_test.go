@@ -8,8 +8,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// Where no lock excludes another process, a poller that hooks started ends at once:
-// several would serve. A daemon serves.
+// Where no lock excludes other processes, a poller that hooks started ends at once, since
+// several might serve. A daemon serves.
 func TestWithoutLocksOnlyTheDaemonServes(t *testing.T) {
 	for _, daemon := range []bool{false, true} {
 		d := newTestMachine(t)
@@ -18,7 +18,7 @@ func TestWithoutLocksOnlyTheDaemonServes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// An executable that says that it got the lock, as a child of this process would.
+		// This executable says that it got the lock, as a child of this process would.
 		self := filepath.Join(d.dir, "self")
 		if err := os.WriteFile(self, []byte("#!/bin/sh\necho locked\n"), 0o700); err != nil {
 			t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 
 const otherSubscription = "projects/p/subscriptions/other"
 
-// newSecondMachine is a second machine of the app's.
+// newSecondMachine returns a second machine that uses the app.
 func (g *fakeGoogle) newSecondMachine() *testMachine {
 	g.t.Helper()
 	g.subscribe(otherSubscription)
@@ -26,7 +26,7 @@ func (g *fakeGoogle) newSecondMachine() *testMachine {
 	return d
 }
 
-// buttonCardID is what the first button of a card carries for its question.
+// buttonCardID returns the id in the first button of a card.
 func buttonCardID(t *testing.T, m *chatapi.Message) string {
 	t.Helper()
 	for _, s := range m.CardsV2[0].Card.Sections {
@@ -45,9 +45,9 @@ func allowEveryone(q *state.Question) {
 	q.SubQuestions[0].Options = []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}
 }
 
-// Another machine of the app reads what a card's buttons carry, and puts it on a card of
-// its own: a tap on that one is no tap on the question, and does not keep one back that
-// is.
+// Another machine of the app can read what a card's buttons carry, and put it on a card
+// of its own. A tap on that card does not count, and does not hold back a tap on the
+// question's own card.
 func TestATapCountsOnItsOwnCardOnly(t *testing.T) {
 	d, g := newAppMachine(t)
 	q, _ := d.addCardQuestion(allowEveryone)
@@ -84,7 +84,7 @@ func TestATapCountsOnItsOwnCardOnly(t *testing.T) {
 	}
 }
 
-// A tap counts that comes while Google still answers the post of its question.
+// A tap counts even if it comes before Google has answered the post of its question.
 func TestATapComesBeforeThePostIsAnswered(t *testing.T) {
 	t.Parallel()
 	d, g := newAppMachine(t)
@@ -104,7 +104,7 @@ func TestATapComesBeforeThePostIsAnswered(t *testing.T) {
 }
 
 // A question's message arrived, the answer to its post was lost, and Chat does not find
-// it at once: it is looked for until a tap on it can count.
+// it at once. The poller searches for it until a tap on it can count.
 func TestATapOnAMessageThatIsFoundLate(t *testing.T) {
 	t.Parallel()
 	d, g := newAppMachine(t)
@@ -122,8 +122,8 @@ func TestATapOnAMessageThatIsFoundLate(t *testing.T) {
 	d.awaitQuestion(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
 }
 
-// A card that a version before this one posted is answered as ever, and one that no
-// machine knows is told.
+// A tap on a card that an earlier version posted counts. A tap on a card that no machine
+// knows gets a note.
 func TestATapOnACardOfAnEarlierVersion(t *testing.T) {
 	d, g := newAppMachine(t)
 	q, card := d.addCardQuestion(nil)
@@ -135,8 +135,8 @@ func TestATapOnACardOfAnEarlierVersion(t *testing.T) {
 	d.awaitQuestion(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
 }
 
-// Two machines of one app hear all that is done: each takes what is its own, and the
-// other one acknowledges it at once.
+// Two machines of one app get all events. Each uses its own, and the other acknowledges
+// them at once.
 func TestTwoMachinesOfAnApp(t *testing.T) {
 	t.Parallel()
 	d, g := newAppMachine(t)
@@ -154,7 +154,7 @@ func TestTwoMachinesOfAnApp(t *testing.T) {
 	both(g.tap("users/1", m, buttonCardID(t, m), "2", nil))
 	both(g.tap("users/2", theirs, buttonCardID(t, theirs), "1", nil))
 	_, machine, _ := strings.Cut(buttonCardID(t, m), "-")
-	// a card of the first one's that is over
+	// a card of a closed question of the first machine
 	both(g.tap("users/1", m, strings.Repeat("0", 32)+"-"+machine, "2", nil))
 	g.awaitPost("This card is closed")
 	if q = d.loadQuestion(q); q.Answers["Which?"] != "Two" || len(q.Replies) != 1 {
@@ -165,8 +165,8 @@ func TestTwoMachinesOfAnApp(t *testing.T) {
 	}
 }
 
-// What no machine knows is answered once for all of them, and what follows a message of
-// one machine is left to that.
+// A message that no machine knows gets one note from all machines together. A message
+// after one of a certain machine is left to that machine.
 func TestTwoMachinesAnswerUnboundWordsOnce(t *testing.T) {
 	t.Parallel()
 	d, g := newAppMachine(t)
@@ -218,9 +218,9 @@ func TestTwoMachinesAnswerUnboundWordsOnce(t *testing.T) {
 	}
 }
 
-// Outside of a machine's own threads /new begins a session only where its first word
-// names the machine: what names none is answered once for all machines, and what another
-// one has taken is not.
+// Outside of a machine's own threads, /new starts a session only where its first word
+// names the machine. A /new that names none gets one note from all machines together. One
+// that another machine has carried out gets none.
 func TestNewToAnAppNamesItsMachine(t *testing.T) {
 	d, g := newAppMachine(t)
 	var later atomic.Int64
@@ -261,7 +261,7 @@ func TestNewToAnAppNamesItsMachine(t *testing.T) {
 	}
 }
 
-// countMessages is how many messages have these words.
+// countMessages returns how many messages contain a text.
 func (g *fakeGoogle) countMessages(words string) (n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

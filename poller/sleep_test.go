@@ -13,7 +13,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// After the machine slept, a space is listed at once that was left alone for a while.
+// After the machine slept, a space whose next list had to wait is listed at once.
 func TestAfterSleepSpacesAreListed(t *testing.T) {
 	d := newTestMachine(t)
 	d.addQuestion(d.markPosted)
@@ -35,9 +35,9 @@ func TestAfterSleepSpacesAreListed(t *testing.T) {
 	}
 }
 
-// TestSleep has a question in deny mode, asked at minute 0 for thirty minutes, whose
-// reply is given at minute 12, while the machine sleeps from 11 on. What this process put
-// off before, in a moment without a network, waits no longer.
+// In TestSleep, a question in deny mode is asked at minute 0 and times out at minute 30.
+// The machine sleeps from minute 11 on, and a person replies at minute 12. The pauses
+// that this process began before, in a moment without a network, end when it wakes.
 func TestSleep(t *testing.T) {
 	for _, until := range []time.Duration{25 * time.Minute, 500 * time.Minute} {
 		t.Run(until.String(), func(t *testing.T) {
@@ -77,8 +77,8 @@ func TestSleep(t *testing.T) {
 	}
 }
 
-// A question turned a day old while the machine slept: what was replied in time is read
-// before it expires.
+// A question turned a day old while the machine slept. The poller reads a reply that came
+// in time before the question expires.
 func TestADayIsOverInTheNight(t *testing.T) {
 	d := newTestMachine(t)
 	old := func(q *state.Question) { q.AskedAt = time.Now().Add(-25 * time.Hour).UTC(); d.markPosted(q) }
@@ -103,8 +103,8 @@ func TestADayIsOverInTheNight(t *testing.T) {
 	}
 }
 
-// A process that is stopped has the space's reader's lock, and lists nothing: what it
-// does not read is not taken for silence.
+// A suspended process holds the lock of the space's reader and lists nothing. The poller
+// must not conclude that nobody replied.
 func TestAStoppedReaderIsNoSilence(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(d.markPosted)
@@ -133,8 +133,8 @@ func TestAStoppedReaderIsNoSilence(t *testing.T) {
 	}
 }
 
-// A poller that begins when the time for a reply has long been up, as after a night,
-// reads first.
+// A poller that starts long after the time for a reply is up, as after a night, reads the
+// space first.
 func TestAPollerThatBeginsLateReadsFirst(t *testing.T) {
 	d := newTestMachine(t)
 	asked, end := time.Now().Add(-500*time.Minute).UTC(), time.Now().Add(-470*time.Minute)
@@ -157,8 +157,8 @@ func TestAPollerThatBeginsLateReadsFirst(t *testing.T) {
 	}
 }
 
-// After the machine slept nothing waits that failed before, but what Chat itself asked
-// for.
+// After the machine slept, nothing waits because of an earlier failure. Only a pause that
+// Chat itself asked for stays.
 func TestWhatWasPutOffIsTriedAfterSleep(t *testing.T) {
 	for _, asked := range []bool{false, true} {
 		d := newTestMachine(t)
@@ -178,7 +178,7 @@ func TestWhatWasPutOffIsTriedAfterSleep(t *testing.T) {
 	}
 }
 
-// What keeps the machine awake runs while something is open, and no longer.
+// The machine is kept awake exactly while a question is open.
 func TestTheMachineIsKeptAwake(t *testing.T) {
 	for _, wanted := range []bool{true, false} {
 		d := newTestMachine(t)
