@@ -22,12 +22,12 @@ func (p Program) answerCommand() *cli.Command {
 		HideHelpCommand: true, // "help" is an answer like any other
 		Usage:           "answer a question from this shell; without arguments, list the open ones",
 		UsageText:       "gchat-hooks answer ID TEXT...",
-		Description: "ID is the question's id or its thread's key, or its session's name.\n" +
-			"TEXT is what you would type in Chat: 2, 1,3, \"2 - but keep the footer\", own words, " +
+		Description: "ID is the question's id, its thread's key, or its session's name.\n" +
+			"TEXT is what you would type in Chat: 2, 1,3, \"2 - but keep the footer\", your own words, " +
 			"chat, skip, \"Q1: 2; Q2: 1\".\n" +
 			"A text that looks like a flag:  gchat-hooks answer -- ID \"--force\"\n" +
-			"Permissions, plans and the next instruction are a person's to give: in the thread, or in the terminal.\n" +
-			"Exit codes: 0 answered, 1 no question or several have that ID, 2 not understood or over, 4 wrong arguments",
+			"Permissions, plans and the next instruction are answered only in the thread or in the terminal.\n" +
+			"Exit codes: 0 answered, 1 no question has that ID, or several have it, 2 not clear or closed, 4 wrong arguments",
 		Action: func(c *cli.Context) error {
 			return answerer{p}.run(c.Context, c.Args().Slice())
 		},
@@ -35,7 +35,7 @@ func (p Program) answerCommand() *cli.Command {
 }
 
 // decideElsewhere says what to do about a permission, a plan, or a session that waits.
-const decideElsewhere = "decide it in its thread, or in its terminal"
+const decideElsewhere = "answer it in its thread or in the terminal"
 
 const (
 	maxPreviewBytes = 2000        // bytes of an option's preview that are listed
@@ -58,14 +58,14 @@ func (a answerer) run(ctx context.Context, args []string) error {
 	}
 	text := strings.Join(args[1:], " ")
 	if strings.TrimSpace(state.Clean(state.ForAgent, text)) == "" {
-		return usageError(errors.New("answer takes a text"), "gchat-hooks answer "+args[0]+" 2")
+		return usageError(errors.New("the answer has no text"), "gchat-hooks answer "+args[0]+" 2")
 	}
 	q, err := state.PickQuestion(a.env, args[0])
 	if err != nil {
-		return exitError(err, "gchat-hooks answer lists what is open", exitFailed)
+		return exitError(err, "gchat-hooks answer lists the open questions", exitFailed)
 	}
 	if q.Kind.Traits().IsPersonal { // Claude can run this command, too
-		return exitError(errors.New("no command decides this"), decideElsewhere, exitNotUsed)
+		return exitError(errors.New("no command can answer this"), decideElsewhere, exitNotUsed)
 	}
 	reply := state.Reply{
 		MessageName: "shell/" + uuid.NewString(), Sender: state.LocalSender, DisplayName: cmp.Or(a.env("USER"), a.env("LOGNAME")),
@@ -94,7 +94,7 @@ func (a answerer) run(ctx context.Context, args []string) error {
 		return err
 	}
 	if q.Declined != "" {
-		_, err = fmt.Fprintf(a.out, "turned down (%s): %s, session %s\n",
+		_, err = fmt.Fprintf(a.out, "declined (%s): %s, session %s\n",
 			q.Declined, state.OneLine(q.ThreadKey), state.OneLine(q.SessionName))
 		return err
 	}
@@ -117,8 +117,15 @@ func (a answerer) run(ctx context.Context, args []string) error {
 			strings.TrimSpace(answerText+" "+noteText),
 		)
 	}
-	_, err = fmt.Fprintln(a.out, "on its way to Claude:", delivererTexts[deliverer])
+	_, err = fmt.Fprintln(a.out, "on its way to Claude:", answerRoutes[deliverer])
 	return err
+}
+
+// answerRoutes say how an answer reaches Claude.
+var answerRoutes = map[state.Deliverer]string{
+	state.DelivererHook:   "a waiting process delivers it",
+	state.DelivererPoller: "it is typed into tmux",
+	state.DelivererLater:  "it is read with Claude's next step",
 }
 
 // awaitVerdict waits until the poller has judged a reply, and returns the question when
@@ -137,7 +144,7 @@ func (a answerer) awaitVerdict(
 		return q, err
 	}
 	if q == nil || q.FindReply(replyName) == nil {
-		return q, errors.New("the reply was not judged yet")
+		return q, errors.New("the poller has not read the reply yet")
 	}
 	verdict := q.FindReply(replyName).Verdict
 	noteKind := verdictNotes[verdict]
@@ -152,7 +159,7 @@ func (a answerer) awaitVerdict(
 	case noteKind != "":
 		return q, a.notUsedError(q, noteKind, "")
 	}
-	return q, errors.New("the reply is written down, and was not judged yet")
+	return q, errors.New("the reply is kept, but the poller has not read it yet")
 }
 
 // verdictNotes are what the thread hears of a reply that did not become the answer.
@@ -169,7 +176,7 @@ func (a answerer) notUsedError(q *state.Question, noteKind, replyName string) er
 	case noteKind == state.NoteLate && answeredBy != "" && q.ResolvedBy != "terminal":
 		hint = "it was answered by " + state.OneLine(answeredBy)
 	case noteKind == state.NoteKept:
-		hint = "what was said is kept: answer the rest with another gchat-hooks answer"
+		hint = "this part is kept; answer the rest with another gchat-hooks answer"
 	}
 	return exitError(
 		errors.New(
@@ -195,7 +202,7 @@ func (a answerer) listQuestions() error {
 			q.Status != state.Pending && !q.IsLate(time.Now())
 	})
 	if len(questions) == 0 {
-		_, err := fmt.Fprintln(a.out, "no question is open")
+		_, err := fmt.Fprintln(a.out, "no open questions")
 		return err
 	}
 	for _, q := range slices.Backward(questions) {

@@ -38,11 +38,11 @@ func TestSecretIsHiddenAndTheTerminalIsNotLeftSo(t *testing.T) {
 			dialog.expect("Paste its URL here")
 			dialog.awaitEcho(false)
 			dialog.typeText("https://chat.googleapis.com/SECRET\n")
-			dialog.expect("That does not work: not a Chat webhook URL")
+			dialog.expect("That did not work: not a Chat webhook URL")
 			dialog.expect("Paste its URL here")
 			dialog.awaitEcho(false)
 			leave(dialog)
-			dialog.expect("the same command goes on from there")
+			dialog.expect("run the same command again to go on")
 			if code := dialog.waitExit(); code != 1 {
 				t.Errorf("exit code %d:\n%s", code, dialog.screen())
 			}

@@ -124,7 +124,7 @@ func (p Program) printError(err error, programName string) int {
 	}
 	hint := userError.Hint
 	if errors.Is(err, fs.ErrPermission) && !strings.HasPrefix(hint, "chmod") {
-		hint = "gchat-hooks doctor names the folder and what to do; a sandbox has to let gchat-hooks write there"
+		hint = "run gchat-hooks doctor: it names the folder and what to do; in a sandbox, let gchat-hooks write there"
 	}
 	if hint != "" {
 		printLine("hint", hint)
@@ -179,7 +179,7 @@ var commands = []struct {
 func (p Program) buildApp(args ...string) *cli.App {
 	app := &cli.App{
 		Name:      "gchat-hooks",
-		Usage:     "answer Claude Code's questions from Google Chat, or from a page of this machine",
+		Usage:     "answer Claude Code's questions from Google Chat, or from a page on this machine",
 		Reader:    p.in,
 		Writer:    p.out,
 		ErrWriter: p.errOut,
@@ -252,7 +252,7 @@ func withArgChecks(c *cli.Command) *cli.Command {
 			) {
 				expected = "a time with its unit, such as 5s"
 			}
-			err = fmt.Errorf("%s: it takes %s", flagName, expected)
+			err = fmt.Errorf("%s: expected %s", flagName, expected)
 		}
 		return exitError(err, c.HelpName+" --help", code)
 	}
@@ -260,7 +260,7 @@ func withArgChecks(c *cli.Command) *cli.Command {
 		c.Before = func(ctx *cli.Context) error {
 			if arg := ctx.Args().First(); arg != "" && c.Command(arg) == nil {
 				// one may be a secret
-				return usageError(errors.New(c.Name+" takes no such words"), c.HelpName+" --help")
+				return usageError(errors.New(c.Name+" takes no such argument"), c.HelpName+" --help")
 			}
 			return nil
 		}
@@ -362,7 +362,7 @@ func (p Program) hookCommand() *cli.Command {
 		UsageText: "gchat-hooks hook NAME",
 		Action: func(*cli.Context) error {
 			return usageError(
-				fmt.Errorf("hook takes a name: %s", strings.Join(hookNames(), ", ")),
+				fmt.Errorf("give the name of a hook: %s", strings.Join(hookNames(), ", ")),
 				"gchat-hooks install",
 			)
 		},
@@ -412,7 +412,7 @@ func isTerminal(stream any) bool {
 
 // errStopped says that the person ended the conversation.
 var errStopped = errors.New(
-	"stopped; what was done so far stays, and the same command goes on from there",
+	"stopped; what was done so far is kept: run the same command again to go on",
 )
 
 // askLine asks, and returns what was typed.

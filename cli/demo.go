@@ -24,7 +24,7 @@ import (
 func (p Program) demoCommand() *cli.Command {
 	return &cli.Command{
 		Name:        "demo",
-		Usage:       "see a question come to a page in your browser, and your answer go back",
+		Usage:       "see a question arrive on a page in your browser, and your answer go back",
 		Description: "Try it:   gchat-hooks demo\nScripted: gchat-hooks demo --answer 2\nReal:     gchat-hooks demo --claude",
 		Flags: []cli.Flag{
 			&cli.StringFlag{
@@ -99,7 +99,7 @@ func (d *demo) run(ctx context.Context, ask func(context.Context) error) (err er
 		fmt.Fprintf(d.out, "\nThe thread says:\n%s\n", strings.TrimSpace(text))
 		fmt.Fprintf(
 			d.out,
-			"\nThe demo is over, and its page with it. To go on:  %s\n",
+			"\nThe demo has ended, and so has its page. Next:  %s\n",
 			d.nextCommand(),
 		)
 	} else if askCtx.Err() != nil && ctx.Err() == nil {
@@ -303,7 +303,7 @@ func (d *demo) askInClaude(ctx context.Context) error {
 	if isTrusted, _ := state.IsFolderTrusted(os.Getenv, workDir); !isTrusted {
 		fmt.Fprintf(
 			d.out,
-			"First Claude Code asks whether you trust %s: say so with that command. "+
+			"Claude Code first asks whether you trust %s: answer in its terminal, with that command. "+
 				"The page stays empty until then.\n",
 			workDir,
 		)

@@ -19,7 +19,7 @@ func (p Program) doctorCommand() *cli.Command {
 		Name:  "doctor",
 		Usage: "check everything, and say how to fix what is wrong",
 		Description: "Check:  gchat-hooks doctor            (posts nothing; also without a network)\n" +
-			"Try:    gchat-hooks doctor --live     (messages to the space and back, your reply, and JSON for an issue)\n" +
+			"Try:    gchat-hooks doctor --live     (sends test messages, reads your reply, and prints JSON for an issue)\n" +
 			"In CI:  gchat-hooks doctor --live --wait 0 --json\n" +
 			"Exit codes: 0 all is well, 1 warnings, 2 failures, 4 wrong arguments",
 		Flags: []cli.Flag{
@@ -32,7 +32,7 @@ func (p Program) doctorCommand() *cli.Command {
 				Usage: "post test messages in two threads, read them back, and wait for your reply",
 			},
 			&cli.DurationFlag{
-				Name: "wait", Value: 5 * time.Minute, Usage: "with --live: `TIME` to wait; without a terminal only if given",
+				Name: "wait", Value: 5 * time.Minute, Usage: "with --live: `TIME` to wait for your reply; without a terminal, 0 unless given",
 			},
 			&cli.BoolFlag{Name: "json", Usage: "print a JSON object"},
 		},
@@ -43,7 +43,7 @@ func (p Program) doctorCommand() *cli.Command {
 // runDoctor runs the doctor, prints what was found, and ends with its exit code.
 func (p Program) runDoctor(c *cli.Context) error {
 	if !c.Bool("live") && c.IsSet("wait") {
-		return usageError(errors.New("--wait goes with --live"), "gchat-hooks doctor --help")
+		return usageError(errors.New("--wait needs --live"), "gchat-hooks doctor --help")
 	}
 	o := doctor.Options{
 		Env: p.env, Version: version(), Live: c.Bool("live"),

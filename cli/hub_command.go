@@ -34,7 +34,7 @@ func (p Program) hubCommand() *cli.Command {
 	return &cli.Command{
 		Name:        "hub",
 		Usage:       "run a team's hub: one Chat app for all their machines",
-		Description: "docs/team.md says what to do before in Google Cloud.",
+		Description: "First set up Google Cloud, as docs/team.md describes.",
 		Flags: []cli.Flag{
 			topic,
 			&cli.StringFlag{
@@ -51,12 +51,12 @@ func (p Program) hubCommand() *cli.Command {
 			},
 			&cli.StringFlag{
 				Name:  "policy",
-				Usage: "`FILE` of what machines may not do, read anew each time",
+				Usage: "`FILE` that says what machines may not do; read at each use",
 			},
 			&cli.StringFlag{
 				Name:  "listen",
 				Value: "127.0.0.1:8767",
-				Usage: "`ADDRESS` to listen at",
+				Usage: "`ADDRESS` to listen on",
 			},
 			&cli.StringFlag{
 				Name:  "url",
@@ -68,7 +68,7 @@ func (p Program) hubCommand() *cli.Command {
 		},
 		Action: p.runHub,
 		Subcommands: []*cli.Command{{
-			Name: "revoke", Usage: "take from a machine, or all of a person's, what it joined with; without a word, list them",
+			Name: "revoke", Usage: "revoke a machine's access, or that of all of a person's machines; without an argument, list them",
 			UsageText: "gchat-hooks hub revoke --topic TOPIC [MACHINE|users/ID]", Flags: []cli.Flag{topic}, Action: p.revokeMachines,
 		}},
 	}
@@ -79,7 +79,7 @@ func (p Program) newHub(c *cli.Context) (*hub.Hub, error) {
 	topic := c.String("topic")
 	if isTopic, _ := path.Match("projects/?*/topics/?*", topic); !isTopic {
 		return nil, usageError(
-			fmt.Errorf("--topic takes projects/P/topics/T, not %q", topic),
+			fmt.Errorf("--topic must look like projects/P/topics/T, not %q", topic),
 			"gchat-hooks hub --help",
 		)
 	}
@@ -91,7 +91,7 @@ func (p Program) newHub(c *cli.Context) (*hub.Hub, error) {
 		), Version: version(), Log: zerolog.New(p.errOut).With().Timestamp().Logger(),
 	}
 	if _, err := config.ReadHubPolicy(o.Policy); err != nil {
-		return nil, exitError(err, "mend "+o.Policy+"; docs/team.md says what it takes", exitFailed)
+		return nil, exitError(err, "correct "+o.Policy+"; docs/team.md describes it", exitFailed)
 	}
 	var err error
 	o.Chat, o.PubSub, err = gchat.NewServices(c.Context, config.LoadPersonal(p.env), nil)
@@ -140,10 +140,10 @@ func readHubKey(file string) ([]byte, error) {
 	const minDistinct = 8 // 32 random bytes have at least twice as many different ones
 	switch {
 	case len(key) < 32:
-		return nil, fmt.Errorf("%s has less than 32 bytes", file)
+		return nil, fmt.Errorf("%s has fewer than 32 bytes", file)
 	case len(distinctBytes) < minDistinct:
 		return nil, fmt.Errorf(
-			"%s is not random: it has %d different signs",
+			"%s is not random: it has only %d different bytes",
 			file,
 			len(distinctBytes),
 		)
@@ -162,29 +162,29 @@ func checkHubFlags(c *cli.Context) error {
 	isBadDomain := func(domain string) bool { return !isDomain.MatchString(domain) }
 	switch {
 	case err != nil:
-		return fmt.Errorf("--listen takes HOST:PORT, not %q", c.String("listen"))
+		return fmt.Errorf("--listen must look like HOST:PORT, not %q", c.String("listen"))
 	case (certificate == "") != (key == ""):
-		return errors.New("--tls-cert and --tls-key go together")
+		return errors.New("--tls-cert and --tls-key have to be given together")
 	case certificate == "" && !c.Bool("behind-proxy") && !isLocal:
 		return errors.New(
-			"tokens would cross the network in the clear: give --tls-cert and --tls-key, or --behind-proxy",
+			"tokens would cross the network unencrypted: give --tls-cert and --tls-key, or --behind-proxy",
 		)
 	case slices.Contains([]string{c.String("topic"), c.String("subscription"), c.String("key-file")}, "") ||
 		len(c.StringSlice("domain")) == 0:
-		return errors.New("--topic, --subscription, --domain and --key-file are needed")
+		return errors.New("--topic, --subscription, --domain and --key-file are required")
 	case c.Bool("behind-proxy") && c.String("url") == "":
 		return errors.New(
-			"--behind-proxy needs --url: the address that machines reach, and not this one",
+			"--behind-proxy needs --url: the proxy's address, which machines use",
 		)
 	case urlErr != nil:
-		return fmt.Errorf("--url takes https://HOST, not %q", c.String("url"))
+		return fmt.Errorf("--url must look like https://HOST, not %q", c.String("url"))
 	case !isSubscription:
 		return fmt.Errorf(
-			"--subscription takes projects/P/subscriptions/S, not %q",
+			"--subscription must look like projects/P/subscriptions/S, not %q",
 			c.String("subscription"),
 		)
 	case slices.ContainsFunc(c.StringSlice("domain"), isBadDomain):
-		return fmt.Errorf("--domain takes names like example.com, not %q", c.StringSlice("domain"))
+		return fmt.Errorf("--domain must be a name like example.com, not %q", c.StringSlice("domain"))
 	}
 	return nil
 }
@@ -247,7 +247,7 @@ func (p Program) revokeMachines(c *cli.Context) error {
 	)
 	if c.NArg() > 1 {
 		return usageError(
-			errors.New("revoke takes one machine or person, behind its flags"),
+			errors.New("revoke takes one machine or person, after its flags"),
 			listCommand+" MACHINE",
 		)
 	}
@@ -274,7 +274,7 @@ func (p Program) revokeMachines(c *cli.Context) error {
 	}
 	if err == nil && target != "" && len(revoked) == 0 {
 		return exitError(
-			fmt.Errorf("no machine and no person is called %s", target),
+			fmt.Errorf("no machine or person is called %s", target),
 			listCommand+" lists them",
 			exitFailed,
 		)
@@ -283,7 +283,7 @@ func (p Program) revokeMachines(c *cli.Context) error {
 		err = h.Revoke(c.Context, func(until time.Time) {
 			fmt.Fprintf(
 				p.out,
-				"revoked; this waits until %s, so that its code ends\n",
+				"revoked; waiting until %s, when its join code expires\n",
 				until.Add(time.Minute).Format("15:04"),
 			)
 		}, revoked...)

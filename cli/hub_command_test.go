@@ -102,7 +102,7 @@ func TestHubRevoke(t *testing.T) {
 		}
 	}
 	said, code := revoke("00000000000d", func(said func() string) {
-		bound.Until(t, "it waits", func() bool { return strings.Contains(said(), "revoked; this waits until ") })
+		bound.Until(t, "it waits", func() bool { return strings.Contains(said(), "revoked; waiting until ") })
 	})
 	if code != 1 || !strings.Contains(said, "stopped; ") || strings.Contains(said, "Chat") {
 		t.Errorf("interrupted: exit code %d: %s", code, said)
@@ -138,7 +138,7 @@ func TestTheHubsKey(t *testing.T) {
 		"mounted by Cloud Run":    {write("mounted", random, 0o444), ""},
 		"a link, as mounts are":   {link, ""},
 		"anybody can read it":     {write("open", random, 0o644), "chmod 600"},
-		"short":                   {write("short", random[:31], 0o600), "less than 32 bytes"},
+		"short":                   {write("short", random[:31], 0o600), "fewer than 32 bytes"},
 		"one sign":                {write("equal", strings.Repeat("a", 32), 0o600), "is not random"},
 		"a device without an end": {"/dev/zero", "/dev/zero"},
 		"missing":                 {filepath.Join(dir, "none"), "no such file"},
@@ -164,7 +164,7 @@ func TestAHubsDomains(t *testing.T) {
 			"--subscription", "projects/p/subscriptions/s", "--key-file", "k", "--domain", domain)
 		cmd.Env = []string{"HOME=" + t.TempDir()}
 		said, _ := cmd.CombinedOutput()
-		if cmd.ProcessState.ExitCode() != 4 || !strings.Contains(string(said), "--domain takes names like") {
+		if cmd.ProcessState.ExitCode() != 4 || !strings.Contains(string(said), "--domain must be a name like") {
 			t.Errorf("%q: %d: %s", domain, cmd.ProcessState.ExitCode(), said)
 		}
 	}

@@ -37,11 +37,11 @@ func (p Program) installCommand() *cli.Command {
 				Usage: "add `NAME`: " + strings.Join(
 					settings.PresetNames(),
 					", ",
-				) + "; else answer",
+				) + " (default: answer)",
 			},
 			&cli.StringSliceFlag{
 				Name:  "only",
-				Usage: "register the preset `NAME` in place of all others; says what it takes away",
+				Usage: "register the preset `NAME` in place of all others; prints what it removes",
 			},
 			&cli.BoolFlag{
 				Name:  "links",
@@ -63,7 +63,7 @@ func (p Program) installCommand() *cli.Command {
 			}
 			if c.IsSet("only") && (c.IsSet("preset") || c.Bool("keep")) {
 				return usageError(
-					errors.New("--only goes without --preset and --keep"),
+					errors.New("--only cannot be used with --preset or --keep"),
 					"gchat-hooks install --help",
 				)
 			}
@@ -83,9 +83,9 @@ func scopeFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "user", Usage: "in your own settings, for all projects (default)"},
 		&cli.BoolFlag{
 			Name:  "project",
-			Usage: "in the project's settings, which go to others with the repository",
+			Usage: "in the project's settings, which others get with the repository",
 		},
-		&cli.BoolFlag{Name: "local", Usage: "in the project's settings that stay on this machine"},
+		&cli.BoolFlag{Name: "local", Usage: "in the project's local settings, which stay on this machine"},
 		&cli.BoolFlag{Name: "dry-run", Usage: "show what would change, and write nothing"},
 	}
 }
@@ -94,7 +94,7 @@ func scopeOf(c *cli.Context) (scope settings.Scope, err error) {
 	for _, s := range []settings.Scope{settings.User, settings.Project, settings.Local} {
 		if c.Bool(string(s)) && scope != "" {
 			err = usageError(
-				fmt.Errorf("--%s and --%s exclude each other", scope, s),
+				fmt.Errorf("--%s and --%s cannot be used together", scope, s),
 				"gchat-hooks "+c.Command.Name+" --help",
 			)
 		} else if c.Bool(string(s)) {
@@ -149,12 +149,12 @@ func (i installer) run(ctx context.Context) error {
 	}
 	printChange(i.out, change, i.dryRun, "added")
 	for _, removed := range change.RemovedHooks {
-		fmt.Fprintf(i.out, "taken away: %s\n", removed)
+		fmt.Fprintf(i.out, "removed: %s\n", removed)
 	}
 	for _, h := range skipped {
 		fmt.Fprintf(
 			i.out,
-			"left out: %s on %s needs Claude Code %s\n",
+			"skipped: %s on %s needs Claude Code %s\n",
 			h.Name,
 			h.Event,
 			settings.MinRewakeVersion,
@@ -194,7 +194,7 @@ func (i installer) allowMenuDecisions() error {
 // printMenuDecides says that menu-driver may still decide, though no hook wakes an agent.
 func (p Program) printMenuDecides() {
 	if config.Load(p.env, state.ConfigDir(p.env)).MenuCanDecide {
-		const warning = "menu-driver may still choose in permissions and plans; take it out if no agent needs it"
+		const warning = "menu-driver may still choose in permissions and plans; remove it if no agent needs it"
 		fmt.Fprintf(p.out, "%s has \"menu_decides\": true: %s\n", state.ConfigFile(p.env), warning)
 	}
 }
@@ -239,10 +239,10 @@ func (i installer) targetVersion(
 	if i.claudeVersion == "" {
 		v, err = settings.InstalledVersion(ctx, i.env, 20*time.Second)
 	} else if !isVersion {
-		return v, usageError(fmt.Errorf("--claude-version takes one like 2.1.329, not %q", i.claudeVersion), "gchat-hooks install --help")
+		return v, usageError(fmt.Errorf("--claude-version must look like 2.1.329, not %q", i.claudeVersion), "gchat-hooks install --help")
 	}
 	if err != nil {
-		const warning = "claude is not found: the hooks are those that %s knows; newer ones run them, too " +
+		const warning = "claude is not found: registering the hooks that Claude Code %s knows; newer versions run them, too " +
 			"(--claude-version names yours)\n"
 		v = file.RequiredVersion()
 		fmt.Fprintf(i.out, warning, v)
@@ -264,7 +264,7 @@ func printChange(out io.Writer, c *settings.Change, dryRun bool, verb string) {
 	case dryRun:
 		fmt.Fprintf(out, "%s%s would be changed; nothing was written\n", c.Diff(), c.Path)
 	case verb == "added" && c.CountBefore > 0:
-		fmt.Fprintf(out, "%s: %d hooks added, in place of %d\n", c.Path, c.HookCount, c.CountBefore)
+		fmt.Fprintf(out, "%s: %d hooks added, replacing %d\n", c.Path, c.HookCount, c.CountBefore)
 	default:
 		fmt.Fprintf(out, "%s: %d hooks %s\n", c.Path, c.HookCount, verb)
 	}
@@ -321,7 +321,7 @@ func (p Program) uninstallCommand() *cli.Command {
 			if c.Bool("purge") {
 				if c.Bool("user") || c.Bool("project") || c.Bool("local") {
 					return usageError(
-						errors.New("--purge takes the hooks out of all scopes"),
+						errors.New("--purge removes the hooks of all scopes: leave --user, --project and --local out"),
 						"gchat-hooks uninstall --help",
 					)
 				}
@@ -372,10 +372,10 @@ func (p *purge) run(ctx context.Context, dryRun, skipQuestion bool) error {
 		return err
 	}
 	if len(p.listing) == 0 {
-		fmt.Fprintln(p.out, "nothing of gchat-hooks is here")
+		fmt.Fprintln(p.out, "there is nothing of gchat-hooks to remove")
 		return nil
 	}
-	fmt.Fprintf(p.out, "This goes, for good:\n%s", strings.Join(p.listing, ""))
+	fmt.Fprintf(p.out, "This will be deleted for good:\n%s", strings.Join(p.listing, ""))
 	if dryRun {
 		return nil
 	}
@@ -408,7 +408,7 @@ func (p *purge) run(ctx context.Context, dryRun, skipQuestion bool) error {
 			dir = filepath.Dir(dir)
 		}
 	}
-	fmt.Fprintln(p.out, "gchat-hooks is gone")
+	fmt.Fprintln(p.out, "gchat-hooks is removed")
 	return nil
 }
 
@@ -453,7 +453,7 @@ func (p *purge) findAll() error {
 	}
 	projects, unreadable := state.KnownProjects(p.env)
 	for _, err := range unreadable {
-		fmt.Fprintf(p.out, "%v: that project's folders are not looked at\n", err)
+		fmt.Fprintf(p.out, "%v: that project's folders are skipped\n", err)
 	}
 	if err := p.findHooks(projects); err != nil {
 		return err
@@ -524,7 +524,7 @@ func (p *purge) findHooks(projects []*state.Project) error {
 		case err != nil && i == 0:
 			return err
 		case err != nil:
-			fmt.Fprintf(p.out, "%s is left as it is: %v\n", file.Path, err)
+			fmt.Fprintf(p.out, "%s is left unchanged: %v\n", file.Path, err)
 		case !change.IsEmpty():
 			p.emptyFolders = append(p.emptyFolders, filepath.Dir(file.Path))
 			p.addLine("hooks", file.Path)
@@ -554,7 +554,7 @@ func removeUntilGone(paths ...string) (err error) {
 		if remaining < 0 {
 			return nil
 		}
-		err = cmp.Or(err, fmt.Errorf("%s is made anew by a process that runs", paths[remaining]))
+		err = cmp.Or(err, fmt.Errorf("a running process keeps writing %s", paths[remaining]))
 	}
 	return err
 }

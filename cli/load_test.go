@@ -240,7 +240,7 @@ func (m *machine) sendUntilKept(session, text string) {
 		case err == nil:
 			return
 		case errors.As(err, &exit) && exit.ExitCode() == exitNotDelivered:
-			if !strings.Contains(stderr.String(), "message not kept: ") {
+			if !strings.Contains(stderr.String(), "save message: ") {
 				return // it stays in the outbox
 			}
 		case errors.As(err, &exit) && exit.ExitCode() == -1: // killed

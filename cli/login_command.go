@@ -18,15 +18,15 @@ import (
 func (p Program) loginCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "login",
-		Usage: "let gchat-hooks read replies as you: it asks in your browser, and can only read",
+		Usage: "let gchat-hooks read replies as you: you log in with your browser, and it can only read",
 		Description: "gchat-hooks login --client-id-file client_secret.json\n" +
-			"The file is that of your own OAuth client, of type Desktop app. Over ssh, paste the browser's last address here.",
+			"The file is your own OAuth client's (type Desktop app). Over ssh, paste the address that your browser ends on.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{
 				Name:  "client-id-file",
-				Usage: "the OAuth client's JSON `FILE` (default: that of the last login)",
+				Usage: "the OAuth client's JSON `FILE` (default: the last login's)",
 			},
-			&cli.BoolFlag{Name: "no-browser", Usage: "only print the address"},
+			&cli.BoolFlag{Name: "no-browser", Usage: "print the address, and open no browser"},
 			&cli.DurationFlag{
 				Name:  "wait",
 				Value: 5 * time.Minute,
@@ -37,7 +37,7 @@ func (p Program) loginCommand() *cli.Command {
 			if _, err := config.ReadLogin(config.LoginFile(p.env)); err != nil &&
 				c.String("client-id-file") == "" {
 				err := errors.New(
-					"the first login needs the JSON file of an OAuth client of your own, of type Desktop app",
+					"the first login needs your OAuth client's JSON file (type Desktop app)",
 				)
 				return usageError(err, "gchat-hooks login --client-id-file client_secret.json")
 			}
@@ -67,7 +67,7 @@ func logIn(ctx context.Context, o login.Options) error {
 	if credentialsFile := config.Load(o.Getenv, state.ProjectDir(o.Getenv)).CredentialsFile; credentialsFile != file {
 		fmt.Fprintf(
 			o.Out,
-			"but replies are read with credentials_file, %s: take it out to use the login\n",
+			"but replies are read with credentials_file (%s): remove that setting to use the login\n",
 			credentialsFile,
 		)
 	}
@@ -81,7 +81,7 @@ func (p Program) logoutCommand() *cli.Command {
 		Action: func(c *cli.Context) error {
 			err := p.logOut(c.Context)
 			if err == nil {
-				fmt.Fprintf(p.out, "logged out: %s is gone\n", config.LoginFile(p.env))
+				fmt.Fprintf(p.out, "logged out: %s is deleted\n", config.LoginFile(p.env))
 			}
 			return err
 		},
@@ -92,7 +92,7 @@ func (p Program) logOut(ctx context.Context) error {
 	notRevoked, err := login.Logout(ctx, p.env)
 	if err == nil && notRevoked != nil {
 		const advice = "end it at https://myaccount.google.com/connections"
-		fmt.Fprintf(p.out, "Google may still know the login (%v): %s\n", notRevoked, advice)
+		fmt.Fprintf(p.out, "Google may not have ended the login (%v): %s\n", notRevoked, advice)
 	}
 	return err
 }

@@ -37,12 +37,12 @@ func (p Program) printLogs(c *cli.Context) error {
 	level, err := zerolog.ParseLevel(c.String("level"))
 	if err != nil {
 		return usageError(
-			errors.New("--level takes debug, info, warn or error"),
+			errors.New("--level must be debug, info, warn or error"),
 			"gchat-hooks logs --help",
 		)
 	}
 	if c.Int("lines") < 0 {
-		return usageError(errors.New("--lines takes a number of lines"), "gchat-hooks logs --help")
+		return usageError(errors.New("--lines must be 0 or more"), "gchat-hooks logs --help")
 	}
 	path := state.LogPath(p.env)
 	if c.Bool("audit") {
@@ -63,7 +63,7 @@ func (p Program) printLogs(c *cli.Context) error {
 		return err == nil && entry.Level < level // what is not JSON is a crash, most likely
 	})
 	if len(lines) == 0 {
-		fmt.Fprintf(p.out, "no such lines in the log, %s\n", path)
+		fmt.Fprintf(p.out, "no such lines in the log %s\n", path)
 	}
 	// see no-color.org
 	hasColor := isTerminal(p.out) && p.env("NO_COLOR") == "" && p.env("TERM") != "dumb"

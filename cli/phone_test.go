@@ -227,10 +227,10 @@ func TestQuestionSurvivesTheWayToThePhoneAndBack(t *testing.T) {
 	thread, answer = p.preToolUse("two")
 
 	// The same port once more: the space runs, or it does in the other mode.
-	if out, code := p.run("space", "--phone", "--listen", p.address); code != 0 || !strings.Contains(out, "runs already") || !strings.Contains(out, page) {
+	if out, code := p.run("space", "--phone", "--listen", p.address); code != 0 || !strings.Contains(out, "is already running") || !strings.Contains(out, page) {
 		t.Errorf("a second space: %d\n%s", code, out)
 	}
-	if out, code := p.run("space"); code != 0 || !strings.Contains(out, "runs already") || !strings.Contains(out, page) {
+	if out, code := p.run("space"); code != 0 || !strings.Contains(out, "is already running") || !strings.Contains(out, page) {
 		t.Errorf("the link again: %d\n%s", code, out)
 	}
 	if out, code := p.run("space", "--listen", p.address); code != 1 || !strings.Contains(out, "hint: end it where it runs (Ctrl-C") {
@@ -267,7 +267,7 @@ func TestAnswerSaysWhoWaited(t *testing.T) {
 		_, told := p.preToolUse(fmt.Sprintf("session-%d", i))
 		open, _ := p.run("answer")
 		key, _, _ := strings.Cut(open, ",")
-		if said, code := p.run("answer", key, "2"); code != 0 || !strings.Contains(said, "on its way to Claude: a process waits\n") {
+		if said, code := p.run("answer", key, "2"); code != 0 || !strings.Contains(said, "on its way to Claude: a waiting process delivers it\n") {
 			t.Errorf("%d: %s", code, said)
 		}
 		told()

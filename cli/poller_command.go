@@ -34,7 +34,7 @@ func (p Program) pollerCommand() *cli.Command {
 				Usage: "look for replies every `SECONDS` (default: 3)",
 			},
 			&cli.BoolFlag{Name: "dry-run", Usage: "type nothing; print what would have been typed"},
-			&cli.BoolFlag{Name: "once", Usage: "one cycle, then end"},
+			&cli.BoolFlag{Name: "once", Usage: "run one cycle, then end"},
 		},
 		Action: func(c *cli.Context) error {
 			if s := c.String("poll-interval"); s != "" {
@@ -135,7 +135,7 @@ func (p Program) runDaemon(c *cli.Context) error {
 	for i, dir := range dirs {
 		abs, err := filepath.Abs(dir)
 		if err != nil {
-			return fmt.Errorf("pending dir: %w", err)
+			return fmt.Errorf("resolve --pending-dir: %w", err)
 		}
 		dirs[i] = abs
 	}

@@ -44,7 +44,7 @@ func (p Program) sendCommand() *cli.Command {
 			},
 			&cli.StringFlag{
 				Name:  "thread-key",
-				Usage: "reply in the thread of `KEY`; the first message begins it",
+				Usage: "reply in the thread with the key `KEY`; the first message starts it",
 			},
 			&cli.StringFlag{
 				Name:  "thread-name",
@@ -53,7 +53,7 @@ func (p Program) sendCommand() *cli.Command {
 			&cli.StringFlag{
 				Name: "session",
 				Usage: "`NAME` of the session, in the header; its messages share a thread " +
-					"(default: $CLAUDE_SESSION_ID, else the name that its questions have, else the folder)",
+					"(default: $CLAUDE_SESSION_ID, else the name in its questions, else the folder)",
 			},
 			&cli.StringFlag{Name: "title", Usage: "bold `LINE` above the message"},
 			&cli.BoolFlag{
@@ -65,17 +65,17 @@ func (p Program) sendCommand() *cli.Command {
 			&cli.BoolFlag{Name: "dry-run", Usage: "print what would be posted, and post nothing"},
 			&cli.BoolFlag{
 				Name:  "queue",
-				Usage: "leave the message in the outbox for another process to send, and return",
+				Usage: "put the message into the outbox and return; the poller sends it",
 			},
 			// it is called as the harness's gchat-send.sh
 			&cli.BoolFlag{Name: "script", Hidden: true},
 			&cli.StringFlag{
 				Name:  "id",
-				Usage: "what came with the same `ID` within ten minutes is not sent there again",
+				Usage: "if a message with this `ID` was sent there within ten minutes, send nothing",
 			},
 			&cli.BoolFlag{
 				Name:  "no-queue",
-				Usage: "send it now or never: what is not delivered is not kept",
+				Usage: "send it now or not at all: if that fails, it is not kept",
 			},
 		},
 		Action: func(c *cli.Context) error {
@@ -152,13 +152,13 @@ func (s *messageSender) run(ctx context.Context) error {
 	case errors.Is(err, config.ErrUnreadablePolicy):
 		return exitError(
 			err,
-			"its administrator has to mend it; gchat-hooks doctor reads it again",
+			"ask its administrator to correct it; gchat-hooks doctor reads it again",
 			exitNotDelivered,
 		)
 	case err != nil:
 		return exitError(
-			fmt.Errorf("message not kept: %w", err),
-			"free the disk or mend the state folder; a sandbox has to let this program write there",
+			fmt.Errorf("save message: %w", err),
+			"free disk space, or repair the state folder; in a sandbox, let gchat-hooks write there",
 			exitNotDelivered,
 		)
 	case out.IsOff:
@@ -239,7 +239,7 @@ func (s *messageSender) checkWebhook(m *state.Message, cfg *config.Config) error
 	}
 	if m.ThreadName != "" && gchat.SpaceOf(m.ThreadName) != hook.Space {
 		return usageError(
-			fmt.Errorf("--thread-name is not of the webhook's space, %s", hook.Space),
+			fmt.Errorf("--thread-name is not in the webhook's space, %s", hook.Space),
 			"gchat-send --help",
 		)
 	}
@@ -275,7 +275,7 @@ func (s *messageSender) buildMessage(args []string) (*state.Message, error) {
 	}
 	switch {
 	case !slices.Contains(state.ReportTypes, reportType):
-		return nil, fmt.Errorf("no such type: %q; there are %s", kind, reportTypeNames())
+		return nil, fmt.Errorf("no such type: %q; the types are %s", kind, reportTypeNames())
 	case strings.TrimSpace(text) == "":
 		return nil, errors.New(
 			"no message. Usage: gchat-send [OPTIONS] MESSAGE, or - to read it from standard input",
@@ -283,13 +283,13 @@ func (s *messageSender) buildMessage(args []string) (*state.Message, error) {
 	case len(text) > maxMessageBytes:
 		return nil, fmt.Errorf("the message is longer than %d bytes", maxMessageBytes)
 	case strings.ContainsRune(allText, 0) || !utf8.ValidString(allText):
-		return nil, errors.New("the message is not valid UTF-8, or holds a NUL byte: it is no text")
+		return nil, errors.New("the message is not text: it is not valid UTF-8, or has a NUL byte")
 	case threadKey != "" && threadName != "":
-		return nil, errors.New("--thread-key and --thread-name exclude each other")
+		return nil, errors.New("--thread-key and --thread-name cannot be used together")
 	case threadName != "" && !gchat.IsThreadName(threadName):
-		return nil, fmt.Errorf("--thread-name takes spaces/S/threads/T, not %q", threadName)
+		return nil, fmt.Errorf("--thread-name must look like spaces/S/threads/T, not %q", threadName)
 	case s.flags.Bool("queue") && s.flags.Bool("no-queue"):
-		return nil, errors.New("--queue and --no-queue exclude each other")
+		return nil, errors.New("--queue and --no-queue cannot be used together")
 	}
 	project := state.FindProjectDir(s.env)
 	if isCode {
@@ -314,7 +314,7 @@ func (s *messageSender) buildMessage(args []string) (*state.Message, error) {
 	}
 	m.Parts = wording.ReportTexts(*m.Report)
 	if len(m.Parts) == 0 {
-		return nil, errors.New("no message: nothing in it can be seen")
+		return nil, errors.New("no message: it has no visible text")
 	}
 	return m, nil
 }
@@ -358,14 +358,14 @@ func (s *messageSender) reportDelivery(ctx context.Context, out config.ReportRes
 	switch {
 	case isDropped && m.SetAsideReason == "" && !m.FirstTriedAt.IsZero():
 		// its try was cut, or goes on in the poller
-		const hint = "look in the space; without --no-queue it would be looked for, and sent where it is missing"
+		const hint = "look in the space; without --no-queue, gchat-hooks looks, and sends it again if it is missing"
 		return exitError(
 			fmt.Errorf("it may have arrived, and is not kept: %s", s.failureReason(m)),
 			hint,
 			exitNotDelivered,
 		)
 	case isDropped:
-		const hint = "without --no-queue it would stay in the outbox until it is"
+		const hint = "without --no-queue, it stays in the outbox until it is delivered"
 		return exitError(
 			fmt.Errorf("not delivered, and not kept: %s", s.failureReason(m)),
 			hint,
@@ -378,7 +378,7 @@ func (s *messageSender) reportDelivery(ctx context.Context, out config.ReportRes
 			exitNotDelivered,
 		)
 	case m.SetAsideReason != "":
-		const hint = "it was put aside; `gchat-hooks status` shows it, `gchat-hooks flush --dead` tries it again"
+		const hint = "it is set aside; `gchat-hooks status` shows it, `gchat-hooks flush --dead` sends it again"
 		return exitError(
 			fmt.Errorf("not delivered: %s", s.failureReason(m)),
 			hint,
@@ -409,7 +409,7 @@ func (s *messageSender) reportDelivery(ctx context.Context, out config.ReportRes
 // failureReason says why a message was not delivered.
 func (s *messageSender) failureReason(m *state.Message) string {
 	return s.log.Redact(
-		cmp.Or(m.SetAsideReason, m.LastError, "nothing was heard of it within two seconds"),
+		cmp.Or(m.SetAsideReason, m.LastError, "no result came within two seconds"),
 	)
 }
 
@@ -444,7 +444,7 @@ func (s *messageSender) printResult(text string, r sendResult) error {
 func (p Program) flushCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "flush",
-		Usage: "send what is waiting now",
+		Usage: "send waiting messages now",
 		Flags: []cli.Flag{
 			&cli.DurationFlag{Name: "timeout", Value: time.Minute, Usage: "stop after `TIME`"},
 			&cli.BoolFlag{Name: "dead", Usage: "also send again what Google Chat refused"},
@@ -475,7 +475,7 @@ func (p Program) flush(c *cli.Context) error {
 		}
 	}
 	if err := p.retryNow(c.Bool("held")); err != nil {
-		return fmt.Errorf("waiting messages: %w", err)
+		return fmt.Errorf("retry waiting messages: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
 	defer cancel()
@@ -492,12 +492,12 @@ func (p Program) flush(c *cli.Context) error {
 	refused := len(box.SetAside())
 	switch due := p.dueCount(); {
 	case ctx.Err() != nil && due > 0: // what came after all was sent is a poller's
-		return exitError(fmt.Errorf("not all is sent yet: %d wait", due),
-			"`gchat-hooks status` says what waits, and why", exitNotDelivered)
+		return exitError(fmt.Errorf("messages that are not sent yet: %d", due),
+			"`gchat-hooks status` shows them, and why they wait", exitNotDelivered)
 	case retriesDead && refused > 0:
 		return exitError(
-			fmt.Errorf("%d refused again", refused),
-			"`gchat-hooks status` says why, and `gchat-hooks flush --forget-dead` drops them",
+			fmt.Errorf("messages that were refused again: %d", refused),
+			"`gchat-hooks status` says why, and `gchat-hooks flush --forget-dead` deletes them",
 			exitNotDelivered,
 		)
 	}

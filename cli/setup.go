@@ -29,13 +29,13 @@ import (
 func (p Program) setupCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "setup",
-		Usage: "connect Claude Code to a space: asks for what is missing, tries it, and keeps it",
+		Usage: "connect Claude Code to a space: asks for what is missing, tries it, and saves it",
 		Description: "On a terminal:  gchat-hooks setup\n" +
 			"No Google:      gchat-hooks setup --space\n" +
 			"With a phone:   gchat-hooks setup --space --phone\n" +
 			"In a script:    GOOGLE_CHAT_WEBHOOK_URL=... gchat-hooks setup --credentials-file key.json --allow users/123\n" +
 			"                gchat-hooks setup --space --phone --service --round-trip=false\n" +
-			"Of a team:      gchat-hooks setup --hub https://...   (it asks for the code that the app answers to: join)\n" +
+			"In a team:      gchat-hooks setup --hub https://...   (write join to the Chat app: it answers with a code)\n" +
 			"What is configured already is not asked again. Without a terminal nothing is asked.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{
@@ -48,7 +48,7 @@ func (p Program) setupCommand() *cli.Command {
 			},
 			&cli.StringFlag{
 				Name:  "code",
-				Usage: "with --hub, `-`: read from stdin the code that the app answers to the word join",
+				Usage: "with --hub, `-`: read from stdin the code that the app sends when you write join",
 			},
 			&cli.BoolFlag{Name: "space", Usage: "the embedded space in place of Google"},
 			&cli.BoolFlag{
@@ -62,17 +62,17 @@ func (p Program) setupCommand() *cli.Command {
 			},
 			&cli.StringFlag{
 				Name:  "credentials-file",
-				Usage: "`FILE` to read with (or $GOOGLE_CHAT_CREDENTIALS_FILE)",
+				Usage: "`FILE` of the credentials that replies are read with (or $GOOGLE_CHAT_CREDENTIALS_FILE)",
 			},
 			&cli.BoolFlag{Name: "send-only", Usage: "do not read replies"},
-			&cli.BoolFlag{Name: "no-browser", Usage: "only print the address to log in at"},
+			&cli.BoolFlag{Name: "no-browser", Usage: "print the address to log in at, and open no browser"},
 			&cli.StringSliceFlag{
 				Name:  "allow",
 				Usage: "`users/ID` or e-mail that may answer (or $GCHAT_ALLOWED_USERS)",
 			},
 			&cli.BoolFlag{
 				Name:  "round-trip",
-				Usage: "wait for your reply to a test message (on a terminal it does)",
+				Usage: "wait for your reply to a test message (default on a terminal)",
 			},
 			&cli.DurationFlag{
 				Name:  "wait",
@@ -89,11 +89,11 @@ func (p Program) setupCommand() *cli.Command {
 			},
 			&cli.BoolFlag{
 				Name:  "approve",
-				Usage: "also permissions, plans and the next instruction: preset approve",
+				Usage: "answer permissions, plans and the next instruction, too: preset approve",
 			},
 			&cli.BoolFlag{
 				Name:  "start-sessions",
-				Usage: "let Chat resume and begin sessions in tmux (setup asks)",
+				Usage: "let Chat resume and start sessions in tmux (setup asks)",
 			},
 			&cli.BoolFlag{
 				Name:  "service",
@@ -172,7 +172,7 @@ func (s *setupWizard) checkFlags() error {
 	case hasCode && !joins, joins && (s.flags.Bool("app") || s.flags.Bool("space")):
 		const hint = "write join to the app in Google Chat: it answers with the line to run"
 		return usageError(
-			errors.New("--code goes with --hub, and --hub without --app or --space"),
+			errors.New("--code needs --hub, and --hub cannot be used with --app or --space"),
 			hint,
 		)
 	case hasCode && s.flags.String("code") != "-":
@@ -187,7 +187,7 @@ func (s *setupWizard) checkFlags() error {
 			err := fmt.Errorf("%q is neither users/ID nor an e-mail address", person)
 			return usageError(
 				err,
-				"gchat-hooks setup --allow users/ID; a question's thread tells your id",
+				"gchat-hooks setup --allow users/ID; reply to a question, and its thread names your id",
 			)
 		}
 	}
@@ -327,12 +327,12 @@ func (s *setupWizard) connectSpace(ctx context.Context) error {
 		case !s.asker.isInteractive || usesSpace || ctx.Err() != nil:
 			return s.stepError("", err)
 		case errors.Is(err, config.ErrNoWebhook):
-			fmt.Fprintln(s.out, "\nQuestions go to a Google Chat space, by a webhook: "+
-				"in the space, Apps & integrations > Webhooks > Add.")
+			fmt.Fprintln(s.out, "\nQuestions go to a Google Chat space through a webhook. "+
+				"In the space: Apps & integrations > Webhooks > Add.")
 		default:
-			fmt.Fprintln(s.out, "That does not work:", s.errorText(err))
+			fmt.Fprintln(s.out, "That did not work:", s.errorText(err))
 		}
-		const paste = "Paste its URL here (it is not shown), or press Enter to answer on a page of this machine, without Google:"
+		const paste = "Paste its URL here (it is not shown), or press Enter to answer on a page on this machine, without Google:"
 		pasted, err := s.asker.askSecret(ctx, paste)
 		if err != nil {
 			return err
@@ -402,7 +402,7 @@ func (s *setupWizard) connectEmbeddedSpace() (err error) {
 		err = errors.Join(ln.Close(), embedded.Close())
 		if err == nil && !s.startDetachedSpace(s.spaceServer.flags()) {
 			err = exitError(
-				errors.New("the embedded space does not start"),
+				errors.New("the embedded space did not start"),
 				"gchat-hooks logs says why",
 				exitFailed,
 			)
@@ -439,16 +439,16 @@ func (s *setupWizard) setUpReading(ctx context.Context) error {
 			return s.saveAnswers()
 		}
 		if !s.asker.isInteractive || s.spaceServer != nil || ctx.Err() != nil {
-			return s.stepError("replies cannot be read (--send-only does without): ", err)
+			return s.stepError("replies cannot be read (--send-only skips this): ", err)
 		}
 		fmt.Fprintln(s.out, "\nYour replies cannot be read yet:", s.errorText(err))
 		fmt.Fprintln(
 			s.out,
-			"It takes an OAuth client (type Desktop app, see docs/connect.md), or a service account's key.",
+			"Reading needs an OAuth client (type Desktop app, see docs/connect.md), or a service account's key.",
 		)
 		path, err := s.asker.askLine(
 			ctx,
-			"Path of that JSON file (empty: only send, answer in the terminal):",
+			"Path of its JSON file (or press Enter to only send, and answer in the terminal):",
 		)
 		if err != nil {
 			return err
@@ -456,7 +456,7 @@ func (s *setupWizard) setUpReading(ctx context.Context) error {
 		if path == "" {
 			s.sendOnly = true
 		} else if err := s.useCredentials(ctx, path); err != nil {
-			fmt.Fprintln(s.out, "That does not work:", s.errorText(err))
+			fmt.Fprintln(s.out, "That did not work:", s.errorText(err))
 		}
 	}
 	s.printStep("reading", "not set up: questions are posted, and answered in the terminal")
@@ -510,7 +510,7 @@ func (s *setupWizard) allowPeople(context.Context) error {
 	} else if len(allowed) > 0 {
 		s.printStep("people", "may answer: %s", wording.SafeLine(strings.Join(allowed, ", ")))
 	} else if !s.sendOnly && !s.asker.isInteractive {
-		return usageError(errors.New("nobody may answer yet"), "gchat-hooks setup --allow users/ID; a question's thread tells your id")
+		return usageError(errors.New("nobody may answer yet"), "gchat-hooks setup --allow users/ID; reply to a question, and its thread names your id")
 	}
 	return nil
 }
@@ -553,7 +553,7 @@ func (s *setupWizard) registerHooks(ctx context.Context) (err error) {
 	withApprove := s.flags.Bool("approve")
 	if !s.sendOnly && len(presets) == 0 && !installation.hasApprovePreset() {
 		const question = "\nAlso answer permissions and plans, and give the next instruction, from there? " +
-			"Anyone who may answer can then run commands here."
+			"Anyone who may answer can then approve commands on this machine."
 		withApprove, err = s.flagOrAsk(ctx, "approve", question, true)
 		if err != nil {
 			return err
@@ -581,8 +581,8 @@ func (s *setupWizard) offerDefaultMode(ctx context.Context) error {
 	}
 	fmt.Fprintf(
 		s.out,
-		"\nYour sessions begin in auto mode, whose check %s does not pass on. What Claude then asks for is asked in the\n"+
-			"terminal alone: permissions reach you here in the modes default and acceptEdits.\n",
+		"\nYour sessions start in auto mode, but %s does not pass on its check. Claude then asks for permissions in the\n"+
+			"terminal only. In the modes default and acceptEdits, they reach you here.\n",
 		wording.SafeLine(gateway),
 	)
 	file, err := settings.FileFor(s.getenv, settings.User)
@@ -594,7 +594,7 @@ func (s *setupWizard) offerDefaultMode(ctx context.Context) error {
 		return err
 	}
 	fmt.Fprint(s.out, change.Diff())
-	isWanted, err := s.asker.askYesNo(ctx, "Begin sessions in the mode default?", false)
+	isWanted, err := s.asker.askYesNo(ctx, "Start sessions in the mode default?", false)
 	if err != nil || !isWanted {
 		return err
 	}
@@ -620,7 +620,7 @@ func (p Program) removeOfferedMode(file settings.File, dryRun bool) error {
 	if strings.TrimSpace(string(markedPath)) != file.Path {
 		return nil
 	}
-	fmt.Fprintf(p.out, "%s: permissions.defaultMode, which setup wrote, goes\n", file.Path)
+	fmt.Fprintf(p.out, "%s: removing permissions.defaultMode, which setup wrote\n", file.Path)
 	_, err := file.SetPermissionMode(offeredMode, true, dryRun)
 	if err != nil || dryRun {
 		return err
@@ -631,7 +631,7 @@ func (p Program) removeOfferedMode(file settings.File, dryRun bool) error {
 // offerSessionStart lets sessions be started from Chat, where the person wants that, and
 // did not say so yet.
 func (s *setupWizard) offerSessionStart(ctx context.Context) error {
-	const question = "Also resume sessions that ended, and begin new ones, from there? They run in tmux on this machine."
+	const question = "Also resume ended sessions, and start new ones, from there? They run in tmux on this machine."
 	if _, err := exec.LookPath("tmux"); err != nil || s.loadConfig().CanStartSessions {
 		return nil
 	}

@@ -32,8 +32,8 @@ var appCloudSteps string
 var appPageSteps string
 
 const appChatSteps = `
-In Google Chat: New chat, the app's name, and write it a word. A direct message is private, and the app hears all you say
-there. If Chat does not find the app, its Visibility does not name you.
+In Google Chat: New chat, enter the app's name, and send it any message. A direct message is private, and the app reads
+all that you write there. If Chat does not find the app, add yourself to its Visibility.
 `
 
 // connectApp walks a person to a Chat app whose taps arrive. Each step is tried with a
@@ -80,7 +80,7 @@ func (s *setupWizard) connectApp(ctx context.Context) error {
 			_, err := app.Spaces(ctx)
 			return err
 		}},
-		{"space", "the app is there", appChatSteps, func() error { return s.chooseAppSpace(ctx, app) }},
+		{"space", "the app is in the space", appChatSteps, func() error { return s.chooseAppSpace(ctx, app) }},
 	} {
 		for err := step.try(); err != nil; err = step.try() {
 			if !s.asker.isInteractive || ctx.Err() != nil {
@@ -119,7 +119,7 @@ func (s *setupWizard) askCloudProject(ctx context.Context) (string, error) {
 				"GCHAT_PUBSUB_SUBSCRIPTION is %q",
 				s.answers["GCHAT_PUBSUB_SUBSCRIPTION"],
 			)
-			return "", usageError(err, "it takes projects/PROJECT/subscriptions/NAME")
+			return "", usageError(err, "set it to projects/PROJECT/subscriptions/NAME")
 		}
 		project, err := s.asker.askLine(
 			ctx,
@@ -178,7 +178,7 @@ func (s *setupWizard) chooseAppSpace(ctx context.Context, app *gchat.App) error 
 		return errors.New("the app is in no space, and in no direct message")
 	case len(names) > 1 && (chatSpaces[0].SpaceType != "DIRECT_MESSAGE" || chatSpaces[1].SpaceType == "DIRECT_MESSAGE"):
 		return fmt.Errorf(
-			"the app is in several: GOOGLE_CHAT_SPACE_ID has to name one of %s",
+			"the app is in several spaces: set GOOGLE_CHAT_SPACE_ID to one of %s",
 			strings.Join(names, ", "),
 		)
 	}
@@ -191,7 +191,7 @@ func (s *setupWizard) chooseAppSpace(ctx context.Context, app *gchat.App) error 
 // counts.
 func (s *setupWizard) tryTestCard(ctx context.Context, app *gchat.App) error {
 	id := strings.ReplaceAll(uuid.NewString(), "-", "")
-	const request = "gchat-hooks can write here. Tap the button, and it knows that your taps arrive."
+	const request = "gchat-hooks can write here. Tap the button to show that your taps arrive."
 	card := gchat.Post{
 		Text:      "[Setup] " + request,
 		Card:      gchat.StoredCard(wording.NoticeCard(request, app.CardID(id))),
@@ -243,7 +243,7 @@ func (s *setupWizard) tryTestCard(ctx context.Context, app *gchat.App) error {
 			_ = app.Ack(ctx, acks)
 		}
 		if tapper != nil {
-			closeCard("Your taps arrive. This card has done its work.")
+			closeCard("Your taps arrive. There is nothing more to do here.")
 			return s.offerAllow(ctx, *tapper)
 		}
 		if len(events) == 0 {
@@ -254,11 +254,11 @@ func (s *setupWizard) tryTestCard(ctx context.Context, app *gchat.App) error {
 	if s.expectedTapper != "" {
 		return exitError(
 			failure,
-			"all is set up; gchat-hooks doctor tells whether the hub works",
+			"everything is set up; gchat-hooks doctor says whether the hub works",
 			exitFailed,
 		)
 	}
-	const hint = "see that the topic's publisher is chat-api-push@system.gserviceaccount.com, that the app's connection is " +
+	const hint = "check that the topic's publisher is chat-api-push@system.gserviceaccount.com, that the app's connection is " +
 		"Cloud Pub/Sub with that topic, and that it is no Workspace add-on; then run gchat-hooks setup --app again"
 	return exitError(failure, hint, exitFailed)
 }
@@ -301,7 +301,7 @@ func (s *setupWizard) offerAllow(ctx context.Context, tapper gchat.Person) error
 func (s *setupWizard) readJoinCode(ctx context.Context) (string, error) {
 	const hint = "write join to the app in Google Chat: it answers with the code"
 	if s.asker.isInteractive && !s.flags.IsSet("code") {
-		code, err := s.asker.askSecret(ctx, "Paste the code that the app answered to: join")
+		code, err := s.asker.askSecret(ctx, "Write join to the app in Google Chat, and paste the code that it answers (it is not shown):")
 		if err == nil && code == "" {
 			err = exitError(errors.New("no code was pasted"), hint, exitFailed)
 		}
@@ -309,7 +309,7 @@ func (s *setupWizard) readJoinCode(ctx context.Context) (string, error) {
 	}
 	if !s.flags.IsSet("code") {
 		return "", usageError(
-			errors.New("without a terminal, --code - reads the code from stdin"),
+			errors.New("there is no terminal to ask on: give --code -, and the code on stdin"),
 			hint,
 		)
 	}
@@ -359,7 +359,7 @@ func (s *setupWizard) joinHub(ctx context.Context) error {
 	user := cmp.Or(hub.Email, hub.User)
 	s.printStep(
 		"hub",
-		"%s takes this machine as %s's; questions go to %s",
+		"joined %s: this machine is %s's, and questions go to %s",
 		wording.SafeLine(hub.URL),
 		wording.SafeLine(user),
 		hub.Space,

@@ -112,7 +112,7 @@ func TestSetupOfAnAppNamesWhatIsMissing(t *testing.T) {
 	c.setTrap(":testIamPermissions", "")
 	c.setTrap("/v1/spaces", "404 Google Chat app not found. To create a Chat app, you must turn on the Chat API and configure the app")
 	dialog.answerPrompt("Press Enter", "")
-	dialog.expect(`clear it, and say Disable, BEFORE the first save`)
+	dialog.expect(`clear it, and choose Disable, BEFORE the first save`)
 	dialog.expect(`fill in the app's page, and save it`)
 	c.setTrap("/v1/spaces", "200 {}")
 	dialog.answerPrompt("Press Enter", "")

@@ -185,16 +185,16 @@ func TestJoiningAHubFails(t *testing.T) {
 		code string
 		says string
 	}{
-		"no code":      {[]string{"--hub", c.URL}, "", "--code - reads the code from stdin"},
+		"no code":      {[]string{"--hub", c.URL}, "", "give --code -, and the code on stdin"},
 		"an empty one": {[]string{"--hub", c.URL, "--code", "-"}, "\n", "write join to the app"},
 		"in the clear": {[]string{"--hub", c.URL, "--code", c.Code}, "", "can be read by every user"},
 		"no hub":       {[]string{"--code", "-"}, c.Code, "write join to the app"},
-		"an app":       {[]string{"--hub", c.URL, "--code", "-", "--app"}, c.Code, "without --app"},
+		"an app":       {[]string{"--hub", c.URL, "--code", "-", "--app"}, c.Code, "cannot be used with --app"},
 		"too old":      {[]string{"--hub", c.URL, "--code", "-"}, c.Code + "x", "within ten minutes"},
 		"not TLS":      {[]string{"--hub", "http://192.0.2.1", "--code", "-"}, c.Code, "neither https nor on this machine"},
 		"nobody":       {[]string{"--hub", "http://127.0.0.1:1", "--code", "-"}, c.Code, "cannot be reached"},
 		"not a hub":    {[]string{"--hub", c.serverURL, "--code", "-"}, c.Code, "there is no hub"},
-		"no tapping":   {[]string{"--hub", c.URL, "--code", "-", "--wait", "300ms"}, c.Code, "all is set up; gchat-hooks doctor"},
+		"no tapping":   {[]string{"--hub", c.URL, "--code", "-", "--wait", "300ms"}, c.Code, "everything is set up; gchat-hooks doctor"},
 	} {
 		code, said := c.runWithStdin(test.code, append([]string{"setup", "--no-hooks"}, test.args...)...)
 		if code == 0 || !strings.Contains(said, test.says) || strings.Contains(said, "gchat-hooks login") {
@@ -228,7 +228,7 @@ func TestDoctorAndStatusKnowTheHub(t *testing.T) {
 		_, said := c.run("status")
 		return said
 	}
-	if level, what, _ := post(); level != "ok" || !strings.Contains(what, "may pull") || strings.Contains(status(), "hub") {
+	if level, what, _ := post(); level != "ok" || !strings.Contains(what, "receive taps") || strings.Contains(status(), "hub") {
 		t.Errorf("%s: %s; %s", level, what, status())
 	}
 	file := filepath.Join(c.home, ".config/gchat-hooks/hub.json")
@@ -236,7 +236,7 @@ func TestDoctorAndStatusKnowTheHub(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, said := c.run("doctor") // which may renew the token, and so close the file, before it looks
-	if info, err := os.Stat(file); !strings.Contains(said, "what is yours alone: "+file) && (err != nil || info.Mode().Perm() != 0o600) {
+	if info, err := os.Stat(file); !strings.Contains(said, "your private files: "+file) && (err != nil || info.Mode().Perm() != 0o600) {
 		t.Errorf("a token that others can read: %s", said)
 	}
 	c.Replace(func(o *hub.Options) { o.Version = "v9.9.9" })

@@ -106,9 +106,9 @@ func TestSetupLogsIn(t *testing.T) {
 	dialog := g.runSetup()
 	dialog.answerPrompt("Paste its URL here", g.webhookURL)
 	dialog.expect("ok    webhook")
-	dialog.answerPrompt("Path of that JSON file", "/no/such/file")
-	dialog.expect("That does not work")
-	dialog.answerPrompt("Path of that JSON file", g.writeClientFile())
+	dialog.answerPrompt("Path of its JSON file", "/no/such/file")
+	dialog.expect("That did not work")
+	dialog.answerPrompt("Path of its JSON file", g.writeClientFile())
 	g.agreeToLogin(dialog)
 	dialog.expect(`logged in: users/7`)
 	dialog.expect("ok    reading   replies can be read")
@@ -120,7 +120,7 @@ func TestSetupLogsIn(t *testing.T) {
 	dialog.answerPrompt(`Also answer permissions and plans`, "")
 	dialog.expect("hooks added")
 	if _, err := os.Stat("/usr/bin/tmux"); err == nil { // on the PATH that setup has here
-		dialog.answerPrompt(`Also resume sessions that ended`, "")
+		dialog.answerPrompt(`Also resume ended sessions`, "")
 	}
 	dialog.expect("Done.")
 	if code := dialog.waitExit(); code != 0 {

@@ -86,9 +86,9 @@ func TestSetupOffersAModeInWhichPermissionsReachChat(t *testing.T) {
 
 	dialog := s.runSetup("--approve", "--start-sessions=false", "--round-trip=false", "--allow", "users/111")
 	dialog.answerPrompt("Paste its URL here", s.webhookURL)
-	dialog.expect("auto mode, whose check gateway.example does not pass on")
+	dialog.expect("auto mode, but gateway.example does not pass on its check")
 	dialog.expect("defaultMode.*default")
-	dialog.answerPrompt(`Begin sessions in the mode default\? \[y/N\]`, "y")
+	dialog.answerPrompt(`Start sessions in the mode default\? \[y/N\]`, "y")
 	dialog.expect("Done.")
 	if code := dialog.waitExit(); code != 0 || !strings.Contains(read(), `"defaultMode": "default"`) {
 		t.Fatalf("exit code %d, settings %s", code, read())
@@ -108,7 +108,7 @@ func TestSetupIsOneConversation(t *testing.T) {
 
 	dialog := s.runSetup()
 	dialog.answerPrompt("Paste its URL here", "https://chat.googleapis.com/v1/spac")
-	dialog.expect("That does not work: not a Chat webhook URL")
+	dialog.expect("That did not work: not a Chat webhook URL")
 	dialog.answerPrompt("Paste its URL here", s.webhookURL)
 	dialog.expect(`ok    webhook   questions go to 127\.0\.0\.1:\d+/spaces/local`)
 	dialog.expect(`ok    reading`)
@@ -119,7 +119,7 @@ func TestSetupIsOneConversation(t *testing.T) {
 	if code := dialog.waitExit(); code == 0 {
 		t.Error("a setup that was stopped ended with 0")
 	}
-	dialog.expect("the same command goes on from there")
+	dialog.expect("run the same command again to go on")
 	if strings.Contains(dialog.screen(), webhookSecret(s.webhookURL)) {
 		t.Errorf("the webhook's secret stands on the screen:\n%s", dialog.screen())
 	}
@@ -131,10 +131,10 @@ func TestSetupIsOneConversation(t *testing.T) {
 	dialog.expect(`choose ok in the thread`)
 	s.reply(ann, "ok")
 	dialog.expect(`ok    back      the reply of users/111 Ann was read`)
-	dialog.answerPrompt(`Also answer permissions and plans, and give the next instruction, from there\? Anyone who may answer can then run commands here. \[Y/n\]`, "")
+	dialog.answerPrompt(`Also answer permissions and plans, and give the next instruction, from there\? Anyone who may answer can then approve commands on this machine. \[Y/n\]`, "")
 	dialog.expect(`settings.json: 15 hooks added`)
 	if _, err := os.Stat("/usr/bin/tmux"); err == nil { // on the PATH that setup has here
-		dialog.answerPrompt(`Also resume sessions that ended`, "")
+		dialog.answerPrompt(`Also resume ended sessions`, "")
 	}
 	dialog.expect("Done.")
 	if code := dialog.waitExit(); code != 0 {
@@ -181,7 +181,7 @@ func TestSetupWithoutGoogle(t *testing.T) {
 	s := newSetupHome(t)
 	address := freeAddress(t)
 	dialog := s.runSetup("--round-trip=false", "--no-hooks", "--address", address)
-	dialog.answerPrompt("press Enter to answer on a page of this machine", "")
+	dialog.answerPrompt("press Enter to answer on a page on this machine", "")
 	dialog.expect(`page:  http://` + address + `/`)
 	dialog.expect(`ok    people    anyone with this link can answer`)
 	dialog.expect(`Done. Now start claude in a project, and tell it:`)
@@ -291,7 +291,7 @@ func TestPurgeAsks(t *testing.T) {
 	}
 	dialog = startInTerminal(t, env, s.program, "uninstall", "--purge")
 	dialog.answerPrompt(`Remove all of it\?`, "yes")
-	dialog.expect("gchat-hooks is gone")
+	dialog.expect("gchat-hooks is removed")
 	if code := dialog.waitExit(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}

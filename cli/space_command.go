@@ -28,10 +28,10 @@ import (
 func (p Program) spaceCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "space",
-		Usage: "run the embedded space: a chat of this machine with a page, in place of Google Chat",
-		Description: "The page's link again, or run the space here:  gchat-hooks space\n" +
-			"Let a phone reach it, too:                     gchat-hooks space --phone\n" +
-			"The configuration is the same for both; gchat-hooks setup --space writes it. Without a flag, the last ones count.",
+		Usage: "run the embedded space: a chat page on this machine, in place of Google Chat",
+		Description: "Print the page's link, or run the space here:  gchat-hooks space\n" +
+			"Let a phone reach it, too:                    gchat-hooks space --phone\n" +
+			"Both use the configuration that gchat-hooks setup --space writes. Without flags, the last ones are used.",
 		Flags: []cli.Flag{
 			listenFlag(),
 			&cli.BoolFlag{Name: "phone", Usage: "let a phone reach the page, by a link with a key"},
@@ -64,7 +64,7 @@ func (p Program) spaceCommand() *cli.Command {
 			Action: func(c *cli.Context) error {
 				unit := service.NewSpace(os.Getenv, p.self, p.out)
 				if _, isInstalled := unit.FindFile(); !isInstalled && endSpace(p.env) {
-					fmt.Fprintln(p.out, "the space has ended; what needs it starts it again")
+					fmt.Fprintln(p.out, "the space has ended; it starts again when it is needed")
 					return nil
 				}
 				return unit.Uninstall(c.Context)
@@ -265,7 +265,7 @@ func (d *spaceServer) listen() (*space.Space, net.Listener, error) {
 	}
 	ln, err := net.Listen("tcp", listen)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		err = fmt.Errorf("another program has port %d (lsof -i :%d names it)", d.port, d.port)
+		err = fmt.Errorf("another program uses port %d (lsof -i :%d names it)", d.port, d.port)
 		return nil, nil, exitError(err, "this one is free: --listen "+d.freeAddress(), exitFailed)
 	}
 	if err != nil {
@@ -367,7 +367,7 @@ func listenForUser(env state.Getenv, s *space.Space, port int) error {
 }
 
 // errSpaceRuns says that another process runs the space, and endSpaceHint how it ends.
-var errSpaceRuns = errors.New("the embedded space runs already")
+var errSpaceRuns = errors.New("the embedded space is already running")
 
 const endSpaceHint = "end it where it runs (Ctrl-C; gchat-hooks space uninstall, if the system runs it), then try again"
 
@@ -384,7 +384,7 @@ func (d *spaceServer) run(ctx context.Context) error {
 		d.printPages(s)
 	}
 	if ln == nil {
-		fmt.Fprintln(d.out, "\nThe space runs already: there is nothing to do.")
+		fmt.Fprintln(d.out, "\nThe space is already running: there is nothing to do.")
 		return nil
 	}
 	defer ln.Close()

@@ -41,7 +41,7 @@ func TestTheSpaceStartsByItself(t *testing.T) {
 	}
 	thread, answer := p.preToolUse("one")
 	page, code := p.run("space", "--listen", p.address)
-	if code != 0 || !strings.Contains(page, "runs already") {
+	if code != 0 || !strings.Contains(page, "is already running") {
 		t.Fatalf("%d: %s", code, page)
 	}
 	page = strings.Fields(page)[1]
@@ -229,7 +229,7 @@ func TestThePageOffersTrustedProjects(t *testing.T) {
 	}
 }
 
-// What a person does on the page is fetched, though no question is open and no poller
+// What a person does on the page is fetched, though no open questions and no poller
 // runs: the page's server starts one.
 func TestThePageStartsAPollerForItsEvents(t *testing.T) {
 	t.Parallel()

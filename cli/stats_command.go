@@ -15,13 +15,13 @@ func (p Program) statsCommand() *cli.Command {
 		Name:  "stats",
 		Usage: "show what was asked and answered, where and how fast, and whether anything was lost",
 		Flags: []cli.Flag{
-			&cli.IntFlag{Name: "days", Value: 7, Usage: "of the last `N` days"},
+			&cli.IntFlag{Name: "days", Value: 7, Usage: "count the last `N` days"},
 			&cli.BoolFlag{Name: "json", Usage: "print a JSON object"},
 		},
 		Action: func(c *cli.Context) error {
 			if c.Int("days") < 1 {
 				return usageError(
-					errors.New("--days takes a number of days, 1 or more"),
+					errors.New("--days must be 1 or more"),
 					c.Command.HelpName+" --help",
 				)
 			}

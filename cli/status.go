@@ -26,7 +26,7 @@ import (
 func (p Program) statusCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "status",
-		Usage: "show what is wrong, open questions, sessions, and what waits to be sent",
+		Usage: "show problems, open questions, sessions, and messages that wait to be sent",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "json", Usage: "print a JSON object"},
 		},
@@ -147,6 +147,10 @@ type spaceStatus struct {
 	Since   time.Time `json:"since,omitzero"`
 	Until   time.Time `json:"until,omitzero"` // Chat wants to be left alone
 }
+
+// troubleRateLimited is the JSON word for a space that Chat told us not to write to for a
+// while. A person reads "paused until …".
+const troubleRateLimited = "left alone"
 
 // pollerStatus is a poller that runs.
 type pollerStatus struct {
@@ -362,7 +366,7 @@ func spaceStatusesOf(s *state.Space, now time.Time) (statuses []spaceStatus) {
 	if s.WriteDelay(now) > 0 {
 		statuses = append(
 			statuses,
-			spaceStatus{s.Chat, "left alone", s.Why, time.Time{}, s.NotBefore.UTC()},
+			spaceStatus{s.Chat, troubleRateLimited, s.Why, time.Time{}, s.NotBefore.UTC()},
 		)
 	}
 	return statuses
@@ -456,7 +460,11 @@ func (r *statusReport) addProblems(text *reportText) {
 		if s.Since.IsZero() {
 			when = "until " + localTime(s.Until)
 		}
-		text.addLine("", "%s: %s %s: %s", s.Trouble, s.Chat, when, s.Why)
+		trouble := s.Trouble
+		if trouble == troubleRateLimited {
+			trouble = "paused"
+		}
+		text.addLine("", "%s: %s %s: %s", trouble, s.Chat, when, s.Why)
 	}
 	for _, m := range r.Outbox.Tried {
 		text.addLine(
@@ -475,7 +483,7 @@ func (r *statusReport) addProblems(text *reportText) {
 	if len(r.Outbox.Dead) > 0 {
 		text.addLine(
 			"",
-			"gchat-hooks flush --dead tries the dead ones again, --forget-dead drops them",
+			"gchat-hooks flush --dead sends the dead ones again, --forget-dead deletes them",
 		)
 	}
 	if len(r.Errors) > 0 {
@@ -498,12 +506,12 @@ func (r *statusReport) addDelivery(text *reportText) {
 	if o.ToSend > 0 {
 		text.addLine(
 			"",
-			"outbox: %d to be sent, the oldest since %s",
+			"outbox: %d to send, the oldest since %s",
 			o.ToSend,
 			localTime(o.Oldest),
 		)
 	} else {
-		text.addLine("", "outbox: nothing to be sent")
+		text.addLine("", "outbox: nothing to send")
 	}
 	if o.Held > 0 {
 		until := o.HeldUntil.Local().Format("Mon 15:04")
@@ -517,16 +525,10 @@ func (r *statusReport) addDelivery(text *reportText) {
 	for _, p := range r.Pollers {
 		text.addLine("", "%s", p.line(r.At))
 	}
-	switch n := len(r.Pollers); {
-	case n > 1:
-		text.addLine(
-			"",
-			"%d pollers are right where sessions have different settings: each serves those of one environment",
-			n,
-		)
+	switch {
 	case r.hasStartedPoller:
-		text.addLine("", "poller: none ran, and one is started now")
-	case n == 0:
+		text.addLine("", "poller: none was running; one is started now")
+	case len(r.Pollers) == 0:
 		text.addLine("", "poller: none runs; the next hook or command starts one")
 	}
 }
@@ -551,7 +553,7 @@ func (p pollerStatus) line(now time.Time) string {
 	switch {
 	case p.Silent:
 		return fmt.Sprintf(
-			"poller stopped: %s, no sign of life for %s: fg in its terminal, or end it",
+			"poller stopped: %s, no sign of life for %s: continue it (fg in its terminal), or end it",
 			who,
 			shortDuration(now.Sub(p.BeatAt)),
 		)
@@ -563,10 +565,12 @@ func (p pollerStatus) line(now time.Time) string {
 	return fmt.Sprintf("poller: %s, since %s", who, localTime(p.StartedAt))
 }
 
-// delivererTexts says what delivers a reply.
+// delivererTexts say of an open question what becomes of a reply.
 var delivererTexts = map[state.Deliverer]string{
-	state.DelivererHook: "a process waits", state.DelivererPoller: "the poller types it",
-	state.DelivererLater: "read with Claude's next step", state.DelivererNone: "nobody waits",
+	state.DelivererHook:   "waiting for you",
+	state.DelivererPoller: "waiting for you; the reply is typed into tmux",
+	state.DelivererLater:  "Claude reads the reply with its next step",
+	state.DelivererNone:   "only the terminal can answer",
 }
 
 // maxQuestionBytes is how much of a question a line shows, in bytes.

@@ -173,7 +173,7 @@ func TestStatusText(t *testing.T) {
 		t.Errorf("what is wrong does not stand first on\n%s", screen)
 	}
 	for _, want := range []string{
-		"  ask-user-1a2b3c4d, 3m old, orch, native: a process waits, /p\n", "  ask-s-1a2b3c4d, 2h5m old, a-longer-name, deny: nobody waits, /p\n",
+		"  ask-user-1a2b3c4d, 3m old, orch, native: waiting for you, /p\n", "  ask-s-1a2b3c4d, 2h5m old, a-longer-name, deny: only the terminal can answer, /p\n",
 		"      \"日本語の質問????", "\n      https://chat.google.com/room/A/T\n", "      not posted: refused\n", "      hint: do x\n",
 	} {
 		if !strings.Contains(screen, want) {

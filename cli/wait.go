@@ -128,7 +128,7 @@ func (w *waiter) awaitReply(ctx context.Context) error {
 		return w.readingError(chat)
 	case err == nil && w.question.Status != state.TimedOut && !w.hasReply():
 		// another process, or the poller, writes TimedOut
-		return fmt.Errorf("the question was closed without a reply: it is %s", w.question.Status)
+		return fmt.Errorf("the question was closed without a reply (%s)", w.question.Status)
 	}
 	return err
 }
@@ -176,8 +176,8 @@ func (w *waiter) findQuestion(ctx context.Context, ref string) (*state.Question,
 	q, err := state.LoadQuestionInPlace(path)
 	if err != nil {
 		return nil, exitError(
-			fmt.Errorf("no question %s is known, no such thread or file either", ref),
-			"a key is known for some minutes after gchat-hooks of this user wrote to its thread; use --thread-name",
+			fmt.Errorf("no question, thread or file is called %s", ref),
+			"a thread's key is known for some minutes after your gchat-hooks wrote there; after that, use --thread-name",
 			exitFailed,
 		)
 	}
@@ -190,7 +190,7 @@ func (w *waiter) findQuestion(ctx context.Context, ref string) (*state.Question,
 		return original, nil
 	}
 	if !gchat.IsThreadName(q.ThreadName) {
-		return nil, fmt.Errorf("marker: %s names no thread", ref)
+		return nil, fmt.Errorf("read marker: %s names no thread", ref)
 	}
 	return w.waitInThread(ctx, q.ThreadKey, q.ThreadName)
 }
@@ -224,7 +224,7 @@ func (w *waiter) markDelivered() {
 		return
 	}
 	_, err := state.CloseQuestion(w.question.Path, state.Resolved, "chat", nil)
-	state.NewLog(w.env, "gchat-wait").ErrorOnce(err, "reply printed, and not written down")
+	state.NewLog(w.env, "gchat-wait").ErrorOnce(err, "cannot record that the reply was printed")
 	_ = w.startPoller() // its thread is told
 }
 
@@ -323,7 +323,7 @@ func awaitedRef(c *cli.Context) (string, error) {
 	}
 	if len(refs) != 1 || c.Args().Present() {
 		return "", errors.New(
-			"gchat-wait takes one of --question-id, --thread-key, --thread-name and --marker",
+			"give exactly one of --question-id, --thread-key, --thread-name and --marker",
 		)
 	}
 	return refs[0], nil

@@ -47,8 +47,8 @@ func (e *exam) checkChatPost(ctx context.Context, r *result) {
 	// Google refuses a service account's token from about five minutes on; a reply's time
 	// is compared with this machine's.
 	if clockOffset := clockAhead.Abs().Round(time.Second); clockOffset >= 30*time.Second {
-		r.warn("this machine's clock is %s off Chat's", clockOffset).Fix =
-			"have the system set its clock: sudo timedatectl set-ntp true (macOS: sudo sntp -sS time.apple.com)"
+		r.warn("this machine's clock and Chat's differ by %s", clockOffset).Fix =
+			"let the system set its clock: sudo timedatectl set-ntp true (macOS: sudo sntp -sS time.apple.com)"
 	}
 	fix := Hint(err)
 	isExplained := errors.Is(err, config.ErrNoWebhook) || errors.Is(err, gchat.ErrNotWebhook) ||
@@ -63,7 +63,7 @@ func (e *exam) checkChatPost(ctx context.Context, r *result) {
 		r.fail("%v", err).Fix = fix
 	case e.cfg.SpaceID != "" && e.cfg.SpaceID != hook.Space:
 		r.warn("space_id is %s, but the webhook posts to %s", e.cfg.SpaceID, hook.Space).Fix =
-			"take space_id (GOOGLE_CHAT_SPACE_ID) out of the configuration: it follows from the webhook's URL, which counts"
+			"remove space_id (GOOGLE_CHAT_SPACE_ID) from the configuration: the webhook's URL names the space"
 	default:
 		r.ok("Chat accepts the webhook of %s; nothing was posted", hook.Chat())
 	}
@@ -97,7 +97,7 @@ func (e *exam) checkChatApp(ctx context.Context, r *result) {
 		r.ok("Chat accepts messages to %s; nothing was posted", app.Chat())
 	default:
 		spaceKind := map[bool]string{true: "the direct message ", false: ""}[isDirect]
-		r.ok("the Chat app writes to %s%s, and may pull", spaceKind, app.Space)
+		r.ok("the Chat app can post to %s%s, and receive taps", spaceKind, app.Space)
 	}
 }
 
@@ -105,7 +105,7 @@ func (e *exam) checkChatApp(ctx context.Context, r *result) {
 // membership of the space.
 func (e *exam) checkChatRead(_ context.Context, r *result) {
 	if e.cfg.ReceivesEvents() && !e.cfg.UsesEmbeddedApp() {
-		r.skip("taps, and what is said to the Chat app, come by its subscription")
+		r.skip("not needed: taps and messages to the Chat app come through its subscription")
 		return
 	}
 	if _, err := e.webhook(); err != nil && !e.cfg.UsesEmbeddedApp() {
@@ -126,7 +126,7 @@ func (e *exam) checkChatRead(_ context.Context, r *result) {
 func (e *exam) readingFix(err error) string {
 	fix := Hint(err)
 	if strings.HasPrefix(fix, "the webhook") {
-		fix = "the account that reads is no member of the space, or the space is gone: add it there in Google Chat, " +
+		fix = "the account that reads is not a member of the space, or the space is gone: add it in Google Chat, " +
 			"or log in as a person who is a member (" + loginCommand + ")"
 	}
 	if file := e.cfg.CredentialsFile; file != "" && file != config.LoginFile(e.Env) &&
@@ -151,7 +151,7 @@ func (e *exam) checkChatAllowed(ctx context.Context, r *result) {
 	for _, user := range e.cfg.AllowedUsers {
 		if !config.IsPersonName(user) && !strings.Contains(user, "@") &&
 			!strings.HasPrefix(user, "users/local-") {
-			r.warn("%q on allowed_users is no person's users/ID or e-mail address", user)
+			r.warn("allowed_users has %q, which is not a person's users/ID or e-mail address", user)
 		}
 	}
 	if !e.cfg.ReceivesEvents() {
@@ -163,7 +163,7 @@ func (e *exam) checkChatAllowed(ctx context.Context, r *result) {
 			me, err = reader.Me(ctx)
 		}
 		if err == nil && !e.cfg.CanAnswer(me.Name, me.Email) {
-			r.warn("you are %s, and may not answer", me.Name)
+			r.warn("you are %s, who is not on allowed_users and may not answer", me.Name)
 		}
 	}
 	r.ok("may answer: %s", strings.Join(e.cfg.AllowedUsers, ", "))
@@ -173,7 +173,7 @@ func (e *exam) checkChatAllowed(ctx context.Context, r *result) {
 // it polls, and whether there is a tmux to type with.
 func (e *exam) checkDaemonRuns(_ context.Context, r *result) {
 	if _, err := exec.LookPath("tmux"); err != nil && e.usesMode(state.ModeInject) {
-		r.fail("there is no tmux, but ask_mode is inject").Fix = "install tmux 3.3 or newer"
+		r.fail("ask_mode is inject, but tmux is not installed").Fix = "install tmux 3.3 or newer"
 	}
 	_, isInstalled := service.NewDaemon(e.Env, "", nil).FindFile()
 	line, health := service.Health(e.Env, time.Now())
@@ -183,9 +183,9 @@ func (e *exam) checkDaemonRuns(_ context.Context, r *result) {
 	)
 	switch {
 	case !isRunning && isInstalled:
-		r.warn("the daemon's service is installed, and no daemon runs")
+		r.warn("the daemon's service is installed, but no daemon runs")
 	case !isRunning:
-		r.ok("none runs, and none is needed: hooks start a poller")
+		r.ok("no daemon runs, and none is needed: hooks start a poller")
 	case health != service.ExitHealthy:
 		r.warn("%s", line)
 	default:

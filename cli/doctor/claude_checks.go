@@ -158,7 +158,7 @@ func (e *exam) checkClaudeVersion(ctx context.Context, r *result) {
 	v, err := settings.InstalledVersion(ctx, e.Env, checkTimeout)
 	switch {
 	case err != nil:
-		r.warn("%v", err).Fix = "install Claude Code, or put it on PATH, and see what claude --version prints"
+		r.warn("%v", err).Fix = "install Claude Code, or put it on PATH, and check what claude --version prints"
 	case v.CheckSupported() != nil:
 		// One hook event that it does not know voids the whole settings file.
 		r.fail("Claude Code %s is too old", v)
@@ -173,8 +173,8 @@ func (e *exam) checkClaudeSettings(_ context.Context, r *result) {
 	disabledBy := ""
 	for _, s := range e.sources {
 		if s.parseErr != nil {
-			r.fail("Claude Code skips all of %s, hooks too: %v", s.path, s.parseErr).Fix =
-				"correct its JSON, without comments and trailing commas"
+			r.fail("Claude Code skips all of %s, including its hooks: %v", s.path, s.parseErr).Fix =
+				"correct its JSON: comments and trailing commas are not allowed"
 		}
 		if s.missingDir != "" {
 			r.fail("the folder of %s is gone: %s", s.path, s.missingDir).Fix =
@@ -188,7 +188,7 @@ func (e *exam) checkClaudeSettings(_ context.Context, r *result) {
 		}
 		isAsk := func(rule string) bool { return rule == "*" || strings.HasPrefix(rule, askTool) }
 		if slices.ContainsFunc(s.file.Permissions.Deny, isAsk) {
-			r.fail("permissions.deny has %s in %s", askTool, s.path)
+			r.fail("permissions.deny has %s in %s: Claude cannot ask you", askTool, s.path)
 		}
 		if askTimeout := s.file.AskTimeout; askTimeout != nil && askTimeout != "never" {
 			r.warn(
@@ -199,14 +199,14 @@ func (e *exam) checkClaudeSettings(_ context.Context, r *result) {
 		}
 	}
 	if disabledBy != "" {
-		r.fail("disableAllHooks is set in %s", disabledBy)
+		r.fail("disableAllHooks is set in %s: no hooks run", disabledBy)
 	}
 	hasHooks := func(s *source) bool { return len(s.hooks) > 0 }
 	if onlyManagedBy := managedOnlyFile(e.sources); onlyManagedBy != "" &&
 		!slices.ContainsFunc(e.sources, hasHooks) {
 		r.fail("allowManagedHooksOnly is set in %s: your hooks do not run", onlyManagedBy)
 	}
-	r.ok("hooks may run, and Claude may ask; settings files: %d", len(e.sources))
+	r.ok("hooks can run, and Claude can ask; settings files: %d", len(e.sources))
 }
 
 // checkClaudeTrust looks whether Claude Code trusts the project's folder: in interactive
@@ -215,7 +215,7 @@ func (e *exam) checkClaudeTrust(_ context.Context, r *result) {
 	isTrusted, isKnown := state.IsFolderTrusted(e.Env, e.project)
 	switch {
 	case !isKnown || e.project == state.Home(e.Env):
-		r.skip("no project: run it in a folder in which claude was started")
+		r.skip("not in a project: run doctor in a folder where you started claude")
 	case !isTrusted:
 		r.warn("Claude Code was not told to trust %s", e.project)
 	}
@@ -236,7 +236,7 @@ func (e *exam) checkClaudeHooks(_ context.Context, r *result) {
 		r.skip("only managed hooks may run")
 		return
 	case len(hooks) == 0:
-		r.fail("no hook of ours is registered in Claude Code's settings")
+		r.fail("no hook of gchat-hooks is registered in Claude Code's settings")
 		return
 	}
 	for _, h := range hooks {
@@ -248,10 +248,10 @@ func (e *exam) checkClaudeHooks(_ context.Context, r *result) {
 	e.compareWithPreset(r, hooks, onlyManagedBy)
 	isRewake := func(h *hook) bool { return h.name == "gchat-ask-user-rewake" }
 	if e.usesMode(state.ModeDeny) && !slices.ContainsFunc(hooks, isRewake) {
-		r.warn("ask_mode is deny, and no gchat-ask-user-rewake wakes a session with your reply").Fix =
+		r.warn("ask_mode is deny, but no gchat-ask-user-rewake is registered: your reply wakes no session").Fix =
 			"gchat-hooks install --preset system3"
 	}
-	r.ok("registered in %s", hooks[0].source.path)
+	r.ok("hooks are registered in %s", hooks[0].source.path)
 }
 
 // compareWithPreset looks which hooks of the preset are missing that the registered ones
@@ -263,7 +263,7 @@ func (e *exam) compareWithPreset(r *result, registered []*hook, managedBy string
 	}
 	fix := "gchat-hooks install --preset " + preset
 	if managedBy != "" {
-		fix = "the administrator registers the preset " + preset
+		fix = "ask the administrator to register the preset " + preset
 	}
 	required, _ := settings.PresetHooks(preset)
 	for _, w := range required {
@@ -272,7 +272,7 @@ func (e *exam) compareWithPreset(r *result, registered []*hook, managedBy string
 		case e.isEssential(w):
 			r.fail("%s is not registered on %s: only the terminal can answer", w.Name, w.Event).Fix = fix
 		default:
-			r.warn("%s is not registered on %s: threads do not hear of that", w.Name, w.Event).Fix = fix
+			r.warn("%s is not registered on %s: threads are not told about it", w.Name, w.Event).Fix = fix
 		}
 	}
 }
@@ -289,17 +289,17 @@ func (e *exam) checkClaudeWaits(ctx context.Context, r *result) {
 	sessions, _ := state.SessionsIn(state.UserStateDir(e.Env)).All()
 	for _, session := range sessions {
 		if dialog := inject.TerminalDialogText(e.Env, session); dialog != "" {
-			r.warn("the session %s waits in its terminal, and only there: %s", session.Name, dialog)
+			r.warn("the session %s waits in its terminal only: %s", session.Name, dialog)
 		}
 	}
 	takesPermissions := func(s *source) bool { return slices.ContainsFunc(s.hooks, (*hook).takesAllPermissions) }
 	if gateway := autoModeGateway(ctx, e.Env, e.sources); gateway != "" &&
 		slices.ContainsFunc(e.sources, takesPermissions) {
-		r.warn("sessions begin in auto mode, whose check %s does not pass on: what Claude then asks for is asked in the terminal "+
-			"alone. Permissions reach Chat in the modes default and acceptEdits", gateway).Fix =
+		r.warn("sessions start in auto mode, but %s does not pass on its check: Claude then asks for permissions in the "+
+			"terminal only. In the modes default and acceptEdits, they reach Chat", gateway).Fix =
 			"gchat-hooks setup --approve offers the mode default, as permissions.defaultMode in your settings"
 	}
-	r.ok("no session waits in its terminal alone")
+	r.ok("no session waits in its terminal only")
 }
 
 // autoModeSince is the oldest Claude Code that was seen to begin sessions in auto mode by

@@ -29,13 +29,13 @@ var checks = []check{
 	{
 		"config.parse",
 		(*exam).checkConfigParse,
-		"correct it where it stands; docs/configuration.md lists the files and all settings",
+		"correct the file; docs/configuration.md lists the files and all settings",
 	},
 	{
 		"files.folders",
 		(*exam).checkFilesFolders,
-		"questions stay in the terminal meanwhile: see who owns the folder, " +
-			"whether a file stands in its place, and whether the disk is full; or set GCHAT_STATE_DIR",
+		"until then questions stay in the terminal: check who owns the folder, " +
+			"whether a file has its name, and whether the disk is full; or set GCHAT_STATE_DIR",
 	},
 	{"files.private", (*exam).checkFilesPrivate, "chmod go-rwx for files, chmod go-w for folders"},
 
@@ -43,8 +43,8 @@ var checks = []check{
 	{
 		"claude.settings",
 		(*exam).checkClaudeSettings,
-		"take the setting out, or set askUserQuestionTimeout to \"never\"; a managed " +
-			"file is the administrator's",
+		"remove the setting, or set askUserQuestionTimeout to \"never\"; only an " +
+			"administrator can change a managed file",
 	},
 	{
 		"claude.trust",
@@ -66,7 +66,7 @@ var checks = []check{
 	{
 		"daemon.runs",
 		(*exam).checkDaemonRuns,
-		"gchat-hooks poller install; gchat-hooks logs tells why it ended",
+		"gchat-hooks poller install; gchat-hooks logs says why it ended",
 	},
 }
 
@@ -202,7 +202,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		&Finding{
 			ID:    liveID,
 			Level: Skip,
-			Text:  "not tried: gchat-hooks doctor --live posts test messages",
+			Text:  "not tried: gchat-hooks doctor --live sends test messages",
 		},
 	)
 	return e.newReport(found), nil

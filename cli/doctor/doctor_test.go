@@ -391,7 +391,7 @@ func TestDoctorLiveFindsWhatIsWrong(t *testing.T) {
 				_ = json.NewEncoder(w).Encode(chat.Message{Name: "spaces/local/messages/m"})
 				return true
 			}
-		}, "live.out", Fail, "thread keys are not kept to"},
+		}, "live.out", Fail, "thread keys do not work"},
 		{"a thread for each message", func(p *doctorHome) {
 			p.answerInstead = func(_ http.ResponseWriter, r *http.Request) bool {
 				if r.Method == http.MethodPost {
@@ -404,7 +404,7 @@ func TestDoctorLiveFindsWhatIsWrong(t *testing.T) {
 				}
 				return false
 			}
-		}, "live.out", Fail, "thread keys are not kept to"},
+		}, "live.out", Fail, "thread keys do not work"},
 		{"somebody else replies", func(p *doctorHome) {
 			said := false
 			p.answerInstead = func(_ http.ResponseWriter, r *http.Request) bool {
@@ -414,7 +414,7 @@ func TestDoctorLiveFindsWhatIsWrong(t *testing.T) {
 				}
 				return false
 			}
-		}, "live.in", Fail, "only people replied who may not answer: users/7"},
+		}, "live.in", Fail, "the only reply is from someone who may not answer: users/7"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newDoctorHome(t)

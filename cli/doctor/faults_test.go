@@ -151,11 +151,11 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			refuseWith("POST", 403, "PERMISSION_DENIED", "bad token "+p.secrets[1]+" in "+fmt.Sprint(p.config["webhook_url"]))(p)
 		}, "chat.post", fail, "bad token [secret] in", "token is missing or wrong", ""},
 		{"an overloaded Chat", refuseWith("POST", 503, "UNAVAILABLE", "later"), "chat.post", warn, "503", "run it again later", ""},
-		{"another space", func(p *doctorHome) { p.config["space_id"] = "spaces/BBBB" }, "chat.post", warn, "spaces/BBBB", "take space_id", ""},
+		{"another space", func(p *doctorHome) { p.config["space_id"] = "spaces/BBBB" }, "chat.post", warn, "spaces/BBBB", "remove space_id", ""},
 		{"an API endpoint that is none", func(p *doctorHome) {
 			p.config["api_endpoint"] = "http://ann:" + plantedKey + "@example.com/" + plantedKey
 		}, "chat.post", fail, "neither https nor", "set api_endpoint (GCHAT_API_ENDPOINT)", ""},
-		{"no member of the space", refuseWith("GET", 403, "PERMISSION_DENIED", "The caller does not have permission"), "chat.read", fail, "chat answered 403", "no member of the space", ""},
+		{"no member of the space", refuseWith("GET", 403, "PERMISSION_DENIED", "The caller does not have permission"), "chat.read", fail, "chat answered 403", "not a member of the space", ""},
 		{"a scope that is missing", refuseWith("GET", 403, "PERMISSION_DENIED", "Request had insufficient authentication scopes."), "chat.read", fail, "insufficient authentication scopes", "gchat-hooks login", ""},
 		{"an API that is not enabled", refuseWith("GET", 403, "PERMISSION_DENIED", "Google Chat API has not been used in project 1"), "chat.read", fail, "has not been used", "enable the Google Chat API", ""},
 		{"no credentials", func(p *doctorHome) { startGoogle(p, writeToken) }, "chat.read", fail, "no usable Google credentials", "gchat-hooks login", ""},
@@ -195,7 +195,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			}
 		}, "chat.allowed", warn, "you are users/99, and may not answer", "allowed_users", ""},
 		{"nobody may answer", func(p *doctorHome) { delete(p.config, "allowed_users") }, "chat.allowed", fail, "allowed_users is empty", "allowed_users in ~/.config", ""},
-		{"a policy that cannot be read", func(p *doctorHome) { p.env["GCHAT_POLICY_FILE"] = "/none" }, "config.parse", fail, "nothing is asked in Chat: read policy", "whose policy it is", ""},
+		{"a policy that cannot be read", func(p *doctorHome) { p.env["GCHAT_POLICY_FILE"] = "/none" }, "config.parse", fail, "nothing is asked in Chat: read policy", "the policy's owner", ""},
 		{"a name on the list", func(p *doctorHome) { p.config["allowed_users"] = []string{"users/1", "Ann"} }, "chat.allowed", warn, `"Ann"`, "users/ID", ""},
 		{"a person by name on the list", func(p *doctorHome) {
 			p.config["allowed_users"] = []string{"users/local-human", "ann@example.com", "users/ann@example.com", "users/Bob"}
@@ -205,16 +205,16 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 				w.Header().Set("Date", time.Now().Add(2*time.Minute).UTC().Format(http.TimeFormat))
 				return false
 			}
-		}, "chat.post", warn, "off Chat's", "set-ntp", ""},
+		}, "chat.post", warn, "clock and Chat's differ by", "set-ntp", ""},
 		{"a clock that is far ahead", func(p *doctorHome) {
 			p.answerInstead = func(w http.ResponseWriter, _ *http.Request) bool {
 				w.Header().Set("Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))
 				return false
 			}
-		}, "chat.post", warn, "off Chat's", "set-ntp", ""},
+		}, "chat.post", warn, "clock and Chat's differ by", "set-ntp", ""},
 
 		// Claude Code.
-		{"no hooks", func(p *doctorHome) { p.presets = nil }, "claude.hooks", fail, "no hook of ours", "gchat-hooks install", ""},
+		{"no hooks", func(p *doctorHome) { p.presets = nil }, "claude.hooks", fail, "no hook of gchat-hooks", "gchat-hooks install", ""},
 		{"no PermissionRequest", func(p *doctorHome) {
 			entries := slices.DeleteFunc(p.hookEntries(), func(e settings.Entry) bool { return e.Event == "PermissionRequest" })
 			b, err := settings.Install(nil, entries)
@@ -254,7 +254,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			p.writeFile(filepath.Join(p.project, ".claude", "settings.json"), "{\n  // mine\n  \"env\": {}\n}\n", 0o644)
 		}, "claude.settings", fail, "a comment or a trailing comma", "correct its JSON", ""},
 		{"deny mode without a waker", func(p *doctorHome) { p.config["ask_mode"] = "deny" }, "claude.hooks", warn, "no gchat-ask-user-rewake", "--preset system3", ""},
-		{"disableAllHooks", func(p *doctorHome) { p.settings["disableAllHooks"] = true }, "claude.settings", fail, "disableAllHooks is set", "take the setting out", ""},
+		{"disableAllHooks", func(p *doctorHome) { p.settings["disableAllHooks"] = true }, "claude.settings", fail, "disableAllHooks is set", "remove the setting", ""},
 		{"allowManagedHooksOnly", func(p *doctorHome) {
 			p.writeFile(filepath.Join(p.env["CLAUDE_CODE_MANAGED_SETTINGS_PATH"], "managed-settings.json"), `{"allowManagedHooksOnly": true}`, 0o644)
 		}, "claude.settings", fail, "allowManagedHooksOnly is set", "administrator", ""},
@@ -267,7 +267,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			p.writeJSON(filepath.Join(p.home, ".claude.json"), map[string]any{"projects": map[string]any{}})
 		}, "claude.trust", warn, "was not told to trust", "start claude", ""},
 		{"askUserQuestionTimeout", func(p *doctorHome) { p.settings["askUserQuestionTimeout"] = "60s" }, "claude.settings", warn, `"60s"`, `"never"`, ""},
-		{"AskUserQuestion denied", func(p *doctorHome) { p.settings["permissions"] = map[string]any{"deny": []string{"AskUserQuestion"}} }, "claude.settings", fail, "permissions.deny", "take the setting out", ""},
+		{"AskUserQuestion denied", func(p *doctorHome) { p.settings["permissions"] = map[string]any{"deny": []string{"AskUserQuestion"}} }, "claude.settings", fail, "permissions.deny", "remove the setting", ""},
 		{"an old Claude Code", func(p *doctorHome) { p.claude = "2.1.45 (Claude Code)" }, "claude.version", fail, "2.1.45 is too old", "claude update", ""},
 		{"no Claude Code", func(p *doctorHome) {
 			p.presets = []string{"answer"}
@@ -280,7 +280,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		{"auto mode behind a gateway", func(p *doctorHome) {
 			p.presets = []string{"approve"}
 			p.env["ANTHROPIC_BASE_URL"] = "https://gateway.example:8443"
-		}, "claude.waits", warn, "whose check gateway.example:8443 does not pass on", "setup --approve", ""},
+		}, "claude.waits", warn, "but gateway.example:8443 does not pass on its check", "setup --approve", ""},
 		{"auto mode behind a gateway, in the settings", func(p *doctorHome) {
 			p.presets = []string{"approve"}
 			p.settings["env"] = map[string]any{"ANTHROPIC_BASE_URL": "https://gateway.example", "OTHER": 7}
@@ -300,11 +300,11 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			p.env["PATH"] = p.binDir
 			p.recordDaemon(0)
 			p.claude = ""
-		}, "daemon.runs", fail, "there is no tmux", "install tmux", "claude.version"},
+		}, "daemon.runs", fail, "tmux is not installed", "install tmux", "claude.version"},
 		// Files.
 		{"a configuration that does not parse", func(p *doctorHome) {
 			p.writeFile(filepath.Join(p.project, ".claude", "gchat-hooks.json"), `{"ask_mode": `, 0o644)
-		}, "config.parse", fail, "gchat-hooks.json", "correct it where it stands", "chat.post chat.allowed"},
+		}, "config.parse", fail, "gchat-hooks.json", "correct the file", "chat.post chat.allowed"},
 		{"a misspelt setting", func(p *doctorHome) { p.config["alowed_users"] = "users/1" }, "config.parse", warn, `"alowed_users"`, "correct it", ""},
 		{"a value that means nothing", func(p *doctorHome) { p.config["poll_interval"] = "often" }, "config.parse", fail, "often", "configuration.md", ""},
 		{"a rule that quotes the webhook", func(p *doctorHome) {
@@ -314,7 +314,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			p.writeJSON(filepath.Join(p.home, ".config", "gchat-hooks", "config.json"), p.config)
 			p.config = nil
 			p.check(os.Chmod(filepath.Join(p.home, ".config", "gchat-hooks", "config.json"), 0o644))
-		}, "files.private", fail, "can read or write", "chmod go-rwx", ""},
+		}, "files.private", fail, "can read or change", "chmod go-rwx", ""},
 		{"a configuration's backup that others read", func(p *doctorHome) {
 			p.writeFile(filepath.Join(p.home, ".config", "gchat-hooks", "config.json~"), `{"webhook_url": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=`+plantedKey+`"}`, 0o644)
 		}, "files.private", fail, "config.json~", "chmod go-rwx", ""},
@@ -330,7 +330,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		}, "files.private", fail, ".claude/state", "chmod go-rwx", ""},
 		{"state that others read", func(p *doctorHome) { p.writeFile(filepath.Join(p.userState(), "projects.json"), "{}", 0o644) }, "files.private", fail, "projects.json", "chmod go-rwx", ""},
 		{"state that others write", func(p *doctorHome) { p.writeFile(filepath.Join(p.userState(), "projects.json"), "{}", 0o666) }, "files.private", fail, "projects.json", "chmod go-rwx", ""},
-		{"a file in a folder's place", func(p *doctorHome) { p.writeFile(filepath.Join(p.home, ".local", "state"), "", 0o600) }, "files.folders", fail, "not a directory", "a file stands in its place", ""},
+		{"a file in a folder's place", func(p *doctorHome) { p.writeFile(filepath.Join(p.home, ".local", "state"), "", 0o600) }, "files.folders", fail, "not a directory", "a file has its name", ""},
 		{"a folder that cannot be made", func(p *doctorHome) {
 			p.writeFile(filepath.Join(p.home, ".local", "state", "x"), "", 0o600)
 			p.check(os.Chmod(filepath.Join(p.home, ".local", "state"), 0o500))
@@ -338,7 +338,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 				p.check(os.RemoveAll(filepath.Join(p.home, ".local", "state")))
 				p.check(os.Symlink("/proc/sys", filepath.Join(p.home, ".local", "state")))
 			}
-		}, "files.folders", fail, "nothing can be written to", "who owns the folder", ""},
+		}, "files.folders", fail, "cannot write to", "who owns the folder", ""},
 		{"a state folder that is no UTF-8", func(p *doctorHome) {
 			p.env["XDG_STATE_HOME"] = filepath.Join(p.home, "state\xff")
 		}, "files.folders", fail, `state\xff/gchat-hooks" is no UTF-8`, "XDG_STATE_HOME", ""},

@@ -30,7 +30,7 @@ func (e *exam) checkConfigParse(_ context.Context, r *result) {
 		finding := r.fail("%v", err)
 		switch {
 		case errors.Is(err, config.ErrUnreadablePolicy):
-			finding.Fix = "ask whose policy it is: the administrator of this machine, or who runs the hub"
+			finding.Fix = "ask the policy's owner: the administrator of this machine, or whoever runs the hub"
 		case errors.Is(err, config.ErrFileGone):
 			finding.Fix = gchat.Hint(err)
 		}
@@ -58,10 +58,10 @@ func (e *exam) checkConfigParse(_ context.Context, r *result) {
 			}
 		}
 		if slices.Sort(unknown); len(unknown) > 0 {
-			r.warn("%s has settings that do not exist: %s", path, strings.Join(unknown, ", "))
+			r.warn("%s has unknown settings: %s", path, strings.Join(unknown, ", "))
 		}
 	}
-	r.ok("the configuration files parse")
+	r.ok("the configuration files are valid")
 }
 
 func (e *exam) projectConfigFile() string {
@@ -97,15 +97,15 @@ func (e *exam) checkFilesFolders(_ context.Context, r *result) {
 			err = unix.ENOSPC
 		}
 		if err != nil {
-			r.fail("nothing can be written to %s: %v", dir, err)
+			r.fail("cannot write to %s: %v", dir, err)
 		}
 	}
 	if dir := state.UserStateDir(e.Env); !utf8.ValidString(dir) {
-		const fix = "name another folder in XDG_STATE_HOME"
-		r.fail("no question can be asked in Chat: %q is no UTF-8", dir).Fix = fix
+		const fix = "set XDG_STATE_HOME to another folder"
+		r.fail("no question can be asked in Chat: the state folder %q is not UTF-8", dir).Fix = fix
 	}
 	if place := state.ReadLockFolder(e.Env); place != nil {
-		r.warn("%s", place.Describe()).Fix = "XDG_STATE_HOME can name a folder of a local disk"
+		r.warn("%s", place.Describe()).Fix = "set XDG_STATE_HOME to a folder on a local disk"
 	}
 	r.ok("state folders can be written")
 }
@@ -146,11 +146,11 @@ func (e *exam) checkFilesPrivate(_ context.Context, r *result) {
 		slices.Sort(exposed)
 		exposed = slices.Compact(exposed)
 		r.fail(
-			"other users of this machine can read or write what is yours alone: %s",
+			"other users of this machine can read or change your private files: %s",
 			strings.Join(exposed, ", "),
 		)
 	}
-	r.ok("configuration, credentials and state are yours alone")
+	r.ok("configuration, credentials and state are private")
 }
 
 // othersPermissions are the permissions of group and others on a file or folder, by its

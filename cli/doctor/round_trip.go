@@ -66,7 +66,7 @@ func (e *exam) roundTrip(ctx context.Context) []*Finding {
 	}
 	if e.cfg.ReceivesEvents() && !e.cfg.UsesEmbeddedApp() {
 		outbound.skip(
-			"with a Chat app there is a card to tap in its place: gchat-hooks setup --app",
+			"not tried: for a Chat app, gchat-hooks setup --app tests a card instead",
 		)
 		return outbound.found
 	}
@@ -89,7 +89,7 @@ func (e *exam) roundTrip(ctx context.Context) []*Finding {
 	switch {
 	case outbound.found[0].Level != OK:
 	case e.Wait <= 0:
-		inbound.skip("no person was asked; --wait TIME asks one, without a terminal too")
+		inbound.skip("not tried: nobody was asked to reply; --wait TIME asks, even without a terminal")
 	default:
 		defer e.pullTaps(context.WithoutCancel(ctx), question)
 		question.Status = state.Cancelled
@@ -167,10 +167,10 @@ func (e *exam) postAndFind(ctx context.Context, r *result) *state.Question {
 	}
 	otherThread := sent[1].ThreadName
 	if q.ThreadName == "" || sent[2].ThreadName != q.ThreadName || otherThread == q.ThreadName {
-		r.fail("thread keys are not kept to: one was mapped to %q and then to %q, another one to %q",
+		r.fail("thread keys do not work: one led to %q and then to %q, another one to %q",
 			q.ThreadName, sent[2].ThreadName, otherThread).Fix =
-			"use a space with threads (in Google Chat: one that is no direct message), through the webhook's own URL; " +
-				"what stands between must not drop messageReplyOption and threadKey"
+			"use a space with threads (in Google Chat: not a direct message), through the webhook's own URL; " +
+				"a proxy must not drop messageReplyOption and threadKey"
 		return q
 	}
 	e.findPosted(ctx, r, sent)
@@ -220,7 +220,7 @@ func (e *exam) awaitReply(ctx context.Context, r *result, q *state.Question) (an
 			_ = cfg.ApplyPolicies(ctx, e.Env) // then nobody may
 			if !cfg.CanAnswer(m.Sender, m.SenderEmail) {
 				fix = "if that is you: gchat-hooks setup --allow " + wording.SafeLine(m.Sender)
-				failure = "only people replied who may not answer: " + sender
+				failure = "the only reply is from someone who may not answer: " + sender
 				e.Notify(sender + " replied, but may not answer; " + fix)
 				continue
 			}
@@ -298,8 +298,8 @@ func (e *exam) findPosted(ctx context.Context, r *result, sent []gchat.PostedMes
 			if i < 0 {
 				missing++
 			} else if listed[i].IsHuman {
-				r.fail("the round trip's own message %s is listed as a person's: it would be taken for a reply", s.Name).Fix =
-					"no reply can be told from the program's own messages: look what answers in Google Chat's place"
+				r.fail("the round trip's own message %s is listed as a person's: it would count as a reply", s.Name).Fix =
+					"the program cannot tell replies from its own messages: check which server answers in place of Google Chat"
 				return
 			}
 		}
@@ -307,7 +307,7 @@ func (e *exam) findPosted(ctx context.Context, r *result, sent []gchat.PostedMes
 			return
 		}
 		if ctx.Err() != nil || time.Since(start) > listTimeout {
-			r.fail("%d of %d messages that Chat took could not be found by listing within %s",
+			r.fail("%d of %d messages that Chat accepted were not listed within %s",
 				missing, len(sent), state.DescribeDuration(listTimeout)).Fix =
 				"check that the credentials read the space that the webhook posts to, " + e.space
 			return

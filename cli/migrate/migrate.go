@@ -69,14 +69,14 @@ func Run(out io.Writer, dir string, apply bool) error {
 	case moved == 0:
 		fmt.Fprintln(out, "Nothing to move.")
 	case apply:
-		fmt.Fprintln(out, "Start new sessions: running ones keep their instructions.")
+		fmt.Fprintln(out, "Start new sessions: running sessions keep their old instructions.")
 	default:
-		fmt.Fprintln(out, "Nothing was written. --apply does it.")
+		fmt.Fprintln(out, "Nothing was written. To do it, add --apply.")
 	}
-	fmt.Fprintln(out, "\nChange the rest yourself, where something is listed:")
+	fmt.Fprintln(out, "\nLines that you have to change yourself, if any are listed:")
 	err = h.listMentions()
 	if h.hasOutputStyle {
-		fmt.Fprintf(out, "\nWrite into the output style:\n\n%s", styleText)
+		fmt.Fprintf(out, "\nAdd this to the output style:\n\n%s", styleText)
 	}
 	return err
 }
@@ -96,7 +96,7 @@ func (h *harness) moveRelay(apply bool) (moved int, err error) {
 		case !h.exists(move[0]):
 			continue
 		case h.exists(move[1]):
-			h.printPlace(move[0], "stays: "+move[1]+" is there already")
+			h.printPlace(move[0], "is not moved: "+move[1]+" exists already")
 			continue
 		case apply:
 			err = errors.Join(h.root.MkdirAll(archiveDir, 0o755), h.root.Rename(move[0], move[1]))
@@ -158,15 +158,15 @@ func patterns() (mention *regexp.Regexp, todos []todo) {
 	return compile(
 			`\bs3[-_ ]?communicator\b|\bcommunicator(_checker)?\b|\b(3\+?|three)( [a-z]+)? agents\b`,
 		), []todo{
-			{compile(sends), `instead of the message, Bash("gchat-send --type plain 'TEXT'")`},
+			{compile(sends), `replace the message with Bash("gchat-send --type plain 'TEXT'")`},
 			{
 				compile(`communicator_checker`),
-				"let the stop gate run `gchat-hooks hook gchat-stop-gate` instead",
+				"have the stop gate run `gchat-hooks hook gchat-stop-gate` instead",
 			},
 			{compile(`\b(3\+?|three)( [a-z]+)? agents\b`), "count one agent fewer"},
-			{compile(`^\s*\|`), "take the row out"},
-			{compile(starts), "take it out: nothing is started or awaited"},
-			{compile(``), "read it: no agent relays messages any more"},
+			{compile(`^\s*\|`), "remove the row"},
+			{compile(starts), "remove it: nothing is started or awaited"},
+			{compile(``), "check it: no agent relays messages"},
 		}
 }
 

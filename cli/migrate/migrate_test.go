@@ -139,16 +139,16 @@ func TestMigration(t *testing.T) {
 	want[".claude/skills/_archived"] = after[".claude/skills/_archived"]
 	compareTrees(t, "after", after, want)
 	for _, wanted := range []string{
-		".claude/hooks/gate/gate.py:1: let the stop gate run `gchat-hooks hook gchat-stop-gate` instead\n",
-		".claude/settings.json:1: take it out: nothing is started or awaited\n",
+		".claude/hooks/gate/gate.py:1: have the stop gate run `gchat-hooks hook gchat-stop-gate` instead\n",
+		".claude/settings.json:1: remove it: nothing is started or awaited\n",
 		".claude/output-styles/system3.md:3: count one agent fewer\n",
-		".claude/output-styles/system3.md:5: take it out: nothing is started or awaited\n",
-		".claude/output-styles/system3.md:7: take it out: nothing is started or awaited\n",
+		".claude/output-styles/system3.md:5: remove it: nothing is started or awaited\n",
+		".claude/output-styles/system3.md:7: remove it: nothing is started or awaited\n",
 		".claude/output-styles/system3.md:11: take the row out\n",
-		".claude/output-styles/system3.md:16: instead of the message, Bash(\"gchat-send --type plain 'TEXT'\")\n",
-		".claude/output-styles/system3.md:19: read it: no agent relays messages any more\n",
+		".claude/output-styles/system3.md:16: replace the message with Bash(\"gchat-send --type plain 'TEXT'\")\n",
+		".claude/output-styles/system3.md:19: check it: no agent relays messages\n",
 		".claude/skills/s3-heartbeat/SKILL.md:1: instead of the message, ", ".claude/skills/s3-heartbeat/SKILL.md:2: take it out",
-		".claude/skills/s3-heartbeat/notes.md:1: read it", "Write into the output style:\n\n" + styleText,
+		".claude/skills/s3-heartbeat/notes.md:1: read it", "Add this to the output style:\n\n" + styleText,
 	} {
 		if !strings.Contains(output, wanted) {
 			t.Errorf("%q is not listed:\n%s", wanted, output)
