@@ -1,6 +1,6 @@
-// gchat-hooks lets a person answer Claude Code's questions from Google Chat. It is
-// installed under several names and picks its job from the name it was called by, or from
-// its first word: a hook of Claude Code, or a command for people.
+// gchat-hooks lets a person answer Claude Code's questions from Google Chat. The program
+// is installed under several names. The name it is called by, or else its first argument,
+// says whether it is a hook of Claude Code or a command for people.
 package main
 
 import (
@@ -19,14 +19,21 @@ func main() {
 	if err != nil {
 		program = programPath(os.Args[0])
 	}
-	// Hooks are decided before the command line's library runs: it prints usage errors to
-	// stdout, which is the protocol.
+	// A hook must not reach the command line's library: urfave/cli v2 prints usage errors
+	// to stdout, where Claude Code reads the hook's decision.
 	if name, ok := hookName(os.Args); ok {
 		h := &hooks.Hook{
-			Name: name, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Self: program, Args: os.Args,
+			Name:       name,
+			Args:       os.Args,
+			Self:       program,
+			Env:        os.Getenv,
+			Stdin:      os.Stdin,
+			Stdout:     os.Stdout,
+			Stderr:     os.Stderr,
 			ReadPolicy: gchat.ReadPolicy,
 		}
-		if hooks.IsName(name) || wake.SetJob(h) { // a hook of another version is ignored in silence
+		// The name may be that of another version's hook: it does nothing, in silence.
+		if hooks.IsName(name) || wake.SetJob(h) {
 			os.Exit(h.Run())
 		}
 		return
@@ -34,8 +41,8 @@ func main() {
 	cli.Main(program)
 }
 
-// programPath is the path of the program that was called so. Without /proc Linux tells no
-// other way.
+// programPath is the path of the program that was called as calledName. On Linux without
+// /proc os.Executable fails, and the name is all there is.
 func programPath(calledName string) (path string) {
 	path, err := exec.LookPath(calledName)
 	if err != nil {
@@ -45,8 +52,8 @@ func programPath(calledName string) (path string) {
 	return path
 }
 
-// hookName is the hook that this process was called as: by its own name, as `gchat-hooks
-// hook NAME`, or as `gchat-hooks NAME`.
+// hookName is the hook that this process is called as: by the program's own name, as
+// `gchat-hooks hook NAME`, or as `gchat-hooks NAME`.
 func hookName(args []string) (name string, ok bool) {
 	isKnown := func(name string) bool { return hooks.IsName(name) || wake.IsName(name) }
 	name = hooks.JobName(filepath.Base(args[0]))

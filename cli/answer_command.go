@@ -34,22 +34,24 @@ func (p Program) answerCommand() *cli.Command {
 	}
 }
 
-// decideElsewhere says what to do about a permission, a plan, or a session that waits.
+// decideElsewhere says where a person answers what no command can answer: a permission, a
+// plan, a form, or the next instruction.
 const decideElsewhere = "answer it in its thread or in the terminal"
 
 const (
-	maxPreviewBytes = 2000        // bytes of an option's preview that are listed
-	previewIndent   = "       │ " // begins each of its lines
+	maxPreviewBytes = 2000        // how much of an option's preview is listed, in bytes
+	previewIndent   = "       │ " // begins each line of a preview
 )
 
-// exitNotUsed is answer's code for a reply that did not become the answer.
+// exitNotUsed is the exit code of answer for a reply that did not become the answer.
 const exitNotUsed = 2
 
-// answerer gives a question its reply at a shell, on the way that a reply in Chat takes.
+// answerer adds a reply to a question from a shell. The poller judges it as it judges a
+// reply in Chat.
 type answerer struct{ Program }
 
-// verdictTimeout is how long the poller may take to judge a reply; it takes milliseconds
-// where it runs.
+// verdictTimeout is how long the command waits for the poller to judge the reply. A poller
+// that runs needs milliseconds.
 const verdictTimeout = 5 * time.Second
 
 func (a answerer) run(ctx context.Context, args []string) error {
@@ -64,14 +66,18 @@ func (a answerer) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return exitError(err, "gchat-hooks answer lists the open questions", exitFailed)
 	}
-	if q.Kind.Traits().IsPersonal { // Claude can run this command, too
+	if q.Kind.Traits().IsPersonal { // Claude can run this command, and must not answer it
 		return exitError(errors.New("no command can answer this"), decideElsewhere, exitNotUsed)
 	}
 	reply := state.Reply{
-		MessageName: "shell/" + uuid.NewString(), Sender: state.LocalSender, DisplayName: cmp.Or(a.env("USER"), a.env("LOGNAME")),
-		Text: text, CreatedAt: time.Now().UTC(),
+		MessageName: "shell/" + uuid.NewString(),
+		Sender:      state.LocalSender,
+		DisplayName: cmp.Or(a.env("USER"), a.env("LOGNAME")),
+		Text:        text,
+		CreatedAt:   time.Now().UTC(),
 	}
-	// before it is answered: a hook that has the answer waits no more
+	// The deliverer is found before the question is answered: a hook that has the answer
+	// does not wait, and would not be found.
 	deliverer := state.DelivererNone
 	q, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
 		deliverer = q.FindDeliverer(a.env, q.TmuxPane != "")
@@ -87,7 +93,8 @@ func (a answerer) run(ctx context.Context, args []string) error {
 	if err == nil {
 		q, err = a.awaitVerdict(ctx, q.Path, reply.MessageName)
 	}
-	if userError := new(state.UserError); err != nil && !errors.As(err, &userError) {
+	userError := new(state.UserError)
+	if err != nil && !errors.As(err, &userError) {
 		err = exitError(err, "gchat-hooks status", exitNotUsed)
 	}
 	if err != nil {
@@ -98,24 +105,13 @@ func (a answerer) run(ctx context.Context, args []string) error {
 			q.Declined, state.OneLine(q.ThreadKey), state.OneLine(q.SessionName))
 		return err
 	}
-	fmt.Fprintf(
-		a.out,
-		"answered: %s, session %s\n",
-		state.OneLine(q.ThreadKey),
-		state.OneLine(q.SessionName),
-	)
+	fmt.Fprintf(a.out, "answered: %s, session %s\n",
+		state.OneLine(q.ThreadKey), state.OneLine(q.SessionName))
 	for _, question := range q.SubQuestions {
-		answerText, noteText := state.OneLine(
-			q.Answers[question.Question],
-		), state.OneLine(
-			q.Notes[question.Question],
-		)
-		fmt.Fprintf(
-			a.out,
-			"  %s = %s\n",
-			wording.Cut(state.OneLine(question.Question), maxQuestionBytes),
-			strings.TrimSpace(answerText+" "+noteText),
-		)
+		asked := wording.Cut(state.OneLine(question.Question), maxQuestionBytes)
+		answerText := state.OneLine(q.Answers[question.Question])
+		noteText := state.OneLine(q.Notes[question.Question])
+		fmt.Fprintf(a.out, "  %s = %s\n", asked, strings.TrimSpace(answerText+" "+noteText))
 	}
 	_, err = fmt.Fprintln(a.out, "on its way to Claude:", answerRoutes[deliverer])
 	return err
@@ -128,12 +124,9 @@ var answerRoutes = map[state.Deliverer]string{
 	state.DelivererLater:  "it is read with Claude's next step",
 }
 
-// awaitVerdict waits until the poller has judged a reply, and returns the question when
-// the reply became its answer.
-func (a answerer) awaitVerdict(
-	ctx context.Context,
-	path, replyName string,
-) (*state.Question, error) {
+// awaitVerdict waits until the poller has judged a reply. Unless the reply became the
+// question's answer, it fails.
+func (a answerer) awaitVerdict(ctx context.Context, path, replyName string) (*state.Question, error) {
 	ctx, cancel := context.WithTimeout(ctx, verdictTimeout)
 	defer cancel()
 	q, err := state.Await(ctx, a.env, a.self, path, func(q *state.Question) bool {
@@ -162,41 +155,36 @@ func (a answerer) awaitVerdict(
 	return q, errors.New("the reply is kept, but the poller has not read it yet")
 }
 
-// verdictNotes are what the thread hears of a reply that did not become the answer.
+// verdictNotes are the notes that a thread gets when a reply did not become the answer.
 var verdictNotes = map[state.Verdict]string{
-	state.VerdictKept: state.NoteKept, state.VerdictAskedBack: state.NoteUnclear, state.VerdictAskedHow: state.NoteUnclear,
-	state.VerdictIgnored: state.NoteNoText, state.VerdictLate: state.NoteLate,
+	state.VerdictKept:      state.NoteKept,
+	state.VerdictAskedBack: state.NoteUnclear,
+	state.VerdictAskedHow:  state.NoteUnclear,
+	state.VerdictIgnored:   state.NoteNoText,
+	state.VerdictLate:      state.NoteLate,
 }
 
-// notUsedError says why a reply did not become the answer, in the words that the thread
-// would have for it.
+// notUsedError says why a reply did not become the answer, with the text of the note that
+// the thread would get.
 func (a answerer) notUsedError(q *state.Question, noteKind, replyName string) error {
-	hint, answeredBy := "", cmp.Or(q.AnsweredByName, q.AnsweredBy)
+	hint := ""
+	answeredBy := cmp.Or(q.AnsweredByName, q.AnsweredBy)
 	switch {
 	case noteKind == state.NoteLate && answeredBy != "" && q.ResolvedBy != "terminal":
 		hint = "it was answered by " + state.OneLine(answeredBy)
 	case noteKind == state.NoteKept:
 		hint = "this part is kept; answer the rest with another gchat-hooks answer"
 	}
-	return exitError(
-		errors.New(
-			strings.Join(
-				wording.NoteTexts(q, state.OwedNote{About: noteKind, ReplyMessage: replyName}),
-				"",
-			),
-		),
-		hint,
-		exitNotUsed,
-	)
+	texts := wording.NoteTexts(q, state.OwedNote{About: noteKind, ReplyMessage: replyName})
+	return exitError(errors.New(strings.Join(texts, "")), hint, exitNotUsed)
 }
 
-// listQuestions shows the questions that a reply would answer, the oldest first, with the
-// options that a number means.
+// listQuestions shows the questions that a reply would answer, the oldest first, with
+// their numbered options.
 func (a answerer) listQuestions() error {
 	a.ensurePoller()
-	questions, _ := state.ReadIndexedQuestions(
-		a.env,
-		append(state.OpenStatusTexts, state.TimedOutText)...)
+	statuses := append(state.OpenStatusTexts, state.TimedOutText)
+	questions, _ := state.ReadIndexedQuestions(a.env, statuses...)
 	questions = slices.DeleteFunc(questions, func(q *state.Question) bool {
 		return !q.Mode.Traits().Asks || !q.IsAnswerable() ||
 			q.Status != state.Pending && !q.IsLate(time.Now())
@@ -207,13 +195,8 @@ func (a answerer) listQuestions() error {
 	}
 	for _, q := range slices.Backward(questions) {
 		key := state.OneLine(cmp.Or(q.ThreadKey, q.QuestionID))
-		fmt.Fprintf(
-			a.out,
-			"%s, %s old, session %s\n",
-			key,
-			shortDuration(time.Since(q.AskedAt)),
-			state.OneLine(q.SessionName),
-		)
+		age := shortDuration(time.Since(q.AskedAt))
+		fmt.Fprintf(a.out, "%s, %s old, session %s\n", key, age, state.OneLine(q.SessionName))
 		for i, question := range q.SubQuestions {
 			prefix, multipleHint := "", ""
 			if len(q.SubQuestions) > 1 {
@@ -222,13 +205,8 @@ func (a answerer) listQuestions() error {
 			if question.MultiSelect {
 				multipleHint = " (one or more)"
 			}
-			fmt.Fprintf(
-				a.out,
-				"  %s%s%s\n",
-				prefix,
-				wording.Cut(state.OneLine(questionText(q, i)), 2*maxQuestionBytes),
-				multipleHint,
-			)
+			text := wording.Cut(state.OneLine(questionText(q, i)), 2*maxQuestionBytes)
+			fmt.Fprintf(a.out, "  %s%s%s\n", prefix, text, multipleHint)
 			if q.Kind.Traits().IsPersonal {
 				fmt.Fprintf(a.out, "    %s\n", decideElsewhere)
 				continue
@@ -237,11 +215,8 @@ func (a answerer) listQuestions() error {
 				fmt.Fprintf(a.out, "    %d. %s\n", n+1, state.OneLine(o.Label))
 				preview := strings.Trim(state.Clean(state.ForTerminal, o.Preview), "\n")
 				if preview != "" {
-					shown := strings.ReplaceAll(
-						wording.Cut(preview, maxPreviewBytes),
-						"\n",
-						"\n"+previewIndent,
-					)
+					shown := wording.Cut(preview, maxPreviewBytes)
+					shown = strings.ReplaceAll(shown, "\n", "\n"+previewIndent)
 					fmt.Fprintf(a.out, "%s%s\n", previewIndent, shown)
 				}
 			}

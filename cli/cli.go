@@ -1,5 +1,5 @@
-// Package cli is what a person or an agent types. A command's flags, help, words and
-// action stand together in one file.
+// Package cli has the commands that a person or an agent types. A command's flags, help,
+// texts and action stand together in one file.
 package cli
 
 import (
@@ -31,14 +31,13 @@ import (
 	"gchat-hooks/state"
 )
 
-// Exit codes that mean the same in every command. A command's own codes stand in its
-// help.
+// Exit codes that mean the same in every command. A command's help lists its own codes.
 const (
-	exitFailed = 1 // it could not be done
+	exitFailed = 1 // the command could not do its work
 	exitUsage  = 4 // wrong arguments
 )
 
-// usageError is a mistake on the command line. hint names the command that tells more.
+// usageError is a mistake on the command line. The hint names a command to type instead.
 func usageError(err error, hint string) error { return exitError(err, hint, exitUsage) }
 
 // exitError ends a command with an exit code.
@@ -46,30 +45,27 @@ func exitError(err error, hint string, code int) error {
 	return &state.UserError{Err: err, Hint: hint, Code: code}
 }
 
-// silentError ends a command that has told its result on stdout.
+// silentError ends a command that has printed its result on stdout already.
 func silentError(err error, code int) error {
 	return &state.UserError{Err: err, Code: code, IsPrinted: true}
 }
 
-// Main runs the command of os.Args and ends the process. self is this program's file.
+// Main runs the command in os.Args and ends the process. self is this program's file.
 func Main(self string) {
 	p := Program{self: self, env: os.Getenv, in: os.Stdin, out: os.Stdout, errOut: os.Stderr}
 	gchat.StartEmbeddedSpace = p.startSpace
 	cli.HelpPrinter = printHelp
-	ctx, stop := signal.NotifyContext(
-		context.Background(),
-		os.Interrupt,
-		syscall.SIGTERM,
-		syscall.SIGHUP,
-	)
-	context.AfterFunc(ctx, stop) // the first signal drains, the second ends the process
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
+	// The first signal lets the command finish what it does, the second ends the process.
+	context.AfterFunc(ctx, stop)
 	if err := p.run(ctx, os.Args); err != nil {
 		os.Exit(p.printError(err, filepath.Base(os.Args[0])))
 	}
 }
 
-// run runs a command line. The poller that hooks and commands start (state.Lock's Pass)
-// needs no command line built.
+// run runs a command line. The jobs that our own processes start (the poller, a try of a
+// lock, the wording of a question) are found first: building the command line takes time.
 func (p Program) run(ctx context.Context, args []string) error {
 	switch strings.Join(args[1:], " ") {
 	case "poller --orphan":
@@ -83,41 +79,34 @@ func (p Program) run(ctx context.Context, args []string) error {
 			fmt.Fprintln(p.out, state.TryLockAsChild(args[3]))
 			return nil
 		case state.WordQuestionFlag:
-			return poller.WordQuestion(
-				ctx,
-				poller.Options{Env: p.env, Log: state.NewLog(p.env, "poller")},
-				args[3],
-			)
+			options := poller.Options{Env: p.env, Log: state.NewLog(p.env, "poller")}
+			return poller.WordQuestion(ctx, options, args[3])
 		}
 	}
 	args = normalizeArgs(args)
-	if len(args) > 1 && args[1] == "help" { // as a flag, so that what stands behind it is looked at
+	// As a flag: the library's own help command ignores the words after it.
+	if len(args) > 1 && args[1] == "help" {
 		args = slices.Concat(args[:1], args[2:], []string{"--help"})
 	}
 	app := p.buildApp(args[1:]...)
 	hasFlags := slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "-") })
 	if hasFlags && slices.Contains([]string{"send", "wait", "answer", "migrate"}, args[1]) {
-		args = append(
-			args[:2:2],
-			moveFlagsFirst(args[2:], append(app.Command(args[1]).Flags, cli.HelpFlag))...)
+		knownFlags := append(app.Command(args[1]).Flags, cli.HelpFlag)
+		args = append(args[:2:2], moveFlagsFirst(args[2:], knownFlags)...)
 	}
 	return app.RunContext(ctx, args)
 }
 
-// printError prints an error and its hint as commandAliases, and returns the exit code.
+// printError prints an error and its hint, as "programName: error: …", and returns the
+// exit code.
 func (p Program) printError(err error, programName string) int {
-	userError := &state.UserError{} // where the error is of another type
+	userError := &state.UserError{} // stays empty if the error is of another type
 	errors.As(err, &userError)
 	code := cmp.Or(userError.Code, exitFailed)
 	columns := terminalWidth(p.errOut)
 	printLine := func(kind, text string) {
-		_, _ = io.WriteString(
-			p.errOut,
-			wrapText(
-				fmt.Sprintf("%s: %s: %s\n", programName, kind, cleanForTerminal(text)),
-				columns,
-			),
-		)
+		line := fmt.Sprintf("%s: %s: %s\n", programName, kind, cleanForTerminal(text))
+		_, _ = io.WriteString(p.errOut, wrapText(line, columns))
 	}
 	if !userError.IsPrinted {
 		printLine("error", err.Error())
@@ -132,14 +121,14 @@ func (p Program) printError(err error, programName string) int {
 	return code
 }
 
-// cleanForTerminal is text for a terminal without secrets, and without what a terminal
-// obeys: the words may be Chat's, or a file's.
+// cleanForTerminal removes secrets and terminal control sequences from a text. The text
+// may quote Chat or a file.
 func cleanForTerminal(s string) string {
 	return new(state.Redactor).Redact(state.Clean(state.ForTerminal, s))
 }
 
-// Program is what every command is given: the path of this program, the environment, and
-// the terminal.
+// Program is what every command gets: the path of this program, the environment, and the
+// terminal's streams.
 type Program struct {
 	self        string
 	env         state.Getenv
@@ -147,35 +136,36 @@ type Program struct {
 	out, errOut io.Writer
 }
 
-// commands are all of them, in the order of the help.
+// commands are all commands, in the order of the help.
 var commands = []struct {
 	name  string
 	build func(Program) *cli.Command
 }{
-	{
-		"setup",
-		Program.setupCommand,
-	}, {"install", Program.installCommand}, {"uninstall", Program.uninstallCommand},
-	{
-		"login",
-		Program.loginCommand,
-	}, {"logout", Program.logoutCommand}, {"demo", Program.demoCommand},
-	{"space", Program.spaceCommand}, {"hub", Program.hubCommand},
-	{
-		"status",
-		Program.statusCommand,
-	}, {"stats", Program.statsCommand}, {"answer", Program.answerCommand},
-	{"send", Program.sendCommand}, {"wait", Program.waitCommand}, {"logs", Program.logsCommand},
-	{
-		"doctor",
-		Program.doctorCommand,
-	}, {"flush", Program.flushCommand}, {"poller", Program.pollerCommand},
-	{"menu", Program.menuCommand}, {"hook", Program.hookCommand}, {"health", Program.healthCommand},
+	{"setup", Program.setupCommand},
+	{"install", Program.installCommand},
+	{"uninstall", Program.uninstallCommand},
+	{"login", Program.loginCommand},
+	{"logout", Program.logoutCommand},
+	{"demo", Program.demoCommand},
+	{"space", Program.spaceCommand},
+	{"hub", Program.hubCommand},
+	{"status", Program.statusCommand},
+	{"stats", Program.statsCommand},
+	{"answer", Program.answerCommand},
+	{"send", Program.sendCommand},
+	{"wait", Program.waitCommand},
+	{"logs", Program.logsCommand},
+	{"doctor", Program.doctorCommand},
+	{"flush", Program.flushCommand},
+	{"poller", Program.pollerCommand},
+	{"menu", Program.menuCommand},
+	{"hook", Program.hookCommand},
+	{"health", Program.healthCommand},
 	{"migrate", Program.migrateCommand},
 }
 
-// buildApp is the command line: with the one command that the first word names, else with
-// all and what concerns all.
+// buildApp builds the command line. It has one command if the first argument names one,
+// else all commands and the version.
 func (p Program) buildApp(args ...string) *cli.App {
 	app := &cli.App{
 		Name:      "gchat-hooks",
@@ -190,26 +180,18 @@ func (p Program) buildApp(args ...string) *cli.App {
 		},
 		Action: func(c *cli.Context) error {
 			if word := c.Args().First(); word != "" {
-				err := fmt.Errorf(
-					"no such command: %s. %s",
-					word,
-					cli.SuggestCommand(c.App.Commands, word),
-				)
+				suggestion := cli.SuggestCommand(c.App.Commands, word)
+				err := fmt.Errorf("no such command: %s. %s", word, suggestion)
 				return usageError(err, "gchat-hooks --help")
 			}
 			return cli.ShowAppHelp(c)
 		},
 		Before: func(c *cli.Context) error {
 			if os.Getenv("HOME") == "" {
-				code := cmp.Or(
-					map[string]int{"wait": exitWaitFailed, "doctor": 2}[c.Args().First()],
-					exitFailed,
-				)
-				return exitError(
-					errors.New("HOME is not set: gchat-hooks keeps its files there"),
-					"export HOME=/home/NAME",
-					code,
-				)
+				ownCodes := map[string]int{"wait": exitWaitFailed, "doctor": 2}
+				code := cmp.Or(ownCodes[c.Args().First()], exitFailed)
+				err := errors.New("HOME is not set: gchat-hooks keeps its files there")
+				return exitError(err, "export HOME=/home/NAME", code)
 			}
 			return nil
 		},
@@ -227,16 +209,16 @@ func (p Program) buildApp(args ...string) *cli.App {
 	return app
 }
 
-// withArgChecks has a command and its subcommands refuse flags and words that they do not
-// take, before their action runs.
+// withArgChecks makes a command and its subcommands refuse unknown flags and arguments
+// before their action runs.
 func withArgChecks(c *cli.Command) *cli.Command {
 	for _, sub := range c.Subcommands {
 		withArgChecks(sub)
 	}
 	c.OnUsageError = func(ctx *cli.Context, err error, _ bool) error {
-		// without it the library prints the error to stdout
+		// Without this function the library prints the error to stdout.
 		code := exitUsage
-		if c.Name == "wait" { // its callers know three exit codes
+		if c.Name == "wait" { // gchat-wait's callers know the exit codes 0, 2 and 3
 			code = exitWaitFailed
 		}
 		if name, isUnknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); isUnknown {
@@ -246,20 +228,20 @@ func withArgChecks(c *cli.Command) *cli.Command {
 		}
 		if flagName, isParseError := strings.CutSuffix(err.Error(), ": parse error"); isParseError {
 			expected := "a whole number"
-			if slices.ContainsFunc(
-				c.Flags,
-				func(f cli.Flag) bool { return isDurationFlag(f) && strings.HasSuffix(flagName, "-"+f.Names()[0]) },
-			) {
+			isThisDuration := func(f cli.Flag) bool {
+				return isDurationFlag(f) && strings.HasSuffix(flagName, "-"+f.Names()[0])
+			}
+			if slices.ContainsFunc(c.Flags, isThisDuration) {
 				expected = "a time with its unit, such as 5s"
 			}
 			err = fmt.Errorf("%s: expected %s", flagName, expected)
 		}
 		return exitError(err, c.HelpName+" --help", code)
 	}
-	if c.UsageText == "" { // else it says which words
+	if c.UsageText == "" { // a command with arguments has a UsageText that names them
 		c.Before = func(ctx *cli.Context) error {
 			if arg := ctx.Args().First(); arg != "" && c.Command(arg) == nil {
-				// one may be a secret
+				// The argument is not printed: it may be a secret.
 				return usageError(errors.New(c.Name+" takes no such argument"), c.HelpName+" --help")
 			}
 			return nil
@@ -273,23 +255,23 @@ func isDurationFlag(f cli.Flag) bool {
 	return isDuration
 }
 
-// installedPath is the path of this program where it was called: a link in a person's
-// folder outlasts the version that it leads to. It is that version for a call that tells
-// nothing.
+// installedPath is the path by which this program was called. It may be a link, which
+// outlasts the version of the program that it leads to. If the call does not lead to this
+// program, it is the program's own file.
 func (p Program) installedPath() string {
 	called, _ := exec.LookPath(os.Args[0])
-	// it may be the name of a command
+	// The called name may be a command's, such as gchat-send.
 	called, _ = filepath.Abs(filepath.Join(filepath.Dir(called), "gchat-hooks"))
 	calledInfo, _ := os.Stat(called)
 	selfInfo, _ := os.Stat(p.self)
-	if os.SameFile(calledInfo, selfInfo) { // not where one of them cannot be found
+	if os.SameFile(calledInfo, selfInfo) { // false if one of the files is missing
 		return called
 	}
 	return p.self
 }
 
-// shellName is what a person types for this program: its name, where the shell finds it
-// by that.
+// shellName is what a person types to run this program: "gchat-hooks" if the shell finds
+// it under that name, else its path.
 func (p Program) shellName() string {
 	found, _ := exec.LookPath("gchat-hooks")
 	foundInfo, _ := os.Stat(found)
@@ -300,14 +282,14 @@ func (p Program) shellName() string {
 	return p.installedPath()
 }
 
-// commandAliases are the commands that have a name of their own, as a symlink and as a
-// first word; also with .sh, as the scripts did.
+// commandAliases are the commands that have a name of their own. The name works as a
+// symlink and as the first argument, and also with .sh, as older scripts were called.
 var commandAliases = map[string]string{
 	"gchat-send": "send", "gchat-wait": "wait", "gchat-response-poller": "poller", "menu-driver": "menu",
 	"health-check": "health",
 }
 
-// normalizeArgs are the command line with the command first.
+// normalizeArgs returns the command line as "gchat-hooks COMMAND …", without aliases.
 func normalizeArgs(args []string) []string {
 	calledName, rest := filepath.Base(args[0]), args[1:]
 	if commandAliases[hooks.JobName(calledName)] == "" && len(rest) > 0 {
@@ -323,13 +305,13 @@ func normalizeArgs(args []string) []string {
 	return append([]string{"gchat-hooks", name}, rest...)
 }
 
-// flagPattern is what is taken for a flag. "- item one" and "-5 degrees" are messages;
-// "--dryrun" is a slip that must not send.
+// flagPattern matches an argument that counts as a flag. "- item one" and "-5 degrees"
+// are messages. "--dryrun" counts as a flag: it is a typing mistake, and must not be sent.
 var flagPattern = state.LazyPattern(`^--?[A-Za-z][\w-]*(=(?s:.*))?$`)
 
-// moveFlagsFirst puts the flags before the words: the library takes what stands behind
-// the first word for words, and people as well as Claude write `gchat-send "done" --type
-// task_completion`. A lone "--" ends the flags.
+// moveFlagsFirst moves the flags before the other arguments. The library reads no flag
+// after the first argument, but people and Claude write `gchat-send "done" --type
+// task_completion`. After a lone "--" there are no flags.
 func moveFlagsFirst(args []string, known []cli.Flag) []string {
 	takesValue := func(name string) bool {
 		return slices.ContainsFunc(known, func(f cli.Flag) bool {
@@ -374,14 +356,14 @@ func hookNames() []string {
 	return slices.Sorted(slices.Values(append(hooks.Names(), wake.Names()...)))
 }
 
-// asker puts questions to the person at the terminal. Without one a flag has to say it.
+// asker asks the person at the terminal. Without a terminal flags have to say everything.
 type asker struct {
-	isInteractive bool // both ends are one
+	isInteractive bool // in and out are both terminals
 	in            io.Reader
 	out           io.Writer
-	// next has the next line that the person types, and is closed at the end of the
-	// input. A read of a terminal cannot be called off: a line that one caller does not
-	// take any more is the answer to the next question.
+	// nextLine returns the channel of the lines that the person types. It is closed at the
+	// end of the input. A read of a terminal cannot be cancelled: a line that the caller
+	// stopped waiting for answers the next question.
 	nextLine func() <-chan string
 }
 
@@ -404,26 +386,26 @@ func newAsker(in io.Reader, out io.Writer) *asker {
 	}
 }
 
-// isTerminal says whether an end of this program is a person's terminal.
+// isTerminal reports whether a stream is a terminal.
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// errStopped says that the person ended the conversation.
+// errStopped means that the person ended the conversation.
 var errStopped = errors.New(
 	"stopped; what was done so far is kept: run the same command again to go on",
 )
 
-// askLine asks, and returns what was typed.
+// askLine asks a question and returns the line that the person types.
 func (a *asker) askLine(ctx context.Context, question string) (string, error) {
 	fmt.Fprintf(a.out, "%s ", question)
 	return a.readLine(ctx, a.nextLine())
 }
 
-// askSecret asks on the terminal for what must not stay on the screen. However it ends,
-// the terminal shows again what is typed. It goes before the first line: next would read
-// the secret, too.
+// askSecret asks for a secret, which the terminal does not show. However it ends, the
+// terminal shows typed text again. It must be called before the first askLine, whose
+// reader would read the secret, too.
 func (a *asker) askSecret(ctx context.Context, question string) (string, error) {
 	fd := int(a.in.(*os.File).Fd())
 	defer fmt.Fprintln(a.out)
@@ -438,7 +420,8 @@ func (a *asker) askSecret(ctx context.Context, question string) (string, error) 
 			typed <- string(line)
 		}
 	}()
-	for range 1000 { // what is typed at once is not to be shown either
+	// Wait until ReadPassword has switched the echo off: a person may type at once.
+	for range 1000 {
 		current, err := term.GetState(fd)
 		if err != nil || !reflect.DeepEqual(current, before) {
 			break
@@ -449,7 +432,7 @@ func (a *asker) askSecret(ctx context.Context, question string) (string, error) 
 	return a.readLine(ctx, typed)
 }
 
-// readLine waits for a line, or for the person to go.
+// readLine waits for a line. It fails at the end of the input, and when ctx ends.
 func (a *asker) readLine(ctx context.Context, lines <-chan string) (string, error) {
 	select {
 	case line, ok := <-lines:
@@ -462,12 +445,10 @@ func (a *asker) readLine(ctx context.Context, lines <-chan string) (string, erro
 	return "", errStopped
 }
 
-// askYesNo asks for a yes or a no. Enter is otherwise, and any other word a no.
+// askYesNo asks for a yes or a no. Enter means the default, and any other word a no.
 func (a *asker) askYesNo(ctx context.Context, question string, defaultYes bool) (bool, error) {
-	line, err := a.askLine(
-		ctx,
-		question+map[bool]string{true: " [Y/n]", false: " [y/N]"}[defaultYes],
-	)
+	choices := map[bool]string{true: " [Y/n]", false: " [y/N]"}[defaultYes]
+	line, err := a.askLine(ctx, question+choices)
 	if line == "" {
 		return defaultYes, err
 	}

@@ -40,14 +40,18 @@ func (p Program) doctorCommand() *cli.Command {
 	}
 }
 
-// runDoctor runs the doctor, prints what was found, and ends with its exit code.
+// runDoctor runs the doctor, prints its report, and ends with its exit code.
 func (p Program) runDoctor(c *cli.Context) error {
 	if !c.Bool("live") && c.IsSet("wait") {
 		return usageError(errors.New("--wait needs --live"), "gchat-hooks doctor --help")
 	}
 	o := doctor.Options{
-		Env: p.env, Version: version(), Live: c.Bool("live"),
-		Notify: func(sentence string) { fmt.Fprintln(p.errOut, "gchat-hooks:", cleanForTerminal(sentence)) },
+		Env:     p.env,
+		Version: version(),
+		Live:    c.Bool("live"),
+		Notify: func(sentence string) {
+			fmt.Fprintln(p.errOut, "gchat-hooks:", cleanForTerminal(sentence))
+		},
 	}
 	if c.IsSet("wait") || isTerminal(p.in) {
 		o.Wait = c.Duration("wait")
@@ -72,12 +76,12 @@ func (p Program) runDoctor(c *cli.Context) error {
 	return err
 }
 
-// indentedJSON is a report for a program, or for a person who reads it on a terminal.
+// indentedJSON is a report as JSON: for a program, or a person who reads it on a terminal.
 func indentedJSON(report any) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false) // a URL keeps its &
-	_ = e.Encode(report)   // a report holds nothing that JSON has no words for
+	_ = e.Encode(report)   // cannot fail: JSON can hold every value of a report
 	return state.Clean(state.ForJSON, b.String())
 }

@@ -34,26 +34,28 @@ func (p Program) loginCommand() *cli.Command {
 			},
 		},
 		Action: func(c *cli.Context) error {
-			if _, err := config.ReadLogin(config.LoginFile(p.env)); err != nil &&
-				c.String("client-id-file") == "" {
+			_, loginErr := config.ReadLogin(config.LoginFile(p.env))
+			if loginErr != nil && c.String("client-id-file") == "" {
 				err := errors.New(
 					"the first login needs your OAuth client's JSON file (type Desktop app)",
 				)
 				return usageError(err, "gchat-hooks login --client-id-file client_secret.json")
 			}
 			err := logIn(c.Context, login.Options{
-				Getenv: p.env, Out: p.out, NextLine: newAsker(p.in, p.out).nextLine,
-				ClientFile: c.String(
-					"client-id-file",
-				), NoBrowser: c.Bool("no-browser"), Timeout: c.Duration("wait"),
+				Env:        p.env,
+				Out:        p.out,
+				Paste:      newAsker(p.in, p.out).nextLine,
+				ClientFile: c.String("client-id-file"),
+				NoBrowser:  c.Bool("no-browser"),
+				Wait:       c.Duration("wait"),
 			})
-			p.ensurePoller() // what is open can be read
+			p.ensurePoller() // it can read the replies to open questions with this login
 			return err
 		},
 	}
 }
 
-// logIn gets a person's permission to read Google Chat, and says what came of it.
+// logIn gets a person's permission to read Google Chat, and prints who has logged in.
 func logIn(ctx context.Context, o login.Options) error {
 	user, err := login.Run(ctx, o)
 	if err != nil {
@@ -64,12 +66,10 @@ func logIn(ctx context.Context, o login.Options) error {
 		user = "who that is could not be found out\n  " + doctor.Hint(gchat.ErrUnknownPerson)
 	}
 	fmt.Fprintf(o.Out, "logged in: %s\nthe login is in %s\n", user, file)
-	if credentialsFile := config.Load(o.Getenv, state.ProjectDir(o.Getenv)).CredentialsFile; credentialsFile != file {
-		fmt.Fprintf(
-			o.Out,
-			"but replies are read with credentials_file (%s): remove that setting to use the login\n",
-			credentialsFile,
-		)
+	credentialsFile := config.Load(o.Env, state.ProjectDir(o.Env)).CredentialsFile
+	if credentialsFile != file {
+		const warning = "but replies are read with credentials_file (%s): remove that setting to use the login\n"
+		fmt.Fprintf(o.Out, warning, credentialsFile)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func (p Program) logsCommand() *cli.Command {
 	}
 }
 
-// printLogs shows the log: what all jobs of this machine wrote.
+// printLogs prints the last lines of the log, which all hooks and commands write.
 func (p Program) printLogs(c *cli.Context) error {
 	level, err := zerolog.ParseLevel(c.String("level"))
 	if err != nil {
@@ -56,20 +56,20 @@ func (p Program) printLogs(c *cli.Context) error {
 	lines := slices.Collect(bytes.Lines(append(older, current...)))
 	lines = slices.DeleteFunc(lines, func(line []byte) bool {
 		if level == zerolog.TraceLevel {
-			return false // all of them; the log has 20 MB
+			return false // every line counts: parse none of up to 20 MB
 		}
 		entry := struct{ Level zerolog.Level }{zerolog.NoLevel}
 		err := json.Unmarshal(line, &entry)
-		return err == nil && entry.Level < level // what is not JSON is a crash, most likely
+		return err == nil && entry.Level < level // a line that is not JSON is probably a crash
 	})
 	if len(lines) == 0 {
 		fmt.Fprintf(p.out, "no such lines in the log %s\n", path)
 	}
-	// see no-color.org
+	// NO_COLOR: see https://no-color.org
 	hasColor := isTerminal(p.out) && p.env("NO_COLOR") == "" && p.env("TERM") != "dumb"
 	w := zerolog.ConsoleWriter{Out: p.out, NoColor: !hasColor, TimeFormat: time.DateTime}
 	if c.Bool("audit") {
-		w.PartsExclude = []string{zerolog.LevelFieldName} // its lines have none
+		w.PartsExclude = []string{zerolog.LevelFieldName} // audit lines have no level
 	}
 	w.FormatPrepare = func(entry map[string]any) error {
 		for name, v := range entry {
@@ -80,7 +80,7 @@ func (p Program) printLogs(c *cli.Context) error {
 		return nil
 	}
 	for _, line := range lines[max(0, len(lines)-c.Int("lines")):] {
-		if _, err := w.Write(line); err != nil { // it is not JSON
+		if _, err := w.Write(line); err != nil { // the line is not JSON
 			fmt.Fprint(p.out, cleanForTerminal(string(line)))
 		}
 	}

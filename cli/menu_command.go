@@ -36,7 +36,7 @@ func (p Program) menuCommand() *cli.Command {
 					"menu-driver --help",
 				)
 			}
-			personal := config.Load(p.env, state.ConfigDir(p.env)) // no project has a say
+			personal := config.Load(p.env, state.ConfigDir(p.env)) // without a project's files
 			m := inject.Menu{
 				UserState: state.UserStateDir(p.env),
 				Env:       p.env,

@@ -10,8 +10,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// openQuestion is a question that still wants an answer, or whose answer is on its way,
-// as status shows it.
+// openQuestion is what status shows of a question that has no answer yet, or whose answer
+// is on its way to Claude.
 type openQuestion struct {
 	QuestionID  string     `json:"question_id"`
 	ThreadKey   string     `json:"thread_key"`
@@ -21,35 +21,32 @@ type openQuestion struct {
 	ProjectDir  string     `json:"project_dir,omitempty"`
 	AskedAt     time.Time  `json:"asked_at"`
 	Kind        state.Kind `json:"kind"`      // "", permission, plan or next
-	Question    string     `json:"question"`  // the words of the first one
-	Questions   int        `json:"questions"` // how many it asks
+	Question    string     `json:"question"`  // the text of its first question
+	Questions   int        `json:"questions"` // how many questions it asks
 	Mode        state.Mode `json:"mode"`
 	// pending, answered (unconfirmed by Claude), timeout (a reply counts)
 	Status     state.Status `json:"status"`
-	Posted     bool         `json:"posted"`                // it is in its space
-	PostError  string       `json:"post_error,omitempty"`  // why it is not
+	Posted     bool         `json:"posted"`                // its message is in the space
+	PostError  string       `json:"post_error,omitempty"`  // why it is not posted
 	ThreadName string       `json:"thread_name,omitempty"` // spaces/S/threads/T
-	// opens the thread in a browser, where that is known
+	// the thread's address for a browser, if it is known
 	ThreadURL  string `json:"thread_url,omitempty"`
 	AnsweredBy string `json:"answered_by,omitempty"` // a name, else users/ID
 
 	Deliverer state.Deliverer `json:"waiter"` // hook, poller (it types), later or terminal
 
-	HandedOver *time.Time `json:"handed_over,omitempty"` // since when only the terminal answers it
+	HandedOver *time.Time `json:"handed_over,omitempty"` // since then only the terminal answers it
 }
 
-// openQuestions are the open questions of the index, of all kinds, the oldest first, and
-// those that were timed out and would still take a reply. What cannot be read is returned
-// in bad, and stays where it is.
+// openQuestions are the open questions in the index, of all kinds, the oldest first. A
+// question that timed out is among them while it still takes a reply. A record that cannot
+// be read stays where it is, and its error is in unreadable.
 func openQuestions(
-	env state.Getenv,
-	now time.Time,
-	redact *state.Redactor,
+	env state.Getenv, now time.Time, redact *state.Redactor,
 ) (open []openQuestion, unreadable []error) {
 	open = []openQuestion{}
-	questions, unreadable := state.ReadIndexedQuestions(
-		env,
-		append(state.OpenStatusTexts, state.TimedOutText)...)
+	statuses := append(state.OpenStatusTexts, state.TimedOutText)
+	questions, unreadable := state.ReadIndexedQuestions(env, statuses...)
 	questions = append(questions, state.WaitingPromptQuestions(env)...)
 	state.SortNewestFirst(questions)
 	for _, q := range slices.Backward(questions) {
@@ -57,18 +54,26 @@ func openQuestions(
 			continue
 		}
 		shown := openQuestion{
-			QuestionID: q.QuestionID, ThreadKey: cmp.Or(q.ThreadKey, q.QuestionID), SessionID: q.SessionID,
-			ClaudeID: q.ClaudeSession(), SessionName: cmp.Or(q.SessionName, q.TmuxSession, q.SessionID), ProjectDir: q.ProjectDir,
-			AskedAt: q.AskedAt.UTC(), Kind: q.Kind, Questions: len(q.SubQuestions),
-			Mode: q.Mode, Status: q.Status, Posted: q.IsMessageSent,
-			ThreadName: q.ThreadName, ThreadURL: gchat.ThreadLink(q.Chat, q.ThreadName),
-			AnsweredBy: cmp.Or(
-				q.AnsweredByName,
-				q.AnsweredBy,
-			), Deliverer: q.FindDeliverer(env, q.TmuxPane != ""), HandedOver: q.HandedOverAt,
+			QuestionID:  q.QuestionID,
+			ThreadKey:   cmp.Or(q.ThreadKey, q.QuestionID),
+			SessionID:   q.SessionID,
+			ClaudeID:    q.ClaudeSession(),
+			SessionName: cmp.Or(q.SessionName, q.TmuxSession, q.SessionID),
+			ProjectDir:  q.ProjectDir,
+			AskedAt:     q.AskedAt.UTC(),
+			Kind:        q.Kind,
+			Questions:   len(q.SubQuestions),
+			Mode:        q.Mode,
+			Status:      q.Status,
+			Posted:      q.IsMessageSent,
+			ThreadName:  q.ThreadName,
+			ThreadURL:   gchat.ThreadLink(q.Chat, q.ThreadName),
+			AnsweredBy:  cmp.Or(q.AnsweredByName, q.AnsweredBy),
+			Deliverer:   q.FindDeliverer(env, q.TmuxPane != ""),
+			HandedOver:  q.HandedOverAt,
 		}
 		if len(q.SubQuestions) > 0 {
-			// it may be cut, and half a secret is not known as one
+			// Secrets go before the text is cut: half a secret is not recognised.
 			shown.Question = redact.Redact(questionText(q, 0))
 		}
 		if !q.IsMessageSent {
@@ -79,17 +84,16 @@ func openQuestions(
 	return open, unreadable
 }
 
-// questionText is what a prompt of a question asks: of a permission the command before
-// Claude's words about it, and of a session that waits Claude's last words.
+// questionText is the text of one of a question's questions. For a permission to run a
+// command it is the command, then Claude's description. For a session that waits for the
+// next instruction it is Claude's last message.
 func questionText(q *state.Question, index int) string {
 	switch {
 	case q.Kind == state.KindNext && q.ShownText != "":
 		return q.ShownText
 	case q.Kind == state.KindPermission && state.IsShellTool(q.ToolName) && q.About != "":
-		return q.ToolName + ": " + wording.Cut(
-			state.OneLine(q.ShownText),
-			maxQuestionBytes,
-		) + " (" + q.About + ")"
+		command := wording.Cut(state.OneLine(q.ShownText), maxQuestionBytes)
+		return q.ToolName + ": " + command + " (" + q.About + ")"
 	}
 	return q.SubQuestions[index].Question
 }

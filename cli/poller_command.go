@@ -68,7 +68,7 @@ func (p Program) healthCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "health",
 		Usage: "say whether the daemon works: exit code 0 yes, 1 it is stuck, 2 it never ran (also as health-check.sh)",
-		Action: func(*cli.Context) error { // monitors read the line on stdout
+		Action: func(*cli.Context) error { // the line goes to stdout, where monitors read it
 			line, code := service.Health(p.env, time.Now())
 			fmt.Fprintln(p.out, line)
 			if code == service.ExitHealthy {
@@ -79,11 +79,12 @@ func (p Program) healthCommand() *cli.Command {
 	}
 }
 
-// endPollers tells this user's pollers to end, but the daemon, and waits a second for
+// endPollers ends this user's pollers, except for the daemon. It waits up to a second for
 // them.
 func endPollers(env state.Getenv) {
 	isLive := func(h state.Heartbeat) bool {
-		// an old heartbeat's pid, or another machine's, may be another program's here
+		// The pid in an old heartbeat, or in another machine's, may belong to another
+		// program here.
 		return h.IsAlive && !h.IsDaemon && !h.IsSilent(time.Now()) &&
 			(h.PIDScope == "" || h.PIDScope == state.PIDScope())
 	}
@@ -97,11 +98,11 @@ func endPollers(env state.Getenv) {
 	}
 }
 
-// startDetachedPoller is the process that a hook or a command starts: it inherits the
-// lock, starts the poller, and ends.
+// startDetachedPoller runs in the process that a hook or a command starts. It inherits the
+// poller's lock, starts the poller, and ends.
 func (p Program) startDetachedPoller() error {
 	lock, err := state.InheritPollerLock(p.env, state.InheritedLockDescriptor)
-	if err != nil { // a hook of an earlier version took it
+	if err != nil { // a hook of an earlier version passes no lock
 		lock, err = state.LockPoller(p.env)
 	}
 	if err != nil {
@@ -110,14 +111,19 @@ func (p Program) startDetachedPoller() error {
 	return lock.PassToPoller(p.self, state.DetachedFlag)
 }
 
-// runDetachedPoller is the poller that startDetachedPoller starts: it inherits the lock,
+// runDetachedPoller is the poller that startDetachedPoller starts. It inherits the lock,
 // and ends soon after its work is done.
 func (p Program) runDetachedPoller(ctx context.Context) error {
 	log := state.NewLog(p.env, "poller")
 	lock, err := state.InheritPollerLock(p.env, state.InheritedLockDescriptor)
 	if err == nil {
 		err = poller.Run(ctx, poller.Options{
-			Env: p.env, Log: log, ProgramPath: p.self, Lock: lock, EnqueueSummary: hooks.EnqueueSummary, EnqueueDialogNote: hooks.EnqueueDialogReport,
+			Env:               p.env,
+			Log:               log,
+			ProgramPath:       p.self,
+			Lock:              lock,
+			EnqueueSummary:    hooks.EnqueueSummary,
+			EnqueueDialogNote: hooks.EnqueueDialogReport,
 		})
 	}
 	if err != nil {
@@ -126,7 +132,7 @@ func (p Program) runDetachedPoller(ctx context.Context) error {
 	return err
 }
 
-// runDaemon is gchat-response-poller, the poller that stays.
+// runDaemon is gchat-response-poller: a poller that does not end by itself.
 func (p Program) runDaemon(c *cli.Context) error {
 	dirs := c.StringSlice("pending-dir")
 	if len(dirs) == 0 {
@@ -140,31 +146,34 @@ func (p Program) runDaemon(c *cli.Context) error {
 		dirs[i] = abs
 	}
 	hangup := make(chan os.Signal, 1)
-	signal.Reset(syscall.SIGHUP) // it does not end the daemon, as it ends other commands
+	signal.Reset(syscall.SIGHUP) // Main lets it end a command; the daemon handles it
 	signal.Notify(hangup, syscall.SIGHUP)
 	log := state.NewLog(p.env, service.DaemonName)
 	err := poller.Run(c.Context, poller.Options{
-		Env: p.env, Log: log, ProgramPath: p.installedPath(), Daemon: true, Once: c.Bool("once"), DryRun: c.Bool("dry-run"), DryRunOutput: p.out,
-		QuestionDirs: dirs, Hangup: hangup, EnqueueSummary: hooks.EnqueueSummary, EnqueueDialogNote: hooks.EnqueueDialogReport,
+		Env:               p.env,
+		Log:               log,
+		ProgramPath:       p.installedPath(),
+		Daemon:            true,
+		Once:              c.Bool("once"),
+		DryRun:            c.Bool("dry-run"),
+		DryRunOutput:      p.out,
+		QuestionDirs:      dirs,
+		Hangup:            hangup,
+		EnqueueSummary:    hooks.EnqueueSummary,
+		EnqueueDialogNote: hooks.EnqueueDialogReport,
 	})
 	if userError, isUserError := errors.AsType[*state.UserError](err); isUserError {
-		// Nothing would be better after a restart, and a service manager must not try for
-		// ever.
+		// A restart would not help, and a service manager must not restart the daemon
+		// for ever: it ends with exit code 0.
 		why, hint := log.Redact(userError.Error()), userError.Hint
-		log.Error().
-			Str("error", why).
-			Str("hint", hint).
-			Msg("the daemon ends: a person has to set it up")
-		fmt.Fprintf(
-			p.out,
-			"gchat-response-poller: %s\ngchat-response-poller: hint: %s\n",
-			why,
-			hint,
-		)
+		event := log.Error().Str("error", why).Str("hint", hint)
+		event.Msg("the daemon ends: a person has to set it up")
+		fmt.Fprintf(p.out, "gchat-response-poller: %s\n", why)
+		fmt.Fprintf(p.out, "gchat-response-poller: hint: %s\n", hint)
 		return nil
 	}
 	if err != nil && c.Context.Err() == nil {
-		// where the system starts the daemon, the log is where a person looks
+		// If the system starts the daemon, a person looks into the log.
 		log.Error().Err(err).Msg("the daemon ends")
 		return err
 	}

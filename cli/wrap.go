@@ -14,8 +14,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// terminalWidth is how many columns a terminal has; 0 for what is none: programs read
-// whole lines.
+// terminalWidth is the number of a terminal's columns. For anything else it is 0: a
+// program reads whole lines.
 func terminalWidth(out io.Writer) int {
 	columns := 0
 	if f, isFile := out.(*os.File); isFile {
@@ -24,20 +24,20 @@ func terminalWidth(out io.Writer) int {
 	return columns
 }
 
-// printHelp prints a help text as wide as the terminal is.
+// printHelp prints a help text, wrapped at the terminal's width.
 func printHelp(out io.Writer, template string, about any) {
 	var text bytes.Buffer
 	cli.HelpPrinterCustom(&text, template, about, nil)
 	_, _ = io.WriteString(out, wrapText(text.String(), terminalWidth(out)))
 }
 
-// indentPattern is a line up to its last column: blanks, and a flag or what an example is
-// for.
+// indentPattern matches a line's beginning up to its last column: blanks, then a flag or
+// an example's label.
 var indentPattern = state.LazyPattern(`^ *(?:\S+(?: \S+)* {2,})?`)
 
-// wrapText breaks lines at blanks, so that none is wider than that. What is broken off
-// stands below the line's last column. A word that is too long stays whole. Where columns
-// are none or very few, nothing is broken.
+// wrapText breaks lines at blanks, so that none is wider than columns. The rest of a line
+// continues below the line's last column. A word that is too long stays whole. If columns
+// is 0 or less than minWrapWidth, the text stays as it is.
 func wrapText(text string, columns int) string {
 	var wrapped strings.Builder
 	for line := range strings.Lines(text) {
@@ -47,14 +47,10 @@ func wrapText(text string, columns int) string {
 			indent = ""
 		}
 		if width := columns - len(indent); width >= minWrapWidth {
-			piecePattern := regexp.MustCompile(
-				fmt.Sprintf(`(\S{%[1]d,}|.{1,%[1]d})(?: +|$)`, min(width, 1000)),
-			)
+			expr := fmt.Sprintf(`(\S{%[1]d,}|.{1,%[1]d})(?: +|$)`, min(width, 1000))
 			lineBreak := "\n" + strings.Repeat(" ", len(indent))
-			line = indent + strings.TrimSuffix(
-				piecePattern.ReplaceAllString(line[len(indent):], "$1"+lineBreak),
-				lineBreak,
-			)
+			pieces := regexp.MustCompile(expr).ReplaceAllString(line[len(indent):], "$1"+lineBreak)
+			line = indent + strings.TrimSuffix(pieces, lineBreak)
 		}
 		wrapped.WriteString(line + lineEnd)
 	}
