@@ -67,7 +67,7 @@ func (p Program) sendCommand() *cli.Command {
 				Name:  "queue",
 				Usage: "put the message into the outbox and return; the poller sends it",
 			},
-			// it is called as the harness's gchat-send.sh
+			// the program was called as gchat-send.sh, an older script's name
 			&cli.BoolFlag{Name: "script", Hidden: true},
 			&cli.StringFlag{
 				Name:  "id",
@@ -80,8 +80,8 @@ func (p Program) sendCommand() *cli.Command {
 		},
 		Action: func(c *cli.Context) error {
 			if url := c.String("webhook"); url != "" {
-				// also for the poller that this command starts
-				_ = os.Setenv("GOOGLE_CHAT_WEBHOOK_URL", url) // it takes any text of a command line
+				// In the environment, so that the poller that this command starts has it, too.
+				_ = os.Setenv("GOOGLE_CHAT_WEBHOOK_URL", url) // cannot fail with an argument's text
 			}
 			return (&messageSender{p, c, state.NewLog(p.env, "send")}).run(c.Context)
 		},
@@ -89,11 +89,11 @@ func (p Program) sendCommand() *cli.Command {
 }
 
 const (
-	// sendTimeout is how long gchat-send waits for its message's receipt: its caller
-	// waits, too.
+	// sendTimeout is how long gchat-send waits for its message's receipt. Its caller waits
+	// for it meanwhile.
 	sendTimeout = 1800 * time.Millisecond
-	// maxMessageBytes bounds a message, in bytes: more is a file and no message. It makes
-	// 16 parts.
+	// maxMessageBytes bounds a message, in bytes. A message of this length is posted in 16
+	// parts. More text than that is a file.
 	maxMessageBytes = 500_000
 )
 
@@ -104,16 +104,16 @@ type messageSender struct {
 	log   *state.Log
 }
 
-// Exit codes of gchat-send. 3 was "curl or jq not found" in the first design, and stays
-// unused.
+// Exit codes of gchat-send. 3 is unused: it means "curl or jq not found" in gchat-send.sh,
+// the script that this command replaces.
 const exitNoWebhook, exitNotDelivered = 1, 2
 
-// reportTypeNames are the types as people read them.
+// reportTypeNames lists the report types for people.
 func reportTypeNames() string {
 	return strings.ReplaceAll(strings.Trim(fmt.Sprint(state.ReportTypes), "[]"), " ", ", ")
 }
 
-// legacyTypes are the types that callers of earlier scripts give.
+// legacyTypes are the names that callers of older scripts give to report types.
 var legacyTypes = map[string]string{
 	"message":  string(state.ReportPlain),
 	"progress": string(state.ReportProgressUpdate),
@@ -127,7 +127,7 @@ func (s *messageSender) run(ctx context.Context) error {
 	if s.flags.Bool("dry-run") {
 		return s.printDryRun(m)
 	}
-	// The time begins here: what is piped into this command may take its own.
+	// The time starts here: a program that pipes its output into this command may be slow.
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	cfg := config.Load(s.env, m.ProjectDir)
@@ -140,37 +140,27 @@ func (s *messageSender) run(ctx context.Context) error {
 		return err
 	}
 	if s.flags.Bool("no-queue") {
-		// no rule holds it back, and no quiet hours: not the poller's either
+		// No rule and no quiet hours hold it back, neither here nor in the poller.
 		cfg.Reports, m.IsUrgent = nil, true
 	}
-	// a hub that hangs may take no longer than this command has; put tells the error
+	// A hub that hangs takes no longer than ctx allows. enqueue reports the error.
 	_ = cfg.ApplyPolicies(ctx, s.env)
 	out, err := s.enqueue(ctx, cfg, m)
 	switch {
 	case errors.Is(err, config.ErrNoWebhook):
 		return exitError(err, gchat.Hint(err), exitNoWebhook)
 	case errors.Is(err, config.ErrUnreadablePolicy):
-		return exitError(
-			err,
-			"ask its administrator to correct it; gchat-hooks doctor reads it again",
-			exitNotDelivered,
-		)
+		const hint = "ask its administrator to correct it; gchat-hooks doctor reads it again"
+		return exitError(err, hint, exitNotDelivered)
 	case err != nil:
-		return exitError(
-			fmt.Errorf("save message: %w", err),
-			"free disk space, or repair the state folder; in a sandbox, let gchat-hooks write there",
-			exitNotDelivered,
-		)
+		const hint = "free disk space, or repair the state folder; in a sandbox, let gchat-hooks write there"
+		return exitError(fmt.Errorf("save message: %w", err), hint, exitNotDelivered)
 	case out.IsOff:
-		return s.printResult(
-			"not sent: the configuration, or a policy, has "+s.flags.String("type")+" off",
-			sendResult{Off: true},
-		)
+		text := "not sent: the configuration or a policy turns " + s.flags.String("type") + " off"
+		return s.printResult(text, sendResult{Off: true})
 	case !out.HeldUntil.IsZero():
-		return s.printResult(
-			"held until "+out.HeldUntil.Format("Mon 15:04"),
-			sendResult{Queued: true, HeldUntil: out.HeldUntil},
-		)
+		text := "held until " + out.HeldUntil.Format("Mon 15:04")
+		return s.printResult(text, sendResult{Queued: true, HeldUntil: out.HeldUntil})
 	case s.flags.Bool("queue"):
 		_ = s.startPoller()
 		return s.printResult("queued", sendResult{Queued: true})
@@ -178,57 +168,50 @@ func (s *messageSender) run(ctx context.Context) error {
 	return s.reportDelivery(ctx, out)
 }
 
-// enqueue puts the message into the outbox. Where no process is the poller, this one is
-// it meanwhile, and sends it.
+// enqueue writes the message into the outbox. If no poller runs, this process acts as the
+// poller until the message is sent or its first try has failed.
 func (s *messageSender) enqueue(
-	ctx context.Context,
-	cfg *config.Config,
-	m *state.Message,
+	ctx context.Context, cfg *config.Config, m *state.Message,
 ) (out config.ReportResult, err error) {
 	var lock *state.Lock // nil: another process is the poller
 	if !s.flags.Bool("queue") {
 		lock, _ = state.LockPoller(s.env)
 	}
 	if lock == nil {
-		m.Parts = nil // it is worded when it goes
+		m.Parts = nil // the poller words it when it sends it
 	} else {
-		// at once, by this process: after kill -9 the next one looks whether it arrived
+		// This process sends it at once. If it is killed, the next poller sees that there
+		// was a try, and looks whether the message arrived.
 		m.FirstTriedAt = time.Now().UTC()
 		defer func() {
 			_ = lock.UnlockPoller(s.env, s.self, 0)
-			s.ensurePoller() // after a restart of the machine nothing else may have begun
+			s.ensurePoller() // after a restart of the machine nothing else may start one
 		}()
 	}
 	out, err = config.EnqueueReport(s.env, cfg, m, config.ReportOn)
-	if lock != nil && err == nil && !out.IsOff && !out.IsRepeated && out.HeldUntil.IsZero() {
-		out.Message, err = poller.SendNow(
-			ctx,
-			poller.Options{Env: s.env, Log: s.log, Now: time.Now},
-			cfg,
-			out.Message,
-		)
+	isDue := err == nil && !out.IsOff && !out.IsRepeated && out.HeldUntil.IsZero()
+	if lock != nil && isDue {
+		options := poller.Options{Env: s.env, Log: s.log, Now: time.Now}
+		out.Message, err = poller.SendNow(ctx, options, cfg, out.Message)
 	}
 	return out, err
 }
 
-// printDryRun prints what would be posted, without asking where.
+// printDryRun prints what would be posted. It does not look for a webhook.
 func (s *messageSender) printDryRun(m *state.Message) error {
 	if m.ThreadKey == "" && m.ThreadName == "" && m.SessionID != "" {
 		m.ThreadKey = state.SessionThreadKey(m.SessionID)
 	}
 	for _, text := range m.Parts {
 		thread := cmp.Or(m.ThreadName, state.FindThreadName(s.env, m.ThreadKey))
-		fmt.Fprintf(
-			s.out,
-			"%s\n",
-			gchat.Post{Text: text, ThreadName: thread, ThreadKey: m.ThreadKey}.Body(),
-		)
+		post := gchat.Post{Text: text, ThreadName: thread, ThreadKey: m.ThreadKey}
+		fmt.Fprintf(s.out, "%s\n", post.Body())
 	}
 	return nil
 }
 
-// checkWebhook looks whether the webhook is one, and whether the thread is of its space.
-// One that a command tells is looked at by the poller.
+// checkWebhook checks that the configured URL is a webhook's, and that the thread is in its
+// space. The poller checks a URL that webhook_url_command prints.
 func (s *messageSender) checkWebhook(m *state.Message, cfg *config.Config) error {
 	if cfg.WebhookURL == "" {
 		return nil
@@ -238,10 +221,8 @@ func (s *messageSender) checkWebhook(m *state.Message, cfg *config.Config) error
 		return exitError(err, gchat.Hint(err), exitNoWebhook)
 	}
 	if m.ThreadName != "" && gchat.SpaceOf(m.ThreadName) != hook.Space {
-		return usageError(
-			fmt.Errorf("--thread-name is not in the webhook's space, %s", hook.Space),
-			"gchat-send --help",
-		)
+		err := fmt.Errorf("--thread-name is not in the webhook's space, %s", hook.Space)
+		return usageError(err, "gchat-send --help")
 	}
 	return nil
 }
@@ -258,21 +239,14 @@ func (s *messageSender) buildMessage(args []string) (*state.Message, error) {
 		}
 		text = strings.TrimRight(string(b), "\n")
 	}
-	kind, title, session := s.flags.String(
-		"type",
-	), s.flags.String(
-		"title",
-	), s.flags.String(
-		"session",
-	)
+	kind, title, session := s.flags.String("type"), s.flags.String("title"), s.flags.String("session")
 	threadKey, threadName := s.flags.String("thread-key"), s.flags.String("thread-name")
-	reportType, allText := state.ReportType(
-		cmp.Or(legacyTypes[kind], kind),
-	), text+title+session+threadKey
 	isFromScript, isCode := s.flags.Bool("script"), s.flags.Bool("code")
+	reportType := state.ReportType(cmp.Or(legacyTypes[kind], kind))
 	if isFromScript && !slices.Contains(state.ReportTypes, reportType) {
-		reportType = state.ReportPlain // the script took any word, as "review"
+		reportType = state.ReportPlain // gchat-send.sh accepts any type, such as "review"
 	}
+	allText := text + title + session + threadKey
 	switch {
 	case !slices.Contains(state.ReportTypes, reportType):
 		return nil, fmt.Errorf("no such type: %q; the types are %s", kind, reportTypeNames())
@@ -304,9 +278,11 @@ func (s *messageSender) buildMessage(args []string) (*state.Message, error) {
 			IsChatSyntax: isFromScript && !isCode,
 		},
 		SessionID:  cmp.Or(s.env("CLAUDE_CODE_SESSION_ID"), session, s.env("CLAUDE_SESSION_ID")),
-		ProjectDir: project, ThreadKey: threadKey, ThreadName: threadName,
-		// What a person or a script sends twice is sent twice: the words do not count,
-		// but for a hook.
+		ProjectDir: project,
+		ThreadKey:  threadKey,
+		ThreadName: threadName,
+		// A random key: what a person or a script sends twice is posted twice. Only a hook's
+		// key comes from its text.
 		Key: cmp.Or(s.flags.String("id"), uuid.NewString()),
 	}
 	if reportType != state.ReportPlain {
@@ -319,8 +295,8 @@ func (s *messageSender) buildMessage(args []string) (*state.Message, error) {
 	return m, nil
 }
 
-// sessionName is what the header calls the session: as given, as launch scripts set it,
-// as its questions are called, or the project's folder.
+// sessionName is the session's name in the header: the one given, the one that a launch
+// script set, the one that its questions have, or the name of the project's folder.
 func (s *messageSender) sessionName(session, project string) string {
 	name := cmp.Or(session, s.env("CLAUDE_SESSION_ID"))
 	if id := s.env("CLAUDE_CODE_SESSION_ID"); name == "" && id != "" {
@@ -331,20 +307,17 @@ func (s *messageSender) sessionName(session, project string) string {
 	return cmp.Or(name, filepath.Base(project))
 }
 
-// reportDelivery waits for the receipt of the message that was put, where this process
-// did not get it, and says what became of the message.
+// reportDelivery prints what became of an enqueued message. If this process did not send
+// it, it waits for the receipt first.
 func (s *messageSender) reportDelivery(ctx context.Context, out config.ReportResult) (err error) {
 	m := out.Message
 	if !m.IsFinal() {
 		var updated *state.Message
-		err = state.AddToIndex(
-			s.env,
-			state.IndexEntry{
-				RecordType: state.IndexedMessage,
-				Path:       m.Path,
-				ProjectDir: m.ProjectDir,
-			},
-		)
+		err = state.AddToIndex(s.env, state.IndexEntry{
+			RecordType: state.IndexedMessage,
+			Path:       m.Path,
+			ProjectDir: m.ProjectDir,
+		})
 		if err == nil {
 			updated, err = state.Await(ctx, s.env, s.self, m.Path, (*state.Message).IsFinal)
 		}
@@ -357,64 +330,49 @@ func (s *messageSender) reportDelivery(ctx context.Context, out config.ReportRes
 	}
 	switch {
 	case isDropped && m.SetAsideReason == "" && !m.FirstTriedAt.IsZero():
-		// its try was cut, or goes on in the poller
+		// The try was interrupted, or goes on in the poller.
 		const hint = "look in the space; without --no-queue, gchat-hooks looks, and sends it again if it is missing"
-		return exitError(
-			fmt.Errorf("it may have arrived, and is not kept: %s", s.failureReason(m)),
-			hint,
-			exitNotDelivered,
-		)
+		err := fmt.Errorf("it may have arrived, and is not kept: %s", s.failureReason(m))
+		return exitError(err, hint, exitNotDelivered)
 	case isDropped:
 		const hint = "without --no-queue, it stays in the outbox until it is delivered"
-		return exitError(
-			fmt.Errorf("not delivered, and not kept: %s", s.failureReason(m)),
-			hint,
-			exitNotDelivered,
-		)
+		err := fmt.Errorf("not delivered, and not kept: %s", s.failureReason(m))
+		return exitError(err, hint, exitNotDelivered)
 	case err != nil && ctx.Err() == nil:
-		return exitError(
-			fmt.Errorf("not delivered: %w", err),
-			"gchat-hooks status",
-			exitNotDelivered,
-		)
+		err := fmt.Errorf("not delivered: %w", err)
+		return exitError(err, "gchat-hooks status", exitNotDelivered)
 	case m.SetAsideReason != "":
 		const hint = "it is set aside; `gchat-hooks status` shows it, `gchat-hooks flush --dead` sends it again"
-		return exitError(
-			fmt.Errorf("not delivered: %s", s.failureReason(m)),
-			hint,
-			exitNotDelivered,
-		)
+		err := fmt.Errorf("not delivered: %s", s.failureReason(m))
+		return exitError(err, hint, exitNotDelivered)
 	case m.SentAt.IsZero():
 		const hint = "it stays in the outbox and is sent as soon as that works; `gchat-hooks status` shows it"
-		return exitError(
-			fmt.Errorf("not delivered yet: %s", s.failureReason(m)),
-			hint,
-			exitNotDelivered,
-		)
+		err := fmt.Errorf("not delivered yet: %s", s.failureReason(m))
+		return exitError(err, hint, exitNotDelivered)
 	}
 	if m.SessionID == "" && m.ThreadKey == "" && s.flags.String("id") == "" {
-		// no other process asks for its receipt
+		// No other process asks for its receipt.
 		_ = s.outbox().RemoveMessage(s.env, m)
 	}
 	word := "sent"
 	if out.IsRepeated {
 		word = "already sent"
 	}
-	return s.printResult(
-		word,
-		sendResult{Name: m.MessageName, ThreadName: m.ThreadName, Repeated: out.IsRepeated},
-	)
+	return s.printResult(word, sendResult{
+		Name:       m.MessageName,
+		ThreadName: m.ThreadName,
+		Repeated:   out.IsRepeated,
+	})
 }
 
 // failureReason says why a message was not delivered.
 func (s *messageSender) failureReason(m *state.Message) string {
-	return s.log.Redact(
-		cmp.Or(m.SetAsideReason, m.LastError, "no result came within two seconds"),
-	)
+	reason := cmp.Or(m.SetAsideReason, m.LastError, "no result came within two seconds")
+	return s.log.Redact(reason)
 }
 
-// sendResult is what --json prints. thread is in the shape of Chat's own messages,
-// thread_name is for a shell.
+// sendResult is what --json prints. thread has the shape that it has in Chat's own
+// messages; thread_name is easier to read in a shell.
 type sendResult struct {
 	Name       string            `json:"name,omitempty"`
 	ThreadName string            `json:"thread_name,omitempty"`
@@ -428,7 +386,7 @@ type sendResult struct {
 func (s *messageSender) printResult(text string, r sendResult) error {
 	switch {
 	case s.flags.Bool("quiet"), s.flags.Bool("script") && r.ThreadName == "":
-	case s.flags.Bool("script"): // its callers keep the thread's name
+	case s.flags.Bool("script"): // the callers of gchat-send.sh keep the thread's name
 		fmt.Fprintln(s.out, r.ThreadName)
 	case s.flags.Bool("json"):
 		if r.ThreadName != "" {
@@ -458,20 +416,20 @@ func (p Program) flushCommand() *cli.Command {
 	}
 }
 
-// flush sends until nothing is left that can be sent, or the time is up. What is held
-// back for a digest stays, unless that is meant, too.
+// flush sends until nothing that can be sent is left, or the time is up. Held messages stay
+// in the outbox, unless --held is given.
 func (p Program) flush(c *cli.Context) error {
 	box, retriesDead := p.outbox(), c.Bool("dead")
-	if c.Bool("forget-dead") { // status has shown them
+	if c.Bool("forget-dead") {
 		for _, m := range box.SetAside() {
 			if err := box.RemoveMessage(p.env, m); err != nil {
-				return fmt.Errorf("dead messages: %w", err)
+				return fmt.Errorf("delete dead message: %w", err)
 			}
 		}
 	}
 	if retriesDead {
 		if _, err := box.RetrySetAside(time.Now()); err != nil {
-			return fmt.Errorf("dead messages: %w", err)
+			return fmt.Errorf("retry dead messages: %w", err)
 		}
 	}
 	if err := p.retryNow(c.Bool("held")); err != nil {
@@ -480,8 +438,8 @@ func (p Program) flush(c *cli.Context) error {
 	ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
 	defer cancel()
 	for pause := time.Tick(100 * time.Millisecond); ctx.Err() == nil && p.hasUnsent(); {
+		// Again in each round: the poller that runs may end at any time.
 		if _, err := state.StartPoller(p.env, p.self); err != nil {
-			// the one that runs may end at any time
 			return err
 		}
 		select {
@@ -491,61 +449,65 @@ func (p Program) flush(c *cli.Context) error {
 	}
 	refused := len(box.SetAside())
 	switch due := p.dueCount(); {
-	case ctx.Err() != nil && due > 0: // what came after all was sent is a poller's
-		return exitError(fmt.Errorf("messages that are not sent yet: %d", due),
-			"`gchat-hooks status` shows them, and why they wait", exitNotDelivered)
+	case ctx.Err() != nil && due > 0: // without a timeout, what is due came later: the poller sends it
+		const hint = "`gchat-hooks status` shows them, and why they wait"
+		err := fmt.Errorf("messages that are not sent yet: %d", due)
+		return exitError(err, hint, exitNotDelivered)
 	case retriesDead && refused > 0:
-		return exitError(
-			fmt.Errorf("messages that were refused again: %d", refused),
-			"`gchat-hooks status` says why, and `gchat-hooks flush --forget-dead` deletes them",
-			exitNotDelivered,
-		)
+		const hint = "`gchat-hooks status` says why, and `gchat-hooks flush --forget-dead` deletes them"
+		err := fmt.Errorf("messages that were refused again: %d", refused)
+		return exitError(err, hint, exitNotDelivered)
 	}
 	return nil
 }
 
-// dueCount counts the messages that this environment's poller would send now.
+// dueCount is the number of messages that this environment's poller can send now.
 func (p Program) dueCount() (n int) {
 	environment := state.Environment(p.env)
 	waiting, _ := p.outbox().Waiting()
 	for _, m := range waiting {
-		if (m.Environment == "" || m.Environment == environment) &&
-			(m.FailedTries > 0 || !time.Now().Before(m.NotBefore)) {
+		isOurs := m.Environment == "" || m.Environment == environment
+		isHeld := m.FailedTries == 0 && time.Now().Before(m.NotBefore)
+		if isOurs && !isHeld {
 			n++
 		}
 	}
 	return n
 }
 
-// hasUnsent says whether this environment's poller has something to send: a message, a
-// note, or a summary that it words first.
+// hasUnsent reports whether this environment's poller has something to send: a message, a
+// note, or a session's summary that it has to enqueue first.
 func (p Program) hasUnsent() bool {
 	environment := state.Environment(p.env)
 	entries, _ := state.IndexEntries(p.env)
 	sessions, _ := state.SessionsIn(state.UserStateDir(p.env)).All()
-	owesNote := slices.ContainsFunc(entries, func(entry *state.IndexEntry) bool {
+	owesNote := func(entry *state.IndexEntry) bool {
+		isOurs := entry.RecordType == state.IndexedQuestion && entry.Environment == environment
 		q, err := state.LoadQuestionInPlace(entry.Path)
-		return entry.RecordType == state.IndexedQuestion && entry.Environment == environment &&
-			err == nil &&
-			len(q.OwedNotes) > 0
-	}) || slices.ContainsFunc(sessions, func(s *state.Session) bool { return !s.SummaryOwedFor.IsZero() && s.Environment == environment })
-	// in this order: the poller makes a note into a message, never the other way
-	return owesNote || p.dueCount() > 0
+		return isOurs && err == nil && len(q.OwedNotes) > 0
+	}
+	owesSummary := func(s *state.Session) bool {
+		return !s.SummaryOwedFor.IsZero() && s.Environment == environment
+	}
+	// The messages are counted last: the poller turns notes and summaries into messages,
+	// and one that it turned meanwhile must not be missed.
+	return slices.ContainsFunc(entries, owesNote) || slices.ContainsFunc(sessions, owesSummary) ||
+		p.dueCount() > 0
 }
 
-// retryNow makes due what waits for another try, for a person has mended what stopped it;
-// held is true for what is held back, too.
+// retryNow makes messages due that wait for another try: a person has repaired what stopped
+// them. With includesHeld it does so for held messages, too.
 func (p Program) retryNow(includesHeld bool) (errs error) {
 	now := time.Now().UTC()
 	waiting, _ := p.outbox().Waiting()
 	for _, m := range waiting {
 		if m.FailedTries > 0 || includesHeld {
 			_, err := p.outbox().Change(m.Path, func(m *state.Message) {
-				// the quiet hours are not asked again
-				m.NotBefore, m.IsUrgent = now, m.IsUrgent || includesHeld
+				m.NotBefore = now
+				m.IsUrgent = m.IsUrgent || includesHeld // else quiet hours would hold it again
 			})
 			errs = errors.Join(errs, err)
-			state.CallPoller(p.env, m.Environment) // its own environment's
+			state.CallPoller(p.env, m.Environment)
 		}
 	}
 	spaces := state.SpacesIn(state.UserStateDir(p.env))

@@ -37,7 +37,7 @@ func (p Program) waitCommand() *cli.Command {
 				Usage: "the question or a reply in the thread `NAME`, spaces/S/threads/T",
 			},
 			&cli.StringFlag{Name: "marker", Usage: "the question in `FILE`"},
-			// of older callers; the poller's pace is poll_interval
+			// Older callers give it. It does nothing: poll_interval sets the poller's pace.
 			&cli.StringFlag{Name: "interval", Hidden: true},
 			&cli.StringFlag{Name: "timeout", Value: "30m", Usage: "give up after `TIME`"},
 			&cli.BoolFlag{
@@ -64,8 +64,9 @@ type waiter struct {
 	Program
 	timeout  time.Duration
 	asJSON   bool
-	question *state.Question // or a thread without one
-	lock     *state.Lock     // of this process, which waits for it; nil where another process does
+	question *state.Question // or the record of a thread without a question
+	// marks this process as the question's waiter; nil if another process waits for it
+	lock *state.Lock
 }
 
 func (w *waiter) run(c *cli.Context) error {
@@ -111,8 +112,8 @@ func (w *waiter) printAnswer() error {
 	return err
 }
 
-// awaitReply waits until there is a reply, or the time is up. What keeps a reply from
-// coming is an error: whether the space can be read at all is known after three seconds.
+// awaitReply waits until there is a reply, or the time is up. It fails early if the space
+// cannot be read: the poller has found that out after three seconds.
 func (w *waiter) awaitReply(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
@@ -127,14 +128,14 @@ func (w *waiter) awaitReply(ctx context.Context) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return w.readingError(chat)
 	case err == nil && w.question.Status != state.TimedOut && !w.hasReply():
-		// another process, or the poller, writes TimedOut
+		// TimedOut is not among these: another process or the poller may have written it.
 		return fmt.Errorf("the question was closed without a reply (%s)", w.question.Status)
 	}
 	return err
 }
 
-// awaitChange waits until the question is over, or ctx. One that timed out may still get
-// a reply.
+// awaitChange waits until the question is closed, or ctx ends. A question that has timed
+// out still takes a late reply, and is waited for.
 func (w *waiter) awaitChange(ctx context.Context) error {
 	isLate := w.question.Status == state.TimedOut && w.lock != nil
 	q, err := state.Await(ctx, w.env, w.self, w.question.Path, func(q *state.Question) bool {
@@ -146,22 +147,20 @@ func (w *waiter) awaitChange(ctx context.Context) error {
 	return err
 }
 
-// readingError says why replies cannot be read before a person mends something; nil when
-// they can.
+// readingError says why replies cannot be read until a person repairs something. It is nil
+// if they can be read.
 func (w *waiter) readingError(chat string) error {
 	trouble := state.SpacesIn(state.UserStateDir(w.env)).Get(chat).ReadTrouble
 	if trouble != nil && trouble.IsRefused {
-		return exitError(
-			fmt.Errorf("replies cannot be read: %s", trouble.Why),
-			"gchat-hooks doctor",
-			exitFailed,
-		)
+		err := fmt.Errorf("replies cannot be read: %s", trouble.Why)
+		return exitError(err, "gchat-hooks doctor", exitFailed)
 	}
 	return nil
 }
 
-// findQuestion finds what is meant: a question by its id, its thread's key or name, or
-// its file; else a thread by its key or name.
+// findQuestion finds the question that ref names, by its id, its thread's key or name, or
+// its file. If there is none, ref may be a thread's key or name: then it creates the record
+// of a process that waits in that thread.
 func (w *waiter) findQuestion(ctx context.Context, ref string) (*state.Question, error) {
 	if q := state.FindQuestion(w.env, ref); q != nil && q.Mode.Traits().Asks {
 		return q, nil
@@ -175,18 +174,17 @@ func (w *waiter) findQuestion(ctx context.Context, ref string) (*state.Question,
 	path, _ := filepath.Abs(ref)
 	q, err := state.LoadQuestionInPlace(path)
 	if err != nil {
-		return nil, exitError(
-			fmt.Errorf("no question, thread or file is called %s", ref),
-			"a thread's key is known for some minutes after your gchat-hooks wrote there; after that, use --thread-name",
-			exitFailed,
-		)
+		const hint = "a thread's key is known for some minutes after your gchat-hooks wrote there; " +
+			"after that, use --thread-name"
+		err := fmt.Errorf("no question, thread or file is called %s", ref)
+		return nil, exitError(err, hint, exitFailed)
 	}
 	if state.IsMarkerFile(path) && q.Mode != "" {
 		return q, nil
 	}
-	// A copy, or another program's marker: what is replied in its thread.
-	if original := state.FindQuestion(w.env, cmp.Or(q.ThreadKey, q.QuestionID)); original != nil &&
-		original.Mode.Traits().Asks {
+	// The file is a copy, or another program's marker: wait in the thread that it names.
+	original := state.FindQuestion(w.env, cmp.Or(q.ThreadKey, q.QuestionID))
+	if original != nil && original.Mode.Traits().Asks {
 		return original, nil
 	}
 	if !gchat.IsThreadName(q.ThreadName) {
@@ -195,29 +193,36 @@ func (w *waiter) findQuestion(ctx context.Context, ref string) (*state.Question,
 	return w.waitInThread(ctx, q.ThreadKey, q.ThreadName)
 }
 
-// waitInThread writes down that this process waits in a thread.
+// waitInThread creates the record of a process that waits for a reply in a thread.
 func (w *waiter) waitInThread(ctx context.Context, key, name string) (*state.Question, error) {
 	askedAt, project := time.Now().UTC(), state.FindProjectDir(w.env)
 	space := gchat.SpaceOf(name)
 	q := &state.Question{
-		QuestionID: uuid.NewString(), SessionName: "gchat-wait", AskedAt: askedAt, TimesOutAt: new(askedAt.Add(w.timeout)),
-		Mode: state.ModeThread, Status: state.Pending, IsMessageSent: true, ThreadKey: key, ThreadName: name, ProjectDir: project,
-		Chat: gchat.ConfiguredChat(ctx, config.Load(w.env, project), space), Space: space,
+		QuestionID:    uuid.NewString(),
+		SessionName:   "gchat-wait",
+		AskedAt:       askedAt,
+		TimesOutAt:    new(askedAt.Add(w.timeout)),
+		Mode:          state.ModeThread,
+		Status:        state.Pending,
+		IsMessageSent: true,
+		ThreadKey:     key,
+		ThreadName:    name,
+		ProjectDir:    project,
+		Chat:          gchat.ChatOf(ctx, config.Load(w.env, project), space),
+		Space:         space,
 	}
 	threads := state.QuestionsIn(filepath.Join(state.UserStateDir(w.env), "threads"))
 	if err := threads.Create(q.QuestionID, q); err != nil {
 		return nil, err
 	}
-	return q, state.AddToIndex(
-		w.env,
-		state.IndexEntry{RecordType: state.IndexedQuestion, Path: q.Path, ProjectDir: project},
-	)
+	entry := state.IndexEntry{RecordType: state.IndexedQuestion, Path: q.Path, ProjectDir: project}
+	return q, state.AddToIndex(w.env, entry)
 }
 
-// markDelivered writes down that the reply was printed: a question in deny mode has its
-// answer then, unless a hook of its session waits to deliver it.
+// markDelivered records that the reply was printed. A question in deny mode is resolved by
+// that, unless a hook of its session waits to deliver the answer.
 func (w *waiter) markDelivered() {
-	if w.lock == nil { // the process that had it may have been killed
+	if w.lock == nil { // the process that held it may have ended
 		w.lock, _ = state.LockWaiter(w.env, w.question.Path)
 	}
 	if w.lock == nil {
@@ -225,10 +230,11 @@ func (w *waiter) markDelivered() {
 	}
 	_, err := state.CloseQuestion(w.question.Path, state.Resolved, "chat", nil)
 	state.NewLog(w.env, "gchat-wait").ErrorOnce(err, "cannot record that the reply was printed")
-	_ = w.startPoller() // its thread is told
+	_ = w.startPoller() // it posts the closing note
 }
 
-// stopWaiting ends the waiting, and a thread that only this process waited in.
+// stopWaiting releases the waiter's lock. It closes the record of a thread that only this
+// process waited in.
 func (w *waiter) stopWaiting() {
 	if w.lock == nil {
 		return
@@ -240,24 +246,24 @@ func (w *waiter) stopWaiting() {
 	w.lock = nil
 }
 
-// printTimeout prints that no reply came, and what the timeout policy made of it.
+// printTimeout prints that no reply came, and what the timeout policy chose.
 func (w *waiter) printTimeout() error {
 	q, waited := w.question, w.timeout
 	if q.Mode.Traits().HasMarker && q.Status == state.Pending && w.lock != nil {
 		if _, err := state.CloseQuestion(q.Path, state.TimedOut, "timeout", nil); err != nil {
 			return err
 		}
-		_ = w.startPoller() // its thread is told
+		_ = w.startPoller() // it posts the closing note
 	}
 	w.stopWaiting()
 	if current, err := state.LoadQuestion(q.Path); err == nil {
 		w.question = current
 	}
-	if w.hasReply() { // with the last moment
+	if w.hasReply() { // it came in the last moment
 		return w.printAnswer()
 	}
 	if q.Status == state.TimedOut && q.TimesOutAt != nil {
-		// perhaps earlier, by one that waited less
+		// Another process, with a shorter timeout, may have closed it.
 		waited = min(q.TimesOutAt.Sub(q.AskedAt), time.Since(q.AskedAt).Round(time.Second))
 	}
 	result := waitResultOf(q)
@@ -279,7 +285,7 @@ func (w *waiter) printResult(result waitResult, line string) error {
 	return err
 }
 
-// waitResult is what --json prints of a reply, or of a timeout.
+// waitResult is what --json prints: the reply, or that none came.
 type waitResult struct {
 	QuestionID   string            `json:"question_id,omitempty"`
 	ThreadKey    string            `json:"thread_key,omitempty"`
@@ -305,7 +311,7 @@ func waitResultOf(q *state.Question) waitResult {
 		result.Response = *q.Response
 		return result
 	}
-	var values []string // answered in the terminal
+	var values []string // without a response, it was answered in the terminal
 	for _, question := range q.SubQuestions {
 		values = append(values, q.Answers[question.Question])
 	}
@@ -313,7 +319,7 @@ func waitResultOf(q *state.Question) waitResult {
 	return result
 }
 
-// awaitedRef is what the command line says is waited for.
+// awaitedRef is the question or thread that the command line names.
 func awaitedRef(c *cli.Context) (string, error) {
 	var refs []string
 	for _, flag := range []string{"question-id", "thread-key", "thread-name", "marker"} {
