@@ -34,11 +34,11 @@ func (p Program) statusCommand() *cli.Command {
 	}
 }
 
-// printStatus prints how things stand, without secrets, wherever those were written.
+// printStatus prints the status. Secrets are removed, whichever record or log they are in.
 func (p Program) printStatus(c *cli.Context) error {
 	cfg := config.Load(p.env, state.ProjectDir(p.env))
 	cfg.ReadPolicy = gchat.ReadPolicy
-	_ = cfg.ApplyPolicies(c.Context, p.env) // its error is among the problems
+	_ = cfg.ApplyPolicies(c.Context, p.env) // its error becomes one of cfg.Problems
 	var redact state.Redactor
 	redact.AddSecrets(cfg.Secrets(p.env)...)
 	r := collectStatus(p.env, cfg, &redact)
@@ -51,22 +51,21 @@ func (p Program) printStatus(c *cli.Context) error {
 	return err
 }
 
-// ensurePoller makes sure that a poller runs where something is left for one: it was
-// killed, or the machine was restarted.
+// ensurePoller starts a poller if there is work for one and none runs: it may have been
+// killed, or the machine restarted.
 func (p Program) ensurePoller() (started bool) {
 	return p.needsPoller() && p.startPoller() == nil
 }
 
-// needsPoller says whether a question of this environment is open, a session of it
-// listens to its thread, or something is to be sent. Of a question whose Claude Code is
-// gone nobody tells its thread where the poller of its environment is gone, too: it comes
-// under this environment.
+// needsPoller reports whether this environment has an open question, a session that takes
+// messages from its thread, or something to send. An open question whose Claude Code has
+// ended moves to this environment if its own has no poller: else no poller would close it.
 func (p Program) needsPoller() bool {
 	environment, now := state.Environment(p.env), time.Now()
 	questions, _ := state.ReadIndexedQuestions(p.env, state.OpenStatusTexts...)
 	for _, q := range questions {
 		if inject.HasEnded(q.ClaudePID, q.ClaudeStart) {
-			_ = state.AddQuestionToIndex(p.env, q) // it stays where a poller serves it
+			_ = state.AddQuestionToIndex(p.env, q) // does nothing if its environment has a poller
 		}
 		entry, err := state.ReadIndexEntry(state.IndexFile(p.env, q.Path))
 		if err == nil && entry.Environment == environment {
@@ -74,12 +73,14 @@ func (p Program) needsPoller() bool {
 		}
 	}
 	sessions, _ := state.SessionsIn(state.UserStateDir(p.env)).All()
-	isListening := func(s *state.Session) bool { return s.Environment == environment && steering.AcceptsInput(s, now) }
+	isListening := func(s *state.Session) bool {
+		return s.Environment == environment && steering.AcceptsInput(s, now)
+	}
 	return slices.ContainsFunc(sessions, isListening) || p.hasUnsent()
 }
 
-// startPoller makes sure that a poller runs. One that was just killed may have its lock
-// for a moment: so it is looked for again.
+// startPoller starts a poller if none runs. It tries twice: a poller that was just killed
+// may hold its lock for a moment.
 func (p Program) startPoller() error {
 	started, err := state.StartPoller(p.env, p.self)
 	if started || err != nil {
@@ -90,62 +91,64 @@ func (p Program) startPoller() error {
 	return err
 }
 
-// statusReport is what status shows, and what --json prints: its keys stay. Times are RFC
-// 3339 in UTC; one that is not known is left out. Nothing in it is a secret.
+// statusReport is what status shows, and what --json prints: its keys are a contract. Times
+// are RFC 3339 in UTC; an unknown one is left out. It contains no secret.
 type statusReport struct {
 	At        time.Time       `json:"generated_at"`
 	Questions []openQuestion  `json:"questions"` // of all kinds, the oldest first
 	Sessions  []sessionStatus `json:"sessions"`  // seen within a day
 	Outbox    outboxStatus    `json:"outbox"`
-	// that cannot be read or written to at present
+	// the spaces that cannot be read or written to at the moment
 	Spaces        []spaceStatus  `json:"spaces"`
-	Pollers       []pollerStatus `json:"pollers"`       // that run
-	SetAside      []string       `json:"set_aside"`     // files that do not parse
-	Configuration []string       `json:"configuration"` // what is wrong in it
+	Pollers       []pollerStatus `json:"pollers"`       // those that run
+	SetAside      []string       `json:"set_aside"`     // records that do not parse
+	Configuration []string       `json:"configuration"` // problems for a person to solve
 	Errors        []logError     `json:"errors"`        // the last ones of a day, the oldest first
 
-	hasStartedPoller bool // a poller, just now
+	hasStartedPoller bool // no poller was running, and this command started one
 }
 
-// sessionStatus is a session that runs, as far as that can be told.
+// sessionStatus is a session that seems to run.
 type sessionStatus struct {
 	SessionID  string    `json:"session_id"`
 	Name       string    `json:"name"`
 	ProjectDir string    `json:"project_dir"`
 	Since      time.Time `json:"since,omitzero"`
 	LastSeen   time.Time `json:"last_seen,omitzero"`
-	Questions  int       `json:"questions"`          // that are open
-	Terminal   string    `json:"terminal,omitempty"` // what it waits for there alone, in a sentence
+	Questions  int       `json:"questions"`          // how many are open
+	Terminal   string    `json:"terminal,omitempty"` // what only its terminal can answer, as a sentence
 }
 
-// outboxStatus is what waits for Google Chat or for an agent, and what was put aside.
+// outboxStatus is the outbox: what waits for Google Chat or for an agent, and what Google
+// Chat has refused.
 type outboxStatus struct {
-	ToSend    int             `json:"to_send"` // without what is held back
+	ToSend    int             `json:"to_send"` // without held messages
 	Oldest    time.Time       `json:"oldest,omitzero"`
-	Held      int             `json:"held"` // for a digest or by quiet hours
+	Held      int             `json:"held"` // held for a digest or by quiet hours
 	HeldUntil time.Time       `json:"held_until,omitzero"`
-	Tried     []messageStatus `json:"tried"` // in vain, so far
-	Dead      []messageStatus `json:"dead"`  // they were refused
+	Tried     []messageStatus `json:"tried"` // a try failed, and another follows
+	Dead      []messageStatus `json:"dead"`  // refused, and not tried again
 }
 
-// messageStatus is a message that did not arrive yet.
+// messageStatus is a message in the outbox that has not arrived.
 type messageStatus struct {
 	CreatedAt time.Time `json:"created_at"`
 	Kind      string    `json:"kind"`
-	Text      string    `json:"text"` // how it begins; the agent of a wake message
+	Text      string    `json:"text"` // its beginning; of a wake message, the agent's session
 	Tries     int       `json:"tries"`
 	Error     string    `json:"error"`
 }
 
-// spaceStatus is what a person has to do something about in a space, or that Chat wants
-// to be left alone.
+// spaceStatus is a problem with a space that a person has to solve, or a pause that Chat
+// has asked for.
 type spaceStatus struct {
 	Chat string `json:"chat"`
-	// paused: nothing goes through a webhook; left alone; replies not read
+	// "paused" (a webhook does not work), "left alone" (see troubleRateLimited), or
+	// "replies not read"
 	Trouble string    `json:"trouble"`
 	Why     string    `json:"why"`
 	Since   time.Time `json:"since,omitzero"`
-	Until   time.Time `json:"until,omitzero"` // Chat wants to be left alone
+	Until   time.Time `json:"until,omitzero"` // only of "left alone"
 }
 
 // troubleRateLimited is the JSON word for a space that Chat told us not to write to for a
@@ -155,7 +158,7 @@ const troubleRateLimited = "left alone"
 // pollerStatus is a poller that runs.
 type pollerStatus struct {
 	state.Heartbeat
-	Silent   bool      `json:"silent,omitempty"` // it is stopped, or hangs
+	Silent   bool      `json:"silent,omitempty"` // no heartbeat: it is stopped, or hangs
 	LastPoll time.Time `json:"last_poll,omitzero"`
 }
 
@@ -166,8 +169,8 @@ const (
 	maxErrors = 5
 )
 
-// collectStatus is the state of things now. What cannot be read is said in it, and stops
-// nothing.
+// collectStatus reads what status reports. A file that cannot be read becomes a line of
+// the report.
 func collectStatus(env state.Getenv, cfg *config.Config, redact *state.Redactor) *statusReport {
 	now, changedAt := time.Now(), lastConfigChange(env)
 	questions, badQuestions := openQuestions(env, now, redact)
@@ -180,12 +183,15 @@ func collectStatus(env state.Getenv, cfg *config.Config, redact *state.Redactor)
 		since = changedAt
 	}
 	return &statusReport{
-		At: now.UTC().
-			Truncate(time.Second),
-		Questions: questions, Sessions: sessions, Outbox: outbox,
-		Spaces: spaces, Pollers: pollers, Errors: lastErrors(env, since),
+		At:            now.UTC().Truncate(time.Second),
+		Questions:     questions,
+		Sessions:      sessions,
+		Outbox:        outbox,
+		Spaces:        spaces,
+		Pollers:       pollers,
 		SetAside:      errorTexts(slices.Concat(badQuestions, badSessions, badMessages, badSpaces)),
 		Configuration: configurationProblems(env, cfg, pollers),
+		Errors:        lastErrors(env, since),
 	}
 }
 
@@ -197,7 +203,7 @@ func errorTexts(errs []error) []string {
 	return texts
 }
 
-// sessionStatuses are the sessions that run, the last one seen first.
+// sessionStatuses are the sessions that run, the most recently seen first.
 func sessionStatuses(
 	env state.Getenv, now time.Time, questions []openQuestion,
 ) (statuses []sessionStatus, unreadable []error) {
@@ -209,27 +215,30 @@ func sessionStatuses(
 	sessions, unreadable := state.SessionsIn(state.UserStateDir(env)).All()
 	for _, s := range sessions {
 		if info, err := os.Stat(s.TranscriptPath); err == nil && info.ModTime().After(s.LastSeen) {
-			s.LastSeen = info.ModTime() // hooks write a session down now and then only
+			s.LastSeen = info.ModTime() // hooks do not save a session at every event
 		}
 		if !s.IsRunning() || inject.HasEnded(s.ClaudePID, s.ClaudeStart) ||
 			now.Sub(s.LastSeen) >= recentPeriod {
 			continue
 		}
 		statuses = append(statuses, sessionStatus{
-			SessionID: s.ID, Name: cmp.Or(s.Name, s.TmuxSession, s.ID), ProjectDir: s.ProjectDir,
-			Since: s.StartedAt.UTC(), LastSeen: s.LastSeen.UTC(), Questions: perSession[s.ID],
-			Terminal: inject.TerminalDialogText(env, s),
+			SessionID:  s.ID,
+			Name:       cmp.Or(s.Name, s.TmuxSession, s.ID),
+			ProjectDir: s.ProjectDir,
+			Since:      s.StartedAt.UTC(),
+			LastSeen:   s.LastSeen.UTC(),
+			Questions:  perSession[s.ID],
+			Terminal:   inject.TerminalDialogText(env, s),
 		})
 	}
-	slices.SortFunc(
-		statuses,
-		func(a, b sessionStatus) int { return b.LastSeen.Compare(a.LastSeen) },
-	)
+	newestFirst := func(a, b sessionStatus) int { return b.LastSeen.Compare(a.LastSeen) }
+	slices.SortFunc(statuses, newestFirst)
 	return statuses, unreadable
 }
 
-// spaceStatuses say what is wrong with each space. While nobody is asked, what began
-// before the configuration was changed is left out: the next question tries it.
+// spaceStatuses are the problems of all spaces. With no open question, nothing reads the
+// spaces. A reading problem that is older than the configuration is then left out: it may
+// be solved, and the next question will show that.
 func spaceStatuses(
 	env state.Getenv, now, changedAt time.Time, isQuiet bool,
 ) (statuses []spaceStatus, unreadable []error) {
@@ -260,7 +269,7 @@ func pollerStatuses(env state.Getenv, now time.Time) []pollerStatus {
 	return statuses
 }
 
-// configurationProblems says what a person has to set up, or to change.
+// configurationProblems are what a person has to set up or to correct.
 func configurationProblems(env state.Getenv, cfg *config.Config, pollers []pollerStatus) []string {
 	problems := []string{}
 	for _, p := range pollers {
@@ -287,7 +296,7 @@ func configurationProblems(env state.Getenv, cfg *config.Config, pollers []polle
 	return problems
 }
 
-// lastConfigChange is when the person last changed the configuration, or logged in.
+// lastConfigChange is the time of the person's last change of the configuration, or login.
 func lastConfigChange(env state.Getenv) (last time.Time) {
 	project := filepath.Join(state.ProjectDir(env), ".claude", "gchat-hooks.json")
 	for _, path := range []string{state.ConfigFile(env), config.LoginFile(env), project} {
@@ -299,9 +308,7 @@ func lastConfigChange(env state.Getenv) (last time.Time) {
 }
 
 func outboxStatusOf(
-	box state.Outbox,
-	now time.Time,
-	redact *state.Redactor,
+	box state.Outbox, now time.Time, redact *state.Redactor,
 ) (o outboxStatus, unreadable []error) {
 	o = outboxStatus{Tried: []messageStatus{}, Dead: []messageStatus{}}
 	waiting, unreadable := box.Waiting()
@@ -345,29 +352,23 @@ func messageStatusOf(m *state.Message, redact *state.Redactor) messageStatus {
 	return s
 }
 
-// spaceStatusesOf says what is wrong with a space; nothing where all is well.
+// spaceStatusesOf are the problems of one space.
 func spaceStatusesOf(s *state.Space, now time.Time) (statuses []spaceStatus) {
 	if t := s.ReadTrouble; t != nil {
 		why := t.Why
 		if t.IsDegraded {
 			why = "degraded, tried once a minute: " + why
 		}
-		statuses = append(
-			statuses,
-			spaceStatus{s.Chat, "replies not read", why, t.Since.UTC(), time.Time{}},
-		)
+		status := spaceStatus{Chat: s.Chat, Trouble: "replies not read", Why: why, Since: t.Since.UTC()}
+		statuses = append(statuses, status)
 	}
 	for _, p := range s.PausedWebhooks {
-		statuses = append(
-			statuses,
-			spaceStatus{s.Chat, "paused", p.Why, p.Since.UTC(), time.Time{}},
-		)
+		status := spaceStatus{Chat: s.Chat, Trouble: "paused", Why: p.Why, Since: p.Since.UTC()}
+		statuses = append(statuses, status)
 	}
 	if s.WriteDelay(now) > 0 {
-		statuses = append(
-			statuses,
-			spaceStatus{s.Chat, troubleRateLimited, s.Why, time.Time{}, s.NotBefore.UTC()},
-		)
+		status := spaceStatus{Chat: s.Chat, Trouble: troubleRateLimited, Why: s.Why, Until: s.NotBefore.UTC()}
+		statuses = append(statuses, status)
 	}
 	return statuses
 }
@@ -379,18 +380,21 @@ type logError struct {
 	Message string    `json:"message"`
 	Cause   string    `json:"error,omitempty"`
 	Hint    string    `json:"hint,omitempty"`
-	Until   string    `json:"until,omitempty"` // the message that ends it
+	Until   string    `json:"until,omitempty"` // the log message that says that it is over
 }
 
-// lastErrors are the last errors of the log since then, the oldest first, but those that
-// are over: what ends them was logged.
+// lastErrors are the log's last errors since a time, the oldest first. An error is left out
+// if the message that ends it was logged after it.
 func lastErrors(env state.Getenv, since time.Time) []logError {
 	errs := []logError{}
 	b, _ := state.ReadPlainOrLink(state.LogPath(env), state.MaxFileSize)
 	for line := range bytes.Lines(b) {
-		endsEarlier := func(earlier logError) bool { return earlier.Until != "" && bytes.Contains(line, []byte(earlier.Until)) }
-		if !bytes.Contains(line, []byte(`"error"`)) && !slices.ContainsFunc(errs, endsEarlier) {
-			continue // most bytes need no parser
+		mayEnd := func(earlier logError) bool {
+			return earlier.Until != "" && bytes.Contains(line, []byte(earlier.Until))
+		}
+		// Most lines of a large log need not be parsed.
+		if !bytes.Contains(line, []byte(`"error"`)) && !slices.ContainsFunc(errs, mayEnd) {
+			continue
 		}
 		var e struct {
 			logError
@@ -399,10 +403,8 @@ func lastErrors(env state.Getenv, since time.Time) []logError {
 		if json.Unmarshal(line, &e) != nil || e.Time.Before(since) {
 			continue
 		}
-		errs = slices.DeleteFunc(
-			errs,
-			func(earlier logError) bool { return earlier.Until != "" && earlier.Until == e.Message },
-		)
+		isOver := func(earlier logError) bool { return earlier.Until != "" && earlier.Until == e.Message }
+		errs = slices.DeleteFunc(errs, isOver)
 		if e.Level == "error" {
 			errs = append(errs, e.logError)
 		}
@@ -410,23 +412,16 @@ func lastErrors(env state.Getenv, since time.Time) []logError {
 	return errs[max(0, len(errs)-maxErrors):]
 }
 
-// text is the report for a person, what is wrong first: a line for each thing, and below
-// it what it says.
+// text is the report for a person, with the problems first. Each thing has a line, and its
+// details stand below it, indented.
 func (r *statusReport) text() string {
 	var text reportText
 	r.addProblems(&text)
 	text.addLine("", "questions: %d open", len(r.Questions))
 	for _, q := range r.Questions {
-		text.addLine(
-			"  ",
-			"%s, %s old, %s, %s: %s, %s",
-			q.ThreadKey,
-			shortDuration(r.At.Sub(q.AskedAt)),
-			q.SessionName,
-			q.Mode,
-			deliveryText(q),
-			q.ProjectDir,
-		)
+		age := shortDuration(r.At.Sub(q.AskedAt))
+		text.addLine("  ", "%s, %s old, %s, %s: %s, %s",
+			q.ThreadKey, age, q.SessionName, q.Mode, deliveryText(q), q.ProjectDir)
 		for _, line := range questionLines(q) {
 			text.addLine("      ", "%s", line)
 		}
@@ -446,7 +441,7 @@ func (r *statusReport) text() string {
 // reportText is a report, line by line.
 type reportText struct{ strings.Builder }
 
-// addLine adds a line. What it tells may hold line breaks.
+// addLine adds a line. Line breaks in its arguments are replaced.
 func (t *reportText) addLine(indent, format string, args ...any) {
 	fmt.Fprintln(t, indent+state.OneLine(fmt.Sprintf(format, args...)))
 }
@@ -467,24 +462,14 @@ func (r *statusReport) addProblems(text *reportText) {
 		text.addLine("", "%s: %s %s: %s", trouble, s.Chat, when, s.Why)
 	}
 	for _, m := range r.Outbox.Tried {
-		text.addLine(
-			"",
-			"waiting: %s %s %q, tried %d times: %s",
-			localTime(m.CreatedAt),
-			m.Kind,
-			m.Text,
-			m.Tries,
-			m.Error,
-		)
+		text.addLine("", "waiting: %s %s %q, tried %d times: %s",
+			localTime(m.CreatedAt), m.Kind, m.Text, m.Tries, m.Error)
 	}
 	for _, m := range r.Outbox.Dead {
 		text.addLine("", "dead: %s %s %q: %s", localTime(m.CreatedAt), m.Kind, m.Text, m.Error)
 	}
 	if len(r.Outbox.Dead) > 0 {
-		text.addLine(
-			"",
-			"gchat-hooks flush --dead sends the dead ones again, --forget-dead deletes them",
-		)
+		text.addLine("", "gchat-hooks flush --dead sends the dead ones again, --forget-dead deletes them")
 	}
 	if len(r.Errors) > 0 {
 		text.addLine("", "errors: gchat-hooks logs --level error shows more")
@@ -500,27 +485,17 @@ func (r *statusReport) addProblems(text *reportText) {
 	}
 }
 
-// addDelivery tells of the outbox and of the pollers.
+// addDelivery adds the lines of the outbox and of the pollers.
 func (r *statusReport) addDelivery(text *reportText) {
 	o := r.Outbox
 	if o.ToSend > 0 {
-		text.addLine(
-			"",
-			"outbox: %d to send, the oldest since %s",
-			o.ToSend,
-			localTime(o.Oldest),
-		)
+		text.addLine("", "outbox: %d to send, the oldest since %s", o.ToSend, localTime(o.Oldest))
 	} else {
 		text.addLine("", "outbox: nothing to send")
 	}
 	if o.Held > 0 {
 		until := o.HeldUntil.Local().Format("Mon 15:04")
-		text.addLine(
-			"",
-			"held back: %d, until %s; gchat-hooks flush --held sends them now",
-			o.Held,
-			until,
-		)
+		text.addLine("", "held back: %d, until %s; gchat-hooks flush --held sends them now", o.Held, until)
 	}
 	for _, p := range r.Pollers {
 		text.addLine("", "%s", p.line(r.At))
@@ -533,16 +508,13 @@ func (r *statusReport) addDelivery(text *reportText) {
 	}
 }
 
-// deliveryText says what brings a reply to Claude, or whose reply is on its way.
+// deliveryText says what becomes of a reply, or whose reply is on its way to Claude.
 func deliveryText(q openQuestion) string {
 	if q.Status != state.Answered {
 		return delivererTexts[q.Deliverer]
 	}
 	senders := map[string]string{"": "by a person", state.LocalSender: "on this machine"}
-	return "answered " + cmp.Or(
-		senders[q.AnsweredBy],
-		"by "+q.AnsweredBy,
-	) + ", on its way to Claude"
+	return "answered " + cmp.Or(senders[q.AnsweredBy], "by "+q.AnsweredBy) + ", on its way to Claude"
 }
 
 func (p pollerStatus) line(now time.Time) string {
@@ -552,11 +524,8 @@ func (p pollerStatus) line(now time.Time) string {
 	}
 	switch {
 	case p.Silent:
-		return fmt.Sprintf(
-			"poller stopped: %s, no sign of life for %s: continue it (fg in its terminal), or end it",
-			who,
-			shortDuration(now.Sub(p.BeatAt)),
-		)
+		const format = "poller stopped: %s, no sign of life for %s: continue it (fg in its terminal), or end it"
+		return fmt.Sprintf(format, who, shortDuration(now.Sub(p.BeatAt)))
 	case p.IsDaemon && p.LastPoll.IsZero():
 		return fmt.Sprintf("daemon: %s, no cycle yet", who)
 	case p.IsDaemon:
@@ -576,17 +545,15 @@ var delivererTexts = map[state.Deliverer]string{
 // maxQuestionBytes is how much of a question a line shows, in bytes.
 const maxQuestionBytes = 200
 
-// questionLines are what it asks, and where.
+// questionLines are a question's details: its text, and where it is posted.
 func questionLines(q openQuestion) []string {
 	lines := []string{fmt.Sprintf("%q", wording.Cut(state.OneLine(q.Question), maxQuestionBytes))}
 	if q.Questions > 1 {
 		lines[0] += fmt.Sprintf(" and %d more", q.Questions-1)
 	}
 	if q.HandedOver != nil {
-		lines = append(
-			lines,
-			"in the terminal since "+q.HandedOver.Local().Format("15:04")+": answer it there",
-		)
+		since := q.HandedOver.Local().Format("15:04")
+		lines = append(lines, "in the terminal since "+since+": answer it there")
 	}
 	if q.Status == state.TimedOut {
 		lines = append(lines, "nobody replied in time; a reply still counts")
@@ -604,7 +571,7 @@ func questionLines(q openQuestion) []string {
 
 func localTime(t time.Time) string { return t.Local().Format(time.DateTime) }
 
-// shortDuration is a time span as people glance at it: 45s, 3m, 2h5m, 3d.
+// shortDuration is a time span for people: 45s, 3m, 2h5m, 3d.
 func shortDuration(d time.Duration) string {
 	switch d = max(d, 0); {
 	case d < time.Minute:
