@@ -156,7 +156,7 @@ func (d *demo) spaceEnv() []string {
 		"GCHAT_PUBSUB_SUBSCRIPTION=" + space.Subscription,
 		"GCHAT_API_ENDPOINT=" + d.space.APIEndpoint(d.baseURL),
 		"GCHAT_PUBSUB_ENDPOINT=" + d.space.APIEndpoint(d.baseURL),
-		"GCHAT_ALLOWED_USERS=" + space.Human,
+		"GCHAT_ALLOWED_USERS=" + space.PersonName,
 		"GCHAT_STATE_DIR=" + filepath.Join(d.tempDir, "state"),
 		"XDG_STATE_HOME=" + filepath.Join(d.tempDir, "user"),
 		"GCHAT_POLLER_INTERVAL=1",

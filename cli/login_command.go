@@ -42,12 +42,12 @@ func (p Program) loginCommand() *cli.Command {
 				return usageError(err, "gchat-hooks login --client-id-file client_secret.json")
 			}
 			err := logIn(c.Context, login.Options{
-				Env:        p.env,
+				Getenv:     p.env,
 				Out:        p.out,
-				Paste:      newAsker(p.in, p.out).nextLine,
+				NextLine:   newAsker(p.in, p.out).nextLine,
 				ClientFile: c.String("client-id-file"),
 				NoBrowser:  c.Bool("no-browser"),
-				Wait:       c.Duration("wait"),
+				Timeout:    c.Duration("wait"),
 			})
 			p.ensurePoller() // it can read the replies to open questions with this login
 			return err
@@ -66,7 +66,7 @@ func logIn(ctx context.Context, o login.Options) error {
 		user = "who that is could not be found out\n  " + doctor.Hint(gchat.ErrUnknownPerson)
 	}
 	fmt.Fprintf(o.Out, "logged in: %s\nthe login is in %s\n", user, file)
-	credentialsFile := config.Load(o.Env, state.ProjectDir(o.Env)).CredentialsFile
+	credentialsFile := config.Load(o.Getenv, state.ProjectDir(o.Getenv)).CredentialsFile
 	if credentialsFile != file {
 		const warning = "but replies are read with credentials_file (%s): remove that setting to use the login\n"
 		fmt.Fprintf(o.Out, warning, credentialsFile)

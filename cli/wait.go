@@ -208,7 +208,7 @@ func (w *waiter) waitInThread(ctx context.Context, key, name string) (*state.Que
 		ThreadKey:     key,
 		ThreadName:    name,
 		ProjectDir:    project,
-		Chat:          gchat.ChatOf(ctx, config.Load(w.env, project), space),
+		Chat:          gchat.ConfiguredChat(ctx, config.Load(w.env, project), space),
 		Space:         space,
 	}
 	threads := state.QuestionsIn(filepath.Join(state.UserStateDir(w.env), "threads"))
