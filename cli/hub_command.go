@@ -74,21 +74,21 @@ func (p Program) hubCommand() *cli.Command {
 	}
 }
 
-// newHub prepares a hub as far as its flags say.
+// newHub makes a hub from the flags that are given. `hub revoke` gives fewer than `hub`.
 func (p Program) newHub(c *cli.Context) (*hub.Hub, error) {
 	topic := c.String("topic")
 	if isTopic, _ := path.Match("projects/?*/topics/?*", topic); !isTopic {
-		return nil, usageError(
-			fmt.Errorf("--topic must look like projects/P/topics/T, not %q", topic),
-			"gchat-hooks hub --help",
-		)
+		err := fmt.Errorf("--topic must look like projects/P/topics/T, not %q", topic)
+		return nil, usageError(err, "gchat-hooks hub --help")
 	}
 	o := hub.Options{
-		Topic: topic, Subscription: c.String("subscription"), Domains: c.StringSlice("domain"), Policy: c.String("policy"),
-		URL: strings.TrimSuffix(
-			c.String("url"),
-			"/",
-		), Version: version(), Log: zerolog.New(p.errOut).With().Timestamp().Logger(),
+		Topic:        topic,
+		Subscription: c.String("subscription"),
+		Domains:      c.StringSlice("domain"),
+		Policy:       c.String("policy"),
+		URL:          strings.TrimSuffix(c.String("url"), "/"),
+		Version:      version(),
+		Log:          zerolog.New(p.errOut).With().Timestamp().Logger(),
 	}
 	if _, err := config.ReadHubPolicy(o.Policy); err != nil {
 		return nil, exitError(err, "correct "+o.Policy+"; docs/team.md describes it", exitFailed)
@@ -96,11 +96,8 @@ func (p Program) newHub(c *cli.Context) (*hub.Hub, error) {
 	var err error
 	o.Chat, o.PubSub, err = gchat.NewServices(c.Context, config.LoadPersonal(p.env), nil)
 	if err != nil {
-		return nil, exitError(
-			err,
-			"run it as the hub's service account, or set GOOGLE_CHAT_CREDENTIALS_FILE to its key",
-			exitFailed,
-		)
+		const hint = "run it as the hub's service account, or set GOOGLE_CHAT_CREDENTIALS_FILE to its key"
+		return nil, exitError(err, hint, exitFailed)
 	}
 	if file := c.String("key-file"); file != "" {
 		if o.SigningKey, err = readHubKey(file); err != nil {
@@ -111,21 +108,19 @@ func (p Program) newHub(c *cli.Context) (*hub.Hub, error) {
 	return hub.New(c.Context, o), nil
 }
 
-// readHubKey reads the key that signs codes and tokens: a plain file that its owner
-// alone can read, also behind a link, as secrets are mounted.
+// readHubKey reads the key that signs join codes and tokens. Its file must be readable by
+// its owner alone. It may be behind a link, as containers mount secrets.
 func readHubKey(file string) ([]byte, error) {
 	info, err := os.Stat(file)
 	if err != nil {
 		return nil, err
 	}
-	// Cloud Run mounts a secret as 0444, in a container that has no other users.
+	// A file that nobody may write is accepted although all may read it: Cloud Run mounts a
+	// secret as 0444, in a container that has no other users.
 	const othersRead, ownerWrites = 0o004, 0o200
 	if mode := info.Mode().Perm(); mode&othersRead != 0 && mode&ownerWrites != 0 {
-		return nil, fmt.Errorf(
-			"%s can be read by everybody on this machine (mode %#o): chmod 600 it, and make a new key",
-			file,
-			info.Mode().Perm(),
-		)
+		const format = "%s can be read by everybody on this machine (mode %#o): chmod 600 it, and make a new key"
+		return nil, fmt.Errorf(format, file, mode)
 	}
 	const maxKeyBytes = 1 << 16
 	key, err := state.ReadPlainOrLink(file, maxKeyBytes)
@@ -137,40 +132,38 @@ func readHubKey(file string) ([]byte, error) {
 	for _, b := range key {
 		distinctBytes[b] = true
 	}
-	const minDistinct = 8 // 32 random bytes have at least twice as many different ones
+	const minDistinct = 8 // 32 random bytes have at least twice as many distinct values
 	switch {
 	case len(key) < 32:
 		return nil, fmt.Errorf("%s has fewer than 32 bytes", file)
 	case len(distinctBytes) < minDistinct:
-		return nil, fmt.Errorf(
-			"%s is not random: it has only %d different bytes",
-			file,
-			len(distinctBytes),
-		)
+		return nil, fmt.Errorf("%s is not random: it has only %d different bytes", file, len(distinctBytes))
 	}
 	return key, nil
 }
 
-// checkHubFlags says why a hub cannot be run with these flags.
+// checkHubFlags returns an error if a hub cannot run with these flags.
 func checkHubFlags(c *cli.Context) error {
 	host, _, err := net.SplitHostPort(c.String("listen"))
 	certificate, key := c.String("tls-cert"), c.String("tls-key")
 	isLocal := net.ParseIP(host).IsLoopback() || host == "localhost"
+	isUnencrypted := certificate == "" && !c.Bool("behind-proxy") && !isLocal
 	_, urlErr := gchat.ParseEndpoint(c.String("url"))
 	isSubscription, _ := path.Match("projects/?*/subscriptions/?*", c.String("subscription"))
 	isDomain := regexp.MustCompile(`^[\pL\pN-]+(\.[\pL\pN-]+)+$`)
+	required := []string{c.String("topic"), c.String("subscription"), c.String("key-file")}
+	isIncomplete := slices.Contains(required, "") || len(c.StringSlice("domain")) == 0
 	isBadDomain := func(domain string) bool { return !isDomain.MatchString(domain) }
 	switch {
 	case err != nil:
 		return fmt.Errorf("--listen must look like HOST:PORT, not %q", c.String("listen"))
 	case (certificate == "") != (key == ""):
 		return errors.New("--tls-cert and --tls-key have to be given together")
-	case certificate == "" && !c.Bool("behind-proxy") && !isLocal:
+	case isUnencrypted:
 		return errors.New(
 			"tokens would cross the network unencrypted: give --tls-cert and --tls-key, or --behind-proxy",
 		)
-	case slices.Contains([]string{c.String("topic"), c.String("subscription"), c.String("key-file")}, "") ||
-		len(c.StringSlice("domain")) == 0:
+	case isIncomplete:
 		return errors.New("--topic, --subscription, --domain and --key-file are required")
 	case c.Bool("behind-proxy") && c.String("url") == "":
 		return errors.New(
@@ -179,18 +172,16 @@ func checkHubFlags(c *cli.Context) error {
 	case urlErr != nil:
 		return fmt.Errorf("--url must look like https://HOST, not %q", c.String("url"))
 	case !isSubscription:
-		return fmt.Errorf(
-			"--subscription must look like projects/P/subscriptions/S, not %q",
-			c.String("subscription"),
-		)
+		const format = "--subscription must look like projects/P/subscriptions/S, not %q"
+		return fmt.Errorf(format, c.String("subscription"))
 	case slices.ContainsFunc(c.StringSlice("domain"), isBadDomain):
 		return fmt.Errorf("--domain must be a name like example.com, not %q", c.StringSlice("domain"))
 	}
 	return nil
 }
 
-// runHub serves until a signal comes; then the pulls under way end at once, and the rest
-// within a while.
+// runHub serves until a signal comes. Then the machines' pulls end at once, and other
+// requests have 30 seconds to finish.
 func (p Program) runHub(c *cli.Context) error {
 	if err := checkHubFlags(c); err != nil {
 		return usageError(err, "gchat-hooks hub --help")
@@ -209,12 +200,16 @@ func (p Program) runHub(c *cli.Context) error {
 	} else if h.URL == "" {
 		h.URL = "http://" + ln.Addr().String()
 	}
-	// thousands of pulls wait at once: what they hold is small, what they leave behind is
-	// not
+	// Thousands of pulls wait at once. They hold little memory, but leave much garbage.
 	debug.SetMemoryLimit(160 << 20)
 	server := &http.Server{
-		Handler: h.Handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 3 * time.Minute,
-		WriteTimeout: 4 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(io.Discard, "", 0),
+		Handler:           h.Handler(),
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		WriteTimeout:      4 * time.Minute,
+		IdleTimeout:       3 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          log.New(io.Discard, "", 0),
 	}
 	h.Log.Info().Str("url", h.URL).Str("version", h.Version).Msg("hub started")
 	serveDone, relayDone := make(chan error, 1), make(chan struct{})
@@ -240,16 +235,11 @@ func (p Program) runHub(c *cli.Context) error {
 }
 
 func (p Program) revokeMachines(c *cli.Context) error {
-	target, listCommand := state.OneLine(
-		c.Args().First(),
-	), "gchat-hooks hub revoke --topic "+c.String(
-		"topic",
-	)
+	target := state.OneLine(c.Args().First())
+	listCommand := "gchat-hooks hub revoke --topic " + c.String("topic")
 	if c.NArg() > 1 {
-		return usageError(
-			errors.New("revoke takes one machine or person, after its flags"),
-			listCommand+" MACHINE",
-		)
+		err := errors.New("revoke takes one machine or person, after its flags")
+		return usageError(err, listCommand+" MACHINE")
 	}
 	h, err := p.newHub(c)
 	if err != nil {
@@ -273,19 +263,13 @@ func (p Program) revokeMachines(c *cli.Context) error {
 		}
 	}
 	if err == nil && target != "" && len(revoked) == 0 {
-		return exitError(
-			fmt.Errorf("no machine or person is called %s", target),
-			listCommand+" lists them",
-			exitFailed,
-		)
+		err := fmt.Errorf("no machine or person is called %s", target)
+		return exitError(err, listCommand+" lists them", exitFailed)
 	}
 	if err == nil {
 		err = h.Revoke(c.Context, func(until time.Time) {
-			fmt.Fprintf(
-				p.out,
-				"revoked; waiting until %s, when its join code expires\n",
-				until.Add(time.Minute).Format("15:04"),
-			)
+			end := until.Add(time.Minute).Format("15:04")
+			fmt.Fprintf(p.out, "revoked; waiting until %s, when its join code expires\n", end)
 		}, revoked...)
 	}
 	if errors.Is(err, context.Canceled) {

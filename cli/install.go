@@ -62,22 +62,24 @@ func (p Program) installCommand() *cli.Command {
 				return err
 			}
 			if c.IsSet("only") && (c.IsSet("preset") || c.Bool("keep")) {
-				return usageError(
-					errors.New("--only cannot be used with --preset or --keep"),
-					"gchat-hooks install --help",
-				)
+				err := errors.New("--only cannot be used with --preset or --keep")
+				return usageError(err, "gchat-hooks install --help")
 			}
 			return installer{
-				Program: p, scope: scope, presets: append(c.StringSlice("preset"), c.StringSlice("only")...), replacesOthers: c.IsSet("only"),
-				dryRun: c.Bool(
-					"dry-run",
-				), makesLinks: c.Bool("links"), keepsRegistered: c.Bool("keep"), claudeVersion: c.String("claude-version"),
+				Program:         p,
+				scope:           scope,
+				presets:         append(c.StringSlice("preset"), c.StringSlice("only")...),
+				replacesOthers:  c.IsSet("only"),
+				dryRun:          c.Bool("dry-run"),
+				makesLinks:      c.Bool("links"),
+				keepsRegistered: c.Bool("keep"),
+				claudeVersion:   c.String("claude-version"),
 			}.run(c.Context)
 		},
 	}
 }
 
-// scopeFlags say whose settings are meant.
+// scopeFlags are the flags that choose a settings file.
 func scopeFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{Name: "user", Usage: "in your own settings, for all projects (default)"},
@@ -93,10 +95,8 @@ func scopeFlags() []cli.Flag {
 func scopeOf(c *cli.Context) (scope settings.Scope, err error) {
 	for _, s := range []settings.Scope{settings.User, settings.Project, settings.Local} {
 		if c.Bool(string(s)) && scope != "" {
-			err = usageError(
-				fmt.Errorf("--%s and --%s cannot be used together", scope, s),
-				"gchat-hooks "+c.Command.Name+" --help",
-			)
+			err = fmt.Errorf("--%s and --%s cannot be used together", scope, s)
+			err = usageError(err, "gchat-hooks "+c.Command.Name+" --help")
 		} else if c.Bool(string(s)) {
 			scope = s
 		}
@@ -108,12 +108,12 @@ func scopeOf(c *cli.Context) (scope settings.Scope, err error) {
 type installer struct {
 	Program
 	scope           settings.Scope
-	presets         []string // none: the default one
-	replacesOthers  bool     // the presets replace the hooks that are registered
+	presets         []string // empty: the default preset
+	replacesOthers  bool     // the presets replace the hooks that are registered already
 	dryRun          bool
-	makesLinks      bool   // make the names that agents call
-	keepsRegistered bool   // register no more than is registered already
-	claudeVersion   string // "": ask the installed one
+	makesLinks      bool   // also link the names that agents call
+	keepsRegistered bool   // without presets, register only the hooks that are registered already
+	claudeVersion   string // "": ask the installed Claude Code
 }
 
 func (i installer) run(ctx context.Context) error {
@@ -133,9 +133,9 @@ func (i installer) run(ctx context.Context) error {
 	if err != nil {
 		return usageError(err, "gchat-hooks install --help")
 	}
-	// What is wrong with the file is said where it is written.
-	if registered, err := file.OwnHooks(presets...); !i.replacesOthers && err == nil &&
-		len(registered) > 0 {
+	// An error of the file is left to file.Install, which returns it, too.
+	registered, readErr := file.OwnHooks(presets...)
+	if !i.replacesOthers && readErr == nil && len(registered) > 0 {
 		hooks = registered
 	}
 	version, err := i.targetVersion(ctx, file)
@@ -152,22 +152,15 @@ func (i installer) run(ctx context.Context) error {
 		fmt.Fprintf(i.out, "removed: %s\n", removed)
 	}
 	for _, h := range skipped {
-		fmt.Fprintf(
-			i.out,
-			"skipped: %s on %s needs Claude Code %s\n",
-			h.Name,
-			h.Event,
-			settings.MinRewakeVersion,
-		)
+		fmt.Fprintf(i.out, "skipped: %s on %s needs Claude Code %s\n",
+			h.Name, h.Event, settings.MinRewakeVersion)
 	}
 	if slices.Contains(i.presets, "wake") {
 		err = i.allowMenuDecisions()
 	}
-	if i.scope != settings.User && !i.dryRun { // a purge looks for hooks in known projects
-		err = cmp.Or(
-			err,
-			state.RegisterProject(i.env, state.SpareStateDir(i.env), state.ProjectDir(i.env)),
-		)
+	if i.scope != settings.User && !i.dryRun { // so that a purge finds these hooks
+		registerErr := state.RegisterProject(i.env, state.SpareStateDir(i.env), state.ProjectDir(i.env))
+		err = cmp.Or(err, registerErr)
 	}
 	if i.makesLinks && !i.dryRun {
 		err = cmp.Or(err, linkNames(i.out, filepath.Dir(program)))
@@ -178,11 +171,11 @@ func (i installer) run(ctx context.Context) error {
 	return err
 }
 
-// allowMenuDecisions has an agent that is woken choose in permissions and plans, too.
+// allowMenuDecisions lets menu-driver choose in permissions and plans: the preset wake wakes
+// an agent that does so.
 func (i installer) allowMenuDecisions() error {
-	path, verb := state.ConfigFile(
-		i.env,
-	), map[bool]string{true: "would get", false: "now has"}[i.dryRun]
+	path := state.ConfigFile(i.env)
+	verb := map[bool]string{true: "would get", false: "now has"}[i.dryRun]
 	const effect = "menu-driver, and so your agent, may choose in permissions and plans"
 	fmt.Fprintf(i.out, "%s %s \"menu_decides\": true: %s\n", path, verb, effect)
 	if i.dryRun {
@@ -191,7 +184,8 @@ func (i installer) allowMenuDecisions() error {
 	return config.SetMember(path, "menu_decides", true)
 }
 
-// printMenuDecides says that menu-driver may still decide, though no hook wakes an agent.
+// printMenuDecides warns that menu-driver may still choose in permissions and plans, though
+// no hook wakes an agent.
 func (p Program) printMenuDecides() {
 	if config.Load(p.env, state.ConfigDir(p.env)).MenuCanDecide {
 		const warning = "menu-driver may still choose in permissions and plans; remove it if no agent needs it"
@@ -199,47 +193,39 @@ func (p Program) printMenuDecides() {
 	}
 }
 
-// hasApprovePreset says whether the preset approve is registered.
+// hasApprovePreset reports whether the preset approve is registered: no other preset has a
+// hook on PostToolBatch.
 func (i installer) hasApprovePreset() bool {
-	file, _ := settings.FileFor(i.env, i.scope) // run says what is wrong with it
+	file, _ := settings.FileFor(i.env, i.scope) // run returns its errors
 	hooks, _ := file.OwnHooks()
-	return slices.ContainsFunc(
-		hooks,
-		func(h settings.Hook) bool { return h.Event == "PostToolBatch" },
-	)
+	isOfApprove := func(h settings.Hook) bool { return h.Event == "PostToolBatch" }
+	return slices.ContainsFunc(hooks, isOfApprove)
 }
 
-// programPath is the path that hooks are registered with: ours, as long as that stays.
+// programPath is the path of this program that hooks are registered with. It fails if the
+// program will not stay there, or has another name.
 func (i installer) programPath() (string, error) {
 	if strings.Contains(i.self, string(filepath.Separator)+"go-build") {
-		return "", exitError(
-			errors.New("`go run` removes its program when it ends"),
-			"go build -o ~/bin/gchat-hooks .",
-			exitFailed,
-		)
+		err := errors.New("`go run` removes its program when it ends")
+		return "", exitError(err, "go build -o ~/bin/gchat-hooks .", exitFailed)
 	}
 	path := filepath.Join(filepath.Dir(i.installedPath()), "gchat-hooks")
 	if _, err := os.Stat(path); err != nil {
-		return "", exitError(
-			fmt.Errorf("this program is called %s", filepath.Base(i.self)),
-			"rename it to gchat-hooks",
-			exitFailed,
-		)
+		err := fmt.Errorf("this program is called %s", filepath.Base(i.self))
+		return "", exitError(err, "rename it to gchat-hooks", exitFailed)
 	}
 	return path, nil
 }
 
-// targetVersion is that of the Claude Code that will read the settings; where none is
-// found, that which the file was written for.
-func (i installer) targetVersion(
-	ctx context.Context,
-	file settings.File,
-) (v settings.Version, err error) {
+// targetVersion is the version of the Claude Code that will read the settings. If claude is
+// not found, it is the version that the file's hooks need.
+func (i installer) targetVersion(ctx context.Context, file settings.File) (v settings.Version, err error) {
 	v, isVersion := settings.ParseVersion(i.claudeVersion)
 	if i.claudeVersion == "" {
 		v, err = settings.InstalledVersion(ctx, i.env, 20*time.Second)
 	} else if !isVersion {
-		return v, usageError(fmt.Errorf("--claude-version must look like 2.1.329, not %q", i.claudeVersion), "gchat-hooks install --help")
+		err := fmt.Errorf("--claude-version must look like 2.1.329, not %q", i.claudeVersion)
+		return v, usageError(err, "gchat-hooks install --help")
 	}
 	if err != nil {
 		const warning = "claude is not found: registering the hooks that Claude Code %s knows; newer versions run them, too " +
@@ -251,12 +237,12 @@ func (i installer) targetVersion(
 		return v, exitError(err, "nothing was written", exitFailed)
 	}
 	if i.scope == settings.Project {
-		return settings.MinVersion, nil // others read it, too
+		return settings.MinVersion, nil // the file is shared: others may have older versions
 	}
 	return v, nil
 }
 
-// printChange says in a line what a change did, or shows what it would do.
+// printChange prints what a change has done, in a line, or in a dry run what it would do.
 func printChange(out io.Writer, c *settings.Change, dryRun bool, verb string) {
 	switch {
 	case c.IsEmpty():
@@ -270,7 +256,7 @@ func printChange(out io.Writer, c *settings.Change, dryRun bool, verb string) {
 	}
 }
 
-// linkNames makes the names that agents call, beside the program. What stands there
+// linkNames links the names that agents call, beside the program. A file that exists
 // already stays.
 func linkNames(out io.Writer, dir string) error {
 	var linked []string
@@ -288,14 +274,14 @@ func linkNames(out io.Writer, dir string) error {
 	return nil
 }
 
-// ourLinks are the links in a folder that lead to the program beside them, whatever they
-// are called.
+// ourLinks are the links in a folder that lead to the gchat-hooks in it, whatever their
+// names.
 func ourLinks(dir string) (links []string) {
 	entries, _ := os.ReadDir(dir)
 	for _, entry := range entries {
 		path := filepath.Join(dir, entry.Name())
-		if target, _ := os.Readlink(path); target == "gchat-hooks" ||
-			target == filepath.Join(dir, "gchat-hooks") {
+		target, _ := os.Readlink(path)
+		if target == "gchat-hooks" || target == filepath.Join(dir, "gchat-hooks") {
 			links = append(links, path)
 		}
 	}
@@ -320,10 +306,8 @@ func (p Program) uninstallCommand() *cli.Command {
 		Action: func(c *cli.Context) error {
 			if c.Bool("purge") {
 				if c.Bool("user") || c.Bool("project") || c.Bool("local") {
-					return usageError(
-						errors.New("--purge removes the hooks of all scopes: leave --user, --project and --local out"),
-						"gchat-hooks uninstall --help",
-					)
+					const text = "--purge removes the hooks of all scopes: leave --user, --project and --local out"
+					return usageError(errors.New(text), "gchat-hooks uninstall --help")
 				}
 				return (&purge{Program: p}).run(c.Context, c.Bool("dry-run"), c.Bool("yes"))
 			}
@@ -355,15 +339,17 @@ func (p Program) uninstallCommand() *cli.Command {
 	}
 }
 
-// purge is an uninstall of everything. It looks first, shows what it found, and asks.
+// purge removes everything of gchat-hooks. It first lists what there is, and asks.
 type purge struct {
 	Program
-	listing []string // a line for each thing that goes
-	// the hooks first, which would start a program that is gone
+	listing []string // a line for each thing that is removed
+	// removals that need more than deleting a file. The hooks come first: they would start
+	// a program whose files are gone.
 	steps []func(context.Context) error
-	// files and folders, which go after that: what finds the rest stays to the last
+	// files and folders to delete after the steps. The state that the other paths are found
+	// by comes last, so that an interrupted purge can be repeated.
 	paths []string
-	// that may be empty in the end: then they go, with those above them
+	// folders to delete at the end if they are empty, with the empty folders above them
 	emptyFolders []string
 }
 
@@ -382,13 +368,11 @@ func (p *purge) run(ctx context.Context, dryRun, skipQuestion bool) error {
 	if !skipQuestion {
 		ask := newAsker(p.in, p.out)
 		if !ask.isInteractive {
-			return usageError(
-				errors.New("there is no terminal to ask on"),
-				"gchat-hooks uninstall --purge --yes",
-			)
+			err := errors.New("there is no terminal to ask on")
+			return usageError(err, "gchat-hooks uninstall --purge --yes")
 		}
-		if skipQuestion, err := ask.askYesNo(ctx, "Remove all of it?", false); err != nil ||
-			!skipQuestion {
+		isWanted, err := ask.askYesNo(ctx, "Remove all of it?", false)
+		if err != nil || !isWanted {
 			return cmp.Or(err, exitError(errors.New("nothing was removed"), "", exitFailed))
 		}
 	}
@@ -397,14 +381,14 @@ func (p *purge) run(ctx context.Context, dryRun, skipQuestion bool) error {
 			return fmt.Errorf("%w; the rest was left in place", err)
 		}
 	}
-	endPollers(p.env) // they would write their files again
+	endPollers(p.env) // else they write their files again
 	endSpace(p.env)
 	if err := removeUntilGone(p.paths...); err != nil {
 		return err
 	}
 	for _, dir := range p.emptyFolders {
+		// os.Remove fails if the folder is not empty.
 		for os.Remove(dir) == nil && strings.HasPrefix(dir, state.Home(p.env)+"/") {
-			// fails where there is something in it
 			dir = filepath.Dir(dir)
 		}
 	}
@@ -412,43 +396,26 @@ func (p *purge) run(ctx context.Context, dryRun, skipQuestion bool) error {
 	return nil
 }
 
-// findAll lists what there is. It changes nothing.
+// findAll finds what there is to remove. It changes nothing. It fails while a process runs
+// that would write its files again.
 func (p *purge) findAll() error {
 	user := state.UserStateDir(p.env)
-	daemonService, spaceService := service.NewDaemon(
-		p.env,
-		p.self,
-		io.Discard,
-	), service.NewSpace(
-		p.env,
-		p.self,
-		io.Discard,
-	)
+	daemonService := service.NewDaemon(p.env, p.self, io.Discard)
+	spaceService := service.NewSpace(p.env, p.self, io.Discard)
 	_, isDaemonInstalled := daemonService.FindFile()
 	_, isSpaceInstalled := spaceService.FindFile()
 	const wouldWrite = "would write its files again"
-	if _, spacePID := lastSpace(p.env); !isSpaceInstalled && spacePID == 0 &&
-		isSpaceRunning(p.env) {
+	_, detachedPID := lastSpace(p.env)
+	if !isSpaceInstalled && detachedPID == 0 && isSpaceRunning(p.env) {
+		const hint = "end it (Ctrl-C where it runs; pgrep -f 'gchat-hooks s' names it), then run this again"
 		err := errors.New("the embedded space runs (gchat-hooks space), and " + wouldWrite)
-		return exitError(
-			err,
-			"end it (Ctrl-C where it runs; pgrep -f 'gchat-hooks s' names it), then run this again",
-			exitFailed,
-		)
+		return exitError(err, hint, exitFailed)
 	}
 	for _, h := range state.ReadHeartbeats(p.env) {
 		if h.IsAlive && h.IsDaemon && !isDaemonInstalled {
-			err := fmt.Errorf(
-				"the daemon runs (pid %d on %s), and %s",
-				h.PID,
-				h.Machine,
-				wouldWrite,
-			)
-			return exitError(
-				err,
-				"end it (Ctrl-C where it runs, or kill its pid), then run this again",
-				exitFailed,
-			)
+			const hint = "end it (Ctrl-C where it runs, or kill its pid), then run this again"
+			err := fmt.Errorf("the daemon runs (pid %d on %s), and %s", h.PID, h.Machine, wouldWrite)
+			return exitError(err, hint, exitFailed)
 		}
 	}
 	projects, unreadable := state.KnownProjects(p.env)
@@ -462,15 +429,12 @@ func (p *purge) findAll() error {
 		if unit, isInstalled := candidate.FindFile(); isInstalled {
 			p.addLine("service", unit)
 			p.steps = append(p.steps, candidate.Uninstall)
-			p.emptyFolders = append(
-				p.emptyFolders,
-				filepath.Join(filepath.Dir(unit), "default.target.wants"),
-				filepath.Dir(unit),
-			)
+			unitDir := filepath.Dir(unit)
+			p.emptyFolders = append(p.emptyFolders, filepath.Join(unitDir, "default.target.wants"), unitDir)
 		}
 	}
 	if l, err := config.ReadLogin(config.LoginFile(p.env)); err == nil {
-		// else it goes with its folder
+		// A login that cannot be read is deleted with its folder.
 		p.addLine("login", wording.SafeLine(l.User)+", also at Google")
 		p.steps = append(p.steps, p.logOut)
 	}
@@ -481,7 +445,8 @@ func (p *purge) findAll() error {
 		p.addFiles("questions in", project.StateDir, files)
 		p.emptyFolders = append(p.emptyFolders, folders...)
 	}
-	// last: what ends because its state is gone logs that, and may begin the log only now
+	// The log comes last: a process that ends because its state is gone writes to it, and
+	// may create it at that moment.
 	log := state.LogPath(p.env)
 	for _, path := range []string{state.ConfigDir(p.env), user, state.AuditPath(p.env), log, log + ".1"} {
 		if _, err := os.Lstat(path); err == nil {
@@ -503,8 +468,8 @@ func (p *purge) addFiles(name, where string, paths []string) {
 	}
 }
 
-// findHooks finds our hooks in the settings that are known. The person's own that cannot
-// be read stop the purge; others stay as they are.
+// findHooks finds our hooks in the known settings files. If the person's own file cannot be
+// read, the purge fails. Other files that cannot be read stay as they are.
 func (p *purge) findHooks(projects []*state.Project) error {
 	files, err := settings.KnownFiles(p.env, projects)
 	if err != nil {
@@ -512,10 +477,8 @@ func (p *purge) findHooks(projects []*state.Project) error {
 	}
 	if mark, err := os.ReadFile(modeMarkerFile(p.env)); err == nil {
 		p.addLine("mode", strings.TrimSpace(string(mark))+", permissions.defaultMode")
-		p.steps = append(
-			p.steps,
-			func(context.Context) error { return p.removeOfferedMode(files[0], false) },
-		)
+		removeMode := func(context.Context) error { return p.removeOfferedMode(files[0], false) }
+		p.steps = append(p.steps, removeMode)
 	}
 	for i, file := range files {
 		change, err := file.Uninstall(true)
@@ -537,8 +500,8 @@ func (p *purge) findHooks(projects []*state.Project) error {
 	return nil
 }
 
-// removeUntilGone removes files and folders, and again while a process of ours makes them
-// anew: it ends when it finds nothing left.
+// removeUntilGone removes files and folders, and looks after 100 ms whether they are gone.
+// If a process of ours has created them again, it repeats that, up to 50 times.
 func removeUntilGone(paths ...string) (err error) {
 	exists := func(path string) bool {
 		_, statErr := os.Lstat(path)
