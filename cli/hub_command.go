@@ -100,7 +100,8 @@ func (p Program) newHub(c *cli.Context) (*hub.Hub, error) {
 		return nil, exitError(err, hint, exitFailed)
 	}
 	if file := c.String("key-file"); file != "" {
-		if o.SigningKey, err = readHubKey(file); err != nil {
+		o.SigningKey, err = readHubKey(file)
+		if err != nil {
 			const hint = "(umask 077; head -c 32 /dev/urandom | base64 > FILE), once, for all replicas"
 			return nil, exitError(err, hint, exitFailed)
 		}
@@ -250,14 +251,8 @@ func (p Program) revokeMachines(c *cli.Context) error {
 	for _, m := range machines {
 		if target == "" {
 			suffix := map[bool]string{true: "  revoked"}[m.IsRevoked]
-			fmt.Fprintf(
-				p.out,
-				"%s  %s  since %s%s\n",
-				m.ID,
-				m.User,
-				m.CreatedAt.Format("2006-01-02 15:04"),
-				suffix,
-			)
+			since := m.CreatedAt.Format("2006-01-02 15:04")
+			fmt.Fprintf(p.out, "%s  %s  since %s%s\n", m.ID, m.User, since, suffix)
 		} else if m.ID == target || m.User == strings.Replace(target, "/", "-", 1) {
 			revoked = append(revoked, m)
 		}
