@@ -112,22 +112,22 @@ func (p Program) setupCommand() *cli.Command {
 	}
 }
 
-// setupWizard is one conversation from nothing to a question answered from the phone.
-// Every step tries what it was told, then writes it into the person's configuration, and
-// is done when that has it: so setup can be stopped anywhere, and a person who did a step
-// otherwise is not asked for it.
+// setupWizard leads a person from nothing to the first answered question. Each step tries
+// what the person entered, then writes it into their configuration. A step that finds its
+// result in the configuration asks nothing. So setup can be stopped at any point and run
+// again, and it does not ask for what a person has configured by hand.
 type setupWizard struct {
 	Program
 	flags *cli.Context
 	asker *asker
-	// by the variable that they could be in: given, and not written down yet
+	// what the person entered and setup has not saved yet, by the name of its variable
 	answers     map[string]string
 	sendOnly    bool         // replies are not read
-	spaceServer *spaceServer // of the embedded space, where questions go there
-	pageURL     string       // its page's address
-	// users/ID, of whom alone a tap on the test card counts; "" for anybody
+	spaceServer *spaceServer // nil unless questions go to the embedded space
+	pageURL     string       // the address of the embedded space's page
+	// the person (users/ID) whose tap on the test card counts; "" for anybody
 	expectedTapper string
-	pullLock       *state.Lock // of the hub's subscription
+	pullLock       *state.Lock // keeps pollers from reading the hub's subscription
 	redactor       state.Redactor
 }
 
@@ -138,7 +138,7 @@ func (s *setupWizard) run(ctx context.Context) error {
 	}
 	for _, problem := range s.loadConfig().Problems {
 		if errors.Is(problem, config.ErrUnreadableFile) && !errors.Is(problem, config.ErrFileGone) {
-			// nothing could be written down at the end
+			// Setup could not save anything in that file.
 			return s.stepError("", problem)
 		}
 	}
@@ -155,56 +155,43 @@ func (s *setupWizard) run(ctx context.Context) error {
 	if s.sendOnly {
 		where = "in the terminal; the question is shown " + where
 	}
-	fmt.Fprintf(
-		s.out,
-		"\nDone. Now start claude in a project, and tell it:  ask me a question with three options\n"+
-			"Answer %s\nIf nothing comes:  %s doctor\n",
-		where,
-		s.shellName(),
-	)
+	const done = "\nDone. Now start claude in a project, and tell it:  ask me a question with three options\n" +
+		"Answer %s\nIf nothing comes:  %s doctor\n"
+	fmt.Fprintf(s.out, done, where, s.shellName())
 	return nil
 }
 
-// checkFlags says why setup cannot be run with these flags.
+// checkFlags returns an error if setup cannot run with these flags.
 func (s *setupWizard) checkFlags() error {
 	joins, hasCode := s.flags.IsSet("hub"), s.flags.IsSet("code")
 	switch {
 	case hasCode && !joins, joins && (s.flags.Bool("app") || s.flags.Bool("space")):
 		const hint = "write join to the app in Google Chat: it answers with the line to run"
-		return usageError(
-			errors.New("--code needs --hub, and --hub cannot be used with --app or --space"),
-			hint,
-		)
+		err := errors.New("--code needs --hub, and --hub cannot be used with --app or --space")
+		return usageError(err, hint)
 	case hasCode && s.flags.String("code") != "-":
 		const hint = "leave --code out, and paste the code when setup asks; in a script: --code - reads it from stdin"
-		return usageError(
-			errors.New("a code on the command line can be read by every user of this machine"),
-			hint,
-		)
+		err := errors.New("a code on the command line can be read by every user of this machine")
+		return usageError(err, hint)
 	}
 	for _, person := range s.flags.StringSlice("allow") {
 		if !strings.HasPrefix(person, "users/") && !strings.Contains(person, "@") {
 			err := fmt.Errorf("%q is neither users/ID nor an e-mail address", person)
-			return usageError(
-				err,
-				"gchat-hooks setup --allow users/ID; reply to a question, and its thread names your id",
-			)
+			return usageError(err, allowHint)
 		}
 	}
 	return nil
 }
 
-// steps are what setup does for a hub, for a Chat app, and for a webhook or the embedded
+// allowHint says how to put a person on the list of those who may answer.
+const allowHint = "gchat-hooks setup --allow users/ID; reply to a question, and its thread names your id"
+
+// steps are what setup does: for a hub, for a Chat app, and for a webhook or the embedded
 // space.
 func (s *setupWizard) steps() []func(context.Context) error {
 	switch {
 	case s.flags.IsSet("hub"):
-		return []func(context.Context) error{
-			s.joinHub,
-			s.allowPeople,
-			s.registerHooks,
-			s.tryHubCard,
-		}
+		return []func(context.Context) error{s.joinHub, s.allowPeople, s.registerHooks, s.tryHubCard}
 	case s.flags.Bool("app"):
 		return []func(context.Context) error{s.connectApp, s.allowPeople, s.registerHooks}
 	}
@@ -218,7 +205,7 @@ func (s *setupWizard) steps() []func(context.Context) error {
 	}
 }
 
-// answerPlace is where questions are seen once it is set up.
+// answerPlace is where the person will see questions.
 func (s *setupWizard) answerPlace() string {
 	switch {
 	case s.spaceServer != nil:
@@ -229,9 +216,9 @@ func (s *setupWizard) answerPlace() string {
 	return "in Google Chat"
 }
 
-// getenv is the environment with the answers in place of its settings, in a folder that
-// is no project: the files say everything else, as they do for the daemon and for other
-// shells.
+// getenv is the environment that setup loads the configuration with. The answers stand in
+// place of this shell's settings, and the project is a folder without project files. So the
+// configuration is what the daemon and other shells will get.
 func (s *setupWizard) getenv(name string) string {
 	switch {
 	case name == "CLAUDE_PROJECT_DIR":
@@ -246,7 +233,7 @@ func (s *setupWizard) loadConfig() *config.Config {
 	return config.Load(s.getenv, state.ConfigDir(s.getenv))
 }
 
-// saveAnswers writes the answers, which were tried, into the configuration.
+// saveAnswers writes the answers into the configuration. They have been tried.
 func (s *setupWizard) saveAnswers() error {
 	file := state.ConfigFile(s.getenv)
 	usesWebhook := s.answers["GOOGLE_CHAT_WEBHOOK_URL"] != ""
@@ -271,30 +258,28 @@ func (s *setupWizard) saveAnswers() error {
 	return nil
 }
 
-// flagOrAsk is a yes or no that a flag says, else the person.
-func (s *setupWizard) flagOrAsk(
-	ctx context.Context,
-	flag, question string,
-	defaultYes bool,
-) (bool, error) {
+// flagOrAsk returns the value of a flag. If the flag is not given, it asks the person.
+// Without a terminal it asks nothing.
+func (s *setupWizard) flagOrAsk(ctx context.Context, flag, question string, defaultYes bool) (bool, error) {
 	if s.flags.IsSet(flag) || !s.asker.isInteractive {
 		return s.flags.Bool(flag), nil
 	}
 	return s.asker.askYesNo(ctx, question, defaultYes)
 }
 
-// printStep says what a step came to, in a line.
+// printStep prints the result of a step in a line.
 func (s *setupWizard) printStep(name, format string, args ...any) {
 	fmt.Fprintf(s.out, "ok    %-9s %s\n", name, fmt.Sprintf(format, args...))
 }
 
-// errorText is an error for the screen, without the webhook's URL: a server may quote it.
+// errorText is an error's text for the screen, without the webhook's URL: a server's answer
+// may quote the URL.
 func (s *setupWizard) errorText(err error) string {
 	s.redactor.AddSecrets(s.answers["GOOGLE_CHAT_WEBHOOK_URL"])
 	return state.Clean(state.ForTerminal, s.redactor.Redact(err.Error()))
 }
 
-// stepError ends setup with what Chat, or the way to it, does not do.
+// stepError ends setup with an error of Google Chat or of the connection to it.
 func (s *setupWizard) stepError(prefix string, err error) error {
 	hint := doctor.Hint(err)
 	switch {
@@ -306,10 +291,10 @@ func (s *setupWizard) stepError(prefix string, err error) error {
 	return exitError(errors.New(prefix+s.errorText(err)), hint, exitFailed)
 }
 
-// connectSpace finds out where questions go. A URL is written down only after a message
-// went through.
+// connectSpace finds out where questions go. It saves a webhook's URL only after a message
+// was posted with it.
 func (s *setupWizard) connectSpace(ctx context.Context) error {
-	knownID := s.transportID(ctx) // by the files alone, for there are no answers yet
+	knownID := s.transportID(ctx) // of the files' configuration: there are no answers yet
 	for _, variable := range []string{"GOOGLE_CHAT_WEBHOOK_URL", "GOOGLE_CHAT_SPACE_ID", "GCHAT_API_ENDPOINT"} {
 		s.answers[variable] = strings.TrimSpace(os.Getenv(variable))
 	}
@@ -337,12 +322,12 @@ func (s *setupWizard) connectSpace(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.answers["GOOGLE_CHAT_WEBHOOK_URL"], usesSpace = pasted, pasted == "" ||
-			strings.EqualFold(pasted, "space")
+		s.answers["GOOGLE_CHAT_WEBHOOK_URL"] = pasted
+		usesSpace = pasted == "" || strings.EqualFold(pasted, "space")
 	}
 }
 
-// transport is what questions go by: a webhook, or the embedded space's app.
+// transport carries questions into a space: a webhook, or the embedded space's app.
 type transport interface {
 	Post(context.Context, gchat.Post) (gchat.PostedMessage, error)
 	Chat() string
@@ -356,7 +341,7 @@ func (s *setupWizard) transport(ctx context.Context) (transport, error) {
 	return gchat.NewWebhook(ctx, s.loadConfig())
 }
 
-// transportID names what questions go by; "" for nothing.
+// transportID identifies the transport. It is "" if none is configured.
 func (s *setupWizard) transportID(ctx context.Context) string {
 	target, err := s.transport(ctx)
 	if err != nil {
@@ -365,14 +350,14 @@ func (s *setupWizard) transportID(ctx context.Context) string {
 	return target.ID()
 }
 
-// tryTransport posts to where questions are to go, unless that is the known one, and says
-// where.
+// tryTransport prints where questions go. It first posts a test message there, unless the
+// transport is the one that was configured before.
 func (s *setupWizard) tryTransport(ctx context.Context, knownID string) error {
 	target, err := s.transport(ctx)
 	if err != nil {
 		return err
 	}
-	if s.spaceServer == nil && knownID != target.ID() { // the embedded space needs no proof
+	if s.spaceServer == nil && knownID != target.ID() { // the embedded space needs no test
 		const text = "[Setup] gchat-hooks can write here: questions of Claude Code sessions will appear in this space."
 		if _, err := target.Post(ctx, gchat.Post{Text: text}); err != nil {
 			return err
@@ -387,8 +372,8 @@ func (s *setupWizard) tryTransport(ctx context.Context, knownID string) error {
 	return nil
 }
 
-// connectEmbeddedSpace has questions go to the embedded space: to one that runs at the
-// address, else to one that starts now.
+// connectEmbeddedSpace makes questions go to the embedded space. If the space does not run
+// at the address, it starts it.
 func (s *setupWizard) connectEmbeddedSpace() (err error) {
 	s.spaceServer, err = newSpaceServer(s.Program, s.flags)
 	if err != nil {
@@ -398,14 +383,11 @@ func (s *setupWizard) connectEmbeddedSpace() (err error) {
 	if err != nil {
 		return err
 	}
-	if ln != nil { // it can run here
+	if ln != nil { // no other process serves it, and this address works: start it there
 		err = errors.Join(ln.Close(), embedded.Close())
 		if err == nil && !s.startDetachedSpace(s.spaceServer.flags()) {
-			err = exitError(
-				errors.New("the embedded space did not start"),
-				"gchat-hooks logs says why",
-				exitFailed,
-			)
+			err = errors.New("the embedded space did not start")
+			err = exitError(err, "gchat-hooks logs says why", exitFailed)
 		}
 		if err != nil {
 			return err
@@ -421,7 +403,7 @@ func (s *setupWizard) connectEmbeddedSpace() (err error) {
 	return nil
 }
 
-// setUpReading finds what replies are read with, and tries it on the space.
+// setUpReading finds credentials to read replies with, and tries them on the space.
 func (s *setupWizard) setUpReading(ctx context.Context) error {
 	file := cmp.Or(s.flags.String("credentials-file"), os.Getenv("GOOGLE_CHAT_CREDENTIALS_FILE"))
 	if file != "" && s.spaceServer == nil {
@@ -442,14 +424,10 @@ func (s *setupWizard) setUpReading(ctx context.Context) error {
 			return s.stepError("replies cannot be read (--send-only skips this): ", err)
 		}
 		fmt.Fprintln(s.out, "\nYour replies cannot be read yet:", s.errorText(err))
-		fmt.Fprintln(
-			s.out,
-			"Reading needs an OAuth client (type Desktop app, see docs/connect.md), or a service account's key.",
-		)
-		path, err := s.asker.askLine(
-			ctx,
-			"Path of its JSON file (or press Enter to only send, and answer in the terminal):",
-		)
+		fmt.Fprintln(s.out, "Reading needs an OAuth client (type Desktop app, see docs/connect.md), "+
+			"or a service account's key.")
+		const question = "Path of its JSON file (or press Enter to only send, and answer in the terminal):"
+		path, err := s.asker.askLine(ctx, question)
 		if err != nil {
 			return err
 		}
@@ -463,7 +441,8 @@ func (s *setupWizard) setUpReading(ctx context.Context) error {
 	return nil
 }
 
-// useCredentials takes the credentials in a file, or logs in with the OAuth client in it.
+// useCredentials uses the credentials in a file. If the file is an OAuth client's, it logs
+// the person in with that.
 func (s *setupWizard) useCredentials(ctx context.Context, path string) error {
 	delete(s.answers, "GOOGLE_CHAT_CREDENTIALS_FILE")
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
@@ -473,7 +452,7 @@ func (s *setupWizard) useCredentials(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	var credentials struct{ Type string } // a client's file has none
+	var credentials struct{ Type string } // an OAuth client's file has no type
 	if json.Unmarshal(b, &credentials) == nil && credentials.Type != "" {
 		s.answers["GOOGLE_CHAT_CREDENTIALS_FILE"], err = filepath.Abs(path)
 		return err
@@ -483,8 +462,8 @@ func (s *setupWizard) useCredentials(ctx context.Context, path string) error {
 	})
 }
 
-// allowPeople writes down who may answer. Who logged in and the embedded space's person
-// may, too.
+// allowPeople saves who may answer: the people of --allow and GCHAT_ALLOWED_USERS, and the
+// embedded space's person. A login has added its own person already.
 func (s *setupWizard) allowPeople(context.Context) error {
 	allowed := s.loadConfig().AllowedUsers
 	before := len(allowed)
@@ -510,25 +489,30 @@ func (s *setupWizard) allowPeople(context.Context) error {
 	} else if len(allowed) > 0 {
 		s.printStep("people", "may answer: %s", wording.SafeLine(strings.Join(allowed, ", ")))
 	} else if !s.sendOnly && !s.asker.isInteractive {
-		return usageError(errors.New("nobody may answer yet"), "gchat-hooks setup --allow users/ID; reply to a question, and its thread names your id")
+		return usageError(errors.New("nobody may answer yet"), allowHint)
 	}
 	return nil
 }
 
-// tryRoundTrip sends a message through the space and waits for a person's reply. A sender
-// who may not answer is named, for the person to run setup again with --allow: a reply
-// alone puts a sender on no list, for all in the space can reply.
+// tryRoundTrip posts a question and waits for a person's reply. It names a sender who may
+// not answer, so that the person can run setup again with --allow. A reply alone does not
+// allow its sender: everybody in the space can reply.
 func (s *setupWizard) tryRoundTrip(ctx context.Context) error {
 	if s.sendOnly {
 		return nil
 	}
-	if hasFlag := s.flags.IsSet("round-trip"); hasFlag && !s.flags.Bool("round-trip") ||
-		!hasFlag && !s.asker.isInteractive {
+	isWanted := s.asker.isInteractive
+	if s.flags.IsSet("round-trip") {
+		isWanted = s.flags.Bool("round-trip")
+	}
+	if !isWanted {
 		return nil
 	}
 	report := doctor.RoundTrip(ctx, doctor.Options{
-		Env: s.getenv, Wait: s.flags.Duration("wait"), OneThread: s.spaceServer != nil,
-		Notify: func(sentence string) { fmt.Fprintln(s.out, "\n"+cleanForTerminal(sentence)) },
+		Env:       s.getenv,
+		Wait:      s.flags.Duration("wait"),
+		OneThread: s.spaceServer != nil,
+		Notify:    func(sentence string) { fmt.Fprintln(s.out, "\n"+cleanForTerminal(sentence)) },
 	})
 	if failure := report.Findings[0]; report.ExitCode != 0 {
 		return exitError(errors.New(failure.Text), failure.Fix, report.ExitCode)
@@ -537,8 +521,8 @@ func (s *setupWizard) tryRoundTrip(ctx context.Context) error {
 	return nil
 }
 
-// registerHooks writes the hooks of questions into Claude Code's settings; those that are
-// there stay.
+// registerHooks registers the hooks of questions in Claude Code's settings, and those of
+// permissions and plans if the person wants that. Hooks that are registered already stay.
 func (s *setupWizard) registerHooks(ctx context.Context) (err error) {
 	if s.flags.Bool("no-hooks") {
 		return nil
@@ -566,25 +550,24 @@ func (s *setupWizard) registerHooks(ctx context.Context) (err error) {
 	if err == nil && withApprove {
 		err = s.offerDefaultMode(ctx)
 	}
-	if err == nil && !s.sendOnly && (withApprove || s.flags.Bool("start-sessions")) { // asked once
+	// Setup that runs again, with the preset approve registered, does not ask this again.
+	offersSessions := withApprove || s.flags.Bool("start-sessions")
+	if err == nil && !s.sendOnly && offersSessions {
 		err = s.offerSessionStart(ctx)
 	}
 	return err
 }
 
-// offerDefaultMode offers the mode default to sessions that would begin in auto mode,
-// where its check cannot run.
+// offerDefaultMode offers the permission mode default if sessions start in auto mode behind
+// a gateway. There auto mode's check cannot run, and permissions do not reach Chat.
 func (s *setupWizard) offerDefaultMode(ctx context.Context) error {
 	gateway := doctor.AutoModeGateway(ctx, os.Getenv)
 	if gateway == "" {
 		return nil
 	}
-	fmt.Fprintf(
-		s.out,
-		"\nYour sessions start in auto mode, but %s does not pass on its check. Claude then asks for permissions in the\n"+
-			"terminal only. In the modes default and acceptEdits, they reach you here.\n",
-		wording.SafeLine(gateway),
-	)
+	const autoMode = "\nYour sessions start in auto mode, but %s does not pass on its check. Claude then asks for permissions in the\n" +
+		"terminal only. In the modes default and acceptEdits, they reach you here.\n"
+	fmt.Fprintf(s.out, autoMode, wording.SafeLine(gateway))
 	file, err := settings.FileFor(s.getenv, settings.User)
 	if err != nil {
 		return err
@@ -598,7 +581,7 @@ func (s *setupWizard) offerDefaultMode(ctx context.Context) error {
 	if err != nil || !isWanted {
 		return err
 	}
-	// before: it is to be taken out again
+	// The marker is written first, so that uninstall removes the mode in any case.
 	err = state.WriteFile(modeMarkerFile(s.getenv), []byte(file.Path+"\n"))
 	if err == nil {
 		_, err = file.SetPermissionMode(offeredMode, false, false)
@@ -606,15 +589,16 @@ func (s *setupWizard) offerDefaultMode(ctx context.Context) error {
 	return err
 }
 
-// offeredMode is the permission mode that setup offers; modeMarkerFile is the file that
-// says that setup wrote it, and into which.
+// offeredMode is the permission mode that setup offers.
 const offeredMode = "default"
 
+// modeMarkerFile is the file that records that setup wrote offeredMode. It contains the path
+// of the settings file.
 func modeMarkerFile(env state.Getenv) string {
 	return filepath.Join(state.UserStateDir(env), "default-mode")
 }
 
-// removeOfferedMode takes the mode out of the settings that setup put there.
+// removeOfferedMode removes the permission mode from the settings if setup wrote it there.
 func (p Program) removeOfferedMode(file settings.File, dryRun bool) error {
 	markedPath, _ := os.ReadFile(modeMarkerFile(p.env))
 	if strings.TrimSpace(string(markedPath)) != file.Path {
@@ -628,8 +612,8 @@ func (p Program) removeOfferedMode(file settings.File, dryRun bool) error {
 	return os.Remove(modeMarkerFile(p.env))
 }
 
-// offerSessionStart lets sessions be started from Chat, where the person wants that, and
-// did not say so yet.
+// offerSessionStart asks whether sessions may be started from Chat, unless that is
+// configured already.
 func (s *setupWizard) offerSessionStart(ctx context.Context) error {
 	const question = "Also resume ended sessions, and start new ones, from there? They run in tmux on this machine."
 	if _, err := exec.LookPath("tmux"); err != nil || s.loadConfig().CanStartSessions {
@@ -642,8 +626,8 @@ func (s *setupWizard) offerSessionStart(ctx context.Context) error {
 	return config.SetMember(state.ConfigFile(s.getenv), "start_sessions", true)
 }
 
-// offerSpaceService offers, for a phone, to have the system run the embedded space from
-// each login on. Else what needs it starts it.
+// offerSpaceService offers that the system runs the embedded space from each login on, so
+// that a phone always reaches its page. Without that, a process that needs it starts it.
 func (s *setupWizard) offerSpaceService(ctx context.Context) (err error) {
 	if s.spaceServer == nil {
 		return nil
@@ -653,7 +637,7 @@ func (s *setupWizard) offerSpaceService(ctx context.Context) (err error) {
 	_, spacePID := lastSpace(s.getenv)
 	switch {
 	case spacePID == 0 && s.flags.Bool("service") && !isInstalled:
-		// the system cannot run a second one
+		// A person runs the space, and the system cannot run a second one.
 		return exitError(errSpaceRuns, endSpaceHint, exitFailed)
 	case spacePID == 0: // a person or the system runs it
 		return nil

@@ -20,13 +20,13 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// appCloudSteps is what a person does in Google Cloud before a Chat app can be tried;
-// PROJECT stands for theirs, SUBSCRIPTION for the name of this machine's.
+// appCloudSteps is what a person does in Google Cloud before a Chat app can be tried. In it,
+// PROJECT stands for their project and SUBSCRIPTION for this machine's subscription.
 //
 //go:embed setup_app_cloud.txt
 var appCloudSteps string
 
-// appPageSteps is what to type into the page that no program can fill in.
+// appPageSteps is what to enter on the Chat app's page, which no program can fill in.
 //
 //go:embed setup_app_page.txt
 var appPageSteps string
@@ -36,8 +36,8 @@ In Google Chat: New chat, enter the app's name, and send it any message. A direc
 all that you write there. If Chat does not find the app, add yourself to its Visibility.
 `
 
-// connectApp walks a person to a Chat app whose taps arrive. Each step is tried with a
-// call, again and again at a terminal.
+// connectApp leads a person to a Chat app whose taps arrive. Each step is tried by calling
+// Google. At a terminal it is tried until it works.
 func (s *setupWizard) connectApp(ctx context.Context) error {
 	for _, variable := range []string{
 		"GOOGLE_CHAT_SPACE_ID", "GOOGLE_CHAT_CREDENTIALS_FILE",
@@ -55,19 +55,11 @@ func (s *setupWizard) connectApp(ctx context.Context) error {
 	_, subscription, _ := strings.Cut(s.loadConfig().Subscription, "/subscriptions/")
 	key := s.appKeyFile()
 	placeholders := strings.NewReplacer(
-		"PROJECT",
-		project,
-		"SUBSCRIPTION",
-		subscription,
-		"KEY",
-		key,
-		"DIR",
-		filepath.Dir(key),
-	)
+		"PROJECT", project, "SUBSCRIPTION", subscription, "KEY", key, "DIR", filepath.Dir(key))
 	var app *gchat.App
 	for _, step := range []struct {
-		name, told, how string
-		try             func() error
+		name, result, instructions string
+		try                        func() error
 	}{
 		{"events", "the subscription can be read", placeholders.Replace(appCloudSteps), func() (err error) {
 			app, err = s.newApp(ctx)
@@ -86,18 +78,13 @@ func (s *setupWizard) connectApp(ctx context.Context) error {
 			if !s.asker.isInteractive || ctx.Err() != nil {
 				return s.stepError(step.name+": ", err)
 			}
-			fmt.Fprintf(
-				s.out,
-				"%s\nNot yet: %s\n→ %s\n",
-				step.how,
-				s.errorText(err),
-				gchat.AppHint(err),
-			)
+			fmt.Fprintf(s.out, "%s\nNot yet: %s\n→ %s\n",
+				step.instructions, s.errorText(err), gchat.AppHint(err))
 			if _, err := s.asker.askLine(ctx, "Press Enter when that is done:"); err != nil {
 				return err
 			}
 		}
-		s.printStep(step.name, "%s", step.told)
+		s.printStep(step.name, "%s", step.result)
 	}
 	app, err = s.newApp(ctx)
 	if err != nil {
@@ -109,22 +96,17 @@ func (s *setupWizard) connectApp(ctx context.Context) error {
 	return s.saveAnswers()
 }
 
-// askCloudProject is the Cloud project, which the subscription names. Where none is
-// configured each machine gets its own: one that is shared gives each event to one of the
-// machines.
+// askCloudProject returns the Cloud project that the configured subscription names. If none
+// is configured, it asks for the project and names a subscription for this machine. Each
+// machine needs its own: Pub/Sub gives each event of a subscription to one reader only.
 func (s *setupWizard) askCloudProject(ctx context.Context) (string, error) {
 	for s.loadConfig().Subscription == "" {
 		if !s.asker.isInteractive {
-			err := fmt.Errorf(
-				"GCHAT_PUBSUB_SUBSCRIPTION is %q",
-				s.answers["GCHAT_PUBSUB_SUBSCRIPTION"],
-			)
+			err := fmt.Errorf("GCHAT_PUBSUB_SUBSCRIPTION is %q", s.answers["GCHAT_PUBSUB_SUBSCRIPTION"])
 			return "", usageError(err, "set it to projects/PROJECT/subscriptions/NAME")
 		}
-		project, err := s.asker.askLine(
-			ctx,
-			"The Cloud project's id (make one at https://console.cloud.google.com/projectcreate):",
-		)
+		const question = "The Cloud project's id (make one at https://console.cloud.google.com/projectcreate):"
+		project, err := s.asker.askLine(ctx, question)
 		if err != nil {
 			return "", err
 		}
@@ -135,31 +117,30 @@ func (s *setupWizard) askCloudProject(ctx context.Context) (string, error) {
 	return strings.Split(s.loadConfig().Subscription, "/")[1], nil
 }
 
-// nonNameChars is what no name of a subscription has:
-// https://cloud.google.com/pubsub/docs/pubsub-basics#resource_names allows a few signs
-// more.
+// nonNameChars matches what our name of a subscription leaves out. Google allows a few more
+// characters: https://cloud.google.com/pubsub/docs/pubsub-basics#resource_names
 var nonNameChars = state.LazyPattern(`[^A-Za-z0-9-]+`)
 
-// appKeyFile is where the service account's key is looked for.
+// appKeyFile is where setup looks for the service account's key.
 func (s *setupWizard) appKeyFile() string {
 	return filepath.Join(state.ConfigDir(s.getenv), "app-key.json")
 }
 
-// newApp is the app as far as it is configured by now.
+// newApp returns a client of the app, as far as it is configured at this point.
 func (s *setupWizard) newApp(ctx context.Context) (*gchat.App, error) {
 	if _, err := os.Stat(s.appKeyFile()); err == nil && s.loadConfig().CredentialsFile == "" {
 		s.answers["GOOGLE_CHAT_CREDENTIALS_FILE"] = s.appKeyFile()
 	}
 	cfg := s.loadConfig()
-	cfg.SpaceID = cmp.Or(cfg.SpaceID, "spaces/-") // until chooseAppSpace finds it
+	cfg.SpaceID = cmp.Or(cfg.SpaceID, "spaces/-") // a placeholder until chooseAppSpace finds the space
 	if len(cfg.Problems) > 0 {
 		return nil, cfg.Problems[0]
 	}
 	return gchat.NewApp(ctx, cfg)
 }
 
-// chooseAppSpace settles where the app writes: the configured space, else the one direct
-// message, else the one space that it is in.
+// chooseAppSpace chooses the space that the app writes to: the configured one, else its only
+// direct message, else the only space that it is in.
 func (s *setupWizard) chooseAppSpace(ctx context.Context, app *gchat.App) error {
 	chatSpaces, err := app.Spaces(ctx)
 	if err != nil {
@@ -177,18 +158,16 @@ func (s *setupWizard) chooseAppSpace(ctx context.Context, app *gchat.App) error 
 	case len(names) == 0:
 		return errors.New("the app is in no space, and in no direct message")
 	case len(names) > 1 && (chatSpaces[0].SpaceType != "DIRECT_MESSAGE" || chatSpaces[1].SpaceType == "DIRECT_MESSAGE"):
-		return fmt.Errorf(
-			"the app is in several spaces: set GOOGLE_CHAT_SPACE_ID to one of %s",
-			strings.Join(names, ", "),
-		)
+		const format = "the app is in several spaces: set GOOGLE_CHAT_SPACE_ID to one of %s"
+		return fmt.Errorf(format, strings.Join(names, ", "))
 	}
 	s.answers["GOOGLE_CHAT_SPACE_ID"] = names[0]
 	return nil
 }
 
-// tryTestCard posts a card, and waits until its button is tapped. Who tapped it is told,
-// and may answer where the person here says so. Where the person is known, only their tap
-// counts.
+// tryTestCard posts a card and waits until somebody taps its button. It prints who tapped,
+// and asks the person at the terminal whether that person may answer. If expectedTapper is
+// set, only that person's tap counts.
 func (s *setupWizard) tryTestCard(ctx context.Context, app *gchat.App) error {
 	id := strings.ReplaceAll(uuid.NewString(), "-", "")
 	const request = "gchat-hooks can write here. Tap the button to show that your taps arrive."
@@ -203,12 +182,8 @@ func (s *setupWizard) tryTestCard(ctx context.Context, app *gchat.App) error {
 	fmt.Fprintln(s.out, "A card is in Google Chat. Please tap its button.")
 	closeCard := func(text string) {
 		name := gchat.MessageName(app.Space, card.MessageID)
-		_ = app.Patch(
-			context.WithoutCancel(ctx),
-			name,
-			"[Setup] "+text,
-			gchat.StoredCard(wording.NoticeCard(text, "")),
-		)
+		closed := gchat.StoredCard(wording.NoticeCard(text, ""))
+		_ = app.Patch(context.WithoutCancel(ctx), name, "[Setup] "+text, closed)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.flags.Duration("wait"))
 	defer cancel()
@@ -219,8 +194,8 @@ func (s *setupWizard) tryTestCard(ctx context.Context, app *gchat.App) error {
 			closeCard("Setup could not read the taps. Please run it again.")
 			return s.stepError("", err)
 		}
-		// of what setup caused; the others may answer questions, and come again for the
-		// poller
+		// Setup acknowledges only the events that it caused. Other events may answer
+		// questions: Pub/Sub delivers them again, to the poller.
 		var acks []string
 		var tapper *gchat.Person
 		for _, event := range events {
@@ -238,8 +213,8 @@ func (s *setupWizard) tryTestCard(ctx context.Context, app *gchat.App) error {
 			failure = cmp.Or(event.Err, failure)
 		}
 		if len(acks) > 0 {
-			// one that is not acknowledged comes again, and is told that nothing waits
-			// for it
+			// Without this, the poller would get the tap and tell its sender that no
+			// question has this card.
 			_ = app.Ack(ctx, acks)
 		}
 		if tapper != nil {
@@ -247,57 +222,40 @@ func (s *setupWizard) tryTestCard(ctx context.Context, app *gchat.App) error {
 			return s.offerAllow(ctx, *tapper)
 		}
 		if len(events) == 0 {
-			time.Sleep(100 * time.Millisecond) // what stands in for Google may not wait
+			time.Sleep(100 * time.Millisecond) // a server other than Google's may answer at once
 		}
 	}
 	closeCard("No tap arrived in time. Please run setup again.")
 	if s.expectedTapper != "" {
-		return exitError(
-			failure,
-			"everything is set up; gchat-hooks doctor says whether the hub works",
-			exitFailed,
-		)
+		const hint = "everything is set up; gchat-hooks doctor says whether the hub works"
+		return exitError(failure, hint, exitFailed)
 	}
 	const hint = "check that the topic's publisher is chat-api-push@system.gserviceaccount.com, that the app's connection is " +
 		"Cloud Pub/Sub with that topic, and that it is no Workspace add-on; then run gchat-hooks setup --app again"
 	return exitError(failure, hint, exitFailed)
 }
 
-// offerAllow offers to put on the list who tapped.
+// offerAllow offers to allow the person who tapped to answer.
 func (s *setupWizard) offerAllow(ctx context.Context, tapper gchat.Person) error {
-	s.printStep(
-		"tap",
-		"%s (%s) tapped",
-		wording.SafeLine(tapper.DisplayName),
-		wording.SafeLine(tapper.Name),
-	)
+	s.printStep("tap", "%s (%s) tapped",
+		wording.SafeLine(tapper.DisplayName), wording.SafeLine(tapper.Name))
 	allowed := s.loadConfig().AllowedUsers
 	if slices.Contains(allowed, tapper.Name) ||
 		!config.IsPersonName(tapper.Name) && tapper.Name != "users/local-human" ||
 		!s.asker.isInteractive {
 		return nil
 	}
-	if isSame, err := s.asker.askYesNo(ctx, "Is that you, and may this person answer for you?", false); err != nil ||
-		!isSame {
-		return cmp.Or(
-			err,
-			exitError(
-				errors.New("another person tapped"),
-				"gchat-hooks setup --app, and tap first",
-				exitFailed,
-			),
-		)
+	isSame, err := s.asker.askYesNo(ctx, "Is that you, and may this person answer for you?", false)
+	if err != nil || !isSame {
+		notSame := exitError(errors.New("another person tapped"), "gchat-hooks setup --app, and tap first", exitFailed)
+		return cmp.Or(err, notSame)
 	}
-	return config.SetMember(
-		state.ConfigFile(s.getenv),
-		"allowed_users",
-		append(allowed, tapper.Name),
-	)
+	return config.SetMember(state.ConfigFile(s.getenv), "allowed_users", append(allowed, tapper.Name))
 }
 
-// readJoinCode is the code that the app wrote: typed at the terminal, which does not show
-// it, or the first line of stdin. It is on no command line, which other users of the
-// machine can read.
+// readJoinCode reads the code that the Chat app wrote. The person types it at the terminal,
+// which does not show it, or it is the first line of stdin. It is never an argument: other
+// users of the machine can read command lines.
 func (s *setupWizard) readJoinCode(ctx context.Context) (string, error) {
 	const hint = "write join to the app in Google Chat: it answers with the code"
 	if s.asker.isInteractive && !s.flags.IsSet("code") {
@@ -308,10 +266,8 @@ func (s *setupWizard) readJoinCode(ctx context.Context) (string, error) {
 		return code, err
 	}
 	if !s.flags.IsSet("code") {
-		return "", usageError(
-			errors.New("there is no terminal to ask on: give --code -, and the code on stdin"),
-			hint,
-		)
+		err := errors.New("there is no terminal to ask on: give --code -, and the code on stdin")
+		return "", usageError(err, hint)
 	}
 	code, err := s.asker.readLine(ctx, s.asker.nextLine())
 	if code == "" && ctx.Err() == nil {
@@ -320,26 +276,21 @@ func (s *setupWizard) readJoinCode(ctx context.Context) (string, error) {
 	return code, err
 }
 
-// joinHub joins this machine to the hub of a team, and writes down that questions go
-// there. Killed anywhere, the same line and code do the rest: the hub gives this machine
-// the same answer again.
+// joinHub joins this machine to a team's hub, and saves that questions go there. If it is
+// killed at any point, running it again with the same code does the rest: the hub gives this
+// machine the same answer again.
 func (s *setupWizard) joinHub(ctx context.Context) error {
 	code, err := s.readJoinCode(ctx)
 	if err != nil {
 		return err
 	}
-	hub, err := gchat.JoinHub(
-		ctx,
-		s.flags.String("hub"),
-		code,
-		state.JoinNonce(s.getenv, code),
-		version(),
-	)
+	nonce := state.JoinNonce(s.getenv, code)
+	hub, err := gchat.JoinHub(ctx, s.flags.String("hub"), code, nonce, version())
 	if err != nil {
 		return s.stepError("", err)
 	}
-	// A poller that goes by the new configuration leaves the subscription to the test
-	// card, until setup ends.
+	// The lock is held until setup ends: a poller that starts with the new configuration
+	// must not take the tap on the test card.
 	s.pullLock, _ = state.SpacesIn(state.UserStateDir(s.getenv)).LockReader(hub.Subscription)
 	file := filepath.Join(state.ConfigDir(s.getenv), "hub.json")
 	allowed := append([]string{hub.User}, hub.Deciders...)
@@ -349,35 +300,31 @@ func (s *setupWizard) joinHub(ctx context.Context) error {
 	if err := hub.Save(file); err != nil {
 		return err
 	}
-	// They are written in the order of the settings, the endpoints last: other
-	// credentials never go to the hub.
+	// saveAnswers writes these in the order of the settings, the endpoints last. So no other
+	// credentials are ever sent to the hub.
 	s.answers = map[string]string{
 		"GOOGLE_CHAT_SPACE_ID": hub.Space, "GOOGLE_CHAT_CREDENTIALS_FILE": file, "GCHAT_API_ENDPOINT": hub.URL,
 		"GCHAT_PUBSUB_SUBSCRIPTION": hub.Subscription, "GCHAT_PUBSUB_ENDPOINT": hub.URL,
 	}
 	s.expectedTapper = hub.User
 	user := cmp.Or(hub.Email, hub.User)
-	s.printStep(
-		"hub",
-		"joined %s: this machine is %s's, and questions go to %s",
-		wording.SafeLine(hub.URL),
-		wording.SafeLine(user),
-		hub.Space,
-	)
+	s.printStep("hub", "joined %s: this machine is %s's, and questions go to %s",
+		wording.SafeLine(hub.URL), wording.SafeLine(user), hub.Space)
 	if err := s.saveAnswers(); err != nil {
 		return err
 	}
-	// What waited because the last token was refused, goes now.
+	// Messages that waited because the last token was refused are sent now.
 	app, err := gchat.NewApp(ctx, s.loadConfig())
 	if err == nil {
-		_, err = state.SpacesIn(state.UserStateDir(s.getenv)).
-			Change(app.Chat(), func(space *state.Space) { clear(space.PausedWebhooks) })
+		spaces := state.SpacesIn(state.UserStateDir(s.getenv))
+		resume := func(space *state.Space) { clear(space.PausedWebhooks) }
+		_, err = spaces.Change(app.Chat(), resume)
 	}
 	return cmp.Or(err, s.retryNow(false))
 }
 
-// tryHubCard has the person tap a card, which shows that questions and answers pass the
-// hub.
+// tryHubCard asks the person to tap a card: that shows that questions and answers pass
+// through the hub.
 func (s *setupWizard) tryHubCard(ctx context.Context) error {
 	if s.sendOnly || s.flags.IsSet("round-trip") && !s.flags.Bool("round-trip") {
 		return nil

@@ -35,13 +35,13 @@ func (p Program) spaceCommand() *cli.Command {
 		Flags: []cli.Flag{
 			listenFlag(),
 			&cli.BoolFlag{Name: "phone", Usage: "let a phone reach the page, by a link with a key"},
-			&cli.BoolFlag{Name: "service", Hidden: true},  // as the system runs it
-			&cli.BoolFlag{Name: "detached", Hidden: true}, // as what needs it starts it
+			&cli.BoolFlag{Name: "service", Hidden: true},  // the system runs it
+			&cli.BoolFlag{Name: "detached", Hidden: true}, // startDetachedSpace runs it
 		},
 		Action: func(c *cli.Context) error {
 			lastFlags, _ := lastSpace(p.env)
 			if flags := strings.Fields(lastFlags); c.NumFlags() == 0 && len(flags) > 1 {
-				// as it was opened the last time
+				// Use the flags of the last time.
 				_ = c.Set("listen", flags[1])
 				_ = c.Set("phone", strconv.FormatBool(len(flags) > 2))
 			}
@@ -52,10 +52,8 @@ func (p Program) spaceCommand() *cli.Command {
 			d.isService, d.isDetached = c.Bool("service"), c.Bool("detached")
 			err = d.run(c.Context)
 			if err != nil && (d.isService || d.isDetached) {
-				state.NewLog(os.Getenv, "gchat-hooks-space").
-					Error().
-					Err(err).
-					Msg("the embedded space does not run")
+				log := state.NewLog(os.Getenv, "gchat-hooks-space")
+				log.Error().Err(err).Msg("the embedded space does not run")
 			}
 			return err
 		},
@@ -73,7 +71,7 @@ func (p Program) spaceCommand() *cli.Command {
 	}
 }
 
-// defaultSpaceAddress is where the space listens if a person says nothing.
+// defaultSpaceAddress is where the space listens if a person gives no address.
 const defaultSpaceAddress = "127.0.0.1:8765"
 
 func listenFlag() *cli.StringFlag {
@@ -83,20 +81,20 @@ func listenFlag() *cli.StringFlag {
 	}
 }
 
-// spaceServer is where the embedded space is reached: by hooks on loopback alone, since
-// they send nothing in the clear elsewhere, and by a phone at the machine's other
-// addresses.
+// spaceServer serves the embedded space at an address. Our own programs reach it only on
+// loopback, since they send nothing unencrypted over a network. A phone reaches it at the
+// machine's other addresses.
 type spaceServer struct {
 	Program
-	host        string // of loopback
+	host        string // a loopback address
 	port        int
 	allowsPhone bool
 	dataDir     string
 	isService   bool // the system runs it
-	isDetached  bool // what needs it started it
+	isDetached  bool // startDetachedSpace started it, for a process that needs it
 }
 
-// newSpaceServer is the door that a command's flags name.
+// newSpaceServer makes the server that a command's flags describe.
 func newSpaceServer(p Program, c *cli.Context) (*spaceServer, error) {
 	listen, allowsPhone := c.String("listen"), c.Bool("phone")
 	host, number, err := net.SplitHostPort(listen)
@@ -105,10 +103,8 @@ func newSpaceServer(p Program, c *cli.Context) (*spaceServer, error) {
 		host, allowsPhone = "127.0.0.1", true
 	}
 	if err != nil || portErr != nil || !net.ParseIP(host).IsLoopback() {
-		err := fmt.Errorf(
-			"%q is not of the form 127.0.0.1:PORT: hooks reach the space on this machine only",
-			listen,
-		)
+		const format = "%q is not of the form 127.0.0.1:PORT: hooks reach the space on this machine only"
+		err := fmt.Errorf(format, listen)
 		return nil, usageError(err, "--phone lets a phone reach it, too")
 	}
 	return &spaceServer{
@@ -120,45 +116,45 @@ func newSpaceServer(p Program, c *cli.Context) (*spaceServer, error) {
 	}, nil
 }
 
-// spaceDir is the folder of the embedded space.
+// spaceDir is the folder in which the embedded space keeps its data.
 func spaceDir(env state.Getenv) string { return filepath.Join(state.UserStateDir(env), "space") }
 
-// isSpaceRunning says whether a process has the embedded space open.
+// isSpaceRunning reports whether a process serves the embedded space.
 func isSpaceRunning(env state.Getenv) bool {
 	return state.IsLocked(filepath.Join(spaceDir(env), "lock"))
 }
 
 const (
-	// spaceStartTimeout bounds how long the space may take until it listens. A caller
-	// waits.
+	// spaceStartTimeout is how long startDetachedSpace waits until the space listens.
 	spaceStartTimeout = 3 * time.Second
-	// spaceRetryPause is how long after a start that failed this process tries no other.
+	// spaceRetryPause is how long this process starts no space after a start has failed.
 	spaceRetryPause = 10 * time.Second
-	// spaceIdleTimeout is how long a detached space stays after its last use, and
-	// spaceCheckInterval how often it looks.
-	spaceIdleTimeout   = 24 * time.Hour
+	// spaceIdleTimeout is how long a detached space runs after its last use.
+	spaceIdleTimeout = 24 * time.Hour
+	// spaceCheckInterval is how often a detached space checks whether it is still needed.
 	spaceCheckInterval = 10 * time.Second
 )
 
-// lastSpaceFailure is when this process could not start the space.
+// lastSpaceFailure is the time at which this process last failed to start the space.
 var lastSpaceFailure struct {
 	sync.Mutex
 	at time.Time
 }
 
-// startSpace starts the embedded space where it had that port the last time, and nothing
-// keeps it: see gchat.StartSpaceCommand.
+// startSpace starts the embedded space for a connection to a port: gchat.StartSpace calls it
+// when nothing listens there. It does so only if the space had that port the last time, and
+// if the system does not run it as a service.
 func (p Program) startSpace(port int) {
 	lastSpaceFailure.Lock()
 	defer lastSpaceFailure.Unlock()
 	lastFlags, _ := lastSpace(p.env)
 	flags := strings.Fields(lastFlags)
 	_, isInstalled := service.NewSpace(p.env, p.self, io.Discard).FindFile()
-	if isInstalled || len(flags) < 2 || !strings.HasSuffix(flags[1], ":"+strconv.Itoa(port)) ||
-		time.Since(lastSpaceFailure.at) < spaceRetryPause {
+	hadPort := len(flags) >= 2 && strings.HasSuffix(flags[1], ":"+strconv.Itoa(port))
+	if isInstalled || !hadPort || time.Since(lastSpaceFailure.at) < spaceRetryPause {
 		return
 	}
-	// of several processes one starts it
+	// Only one of several processes starts it.
 	startLock, err := state.LockWithTimeout(filepath.Join(spaceDir(p.env), "starts"))
 	if err != nil {
 		return
@@ -169,8 +165,8 @@ func (p Program) startSpace(port int) {
 	}
 }
 
-// startDetachedSpace starts the space with those flags, and says whether it listens. It
-// outlives this process.
+// startDetachedSpace starts the space in a process that outlives this one. It reports
+// whether the space listens.
 func (p Program) startDetachedSpace(flags []string) bool {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -186,20 +182,20 @@ func (p Program) startDetachedSpace(flags []string) bool {
 	}
 	go func() { _ = cmd.Wait() }()
 	_ = read.SetReadDeadline(time.Now().Add(spaceStartTimeout))
-	n, _ := read.Read(make([]byte, 1)) // it says that it listens, or ends
+	n, _ := read.Read(make([]byte, 1)) // the space prints a line when it listens, or ends
 	return n > 0
 }
 
-// endSpace ends a detached space, and says whether there was one. One that a person or
-// the system runs stays.
+// endSpace ends a detached space, and reports whether there was one. A space that a person
+// or the system runs stays.
 func endSpace(env state.Getenv) bool {
 	_, pid := lastSpace(env)
 	if pid == 0 || !isSpaceRunning(env) {
 		return false
 	}
 	_ = syscall.Kill(pid, syscall.SIGTERM)
+	// Requests under way may take 5 seconds to finish: wait up to 7.
 	for tries := 0; tries < 350 && isSpaceRunning(env); tries++ {
-		// requests that run may take 5 s to finish
 		time.Sleep(20 * time.Millisecond)
 	}
 	return true
@@ -209,8 +205,8 @@ func endSpace(env state.Getenv) bool {
 func (d *spaceServer) hostPort() string { return net.JoinHostPort(d.host, strconv.Itoa(d.port)) }
 func (d *spaceServer) baseURL() string  { return "http://" + d.hostPort() }
 
-// flags are those that open this door, for `gchat-hooks space` and for `gchat-hooks setup
-// --space`.
+// flags are the flags by which `gchat-hooks space` and `gchat-hooks setup --space` make the
+// same server.
 func (d *spaceServer) flags() []string {
 	if d.allowsPhone {
 		return []string{"--listen", d.hostPort(), "--phone"}
@@ -218,28 +214,29 @@ func (d *spaceServer) flags() []string {
 	return []string{"--listen", d.hostPort()}
 }
 
-// flagLine is how the space is opened, for other processes of the person.
+// flagLine is the flags as one line, which is kept in the space's folder.
 func (d *spaceServer) flagLine() string { return strings.Join(d.flags(), " ") }
 
-// lastSpace is the address of the space that runs or ran last, and its process if it is
-// detached, which counts while it runs.
+// lastSpace returns the flags of the space that runs or ran last. If it was a detached
+// space on this machine, pid is its process, which may have ended since.
 func lastSpace(env state.Getenv) (flagLine string, pid int) {
 	flagLine, process, _ := strings.Cut(space.LoadAddress(spaceDir(env)), "\n")
 	machine := ""
-	if _, err := fmt.Sscan(process, &pid, &machine); err != nil || machine != state.PIDScope() ||
-		pid < 2 {
+	_, err := fmt.Sscan(process, &pid, &machine)
+	isHere := err == nil && machine == state.PIDScope()
+	if !isHere || pid < 2 {
 		return flagLine, 0
 	}
 	return flagLine, pid
 }
 
-// listen has the space listen. Of a space that runs there already, in another process, it
-// returns the addresses and no listener. That is known from the space's folder alone:
-// another program at the port is sent nothing.
+// listen opens the space and its listener. If another process serves the space already, it
+// returns the space without a listener, for its addresses. The space's folder says so:
+// nothing is sent to the port, where another program may listen.
 func (d *spaceServer) listen() (*space.Space, net.Listener, error) {
 	if !d.isDetached {
-		// whose starter has the lock: as long as we end one and begin, nothing that needs
-		// a space starts one
+		// While this process ends a detached space and opens its own, no other process may
+		// start one. A detached space does not lock: the process that starts it has the lock.
 		if startLock, err := state.LockWithTimeout(filepath.Join(d.dataDir, "starts")); err == nil {
 			defer startLock.Unlock()
 		}
@@ -251,11 +248,7 @@ func (d *spaceServer) listen() (*space.Space, net.Listener, error) {
 	if isSpaceRunning(d.env) {
 		s, err := space.LoadAddresses(d.dataDir)
 		if err == nil && lastFlags != d.flagLine() {
-			err = exitError(
-				fmt.Errorf("%w, with %s", errSpaceRuns, lastFlags),
-				endSpaceHint,
-				exitFailed,
-			)
+			err = exitError(fmt.Errorf("%w, with %s", errSpaceRuns, lastFlags), endSpaceHint, exitFailed)
 		}
 		return s, nil, err
 	}
@@ -272,7 +265,9 @@ func (d *spaceServer) listen() (*space.Space, net.Listener, error) {
 		return nil, nil, err
 	}
 	d.port = ln.Addr().(*net.TCPAddr).Port
-	weekStats := func() string { return state.ReadStats(d.env, time.Now().AddDate(0, 0, -7)).Text("day") }
+	weekStats := func() string {
+		return state.ReadStats(d.env, time.Now().AddDate(0, 0, -7)).Text("day")
+	}
 	if err := state.MakeFolder(d.dataDir); err != nil {
 		return nil, nil, errors.Join(err, ln.Close())
 	}
@@ -290,7 +285,7 @@ func (d *spaceServer) listen() (*space.Space, net.Listener, error) {
 		return nil, nil, errors.Join(err, ln.Close())
 	}
 	addressNote := d.flagLine()
-	if d.isDetached { // its process ends where the space is needed otherwise
+	if d.isDetached { // a process that needs the space otherwise ends this one
 		addressNote += fmt.Sprintf("\n%d %s", os.Getpid(), state.PIDScope())
 	}
 	err = errors.Join(
@@ -303,18 +298,20 @@ func (d *spaceServer) listen() (*space.Space, net.Listener, error) {
 	return s, ln, err
 }
 
-// callPoller has a poller read what a person did on the page, also in the thread of a
-// session that has ended.
+// callPoller starts a poller if it has to read what a person did on the page. That may be
+// in the thread of a session that has ended.
 func (d *spaceServer) callPoller(isWaiting bool) {
 	sessions, _ := state.SessionsIn(state.UserStateDir(d.env)).All()
 	environment := state.Environment(d.env)
-	hasThread := func(s *state.Session) bool { return s.Environment == environment && s.AcceptsCommands }
+	hasThread := func(s *state.Session) bool {
+		return s.Environment == environment && s.AcceptsCommands
+	}
 	if isWaiting || d.needsPoller() || slices.ContainsFunc(sessions, hasThread) {
 		_ = d.startPoller()
 	}
 }
 
-// freeAddress is the first address behind this one that no program listens at.
+// freeAddress is the address with the next port that no program listens at.
 func (d *spaceServer) freeAddress() string {
 	next := *d
 	for next.port < 1<<16-1 {
@@ -328,7 +325,7 @@ func (d *spaceServer) freeAddress() string {
 	return next.hostPort()
 }
 
-// pageSession is what the page tells of the session of a thread.
+// pageSession is what the page shows of a thread's session.
 func (d *spaceServer) pageSession(ctx context.Context, thread string) space.Session {
 	activity, commands, isOutside := steering.DescribeThread(ctx, d.env, thread)
 	session := space.Session{State: activity, AcceptsCommands: commands}
@@ -338,8 +335,8 @@ func (d *spaceServer) pageSession(ctx context.Context, thread string) space.Sess
 	return session
 }
 
-// pageProjects are the names that the page offers for a new session, and whether it may
-// begin one. A name that is not shown as it is, is not offered.
+// pageProjects returns the projects that the page offers for a new session, and whether it
+// may start one. A name that the page would have to change to show it safely is left out.
 func (d *spaceServer) pageProjects() (names []string, canStart bool) {
 	if !config.LoadPersonal(d.env).CanStartSessions {
 		return nil, false
@@ -353,8 +350,8 @@ func (d *spaceServer) pageProjects() (names []string, canStart bool) {
 	return slices.Compact(names), true
 }
 
-// listenForUser has a space listen where only this user's programs find it, and tells
-// them that its port stands for that.
+// listenForUser opens a socket that only this user's programs can reach, and records that
+// connections to the port go to that socket.
 func listenForUser(env state.Getenv, s *space.Space, port int) error {
 	socket, err := s.ListenOnSocket()
 	if err == nil {
@@ -366,7 +363,7 @@ func listenForUser(env state.Getenv, s *space.Space, port int) error {
 	return nil
 }
 
-// errSpaceRuns says that another process runs the space, and endSpaceHint how it ends.
+// errSpaceRuns means that another process serves the space. endSpaceHint says how to end it.
 var errSpaceRuns = errors.New("the embedded space is already running")
 
 const endSpaceHint = "end it where it runs (Ctrl-C; gchat-hooks space uninstall, if the system runs it), then try again"
@@ -377,7 +374,7 @@ func (d *spaceServer) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if ln == nil && d.isService { // the system tries again, until the other process has ended
+	if ln == nil && d.isService { // the system tries again until the other process has ended
 		return errSpaceRuns
 	}
 	if !d.isDetached {
@@ -389,33 +386,31 @@ func (d *spaceServer) run(ctx context.Context) error {
 	}
 	defer ln.Close()
 	defer s.Close()
-	go d.ensurePoller() // after a restart of the machine this may be all that begins by itself
+	go d.ensurePoller() // after a restart of the machine nothing else may start one
 	if d.isDetached || d.isService {
-		fmt.Fprintln(d.out, "the space listens") // what started it waits for that
+		fmt.Fprintln(d.out, "the space listens") // startDetachedSpace waits for a line
 		err = space.Serve(d.contextWhileNeeded(ctx, s), ln, s)
 		if err == nil && d.isService && ctx.Err() == nil {
-			err = errors.New("the program on disk changed") // the system starts it
+			err = errors.New("the program on disk changed") // the system starts the new one
 		}
 		return err
 	}
 	cfg := config.Load(d.env, state.ProjectDir(d.env))
 	isApp := cfg.UsesEmbeddedApp() && cfg.APIEndpoint == s.APIEndpoint(d.baseURL())
 	if !isApp && cfg.WebhookURL != s.WebhookURL(d.baseURL()) {
-		fmt.Fprintf(
-			d.out,
-			"\nTo have the hooks use it:  %s setup --space, or in the shell that starts claude:\n"+
-				"  export GOOGLE_CHAT_WEBHOOK_URL='%s'\n  export GCHAT_API_ENDPOINT='%s'\n  export GCHAT_ALLOWED_USERS='%s'\n",
-			d.shellName(),
-			s.WebhookURL(d.baseURL()),
-			s.APIEndpoint(d.baseURL()),
-			space.PersonName,
-		)
+		const format = "\nTo have the hooks use it:  %s setup --space, or in the shell that starts claude:\n" +
+			"  export GOOGLE_CHAT_WEBHOOK_URL='%s'\n" +
+			"  export GCHAT_API_ENDPOINT='%s'\n" +
+			"  export GCHAT_ALLOWED_USERS='%s'\n"
+		webhookURL, endpoint := s.WebhookURL(d.baseURL()), s.APIEndpoint(d.baseURL())
+		fmt.Fprintf(d.out, format, d.shellName(), webhookURL, endpoint, space.PersonName)
 	}
 	return space.Serve(ctx, ln, s)
 }
 
-// contextWhileNeeded ends with ctx, when the space's folder is gone or the program
-// changed, and, but for the system's, when it was not used for a day.
+// contextWhileNeeded returns a context that ends with ctx. It also ends when the space's
+// folder is gone, when the program on disk has changed, and, unless the system runs the
+// space, after spaceIdleTimeout without use.
 func (d *spaceServer) contextWhileNeeded(ctx context.Context, s *space.Space) context.Context {
 	ctx, end := context.WithCancel(ctx)
 	lock := filepath.Join(d.dataDir, "lock")
@@ -431,8 +426,9 @@ func (d *spaceServer) contextWhileNeeded(ctx context.Context, s *space.Space) co
 			}
 			folderInfo, _ := os.Stat(lock)
 			programInfo, _ := os.Stat(d.self)
-			if !state.IsSameVersion(firstFolder, folderInfo) ||
-				!state.IsSameVersion(firstProgram, programInfo) {
+			isSameFolder := state.IsSameVersion(firstFolder, folderInfo)
+			isSameProgram := state.IsSameVersion(firstProgram, programInfo)
+			if !isSameFolder || !isSameProgram {
 				return
 			}
 		}
@@ -440,8 +436,8 @@ func (d *spaceServer) contextWhileNeeded(ctx context.Context, s *space.Space) co
 	return ctx
 }
 
-// printPages prints the addresses of the page, and the first that a phone finds as a QR
-// code.
+// printPages prints the page's addresses. If a phone can reach the page, the first one is
+// also printed as a QR code.
 func (d *spaceServer) printPages(s *space.Space) {
 	pages := d.pageURLs(s)
 	for _, page := range pages {
@@ -450,23 +446,22 @@ func (d *spaceServer) printPages(s *space.Space) {
 	switch {
 	case !d.allowsPhone:
 	case pages[0] == s.PageURL(d.baseURL()):
-		fmt.Fprintf(
-			d.out,
-			"No phone can reach this machine: connect it to the phone's network, then %s space\n",
-			d.shellName(),
-		)
+		const format = "No phone can reach this machine: connect it to the phone's network, then %s space\n"
+		fmt.Fprintf(d.out, format, d.shellName())
 	default:
 		fmt.Fprintln(d.out, "\nOpen it on a phone in the same network:")
 		qrterminal.GenerateHalfBlock(pages[0], qrterminal.L, d.out)
 	}
 }
 
-// pageURLs are the addresses of the page: for a phone those in this machine's networks,
-// as far as there are any.
+// pageURLs are the page's addresses. If a phone may reach it, they are those in this
+// machine's networks. If there are none, it is the one on loopback.
 func (d *spaceServer) pageURLs(s *space.Space) (pages []string) {
 	addrs, _ := net.InterfaceAddrs()
 	for _, a := range addrs {
-		if n, ok := a.(*net.IPNet); d.allowsPhone && ok && n.IP.To4() != nil && !n.IP.IsLoopback() {
+		n, isNet := a.(*net.IPNet)
+		isInNetwork := isNet && n.IP.To4() != nil && !n.IP.IsLoopback()
+		if d.allowsPhone && isInNetwork {
 			pages = append(pages, s.PageURL(fmt.Sprintf("http://%s:%d", n.IP, d.port)))
 		}
 	}
