@@ -14,7 +14,7 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// tryListing lists the space once, as the poller does.
+// tryListing lists the space as the poller does.
 func (e *exam) tryListing(ctx context.Context) (*gchat.API, error) {
 	w, err := e.findTransport(ctx)
 	if err == nil {
@@ -28,12 +28,12 @@ func (e *exam) findWebhook(ctx context.Context) (*gchat.Webhook, error) {
 		return nil, err
 	}
 	hook, err := gchat.NewWebhook(ctx, e.cfg)
-	e.log.AddSecrets(e.cfg.WebhookURL) // its command may only now have told it
+	e.log.AddSecrets(e.cfg.WebhookURL) // webhook_url_command has printed it in WebhookOf
 	return hook, err
 }
 
-// checkChatPost looks whether there is a place for questions to go to, whether Chat lets
-// the webhook in, and whether its clock is ours.
+// checkChatPost checks that a space is configured for questions, that Chat accepts its
+// webhook or its Chat app, and that this machine's clock agrees with Chat's.
 func (e *exam) checkChatPost(ctx context.Context, r *result) {
 	if e.cfg.ReceivesEvents() {
 		e.checkChatApp(ctx, r)
@@ -44,8 +44,8 @@ func (e *exam) checkChatPost(ctx context.Context, r *result) {
 	if err == nil {
 		clockAhead, err = hook.Probe(ctx)
 	}
-	// Google refuses a service account's token from about five minutes on; a reply's time
-	// is compared with this machine's.
+	// The clocks matter: Google refuses a service account's token from a difference of about
+	// five minutes on, and a reply's time is compared with this machine's time.
 	if clockOffset := clockAhead.Abs().Round(time.Second); clockOffset >= 30*time.Second {
 		r.warn("this machine's clock and Chat's differ by %s", clockOffset).Fix =
 			"let the system set its clock: sudo timedatectl set-ntp true (macOS: sudo sntp -sS time.apple.com)"
@@ -53,7 +53,7 @@ func (e *exam) checkChatPost(ctx context.Context, r *result) {
 	fix := Hint(err)
 	isExplained := errors.Is(err, config.ErrNoWebhook) || errors.Is(err, gchat.ErrNotWebhook) ||
 		errors.Is(err, gchat.ErrEndpoint)
-	if hook == nil && !isExplained {
+	if hook == nil && !isExplained { // then webhook_url_command has failed
 		fix = "run webhook_url_command by hand: it has to print the URL within 4 seconds, without asking"
 	}
 	switch {
@@ -69,8 +69,8 @@ func (e *exam) checkChatPost(ctx context.Context, r *result) {
 	}
 }
 
-// checkChatApp looks whether Google knows the Chat app, in its space, and whether its
-// subscription may be pulled from; no event is taken. That taps arrive only a tap shows.
+// checkChatApp checks that Google knows the Chat app and its space, and that the app may
+// pull from its subscription. It pulls no event. Only a tap can show that taps arrive.
 func (e *exam) checkChatApp(ctx context.Context, r *result) {
 	app, err := gchat.NewApp(ctx, e.cfg)
 	if err == nil {
@@ -90,9 +90,8 @@ func (e *exam) checkChatApp(ctx context.Context, r *result) {
 	case err != nil && (hub != nil || e.cfg.UsesEmbeddedApp()):
 		r.fail("%v", err).Fix = Hint(err)
 	case err != nil:
-		r.fail("%v", err).Fix = gchat.AppHint(
-			err,
-		) + "; gchat-hooks setup --app goes through it step by step"
+		const steps = "; gchat-hooks setup --app goes through it step by step"
+		r.fail("%v", err).Fix = gchat.AppHint(err) + steps
 	case e.cfg.UsesEmbeddedApp():
 		r.ok("Chat accepts messages to %s; nothing was posted", app.Chat())
 	default:
@@ -101,8 +100,8 @@ func (e *exam) checkChatApp(ctx context.Context, r *result) {
 	}
 }
 
-// checkChatRead lists as the poller does: that needs credentials, their scope, and
-// membership of the space.
+// checkChatRead lists the space as the poller does. That needs credentials with the right
+// scope, of a member of the space.
 func (e *exam) checkChatRead(_ context.Context, r *result) {
 	if e.cfg.ReceivesEvents() && !e.cfg.UsesEmbeddedApp() {
 		r.skip("not needed: taps and messages to the Chat app come through its subscription")
@@ -121,24 +120,25 @@ func (e *exam) checkChatRead(_ context.Context, r *result) {
 	r.ok("replies can be read")
 }
 
-// readingFix is what to do when listing fails: a refusal there is about membership, and
-// not about the webhook. A login is of no use while a credentials file goes before it.
+// readingFix says what to do when listing fails. A refusal is about the reader's membership,
+// not about the webhook. A login does not help while a credentials file takes precedence.
 func (e *exam) readingFix(err error) string {
 	fix := Hint(err)
 	if strings.HasPrefix(fix, "the webhook") {
 		fix = "the account that reads is not a member of the space, or the space is gone: add it in Google Chat, " +
 			"or log in as a person who is a member (" + loginCommand + ")"
 	}
-	if file := e.cfg.CredentialsFile; file != "" && file != config.LoginFile(e.Env) &&
-		strings.Contains(fix, loginCommand) {
+	file := e.cfg.CredentialsFile
+	hasOtherFile := file != "" && file != config.LoginFile(e.Env)
+	if hasOtherFile && strings.Contains(fix, loginCommand) {
 		fix += "; a login is used only where the webhook is your own " +
 			"and no credentials_file (GOOGLE_CHAT_CREDENTIALS_FILE) is set"
 	}
 	return fix
 }
 
-// checkChatAllowed looks whether any person may answer, whether the list has people, and
-// whether the person who reads is on it.
+// checkChatAllowed checks that somebody may answer, that the names on the list are people's,
+// and that the person who has logged in is on it.
 func (e *exam) checkChatAllowed(ctx context.Context, r *result) {
 	switch {
 	case errors.Is(errors.Join(e.cfg.Problems...), config.ErrUnreadablePolicy):
@@ -149,8 +149,8 @@ func (e *exam) checkChatAllowed(ctx context.Context, r *result) {
 		return
 	}
 	for _, user := range e.cfg.AllowedUsers {
-		if !config.IsPersonName(user) && !strings.Contains(user, "@") &&
-			!strings.HasPrefix(user, "users/local-") {
+		isPerson := config.IsPersonName(user) || strings.HasPrefix(user, "users/local-")
+		if !isPerson && !strings.Contains(user, "@") {
 			r.warn("allowed_users has %q, which is not a person's users/ID or e-mail address", user)
 		}
 	}
@@ -158,8 +158,7 @@ func (e *exam) checkChatAllowed(ctx context.Context, r *result) {
 		reader, err := e.list()
 		var me gchat.Person
 		if err == nil {
-			// none for a service account, and in the space on this machine, which knows
-			// no logins
+			// It fails for a service account and in the embedded space: neither has a login.
 			me, err = reader.Me(ctx)
 		}
 		if err == nil && !e.cfg.CanAnswer(me.Name, me.Email) {
@@ -169,18 +168,16 @@ func (e *exam) checkChatAllowed(ctx context.Context, r *result) {
 	r.ok("may answer: %s", strings.Join(e.cfg.AllowedUsers, ", "))
 }
 
-// checkDaemonRuns looks whether the daemon runs where its service is installed, whether
-// it polls, and whether there is a tmux to type with.
+// checkDaemonRuns checks that the daemon runs if its service is installed, that it polls, and
+// that tmux is there if answers are typed.
 func (e *exam) checkDaemonRuns(_ context.Context, r *result) {
 	if _, err := exec.LookPath("tmux"); err != nil && e.usesMode(state.ModeInject) {
 		r.fail("ask_mode is inject, but tmux is not installed").Fix = "install tmux 3.3 or newer"
 	}
 	_, isInstalled := service.NewDaemon(e.Env, "", nil).FindFile()
 	line, health := service.Health(e.Env, time.Now())
-	isRunning := slices.ContainsFunc(
-		state.ReadHeartbeats(e.Env),
-		func(h state.Heartbeat) bool { return h.IsAlive && h.IsDaemon },
-	)
+	isLiveDaemon := func(h state.Heartbeat) bool { return h.IsAlive && h.IsDaemon }
+	isRunning := slices.ContainsFunc(state.ReadHeartbeats(e.Env), isLiveDaemon)
 	switch {
 	case !isRunning && isInstalled:
 		r.warn("the daemon's service is installed, but no daemon runs")

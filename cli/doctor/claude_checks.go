@@ -28,15 +28,15 @@ const (
 // source is a settings file, or a plugin's hooks.
 type source struct {
 	path       string
-	isManaged  bool    // only an administrator decides that it counts
+	isManaged  bool    // an administrator's: Claude Code also uses it if others are excluded
 	parseErr   error   // why Claude Code skips the file
-	missingDir string  // the folder of a plugin that is not there: none of its hooks runs
-	hooks      []*hook // of ours
+	missingDir string  // a plugin's missing folder, without which none of its hooks runs
+	hooks      []*hook // our hooks in it
 	file       settingsFile
 }
 
-// settingsFile is what the doctor reads of settings.json. A member of another type than
-// it should have is passed over.
+// settingsFile is what the doctor reads of settings.json. It ignores a member of the wrong
+// type.
 type settingsFile struct {
 	DisableAllHooks  *bool           `json:"disableAllHooks"`
 	ManagedHooksOnly bool            `json:"allowManagedHooksOnly"`
@@ -53,12 +53,12 @@ type settingsFile struct {
 type hook struct {
 	settings.Entry
 	source        *source
-	program, name string // the program, and what it is called as
+	program, name string // the program's path, and the hook's name
 }
 
-// readSources are the settings that count for a project, in the order in which they
-// count: the last one most. Plugins come first. What a session was started with
-// (--settings) cannot be seen here.
+// readSources reads the settings that apply to a project. A later source overrides an
+// earlier one; plugins come first. Settings that a session was started with (--settings)
+// cannot be seen here.
 func readSources(env state.Getenv) []*source {
 	managedDir := config.ManagedDir(env)
 	var paths []string
@@ -84,13 +84,14 @@ func readSources(env state.Getenv) []*source {
 	onlyManagedBy := managedOnlyFile(sources)
 	for _, s := range sources {
 		if onlyManagedBy != "" && !s.isManaged {
-			s.hooks = nil // Claude Code does not run them
+			s.hooks = nil // Claude Code runs none of them
 		}
 	}
 	return sources
 }
 
-// managedOnlyFile is the file that allows only managed hooks, "" where none does.
+// managedOnlyFile is the settings file that allows only managed hooks. It is "" if there is
+// none.
 func managedOnlyFile(all []*source) string {
 	for _, s := range all {
 		if s.isManaged && s.file.ManagedHooksOnly {
@@ -100,17 +101,15 @@ func managedOnlyFile(all []*source) string {
 	return ""
 }
 
-// pluginSources are the hooks of our plugins that are enabled: those of the preset that a
-// plugin is named after. forced are the plugins that managed settings enable.
+// pluginSources are our enabled plugins. A plugin has the hooks of the preset that it is
+// named after. forced are the plugins that managed settings enable.
 func pluginSources(env state.Getenv, enabled, forced map[string]bool) (sources []*source) {
 	var installed struct {
 		Plugins map[string][]struct{ InstallPath string }
 	}
 	user, _ := settings.FileFor(env, settings.User)
-	b, _ := state.ReadPlainOrLink(
-		filepath.Join(filepath.Dir(user.Path), "plugins", "installed_plugins.json"),
-		state.MaxFileSize,
-	)
+	installedFile := filepath.Join(filepath.Dir(user.Path), "plugins", "installed_plugins.json")
+	b, _ := state.ReadPlainOrLink(installedFile, state.MaxFileSize)
 	_ = json.Unmarshal(b, &installed)
 	for _, name := range slices.Sorted(maps.Keys(enabled)) {
 		plugin, _, _ := strings.Cut(name, "@")
@@ -127,17 +126,14 @@ func pluginSources(env state.Getenv, enabled, forced map[string]bool) (sources [
 		}
 		for _, h := range hooks {
 			entry := settings.Entry{Event: h.Event, Matcher: h.Matcher}
-			s.hooks = append(
-				s.hooks,
-				&hook{Entry: entry, source: s, program: programName, name: h.Name},
-			)
+			s.hooks = append(s.hooks, &hook{Entry: entry, source: s, program: programName, name: h.Name})
 		}
 		sources = append(sources, s)
 	}
 	return sources
 }
 
-// parse reads a file.
+// parse reads the settings and our hooks from a file's text.
 func (s *source) parse(b []byte) {
 	entries, err := settings.OwnEntries(b)
 	s.parseErr = err
@@ -148,10 +144,10 @@ func (s *source) parse(b []byte) {
 	}
 }
 
-// usesMode says whether a mode is that of any session.
+// usesMode reports whether the configuration sets a mode for any session.
 func (e *exam) usesMode(mode state.Mode) bool {
-	return e.cfg.AskMode == mode ||
-		slices.ContainsFunc(e.cfg.Rules, func(r config.Rule) bool { return r.AskMode == mode })
+	setsMode := func(r config.Rule) bool { return r.AskMode == mode }
+	return e.cfg.AskMode == mode || slices.ContainsFunc(e.cfg.Rules, setsMode)
 }
 
 func (e *exam) checkClaudeVersion(ctx context.Context, r *result) {
@@ -160,15 +156,16 @@ func (e *exam) checkClaudeVersion(ctx context.Context, r *result) {
 	case err != nil:
 		r.warn("%v", err).Fix = "install Claude Code, or put it on PATH, and check what claude --version prints"
 	case v.CheckSupported() != nil:
-		// One hook event that it does not know voids the whole settings file.
+		// A version that does not know one of our hook events ignores the whole settings
+		// file.
 		r.fail("Claude Code %s is too old", v)
 	}
 	r.ok("Claude Code %s", v)
 }
 
-// checkClaudeSettings looks for what keeps our hooks from running, for what refuses
-// questions before the person is asked, and for what closes them while the person is
-// away. Of a switch the file counts that ranks highest.
+// checkClaudeSettings looks for settings that keep our hooks from running, that refuse
+// questions before the person is asked, or that close questions while the person is away.
+// If several files set disableAllHooks, the one with the highest rank counts.
 func (e *exam) checkClaudeSettings(_ context.Context, r *result) {
 	disabledBy := ""
 	for _, s := range e.sources {
@@ -177,11 +174,9 @@ func (e *exam) checkClaudeSettings(_ context.Context, r *result) {
 				"correct its JSON: comments and trailing commas are not allowed"
 		}
 		if s.missingDir != "" {
+			plugin := strings.TrimPrefix(s.path, "the plugin ")
 			r.fail("the folder of %s is gone: %s", s.path, s.missingDir).Fix =
-				"claude plugin install " + strings.TrimPrefix(
-					s.path,
-					"the plugin ",
-				) + ", then /reload-plugins in each session that runs"
+				"claude plugin install " + plugin + ", then /reload-plugins in each session that runs"
 		}
 		if s.file.DisableAllHooks != nil {
 			disabledBy = map[bool]string{true: s.path}[*s.file.DisableAllHooks]
@@ -191,26 +186,23 @@ func (e *exam) checkClaudeSettings(_ context.Context, r *result) {
 			r.fail("permissions.deny has %s in %s: Claude cannot ask you", askTool, s.path)
 		}
 		if askTimeout := s.file.AskTimeout; askTimeout != nil && askTimeout != "never" {
-			r.warn(
-				"askUserQuestionTimeout is %.20q in %s: questions close before you reply",
-				fmt.Sprint(askTimeout),
-				s.path,
-			)
+			r.warn("askUserQuestionTimeout is %.20q in %s: questions close before you reply",
+				fmt.Sprint(askTimeout), s.path)
 		}
 	}
 	if disabledBy != "" {
 		r.fail("disableAllHooks is set in %s: no hooks run", disabledBy)
 	}
 	hasHooks := func(s *source) bool { return len(s.hooks) > 0 }
-	if onlyManagedBy := managedOnlyFile(e.sources); onlyManagedBy != "" &&
-		!slices.ContainsFunc(e.sources, hasHooks) {
+	onlyManagedBy := managedOnlyFile(e.sources)
+	if onlyManagedBy != "" && !slices.ContainsFunc(e.sources, hasHooks) {
 		r.fail("allowManagedHooksOnly is set in %s: your hooks do not run", onlyManagedBy)
 	}
 	r.ok("hooks can run, and Claude can ask; settings files: %d", len(e.sources))
 }
 
-// checkClaudeTrust looks whether Claude Code trusts the project's folder: in interactive
-// sessions no hook runs before that, not even the person's own.
+// checkClaudeTrust checks that Claude Code trusts the project's folder. In interactive
+// sessions no hook runs before that, not even one in the person's own settings.
 func (e *exam) checkClaudeTrust(_ context.Context, r *result) {
 	isTrusted, isKnown := state.IsFolderTrusted(e.Env, e.project)
 	switch {
@@ -222,9 +214,8 @@ func (e *exam) checkClaudeTrust(_ context.Context, r *result) {
 	r.ok("Claude Code trusts %s", e.project)
 }
 
-// checkClaudeHooks looks for the hooks without which questions do not get into the space,
-// or answers not back, and for what they start: Claude Code passes a hook over without a
-// word where that is not there.
+// checkClaudeHooks checks that the hooks are registered that questions and answers need, and
+// that their programs exist: Claude Code silently skips a hook whose program is missing.
 func (e *exam) checkClaudeHooks(_ context.Context, r *result) {
 	var hooks []*hook
 	for _, s := range e.sources {
@@ -240,7 +231,7 @@ func (e *exam) checkClaudeHooks(_ context.Context, r *result) {
 		return
 	}
 	for _, h := range hooks {
-		isExpanded := strings.ContainsAny(h.program, "$~") // by what the shell puts there
+		isExpanded := strings.ContainsAny(h.program, "$~") // only the shell knows the path
 		if _, err := exec.LookPath(h.program); err != nil && !isExpanded {
 			r.fail("%s starts %s: %v", h.source.path, h.program, err)
 		}
@@ -254,8 +245,8 @@ func (e *exam) checkClaudeHooks(_ context.Context, r *result) {
 	r.ok("hooks are registered in %s", hooks[0].source.path)
 }
 
-// compareWithPreset looks which hooks of the preset are missing that the registered ones
-// are of. Where only managed hooks may run, an administrator registers them.
+// compareWithPreset reports the missing hooks of a preset: approve if one of its own hooks
+// is registered, else answer. If managedBy is set, only an administrator can register them.
 func (e *exam) compareWithPreset(r *result, registered []*hook, managedBy string) {
 	preset := "answer"
 	if slices.ContainsFunc(registered, (*hook).isOfApprove) {
@@ -277,14 +268,14 @@ func (e *exam) compareWithPreset(r *result, registered []*hook, managedBy string
 	}
 }
 
-// isEssential reports whether nothing can be answered in Chat without a hook.
+// isEssential reports whether no question can be answered in Chat without this hook.
 func (e *exam) isEssential(w settings.Hook) bool {
 	asksPermission := w.Matcher == "" || e.usesMode(state.ModeNative)
 	return w.Event == "PreToolUse" || w.Event == "PermissionRequest" && asksPermission
 }
 
-// checkClaudeWaits tells of sessions that wait in their terminal alone, and of auto mode
-// where that makes them.
+// checkClaudeWaits reports sessions that wait in their terminal only, and auto mode if it
+// makes sessions do so.
 func (e *exam) checkClaudeWaits(ctx context.Context, r *result) {
 	sessions, _ := state.SessionsIn(state.UserStateDir(e.Env)).All()
 	for _, session := range sessions {
@@ -292,9 +283,11 @@ func (e *exam) checkClaudeWaits(ctx context.Context, r *result) {
 			r.warn("the session %s waits in its terminal only: %s", session.Name, dialog)
 		}
 	}
-	takesPermissions := func(s *source) bool { return slices.ContainsFunc(s.hooks, (*hook).takesAllPermissions) }
-	if gateway := autoModeGateway(ctx, e.Env, e.sources); gateway != "" &&
-		slices.ContainsFunc(e.sources, takesPermissions) {
+	takesPermissions := func(s *source) bool {
+		return slices.ContainsFunc(s.hooks, (*hook).takesAllPermissions)
+	}
+	gateway := autoModeGateway(ctx, e.Env, e.sources)
+	if gateway != "" && slices.ContainsFunc(e.sources, takesPermissions) {
 		r.warn("sessions start in auto mode, but %s does not pass on its check: Claude then asks for permissions in the "+
 			"terminal only. In the modes default and acceptEdits, they reach Chat", gateway).Fix =
 			"gchat-hooks setup --approve offers the mode default, as permissions.defaultMode in your settings"
@@ -302,12 +295,12 @@ func (e *exam) checkClaudeWaits(ctx context.Context, r *result) {
 	r.ok("no session waits in its terminal only")
 }
 
-// autoModeSince is the oldest Claude Code that was seen to begin sessions in auto mode by
-// itself.
+// autoModeSince is the oldest version of Claude Code that we have seen start sessions in
+// auto mode without a setting.
 var autoModeSince = settings.Version{2, 1, 329}
 
-// AutoModeGateway is the host of the gateway behind which sessions begin in auto mode.
-// Claude Code 2.1.332 then shows dialogs that no PermissionRequest hook hears of. It is
+// AutoModeGateway is the host of the gateway behind which sessions start in auto mode.
+// Claude Code 2.1.332 then shows dialogs for which it runs no PermissionRequest hook. It is
 // "" without a gateway, and in other modes.
 func AutoModeGateway(ctx context.Context, env state.Getenv) string {
 	return autoModeGateway(ctx, env, readSources(env))
@@ -324,30 +317,31 @@ func autoModeGateway(ctx context.Context, env state.Getenv, sources []*source) s
 	if isDirect || mode != "" && mode != "auto" {
 		return ""
 	}
-	if v, err := settings.InstalledVersion(ctx, env, checkTimeout); mode == "" &&
-		(err != nil || !v.IsAtLeast(autoModeSince)) {
+	v, err := settings.InstalledVersion(ctx, env, checkTimeout)
+	startsInAutoMode := err == nil && v.IsAtLeast(autoModeSince)
+	if mode == "" && !startsInAutoMode {
 		return ""
 	}
 	return gateway.Host
 }
 
-// matchesPreset reports whether the hook does what a preset has one for.
+// matchesPreset reports whether the hook does the work of a preset's hook.
 func (h *hook) matchesPreset(w settings.Hook) bool {
 	switch {
 	case h.Event != w.Event || h.name != w.Name:
 		return false
 	case w.Matcher != "":
+		// A person may have written the matcher in another way than install does.
 		takesAll := slices.Contains([]string{"", "*", ".*"}, h.Matcher)
-		// as people write it
 		return takesAll || h.Matcher == w.Matcher || strings.Contains(h.Matcher, askTool)
 	}
 	return w.Event != "PermissionRequest" || h.takesAllPermissions()
 }
 
-// isOfApprove reports whether the hook is of the preset approve, and not of answer.
+// isOfApprove reports whether the hook is in the preset approve, but not in answer.
 func (h *hook) isOfApprove() bool { return h.Event == "PostToolBatch" || h.takesAllPermissions() }
 
-// takesAllPermissions says whether the hook answers permissions, not only questions.
+// takesAllPermissions reports whether the hook answers all permissions, not only questions.
 func (h *hook) takesAllPermissions() bool {
 	return h.Event == "PermissionRequest" && h.name == "gchat-ask-user-forward" &&
 		(h.Matcher == "" || h.Matcher == "*")

@@ -1,6 +1,6 @@
 // Package doctor checks everything that a question and its reply pass through. Its checks
-// stand in one list; each says what it found, and what to do about it. A check posts
-// nothing and changes nothing.
+// are one list. Each says what it found and what to do about it. A check posts nothing and
+// changes nothing.
 package doctor
 
 import (
@@ -19,12 +19,12 @@ import (
 
 // check is one line of the doctor.
 type check struct {
-	id  string // room.thing; programs know it
+	id  string // SUBJECT.CHECK; other programs know it
 	run func(*exam, context.Context, *result)
-	fix string // what to do where it is not well
+	fix string // what to do about a problem
 }
 
-// checks are all of them, in the order in which a question needs what they check.
+// checks are all checks, in the order in which a question depends on what they check.
 var checks = []check{
 	{
 		"config.parse",
@@ -70,8 +70,8 @@ var checks = []check{
 	},
 }
 
-// liveID is the id of the round trip, which is made after the checks. Its ways are
-// live.out and live.in.
+// liveID is the id of the round trip, which follows the checks. Its findings are live.out,
+// from here to the space and back, and live.in, from a person to here.
 const liveID = "live"
 
 const loginCommand = "gchat-hooks login"
@@ -80,13 +80,13 @@ const loginCommand = "gchat-hooks login"
 type Level string
 
 const (
-	Fail Level = "fail" // questions are not asked, or not answered, in Chat; or a secret lies open
-	Warn Level = "warn" // something does not work as it could, or will not before long
+	Fail Level = "fail" // Chat gets no questions or cannot answer them, or others can read a secret
+	Warn Level = "warn" // something works less well than it could, or will soon fail
 	OK   Level = "ok"
-	Skip Level = "skip" // it was not looked at, and why
+	Skip Level = "skip" // not checked; the text says why
 )
 
-// Finding is what a check has to say in one line. None of its words is a secret.
+// Finding is what a check found, in one line. It contains no secret.
 type Finding struct {
 	ID    string `json:"id"`
 	Level Level  `json:"level"`
@@ -100,7 +100,7 @@ type result struct {
 	found []*Finding
 }
 
-// add adds what was not said yet.
+// add adds a finding, unless one with the same text is there already.
 func (r *result) add(level Level, format string, args []any) *Finding {
 	f := &Finding{ID: r.id, Level: level, Text: fmt.Sprintf(format, args...)}
 	if slices.ContainsFunc(r.found, func(earlier *Finding) bool { return earlier.Text == f.Text }) {
@@ -117,28 +117,28 @@ func (r *result) warn(format string, args ...any) *Finding { return r.add(Warn, 
 func (r *result) fail(format string, args ...any) *Finding { return r.add(Fail, format, args) }
 func (r *result) skip(why string)                          { r.add(Skip, why, nil) }
 
-// ok is the line of a check that found nothing wrong; beside a problem it says nothing.
+// ok adds the finding of a check that found no problem. After a problem it adds nothing.
 func (r *result) ok(format string, args ...any) {
 	if len(r.found) == 0 {
 		r.add(OK, format, args)
 	}
 }
 
-// Options are what a person asked for.
+// Options say what to check, and how.
 type Options struct {
 	Env     state.Getenv
 	Version string
-	// post to the space, read it back, and try what Google's documents leave open
+	// Live makes the round trip, and tries what Google's documents leave open.
 	Live   bool
-	Wait   time.Duration    // for a person's reply to that; 0 asks for none
-	Notify func(say string) // while that waits
-	// OneThread has the round trip post its question alone: the embedded space keeps to
-	// thread keys.
+	Wait   time.Duration    // how long the round trip waits for a reply; 0: it asks for none
+	Notify func(say string) // prints a line for the person while the round trip waits
+	// OneThread makes the round trip post only its question. The embedded space is known to
+	// follow thread keys.
 	OneThread bool
 }
 
-// exam is one run. Its functions find out once what several checks need, by the check
-// that comes first.
+// exam is one run of the doctor. The results that several checks need are computed once, by
+// the check that needs them first.
 type exam struct {
 	Options
 	project string
@@ -147,24 +147,24 @@ type exam struct {
 
 	sources []*source
 	webhook func() (*gchat.Webhook, error)
-	list    func() (*gchat.API, error) // once the space was listed
+	list    func() (*gchat.API, error) // lists the space, and returns the client
 
 	// Of a live run.
 	transport
-	listSince time.Time // what is listed is younger; the server's clock
+	listSince time.Time // the round trip lists messages since then, by the server's clock
 	replier   string    // users/ID of the person whose reply was read
 	live      Live
 }
 
 const (
-	// checkTimeout is how long the checks take at most: they run at once.
+	// checkTimeout bounds all checks together: they run in parallel.
 	checkTimeout = 4 * time.Second
-	// liveTimeout is for the round trip without the wait for the person.
+	// liveTimeout bounds the round trip, without its wait for the person.
 	liveTimeout = 25 * time.Second
 )
 
-// Report is what was found: problems first, the failures before the warnings. Its keys in
-// JSON stay.
+// Report is what the doctor found: failures first, then warnings, then the rest. Its JSON
+// keys are a contract.
 type Report struct {
 	Project  string        `json:"project"`
 	ExitCode int           `json:"exit_code"` // 0 all is well, 1 warnings, 2 failures
@@ -197,45 +197,42 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		report.Live = e.runProbes(ctx, report.ExitCode)
 		return report, nil
 	}
-	found = append(
-		found,
-		&Finding{
-			ID:    liveID,
-			Level: Skip,
-			Text:  "not tried: gchat-hooks doctor --live sends test messages",
-		},
-	)
+	const hint = "not tried: gchat-hooks doctor --live sends test messages"
+	found = append(found, &Finding{ID: liveID, Level: Skip, Text: hint})
 	return e.newReport(found), nil
 }
 
-// RoundTrip makes the round trip alone, for setup, which has tried the rest.
+// RoundTrip makes only the round trip. Setup uses it, and has checked the rest.
 func RoundTrip(ctx context.Context, o Options) *Report {
 	e := newExam(ctx, o)
 	return e.newReport(e.roundTrip(ctx))
 }
 
-// CheckReading says why the space cannot be listed.
+// CheckReading lists the space, and returns the error.
 func CheckReading(ctx context.Context, o Options) error {
 	_, err := newExam(ctx, o).tryListing(ctx)
 	return err
 }
 
-// newExam prepares what the checks share. What it asks for is asked within ctx.
+// newExam prepares what the checks share. Their requests end with ctx.
 func newExam(ctx context.Context, o Options) *exam {
 	project := state.ProjectDir(o.Env)
 	e := &exam{
-		Options: o, project: project, cfg: config.Load(o.Env, project), log: state.NewLog(o.Env, "doctor"),
+		Options: o,
+		project: project,
+		cfg:     config.Load(o.Env, project),
+		log:     state.NewLog(o.Env, "doctor"),
 		sources: readSources(o.Env),
 	}
 	e.cfg.ReadPolicy, e.cfg.RenewsPolicy = gchat.ReadPolicy, true
-	_ = e.cfg.ApplyPolicies(ctx, o.Env) // its error is among the problems
+	_ = e.cfg.ApplyPolicies(ctx, o.Env) // its error becomes one of cfg.Problems
 	e.log.AddSecrets(e.cfg.Secrets(o.Env)...)
 	e.webhook = sync.OnceValues(func() (*gchat.Webhook, error) { return e.findWebhook(ctx) })
 	e.list = sync.OnceValues(func() (*gchat.API, error) { return e.tryListing(ctx) })
 	return e
 }
 
-// newReport puts the problems first.
+// newReport makes the report: it removes secrets, counts, and puts the problems first.
 func (e *exam) newReport(found []*Finding) *Report {
 	r := &Report{
 		Project:  e.project,
@@ -244,16 +241,15 @@ func (e *exam) newReport(found []*Finding) *Report {
 	}
 	for _, f := range found {
 		for _, s := range []*string{&f.Text, &f.Fix} {
-			// not cut before: half a secret is not known again
+			// Secrets go before the text is cut: half a secret is not recognised.
 			*s = wording.Cut(state.OneLine(e.log.Redact(*s)), 600)
 		}
 		r.Counts[f.Level]++
 	}
 	order := []Level{Fail, Warn, OK, Skip}
-	slices.SortStableFunc(
-		found,
-		func(a, b *Finding) int { return slices.Index(order, a.Level) - slices.Index(order, b.Level) },
-	)
+	slices.SortStableFunc(found, func(a, b *Finding) int {
+		return slices.Index(order, a.Level) - slices.Index(order, b.Level)
+	})
 	if r.Counts[Fail] > 0 {
 		r.ExitCode = 2
 	} else if r.Counts[Warn] > 0 {
@@ -262,12 +258,14 @@ func (e *exam) newReport(found []*Finding) *Report {
 	return r
 }
 
-// Text has a line for each problem and for a round trip, then a sum; all adds a line for
-// the rest.
+// Text is the report for a person: a line for each problem and for the round trip, then the
+// counts. With showsAll every finding has a line.
 func (r *Report) Text(showsAll bool) string {
 	var text strings.Builder
 	for _, f := range r.Findings {
-		if !showsAll && !strings.HasPrefix(f.ID, liveID+".") && f.Level != Warn && f.Level != Fail {
+		isProblem := f.Level == Warn || f.Level == Fail
+		isRoundTrip := strings.HasPrefix(f.ID, liveID+".")
+		if !showsAll && !isRoundTrip && !isProblem {
 			continue
 		}
 		fmt.Fprintf(&text, "%-4s  %-15s %s", f.Level, f.ID, f.Text)
@@ -279,14 +277,8 @@ func (r *Report) Text(showsAll bool) string {
 	if text.Len() > 0 {
 		text.WriteString("\n")
 	}
-	fmt.Fprintf(
-		&text,
-		"%d ok, %d warn, %d fail, %d skip",
-		r.Counts[OK],
-		r.Counts[Warn],
-		r.Counts[Fail],
-		r.Counts[Skip],
-	)
+	fmt.Fprintf(&text, "%d ok, %d warn, %d fail, %d skip",
+		r.Counts[OK], r.Counts[Warn], r.Counts[Fail], r.Counts[Skip])
 	if !showsAll {
 		text.WriteString("; gchat-hooks doctor --all shows every line")
 	}

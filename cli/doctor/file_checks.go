@@ -22,9 +22,9 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// checkConfigParse tells of configuration files that do not parse, of values that mean
-// nothing, and of names that nothing reads: a slip of the keyboard is otherwise silent.
-// Names that begin with "$" or "_" are a person's own notes.
+// checkConfigParse reports configuration files that do not parse, invalid values, and unknown
+// settings: nothing else reports a misspelled name. Names that begin with "$" or "_" are a
+// person's own notes.
 func (e *exam) checkConfigParse(_ context.Context, r *result) {
 	for _, err := range e.cfg.Problems {
 		finding := r.fail("%v", err)
@@ -68,27 +68,27 @@ func (e *exam) projectConfigFile() string {
 	return filepath.Join(e.project, ".claude", "gchat-hooks.json")
 }
 
-// readStart is what a file begins with, up to 2 MB; nil where it cannot be read.
+// readStart reads up to 2 MB of a file. It returns nil if the file cannot be read.
 func readStart(path string) []byte {
 	b, _ := state.ReadPlainOrLink(path, 2<<20)
 	return b
 }
 
-// secretPattern is one by its shape: a webhook's URL, a private key, a login, Anthropic's
-// key. A reference, ${NAME}, is none.
+// secretPattern matches a secret by its shape: a webhook's URL, a private key, a login, a
+// hub's token file, or Anthropic's key. A reference such as ${NAME} is no secret.
 var secretPattern = state.LazyPattern(
 	`/messages\?[^"'\s]*token=[\w.%-]{6}|PRIVATE KEY-----|"refresh_token"|"gchat_hooks_hub"|sk-ant-`,
 )
 
 func hasSecret(path string) bool { return secretPattern().Match(readStart(path)) }
 
-// checkFilesFolders looks whether state can be written where it is to be.
+// checkFilesFolders checks that state and log can be written in their folders.
 func (e *exam) checkFilesFolders(_ context.Context, r *result) {
 	projectState := state.ProjectStateDir(e.Env)
 	for _, dir := range []string{projectState, state.UserStateDir(e.Env), filepath.Dir(state.LogPath(e.Env))} {
 		err := unix.Access(dir+"/.", unix.W_OK)
 		for errors.Is(err, fs.ErrNotExist) {
-			// what is missing is made at its first use, if it can be
+			// A missing folder is created at its first use: check the one above it.
 			dir = filepath.Dir(dir)
 			err = unix.Access(dir+"/.", unix.W_OK)
 		}
@@ -110,25 +110,23 @@ func (e *exam) checkFilesFolders(_ context.Context, r *result) {
 	r.ok("state folders can be written")
 }
 
-// checkFilesPrivate looks whether others can read or change what should be the person's
-// alone. It is judged by its own permissions: a home folder that is opened to others one
-// day, or a backup of it, must not lay a secret open.
+// checkFilesPrivate checks that others cannot read or change the person's private files. Only
+// a file's own permissions count, not those of the folders above it: the home folder may be
+// opened to others one day, or copied by a backup.
 func (e *exam) checkFilesPrivate(_ context.Context, r *result) {
 	var exposed []string
 	checkPath := func(path string, mayBeRead bool) {
-		if permissions := othersPermissions(path); permissions&0o022 != 0 ||
-			permissions&0o044 != 0 && !mayBeRead {
+		permissions := othersPermissions(path)
+		canWrite, canRead := permissions&0o022 != 0, permissions&0o044 != 0
+		if canWrite || canRead && !mayBeRead {
 			exposed = append(exposed, path)
 		}
 	}
 	for _, dir := range []string{state.UserStateDir(e.Env), state.ConfigDir(e.Env)} {
 		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			if err == nil {
-				checkPath(
-					path,
-					d.IsDir() || d.Type() == fs.ModeSocket ||
-						dir == state.ConfigDir(e.Env) && !hasSecret(path),
-				)
+				isPlainConfig := dir == state.ConfigDir(e.Env) && !hasSecret(path)
+				checkPath(path, d.IsDir() || d.Type() == fs.ModeSocket || isPlainConfig)
 			}
 			return nil
 		})
@@ -137,25 +135,22 @@ func (e *exam) checkFilesPrivate(_ context.Context, r *result) {
 	for _, path := range []string{e.projectConfigFile(), e.cfg.CredentialsFile, log, log + ".1"} {
 		checkPath(path, !hasSecret(path))
 	}
-	// In a project's state other programs write, too: of that, only the folders are ours
-	// to judge.
+	// Other programs write files into a project's state, too: only the folders are checked.
 	for _, name := range []string{"", "pending-questions", "gchat-forwarded-ask", "user-input-queue"} {
 		checkPath(filepath.Join(state.ProjectStateDir(e.Env), name), true)
 	}
 	if len(exposed) > 0 {
 		slices.Sort(exposed)
 		exposed = slices.Compact(exposed)
-		r.fail(
-			"other users of this machine can read or change your private files: %s",
-			strings.Join(exposed, ", "),
-		)
+		r.fail("other users of this machine can read or change your private files: %s",
+			strings.Join(exposed, ", "))
 	}
 	r.ok("configuration, credentials and state are private")
 }
 
-// othersPermissions are the permissions of group and others on a file or folder, by its
-// own mode. A group with the number of the owner is theirs alone, by the custom of most
-// Linux systems, where new files are the group's to write.
+// othersPermissions are the permissions that group and others have on a file or folder. A
+// group whose number is the owner's counts as the owner: most Linux systems give each user
+// such a group, and let it write new files.
 func othersPermissions(path string) fs.FileMode {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// Live is what a live run saw, to be pasted into an issue: the name of the space, and
-// nothing that is private.
+// Live is what a live run saw, for a person to paste into an issue. It has the name of the
+// space, and nothing private.
 type Live struct {
 	Version     string  `json:"version"`
 	OS          string  `json:"os"`
@@ -31,14 +31,14 @@ type Live struct {
 	Probes      []Probe `json:"probes"`
 }
 
-// A Probe is a question that Google's documents leave open, and what this space did.
+// Probe is a question that Google's documents leave open, and what this space did.
 type Probe struct {
 	ID       string `json:"id"`
 	Question string `json:"asks"`
 	Result   string `json:"seen"` // or why it was not tried
 }
 
-// probes are tried in this order. What they see is no check.
+// probes are tried in this order. Their results change no exit code.
 var probes = []Probe{
 	{
 		"same-id",
@@ -67,24 +67,20 @@ var probes = []Probe{
 	},
 }
 
-// runProbes tries the probes with the clients of the program.
+// runProbes tries the probes through the same clients that the poller uses.
 func (e *exam) runProbes(ctx context.Context, exitCode int) Live {
 	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
 	defer cancel()
 	e.transport, _ = e.findTransport(ctx)
 	e.live = Live{
 		Version: e.Version, OS: runtime.GOOS + "/" + runtime.GOARCH, Space: e.space, Kind: "unknown",
-		PostsBy: choose(
-			e.cfg.ReceivesEvents(),
-			"app",
-			"webhook",
-		), ExitCode: exitCode, Probes: slices.Clone(probes),
+		PostsBy:  choose(e.cfg.ReceivesEvents(), "app", "webhook"),
+		ExitCode: exitCode, Probes: slices.Clone(probes),
 	}
 	if e.reader != nil {
 		if s, err := e.reader.GetSpace(ctx, e.space); err == nil {
-			e.live.Kind = lowerWords(
-				s.SpaceType + ", " + cmp.Or(s.SpaceThreadingState, "threads unknown"),
-			)
+			threading := cmp.Or(s.SpaceThreadingState, "threads unknown")
+			e.live.Kind = lowerWords(s.SpaceType + ", " + threading)
 		}
 	}
 	if e.post != nil {
@@ -100,17 +96,14 @@ func (e *exam) runProbes(ctx context.Context, exitCode int) Live {
 		if me.Name == "" && e.replier != "" {
 			me.Name, err = e.replier, nil
 		}
-		e.recordResult(
-			"same-user",
-			err,
-			choose(me.Name == file.User, "same id", "another id, or another person replied"),
-		)
+		seen := choose(me.Name == file.User, "same id", "another id, or another person replied")
+		e.recordResult("same-user", err, seen)
 	}
 	return e.live
 }
 
-// probePosts are the probes that post. An app deletes its messages; no scope of a reader
-// deletes a webhook's.
+// probePosts tries the probes that post messages. A Chat app deletes its messages afterwards.
+// A webhook's messages stay: no scope of a reader allows deleting them.
 func (e *exam) probePosts(ctx context.Context) {
 	id := "client-verify-" + uuid.NewString()[:8]
 	m := gchat.Post{Text: "[Verify] A probe. " + testIsOver, ThreadKey: id}
@@ -124,26 +117,17 @@ func (e *exam) probePosts(ctx context.Context) {
 		return
 	}
 	repeated, err := send("-1")
-	e.recordResult(
-		"same-id",
-		err,
-		choose(repeated.Name == first.Name, "same message", "another message"),
-	)
+	seen := choose(repeated.Name == first.Name, "same message", "another message")
+	e.recordResult("same-id", err, seen)
 	if e.reader != nil {
 		m, err := e.reader.GetByClientID(ctx, e.space, id+"-1")
-		e.recordResult(
-			"get-by-id",
-			err,
-			choose(m.Name == first.Name, "200, found", "200, another message"),
-		)
+		seen := choose(m.Name == first.Name, "200, found", "200, another message")
+		e.recordResult("get-by-id", err, seen)
 	}
 	if e.live.Kind == "unknown" || strings.HasPrefix(e.live.Kind, "direct message") {
 		second, err := send("-2")
-		e.recordResult(
-			"thread-key",
-			err,
-			choose(second.ThreadName == first.ThreadName, "same thread", "another thread"),
-		)
+		seen := choose(second.ThreadName == first.ThreadName, "same thread", "another thread")
+		e.recordResult("thread-key", err, seen)
 	}
 	if e.app != nil {
 		m.Card = gchat.StoredCard(wording.NoticeCard("[Verify] A probe.", ""))
@@ -153,8 +137,8 @@ func (e *exam) probePosts(ctx context.Context) {
 	}
 }
 
-// deletePosts deletes the messages of an app by their ids: Chat may have one also where
-// its post failed.
+// deletePosts deletes the app's messages by their ids. Chat may have a message although its
+// post failed.
 func (e *exam) deletePosts(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
 	defer cancel()
@@ -169,8 +153,8 @@ func choose(condition bool, yes, no string) string {
 	return map[bool]string{true: yes, false: no}[condition]
 }
 
-// recordResult writes down what a probe saw, or Chat's answer in short: "409 already
-// exists". Its own words may quote an address.
+// recordResult records what a probe saw, or a short form of Chat's error, such as "409
+// already exists". The error's own text is left out: it may quote an address.
 func (e *exam) recordResult(id string, err error, seen string) {
 	if answer, isAPIError := errors.AsType[*gchat.APIError](err); isAPIError {
 		seen = strings.TrimSpace(strconv.Itoa(answer.HTTP) + " " + lowerWords(answer.Status))

@@ -16,7 +16,7 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// transport is how messages get into the space and back.
+// transport has the clients that post to the space and read it.
 type transport struct {
 	space string                                                         // spaces/S
 	post  func(context.Context, gchat.Post) (gchat.PostedMessage, error) // nil: there is none
@@ -48,36 +48,32 @@ func (e *exam) findTransport(ctx context.Context) (w transport, err error) {
 
 const testIsOver = "The test is over."
 
-// listTimeout is how long Chat has to list a message that it took.
+// listTimeout is how long the round trip waits until Chat lists a message that it accepted.
 const listTimeout = 15 * time.Second
 
-// roundTrip posts to two threads of the space, or only the question, reads that back, and
-// waits for a person's reply. What it finds is its way out, to the space and back by
-// listing, and its way in, from a person to here. Where the space cannot be read nothing
-// is posted. It keeps nothing in the state folder: no hook and no poller sees its
-// question. Interrupted, it still tells the thread that it is over.
+// roundTrip posts to two threads of the space (or, with OneThread, only its question), reads
+// that back, and waits for a person's reply. Its findings are live.out, from here to the
+// space and back by listing, and live.in, from a person to here. If the space cannot be
+// read, it posts nothing. It keeps nothing in the state folder, so no hook and no poller
+// sees its question. If it is interrupted, it still posts to the thread that the test is
+// over.
 func (e *exam) roundTrip(ctx context.Context) []*Finding {
 	ctx, cancel := context.WithTimeout(ctx, liveTimeout+e.Wait)
 	defer cancel()
-	outbound, inbound := &result{
-		check: check{id: liveID + ".out"},
-	}, &result{
-		check: check{id: liveID + ".in"},
-	}
+	outbound := &result{check: check{id: liveID + ".out"}}
+	inbound := &result{check: check{id: liveID + ".in"}}
 	if e.cfg.ReceivesEvents() && !e.cfg.UsesEmbeddedApp() {
-		outbound.skip(
-			"not tried: for a Chat app, gchat-hooks setup --app tests a card instead",
-		)
+		outbound.skip("not tried: for a Chat app, gchat-hooks setup --app tests a card instead")
 		return outbound.found
 	}
 	e.listSince = time.Now()
 	var err error
 	e.transport, err = e.findTransport(ctx)
-	if e.app != nil { // no poller is to take what is replied
+	if e.app != nil { // no poller may take the reply from the subscription
 		readerLock, _ := state.SpacesIn(state.UserStateDir(e.Env)).LockReader(e.app.Subscription)
 		defer readerLock.Unlock()
 	}
-	if err == nil { // a thread that cannot be read back is of no use
+	if err == nil { // without reading, a test message would be useless
 		_, err = e.listMessages(ctx)
 	}
 	if err != nil {
@@ -110,9 +106,10 @@ func (e *exam) roundTrip(ctx context.Context) []*Finding {
 	return append(outbound.found, inbound.found...)
 }
 
-// postAndFind posts the question, and unless that is all, a message to another thread and
-// one more to the question's thread. It finds all of them there, as a program's. A Chat
-// that does not keep to thread keys begins a thread for each, or puts all into one.
+// postAndFind posts the question. Unless OneThread is set, it also posts a message to another
+// thread and one more to the question's thread. It checks that all are listed there, as
+// messages of a program. A space that ignores thread keys gives each message a thread of its
+// own, or puts all into one.
 func (e *exam) postAndFind(ctx context.Context, r *result) *state.Question {
 	runID := uuid.NewString()[:8]
 	q := &state.Question{
@@ -123,7 +120,7 @@ func (e *exam) postAndFind(ctx context.Context, r *result) *state.Question {
 		}},
 	}
 	if e.OneThread {
-		q.SessionName = "gchat-hooks setup" // which alone asks so
+		q.SessionName = "gchat-hooks setup" // only setup sets OneThread
 	}
 	text, second := wording.QuestionTexts(q)[0], "[Verify] 1. This message only tests the thread: please reply to the one above."
 	if e.Wait <= 0 {
@@ -141,7 +138,7 @@ func (e *exam) postAndFind(ctx context.Context, r *result) *state.Question {
 	if e.OneThread {
 		posts = posts[:1]
 	}
-	if e.app != nil && e.Wait > 0 { // it is tapped
+	if e.app != nil && e.Wait > 0 { // the person taps a card
 		texts, card := wording.CardTexts(q, e.app.CardID(runID), gchat.CardSize)
 		posts[0].Text, posts[0].Card = texts[0], gchat.StoredCard(card)
 	}
@@ -174,35 +171,27 @@ func (e *exam) postAndFind(ctx context.Context, r *result) *state.Question {
 		return q
 	}
 	e.findPosted(ctx, r, sent)
-	r.ok(
-		"three messages were posted in %d ms, and listed in their two threads as a program's %d ms later (%s, %s)",
-		postTime.Milliseconds(),
-		(time.Since(start) - postTime).Milliseconds(),
-		q.ThreadName,
-		otherThread,
-	)
+	listTime := time.Since(start) - postTime
+	r.ok("three messages were posted in %d ms, and listed in their two threads as a program's %d ms later (%s, %s)",
+		postTime.Milliseconds(), listTime.Milliseconds(), q.ThreadName, otherThread)
 	return q
 }
 
-// awaitReply waits for a person's reply in the question's thread, and reads it as the
+// awaitReply waits for a person's reply in the question's thread, and interprets it as the
 // poller does.
 func (e *exam) awaitReply(ctx context.Context, r *result, q *state.Question) (answer string) {
 	instruction := fmt.Sprintf("Now choose ok in the thread %q", q.SessionName)
 	if e.OneThread {
 		instruction = "Now open the page, and tap ok"
 	}
-	e.Notify(
-		instruction + " (Ctrl-C ends the test; it waits for " + state.DescribeDuration(
-			e.Wait,
-		) + ")",
-	)
+	wait := state.DescribeDuration(e.Wait)
+	e.Notify(instruction + " (Ctrl-C ends the test; it waits for " + wait + ")")
 	seen := map[string]bool{}
-	failure, fix := "no person replied within "+state.DescribeDuration(
-		e.Wait,
-	), "reply in the thread, or wait longer (--wait)"
+	failure := "no person replied within " + wait
+	fix := "reply in the thread, or wait longer (--wait)"
 	for deadline := time.Now().Add(e.Wait); ; state.Sleep(ctx, min(time.Second, time.Until(deadline))) {
 		isLate := !time.Now().Before(deadline)
-		listed, err := e.listMessages(ctx) // where Chat stumbles, the next second's list tells
+		listed, err := e.listMessages(ctx) // before the deadline, an error means: try again
 		if err != nil && (isLate || ctx.Err() != nil) {
 			r.fail("%v", err).Fix = Hint(err)
 			return ""
@@ -215,9 +204,9 @@ func (e *exam) awaitReply(ctx context.Context, r *result, q *state.Question) (an
 			sender := wording.SafeLine(
 				cmp.Or(strings.TrimSpace(m.Sender+" "+m.DisplayName), "a person"),
 			)
-			// a person who was refused may just have set the allowlist
+			// Load it again: a person who was refused may have changed the list meanwhile.
 			cfg := config.Load(e.Env, e.project)
-			_ = cfg.ApplyPolicies(ctx, e.Env) // then nobody may
+			_ = cfg.ApplyPolicies(ctx, e.Env) // after an error nobody may answer
 			if !cfg.CanAnswer(m.Sender, m.SenderEmail) {
 				fix = "if that is you: gchat-hooks setup --allow " + wording.SafeLine(m.Sender)
 				failure = "the only reply is from someone who may not answer: " + sender
@@ -228,15 +217,10 @@ func (e *exam) awaitReply(ctx context.Context, r *result, q *state.Question) (an
 			if value := answers[0].Value(); value != "" {
 				e.replier = m.Sender
 				whoseReply := "the reply of " + sender
-				if !config.IsPersonName(m.Sender) { // it came from the page
+				if !config.IsPersonName(m.Sender) { // the sender is the embedded space's page
 					whoseReply = "your reply"
 				}
-				r.ok(
-					"%s was read: %q means %q",
-					whoseReply,
-					wording.Cut(m.Text, 200),
-					wording.Cut(value, 200),
-				)
+				r.ok("%s was read: %q means %q", whoseReply, wording.Cut(m.Text, 200), wording.Cut(value, 200))
 				return value
 			}
 		}
@@ -247,8 +231,8 @@ func (e *exam) awaitReply(ctx context.Context, r *result, q *state.Question) (an
 	}
 }
 
-// pullTaps is what was tapped on the question's card, as words that say the same. No
-// poller is told of what a person did in the test's thread.
+// pullTaps returns the taps on the question's card, as messages with the same meaning. It
+// acknowledges all events of the test's thread, so that no poller receives them.
 func (e *exam) pullTaps(ctx context.Context, q *state.Question) (taps []gchat.Message) {
 	if q.CardMessage == "" {
 		return nil
@@ -261,7 +245,7 @@ func (e *exam) pullTaps(ctx context.Context, q *state.Question) (taps []gchat.Me
 			continue
 		}
 		_ = e.app.Ack(ctx, []string{event.AckID})
-		if event.Tap == nil { // it is listed
+		if event.Tap == nil { // a message: listMessages returns it
 			continue
 		}
 		m := gchat.Message{
@@ -284,7 +268,7 @@ func (e *exam) listMessages(ctx context.Context) (listed []gchat.Message, err er
 	return listed, err
 }
 
-// findPosted lists until the messages are there, each as a program's.
+// findPosted lists the space until the posted messages are there, each as a program's.
 func (e *exam) findPosted(ctx context.Context, r *result, sent []gchat.PostedMessage) {
 	for start := time.Now(); ; {
 		listed, err := e.listMessages(ctx)
@@ -316,8 +300,9 @@ func (e *exam) findPosted(ctx context.Context, r *result, sent []gchat.PostedMes
 	}
 }
 
-// Hint says what a person can do about an error of Google Chat or a login. A command
-// tries nothing again by itself.
+// Hint says what a person can do about an error of Google Chat or of a login. Where gchat's
+// hint says that it is tried again, it says to run the command again: a command does not
+// retry.
 func Hint(err error) string {
 	return strings.Replace(gchat.Hint(err), "it is tried again", "run it again later", 1)
 }

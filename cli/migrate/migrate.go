@@ -1,8 +1,8 @@
-// Package migrate takes a harness folder from a relay agent to gchat-hooks: the
-// persistent agent s3-communicator, to which other agents sent messages for Google Chat,
-// gives way to gchat-send and to the hooks. What Claude Code loads as that agent is moved
-// aside. No document is rewritten: each line that is about the relay is listed, with what
-// to write instead.
+// Package migrate moves a harness folder from a relay agent to gchat-hooks. The relay is the
+// persistent agent s3-communicator, to which other agents send messages for Google Chat.
+// gchat-send and the hooks replace it. The files that Claude Code loads as that agent are
+// moved aside. No document is rewritten: each line that is about the relay is listed, with
+// what to write instead.
 package migrate
 
 import (
@@ -27,15 +27,15 @@ const (
 	archiveDir = ".claude/skills/_archived"
 )
 
-// moves are where Claude Code finds the relay, as a skill and as an agent, and where it
-// does not look.
+// moves are the paths where Claude Code finds the relay, as a skill and as an agent. Each has
+// a path that Claude Code does not load, to which the relay is moved.
 var moves = [][2]string{
 	{".claude/skills/" + relayName, archiveDir + "/" + relayName},
 	{".claude/agents/" + relayName + ".md", archiveDir + "/" + relayName + "-agent.md"},
 }
 
-// skippedPaths are folders whose files instruct no session. So is a repository within the
-// harness: it is to be migrated by itself.
+// skippedPaths are folders whose files give no session instructions. A repository within the
+// harness is skipped, too: it has to be migrated by itself.
 var skippedPaths = []string{
 	".claude/state",
 	".claude/logs",
@@ -46,9 +46,9 @@ var skippedPaths = []string{
 	"node_modules",
 }
 
-// Run moves the relay aside in the folder that holds .claude, or shows on out what it
-// would move, and lists what a person has to change. Applied a second time it moves
-// nothing. Where the folder is no harness it fails, with a hint.
+// Run moves the relay aside in the folder that holds .claude. Without apply it only prints
+// what it would move. Then it lists the lines that a person has to change. A second run
+// moves nothing. If the folder is no harness, it fails with a hint.
 func Run(out io.Writer, dir string, apply bool) error {
 	dir, err := filepath.Abs(dir)
 	info, statErr := os.Lstat(filepath.Join(dir, ".claude"))
@@ -86,10 +86,11 @@ func Run(out io.Writer, dir string, apply bool) error {
 type harness struct {
 	root           *os.Root
 	out            io.Writer
-	hasOutputStyle bool // an output style is to be changed
+	hasOutputStyle bool // a line of an output style is listed
 }
 
-// moveRelay moves the relay aside, or counts what it would move.
+// moveRelay moves the relay aside. Without apply it only prints and counts what it would
+// move.
 func (h *harness) moveRelay(apply bool) (moved int, err error) {
 	for _, move := range moves {
 		switch {
@@ -117,7 +118,7 @@ func (h *harness) exists(p string) bool {
 	return err == nil
 }
 
-// listMentions finds what is to be listed, in the order of the paths.
+// listMentions lists the lines that name the relay, in the order of their paths.
 func (h *harness) listMentions() error {
 	mention, todos := patterns()
 	return fs.WalkDir(h.root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
@@ -142,15 +143,15 @@ func (h *harness) listMentions() error {
 	})
 }
 
-// A todo is what a person has to do about a line that names the relay.
+// todo is what a person has to do about a line that matches its pattern.
 type todo struct {
 	pattern *regexp.Regexp
 	advice  string
 }
 
-// patterns are what names the relay, and what to do about such a line: the first todo
-// that fits. They are compiled for a migration only: a hook of this program starts
-// without.
+// patterns returns the pattern of a line that names the relay, and the todos for such lines,
+// of which the first match counts. The patterns are compiled here, not at start-up, where
+// they would slow down every hook.
 func patterns() (mention *regexp.Regexp, todos []todo) {
 	compile := func(expr string) *regexp.Regexp { return regexp.MustCompile(`(?i)` + expr) }
 	const starts = `\b(spawn|start|launch|wait)|\b(Skill|Task|Agent)\(|\b(name|subagent_type)["']?\s*[=:]`
@@ -188,14 +189,14 @@ func (h *harness) listFile(p string, d fs.DirEntry, mention *regexp.Regexp, todo
 	}
 }
 
-// printPlace lists a place that a person has to look at, and what to do there.
+// printPlace prints a place that a person has to look at, and what to do there.
 func (h *harness) printPlace(place, advice string) {
 	fmt.Fprintf(h.out, "    %s: %s\n", state.OneLine(place), advice)
 	h.hasOutputStyle = h.hasOutputStyle || strings.HasPrefix(place, ".claude/output-styles/")
 }
 
-// styleText tells the orchestrator ahead of time what a denied question's own reason
-// says: no agent has to poll.
+// styleText goes into the harness's output style. It tells the orchestrator what the reason
+// of a denied question also says: no agent has to poll for the answer.
 //
 //go:embed style.md
 var styleText string
