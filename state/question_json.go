@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Other programs read and write questions, too: stop gates look at session_id, status,
-// answer and response; poll scripts look for status "pending", list the space from
-// forwarded_at on, take what is in thread_name, and write status "answered" with answer,
-// answered_at and answered_by. They are Python as a rule.
+// Other programs read and write questions, too; most are written in Python. Stop gates
+// look at session_id, status, answer and response. Poll scripts look for status
+// "pending", list the space from forwarded_at on, use what is in thread_name, and write
+// status "answered" with answer, answered_at and answered_by.
 
 func (r Reply) MarshalJSON() ([]byte, error) {
 	type plain Reply
@@ -29,51 +29,46 @@ func (t Typing) MarshalJSON() ([]byte, error) {
 	}{plain(t), jsonTime(t.LastKeyAt)})
 }
 
-// gateStatuses is what stop gates are told of a marker that is over: they know "resolved"
-// and "timeout", and send a session back for any other word. The finer word stands in
-// closed_as.
+// gateStatuses are the statuses that a closed marker shows to stop gates: these know
+// "resolved" and "timeout", and send a session back for any other word. The exact status
+// is in closed_as.
 var gateStatuses = map[Status]Status{Cancelled: Resolved, Abandoned: TimedOut, Expired: TimedOut}
 
-// forOthers completes a question's members: its status in words that stop gates know, and
-// what stands in its file for other programs alone.
+// forOthers adds what only other programs read in a question's file: times and names
+// under their members, and the status in words that stop gates know.
 func (q *Question) forOthers(members map[string]json.RawMessage) {
 	forwardedAt := q.AskedAt
-	if q.PostedAt != nil { // the server's clock, which counts for the replies
+	if q.PostedAt != nil { // replies carry the server's clock, too
 		forwardedAt = *q.PostedAt
 	}
 	members["forwarded_at"], _ = jsonTime(forwardedAt).MarshalJSON()
 	members["thread_name"] = members["gchat_thread_name"]
-	if word, ok := gateStatuses[q.Status]; ok &&
-		(q.Mode.Traits().HasMarker || q.isAskedInTerminalInstead()) {
+	isMarker := q.Mode.Traits().HasMarker || q.isAskedInTerminalInstead()
+	if word, ok := gateStatuses[q.Status]; ok && isMarker {
 		members["closed_as"], _ = json.Marshal(q.Status)
 		members["status"], _ = json.Marshal(word)
 	}
 }
 
-// readForeignMembers takes over what the file says in other programs' words.
+// readForeignMembers reads what other programs' members of the file say.
 func (q *Question) readForeignMembers() {
-	q.ThreadKey, q.ThreadName = cmp.Or(
-		q.ThreadKey,
-		q.rawString("thread_key"),
-	), cmp.Or(
-		q.ThreadName,
-		q.rawString("thread_name"),
-	)
+	q.ThreadKey = cmp.Or(q.ThreadKey, q.rawString("thread_key"))
+	q.ThreadName = cmp.Or(q.ThreadName, q.rawString("thread_name"))
 	if word := Status(q.rawString("closed_as")); word != "" && gateStatuses[word] == q.Status {
 		q.Status = word
 	}
-	if q.Status == Answered && q.Response == nil && len(q.Answers) == 0 &&
-		!q.Kind.Traits().IsPersonal {
+	hasAnswer := q.Response != nil || len(q.Answers) > 0
+	if q.Status == Answered && !hasAnswer && !q.Kind.Traits().IsPersonal {
 		q.adoptForeignAnswer()
 	}
 }
 
-// adoptForeignAnswer makes a reply that is still to be judged of an answer that another
-// program wrote into the file. Without one the question still waits: an empty answer is
-// none.
+// adoptForeignAnswer turns an answer that another program wrote into the file into a
+// reply that is still to be judged. Where the answer is empty, the question keeps
+// waiting.
 func (q *Question) adoptForeignAnswer() {
 	q.Status = Pending
-	displayName := q.AnsweredBy // a display name
+	displayName := q.AnsweredBy // another program writes a display name there
 	q.AnsweredBy = ""
 	text := q.rawString("answer")
 	if text == "" {
@@ -89,24 +84,18 @@ func (q *Question) adoptForeignAnswer() {
 	if err != nil {
 		at = q.AskedAt
 	}
-	q.Replies = append(
-		q.Replies,
-		Reply{
-			MessageName: name,
-			Sender:      LocalSender,
-			DisplayName: displayName,
-			Text:        text,
-			CreatedAt:   at.UTC(),
-		},
-	)
+	q.Replies = append(q.Replies, Reply{
+		MessageName: name, Sender: LocalSender, DisplayName: displayName, Text: text,
+		CreatedAt: at.UTC(),
+	})
 }
 
-// check completes another program's question, and says what is missing in it.
+// check completes a question that another program wrote, or returns what it lacks.
 func (q *Question) check(written time.Time) error {
 	if q.QuestionID == "" || q.Status == "" {
 		return errors.New("question_id or status is missing")
 	}
-	if q.AskedAt.IsZero() { // another program's
+	if q.AskedAt.IsZero() { // another program does not write asked_at
 		var err error
 		q.AskedAt, err = parseTimeNear(q.rawString("forwarded_at"), written)
 		if err != nil {
@@ -117,7 +106,8 @@ func (q *Question) check(written time.Time) error {
 	return nil
 }
 
-// UnmarshalJSON reads a question with its times as other programs may have written them.
+// UnmarshalJSON reads a question whose times other programs may have written in their own
+// forms.
 func (q *Question) UnmarshalJSON(b []byte) error {
 	type plain Question
 	err := json.Unmarshal(b, (*plain)(q))
@@ -128,8 +118,8 @@ func (q *Question) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// parseForeignTime reads a time as we or other programs write it: Python's isoformat
-// knows neither a Z nor, of UTC, a zone. A time without a zone is taken for one in zone.
+// parseForeignTime parses a time as we or other programs write it: Python's isoformat
+// writes no Z, and for a time without a zone no offset. A time without a zone is in zone.
 func parseForeignTime(text string, zone *time.Location) (t time.Time, err error) {
 	for _, layout := range []string{
 		time.RFC3339, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999",
@@ -143,13 +133,13 @@ func parseForeignTime(text string, zone *time.Location) (t time.Time, err error)
 	return t, err
 }
 
-// MarkerClockSlack is how far a marker's time can lie ahead: other programs round, and
-// clocks are set.
+// MarkerClockSlack is how far in the future a marker's time may lie: other programs
+// round, and clocks are set.
 const MarkerClockSlack = 2 * time.Minute
 
-// parseTimeNear reads a time as we or other programs write it. One without a zone may be
-// UTC or this machine's: it is the later of the two that does not lie after the file was
-// written.
+// parseTimeNear parses a time as we or other programs write it. A time without a zone may
+// be in UTC or in this machine's zone: the result is the later of the two that is not
+// after the file was written.
 func parseTimeNear(text string, written time.Time) (time.Time, error) {
 	earlier, err := parseForeignTime(text, time.UTC)
 	later, _ := parseForeignTime(text, time.Local)
@@ -162,8 +152,8 @@ func parseTimeNear(text string, written time.Time) (time.Time, error) {
 	return later, err
 }
 
-// normalizeTimes is a question with its times as RFC 3339, a time without a zone taken
-// for UTC. What is no object stays as it is.
+// normalizeTimes returns a question's JSON with its times as RFC 3339, where a time
+// without a zone is UTC. JSON that is no object is returned unchanged.
 func normalizeTimes(b []byte) []byte {
 	var raw map[string]json.RawMessage
 	if json.Unmarshal(b, &raw) != nil {
@@ -171,7 +161,7 @@ func normalizeTimes(b []byte) []byte {
 	}
 	for _, name := range []string{"asked_at", "resolved_at"} {
 		var text string
-		var seconds float64 // since 1970
+		var seconds float64 // seconds since 1970
 		if json.Unmarshal(raw[name], &seconds) == nil && seconds > 0 {
 			raw[name], _ = json.Marshal(time.Unix(int64(seconds), 0).UTC())
 		} else if json.Unmarshal(raw[name], &text) == nil && text == "" {
@@ -180,6 +170,6 @@ func normalizeTimes(b []byte) []byte {
 			raw[name], _ = json.Marshal(t.UTC())
 		}
 	}
-	normalized, _ := json.Marshal(raw) // its members were just read
+	normalized, _ := json.Marshal(raw)
 	return normalized
 }

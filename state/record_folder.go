@@ -15,26 +15,26 @@ import (
 	"time"
 )
 
-// Record is embedded in every kind of record: where its file is, and what the file held
-// when it was read.
+// Record is embedded in every kind of record. It holds the path of the record's file, and
+// what the file contained when it was read.
 type Record struct {
 	Path      string    `json:"-"`
-	WrittenAt time.Time `json:"-"` // when the file was
-	IsChanged bool      `json:"-"` // by the Update that returned it, which then wrote it
+	WrittenAt time.Time `json:"-"` // when the file was written
+	IsChanged bool      `json:"-"` // the Update that returned it changed and wrote it
 
 	rawMembers map[string]json.RawMessage
 }
 
 func (r *Record) record() *Record { return r }
 
-// rawString is a member of the file that is a string; "" where it is none.
+// rawString returns a member of the file that is a string; "" where it is none.
 func (r *Record) rawString(name string) (text string) {
 	_ = json.Unmarshal(r.rawMembers[name], &text)
 	return text
 }
 
-// anyRecord is what every kind of record is. check completes a record that was just read,
-// and says what is wrong with it.
+// anyRecord is implemented by every kind of record. check completes a record that was
+// just read, or returns what is wrong with it.
 type anyRecord interface {
 	record() *Record
 	check(written time.Time) error
@@ -44,34 +44,34 @@ type anyRecord interface {
 //
 // A reader sees the old bytes or the new ones, also after kill -9. Members of a file that
 // this version does not know survive a rewrite. A file that does not parse is moved aside
-// and reported as *Corrupt; in a folder where other programs keep files, too, it is left
-// alone.
+// and reported as *CorruptFileError; with KeepsDamaged, for folders where other programs
+// keep files, too, it is left alone.
 type Folder[T any] struct {
 	Dir          string
 	KeepsDamaged bool
-	durability   durability // of Update
-	// Update begins a record where there is none, also in place of one that was moved
-	// aside
+	durability   durability // of the writes of Update
+	// initRecord fills in a new record. Where it is set, Update creates a record that is
+	// missing or was moved aside
 	initRecord func(*T)
 }
 
-// maxRecordSize bounds what is read of a record's file, in bytes.
+// maxRecordSize is how much of a record's file is read, in bytes.
 const maxRecordSize = 64 << 20
 
-// errBeingWritten says that another program, which does not rename its files into place,
-// is writing a record.
+// errBeingWritten means that another program, which does not rename its files into place,
+// is writing the record.
 var errBeingWritten = errors.New("it is being written")
 
-// writeGrace is how old an unfinished file can be before it counts as broken.
+// writeGrace is how old an incomplete file may be before it counts as damaged.
 const writeGrace = 5 * time.Second
 
 func (f Folder[T]) path(name string) string { return filepath.Join(f.Dir, name+".json") }
 
-// RecordName is a record's name by its file.
+// RecordName returns a record's name by its file.
 func RecordName(path string) string { return strings.TrimSuffix(filepath.Base(path), ".json") }
 
-// Create writes a new record; fs.ErrExist when one has that name. A copy of one that was
-// read is as new as any: what was emptied in it since does not come back.
+// Create writes a new record, and returns fs.ErrExist where one has that name. If record
+// is a copy of one that was read, members that were emptied since stay empty.
 func (f Folder[T]) Create(name string, record *T) error {
 	any(record).(anyRecord).record().rawMembers = nil
 	if err := durable.write(f.path(name), encode(any(record).(anyRecord), nil), true); err != nil {
@@ -81,20 +81,21 @@ func (f Folder[T]) Create(name string, record *T) error {
 	return nil
 }
 
-// Load reads a record: fs.ErrNotExist when there is none, *Corrupt when it does not
-// parse, errBeingWritten when it does not yet.
+// Load reads a record. The error is fs.ErrNotExist where there is none, *CorruptFileError
+// where it does not parse, or errBeingWritten where it may parse soon.
 func (f Folder[T]) Load(name string) (*T, error) { return f.loadUnless(nil, name, &bytes.Buffer{}) }
 
-// SkipFunc says of a record's file, which is nil where it cannot be read, that nothing of
-// it is wanted: it is not parsed.
+// SkipFunc reports whether the caller does not want a record, by its name and the bytes
+// of its file, which are nil where it cannot be read. Such a record is not parsed.
 type SkipFunc func(name string, file []byte) bool
 
-// loadUnless is Load, and nil for what is not wanted. The file is read into buf: one for
-// many files, since hooks that wait keep what they used.
+// loadUnless is Load, but returns nil and no error for a record to skip. It reads the
+// file into buf. One buffer serves many files, since a waiting hook keeps the memory that
+// it used.
 func (f Folder[T]) loadUnless(skip SkipFunc, name string, buf *bytes.Buffer) (*T, error) {
 	path := f.path(name)
 	b, written, err := readPlainInto(path, maxRecordSize, buf)
-	if err != nil { // a part of it says nothing
+	if err != nil { // do not judge by a part of the file
 		b = nil
 	}
 	switch {
@@ -115,8 +116,9 @@ func (f Folder[T]) loadUnless(skip SkipFunc, name string, buf *bytes.Buffer) (*T
 		return record, nil
 	}
 	rest := json.NewDecoder(bytes.NewReader(b)).Decode(new(json.RawMessage))
+	isCutOff := errors.Is(rest, io.EOF) || errors.Is(rest, io.ErrUnexpectedEOF)
 	switch {
-	case time.Since(written).Abs() < writeGrace && (errors.Is(rest, io.EOF) || errors.Is(rest, io.ErrUnexpectedEOF)):
+	case isCutOff && time.Since(written).Abs() < writeGrace:
 		return nil, fmt.Errorf("read %s: %w", filepath.Base(path), errBeingWritten)
 	case f.KeepsDamaged || filepath.Base(f.Dir) == markerFolder:
 		return nil, &CorruptFileError{Path: path, Err: err}
@@ -124,9 +126,9 @@ func (f Folder[T]) loadUnless(skip SkipFunc, name string, buf *bytes.Buffer) (*T
 	return nil, moveAside(path, err)
 }
 
-// Update is the only way a record on disk changes: under its lock it is read afresh,
-// handed to change, and written where that changed it. An error of change leaves the file
-// as it was. The record is returned as it then stands.
+// Update is the only function that changes a record on disk. Under the record's lock it
+// reads the record, calls change, and writes the record if it changed. An error of change
+// leaves the file as it is. Update returns the record as it is then.
 func (f Folder[T]) Update(name string, change func(*T) error) (*T, error) {
 	lock, err := LockWithTimeout(f.lockPath(name))
 	if err != nil {
@@ -163,7 +165,7 @@ func (f Folder[T]) Change(name string, change func(*T)) (*T, error) {
 
 func (f Folder[T]) lockPath(name string) string { return filepath.Join(f.Dir, ".locks", name) }
 
-// Names are the records' names, sorted.
+// Names returns the names of the records, sorted.
 func (f Folder[T]) Names() ([]string, error) {
 	if checkNoLink(f.Dir) != nil {
 		return nil, nil
@@ -185,14 +187,15 @@ func (f Folder[T]) Names() ([]string, error) {
 	return names, nil
 }
 
-// All reads every record, by name. What cannot be read is returned in bad.
+// All reads every record, sorted by name. The errors of records that cannot be read are
+// returned in bad.
 func (f Folder[T]) All() (all []*T, bad []error) {
 	all, bad, _ = f.allUnless(nil)
 	return all, bad
 }
 
-// allUnless is All without what is not wanted. unlisted is why the folder cannot be
-// listed; it is in bad, too.
+// allUnless is All without the records to skip. unlisted is the error of listing the
+// folder; it is in bad, too.
 func (f Folder[T]) allUnless(skip SkipFunc) (all []*T, bad []error, unlisted error) {
 	names, err := f.Names()
 	if err != nil {
@@ -211,8 +214,8 @@ func (f Folder[T]) allUnless(skip SkipFunc) (all []*T, bad []error, unlisted err
 	return all, bad, nil
 }
 
-// Remove takes a record away, with its lock. A record that is not there is no error. An
-// Update that is under way ends first: it would write the record anew.
+// Remove removes a record and its lock; it is no error where there is none. It waits for
+// an Update under way, which would otherwise write the record again.
 func (f Folder[T]) Remove(name string) error {
 	lock, err := LockWithTimeout(f.lockPath(name))
 	if err != nil {
@@ -227,36 +230,36 @@ func (f Folder[T]) Remove(name string) error {
 	return nil
 }
 
-// RemoveTemporaryFiles removes what processes left in a folder that were killed while
-// they wrote a file.
+// RemoveTemporaryFiles removes temporary files older than an hour from a folder:
+// processes that were killed while they wrote left them.
 func RemoveTemporaryFiles(dir string) {
 	for _, name := range folderEntries(dir) {
 		path := filepath.Join(dir, name)
 		info, err := os.Lstat(path)
-		if strings.HasPrefix(name, ".new-") && err == nil && info.Mode().IsRegular() &&
-			time.Since(info.ModTime()) > time.Hour {
+		isFile := err == nil && info.Mode().IsRegular()
+		if isFile && strings.HasPrefix(name, ".new-") && time.Since(info.ModTime()) > time.Hour {
 			os.Remove(path)
 		}
 	}
 }
 
-// Cache keeps records that were read, and reads those again whose files changed. It is
-// for one reader; the records are shared between calls and must not be changed.
+// Cache keeps records that were read, and rereads those whose files changed. It is not
+// safe for concurrent use. Calls share the records, which must not be changed.
 type Cache[T any] struct {
-	ShouldSkip SkipFunc // nil: all are wanted. Load has nil for the others
+	ShouldSkip SkipFunc // nil to skip none; Load returns nil for a skipped record
 
 	entries map[string]*cacheEntry[T]
-	round   int // which Tidy ends
+	round   int // the number of calls of ForgetUnused
 }
 
 type cacheEntry[T any] struct {
 	info      os.FileInfo
 	record    *T
-	lastRound int // the last round that it was loaded in
+	lastRound int // the round in which it was last loaded
 }
 
-// Load is Folder.Load, for the record's path; leaveAlone is the folder's. That a file is
-// damaged is returned with the first call only, then nil and nil.
+// Load is Folder.Load by the record's path; leaveAlone is the folder's KeepsDamaged. It
+// returns the error of a damaged file once, and then nil and nil.
 func (c *Cache[T]) Load(path string, leaveAlone bool) (*T, error) {
 	if c.entries == nil {
 		c.entries = map[string]*cacheEntry[T]{}
@@ -273,34 +276,33 @@ func (c *Cache[T]) Load(path string, leaveAlone bool) (*T, error) {
 	folder := Folder[T]{Dir: filepath.Dir(path), KeepsDamaged: leaveAlone}
 	record, err := folder.loadUnless(c.ShouldSkip, RecordName(path), &bytes.Buffer{})
 	if errors.Is(err, errBeingWritten) {
-		return nil, nil // the end of the writing is a change, too
+		return nil, nil // the file changes again when its writer is done
 	}
 	if err == nil || errors.As(err, new(*CorruptFileError)) {
-		// what failed otherwise is tried again
+		// other errors are not cached
 		c.entries[path] = &cacheEntry[T]{info, record, c.round}
 	}
 	return record, err
 }
 
-// Has reports whether the record at path was read, or found damaged.
+// Has reports whether the record at path was read or found damaged.
 func (c *Cache[T]) Has(path string) bool { return c.entries[path] != nil }
 
-// IsSameVersion says whether a record's file did not change from one look to the next. A
-// rewrite is a new file renamed over the old one, so the inode tells even within one
-// clock tick; of two rewrites in one tick, where the second gets the first one's inode
-// again, mostly the size.
+// IsSameVersion reports whether a record's file is unchanged between two looks. A rewrite
+// renames a new file over the old one, so the inode differs even within one tick of the
+// clock. If a second rewrite in the same tick gets the first inode again, usually the
+// size differs.
 func IsSameVersion(before, after os.FileInfo) bool {
 	return before != nil && after != nil && os.SameFile(before, after) &&
-		before.Size() == after.Size() &&
-		before.ModTime().Equal(after.ModTime())
+		before.Size() == after.Size() && before.ModTime().Equal(after.ModTime())
 }
 
-// ForgetUnused forgets the records that were not loaded since the last Tidy.
+// ForgetUnused removes the records from the cache that were not loaded since its last
+// call.
 func (c *Cache[T]) ForgetUnused() {
-	maps.DeleteFunc(
-		c.entries,
-		func(_ string, entry *cacheEntry[T]) bool { return entry.lastRound != c.round },
-	)
+	maps.DeleteFunc(c.entries, func(_ string, entry *cacheEntry[T]) bool {
+		return entry.lastRound != c.round
+	})
 	c.round++
 }
 
@@ -309,7 +311,7 @@ func decode(b []byte, rec any, written time.Time) error {
 		return err
 	}
 	r := rec.(anyRecord)
-	if r.record().rawMembers == nil { // a Question has read it
+	if r.record().rawMembers == nil { // Question.UnmarshalJSON may have set it
 		if err := json.Unmarshal(b, &r.record().rawMembers); err != nil {
 			return err
 		}
@@ -317,9 +319,9 @@ func decode(b []byte, rec any, written time.Time) error {
 	return r.check(written)
 }
 
-// encode writes a record whose members were these when it was read. A member that did not
-// change keeps the bytes it was read with: unknown members survive, those inside of it,
-// too.
+// encode returns the JSON of a record; before holds its members as they were when it was
+// read. A member that did not change keeps its bytes, so that unknown members within it
+// survive, too.
 func encode(rec anyRecord, before map[string]json.RawMessage) []byte {
 	file := recordMembers(rec)
 	for name, bytesRead := range rec.record().rawMembers {
@@ -327,17 +329,15 @@ func encode(rec anyRecord, before map[string]json.RawMessage) []byte {
 			file[name] = bytesRead
 		}
 	}
-	if completer, ok := rec.(interface {
-		forOthers(map[string]json.RawMessage)
-	}); ok {
-		completer.forOthers(file)
+	if q, ok := rec.(*Question); ok {
+		q.forOthers(file)
 	}
-	b, _ := json.Marshal(file) // of JSON
+	b, _ := json.Marshal(file)
 	return append(b, '\n')
 }
 
-// recordMembers are a record's members, as its struct tags name them. Those that may be
-// left out are, where they are empty.
+// recordMembers returns a record's members by their JSON names, without empty ones that
+// are tagged to be omitted.
 func recordMembers(rec anyRecord) map[string]json.RawMessage {
 	all := map[string]json.RawMessage{}
 	v := reflect.ValueOf(rec).Elem()
@@ -357,18 +357,20 @@ func recordMembers(rec anyRecord) map[string]json.RawMessage {
 			value = (*jsonTime)(t)
 		}
 		if b, err := json.Marshal(value); err == nil {
-			// a record has texts, numbers, times of our days, and JSON that was read
+			// marshalling cannot fail: a record holds texts, numbers, times of our days,
+			// and JSON that was read
 			all[name] = b
 		}
 	}
 	return all
 }
 
-// pythonTimeLayout is a time as datetime.fromisoformat reads it in every Python: before
-// 3.11 it takes three or six digits of a second, and a zone only in numbers.
+// pythonTimeLayout formats a time so that datetime.fromisoformat reads it in every
+// version of Python: before 3.11 it accepts only three or six digits of a second, and a
+// zone only in numbers.
 const pythonTimeLayout = "2006-01-02T15:04:05.000-07:00"
 
-// jsonTime is a time in JSON that other programs read.
+// jsonTime is a time that other programs read in JSON.
 type jsonTime time.Time
 
 func (t jsonTime) MarshalJSON() ([]byte, error) {

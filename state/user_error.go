@@ -6,30 +6,28 @@ import (
 	"time"
 )
 
-// QuoteForShell is a word as a POSIX shell takes it.
+// QuoteForShell returns s quoted as one word of a POSIX shell; a plain word stays as it
+// is.
 func QuoteForShell(s string) string {
-	if s != "" &&
-		strings.Trim(
-			s,
-			"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:@%,",
-		) == "" {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:@%,"
+	if s != "" && strings.Trim(s, plain) == "" {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// UserError is an error as a person reads it: a command ends with it.
+// UserError is an error for a person: a command prints it and exits with Code.
 type UserError struct {
-	Err       error  // what is wrong
-	Hint      string // what to do about it; "" where there is nothing to add
-	Code      int    // the command's exit code; 0 stands for 1
-	IsPrinted bool   // the command has told it on stdout: nothing more is printed
+	Err       error  // what went wrong
+	Hint      string // what to do about it; "" for nothing
+	Code      int    // the command's exit code; 0 means 1
+	IsPrinted bool   // the command has printed it on stdout; nothing more is printed
 }
 
 func (e *UserError) Error() string { return e.Err.Error() }
 func (e *UserError) Unwrap() error { return e.Err }
 
-// DescribeDuration is a duration as a person says it: "30 minutes".
+// DescribeDuration returns a duration as a person says it, such as "30 minutes".
 func DescribeDuration(d time.Duration) string {
 	withUnit := func(n int64, unit string) string {
 		if n != 1 {
