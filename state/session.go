@@ -10,122 +10,128 @@ import (
 	"time"
 )
 
-// Session is what cannot be read from Claude Code's transcript about a session: file
-// sessions/{session_id}.json in the user state. Its counts come from the transcript.
+// Session is what Claude Code's transcript does not say about a session: the file
+// sessions/{session_id}.json in the user's state. Counts of a session come from the
+// transcript.
 type Session struct {
 	Record
-	ID          string `json:"session_id"` // Claude Code's own
+	ID          string `json:"session_id"` // Claude Code's own id
 	Name        string `json:"session_name"`
 	ProjectDir  string `json:"project_dir"` // absolute
 	CWD         string `json:"cwd,omitempty"`
-	Environment string `json:"env,omitempty"` // see Environment
+	Environment string `json:"env,omitempty"` // see the function Environment
 	IsTrusted   bool   `json:"trusted,omitempty"`
-	// where what lets it act is written: see SpareStateDir
+	// the folder for questions that let Claude act; see SpareStateDir
 	StateDir    string `json:"state_dir,omitempty"`
 	ClaudePID   int    `json:"claude_pid,omitempty"`
 	ClaudeStart string `json:"claude_start,omitempty"`
-	// by which its Claude Code was started, by absolute paths
+	// the command that started its Claude Code, with absolute paths
 	ClaudeCommand []string `json:"program,omitempty"`
 	TmuxSession   string   `json:"tmux_session,omitempty"`
 	TmuxPane      string   `json:"tmux_pane,omitempty"`
 	TmuxSocket    string   `json:"tmux_socket,omitempty"`
-	// that its environment names, and that it is not seen to run in
+	// a pane that its variables name, but in which it is not seen to run
 	HiddenPane     string    `json:"hidden_pane,omitempty"`
 	TranscriptPath string    `json:"transcript_path,omitempty"`
 	StartedAt      time.Time `json:"started_at"`
 	LastSeen       time.Time `json:"last_seen"`
-	// startup, resume, clear, fork; "" when no hook saw the start
-	Source    string    `json:"source,omitempty"`
-	Model     string    `json:"model,omitempty"`
-	Branch    string    `json:"branch,omitempty"` // at the start; "" outside git
-	Commit    string    `json:"commit,omitempty"` // HEAD at the start
+	// startup, resume, clear or fork; "" where no hook saw the start
+	Source string `json:"source,omitempty"`
+	Model  string `json:"model,omitempty"`
+	// the branch at the start; "" outside git
+	Branch    string    `json:"branch,omitempty"`
+	Commit    string    `json:"commit,omitempty"` // the HEAD at the start
 	EndedAt   time.Time `json:"ended_at,omitzero"`
 	EndReason string    `json:"reason,omitempty"`
 
-	// Begins is when a poller set about starting its Claude Code. Where no process is
-	// known since, that poller was killed.
+	// StartingAt is when a poller began to start its Claude Code. Where no process is
+	// known afterwards, that poller was killed.
 	StartingAt time.Time `json:"begins,omitzero"`
-	// the session that its Claude Code had before /clear: its thread goes on
+	// the session that its Claude Code had before /clear, whose thread goes on
 	PreviousSession string `json:"before,omitempty"`
-	Chat            string `json:"chat,omitempty"` // host/spaces/S: where its reports are
-	// of its reports; "" before the first arrived
+	// host/spaces/S: the space of its reports
+	Chat string `json:"chat,omitempty"`
+	// the thread of its reports; "" before the first one arrived
 	ThreadName string   `json:"thread_name,omitempty"`
-	Notices    []string `json:"notices,omitempty"` // shown by its next hook, once
-	// Begun says that a hook put the message that begins its thread.
+	Notices    []string `json:"notices,omitempty"` // texts that its next hook shows once
+	// HasThreadStart says that a hook enqueued the message that begins its thread.
 	HasThreadStart bool `json:"begun,omitempty"`
-	// Listens says that its person can steer it from the thread of its reports: commands
-	// there are read while it lives.
-	AcceptsCommands bool      `json:"listens,omitempty"`
-	MutedUntil      time.Time `json:"muted_until,omitzero"` // no report of it is sent before
+	// AcceptsCommands says that its person can steer it from the thread of its reports:
+	// commands there are read while it lives.
+	AcceptsCommands bool `json:"listens,omitempty"`
+	// its reports are not sent before
+	MutedUntil time.Time `json:"muted_until,omitzero"`
 
-	// Typed is what was typed last from Chat as its next prompt; nil for nothing.
+	// LastTyped is the last prompt that was typed into it from Chat; nil for none.
 	LastTyped *TypedPrompt `json:"typed,omitempty"`
 
-	// These are of versions without an inbox: what was said to the session and not
-	// done, up to when all commands were done, and which were done since.
+	// Versions without an inbox wrote these: the commands to the session that were not
+	// carried out, the time up to which all were, and those carried out since.
 	OldCommands          []OldCommand     `json:"commands,omitempty"`
 	OldCommandsDoneUntil time.Time        `json:"commanded,omitzero"`
 	OldDoneCommands      []OldDoneCommand `json:"did,omitempty"`
-	// OldIgnoredUntil has versions without an inbox pass over what was written in its
-	// thread until then: it is in the inbox.
+	// OldIgnoredUntil keeps versions without an inbox from reading messages in its thread
+	// up to that time: the inbox has them.
 	OldIgnoredUntil time.Time `json:"told_nobody,omitzero"`
 
-	// SummaryOwedFor is when the session ended whose summary its thread is owed; zero for
-	// none. SummarySentFor is the end that the last summary told of.
+	// SummaryOwedFor is the end of the session whose summary its thread is owed; zero for
+	// none. SummarySentFor is the end that the last summary reported.
 	SummaryOwedFor time.Time `json:"owes_summary,omitzero"`
 	SummarySentFor time.Time `json:"told_summary,omitzero"`
 
-	GateBlocks []time.Time `json:"gate_blocks,omitempty"` // when the stop gate sent it back
-	// what waits in its terminal, and in no thread; nil for nothing
+	// when the stop gate sent it back to work
+	GateBlocks []time.Time `json:"gate_blocks,omitempty"`
+	// what waits in its terminal but in no thread; nil for nothing
 	Dialog     *Dialog    `json:"dialog,omitempty"`
-	WakeMemory WakeMemory `json:"wake,omitzero"` // what its agent was told
+	WakeMemory WakeMemory `json:"wake,omitzero"` // what its agent knows
 }
 
-// TypedPrompt is what was typed from Chat into a session's terminal, and when.
+// TypedPrompt is a prompt that was typed from Chat into a session's terminal.
 type TypedPrompt struct {
 	Text    string    `json:"words"`
-	TypedAt time.Time `json:"at"` // this machine's clock, UTC; before the first key
+	TypedAt time.Time `json:"at"` // this machine's clock, UTC; taken before the first key
 }
 
-// OutsideTmuxWarning tells the person beforehand what becomes of their words where they
-// cannot be typed.
-const OutsideTmuxWarning = "Outside of tmux, words from here wake Claude as a message from a hook, which it must not take for your approval."
+// OutsideTmuxWarning tells the person what happens to their prompts where they cannot be
+// typed.
+const OutsideTmuxWarning = "This session does not run in tmux. What you write here wakes Claude " +
+	"as a message from a hook, which does not count as your approval."
 
-// Dialog is what Claude Code waits for in a terminal, and only there: no record of ours
-// asks it. The session's thread is told.
+// Dialog is what Claude Code waits for in a terminal, where no record of ours asks it.
+// The session's thread gets a note of it.
 type Dialog struct {
-	// At is since when it waits, by Claude Code's own file of sessions. It is zero where
-	// that does not tell.
+	// WaitsSince is when the wait began, by Claude Code's own file of sessions. It is
+	// zero where that does not say.
 	WaitsSince time.Time `json:"at,omitzero"`
 	Text       string    `json:"says"` // a sentence for people
-	// Claude asks for nothing: its person may have opened it
+	// Claude asks for nothing: its person may have opened a menu
 	IsMenu         bool `json:"menu,omitempty"`
 	IsNoteEnqueued bool `json:"told,omitempty"` // the note is in the outbox
-	IsOver         bool `json:"over,omitempty"` // a hook saw that nothing waits any more
+	IsOver         bool `json:"over,omitempty"` // a hook saw that the wait is over
 }
 
-// NewDialog words what a terminal waits for. words are Claude Code's own.
+// NewDialog returns a Dialog with its sentence. claudeText is Claude Code's own text.
 func NewDialog(isPermission bool, claudeText string) *Dialog {
 	text := "Claude waits in the terminal"
 	if isPermission {
 		text = "Claude waits for a permission in the terminal"
 	}
-	if claudeText == "" || claudeText == "Claude needs your permission" ||
-		claudeText == "permission prompt" {
+	saysNothing := []string{"", "Claude needs your permission", "permission prompt"}
+	if slices.Contains(saysNothing, claudeText) {
 		return &Dialog{Text: text}
 	}
 	return &Dialog{Text: text + ": " + MaskKeys(claudeText)}
 }
 
-// IsSame says whether it is the same wait. Either may be nil.
+// IsSame reports whether both are the same wait. Either may be nil.
 func (d *Dialog) IsSame(other *Dialog) bool {
 	isMissing := d == nil || other == nil
 	return !isMissing && d.WaitsSince.Equal(other.WaitsSince) &&
 		(!d.WaitsSince.IsZero() || d.Text == other.Text)
 }
 
-// MessageKey is the key of the message that tells of a session's dialog; "" leaves that
-// to the words.
+// MessageKey returns the key of the note about a session's dialog; "" where only the
+// note's text identifies it.
 func (d *Dialog) MessageKey(sessionID string) string {
 	if d.WaitsSince.IsZero() {
 		return ""
@@ -134,7 +140,7 @@ func (d *Dialog) MessageKey(sessionID string) string {
 }
 
 // OldCommand is what a person wrote into a session's thread, as versions without an inbox
-// kept it.
+// stored it.
 type OldCommand struct {
 	MessageName    string    `json:"message_name"` // spaces/S/messages/M
 	Sender         string    `json:"sender"`       // users/ID
@@ -144,46 +150,47 @@ type OldCommand struct {
 	HasAttachment  bool      `json:"attached,omitempty"`
 	LocalCreatedAt time.Time `json:"at"`               // this machine's clock, UTC
 	CreatedAt      time.Time `json:"created,omitzero"` // the server's clock
-	ThreadName     string    `json:"thread,omitempty"` // "" for that of the session's reports
+	// "" for the thread of the session's reports
+	ThreadName string `json:"thread,omitempty"`
 }
 
-// Incoming is the same as the inbox has it.
+// Incoming returns the command as an incoming message of the inbox.
 func (c OldCommand) Incoming(session *Session, now time.Time) *Incoming {
 	return &Incoming{
 		ID: IncomingID(session.Chat, c.MessageName), Chat: session.Chat, MessageName: c.MessageName,
-		ThreadName: cmp.Or(
-			c.ThreadName,
-			session.ThreadName,
-		), Sender: c.Sender, SenderEmail: c.SenderEmail,
-		DisplayName: c.DisplayName, Text: c.Text, HasAttachment: c.HasAttachment, CreatedAt: cmp.Or(c.CreatedAt, c.LocalCreatedAt),
-		LocalCreatedAt: c.LocalCreatedAt, ReadAt: now.UTC(), Status: IncomingRouted, SessionID: session.ID,
+		ThreadName: cmp.Or(c.ThreadName, session.ThreadName),
+		Sender:     c.Sender, SenderEmail: c.SenderEmail, DisplayName: c.DisplayName,
+		Text: c.Text, HasAttachment: c.HasAttachment,
+		CreatedAt:      cmp.Or(c.CreatedAt, c.LocalCreatedAt),
+		LocalCreatedAt: c.LocalCreatedAt, ReadAt: now.UTC(),
+		Status: IncomingRouted, SessionID: session.ID,
 	}
 }
 
-// OldDoneCommand is a command that was done, as versions without an inbox kept it.
+// OldDoneCommand is a command that was carried out, as versions without an inbox stored
+// it.
 type OldDoneCommand struct {
 	MessageName string    `json:"message_name"` // spaces/S/messages/M
-	DoneAt      time.Time `json:"at"`           // by the server's clock, in milliseconds
+	DoneAt      time.Time `json:"at"`           // the server's clock, in whole milliseconds
 }
 
-// IsOldCommandDone says whether a version without an inbox did a command.
+// IsOldCommandDone reports whether a version without an inbox carried out the command.
 func (s *Session) IsOldCommandDone(messageName string, at time.Time) bool {
-	isKnown := slices.ContainsFunc(
-		s.OldDoneCommands,
-		func(r OldDoneCommand) bool { return r.MessageName == messageName },
-	)
+	isKnown := slices.ContainsFunc(s.OldDoneCommands, func(r OldDoneCommand) bool {
+		return r.MessageName == messageName
+	})
 	return isKnown || !at.After(s.OldCommandsDoneUntil)
 }
 
 // WakeMemory is what is remembered of a supervised session from one wake message to the
 // next.
 type WakeMemory struct {
-	CapturedAt time.Time `json:"captured_at"` // when tmux had answered with Lines
-	// the pane's last ones; nil before the first capture
+	CapturedAt time.Time `json:"captured_at"` // when tmux returned Lines
+	// the last lines of the pane; nil before the first capture
 	Lines    []string `json:"lines"`
-	PaneHash string   `json:"pane"` // hash of what the pane showed at the last message
-	TextHash string   `json:"text"` // hash of the last words that a message carried
-	// the last one that a message carried, below its call's id
+	PaneHash string   `json:"pane"` // a hash of what the pane showed at the last message
+	TextHash string   `json:"text"` // a hash of Claude's last text that a message carried
+	// the id of the call whose question a message carried last
 	Question     string `json:"question"`
 	AgentSession string `json:"to"` // the agent's session that the last message went to
 }
@@ -195,36 +202,36 @@ func (s *Session) check(time.Time) error {
 	return nil
 }
 
-// Supersedes says that its Claude Code had another session before, and goes on with this
-// one: after /clear, or /resume.
+// Supersedes reports whether the Claude Code of other went on with this session, as after
+// /clear or /resume.
 func (s *Session) Supersedes(other *Session) bool {
-	return s.ID != other.ID && s.ClaudePID > 1 && s.ClaudePID == other.ClaudePID &&
-		s.ClaudeStart == other.ClaudeStart &&
-		s.LastSeen.After(other.LastSeen)
+	isSameProcess := s.ClaudePID > 1 && s.ClaudePID == other.ClaudePID &&
+		s.ClaudeStart == other.ClaudeStart
+	return isSameProcess && s.ID != other.ID && s.LastSeen.After(other.LastSeen)
 }
 
-// IsRunning says that no hook told of the session's end. Its process may have been
+// IsRunning reports whether no hook reported the session's end. Its process may have been
 // killed.
 func (s *Session) IsRunning() bool { return s.EndedAt.IsZero() }
 
 // Sessions is the folder of sessions.
 type Sessions struct{ Folder[Session] }
 
-// SessionsIn is the folder sessions of a user state folder.
+// SessionsIn returns the folder sessions of a user state folder.
 func SessionsIn(userState string) Sessions {
 	return Sessions{
 		Folder[Session]{Dir: filepath.Join(userState, "sessions"), durability: unsynced},
 	}
 }
 
-// Get reads a session by Claude Code's own id; fs.ErrNotExist when no hook has written it
-// down.
+// Get reads a session by Claude Code's own id. The error is fs.ErrNotExist where no hook
+// has recorded it.
 func (s Sessions) Get(id string) (*Session, error) { return s.Load(safeFileName(id)) }
 
-// LockNames keeps others from naming a session meanwhile.
+// LockNames keeps other processes from naming a session meanwhile.
 func (s Sessions) LockNames() (*Lock, error) { return LockWithTimeout(s.lockPath(".names")) }
 
-// LockWake makes the caller the one hook that tells the agent of a session something.
+// LockWake makes the caller the one hook that sends the agent of a session a message.
 // Other hooks may change the session meanwhile.
 func (s Sessions) LockWake(id string) (*Lock, error) {
 	return LockWithTimeout(s.wakeLockPath(safeFileName(id)))
@@ -232,20 +239,21 @@ func (s Sessions) LockWake(id string) (*Lock, error) {
 
 func (s Sessions) wakeLockPath(name string) string { return s.lockPath(name) + ".wake" }
 
-// Change updates a session; it is begun where no hook has written it down.
+// Change updates a session, and creates its record where no hook has recorded it.
 func (s Sessions) Change(id string, change func(*Session)) (*Session, error) {
 	s.initRecord = func(session *Session) { session.ID = id }
 	return s.Folder.Change(safeFileName(id), change)
 }
 
-// IsSuperseded says that the Claude Code of a session goes on with another one: what is
-// said to the first must not reach that.
+// IsSuperseded reports whether the Claude Code of a session went on with another session:
+// prompts to the first must not reach the other.
 func (s Sessions) IsSuperseded(session *Session) bool {
 	all, _ := s.All()
 	return slices.ContainsFunc(all, func(other *Session) bool { return other.Supersedes(session) })
 }
 
-// AddNotice leaves the person at a session's terminal a sentence, once.
+// AddNotice adds a sentence, once, for the person at a session's terminal. A session has
+// 20 notices at most.
 func (s Sessions) AddNotice(id, sentence string) error {
 	if id == "" {
 		return nil
@@ -258,7 +266,7 @@ func (s Sessions) AddNotice(id, sentence string) error {
 	return err
 }
 
-// TakeNotices returns a session's notices, a line each, and forgets them.
+// TakeNotices returns a session's notices, one a line, and removes them.
 func (s Sessions) TakeNotices(id string) (text string) {
 	if session, err := s.Get(id); err != nil || len(session.Notices) == 0 {
 		return ""
@@ -273,21 +281,17 @@ func (s Sessions) TakeNotices(id string) (text string) {
 	return text
 }
 
-// CountGateBlock writes down that the stop gate sends a session back, and reports whether
-// it may: at most so many times within that time. An error means that nothing could be
-// counted.
-func (s Sessions) CountGateBlock(
-	id string,
-	now time.Time,
-	limit int,
-	period time.Duration,
-) (mayBlock bool, err error) {
+// CountGateBlock records that the stop gate sends a session back, and reports whether it
+// may: at most limit times within period. An error means that nothing could be counted.
+func (s Sessions) CountGateBlock(id string, now time.Time, limit int, period time.Duration) (
+	mayBlock bool, err error,
+) {
 	_, err = s.Change(id, func(session *Session) {
-		// Of a clock that was set back, what lies just ahead counts, too.
-		session.GateBlocks = slices.DeleteFunc(
-			session.GateBlocks,
-			func(at time.Time) bool { return now.Sub(at).Abs() >= period },
-		)
+		// If the clock was set back, blocks that lie slightly in the future count as
+		// well.
+		session.GateBlocks = slices.DeleteFunc(session.GateBlocks, func(at time.Time) bool {
+			return now.Sub(at).Abs() >= period
+		})
 		mayBlock = len(session.GateBlocks) < limit
 		if mayBlock {
 			session.GateBlocks = append(session.GateBlocks, now.UTC())
@@ -296,21 +300,21 @@ func (s Sessions) CountGateBlock(
 	return mayBlock && err == nil, err
 }
 
-// TmuxSockets are the sockets of the tmux servers that a tmux session of this name was
-// seen on, the last one first.
+// TmuxSockets returns the sockets of the tmux servers on which a tmux session of this
+// name was seen, the latest first.
 func (s Sessions) TmuxSockets(tmuxSession string) (sockets []string) {
 	all, _ := s.All()
 	slices.SortStableFunc(all, func(a, b *Session) int { return b.LastSeen.Compare(a.LastSeen) })
 	for _, session := range all {
-		if session.TmuxSession == tmuxSession && session.TmuxSocket != "" &&
-			!slices.Contains(sockets, session.TmuxSocket) {
+		hasSocket := session.TmuxSession == tmuxSession && session.TmuxSocket != ""
+		if hasSocket && !slices.Contains(sockets, session.TmuxSocket) {
 			sockets = append(sockets, session.TmuxSocket)
 		}
 	}
 	return sockets
 }
 
-// Sweep forgets the sessions without a hook for a month.
+// Sweep removes the records of sessions that no hook has reported for 30 days.
 func (s Sessions) Sweep(now time.Time) {
 	all, _ := s.All()
 	for _, session := range all {

@@ -11,38 +11,42 @@ import (
 	"time"
 )
 
-// Stats is what was asked, answered and sent since a time. Its JSON keys stay: other
-// programs read them.
+// Stats is what was asked, answered and sent since a time. Other programs read its JSON
+// keys, which do not change.
 type Stats struct {
-	Since  time.Time                    `json:"since"`
-	Total  *Tally                       `json:"all"`
-	Groups map[string]map[string]*Tally `json:"by"` // day, project, session
+	Since time.Time `json:"since"`
+	Total *Tally    `json:"all"`
+	// by day, project or session, then by its name
+	Groups map[string]map[string]*Tally `json:"by"`
 
-	SessionNames map[string]string `json:"-"` // of sessions, by id
+	SessionNames map[string]string `json:"-"` // the names of sessions, by id
 }
 
-// Tally is what was counted in a time, a project or a session.
+// Tally is what was counted for a day, a project, a session, or in all.
 type Tally struct {
 	// by what is counted: permissions, answered_in_chat, messages_sent …
 	Counts map[string]int `json:"counts"`
-	// ids of questions whose reply was taken, and Claude had no answer
+	// ids of questions that have a reply whose answer never reached Claude
 	LostQuestions   []string  `json:"lost,omitempty"`
 	AskedToPosted   Durations `json:"asked_to_posted"`
 	PostedToReplied Durations `json:"posted_to_answered"`
 	RepliedToTold   Durations `json:"answered_to_told"`
 }
 
-// Durations are lengths of time; in JSON, and as text, their median and 95th percentile.
+// Durations are durations in seconds. JSON and text show their median and 95th
+// percentile.
 type Durations []float64
 
-// Add adds the time between two clocks, which may differ, where both are known.
+// Add adds the time from one moment to another, where both are known. Two clocks may have
+// measured them: a negative time counts as 0.
 func (s *Durations) Add(from, to *time.Time) {
 	if from != nil && to != nil {
 		*s = append(*s, max(0, to.Sub(*from).Seconds()))
 	}
 }
 
-// Percentile is the length that so many percent stay below; 0 where there is none.
+// Percentile returns the duration in seconds that so many percent do not exceed; 0 where
+// there is none.
 func (s Durations) Percentile(percent int) float64 {
 	if len(s) == 0 {
 		return 0
@@ -54,17 +58,17 @@ func (s Durations) String() string {
 	if len(s) == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%.1f s (19 of 20 within %.1f s)", s.Percentile(50), s.Percentile(95))
+	return fmt.Sprintf("%.1f s (95 %% within %.1f s)", s.Percentile(50), s.Percentile(95))
 }
 
 func (s Durations) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]float64{"p50": s.Percentile(50), "p95": s.Percentile(95)})
 }
 
-// Text is the report for a person, as a whole and by what is named.
+// Text returns the report for a person: the total, then the given groups.
 func (r *Stats) Text(parts ...string) string {
 	var text strings.Builder
-	// they go first, then what became of them
+	// these counts come first, then what became of the questions
 	asked := []string{"questions", "permissions", "plans", "instructions"}
 	writeTally := func(what string, t *Tally) {
 		others := slices.DeleteFunc(slices.Sorted(maps.Keys(t.Counts)), func(name string) bool {
@@ -75,43 +79,26 @@ func (r *Stats) Text(parts ...string) string {
 				what += fmt.Sprintf(" %s %d,", strings.ReplaceAll(name, "_", " "), n)
 			}
 		}
-		fmt.Fprintln(
-			&text,
-			OneLine(
-				fmt.Sprintf(
-					"%s lost %d %s",
-					what,
-					len(t.LostQuestions),
-					strings.Join(t.LostQuestions, " "),
-				),
-			),
-		)
+		lost := fmt.Sprintf(" lost %d ", len(t.LostQuestions)) + strings.Join(t.LostQuestions, " ")
+		fmt.Fprintln(&text, OneLine(what+lost))
 	}
 	writeTally("since "+r.Since.Local().Format(time.DateTime)+":", r.Total)
 	if len(r.Total.AskedToPosted)+len(r.Total.PostedToReplied)+len(r.Total.RepliedToTold) > 0 {
-		const times = "asked to posted: %s, posted to answered: %s, answered to told Claude: %s\n"
-		fmt.Fprintf(
-			&text,
-			times,
-			r.Total.AskedToPosted,
-			r.Total.PostedToReplied,
-			r.Total.RepliedToTold,
-		)
+		fmt.Fprintf(&text, "from question to message: %s, to reply: %s, to Claude: %s\n",
+			r.Total.AskedToPosted, r.Total.PostedToReplied, r.Total.RepliedToTold)
 	}
 	for _, group := range parts {
 		for _, key := range slices.Sorted(maps.Keys(r.Groups[group])) {
-			writeTally(
-				strings.TrimSpace(group+" "+r.SessionNames[key])+" "+key+":",
-				r.Groups[group][key],
-			)
+			name := strings.TrimSpace(group + " " + r.SessionNames[key])
+			writeTally(name+" "+key+":", r.Groups[group][key])
 		}
 	}
 	return text.String()
 }
 
-// ReadStats counts what was asked and sent since then: questions in their records and,
-// when those are gone, in the log of decisions; messages in the log, which keeps the last
-// 10 MB. What cannot be read is left out.
+// ReadStats counts what was asked and sent since a time. Questions are counted by their
+// records or, where those are gone, by the log of decisions; messages by the log, which
+// keeps the last 10 MB. What cannot be read is left out.
 func ReadStats(env Getenv, since time.Time) *Stats {
 	by := map[string]map[string]*Tally{"day": {}, "project": {}, "session": {}}
 	r := &Stats{
@@ -120,7 +107,7 @@ func ReadStats(env Getenv, since time.Time) *Stats {
 		Groups:       by,
 		SessionNames: map[string]string{},
 	}
-	projects := map[string]string{} // by session
+	projects := map[string]string{} // the project's folder, by session id
 	endings := map[string]EndingLine{}
 	for _, e := range readLogLines[EndingLine](AuditPath(env)) {
 		endings[e.ID] = e
@@ -140,7 +127,7 @@ func ReadStats(env Getenv, since time.Time) *Stats {
 	}
 	for _, e := range endings {
 		if e.EndedBy == EndedReplaced {
-			// it goes on in the terminal, or another one came in its place
+			// it went on in the terminal, or another question replaced it
 			continue
 		}
 		for _, t := range r.talliesFor(e.AskedAt, e.Project, e.SessionID) {
@@ -156,9 +143,10 @@ func ReadStats(env Getenv, since time.Time) *Stats {
 		LogMessageSent:    "messages_sent",
 		LogMessageRefused: "messages_refused",
 	}
-	// killed after a message was logged as sent, the poller logs it again
+	// a poller that is killed just after it logged a message as sent logs it again
 	counted := map[string]bool{}
-	for _, m := range append(readLogLines[logged](LogPath(env)+".1"), readLogLines[logged](LogPath(env))...) {
+	older := readLogLines[logged](LogPath(env) + ".1")
+	for _, m := range append(older, readLogLines[logged](LogPath(env))...) {
 		name, isFinal := countNames[m.Message]
 		switch {
 		case !isFinal && m.Tries > 0:
@@ -168,7 +156,7 @@ func ReadStats(env Getenv, since time.Time) *Stats {
 		}
 		counted[m.ID] = counted[m.ID] || isFinal
 		project := cmp.Or(projects[m.Session], m.Project)
-		if project == UserStateDir(env) { // it is the person's
+		if project == UserStateDir(env) { // the message belongs to no project
 			project = ""
 		}
 		for _, t := range r.talliesFor(m.Time, project, m.Session) {
@@ -178,7 +166,7 @@ func ReadStats(env Getenv, since time.Time) *Stats {
 	return r
 }
 
-// readLogLines are the lines of a log that have an id.
+// readLogLines returns the lines of a log that have an id.
 func readLogLines[T any](path string) (all []T) {
 	b, _ := ReadPlainOrLink(path, MaxFileSize)
 	for line := range bytes.Lines(b) {
@@ -190,13 +178,16 @@ func readLogLines[T any](path string) (all []T) {
 	return all
 }
 
-// talliesFor are those that something counts in; none where it was before the report
-// begins.
+// talliesFor returns the tallies that an event counts in; none where it was before the
+// report begins.
 func (r *Stats) talliesFor(at time.Time, project, session string) (tallies []*Tally) {
 	if at.Before(r.Since) {
 		return nil
 	}
-	for group, key := range map[string]string{"day": at.Local().Format(time.DateOnly), "project": project, "session": session} {
+	keys := map[string]string{
+		"day": at.Local().Format(time.DateOnly), "project": project, "session": session,
+	}
+	for group, key := range keys {
 		if key == "" {
 			continue
 		}
@@ -218,7 +209,7 @@ func (t *Tally) addEnding(e EndingLine) {
 		answered = "open"
 	case e.EndedBy == "terminal",
 		e.EndedBy == "prompt" && e.AnsweredBy == "" && Kind(e.Kind) == KindNext:
-		// went on there
+		// the person went on in the terminal
 		answered = "answered_in_the_terminal"
 	case e.Declined != "":
 		answered = "turned_down"
