@@ -256,7 +256,7 @@ func (h *HubClient) Problems(version string) (problems []error) {
 	return problems
 }
 
-// PolicyReader asks the hub of a credentials file for its policy, see
+// ReadPolicy asks the hub of a credentials file for its policy, see
 // config.PolicyReader. Errors are ErrCredentials, those of readResponse and of RoundTrip,
 // and ErrBadResponse.
 func ReadPolicy(ctx context.Context, credentialsFile string) (json.RawMessage, error) {

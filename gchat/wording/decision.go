@@ -155,7 +155,7 @@ func ReadDuration(text string) (duration time.Duration, ok bool) {
 	return duration, err == nil && duration > 0
 }
 
-// AllowsTimedYes reads a yes for a while, such as "yes 30m", of at most two hours; it is
+// ReadTimedYes reads a yes for a while, such as "yes 30m", of at most two hours; it is
 // 0 for other words.
 func ReadTimedYes(text string) (duration time.Duration) {
 	if match := timedYesPattern().FindStringSubmatch(strings.TrimSpace(text)); match != nil {

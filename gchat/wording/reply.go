@@ -54,7 +54,7 @@ func ParseReply(
 	return answers, unknown
 }
 
-// VerdictAskedHow is what ReadDecline gives of a reply that only asks what to write.
+// AskedForHelp is what ReadDecline gives of a reply that only asks what to write.
 const AskedForHelp = "how"
 
 var (
@@ -77,7 +77,7 @@ func IsOwnCommand(
 }
 
 // ReadDecline says how a reply turns a question down: state.DeclinedChat, with the words
-// behind it, state.DeclinedSkip, or VerdictAskedHow. It is "" for an answer, and where an
+// behind it, state.DeclinedSkip, or AskedForHelp. It is "" for an answer, and where an
 // option of a prompt without an answer reads so.
 func ReadDecline(text string, q *state.Question) (decline, words string) {
 	text = strings.TrimSpace(state.Clean(state.ForAgent, text))
