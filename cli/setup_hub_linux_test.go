@@ -301,7 +301,7 @@ func TestAHubsPolicyBindsItsMachine(t *testing.T) {
 			t.Errorf("%s: %d messages", policy, n)
 		}
 	}
-	sends(`{"terminal_only": ["report"]}`, 0, "not sent: the configuration, or a policy")
+	sends(`{"terminal_only": ["report"]}`, 0, "not sent: the configuration or a policy")
 	sends(`{"terminal_only": ["plan"]}`, 0, "")
 	sends(`{"no_reports": true}`, 2, "nothing is asked in Chat: the policy of "+c.URL+" was not read")
 	for _, command := range []string{"status", "doctor"} {
