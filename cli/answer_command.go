@@ -50,8 +50,8 @@ const exitNotUsed = 2
 // reply in Chat.
 type answerer struct{ Program }
 
-// verdictTimeout is how long the command waits for the poller to judge the reply. A poller
-// that runs needs milliseconds.
+// verdictTimeout is how long the command waits for the poller to judge the reply. A
+// poller that runs needs milliseconds.
 const verdictTimeout = 5 * time.Second
 
 func (a answerer) run(ctx context.Context, args []string) error {

@@ -306,7 +306,8 @@ func normalizeArgs(args []string) []string {
 }
 
 // flagPattern matches an argument that counts as a flag. "- item one" and "-5 degrees"
-// are messages. "--dryrun" counts as a flag: it is a typing mistake, and must not be sent.
+// are messages. "--dryrun" counts as a flag: it is a typing mistake, and must not be
+// sent.
 var flagPattern = state.LazyPattern(`^--?[A-Za-z][\w-]*(=(?s:.*))?$`)
 
 // moveFlagsFirst moves the flags before the other arguments. The library reads no flag
@@ -361,9 +362,9 @@ type asker struct {
 	isInteractive bool // in and out are both terminals
 	in            io.Reader
 	out           io.Writer
-	// nextLine returns the channel of the lines that the person types. It is closed at the
-	// end of the input. A read of a terminal cannot be cancelled: a line that the caller
-	// stopped waiting for answers the next question.
+	// nextLine returns the channel of the lines that the person types. It is closed at
+	// the end of the input. A read of a terminal cannot be cancelled: a line that the
+	// caller stopped waiting for answers the next question.
 	nextLine func() <-chan string
 }
 

@@ -47,8 +47,8 @@ func (p Program) demoCommand() *cli.Command {
 	}
 }
 
-// demo shows the program's main job on an embedded space of its own: a question travels to
-// the page, and its answer back.
+// demo shows the program's main job on an embedded space of its own: a question travels
+// to the page, and its answer back.
 type demo struct {
 	Program
 	scriptedAnswer string // "" waits for a person

@@ -76,7 +76,8 @@ func (p Program) runDoctor(c *cli.Context) error {
 	return err
 }
 
-// indentedJSON is a report as JSON: for a program, or a person who reads it on a terminal.
+// indentedJSON is a report as JSON: for a program, or a person who reads it on a
+// terminal.
 func indentedJSON(report any) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)

@@ -116,8 +116,8 @@ func readHubKey(file string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A file that nobody may write is accepted although all may read it: Cloud Run mounts a
-	// secret as 0444, in a container that has no other users.
+	// A file that nobody may write is accepted although all may read it: Cloud Run mounts
+	// a secret as 0444, in a container that has no other users.
 	const othersRead, ownerWrites = 0o004, 0o200
 	if mode := info.Mode().Perm(); mode&othersRead != 0 && mode&ownerWrites != 0 {
 		const format = "%s can be read by everybody on this machine (mode %#o): chmod 600 it, and make a new key"

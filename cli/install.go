@@ -171,8 +171,8 @@ func (i installer) run(ctx context.Context) error {
 	return err
 }
 
-// allowMenuDecisions lets menu-driver choose in permissions and plans: the preset wake wakes
-// an agent that does so.
+// allowMenuDecisions lets menu-driver choose in permissions and plans: the preset wake
+// wakes an agent that does so.
 func (i installer) allowMenuDecisions() error {
 	path := state.ConfigFile(i.env)
 	verb := map[bool]string{true: "would get", false: "now has"}[i.dryRun]
@@ -184,8 +184,8 @@ func (i installer) allowMenuDecisions() error {
 	return config.SetMember(path, "menu_decides", true)
 }
 
-// printMenuDecides warns that menu-driver may still choose in permissions and plans, though
-// no hook wakes an agent.
+// printMenuDecides warns that menu-driver may still choose in permissions and plans,
+// though no hook wakes an agent.
 func (p Program) printMenuDecides() {
 	if config.Load(p.env, state.ConfigDir(p.env)).MenuCanDecide {
 		const warning = "menu-driver may still choose in permissions and plans; remove it if no agent needs it"
@@ -193,8 +193,8 @@ func (p Program) printMenuDecides() {
 	}
 }
 
-// hasApprovePreset reports whether the preset approve is registered: no other preset has a
-// hook on PostToolBatch.
+// hasApprovePreset reports whether the preset approve is registered: no other preset has
+// a hook on PostToolBatch.
 func (i installer) hasApprovePreset() bool {
 	file, _ := settings.FileFor(i.env, i.scope) // run returns its errors
 	hooks, _ := file.OwnHooks()
@@ -217,8 +217,8 @@ func (i installer) programPath() (string, error) {
 	return path, nil
 }
 
-// targetVersion is the version of the Claude Code that will read the settings. If claude is
-// not found, it is the version that the file's hooks need.
+// targetVersion is the version of the Claude Code that will read the settings. If claude
+// is not found, it is the version that the file's hooks need.
 func (i installer) targetVersion(ctx context.Context, file settings.File) (v settings.Version, err error) {
 	v, isVersion := settings.ParseVersion(i.claudeVersion)
 	if i.claudeVersion == "" {
@@ -343,11 +343,11 @@ func (p Program) uninstallCommand() *cli.Command {
 type purge struct {
 	Program
 	listing []string // a line for each thing that is removed
-	// removals that need more than deleting a file. The hooks come first: they would start
-	// a program whose files are gone.
+	// removals that need more than deleting a file. The hooks come first: they would
+	// start a program whose files are gone.
 	steps []func(context.Context) error
-	// files and folders to delete after the steps. The state that the other paths are found
-	// by comes last, so that an interrupted purge can be repeated.
+	// files and folders to delete after the steps. The state that the other paths are
+	// found by comes last, so that an interrupted purge can be repeated.
 	paths []string
 	// folders to delete at the end if they are empty, with the empty folders above them
 	emptyFolders []string
@@ -396,8 +396,8 @@ func (p *purge) run(ctx context.Context, dryRun, skipQuestion bool) error {
 	return nil
 }
 
-// findAll finds what there is to remove. It changes nothing. It fails while a process runs
-// that would write its files again.
+// findAll finds what there is to remove. It changes nothing. It fails while a process
+// runs that would write its files again.
 func (p *purge) findAll() error {
 	user := state.UserStateDir(p.env)
 	daemonService := service.NewDaemon(p.env, p.self, io.Discard)
@@ -468,8 +468,8 @@ func (p *purge) addFiles(name, where string, paths []string) {
 	}
 }
 
-// findHooks finds our hooks in the known settings files. If the person's own file cannot be
-// read, the purge fails. Other files that cannot be read stay as they are.
+// findHooks finds our hooks in the known settings files. If the person's own file cannot
+// be read, the purge fails. Other files that cannot be read stay as they are.
 func (p *purge) findHooks(projects []*state.Project) error {
 	files, err := settings.KnownFiles(p.env, projects)
 	if err != nil {
@@ -500,8 +500,8 @@ func (p *purge) findHooks(projects []*state.Project) error {
 	return nil
 }
 
-// removeUntilGone removes files and folders, and looks after 100 ms whether they are gone.
-// If a process of ours has created them again, it repeats that, up to 50 times.
+// removeUntilGone removes files and folders, and looks after 100 ms whether they are
+// gone. If a process of ours has created them again, it repeats that, up to 50 times.
 func removeUntilGone(paths ...string) (err error) {
 	exists := func(path string) bool {
 		_, statErr := os.Lstat(path)

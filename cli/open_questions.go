@@ -39,8 +39,8 @@ type openQuestion struct {
 }
 
 // openQuestions are the open questions in the index, of all kinds, the oldest first. A
-// question that timed out is among them while it still takes a reply. A record that cannot
-// be read stays where it is, and its error is in unreadable.
+// question that timed out is among them while it still takes a reply. A record that
+// cannot be read stays where it is, and its error is in unreadable.
 func openQuestions(
 	env state.Getenv, now time.Time, redact *state.Redactor,
 ) (open []openQuestion, unreadable []error) {

@@ -107,7 +107,7 @@ func (p *spaceHome) awaitText(what string, f func() string) (found string) {
 
 // preToolUse has a session ask, and returns the thread of its question and the hook that
 // waits for the answer.
-func (p *spaceHome) preToolUse(session string) (thread string, answer func() string) {
+func (p *spaceHome) ask(session string) (thread string, answer func() string) {
 	p.Helper()
 	event := func(name string) *exec.Cmd {
 		cmd := exec.CommandContext(p.Context(), p.program, "hook", "gchat-ask-user-forward")
@@ -214,7 +214,7 @@ func TestQuestionSurvivesTheWayToThePhoneAndBack(t *testing.T) {
 	}
 
 	_, end := p.runSpace()
-	thread, answer := p.preToolUse("one")
+	thread, answer := p.ask("one")
 	end()
 	page, end := p.runSpace("--phone")
 	if !strings.HasPrefix(page, "http://"+elsewhere+":") {
@@ -224,7 +224,7 @@ func TestQuestionSurvivesTheWayToThePhoneAndBack(t *testing.T) {
 	if said := answer(); !strings.Contains(said, `"Which DB in one?":"Postgres"`) {
 		t.Errorf("asked on loopback, answered on the phone: %q", said)
 	}
-	thread, answer = p.preToolUse("two")
+	thread, answer = p.ask("two")
 
 	// The same port once more: the space runs, or it does in the other mode.
 	if out, code := p.run("space", "--phone", "--listen", p.address); code != 0 || !strings.Contains(out, "is already running") || !strings.Contains(out, page) {
@@ -264,7 +264,7 @@ func TestAnswerSaysWhoWaited(t *testing.T) {
 	_, end := p.runSpace()
 	defer end()
 	for i := range 12 {
-		_, told := p.preToolUse(fmt.Sprintf("session-%d", i))
+		_, told := p.ask(fmt.Sprintf("session-%d", i))
 		open, _ := p.run("answer")
 		key, _, _ := strings.Cut(open, ",")
 		if said, code := p.run("answer", key, "2"); code != 0 || !strings.Contains(said, "on its way to Claude: a waiting process delivers it\n") {

@@ -98,8 +98,8 @@ func endPollers(env state.Getenv) {
 	}
 }
 
-// startDetachedPoller runs in the process that a hook or a command starts. It inherits the
-// poller's lock, starts the poller, and ends.
+// startDetachedPoller runs in the process that a hook or a command starts. It inherits
+// the poller's lock, starts the poller, and ends.
 func (p Program) startDetachedPoller() error {
 	lock, err := state.InheritPollerLock(p.env, state.InheritedLockDescriptor)
 	if err != nil { // a hook of an earlier version passes no lock

@@ -80,7 +80,8 @@ func (p Program) sendCommand() *cli.Command {
 		},
 		Action: func(c *cli.Context) error {
 			if url := c.String("webhook"); url != "" {
-				// In the environment, so that the poller that this command starts has it, too.
+				// In the environment, so that the poller that this command starts has it,
+				// too.
 				_ = os.Setenv("GOOGLE_CHAT_WEBHOOK_URL", url) // cannot fail with an argument's text
 			}
 			return (&messageSender{p, c, state.NewLog(p.env, "send")}).run(c.Context)
@@ -89,11 +90,11 @@ func (p Program) sendCommand() *cli.Command {
 }
 
 const (
-	// sendTimeout is how long gchat-send waits for its message's receipt. Its caller waits
-	// for it meanwhile.
+	// sendTimeout is how long gchat-send waits for its message's receipt. Its caller
+	// waits for it meanwhile.
 	sendTimeout = 1800 * time.Millisecond
-	// maxMessageBytes bounds a message, in bytes. A message of this length is posted in 16
-	// parts. More text than that is a file.
+	// maxMessageBytes bounds a message, in bytes. A message of this length is posted in
+	// 16 parts. More text than that is a file.
 	maxMessageBytes = 500_000
 )
 
@@ -104,8 +105,8 @@ type messageSender struct {
 	log   *state.Log
 }
 
-// Exit codes of gchat-send. 3 is unused: it means "curl or jq not found" in gchat-send.sh,
-// the script that this command replaces.
+// Exit codes of gchat-send. 3 is unused: it means "curl or jq not found" in
+// gchat-send.sh, the script that this command replaces.
 const exitNoWebhook, exitNotDelivered = 1, 2
 
 // reportTypeNames lists the report types for people.
@@ -127,7 +128,8 @@ func (s *messageSender) run(ctx context.Context) error {
 	if s.flags.Bool("dry-run") {
 		return s.printDryRun(m)
 	}
-	// The time starts here: a program that pipes its output into this command may be slow.
+	// The time starts here: a program that pipes its output into this command may be
+	// slow.
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	cfg := config.Load(s.env, m.ProjectDir)
@@ -210,8 +212,8 @@ func (s *messageSender) printDryRun(m *state.Message) error {
 	return nil
 }
 
-// checkWebhook checks that the configured URL is a webhook's, and that the thread is in its
-// space. The poller checks a URL that webhook_url_command prints.
+// checkWebhook checks that the configured URL is a webhook's, and that the thread is in
+// its space. The poller checks a URL that webhook_url_command prints.
 func (s *messageSender) checkWebhook(m *state.Message, cfg *config.Config) error {
 	if cfg.WebhookURL == "" {
 		return nil
@@ -281,8 +283,8 @@ func (s *messageSender) buildMessage(args []string) (*state.Message, error) {
 		ProjectDir: project,
 		ThreadKey:  threadKey,
 		ThreadName: threadName,
-		// A random key: what a person or a script sends twice is posted twice. Only a hook's
-		// key comes from its text.
+		// A random key: what a person or a script sends twice is posted twice. Only a
+		// hook's key comes from its text.
 		Key: cmp.Or(s.flags.String("id"), uuid.NewString()),
 	}
 	if reportType != state.ReportPlain {
@@ -416,8 +418,8 @@ func (p Program) flushCommand() *cli.Command {
 	}
 }
 
-// flush sends until nothing that can be sent is left, or the time is up. Held messages stay
-// in the outbox, unless --held is given.
+// flush sends until nothing that can be sent is left, or the time is up. Held messages
+// stay in the outbox, unless --held is given.
 func (p Program) flush(c *cli.Context) error {
 	box, retriesDead := p.outbox(), c.Bool("dead")
 	if c.Bool("forget-dead") {
@@ -449,7 +451,8 @@ func (p Program) flush(c *cli.Context) error {
 	}
 	refused := len(box.SetAside())
 	switch due := p.dueCount(); {
-	case ctx.Err() != nil && due > 0: // without a timeout, what is due came later: the poller sends it
+	case ctx.Err() != nil && due > 0:
+		// without a timeout, what is due came later: the poller sends it
 		const hint = "`gchat-hooks status` shows them, and why they wait"
 		err := fmt.Errorf("messages that are not sent yet: %d", due)
 		return exitError(err, hint, exitNotDelivered)
@@ -495,8 +498,8 @@ func (p Program) hasUnsent() bool {
 		p.dueCount() > 0
 }
 
-// retryNow makes messages due that wait for another try: a person has repaired what stopped
-// them. With includesHeld it does so for held messages, too.
+// retryNow makes messages due that wait for another try: a person has repaired what
+// stopped them. With includesHeld it does so for held messages, too.
 func (p Program) retryNow(includesHeld bool) (errs error) {
 	now := time.Now().UTC()
 	waiting, _ := p.outbox().Waiting()

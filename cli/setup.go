@@ -217,8 +217,8 @@ func (s *setupWizard) answerPlace() string {
 }
 
 // getenv is the environment that setup loads the configuration with. The answers stand in
-// place of this shell's settings, and the project is a folder without project files. So the
-// configuration is what the daemon and other shells will get.
+// place of this shell's settings, and the project is a folder without project files. So
+// the configuration is what the daemon and other shells will get.
 func (s *setupWizard) getenv(name string) string {
 	switch {
 	case name == "CLAUDE_PROJECT_DIR":
@@ -272,8 +272,8 @@ func (s *setupWizard) printStep(name, format string, args ...any) {
 	fmt.Fprintf(s.out, "ok    %-9s %s\n", name, fmt.Sprintf(format, args...))
 }
 
-// errorText is an error's text for the screen, without the webhook's URL: a server's answer
-// may quote the URL.
+// errorText is an error's text for the screen, without the webhook's URL: a server's
+// answer may quote the URL.
 func (s *setupWizard) errorText(err error) string {
 	s.redactor.AddSecrets(s.answers["GOOGLE_CHAT_WEBHOOK_URL"])
 	return state.Clean(state.ForTerminal, s.redactor.Redact(err.Error()))
@@ -291,8 +291,8 @@ func (s *setupWizard) stepError(prefix string, err error) error {
 	return exitError(errors.New(prefix+s.errorText(err)), hint, exitFailed)
 }
 
-// connectSpace finds out where questions go. It saves a webhook's URL only after a message
-// was posted with it.
+// connectSpace finds out where questions go. It saves a webhook's URL only after a
+// message was posted with it.
 func (s *setupWizard) connectSpace(ctx context.Context) error {
 	knownID := s.transportID(ctx) // of the files' configuration: there are no answers yet
 	for _, variable := range []string{"GOOGLE_CHAT_WEBHOOK_URL", "GOOGLE_CHAT_SPACE_ID", "GCHAT_API_ENDPOINT"} {
@@ -372,8 +372,8 @@ func (s *setupWizard) tryTransport(ctx context.Context, knownID string) error {
 	return nil
 }
 
-// connectEmbeddedSpace makes questions go to the embedded space. If the space does not run
-// at the address, it starts it.
+// connectEmbeddedSpace makes questions go to the embedded space. If the space does not
+// run at the address, it starts it.
 func (s *setupWizard) connectEmbeddedSpace() (err error) {
 	s.spaceServer, err = newSpaceServer(s.Program, s.flags)
 	if err != nil {
@@ -441,8 +441,8 @@ func (s *setupWizard) setUpReading(ctx context.Context) error {
 	return nil
 }
 
-// useCredentials uses the credentials in a file. If the file is an OAuth client's, it logs
-// the person in with that.
+// useCredentials uses the credentials in a file. If the file is an OAuth client's, it
+// logs the person in with that.
 func (s *setupWizard) useCredentials(ctx context.Context, path string) error {
 	delete(s.answers, "GOOGLE_CHAT_CREDENTIALS_FILE")
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
@@ -462,8 +462,8 @@ func (s *setupWizard) useCredentials(ctx context.Context, path string) error {
 	})
 }
 
-// allowPeople saves who may answer: the people of --allow and GCHAT_ALLOWED_USERS, and the
-// embedded space's person. A login has added its own person already.
+// allowPeople saves who may answer: the people of --allow and GCHAT_ALLOWED_USERS, and
+// the embedded space's person. A login has added its own person already.
 func (s *setupWizard) allowPeople(context.Context) error {
 	allowed := s.loadConfig().AllowedUsers
 	before := len(allowed)
@@ -558,8 +558,9 @@ func (s *setupWizard) registerHooks(ctx context.Context) (err error) {
 	return err
 }
 
-// offerDefaultMode offers the permission mode default if sessions start in auto mode behind
-// a gateway. There auto mode's check cannot run, and permissions do not reach Chat.
+// offerDefaultMode offers the permission mode default if sessions start in auto mode
+// behind a gateway. There auto mode's check cannot run, and permissions do not reach
+// Chat.
 func (s *setupWizard) offerDefaultMode(ctx context.Context) error {
 	gateway := doctor.AutoModeGateway(ctx, os.Getenv)
 	if gateway == "" {
@@ -592,13 +593,14 @@ func (s *setupWizard) offerDefaultMode(ctx context.Context) error {
 // offeredMode is the permission mode that setup offers.
 const offeredMode = "default"
 
-// modeMarkerFile is the file that records that setup wrote offeredMode. It contains the path
-// of the settings file.
+// modeMarkerFile is the file that records that setup wrote offeredMode. It contains the
+// path of the settings file.
 func modeMarkerFile(env state.Getenv) string {
 	return filepath.Join(state.UserStateDir(env), "default-mode")
 }
 
-// removeOfferedMode removes the permission mode from the settings if setup wrote it there.
+// removeOfferedMode removes the permission mode from the settings if setup wrote it
+// there.
 func (p Program) removeOfferedMode(file settings.File, dryRun bool) error {
 	markedPath, _ := os.ReadFile(modeMarkerFile(p.env))
 	if strings.TrimSpace(string(markedPath)) != file.Path {

@@ -20,8 +20,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// appCloudSteps is what a person does in Google Cloud before a Chat app can be tried. In it,
-// PROJECT stands for their project and SUBSCRIPTION for this machine's subscription.
+// appCloudSteps is what a person does in Google Cloud before a Chat app can be tried. In
+// it, PROJECT stands for their project and SUBSCRIPTION for this machine's subscription.
 //
 //go:embed setup_app_cloud.txt
 var appCloudSteps string
@@ -36,8 +36,8 @@ In Google Chat: New chat, enter the app's name, and send it any message. A direc
 all that you write there. If Chat does not find the app, add yourself to its Visibility.
 `
 
-// connectApp leads a person to a Chat app whose taps arrive. Each step is tried by calling
-// Google. At a terminal it is tried until it works.
+// connectApp leads a person to a Chat app whose taps arrive. Each step is tried by
+// calling Google. At a terminal it is tried until it works.
 func (s *setupWizard) connectApp(ctx context.Context) error {
 	for _, variable := range []string{
 		"GOOGLE_CHAT_SPACE_ID", "GOOGLE_CHAT_CREDENTIALS_FILE",
@@ -96,9 +96,10 @@ func (s *setupWizard) connectApp(ctx context.Context) error {
 	return s.saveAnswers()
 }
 
-// askCloudProject returns the Cloud project that the configured subscription names. If none
-// is configured, it asks for the project and names a subscription for this machine. Each
-// machine needs its own: Pub/Sub gives each event of a subscription to one reader only.
+// askCloudProject returns the Cloud project that the configured subscription names. If
+// none is configured, it asks for the project and names a subscription for this machine.
+// Each machine needs its own: Pub/Sub gives each event of a subscription to one reader
+// only.
 func (s *setupWizard) askCloudProject(ctx context.Context) (string, error) {
 	for s.loadConfig().Subscription == "" {
 		if !s.asker.isInteractive {
@@ -117,8 +118,8 @@ func (s *setupWizard) askCloudProject(ctx context.Context) (string, error) {
 	return strings.Split(s.loadConfig().Subscription, "/")[1], nil
 }
 
-// nonNameChars matches what our name of a subscription leaves out. Google allows a few more
-// characters: https://cloud.google.com/pubsub/docs/pubsub-basics#resource_names
+// nonNameChars matches what our name of a subscription leaves out. Google allows a few
+// more characters: https://cloud.google.com/pubsub/docs/pubsub-basics#resource_names
 var nonNameChars = state.LazyPattern(`[^A-Za-z0-9-]+`)
 
 // appKeyFile is where setup looks for the service account's key.
@@ -132,15 +133,16 @@ func (s *setupWizard) newApp(ctx context.Context) (*gchat.App, error) {
 		s.answers["GOOGLE_CHAT_CREDENTIALS_FILE"] = s.appKeyFile()
 	}
 	cfg := s.loadConfig()
-	cfg.SpaceID = cmp.Or(cfg.SpaceID, "spaces/-") // a placeholder until chooseAppSpace finds the space
+	// a placeholder until chooseAppSpace finds the space
+	cfg.SpaceID = cmp.Or(cfg.SpaceID, "spaces/-")
 	if len(cfg.Problems) > 0 {
 		return nil, cfg.Problems[0]
 	}
 	return gchat.NewApp(ctx, cfg)
 }
 
-// chooseAppSpace chooses the space that the app writes to: the configured one, else its only
-// direct message, else the only space that it is in.
+// chooseAppSpace chooses the space that the app writes to: the configured one, else its
+// only direct message, else the only space that it is in.
 func (s *setupWizard) chooseAppSpace(ctx context.Context, app *gchat.App) error {
 	chatSpaces, err := app.Spaces(ctx)
 	if err != nil {
@@ -165,9 +167,9 @@ func (s *setupWizard) chooseAppSpace(ctx context.Context, app *gchat.App) error 
 	return nil
 }
 
-// tryTestCard posts a card and waits until somebody taps its button. It prints who tapped,
-// and asks the person at the terminal whether that person may answer. If expectedTapper is
-// set, only that person's tap counts.
+// tryTestCard posts a card and waits until somebody taps its button. It prints who
+// tapped, and asks the person at the terminal whether that person may answer. If
+// expectedTapper is set, only that person's tap counts.
 func (s *setupWizard) tryTestCard(ctx context.Context, app *gchat.App) error {
 	id := strings.ReplaceAll(uuid.NewString(), "-", "")
 	const request = "gchat-hooks can write here. Tap the button to show that your taps arrive."
@@ -253,9 +255,9 @@ func (s *setupWizard) offerAllow(ctx context.Context, tapper gchat.Person) error
 	return config.SetMember(state.ConfigFile(s.getenv), "allowed_users", append(allowed, tapper.Name))
 }
 
-// readJoinCode reads the code that the Chat app wrote. The person types it at the terminal,
-// which does not show it, or it is the first line of stdin. It is never an argument: other
-// users of the machine can read command lines.
+// readJoinCode reads the code that the Chat app wrote. The person types it at the
+// terminal, which does not show it, or it is the first line of stdin. It is never an
+// argument: other users of the machine can read command lines.
 func (s *setupWizard) readJoinCode(ctx context.Context) (string, error) {
 	const hint = "write join to the app in Google Chat: it answers with the code"
 	if s.asker.isInteractive && !s.flags.IsSet("code") {
@@ -277,8 +279,8 @@ func (s *setupWizard) readJoinCode(ctx context.Context) (string, error) {
 }
 
 // joinHub joins this machine to a team's hub, and saves that questions go there. If it is
-// killed at any point, running it again with the same code does the rest: the hub gives this
-// machine the same answer again.
+// killed at any point, running it again with the same code does the rest: the hub gives
+// this machine the same answer again.
 func (s *setupWizard) joinHub(ctx context.Context) error {
 	code, err := s.readJoinCode(ctx)
 	if err != nil {
@@ -300,8 +302,8 @@ func (s *setupWizard) joinHub(ctx context.Context) error {
 	if err := hub.Save(file); err != nil {
 		return err
 	}
-	// saveAnswers writes these in the order of the settings, the endpoints last. So no other
-	// credentials are ever sent to the hub.
+	// saveAnswers writes these in the order of the settings, the endpoints last. So no
+	// other credentials are ever sent to the hub.
 	s.answers = map[string]string{
 		"GOOGLE_CHAT_SPACE_ID": hub.Space, "GOOGLE_CHAT_CREDENTIALS_FILE": file, "GCHAT_API_ENDPOINT": hub.URL,
 		"GCHAT_PUBSUB_SUBSCRIPTION": hub.Subscription, "GCHAT_PUBSUB_ENDPOINT": hub.URL,

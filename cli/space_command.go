@@ -141,9 +141,9 @@ var lastSpaceFailure struct {
 	at time.Time
 }
 
-// startSpace starts the embedded space for a connection to a port: gchat.StartSpace calls it
-// when nothing listens there. It does so only if the space had that port the last time, and
-// if the system does not run it as a service.
+// startSpace starts the embedded space for a connection to a port: gchat.StartSpace calls
+// it when nothing listens there. It does so only if the space had that port the last
+// time, and if the system does not run it as a service.
 func (p Program) startSpace(port int) {
 	lastSpaceFailure.Lock()
 	defer lastSpaceFailure.Unlock()
@@ -186,8 +186,8 @@ func (p Program) startDetachedSpace(flags []string) bool {
 	return n > 0
 }
 
-// endSpace ends a detached space, and reports whether there was one. A space that a person
-// or the system runs stays.
+// endSpace ends a detached space, and reports whether there was one. A space that a
+// person or the system runs stays.
 func endSpace(env state.Getenv) bool {
 	_, pid := lastSpace(env)
 	if pid == 0 || !isSpaceRunning(env) {
@@ -205,8 +205,8 @@ func endSpace(env state.Getenv) bool {
 func (d *spaceServer) hostPort() string { return net.JoinHostPort(d.host, strconv.Itoa(d.port)) }
 func (d *spaceServer) baseURL() string  { return "http://" + d.hostPort() }
 
-// flags are the flags by which `gchat-hooks space` and `gchat-hooks setup --space` make the
-// same server.
+// flags are the flags by which `gchat-hooks space` and `gchat-hooks setup --space` make
+// the same server.
 func (d *spaceServer) flags() []string {
 	if d.allowsPhone {
 		return []string{"--listen", d.hostPort(), "--phone"}
@@ -230,13 +230,14 @@ func lastSpace(env state.Getenv) (flagLine string, pid int) {
 	return flagLine, pid
 }
 
-// listen opens the space and its listener. If another process serves the space already, it
-// returns the space without a listener, for its addresses. The space's folder says so:
+// listen opens the space and its listener. If another process serves the space already,
+// it returns the space without a listener, for its addresses. The space's folder says so:
 // nothing is sent to the port, where another program may listen.
 func (d *spaceServer) listen() (*space.Space, net.Listener, error) {
 	if !d.isDetached {
-		// While this process ends a detached space and opens its own, no other process may
-		// start one. A detached space does not lock: the process that starts it has the lock.
+		// While this process ends a detached space and opens its own, no other process
+		// may start one. A detached space does not lock: the process that starts it has
+		// the lock.
 		if startLock, err := state.LockWithTimeout(filepath.Join(d.dataDir, "starts")); err == nil {
 			defer startLock.Unlock()
 		}
@@ -335,8 +336,9 @@ func (d *spaceServer) pageSession(ctx context.Context, thread string) space.Sess
 	return session
 }
 
-// pageProjects returns the projects that the page offers for a new session, and whether it
-// may start one. A name that the page would have to change to show it safely is left out.
+// pageProjects returns the projects that the page offers for a new session, and whether
+// it may start one. A name that the page would have to change to show it safely is left
+// out.
 func (d *spaceServer) pageProjects() (names []string, canStart bool) {
 	if !config.LoadPersonal(d.env).CanStartSessions {
 		return nil, false
@@ -363,7 +365,8 @@ func listenForUser(env state.Getenv, s *space.Space, port int) error {
 	return nil
 }
 
-// errSpaceRuns means that another process serves the space. endSpaceHint says how to end it.
+// errSpaceRuns means that another process serves the space. endSpaceHint says how to end
+// it.
 var errSpaceRuns = errors.New("the embedded space is already running")
 
 const endSpaceHint = "end it where it runs (Ctrl-C; gchat-hooks space uninstall, if the system runs it), then try again"

@@ -34,7 +34,8 @@ func (p Program) statusCommand() *cli.Command {
 	}
 }
 
-// printStatus prints the status. Secrets are removed, whichever record or log they are in.
+// printStatus prints the status. Secrets are removed, whichever record or log they are
+// in.
 func (p Program) printStatus(c *cli.Context) error {
 	cfg := config.Load(p.env, state.ProjectDir(p.env))
 	cfg.ReadPolicy = gchat.ReadPolicy
@@ -59,7 +60,8 @@ func (p Program) ensurePoller() (started bool) {
 
 // needsPoller reports whether this environment has an open question, a session that takes
 // messages from its thread, or something to send. An open question whose Claude Code has
-// ended moves to this environment if its own has no poller: else no poller would close it.
+// ended moves to this environment if its own has no poller: else no poller would close
+// it.
 func (p Program) needsPoller() bool {
 	environment, now := state.Environment(p.env), time.Now()
 	questions, _ := state.ReadIndexedQuestions(p.env, state.OpenStatusTexts...)
@@ -91,8 +93,8 @@ func (p Program) startPoller() error {
 	return err
 }
 
-// statusReport is what status shows, and what --json prints: its keys are a contract. Times
-// are RFC 3339 in UTC; an unknown one is left out. It contains no secret.
+// statusReport is what status shows, and what --json prints: its keys are a contract.
+// Times are RFC 3339 in UTC; an unknown one is left out. It contains no secret.
 type statusReport struct {
 	At        time.Time       `json:"generated_at"`
 	Questions []openQuestion  `json:"questions"` // of all kinds, the oldest first
@@ -115,8 +117,9 @@ type sessionStatus struct {
 	ProjectDir string    `json:"project_dir"`
 	Since      time.Time `json:"since,omitzero"`
 	LastSeen   time.Time `json:"last_seen,omitzero"`
-	Questions  int       `json:"questions"`          // how many are open
-	Terminal   string    `json:"terminal,omitempty"` // what only its terminal can answer, as a sentence
+	Questions  int       `json:"questions"` // how many are open
+	// what only its terminal can answer, as a sentence
+	Terminal string `json:"terminal,omitempty"`
 }
 
 // outboxStatus is the outbox: what waits for Google Chat or for an agent, and what Google
@@ -296,7 +299,8 @@ func configurationProblems(env state.Getenv, cfg *config.Config, pollers []polle
 	return problems
 }
 
-// lastConfigChange is the time of the person's last change of the configuration, or login.
+// lastConfigChange is the time of the person's last change of the configuration, or
+// login.
 func lastConfigChange(env state.Getenv) (last time.Time) {
 	project := filepath.Join(state.ProjectDir(env), ".claude", "gchat-hooks.json")
 	for _, path := range []string{state.ConfigFile(env), config.LoginFile(env), project} {
@@ -383,8 +387,8 @@ type logError struct {
 	Until   string    `json:"until,omitempty"` // the log message that says that it is over
 }
 
-// lastErrors are the log's last errors since a time, the oldest first. An error is left out
-// if the message that ends it was logged after it.
+// lastErrors are the log's last errors since a time, the oldest first. An error is left
+// out if the message that ends it was logged after it.
 func lastErrors(env state.Getenv, since time.Time) []logError {
 	errs := []logError{}
 	b, _ := state.ReadPlainOrLink(state.LogPath(env), state.MaxFileSize)
@@ -412,8 +416,8 @@ func lastErrors(env state.Getenv, since time.Time) []logError {
 	return errs[max(0, len(errs)-maxErrors):]
 }
 
-// text is the report for a person, with the problems first. Each thing has a line, and its
-// details stand below it, indented.
+// text is the report for a person, with the problems first. Each thing has a line, and
+// its details stand below it, indented.
 func (r *statusReport) text() string {
 	var text reportText
 	r.addProblems(&text)

@@ -37,7 +37,8 @@ func (p Program) waitCommand() *cli.Command {
 				Usage: "the question or a reply in the thread `NAME`, spaces/S/threads/T",
 			},
 			&cli.StringFlag{Name: "marker", Usage: "the question in `FILE`"},
-			// Older callers give it. It does nothing: poll_interval sets the poller's pace.
+			// Older callers give it. It does nothing: poll_interval sets the poller's
+			// pace.
 			&cli.StringFlag{Name: "interval", Hidden: true},
 			&cli.StringFlag{Name: "timeout", Value: "30m", Usage: "give up after `TIME`"},
 			&cli.BoolFlag{
@@ -147,8 +148,8 @@ func (w *waiter) awaitChange(ctx context.Context) error {
 	return err
 }
 
-// readingError says why replies cannot be read until a person repairs something. It is nil
-// if they can be read.
+// readingError says why replies cannot be read until a person repairs something. It is
+// nil if they can be read.
 func (w *waiter) readingError(chat string) error {
 	trouble := state.SpacesIn(state.UserStateDir(w.env)).Get(chat).ReadTrouble
 	if trouble != nil && trouble.IsRefused {
@@ -159,8 +160,8 @@ func (w *waiter) readingError(chat string) error {
 }
 
 // findQuestion finds the question that ref names, by its id, its thread's key or name, or
-// its file. If there is none, ref may be a thread's key or name: then it creates the record
-// of a process that waits in that thread.
+// its file. If there is none, ref may be a thread's key or name: then it creates the
+// record of a process that waits in that thread.
 func (w *waiter) findQuestion(ctx context.Context, ref string) (*state.Question, error) {
 	if q := state.FindQuestion(w.env, ref); q != nil && q.Mode.Traits().Asks {
 		return q, nil
@@ -219,8 +220,8 @@ func (w *waiter) waitInThread(ctx context.Context, key, name string) (*state.Que
 	return q, state.AddToIndex(w.env, entry)
 }
 
-// markDelivered records that the reply was printed. A question in deny mode is resolved by
-// that, unless a hook of its session waits to deliver the answer.
+// markDelivered records that the reply was printed. A question in deny mode is resolved
+// by that, unless a hook of its session waits to deliver the answer.
 func (w *waiter) markDelivered() {
 	if w.lock == nil { // the process that held it may have ended
 		w.lock, _ = state.LockWaiter(w.env, w.question.Path)

@@ -68,7 +68,8 @@ func TestNoLocalReplyDecides(t *testing.T) {
 			t.Errorf("answer %s: %s", resolvedBy, out)
 		}
 	}
-	w.changeQuestion(q, func(q *state.Question) { // as a program does that knows the record's format
+	w.changeQuestion(q, func(q *state.Question) {
+		// as a program does that knows the record's format
 		q.Replies = append(q.Replies, state.Reply{MessageName: "shell/x", Sender: state.LocalSender, Text: "yes", CreatedAt: time.Now()})
 	})
 	wantUndecided(w, p, thread)
@@ -123,7 +124,8 @@ func TestABrokenConfigurationWidensNothing(t *testing.T) {
 	}
 	for name, broken := range map[string]string{"broken": config[:60], "gone": "", "without approvers": `{"allowed_users": ["users/ann", "users/bob"]}`} {
 		set(config)
-		w.env["GCHAT_ALLOWED_USERS"] = "users/ann,users/bob" // what still counts if the file is missing
+		// what still counts if the file is missing
+		w.env["GCHAT_ALLOWED_USERS"] = "users/ann,users/bob"
 		p, thread := startPermission(w, permissionEvent(w, "s-1", "git push "+strings.ReplaceAll(name, " ", "-")))
 		set(broken)
 		w.sendAsUser(&bob, thread, "yes")

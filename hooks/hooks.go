@@ -265,7 +265,8 @@ func (h *Hook) writeSession(e *Event, project, knownName string) *state.Session 
 	var previous *state.Session
 	isThreadInherited := false
 	if knownName == "" {
-		lock, err := h.sessions().LockNames() // so that two sessions that start at once get two names
+		// so that two sessions that start at once get two names
+		lock, err := h.sessions().LockNames()
 		h.logFailed(err, "session named without a look at the other sessions' names")
 		defer lock.Unlock()
 		allSessions, _ := h.sessions().All()

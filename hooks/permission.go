@@ -21,10 +21,10 @@ const planTool = "ExitPlanMode"
 // call.
 const sameCallWindow = time.Minute
 
-// askPermission is the hook of a permission, a plan or a form. It waits for the decision in
-// the thread and prints it. The dialog of a permission or a plan stays usable meanwhile,
-// and the first decision counts. These questions go to the person's own space: a
-// project's webhook gets none.
+// askPermission is the hook of a permission, a plan or a form. It waits for the decision
+// in the thread and prints it. The dialog of a permission or a plan stays usable
+// meanwhile, and the first decision counts. These questions go to the person's own space:
+// a project's webhook gets none.
 //
 // A record serves one call: another call with equal input gets its own. Only if another
 // registration of ours (settings and plugin) recorded the event, it is the same call.
@@ -237,7 +237,9 @@ func hookDecision(e *Event, q *state.Question) map[string]any {
 	switch label, _ := q.Decision(); label {
 	case state.LabelAllow, state.LabelAlways:
 		if previewCall(e.ToolName, e.ToolInput, e.CWD, q.ProjectDir).about != q.About {
-			return nil // the path leads to another file than was shown, which 2.1.197 does not notice
+			// the path leads to another file than was shown, which 2.1.197 does not
+			// notice
+			return nil
 		}
 		if label == state.LabelAlways {
 			allow["updatedPermissions"] = e.PermissionSuggestions

@@ -22,7 +22,8 @@ var (
 // a character that Go keeps. Claude Code accepts an answer only under the exact text of
 // its question, lone surrogates included.
 func keepSurrogates(raw []byte) []byte {
-	if !bytes.Contains(raw, []byte(`\ud`)) && !bytes.Contains(raw, []byte(`\uD`)) { // the usual case
+	if !bytes.Contains(raw, []byte(`\ud`)) && !bytes.Contains(raw, []byte(`\uD`)) {
+		// the usual case
 		return raw
 	}
 	return surrogatePattern().ReplaceAllFunc(raw, func(found []byte) []byte {

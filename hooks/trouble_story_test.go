@@ -200,7 +200,8 @@ func (x *troubleMaker) interceptBadly(rw http.ResponseWriter, r *http.Request) b
 	x.faults.Add(1)
 	switch fault {
 	case 0:
-		rw.Header().Set("Retry-After", "1") // without this header, our own back-off waits 30 seconds, then 60
+		// without this header, our own back-off waits 30 seconds, then 60
+		rw.Header().Set("Retry-After", "1")
 		http.Error(rw, `{"error":{"code":429,"status":"RESOURCE_EXHAUSTED"}}`, http.StatusTooManyRequests)
 		return true
 	case 1:

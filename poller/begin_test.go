@@ -109,7 +109,8 @@ func TestABeginningSurvivesAKill(t *testing.T) {
 		t.Errorf("told %q, started %q, %d commands", notes, x.startArguments(), x.countUnfinished())
 	}
 
-	y := newEndedSession(t, func(s *state.Session) { // killed just after: the hook saved the session
+	y := newEndedSession(t, func(s *state.Session) {
+		// killed just after: the hook saved the session
 		s.OldCommands, s.StartingAt, s.EndedAt, s.StartedAt = []state.OldCommand{c}, time.Now(), time.Time{}, time.Now().Add(time.Second)
 		s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.ProcessStart(os.Getpid())
 	})

@@ -44,8 +44,8 @@ func (e *exam) checkChatPost(ctx context.Context, r *result) {
 	if err == nil {
 		clockAhead, err = hook.Probe(ctx)
 	}
-	// The clocks matter: Google refuses a service account's token from a difference of about
-	// five minutes on, and a reply's time is compared with this machine's time.
+	// The clocks matter: Google refuses a service account's token from a difference of
+	// about five minutes on, and a reply's time is compared with this machine's time.
 	if clockOffset := clockAhead.Abs().Round(time.Second); clockOffset >= 30*time.Second {
 		r.warn("this machine's clock and Chat's differ by %s", clockOffset).Fix =
 			"let the system set its clock: sudo timedatectl set-ntp true (macOS: sudo sntp -sS time.apple.com)"
@@ -120,8 +120,9 @@ func (e *exam) checkChatRead(_ context.Context, r *result) {
 	r.ok("replies can be read")
 }
 
-// readingFix says what to do when listing fails. A refusal is about the reader's membership,
-// not about the webhook. A login does not help while a credentials file takes precedence.
+// readingFix says what to do when listing fails. A refusal is about the reader's
+// membership, not about the webhook. A login does not help while a credentials file takes
+// precedence.
 func (e *exam) readingFix(err error) string {
 	fix := Hint(err)
 	if strings.HasPrefix(fix, "the webhook") {
@@ -137,8 +138,8 @@ func (e *exam) readingFix(err error) string {
 	return fix
 }
 
-// checkChatAllowed checks that somebody may answer, that the names on the list are people's,
-// and that the person who has logged in is on it.
+// checkChatAllowed checks that somebody may answer, that the names on the list are
+// people's, and that the person who has logged in is on it.
 func (e *exam) checkChatAllowed(ctx context.Context, r *result) {
 	switch {
 	case errors.Is(errors.Join(e.cfg.Problems...), config.ErrUnreadablePolicy):
@@ -158,7 +159,8 @@ func (e *exam) checkChatAllowed(ctx context.Context, r *result) {
 		reader, err := e.list()
 		var me gchat.Person
 		if err == nil {
-			// It fails for a service account and in the embedded space: neither has a login.
+			// It fails for a service account and in the embedded space: neither has a
+			// login.
 			me, err = reader.Me(ctx)
 		}
 		if err == nil && !e.cfg.CanAnswer(me.Name, me.Email) {
@@ -168,8 +170,8 @@ func (e *exam) checkChatAllowed(ctx context.Context, r *result) {
 	r.ok("may answer: %s", strings.Join(e.cfg.AllowedUsers, ", "))
 }
 
-// checkDaemonRuns checks that the daemon runs if its service is installed, that it polls, and
-// that tmux is there if answers are typed.
+// checkDaemonRuns checks that the daemon runs if its service is installed, that it polls,
+// and that tmux is there if answers are typed.
 func (e *exam) checkDaemonRuns(_ context.Context, r *result) {
 	if _, err := exec.LookPath("tmux"); err != nil && e.usesMode(state.ModeInject) {
 		r.fail("ask_mode is inject, but tmux is not installed").Fix = "install tmux 3.3 or newer"

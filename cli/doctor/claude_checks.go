@@ -35,8 +35,8 @@ type source struct {
 	file       settingsFile
 }
 
-// settingsFile is what the doctor reads of settings.json. It ignores a member of the wrong
-// type.
+// settingsFile is what the doctor reads of settings.json. It ignores a member of the
+// wrong type.
 type settingsFile struct {
 	DisableAllHooks  *bool           `json:"disableAllHooks"`
 	ManagedHooksOnly bool            `json:"allowManagedHooksOnly"`
@@ -90,8 +90,8 @@ func readSources(env state.Getenv) []*source {
 	return sources
 }
 
-// managedOnlyFile is the settings file that allows only managed hooks. It is "" if there is
-// none.
+// managedOnlyFile is the settings file that allows only managed hooks. It is "" if there
+// is none.
 func managedOnlyFile(all []*source) string {
 	for _, s := range all {
 		if s.isManaged && s.file.ManagedHooksOnly {
@@ -214,8 +214,9 @@ func (e *exam) checkClaudeTrust(_ context.Context, r *result) {
 	r.ok("Claude Code trusts %s", e.project)
 }
 
-// checkClaudeHooks checks that the hooks are registered that questions and answers need, and
-// that their programs exist: Claude Code silently skips a hook whose program is missing.
+// checkClaudeHooks checks that the hooks are registered that questions and answers need,
+// and that their programs exist: Claude Code silently skips a hook whose program is
+// missing.
 func (e *exam) checkClaudeHooks(_ context.Context, r *result) {
 	var hooks []*hook
 	for _, s := range e.sources {
@@ -245,8 +246,9 @@ func (e *exam) checkClaudeHooks(_ context.Context, r *result) {
 	r.ok("hooks are registered in %s", hooks[0].source.path)
 }
 
-// compareWithPreset reports the missing hooks of a preset: approve if one of its own hooks
-// is registered, else answer. If managedBy is set, only an administrator can register them.
+// compareWithPreset reports the missing hooks of a preset: approve if one of its own
+// hooks is registered, else answer. If managedBy is set, only an administrator can
+// register them.
 func (e *exam) compareWithPreset(r *result, registered []*hook, managedBy string) {
 	preset := "answer"
 	if slices.ContainsFunc(registered, (*hook).isOfApprove) {
@@ -300,8 +302,8 @@ func (e *exam) checkClaudeWaits(ctx context.Context, r *result) {
 var autoModeSince = settings.Version{2, 1, 329}
 
 // AutoModeGateway is the host of the gateway behind which sessions start in auto mode.
-// Claude Code 2.1.332 then shows dialogs for which it runs no PermissionRequest hook. It is
-// "" without a gateway, and in other modes.
+// Claude Code 2.1.332 then shows dialogs for which it runs no PermissionRequest hook. It
+// is "" without a gateway, and in other modes.
 func AutoModeGateway(ctx context.Context, env state.Getenv) string {
 	return autoModeGateway(ctx, env, readSources(env))
 }
@@ -341,7 +343,8 @@ func (h *hook) matchesPreset(w settings.Hook) bool {
 // isOfApprove reports whether the hook is in the preset approve, but not in answer.
 func (h *hook) isOfApprove() bool { return h.Event == "PostToolBatch" || h.takesAllPermissions() }
 
-// takesAllPermissions reports whether the hook answers all permissions, not only questions.
+// takesAllPermissions reports whether the hook answers all permissions, not only
+// questions.
 func (h *hook) takesAllPermissions() bool {
 	return h.Event == "PermissionRequest" && h.name == "gchat-ask-user-forward" &&
 		(h.Matcher == "" || h.Matcher == "*")

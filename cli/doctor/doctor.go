@@ -1,6 +1,6 @@
 // Package doctor checks everything that a question and its reply pass through. Its checks
-// are one list. Each says what it found and what to do about it. A check posts nothing and
-// changes nothing.
+// are one list. Each says what it found and what to do about it. A check posts nothing
+// and changes nothing.
 package doctor
 
 import (
@@ -70,8 +70,8 @@ var checks = []check{
 	},
 }
 
-// liveID is the id of the round trip, which follows the checks. Its findings are live.out,
-// from here to the space and back, and live.in, from a person to here.
+// liveID is the id of the round trip, which follows the checks. Its findings are
+// live.out, from here to the space and back, and live.in, from a person to here.
 const liveID = "live"
 
 const loginCommand = "gchat-hooks login"
@@ -132,13 +132,13 @@ type Options struct {
 	Live   bool
 	Wait   time.Duration    // how long the round trip waits for a reply; 0: it asks for none
 	Notify func(say string) // prints a line for the person while the round trip waits
-	// OneThread makes the round trip post only its question. The embedded space is known to
-	// follow thread keys.
+	// OneThread makes the round trip post only its question. The embedded space is known
+	// to follow thread keys.
 	OneThread bool
 }
 
-// exam is one run of the doctor. The results that several checks need are computed once, by
-// the check that needs them first.
+// exam is one run of the doctor. The results that several checks need are computed once,
+// by the check that needs them first.
 type exam struct {
 	Options
 	project string
@@ -258,8 +258,8 @@ func (e *exam) newReport(found []*Finding) *Report {
 	return r
 }
 
-// Text is the report for a person: a line for each problem and for the round trip, then the
-// counts. With showsAll every finding has a line.
+// Text is the report for a person: a line for each problem and for the round trip, then
+// the counts. With showsAll every finding has a line.
 func (r *Report) Text(showsAll bool) string {
 	var text strings.Builder
 	for _, f := range r.Findings {

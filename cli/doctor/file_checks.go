@@ -22,9 +22,9 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// checkConfigParse reports configuration files that do not parse, invalid values, and unknown
-// settings: nothing else reports a misspelled name. Names that begin with "$" or "_" are a
-// person's own notes.
+// checkConfigParse reports configuration files that do not parse, invalid values, and
+// unknown settings: nothing else reports a misspelled name. Names that begin with "$" or
+// "_" are a person's own notes.
 func (e *exam) checkConfigParse(_ context.Context, r *result) {
 	for _, err := range e.cfg.Problems {
 		finding := r.fail("%v", err)
@@ -110,9 +110,9 @@ func (e *exam) checkFilesFolders(_ context.Context, r *result) {
 	r.ok("state folders can be written")
 }
 
-// checkFilesPrivate checks that others cannot read or change the person's private files. Only
-// a file's own permissions count, not those of the folders above it: the home folder may be
-// opened to others one day, or copied by a backup.
+// checkFilesPrivate checks that others cannot read or change the person's private files.
+// Only a file's own permissions count, not those of the folders above it: the home folder
+// may be opened to others one day, or copied by a backup.
 func (e *exam) checkFilesPrivate(_ context.Context, r *result) {
 	var exposed []string
 	checkPath := func(path string, mayBeRead bool) {
@@ -135,7 +135,8 @@ func (e *exam) checkFilesPrivate(_ context.Context, r *result) {
 	for _, path := range []string{e.projectConfigFile(), e.cfg.CredentialsFile, log, log + ".1"} {
 		checkPath(path, !hasSecret(path))
 	}
-	// Other programs write files into a project's state, too: only the folders are checked.
+	// Other programs write files into a project's state, too: only the folders are
+	// checked.
 	for _, name := range []string{"", "pending-questions", "gchat-forwarded-ask", "user-input-queue"} {
 		checkPath(filepath.Join(state.ProjectStateDir(e.Env), name), true)
 	}
@@ -149,8 +150,8 @@ func (e *exam) checkFilesPrivate(_ context.Context, r *result) {
 }
 
 // othersPermissions are the permissions that group and others have on a file or folder. A
-// group whose number is the owner's counts as the owner: most Linux systems give each user
-// such a group, and let it write new files.
+// group whose number is the owner's counts as the owner: most Linux systems give each
+// user such a group, and let it write new files.
 func othersPermissions(path string) fs.FileMode {
 	info, err := os.Stat(path)
 	if err != nil {

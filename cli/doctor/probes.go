@@ -18,8 +18,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// Live is what a live run saw, for a person to paste into an issue. It has the name of the
-// space, and nothing private.
+// Live is what a live run saw, for a person to paste into an issue. It has the name of
+// the space, and nothing private.
 type Live struct {
 	Version     string  `json:"version"`
 	OS          string  `json:"os"`
@@ -102,8 +102,8 @@ func (e *exam) runProbes(ctx context.Context, exitCode int) Live {
 	return e.live
 }
 
-// probePosts tries the probes that post messages. A Chat app deletes its messages afterwards.
-// A webhook's messages stay: no scope of a reader allows deleting them.
+// probePosts tries the probes that post messages. A Chat app deletes its messages
+// afterwards. A webhook's messages stay: no scope of a reader allows deleting them.
 func (e *exam) probePosts(ctx context.Context) {
 	id := "client-verify-" + uuid.NewString()[:8]
 	m := gchat.Post{Text: "[Verify] A probe. " + testIsOver, ThreadKey: id}
@@ -137,8 +137,8 @@ func (e *exam) probePosts(ctx context.Context) {
 	}
 }
 
-// deletePosts deletes the app's messages by their ids. Chat may have a message although its
-// post failed.
+// deletePosts deletes the app's messages by their ids. Chat may have a message although
+// its post failed.
 func (e *exam) deletePosts(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
 	defer cancel()

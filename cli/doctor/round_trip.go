@@ -48,15 +48,16 @@ func (e *exam) findTransport(ctx context.Context) (w transport, err error) {
 
 const testIsOver = "The test is over."
 
-// listTimeout is how long the round trip waits until Chat lists a message that it accepted.
+// listTimeout is how long the round trip waits until Chat lists a message that it
+// accepted.
 const listTimeout = 15 * time.Second
 
-// roundTrip posts to two threads of the space (or, with OneThread, only its question), reads
-// that back, and waits for a person's reply. Its findings are live.out, from here to the
-// space and back by listing, and live.in, from a person to here. If the space cannot be
-// read, it posts nothing. It keeps nothing in the state folder, so no hook and no poller
-// sees its question. If it is interrupted, it still posts to the thread that the test is
-// over.
+// roundTrip posts to two threads of the space (or, with OneThread, only its question),
+// reads that back, and waits for a person's reply. Its findings are live.out, from here
+// to the space and back by listing, and live.in, from a person to here. If the space
+// cannot be read, it posts nothing. It keeps nothing in the state folder, so no hook and
+// no poller sees its question. If it is interrupted, it still posts to the thread that
+// the test is over.
 func (e *exam) roundTrip(ctx context.Context) []*Finding {
 	ctx, cancel := context.WithTimeout(ctx, liveTimeout+e.Wait)
 	defer cancel()
@@ -106,10 +107,10 @@ func (e *exam) roundTrip(ctx context.Context) []*Finding {
 	return append(outbound.found, inbound.found...)
 }
 
-// postAndFind posts the question. Unless OneThread is set, it also posts a message to another
-// thread and one more to the question's thread. It checks that all are listed there, as
-// messages of a program. A space that ignores thread keys gives each message a thread of its
-// own, or puts all into one.
+// postAndFind posts the question. Unless OneThread is set, it also posts a message to
+// another thread and one more to the question's thread. It checks that all are listed
+// there, as messages of a program. A space that ignores thread keys gives each message a
+// thread of its own, or puts all into one.
 func (e *exam) postAndFind(ctx context.Context, r *result) *state.Question {
 	runID := uuid.NewString()[:8]
 	q := &state.Question{
@@ -177,8 +178,8 @@ func (e *exam) postAndFind(ctx context.Context, r *result) *state.Question {
 	return q
 }
 
-// awaitReply waits for a person's reply in the question's thread, and interprets it as the
-// poller does.
+// awaitReply waits for a person's reply in the question's thread, and interprets it as
+// the poller does.
 func (e *exam) awaitReply(ctx context.Context, r *result, q *state.Question) (answer string) {
 	instruction := fmt.Sprintf("Now choose ok in the thread %q", q.SessionName)
 	if e.OneThread {
@@ -204,7 +205,8 @@ func (e *exam) awaitReply(ctx context.Context, r *result, q *state.Question) (an
 			sender := wording.SafeLine(
 				cmp.Or(strings.TrimSpace(m.Sender+" "+m.DisplayName), "a person"),
 			)
-			// Load it again: a person who was refused may have changed the list meanwhile.
+			// Load it again: a person who was refused may have changed the list
+			// meanwhile.
 			cfg := config.Load(e.Env, e.project)
 			_ = cfg.ApplyPolicies(ctx, e.Env) // after an error nobody may answer
 			if !cfg.CanAnswer(m.Sender, m.SenderEmail) {
@@ -300,9 +302,9 @@ func (e *exam) findPosted(ctx context.Context, r *result, sent []gchat.PostedMes
 	}
 }
 
-// Hint says what a person can do about an error of Google Chat or of a login. Where gchat's
-// hint says that it is tried again, it says to run the command again: a command does not
-// retry.
+// Hint says what a person can do about an error of Google Chat or of a login. Where
+// gchat's hint says that it is tried again, it says to run the command again: a command
+// does not retry.
 func Hint(err error) string {
 	return strings.Replace(gchat.Hint(err), "it is tried again", "run it again later", 1)
 }

@@ -1,8 +1,8 @@
-// Package migrate moves a harness folder from a relay agent to gchat-hooks. The relay is the
-// persistent agent s3-communicator, to which other agents send messages for Google Chat.
-// gchat-send and the hooks replace it. The files that Claude Code loads as that agent are
-// moved aside. No document is rewritten: each line that is about the relay is listed, with
-// what to write instead.
+// Package migrate moves a harness folder from a relay agent to gchat-hooks. The relay is
+// the persistent agent s3-communicator, to which other agents send messages for Google
+// Chat. gchat-send and the hooks replace it. The files that Claude Code loads as that
+// agent are moved aside. No document is rewritten: each line that is about the relay is
+// listed, with what to write instead.
 package migrate
 
 import (
@@ -27,15 +27,15 @@ const (
 	archiveDir = ".claude/skills/_archived"
 )
 
-// moves are the paths where Claude Code finds the relay, as a skill and as an agent. Each has
-// a path that Claude Code does not load, to which the relay is moved.
+// moves are the paths where Claude Code finds the relay, as a skill and as an agent. Each
+// has a path that Claude Code does not load, to which the relay is moved.
 var moves = [][2]string{
 	{".claude/skills/" + relayName, archiveDir + "/" + relayName},
 	{".claude/agents/" + relayName + ".md", archiveDir + "/" + relayName + "-agent.md"},
 }
 
-// skippedPaths are folders whose files give no session instructions. A repository within the
-// harness is skipped, too: it has to be migrated by itself.
+// skippedPaths are folders whose files give no session instructions. A repository within
+// the harness is skipped, too: it has to be migrated by itself.
 var skippedPaths = []string{
 	".claude/state",
 	".claude/logs",
@@ -46,9 +46,9 @@ var skippedPaths = []string{
 	"node_modules",
 }
 
-// Run moves the relay aside in the folder that holds .claude. Without apply it only prints
-// what it would move. Then it lists the lines that a person has to change. A second run
-// moves nothing. If the folder is no harness, it fails with a hint.
+// Run moves the relay aside in the folder that holds .claude. Without apply it only
+// prints what it would move. Then it lists the lines that a person has to change. A
+// second run moves nothing. If the folder is no harness, it fails with a hint.
 func Run(out io.Writer, dir string, apply bool) error {
 	dir, err := filepath.Abs(dir)
 	info, statErr := os.Lstat(filepath.Join(dir, ".claude"))
@@ -149,9 +149,9 @@ type todo struct {
 	advice  string
 }
 
-// patterns returns the pattern of a line that names the relay, and the todos for such lines,
-// of which the first match counts. The patterns are compiled here, not at start-up, where
-// they would slow down every hook.
+// patterns returns the pattern of a line that names the relay, and the todos for such
+// lines, of which the first match counts. The patterns are compiled here, not at
+// start-up, where they would slow down every hook.
 func patterns() (mention *regexp.Regexp, todos []todo) {
 	compile := func(expr string) *regexp.Regexp { return regexp.MustCompile(`(?i)` + expr) }
 	const starts = `\b(spawn|start|launch|wait)|\b(Skill|Task|Agent)\(|\b(name|subagent_type)["']?\s*[=:]`
@@ -195,8 +195,8 @@ func (h *harness) printPlace(place, advice string) {
 	h.hasOutputStyle = h.hasOutputStyle || strings.HasPrefix(place, ".claude/output-styles/")
 }
 
-// styleText goes into the harness's output style. It tells the orchestrator what the reason
-// of a denied question also says: no agent has to poll for the answer.
+// styleText goes into the harness's output style. It tells the orchestrator what the
+// reason of a denied question also says: no agent has to poll for the answer.
 //
 //go:embed style.md
 var styleText string

@@ -16,8 +16,9 @@ import (
 type pane struct {
 	inject.Snapshot               // Screen is "" if tmux could not be asked
 	askedAt, answeredAt time.Time // when tmux was asked, and when it had answered
-	cleanedLines        []string  // Lines as a message has them: without box drawing and blank lines
-	parsed              inject.Screen
+	// Lines as a message has them: without box drawing and blank lines
+	cleanedLines []string
+	parsed       inject.Screen
 }
 
 const (
