@@ -193,7 +193,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 				_ = json.NewEncoder(w).Encode(map[string]any{"results": []any{map[string]any{"message": map[string]any{"sender": map[string]any{"name": "users/99", "type": "HUMAN"}}}}})
 				return true
 			}
-		}, "chat.allowed", warn, "you are users/99, and may not answer", "allowed_users", ""},
+		}, "chat.allowed", warn, "who is not on allowed_users and may not answer", "allowed_users", ""},
 		{"nobody may answer", func(p *doctorHome) { delete(p.config, "allowed_users") }, "chat.allowed", fail, "allowed_users is empty", "allowed_users in ~/.config", ""},
 		{"a policy that cannot be read", func(p *doctorHome) { p.env["GCHAT_POLICY_FILE"] = "/none" }, "config.parse", fail, "nothing is asked in Chat: read policy", "the policy's owner", ""},
 		{"a name on the list", func(p *doctorHome) { p.config["allowed_users"] = []string{"users/1", "Ann"} }, "chat.allowed", warn, `"Ann"`, "users/ID", ""},
@@ -305,7 +305,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		{"a configuration that does not parse", func(p *doctorHome) {
 			p.writeFile(filepath.Join(p.project, ".claude", "gchat-hooks.json"), `{"ask_mode": `, 0o644)
 		}, "config.parse", fail, "gchat-hooks.json", "correct the file", "chat.post chat.allowed"},
-		{"a misspelt setting", func(p *doctorHome) { p.config["alowed_users"] = "users/1" }, "config.parse", warn, `"alowed_users"`, "correct it", ""},
+		{"a misspelt setting", func(p *doctorHome) { p.config["alowed_users"] = "users/1" }, "config.parse", warn, `"alowed_users"`, "correct the file", ""},
 		{"a value that means nothing", func(p *doctorHome) { p.config["poll_interval"] = "often" }, "config.parse", fail, "often", "configuration.md", ""},
 		{"a rule that quotes the webhook", func(p *doctorHome) {
 			p.config["rules"] = []any{map[string]any{"session": "x", "secret": p.secrets[1]}}
@@ -341,7 +341,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		}, "files.folders", fail, "cannot write to", "who owns the folder", ""},
 		{"a state folder that is no UTF-8", func(p *doctorHome) {
 			p.env["XDG_STATE_HOME"] = filepath.Join(p.home, "state\xff")
-		}, "files.folders", fail, `state\xff/gchat-hooks" is no UTF-8`, "XDG_STATE_HOME", ""},
+		}, "files.folders", fail, `state\xff/gchat-hooks" is not UTF-8`, "XDG_STATE_HOME", ""},
 	} {
 		t.Run(c.fault, func(t *testing.T) {
 			t.Parallel()

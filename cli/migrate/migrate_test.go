@@ -144,11 +144,11 @@ func TestMigration(t *testing.T) {
 		".claude/output-styles/system3.md:3: count one agent fewer\n",
 		".claude/output-styles/system3.md:5: remove it: nothing is started or awaited\n",
 		".claude/output-styles/system3.md:7: remove it: nothing is started or awaited\n",
-		".claude/output-styles/system3.md:11: take the row out\n",
+		".claude/output-styles/system3.md:11: remove the row\n",
 		".claude/output-styles/system3.md:16: replace the message with Bash(\"gchat-send --type plain 'TEXT'\")\n",
 		".claude/output-styles/system3.md:19: check it: no agent relays messages\n",
-		".claude/skills/s3-heartbeat/SKILL.md:1: instead of the message, ", ".claude/skills/s3-heartbeat/SKILL.md:2: take it out",
-		".claude/skills/s3-heartbeat/notes.md:1: read it", "Add this to the output style:\n\n" + styleText,
+		".claude/skills/s3-heartbeat/SKILL.md:1: replace the message with ", ".claude/skills/s3-heartbeat/SKILL.md:2: remove it",
+		".claude/skills/s3-heartbeat/notes.md:1: check it", "Add this to the output style:\n\n" + styleText,
 	} {
 		if !strings.Contains(output, wanted) {
 			t.Errorf("%q is not listed:\n%s", wanted, output)
@@ -174,7 +174,7 @@ func TestWhatCannotBeReadIsListed(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.Chmod(filepath.Join(dir, "data"), 0o700) })
 	out, err := runMigrate(t, dir, true)
-	for _, listed := range []string{"data: is not searched", "a.md: is not searched", "notes.md:1: read it"} {
+	for _, listed := range []string{"data: is not searched", "a.md: is not searched", "notes.md:1: check it"} {
 		if err != nil || !strings.Contains(out, listed) {
 			t.Errorf("%q: %v\n%s", listed, err, out)
 		}
@@ -226,7 +226,7 @@ func TestHostileHarness(t *testing.T) {
 	compareTrees(t, "outside", readTree(t, outside), before)
 	for _, look := range []string{
 		"binary.md:1: ", "latin1.md:1: ", "large.md: is not searched", "\uFFFD[2J.md:1: ", ".claude/output-styles: is a link",
-		"skills/s3-communicator: stays", "agents/s3-communicator.md: stays",
+		"skills/s3-communicator: is not moved", "agents/s3-communicator.md: is not moved",
 	} {
 		if !strings.Contains(out, look) {
 			t.Errorf("%q is not listed:\n%s", look, out)
