@@ -39,7 +39,7 @@ func TestTheSpaceStartsByItself(t *testing.T) {
 		end(pid)
 		p.awaitText("it is down", func() string { return map[bool]string{false: "down"}[isSpaceRunning(env)] })
 	}
-	thread, answer := p.preToolUse("one")
+	thread, answer := p.ask("one")
 	page, code := p.run("space", "--listen", p.address)
 	if code != 0 || !strings.Contains(page, "is already running") {
 		t.Fatalf("%d: %s", code, page)

@@ -68,7 +68,7 @@ func TestTheListTellsHowAQuestionEnded(t *testing.T) {
 	defer end()
 	ends := ""
 	for session, reply := range map[string]string{"one": "2", "two": "Use MySQL", "three": "skip"} {
-		thread, answer := p.preToolUse(session)
+		thread, answer := p.ask(session)
 		p.reply(page, thread, reply)
 		said := answer()
 		answers := regexp.MustCompile(`"answers":(\{[^}]*\})`).FindString(said)

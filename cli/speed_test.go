@@ -75,7 +75,7 @@ func TestSpeedOfThePage(t *testing.T) {
 	took := map[string][]time.Duration{}
 	for i := range 2 * n {
 		how := []string{"tap", "reply"}[i%2]
-		thread, answer := p.preToolUse(fmt.Sprint("s", i))
+		thread, answer := p.ask(fmt.Sprint("s", i))
 		message := strings.Replace(thread, "/threads/", "/messages/", 1) + "." + filepath.Base(thread)
 		began := time.Now()
 		if how == "tap" {

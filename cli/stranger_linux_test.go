@@ -119,7 +119,7 @@ func TestAnotherUserStandsInForNoSpace(t *testing.T) {
 			if !strings.Contains(page, "/#key=") {
 				t.Errorf("the page is at %s", page)
 			}
-			thread, answer := p.preToolUse("one")
+			thread, answer := p.ask("one")
 
 			socket := filepath.Join(p.home, "state/gchat-hooks/space/socket")
 			wants := []string{"GET /events 401", "GET /page/session 401", "GET /page/week 401", "GET /v1/spaces/local/messages 401", "POST /page/messages 401"}
