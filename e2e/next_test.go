@@ -58,7 +58,7 @@ func TestTheNextInstructionWakesASessionOutsideTmux(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		b := startApproving(t, c.withoutTmux(), config{Env: []string{"GCHAT_IDLE=on"}, Script: []turn{thanksTurn, askBackTurn}})
 		b.Prompt("go ahead")
-		const beforehand = "a message from a hook, which it must not take for your approval"
+		const beforehand = "a message from a hook, which does not count as your approval"
 		b.awaitPost("[Session Start]", beforehand)
 		q := b.awaitPost("[Waiting for you]", "Thanks, understood.", beforehand)
 		b.reply(q, "run the tests")

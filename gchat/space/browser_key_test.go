@@ -256,7 +256,7 @@ func TestTheLinkIsOpenedOnce(t *testing.T) {
 	wantContrast(t, ctx, "locked")
 	screenshot(t, ctx, "phone-locked")
 	runActions(t, ctx, chromedp.Navigate(srv.URL+"/#key=wrong"))
-	waitUntil(t, ctx, isLockedScript+` && document.querySelector('#locked-words').textContent.includes('not valid')`)
+	waitUntil(t, ctx, isLockedScript+` && document.querySelector('#locked-words').textContent.includes('no longer valid')`)
 	runActions(t, ctx, chromedp.Navigate(s.PageURL(srv.URL))) // the same document
 	const shows = isLiveScript + ` && document.querySelector('main').checkVisibility() && document.querySelector('[data-thread]') &&
 		!document.querySelector('#locked').checkVisibility() && !document.querySelector('#only-tab').checkVisibility()`

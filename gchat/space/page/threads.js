@@ -81,7 +81,7 @@ export function unread(all, t) {
     const { state } = last.card;
     return { words: (overWords[state] ?? hasAnswer)(kind) + ' Replies here are not read.', sure: state !== 'timeout' };
   }
-  if (last.kind === 'session_end') return { words: 'This session has ended, and is not waiting for a reply.', sure: false };
+  if (last.kind === 'session_end') return { words: 'This session has ended. It is not waiting for a reply.', sure: false };
   if (kind === 'notice' && last.card.choices.length === 0) return { words: 'This message needs no reply.', sure: true };
   return null;
 }
