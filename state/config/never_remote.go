@@ -135,10 +135,9 @@ var (
 	anyArgumentsPattern = state.LazyPattern(`[ :]\\\*(\||$)`)
 )
 
-// normalizeHosts writes hosts as they are looked up: percent-decoded, with ASCII's full
-// stops, in Punycode. Of an address go also a name and password, the port that goes
-// without saying, and the slashes that a browser forgives. http is https: WebFetch makes
-// it that.
+// normalizeHosts writes hosts as they are looked up: percent-decoded, with ASCII full
+// stops, in Punycode. It removes a user name and password, the scheme's default port, and
+// slashes that a browser ignores. It writes https for http, as WebFetch does.
 func normalizeHosts(text string) string {
 	return hostPattern().ReplaceAllStringFunc(text, func(match string) string {
 		parts := hostPattern().FindStringSubmatch(match)
