@@ -233,8 +233,7 @@ func resumeHint(env state.Getenv, session *state.Session, turns int) string {
 	if turns == 0 || session.EndReason == "clear" || session.EndReason == "resume" {
 		return ""
 	}
-	command := "cd " + state.QuoteForShell(session.ProjectDir) +
-		" && claude --resume " + state.QuoteForShell(shortenToLine(session.ID, 100))
+	command := state.ResumeCommand(session.ProjectDir, shortenToLine(session.ID, 100))
 	text := "`" + strings.ReplaceAll(oneLine(command), "`", "'") + "`"
 	if session.AcceptsCommands && config.LoadPersonal(env).CanStartSessions {
 		text = "write here, or " + text

@@ -417,7 +417,9 @@ func (p *Poller) canSessionTake(
 	isCommand := strings.HasPrefix(text, "/")
 	isEarly := in.LocalCreatedAt.Before(commands.AcceptsFrom(session))
 	isInSessionThread := in.ThreadName == session.ThreadName
-	canResume := !isCommand && cfg.CanStartSessions && p.canResume(session)
+	canResume := func() bool {
+		return !isCommand && cfg.CanStartSessions && p.canResume(session)
+	}
 	switch {
 	case record != nil && record.question.FindReply(in.ReplyName()) != nil:
 		return false, false
@@ -429,7 +431,7 @@ func (p *Poller) canSessionTake(
 		return false, true
 	case commands.HasMovedOn(state.SessionsIn(p.userStateDir), session):
 		return false, false
-	case !p.canTakeCommands(session) && !canResume:
+	case !p.canTakeCommands(session) && !canResume():
 		return false, false
 	case !cfg.HasUnreadFile && !cfg.CanApprove(in.Sender, in.SenderEmail):
 		return false, isCommand && isInSessionThread

@@ -355,8 +355,11 @@ func (s *sender) quietUntil(message *state.Message, cfg *config.Config) (until t
 			return end
 		}
 	}
+	if message.SessionID == "" {
+		return time.Time{}
+	}
 	session, err := state.SessionsIn(s.userStateDir).Get(message.SessionID)
-	if message.SessionID == "" || err != nil || !session.MutedUntil.After(s.Now()) {
+	if err != nil || !session.MutedUntil.After(s.Now()) {
 		return time.Time{}
 	}
 	return earlier(session.MutedUntil, s.Now().Add(muteCheckInterval))

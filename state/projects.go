@@ -118,10 +118,11 @@ var ErrUntrusted = errors.New("Claude Code was not told to trust its folder")
 // stranger's, nor does CLAUDECODE, which Claude's shell commands have anywhere.
 func IsProjectTrusted(env Getenv, dir string) bool {
 	projectDir := env("CLAUDE_PROJECT_DIR")
-	isThisProject := filepath.Clean(projectDir) == filepath.Clean(dir) ||
-		isSameFolder(projectDir, dir)
-	if projectDir != "" && isThisProject {
-		return true
+	if projectDir != "" {
+		isSame := filepath.Clean(projectDir) == filepath.Clean(dir) || isSameFolder(projectDir, dir)
+		if isSame {
+			return true
+		}
 	}
 	isTrusted, _ := IsFolderTrusted(env, dir)
 	return isTrusted

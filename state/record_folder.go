@@ -40,6 +40,12 @@ type anyRecord interface {
 	check(written time.Time) error
 }
 
+// sharedRecord is a record whose file other programs read, too. forOthers adds what only
+// they read to the file's members.
+type sharedRecord interface {
+	forOthers(members map[string]json.RawMessage)
+}
+
 // Folder is a folder of records of one kind, one file NAME.json each. T embeds Record.
 //
 // A reader sees the old bytes or the new ones, also after kill -9. Members of a file that
@@ -329,8 +335,8 @@ func encode(rec anyRecord, before map[string]json.RawMessage) []byte {
 			file[name] = bytesRead
 		}
 	}
-	if q, ok := rec.(*Question); ok {
-		q.forOthers(file)
+	if shared, ok := rec.(sharedRecord); ok {
+		shared.forOthers(file)
 	}
 	b, _ := json.Marshal(file)
 	return append(b, '\n')

@@ -324,3 +324,13 @@ func (s Sessions) Sweep(now time.Time) {
 		}
 	}
 }
+
+// ResumeCommand returns the shell command that continues a session in its project's
+// folder. An empty folder is left out.
+func ResumeCommand(projectDir, sessionID string) string {
+	command := "claude --resume " + QuoteForShell(sessionID)
+	if projectDir == "" {
+		return command
+	}
+	return "cd " + QuoteForShell(projectDir) + " && " + command
+}

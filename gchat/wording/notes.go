@@ -28,11 +28,8 @@ var noteWriters = map[string]func(q *state.Question, owed state.OwedNote) string
 	state.NoteFullText:   func(q *state.Question, _ state.OwedNote) string { return unclearText(q, nil) },
 	state.NoteGranted:    func(q *state.Question, _ state.OwedNote) string { return GrantText(q, nil, false) },
 	state.NoteReminder: func(q *state.Question, owed state.OwedNote) string {
-		return "[Reminder] " + safeField(
-			q.SessionName,
-		) + "\n\nStill open after " + owed.Text + ": " + shortDescription(
-			q,
-		)
+		return "[Reminder] " + safeField(q.SessionName) + "\n\nStill open after " + owed.Text +
+			": " + shortDescription(q)
 	},
 	state.NoteUnread: func(_ *state.Question, owed state.OwedNote) string {
 		return "[Not read] Please answer in the terminal. Replies here cannot be read yet: " +
@@ -155,10 +152,7 @@ func SessionReplacedText(s *state.Session) string {
 
 // resumeText says how to continue a session: with its ID, in its project's folder.
 func resumeText(s *state.Session) string {
-	command := "claude --resume " + state.QuoteForShell(s.ID)
-	if s.ProjectDir != "" {
-		command = "cd " + state.QuoteForShell(s.ProjectDir) + " && " + command
-	}
+	command := state.ResumeCommand(s.ProjectDir, s.ID)
 	return "To continue it: `" + safeClause(command) + "`"
 }
 
@@ -178,12 +172,10 @@ func NotStartedText(why string) string {
 
 // StartedText says where the session runs that was started for what a person wrote.
 func StartedText(s *state.Session) string {
-	return "[Started] It runs in tmux: `tmux -S " + safeClause(
-		state.QuoteForShell(s.TmuxSocket),
-	) + " attach -t " +
-		safeClause(
-			state.QuoteForShell(s.TmuxSession),
-		) + "`. Your words are typed when it is ready."
+	socket := safeClause(state.QuoteForShell(s.TmuxSocket))
+	session := safeClause(state.QuoteForShell(s.TmuxSession))
+	return "[Started] It runs in tmux: `tmux -S " + socket + " attach -t " + session +
+		"`. Your words are typed when it is ready."
 }
 
 // IsNewCommand says whether a text asks for a new session.
@@ -201,13 +193,8 @@ func NameMachineText() string {
 
 // NewSessionText begins the thread of a session that a person asked for.
 func NewSessionText(s *state.Session, text string) string {
-	return "[New session] " + safeField(
-		s.Name,
-	) + " on " + safeField(
-		state.MachineName(),
-	) + "\n\n" + neutralise(
-		Cut(text, maxCardText),
-	)
+	return "[New session] " + safeField(s.Name) + " on " + safeField(state.MachineName()) + "\n\n" +
+		neutralise(Cut(text, maxCardText))
 }
 
 // closingText says how a question ended; "" while it is open, and when it goes on in the
@@ -221,13 +208,8 @@ func closingText(q *state.Question) string {
 
 func decisionClosingText(q *state.Question) string {
 	if q.Status != state.Resolved {
-		return "[Cancelled] " + safeField(
-			q.SessionName,
-		) + "\n\n" + shortDescription(
-			q,
-		) + "\n\n" + closeReason(
-			q,
-		)
+		return "[Cancelled] " + safeField(q.SessionName) + "\n\n" + shortDescription(q) + "\n\n" +
+			closeReason(q)
 	}
 	return decidedText(q)
 }
@@ -250,13 +232,8 @@ func handedOverText(q *state.Question) string {
 	if q.HandedOverAt == nil || !q.Status.IsOpen() {
 		return ""
 	}
-	text := "[In the terminal] " + safeField(
-		q.SessionName,
-	) + "\n\n" + shortDescription(
-		q,
-	) + "\n\n" + inTerminalText(
-		q,
-	)
+	text := "[In the terminal] " + safeField(q.SessionName) + "\n\n" + shortDescription(q) +
+		"\n\n" + inTerminalText(q)
 	if len(q.PartialAnswers) > 0 || q.DeclinedText != "" {
 		text += " What you said here is not used."
 	}
@@ -602,9 +579,8 @@ func notTypedText(q *state.Question, owed state.OwedNote) string {
 	isDirty := q.Typing != nil && q.Typing.Result == "dirty"
 	switch {
 	case isDirty && q.Kind.Traits().IsPrompt:
-		return "[Look] Please look into the terminal: " + safeClause(
-			cmp.Or(why, q.Typing.Why),
-		) + "."
+		return "[Look] Please look into the terminal: " + safeClause(cmp.Or(why, q.Typing.Why)) +
+			"."
 	case q.Kind.Traits().IsPrompt:
 		reason := safeClause(why)
 		if !strings.Contains(reason, "your message goes in") {
@@ -616,9 +592,7 @@ func notTypedText(q *state.Question, owed state.OwedNote) string {
 			". We keep trying until the question is closed."
 	}
 	return "[Look] Please finish the dialog in the terminal. Your answer was only partly typed: " +
-		safeClause(
-			cmp.Or(why, q.Typing.Why),
-		) + "."
+		safeClause(cmp.Or(why, q.Typing.Why)) + "."
 }
 
 // safeClause is foreign text as a part of one of our sentences, whose next character

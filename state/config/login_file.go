@@ -30,9 +30,7 @@ type Login struct {
 }
 
 // LoginFile is where the login of the person is kept: login.json in the user state.
-func LoginFile(
-	env state.Getenv,
-) string {
+func LoginFile(env state.Getenv) string {
 	return filepath.Join(state.UserStateDir(env), "login.json")
 }
 
