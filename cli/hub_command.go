@@ -167,9 +167,7 @@ func checkHubFlags(c *cli.Context) error {
 	case isIncomplete:
 		return errors.New("--topic, --subscription, --domain and --key-file are required")
 	case c.Bool("behind-proxy") && c.String("url") == "":
-		return errors.New(
-			"--behind-proxy needs --url: the proxy's address, which machines use",
-		)
+		return errors.New("--behind-proxy needs --url: the proxy's address, which machines use")
 	case urlErr != nil:
 		return fmt.Errorf("--url must look like https://HOST, not %q", c.String("url"))
 	case !isSubscription:

@@ -34,10 +34,8 @@ func (p Program) installCommand() *cli.Command {
 			scopeFlags(),
 			&cli.StringSliceFlag{
 				Name: "preset",
-				Usage: "add `NAME`: " + strings.Join(
-					settings.PresetNames(),
-					", ",
-				) + " (default: answer)",
+				Usage: "add `NAME`: " + strings.Join(settings.PresetNames(), ", ") +
+					" (default: answer)",
 			},
 			&cli.StringSliceFlag{
 				Name:  "only",

@@ -95,9 +95,7 @@ func IsRefused(err error) bool {
 
 // IsMalformed says that Chat does not take the message as it is: of one to a thread, that
 // may be the thread's name.
-func IsMalformed(
-	err error,
-) bool {
+func IsMalformed(err error) bool {
 	return asAPIError(err).HTTP == http.StatusBadRequest && IsRefused(err)
 }
 

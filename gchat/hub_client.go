@@ -246,9 +246,7 @@ func (h *HubClient) Problems(version string) (problems []error) {
 			problems,
 			&state.UserError{Err: fmt.Errorf(
 				"the hub has version %s of gchat-hooks, and this machine %s",
-				wording.SafeLine(
-					wording.Cut(h.Version, 40),
-				),
+				wording.SafeLine(wording.Cut(h.Version, 40)),
 				version,
 			), Hint: "have the older one updated; then gchat-hooks doctor compares them again"},
 		)

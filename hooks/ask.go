@@ -176,9 +176,7 @@ func (h *Hook) askAndWait(ctx context.Context, e *Event, mode state.Mode) error 
 // tool_use_id identifies the call. PermissionRequest has none, nor does a record that it
 // wrote. Then an open question with equal input is returned. A closed one is returned if
 // the event came once more.
-func (h *Hook) findQuestionOfCall(
-	e *Event, questions []*state.Question,
-) (closed *state.Question) {
+func (h *Hook) findQuestionOfCall(e *Event, questions []*state.Question) (closed *state.Question) {
 	for _, q := range questions {
 		if e.ToolUseID != "" && q.ToolUseID == e.ToolUseID {
 			return q

@@ -67,9 +67,7 @@ type callbackServer struct {
 
 // isOurs says that an answer is to our request. Every program on this machine, and every
 // page in the browser, can send requests to our port.
-func (b *callbackServer) isOurs(
-	callback url.Values,
-) bool {
+func (b *callbackServer) isOurs(callback url.Values) bool {
 	return callback.Get("state") == b.state
 }
 

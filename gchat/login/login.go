@@ -167,11 +167,7 @@ func (o Options) askPermission(
 	}
 	if callback.Has("error") {
 		reason := wording.SafeLine(
-			callback.Get(
-				"error",
-			) + " " + callback.Get(
-				"error_subtype",
-			) + " " + callback.Get(
+			callback.Get("error") + " " + callback.Get("error_subtype") + " " + callback.Get(
 				"error_description",
 			),
 		)

@@ -178,16 +178,12 @@ type apiError struct {
 
 func (e *apiError) Error() string { return e.Message }
 
-func invalidArgument(
-	message string,
-) *apiError {
+func invalidArgument(message string) *apiError {
 	return &apiError{400, message, "INVALID_ARGUMENT"}
 }
 func unauthenticated(message string) *apiError { return &apiError{401, message, "UNAUTHENTICATED"} }
 
-func permissionDenied(
-	message string,
-) *apiError {
+func permissionDenied(message string) *apiError {
 	return &apiError{403, message, "PERMISSION_DENIED"}
 }
 func notFound(message string) *apiError { return &apiError{404, message, "NOT_FOUND"} }

@@ -232,9 +232,7 @@ func newCard(q *state.Question, id, titleSuffix string) *Card {
 // addQuestions writes the prompts of a question, with so many bytes of a preview. It is
 // false where there are no prompts, or they may have more widgets than a card.
 func (c *Card) addQuestions(q *state.Question, previewLimit int) bool {
-	hasSeveral, widgets, optionLimit := len(
-		q.SubQuestions,
-	) > 1, 1, previewLimit/max(
+	hasSeveral, widgets, optionLimit := len(q.SubQuestions) > 1, 1, previewLimit/max(
 		len(q.SubQuestions),
 		1,
 	)
@@ -353,9 +351,7 @@ func decisionButtons(q *state.Question) (buttons []Button) {
 	return buttons
 }
 
-func (c *Card) addSection(
-	header string,
-) {
+func (c *Card) addSection(header string) {
 	c.Sections = append(c.Sections, Section{Header: header})
 }
 

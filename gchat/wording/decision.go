@@ -239,9 +239,7 @@ func ScreenText(header, screen string) string {
 }
 
 func decisionHeader(q *state.Question) string {
-	header := "[" + q.Kind.Traits().Title + "] Session: " + sessionName(
-		q,
-	) + machineText(
+	header := "[" + q.Kind.Traits().Title + "] Session: " + sessionName(q) + machineText(
 		q,
 		machineInHeader,
 	)
@@ -273,9 +271,8 @@ func alwaysAllowsLine(q *state.Question, word, mark string) string {
 	if q.AlwaysAllows == "" || !isOffered(q, state.LabelAlways) {
 		return ""
 	}
-	return `"` + word + `" allows: ` + mark + neutraliseLastAngle(
-		safeField(q.AlwaysAllows),
-	) + mark + "\n"
+	rules := neutraliseLastAngle(safeField(q.AlwaysAllows))
+	return `"` + word + `" allows: ` + mark + rules + mark + "\n"
 }
 
 // acceptEditsScope is what Claude Code does without asking after a plan was approved so:
@@ -367,9 +364,8 @@ func decidedText(q *state.Question) string {
 	reason = strings.TrimSpace(reason)
 	text := "[Answered] " + safeField(q.SessionName) + "\n\n"
 	if q.ResolvedBy == state.EndedUnconfirmed {
-		return text + shortDescription(
-			q,
-		) + "\n\n" + label + " was sent to Claude Code. It is not known whether that counted: " +
+		return text + shortDescription(q) + "\n\n" + label +
+			" was sent to Claude Code. It is not known whether that counted: " +
 			"the terminal may have been faster."
 	}
 	text += decisionTexts[label]
@@ -378,9 +374,8 @@ func decidedText(q *state.Question) string {
 		text += shortDescription(q)
 	}
 	if label == state.LabelAlways {
-		text += "\nAlways allowed from now on: `" + neutraliseLastAngle(
-			safeField(q.AlwaysAllows),
-		) + "`"
+		rules := neutraliseLastAngle(safeField(q.AlwaysAllows))
+		text += "\nAlways allowed from now on: `" + rules + "`"
 	}
 	if reason != "" {
 		text += "\nReason: " + safeQuote(reason)

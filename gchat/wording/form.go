@@ -486,9 +486,8 @@ func chosenValue(f state.Field, numbers []int) (value any, problem string) {
 func formClosingText(q *state.Question) string {
 	switch {
 	case q.ResolvedBy == "tool_end":
-		return "[Cancelled] " + safeField(
-			q.SessionName,
-		) + "\n\nThe server no longer waits: its call has ended."
+		return "[Cancelled] " + safeField(q.SessionName) +
+			"\n\nThe server no longer waits: its call has ended."
 	case q.Status != state.Resolved:
 		return decisionClosingText(q)
 	}

@@ -60,18 +60,8 @@ func planParts(q *state.Question, _, _ int) (header, text, instructions string) 
 }
 
 func permissionParts(q *state.Question, lineLimit, _ int) (header, text, instructions string) {
-	return decisionHeader(
-			q,
-		), permissionText(
-			q,
-			lineLimit,
-		), alwaysAllowsLine(
-			q,
-			"always",
-			"`",
-		) + HowToDecide(
-			q,
-		)
+	instructions = alwaysAllowsLine(q, "always", "`") + HowToDecide(q)
+	return decisionHeader(q), permissionText(q, lineLimit), instructions
 }
 
 func questionParts(q *state.Question, _, previewLimit int) (header, text, instructions string) {

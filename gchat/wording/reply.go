@@ -70,9 +70,7 @@ var (
 
 // IsOwnCommand says whether a text is a command of ours, which counts in every thread of
 // a session.
-func IsOwnCommand(
-	text string,
-) bool {
+func IsOwnCommand(text string) bool {
 	return ownCommandPattern().MatchString(strings.TrimSpace(text))
 }
 
