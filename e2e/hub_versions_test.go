@@ -44,15 +44,18 @@ func TestMachineAndHubOneCommitApart(t *testing.T) {
 // is skipped: a copy of the sources alone has no history.
 func commitBefore(t *testing.T) (dir string) {
 	t.Helper()
-	dir = t.TempDir()
-	packed, err := bound.Command(t, "git", "-C", "..", "archive", "HEAD^").Output()
+	commit, err := bound.Command(t, "git", "-C", "..", "rev-parse", "--verify", "HEAD^").Output()
 	if err != nil {
 		t.Skip("there is no commit before this one:", err)
 	}
-	unpack := bound.Command(t, "tar", "-x", "-C", dir)
-	unpack.Stdin = bytes.NewReader(packed)
-	if out, err := unpack.CombinedOutput(); err != nil {
-		t.Fatalf("unpack the commit before: %v: %s", err, out)
+	dir = t.TempDir()
+	for _, args := range [][]string{
+		{"clone", "--quiet", "--shared", "--no-checkout", "..", dir},
+		{"-C", dir, "checkout", "--quiet", "--detach", string(bytes.TrimSpace(commit))},
+	} {
+		if out, err := bound.Command(t, "git", args...).CombinedOutput(); err != nil {
+			t.Fatalf("git %q: %v: %s", args, err, out)
+		}
 	}
 	return dir
 }
