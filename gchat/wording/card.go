@@ -10,87 +10,89 @@ import (
 	"gchat-hooks/state"
 )
 
-// A Card is what a question looks like where a person answers it with buttons. A chat
-// draws it in its own way.
+// Card is a question with buttons. Each chat draws it in its own way.
 type Card struct {
-	ID string // of the question: its buttons carry it; see state.CardID
-	// of the question: "question", "permission"; "notice" for words of our own
+	// identifies the question; the buttons carry it; see state.CardID
+	ID string
+	// the question's kind, such as "question" or "permission"; "notice" for a NoticeCard
 	Kind            string
-	State           string // how it stands, for programs; see CardOpen
+	State           string // for programs: one of the constants that begin with Card
 	Title, Subtitle string
 	Sections        []Section
 }
 
-// How a card stands.
+// The states of a card.
 const (
-	CardOpen      = "open"      // it can be answered
-	CardAnswered  = "answered"  // by a person, in Chat or in the terminal
-	CardDenied    = "denied"    // a permission or a plan
-	CardCancelled = "cancelled" // it ended without an answer
+	CardOpen      = "open"      // the question can be answered
+	CardAnswered  = "answered"  // a person answered it, in Chat or in the terminal
+	CardDenied    = "denied"    // a person denied the permission, or sent the plan back
+	CardCancelled = "cancelled" // the question ended without an answer
 	CardTimeout   = "timeout"   // nobody answered in time
-	CardLate      = "late"      // nobody did, and a reply in words still reaches Claude
-	CardTerminal  = "terminal"  // only the terminal answers it
+	CardLate      = "late"      // as CardTimeout, but a written reply still reaches Claude
+	CardTerminal  = "terminal"  // only the terminal can answer the question
 )
 
-// A Section is a part of a card, below a header that may be "".
+// Section is a part of a card. Its header may be "".
 type Section struct {
 	Header  string
 	Widgets []Widget
 }
 
-// A Widget is one thing in a section: just one of its members is set.
+// Widget is one element of a section. Exactly one of its members is set.
 type Widget struct {
-	Text    string // as it is, with its line breaks
-	Code    string // Markdown that is a block of code
+	Text    string // plain text, shown with its line breaks
+	Code    string // Markdown: a code block
 	Select  *Select
 	Field   *Field
 	Buttons []Button // in one row
 }
 
-// A Select is a list to choose from.
+// Select is a list of items to choose from.
 type Select struct {
-	Name          string // "q1" for the first prompt
+	Name          string // "q1" for the first subquestion
 	Label         string
-	AllowsSeveral bool // more than one may be chosen
+	AllowsSeveral bool // more than one item may be chosen
 	Items         []Item
 }
 
-// An Item is an option of a list.
+// Item is an option in a Select.
 type Item struct {
 	Text     string
 	Value    string // the option's number: "1" for the first
 	IsChosen bool   // an earlier reply chose it
 }
 
-// A Field takes a person's own words.
+// Field is an input in which a person writes text of their own.
 type Field struct {
-	Name  string // "w1" for the first prompt
+	Name  string // "w1" for the first subquestion
 	Label string
-	Value string // what an earlier reply said
+	Value string // the text of an earlier reply
 }
 
-// A Button is tapped once, with what the card's lists and fields hold.
+// Button is tapped once. The tap also carries the values of the card's lists and fields.
 type Button struct {
 	Text   string
-	Choice string // what a Tap tells: the number of an option, or a word
+	Choice string // Tap.Choice of a tap on it: an option's number, or a word
 }
 
 const (
-	// MaxWidgets is how many widgets a card may have: Chat leaves out the section that
-	// goes beyond, and all behind it. A selection may have as many items.
+	// MaxWidgets is how many widgets a card may have. Chat leaves out the section that
+	// exceeds it, and all sections after that. A Select may have as many items.
 	// https://developers.google.com/workspace/chat/api/reference/rest/v1/cards
 	MaxWidgets = 100
-	// maxCardText is how much of a plan or of last words stands in a card, in bytes. A
-	// longer text is a message above the card, where it has bold words and code blocks.
+	// maxCardText is how many bytes of a plan, or of Claude's last text, a card shows. A
+	// longer text is a message above the card, where Chat shows bold text and code
+	// blocks.
 	maxCardText = 1500
-	// maxClosingNote is how much of a closing note stands in a card, in bytes: with the
-	// card, of whatever characters, it is no longer than MaxText.
+	// maxClosingNote is how many bytes of a closing note a card shows. Note and card
+	// together then fit in MaxText, whatever characters they contain.
 	maxClosingNote = 2500
 )
 
-// CardTexts are the messages with which a question is put to people who see cards. The
-// last one stands for the card where no card is shown. With what size says of the card,
-// in bytes, it is no longer than MaxText.
+// CardTexts returns the messages that ask a question in a space with cards, and the card
+// of the last message. Where a chat cannot show the card, it shows that message's text
+// in its place. cardSize returns a card's size in bytes. The last text and the card
+// together fit in MaxText.
 func CardTexts(
 	q *state.Question,
 	id string,
@@ -99,14 +101,14 @@ func CardTexts(
 	return wordingOf(q.Kind).card(q, id, cardSize)
 }
 
-// questionCard has a button for each option. A question that is too large for a card is
-// answered in words.
+// questionCard returns a card with a button for each option. If the question is too large
+// for a card, the person has to reply in writing.
 func questionCard(q *state.Question, id string, cardSize func(*Card) int) ([]string, *Card) {
-	const minPreview = 100 // bytes; below that, buttons are given up
+	const minPreview = 100 // bytes; with less of each preview, the card has no buttons
 	for previewLimit := maxPreviewBytes; previewLimit > minPreview; previewLimit /= 4 {
 		texts, card := questionTexts(q, previewLimit), newCard(q, id, "")
-		if card.addQuestions(q, previewLimit) && len(texts) == 1 &&
-			cardSize(card)+len(texts[0]) <= MaxText {
+		hasButtons := card.addQuestions(q, previewLimit) && len(texts) == 1
+		if hasButtons && cardSize(card)+len(texts[0]) <= MaxText {
 			return texts, card
 		}
 	}
@@ -114,15 +116,18 @@ func questionCard(q *state.Question, id string, cardSize func(*Card) int) ([]str
 	return tooLargeCard(q, header)
 }
 
-// tooLargeCard is a card without buttons, below a question that is too large for them.
+// tooLargeCard returns the messages of a question that is too large for buttons, and a
+// card that says so.
 func tooLargeCard(q *state.Question, header string) ([]string, *Card) {
-	const instructions = "This question is too long for buttons. Please read it above, and reply in words."
+	const instructions = "This question is too long for buttons. " +
+		"Please read it above, and reply in words."
 	card := newCard(q, "", "")
 	card.addText(instructions)
 	return append(QuestionTexts(q), header+"\n\n"+instructions), card
 }
 
-// permissionCard shows ever shorter lines, but always the end of what Claude wants to do.
+// permissionCard cuts the lines of what Claude wants to do ever shorter, until the card
+// fits. The card always shows the end of it.
 func permissionCard(q *state.Question, id string, cardSize func(*Card) int) ([]string, *Card) {
 	const minLineLimit = 16
 	for lineLimit := maxLineBytes; ; lineLimit /= 2 {
@@ -136,6 +141,7 @@ func permissionCard(q *state.Question, id string, cardSize func(*Card) int) ([]s
 	}
 }
 
+// longTextCard returns the card of a plan or of Claude's last text.
 func longTextCard(q *state.Question, id string, _ func(*Card) int) (texts []string, card *Card) {
 	header, text, instructions := messageParts(q, 0, 0)
 	if len(text) > maxCardText || strings.Contains(text, fence) {
@@ -152,15 +158,15 @@ func longTextCard(q *state.Question, id string, _ func(*Card) int) (texts []stri
 		card.addButtons(Button{"Send", ChoiceSend})
 	} else {
 		card.addField(0, "What to change, if you send it back", "")
-		card.addButtons(decisionButtons(q)...)
+		card.addButtons(decisionButtons(q, decisions)...)
 	}
 	return append(texts, strings.TrimSpace(header+"\n\n"+text)+instructions), card
 }
 
-// ClosedCard shows how a question ended, or that only the terminal answers it, without a
-// button, and the text that stands for it, which is its closing note. The card also says
-// who answered, and when. An answer counts as the end although Claude Code has not
-// confirmed it yet.
+// ClosedCard returns a card without buttons for a question that ended, or that only the
+// terminal can answer. The text is its closing note, for chats that show no card. The
+// card also shows who answered, and when. An answered question counts as ended, even
+// before Claude Code has confirmed the answer.
 func ClosedCard(q *state.Question, now time.Time) (text string, card *Card) {
 	ended := *q
 	ended.HasSentNote = false
@@ -168,18 +174,19 @@ func ClosedCard(q *state.Question, now time.Time) (text string, card *Card) {
 		ended.Status = state.Resolved
 	}
 	text = cmp.Or(closingText(&ended), handedOverText(q))
+	answer, _ := q.Decision()
 	isAnswered := ended.Status == state.Resolved && q.ResolvedBy != "terminal"
 	if text == "" {
 		text = "[Cancelled] " + safeField(q.SessionName) + "\n\nIt goes on in the terminal."
-	} else if answerText, _ := q.Decision(); isAnswered && q.Kind.Traits().IsPrompt && answerText != "" {
-		text += "\n" + SafeBlock(firstBytes(answerText, maxCardText))
+	} else if isAnswered && q.Kind.Traits().IsPrompt && answer != "" {
+		text += "\n" + SafeBlock(firstBytes(answer, maxCardText))
 	}
 	if q.ResolvedAt != nil {
 		now = q.ResolvedAt.In(now.Location())
 	}
 	footer := "\n\n" + now.Format("2006-01-02 15:04")
-	if answeredBy := safeClause(q.AnsweredByName); isAnswered && answeredBy != "" &&
-		q.AnsweredBy != state.LocalSender {
+	answeredBy := safeClause(q.AnsweredByName)
+	if isAnswered && answeredBy != "" && q.AnsweredBy != state.LocalSender {
 		footer = "\n\n" + answeredBy + ", " + strings.TrimSpace(footer)
 	}
 	text = Cut(text, maxClosingNote)
@@ -187,8 +194,7 @@ func ClosedCard(q *state.Question, now time.Time) (text string, card *Card) {
 	status = strings.ToLower(status)
 	card = newCard(q, "", " ("+status+")")
 	card.State = cmp.Or(closedStates[status], status)
-	if label, _ := q.Decision(); status == CardAnswered && q.Kind.Traits().UsesOwnSpace &&
-		state.IsRefusal(label) {
+	if status == CardAnswered && q.Kind.Traits().UsesOwnSpace && state.IsRefusal(answer) {
 		card.State = CardDenied
 	} else if status == CardTimeout && canStillReply(q) {
 		card.State = CardLate
@@ -197,16 +203,18 @@ func ClosedCard(q *state.Question, now time.Time) (text string, card *Card) {
 	return text, card
 }
 
-// closedStates are how a card stands below a note that begins with another word.
+// closedStates holds the card's state by the tag of the closing note, where they differ.
 var closedStates = map[string]string{"sent": CardAnswered, "in the terminal": CardTerminal}
 
-// canStillReply says whether a reply in words reaches Claude although the time is over.
+// canStillReply reports whether a written reply to a question that timed out still
+// reaches Claude.
 func canStillReply(q *state.Question) bool {
 	isChosen := q.ResolvedBy == state.EndedAway || q.ResolvedBy == "policy"
 	return !isChosen && q.TimeoutPolicy != state.TimeoutAskTerminal
 }
 
-// NoticeCard is a card of our own words, with a button where it has an id.
+// NoticeCard returns a card that asks no question. It has a button to test taps with if
+// id is not "".
 func NoticeCard(text, id string) *Card {
 	card := newCard(&state.Question{SessionName: "gchat-hooks"}, id, "")
 	card.Kind = "notice"
@@ -217,27 +225,30 @@ func NoticeCard(text, id string) *Card {
 	return card
 }
 
-// newCard has a header that says what it is, how it ended, and whose it is.
+// newCard returns a card that has a header only: the question's kind and titleSuffix,
+// and below them the session, the folder and the machine.
 func newCard(q *state.Question, id, titleSuffix string) *Card {
 	subtitle := Truncate(sessionName(q), 200)
 	if dir := cmp.Or(q.CWD, q.ProjectDir); dir != "" {
 		subtitle += " · " + SafeLine(Truncate(state.CleanForReview(state.ForReview, dir), 200))
 	}
 	return &Card{
-		ID: id, Kind: cmp.Or(string(q.Kind), "question"), State: CardOpen,
-		Title: q.Kind.Traits().Title + titleSuffix, Subtitle: subtitle + machineText(q, machineInCard),
+		ID:       id,
+		Kind:     cmp.Or(string(q.Kind), "question"),
+		State:    CardOpen,
+		Title:    q.Kind.Traits().Title + titleSuffix,
+		Subtitle: subtitle + machineText(q, machineInCard),
 	}
 }
 
-// addQuestions writes the prompts of a question, with so many bytes of a preview. It is
-// false where there are no prompts, or they may have more widgets than a card.
+// addQuestions adds the subquestions of a question. It shows previewLimit bytes of an
+// option's preview, and less if there are several subquestions. It returns false if there
+// are none, or if they may need more widgets than a card can have.
 func (c *Card) addQuestions(q *state.Question, previewLimit int) bool {
-	hasSeveral, widgets, optionLimit := len(q.SubQuestions) > 1, 1, previewLimit/max(
-		len(q.SubQuestions),
-		1,
-	)
+	hasSeveral, widgets := len(q.SubQuestions) > 1, 1
+	optionLimit := previewLimit / max(len(q.SubQuestions), 1)
 	for i, subQuestion := range q.SubQuestions {
-		widgets += 2 + 4*len(subQuestion.Options) // with a preview, and what it is of
+		widgets += 2 + 4*len(subQuestion.Options) // an upper bound, with previews
 		if widgets > MaxWidgets {
 			return false
 		}
@@ -266,7 +277,8 @@ func (c *Card) addQuestions(q *state.Question, previewLimit int) bool {
 	return len(q.SubQuestions) > 0
 }
 
-// declineButtons turn a question down. Beside an option of that name there is none.
+// declineButtons returns the buttons that turn a question down. A button is left out if
+// an option has the same name.
 func declineButtons(q *state.Question) (buttons []Button) {
 	choices := [][2]string{{"Chat about this", state.DeclinedChat}, {"Skip", state.DeclinedSkip}}
 	for _, choice := range choices {
@@ -307,10 +319,11 @@ func (c *Card) addSelection(
 			c.addCode(preview)
 		}
 		if SafeLine(o.Label) != "" {
-			list.Items = append(
-				list.Items,
-				Item{optionText(o), ordinal(i), slices.Contains(earlier.Labels, o.Label)},
-			)
+			list.Items = append(list.Items, Item{
+				Text:     optionText(o),
+				Value:    ordinal(i),
+				IsChosen: slices.Contains(earlier.Labels, o.Label),
+			})
 		}
 	}
 	if len(list.Items) > 0 {
@@ -319,12 +332,12 @@ func (c *Card) addSelection(
 }
 
 func (c *Card) addPermission(q *state.Question, lineLimit int) {
-	const maxDescription = 500 // bytes of Claude's own words
+	const maxDescription = 500 // bytes of Claude's description of the call or the agent
 	c.addText(Truncate(toolCallText(q), maxDescription))
 	c.addText(Truncate(agentText(q), maxDescription))
 	shown, omitted := excerpt(q.ShownText, lineLimit)
 	c.addCode(shown)
-	buttons := decisionButtons(q)
+	buttons := decisionButtons(q, decisions)
 	if omitted != "" {
 		c.addText("(" + omitted + ")")
 		buttons = append(buttons, Button{"Show all", choiceShowAll})
@@ -342,8 +355,9 @@ func (c *Card) addPermission(q *state.Question, lineLimit int) {
 	c.addButtons(buttons...)
 }
 
-func decisionButtons(q *state.Question) (buttons []Button) {
-	for _, candidate := range decisions {
+// decisionButtons returns the buttons of those candidates that are offered.
+func decisionButtons(q *state.Question, candidates []decision) (buttons []Button) {
+	for _, candidate := range candidates {
 		if isOffered(q, candidate.label) {
 			buttons = append(buttons, Button{candidate.buttonText, candidate.choice})
 		}

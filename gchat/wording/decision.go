@@ -12,9 +12,9 @@ import (
 	"gchat-hooks/state"
 )
 
-// decisions are what permissions and plans offer: how a person sees each called, what its
-// button carries, and what people write for it. The first of its words stand for a tap.
-// Anything else is asked back: a guess would let Claude act.
+// decisions are the decisions that a person can make about a permission or a plan. A text
+// that is none of their words gets a note that asks again: with a guess, Claude might act
+// against the person's will.
 var decisions = []decision{
 	{state.LabelAllow, "Allow", "allow", []string{"yes", "y", "allow", "1"}},
 	{state.LabelDeny, "Deny", "deny", []string{"no", "n", "deny"}},
@@ -25,75 +25,76 @@ var decisions = []decision{
 	{state.LabelSendBack, "Send back", "back", []string{"no", "n", "deny"}},
 }
 
-// decision is one way to decide something as a whole.
+// decision is a decision about a whole question. label is what its answer contains,
+// choice what its button carries, and words what a person may write for it. The first of
+// the words also stands for a tap.
 type decision struct {
 	label, buttonText, choice string
 	words                     []string
 }
 
-// matches reports whether a text is one of the words for it, and no more.
+// matches reports whether a text is one of the words for the decision, and nothing else.
 func (d decision) matches(text string) bool {
 	bare := normalise(strings.TrimRight(strings.TrimSpace(text), ".!"))
-	return slices.ContainsFunc(
-		d.words,
-		func(phrase string) bool { return normalise(phrase) == bare },
-	)
+	return slices.ContainsFunc(d.words, func(word string) bool { return normalise(word) == bare })
 }
 
-// refusalPattern is a "no" with its reason behind it. "No problem" and its like refuse
-// nothing.
 var (
+	// refusalPattern matches a "no" that is followed by a reason.
 	refusalPattern = state.LazyPattern(
-		`(?is)^(?:n|no|deny)(?:[\s\pZ]*[,;:.!–—-]|[\s\pZ])[\s\pZ]*(.+)$`,
-	)
+		`(?is)^(?:n|no|deny)(?:[\s\pZ]*[,;:.!–—-]|[\s\pZ])[\s\pZ]*(.+)$`)
+	// notRefusalPattern matches "no problem" and the like, which refuse nothing.
 	notRefusalPattern = state.LazyPattern(
-		`(?i)^no[\s\pZ]+(?:problem|worries|objections?|issues?)\b`,
-	)
+		`(?i)^no[\s\pZ]+(?:problem|worries|objections?|issues?)\b`)
 )
 
-// timedYesPattern is a yes for a while: "yes 30m", "allow, for 90 min".
+// timedYesPattern matches a yes for a while: "yes 30m", "allow, for 90 min".
 var timedYesPattern = state.LazyPattern(
-	`(?i)^(?:yes|y|allow)(?:[\s\pZ]*,|[\s\pZ])[\s\pZ]*(?:for[\s\pZ]+)?(\d.*?)[.!]*$`,
-)
+	`(?i)^(?:yes|y|allow)(?:[\s\pZ]*,|[\s\pZ])[\s\pZ]*(?:for[\s\pZ]+)?(\d.*?)[.!]*$`)
 
-// claudeExitWords are the words that end Claude Code where nothing else stands at its
-// prompt (2.1.197 and 2.1.329). There "!" begins a shell's command, "/" one of Claude
-// Code's own, and a mark that combines with the prompt itself keeps the words from being
-// read.
+// claudeExitWords end Claude Code if they are the whole input at its prompt (2.1.197 and
+// 2.1.329).
 var claudeExitWords = []string{"exit", "quit", ":q", ":q!", ":wq", ":wq!"}
 
-// fileMentionPattern matches a word that begins with "@": Claude Code reads the file of
-// that name, asks nobody, and heeds no permission rule (2.1.332). An e-mail address is
-// none.
+// fileMentionPattern matches a word that begins with "@", but no e-mail address. Claude
+// Code reads the file of that name without asking, and ignores all permission rules for
+// it (2.1.332).
 var fileMentionPattern = state.LazyPattern(`(^|[^\pL\pN._%+-])@\S`)
 
 // ActsAtPrompt reports whether Claude Code would do something by itself with a text at
-// its prompt: run a shell's command or one of its own, note a memory, read a file, or
-// end.
+// its prompt: run a shell command ("!") or one of its own commands ("/"), save a memory
+// ("#"), read a file, or exit. A combining mark at the start counts too: it merges with
+// the prompt's own character, and Claude Code does not read the text (2.1.197 and
+// 2.1.329).
 func ActsAtPrompt(text string) bool {
 	first, _ := utf8.DecodeRuneInString(text)
-	return text != "" && strings.ContainsRune("!/#", first) || unicode.IsMark(first) ||
-		slices.Contains(claudeExitWords, text) || fileMentionPattern().MatchString(text)
+	return text != "" && strings.ContainsRune("!/#", first) ||
+		unicode.IsMark(first) ||
+		slices.Contains(claudeExitWords, text) ||
+		fileMentionPattern().MatchString(text)
 }
 
-// claudeCommandPattern are Claude Code's own commands that a person may give in a
-// session's thread, each as it is typed: in one line. Of others that the configuration
-// allows, any words may follow.
+// claudeCommandPattern matches those of Claude Code's own commands that a person may
+// always send in a session's thread. Each is typed as one line.
 var claudeCommandPattern = state.LazyPattern(`^(?:/clear|/compact(?: .+)?|/model [\w.\[\]-]+)$`)
 
-// IsClaudeCommand says whether a text is one of Claude Code's own commands that may be
-// typed: of those above, and of these more.
+// IsClaudeCommand reports whether a text is one of Claude Code's own commands that a
+// person may send: one that claudeCommandPattern matches, or one of allowed, which the
+// configuration lists. Any arguments may follow one of allowed, on the same line.
 func IsClaudeCommand(text string, allowed []string) bool {
 	name, _, _ := strings.Cut(text, " ")
-	return claudeCommandPattern().MatchString(text) ||
-		strings.HasPrefix(name, "/") && slices.Contains(allowed, name) &&
-			!strings.Contains(text, "\n")
+	isAllowed := strings.HasPrefix(name, "/") && slices.Contains(allowed, name)
+	return claudeCommandPattern().MatchString(text) || isAllowed && !strings.Contains(text, "\n")
 }
 
-// ParseDecision reads a reply to a permission or a plan: y, yes, allow or 1; n, no or
-// deny, with or without a reason; always where that is offered; for a plan also "yes,
-// accept edits", or "yes, auto". A session that waits takes all words that its prompt
-// takes as words. About is the note for other words.
+// ParseDecision reads a written reply to a question that is decided as a whole:
+//   - a permission: y, yes, allow or 1; n, no or deny, with or without a reason; always,
+//     if that is offered;
+//   - a plan: the same without always, and "yes, accept edits" or "yes, auto";
+//   - a form: see readForm;
+//   - a "next instruction" question: any text that Claude Code's prompt reads as text.
+//
+// For any other text the answer is empty, and note says what the reply gets.
 func ParseDecision(text string, q *state.Question) (a state.Answer, note string) {
 	return wordingOf(q.Kind).readText(strings.TrimSpace(state.Clean(state.ForAgent, text)), q)
 }
@@ -107,12 +108,13 @@ func readInstruction(text string, _ *state.Question) (a state.Answer, note strin
 
 func readDecision(text string, q *state.Question) (a state.Answer, note string) {
 	reason := refusalPattern().FindStringSubmatch(text)
+	hasReason := reason != nil && !notRefusalPattern().MatchString(text)
 	for _, candidate := range decisions {
 		switch {
 		case !isOffered(q, candidate.label):
 		case candidate.matches(text):
 			return state.Answer{Labels: []string{candidate.label}}, ""
-		case state.IsRefusal(candidate.label) && reason != nil && !notRefusalPattern().MatchString(text):
+		case hasReason && state.IsRefusal(candidate.label):
 			a = state.Answer{Labels: []string{candidate.label}, Notes: reason[1]}
 		}
 	}
@@ -125,38 +127,26 @@ func readDecision(text string, q *state.Question) (a state.Answer, note string) 
 	return a, state.NoteUnclear
 }
 
-// IsDecision says whether a text is one of the words that decide a permission or a plan,
-// and no more.
+// IsDecision reports whether a text is one of the words that decide a permission or a
+// plan, and nothing else.
 func IsDecision(text string) bool {
 	matches := func(candidate decision) bool { return candidate.matches(text) }
 	return slices.ContainsFunc(decisions, matches) || ReadTimedYes(text) > 0
 }
 
-// ReadDuration is how long a person says that something is to last: 2h, 30m, 90 min, 1
-// hour.
+// ReadDuration reads a duration as people write it: 2h, 30m, 90 min, 1 hour.
 func ReadDuration(text string) (duration time.Duration, ok bool) {
-	unit := strings.NewReplacer(
-		"hours",
-		"h",
-		"hour",
-		"h",
-		"minutes",
-		"m",
-		"minute",
-		"m",
-		"mins",
-		"m",
-		"min",
-		"m",
+	unitReplacer := strings.NewReplacer(
+		"hours", "h", "hour", "h",
+		"minutes", "m", "minute", "m", "mins", "m", "min", "m",
 	)
-	duration, err := time.ParseDuration(
-		unit.Replace(strings.ToLower(strings.Join(strings.Fields(text), ""))),
-	)
+	withoutSpaces := strings.ToLower(strings.Join(strings.Fields(text), ""))
+	duration, err := time.ParseDuration(unitReplacer.Replace(withoutSpaces))
 	return duration, err == nil && duration > 0
 }
 
-// ReadTimedYes reads a yes for a while, such as "yes 30m", of at most two hours; it is
-// 0 for other words.
+// ReadTimedYes returns for how long a yes such as "yes 30m" allows, which is at most two
+// hours. It returns 0 for any other text.
 func ReadTimedYes(text string) (duration time.Duration) {
 	if match := timedYesPattern().FindStringSubmatch(strings.TrimSpace(text)); match != nil {
 		duration, _ = ReadDuration(match[1])
@@ -164,42 +154,38 @@ func ReadTimedYes(text string) (duration time.Duration) {
 	return min(duration, 2*time.Hour)
 }
 
-// isOffered says whether a reply or a tap may decide so. What only the terminal can
-// allow, they can refuse.
+// isOffered reports whether a reply or a tap may make the decision with this label. If
+// only the terminal can allow something, Chat can still refuse it.
 func isOffered(q *state.Question, label string) bool {
-	if len(q.SubQuestions) == 0 || q.HandedOverAt != nil ||
-		q.IsTerminalOnly && !state.IsRefusal(label) {
+	needsTerminal := q.IsTerminalOnly && !state.IsRefusal(label)
+	if len(q.SubQuestions) == 0 || q.HandedOverAt != nil || needsTerminal {
 		return false
 	}
-	return slices.ContainsFunc(
-		q.SubQuestions[0].Options,
-		func(o state.Option) bool { return o.Label == label },
-	)
+	return slices.ContainsFunc(q.SubQuestions[0].Options, func(o state.Option) bool {
+		return o.Label == label
+	})
 }
 
-// What is shown of a permission at once: a command's end is always among it.
+// What a message shows of a permission's command or diff. It always shows the end of a
+// command.
 const (
-	maxFirstLines, maxLastLines = 20, 10 // lines
-	maxLineBytes                = 600    // bytes of a line, mostly
+	maxFirstLines, maxLastLines = 20, 10
+	maxLineBytes                = 600 // in a card that would get too large, fewer
 )
 
-// excerpt is the beginning and the end of what a permission is asked for as a code block,
-// with so many bytes of a line. hidden says what it leaves out; "" where that is nothing.
+// excerpt returns the first and the last lines of what a permission is asked for, as a
+// code block, with at most lineLimit bytes of each line. omitted says how much is left
+// out; it is "" if nothing is.
 func excerpt(text string, lineLimit int) (shown, omitted string) {
 	if text == "" {
 		return "", ""
 	}
-	lines := strings.Split(codeBlockText(text), "\n") // which makes it longer
-	cutLines, cutBytes := 0, 0
-	if omittedLines := len(lines) - maxFirstLines - maxLastLines; omittedLines > 0 {
-		cutLines = omittedLines
-		cutBytes = len(strings.Join(lines[maxFirstLines:maxFirstLines+omittedLines], "\n"))
-		lines = slices.Replace(
-			lines,
-			maxFirstLines,
-			maxFirstLines+omittedLines,
-			fmt.Sprintf("⋯ %d lines ⋯", omittedLines),
-		)
+	lines := strings.Split(codeBlockText(text), "\n") // cut afterwards: this adds bytes
+	cutLines, cutBytes := max(len(lines)-maxFirstLines-maxLastLines, 0), 0
+	if cutLines > 0 {
+		end := maxFirstLines + cutLines
+		cutBytes = len(strings.Join(lines[maxFirstLines:end], "\n"))
+		lines = slices.Replace(lines, maxFirstLines, end, fmt.Sprintf("⋯ %d lines ⋯", cutLines))
 	}
 	for i, line := range lines {
 		if len(line) > lineLimit {
@@ -214,21 +200,22 @@ func excerpt(text string, lineLimit int) (shown, omitted string) {
 	return fence + "\n" + strings.Join(lines, "\n") + "\n" + fence, omitted
 }
 
-// codeBlock is foreign text as a code block, which nothing in it ends.
+// codeBlock returns foreign text as a code block. Nothing in the text can end the block.
 func codeBlock(text string) string { return fence + "\n" + codeBlockText(text) + "\n" + fence }
 
-// codeBlockText is foreign text within a code block. A reader sees that the third
-// backtick is one: a shell runs what backticks embrace.
+// codeBlockText returns foreign text for the inside of a code block. Of three backticks
+// in a row, the third is written as its code point. So the reader still sees that it is a
+// backtick, which matters because a shell runs what is between backticks.
 func codeBlockText(text string) string {
 	return neutraliseAngles(strings.ReplaceAll(text, fence, "``‹U+0060›"))
 }
 
-// ScreenText shows what a terminal shows in a code block below a neutral header: the last
-// lines that fit one message. Nothing in it ends the block or mentions anybody.
+// ScreenText returns what a terminal shows as a code block below a header, which must be
+// neutral. It keeps the last lines that fit into one message. Nothing in it can end the
+// block or mention anybody.
 func ScreenText(header, screen string) string {
 	text := codeBlockText(strings.Trim(state.Clean(state.ForChat, screen), "\n"))
-	room := MaxText - len(header) - len("\n"+codeBlock(""))
-	if excess := len(text) - room; excess > 0 {
+	if excess := len(text) - (MaxText - len(header) - len("\n"+codeBlock(""))); excess > 0 {
 		text = strings.ToValidUTF8(text[excess:], "")
 		text = text[strings.IndexByte(text, '\n')+1:]
 	}
@@ -239,10 +226,8 @@ func ScreenText(header, screen string) string {
 }
 
 func decisionHeader(q *state.Question) string {
-	header := "[" + q.Kind.Traits().Title + "] Session: " + sessionName(q) + machineText(
-		q,
-		machineInHeader,
-	)
+	header := "[" + q.Kind.Traits().Title + "] Session: " + sessionName(q) +
+		machineText(q, machineInHeader)
 	if dir := cmp.Or(q.CWD, q.ProjectDir); dir != "" {
 		header += "\nFolder: " + safeField(state.CleanForReview(state.ForReview, dir))
 	}
@@ -259,14 +244,14 @@ func permissionText(q *state.Question, lineLimit int) string {
 		text += "\n" + shown
 	}
 	if omitted != "" {
-		text += "\n(" + omitted + ": reply \"more\")"
+		text += "\n(" + omitted + `: reply "more")`
 	}
 	return text
 }
 
-// alwaysAllowsLine is the line that says what "always" allows, where that is offered, by
-// the word that is there for it. The mark of code around it, where a message has markup,
-// keeps the stars of rules.
+// alwaysAllowsLine returns the line that says what "always" allows, or "" if that is not
+// offered. word is what the person writes or taps for it. mark is put around the rules: in
+// a message with markup it is a backtick, so that Chat shows the rules' asterisks.
 func alwaysAllowsLine(q *state.Question, word, mark string) string {
 	if q.AlwaysAllows == "" || !isOffered(q, state.LabelAlways) {
 		return ""
@@ -275,14 +260,13 @@ func alwaysAllowsLine(q *state.Question, word, mark string) string {
 	return `"` + word + `" allows: ` + mark + rules + mark + "\n"
 }
 
-// acceptEditsScope is what Claude Code does without asking after a plan was approved so:
-// its mode acceptEdits.
+// acceptEditsScope is what Claude Code does without asking in its mode acceptEdits, which
+// LabelApproveAuto sets.
 const acceptEditsScope = "edits and common file commands such as rm, mv and cp"
 
-// terminalOnlyText says that no reply and no tap allows it.
 const terminalOnlyText = "Only the terminal can allow this."
 
-// HowToDecide says what to reply to a permission or a plan.
+// HowToDecide returns the instructions for a reply to a permission or a plan.
 func HowToDecide(q *state.Question) string {
 	refuseText, separator := `no (with a reason if you like: "no, use git mv")`, " or "
 	if q.Kind == state.KindPlan {
@@ -294,15 +278,16 @@ func HowToDecide(q *state.Question) string {
 	case q.IsTerminalOnly:
 		return terminalOnlyText + " Reply " + refuseText + "."
 	case isOffered(q, state.LabelApproveAuto):
-		return `Reply yes, "yes, accept edits" (` + acceptEditsScope + " need no permission then)" + separator + refuseText + "."
+		return `Reply yes, "yes, accept edits" (` + acceptEditsScope +
+			" need no permission then)" + separator + refuseText + "."
 	case isOffered(q, state.LabelAlways):
 		return "Reply yes" + separator + refuseText + ", or always."
 	}
 	return "Reply yes" + separator + refuseText + "."
 }
 
-// agentText says which agent asks, and, while its dialog is hidden, that the terminal
-// does not show it; "" for the session itself.
+// agentText says which subagent asks, and that the terminal does not show its dialog while
+// that is hidden. It returns "" if the session itself asks.
 func agentText(q *state.Question) string {
 	if q.AgentID == "" {
 		return ""
@@ -312,34 +297,35 @@ func agentText(q *state.Question) string {
 		text += ": " + task
 	}
 	if !q.IsDialogDrawn() {
-		text += "\nThe terminal does not show it until you decide. Reply \"terminal\" to decide there."
+		text += "\nThe terminal does not show it until you decide. " +
+			`Reply "terminal" to decide there.`
 	}
 	return disarm(text)
 }
 
-// AsksForTerminal reports whether a reply wants a hidden dialog in the terminal. An
-// option that is named so goes first.
+// AsksForTerminal reports whether a reply asks to show a hidden dialog in the terminal. If
+// an option is called "terminal", the reply chooses that option instead.
 func AsksForTerminal(q *state.Question, text string) bool {
 	word := normalise("terminal")
 	isOption := slices.ContainsFunc(q.SubQuestions, func(subQuestion state.SubQuestion) bool {
-		return slices.ContainsFunc(
-			subQuestion.Options,
-			func(o state.Option) bool { return normalise(o.Label) == word },
-		)
+		return slices.ContainsFunc(subQuestion.Options, func(o state.Option) bool {
+			return normalise(o.Label) == word
+		})
 	})
 	return q.IsDialogHidden && !isOption &&
 		normalise(strings.TrimRight(strings.TrimSpace(text), ".!")) == word
 }
 
 func toolCallText(q *state.Question) string {
-	what := safeField(q.ToolName)
+	text := safeField(q.ToolName)
 	if about := safeField(q.About); about != "" {
-		what += ": " + about
+		text += ": " + about
 	}
-	return disarm(what)
+	return disarm(text)
 }
 
-// longText is a plan, or a session's last words. Markdown hides none of a plan's.
+// longText returns a plan, or Claude's last text. Rendering the Markdown hides no part of
+// a plan.
 func longText(q *state.Question) string {
 	text := renderMarkdown(state.Clean(state.ForChat, q.ShownText))
 	if q.Kind.Traits().IsPrompt {
@@ -348,7 +334,8 @@ func longText(q *state.Question) string {
 	return cmp.Or(text, "(The plan's text is not shown here. Please read it in the terminal.)")
 }
 
-// decisionTexts begins what a thread is told of a decision, or is all of it.
+// decisionTexts holds how the closing note words a decision, by its label. A text that
+// ends with a colon needs a description of the call.
 var decisionTexts = map[string]string{
 	state.LabelAllow:   "Allowed: ",
 	state.LabelAlways:  "Allowed: ",
@@ -369,8 +356,8 @@ func decidedText(q *state.Question) string {
 			"the terminal may have been faster."
 	}
 	text += decisionTexts[label]
+	// the terminal may have decided, and no hook reported how: there is no label then
 	if !strings.HasSuffix(decisionTexts[label], ".") {
-		// "" where the terminal decided, and no hook told how
 		text += shortDescription(q)
 	}
 	if label == state.LabelAlways {
@@ -405,8 +392,7 @@ func shortDescription(q *state.Question) string {
 	}
 	about = safeClause(about)
 	if strings.ContainsAny(about, "*_~") && !strings.Contains(about, "`") {
-		// as code, Chat's markup takes none of them
-		about = "`" + about + "`"
+		about = "`" + about + "`" // Chat would read these characters as markup
 	}
 	return safeField(q.ToolName) + ": " + about
 }

@@ -15,29 +15,30 @@ import (
 	"gchat-hooks/state"
 )
 
-// A form of an MCP server is answered as a whole, or not at all: a reply that has
-// something wrong in it counts for nothing. Values stand in Notes, beside the label, as
-// the JSON that the server gets. No note repeats anything of them.
+// A person answers a form of an MCP server as a whole. A reply with one invalid value is
+// not used at all. The answer's label is the decision, and its Notes hold the values as the
+// JSON that the server gets. No note in the thread repeats a value.
 
-// formDecisions are the answers to a form, what a button carries for each, and the words
-// for it.
+// formDecisions are the decisions that a person can make about a form.
 var formDecisions = []decision{
 	{state.LabelAccept, state.LabelAccept, "accept", []string{"accept", "yes", "y"}},
 	{state.LabelDecline, state.LabelDecline, "decline", []string{"decline", "no", "n"}},
 	{state.LabelCancel, state.LabelCancel, "cancel", []string{"cancel"}},
 }
 
-// secretPattern finds what a form may not ask for: the MCP specification forbids servers
-// to ask for passwords, keys and the like in a form.
+// secretPattern matches what a form may not ask for. The MCP specification forbids
+// servers to ask for passwords, keys and the like in a form.
 var secretPattern = state.LazyPattern(
 	`(?i)pass ?(?:word|phrase|code|wd)|passwd|secret|credential|token|` +
-		`\b(?:api|access|private|ssh|encryption)[ _-]?key|\b(?:pin|otp|cvv|cvc|ssn|2fa|mfa)\b|card[ _-]?number`,
-)
+		`\b(?:api|access|private|ssh|encryption)[ _-]?key|` +
+		`\b(?:pin|otp|cvv|cvc|ssn|2fa|mfa)\b|card[ _-]?number`)
 
-const secretWarning = "Careful: this may ask for a secret. MCP servers must not ask for passwords " +
-	"or keys in a form (MCP specification). What you write here stays in this chat. Decline if you are not sure."
+const secretWarning = "Careful: this may ask for a secret. MCP servers must not ask for " +
+	"passwords or keys in a form (MCP specification). What you write here stays in this chat. " +
+	"Decline if you are not sure."
 
-// isLink reports whether a form is a link to open.
+// isLink reports whether a form asks the person to open a link, instead of filling in
+// fields.
 func isLink(q *state.Question) bool { return q.ShownText != "" }
 
 func formParts(q *state.Question, _, _ int) (header, text, instructions string) {
@@ -51,7 +52,8 @@ func formParts(q *state.Question, _, _ int) (header, text, instructions string) 
 	return decisionHeader(q), strings.Join(parts, "\n"), howToFill(q)
 }
 
-// formIntro say whose form it is, what it is for, and at their end where a link leads.
+// formIntro returns the lines above a form's fields or link: which server asks, its
+// message, a warning about secrets, and the host of a link.
 func formIntro(q *state.Question) []string {
 	request := "you to fill in a form:"
 	switch {
@@ -61,15 +63,16 @@ func formIntro(q *state.Question) []string {
 		request = "for something that only the terminal shows."
 	}
 	parts := []string{"The MCP server " + quotedName(q.About) + " asks " + request}
-	if message := SafeBlock(state.CleanForReview(state.ForReview, q.SubQuestions[0].Question)); message != "" {
+	message := SafeBlock(state.CleanForReview(state.ForReview, q.SubQuestions[0].Question))
+	if message != "" {
 		parts = append(parts, disarm(message))
 	}
 	if mayAskSecret(q) {
 		parts = append(parts, secretWarning)
 	}
 	if !q.IsDialogDrawn() {
-		parts = append(parts,
-			`The terminal does not show it until you answer. Reply "terminal" to answer there.`)
+		parts = append(parts, "The terminal does not show it until you answer. "+
+			`Reply "terminal" to answer there.`)
 	}
 	if link, err := url.Parse(q.ShownText); err == nil && isLink(q) {
 		parts = append(parts, "It leads to "+safeField(link.Host)+":")
@@ -77,6 +80,8 @@ func formIntro(q *state.Question) []string {
 	return parts
 }
 
+// mayAskSecret reports whether a form's message or one of its fields seems to ask for a
+// password, a key or the like.
 func mayAskSecret(q *state.Question) bool {
 	texts := q.SubQuestions[0].Question
 	for _, f := range q.Fields {
@@ -85,23 +90,29 @@ func mayAskSecret(q *state.Question) bool {
 	return len(q.Fields) > 0 && secretPattern().MatchString(texts)
 }
 
-// quotedName is a name that a server gave, of which nothing is hidden.
+// quotedName returns a name that a server chose, in quotes. Characters that would be
+// invisible in it are shown.
 func quotedName(name string) string {
-	return `"` + neutraliseLastAngle(safeField(state.CleanForReview(state.ForReview, name))) + `"`
+	return `"` + neutraliseLastAngle(reviewField(name)) + `"`
 }
 
-// fieldName is what people call a field: its number goes for it, too.
+// reviewField is safeField for a text that a person has to judge: it shows characters that
+// would be invisible.
+func reviewField(text string) string {
+	return safeField(state.CleanForReview(state.ForReview, text))
+}
+
+// fieldName returns a field's number with its title and name. A reply may use any of the
+// three.
 func fieldName(q *state.Question, i int) string {
-	f := q.Fields[i]
-	name := safeField(state.CleanForReview(state.ForReview, f.Name))
-	if title := safeField(state.CleanForReview(state.ForReview, f.Title)); title != "" &&
-		title != name {
+	name, title := reviewField(q.Fields[i].Name), reviewField(q.Fields[i].Title)
+	if title != "" && title != name {
 		name = title + " (" + neutraliseLastAngle(name) + ")"
 	}
 	return fmt.Sprintf("%d. %s", i+1, name)
 }
 
-// fieldText is a field with what it takes.
+// fieldText returns a field's name, what it accepts, its description and its options.
 func fieldText(q *state.Question, i int) string {
 	formField := q.Fields[i]
 	accepted := []string{acceptedText(formField)}
@@ -112,8 +123,8 @@ func fieldText(q *state.Question, i int) string {
 		accepted = append(accepted, "default: "+quotedName(defaultText(formField)))
 	}
 	text := fieldName(q, i) + ": " + strings.Join(accepted, "; ")
-	if about := safeField(state.CleanForReview(state.ForReview, formField.Description)); about != "" {
-		text += "\n  " + about
+	if description := reviewField(formField.Description); description != "" {
+		text += "\n  " + description
 	}
 	if formField.Type != "boolean" {
 		for n, o := range formField.Options {
@@ -126,8 +137,10 @@ func fieldText(q *state.Question, i int) string {
 // acceptedText says what may be written into a field.
 func acceptedText(formField state.Field) string {
 	kinds := map[string]string{
-		"number": "a number", "integer": "a whole number", "boolean": "yes or no",
-		"array": "one or more of these",
+		"number":  "a number",
+		"integer": "a whole number",
+		"boolean": "yes or no",
+		"array":   "one or more of these",
 	}
 	text := kinds[formField.Type]
 	switch {
@@ -146,20 +159,20 @@ func acceptedText(formField state.Field) string {
 	if formField.Format != "" {
 		text += ", as " + safeClause(formField.Format)
 	}
-	if formField.Pattern != "" { // it is the server's to check
+	if formField.Pattern != "" { // only the server checks it
 		text += ", of the pattern " + quotedName(formField.Pattern)
 	}
 	return text
 }
 
-// isDefault reports whether an empty field means this value of an option.
+// isDefault reports whether this option's value is the field's default, or is in it.
 func isDefault(f state.Field, value string) bool {
 	var several []string
 	_ = json.Unmarshal(f.Default, &several)
 	return slices.Contains(several, value) || f.Default != nil && defaultText(f) == value
 }
 
-// defaultText is what an empty field means, as a person writes it.
+// defaultText returns a field's default value as a person would write it.
 func defaultText(f state.Field) string {
 	var text string
 	if json.Unmarshal(f.Default, &text) == nil {
@@ -168,9 +181,12 @@ func defaultText(f state.Field) string {
 	return string(f.Default)
 }
 
+// howToFill returns the instructions for a reply to a form.
 func howToFill(q *state.Question) string {
-	const linesHint = `Reply with a line for each field that you fill in, by its name or number: "1: …"`
+	const linesHint = "Reply with a line for each field that you fill in, " +
+		`by its name or number: "1: …"`
 	const declineHint = " Or reply decline, or cancel."
+
 	switch {
 	case q.HandedOverAt != nil:
 		return inTerminalText(q)
@@ -203,19 +219,15 @@ func formCard(q *state.Question, id string, cardSize func(*Card) int) ([]string,
 		}
 		list := &Select{Name: "q" + ordinal(i), Label: label, AllowsSeveral: f.Type == "array"}
 		for n, o := range f.Options {
-			list.Items = append(
-				list.Items,
-				Item{optionText(o), ordinal(n), isDefault(f, f.Values[n])},
-			)
+			list.Items = append(list.Items, Item{
+				Text:     optionText(o),
+				Value:    ordinal(n),
+				IsChosen: isDefault(f, f.Values[n]),
+			})
 		}
 		card.addWidget(Widget{Select: list})
 	}
-	var buttons []Button
-	for _, candidate := range formDecisions {
-		if isOffered(q, candidate.label) {
-			buttons = append(buttons, Button{candidate.buttonText, candidate.choice})
-		}
-	}
+	buttons := decisionButtons(q, formDecisions)
 	if len(buttons) < len(formDecisions) || isLink(q) {
 		card.addText(howToFill(q))
 	}
@@ -226,7 +238,8 @@ func formCard(q *state.Question, id string, cardSize func(*Card) int) ([]string,
 	return []string{text}, card
 }
 
-// readForm reads a tap on a form. Its words are those of its button: they tell no value.
+// readForm reads a tap on a form. The text that stands for the tap names the button, and
+// holds no value of the form.
 func (t *Tap) readForm(q *state.Question) (answers map[int]state.Answer, text, note string) {
 	a, problem := t.fillForm(q)
 	if problem != "" {
@@ -235,6 +248,7 @@ func (t *Tap) readForm(q *state.Question) (answers map[int]state.Answer, text, n
 	return map[int]state.Answer{0: a}, t.Choice, ""
 }
 
+// fillForm returns the answer that a tap gives to a form, or what is wrong with the tap.
 func (t *Tap) fillForm(q *state.Question) (answer state.Answer, problem string) {
 	i := slices.IndexFunc(formDecisions, func(candidate decision) bool {
 		return candidate.choice == t.Choice && isOffered(q, candidate.label)
@@ -251,7 +265,7 @@ func (t *Tap) fillForm(q *state.Question) (answer state.Answer, problem string) 
 	})
 }
 
-// readForm reads the words of a reply to a form.
+// readForm reads a written reply to a form.
 func readForm(text string, q *state.Question) (a state.Answer, note string) {
 	a, problem := fillFormFromText(text, q)
 	if problem != "" {
@@ -260,13 +274,12 @@ func readForm(text string, q *state.Question) (a state.Answer, note string) {
 	return a, note
 }
 
+// fillFormFromText returns the answer that a written reply gives to a form, or what is
+// wrong with the reply.
 func fillFormFromText(text string, q *state.Question) (a state.Answer, problem string) {
 	valueTexts := map[int]string{}
 	label := state.LabelAccept
-	i := slices.IndexFunc(
-		formDecisions,
-		func(candidate decision) bool { return candidate.matches(text) },
-	)
+	i := slices.IndexFunc(formDecisions, func(d decision) bool { return d.matches(text) })
 	switch {
 	case i >= 0:
 		label = formDecisions[i].label
@@ -278,15 +291,13 @@ func fillFormFromText(text string, q *state.Question) (a state.Answer, problem s
 	if problem != "" {
 		return a, problem
 	}
-	return formAnswer(
-		q,
-		label,
-		func(i int) (value any, problem string) { return readValue(q.Fields[i], valueTexts[i]) },
-	)
+	return formAnswer(q, label, func(i int) (value any, problem string) {
+		return readValue(q.Fields[i], valueTexts[i])
+	})
 }
 
-// splitFieldLines cuts a reply into what it says of each field. A note must not repeat
-// any of it: a value may stand where a name should.
+// splitFieldLines splits a reply into the texts of the fields, by their index. A problem
+// does not quote the reply: a value may be where a field's name should be.
 func splitFieldLines(text string, q *state.Question) (valueTexts map[int]string, problem string) {
 	valueTexts = map[int]string{}
 	lineNumber := 0
@@ -307,29 +318,26 @@ func splitFieldLines(text string, q *state.Question) (valueTexts map[int]string,
 		_, isRepeated := valueTexts[fieldIndex]
 		switch {
 		case fieldIndex < 0:
-			return nil, fmt.Sprintf(
-				"Line %d does not begin with the name or number of a field.",
-				lineNumber,
-			)
+			return nil, fmt.Sprintf("Line %d", lineNumber) +
+				" does not begin with the name or number of a field."
 		case isRepeated:
-			return nil, fmt.Sprintf(
-				"Line %d is about a field that an earlier line has.",
-				lineNumber,
-			)
+			return nil, fmt.Sprintf("Line %d repeats the field of an earlier line.", lineNumber)
 		}
 		valueTexts[fieldIndex] = strings.TrimSpace(value)
 	}
 	return valueTexts, ""
 }
 
-// findField is the one field of that number, name or title; -1 for none, and for
-// several.
+// findField returns the index of the field with that number, name or title. It returns -1
+// if there is no such field, or more than one.
 func findField(q *state.Question, name string) int {
 	if n, _ := readNumber(name); n > 0 && n <= len(q.Fields) {
 		return n - 1
 	}
 	name = normalise(name)
-	matches := func(f state.Field) bool { return name == normalise(f.Name) || name == normalise(f.Title) }
+	matches := func(f state.Field) bool {
+		return name == normalise(f.Name) || name == normalise(f.Title)
+	}
 	first := slices.IndexFunc(q.Fields, matches)
 	if name == "" || first < 0 || slices.ContainsFunc(q.Fields[first+1:], matches) {
 		return -1
@@ -337,10 +345,14 @@ func findField(q *state.Question, name string) int {
 	return first
 }
 
-// formAnswer is the answer to a form with this label, and with these values where that
-// accepts it. A field without one is left out, or what it is then.
-func formAnswer(q *state.Question, label string,
-	valueOf func(i int) (value any, problem string)) (a state.Answer, problem string) {
+// formAnswer returns the answer to a form. If label accepts the form, the answer contains
+// a value for each field. valueOf returns the value of the field with that index, or nil
+// if the person gave none: the field then has its default, or is left out.
+func formAnswer(
+	q *state.Question,
+	label string,
+	valueOf func(i int) (value any, problem string),
+) (a state.Answer, problem string) {
 	switch {
 	case !isOffered(q, label):
 		return a, "This form cannot be answered that way here."
@@ -368,7 +380,8 @@ func formAnswer(q *state.Question, label string,
 	return state.Answer{Labels: []string{label}, Notes: string(b)}, ""
 }
 
-// readTickedValue is the value of the boxes that are ticked, nil for none.
+// readTickedValue returns the value of a field whose options are chosen from a list. boxes
+// holds the numbers of the chosen options. Without any, the value is nil.
 func readTickedValue(f state.Field, boxes []string) (value any, problem string) {
 	var numbers []int
 	for _, box := range boxes {
@@ -381,7 +394,7 @@ func readTickedValue(f state.Field, boxes []string) (value any, problem string) 
 	return chosenValue(f, numbers)
 }
 
-// readValue is the value of words, nil for none.
+// readValue reads a field's value from what a person wrote. For "" the value is nil.
 func readValue(f state.Field, text string) (value any, problem string) {
 	switch {
 	case text == "":
@@ -400,15 +413,15 @@ func readValue(f state.Field, text string) (value any, problem string) {
 	return json.Number(text), ""
 }
 
-// isOutOfRange reports whether a number, of whatever a field counts, is none that it
-// takes.
+// isOutOfRange reports whether n exceeds a field's limits. n is the field's number, the
+// length of its text, or how many of its options are chosen.
 func isOutOfRange(f state.Field, n float64) bool {
 	return f.Min != nil && n < *f.Min || f.Max != nil && n > *f.Max
 }
 
+// textProblem returns what is wrong with the text of a field, or "" if it is valid.
 func textProblem(f state.Field, text string) string {
-	length := float64(utf8.RuneCountInString(text))
-	err := error(nil)
+	var err error
 	switch f.Format {
 	case "email":
 		var address *mail.Address
@@ -427,24 +440,25 @@ func textProblem(f state.Field, text string) string {
 	case "date-time":
 		_, err = time.Parse(time.RFC3339, text)
 	}
-	if err != nil || isOutOfRange(f, length) {
+	if err != nil || isOutOfRange(f, float64(utf8.RuneCountInString(text))) {
 		return "it takes " + acceptedText(f) + "."
 	}
 	return ""
 }
 
-// readChosenValue reads numbers and labels. A label that several options have needs a
-// number.
+// readChosenValue reads the numbers or labels of the options that a person chose. If
+// several options have the same label, it accepts only their numbers.
 func readChosenValue(f state.Field, text string) (value any, problem string) {
-	matcher := newOptionMatcher(
-		state.SubQuestion{Options: f.Options, MultiSelect: f.Type == "array"},
-	)
+	matcher := newOptionMatcher(state.SubQuestion{
+		Options:     f.Options,
+		MultiSelect: f.Type == "array",
+	})
 	matcher.prefersLabels = true
 	labels := slices.Clone(matcher.labels)
 	for i, label := range labels {
 		isUnique := slices.Index(labels, label) == i && !slices.Contains(labels[i+1:], label)
 		if !isUnique || label == "" {
-			matcher.labels[i] = "\x00" + ordinal(i) // what nobody writes
+			matcher.labels[i] = "\x00" + ordinal(i) // matches nothing that a person writes
 		}
 	}
 	if picked := matcher.pickOptions(text, true); picked != nil {
@@ -459,7 +473,8 @@ func readChosenValue(f state.Field, text string) (value any, problem string) {
 	return nil, "it takes " + acceptedText(f) + ": a number, or a label that only one choice has."
 }
 
-// chosenValue is the value of the chosen options, nil for none.
+// chosenValue returns the value of the options with these numbers. Without any, the value
+// is nil.
 func chosenValue(f state.Field, numbers []int) (value any, problem string) {
 	slices.Sort(numbers)
 	numbers = slices.Compact(numbers)
@@ -468,11 +483,10 @@ func chosenValue(f state.Field, numbers []int) (value any, problem string) {
 		values = append(values, f.Values[n-1])
 	}
 	isList := f.Type == "array"
-	isWrong := isList && isOutOfRange(f, float64(len(values))) || !isList && len(values) > 1
 	switch {
 	case len(values) == 0:
 		return nil, ""
-	case isWrong:
+	case isList && isOutOfRange(f, float64(len(values))), !isList && len(values) > 1:
 		return nil, "it takes " + acceptedText(f) + "."
 	case isList:
 		return values, ""
@@ -482,7 +496,7 @@ func chosenValue(f state.Field, numbers []int) (value any, problem string) {
 	return values[0], ""
 }
 
-// formClosingText says how a form ended, and none of its values.
+// formClosingText says how a form ended. It does not show the form's values.
 func formClosingText(q *state.Question) string {
 	switch {
 	case q.ResolvedBy == "tool_end":
@@ -493,8 +507,10 @@ func formClosingText(q *state.Question) string {
 	}
 	label, _ := q.Decision()
 	outcome := map[string]string{
-		state.LabelAccept: "Accepted.", state.LabelDecline: "Declined.",
-		state.LabelCancel: "Cancelled.", "": "It is over.",
+		state.LabelAccept:  "Accepted.",
+		state.LabelDecline: "Declined.",
+		state.LabelCancel:  "Cancelled.",
+		"":                 "It is over.",
 	}[label]
 	text := "[Answered] " + safeField(q.SessionName) + "\n\n" + outcome
 	if where := answeredWhereText(q); where != "" {
@@ -503,17 +519,16 @@ func formClosingText(q *state.Question) string {
 	return text
 }
 
-// formUnclearText says what is wrong with a reply, and quotes nothing of it.
+// formUnclearText says what is wrong with a reply to a form. It does not quote the reply.
 func formUnclearText(q *state.Question, r *state.Reply) string {
 	problem := ""
 	switch {
-	case r == nil || q.HandedOverAt != nil:
+	case r == nil, q.HandedOverAt != nil:
 	case r.Choice != "":
 		_, problem = (&Tap{Choice: r.Choice, Inputs: r.Inputs}).fillForm(q)
 	default:
 		_, problem = fillFormFromText(strings.TrimSpace(state.Clean(state.ForAgent, r.Text)), q)
 	}
-	return strings.TrimSpace(
-		"[Not used] " + cmp.Or(problem, "That is not an answer to the form.") + " " + howToFill(q),
-	)
+	problem = cmp.Or(problem, "That is not an answer to the form.")
+	return "[Not used] " + problem + " " + howToFill(q)
 }

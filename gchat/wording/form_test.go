@@ -74,7 +74,7 @@ func TestAFormIsFilledInByWords(t *testing.T) {
 		"name: Ann\nseats: 2\n5: 1,2,3":   "Field 5. food: it takes one or more of these, at most 2 of them.",
 		"name: Ann\nseats: 2\n6: Ann <a>": "Field 6. mail: it takes text, as email.",
 		"name: Ann\nseats: 2\n7: today":   "Field 7. day: it takes text, as date.",
-		"name: Ann\nseats: 2\nname: Ben":  "Line 3 is about a field that an earlier line has.",
+		"name: Ann\nseats: 2\nname: Ben":  "Line 3 repeats the field of an earlier line.",
 		"name: Ann\nseats: 2\nhello":      "Line 3 does not begin with the name or number of a field.",
 		"hunter2":                         "Line 1 does not begin with the name or number of a field.",
 		"hunter2: x":                      "Line 1 does not begin with the name or number of a field.",

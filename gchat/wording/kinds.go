@@ -2,23 +2,29 @@ package wording
 
 import "gchat-hooks/state"
 
-// kindWording is how a kind of question is put into words, and how people answer it. To
-// add a kind, add a row here, beside that in state.KindTraits.
+// kindWording holds the functions that write the texts of one kind of question and read
+// its replies. To add a kind, add a case to wordingOf, and a row to the traits of kinds in
+// package state.
 type kindWording struct {
-	// pieces are what its messages are made of; see pieces.
-	parts func(q *state.Question, line, preview int) (header, text, how string)
-	// card is its messages and its card; see CardTexts.
-	card func(q *state.Question, id string, size func(*Card) int) ([]string, *Card)
-	// read and tap are what words and a tap mean; see ParseDecision and ReadTap.
-	readText func(text string, q *state.Question) (a state.Answer, about string)
-	readTap  func(t *Tap, q *state.Question) (answers map[int]state.Answer, text, about string)
-	// closed says how it ended, and unclear answers a reply that is no answer.
+	// parts returns what the question's messages are made of; see messageParts.
+	parts func(
+		q *state.Question, lineLimit, previewLimit int,
+	) (header, text, instructions string)
+	// card returns the question's messages and its card; see CardTexts.
+	card func(q *state.Question, id string, cardSize func(*Card) int) ([]string, *Card)
+	// readText reads a written reply; see ParseDecision.
+	readText func(text string, q *state.Question) (a state.Answer, note string)
+	// readTap reads a tap on the card; see ReadTap.
+	readTap func(t *Tap, q *state.Question) (answers map[int]state.Answer, text, note string)
+	// closingText says how the question ended.
 	closingText func(q *state.Question) string
+	// unclearText is the note about a reply that is no valid answer.
 	unclearText func(q *state.Question, r *state.Reply) string
 }
 
-// wordingOf is a kind's row. A kind of a later release looks like a question, and no tap
-// answers it. A text that answers a question is read by ParseReply.
+// wordingOf returns the functions of a kind. A kind that only a later release knows is
+// shown like a question, and no tap can answer it. Written replies to a question are read
+// by ParseReply, so its readText is not used.
 func wordingOf(kind state.Kind) kindWording {
 	switch kind {
 	case state.KindQuestion:
