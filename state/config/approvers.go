@@ -9,34 +9,36 @@ import (
 	"gchat-hooks/state"
 )
 
-// Idle says when a session that ended its turn asks its thread for the next instruction.
+// Idle is when a session that ended its turn asks its thread for the next instruction.
 type Idle string
 
 const (
 	IdleOff  Idle = "off"
 	IdleOn   Idle = "on"
-	IdleAsks Idle = "asks" // when Claude's last words end in a question
+	IdleAsks Idle = "asks" // only if Claude's last text ends in a question
 )
 
 var idleWords = []Idle{IdleOff, IdleOn, IdleAsks}
 
 const (
-	// DefaultGrace is how long a permission or a plan is left to a person who types in
-	// its pane.
+	// DefaultGrace is how long a permission or a plan waits before it is posted, while a
+	// person types in its session's pane.
 	DefaultGrace = 8 * time.Second
-	// defaultBackgroundWait is how long a hook hides a dialog where no keys can be seen.
+	// defaultBackgroundWait is how long a hook keeps a background agent's dialog out of
+	// the terminal if nobody can see whether a person presses keys there.
 	defaultBackgroundWait = 2 * time.Minute
 	maxReminders          = 10
 )
 
-// setApprovers settles who decides permissions and plans. Here the person's file goes
-// before the environment, which a trusted project's settings can change: beside a list in
-// the file, the environment names fewer people only. login is who logged in.
+// setApprovers sets who decides permissions and plans. For this setting the person's file
+// wins over the environment, because a trusted project's settings can change the
+// environment. If the file has a list, the environment can only name fewer people of it.
+// login has the user who logged in, if any.
 func (c *Config) setApprovers(layers []layer, login []string) {
 	readFromFiles := func(setting string) (users []string, isSet bool) {
 		for _, l := range layers {
 			if text, ok := l.texts[setting]; ok && !l.isProject && !l.isEnvironment {
-				// an empty list in a file is one: then no reply decides
+				// An empty list in a file counts: then no reply decides.
 				return splitList(text), true
 			}
 		}
@@ -50,29 +52,26 @@ func (c *Config) setApprovers(layers []layer, login []string) {
 		c.Approvers = approvers
 	case len(fromEnv) > 0:
 		c.Approvers = slices.DeleteFunc(fromEnv, func(user string) bool {
-			return hasAnswerers && !slices.Contains(answerers, user) &&
-				!slices.Contains(login, user)
+			return hasAnswerers && !slices.Contains(slices.Concat(answerers, login), user)
 		})
 	case hasAnswerers:
 		c.Approvers = append(answerers, login...)
 	default:
 		c.Approvers = c.AllowedUsers
 	}
-	if c.HasUnreadFile { // what it says is not known
+	if c.HasUnreadFile { // the file may name any call
 		c.NeverRemote = []string{"*"}
 	}
 	for _, pattern := range c.NeverRemote {
 		if strings.TrimSpace(pattern) == "" {
-			c.Problems = append(
-				c.Problems,
-				errors.New("never_remote: an empty pattern names nothing"),
-			)
+			c.addProblem("never_remote", errors.New("an empty pattern matches no call"))
 		}
 	}
 }
 
-// idleFor completes what rules say of a session: one whose person is asked in other ways
-// does not wait in its thread.
+// idleFor returns when a session of that mode asks for the next instruction, where
+// configured is what the person set. The default is IdleAsks. It is IdleOff in deny mode,
+// where the session asks its person in other ways, and in a mode that asks nothing.
 func idleFor(configured Idle, mode state.Mode) Idle {
 	switch {
 	case configured != "":

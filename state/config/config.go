@@ -1,5 +1,6 @@
-// Package config is what a person set: the layers of configuration files and variables,
-// the rules for sessions and reports. It reads with the readers of package state.
+// Package config loads what a person set: the layers of configuration files and
+// variables, the rules for sessions and reports, and an administrator's policies. It
+// reads files with the readers of package state.
 package config
 
 import (
@@ -19,60 +20,66 @@ import (
 // Defaults of the configuration.
 const (
 	defaultPollInterval = 3 * time.Second
-	// how long Claude Code lets a hook run that waits for a person: "timeout": 86400
+	// HookTimeout is how long Claude Code lets a hook run that waits for a person. The
+	// installed hooks have it as "timeout": 86400.
 	HookTimeout    = 24 * time.Hour
 	digestInterval = time.Hour // from one digest to the next
-	// a minute: Google Chat's quota for a space, shared by all its apps
+	// Google Chat's quota for a space, which all its apps share
 	defaultWritesPerMinute = 60
 	DefaultReplyTimeout    = 30 * time.Minute
 )
 
-// Config is what a person set, from the first of these that says it: the environment,
-// .claude/gchat-hooks.json in the project, ~/.config/gchat-hooks/config.json
-// ($GCHAT_CONFIG), mcpServers.google-chat-bridge.env in the project's .mcp.json, then in
-// ~/.mcp.json. A flag is put into the environment by its command.
+// Config is what a person set. Each setting comes from the first of these places that has
+// it: the environment, .claude/gchat-hooks.json in the project,
+// ~/.config/gchat-hooks/config.json ($GCHAT_CONFIG), mcpServers.google-chat-bridge.env in
+// the project's .mcp.json, the same in ~/.mcp.json. A command puts its flags into the
+// environment. The comment at each field names its variable and its member in a file.
 type Config struct {
 	WebhookURL     string // GOOGLE_CHAT_WEBHOOK_URL, webhook_url; a secret
 	WebhookCommand string // webhook_url_command: prints the URL
 	SpaceID        string // GOOGLE_CHAT_SPACE_ID, space_id: spaces/S
-	// GOOGLE_CHAT_CREDENTIALS_FILE, credentials_file; else the login's; or NoCredentials
+	// GOOGLE_CHAT_CREDENTIALS_FILE, credentials_file; by default the login's file. It is
+	// NoCredentials where none may be used.
 	CredentialsFile string
-	// GCHAT_ALLOWED_USERS, allowed_users: users/ID or e-mail; and who logged in to read
+	// GCHAT_ALLOWED_USERS, allowed_users: who may answer, as users/ID or e-mail address.
+	// Load adds the person who logged in.
 	AllowedUsers []string
 	AskMode      state.Mode // GCHAT_ASK_MODE, ask_mode
-	// GCHAT_API_ENDPOINT, api_endpoint: base URL in place of Google's
+	// GCHAT_API_ENDPOINT, api_endpoint: base URL to use instead of Google's
 	APIEndpoint string
-	// GCHAT_PUBSUB_SUBSCRIPTION, pubsub_subscription: of a Chat app
+	// GCHAT_PUBSUB_SUBSCRIPTION, pubsub_subscription: the subscription of a Chat app
 	Subscription string
-	// GCHAT_PUBSUB_ENDPOINT, pubsub_endpoint: base URL in place of Google's
+	// GCHAT_PUBSUB_ENDPOINT, pubsub_endpoint: base URL to use instead of Google's
 	PubSubEndpoint string
 	PollInterval   time.Duration // GCHAT_POLLER_INTERVAL, poll_interval: seconds, or "10s"
-	Rules          []Rule        // rules: how sessions are treated that they match
-	// GCHAT_TIMEOUT_POLICY, timeout_policy: of a question in deny mode
+	Rules          []Rule        // rules: settings for the sessions that they match
+	// GCHAT_TIMEOUT_POLICY, timeout_policy: for a question in deny mode
 	TimeoutPolicy state.TimeoutPolicy
-	// GCHAT_REPLY_TIMEOUT, reply_timeout: of a question in deny mode
+	// GCHAT_REPLY_TIMEOUT, reply_timeout: for a question in deny mode
 	ReplyTimeout time.Duration
 	StopGate     StopGate // GCHAT_STOP_GATE, stop_gate
-	TeamAgents   []string // GCHAT_PERSISTENT_AGENTS, persistent_agents: by name
-	// GCHAT_APPROVERS, approvers: who decides permissions and plans; else AllowedUsers
+	TeamAgents   []string // GCHAT_PERSISTENT_AGENTS, persistent_agents: their names
+	// GCHAT_APPROVERS, approvers: who decides permissions and plans; by default
+	// AllowedUsers
 	Approvers []string
-	// never_remote: patterns of calls that only the terminal allows
+	// never_remote: patterns of the calls that only the terminal can allow
 	NeverRemote []string
-	// menu_decides: menu-driver chooses in permissions and plans
+	// menu_decides: menu-driver may choose in the dialogs of permissions and plans
 	MenuCanDecide bool
-	// start_sessions: what is said to a session that ended resumes it; /new begins one
+	// start_sessions: a message to a session that ended resumes it, and /new starts one
 	CanStartSessions bool
-	// claude_commands: of Claude Code's own, that may be given in a session's thread, too
+	// claude_commands: more of Claude Code's own commands that a person may give in a
+	// session's thread
 	ClaudeCommands []string
-	// timed_yes: "yes 30m" to a permission allows what its session asks until then
+	// timed_yes: "yes 30m" to a permission allows what its session asks for until then
 	AllowsTimedYes bool
 	// keep_awake: the machine does not fall asleep while something is open
 	KeepsAwake     bool
-	Idle           Idle            // GCHAT_IDLE, idle; "" where nothing is said
+	Idle           Idle            // GCHAT_IDLE, idle; "" if the person set nothing
 	GracePeriod    time.Duration   // GCHAT_GRACE, grace
 	BackgroundWait time.Duration   // GCHAT_BACKGROUND_WAIT, background_wait
-	RemindAfter    []time.Duration // GCHAT_REMIND, remind: after its asking, ascending
-	// GCHAT_WRITES_PER_MINUTE, writes_per_minute: to one space, from this machine
+	RemindAfter    []time.Duration // GCHAT_REMIND, remind: since it was asked, ascending
+	// GCHAT_WRITES_PER_MINUTE, writes_per_minute: from this machine to one space
 	WritesPerMinute int
 
 	Format       Format // GCHAT_FORMAT, format
@@ -81,49 +88,60 @@ type Config struct {
 	Reports    map[string]ReportRule // reports: by kind
 	QuietHours *QuietHours           // quiet_hours; nil for none
 
-	// files that do not parse, values that mean nothing; nothing below a broken file is
-	// used
+	// Problems are the files that cannot be parsed and the invalid values. Load uses no
+	// file below a broken one.
 	Problems []error
 
-	Misspellings []error // members that are no settings and are spelled much like one
+	Misspellings []error // members that are spelled much like a setting, and are none
 
-	// IsAllowlistUnknown says that the allowlist may name more people than AllowedUsers
-	// does: where they could stand cannot be read, as a file that is being edited. Unread
-	// says that a file could not be read: then nobody decides anything from Chat.
-	IsAllowlistUnknown, HasUnreadFile bool
+	// IsAllowlistUnknown means that more people than AllowedUsers may be allowed: a place
+	// that could name them cannot be read, such as a file that is being edited.
+	IsAllowlistUnknown bool
+	// HasUnreadFile means that a file could not be read. Then nobody decides anything in
+	// Chat.
+	HasUnreadFile bool
 
-	ReadPolicy   PolicyReader // nil: only the copy of a hub's policy counts
-	RenewsPolicy bool         // as the poller does: the copy is read again after policyRenewAge
-	titlesOnly   bool         // a policy's, as all that follows: see Restrict
-	terminalOnly []string     // kinds: see Terms
-	policyUsers  [][]string   // each policy's allowed_users
-	isRestricted bool
-	policyError  error // what Restrict returned
+	// ReadPolicy asks a hub for its policy. If it is nil, only the saved copy counts.
+	ReadPolicy PolicyReader
+	// RenewsPolicy has the saved copy read again after policyRenewAge, as the poller does;
+	// by default it is read again after policyMaxAge.
+	RenewsPolicy bool
 
-	isModeInEnv bool // GCHAT_ASK_MODE is set: said of this very session, so no preset guesses
+	// ApplyPolicies sets these.
+	isRestricted bool       // it was called
+	policyError  error      // what it returned
+	titlesOnly   bool       // a policy has titles_only
+	terminalOnly []string   // the kinds in all policies' terminal_only
+	policyUsers  [][]string // each policy's allowed_users
+
+	// isModeInEnv means that GCHAT_ASK_MODE is set. It is meant for this very session, so
+	// the built-in preset does not guess a mode from the session's name.
+	isModeInEnv bool
 }
 
-// Format is who words the questions: "haiku" or "builtin".
+// Format names what words the questions: "haiku" or "builtin".
 type Format string
 
-// LoadPersonal is what the person alone set: of this they decide who may decide, and
-// where.
+// LoadPersonal loads what the person set outside of any project. It decides who may
+// decide, and in which space.
 func LoadPersonal(env state.Getenv) *Config { return Load(state.ProjectEnv(env, "", false), "") }
 
-// Load reads the configuration of a project, "" for none. It never fails: what is wrong
-// stands in Problems.
+// Load reads the configuration of a project, "" for none. It never fails: Problems lists
+// what is wrong.
 func Load(env state.Getenv, projectDir string) *Config {
 	state.BeforeSlowCall("reads the configuration")
 	c := &Config{
-		AskMode: state.ModeNative, TimeoutPolicy: state.TimeoutLeaveOpen, ReplyTimeout: DefaultReplyTimeout, StopGate: StopGate{},
-		TeamAgents: []string{
-			"s3-heartbeat",
-			"s3-validator",
-			"s3-communicator",
-		}, GracePeriod: DefaultGrace,
-		BackgroundWait: defaultBackgroundWait,
-		PollInterval:   defaultPollInterval, WritesPerMinute: defaultWritesPerMinute, Format: "builtin",
-		Reports: map[string]ReportRule{},
+		AskMode:         state.ModeNative,
+		TimeoutPolicy:   state.TimeoutLeaveOpen,
+		ReplyTimeout:    DefaultReplyTimeout,
+		StopGate:        StopGate{},
+		TeamAgents:      []string{"s3-heartbeat", "s3-validator", "s3-communicator"},
+		GracePeriod:     DefaultGrace,
+		BackgroundWait:  defaultBackgroundWait,
+		PollInterval:    defaultPollInterval,
+		WritesPerMinute: defaultWritesPerMinute,
+		Format:          "builtin",
+		Reports:         map[string]ReportRule{},
 	}
 	layers := c.readLayers(env, projectDir)
 	for _, s := range settings {
@@ -131,7 +149,7 @@ func Load(env state.Getenv, projectDir string) *Config {
 	}
 	c.setWebhook(layers)
 	c.setEmbeddedSpace(env, layers)
-	// what stands above says it all
+	// A list in a place above the unread file is the one that counts.
 	c.IsAllowlistUnknown = c.IsAllowlistUnknown && len(c.AllowedUsers) == 0
 	namedUsers := len(c.AllowedUsers)
 	c.setCredentials(env, projectDir, layers)
@@ -140,8 +158,8 @@ func Load(env state.Getenv, projectDir string) *Config {
 	return c
 }
 
-// applySetting gives a setting what the highest layer says that has it. Objects and lists
-// are read from all of them.
+// applySetting sets a setting from the highest layer that has it. An object or a list is
+// read from all layers.
 func (c *Config) applySetting(s Setting, layers []layer) {
 	var err error
 	text := firstWith(layers, s.key()).texts[s.key()]
@@ -159,7 +177,8 @@ func (c *Config) applySetting(s Setting, layers []layer) {
 	}
 }
 
-// setWebhook takes the webhook, or the command that prints it, whichever stands higher.
+// setWebhook sets the webhook, or the command that prints it: the one in the higher
+// layer. In one layer the webhook wins.
 func (c *Config) setWebhook(layers []layer) {
 	layer := firstWith(layers, "GOOGLE_CHAT_WEBHOOK_URL", "webhook_url_command")
 	c.WebhookURL = layer.texts["GOOGLE_CHAT_WEBHOOK_URL"]
@@ -172,8 +191,8 @@ func (c *Config) setWebhook(layers []layer) {
 	}
 }
 
-// readFromLayers reads what is more than a text, in each layer. A variable has a word for
-// it.
+// readFromLayers reads an object or a list from each layer, the highest first. A variable
+// holds one word in place of the object.
 func (c *Config) readFromLayers(s Setting, layers []layer) {
 	for _, l := range layers {
 		value := l.objects[s.JSONName]
@@ -188,15 +207,15 @@ func (c *Config) readFromLayers(s Setting, layers []layer) {
 	}
 }
 
-// addProblem notes what is wrong with a part of the configuration, where something is.
+// addProblem adds a problem with a part of the configuration, unless err is nil.
 func (c *Config) addProblem(where string, err error) {
 	if err != nil {
 		c.Problems = append(c.Problems, fmt.Errorf("%s: %w", where, err))
 	}
 }
 
-// maxConfigSize bounds a configuration file, in bytes. A repository could bring a link to
-// something endless.
+// maxConfigSize is the limit for a configuration file, in bytes: a repository could
+// contain a link to an endless file.
 const maxConfigSize = 4 << 20
 
 func splitList(s string) (items []string) {
@@ -221,18 +240,19 @@ func ParseInterval(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// ErrNoWebhook says that no place of the configuration names a webhook.
+// ErrNoWebhook means that no place of the configuration names a webhook.
 var ErrNoWebhook = errors.New("no webhook URL is configured")
 
-// ErrUnreadableFile says that a file cannot be read: it counts no more, and no place
-// below it.
+// ErrUnreadableFile means that a file cannot be read. It is ignored, and so is every
+// place below it.
 var ErrUnreadableFile = errors.New("read configuration")
 
-// ErrFileGone says that a file is missing that was read before: see readMarkPath. It is
-// an ErrUnreadableFile, too.
-var ErrFileGone = errors.New("it was there, and is gone")
+// ErrFileGone means that a file was read before and is missing: see readMarkPath. An
+// error that wraps it also wraps ErrUnreadableFile.
+var ErrFileGone = errors.New("the file was there before and is missing")
 
-// noWebhookError is ErrNoWebhook, and what is wrong with the places that could name one.
+// noWebhookError returns ErrNoWebhook, with the problems of the places that could name a
+// webhook.
 func (c *Config) noWebhookError() error {
 	if len(c.Problems) == 0 {
 		return ErrNoWebhook
@@ -240,24 +260,25 @@ func (c *Config) noWebhookError() error {
 	return fmt.Errorf("%w: %w", ErrNoWebhook, errors.Join(c.Problems...))
 }
 
-// CanSend says whether there is a way to send: a webhook, a command for it, or a Chat
-// app.
+// CanSend reports whether the configuration has a way to send: a webhook, a command that
+// prints it, or a Chat app.
 func (c *Config) CanSend() bool {
 	return c.WebhookURL != "" || c.WebhookCommand != "" || c.ReceivesEvents()
 }
 
-// ReceivesEvents says whether it leads to a Chat app, which hears taps and words as
-// events.
+// ReceivesEvents reports whether a Chat app is configured, which receives messages and
+// taps as events.
 func (c *Config) ReceivesEvents() bool { return c.Subscription != "" }
 
-// UsesChatPage says whether questions go to the embedded space, whose page is the chat.
+// UsesChatPage reports whether questions go to the embedded space, whose page is the
+// chat.
 func (c *Config) UsesChatPage() bool {
 	return strings.Contains(c.WebhookURL, "/v1/"+state.EmbeddedSpaceName+"/") ||
 		c.WebhookURL == "" && c.SpaceID == state.EmbeddedSpaceName
 }
 
-// CheckDaemonHasWork is an error where neither these projects nor the known ones have
-// anything for a daemon to do: a person has to configure something.
+// CheckDaemonHasWork returns an error if neither these projects nor the known ones have
+// anything for a daemon to do. A person then has to configure something.
 func CheckDaemonHasWork(env state.Getenv, dirs []string) error {
 	projects, _ := state.KnownProjects(env)
 	for _, project := range projects {
@@ -267,7 +288,7 @@ func CheckDaemonHasWork(env state.Getenv, dirs []string) error {
 	for _, dir := range dirs {
 		cfg := Load(state.ProjectEnv(env, dir, true), dir)
 		if cfg.CanSend() || cfg.SpaceID != "" {
-			return nil // credentials alone say nowhere to read
+			return nil // credentials alone name no space to read
 		}
 		if len(cfg.Problems) > 0 {
 			reason = cfg.Problems[0]
@@ -280,14 +301,17 @@ func CheckDaemonHasWork(env state.Getenv, dirs []string) error {
 	}
 }
 
-// ResolveWebhook is the webhook URL, from the configuration or from the command that
-// prints it (10 s at most).
+// ResolveWebhook returns the webhook URL, from the configuration or from the command that
+// prints it. The command has 10 seconds.
 func (c *Config) ResolveWebhook(ctx context.Context) (string, error) {
 	if c.WebhookURL == "" && c.WebhookCommand != "" {
 		out, err := runWebhookCommand(ctx, c.WebhookCommand)
 		if err != nil {
-			return "", &state.UserError{Err: fmt.Errorf("run webhook_url_command: %w", err),
-				Hint: "run webhook_url_command by hand: it has to print the URL within 10 seconds, without asking"}
+			return "", &state.UserError{
+				Err: fmt.Errorf("run webhook_url_command: %w", err),
+				Hint: "run webhook_url_command by hand: " +
+					"it has to print the URL within 10 seconds, without asking",
+			}
 		}
 		c.WebhookURL = out
 	}
@@ -301,7 +325,7 @@ func runWebhookCommand(ctx context.Context, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", command)
-	// The shell's children too: one that hangs would stay behind.
+	// Cancel kills the shell's children, too: one that hangs would live on.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second

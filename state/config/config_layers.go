@@ -21,34 +21,35 @@ import (
 	"gchat-hooks/state"
 )
 
-// layer answers for one place where configuration can stand.
+// layer is what one place of the configuration sets.
 type layer struct {
 	isEnvironment bool
-	// it is a project's, which came from wherever the project came from
+	// the file is in the project, and came from wherever the project came from
 	isProject    bool
-	texts        map[string]string          // by environment variable
-	objects      map[string]json.RawMessage // by member, of the settings that are more than a text
-	misspellings []error                    // members that are misspelled
+	texts        map[string]string          // the texts, by Setting.key
+	objects      map[string]json.RawMessage // the objects and lists, by member
+	misspellings []error                    // see suggestSetting
 }
 
-// hasSettings reports whether anything is set there.
+// hasSettings reports whether the layer sets anything.
 func (l *layer) hasSettings() bool { return len(l.texts)+len(l.objects) > 0 }
 
-// configFile is a file where configuration can stand.
+// configFile is a file that can contain configuration.
 type configFile struct {
 	path      string
 	parse     func(*layer, []byte) error
-	isProject bool   // it is a project's
-	readMark  string // of a file of the person's: see readMarkPath
+	isProject bool   // it is in the project
+	readMark  string // for the person's own files: see readMarkPath
 }
 
-// configFiles are the files of a configuration, the highest first.
+// configFiles returns the files of a configuration, the highest first.
 func configFiles(env state.Getenv, projectDir string) []configFile {
 	userFile, bridgeFile := state.ConfigFile(env), filepath.Join(state.Home(env), ".mcp.json")
 	return []configFile{
 		{
-			path:  filepath.Join(projectDir, ".claude", "gchat-hooks.json"),
-			parse: (*layer).parseConfigFile, isProject: true,
+			path:      filepath.Join(projectDir, ".claude", "gchat-hooks.json"),
+			parse:     (*layer).parseConfigFile,
+			isProject: true,
 		},
 		{path: userFile, parse: (*layer).parseConfigFile, readMark: readMarkPath(env, userFile)},
 		{
@@ -60,15 +61,13 @@ func configFiles(env state.Getenv, projectDir string) []configFile {
 	}
 }
 
-// read reads a file. One that is missing though its mark is there is ErrFileGone.
+// read reads and parses a file. It returns ErrFileGone if the file is missing although
+// its mark exists.
 func (f configFile) read() (layer, error) {
 	b, err := state.ReadPlainOrLink(f.path, maxConfigSize)
 	if state.IsMissing(err) && fileExists(f.readMark) {
-		err = fmt.Errorf(
-			"%w: put it back, or an empty {}; or, to do without it: rm %s",
-			ErrFileGone,
-			f.readMark,
-		)
+		err = fmt.Errorf("%w: put it back, or an empty {}; or, to do without it: rm %s",
+			ErrFileGone, f.readMark)
 	}
 	if err != nil {
 		return layer{}, err
@@ -82,18 +81,19 @@ func (f configFile) read() (layer, error) {
 	return l, err
 }
 
-// readMarkPath is the file that says that a configuration file of the person's was read,
-// and set something. Where that is missing from then on, what it took away is not known.
+// readMarkPath returns the path of the mark which says that a configuration file of the
+// person was read and set something. If the file is missing later, nobody knows what it
+// took away.
 func readMarkPath(env state.Getenv, path string) string {
 	return filepath.Join(state.UserStateDir(env), "config-read-"+state.Hash(6, path))
 }
 
-// writeReadMark makes a mark that is not there. It holds the path of its configuration
-// file. Before anything has written state, as where doctor looks at a new machine, it
-// makes none.
+// writeReadMark writes the mark if it does not exist. The mark contains the path of its
+// configuration file. As long as the state folder does not exist, writeReadMark does
+// nothing: doctor must not create it on a new machine.
 func (f configFile) writeReadMark() {
 	if !fileExists(f.readMark) && fileExists(filepath.Dir(f.readMark)) {
-		// where it cannot be written, a missing file is none
+		// without the mark, a file that is missing later counts as one that never was
 		_ = state.WriteFile(f.readMark, []byte(f.path+"\n"))
 	}
 }
@@ -103,9 +103,9 @@ func fileExists(path string) bool {
 	return err == nil
 }
 
-// readLayers reads the places where configuration can stand, the highest first. Nothing
-// below a broken file is used: it could belong to another space, where questions must not
-// go.
+// readLayers reads the environment and the configuration files, the highest first. It
+// stops at a broken file: the places below may name another space, where the questions
+// must not go.
 func (c *Config) readLayers(env state.Getenv, projectDir string) []layer {
 	layers := []layer{{isEnvironment: true, texts: map[string]string{}}}
 	for _, s := range settings {
@@ -113,9 +113,9 @@ func (c *Config) readLayers(env state.Getenv, projectDir string) []layer {
 			layers[0].texts[s.Variable] = env(s.Variable)
 		}
 	}
-	// What stands in these folders came with no repository.
+	// The files in these folders are the person's own; no repository brought them.
 	isOwn := projectDir == state.Home(env) || projectDir == state.ConfigDir(env)
-	// Trust is read once: Claude Code's file of it is large.
+	// Trust is read at most once: Claude Code's file with it is large.
 	isTrusted := sync.OnceValue(func() bool { return state.IsProjectTrusted(env, projectDir) })
 	for _, file := range configFiles(env, projectDir) {
 		if file.isProject && projectDir == "" {
@@ -128,19 +128,17 @@ func (c *Config) readLayers(env state.Getenv, projectDir string) []layer {
 			continue
 		case l.isProject && !isTrusted():
 			if err != nil || l.hasSettings() {
-				c.addProblem(file.path+" does not count", state.ErrUntrusted)
+				c.addProblem(file.path+" is ignored", state.ErrUntrusted)
 			}
 			continue
 		case err != nil:
-			c.Problems = append(
-				c.Problems,
-				fmt.Errorf("%w %s: %w", ErrUnreadableFile, file.path, err),
-			)
+			c.Problems = append(c.Problems,
+				fmt.Errorf("%w %s: %w", ErrUnreadableFile, file.path, err))
 			c.IsAllowlistUnknown, c.HasUnreadFile = true, true
 			return layers
 		}
-		for _, misspelling := range l.misspellings {
-			c.Misspellings = append(c.Misspellings, fmt.Errorf("%s: %w", file.path, misspelling))
+		for _, err := range l.misspellings {
+			c.Misspellings = append(c.Misspellings, fmt.Errorf("%s: %w", file.path, err))
 		}
 		if file.readMark != "" && l.hasSettings() {
 			file.writeReadMark()
@@ -153,12 +151,12 @@ func (c *Config) readLayers(env state.Getenv, projectDir string) []layer {
 	return layers
 }
 
-// parseConfigFile reads a file that people write: with comments and trailing commas,
-// which JSON has none of.
+// parseConfigFile parses a gchat-hooks.json or config.json. Besides JSON it accepts
+// comments and trailing commas, because people write these files.
 func (l *layer) parseConfigFile(b []byte) error {
-	b = trimBOM(b)
-	plain, err := hujson.Standardize(bytes.Clone(b))
-	if err != nil { // it goes on with what stands there, which may be a secret
+	plain, err := hujson.Standardize(bytes.Clone(trimBOM(b)))
+	if err != nil {
+		// The rest of the error quotes the file, which may contain a secret.
 		where, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), "hujson: "), ": ")
 		return errors.New(where + ": this is not JSON")
 	}
@@ -183,17 +181,15 @@ func (l *layer) parseConfigFile(b []byte) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(file)) {
 		if suggestion := suggestSetting(name); suggestion != "" {
-			l.misspellings = append(
-				l.misspellings,
-				fmt.Errorf("%q is no setting. Did you mean %s?", name, suggestion),
-			)
+			l.misspellings = append(l.misspellings,
+				fmt.Errorf("%q is not a setting. Did you mean %s?", name, suggestion))
 		}
 	}
 	return nil
 }
 
-// suggestSetting is the setting that a name is spelled much like; "" where none is, and
-// for a setting.
+// suggestSetting returns the setting that a name is probably meant for, by its spelling.
+// It returns "" if no setting is spelled similarly, or the name is a setting.
 func suggestSetting(name string) (best string) {
 	if slices.ContainsFunc(settings, func(s Setting) bool { return s.JSONName == name }) {
 		return ""
@@ -207,7 +203,8 @@ func suggestSetting(name string) (best string) {
 	return best
 }
 
-// settingText is a value in a file as a variable holds it.
+// settingText returns a value of a file in the form in which a variable holds it: a list
+// is separated by commas.
 func settingText(raw json.RawMessage) (string, error) {
 	var v any
 	if err := json.Unmarshal(raw, &v); err != nil {
@@ -223,12 +220,12 @@ func settingText(raw json.RawMessage) (string, error) {
 		}
 		return strings.Join(parts, ","), nil
 	case map[string]any:
-		return "", errors.New("it is neither text nor a number nor true or false nor a list")
+		return "", errors.New("it takes a text, a number, true or false, or a list")
 	}
 	return fmt.Sprint(v), nil
 }
 
-// bridgeServer is the MCP server whose environment counts, in .mcp.json.
+// bridgeServer is the MCP server in .mcp.json whose "env" sets our settings.
 const bridgeServer = "google-chat-bridge"
 
 func (l *layer) parseMCPFile(b []byte) error {
@@ -241,7 +238,8 @@ func (l *layer) parseMCPFile(b []byte) error {
 		return err
 	}
 	for _, s := range settings {
-		// no commands, which have no variable: the server would not run them either
+		// webhook_url_command has no variable and so is not read here: the MCP server
+		// would not run a command, either.
 		if v, ok := file.Servers[bridgeServer].Env[s.Variable]; ok && s.JSONName != "" {
 			l.texts[s.Variable] = fmt.Sprint(v)
 		}
@@ -253,57 +251,54 @@ func trimBOM(b []byte) []byte { return bytes.TrimPrefix(b, []byte("\ufeff")) }
 
 const credentialsFile = "GOOGLE_CHAT_CREDENTIALS_FILE"
 
-// NoCredentials stands in the place of a credentials file where none may be used,
-// Application Default Credentials neither.
+// NoCredentials is in CredentialsFile where no credentials may be used, not even
+// Application Default Credentials.
 const NoCredentials = "(none: a project's webhook is read with a credentials_file of the project's)"
 
-// dropPersonal takes out of a project's layer what a project may not choose: who answers,
-// a command, a host for secrets.
+// dropPersonal removes from a project's layer what a project may not choose: who answers,
+// a command, a host that secrets go to.
 func (c *Config) dropPersonal(l layer, path, userFile string) {
 	for _, s := range settings {
 		if s.IsPersonal && (l.texts[s.key()] != "" || l.objects[s.JSONName] != nil) {
 			delete(l.texts, s.key())
 			delete(l.objects, s.JSONName)
-			c.addProblem(
-				path,
-				fmt.Errorf("%s does not count in a project: set it in %s", s.JSONName, userFile),
-			)
+			c.addProblem(path, fmt.Errorf("%s is ignored in a project's file: set it in %s",
+				s.JSONName, userFile))
 		}
 	}
 }
 
-// errForeignWebhook is about a project's webhook that leads to a host of the project's
+// errForeignWebhook means that a project's webhook leads to a host of the project's
 // choice.
-var errForeignWebhook = errors.New("webhook_url does not count: " +
+var errForeignWebhook = errors.New("webhook_url is ignored: " +
 	"a project's webhook has to be Google's, or on the host of your own api_endpoint or webhook_url")
 
-// isOwnHost says whether a webhook leads to Google, or to a host that the person's own
-// endpoint or webhook names.
+// isOwnHost reports whether a webhook leads to Google, or to a host that the person's own
+// api_endpoint or webhook_url names.
 func isOwnHost(layers []layer, webhook string) bool {
 	u, err := url.Parse(webhook)
 	if err != nil || u.Host == "" {
-		return true // it leads nowhere, which is said where it is used
+		return true // it leads nowhere; the code that uses it returns an error
 	}
-	return u.Scheme == "https" && u.Host == "chat.googleapis.com" ||
-		slices.ContainsFunc(layers, func(l layer) bool {
-			for _, name := range []string{"GCHAT_API_ENDPOINT", "GOOGLE_CHAT_WEBHOOK_URL"} {
-				ownURL, err := url.Parse(l.texts[name])
-				if !l.isProject && err == nil && ownURL.Scheme == u.Scheme &&
-					ownURL.Host == u.Host {
-					return true
-				}
+	isGoogle := u.Scheme == "https" && u.Host == "chat.googleapis.com"
+	return isGoogle || slices.ContainsFunc(layers, func(l layer) bool {
+		for _, name := range []string{"GCHAT_API_ENDPOINT", "GOOGLE_CHAT_WEBHOOK_URL"} {
+			own, err := url.Parse(l.texts[name])
+			if !l.isProject && err == nil && own.Scheme == u.Scheme && own.Host == u.Host {
+				return true
 			}
-			return false
-		})
+		}
+		return false
+	})
 }
 
-var errCredentialsOutside = errors.New(
-	"credentials_file does not count: a project's webhook is read with a file in the project",
-)
+var errCredentialsOutside = errors.New("credentials_file is ignored: " +
+	"replies to a project's webhook are read with a file in the project")
 
-// setCredentials settles what replies are read with. A project may bring a webhook, with
-// credentials of its own; the person's are for the person's webhook, and for nothing that
-// a project names. Those of the environment are for this very process.
+// setCredentials sets what replies are read with. A project may bring a webhook together
+// with its own credentials. The person's credentials are only for the person's own
+// webhook and space, not for those that a project names. Credentials in the environment
+// are meant for this very process, and count for both.
 func (c *Config) setCredentials(env state.Getenv, projectDir string, layers []layer) {
 	webhookLayer := firstWith(layers, "GOOGLE_CHAT_WEBHOOK_URL", "webhook_url_command")
 	if !webhookLayer.hasSettings() {
@@ -331,7 +326,7 @@ func (c *Config) setCredentials(env state.Getenv, projectDir string, layers []la
 	c.applyLogin(env, project)
 }
 
-// firstWith is the first layer that says one of these; an empty one where none does.
+// firstWith returns the first layer that sets one of these, or an empty layer.
 func firstWith(layers []layer, names ...string) *layer {
 	if i := indexWith(layers, names...); i < len(layers) {
 		return &layers[i]
@@ -339,7 +334,7 @@ func firstWith(layers []layer, names ...string) *layer {
 	return &layer{}
 }
 
-// indexWith is the index of firstWith; how many there are where none says it.
+// indexWith returns the index of the first layer that sets one of these, or len(layers).
 func indexWith(layers []layer, names ...string) int {
 	for i, l := range layers {
 		for _, name := range names {
@@ -351,11 +346,12 @@ func indexWith(layers []layer, names ...string) int {
 	return len(layers)
 }
 
-// SetMember writes a setting, a text or a list of texts, into the person's configuration,
-// readable by them only; nil takes the member out. Other members, their order and
-// comments stay; a file that does not parse is left alone.
+// SetMember writes a setting into the person's configuration file, which only they can
+// read then. The value is a text or a list of texts; nil removes the member. Other
+// members, their order and comments stay. A file that cannot be parsed is not changed.
 func SetMember(path, name string, value any) error {
-	path = state.RealPath(path) // a person's link, as into a folder of dotfiles, stays one
+	// If the file is a link, such as into a folder of dotfiles, its target is written.
+	path = state.RealPath(path)
 	old, err := state.ReadPlainOrLink(path, state.MaxFileSize)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read configuration: %w", err)
@@ -367,8 +363,8 @@ func SetMember(path, name string, value any) error {
 	return WriteSecretFile(path, text)
 }
 
-// setJSONMember is the file with a member set, as hujson formats it: it indents with
-// tabs. Where the file says it already, it stays as it is.
+// setJSONMember returns the file with a member set or removed, in hujson's format, which
+// indents with tabs. If that changes nothing, it returns the file as it is.
 func setJSONMember(file []byte, name string, value any) ([]byte, error) {
 	if len(bytes.TrimSpace(file)) == 0 {
 		file = []byte("{}\n")
@@ -386,9 +382,9 @@ func setJSONMember(file []byte, name string, value any) ([]byte, error) {
 	}
 	var patch bytes.Buffer
 	e := json.NewEncoder(&patch)
-	// A URL keeps its &.
-	e.SetEscapeHTML(false)
-	_ = e.Encode([]map[string]any{{"op": op, "path": "/" + name, "value": value}}) // texts
+	e.SetEscapeHTML(false) // a URL keeps its &
+	// texts always encode
+	_ = e.Encode([]map[string]any{{"op": op, "path": "/" + name, "value": value}})
 	if err := root.Patch(patch.Bytes()); err != nil {
 		return nil, err
 	}

@@ -137,7 +137,7 @@ func TestAMisspelledSetting(t *testing.T) {
 		for _, problem := range c.Misspellings {
 			says += problem.Error()
 		}
-		words := `config.json: "` + name + `" is no setting. Did you mean ` + want + `?`
+		words := `config.json: "` + name + `" is not a setting. Did you mean ` + want + `?`
 		if want != "" && !strings.HasSuffix(says, words) || want == "" && says != "" {
 			t.Errorf("%s: %q", name, says)
 		}

@@ -8,9 +8,10 @@ import (
 	"gchat-hooks/state"
 )
 
-// setEmbeddedSpace has the person's own embedded space served as a Chat app, also where
-// an earlier setup --space wrote down its webhook. A webhook that stands higher stays
-// one: a project's, and that of the environment.
+// setEmbeddedSpace has messages to the person's own embedded space go through its Chat
+// app, even if an earlier version's setup --space wrote its webhook into the
+// configuration. A webhook in a higher layer than the app's subscription is used as a
+// webhook, and so is one that a project or the environment names.
 func (c *Config) setEmbeddedSpace(env state.Getenv, layers []layer) {
 	appLayer := indexWith(layers, "GCHAT_PUBSUB_SUBSCRIPTION")
 	webhookLayer := indexWith(layers, "GOOGLE_CHAT_WEBHOOK_URL", "webhook_url_command")
@@ -25,20 +26,20 @@ func (c *Config) setEmbeddedSpace(env state.Getenv, layers []layer) {
 		}
 	case c.UsesEmbeddedApp():
 		c.SpaceID = state.EmbeddedSpaceName
-	case c.Subscription == "" && webhookLayer < len(layers) && !layers[webhookLayer].isEnvironment && !layers[webhookLayer].isProject:
-		endpoint := embeddedEndpoint(env, c.WebhookURL)
-		if endpoint != "" {
+	case c.Subscription != "" || webhookLayer == len(layers):
+	case !layers[webhookLayer].isEnvironment && !layers[webhookLayer].isProject:
+		if endpoint := embeddedEndpoint(env, c.WebhookURL); endpoint != "" {
 			c.SpaceID, c.Subscription = state.EmbeddedSpaceName, state.EmbeddedSubscription
 			c.APIEndpoint, c.PubSubEndpoint = endpoint, endpoint
 		}
 	}
 }
 
-// UsesEmbeddedApp reports whether messages go to the embedded space by its Chat app.
+// UsesEmbeddedApp reports whether messages go to the embedded space through its Chat app.
 func (c *Config) UsesEmbeddedApp() bool { return c.Subscription == state.EmbeddedSubscription }
 
-// embeddedEndpoint is the base URL of the API of this user's embedded space that a
-// webhook's URL holds; "" where it is the URL of something else.
+// embeddedEndpoint returns the API's base URL of this user's embedded space, which its
+// webhook's URL contains; "" if the webhook is not of this user's embedded space.
 func embeddedEndpoint(env state.Getenv, webhook string) string {
 	u, err := url.Parse(webhook)
 	if err != nil || u.Scheme != "http" || !strings.HasPrefix(u.Path, "/t/") {
@@ -53,8 +54,8 @@ func embeddedEndpoint(env state.Getenv, webhook string) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: basePath}).String()
 }
 
-// RemoveEmbeddedSpace takes what setup --space wrote out of the person's configuration,
-// but for who may answer.
+// RemoveEmbeddedSpace removes what setup --space wrote from the person's configuration
+// file, except for who may answer.
 func RemoveEmbeddedSpace(path string) error {
 	for _, name := range []string{"pubsub_subscription", "pubsub_endpoint", "api_endpoint", "space_id"} {
 		if err := SetMember(path, name, nil); err != nil {

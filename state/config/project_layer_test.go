@@ -37,7 +37,7 @@ func TestWhatAProjectMayChoose(t *testing.T) {
 			if c.WebhookCommand != "" || c.APIEndpoint != "https://mine.example/" || !slices.Equal(c.AllowedUsers, []string{"users/1"}) {
 				t.Errorf("command %q, endpoint %q, people %q", c.WebhookCommand, c.APIEndpoint, c.AllowedUsers)
 			}
-			if len(c.Problems) < 2 || !strings.Contains(c.Problems[0].Error(), "does not count in a project") {
+			if len(c.Problems) < 2 || !strings.Contains(c.Problems[0].Error(), "is ignored in a project") {
 				t.Errorf("problems: %v", c.Problems)
 			}
 		})
