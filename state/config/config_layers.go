@@ -304,13 +304,13 @@ func (c *Config) setCredentials(env state.Getenv, projectDir string, layers []la
 	if !webhookLayer.hasSettings() {
 		webhookLayer = firstWith(layers, "GOOGLE_CHAT_SPACE_ID")
 	}
-	project := webhookLayer.isProject
+	isOfProject := webhookLayer.isProject
 	for _, l := range layers {
 		file := l.texts[credentialsFile]
 		if rest, ok := strings.CutPrefix(file, "~/"); ok {
 			file = filepath.Join(state.Home(env), rest)
 		}
-		if file == "" || !l.isEnvironment && l.isProject != project {
+		if file == "" || !l.isEnvironment && l.isProject != isOfProject {
 			continue
 		}
 		if l.isProject && !state.IsWithin(file, projectDir) {
@@ -320,10 +320,10 @@ func (c *Config) setCredentials(env state.Getenv, projectDir string, layers []la
 		c.CredentialsFile = file
 		break
 	}
-	if project && c.CredentialsFile == "" {
+	if isOfProject && c.CredentialsFile == "" {
 		c.CredentialsFile = NoCredentials
 	}
-	c.applyLogin(env, project)
+	c.applyLogin(env, isOfProject)
 }
 
 // firstWith returns the first layer that sets one of these, or an empty layer.

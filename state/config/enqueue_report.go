@@ -14,26 +14,27 @@ import (
 	"github.com/google/uuid"
 )
 
-// ReportResult is what became of a report that was to be put into the outbox.
+// ReportResult says what EnqueueReport did with a report.
 type ReportResult struct {
-	Message    *state.Message // as it stands in the outbox; nil when Off
-	IsOff      bool           // a rule suppresses it
-	IsRepeated bool           // it was put already, and Message is that one
+	Message    *state.Message // the message in the outbox; nil if IsOff
+	IsOff      bool           // a rule or a policy suppresses the report
+	IsRepeated bool           // Message was enqueued before
 	HeldUntil  time.Time      // a rule or the quiet hours hold it until then; zero for at once
 }
 
-// EnqueueReport puts a message with a Report into the outbox, as the rules of its
-// project's configuration have it; otherwise is the rule that holds where the person set
-// none, "" is ReportOn. The caller starts a poller then.
+// EnqueueReport enqueues a message with a Report, as the rules in its project's
+// configuration say. defaultRule counts if the person set no rule for it; "" is ReportOn.
+// The caller then starts a poller.
 //
-// Of the message the caller sets Report, ProjectDir and SessionID ("" outside a session).
-// An Urgent one goes in quiet hours. QuestionThreadKey or ThreadName name a thread in
-// place of the session's. CreatedAt is now where it is zero. Key names what is reported
-// once to a destination. Without Key the same words of one session count once within a
-// minute: Claude Code may deliver an event to a hook twice. Outside a session each report
-// counts on its own.
+// The caller sets the message's Report, ProjectDir and SessionID ("" outside a session).
+// IsUrgent sends it in quiet hours, too. ThreadKey or ThreadName name a thread to use
+// instead of the session's. CreatedAt defaults to the time of the call.
 //
-// Errors are ErrNoWebhook, ErrUnreadablePolicy, and the disk's: then nothing was written.
+// Key names what is to be reported only once to a destination. Without Key, a report with
+// the same text from the same session counts once within a minute: Claude Code may deliver
+// an event to a hook twice. Outside a session, each report without Key counts.
+//
+// The error is ErrNoWebhook, ErrUnreadablePolicy, or the disk's. Nothing was written then.
 func EnqueueReport(
 	env state.Getenv,
 	cfg *Config,
@@ -45,16 +46,17 @@ func EnqueueReport(
 	if rule == ReportOff {
 		return ReportResult{IsOff: true}, nil
 	}
-	err := cfg.ApplyPolicies(context.Background(), env)
-	// it tells what a permission is asked for
-	isPermission := r.RuleKind == string(state.KindPermission)
-	switch {
-	case err != nil:
+	if err := cfg.ApplyPolicies(context.Background(), env); err != nil {
 		return ReportResult{}, err
+	}
+	// Such a report quotes what a permission asks for, or what a turn did.
+	isPermission := r.RuleKind == string(state.KindPermission)
+	hasContent := isPermission || r.RuleKind == KindTurnDone
+	switch {
 	case !cfg.AccessTo(KindReport, "").CanAsk,
 		isPermission && !cfg.AccessTo(state.KindPermission, "").CanAsk:
 		return ReportResult{IsOff: true}, nil
-	case (isPermission || r.RuleKind == KindTurnDone) && !cfg.AccessTo(state.Kind(r.RuleKind), "").CanShow:
+	case hasContent && !cfg.AccessTo(state.Kind(r.RuleKind), "").CanShow:
 		r.Text = ""
 	}
 	if !cfg.CanSend() {
@@ -76,11 +78,8 @@ func EnqueueReport(
 	}
 	m.Type, m.IsUrgent = state.MessageReport, m.IsUrgent || r.Type.IsUrgent()
 	m.ID = state.MachineMessageID("report", m.Key, m.CreatedAt.Format(time.RFC3339Nano))
-	var releaseAt time.Time
-	if rule == ReportDigest || cfg.QuietHours != nil {
-		releaseAt = heldUntil(cfg, rule, m.IsUrgent, m.CreatedAt)
-	}
-	if !releaseAt.IsZero() { // it is worded when it goes
+	releaseAt := heldUntil(cfg, rule, m.IsUrgent, m.CreatedAt)
+	if !releaseAt.IsZero() { // its text is written when it is sent
 		m.NotBefore, m.Parts, m.FirstTriedAt = releaseAt.UTC(), nil, time.Time{}
 	}
 	switch {
@@ -97,14 +96,15 @@ func EnqueueReport(
 	return ReportResult{Message: stored, IsRepeated: !isNew, HeldUntil: releaseAt}, nil
 }
 
-// destination is where a report goes: the space and the thread, by all that names them.
+// destination identifies where a report goes, by everything that names its space and its
+// thread.
 func (c *Config) destination(m *state.Message) string {
 	space := []string{c.WebhookURL, c.WebhookCommand, c.SpaceID, c.Subscription, c.APIEndpoint}
 	return strings.Join(append(space, m.ThreadKey, m.ThreadName), "\x00")
 }
 
-// heldUntil is when a report may go; zero for at once. Quiet hours hold everything but
-// what is urgent.
+// heldUntil returns when a report may be sent; zero for at once. Quiet hours hold every
+// report that is not urgent.
 func heldUntil(cfg *Config, rule ReportRule, urgent bool, now time.Time) (until time.Time) {
 	sendAt := now
 	if rule == ReportDigest {
@@ -117,11 +117,11 @@ func heldUntil(cfg *Config, rule ReportRule, urgent bool, now time.Time) (until 
 	return until
 }
 
-// KindTurnDone is what rules call the line that a turn leaves in the thread of its
-// session.
+// KindTurnDone is the name in rules of the line that is posted in a session's thread when
+// a turn ends.
 const KindTurnDone = "turn_done"
 
-// ReportRule is what becomes of a kind of report.
+// ReportRule says whether and when reports of a kind are sent.
 type ReportRule string
 
 const (
@@ -130,9 +130,10 @@ const (
 	ReportDigest ReportRule = "digest" // collected, and sent as one message every digestInterval
 )
 
-// ReportRule is what the person set for the first of the kinds that they set something
-// for; "" when for none. Kinds are the message types (task_completion, …), the finer
-// subagent_done, task_done and permission, and other notifications' types.
+// ReportRule returns the rule of the first of these kinds that the person set a rule for;
+// "" if there is none. A kind is a state.ReportType (task_completion, …), a finer
+// Report.RuleKind (subagent_done, task_done, permission), or the type of another of
+// Claude Code's notifications.
 func (c *Config) ReportRule(kinds ...string) ReportRule {
 	for _, k := range kinds {
 		if r := c.Reports[k]; r != "" {
@@ -142,18 +143,15 @@ func (c *Config) ReportRule(kinds ...string) ReportRule {
 	return ""
 }
 
-// readReports and its like leave out what they cannot read: a slip in the quiet hours is
-// no reason to send no questions.
+// readReports reads the rules for reports. It skips a rule that it cannot read: a mistake
+// there must not keep questions from being sent. The same holds for readQuietHours.
 func (c *Config) readReports(value json.RawMessage) error {
 	var rules map[string]json.RawMessage
 	err := json.Unmarshal(value, &rules)
 	for kind, raw := range rules {
 		var rule ReportRule
 		word, _ := settingText(raw)
-		c.addProblem(
-			"reports: "+kind,
-			setWord(&rule, word, []ReportRule{ReportOn, ReportOff, ReportDigest}),
-		)
+		c.addProblem("reports: "+kind, setWord(&rule, word, reportRuleWords))
 		c.Reports[kind] = cmp.Or(c.Reports[kind], rule)
 	}
 	return err
@@ -171,9 +169,9 @@ func (c *Config) readQuietHours(value json.RawMessage) error {
 	return nil
 }
 
-// QuietHours are the part of each day in which reports are held back: {"from": "22:00",
-// "to": "07:00", "time_zone": "Europe/Berlin"}, the machine's own zone when none is
-// given.
+// QuietHours are the hours of each day in which reports are held back: {"from": "22:00",
+// "to": "07:00", "time_zone": "Europe/Berlin"}. Without time_zone, the machine's own
+// counts.
 type QuietHours struct {
 	From, To TimeOfDay
 	TimeZone *time.Location
@@ -182,7 +180,8 @@ type QuietHours struct {
 // TimeOfDay is a time of day, in minutes since midnight.
 type TimeOfDay int
 
-// UnmarshalJSON reads quiet hours; hours that never or always hold are refused.
+// UnmarshalJSON parses quiet hours. It is an error if from and to are the same: that
+// would be never, or always.
 func (q *QuietHours) UnmarshalJSON(b []byte) error {
 	var v struct {
 		From string `json:"from"`
@@ -192,15 +191,15 @@ func (q *QuietHours) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &v); err != nil {
 		return err
 	}
-	for _, c := range []struct {
-		at *TimeOfDay
-		s  string
+	for _, end := range []struct {
+		target *TimeOfDay
+		text   string
 	}{{&q.From, v.From}, {&q.To, v.To}} {
-		t, err := time.Parse("15:04", c.s)
+		t, err := time.Parse("15:04", end.text)
 		if err != nil {
-			return fmt.Errorf("%q is not a time of day such as 22:00", c.s)
+			return fmt.Errorf("%q is not a time of day such as 22:00", end.text)
 		}
-		*c.at = TimeOfDay(t.Hour()*60 + t.Minute())
+		*end.target = TimeOfDay(t.Hour()*60 + t.Minute())
 	}
 	if q.From == q.To {
 		return fmt.Errorf("from and to are both %s", v.From)
@@ -216,20 +215,21 @@ func (q *QuietHours) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// EndAfter says whether t is in quiet hours (nil has none), and when they end.
+// EndAfter reports whether t is in the quiet hours, and when they end. A nil QuietHours
+// has none.
 func (q *QuietHours) EndAfter(t time.Time) (end time.Time, isQuiet bool) {
 	if q == nil {
 		return time.Time{}, false
 	}
 	t = t.In(q.TimeZone)
 	day, now := t.Day(), TimeOfDay(t.Hour()*60+t.Minute())
-	switch overnight := q.From > q.To; {
-	case overnight && now >= q.From:
+	switch isOvernight := q.From > q.To; {
+	case isOvernight && now >= q.From:
 		day++
-	case overnight && now < q.To, now >= q.From && now < q.To:
+	case isOvernight && now < q.To, now >= q.From && now < q.To:
 	default:
 		return time.Time{}, false
 	}
-	// time.Date knows on which days the clock is changed.
+	// time.Date is right on a day with a change to or from summer time, too.
 	return time.Date(t.Year(), t.Month(), day, int(q.To)/60, int(q.To)%60, 0, 0, q.TimeZone), true
 }

@@ -57,7 +57,7 @@ func TestAnothersFileIsNoLogin(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := Load(p.getenv, p.proj)
-		if c.CredentialsFile != "" || len(c.AllowedUsers) > 0 || len(c.Problems) != 1 || !strings.Contains(c.Problems[0].Error(), "not a file of gchat-hooks login") {
+		if c.CredentialsFile != "" || len(c.AllowedUsers) > 0 || len(c.Problems) != 1 || !strings.Contains(c.Problems[0].Error(), "not written by gchat-hooks login") {
 			t.Errorf("%s: read with %q, problems %v", name, c.CredentialsFile, c.Problems)
 		}
 	}

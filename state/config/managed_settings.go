@@ -10,27 +10,28 @@ import (
 	"gchat-hooks/state"
 )
 
-// ManagedDir is the folder of Claude Code's settings that only an administrator writes.
+// ManagedDir returns the folder of Claude Code's settings that only an administrator
+// writes.
 func ManagedDir(env state.Getenv) string {
 	dir := "/etc/claude-code"
 	if runtime.GOOS == "darwin" {
 		dir = "/Library/Application Support/ClaudeCode"
 	}
-	// Claude Code's own name for it, read in 2.1.329. 2.1.197 and 2.1.330, as they are
-	// released, take no notice of it.
+	// The variable's name is in the code of Claude Code 2.1.329. The released 2.1.197 and
+	// 2.1.330 ignore it.
 	return cmp.Or(env("CLAUDE_CODE_MANAGED_SETTINGS_PATH"), dir)
 }
 
-// ManagedFiles are the settings in that folder, in the order in which they count.
+// ManagedFiles returns the settings files in ManagedDir, in the order in which they count.
 func ManagedFiles(env state.Getenv) []string {
 	dir := ManagedDir(env)
 	more, _ := filepath.Glob(filepath.Join(dir, "managed-settings.d", "*.json"))
 	return append([]string{filepath.Join(dir, "managed-settings.json")}, more...)
 }
 
-// AllowsOnlyManagedRules reports whether an organization lets only its own rules allow
-// something. Claude Code then takes a rule of a hook's for the running session all the
-// same, and writes it down nowhere (2.1.332).
+// AllowsOnlyManagedRules reports whether only the organization's own rules may allow
+// something. Claude Code 2.1.332 then still applies a rule that a hook returns for the
+// running session, and stores it nowhere.
 func AllowsOnlyManagedRules(env state.Getenv) bool {
 	return slices.ContainsFunc(ManagedFiles(env), func(path string) bool {
 		var file struct {

@@ -13,7 +13,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// readNeverRemote reads never_remote, whose patterns may hold commas.
+// readNeverRemote reads never_remote. It is read as a list, not as a text that commas
+// separate: a pattern may contain commas.
 func (c *Config) readNeverRemote(value json.RawMessage) error {
 	patterns := []string{}
 	err := json.Unmarshal(value, &patterns)
@@ -23,16 +24,16 @@ func (c *Config) readNeverRemote(value json.RawMessage) error {
 	return err
 }
 
-// isNeverRemote says whether never_remote names a call: then only the terminal allows it.
-// texts are what the call is made with: a file also by the name that links lead to, and a
-// folder that is searched with a slash at its end.
+// isNeverRemote reports whether never_remote matches a call. Then only the terminal can
+// allow it. texts are the call's arguments. A file is among them twice if its path has
+// links, once with the links resolved; a folder that is searched ends in a slash.
 //
-// A pattern is a tool, or a tool with what it is called with, as in "Bash(git push*)";
-// "*" stands for any characters. Tools that do the same are named together. A shell's
-// command is named where the pattern fits it from any of its words on, whatever folder
-// the program is called in: "cd x && sudo /bin/git push" is a "git push*", and so is what
-// only mentions it. In doubt a pattern names more, not less: case does not count, and a
-// search may read all that is below its folder.
+// A pattern is a tool, or a tool with its argument, as in "Bash(git push*)"; "*" stands
+// for any characters. A pattern for one tool also matches tools that do the same. A
+// pattern for a shell command matches from any word of the command on, whatever folder
+// the program is in: "cd x && sudo /bin/git push" matches "git push*", and so does a
+// command that only mentions it. In doubt a pattern matches: case does not count, and a
+// search may read everything below its folder.
 func (c *Config) isNeverRemote(tool string, texts ...string) bool {
 	return slices.ContainsFunc(c.NeverRemote, func(pattern string) bool {
 		name, glob, hasArguments := strings.Cut(strings.TrimSpace(pattern), "(")
@@ -43,7 +44,8 @@ func (c *Config) isNeverRemote(tool string, texts ...string) bool {
 		if !hasArguments || !isClosed || tool == skillTool {
 			return true
 		}
-		if host, isHost := strings.CutPrefix(glob, "domain:"); isHost { // as in Claude Code's rules
+		// WebFetch(domain:HOST) is a form of Claude Code's rules.
+		if host, isHost := strings.CutPrefix(glob, "domain:"); isHost {
 			glob = "https://" + host + "*"
 		}
 		if !state.IsShellTool(tool) {
@@ -58,25 +60,25 @@ func (c *Config) isNeverRemote(tool string, texts ...string) bool {
 	})
 }
 
-// skillTool asks only for a skill that allows tools itself, and then runs its own
-// commands (2.1.197 and 2.1.332). Which these are stands in no call of it, so each
-// pattern may name them.
+// skillTool needs a permission only for a skill that pre-approves tools. Such a skill then
+// runs its own commands (Claude Code 2.1.197 and 2.1.332). The call does not contain them,
+// so every pattern matches it.
 const skillTool = "Skill"
 
-// matchesTool says whether a pattern's tool, in which "*" stands for any characters, may
-// be this one, or one that does the same. As in Claude Code's rules, mcp__SERVER names
-// all tools of that server.
+// matchesTool reports whether a pattern's tool matches this tool, or one that does the
+// same; "*" stands for any characters. As in Claude Code's rules, mcp__SERVER matches all
+// tools of that server.
 func matchesTool(name, tool string) bool {
 	name = strings.ToLower(name)
 	return tool == skillTool ||
-		slices.ContainsFunc(state.EquivalentTools(tool), func(tool string) bool {
-			tool = strings.ToLower(tool)
-			matches, err := path.Match(name, tool)
-			return matches || err != nil || strings.HasPrefix(tool, name+"__")
+		slices.ContainsFunc(state.EquivalentTools(tool), func(equivalent string) bool {
+			equivalent = strings.ToLower(equivalent)
+			matches, err := path.Match(name, equivalent)
+			return matches || err != nil || strings.HasPrefix(equivalent, name+"__")
 		})
 }
 
-// HasNeverRemote says whether never_remote may name any call of a tool.
+// HasNeverRemote reports whether never_remote may match any call of a tool.
 func (c *Config) HasNeverRemote(tool string) bool {
 	return slices.ContainsFunc(c.NeverRemote, func(pattern string) bool {
 		name, _, _ := strings.Cut(strings.TrimSpace(pattern), "(")
@@ -84,15 +86,16 @@ func (c *Config) HasNeverRemote(tool string) bool {
 	})
 }
 
-// callSpellings are the texts of a call, and what a shell or a browser makes of them.
+// callSpellings returns the texts of a call, and the forms in which a shell or a browser
+// would read them.
 func callSpellings(tool string, texts []string) []string {
 	if state.IsShellTool(tool) {
 		for _, command := range texts {
 			command = strings.NewReplacer("\\\n", "", "\n", ";").Replace(command)
 			command = shellBlankPattern().ReplaceAllString(command, " ")
-			// "git" p\ush is git push
-			bare := strings.NewReplacer(`"`, "", "'", "", `\`, "").Replace(command)
-			texts = append(texts, collapseSpaces(command), collapseSpaces(bare))
+			// a shell reads "git" p\ush as git push
+			unquoted := strings.NewReplacer(`"`, "", "'", "", `\`, "").Replace(command)
+			texts = append(texts, collapseSpaces(command), collapseSpaces(unquoted))
 		}
 	}
 	for _, text := range texts {
@@ -101,12 +104,12 @@ func callSpellings(tool string, texts []string) []string {
 	return texts
 }
 
-// shellBlankPattern matches the variable that a shell takes for a blank.
+// shellBlankPattern matches the variable IFS, which a shell expands to a blank.
 var shellBlankPattern = state.LazyPattern(`\$(?:\{IFS[^}]*\}|IFS\b)`)
 
 func collapseSpaces(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// globExpression is the regular expression of what a pattern names.
+// globExpression returns the regular expression for a pattern.
 func globExpression(glob string, isShell bool) string {
 	start, end := "^", "$"
 	if isShell {
@@ -116,7 +119,7 @@ func globExpression(glob string, isShell bool) string {
 	}
 	alternatives := regexp.QuoteMeta(glob) + "|" + regexp.QuoteMeta(normalizeHosts(glob))
 	if isShell {
-		// Between two words of the pattern the call may have options: git -C . push.
+		// The call may have options between two words of the pattern: git -C . push.
 		alternatives = anyArgumentsPattern().ReplaceAllString(alternatives, `(?:[\s:]\*)?$1`)
 		alternatives = strings.ReplaceAll(alternatives, " ", ` (?:-[^;&|]* )?`)
 	}
@@ -124,20 +127,21 @@ func globExpression(glob string, isShell bool) string {
 }
 
 var (
-	// programFolderPattern matches the path that a pattern begins with, and the name that
-	// it leads to.
+	// programFolderPattern matches the folder of the program with which a pattern begins,
+	// and the first letter of the program's name.
 	programFolderPattern = state.LazyPattern(`^[^\s*]*/([^\s*/])`)
-	// homeOrRootPattern matches what begins a path from the home folder, or the root, in
-	// Claude Code's rules.
+	// homeOrRootPattern matches the "~/" or "//" that begins a path from the home folder
+	// or the root in Claude Code's rules.
 	homeOrRootPattern = state.LazyPattern(`^[~/]/`)
-	// anyArgumentsPattern matches, in an expression, a pattern's end that Claude Code's
-	// rules have for no arguments, too.
+	// anyArgumentsPattern matches, in an expression, the " *" or ":*" at a pattern's end.
+	// In Claude Code's rules that end also matches a command without arguments.
 	anyArgumentsPattern = state.LazyPattern(`[ :]\\\*(\||$)`)
 )
 
-// normalizeHosts writes hosts as they are looked up: percent-decoded, with ASCII full
-// stops, in Punycode. It removes a user name and password, the scheme's default port, and
-// slashes that a browser ignores. It writes https for http, as WebFetch does.
+// normalizeHosts writes the hosts in a text in the form in which they are looked up:
+// percent-decoded, with ASCII full stops, in Punycode. It removes a user name and
+// password, the scheme's default port, and slashes that a browser ignores. It replaces
+// http by https, as WebFetch does.
 func normalizeHosts(text string) string {
 	return hostPattern().ReplaceAllStringFunc(text, func(match string) string {
 		parts := hostPattern().FindStringSubmatch(match)
@@ -152,12 +156,12 @@ func normalizeHosts(text string) string {
 	})
 }
 
-// maxHostLength is more than a host can have, in bytes. To write a word of 200 kB as
-// Punycode would take minutes.
+// maxHostLength is the length in bytes up to which a word may be a host; it is more than
+// any host has. The conversion of a word of 200 kB to Punycode would take minutes.
 const maxHostLength = 1000
 
-// HostAsASCII is a host as it is looked up, in Punycode. What can be no host stays as it
-// is.
+// HostAsASCII returns a host in Punycode, as it is looked up. It returns a text that
+// cannot be a host as it is.
 func HostAsASCII(host string) string {
 	if len(host) > maxHostLength {
 		return host
@@ -169,18 +173,19 @@ func HostAsASCII(host string) string {
 	return ascii
 }
 
-// hostPattern matches what begins an address, and any other word that its spelling may
-// hide.
+// hostPattern matches the beginning of a URL up to its host, which is group 1. It also
+// matches any other word with a "%" or a character that is not ASCII, as group 2: it may
+// be a host in another spelling.
 var hostPattern = state.LazyPattern(
 	"(?i)\\bhttps?:[/\\\\]*(?:[^\\s/\\\\?#\"']*@)?([^" + hostEndRunes + "]+)(?::(?:80|443)?\\b)?" +
 		"|([^" + hostEndRunes + "]*[^\\x00-$&-\\x7f][^" + hostEndRunes + "]*)",
 )
 
-// hostEndRunes are the characters that end a host.
+// hostEndRunes are the characters that end a host, for use in a character class.
 const hostEndRunes = "\\s/\\\\?#\"'`@:*()=&|;<>"
 
-// mayContain says whether a text is a folder, and what is below it may be what a pattern
-// names. What does not begin at the root may be anywhere.
+// mayContain reports whether a text is a folder, with a slash at its end, and a file below
+// it may match the pattern. A pattern that does not begin at the root may match anywhere.
 func mayContain(folder, glob string) bool {
 	prefix, _, _ := strings.Cut(strings.ToLower(glob), "*")
 	folder = strings.ToLower(folder)

@@ -19,21 +19,21 @@ import (
 	"gchat-hooks/state"
 )
 
-// Policy is what the administrators of a machine or of a hub take away from what a person
-// set. It never gives anything.
+// Policy says what the administrator of a machine or of a hub takes away from what a
+// person set. A policy never gives anything.
 type Policy struct {
-	// patterns, as the person's own never_remote
+	// patterns, in the form of the person's own never_remote
 	NeverRemote []string `json:"never_remote,omitempty"`
-	// kinds that stay in the terminal: see kinds
+	// kinds that stay in the terminal: see policyKinds
 	TerminalOnly []string `json:"terminal_only,omitempty"`
-	// permissions and plans without what they are about
+	// permissions and plans are posted without their content: see AccessTo
 	TitlesOnly bool `json:"titles_only,omitempty"`
-	// AllowedUsers are users/ID, e-mail addresses, or *@example.com. A person counts only
-	// if named here, too; nil names all.
+	// AllowedUsers are users/ID, e-mail addresses, or *@example.com. Whoever answers must be
+	// on this list, too. If it is nil, everybody is.
 	AllowedUsers []string `json:"allowed_users,omitzero"`
 }
 
-// policyKinds are what terminal_only may name.
+// policyKinds returns the kinds that terminal_only may name.
 func policyKinds() (words []string) {
 	for _, kind := range append(state.Kinds, KindReport) {
 		words = append(words, kindWord(kind))
@@ -44,33 +44,37 @@ func policyKinds() (words []string) {
 func kindWord(kind state.Kind) string { return cmp.Or(string(kind), "question") }
 
 var machinePolicyFile = map[bool]string{
-	false: "/etc/gchat-hooks/policy.json", true: "/Library/Application Support/gchat-hooks/policy.json",
+	false: "/etc/gchat-hooks/policy.json",
+	true:  "/Library/Application Support/gchat-hooks/policy.json",
 }[runtime.GOOS == "darwin"]
 
-// HubCredentialsType is the type of the credentials file that joining a hub leaves.
+// HubCredentialsType is the "type" of the credentials file that a machine gets when it
+// joins a hub.
 const HubCredentialsType = "gchat_hooks_hub"
 
 // PolicyReader asks the hub of a credentials file for its policy, as JSON.
 type PolicyReader func(ctx context.Context, credentialsFile string) (json.RawMessage, error)
 
 const (
-	policyRenewAge = time.Hour // the poller reads a hub's policy again when it is older
-	// so long the last one holds; a hook asks only where there is none so young
+	// policyRenewAge is the age at which the poller reads a hub's policy again.
+	policyRenewAge = time.Hour
+	// policyMaxAge is how long the saved copy of a hub's policy is valid. A hook asks the
+	// hub only if it has no valid copy.
 	policyMaxAge = 24 * time.Hour
-	// from one failed try to the next: each may take three seconds
+	// policyRetryPause is the pause after a failed try, which may take three seconds.
 	policyRetryPause = time.Minute
 )
 
-// ErrUnreadablePolicy says that a policy cannot be read, or has something that this
+// ErrUnreadablePolicy means that a policy cannot be read, or contains something that this
 // version does not know.
 var ErrUnreadablePolicy = errors.New("nothing is asked in Chat")
 
-// ApplyPolicies takes away what the policies do: that of the machine, that of the file in
-// $GCHAT_POLICY_FILE, and those of the hubs that this machine joined. The files are read
-// once; see policyMaxAge for when a hub is asked.
+// ApplyPolicies applies the machine's policy, the one in $GCHAT_POLICY_FILE, and those of
+// the hubs that this machine joined. It reads the files only at its first call; see
+// policyMaxAge for when it asks a hub.
 //
-// The error is ErrUnreadablePolicy with a reason, which then stands among Problems, too:
-// nothing is asked or reported in Chat, and no reply counts.
+// The error is ErrUnreadablePolicy with a reason, and is added to Problems. Then nothing
+// is asked or reported in Chat, and no reply counts.
 func (c *Config) ApplyPolicies(ctx context.Context, env state.Getenv) error {
 	if c.isRestricted {
 		return c.policyError
@@ -106,16 +110,16 @@ func (c *Config) ApplyPolicies(ctx context.Context, env state.Getenv) error {
 // UserNamePattern is the form of users/ID.
 var UserNamePattern = state.LazyPattern(`^users/[\w-]{1,40}$`)
 
-// HubPolicy is the file of a hub's administrator.
+// HubPolicy is the policy file of a hub's administrator.
 type HubPolicy struct {
-	Policy // of its machines
-	// Spaces are who may decide in a space beside the person who asks there: spaces/S →
-	// users/ID.
+	Policy // for the machines that joined the hub
+	// SpaceApprovers lists for a space (spaces/S) the people (users/ID) who may decide
+	// there besides the person whose machine asks.
 	SpaceApprovers map[string][]string `json:"spaces,omitempty"`
 }
 
-// ReadHubPolicy reads a hub's file, "" for none, as strictly as the machines read what
-// they get of it.
+// ReadHubPolicy reads a hub's policy file, "" for none. It is as strict as the machines
+// that get the policy.
 func ReadHubPolicy(file string) (*HubPolicy, error) {
 	if file == "" {
 		return &HubPolicy{}, nil
@@ -123,12 +127,12 @@ func ReadHubPolicy(file string) (*HubPolicy, error) {
 	return parseHubPolicy(state.ReadPlainOrLink(file, state.MaxFileSize))
 }
 
-// parsePolicy reads a policy strictly: what this version does not know of it, it could
-// not hold to.
+// parsePolicy parses a machine's policy. An unknown member is an error: this version could
+// not obey it. A non-nil err, from reading the file, is returned as the error.
 func parsePolicy(b []byte, err error) (*Policy, error) {
 	p, err := parseHubPolicy(b, err)
 	if err == nil && p.SpaceApprovers != nil {
-		err = errors.New("read policy: spaces is for the file of a hub")
+		err = errors.New("read policy: spaces is only for the file of a hub")
 	}
 	return &p.Policy, err
 }
@@ -140,24 +144,18 @@ func parseHubPolicy(b []byte, err error) (*HubPolicy, error) {
 		d.DisallowUnknownFields()
 		err = d.Decode(p)
 		if err == nil && d.Decode(&struct{}{}) != io.EOF {
-			err = errors.New("something stands behind its end")
+			err = errors.New("there is more after the JSON value")
 		}
 	}
 	for _, kind := range p.TerminalOnly {
 		if !slices.Contains(policyKinds(), kind) {
-			err = fmt.Errorf(
-				"terminal_only takes %s, not %q",
-				strings.Join(policyKinds(), ", "),
-				kind,
-			)
+			err = fmt.Errorf("terminal_only takes %s, not %q",
+				strings.Join(policyKinds(), ", "), kind)
 		}
 	}
 	for space, users := range p.SpaceApprovers {
-		invalid := slices.IndexFunc(
-			users,
-			func(user string) bool { return !UserNamePattern().MatchString(user) },
-		)
-		if !strings.HasPrefix(space, "spaces/") || invalid >= 0 {
+		isInvalid := func(user string) bool { return !UserNamePattern().MatchString(user) }
+		if !strings.HasPrefix(space, "spaces/") || slices.ContainsFunc(users, isInvalid) {
 			err = fmt.Errorf(`spaces takes {"spaces/ID": ["users/ID"]}, not %q: %q`, space, users)
 		}
 	}
@@ -167,28 +165,27 @@ func parseHubPolicy(b []byte, err error) (*HubPolicy, error) {
 	return p, err
 }
 
-// readMachinePolicy reads the file of device management. What another user than root can
-// write is not what root wrote.
+// readMachinePolicy reads the policy file that device management writes. If a user other
+// than root can change the file or its folder, root may not have written it: that is an
+// error.
 func readMachinePolicy(path string) ([]byte, error) {
 	for _, at := range []string{path, filepath.Dir(path)} {
 		info, err := os.Stat(at)
 		if err != nil {
 			return nil, err
 		}
-		if owner, ok := info.Sys().(*syscall.Stat_t); !ok || owner.Uid != 0 ||
-			info.Mode().Perm()&0o022 != 0 {
-			return nil, fmt.Errorf(
-				"%s is not root's, or others can write it: chown root, chmod go-w",
-				at,
-			)
+		owner, ok := info.Sys().(*syscall.Stat_t)
+		if !ok || owner.Uid != 0 || info.Mode().Perm()&0o022 != 0 {
+			return nil, fmt.Errorf("only root may own and write %s: chown root, chmod go-w", at)
 		}
 	}
 	return state.ReadPlainOrLink(path, maxConfigSize)
 }
 
-// joinedHubs are the credentials files of the hubs that this machine joined, each with
-// its hub's address. The file that a join writes counts also where something else is
-// configured: a variable or a project's file must not lift the hub's policy.
+// joinedHubs returns the credentials files of the hubs that this machine joined, each
+// with its hub's address. hub.json, which a join writes, counts even if another
+// credentials file is configured: a variable or a project's file must not lift the hub's
+// policy.
 func (c *Config) joinedHubs(env state.Getenv) map[string]string {
 	hubs := map[string]string{}
 	joinFile := filepath.Join(state.ConfigDir(env), "hub.json")
@@ -202,46 +199,47 @@ func (c *Config) joinedHubs(env state.Getenv) map[string]string {
 	return hubs
 }
 
-// cachedPolicy is the copy of a hub's policy. The user's state has those of all hubs in
-// one file, by their addresses.
+// cachedPolicy is the saved copy of a hub's policy. policy.json in the user's state has
+// one for each hub, by the hub's address.
 type cachedPolicy struct {
 	Policy  json.RawMessage `json:"policy,omitempty"`
-	ReadAt  time.Time       `json:"read,omitzero"`  // when the hub gave it
-	TriedAt time.Time       `json:"tried,omitzero"` // when the hub was asked last
+	ReadAt  time.Time       `json:"read,omitzero"`  // when the hub returned it
+	TriedAt time.Time       `json:"tried,omitzero"` // when the hub was last asked
 }
 
-// hubPolicy is the policy of a hub: its copy, or where that is old what the hub says now.
+// hubPolicy returns the policy of a hub: the saved copy, or the hub's answer if the copy
+// is too old.
 func (c *Config) hubPolicy(
 	ctx context.Context,
 	env state.Getenv,
 	file, hub string,
 ) (*Policy, error) {
-	path, cachedPolicies := filepath.Join(
-		state.UserStateDir(env),
-		"policy.json",
-	), map[string]cachedPolicy{}
+	path := filepath.Join(state.UserStateDir(env), "policy.json")
+	cachedPolicies := map[string]cachedPolicy{}
 	b, _ := state.ReadPlain(path, maxConfigSize)
-	_ = json.Unmarshal(b, &cachedPolicies) // what is broken, or not there, the hub says again
+	// If the file is missing or broken, the hub is asked again.
+	_ = json.Unmarshal(b, &cachedPolicies)
 	if cachedPolicies == nil {
 		cachedPolicies = map[string]cachedPolicy{}
 	}
 	cached := cachedPolicies[hub]
-	// a clock may be set back
-	isOlder := func(at time.Time, than time.Duration) bool { return time.Since(at).Abs() > than }
+	isOlder := func(at time.Time, age time.Duration) bool {
+		return time.Since(at).Abs() > age // Abs, since the clock may be set back
+	}
 	p, err := parsePolicy(cached.Policy, nil)
 	if err != nil {
 		cached.ReadAt = time.Time{}
 	}
 	lastError := errors.New("it is asked again soon")
 	maxAge := map[bool]time.Duration{true: policyRenewAge, false: policyMaxAge}[c.RenewsPolicy]
-	if c.ReadPolicy != nil && isOlder(cached.ReadAt, maxAge) &&
-		isOlder(cached.TriedAt, policyRetryPause) {
+	isDue := isOlder(cached.ReadAt, maxAge) && isOlder(cached.TriedAt, policyRetryPause)
+	if c.ReadPolicy != nil && isDue {
 		cached.TriedAt = time.Now().UTC()
-		fresh, err := c.ReadPolicy(ctx, file)
-		answered, err := parsePolicy(fresh, err)
+		answer, err := c.ReadPolicy(ctx, file)
+		answered, err := parsePolicy(answer, err)
 		lastError = err
-		if lastError == nil { // else the last good one stays
-			p, cached.Policy, cached.ReadAt = answered, fresh, cached.TriedAt
+		if lastError == nil { // otherwise the last good copy stays
+			p, cached.Policy, cached.ReadAt = answered, answer, cached.TriedAt
 		}
 		cachedPolicies[hub] = cached
 		b, _ = json.Marshal(cachedPolicies)
@@ -253,13 +251,13 @@ func (c *Config) hubPolicy(
 	return p, nil
 }
 
-// CanAnswer says whether a sender of Chat's may answer questions.
+// CanAnswer reports whether a Chat user may answer questions.
 func (c *Config) CanAnswer(sender, email string) bool {
 	return c.isListedByAll(c.AllowedUsers, sender, email)
 }
 
-// CanApprove says whether a sender of Chat's may decide permissions and plans, and say
-// what comes next.
+// CanApprove reports whether a Chat user may decide permissions and plans, and write the
+// next instruction.
 func (c *Config) CanApprove(sender, email string) bool {
 	return c.isListedByAll(c.Approvers, sender, email)
 }
@@ -271,31 +269,30 @@ func (c *Config) HasPersonFor(kind state.Kind) bool {
 	if kind.Traits().IsPersonal {
 		users = c.Approvers
 	}
-	return slices.ContainsFunc(
-		users,
-		func(user string) bool { return c.isListedByAll(users, user, user) },
-	)
+	return slices.ContainsFunc(users, func(user string) bool {
+		return c.isListedByAll(users, user, user)
+	})
 }
 
-// isListedByAll says whether an allowlist and each policy's allowed_users name a sender.
-// In these *@example.com is all of a domain.
+// isListedByAll reports whether an allowlist and each policy's allowed_users name a
+// sender. In a policy, *@example.com names everybody of a domain.
 func (c *Config) isListedByAll(users []string, sender, email string) bool {
 	_, domain, _ := strings.Cut(email, "@")
 	return IsListed(users, sender, email) &&
-		!slices.ContainsFunc(c.policyUsers, func(users []string) bool {
-			return !IsListed(users, sender, email) && !IsListed(users, "", "*@"+domain)
+		!slices.ContainsFunc(c.policyUsers, func(policyUsers []string) bool {
+			return !IsListed(policyUsers, sender, email) && !IsListed(policyUsers, "", "*@"+domain)
 		})
 }
 
-// IsSameAddress reports whether two e-mail addresses, or their domains, are the same, and
-// not empty. They have one length: EqualFold takes the Kelvin sign for a K and ſ for an
-// S, and another person may have that address.
+// IsSameAddress reports whether two e-mail addresses, or two domains, are the same and
+// not empty. It also compares their lengths in bytes: for EqualFold the Kelvin sign is a
+// K and ſ is an S, but such an address may be another person's.
 func IsSameAddress(a, b string) bool {
 	return a != "" && len(a) == len(b) && strings.EqualFold(a, b)
 }
 
-// IsListed says whether an allowlist names a sender of Chat's: by users/ID, or by e-mail
-// where Chat gives one.
+// IsListed reports whether an allowlist names a Chat user: by users/ID, or by e-mail
+// address if Chat gives one.
 func IsListed(users []string, sender, email string) bool {
 	for _, u := range users {
 		id := strings.TrimPrefix(u, "users/")

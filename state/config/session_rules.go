@@ -12,14 +12,14 @@ import (
 	"gchat-hooks/state"
 )
 
-// Rule says how the sessions that it matches are treated. Patterns are shell globs; an
-// empty one matches everything. Of each setting the first matching rule that says
-// something about it counts.
+// Rule sets how the sessions that it matches are treated. Its patterns are shell globs; an
+// empty one matches everything. If several rules match a session, the first that has a
+// setting decides that setting.
 type Rule struct {
 	Session     string `json:"session,omitempty"`      // the session's name
 	Project     string `json:"project,omitempty"`      // the project's folder
 	OutputStyle string `json:"output_style,omitempty"` // $CLAUDE_OUTPUT_STYLE
-	// a pattern with a name: system3, which without ask_mode is in deny mode
+	// system3: matches the sessions of isSystem3, and sets deny mode by default
 	Preset string `json:"preset,omitempty"`
 
 	AskMode       state.Mode          `json:"ask_mode,omitempty"`
@@ -28,18 +28,18 @@ type Rule struct {
 	Idle          Idle                `json:"idle,omitempty"`
 }
 
-// SessionFacts is the session that rules are looked up for.
+// SessionFacts are the facts about a session that rules match.
 type SessionFacts struct {
 	Name, ProjectDir, OutputStyle string
-	// Session was given by a person ($CLAUDE_SESSION_ID), not found out
+	// a person gave the name ($CLAUDE_SESSION_ID); otherwise the hook derived it
 	IsNamedByPerson bool
 }
 
-// SessionRules is how one session is treated.
+// SessionRules says how one session is treated.
 type SessionRules struct {
 	AskMode       state.Mode
 	TimeoutPolicy state.TimeoutPolicy
-	StopGate      StopGate // complete: every check has its level
+	StopGate      StopGate // every check has a level
 	Idle          Idle     // not ""
 }
 
@@ -47,31 +47,31 @@ type SessionRules struct {
 type GateLevel string
 
 const (
-	GateOn     GateLevel = "on"     // it keeps the session from stopping
-	GateOff    GateLevel = "off"    // it is not made
-	GateAdvice GateLevel = "advice" // it tells the person, and the session stops
+	GateOn     GateLevel = "on"     // the check keeps the session from stopping
+	GateOff    GateLevel = "off"    // the check is not made
+	GateAdvice GateLevel = "advice" // the person is notified, and the session stops
 )
 
 // The stop gate's checks.
 const (
-	// the person was asked something before the session stops
+	// the session asked its person something before it stops
 	GateQuestionAsked = "question_asked"
-	// of a team's persistent agents at least one is there
+	// at least one of a team's persistent agents is running
 	GatePersistentAgents = "persistent_agents"
 )
 
-// StopGate is the level of each check of the stop gate. In a file it is an object, or one
-// level for all checks.
+// StopGate has the level of each check of the stop gate. In a file it is an object, or
+// one level for all checks.
 type StopGate map[string]GateLevel
 
-// HasChecks says whether any check is made.
+// HasChecks reports whether any check is made.
 func (g StopGate) HasChecks() bool {
-	made := []GateLevel{GateOn, GateAdvice}
-	return slices.Contains(made, g[GateQuestionAsked]) ||
-		slices.Contains(made, g[GatePersistentAgents])
+	active := []GateLevel{GateOn, GateAdvice}
+	return slices.Contains(active, g[GateQuestionAsked]) ||
+		slices.Contains(active, g[GatePersistentAgents])
 }
 
-// UnmarshalJSON reads both forms. What means nothing is an error.
+// UnmarshalJSON parses both forms. An unknown check or level is an error.
 func (g *StopGate) UnmarshalJSON(b []byte) error {
 	if string(b) == "null" {
 		return nil
@@ -105,8 +105,7 @@ func (c *Config) readStopGate(value json.RawMessage) error {
 	return err
 }
 
-// readRules takes the rules of the highest place that has any. A rule that says something
-// which means nothing is left out.
+// readRules reads the rules of the highest place that has any. It skips an invalid rule.
 func (c *Config) readRules(value json.RawMessage) error {
 	var all []json.RawMessage
 	err := json.Unmarshal(value, &all)
@@ -116,13 +115,13 @@ func (c *Config) readRules(value json.RawMessage) error {
 	for _, raw := range all {
 		var r Rule
 		d := json.NewDecoder(bytes.NewReader(raw))
-		d.DisallowUnknownFields() // a slip in "session" must not make a rule for all sessions
+		d.DisallowUnknownFields() // a misspelled "session" must not make a rule for all sessions
 		err := d.Decode(&r)
 		if err == nil {
 			err = r.normalize()
 		}
 		if err != nil {
-			c.addProblem("rules", fmt.Errorf("%s is left out: %w", raw, err))
+			c.addProblem("rules", fmt.Errorf("%s is ignored: %w", raw, err))
 			continue
 		}
 		c.Rules = append(c.Rules, r)
@@ -130,7 +129,8 @@ func (c *Config) readRules(value json.RawMessage) error {
 	return err
 }
 
-// normalize puts a rule's words as they are meant, and says what means nothing.
+// normalize replaces a rule's words by their exact form, since people may write them in
+// another case. It returns an error for an invalid word or pattern.
 func (r *Rule) normalize() error {
 	err := cmp.Or(
 		setKnownWord(&r.AskMode, modeWords),
@@ -145,7 +145,7 @@ func (r *Rule) normalize() error {
 	return err
 }
 
-// setKnownWord is setWord of a word that may be missing.
+// setKnownWord does what setWord does, and nothing for an empty word.
 func setKnownWord[T ~string](word *T, words []T) error {
 	if *word == "" {
 		return nil
@@ -153,19 +153,14 @@ func setKnownWord[T ~string](word *T, words []T) error {
 	return setWord(word, string(*word), words)
 }
 
-// RulesFor is how a session is treated: as the first matching rules say, else as the
-// built-in preset says of a session that was named so on purpose, else as configured for
-// all.
+// RulesFor returns how a session is treated. Each setting comes from the first of these
+// that has it: the matching rules, in their order; the built-in preset, which only applies
+// to a session that a person named or styled for it; the settings for all sessions.
 func (c *Config) RulesFor(session SessionFacts) SessionRules {
 	rules := SessionRules{StopGate: StopGate{}}
 	fill := func(mode state.Mode, policy state.TimeoutPolicy, gate StopGate) {
-		rules.AskMode, rules.TimeoutPolicy = cmp.Or(
-			rules.AskMode,
-			mode,
-		), cmp.Or(
-			rules.TimeoutPolicy,
-			policy,
-		)
+		rules.AskMode = cmp.Or(rules.AskMode, mode)
+		rules.TimeoutPolicy = cmp.Or(rules.TimeoutPolicy, policy)
 		for check, level := range gate {
 			rules.StopGate[check] = cmp.Or(rules.StopGate[check], level)
 		}
@@ -187,8 +182,7 @@ func (c *Config) RulesFor(session SessionFacts) SessionRules {
 	rules.Idle = idleFor(cmp.Or(rules.Idle, c.Idle), rules.AskMode)
 	level := GateOff
 	if rules.AskMode.Traits().HasMarker {
-		// such a session stops only after its person was asked, unless a rule says
-		// otherwise
+		// By default a session in deny mode stops only after it asked its person.
 		level = GateOn
 	}
 	fill("", "", StopGate{GateQuestionAsked: level, GatePersistentAgents: level})
@@ -196,25 +190,26 @@ func (c *Config) RulesFor(session SessionFacts) SessionRules {
 }
 
 func (r Rule) matches(session SessionFacts) bool {
-	match := func(pattern, s string) bool {
+	matches := func(pattern, s string) bool {
 		ok, err := path.Match(pattern, s)
 		return pattern == "" || err == nil && ok
 	}
-	return match(r.Session, session.Name) && match(r.Project, session.ProjectDir) &&
-		match(r.OutputStyle, session.OutputStyle) &&
-		(r.Preset == "" || r.Preset == system3Preset && isSystem3(session, false))
+	matchesPreset := r.Preset == "" || r.Preset == system3Preset && isSystem3(session, false)
+	return matchesPreset && matches(r.Session, session.Name) &&
+		matches(r.Project, session.ProjectDir) && matches(r.OutputStyle, session.OutputStyle)
 }
 
 const system3Preset = "system3"
 
-// timestampNamePattern are names such as 20260221T103000Z-a7f3b9e1, 2026-02-21-review or
-// 1771669800.
+// timestampNamePattern matches names that begin with a time, such as
+// 20260221T103000Z-a7f3b9e1, 2026-02-21-review or 1771669800.
 var timestampNamePattern = state.LazyPattern(
 	`^(20\d\d-?[01]\d-?[0-3]\d([T_-]?\d\d:?\d\d(:?\d\d)?Z?)?|1\d{9}(\d{3})?)([^0-9A-Za-z]|$)`,
 )
 
-// isSystem3 says whether a session is a meta-orchestrator's: by its name, unless only its
-// style counts, or by its style. Those that it supervises never are: it answers their
+// isSystem3 reports whether a session is a meta-orchestrator's, by its output style or
+// its name; with isStyleOnly the name does not count. A session that a meta-orchestrator
+// supervises (style orchestrator, name orch-…) is not: the meta-orchestrator answers its
 // questions itself.
 func isSystem3(session SessionFacts, isStyleOnly bool) bool {
 	style, name := strings.ToLower(session.OutputStyle), session.Name
@@ -245,6 +240,7 @@ var (
 		state.TimeoutRecommended,
 		state.TimeoutAskTerminal,
 	}
-	gateLevelWords = []GateLevel{GateOn, GateOff, GateAdvice}
-	gateCheckWords = []string{"question-asked", "persistent-agents"}
+	gateLevelWords  = []GateLevel{GateOn, GateOff, GateAdvice}
+	gateCheckWords  = []string{"question-asked", "persistent-agents"}
+	reportRuleWords = []ReportRule{ReportOn, ReportOff, ReportDigest}
 )

@@ -19,20 +19,25 @@ type Setting struct {
 	Variable   string // in the environment; "" for none
 	IsPersonal bool   // a project's files may not set it
 
-	// where its text goes; nil: it takes more than its own text to settle it
+	// How applySetting sets the setting, by one of these. If all are nil, more than the
+	// setting's own text decides, and Load does it.
+
+	// returns a pointer to the field that setValue writes the text into
 	target func(c *Config) any
-	parse  func(c *Config, text string) error // of what put does not know
-	// of each place with such an object or list, the highest first
+	// parses a text that setValue cannot parse
+	parse func(c *Config, text string) error
+	// reads an object or a list; it is called for each place that has one, the highest first
 	readObject func(c *Config, value json.RawMessage) error
 }
 
-// key is what the setting is called in a layer: its variable. What has none stands for
-// itself.
+// key returns the name of the setting in a layer: its variable, or its member's name if
+// it has no variable.
 func (s Setting) key() string { return cmp.Or(s.Variable, s.JSONName) }
 
-// AllSettings are all that can be set. The configuration is read by this list.
+// AllSettings returns all settings that exist.
 func AllSettings() []Setting { return slices.Clone(settings) }
 
+// settings is the list by which the configuration is read. To add a setting, add an entry.
 var settings = []Setting{
 	{JSONName: "webhook_url", Variable: "GOOGLE_CHAT_WEBHOOK_URL"},
 	{JSONName: "webhook_url_command", IsPersonal: true},
@@ -52,9 +57,7 @@ var settings = []Setting{
 		JSONName:   "allowed_users",
 		Variable:   "GCHAT_ALLOWED_USERS",
 		IsPersonal: true,
-		target: func(c *Config) any {
-			return &c.AllowedUsers
-		},
+		target:     func(c *Config) any { return &c.AllowedUsers },
 	},
 	{
 		JSONName:   "api_endpoint",
@@ -72,9 +75,7 @@ var settings = []Setting{
 		JSONName:   "pubsub_endpoint",
 		Variable:   "GCHAT_PUBSUB_ENDPOINT",
 		IsPersonal: true,
-		target: func(c *Config) any {
-			return &c.PubSubEndpoint
-		},
+		target:     func(c *Config) any { return &c.PubSubEndpoint },
 	},
 	{
 		JSONName: "writes_per_minute",
@@ -146,20 +147,22 @@ var settings = []Setting{
 		IsPersonal: true,
 		target:     func(c *Config) any { return &c.AllowsTimedYes },
 	},
-	{JSONName: "grace", Variable: "GCHAT_GRACE", parse: func(c *Config, text string) error {
-		if text == "0" || text == "0s" {
-			c.GracePeriod = 0
-			return nil
-		}
-		return setValue(&c.GracePeriod, text)
-	}},
+	{
+		JSONName: "grace",
+		Variable: "GCHAT_GRACE",
+		parse: func(c *Config, text string) error {
+			if text == "0" || text == "0s" {
+				c.GracePeriod = 0
+				return nil
+			}
+			return setValue(&c.GracePeriod, text)
+		},
+	},
 	{
 		JSONName:   "background_wait",
 		Variable:   "GCHAT_BACKGROUND_WAIT",
 		IsPersonal: true,
-		target: func(c *Config) any {
-			return &c.BackgroundWait
-		},
+		target:     func(c *Config) any { return &c.BackgroundWait },
 	},
 	{JSONName: "remind", Variable: "GCHAT_REMIND", parse: setReminders},
 
@@ -194,20 +197,19 @@ var settings = []Setting{
 
 var subscriptionPattern = state.LazyPattern(`^projects/[^/\s]+/subscriptions/[^/\s]+$`)
 
-// setWord takes a word that means something here, in whatever case it is written.
-func setWord[T ~string](target *T, text string, words []T) error {
+// setWord sets target to the allowed word that text contains. Text may be in any case, and
+// have "_" in place of "-".
+func setWord[T ~string](target *T, text string, allowed []T) error {
 	word := T(strings.ReplaceAll(strings.ToLower(strings.TrimSpace(text)), "_", "-"))
-	if !slices.Contains(words, word) {
-		return fmt.Errorf(
-			"it takes %s",
-			strings.ReplaceAll(strings.Trim(fmt.Sprint(words), "[]"), " ", ", "),
-		)
+	if !slices.Contains(allowed, word) {
+		list := strings.Trim(fmt.Sprint(allowed), "[]")
+		return fmt.Errorf("it takes %s", strings.ReplaceAll(list, " ", ", "))
 	}
 	*target = word
 	return nil
 }
 
-// setValue puts a setting's text where it goes, as the type there has it.
+// setValue parses a setting's text into target, a pointer, according to target's type.
 func setValue(target any, text string) error {
 	switch to := target.(type) {
 	case *string:
@@ -247,7 +249,8 @@ func setSubscription(c *Config, text string) error {
 	return nil
 }
 
-// setReminders takes those that mean something, in order.
+// setReminders adds the reminders in text, in order of time. It skips the invalid ones,
+// and returns an error if there are any.
 func setReminders(c *Config, text string) (err error) {
 	for _, text := range splitList(text) {
 		after, parseErr := ParseInterval(text)
@@ -261,7 +264,7 @@ func setReminders(c *Config, text string) (err error) {
 	return err
 }
 
-// FileVariables are the environment variables that configure what a file can configure
+// FileVariables returns the environment variables of the settings that a file can set,
 // too, sorted.
 func FileVariables() (names []string) {
 	for _, s := range settings {
