@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // importRules says which rooms a room may import, and why no others. Arrows point down
@@ -89,9 +91,7 @@ func TestArrows(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	for _, room := range []string{".", "cli", "cli/doctor", "cli/migrate", "hooks", "hooks/settings", "hooks/wake", "gchat", "gchat/login", "gchat/space", "gchat/hub", "poller", "poller/judge", "poller/service", "inject", "state", "state/config"} {
 		if !seen[room] {
 			t.Errorf("no Go file seen in %s: the test looks in the wrong place", room)
@@ -119,7 +119,5 @@ func TestGooglesNamesAreKnownInOnePlace(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 }

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 // awaitEcho waits until the terminal shows what is typed, or does not.
@@ -15,9 +16,7 @@ func (dialog *ptyDialog) awaitEcho(want bool) {
 	dialog.t.Helper()
 	hasChanged := bound.WaitFor(bound.Patience, func() bool {
 		termios, err := unix.IoctlGetTermios(int(dialog.pty.Fd()), unix.TCGETS)
-		if err != nil {
-			dialog.t.Fatal(err)
-		}
+		kit.NoError(dialog.t, err)
 		return termios.Lflag&unix.ECHO != 0 == want
 	})
 	if !hasChanged {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // allowedCallbacks are the fields and variables of functions through which a room calls
@@ -50,9 +52,7 @@ func TestCallbacksHaveAReason(t *testing.T) {
 				continue
 			}
 			f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, err)
 			for _, name := range functionArguments(f) {
 				found[a.room+" "+name] = true
 			}

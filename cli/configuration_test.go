@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state/config"
 )
 
@@ -73,9 +74,7 @@ func TestVariablesAreDocumented(t *testing.T) {
 		})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	if len(read) < 20 {
 		t.Fatalf("only %d variables were found: %v", len(read), read)
 	}

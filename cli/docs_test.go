@@ -18,6 +18,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat/wording"
 	"gchat-hooks/hooks/settings"
 	"gchat-hooks/state"
@@ -32,9 +33,7 @@ func TestVersion(t *testing.T) {
 		t.Errorf("the program says %s", version())
 	}
 	changelog, err := os.ReadFile("CHANGELOG.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	headings := regexp.MustCompile(`(?m)^## (.*)$`).FindAllStringSubmatch(string(changelog), -1)
 	if len(headings) < 2 || headings[0][1] != "Unreleased" || headings[1][1] != releaseVersion {
 		t.Errorf("the changelog has the headings %q", headings)
@@ -45,9 +44,7 @@ func TestVersion(t *testing.T) {
 	}
 	for _, path := range plugins {
 		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		var plugin struct{ Version string }
 		if err := json.Unmarshal(b, &plugin); err != nil || plugin.Version != releaseVersion {
 			t.Errorf("%s has version %q (%v)", path, plugin.Version, err)
@@ -78,9 +75,7 @@ func docPages(t *testing.T) (pages []docPage) {
 	}
 	for _, path := range append(paths, "README.md", "CONTRIBUTING.md", "SECURITY.md") {
 		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		p := docPage{path: path, text: string(b)}
 		var prose, block []string
 		fence, blank := "", true
@@ -108,9 +103,7 @@ func docPages(t *testing.T) (pages []docPage) {
 				blank = line == ""
 			}
 		}
-		if fence != "" {
-			t.Errorf("%s: a block has no end", path)
-		}
+		kit.Equalf(t, fence, "", "%s: a block has no end", path)
 		p.prose = strings.Join(prose, "\n")
 		for _, m := range codeSpan.FindAllStringSubmatch(p.prose, -1) {
 			s := strings.Join(strings.Fields(m[1]), " ")
@@ -265,9 +258,7 @@ func TestDocsJSON(t *testing.T) {
 	}
 	for _, name := range settings.PresetNames() {
 		hooks, err := settings.PresetHooks(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		for _, h := range hooks {
 			events[h.Event] = true
 		}
@@ -312,9 +303,7 @@ func TestDocsJSON(t *testing.T) {
 				}
 			case "a policy":
 				file := filepath.Join(t.TempDir(), "policy.json")
-				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				kit.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 				env := map[string]string{"HOME": t.TempDir(), "GCHAT_POLICY_FILE": file}
 				if err := new(config.Config).ApplyPolicies(t.Context(), func(name string) string { return env[name] }); err != nil {
 					t.Errorf("%s: %v", p.path, err)
@@ -341,9 +330,7 @@ func TestDocsJSON(t *testing.T) {
 func loadConfigText(t *testing.T, text string) *config.Config {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.json")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	return config.Load(func(name string) string {
 		return map[string]string{"GCHAT_CONFIG": file, "HOME": filepath.Dir(file)}[name]
 	}, filepath.Dir(file))
@@ -405,15 +392,11 @@ func TestREADME(t *testing.T) {
 			continue
 		}
 		module, err := os.ReadFile("go.mod")
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(module)
 		needs := []string{"Go " + string(version[1]) + ",", "Claude Code " + settings.MinVersion.String() + " or newer"}
 		for _, need := range needs {
-			if !strings.Contains(p.text, need) {
-				t.Errorf("the README does not say %q", need)
-			}
+			kit.Containsf(t, p.text, need, "the README")
 		}
 		for _, command := range []string{"    go run . demo ", "    go test ./... ", "    ./install.sh "} {
 			if !strings.Contains(p.text, "\n"+command) {
@@ -422,9 +405,7 @@ func TestREADME(t *testing.T) {
 		}
 	}
 	picture, err := os.ReadFile("docs/answer.svg")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	if len(picture) > 150_000 || regexp.MustCompile(`/(tmp|home|root|Users)/`).Match(picture) {
 		t.Errorf("the picture has %d bytes, or a path of the machine that recorded it", len(picture))
 	}
@@ -578,9 +559,7 @@ func stringLiterals(t *testing.T) string {
 		})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	return collected.String()
 }
 
@@ -667,9 +646,7 @@ func TestDocsNames(t *testing.T) {
 			t.Errorf("sending.md does not have the type %s", typ)
 		}
 	}
-	if len(types) != len(state.ReportTypes) {
-		t.Errorf("sending.md has the types %q", types)
-	}
+	kit.Equalf(t, len(types), len(state.ReportTypes), "sending.md has the types %q", types)
 
 	for heading, member := range map[string]string{
 		"Which mode do I want?": "ask_mode", "What happens if nobody replies in deny mode?": "timeout_policy",

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
@@ -32,9 +33,7 @@ func TestThreeEnvironmentsReadASpaceOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	chat, err := space.Open(space.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	var lists atomic.Int64
 	server := httptest.NewServer(strict.CheckRequests(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/messages") {
@@ -67,17 +66,13 @@ func TestThreeEnvironmentsReadASpaceOnce(t *testing.T) {
 		if err == nil {
 			err = state.AddQuestionToIndex(getenvOf(envOf(n%environments)), q)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 	}
 	var pids []int
 	for n := range environments {
 		cmd := exec.Command(program, "poller") // the end of the test ends it
 		cmd.Env = envOf(n)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, cmd.Start())
 		t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGTERM); _ = cmd.Wait() })
 		pids = append(pids, cmd.Process.Pid)
 	}
@@ -118,9 +113,7 @@ func TestThreeEnvironmentsReadASpaceOnce(t *testing.T) {
 func processorTime(t *testing.T, pid int) time.Duration {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	_, after, _ := strings.Cut(string(b), ") ")
 	fields := strings.Fields(after)
 	user, _ := strconv.Atoi(fields[11])

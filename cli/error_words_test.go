@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 )
 
@@ -18,9 +19,7 @@ import (
 // obeyed by it, and no secret is shown.
 func TestErrorsAreInert(t *testing.T) {
 	dir, err := builtProgram()
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	const hostile = `\u001b]52;c;cHduZWQ=\u0007\u009b31m\u202etxt`
 	server := httptest.NewServer(strict.CheckRequests(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusForbidden)
@@ -28,22 +27,16 @@ func TestErrorsAreInert(t *testing.T) {
 	})))
 	defer server.Close()
 	home, err := os.MkdirTemp("", "inert-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	t.Cleanup(func() { // a poller still tries what was not sent
 		endPollers(func(name string) string { return map[string]string{"HOME": home}[name] })
 		_ = removeUntilGone(home)
 	})
 	questions := filepath.Join(home, "state", "pending-questions")
-	if err := os.MkdirAll(questions, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.MkdirAll(questions, 0o700))
 	for i := range 2 {
 		q := fmt.Sprintf(`{"question_id":"evil%d","session_id":"evil","gchat_thread_key":"ask-%s%d","status":"pending","asked_at":"2026-01-01T00:00:00Z","questions":[{"question":"?","options":[]}]}`, i, hostile, i)
-		if err := os.WriteFile(filepath.Join(questions, fmt.Sprintf("evil-%d.json", i)), []byte(q), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(filepath.Join(questions, fmt.Sprintf("evil-%d.json", i)), []byte(q), 0o600))
 	}
 	url := server.URL + "/v1/spaces/AAAA/messages?key=KEYKEY1234&token=TOKENTOKEN1299"
 	for _, args := range [][]string{{"setup"}, {"send", "--no-queue", "hello"}, {"answer", "evil", "1"}} {

@@ -6,15 +6,14 @@ import (
 	"testing"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 // The same mistake ends every command with the same exit code: a script that checks for
 // one knows it of all.
 func TestExitCodes(t *testing.T) {
 	dir, err := builtProgram()
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	const aHub = "hub --topic projects/p/topics/t --subscription projects/p/subscriptions/s --domain example.com --key-file k "
 	for _, tt := range []struct {
 		mistake  string

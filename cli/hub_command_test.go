@@ -14,6 +14,7 @@ import (
 	"google.golang.org/api/pubsub/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 // An administrator lists machines, and takes one and all of a person's away. One whose
@@ -54,9 +55,7 @@ func TestHubRevoke(t *testing.T) {
 	}))
 	defer google.Close()
 	dir, err := builtProgram()
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	revoke := func(who string, during func(said func() string)) (said string, code int) {
 		t.Helper()
 		words := append([]string{"hub", "revoke", "--topic", "projects/p/topics/t"}, strings.Fields(who)...)
@@ -64,14 +63,10 @@ func TestHubRevoke(t *testing.T) {
 		home := t.TempDir()
 		cmd.Env = []string{"HOME=" + home, "GCHAT_API_ENDPOINT=" + google.URL, "GCHAT_PUBSUB_ENDPOINT=" + google.URL}
 		file, err := os.Create(filepath.Join(home, "said"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		defer file.Close()
 		cmd.Stdout, cmd.Stderr = file, file
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, cmd.Start())
 		read := func() string { b, _ := os.ReadFile(file.Name()); return string(b) }
 		if during != nil {
 			during(read)
@@ -96,9 +91,7 @@ func TestHubRevoke(t *testing.T) {
 		}
 		list, _ := revoke("", nil)
 		for _, id := range "abcd" {
-			if strings.Contains(list, "0"+string(id)+"  users") != strings.ContainsRune(try.left, id) {
-				t.Errorf("%s: the list is %s", try.who, list)
-			}
+			kit.Equalf(t, strings.Contains(list, "0"+string(id)+"  users"), strings.ContainsRune(try.left, id), "%s: the list is %s", try.who, list)
 		}
 	}
 	said, code := revoke("00000000000d", func(said func() string) {
@@ -118,18 +111,12 @@ func TestTheHubsKey(t *testing.T) {
 	random := "q7Vt0fXbE3mJ9aKcR1sLwYhU6pZdN2gT5iOoB8x+/Q4="
 	write := func(name, text string, mode os.FileMode) string {
 		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(file, mode); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(file, []byte(text), mode))
+		kit.NoError(t, os.Chmod(file, mode))
 		return file
 	}
 	link := filepath.Join(dir, "link")
-	if err := os.Symlink(write("target", random, 0o600), link); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Symlink(write("target", random, 0o600), link))
 	for name, c := range map[string]struct {
 		file string
 		says string // "" where it is taken
@@ -156,9 +143,7 @@ func TestTheHubsKey(t *testing.T) {
 // What is no domain's name is refused before anything is read.
 func TestAHubsDomains(t *testing.T) {
 	dir, err := builtProgram()
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	for _, domain := range []string{".", "com", "a@example.com", "*.example.com", "example.com.", " "} {
 		cmd := bound.Command(t, filepath.Join(dir, "gchat-hooks"), "hub", "--topic", "projects/p/topics/t",
 			"--subscription", "projects/p/subscriptions/s", "--key-file", "k", "--domain", domain)

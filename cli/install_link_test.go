@@ -8,15 +8,14 @@ import (
 	"testing"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 // Called through a link, by a path or by a name on the PATH, install registers the link
 // and links names beside it: what it leads to is gone with the next version.
 func TestInstallThroughALink(t *testing.T) {
 	built, err := builtProgram()
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	name := os.Args[0]
 	defer func() { os.Args[0] = name }()
 	for _, called := range []string{"./bin/gchat-hooks", "gchat-hooks"} {
@@ -24,9 +23,7 @@ func TestInstallThroughALink(t *testing.T) {
 		bin, version := filepath.Join(home, "bin"), filepath.Join(home, "opt", "v1")
 		err := errors.Join(os.MkdirAll(bin, 0o755), os.MkdirAll(version, 0o755), os.Link(filepath.Join(built, "gchat-hooks"), filepath.Join(version, "gchat-hooks")),
 			os.Symlink("../opt/v1/gchat-hooks", filepath.Join(bin, "gchat-hooks")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		cmd := bound.Command(t, "sh", "-c", called+" install --links --claude-version 2.1.329")
 		cmd.Dir, cmd.Env = home, []string{"HOME=" + home, "PATH=" + bin + ":/usr/bin:/bin"}
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -44,9 +41,7 @@ func TestInstallThroughALink(t *testing.T) {
 		}
 		// By another of its names.
 		os.Args[0] = filepath.Join(bin, "gchat-wait")
-		if got := (Program{self: filepath.Join(version, "gchat-hooks")}).installedPath(); got != filepath.Join(bin, "gchat-hooks") {
-			t.Errorf("gchat-wait is of %s", got)
-		}
+		kit.Equalf(t, (Program{self: filepath.Join(version, "gchat-hooks")}).installedPath(), filepath.Join(bin, "gchat-hooks"), "gchat-wait is of")
 	}
 	self, err := os.Executable()
 	for _, os.Args[0] = range []string{"gchat-stop-gate", ""} {

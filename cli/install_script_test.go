@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 // bareHome is a person with a home folder of their own, and nothing of ours in it.
@@ -41,18 +42,12 @@ func newBareHome(t *testing.T, path string) *bareHome {
 func (n *bareHome) writeFile(name, text string) {
 	n.t.Helper()
 	path := filepath.Join(n.home, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		n.t.Fatal(err)
-	}
+	kit.NoError(n.t, os.MkdirAll(filepath.Dir(path), 0o755))
 	if strings.HasSuffix(name, "/") {
-		if err := os.MkdirAll(path, 0o755); err != nil {
-			n.t.Fatal(err)
-		}
+		kit.NoError(n.t, os.MkdirAll(path, 0o755))
 		return
 	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		n.t.Fatal(err)
-	}
+	kit.NoError(n.t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 func (n *bareHome) run(name string, args ...string) (string, error) {
@@ -101,9 +96,7 @@ func (n *bareHome) listTree() string {
 		all = append(all, line)
 		return nil
 	})
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	kit.NoError(n.t, err)
 	sort.Strings(all)
 	return strings.Join(all, "\n")
 }
@@ -118,18 +111,14 @@ func freeAddress(t *testing.T) string {
 func installScript(t *testing.T) string {
 	t.Helper()
 	path, err := filepath.Abs("../install.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	return path
 }
 
 func programPath(t *testing.T) string {
 	t.Helper()
 	dir, err := builtProgram()
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	if err := os.Chmod(dir, 0o755); err != nil { // another user may have to read it
 		t.Fatal(err)
 	}
@@ -174,14 +163,10 @@ func TestInstallAndUninstall(t *testing.T) {
 			}
 			n.credential = &syscall.Credential{Uid: 65534, Gid: 65534}
 			b, err := os.ReadFile(script)
-			if err != nil {
-				n.t.Fatal(err)
-			}
+			kit.NoError(n.t, err)
 			n.writeFile("install.sh", string(b)) // where that user can read it
 			for _, dir := range []string{n.home, filepath.Join(n.home, "install.sh"), strings.TrimPrefix(n.env[2], "TMPDIR=")} {
-				if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chown(dir, 65534, 65534)); err != nil {
-					n.t.Fatal(err)
-				}
+				kit.NoError(n.t, errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chown(dir, 65534, 65534)))
 			}
 		},
 	} {
@@ -223,13 +208,9 @@ func TestInstallAndUninstall(t *testing.T) {
 func TestInstallTakesTheProgramBesideIt(t *testing.T) {
 	n := newBareHome(t, "/usr/bin:/bin")
 	script, err := os.ReadFile(installScript(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	built, err := os.ReadFile(programPath(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	n.writeFile("Downloads/install.sh", string(script))
 	n.writeFile("Downloads/gchat-hooks-"+runtime.GOOS+"-"+runtime.GOARCH, string(built))
 	if out := n.mustRun("sh", "-c", "cd Downloads && sh install.sh"); strings.Contains(out, "building") {
@@ -241,13 +222,9 @@ func TestInstallTakesTheProgramBesideIt(t *testing.T) {
 // A program is installed only where it is the one that SHA256SUMS beside it names.
 func TestInstallChecksTheSum(t *testing.T) {
 	script, err := os.ReadFile(installScript(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	built, err := os.ReadFile(programPath(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	name := "gchat-hooks-" + runtime.GOOS + "-" + runtime.GOARCH
 	line := fmt.Sprintf("%x  %s\n", sha256.Sum256(built), name)
 	for what, c := range map[string]struct {
@@ -294,16 +271,12 @@ func TestInstallBuilds(t *testing.T) {
 	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS", "GOTOOLCHAIN", "CGO_ENABLED"} {
 		// what is cached need not be fetched
 		out, err := bound.Command(t, "go", "env", name).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		n.env = append(n.env, name+"="+strings.TrimSpace(string(out)))
 	}
 	n.timeout = bound.BuildPatience
 	n.mustRun("sh", installScript(t), "--prefix", "my tools/./bin")
-	if out := n.mustRun(filepath.Join(n.home, "my tools/bin/gchat-hooks"), "status"); !strings.Contains(out, "outbox") {
-		t.Errorf("the program says %s", out)
-	}
+	kit.Containsf(t, n.mustRun(filepath.Join(n.home, "my tools/bin/gchat-hooks"), "status"), "outbox", "the program")
 	n.mustRun("sh", installScript(t), "--uninstall", "--yes", "--prefix", filepath.Join(n.home, "my tools/bin"))
 	for _, gone := range []string{"my tools/bin", ".claude"} {
 		if _, err := os.Lstat(filepath.Join(n.home, gone)); err == nil {
@@ -317,9 +290,7 @@ func TestInstallBuilds(t *testing.T) {
 func TestInstallScriptRefusesFirst(t *testing.T) {
 	script, binary := installScript(t), programPath(t)
 	b, err := os.ReadFile(script)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	for _, part := range []float64{0.1, 0.3, 0.6, 0.9, 0.995} {
 		n := newBareHome(t, "/usr/bin:/bin")
 		n.writeFile("part", string(b[:int(part*float64(len(b)))]))
@@ -363,9 +334,7 @@ func TestInstallScriptRefusesFirst(t *testing.T) {
 func TestInstallScriptNamesMacOSQuarantine(t *testing.T) {
 	fakes := t.TempDir()
 	mark := filepath.Join(fakes, "xattr")
-	if err := os.WriteFile(mark, []byte("#!/bin/sh\n[ \"$1 $2\" = '-p com.apple.quarantine' ] && [ -e \"$3\" ]\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(mark, []byte("#!/bin/sh\n[ \"$1 $2\" = '-p com.apple.quarantine' ] && [ -e \"$3\" ]\n"), 0o755))
 	n := newBareHome(t, fakes+":/usr/bin:/bin")
 	n.writeFile("Downloads/gchat-hooks", "#!/bin/sh\nexit 137\n")
 	file := filepath.Join(n.home, "Downloads/gchat-hooks")

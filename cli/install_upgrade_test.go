@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -14,9 +15,7 @@ import (
 func TestAnUpgradeWithoutClaudeKeepsTheHooks(t *testing.T) {
 	n := newBareHome(t, "/usr/bin:/bin")
 	n.mustRun(programPath(t), "install", "--preset", "approve", "--claude-version", "2.1.329")
-	if out := n.mustRun(programPath(t), "install", "--keep"); !strings.Contains(out, "settings.json: nothing to change") {
-		t.Errorf("it says\n%s", out)
-	}
+	kit.Containsf(t, n.mustRun(programPath(t), "install", "--keep"), "settings.json: nothing to change", "it")
 }
 
 // Hooks in a project that nothing was asked in go with a purge, too: they would start a
@@ -45,9 +44,7 @@ func TestAPurgeFindsTheHooksOfAnotherConfiguration(t *testing.T) {
 	_, err := state.SessionsIn(state.UserStateDir(env)).Change("s", func(one *state.Session) {
 		one.TranscriptPath = filepath.Join(work, "projects", "p", "s.jsonl")
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	n.mustRun(programPath(t), "uninstall", "--purge", "--yes")
 	if b, err := os.ReadFile(filepath.Join(work, "settings.json")); err == nil {
 		t.Errorf("they are left:\n%s", b)

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/e2e/underlock"
 	"gchat-hooks/gchat/space"
@@ -158,9 +159,7 @@ func newMachine(t testing.TB, perMinute int) *machine {
 		// a path of its own: by it kill knows its processes
 		err = os.Link(filepath.Join(dir, "gchat-hooks"), m.program)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	if m.space, err = space.Open(space.Options{}); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -17,12 +18,8 @@ func writeLog(t *testing.T, text string) (env state.Getenv, path string) {
 	home := t.TempDir()
 	env = func(name string) string { return map[string]string{"HOME": home, "CLAUDE_PROJECT_DIR": home}[name] }
 	path = state.LogPath(env)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	kit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return env, path
 }
 
@@ -71,16 +68,10 @@ func TestAuditLogHasNoLevel(t *testing.T) {
 	home := t.TempDir()
 	env := []string{"HOME=" + home, "CLAUDE_PROJECT_DIR=" + home}
 	path := state.AuditPath(getenvOf(env))
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(`{"time":"2026-11-21T12:00:00Z","message":"allowed","tool":"Bash"}`+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	kit.NoError(t, os.WriteFile(path, []byte(`{"time":"2026-11-21T12:00:00Z","message":"allowed","tool":"Bash"}`+"\n"), 0o600))
 	built, err := builtProgram()
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	said := mustRun(t, env, filepath.Join(built, "gchat-hooks"), "logs", "--audit")
 	if !strings.Contains(said, "allowed tool=Bash") || strings.Contains(said, "???") {
 		t.Error(said)

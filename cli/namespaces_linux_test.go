@@ -5,12 +5,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 // asksTwenty is a Claude Code by its name, which runs the hooks of twenty questions at
@@ -46,9 +46,7 @@ func TestTwoPIDNamespacesShareAHome(t *testing.T) {
 	page, end := p.runSpace()
 	defer end()
 	claude := filepath.Join(p.home, "claude")
-	if err := os.WriteFile(claude, []byte(asksTwenty), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(claude, []byte(asksTwenty), 0o700))
 	sessions := func(of string) (all []string) {
 		for i := range 20 {
 			all = append(all, fmt.Sprintf("%s-%d", of, i+1))
@@ -59,17 +57,13 @@ func TestTwoPIDNamespacesShareAHome(t *testing.T) {
 	for _, name := range []string{"one", "two"} {
 		for _, session := range sessions(name) {
 			for file, event := range map[string]string{"ask": "PreToolUse", "wait": "PermissionRequest"} {
-				if err := os.WriteFile(filepath.Join(p.home, session+"-"+file), []byte(p.hookEvent(session, event)), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				kit.NoError(t, os.WriteFile(filepath.Join(p.home, session+"-"+file), []byte(p.hookEvent(session, event)), 0o600))
 			}
 		}
 		// A container's first process is its own: Claude Code is another one.
 		cmd := apart(`"$0" "$@"; exit`, claude, p.program, filepath.Join(p.home, name))
 		cmd.Env, cmd.Dir = append(p.env(), "GCHAT_WRITES_PER_MINUTE=60000"), p.home
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, cmd.Start())
 		containers[name] = cmd
 		p.awaitThread(name + "-1") // of the two, this one's hook starts the poller
 	}
@@ -90,9 +84,7 @@ func TestTwoPIDNamespacesShareAHome(t *testing.T) {
 		}
 		for _, session := range sessions(name) {
 			b, _ := os.ReadFile(filepath.Join(p.home, session+"-said"))
-			if !strings.Contains(string(b), `"Which DB in `+session+`?":"Postgres"`) {
-				t.Errorf("%s was told %q", session, b)
-			}
+			kit.Containsf(t, string(b), `"Which DB in `+session+`?":"Postgres"`, "%s was told %q", session, b)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -35,16 +36,12 @@ func TestAHomeWhoseLocksDoNotLock(t *testing.T) {
 			program, env, folder := newMachineWithQuestions(t, 0)
 			of := getenvOf(env)
 			dir := filepath.Join(of("HOME"), "run")
-			if err := os.Mkdir(dir, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, os.Mkdir(dir, 0o700))
 			env = append(env, "XDG_RUNTIME_DIR="+dir, "GOOGLE_CHAT_WEBHOOK_URL=http://127.0.0.1:1/v1/spaces/A/messages?key=k&token=t")
 			of = getenvOf(env)
 			recordQuestion(t, env, folder, 1)
 			lock, err := state.LockPoller(of) // its file is to be there
-			if err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, err)
 			path := lock.Path
 			lock.Unlock()
 			said, stop := filepath.Join(of("HOME"), "said"), filepath.Join(of("HOME"), "stop")
@@ -56,9 +53,7 @@ func TestAHomeWhoseLocksDoNotLock(t *testing.T) {
 			}
 			cmd := exec.Command(strace, append(args, "sh", "-c", script, program, said, stop)...)
 			cmd.Env = env
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, cmd.Start())
 			t.Cleanup(func() { // strace stays as long as a poller
 				_ = os.WriteFile(stop, nil, 0o600)
 				endPollersIn(of("HOME"))

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
@@ -62,9 +63,7 @@ func TestNoHookOpensASocket(t *testing.T) {
 			}
 			// no poller there, and no space that is left alone
 			h.env = append(h.env, "XDG_STATE_HOME="+filepath.Join(h.dir, "fresh"))
-			if calls := h.traceSockets(hookRun{}, "send", "hello"); !strings.Contains(calls, "AF_INET") {
-				t.Errorf("gchat-send opened no socket, as far as this test sees:\n%s", calls)
-			}
+			kit.Containsf(t, h.traceSockets(hookRun{}, "send", "hello"), "AF_INET", "gchat-send opened no socket, as far as this test sees")
 		})
 	}
 }
@@ -81,14 +80,10 @@ type tracedHome struct {
 
 func newTracedHome(t *testing.T, chatState string) *tracedHome {
 	built, err := builtProgram()
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	h := &tracedHome{T: t, program: filepath.Join(built, "gchat-hooks"), dir: t.TempDir()}
 	chatSpace, err := space.Open(space.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	t.Cleanup(func() { chatSpace.Close() })
 	handler, release := strict.CheckRequests(t, chatSpace.Handler(), strict.Embedded), make(chan struct{})
 	switch chatState {
@@ -104,9 +99,7 @@ func newTracedHome(t *testing.T, chatState string) *tracedHome {
 		server.Listener.Close()
 	}
 	project := filepath.Join(h.dir, "project")
-	if err := os.Mkdir(project, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Mkdir(project, 0o700))
 	h.env = []string{
 		"HOME=" + h.dir, "XDG_STATE_HOME=" + filepath.Join(h.dir, "state"), "PATH=" + os.Getenv("PATH"), "CLAUDE_PROJECT_DIR=" + project,
 		"GOOGLE_CHAT_WEBHOOK_URL=" + chatSpace.WebhookURL(server.URL), "GCHAT_ALLOWED_USERS=" + space.PersonName, "GCHAT_ASK_MODE=native",
@@ -124,17 +117,13 @@ func (h *tracedHome) traceSockets(r hookRun, args ...string) (sockets string) {
 	straceArgs := []string{"-f", "-qq", "-b", "execve", "-o", out, "-e", "trace=socket", h.program}
 	cmd := bound.Command(h, "strace", append(straceArgs, args...)...)
 	cmd.Env, cmd.Stdin = h.env, strings.NewReader(r.event)
-	if err := cmd.Start(); err != nil {
-		h.Fatal(err)
-	}
+	kit.NoError(h, cmd.Start())
 	if r.isWaiting {
 		h.endWaitingHook(cmd.Process.Pid)
 	}
 	_ = cmd.Wait()
 	b, err := os.ReadFile(out)
-	if err != nil {
-		h.Fatal(err)
-	}
+	kit.NoError(h, err)
 	return string(b)
 }
 

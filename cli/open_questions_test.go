@@ -9,6 +9,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -28,12 +29,8 @@ func TestOpenQuestionsSayWhoDelivers(t *testing.T) {
 		{QuestionID: "over", Mode: state.ModeNative, Status: state.Resolved},
 	} {
 		q.SessionID, q.AskedAt = "s", time.Now().Add(time.Duration(i-10)*time.Minute)
-		if err := folder.Create(q.QuestionID, &q); err != nil {
-			t.Fatal(err)
-		}
-		if err := state.AddQuestionToIndex(env, &q); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, folder.Create(q.QuestionID, &q))
+		kit.NoError(t, state.AddQuestionToIndex(env, &q))
 		if q.QuestionID == "next" { // its hook is there, and the poller types all the same
 			waits := flock.New(strings.TrimSuffix(state.IndexFile(env, q.Path), ".open") + ".waiter")
 			if got, err := waits.TryLock(); !got || err != nil {
@@ -47,9 +44,7 @@ func TestOpenQuestionsSayWhoDelivers(t *testing.T) {
 	words := &state.Incoming{
 		ID: "words", MessageName: "m", SessionID: "s", Text: "And the tests", Status: state.IncomingKept, LocalCreatedAt: time.Now(),
 	}
-	if err := errors.Join(err, state.InboxIn(user).Create("words", words)); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, errors.Join(err, state.InboxIn(user).Create("words", words)))
 	var got []string
 	open, bad := openQuestions(env, time.Now(), &state.Redactor{})
 	for _, q := range open {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/state"
 )
@@ -31,14 +32,10 @@ type spaceHome struct {
 func newSpaceHome(t *testing.T) *spaceHome {
 	t.Helper()
 	dir, err := builtProgram()
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	p := &spaceHome{t, t.TempDir(), filepath.Join(dir, "gchat-hooks"), freeAddress(t)}
 	t.Cleanup(func() { endPollersIn(p.home); endSpace(getenvOf(p.env())) })
-	if err := os.Mkdir(filepath.Join(p.home, "project"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Mkdir(filepath.Join(p.home, "project"), 0o700))
 	if out, code := p.run("setup", "--space", "--address", p.address); code != 0 {
 		t.Fatalf("setup: %s", out)
 	}
@@ -66,14 +63,10 @@ func (p *spaceHome) runSpace(flags ...string) (page string, end func()) {
 	p.Helper()
 	out := filepath.Join(p.home, "out")
 	file, err := os.Create(out)
-	if err != nil {
-		p.Fatal(err)
-	}
+	kit.NoError(p, err)
 	cmd := exec.CommandContext(p.Context(), p.program, append([]string{"space", "--listen", p.address}, flags...)...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = p.env(), file, file
-	if err := cmd.Start(); err != nil {
-		p.Fatal(err)
-	}
+	kit.NoError(p, cmd.Start())
 	output := p.awaitText("the space runs", func() string {
 		b, _ := os.ReadFile(out)
 		if !regexp.MustCompile(`page: +\S+\n`).Match(b) {
@@ -84,9 +77,7 @@ func (p *spaceHome) runSpace(flags ...string) (page string, end func()) {
 	_, port, _ := net.SplitHostPort(p.address)
 	portNumber, _ := strconv.Atoi(port)
 	socket, err := state.ReadSpaceSocket(getenvOf(p.env()), portNumber)
-	if err != nil {
-		p.Fatal(err)
-	}
+	kit.NoError(p, err)
 	endChecks := strict.CheckSocket(p, socket)
 	return regexp.MustCompile(`page: +(\S+)`).FindStringSubmatch(output)[1], func() {
 		_ = cmd.Process.Signal(os.Interrupt)
@@ -116,18 +107,12 @@ func (p *spaceHome) ask(session string) (thread string, answer func() string) {
 		return cmd
 	}
 	preToolUse := event("PreToolUse")
-	if err := preToolUse.Start(); err != nil {
-		p.Fatal(err)
-	}
-	if err := bound.Wait(p, preToolUse); err != nil {
-		p.Fatal(err)
-	}
+	kit.NoError(p, preToolUse.Start())
+	kit.NoError(p, bound.Wait(p, preToolUse))
 	var stdout bytes.Buffer
 	permissionRequest := event("PermissionRequest")
 	permissionRequest.Stdout = &stdout
-	if err := permissionRequest.Start(); err != nil {
-		p.Fatal(err)
-	}
+	kit.NoError(p, permissionRequest.Start())
 	return p.awaitThread(session), func() string { _ = bound.Wait(p, permissionRequest); return stdout.String() }
 }
 
@@ -173,9 +158,7 @@ func (p *spaceHome) postToPage(page string, fields map[string]string) {
 	browser := &http.Client{Timeout: 20 * time.Second}
 	body, _ := json.Marshal(fields)
 	post, err := http.NewRequest("POST", baseURL+"page/messages", bytes.NewReader(body))
-	if err != nil {
-		p.Fatal(err)
-	}
+	kit.NoError(p, err)
 	post.Header.Set("Content-Type", "application/json")
 	post.Header.Set("Gchat-Page-Key", key)
 	resp, err := browser.Do(post)
@@ -221,9 +204,7 @@ func TestQuestionSurvivesTheWayToThePhoneAndBack(t *testing.T) {
 		t.Errorf("the first page is %s", page)
 	}
 	p.reply(page, thread, "2")
-	if said := answer(); !strings.Contains(said, `"Which DB in one?":"Postgres"`) {
-		t.Errorf("asked on loopback, answered on the phone: %q", said)
-	}
+	kit.Containsf(t, answer(), `"Which DB in one?":"Postgres"`, "asked on loopback, answered on the phone")
 	thread, answer = p.ask("two")
 
 	// The same port once more: the space runs, or it does in the other mode.
@@ -238,23 +219,17 @@ func TestQuestionSurvivesTheWayToThePhoneAndBack(t *testing.T) {
 	}
 	// Without the token, as an earlier setup wrote it.
 	older := []byte(`{"webhook_url": "http://` + p.address + `/v1/spaces/local/messages?key=k&token=t", "allowed_users": ["users/local-human"]}`)
-	if err := os.WriteFile(config, older, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(config, older, 0o600))
 	hint := "gchat-hooks setup --space --listen " + p.address + " (for a phone, with --phone) writes down the token"
 	if out, _ := p.run("doctor"); !strings.Contains(out, hint) || regexp.MustCompile(`Google|OAuth|log in|login|Apps`).MatchString(out) {
 		t.Errorf("doctor on a phone's space without a token:\n%s", out)
 	}
-	if err := os.WriteFile(config, local, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(config, local, 0o600))
 	end()
 	page, end = p.runSpace()
 	defer end()
 	p.reply(page, thread, "1")
-	if said := answer(); !strings.Contains(said, `"Which DB in two?":"SQLite"`) {
-		t.Errorf("asked with the phone, answered on loopback: %q", said)
-	}
+	kit.Containsf(t, answer(), `"Which DB in two?":"SQLite"`, "asked with the phone, answered on loopback")
 }
 
 // Who tells Claude is said as it was before the hook had the answer, and ended.

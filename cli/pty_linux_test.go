@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 // ptyDialog is a person's ptyDialog with a program in it: what they see, and what they
@@ -38,9 +39,7 @@ func startInTerminal(t *testing.T, env []string, name string, args ...string) *p
 	if err == nil {
 		err = unix.IoctlSetPointerInt(int(pty.Fd()), unix.TIOCSPTLCK, 0)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
 		t.Skip("no terminals to be had: ", err)
@@ -49,9 +48,7 @@ func startInTerminal(t *testing.T, env []string, name string, args ...string) *p
 	dialog := &ptyDialog{t: t, pty: pty, cmd: exec.Command(name, args...)}
 	dialog.cmd.Stdin, dialog.cmd.Stdout, dialog.cmd.Stderr, dialog.cmd.Env = tty, tty, tty, env
 	dialog.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := dialog.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, dialog.cmd.Start())
 	readDone := make(chan struct{})
 	go func() {
 		defer close(readDone)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -24,9 +25,7 @@ func recordDeadSession(t *testing.T, env, otherEnv []string, folder state.Questi
 	host, name, _ := strings.Cut(at, "/")
 	space, thread, _ := strings.Cut(name, "/threads/")
 	endedProcess := exec.Command("true")
-	if err := endedProcess.Run(); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, endedProcess.Run())
 	q, err := folder.Record("s-dead", func([]*state.Question) *state.Question {
 		return &state.Question{
 			QuestionID: "0a1b2c3d-0000", ThreadKey: "ask-user-0a1b2c3d", SessionID: "s-dead", ClaudeSessionID: "s-dead",
@@ -38,9 +37,7 @@ func recordDeadSession(t *testing.T, env, otherEnv []string, folder state.Questi
 	if err == nil {
 		err = state.AddQuestionToIndex(getenvOf(slices.Concat(otherEnv, env)), q)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	return q
 }
 
@@ -75,9 +72,7 @@ func TestAResumedSessionStartsAPoller(t *testing.T) {
 	q := recordDeadSession(t, env, nil, folder, "127.0.0.1:1/spaces/A/threads/T")
 	beat := filepath.Join(state.UserStateDir(getenvOf(env)), "pollers", state.Environment(getenvOf(env))+".json")
 	killed := []byte(fmt.Sprintf(`{"pid": %d}`, q.ClaudePID))
-	if err := errors.Join(os.MkdirAll(filepath.Dir(beat), 0o700), os.WriteFile(beat, killed, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(beat), 0o700), os.WriteFile(beat, killed, 0o600)))
 	cmd := bound.Command(t, program, "hook", "gchat-ask-user-answered")
 	cmd.Stdin = strings.NewReader(`{"session_id": "s-other", "hook_event_name": "SessionStart", "source": "resume"}`)
 	cmd.Env = env
@@ -98,9 +93,7 @@ func TestStatusTakesNothingFromOtherSettings(t *testing.T) {
 	other := []string{"GCHAT_FORMAT=builtin"}
 	q := recordDeadSession(t, env, other, folder, "127.0.0.1:1/spaces/A/threads/T")
 	lock, err := state.LockPoller(getenvOf(slices.Concat(other, env)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	defer lock.Unlock()
 	mustRun(t, env, program, "status")
 	o, err := state.ReadIndexEntry(state.IndexFile(getenvOf(env), q.Path))
@@ -129,9 +122,7 @@ func TestAQuestionThatWasBeingSentIsTold(t *testing.T) {
 		Question: q.Path, ThreadKey: q.ThreadKey, Parts: []string{"Which DB?"}, CreatedAt: now, FirstTriedAt: now,
 	}
 	_, _, perr := state.OutboxIn(state.UserStateDir(getenvOf(env))).Enqueue(getenvOf(slices.Concat(other, env)), m, 0)
-	if err := errors.Join(err, perr); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, errors.Join(err, perr))
 	p.run("status")
 	p.awaitText("its thread is told", func() string {
 		b, _ := os.ReadFile(filepath.Join(p.home, "state/gchat-hooks/space/messages.jsonl"))

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -26,9 +27,7 @@ func (m *machine) runSend(args ...string) (code int, stderr string) {
 	if errors.As(err, &exit) {
 		return exit.ExitCode(), string(exit.Stderr)
 	}
-	if err != nil {
-		m.Fatal(err)
-	}
+	kit.NoError(m, err)
 	return 0, ""
 }
 
@@ -61,9 +60,7 @@ func TestSendStartsAPollerForAnEarlierCall(t *testing.T) {
 		if called == "" && bound.WaitFor(200*time.Millisecond, func() bool { return state.IsLocked(lock()) }) {
 			t.Error("it started a poller that was not called")
 		}
-		if err := os.WriteFile(lock(), []byte("\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(lock(), []byte("\n"), 0o600))
 	}
 	if !bound.WaitFor(5*time.Second, func() bool { return state.IsLocked(lock()) }) {
 		t.Error("no poller looks for the hook's work")
@@ -164,9 +161,7 @@ func TestSendNowInQuietHours(t *testing.T) {
 	quiet := fmt.Sprintf(`{"quiet_hours":{"from":%q,"to":%q,"time_zone":"UTC"}}`,
 		now.Add(-time.Hour).Format("15:04"), now.Add(time.Hour).Format("15:04"))
 	dir := filepath.Join(m.dir, ".config", "gchat-hooks")
-	if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "config.json"), []byte(quiet), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "config.json"), []byte(quiet), 0o600)))
 	count := 0
 	for _, args := range [][]string{
 		{"--no-queue", "alone"}, {"--queue", "--type", "error", "starts a poller"}, {"--no-queue", "beside it"},
@@ -201,9 +196,7 @@ func TestAfterSendWithoutSuccessAPollerGoesOn(t *testing.T) {
 	if code, stderr := m.runSend("--queue", "later"); code != 0 {
 		t.Errorf("--queue: exit code %d: %s", code, stderr)
 	}
-	if code := <-ended; code != exitNotDelivered {
-		t.Errorf("--no-queue: exit code %d", code)
-	}
+	kit.Equalf(t, <-ended, exitNotDelivered, "--no-queue: exit code")
 	refuses.Store(false)
 	env := func(name string) string {
 		for _, v := range m.env {
@@ -221,9 +214,7 @@ func TestSendOnAFullDisk(t *testing.T) {
 	m := newMachine(t, 6000)
 	m.nextFault = func(*rand.Rand) fault { return noFault }
 	dir := m.outbox().Dir
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.MkdirAll(dir, 0o700))
 	if out, err := bound.Command(t, "mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", dir).CombinedOutput(); err != nil {
 		if os.Getenv("GCHAT_E2E_REQUIRED") == "1" && os.Geteuid() == 0 {
 			t.Fatalf("mount: %v: %s", err, out)
@@ -248,9 +239,7 @@ func TestSendOnAFullDisk(t *testing.T) {
 	if waiting, bad := m.outbox().Waiting(); len(waiting)+len(bad)+len(m.messageTexts()) > 0 {
 		t.Errorf("%d waiting, %v, in the space %q", len(waiting), bad, m.messageTexts())
 	}
-	if err := os.Remove(fill); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Remove(fill))
 	if code, stderr := m.runSend("and on"); code != 0 || len(m.messageTexts()) != 1 {
 		t.Errorf("exit code %d: %s; in the space %q", code, stderr, m.messageTexts())
 	}

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/space"
@@ -38,9 +39,7 @@ type fakeAppGoogle struct {
 
 func newFakeAppGoogle(t *testing.T) *fakeAppGoogle {
 	sp, err := space.Open(space.Options{IsDirect: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	c := &fakeAppGoogle{Space: sp, traps: map[string]string{}}
 	handler := sp.Handler()
 	server := httptest.NewServer(strict.CheckRequests(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -128,14 +127,10 @@ func TestSetupOfAnAppNamesWhatIsMissing(t *testing.T) {
 	}
 	config := s.readConfig()
 	for _, want := range []string{`"` + subscription + `"`, `"spaces/local"`, `"users/111"`} {
-		if !strings.Contains(config, want) {
-			t.Errorf("the configuration has no %s:\n%s", want, config)
-		}
+		kit.Containsf(t, config, want, "the configuration")
 	}
 	last := c.Messages()[len(c.Messages())-1]
-	if !strings.Contains(last.Text, "Your taps arrive") {
-		t.Errorf("the card says %q", last.Text)
-	}
+	kit.Containsf(t, last.Text, "Your taps arrive", "the card")
 }
 
 // In a script all is given; a stranger's tap puts no one on the list, and a tap that
@@ -173,14 +168,10 @@ func TestSetupOfAnAppTakesOnlyWhatItCaused(t *testing.T) {
 	app, err := gchat.NewApp(context.Background(), &config.Config{
 		SpaceID: "spaces/local", Subscription: space.Subscription, APIEndpoint: c.endpoint, PubSubEndpoint: c.endpoint,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	question := gchat.StoredCard(wording.NoticeCard("a question", strings.Repeat("a", 32)))
 	posted, err := app.Post(context.Background(), gchat.Post{Text: "a question", Card: question})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	for _, thread := range []string{"", posted.ThreadName} {
 		// a greeting, and an answer to the question
 		if _, err := c.PostAs(nil, thread, "hello"); err != nil {
@@ -188,9 +179,7 @@ func TestSetupOfAnAppTakesOnlyWhatItCaused(t *testing.T) {
 		}
 	}
 	stranger := &chat.User{Name: "users/666", Type: "HUMAN", DisplayName: "Mallory"}
-	if err := c.Tap(stranger, posted.Name, "", "send", nil, ""); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, c.Tap(stranger, posted.Name, "", "send", nil, ""))
 	env := []string{
 		"HOME=" + s.home, "PATH=/usr/bin:/bin", "TERM=dumb", "GCHAT_API_ENDPOINT=" + c.endpoint, "GCHAT_PUBSUB_ENDPOINT=" + c.endpoint,
 		"GCHAT_PUBSUB_SUBSCRIPTION=" + space.Subscription,
@@ -198,9 +187,7 @@ func TestSetupOfAnAppTakesOnlyWhatItCaused(t *testing.T) {
 	dialog := startInTerminal(t, env, s.program, "setup", "--app", "--no-hooks")
 	dialog.expect("Please tap its button")
 	ms := c.Messages()
-	if err := c.Tap(stranger, ms[len(ms)-1].Name, "", "send", nil, ""); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, c.Tap(stranger, ms[len(ms)-1].Name, "", "send", nil, ""))
 	dialog.answerPrompt("Is that you", "")
 	dialog.expect("another person tapped")
 	if code := dialog.waitExit(); code == 0 {
@@ -211,7 +198,5 @@ func TestSetupOfAnAppTakesOnlyWhatItCaused(t *testing.T) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.ackedIDs) != 2 {
-		t.Errorf("%d events were acknowledged, want the greeting's and the card's own", len(c.ackedIDs))
-	}
+	kit.Equalf(t, len(c.ackedIDs), 2, "events were acknowledged, want the greeting's and the card's own")
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/team"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/hub"
@@ -62,9 +63,7 @@ func (c *hubHome) joinHub(args ...string) (code int, said string) {
 // setPolicy is the hub's from now on.
 func (c *hubHome) setPolicy(text string) {
 	file := filepath.Join(c.t.TempDir(), "policy.json")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		c.t.Fatal(err)
-	}
+	kit.NoError(c.t, os.WriteFile(file, []byte(text), 0o600))
 	c.Replace(func(o *hub.Options) { o.Policy = file })
 }
 
@@ -85,13 +84,9 @@ func TestOneLineJoinsAHub(t *testing.T) {
 	c := newHubHome(t)
 	c.setPolicy(`{"spaces": {"spaces/local": ["users/7"]}}`)
 	dir := filepath.Join(c.home, ".config/gchat-hooks")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.MkdirAll(dir, 0o755))
 	before := "{\n\t// mine\n\t\"ask_mode\": \"hold\",\n\t\"allowed_users\": [\"users/666\"],\n\t\"credentials_file\": \"key.json\",\n}\n"
-	if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(before), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(before), 0o644))
 	tapped := make(chan bool)
 	go func() {
 		defer close(tapped)
@@ -129,9 +124,7 @@ func TestOneLineJoinsAHub(t *testing.T) {
 		}
 	}
 	last := c.space.Messages()[len(c.space.Messages())-1]
-	if !strings.Contains(last.Text, "Your taps arrive") {
-		t.Errorf("the card says %q", last.Text)
-	}
+	kit.Containsf(t, last.Text, "Your taps arrive", "the card")
 	// An answer that was lost, or a setup that was killed: the same line does the rest.
 	// Another machine cannot use it.
 	if code, said := c.joinHub("--round-trip=false"); code != 0 || len(c.space.Messages()) != 1 {
@@ -157,9 +150,7 @@ func TestJoiningIsKilled(t *testing.T) {
 		cmd := bound.Command(t, c.program, "setup", "--hub", c.URL, "--code", "-", "--no-hooks", "--round-trip=false")
 		cmd.Stdin = strings.NewReader(c.Code)
 		cmd.Env = []string{"HOME=" + c.home, "PATH=/usr/bin:/bin"}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, cmd.Start())
 		time.Sleep(time.Duration(i*4) * time.Millisecond)
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -232,9 +223,7 @@ func TestDoctorAndStatusKnowTheHub(t *testing.T) {
 		t.Errorf("%s: %s; %s", level, what, status())
 	}
 	file := filepath.Join(c.home, ".config/gchat-hooks/hub.json")
-	if err := os.Chmod(file, 0o604); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Chmod(file, 0o604))
 	_, said := c.run("doctor") // which may renew the token, and so close the file, before it looks
 	if info, err := os.Stat(file); !strings.Contains(said, "your private files: "+file) && (err != nil || info.Mode().Perm() != 0o600) {
 		t.Errorf("a token that others can read: %s", said)
@@ -258,22 +247,16 @@ func TestDoctorAndStatusKnowTheHub(t *testing.T) {
 	}
 	// What the poller meets is told by status without a request.
 	c.run("poller", "--once")
-	if said := status(); !strings.Contains(said, "write join") {
-		t.Errorf("revoked: %s", said)
-	}
+	kit.Containsf(t, status(), "write join", "revoked")
 	if code, said := c.joinHub("--round-trip=false"); code != 0 || strings.Contains(status(), "write join") {
 		t.Errorf("joined anew: %s; %s", said, status())
 	}
 	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	down := strings.ReplaceAll(string(b)+c.readConfig(), c.URL, "http://127.0.0.1:1")
 	i := strings.Index(down, "}\n") + 2
 	for path, text := range map[string]string{file: down[:i], filepath.Join(c.home, ".config/gchat-hooks/config.json"): down[i:]} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	if level, what, mend := post(); level != "fail" || !strings.Contains(what, "refused") || !strings.Contains(mend, "cannot be reached") {
 		t.Errorf("down: %s: %s: %s", level, what, mend)
@@ -290,9 +273,7 @@ func TestAHubsPolicyBindsItsMachine(t *testing.T) {
 	sends := func(policy string, want int, words string) {
 		t.Helper()
 		c.setPolicy(policy)
-		if err := os.RemoveAll(filepath.Join(c.home, ".local", "state", "gchat-hooks", "policy.json")); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.RemoveAll(filepath.Join(c.home, ".local", "state", "gchat-hooks", "policy.json")))
 		before := len(c.space.Messages())
 		if code, said := c.run("send", "hidden-word"); code != want || !strings.Contains(said, words) {
 			t.Errorf("%s: %d, %s", policy, code, said)

@@ -16,6 +16,7 @@ import (
 
 	"google.golang.org/api/chat/v1"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 )
 
@@ -61,9 +62,7 @@ func newFakeGoogle(t *testing.T) *fakeGoogle {
 	g.server = httptest.NewTLSServer(mux)
 	t.Cleanup(g.server.Close)
 	cert := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: g.server.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: g.server.Certificate().Raw}), 0o600))
 	g.env = []string{"HOME=" + g.home, "PATH=/usr/bin:/bin", "TERM=dumb", "SSL_CERT_FILE=" + cert, "GCHAT_API_ENDPOINT=" + g.server.URL}
 	return g
 }
@@ -77,9 +76,7 @@ func (g *fakeGoogle) writeClientFile() string {
 	path := filepath.Join(g.t.TempDir(), "client_secret.json")
 	file := fmt.Sprintf(`{"installed":{"client_id":"1.apps.googleusercontent.com","auth_uri":%q,"token_uri":%q,"client_secret":"GOCSPX-s","redirect_uris":["http://localhost"]}}`,
 		g.server.URL+"/auth", g.server.URL+"/token")
-	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
-		g.t.Fatal(err)
-	}
+	kit.NoError(g.t, os.WriteFile(path, []byte(file), 0o600))
 	return path
 }
 
@@ -89,9 +86,7 @@ func (g *fakeGoogle) agreeToLogin(dialog *ptyDialog) {
 	g.t.Helper()
 	address := dialog.expect(`https://127\.0\.0\.1:\d+/auth\?\S+`)
 	resp, err := g.server.Client().Get(address)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	kit.NoError(g.t, err)
 	defer resp.Body.Close()
 	if page, _ := io.ReadAll(resp.Body); !strings.Contains(string(page), "You are logged in") {
 		g.t.Fatalf("the browser ends on %s: %s", resp.Status, page)

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
@@ -35,13 +36,9 @@ type setupHome struct {
 
 func newSetupHome(t *testing.T) *setupHome {
 	dir, err := builtProgram()
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	sp, err := space.Open(space.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	server := httptest.NewServer(strict.CheckRequests(t, sp.Handler(), strict.Embedded))
 	t.Cleanup(func() { server.Close(); sp.Close() })
 	home := t.TempDir()
@@ -78,9 +75,7 @@ func TestSetupOffersAModeInWhichPermissionsReachChat(t *testing.T) {
 	claude, file := filepath.Join(s.home, ".local/bin/claude"), filepath.Join(s.home, ".claude/settings.json")
 	own := "{\n  \"env\": {\n    \"ANTHROPIC_BASE_URL\": \"https://gateway.example/v1\"\n  }\n}\n"
 	for path, text := range map[string]string{claude: "#!/bin/sh\necho '2.1.332 (Claude Code)'\n", file: own} {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o700)); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o700)))
 	}
 	read := func() string { b, _ := os.ReadFile(file); return string(b) }
 
@@ -137,9 +132,7 @@ func TestSetupIsOneConversation(t *testing.T) {
 		dialog.answerPrompt(`Also resume ended sessions`, "")
 	}
 	dialog.expect("Done.")
-	if code := dialog.waitExit(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	kit.Equalf(t, dialog.waitExit(), 0, "exit code")
 	if n := len(s.space.Messages()); n != before+5 { // three of ours, a reply, and the end
 		t.Errorf("%d messages, want %d", n, before+5)
 	}
@@ -214,9 +207,7 @@ func TestSetupTriesThePage(t *testing.T) {
 				b, _ := os.ReadFile(filepath.Join(s.home, ".local/state/gchat-hooks/space/messages.jsonl"))
 				for line := range strings.Lines(string(b)) {
 					var row struct{ Message chat.Message }
-					if err := json.Unmarshal([]byte(line), &row); err != nil {
-						t.Fatal(err)
-					}
+					kit.NoError(t, json.Unmarshal([]byte(line), &row))
 					if len(all) > 0 && row.Message.Thread.Name != all[0].Thread.Name {
 						t.Errorf("a second thread: %s", line)
 					}
@@ -263,9 +254,7 @@ func TestPurgeAsks(t *testing.T) {
 	dialog.waitExit()
 	daemon := exec.Command(s.program, "poller")
 	daemon.Env = env
-	if err := daemon.Start(); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, daemon.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- daemon.Wait() }()
 	t.Cleanup(func() { _ = daemon.Process.Kill() })
@@ -274,9 +263,7 @@ func TestPurgeAsks(t *testing.T) {
 
 	dialog = startInTerminal(t, env, s.program, "uninstall", "--purge", "--yes")
 	dialog.expect(fmt.Sprintf(`the daemon runs \(pid %d on `, daemon.Process.Pid))
-	if code := dialog.waitExit(); code != 1 {
-		t.Errorf("beside a daemon: exit code %d", code)
-	}
+	kit.Equalf(t, dialog.waitExit(), 1, "beside a daemon: exit code")
 	_ = daemon.Process.Signal(syscall.SIGTERM)
 	if err := <-ended; err != nil {
 		t.Errorf("the daemon ended with %v", err)
@@ -292,9 +279,7 @@ func TestPurgeAsks(t *testing.T) {
 	dialog = startInTerminal(t, env, s.program, "uninstall", "--purge")
 	dialog.answerPrompt(`Remove all of it\?`, "yes")
 	dialog.expect("gchat-hooks is removed")
-	if code := dialog.waitExit(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	kit.Equalf(t, dialog.waitExit(), 0, "exit code")
 	if left, _ := os.ReadDir(s.home); len(left) > 0 {
 		t.Errorf("left in the home folder: %v", left)
 	}

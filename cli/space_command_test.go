@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -48,9 +49,7 @@ func TestTheSpaceStartsByItself(t *testing.T) {
 	down(func(pid int) { _ = syscall.Kill(pid, syscall.SIGKILL) })
 	p.awaitText("the poller starts it", func() string { return map[bool]string{true: "up"}[isSpaceRunning(env)] })
 	p.reply(page, thread, "2")
-	if said := answer(); !strings.Contains(said, `"Which DB in one?":"Postgres"`) {
-		t.Errorf("answered at the same address: %q", said)
-	}
+	kit.Containsf(t, answer(), `"Which DB in one?":"Postgres"`, "answered at the same address")
 
 	endPollersIn(p.home)
 	down(func(int) { endSpace(env) })
@@ -125,18 +124,14 @@ func TestADetachedSpaceEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		file := func(name string) string {
-			if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 			return filepath.Join(dir, name)
 		}
 		d := &spaceServer{Program: Program{self: file("program")}, dataDir: dir}
 		lock := file("lock")
 		begin := func() (*space.Space, context.Context) {
 			s, err := space.Open(space.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, err)
 			return s, d.contextWhileNeeded(t.Context(), s)
 		}
 		s, needed := begin()
@@ -189,9 +184,7 @@ func TestAnUpgradeEndsTheSystemsSpace(t *testing.T) {
 		return err == nil && r.Body.Close() == nil
 	})
 	n.mustRun("mv", "new", "gchat-hooks")
-	if out := <-ended; !strings.Contains(out, "the program on disk changed\nexit status 1") {
-		t.Errorf("it ends with %s", out)
-	}
+	kit.Containsf(t, <-ended, "the program on disk changed\nexit status 1", "it ends with")
 }
 
 // The page offers projects that Claude Code trusts, by names that are shown as they are,
@@ -202,28 +195,18 @@ func TestThePageOffersTrustedProjects(t *testing.T) {
 	trusted := map[string]map[string]bool{}
 	for i, name := range []string{"web-shop", "api", "sub/api", "stranger", "\u202egpj.evil", "<script>"} {
 		dir := filepath.Join(home, "src", name)
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := state.RegisterProject(env, filepath.Join(dir, ".claude", "state"), dir); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.MkdirAll(dir, 0o700))
+		kit.NoError(t, state.RegisterProject(env, filepath.Join(dir, ".claude", "state"), dir))
 		trusted[dir] = map[string]bool{"hasTrustDialogAccepted": i != 3}
 	}
 	b, _ := json.Marshal(map[string]any{"projects": trusted})
-	if err := os.WriteFile(filepath.Join(home, ".claude.json"), b, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := config.SetMember(state.ConfigFile(env), "start_sessions", true); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(filepath.Join(home, ".claude.json"), b, 0o600))
+	kit.NoError(t, config.SetMember(state.ConfigFile(env), "start_sessions", true))
 	door := &spaceServer{Program: Program{env: env}}
 	if names, start := door.pageProjects(); !start || fmt.Sprint(names) != "[<script> api web-shop]" {
 		t.Errorf("offers %q, %v", names, start)
 	}
-	if err := config.SetMember(state.ConfigFile(env), "start_sessions", false); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, config.SetMember(state.ConfigFile(env), "start_sessions", false))
 	if names, start := door.pageProjects(); start || names != nil {
 		t.Errorf("offers %q, %v where sessions cannot be begun", names, start)
 	}

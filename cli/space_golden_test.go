@@ -15,6 +15,7 @@ import (
 
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/golden"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat/space"
 )
 
@@ -48,15 +49,11 @@ func TestWhatSetupOfTheSpaceSaysAndWrites(t *testing.T) {
 	} {
 		out, code := p.run(args...)
 		said += "$ gchat-hooks " + strings.Join(args, " ") + "\n" + out
-		if code != 0 {
-			t.Errorf("%q ends with %d", args, code)
-		}
+		kit.Equalf(t, code, 0, "%q ends with", args)
 	}
 	golden.Compare(t, "testdata/setup_space.golden", p.withoutVariables(said))
 	written, err := os.ReadFile(filepath.Join(p.home, ".config/gchat-hooks/config.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	golden.Compare(t, "testdata/setup_space_config.golden", p.withoutVariables(string(written)))
 }
 
@@ -92,18 +89,12 @@ func TestTheListTellsHowAQuestionEnded(t *testing.T) {
 func (p *spaceHome) awaitListed(thread string, beginnings ...string) string {
 	p.Helper()
 	kept, err := space.LoadAddresses(filepath.Join(p.home, "state/gchat-hooks/space"))
-	if err != nil {
-		p.Fatal(err)
-	}
+	kit.NoError(p, err)
 	resp, err := http.Get(kept.APIEndpoint("http://"+p.address) + "v1/" + space.Name + "/messages?pageSize=1000")
-	if err != nil {
-		p.Fatal(err)
-	}
+	kit.NoError(p, err)
 	defer resp.Body.Close()
 	var list chat.ListMessagesResponse
-	if err := json.NewDecoder(resp.Body).Decode(&list); err != nil {
-		p.Fatal(err)
-	}
+	kit.NoError(p, json.NewDecoder(resp.Body).Decode(&list))
 	for _, m := range list.Messages {
 		for _, beginning := range beginnings {
 			if m.Thread.Name == thread && m.Sender.Type == "BOT" && strings.HasPrefix(m.Text, beginning) {

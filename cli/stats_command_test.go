@@ -17,6 +17,7 @@ import (
 	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
 )
@@ -137,16 +138,12 @@ func TestStatsEqualWhatChatHolds(t *testing.T) {
 	}
 	endPollersIn(m.dir)
 	for _, dir := range []string{filepath.Join(m.dir, ".claude", "state"), filepath.Join(m.dir, "state", "gchat-hooks")} {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.RemoveAll(dir))
 	}
 	was := all.Counts
 	all.Counts = nil
 	read()
-	if fmt.Sprint(all.Counts) != fmt.Sprint(was) {
-		t.Errorf("without the records: %v, before %v", all.Counts, was)
-	}
+	kit.Equalf(t, fmt.Sprint(all.Counts), fmt.Sprint(was), "without the records: %v, before %v", all.Counts, was)
 }
 
 // What has no project, or the person's own state for one, counts in its session's;
@@ -162,16 +159,12 @@ func TestStatsByProject(t *testing.T) {
 			`{"time":"` + now + `","id":"2","message":"` + state.LogMessageSent + `","project":"` + state.UserStateDir(env) + `","session":""}`,
 		},
 	} {
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		text := ""
 		for _, line := range lines {
 			text += strings.ReplaceAll(line, "\n", "") + "\n"
 		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	text := state.ReadStats(env, time.Now().Add(-time.Hour)).Text("project", "session")
 	for _, want := range []string{

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -21,9 +22,7 @@ import (
 func newMachineWithQuestions(t *testing.T, questions int) (program string, env []string, folder state.Questions) {
 	t.Helper()
 	binDir, err := builtProgram()
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	dir := t.TempDir()
 	t.Cleanup(func() { endPollersIn(dir) })
 	env = []string{"HOME=" + dir, "XDG_STATE_HOME=" + filepath.Join(dir, "state"), "PATH=" + os.Getenv("PATH"), "CLAUDE_PROJECT_DIR=" + dir, "TERM=xterm-256color", "LANG=C.UTF-8"}
@@ -59,9 +58,7 @@ func recordQuestion(t *testing.T, env []string, folder state.Questions, i int) {
 	if err == nil {
 		err = state.AddQuestionToIndex(getenvOf(env), q)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 }
 
 func mustRun(t *testing.T, env []string, program string, args ...string) string {
@@ -83,22 +80,14 @@ func TestStatusOfAThousandQuestions(t *testing.T) {
 	}
 	program, env, folder := newMachineWithQuestions(t, many)
 	for name, content := range map[string]string{"broken-1.json": `{"question_id": nonsense}`, "number-1.json": "5", "empty-1.json": ""} {
-		if err := os.WriteFile(filepath.Join(folder.Dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(filepath.Join(folder.Dir, name), []byte(content), 0o600))
 	}
 	for _, name := range []string{"broken-1.json", "number-1.json", "pipe-1.json", "folder-1.json"} {
 		open := state.IndexEntry{RecordType: state.IndexedQuestion, Path: filepath.Join(folder.Dir, name)}
-		if err := state.AddToIndex(getenvOf(env), open); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, state.AddToIndex(getenvOf(env), open))
 	}
-	if err := syscall.Mkfifo(filepath.Join(folder.Dir, "pipe-1.json"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(folder.Dir, "folder-1.json"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, syscall.Mkfifo(filepath.Join(folder.Dir, "pipe-1.json"), 0o600))
+	kit.NoError(t, os.Mkdir(filepath.Join(folder.Dir, "folder-1.json"), 0o700))
 	began := time.Now()
 	out := mustRun(t, env, program, "status")
 	if took := time.Since(began); took > 5*time.Second {
@@ -133,20 +122,14 @@ func TestStatusStartsAKilledPoller(t *testing.T) {
 		env = append(env, "GOOGLE_CHAT_WEBHOOK_URL=http://127.0.0.1:1/v1/spaces/A/messages?key=k&token=t")
 		of := getenvOf(env)
 		gone := exec.Command("true")
-		if err := gone.Run(); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, gone.Run())
 		lock, err := state.LockPoller(of)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		time.AfterFunc(5*time.Millisecond, lock.Unlock) // it is just dying
 		if (Program{env: of, self: "/no/program"}).startPoller() == nil {
 			t.Error("the lock of a dying poller is not looked at again")
 		}
-		if err := state.WriteHeartbeat(of, state.Heartbeat{PID: gone.Process.Pid, BeatAt: time.Now()}); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, state.WriteHeartbeat(of, state.Heartbeat{PID: gone.Process.Pid, BeatAt: time.Now()}))
 		if _, err := state.SessionsIn(state.UserStateDir(of)).Change("s", func(s *state.Session) {
 			s.Name, s.AcceptsCommands, s.StartedAt, s.LastSeen, s.Environment = "shop", true, time.Now(), time.Now(), state.Environment(of)
 			s.ThreadName, s.Chat = "spaces/A/threads/T", "127.0.0.1:1/spaces/A"
@@ -186,13 +169,9 @@ func TestStatusText(t *testing.T) {
 func TestStatusTellsWhatThePollerMayNotRead(t *testing.T) {
 	home := t.TempDir()
 	env := func(name string) string { return map[string]string{"HOME": home}[name] }
-	if err := os.MkdirAll(filepath.Join(state.UserStateDir(env), "pollers"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.MkdirAll(filepath.Join(state.UserStateDir(env), "pollers"), 0o700))
 	h := state.Heartbeat{PID: os.Getpid(), BeatAt: time.Now(), UnreadableFolders: []string{"/Users/ann/Documents/shop"}}
-	if err := state.WriteHeartbeat(env, h); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, state.WriteHeartbeat(env, h))
 	r := collectStatus(env, &config.Config{}, &state.Redactor{})
 	if screen := r.text(); !strings.HasPrefix(screen, "configuration: the poller (pid ") || !strings.Contains(screen, "/Users/ann/Documents/shop: check the permissions") {
 		t.Error(screen)
@@ -203,29 +182,21 @@ func TestStatusTellsWhatThePollerMayNotRead(t *testing.T) {
 // Code has ended without a hook's word.
 func TestStatusNamesADryRun(t *testing.T) {
 	r := &statusReport{Pollers: []pollerStatus{{Heartbeat: state.Heartbeat{PID: 7, IsDaemon: true, IsDryRun: true, Machine: "vm"}}}}
-	if text := r.text(); !strings.Contains(text, "daemon: pid 7, on vm, a dry run: nothing is typed into any session") {
-		t.Errorf("it says %s", text)
-	}
+	kit.Containsf(t, r.text(), "daemon: pid 7, on vm, a dry run: nothing is typed into any session", "it")
 }
 
 func TestStatusOfSessions(t *testing.T) {
 	home := t.TempDir()
 	env := func(name string) string { return map[string]string{"HOME": home}[name] }
 	transcript := filepath.Join(home, "s.jsonl")
-	if err := os.WriteFile(transcript, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(transcript, nil, 0o600))
 	ended := exec.Command("true")
-	if err := ended.Run(); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, ended.Run())
 	for id, pid := range map[string]int{"runs": os.Getpid(), "ended": ended.Process.Pid} {
 		_, err := state.SessionsIn(state.UserStateDir(env)).Change(id, func(s *state.Session) {
 			s.LastSeen, s.ClaudePID, s.TranscriptPath = time.Now().Add(-6*time.Minute), pid, transcript
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 	}
 	r := collectStatus(env, &config.Config{}, &state.Redactor{})
 	if len(r.Sessions) != 1 || r.Sessions[0].SessionID != "runs" || time.Since(r.Sessions[0].LastSeen) > 5*time.Minute {

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // The test's binary is also another user's program: init, so that it is nothing else
@@ -82,23 +84,17 @@ func (p *spaceHome) strangerCommand(anotherUser bool, args ...string) *exec.Cmd 
 	cmd := exec.CommandContext(p.Context(), os.Args[0], args...)
 	if anotherUser {
 		dir, err := os.MkdirTemp("/tmp", "stranger-") // the test's own folder is closed to others
-		if err != nil {
-			p.Fatal(err)
-		}
+		kit.NoError(p, err)
 		p.Cleanup(func() { os.RemoveAll(dir) })
 		program := filepath.Join(dir, "stranger")
 		from, err := os.Open(os.Args[0])
-		if err != nil {
-			p.Fatal(err)
-		}
+		kit.NoError(p, err)
 		defer from.Close()
 		to, err := os.OpenFile(program, os.O_WRONLY|os.O_CREATE, 0o755)
 		if err == nil {
 			_, err = io.Copy(to, from)
 		}
-		if err := errors.Join(err, to.Close(), os.Chmod(dir, 0o755)); err != nil {
-			p.Fatal(err)
-		}
+		kit.NoError(p, errors.Join(err, to.Close(), os.Chmod(dir, 0o755)))
 		cmd = exec.CommandContext(p.Context(), "setpriv", append([]string{"--reuid=65534", "--regid=65534", "--clear-groups", program}, args...)...)
 	}
 	cmd.Env, cmd.Dir, cmd.Stderr = []string{"GCHAT_TEST_STRANGER=1"}, "/", os.Stderr
@@ -116,9 +112,7 @@ func TestAnotherUserStandsInForNoSpace(t *testing.T) {
 			}
 			p := newSpaceHome(t)
 			page, end := p.runSpace()
-			if !strings.Contains(page, "/#key=") {
-				t.Errorf("the page is at %s", page)
-			}
+			kit.Containsf(t, page, "/#key=", "the page is at")
 			thread, answer := p.ask("one")
 
 			socket := filepath.Join(p.home, "state/gchat-hooks/space/socket")
@@ -141,19 +135,13 @@ func TestAnotherUserStandsInForNoSpace(t *testing.T) {
 			end()
 			squatter := p.strangerCommand(anotherUser, "squats", p.address, thread)
 			out, err := squatter.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := squatter.Start(); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, err)
+			kit.NoError(t, squatter.Start())
 			said := bufio.NewReader(out)
 			if line, err := said.ReadString('\n'); line != "ready\n" {
 				t.Fatalf("the squatter says %q, %v", line, err)
 			}
-			if err := os.Rename(address+".away", address); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, os.Rename(address+".away", address))
 			p.awaitText("the poller finds the space down", func() string {
 				b, _ := os.ReadFile(filepath.Join(p.home, ".claude/logs/gchat-hooks.log"))
 				for line := range strings.Lines(string(b)) {
@@ -175,9 +163,7 @@ func TestAnotherUserStandsInForNoSpace(t *testing.T) {
 			page, end = p.runSpace()
 			defer end()
 			p.reply(page, thread, "1")
-			if said := answer(); !strings.Contains(said, `"Which DB in one?":"SQLite"`) {
-				t.Errorf("the person answered 1: %q", said)
-			}
+			kit.Containsf(t, answer(), `"Which DB in one?":"SQLite"`, "the person answered 1")
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat/space"
 )
@@ -22,20 +23,14 @@ import (
 // printed the answer, with forty questions open: real hooks, one poller.
 func BenchmarkTap(b *testing.B) {
 	dir, err := builtProgram()
-	if err != nil {
-		b.Fatal(err)
-	}
+	kit.NoError(b, err)
 	sp, err := space.Open(space.Options{IsDirect: true})
-	if err != nil {
-		b.Fatal(err)
-	}
+	kit.NoError(b, err)
 	defer sp.Close()
 	server := httptest.NewServer(strict.CheckRequests(b, sp.Handler(), strict.Embedded))
 	defer server.Close()
 	home, err := os.MkdirTemp("", "gchat-tap-")
-	if err != nil {
-		b.Fatal(err)
-	}
+	kit.NoError(b, err)
 	defer func() {
 		endPollers(func(name string) string { return map[string]string{"HOME": home}[name] })
 		_ = removeUntilGone(home)
@@ -60,9 +55,7 @@ func BenchmarkTap(b *testing.B) {
 			b.Fatal(err, string(out))
 		}
 		waits := hook("PermissionRequest")
-		if err := waits.Start(); err != nil {
-			b.Fatal(err)
-		}
+		kit.NoError(b, waits.Start())
 		end = make(chan time.Time, 1)
 		go func() { _ = waits.Wait(); end <- time.Now() }()
 		bound.Until(b, "a card that asks "+text, func() bool {
@@ -85,9 +78,7 @@ func BenchmarkTap(b *testing.B) {
 	for b.Loop() {
 		end, card := ask() // beside forty others
 		began := time.Now()
-		if err := sp.Tap(nil, card.Name, "", "2", nil, ""); err != nil {
-			b.Fatal(err)
-		}
+		kit.NoError(b, sp.Tap(nil, card.Name, "", "2", nil, ""))
 		took = append(took, (<-end).Sub(began))
 	}
 	for i, end := range ends {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -26,9 +27,7 @@ func TestAHeartbeatEndsNoOtherProgram(t *testing.T) {
 			dir := t.TempDir()
 			env := func(name string) string { return map[string]string{"HOME": dir}[name] }
 			other := exec.Command("sleep", "30")
-			if err := other.Start(); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, other.Start())
 			ended := make(chan error, 1)
 			go func() { ended <- other.Wait() }()
 			defer other.Process.Kill()
@@ -38,9 +37,7 @@ func TestAHeartbeatEndsNoOtherProgram(t *testing.T) {
 			}
 			beat, _ := json.Marshal(state.Heartbeat{PID: other.Process.Pid, BeatAt: tt.beat, PIDScope: tt.where})
 			file := filepath.Join(state.UserStateDir(env), "pollers", state.Environment(env)+".json")
-			if err := os.WriteFile(file, beat, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, os.WriteFile(file, beat, 0o600))
 			endPollers(env)
 			select {
 			case err := <-ended:

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -23,9 +24,7 @@ func TestWaitPrintsTheAnswerOfTheLastMoment(t *testing.T) {
 				QuestionID: "ask-s", SessionID: "s", AskedAt: time.Now().UTC(), Mode: mode, Status: state.Answered, Response: &said,
 				Answers: map[string]string{"A?": said}, SubQuestions: []state.SubQuestion{{Question: "A?"}},
 			}
-			if err := state.MarkersIn(filepath.Join(dir, "shop")).Create(q.QuestionID, q); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, state.MarkersIn(filepath.Join(dir, "shop")).Create(q.QuestionID, q))
 			stale := *q
 			stale.Status, stale.Response, stale.Answers = state.Pending, nil, nil
 			var out bytes.Buffer
@@ -49,9 +48,7 @@ func TestWaitEndsWithItsTime(t *testing.T) {
 		QuestionID: "ask-s", SessionID: "s", AskedAt: time.Now().UTC(), Mode: state.ModeDeny, Status: state.Pending,
 		SubQuestions: []state.SubQuestion{{Question: "A?"}},
 	}
-	if err := state.MarkersIn(filepath.Join(dir, "shop")).Create(q.QuestionID, q); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, state.MarkersIn(filepath.Join(dir, "shop")).Create(q.QuestionID, q))
 	for range 100 {
 		synctest.Test(t, func(t *testing.T) {
 			w := &waiter{Program: Program{env: env}, timeout: 3 * time.Second, question: q}

@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // On a terminal no line of a help text or of an error is wider than it, but for one that
@@ -17,9 +19,7 @@ func TestHelpAndErrorsFitTheTerminal(t *testing.T) {
 	} {
 		env := []string{"HOME=" + t.TempDir(), "PATH=/usr/bin:/bin"}
 		dialog := startInTerminal(t, env, "sh", "-c", `read wide; "$0" `+args+`; echo over`, programPath(t))
-		if err := unix.IoctlSetWinsize(int(dialog.pty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, unix.IoctlSetWinsize(int(dialog.pty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}))
 		dialog.typeText("wide\n")
 		dialog.expect("\nover\n")
 		for line := range strings.Lines(dialog.screen()) {

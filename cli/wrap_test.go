@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"gchat-hooks/e2e/kit"
 )
 
 func TestWrap(t *testing.T) {
@@ -17,12 +19,8 @@ func TestWrap(t *testing.T) {
 		{"a word that is too long", "https://example.com/0123456789 aaaa\n", "https://example.com/0123456789\naaaa\n"},
 		{"letters of two bytes", strings.Repeat("ü", 12) + " " + strings.Repeat("ö", 12), strings.Repeat("ü", 12) + "\n" + strings.Repeat("ö", 12)},
 	} {
-		if got := wrapText(tt.text, 20); got != tt.want {
-			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
-		}
-		if got := wrapText(tt.text, 0); got != tt.text {
-			t.Errorf("%s, for a program: %q", tt.name, got)
-		}
+		kit.Equalf(t, wrapText(tt.text, 20), tt.want, "%s", tt.name)
+		kit.Equalf(t, wrapText(tt.text, 0), tt.text, "%s, for a program", tt.name)
 	}
 }
 

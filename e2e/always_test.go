@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 // Where only an organization's rules allow anything, "always" is not offered: Claude Code
@@ -51,9 +52,7 @@ func TestWhereARuleOfAWorktreeLands(t *testing.T) {
 		b.reply(b.awaitPost("[Permission]", "make one", said), "always")
 		b.awaitResult(1)
 		b.awaitPost("[Answered]", "Always allowed from now on:", said)
-		if got := readFiles(t, filepath.Join(file, ".claude", "settings.local.json")); !strings.Contains(got, "make") {
-			t.Errorf("the file has %s", got)
-		}
+		kit.Containsf(t, readFiles(t, filepath.Join(file, ".claude", "settings.local.json")), "make", "the file")
 		if _, err := os.Stat(filepath.Join(other, ".claude", "settings.local.json")); err == nil {
 			t.Error("it was written there, too")
 		}

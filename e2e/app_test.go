@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"google.golang.org/api/chat/v1"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat/space"
 )
 
@@ -28,9 +29,7 @@ func startWithApp(t *testing.T, c claude, cfg config) *hookedSession {
 // tapCard taps a button of a message's card as it stands there.
 func (b *hookedSession) tapCard(m *chat.Message, choice string, inputs map[string][]string) {
 	b.t.Helper()
-	if err := b.space.Tap(nil, m.Name, "", choice, inputs, ""); err != nil {
-		b.t.Fatal(err)
-	}
+	kit.NoError(b.t, b.space.Tap(nil, m.Name, "", choice, inputs, ""))
 }
 
 // awaitClosedCard waits until the card of a message says so, without a button.
@@ -132,20 +131,14 @@ func TestTapsThatComeTooLate(t *testing.T) {
 		b.Choose(firstOption, "2")
 		b.awaitClosedCard(q, "Answered in the terminal.")
 		b.awaitResult(1, "Rolling deployment")
-		if err := b.space.Tap(nil, q.Name, old, "3", nil, ""); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, b.space.Tap(nil, q.Name, old, "3", nil, ""))
 		b.awaitPost("[Not used]", "already answered")
 
 		q = b.awaitPost("[AskUserQuestion]", databaseQuestion.Question)
 		old = buttonState(q)
 		second := &chat.User{Name: "users/2", Type: "HUMAN", DisplayName: "Ben"}
-		if err := b.space.Tap(second, q.Name, old, "1", nil, ""); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.space.Tap(nil, q.Name, old, "2", nil, ""); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, b.space.Tap(second, q.Name, old, "1", nil, ""))
+		kit.NoError(t, b.space.Tap(nil, q.Name, old, "2", nil, ""))
 		b.awaitResult(2, "Postgres")
 		b.awaitClosedCard(q, "Postgres", "Ben,")
 		b.WaitScreen("Thanks, understood.")
@@ -178,9 +171,7 @@ func TestACardOfAMachineThatIsGone(t *testing.T) {
 		b := startWithApp(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}})
 		b.Prompt("go ahead")
 		q := b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
-		if err := b.space.Tap(nil, q.Name, strings.Repeat("0", 32), "2", nil, ""); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, b.space.Tap(nil, q.Name, strings.Repeat("0", 32), "2", nil, ""))
 		b.awaitPost("[Not used]", "This card is closed")
 		b.tapCard(q, "2", nil)
 		b.awaitResult(1, "Rolling deployment")

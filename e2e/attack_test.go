@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // What is shown is what runs: no name, option or quote before it hides a part of a
@@ -68,10 +70,7 @@ func TestASkillDoesNotGoRoundNeverRemote(t *testing.T) {
 		cfg.Prepare = func(home, project string) {
 			const skill = "---\nname: deploy\ndescription: deploys\nallowed-tools: Bash(touch *)\n---\nhello !`touch made`\n"
 			file := filepath.Join(project, ".claude", "skills", "deploy", "SKILL.md")
-			err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(skill), 0o600))
-			if err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(skill), 0o600)))
 			writeFile(t, filepath.Join(home, ".config", "gchat-hooks", "config.json"), map[string]any{"never_remote": []string{"Bash(touch*)"}})
 		}
 		b := startApproving(t, c, cfg)
@@ -94,15 +93,9 @@ func TestALinkIsShownWhereItLeads(t *testing.T) {
 		cfg := config{Script: []turn{{}, {}, thanksTurn}}
 		cfg.Prepare = func(home, project string) {
 			outside = filepath.Join(home, "keys")
-			if err := os.MkdirAll(outside, 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(outside, "private"), []byte("x"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Symlink(outside, filepath.Join(project, "docs")); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, os.MkdirAll(outside, 0o700))
+			kit.NoError(t, os.WriteFile(filepath.Join(outside, "private"), []byte("x"), 0o600))
+			kit.NoError(t, os.Symlink(outside, filepath.Join(project, "docs")))
 			file := filepath.Join(project, "docs", "authorized_keys")
 			cfg.Script[0] = turn{toolCall("Read", map[string]string{"file_path": filepath.Join(project, "docs", "private")})}
 			cfg.Script[1] = turn{toolCall("Write", map[string]string{"file_path": file, "content": "ssh-ed25519 x\n"})}
@@ -126,9 +119,7 @@ func TestEveryMemberOfACallIsShown(t *testing.T) {
 		})}, thanksTurn}}
 		cfg.Prepare = func(_, project string) {
 			file := filepath.Join(project, "a.txt")
-			if err := os.WriteFile(file, []byte("one\ntwo\none\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, os.WriteFile(file, []byte("one\ntwo\none\n"), 0o600))
 			cfg.Script[0] = turn{toolCall("Read", map[string]string{"file_path": file})}
 			cfg.Script[1] = turn{toolCall("Edit", map[string]any{"file_path": file, "old_string": "one", "new_string": "eins", "replace_all": true})}
 		}

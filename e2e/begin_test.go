@@ -13,6 +13,7 @@ import (
 	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
 )
@@ -70,18 +71,12 @@ func TestWordsResumeASession(t *testing.T) {
 				b.API.WaitText(t, "first: commit it")
 				b.API.WaitText(t, "second: push it")
 				bound.Until(t, "both told", func() bool { return b.countPosts("[Sent]") == 2 })
-				if n := b.countPosts("[Started]"); n != 1 {
-					t.Errorf("started %d times", n)
-				}
+				kit.Equalf(t, b.countPosts("[Started]"), 1, "started")
 				for _, words := range []string{"first: commit it", "second: push it"} {
-					if n := b.API.maxCount(words); n != 1 {
-						t.Errorf("Claude has %q %d times", words, n)
-					}
+					kit.Equalf(t, b.API.maxCount(words), 1, "Claude has %q", words)
 				}
 				for _, m := range b.space.Messages() {
-					if m.Thread.Name != q.Thread.Name {
-						t.Errorf("%q is in another thread", m.Text)
-					}
+					kit.Equalf(t, m.Thread.Name, q.Thread.Name, "%q is in another thread", m.Text)
 				}
 				windows, err := b.tmux.run("list-windows", "-t", "=claude", "-F", "#{pane_start_command}")
 				if err != nil || strings.Count(windows, "--resume") != 1 || strings.Contains(windows, "commit") {
@@ -111,9 +106,7 @@ func TestANewSessionIsBegun(t *testing.T) {
 		}
 		words := "--dangerously-skip-permissions is what I ask; about"
 		m, err := b.space.PostAs(space.Person(), "", "/new proj "+words)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		head := b.awaitPost("[New session] project", words)
 		if head.Thread.Name == m.Thread.Name {
 			t.Error("it has no thread of its own")
@@ -157,19 +150,13 @@ func TestWhyASessionIsNotStarted(t *testing.T) {
 		told   string
 	}{
 		"trust withdrawn": {func(t *testing.T, b *hookedSession) {
-			if err := os.WriteFile(filepath.Join(b.Home, ".claude.json"), []byte(`{"projects":{}}`), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, os.WriteFile(filepath.Join(b.Home, ".claude.json"), []byte(`{"projects":{}}`), 0o600))
 		}, "trust"},
 		"folder gone": {func(t *testing.T, b *hookedSession) {
-			if err := os.Rename(b.Dir, b.Dir+".old"); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, os.Rename(b.Dir, b.Dir+".old"))
 		}, "folder is gone"},
 		"transcript gone": {func(t *testing.T, b *hookedSession) {
-			if err := os.RemoveAll(filepath.Join(b.Home, ".claude", "projects")); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, os.RemoveAll(filepath.Join(b.Home, ".claude", "projects")))
 		}, "transcript is gone"},
 		"off": {func(t *testing.T, b *hookedSession) {
 			writeFile(t, filepath.Join(b.Home, ".config", "gchat-hooks", "config.json"), map[string]any{})
@@ -234,8 +221,6 @@ func TestANewSessionWithoutHooksHasItsWordsOnce(t *testing.T) {
 		}
 		b.API.WaitText(t, "count to three")
 		time.Sleep(25 * time.Second)
-		if n := b.API.maxCount("count to three"); n != 1 {
-			t.Errorf("Claude has it %d times", n)
-		}
+		kit.Equalf(t, b.API.maxCount("count to three"), 1, "Claude has it")
 	})
 }

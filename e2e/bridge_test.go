@@ -15,6 +15,7 @@ import (
 	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat/space"
 )
@@ -78,9 +79,7 @@ func startHooked(t *testing.T, c claude, cfg config) *hookedSession {
 	t.Helper()
 	requireIsolation(t)
 	chat, err := space.Open(space.Options{IsDirect: cfg.App})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	b := &hookedSession{space: chat, gate: newPostGate()}
 	rules := []strict.Rule{strict.Embedded}
 	if cfg.App {

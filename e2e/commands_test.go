@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/api/chat/v1"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
@@ -20,9 +21,7 @@ import (
 func (b *hookedSession) startSteering() (thread string) {
 	b.t.Helper()
 	m, err := b.space.PostAs(&chat.User{Name: "users/app", Type: "BOT"}, "", "[Session Start] here")
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	kit.NoError(b.t, err)
 	env := func(name string) string {
 		for _, pair := range slices.Backward(b.tmux.env) {
 			if value, ok := strings.CutPrefix(pair, name+"="); ok {
@@ -38,9 +37,7 @@ func (b *hookedSession) startSteering() (thread string) {
 		s.ClaudePID, s.ClaudeStart = b.ClaudePID(), inject.ProcessStart(b.ClaudePID())
 		s.TmuxPane, s.TmuxSocket = b.Pane(), inject.ServerOf(b.TMUX()).Socket
 	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	kit.NoError(b.t, err)
 	return m.Thread.Name
 }
 
@@ -52,9 +49,7 @@ func TestASessionIsSteeredFromItsThread(t *testing.T) {
 		b := startAsking(t, c, config{
 			Args: []string{"--allowedTools", "Bash(" + forever + ")"},
 			Prepare: func(_, project string) {
-				if err := os.WriteFile(filepath.Join(project, "forever.sh"), []byte("#!/bin/sh\nexec sleep 1000\n"), 0o700); err != nil {
-					t.Fatal(err)
-				}
+				kit.NoError(t, os.WriteFile(filepath.Join(project, "forever.sh"), []byte("#!/bin/sh\nexec sleep 1000\n"), 0o700))
 			},
 			Script: []turn{{toolCall("Bash", map[string]any{"command": forever})}, {toolCall("Bash", map[string]any{"command": "mkdir -p out/of/reach"})}, thanksTurn},
 		}, questionEvents...)
@@ -89,9 +84,7 @@ func TestASessionIsSteeredFromItsThread(t *testing.T) {
 		say(space.Person(), "/stop")
 		b.awaitPost("[Not used] A dialog is open in the terminal")
 		b.WaitScreen("Do you want to proceed?")
-		if n := strings.Count(b.postTexts(), "[Stopped]"); n != 1 {
-			t.Errorf("stopped %d times", n)
-		}
+		kit.Equalf(t, strings.Count(b.postTexts(), "[Stopped]"), 1, "stopped")
 		if made, _ := filepath.Glob(filepath.Join(b.Dir, "out")); made != nil {
 			t.Error("the command was run")
 		}

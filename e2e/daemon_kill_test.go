@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -82,15 +83,11 @@ func roundQuestion(n int) question {
 func (b *hookedSession) logTmux() func() []string {
 	b.t.Helper()
 	tmux, err := exec.LookPath("tmux")
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	kit.NoError(b.t, err)
 	dir := b.t.TempDir()
 	log := filepath.Join(dir, "log")
 	script := fmt.Sprintf("#!/bin/sh\nprintf '%%s\\n' \"$*\" >>%s\nexec %s \"$@\"\n", log, tmux)
-	if err := os.WriteFile(filepath.Join(dir, "tmux"), []byte(script), 0o700); err != nil {
-		b.t.Fatal(err)
-	}
+	kit.NoError(b.t, os.WriteFile(filepath.Join(dir, "tmux"), []byte(script), 0o700))
 	b.tmux.env = append(b.tmux.env, "PATH="+dir+":"+os.Getenv("PATH"))
 	return func() (keys []string) {
 		raw, _ := os.ReadFile(log)
@@ -148,9 +145,7 @@ func (b *hookedSession) answerWhileDying(n int, at killStep, keys func() []strin
 	if looked {
 		want = `"="Canary"`
 	}
-	if !strings.Contains(told, want) {
-		b.t.Errorf("%s: told %q, want %s", name, told, want)
-	}
+	kit.Containsf(b.t, told, want, "%s: told", name)
 	seen := map[string]bool{}
 	for _, key := range keys()[before:] {
 		if seen[key] {
@@ -168,12 +163,8 @@ func (b *hookedSession) killAt(d *daemon, at killStep) {
 		"-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", at.call, at.n))
 	strace.Env = b.tmux.env
 	says, err := strace.StderrPipe()
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	if err := strace.Start(); err != nil {
-		b.t.Fatal(err)
-	}
+	kit.NoError(b.t, err)
+	kit.NoError(b.t, strace.Start())
 	lines := bufio.NewScanner(says)
 	if !lines.Scan() || !strings.Contains(lines.Text(), "attached") {
 		b.t.Fatalf("strace: %s", lines.Text())

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -45,9 +46,7 @@ func (b *hookedSession) startDaemonTo(out io.Writer, args ...string) *daemon {
 	cmd.Env = append(b.tmux.env, "CLAUDE_PROJECT_DIR="+b.Dir, "TMUX="+b.TMUX())
 	cmd.Stdout, cmd.Stderr = out, os.Stderr
 	cmd.Dir = b.Dir
-	if err := cmd.Start(); err != nil {
-		b.t.Fatal(err)
-	}
+	kit.NoError(b.t, cmd.Start())
 	d := &daemon{b.t, cmd, make(chan error, 1)}
 	go func() { d.done <- cmd.Wait() }()
 	b.t.Cleanup(func() {
@@ -92,14 +91,10 @@ func (d *daemon) waitExit() error {
 func (b *hookedSession) loadQuestions() (questions []*state.Question) {
 	b.t.Helper()
 	files, err := filepath.Glob(filepath.Join(b.Dir, ".claude", "state", "pending-questions", "*.json"))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	kit.NoError(b.t, err)
 	for _, file := range files {
 		q, err := state.LoadQuestion(file)
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		kit.NoError(b.t, err)
 		questions = append(questions, q)
 	}
 	// Not by file name: of two questions of one second, "-2.json" stands before ".json".
@@ -170,25 +165,17 @@ func TestTypedAnswerOfAnotherProgramsQuestion(t *testing.T) {
 		b.Prompt("go ahead")
 		b.WaitScreen("Submit")
 		dir := filepath.Join(b.Dir, ".claude", "state", "pending-questions")
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.MkdirAll(dir, 0o700))
 		options, err := json.Marshal(featuresQuestion.Options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		record := fmt.Sprintf(`{"question_id": "0b5e3c9a-0a57-4a3e-9a11-2f6a4a1f0003", "session_id": "orch-epic4", "tmux_session": "claude", "asked_at": %q,
 			"gchat_thread_key": "ask-user-0b5e3c9a", "gchat_message_sent": false, "gchat_message_name": null, "questions": [{"question": %q, "header": "Features",
 			"options": %s, "multiSelect": true, "option_count": 3}], "status": "pending", "resolved_at": null, "response": null, "response_type": null,
 			"injection_attempted": false, "injection_succeeded": null}`, time.Now().UTC().Format(time.RFC3339), featuresQuestion.Question, options)
 		b.startDaemon("--pending-dir", dir)
 		path := filepath.Join(dir, "orch-epic4-1.json")
-		if err := os.WriteFile(path+".tmp", []byte(record), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(path+".tmp", path); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(path+".tmp", []byte(record), 0o600))
+		kit.NoError(t, os.Rename(path+".tmp", path))
 		b.reply(b.awaitPost("[AskUserQuestion]", "orch-epic4"), "2, 3")
 		b.awaitResult(1, `"="Billing, Search"`)
 		b.awaitPost("[Answered]", "Selected: Billing, Search") // which no hook says here

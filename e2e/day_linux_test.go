@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
 )
@@ -201,9 +202,7 @@ func (d *day) eval(js string) string {
 // seenPages is what the page said until now.
 func (d *day) seenPages() (all []seenPage) {
 	d.t.Helper()
-	if err := json.Unmarshal([]byte(d.eval(`JSON.stringify(seen)`)), &all); err != nil {
-		d.t.Fatal(err)
-	}
+	kit.NoError(d.t, json.Unmarshal([]byte(d.eval(`JSON.stringify(seen)`)), &all))
 	return all
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -121,9 +122,7 @@ func TestTurnedDownAtTheKeyboard(t *testing.T) {
 				b.awaitResult(1, clarifyText+asks[0].Question, "(No answer provided)")
 				b.awaitPostInThread(q, "[Cancelled]", `Chosen in the terminal: "Chat about this".`, "Claude did not get your words.")
 				b.WaitIdle()
-				if rest := inputText(b.Screen()); rest != "" {
-					t.Errorf("in the input box: %q", rest)
-				}
+				kit.Equalf(t, inputText(b.Screen()), "", "in the input box")
 			})
 		})
 	}

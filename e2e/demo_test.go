@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 // The demo in a real session: what a new user tries second.
@@ -21,9 +22,7 @@ func TestDemoInARealSession(t *testing.T) {
 			t.Fatal("build gchat-hooks:", err)
 		}
 		root, err := os.MkdirTemp("", "d-")
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		s := &session{t: t, Claude: c, API: newFakeModel(t, turn{questionCall(deployQuestion)}, thanksTurn), Home: filepath.Join(root, "home"), Dir: filepath.Join(root, "project"), processMark: rand.Text()}
 		s.tmux.dir = root
 		t.Cleanup(func() {
@@ -34,18 +33,12 @@ func TestDemoInARealSession(t *testing.T) {
 			}
 			os.RemoveAll(root)
 		})
-		if err := os.MkdirAll(s.Dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.MkdirAll(s.Dir, 0o700))
 		writeSettings(t, s.Home, s.Dir, nil)
 		bin := filepath.Join(root, "bin")
 		shim := fmt.Sprintf("#!/bin/sh\nexec '%s' \"$@\"\n", strings.Join(c.Argv, "' '"))
-		if err := os.MkdirAll(bin, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(bin, "claude"), []byte(shim), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.MkdirAll(bin, 0o700))
+		kit.NoError(t, os.WriteFile(filepath.Join(bin, "claude"), []byte(shim), 0o700))
 		cmd := bound.Within(t, 3*bound.Patience, exe, "demo", "--claude", "--answer", "canary")
 		cmd.Dir, cmd.Env = s.Dir, s.sessionEnv([]string{"PATH=" + bin + ":" + os.Getenv("PATH")})
 		out, err := cmd.CombinedOutput()

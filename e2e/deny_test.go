@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 
 	"google.golang.org/api/chat/v1"
@@ -262,9 +263,7 @@ func TestNothingIsDeniedIntoTheVoid(t *testing.T) {
 				asked++
 			}
 		}
-		if asked != 1 {
-			t.Errorf("asked %d times", asked)
-		}
+		kit.Equalf(t, asked, 1, "asked")
 		b.checkNoRewaker()
 		b.checkOneRecord(state.Resolved)
 	})

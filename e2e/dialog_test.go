@@ -9,6 +9,7 @@ import (
 	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 // approveAndReportHooks are the hooks of the presets approve and report.
@@ -58,12 +59,8 @@ func TestAutoModeBehindAGatewayIsSeen(t *testing.T) {
 		began := time.Now()
 		note := b.awaitPost("[Permission] ", "Claude waits in the terminal: Auto mode can't check actions", "git push --force")
 		t.Logf("noted %v after the dialog was seen", time.Since(began))
-		if said := b.runCommand("status"); !strings.Contains(said, "Claude waits in the terminal") {
-			t.Errorf("status: %s", said)
-		}
-		if said := b.runCommand("doctor"); !strings.Contains(said, "waits in its terminal") {
-			t.Errorf("doctor: %s", said)
-		}
+		kit.Containsf(t, b.runCommand("status"), "Claude waits in the terminal", "status")
+		kit.Containsf(t, b.runCommand("doctor"), "waits in its terminal", "doctor")
 		b.reply(note, "yes")
 		b.awaitPostAfter(note, "[Not used] Only the terminal can answer this")
 		b.reply(note, "/status")
@@ -80,9 +77,7 @@ func TestAutoModeBehindAGatewayIsSeen(t *testing.T) {
 		b.awaitResult(1)
 		b.awaitPostAfter(again, "[Gone on]")
 		b.WaitScreen("then run the tests")
-		if n := b.countPosts("[Permission] "); n != 2 {
-			t.Errorf("told of two dialogs %d times", n)
-		}
+		kit.Equalf(t, b.countPosts("[Permission] "), 2, "told of two dialogs")
 		if said := b.runCommand("status"); strings.Contains(said, "Claude waits") {
 			t.Errorf("status: %s", said)
 		}

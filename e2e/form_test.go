@@ -14,6 +14,7 @@ import (
 	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 // formEvent is the event of a form.
@@ -189,9 +190,7 @@ func (b *hookedSession) checkAbsent(text string) {
 			})
 			return left == ""
 		})
-		if left != "" {
-			b.t.Errorf("%q is left in %s", text, left)
-		}
+		kit.Equalf(b.t, left, "", "%q is left in", text)
 	}
 }
 
@@ -275,9 +274,7 @@ func TestALinkIsAcceptedFromChat(t *testing.T) {
 		link := map[string]any{"mode": "url", "message": "Log in", "url": to, "elicitationId": "e1"}
 		opened := filepath.Join(t.TempDir(), "opened")
 		opener := filepath.Join(t.TempDir(), "xdg-open")
-		if err := os.WriteFile(opener, []byte("#!/bin/sh\necho \"$@\" >>"+opened+"\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(opener, []byte("#!/bin/sh\necho \"$@\" >>"+opened+"\n"), 0o700))
 		b := startApproving(t, c, config{
 			Args: formVersions, Prepare: serveForms(t, link, link), Script: []turn{{fillFormCall}, {fillFormCall}, thanksTurn},
 			Env: []string{"BROWSER=" + opener, "PATH=" + filepath.Dir(opener) + ":" + os.Getenv("PATH")},

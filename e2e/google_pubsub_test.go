@@ -19,6 +19,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // fakePubSub is REST before Google's fake, which speaks gRPC. A pull that finds nothing
@@ -37,9 +39,7 @@ func newFakePubSub(t testing.TB) *fakePubSub {
 	t.Helper()
 	p := &fakePubSub{server: pstest.NewServer(), filters: map[string]string{}, waiting: map[string]chan struct{}{}}
 	conn, err := grpc.NewClient(p.server.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	t.Cleanup(func() { conn.Close(); p.server.Close() })
 	p.pub, p.sub = pubsubpb.NewPublisherClient(conn), pubsubpb.NewSubscriberClient(conn)
 	return p
@@ -79,9 +79,7 @@ func (p *fakePubSub) Publish(t testing.TB, topic string, v any) {
 	if err == nil {
 		_, err = p.publish(context.Background(), &pubsubpb.PublishRequest{Topic: topic, Messages: []*pubsubpb.PubsubMessage{{Data: b}}})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 }
 
 func (p *fakePubSub) publish(ctx context.Context, in *pubsubpb.PublishRequest) (*pubsubpb.PublishResponse, error) {

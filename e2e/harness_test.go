@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // These tests are about the harness: what it claims to show is there, and what
@@ -172,12 +174,8 @@ func TestHarnessReadsThePrompt(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := inputText(tt.screen); got != tt.boxed {
-				t.Errorf("in the prompt: %q, want %q", got, tt.boxed)
-			}
-			if got := isIdle(tt.screen); got != tt.idle {
-				t.Errorf("idle: %v, want %v", got, tt.idle)
-			}
+			kit.Equalf(t, inputText(tt.screen), tt.boxed, "in the prompt")
+			kit.Equalf(t, isIdle(tt.screen), tt.idle, "idle")
 		})
 	}
 }

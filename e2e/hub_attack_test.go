@@ -19,6 +19,7 @@ import (
 	"google.golang.org/api/pubsub/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/hub"
 )
@@ -56,9 +57,7 @@ func TestAJoinIsNotAnswered(t *testing.T) {
 	var err error
 	client := &http.Client{Transport: hangs}
 	o.Chat, err = chat.NewService(t.Context(), apioption.WithEndpoint(x.URL+"/"), apioption.WithHTTPClient(client))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	server := httptest.NewServer(x.newRelayingHub(o).Handler())
 	t.Cleanup(func() { close(hangs.release); server.Close() })
 	x.urls = append(x.urls, server.URL)
@@ -121,9 +120,7 @@ func TestAPersonIsRevoked(t *testing.T) {
 		t.Error("it did not wait for the codes' end")
 	}
 	for _, j := range []gchat.JoinResponse{one, two} {
-		if got := x.request(1, j.Token, "GET /v1/"+j.Space, nil, nil); got != http.StatusUnauthorized {
-			t.Errorf("machine %s: %d", j.Machine, got)
-		}
+		kit.Equalf(t, x.request(1, j.Token, "GET /v1/"+j.Space, nil, nil), http.StatusUnauthorized, "machine %s", j.Machine)
 	}
 }
 
@@ -134,9 +131,7 @@ func TestAnOldTokenIsNotRenewed(t *testing.T) {
 	old := hub.Claims{Kind: "token", Machine: j.Machine, User: j.User, Space: j.Space, DirectSpace: j.Space}
 	for days, want := range map[int]int{7: http.StatusOK, 40: http.StatusUnauthorized} {
 		old.ExpiresAt = time.Now().AddDate(0, 0, -days).Unix()
-		if got := x.request(0, signedCode(hubKey, old), "POST /hub/join", struct{}{}, nil); got != want {
-			t.Errorf("ended %d days ago: %d", days, got)
-		}
+		kit.Equalf(t, x.request(0, signedCode(hubKey, old), "POST /hub/join", struct{}{}, nil), want, "ended %d days ago", days)
 	}
 }
 
@@ -177,9 +172,7 @@ func TestAMachineAsksTooMuch(t *testing.T) {
 			t.Errorf("it %s 800 times, and %d were refused", name, refused)
 		}
 	}
-	if got := x.request(0, b.Token, "GET /v1/"+b.Space, nil, nil); got != http.StatusOK {
-		t.Errorf("the other: %d", got)
-	}
+	kit.Equalf(t, x.request(0, b.Token, "GET /v1/"+b.Space, nil, nil), http.StatusOK, "the other")
 }
 
 // A machine has few calls under way at once.
@@ -199,9 +192,7 @@ func TestAMachinePullsTooMuch(t *testing.T) {
 	bound.Until(t, "some are refused", func() bool { return refused.Load() >= 20 })
 	x.stops[0]()
 	all.Wait()
-	if got := x.request(0, a.Token, "GET /v1/"+a.Space, nil, nil); got != http.StatusOK {
-		t.Errorf("after them: %d", got)
-	}
+	kit.Equalf(t, x.request(0, a.Token, "GET /v1/"+a.Space, nil, nil), http.StatusOK, "after them")
 }
 
 // A pull whose body never ends is given up.
@@ -214,9 +205,7 @@ func TestAPullIsSentInPart(t *testing.T) {
 	server.Start()
 	t.Cleanup(server.Close)
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	defer conn.Close()
 	fmt.Fprintf(conn, "POST /v1/%s:pull HTTP/1.1\r\nHost: hub\r\nAuthorization: Bearer %s\r\nContent-Length: 100\r\n\r\n{}",
 		a.Subscription, a.Token)
@@ -244,9 +233,7 @@ func TestAPersonLeavesARoom(t *testing.T) {
 	x := newTestTeam(t)
 	j := x.joinHub(ann, x.AddSpace("room"))
 	renew := func() int { return x.request(1, j.Token, "POST /hub/join", struct{}{}, nil) }
-	if got := renew(); got != http.StatusOK {
-		t.Errorf("renewed in the room: %d", got)
-	}
+	kit.Equalf(t, renew(), http.StatusOK, "renewed in the room")
 	members := func(code int) func(*http.Request) int {
 		return func(r *http.Request) int {
 			if strings.HasSuffix(r.URL.Path, "/room/members/1") {
@@ -256,20 +243,14 @@ func TestAPersonLeavesARoom(t *testing.T) {
 		}
 	}
 	x.Refuse(members(http.StatusTooManyRequests))
-	if got := renew(); got != http.StatusOK {
-		t.Errorf("renewed while Chat does not say who is in the room: %d", got)
-	}
+	kit.Equalf(t, renew(), http.StatusOK, "renewed while Chat does not say who is in the room")
 	x.Refuse(members(http.StatusNotFound))
-	if got := renew(); got != http.StatusUnauthorized {
-		t.Errorf("renewed outside of the room: %d", got)
-	}
+	kit.Equalf(t, renew(), http.StatusUnauthorized, "renewed outside of the room")
 	x.Refuse(nil)
 	x.mu.Lock()
 	x.leftSpaces = map[string]bool{j.Space + "/members/1": true}
 	x.mu.Unlock()
-	if got := renew(); got != http.StatusUnauthorized {
-		t.Errorf("renewed by one who is told to be none of its members: %d", got)
-	}
+	kit.Equalf(t, renew(), http.StatusUnauthorized, "renewed by one who is told to be none of its members")
 }
 
 // Replicas are killed while people join, and Chat is slow: it posts what a replica does

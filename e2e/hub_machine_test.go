@@ -9,6 +9,7 @@ import (
 	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat/hub"
 )
 
@@ -58,9 +59,7 @@ func TestAMachineJoinsByTheLineThatItsPersonIsAnswered(t *testing.T) {
 				if decides := strings.Contains(string(b), "users/2"); err != nil || decides != (room != "" && name == "config.json") {
 					t.Errorf("%s, by the hub's policy: %s, %v", name, b, err)
 				}
-				if err := os.WriteFile(file, []byte(strings.ReplaceAll(string(b), x.urls[0], x.urls[1])), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				kit.NoError(t, os.WriteFile(file, []byte(strings.ReplaceAll(string(b), x.urls[0], x.urls[1])), 0o600))
 			}
 			all, err := x.hubs[0].ListMachines(t.Context())
 			if err != nil || len(all) != 1 {

@@ -24,6 +24,7 @@ import (
 	"google.golang.org/api/pubsub/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat"
 )
 
@@ -41,14 +42,10 @@ func startReplicas(t testing.TB, g *fakeGoogle, n int, args ...string) (all []*r
 	t.Helper()
 	dir := t.TempDir()
 	key := filepath.Join(dir, "key")
-	if err := os.WriteFile(key, []byte(hubKey), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(key, []byte(hubKey), 0o600))
 	for range n {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		at := ln.Addr().String()
 		ln.Close()
 		r := &replica{t: t, address: at, args: append([]string{"hub", "--listen", at, "--subscription", appSubscription, "--topic", machineTopic,
@@ -64,9 +61,7 @@ func startReplicas(t testing.TB, g *fakeGoogle, n int, args ...string) (all []*r
 func (r *replica) start() {
 	r.cmd = exec.Command(builtProgram(r.t), r.args...)
 	r.cmd.Env = r.env
-	if err := r.cmd.Start(); err != nil {
-		r.t.Fatal(err)
-	}
+	kit.NoError(r.t, r.cmd.Start())
 	bound.Until(r.t, "the hub answers", func() bool {
 		resp, err := http.Get("http://" + r.address + "/healthz")
 		if err == nil {
@@ -229,9 +224,7 @@ func TestReplicasAreKilled(t *testing.T) {
 		texts[m.Text]++
 	}
 	for n := range posts {
-		if is := texts[fmt.Sprintf("post client-%s-%d", machines[2].Machine, n)]; is != 1 {
-			t.Errorf("post %d stands %d times", n, is)
-		}
+		kit.Equalf(t, texts[fmt.Sprintf("post client-%s-%d", machines[2].Machine, n)], 1, "post %d stands", n)
 	}
 	t.Logf("%d events, %d posts, %d of unknown fate at first, %d kills", events, posts, unknown, kills)
 }
@@ -329,9 +322,7 @@ func tapCard(id string) []*chat.CardWithId {
 func processorTime(t testing.TB, pid int) time.Duration {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+2:]))
 	var user, system int
 	_, _ = fmt.Sscan(f[11], &user)
@@ -343,9 +334,7 @@ func processorTime(t testing.TB, pid int) time.Duration {
 func peakMemory(t testing.TB, pid int) (kb int) {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	_, rest, _ := strings.Cut(string(b), "VmHWM:")
 	_, _ = fmt.Sscan(rest, &kb)
 	return kb
@@ -362,12 +351,8 @@ func TestAReplicaEnds(t *testing.T) {
 		pulled <- m.ask(t.Context(), "POST", "/v1/"+m.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 1}, nil)
 	}()
 	bound.Until(t, "the pull is under way", func() bool { return g.isWaiting(m.Subscription) })
-	if err := hubs[0].cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if code := <-pulled; code != http.StatusOK {
-		t.Errorf("the pull: %d", code)
-	}
+	kit.NoError(t, hubs[0].cmd.Process.Signal(syscall.SIGTERM))
+	kit.Equalf(t, <-pulled, http.StatusOK, "the pull")
 	if err := hubs[0].cmd.Wait(); err != nil {
 		t.Errorf("the hub ended: %v", err)
 	}

@@ -24,6 +24,7 @@ import (
 	"google.golang.org/api/pubsub/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/hub"
 )
@@ -63,22 +64,16 @@ func newTestTeam(t *testing.T) *testTeam {
 	x := &testTeam{T: t, fakeGoogle: newFakeGoogle(t)}
 	options := []apioption.ClientOption{apioption.WithEndpoint(x.URL + "/"), apioption.WithHTTPClient(http.DefaultClient)}
 	messages, err := chat.NewService(t.Context(), options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	events, err := pubsub.NewService(t.Context(), options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	log := zerolog.New(zerolog.SyncWriter(&x.log))
 	for range 2 {
 		o := hub.Options{
 			Subscription: appSubscription, Topic: machineTopic, Domains: []string{"example.com"}, Version: "1",
 			Policy: filepath.Join(t.TempDir(), "policy.json"), SigningKey: []byte(hubKey), Log: log, Chat: messages, PubSub: events,
 		}
-		if err := os.WriteFile(o.Policy, []byte(`{"titles_only":true,"spaces":{"spaces/room":["users/2"]}}`), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(o.Policy, []byte(`{"titles_only":true,"spaces":{"spaces/room":["users/2"]}}`), 0o600))
 		h := x.newRelayingHub(o)
 		server := httptest.NewServer(h.Handler())
 		h.URL = server.URL
@@ -110,22 +105,16 @@ func (x *testTeam) request(replica int, token, request string, body, into any) (
 		b = []byte(raw)
 	}
 	r, err := http.NewRequestWithContext(x.Context(), method, x.urls[replica]+path, bytes.NewReader(b))
-	if err != nil {
-		x.Fatal(err)
-	}
+	kit.NoError(x, err)
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	resp, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		x.Fatal(err)
-	}
+	kit.NoError(x, err)
 	defer resp.Body.Close()
 	b, _ = io.ReadAll(resp.Body)
 	if into != nil && resp.StatusCode == http.StatusOK {
-		if err := json.Unmarshal(b, into); err != nil {
-			x.Fatal(err)
-		}
+		kit.NoError(x, json.Unmarshal(b, into))
 	}
 	if resp.StatusCode != http.StatusOK && googleapi.CheckResponse(&http.Response{StatusCode: resp.StatusCode, Body: io.NopCloser(bytes.NewReader(b))}) == nil {
 		x.Errorf("%s: %d without an envelope: %s", request, resp.StatusCode, b)
@@ -171,9 +160,7 @@ func TestAMachineJoins(t *testing.T) {
 	if got := x.request(1, "", "POST /hub/join", joinRequest{Code: code, Nonce: "a"}, &two); got != http.StatusOK || two.Machine != one.Machine {
 		t.Errorf("the same again, its answer was lost: %d, %+v", got, two)
 	}
-	if got := x.request(1, "", "POST /hub/join", joinRequest{Code: code, Nonce: "b"}, nil); got != http.StatusConflict {
-		t.Errorf("another machine with the same code: %d", got)
-	}
+	kit.Equalf(t, x.request(1, "", "POST /hub/join", joinRequest{Code: code, Nonce: "b"}, nil), http.StatusConflict, "another machine with the same code")
 	if got := x.request(1, one.Token, "POST /hub/join", struct{}{}, &two); got != http.StatusOK || two.Token == "" || two.Space != one.Space {
 		t.Errorf("renewed: %d, %+v", got, two)
 	}
@@ -226,21 +213,13 @@ func TestCodesAndTokens(t *testing.T) {
 		"none": "", "no token": "x", "cut": said, "without a signature": said + ".", "another key's": signedCode(other, c), "a code": signedCode(hubKey, code),
 		"ended": signedCode(hubKey, ended), "other claims": strings.ToUpper(said) + "." + mac,
 	} {
-		if got := x.request(0, token, "GET /hub/policy", nil, nil); got != http.StatusUnauthorized {
-			t.Errorf("%s: %d", name, got)
-		}
+		kit.Equalf(t, x.request(0, token, "GET /hub/policy", nil, nil), http.StatusUnauthorized, "%s", name)
 	}
-	if got := x.request(0, signedCode(hubKey, ended), "POST /hub/join", struct{}{}, nil); got != http.StatusOK {
-		t.Errorf("a token that has ended is renewed while its subscription stands: %d", got)
-	}
+	kit.Equalf(t, x.request(0, signedCode(hubKey, ended), "POST /hub/join", struct{}{}, nil), http.StatusOK, "a token that has ended is renewed while its subscription stands")
 	for name, code := range map[string]string{"a token": j.Token, "late": signedCode(hubKey, late), "another key's": signedCode(other, code)} {
-		if got := x.request(0, "", "POST /hub/join", joinRequest{Code: code, Nonce: "n"}, nil); got != http.StatusUnauthorized {
-			t.Errorf("code, %s: %d", name, got)
-		}
+		kit.Equalf(t, x.request(0, "", "POST /hub/join", joinRequest{Code: code, Nonce: "n"}, nil), http.StatusUnauthorized, "code, %s", name)
 	}
-	if got := x.request(0, "", "POST /hub/join", joinRequest{Code: signedCode(hubKey, code)}, nil); got != http.StatusBadRequest {
-		t.Errorf("without a nonce: %d", got)
-	}
+	kit.Equalf(t, x.request(0, "", "POST /hub/join", joinRequest{Code: signedCode(hubKey, code)}, nil), http.StatusBadRequest, "without a nonce")
 }
 
 // A machine reaches its own spaces, messages and subscription, and nothing else.
@@ -301,9 +280,7 @@ func TestWhatAMachineReaches(t *testing.T) {
 		} else if strings.HasPrefix(request, "GET") || strings.HasPrefix(request, "DELETE") {
 			body = ""
 		}
-		if got := x.request(1, a.Token, request, body, nil); got != want {
-			t.Errorf("%s: %d, want %d", request, got, want)
-		}
+		kit.Equalf(t, x.request(1, a.Token, request, body, nil), want, "%s", request)
 	}
 	for name, c := range map[string]struct {
 		thread string
@@ -318,13 +295,9 @@ func TestWhatAMachineReaches(t *testing.T) {
 		"with another question": {posted.Thread.Name + "?x", http.StatusBadRequest},
 	} {
 		n := 100 + len(name)
-		if got := x.request(0, a.Token, createMessage(a, n)+reply, &chat.Message{Text: "hello", Thread: &chat.Thread{Name: c.thread}}, nil); got != c.want {
-			t.Errorf("a thread, %s: %d, want %d", name, got, c.want)
-		}
+		kit.Equalf(t, x.request(0, a.Token, createMessage(a, n)+reply, &chat.Message{Text: "hello", Thread: &chat.Thread{Name: c.thread}}, nil), c.want, "a thread, %s", name)
 	}
-	if got := x.request(0, a.Token, createMessage(a, 3), strings.Repeat(" ", 256<<10)+`{"text":"x"}`, nil); got != http.StatusBadRequest {
-		t.Errorf("a large body: %d", got)
-	}
+	kit.Equalf(t, x.request(0, a.Token, createMessage(a, 3), strings.Repeat(" ", 256<<10)+`{"text":"x"}`, nil), http.StatusBadRequest, "a large body")
 }
 
 // What each machine of a person's may say, one does; another person's is not kept from
@@ -419,12 +392,8 @@ func TestRevoked(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range x.hubs {
-		if got := x.request(i, j.Token, "GET /v1/"+j.Space, nil, nil); got != http.StatusUnauthorized {
-			t.Errorf("replica %d: %d", i, got)
-		}
-		if got := x.request(i, j.Token, "POST /hub/join", struct{}{}, nil); got != http.StatusUnauthorized {
-			t.Errorf("renewed at replica %d: %d", i, got)
-		}
+		kit.Equalf(t, x.request(i, j.Token, "GET /v1/"+j.Space, nil, nil), http.StatusUnauthorized, "replica %d", i)
+		kit.Equalf(t, x.request(i, j.Token, "POST /hub/join", struct{}{}, nil), http.StatusUnauthorized, "renewed at replica %d", i)
 	}
 }
 
@@ -441,12 +410,8 @@ func TestRevokedWhileItsCodeIsGood(t *testing.T) {
 	if err := x.hubs[0].Revoke(ctx, func(until time.Time) { waits++ }, all[0]); err == nil || waits != 1 {
 		t.Fatal("it did not wait for the code's end")
 	}
-	if got := x.request(1, "", "POST /hub/join", joinRequest{Code: code, Nonce: "a"}, nil); got != http.StatusConflict {
-		t.Errorf("its code joins again: %d", got)
-	}
-	if got := x.request(1, j.Token, "GET /v1/"+j.Space, nil, nil); got != http.StatusUnauthorized {
-		t.Errorf("its token: %d", got)
-	}
+	kit.Equalf(t, x.request(1, "", "POST /hub/join", joinRequest{Code: code, Nonce: "a"}, nil), http.StatusConflict, "its code joins again")
+	kit.Equalf(t, x.request(1, j.Token, "GET /v1/"+j.Space, nil, nil), http.StatusUnauthorized, "its token")
 }
 
 // A machine that posts without an end is stopped; others are not.
@@ -462,9 +427,7 @@ func TestAMachinePostsTooMuch(t *testing.T) {
 	if refused < 100 {
 		t.Errorf("%d of 200 were refused", refused)
 	}
-	if got := x.request(0, b.Token, createMessage(b, 1), &chat.Message{Text: "x"}, nil); got != http.StatusOK {
-		t.Errorf("the other: %d", got)
-	}
+	kit.Equalf(t, x.request(0, b.Token, createMessage(b, 1), &chat.Message{Text: "x"}, nil), http.StatusOK, "the other")
 }
 
 // Google's own refusals come through; that it does not know the hub is no refusal of the
@@ -474,9 +437,7 @@ func TestGooglesErrors(t *testing.T) {
 	a := x.joinHub(ann, "")
 	for google, want := range map[int]int{429: 429, 403: 403, 500: 500, 401: 503} {
 		x.Refuse(func(*http.Request) int { return google })
-		if got := x.request(0, a.Token, createMessage(a, google), &chat.Message{Text: "x"}, nil); got != want {
-			t.Errorf("%d becomes %d, want %d", google, got, want)
-		}
+		kit.Equalf(t, x.request(0, a.Token, createMessage(a, google), &chat.Message{Text: "x"}, nil), want, "%d becomes", google)
 	}
 }
 
@@ -495,10 +456,6 @@ func TestDrain(t *testing.T) {
 	}()
 	time.Sleep(100 * time.Millisecond)
 	end()
-	if got := <-done; got != http.StatusOK {
-		t.Errorf("the pull: %d", got)
-	}
-	if got := x.request(2, "", "GET /healthz", nil, nil); got != http.StatusServiceUnavailable {
-		t.Errorf("healthz: %d", got)
-	}
+	kit.Equalf(t, <-done, http.StatusOK, "the pull")
+	kit.Equalf(t, x.request(2, "", "GET /healthz", nil, nil), http.StatusServiceUnavailable, "healthz")
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/inject"
 )
 
@@ -20,9 +21,7 @@ func (y *typistSession) checkUntyped(t *testing.T, at inject.Target, why string,
 	if out.Result != inject.Unchanged || out.KeyCount != 0 || y.keys.Load() != 0 {
 		t.Errorf("%s, %d keys %q, %d announced: %s", out.Result, out.KeyCount, out.Steps, y.keys.Load(), out.Why)
 	}
-	if !strings.Contains(out.Why, why) {
-		t.Errorf("why: %q, want %q", out.Why, why)
-	}
+	kit.Containsf(t, out.Why, why, "why")
 	if after := y.heldKeys(); after != before {
 		t.Errorf("the screen changed from\n%s\nto\n%s", before, after)
 	}
@@ -162,9 +161,7 @@ func TestNothingIsTypedElsewhere(t *testing.T) {
 			y := newTypistSession(t, s)
 			y.DryRun = true
 			out := y.checkUntyped(t, y.target(), "", pickOption(databaseQuestion, 2), choiceOf(featuresQuestion, labelAnswer("Auth", "Search")))
-			if got := strings.Join(out.Steps, "; "); got != "SQLite; Auth, Search" {
-				t.Errorf("it would type %q", got)
-			}
+			kit.Equalf(t, strings.Join(out.Steps, "; "), "SQLite; Auth, Search", "it would type")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

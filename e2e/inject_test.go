@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
 )
@@ -59,9 +60,7 @@ func (y *typistSession) checkAnswered(t *testing.T, n int, told []string, choice
 		}
 	}
 	y.WaitIdle()
-	if rest := inputText(y.Screen()); rest != "" {
-		t.Errorf("in the input box: %q", rest)
-	}
+	kit.Equalf(t, inputText(y.Screen()), "", "in the input box")
 }
 
 // choiceOf is one question with its answer.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat/space"
 )
@@ -18,13 +19,9 @@ func TestInstalledAndSetUp(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		requireIsolation(t)
 		script, err := filepath.Abs("../install.sh")
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		chat, err := space.Open(space.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		server := httptest.NewServer(strict.CheckRequests(t, chat.Handler(), strict.Embedded))
 		t.Cleanup(func() { server.CloseClientConnections(); server.Close(); chat.Close() })
 
@@ -92,15 +89,11 @@ func TestInstalledAndSetUp(t *testing.T) {
 func readFiles(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	return string(b)
 }
 
 func writeText(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 // slowTmux is a PATH on which each call of tmux that has this word in it comes so late,
@@ -20,18 +21,12 @@ import (
 func slowTmux(t *testing.T, word, delay string) (path, off string) {
 	t.Helper()
 	tmux, err := exec.LookPath("tmux")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	dir := t.TempDir()
 	off = filepath.Join(dir, "off")
-	if err := os.WriteFile(off, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(off, nil, 0o600))
 	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *%s*) [ -e %s ] || sleep %s ;; esac\nexec %s \"$@\"\n", word, off, delay, tmux)
-	if err := os.WriteFile(filepath.Join(dir, "tmux"), []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(filepath.Join(dir, "tmux"), []byte(script), 0o700))
 	return "PATH=" + dir + ":" + os.Getenv("PATH"), off
 }
 
@@ -89,9 +84,7 @@ func runTrials(t *testing.T, c claude, word, delay string, next *int) {
 		w.trial(*next, before)
 	}
 	for _, words := range w.words {
-		if n := w.timesTold(words); n != 1 {
-			t.Errorf("in the end Claude has %q %d times", words, n)
-		}
+		kit.Equalf(t, w.timesTold(words), 1, "in the end Claude has %q", words)
 	}
 }
 
@@ -119,9 +112,7 @@ func (w *lateTyping) trial(number int, before time.Duration) {
 	w.API.AddTurns(turn{bash(pause)}, turn{questionCall(which)}, turn{bash("mkdir " + folder)}, turn{textBlock(made)})
 	w.reply(w.thread, "yes, go on with "+name)
 	w.WaitScreen(pause)
-	if err := os.Remove(w.off); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Remove(w.off))
 	time.Sleep(before)
 	w.reply(w.thread, words)
 	q := w.awaitPost("[AskUserQuestion]", which.Question)
@@ -130,9 +121,7 @@ func (w *lateTyping) trial(number int, before time.Duration) {
 	w.WaitScreenFunc("the dialog without the words", func(screen string) bool {
 		return strings.Contains(screen, "1. Blue-green deployment") && !strings.Contains(screen, "4. "+words)
 	})
-	if err := os.WriteFile(w.off, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(w.off, nil, 0o600))
 	w.reply(q, "2")
 	p := w.awaitPost("[Permission]", "mkdir "+folder)
 	if _, err := os.Stat(filepath.Join(w.Dir, folder)); err == nil {
@@ -142,12 +131,8 @@ func (w *lateTyping) trial(number int, before time.Duration) {
 	w.WaitScreen(made)
 	bound.Until(t, "Claude has the words", func() bool { return w.timesTold(words) > 0 })
 	w.WaitIdle()
-	if n := w.timesTold(words); n != 1 {
-		t.Errorf("Claude has the words %d times", n)
-	}
-	if told := w.API.WaitToolResult(t, asked+2).Text; !strings.Contains(told, "Rolling deployment") {
-		t.Errorf("Claude was told of the question: %q", told)
-	}
+	kit.Equalf(t, w.timesTold(words), 1, "Claude has the words")
+	kit.Containsf(t, w.API.WaitToolResult(t, asked+2).Text, "Rolling deployment", "Claude was told of the question")
 }
 
 // timesTold is how often a text stands in what Claude was told so far.

@@ -22,6 +22,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // The line names no program that is there under another of its names, and README promises
@@ -29,9 +31,7 @@ import (
 func TestWhatIsMissing(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"tmux", "google-chrome", "jq"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"), 0o700))
 	}
 	t.Setenv("PATH", dir)
 	if got, want := missingPrograms(), []string{"strace", "node", "python3", "curl", "bash"}; !slices.Equal(got, want) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 // Where an administrator allows only managed hooks, a question, a permission and the next
@@ -42,9 +43,7 @@ func TestManagedHooksOnly(t *testing.T) {
 				b.API.WaitText(t, "this is the next instruction: commit it")
 				b.awaitPost("[Sent]")
 				for _, beginning := range []string{"[AskUserQuestion]", "[Permission]", "[Sent]"} {
-					if n := b.countPosts(beginning); n != 1 {
-						t.Errorf("%d messages %s", n, beginning)
-					}
+					kit.Equalf(t, b.countPosts(beginning), 1, "messages %s", beginning)
 				}
 				if found := readFiles(t, filepath.Join(b.Dir, "found")); !strings.Contains(found, settings.found+`"`) {
 					t.Errorf("doctor does not find %s:\n%s", settings.found, found)
@@ -83,9 +82,7 @@ func TestAPluginWakesItsSession(t *testing.T) {
 func (c claude) withManagedSettings(t *testing.T, settings string) claude {
 	t.Helper()
 	upper, work := t.TempDir(), t.TempDir()
-	if err := os.Rename(settings, filepath.Join(upper, "claude-code")); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Rename(settings, filepath.Join(upper, "claude-code")))
 	mount := `mount -t overlay overlay -o "lowerdir=/etc,upperdir=$0,workdir=$1" /etc && shift && exec "$@"`
 	argv := []string{"unshare", "--mount", "sh", "-c", mount, upper, work}
 	if out, err := bound.Command(t, argv[0], append(argv[1:], "true")...).CombinedOutput(); err != nil {
@@ -102,9 +99,7 @@ func pathWithProgram(t *testing.T) string {
 // managedPlugin writes the recipe of the page, with the folder of this project.
 func managedPlugin(t *testing.T, folder string) {
 	project, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	_, recipe, _ := strings.Cut(readFiles(t, "../docs/install.md"), "```json\n")
 	recipe, _, found := strings.Cut(recipe, "```")
 	if !found || !strings.Contains(recipe, "/opt/gchat-hooks") {
@@ -130,10 +125,6 @@ func managedFile(t *testing.T, folder string) {
 	}
 	writeText(t, filepath.Join(folder, "managed-settings.json"), `{"allowManagedHooksOnly": true}`)
 	parts := filepath.Join(folder, "managed-settings.d")
-	if err := os.Mkdir(parts, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(filepath.Join(folder, "settings.json"), filepath.Join(parts, "gchat-hooks.json")); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Mkdir(parts, 0o700))
+	kit.NoError(t, os.Rename(filepath.Join(folder, "settings.json"), filepath.Join(parts, "gchat-hooks.json")))
 }

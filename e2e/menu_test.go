@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
 )
@@ -293,9 +294,7 @@ func TestMenuDriverClearsThenSends(t *testing.T) {
 		if !strings.Contains(last, "now the fourth") || strings.Contains(last, "heron") || strings.Contains(last, "now the second") {
 			t.Errorf("the conversation was not cleared: %.2000s", last)
 		}
-		if n := m.API.maxCount("of several"); n != 1 {
-			t.Errorf("the text of several lines came %d times", n)
-		}
+		kit.Equalf(t, m.API.maxCount("of several"), 1, "the text of several lines came")
 		m.WaitIdle()
 		m.Type("a person's draft")
 		m.WaitScreen("a person's draft")

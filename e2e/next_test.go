@@ -12,6 +12,7 @@ import (
 	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 var askBackTurn = turn{textBlock("The tests pass. Shall I commit?")}
@@ -179,13 +180,9 @@ func TestTwoSessionsPlanAndEditCrosswise(t *testing.T) {
 			for i := range files {
 				files[i] = filepath.Base(files[i])
 			}
-			if got := strings.Join(files, " "); got != want {
-				t.Errorf("%s has %s, want %s", s.Dir, got, want)
-			}
+			kit.Equalf(t, strings.Join(files, " "), want, "%s", s.Dir)
 		}
-		if n := one.countPosts("[Permission]"); n != 3 {
-			t.Errorf("asked %d times, want 3", n)
-		}
+		kit.Equalf(t, one.countPosts("[Permission]"), 3, "asked")
 	})
 }
 
@@ -231,9 +228,7 @@ func TestTwoSessionsOneOfThemAtTheTerminal(t *testing.T) {
 					made = append(made, dir)
 				}
 			}
-			if got := strings.Join(made, " "); got != want {
-				t.Errorf("%s has %s, want %s", name.Dir, got, want)
-			}
+			kit.Equalf(t, strings.Join(made, " "), want, "%s", name.Dir)
 		}
 	})
 }

@@ -24,6 +24,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"gchat-hooks/e2e/kit"
 )
 
 const (
@@ -70,17 +72,13 @@ func newOpenClaw(t *testing.T) *openClaw {
 	t.Cleanup(o.cleanUp)
 	o.Bin = filepath.Join(o.root, "bin")
 	for _, dir := range []string{o.Bin, o.home(), o.tmp()} {
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.Mkdir(dir, 0o700))
 	}
 	writeFile(t, filepath.Join(o.home(), ".openclaw", "openclaw.json"), o.settings(model.URL))
 	// All else of the caller's environment gets through, as it does to an installed
 	// openclaw.
 	program := fmt.Sprintf("#!/bin/sh\nexport HOME=%s TMPDIR=%s\nexec %s \"$@\"\n", shellLine(o.home()), shellLine(o.tmp()), shellLine(node, script))
-	if err := os.WriteFile(filepath.Join(o.Bin, "openclaw"), []byte(program), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(filepath.Join(o.Bin, "openclaw"), []byte(program), 0o700))
 	o.serve()
 	return o
 }
@@ -160,9 +158,7 @@ func (o *openClaw) environ(extra ...string) []string {
 func (o *openClaw) serve() {
 	o.t.Helper()
 	log, err := os.Create(o.log())
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	kit.NoError(o.t, err)
 	defer log.Close()
 	cmd := exec.Command(filepath.Join(o.Bin, "openclaw"), "gateway", "run")
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = o.environ(), o.root, log, log
@@ -358,9 +354,7 @@ func TestOpenClawTakesMessages(t *testing.T) {
 		o.setAnswer("I see.")
 		long := "[BEGIN]\n" + strings.Repeat("A line of a long text, ❯ and more.\n", 200<<10/36) + "[END]"
 		file := filepath.Join(o.root, "message.txt")
-		if err := os.WriteFile(file, []byte(long), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(file, []byte(long), 0o600))
 		code, out, errs := o.run(t, nil, "agent", "--session-id", "file", "--message-file", file)
 		if code != 0 || out != "I see.\n" {
 			t.Errorf("exit %d, %q, %q", code, out, errs)

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // setUpSpace connects a machine to an embedded space of its own, as a person does, and
@@ -59,9 +61,7 @@ func TestASessionIsSteeredFromThePage(t *testing.T) {
 			Args:   []string{"--allowedTools", "Bash(" + forever + ")"},
 			Script: []turn{{textBlock("What shall I do?")}, {toolCall("Bash", map[string]any{"command": forever})}, {questionCall(deployQuestion)}, thanksTurn},
 			Prepare: func(home, project string) {
-				if err := os.WriteFile(filepath.Join(project, "forever.sh"), []byte("#!/bin/sh\nexec sleep 1000\n"), 0o700); err != nil {
-					t.Fatal(err)
-				}
+				kit.NoError(t, os.WriteFile(filepath.Join(project, "forever.sh"), []byte("#!/bin/sh\nexec sleep 1000\n"), 0o700))
 				page = setUpSpace(t, c, home, project)
 			},
 		})

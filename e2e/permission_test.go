@@ -13,6 +13,7 @@ import (
 	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat/space"
 )
 
@@ -101,9 +102,7 @@ func TestAnEditIsShownAsADiff(t *testing.T) {
 			file := filepath.Join(project, "a.txt")
 			cfg.Script[0] = turn{toolCall("Read", map[string]string{"file_path": file})}
 			cfg.Script[1] = turn{toolCall("Edit", map[string]string{"file_path": file, "old_string": "two\n", "new_string": "zwei\n"})}
-			if err := os.WriteFile(file, []byte("one\ntwo\nthree\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, os.WriteFile(file, []byte("one\ntwo\nthree\n"), 0o600))
 		}
 		b := startApproving(t, c, cfg)
 		b.Prompt("go ahead")
@@ -192,9 +191,7 @@ func TestAPlanIsApprovedWithItsEdits(t *testing.T) {
 			t.Error(err)
 		}
 		b.awaitPost("[Answered]", "From now on edits and common file commands such as rm, mv and cp need no permission.")
-		if n := b.countPosts("[Permission]"); n != 0 {
-			t.Errorf("asked %d times", n)
-		}
+		kit.Equalf(t, b.countPosts("[Permission]"), 0, "asked")
 	})
 }
 
@@ -224,9 +221,7 @@ func (b *hookedSession) writePlan(text string) {
 		}
 		return plan != ""
 	})
-	if err := errors.Join(os.MkdirAll(filepath.Dir(plan), 0o700), os.WriteFile(plan, []byte(text), 0o600)); err != nil {
-		b.t.Fatal(err)
-	}
+	kit.NoError(b.t, errors.Join(os.MkdirAll(filepath.Dir(plan), 0o700), os.WriteFile(plan, []byte(text), 0o600)))
 }
 
 // Whatever of ours dies or hangs, the dialog in the terminal answers.
@@ -288,9 +283,7 @@ func TestNeverRemote(t *testing.T) {
 				filepath.Join(home, ".config", "gchat-hooks", "config.json"): `{"never_remote": ["Bash(mkdir*)"]}`,
 				filepath.Join(project, ".claude", "gchat-hooks.json"):        `{"never_remote": [], "approvers": ["users/9"]}`,
 			} {
-				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-					t.Fatal(err)
-				}
+				kit.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)))
 			}
 		}})
 		b.Prompt("go ahead")
@@ -339,9 +332,7 @@ func TestAYesForAWhile(t *testing.T) {
 			Script: []turn{{bash("mkdir one")}, {bash("mkdir two")}, {bash("mkdir three")}, {textBlock("Three.")}, {bash("mkdir four")}, thanksTurn},
 			Prepare: func(home, _ string) {
 				path := filepath.Join(home, ".config", "gchat-hooks", "config.json")
-				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(`{"timed_yes": true}`), 0o600)); err != nil {
-					t.Fatal(err)
-				}
+				kit.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(`{"timed_yes": true}`), 0o600)))
 			},
 		})
 		thread := b.startSteering()
@@ -359,9 +350,7 @@ func TestAYesForAWhile(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if n := b.countPosts("[Permission]"); n != 1 {
-			t.Errorf("asked %d times", n)
-		}
+		kit.Equalf(t, b.countPosts("[Permission]"), 1, "asked")
 		log, _ := os.ReadFile(filepath.Join(b.Home, ".claude", "logs", "gchat-hooks-audit.log"))
 		if n := strings.Count(string(log), `"replied":"yes, by the grant of `); n != 2 || strings.Count(string(log), `"tool":`) != 3 {
 			t.Errorf("the log of decisions has %s", log)

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/state"
 )
@@ -85,12 +86,8 @@ func serveSpace(t *testing.T, env []string, program string, args []string) strin
 	cmd := exec.Command(program, args...)
 	cmd.Env, cmd.Stderr = env, os.Stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
+	kit.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		cmd.Process.Signal(syscall.SIGTERM)
 		bound.Wait(t, cmd)
@@ -128,17 +125,11 @@ func spaceSocket(t *testing.T, env []string, address string) string {
 func addAddress(t *testing.T) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	defer unix.Close(fd)
 	req, err := unix.NewIfreq("lo:1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := req.SetInet4Addr(net.ParseIP(elsewhere).To4()); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
+	kit.NoError(t, req.SetInet4Addr(net.ParseIP(elsewhere).To4()))
 	if err := unix.IoctlIfreq(fd, unix.SIOCSIFADDR, req); err != nil {
 		t.Fatalf("add %s: %v", elsewhere, err)
 	}
@@ -147,9 +138,7 @@ func addAddress(t *testing.T) {
 func freePort(t *testing.T) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	defer ln.Close()
 	_, port, _ := net.SplitHostPort(ln.Addr().String())
 	return port
@@ -158,8 +147,6 @@ func freePort(t *testing.T) string {
 func absPath(t *testing.T, path string) string {
 	t.Helper()
 	path, err := filepath.Abs(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	return path
 }

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // TestPicture records docs/answer.svg: a real session asks, and its question is answered
@@ -52,9 +54,7 @@ func TestPicture(t *testing.T) {
 			t.Errorf("the picture does not show %q", shown)
 		}
 	}
-	if err := os.WriteFile(file, picture, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(file, picture, 0o644))
 }
 
 const (

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 // Claude Code itself says whether the plugins are some, and installs them from this
@@ -17,9 +18,7 @@ func TestPluginsAreValid(t *testing.T) {
 		requireIsolation(t)
 		takeSessionSlot(t)
 		project, err := filepath.Abs("..")
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		s := &session{t: t, Claude: c, API: newFakeModel(t), Home: t.TempDir()}
 		s.tmux.dir = t.TempDir()
 		for _, step := range []struct {
@@ -59,16 +58,12 @@ func TestPluginsAreValid(t *testing.T) {
 func TestAPluginsFolderGoesWhileAQuestionIsOpen(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		plugin := filepath.Join(t.TempDir(), "answer")
-		if err := os.CopyFS(plugin, os.DirFS("../plugins/answer")); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.CopyFS(plugin, os.DirFS("../plugins/answer")))
 		b := startHooked(t, c, config{Args: []string{"--plugin-dir", plugin}, Env: []string{pathWithProgram(t)}, Script: []turn{{questionCall(deployQuestion)}, thanksTurn}})
 		b.Prompt("go ahead")
 		q := b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
 		b.WaitScreen(firstOption)
-		if err := os.RemoveAll(plugin); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.RemoveAll(plugin))
 		b.Choose(firstOption, "3")
 		b.awaitResult(1, "Canary")
 		b.awaitPost("[Cancelled]", "Its dialog in the terminal is closed.", "/reload-plugins")

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 // A digit that is under way to a question decides nothing about the permission that
@@ -25,15 +26,11 @@ func tryLateDigit(t *testing.T, c claude, byPerson bool) {
 	const delay = "0.5" // a permission takes a key after 0.4 s (2.1.332), or at once (2.1.197)
 
 	tmux, err := exec.LookPath("tmux")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	dir := t.TempDir()
 	write := func(name, script string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700))
 	}
 	// $3 is the server's socket, and $6 the pane.
 	write("tmux", fmt.Sprintf(`case "$*" in *"send-keys -t %%"*" 2"*)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 // recordHook as the first argument turns the test binary into a hook:
@@ -130,9 +131,7 @@ type event struct {
 func newRecorder(t *testing.T) *recorder {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "hooks-") // t.TempDir fails a test whose last hook still writes
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return &recorder{dir}
 }

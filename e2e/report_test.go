@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 // reportHooks are the hooks of reports.
@@ -80,9 +81,7 @@ func TestASessionReports(t *testing.T) {
 		if begun.Thread.Name != sub.Thread.Name || sub.Thread.Name != ended.Thread.Name {
 			t.Errorf("one session in three threads: %s, %s, %s", begun.Thread.Name, sub.Thread.Name, ended.Thread.Name)
 		}
-		if n := len(b.space.Messages()); n != 3 {
-			t.Errorf("%d messages, want 3", n)
-		}
+		kit.Equalf(t, len(b.space.Messages()), 3, "messages")
 	})
 }
 
@@ -141,9 +140,7 @@ func TestAHangingChatHoldsNobodyUp(t *testing.T) {
 		b.gate.open()
 		b.awaitPost("[Session End]", "Turns: ")
 		for n := range 20 {
-			if got := strings.Count(b.postTexts(), fmt.Sprintf("general-purpose completed task\nsub %02d is done", n)); got != 1 {
-				t.Errorf("subagent %d is reported %d times", n, got)
-			}
+			kit.Equalf(t, strings.Count(b.postTexts(), fmt.Sprintf("general-purpose completed task\nsub %02d is done", n)), 1, "subagent %d is reported", n)
 		}
 	})
 }
@@ -229,9 +226,7 @@ func TestACommandInTheBackgroundReportsItsEnd(t *testing.T) {
 					n++
 				}
 			}
-			if n != want {
-				t.Errorf("%s: %d", beginning, n)
-			}
+			kit.Equalf(t, n, want, "%s", beginning)
 		}
 	})
 }

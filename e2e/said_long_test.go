@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // 2.1.330 tells of a longer paste with marks around it.
@@ -56,8 +58,6 @@ func TestLongWordsAtAnIdlePrompt(t *testing.T) {
 		time.Sleep(6 * time.Second)
 		text := b.API.lastMainText()
 		n := strings.Count(text, "longwords begin")
-		if n != 1 {
-			t.Errorf("Claude has it %d times", n)
-		}
+		kit.Equalf(t, n, 1, "Claude has it")
 	})
 }

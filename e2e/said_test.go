@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 // What a person writes in a session's thread while Claude works is typed, and Claude Code
@@ -33,9 +34,7 @@ func TestWordsWhileClaudeWorks(t *testing.T) {
 		text := b.API.lastMainText()
 		at := 0
 		for _, words := range []string{"first: push", "second: and tag", "third: then rest"} {
-			if n := strings.Count(text, words); n != 1 {
-				t.Errorf("Claude has %q %d times", words, n)
-			}
+			kit.Equalf(t, strings.Count(text, words), 1, "Claude has %q", words)
 			i := strings.Index(text, words)
 			if i < at {
 				t.Errorf("%q came too early", words)
@@ -62,9 +61,7 @@ func TestWordsWaitForADialog(t *testing.T) {
 		b.awaitPost("[Kept]", "the dialog")
 		b.reply(p, "yes")
 		b.API.WaitText(t, "then push")
-		if n := b.API.maxCount("then push"); n != 1 {
-			t.Errorf("Claude has it %d times", n)
-		}
+		kit.Equalf(t, b.API.maxCount("then push"), 1, "Claude has it")
 	})
 }
 
@@ -84,9 +81,7 @@ func TestWordsJustBeforeADialog(t *testing.T) {
 		bound.Until(t, "the thread is told of the words", func() bool { return b.countPosts("[Sent]")+b.countPosts("[Kept]") == 2 })
 		b.reply(p, "yes")
 		b.API.WaitText(t, "then push")
-		if n := b.API.maxCount("then push"); n != 1 {
-			t.Errorf("Claude has it %d times", n)
-		}
+		kit.Equalf(t, b.API.maxCount("then push"), 1, "Claude has it")
 		if b.countPosts("[Cancelled]") > 0 {
 			t.Error("the permission was cancelled")
 		}
@@ -134,13 +129,9 @@ func TestClaudesOwnCommands(t *testing.T) {
 		}
 		bound.Until(t, "asked again", func() bool { return b.countPosts("[Waiting for you]") == 2 })
 		for _, m := range b.space.Messages() {
-			if m.Thread.Name != q.Thread.Name {
-				t.Errorf("after /clear it goes on in another thread: %q", m.Text)
-			}
+			kit.Equalf(t, m.Thread.Name, q.Thread.Name, "after /clear it goes on in another thread: %q", m.Text)
 		}
-		if n := b.API.maxCount("now the next"); n != 1 {
-			t.Errorf("Claude has it %d times", n)
-		}
+		kit.Equalf(t, b.API.maxCount("now the next"), 1, "Claude has it")
 	})
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // inputBox is the prompt: ❯ and what is typed so far, between two rules. The
@@ -20,9 +22,7 @@ var spinner = regexp.MustCompile(`(?m)^\S \S+…( \(|$)`)
 func (s *session) Screen() string {
 	s.t.Helper()
 	screen, err := s.capture()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	kit.NoError(s.t, err)
 	return screen
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 const (
@@ -66,9 +67,7 @@ func startSession(t *testing.T, c claude, cfg config) *session {
 	requireIsolation(t)
 	takeSessionSlot(t)
 	root, err := os.MkdirTemp("", "s-") // short: a socket's path ends at 107 bytes
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	s := &session{t: t, Claude: c, API: newFakeModel(t, cfg.Script...), Home: filepath.Join(root, "home"), Dir: filepath.Join(root, "project")}
 	s.processMark = rand.Text()
 	s.tmux = tmux{socket: "gchat-e2e-" + strings.ToLower(s.processMark[:8]), dir: root}
@@ -78,9 +77,7 @@ func startSession(t *testing.T, c claude, cfg config) *session {
 	if cfg.Folder != "" {
 		s.Dir = filepath.Join(s.Home, cfg.Folder)
 	}
-	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.MkdirAll(s.Dir, 0o700))
 	writeSettings(t, s.Home, s.Dir, cfg.Hooks)
 	if cfg.Prepare != nil {
 		cfg.Prepare(s.Home, s.Dir)
@@ -97,9 +94,7 @@ func startSession(t *testing.T, c claude, cfg config) *session {
 func (s *session) Restart(args ...string) {
 	s.t.Helper()
 	pidFile := filepath.Join(s.tmux.dir, "pid")
-	if err := os.Remove(pidFile); err != nil {
-		s.t.Fatal(err)
-	}
+	kit.NoError(s.t, os.Remove(pidFile))
 	begin := []string{"sh", "-c", `echo $$ >"$0.new"; mv "$0.new" "$0"; exec "$@"`, pidFile}
 	// The last session's input box is wiped away first: it would pass for the new one's.
 	s.Type(`printf '\033[2J\033[H'; ` + shellLine(append(append(begin, s.Claude.Argv...), args...)...))
@@ -263,8 +258,6 @@ func takeSessionSlot(t *testing.T) {
 func (s *session) runTmux(args ...string) string {
 	s.t.Helper()
 	out, err := s.tmux.run(args...)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	kit.NoError(s.t, err)
 	return out
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // hooks is what a settings.json registers: event name → entries.
@@ -62,14 +64,8 @@ func writeSettings(t *testing.T, home, project string, h hooks) {
 func writeFile(t *testing.T, path string, v any) {
 	t.Helper()
 	raw, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
+	kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	// At once: a hook may wait for it, and must not read a half of it.
-	if err := errors.Join(os.WriteFile(path+".new", raw, 0o600), os.Rename(path+".new", path)); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, errors.Join(os.WriteFile(path+".new", raw, 0o600), os.Rename(path+".new", path)))
 }

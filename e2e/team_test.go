@@ -11,6 +11,7 @@ import (
 	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 // startJoined starts a Claude Code on a machine that a person has joined to the hub with
@@ -89,9 +90,7 @@ func TestATeam(t *testing.T) {
 			told string
 		}{{laptop, "Rolling"}, {server, "Canary"}, {bobs, deployQuestion.Options[0].Label}} {
 			each.s.API.WaitToolResult(t, 1)
-			if !strings.Contains(each.s.API.lastMainText(), each.told) {
-				t.Errorf("Claude was not told %q", each.told)
-			}
+			kit.Containsf(t, each.s.API.lastMainText(), each.told, "Claude was not told")
 		}
 		plan := g.Await("spaces/dm2", "The plan")
 		g.Tap(bob, plan, "approve", nil)
@@ -109,9 +108,7 @@ func TestATeam(t *testing.T) {
 		for folder, s := range map[string]*session{"one": laptop, "two": server, "three": bobs} {
 			s.API.WaitText(t, "commit "+folder)
 			_, err := os.Stat(filepath.Join(s.Dir, folder))
-			if made := err == nil; made != (folder != "three") {
-				t.Errorf("the folder %s is there: %v", folder, made)
-			}
+			kit.Equalf(t, err == nil, (folder != "three"), "the folder %s is there", folder)
 			if n := s.API.maxCount("commit " + folder); n != 1 {
 				t.Errorf("Claude has \"commit %s\" %d times", folder, n)
 			}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 // wakeHooks are all wake hooks, as a person registers them.
@@ -41,9 +42,7 @@ func startSupervised(t *testing.T, c claude, settings string, hang bool, script 
 	t.Helper()
 	dir := t.TempDir()
 	for _, sub := range []string{"bin", "messages"} {
-		if err := os.Mkdir(filepath.Join(dir, sub), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.Mkdir(filepath.Join(dir, sub), 0o700))
 	}
 	files := map[string]string{
 		"bin/openclaw":  stagedOpenClaw,
@@ -53,13 +52,9 @@ func startSupervised(t *testing.T, c claude, settings string, hang bool, script 
 		files["hang"] = ""
 	}
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700))
 	}
-	if err := os.Symlink(builtProgram(t), filepath.Join(dir, "bin", "menu-driver.sh")); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Symlink(builtProgram(t), filepath.Join(dir, "bin", "menu-driver.sh")))
 	s := supervisedSession{dir: dir}
 	install := func(home, _ string) { // as the preset wake does
 		writeFile(t, filepath.Join(home, ".config", "gchat-hooks", "config.json"), map[string]bool{"menu_decides": true})
@@ -136,9 +131,7 @@ func TestSupervisorHearsClaudesLastWords(t *testing.T) {
 		s.runAction(m, "type", "'and now'")
 		s.awaitWake("response_complete", "[CONTENT]\n"+words+"\n\n[STATE HINT]\nstate: idle\n")
 		s.WaitIdle()
-		if n := len(s.wakeMessages()); n != 2 {
-			s.t.Errorf("%d messages for two turns", n)
-		}
+		kit.Equalf(s.t, len(s.wakeMessages()), 2, "messages for two turns")
 		s.Quit()
 		if m := s.awaitWake("session_end", "state: terminated"); strings.Contains(m, "menu-driver") {
 			s.t.Errorf("told\n%s", m)
@@ -168,16 +161,12 @@ func TestSupervisorSendsTheSessionOn(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		s := startSupervised(t, c, `{"hook_mode":"bidirectional"}`, false, turn{textBlock("I stop here.")}, turn{textBlock("Then I go on.")})
 		reply := `{"result":{"payloads":[{"text":"{\"decision\":\"block\",\"reason\":\"Do F2.2 of the plan, too.\"}"}]}}`
-		if err := os.WriteFile(filepath.Join(s.dir, "reply"), []byte(reply), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(filepath.Join(s.dir, "reply"), []byte(reply), 0o600))
 		s.Prompt("go ahead")
 		s.API.WaitText(t, "Do F2.2 of the plan, too.")
 		s.WaitScreen("Then I go on.")
 		s.WaitIdle()
-		if n := len(s.wakeMessages()); n != 1 {
-			t.Errorf("%d messages: the agent decides once", n)
-		}
+		kit.Equalf(t, len(s.wakeMessages()), 1, "messages: the agent decides once")
 	})
 }
 
@@ -223,9 +212,7 @@ func checkSendsClaudeOn(t *testing.T, c claude, o *openClaw) {
 	o.setAnswer("Not yet:\n```json\n{\"decision\": \"block\", \"reason\": \"Do F2.2 of the plan, too.\"}\n```")
 	registry := filepath.Join(t.TempDir(), "registry.json")
 	agents := `{"hook_settings":{"hook_mode":"bidirectional","reply_seconds":120},"agents":[{"agent_id":"warden","tmux_session_name":"claude","openclaw_session_id":"supervisor"}]}`
-	if err := os.WriteFile(registry, []byte(agents), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(registry, []byte(agents), 0o600))
 	h := wakeHooks(t)
 	h["Stop"][0].Timeout = 150
 	s := startSession(t, c, config{Hooks: h, Script: []turn{{textBlock("I stop here.")}, {textBlock("Then I go on.")}}, Env: []string{"PATH=" + o.Bin + ":" + os.Getenv("PATH"), "GCHAT_WAKE_REGISTRY=" + registry}})

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/state/config"
 )
@@ -24,9 +25,7 @@ type blackHoles struct {
 
 func newHoles(t *testing.T, to string) *blackHoles {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	h := &blackHoles{Listener: listener}
 	h.swallows.Store(&atomic.Bool{})
 	t.Cleanup(func() { listener.Close() })
@@ -99,9 +98,7 @@ func TestAPullLeavesAConnectionThatLeadsNowhere(t *testing.T) {
 		SpaceID: "spaces/S", Subscription: "projects/p/subscriptions/s", CredentialsFile: strict.ServiceAccount(t, at+"/token"),
 		APIEndpoint: at, PubSubEndpoint: at,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	if events, err := app.Pull(t.Context()); err != nil || len(events) != 1 {
 		t.Fatalf("%d events, %v", len(events), err)
 	}
@@ -134,9 +131,7 @@ func TestSpacesOfAllPages(t *testing.T) {
 	defer server.Close()
 	a, err := NewApp(t.Context(), &config.Config{SpaceID: "spaces/A", Subscription: "projects/p/subscriptions/s",
 		APIEndpoint: server.URL, PubSubEndpoint: server.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	spaces, err := a.Spaces(t.Context())
 	if err != nil || len(spaces) != 2 || spaces[0].Name != "spaces/B" {
 		t.Errorf("%v, %v", spaces, err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 )
@@ -23,9 +24,7 @@ func TestCardV2(t *testing.T) {
 		{Buttons: []wording.Button{{Text: "Send", Choice: "send"}}},
 	}}}}
 	b, err := json.MarshalIndent(CardV2(card), "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	var flat strings.Builder
 	for line := range strings.Lines(string(b)) {
 		flat.WriteString(strings.TrimSpace(line))
@@ -99,9 +98,7 @@ func FuzzCardText(f *testing.F) {
 			t.Errorf("%q is shown as %q", foreign, got)
 		}
 		for _, tag := range markupPattern.FindAllString(got, -1) {
-			if tag != "<br>" {
-				t.Errorf("%q has %q", got, tag)
-			}
+			kit.Equalf(t, tag, "<br>", "%q", got)
 		}
 		if strings.Count(entityPattern.ReplaceAllString(got, ""), "&") > 0 || strings.Contains(strings.ReplaceAll(got, "<br>", ""), "<") {
 			t.Errorf("%q", got)

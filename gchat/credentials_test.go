@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state/config"
@@ -24,13 +25,9 @@ func writeUserFile(t *testing.T, tokenURI string) string {
 	t.Helper()
 	f := map[string]string{"type": "authorized_user", "client_id": "id", "client_secret": "GOCSPX-secret", "refresh_token": "1//refresh", "token_uri": tokenURI}
 	b, err := json.Marshal(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "login.json")
-	if err := os.WriteFile(file, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(file, b, 0o600))
 	return file
 }
 
@@ -56,9 +53,7 @@ func TestDeadLoginSaysWhyAndWhatToDo(t *testing.T) {
 			io.WriteString(w, c.body)
 		})
 		r, err := NewReader(t.Context(), "https://127.0.0.1:1/", writeUserFile(t, tokens.URL+"/token"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
 		if !errors.Is(err, ErrCredentials) || !IsAuthFailure(err) || !strings.Contains(err.Error(), c.says) || !strings.Contains(Hint(err), c.hint) {
 			t.Errorf("%s: %v; hint: %s", name, err, Hint(err))
@@ -75,9 +70,7 @@ func TestDeadServiceAccountIsNotToldToLogIn(t *testing.T) {
 		io.WriteString(w, `{"error":"invalid_grant","error_description":"Invalid JWT Signature."}`)
 	})
 	r, err := NewReader(t.Context(), "https://127.0.0.1:1/", strict.ServiceAccount(t, tokens.URL))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
 	if hint := Hint(err); !strings.Contains(err.Error(), "Invalid JWT") || !strings.Contains(hint, "service account") || strings.Contains(hint, "log in") {
 		t.Errorf("%v; hint: %s", err, hint)
@@ -91,9 +84,7 @@ func TestTokenEndpointInTroubleIsNoDeadLogin(t *testing.T) {
 			w.WriteHeader(code)
 		})
 		r, err := NewReader(t.Context(), "https://127.0.0.1:1/", writeUserFile(t, tokens.URL+"/token"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
 		if IsAuthFailure(err) || !IsOverloaded(err) || RetryAfter(err) != 7*time.Second {
 			t.Errorf("%d: %v", code, err)
@@ -131,18 +122,14 @@ func TestRedirectTakesNoSecretAlong(t *testing.T) {
 					continue // Google's library asks Google then
 				}
 				r, err := NewReader(t.Context(), "https://127.0.0.1:1/", path)
-				if err != nil {
-					t.Fatal(err)
-				}
+				kit.NoError(t, err)
 				err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
 				if err == nil || IsAuthFailure(err) || !strings.Contains(err.Error(), "redirects") {
 					t.Errorf("%s, %d: %v", name, code, err)
 				}
 			}
 		}
-		if asked != 3 {
-			t.Errorf("%d: asked %d times", code, asked)
-		}
+		kit.Equalf(t, asked, 3, "%d: asked", code)
 	}
 }
 
@@ -170,9 +157,7 @@ func TestARefusedTokenIsReplaced(t *testing.T) {
 	defer func() { http.DefaultTransport = original }()
 	cfg := &config.Config{SpaceID: "spaces/AAA", APIEndpoint: srv.URL, CredentialsFile: strict.ServiceAccount(t, srv.URL+"/token")}
 	app, err := NewApp(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	if _, err := app.Post(t.Context(), Post{Text: "hello"}); err != nil || got != 2 || len(bodies) != 2 || bodies[0] != bodies[1] || bodies[0] == "" {
 		t.Errorf("%v, %d tokens, posted %q", err, got, bodies)
 	}
@@ -219,9 +204,7 @@ func writeImpersonatedFile(t *testing.T, i *impersonationServer) (file string) {
 	const as = "https://iamcredentials.googleapis.com/v1/projects/-/serviceAccounts/x@p.iam.gserviceaccount.com:generateAccessToken"
 	err := os.WriteFile(file, []byte(`{"type":"impersonated_service_account","service_account_impersonation_url":"`+as+`",
 		"source_credentials":{"type":"authorized_user","client_id":"id","client_secret":"GOCSPX-secret","refresh_token":"1//refresh"}}`), 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", file)
 	return file
 }
@@ -232,15 +215,11 @@ func TestAnImpersonatedAccountReadsAsAnApp(t *testing.T) {
 	i := &impersonationServer{}
 	writeImpersonatedFile(t, i)
 	r, err := NewReader(t.Context(), "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	if err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {}); err != nil {
 		t.Error(err)
 	}
-	if got := strings.Join(i.scopes, " "); got != "https://www.googleapis.com/auth/chat.app.messages.readonly" {
-		t.Errorf("asked for %s", got)
-	}
+	kit.Equalf(t, strings.Join(i.scopes, " "), "https://www.googleapis.com/auth/chat.app.messages.readonly", "asked for")
 	if len(i.bearers) != 1 || i.bearers[0] != "Bearer scope:account" {
 		t.Errorf("asked Chat with %q", i.bearers)
 	}
@@ -261,9 +240,7 @@ func TestARefusedImpersonationSaysWhatToDo(t *testing.T) {
 		file := writeImpersonatedFile(t, &impersonationServer{code: c.code, refusal: c.refusal})
 		for _, file := range []string{file, ""} {
 			app, err := NewApp(t.Context(), &config.Config{SpaceID: "spaces/AAA", Subscription: "projects/p/subscriptions/s", CredentialsFile: file})
-			if err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, err)
 			err = app.CheckPullAccess(t.Context())
 			if IsAuthFailure(err) == c.busy || errors.Is(err, ErrCredentials) == c.busy || IsOverloaded(err) != c.busy || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s: %v", name, err)
@@ -329,9 +306,7 @@ func TestMe(t *testing.T) {
 			io.WriteString(w, `{"results":[`+c.rows+`]}`)
 		})
 		r, err := NewReader(t.Context(), srv.URL, writeUserFile(t, tokens.URL+"/token"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		me, err := r.Me(t.Context())
 		if me.Name != c.want || (c.want == "") != errors.Is(err, ErrUnknownPerson) || c.want != "" && (me.Email != "ann@example.com" || me.DisplayName != "Ann") {
 			t.Errorf("%s: %+v, %v", name, me, err)
@@ -339,9 +314,7 @@ func TestMe(t *testing.T) {
 	}
 	srv := tlsChatServer(t, "another", nil)
 	r, err := NewReader(t.Context(), srv.URL, writeUserFile(t, tokens.URL+"/token"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	if _, err := r.Me(t.Context()); !IsAuthFailure(err) || errors.Is(err, ErrUnknownPerson) {
 		t.Errorf("refused: %v", err)
 	}
@@ -371,9 +344,7 @@ func TestScopesAreThoseOfTheMethods(t *testing.T) {
 	account := strict.ServiceAccount(t, tokens.URL)
 	for _, file := range []string{account, writeUserFile(t, tokens.URL+"/token")} {
 		r, err := NewReader(t.Context(), srv.URL, file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		_ = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
 		_, _ = r.GetByClientID(t.Context(), "spaces/AAA", "client-x")
 		if file != account {
@@ -383,9 +354,7 @@ func TestScopesAreThoseOfTheMethods(t *testing.T) {
 	a, err := NewApp(t.Context(), &config.Config{
 		SpaceID: "spaces/AAA", Subscription: "projects/p/subscriptions/s", APIEndpoint: srv.URL, PubSubEndpoint: srv.URL, CredentialsFile: account,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	card := StoredCard(wording.NoticeCard("words", "id"))
 	_, _ = a.Post(t.Context(), Post{Text: "x", ThreadKey: "k", MessageID: "client-x", Card: card, Viewer: "users/1"})
 	_ = a.Patch(t.Context(), "spaces/AAA/messages/client-x", "x", card)
@@ -409,9 +378,7 @@ func TestHintsForWhatALoginMeets(t *testing.T) {
 		"users/ID":                   fmt.Errorf("ask: %w", ErrUnknownPerson),
 		"gchat-hooks login":          fmt.Errorf("x: %w", ErrCredentials),
 	} {
-		if got := Hint(err); !strings.Contains(got, want) {
-			t.Errorf("%v: %s", err, got)
-		}
+		kit.Containsf(t, Hint(err), want, "%v", err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state/config"
 )
@@ -73,9 +74,7 @@ func TestWhoseWordsAreNotTold(t *testing.T) {
 	defer server.Close()
 	app, err := NewApp(t.Context(), &config.Config{SpaceID: "spaces/A", Subscription: "projects/p/subscriptions/s",
 		APIEndpoint: server.URL, PubSubEndpoint: server.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	message := Message{ThreadName: "spaces/A/threads/T", IsReply: true}
 	if concerns, err := app.CanAnswerFor(t.Context(), message.ParentMessage()); concerns || err == nil {
 		t.Errorf("%v, %v of a Chat in trouble", concerns, err)

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -246,9 +247,7 @@ func FuzzReadWording(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(texts) != want {
-			t.Errorf("%d texts, want %d", len(texts), want)
-		}
+		kit.Equalf(t, len(texts), want, "texts")
 		for _, text := range texts {
 			if len(text) > maxWordingBytes || strings.TrimSpace(text) == "" {
 				t.Errorf("a text of %d bytes", len(text))

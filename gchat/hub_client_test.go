@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/team"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/hub"
@@ -33,9 +34,7 @@ func startHub(t *testing.T) (h *team.Hub, file string) {
 	if err == nil {
 		err = hub.Save(file)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	return h, file
 }
 
@@ -44,9 +43,7 @@ func newHubApp(t *testing.T, h *team.Hub, file string) *gchat.App {
 	a, err := gchat.NewApp(t.Context(), &config.Config{
 		SpaceID: h.Space, Subscription: h.Subscription, CredentialsFile: file, APIEndpoint: h.URL, PubSubEndpoint: h.URL,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	return a
 }
 
@@ -58,9 +55,7 @@ func editHubFile(t *testing.T, file string, edit func(*gchat.HubClient)) {
 		t.Fatal("there is no hub in the file")
 	}
 	edit(h)
-	if err := h.Save(file); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, h.Save(file))
 }
 
 func TestAMachineSpeaksToItsHubAsToGoogle(t *testing.T) {
@@ -124,9 +119,7 @@ func TestAHubsTokenGoesNowhereElse(t *testing.T) {
 		a, err := gchat.NewApp(t.Context(), &config.Config{
 			SpaceID: h.Space, Subscription: h.Subscription, CredentialsFile: file, APIEndpoint: endpoint, PubSubEndpoint: endpoint,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		_, perr := a.Post(t.Context(), gchat.Post{Text: "x", MessageID: "client-x"})
 		_, lerr := a.Pull(t.Context())
 		for _, err := range []error{perr, lerr} {
@@ -237,9 +230,7 @@ func TestAWrongClockRenewsNoTokenEarly(t *testing.T) {
 			if _, err := a.IsDirect(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if err := a.Ack(t.Context(), []string{"a"}); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, a.Ack(t.Context(), []string{"a"}))
 		}
 		kept := gchat.LoadHubClient(file)
 		if after, _, _ := h.Seen(); after != before+1 {

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // A hub's policy is read with the machine's token, which goes to no other place.
@@ -57,9 +59,7 @@ func TestReadPolicy(t *testing.T) {
 		if test.file == "" {
 			test.file = `{"type":"gchat_hooks_hub","hub":"` + hub.URL + `","token":"secret",` + fresh
 		}
-		if err := os.WriteFile(file, []byte(test.file), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(file, []byte(test.file), 0o600))
 		answer = test.answer
 		got, err := ReadPolicy(t.Context(), file)
 		if string(got) != test.want || test.failed == nil && err != nil || test.failed != nil && !test.failed(err) {

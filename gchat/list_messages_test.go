@@ -15,6 +15,7 @@ import (
 
 	"google.golang.org/api/chat/v1"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 )
 
@@ -27,13 +28,9 @@ func TestTheServersClockIsSteady(t *testing.T) {
 		io.WriteString(w, `{}`)
 	})
 	r, err := NewReader(t.Context(), srv.URL, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	list := func() time.Duration {
-		if err := r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {}); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {}))
 		return r.ClockAhead
 	}
 	was := list()
@@ -69,9 +66,7 @@ func TestSinceReadsAllPages(t *testing.T) {
 		}
 	})
 	r, err := NewReader(t.Context(), srv.URL, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	at := time.Date(2026, 11, 21, 9, 0, 0, 5000, time.FixedZone("", 3600))
 	var ms []Message
 	err = r.ListSince(t.Context(), "spaces/AAA", at, func(page []Message) { ms = append(ms, page...) })
@@ -98,9 +93,7 @@ func TestPagesBeforeAnErrorCount(t *testing.T) {
 		io.WriteString(w, `{"messages":[{"name":"spaces/AAA/messages/1"}],"nextPageToken":"x"}`)
 	})
 	r, err := NewReader(t.Context(), srv.URL, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	n := 0
 	if err := r.ListSince(t.Context(), "spaces/AAA", time.Now(), func(page []Message) { n += len(page) }); n != 1 || !IsOverloaded(err) {
 		t.Errorf("%d messages, %v", n, err)
@@ -115,9 +108,7 @@ func TestReadErrors(t *testing.T) {
 			io.WriteString(w, `{"error":{"message":"why","status":"STATUS"}}`)
 		})
 		r, err := NewReader(t.Context(), srv.URL, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
 		if !check(err) || !strings.Contains(err.Error(), "why") || RetryAfter(err) != 3*time.Second {
 			t.Errorf("%d: %v", code, err)
@@ -143,9 +134,7 @@ func TestServiceAccountIsRefusedATokenWithItsReason(t *testing.T) {
 	})
 	// TLS to a port where no program listens: the token is asked for first, and refused.
 	r, err := NewReader(t.Context(), "https://127.0.0.1:1/", strict.ServiceAccount(t, tokens.URL))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
 	if !errors.Is(err, ErrCredentials) || !IsAuthFailure(err) || !strings.Contains(err.Error(), "invalid_rapt") || scope == "" {
 		t.Errorf("got %v", err)
@@ -156,9 +145,7 @@ func TestCredentialsFilesThatAreNone(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{"garbage": "{", "no type": "{}", "external": `{"type":"external_account"}`} {
 		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(file, []byte(content), 0o600))
 		if _, err := NewReader(t.Context(), "", file); !errors.Is(err, ErrCredentials) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -167,9 +154,7 @@ func TestCredentialsFilesThatAreNone(t *testing.T) {
 		t.Errorf("missing: %v", err)
 	}
 	user := filepath.Join(dir, "user")
-	if err := os.WriteFile(user, []byte(`{"type":"authorized_user","client_id":"1","client_secret":"s","refresh_token":"r"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(user, []byte(`{"type":"authorized_user","client_id":"1","client_secret":"s","refresh_token":"r"}`), 0o600))
 	if _, err := NewReader(t.Context(), "", user); err != nil {
 		t.Errorf("authorized user: %v", err)
 	}
@@ -206,16 +191,12 @@ func TestSenderIsAUserOrNobody(t *testing.T) {
 		io.WriteString(w, `{"messages":[{"name":"spaces/AAA/messages/1","text":"2","sender":{"name":"local","type":"HUMAN"}}]}`)
 	})
 	r, err := NewReader(t.Context(), srv.URL, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	var ms []Message
 	if err := r.ListSince(t.Context(), "spaces/AAA", time.Now(), func(page []Message) { ms = append(ms, page...) }); err != nil || len(ms) != 1 {
 		t.Fatalf("%d messages, %v", len(ms), err)
 	}
-	if ms[0].Sender != "" {
-		t.Errorf("sender %q", ms[0].Sender)
-	}
+	kit.Equalf(t, ms[0].Sender, "", "sender")
 }
 
 // A few bytes on the wire can be a great many in memory: of such a page, nothing is
@@ -228,9 +209,7 @@ func TestAnswerThatUnpacksToTooMuch(t *testing.T) {
 		zip.Close()
 	})
 	r, err := NewReader(t.Context(), srv.URL, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func(ms []Message) { t.Errorf("%d messages", len(ms)) })
 	var tooMuch *http.MaxBytesError
 	if !errors.As(err, &tooMuch) {
@@ -243,9 +222,7 @@ func TestAnswerThatUnpacksToTooMuch(t *testing.T) {
 func TestCredentialsOfOtherKindsAreRefused(t *testing.T) {
 	for _, kind := range []string{"impersonated_service_account", "external_account", "external_account_authorized_user", "gdch_service_account"} {
 		file := filepath.Join(t.TempDir(), "c.json")
-		if err := os.WriteFile(file, []byte(`{"type": "`+kind+`", "source_credentials": {"type": "external_account"}}`), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(file, []byte(`{"type": "`+kind+`", "source_credentials": {"type": "external_account"}}`), 0o600))
 		if _, err := NewReader(t.Context(), "", file); !errors.Is(err, ErrCredentials) || !strings.Contains(err.Error(), "is neither") {
 			t.Errorf("%s: %v", kind, err)
 		}
@@ -258,8 +235,6 @@ func TestAMessageTellsWhatCameWithIt(t *testing.T) {
 		"a GIF":   {AttachedGifs: []*chat.AttachedGif{{Uri: "https://example.com/a.gif"}}},
 		"nothing": {Text: "a.png"},
 	} {
-		if got := messageFromChat(m).HasAttachment; got != (name != "nothing") {
-			t.Errorf("%s: %t", name, got)
-		}
+		kit.Equalf(t, messageFromChat(m).HasAttachment, (name != "nothing"), "%s", name)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state/config"
 )
 
@@ -29,9 +30,7 @@ func TestAHintForWhatStandsInBetween(t *testing.T) {
 	byProxy := &http.Transport{Proxy: http.ProxyURL(proxy), TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
 	_, tunnel := byProxy.RoundTrip(httptest.NewRequest("GET", "https://chat.googleapis.com/v1/spaces", nil))
 	hook, err := ParseWebhook(&config.Config{}, inspects.URL+"/v1/spaces/A/messages?key=k&token=t")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	_, inspected := hook.Post(t.Context(), Post{Text: "x"})
 	for _, tt := range []struct {
 		name string

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/api/chat/v1"
 	"google.golang.org/api/option"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/state/config"
 )
@@ -108,9 +109,7 @@ func TestPostSaysWhatChatWants(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			srv := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
 				for k, want := range c.query {
-					if got := r.URL.Query().Get(k); got != want {
-						t.Errorf("query %s is %q, want %q", k, got, want)
-					}
+					kit.Equalf(t, r.URL.Query().Get(k), want, "query %s", k)
 				}
 				b, _ := io.ReadAll(r.Body)
 				var got, want any
@@ -123,9 +122,7 @@ func TestPostSaysWhatChatWants(t *testing.T) {
 				io.WriteString(w, `{"name":"spaces/AAA/messages/M.M","thread":{"name":"spaces/AAA/threads/M"},"retentionSettings":{}}`)
 			})
 			w, err := ParseWebhook(&config.Config{}, srv.URL+webhookPathAndKeys)
-			if err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, err)
 			got, err := w.Post(t.Context(), c.post)
 			if err != nil || got.Name != "spaces/AAA/messages/M.M" || got.ThreadName != "spaces/AAA/threads/M" || time.Since(got.ServerTime).Abs() > time.Minute {
 				t.Errorf("posted %+v, %v", got, err)
@@ -182,9 +179,7 @@ func TestPostErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			srv := chatServer(t, c.serve)
 			w, err := ParseWebhook(&config.Config{}, srv.URL+webhookPathAndKeys)
-			if err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, err)
 			_, err = w.Post(t.Context(), Post{Text: "x"})
 			if err == nil || !c.check(err) {
 				t.Fatalf("got %v", err)
@@ -222,9 +217,7 @@ func TestMayHaveArrived(t *testing.T) {
 			at = chatServer(t, c.serve).URL
 		}
 		w, err := ParseWebhook(&config.Config{}, at+webhookPathAndKeys)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		if _, err = w.Post(t.Context(), Post{Text: "x"}); err == nil || MayHaveArrived(err) != c.want {
 			t.Errorf("%s: %v may have arrived: %v, want %v", name, err, !c.want, c.want)
 		}
@@ -237,9 +230,7 @@ func TestPostEndsWithItsContext(t *testing.T) {
 		<-r.Context().Done()
 	})
 	w, err := ParseWebhook(&config.Config{}, srv.URL+webhookPathAndKeys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := w.Post(ctx, Post{Text: "x"}); !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "secret") {
@@ -256,9 +247,7 @@ func FuzzPosted(f *testing.F) {
 	f.Fuzz(func(t *testing.T, status int, body string) {
 		client := &http.Client{Transport: fixedResponse{status, body}}
 		svc, err := chat.NewService(t.Context(), option.WithHTTPClient(client))
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		p, err := (&API{Space: "spaces/AAA", chat: svc}).Post(t.Context(), Post{Text: "x"})
 		if err == nil && !strings.HasPrefix(p.Name, "spaces/AAA/messages/") {
 			t.Errorf("taken for a message: %+v", p)
@@ -294,9 +283,7 @@ func TestThreadLink(t *testing.T) {
 		{"chat.googleapis.com/spaces/AAAA", "", ""},
 		{"", "spaces/AAAA/threads/T", ""},
 	} {
-		if got := ThreadLink(c.chat, c.thread); got != c.want {
-			t.Errorf("%s in %s: %q, want %q", c.thread, c.chat, got, c.want)
-		}
+		kit.Equalf(t, ThreadLink(c.chat, c.thread), c.want, "%s in %s", c.thread, c.chat)
 	}
 }
 
@@ -320,9 +307,7 @@ func TestProbeTakesAMessageForALetIn(t *testing.T) {
 				_, _ = io.WriteString(w, c.body)
 			})
 			hook, err := ParseWebhook(&config.Config{}, server.URL+"/v1/spaces/A/messages?key=k&token=t")
-			if err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, err)
 			_, err = hook.Probe(t.Context())
 			if errors.Is(err, ErrBadResponse) != c.nonsense || !c.nonsense && err != nil {
 				t.Error(err)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // For the first two signals, Go ends a process with 2, which Claude Code takes for
@@ -21,22 +23,16 @@ func TestAbortedHookEndsWithZero(t *testing.T) {
 			p := w.startHook(forwardHook, recorded(t, "single-04-PermissionRequest"))
 			w.awaitWaiter(w.question())
 			_ = p.Process.Signal(sig)
-			if out := p.awaitOutput(); out != "" {
-				t.Errorf("printed %s", out)
-			}
+			kit.Equalf(t, p.awaitOutput(), "", "printed")
 		})
 		t.Run(name+" to a hook that reads its event", func(t *testing.T) {
 			w := newWorldWithoutPoller(t)
 			in, out, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, err)
 			defer out.Close()
 			p := &hookProcess{Cmd: exec.Command(os.Args[0]), w: w, done: make(chan struct{})}
 			p.Env, p.Stdin, p.Stdout, p.Stderr = append(w.environ(), hookNameVariable+"=gchat-stop-gate"), in, &p.out, &p.err
-			if err := p.Start(); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, p.Start())
 			go func() { _ = p.Wait(); close(p.done) }()
 			if _, err := out.WriteString(`{"half":`); err != nil {
 				t.Fatal(err)
@@ -49,9 +45,7 @@ func TestAbortedHookEndsWithZero(t *testing.T) {
 			if _, err := out.WriteString(`0}`); err != nil {
 				t.Fatal(err)
 			}
-			if out := p.awaitOutput(); out != "" {
-				t.Errorf("printed %s", out)
-			}
+			kit.Equalf(t, p.awaitOutput(), "", "printed")
 		})
 	}
 }

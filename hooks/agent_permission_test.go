@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -21,16 +22,12 @@ func newAgentWorld(t *testing.T) *world {
 func withMembers(t *testing.T, event []byte, kv ...any) []byte {
 	t.Helper()
 	var e map[string]any
-	if err := json.Unmarshal(event, &e); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, json.Unmarshal(event, &e))
 	for i := 0; i < len(kv); i += 2 {
 		e[kv[i].(string)] = kv[i+1]
 	}
 	b, err := json.Marshal(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	return b
 }
 
@@ -111,9 +108,7 @@ func TestAnAgentsPermissionEndsByItsOwnEvents(t *testing.T) {
 			}
 			w.runHook(answeredHook, e)
 			current, err := state.LoadQuestion(q.Path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, err)
 			if current.Status != c.status || current.ResolvedBy != c.by {
 				t.Errorf("%s by %q, want %s by %q", current.Status, current.ResolvedBy, c.status, c.by)
 			}
@@ -183,9 +178,7 @@ func TestAPromptAtTheKeyboard(t *testing.T) {
 			_, err := state.SessionsIn(state.UserStateDir(w.getenv)).Change("s-1", func(s *state.Session) {
 				s.LastTyped = &state.TypedPrompt{Text: "please  go on", TypedAt: time.Now().UTC()}
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, err)
 			w.runHook(answeredHook, namedEvent(w, "UserPromptSubmit", "s-1", "prompt", c.prompt))
 			current, err := state.LoadQuestion(q.Path)
 			if err != nil || current.Status != state.Pending || (current.WantedInTerminalAt != nil) != c.wanted {
@@ -208,9 +201,7 @@ func TestAHookHandsItsDialogOverByItself(t *testing.T) {
 			if isPosted {
 				w.markPosted(q)
 			}
-			if out := p.awaitOutput(); out != "" {
-				t.Errorf("it printed %q", out)
-			}
+			kit.Equalf(t, p.awaitOutput(), "", "it printed")
 			current, err := state.LoadQuestion(q.Path)
 			if err != nil || current.HandedOverAt == nil || current.Status != state.Pending {
 				t.Errorf("%v: %s, handed over at %v", err, current.Status, current.HandedOverAt)

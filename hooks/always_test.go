@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -40,12 +41,8 @@ func TestWhatAlwaysMeansHere(t *testing.T) {
 			if content == "" {
 				continue
 			}
-			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+			kit.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 		}
 		env := func(name string) string {
 			return map[string]string{"HOME": dir, "CLAUDE_CODE_MANAGED_SETTINGS_PATH": managed}[name]

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -30,9 +31,7 @@ func TestReplyBecomesTheAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutPoller(t)
 	w.env["CLAUDE_SESSION_ID"] = "orch-epic4"
-	if out := w.runHook(forwardHook, recorded(t, "single-03-PreToolUse")); out != "" {
-		t.Errorf("PreToolUse printed %q", out)
-	}
+	kit.Equalf(t, w.runHook(forwardHook, recorded(t, "single-03-PreToolUse")), "", "PreToolUse printed")
 	q := w.question()
 	if q.Status != state.Pending || q.ToolUseID == "" || q.ThreadKey != "ask-user-"+q.QuestionID[:8] ||
 		q.SessionName != "orch-epic4" {
@@ -54,9 +53,7 @@ func TestReplyBecomesTheAnswer(t *testing.T) {
 	if q = w.question(); q.Status != state.Answered || !q.IsPrinted || q.PrintedAt == nil {
 		t.Errorf("after the print: %s, %v at %v", q.Status, q.IsPrinted, q.PrintedAt)
 	}
-	if out := w.runHook(answeredHook, answeredEvent(t, "Rolling deployment")); out != "" {
-		t.Errorf("PostToolUse printed %q", out)
-	}
+	kit.Equalf(t, w.runHook(answeredHook, answeredEvent(t, "Rolling deployment")), "", "PostToolUse printed")
 	if q = w.question(); q.Status != state.Resolved || q.ResolvedBy != "chat" {
 		t.Errorf("at the end: %s by %q", q.Status, q.ResolvedBy)
 	}
@@ -96,9 +93,7 @@ func TestRemarkAndPreviewTravelAsAnnotations(t *testing.T) {
 		`"annotations":{"Which layout?":{"preview":"---","notes":"but keep the footer"}}`, `"answers":{"Which layout?":"Top bar"}`,
 		`"metadata":{"source":"x"}`, `"from_the_future":1`,
 	} {
-		if !strings.Contains(out, want) {
-			t.Errorf("%s is not in %s", want, out)
-		}
+		kit.Contains(t, out, want)
 	}
 }
 
@@ -109,9 +104,7 @@ func TestTerminalFirst(t *testing.T) {
 	p := w.startHook(forwardHook, recorded(t, "single-04-PermissionRequest"))
 	w.awaitWaiter(w.question())
 	w.runHook(answeredHook, recorded(t, "single-05-PostToolUse"))
-	if out := p.awaitOutput(); out != "" {
-		t.Errorf("the waiting hook printed %q", out)
-	}
+	kit.Equalf(t, p.awaitOutput(), "", "the waiting hook printed")
 	q := w.question()
 	if q.Status != state.Resolved || q.ResolvedBy != "terminal" || q.Answers[singleQuestion] != "ship|it" {
 		t.Errorf("%s by %q: %v", q.Status, q.ResolvedBy, q.Answers)
@@ -181,9 +174,7 @@ func TestWhatEndsAQuestionOtherwise(t *testing.T) {
 			p := w.startHook(forwardHook, recorded(t, "single-04-PermissionRequest"))
 			w.awaitWaiter(w.question())
 			end(w, p)
-			if out := p.awaitOutput(); out != "" {
-				t.Errorf("printed %q", out)
-			}
+			kit.Equalf(t, p.awaitOutput(), "", "printed")
 			if q := w.question(); q.Status != state.Cancelled || q.ResolvedBy != resolvedBy {
 				t.Errorf("%s by %q", q.Status, q.ResolvedBy)
 			}
@@ -216,9 +207,7 @@ func TestOthersEventsEndNothing(t *testing.T) {
 func livingPID(t testing.TB) string {
 	t.Helper()
 	cmd := exec.Command("sleep", "300")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -243,9 +232,7 @@ func TestEqualQuestionOfAnotherClaude(t *testing.T) {
 			p := two.startHook(forwardHook, recorded(t, "single-04-PermissionRequest"))
 			w.awaitWaiter(w.questionOfCall("toolu_b"))
 			w.markReplied(w.questionOfCall("toolu_b"), "Canary")
-			if got := w.readAnswers(p.awaitOutput())[singleQuestion]; got != "Canary" {
-				t.Errorf("answered %q", got)
-			}
+			kit.Equalf(t, w.readAnswers(p.awaitOutput())[singleQuestion], "Canary", "answered")
 			if q := w.questionOfCall("toolu_a"); q.Status != state.Pending {
 				t.Errorf("the first one is %s", q.Status)
 			}
@@ -269,9 +256,7 @@ func TestSameEventTwiceActsOnce(t *testing.T) {
 	for range 2 {
 		w.runHook(answeredHook, answeredEvent(t, "Canary"))
 	}
-	if out := w.runHook(forwardHook, request); out != "" {
-		t.Errorf("a third request printed %q", out)
-	}
+	kit.Equalf(t, w.runHook(forwardHook, request), "", "a third request printed")
 	w.wantOwedNotes(w.question(), closedNote)
 }
 
@@ -295,13 +280,9 @@ func TestEqualQuestionsEndEachForItself(t *testing.T) {
 				}
 				return waited != nil
 			})
-			if out := w.runHook(forwardHook, recorded(t, "single-04-PermissionRequest")); out != "" {
-				t.Errorf("the second hook printed %q", out)
-			}
+			kit.Equalf(t, w.runHook(forwardHook, recorded(t, "single-04-PermissionRequest")), "", "the second hook printed")
 			w.markReplied(waited, "Canary")
-			if got := w.readAnswers(first.awaitOutput())[singleQuestion]; got != "Canary" {
-				t.Errorf("answered %q", got)
-			}
+			kit.Equalf(t, w.readAnswers(first.awaitOutput())[singleQuestion], "Canary", "answered")
 			for i, answer := range []string{"Canary", "Blue-green deployment"} {
 				w.runHook(answeredHook, answeredEvent(t, answer, "tool_use_id", ids[i]))
 				if q := w.questionOfCall(ids[i]); q.Status != state.Resolved || q.Answers[singleQuestion] != answer {
@@ -327,9 +308,7 @@ func TestAskedAgainIsANewQuestion(t *testing.T) {
 				q := w.questions()[0]
 				w.awaitWaiter(q)
 				w.markReplied(q, "Canary")
-				if got := w.readAnswers(p.awaitOutput())[singleQuestion]; got != "Canary" {
-					t.Errorf("time %d: %q", i+1, got)
-				}
+				kit.Equalf(t, w.readAnswers(p.awaitOutput())[singleQuestion], "Canary", "time %d", i+1)
 				w.runHook(answeredHook, answeredEvent(t, "Canary", "tool_use_id", id))
 			}
 		})
@@ -363,9 +342,7 @@ func TestModes(t *testing.T) {
 			t.Errorf("printed %s", out)
 		}
 		// A dialog that is drawn although the call was denied is asked here.
-		if got := w.readAnswers(w.runHook(forwardHook, recorded(t, "single-04-PermissionRequest")))[singleQuestion]; got != "Canary" {
-			t.Errorf("PermissionRequest after hold: %q", got)
-		}
+		kit.Equalf(t, w.readAnswers(w.runHook(forwardHook, recorded(t, "single-04-PermissionRequest")))[singleQuestion], "Canary", "PermissionRequest after hold")
 	})
 	t.Run("inject", func(t *testing.T) {
 		t.Parallel()
@@ -393,9 +370,7 @@ func TestSessionIsKnownByOneName(t *testing.T) {
 	ask := func(w *world, session, call string) *state.Session {
 		w.runHook(forwardHook, recorded(t, "single-03-PreToolUse", "session_id", session, "tool_use_id", call))
 		s, err := sessions.Get(session)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		return s
 	}
 	first := ask(one, "s-1", "t1")
@@ -447,14 +422,10 @@ func TestSessionsThatBeginAtOnce(t *testing.T) {
 	for i, p := range hooks {
 		p.awaitOutput()
 		s, err := state.SessionsIn(state.UserStateDir(w.getenv)).Get(fmt.Sprintf("%d-session", i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		names[s.Name] = true
 	}
-	if len(names) != len(hooks) {
-		t.Errorf("called %v", names)
-	}
+	kit.Equalf(t, len(names), len(hooks), "called %v", names)
 }
 
 // What a grant (a yes for a while) allowed is shown in the terminal with the call's

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -159,9 +160,7 @@ func TestABrokenConfigurationWidensNothing(t *testing.T) {
 // planEvent is a PermissionRequest for a plan.
 func planEvent(w *world, session, plan string) []byte {
 	var e map[string]any
-	if err := json.Unmarshal(namedEvent(w, "PermissionRequest", session), &e); err != nil {
-		w.Fatal(err)
-	}
+	kit.NoError(w, json.Unmarshal(namedEvent(w, "PermissionRequest", session), &e))
 	e["tool_name"], e["tool_input"] = "ExitPlanMode", map[string]any{"plan": plan}
 	b, _ := json.Marshal(e)
 	return b
@@ -240,9 +239,7 @@ func TestAFolderThatIsHeldLosesNoPermission(t *testing.T) {
 	w := newWorld(t)
 	p, thread := startPermission(w, permissionEvent(w, "s-1", "make one"))
 	lock, err := state.TryLock(filepath.Join(filepath.Dir(onlyPermissionOf(w).Path), ".locks", "record"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	held := w.startHook(forwardHook, permissionEvent(w, "s-1", "make two"))
 	time.Sleep(3 * time.Second) // longer than a hook tries once
 	lock.Unlock()
@@ -277,9 +274,7 @@ func TestPostToolUseTriesAgain(t *testing.T) {
 	q := w.question()
 	name := strings.TrimSuffix(filepath.Base(q.Path), ".json")
 	lock, err := state.TryLock(filepath.Join(filepath.Dir(q.Path), ".locks", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	p := w.startHook(answeredHook, recorded(t, "single-05-PostToolUse"))
 	time.Sleep(3 * time.Second) // longer than a hook tries once
 	lock.Unlock()
@@ -337,12 +332,8 @@ func TestAYesWithoutItsAuditLineIsNone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	audit := filepath.Join(w.env["HOME"], ".claude", "logs", "gchat-hooks-audit.log")
-	if err := os.MkdirAll(filepath.Dir(audit), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mkfifo(audit, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.MkdirAll(filepath.Dir(audit), 0o700))
+	kit.NoError(t, syscall.Mkfifo(audit, 0o600))
 	for reply, want := range map[string]string{"yes": "", "no": "deny"} {
 		p, thread := startPermission(w, permissionEvent(w, "s-"+reply, "make "+reply))
 		w.sendAsUser(ann, thread, reply)

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -18,20 +19,14 @@ import (
 func TestPermissionShown(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "a.txt")
-	if err := os.WriteFile(file, []byte("one\ntwo\nthree\nfour\nfive\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(file, []byte("one\ntwo\nthree\nfour\nfive\n"), 0o600))
 	real, _ := filepath.EvalSymlinks(dir)
 	out, _ := filepath.EvalSymlinks(t.TempDir())
 	for name, content := range map[string]string{"bin": "a\xffb", "large": strings.Repeat("x", 2<<20)} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
 	for name, to := range map[string]string{"docs": out, "soon": filepath.Join(out, "later")} {
-		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.Symlink(to, filepath.Join(dir, name)))
 	}
 	for name, test := range map[string]struct {
 		tool, about, shown string
@@ -101,9 +96,7 @@ func TestPermissionShown(t *testing.T) {
 func TestASearchIsHeldAgainstItsFolder(t *testing.T) {
 	dir := t.TempDir()
 	real, _ := filepath.EvalSymlinks(dir)
-	if err := os.Symlink("/", filepath.Join(dir, "all")); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Symlink("/", filepath.Join(dir, "all")))
 	for name, test := range map[string]struct {
 		tool, path, searched, pattern string
 		want                          bool
@@ -158,9 +151,7 @@ func TestAlwaysAllows(t *testing.T) {
 		`[{"type":"addDirectories","directories":["/x"],"destination":"nowhere"}]`:                                                                                                         "",
 		`[]`: "", `{}`: "", ``: "", `null`: "",
 	} {
-		if got := alwaysRulesText(json.RawMessage(suggestions), false, nil, localRulesPlace("", "")); got != want {
-			t.Errorf("%s: %q, want %q", suggestions, got, want)
-		}
+		kit.Equalf(t, alwaysRulesText(json.RawMessage(suggestions), false, nil, localRulesPlace("", "")), want, "%s", suggestions)
 	}
 	// With never_remote set, only rules of tools that it does not name are offered.
 	never := func(tool string) bool { return tool == "Bash" }
@@ -183,9 +174,7 @@ func TestAlwaysAllows(t *testing.T) {
 	// tool may read.
 	for rule, named := range map[string]string{"Read": "Bash", "Edit": "Write", "Grep": "Read"} {
 		suggestion := `[{"type":"addRules","rules":[{"toolName":"` + rule + `","ruleContent":"//x/**"}],"behavior":"allow","destination":"session"}]`
-		if got := alwaysRulesText(json.RawMessage(suggestion), true, func(tool string) bool { return tool == named }, "here"); got != "" {
-			t.Errorf("%s beside %s: %q", rule, named, got)
-		}
+		kit.Equalf(t, alwaysRulesText(json.RawMessage(suggestion), true, func(tool string) bool { return tool == named }, "here"), "", "%s beside %s", rule, named)
 	}
 }
 
@@ -212,9 +201,7 @@ func TestWhatIsTooLongIsNotWhole(t *testing.T) {
 		fmt.Fprintf(&was, "line %d of the old file\n", i)
 		fmt.Fprintf(&is, "line %d of the new file\n", i)
 	}
-	if err := os.WriteFile(file, []byte(was.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(file, []byte(was.String()), 0o600))
 	for name, in := range map[string]map[string]any{
 		"Bash":  {"command": "ls " + strings.Repeat("x", maxShownBytes)},
 		"Write": {"file_path": file, "content": is.String()},
@@ -240,9 +227,7 @@ func TestPlanShown(t *testing.T) {
 	plan, transcript := filepath.Join(dir, "plan.md"), filepath.Join(dir, "a.jsonl")
 	line := `{"type":"attachment","attachment":{"type":"plan_mode","planFilePath":"` + plan + `","planExists":false}}` + "\n"
 	for path, text := range map[string]string{plan: "# Do\u202e it", transcript: line + `{"type":"user"}` + "\n"} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	for name, test := range map[string]struct{ input, transcript, want string }{
 		"in the input":  {`{"plan":"# A plan\n"}`, transcript, "# A plan"},
@@ -300,21 +285,15 @@ func TestWhatClaudeWasTold(t *testing.T) {
 			q.Answers = map[string]string{"Bash": test.decided}
 		}
 		dir := t.TempDir()
-		if err := state.QuestionsIn(dir).Create("q", q); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, state.QuestionsIn(dir).Create("q", q))
 		transcript := filepath.Join(dir, "a.jsonl")
-		if err := os.WriteFile(transcript, []byte(`{"type":"assistant"}`+"\n"+test.line+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(transcript, []byte(`{"type":"assistant"}`+"\n"+test.line+"\n"), 0o600))
 		h := &Hook{Env: func(string) string { return "" }, log: state.NewLog(func(string) string { return "" }, "t")}
 		if err := h.confirmDecision(q, readCallResult(&Event{TranscriptPath: LooseText(transcript)}, "t1")); err != nil {
 			t.Error(err)
 		}
 		current, err := state.LoadQuestion(q.Path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		if label, _ := current.Decision(); current.Status != state.Resolved || current.ResolvedBy != test.by || label != test.label {
 			t.Errorf("%s: %s by %s, %q", name, current.Status, current.ResolvedBy, label)
 		}
@@ -344,24 +323,18 @@ func TestEscBesideAYes(t *testing.T) {
 		for _, id := range []string{"t0", "t1"} {
 			lines += `{"type":"assistant","message":{"content":[{"type":"tool_use","id":"` + id + `","name":"Bash","input":{"command":"ls"}}]}}` + "\n"
 		}
-		if err := os.WriteFile(transcript, []byte(lines+test.line+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(transcript, []byte(lines+test.line+"\n"), 0o600))
 		q := &state.Question{
 			QuestionID: "q", SessionID: "s", Kind: state.KindPermission, ToolName: "Bash", Status: state.Answered, Mode: state.ModeNative,
 			InputHash: callHash("Bash", json.RawMessage(`{"command":"ls"}`)), IsPrinted: true, PrintedAt: &printed,
 			SubQuestions: []state.SubQuestion{{Question: "Bash"}}, Answers: map[string]string{"Bash": state.LabelAllow},
 		}
-		if err := state.QuestionsIn(dir).Create("q", q); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, state.QuestionsIn(dir).Create("q", q))
 		env := func(string) string { return "" }
 		h := &Hook{Env: env, log: state.NewLog(env, "t")}
 		h.closeOpenQuestions(&Event{HookEventName: "UserPromptSubmit", TranscriptPath: LooseText(transcript)}, []*state.Question{q}, nil)
 		current, err := state.LoadQuestion(q.Path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		if label, _ := current.Decision(); current.Status != state.Resolved || current.ResolvedBy != test.by || label != test.label {
 			t.Errorf("%s: %s by %s, %q", name, current.Status, current.ResolvedBy, label)
 		}
@@ -372,9 +345,7 @@ func TestEndsInQuestion(t *testing.T) {
 	for text, want := range map[string]bool{
 		"Shall I?": true, "Done. *Shall I go on?*\n": true, "コミットしますか？": true, `He said "why?"`: true, "Done.": false, "Why? Because.": false, "": false,
 	} {
-		if endsInQuestion(text) != want {
-			t.Errorf("%q", text)
-		}
+		kit.Equalf(t, endsInQuestion(text), want, "%q", text)
 	}
 }
 
@@ -405,16 +376,12 @@ func TestAnotherFileIsNotAllowed(t *testing.T) {
 	input, _ := json.Marshal(map[string]string{"file_path": link})
 	e := &Event{ToolName: "Read", ToolInput: input, CWD: dir, PermissionSuggestions: json.RawMessage("[]")}
 	for _, label := range []string{state.LabelAllow, state.LabelAlways} {
-		if err := os.Symlink("a", link); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.Symlink("a", link))
 		q := &state.Question{About: previewCall("Read", input, dir).about, SubQuestions: []state.SubQuestion{{Question: "p"}}, Answers: map[string]string{"p": label}}
 		if d := hookDecision(e, q); d["behavior"] != "allow" || (d["updatedPermissions"] != nil) != (label == state.LabelAlways) {
 			t.Errorf("%s: %v", label, d)
 		}
-		if err := errors.Join(os.Remove(link), os.Symlink("b", link)); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, errors.Join(os.Remove(link), os.Symlink("b", link)))
 		if d := hookDecision(e, q); d != nil {
 			t.Errorf("%s: another file is allowed: %v", label, d)
 		}
@@ -448,7 +415,5 @@ func TestAnotherPlanIsNotApproved(t *testing.T) {
 
 func writeFile(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -28,13 +29,9 @@ func TestTheKeyOfTheProcessThatAsksWordsItsQuestion(t *testing.T) {
 	defer model.Close()
 	w := newWorld(t)
 	dir := filepath.Join(w.env["HOME"], ".config", "gchat-hooks")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.MkdirAll(dir, 0o700))
 	config := filepath.Join(dir, "config.json")
-	if err := os.WriteFile(config, []byte(`{"format":"haiku"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(config, []byte(`{"format":"haiku"}`), 0o600))
 	w.runHook(forwardHook, recorded(t, "single-03-PreToolUse"))
 	w.awaitThread(1) // posted by a poller without a key
 	asker := w.withVariables("ANTHROPIC_API_KEY", key, "ANTHROPIC_BASE_URL", model.URL)
@@ -47,9 +44,7 @@ func TestTheKeyOfTheProcessThatAsksWordsItsQuestion(t *testing.T) {
 	if q := w.questions()[0]; q.WordingCostUSD != 0.002 {
 		t.Errorf("it cost %v", q.WordingCostUSD)
 	}
-	if n := len(state.ReadHeartbeats(w.getenv)); n != 1 {
-		t.Errorf("%d pollers", n)
-	}
+	kit.Equalf(t, len(state.ReadHeartbeats(w.getenv)), 1, "pollers")
 	w.endPollers()
 	for _, file := range w.files() {
 		b, err := os.ReadFile(file)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -114,9 +115,7 @@ func TestReplyWakesTheSession(t *testing.T) {
 	w.markReplied(q, "Postgres")
 	want := `GCHAT_RESPONSE: The user has answered your question from Google Chat: "Which DB?"="Postgres". ` +
 		"You can now continue with this answer in mind. (answered question " + q.QuestionID + ")\n"
-	if got := first.awaitWakeText() + second.awaitWakeText(); got != want {
-		t.Errorf("woken with %q, want %q", got, want)
-	}
+	kit.Equalf(t, first.awaitWakeText()+second.awaitWakeText(), want, "woken with")
 	if q = w.question(); q.Status != state.Resolved || q.ResolvedBy != "chat" || q.DeliveredAt == nil {
 		t.Errorf("%s by %q, delivered %v", q.Status, q.ResolvedBy, q.DeliveredAt)
 	}
@@ -134,23 +133,15 @@ func TestReplyWakesTheSessionAfterALock(t *testing.T) {
 	w.awaitWaiter(q)
 	dir, file := filepath.Split(q.Path)
 	lock, err := state.LockWithTimeout(filepath.Join(dir, ".locks", state.RecordName(file)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	elsewhere := *q
 	elsewhere.Path = filepath.Join(t.TempDir(), file)
-	if err := os.Link(q.Path, elsewhere.Path); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Link(q.Path, elsewhere.Path))
 	w.markReplied(&elsewhere, "Postgres")
-	if err := os.Rename(elsewhere.Path, q.Path); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Rename(elsewhere.Path, q.Path))
 	w.waitUntil("the hook to find the lock taken", func() bool { return time.Since(q.AskedAt) > 3*time.Second || hook.hasEnded() })
 	lock.Unlock()
-	if got := hook.awaitWakeText(); !strings.Contains(got, "Postgres") {
-		t.Errorf("woken with %q", got)
-	}
+	kit.Containsf(t, hook.awaitWakeText(), "Postgres", "woken with")
 }
 
 // A question is never denied when nobody can answer it. If it cannot be posted, or if no
@@ -190,15 +181,11 @@ func TestNeverDeniedIntoTheVoid(t *testing.T) {
 			if q.Mode != state.ModeNative || q.Status != state.Pending || q.IsDenied || q.TimesOutAt != nil {
 				t.Errorf("%s, %s, denied %v, until %v", q.Mode, q.Status, q.IsDenied, q.TimesOutAt)
 			}
-			if state.IsMarkerFile(q.Path) != (name != "no rewake hook") {
-				t.Errorf("it went on in another file: %s", q.Path)
-			}
+			kit.Equalf(t, state.IsMarkerFile(q.Path), (name != "no rewake hook"), "it went on in another file: %s", q.Path)
 			if told := strings.Contains(w.log(), "no gchat-ask-user-rewake hook is registered"); told != (name == "no rewake hook") {
 				t.Errorf("log: %s", w.log())
 			}
-			if got := w.startHook(rewake, recorded(t, "single-03-PreToolUse")).awaitWakeText(); got != "" {
-				t.Errorf("woken with %q", got)
-			}
+			kit.Equalf(t, w.startHook(rewake, recorded(t, "single-03-PreToolUse")).awaitWakeText(), "", "woken with")
 		})
 	}
 	t.Run("a rewake hook is registered", func(t *testing.T) {
@@ -229,9 +216,7 @@ func TestAnswerDespiteDeny(t *testing.T) {
 	w := newDenyWorld(t)
 	p := w.startHook(forwardHook, recorded(t, "single-03-PreToolUse", "tool_use_id", "t2"))
 	w.waitUntil("the marker", func() bool { return len(w.questions()) == 1 })
-	if err := p.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, p.Process.Kill())
 	<-p.done
 	w.runHook(answeredHook, recorded(t, "single-05-PostToolUse", "tool_use_id", "t2"))
 	if q := w.questionOfCall("t2"); q.IsDenied || q.Status != state.Resolved || q.ResolvedBy != "terminal" {
@@ -287,9 +272,7 @@ func TestDialogDespiteDeny(t *testing.T) {
 				w.awaitWaiter(first)
 			}
 			p := w.startHook(forwardHook, recorded(t, "single-04-PermissionRequest"))
-			if got := waking.awaitWakeText(); got != "" {
-				t.Errorf("woken with %q", got)
-			}
+			kit.Equalf(t, waking.awaitWakeText(), "", "woken with")
 			w.awaitWaiter(first)
 			if q := w.question(); q.Path != first.Path || q.Mode != state.ModeNative || q.IsDenied || q.IsMessageSent == c.instead {
 				t.Errorf("the dialog's question: %s, %s, sent %v, denied %v", q.Path, q.Mode, q.IsMessageSent, q.IsDenied)
@@ -317,22 +300,16 @@ func TestEndedSessionGetsTheReplyWhenItIsResumed(t *testing.T) {
 	p := w.startHook(rewake, ask)
 	w.awaitWaiter(q)
 	w.runHook(answeredHook, namedEvent(t, "SessionEnd", "s-1"))
-	if got := p.awaitWakeText(); got != "" {
-		t.Errorf("an ended session was woken with %q", got)
-	}
+	kit.Equalf(t, p.awaitWakeText(), "", "an ended session was woken with")
 	w.markReplied(q, "SQLite")
 	w.env["CLAUDE_SESSION_ID"] = "system3-2" // the session is resumed under another name
-	if out := w.runHook(sessionHook, namedEvent(t, "SessionStart", "s-2", "source", "resume")); out != "" {
-		t.Errorf("another session is told %q", out)
-	}
+	kit.Equalf(t, w.runHook(sessionHook, namedEvent(t, "SessionStart", "s-2", "source", "resume")), "", "another session is told")
 	start := namedEvent(t, "SessionStart", "s-1", "source", "resume")
 	out := w.runHook(sessionHook, start)
 	if !strings.Contains(out, `"hookEventName":"SessionStart"`) || !strings.Contains(out, `Which DB?\"=\"SQLite\"`) {
 		t.Errorf("resumed with %q", out)
 	}
-	if out := w.runHook(sessionHook, start); out != "" {
-		t.Errorf("resumed again with %q", out)
-	}
+	kit.Equalf(t, w.runHook(sessionHook, start), "", "resumed again with")
 	w.wantOwedNotes(w.question(), closedNote)
 }
 
@@ -351,9 +328,7 @@ func TestResumedInAnotherEnvironment(t *testing.T) {
 	p := elsewhere.startHook(rewake, namedEvent(t, "Stop", session))
 	elsewhere.awaitWaiter(w.question())
 	w.sendAsUser(ann, thread, "2")
-	if text := p.awaitWakeText(); !strings.Contains(text, "Postgres") {
-		t.Errorf("woken with %q", text)
-	}
+	kit.Containsf(t, p.awaitWakeText(), "Postgres", "woken with")
 }
 
 // A Stop hook delivers what a killed waiter left, and does nothing if there is nothing.
@@ -361,9 +336,7 @@ func TestStopTakesOverFromAKilledWaiter(t *testing.T) {
 	t.Parallel()
 	w := newDenyWorld(t)
 	stop := namedEvent(t, "Stop", "s-1")
-	if got := w.startHook(rewake, stop).awaitWakeText(); got != "" {
-		t.Errorf("woken with %q", got)
-	}
+	kit.Equalf(t, w.startHook(rewake, stop).awaitWakeText(), "", "woken with")
 	ask := questionEvent(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres")
 	q := w.askDenied(ask)
 	p := w.startHook(rewake, ask)
@@ -375,16 +348,10 @@ func TestStopTakesOverFromAKilledWaiter(t *testing.T) {
 	w.awaitWaiter(q)
 	w.awaitWaiter(other)
 	w.markReplied(other, "b")
-	if got := p.awaitWakeText(); !strings.Contains(got, `="b"`) {
-		t.Errorf("woken with %q", got)
-	}
+	kit.Containsf(t, p.awaitWakeText(), `="b"`, "woken with")
 	w.markReplied(q, "SQLite")
-	if got := w.startHook(rewake, stop).awaitWakeText(); !strings.Contains(got, `="SQLite"`) {
-		t.Errorf("woken with %q", got)
-	}
-	if got := w.startHook(rewake, stop).awaitWakeText(); got != "" {
-		t.Errorf("woken again with %q", got)
-	}
+	kit.Containsf(t, w.startHook(rewake, stop).awaitWakeText(), `="SQLite"`, "woken with")
+	kit.Equalf(t, w.startHook(rewake, stop).awaitWakeText(), "", "woken again with")
 }
 
 // The session is woken once with the timeout's outcome, and with a reply that comes
@@ -416,9 +383,7 @@ func TestTimeoutWakesTheSession(t *testing.T) {
 			_, err := state.SpacesIn(state.UserStateDir(w.getenv)).Change("chat.googleapis.com/spaces/A", func(s *state.Space) {
 				s.ReadTrouble = &state.ReadTrouble{Why: "403"}
 			})
-			if err != nil {
-				w.Fatal(err)
-			}
+			kit.NoError(w, err)
 		}, says: []string{"Google Chat cannot be read at present: the user may have replied."}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -444,9 +409,7 @@ func TestTimeoutWakesTheSession(t *testing.T) {
 			p = w.startHook(rewake, namedEvent(t, "Stop", "s-1"))
 			w.awaitWaiter(q)
 			w.markReplied(q, "Yes")
-			if got := p.awaitWakeText(); !strings.Contains(got, `="Yes"`) {
-				t.Errorf("woken late with %q", got)
-			}
+			kit.Containsf(t, p.awaitWakeText(), `="Yes"`, "woken late with")
 		})
 	}
 }
@@ -481,9 +444,7 @@ func TestAskTerminalIsMeantForTheQuestion(t *testing.T) {
 	for i, text := range []string{"Which DB?", "Which zone?"} {
 		w.markTimedOut(w.askDenied(questionEvent(t, "s-1", fmt.Sprint("t", i), text, "A", fmt.Sprint("B", i))), nil)
 	}
-	if out := w.runHook(forwardHook, questionEvent(t, "s-1", "u0", "Which DB, then?", "A", "B0")); out != "" {
-		t.Errorf("printed %q", out)
-	}
+	kit.Equalf(t, w.runHook(forwardHook, questionEvent(t, "s-1", "u0", "Which DB, then?", "A", "B0")), "", "printed")
 	for call, want := range map[string]bool{"t0": true, "t1": false} {
 		if q := w.questionOfCall(call); q.IsAskedAgain != want {
 			t.Errorf("%s: asked again %v", q.SubQuestions[0].Question, q.IsAskedAgain)
@@ -523,9 +484,7 @@ func TestWhatNeverArrivedIsToldAgain(t *testing.T) {
 					q.DeliveredAt, q.ResolvedAt = &then, &was
 				})
 			}
-			if count != c.want {
-				t.Errorf("told %d times, want %d", count, c.want)
-			}
+			kit.Equalf(t, count, c.want, "told")
 		})
 	}
 }

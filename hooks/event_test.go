@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -63,13 +64,9 @@ func TestAnswersOfEveryVersion(t *testing.T) {
 			"Which DB?": `neither, use $HOME/duck "db"; 日本語`, "Which features?": "Auth, Search, something else"},
 	} {
 		e, err := decode(payloads(t, file)[filepath.Join("testdata", file)])
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		prompts, err := e.subQuestions()
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		answers, notes, err := readAnswers(e, prompts)
 		if err != nil || !maps.Equal(answers, want) || len(notes) > 0 {
 			t.Errorf("%s: %v, notes %v, %v; want %v", file, answers, notes, err, want)
@@ -143,9 +140,7 @@ func FuzzEvent(f *testing.F) {
 func TestAFolderIsLookedAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	project := filepath.Join(dir, "clone")
-	if err := errors.Join(os.MkdirAll(project, 0o700), os.Symlink(dir, filepath.Join(project, ".claude"))); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, errors.Join(os.MkdirAll(project, 0o700), os.Symlink(dir, filepath.Join(project, ".claude"))))
 	vars := map[string]string{"HOME": dir, "CLAUDE_PROJECT_DIR": project}
 	h := &Hook{Env: func(name string) string { return vars[name] }}
 	folders := h.folders(state.QuestionsIn)

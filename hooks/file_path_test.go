@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -38,9 +39,7 @@ func TestClaudeIsToldWhereThePersonAnswered(t *testing.T) {
 		}
 	}
 	q := &state.Question{Chat: page}
-	if text := timeoutText(q, true); !strings.Contains(text, "The chat page cannot be read at present") {
-		t.Errorf("%q", text)
-	}
+	kit.Contains(t, timeoutText(q, true), "The chat page cannot be read at present")
 }
 
 // So do texts for Claude before any question was asked.
@@ -54,9 +53,7 @@ func TestTheStopGateNamesTheChat(t *testing.T) {
 		{config.Config{SpaceID: "spaces/local", Subscription: "projects/p/subscriptions/s"}, true},
 		{config.Config{WebhookCommand: "pass webhook"}, false},
 	} {
-		if got := tt.cfg.UsesChatPage(); got != tt.want {
-			t.Errorf("%+v is on the page: %t", tt.cfg, got)
-		}
+		kit.Equalf(t, tt.cfg.UsesChatPage(), tt.want, "%+v is on the page", tt.cfg)
 	}
 	m := newGate(t)
 	m.env["GOOGLE_CHAT_WEBHOOK_URL"] = "http://127.0.0.1:8765/v1/spaces/local/messages?key=k&token=t"

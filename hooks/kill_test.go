@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -84,9 +85,7 @@ func killOnce(w *world, killCommand func(string) []string) (killed bool) {
 	run(forwardHook, "PreToolUse", recorded(w, "single-03-PreToolUse"))
 	// whichever process is being killed meanwhile
 	go func() { w.sendAsUser(ann, w.awaitThread(1), "canary") }()
-	if got := w.readAnswers(run(forwardHook, "PermissionRequest", recorded(w, "single-04-PermissionRequest")))[singleQuestion]; got != "Canary" {
-		w.Errorf("answered %q", got)
-	}
+	kit.Equalf(w, w.readAnswers(run(forwardHook, "PermissionRequest", recorded(w, "single-04-PermissionRequest")))[singleQuestion], "Canary", "answered")
 	run(answeredHook, "PostToolUse", answeredEvent(w, "Canary"))
 	w.awaitMessage("[Answered]")
 	if q := w.question(); q.Status != state.Resolved || q.ResolvedBy != "chat" {
@@ -103,9 +102,7 @@ func (w *world) wantPromptSentOnce() {
 	for prefix, want := range map[string]int{
 		"[AskUserQuestion]": 1, "[Answered]": 1, "[Cancelled]": 0, "[Not used]": 0, "[Timeout]": 0,
 	} {
-		if n := len(w.messages(prefix)); n != want {
-			w.Errorf("%d messages %s, want %d", n, prefix, want)
-		}
+		kit.Equalf(w, len(w.messages(prefix)), want, "messages %s", prefix)
 	}
 }
 
@@ -134,9 +131,7 @@ func killWhileDenied(w *world, killCommand func(string) []string) (killed bool) 
 			session := w.question().ClaudeSessionID
 			told = w.startHook(rewake, namedEvent(w, "Stop", session, "transcript_path", transcript)).awaitWakeText()
 		}
-		if !strings.Contains(told, `="Canary"`) {
-			w.Errorf("woken with %q", told)
-		}
+		kit.Containsf(w, told, `="Canary"`, "woken with")
 	} else { // no decision: Claude Code draws the dialog
 		killed = true
 		p := w.startHook(forwardHook, recorded(w, "single-04-PermissionRequest"))
@@ -144,9 +139,7 @@ func killWhileDenied(w *world, killCommand func(string) []string) (killed bool) 
 			return slices.ContainsFunc(w.questions(), func(q *state.Question) bool { return q.Mode == state.ModeNative })
 		})
 		w.sendAsUser(ann, w.awaitThread(1), "canary")
-		if got := w.readAnswers(p.awaitOutput())[singleQuestion]; got != "Canary" {
-			w.Errorf("answered %q", got)
-		}
+		kit.Equalf(w, w.readAnswers(p.awaitOutput())[singleQuestion], "Canary", "answered")
 		w.runHook(answeredHook, answeredEvent(w, "Canary"))
 		terminate(wakes) // it searches its marker for a while
 		<-wakes.done

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat/wording"
 	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
@@ -143,9 +144,7 @@ func TestAFormThatOnlyTheTerminalShows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newAgentWorld(t)
-			if out := w.runHook(forwardHook, event(w)); out != "" {
-				t.Errorf("it printed %s", out)
-			}
+			kit.Equalf(t, w.runHook(forwardHook, event(w)), "", "it printed")
 			q := w.onlyPermission()
 			text := strings.Join(wording.QuestionTexts(q), "\n")
 			if q.HandedOverAt == nil || !strings.Contains(text, "only the terminal shows") || !strings.Contains(text, "answer it there") {
@@ -214,9 +213,7 @@ func TestWhatEndsAForm(t *testing.T) {
 			if c.status == state.Pending {
 				return
 			}
-			if out := p.awaitOutput(); out != "" {
-				t.Errorf("the hook printed %s", out)
-			}
+			kit.Equalf(t, p.awaitOutput(), "", "the hook printed")
 			w.answerInText(current, "name: hunter2")
 			raw, _ := os.ReadFile(q.Path)
 			if strings.Contains(string(raw), "hunter2") {
@@ -253,9 +250,7 @@ func TestAFormOfABrokenTurnIsCancelled(t *testing.T) {
 			w := newAgentWorld(t)
 			p, q := w.startForm(t, formEvents(w, nameSchema))
 			c.end(w, p, q)
-			if got := readFormAnswer(p.awaitOutput()); got != c.printed {
-				t.Errorf("it printed %q, want %q", got, c.printed)
-			}
+			kit.Equalf(t, readFormAnswer(p.awaitOutput()), c.printed, "it printed")
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -26,12 +27,8 @@ func (m *machine) wantReports(want ...string) {
 
 func mustWrite(t testing.TB, path, content string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	kit.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
 // oldNotificationEvent is a notification as scripts send it that are older than
@@ -41,9 +38,7 @@ func oldNotificationEvent(t testing.TB, kind, title, body, agent string) []byte 
 	b, err := json.Marshal(map[string]any{"session_id": "orch-epic4", "hook_event_name": "Notification",
 		"notification": map[string]any{
 			"type": kind, "title": title, "body": body, "agent_name": agent, "timestamp": "2026-02-21T10:45:00Z"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	return b
 }
 
@@ -146,9 +141,7 @@ func TestNotificationRoutes(t *testing.T) {
 			t.Parallel()
 			m := newMachine(t)
 			m.writeConfig(c.config)
-			if out := m.run(notifyHook, c.event); out != "" {
-				t.Errorf("printed %q", out)
-			}
+			kit.Equalf(t, m.run(notifyHook, c.event), "", "printed")
 			if c.want == "" {
 				m.wantNoOutput()
 				return
@@ -228,9 +221,7 @@ func TestPermissionPromptBesideAQuestion(t *testing.T) {
 			m.writeFile(filepath.Join(m.env["CLAUDE_PROJECT_DIR"], ".claude", "state", "pending-questions", "x-1.json"),
 				fmt.Sprintf(`{"question_id":"0a1b2c3d","session_id":%q,"status":%q}`, c.session, c.status))
 			m.run(notifyHook, m.event("timing-05-Notification"))
-			if n := len(m.reports()); n != c.want {
-				t.Errorf("%d reports", n)
-			}
+			kit.Equalf(t, len(m.reports()), c.want, "reports")
 		})
 	}
 }
@@ -279,9 +270,7 @@ func TestReportHooksWhereNothingCanBeWritten(t *testing.T) {
 		notifyHook: {"plan-12-SubagentStop"}, sessionHook: {"single-01-SessionStart", "timing-10-SessionEnd"},
 	} {
 		for _, event := range events {
-			if out := m.run(hook, m.event(event)); out != "" {
-				t.Errorf("%s printed %q", event, out)
-			}
+			kit.Equalf(t, m.run(hook, m.event(event)), "", "%s printed", event)
 		}
 	}
 	if n := strings.Count(m.log(), `"level":"error"`); n < 3 {
@@ -313,9 +302,7 @@ func FuzzNotice(f *testing.F) {
 
 func TestWordsTakeAnything(t *testing.T) {
 	var in struct{ A, B, C, D, E LooseText }
-	if err := json.Unmarshal([]byte(`{"A":"a","B":null,"C":7,"D":{"x": [1, 2]},"E":false}`), &in); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, json.Unmarshal([]byte(`{"A":"a","B":null,"C":7,"D":{"x": [1, 2]},"E":false}`), &in))
 	if in.A != "a" || in.B != "" || in.C != "7" || in.D != `{"x":[1,2]}` || in.E != "false" {
 		t.Errorf("%+v", in)
 	}

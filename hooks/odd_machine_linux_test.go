@@ -4,10 +4,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 // newOddWorld returns a world whose home folder has a name that is not valid UTF-8.
@@ -55,15 +55,9 @@ func TestAHookEndsWhereNobodyCanBeAsked(t *testing.T) {
 				t.Parallel()
 				w := c.world(t)
 				w.env["CLAUDE_PROJECT_DIR"] = filepath.Join(w.env["HOME"], "shop")
-				if err := os.MkdirAll(w.env["CLAUDE_PROJECT_DIR"], 0o700); err != nil {
-					t.Fatal(err)
-				}
-				if out := w.startHook(forwardHook, event(w), c.wrap...).awaitOutput(); out != "" {
-					t.Errorf("printed %s", out)
-				}
-				if text := w.status(); !strings.Contains(text, c.why) {
-					t.Errorf("status does not say %q:\n%s", c.why, text)
-				}
+				kit.NoError(t, os.MkdirAll(w.env["CLAUDE_PROJECT_DIR"], 0o700))
+				kit.Equalf(t, w.startHook(forwardHook, event(w), c.wrap...).awaitOutput(), "", "printed")
+				kit.Containsf(t, w.status(), c.why, "status")
 			})
 		}
 	}
@@ -79,9 +73,7 @@ func TestAProjectThatIsNoUTF8(t *testing.T) {
 	w.runHook(forwardHook, recorded(w, "single-03-PreToolUse"))
 	p := w.startHook(forwardHook, recorded(w, "single-04-PermissionRequest"))
 	w.sendAsUser(ann, w.awaitThread(1), "canary")
-	if got := w.readAnswers(p.awaitOutput())[singleQuestion]; got != "Canary" {
-		t.Errorf("answered %q", got)
-	}
+	kit.Equalf(t, w.readAnswers(p.awaitOutput())[singleQuestion], "Canary", "answered")
 }
 
 // Without /proc, Linux does not say where this program is.
@@ -100,7 +92,5 @@ func TestAHookWithoutProcIsAnsweredFromChat(t *testing.T) {
 	w := newWorld(t)
 	p := w.startHook(forwardHook, recorded(w, "single-04-PermissionRequest"), bare...)
 	w.sendAsUser(ann, w.awaitThread(1), "canary")
-	if got := w.readAnswers(p.awaitOutput())[singleQuestion]; got != "Canary" {
-		t.Errorf("answered %q", got)
-	}
+	kit.Equalf(t, w.readAnswers(p.awaitOutput())[singleQuestion], "Canary", "answered")
 }

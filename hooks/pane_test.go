@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -21,9 +22,7 @@ func (w *world) inTmux() (socket, pane string) {
 		w.Skip("needs tmux")
 	}
 	dir, err := os.MkdirTemp("", "t-") // short: a socket's path ends at 107 bytes
-	if err != nil {
-		w.Fatal(err)
-	}
+	kit.NoError(w, err)
 	socket = filepath.Join(dir, "s")
 	w.Cleanup(func() {
 		_ = bound.Command(w, "tmux", "-S", socket, "kill-server").Run()
@@ -55,9 +54,7 @@ func TestAPaneThatIsNotSeenIsNoPane(t *testing.T) {
 			w.runHook("gchat-session-event", recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1"))
 			sessions := state.SessionsIn(state.UserStateDir(w.getenv))
 			first, err := sessions.Get("s-1")
-			if err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, err)
 			if first.TmuxPane != "" || first.TmuxSocket != "" || !first.AcceptsCommands {
 				t.Errorf("it is in pane %q of %q", first.TmuxPane, first.TmuxSocket)
 			}
@@ -90,9 +87,7 @@ func testBranched(t *testing.T, source string) {
 	w.runHook(answeredHook, recorded(t, "timing-10-SessionEnd", "session_id", "s-1", "reason", "resume"))
 	w.runHook(answeredHook, recorded(t, "single-01-SessionStart", "session_id", "s-2", "source", source))
 	s, err := sessions.Get("s-2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	if s.ThreadName != "spaces/x/threads/t" || !s.AcceptsCommands || s.PreviousSession != "s-1" {
 		t.Errorf("the branch: %+v", s)
 	}

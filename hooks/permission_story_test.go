@@ -12,15 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
 // permissionEvent is a PermissionRequest for a shell command.
 func permissionEvent(w *world, session, command string) []byte {
 	var e map[string]any
-	if err := json.Unmarshal(namedEvent(w, "PermissionRequest", session), &e); err != nil {
-		w.Fatal(err)
-	}
+	kit.NoError(w, json.Unmarshal(namedEvent(w, "PermissionRequest", session), &e))
 	e["tool_name"], e["tool_input"] = "Bash", map[string]any{"command": command, "description": "Run it"}
 	b, _ := json.Marshal(e)
 	return b
@@ -29,9 +28,7 @@ func permissionEvent(w *world, session, command string) []byte {
 // batchEvent is the PostToolBatch with the result of a shell command.
 func batchEvent(w *world, session, command, response string) []byte {
 	var e map[string]any
-	if err := json.Unmarshal(namedEvent(w, "PostToolBatch", session), &e); err != nil {
-		w.Fatal(err)
-	}
+	kit.NoError(w, json.Unmarshal(namedEvent(w, "PostToolBatch", session), &e))
 	e["tool_calls"] = []map[string]any{{"tool_name": "Bash", "tool_use_id": "x", "tool_response": response,
 		"tool_input": map[string]any{"command": command, "description": "Run it"}}}
 	b, _ := json.Marshal(e)
@@ -113,9 +110,7 @@ func TestPermissionsOfManySessions(t *testing.T) {
 		x.runHook(answeredHook, namedEvent(x, "Stop", "another"))
 		time.Sleep(100 * time.Millisecond)
 	}
-	if n := len(x.messages("[Answered]")); n != sessions*each {
-		t.Errorf("%d notes", n)
-	}
+	kit.Equalf(t, len(x.messages("[Answered]")), sessions*each, "notes")
 	var at []time.Time
 	for _, m := range x.messages("[") {
 		posted, _ := time.Parse(time.RFC3339Nano, m.CreateTime)
@@ -134,9 +129,7 @@ func TestPermissionsOfManySessions(t *testing.T) {
 	}
 	t.Logf("%d decided in %s, %d pollers killed or stopped, %d requests failed, at most %d messages in a minute",
 		sessions*each, took.Round(time.Second), x.kills.Load(), x.faults.Load(), most)
-	if n := len(x.messages("[Permission]")); n != sessions*each {
-		t.Errorf("asked %d times", n)
-	}
+	kit.Equalf(t, len(x.messages("[Permission]")), sessions*each, "asked")
 	if pace == "60" && most > 60+13 {
 		t.Errorf("%d messages within a minute", most)
 	}
@@ -153,13 +146,9 @@ func TestAProjectApprovesNothing(t *testing.T) {
 		t.Fatalf("%d records, %+v", len(qs), qs)
 	}
 	queue := filepath.Join(w.projectState(), "user-input-queue")
-	if err := os.MkdirAll(queue, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.MkdirAll(queue, 0o700))
 	for _, name := range []string{"s-1", qs[0].SessionID, qs[0].SessionName} {
-		if err := os.WriteFile(filepath.Join(queue, name+".txt"), []byte("yes"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(filepath.Join(queue, name+".txt"), []byte("yes"), 0o600))
 	}
 	w.sendAsUser(ann, w.messages("[Permission]")[0].Thread.Name, "no, never")
 	<-p.done
@@ -179,9 +168,7 @@ func TestAnUnattendedSessionWaitsForNobodyUntold(t *testing.T) {
 		maps.Copy(w.env, vars)
 		w.env["GCHAT_IDLE"], w.env["GOOGLE_CHAT_WEBHOOK_URL"] = "on", "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"
 		w.env["GCHAT_ALLOWED_USERS"] = ann.Name
-		if out := w.runHook(forwardHook, permissionEvent(w, "s-1", "ls")); out != "" {
-			t.Errorf("%s: printed %q", name, out)
-		}
+		kit.Equalf(t, w.runHook(forwardHook, permissionEvent(w, "s-1", "ls")), "", "%s: printed", name)
 		qs, _, _ := state.QuestionsIn(state.SpareStateDir(w.getenv)).OfSession("s-1")
 		if len(qs) != 1 || qs[0].ResolvedBy != "unposted" {
 			t.Errorf("%s: the permission that no poller posted: %+v", name, qs)

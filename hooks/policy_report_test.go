@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -98,9 +99,7 @@ func TestStopUnderAPolicy(t *testing.T) {
 		m.writePolicy(policy)
 		h := &Hook{Env: m.getenv}
 		e, err := decode(m.event("single-07-Stop", "last_assistant_message", "Done. What next?"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		h.log = state.NewLog(m.getenv, "test")
 		q, err := h.askNextInstruction(t.Context(), e)
 		if err != nil || (q != nil) != asks {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -37,9 +38,7 @@ func TestWhatAPolicyKeepsInTheTerminal(t *testing.T) {
 			w := newWorldWithoutPoller(t)
 			w.env["GOOGLE_CHAT_WEBHOOK_URL"], w.env["GCHAT_ASK_MODE"] = "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t", test.mode
 			w.writePolicy(test.policy)
-			if out := w.runHook(forwardHook, test.event(w)); out != "" {
-				t.Errorf("printed %s", out)
-			}
+			kit.Equalf(t, w.runHook(forwardHook, test.event(w)), "", "printed")
 			if open, _ := state.ReadIndexedQuestions(w.getenv); len(open) > 0 {
 				t.Errorf("written down: %+v", open[0])
 			}
@@ -82,9 +81,7 @@ func TestTitlesOnly(t *testing.T) {
 		}
 	}
 	for _, title := range []string{"Bash", "Edit", "[Plan]", "Only the terminal can allow this."} {
-		if !strings.Contains(shown, title) {
-			t.Errorf("%s is not in Chat:\n%s", title, shown)
-		}
+		kit.Contains(t, shown, title)
 	}
 }
 

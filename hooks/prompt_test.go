@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -22,9 +23,7 @@ func (w *world) addOldPrompt(session, text string, change func(*state.Question))
 	}
 	change(q)
 	q, err := state.QuestionsIn(state.SpareStateDir(w.getenv)).Record(session, func([]*state.Question) *state.Question { return q })
-	if err != nil {
-		w.Fatal(err)
-	}
+	kit.NoError(w, err)
 	return q
 }
 
@@ -39,18 +38,14 @@ func (w *world) addPrompt(session, text string, change func(*state.Incoming)) *s
 		Text: text, CreatedAt: at, LocalCreatedAt: at, ReadAt: at, Status: state.IncomingKept, SessionID: session,
 	}
 	change(in)
-	if err := w.inbox().Create(in.ID, in); err != nil {
-		w.Fatal(err)
-	}
+	kit.NoError(w, w.inbox().Create(in.ID, in))
 	return in
 }
 
 func (w *world) wantStillKept(in *state.Incoming, what string) {
 	w.Helper()
 	current, err := w.inbox().Load(in.ID)
-	if err != nil {
-		w.Fatal(err)
-	}
+	kit.NoError(w, err)
 	if !current.IsWaitingPrompt() {
 		w.Errorf("%s: %s by %s", what, current.Status, current.ResolvedBy)
 	}
@@ -113,9 +108,7 @@ func TestQueuedWordsLeaveADialogOpen(t *testing.T) {
 	at := time.Now().UTC().Add(-time.Second).Format(time.RFC3339Nano)
 	transcript := filepath.Join(t.TempDir(), "t.jsonl")
 	line := `{"type":"queue-operation","operation":"enqueue","timestamp":"` + at + `","content":"go on"}` + "\n"
-	if err := os.WriteFile(transcript, []byte(line), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(transcript, []byte(line), 0o600))
 	q := w.addOldPrompt("s-1", "", func(q *state.Question) { q.Kind, q.Status = state.KindPermission, state.Pending })
 	say := func(words string) {
 		w.runHook(answeredHook, recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1", "prompt", words, "transcript_path", transcript))
@@ -164,12 +157,8 @@ func TestATypedClearCancelsNothing(t *testing.T) {
 	w.runHook(answeredHook, namedEvent(t, "SessionEnd", "s-1", "reason", "clear"))
 	for name, want := range map[string]string{"next": "cancelled instead", "plan": "cancelled cleared"} {
 		current, err := state.LoadQuestion(qs[name].Path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := string(current.Status) + " " + current.ResolvedBy; got != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
-		}
+		kit.NoError(t, err)
+		kit.Equalf(t, string(current.Status)+" "+current.ResolvedBy, want, "%s", name)
 	}
 	for name, want := range map[string]string{"/clear": "", "before": "cleared", "after": ""} {
 		current, err := w.inbox().Load(words[name].ID)
@@ -187,9 +176,7 @@ func TestAPromptAfterTheEndGoesOn(t *testing.T) {
 	w.runHook(answeredHook, prompt)
 	sessions := state.SessionsIn(state.UserStateDir(w.getenv))
 	first, err := sessions.Get("s-1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	w.runHook(answeredHook, namedEvent(t, "SessionEnd", "s-1", "reason", "resume"))
 	if current, err := sessions.Get("s-1"); err != nil || current.EndReason != "resume" {
 		t.Fatalf("after its end: %+v, %v", current, err)
@@ -263,12 +250,8 @@ func TestSaidWakesOnceForAStop(t *testing.T) {
 	first := w.addPrompt("s-1", "go on", func(*state.Incoming) {})
 	second := w.addPrompt("s-1", "and tag", func(in *state.Incoming) { in.CreatedAt = in.CreatedAt.Add(time.Second) })
 	stop := namedEvent(w, "Stop", "s-1")
-	if said := w.startHook(rewake, stop).awaitWakeText(); !strings.Contains(said, "go on") {
-		t.Errorf("said %q", said)
-	}
-	if said := w.startHook(rewake, stop).awaitWakeText(); said != "" {
-		t.Errorf("then said %q", said)
-	}
+	kit.Contains(t, w.startHook(rewake, stop).awaitWakeText(), "go on")
+	kit.Equalf(t, w.startHook(rewake, stop).awaitWakeText(), "", "then")
 	w.wantStillKept(first, "the same Stop")
 	w.wantStillKept(second, "the same Stop")
 }

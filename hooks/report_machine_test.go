@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -32,9 +33,7 @@ func newMachine(t testing.TB) *machine {
 		"GOOGLE_CHAT_WEBHOOK_URL": "https://chat.googleapis.com/v1/spaces/AAA/messages?key=k&token=t",
 	}
 	for _, dir := range []string{m.env["HOME"], m.env["CLAUDE_PROJECT_DIR"]} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.MkdirAll(dir, 0o755))
 	}
 	return m
 }
@@ -43,12 +42,8 @@ func (m *machine) getenv(name string) string { return m.env[name] }
 
 func (m *machine) writeFile(path, content string) string {
 	m.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		m.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		m.Fatal(err)
-	}
+	kit.NoError(m, os.MkdirAll(filepath.Dir(path), 0o755))
+	kit.NoError(m, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
@@ -75,18 +70,14 @@ func (m *machine) run(name string, event []byte) string {
 func payload(t testing.TB, name string, kv ...any) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", "2.1.329", name+".json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	return setMembers(t, b, kv...)
 }
 
 func setMembers(t testing.TB, b []byte, kv ...any) []byte {
 	t.Helper()
 	var members map[string]any
-	if err := json.Unmarshal(b, &members); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, json.Unmarshal(b, &members))
 	for i := 0; i < len(kv); i += 2 {
 		name := kv[i].(string)
 		if members[name] = kv[i+1]; kv[i+1] == nil {
@@ -94,9 +85,7 @@ func setMembers(t testing.TB, b []byte, kv ...any) []byte {
 		}
 	}
 	b, err := json.Marshal(members)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	return b
 }
 
@@ -135,9 +124,7 @@ func (m *machine) session() *state.Session {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
-		m.Fatal(err)
-	}
+	kit.NoError(m, err)
 	return s
 }
 
@@ -145,9 +132,7 @@ func (m *machine) session() *state.Session {
 func (m *machine) changeSession(f func(*state.Session)) {
 	m.Helper()
 	_, err := state.SessionsIn(state.UserStateDir(m.getenv)).Change("sess-1", func(s *state.Session) { f(s) })
-	if err != nil {
-		m.Fatal(err)
-	}
+	kit.NoError(m, err)
 }
 
 func (m *machine) log() string {
@@ -164,7 +149,5 @@ func (m *machine) wantNoOutput() {
 	if entries, err := os.ReadDir(m.env["XDG_STATE_HOME"]); err == nil {
 		m.Errorf("state was written: %v", entries)
 	}
-	if log := m.log(); log != "" {
-		m.Errorf("the log was written: %s", log)
-	}
+	kit.Equalf(m, m.log(), "", "the log was written")
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 )
@@ -55,9 +56,7 @@ func TestThePermissionsOfAScript(t *testing.T) {
 			home := func(name string) string { return map[string]string{"HOME": dir}[name] }
 			h := &Hook{Env: home, log: state.NewLog(env, "t")}
 			folder := h.personalFolders()[0]
-			if err := folder.Create("q", q); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, folder.Create("q", q))
 			e := &Event{HookEventName: test.event, SessionID: "s", TranscriptPath: LooseText(transcript)}
 			switch test.event {
 			case batch:
@@ -69,16 +68,12 @@ func TestThePermissionsOfAScript(t *testing.T) {
 				h.closeOpenQuestions(e, []*state.Question{q}, nil)
 			}
 			current, err := state.LoadQuestion(q.Path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, err)
 			if label, _ := current.Decision(); current.Status != test.status || current.ResolvedBy != test.by || label != test.label {
 				t.Errorf("%s by %s, %q", current.Status, current.ResolvedBy, label)
 			}
 			note := strings.Join(wording.NoteTexts(current, state.OwedNote{About: state.NoteClosed}), "")
-			if !strings.Contains(note, test.says) {
-				t.Errorf("told %q", note)
-			}
+			kit.Containsf(t, note, test.says, "told")
 			if test.says != "Denied: Bash: "+test.command && strings.Contains(note, "Denied:") || strings.Contains(note, "without choosing") {
 				t.Errorf("told %q", note)
 			}
@@ -92,9 +87,7 @@ func writeTranscript(t *testing.T, path, name string) {
 	t.Helper()
 	read := func(name string) string {
 		b, err := os.ReadFile(filepath.Join("testdata", "2.1.332", name+".jsonl"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		return string(b)
 	}
 	content := ""
@@ -107,7 +100,5 @@ func writeTranscript(t *testing.T, path, name string) {
 	default:
 		content = read(name)
 	}
-	if err := os.WriteFile(path, []byte(content+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(path, []byte(content+"\n"), 0o600))
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -26,18 +27,14 @@ func (m *machine) newRepository() (dir, head string) {
 func TestSessionStart(t *testing.T) {
 	m := newMachine(t)
 	dir, head := m.newRepository()
-	if out := m.run(sessionHook, m.event("single-01-SessionStart")); out != "" {
-		t.Errorf("printed %q", out)
-	}
+	kit.Equalf(t, m.run(sessionHook, m.event("single-01-SessionStart")), "", "printed")
 	s := m.session()
 	if s.Name != "orch-epic4" || s.ProjectDir != dir || s.CWD != dir || s.Source != "startup" || s.Model != "claude-opus-5-5" ||
 		s.Branch != "main" || s.Commit != head || s.StartedAt.IsZero() || !s.IsRunning() ||
 		s.TranscriptPath != filepath.Join(m.dir, "sess-1.jsonl") {
 		t.Errorf("session %+v", s)
 	}
-	if n := len(m.reports()); n != 0 {
-		t.Errorf("%d reports", n)
-	}
+	kit.Equalf(t, len(m.reports()), 0, "reports")
 }
 
 func TestSessionStartIsToldWhenWanted(t *testing.T) {
@@ -89,9 +86,7 @@ func TestTheNextSessionKnowsWhatWasDone(t *testing.T) {
 	})
 	m.run(sessionHook, m.event("single-01-SessionStart", "session_id", "sess-2", "source", "clear"))
 	s, err := state.SessionsIn(state.UserStateDir(m.getenv)).Get("sess-2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	knows := s.OldCommandsDoneUntil.Equal(done) && s.OldIgnoredUntil.Equal(done)
 	if s.ThreadName != "spaces/x/threads/t" || !s.AcceptsCommands || !knows {
 		t.Errorf("%+v", s)
@@ -106,16 +101,12 @@ func TestSessionEndOwesTheSummary(t *testing.T) {
 			if start {
 				m.run(sessionHook, m.event("single-01-SessionStart"))
 			}
-			if out := m.run(sessionHook, m.event("timing-10-SessionEnd")); out != "" {
-				t.Errorf("printed %q", out)
-			}
+			kit.Equalf(t, m.run(sessionHook, m.event("timing-10-SessionEnd")), "", "printed")
 			s := m.session()
 			if s.IsRunning() || s.SummaryOwedFor.IsZero() || s.EndReason != "prompt_input_exit" || s.Name != "orch-epic4" || s.TranscriptPath == "" || (s.Source != "") != start {
 				t.Errorf("session %+v", s)
 			}
-			if n := len(m.reports()); n != 0 {
-				t.Errorf("%d reports: they are the poller's", n)
-			}
+			kit.Equalf(t, len(m.reports()), 0, "reports: they are the poller's")
 		})
 	}
 }
@@ -150,9 +141,7 @@ func TestSessionEndStartsNoGit(t *testing.T) {
 	m.newRepository()
 	ran := filepath.Join(m.dir, "ran")
 	git := m.writeFile(filepath.Join(m.dir, "bin", "git"), "#!/bin/sh\ntouch "+ran+"\n")
-	if err := os.Chmod(git, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Chmod(git, 0o700))
 	t.Setenv("PATH", filepath.Dir(git)+":"+os.Getenv("PATH"))
 	m.run(sessionHook, m.event("timing-10-SessionEnd"))
 	if _, err := os.Stat(ran); err == nil {
@@ -174,9 +163,7 @@ func TestNoticesAreShownOnce(t *testing.T) {
 		{sessionHook, "single-07-Stop"}, {sessionHook, "single-01-SessionStart"}, {"gchat-ask-user-answered", "single-07-Stop"},
 	} {
 		m.changeSession(func(s *state.Session) { s.Notices = []string{"Look here."} })
-		if out := m.run(run[0], m.event(run[1])); out != `{"systemMessage":"Look here."}`+"\n" {
-			t.Errorf("%q printed %q", run, out)
-		}
+		kit.Equalf(t, m.run(run[0], m.event(run[1])), `{"systemMessage":"Look here."}`+"\n", "%q printed", run)
 		if out := m.run(run[0], m.event(run[1])); out != "" {
 			t.Errorf("%q printed %q once more", run, out)
 		}
@@ -188,9 +175,7 @@ func (m *machine) summary() (text string, turns int) {
 	m.Helper()
 	s := m.session()
 	r, turns, err := buildSummary(m.Context(), m.getenv, s)
-	if err != nil {
-		m.Fatal(err)
-	}
+	kit.NoError(m, err)
 	if r.Type != state.ReportSessionEnded || !r.At.Equal(s.SummaryOwedFor) {
 		m.Errorf("report %+v", r)
 	}
@@ -249,9 +234,7 @@ func TestSummaryIsToldOnce(t *testing.T) {
 		m.run(sessionHook, m.event("timing-10-SessionEnd"))
 		owing := m.session()
 		for range 2 {
-			if err := EnqueueSummary(m.Context(), m.getenv, owing); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, EnqueueSummary(m.Context(), m.getenv, owing))
 		}
 		if current := m.session(); !current.SummaryOwedFor.IsZero() {
 			t.Errorf("the session still owes: %+v", current)
@@ -272,9 +255,7 @@ func TestSummaryIsToldOnce(t *testing.T) {
 // read.
 func TestSummaryOfWhatIsKnown(t *testing.T) {
 	recording, err := filepath.Abs("testdata/2.1.197/transcripts/single.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	ended := func(reason string) func(*machine, *state.Session) {
 		return func(_ *machine, s *state.Session) { s.EndReason = reason }
 	}
@@ -368,9 +349,7 @@ func TestTurnsOfRecordedSessions(t *testing.T) {
 	for file, want := range map[string]int{"single": 1, "dismissed": 1, "denied-again": 1, "woken": 1} {
 		for _, version := range []string{"2.1.197", "2.1.329"} {
 			path, err := filepath.Abs(filepath.Join("testdata", version, "transcripts", file+".jsonl"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, err)
 			if _, err := os.Stat(path); err != nil && file == "woken" {
 				// of 2.1.197 it was not recorded
 				continue

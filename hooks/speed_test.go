@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // runOnce runs a program with an event and returns how long the whole process took.
@@ -59,9 +61,7 @@ func BenchmarkWaitingHook(b *testing.B) {
 	for b.Loop() {
 		cmd := exec.Command(program, "hook", forwardHook)
 		cmd.Env, cmd.Stdin = w.environ(), bytes.NewReader(recorded(b, "single-04-PermissionRequest"))
-		if err := cmd.Start(); err != nil {
-			b.Fatal(err)
-		}
+		kit.NoError(b, cmd.Start())
 		w.awaitThread(1)
 		before := cpuTime(cmd.Process.Pid)
 		time.Sleep(10 * time.Second)

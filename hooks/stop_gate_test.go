@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -62,9 +63,7 @@ func (m *machine) writeMarker(id, session, status string, asked time.Time, kv ..
 		"status":    status,
 		"questions": []any{map[string]any{"question": "What is \"next\"?", "header": "Next", "options": []any{}, "multiSelect": false}},
 	})
-	if err != nil {
-		m.Fatal(err)
-	}
+	kit.NoError(m, err)
 	m.writeFile(m.markerPath(id), string(setMembers(m.TB, b, kv...)))
 	return m.markerPath(id)
 }
@@ -73,9 +72,7 @@ func (m *machine) writeMarker(id, session, status string, asked time.Time, kv ..
 func makeOlder(t testing.TB, path string, by time.Duration) {
 	t.Helper()
 	at := time.Now().Add(-by)
-	if err := os.Chtimes(path, at, at); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Chtimes(path, at, at))
 }
 
 func TestGateMarkers(t *testing.T) {
@@ -181,9 +178,7 @@ func TestGateMarkersOfThisVersion(t *testing.T) {
 			m.env["CLAUDE_SESSION_ID"] = "system3-main"
 			q := &state.Question{QuestionID: "ask-system3-old-0a1b2c3d", SessionID: c.name, ClaudeSessionID: c.claude,
 				AskedAt: time.Now(), Status: c.status, Mode: state.ModeDeny}
-			if err := state.MarkersIn(filepath.Dir(filepath.Dir(m.markerPath(q.QuestionID)))).Create(q.QuestionID, q); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, state.MarkersIn(filepath.Dir(filepath.Dir(m.markerPath(q.QuestionID)))).Create(q.QuestionID, q))
 			if v := m.runGate(); (v.Decision == "block") != c.block {
 				t.Errorf("said %+v", v)
 			}
@@ -209,9 +204,7 @@ func TestGateMarkersElsewhere(t *testing.T) {
 			m := newGate(t)
 			m.writeFile(path(m), fmt.Sprintf(`{"question_id":"q","session_id":"sess-1","status":"pending","asked_at":%q}`,
 				time.Now().UTC().Format(time.RFC3339)))
-			if v := m.runGate(); v != (gateVerdict{}) {
-				t.Errorf("said %+v", v)
-			}
+			kit.Equal(t, m.runGate(), (gateVerdict{}))
 		})
 	}
 }
@@ -256,10 +249,7 @@ func TestGateCountsOnlyQuestions(t *testing.T) {
 				QuestionID: "0a1b2c3d", Kind: kind, SessionID: "sess-1", ClaudeSessionID: "sess-1",
 				AskedAt: time.Now().Add(-time.Minute), Status: state.Resolved, Mode: state.ModeNative,
 			}
-			err := state.QuestionsIn(state.SpareStateDir(env)).Create("sess-1-1", q)
-			if err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, state.QuestionsIn(state.SpareStateDir(env)).Create("sess-1-1", q))
 			if v := m.runGate(); (v.Decision == "block") != block {
 				t.Errorf("said %+v", v)
 			}
@@ -272,9 +262,7 @@ func TestGateCountsOnlyQuestions(t *testing.T) {
 func TestGateTellsNothingOfAStop(t *testing.T) {
 	m := newGate(t)
 	m.writeMarker("ask-sess-1-0a1b2c3d", "sess-1", "pending", time.Now())
-	if v := m.runGate("last_assistant_message", "All done."); v != (gateVerdict{}) {
-		t.Errorf("said %+v", v)
-	}
+	kit.Equal(t, m.runGate("last_assistant_message", "All done."), (gateVerdict{}))
 	if s := m.session(); s != nil && !s.SummaryOwedFor.IsZero() || len(m.reports()) != 0 {
 		t.Errorf("session %+v", s)
 	}
@@ -326,17 +314,13 @@ func TestGateKnowsOnlyTheSessionsOwnStop(t *testing.T) {
 		"sent back":                  m.event("single-07-Stop", "stop_hook_active", true),
 		"sent back, in another type": m.event("single-07-Stop", "stop_hook_active", "true"),
 	} {
-		if out := m.run(gateHook, event); out != "" {
-			t.Errorf("%s: printed %q", name, out)
-		}
+		kit.Equalf(t, m.run(gateHook, event), "", "%s: printed", name)
 	}
 	for name, event := range map[string][]byte{
 		"no flag":           setMembers(t, m.event("single-07-Stop"), "stop_hook_active", nil, "session_id", "sess-2"),
 		"odd other members": m.event("single-07-Stop", "background_tasks", "many", "transcript_path", 7, "session_id", "sess-3"),
 	} {
-		if out := m.run(gateHook, event); !strings.Contains(out, `"decision":"block"`) {
-			t.Errorf("%s: printed %q", name, out)
-		}
+		kit.Containsf(t, m.run(gateHook, event), `"decision":"block"`, "%s: printed", name)
 	}
 }
 
@@ -380,12 +364,8 @@ func TestGateThatCannotCountLetsStop(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newGate(t)
 			path := filepath.Join(state.UserStateDir(m.getenv), "sessions", "sess-1.json")
-			if err := os.MkdirAll(filepath.Dir(filepath.Dir(path)), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := spoil(path); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, os.MkdirAll(filepath.Dir(filepath.Dir(path)), 0o700))
+			kit.NoError(t, spoil(path))
 			v := m.runGate("stop_hook_active", nil)
 			if v.Decision != "" || !strings.Contains(v.SystemMessage, "cannot be written down") {
 				t.Errorf("said %+v", v)
@@ -424,12 +404,8 @@ func TestGatePassesOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newGate(t)
 			path := m.markerPath("ask-sess-1-0a1b2c3d")
-			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := c.put(path); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+			kit.NoError(t, c.put(path))
 			before, _ := os.Lstat(path)
 			if v := m.runGate(); v.Decision != "block" {
 				t.Errorf("said %+v", v)
@@ -438,9 +414,7 @@ func TestGatePassesOver(t *testing.T) {
 				t.Errorf("%d lines in the log: %s", n, m.log())
 			}
 			m.writeMarker("ask-sess-1-0a1b2c3e", "sess-1", "pending", time.Now())
-			if v := m.runGate(); v != (gateVerdict{}) {
-				t.Errorf("with evidence beside it: said %+v", v)
-			}
+			kit.Equalf(t, m.runGate(), (gateVerdict{}), "with evidence beside it")
 			after, err := os.Lstat(path)
 			if err != nil || !os.SameFile(before, after) || after.Size() != before.Size() {
 				t.Errorf("it was touched: %v", err)
@@ -565,15 +539,9 @@ func TestGateTeamThatCannotBeRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newAgentGate(t)
 			path := filepath.Join(m.env["HOME"], ".claude", "teams", "s3-live", "config.json")
-			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := put(path); err != nil {
-				t.Fatal(err)
-			}
-			if v := m.runGate(); v != (gateVerdict{}) {
-				t.Errorf("said %+v", v)
-			}
+			kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+			kit.NoError(t, put(path))
+			kit.Equal(t, m.runGate(), (gateVerdict{}))
 			if n := strings.Count(m.log(), "team not read"); n != 1 {
 				t.Errorf("%d lines in the log: %s", n, m.log())
 			}
@@ -598,13 +566,9 @@ func TestGateJoinsItsChecks(t *testing.T) {
 			m.writeTeam("s3-live", `{"members":[]}`)
 			v := m.runGate()
 			said := func(what, text string) {
-				if (what == "") != (text == "") {
-					t.Errorf("said %+v", v)
-				}
+				kit.Equalf(t, (what == ""), (text == ""), "said %+v", v)
 				for _, part := range []string{"AskUserQuestion", "s3-live", "without having asked you"} {
-					if strings.Contains(what, part) != strings.Contains(text, part) {
-						t.Errorf("%q: said %+v", part, v)
-					}
+					kit.Equalf(t, strings.Contains(what, part), strings.Contains(text, part), "%q: said %+v", part, v)
 				}
 			}
 			said(c.reason, v.Reason)

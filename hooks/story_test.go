@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
 )
@@ -45,16 +46,10 @@ func TestQuestionTravelsToThePhoneAndBack(t *testing.T) {
 			p := w.startHook(forwardHook, recorded(t, c.waits))
 			c.answer(w, w.awaitThread(1))
 			out := p.awaitOutput()
-			if want := name != "in the dialog"; want != strings.Contains(out, `"answers":{"`+singleQuestion+`":"Rolling deployment"}`) {
-				t.Errorf("printed %q", out)
-			}
+			kit.Equalf(t, name != "in the dialog", strings.Contains(out, `"answers":{"`+singleQuestion+`":"Rolling deployment"}`), "printed %q", out)
 			w.runHook(answeredHook, answeredEvent(t, "Rolling deployment"))
-			if got := w.awaitMessage("[Answered]"); !strings.Contains(got, c.says) {
-				t.Errorf("the thread says %q", got)
-			}
-			if name := w.messages("[Answered]")[0].Thread.Name; name != w.awaitThread(1) {
-				t.Errorf("it is said in %s", name)
-			}
+			kit.Containsf(t, w.awaitMessage("[Answered]"), c.says, "the thread")
+			kit.Equalf(t, w.messages("[Answered]")[0].Thread.Name, w.awaitThread(1), "it is said in")
 			if asked, closed := len(w.messages("[AskUserQuestion]")), len(w.messages("[Answered]")); asked != 1 || closed != 1 {
 				t.Errorf("asked %d times, closed %d times", asked, closed)
 			}
@@ -118,9 +113,7 @@ func testCrosswise(w *world, run int) {
 				// This machine was too busy to deny the call within three seconds, so the
 				// call is asked in the terminal.
 				var in map[string]any
-				if err := json.Unmarshal(ask, &in); err != nil {
-					w.Fatal(err)
-				}
+				kit.NoError(w, json.Unmarshal(ask, &in))
 				c.dialog = w.startHook(forwardHook, recorded(w, "single-04-PermissionRequest", "session_id", in["session_id"], "tool_input", in["tool_input"]))
 			}
 			calls = append(calls, c)
@@ -181,12 +174,8 @@ func TestDeniedTooLateGoesOnInItsThread(t *testing.T) {
 	close(open)
 	p := w.startHook(forwardHook, recorded(t, "single-04-PermissionRequest"))
 	w.sendAsUser(ann, w.awaitThread(1), "canary")
-	if got := w.readAnswers(p.awaitOutput())[singleQuestion]; got != "Canary" {
-		t.Errorf("answered %q", got)
-	}
-	if n := len(w.messages("[AskUserQuestion]")); n != 1 {
-		t.Errorf("asked %d times", n)
-	}
+	kit.Equalf(t, w.readAnswers(p.awaitOutput())[singleQuestion], "Canary", "answered")
+	kit.Equalf(t, len(w.messages("[AskUserQuestion]")), 1, "asked")
 }
 
 // A stop gate and a poll script in Python find a deny-mode question. The poll script
@@ -225,9 +214,7 @@ func TestReadersInPython(t *testing.T) {
 				looked[0].Since.After(posted) || posted.Sub(looked[0].Since) > time.Second {
 				t.Errorf("a poll script looks at %v, the message is of %s, %v", looked, posted, err)
 			}
-			if got := p.awaitWakeText(); !strings.Contains(got, `"Which DB?"="Postgres"`) {
-				t.Errorf("woken with %q", got)
-			}
+			kit.Containsf(t, p.awaitWakeText(), `"Which DB?"="Postgres"`, "woken with")
 			gate.wantGateSees(gateExpectation{Asked: 1, Answer: "2"})
 			q := w.question()
 			if q.ClaudeSessionID != "s-1" || q.SessionID != c.gate || q.AnsweredBy != state.LocalSender || q.AnsweredByName != "Ann" {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -16,9 +17,7 @@ func (m *machine) promptEvent(kv ...any) []byte {
 // written there.
 func TestAThreadBeginsWithTheFirstPrompt(t *testing.T) {
 	m := newMachine(t)
-	if out := m.run(sessionHook, m.promptEvent()); out != "" {
-		t.Errorf("printed %q", out)
-	}
+	kit.Equalf(t, m.run(sessionHook, m.promptEvent()), "", "printed")
 	began := "(session_start) orch-epic4\nProject: shop\nMachine: " + state.MachineName() + "\n\n" + state.OutsideTmuxWarning
 	m.wantReports(began)
 	if s := m.session(); !s.AcceptsCommands || !s.IsRunning() {
@@ -42,9 +41,7 @@ func TestAThreadBeginsOnce(t *testing.T) {
 			has(m)
 			before := len(m.reports())
 			m.run(sessionHook, m.promptEvent())
-			if n := len(m.reports()); n != before {
-				t.Errorf("%d reports", n)
-			}
+			kit.Equalf(t, len(m.reports()), before, "reports")
 		})
 	}
 }
@@ -97,9 +94,7 @@ func TestATurnsEndLeavesALine(t *testing.T) {
 			for _, one := range m.reports()[began:] {
 				got = append(got, reportText(one.Report))
 			}
-			if strings.Join(got, "|") != c.want {
-				t.Errorf("told %q, want %q", got, c.want)
-			}
+			kit.Equalf(t, strings.Join(got, "|"), c.want, "told %q", got)
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/inject"
 )
 
@@ -27,9 +28,7 @@ func entryLine(t testing.TB, kind string, at time.Time, content any) string {
 		"type": kind, "isSidechain": false, "timestamp": at.UTC().Format("2006-01-02T15:04:05.000Z"), "uuid": "u",
 		"message": map[string]any{"role": kind, "content": content},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	return string(b) + "\n"
 }
 
@@ -44,9 +43,7 @@ func result(id string) []map[string]any {
 func transcript(t testing.TB, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "session.jsonl")
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
@@ -132,22 +129,14 @@ func TestPendingCallsOfALongTranscript(t *testing.T) {
 func TestTranscriptsThatAreNone(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
-	if err := syscall.Mkfifo(path("fifo.jsonl"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, syscall.Mkfifo(path("fifo.jsonl"), 0o600))
 	for _, link := range [][2]string{{"/dev/zero", "zero.jsonl"}, {path("real.jsonl"), "link.jsonl"}} {
-		if err := os.Symlink(link[0], path(link[1])); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.Symlink(link[0], path(link[1])))
 	}
 	for _, name := range []string{"real.jsonl", "secrets.txt"} {
-		if err := os.WriteFile(path(name), []byte(assistantLine(t, time.Now(), call("1", "Bash", nil))), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(path(name), []byte(assistantLine(t, time.Now(), call("1", "Bash", nil))), 0o600))
 	}
-	if err := os.Mkdir(path("folder.jsonl"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Mkdir(path("folder.jsonl"), 0o700))
 	for _, name := range []string{"fifo.jsonl", "zero.jsonl", "link.jsonl", "folder.jsonl", "absent.jsonl", "secrets.txt"} {
 		if calls, err := pendingCalls(path(name)); err == nil || len(calls) > 0 {
 			t.Errorf("%s was read: %v", name, calls)
@@ -176,16 +165,10 @@ func TestTally(t *testing.T) {
 		"half {\"assistant\"" + "\n" + strings.Repeat("x", 20<<20) + `"assistant"` + "\n" +
 		assistantLine(t, after, map[string]any{"type": "text", "text": "Done."}) + strings.TrimSpace(assistantLine(t, after,
 		call("3", "Write", map[string]any{"file_path": "/p/b.go"})))
-	if err := os.WriteFile(path, []byte(main), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(path, []byte(main), 0o600))
 	did := tallyTranscript(t.Context(), path, start)
-	if got := fmt.Sprint(did.tools); got != "map[Edit:1 Read:1 Write:1]" {
-		t.Errorf("tools %s", got)
-	}
-	if did.lastText != "Done." {
-		t.Errorf("last words %q", did.lastText)
-	}
+	kit.Equalf(t, fmt.Sprint(did.tools), "map[Edit:1 Read:1 Write:1]", "tools")
+	kit.Equalf(t, did.lastText, "Done.", "last words")
 	if did := tallyTranscript(t.Context(), path, time.Time{}); did.tools["Bash"] != 1 {
 		t.Errorf("from an unknown start on: %v", did.tools)
 	}
@@ -197,9 +180,7 @@ func TestShorten(t *testing.T) {
 		{"```\n1\n2\n3", "```\n1\n2…\n```"}, {"", ""},
 		{"0123456789\n", "0123456789"},
 	} {
-		if got := shorten(c.in, 11, 3); got != c.want {
-			t.Errorf("%q: got %q, want %q", c.in, got, c.want)
-		}
+		kit.Equalf(t, shorten(c.in, 11, 3), c.want, "%q", c.in)
 	}
 }
 
@@ -210,9 +191,7 @@ func TestPlain(t *testing.T) {
 		"<users/all>": "`<users/all>`", "a`b": "`a'b`", "[x](http://y)": "`[x](http://y)`", "_x_": "`_x_`", "": "",
 		"日本_語": "`日本_語`", "&lt;": "`&lt;`",
 	} {
-		if got := escapeMarkdown(in); got != want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
-		}
+		kit.Equalf(t, escapeMarkdown(in), want, "%q", in)
 	}
 }
 
@@ -222,9 +201,7 @@ func TestDuration(t *testing.T) {
 		0: "0s", 59*time.Second + 999*time.Millisecond: "59s", time.Minute: "1m", 59*time.Minute + 59*time.Second: "59m", 20 * time.Minute: "20m",
 		time.Hour: "1h", 10 * time.Hour: "10h", 72 * time.Minute: "1h12m", 27*time.Hour + 5*time.Minute: "27h5m", -time.Second: "",
 	} {
-		if got := durationText(end.Add(-d), end); got != want {
-			t.Errorf("%s: got %q, want %q", d, got, want)
-		}
+		kit.Equalf(t, durationText(end.Add(-d), end), want, "%s", d)
 	}
 }
 
@@ -235,18 +212,14 @@ func TestGitOfAHostileRepository(t *testing.T) {
 	_, start := gitHead(t.Context(), repo, gitTimeout)
 	ran := filepath.Join(t.TempDir(), "ran")
 	evil := filepath.Join(t.TempDir(), "evil")
-	if err := os.WriteFile(evil, []byte("#!/bin/sh\ntouch "+ran+"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(evil, []byte("#!/bin/sh\ntouch "+ran+"\n"), 0o700))
 	for _, kv := range [][2]string{{"core.fsmonitor", evil}, {"diff.external", evil}, {"diff.x.textconv", evil},
 		{"diff.x.command", evil}, {"core.hooksPath", filepath.Dir(evil)},
 		{"core.pager", evil}, {"gpg.program", evil}, {"log.showSignature", "true"}, {"color.ui", "always"}} {
 		runGit(t, repo, "config", kv[0], kv[1])
 	}
 	for name, content := range map[string]string{".gitattributes": "* diff=x\n", "<users!all> *bold*": "x", "new\nline": "x"} {
-		if err := os.WriteFile(filepath.Join(repo, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(filepath.Join(repo, name), []byte(content), 0o600))
 	}
 	runGit(t, repo, "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "add", "-A")
 	runGit(t, repo, "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "commit", "-qm", "[Session End] *x*\n\nbody")
@@ -259,14 +232,10 @@ func TestGitOfAHostileRepository(t *testing.T) {
 	}
 	old := filepath.Join(repo, "was there before")
 	for _, f := range []string{old, filepath.Join(repo, "new and never added")} {
-		if err := os.WriteFile(f, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(f, nil, 0o600))
 	}
 	long := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(old, long, long); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Chtimes(old, long, long))
 	if c := gitChangesSince(t.Context(), repo, start, time.Now().Add(-time.Minute)); len(c.files) != 4 ||
 		c.files[3] != "new and never added" {
 		t.Errorf("files %q", c.files)
@@ -288,10 +257,8 @@ func TestGitOfAHostileRepository(t *testing.T) {
 func TestGitThatHangs(t *testing.T) {
 	repo := newRepository(t)
 	bin := t.TempDir()
-	if err := os.WriteFile(filepath.Join(bin, "git"), []byte("#!/bin/sh\nsleep 1000 & echo $! > "+filepath.Join(bin,
-		"pid")+"; wait\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(filepath.Join(bin, "git"), []byte("#!/bin/sh\nsleep 1000 & echo $! > "+filepath.Join(bin,
+		"pid")+"; wait\n"), 0o700))
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	if branch, commit := gitHead(t.Context(), repo, gitHookTimeout); branch != "" || commit != "" {
 		t.Errorf("got %q %q", branch, commit)
@@ -329,9 +296,7 @@ func initRepository(t testing.TB, dir string) {
 
 func commitFile(t testing.TB, dir, subject, file, content string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600))
 	runGit(t, dir, "add", "--", file)
 	runGit(t, dir, "commit", "-qm", subject)
 }
@@ -373,9 +338,7 @@ func transcriptOf(t *testing.T, lines ...string) string {
 	if strings.HasSuffix(text, "}") {
 		text += "\n"
 	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -90,9 +91,7 @@ func choice(question string) int { return int(crc32.ChecksumIEEE([]byte(question
 func (x *troubleMaker) ask(w *world, session, call, question string) string {
 	pre := questionEvent(w, session, call, question, labels...)
 	var event map[string]any
-	if err := json.Unmarshal(pre, &event); err != nil {
-		x.Fatal(err)
-	}
+	kit.NoError(x, json.Unmarshal(pre, &event))
 	marshal := func(name string) []byte {
 		event["hook_event_name"] = name
 		b, _ := json.Marshal(event)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -30,17 +31,13 @@ func TestBadStdin(t *testing.T) {
 		"an event of tomorrow": `{"hook_event_name":"PreCoffee","session_id":"s"}`,
 	} {
 		for _, hook := range []string{forwardHook, answeredHook, sessionHook, "gchat-notification-dispatch", "gchat-stop-gate"} {
-			if out := w.runHook(hook, []byte(in)); out != "" {
-				t.Errorf("%s, %s: printed %q", hook, name, out)
-			}
+			kit.Equalf(t, w.runHook(hook, []byte(in)), "", "%s, %s: printed", hook, name)
 		}
 	}
 	if qs := w.questions(); len(qs) > 0 {
 		t.Errorf("%d questions were recorded", len(qs))
 	}
-	if log := w.log(); !strings.Contains(log, "not understood") {
-		t.Errorf("the log does not say so: %s", log)
-	}
+	kit.Containsf(t, w.log(), "not understood", "the log")
 }
 
 // The event is handled once it is there, even if the pipe that it came through stays
@@ -49,9 +46,7 @@ func TestEventOnAnOpenPipe(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutPoller(t)
 	r, event, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	defer r.Close()
 	defer event.Close()
 	if _, err := event.Write(recorded(t, "single-03-PreToolUse")); err != nil {
@@ -74,9 +69,7 @@ func TestUnwritableStateGoesToThePersonsOwn(t *testing.T) {
 		"a file where a folder should be": func(w *world) { writeFile(w, filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude"), "") },
 		"a full disk": func(w *world) {
 			dir := w.smallDisk()
-			if err := os.MkdirAll(filepath.Join(dir, "pending-questions", ".locks"), 0o700); err != nil {
-				w.Fatal(err)
-			}
+			kit.NoError(w, os.MkdirAll(filepath.Join(dir, "pending-questions", ".locks"), 0o700))
 			fillDisk(w, dir)
 		},
 	} {
@@ -91,9 +84,7 @@ func TestUnwritableStateGoesToThePersonsOwn(t *testing.T) {
 			}
 			w.awaitWaiter(qs[0])
 			w.markReplied(qs[0], "Canary")
-			if got := w.readAnswers(p.awaitOutput())[singleQuestion]; got != "Canary" {
-				t.Errorf("answered %q", got)
-			}
+			kit.Equalf(t, w.readAnswers(p.awaitOutput())[singleQuestion], "Canary", "answered")
 			w.runHook(answeredHook, answeredEvent(t, "Canary"))
 			w.wantOwedNotes(qs[0], closedNote)
 		})
@@ -107,9 +98,7 @@ func TestAQuestionInThePersonsOwnStateIsAskedOnce(t *testing.T) {
 	claude := filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude")
 	writeFile(w, claude, "") // no folder can be made there
 	w.runHook(forwardHook, recorded(t, "single-03-PreToolUse"))
-	if err := os.Remove(claude); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Remove(claude))
 	p := w.startHook(forwardHook, recorded(t, "single-04-PermissionRequest"))
 	qs, _ := state.QuestionsIn(state.SpareStateDir(w.getenv)).All()
 	if len(qs) != 1 {
@@ -117,9 +106,7 @@ func TestAQuestionInThePersonsOwnStateIsAskedOnce(t *testing.T) {
 	}
 	w.awaitWaiter(qs[0])
 	w.markReplied(qs[0], "Canary")
-	if got := w.readAnswers(p.awaitOutput())[singleQuestion]; got != "Canary" {
-		t.Errorf("answered %q", got)
-	}
+	kit.Equalf(t, w.readAnswers(p.awaitOutput())[singleQuestion], "Canary", "answered")
 	if n := len(w.questions()); n > 0 {
 		t.Errorf("%d questions in the project, too", n)
 	}
@@ -130,9 +117,7 @@ func TestAQuestionInThePersonsOwnStateIsAskedOnce(t *testing.T) {
 func (w *world) smallDisk() string {
 	w.Helper()
 	dir := w.projectState()
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		w.Fatal(err)
-	}
+	kit.NoError(w, os.MkdirAll(dir, 0o700))
 	if out, err := bound.Command(w, "mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", dir).CombinedOutput(); err != nil {
 		if os.Getenv("GCHAT_E2E_REQUIRED") == "1" && os.Geteuid() == 0 {
 			w.Fatalf("a small disk cannot be mounted, and GCHAT_E2E_REQUIRED=1: %v: %s", err, out)
@@ -151,9 +136,7 @@ func (w *world) smallDisk() string {
 func fillDisk(t testing.TB, dir string) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(dir, "fill"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	defer f.Close()
 	for b := make([]byte, 4096); err == nil; _, err = f.Write(b) {
 	}
@@ -173,12 +156,8 @@ func TestFullDiskWakesNobodyForEver(t *testing.T) {
 	if bound.WaitFor(time.Second, p.hasEnded) {
 		t.Fatalf("woken with %q while the disk is full", p.awaitWakeText())
 	}
-	if err := os.Remove(filepath.Join(dir, "fill")); err != nil {
-		t.Fatal(err)
-	}
-	if got := p.awaitWakeText(); !strings.Contains(got, "GCHAT_TIMEOUT") {
-		t.Errorf("woken with %q", got)
-	}
+	kit.NoError(t, os.Remove(filepath.Join(dir, "fill")))
+	kit.Containsf(t, p.awaitWakeText(), "GCHAT_TIMEOUT", "woken with")
 	if again := w.startHook(rewake, namedEvent(t, "Stop", "s-1")); bound.WaitFor(time.Second, again.hasEnded) {
 		// it waits for a late reply
 		t.Errorf("woken again with %q", again.awaitWakeText())
@@ -192,13 +171,9 @@ func TestNothingCanBeWritten(t *testing.T) {
 	writeFile(t, blocked, "")
 	w.env["GCHAT_STATE_DIR"], w.env["XDG_STATE_HOME"] = filepath.Join(blocked, "a"), filepath.Join(blocked, "b")
 	for _, event := range []string{"single-03-PreToolUse", "single-04-PermissionRequest"} {
-		if out := w.runHook(forwardHook, recorded(t, event)); out != "" {
-			t.Errorf("%s printed %q", event, out)
-		}
+		kit.Equalf(t, w.runHook(forwardHook, recorded(t, event)), "", "%s printed", event)
 	}
-	if log := w.log(); !strings.Contains(log, "the session goes on without it") {
-		t.Errorf("log: %s", log)
-	}
+	kit.Containsf(t, w.log(), "the session goes on without it", "log")
 }
 
 // No hook opens a socket, whether it waits or not. It is as fast when Chat hangs as when
@@ -262,9 +237,7 @@ func TestFullDiskForAMoment(t *testing.T) {
 		"printed": {func(w *world) {
 			p := waiting(w)
 			w.markReplied(w.question(), "Canary")
-			if got := w.readAnswers(p.awaitOutput())[singleQuestion]; got != "Canary" {
-				w.Errorf("answered %q", got)
-			}
+			kit.Equalf(w, w.readAnswers(p.awaitOutput())[singleQuestion], "Canary", "answered")
 		}, func(q *state.Question) bool { return q.IsPrinted }},
 		"dismissed": {func(w *world) {
 			p := waiting(w)

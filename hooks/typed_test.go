@@ -3,6 +3,7 @@ package hooks
 import (
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -32,9 +33,7 @@ func TestTyped(t *testing.T) {
 		if c.remark != "" {
 			q.Notes = map[string]string{which: c.remark}
 		}
-		if got := areTypedAnswers(q, map[string]string{which: c.told}); got != c.want {
-			t.Errorf("%s: %v", name, got)
-		}
+		kit.Equalf(t, areTypedAnswers(q, map[string]string{which: c.told}), c.want, "%s", name)
 		if q.Typing = nil; areTypedAnswers(q, map[string]string{which: c.told}) {
 			t.Errorf("%s: it was not typed at all", name)
 		}

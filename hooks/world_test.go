@@ -20,6 +20,7 @@ import (
 	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/e2e/underlock"
 	"gchat-hooks/gchat/space"
@@ -83,9 +84,7 @@ func newWorldWithoutPoller(t testing.TB) *world {
 		"XDG_STATE_HOME": filepath.Join(w.dir, "user"),
 	}
 	for _, dir := range []string{w.env["HOME"], w.env["CLAUDE_PROJECT_DIR"]} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.MkdirAll(dir, 0o755))
 	}
 	return w
 }
@@ -106,13 +105,9 @@ func (tr *requestTrace) setIntercept(f func(http.ResponseWriter, *http.Request) 
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	if err := buildProgram(); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, buildProgram())
 	s, err := space.Open(space.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	w := newWorldWithoutPoller(t)
 	w.chat = s
 	handler := s.Handler()
@@ -201,9 +196,7 @@ func (w *world) startHook(name string, event []byte, wrap ...string) *hookProces
 	// A detached poller must not keep the test waiting. It has none of our descriptors,
 	// and this proves it.
 	p.WaitDelay = testTimeout
-	if err := p.Start(); err != nil {
-		w.Fatal(err)
-	}
+	kit.NoError(w, p.Start())
 	go func() {
 		_ = p.Wait()
 		close(p.done)
@@ -224,9 +217,7 @@ func (p *hookProcess) awaitOutput() string {
 	case <-time.After(testTimeout):
 		p.w.Fatalf("%v does not end:\n%s", p.Args, bound.Kill(p.Process.Pid))
 	}
-	if code := p.ProcessState.ExitCode(); code != 0 {
-		p.w.Errorf("%v ended with %d", p.Args, code)
-	}
+	kit.Equalf(p.w, p.ProcessState.ExitCode(), 0, "%v ended with", p.Args)
 	if p.err.Len() > 0 {
 		p.w.Errorf("%v wrote to stderr: %s", p.Args, &p.err)
 	}
@@ -254,13 +245,9 @@ const forwardHook, answeredHook = "gchat-ask-user-forward", "gchat-ask-user-answ
 func recorded(t testing.TB, name string, kv ...any) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", "2.1.329", name+".json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	var m map[string]any
-	if err := json.Unmarshal(b, &m); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, json.Unmarshal(b, &m))
 	for i := 0; i < len(kv); i += 2 {
 		m[kv[i].(string)] = kv[i+1]
 	}
@@ -306,9 +293,7 @@ func (w *world) messages(prefix string) (found []*chat.Message) {
 func (w *world) sendAsUser(who *chat.User, thread, text string) *chat.Message {
 	w.Helper()
 	m, err := w.chat.PostAs(who, thread, text)
-	if err != nil {
-		w.Fatal(err)
-	}
+	kit.NoError(w, err)
 	return m
 }
 
@@ -396,9 +381,7 @@ func (w *world) awaitWaiter(q *state.Question) {
 func (w *world) wantOwedNotes(q *state.Question, want ...state.OwedNote) {
 	w.Helper()
 	q, err := state.LoadQuestion(q.Path)
-	if err != nil {
-		w.Fatal(err)
-	}
+	kit.NoError(w, err)
 	if !slices.Equal(q.OwedNotes, want) {
 		w.Errorf("owed are %+v, want %+v", q.OwedNotes, want)
 	}
@@ -431,9 +414,7 @@ func (w *world) readAnswers(out string) map[string]string {
 	if d.HookOutput.Event != "PermissionRequest" || d.HookOutput.Decision.Behavior != "allow" {
 		w.Fatalf("not an allow: %s", out)
 	}
-	if err := json.Unmarshal(d.HookOutput.Decision.Input, &in); err != nil {
-		w.Fatal(err)
-	}
+	kit.NoError(w, json.Unmarshal(d.HookOutput.Decision.Input, &in))
 	return in.Answers
 }
 
@@ -441,10 +422,6 @@ func terminate(p *hookProcess) { _ = p.Process.Signal(syscall.SIGTERM) }
 
 func writeFile(t testing.TB, path, content string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	kit.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 }

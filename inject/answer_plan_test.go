@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -43,9 +44,7 @@ func TestPlan(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, err)
 			got := acts[0]
 			c.want.subQuestion = c.prompt
 			if !reflect.DeepEqual(got, c.want) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -59,8 +60,6 @@ func TestAnswersThatCannotBeTyped(t *testing.T) {
 
 func lockPane(w testTmux, p Pane) {
 	lock, err := LockPane(filepath.Join(w.dir, "state"), w.Server, p.ID)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	kit.NoError(w.t, err)
 	w.t.Cleanup(lock.Unlock)
 }

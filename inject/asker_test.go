@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -28,9 +29,7 @@ func TestSessionNames(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := map[string]string{"CLAUDE_PROJECT_DIR": "/home/dev/shop", "CLAUDE_SESSION_ID": c.script}
-			if got := SessionName(func(name string) string { return env[name] }, &state.Session{ID: id, TmuxSession: c.session}, c.window, c.siblings); got != c.want {
-				t.Errorf("%q, want %q", got, c.want)
-			}
+			kit.Equal(t, SessionName(func(name string) string { return env[name] }, &state.Session{ID: id, TmuxSession: c.session}, c.window, c.siblings), c.want)
 		})
 	}
 }

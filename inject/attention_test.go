@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 // The person in this test is a real client of one tmux server. It runs in a pane of
@@ -17,9 +18,7 @@ func TestLastTypedIsAPersonsDoing(t *testing.T) {
 	last := func(p Pane) time.Time {
 		t.Helper()
 		at, err := w.LastTyped(t.Context(), p.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		return at
 	}
 	if at := last(p); !at.IsZero() {
@@ -38,9 +37,7 @@ func TestLastTypedIsAPersonsDoing(t *testing.T) {
 	base := last(p)
 	bound.Until(t, "we have typed for a while", func() bool {
 		for _, err := range []error{w.PressKey(t.Context(), p.ID, KeyEnter), w.PasteText(t.Context(), p.ID, "ours")} {
-			if err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, err)
 		}
 		return past(base)
 	})
@@ -48,9 +45,7 @@ func TestLastTypedIsAPersonsDoing(t *testing.T) {
 		t.Errorf("our own keys count: %v, was %v", at, base)
 	}
 	bound.Until(t, "a person's key counts", func() bool {
-		if err := desk.PressKey(t.Context(), person.ID, KeyDigit(1)); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, desk.PressKey(t.Context(), person.ID, KeyDigit(1)))
 		return last(p).After(base)
 	})
 
@@ -91,13 +86,9 @@ func TestANoticeTakesNoKeyAway(t *testing.T) {
 		return err == nil && strings.Contains(screen, words)
 	}
 	const words = "a permission waits: press a key"
-	if err := w.ShowNotice(t.Context(), clients[0], time.Minute, words); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, w.ShowNotice(t.Context(), clients[0], time.Minute, words))
 	bound.Until(t, "the notice", func() bool { return shows(desk.Server, person.ID, words) })
-	if err := desk.PressKey(t.Context(), person.ID, KeyDigit(7)); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, desk.PressKey(t.Context(), person.ID, KeyDigit(7)))
 	bound.Until(t, "the key", func() bool { return shows(w.Server, p.ID, "7") })
 	bound.Until(t, "the notice's end", func() bool { return !shows(desk.Server, person.ID, words) })
 }

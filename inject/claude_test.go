@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 // copyProgram makes a program that only sleeps and that the kernel and ps know by this
@@ -20,17 +21,11 @@ import (
 func (w testTmux) copyProgram(name string) string {
 	w.t.Helper()
 	sleep, err := exec.LookPath("sleep")
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	kit.NoError(w.t, err)
 	b, err := os.ReadFile(sleep)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	kit.NoError(w.t, err)
 	path := filepath.Join(w.dir, name)
-	if err := os.WriteFile(path, b, 0o700); err != nil {
-		w.t.Fatal(err)
-	}
+	kit.NoError(w.t, os.WriteFile(path, b, 0o700))
 	return path
 }
 
@@ -39,9 +34,7 @@ func (w testTmux) awaitProcess(p Pane, name string) (pid int) {
 	w.t.Helper()
 	bound.Until(w.t, name+" runs in the pane", func() bool {
 		all, err := listProcesses()
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		kit.NoError(w.t, err)
 		for _, c := range all {
 			if depth(p.PID, c.pid, all) >= 0 && filepath.Base(c.name) == name && !c.dead {
 				pid = c.pid
@@ -111,9 +104,7 @@ func TestClaudeIsThereButNotTypedTo(t *testing.T) {
 			pid := w.awaitProcess(p, "claude")
 			w.awaitProcess(p, "editor")
 			if c.stop {
-				if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-					t.Fatal(err)
-				}
+				kit.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
 			}
 			for _, want := range []int{0, pid} {
 				bound.Until(t, "it says why", func() bool {
@@ -176,9 +167,7 @@ func TestWhatTheNpmPackageStarts(t *testing.T) {
 		"no name":             {process{}, nil, false},
 		"zombie":              {process{name: "claude", dead: true}, nil, false},
 	} {
-		if got := c.p.isClaude(args(c.argv...)); got != c.want {
-			t.Errorf("%s: %v", name, got)
-		}
+		kit.Equalf(t, c.p.isClaude(args(c.argv...)), c.want, "%s", name)
 	}
 }
 
@@ -186,9 +175,7 @@ func TestWhatTheNpmPackageStarts(t *testing.T) {
 // because open records of earlier releases contain that.
 func TestWhatMacOSTells(t *testing.T) {
 	east := time.FixedZone("", 2*3600)
-	if got := formatLstart(time.Date(2026, 1, 2, 1, 4, 5, 999, east)); got != "Thu Jan 1 23:04:05 2026" {
-		t.Errorf("start %q", got)
-	}
+	kit.Equalf(t, formatLstart(time.Date(2026, 1, 2, 1, 4, 5, 999, east)), "Thu Jan 1 23:04:05 2026", "start")
 	argc := "\x03\x00\x00\x00"
 	for raw, want := range map[string][]string{
 		argc + "/opt/node\x00\x00\x00\x00node\x00a b\x00\x00HOME=/h\x00": {"node", "a b", ""},
@@ -225,9 +212,7 @@ func TestTheProcessTreeEnds(t *testing.T) {
 				got++
 			}
 		}
-		if got != want {
-			t.Errorf("%d: %d", root, got)
-		}
+		kit.Equalf(t, got, want, "%d", root)
 	}
 	for p, want := range map[process]bool{
 		{group: 5, foreground: 5, terminal: "1"}:             true,
@@ -237,9 +222,7 @@ func TestTheProcessTreeEnds(t *testing.T) {
 		{group: 5, foreground: 5}:                            false,
 		{group: 5, foreground: 5, terminal: "2"}:             false,
 	} {
-		if got := p.hasKeyboard("1"); got != want {
-			t.Errorf("%+v: %v", p, got)
-		}
+		kit.Equalf(t, p.hasKeyboard("1"), want, "%+v", p)
 	}
 }
 
@@ -253,9 +236,7 @@ func TestRunningAndStart(t *testing.T) {
 		}
 	}
 	cmd := bound.Command(t, "true")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, cmd.Start())
 	bound.Until(t, "an ended child counts as ended before its parent asks", func() bool { return !isAlive(cmd.Process.Pid) })
 	if err := cmd.Process.Signal(syscall.Signal(0)); err != nil {
 		t.Errorf("it was not a zombie: %v", err)

@@ -3,6 +3,8 @@ package inject
 import (
 	"strings"
 	"testing"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // Reading never panics, whatever a pane shows, and the result is consistent.
@@ -59,9 +61,7 @@ func FuzzReadScreen(f *testing.F) {
 				t.Error("a draft without text")
 			}
 		case Prompt:
-			if s.Draft != "" {
-				t.Errorf("an empty box with %q", s.Draft)
-			}
+			kit.Equalf(t, s.Draft, "", "an empty box with")
 		}
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gchat-hooks/e2e/kit"
 )
 
 var (
@@ -152,9 +154,7 @@ func TestHostileScreens(t *testing.T) {
 func TestDialogsWithALineMissing(t *testing.T) {
 	for _, name := range []string{"2.1.197/multi-02-open", "2.1.329/multi-02-open", "2.1.329/single-06-type-ship-it"} {
 		raw, err := os.ReadFile(filepath.Join("testdata", "screens", name+".ansi"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		whole := ReadScreen(string(raw))
 		lines := strings.Split(strings.TrimRight(string(raw), "\n"), "\n")
 		for i := range lines {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 // byteRecorder writes every byte that reaches its terminal into a file. The terminal is
@@ -56,9 +57,7 @@ func TestPasteRefuses(t *testing.T) {
 			t.Errorf("pane %q: %v", pane, err)
 		}
 	}
-	if err := w.PasteText(t.Context(), p.ID, "."); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, w.PasteText(t.Context(), p.ID, "."))
 	w.checkReceived(".")
 }
 
@@ -123,14 +122,10 @@ func TestPanesThatTakeNoKeys(t *testing.T) {
 			if !s.is(w.pane(p.ID)) {
 				t.Error("the pane is not so any more")
 			}
-			if out := w.tmux("list-buffers"); out != "" {
-				t.Errorf("buffers: %s", out)
-			}
+			kit.Equalf(t, w.tmux("list-buffers"), "", "buffers")
 			if s.thenLive {
 				w.tmux(append([]string{s.off[0], "-t", p.ID}, s.off[1:]...)...)
-				if err := w.PasteText(t.Context(), p.ID, "."); err != nil {
-					t.Fatal(err)
-				}
+				kit.NoError(t, w.PasteText(t.Context(), p.ID, "."))
 				w.checkReceived(".")
 			}
 		})
@@ -159,9 +154,7 @@ func TestPaste(t *testing.T) {
 			if err := w.PasteText(t.Context(), "%999", "text"); !errors.Is(err, ErrNoPane) {
 				t.Errorf("no pane: %v", err)
 			}
-			if got := w.tmux("list-buffers", "-F", "#{buffer_name}"); got != "mine" {
-				t.Errorf("buffers: %q", got)
-			}
+			kit.Equalf(t, w.tmux("list-buffers", "-F", "#{buffer_name}"), "mine", "buffers")
 			if got, _ := os.ReadFile(filepath.Join(w.dir, "got")); !bytes.Equal(got, []byte(want.String())) {
 				t.Error("a refused paste left something")
 			}
@@ -214,9 +207,7 @@ func TestLateKeysAreNotPressed(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if buffers := w.tmux("list-buffers"); buffers != "" {
-		t.Errorf("buffers are left: %s", buffers)
-	}
+	kit.Equalf(t, w.tmux("list-buffers"), "", "buffers are left")
 	if err := w.pressKeyGuarded(t.Context(), p.ID, KeyDigit(3), guard{until: future}); err != nil {
 		t.Error(err)
 	}
@@ -229,9 +220,7 @@ func TestKeysOnlyForTheDialogThatWasSeen(t *testing.T) {
 	w, p := newTestTmux(t, `stty raw -echo; printf 'Which %s?\r\n❯ 1. {#H} "a" $HOME\r\n  2. b\\;,*\r\n' DB; cat >got`)
 	w.awaitText(p.ID, "2. b")
 	capture, err := w.Capture(t.Context(), p.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	seen := guard{dialog: lastLines(capture)}
 	if err := w.pressKeyGuarded(t.Context(), p.ID, KeyDigit(1), seen); err != nil || len(seen.dialog) != 3 {
 		t.Errorf("%q stands there: %v", seen.dialog, err)
@@ -245,17 +234,13 @@ func TestKeysOnlyForTheDialogThatWasSeen(t *testing.T) {
 
 	typed := seen
 	typed.activity, err = w.sessionActivity(t.Context(), p.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	if err := w.pressKeyGuarded(t.Context(), p.ID, KeyDigit(3), typed); err != nil {
 		t.Errorf("nobody typed: %v", err)
 	}
 	desk, person := newTestTmux(t, "unset TMUX; exec tmux -u -S "+w.Socket+" attach -t =main")
 	bound.Until(t, "a person's key is seen", func() bool {
-		if err := desk.PressKey(t.Context(), person.ID, KeyDigit(9)); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, desk.PressKey(t.Context(), person.ID, KeyDigit(9)))
 		now, err := w.sessionActivity(t.Context(), p.ID)
 		return err == nil && now != typed.activity
 	})
@@ -277,18 +262,12 @@ func TestADialogThatIsDrawnAgain(t *testing.T) {
 		p := w.showRecordedScreen("single")
 		tty := w.tmux("display-message", "-p", "-t", p.ID, "#{pane_tty}")
 		draw := func(lines string) {
-			if err := os.WriteFile(tty, []byte("\x1b[2J\x1b[H"+lines), 0); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, os.WriteFile(tty, []byte("\x1b[2J\x1b[H"+lines), 0))
 		}
 		capture, err := w.Capture(t.Context(), p.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		next, err := os.ReadFile(filepath.Join("testdata", "menu", then+".ansi"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		first, looks := ReadScreen(capture), 0
 		k := keyboard{server: w.Server, pane: p.ID, effectTimeout: bound.Patience}
 		k.checkReady = func(context.Context, keyStep) error { return nil }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -23,20 +24,12 @@ import (
 func (w testTmux) showRecordedScreen(screen string) Pane {
 	w.t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", "menu", screen+".ansi"))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	kit.NoError(w.t, err)
 	drawn := bytes.TrimSuffix(b, []byte("\n"))
-	if err := os.WriteFile(filepath.Join(w.dir, screen), drawn, 0o600); err != nil {
-		w.t.Fatal(err)
-	}
+	kit.NoError(w.t, os.WriteFile(filepath.Join(w.dir, screen), drawn, 0o600))
 	cat, err := os.ReadFile("/bin/cat")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(w.dir, "claude"), cat, 0o700); err != nil {
-		w.t.Fatal(err)
-	}
+	kit.NoError(w.t, err)
+	kit.NoError(w.t, os.WriteFile(filepath.Join(w.dir, "claude"), cat, 0o700))
 	id := w.tmux("new-session", "-d", "-P", "-F", "#{pane_id}", "-s", screen, "-x", "110", "-y", "40", "-c", w.dir, "sh", "-c",
 		// The last claude stands in for a shell.
 		"cat "+screen+"; stty raw -echo; : >got; ./claude >got; stty sane; echo ended; exec ./claude")
@@ -183,9 +176,7 @@ func TestMenuOnEveryScreen(t *testing.T) {
 				want += d.keys
 				bound.Until(t, d.action+" has sent its keys", func() bool { return len(w.sentKeys()) >= len(want) })
 			}
-			if err := w.PasteText(t.Context(), w.tmux("list-panes", "-t", "="+screen, "-F", "#{pane_id}"), "."); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, w.PasteText(t.Context(), w.tmux("list-panes", "-t", "="+screen, "-F", "#{pane_id}"), "."))
 			w.checkReceived(want + ".")
 		})
 	}
@@ -213,9 +204,7 @@ func TestMenuGuardsThePane(t *testing.T) {
 		}, "has ended"},
 		"another of ours types": {"single", func(w testTmux, p Pane) {
 			lock, err := LockPane(filepath.Join(w.dir, "state"), w.Server, p.ID)
-			if err != nil {
-				w.t.Fatal(err)
-			}
+			kit.NoError(w.t, err)
 			w.t.Cleanup(lock.Unlock)
 		}, "gchat-hooks is typing into this pane already"},
 		"unknown screen": {"single", func(w testTmux, p Pane) {
@@ -241,9 +230,7 @@ func TestMenuGuardsThePane(t *testing.T) {
 					t.Errorf("%s: exit %d: %s; want %q", action, code, said, c.says)
 				}
 			}
-			if got := w.sentKeys(); got != "" {
-				t.Errorf("keys were sent: %q", got)
-			}
+			kit.Equalf(t, w.sentKeys(), "", "keys were sent")
 			if code, said := w.runMenu(c.screen, "snapshot"); code != 0 {
 				t.Errorf("snapshot: exit %d: %s", code, said)
 			}
@@ -327,17 +314,11 @@ func TestMenuTakesTheServerFromTheEnvironment(t *testing.T) {
 func TestPaneLocks(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "s")
-	if err := os.WriteFile(socket, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(socket, nil, 0o600))
 	link := filepath.Join(dir, "link")
-	if err := os.Symlink(dir, link); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Symlink(dir, link))
 	l, err := LockPane(dir, Server{Socket: socket}, "%1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	if _, err := LockPane(dir, Server{Socket: filepath.Join(link, "s")}, "%1"); !errors.Is(err, state.ErrLocked) {
 		t.Errorf("the same pane by another path: %v", err)
 	}
@@ -375,9 +356,7 @@ func TestMenuInterruptsOnlyWhatIsMeant(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if got := w.sentKeys(); got != "" {
-		t.Errorf("keys %q", got)
-	}
+	kit.Equalf(t, w.sentKeys(), "", "keys")
 }
 
 // Without MayDecide, menu-driver chooses nothing in any dialog that lets Claude act, and
@@ -394,9 +373,7 @@ func TestMenuDecidesInNoRecordedDialog(t *testing.T) {
 			for action, args := range map[string][]string{"choose": {"1"}, "enter": nil, "submit": nil, "type": {"yes"}, "clear_then": {"yes"}} {
 				d := menuRun{Menu: Menu{Env: func(string) string { return "" }}, keyboard: keyboard{screen: s}}
 				do, err := d.findAction(action, args)
-				if err != nil {
-					t.Fatal(err)
-				}
+				kit.NoError(t, err)
 				var coded *state.UserError
 				if err := do(t.Context()); !errors.As(err, &coded) || coded.Code != exitRefused {
 					t.Errorf("%s in %s: %v", action, name, err)
@@ -461,9 +438,7 @@ func TestMenuDecidesAndSaysSo(t *testing.T) {
 	}
 	other.checkReceived("1")
 	b, err := os.ReadFile(state.AuditPath(w.getenv))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	var got []string
 	for text := range strings.Lines(string(b)) {
 		var l state.AuditLine
@@ -496,23 +471,17 @@ func TestMenuTypesOnlyToTheClaudeThatWasSeen(t *testing.T) {
 	if code != exitRefused || !strings.Contains(said, "another program has its keyboard") {
 		t.Errorf("exit %d: %s", code, said)
 	}
-	if err := w.PasteText(t.Context(), p.ID, "."); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, w.PasteText(t.Context(), p.ID, "."))
 	other := func() string { b, _ := os.ReadFile(filepath.Join(w.dir, "other")); return string(b) }
 	bound.Until(t, "the other program got a key", func() bool { return other() != "" })
-	if got := other(); got != "." {
-		t.Errorf("the other program got %q", got)
-	}
+	kit.Equalf(t, other(), ".", "the other program")
 }
 
 // If Enter does not send a text, menu-driver removes it, so that the box is empty for the
 // next text. This also works with a Claude Code that lags behind its keys.
 func TestMenuTakesBackWhatWasNotSent(t *testing.T) {
 	sh, err := os.ReadFile("/bin/sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	rule := strings.Repeat("─", 80)
 	for name, clears := range map[string]string{
 		"in time":                      `text=`,
@@ -532,9 +501,7 @@ while :; do
 	esac
 done`
 		for file, content := range map[string]string{"claude": string(sh), "script": script} {
-			if err := os.WriteFile(filepath.Join(w.dir, file), []byte(content), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, os.WriteFile(filepath.Join(w.dir, file), []byte(content), 0o700))
 		}
 		p := w.newSession("box", "exec ./claude script")
 		w.awaitText(p.ID, "❯")
@@ -556,9 +523,7 @@ done`
 func TestMenuTakesWordsOutOfADialog(t *testing.T) {
 	w, _ := newTestTmux(t, "exec sleep 600")
 	sh, err := os.ReadFile("/bin/sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	rule := strings.Repeat("─", 80)
 	const above, below = "Which one?\\r\\n\\r\\n  1. Blue\\r\\n  2. Green\\r\\n", "Enter to select · ↑/↓ to navigate · ctrl+g to edit in Vim · Esc to cancel"
 	script := `stty raw -echo; text=; clear=$(printf '\025'); back=$(printf '\177')
@@ -570,9 +535,7 @@ while :; do
 	printf '\033[2J\033[H` + rule + `\r\n ☐ Deploy\r\n\r\n` + above + `❯ 3. %s\r\n` + rule + `\r\n  4. Chat about this\r\n\r\n` + below + `' "${text:-Type something.}"
 done`
 	for name, content := range map[string]string{"claude": string(sh), "script": script} {
-		if err := os.WriteFile(filepath.Join(w.dir, name), []byte(content), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(filepath.Join(w.dir, name), []byte(content), 0o700))
 	}
 	p := w.newSession("box", "exec ./claude script")
 	w.awaitText(p.ID, "❯")
@@ -609,8 +572,6 @@ func TestWraps(t *testing.T) {
 		{"yes\n", "yes", false},
 		{"[Pasted text #1 +4 lines]", "a\nb\nc\nd\ne", false},
 	} {
-		if got := isDraftOf(test.draft, test.text); got != test.want {
-			t.Errorf("wraps(%q, %q) is %v", test.draft, test.text, got)
-		}
+		kit.Equalf(t, isDraftOf(test.draft, test.text), test.want, "wraps(%q, %q)", test.draft, test.text)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // These dialogs are in no recording. The test says how they must be read.
@@ -83,9 +85,7 @@ func TestADialogAboveTheSessionsName(t *testing.T) {
 func TestTheFieldIsKnownByItsWords(t *testing.T) {
 	for _, version := range []string{"2.1.197", "2.1.329"} {
 		raw, err := os.ReadFile(filepath.Join("testdata", "screens", version, "single-02-open.ansi"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		other := strings.NewReplacer("Type something.", "Say something.", "Type\x1b[39m \x1b[38;5;246msomething.", "Say something.").Replace(string(raw))
 		if s := ReadScreen(other); s.Shows != Unknown {
 			t.Errorf("%s: %s", version, printScreen(s))

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 func TestPanesAsTmuxHasThem(t *testing.T) {
@@ -63,9 +64,7 @@ func TestSessionsCalled(t *testing.T) {
 		"x.y:z": "x_y_z", "x.y": "x_y_z", "=eq": "=eq", "=": "=eq", "%7": "%7", "orch": "orch-a orch-ab orch-b",
 		"": "", "ain": "", "m*": "", "MAIN": "", "{last}": "", "-t": "", "main;": "", "$0": "",
 	} {
-		if got := strings.Join(matchingSessions(all, name), " "); got != want {
-			t.Errorf("%q: %q, want %q", name, got, want)
-		}
+		kit.Equalf(t, strings.Join(matchingSessions(all, name), " "), want, "%q", name)
 	}
 }
 
@@ -90,13 +89,9 @@ func TestTheDefaultServer(t *testing.T) {
 	mine := fmt.Sprintf("tmux-%d/default", os.Getuid())
 	for folder, want := range map[string]string{"": "/tmp", dir: dir, filepath.Join(dir, "none"): "/tmp"} {
 		t.Setenv("TMUX_TMPDIR", folder)
-		if got := ServerOf("").socketPath(); got != filepath.Join(want, mine) {
-			t.Errorf("%q: %q", folder, got)
-		}
+		kit.Equalf(t, ServerOf("").socketPath(), filepath.Join(want, mine), "%q", folder)
 	}
-	if got := ServerOf("/tmp/x/default,123,4").socketPath(); got != "/tmp/x/default" {
-		t.Errorf("$TMUX: %q", got)
-	}
+	kit.Equalf(t, ServerOf("/tmp/x/default,123,4").socketPath(), "/tmp/x/default", "$TMUX")
 	t.Setenv("TMUX_TMPDIR", dir)
 	if _, err := (Server{}).Panes(t.Context()); !errors.Is(err, ErrNoServer) {
 		t.Errorf("an empty folder: %v", err)
@@ -108,9 +103,7 @@ func TestServersThatAreNotThere(t *testing.T) {
 	w.tmux("kill-server")
 	bound.Until(t, "the server is gone", func() bool { return !isAlive(p.PID) })
 	plain := filepath.Join(w.dir, "plain")
-	if err := os.WriteFile(plain, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(plain, nil, 0o600))
 	for _, socket := range []string{w.Socket, filepath.Join(w.dir, "none"), filepath.Join(w.dir, "no", "folder"), plain} {
 		s := Server{Socket: socket}
 		_, panes := s.Panes(t.Context())
@@ -138,9 +131,7 @@ func TestTmuxThatHangs(t *testing.T) {
 	if server <= 1 {
 		t.Fatal("no pid of the server")
 	}
-	if err := syscall.Kill(server, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, syscall.Kill(server, syscall.SIGSTOP))
 	// before the server is told to end
 	t.Cleanup(func() { _ = syscall.Kill(server, syscall.SIGCONT) })
 	ended := make(chan error, 3)

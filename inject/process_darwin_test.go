@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 // Earlier releases got a process's start from ps and wrote it into records that may still
@@ -16,16 +17,12 @@ func TestTheKernelSaysWhatPsSaid(t *testing.T) {
 	ps := bound.Command(t, "/bin/ps", "-o", "lstart=", "-p", strconv.Itoa(pid))
 	ps.Env = []string{"LC_ALL=C", "TZ=UTC"}
 	out, err := ps.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	if p, _ := processOf(pid); p.start != strings.Join(strings.Fields(string(out)), " ") {
 		t.Errorf("start %q, ps says %q", p.start, out)
 	}
 	if p, _ := processOf(pid); p.parent != os.Getppid() || p.dead || p.stopped {
 		t.Errorf("this process is %+v", p)
 	}
-	if got := strings.Join(argsOf(pid), "\n"); got != strings.Join(os.Args, "\n") {
-		t.Errorf("its arguments are %q", got)
-	}
+	kit.Equalf(t, strings.Join(argsOf(pid), "\n"), strings.Join(os.Args, "\n"), "its arguments")
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"gchat-hooks/e2e/golden"
+	"gchat-hooks/e2e/kit"
 )
 
 var escapePattern = regexp.MustCompile("\x1b\\[[0-9;]*m")
@@ -29,9 +30,7 @@ func recordedScreens(t testing.TB, version string) map[string]string {
 	screens := map[string]string{}
 	for _, file := range files {
 		raw, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		screens[strings.TrimSuffix(filepath.Base(file), ".ansi")] = string(raw)
 	}
 	return screens
@@ -71,17 +70,13 @@ func writeWant(t *testing.T, file string, screens map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(screens)) {
 		fmt.Fprintf(&b, "== %s\n%s\n", name, printScreen(ReadScreen(screens[name])))
 	}
-	if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(file, []byte(b.String()), 0o644))
 }
 
 func readWant(t *testing.T, file string) map[string]string {
 	t.Helper()
 	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	want := map[string]string{}
 	for _, section := range strings.Split(string(raw), "== ")[1:] {
 		name, text, _ := strings.Cut(section, "\n")

@@ -1,6 +1,10 @@
 package inject
 
-import "testing"
+import (
+	"testing"
+
+	"gchat-hooks/e2e/kit"
+)
 
 func TestSame(t *testing.T) {
 	tests := []struct {
@@ -33,15 +37,9 @@ func TestSame(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := SameText(tt.shown, tt.meant); got != tt.same {
-				t.Errorf("Same: %v", got)
-			}
-			if got := IsStartOf(tt.shown, tt.meant); got != tt.begins {
-				t.Errorf("Begins: %v", got)
-			}
-			if got := IsEndOf(tt.shown, tt.meant); got != tt.ends {
-				t.Errorf("Ends: %v", got)
-			}
+			kit.Equalf(t, SameText(tt.shown, tt.meant), tt.same, "Same")
+			kit.Equalf(t, IsStartOf(tt.shown, tt.meant), tt.begins, "Begins")
+			kit.Equalf(t, IsEndOf(tt.shown, tt.meant), tt.ends, "Ends")
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 // testTmux is a tmux server that belongs to one test.
@@ -33,9 +34,7 @@ func newTestTmux(t *testing.T, command string) (testTmux, Pane) {
 	t.Helper()
 	requireProgram(t, "tmux")
 	dir, err := os.MkdirTemp("", "t-") // short, as a socket's path has at most 107 bytes
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	w := testTmux{t, dir, Server{Socket: filepath.Join(dir, "s")}}
 	t.Cleanup(func() {
 		_ = bound.Command(t, "tmux", "-S", w.Socket, "kill-server").Run()
@@ -54,9 +53,7 @@ func (w testTmux) newSession(name, command string) Pane {
 func (w testTmux) pane(id string) Pane {
 	w.t.Helper()
 	p, err := w.Pane(w.t.Context(), id)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	kit.NoError(w.t, err)
 	return p
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/wording"
 	"gchat-hooks/poller/judge"
@@ -45,9 +46,7 @@ func TestAnAttachmentThatWasNotReadIsTold(t *testing.T) {
 			}
 			judge.JudgeReply(cfg, q, q.FindReply("m"), now)
 			owed := slices.Contains(q.OwedNotes, state.OwedNote{About: state.NoteAttached, ReplyMessage: "m"})
-			if owed != (attached && tt.told) {
-				t.Errorf("%s, attached %t: owes %v", tt.name, attached, q.OwedNotes)
-			}
+			kit.Equalf(t, owed, (attached && tt.told), "%s, attached %t: owes %v", tt.name, attached, q.OwedNotes)
 			if texts := wording.NoteTexts(q, state.OwedNote{About: state.NoteAttached, ReplyMessage: "m"}); !strings.Contains(texts[0], "attachment was not read") {
 				t.Errorf("%s: %q", tt.name, texts)
 			}
@@ -63,9 +62,7 @@ func TestAnAttachmentToASessionIsTold(t *testing.T) {
 		Name: "spaces/local/messages/picture", ThreadName: x.threadName, Sender: "users/local-human", IsHuman: true,
 		Text: "make it look like this", CreateTime: time.Now(), HasAttachment: true,
 	}, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	notes := slices.Concat(x.readNotes(), x.readNotes())
 	if !slices.ContainsFunc(notes, func(text string) bool { return strings.HasPrefix(text, "[Words only] The attachment was not read") }) {
 		t.Errorf("told %q", notes)

@@ -14,6 +14,7 @@ import (
 	chatapi "google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
 )
@@ -59,9 +60,7 @@ func TestWordsThatStartedNothingAreOver(t *testing.T) {
 func TestNewSessionWithACommand(t *testing.T) {
 	needsTmux(t)
 	x := newEndedSession(t, nil)
-	if err := state.RegisterProject(x.env, filepath.Join(x.dir, ".claude", "state"), x.dir); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, state.RegisterProject(x.env, filepath.Join(x.dir, ".claude", "state"), x.dir))
 	x.reply(x.threadName, "", "/new "+filepath.Base(x.dir)+" /compact")
 	if notes := x.readNotes(); len(notes) != 1 || !strings.HasPrefix(notes[0], "[Not used]") {
 		t.Errorf("told %q", notes)
@@ -78,9 +77,7 @@ func TestNewOfOneWhoMayOnlyAnswer(t *testing.T) {
 	x.readTest = newReadTest(x.testMachine, q) // with the current configuration
 	x.poller.readIndex()
 	at, err := x.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "Which?")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	x.changeQuestion(q, func(q *state.Question) { q.ThreadName, q.MessageName = at.Thread.Name, at.Name })
 	m := x.reply(at.Thread.Name, "users/2", "/new wording for the page, please")
 	x.readNotes()
@@ -127,13 +124,9 @@ func TestAnotherUsersTmuxIsNotUsed(t *testing.T) {
 		t.Skip("only root can give a socket to another user")
 	}
 	socket := filepath.Join(t.TempDir(), "s")
-	if err := exec.Command("tmux", "-S", socket, "new-session", "-d", "-s", "work", "sleep 60").Run(); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, exec.Command("tmux", "-S", socket, "new-session", "-d", "-s", "work", "sleep 60").Run())
 	t.Cleanup(func() { _ = exec.Command("tmux", "-S", socket, "kill-server").Run() })
-	if err := os.Chown(socket, 12345, -1); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Chown(socket, 12345, -1))
 	x := newEndedSession(t, func(s *state.Session) { s.TmuxSocket, s.TmuxSession = socket, "work" })
 	x.reply(x.threadName, "", "go on")
 	x.readNotes()
@@ -151,9 +144,7 @@ func TestFoldersOfHostileNames(t *testing.T) {
 	} {
 		x := newEndedSession(t, nil)
 		dir := filepath.Join(x.dir, name)
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.MkdirAll(dir, 0o700))
 		program := x.loadSession().ClaudeCommand[0]
 		writeFile(t, program, "#!/bin/sh\npwd -P >'"+x.dir+"/args'\nexec sleep 60\n", 0o700)
 		x.changeSession(x.sessionID, func(s *state.Session) { s.ProjectDir = dir })
@@ -202,9 +193,7 @@ func TestNewInAnotherSpace(t *testing.T) {
 	trusted := `{"projects": {"` + d.dir + `": {"hasTrustDialogAccepted": true}}}`
 	writeFile(t, filepath.Join(d.dir, ".claude.json"), trusted, 0o600)
 	d.writeConfig(`{"start_sessions": true}`)
-	if err := state.RegisterProject(d.env, filepath.Join(d.dir, ".claude", "state"), d.dir); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, state.RegisterProject(d.env, filepath.Join(d.dir, ".claude", "state"), d.dir))
 	d.addQuestion(nil)
 	d.runPoller(Options{Daemon: true})
 	g.awaitPost("Which?")
@@ -223,9 +212,7 @@ func TestNewInAnotherSpace(t *testing.T) {
 			n++
 		}
 	}
-	if n != 1 {
-		t.Errorf("told %d times", n)
-	}
+	kit.Equalf(t, n, 1, "told")
 }
 
 // Two environments share a space. The other one has no poller, and its session has
@@ -284,10 +271,7 @@ func TestNewWithOtherBlanks(t *testing.T) {
 		x := newEndedSession(t, nil)
 		for _, name := range []string{"shop", "app", "two words"} {
 			dir := filepath.Join(x.dir, name)
-			err := errors.Join(os.MkdirAll(dir, 0o700), state.RegisterProject(x.env, filepath.Join(dir, ".claude", "state"), dir))
-			if err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, errors.Join(os.MkdirAll(dir, 0o700), state.RegisterProject(x.env, filepath.Join(dir, ".claude", "state"), dir)))
 		}
 		x.reply(x.threadName, "", text)
 		x.readNotes()
@@ -326,9 +310,7 @@ func TestASessionOfOtherSettings(t *testing.T) {
 func TestNewIsEditedToWords(t *testing.T) {
 	needsTmux(t)
 	x := newEndedSession(t, nil)
-	if err := state.RegisterProject(x.env, filepath.Join(x.dir, ".claude", "state"), x.dir); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, state.RegisterProject(x.env, filepath.Join(x.dir, ".claude", "state"), x.dir))
 	x.changeSession(x.sessionID, func(s *state.Session) {
 		s.EndedAt, s.ClaudePID, s.ClaudeStart = time.Time{}, os.Getpid(), inject.ProcessStart(os.Getpid())
 	})

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
 )
@@ -27,12 +28,8 @@ func (x *testSession) startArguments() (with []string) {
 
 func writeFile(t *testing.T, path, text string, mode os.FileMode) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), mode); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	kit.NoError(t, os.WriteFile(path, []byte(text), mode))
 }
 
 // newEndedSession returns a session that has ended, whose person wants sessions to be
@@ -183,12 +180,8 @@ func TestNewSessions(t *testing.T) {
 	shop := filepath.Join(x.dir, "shop")
 	for _, dir := range []string{"work/app", "home/app", "stranger", "shop", "shop of mine"} {
 		dir = filepath.Join(x.dir, dir)
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := state.RegisterProject(x.env, filepath.Join(dir, ".claude", "state"), dir); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.MkdirAll(dir, 0o700))
+		kit.NoError(t, state.RegisterProject(x.env, filepath.Join(dir, ".claude", "state"), dir))
 	}
 	if err := exec.Command("git", "init", "-q", filepath.Join(x.dir, "stranger")).Run(); err != nil {
 		// otherwise the folder above counts as trusted

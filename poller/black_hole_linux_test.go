@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/state"
 )
@@ -28,9 +29,7 @@ type blackHole struct {
 func newBlackHole(t *testing.T, server string) *blackHole {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	t.Cleanup(func() { l.Close() })
 	h := &blackHole{Listener: l}
 	go func() {
@@ -95,9 +94,7 @@ func TestTapsComeAgainThroughANewConnection(t *testing.T) {
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	trusted := filepath.Join(t.TempDir(), "ca.pem")
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	if err := os.WriteFile(trusted, ca, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(trusted, ca, 0o600))
 	between := newBlackHole(t, server.Listener.Addr().String())
 	d.vars["GCHAT_API_ENDPOINT"], d.vars["GCHAT_PUBSUB_ENDPOINT"] = server.URL, "https://"+between.Addr().String()
 	d.vars["GOOGLE_CHAT_CREDENTIALS_FILE"], d.vars["SSL_CERT_FILE"] = strict.ServiceAccount(t, server.URL+"/token"), trusted

@@ -21,6 +21,7 @@ import (
 	chatapi "google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/e2e/team"
 	"gchat-hooks/gchat"
@@ -83,9 +84,7 @@ var transportTests = map[string]func(*testing.T) *transportTest{
 		if err == nil {
 			err = hub.Save(file)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		c.openTransport(map[string]string{
 			"GOOGLE_CHAT_SPACE_ID": space.Name, "GCHAT_PUBSUB_SUBSCRIPTION": h.Subscription,
 			"GCHAT_API_ENDPOINT": h.URL, "GCHAT_PUBSUB_ENDPOINT": h.URL,
@@ -100,25 +99,19 @@ var transportTests = map[string]func(*testing.T) *transportTest{
 func startOtherHub(t *testing.T, program, google string) http.Handler {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	address := ln.Addr().String()
 	ln.Close()
 	home := t.TempDir()
 	key := filepath.Join(home, "key")
-	if err := os.WriteFile(key, []byte(team.Key), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(key, []byte(team.Key), 0o600))
 	cmd := bound.Command(t, program, "hub", "--listen", address, "--key-file", key,
 		"--topic", team.Topic, "--subscription", "projects/p/subscriptions/none",
 		"--domain", "example.com")
 	cmd.Env = []string{
 		"HOME=" + home, "GCHAT_API_ENDPOINT=" + google, "GCHAT_PUBSUB_ENDPOINT=" + google,
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -137,9 +130,7 @@ func startOtherHub(t *testing.T, program, google string) http.Handler {
 func newTransportTest(t *testing.T, o space.Options) *transportTest {
 	t.Helper()
 	s, err := space.Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
 	return &transportTest{t: t, space: s}
 }
@@ -165,9 +156,7 @@ func (c *transportTest) openTransport(vars map[string]string) {
 	env := func(name string) string { return vars[name] }
 	p := newPoller(Options{Env: env, Log: state.NewLog(env, "test")})
 	c.projectGateway = p.gatewayFor(c.t.Context(), configSource{})
-	if c.err != nil {
-		c.t.Fatal(c.err)
-	}
+	kit.NoError(c.t, c.err)
 }
 
 func (c *transportTest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -214,9 +203,7 @@ func (c *transportTest) shownMessage(name string) *chatapi.Message {
 func (c *transportTest) receiveMessage(from time.Time) (got gchat.Message) {
 	c.t.Helper()
 	all, err := c.transport.HearsAll(c.t.Context())
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	kit.NoError(c.t, err)
 	if !all {
 		reader, err := c.openReader(c.t.Context())
 		if err == nil {
@@ -228,9 +215,7 @@ func (c *transportTest) receiveMessage(from time.Time) (got gchat.Message) {
 				}
 			})
 		}
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		kit.NoError(c.t, err)
 		return got
 	}
 	heard, err := c.eventSource().Pull(c.t.Context())
@@ -263,9 +248,7 @@ func TestKindsOfTransportsAreNamedInOnePlace(t *testing.T) {
 	}
 	for _, file := range files {
 		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		elsewhere := file != "gateway.go" && !strings.HasSuffix(file, "_test.go")
 		if found := kinds.FindString(string(b)); found != "" && elsewhere {
 			t.Errorf("%s names %s", file, found)
@@ -309,9 +292,7 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 		}
 		c.fault.Store(nil)
 		found, err := c.transport.Find(t.Context(), id, from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		m := c.shownMessage(found.Name)
 		created, _ := time.Parse(time.RFC3339Nano, m.CreateTime)
 		if m.Text != "perhaps" || found.ThreadName != m.Thread.Name || !found.ServerTime.Equal(created) {
@@ -360,9 +341,7 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 				closed = append(closed, m)
 			}
 		}
-		if len(closed) != 1 {
-			t.Errorf("it is told %d times", len(closed))
-		}
+		kit.Equalf(t, len(closed), 1, "it is told")
 	},
 
 	"a thread of another space is refused, and the message begins one": func(t *testing.T, c *transportTest) {
@@ -400,18 +379,14 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 		posted := c.post(gchat.Post{Text: "Which?", ThreadKey: "k", MessageID: state.MessageID("asked")})
 		ann := &chatapi.User{Name: "users/7", DisplayName: "Ann", Email: "ann@example.com"}
 		said, err := c.space.PostAs(ann, posted.ThreadName, "the second")
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		created, _ := time.Parse(time.RFC3339Nano, said.CreateTime)
 		got := c.receiveMessage(from)
 		want := gchat.Message{
 			Name: said.Name, ThreadName: posted.ThreadName, Text: "the second",
 			CreateTime: created, IsReply: true, IsHuman: true, Sender: ann.Name, SenderEmail: ann.Email, DisplayName: ann.DisplayName,
 		}
-		if got != want {
-			t.Errorf("it came as %+v,\nwant %+v", got, want)
-		}
+		kit.Equalf(t, got, want, "it came as")
 	},
 
 	"a question is a card where taps are heard, and text where they are not": func(t *testing.T, c *transportTest) {
@@ -425,9 +400,7 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 		}
 		message := &state.Message{ID: state.MessageID("q"), Parts: texts, Card: card}
 		posted, err := c.postPart(t.Context(), message)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		stands := c.shownMessage(posted.Name)
 		b, _ := json.Marshal(stands.CardsV2)
 		asks := strings.Contains(stands.Text+stands.FallbackText, "Which?")
@@ -446,9 +419,7 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 
 	"a message for one person is shown to no one else": func(t *testing.T, c *transportTest) {
 		all, err := c.transport.HearsAll(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		posted := c.post(gchat.Post{Text: "psst", Viewer: "users/7", MessageID: state.MessageID("psst")})
 		hides := c.transport.DrawsCards() && !all
 		if viewer := c.shownMessage(posted.Name).PrivateMessageViewer; (viewer != nil) != hides {
@@ -499,8 +470,6 @@ func TestAMessageSaysWhatItIsAbout(t *testing.T) {
 		{Kind: "note"}:                           {Type: state.MessageNote, Parts: []string{"[Status] shop"}},
 		{Kind: "question"}:                       {Type: state.MessageQuestion, Parts: []string{"[Plan] (1/2)", "x"}},
 	} {
-		if got := aboutOf(message); got != want {
-			t.Errorf("%+v, want %+v", got, want)
-		}
+		kit.Equal(t, aboutOf(message), want)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat/wording"
 	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
@@ -88,9 +89,7 @@ func TestReminders(t *testing.T) {
 	}
 	p.awakeSince = q.AskedAt // this poller was awake all the time
 	folder := state.QuestionsIn(t.TempDir())
-	if err := folder.Create("q", q); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, folder.Create("q", q))
 	record := &trackedRecord{IndexEntry: &state.IndexEntry{Path: q.Path}, question: q}
 	for _, step := range []struct {
 		at   time.Duration

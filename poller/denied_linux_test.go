@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -44,9 +45,7 @@ func TestTheHeartbeatTellsWhatMayNotBeRead(t *testing.T) {
 			p := d.newPoller()
 			obeyPermissions(t)
 			unread := func(mode os.FileMode) []string {
-				if err := os.Chmod(closed, mode); err != nil {
-					t.Fatal(err)
-				}
+				kit.NoError(t, os.Chmod(closed, mode))
 				p.lastHeartbeatAt = time.Time{}
 				p.readIndex()
 				p.writeHeartbeat(false)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 )
@@ -21,12 +22,8 @@ func (x *testSession) writeClaudeStatus(status, waitingFor string, since time.Ti
 	own := fmt.Sprintf(`{"sessionId":%q,"status":%q,"waitingFor":%q,"statusUpdatedAt":%d}`,
 		x.sessionID, status, waitingFor, since.UnixMilli())
 	file := filepath.Join(x.dir, "claude", "sessions", fmt.Sprintf("%d.json", os.Getpid()))
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		x.t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(own), 0o600); err != nil {
-		x.t.Fatal(err)
-	}
+	kit.NoError(x.t, os.MkdirAll(filepath.Dir(file), 0o700))
+	kit.NoError(x.t, os.WriteFile(file, []byte(own), 0o600))
 }
 
 // recordDialogNotes has the poller enqueue notes of dialogs, and returns the notes.
@@ -224,7 +221,5 @@ func TestAYesToASessionThatOnlyReports(t *testing.T) {
 	x.changeSession(x.sessionID, func(s *state.Session) {
 		s.Dialog = &state.Dialog{Text: "Claude waits in the terminal", IsNoteEnqueued: true}
 	})
-	if told := x.poller.commandRunner().NotTakenText(x.loadSession()); told != wording.DialogOpenText {
-		t.Errorf("told %q", told)
-	}
+	kit.Equalf(t, x.poller.commandRunner().NotTakenText(x.loadSession()), wording.DialogOpenText, "told")
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -29,9 +30,7 @@ func TestADryRunOfOtherSettingsTypesNothing(t *testing.T) {
 		return d.env(name)
 	}
 	mark, err := state.MarkDryRun(other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	p := d.newPoller()
 	for range 2 {
 		p.readAndAttend(t.Context())
@@ -58,9 +57,7 @@ func TestADryRunOfOtherSettingsTypesNothing(t *testing.T) {
 			told++
 		}
 	}
-	if told != 2 {
-		t.Errorf("%d threads are told", told)
-	}
+	kit.Equalf(t, told, 2, "threads are told")
 }
 
 // The same holds for a message to a session.
@@ -68,9 +65,7 @@ func TestADryRunTypesNoWords(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.runInPane(withInputBox("● Hello."), "")
 	mark, err := state.MarkDryRun(x.env)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	x.reply(x.threadName, "", "go on")
 	notes := x.readNotes()
 	mark.Unlock()

@@ -12,6 +12,7 @@ import (
 	chatapi "google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/gchat/wording"
@@ -27,21 +28,13 @@ func newEmbeddedMachine(t *testing.T) (*testMachine, *gchat.Webhook) {
 	address := d.vars["GOOGLE_CHAT_WEBHOOK_URL"]
 	delete(d.vars, "GOOGLE_CHAT_WEBHOOK_URL")
 	file := filepath.Join(d.dir, ".config/gchat-hooks/config.json")
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := config.SetMember(file, "webhook_url", address); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+	kit.NoError(t, config.SetMember(file, "webhook_url", address))
 	at, _ := url.Parse(address)
 	port, _ := strconv.Atoi(at.Port())
-	if err := state.WriteSpaceSocket(d.env, port, filepath.Join(d.dir, "socket")); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, state.WriteSpaceSocket(d.env, port, filepath.Join(d.dir, "socket")))
 	hook, err := gchat.ParseWebhook(&config.Config{}, address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	return d, hook
 }
 
@@ -51,15 +44,11 @@ func (d *testMachine) addTextQuestion(hook *gchat.Webhook) *state.Question {
 	q := d.addQuestion(func(q *state.Question) {
 		q.Mode = state.ModeNative
 		posted, err := hook.Post(d.t.Context(), gchat.Post{Text: wording.QuestionTexts(q)[0], ThreadKey: q.ThreadKey})
-		if err != nil {
-			d.t.Fatal(err)
-		}
+		kit.NoError(d.t, err)
 		q.IsMessageSent, q.ThreadName, q.MessageName, q.Space, q.Chat = true, posted.ThreadName, posted.Name, space.Name, hook.Chat()
 	})
 	waiter, err := state.LockWaiter(d.env, q.Path)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	kit.NoError(d.t, err)
 	d.t.Cleanup(waiter.Unlock)
 	return q
 }
@@ -87,13 +76,9 @@ func TestATextOfBeforeBecomesACard(t *testing.T) {
 	d.awaitQuestion(before, "what was typed before counts", answered)
 	tapped = d.awaitQuestion(tapped, "a card", has)
 	typed = d.awaitQuestion(typed, "a card", has)
-	if err := end(); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, end())
 	d.runPoller(Options{})
-	if err := d.space.Tap(nil, tapped.MessageName, "", "2", nil, "tap:1"); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, d.space.Tap(nil, tapped.MessageName, "", "2", nil, "tap:1"))
 	d.reply(typed.ThreadName, "", "two")
 	for _, q := range []*state.Question{tapped, typed} {
 		d.awaitQuestion(q, "answered", answered)
@@ -119,9 +104,7 @@ func TestACardShowsWhatCountedOfAReply(t *testing.T) {
 		}
 	})
 	waiter, err := state.LockWaiter(d.env, q.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	t.Cleanup(waiter.Unlock)
 	d.runPoller(Options{})
 	q = d.awaitQuestion(q, "a card", func(q *state.Question) bool { return q.CardMessage != "" })
@@ -152,9 +135,7 @@ func TestACardShowsWhatCountedOfAReply(t *testing.T) {
 	for name, value := range given {
 		inputs[name] = []string{value}
 	}
-	if err := d.space.Tap(nil, q.MessageName, "", "send", inputs, "tap:1"); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, d.space.Tap(nil, q.MessageName, "", "send", inputs, "tap:1"))
 	d.awaitQuestion(q, "answered", func(q *state.Question) bool {
 		a := q.Answers
 		return q.Status == state.Answered && a["Which?"] == "Two" && a["Why?"] == "none of them" && a["And?"] == "One"
@@ -166,14 +147,10 @@ func TestACardShowsWhatCountedOfAReply(t *testing.T) {
 func TestAReplyToAWebhooksTextIsLeftAlone(t *testing.T) {
 	d, hook := newEmbeddedMachine(t)
 	posted, err := hook.Post(t.Context(), gchat.Post{Text: "curl asks: which?"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	cfg := config.LoadPersonal(d.env)
 	app, err := gchat.NewApp(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	m := d.reply(posted.ThreadName, "", "2")
 	follows := gchat.Message{Name: m.Name, ThreadName: m.Thread.Name, IsReply: true}.ParentMessage()
 	if concerns, err := app.CanAnswerFor(t.Context(), follows); concerns || err != nil {

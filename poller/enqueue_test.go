@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -17,9 +18,7 @@ import (
 func (o *sendTest) reloadQuestion(q *state.Question) *state.Question {
 	o.t.Helper()
 	q, err := state.LoadQuestion(q.Path)
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	kit.NoError(o.t, err)
 	return q
 }
 
@@ -177,9 +176,7 @@ func TestQuestionThatIsOverInTheTerminal(t *testing.T) {
 		if err == nil {
 			err = o.enqueueQuestion(native, &state.IndexEntry{}, firstMessageKey)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		if _, err := state.CloseQuestion(q.Path, state.Resolved, "terminal", nil); err != nil {
 			t.Fatal(err)
 		}
@@ -295,13 +292,9 @@ func TestWordingIsPaidForOnce(t *testing.T) {
 func TestReportRulesHold(t *testing.T) {
 	o := newSendTest(t)
 	conf := filepath.Join(o.env["HOME"], ".config", "gchat-hooks")
-	if err := os.MkdirAll(conf, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.MkdirAll(conf, 0o700))
 	rules := `{"reports":{"session_end":"off","task_done":"digest"}}`
-	if err := os.WriteFile(filepath.Join(conf, "config.json"), []byte(rules), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(filepath.Join(conf, "config.json"), []byte(rules), 0o600))
 	session := &state.Session{ID: "a"}
 	for i, r := range []state.Report{
 		{Type: state.ReportSessionEnded, Text: "off"},

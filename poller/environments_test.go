@@ -11,6 +11,7 @@ import (
 
 	chatapi "google.golang.org/api/chat/v1"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
@@ -35,9 +36,7 @@ func (x *testSession) notesIn(thread string) (texts []string) {
 func (x *testSession) listSpace() {
 	x.t.Helper()
 	x.poller.readAndAttend(x.t.Context())
-	if err := x.reader.listSpace(x.t.Context(), x.poller.spaceViews()[x.reader.chat]); err != nil {
-		x.t.Fatal(err)
-	}
+	kit.NoError(x.t, x.reader.listSpace(x.t.Context(), x.poller.spaceViews()[x.reader.chat]))
 	x.poller.readAndAttend(x.t.Context())
 }
 
@@ -64,9 +63,7 @@ func TestAReplyThatNoEnvironmentClaimsIsToldOf(t *testing.T) {
 			lock := filepath.Join(state.UserStateDir(x.env), "pollers", "another.lock")
 			if c.lives {
 				its, err := state.TryLock(lock)
-				if err != nil {
-					t.Fatal(err)
-				}
+				kit.NoError(t, err)
 				defer its.Unlock()
 			}
 			x.reply(thread, "", "2")
@@ -121,9 +118,7 @@ func TestAReaderWritesNoOtherEnvironmentsRecord(t *testing.T) {
 			x.moveToAnother(theirs)
 			asked := readAll(t, theirs.Path)
 			x.listSpace()
-			if after := readAll(t, theirs.Path); after != asked {
-				t.Errorf("of the question's own message the reader wrote %s", after)
-			}
+			kit.Equalf(t, readAll(t, theirs.Path), asked, "of the question's own message the reader wrote")
 			other := x.newPoller()
 			other.environment = "another"
 			m := gchat.Message{
@@ -135,9 +130,7 @@ func TestAReaderWritesNoOtherEnvironmentsRecord(t *testing.T) {
 				x.poller.readIndex()
 				x.reader.readPage(&listPass{spaceView: x.poller.spaceViews()[x.reader.chat]}, []gchat.Message{m})
 				x.poller.readAndAttend(t.Context())
-				if after := readAll(t, theirs.Path); after != before {
-					t.Errorf("with %q the reader wrote %s", text, after)
-				}
+				kit.Equalf(t, readAll(t, theirs.Path), before, "with %q the reader wrote", text)
 				other.readAndAttend(t.Context())
 			}
 			stored := x.loadQuestion(theirs)
@@ -151,9 +144,7 @@ func TestAReaderWritesNoOtherEnvironmentsRecord(t *testing.T) {
 func readAll(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	return string(b)
 }
 
@@ -165,9 +156,7 @@ func TestAThreadIsWaitedInBesideAnotherReader(t *testing.T) {
 	x.addQuestion(x.markPosted) // keeps the space open
 	app := &chatapi.User{Name: "users/app", Type: "BOT"}
 	said, err := x.space.PostAs(app, "", "look at this")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	thread := said.Thread.Name
 	x.reply(thread, "", "of the message before")
 	x.clockLead.Store(int64(10 * time.Millisecond)) // records have whole milliseconds
@@ -182,18 +171,14 @@ func TestAThreadIsWaitedInBesideAnotherReader(t *testing.T) {
 		q.SubQuestions = nil
 	})
 	waiter, err := state.LockWaiter(x.env, waits.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	defer waiter.Unlock()
 	first := x.reply(thread, "", "the first reply")
 	x.reply(thread, "", "another")
 	x.moveToAnother(waits)
 	before := readAll(t, waits.Path)
 	x.listSpace()
-	if after := readAll(t, waits.Path); after != before {
-		t.Errorf("the reader wrote %s", after)
-	}
+	kit.Equalf(t, readAll(t, waits.Path), before, "the reader wrote")
 	other := &readTest{testMachine: x.testMachine, poller: x.newPoller()}
 	other.poller.environment = "another"
 	other.reader = other.poller.readerFor(waits.Chat)
@@ -215,9 +200,7 @@ func TestFewPlacesAskWhoseARecordIs(t *testing.T) {
 	var places []string
 	for _, dir := range []string{".", "../state"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		for _, file := range files {
 			if strings.HasSuffix(file, "_test.go") {
 				continue

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // The outbox is full of files. Each step reads a part of them, the newest first, so that
@@ -19,17 +21,13 @@ func TestAQuestionDoesNotWaitForAFullOutbox(t *testing.T) {
 	began := second.CreatedAt.UnixNano()
 	for n := range maxReadPerStep + 1 {
 		name := fmt.Sprintf("%019d-broken-%d.json", began+int64(n)+10, n)
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("no message"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("no message"), 0o600))
 	}
 	o.advance(time.Minute)
 	q := o.addTestQuestion()
 	broken := func() (aside int) {
 		entries, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		for _, e := range entries {
 			if strings.Contains(e.Name(), ".corrupt-") {
 				aside++
@@ -50,7 +48,5 @@ func TestAQuestionDoesNotWaitForAFullOutbox(t *testing.T) {
 	if got := o.texts(); len(got) != 3 || !strings.Contains(got[1], "first") || !strings.Contains(got[2], "second") {
 		t.Errorf("said %q", got)
 	}
-	if n := broken(); n != maxReadPerStep+1 {
-		t.Errorf("%d broken files were set aside", n)
-	}
+	kit.Equalf(t, broken(), maxReadPerStep+1, "broken files were set aside")
 }

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 )
 
@@ -60,9 +61,7 @@ func newFakeGoogle(t testing.TB) *fakeGoogle {
 	t.Helper()
 	g := &fakeGoogle{t: t, pubsubServer: pstest.NewServer(), spaceType: "DIRECT_MESSAGE", patched: map[string][]*chatapi.Message{}}
 	conn, err := grpc.NewClient(g.pubsubServer.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	g.subscriber = pubsubpb.NewSubscriberClient(conn)
 	topic := &pubsubpb.Topic{Name: appTopic}
 	if _, err = pubsubpb.NewPublisherClient(conn).CreateTopic(t.Context(), topic); err != nil {
@@ -256,9 +255,7 @@ func (g *fakeGoogle) tap(user string, m *chatapi.Message, question, choice strin
 
 func (g *fakeGoogle) publish(e *chatapi.DeprecatedEvent) string {
 	b, err := json.Marshal(e)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	kit.NoError(g.t, err)
 	return g.pubsubServer.Publish(appTopic, b, nil)
 }
 

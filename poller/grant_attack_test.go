@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
 )
@@ -35,9 +36,7 @@ func TestNothingIsAllowedOverWhatWasSaid(t *testing.T) {
 			judge := p.judgeByPersonalConfig()
 			x.changeQuestion(x.first, func(q *state.Question) {
 				q.Replies = append(q.Replies, state.Reply{MessageName: "n", Sender: "users/1", Text: "no", CreatedAt: time.Now()})
-				if err := judge(q); err != nil {
-					x.t.Fatal(err)
-				}
+				kit.NoError(x.t, judge(q))
 			})
 		}, false, false},
 		"a reply that another environment's poller wrote down": {func(x *grantTest, p *Poller) {
@@ -89,9 +88,7 @@ func TestNothingIsAllowedOverWhatWasSaid(t *testing.T) {
 			if x.loadQuestion(unwaited).Status != state.Pending {
 				t.Error("answered without a hook that waits")
 			}
-			if got := x.loadQuestion(q).Status == state.Answered; got != test.want {
-				t.Errorf("allowed: %v", got)
-			}
+			kit.Equalf(t, x.loadQuestion(q).Status == state.Answered, test.want, "allowed")
 		})
 	}
 }

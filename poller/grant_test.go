@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/gchat/wording"
 	"gchat-hooks/inject"
@@ -77,9 +78,7 @@ func TestWhoGrants(t *testing.T) {
 		if got, _ := q.Decision(); got != test.decided || owed != test.owed || len(q.OwedNotes) > 1 {
 			t.Errorf("%s: %q, owes %+v", name, got, q.OwedNotes)
 		}
-		if hinted := len(q.OwedNotes) == 1 && q.OwedNotes[0].Text == wording.TimedYesHint; hinted != (name == "no time") {
-			t.Errorf("%s: how to write it is told: %v", name, hinted)
-		}
+		kit.Equalf(t, len(q.OwedNotes) == 1 && q.OwedNotes[0].Text == wording.TimedYesHint, (name == "no time"), "%s: how to write it is told", name)
 		if g := q.Grant; g != nil && g.GrantedAt.Nanosecond()%int(time.Millisecond) != 0 {
 			t.Errorf("%s: given at %s, which records with a no do not tell apart", name, g.GrantedAt)
 		}
@@ -173,12 +172,8 @@ func newGrantTest(t *testing.T, d *testMachine, posted func(*state.Question)) *g
 func (d *testMachine) writeConfig(file string) {
 	d.t.Helper()
 	path := filepath.Join(d.dir, ".config", "gchat-hooks", "config.json")
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		d.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
-		d.t.Fatal(err)
-	}
+	kit.NoError(d.t, os.MkdirAll(filepath.Dir(path), 0o700))
+	kit.NoError(d.t, os.WriteFile(path, []byte(file), 0o600))
 }
 
 // askPermission has the session ask for a permission that a hook waits for.
@@ -195,13 +190,9 @@ func (d *testMachine) askPermission(command string, change func(*state.Question)
 		}
 	})
 	waiter, err := state.LockWaiter(d.env, q.Path)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	kit.NoError(d.t, err)
 	d.t.Cleanup(waiter.Unlock)
-	if err := state.AddQuestionToIndex(d.env, q); err != nil {
-		d.t.Fatal(err)
-	}
+	kit.NoError(d.t, state.AddQuestionToIndex(d.env, q))
 	state.CallPoller(d.env, state.Environment(d.env))
 	return q
 }
@@ -286,9 +277,7 @@ func newJudgedGrant(t *testing.T) *grantTest {
 	x.changeQuestion(x.first, func(q *state.Question) {
 		x.markPosted(q)
 		q.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", DisplayName: "Ada", Text: "yes 30m", CreatedAt: time.Now()}}
-		if err := judge(q); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, judge(q))
 		at := time.Now()
 		q.Status, q.ResolvedBy, q.ResolvedAt = state.Resolved, "chat", &at
 	})
@@ -344,9 +333,7 @@ func TestWhatEndsAYesForAWhile(t *testing.T) {
 			x.askPermission("make none", func(q *state.Question) { q.SessionID, q.Status, q.LastDenialAt = "t", state.Resolved, time.Now() })
 		}, true},
 		"a record of the yes that is gone": {nil, func(x *grantTest, p *Poller) {
-			if err := os.Remove(x.first.Path); err != nil {
-				x.t.Fatal(err)
-			}
+			kit.NoError(x.t, os.Remove(x.first.Path))
 		}, false},
 		"a space that is not read": {func(q *state.Question) { q.AskedAt = q.AskedAt.Add(10 * time.Second) },
 			func(x *grantTest, p *Poller) {
@@ -459,9 +446,7 @@ func TestAnAppListsInOneMessage(t *testing.T) {
 	})
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.posts) != 2 {
-		t.Errorf("%d messages", len(g.posts))
-	}
+	kit.Equalf(t, len(g.posts), 2, "messages")
 }
 
 // endNotes returns the outbox's notes about the end of a yes for a while.

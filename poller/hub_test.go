@@ -11,6 +11,7 @@ import (
 	chatapi "google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/team"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/wording"
@@ -33,9 +34,7 @@ func newHubMachine(t *testing.T, kind string) (*testMachine, *fakeGoogle, *team.
 	if err == nil {
 		err = hub.Save(file)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	d.vars["GCHAT_API_ENDPOINT"], d.vars["GCHAT_PUBSUB_ENDPOINT"], d.vars["GOOGLE_CHAT_CREDENTIALS_FILE"] = h.URL, h.URL, file
 	d.vars["GCHAT_PUBSUB_SUBSCRIPTION"] = h.Subscription
 	return d, g, h
@@ -53,9 +52,7 @@ func TestAQuestionPassesAHub(t *testing.T) {
 		q.SubQuestions[0].Options = []state.Option{{Label: state.LabelApprove}, {Label: state.LabelSendBack}}
 	})
 	waiter, err := state.LockWaiter(d.env, plan.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	t.Cleanup(waiter.Unlock)
 	d.runPoller(Options{Daemon: true})
 	card := g.awaitPost("(The full text is above.)")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -161,9 +162,7 @@ func TestAReplyToWhatWasHandedOver(t *testing.T) {
 		return d.loadQuestion(q)
 	}
 	lock, err := state.LockWaiter(d.env, q.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	defer lock.Unlock()
 	if stored := says("terminal"); stored.WantedInTerminalAt == nil || stored.Status != state.Pending || len(stored.OwedNotes) != 0 {
 		t.Errorf("terminal: wanted %v, %s, owes %+v", stored.WantedInTerminalAt, stored.Status, stored.OwedNotes)

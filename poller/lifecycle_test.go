@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/inject"
 	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
@@ -140,9 +141,7 @@ func TestWhenAQuestionIsPosted(t *testing.T) {
 		q := d.addQuestion(func(q *state.Question) { q.Mode, q.AskedAt = c.mode, time.Now().Add(-c.age) })
 		if c.waiter {
 			l, err := state.LockWaiter(d.env, q.Path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, err)
 			defer l.Unlock()
 		}
 		p := d.newPoller()
@@ -164,9 +163,7 @@ func TestTheLockOfAnOpenQuestion(t *testing.T) {
 	held := func(want bool, what string) {
 		t.Helper()
 		p.readAndAttend(t.Context())
-		if got := state.IsLocked(state.IndexFile(d.env, q.Path)); got != want {
-			t.Errorf("%s: held %v", what, got)
-		}
+		kit.Equalf(t, state.IsLocked(state.IndexFile(d.env, q.Path)), want, "%s: held", what)
 	}
 	held(true, "pending")
 	d.changeQuestion(q, func(q *state.Question) {
@@ -190,9 +187,7 @@ func TestALockThatIsHeldIsTriedEverMoreSeldom(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(d.markPosted)
 	lock, err := state.TryLock(state.IndexFile(d.env, q.Path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	p, now := d.newPoller(), time.Now()
 	p.Now = func() time.Time { return now }
 	p.readIndex()
@@ -271,9 +266,7 @@ func TestARecordThatIsGoneIsForgotten(t *testing.T) {
 	q := d.addQuestion(nil)
 	p := d.newPoller()
 	p.readAndAttend(t.Context())
-	if err := os.Remove(q.Path); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Remove(q.Path))
 	p.readAndAttend(t.Context())
 	if all, _ := state.IndexEntries(d.env); len(all) != 0 || len(p.ownRecords) != 0 {
 		t.Errorf("%d in the index, %d served", len(all), len(p.ownRecords))
@@ -288,9 +281,7 @@ func TestARecordOfAnotherMachineIsNotForgotten(t *testing.T) {
 	d.vars["GCHAT_FORMAT"] = "another environment"
 	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.Status = state.Answered })
 	delete(d.vars, "GCHAT_FORMAT")
-	if err := os.Remove(q.Path); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Remove(q.Path))
 	p := d.newPoller()
 	for _, later := range []struct {
 		by   time.Duration
@@ -316,9 +307,7 @@ func (d *testMachine) startTmux(session string) (socket, pane string) {
 		d.t.Skip("needs tmux")
 	}
 	dir, err := os.MkdirTemp("", "t-") // short: a socket's path ends at 107 bytes
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	kit.NoError(d.t, err)
 	socket = filepath.Join(dir, "s")
 	d.t.Cleanup(func() {
 		_ = bound.Command(d.t, "tmux", "-S", socket, "kill-server").Run()
@@ -370,9 +359,7 @@ func TestOnceCountsOneRound(t *testing.T) {
 	})
 	for n := 1; n <= maxMissedRounds; n++ {
 		o := Options{Env: d.env, Log: state.NewLog(d.env, "test"), Daemon: true, Once: true}
-		if err := Run(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, Run(t.Context(), o))
 		if stored := d.loadQuestion(q); stored.PaneMissedCycles != n || stored.Status.IsOpen() != (n < maxMissedRounds) {
 			t.Errorf("after %d: %s, missed %d", n, stored.Status, stored.PaneMissedCycles)
 		}
@@ -435,9 +422,7 @@ func TestAnAnswerThatCannotBeTypedYet(t *testing.T) {
 		t.Errorf("%s, attempted %v, owes %+v", stored.Status, stored.InjectionAttempted, stored.OwedNotes)
 	}
 	l, err := state.LockWaiter(d.env, q.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	defer l.Unlock()
 	record.tries.nextAt = time.Time{}
 	if p.startTyping(t.Context(), record); record.isTyping.Load() {
@@ -545,9 +530,7 @@ func TestAnOwedSummaryIsTriedOnce(t *testing.T) {
 		p.readAndAttend(t.Context())
 		p.goroutines.Wait()
 	}
-	if said != 1 {
-		t.Errorf("it was tried %d times", said)
-	}
+	kit.Equalf(t, said, 1, "it was tried")
 }
 
 // A daemon sees the very first session, even if the daemon started before it.
@@ -588,9 +571,7 @@ func (d *testMachine) startClaudeStatus(session string) (says func(status string
 	}
 	return func(status string) {
 		file := filepath.Join(config, "sessions", fmt.Sprint(os.Getpid())+".json")
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(status), 0o600)); err != nil {
-			d.t.Fatal(err)
-		}
+		kit.NoError(d.t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(status), 0o600)))
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	chatapi "google.golang.org/api/chat/v1"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/space"
@@ -36,9 +37,7 @@ func TestCycleIsQuickForTwoMinutes(t *testing.T) {
 		d := newTestMachine(t)
 		d.vars["GCHAT_POLLER_INTERVAL"] = c.interval.String()
 		v := &spaceView{sources: []configSource{{"", false}}, youngestAskedAt: time.Now().Add(-c.since)}
-		if got := d.newPoller().readerFor("chat").listInterval(v); got != c.want {
-			t.Errorf("%v after, interval %v: %v, want %v", c.since, c.interval, got, c.want)
-		}
+		kit.Equalf(t, d.newPoller().readerFor("chat").listInterval(v), c.want, "%v after, interval %v", c.since, c.interval)
 	}
 }
 
@@ -50,15 +49,11 @@ func TestTroubleBacksOff(t *testing.T) {
 	} {
 		var tr listFailures
 		for i, want := range wants {
-			if got := tr.pauseAfter(&gchat.APIError{HTTP: code}); got != want {
-				t.Errorf("%d, failure %d: %v, want %v", code, i+1, got, want)
-			}
+			kit.Equalf(t, tr.pauseAfter(&gchat.APIError{HTTP: code}), want, "%d, failure %d", code, i+1)
 		}
 	}
 	var tr listFailures
-	if got := tr.pauseAfter(&gchat.APIError{HTTP: 429, RetryAfter: 7 * time.Second}); got != 7*time.Second {
-		t.Errorf("with Retry-After: %v", got)
-	}
+	kit.Equalf(t, tr.pauseAfter(&gchat.APIError{HTTP: 429, RetryAfter: 7 * time.Second}), 7*time.Second, "with Retry-After")
 	if got := tr.pauseAfter(errors.New("connection refused")); got != 0 {
 		t.Errorf("the network is down: %v; the usual cycle is enough", got)
 	}
@@ -66,9 +61,7 @@ func TestTroubleBacksOff(t *testing.T) {
 		if tr.isDegraded() {
 			t.Errorf("degraded after %d failures", i-1)
 		}
-		if got := tr.pauseAfter(&gchat.APIError{HTTP: 403}); got != time.Minute {
-			t.Errorf("auth failure %d: %v", i, got)
-		}
+		kit.Equalf(t, tr.pauseAfter(&gchat.APIError{HTTP: 403}), time.Minute, "auth failure %d", i)
 	}
 	if !tr.isDegraded() {
 		t.Error("not degraded after five")
@@ -131,9 +124,7 @@ func (x *readTest) readOnce() error {
 
 func (x *readTest) mustRead() {
 	x.t.Helper()
-	if err := x.readOnce(); err != nil {
-		x.t.Fatal(err)
-	}
+	kit.NoError(x.t, x.readOnce())
 }
 
 // A message from the future must not stop the reading. A message that is listed late is
@@ -195,9 +186,7 @@ func TestWhatWasReadIsSkippedInTheOverlap(t *testing.T) {
 	if len(stored.Replies) != 2 || stored.Replies[1].Verdict != state.VerdictLate {
 		t.Errorf("%+v", stored.Replies)
 	}
-	if got := strings.Join(d.noteKinds(q), " "); got != state.NoteLater+" "+state.NoteLate {
-		t.Errorf("notes %q", got)
-	}
+	kit.Equalf(t, strings.Join(d.noteKinds(q), " "), state.NoteLater+" "+state.NoteLate, "notes")
 }
 
 // For two minutes each list brings a question's own message. The question's file is not
@@ -209,9 +198,7 @@ func TestAQuestionsOwnMessageIsTakenOnce(t *testing.T) {
 	x := newReadTest(d, q)
 	x.mustRead()
 	lock, err := state.TryLock(filepath.Join(filepath.Dir(q.Path), ".locks", state.RecordName(q.Path)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	defer lock.Unlock()
 	x.poller.readIndex()
 	if err := x.reader.listAndRelease(t.Context(), x.poller.spaceViews()[q.Chat]); err != nil {
@@ -237,9 +224,7 @@ func TestWhatCouldNotBeWrittenDownIsReadAgain(t *testing.T) {
 	if at := state.SpacesIn(state.UserStateDir(d.env)).Get(q.Chat).Watermark; !at.IsZero() {
 		t.Errorf("the watermark moved to %v", at)
 	}
-	if err := os.Remove(inbox); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Remove(inbox))
 	x.mustRead()
 	if stored := d.loadQuestion(q); stored.FindReply(m.Name) == nil {
 		t.Error("the reply is lost")
@@ -280,9 +265,7 @@ func TestInASpaceWithoutThreadsAQuoteSaysWhatIsAnswered(t *testing.T) {
 		x.poller.readAndAttend(t.Context())
 		m := gchat.Message{Name: space.Name + "/messages/" + name, ThreadName: first.ThreadName, Text: text, CreateTime: at, QuotedMessage: quotes}
 		m.Sender, m.IsHuman = "users/1", true
-		if err := x.poller.addIncoming(newIncoming(x.reader.chat, m, 0)); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, x.poller.addIncoming(newIncoming(x.reader.chat, m, 0)))
 		x.poller.readAndAttend(t.Context())
 	}
 	say("a", "1", "")
@@ -290,17 +273,13 @@ func TestInASpaceWithoutThreadsAQuoteSaysWhatIsAnswered(t *testing.T) {
 		t.Errorf("%s, told %q", q.Status, d.noteKinds(q))
 	}
 	say("b", "2", second.MessageName)
-	if got := d.loadQuestion(second).Answers["Which?"]; got != "Two" {
-		t.Errorf("the quoted one is answered with %q", got)
-	}
+	kit.Equalf(t, d.loadQuestion(second).Answers["Which?"], "Two", "the quoted one is answered with")
 	say("a", "1", "")
 	if q := d.loadQuestion(first); q.Status != state.Pending {
 		t.Errorf("answered with %v", q.Answers)
 	}
 	say("c", "1", "")
-	if got := d.loadQuestion(first).Answers["Which?"]; got != "One" {
-		t.Errorf("the last one that is open is answered with %q", got)
-	}
+	kit.Equalf(t, d.loadQuestion(first).Answers["Which?"], "One", "the last one that is open is answered with")
 }
 
 // A question that timed out may have been asked once more, or have its answer. It then
@@ -313,9 +292,7 @@ func TestAnOldQuestionLeavesTheReplyToTheYounger(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newTestMachine(t)
 			m, err := d.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "question")
-			if err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, err)
 			d.addQuestion(func(q *state.Question) {
 				d.markPosted(q)
 				q.ThreadName, q.AskedAt, q.Status, q.Mode = m.Thread.Name, q.AskedAt.Add(-time.Minute), state.TimedOut, state.ModeDeny
@@ -376,9 +353,7 @@ func TestADeletedReplyIsNone(t *testing.T) {
 	file := filepath.Join(d.dir, ".config", "gchat-hooks", "config.json")
 	allow := func(text string) {
 		t.Helper()
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)))
 	}
 	allow(`{"allowed_users": [`)
 	chat := httptest.NewServer(strict.CheckRequests(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -431,9 +406,7 @@ func TestAThreadIsWaitedIn(t *testing.T) {
 	app := &chatapi.User{Name: "users/app", Type: "BOT"}
 	d.clockLead.Store(int64(-time.Hour)) // it was said before the wait begins
 	said, err := d.space.PostAs(app, "", "look at this")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	thread := said.Thread.Name
 	d.reply(thread, "", "of the message before")
 	if _, err := d.space.PostAs(app, thread, "and at this"); err != nil {
@@ -451,9 +424,7 @@ func TestAThreadIsWaitedIn(t *testing.T) {
 			d.markPosted(q)
 			q.Mode, q.ThreadName, q.SubQuestions, q.PostedAt = state.ModeThread, thread, nil, nil
 		})
-		if err := state.AddToIndex(d.env, state.IndexEntry{RecordType: state.IndexedQuestion, Path: q.Path}); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, state.AddToIndex(d.env, state.IndexEntry{RecordType: state.IndexedQuestion, Path: q.Path}))
 		return q
 	}
 	one := wait()
@@ -485,18 +456,14 @@ func TestAThreadIsWaitedInWithAFastClock(t *testing.T) {
 	d := newTestMachine(t)
 	d.clockLead.Store(int64(-time.Hour))
 	said, err := d.space.PostAs(&chatapi.User{Name: "users/carl", Type: "HUMAN"}, "", "a thread of other people")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	d.clockLead.Store(int64(-30 * time.Second))
 	thread := said.Thread.Name
 	q := d.writeQuestion(func(q *state.Question) {
 		d.markPosted(q)
 		q.Mode, q.ThreadName, q.SubQuestions, q.PostedAt = state.ModeThread, thread, nil, nil
 	})
-	if err := state.AddToIndex(d.env, state.IndexEntry{RecordType: state.IndexedQuestion, Path: q.Path}); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, state.AddToIndex(d.env, state.IndexEntry{RecordType: state.IndexedQuestion, Path: q.Path}))
 	x := newReadTest(d, d.writeQuestion(d.markPosted))
 	x.mustRead()
 	d.reply(thread, "", "said after the wait began")
@@ -511,22 +478,16 @@ func TestAThreadIsWaitedInWithAFastClock(t *testing.T) {
 func TestAKilledWaitTakesNoReply(t *testing.T) {
 	d := newTestMachine(t)
 	said, err := d.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "look at this")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	thread := said.Thread.Name
 	wait := func(ago time.Duration) (*state.Question, *state.Lock) {
 		q := d.writeQuestion(func(q *state.Question) {
 			d.markPosted(q)
 			q.Mode, q.ThreadName, q.SubQuestions, q.PostedAt, q.AskedAt = state.ModeThread, thread, nil, nil, time.Now().Add(-ago)
 		})
-		if err := state.AddToIndex(d.env, state.IndexEntry{RecordType: state.IndexedQuestion, Path: q.Path}); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, state.AddToIndex(d.env, state.IndexEntry{RecordType: state.IndexedQuestion, Path: q.Path}))
 		lock, err := state.LockWaiter(d.env, q.Path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		return q, lock
 	}
 	one, lock := wait(time.Minute)
@@ -559,9 +520,7 @@ func TestAReplyToAReportIsAnswered(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(d.markPosted)
 	m, err := d.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "a report")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	if _, err := state.SessionsIn(state.UserStateDir(d.env)).Change("s", func(s *state.Session) {
 		s.Name, s.ThreadName, s.Chat, s.Environment = "shop", m.Thread.Name, q.Chat, state.Environment(d.env)
 	}); err != nil {
@@ -571,9 +530,7 @@ func TestAReplyToAReportIsAnswered(t *testing.T) {
 	d.reply(m.Thread.Name, "users/9", "hello?")
 	mine := d.reply(m.Thread.Name, "", "why?")
 	other, err := d.space.PostAs(nil, "", "a thread of other people")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	x.mustRead()
 	x.mustRead()
 	all, _ := state.OutboxIn(state.UserStateDir(d.env)).All()
@@ -656,14 +613,10 @@ func TestOneReaderASpace(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(d.markPosted)
 	lock, err := state.SpacesIn(state.UserStateDir(d.env)).LockReader(q.Chat)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	d.runPoller(Options{})
 	d.awaitQuestion(d.addQuestion(nil), "the loop goes on", func(q *state.Question) bool { return q.IsMessageSent })
-	if n := d.listCount.Load(); n != 0 {
-		t.Errorf("%d lists beside another process's", n)
-	}
+	kit.Equalf(t, d.listCount.Load(), 0, "lists beside another process's")
 	m := d.startThread(q)
 	lock.Unlock()
 	d.awaitQuestion(q, "read after it", func(q *state.Question) bool { return q.FindReply(m.Name) != nil })

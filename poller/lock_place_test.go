@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -15,14 +16,10 @@ func TestWithoutLocksOnlyTheDaemonServes(t *testing.T) {
 		d := newTestMachine(t)
 		t.Cleanup(state.UseLockEnv(d.env))
 		lock, err := state.LockPoller(d.env)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		// This executable says that it got the lock, as a child of this process would.
 		self := filepath.Join(d.dir, "self")
-		if err := os.WriteFile(self, []byte("#!/bin/sh\necho locked\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(self, []byte("#!/bin/sh\necho locked\n"), 0o700))
 		p := d.newPoller()
 		p.ProgramPath, p.Lock, p.Daemon = self, lock, daemon
 		serves, err := p.checkPollerLock(t.Context())

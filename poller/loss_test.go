@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/gchat/wording"
@@ -173,9 +174,7 @@ func TestErrorsWithRandomNamesAreLoggedOnce(t *testing.T) {
 		p.Log.ErrorOnce(fmt.Errorf("open /x/.new-%d: no space left on device", 1000000+n*7919), "not written")
 	}
 	p.Log.ErrorOnce(errors.New("open /x/y: permission denied"), "not written")
-	if n := len(d.logLines("not written")); n != 2 {
-		t.Errorf("%d lines", n)
-	}
+	kit.Equalf(t, len(d.logLines("not written")), 2, "lines")
 }
 
 // The poller makes no lock file where a hook has just taken its record back.
@@ -185,9 +184,7 @@ func TestNoEmptyOpenIsMade(t *testing.T) {
 	p := d.newPoller()
 	p.readIndex()
 	file := state.IndexFile(d.env, q.Path)
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Remove(file))
 	for _, record := range p.ownRecords {
 		p.holdEntryLock(record)
 		p.removeFromIndex(record)
@@ -209,21 +206,15 @@ func TestLeftoversAreSwept(t *testing.T) {
 		_ = os.MkdirAll(in, 0o700)
 		for name, to := range map[string]*[]string{".new-1234": &gone, ".other": &kept, "notes.txt": &kept, ".renovaterc.json5": &kept} {
 			path := filepath.Join(in, name)
-			if err := os.WriteFile(path, []byte("{}"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, os.WriteFile(path, []byte("{}"), 0o600))
 			*to = append(*to, path)
 		}
 	}
 	foreign := filepath.Join(dir, "foreign.json")
-	if err := os.WriteFile(foreign, []byte(`{"question_id": "x", "status": "pending"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(foreign, []byte(`{"question_id": "x", "status": "pending"}`), 0o600))
 	gone, kept = append(gone, lost.Path), append(kept, foreign, q.Path)
 	for _, path := range append(slices.Clone(gone), kept...) {
-		if err := os.Chtimes(path, old, old); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.Chtimes(path, old, old))
 	}
 	p := d.newPoller()
 	p.readIndex()
@@ -246,9 +237,7 @@ func TestADecisionInAProjectIsNothing(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.writeQuestion(func(q *state.Question) { q.SessionID = "forged" })
 	q = d.changeQuestion(q, func(q *state.Question) { q.Kind, q.Status = state.KindNext, state.Answered })
-	if err := state.AddQuestionToIndex(d.env, q); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, state.AddQuestionToIndex(d.env, q))
 	p := d.newPoller()
 	p.readIndex()
 	for _, record := range p.ownRecords {
@@ -271,10 +260,7 @@ func TestATapOfAnotherEnvironmentIsLeftToIt(t *testing.T) {
 	var e gchat.PulledEvent
 	e.Message.Name, e.At, e.Person = q.MessageName, time.Now(), gchat.Person{Name: "users/7"}
 	e.Tap = &wording.Tap{QuestionID: card, Choice: "1"}
-	err := p.addIncoming(newIncomingTap(q.Chat, e))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, p.addIncoming(newIncomingTap(q.Chat, e)))
 	p.readState()
 	p.routeAll(t.Context())
 	if stored := d.loadQuestion(q); len(stored.Replies) > 0 {

@@ -11,6 +11,7 @@ import (
 	chatapi "google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/poller/commands"
 	"gchat-hooks/state"
 )
@@ -52,9 +53,7 @@ func TestATapCountsOnItsOwnCardOnly(t *testing.T) {
 	d, g := newAppMachine(t)
 	q, _ := d.addCardQuestion(allowEveryone)
 	waiter, err := state.LockWaiter(d.env, q.Path) // the hook
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	defer waiter.Unlock()
 	var later atomic.Int64
 	d.runPoller(Options{Daemon: true, Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) }})
@@ -111,9 +110,7 @@ func TestATapOnAMessageThatIsFoundLate(t *testing.T) {
 	q := d.writeQuestion(nil)
 	m := g.post([]byte("{}"), state.MessageID("question", q.QuestionID))
 	g.hidesPosts.Store(true)
-	if err := state.AddQuestionToIndex(d.env, q); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, state.AddQuestionToIndex(d.env, q))
 	d.runPoller(Options{Daemon: true})
 	d.awaitQuestion(q, "sent, and not found", func(q *state.Question) bool { return q.PostError != "" || q.IsMessageSent })
 	g.hidesPosts.Store(false)
@@ -229,9 +226,7 @@ func TestNewToAnAppNamesItsMachine(t *testing.T) {
 		trusted := `{"projects": {"` + one.dir + `": {"hasTrustDialogAccepted": true}}}`
 		writeFile(t, filepath.Join(one.dir, ".claude.json"), trusted, 0o600)
 		one.writeConfig(`{"start_sessions": true}`)
-		if err := state.RegisterProject(one.env, filepath.Join(one.dir, ".claude", "state"), one.dir); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, state.RegisterProject(one.env, filepath.Join(one.dir, ".claude", "state"), one.dir))
 		one.addCardQuestion(nil)
 		one.runPoller(Options{Daemon: true, Now: now})
 	}

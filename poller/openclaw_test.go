@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -23,12 +24,8 @@ func (o *sendTest) installAgent(script string) (program string) {
 	dir := filepath.Join(o.env["HOME"], "bin")
 	program = filepath.Join(dir, "openclaw")
 	text := "#!/bin/sh\nfor a; do echo \"$a\"; done >>" + dir + "/args\nenv >" + dir + "/env\npwd >" + dir + "/pwd\n" + script + "\n"
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		o.t.Fatal(err)
-	}
-	if err := os.WriteFile(program, []byte(text), 0o700); err != nil {
-		o.t.Fatal(err)
-	}
+	kit.NoError(o.t, os.MkdirAll(dir, 0o700))
+	kit.NoError(o.t, os.WriteFile(program, []byte(text), 0o700))
 	return program
 }
 
@@ -50,9 +47,7 @@ func (o *sendTest) enqueueWake(program, text string, also ...func(*state.Message
 		f(message)
 	}
 	message, _, err := state.OutboxIn(o.userStateDir).Enqueue(o.Env, message, 0)
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	kit.NoError(o.t, err)
 	return message
 }
 
@@ -68,16 +63,12 @@ func TestAgentIsTold(t *testing.T) {
 		t.Errorf("answers %q and %q", first.AgentAnswer, answered.AgentAnswer)
 	}
 	want := "agent\n--session-id\nboss\n--message\none two\nagent\n--session-id\nboss\n--message\nthree\n"
-	if got := o.agentFile("args"); got != want {
-		t.Errorf("told %q", got)
-	}
+	kit.Equalf(t, o.agentFile("args"), want, "told")
 	path := "PATH=" + filepath.Dir(program) + ":/usr/bin:/bin:"
 	if env := o.agentFile("env"); strings.Contains(env, "secret") || !strings.Contains(env, path) {
 		t.Errorf("openclaw's environment: %s", env)
 	}
-	if pwd := strings.TrimSpace(o.agentFile("pwd")); pwd != o.env["HOME"] {
-		t.Errorf("it works in %s", pwd)
-	}
+	kit.Equalf(t, strings.TrimSpace(o.agentFile("pwd")), o.env["HOME"], "it works in")
 }
 
 // If gchat-send acts as the poller, it starts no agent's turn: the turn would end with
@@ -154,9 +145,7 @@ func TestAgentThatFails(t *testing.T) {
 				if want == 0 {
 					break
 				}
-				if got := next.Sub(o.now()).Round(time.Second); got != want {
-					t.Errorf("next in %v, want %v", got, want)
-				}
+				kit.Equalf(t, next.Sub(o.now()).Round(time.Second), want, "next in")
 				o.advance(want)
 			}
 			if strings.Contains(o.agentFile("args"), "behind") != c.sent || o.reloadMessage(behind).IsFinal() != c.sent {

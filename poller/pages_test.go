@@ -7,6 +7,7 @@ import (
 
 	chatapi "google.golang.org/api/chat/v1"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -19,9 +20,7 @@ func TestALongBacklogIsReadToItsEnd(t *testing.T) {
 	d.clockLead.Store(int64(-long))
 	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.AskedAt = q.AskedAt.Add(-long) })
 	said, err := d.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "look at this")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	thread := said.Thread.Name
 	other := d.reply("", "users/9", "of other people").Thread.Name
 	for n := range 300 {
@@ -41,9 +40,7 @@ func TestALongBacklogIsReadToItsEnd(t *testing.T) {
 		d.markPosted(q)
 		q.Mode, q.ThreadName, q.SubQuestions, q.PostedAt = state.ModeThread, thread, nil, nil
 	})
-	if err := state.AddToIndex(d.env, state.IndexEntry{RecordType: state.IndexedQuestion, Path: wait.Path}); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, state.AddToIndex(d.env, state.IndexEntry{RecordType: state.IndexedQuestion, Path: wait.Path}))
 	x := newReadTest(d, q)
 	lists := 0
 	for d.loadQuestion(q).FindReply(m.Name) == nil || d.loadQuestion(wait).Status == state.Pending {
@@ -52,9 +49,7 @@ func TestALongBacklogIsReadToItsEnd(t *testing.T) {
 			t.Fatalf("%d lists, %d pages: %+v", lists, d.listCount.Load(), d.loadQuestion(wait))
 		}
 		x.poller.readAndAttend(t.Context())
-		if err := x.reader.listSpace(t.Context(), x.poller.spaceViews()[x.reader.chat]); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, x.reader.listSpace(t.Context(), x.poller.spaceViews()[x.reader.chat]))
 		x.poller.readAndAttend(t.Context())
 	}
 	if stored := d.loadQuestion(wait); stored.AnsweredMessage != right.Name {

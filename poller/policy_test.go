@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/wording"
 	"gchat-hooks/poller/judge"
@@ -21,9 +22,7 @@ import (
 func (d *testMachine) writePolicy(text string) {
 	d.t.Helper()
 	d.vars["GCHAT_POLICY_FILE"] = filepath.Join(d.dir, "policy.json")
-	if err := os.WriteFile(d.vars["GCHAT_POLICY_FILE"], []byte(text), 0o600); err != nil {
-		d.t.Fatal(err)
-	}
+	kit.NoError(d.t, os.WriteFile(d.vars["GCHAT_POLICY_FILE"], []byte(text), 0o600))
 }
 
 // A policy counts when a reply is judged, also for what was asked before it came.
@@ -55,9 +54,7 @@ func TestRepliesUnderAPolicy(t *testing.T) {
 		if got, _ := q.Decision(); got != test.want || q.Replies[0].Verdict != test.verdict {
 			t.Errorf("%s: %q, %s", name, got, q.Replies[0].Verdict)
 		}
-		if told := len(q.OwedNotes) > 0 && q.OwedNotes[0].Text == wording.NotInPolicy; told != (test.verdict == state.VerdictRefused) {
-			t.Errorf("%s: told %+v", name, q.OwedNotes)
-		}
+		kit.Equalf(t, len(q.OwedNotes) > 0 && q.OwedNotes[0].Text == wording.NotInPolicy, (test.verdict == state.VerdictRefused), "%s: told %+v", name, q.OwedNotes)
 		ask := &state.Question{Status: state.Pending, Mode: state.ModeNative, SubQuestions: []state.SubQuestion{{Question: "A?"}}, Replies: q.Replies}
 		ask.Replies[0].Verdict = state.VerdictUnread
 		if _ = p.judgeByPersonalConfig()(ask); test.policy == "{" && ask.Replies[0].Verdict != state.VerdictUnread {
@@ -104,14 +101,10 @@ func TestTitlesOnlyOfWhatWasAskedBefore(t *testing.T) {
 	p := d.newPoller()
 	for _, kind := range []state.Kind{state.KindPermission, state.KindPlan} {
 		q := secret(kind, false)
-		if err := p.enqueueQuestion(q, &state.IndexEntry{Path: q.Path}, firstMessageKey); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, p.enqueueQuestion(q, &state.IndexEntry{Path: q.Path}, firstMessageKey))
 		box := state.OutboxIn(p.userStateDir)
 		message, err := box.FindByKey(messageKey(firstMessageKey, q))
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		for _, gateway := range []*projectGateway{p.gatewayFor(t.Context(), configSource{}), {cfg: p.loadPersonalConfig(), transport: &gchat.App{}}} {
 			worded, out := p.newSender().wordMessage(t.Context(), message, gateway)
 			if worded == nil || !strings.Contains(strings.Join(worded.Parts, ""), "Only the terminal can allow this.") {
@@ -165,9 +158,7 @@ func TestASessionsThreadUnderAPolicy(t *testing.T) {
 		}
 	}
 	x.checkAnswer("/stop", "[Stopped] (only in the terminal)")
-	if got() != "\x1b" {
-		t.Errorf("keys %q", got())
-	}
+	kit.Equalf(t, got(), "\x1b", "keys")
 	x.writePolicy(`{"terminal_only": ["said"]}`)
 	x.checkAnswer("do something else", "[Not used] A policy allows")
 	if questions, _ := state.ReadIndexedQuestions(x.env); len(questions) > 0 {
@@ -192,18 +183,14 @@ func TestThePollerReadsAHubsPolicy(t *testing.T) {
 	d.vars["GOOGLE_CHAT_CREDENTIALS_FILE"] = filepath.Join(d.dir, "hub.json")
 	now, later := time.Now().UTC().Format(time.RFC3339), time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
 	file := `{"type":"gchat_hooks_hub","hub":"` + hub.URL + `","token":"t","got":"` + now + `","time":"` + now + `","expires":"` + later + `"}`
-	if err := os.WriteFile(d.vars["GOOGLE_CHAT_CREDENTIALS_FILE"], []byte(file), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(d.vars["GOOGLE_CHAT_CREDENTIALS_FILE"], []byte(file), 0o600))
 	p := d.newPoller()
 	for range 3 {
 		if p.step(t.Context()); !p.loadPersonalConfig().HasUnreadFile || asked.Load() != 1 {
 			t.Fatalf("a policy that was never read lets Chat decide, or the hub was asked %d times", asked.Load())
 		}
 	}
-	if err := os.Remove(filepath.Join(p.userStateDir, "policy.json")); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Remove(filepath.Join(p.userStateDir, "policy.json")))
 	for range 3 {
 		p.step(t.Context())
 		if cfg := p.loadPersonalConfig(); cfg.HasUnreadFile || cfg.AccessTo(config.KindScreen, "").CanShow || asked.Load() != 2 {

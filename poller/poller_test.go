@@ -18,6 +18,7 @@ import (
 	chatapi "google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
@@ -105,9 +106,7 @@ func (d *testMachine) newPoller(dirs ...string) *Poller {
 func (d *testMachine) addQuestion(change func(*state.Question)) *state.Question {
 	d.t.Helper()
 	q := d.writeQuestion(change)
-	if err := state.AddQuestionToIndex(d.env, q); err != nil {
-		d.t.Fatal(err)
-	}
+	kit.NoError(d.t, state.AddQuestionToIndex(d.env, q))
 	state.CallPoller(d.env, state.Environment(d.env))
 	return q
 }
@@ -132,9 +131,7 @@ func (d *testMachine) writeQuestion(change func(*state.Question)) *state.Questio
 		dir = filepath.Join(state.UserStateDir(d.env), "projects", "shop")
 	}
 	q, err := state.QuestionsIn(dir).Record(q.SessionID, func([]*state.Question) *state.Question { return q })
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	kit.NoError(d.t, err)
 	return q
 }
 
@@ -152,18 +149,14 @@ func (d *testMachine) markPosted(q *state.Question) {
 func (d *testMachine) loadQuestion(q *state.Question) *state.Question {
 	d.t.Helper()
 	q, err := state.LoadQuestion(q.Path)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	kit.NoError(d.t, err)
 	return q
 }
 
 func (d *testMachine) changeQuestion(q *state.Question, change func(*state.Question)) *state.Question {
 	d.t.Helper()
 	q, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { change(q); return nil })
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	kit.NoError(d.t, err)
 	state.CallPoller(d.env, state.Environment(d.env))
 	return q
 }
@@ -177,9 +170,7 @@ func (d *testMachine) reply(thread, sender, text string) *chatapi.Message {
 		from = &chatapi.User{Name: sender, Type: "HUMAN"}
 	}
 	m, err := d.space.PostAs(from, thread, text)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	kit.NoError(d.t, err)
 	return m
 }
 
@@ -245,9 +236,7 @@ func TestAQuestionIsPostedReadAndAnsweredToItsHook(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(func(q *state.Question) { q.Mode = state.ModeNative })
 	waiter, err := state.LockWaiter(d.env, q.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	defer waiter.Unlock()
 	d.runPoller(Options{})
 	stored := d.awaitQuestion(q, "posted", func(q *state.Question) bool { return q.IsMessageSent })
@@ -304,17 +293,13 @@ func TestARecordThatTheIndexDoesNotNameIsNothing(t *testing.T) {
 func TestAFolderOfTwoNames(t *testing.T) {
 	d := newTestMachine(t)
 	link := filepath.Join(d.dir, "a-link") // "a-link" is before "shop"
-	if err := os.Symlink(filepath.Join(d.dir, "shop"), link); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Symlink(filepath.Join(d.dir, "shop"), link))
 	q := d.addQuestion(func(q *state.Question) {
 		q.Mode, q.AskedAt = state.ModeNative, time.Now().Add(-time.Minute)
 		d.markPosted(q)
 	})
 	waiter, err := state.LockWaiter(d.env, q.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	defer waiter.Unlock()
 	p := d.newPoller(filepath.Join(link, ".claude", "state", "pending-questions"), filepath.Dir(q.Path))
 	d.changeQuestion(q, func(q *state.Question) {
@@ -336,19 +321,13 @@ func TestAnotherEnvironmentsQuestionIsReadOnly(t *testing.T) {
 	unposted := d.addQuestion(nil)
 	d.vars["GCHAT_ALLOWED_USERS"] = space.PersonName
 	mine = d.changeQuestion(mine, func(q *state.Question) {})
-	if err := state.RemoveFromIndex(d.env, mine.Path); err != nil {
-		t.Fatal(err)
-	}
-	if err := state.AddQuestionToIndex(d.env, mine); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, state.RemoveFromIndex(d.env, mine.Path))
+	kit.NoError(t, state.AddQuestionToIndex(d.env, mine))
 	m := d.startThread(theirs)
 	p := d.newPoller()
 	p.readAndAttend(t.Context())
 	for chat, v := range p.spaceViews() {
-		if err := p.readerFor(chat).listAndRelease(t.Context(), v); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, p.readerFor(chat).listAndRelease(t.Context(), v))
 	}
 	p.readAndAttend(t.Context())
 	if stored := d.loadQuestion(theirs); len(stored.Replies) > 0 {
@@ -368,13 +347,9 @@ func TestAnotherEnvironmentsQuestionIsReadOnly(t *testing.T) {
 func (d *testMachine) startThread(q *state.Question) *chatapi.Message {
 	d.t.Helper()
 	m, err := d.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "a question")
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	kit.NoError(d.t, err)
 	at, err := time.Parse(time.RFC3339Nano, m.CreateTime)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	kit.NoError(d.t, err)
 	d.changeQuestion(q, func(q *state.Question) { q.ThreadName, q.MessageName, q.PostedAt = m.Thread.Name, m.Name, &at })
 	return d.reply(m.Thread.Name, "", "2")
 }
@@ -435,9 +410,7 @@ func TestOneListForAllQuestions(t *testing.T) {
 		t.Errorf("%d lists, replies %+v", n, d.loadQuestion(questions[4]).Replies)
 	}
 	now = now.Add(100 * time.Millisecond)
-	if n := lists(); n != 1 {
-		t.Errorf("%d lists in the next cycle", n)
-	}
+	kit.Equalf(t, lists(), 1, "lists in the next cycle")
 	for _, q := range questions {
 		if _, err := state.CloseQuestion(q.Path, state.Cancelled, "stop", nil); err != nil {
 			t.Fatal(err)
@@ -445,18 +418,14 @@ func TestOneListForAllQuestions(t *testing.T) {
 	}
 	now = now.Add(readAfterEnd + time.Second)
 	d.addQuestion(nil) // it is not posted
-	if n := lists(); n != 0 {
-		t.Errorf("%d lists with nothing open", n)
-	}
+	kit.Equalf(t, lists(), 0, "lists with nothing open")
 }
 
 func TestOnceDoesOneRound(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(d.markPosted)
 	m := d.startThread(q)
-	if err := Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Once: true}); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Once: true}))
 	if stored := d.loadQuestion(q); stored.FindReply(m.Name) == nil || stored.Status != state.Answered {
 		t.Errorf("%s, %+v", stored.Status, stored.Replies)
 	}
@@ -472,14 +441,10 @@ func TestOnceDoesOneRound(t *testing.T) {
 func TestAfterOneRoundADetachedPollerGoesOn(t *testing.T) {
 	d := newTestMachine(t)
 	mark, self := filepath.Join(d.dir, "started"), filepath.Join(d.dir, "gchat-hooks")
-	if err := os.WriteFile(self, []byte("#!/bin/sh\necho >"+mark+"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(self, []byte("#!/bin/sh\necho >"+mark+"\n"), 0o700))
 	d.addQuestion(d.markPosted)
 	for _, dry := range []bool{true, false} {
-		if err := Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), ProgramPath: self, Once: true, DryRun: dry}); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), ProgramPath: self, Once: true, DryRun: dry}))
 		there := bound.WaitFor(time.Duration(1-intOf(dry))*10*time.Second, func() bool {
 			_, err := os.Stat(mark)
 			return err == nil

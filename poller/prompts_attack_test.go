@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat"
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
@@ -104,9 +105,7 @@ func TestSaidQueuedAsText(t *testing.T) {
 		in.Typing = &state.Typing{LastKeyAt: at, LastKey: "text", IsSubmit: true, KeyCount: 1}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	x.poller.typeKeptPrompt(t.Context(), x.loadSession(), &nextPrompt{incoming: in, tries: x.poller.promptTriesOf(in)})
 	if left := inbox.WaitingPrompts(x.sessionID); len(left) > 0 {
 		t.Errorf("it stands to be typed again: tries %d", x.poller.promptTriesOf(in).failed)
@@ -170,9 +169,7 @@ func TestSaidUnclearIsToldTwice(t *testing.T) {
 		t.Logf("outbox %s %v %q", message.Type, message.IsUrgent, message.Parts)
 	}
 	t.Logf("told %q", notes)
-	if len(notes)+len(box) != 1 {
-		t.Errorf("told %q", notes)
-	}
+	kit.Equalf(t, len(notes)+len(box), 1, "told %q", notes)
 }
 
 // The record is removed after a day, and the list may reach back a little further.
@@ -219,12 +216,8 @@ func TestSaidToTheSessionThatClaudeCodeHas(t *testing.T) {
 			start, _, _ := strings.Cut(inject.ProcessStart(os.Getpid()), "@")
 			own := fmt.Sprintf(`{"sessionId":%q,"procStart":%q}`, test.has, start)
 			file := filepath.Join(x.dir, "sessions", fmt.Sprint(os.Getpid(), ".json"))
-			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(file, []byte(own), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+			kit.NoError(t, os.WriteFile(file, []byte(own), 0o600))
 			stored := x.loadSession()
 			x.changeSession("a", func(s *state.Session) {
 				one := *stored

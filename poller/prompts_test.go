@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -137,9 +138,7 @@ func TestWordsThatCannotBeWrittenDownAreReadAgain(t *testing.T) {
 	if err := x.readOnce(); err == nil {
 		t.Error("the list counts as read")
 	}
-	if err := os.Remove(inbox); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Remove(inbox))
 	x.readNotes()
 	if got := x.waitingPrompts(); !slices.Equal(got, []string{"go on"}) {
 		t.Errorf("said %q", got)
@@ -187,9 +186,7 @@ func TestWordsOfAnEarlierVersionGoOn(t *testing.T) {
 		if err == nil {
 			err = state.AddQuestionToIndex(x.env, q)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		return q
 	}
 	unread := old("first", func(q *state.Question) {

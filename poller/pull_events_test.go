@@ -16,6 +16,7 @@ import (
 	chatapi "google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat"
 	"gchat-hooks/state"
@@ -46,9 +47,7 @@ func TestATapIsTheAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.awaitPatch(m.Name, "Two")
-	if n := g.listCount.Load(); n != 0 {
-		t.Errorf("the space was listed %d times", n)
-	}
+	kit.Equalf(t, g.listCount.Load(), 0, "the space was listed")
 	if len(g.unexpectedRequests) > 0 {
 		t.Errorf("asked for %q", g.unexpectedRequests)
 	}
@@ -112,9 +111,7 @@ func TestWhoseTapCounts(t *testing.T) {
 		q.SubQuestions[0].Options = []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}
 	})
 	waiter, err := state.LockWaiter(d.env, q.Path) // the hook
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	defer waiter.Unlock()
 	other, _ := d.addCardQuestion(nil)
 	d.runPoller(Options{Daemon: true})
@@ -361,9 +358,7 @@ func (d *testMachine) pollerProcess() *exec.Cmd {
 	for name, value := range d.vars {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
-	if err := cmd.Start(); err != nil {
-		d.t.Fatal(err)
-	}
+	kit.NoError(d.t, cmd.Start())
 	return cmd
 }
 
@@ -471,9 +466,7 @@ func TestALostConnectionIsToldOnce(t *testing.T) {
 	d := newTestMachine(t)
 	p := d.newPoller()
 	app, err := gchat.NewApp(t.Context(), &config.Config{SpaceID: appSpace, Subscription: appSubscription, CredentialsFile: file})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	p.puller.switchTo(appSubscription, nil)
 	for range maxPulls {
 		p.puller.runningPulls++

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
@@ -36,16 +37,10 @@ func (x *testSession) moveToEnvironment(q *state.Question, environment string) {
 			continue
 		}
 		b, err := os.ReadFile(file)
-		if err != nil {
-			x.t.Fatal(err)
-		}
+		kit.NoError(x.t, err)
 		text := strings.ReplaceAll(string(b), x.poller.environment, environment)
-		if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
-			x.t.Fatal(err)
-		}
-		if err := os.Rename(file+".new", file); err != nil {
-			x.t.Fatal(err)
-		}
+		kit.NoError(x.t, os.WriteFile(file+".new", []byte(text), 0o600))
+		kit.NoError(x.t, os.Rename(file+".new", file))
 	}
 	x.poller.readIndex()
 	if len(x.poller.otherRecords) == 0 {
@@ -66,9 +61,7 @@ func TestATapOnACardOfAnEarlierSetupCounts(t *testing.T) {
 	err := x.poller.addEvent(otherMachineEvents{chat: x.reader.chat}, gchat.PulledEvent{
 		ID: "e", Event: gchat.Event{At: time.Now(), Person: gchat.Person{Name: "users/1"}, IsHuman: true, Message: card, Tap: tap},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	if x.countUnfinished() != 1 {
 		t.Error("the tap is acknowledged as another machine's, and is nowhere")
 	}
@@ -100,9 +93,7 @@ func TestAnotherEnvironmentsMessageHoldsNothingBack(t *testing.T) {
 		Name: space + "/messages/quoting", ThreadName: thread, QuotedMessage: x.loadQuestion(ours).MessageName, Text: "2",
 		Sender: "users/1", IsHuman: true, CreateTime: later,
 	}, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	x.poller.readAndAttend(t.Context())
 	if x.loadQuestion(ours).Status != state.Answered {
 		t.Error("a reply to ours waits behind what another environment decides")
@@ -114,9 +105,7 @@ func TestADeletionThatIsReadFirstCounts(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.poller.readSessions()
 	_, space, _ := strings.Cut(x.reader.chat, "/")
-	if err := x.poller.revokeIncoming(state.IncomingID(x.reader.chat, space+"/messages/deleted")); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, x.poller.revokeIncoming(state.IncomingID(x.reader.chat, space+"/messages/deleted")))
 	x.addEventMessage("deleted", "delete it all", time.Now().Add(-time.Second))
 	x.readNotes()
 	if got := x.waitingPrompts(); len(got) > 0 {
@@ -140,12 +129,8 @@ func TestACommandThatWasBegunMeanwhileIsNotRepeated(t *testing.T) {
 		in.Status = state.IncomingDoing
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := x.poller.commandRunner().RunCommands(t.Context(), x.loadSession(), stale); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
+	kit.NoError(t, x.poller.commandRunner().RunCommands(t.Context(), x.loadSession(), stale))
 	if !x.loadSession().MutedUntil.IsZero() {
 		t.Error("it is done once more")
 	}
@@ -169,12 +154,8 @@ func TestAnswersAreSentOnFromTheSpareFolder(t *testing.T) {
 			}},
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := x.poller.forwardUnsentAnswers(q, "spaces/local/messages/send"); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
+	kit.NoError(t, x.poller.forwardUnsentAnswers(q, "spaces/local/messages/send"))
 	for range 2 {
 		x.readNotes()
 	}
@@ -209,9 +190,7 @@ func (x *testSession) addListedMessage(name, thread, text string) {
 		Name: space + "/messages/" + name, ThreadName: thread, Text: text,
 		Sender: "users/1", IsHuman: true, CreateTime: time.Now(),
 	}, 0))
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	kit.NoError(x.t, err)
 }
 
 // Another process may read the space. Then a reply can be in the inbox before this poller
@@ -221,9 +200,7 @@ func TestAReplyThatIsReadSoonerThanItsQuestionCounts(t *testing.T) {
 	over := x.addQuestion(x.markPosted)
 	thread := x.beginThread(over)
 	_, err := state.CloseQuestion(over.Path, state.Resolved, "chat", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	stopped := make(chan bool)
 	go func() {

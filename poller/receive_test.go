@@ -11,6 +11,7 @@ import (
 
 	chatapi "google.golang.org/api/chat/v1"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat"
 	"gchat-hooks/state"
 )
@@ -83,16 +84,10 @@ func TestAMessageOutlivesAKilledPoller(t *testing.T) {
 		},
 		"when it was used, and its tombstone not written": func(h *usedOnceTest) {
 			dir := filepath.Join(state.UserStateDir(h.env), "inbox", "done")
-			if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
-				h.t.Fatal(err)
-			}
-			if err := os.WriteFile(dir, nil, 0o600); err != nil {
-				h.t.Fatal(err)
-			}
+			kit.NoError(h.t, os.MkdirAll(filepath.Dir(dir), 0o700))
+			kit.NoError(h.t, os.WriteFile(dir, nil, 0o600))
 			h.readAllNotes()
-			if err := os.Remove(dir); err != nil {
-				h.t.Fatal(err)
-			}
+			kit.NoError(h.t, os.Remove(dir))
 		},
 		"when its tombstone was written": func(h *usedOnceTest) {
 			h.poller.readAndAttend(h.t.Context())
@@ -102,22 +97,16 @@ func TestAMessageOutlivesAKilledPoller(t *testing.T) {
 				h.t.Fatalf("the inbox has %q", files)
 			}
 			b, err := os.ReadFile(files[0])
-			if err != nil {
-				h.t.Fatal(err)
-			}
+			kit.NoError(h.t, err)
 			h.readAllNotes()
 			h.forgetReceipts()
-			if err := os.WriteFile(files[0], b, 0o600); err != nil {
-				h.t.Fatal(err)
-			}
+			kit.NoError(h.t, os.WriteFile(files[0], b, 0o600))
 		},
 		"when all was done, and the watermark not moved": func(h *usedOnceTest) {
 			h.readAllNotes()
 			h.forgetReceipts()
 			_, err := state.SpacesIn(state.UserStateDir(h.env)).Change(h.reader.chat, func(s *state.Space) { s.Watermark = time.Time{} })
-			if err != nil {
-				h.t.Fatal(err)
-			}
+			kit.NoError(h.t, err)
 		},
 	}
 	want := map[string]string{
@@ -136,9 +125,7 @@ func TestAMessageOutlivesAKilledPoller(t *testing.T) {
 				step(h)
 				h.startNextPoller()
 				h.readAllNotes()
-				if got := h.describeUse(h.allNotes()); got != want {
-					t.Errorf("%s\nwant %s", got, want)
-				}
+				kit.Equal(t, h.describeUse(h.allNotes()), want)
 			})
 		}
 	}
@@ -150,9 +137,7 @@ func (h *usedOnceTest) readAllNotes() {
 	for range 2 {
 		h.poller.readAndAttend(h.t.Context())
 		if v := h.poller.spaceViews()[h.reader.chat]; v != nil {
-			if err := h.reader.listAndRelease(h.t.Context(), v); err != nil {
-				h.t.Fatal(err)
-			}
+			kit.NoError(h.t, h.reader.listAndRelease(h.t.Context(), v))
 		}
 		h.poller.readAndAttend(h.t.Context())
 		h.poller.goroutines.Wait()
@@ -162,9 +147,7 @@ func (h *usedOnceTest) readAllNotes() {
 // forgetReceipts removes the receipts from the outbox, as ten minutes do.
 func (h *usedOnceTest) forgetReceipts() {
 	h.notes = h.allNotes()
-	if err := os.RemoveAll(filepath.Join(state.UserStateDir(h.env), "outbox")); err != nil {
-		h.t.Fatal(err)
-	}
+	kit.NoError(h.t, os.RemoveAll(filepath.Join(state.UserStateDir(h.env), "outbox")))
 }
 
 // allNotes returns the notes in the session's thread about commands and prompts.
@@ -183,9 +166,7 @@ func (h *usedOnceTest) allNotes() (notes []string) {
 func (x *testSession) beginThread(q *state.Question) string {
 	x.t.Helper()
 	m, err := x.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "Which?")
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	kit.NoError(x.t, err)
 	x.changeQuestion(q, func(q *state.Question) { q.ThreadName, q.MessageName = m.Thread.Name, m.Name })
 	return m.Thread.Name
 }
@@ -203,10 +184,7 @@ func TestAnEditBeforeItIsUsedCounts(t *testing.T) {
 	x.addEventMessage("deleted", "delete it all", at)
 	_, space, _ := strings.Cut(x.reader.chat, "/")
 	for range 2 {
-		err := x.poller.revokeIncoming(state.IncomingID(x.reader.chat, space+"/messages/deleted"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, x.poller.revokeIncoming(state.IncomingID(x.reader.chat, space+"/messages/deleted")))
 	}
 	notes := x.readNotes()
 	x.addEventMessage("edited", "too late", at)
@@ -244,9 +222,7 @@ func TestAFloodOfStrangersKeepsNobodyOut(t *testing.T) {
 			t.Fatalf("words %d of who may answer: %v", n, err)
 		}
 	}
-	if refused != 50-state.MaxUndecidedOfStranger {
-		t.Errorf("%d of 50 are left for later", refused)
-	}
+	kit.Equalf(t, refused, 50-state.MaxUndecidedOfStranger, "of 50 are left for later")
 	err := write("old", "users/1", "v", now.Add(-72*time.Hour))
 	p.readInbox()
 	isOld := slices.ContainsFunc(p.incoming, func(in *state.Incoming) bool { return in.ThreadName == appSpace+"/threads/v" })
@@ -262,17 +238,13 @@ func TestAFullDiskLosesNoEvent(t *testing.T) {
 	d, g := newAppMachine(t)
 	q, card := d.addCardQuestion(nil)
 	inbox := filepath.Join(state.UserStateDir(d.env), "inbox")
-	if err := os.WriteFile(inbox, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(inbox, nil, 0o600))
 	d.runPoller(Options{Daemon: true})
 	m := g.awaitPost("Which?")
 	g.awaitDelivered(g.tap("users/1", m, card, "2", nil))
 	if g.countUnacknowledged() != 1 {
 		t.Error("acknowledged, and not written down")
 	}
-	if err := os.Remove(inbox); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Remove(inbox))
 	d.awaitQuestion(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
 }

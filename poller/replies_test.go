@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat/wording"
 	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
@@ -42,9 +43,7 @@ func TestAllowedFailsClosed(t *testing.T) {
 		{[]string{"local"}, state.Reply{Sender: "users/1"}, false},
 		{nil, state.Reply{Sender: state.LocalSender}, true},
 	} {
-		if got := judge.CanAnswer(&config.Config{AllowedUsers: c.users}, &state.Question{}, &c.sender); got != c.want {
-			t.Errorf("%q, %+v: %v", c.users, c.sender, got)
-		}
+		kit.Equalf(t, judge.CanAnswer(&config.Config{AllowedUsers: c.users}, &state.Question{}, &c.sender), c.want, "%q, %+v", c.users, c.sender)
 	}
 }
 
@@ -74,9 +73,7 @@ func TestJudgeOnce(t *testing.T) {
 			"m4": state.VerdictUsed, "m5": state.VerdictLate,
 		}
 		for name, v := range want {
-			if got := after.FindReply(name).Verdict; got != v {
-				t.Errorf("%s: %q, want %q", name, got, v)
-			}
+			kit.Equalf(t, after.FindReply(name).Verdict, v, "%s", name)
 		}
 		if after.Status != state.Answered || after.Answers["Which?"] != "Two" || after.AnsweredMessage != "m4" {
 			t.Errorf("%s %v by %s", after.Status, after.Answers, after.AnsweredMessage)
@@ -178,21 +175,15 @@ func TestAReplyWithoutAHookThatWaits(t *testing.T) {
 			})
 			if c.waiter {
 				l, err := state.LockWaiter(d.env, q.Path)
-				if err != nil {
-					t.Fatal(err)
-				}
+				kit.NoError(t, err)
 				defer l.Unlock()
 			}
 			p := d.newPoller()
 			p.readIndex()
 			p.judgeUnread(p.ownOldestFirst()[0])
 			stored := d.loadQuestion(q)
-			if got := stored.Replies[0].Verdict; got != c.want {
-				t.Errorf("%q, want %q", got, c.want)
-			}
-			if told := len(stored.OwedNotes) == 1 && stored.OwedNotes[0].About == state.NoteNoWaiter; told != (c.want == state.VerdictNoWaiter) {
-				t.Errorf("owes %+v", stored.OwedNotes)
-			}
+			kit.Equal(t, stored.Replies[0].Verdict, c.want)
+			kit.Equalf(t, len(stored.OwedNotes) == 1 && stored.OwedNotes[0].About == state.NoteNoWaiter, (c.want == state.VerdictNoWaiter), "owes %+v", stored.OwedNotes)
 		})
 	}
 }
@@ -203,9 +194,7 @@ func TestAnAnswerWhoseHookWasKilled(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.Mode = state.ModeNative })
 	l, err := state.LockWaiter(d.env, q.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	d.changeQuestion(q, func(q *state.Question) {
 		q.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", Text: "2", CreatedAt: time.Now()}}
 	})
@@ -230,12 +219,8 @@ func TestHalfWrittenConfigurationRefusesNobody(t *testing.T) {
 	config, login := filepath.Join(d.dir, ".config", "gchat-hooks", "config.json"), config.LoginFile(d.env)
 	write := func(path, content string) {
 		t.Helper()
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		kit.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	}
 	write(login, `{"type":"authorized_user","client_id":"x","client_secret":"y","refresh_token":"z","token_uri":"https://127.0.0.1:1/",
 		"scopes":[],"made_by":"gchat-hooks login","logged_in_at":"2026-11-22T00:00:00Z","user":"users/1"}`)
@@ -252,16 +237,12 @@ func TestHalfWrittenConfigurationRefusesNobody(t *testing.T) {
 		t.Helper()
 		p.judgeUnread(p.ownOldestFirst()[0])
 		for i, r := range d.loadQuestion(q).Replies {
-			if r.Verdict != want[i] {
-				t.Errorf("%s: %q, want %q", r.Sender, r.Verdict, want[i])
-			}
+			kit.Equalf(t, r.Verdict, want[i], "%s", r.Sender)
 		}
 	}
 	verdicts(state.VerdictUnread, state.VerdictUsed)
 	before, err := os.Stat(q.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	verdicts(state.VerdictUnread, state.VerdictUsed)
 	if after, err := os.Stat(q.Path); err != nil || !os.SameFile(before, after) {
 		t.Errorf("the file is rewritten though nothing is new: %v", err)
@@ -306,16 +287,10 @@ func TestAReplyFileAnswersWhatItWasMeantFor(t *testing.T) {
 				d.addQuestion(c.other)
 			}
 			path := filepath.Join(stateDirOf(q), "user-input-queue", c.file+".txt")
-			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte("2\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+			kit.NoError(t, os.WriteFile(path, []byte("2\n"), 0o600))
 			future := time.Now().Add(time.Hour) // an archive can set such a modification time
-			if err := os.Chtimes(path, future, future); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, os.Chtimes(path, future, future))
 			p := d.newPoller()
 			// it is written to its end
 			p.Now = func() time.Time { return time.Now().Add(time.Second) }
@@ -326,9 +301,7 @@ func TestAReplyFileAnswersWhatItWasMeantFor(t *testing.T) {
 			for range 3 {
 				p.readReplyFile(p.ownOldestFirst()[0])
 			}
-			if got := len(d.loadQuestion(q).Replies) == 1; got != c.want {
-				t.Errorf("taken: %v, want %v", got, c.want)
-			}
+			kit.Equalf(t, len(d.loadQuestion(q).Replies) == 1, c.want, "taken")
 			if _, err := os.Stat(path); os.IsNotExist(err) != c.want {
 				t.Errorf("the file: %v", err)
 			}
@@ -350,12 +323,8 @@ func TestTheSameWordsInAReplyFileTwice(t *testing.T) {
 	p.Now = func() time.Time { return time.Now().Add(time.Second) } // each is written to its end
 	for range 2 {
 		path := filepath.Join(filepath.Join(stateDirOf(q), "user-input-queue"), q.SessionID+".txt")
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte("1\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		kit.NoError(t, os.WriteFile(path, []byte("1\n"), 0o600))
 		p.readAndAttend(t.Context())
 	}
 	if stored := d.loadQuestion(q); stored.Status != state.Answered {
@@ -370,16 +339,10 @@ func TestAReplyFileAnswersOneQuestion(t *testing.T) {
 	asked := func(q *state.Question) { q.SessionID, q.ClaudeSessionID = "s", "s" }
 	one, two := d.addQuestion(asked), d.addQuestion(asked)
 	path := filepath.Join(filepath.Join(stateDirOf(one), "user-input-queue"), "s.txt")
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte("1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	kit.NoError(t, os.WriteFile(path, []byte("1\n"), 0o600))
 	var file unix.Stat_t
-	if err := unix.Lstat(path, &file); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, unix.Lstat(path, &file))
 	d.changeQuestion(one, func(q *state.Question) {
 		said := fmt.Sprintf("local/%x-%x", file.Ino, time.Unix(file.Ctim.Unix()).UnixNano())
 		q.Replies = []state.Reply{{MessageName: said, Sender: state.LocalSender, Text: "1\n", CreatedAt: time.Now().UTC()}}
@@ -415,23 +378,15 @@ func TestAReplyFileIsAPlainFile(t *testing.T) {
 			q := d.addQuestion(func(q *state.Question) { q.SessionName, q.AskedAt = "main", time.Now().Add(-time.Hour) })
 			theirs := filepath.Join(t.TempDir(), "main.txt")
 			folder := filepath.Join(stateDirOf(q), "user-input-queue")
-			if err := os.WriteFile(theirs, []byte("2\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.MkdirAll(folder, 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := plant(folder, theirs); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, os.WriteFile(theirs, []byte("2\n"), 0o600))
+			kit.NoError(t, os.MkdirAll(folder, 0o700))
+			kit.NoError(t, plant(folder, theirs))
 			p := d.newPoller()
 			// it is written to its end
 			p.Now = func() time.Time { return time.Now().Add(time.Second) }
 			p.readIndex()
 			p.readReplyFile(p.ownOldestFirst()[0])
-			if n := len(d.loadQuestion(q).Replies); n != 0 {
-				t.Errorf("%d replies", n)
-			}
+			kit.Equalf(t, len(d.loadQuestion(q).Replies), 0, "replies")
 			if b, _ := os.ReadFile(theirs); string(b) != "2\n" {
 				t.Errorf("the person's file holds %q", b)
 			}

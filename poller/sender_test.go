@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/e2e/underlock"
 	"gchat-hooks/gchat/space"
@@ -45,9 +46,7 @@ type sendTest struct {
 func newSendTest(t *testing.T, rules ...strict.Rule) *sendTest {
 	t.Helper()
 	s, err := space.Open(space.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	o := &sendTest{t: t, space: s, clock: time.Now()}
 	server := httptest.NewServer(strict.CheckRequests(t, o, append(rules, strict.Embedded)...))
 	t.Cleanup(func() { server.Close(); s.Close() })
@@ -142,9 +141,7 @@ func (o *sendTest) enqueueReport(session, text string, also ...func(*state.Messa
 		f(message)
 	}
 	message, _, err := state.OutboxIn(o.userStateDir).Enqueue(o.Env, message, 0)
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	kit.NoError(o.t, err)
 	return message
 }
 
@@ -161,12 +158,8 @@ func (o *sendTest) addTestQuestion(also ...func(*state.Question)) *state.Questio
 		}
 		return q
 	})
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	if err := o.enqueueQuestion(q, &state.IndexEntry{}, firstMessageKey); err != nil {
-		o.t.Fatal(err)
-	}
+	kit.NoError(o.t, err)
+	kit.NoError(o.t, o.enqueueQuestion(q, &state.IndexEntry{}, firstMessageKey))
 	return q
 }
 
@@ -238,12 +231,8 @@ func TestWhatAFailureMeans(t *testing.T) {
 			o.setFault(nil)
 			second, other := o.enqueueReport("a", "second"), o.enqueueReport("b", "other")
 			s.sendUntilIdle(t.Context())
-			if sent := o.reloadMessage(other).IsFinal(); sent != c.others {
-				t.Errorf("the other lane's message sent: %v", sent)
-			}
-			if sent := o.reloadMessage(second).IsFinal(); sent != c.aside {
-				t.Errorf("the same lane's message sent: %v", sent)
-			}
+			kit.Equalf(t, o.reloadMessage(other).IsFinal(), c.others, "the other lane's message sent")
+			kit.Equalf(t, o.reloadMessage(second).IsFinal(), c.aside, "the same lane's message sent")
 			o.findCount = 0
 			o.advance(c.after)
 			s.sendUntilIdle(t.Context())
@@ -257,9 +246,7 @@ func TestWhatAFailureMeans(t *testing.T) {
 			if slices.Contains(seen, "first") == c.aside || len(seen) != 3-intOf(c.aside) {
 				t.Errorf("in the space: %q", seen)
 			}
-			if text := state.SessionsIn(o.userStateDir).TakeNotices("a"); text != "" {
-				t.Errorf("told again: %q", text)
-			}
+			kit.Equalf(t, state.SessionsIn(o.userStateDir).TakeNotices("a"), "", "told again")
 			space := state.SpacesIn(o.userStateDir).Get(s.gatewayFor(t.Context(), configSource{}).transport.Chat())
 			if space.Failures > 0 || len(space.PausedWebhooks) > 0 {
 				t.Errorf("the space is still in trouble: %+v", space)
@@ -286,9 +273,7 @@ func TestPausesGrow(t *testing.T) {
 		}
 		o.advance(time.Duration(want) * time.Second)
 	}
-	if n := len(o.posts); n != 11 {
-		t.Errorf("%d tries, want 11", n)
-	}
+	kit.Equalf(t, len(o.posts), 11, "tries")
 }
 
 // In TestLanesThatFailAtOnceAreOneFailure, the connections of eight lanes break at once.
@@ -489,12 +474,8 @@ func TestACommandThatIsCutIsNoFault(t *testing.T) {
 	o := newSendTest(t)
 	delete(o.env, "GOOGLE_CHAT_WEBHOOK_URL")
 	conf := filepath.Join(o.env["HOME"], ".config", "gchat-hooks")
-	if err := os.MkdirAll(conf, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(conf, "config.json"), []byte(`{"webhook_url_command": "sleep 5"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.MkdirAll(conf, 0o700))
+	kit.NoError(t, os.WriteFile(filepath.Join(conf, "config.json"), []byte(`{"webhook_url_command": "sleep 5"}`), 0o600))
 	o.environment = state.Environment(o.Env)
 	message := o.enqueueReport("a", "x")
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -527,14 +508,10 @@ func TestAnotherEnvironmentsMessageIsLeft(t *testing.T) {
 func TestFilesOfEarlierVersionsAreSent(t *testing.T) {
 	o := newSendTest(t)
 	dir := filepath.Join(o.userStateDir, "outbox")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.MkdirAll(dir, 0o700))
 	old := `{"message_id":"client-1","key":"client-1","kind":"task_done","chat":"","parts":["one","two"],"parts_sent":1,
 		"thread_key":"session-a","created_at":"` + o.now().UTC().Format(time.RFC3339Nano) + `"}`
-	if err := os.WriteFile(filepath.Join(dir, "0000000000000000001-client-1.json"), []byte(old), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(filepath.Join(dir, "0000000000000000001-client-1.json"), []byte(old), 0o600))
 	o.newSender().sendUntilIdle(t.Context())
 	o.checkTexts("two")
 }
@@ -575,12 +552,8 @@ func TestQuietHoursHoldWhatWaits(t *testing.T) {
 	conf := filepath.Join(o.env["HOME"], ".config", "gchat-hooks")
 	quiet := fmt.Sprintf(`{"quiet_hours":{"from":%q,"to":%q}}`,
 		now.Add(-time.Hour).Format("15:04"), now.Add(time.Hour).Format("15:04"))
-	if err := os.MkdirAll(conf, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(conf, "config.json"), []byte(quiet), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.MkdirAll(conf, 0o700))
+	kit.NoError(t, os.WriteFile(filepath.Join(conf, "config.json"), []byte(quiet), 0o600))
 	s := o.newSender()
 	o.enqueueReport("a", "can wait")
 	o.enqueueReport("a", "urgent", func(message *state.Message) { message.IsUrgent = true })
@@ -705,9 +678,7 @@ func TestADirectMessageKeepsItsThreads(t *testing.T) {
 	}
 	q := o.addTestQuestion()
 	s.sendUntilIdle(t.Context())
-	if err := state.AddQuestionToIndex(o.Env, q); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, state.AddQuestionToIndex(o.Env, q))
 	q, _ = state.LoadQuestion(q.Path)
 	if got := thread(keyed("more", q.ThreadKey)); got != q.ThreadName || got == "" {
 		t.Errorf("to a question's key: %s, and the question is in %s", got, q.ThreadName)
@@ -778,9 +749,7 @@ func TestWaitingProcessWakes(t *testing.T) {
 	o := newSendTest(t)
 	o.setFault(answerWithError(503, "UNAVAILABLE", "sorry"))
 	message := o.enqueueReport("a", "x")
-	if err := state.AddToIndex(o.Env, state.IndexEntry{RecordType: state.IndexedMessage, Path: message.Path}); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, state.AddToIndex(o.Env, state.IndexEntry{RecordType: state.IndexedMessage, Path: message.Path}))
 	o.readIndex()
 	s := o.newSender()
 	s.sendUntilIdle(t.Context())
@@ -864,9 +833,7 @@ func TestNoneLostNoneTwice(t *testing.T) {
 	for ended := false; !ended; {
 		cmd := bound.Within(t, 3*bound.Patience, os.Args[0]) // the last one sends all that is left
 		cmd.Env = append(os.Environ(), childDir+"="+o.env["HOME"], "GCHAT_TEST_WEBHOOK="+o.env["GOOGLE_CHAT_WEBHOOK_URL"])
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, cmd.Start())
 		if kills < mostKills {
 			kill := time.AfterFunc(time.Duration(100+rand.IntN(900))*time.Millisecond, func() { _ = cmd.Process.Kill() })
 			defer kill.Stop()

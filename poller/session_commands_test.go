@@ -12,6 +12,7 @@ import (
 	chatapi "google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/inject"
 	"gchat-hooks/poller/commands"
 	"gchat-hooks/state"
@@ -29,9 +30,7 @@ func newTestSession(t *testing.T, as func(*state.Session)) *testSession {
 	t.Helper()
 	d := newTestMachine(t)
 	m, err := d.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "a report")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	at := &state.Question{QuestionID: "00000000"}
 	d.markPosted(at)
 	x := &testSession{threadName: m.Thread.Name, sessionID: "s"}
@@ -58,9 +57,7 @@ func (d *testMachine) changeSession(id string, as func(*state.Session)) {
 func (x *testSession) loadSession() *state.Session {
 	x.t.Helper()
 	s, err := state.SessionsIn(state.UserStateDir(x.env)).Get(x.sessionID)
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	kit.NoError(x.t, err)
 	return s
 }
 
@@ -92,9 +89,7 @@ func (x *testSession) readNotes() (notes []string) {
 	for _, message := range all {
 		if message.Type == state.MessageNote && message.ThreadName == x.threadName && message.IsUrgent {
 			notes = append(notes, message.Parts...)
-			if err := box.RemoveMessage(x.env, message); err != nil {
-				x.t.Fatal(err)
-			}
+			kit.NoError(x.t, box.RemoveMessage(x.env, message))
 		}
 	}
 	return notes
@@ -110,9 +105,7 @@ func (x *testSession) checkAnswer(text string, want ...string) {
 		x.t.Fatalf("%s: told %q, want one of %q", text, notes, want)
 	}
 	for _, w := range want {
-		if !strings.Contains(notes[0], w) {
-			x.t.Errorf("%s: told %q, want %q", text, notes[0], w)
-		}
+		kit.Containsf(x.t, notes[0], w, "%s: told", text)
 	}
 }
 
@@ -240,9 +233,7 @@ func TestACommandIsNotDoneTwice(t *testing.T) {
 	in := given.Incoming(x.loadSession(), time.Now())
 	in.Status = state.IncomingDoing
 	_, err := state.InboxIn(state.UserStateDir(x.env)).Add(in, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	notes := x.readNotes()
 	if len(notes) != 1 || !strings.HasPrefix(notes[0], "[Not known]") {
 		t.Errorf("told %q", notes)
@@ -345,13 +336,9 @@ func TestAMutedSessionsReportsWait(t *testing.T) {
 	} {
 		q := o.addTestQuestion(func(q *state.Question) { q.Kind, q.QuestionID = kind, "id-"+string(kind) })
 		message, err := s.outbox.FindByKey(messageKey(firstMessageKey, q))
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		message.SessionID = "a"
-		if muted := !message.IsUrgent && !s.quietUntil(message, &config.Config{}).IsZero(); muted != want {
-			t.Errorf("%s is muted: %t", kind, muted)
-		}
+		kit.Equalf(t, !message.IsUrgent && !s.quietUntil(message, &config.Config{}).IsZero(), want, "%s is muted", kind)
 	}
 }
 
@@ -381,9 +368,7 @@ func (x *testSession) runInPane(screen, then string) (got func() string) {
 	socket, pane := x.startTmux("shop")
 	dir := x.t.TempDir()
 	cat, err := exec.LookPath("cat")
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	kit.NoError(x.t, err)
 	b, err := os.ReadFile(cat)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "claude"), b, 0o700)
@@ -393,9 +378,7 @@ func (x *testSession) runInPane(screen, then string) (got func() string) {
 			err = os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)
 		}
 	}
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	kit.NoError(x.t, err)
 	run := func(args ...string) string {
 		out, err := bound.Command(x.t, "tmux", append([]string{"-S", socket}, args...)...).CombinedOutput()
 		if err != nil {
@@ -476,9 +459,7 @@ func TestStopAndScreenInTmux(t *testing.T) {
 				x.checkAnswer("/screen", "[Screen] shop\n```\n", strings.Split(c.screen, "\r\n")[0])
 			}
 			x.checkAnswer("/stop", c.stop)
-			if got() != c.keys {
-				t.Errorf("keys %q", got())
-			}
+			kit.Equalf(t, got(), c.keys, "keys")
 		})
 	}
 }
@@ -490,9 +471,7 @@ func TestAnotherClaudeIsNotStopped(t *testing.T) {
 	x.changeSession(x.sessionID, func(s *state.Session) { s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.ProcessStart(os.Getpid()) })
 	x.checkAnswer("/stop", "[Not used] The terminal is out of reach")
 	x.checkAnswer("/screen", "[Not used] The terminal is out of reach")
-	if got() != "" {
-		t.Errorf("keys %q", got())
-	}
+	kit.Equalf(t, got(), "", "keys")
 }
 
 // Our commands count in the thread of a question, too, and their result is posted
@@ -510,9 +489,7 @@ func TestACommandInAQuestionsThread(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			x := newTestSession(t, c.as)
 			m, err := x.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "a question")
-			if err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, err)
 			q := x.addQuestion(func(q *state.Question) {
 				x.markPosted(q)
 				q.MessageName, q.ThreadName = m.Name, m.Thread.Name

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -109,9 +110,7 @@ func TestAStoppedReaderIsNoSilence(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(d.markPosted)
 	lock, err := state.SpacesIn(state.UserStateDir(d.env)).LockReader(q.Chat)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	defer lock.Unlock()
 	p := d.newPoller()
 	p.readIndex()
@@ -125,9 +124,7 @@ func TestAStoppedReaderIsNoSilence(t *testing.T) {
 		}
 		return d.env(name)
 	}
-	if err := state.WriteHeartbeat(other, state.Heartbeat{PID: os.Getppid(), BeatAt: time.Now(), AwakeTime: state.AwakeTime()}); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, state.WriteHeartbeat(other, state.Heartbeat{PID: os.Getppid(), BeatAt: time.Now(), AwakeTime: state.AwakeTime()}))
 	if _ = r.listSpace(t.Context(), p.spaceViews()[q.Chat]); r.lastGoodList.IsZero() {
 		t.Error("a process that goes on reads nothing")
 	}
@@ -165,9 +162,7 @@ func TestWhatWasPutOffIsTriedAfterSleep(t *testing.T) {
 		p := d.newPoller()
 		chat, later := "example.com/spaces/A", time.Now().Add(5*time.Minute)
 		_, err := p.sender.spaces.Change(chat, func(s *state.Space) { s.NotBefore, s.Failures, s.IsAskedByChat = later, 9, asked })
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		p.puller.nextPullAt, p.puller.failedPulls, p.puller.isPauseAsked = later, 9, asked
 		p.sender.waitingGateways["a project"], p.sender.waitingMessages["a message"] = sendResult{retryAt: later}, sendResult{retryAt: later}
 		p.resumeAfterSleep()
@@ -185,16 +180,12 @@ func TestTheMachineIsKeptAwake(t *testing.T) {
 		bin, told := t.TempDir(), filepath.Join(t.TempDir(), "told")
 		program := "#!/bin/sh\necho \"$@\" >> " + told + "\nwhile case $1 in -*) ;; *) false ;; esac; do shift; done\n\"$@\"\necho ended >> " + told + "\n"
 		for _, name := range []string{"systemd-inhibit", "caffeinate"} {
-			if err := os.WriteFile(filepath.Join(bin, name), []byte(program), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte(program), 0o700))
 		}
 		t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 		if wanted {
 			d.vars["GCHAT_CONFIG"] = filepath.Join(d.dir, "config.json")
-			if err := os.WriteFile(d.vars["GCHAT_CONFIG"], []byte(`{"keep_awake": true}`), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, os.WriteFile(d.vars["GCHAT_CONFIG"], []byte(`{"keep_awake": true}`), 0o600))
 		}
 		says := func(lines int) string {
 			var said []byte

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
 )
@@ -45,9 +46,7 @@ func TestAStopLeavesAPersonsTextInTheBox(t *testing.T) {
 				x.attachPerson()
 			}
 			x.checkAnswer("/stop", `[Stopped] the work on "go ahead"`, "The input box of the terminal holds a text. To have messages")
-			if got() != "\x1b" {
-				t.Errorf("keys %q", got())
-			}
+			kit.Equalf(t, got(), "\x1b", "keys")
 		})
 	}
 }

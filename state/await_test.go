@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"testing"
 	"testing/synctest"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // A process waits only while a poller has its record, or may come: not where none can be
@@ -19,9 +21,7 @@ func TestAwaitEndsWhereNoPollerTakesTheRecord(t *testing.T) {
 	} {
 		env := envOf(t)
 		q := record(t, QuestionsIn(t.TempDir()), question("s"))
-		if err := AddQuestionToIndex(env, q); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, AddQuestionToIndex(env, q))
 		synctest.Test(t, func(t *testing.T) {
 			_, err := Await(t.Context(), env, self, q.Path, func(*Question) bool { return false })
 			if !errors.Is(err, ErrNoPoller) || errors.Is(err, errNotServed) != (self == ends) {

@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/bidi"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // places are all places that text goes to.
@@ -118,9 +120,7 @@ func TestClean(t *testing.T) {
 		{"joined from right to left", same(ForReview), "ی\u200cخ", "‹U+06CC›‹U+200C›‹U+062E›"},
 	} {
 		for _, place := range tt.places {
-			if got := Clean(place, tt.in); got != tt.want {
-				t.Errorf("%s, place %d: %q became %q, want %q", tt.name, place, tt.in, got, tt.want)
-			}
+			kit.Equalf(t, Clean(place, tt.in), tt.want, "%s, place %d: %q", tt.name, place, tt.in)
 			if again := Clean(place, tt.want); again != tt.want {
 				t.Errorf("%s, place %d: %q became %q the second time", tt.name, place, tt.want, again)
 			}
@@ -154,9 +154,7 @@ func TestWhatMayRunIsSeen(t *testing.T) {
 func TestJSONForATerminalMeansTheSame(t *testing.T) {
 	const text = "a\u202eb\u009bc\U000E0041d\u2028 👩\u200d💻 \u200d\ue000\x7f"
 	b, err := json.Marshal(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	printable := Clean(ForJSON, string(b))
 	var back string
 	if err := json.Unmarshal([]byte(printable), &back); err != nil || back != text || printable != Clean(ForTerminal, printable) {
@@ -165,9 +163,7 @@ func TestJSONForATerminalMeansTheSame(t *testing.T) {
 }
 
 func TestOneLine(t *testing.T) {
-	if got := OneLine(" a\n\tb\u00a0 \x1b[2Jc "); got != "a b \uFFFD[2Jc" {
-		t.Errorf("%q", got)
-	}
+	kit.Equal(t, OneLine(" a\n\tb\u00a0 \x1b[2Jc "), "a b \uFFFD[2Jc")
 }
 
 var writtenOut = regexp.MustCompile(`‹(?:U\+|0x)([0-9A-F]{2,6})›`)

@@ -3,6 +3,8 @@ package state
 import (
 	"testing"
 	"time"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // Status, answer and the poller ask one function who brings a reply to Claude, and so
@@ -48,9 +50,7 @@ func TestDeliverer(t *testing.T) {
 			c.q.SubQuestions, c.q.Path = prompts, "/q.json"
 			if c.waits {
 				lock, err := LockWaiter(env, c.q.Path)
-				if err != nil {
-					t.Fatal(err)
-				}
+				kit.NoError(t, err)
 				defer lock.Unlock()
 			}
 			who := c.q.FindDeliverer(env, c.hasPane)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // What leads elsewhere is another environment, also where one variable says what another
@@ -105,18 +107,14 @@ func TestAPollersLifeIsToldByItsMachine(t *testing.T) {
 			if AwakeTime() < 8*HeartbeatInterval {
 				t.Skip("this machine has only just started")
 			}
-			if err := WriteHeartbeat(env, c.h); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, WriteHeartbeat(env, c.h))
 			if c.where != "" {
 				b, err := os.ReadFile(pollerFile(env, ".json"))
 				if err == nil {
 					b = bytes.Replace(b, []byte(PIDScope()), []byte(c.where), 1)
 					err = os.WriteFile(pollerFile(env, ".json"), b, 0o600)
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				kit.NoError(t, err)
 			}
 			if h := ReadHeartbeat(env, Environment(env)); h.IsAlive != c.lives || h.IsSilent(time.Now()) != c.silent || h.Machine == "" {
 				t.Errorf("lives %v, silent %v: %+v", h.IsAlive, h.IsSilent(time.Now()), h)
@@ -132,15 +130,11 @@ func TestAnEarlierVersionsEnvironmentIsTakenOver(t *testing.T) {
 		vars := map[string]string{"HOME": t.TempDir(), "ANTHROPIC_API_KEY": "k"}
 		env := func(name string) string { return vars[name] }
 		path := vars["HOME"] + "/q.json"
-		if err := AddToIndex(env, IndexEntry{RecordType: IndexedQuestion, Path: path}); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, AddToIndex(env, IndexEntry{RecordType: IndexedQuestion, Path: path}))
 		file, former := IndexFile(env, path), formerEnvironment(env)
 		b, _ := os.ReadFile(file)
 		b = bytes.ReplaceAll(b, []byte(Environment(env)), []byte(former))
-		if err := os.WriteFile(file, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(file, b, 0o600))
 		sessions := SessionsIn(UserStateDir(env))
 		if _, err := sessions.Change("s", func(session *Session) { session.Environment = former }); err != nil {
 			t.Fatal(err)
@@ -150,14 +144,10 @@ func TestAnEarlierVersionsEnvironmentIsTakenOver(t *testing.T) {
 		if err == nil {
 			_, err = box.Change(m.Path, func(m *Message) { m.Environment = former })
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		if isServed {
 			lock, err := TryLock(pollersDir(env) + "/" + former + ".lock")
-			if err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, err)
 			defer lock.Unlock()
 		}
 		err = AdoptFormerEnvironment(env)

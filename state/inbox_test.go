@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // What is left of a message that is done has none of its words, also where it was read
@@ -22,12 +24,8 @@ func TestATombstoneHasNoWords(t *testing.T) {
 		t.Fatal(err)
 	}
 	read, err := box.Load(in.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := box.Finish(read, OutcomeReply, time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
+	kit.NoError(t, box.Finish(read, OutcomeReply, time.Now()))
 	raw, err := os.ReadFile(filepath.Join(box.Dir, "done", in.ID+".json"))
 	if err != nil || strings.Contains(strings.ToLower(string(raw)), "secret") || !strings.Contains(string(raw), "users/1") {
 		t.Errorf("%v: %s", err, raw)

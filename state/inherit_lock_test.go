@@ -4,6 +4,8 @@ import (
 	"os"
 	"syscall"
 	"testing"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // A detached poller takes over its environment's lock and nothing else: the program may
@@ -12,19 +14,13 @@ func TestOnlyTheLockIsInherited(t *testing.T) {
 	home := t.TempDir()
 	env := func(name string) string { return map[string]string{"HOME": home}[name] }
 	lock, err := LockPoller(env)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	defer lock.Unlock()
 	path := lock.Path
 	passed := func(f *os.File, err error) uintptr { // as a child has it
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		fd, err := syscall.Dup(int(f.Fd()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		return uintptr(fd)
 	}
 	open := func(path string) uintptr {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // lockHome is a home whose locks are to have twins, in a runtime folder of the test's.
@@ -13,12 +15,8 @@ func lockHome(t *testing.T, mode os.FileMode) (env Getenv, runtime string) {
 	t.Helper()
 	home := t.TempDir()
 	runtime = filepath.Join(home, "run")
-	if err := os.MkdirAll(filepath.Join(runtime, "gchat-hooks"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(filepath.Join(runtime, "gchat-hooks"), mode); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.MkdirAll(filepath.Join(runtime, "gchat-hooks"), 0o700))
+	kit.NoError(t, os.Chmod(filepath.Join(runtime, "gchat-hooks"), mode))
 	env = func(name string) string { return map[string]string{"HOME": home, "XDG_RUNTIME_DIR": runtime}[name] }
 	t.Cleanup(UseLockEnv(env))
 	return env, runtime
@@ -29,9 +27,7 @@ func lockHome(t *testing.T, mode os.FileMode) (env Getenv, runtime string) {
 func TestALocksTwinLocksInItsPlace(t *testing.T) {
 	env, runtime := lockHome(t, 0o700)
 	before, err := LockPoller(env)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	defer before.Unlock() // a lock of the home's, which is held to no effect
 	if !chooseLockFolder(env, "locks do not lock", func(string) bool { return true }) {
 		t.Fatal("not moved")
@@ -63,9 +59,7 @@ func TestTwinsLieInAFolderOfOnesOwn(t *testing.T) {
 		t.Errorf("they are at %+v", p)
 	}
 	dir := filepath.Join(runtime, "gchat-hooks")
-	if err := errors.Join(os.Remove(dir), os.Symlink(t.TempDir(), dir)); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, errors.Join(os.Remove(dir), os.Symlink(t.TempDir(), dir)))
 	if err := makeOwnFolder(dir); err == nil {
 		t.Error("a link is taken")
 	}

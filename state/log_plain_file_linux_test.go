@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // The log and the log of decisions are plain files: a pipe without a reader and a device
@@ -13,38 +15,24 @@ import (
 func TestLogsArePlainFiles(t *testing.T) {
 	home := t.TempDir()
 	env := func(name string) string { return map[string]string{"HOME": home}[name] }
-	if err := os.MkdirAll(filepath.Dir(LogPath(env)), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.MkdirAll(filepath.Dir(LogPath(env)), 0o700))
 	log := NewLog(env, "test")
 	for _, path := range []string{LogPath(env), AuditPath(env)} {
-		if err := syscall.Mkfifo(path, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, syscall.Mkfifo(path, 0o600))
 	}
 	log.Info().Msg("into a pipe")
 	if err := AppendDecision(env, log, AuditLine{}); err == nil {
 		t.Error("a decision counts as written into a pipe")
 	}
-	if err := os.Remove(AuditPath(env)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("/dev/null", AuditPath(env)); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Remove(AuditPath(env)))
+	kit.NoError(t, os.Symlink("/dev/null", AuditPath(env)))
 	if err := AppendDecision(env, log, AuditLine{}); err == nil {
 		t.Error("a decision counts as written into a device")
 	}
 	elsewhere := filepath.Join(home, "elsewhere")
-	if err := os.WriteFile(elsewhere, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(LogPath(env)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(elsewhere, LogPath(env)); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(elsewhere, nil, 0o600))
+	kit.NoError(t, os.Remove(LogPath(env)))
+	kit.NoError(t, os.Symlink(elsewhere, LogPath(env)))
 	log.Info().Msg("behind a link")
 	if b, _ := os.ReadFile(elsewhere); len(b) == 0 {
 		t.Error("a log behind a link is not written")

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // aMarker is one as this version writes it.
@@ -33,15 +35,9 @@ func put(t testing.TB, s Questions, name string, v any, written time.Time) strin
 		}
 	}
 	path := filepath.Join(s.Dir, name)
-	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chtimes(path, written, written); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.MkdirAll(s.Dir, 0o700))
+	kit.NoError(t, os.WriteFile(path, b, 0o600))
+	kit.NoError(t, os.Chtimes(path, written, written))
 	return path
 }
 

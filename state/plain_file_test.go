@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // checkout is a project that came from elsewhere, and a folder of the person's that its
@@ -31,25 +33,17 @@ func newCheckout(t *testing.T) *checkout {
 	old := time.Now().Add(-time.Hour) // none of them is being written
 	for path, text := range c.before {
 		writeAt(t, path, text)
-		if err := os.Chtimes(path, old, old); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.Chtimes(path, old, old))
 	}
-	if err := os.MkdirAll(c.state, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.MkdirAll(c.state, 0o700))
 	return c
 }
 
 func (c *checkout) link(name, to string) {
 	c.Helper()
 	path := filepath.Join(c.state, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		c.Fatal(err)
-	}
-	if err := os.Symlink(to, path); err != nil {
-		c.Fatal(err)
-	}
+	kit.NoError(c, os.MkdirAll(filepath.Dir(path), 0o700))
+	kit.NoError(c, os.Symlink(to, path))
 }
 
 // untouched wants the person's folder as it was.
@@ -138,9 +132,7 @@ func TestLinkedFileIsNotFollowed(t *testing.T) {
 func TestASocketIsNoPlainFile(t *testing.T) {
 	t.Chdir(t.TempDir()) // a socket's path may have a hundred bytes only
 	listener, err := net.Listen("unix", "socket")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	defer listener.Close()
 	if _, _, err := OpenPlain("socket", os.O_RDONLY); !errors.Is(err, errNotPlain) {
 		t.Errorf("%v", err)
@@ -166,13 +158,9 @@ func TestStateFolderThatLeadsOut(t *testing.T) {
 			dir := t.TempDir()
 			project := filepath.Join(dir, "clone")
 			for _, folder := range []string{"theirs", "clone/tools/claude", filepath.Join("clone", filepath.Dir(tt.link))} {
-				if err := os.MkdirAll(filepath.Join(dir, folder), 0o700); err != nil {
-					t.Fatal(err)
-				}
+				kit.NoError(t, os.MkdirAll(filepath.Join(dir, folder), 0o700))
 			}
-			if err := os.Symlink(tt.to, filepath.Join(project, tt.link)); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, os.Symlink(tt.to, filepath.Join(project, tt.link)))
 			vars := map[string]string{"HOME": dir, "CLAUDE_PROJECT_DIR": project}
 			own := filepath.Join(project, ".claude", "state")
 			if tt.named {
@@ -191,9 +179,7 @@ func TestWhatMacOSGuardsIsAskedElsewhere(t *testing.T) {
 	systemGuardsFolders = true
 	t.Cleanup(func() { systemGuardsFolders = was })
 	home := t.TempDir()
-	if err := errors.Join(os.MkdirAll(filepath.Join(home, "Documents/shop"), 0o700), os.Symlink("Documents/shop", filepath.Join(home, "shop"))); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, errors.Join(os.MkdirAll(filepath.Join(home, "Documents/shop"), 0o700), os.Symlink("Documents/shop", filepath.Join(home, "shop"))))
 	if !isGuarded(filepath.Join(home, "shop"), home) || isGuarded(home, home) {
 		t.Error("a link leads into Documents")
 	}
@@ -209,8 +195,6 @@ func TestWhatMacOSGuardsIsAskedElsewhere(t *testing.T) {
 			t.Errorf("%s keeps its state in %s", project, got)
 		}
 		vars["GCHAT_STATE_DIR"] = "/Volumes/Disk/state"
-		if got := ProjectStateDir(env); got != "/Volumes/Disk/state" {
-			t.Errorf("%s keeps what was named in %s", project, got)
-		}
+		kit.Equalf(t, ProjectStateDir(env), "/Volumes/Disk/state", "%s keeps what was named in", project)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"gchat-hooks/e2e/kit"
 )
 
 func TestOwnFilesAreNotOtherPrograms(t *testing.T) {
@@ -54,10 +56,6 @@ func TestOwnFilesAreNotOtherPrograms(t *testing.T) {
 
 func writeAt(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	kit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 }

@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // Other programs keep markers beside ours: what is not ours is neither served nor moved,
@@ -29,16 +31,10 @@ func TestMarkersOfOthersAreLeftAlone(t *testing.T) {
 		"ask-s-1-other.json":   `{"question_id":"x","session_id":"s-1","asked_at":"yesterday","status":"pending","mode":"deny"}`,
 	}
 	for name, content := range theirs {
-		if err := os.WriteFile(filepath.Join(folder.Dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(filepath.Join(folder.Dir, name), []byte(content), 0o600))
 	}
-	if err := os.Mkdir(filepath.Join(folder.Dir, "ask-s-1-folder.json"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mkfifo(filepath.Join(folder.Dir, "ask-s-1-pipe.json"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Mkdir(filepath.Join(folder.Dir, "ask-s-1-folder.json"), 0o700))
+	kit.NoError(t, syscall.Mkfifo(filepath.Join(folder.Dir, "ask-s-1-pipe.json"), 0o600))
 	old := time.Now().Add(-time.Hour) // so that none counts as being written
 	for name := range theirs {
 		os.Chtimes(filepath.Join(folder.Dir, name), old, old)
@@ -75,9 +71,7 @@ func TestAFileThatIsTooLargeIsToldOf(t *testing.T) {
 	folder := QuestionsIn(t.TempDir())
 	path := filepath.Join(folder.Dir, "s-1771669800.json")
 	writeAt(t, path, `{"question_id":"x","session_id":"s","status":"resolved"}`)
-	if err := os.Truncate(path, maxRecordSize+1); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Truncate(path, maxRecordSize+1))
 	if qs, bad, err := folder.OfSession("s", "toolu_1"); len(qs) > 0 || len(bad) != 1 || err != nil {
 		t.Errorf("%v, %v, %v", qs, bad, err)
 	}

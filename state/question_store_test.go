@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"gchat-hooks/e2e/kit"
 )
 
 var asked = time.Date(2026, 2, 21, 10, 30, 0, 123e6, time.UTC)
@@ -29,18 +31,14 @@ func fresh(q *Question) func([]*Question) *Question {
 func record(t *testing.T, s Questions, q *Question) *Question {
 	t.Helper()
 	got, err := s.Record(q.SessionID, fresh(q))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	return got
 }
 
 func TestRecordNamesFilesBySessionAndSecond(t *testing.T) {
 	s := QuestionsIn(t.TempDir())
 	for _, want := range []string{"s1-1771669800.json", "s1-1771669800-2.json", "s1-1771669800-3.json"} {
-		if got := filepath.Base(record(t, s, question("s1")).Path); got != want {
-			t.Errorf("file is %s, want %s", got, want)
-		}
+		kit.Equalf(t, filepath.Base(record(t, s, question("s1")).Path), want, "file")
 	}
 	info, err := os.Stat(filepath.Join(s.Dir, "s1-1771669800.json"))
 	if err != nil || info.Mode().Perm() != 0o600 {
@@ -82,9 +80,7 @@ func TestWhatIsOverIsNotParsed(t *testing.T) {
 		if _, err := UpdateQuestion(q.Path, func(q *Question) error { return q.MoveTo(status, asked) }); err != nil {
 			t.Fatal(err)
 		}
-		if err := AddQuestionToIndex(env, q); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, AddQuestionToIndex(env, q))
 		two[status] = q
 	}
 	for _, tt := range []struct {
@@ -100,9 +96,7 @@ func TestWhatIsOverIsNotParsed(t *testing.T) {
 	if qs, _, _ := s.OfSession("s", OpenStatusTexts...); len(qs) != 1 || qs[0].QuestionID != two[Answered].QuestionID {
 		t.Error("the open one is not found")
 	}
-	if err := os.WriteFile(two[Answered].Path, []byte(`{"session_id":"s","ques`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(two[Answered].Path, []byte(`{"session_id":"s","ques`), 0o600))
 	if _, bad := ReadIndexedQuestions(env, OpenStatusTexts...); len(bad) != 1 {
 		t.Errorf("of a damaged one is said: %v", bad)
 	}
@@ -114,9 +108,7 @@ func TestHostileSessionIDsStayInTheFolder(t *testing.T) {
 	ids := []string{"../../etc/passwd", "/abs", "..", ".", "", "a b", "a_b", strings.Repeat("x", 300), "emoji 😀", "nul\x00", ".hidden"}
 	for _, id := range ids {
 		q := record(t, s, question(id))
-		if filepath.Dir(q.Path) != s.Dir {
-			t.Errorf("session %q was recorded at %s", id, q.Path)
-		}
+		kit.Equalf(t, filepath.Dir(q.Path), s.Dir, "session %q was recorded at %s", id, q.Path)
 		got, _, err := s.OfSession(id)
 		if err != nil || len(got) != 1 || got[0].SessionID != id {
 			t.Errorf("session %q: found %d, %v", id, len(got), err)
@@ -129,17 +121,13 @@ func TestUnknownFieldsSurvive(t *testing.T) {
 	before := `{"question_id":"x","session_id":"s","status":"pending","asked_at":"2026-02-21T10:30:00.123Z",
 		"questions":[{"question":"Q?","header":null,"options":[{"label":"A","color":"red"}],"multiSelect":false,"option_count":1,"hint":7}],
 		"from_the_future":{"a":[1,2,{"b":null}]},"gchat_message_name":null,"zz":1}`
-	if err := os.WriteFile(path, []byte(before), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(path, []byte(before), 0o600))
 	if _, err := UpdateQuestion(path, func(q *Question) error { return q.MoveTo(Cancelled, asked) }); err != nil {
 		t.Fatal(err)
 	}
 	b, _ := os.ReadFile(path)
 	var after map[string]any
-	if err := json.Unmarshal(b, &after); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, json.Unmarshal(b, &after))
 	for _, want := range []string{`"from_the_future":{"a":[1,2,{"b":null}]}`, `"color":"red"`, `"hint":7`, `"zz":1`, `"gchat_message_name":null`, `"status":"cancelled"`} {
 		if !strings.Contains(string(b), want) {
 			t.Errorf("%s is not in\n%s", want, b)
@@ -186,9 +174,7 @@ func TestCompareAndSwapHasOneWinner(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if len(wins) != 1 {
-		t.Errorf("%d processes claimed the question, want 1", len(wins))
-	}
+	kit.Equalf(t, len(wins), 1, "processes claimed the question")
 }
 
 func TestWhatDoesNotParseIsMovedAside(t *testing.T) {
@@ -200,13 +186,9 @@ func TestWhatDoesNotParseIsMovedAside(t *testing.T) {
 			s := QuestionsIn(t.TempDir())
 			good := record(t, s, question("s"))
 			path := filepath.Join(s.Dir, "s-1.json")
-			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 			old := time.Now().Add(-time.Minute)
-			if err := os.Chtimes(path, old, old); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, os.Chtimes(path, old, old))
 			qs, bad, err := s.OfSession("s")
 			var c *CorruptFileError
 			if err != nil || len(qs) != 1 || qs[0].QuestionID != good.QuestionID || len(bad) != 1 || !errors.As(bad[0], &c) {
@@ -232,9 +214,7 @@ func TestWhatIsBeingWrittenIsLeftAlone(t *testing.T) {
 	whole := `{"question_id":"x","session_id":"s","status":"pending","asked_at":"2026-11-21T12:00:00"}`
 	var cache Cache[Question]
 	for n := range whole[:len(whole)-1] {
-		if err := os.WriteFile(path, []byte(whole[:n]), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(path, []byte(whole[:n]), 0o600))
 		if qs, bad := s.All(); len(qs) != 1 || qs[0].QuestionID != good.QuestionID || len(bad) != 0 {
 			t.Fatalf("after %d bytes: %d questions, %v", n, len(qs), bad)
 		}
@@ -242,9 +222,7 @@ func TestWhatIsBeingWrittenIsLeftAlone(t *testing.T) {
 			t.Fatalf("after %d bytes the cache has %v, %v", n, q, err)
 		}
 	}
-	if err := os.WriteFile(path, []byte(whole), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(path, []byte(whole), 0o600))
 	if qs, bad := s.All(); len(qs) != 2 || len(bad) != 0 {
 		t.Errorf("when it is whole: %d questions, %v", len(qs), bad)
 	}
@@ -256,9 +234,7 @@ func TestForeignTimes(t *testing.T) {
 	for _, at := range []string{"2026-11-21T12:00:00Z", "2026-11-21T12:00:00", "2026-11-21T12:00:00.000000", "2026-11-21T12:00:00.000000+00:00",
 		"2026-11-21 12:00:00", "2026-11-21T13:00:00+0100", "2026-11-21 13:00:00+01:00"} {
 		path := filepath.Join(t.TempDir(), "q.json")
-		if err := os.WriteFile(path, []byte(`{"question_id":"x","status":"pending","asked_at":"`+at+`","resolved_at":"","note":1}`), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(path, []byte(`{"question_id":"x","status":"pending","asked_at":"`+at+`","resolved_at":"","note":1}`), 0o600))
 		q, err := UpdateQuestion(path, func(q *Question) error { q.SessionName = "n"; return nil })
 		if err != nil || !q.AskedAt.Equal(want) || q.ResolvedAt != nil {
 			t.Errorf("%s: %v, %v", at, q, err)
@@ -296,9 +272,7 @@ func TestCacheSkipsReceipts(t *testing.T) {
 	env := envOf(t)
 	box := OutboxIn(UserStateDir(env))
 	m, _, err := box.Enqueue(env, &Message{ID: "client-a", Parts: []string{"a \"sent_at\":\"2 b"}, CreatedAt: asked}, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	cache := Cache[Message]{ShouldSkip: HasReceipt}
 	if now, err := cache.Load(m.Path, false); err != nil || now == nil {
 		t.Fatalf("one that waits: %v, %v", now, err)
@@ -350,9 +324,7 @@ func TestTimesAreForPython(t *testing.T) {
 	if n := strings.Count(string(b), `"2026-02-21T10:30:00.123+00:00"`); n != 9 || strings.Count(string(b), "2026-02-21T") != n || !strings.Contains(string(b), `"thread_name":"spaces/S/threads/T"`) {
 		t.Errorf("%d times: %s", n, b)
 	}
-	if len(b) != len(strings.ReplaceAll(string(b), "00:00Z", "")) {
-		t.Errorf("a Z: %s", b)
-	}
+	kit.Equalf(t, len(b), len(strings.ReplaceAll(string(b), "00:00Z", "")), "a Z: %s", b)
 }
 
 // What another program says is the answer is a reply that waits to be judged, once;
@@ -369,9 +341,7 @@ func TestForeignAnswerIsAReply(t *testing.T) {
 		"a list":           {`"answer":["2"]`, ""},
 	} {
 		path := filepath.Join(t.TempDir(), "q.json")
-		if err := os.WriteFile(path, []byte(`{"question_id":"x","session_id":"s","status":"answered",`+c.members+`,"thread_name":"spaces/S/threads/T","forwarded_at":"2026-02-21T10:30:00.123456+00:00"}`), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(path, []byte(`{"question_id":"x","session_id":"s","status":"answered",`+c.members+`,"thread_name":"spaces/S/threads/T","forwarded_at":"2026-02-21T10:30:00.123456+00:00"}`), 0o600))
 		for range 2 { // as it was written, and as we wrote it
 			q, err := UpdateQuestion(path, func(q *Question) error { q.IsDenied = true; return nil })
 			if err != nil || q.Status != Pending || len(q.Replies) != min(len(c.want), 1) || q.ThreadName != "spaces/S/threads/T" || !q.AskedAt.Truncate(time.Millisecond).Equal(asked) {

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // envOf is the environment of a person with a home folder of their own.
@@ -48,9 +50,7 @@ func TestEnvironmentTellsPollersApart(t *testing.T) {
 		"CLAUDE_PROJECT_DIR", "TMUX_PANE", "GCHAT_ASK_MODE", "GCHAT_STATE_DIR", "PWD",
 		"ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL",
 	} {
-		if Environment(with(name, "x")) != same {
-			t.Errorf("%s counts", name)
-		}
+		kit.Equalf(t, Environment(with(name, "x")), same, "%s counts", name)
 	}
 	other := envOf(t)
 	if Environment(other) == same {
@@ -61,9 +61,7 @@ func TestEnvironmentTellsPollersApart(t *testing.T) {
 func TestPollerLockIsOne(t *testing.T) {
 	env := envOf(t)
 	lock, err := LockPoller(env)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	if _, err := LockPoller(env); !errors.Is(err, ErrLocked) {
 		t.Errorf("taken twice: %v", err)
 	}
@@ -92,13 +90,9 @@ func TestPollerLockIsOne(t *testing.T) {
 func TestAwaitReturnsWhenTheRecordIsFinal(t *testing.T) {
 	env := envOf(t)
 	q := record(t, QuestionsIn(t.TempDir()), question("s"))
-	if err := AddQuestionToIndex(env, q); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, AddQuestionToIndex(env, q))
 	serving, err := TryLock(IndexFile(env, q.Path)) // as the poller does
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	got := make(chan *Question)
 	go func() {
 		q, err := Await(t.Context(), env, "", q.Path, func(q *Question) bool { return q.Status == Answered })
@@ -125,9 +119,7 @@ func TestAwaitReturnsWhenTheRecordIsFinal(t *testing.T) {
 func TestAwaitSeesAChangeThatItWasNotWokenFor(t *testing.T) {
 	env := envOf(t)
 	q := record(t, QuestionsIn(t.TempDir()), question("s"))
-	if err := AddQuestionToIndex(env, q); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, AddQuestionToIndex(env, q))
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	looks, pauses := 0, make(chan bool, 1)
@@ -158,14 +150,10 @@ func TestAwaitSeesAChangeThatItWasNotWokenFor(t *testing.T) {
 func TestAwaitEnds(t *testing.T) {
 	env := envOf(t)
 	q := record(t, QuestionsIn(t.TempDir()), question("s"))
-	if err := AddQuestionToIndex(env, q); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, AddQuestionToIndex(env, q))
 	never := func(*Question) bool { return false }
 	serving, err := TryLock(IndexFile(env, q.Path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := Await(ctx, env, "", q.Path, never); !errors.Is(err, context.Canceled) {
@@ -198,9 +186,7 @@ func TestIndexNamesWhatWeWrote(t *testing.T) {
 	q := question("s")
 	q.TmuxPane, q.TmuxSocket = "%3", "/tmp/tmux"
 	record(t, QuestionsIn(t.TempDir()), q)
-	if err := errors.Join(AddQuestionToIndex(env, q), AddQuestionToIndex(env, q)); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, errors.Join(AddQuestionToIndex(env, q), AddQuestionToIndex(env, q)))
 	os.WriteFile(filepath.Join(UserStateDir(env), "open", "odd.open"), []byte("{"), 0o600)
 	os.WriteFile(filepath.Join(UserStateDir(env), "open", "relative.open"), []byte(`{"path":"q.json"}`), 0o600)
 	all, err := IndexEntries(env)
@@ -214,9 +200,7 @@ func TestIndexNamesWhatWeWrote(t *testing.T) {
 		t.Error("an open question was removed")
 	}
 	q, err = UpdateQuestion(q.Path, func(q *Question) error { return q.MoveTo(Cancelled, time.Now()) })
-	if err := errors.Join(err, RemoveClosedQuestion(env, q)); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, errors.Join(err, RemoveClosedQuestion(env, q)))
 	if all, _ := IndexEntries(env); len(all) != 0 {
 		t.Errorf("still in the index: %+v", all[0])
 	}
@@ -235,9 +219,7 @@ func TestAQuestionBringsItsMessages(t *testing.T) {
 			return env(name)
 		}
 		q := record(t, QuestionsIn(t.TempDir()), question("s"))
-		if err := AddQuestionToIndex(old, q); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, AddQuestionToIndex(old, q))
 		about := map[string]string{"its text": q.Path, "of another": "/q.json"}
 		for key, question := range about {
 			m := message(key, "words")
@@ -247,15 +229,11 @@ func TestAQuestionBringsItsMessages(t *testing.T) {
 			}
 		}
 		lock, err := LockPoller(old)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		if !lives {
 			lock.Unlock()
 		}
-		if err := AddQuestionToIndex(env, q); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, AddQuestionToIndex(env, q))
 		for key := range about {
 			want := Environment(old)
 			if key == "its text" && !lives {
@@ -320,9 +298,7 @@ func TestWhatIsTakenAwayStaysAway(t *testing.T) {
 	env := envOf(t)
 	box := OutboxIn(UserStateDir(env))
 	m, _, err := box.Enqueue(env, message("a", "never"), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	dropped := make(chan error)
 	if _, err := box.Change(m.Path, func(m *Message) {
 		go func() { dropped <- box.RemoveMessage(env, m) }()
@@ -335,9 +311,7 @@ func TestWhatIsTakenAwayStaysAway(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-dropped; err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, <-dropped)
 	if all, bad := box.All(); len(all)+len(bad) > 0 {
 		t.Errorf("left are %v, %v", all, bad)
 	}
@@ -348,9 +322,7 @@ func TestReceiptsAreKeptForAWhile(t *testing.T) {
 	box := OutboxIn(UserStateDir(env))
 	end := func(key string, ago time.Duration, aside string) {
 		m, _, err := box.Enqueue(env, message(key, key), time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		if _, err := box.Change(m.Path, func(m *Message) {
 			if m.EndedAt, m.SetAsideReason = now.Add(-ago).UTC(), aside; aside == "" {
 				m.SentAt = m.EndedAt
@@ -395,15 +367,9 @@ func TestMessageOfTheReleaseBefore(t *testing.T) {
 
 func TestSessionRemembers(t *testing.T) {
 	s := SessionsIn(t.TempDir())
-	if err := errors.Join(s.AddNotice("s.1", "it failed"), s.AddNotice("s.1", "it failed"), s.AddNotice("s_1", "another")); err != nil {
-		t.Fatal(err)
-	}
-	if got := s.TakeNotices("s.1"); got != "it failed" {
-		t.Errorf("first: %q", got)
-	}
-	if got := s.TakeNotices("s.1"); got != "" {
-		t.Errorf("second: %q", got)
-	}
+	kit.NoError(t, errors.Join(s.AddNotice("s.1", "it failed"), s.AddNotice("s.1", "it failed"), s.AddNotice("s_1", "another")))
+	kit.Equalf(t, s.TakeNotices("s.1"), "it failed", "first")
+	kit.Equalf(t, s.TakeNotices("s.1"), "", "second")
 	now := time.Now()
 	for n, want := range []bool{true, true, false} {
 		if ok, err := s.CountGateBlock("s.1", now.Add(time.Duration(n)*time.Second), 2, time.Minute); ok != want || err != nil {
@@ -422,15 +388,9 @@ func TestPace(t *testing.T) {
 			t.Fatalf("write %d waits %s", n, wait)
 		}
 	}
-	if wait := s.TakeWrite(now, time.Second, 10); wait != time.Second {
-		t.Errorf("the eleventh waits %s", wait)
-	}
-	if wait := s.TakeWrite(now.Add(time.Second), time.Second, 10); wait != 0 {
-		t.Errorf("a second later: %s", wait)
-	}
-	if wait := s.TakeWrite(now.Add(-time.Hour), time.Second, 10); wait != 0 {
-		t.Errorf("after the clock was set back: %s", wait)
-	}
+	kit.Equalf(t, s.TakeWrite(now, time.Second, 10), time.Second, "the eleventh waits")
+	kit.Equalf(t, s.TakeWrite(now.Add(time.Second), time.Second, 10), 0, "a second later")
+	kit.Equalf(t, s.TakeWrite(now.Add(-time.Hour), time.Second, 10), 0, "after the clock was set back")
 	s.NotBefore = now.Add(2 * time.Hour)
 	if s.WriteDelay(now) != 0 || s.WriteDelay(now.Add(90*time.Minute)) != 30*time.Minute {
 		t.Error("a pause that no server asks for counts")
@@ -442,23 +402,15 @@ func TestPace(t *testing.T) {
 func TestAReadThatFailedIsTriedAgain(t *testing.T) {
 	dir := t.TempDir()
 	f := Folder[Session]{Dir: dir}
-	if err := f.Create("s", &Session{ID: "s"}); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, f.Create("s", &Session{ID: "s"}))
 	var was syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was))
 	var c Cache[Session]
 	low := was
 	low.Cur = 3
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low))
 	_, err := c.Load(filepath.Join(dir, "s.json"), false)
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was))
 	if err == nil {
 		t.Skip("no error to be had")
 	}
@@ -474,25 +426,15 @@ func TestAWaiterTakesItsRecordAlong(t *testing.T) {
 	vars := map[string]string{"HOME": dir}
 	env := func(name string) string { return vars[name] }
 	q := &Question{QuestionID: "q", SessionID: "s", Status: Pending, Mode: ModeDeny, AskedAt: time.Now()}
-	if err := MarkersIn(filepath.Join(dir, "p")).Create("q", q); err != nil {
-		t.Fatal(err)
-	}
-	if err := AddQuestionToIndex(env, q); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, MarkersIn(filepath.Join(dir, "p")).Create("q", q))
+	kit.NoError(t, AddQuestionToIndex(env, q))
 	other, err := LockPoller(env) // A's poller
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	vars["GCHAT_ALLOWED_USERS"] = "users/1" // B: the session is resumed
-	if err := AddQuestionToIndex(env, q); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, AddQuestionToIndex(env, q))
 	other.Unlock() // A's poller is killed
 	self := filepath.Join(dir, "self")
-	if err := os.WriteFile(self, []byte("#!/bin/sh\nexit 0\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(self, []byte("#!/bin/sh\nexit 0\n"), 0o700))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_, _ = Await(ctx, env, self, q.Path, func(q *Question) bool { return q.Status != Pending })
@@ -508,18 +450,12 @@ func TestACopyKeepsNothingThatWasEmptied(t *testing.T) {
 	folder := QuestionsIn(t.TempDir())
 	q, end := question("s"), time.Now().UTC()
 	q.Mode, q.IsDenied, q.TimesOutAt, q.TimeoutPolicy = ModeDeny, true, &end, TimeoutRecommended
-	if err := folder.Create("marker", q); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, folder.Create("marker", q))
 	read, err := folder.Load("marker")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	there := *read
 	there.Mode, there.IsDenied, there.TimesOutAt, there.TimeoutPolicy = ModeNative, false, nil, ""
-	if err := folder.Create("terminal", &there); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, folder.Create("terminal", &there))
 	is, err := folder.Load("terminal")
 	if err != nil || is.IsDenied || is.TimesOutAt != nil || is.TimeoutPolicy != "" || is.Mode != ModeNative {
 		t.Errorf("it is %+v, %v", is, err)

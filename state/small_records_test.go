@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"gchat-hooks/e2e/kit"
 )
 
 func TestRegisterAtOnce(t *testing.T) {
@@ -85,9 +87,7 @@ func TestRedactor(t *testing.T) {
 			}
 		}
 	}
-	if got := r.Redact("a plain line, key: value"); got != "a plain line, key: value" {
-		t.Errorf("a plain line became %q", got)
-	}
+	kit.Equalf(t, r.Redact("a plain line, key: value"), "a plain line, key: value", "a plain line")
 }
 
 func TestLogIsCappedAndClean(t *testing.T) {
@@ -124,9 +124,7 @@ func TestALogSaysAnErrorOnce(t *testing.T) {
 	for _, err := range []error{errors.New("rename .new-1234567: full"), errors.New("rename .new-7654321: full"), nil} {
 		l.ErrorOnce(err, "not written")
 	}
-	if n := lines(); n != 1 {
-		t.Errorf("%d lines for one fault", n)
-	}
+	kit.Equalf(t, lines(), 1, "lines for one fault")
 	l.ForgetOnce()
 	for i := range 3 * maxLoggedOnce {
 		l.ErrorOnce(fmt.Errorf("fault %s", strings.Repeat("x", i)), "not written")

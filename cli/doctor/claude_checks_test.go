@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state/config"
 )
 
@@ -23,12 +24,8 @@ func newExamOf(t *testing.T, files map[string]string) *exam {
 	dir := t.TempDir()
 	write := func(path, text string) {
 		path = filepath.Join(dir, path)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		kit.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	for path, text := range files {
 		write(path, text)

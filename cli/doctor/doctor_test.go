@@ -22,6 +22,7 @@ import (
 	"google.golang.org/api/chat/v1"
 
 	bounded "gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/hooks/settings"
@@ -90,9 +91,7 @@ func newDoctorHome(t *testing.T) *doctorHome {
 		t.Fatal(err)
 	}
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	p := &doctorHome{
 		T: t, home: filepath.Join(dir, "home"), project: filepath.Join(dir, "project"), binDir: filepath.Join(dir, "bin"), presets: []string{"report"},
 		claude: "2.1.329 (Claude Code)", settings: map[string]any{},
@@ -122,9 +121,7 @@ func newDoctorHome(t *testing.T) *doctorHome {
 
 func (p *doctorHome) check(err error) {
 	p.Helper()
-	if err != nil {
-		p.Fatal(err)
-	}
+	kit.NoError(p, err)
 }
 
 // ServeHTTP is the space, but for what was planted.

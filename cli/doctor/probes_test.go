@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state/config"
@@ -41,9 +42,7 @@ func (l Live) result(id string) string {
 // checkProbes compares what probes saw; a lag is compared without its time.
 func (p *doctorHome) checkProbes(l Live, want map[string]string) {
 	p.Helper()
-	if len(l.Probes) != len(probes) {
-		p.Errorf("%d probes", len(l.Probes))
-	}
+	kit.Equalf(p, len(l.Probes), len(probes), "probes")
 	for id, seen := range want {
 		if got := l.result(id); !strings.HasPrefix(got, seen) {
 			p.Errorf("%s: %q, want %q", id, got, seen)
@@ -161,9 +160,7 @@ func TestAReplyShowsWhoLoggedIn(t *testing.T) {
 		}
 		l, _ := p.runLive("--wait", "20s")
 		p.checkProbes(l, map[string]string{"same-user": seen})
-		if l.Credentials != "login" {
-			t.Errorf("%+v", l)
-		}
+		kit.Equalf(t, l.Credentials, "login", "%+v", l)
 	}
 }
 

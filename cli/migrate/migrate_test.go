@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -61,9 +62,7 @@ func makeHarness(t *testing.T, files map[string]string) string {
 func writeFile(t *testing.T, dir, p, text string) {
 	t.Helper()
 	p = filepath.Join(dir, p)
-	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.MkdirAll(filepath.Dir(p), 0o755))
 	if err := errors.Join(os.WriteFile(p, []byte(text), 0o644), os.Chmod(p, 0o644)); err != nil {
 		// whatever the umask is
 		t.Fatal(err)
@@ -90,9 +89,7 @@ func readTree(t *testing.T, dir string) map[string]string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	return tree
 }
 
@@ -121,9 +118,7 @@ func TestMigration(t *testing.T) {
 	compareTrees(t, "after showing", readTree(t, dir), before)
 
 	output, err := runMigrate(t, dir, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	after, want := readTree(t, dir), maps.Clone(before)
 	for _, m := range []struct{ from, to string }{
 		{".claude/skills/s3-communicator", ".claude/skills/_archived/s3-communicator"},
@@ -150,9 +145,7 @@ func TestMigration(t *testing.T) {
 		".claude/skills/s3-heartbeat/SKILL.md:1: replace the message with ", ".claude/skills/s3-heartbeat/SKILL.md:2: remove it",
 		".claude/skills/s3-heartbeat/notes.md:1: check it", "Add this to the output style:\n\n" + styleText,
 	} {
-		if !strings.Contains(output, wanted) {
-			t.Errorf("%q is not listed:\n%s", wanted, output)
-		}
+		kit.Contains(t, output, wanted)
 	}
 	secondRun, err := runMigrate(t, dir, true)
 	if err != nil || !strings.HasPrefix(secondRun, "Nothing to move.\n") {
@@ -169,9 +162,7 @@ func TestWhatCannotBeReadIsListed(t *testing.T) {
 	dir := makeHarness(t, harnessFiles)
 	writeFile(t, dir, "data/x", "")
 	writeFile(t, dir, "a.md", "s3-communicator")
-	if err := errors.Join(os.Chmod(filepath.Join(dir, "data"), 0), os.Chmod(filepath.Join(dir, "a.md"), 0)); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, errors.Join(os.Chmod(filepath.Join(dir, "data"), 0), os.Chmod(filepath.Join(dir, "a.md"), 0)))
 	t.Cleanup(func() { _ = os.Chmod(filepath.Join(dir, "data"), 0o700) })
 	out, err := runMigrate(t, dir, true)
 	for _, listed := range []string{"data: is not searched", "a.md: is not searched", "notes.md:1: check it"} {
@@ -184,9 +175,7 @@ func TestWhatCannotBeReadIsListed(t *testing.T) {
 func TestNoHarness(t *testing.T) {
 	dir := makeHarness(t, harnessFiles)
 	linked := t.TempDir()
-	if err := os.Symlink(filepath.Join(dir, ".claude"), filepath.Join(linked, ".claude")); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Symlink(filepath.Join(dir, ".claude"), filepath.Join(linked, ".claude")))
 	for _, dir := range []string{linked, filepath.Join(dir, ".claude"), filepath.Join(dir, "none"), filepath.Join(dir, ".claude/settings.json")} {
 		_, err := runMigrate(t, dir, true)
 		if hinted, ok := err.(*state.UserError); !ok || !strings.Contains(hinted.Hint, "the folder that holds .claude") {
@@ -210,27 +199,19 @@ func TestHostileHarness(t *testing.T) {
 		".claude/output-styles": outside, "CLAUDE.md": outside + "/style.md", ".claude/commands/loop.md": "loop.md",
 		".claude/skills/_archived/s3-communicator": outside + "/kept",
 	} {
-		if err := os.Symlink(to, filepath.Join(dir, from)); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.Symlink(to, filepath.Join(dir, from)))
 	}
-	if err := syscall.Mkfifo(filepath.Join(dir, ".claude/commands/fifo.md"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, syscall.Mkfifo(filepath.Join(dir, ".claude/commands/fifo.md"), 0o644))
 	before, want := readTree(t, outside), readTree(t, dir)
 	out, err := runMigrate(t, dir, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	compareTrees(t, "inside", readTree(t, dir), want)
 	compareTrees(t, "outside", readTree(t, outside), before)
 	for _, look := range []string{
 		"binary.md:1: ", "latin1.md:1: ", "large.md: is not searched", "\uFFFD[2J.md:1: ", ".claude/output-styles: is a link",
 		"skills/s3-communicator: is not moved", "agents/s3-communicator.md: is not moved",
 	} {
-		if !strings.Contains(out, look) {
-			t.Errorf("%q is not listed:\n%s", look, out)
-		}
+		kit.Contains(t, out, look)
 	}
 	if strings.Contains(out, "sub/") || strings.Contains(out, "\x1b") {
 		t.Errorf("listed: %q", out)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gchat-hooks/e2e/kit"
 )
 
 func TestMain(m *testing.M) {
@@ -25,23 +27,15 @@ func TestMain(m *testing.M) {
 func TestEnd(t *testing.T) {
 	home := t.TempDir()
 	log := filepath.Join(home, ".claude", "logs", "gchat-hooks.log")
-	if err := os.MkdirAll(filepath.Dir(log), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(log, []byte("last words\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.MkdirAll(filepath.Dir(log), 0o700))
+	kit.NoError(t, os.WriteFile(log, []byte("last words\n"), 0o600))
 	cmd := exec.Command("sh", "-c", os.Args[0]+"; :")
 	cmd.Env = append(os.Environ(), "BOUND_TEST_STANDS=1", "HOME="+home)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, cmd.Start())
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Fatal(line, err)
 	}

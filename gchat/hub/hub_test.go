@@ -23,6 +23,7 @@ import (
 	"google.golang.org/api/pubsub/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 // Only whole addresses of a domain may join; where a domain was left empty, nobody may by
@@ -53,9 +54,7 @@ func TestGoogleDoesNotSayWhoStands(t *testing.T) {
 	}))
 	defer google.Close()
 	events, err := pubsub.NewService(t.Context(), option.WithEndpoint(google.URL), option.WithHTTPClient(google.Client()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	h := New(t.Context(), Options{Topic: "projects/p/topics/t", PubSub: events})
 	for stood, wantValid := range map[time.Duration]bool{0: true, 2 * stateMaxAge: true, 2 * staleStateMaxAge: false} {
 		h.subscriptions[h.subscriptionName("m")] = subscriptionState{true, time.Now().Add(-stood)}
@@ -81,9 +80,7 @@ func TestThePolicyIsBrokenWhileTheHubRuns(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "policy.json")
 	h := New(t.Context(), Options{Policy: file, SigningKey: []byte("k"), Log: zerolog.New(&log)})
 	write := func(text string) {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	write(`{"never_remot": ["Bash"]}`)
 	refused := &refusal{}
@@ -131,9 +128,7 @@ func TestChatRefusesAnAnswer(t *testing.T) {
 	google := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }))
 	defer google.Close()
 	messages, err := chat.NewService(t.Context(), option.WithEndpoint(google.URL), option.WithHTTPClient(google.Client()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	h := New(t.Context(), Options{Chat: messages})
 	if err := h.postOnce(t.Context(), "spaces/A", "1", "hello"); err == nil {
 		t.Error("429: it is not said again")
@@ -158,9 +153,7 @@ func TestPace(t *testing.T) {
 			return n
 		}
 		for _, want := range []int{30, 1, 1} {
-			if n := passed(); n != want {
-				t.Errorf("%d pass, want %d", n, want)
-			}
+			kit.Equalf(t, passed(), want, "pass")
 			time.Sleep(time.Second)
 		}
 	})
@@ -190,9 +183,7 @@ func TestHealth(t *testing.T) {
 			}))
 			defer google.Close()
 			events, err := pubsub.NewService(t.Context(), option.WithEndpoint(google.URL), option.WithHTTPClient(google.Client()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, err)
 			h := New(t.Context(), Options{PubSub: events, Log: zerolog.Nop()})
 			ctx, end := context.WithCancel(t.Context())
 			done := make(chan struct{})
@@ -200,9 +191,7 @@ func TestHealth(t *testing.T) {
 			bound.Until(t, "all are answered", func() bool { return int(pulled.Load()) > len(c.pulls) })
 			w := httptest.NewRecorder()
 			h.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/healthz", nil))
-			if w.Code != c.want {
-				t.Errorf("it is %d", w.Code)
-			}
+			kit.Equalf(t, w.Code, c.want, "it")
 			end()
 			<-done
 		})

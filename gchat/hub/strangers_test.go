@@ -19,6 +19,7 @@ import (
 	"google.golang.org/api/pubsub/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 // Who has shown no token has a small body read, and only so many are read at once: what
@@ -28,9 +29,7 @@ func TestJoinsThatHoldBackTheirLastByte(t *testing.T) {
 	server := httptest.NewServer(h.Handler())
 	defer server.Close()
 	large, err := http.Post(server.URL+"/hub/join", "application/json", strings.NewReader(`{"code": "`+strings.Repeat("x", maxJoinBodyBytes)+`"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	defer large.Body.Close()
 	if said, _ := io.ReadAll(large.Body); large.StatusCode != http.StatusBadRequest {
 		t.Errorf("a body of over 4 kB: %d: %s", large.StatusCode, said)
@@ -40,9 +39,7 @@ func TestJoinsThatHoldBackTheirLastByte(t *testing.T) {
 	}
 	answer := func() int {
 		conn, err := net.Dial("tcp", server.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		defer conn.Close()
 		_, _ = io.WriteString(conn, "POST /hub/join HTTP/1.1\r\nHost: x\r\nContent-Length: 4000\r\n\r\n{")
 		b := make([]byte, len("HTTP/1.1 503"))
@@ -52,14 +49,10 @@ func TestJoinsThatHoldBackTheirLastByte(t *testing.T) {
 		code, _ := strconv.Atoi(string(b[len(b)-3:]))
 		return code
 	}
-	if got := answer(); got != http.StatusServiceUnavailable {
-		t.Errorf("one more: %d", got)
-	}
+	kit.Equalf(t, answer(), http.StatusServiceUnavailable, "one more")
 	<-h.joinSlots
 	// It is read now, and its time is up before the byte that it holds back comes.
-	if got := answer(); got != http.StatusBadRequest {
-		t.Errorf("one that is read: %d", got)
-	}
+	kit.Equalf(t, answer(), http.StatusBadRequest, "one that is read")
 }
 
 // A flood of refusals leaves some lines in the log, and how many it left out. What a
@@ -103,13 +96,9 @@ func TestOnePersonsJoinsLeaveRoom(t *testing.T) {
 	defer close(slow)
 	at := []option.ClientOption{option.WithEndpoint(google.URL), option.WithHTTPClient(google.Client())}
 	messages, err := chat.NewService(t.Context(), at...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	events, err := pubsub.NewService(t.Context(), at...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	h := New(t.Context(), Options{
 		Chat: messages, PubSub: events, SigningKey: []byte("k"), Domains: []string{"example.com"}, Log: zerolog.Nop(),
 	})

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gchat-hooks/e2e/kit"
 )
 
 func TestBrowserIsOpenedWhereSomebodySits(t *testing.T) {
@@ -20,9 +22,7 @@ func TestBrowserIsOpenedWhereSomebodySits(t *testing.T) {
 	}
 	dir := t.TempDir()
 	args := filepath.Join(dir, "args")
-	if err := os.WriteFile(filepath.Join(dir, "xdg-open"), []byte("#!/bin/sh\nprintf '%s\\n' \"$@\" >"+args+".new && mv "+args+".new "+args+"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(filepath.Join(dir, "xdg-open"), []byte("#!/bin/sh\nprintf '%s\\n' \"$@\" >"+args+".new && mv "+args+".new "+args+"\n"), 0o700))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	env := func(m map[string]string) func(string) string { return func(name string) string { return m[name] } }
 	for _, none := range []map[string]string{{}, {"DISPLAY": ":0", "SSH_CONNECTION": "1.2.3.4 5 6.7.8.9 22"}, {"WAYLAND_DISPLAY": "w", "SSH_TTY": "/dev/pts/1"}} {
@@ -31,16 +31,12 @@ func TestBrowserIsOpenedWhereSomebodySits(t *testing.T) {
 		}
 	}
 	address := "https://accounts.example/auth?a=b&c=$(id)"
-	if err := openBrowser(env(map[string]string{"DISPLAY": ":0"}), address); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, openBrowser(env(map[string]string{"DISPLAY": ":0"}), address))
 	var got []byte
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end) && len(got) == 0; time.Sleep(5 * time.Millisecond) {
 		got, _ = os.ReadFile(args)
 	}
-	if string(got) != address+"\n" {
-		t.Errorf("xdg-open got %q", got)
-	}
+	kit.Equalf(t, string(got), address+"\n", "xdg-open got %q", got)
 }
 
 func TestBrowserThatDoesNotOpenIsNoEnd(t *testing.T) {
@@ -60,9 +56,7 @@ func TestBrowserThatDoesNotOpenIsNoEnd(t *testing.T) {
 func requestPage(t *testing.T, address string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequest(http.MethodGet, address, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	// what is taken for the browser gets no answer before the login ends
 	resp, err := (&http.Client{Timeout: 5 * time.Second}).Do(req)
 	if err != nil {
@@ -106,9 +100,7 @@ func TestHostileCallbacksDoNotEndTheWait(t *testing.T) {
 	if user, err := Run(t.Context(), o); err != nil || user != "users/7" {
 		t.Errorf("%+v, %v", user, err)
 	}
-	if page := <-p.pages; !strings.Contains(page, "You are logged in") {
-		t.Errorf("page %s", page)
-	}
+	kit.Containsf(t, <-p.pages, "You are logged in", "page")
 }
 
 func TestOnlyTheFirstCallbackCounts(t *testing.T) {
@@ -140,9 +132,7 @@ func TestOnlyTheFirstCallbackCounts(t *testing.T) {
 	if _, err := Run(t.Context(), o); err != nil || exchanges != 1 {
 		t.Errorf("%d exchanges, %v", exchanges, err)
 	}
-	if page := <-p.pages; !strings.Contains(page, "You are logged in") {
-		t.Errorf("page %s", page)
-	}
+	kit.Containsf(t, <-p.pages, "You are logged in", "page")
 	for range 2 {
 		<-pages
 	}
@@ -154,14 +144,10 @@ func (p *person) browseElsewhere(t *testing.T, address string) (ended *url.URL) 
 	t.Helper()
 	c := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := c.Get(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	resp.Body.Close()
 	ended, err = resp.Location()
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	return ended
 }
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	goauth "golang.org/x/oauth2/google"
+
+	"gchat-hooks/e2e/kit"
 )
 
 func TestClientFilesThatAreNone(t *testing.T) {
@@ -49,9 +51,7 @@ func TestLoginsGoToGoogleWhateverTheFileSays(t *testing.T) {
 	} {
 		file := g.writeClientFile(`{"installed":{"client_id":"x","client_secret":"s","auth_uri":"https://accounts.example/auth","token_uri":"` + token + `","redirect_uris":["http://localhost"]}}`)
 		config, err := Options{ClientFile: file}.oauthClient()
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		if isLocal && config.Endpoint.TokenURL != token || !isLocal && config.Endpoint != goauth.Endpoint || strings.Contains(config.Endpoint.AuthURL, "example") {
 			t.Errorf("%s: %+v", token, config.Endpoint)
 		}

@@ -18,6 +18,7 @@ import (
 	"sync"
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/state/config"
 )
@@ -224,9 +225,7 @@ func (g *fakeGoogle) clientFile() string {
 func (g *fakeGoogle) writeClientFile(content string) string {
 	g.t.Helper()
 	path := filepath.Join(g.t.TempDir(), "client_secret.json")
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		g.t.Fatal(err)
-	}
+	kit.NoError(g.t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -86,9 +87,7 @@ func TestLoginIsReadWith(t *testing.T) {
 	g := newGoogle(t)
 	p := newPerson(g)
 	user, err := Run(t.Context(), p.options())
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	page := <-p.pages
 	if !strings.HasPrefix(page, "200") || !strings.Contains(page, "You are logged in") {
 		t.Errorf("the page: %s", page)
@@ -103,9 +102,7 @@ func TestLoginIsReadWith(t *testing.T) {
 	if l == nil || l.User != "users/7" || l.ClientID != clientID || l.TokenURI != g.web.URL+"/token" {
 		t.Errorf("kept %+v", l)
 	}
-	if !strings.Contains(p.out.String(), <-p.opened) {
-		t.Errorf("the address is not printed: %s", p.out.String())
-	}
+	kit.Containsf(t, p.out.String(), <-p.opened, "the address")
 	g.checkNoSecrets(p.out.String(), page)
 
 	// The way that replies are read, from the configuration on.
@@ -114,14 +111,10 @@ func TestLoginIsReadWith(t *testing.T) {
 		t.Errorf("may answer: %v", cfg.AllowedUsers)
 	}
 	r, err := gchat.NewReader(t.Context(), g.chat.URL, cfg.CredentialsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	n := 0
 	for range 3 {
-		if err := r.ListSince(t.Context(), "spaces/AAA", time.Now(), func(ms []gchat.Message) { n += len(ms) }); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, r.ListSince(t.Context(), "spaces/AAA", time.Now(), func(ms []gchat.Message) { n += len(ms) }))
 	}
 	if n != 3 || g.listings != 3 || len(g.access) != 2 { // one at the login, one for three lists
 		t.Errorf("%d messages, %d lists, %d access tokens", n, g.listings, len(g.access))
@@ -234,9 +227,7 @@ func TestWhatGoogleSaysNo(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(hintOf(err), c.hint) || strings.Contains(err.Error(), "\x1b") || len(err.Error()) > 400 || g.storedLogin() != nil {
 			t.Errorf("%s: %v; hint: %s", name, err, hintOf(err))
 		}
-		if page := <-p.pages; !strings.Contains(page, "You are not logged in") {
-			t.Errorf("%s: page %s", name, page)
-		}
+		kit.Containsf(t, <-p.pages, "You are not logged in", "%s: page", name)
 	}
 }
 
@@ -282,9 +273,7 @@ func TestWhatTheTokenEndpointSays(t *testing.T) {
 			t.Errorf("%s: %v; hint: %s", name, err, hintOf(err))
 		}
 		page := <-p.pages
-		if !strings.Contains(page, "You are not logged in") {
-			t.Errorf("%s: page %s", name, page)
-		}
+		kit.Containsf(t, page, "You are not logged in", "%s: page", name)
 		g.checkNoSecrets(err, hintOf(err), page, p.out.String())
 	}
 }

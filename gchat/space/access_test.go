@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // callHandler sends one request to a space's handler, headers as "Name: value".
@@ -44,23 +46,17 @@ func TestLoopbackOnly(t *testing.T) {
 		"localhost.evil.example": 403, "evillocalhost": 403, "0.0.0.0:80": 403,
 	} {
 		for _, path := range []string{"/", "/t/sesame/v1/" + Name + "/messages", "/page/page.js"} {
-			if got := callHandler(s, "GET", path, "", "Host: "+host, pageKeyField(s)).Code; got != want {
-				t.Errorf("%s at %s: %d, want %d", path, host, got, want)
-			}
+			kit.Equalf(t, callHandler(s, "GET", path, "", "Host: "+host, pageKeyField(s)).Code, want, "%s at %s", path, host)
 		}
 	}
 	webhook := strings.TrimPrefix(s.WebhookURL(""), "")
-	if got := callHandler(s, "POST", webhook, `{"text":"x"}`, "Host: evil.example").Code; got != 403 {
-		t.Errorf("webhook through a foreign name: %d", got)
-	}
+	kit.Equalf(t, callHandler(s, "POST", webhook, `{"text":"x"}`, "Host: evil.example").Code, 403, "webhook through a foreign name")
 }
 
 func TestPagePost(t *testing.T) {
 	s, _ := testServer(t, Options{})
 	root, err := s.PostAs(nil, "", "root")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	good := `{"thread":"` + root.Thread.Name + `","text":"2","clientId":"c1"}`
 	const asJSON = "Content-Type: application/json"
 	for _, tt := range []struct {
@@ -86,9 +82,7 @@ func TestPagePost(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := callHandler(s, "POST", "http://localhost:8080/page/messages", tt.body, append(tt.headers, pageKeyField(s))...)
-			if w.Code != tt.want {
-				t.Errorf("%d %s, want %d", w.Code, w.Body, tt.want)
-			}
+			kit.Equalf(t, w.Code, tt.want, "%s", w.Body)
 		})
 	}
 	if got := joinTexts(s.Messages()); got != "root 2" {
@@ -223,9 +217,7 @@ func sendAsBrowser(t *testing.T, s *Space, r *http.Request) *http.Response {
 func openEvents(t *testing.T, s *Space, base string) *http.Response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), "GET", base+"/events", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	return sendAsBrowser(t, s, r)
 }
 
@@ -234,9 +226,7 @@ func openEvents(t *testing.T, s *Space, base string) *http.Response {
 func readEvents(t *testing.T, s *Space, url, lastID, last string) (events, id, data string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), "GET", url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	if lastID != "" {
 		r.Header.Set("Last-Event-ID", lastID)
 	}
@@ -272,9 +262,7 @@ func TestEvents(t *testing.T) {
 		}
 	}
 	events, id, _ := readEvents(t, s, srv.URL+"/events", "", "ready")
-	if events != "reset messages messages ready" {
-		t.Errorf("a new browser gets %s", events)
-	}
+	kit.Equalf(t, events, "reset messages messages ready", "a new browser gets")
 	if events, _, _ := readEvents(t, s, srv.URL+"/events", id, "ready"); events != "ready" {
 		t.Errorf("one that has everything gets %s", events)
 	}
@@ -314,14 +302,10 @@ func TestCloseEndsEvents(t *testing.T) {
 
 func TestServe(t *testing.T) {
 	s, err := Open(Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	defer s.Close()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	base := "http://" + ln.Addr().String()
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/api/chat/v1"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat"
 	"gchat-hooks/state/config"
 )
@@ -19,16 +20,12 @@ import (
 func openApp(t *testing.T, opts Options) (*Space, *httptest.Server, *gchat.App) {
 	t.Helper()
 	s, err := Open(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	srv := httptest.NewServer(s.Handler())
 	t.Cleanup(func() { s.Close(); srv.Close() })
 	app, err := gchat.NewApp(t.Context(), &config.Config{SpaceID: Name, Subscription: Subscription,
 		APIEndpoint: s.APIEndpoint(srv.URL), PubSubEndpoint: s.APIEndpoint(srv.URL)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	return s, srv, app
 }
 
@@ -55,9 +52,7 @@ func postCard(t *testing.T, app *gchat.App) string {
 		OpenLink: &chat.GoogleAppsCardV1OpenLink{Url: "https://example.com"},
 	}}
 	p, err := app.Post(t.Context(), gchat.Post{Text: "Which?", Card: buttonsCard(link, tapButton("1"), tapButton("2"))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	return p.Name
 }
 
@@ -73,18 +68,14 @@ func pullAll(t *testing.T, app *gchat.App, want int) []gchat.PulledEvent {
 func sendTo(t *testing.T, method, url, body string, headers ...string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	for _, line := range headers {
 		name, value, _ := strings.Cut(line, ": ")
 		req.Header.Set(name, value)
 	}
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	resp.Body.Close()
 	return resp.StatusCode
 }
@@ -108,17 +99,13 @@ func TestTap(t *testing.T) {
 	s, _, app := openApp(t, Options{IsDirect: true})
 	name := postCard(t, app)
 	ann := &chat.User{Name: "users/1", Email: "ann@example.com"}
-	if err := s.Tap(ann, name, "", "2", map[string][]string{"w1": {"words"}}, ""); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, s.Tap(ann, name, "", "2", map[string][]string{"w1": {"words"}}, ""))
 	e := pullAll(t, app, 1)[0].Event
 	tap := e.Tap
 	if !e.IsHuman || e.Person.Email != ann.Email || tap.QuestionID != "x" || tap.Choice != "2" || tap.Inputs["w1"][0] != "words" {
 		t.Errorf("event %+v, tap %+v", e, tap)
 	}
-	if err := app.Patch(t.Context(), name, "over", buttonsCard()); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, app.Patch(t.Context(), name, "over", buttonsCard()))
 	if err := s.Tap(ann, name, "", "2", nil, ""); err == nil {
 		t.Error("a button that is gone was tapped")
 	}
@@ -146,9 +133,7 @@ func TestAWebhookIsNoApp(t *testing.T) {
 	s, srv, app := openApp(t, Options{})
 	name := postCard(t, app)
 	hook, err := gchat.ParseWebhook(&config.Config{}, s.WebhookURL(srv.URL))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	a, errA := hook.Post(t.Context(), gchat.Post{Text: "x", ThreadKey: "k"})
 	b, errB := app.Post(t.Context(), gchat.Post{Text: "x", ThreadKey: "k"})
 	c, errC := app.Post(t.Context(), gchat.Post{Text: "x", ThreadKey: "k"})
@@ -156,9 +141,7 @@ func TestAWebhookIsNoApp(t *testing.T) {
 		t.Errorf("threads %s %s %s (%v %v %v)", a.ThreadName, b.ThreadName, c.ThreadName, errA, errB, errC)
 	}
 	patch := strings.Replace(s.WebhookURL(srv.URL), Name+"/messages", name, 1) + "&updateMask=text"
-	if code := sendTo(t, "PATCH", patch, `{"text":"changed"}`); code != 403 {
-		t.Errorf("a webhook's patch: %d", code)
-	}
+	kit.Equalf(t, sendTo(t, "PATCH", patch, `{"text":"changed"}`), 403, "a webhook's patch")
 }
 
 // What the app says that a text is about is told to the page, also after a restart. Of a
@@ -167,9 +150,7 @@ func TestThePageIsToldWhatATextIsAbout(t *testing.T) {
 	opts := Options{DataDir: t.TempDir(), IsDirect: true}
 	s, srv, app := openApp(t, opts)
 	hook, err := gchat.ParseWebhook(&config.Config{}, s.WebhookURL(srv.URL))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	about := gchat.Post{Text: "x", About: gchat.About{Kind: "blocked_alert", Session: "shöp · a&b"}}
 	_, errA := app.Post(t.Context(), about)
 	_, errB := hook.Post(t.Context(), about)
@@ -192,9 +173,7 @@ func TestAnAppOutlivesARestart(t *testing.T) {
 	opts := Options{DataDir: t.TempDir(), IsDirect: true}
 	s, _, app := openApp(t, opts)
 	name := postCard(t, app)
-	if err := app.Patch(t.Context(), name, "over", buttonsCard()); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, app.Patch(t.Context(), name, "over", buttonsCard()))
 	s.Close()
 	s, _, app = openApp(t, opts)
 	if _, err := s.PostAs(nil, "", "first"); err != nil {
@@ -211,9 +190,7 @@ func TestAnAppOutlivesARestart(t *testing.T) {
 func TestRedelivery(t *testing.T) {
 	var late atomic.Int64
 	s, _, app := openApp(t, Options{Now: func() time.Time { return time.Now().Add(time.Duration(late.Load())) }})
-	if err := s.Tap(nil, postCard(t, app), "", "1", nil, ""); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, s.Tap(nil, postCard(t, app), "", "1", nil, ""))
 	first := pullAll(t, app, 1)[0]
 	for i, ack := range []bool{false, true} {
 		late.Add(int64(ackDeadline + time.Second))
@@ -225,15 +202,11 @@ func TestRedelivery(t *testing.T) {
 		if ack {
 			id = again.AckID
 		}
-		if err := app.Ack(t.Context(), []string{id}); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, app.Ack(t.Context(), []string{id}))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.queue) != 0 {
-		t.Errorf("%d events are left", len(s.queue))
-	}
+	kit.Equalf(t, len(s.queue), 0, "events are left")
 }
 
 // An app that met a space of an earlier version, which was no direct message, finds out

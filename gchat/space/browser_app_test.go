@@ -7,6 +7,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
@@ -48,9 +49,7 @@ func TestTapsFromThePage(t *testing.T) {
 			c.q.SessionName, c.q.CWD, c.q.ThreadKey = "shop", "/home/ann/shop", "ask-user-"+c.choice
 			texts, card := wording.CardTexts(&c.q, "0123456789abcdef0123456789abcdef", gchat.CardSize)
 			posted, err := app.Post(t.Context(), gchat.Post{Text: texts[len(texts)-1], Card: gchat.StoredCard(card)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, err)
 			openThread(t, ctx, posted.ThreadName)
 			if c.words != "" {
 				runActions(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), c.words))
@@ -69,14 +68,10 @@ func TestTapsFromThePage(t *testing.T) {
 			if got.Event.Tap.Choice != c.choice || input != c.want {
 				t.Errorf("tapped %+v", got.Event.Tap)
 			}
-			if err := app.Ack(t.Context(), []string{got.AckID}); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, app.Ack(t.Context(), []string{got.AckID}))
 			c.q.Status, c.q.ResolvedBy = state.Resolved, "chat"
 			text, closed := wording.ClosedCard(&c.q, time.Now())
-			if err := app.Patch(t.Context(), posted.Name, text, gchat.StoredCard(closed)); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, app.Patch(t.Context(), posted.Name, text, gchat.StoredCard(closed)))
 			waitUntil(t, ctx, `!document.querySelector('#messages [data-option]:enabled, #messages .decide:not([hidden])')
 				&& !document.querySelector('#messages [data-choice="send"]:not([hidden])')
 				&& document.querySelectorAll('#messages article').length === 2

@@ -11,6 +11,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
@@ -137,9 +138,7 @@ const deskID = "0123456789abcdef0123456789abcdef"
 func (d *cardDesk) post(p gchat.Post) gchat.PostedMessage {
 	d.t.Helper()
 	posted, err := d.app.Post(d.t.Context(), p)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	kit.NoError(d.t, err)
 	return posted
 }
 
@@ -178,9 +177,7 @@ func (d *cardDesk) keepPartial(thread string, partial map[int]state.Answer) {
 
 func (d *cardDesk) patch(thread, text string, card *wording.Card) {
 	d.t.Helper()
-	if err := d.app.Patch(d.t.Context(), d.asked[thread].name, text, gchat.StoredCard(card)); err != nil {
-		d.t.Fatal(err)
-	}
+	kit.NoError(d.t, d.app.Patch(d.t.Context(), d.asked[thread].name, text, gchat.StoredCard(card)))
 }
 
 // end closes the card of a thread.
@@ -213,9 +210,7 @@ func (d *cardDesk) wantTap(want string) {
 			d.t.Fatalf("no tap came, but should be %q (%v)", want, err)
 		}
 		for _, e := range events {
-			if err := d.app.Ack(d.t.Context(), []string{e.AckID}); err != nil {
-				d.t.Fatal(err)
-			}
+			kit.NoError(d.t, d.app.Ack(d.t.Context(), []string{e.AckID}))
 			if e.Tap == nil {
 				continue
 			}
@@ -225,9 +220,7 @@ func (d *cardDesk) wantTap(want string) {
 					got += " " + name + "=" + value
 				}
 			}
-			if got != want {
-				d.t.Errorf("tapped %q, want %q", got, want)
-			}
+			kit.Equalf(d.t, got, want, "tapped")
 			return
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 // A attackerSite is somebody else's web server on another port of this host.
@@ -211,9 +212,7 @@ const isLockedScript = `document.querySelector('#locked').checkVisibility() && !
 func wantCleanAddress(t *testing.T, ctx context.Context) {
 	t.Helper()
 	entries, err := chromedp.Run(ctx, chromedp.NavigationEntries())
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	waitUntil(t, ctx, `location.hash === '' && location.search === ''`)
 	for _, e := range entries.Entries {
 		if strings.Contains(e.URL, "key=") || strings.Contains(e.URL, "token=") || strings.Contains(e.Title, "key") {
@@ -239,9 +238,7 @@ func TestTheLinkIsOpenedOnce(t *testing.T) {
 	t.Cleanup(srv.Close)
 	replace := func() *Space {
 		s, err := Open(Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		postQuestion(t, s, serveOnce(t, s), "bash", "Bash: rm -rf build")
 		if old := now.Swap(s); old != nil {
 			old.Close()

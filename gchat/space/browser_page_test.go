@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
@@ -45,9 +46,7 @@ func newBrowser(t *testing.T) context.Context {
 		t.Skip("a browser takes seconds")
 	}
 	home, err := os.MkdirTemp("", "browser-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	// not a failure when the browser, which is going, writes there once more
 	t.Cleanup(func() { os.RemoveAll(home) })
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
@@ -113,24 +112,16 @@ func screenshot(t *testing.T, ctx context.Context, name string) {
 		dir = t.TempDir()
 	}
 	png, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
+	kit.NoError(t, os.MkdirAll(dir, 0o755))
+	kit.NoError(t, os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644))
 }
 
 // postQuestion posts a question as the forwarder does and returns its thread.
 func postQuestion(t *testing.T, s *Space, base, key, text string) string {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"text": text, "thread": map[string]string{"threadKey": key}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	code, v := postTo(t, s.WebhookURL(base)+"&messageReplyOption="+replyOrFallback, string(body))
 	if code != 200 {
 		t.Fatal(code, v)
@@ -423,9 +414,7 @@ func TestWhatWaitsInTheTerminalStays(t *testing.T) {
 func TestAPageOutOfReachSaysSo(t *testing.T) {
 	ctx := newBrowser(t)
 	s, err := Open(Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	var down atomic.Bool
 	h := s.Handler()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -549,9 +538,7 @@ func TestScreens(t *testing.T) {
 func TestFailedReply(t *testing.T) {
 	ctx := newBrowser(t)
 	s, err := Open(Options{IsDirect: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	defer s.Close()
 	var down, swallow atomic.Bool
 	h := s.Handler()
@@ -571,9 +558,7 @@ func TestFailedReply(t *testing.T) {
 	defer s.Close() // first: it ends the event streams
 	app, err := gchat.NewApp(t.Context(), &config.Config{SpaceID: Name, Subscription: Subscription,
 		APIEndpoint: s.APIEndpoint(srv.URL), PubSubEndpoint: s.APIEndpoint(srv.URL)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	d := &cardDesk{t, s, srv.URL, app, map[string]*askedQuestion{}}
 	thread := d.ask(askQuestions(deploymentQuestion))
 	runActions(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/api/chat/v1"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/wording"
@@ -47,9 +48,7 @@ func TestCardsAreAsGoogleTakesThem(t *testing.T) {
 			{FallbackText: text, CardsV2: []*chat.CardWithId{gchat.CardV2(closed)}},
 		} {
 			body, err := json.Marshal(m)
-			if err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, err)
 			r := httptest.NewRequestWithContext(t.Context(), "POST", "/v1/spaces/A/messages", bytes.NewReader(body))
 			strict.CheckRequests(t, http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), r)
 			for _, s := range m.CardsV2[0].Card.Sections {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // pullEventIDs is the texts and taps that the app hears, each once, and acknowledges.
@@ -22,18 +24,14 @@ func pullEventIDs(t *testing.T, s *Space) (ids []string) {
 	for _, m := range answer.ReceivedMessages {
 		acks = append(acks, m.AckId)
 	}
-	if err := s.acknowledge(acks); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, s.acknowledge(acks))
 	return ids
 }
 
 func postEvent(t *testing.T, s *Space, text string) (id string) {
 	t.Helper()
 	m, err := s.PostAs(nil, "", text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	return "message:" + m.Name
 }
 
@@ -50,18 +48,12 @@ func TestEventsOutliveTheProcess(t *testing.T) {
 	}
 	file := filepath.Join(opts.DataDir, eventsFile)
 	second := postEvent(t, s, "second")
-	if err := s.Tap(nil, card, "", "2", nil, "tap:a"); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, s.Tap(nil, card, "", "2", nil, "tap:a"))
 	written, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	third := postEvent(t, s, "third")
 	s.Close()
-	if err := os.WriteFile(file, append(written, `{"id":"half`...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(file, append(written, `{"id":"half`...), 0o600))
 	s, _, _ = openApp(t, opts)
 	if got, want := strings.Join(pullEventIDs(t, s), " "), second+" tap:a "+third; got != want {
 		t.Errorf("heard %q, want %q", got, want)
@@ -83,9 +75,7 @@ func TestEventsAreBounded(t *testing.T) {
 	s, _, app := openApp(t, Options{IsDirect: true, Now: func() time.Time { return now }})
 	card := postCard(t, app)
 	for range maxQueuedEvents {
-		if err := s.Tap(nil, card, "", "2", nil, ""); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, s.Tap(nil, card, "", "2", nil, ""))
 	}
 	if err := s.Tap(nil, card, "", "2", nil, ""); err == nil {
 		t.Error("a tap is taken without end")
@@ -106,9 +96,7 @@ func TestTheServerIsToldThatEventsWait(t *testing.T) {
 				told++
 			}
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		defer s.Close()
 		postEvent(t, s, "for nobody")
 		s.hasApp = true
@@ -118,9 +106,7 @@ func TestTheServerIsToldThatEventsWait(t *testing.T) {
 			synctest.Wait()
 			pullEventIDs(t, s)
 			time.Sleep(time.Hour)
-			if told != want {
-				t.Errorf("told %d times, want %d", told, want)
-			}
+			kit.Equalf(t, told, want, "told")
 		}
 	})
 }

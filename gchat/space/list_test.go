@@ -9,6 +9,8 @@ import (
 
 	"google.golang.org/api/chat/v1"
 	"google.golang.org/api/googleapi"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // postNumbers fills a space with messages "0", "1", … a second apart, from noon
@@ -20,9 +22,7 @@ func postNumbers(t *testing.T, n int) (*Space, *chat.Service) {
 	threads := make([]string, 2)
 	for i := range n {
 		m, err := s.PostAs(nil, threads[i%2], fmt.Sprint(i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		threads[i%2] = m.Thread.Name
 		now = now.Add(time.Second)
 	}
@@ -47,12 +47,8 @@ func TestList(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			list, err := api.Spaces.Messages.List(Name).Filter(tt.filter).ShowDeleted(true).Do()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := joinTexts(list.Messages); got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
+			kit.NoError(t, err)
+			kit.Equal(t, joinTexts(list.Messages), tt.want)
 		})
 	}
 }
@@ -91,9 +87,7 @@ func TestListRefuses(t *testing.T) {
 func TestEmptyList(t *testing.T) {
 	s, srv := testServer(t, Options{})
 	answer, err := srv.Client().Get(s.APIEndpoint(srv.URL) + "v1/" + Name + "/messages")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	if code, v := readAnswer(t, answer); code != 200 || len(v) != 0 {
 		t.Errorf("an empty space gives %d %v", code, v)
 	}

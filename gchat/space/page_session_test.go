@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // However many pages look at a session, it is looked at once in two seconds, and only
@@ -25,9 +27,7 @@ func TestASessionIsLookedAtOnceForAllPages(t *testing.T) {
 		},
 	})
 	m, err := s.PostAs(nil, "", "hello")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	ask := func(thread string) string {
 		return callHandler(s, "GET", "http://localhost/page/session?thread="+url.QueryEscape(thread), "", pageKeyField(s)).Body.String()
 	}
@@ -36,9 +36,7 @@ func TestASessionIsLookedAtOnceForAllPages(t *testing.T) {
 		var pages sync.WaitGroup
 		for range 5 {
 			pages.Go(func() {
-				if got := ask(m.Thread.Name); got != fmt.Sprintf(`{"does":"works %d","commands":true}`+"\n", want) {
-					t.Errorf("after %d s: %s", at, got)
-				}
+				kit.Equalf(t, ask(m.Thread.Name), fmt.Sprintf(`{"does":"works %d","commands":true}`+"\n", want), "after %d s", at)
 			})
 		}
 		pages.Wait()
@@ -57,9 +55,7 @@ func TestASpaceAloneKnowsNoSession(t *testing.T) {
 	for path, want := range map[string]string{
 		"session?thread=" + m.Thread.Name: `{"does":"","commands":false}`, "projects": `{"start":false,"projects":null}`, "week": `{}`,
 	} {
-		if got := callHandler(s, "GET", "/page/"+path, "", "Host: localhost", pageKeyField(s)).Body.String(); got != want+"\n" {
-			t.Errorf("%s: %s", path, got)
-		}
+		kit.Equalf(t, callHandler(s, "GET", "/page/"+path, "", "Host: localhost", pageKeyField(s)).Body.String(), want+"\n", "%s", path)
 	}
 }
 
@@ -94,9 +90,7 @@ func TestThePageSteersASession(t *testing.T) {
 	wantContrast(t, ctx, "week")
 	screenshot(t, ctx, "phone-week")
 	runActions(t, ctx, chromedp.Click(chromedp.CSS(`#week summary`)))
-	if looks.Load() != 0 {
-		t.Errorf("%d looks without an open thread", looks.Load())
-	}
+	kit.Equalf(t, looks.Load(), 0, "looks without an open thread")
 	openThread(t, ctx, thread)
 	waitUntil(t, ctx, `document.querySelector('#thread-title').textContent === 'Session start' && document.querySelector('#session').hidden`)
 	for _, c := range []struct {

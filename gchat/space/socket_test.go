@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -23,16 +24,10 @@ import (
 func serveForUser(t *testing.T, data string, ln net.Listener, port int) (s *Space, end func()) {
 	t.Helper()
 	s, err := Open(Options{DataDir: data, IsDirect: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	socket, err := s.ListenOnSocket()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := state.WriteSpaceSocket(os.Getenv, port, socket); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
+	kit.NoError(t, state.WriteSpaceSocket(os.Getenv, port, socket))
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() { served <- Serve(ctx, ln, s) }()
@@ -58,18 +53,12 @@ func addressOf(host string, port int) string {
 func callAll(t *testing.T, s *Space, base string) map[string]error {
 	t.Helper()
 	webhook, err := gchat.ParseWebhook(&config.Config{}, s.WebhookURL(base))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	reader, err := gchat.NewReader(t.Context(), webhook.LocalEndpoint(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	app, err := gchat.NewApp(t.Context(), &config.Config{SpaceID: Name, Subscription: Subscription,
 		APIEndpoint: s.APIEndpoint(base), PubSubEndpoint: s.APIEndpoint(base)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	said := map[string]error{}
 	_, said["webhook"] = webhook.Post(t.Context(), gchat.Post{Text: "x"})
 	_, said["probe"] = webhook.Probe(t.Context())
@@ -86,9 +75,7 @@ func TestOnlyTheSocketIsTrusted(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	data := t.TempDir()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	port := ln.Addr().(*net.TCPAddr).Port
 	s, stop := serveForUser(t, data, ln, port)
 	hosts := []string{"127.0.0.1", "localhost", "127.0.0.2", "[::1]", "127.0.0.1:0"}
@@ -129,9 +116,7 @@ func TestOnlyTheSocketIsTrusted(t *testing.T) {
 	}
 
 	elsewhere, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	s, stop = serveForUser(t, data, elsewhere, port)
 	defer stop()
 	for what, err := range callAll(t, s, squatter.URL) {
@@ -139,18 +124,14 @@ func TestOnlyTheSocketIsTrusted(t *testing.T) {
 			t.Errorf("%s, with the space back: %v", what, err)
 		}
 	}
-	if n := connected.Load(); n != 0 {
-		t.Errorf("another program at the space's port was reached %d times", n)
-	}
+	kit.Equalf(t, connected.Load(), 0, "another program at the space's port was reached")
 }
 
 // The socket is found whatever the data folder is, and in no folder where others can put
 // one.
 func TestWhereTheSocketIs(t *testing.T) {
 	short, err := os.MkdirTemp("/tmp", "socket-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	defer os.RemoveAll(short)
 	for name, dir := range map[string]string{
 		"plain": filepath.Join(short, "plain"), "a killed process's is there": filepath.Join(short, "killed"),
@@ -158,27 +139,19 @@ func TestWhereTheSocketIs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("XDG_STATE_HOME", t.TempDir())
-			if err := os.MkdirAll(dir, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, os.MkdirAll(dir, 0o700))
 			inside := name != "long" && name != "open to others"
 			switch name {
 			case "a killed process's is there":
 				ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "socket")})
-				if err != nil {
-					t.Fatal(err)
-				}
+				kit.NoError(t, err)
 				ln.SetUnlinkOnClose(false)
 				ln.Close()
 			case "open to others":
-				if err := os.Chmod(dir, 0o777); err != nil {
-					t.Fatal(err)
-				}
+				kit.NoError(t, os.Chmod(dir, 0o777))
 			}
 			ln, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, err)
 			port := ln.Addr().(*net.TCPAddr).Port
 			s, stop := serveForUser(t, dir, ln, port)
 			socket, err := state.ReadSpaceSocket(os.Getenv, port)
@@ -202,13 +175,9 @@ func TestWhereTheSocketIs(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer os.Remove(filepath.Dir(socket))
-			if err := os.Chmod(filepath.Dir(socket), 0o777); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, os.Chmod(filepath.Dir(socket), 0o777))
 			fake, err := net.Listen("unix", socket)
-			if err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, err)
 			defer fake.Close()
 			for what, err := range callAll(t, s, "http://127.0.0.1:"+strconv.Itoa(port)) {
 				if err == nil || !strings.Contains(err.Error(), state.ErrNotOwnFolder.Error()) {

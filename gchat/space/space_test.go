@@ -16,6 +16,8 @@ import (
 	"google.golang.org/api/chat/v1"
 	"google.golang.org/api/googleapi"
 	"google.golang.org/api/option"
+
+	"gchat-hooks/e2e/kit"
 )
 
 const replyOrFallback = "REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD"
@@ -25,9 +27,7 @@ const replyOrFallback = "REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD"
 func testServer(t testing.TB, opts Options) (*Space, *httptest.Server) {
 	t.Helper()
 	s, err := Open(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	srv := httptest.NewServer(withSchemaCheck(t, s.Handler()))
 	t.Cleanup(func() {
 		s.Close()
@@ -78,9 +78,7 @@ func checkAnswer(method, path string, code int, body []byte) error {
 func newClient(t testing.TB, endpoint string) *chat.Service {
 	t.Helper()
 	c, err := chat.NewService(t.Context(), option.WithEndpoint(endpoint), option.WithoutAuthentication())
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	return c
 }
 
@@ -88,9 +86,7 @@ func newClient(t testing.TB, endpoint string) *chat.Service {
 func postTo(t testing.TB, url, body string) (int, map[string]any) {
 	t.Helper()
 	answer, err := http.Post(url, "application/json; charset=UTF-8", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	return readAnswer(t, answer)
 }
 
@@ -98,9 +94,7 @@ func readAnswer(t testing.TB, answer *http.Response) (int, map[string]any) {
 	t.Helper()
 	defer answer.Body.Close()
 	b, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	var v map[string]any
 	if err := json.Unmarshal(b, &v); err != nil {
 		t.Fatalf("%d, not JSON: %s", answer.StatusCode, b)
@@ -130,17 +124,13 @@ func TestConversation(t *testing.T) {
 	}
 
 	reply, err := s.PostAs(nil, name, "2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	if !strings.HasPrefix(reply.Name, Name+"/messages/"+id+".") {
 		t.Errorf("reply is named %s", reply.Name)
 	}
 	api := newClient(t, s.APIEndpoint(srv.URL))
 	list, err := api.Spaces.Messages.List(Name).Filter(`createTime > "2020-01-01T00:00:00Z"`).Do()
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	if len(list.Messages) != 2 || list.NextPageToken != "" {
 		t.Fatalf("list gives %d messages", len(list.Messages))
 	}
@@ -190,9 +180,7 @@ func TestThreading(t *testing.T) {
 			} else if v["thread"].(map[string]any)["name"] == thread {
 				got = "same"
 			}
-			if got != tt.want {
-				t.Errorf("got %s, want %s", got, tt.want)
-			}
+			kit.Equal(t, got, tt.want)
 		})
 	}
 }
@@ -231,9 +219,7 @@ func TestCreateRefuses(t *testing.T) {
 			}
 		})
 	}
-	if n := len(s.Messages()); n != 0 {
-		t.Errorf("%d refused messages are in the space", n)
-	}
+	kit.Equalf(t, len(s.Messages()), 0, "refused messages are in the space")
 }
 
 func TestCreateAccepts(t *testing.T) {
@@ -263,9 +249,7 @@ func TestIdempotency(t *testing.T) {
 			t.Errorf("%s gives %d %s", query, code, errorOf(v))
 		}
 	}
-	if n := len(s.Messages()); n != 1 {
-		t.Errorf("%d messages", n)
-	}
+	kit.Equalf(t, len(s.Messages()), 1, "messages")
 	got, err := newClient(t, s.APIEndpoint(srv.URL)).Spaces.Messages.Get(Name + "/messages/client-one").Do()
 	if err != nil || got.Name != first["name"] || got.ClientAssignedMessageId != "client-one" {
 		t.Errorf("get by client id: %+v, %v", got, err)
@@ -295,9 +279,7 @@ func TestNotFound(t *testing.T) {
 	}
 	for _, path := range []string{"v1", "v1/", "v1/users/me", "v2/spaces", "nothing", "page/", "page/../space.go"} {
 		answer, err := http.Get(s.APIEndpoint(srv.URL) + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		if code, v := readAnswer(t, answer); code != 404 || !strings.HasPrefix(errorOf(v), "NOT_FOUND") {
 			t.Errorf("%s: %d %v", path, code, v)
 		}
@@ -359,9 +341,7 @@ func FuzzCreate(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body, key string) {
 		s, err := Open(Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		call := func(method, url, body string) *httptest.ResponseRecorder {
 			r := httptest.NewRequest(method, url, strings.NewReader(body))
 			w := httptest.NewRecorder()

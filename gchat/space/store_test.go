@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 // TestMain can be the process that a test kills: it posts until then, and prints
@@ -37,9 +38,7 @@ func TestMain(m *testing.M) {
 func openSpace(t *testing.T, dir string) *Space {
 	t.Helper()
 	s, err := Open(Options{DataDir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -52,19 +51,13 @@ func TestKill(t *testing.T) {
 		cmd.Env = append(os.Environ(), "SPACE_TEST_POST_TO="+dir)
 		cmd.Stderr = os.Stderr
 		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
+		kit.NoError(t, cmd.Start())
 		lines := bufio.NewScanner(out)
 		for n := 0; lines.Scan(); n++ {
 			said = append(said, lines.Text())
 			if n == 50 {
-				if err := cmd.Process.Kill(); err != nil {
-					t.Fatal(err)
-				}
+				kit.NoError(t, cmd.Process.Kill())
 			}
 		}
 		cmd.Wait()
@@ -90,9 +83,7 @@ func TestReload(t *testing.T) {
 	url := s.WebhookURL("http://localhost")
 	_, first := postTo(t, s.WebhookURL(srv.URL)+"&requestId=r&messageId=client-a&messageReplyOption="+replyOrFallback,
 		`{"text":"one","thread":{"threadKey":"k"}}`)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, s.Close())
 	if _, err := s.PostAs(nil, "", "too late"); !errors.Is(err, ErrClosed) {
 		t.Errorf("a closed space says %v", err)
 	}
@@ -117,18 +108,14 @@ func TestReload(t *testing.T) {
 		t.Errorf("the message id is forgotten: %d %v", code, v)
 	}
 	_, v := postTo(t, again, `{"text":"two","thread":{"threadKey":"k"}}`)
-	if fmt.Sprint(v["thread"]) != fmt.Sprint(first["thread"]) {
-		t.Errorf("the thread key is forgotten: %v", v)
-	}
+	kit.Equalf(t, fmt.Sprint(v["thread"]), fmt.Sprint(first["thread"]), "the thread key is forgotten: %v", v)
 }
 
 // An earlier version kept the page's token in a file of its own: its link still leads in.
 func TestAnEarlierVersionsToken(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{secretsFile: `{"key": "k", "token": "t"}`, "page-token": "p\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	s := openSpace(t, dir)
 	w := callHandler(s, "GET", "http://localhost/?token=p", "")
@@ -147,9 +134,7 @@ func TestHalfWrittenLine(t *testing.T) {
 	}
 	s.Close()
 	b, err := os.ReadFile(filepath.Join(whole, messagesFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	start := strings.LastIndex(strings.TrimSuffix(string(b), "\n"), "\n") + 1
 	cuts := []int{len(b) - 1} // only the end of line is missing
 	for cut := start + 1; cut < len(b); cut += 37 {
@@ -157,18 +142,14 @@ func TestHalfWrittenLine(t *testing.T) {
 	}
 	for _, cut := range cuts {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, messagesFile), b[:cut], 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(filepath.Join(dir, messagesFile), b[:cut], 0o600))
 		s := openSpace(t, dir)
 		if _, err := s.PostAs(nil, "", "four"); err != nil {
 			t.Fatal(err)
 		}
 		s.Close()
 		s = openSpace(t, dir)
-		if got := joinTexts(s.Messages()); got != "one two four" {
-			t.Errorf("cut at %d: %q", cut, got)
-		}
+		kit.Equalf(t, joinTexts(s.Messages()), "one two four", "cut at %d", cut)
 	}
 }
 
@@ -176,9 +157,7 @@ func TestBadLineInTheMiddle(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, messagesFile)
 	const foreign = "{\"message\":{}}\n{}\n"
-	if err := os.WriteFile(path, []byte(foreign), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(path, []byte(foreign), 0o600))
 	if _, err := Open(Options{DataDir: dir}); err == nil || !strings.Contains(err.Error(), "messages.jsonl line 1") {
 		t.Errorf("opened: %v", err)
 	}
@@ -196,9 +175,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	var free, full syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &free); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &free))
 	full = free
 	full.Cur = uint64(s.store.messages.size) + 50
 	signal.Ignore(syscall.SIGXFSZ)
@@ -207,9 +184,7 @@ func TestFullDisk(t *testing.T) {
 		t.Skipf("cannot limit the size of files: %v", err)
 	}
 	_, err := s.PostAs(nil, "", "lost")
-	if e := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &free); e != nil {
-		t.Fatal(e)
-	}
+	kit.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &free))
 	if err == nil {
 		t.Error("a message that is not on disk was acknowledged")
 	}
@@ -218,9 +193,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	s.Close()
 	s = openSpace(t, dir)
-	if got := joinTexts(s.Messages()); got != "one two" {
-		t.Errorf("read back %q", got)
-	}
+	kit.Equalf(t, joinTexts(s.Messages()), "one two", "read back")
 }
 
 func TestInUse(t *testing.T) {

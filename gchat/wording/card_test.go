@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/golden"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -104,9 +105,7 @@ func TestQuestionCard(t *testing.T) {
 	for name, q := range cardsOfEachKind() {
 		card := QuestionCard(q)
 		golden.Compare(t, "testdata/card_"+name+".txt", drawCard(card)+"\n")
-		if card.ID != cardID {
-			t.Errorf("%s: its buttons carry %q", name, card.ID)
-		}
+		kit.Equalf(t, card.ID, cardID, "%s: its buttons carry", name)
 	}
 }
 
@@ -211,9 +210,7 @@ func TestTooManyForACard(t *testing.T) {
 		if len(texts) != 2 || texts[0] != questionMessage(q) || len(allButtons(card)) > 0 {
 			t.Errorf("%s: %d texts", name, len(texts))
 		}
-		if got := drawCard(card); !strings.Contains(got, "reply in words") {
-			t.Errorf("%s: %s", name, got)
-		}
+		kit.Containsf(t, drawCard(card), "reply in words", "%s", name)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -88,9 +89,7 @@ func TestTheFolderIsShown(t *testing.T) {
 	q.CWD = "/home/me/shop\u200b"
 	_, card := CardTexts(q, cardID, countBytes)
 	for _, text := range []string{QuestionTexts(q)[0], card.Subtitle} {
-		if !strings.Contains(text, "/home/me/shop‹U+200B›") {
-			t.Errorf("%q", text)
-		}
+		kit.Contains(t, text, "/home/me/shop‹U+200B›")
 	}
 }
 
@@ -114,9 +113,7 @@ func TestTheEndOfACommandIsShown(t *testing.T) {
 			t.Errorf("%s: %d lines", name, lines)
 		}
 		hidden := len(command) > 5000
-		if strings.Contains(text, `reply "more"`) != hidden {
-			t.Errorf("%s: more is offered: %q", name, text)
-		}
+		kit.Equalf(t, strings.Contains(text, `reply "more"`), hidden, "%s: more is offered: %q", name, text)
 		all := strings.Join(NoteTexts(q, state.OwedNote{About: state.NoteFullText}), "")
 		if n := strings.Count(command, "fine"); strings.Count(all, "fine") != n {
 			t.Errorf("%s: %d of %d words", name, strings.Count(all, "fine"), n)
@@ -182,9 +179,7 @@ func TestDecidedText(t *testing.T) {
 func TestBackticksAreShown(t *testing.T) {
 	q := askPermission("")
 	q.ShownText = "echo ```id```; echo ``id``"
-	if text := QuestionTexts(q)[0]; !strings.Contains(text, "\n```\necho ``‹U+0060›id``‹U+0060›; echo ``id``\n```\n") {
-		t.Errorf("%q", text)
-	}
+	kit.Contains(t, QuestionTexts(q)[0], "\n```\necho ``‹U+0060›id``‹U+0060›; echo ``id``\n```\n")
 	q.ShownText = strings.Repeat(strings.Repeat("`<", 299)+"```\n", 30)
 	if text := QuestionTexts(q)[0]; len(text) > MaxText || strings.Count(text, fence) != 2 {
 		t.Errorf("%d bytes", len(text))
@@ -207,9 +202,7 @@ func TestAPlanKeepsItsWords(t *testing.T) {
 			t.Errorf("%q is shown as %q, %s", plan, text, b)
 		}
 	}
-	if text := QuestionTexts(&state.Question{Kind: state.KindPlan, ShownText: "1. do *this*\n1. that\n\n```sh\nls\n```"})[0]; !strings.Contains(text, "do _this_") {
-		t.Errorf("a plan is not read as Markdown: %q", text)
-	}
+	kit.Containsf(t, QuestionTexts(&state.Question{Kind: state.KindPlan, ShownText: "1. do *this*\n1. that\n\n```sh\nls\n```"})[0], "do _this_", "a plan")
 }
 
 // What was decided is told with its end.
@@ -230,9 +223,7 @@ func TestAYesForAWhileIsRead(t *testing.T) {
 		"yes 2h please": 0, "yes 2h or so": 0, "1 30m": 0, "yes30m": 0, "yes 99999999999h": 0, "30m": 0, "yes 1d": 0, "yes 5m\nno": 0,
 		"yes, auto 5m": 0, "yes 30m, but not rm": 0,
 	} {
-		if got := ReadTimedYes(text); got != want {
-			t.Errorf("%q: %s, want %s", text, got, want)
-		}
+		kit.Equalf(t, ReadTimedYes(text), want, "%q", text)
 	}
 }
 
@@ -268,26 +259,20 @@ func TestAPermissionThatWasHandedOver(t *testing.T) {
 	q.Status = state.Pending
 	text := QuestionTexts(q)[0]
 	for _, part := range []string{"From the agent Explore: look ", "The terminal does not show it until you decide.", "Reply yes"} {
-		if !strings.Contains(text, part) {
-			t.Errorf("%q is not in %q", part, text)
-		}
+		kit.Contains(t, text, part)
 	}
 	buttons := func() int {
 		_, card := CardTexts(q, cardID, countBytes)
 		return len(allButtons(card))
 	}
-	if n := buttons(); n != 3 {
-		t.Errorf("%d buttons", n)
-	}
+	kit.Equalf(t, buttons(), 3, "buttons")
 	q.HandOver(time.Date(2026, 11, 28, 14, 2, 0, 0, time.Local))
 	const there = "In the terminal since 14:02: answer it there."
 	text = QuestionTexts(q)[0]
 	if strings.Contains(text, "Reply") || strings.Contains(text, "always") || !strings.Contains(text, there) {
 		t.Errorf("posted as %q", text)
 	}
-	if n := buttons(); n != 0 {
-		t.Errorf("%d buttons", n)
-	}
+	kit.Equalf(t, buttons(), 0, "buttons")
 	text, card := ClosedCard(q, time.Now())
 	if len(allButtons(card)) > 0 || !strings.Contains(text, there) {
 		t.Errorf("its card is %s", drawCard(card))
@@ -312,9 +297,7 @@ func TestToTerminal(t *testing.T) {
 		{hidden, "terminal", true}, {hidden, " Terminal. ", true}, {hidden, "the terminal", false},
 		{askPermission(""), "terminal", false}, {named, "terminal", false},
 	} {
-		if got := AsksForTerminal(c.q, c.text); got != c.want {
-			t.Errorf("%q: %v", c.text, got)
-		}
+		kit.Equalf(t, AsksForTerminal(c.q, c.text), c.want, "%q", c.text)
 	}
 }
 
@@ -340,9 +323,7 @@ func TestActsAtPrompt(t *testing.T) {
 		"\u0301x":                            true,
 		"mail x@\u200b and \u00e9@b.example": false,
 	} {
-		if got := ActsAtPrompt(text); got != want {
-			t.Errorf("%q: %v", text, got)
-		}
+		kit.Equalf(t, ActsAtPrompt(text), want, "%q", text)
 		next := &state.Question{Kind: state.KindNext}
 		a, about := ParseDecision(text, next)
 		if (about == state.NoteUnclear) != want || (a.Text == "") != want {

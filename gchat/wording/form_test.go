@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -197,18 +198,14 @@ The terminal does not show it until you answer. Reply "terminal" to answer there
 
 Reply with a line for each field that you fill in, by its name or number: "1: …". Or reply decline, or cancel.
 Thread key: ask-user-q`
-	if text != want {
-		t.Errorf("the text is\n%s", text)
-	}
+	kit.Equalf(t, text, want, "the text")
 	texts, card := CardTexts(formWithTable(), cardID, countBytes)
 	got := drawCard(card)
 	for _, part := range []string{
 		"# Form | shop", "w1 (1. Your name (name))", "w2 (2. seats)", "q3 several: false (3. smoke)\n  1 Yes\n  2 No",
 		"q5 several: true (5. food)\n  1 a\n  2 b, c\n  3 d", "[Accept] accept\n[Decline] decline\n[Cancel] cancel",
 	} {
-		if !strings.Contains(got, part) {
-			t.Errorf("the card has no %q:\n%s", part, got)
-		}
+		kit.Containsf(t, got, part, "the card")
 	}
 	if len(texts) != 1 || texts[0] != want {
 		t.Errorf("beside the card stands %q", texts)

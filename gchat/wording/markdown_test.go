@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -74,9 +75,7 @@ func TestMarkdown(t *testing.T) {
 		{"stars of file names", "# Run rm **/x\n|a|\n|-|\n|`rm **/y`|\n|rm **/z **|\n|`a` and `b`|", "Run rm **/x\n```\na\n-\nrm **/y\nrm **/z **\n`a` and `b`\n```"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := renderMarkdown(state.Clean(state.ForChat, tt.in)); got != tt.want {
-				t.Errorf("%q:\n got %q\nwant %q", tt.in, got, tt.want)
-			}
+			kit.Equalf(t, renderMarkdown(state.Clean(state.ForChat, tt.in)), tt.want, "%q", tt.in)
 		})
 	}
 }
@@ -95,9 +94,7 @@ func TestLinks(t *testing.T) {
 		{"another host as label", "[https://bank.example](https://evil.example)", "https://bank.example (https://evil.example)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := renderMarkdown(state.Clean(state.ForChat, tt.in)); got != tt.want {
-				t.Errorf("%q:\n got %q\nwant %q", tt.in, got, tt.want)
-			}
+			kit.Equalf(t, renderMarkdown(state.Clean(state.ForChat, tt.in)), tt.want, "%q", tt.in)
 		})
 	}
 }
@@ -114,9 +111,7 @@ func TestMarkdownIsBounded(t *testing.T) {
 		{"open links", strings.Repeat("[a](b", 20000) + " c", strings.Repeat("[a](b", 20000) + " c"},
 		{"open backticks", strings.Repeat("\\``x ", 50000) + "**a**", strings.Repeat("``x ", 50000) + "*a*"},
 	} {
-		if got := renderMarkdown(tt.in); got != tt.want {
-			t.Errorf("%s: %.200q", tt.name, got)
-		}
+		kit.Equalf(t, renderMarkdown(tt.in), tt.want, "%s", tt.name)
 	}
 }
 
@@ -175,9 +170,7 @@ func FuzzMarkdown(f *testing.F) {
 				t.Errorf("%q: a fence in a line: %q", source, got)
 			}
 		}
-		if fences%2 != 0 {
-			t.Errorf("%q: an open block: %q", source, got)
-		}
+		kit.Equalf(t, fences%2, 0, "%q: an open block: %q", source, got)
 		if want := renderMarkdown(source); !markupPattern().MatchString(source) && strings.TrimSpace(source) != "" && got != want {
 			t.Errorf("%q: got %q, want %q", source, got, want)
 		}

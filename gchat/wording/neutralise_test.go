@@ -7,6 +7,8 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"gchat-hooks/e2e/kit"
 )
 
 func TestLine(t *testing.T) {
@@ -39,9 +41,7 @@ func TestLine(t *testing.T) {
 		{"invalid bytes", "a\xff\xed\xa0\x80b", "a\uFFFD\uFFFD\uFFFD\uFFFDb"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := SafeLine(tt.in); got != tt.want {
-				t.Errorf("Line(%q) = %q, want %q", tt.in, got, tt.want)
-			}
+			kit.Equalf(t, SafeLine(tt.in), tt.want, "Line(%q)", tt.in)
 		})
 	}
 }
@@ -64,9 +64,7 @@ func TestBlock(t *testing.T) {
 		{"bracket at a line's end", "a <\nb", "a <\n  b"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := SafeBlock(tt.in); got != tt.want {
-				t.Errorf("Block(%q) = %q, want %q", tt.in, got, tt.want)
-			}
+			kit.Equalf(t, SafeBlock(tt.in), tt.want, "Block(%q)", tt.in)
 		})
 	}
 }
@@ -86,9 +84,7 @@ func checkHarmless(t *testing.T, text string, own ...string) {
 			t.Errorf("an open bracket at byte %d: %q", i, text)
 		}
 	}
-	if strings.Count(text, "```")%2 != 0 {
-		t.Errorf("an open fence: %q", text)
-	}
+	kit.Equalf(t, strings.Count(text, "```")%2, 0, "an open fence: %q", text)
 }
 
 func FuzzNeutralise(f *testing.F) {
@@ -110,9 +106,7 @@ func FuzzNeutralise(f *testing.F) {
 		if strings.Contains(block, "\n\n\n") {
 			t.Errorf("Block(%q) = %q has too many blank lines", s, block)
 		}
-		if again := SafeLine(line); again != line {
-			t.Errorf("Line(%q) = %q, and again %q", s, line, again)
-		}
+		kit.Equalf(t, SafeLine(line), line, "Line(%q)", s)
 	})
 }
 
@@ -137,9 +131,7 @@ func TestDisarm(t *testing.T) {
 		{"bytes", "\xff\x00[Done]", "\xff\x00[Done]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := disarm(tt.in); got != tt.want {
-				t.Errorf("disarm(%q) = %q, want %q", tt.in, got, tt.want)
-			}
+			kit.Equalf(t, disarm(tt.in), tt.want, "disarm(%q)", tt.in)
 		})
 	}
 }
@@ -156,9 +148,7 @@ func TestOwnPrefixes(t *testing.T) {
 	}
 	for _, name := range append(files, reports...) {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		first, _, _ := strings.Cut(string(text), "\n")
 		if strings.HasPrefix(first, "[") && disarm(first) == first {
 			t.Errorf("%s begins with %q, which is not guarded", name, first)

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"gchat-hooks/e2e/golden"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -162,9 +163,7 @@ func TestLongPreviewsAreFolded(t *testing.T) {
 			if total := len(texts[0]) + countBytes(card); len(texts) != 1 || total > MaxText || len(buttons) == 0 {
 				t.Errorf("%q: %d messages, %d bytes, %d buttons", unit, len(texts), total, len(buttons))
 			}
-			if !strings.Contains(drawCard(card), "begin3 ") {
-				t.Errorf("%q: no preview: %s", unit, drawCard(card))
-			}
+			kit.Containsf(t, drawCard(card), "begin3 ", "%q: no preview", unit)
 		}
 	}
 }
@@ -253,9 +252,7 @@ func TestCut(t *testing.T) {
 		{"below zero", "hello", -1, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := Cut(tt.in, tt.max); got != tt.want {
-				t.Errorf("Cut(%q, %d) = %q, want %q", tt.in, tt.max, got, tt.want)
-			}
+			kit.Equalf(t, Cut(tt.in, tt.max), tt.want, "Cut(%q, %d)", tt.in, tt.max)
 		})
 	}
 	text := strings.Repeat("a é 漢 🚀 ", 200)

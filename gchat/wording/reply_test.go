@@ -10,6 +10,7 @@ import (
 	"testing/quick"
 	"unicode/utf8"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -440,9 +441,7 @@ func TestResponseType(t *testing.T) {
 		{"nothing", []state.SubQuestion{deployQuestion}, nil, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := ResponseType(tt.questions, tt.answers); got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
+			kit.Equal(t, ResponseType(tt.questions, tt.answers), tt.want)
 		})
 	}
 }

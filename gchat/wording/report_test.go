@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"gchat-hooks/e2e/golden"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -290,9 +291,7 @@ func TestWholeIsTheOnlyText(t *testing.T) {
 		{Type: state.ReportBlockedAlert, SessionName: "s", Title: "t", Text: "b"}, {Type: state.ReportProgressUpdate, SessionName: "s", About: "a"},
 	} {
 		texts := append(ReportTexts(r), "")
-		if got := WholeReportText(r); got != texts[0] {
-			t.Errorf("%+v: %q, want %q", r, got, texts[0])
-		}
+		kit.Equalf(t, WholeReportText(r), texts[0], "%+v", r)
 	}
 	long := state.Report{Type: state.ReportPlain, Text: strings.Repeat("word ", 20000)}
 	if got := WholeReportText(long); len(got) < 90000 || strings.HasPrefix(got, "(1/") {

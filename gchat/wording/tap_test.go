@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -160,9 +161,7 @@ func TestButtonsAreRead(t *testing.T) {
 			if want == "Approve, accept edits" { // records keep the label of the releases before
 				want = state.LabelApproveAuto
 			}
-			if got != want {
-				t.Errorf("%s: %q is read as %v, %q, %q", name, b.Text, answers, text, about)
-			}
+			kit.Equalf(t, got, want, "%s: %q is read as %v, %q, %q", name, b.Text, answers, text, about)
 		}
 		for _, s := range QuestionCard(q).Sections {
 			for _, w := range s.Widgets {

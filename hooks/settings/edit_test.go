@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -81,9 +82,7 @@ func TestInstalledFile(t *testing.T) {
 	// Claude Code rewrites its settings now and then in its own form. That is no reason
 	// to change them.
 	var v any
-	if err := json.Unmarshal(out, &v); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, json.Unmarshal(out, &v))
 	rewritten, _ := json.MarshalIndent(v, "", "  ")
 	if again, err := Install(rewritten, entries); err != nil || !bytes.Equal(again, rewritten) {
 		t.Errorf("%v\n%s", err, again)
@@ -125,9 +124,7 @@ func TestInstallReplacesOurs(t *testing.T) {
 func TestUninstallAfterAnEdit(t *testing.T) {
 	const before = "{\n  \"hooks\": {\n    \"Stop\": []\n  },\n  \"model\": \"opus\"\n}\n"
 	out, err := Install([]byte(before), newestEntries(t, "report"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	for _, test := range []struct{ name, old, new, want string }{
 		{"a value", `"opus"`, `"sonnet"`, "{\n  \"hooks\": {\n    \"Stop\": []\n  },\n  \"model\": \"sonnet\"\n}\n"},
 		{"a hook before ours", "\"Notification\": [", "\"Notification\": [\n      " + theirs + ",",

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/tailscale/hujson"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // entrySets are the hooks of a few installs, in the forms for an older and a newer Claude
@@ -25,9 +27,7 @@ func entrySets(t testing.TB) (all [][]Entry) {
 func entriesOf(t testing.TB, v Version, presets ...string) []Entry {
 	t.Helper()
 	hooks, err := PresetHooks(presets...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	entries, _ := EntriesFor("/home/me/bin/gchat-hooks", v, hooks)
 	return entries
 }

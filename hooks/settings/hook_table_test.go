@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/hooks"
 )
 
@@ -90,9 +91,7 @@ func TestPresets(t *testing.T) {
 // session would stand still.
 func TestVersions(t *testing.T) {
 	all, err := PresetHooks("system3", "wake")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	for _, test := range []struct {
 		version string
 		args    bool

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 // endlessVariable makes a process of the test program install and uninstall in this home
@@ -40,9 +41,7 @@ func TestKilled(t *testing.T) {
 	const content = "{\n  \"model\": \"opus\"\n}\n"
 	f := newFile(t, []byte(content))
 	with, err := Install([]byte(content), entriesOf(t, Version{2, 1, 329}, "system3"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	with = []byte(strings.ReplaceAll(string(with), "/home/me/bin/", "/b/"))
 	rounds := 40
 	if testing.Short() {
@@ -53,12 +52,8 @@ func TestKilled(t *testing.T) {
 		cmd := bound.Command(t, os.Args[0])
 		cmd.Env = []string{endlessVariable + "=" + filepath.Dir(filepath.Dir(f.Path))}
 		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
+		kit.NoError(t, cmd.Start())
 		if _, err := out.Read(make([]byte, 7)); err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gchat-hooks/e2e/golden"
+	"gchat-hooks/e2e/kit"
 )
 
 // pluginPath is how a plugin finds the program: on the PATH, else where install.sh puts
@@ -39,9 +40,7 @@ func TestPluginsHaveTheHooksOfTheTable(t *testing.T) {
 func comparePlugin(t *testing.T, path, preset string) {
 	t.Helper()
 	hooks, err := PresetHooks(preset)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	var entries []Entry
 	for _, h := range hooks {
 		e := Entry{Event: h.Event, Matcher: h.Matcher, Command: pluginPath + " hook " + h.Name, Timeout: h.Timeout, AsyncRewake: h.WakesSession}
@@ -51,8 +50,6 @@ func comparePlugin(t *testing.T, path, preset string) {
 		entries = append(entries, e)
 	}
 	want, err := Install(nil, entries)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	golden.Compare(t, path, string(want))
 }

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -19,9 +20,7 @@ func newFile(t testing.TB, content []byte) File {
 	t.Helper()
 	home := t.TempDir()
 	f, err := FileFor(func(name string) string { return map[string]string{"HOME": home}[name] }, User)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	if content != nil {
 		writeTestFile(t, f.Path, content, 0o640)
 	}
@@ -30,23 +29,15 @@ func newFile(t testing.TB, content []byte) File {
 
 func writeTestFile(t testing.TB, path string, content []byte, mode os.FileMode) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, content, mode); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(path, mode); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	kit.NoError(t, os.WriteFile(path, content, mode))
+	kit.NoError(t, os.Chmod(path, mode))
 }
 
 func readTestFile(t testing.TB, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	return string(b)
 }
 
@@ -66,18 +57,14 @@ func otherFiles(t testing.TB, f File) (names []string) {
 func mustInstall(t testing.TB, f File, entries []Entry) *Change {
 	t.Helper()
 	c, err := f.Install(entries, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	return c
 }
 
 func mustUninstall(t testing.TB, f File) *Change {
 	t.Helper()
 	c, err := f.Uninstall(false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	return c
 }
 
@@ -133,9 +120,7 @@ func TestNoFile(t *testing.T) {
 	mustInstall(t, f, newestEntries(t, "answer"))
 	writeTestFile(t, f.Path, []byte(strings.Replace(readTestFile(t, f.Path), "{\n", "{\n  \"model\": \"opus\",\n", 1)), 0o600)
 	mustUninstall(t, f)
-	if got := readTestFile(t, f.Path); got != "{\n  \"model\": \"opus\"\n}\n" {
-		t.Errorf("%q", got)
-	}
+	kit.Equal(t, readTestFile(t, f.Path), "{\n  \"model\": \"opus\"\n}\n")
 }
 
 func TestDryRun(t *testing.T) {
@@ -156,9 +141,7 @@ func TestLinks(t *testing.T) {
 	f := newFile(t, nil)
 	real := filepath.Join(filepath.Dir(f.Path), "..", "dotfiles", "claude.json")
 	writeTestFile(t, real, []byte(content), 0o644)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(f.Path), 0o755), os.Symlink("../dotfiles/claude.json", f.Path)); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(f.Path), 0o755), os.Symlink("../dotfiles/claude.json", f.Path)))
 	mustInstall(t, f, newestEntries(t, "answer"))
 	if got, _ := os.Readlink(f.Path); got != "../dotfiles/claude.json" || readTestFile(t, real) == content {
 		t.Errorf("the link is %q", got)
@@ -170,9 +153,7 @@ func TestLinks(t *testing.T) {
 	if got, _ := os.Readlink(f.Path); got != "../dotfiles/claude.json" || withoutBlanks(readTestFile(t, real)) != withoutBlanks(content) {
 		t.Errorf("%q, %q", got, readTestFile(t, real))
 	}
-	if err := os.Remove(real); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Remove(real))
 	if _, err := f.Install(newestEntries(t, "answer"), false); err == nil || !strings.Contains(err.Error(), "a link to a file that does not exist") {
 		t.Error(err)
 	}
@@ -181,9 +162,7 @@ func TestLinks(t *testing.T) {
 func TestModeStays(t *testing.T) {
 	for _, mode := range []os.FileMode{0o600, 0o644, 0o664} {
 		f := newFile(t, []byte("{}"))
-		if err := os.Chmod(f.Path, mode); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.Chmod(f.Path, mode))
 		mustInstall(t, f, newestEntries(t, "answer"))
 		if is, err := os.Stat(f.Path); err != nil || is.Mode() != mode {
 			t.Errorf("%v became %v (%v)", mode, is.Mode(), err)
@@ -194,9 +173,7 @@ func TestModeStays(t *testing.T) {
 func TestNotWritten(t *testing.T) {
 	t.Run("read-only", func(t *testing.T) {
 		f := newFile(t, []byte("{}"))
-		if err := os.Chmod(f.Path, 0o444); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.Chmod(f.Path, 0o444))
 		if c, err := f.Install(newestEntries(t, "answer"), true); err != nil || c.Diff() == "" {
 			t.Errorf("what would be done is not shown: %v %+v", err, c)
 		}
@@ -223,18 +200,14 @@ func TestNotWritten(t *testing.T) {
 	})
 	t.Run("a folder", func(t *testing.T) {
 		f := newFile(t, nil)
-		if err := os.MkdirAll(f.Path, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.MkdirAll(f.Path, 0o755))
 		if _, err := f.Install(newestEntries(t, "answer"), false); err == nil || !strings.Contains(err.Error(), "not a plain file") {
 			t.Error(err)
 		}
 	})
 	t.Run("a pipe", func(t *testing.T) {
 		f := newFile(t, nil)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(f.Path), 0o755), syscall.Mkfifo(f.Path, 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(f.Path), 0o755), syscall.Mkfifo(f.Path, 0o600)))
 		if _, err := f.Install(newestEntries(t, "answer"), false); err == nil || !strings.Contains(err.Error(), "not a plain file") {
 			t.Error(err)
 		}

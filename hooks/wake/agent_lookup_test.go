@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -25,9 +26,7 @@ func TestGroupedSession(t *testing.T) {
 		t.Logf("tmux says %q", name)
 	}
 	w.runHook("stop-hook", recorded(t, "single-07-Stop"))
-	if m := w.lastMessageText(); !strings.Contains(m, "tmux_session_name: warden-main\n") {
-		t.Errorf("told\n%s", m)
-	}
+	kit.Containsf(t, w.lastMessageText(), "tmux_session_name: warden-main\n", "told")
 }
 
 // A notification does not repeat what the agent knows. It shows what the session waits
@@ -55,9 +54,7 @@ func TestTrimmedWords(t *testing.T) {
 	w.runHook("stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", "Hello there"))
 	w.runHook("stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", nil, "transcript_path", transcript))
 	w.runHook("notification-idle-hook", recorded(t, "timing-09-Notification", "transcript_path", transcript))
-	if n := len(w.wakeMessages()); n != 1 {
-		t.Errorf("%d messages", n)
-	}
+	kit.Equalf(t, len(w.wakeMessages()), 1, "messages")
 }
 
 // A message that a killed hook left is sent even if the next event brings nothing new.
@@ -74,9 +71,7 @@ func TestLeftByAKilledHook(t *testing.T) {
 func TestWordsAreExact(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
 	w.runStopWith("He said: \"it's $(done)\" `now`\n\n\t- äöü 🙂 \\ %s\x00\x1b[31m")
-	if got := section(w.lastMessageText(), "CONTENT"); got != "He said: \"it's $(done)\" `now`\n\n\t- äöü 🙂 \\ %s" {
-		t.Errorf("content %q", got)
-	}
+	kit.Equalf(t, section(w.lastMessageText(), "CONTENT"), "He said: \"it's $(done)\" `now`\n\n\t- äöü 🙂 \\ %s", "content")
 }
 
 // An agent runs the commands of its message outside of tmux. menu-driver learns from the
@@ -98,9 +93,7 @@ func TestHookKilled(t *testing.T) {
 		t.Skip("needs strace")
 	}
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	w := newWorld(t, "warden-main", quiet)
 	killed := 0
 	for _, step := range []string{"flock", "linkat", "renameat,renameat2", "fsync", "unlinkat", "write", "openat"} {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -46,9 +47,7 @@ func TestBidirectional(t *testing.T) {
 	go func() {
 		answered <- w.answerAsAgent(`{"payloads":[{"text":"{\"decision\":\"block\",\"reason\":\"go on\"}"}]}`)
 	}()
-	if out := w.runStopWith("done"); out != `{"decision":"block","reason":"go on"}`+"\n" {
-		t.Errorf("printed %q", out)
-	}
+	kit.Equalf(t, w.runStopWith("done"), `{"decision":"block","reason":"go on"}`+"\n", "printed")
 	if message := <-answered; !message.Wake.NeedsReply || len(message.Wake.Args) != 6 || message.Wake.Args[5] != "--json" {
 		t.Errorf("called as %+v", message.Wake)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gchat-hooks/e2e/golden"
+	"gchat-hooks/e2e/kit"
 )
 
 var timestampPattern = regexp.MustCompile(`(?m)^timestamp: 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$`)
@@ -20,9 +21,7 @@ func readScreenFile(name string) string {
 // This test compares the messages of all triggers, through a real tmux, to the last byte.
 func TestGoldenMessages(t *testing.T) {
 	transcript, err := filepath.Abs(filepath.Join("testdata", "2.1.329", "single.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	lines := "i=1; while [ $i -le 60 ]; do echo \"line $i\"; i=$((i+1)); done; printf '\\033[1mbold\\033[0m \\342\\224\\202 boxed \\342\\224\\202\\n'; echo 'opus  ctx 83%'; exec sleep 600"
 	for _, c := range []struct {
 		name, screen, shows, hook string
@@ -43,9 +42,7 @@ func TestGoldenMessages(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, "warden-main", c.screen)
 			w.awaitOnPane(c.shows)
-			if out := w.runHook(c.hook, c.event); out != "" {
-				t.Errorf("printed %q", out)
-			}
+			kit.Equalf(t, w.runHook(c.hook, c.event), "", "printed")
 			all := w.wakeMessages()
 			if len(all) != 1 {
 				t.Fatalf("%d messages\n%s", len(all), w.errorLines())

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"gchat-hooks/e2e/kit"
 )
 
 func TestQuestions(t *testing.T) {
@@ -23,9 +25,7 @@ func TestOneLine(t *testing.T) {
 	for s, want := range map[string]string{
 		"a  b": "a  b", " a ": " a ", "a\nb": "a b", "a\r\nb": "a b", "a\tb": "a b", "a\x1b[31mb\x00": "ab", "a\u2028b": "a b", "a\u009bb": "a", "ä\xff": "ä\uFFFD", "a\u00a0b": "a\u00a0b",
 	} {
-		if got := oneLine(s); got != want {
-			t.Errorf("%q: %q, want %q", s, got, want)
-		}
+		kit.Equalf(t, oneLine(s), want, "%q", s)
 	}
 	ask := `{"questions":[{"question":"Why?","header":" ","options":[{"label":"a  b","description":" "},{"label":" ","description":"d"}]}]}`
 	if got, want := questionsText([]byte(ask)), "Question: Why?\nMulti-select: no\nOptions:\n  1. a  b\n  2. : d"; got != want {
@@ -68,7 +68,5 @@ func TestQuestionIsToldOnce(t *testing.T) {
 	w.runTmux("respawn-pane", "-k", "-t", w.pane, "sh", "-c", readScreenFile("permission-02-open"))
 	w.awaitOnPane("git push --force")
 	told("a tool's permission", "notification-permission-hook", notification, 1)
-	if got := section(w.lastMessageText(), "CONTENT"); !strings.Contains(got, "rm -rf build && git push --force") {
-		t.Errorf("told\n%s", got)
-	}
+	kit.Containsf(t, section(w.lastMessageText(), "CONTENT"), "rm -rf build && git push --force", "told")
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/hooks"
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
@@ -16,9 +17,7 @@ import (
 func paneFromFile(t *testing.T, path string) pane {
 	t.Helper()
 	styled, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	plain := state.Clean(state.ForAgent, string(styled))
 	s := paneOf(strings.Split(strings.TrimRight(plain, "\n "), "\n"))
 	s.Screen = string(styled)
@@ -51,12 +50,8 @@ func TestStateOfRecordedScreens(t *testing.T) {
 			}
 			path := filepath.Join("..", "..", "inject", "testdata", "screens", version, name+".ansi")
 			f := wakeHook{trigger: triggers["notification-idle-hook"], event: &hooks.Event{}, pane: paneFromFile(t, path)}
-			if got := f.stateHint(); got != want {
-				t.Errorf("%s: %s, want %s", path, got, want)
-			}
-			if got := f.pane.contextPressure(50); got != "unknown" {
-				t.Errorf("%s: pressure %s", path, got)
-			}
+			kit.Equalf(t, f.stateHint(), want, "%s", path)
+			kit.Equalf(t, f.pane.contextPressure(50), "unknown", "%s: pressure", path)
 		}
 	}
 }
@@ -110,15 +105,11 @@ func TestStateHint(t *testing.T) {
 		"a question says it by itself":     {"pre-tool-use-hook", plain("hello"), awaitingState},
 	} {
 		f := wakeHook{trigger: triggers[c.hook], event: &hooks.Event{Reason: "prompt_input_exit"}, pane: c.pane}
-		if got := f.stateHint(); got != c.want {
-			t.Errorf("%s: %s, want %s", name, got, c.want)
-		}
+		kit.Equalf(t, f.stateHint(), c.want, "%s", name)
 	}
 	for _, reason := range []hooks.LooseText{"clear", "resume"} { // Claude Code stays in its pane
 		f := wakeHook{trigger: triggers["session-end-hook"], event: &hooks.Event{Reason: reason}}
-		if got := f.stateHint(); got != idleState {
-			t.Errorf("%s: %s", reason, got)
-		}
+		kit.Equalf(t, f.stateHint(), idleState, "%s", reason)
 	}
 }
 
@@ -161,9 +152,7 @@ func TestPressure(t *testing.T) {
 		"too far up":                {plain("12%", "a", "b", "c", "d", "e"), "unknown"},
 		"nothing":                   {pane{}, "unknown"},
 	} {
-		if got := c.contextPressure(50); got != c.want {
-			t.Errorf("%s: %s, want %s", name, got, c.want)
-		}
+		kit.Equalf(t, c.contextPressure(50), c.want, "%s", name)
 	}
 }
 
@@ -187,9 +176,7 @@ func TestDelta(t *testing.T) {
 		"all of it":             {words("a b"), "c d", 1, "c d"},
 		"an empty pane before":  {[]string{}, "a b", 0, "a b"},
 	} {
-		if got := strings.Join(newLines(c.was, words(c.is), c.least), " "); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
+		kit.Equalf(t, strings.Join(newLines(c.was, words(c.is), c.least), " "), c.want, "%s", name)
 	}
 }
 

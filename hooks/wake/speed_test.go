@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // BenchmarkBesideBash runs our Stop hook and the bash hook in turn. As for Claude Code, a
@@ -52,9 +54,7 @@ type benchDesk struct {
 
 func newDesk(b *testing.B) *benchDesk {
 	dir, err := os.MkdirTemp("", "wb-") // short: a socket's path ends at 107 bytes
-	if err != nil {
-		b.Fatal(err)
-	}
+	kit.NoError(b, err)
 	d := &benchDesk{B: b, dir: dir}
 	b.Cleanup(func() {
 		_ = exec.Command("tmux", "-S", d.path("s"), "kill-server").Run()
@@ -62,9 +62,7 @@ func newDesk(b *testing.B) *benchDesk {
 		_ = os.RemoveAll(dir)
 	})
 	for _, sub := range []string{"home", "bin"} {
-		if err := os.Mkdir(d.path(sub), 0o700); err != nil {
-			b.Fatal(err)
-		}
+		kit.NoError(b, os.Mkdir(d.path(sub), 0o700))
 	}
 	d.write("bin/openclaw", "#!/bin/sh\n")
 	d.write("registry.json", `{"hook_settings": {}, "agents": [
@@ -79,9 +77,7 @@ func newDesk(b *testing.B) *benchDesk {
 func (d *benchDesk) path(name string) string { return filepath.Join(d.dir, name) }
 
 func (d *benchDesk) write(name, text string) {
-	if err := os.WriteFile(d.path(name), []byte(text), 0o700); err != nil {
-		d.Fatal(err)
-	}
+	kit.NoError(d, os.WriteFile(d.path(name), []byte(text), 0o700))
 }
 
 func (d *benchDesk) mustRun(argv ...string) {
@@ -93,13 +89,9 @@ func (d *benchDesk) mustRun(argv ...string) {
 // stop is the event of a turn that ends with this text.
 func (d *benchDesk) stop(words string) []byte {
 	event, err := os.ReadFile(filepath.Join("testdata", "2.1.329", "single-07-Stop.json"))
-	if err != nil {
-		d.Fatal(err)
-	}
+	kit.NoError(d, err)
 	var m map[string]any
-	if err := json.Unmarshal(event, &m); err != nil {
-		d.Fatal(err)
-	}
+	kit.NoError(d, json.Unmarshal(event, &m))
 	m["transcript_path"], m["cwd"], m["last_assistant_message"] = d.path("t.jsonl"), d.path("home"), words
 	line, _ := json.Marshal(words)
 	d.write("t.jsonl", `{"type":"assistant","uuid":"u","message":{"id":"m","role":"assistant","content":[{"type":"text","text":`+string(line)+"}]}}\n")

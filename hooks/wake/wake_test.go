@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -49,12 +50,8 @@ func TestGuards(t *testing.T) {
 				w.env[k] = v
 			}
 			w.must(os.WriteFile(w.env["GCHAT_WAKE_REGISTRY"], []byte(`{"agents":[`+agentJSON("zarden", c.session, "")+`]}`), 0o600))
-			if out := w.runHook(c.hook, c.event); out != "" {
-				t.Errorf("printed %q", out)
-			}
-			if n := len(w.wakeMessages()); n != 0 {
-				t.Errorf("%d messages", n)
-			}
+			kit.Equalf(t, w.runHook(c.hook, c.event), "", "printed")
+			kit.Equalf(t, len(w.wakeMessages()), 0, "messages")
 			if log, _ := os.ReadFile(state.LogPath(w.getenv)); len(log) > 0 {
 				t.Errorf("not silent: %s", log)
 			}
@@ -230,9 +227,7 @@ func TestSessionNames(t *testing.T) {
 			continue
 		}
 		message := messageText(all[before])
-		if !strings.Contains(message, "tmux_session_name: "+name+"\n") {
-			t.Errorf("%q:\n%s", name, message)
-		}
+		kit.Containsf(t, message, "tmux_session_name: "+name+"\n", "%q", name)
 		// The actions are commands for a shell, which has to produce the name unchanged.
 		action := strings.Split(section(message, "AVAILABLE ACTIONS"), "\n")[6]
 		if got := w.runShell("set -- " + strings.TrimPrefix(action, "menu-driver.sh ") + `; printf %s "$1"`); got != name && (got != w.pane || !strings.ContainsAny(name[:1], "-%")) {
@@ -277,17 +272,13 @@ func TestRegistry(t *testing.T) {
 		}
 	}
 	r, err := parseRegistry([]byte(`{"agents":[{"agent_id":"a"},{"agent_id":"a","openclaw_session_id":"1"}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	if a, _ := r.agentForSession("a-main"); a.openclawSession != "1" {
 		t.Errorf("of two with one id: %+v", a)
 	}
 	for _, off := range []string{"false", "0", "null", "[]", `"no"`, `"false"`, `"off"`, `"No"`, `"OFF"`, `""`, `"0"`, `1`, `"yes"`} {
 		r, err := parseRegistry([]byte(`{"agents":[{"agent_id":"a","tmux_session_name":"x","enabled":` + off + `}]}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		if _, ok := r.agentForSession("x"); ok || (len(r.problems) == 1) == (off == "false") {
 			t.Errorf("enabled: %s: %v %q", off, ok, r.problems)
 		}
@@ -304,22 +295,16 @@ func TestSettings(t *testing.T) {
 		"agents":[{"agent_id":"a","hook_settings":{"pane_capture_lines":9,"min_context_lines":0,"dedup_enabled":false,"deliver":"both"}},
 		{"agent_id":"b","hook_settings":{"pane_capture_lines":"many","hook_mode":"x","dedup_enabled":1,"context_pressure_threshold":-4,"min_context_lines":1.5e9,"deliver":"fax"}},
 		{"agent_id":"c","hook_settings":[]}, {"agent_id":"d","hook_settings":{"deliver":"chat","transcript_extract_chars":2000000000}}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	global := defaultSettings
 	global.paneLines, global.isBidirectional, global.transcriptChars = 7, true, 30
 	a, d := global, global
 	a.paneLines, a.minPaneLines, a.skipsKnown, a.toChat = 9, 0, false, true
 	d.toAgent, d.toChat, d.transcriptChars = false, true, maxMessageChars
 	for i, want := range []settings{a, global, global, d} {
-		if got := r.agents[i].settings; got != want {
-			t.Errorf("agent %d: %+v, want %+v", i, got, want)
-		}
+		kit.Equalf(t, r.agents[i].settings, want, "agent %d", i)
 	}
-	if n := len(r.problems); n != 7 {
-		t.Errorf("%d problems: %q", n, r.problems)
-	}
+	kit.Equalf(t, len(r.problems), 7, "problems: %q", r.problems)
 }
 
 // Whatever is wrong with what a hook reads, it ends with 0 and logs that once.
@@ -404,26 +389,18 @@ func TestCut(t *testing.T) {
 		n    int
 		want string
 	}{{"", 3, ""}, {"abc", 3, "abc"}, {"abcd", 3, "bcd"}, {"äöü", 2, "öü"}, {"🙂🙃", 1, "🙃"}} {
-		if got := lastChars(c.s, c.n); got != c.want {
-			t.Errorf("%q to %d: %q", c.s, c.n, got)
-		}
+		kit.Equalf(t, lastChars(c.s, c.n), c.want, "%q to %d", c.s, c.n)
 	}
-	if got := firstChars("🙂🙃", 1); got != "🙂" {
-		t.Errorf("got %q", got)
-	}
+	kit.Equal(t, firstChars("🙂🙃", 1), "🙂")
 }
 
 // The table in docs/openclaw.md matches the code that reads the settings: the same
 // members, their defaults, and a value that each of them refuses.
 func TestSettingsPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/openclaw.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	code, err := os.ReadFile("registry.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	unknown := map[string]bool{}
 	for _, m := range regexp.MustCompile(`in\["(\w+_\w+|deliver)"\]|\{"(\w+)", &s\.`).FindAllStringSubmatch(string(code), -1) {
 		unknown[m[1]+m[2]] = true

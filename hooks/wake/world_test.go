@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/underlock"
 	"gchat-hooks/hooks"
 	"gchat-hooks/state"
@@ -54,9 +55,7 @@ func newWorld(t *testing.T, session, command string) *world {
 		t.Skip("needs tmux")
 	}
 	dir, err := os.MkdirTemp("", "w-") // short: a socket's path ends at 107 bytes
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	w := &world{T: t, dir: dir}
 	t.Cleanup(func() {
 		_ = bound.Command(t, "tmux", "-S", w.path("s"), "kill-server").Run()
@@ -88,9 +87,7 @@ func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
 
 func (w *world) must(err error) {
 	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
+	kit.NoError(w, err)
 }
 
 func (w *world) writeFile(name, text string) {
@@ -156,9 +153,7 @@ func recorded(t testing.TB, name string, members ...any) []byte {
 	if err == nil {
 		err = json.Unmarshal(b, &e)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	delete(e, "transcript_path")
 	// the recordings are of several sessions
 	e["session_id"] = "b1e91434-d410-4fbe-b382-0fbc1f1c23d3"

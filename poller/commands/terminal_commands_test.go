@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -16,9 +17,7 @@ func TestADraftIsNotUnderWay(t *testing.T) {
 	rule := strings.Repeat("─", 60)
 	room := Runner{Log: state.NewLog(func(string) string { return "" }, "test"), Config: &config.Config{}}
 	screen := []string{"❯ go ahead", "", "✻ Working… (3s)", rule, "❯ my draft", rule, "  ? for shortcuts"}
-	if got := room.currentWork(screen); !strings.Contains(got, "go ahead") {
-		t.Errorf("%q", got)
-	}
+	kit.Contains(t, room.currentWork(screen), "go ahead")
 }
 
 // What a person reads about a session. If a question is open in Chat, its dialog waits
@@ -42,9 +41,7 @@ func TestAScreenInAWord(t *testing.T) {
 		{err: inject.ErrNoTmux, want: "out of reach"},
 		{err: inject.ErrNoTmux, asked: true, want: "waits for you"},
 	} {
-		if got := screenState(c.screen, c.err, c.asked); got != c.want {
-			t.Errorf("%+v, %v, asked %v: %s, want %s", c.screen.Shows, c.err, c.asked, got, c.want)
-		}
+		kit.Equalf(t, screenState(c.screen, c.err, c.asked), c.want, "%+v, %v, asked %v", c.screen.Shows, c.err, c.asked)
 	}
 }
 

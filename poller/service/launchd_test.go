@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"gchat-hooks/e2e/kit"
 )
 
 const daemonLabel = "com.claude." + DaemonName
@@ -74,16 +76,12 @@ func TestServiceOnLaunchd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const agent = "gui/501/com.claude.gchat-response-poller"
 		path := filepath.Join(p.env["HOME"], "Library/LaunchAgents/com.claude.gchat-response-poller.plist")
-		if err := p.Install(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, p.Install(t.Context()))
 		want := []string{"launchctl bootout " + agent, "launchctl enable " + agent, "launchctl bootstrap gui/501 " + path}
 		if did := p.newCommands(); !slices.Equal(did, want) {
 			t.Errorf("installed by %q", did)
 		}
-		if said := p.newOutput(); !strings.Contains(said, "installed as "+path+", and started") {
-			t.Errorf("said %s", said)
-		}
+		kit.Contains(t, p.newOutput(), "installed as "+path+", and started")
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o644 {
 			t.Errorf("the plist: %v, %v", info, err)
 		}
@@ -134,9 +132,7 @@ func TestServiceLaunchdTroubles(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c.before(f)
 				err := p.Install(t.Context())
-				if said := fmt.Sprint(err, p.newOutput()); !strings.Contains(said, c.says) {
-					t.Errorf("said %s", said)
-				}
+				kit.Contains(t, fmt.Sprint(err, p.newOutput()), c.says)
 				if did := strings.Join(p.newCommands(), "\n"); f.isLoaded != c.loaded || strings.Count(did, "bootout") > 1 {
 					t.Errorf("loaded: %v; did %q", f.isLoaded, did)
 				}

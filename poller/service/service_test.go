@@ -17,6 +17,7 @@ import (
 
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/golden"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -78,12 +79,8 @@ func hintOf(err error) string {
 
 func mustWrite(t *testing.T, path, text string, mode os.FileMode) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), mode); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	kit.NoError(t, os.WriteFile(path, []byte(text), mode))
 }
 
 // awkwardService returns a service whose paths hold everything that could break a file
@@ -135,9 +132,7 @@ func TestServicePlistIsOne(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	var got any
-	if err := json.Unmarshal(out, &got); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, json.Unmarshal(out, &got))
 	home := s.Env("HOME")
 	want := map[string]any{
 		"Label": "com.claude.gchat-response-poller", "ProgramArguments": []any{s.ProgramPath, "poller"}, "RunAtLoad": true,

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -53,9 +54,7 @@ func (f *fakeSystemd) systemctl(command string) (string, error) {
 func TestServiceOnSystemd(t *testing.T) {
 	f, p := newFakeSystemd(t)
 	path := filepath.Join(p.env["HOME"], ".config/systemd/user/gchat-response-poller.service")
-	if err := p.Install(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, p.Install(t.Context()))
 	const unit = " gchat-response-poller.service"
 	ctl := func(verbs ...string) (commands []string) {
 		for _, v := range verbs {
@@ -68,9 +67,7 @@ func TestServiceOnSystemd(t *testing.T) {
 	}
 	want := "installed as " + path + ", and started; gchat-hooks status shows whether it runs\n" +
 		"its settings come from " + p.env["HOME"] + "/.config/gchat-hooks/config.json, not from this shell\n"
-	if said := p.newOutput(); said != want {
-		t.Errorf("said %s", said)
-	}
+	kit.Equal(t, p.newOutput(), want)
 
 	log := state.LogPath(p.Env)
 	mustWrite(t, log, "x", 0o600)
@@ -104,9 +101,7 @@ func TestServiceSystemdTroubles(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c.before(f)
 				err := p.Install(t.Context())
-				if said := fmt.Sprint(err, p.newOutput()); !strings.Contains(said, c.says) {
-					t.Errorf("said %s", said)
-				}
+				kit.Contains(t, fmt.Sprint(err, p.newOutput()), c.says)
 			})
 		})
 	}

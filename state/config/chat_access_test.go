@@ -3,6 +3,7 @@ package config
 import (
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -33,13 +34,9 @@ func TestTheStricterTermsCount(t *testing.T) {
 			}
 			want := ChatAccess{CanAsk: !isKept, CanShow: !isTitlesOnly || !titled[kind]}
 			want.CanAllow = want.CanAsk && want.CanShow && !isNamed
-			if got := cfg.AccessTo(kind, q.ToolName, q.CallTexts...); got != want {
-				t.Errorf("%q %05b: %+v, want %+v", kind, bits, got, want)
-			}
+			kit.Equalf(t, cfg.AccessTo(kind, q.ToolName, q.CallTexts...), want, "%q %05b", kind, bits)
 			want.CanAllow = want.CanAllow && !isTerminalOnly && hasApprovers
-			if got := cfg.AccessToQuestion(q); got != want {
-				t.Errorf("%q %05b, its record: %+v, want %+v", kind, bits, got, want)
-			}
+			kit.Equalf(t, cfg.AccessToQuestion(q), want, "%q %05b, its record", kind, bits)
 		}
 	}
 }
@@ -60,8 +57,6 @@ func TestUnreadTermsAllowNothing(t *testing.T) {
 	for what, cfg := range map[string]*Config{
 		"nothing set": {}, "never_remote not read": {NeverRemote: []string{"*"}},
 	} {
-		if allowed := cfg.AccessToQuestion(q).CanAllow; allowed != (what == "nothing set") {
-			t.Errorf("%s: allowed %v", what, allowed)
-		}
+		kit.Equalf(t, cfg.AccessToQuestion(q).CanAllow, (what == "nothing set"), "%s: allowed", what)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -38,20 +39,14 @@ func (p *place) full(path string) string {
 
 func (p *place) remove(path string) {
 	p.t.Helper()
-	if err := os.RemoveAll(p.full(path)); err != nil {
-		p.t.Fatal(err)
-	}
+	kit.NoError(p.t, os.RemoveAll(p.full(path)))
 }
 
 func (p *place) write(path, content string) {
 	p.t.Helper()
 	full := p.full(path)
-	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-		p.t.Fatal(err)
-	}
-	if err := os.WriteFile(full, []byte(content), 0o600); err != nil {
-		p.t.Fatal(err)
-	}
+	kit.NoError(p.t, os.MkdirAll(filepath.Dir(full), 0o755))
+	kit.NoError(p.t, os.WriteFile(full, []byte(content), 0o600))
 }
 
 // A file of the person's that was read once and is gone counts as one that cannot be
@@ -113,9 +108,7 @@ func TestTheWaysOutOfAFileThatIsGone(t *testing.T) {
 	p.remove(own)
 	told := Load(p.getenv, p.proj).Problems[0].Error()
 	file, remove, _ := strings.Cut(told, "put it back, or an empty {}; or, to do without it: rm ")
-	if !strings.Contains(file, state.ConfigFile(p.getenv)) {
-		t.Errorf("no file is named: %s", told)
-	}
+	kit.Containsf(t, file, state.ConfigFile(p.getenv), "no file is named: %s", told)
 	if err := os.Remove(remove); err != nil {
 		t.Error(err)
 	}
@@ -183,9 +176,7 @@ func TestConfigValues(t *testing.T) {
 	for a, want := range map[SessionFacts]state.Mode{
 		{Name: "orch-epic4"}: state.ModeOff, {Name: "x", OutputStyle: "system3-meta"}: state.ModeDeny, {Name: "x"}: state.ModeHold,
 	} {
-		if got := c.RulesFor(a).AskMode; got != want {
-			t.Errorf("%+v: mode %s, want %s", a, got, want)
-		}
+		kit.Equalf(t, c.RulesFor(a).AskMode, want, "%+v: mode", a)
 	}
 	p.env["GCHAT_ALLOWED_USERS"] = " users/7 ,, bob@example.com "
 	p.env["GCHAT_POLLER_INTERVAL"] = "0.25"

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -49,17 +50,11 @@ func TestTheEmbeddedSpaceIsAnApp(t *testing.T) {
 				if text == "" {
 					continue
 				}
-				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+				kit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 			}
 			env := map[string]string{"HOME": home, "CLAUDE_PROJECT_DIR": project, "GOOGLE_CHAT_WEBHOOK_URL": c.exported}
-			if err := state.WriteSpaceSocket(func(name string) string { return env[name] }, 8765, filepath.Join(home, "socket")); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, state.WriteSpaceSocket(func(name string) string { return env[name] }, 8765, filepath.Join(home, "socket")))
 			got := Load(func(name string) string { return env[name] }, project)
 			if got.UsesEmbeddedApp() != c.app || c.webhook != "" && got.WebhookURL != c.webhook || len(got.Problems) > 0 {
 				t.Fatalf("%+v", got)
@@ -77,17 +72,11 @@ func TestTheEmbeddedSpaceIsAnApp(t *testing.T) {
 // A person who goes from the embedded space to a webhook has nothing of it left.
 func TestLeaveEmbedded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.json")
-	if err := os.WriteFile(path, []byte("{\n\t// mine\n\t\"grace\": \"5s\"\n}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(path, []byte("{\n\t// mine\n\t\"grace\": \"5s\"\n}\n"), 0o600))
 	for _, member := range []string{"space_id", "pubsub_subscription"} {
-		if err := SetMember(path, member, "x"); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, SetMember(path, member, "x"))
 	}
-	if err := RemoveEmbeddedSpace(path); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, RemoveEmbeddedSpace(path))
 	if b, _ := os.ReadFile(path); string(b) != "{\n\t// mine\n\t\"grace\": \"5s\",\n}\n" {
 		t.Errorf("left: %s", b)
 	}

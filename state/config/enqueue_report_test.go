@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -54,9 +55,7 @@ func TestPutReport(t *testing.T) {
 			out, err := EnqueueReport(env, cfg, &state.Message{
 				Report: &tt.report, SessionID: "a", ThreadKey: tt.key, CreatedAt: tt.now,
 			}, tt.otherwise)
-			if err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, err)
 			all, bad := state.OutboxIn(state.UserStateDir(env)).Waiting()
 			if tt.off {
 				if !out.IsOff || len(all) != 0 {
@@ -84,9 +83,7 @@ func TestPutReportSaysTheSameOnce(t *testing.T) {
 	said := func(session, text, key string, at time.Time) bool {
 		m := &state.Message{Report: &state.Report{Type: state.ReportPlain, Text: text}, SessionID: session, Key: key, CreatedAt: at}
 		out, err := EnqueueReport(env, cfg, m, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, err)
 		if out.IsRepeated && out.Message.Report.Text == "" {
 			t.Error("a repetition without the message that stands")
 		}
@@ -107,9 +104,7 @@ func TestPutReportSaysTheSameOnce(t *testing.T) {
 		{"once", "a", "end", "end-a", 0, true},
 		{"once, an hour later", "a", "other", "end-a", time.Hour, false},
 	} {
-		if got := said(tt.session, tt.text, tt.key, now.Add(tt.after)); got != tt.want {
-			t.Errorf("%s: put %t", tt.name, got)
-		}
+		kit.Equalf(t, said(tt.session, tt.text, tt.key, now.Add(tt.after)), tt.want, "%s: put", tt.name)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gchat-hooks/e2e/kit"
 )
 
 func TestLoginIsKeptForItsOwnerOnly(t *testing.T) {
@@ -17,16 +19,12 @@ func TestLoginIsKeptForItsOwnerOnly(t *testing.T) {
 		t.Errorf("before any login: %v", err)
 	}
 	l := &Login{ClientID: "id", ClientSecret: "cs", RefreshToken: "1//r", TokenURI: "https://t", User: "users/7"}
-	if err := l.Save(path); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, l.Save(path))
 	if err := os.Chmod(path, 0o644); err != nil { // somebody restored it from a backup
 		t.Fatal(err)
 	}
 	l.User = "users/8"
-	if err := l.Save(path); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, l.Save(path))
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
@@ -50,12 +48,8 @@ func TestAnothersFileIsNoLogin(t *testing.T) {
 	} {
 		p := newPlace(t)
 		path := LoginFile(p.getenv)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		kit.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 		c := Load(p.getenv, p.proj)
 		if c.CredentialsFile != "" || len(c.AllowedUsers) > 0 || len(c.Problems) != 1 || !strings.Contains(c.Problems[0].Error(), "not written by gchat-hooks login") {
 			t.Errorf("%s: read with %q, problems %v", name, c.CredentialsFile, c.Problems)
@@ -70,19 +64,13 @@ func TestLoginFileOfAnotherRelease(t *testing.T) {
 	path := LoginFile(p.getenv)
 	const before = `{"type":"authorized_user","client_id":"id","client_secret":"cs","refresh_token":"1//r","auth_uri":"https://a","token_uri":"https://t",
 		"scopes":["a"],"made_by":"gchat-hooks login","logged_in_at":"2026-08-16T12:00:00Z","ends_at":"2026-08-23T12:00:00Z","user":"users/7","email":"ann@example.com"}`
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(before), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	kit.NoError(t, os.WriteFile(path, []byte(before), 0o600))
 	l, err := ReadLogin(path)
 	if err != nil || l.ClientID != "id" || l.ClientSecret != "cs" || l.RefreshToken != "1//r" || l.TokenURI != "https://t" || l.User != "users/7" {
 		t.Fatalf("%+v, %v", l, err)
 	}
-	if err := l.Save(path); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, l.Save(path))
 	b, err := os.ReadFile(path)
 	for _, member := range []string{`"type": "authorized_user"`, `"client_id": "id"`, `"client_secret": "cs"`, `"refresh_token": "1//r"`, `"token_uri": "https://t"`, `"made_by": "gchat-hooks login"`, `"user": "users/7"`} {
 		if !strings.Contains(string(b), member) {
@@ -97,9 +85,7 @@ func TestConfigReadsWithTheLogin(t *testing.T) {
 	if c := Load(p.getenv, p.proj); c.CredentialsFile != "" || len(c.AllowedUsers) > 0 || len(c.Problems) > 0 {
 		t.Errorf("logged out: %q, %v, %v", c.CredentialsFile, c.AllowedUsers, c.Problems)
 	}
-	if err := (&Login{RefreshToken: "r", User: "users/7"}).Save(path); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, (&Login{RefreshToken: "r", User: "users/7"}).Save(path))
 	p.write("~/.config/gchat-hooks/config.json", `{"allowed_users":["users/1"]}`)
 	if c := Load(p.getenv, p.proj); c.CredentialsFile != path || !slices.Equal(c.AllowedUsers, []string{"users/1", "users/7"}) {
 		t.Errorf("logged in: %q, %v", c.CredentialsFile, c.AllowedUsers)
@@ -115,9 +101,7 @@ func TestConfigReadsWithTheLogin(t *testing.T) {
 func TestOnlyAPersonsNameIsAllowedByALogin(t *testing.T) {
 	for _, user := range []string{"", "users/all", "users/app", "users/ann@example.com", "ann@example.com", "users/7\nusers/8", "local", "users/" + strings.Repeat("1", 41)} {
 		p := newPlace(t)
-		if err := (&Login{RefreshToken: "r", User: user}).Save(LoginFile(p.getenv)); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, (&Login{RefreshToken: "r", User: user}).Save(LoginFile(p.getenv)))
 		if c := Load(p.getenv, p.proj); len(c.AllowedUsers) > 0 {
 			t.Errorf("%q may answer: %v", user, c.AllowedUsers)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -45,9 +46,7 @@ func TestNeverRemotely(t *testing.T) {
 		{"*", "Read", "", true},
 	} {
 		c := &Config{NeverRemote: []string{test.pattern}}
-		if got := c.isNeverRemote(test.tool, test.input); got != test.want {
-			t.Errorf("%s: %s %q: %v", test.pattern, test.tool, test.input, got)
-		}
+		kit.Equalf(t, c.isNeverRemote(test.tool, test.input), test.want, "%s: %s %q", test.pattern, test.tool, test.input)
 	}
 }
 
@@ -128,9 +127,7 @@ func TestNeverRemotelyInOtherSpellings(t *testing.T) {
 		{"Edit(*/.env)", "Edit", "/home/x/env", false},
 	} {
 		c := &Config{NeverRemote: []string{test.pattern}}
-		if got := c.isNeverRemote(test.tool, test.input); got != test.want {
-			t.Errorf("%s: %s %q: %v", test.pattern, test.tool, test.input, got)
-		}
+		kit.Equalf(t, c.isNeverRemote(test.tool, test.input), test.want, "%s: %s %q", test.pattern, test.tool, test.input)
 	}
 }
 
@@ -152,12 +149,8 @@ func TestNeverRemotelyReadsALongWord(t *testing.T) {
 func TestAProjectCannotLiftApprovals(t *testing.T) {
 	home, project := t.TempDir(), t.TempDir()
 	write := func(path, text string) {
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		kit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	env := func(name string) string {
 		return map[string]string{"HOME": home, "CLAUDE_PROJECT_DIR": project}[name]

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -34,12 +35,8 @@ func (g *governed) getenv(name string) string { return g.env[name] }
 func (g *governed) put(path, text string) string {
 	g.t.Helper()
 	path = filepath.Join(g.home, path)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		g.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		g.t.Fatal(err)
-	}
+	kit.NoError(g.t, os.MkdirAll(filepath.Dir(path), 0o755))
+	kit.NoError(g.t, os.WriteFile(path, []byte(text), 0o644))
 	return path
 }
 
@@ -102,9 +99,7 @@ func TestNothingLiftsAPolicy(t *testing.T) {
 			g.machine(strictPolicy)
 			try(g)
 			c, err := g.load()
-			if err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, err)
 			g.held(name, c)
 			if !c.HasUnreadFile && !c.CanAnswer("users/1", "ann@example.com") {
 				t.Error("who is on both lists does not count")
@@ -217,9 +212,7 @@ func TestHowLongAHubsPolicyHolds(t *testing.T) {
 			if err := c.ApplyPolicies(t.Context(), g.getenv); (err == nil) != reads || c.HasUnreadFile == reads {
 				t.Errorf("%s: %v", what, err)
 			}
-			if h.asked-before != asked {
-				t.Errorf("%s: asked %d times", what, h.asked-before)
-			}
+			kit.Equalf(t, h.asked-before, asked, "%s: asked", what)
 			g.held(what, c)
 			return c
 		}
@@ -301,9 +294,7 @@ func TestNothingLiftsAHubsPolicy(t *testing.T) {
 				}
 				return json.RawMessage(`{}`), nil
 			}
-			if err := c.ApplyPolicies(t.Context(), g.getenv); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, c.ApplyPolicies(t.Context(), g.getenv))
 			g.held(name, c)
 		})
 	}

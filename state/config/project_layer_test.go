@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -73,18 +74,14 @@ func TestCredentialsOfAProject(t *testing.T) {
 			key := filepath.Join(p.env["HOME"], "key.json")
 			p.write("~/key.json", `{}`)
 			p.write(".claude/x", "")
-			if err := os.Symlink(key, filepath.Join(p.proj, ".claude", "link.json")); err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, os.Symlink(key, filepath.Join(p.proj, ".claude", "link.json")))
 			names := strings.NewReplacer("KEY", key, "PROJECT", p.proj)
 			for path, content := range tt.files {
 				p.write(path, names.Replace(content))
 			}
 			p.env["GOOGLE_CHAT_CREDENTIALS_FILE"], tt.want = names.Replace(tt.env), names.Replace(tt.want)
 			c := Load(p.getenv, p.proj)
-			if c.CredentialsFile != tt.want {
-				t.Errorf("credentials are %q, want %q", c.CredentialsFile, tt.want)
-			}
+			kit.Equalf(t, c.CredentialsFile, tt.want, "credentials")
 			if tt.files[login] != "" && !slices.Contains(c.AllowedUsers, "users/1") {
 				t.Errorf("the person who logged in may not answer: %q", c.AllowedUsers)
 			}
@@ -107,12 +104,8 @@ func TestHomeDirectoryIsNoProject(t *testing.T) {
 func writeAll(t *testing.T, files map[string]string) {
 	t.Helper()
 	for path, content := range files {
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		kit.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	}
 }
 
@@ -147,9 +140,7 @@ func TestProjectCountsOnceTrusted(t *testing.T) {
 			real, _ := filepath.EvalSymlinks(filepath.Dir(project))
 			link, around := filepath.Join(t.TempDir(), "link"), filepath.Join(t.TempDir(), "around")
 			for to, name := range map[string]string{project: link, real: around} {
-				if err := os.Symlink(to, name); err != nil {
-					t.Fatal(err)
-				}
+				kit.NoError(t, os.Symlink(to, name))
 			}
 			names := strings.NewReplacer("PROJECT", filepath.Join(real, "clone"), "PARENT", real, "LINK", link, "AROUND", around)
 			writeAll(t, map[string]string{

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -13,12 +14,8 @@ func TestReportSettings(t *testing.T) {
 	home, project := t.TempDir(), t.TempDir()
 	write := func(path, s string) {
 		t.Helper()
-		if err := state.MakeFolder(filepath.Dir(path)); err != nil {
-			t.Fatal(err)
-		}
-		if err := state.WriteFile(path, []byte(s)); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, state.MakeFolder(filepath.Dir(path)))
+		kit.NoError(t, state.WriteFile(path, []byte(s)))
 	}
 	write(filepath.Join(project, ".claude", "gchat-hooks.json"), `{
 		"reports": {"heartbeat": "off", "progress_update": "nonsense"}, "quiet_hours": {"from": "25:00", "to": "7"}}`)
@@ -29,12 +26,8 @@ func TestReportSettings(t *testing.T) {
 	if got := c.ReportRule("heartbeat"); got != ReportOff {
 		t.Errorf("heartbeat: %q: the project's file stands above the person's", got)
 	}
-	if got := c.ReportRule("subagent_done", "progress_update"); got != ReportDigest {
-		t.Errorf("subagent_done: %q", got)
-	}
-	if got := c.ReportRule("error"); got != "" {
-		t.Errorf("error: %q", got)
-	}
+	kit.Equalf(t, c.ReportRule("subagent_done", "progress_update"), ReportDigest, "subagent_done")
+	kit.Equalf(t, c.ReportRule("error"), "", "error")
 	if c.QuietHours == nil || c.QuietHours.From != 22*60+30 || c.QuietHours.TimeZone.String() != "Asia/Kathmandu" {
 		t.Errorf("quiet hours: %+v", c.QuietHours)
 	}
@@ -55,9 +48,7 @@ func TestReportSettings(t *testing.T) {
 
 func TestQuietHours(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	night := &QuietHours{From: 22 * 60, To: 7 * 60, TimeZone: berlin}
 	lunch := &QuietHours{From: 12 * 60, To: 13*60 + 30, TimeZone: berlin}
 	for _, tt := range []struct {
@@ -79,9 +70,7 @@ func TestQuietHours(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			now, err := time.Parse(time.RFC3339, tt.now)
-			if err != nil {
-				t.Fatal(err)
-			}
+			kit.NoError(t, err)
 			end, quiet := tt.q.EndAfter(now)
 			if quiet != (tt.until != "") {
 				t.Fatalf("quiet: %v", quiet)

@@ -3,6 +3,7 @@ package config
 import (
 	"testing"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -59,9 +60,7 @@ func TestSessionRules(t *testing.T) {
 				} else if want == "" {
 					want = GateOff
 				}
-				if got.StopGate[check] != want {
-					t.Errorf("%s is %s, want %s", check, got.StopGate[check], want)
-				}
+				kit.Equalf(t, got.StopGate[check], want, "%s", check)
 			}
 			if got.AskMode != c.want.AskMode || got.TimeoutPolicy != c.want.TimeoutPolicy {
 				t.Errorf("got %+v, want %+v", got, c.want)
@@ -75,9 +74,7 @@ func TestNonsenseInRulesIsReported(t *testing.T) {
 	p.write(".claude/gchat-hooks.json", `{"timeout_policy":"guess","stop_gate":{"question_asked":"maybe","nothing":"on"},"format":"opus",
 		"rules":[{"session":"[","preset":"system4","ask_mode":"deny"},{"sesion":"x-*","ask_mode":"deny"}]}`)
 	c := Load(p.getenv, p.proj)
-	if len(c.Problems) != 5 {
-		t.Errorf("%d problems: %v", len(c.Problems), c.Problems)
-	}
+	kit.Equalf(t, len(c.Problems), 5, "problems: %v", c.Problems)
 	if got := c.RulesFor(SessionFacts{Name: "web"}); got.AskMode != state.ModeNative || got.TimeoutPolicy != state.TimeoutLeaveOpen || got.StopGate.HasChecks() {
 		t.Errorf("got %+v", got)
 	}

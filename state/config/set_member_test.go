@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/tailscale/hujson"
+
+	"gchat-hooks/e2e/kit"
 )
 
 func TestMemberIsSetAndTheRestStays(t *testing.T) {
@@ -55,15 +57,9 @@ func TestMemberIsSetAndTheRestStays(t *testing.T) {
 func TestConfigurationThatIsALink(t *testing.T) {
 	dir := t.TempDir()
 	file, link := filepath.Join(dir, "dotfiles.json"), filepath.Join(dir, "config.json")
-	if err := os.WriteFile(file, []byte("{}"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(file, link); err != nil {
-		t.Fatal(err)
-	}
-	if err := SetMember(link, "a", "b"); err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(file, []byte("{}"), 0o644))
+	kit.NoError(t, os.Symlink(file, link))
+	kit.NoError(t, SetMember(link, "a", "b"))
 	if info, err := os.Lstat(file); err != nil || info.Mode() != 0o600 || info.Size() < 10 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}

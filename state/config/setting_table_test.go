@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // loadWith is the configuration of a person who set this in their file and in the
@@ -17,9 +19,7 @@ func loadWith(t *testing.T, file string, env map[string]string) (c *Config, aske
 	home := t.TempDir()
 	path := filepath.Join(home, "config.json")
 	if file != "" {
-		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		kit.NoError(t, os.WriteFile(path, []byte(file), 0o600))
 	}
 	asked = map[string]bool{}
 	return Load(func(name string) string {
@@ -48,9 +48,7 @@ func rows(t *testing.T) (all []row) {
 		folder = filepath.Join("..", "..")
 	}
 	b, err := os.ReadFile(filepath.Join(folder, "docs", "configuration.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.NoError(t, err)
 	last := strings.LastIndex(string(b), "```json\n") // the example of a whole file
 	page, example := string(b[:last]), string(b[last+len("```json\n"):])
 	example, _, _ = strings.Cut(example, "```")

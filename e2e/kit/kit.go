@@ -1,0 +1,50 @@
+// Package kit has the checks that tests of every package share. Only tests import it.
+package kit
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// NoError ends the test if there is an error.
+func NoError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Equal fails the test if a value is not the one it wants. The test goes on.
+func Equal[T any](t testing.TB, got, want T) {
+	t.Helper()
+	Equalf(t, got, want, "it")
+}
+
+// Equalf is Equal with a format and arguments that say which value it is.
+func Equalf[T any](t testing.TB, got, want T, format string, args ...any) {
+	t.Helper()
+	if reflect.DeepEqual(got, want) {
+		return
+	}
+	verb := "%+v"
+	if reflect.TypeFor[T]().Kind() == reflect.String {
+		verb = "%q"
+	}
+	t.Errorf("%s: got "+verb+", want "+verb, fmt.Sprintf(format, args...), got, want)
+}
+
+// Contains fails the test if a text lacks a part. The test goes on.
+func Contains(t testing.TB, text, part string) {
+	t.Helper()
+	Containsf(t, text, part, "it")
+}
+
+// Containsf is Contains with a format and arguments that say which text it is.
+func Containsf(t testing.TB, text, part, format string, args ...any) {
+	t.Helper()
+	if !strings.Contains(text, part) {
+		t.Errorf("%s lacks %q:\n%s", fmt.Sprintf(format, args...), part, text)
+	}
+}
