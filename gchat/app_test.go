@@ -64,7 +64,7 @@ func newHoles(t *testing.T, to string) *blackHoles {
 // swallowBytes makes the connections that are there lead nowhere.
 func (h *blackHoles) swallowBytes() { h.swallows.Swap(&atomic.Bool{}).Store(true) }
 
-func TestAPullLeavesAConnectionThatLeadsNowhere(t *testing.T) {
+func TestApp_PullLeavesADeadConnection(t *testing.T) {
 	arrived := make(chan string, 10)
 	var pulls atomic.Int64
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -120,7 +120,7 @@ func TestAPullLeavesAConnectionThatLeadsNowhere(t *testing.T) {
 }
 
 // Google may answer a list of spaces in pages, also where a page had room for more.
-func TestSpacesOfAllPages(t *testing.T) {
+func TestApp_SpacesOfAllPages(t *testing.T) {
 	server := httptest.NewServer(strict.CheckRequests(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("pageToken") == "" {
 			io.WriteString(w, `{"spaces":[{"name":"spaces/A","spaceType":"SPACE"}],"nextPageToken":"2"}`)

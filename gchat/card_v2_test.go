@@ -15,7 +15,7 @@ import (
 
 // Each kind of widget stands in a card as Google takes it, and each button carries its
 // question.
-func TestCardV2(t *testing.T) {
+func TestCardV2_Golden(t *testing.T) {
 	card := &wording.Card{ID: "cafe12", Kind: "question", State: "open", Title: "Question", Subtitle: "shop", Sections: []wording.Section{{Header: "a < b", Widgets: []wording.Widget{
 		{Text: "one\n  <two>"}, {Code: "```\nls\n```"}, {Field: &wording.Field{Name: "w1", Label: "A reason"}},
 		{Field: &wording.Field{Name: "w2", Label: "Own", Value: "said"}},
@@ -49,7 +49,7 @@ func TestCardV2(t *testing.T) {
 
 // With the card that Google takes, whatever its text becomes there, a message is no
 // longer than Chat takes.
-func TestCardsFitAsGoogleTakesThem(t *testing.T) {
+func TestCardV2_FitsGooglesLimits(t *testing.T) {
 	for name, unit := range map[string]string{"words": "word ", "emoji": "👩‍👩‍👧", "marks": "<&>", "lines": "\n\n", "spaces": "  "} {
 		long := strings.Repeat(unit, 2*wording.MaxText/len(unit))
 		var prompts []state.SubQuestion

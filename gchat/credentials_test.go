@@ -31,7 +31,7 @@ func writeUserFile(t *testing.T, tokenURI string) string {
 	return file
 }
 
-func TestDeadLoginSaysWhyAndWhatToDo(t *testing.T) {
+func TestCredentials_ExpiredLogin(t *testing.T) {
 	expired := `{"error":"invalid_grant","error_description":"Token has been expired or revoked."}`
 	for name, c := range map[string]struct {
 		body, says, hint string
@@ -64,7 +64,7 @@ func TestDeadLoginSaysWhyAndWhatToDo(t *testing.T) {
 	}
 }
 
-func TestDeadServiceAccountIsNotToldToLogIn(t *testing.T) {
+func TestCredentials_DisabledServiceAccount(t *testing.T) {
 	tokens := tokenServer(t, func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(400)
 		io.WriteString(w, `{"error":"invalid_grant","error_description":"Invalid JWT Signature."}`)
@@ -77,7 +77,7 @@ func TestDeadServiceAccountIsNotToldToLogIn(t *testing.T) {
 	}
 }
 
-func TestTokenEndpointInTroubleIsNoDeadLogin(t *testing.T) {
+func TestCredentials_TokenEndpointFails(t *testing.T) {
 	for _, code := range []int{429, 500, 503} {
 		tokens := tokenServer(t, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Retry-After", "7")
@@ -92,7 +92,7 @@ func TestTokenEndpointInTroubleIsNoDeadLogin(t *testing.T) {
 	}
 }
 
-func TestRefreshTokenGoesNowhereElse(t *testing.T) {
+func TestCredentials_RefreshTokenGoesToGoogleOnly(t *testing.T) {
 	for _, uri := range []string{"http://oauth2.example/token", "ftp://127.0.0.1/token", "http://127.0.0.1.oauth2.example/token", "token", ":"} {
 		if _, err := NewReader(t.Context(), "", writeUserFile(t, uri)); !errors.Is(err, ErrCredentials) || !strings.Contains(err.Error(), "token_uri") {
 			t.Errorf("%s: %v", uri, err)
@@ -100,7 +100,7 @@ func TestRefreshTokenGoesNowhereElse(t *testing.T) {
 	}
 }
 
-func TestRedirectTakesNoSecretAlong(t *testing.T) {
+func TestCredentials_RedirectCarriesNoSecret(t *testing.T) {
 	elsewhere := tokenServer(t, func(w http.ResponseWriter, r *http.Request) {
 		_ = r.ParseForm()
 		t.Errorf("%s took %v along", r.URL.Path, r.Form)
@@ -135,7 +135,7 @@ func TestRedirectTakesNoSecretAlong(t *testing.T) {
 
 // A token that Google takes no more is replaced at once, and the same call made again;
 // where the new one is not taken either, that is the end of it.
-func TestARefusedTokenIsReplaced(t *testing.T) {
+func TestCredentials_RefusedTokenIsReplaced(t *testing.T) {
 	accepted, got, bodies := 2, 0, []string{}
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -211,7 +211,7 @@ func writeImpersonatedFile(t *testing.T, i *impersonationServer) (file string) {
 
 // A service account that is impersonated reads with an app's scope, and not with a
 // person's, which it cannot have.
-func TestAnImpersonatedAccountReadsAsAnApp(t *testing.T) {
+func TestCredentials_ImpersonatedAccountReadsAsAnApp(t *testing.T) {
 	i := &impersonationServer{}
 	writeImpersonatedFile(t, i)
 	r, err := NewReader(t.Context(), "", "")
@@ -225,7 +225,7 @@ func TestAnImpersonatedAccountReadsAsAnApp(t *testing.T) {
 	}
 }
 
-func TestARefusedImpersonationSaysWhatToDo(t *testing.T) {
+func TestCredentials_RefusedImpersonation(t *testing.T) {
 	denied := `{"error":{"code":403,"message":"Permission 'iam.serviceAccounts.getAccessToken' denied","status":"PERMISSION_DENIED"}}`
 	for name, c := range map[string]struct {
 		code    int
@@ -277,7 +277,7 @@ func tlsChatServer(t *testing.T, token string, h http.HandlerFunc) *httptest.Ser
 	return srv
 }
 
-func TestMe(t *testing.T) {
+func TestCredentials_WhoAmI(t *testing.T) {
 	tokens := tokenServer(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		io.WriteString(w, `{"access_token":"scope:chat.messages.readonly","expires_in":3600,"token_type":"Bearer"}`)
@@ -322,7 +322,7 @@ func TestMe(t *testing.T) {
 
 // Every call goes out with a token of a scope that its method takes: an app's, a service
 // account's that reads, a login's.
-func TestScopesAreThoseOfTheMethods(t *testing.T) {
+func TestCredentials_ScopesOfTheMethods(t *testing.T) {
 	tokens := tokenServer(t, func(w http.ResponseWriter, r *http.Request) {
 		// a login's, which package login asks for
 		scopes := "https://www.googleapis.com/auth/chat.messages.readonly"
@@ -370,7 +370,7 @@ func TestScopesAreThoseOfTheMethods(t *testing.T) {
 	}
 }
 
-func TestHintsForWhatALoginMeets(t *testing.T) {
+func TestCredentials_HintsForLogins(t *testing.T) {
 	for want, err := range map[string]error{
 		"enable the Google Chat API": &APIError{HTTP: 403, Message: "Google Chat API has not been used in project 1 before or it is disabled."},
 		"configure one":              &APIError{HTTP: 404, Message: "Google Chat app not found. To create a Chat app, you must turn on the Chat API"},

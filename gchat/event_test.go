@@ -15,7 +15,7 @@ import (
 
 // Google's events have members that no document of Google's names: retentionSettings,
 // messageHistoryState, and more beside them.
-func TestReadEventWithUnknownMembers(t *testing.T) {
+func TestEvent_UnknownMembers(t *testing.T) {
 	const (
 		user   = `{"name":"users/1","displayName":"Ann","avatarUrl":"https://a","email":"ann@example.com","type":"HUMAN","domainId":"d"}`
 		thread = `{"name":"spaces/A/threads/T","retentionSettings":{"state":"PERMANENT"}}`
@@ -49,7 +49,7 @@ func TestReadEventWithUnknownMembers(t *testing.T) {
 
 // A card names its machine by the subscription that hears its taps: machines that share
 // one take each other's, and a card of an earlier version names none.
-func TestCardsNameTheirMachine(t *testing.T) {
+func TestEvent_CardsNameTheirMachine(t *testing.T) {
 	app, sameApp := &App{Subscription: "projects/p/subscriptions/a"}, &App{Subscription: "projects/p/subscriptions/a"}
 	otherApp := &App{Subscription: "projects/p/subscriptions/b"}
 	for id, foreign := range map[string]bool{app.CardID("cafe12"): false, sameApp.CardID("cafe12"): false, otherApp.CardID("cafe12"): true, "cafe12": false, "-": false, "": false} {
@@ -63,7 +63,7 @@ func TestCardsNameTheirMachine(t *testing.T) {
 
 // A message that Chat does not show an app is none of its machines'; one that a hub does
 // not show may be another machine's.
-func TestWhoseWordsAreNotTold(t *testing.T) {
+func TestEvent_SendersThatAreIgnored(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		code := http.StatusForbidden
 		if strings.HasSuffix(r.URL.Path, "/T.T") {

@@ -96,7 +96,7 @@ func respondRaw(status int, contentType, body string) http.HandlerFunc {
 
 // The question's text goes out as data, and nothing else does: no option, no header,
 // nothing of the environment.
-func TestHaikuWords(t *testing.T) {
+func TestHaiku_WordsAQuestion(t *testing.T) {
 	for _, name := range []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_CUSTOM_HEADERS", "ANTHROPIC_BASE_URL"} {
 		t.Setenv(name, "X-Leak: http://127.0.0.1:1/leak")
 	}
@@ -138,7 +138,7 @@ func TestHaikuWords(t *testing.T) {
 	}
 }
 
-func TestHaikuFails(t *testing.T) {
+func TestHaiku_Fails(t *testing.T) {
 	huge := strings.Repeat("x ", maxResponseBytes)
 	for _, tt := range []struct {
 		name   string
@@ -190,7 +190,7 @@ func TestHaikuFails(t *testing.T) {
 }
 
 // An answer that does not come, or comes in drops, is waited for as long as ctx allows.
-func TestHaikuIsBoundedByContext(t *testing.T) {
+func TestHaiku_EndsWithItsContext(t *testing.T) {
 	for name, first := range map[string]string{"silent": "", "in drops": `{"type":"message",`} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -210,7 +210,7 @@ func TestHaikuIsBoundedByContext(t *testing.T) {
 }
 
 // Some requests are not worth sending, or must not be.
-func TestHaikuDoesNotAsk(t *testing.T) {
+func TestHaiku_AsksNothing(t *testing.T) {
 	s := &anthropicServer{Answer: respondText(wordedStrategy)}
 	h := s.start(t)
 	question := []state.SubQuestion{approachQuestion}

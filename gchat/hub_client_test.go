@@ -58,7 +58,7 @@ func editHubFile(t *testing.T, file string, edit func(*gchat.HubClient)) {
 	kit.NoError(t, h.Save(file))
 }
 
-func TestAMachineSpeaksToItsHubAsToGoogle(t *testing.T) {
+func TestHubClient_SpeaksAsToGoogle(t *testing.T) {
 	h, file := startHub(t)
 	a := newHubApp(t, h, file)
 	id := state.MessageID("question", "1")
@@ -105,7 +105,7 @@ func TestAMachineSpeaksToItsHubAsToGoogle(t *testing.T) {
 
 // A hub's token goes to that hub, whatever the endpoints are: not to Google, to another
 // program on this machine, or to its port over TLS.
-func TestAHubsTokenGoesNowhereElse(t *testing.T) {
+func TestHubClient_TokenGoesToTheHubOnly(t *testing.T) {
 	h, file := startHub(t)
 	secure := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		t.Errorf("%s was asked with %q", r.Host, r.Header.Get("Authorization"))
@@ -141,7 +141,7 @@ func TestAHubsTokenGoesNowhereElse(t *testing.T) {
 	}
 }
 
-func TestAHubsTokenIsRenewed(t *testing.T) {
+func TestHubClient_RenewsItsToken(t *testing.T) {
 	got := func(ago time.Duration) func(*gchat.HubClient) {
 		return func(h *gchat.HubClient) { h.ReceivedAt = time.Now().Add(-ago) }
 	}
@@ -219,7 +219,7 @@ func TestAHubsTokenIsRenewed(t *testing.T) {
 
 // This machine's clock may be wrong by days: when the token is renewed follows from how
 // long it lives, and a clock that is set loses nothing.
-func TestAWrongClockRenewsNoTokenEarly(t *testing.T) {
+func TestHubClient_WrongClockRenewsNoTokenEarly(t *testing.T) {
 	h, file := startHub(t)
 	for _, off := range []time.Duration{-100 * time.Hour, 100 * time.Hour} {
 		h.ClockAhead.Store(int64(off))
@@ -244,7 +244,7 @@ func TestAWrongClockRenewsNoTokenEarly(t *testing.T) {
 
 // Several processes renew at once, each with a token that is good, and the file is a
 // whole one all the time.
-func TestProcessesRenewAtOnce(t *testing.T) {
+func TestHubClient_ProcessesRenewAtOnce(t *testing.T) {
 	h, file := startHub(t)
 	editHubFile(t, file, func(h *gchat.HubClient) { h.ReceivedAt = time.Time{} })
 	ctx, cancel := context.WithCancel(t.Context())
@@ -279,7 +279,7 @@ func TestProcessesRenewAtOnce(t *testing.T) {
 	}
 }
 
-func TestJoiningSaysWhatToDo(t *testing.T) {
+func TestHubClient_JoinErrors(t *testing.T) {
 	h, _ := startHub(t) // which used the code
 	answers := func(code int, body string) string {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -21,7 +21,7 @@ import (
 
 // The header tells whole seconds: of two messages of a second, in two lists, the earlier
 // one stays that.
-func TestTheServersClockIsSteady(t *testing.T) {
+func TestListMessages_ServerClockIsSteady(t *testing.T) {
 	ahead := time.Hour
 	srv := chatServer(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
@@ -44,7 +44,7 @@ func TestTheServersClockIsSteady(t *testing.T) {
 	}
 }
 
-func TestSinceReadsAllPages(t *testing.T) {
+func TestListMessages_ReadsAllPages(t *testing.T) {
 	var filters, tokens []string
 	srv := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
@@ -84,7 +84,7 @@ func TestSinceReadsAllPages(t *testing.T) {
 	}
 }
 
-func TestPagesBeforeAnErrorCount(t *testing.T) {
+func TestListMessages_PagesBeforeAnError(t *testing.T) {
 	srv := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("pageToken") != "" {
 			w.WriteHeader(500)
@@ -100,7 +100,7 @@ func TestPagesBeforeAnErrorCount(t *testing.T) {
 	}
 }
 
-func TestReadErrors(t *testing.T) {
+func TestListMessages_Errors(t *testing.T) {
 	for code, check := range map[int]func(error) bool{401: IsAuthFailure, 403: IsAuthFailure, 404: IsPermanent, 429: IsOverloaded, 503: IsOverloaded} {
 		srv := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Retry-After", "3")
@@ -116,7 +116,7 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
-func TestEndpointKeepsCredentialsAtHome(t *testing.T) {
+func TestCredentials_EndpointGetsNone(t *testing.T) {
 	for _, endpoint := range []string{"http://chat.example/", "ftp://127.0.0.1/", "http://127.0.0.1.chat.example", "not a url"} {
 		if _, err := NewReader(t.Context(), endpoint, ""); err == nil {
 			t.Errorf("%s was taken", endpoint)
@@ -124,7 +124,7 @@ func TestEndpointKeepsCredentialsAtHome(t *testing.T) {
 	}
 }
 
-func TestServiceAccountIsRefusedATokenWithItsReason(t *testing.T) {
+func TestCredentials_ServiceAccountIsRefused(t *testing.T) {
 	scope := ""
 	tokens := tokenServer(t, func(w http.ResponseWriter, r *http.Request) {
 		_ = r.ParseForm()
@@ -141,7 +141,7 @@ func TestServiceAccountIsRefusedATokenWithItsReason(t *testing.T) {
 	}
 }
 
-func TestCredentialsFilesThatAreNone(t *testing.T) {
+func TestCredentials_FilesThatAreNone(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{"garbage": "{", "no type": "{}", "external": `{"type":"external_account"}`} {
 		file := filepath.Join(dir, name)
@@ -186,7 +186,7 @@ func FuzzMessages(f *testing.F) {
 }
 
 // "local" is the sender of what was put there by hand, and may always answer.
-func TestSenderIsAUserOrNobody(t *testing.T) {
+func TestListMessages_SenderIsAUserOrNobody(t *testing.T) {
 	srv := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, `{"messages":[{"name":"spaces/AAA/messages/1","text":"2","sender":{"name":"local","type":"HUMAN"}}]}`)
 	})
@@ -201,7 +201,7 @@ func TestSenderIsAUserOrNobody(t *testing.T) {
 
 // A few bytes on the wire can be a great many in memory: of such a page, nothing is
 // handed over.
-func TestAnswerThatUnpacksToTooMuch(t *testing.T) {
+func TestListMessages_LargeAnswer(t *testing.T) {
 	srv := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
 		zip := gzip.NewWriter(w)
@@ -219,7 +219,7 @@ func TestAnswerThatUnpacksToTooMuch(t *testing.T) {
 
 // Credentials that lead to others could name a file of the person's, and a host to send
 // it to.
-func TestCredentialsOfOtherKindsAreRefused(t *testing.T) {
+func TestCredentials_OtherKindsAreRefused(t *testing.T) {
 	for _, kind := range []string{"impersonated_service_account", "external_account", "external_account_authorized_user", "gdch_service_account"} {
 		file := filepath.Join(t.TempDir(), "c.json")
 		kit.NoError(t, os.WriteFile(file, []byte(`{"type": "`+kind+`", "source_credentials": {"type": "external_account"}}`), 0o600))
@@ -229,7 +229,7 @@ func TestCredentialsOfOtherKindsAreRefused(t *testing.T) {
 	}
 }
 
-func TestAMessageTellsWhatCameWithIt(t *testing.T) {
+func TestListMessages_Attachments(t *testing.T) {
 	for name, m := range map[string]*chat.Message{
 		"a file":  {Attachment: []*chat.Attachment{{ContentName: "a.png"}}},
 		"a GIF":   {AttachedGifs: []*chat.AttachedGif{{Uri: "https://example.com/a.gif"}}},

@@ -17,7 +17,7 @@ import (
 
 // What stands between this machine and Google gets a hint that helps, whichever call
 // meets it.
-func TestAHintForWhatStandsInBetween(t *testing.T) {
+func TestNetworkHint_ProxiesAndPortals(t *testing.T) {
 	inspects := httptest.NewUnstartedServer(http.NotFoundHandler())
 	inspects.Config.ErrorLog = log.New(io.Discard, "", 0) // the client hangs up
 	inspects.StartTLS()

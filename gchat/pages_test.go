@@ -13,7 +13,7 @@ import (
 )
 
 // A broken proxy, or a server in Chat's place, names a next page for ever.
-func TestAListWithoutEndIsLeft(t *testing.T) {
+func TestPages_ListWithoutEnd(t *testing.T) {
 	lists := map[string]func(ctx context.Context, url string, row func()) error{
 		"messages": func(ctx context.Context, url string, row func()) error {
 			api, err := NewReader(ctx, url, "")

@@ -35,7 +35,7 @@ func testServer(t *testing.T, h http.Handler) *httptest.Server {
 // tokenServer answers in place of Google's token endpoint.
 func tokenServer(t *testing.T, f http.HandlerFunc) *httptest.Server { return testServer(t, f) }
 
-func TestParseWebhook(t *testing.T) {
+func TestWebhook_Parse(t *testing.T) {
 	for raw, space := range map[string]string{
 		"https://chat.googleapis.com/v1/spaces/AAAA-b_c/messages?key=k&token=t":    "spaces/AAAA-b_c",
 		"  'https://chat.googleapis.com/v1/spaces/A/messages?key=k&amp;token=t'\n": "spaces/A",
@@ -61,7 +61,7 @@ func TestParseWebhook(t *testing.T) {
 	}
 }
 
-func TestConfiguredSpaceIsForURLsThatNameNone(t *testing.T) {
+func TestWebhook_ConfiguredSpace(t *testing.T) {
 	for raw, want := range map[string]string{
 		"https://gateway.example/chat?token=t":                           "spaces/B",
 		"https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t": "spaces/A",
@@ -72,7 +72,7 @@ func TestConfiguredSpaceIsForURLsThatNameNone(t *testing.T) {
 	}
 }
 
-func TestEndpointStandsInForGoogle(t *testing.T) {
+func TestWebhook_Endpoint(t *testing.T) {
 	const google = "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"
 	for _, c := range []struct{ raw, endpoint, want string }{
 		{google, "", google},
@@ -92,7 +92,7 @@ func TestEndpointStandsInForGoogle(t *testing.T) {
 	}
 }
 
-func TestPostSaysWhatChatWants(t *testing.T) {
+func TestWebhook_PostRequest(t *testing.T) {
 	for name, c := range map[string]struct {
 		post  Post
 		query map[string]string // "" for: not there
@@ -131,7 +131,7 @@ func TestPostSaysWhatChatWants(t *testing.T) {
 	}
 }
 
-func TestPostErrors(t *testing.T) {
+func TestWebhook_PostErrors(t *testing.T) {
 	envelope := func(w http.ResponseWriter, code int, status, message string) {
 		w.WriteHeader(code)
 		_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{"code": code, "status": status, "message": message}})
@@ -196,7 +196,7 @@ func TestPostErrors(t *testing.T) {
 	}
 }
 
-func TestMayHaveArrived(t *testing.T) {
+func TestWebhook_MayHaveArrived(t *testing.T) {
 	refused := chatServer(t, func(http.ResponseWriter, *http.Request) {})
 	url := refused.URL
 	refused.Close()
@@ -224,7 +224,7 @@ func TestMayHaveArrived(t *testing.T) {
 	}
 }
 
-func TestPostEndsWithItsContext(t *testing.T) {
+func TestWebhook_PostEndsWithItsContext(t *testing.T) {
 	srv := chatServer(t, func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // only then the server sees the caller go
 		<-r.Context().Done()
@@ -268,7 +268,7 @@ func (a fixedResponse) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: a.status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(a.body)), Request: r}, nil
 }
 
-func TestThreadLink(t *testing.T) {
+func TestWebhook_ThreadLink(t *testing.T) {
 	for _, c := range []struct{ chat, thread, want string }{
 		{"chat.googleapis.com/spaces/AAQA-x_1", "spaces/AAQA-x_1/threads/Tq", "https://chat.google.com/room/AAQA-x_1/Tq"},
 		{"127.0.0.1:8765/spaces/local", "spaces/local/threads/T", "http://127.0.0.1:8765/#T"},
@@ -289,7 +289,7 @@ func TestThreadLink(t *testing.T) {
 
 // What answers a message, to whatever is posted, lets the webhook in; any other answer is
 // not Chat's.
-func TestProbeTakesAMessageForALetIn(t *testing.T) {
+func TestWebhook_Probe(t *testing.T) {
 	for _, c := range []struct {
 		name, body string
 		code       int

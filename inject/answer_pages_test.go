@@ -20,7 +20,7 @@ func multiSelectScreen() Screen {
 	}}
 }
 
-func TestPageIsUntouched(t *testing.T) {
+func TestAnswerPages_Untouched(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Screen)
 		why    string
@@ -51,7 +51,7 @@ func TestPageIsUntouched(t *testing.T) {
 }
 
 // Between two keys, a page may change only in the row that our own key changes.
-func TestPageStays(t *testing.T) {
+func TestAnswerPages_Stays(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Screen)
 		why    string
@@ -73,7 +73,7 @@ func TestPageStays(t *testing.T) {
 	}
 }
 
-func TestReviewDiffers(t *testing.T) {
+func TestAnswerPages_ReviewDiffers(t *testing.T) {
 	acts := []pagePlan{{subQuestion: one, optionNumbers: []int{1}}, {subQuestion: some, optionNumbers: []int{1, 2}, text: "dark\nmode"}}
 	const first, second = "● Which one? → Alpha", "● Which ones? → Auth, Billing, dark mode"
 	for name, c := range map[string]struct {

@@ -15,7 +15,7 @@ var (
 	drawn = state.SubQuestion{Question: "Which layout?", Options: []state.Option{{Label: "Side", Preview: "|"}, {Label: "Top", Preview: "="}}}
 )
 
-func TestPlan(t *testing.T) {
+func TestAnswerPlan_Table(t *testing.T) {
 	for name, c := range map[string]struct {
 		prompt  state.SubQuestion
 		answer  state.Answer

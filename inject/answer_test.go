@@ -13,7 +13,7 @@ import (
 // These answers go to a program that shows a screen of Claude Code and ignores all keys.
 // No key is pressed that could reach the wrong place. After a key without an effect no
 // other key follows. The pane stays unchanged.
-func TestAnswersThatCannotBeTyped(t *testing.T) {
+func TestAnswer_CannotBeTyped(t *testing.T) {
 	deploy := state.SubQuestion{Question: "Which deployment approach should we use?", Options: []state.Option{
 		{Label: "Blue-green deployment"}, {Label: "Rolling deployment"}, {Label: "Canary"}}}
 	second, words := state.Answer{Labels: []string{"Rolling deployment"}}, state.Answer{Text: "neither"}

@@ -9,7 +9,7 @@ import (
 	"gchat-hooks/state"
 )
 
-func TestSessionNames(t *testing.T) {
+func TestAsker_SessionNames(t *testing.T) {
 	const id = "3f2a91bc-0000-4000-8000-000000000000"
 	other := []*state.Session{{Name: "shop", TmuxSession: "main"}}
 	for name, c := range map[string]struct {
@@ -34,7 +34,7 @@ func TestSessionNames(t *testing.T) {
 	}
 }
 
-func TestIdentifyAsksTheRealTmux(t *testing.T) {
+func TestAsker_IdentifyUsesTheRealTmux(t *testing.T) {
 	w, first := newTestTmux(t, "exec sleep 600")
 	second := w.newSession("orch épic", "exec sleep 600")
 	w.tmux("rename-window", "-t", second.ID, "api: v2")
@@ -64,7 +64,7 @@ func TestIdentifyAsksTheRealTmux(t *testing.T) {
 	}
 }
 
-func TestRunningKnowsALaterProcess(t *testing.T) {
+func TestAsker_KnowsALaterProcess(t *testing.T) {
 	me := os.Getpid()
 	start := ProcessStart(me)
 	if HasEnded(me, start) || HasEnded(me, "") {
@@ -81,7 +81,7 @@ func TestRunningKnowsALaterProcess(t *testing.T) {
 	}
 }
 
-func TestClaudeByItsVariable(t *testing.T) {
+func TestAsker_ClaudeByItsVariable(t *testing.T) {
 	me := os.Getpid()
 	env := func(string) string { return strconv.Itoa(me) }
 	if pid, start := CallingClaude(env); pid != me || start != ProcessStart(me) {

@@ -11,7 +11,7 @@ import (
 
 // The person in this test is a real client of one tmux server. It runs in a pane of
 // another server, which stands in for the terminal.
-func TestLastTypedIsAPersonsDoing(t *testing.T) {
+func TestAttention_LastTypedIsAPersons(t *testing.T) {
 	t.Parallel()
 	w, p := newTestTmux(t, "exec cat")
 	other := w.newSession("other", "exec cat")
@@ -60,7 +60,7 @@ func TestLastTypedIsAPersonsDoing(t *testing.T) {
 	}
 }
 
-func TestWhoOnlyWatchesTypesNothing(t *testing.T) {
+func TestAttention_ReadOnlyClientTypesNothing(t *testing.T) {
 	w, p := newTestTmux(t, "exec cat")
 	newTestTmux(t, "unset TMUX; exec tmux -u -S "+w.Socket+" attach -r -t =main")
 	bound.Until(t, "somebody is attached", func() bool { return w.tmux("list-clients") != "" })
@@ -70,7 +70,7 @@ func TestWhoOnlyWatchesTypesNothing(t *testing.T) {
 }
 
 // A notice in the status line swallows no key: the key that ends it reaches the program.
-func TestANoticeTakesNoKeyAway(t *testing.T) {
+func TestAttention_ANoticeTakesNoKey(t *testing.T) {
 	w, p := newTestTmux(t, "exec cat")
 	desk, person := newTestTmux(t, "unset TMUX; exec tmux -u -S "+w.Socket+" attach -t =main")
 	var clients []Client
@@ -94,7 +94,7 @@ func TestANoticeTakesNoKeyAway(t *testing.T) {
 }
 
 // tmux does not report the keys of a client in control mode.
-func TestAClientInControlMode(t *testing.T) {
+func TestAttention_ControlMode(t *testing.T) {
 	w, p := newTestTmux(t, "exec cat")
 	newTestTmux(t, "unset TMUX; exec tmux -C -S "+w.Socket+" attach -t =main")
 	bound.Until(t, "somebody is attached in control mode", func() bool {

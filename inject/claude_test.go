@@ -45,7 +45,7 @@ func (w testTmux) awaitProcess(p Pane, name string) (pid int) {
 	return pid
 }
 
-func TestClaudeHasTheKeyboard(t *testing.T) {
+func TestClaude_HasTheKeyboard(t *testing.T) {
 	for name, command := range map[string]string{
 		"alone":          `exec ./claude 600`,
 		"in a shell":     `./claude 600; :`,
@@ -86,7 +86,7 @@ func TestClaudeHasTheKeyboard(t *testing.T) {
 	}
 }
 
-func TestClaudeIsThereButNotTypedTo(t *testing.T) {
+func TestClaude_WithoutTheKeyboard(t *testing.T) {
 	for _, c := range []struct {
 		name, command string
 		stop          bool
@@ -120,7 +120,7 @@ func TestClaudeIsThereButNotTypedTo(t *testing.T) {
 }
 
 // A person presses Ctrl-Z in Claude Code and then enters fg in the shell.
-func TestClaudeAfterCtrlZ(t *testing.T) {
+func TestClaude_AfterCtrlZ(t *testing.T) {
 	requireProgram(t, "bash")
 	w, _ := newTestTmux(t, "exec sleep 600")
 	w.copyProgram("claude")
@@ -143,7 +143,7 @@ func TestClaudeAfterCtrlZ(t *testing.T) {
 	bound.Until(t, "its parent has asked for its end", func() bool { return !isAlive(pid) && ProcessStart(pid) == "" })
 }
 
-func TestWhatTheNpmPackageStarts(t *testing.T) {
+func TestClaude_ProcessesOfTheNpmPackage(t *testing.T) {
 	args := func(argv ...string) func(int) []string { return func(int) []string { return argv } }
 	for name, c := range map[string]struct {
 		p    process
@@ -173,7 +173,7 @@ func TestWhatTheNpmPackageStarts(t *testing.T) {
 
 // This is what macOS reports about a process. Its start is formatted as `ps` prints it,
 // because open records of earlier releases contain that.
-func TestWhatMacOSTells(t *testing.T) {
+func TestClaude_ProcessListOfMacOS(t *testing.T) {
 	east := time.FixedZone("", 2*3600)
 	kit.Equalf(t, formatLstart(time.Date(2026, 1, 2, 1, 4, 5, 999, east)), "Thu Jan 1 23:04:05 2026", "start")
 	argc := "\x03\x00\x00\x00"
@@ -196,7 +196,7 @@ func TestWhatMacOSTells(t *testing.T) {
 
 // While we read the process table, the kernel reuses pids, so a process can seem to be
 // its own grandparent.
-func TestTheProcessTreeEnds(t *testing.T) {
+func TestClaude_ProcessTreeEnds(t *testing.T) {
 	ring := map[int]process{
 		10: {pid: 10, parent: 12, group: 10, foreground: 11, terminal: "1", name: "sh"},
 		11: {pid: 11, parent: 10, group: 11, foreground: 11, terminal: "2", name: "claude"},
@@ -226,7 +226,7 @@ func TestTheProcessTreeEnds(t *testing.T) {
 	}
 }
 
-func TestRunningAndStart(t *testing.T) {
+func TestClaude_RunningAndStart(t *testing.T) {
 	if !isAlive(os.Getpid()) || ProcessStart(os.Getpid()) == "" {
 		t.Error("this process is not there")
 	}

@@ -56,7 +56,7 @@ func withLine(line, by string) []string {
 	return out
 }
 
-func TestTheGoodDialogIsRead(t *testing.T) {
+func TestHostileScreen_TheGoodDialogIsRead(t *testing.T) {
 	for name, lines := range map[string][]string{"good": goodDialog, "box": box} {
 		if s := ReadScreen(screenOf(lines)); s.Shows == Unknown {
 			t.Errorf("%s: unknown: %s", name, s.Why)
@@ -65,7 +65,7 @@ func TestTheGoodDialogIsRead(t *testing.T) {
 }
 
 // None of these screens may be read as a dialog or as an empty input box.
-func TestHostileScreens(t *testing.T) {
+func TestHostileScreen_IsNotRead(t *testing.T) {
 	indent := func(lines []string) []string {
 		var out []string
 		for _, l := range lines {
@@ -151,7 +151,7 @@ func TestHostileScreens(t *testing.T) {
 
 // Each recorded dialog is read with one line removed. If the result is still a question,
 // its rows are complete and in order.
-func TestDialogsWithALineMissing(t *testing.T) {
+func TestHostileScreen_ALineMissing(t *testing.T) {
 	for _, name := range []string{"2.1.197/multi-02-open", "2.1.329/multi-02-open", "2.1.329/single-06-type-ship-it"} {
 		raw, err := os.ReadFile(filepath.Join("testdata", "screens", name+".ansi"))
 		kit.NoError(t, err)

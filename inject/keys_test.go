@@ -41,7 +41,7 @@ var awkwardTexts = []string{
 	"#{pane_id}", "#(touch x)", "%1", "~", "!", "\\", `\n`, "日本語のテキスト", "👩‍👩‍👧‍👦 ❤️", " two  blanks ", "0x41", "61 62", "e\u0301",
 }
 
-func TestPasteRefuses(t *testing.T) {
+func TestKeys_PasteRefuses(t *testing.T) {
 	w, p := newTestTmux(t, plainByteRecorder)
 	w.awaitText(p.ID, "ready")
 	for _, text := range []string{"a\x1b[A", "a\rb", "\x03", "a\xff", "a\tb", "a\x1b[201~b"} {
@@ -61,7 +61,7 @@ func TestPasteRefuses(t *testing.T) {
 	w.checkReceived(".")
 }
 
-func TestKeys(t *testing.T) {
+func TestKeys_ArriveAsSent(t *testing.T) {
 	w, p := newTestTmux(t, plainByteRecorder)
 	w.awaitText(p.ID, "ready")
 	keys := []struct {
@@ -87,7 +87,7 @@ func TestKeys(t *testing.T) {
 }
 
 // If tmux would keep keys from a pane's program, none are sent, and none arrive later.
-func TestPanesThatTakeNoKeys(t *testing.T) {
+func TestKeys_PanesThatTakeNone(t *testing.T) {
 	give := map[string]func(testTmux, Pane) error{
 		"key":   func(w testTmux, p Pane) error { return w.PressKey(w.t.Context(), p.ID, KeyDigit(1)) },
 		"paste": func(w testTmux, p Pane) error { return w.PasteText(w.t.Context(), p.ID, "text") },
@@ -132,7 +132,7 @@ func TestPanesThatTakeNoKeys(t *testing.T) {
 	}
 }
 
-func TestPaste(t *testing.T) {
+func TestKeys_Paste(t *testing.T) {
 	for name, c := range map[string]struct{ program, open, close string }{
 		"bracketed": {byteRecorder, "\x1b[200~", "\x1b[201~"},
 		"plain":     {plainByteRecorder, "", ""},
@@ -164,7 +164,7 @@ func TestPaste(t *testing.T) {
 
 // Claude Code can end between our last look and a key. Then tmux does not press the key,
 // so the shell does not get it.
-func TestKeysOnlyForTheProgramInFront(t *testing.T) {
+func TestKeys_OnlyForTheProgramInFront(t *testing.T) {
 	w, p := newTestTmux(t, "stty raw -echo; cat >got")
 	bound.Until(t, "cat has the keyboard", func() bool { return w.pane(p.ID).Program != "" })
 	mine := w.Server
@@ -193,7 +193,7 @@ func TestKeysOnlyForTheProgramInFront(t *testing.T) {
 
 // tmux does not press a key or paste a text after its deadline, because by then the pane
 // may show another screen.
-func TestLateKeysAreNotPressed(t *testing.T) {
+func TestKeys_LateOnesAreNotPressed(t *testing.T) {
 	w, p := newTestTmux(t, plainByteRecorder)
 	w.awaitText(p.ID, "ready")
 	past, future := time.Now().Add(-2*time.Second), time.Now().Add(time.Minute)
@@ -216,7 +216,7 @@ func TestLateKeysAreNotPressed(t *testing.T) {
 
 // tmux does not press a key for a dialog if another dialog has replaced it, or if a
 // person has pressed a key since.
-func TestKeysOnlyForTheDialogThatWasSeen(t *testing.T) {
+func TestKeys_OnlyForTheDialogSeen(t *testing.T) {
 	w, p := newTestTmux(t, `stty raw -echo; printf 'Which %s?\r\n❯ 1. {#H} "a" $HOME\r\n  2. b\\;,*\r\n' DB; cat >got`)
 	w.awaitText(p.ID, "2. b")
 	capture, err := w.Capture(t.Context(), p.ID)
@@ -256,7 +256,7 @@ func TestKeysOnlyForTheDialogThatWasSeen(t *testing.T) {
 
 // If a dialog is redrawn between our look and the key, we look again. If it is the same
 // dialog, it gets the key. Another dialog gets nothing.
-func TestADialogThatIsDrawnAgain(t *testing.T) {
+func TestKeys_ADialogDrawnAgain(t *testing.T) {
 	for then, want := range map[string]string{"single": "2", "permission": ""} {
 		w, _ := newTestTmux(t, "exec sleep 600")
 		p := w.showRecordedScreen("single")

@@ -89,7 +89,7 @@ func (w testTmux) runMenu(session, action string, args ...string) (code int, sai
 
 // A refused action sends nothing. An allowed action sends these keys and reports that
 // they had no effect, because this program ignores them.
-func TestMenuOnEveryScreen(t *testing.T) {
+func TestMenu_EveryScreen(t *testing.T) {
 	const refused, sent = 2, 3
 	type does struct {
 		action string
@@ -182,7 +182,7 @@ func TestMenuOnEveryScreen(t *testing.T) {
 	}
 }
 
-func TestMenuGuardsThePane(t *testing.T) {
+func TestMenu_GuardsThePane(t *testing.T) {
 	actions := []string{"choose 1", "enter", "esc", "type hello", "submit", "clear_then hello"}
 	for name, c := range map[string]struct {
 		screen string
@@ -238,7 +238,7 @@ func TestMenuGuardsThePane(t *testing.T) {
 	}
 }
 
-func TestMenuCalledWrongly(t *testing.T) {
+func TestMenu_WrongArguments(t *testing.T) {
 	w, _ := newTestTmux(t, "exec sleep 600")
 	for _, args := range [][]string{{"dance"}, {""}, {"choose"}, {"choose", "0"}, {"choose", "10"}, {"choose", "x"}, {"choose", "1", "2"}, {"type"}, {"type", " "},
 		{"type", "\x1b[A"}, {"clear_then"}, {"enter", "x"}, {"esc", "x"}, {"submit", "x"}, {"snapshot", "x"}} {
@@ -258,7 +258,7 @@ func TestMenuCalledWrongly(t *testing.T) {
 	}
 }
 
-func TestMenuFindsThePaneWithClaude(t *testing.T) {
+func TestMenu_FindsThePaneWithClaude(t *testing.T) {
 	w, shell := newTestTmux(t, "echo the shell; exec sleep 600")
 	w.copyProgram("claude")
 	w.tmux("split-window", "-d", "-t", shell.ID, "-c", w.dir, "sh", "-c", "echo the first; exec ./claude 600")
@@ -295,7 +295,7 @@ func TestMenuFindsThePaneWithClaude(t *testing.T) {
 	}
 }
 
-func TestMenuTakesTheServerFromTheEnvironment(t *testing.T) {
+func TestMenu_ServerFromTheEnvironment(t *testing.T) {
 	w, _ := newTestTmux(t, "echo here; exec sleep 600")
 	p := w.newSession("only-here", "echo here; exec sleep 600")
 	w.awaitText(p.ID, "here")
@@ -311,7 +311,7 @@ func TestMenuTakesTheServerFromTheEnvironment(t *testing.T) {
 	}
 }
 
-func TestPaneLocks(t *testing.T) {
+func TestMenu_LocksThePane(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "s")
 	kit.NoError(t, os.WriteFile(socket, nil, 0o600))
@@ -343,7 +343,7 @@ func TestPaneLocks(t *testing.T) {
 
 // With InterruptOnly, esc leaves an open dialog alone. It presses nothing in the pane of
 // another Claude Code.
-func TestMenuInterruptsOnlyWhatIsMeant(t *testing.T) {
+func TestMenu_InterruptsOnlyWhatIsMeant(t *testing.T) {
 	w, _ := newTestTmux(t, "exec sleep 600")
 	p := w.showRecordedScreen("permission")
 	for name, m := range map[string]Menu{
@@ -361,7 +361,7 @@ func TestMenuInterruptsOnlyWhatIsMeant(t *testing.T) {
 
 // Without MayDecide, menu-driver chooses nothing in any dialog that lets Claude act, and
 // nothing in an unknown dialog.
-func TestMenuDecidesInNoRecordedDialog(t *testing.T) {
+func TestMenu_DecidesInNoRecordedDialog(t *testing.T) {
 	runForVersions(t, func(t *testing.T, version string) {
 		seen := 0
 		for name, capture := range recordedScreens(t, version) {
@@ -388,7 +388,7 @@ func TestMenuDecidesInNoRecordedDialog(t *testing.T) {
 
 // With MayDecide, menu-driver chooses in such dialogs. It logs each decision before it
 // presses the key.
-func TestMenuDecidesAndSaysSo(t *testing.T) {
+func TestMenu_DecidesAndReportsIt(t *testing.T) {
 	w, _ := newTestTmux(t, "exec sleep 600")
 	p := w.showRecordedScreen("permission")
 	run := func(pane Pane, env state.Getenv, args ...string) error {
@@ -458,7 +458,7 @@ func TestMenuDecidesAndSaysSo(t *testing.T) {
 
 // Claude Code ends between our last look and the paste, and another program then has the
 // keyboard.
-func TestMenuTypesOnlyToTheClaudeThatWasSeen(t *testing.T) {
+func TestMenu_TypesOnlyToTheClaudeSeen(t *testing.T) {
 	w, _ := newTestTmux(t, "exec sleep 600")
 	p := w.showRecordedScreen("idle")
 	w.copyProgram("editor")
@@ -479,7 +479,7 @@ func TestMenuTypesOnlyToTheClaudeThatWasSeen(t *testing.T) {
 
 // If Enter does not send a text, menu-driver removes it, so that the box is empty for the
 // next text. This also works with a Claude Code that lags behind its keys.
-func TestMenuTakesBackWhatWasNotSent(t *testing.T) {
+func TestMenu_RemovesUnsentText(t *testing.T) {
 	sh, err := os.ReadFile("/bin/sh")
 	kit.NoError(t, err)
 	rule := strings.Repeat("─", 80)
@@ -520,7 +520,7 @@ done`
 // A question opens just before the paste, so the text goes into its field for own words.
 // With PromptOnly, menu-driver removes it. Otherwise a person's Enter would answer the
 // question with it.
-func TestMenuTakesWordsOutOfADialog(t *testing.T) {
+func TestMenu_RemovesTextFromADialog(t *testing.T) {
 	w, _ := newTestTmux(t, "exec sleep 600")
 	sh, err := os.ReadFile("/bin/sh")
 	kit.NoError(t, err)
@@ -554,7 +554,7 @@ done`
 
 // Where the box breaks a line, it does not draw the blank. A draft that differs in any
 // other way is another text.
-func TestWraps(t *testing.T) {
+func TestMenu_Wraps(t *testing.T) {
 	for _, test := range []struct {
 		draft, text string
 		want        bool

@@ -10,7 +10,7 @@ import (
 )
 
 // These dialogs are in no recording. The test says how they must be read.
-func TestOddDialogs(t *testing.T) {
+func TestOddScreen_Dialogs(t *testing.T) {
 	below := []string{ruleLine, "  5. Chat about this", "", "Enter to select · ↑/↓ to navigate · Esc to cancel"}
 	preview := func(first, second string) string {
 		return screenOf([]string{ruleLine, " ☐ Layout", "", "Which layout?", "",
@@ -68,7 +68,7 @@ func TestOddDialogs(t *testing.T) {
 }
 
 // Claude Code 2.1.332 also draws the session's name below its dialogs.
-func TestADialogAboveTheSessionsName(t *testing.T) {
+func TestOddScreen_DialogAboveTheSessionsName(t *testing.T) {
 	runForVersions(t, func(t *testing.T, version string) {
 		for name, capture := range recordedScreens(t, version) {
 			s := ReadScreen(capture)
@@ -82,7 +82,7 @@ func TestADialogAboveTheSessionsName(t *testing.T) {
 
 // A later version may name its text field differently. ReadScreen then does not guess
 // which row it is.
-func TestTheFieldIsKnownByItsWords(t *testing.T) {
+func TestOddScreen_FieldIsKnownByItsText(t *testing.T) {
 	for _, version := range []string{"2.1.197", "2.1.329"} {
 		raw, err := os.ReadFile(filepath.Join("testdata", "screens", version, "single-02-open.ansi"))
 		kit.NoError(t, err)
@@ -93,7 +93,7 @@ func TestTheFieldIsKnownByItsWords(t *testing.T) {
 	}
 }
 
-func TestCaptureIsTakenApart(t *testing.T) {
+func TestCapture_IsParsed(t *testing.T) {
 	tests := []struct {
 		name, capture string
 		column        int

@@ -15,7 +15,7 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-func TestPanesAsTmuxHasThem(t *testing.T) {
+func TestPanes_AsTmuxListsThem(t *testing.T) {
 	w, first := newTestTmux(t, "exec sleep 600")
 	w.tmux("split-window", "-d", "-t", first.ID, "sleep 600")
 	other := w.newSession("orch épic 日本", "exec sleep 600")
@@ -54,7 +54,7 @@ func TestPanesAsTmuxHasThem(t *testing.T) {
 	}
 }
 
-func TestSessionsCalled(t *testing.T) {
+func TestPanes_SessionsByName(t *testing.T) {
 	var all []Pane
 	for _, name := range []string{"main", "orch-a", "orch-ab", "orch-b", "orch-b", "épic 日本", "x_y_z", "=eq", "%7"} {
 		all = append(all, Pane{Session: name})
@@ -69,7 +69,7 @@ func TestSessionsCalled(t *testing.T) {
 }
 
 // A daemon's environment may have no tmux on its PATH, and its LANG may know only ASCII.
-func TestTmuxFromABareEnvironment(t *testing.T) {
+func TestPanes_BareEnvironment(t *testing.T) {
 	w, _ := newTestTmux(t, "printf 'ready 日本\n'; sleep 600")
 	p := w.newSession("épic", "printf 'ready 日本'; sleep 600")
 	w.awaitText(p.ID, "ready")
@@ -84,7 +84,7 @@ func TestTmuxFromABareEnvironment(t *testing.T) {
 	}
 }
 
-func TestTheDefaultServer(t *testing.T) {
+func TestPanes_DefaultServer(t *testing.T) {
 	dir := t.TempDir()
 	mine := fmt.Sprintf("tmux-%d/default", os.Getuid())
 	for folder, want := range map[string]string{"": "/tmp", dir: dir, filepath.Join(dir, "none"): "/tmp"} {
@@ -98,7 +98,7 @@ func TestTheDefaultServer(t *testing.T) {
 	}
 }
 
-func TestServersThatAreNotThere(t *testing.T) {
+func TestPanes_MissingServers(t *testing.T) {
 	w, p := newTestTmux(t, "sleep 600")
 	w.tmux("kill-server")
 	bound.Until(t, "the server is gone", func() bool { return !isAlive(p.PID) })
@@ -124,7 +124,7 @@ func TestServersThatAreNotThere(t *testing.T) {
 
 // A call to a tmux server that does not answer ends at its timeout, and leaves no
 // process.
-func TestTmuxThatHangs(t *testing.T) {
+func TestPanes_TmuxThatHangs(t *testing.T) {
 	w, p := newTestTmux(t, "sleep 600")
 	var server int
 	fmt.Sscan(w.tmux("display-message", "-p", "#{pid}"), &server)
@@ -151,7 +151,7 @@ func TestTmuxThatHangs(t *testing.T) {
 	}
 }
 
-func TestCaptureIsTheLiveScreen(t *testing.T) {
+func TestCapture_IsTheLiveScreen(t *testing.T) {
 	w, p := newTestTmux(t, `seq 1 100; printf '\033[31mred\033[0m 日本 👩‍💻'; sleep 600`)
 	w.awaitText(p.ID, "red")
 	live, err := w.Capture(t.Context(), p.ID)

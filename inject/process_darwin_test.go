@@ -12,7 +12,7 @@ import (
 
 // Earlier releases got a process's start from ps and wrote it into records that may still
 // be open.
-func TestTheKernelSaysWhatPsSaid(t *testing.T) {
+func TestProcess_KernelAgreesWithPs(t *testing.T) {
 	pid := os.Getpid()
 	ps := bound.Command(t, "/bin/ps", "-o", "lstart=", "-p", strconv.Itoa(pid))
 	ps.Env = []string{"LC_ALL=C", "TZ=UTC"}

@@ -44,7 +44,7 @@ func runForVersions(t *testing.T, test func(t *testing.T, version string)) {
 
 // want.txt holds one printed screen for every capture. A person compared it with the
 // captures.
-func TestReadRecordedScreens(t *testing.T) {
+func TestReadScreen_Recorded(t *testing.T) {
 	runForVersions(t, func(t *testing.T, version string) {
 		screens := recordedScreens(t, version)
 		file := filepath.Join("testdata", "screens", version, "want.txt")
@@ -87,7 +87,7 @@ func readWant(t *testing.T, file string) map[string]string {
 
 // If any line follows a dialog, ReadScreen must not read the dialog: the line may be a
 // shell's.
-func TestDialogsAboveAnythingElseAreNotRead(t *testing.T) {
+func TestReadScreen_DialogAboveOtherText(t *testing.T) {
 	after := map[string]string{
 		"a shell":          "\nuser@host:~/x$",
 		"a root shell":     "\n#",
@@ -117,7 +117,7 @@ func TestDialogsAboveAnythingElseAreNotRead(t *testing.T) {
 
 // Claude Code draws from the top, so a half-drawn dialog lacks its end. A scrolled dialog
 // lacks its beginning. It is read as cut or not at all.
-func TestHalfDrawnDialogs(t *testing.T) {
+func TestReadScreen_HalfDrawnDialogs(t *testing.T) {
 	runForVersions(t, func(t *testing.T, version string) {
 		for name, capture := range recordedScreens(t, version) {
 			whole := ReadScreen(capture)

@@ -6,7 +6,7 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-func TestSame(t *testing.T) {
+func TestSameText_Table(t *testing.T) {
 	tests := []struct {
 		name, shown, meant string
 		same, begins, ends bool
@@ -44,7 +44,7 @@ func TestSame(t *testing.T) {
 	}
 }
 
-func TestRuneWidth(t *testing.T) {
+func TestSameText_RuneWidth(t *testing.T) {
 	for r, want := range map[rune]int{'a': 1, 'é': 1, '\u0301': 0, '全': 2, '가': 2, '！': 2, '🚀': 2, '✅': 2, '⚠': 1, '\ufe0f': 0, '\u200d': 0, '─': 1, '❯': 1, '☐': 1, '☒': 1, '✔': 1, '✂': 1, '→': 1, '│': 1, '…': 1, '👩': 2} {
 		if got := runeWidth(r); got != want {
 			t.Errorf("%q takes %d columns, want %d", r, got, want)

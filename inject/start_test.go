@@ -10,7 +10,7 @@ import (
 
 // Several sessions start at the same moment. One of them starts our own tmux server, and
 // each gets a window in it.
-func TestOpenAtOneMoment(t *testing.T) {
+func TestStart_OneAtATime(t *testing.T) {
 	requireProgram(t, "tmux")
 	own := OwnServer(t.TempDir())
 	t.Cleanup(func() { _ = bound.Command(t, "tmux", "-S", own.Socket, "kill-server").Run() })
@@ -31,7 +31,7 @@ func TestOpenAtOneMoment(t *testing.T) {
 
 // Whatever name a tmux session has, OpenSessionWindow opens a window in that session or
 // in our own server.
-func TestOpenBesideOddNames(t *testing.T) {
+func TestStart_BesideOddNames(t *testing.T) {
 	w, _ := newTestTmux(t, "exec sleep 60")
 	names := []string{"$0", "%0", "@0", "=main", "-x", "{last}", "!", "*", " lead", "a,b", "#[fg=red]x", `"q"`}
 	for _, name := range names {

@@ -11,7 +11,7 @@ import (
 
 // A process waits only while a poller has its record, or may come: not where none can be
 // started, and not where each that is started ends at once.
-func TestAwaitEndsWhereNoPollerTakesTheRecord(t *testing.T) {
+func TestAwait_EndsWithoutAPoller(t *testing.T) {
 	ends, err := exec.LookPath("true")
 	if err != nil {
 		t.Skip(err)

@@ -17,7 +17,7 @@ import (
 // places are all places that text goes to.
 var places = []TextPlace{ForChat, ForAgent, ForTyping, ForTerminal, ForJSON, ForReview, ForPlan}
 
-func TestClean(t *testing.T) {
+func TestClean_Table(t *testing.T) {
 	same := func(places ...TextPlace) []TextPlace { return places }
 	words := same(ForChat, ForAgent, ForTyping)
 	review := same(ForReview, ForPlan)
@@ -130,7 +130,7 @@ func TestClean(t *testing.T) {
 
 // Of each character: what one place drops, or a screen would draw out of order, is
 // written out where a person decides.
-func TestWhatMayRunIsSeen(t *testing.T) {
+func TestClean_ShowsWhatMayRun(t *testing.T) {
 	for r := rune(0); r <= unicode.MaxRune; r++ {
 		if !utf8.ValidRune(r) {
 			continue
@@ -151,7 +151,7 @@ func TestWhatMayRunIsSeen(t *testing.T) {
 	}
 }
 
-func TestJSONForATerminalMeansTheSame(t *testing.T) {
+func TestClean_KeepsTheMeaningOfJSON(t *testing.T) {
 	const text = "a\u202eb\u009bc\U000E0041d\u2028 👩\u200d💻 \u200d\ue000\x7f"
 	b, err := json.Marshal(text)
 	kit.NoError(t, err)
@@ -162,7 +162,7 @@ func TestJSONForATerminalMeansTheSame(t *testing.T) {
 	}
 }
 
-func TestOneLine(t *testing.T) {
+func TestClean_OneLine(t *testing.T) {
 	kit.Equal(t, OneLine(" a\n\tb\u00a0 \x1b[2Jc "), "a b \uFFFD[2Jc")
 }
 

@@ -9,7 +9,7 @@ import (
 
 // Status, answer and the poller ask one function who brings a reply to Claude, and so
 // they agree.
-func TestDeliverer(t *testing.T) {
+func TestDeliverer_Table(t *testing.T) {
 	prompts := []SubQuestion{{Question: "Which?"}}
 	now := time.Now()
 	for name, c := range map[string]struct {

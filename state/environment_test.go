@@ -15,7 +15,7 @@ import (
 
 // What leads elsewhere is another environment, also where one variable says what another
 // did.
-func TestEachVariableNamesTheEnvironmentByItself(t *testing.T) {
+func TestEnvironment_EachVariableCounts(t *testing.T) {
 	vars := map[string]string{"HOME": t.TempDir(), "GCHAT_PUBSUB_ENDPOINT": "e"}
 	env := func(name string) string { return vars[name] }
 	with := Environment(env)
@@ -27,7 +27,7 @@ func TestEachVariableNamesTheEnvironmentByItself(t *testing.T) {
 
 // A proxy counts for what the program makes of it: the upper case before the lower one,
 // and no exceptions where there is no proxy.
-func TestProxiesCountWhereTheyDiffer(t *testing.T) {
+func TestEnvironment_DifferentProxiesCount(t *testing.T) {
 	home := t.TempDir()
 	environment := func(pairs ...string) string {
 		vars := map[string]string{"HOME": home}
@@ -63,7 +63,7 @@ func TestProxiesCountWhereTheyDiffer(t *testing.T) {
 
 // An environment keeps the name that earlier versions gave it, where none of what they
 // counted besides is set: their records stay with the same poller.
-func TestAnEnvironmentKeepsItsName(t *testing.T) {
+func TestEnvironment_KeepsItsName(t *testing.T) {
 	vars := map[string]string{"HOME": t.TempDir(), "GOOGLE_CHAT_SPACE_ID": "A", "HTTPS_PROXY": "http://p"}
 	env := func(name string) string { return vars[name] }
 	is := Environment(env)
@@ -85,7 +85,7 @@ func TestAnEnvironmentKeepsItsName(t *testing.T) {
 
 // A machine that slept is not taken for a poller that hangs, nor one that cannot be seen
 // from here for one that is gone.
-func TestAPollersLifeIsToldByItsMachine(t *testing.T) {
+func TestEnvironment_HeartbeatOfAnotherMachine(t *testing.T) {
 	home := t.TempDir()
 	env := func(name string) string { return map[string]string{"HOME": home}[name] }
 	long, now := time.Now().Add(-8*time.Hour), time.Now()
@@ -125,7 +125,7 @@ func TestAPollersLifeIsToldByItsMachine(t *testing.T) {
 
 // What an earlier version wrote down, for which Anthropic's variables made an
 // environment, comes under this one, unless a poller of that version runs.
-func TestAnEarlierVersionsEnvironmentIsTakenOver(t *testing.T) {
+func TestEnvironment_OfAnEarlierVersion(t *testing.T) {
 	for name, isServed := range map[string]bool{"no poller": false, "its poller runs": true} {
 		vars := map[string]string{"HOME": t.TempDir(), "ANTHROPIC_API_KEY": "k"}
 		env := func(name string) string { return vars[name] }

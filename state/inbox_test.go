@@ -12,7 +12,7 @@ import (
 
 // What is left of a message that is done has none of its words, also where it was read
 // from disk.
-func TestATombstoneHasNoWords(t *testing.T) {
+func TestInbox_TombstoneHasNoText(t *testing.T) {
 	t.Parallel()
 	box := InboxIn(t.TempDir())
 	in := &Incoming{
@@ -33,7 +33,7 @@ func TestATombstoneHasNoWords(t *testing.T) {
 }
 
 // What nobody ever decides does not stay: its space would be full one day, and deaf.
-func TestTheInboxKeepsNothingForEver(t *testing.T) {
+func TestInbox_RemovesOldRecords(t *testing.T) {
 	t.Parallel()
 	box, now := InboxIn(t.TempDir()), time.Now()
 	for id, age := range map[string]time.Duration{"old": tombstoneAge + time.Hour, "young": time.Hour} {

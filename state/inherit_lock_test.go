@@ -10,7 +10,7 @@ import (
 
 // A detached poller takes over its environment's lock and nothing else: the program may
 // be started with any descriptor.
-func TestOnlyTheLockIsInherited(t *testing.T) {
+func TestLock_IsAllThatAChildInherits(t *testing.T) {
 	home := t.TempDir()
 	env := func(name string) string { return map[string]string{"HOME": home}[name] }
 	lock, err := LockPoller(env)

@@ -24,7 +24,7 @@ func lockHome(t *testing.T, mode os.FileMode) (env Getenv, runtime string) {
 
 // Where the home's locks do not lock, their twins do; the lock's own file is there, and
 // is called, as ever.
-func TestALocksTwinLocksInItsPlace(t *testing.T) {
+func TestLock_SpareFolderLocksToo(t *testing.T) {
 	env, runtime := lockHome(t, 0o700)
 	before, err := LockPoller(env)
 	kit.NoError(t, err)
@@ -52,7 +52,7 @@ func TestALocksTwinLocksInItsPlace(t *testing.T) {
 }
 
 // A folder that others can write to, or that is a link, is none for locks.
-func TestTwinsLieInAFolderOfOnesOwn(t *testing.T) {
+func TestLock_SpareFolderIsPrivate(t *testing.T) {
 	env, runtime := lockHome(t, 0o770)
 	chooseLockFolder(env, "why", func(path string) bool { return strings.HasPrefix(path, runtime) })
 	if p := ReadLockFolder(env); p == nil || p.Dir != "" {

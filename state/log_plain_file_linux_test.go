@@ -12,7 +12,7 @@ import (
 // The log and the log of decisions are plain files: a pipe without a reader and a device
 // take no line and hold nothing up. A log that its person keeps behind a link is written
 // to.
-func TestLogsArePlainFiles(t *testing.T) {
+func TestLog_IsAPlainFile(t *testing.T) {
 	home := t.TempDir()
 	env := func(name string) string { return map[string]string{"HOME": home}[name] }
 	kit.NoError(t, os.MkdirAll(filepath.Dir(LogPath(env)), 0o700))

@@ -4,7 +4,7 @@ import "unicode"
 
 // asciiLookalikes are the characters outside ASCII that look like one or more ASCII
 // characters. They come from Unicode's confusables.txt, version 13.0.0, as
-// github.com/mtibben/confusables has it; TestLooksASCII compares the two. We do not
+// github.com/mtibben/confusables has it; TestLookalike_ASCII compares the two. We do not
 // import that library: it fills a map of 6,000 entries whenever a program starts, which
 // is a quarter of a small program's start-up time.
 var asciiLookalikes = &unicode.RangeTable{

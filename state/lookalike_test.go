@@ -7,7 +7,7 @@ import (
 )
 
 // The table is Unicode's, as the library has it.
-func TestLooksASCII(t *testing.T) {
+func TestLookalike_ASCII(t *testing.T) {
 	for r := rune(0x80); r <= 0x10ffff; r++ {
 		skeleton := confusables.Skeleton(string(r))
 		want := skeleton != ""

@@ -42,7 +42,7 @@ func put(t testing.TB, s Questions, name string, v any, written time.Time) strin
 }
 
 // A question of a session is found by either of its names, also another program's.
-func TestMentioning(t *testing.T) {
+func TestMarker_Mentioning(t *testing.T) {
 	s, now := MarkersIn(t.TempDir()), time.Now()
 	for id, session := range map[string]string{"a": "s", "b": "name", "c": "other"} {
 		put(t, s, id+".json", aMarker(id, session, Pending, now), now.Add(-time.Hour))
@@ -64,7 +64,7 @@ func TestMentioning(t *testing.T) {
 }
 
 // Python writes the time of day with and without a zone, of UTC and of its machine.
-func TestTimeNear(t *testing.T) {
+func TestMarker_TimeNear(t *testing.T) {
 	was := time.Local
 	defer func() { time.Local = was }()
 	at := time.Date(2026, 2, 21, 10, 30, 0, 0, time.UTC)

@@ -21,7 +21,7 @@ import (
 // here so that no scanner takes them for real.
 func r(n int) string { return strings.Repeat("a1B2c3D4e5", n/10+1)[:n] }
 
-func TestMaskKeys(t *testing.T) {
+func TestMaskKeys_Table(t *testing.T) {
 	hex := strings.Repeat("0a1b2c3d", 8)
 	for name, test := range map[string]struct{ before, kept, secret, after string }{
 		"AWS key id":           {"aws ", "AKIA", strings.ToUpper(r(16)), " x"},
@@ -66,7 +66,7 @@ func TestMaskKeys(t *testing.T) {
 }
 
 // What runs is shown, whatever name, option, quote or header stands before it.
-func TestNothingThatRunsIsHidden(t *testing.T) {
+func TestMaskKeys_HidesNothingThatRuns(t *testing.T) {
 	body := r(64) + "\n"
 	for _, text := range []string{
 		`echo "password="; touch PWN; echo "done"`, `echo 'token='; touch PWN; echo 'x'`, "deploy --token \"; touch PWN; echo \"", "token=\ntouch_PWN_now",
@@ -86,7 +86,7 @@ func TestNothingThatRunsIsHidden(t *testing.T) {
 }
 
 // What is longer than a maker's keys is no key from there on.
-func TestNoKeyHidesAProgram(t *testing.T) {
+func TestMaskKeys_HidesNoProgram(t *testing.T) {
 	for _, start := range []string{"sk-", "ghp_", "sk-ant-api03-"} {
 		if got := MaskKeys("T=" + start + strings.Repeat("6c73", 500) + "; x"); len(got) < 1500 {
 			t.Errorf("%s: %d bytes are left", start, len(got))
@@ -138,7 +138,7 @@ func lastWord(s string) string {
 	return s
 }
 
-func TestAudit(t *testing.T) {
+func TestMaskKeys_Audit(t *testing.T) {
 	home := t.TempDir()
 	env := func(name string) string { return map[string]string{"HOME": home}[name] }
 	log, whole := NewLog(env, "t"), "TOKEN=hunter2secret ghp_"+r(36)+strings.Repeat("x", 5000)
@@ -172,7 +172,7 @@ func TestAudit(t *testing.T) {
 }
 
 // What the shapes find has one of the marks, however it begins.
-func TestEachShapeOfAKeyHasAMark(t *testing.T) {
+func TestMaskKeys_EachShapeHasAMark(t *testing.T) {
 	re, err := syntax.Parse(keyPattern().String(), syntax.Perl)
 	kit.NoError(t, err)
 	keys := shortest(re)

@@ -67,7 +67,7 @@ func (c *checkout) untouched() {
 
 // A folder of the state that is a link is none: nothing in it is read, set aside, locked
 // or written.
-func TestLinkedFolderIsNotFollowed(t *testing.T) {
+func TestPlainFile_LinkedFolderIsNotFollowed(t *testing.T) {
 	for _, name := range []string{"pending-questions", "gchat-forwarded-ask"} {
 		t.Run(name, func(t *testing.T) {
 			c := newCheckout(t)
@@ -99,7 +99,7 @@ func TestLinkedFolderIsNotFollowed(t *testing.T) {
 }
 
 // A link or a pipe in the place of a file is not followed and holds no process up.
-func TestLinkedFileIsNotFollowed(t *testing.T) {
+func TestPlainFile_LinkIsNotFollowed(t *testing.T) {
 	c := newCheckout(t)
 	pending := QuestionsIn(c.state)
 	own := filepath.Join(pending.Dir, "own.json")
@@ -129,7 +129,7 @@ func TestLinkedFileIsNotFollowed(t *testing.T) {
 	c.untouched()
 }
 
-func TestASocketIsNoPlainFile(t *testing.T) {
+func TestPlainFile_SocketIsNone(t *testing.T) {
 	t.Chdir(t.TempDir()) // a socket's path may have a hundred bytes only
 	listener, err := net.Listen("unix", "socket")
 	kit.NoError(t, err)
@@ -141,7 +141,7 @@ func TestASocketIsNoPlainFile(t *testing.T) {
 
 // The state of a project whose .claude leads out of it is kept in the user state; a
 // folder that the person names may be a link.
-func TestStateFolderThatLeadsOut(t *testing.T) {
+func TestPlainFile_StateFolderThatLeadsOut(t *testing.T) {
 	for name, tt := range map[string]struct {
 		link, to string
 		named    bool
@@ -174,7 +174,7 @@ func TestStateFolderThatLeadsOut(t *testing.T) {
 	}
 }
 
-func TestWhatMacOSGuardsIsAskedElsewhere(t *testing.T) {
+func TestPlainFile_FoldersThatMacOSGuards(t *testing.T) {
 	was := systemGuardsFolders
 	systemGuardsFolders = true
 	t.Cleanup(func() { systemGuardsFolders = was })

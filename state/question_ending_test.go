@@ -7,7 +7,7 @@ import (
 
 // A question is lost where a person's reply was taken, it is over, and neither a hook nor
 // the terminal gave Claude an answer.
-func TestEnding(t *testing.T) {
+func TestQuestionEnding_Table(t *testing.T) {
 	at := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 	taken := func(change func(*Question)) *Question {
 		q := &Question{

@@ -12,7 +12,7 @@ import (
 
 // Other programs keep markers beside ours: what is not ours is neither served nor moved,
 // and reported once.
-func TestMarkersOfOthersAreLeftAlone(t *testing.T) {
+func TestQuestionFolder_LeavesForeignMarkersAlone(t *testing.T) {
 	dir := t.TempDir()
 	folder := MarkersIn(dir)
 	id := MarkerQuestionID("s-1", "01234567-89ab-cdef-0123-456789abcdef")
@@ -67,7 +67,7 @@ func TestMarkersOfOthersAreLeftAlone(t *testing.T) {
 
 // A file of a session that is too large to be read is told of, whatever its beginning
 // says.
-func TestAFileThatIsTooLargeIsToldOf(t *testing.T) {
+func TestQuestionFolder_ReportsALargeFile(t *testing.T) {
 	folder := QuestionsIn(t.TempDir())
 	path := filepath.Join(folder.Dir, "s-1771669800.json")
 	writeAt(t, path, `{"question_id":"x","session_id":"s","status":"resolved"}`)

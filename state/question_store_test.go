@@ -35,7 +35,7 @@ func record(t *testing.T, s Questions, q *Question) *Question {
 	return got
 }
 
-func TestRecordNamesFilesBySessionAndSecond(t *testing.T) {
+func TestQuestionStore_NamesFilesBySessionAndSecond(t *testing.T) {
 	s := QuestionsIn(t.TempDir())
 	for _, want := range []string{"s1-1771669800.json", "s1-1771669800-2.json", "s1-1771669800-3.json"} {
 		kit.Equalf(t, filepath.Base(record(t, s, question("s1")).Path), want, "file")
@@ -49,7 +49,7 @@ func TestRecordNamesFilesBySessionAndSecond(t *testing.T) {
 	}
 }
 
-func TestRecordAtOnce(t *testing.T) {
+func TestQuestionStore_CreatesAtOnce(t *testing.T) {
 	s := QuestionsIn(t.TempDir())
 	var wg sync.WaitGroup
 	for i := range 8 { // each waits two seconds at most for the others
@@ -69,7 +69,7 @@ func TestRecordAtOnce(t *testing.T) {
 }
 
 // At a day's end hundreds are over, and a hook looks after each of Claude's steps.
-func TestWhatIsOverIsNotParsed(t *testing.T) {
+func TestQuestionStore_ParsesNoClosedRecord(t *testing.T) {
 	env := envOf(t)
 	s := QuestionsIn(t.TempDir())
 	two := map[Status]*Question{}
@@ -102,7 +102,7 @@ func TestWhatIsOverIsNotParsed(t *testing.T) {
 	}
 }
 
-func TestHostileSessionIDsStayInTheFolder(t *testing.T) {
+func TestQuestionStore_HostileSessionIDs(t *testing.T) {
 	root := t.TempDir()
 	s := QuestionsIn(root)
 	ids := []string{"../../etc/passwd", "/abs", "..", ".", "", "a b", "a_b", strings.Repeat("x", 300), "emoji 😀", "nul\x00", ".hidden"}
@@ -116,7 +116,7 @@ func TestHostileSessionIDsStayInTheFolder(t *testing.T) {
 	}
 }
 
-func TestUnknownFieldsSurvive(t *testing.T) {
+func TestQuestionStore_KeepsUnknownFields(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "q.json")
 	before := `{"question_id":"x","session_id":"s","status":"pending","asked_at":"2026-02-21T10:30:00.123Z",
 		"questions":[{"question":"Q?","header":null,"options":[{"label":"A","color":"red"}],"multiSelect":false,"option_count":1,"hint":7}],
@@ -135,7 +135,7 @@ func TestUnknownFieldsSurvive(t *testing.T) {
 	}
 }
 
-func TestMoveFollowsTheLife(t *testing.T) {
+func TestQuestionStore_AllowedTransitions(t *testing.T) {
 	for _, c := range []struct {
 		from, to Status
 		ok       bool
@@ -156,7 +156,7 @@ func TestMoveFollowsTheLife(t *testing.T) {
 	}
 }
 
-func TestCompareAndSwapHasOneWinner(t *testing.T) {
+func TestQuestionStore_OneWinner(t *testing.T) {
 	q := record(t, QuestionsIn(t.TempDir()), question("s"))
 	var wins, wg = make(chan int, 50), sync.WaitGroup{}
 	for i := range 50 {
@@ -177,7 +177,7 @@ func TestCompareAndSwapHasOneWinner(t *testing.T) {
 	kit.Equalf(t, len(wins), 1, "processes claimed the question")
 }
 
-func TestWhatDoesNotParseIsMovedAside(t *testing.T) {
+func TestQuestionStore_SetsBrokenFilesAside(t *testing.T) {
 	for name, content := range map[string]string{
 		"empty": "", "garbage": "\x00\xff{", "half": `{"question_id":"x","status":"pen`, "other type": `[1,2]`, "null": "null",
 		"wrong types": `{"question_id":7}`, "no status": `{"question_id":"x"}`, "deep": strings.Repeat(`{"a":`, 20000) + "1" + strings.Repeat("}", 20000),
@@ -207,7 +207,7 @@ func TestWhatDoesNotParseIsMovedAside(t *testing.T) {
 
 // Other programs do not rename their files into place: what is young and not whole is
 // left to be finished.
-func TestWhatIsBeingWrittenIsLeftAlone(t *testing.T) {
+func TestQuestionStore_LeavesUnfinishedFilesAlone(t *testing.T) {
 	s := QuestionsIn(t.TempDir())
 	good := record(t, s, question("s"))
 	path := filepath.Join(s.Dir, "s-1.json")
@@ -229,7 +229,7 @@ func TestWhatIsBeingWrittenIsLeftAlone(t *testing.T) {
 }
 
 // Times as other programs write them, Python's above all.
-func TestForeignTimes(t *testing.T) {
+func TestQuestionStore_ReadsForeignTimes(t *testing.T) {
 	want := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for _, at := range []string{"2026-11-21T12:00:00Z", "2026-11-21T12:00:00", "2026-11-21T12:00:00.000000", "2026-11-21T12:00:00.000000+00:00",
 		"2026-11-21 12:00:00", "2026-11-21T13:00:00+0100", "2026-11-21 13:00:00+01:00"} {
@@ -246,7 +246,7 @@ func TestForeignTimes(t *testing.T) {
 	}
 }
 
-func TestCacheSeesChanges(t *testing.T) {
+func TestQuestionStore_CacheSeesChanges(t *testing.T) {
 	s := QuestionsIn(t.TempDir())
 	q := record(t, s, question("s"))
 	var cache Cache[Question]
@@ -268,7 +268,7 @@ func TestCacheSeesChanges(t *testing.T) {
 }
 
 // Of the outbox's receipts nothing is wanted but that they are there.
-func TestCacheSkipsReceipts(t *testing.T) {
+func TestQuestionStore_CacheSkipsReceipts(t *testing.T) {
 	env := envOf(t)
 	box := OutboxIn(UserStateDir(env))
 	m, _, err := box.Enqueue(env, &Message{ID: "client-a", Parts: []string{"a \"sent_at\":\"2 b"}, CreatedAt: asked}, 0)
@@ -286,7 +286,7 @@ func TestCacheSkipsReceipts(t *testing.T) {
 }
 
 // A closed marker has a word that stop gates know, and is read back as what it was.
-func TestClosedMarkersSayWhatGatesKnow(t *testing.T) {
+func TestQuestionStore_ClosedMarkersForGates(t *testing.T) {
 	const went = Mode("was to be denied, and is asked in the terminal")
 	for _, c := range []struct {
 		mode     Mode
@@ -316,7 +316,7 @@ func TestClosedMarkersSayWhatGatesKnow(t *testing.T) {
 
 // Times have three digits and a zone in numbers, wherever they stand: Python before 3.11
 // reads no others.
-func TestTimesAreForPython(t *testing.T) {
+func TestQuestionStore_TimesForPython(t *testing.T) {
 	q, at := question("s"), asked.Add(456789*time.Nanosecond)
 	q.ThreadName, q.AskedAt, q.PostedAt, q.ResolvedAt, q.TimesOutAt, q.SessionEndedAt, q.DeliveredAt = "spaces/S/threads/T", at, &at, &at, &at, &at, &at
 	q.Replies, q.Typing = []Reply{{CreatedAt: at}}, &Typing{LastKeyAt: at}
@@ -329,7 +329,7 @@ func TestTimesAreForPython(t *testing.T) {
 
 // What another program says is the answer is a reply that waits to be judged, once;
 // without one the question still waits.
-func TestForeignAnswerIsAReply(t *testing.T) {
+func TestQuestionStore_ForeignAnswerIsAReply(t *testing.T) {
 	for name, c := range map[string]struct{ members, want string }{
 		"a number as text": {`"answer":"2","answered_by":"Ann","answered_at":"2026-02-21T10:31:00.5+00:00"`, "2"},
 		"a number":         {`"answer":2`, "2"},
@@ -381,7 +381,7 @@ func FuzzQuestionFile(f *testing.F) {
 }
 
 // Another program's time may be a number of seconds.
-func TestAskedAtInSeconds(t *testing.T) {
+func TestQuestionStore_AskedAtInSeconds(t *testing.T) {
 	var q Question
 	err := json.Unmarshal([]byte(`{"question_id":"x","session_id":"s","status":"pending","asked_at":1795357346}`), &q)
 	if err != nil || q.AskedAt.Unix() != 1795357346 {

@@ -30,7 +30,7 @@ func envOf(t testing.TB, pairs ...string) Getenv {
 	}
 }
 
-func TestEnvironmentTellsPollersApart(t *testing.T) {
+func TestRecords_EnvironmentsDiffer(t *testing.T) {
 	env := envOf(t)
 	with := func(name, value string) Getenv {
 		return func(n string) string {
@@ -58,7 +58,7 @@ func TestEnvironmentTellsPollersApart(t *testing.T) {
 	}
 }
 
-func TestPollerLockIsOne(t *testing.T) {
+func TestRecords_OnePollerLock(t *testing.T) {
 	env := envOf(t)
 	lock, err := LockPoller(env)
 	kit.NoError(t, err)
@@ -87,7 +87,7 @@ func TestPollerLockIsOne(t *testing.T) {
 	lock.Unlock()
 }
 
-func TestAwaitReturnsWhenTheRecordIsFinal(t *testing.T) {
+func TestAwait_ReturnsTheFinalRecord(t *testing.T) {
 	env := envOf(t)
 	q := record(t, QuestionsIn(t.TempDir()), question("s"))
 	kit.NoError(t, AddQuestionToIndex(env, q))
@@ -116,7 +116,7 @@ func TestAwaitReturnsWhenTheRecordIsFinal(t *testing.T) {
 // A poller lets the waiting process go for a moment when the message was sent, and goes
 // on serving the question: a process that does not look in that moment learns of it all
 // the same.
-func TestAwaitSeesAChangeThatItWasNotWokenFor(t *testing.T) {
+func TestAwait_SeesAChangeWithoutAWake(t *testing.T) {
 	env := envOf(t)
 	q := record(t, QuestionsIn(t.TempDir()), question("s"))
 	kit.NoError(t, AddQuestionToIndex(env, q))
@@ -147,7 +147,7 @@ func TestAwaitSeesAChangeThatItWasNotWokenFor(t *testing.T) {
 	}
 }
 
-func TestAwaitEnds(t *testing.T) {
+func TestAwait_EndsWithItsContext(t *testing.T) {
 	env := envOf(t)
 	q := record(t, QuestionsIn(t.TempDir()), question("s"))
 	kit.NoError(t, AddQuestionToIndex(env, q))
@@ -166,7 +166,7 @@ func TestAwaitEnds(t *testing.T) {
 	}
 }
 
-func TestWaiterIsOne(t *testing.T) {
+func TestRecords_OneWaiter(t *testing.T) {
 	env := envOf(t)
 	lock, err := LockWaiter(env, "/q.json")
 	if err != nil || !HasWaiter(env, "/q.json") {
@@ -181,7 +181,7 @@ func TestWaiterIsOne(t *testing.T) {
 	}
 }
 
-func TestIndexNamesWhatWeWrote(t *testing.T) {
+func TestIndex_HasWhatWeWrote(t *testing.T) {
 	env := envOf(t)
 	q := question("s")
 	q.TmuxPane, q.TmuxSocket = "%3", "/tmp/tmux"
@@ -209,7 +209,7 @@ func TestIndexNamesWhatWeWrote(t *testing.T) {
 // A question that comes under another environment brings its messages: no poller would
 // send them, and its thread could be told nothing. What a living poller serves stays, and
 // so does what is not its.
-func TestAQuestionBringsItsMessages(t *testing.T) {
+func TestIndex_AQuestionWithItsMessages(t *testing.T) {
 	for _, lives := range []bool{true, false} {
 		env := envOf(t)
 		old := func(name string) string {
@@ -247,7 +247,7 @@ func TestAQuestionBringsItsMessages(t *testing.T) {
 	}
 }
 
-func TestClosingOwesANoteOnce(t *testing.T) {
+func TestRecords_ClosingOwesOneNote(t *testing.T) {
 	q := record(t, QuestionsIn(t.TempDir()), question("s"))
 	for _, want := range []bool{true, false} {
 		ended, err := CloseQuestion(q.Path, Cancelled, "signal", nil)
@@ -265,7 +265,7 @@ func message(key, text string) *Message {
 	return &Message{ID: "client-" + key, Key: key, Type: MessageReport, Report: &Report{Type: ReportPlain, Text: text}}
 }
 
-func TestOutboxKeepsOrderAndKeys(t *testing.T) {
+func TestOutbox_KeepsOrderAndKeys(t *testing.T) {
 	env := envOf(t)
 	box := OutboxIn(UserStateDir(env))
 	late := message("a", "first")
@@ -294,7 +294,7 @@ func TestOutboxKeepsOrderAndKeys(t *testing.T) {
 
 // A message that is taken away does not come back by what another process writes into it
 // at that moment: gchat-send --no-queue has said that it is not kept.
-func TestWhatIsTakenAwayStaysAway(t *testing.T) {
+func TestOutbox_RemovedStaysRemoved(t *testing.T) {
 	env := envOf(t)
 	box := OutboxIn(UserStateDir(env))
 	m, _, err := box.Enqueue(env, message("a", "never"), 0)
@@ -317,7 +317,7 @@ func TestWhatIsTakenAwayStaysAway(t *testing.T) {
 	}
 }
 
-func TestReceiptsAreKeptForAWhile(t *testing.T) {
+func TestOutbox_KeepsReceipts(t *testing.T) {
 	env, now := envOf(t), time.Now()
 	box := OutboxIn(UserStateDir(env))
 	end := func(key string, ago time.Duration, aside string) {
@@ -354,7 +354,7 @@ func TestReceiptsAreKeptForAWhile(t *testing.T) {
 }
 
 // Messages of the release before wait in the same folder.
-func TestMessageOfTheReleaseBefore(t *testing.T) {
+func TestOutbox_MessageOfTheReleaseBefore(t *testing.T) {
 	env := envOf(t)
 	box := OutboxIn(UserStateDir(env))
 	writeAt(t, filepath.Join(box.Dir, "1795357346000000000-0a1b2c3d4e5f60-client-1.json"),
@@ -365,7 +365,7 @@ func TestMessageOfTheReleaseBefore(t *testing.T) {
 	}
 }
 
-func TestSessionRemembers(t *testing.T) {
+func TestRecords_SessionIsKept(t *testing.T) {
 	s := SessionsIn(t.TempDir())
 	kit.NoError(t, errors.Join(s.AddNotice("s.1", "it failed"), s.AddNotice("s.1", "it failed"), s.AddNotice("s_1", "another")))
 	kit.Equalf(t, s.TakeNotices("s.1"), "it failed", "first")
@@ -381,7 +381,7 @@ func TestSessionRemembers(t *testing.T) {
 	}
 }
 
-func TestPace(t *testing.T) {
+func TestRecords_Pace(t *testing.T) {
 	s, now := &Space{}, time.Now()
 	for n := range 10 {
 		if wait := s.TakeWrite(now, time.Second, 10); wait != 0 {
@@ -399,7 +399,7 @@ func TestPace(t *testing.T) {
 
 // A read that failed for want of a descriptor is tried again, though the file does not
 // change.
-func TestAReadThatFailedIsTriedAgain(t *testing.T) {
+func TestRecords_FailedReadIsRepeated(t *testing.T) {
 	dir := t.TempDir()
 	f := Folder[Session]{Dir: dir}
 	kit.NoError(t, f.Create("s", &Session{ID: "s"}))
@@ -421,7 +421,7 @@ func TestAReadThatFailedIsTriedAgain(t *testing.T) {
 
 // A waiting process takes its record into its own environment when the poller of another
 // one that served it is dead.
-func TestAWaiterTakesItsRecordAlong(t *testing.T) {
+func TestRecords_WaiterTakesItsRecordAlong(t *testing.T) {
 	dir := t.TempDir()
 	vars := map[string]string{"HOME": dir}
 	env := func(name string) string { return vars[name] }
@@ -446,7 +446,7 @@ func TestAWaiterTakesItsRecordAlong(t *testing.T) {
 
 // What was emptied in a copy of a record does not come back with the members that the
 // copy was read with.
-func TestACopyKeepsNothingThatWasEmptied(t *testing.T) {
+func TestRecords_CopyHasNoEmptiedMember(t *testing.T) {
 	folder := QuestionsIn(t.TempDir())
 	q, end := question("s"), time.Now().UTC()
 	q.Mode, q.IsDenied, q.TimesOutAt, q.TimeoutPolicy = ModeDeny, true, &end, TimeoutRecommended
@@ -463,7 +463,7 @@ func TestACopyKeepsNothingThatWasEmptied(t *testing.T) {
 }
 
 // With what a hub adds, an id that names its machine is as long as Chat takes.
-func TestNamedIDFits(t *testing.T) {
+func TestRecords_NamedIDFits(t *testing.T) {
 	const fromHub = len("0123456789ab-")
 	if id := MachineMessageID("report"); len(id)+fromHub > 63 || !strings.HasPrefix(id, OwnIDPrefix()) || id == MachineMessageID("another") {
 		t.Error(id)

@@ -12,7 +12,7 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-func TestRegisterAtOnce(t *testing.T) {
+func TestSmallRecords_RegisterAtOnce(t *testing.T) {
 	env := envOf(t)
 	var wg sync.WaitGroup
 	for i := range 20 {
@@ -29,7 +29,7 @@ func TestRegisterAtOnce(t *testing.T) {
 	}
 }
 
-func TestSpaceSurvivesAndForgetsGarbage(t *testing.T) {
+func TestSmallRecords_SpaceDropsGarbage(t *testing.T) {
 	s := SpacesIn(t.TempDir())
 	if _, err := s.Change("h/spaces/A", func(one *Space) { one.Watermark = asked }); err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func TestSpaceSurvivesAndForgetsGarbage(t *testing.T) {
 
 // A record is written where its change changed it, and only then: each write wakes who
 // waits for the record.
-func TestAChangeOfNothingWritesNothing(t *testing.T) {
+func TestSmallRecords_NoChangeWritesNothing(t *testing.T) {
 	sessions := SessionsIn(t.TempDir())
 	changes := []struct {
 		name   string
@@ -69,7 +69,7 @@ func TestAChangeOfNothingWritesNothing(t *testing.T) {
 	}
 }
 
-func TestRedactor(t *testing.T) {
+func TestLog_Redacts(t *testing.T) {
 	var r Redactor
 	r.AddSecrets("https://chat.example/v1/spaces/A/messages?key=KEYKEYKEY&token=tok%2Ftok%3D")
 	for _, leak := range []string{
@@ -90,7 +90,7 @@ func TestRedactor(t *testing.T) {
 	kit.Equalf(t, r.Redact("a plain line, key: value"), "a plain line, key: value", "a plain line")
 }
 
-func TestLogIsCappedAndClean(t *testing.T) {
+func TestLog_IsCappedAndClean(t *testing.T) {
 	home := t.TempDir()
 	env := func(name string) string { return map[string]string{"HOME": home}[name] }
 	path := LogPath(env)
@@ -114,7 +114,7 @@ func TestLogIsCappedAndClean(t *testing.T) {
 
 // What comes again and again is logged once, whatever file or port it names, until it is
 // forgotten; and no run of faults fills the memory.
-func TestALogSaysAnErrorOnce(t *testing.T) {
+func TestLog_WritesAnErrorOnce(t *testing.T) {
 	home := t.TempDir()
 	l := NewLog(func(name string) string { return map[string]string{"HOME": home}[name] }, "test")
 	lines := func() int {

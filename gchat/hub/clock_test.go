@@ -12,7 +12,7 @@ import (
 // A hub whose clock was ahead signs what would be good for too long. With the clock set
 // right, such a code joins nobody, and such a token has to be renewed, which asks again
 // who is where.
-func TestWhatAClockAheadSigned(t *testing.T) {
+func TestHub_TokenSignedByAFastClock(t *testing.T) {
 	h := New(t.Context(), Options{Topic: "projects/p/topics/t", SigningKey: []byte("k"), Log: zerolog.Nop()})
 	h.subscriptions[h.subscriptionName("m")] = subscriptionState{true, time.Now()}
 	year2100 := time.Until(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC))

@@ -28,7 +28,7 @@ import (
 
 // Only whole addresses of a domain may join; where a domain was left empty, nobody may by
 // it.
-func TestWhoMayJoin(t *testing.T) {
+func TestHub_WhoMayJoin(t *testing.T) {
 	h := &Hub{Options: Options{Domains: []string{"example.com", "", "ms.example.com"}}}
 	if !h.canJoin("Ann@Example.com") {
 		t.Error("Ann may not")
@@ -45,7 +45,7 @@ func TestWhoMayJoin(t *testing.T) {
 
 // While Google does not say whether a machine stands, one that stood does for a while,
 // and no longer. One that was gone does not.
-func TestGoogleDoesNotSayWhoStands(t *testing.T) {
+func TestHub_MembersAreUnknown(t *testing.T) {
 	var answer atomic.Int32
 	answer.Store(http.StatusTooManyRequests)
 	google := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -75,7 +75,7 @@ func TestGoogleDoesNotSayWhoStands(t *testing.T) {
 
 // A policy that was broken while the hub runs is told to no machine, and no code is spent
 // on it; a mended one counts at once.
-func TestThePolicyIsBrokenWhileTheHubRuns(t *testing.T) {
+func TestHub_PolicyBreaksWhileItRuns(t *testing.T) {
 	var log bytes.Buffer
 	file := filepath.Join(t.TempDir(), "policy.json")
 	h := New(t.Context(), Options{Policy: file, SigningKey: []byte("k"), Log: zerolog.New(&log)})
@@ -103,7 +103,7 @@ func TestThePolicyIsBrokenWhileTheHubRuns(t *testing.T) {
 }
 
 // What people write to the hub itself, and what is for machines.
-func TestWordsForTheHub(t *testing.T) {
+func TestHub_MessagesForTheHubItself(t *testing.T) {
 	for _, c := range []struct {
 		said          string
 		direct, reply bool
@@ -123,7 +123,7 @@ func TestWordsForTheHub(t *testing.T) {
 }
 
 // An answer that Chat has no time for is given later; one that it refuses is given up.
-func TestChatRefusesAnAnswer(t *testing.T) {
+func TestHub_ChatRefusesAnAnswer(t *testing.T) {
 	code := http.StatusTooManyRequests
 	google := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }))
 	defer google.Close()
@@ -141,7 +141,7 @@ func TestChatRefusesAnAnswer(t *testing.T) {
 
 // Who asks too much goes on a second later, and has all of the minute's again only bit by
 // bit.
-func TestPace(t *testing.T) {
+func TestHub_Pace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := New(t.Context(), Options{})
 		passed := func() (n int) {
@@ -161,7 +161,7 @@ func TestPace(t *testing.T) {
 
 // A replica is healthy while the app's events can be read: not where the first pull
 // fails, nor where two do one after another.
-func TestHealth(t *testing.T) {
+func TestHub_Health(t *testing.T) {
 	for _, c := range []struct {
 		pulls []int // how they are answered; another one waits
 		want  int

@@ -24,7 +24,7 @@ import (
 
 // Who has shown no token has a small body read, and only so many are read at once: what
 // they hold back costs the hub little, and a colleague joins meanwhile.
-func TestJoinsThatHoldBackTheirLastByte(t *testing.T) {
+func TestHub_SlowJoins(t *testing.T) {
 	h := New(t.Context(), Options{SigningKey: []byte("k"), Log: zerolog.Nop()})
 	server := httptest.NewServer(h.Handler())
 	defer server.Close()
@@ -57,7 +57,7 @@ func TestJoinsThatHoldBackTheirLastByte(t *testing.T) {
 
 // A flood of refusals leaves some lines in the log, and how many it left out. What a
 // machine calls its version cannot colour or reorder them.
-func TestRefusalsAreCounted(t *testing.T) {
+func TestHub_CountsRefusals(t *testing.T) {
 	var log bytes.Buffer
 	h := New(t.Context(), Options{SigningKey: []byte("k"), Log: zerolog.New(&log)})
 	const requests = 500
@@ -79,7 +79,7 @@ func TestRefusalsAreCounted(t *testing.T) {
 
 // One person who writes join 200 times keeps no colleague waiting, also where Chat is
 // slow.
-func TestOnePersonsJoinsLeaveRoom(t *testing.T) {
+func TestHub_JoinsOfOnePersonLeaveRoom(t *testing.T) {
 	slow := make(chan struct{})
 	var colleague atomic.Bool
 	google := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

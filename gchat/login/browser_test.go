@@ -16,7 +16,7 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-func TestBrowserIsOpenedWhereSomebodySits(t *testing.T) {
+func TestBrowser_OpensAtADesktopOnly(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the stand-in is called xdg-open")
 	}
@@ -39,7 +39,7 @@ func TestBrowserIsOpenedWhereSomebodySits(t *testing.T) {
 	kit.Equalf(t, string(got), address+"\n", "xdg-open got %q", got)
 }
 
-func TestBrowserThatDoesNotOpenIsNoEnd(t *testing.T) {
+func TestBrowser_DoesNotOpen(t *testing.T) {
 	g := newGoogle(t)
 	p := newPerson(g)
 	o := p.options()
@@ -67,7 +67,7 @@ func requestPage(t *testing.T, address string) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
-func TestHostileCallbacksDoNotEndTheWait(t *testing.T) {
+func TestBrowser_HostileCallbacks(t *testing.T) {
 	g := newGoogle(t)
 	p := newPerson(g)
 	o := p.options()
@@ -103,7 +103,7 @@ func TestHostileCallbacksDoNotEndTheWait(t *testing.T) {
 	kit.Containsf(t, <-p.pages, "You are logged in", "page")
 }
 
-func TestOnlyTheFirstCallbackCounts(t *testing.T) {
+func TestBrowser_FirstCallbackCounts(t *testing.T) {
 	g := newGoogle(t)
 	p := newPerson(g)
 	o := p.options()
@@ -151,7 +151,7 @@ func (p *person) browseElsewhere(t *testing.T, address string) (ended *url.URL) 
 	return ended
 }
 
-func TestPastedAddressLogsIn(t *testing.T) {
+func TestBrowser_PastedAddress(t *testing.T) {
 	for name, form := range map[string]func(*url.URL) string{
 		"the address":        func(u *url.URL) string { return u.String() },
 		"in quotes":          func(u *url.URL) string { return ` "` + u.String() + `" ` },
@@ -184,7 +184,7 @@ func TestPastedAddressLogsIn(t *testing.T) {
 	}
 }
 
-func TestEndOfInputIsNotTheEndOfTheWait(t *testing.T) {
+func TestBrowser_EndOfInput(t *testing.T) {
 	g := newGoogle(t)
 	p := newPerson(g)
 	o := p.options()

@@ -10,7 +10,7 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-func TestClientFilesThatAreNone(t *testing.T) {
+func TestClient_FilesThatAreNone(t *testing.T) {
 	g := newGoogle(t)
 	for name, content := range map[string]string{
 		"a service account": `{"type":"service_account","private_key":"GOCSPX-client-secret"}`,
@@ -41,7 +41,7 @@ func TestClientFilesThatAreNone(t *testing.T) {
 
 // The author of a client's file does not get the codes and tokens of those who log in
 // with it.
-func TestLoginsGoToGoogleWhateverTheFileSays(t *testing.T) {
+func TestClient_LogsInAtGoogleOnly(t *testing.T) {
 	g := newGoogle(t)
 	for token, isLocal := range map[string]bool{
 		"https://127.0.0.1:8443/token": true, "http://127.0.0.1:1/token": true,

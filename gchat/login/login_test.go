@@ -83,7 +83,7 @@ func hintOf(err error) string {
 	return "no hint"
 }
 
-func TestLoginIsReadWith(t *testing.T) {
+func TestLogin_IsUsedForReading(t *testing.T) {
 	g := newGoogle(t)
 	p := newPerson(g)
 	user, err := Run(t.Context(), p.options())
@@ -133,7 +133,7 @@ func TestLoginIsReadWith(t *testing.T) {
 
 // Who logged in is the person of the ID token. A token of another client's, or of no
 // person, tells nothing, and the login is kept.
-func TestWhoLoggedInIsToldByTheIDToken(t *testing.T) {
+func TestLogin_NameFromTheIDToken(t *testing.T) {
 	for name, c := range map[string]struct {
 		token any
 		want  string
@@ -158,7 +158,7 @@ func TestWhoLoggedInIsToldByTheIDToken(t *testing.T) {
 	}
 }
 
-func TestSecondLoginReplacesTheFirst(t *testing.T) {
+func TestLogin_SecondReplacesTheFirst(t *testing.T) {
 	g := newGoogle(t)
 	p := newPerson(g)
 	if _, err := Run(t.Context(), p.options()); err != nil {
@@ -186,7 +186,7 @@ func TestSecondLoginReplacesTheFirst(t *testing.T) {
 
 // A person who logs in again needs no client's file: the login that is kept has the
 // client.
-func TestLoginAgainWithTheKeptClient(t *testing.T) {
+func TestLogin_AgainWithTheKeptClient(t *testing.T) {
 	g := newGoogle(t)
 	o := newPerson(g).options()
 	file := o.ClientFile
@@ -208,7 +208,7 @@ func TestLoginAgainWithTheKeptClient(t *testing.T) {
 	}
 }
 
-func TestWhatGoogleSaysNo(t *testing.T) {
+func TestLogin_GoogleRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		deny       url.Values
 		says, hint string
@@ -231,7 +231,7 @@ func TestWhatGoogleSaysNo(t *testing.T) {
 	}
 }
 
-func TestWhatTheTokenEndpointSays(t *testing.T) {
+func TestLogin_TokenEndpointAnswers(t *testing.T) {
 	answer := func(code int, body string) func(http.ResponseWriter, *http.Request) bool {
 		return func(w http.ResponseWriter, r *http.Request) bool {
 			w.WriteHeader(code)
@@ -278,7 +278,7 @@ func TestWhatTheTokenEndpointSays(t *testing.T) {
 	}
 }
 
-func TestScopesThatAreNotSaidAreThoseAskedFor(t *testing.T) {
+func TestLogin_UnnamedScopesAreThoseAskedFor(t *testing.T) {
 	g := newGoogle(t)
 	g.granted = "-"
 	if _, err := Run(t.Context(), newPerson(g).options()); err != nil || g.storedLogin() == nil {
@@ -286,7 +286,7 @@ func TestScopesThatAreNotSaidAreThoseAskedFor(t *testing.T) {
 	}
 }
 
-func TestWaitEnds(t *testing.T) {
+func TestLogin_WaitEnds(t *testing.T) {
 	g := newGoogle(t)
 	p := newPerson(g)
 	o := p.options()
@@ -322,7 +322,7 @@ func newLoggedIn(t *testing.T) *fakeGoogle {
 	return g
 }
 
-func TestLogout(t *testing.T) {
+func TestLogout_RevokesAndForgets(t *testing.T) {
 	g := newLoggedIn(t)
 	token := g.storedLogin().RefreshToken
 	if notRevoked, err := Logout(t.Context(), g.getenv); notRevoked != nil || err != nil {
@@ -342,7 +342,7 @@ func TestLogout(t *testing.T) {
 	}
 }
 
-func TestLogoutForgetsTheFileWhateverGoogleSays(t *testing.T) {
+func TestLogout_ForgetsTheFileInAnyCase(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  func(t *testing.T, g *fakeGoogle) context.Context
 		revoked bool

@@ -101,7 +101,7 @@ func QuestionCard(q *state.Question) *Card {
 	return card
 }
 
-func TestQuestionCard(t *testing.T) {
+func TestCard_Question(t *testing.T) {
 	for name, q := range cardsOfEachKind() {
 		card := QuestionCard(q)
 		golden.Compare(t, "testdata/card_"+name+".txt", drawCard(card)+"\n")
@@ -111,7 +111,7 @@ func TestQuestionCard(t *testing.T) {
 
 // A text that is too long for a card stands above it, whole; what stands for the card
 // says how to reply.
-func TestCardTexts(t *testing.T) {
+func TestCard_Texts(t *testing.T) {
 	kinds := cardsOfEachKind()
 	for name, q := range kinds {
 		texts, _ := CardTexts(q, cardID, countBytes)
@@ -157,7 +157,7 @@ func largestQuestions() map[string]*state.Question {
 	return all
 }
 
-func TestCardsFit(t *testing.T) {
+func TestCard_Fits(t *testing.T) {
 	for name, q := range largestQuestions() {
 		texts, card := CardTexts(q, cardID, countBytes)
 		for i, text := range texts {
@@ -183,7 +183,7 @@ func TestCardsFit(t *testing.T) {
 }
 
 // The end of a command is shown, however long its lines are, and what else is said.
-func TestEndIsShown(t *testing.T) {
+func TestCard_EndIsShown(t *testing.T) {
 	long := strings.Repeat("&", 2000)
 	q := askPermission(long)
 	q.ToolName, q.About, q.SessionName, q.CWD = long, long, long, long
@@ -198,7 +198,7 @@ func TestEndIsShown(t *testing.T) {
 }
 
 // A question with more than a card may hold is asked in words, above the card.
-func TestTooManyForACard(t *testing.T) {
+func TestCard_TooManyQuestions(t *testing.T) {
 	many := newSubQuestion(false)
 	var prompts []state.SubQuestion
 	for i := range 101 {
@@ -215,14 +215,14 @@ func TestTooManyForACard(t *testing.T) {
 }
 
 // An option that nobody can see has no button.
-func TestInvisibleOption(t *testing.T) {
+func TestCard_InvisibleOption(t *testing.T) {
 	card := QuestionCard(askQuestions(newSubQuestion(false, "A", "\u200b", "B")))
 	if got := drawCard(card); !strings.Contains(got, "[A] 1\n[B] 3\n") {
 		t.Error(got)
 	}
 }
 
-func TestClosedCard(t *testing.T) {
+func TestCard_Closed(t *testing.T) {
 	now := time.Date(2026, 11, 23, 14, 32, 0, 0, time.UTC)
 	earlier := now.Add(-time.Hour)
 	one := map[string]string{"Which?": "B"}

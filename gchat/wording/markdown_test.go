@@ -12,7 +12,7 @@ import (
 	"gchat-hooks/state"
 )
 
-func TestMarkdown(t *testing.T) {
+func TestMarkdown_Table(t *testing.T) {
 	for _, tt := range []struct{ name, in, want string }{
 		{"empty", " \n\n", ""},
 		{"ordinary text", "Epic 3 completed. 12/12 subtasks validated.", "Epic 3 completed. 12/12 subtasks validated."},
@@ -81,7 +81,7 @@ func TestMarkdown(t *testing.T) {
 }
 
 // A link shows its target, so that its label cannot claim another one.
-func TestLinks(t *testing.T) {
+func TestMarkdown_Links(t *testing.T) {
 	for _, tt := range []struct{ name, in, want string }{
 		{"link", "[the docs](https://x.example/a)", "the docs (https://x.example/a)"},
 		{"styled", "**[a *b* `c`](https://x.example)**", "*a _b_ `c` (https://x.example)*"},
@@ -100,7 +100,7 @@ func TestLinks(t *testing.T) {
 }
 
 // A text that is long or nested deeper than people write is shown whole, too.
-func TestMarkdownIsBounded(t *testing.T) {
+func TestMarkdown_IsBounded(t *testing.T) {
 	for _, tt := range []struct{ name, in, want string }{
 		{"long", strings.Repeat("**a**\n", 100000), strings.Repeat("*a*\n", 99999) + "*a*"},
 		{"quotes", strings.Repeat("> ", 100000) + "**a**", strings.Repeat("> ", 100000) + "*a*"},

@@ -11,7 +11,7 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-func TestLine(t *testing.T) {
+func TestNeutralise_Line(t *testing.T) {
 	for _, tt := range []struct{ name, in, want string }{
 		{"empty", "", ""},
 		{"plain", "Blue-green deployment", "Blue-green deployment"},
@@ -46,7 +46,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-func TestBlock(t *testing.T) {
+func TestNeutralise_Block(t *testing.T) {
 	for _, tt := range []struct{ name, in, want string }{
 		{"empty", " \n\n", ""},
 		{"one line", " Which one? ", "Which one?"},
@@ -110,7 +110,7 @@ func FuzzNeutralise(f *testing.F) {
 	})
 }
 
-func TestDisarm(t *testing.T) {
+func TestNeutralise_Disarm(t *testing.T) {
 	for _, tt := range []struct{ name, in, want string }{
 		{"words", "Done: [x] all", "Done: [x] all"},
 		{"in a line", "ok [Done] x", "ok [Done] x"},
@@ -137,7 +137,7 @@ func TestDisarm(t *testing.T) {
 }
 
 // Every prefix that a message of ours begins with is guarded.
-func TestOwnPrefixes(t *testing.T) {
+func TestNeutralise_OwnPrefixes(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) < 20 {
 		t.Fatal(files, err)

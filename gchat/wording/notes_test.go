@@ -8,8 +8,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// TestNoteText has each note of a question, whose words people know.
-func TestNoteText(t *testing.T) {
+// TestNotes_Text has each note of a question, whose words people know.
+func TestNotes_Text(t *testing.T) {
 	two := []state.SubQuestion{newSubQuestion(false, "A", "B"), newSubQuestion(false, "C", "D", "E")}
 	three := []state.SubQuestion{newSubQuestion(false, "A"), newSubQuestion(false, "B"), newSubQuestion(true, "C", "D")}
 	for _, c := range []struct {
@@ -103,7 +103,7 @@ func TestNoteText(t *testing.T) {
 	}
 }
 
-func TestNobodyText(t *testing.T) {
+func TestNotes_Nobody(t *testing.T) {
 	for _, c := range []struct {
 		session state.Session
 		want    string

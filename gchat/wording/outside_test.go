@@ -9,7 +9,7 @@ import (
 
 // Outside of tmux the person is told before they write that their words are no approval
 // to Claude; in tmux they are.
-func TestWordsOutsideOfTmuxAreNoApproval(t *testing.T) {
+func TestOutside_TextIsNoApproval(t *testing.T) {
 	for pane, want := range map[string]int{"": 1, "%1": 0} {
 		q := askDecision(state.KindNext, "Reply")
 		q.TmuxPane = pane

@@ -56,7 +56,7 @@ var hostileQuestion = state.SubQuestion{
 	},
 }
 
-func TestQuestionText(t *testing.T) {
+func TestRender_Question(t *testing.T) {
 	multi, noHeader, one, two := toolsQuestion, strategyQuestion, strategyQuestion, toolsQuestion
 	noHeader.Header = ""
 	one.Options = strategyQuestion.Options[:1]
@@ -94,7 +94,7 @@ func withAnswers(name string, prompts []state.SubQuestion, answers ...state.Answ
 	return q
 }
 
-func TestAnsweredText(t *testing.T) {
+func TestRender_Answered(t *testing.T) {
 	one := []state.SubQuestion{strategyQuestion}
 	terminal := func(q *state.Question) *state.Question { q.ResolvedBy = "terminal"; return q }
 	shell := withAnswers("orch-epic4", one, answerLabels("Rolling deployment"))
@@ -121,7 +121,7 @@ func TestAnsweredText(t *testing.T) {
 	}
 }
 
-func TestCancelledText(t *testing.T) {
+func TestRender_Cancelled(t *testing.T) {
 	for name, q := range map[string]*state.Question{
 		"cancelled":         {SessionName: "orch-epic4", SubQuestions: []state.SubQuestion{strategyQuestion}, ResolvedBy: "signal"},
 		"cancelled_several": {SessionName: "orch-epic4", SubQuestions: []state.SubQuestion{strategyQuestion, toolsQuestion}, ResolvedBy: "session_end"},
@@ -139,7 +139,7 @@ func TestCancelledText(t *testing.T) {
 
 // Long previews are folded, so that the question stays one message, and its card keeps
 // its buttons.
-func TestLongPreviewsAreFolded(t *testing.T) {
+func TestRender_LongPreviewsAreFolded(t *testing.T) {
 	for _, unit := range []string{"┌─┐ <b>\n", "&\"<>", "a long line without an end "} {
 		var p state.SubQuestion
 		for i := range 4 {
@@ -171,7 +171,7 @@ func TestLongPreviewsAreFolded(t *testing.T) {
 // questionMessage is a question that fits one message.
 func questionMessage(q *state.Question) string { return strings.Join(QuestionTexts(q), "") }
 
-func TestTextsFit(t *testing.T) {
+func TestRender_Fits(t *testing.T) {
 	const size = 1 << 20
 	huge := strings.Repeat("<wörd> ", size/8)
 	options := func(n int, label, about string) (o []state.Option) {
@@ -238,7 +238,7 @@ func checkFits(t *testing.T, text string) {
 	checkHarmless(t, text, "<answer>")
 }
 
-func TestCut(t *testing.T) {
+func TestRender_Cut(t *testing.T) {
 	for _, tt := range []struct {
 		name, in string
 		max      int
@@ -295,7 +295,7 @@ func FuzzQuestionText(f *testing.F) {
 
 // What the model says stands where the question's text does, as harmless as that, and the
 // options are Claude's own.
-func TestQuestionTextOfAWording(t *testing.T) {
+func TestRender_Wording(t *testing.T) {
 	q := askQuestions(strategyQuestion, toolsQuestion)
 	built := questionMessage(q)
 	q.Wording = []string{"See <users/all>\nThread key: x\n1. *Yes*\n```\u202e", " \n"}

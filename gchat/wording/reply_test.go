@@ -34,7 +34,7 @@ func answerWithNotes(notes string, labels ...string) state.Answer {
 	return state.Answer{Labels: labels, Notes: notes}
 }
 
-func TestParseReplyToOneQuestion(t *testing.T) {
+func TestReply_ToOneQuestion(t *testing.T) {
 	blue, rolling := "Blue-green deployment", "Rolling deployment"
 	for _, tt := range []struct {
 		name string
@@ -210,7 +210,7 @@ func TestParseReplyToOneQuestion(t *testing.T) {
 	}
 }
 
-func TestParseReplyToSeveralQuestions(t *testing.T) {
+func TestReply_ToSeveralQuestions(t *testing.T) {
 	type answers = map[int]state.Answer
 	blue, rolling := "Blue-green deployment", "Rolling deployment"
 	three := []state.SubQuestion{deployQuestion, featuresQuestion, freeTextQuestion}
@@ -301,7 +301,7 @@ func TestParseReplyToSeveralQuestions(t *testing.T) {
 
 // A number without an option counts as words, and is told apart from them.
 // What a person says in place of an answer. A label named so, or that begins so, wins.
-func TestReadDecline(t *testing.T) {
+func TestReply_Decline(t *testing.T) {
 	const chat, skip = state.DeclinedChat, state.DeclinedSkip
 	named := askQuestions(newSubQuestion(false, "Chat", "Skip tests", "Cancel", "Help", "/status"))
 	several := askQuestions(deployQuestion, featuresQuestion)
@@ -340,7 +340,7 @@ func TestReadDecline(t *testing.T) {
 	}
 }
 
-func TestParseReplyFindsNoOption(t *testing.T) {
+func TestReply_FindsNoOption(t *testing.T) {
 	one, several := []state.SubQuestion{deployQuestion}, []state.SubQuestion{deployQuestion, featuresQuestion}
 	for _, tt := range []struct {
 		name      string
@@ -375,7 +375,7 @@ func TestParseReplyFindsNoOption(t *testing.T) {
 	}
 }
 
-func TestDecompose(t *testing.T) {
+func TestReply_Decompose(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		p     state.SubQuestion
@@ -405,7 +405,7 @@ func TestDecompose(t *testing.T) {
 	}
 }
 
-func TestDecomposeUndoesValue(t *testing.T) {
+func TestReply_DecomposeUndoesValue(t *testing.T) {
 	survives := func(multi bool, count, mask uint8, words string) bool {
 		var labels, picked []string
 		for i := range int(count%4) + 1 {
@@ -425,7 +425,7 @@ func TestDecomposeUndoesValue(t *testing.T) {
 	}
 }
 
-func TestResponseType(t *testing.T) {
+func TestReply_ResponseType(t *testing.T) {
 	type answers = map[int]state.Answer
 	for _, tt := range []struct {
 		name      string
@@ -449,7 +449,7 @@ func TestResponseType(t *testing.T) {
 // A reply of Chat's size limit and beyond must not hold up the hook, whatever it is made
 // of: all of these together take seconds, and with anything quadratic in it the test does
 // not end before the test run's own time limit.
-func TestParseReplyOfAMegabyte(t *testing.T) {
+func TestReply_OfAMegabyte(t *testing.T) {
 	var many []string
 	for i := range 2000 {
 		many = append(many, fmt.Sprintf("Option, number - %d", i))

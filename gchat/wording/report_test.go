@@ -15,7 +15,7 @@ import (
 
 var evening = time.Date(2026, 2, 21, 10, 45, 23, 0, time.UTC)
 
-func TestReport(t *testing.T) {
+func TestReport_Text(t *testing.T) {
 	for name, r := range map[string]state.Report{
 		"task_completion":   {Type: state.ReportTaskCompletion, Text: "Epic 3 completed. 12/12 subtasks validated."},
 		"progress_update":   {Type: state.ReportProgressUpdate, Text: "- [x] schema\n- [ ] API: see [the plan](https://x.example/plan)\n\n**3** of `5` done"},
@@ -52,7 +52,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-func TestReportHeader(t *testing.T) {
+func TestReport_Header(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		r    state.Report
@@ -78,7 +78,7 @@ func TestReportHeader(t *testing.T) {
 	}
 }
 
-func TestActionRequired(t *testing.T) {
+func TestReport_ActionRequired(t *testing.T) {
 	for in, want := range map[string]string{
 		"a\nb":                       "ACTION REQUIRED: a\nb",
 		"action Required: a":         "action Required: a",
@@ -102,7 +102,7 @@ func TestActionRequired(t *testing.T) {
 	}
 }
 
-func TestReportParts(t *testing.T) {
+func TestReport_Parts(t *testing.T) {
 	text := strings.Repeat("A paragraph of **some** words, with [a link](https://x.example/a).\n\n```\ncode\n\nmore [Done] code\n```\n\n", 700)
 	for _, r := range []state.Report{
 		{Type: state.ReportTaskCompletion, SessionName: "orch-epic4", At: evening, Text: text},
@@ -135,7 +135,7 @@ func TestReportParts(t *testing.T) {
 }
 
 // Everything that Claude could be made to say, and nothing of it may work.
-func TestHostileReports(t *testing.T) {
+func TestReport_Hostile(t *testing.T) {
 	for name, text := range map[string]string{
 		"mention":                      "<users/all>",
 		"mention by address":           "hi <users/boss@x.example>",
@@ -285,7 +285,7 @@ func FuzzReport(f *testing.F) {
 	})
 }
 
-func TestWholeIsTheOnlyText(t *testing.T) {
+func TestReport_WholeIsTheOnlyText(t *testing.T) {
 	for _, r := range []state.Report{
 		{Type: state.ReportPlain, Text: "one\n\ntwo"}, {Type: state.ReportPlain, Text: " \n"}, {Type: state.ReportTaskCompletion, SessionName: "s"}, {Type: state.ReportFailure, SessionName: "s", About: "a", Text: "b"},
 		{Type: state.ReportBlockedAlert, SessionName: "s", Title: "t", Text: "b"}, {Type: state.ReportProgressUpdate, SessionName: "s", About: "a"},
@@ -299,7 +299,7 @@ func TestWholeIsTheOnlyText(t *testing.T) {
 	}
 }
 
-func TestCodeBlockShowsTextAsItStands(t *testing.T) {
+func TestReport_CodeBlockIsVerbatim(t *testing.T) {
 	got := ReportTexts(state.Report{Type: state.ReportPlain, Text: CodeBlock("*TestA* <users/all>\n# x\n```\n[Done] x")})
 	if want := "```\n*TestA* ‹users/all>\n# x\n'''\n[Done] x\n```"; len(got) != 1 || got[0] != want {
 		t.Errorf("%q, want %q", got, want)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestScreenText(t *testing.T) {
+func TestScreenText_Table(t *testing.T) {
 	got := ScreenText("[Screen] shop", "\n\n  <users/all> ```\n\x1b[31mred\u202e\n")
 	if want := "[Screen] shop\n```\n  ‹users/all> ``‹U+0060›\nred\n```"; got != want {
 		t.Errorf("%q", got)

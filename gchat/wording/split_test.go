@@ -10,7 +10,7 @@ import (
 	"gchat-hooks/state"
 )
 
-func TestSplit(t *testing.T) {
+func TestSplit_Table(t *testing.T) {
 	x := func(n int) string { return strings.Repeat("x", n) }
 	for _, tt := range []struct {
 		name, header, text string
@@ -92,7 +92,7 @@ func checkSplit(t *testing.T, parts []string, header, distance, text string, lim
 	}
 }
 
-func TestSplitOfAllSizes(t *testing.T) {
+func TestSplit_AllSizes(t *testing.T) {
 	text := strings.Repeat("Some wörds 👩‍💻.\n\nA line\n```\ncode\n\ncode\n```\n", 60) + strings.Repeat("漢", 400)
 	for limit := 0; limit < 1500; limit += 7 {
 		for _, header := range []string{"", "[Done] orch-epic4"} {
@@ -139,7 +139,7 @@ func FuzzSplit(f *testing.F) {
 	})
 }
 
-func TestALongLineThatIsCutForgesNothing(t *testing.T) {
+func TestSplit_CutLineForgesNothing(t *testing.T) {
 	texts := ReportTexts(state.Report{Type: state.ReportPlain, Text: strings.Repeat("x", MaxText-100) + " [Done]" + strings.Repeat("y", 300)})
 	if len(texts) != 2 || !strings.HasPrefix(texts[1], "(2/2)\n(Done)y") {
 		t.Errorf("%d texts, …%.40q", len(texts), texts[len(texts)-1])

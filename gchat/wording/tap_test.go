@@ -19,7 +19,7 @@ func newTap(choice string, inputs ...string) *Tap {
 	return t
 }
 
-func TestReadTap(t *testing.T) {
+func TestTap_Read(t *testing.T) {
 	single, multi := askQuestions(newSubQuestion(false, "A", "B", "\u200b")), askQuestions(newSubQuestion(true, "A", "B", "C"))
 	two := askQuestions(newSubQuestion(false, "A", "B"), newSubQuestion(true, "C", "D"))
 	always, only := askPermission("Bash(rm *)"), askPermission("")
@@ -115,7 +115,7 @@ func TestReadTap(t *testing.T) {
 
 // What the record shows of a tap reads as the same answer, but for own words alone, which
 // stand as they are.
-func TestTapsAsTyped(t *testing.T) {
+func TestTap_AsTyped(t *testing.T) {
 	for _, c := range []struct {
 		q   *state.Question
 		tap *Tap
@@ -134,7 +134,7 @@ func TestTapsAsTyped(t *testing.T) {
 }
 
 // Every button of every card does what it says.
-func TestButtonsAreRead(t *testing.T) {
+func TestTap_ButtonsAreRead(t *testing.T) {
 	for name, q := range cardsOfEachKind() {
 		for _, b := range allButtons(QuestionCard(q)) {
 			one := tapFor(b)
@@ -182,7 +182,7 @@ func TestButtonsAreRead(t *testing.T) {
 	}
 }
 
-func TestTapsAreBounded(t *testing.T) {
+func TestTap_IsBounded(t *testing.T) {
 	huge := strings.Repeat("\xff", 10*MaxText)
 	q := askQuestions(newSubQuestion(true, "A", "B"), branchQuestion, branchQuestion)
 	answers, text, about := ReadTap(q, newTap("send", "q1=1", "w1="+huge, "w2="+huge, "w3="+huge))

@@ -8,7 +8,7 @@ import (
 )
 
 // The stricter of record, configuration and policy counts, in every combination of them.
-func TestTheStricterTermsCount(t *testing.T) {
+func TestChatAccess_StricterTermsCount(t *testing.T) {
 	kinds := []state.Kind{
 		state.KindQuestion, state.KindPermission, state.KindPlan, state.KindNext, state.KindPrompt, KindReport, KindScreen, KindTurnDone,
 	}
@@ -42,7 +42,7 @@ func TestTheStricterTermsCount(t *testing.T) {
 }
 
 // What cannot be read allows nothing: not a configuration, and not a policy.
-func TestUnreadTermsAllowNothing(t *testing.T) {
+func TestChatAccess_UnreadTermsAllowNothing(t *testing.T) {
 	// see Restrict
 	broken := &Config{NeverRemote: []string{"*"}, terminalOnly: policyKinds(), titlesOnly: true}
 	for _, kind := range policyKinds() {

@@ -51,7 +51,7 @@ func (p *place) write(path, content string) {
 
 // A file of the person's that was read once and is gone counts as one that cannot be
 // read: who deletes it, or replaces it by another, lifts nothing meanwhile.
-func TestAFileThatIsGoneIsUnread(t *testing.T) {
+func TestConfig_MissingFileIsUnread(t *testing.T) {
 	const bridge = `{"mcpServers": {"google-chat-bridge": {"env": {"GCHAT_APPROVERS": "users/1"}}}}`
 	const space = `{"mcpServers": {"google-chat-bridge": {"env": {"GOOGLE_CHAT_SPACE_ID": "spaces/A"}}}}`
 	const own = "~/.config/gchat-hooks/config.json"
@@ -99,7 +99,7 @@ func TestAFileThatIsGoneIsUnread(t *testing.T) {
 }
 
 // The error of a file that is gone says what to do, and both ways lead on.
-func TestTheWaysOutOfAFileThatIsGone(t *testing.T) {
+func TestConfig_AfterAMissingFile(t *testing.T) {
 	const own = "~/.config/gchat-hooks/config.json"
 	p := newPlace(t)
 	p.write(own, `{"approvers": []}`)
@@ -119,7 +119,7 @@ func TestTheWaysOutOfAFileThatIsGone(t *testing.T) {
 
 // What is nearly a setting is no setting, and the person is told which one they may have
 // meant. What another version may know is left alone.
-func TestAMisspelledSetting(t *testing.T) {
+func TestConfig_MisspelledSetting(t *testing.T) {
 	for name, want := range map[string]string{
 		"alowed_users": "allowed_users", "allowed_user": "allowed_users", "webhook": "webhook_url", "askmode": "ask_mode",
 		"ask-mode": "ask_mode", "AskMode": "ask_mode", "quiethours": "quiet_hours", "aprovers": "approvers", "reminder": "remind",
@@ -137,7 +137,7 @@ func TestAMisspelledSetting(t *testing.T) {
 	}
 }
 
-func TestConfigOrder(t *testing.T) {
+func TestConfig_Order(t *testing.T) {
 	mcp := func(url string) string {
 		return `{"mcpServers":{"google-chat-bridge":{"env":{"GOOGLE_CHAT_WEBHOOK_URL":"` + url + `"}},"other":{"env":{"X":"y"}}}}`
 	}
@@ -159,7 +159,7 @@ func TestConfigOrder(t *testing.T) {
 	}
 }
 
-func TestConfigValues(t *testing.T) {
+func TestConfig_Values(t *testing.T) {
 	p := newPlace(t)
 	p.write("~/.config/gchat-hooks/config.json", `{"space_id":"AAA","credentials_file":"~/key.json","allowed_users":["users/1","ann@example.com"],
 		"ask_mode":"Hold","poll_interval":2.5,"unknown":{"x":1},
@@ -186,7 +186,7 @@ func TestConfigValues(t *testing.T) {
 	}
 }
 
-func TestBrokenConfigHidesWhatStandsBelow(t *testing.T) {
+func TestConfig_BrokenFileHidesLowerLayers(t *testing.T) {
 	p := newPlace(t)
 	p.write(".claude/gchat-hooks.json", `{"webhook_url": `)
 	p.write("~/.config/gchat-hooks/config.json", `{"webhook_url":"https://another.example/space","allowed_users":["users/1"]}`)
@@ -202,7 +202,7 @@ func TestBrokenConfigHidesWhatStandsBelow(t *testing.T) {
 	}
 }
 
-func TestNonsenseValuesAreReported(t *testing.T) {
+func TestConfig_ReportsNonsense(t *testing.T) {
 	p := newPlace(t)
 	p.env["GCHAT_ASK_MODE"] = "nativ"
 	p.env["GCHAT_POLLER_INTERVAL"] = "-3"
@@ -213,7 +213,7 @@ func TestNonsenseValuesAreReported(t *testing.T) {
 	}
 }
 
-func TestWebhookCommand(t *testing.T) {
+func TestConfig_WebhookCommand(t *testing.T) {
 	p := newPlace(t)
 	p.write("~/.config/gchat-hooks/config.json", `{"webhook_url_command":"printf 'https://x/%s\\n' made"}`)
 	c := Load(p.getenv, p.proj)

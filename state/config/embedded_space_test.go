@@ -19,7 +19,7 @@ const (
 
 // The embedded space is served as an app where the person's own configuration names it,
 // and nowhere else.
-func TestTheEmbeddedSpaceIsAnApp(t *testing.T) {
+func TestEmbeddedSpace_IsAnApp(t *testing.T) {
 	for name, c := range map[string]struct {
 		own, project, exported string
 		app                    bool
@@ -70,7 +70,7 @@ func TestTheEmbeddedSpaceIsAnApp(t *testing.T) {
 }
 
 // A person who goes from the embedded space to a webhook has nothing of it left.
-func TestLeaveEmbedded(t *testing.T) {
+func TestEmbeddedSpace_Leave(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.json")
 	kit.NoError(t, os.WriteFile(path, []byte("{\n\t// mine\n\t\"grace\": \"5s\"\n}\n"), 0o600))
 	for _, member := range []string{"space_id", "pubsub_subscription"} {

@@ -15,7 +15,7 @@ func reportEnv(t *testing.T) state.Getenv {
 	return func(name string) string { return env[name] }
 }
 
-func TestPutReport(t *testing.T) {
+func TestEnqueueReport_Table(t *testing.T) {
 	evening := time.Date(2026, 11, 21, 22, 30, 0, 0, time.UTC)
 	noon := time.Date(2026, 11, 21, 12, 10, 0, 0, time.UTC)
 	quiet := &QuietHours{From: 22 * 60, To: 7 * 60, TimeZone: time.UTC}
@@ -77,7 +77,7 @@ func TestPutReport(t *testing.T) {
 	}
 }
 
-func TestPutReportSaysTheSameOnce(t *testing.T) {
+func TestEnqueueReport_Once(t *testing.T) {
 	env, cfg := reportEnv(t), &Config{WebhookURL: "https://chat.example/x"}
 	now := time.Date(2026, 11, 21, 12, 10, 0, 0, time.UTC)
 	said := func(session, text, key string, at time.Time) bool {
@@ -110,7 +110,7 @@ func TestPutReportSaysTheSameOnce(t *testing.T) {
 
 // The destination belongs to what is compared: the same words, and the same key, go to
 // each place once.
-func TestPutReportSaysTheSameInEachPlace(t *testing.T) {
+func TestEnqueueReport_OnceInEachPlace(t *testing.T) {
 	env := reportEnv(t)
 	for _, key := range []string{"", "once"} {
 		for _, place := range []struct{ name, webhook, space, thread string }{
@@ -132,7 +132,7 @@ func TestPutReportSaysTheSameInEachPlace(t *testing.T) {
 	}
 }
 
-func TestPutReportNeedsAWebhook(t *testing.T) {
+func TestEnqueueReport_NeedsAChat(t *testing.T) {
 	_, err := EnqueueReport(reportEnv(t), &Config{}, &state.Message{Report: &state.Report{Text: "x"}}, "")
 	if !errors.Is(err, ErrNoWebhook) {
 		t.Errorf("got %v", err)

@@ -12,7 +12,7 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-func TestLoginIsKeptForItsOwnerOnly(t *testing.T) {
+func TestLoginFile_ForItsOwnerOnly(t *testing.T) {
 	p := newPlace(t)
 	path := LoginFile(p.getenv)
 	if _, err := ReadLogin(path); !errors.Is(err, fs.ErrNotExist) {
@@ -41,7 +41,7 @@ func TestLoginIsKeptForItsOwnerOnly(t *testing.T) {
 	}
 }
 
-func TestAnothersFileIsNoLogin(t *testing.T) {
+func TestLoginFile_OfAnotherPerson(t *testing.T) {
 	for name, content := range map[string]string{
 		"service account": `{"type":"service_account","private_key":"k"}`, "gcloud's": `{"type":"authorized_user","refresh_token":"r"}`,
 		"garbage": "{", "empty": "",
@@ -59,7 +59,7 @@ func TestAnothersFileIsNoLogin(t *testing.T) {
 
 // The file of a release before has more members, and this release's is read by that one
 // by these.
-func TestLoginFileOfAnotherRelease(t *testing.T) {
+func TestLoginFile_OfAnotherRelease(t *testing.T) {
 	p := newPlace(t)
 	path := LoginFile(p.getenv)
 	const before = `{"type":"authorized_user","client_id":"id","client_secret":"cs","refresh_token":"1//r","auth_uri":"https://a","token_uri":"https://t",
@@ -79,7 +79,7 @@ func TestLoginFileOfAnotherRelease(t *testing.T) {
 	}
 }
 
-func TestConfigReadsWithTheLogin(t *testing.T) {
+func TestLoginFile_ConfigReadsWithIt(t *testing.T) {
 	p := newPlace(t)
 	path := LoginFile(p.getenv)
 	if c := Load(p.getenv, p.proj); c.CredentialsFile != "" || len(c.AllowedUsers) > 0 || len(c.Problems) > 0 {
@@ -98,7 +98,7 @@ func TestConfigReadsWithTheLogin(t *testing.T) {
 	}
 }
 
-func TestOnlyAPersonsNameIsAllowedByALogin(t *testing.T) {
+func TestLoginFile_AllowsOnlyAPersonsName(t *testing.T) {
 	for _, user := range []string{"", "users/all", "users/app", "users/ann@example.com", "ann@example.com", "users/7\nusers/8", "local", "users/" + strings.Repeat("1", 41)} {
 		p := newPlace(t)
 		kit.NoError(t, (&Login{RefreshToken: "r", User: user}).Save(LoginFile(p.getenv)))

@@ -11,7 +11,7 @@ import (
 	"gchat-hooks/state"
 )
 
-func TestNeverRemotely(t *testing.T) {
+func TestNeverRemote_Table(t *testing.T) {
 	for _, test := range []struct {
 		pattern, tool, input string
 		want                 bool
@@ -51,7 +51,7 @@ func TestNeverRemotely(t *testing.T) {
 }
 
 // A pattern names a call however the call, or the pattern, is spelled.
-func TestNeverRemotelyInOtherSpellings(t *testing.T) {
+func TestNeverRemote_OtherSpellings(t *testing.T) {
 	for _, test := range []struct {
 		pattern, tool, input string
 		want                 bool
@@ -133,7 +133,7 @@ func TestNeverRemotelyInOtherSpellings(t *testing.T) {
 
 // A call of many foreign signs in one word is held against a pattern within a moment: to
 // write such a word as Punycode takes the square of its length.
-func TestNeverRemotelyReadsALongWord(t *testing.T) {
+func TestNeverRemote_LongWord(t *testing.T) {
 	var word strings.Builder
 	for i := range 200_000 {
 		word.WriteRune(rune(0x4e00 + i%20_000))
@@ -146,7 +146,7 @@ func TestNeverRemotelyReadsALongWord(t *testing.T) {
 
 // Who approves, and what only the terminal allows, is the person's to say: a project
 // cannot change it.
-func TestAProjectCannotLiftApprovals(t *testing.T) {
+func TestProjectLayer_CannotLiftApprovals(t *testing.T) {
 	home, project := t.TempDir(), t.TempDir()
 	write := func(path, text string) {
 		kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
@@ -182,7 +182,7 @@ func TestAProjectCannotLiftApprovals(t *testing.T) {
 
 // A project's webhook leads to Google or to a host that the person named, not to a server
 // of the project's choice.
-func TestAProjectsWebhookLeadsToNoHostOfItsOwn(t *testing.T) {
+func TestProjectLayer_WebhookHost(t *testing.T) {
 	const google = "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"
 	for _, test := range []struct {
 		webhook, person string
@@ -212,7 +212,7 @@ func TestAProjectsWebhookLeadsToNoHostOfItsOwn(t *testing.T) {
 
 // A trusted project's settings can set variables: who approves is first of all what the
 // person's file says.
-func TestThePersonsFileNamesApproversBeforeTheEnvironment(t *testing.T) {
+func TestConfig_ApproversOfThePersonsFileFirst(t *testing.T) {
 	for name, test := range map[string]struct {
 		file string
 		env  map[string]string

@@ -74,7 +74,7 @@ func (g *governed) held(how string, c *Config) {
 }
 
 // What a person, a project or a variable sets does not lift a policy.
-func TestNothingLiftsAPolicy(t *testing.T) {
+func TestPolicy_NothingLiftsIt(t *testing.T) {
 	const lifts = `{"never_remote": [], "terminal_only": [], "titles_only": false, "allowed_users": ["users/1"], "approvers": ["users/1"]}`
 	for name, try := range map[string]func(*governed){
 		"nothing":                 func(*governed) {},
@@ -110,7 +110,7 @@ func TestNothingLiftsAPolicy(t *testing.T) {
 
 // A policy that cannot be read, or that this version does not understand, leaves nothing
 // to Chat.
-func TestAPolicyThatCannotBeReadForbidsAll(t *testing.T) {
+func TestPolicy_UnreadableForbidsAll(t *testing.T) {
 	for name, file := range map[string]func(*governed){
 		"broken":            func(g *governed) { g.machine(`{"titles_only": true`) },
 		"empty":             func(g *governed) { g.machine("") },
@@ -149,7 +149,7 @@ func TestAPolicyThatCannotBeReadForbidsAll(t *testing.T) {
 	}
 }
 
-func TestWhoIsWithinAPolicy(t *testing.T) {
+func TestPolicy_WhoIsWithin(t *testing.T) {
 	for name, test := range map[string]struct {
 		policies, sender, email string
 		want                    bool
@@ -200,7 +200,7 @@ func (h *hub) read(context.Context, string) (json.RawMessage, error) {
 
 // The copy of a hub's policy is read again after an hour, and holds for a day while the
 // hub is out of reach.
-func TestHowLongAHubsPolicyHolds(t *testing.T) {
+func TestHubPolicy_HowLongItHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, h := newGoverned(t), &hub{policy: strictPolicy}
 		g.put(".config/gchat-hooks/hub.json", `{"type": "gchat_hooks_hub", "hub": "https://hub", "token": "t"}`)
@@ -265,7 +265,7 @@ func TestHowLongAHubsPolicyHolds(t *testing.T) {
 
 // Neither another credentials file, nor a copy that is broken, foreign or of a future
 // time, lifts a hub's policy.
-func TestNothingLiftsAHubsPolicy(t *testing.T) {
+func TestHubPolicy_NothingLiftsIt(t *testing.T) {
 	for name, try := range map[string]func(*governed){
 		"no credentials":   func(g *governed) { g.env["GOOGLE_CHAT_CREDENTIALS_FILE"] = "/none" },
 		"a person's file":  func(g *governed) { g.put(".config/gchat-hooks/config.json", `{"credentials_file": "/none"}`) },
@@ -301,7 +301,7 @@ func TestNothingLiftsAHubsPolicy(t *testing.T) {
 }
 
 // A hub's file is read as strictly as its machines read what they get of it.
-func TestReadHubPolicy(t *testing.T) {
+func TestHubPolicy_Kept(t *testing.T) {
 	for text, wrong := range map[string]string{
 		`{"never_remote": ["Bash"], "spaces": {"spaces/A": ["users/1", "users/2"]}}`: "",
 		`{"never_remot": ["Bash"]}`:                     "never_remot",

@@ -16,7 +16,7 @@ const theirHook = "https://chat.googleapis.com/v1/spaces/THEIRS/messages?key=k&t
 
 // Of the files of a trusted project modes, rules and a webhook count. Who may answer, a
 // command and a host do not.
-func TestWhatAProjectMayChoose(t *testing.T) {
+func TestProjectLayer_WhatItMayChoose(t *testing.T) {
 	for name, file := range map[string]string{
 		".claude/gchat-hooks.json": `{"webhook_url": "` + theirHook + `", "webhook_url_command": "theirs", "allowed_users": ["users/666"],
 			"api_endpoint": "https://theirs.example/", "menu_decides": true, "ask_mode": "hold", "rules": [{"ask_mode": "off"}]}`,
@@ -48,7 +48,7 @@ func TestWhatAProjectMayChoose(t *testing.T) {
 // A project's webhook is read with credentials of the project's or of the environment, or
 // not at all; what a project says about credentials means nothing for the person's
 // webhook.
-func TestCredentialsOfAProject(t *testing.T) {
+func TestProjectLayer_Credentials(t *testing.T) {
 	const project, own = ".claude/gchat-hooks.json", "~/.config/gchat-hooks/config.json"
 	const login = "~/.local/state/gchat-hooks/login.json"
 	webhook := `"webhook_url": "` + theirHook + `"`
@@ -91,7 +91,7 @@ func TestCredentialsOfAProject(t *testing.T) {
 
 // What stands in the home directory is the person's own, also when the session was
 // started there.
-func TestHomeDirectoryIsNoProject(t *testing.T) {
+func TestProjectLayer_HomeIsNoProject(t *testing.T) {
 	p := newPlace(t)
 	p.proj = p.env["HOME"]
 	p.write("~/.config/gchat-hooks/config.json", `{"webhook_url": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"}`)
@@ -111,7 +111,7 @@ func writeAll(t *testing.T, files map[string]string) {
 
 // A folder that came from elsewhere says nothing about where questions go until Claude
 // Code was told to trust it.
-func TestProjectCountsOnceTrusted(t *testing.T) {
+func TestProjectLayer_CountsOnceTrusted(t *testing.T) {
 	for _, tt := range []struct {
 		name, claude string // what stands in ~/.claude.json; "" for no such file
 		env          map[string]string
@@ -170,7 +170,7 @@ func TestProjectCountsOnceTrusted(t *testing.T) {
 }
 
 // What a repository can bring in a file's place neither hangs nor fills the memory.
-func TestConfigurationThatIsNoFile(t *testing.T) {
+func TestProjectLayer_ConfigurationThatIsNoFile(t *testing.T) {
 	for name, plant := range map[string]func(path string) error{
 		"endless": func(path string) error { return os.Symlink("/dev/zero", path) },
 		"pipe":    func(path string) error { return syscall.Mkfifo(path, 0o600) },
@@ -199,7 +199,7 @@ func TestConfigurationThatIsNoFile(t *testing.T) {
 
 // Without HOME there is no person's configuration, login or state: not what another user
 // put into the temporary folder, nor what a checkout has in the working folder.
-func TestNoHomeIsNobodysFolder(t *testing.T) {
+func TestProjectLayer_NoHome(t *testing.T) {
 	strange := t.TempDir()
 	t.Chdir(strange)
 	t.Setenv("TMPDIR", strange)

@@ -10,7 +10,7 @@ import (
 	"gchat-hooks/state"
 )
 
-func TestReportSettings(t *testing.T) {
+func TestReportRules_Settings(t *testing.T) {
 	home, project := t.TempDir(), t.TempDir()
 	write := func(path, s string) {
 		t.Helper()
@@ -46,7 +46,7 @@ func TestReportSettings(t *testing.T) {
 	}
 }
 
-func TestQuietHours(t *testing.T) {
+func TestReportRules_QuietHours(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	kit.NoError(t, err)
 	night := &QuietHours{From: 22 * 60, To: 7 * 60, TimeZone: berlin}

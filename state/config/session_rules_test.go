@@ -7,7 +7,7 @@ import (
 	"gchat-hooks/state"
 )
 
-func TestSessionRules(t *testing.T) {
+func TestSessionRules_Table(t *testing.T) {
 	for name, c := range map[string]struct {
 		file string
 		env  map[string]string
@@ -69,7 +69,7 @@ func TestSessionRules(t *testing.T) {
 	}
 }
 
-func TestNonsenseInRulesIsReported(t *testing.T) {
+func TestSessionRules_ReportsNonsense(t *testing.T) {
 	p := newPlace(t)
 	p.write(".claude/gchat-hooks.json", `{"timeout_policy":"guess","stop_gate":{"question_asked":"maybe","nothing":"on"},"format":"opus",
 		"rules":[{"session":"[","preset":"system4","ask_mode":"deny"},{"sesion":"x-*","ask_mode":"deny"}]}`)

@@ -11,7 +11,7 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-func TestMemberIsSetAndTheRestStays(t *testing.T) {
+func TestSetMember_KeepsTheRest(t *testing.T) {
 	const url = "https://x/?a=1&b=2"
 	for name, c := range map[string]struct {
 		before string
@@ -54,7 +54,7 @@ func TestMemberIsSetAndTheRestStays(t *testing.T) {
 
 // A person's link, as into a folder of dotfiles, stays one. Its file holds a secret from
 // now on.
-func TestConfigurationThatIsALink(t *testing.T) {
+func TestSetMember_ConfigurationThatIsALink(t *testing.T) {
 	dir := t.TempDir()
 	file, link := filepath.Join(dir, "dotfiles.json"), filepath.Join(dir, "config.json")
 	kit.NoError(t, os.WriteFile(file, []byte("{}"), 0o644))

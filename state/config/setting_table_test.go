@@ -95,10 +95,10 @@ func inEnv(t *testing.T, r row) string {
 	return fmt.Sprint(v)
 }
 
-// TestSettingsCount sets each setting as the page's example does, in a file and in the
+// TestSettingTable_EachCounts sets each setting as the page's example does, in a file and in the
 // environment: it has to count, and to mean something. What the page says to be the
 // default has to change nothing.
-func TestSettingsCount(t *testing.T) {
+func TestSettingTable_EachCounts(t *testing.T) {
 	none, _ := loadWith(t, "", nil)
 	for _, r := range rows(t) {
 		if r.JSONName == "" {
@@ -133,8 +133,8 @@ func TestSettingsCount(t *testing.T) {
 	}
 }
 
-// TestSettingsAreAll compares the list with the page, and with what the code looks for.
-func TestSettingsAreAll(t *testing.T) {
+// TestSettingTable_IsComplete compares the list with the page, and with what the code looks for.
+func TestSettingTable_IsComplete(t *testing.T) {
 	var onPage []Setting
 	for _, r := range rows(t) {
 		onPage = append(onPage, r.Setting)
