@@ -393,3 +393,63 @@ func FuzzRefusal(f *testing.F) {
 		}
 	})
 }
+
+func TestCredentials_EndpointGetsNone(t *testing.T) {
+	for _, endpoint := range []string{"http://chat.example/", "ftp://127.0.0.1/", "http://127.0.0.1.chat.example", "not a url"} {
+		if _, err := NewReader(t.Context(), endpoint, ""); err == nil {
+			t.Errorf("%s was taken", endpoint)
+		}
+	}
+}
+
+func TestCredentials_ServiceAccountIsRefused(t *testing.T) {
+	scope := ""
+	tokens := tokenServer(t, func(w http.ResponseWriter, r *http.Request) {
+		_ = r.ParseForm()
+		scope = r.Form.Get("assertion")
+		w.WriteHeader(400)
+		fmt.Fprint(w, `{"error":"invalid_grant","error_description":"reauth related error (invalid_rapt)"}`)
+	})
+	// TLS to a port where no program listens: the token is asked for first, and refused.
+	r, err := NewReader(t.Context(), "https://127.0.0.1:1/", strict.ServiceAccount(t, tokens.URL))
+	kit.NoError(t, err)
+	err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
+	if !errors.Is(err, ErrCredentials) || !IsAuthFailure(err) || !strings.Contains(err.Error(), "invalid_rapt") || scope == "" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCredentials_FilesThatAreNone(t *testing.T) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{"garbage": "{", "no type": "{}", "external": `{"type":"external_account"}`} {
+		file := filepath.Join(dir, name)
+		kit.NoError(t, os.WriteFile(file, []byte(content), 0o600))
+		if _, err := NewReader(t.Context(), "", file); !errors.Is(err, ErrCredentials) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := NewReader(t.Context(), "", filepath.Join(dir, "missing")); !errors.Is(err, ErrCredentials) {
+		t.Errorf("missing: %v", err)
+	}
+	user := filepath.Join(dir, "user")
+	kit.NoError(t, os.WriteFile(user, []byte(`{"type":"authorized_user","client_id":"1","client_secret":"s","refresh_token":"r"}`), 0o600))
+	if _, err := NewReader(t.Context(), "", user); err != nil {
+		t.Errorf("authorized user: %v", err)
+	}
+	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", strict.ServiceAccount(t, "https://127.0.0.1:1/"))
+	if _, err := NewReader(t.Context(), "", ""); err != nil {
+		t.Errorf("application default: %v", err)
+	}
+}
+
+// Credentials that lead to others could name a file of the person's, and a host to send
+// it to.
+func TestCredentials_OtherKindsAreRefused(t *testing.T) {
+	for _, kind := range []string{"impersonated_service_account", "external_account", "external_account_authorized_user", "gdch_service_account"} {
+		file := filepath.Join(t.TempDir(), "c.json")
+		kit.NoError(t, os.WriteFile(file, []byte(`{"type": "`+kind+`", "source_credentials": {"type": "external_account"}}`), 0o600))
+		if _, err := NewReader(t.Context(), "", file); !errors.Is(err, ErrCredentials) || !strings.Contains(err.Error(), "is neither") {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}

@@ -150,25 +150,3 @@ func TestPanes_TmuxThatHangs(t *testing.T) {
 		}
 	}
 }
-
-func TestCapture_IsTheLiveScreen(t *testing.T) {
-	w, p := newTestTmux(t, `seq 1 100; printf '\033[31mred\033[0m 日本 👩‍💻'; sleep 600`)
-	w.awaitText(p.ID, "red")
-	live, err := w.Capture(t.Context(), p.ID)
-	if err != nil || !strings.Contains(live, "\x1b[31mred") || strings.Count(live, "\n") != 24 || !strings.Contains(live, "日本") {
-		t.Errorf("%v: %q", err, live)
-	}
-	w.tmux("copy-mode", "-t", p.ID)
-	w.tmux("send-keys", "-t", p.ID, "-X", "history-top")
-	if again, err := w.Capture(t.Context(), p.ID); err != nil || again != live {
-		t.Errorf("scrolled back: %v: %q", err, again)
-	}
-	w.tmux("copy-mode", "-q", "-t", p.ID)
-
-	for lines, first := range map[int]string{3: "99", 101: "1", 1000: "1"} {
-		got, err := w.Snapshot(t.Context(), p.ID, lines)
-		if err != nil || got.Lines[0] != first || got.Lines[len(got.Lines)-1] != "red 日本 👩‍💻" || len(got.Lines) > lines {
-			t.Errorf("%d lines: %v: %q", lines, err, got.Lines)
-		}
-	}
-}

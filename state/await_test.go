@@ -1,10 +1,13 @@
 package state
 
 import (
+	"context"
 	"errors"
+	"os"
 	"os/exec"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"gchat-hooks/e2e/kit"
 )
@@ -28,5 +31,84 @@ func TestAwait_EndsWithoutAPoller(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		})
+	}
+}
+
+func TestAwait_ReturnsTheFinalRecord(t *testing.T) {
+	env := envOf(t)
+	q := record(t, QuestionsIn(t.TempDir()), question("s"))
+	kit.NoError(t, AddQuestionToIndex(env, q))
+	serving, err := TryLock(IndexFile(env, q.Path)) // as the poller does
+	kit.NoError(t, err)
+	got := make(chan *Question)
+	go func() {
+		q, err := Await(t.Context(), env, "", q.Path, func(q *Question) bool { return q.Status == Answered })
+		if err != nil {
+			t.Error(err)
+		}
+		got <- q
+	}()
+	if _, err := UpdateQuestion(q.Path, func(q *Question) error {
+		q.Answers = map[string]string{"Which?": "A"}
+		return q.MoveTo(Answered, time.Now())
+	}); err != nil {
+		t.Fatal(err)
+	}
+	serving.Unlock()
+	if q := <-got; q.Status != Answered {
+		t.Errorf("returned at %s", q.Status)
+	}
+}
+
+// A poller lets the waiting process go for a moment when the message was sent, and goes
+// on serving the question: a process that does not look in that moment learns of it all
+// the same.
+func TestAwait_SeesAChangeWithoutAWake(t *testing.T) {
+	env := envOf(t)
+	q := record(t, QuestionsIn(t.TempDir()), question("s"))
+	kit.NoError(t, AddQuestionToIndex(env, q))
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	looks, pauses := 0, make(chan bool, 1)
+	go func() {
+		<-pauses
+		time.Sleep(30 * time.Millisecond) // of a pause of 160
+		serving, err := TryLock(IndexFile(env, q.Path))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		t.Cleanup(serving.Unlock)
+		if _, err := UpdateQuestion(q.Path, func(q *Question) error { q.IsMessageSent = true; return nil }); err != nil {
+			t.Error(err)
+		}
+	}()
+	_, err := Await(ctx, env, "", q.Path, func(q *Question) bool {
+		if looks++; looks == 5 {
+			pauses <- true
+		}
+		return q.IsMessageSent
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAwait_EndsWithItsContext(t *testing.T) {
+	env := envOf(t)
+	q := record(t, QuestionsIn(t.TempDir()), question("s"))
+	kit.NoError(t, AddQuestionToIndex(env, q))
+	never := func(*Question) bool { return false }
+	serving, err := TryLock(IndexFile(env, q.Path))
+	kit.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Await(ctx, env, "", q.Path, never); !errors.Is(err, context.Canceled) {
+		t.Errorf("told to end: %v", err)
+	}
+	os.Remove(q.Path)
+	serving.Unlock()
+	if _, err := Await(t.Context(), env, "", q.Path, never); !errors.Is(err, ErrUnserved) {
+		t.Errorf("without the record: %v", err)
 	}
 }

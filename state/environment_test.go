@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -166,4 +167,61 @@ func TestEnvironment_OfAnEarlierVersion(t *testing.T) {
 			t.Errorf("%s: the record is of %s, the session of %s, want %s", name, o.Environment, session.Environment, want)
 		}
 	}
+}
+
+func TestRecords_EnvironmentsDiffer(t *testing.T) {
+	env := envOf(t)
+	with := func(name, value string) Getenv {
+		return func(n string) string {
+			if n == name {
+				return value
+			}
+			return env(n)
+		}
+	}
+	same := Environment(env)
+	for _, name := range []string{"GOOGLE_CHAT_WEBHOOK_URL", "GCHAT_ALLOWED_USERS", "GCHAT_CONFIG", "https_proxy", "OPENCLAW_HOME"} {
+		if Environment(with(name, "x")) == same {
+			t.Errorf("%s does not count", name)
+		}
+	}
+	for _, name := range []string{
+		"CLAUDE_PROJECT_DIR", "TMUX_PANE", "GCHAT_ASK_MODE", "GCHAT_STATE_DIR", "PWD",
+		"ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL",
+	} {
+		kit.Equalf(t, Environment(with(name, "x")), same, "%s counts", name)
+	}
+	other := envOf(t)
+	if Environment(other) == same {
+		t.Error("the hash has no salt")
+	}
+}
+
+func TestRecords_OnePollerLock(t *testing.T) {
+	env := envOf(t)
+	lock, err := LockPoller(env)
+	kit.NoError(t, err)
+	if _, err := LockPoller(env); !errors.Is(err, ErrLocked) {
+		t.Errorf("taken twice: %v", err)
+	}
+	calls := CountPollerCalls(env)
+	if _, err := StartPoller(env, "/nothing/is/here"); err != nil {
+		t.Errorf("beside a poller: %v", err)
+	}
+	if err := lock.UnlockPoller(env, "/nothing/is/here", calls); err == nil {
+		t.Error("a poller that was called while it ended has no successor")
+	}
+	if lock, err = LockPoller(env); err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.UnlockPoller(env, "/nothing/is/here", CountPollerCalls(env)); err != nil {
+		t.Errorf("one that was not called has a successor: %v", err)
+	}
+	if _, err := StartPoller(env, "/nothing/is/here"); err == nil {
+		t.Error("a program that is not there was started")
+	}
+	if lock, err = LockPoller(env); err != nil {
+		t.Errorf("a poller that could not be started has the lock: %v", err)
+	}
+	lock.Unlock()
 }

@@ -229,3 +229,29 @@ func TestConfig_WebhookCommand(t *testing.T) {
 		t.Errorf("failed command: %v says nothing to do", err)
 	}
 }
+
+// A trusted project's settings can set variables: who approves is first of all what the
+// person's file says.
+func TestConfig_ApproversOfThePersonsFileFirst(t *testing.T) {
+	for name, test := range map[string]struct {
+		file string
+		env  map[string]string
+		want []string
+	}{
+		"approvers in the file":         {`{"approvers": ["users/1"]}`, map[string]string{"GCHAT_APPROVERS": "users/9"}, []string{"users/1"}},
+		"nobody in the file":            {`{"approvers": []}`, map[string]string{"GCHAT_APPROVERS": "users/9"}, nil},
+		"those who may answer":          {`{"allowed_users": ["users/1"]}`, map[string]string{"GCHAT_ALLOWED_USERS": "users/9"}, []string{"users/1"}},
+		"the environment where no file": {`{}`, map[string]string{"GCHAT_APPROVERS": "users/2"}, []string{"users/2"}},
+		"the environment's who answer":  {`{}`, map[string]string{"GCHAT_ALLOWED_USERS": "users/2"}, []string{"users/2"}},
+		"approvers of the environment":  {`{"allowed_users": ["users/1", "users/2"]}`, map[string]string{"GCHAT_APPROVERS": "users/2,users/9"}, []string{"users/2"}},
+	} {
+		p := newPlace(t)
+		p.write("~/.config/gchat-hooks/config.json", test.file)
+		for k, v := range test.env {
+			p.env[k] = v
+		}
+		if c := LoadPersonal(p.getenv); !slices.Equal(c.Approvers, test.want) {
+			t.Errorf("%s: %q", name, c.Approvers)
+		}
+	}
+}

@@ -3,13 +3,10 @@ package config
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
@@ -196,130 +193,6 @@ type hub struct {
 func (h *hub) read(context.Context, string) (json.RawMessage, error) {
 	h.asked++
 	return json.RawMessage(h.policy), h.down
-}
-
-// The copy of a hub's policy is read again after an hour, and holds for a day while the
-// hub is out of reach.
-func TestHubPolicy_HowLongItHolds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g, h := newGoverned(t), &hub{policy: strictPolicy}
-		g.put(".config/gchat-hooks/hub.json", `{"type": "gchat_hooks_hub", "hub": "https://hub", "token": "t"}`)
-		renews := true // as the poller
-		restrict := func(what string, asked int, reads bool) *Config {
-			t.Helper()
-			c, before := Load(g.getenv, g.project), h.asked
-			c.ReadPolicy, c.RenewsPolicy = h.read, renews
-			if err := c.ApplyPolicies(t.Context(), g.getenv); (err == nil) != reads || c.HasUnreadFile == reads {
-				t.Errorf("%s: %v", what, err)
-			}
-			kit.Equalf(t, h.asked-before, asked, "%s: asked", what)
-			g.held(what, c)
-			return c
-		}
-		if c, err := g.load(); err == nil || !c.HasUnreadFile {
-			t.Error("a policy that was never read lets Chat decide")
-		}
-		h.down = errors.New("down")
-		restrict("never read", 1, false)
-		restrict("a moment later", 0, false)
-		time.Sleep(policyRetryPause + time.Second)
-		h.down = nil
-		restrict("read", 1, true)
-		if c, err := g.load(); err != nil || !c.titlesOnly {
-			t.Error("its copy does not count without the hub")
-		}
-		time.Sleep(59 * time.Minute)
-		restrict("within an hour", 0, true)
-		time.Sleep(2 * time.Minute)
-		h.down, renews = errors.New("down"), false
-		restrict("older, for a hook", 0, true)
-		renews = true
-		restrict("older", 1, true)
-		restrict("tried a moment ago", 0, true)
-		time.Sleep(22 * time.Hour)
-		restrict("within a day", 1, true)
-		h.down, h.policy, renews = nil, `{"never_remot": []}`, true
-		time.Sleep(policyRetryPause + time.Second)
-		restrict("with a typo", 1, true)
-		restrict("with a typo, a moment ago", 0, true)
-		time.Sleep(policyRetryPause + time.Second)
-		restrict("with a typo, a minute ago", 1, true)
-		h.down, renews = errors.New("down"), false
-		time.Sleep(2 * time.Hour)
-		restrict("after a day, for a hook", 1, false)
-		time.Sleep(policyRetryPause + time.Second)
-		h.down, h.policy = nil, `{"titles_only": true, "later": 1}`
-		c := restrict("a later hub's", 1, false)
-		if !strings.Contains(c.policyError.Error(), "later") {
-			t.Error(c.policyError)
-		}
-		time.Sleep(2 * time.Hour)
-		h.policy = `{"titles_only": true}`
-		c = Load(g.getenv, g.project)
-		c.ReadPolicy = h.read
-		if err := c.ApplyPolicies(t.Context(), g.getenv); err != nil || !c.titlesOnly || !c.AccessTo(state.KindPlan, "").CanAsk {
-			t.Errorf("what the hub says now does not count: %v", err)
-		}
-	})
-}
-
-// Neither another credentials file, nor a copy that is broken, foreign or of a future
-// time, lifts a hub's policy.
-func TestHubPolicy_NothingLiftsIt(t *testing.T) {
-	for name, try := range map[string]func(*governed){
-		"no credentials":   func(g *governed) { g.env["GOOGLE_CHAT_CREDENTIALS_FILE"] = "/none" },
-		"a person's file":  func(g *governed) { g.put(".config/gchat-hooks/config.json", `{"credentials_file": "/none"}`) },
-		"a project's file": func(g *governed) { g.put("shop/.claude/gchat-hooks.json", `{"credentials_file": "none.json"}`) },
-		"another hub": func(g *governed) {
-			g.env["GOOGLE_CHAT_CREDENTIALS_FILE"] = g.put("mine.json", `{"type": "gchat_hooks_hub", "hub": "https://mine", "token": "t"}`)
-		},
-		"a broken copy":  func(g *governed) { g.put(".local/state/gchat-hooks/policy.json", `{`) },
-		"no copy at all": func(g *governed) { g.put(".local/state/gchat-hooks/policy.json", `null`) },
-		"a future copy": func(g *governed) {
-			g.put(".local/state/gchat-hooks/policy.json", `{"https://hub": {"policy": {}, "read": "2999-01-01T00:00:00Z"}}`)
-		},
-		"another hub's copy": func(g *governed) {
-			now, _ := json.Marshal(time.Now())
-			g.put(".local/state/gchat-hooks/policy.json", `{"https://mine": {"policy": {}, "read": `+string(now)+`}}`)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := newGoverned(t)
-			g.put(".config/gchat-hooks/hub.json", `{"type": "gchat_hooks_hub", "hub": "https://hub", "token": "t"}`)
-			try(g)
-			c := Load(g.getenv, g.project)
-			c.ReadPolicy = func(_ context.Context, file string) (json.RawMessage, error) {
-				if filepath.Base(file) == "hub.json" {
-					return json.RawMessage(strictPolicy), nil
-				}
-				return json.RawMessage(`{}`), nil
-			}
-			kit.NoError(t, c.ApplyPolicies(t.Context(), g.getenv))
-			g.held(name, c)
-		})
-	}
-}
-
-// A hub's file is read as strictly as its machines read what they get of it.
-func TestHubPolicy_Kept(t *testing.T) {
-	for text, wrong := range map[string]string{
-		`{"never_remote": ["Bash"], "spaces": {"spaces/A": ["users/1", "users/2"]}}`: "",
-		`{"never_remot": ["Bash"]}`:                     "never_remot",
-		`{"terminal_only": ["plans"]}`:                  "terminal_only takes",
-		`{"terminal_only": [`:                           "EOF",
-		`{"spaces": {"spaces/A": ["bob@example.com"]}}`: "bob@example.com",
-		`{"spaces": {"spaces/A": ["222"]}}`:             "spaces takes",
-		`{"spaces": {"A": ["users/1"]}}`:                "spaces takes",
-		`{"spaces": {"spaces/A": "users/222"}}`:         "spaces",
-	} {
-		p, err := ReadHubPolicy(newGoverned(t).put("p.json", text))
-		if (wrong == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), wrong) {
-			t.Errorf("%s: %+v, %v", text, p, err)
-		}
-	}
-	if _, err := ReadHubPolicy("/none.json"); err == nil {
-		t.Error("it is not there")
-	}
 }
 
 func FuzzPolicy(f *testing.F) {

@@ -1,0 +1,77 @@
+package state
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"gchat-hooks/e2e/kit"
+)
+
+func TestIndex_HasWhatWeWrote(t *testing.T) {
+	env := envOf(t)
+	q := question("s")
+	q.TmuxPane, q.TmuxSocket = "%3", "/tmp/tmux"
+	record(t, QuestionsIn(t.TempDir()), q)
+	kit.NoError(t, errors.Join(AddQuestionToIndex(env, q), AddQuestionToIndex(env, q)))
+	os.WriteFile(filepath.Join(UserStateDir(env), "open", "odd.open"), []byte("{"), 0o600)
+	os.WriteFile(filepath.Join(UserStateDir(env), "open", "relative.open"), []byte(`{"path":"q.json"}`), 0o600)
+	all, err := IndexEntries(env)
+	if err != nil || len(all) != 1 || all[0].Path != q.Path || all[0].TmuxPane != "%3" || all[0].Environment != Environment(env) {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	if qs, bad := ReadIndexedQuestions(env); len(qs) != 1 || len(bad) != 0 {
+		t.Errorf("%v, %v", qs, bad)
+	}
+	if err := RemoveClosedQuestion(env, q); err == nil {
+		t.Error("an open question was removed")
+	}
+	q, err = UpdateQuestion(q.Path, func(q *Question) error { return q.MoveTo(Cancelled, time.Now()) })
+	kit.NoError(t, errors.Join(err, RemoveClosedQuestion(env, q)))
+	if all, _ := IndexEntries(env); len(all) != 0 {
+		t.Errorf("still in the index: %+v", all[0])
+	}
+}
+
+// A question that comes under another environment brings its messages: no poller would
+// send them, and its thread could be told nothing. What a living poller serves stays, and
+// so does what is not its.
+func TestIndex_AQuestionWithItsMessages(t *testing.T) {
+	for _, lives := range []bool{true, false} {
+		env := envOf(t)
+		old := func(name string) string {
+			if name == "GCHAT_FORMAT" {
+				return "haiku"
+			}
+			return env(name)
+		}
+		q := record(t, QuestionsIn(t.TempDir()), question("s"))
+		kit.NoError(t, AddQuestionToIndex(old, q))
+		about := map[string]string{"its text": q.Path, "of another": "/q.json"}
+		for key, question := range about {
+			m := message(key, "words")
+			m.Question, m.CreatedAt = question, time.Now().UTC()
+			if _, _, err := OutboxIn(UserStateDir(env)).Enqueue(old, m, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		lock, err := LockPoller(old)
+		kit.NoError(t, err)
+		if !lives {
+			lock.Unlock()
+		}
+		kit.NoError(t, AddQuestionToIndex(env, q))
+		for key := range about {
+			want := Environment(old)
+			if key == "its text" && !lives {
+				want = Environment(env)
+			}
+			if m, err := OutboxIn(UserStateDir(env)).FindByKey(key); err != nil || m.Environment != want {
+				t.Errorf("%s, with a poller %v: of %s, want %s, %v", key, lives, m.Environment, want, err)
+			}
+		}
+		lock.Unlock()
+	}
+}

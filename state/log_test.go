@@ -1,0 +1,77 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gchat-hooks/e2e/kit"
+)
+
+func TestLog_Redacts(t *testing.T) {
+	var r Redactor
+	r.AddSecrets("https://chat.example/v1/spaces/A/messages?key=KEYKEYKEY&token=tok%2Ftok%3D")
+	for _, leak := range []string{
+		`Post "https://chat.example/v1/spaces/A/messages?key=KEYKEYKEY&token=tok%2Ftok%3D": EOF`,
+		"token is tok/tok=", "KEYKEYKEY", `https://other.example/x?token=unseen-secret`, `{"url":"https://o/x?key=a1\u0026token=unseen-secret"}`,
+		"Authorization: Bearer unseen-secret", `"refresh_token": "unseen-secret"`, `{"refresh_token":"1//0-unseen-secret"}`,
+		`{"private_key":"-----BEGIN PRIVATE KEY-----\nunseen-secret\n"}`, "GET /?state=x&code=4/0Aunseen-secret&scope=y", "got ya29.unseen-secret",
+		"http://127.0.0.1:1/t/unseen-secret/v1/spaces", "page:  http://127.0.0.1:1/#key=unseen-secret",
+		`{"type":"gchat-hooks","token": "unseen-secret"}`,
+	} {
+		got := r.Redact(leak)
+		for _, secret := range []string{"KEYKEYKEY", "tok/tok=", "tok%2Ftok", "unseen-secret"} {
+			if strings.Contains(got, secret) {
+				t.Errorf("%q became %q, which holds %q", leak, got, secret)
+			}
+		}
+	}
+	kit.Equalf(t, r.Redact("a plain line, key: value"), "a plain line, key: value", "a plain line")
+}
+
+func TestLog_IsCappedAndClean(t *testing.T) {
+	home := t.TempDir()
+	env := func(name string) string { return map[string]string{"HOME": home}[name] }
+	path := LogPath(env)
+	NewLog(env, "test")
+	if _, err := os.Stat(path); err == nil {
+		t.Error("a log without a line was opened")
+	}
+	os.MkdirAll(filepath.Dir(path), 0o700)
+	os.WriteFile(path, make([]byte, maxLogSize+1), 0o600)
+	l := NewLog(env, "test")
+	l.AddSecrets("topsecret")
+	l.Error().Str("url", "topsecret").Msg("x")
+	b, err := os.ReadFile(path)
+	if err != nil || strings.Contains(string(b), "topsecret") || !strings.Contains(string(b), `"job":"test"`) {
+		t.Errorf("log holds %s, %v", b, err)
+	}
+	if info, err := os.Stat(path + ".1"); err != nil || info.Size() != maxLogSize+1 {
+		t.Errorf("old log: %v, %v", info, err)
+	}
+}
+
+// What comes again and again is logged once, whatever file or port it names, until it is
+// forgotten; and no run of faults fills the memory.
+func TestLog_WritesAnErrorOnce(t *testing.T) {
+	home := t.TempDir()
+	l := NewLog(func(name string) string { return map[string]string{"HOME": home}[name] }, "test")
+	lines := func() int {
+		b, _ := os.ReadFile(l.path)
+		return strings.Count(string(b), "\n")
+	}
+	for _, err := range []error{errors.New("rename .new-1234567: full"), errors.New("rename .new-7654321: full"), nil} {
+		l.ErrorOnce(err, "not written")
+	}
+	kit.Equalf(t, lines(), 1, "lines for one fault")
+	l.ForgetOnce()
+	for i := range 3 * maxLoggedOnce {
+		l.ErrorOnce(fmt.Errorf("fault %s", strings.Repeat("x", i)), "not written")
+	}
+	if n := lines(); n != 1+maxLoggedOnce || len(l.loggedOnce) != maxLoggedOnce {
+		t.Errorf("%d lines, %d remembered", n, len(l.loggedOnce))
+	}
+}

@@ -1,0 +1,110 @@
+package state
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"gchat-hooks/e2e/kit"
+)
+
+func TestOutbox_KeepsOrderAndKeys(t *testing.T) {
+	env := envOf(t)
+	box := OutboxIn(UserStateDir(env))
+	late := message("a", "first")
+	late.CreatedAt = time.Now().Add(time.Hour) // the clock was set back after it
+	for _, m := range []*Message{late, message("b", "second"), message("c", "third")} {
+		if _, put, err := box.Enqueue(env, m, time.Minute); err != nil || !put {
+			t.Fatal(put, err)
+		}
+	}
+	again, put, err := box.Enqueue(env, message("b", "second"), time.Minute)
+	if err != nil || put || again.Key != "b" {
+		t.Errorf("put twice: %v, %v, %v", again, put, err)
+	}
+	if _, put, err := box.Enqueue(env, message("b", "second"), 0); err != nil || !put {
+		t.Errorf("put again later: %v, %v", put, err)
+	}
+	waiting, bad := box.Waiting()
+	var keys string
+	for _, m := range waiting {
+		keys += m.Key
+	}
+	if keys != "abcb" || len(bad) > 0 {
+		t.Errorf("in order: %q, %v", keys, bad)
+	}
+}
+
+// A message that is taken away does not come back by what another process writes into it
+// at that moment: gchat-send --no-queue has said that it is not kept.
+func TestOutbox_RemovedStaysRemoved(t *testing.T) {
+	env := envOf(t)
+	box := OutboxIn(UserStateDir(env))
+	m, _, err := box.Enqueue(env, message("a", "never"), 0)
+	kit.NoError(t, err)
+	dropped := make(chan error)
+	if _, err := box.Change(m.Path, func(m *Message) {
+		go func() { dropped <- box.RemoveMessage(env, m) }()
+		m.FailedTries++
+		select {
+		case err := <-dropped: // before the write
+			go func() { dropped <- err }()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	kit.NoError(t, <-dropped)
+	if all, bad := box.All(); len(all)+len(bad) > 0 {
+		t.Errorf("left are %v, %v", all, bad)
+	}
+}
+
+func TestOutbox_KeepsReceipts(t *testing.T) {
+	env, now := envOf(t), time.Now()
+	box := OutboxIn(UserStateDir(env))
+	end := func(key string, ago time.Duration, aside string) {
+		m, _, err := box.Enqueue(env, message(key, key), time.Minute)
+		kit.NoError(t, err)
+		if _, err := box.Change(m.Path, func(m *Message) {
+			if m.EndedAt, m.SetAsideReason = now.Add(-ago).UTC(), aside; aside == "" {
+				m.SentAt = m.EndedAt
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end("fresh", time.Minute, "")
+	end("old", time.Hour, "")
+	end("aside", 24*time.Hour, "refused")
+	end("gone", 31*24*time.Hour, "refused")
+	if _, _, err := box.Enqueue(env, message("waits", "x"), 0); err != nil {
+		t.Fatal(err)
+	}
+	box.Sweep(env, now)
+	all, _ := box.All()
+	var left []string
+	for _, m := range all {
+		left = append(left, m.Key)
+	}
+	slices.Sort(left)
+	if !slices.Equal(left, []string{"aside", "fresh", "waits"}) {
+		t.Errorf("left are %v", left)
+	}
+	if n, err := box.RetrySetAside(now); n != 1 || err != nil || len(box.SetAside()) != 0 {
+		t.Errorf("revived %d, %v", n, err)
+	}
+}
+
+// Messages of the release before wait in the same folder.
+func TestOutbox_MessageOfTheReleaseBefore(t *testing.T) {
+	env := envOf(t)
+	box := OutboxIn(UserStateDir(env))
+	writeAt(t, filepath.Join(box.Dir, "1795357346000000000-0a1b2c3d4e5f60-client-1.json"),
+		`{"message_id":"client-1","key":"client-1","chat":"h/spaces/S","parts":["Done."],"project_dir":"/p","kind":"task_done","created_at":"2026-11-22T10:00:00Z"}`)
+	waiting, bad := box.Waiting()
+	if len(bad) > 0 || len(waiting) != 1 || waiting[0].Type != MessageReport || waiting[0].Parts[0] != "Done." || waiting[0].Environment != "" {
+		t.Errorf("%+v, %v", waiting, bad)
+	}
+}
