@@ -250,8 +250,8 @@ func permissionText(q *state.Question, lineLimit int) string {
 }
 
 // alwaysAllowsLine returns the line that says what "always" allows, or "" if that is not
-// offered. word is what the person writes or taps for it. mark is put around the rules: in
-// a message with markup it is a backtick, so that Chat shows the rules' asterisks.
+// offered. word is what the person writes or taps for it. mark is put around the rules:
+// in a message with markup it is a backtick, so that Chat shows the rules' asterisks.
 func alwaysAllowsLine(q *state.Question, word, mark string) string {
 	if q.AlwaysAllows == "" || !isOffered(q, state.LabelAlways) {
 		return ""
@@ -286,8 +286,8 @@ func HowToDecide(q *state.Question) string {
 	return "Reply yes" + separator + refuseText + "."
 }
 
-// agentText says which subagent asks, and that the terminal does not show its dialog while
-// that is hidden. It returns "" if the session itself asks.
+// agentText says which subagent asks, and that the terminal does not show its dialog
+// while that is hidden. It returns "" if the session itself asks.
 func agentText(q *state.Question) string {
 	if q.AgentID == "" {
 		return ""
@@ -303,8 +303,8 @@ func agentText(q *state.Question) string {
 	return disarm(text)
 }
 
-// AsksForTerminal reports whether a reply asks to show a hidden dialog in the terminal. If
-// an option is called "terminal", the reply chooses that option instead.
+// AsksForTerminal reports whether a reply asks to show a hidden dialog in the terminal.
+// If an option is called "terminal", the reply chooses that option instead.
 func AsksForTerminal(q *state.Question, text string) bool {
 	word := normalise("terminal")
 	isOption := slices.ContainsFunc(q.SubQuestions, func(subQuestion state.SubQuestion) bool {

@@ -16,8 +16,8 @@ import (
 )
 
 // A person answers a form of an MCP server as a whole. A reply with one invalid value is
-// not used at all. The answer's label is the decision, and its Notes hold the values as the
-// JSON that the server gets. No note in the thread repeats a value.
+// not used at all. The answer's label is the decision, and its Notes hold the values as
+// the JSON that the server gets. No note in the thread repeats a value.
 
 // formDecisions are the decisions that a person can make about a form.
 var formDecisions = []decision{
@@ -96,8 +96,8 @@ func quotedName(name string) string {
 	return `"` + neutraliseLastAngle(reviewField(name)) + `"`
 }
 
-// reviewField is safeField for a text that a person has to judge: it shows characters that
-// would be invisible.
+// reviewField is safeField for a text that a person has to judge: it shows characters
+// that would be invisible.
 func reviewField(text string) string {
 	return safeField(state.CleanForReview(state.ForReview, text))
 }
@@ -380,8 +380,8 @@ func formAnswer(
 	return state.Answer{Labels: []string{label}, Notes: string(b)}, ""
 }
 
-// readTickedValue returns the value of a field whose options are chosen from a list. boxes
-// holds the numbers of the chosen options. Without any, the value is nil.
+// readTickedValue returns the value of a field whose options are chosen from a list.
+// boxes holds the numbers of the chosen options. Without any, the value is nil.
 func readTickedValue(f state.Field, boxes []string) (value any, problem string) {
 	var numbers []int
 	for _, box := range boxes {

@@ -3,8 +3,8 @@ package wording
 import "gchat-hooks/state"
 
 // kindWording holds the functions that write the texts of one kind of question and read
-// its replies. To add a kind, add a case to wordingOf, and a row to the traits of kinds in
-// package state.
+// its replies. To add a kind, add a case to wordingOf, and a row to the traits of kinds
+// in package state.
 type kindWording struct {
 	// parts returns what the question's messages are made of; see messageParts.
 	parts func(

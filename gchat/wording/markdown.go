@@ -10,15 +10,16 @@ import (
 	"gchat-hooks/state"
 )
 
-// renderMarkdown renders Claude's Markdown, which is visible text, in Chat's own syntax:
-// *bold*, _italic_, ~struck~, `code`, "* " before items, 4 spaces before nested ones, ">
-// " before quotes. Chat has no headings and no tables. Ordinary text is Markdown too, and
-// comes out as it is, with its lines. All that is foreign in it is neutral then.
+// renderMarkdown renders Claude's Markdown in Chat's own syntax: *bold*, _italic_,
+// ~struck~, `code`, "* " before items, four spaces before nested items, "> " before
+// quotes. Chat has no headings and no tables. The source must be clean text; see
+// state.Clean. Text without Markdown keeps its lines unchanged. Foreign text is neutral
+// in the result.
 //
-// It reads what Claude writes in a report: paragraphs, headings, lists, quotes, tables,
-// fenced code and lines across, and in a line what is bold, italic, struck, code or a
-// link. The rest of Markdown is text, as it was written. Each line is read by itself,
-// once, so hostile text takes time and memory by its length, too.
+// It reads the Markdown that Claude writes in a report: paragraphs, headings, lists,
+// quotes, tables, fenced code and horizontal rules, and within a line bold, italic,
+// struck, code and links. Any other Markdown stays unchanged, as text. It reads each line
+// by itself and only once, so time and memory grow linearly even with hostile text.
 func renderMarkdown(source string) string {
 	if !markupPattern().MatchString(source) {
 		return fenceReplacer.Replace(renderChatSyntax(source))
@@ -26,8 +27,8 @@ func renderMarkdown(source string) string {
 	return parseMarkdown(source)
 }
 
-// markupPattern are what Markdown may read something into. A text without them, as most
-// are, is lines and paragraphs for it, too.
+// markupPattern matches whatever may mean something in Markdown. Most texts have no
+// match: they consist of plain lines and paragraphs in Markdown as well.
 var markupPattern = state.LazyPattern(`(?m)^(?:[ \t#>=+-]|\d{1,9}[.)])|[*_~\x60\[<&|\\]|\n\n\n`)
 
 func parseMarkdown(source string) string {
@@ -38,8 +39,8 @@ func parseMarkdown(source string) string {
 	return d.neutralText()
 }
 
-// renderChatSyntax is visible text with its lines as they are, neutral. Its code blocks
-// stay code.
+// renderChatSyntax returns clean text in Chat's own syntax as neutral text. It keeps the
+// lines and the code blocks.
 func renderChatSyntax(source string) string {
 	lines := strings.Split(strings.Trim(source, "\n"), "\n")
 	for i, l := range lines {
@@ -48,15 +49,17 @@ func renderChatSyntax(source string) string {
 	return neutralise(strings.TrimRight(strings.Join(lines, "\n"), "\n"))
 }
 
-// line is a line of a message. Code is a line of a code block, or one of its fences.
+// line is a line of a message.
 type line struct {
 	text   string
-	isCode bool
+	isCode bool // a line of a code block, or one of its fences
 }
 
+// document is a message while its Markdown is read.
 type document struct {
-	lines       []line
-	itemIndents []int // how far the list items are indented that the last line is in
+	lines []line
+	// the indents, in columns, of the nested list items that the last line belongs to
+	itemIndents []int
 }
 
 const blanks = " \t"
@@ -66,16 +69,15 @@ var (
 	languagePattern       = state.LazyPattern(`^[A-Za-z0-9+#-]{0,12}$`)
 	quotePattern          = state.LazyPattern(`^ {0,3}>[> ]*`)
 	horizontalRulePattern = state.LazyPattern(
-		`^ {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$`,
-	)
+		`^ {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$`)
 	headingPattern = state.LazyPattern(`^ {0,3}#{1,6}[ \t]+(.*?)(?:[ \t]+#+)?$`)
-	// "|---|:-:|", below a table's header
+	// tableRulePattern matches the line below a table's header, such as "|---|:-:|".
 	tableRulePattern = state.LazyPattern(`^[-:| \t]*(?:\|[-:| \t]*-|-[-:| \t]*\|)[-:| \t]*$`)
 	itemPattern      = state.LazyPattern(`^[ \t]*([-+*]|\d{1,9}[.)])[ \t]+(.*)$`)
 )
 
-// readBlock takes the next lines: a table, a block of code, or one line. It says how many
-// they are.
+// readBlock reads a table, a block of code or a single line from the start of lines. It
+// returns how many lines it read.
 func (d *document) readBlock(lines []string) (n int) {
 	text := strings.TrimRight(lines[0], blanks)
 	if opening := codeFencePattern().FindStringSubmatch(text); opening != nil {
@@ -91,8 +93,9 @@ func (d *document) readBlock(lines []string) (n int) {
 	return 1
 }
 
-// readCode takes a block of code to its end, or to that of the text. What stands beside
-// its first fence is shown where it is more than a language.
+// readCode reads a block of code up to its closing fence, or to the end of the text.
+// margin is the indent of the opening fence, and info is the text behind that fence: it
+// is shown unless it only names a language. It returns how many lines it read.
 func (d *document) readCode(lines []string, margin, fence, info string) (n int) {
 	var code []string
 	for n = 1; n < len(lines); n++ {
@@ -110,7 +113,7 @@ func (d *document) readCode(lines []string, margin, fence, info string) (n int) 
 	return n
 }
 
-// readLine takes a line that is no code.
+// readLine reads a line outside of code blocks and tables.
 func (d *document) readLine(text string) {
 	marker := quotePattern().FindString(text)
 	text = text[len(marker):]
@@ -126,11 +129,11 @@ func (d *document) readLine(text string) {
 		d.writeLine(quote + strings.Repeat("─", 12))
 	case title != nil:
 		d.itemIndents = nil
-		words := renderInline(title[1])
-		if !strings.Contains(words, "*") { // else a part of it is bold, or has stars
-			words = "*" + words + "*"
+		heading := renderInline(title[1])
+		if !strings.Contains(heading, "*") { // bold cannot contain bold text or asterisks
+			heading = "*" + heading + "*"
 		}
-		d.writeLine(quote + words)
+		d.writeLine(quote + heading)
 	case item != nil:
 		const leastNested = 2 // columns
 		d.endItems(indentColumns(text) - leastNested + 1)
@@ -142,14 +145,14 @@ func (d *document) readLine(text string) {
 		d.writeLine(margin + item[1] + " " + renderInline(item[2]))
 	default:
 		d.endItems(indentColumns(text))
-		if words := strings.TrimLeft(text, blanks); len(d.itemIndents) > 0 {
-			text = strings.Repeat("    ", len(d.itemIndents)) + words
+		if len(d.itemIndents) > 0 {
+			text = strings.Repeat("    ", len(d.itemIndents)) + strings.TrimLeft(text, blanks)
 		}
 		d.writeLine(quote + renderInline(text))
 	}
 }
 
-// endItems ends the items that are not less indented than so many columns.
+// endItems ends the list items that are indented by this many columns or more.
 func (d *document) endItems(columns int) {
 	end := slices.IndexFunc(d.itemIndents, func(item int) bool { return item >= columns })
 	if end >= 0 {
@@ -161,8 +164,8 @@ func (d *document) writeLine(text string) {
 	d.lines = append(d.lines, line{text: strings.TrimRight(text, blanks)})
 }
 
-// indentColumns is how many columns of blanks a line begins with. A tab is 4 of them,
-// wherever it begins.
+// indentColumns returns how many columns of blanks a line begins with. Each tab counts as
+// four columns.
 func indentColumns(text string) int {
 	before := text[:len(text)-len(strings.TrimLeft(text, blanks))]
 	return len(before) + 3*strings.Count(before, "\t")
@@ -170,8 +173,8 @@ func indentColumns(text string) int {
 
 const fence = "```"
 
-// writeCode adds code between fences, which the code cannot close. Blank code is no
-// block.
+// writeCode adds code between fences. The code cannot close them. It adds nothing if the
+// code is blank.
 func (d *document) writeCode(code string) {
 	code = strings.TrimRight(code, "\n")
 	if strings.TrimSpace(code) == "" {
@@ -184,8 +187,8 @@ func (d *document) writeCode(code string) {
 	d.lines = append(d.lines, line{fence, true})
 }
 
-// CodeBlock is Markdown that shows text as it stands: a fenced block, whose fence is
-// longer than any in the text.
+// CodeBlock returns Markdown that shows a text unchanged: a code block with a fence that
+// is longer than any in the text.
 func CodeBlock(text string) string {
 	fence := "```"
 	for strings.Contains(text, fence) {
@@ -194,7 +197,7 @@ func CodeBlock(text string) string {
 	return fence + "\n" + text + "\n" + fence
 }
 
-// unwrapCell is a table's cell without the marks of bold or code that embrace all of it.
+// unwrapCell returns a table's cell without the bold or code marks around the whole cell.
 func unwrapCell(cell string) string {
 	for _, mark := range []string{"`", "**"} {
 		inner, isOpened := strings.CutPrefix(cell, mark)
@@ -206,19 +209,16 @@ func unwrapCell(cell string) string {
 	return cell
 }
 
-// alignColumns lines a table's cells up. Wider ones than widest move what stands behind
-// them, and not the other rows.
+// alignColumns pads a table's cells so that its columns are aligned. A cell that is wider
+// than maxWidth shifts the rest of its own row only.
 func alignColumns(rows []string) string {
 	const maxColumns, maxWidth = 32, 200
 	var widths [maxColumns]int
 	table := make([][]string, len(rows))
 	for i, row := range rows {
 		row = strings.NewReplacer(`\|`, "¦", "\t", " ").Replace(strings.TrimSpace(row))
-		table[i] = strings.SplitN(
-			strings.TrimSuffix(strings.TrimPrefix(row, "|"), "|"),
-			"|",
-			maxColumns,
-		)
+		row = strings.TrimSuffix(strings.TrimPrefix(row, "|"), "|")
+		table[i] = strings.SplitN(row, "|", maxColumns)
 		for j, cell := range table[i] {
 			cell = unwrapCell(strings.TrimSpace(cell))
 			if i == 1 {
@@ -238,9 +238,9 @@ func alignColumns(rows []string) string {
 	return b.String()
 }
 
-// tokenPattern is what a line's text may have beside words: an escaped character,
-// backticks, a link or an image, a URL, or marks of emphasis. In a label brackets stand
-// in pairs, in a link's URL parentheses do.
+// tokenPattern matches the parts of a line that are not plain text: an escaped character,
+// backticks, a link or an image, a URL, or marks of emphasis. A link's label may contain
+// pairs of brackets, and its URL pairs of parentheses.
 var tokenPattern = state.LazyPattern("\\\\[!-/:-@\\[-`{-~]" + "|`+" +
 	`|!?\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^\s()]*(?:\([^\s()]*\)[^\s()]*)*)\)` +
 	"|https?://[^\\s`]*[^\\s`*_~]" + `|\*+|_+|~~+`)
@@ -271,17 +271,20 @@ func renderInline(text string) string {
 	return strings.Join(p.pieces, "")
 }
 
+// inlineRenderer collects the rendered text of one line.
 type inlineRenderer struct {
 	pieces []string
-	// those of the pieces that are marks which something may close, each another one
-	openMarks    []int
-	unclosedRuns map[int]bool // no run of so many backticks comes any more
+	// indexes of the pieces that are opening marks without a closing one; all differ
+	openMarks []int
+	// lengths of runs of backticks that do not occur in the rest of the line
+	unclosedRuns map[int]bool
 }
 
 func (p *inlineRenderer) add(piece string) { p.pieces = append(p.pieces, piece) }
 
-// addCode takes a code span, which reaches to a run of as many backticks, and says where
-// it ends.
+// addCode adds the code span that begins at start with n backticks. The span ends with
+// the next run of n backticks. If there is none, addCode adds the n backticks as text. It
+// returns where the rest of the line begins.
 func (p *inlineRenderer) addCode(text string, start, n int) (end int) {
 	for end = start + n; !p.unclosedRuns[n]; {
 		offset := strings.IndexByte(text[end:], '`')
@@ -301,18 +304,15 @@ func (p *inlineRenderer) addCode(text string, start, n int) (end int) {
 	return start + n
 }
 
-// chatMarks are Chat's marks for those of Markdown, as they begin.
+// chatMarks holds Chat's opening mark for each of Markdown's.
 var chatMarks = map[string]string{"*": "_", "_": "_", "**": "*", "__": "*", "***": "_*", "~~": "~"}
 
-// addMark takes what may be a mark of emphasis. Chat shows its own as characters inside a
-// word, so there the author's stay: "2*3*4" and file_name are no emphasis.
+// addMark adds what may be a mark of emphasis. A mark inside a word stays unchanged, as
+// in "2*3*4" and file_name: Chat would show its own mark as a character there, too.
 func (p *inlineRenderer) addMark(mark, textBefore, textAfter string) {
 	before, _ := utf8.DecodeLastRuneInString(textBefore)
 	after, _ := utf8.DecodeRuneInString(textAfter)
-	openIndex := slices.IndexFunc(
-		p.openMarks,
-		func(piece int) bool { return p.pieces[piece] == mark },
-	)
+	openIndex := slices.IndexFunc(p.openMarks, func(i int) bool { return p.pieces[i] == mark })
 	chatMark := chatMarks[mark]
 	switch {
 	case chatMark == "":
@@ -329,14 +329,15 @@ func (p *inlineRenderer) addMark(mark, textBefore, textAfter string) {
 	p.add(mark)
 }
 
-// isInWord is true for what a word goes on with. Scripts without upper case mostly have
-// no spaces either: there, words cannot be told.
+// isInWord reports whether a mark beside this character is inside a word. Letters of
+// scripts without upper case do not count: most of these scripts have no spaces, so one
+// cannot see where a word ends.
 func isInWord(r rune) bool {
 	return unicode.IsLetter(r) && !unicode.Is(unicode.Lo, r) || unicode.IsNumber(r)
 }
 
-// renderLink gives a link as its label and its target: Chat's "<url|label>" would let the
-// label claim another target.
+// renderLink renders a link as its label and its target. With Chat's "<url|label>", the
+// label could pretend that the link leads elsewhere.
 func renderLink(label, target string) string {
 	switch {
 	case label == target, target == "":
@@ -347,12 +348,13 @@ func renderLink(label, target string) string {
 	return renderInline(label) + " (" + target + ")"
 }
 
-// neutralText makes the message's text out of its lines: nothing foreign in it acts.
+// neutralText joins the lines to the message's text. Nothing foreign in it has an effect
+// in Chat.
 func (d *document) neutralText() string {
 	var out []string
 	for _, line := range d.lines {
 		text := state.Clean(state.ForChat, line.text)
-		if !line.isCode { // code is drawn as a box, where nothing passes for a message of ours
+		if !line.isCode { // Chat draws code in a box, where no line can pass for ours
 			text = fenceReplacer.Replace(disarm(text))
 		}
 		out = append(out, text)
@@ -360,6 +362,6 @@ func (d *document) neutralText() string {
 	return neutraliseAngles(strings.TrimRight(strings.Join(out, "\n"), "\n"))
 }
 
-// fenceReplacer makes apostrophes of three backticks, which would open or close a code
-// block.
+// fenceReplacer replaces three backticks, which would open or close a code block, with
+// apostrophes.
 var fenceReplacer = strings.NewReplacer(fence, "'''")

@@ -11,19 +11,20 @@ import (
 	"gchat-hooks/state"
 )
 
-// Chat text has no escape: a backslash or "&lt;" is shown as it stands. So text that
-// others wrote is altered where it would act: "<users/all>" mentions everybody,
-// "<url|label>" shows a false link, an odd ``` swallows the lines after it.
+// Chat's syntax has no escapes: it shows a backslash or "&lt;" unchanged. So foreign
+// text, which others wrote, is changed where it would have an effect: "<users/all>"
+// mentions everybody, "<url|label>" shows a false link, and a ``` without a second one
+// turns the lines after it into code. Text that is changed like this is called neutral.
 
-// SafeLine makes foreign text safe to stand inside one line of a message. It has no
-// newline and no outer whitespace.
+// SafeLine makes foreign text safe for the inside of a line of a message. The result has
+// no newline, and no whitespace at its ends.
 func SafeLine(s string) string {
 	return neutralise(strings.Join(strings.Fields(state.Clean(state.ForChat, s)), " "))
 }
 
-// SafeBlock makes foreign text of several lines safe to stand in a message, from the
-// start of a line. Lines after the first begin with two spaces, so that none of them can
-// pass for one of ours ("[Answered] …", "Thread key: …", "4. …").
+// SafeBlock makes foreign text of several lines safe for a message. All lines but the
+// first are indented by two spaces, so that none of them can pass for a line of ours
+// ("[Answered] …", "Thread key: …", "4. …").
 func SafeBlock(s string) string {
 	s = strings.TrimSpace(state.Clean(state.ForChat, s))
 	if !strings.Contains(s, "\n") {
@@ -41,6 +42,7 @@ func SafeBlock(s string) string {
 	return neutralise(strings.Join(lines, "\n"))
 }
 
+// neutralise removes the effect of "<" and of an unpaired ``` in a text.
 func neutralise(s string) string {
 	s = neutraliseAngles(s)
 	if i := strings.LastIndex(s, fence); strings.Count(s, fence)%2 == 1 {
@@ -49,8 +51,8 @@ func neutralise(s string) string {
 	return s
 }
 
-// neutraliseAngles changes "<" where it would open something. It stays where it can only
-// mean "less than" or an arrow.
+// neutraliseAngles replaces each "<" that could open a mention or a link. It keeps those
+// that can only mean "less than" or belong to an arrow.
 func neutraliseAngles(s string) string {
 	if !strings.Contains(s, "<") {
 		return s
@@ -68,17 +70,17 @@ func neutraliseAngles(s string) string {
 	return b.String()
 }
 
-// neutraliseLastAngle makes neutral text ready to be followed by something else than a
-// space.
+// neutraliseLastAngle replaces a "<" at the end of a neutral text. It is needed if
+// another character than a space is to follow the text.
 func neutraliseLastAngle(s string) string {
-	if before, endsOpen := strings.CutSuffix(s, "<"); endsOpen {
+	if before, isCut := strings.CutSuffix(s, "<"); isCut {
 		return before + "‹"
 	}
 	return s
 }
 
-// normalise gives text as labels are compared: as it is shown, without regard to case and
-// to what phones do to quotes and dashes.
+// normalise returns a text in the form in which labels are compared: as Chat shows it, in
+// one case, with plain quotes and dashes. Phones replace those while a person types.
 func normalise(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch r {
@@ -88,7 +90,7 @@ func normalise(s string) string {
 			return '"'
 		case '‐', '‑', '‒', '–', '—', '―', '−':
 			return '-'
-		case '‹': // Line made it of "<", and people copy what they see
+		case '‹': // SafeLine puts it in place of "<", and people copy what they see
 			return '<'
 		}
 		folded := r
@@ -99,25 +101,27 @@ func normalise(s string) string {
 	}, SafeLine(s))
 }
 
-// ownPrefixPattern is how our messages begin, behind a quote's sign or a mark of bold or
-// not. A reader trusts these words: no line of a report's foreign text may begin with one
-// of them in square brackets.
+// ownPrefixPattern matches the tag that our messages begin with, such as "[Answered]",
+// even behind marks of quotes, lists or bold text. People trust these tags, so no line of
+// foreign text may begin with one.
 var ownPrefixPattern = sync.OnceValue(func() *regexp.Regexp {
 	kinds := ""
 	for _, kind := range state.Kinds {
 		kinds += "|" + strings.ReplaceAll(kind.Traits().Title, " ", `\s+`)
 	}
 	return regexp.MustCompile(`(?i)^([\s\pZ>*_~•\x60-]*)\[([\s\pZ*_~]*(?:` +
-		`Answered|AskUserQuestion|BLOCKED|Cancelled|Changed|Digest|Done|Error|Heartbeat|Help|In\s+the\s+terminal|Kept|Look|More|Muted|` +
-		`Not\s+read|Not\s+used|Notification|Progress|Reminder|Screen|Sent|Session|Status|` +
-		`Stopped|Session\s+End|Session\s+Start|Setup|Subagent\s+Done|Task\s+Done|` +
-		`Timeout|Verify|Waiting|Wake` + kinds + `)[\s\pZ*_~]*)\]`)
+		`Answered|AskUserQuestion|BLOCKED|Cancelled|Changed|Digest|Done|Error|Heartbeat|` +
+		`Help|In\s+the\s+terminal|Kept|Look|More|Muted|Not\s+read|Not\s+used|Notification|` +
+		`Progress|Reminder|Screen|Sent|Session|Status|Stopped|Session\s+End|Session\s+Start|` +
+		`Setup|Subagent\s+Done|Task\s+Done|Timeout|Verify|Waiting|Wake` + kinds +
+		`)[\s\pZ*_~]*)\]`)
 })
 
 var threadKeyPattern = state.LazyPattern(`(?i)^([\s\pZ>*_~•\x60-]*thread\s+key[\s\pZ*_~]*):`)
 
-// disarm gives a line that begins like a message of ours round brackets, and one that
-// begins like the line of a thread key no colon.
+// disarm changes a line that would pass for one of ours: it replaces the square brackets
+// of a tag with round ones, and the colon of "Thread key:" with a dash.
 func disarm(line string) string {
-	return threadKeyPattern().ReplaceAllString(ownPrefixPattern().ReplaceAllString(line, "$1($2)"), "$1 -")
+	line = ownPrefixPattern().ReplaceAllString(line, "$1($2)")
+	return threadKeyPattern().ReplaceAllString(line, "$1 -")
 }
