@@ -367,10 +367,7 @@ func decidedText(q *state.Question) string {
 	if reason != "" {
 		text += "\nReason: " + safeQuote(reason)
 	}
-	if where := answeredWhereText(q); where != "" {
-		text += "\n\n" + where
-	}
-	return text
+	return strings.TrimSuffix(text+"\n\n"+answeredWhereText(q), "\n\n")
 }
 
 func shortDescription(q *state.Question) string {

@@ -421,26 +421,22 @@ func isOutOfRange(f state.Field, n float64) bool {
 
 // textProblem returns what is wrong with the text of a field, or "" if it is valid.
 func textProblem(f state.Field, text string) string {
-	var err error
+	isValid := true
 	switch f.Format {
 	case "email":
-		var address *mail.Address
-		address, err = mail.ParseAddress(text)
-		if err == nil && address.Address != text {
-			err = fmt.Errorf("more than an address")
-		}
+		address, err := mail.ParseAddress(text)
+		isValid = err == nil && address.Address == text // without a name
 	case "uri":
-		var link *url.URL
-		link, err = url.Parse(text)
-		if err == nil && link.Scheme == "" {
-			err = fmt.Errorf("no scheme")
-		}
+		link, err := url.Parse(text)
+		isValid = err == nil && link.Scheme != ""
 	case "date":
-		_, err = time.Parse(time.DateOnly, text)
+		_, err := time.Parse(time.DateOnly, text)
+		isValid = err == nil
 	case "date-time":
-		_, err = time.Parse(time.RFC3339, text)
+		_, err := time.Parse(time.RFC3339, text)
+		isValid = err == nil
 	}
-	if err != nil || isOutOfRange(f, float64(utf8.RuneCountInString(text))) {
+	if !isValid || isOutOfRange(f, float64(utf8.RuneCountInString(text))) {
 		return "it takes " + acceptedText(f) + "."
 	}
 	return ""
@@ -513,10 +509,7 @@ func formClosingText(q *state.Question) string {
 		"":                 "It is over.",
 	}[label]
 	text := "[Answered] " + safeField(q.SessionName) + "\n\n" + outcome
-	if where := answeredWhereText(q); where != "" {
-		text += "\n\n" + where
-	}
-	return text
+	return strings.TrimSuffix(text+"\n\n"+answeredWhereText(q), "\n\n")
 }
 
 // formUnclearText says what is wrong with a reply to a form. It does not quote the reply.

@@ -26,11 +26,7 @@ func SafeLine(s string) string {
 // first are indented by two spaces, so that none of them can pass for a line of ours
 // ("[Answered] …", "Thread key: …", "4. …").
 func SafeBlock(s string) string {
-	s = strings.TrimSpace(state.Clean(state.ForChat, s))
-	if !strings.Contains(s, "\n") {
-		return neutralise(s)
-	}
-	lines := strings.Split(s, "\n")
+	lines := strings.Split(strings.TrimSpace(state.Clean(state.ForChat, s)), "\n")
 	for i, l := range lines {
 		l = strings.TrimRightFunc(l, unicode.IsSpace)
 		if i > 0 && l != "" {

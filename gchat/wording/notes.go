@@ -9,7 +9,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// fixedNotes are the notes that say the same of every question.
+// fixedNotes holds the notes that have the same text for every question.
 var fixedNotes = map[string]string{
 	state.NoteSendUnsent: "[Kept] Claude gets your answer with the next instruction.",
 	state.NoteNoText: "[Not used] There is no text in that message, and no choice. " +
@@ -18,15 +18,24 @@ var fixedNotes = map[string]string{
 	state.NoteNoWaiter: "[Not read] Please answer in the terminal. " +
 		"No hook waits for a reply to this question.",
 	state.NoteDryRun: "[Not used] The poller runs with --dry-run: nothing is typed. " +
-		"Reply again when that has ended.",
+		"Reply again after the dry run.",
 }
 
-// noteWriters word the other notes. Their text is "" where there is nothing to tell.
+// noteWriters holds the functions that write the other notes. They return "" if there is
+// nothing to say.
 var noteWriters = map[string]func(q *state.Question, owed state.OwedNote) string{
-	state.NoteClosed:     func(q *state.Question, _ state.OwedNote) string { return closingText(q) },
-	state.NoteHandedOver: func(q *state.Question, _ state.OwedNote) string { return handedOverText(q) },
-	state.NoteFullText:   func(q *state.Question, _ state.OwedNote) string { return unclearText(q, nil) },
-	state.NoteGranted:    func(q *state.Question, _ state.OwedNote) string { return GrantText(q, nil, false) },
+	state.NoteClosed: func(q *state.Question, _ state.OwedNote) string {
+		return closingText(q)
+	},
+	state.NoteHandedOver: func(q *state.Question, _ state.OwedNote) string {
+		return handedOverText(q)
+	},
+	state.NoteFullText: func(q *state.Question, _ state.OwedNote) string {
+		return unclearText(q, nil)
+	},
+	state.NoteGranted: func(q *state.Question, _ state.OwedNote) string {
+		return GrantText(q, nil, false)
+	},
 	state.NoteReminder: func(q *state.Question, owed state.OwedNote) string {
 		return "[Reminder] " + safeField(q.SessionName) + "\n\nStill open after " + owed.Text +
 			": " + shortDescription(q)
@@ -45,10 +54,8 @@ var noteWriters = map[string]func(q *state.Question, owed state.OwedNote) string
 	state.NoteNotTyped:  notTypedText,
 }
 
-// NoteTexts word a note that a question's thread is owed, mostly in one message; none
-// when there is nothing to tell. All that is foreign in it is neutral. What a note of
-// refusal says depends on the allowlist: its Seen is NobodyAllowed while no sender may
-// answer.
+// NoteTexts returns the messages of a note for a question's thread; mostly that is one.
+// It returns none if there is nothing to say. Foreign text in them is neutral.
 func NoteTexts(q *state.Question, owed state.OwedNote) []string {
 	if owed.About == state.NoteFullText && q.ShownText != "" {
 		return splitMessage("[More] "+toolCallText(q), "\n", codeBlock(q.ShownText), MaxText)
@@ -63,7 +70,7 @@ func NoteTexts(q *state.Question, owed state.OwedNote) []string {
 	return []string{text}
 }
 
-// sentText says that an answer was handed to Claude Code, which did not confirm it yet.
+// sentText says that Claude Code was given the answer, and has not confirmed it yet.
 func sentText(q *state.Question, _ state.OwedNote) string {
 	if q.Kind.Traits().IsPrompt || q.Declined != "" {
 		return "[Sent] Sent to Claude."
@@ -71,7 +78,7 @@ func sentText(q *state.Question, _ state.OwedNote) string {
 	return "[Sent] Sent to Claude: " + answersLine(q) + "."
 }
 
-// laterText says when Claude reads a reply that no hook waits for.
+// laterText says when Claude reads a reply if no hook waits for it.
 func laterText(q *state.Question, _ state.OwedNote) string {
 	if q.Kind.Traits().IsPrompt {
 		return "[Kept] The session does not run in tmux, so Claude gets this when its turn ends. " +
@@ -81,8 +88,9 @@ func laterText(q *state.Question, _ state.OwedNote) string {
 		"A session that has ended reads it when it is resumed."
 }
 
-// GrantText says until when a yes counts that was given for a while, or that it has
-// ended, and which permissions it allowed, the newest first.
+// GrantText says until when a yes such as "yes 30m" allows permissions, or, if isOver,
+// that it has ended. It lists the permissions that were allowed by it; allowed holds them
+// with the oldest first, and the text lists the newest first.
 func GrantText(q *state.Question, allowed []*state.Question, isOver bool) string {
 	session, grant := safeField(q.SessionName), safeField(q.DescribeGrant())
 	text := "[Allowed] " + session + "\n\nPermissions of this session are allowed by " + grant +
@@ -94,29 +102,31 @@ func GrantText(q *state.Question, allowed []*state.Question, isOver bool) string
 	for _, q := range slices.Backward(allowed) {
 		text += "\n• " + shortDescription(q)
 	}
-	return Cut(text, MaxText) // the audit log has them all
+	return Cut(text, MaxText) // the audit log has the complete list
 }
 
-// What the Seen of a NoteRefused says.
+// The values of OwedNote.Text for a NoteRefused: why the reply is refused. With "", the
+// person is not among the allowed users.
 const (
-	NobodyAllowed = "nobody"    // the allowlist is empty
-	NotApprover   = "approvers" // the person may answer questions and not decide
-	NotInPolicy   = "policy"    // a policy leaves the person out
+	NobodyAllowed = "nobody"    // the list of allowed users is empty
+	NotApprover   = "approvers" // the person may answer questions, but decide nothing
+	NotInPolicy   = "policy"    // a policy does not allow the person to answer
 )
 
-// TooEarlyHint is the Seen of a NoteUnclear about a reply that came between the messages
-// of a plan.
+// TooEarlyHint is the OwedNote.Text of a NoteUnclear about a reply that was written when
+// only some of a plan's messages were in the thread.
 const TooEarlyHint = "You wrote that before the whole question was here."
 
-// WhichQuestionText is the Seen of a NoteUnclear, and all of it, about a reply that may
-// be for another question of its thread.
-const WhichQuestionText = "[Not used] Several questions wait in this thread. Quote the message that you answer."
+// WhichQuestionText is the OwedNote.Text of a NoteUnclear about a reply that may be for
+// another question in its thread. It is the whole text of the note.
+const WhichQuestionText = "[Not used] Several questions wait in this thread. " +
+	"Quote the message that you answer."
 
-// TimedYesHint is the Seen of a NoteUnclear where a yes may be given for a while.
+// TimedYesHint is the OwedNote.Text of a NoteUnclear if a yes may be given for a while.
 const TimedYesHint = `"yes 30m" allows for a while.`
 
-// NobodyWaitsText answers a reply in the thread of a session's reports, while no process
-// waits for a reply there. isRunning reports whether the session has not ended.
+// NobodyWaitsText returns the note about a message in the thread of a session's reports
+// if no process waits for a reply there. isRunning says that the session has not ended.
 func NobodyWaitsText(s *state.Session, isRunning bool) string {
 	if !isRunning {
 		return "[Not read] This session has ended. " + resumeText(s) + "."
@@ -132,32 +142,35 @@ func NobodyWaitsText(s *state.Session, isRunning bool) string {
 	return text + "."
 }
 
-// DialogOverText takes back what was told of a dialog in the terminal.
+// DialogOverText follows a report about a dialog in the terminal, once that dialog is
+// closed.
 const DialogOverText = "[Gone on] The terminal no longer waits for this."
 
-// UnservedText answers a reply to a question of another environment, where no poller
-// serves it.
-const UnservedText = "[Not read] Claude did not get this: the program that handles this question is not running. " +
-	"Please answer in the terminal, or reply again once that session has gone on."
+// UnservedText is the note about a reply to a question of another environment if no
+// poller runs in that environment.
+const UnservedText = "[Not read] Claude did not get this: the program that handles this " +
+	"question is not running. Please answer in the terminal, or reply again once that " +
+	"session is active again."
 
-// DialogOpenText answers words that decide nothing, while a dialog waits in the terminal
-// that Chat cannot answer.
+// DialogOpenText is the note about a reply to a dialog in the terminal that Chat cannot
+// answer.
 const DialogOpenText = "[Not used] Only the terminal can answer this. Please answer it there."
 
-// SessionReplacedText answers a message in the thread of a session that another one
-// replaced in its Claude Code.
+// SessionReplacedText returns the note about a message to a session if its Claude Code
+// now runs another session.
 func SessionReplacedText(s *state.Session) string {
 	return "[Not read] Another session now runs in that terminal. " + resumeText(s) + "."
 }
 
-// resumeText says how to continue a session: with its ID, in its project's folder.
+// resumeText returns the command that continues a session: with its ID, in its project's
+// folder.
 func resumeText(s *state.Session) string {
-	command := state.ResumeCommand(s.ProjectDir, s.ID)
-	return "To continue it: `" + safeClause(command) + "`"
+	return "To continue it: `" + safeClause(state.ResumeCommand(s.ProjectDir, s.ID)) + "`"
 }
 
-// WithResumeHint is a reason why a session was not started that does not keep a person
-// from that, with what to type.
+// WithResumeHint returns why a session was not started, and the command with which the
+// person can continue it in a terminal. The command is left out if there is no transcript
+// to continue from.
 func WithResumeHint(s *state.Session, why string) string {
 	if s.TranscriptPath == "" {
 		return why
@@ -165,40 +178,43 @@ func WithResumeHint(s *state.Session, why string) string {
 	return why + ". " + resumeText(s)
 }
 
-// NotStartedText says why the session that a person wrote to was not started.
+// NotStartedText returns the note that says why the session that a person wrote to was
+// not started.
 func NotStartedText(why string) string {
 	return "[Not started] " + strings.ToUpper(why[:1]) + why[1:] + "."
 }
 
-// StartedText says where the session runs that was started for what a person wrote.
+// StartedText returns the note that says where a session runs that was started for a
+// person's message.
 func StartedText(s *state.Session) string {
 	socket := safeClause(state.QuoteForShell(s.TmuxSocket))
 	session := safeClause(state.QuoteForShell(s.TmuxSession))
 	return "[Started] It runs in tmux: `tmux -S " + socket + " attach -t " + session +
-		"`. Your words are typed when it is ready."
+		"`. Your message is typed when it is ready."
 }
 
-// IsNewCommand says whether a text asks for a new session.
+// IsNewCommand reports whether a text is a /new command, which starts a session.
 func IsNewCommand(text string) bool {
 	fields := strings.Fields(text)
 	return len(fields) > 0 && strings.EqualFold(fields[0], "/new")
 }
 
-// NameMachineText asks for the machine that a new session is to begin on, since several
-// may hear the app.
+// NameMachineText returns the note that asks on which machine to start a new session. It
+// is needed because several machines may receive the message.
 func NameMachineText() string {
 	machine := safeField(state.MachineName())
 	return "[Not used] Start with the name of a machine: `/new " + machine + " PROJECT words`."
 }
 
-// NewSessionText begins the thread of a session that a person asked for.
+// NewSessionText returns the first message in the thread of a session that a person
+// started with text.
 func NewSessionText(s *state.Session, text string) string {
 	return "[New session] " + safeField(s.Name) + " on " + safeField(state.MachineName()) + "\n\n" +
 		neutralise(Cut(text, maxCardText))
 }
 
-// closingText says how a question ended; "" while it is open, and when it goes on in the
-// terminal.
+// closingText says how a question ended. It returns "" while the question is open, and if
+// another question of its session replaced it.
 func closingText(q *state.Question) string {
 	if q.Status.IsOpen() || q.ResolvedBy == state.EndedReplaced {
 		return ""
@@ -219,15 +235,15 @@ func questionClosingText(q *state.Question) string {
 	case q.Status == state.TimedOut, q.ResolvedBy == state.EndedAway:
 		return timedOutText(q)
 	case q.Status != state.Resolved:
-		return listQuestions("[Cancelled] ", q, closeReason(q), func(int) []string { return nil })
+		return listQuestions("[Cancelled] ", q, closeReason(q), noLines)
 	case q.Declined != "" && q.ResolvedBy != "terminal":
-		return listQuestions("[Cancelled] ", q, declinedText(q), func(int) []string { return nil })
+		return listQuestions("[Cancelled] ", q, declinedText(q), noLines)
 	}
 	return answeredText(q)
 }
 
-// handedOverText says that only the terminal answers a question that is still open; ""
-// where that is not so.
+// handedOverText says that only the terminal can answer an open question. It returns ""
+// for any other question.
 func handedOverText(q *state.Question) string {
 	if q.HandedOverAt == nil || !q.Status.IsOpen() {
 		return ""
@@ -235,17 +251,17 @@ func handedOverText(q *state.Question) string {
 	text := "[In the terminal] " + safeField(q.SessionName) + "\n\n" + shortDescription(q) +
 		"\n\n" + inTerminalText(q)
 	if len(q.PartialAnswers) > 0 || q.DeclinedText != "" {
-		text += " What you said here is not used."
+		text += " Your answer here is not used."
 	}
 	return text
 }
 
-// inTerminalText says since when only the terminal answers.
+// inTerminalText says since when only the terminal can answer a question.
 func inTerminalText(q *state.Question) string {
 	return "In the terminal since " + q.HandedOverAt.Local().Format("15:04") + ": answer it there."
 }
 
-// declinedText says what Claude was told of a question that a person turned down.
+// declinedText says what Claude was told about a question that a person turned down.
 func declinedText(q *state.Question) string {
 	switch {
 	case q.Declined == state.DeclinedSkip:
@@ -274,17 +290,17 @@ func nextClosingText(q *state.Question) string {
 	return "[Cancelled] " + safeField(q.SessionName) + "\n\n" + closeReason(q)
 }
 
-// listQuestions is a note with all questions, each with what tell says of it, and with an
-// end.
+// listQuestions returns a note that lists all subquestions. linesFor returns the lines
+// below the subquestion with that index. The note ends with ending, unless that is "".
 func listQuestions(
 	prefix string,
 	q *state.Question,
 	ending string,
-	linesFor func(question int) []string,
+	linesFor func(index int) []string,
 ) string {
 	lines := []string{prefix + safeField(q.SessionName)}
-	for i, p := range q.SubQuestions {
-		lines = append(lines, "", "Question: "+safeQuote(p.Question))
+	for i, subQuestion := range q.SubQuestions {
+		lines = append(lines, "", "Question: "+safeQuote(subQuestion.Question))
 		lines = append(lines, linesFor(i)...)
 	}
 	if ending != "" {
@@ -297,8 +313,11 @@ func listQuestions(
 	return text
 }
 
-// safeQuote is foreign text of several lines within a note, as much of it as tells which
-// text it is.
+// noLines is a linesFor for listQuestions that adds no lines.
+func noLines(int) []string { return nil }
+
+// safeQuote makes foreign text of several lines safe for a note. It keeps enough of the
+// text to recognise it.
 func safeQuote(text string) string { return SafeBlock(Truncate(text, 2000)) }
 
 func answeredText(q *state.Question) string {
@@ -311,10 +330,8 @@ func answeredText(q *state.Question) string {
 			lines = append(lines, "Selected: (nothing)")
 		}
 		if answer.Text != "" {
-			lines = append(
-				lines,
-				`Custom response: "`+neutraliseLastAngle(safeQuote(answer.Text))+`"`,
-			)
+			ownText := neutraliseLastAngle(safeQuote(answer.Text))
+			lines = append(lines, `Custom response: "`+ownText+`"`)
 		}
 		if notes := q.Notes[subQuestion.Question]; notes != "" {
 			lines = append(lines, "Note: "+safeQuote(notes))
@@ -323,10 +340,11 @@ func answeredText(q *state.Question) string {
 	})
 }
 
-// timedOutText says what comes of it that no reply came in time, and what the timeout
-// policy chose in the person's place where the person had not answered.
+// timedOutText says what happens after no reply came in time. For each subquestion it
+// shows the person's answer, or what the timeout policy or the terminal chose instead.
 func timedOutText(q *state.Question) string {
-	outcome, chosenPrefix := "Nobody replied in time. Claude goes on without an answer; a reply still reaches it.", "Chosen by the timeout policy, not by you: "
+	outcome := "Nobody replied in time. Claude goes on without an answer; a reply still reaches it."
+	chosenPrefix := "Chosen by the timeout policy, not by you: "
 	switch {
 	case q.ResolvedBy == state.EndedAway:
 		outcome, chosenPrefix = awayText(q), "Selected in the terminal: "
@@ -338,37 +356,38 @@ func timedOutText(q *state.Question) string {
 	return listQuestions("[Timeout] ", q, outcome, func(i int) []string {
 		subQuestion := q.SubQuestions[i]
 		if earlier := q.PartialAnswers[i]; !earlier.IsEmpty() {
-			return []string{
-				"Your answer: " + SafeLine(strings.ReplaceAll(earlier.Value(), "\n", ", ")),
-			}
-		} else if labels := ParseAnswerValue(subQuestion, q.Answers[subQuestion.Question]).Labels; len(labels) > 0 {
-			return []string{chosenPrefix + SafeLine(strings.Join(labels, ", "))}
+			earlierText := strings.ReplaceAll(earlier.Value(), "\n", ", ")
+			return []string{"Your answer: " + SafeLine(earlierText)}
+		}
+		chosen := ParseAnswerValue(subQuestion, q.Answers[subQuestion.Question])
+		if len(chosen.Labels) > 0 {
+			return []string{chosenPrefix + SafeLine(strings.Join(chosen.Labels, ", "))}
 		}
 		return nil
 	})
 }
 
-// awayText says that Claude Code went on by itself, and what becomes of answers to some
-// of the questions.
+// awayText says that Claude Code went on by itself, and what happens to the answers that
+// the person had given so far.
 func awayText(q *state.Question) string {
 	text := "Claude Code went on without an answer."
 	if q.AwayAfter > 0 {
-		text = fmt.Sprintf(
-			"Claude Code went on after %.0f s without an answer.",
-			q.AwayAfter.Seconds(),
-		)
+		text = fmt.Sprintf("Claude Code went on after %.0f s", q.AwayAfter.Seconds()) +
+			" without an answer."
 	}
 	switch {
 	case q.AnsweredMessage != "":
 		text += " Your reply did not reach Claude."
 	case q.UnsentAnswers() != "" && q.AcceptsPrompts:
-		text += ` Your answer did not reach Claude. Reply "send": Claude gets it with the next instruction.`
+		text += " Your answer did not reach Claude. " +
+			`Reply "send": Claude gets it with the next instruction.`
 	case q.UnsentAnswers() != "":
 		text += " Your answer did not reach Claude."
 	}
 	return text
 }
 
+// answersLine returns the answers to all subquestions in one line.
 func answersLine(q *state.Question) string {
 	var values []string
 	for _, subQuestion := range q.SubQuestions {
@@ -377,6 +396,8 @@ func answersLine(q *state.Question) string {
 	return Cut(strings.Join(values, "; "), 1000)
 }
 
+// answeredWhereText says where a question was answered, or returns "" if that was in
+// Chat.
 func answeredWhereText(q *state.Question) string {
 	switch {
 	case q.ResolvedBy == "terminal" && q.AnsweredMessage != "":
@@ -389,9 +410,9 @@ func answeredWhereText(q *state.Question) string {
 	return ""
 }
 
-// placeOutsideChat says where a reply came from that is no message in Chat: the command,
-// or a file that another program wrote. Who ran the command is not known: Claude can run
-// it, too.
+// placeOutsideChat says where a reply came from that is no message in Chat: from the
+// command, or from a file that another program wrote. It names no person, since Claude
+// can run the command, too.
 func placeOutsideChat(message string) string {
 	if strings.HasPrefix(message, "local/") {
 		return "in a file"
@@ -403,18 +424,21 @@ var closeReasons = map[string]string{
 	state.EndedDismissed: "Dismissed in the terminal.",
 	"stop":               "Closed in the terminal without choosing an answer.",
 	"prompt":             "Closed in the terminal: a new prompt was given.",
-	state.EndedUnseen:    "Claude went on, or was interrupted. Whether this was allowed in the terminal is not known.",
-	"session_end":        "The session ended.",
-	"cleared":            "The conversation was cleared.",
-	"unposted":           "Claude Code runs without a terminal, and went on: this was not in the thread in time.",
-	"claude_gone":        "The session is gone: Claude Code has ended.",
-	"tmux_gone":          "The session is gone: its tmux session has ended.",
-	"screen":             "The question is no longer on the session's screen.",
-	"not_typed":          "Your instruction was typed three times, and Claude did not take it.",
-	"agent_end":          "The agent that asked has ended.",
-	"superseded":         "Another session now runs in its terminal.",
-	"age":                "24 hours have passed.",
-	state.EndedDialogGone: "Its dialog in the terminal is closed. No hook reported what was answered there. " +
+	state.EndedUnseen: "Claude went on, or was interrupted. " +
+		"Whether this was allowed in the terminal is not known.",
+	"session_end": "The session ended.",
+	"cleared":     "The conversation was cleared.",
+	"unposted": "Claude Code runs without a terminal, and went on: " +
+		"this was not in the thread in time.",
+	"claude_gone": "The session is gone: Claude Code has ended.",
+	"tmux_gone":   "The session is gone: its tmux session has ended.",
+	"screen":      "The question is no longer on the session's screen.",
+	"not_typed":   "Your instruction was typed three times, but Claude did not accept it.",
+	"agent_end":   "The agent that asked has ended.",
+	"superseded":  "Another session now runs in its terminal.",
+	"age":         "24 hours have passed.",
+	state.EndedDialogGone: "Its dialog in the terminal is closed. " +
+		"No hook reported what was answered there. " +
 		"After an update of the plugin, run /reload-plugins in that terminal.",
 	state.EndedAway: "Claude Code went on without an answer.",
 }
@@ -427,8 +451,9 @@ func closeReason(q *state.Question) string {
 	return why
 }
 
-// refusedText answers a reply of a person who may not answer. It names the file first:
-// the poller reads it afresh, while the environment of a running session stays as it is.
+// refusedText is the note about a reply of a person who may not answer. It names the
+// configuration file first: the poller reads that again, while the environment of a
+// running session does not change.
 func refusedText(q *state.Question, owed state.OwedNote) string {
 	r := q.FindReply(owed.ReplyMessage)
 	if r == nil {
@@ -439,19 +464,16 @@ func refusedText(q *state.Question, owed state.OwedNote) string {
 	afterwards := ", or to GCHAT_ALLOWED_USERS before the session starts, and reply again."
 	switch owed.Text {
 	case NotInPolicy:
-		return "[Not used] " + who + " may not answer: a policy of this machine, or of its hub, leaves you out."
+		return "[Not used] " + who +
+			" may not answer: a policy of this machine, or of its hub, leaves you out."
 	case NobodyAllowed:
 		why = "Nobody may answer yet."
 	case NotApprover:
-		why, setting, afterwards = who+" may not decide this.", "approvers", ". It counts for what Claude asks next."
+		why, setting = who+" may not decide this.", "approvers"
+		afterwards = ". It counts for what Claude asks next."
 	}
-	return fmt.Sprintf(
-		`[Not used] %s To change that, add "%s" to "%s" in ~/.config/gchat-hooks/config.json%s`,
-		why,
-		safeClause(r.Sender),
-		setting,
-		afterwards,
-	)
+	return "[Not used] " + why + ` To change that, add "` + safeClause(r.Sender) + `" to "` +
+		setting + `" in ~/.config/gchat-hooks/config.json` + afterwards
 }
 
 func lateText(q *state.Question, _ state.OwedNote) string {
@@ -468,7 +490,7 @@ func lateText(q *state.Question, _ state.OwedNote) string {
 	return "[Not used] This question is over. " + closeReason(q)
 }
 
-// askedBackText answers a reply that a person is to give once more.
+// askedBackText is the note about a reply that the person has to write again.
 func askedBackText(q *state.Question, owed state.OwedNote) string {
 	if owed.Text == WhichQuestionText {
 		return WhichQuestionText
@@ -476,8 +498,8 @@ func askedBackText(q *state.Question, owed state.OwedNote) string {
 	return strings.TrimSpace(unclearText(q, q.FindReply(owed.ReplyMessage)) + " " + owed.Text)
 }
 
-// unclearText answers a reply that is no answer: for a question that is a number that no
-// option has.
+// unclearText is the note about a reply that is no valid answer, such as a number without
+// an option.
 func unclearText(q *state.Question, r *state.Reply) string {
 	return wordingOf(q.Kind).unclearText(q, r)
 }
@@ -487,9 +509,10 @@ func decisionUnclearText(q *state.Question, _ *state.Reply) string {
 }
 
 func instructionUnclearText(*state.Question, *state.Reply) string {
-	return "[Not used] An instruction does not begin with !, /, # or a loose accent, has no word that begins with @ " +
-		"(Claude Code would read that file without asking), and is more than a word that ends Claude Code " +
-		"(exit, quit, :q, :wq). Please send it again, in other words."
+	return "[Not used] An instruction must not begin with !, /, # or a lone accent mark. " +
+		"No word may begin with @ (Claude Code would read that file without asking). " +
+		"It must not be just a word that ends Claude Code (exit, quit, :q, :wq). " +
+		"Please send it again, in other words."
 }
 
 func questionUnclearText(q *state.Question, r *state.Reply) string {
@@ -500,23 +523,19 @@ func questionUnclearText(q *state.Question, r *state.Reply) string {
 		}
 		_, unknown = ParseReply(r.Text, q.SubQuestions, q.PartialAnswers)
 	}
-	if unknown == nil { // another reply answered that question meanwhile
+	if unknown == nil { // meanwhile another reply answered that subquestion
 		return "[Not used] There is no such option."
 	}
 	prefix := ""
 	if len(q.SubQuestions) > 1 {
 		prefix = fmt.Sprintf("Q%d: ", unknown.Question+1)
 	}
-	const format = "[Not used] %sThere is no option %d. Reply with a number from 1 to %d, or with `%[1]sother: %[2]d`."
-	return fmt.Sprintf(
-		format,
-		prefix,
-		unknown.Number,
-		len(q.SubQuestions[unknown.Question].Options),
-	)
+	return fmt.Sprintf("[Not used] %sThere is no option %d. "+
+		"Reply with a number from 1 to %d, or with `%[1]sother: %[2]d`.",
+		prefix, unknown.Number, len(q.SubQuestions[unknown.Question].Options))
 }
 
-// helpText says what may be replied to a question.
+// helpText says what a person may reply to a question.
 func helpText(q *state.Question) string {
 	return "[Not used] " + howToReply(q.SubQuestions) + "\n" +
 		"`chat` tells Claude that you want to talk about it first. " +
@@ -524,7 +543,7 @@ func helpText(q *state.Question) string {
 		"`other: words` is an answer, whatever the words are."
 }
 
-// keptText says what counted so far, and which questions are still open.
+// keptText says which subquestions have an answer so far, and which have none.
 func keptText(q *state.Question, owed state.OwedNote) string {
 	var missing []string
 	counted := ""
@@ -542,61 +561,63 @@ func keptText(q *state.Question, owed state.OwedNote) string {
 	}
 	text := "[Kept] "
 	r := q.FindReply(owed.ReplyMessage)
-	if r != nil && r.Sender == state.LocalSender { // the thread does not see what was said
+	if r != nil && r.Sender == state.LocalSender { // the thread does not show the reply
 		text += "A part was answered " + placeOutsideChat(r.MessageName) + ". "
 	}
 	text += counted + "Still missing: " + strings.Join(missing, ", ")
 	return text + fmt.Sprintf(`. Reply with, for example, "%s: 1".`, missing[0])
 }
 
-// What keeps words from being typed, in a note.
+// Reasons in notes why a person's message is not typed yet.
 const (
 	DraftInBox  = "someone is typing in the terminal; your message goes in when the box is empty"
 	ClaudeWorks = "Claude is working"
 )
 
-// EmptyBoxHint is what to do where a text stands in the input box.
-const EmptyBoxHint = "To have messages from here typed, empty the box there (Ctrl-U), or send its text (Enter)."
+// EmptyBoxHint says what to do if there is text in the input box of the terminal.
+const EmptyBoxHint = "To have messages from here typed, empty the box there (Ctrl-U), " +
+	"or send its text (Enter)."
 
-// stillKeptText says of words that are kept for long what a person can do about it.
+// stillKeptText says why a message is still kept after a long time, and what the person
+// can do about it.
 func stillKeptText(_ *state.Question, owed state.OwedNote) string {
-	why := owed.Text
-	text := "[Kept] Claude does not have your message yet: " + safeClause(why) + ". "
-	switch {
-	case why == "":
+	text := "[Kept] Claude does not have your message yet: " + safeClause(owed.Text) + ". "
+	switch owed.Text {
+	case "":
 		return "[Kept] Claude does not have your message yet, and gets it when its turn ends. " +
 			"If Claude is idle, type any prompt in the terminal: your message follows."
-	case why == DraftInBox:
+	case DraftInBox:
 		return text + EmptyBoxHint
-	case why == ClaudeWorks:
+	case ClaudeWorks:
 		return text + "/stop interrupts it."
 	}
 	return text + "/screen shows the terminal."
 }
 
+// notTypedText says that an answer or a prompt was not typed, or only in part, and what
+// the person has to do.
 func notTypedText(q *state.Question, owed state.OwedNote) string {
-	why := owed.Text
 	isDirty := q.Typing != nil && q.Typing.Result == "dirty"
 	switch {
 	case isDirty && q.Kind.Traits().IsPrompt:
-		return "[Look] Please look into the terminal: " + safeClause(cmp.Or(why, q.Typing.Why)) +
-			"."
+		return "[Look] Please look into the terminal: " +
+			safeClause(cmp.Or(owed.Text, q.Typing.Why)) + "."
 	case q.Kind.Traits().IsPrompt:
-		reason := safeClause(why)
+		reason := safeClause(owed.Text)
 		if !strings.Contains(reason, "your message goes in") {
 			reason += "; your message goes in as soon as it can be typed"
 		}
 		return "[Kept] " + strings.ToUpper(reason[:1]) + reason[1:] + "."
 	case !isDirty:
-		return "[Waiting] Your answer is not in the terminal yet: " + safeClause(why) +
+		return "[Waiting] Your answer is not in the terminal yet: " + safeClause(owed.Text) +
 			". We keep trying until the question is closed."
 	}
 	return "[Look] Please finish the dialog in the terminal. Your answer was only partly typed: " +
-		safeClause(cmp.Or(why, q.Typing.Why)) + "."
+		safeClause(cmp.Or(owed.Text, q.Typing.Why)) + "."
 }
 
-// safeClause is foreign text as a part of one of our sentences, whose next character
-// would make a "<" at its end open something.
+// safeClause makes foreign text safe as a part of one of our sentences. It removes a "<"
+// at its end, which could open something together with our next character.
 func safeClause(text string) string {
 	return strings.TrimRight(SafeLine(Truncate(text, 1000)), ". <")
 }

@@ -1,6 +1,6 @@
-// Package wording is what people read, and what they mean by what they write or tap: the
-// text and the card of a question, a permission, a plan or a report, the notes in a
-// thread, and the grammar of replies. It knows no chat: gchat brings its words to Google.
+// Package wording writes what people read, and reads what they write or tap: the texts
+// and cards of questions, the texts of reports, the notes in a thread, and the grammar of
+// replies. It contacts no chat; package gchat posts its texts to Google Chat.
 package wording
 
 import (
@@ -12,18 +12,18 @@ import (
 	"gchat-hooks/state"
 )
 
-// MaxText is the longest text of a message that Chat takes, in bytes.
+// MaxText is how many bytes a message's text may have in Chat.
 const MaxText = 32000
 
-// maxQuestionText is how much of a question is shown, in bytes: as much as of a plan.
+// maxQuestionText is how many bytes of a question are shown: as many as of a plan.
 const maxQuestionText = 200 << 10
 
-// QuestionTexts are the messages that put a question of any kind to the people of a
-// space; mostly it is one. They are the same for the same question, whenever they are
-// asked for. How to reply and the thread key always stand at the end.
+// QuestionTexts returns the messages that ask a question of any kind; mostly that is one.
+// It always returns the same texts for the same question. The last one ends with the
+// instructions for a reply and the thread key.
 func QuestionTexts(q *state.Question) []string { return questionTexts(q, maxPreviewBytes) }
 
-// questionTexts shows so many bytes of a preview, instead of maxPreviewBytes.
+// questionTexts is QuestionTexts with previewLimit in place of maxPreviewBytes.
 func questionTexts(q *state.Question, previewLimit int) []string {
 	header, text, instructions := messageParts(q, maxLineBytes, previewLimit)
 	parts := splitMessage(header, "\n\n", text, MaxText-len(instructions))
@@ -31,17 +31,17 @@ func questionTexts(q *state.Question, previewLimit int) []string {
 	return parts
 }
 
-// messageParts are what the messages of a question are made of: its header, which stands
-// above each, what is asked, and how to reply. Of a permission, so many bytes of a line
-// are shown; of a question, so many of a preview. Claude's words are neutral in them, as
-// are a model's.
+// messageParts returns what the messages of a question are made of: the header above each
+// message, the text that asks, and the instructions for a reply. lineLimit is how many
+// bytes of a line a permission shows, and previewLimit how many bytes of a preview a
+// question shows. Texts of Claude, or of a model that worded the question, are neutral.
 func messageParts(
 	q *state.Question,
 	lineLimit, previewLimit int,
 ) (header, text, instructions string) {
 	header, text, instructions = wordingOf(q.Kind).parts(q, lineLimit, previewLimit)
 	instructions = "\n\n" + instructions
-	if !q.Kind.Traits().IsPrompt { // which is asked in its session's thread
+	if !q.Kind.Traits().IsPrompt { // that is asked in the session's thread, by its own key
 		instructions += "\nThread key: " + safeField(q.ThreadKey)
 	}
 	return header, text, instructions
@@ -77,8 +77,8 @@ func sessionName(q *state.Question) string {
 	return safeField(cmp.Or(q.SessionName, q.TmuxSession, q.SessionID))
 }
 
-// machineText says which machine asks, behind these words; "" where the record does not
-// tell.
+// machineText returns the prefix and the name of the machine that asks, or "" if the
+// record does not name it.
 func machineText(q *state.Question, prefix string) string {
 	if q.Machine == "" {
 		return ""
@@ -86,22 +86,21 @@ func machineText(q *state.Question, prefix string) string {
 	return prefix + safeField(q.Machine)
 }
 
-// What a machine stands behind: in the header of a message, and in that of a card.
+// The prefixes of a machine's name, in a message's header and in a card's subtitle.
 const machineInHeader, machineInCard = "\nMachine: ", " · "
 
-// NamesAnotherMachine says whether a message's header names a machine, and not this one.
+// NamesAnotherMachine reports whether a message's header names a machine other than this
+// one.
 func NamesAnotherMachine(text string) bool {
 	thisMachine := machineText(&state.Question{Machine: state.MachineName()}, machineInHeader)
 	return strings.Contains(text, machineInHeader) && !strings.Contains(text+"\n", thisMachine+"\n")
 }
 
-// CardNamesAnotherMachine says whether the subtitle of a card of ours names another
-// machine.
+// CardNamesAnotherMachine reports whether the subtitle of one of our cards names a
+// machine other than this one.
 func CardNamesAnotherMachine(subtitle string) bool {
-	return !strings.HasSuffix(
-		subtitle,
-		machineText(&state.Question{Machine: state.MachineName()}, machineInCard),
-	)
+	thisMachine := machineText(&state.Question{Machine: state.MachineName()}, machineInCard)
+	return !strings.HasSuffix(subtitle, thisMachine)
 }
 
 func questionText(q *state.Question, previewLimit int) string {
@@ -139,13 +138,14 @@ func optionText(o state.Option) string {
 	return label + " — " + description
 }
 
-// maxPreviewBytes is how much of an option's preview is shown where one question is
-// asked, in bytes; of several, each has a part of it. Claude gives four options at most,
-// so that a message has room.
+// maxPreviewBytes is how many bytes of an option's preview are shown. Several
+// subquestions share that number. Claude gives at most four options, so they all fit into
+// one message.
 const maxPreviewBytes = 3000
 
-// previewText is the beginning of an option's preview as a code block; "" where it has
-// none. Each line is indented: none of them passes for an option, or for a line of ours.
+// previewText returns the start of an option's preview as a code block, or "" if it has
+// no preview. Each line is indented, so that none can pass for an option or a line of
+// ours.
 func previewText(o state.Option, limit int) string {
 	text := strings.Trim(state.Clean(state.ForChat, o.Preview), "\n")
 	if strings.TrimSpace(text) == "" {
@@ -154,7 +154,8 @@ func previewText(o state.Option, limit int) string {
 	return codeBlock("  " + strings.ReplaceAll(Cut(text, limit), "\n", "\n  "))
 }
 
-// questionWording is the text of a prompt, in a model's words where it was worded.
+// questionWording returns the text of a subquestion: the one that a model worded, if
+// there is one, otherwise Claude's.
 func questionWording(q *state.Question, index int) string {
 	if index < len(q.Wording) && strings.TrimSpace(q.Wording[index]) != "" {
 		return q.Wording[index]
@@ -162,10 +163,12 @@ func questionWording(q *state.Question, index int) string {
 	return q.SubQuestions[index].Question
 }
 
+// howToReply returns the instructions for a reply to a question. Its examples are replies
+// that this question accepts.
 func howToReply(questions []state.SubQuestion) string {
 	if len(questions) > 1 {
 		lines := []string{"Reply with answers in order, each on its own line:"}
-		for i := range min(len(questions), 20) { // Claude asks four at most
+		for i := range min(len(questions), 20) { // Claude asks at most four
 			lines = append(lines, fmt.Sprintf("Q%d: <answer>", i+1))
 		}
 		return strings.Join(lines, "\n")
@@ -174,22 +177,19 @@ func howToReply(questions []state.SubQuestion) string {
 	if len(questions) == 1 {
 		n = len(questions[0].Options)
 	}
-	switch { // the example must be a reply that can be given
+	switch {
 	case n == 0:
 		return "Reply with your answer."
 	case questions[0].MultiSelect && n > 1:
-		return fmt.Sprintf(
-			`Reply with comma-separated numbers (e.g., "1,%d") or type a custom response.`,
-			min(n, 3),
-		)
+		return fmt.Sprintf(`Reply with comma-separated numbers (e.g., "1,%d")`, min(n, 3)) +
+			" or type a custom response."
 	}
-	return fmt.Sprintf(
-		`Reply with the option number (e.g., "%d") or type a custom response.`,
-		min(n, 2),
-	)
+	return fmt.Sprintf(`Reply with the option number (e.g., "%d")`, min(n, 2)) +
+		" or type a custom response."
 }
 
-// Cut shortens text to at most max bytes, at a rune border, and says so at its end.
+// Cut shortens a text to at most limit bytes, between two characters. The end of the
+// shortened text says how much is missing.
 func Cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -197,13 +197,13 @@ func Cut(text string, limit int) string {
 	note := func(n int) string { return fmt.Sprintf("… (cut, %d more bytes)", n) }
 	kept := firstBytes(text, limit-len(note(len(text))))
 	if kept == "" {
-		return firstBytes(text, limit) // no room for a note beside text
+		return firstBytes(text, limit) // the note does not fit as well
 	}
 	return kept + note(len(text)-len(kept))
 }
 
-// Truncate is the beginning of a text, in at most so many bytes and "…" where something
-// was cut off.
+// Truncate returns at most limit bytes from the start of a text, followed by "…" if it
+// cut something off.
 func Truncate(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -211,14 +211,14 @@ func Truncate(text string, limit int) string {
 	return firstBytes(text, limit) + "…"
 }
 
-// startAndEnd are the beginning and the end of a longer text, so many bytes of both: what
-// a command does may stand at its end.
+// startAndEnd returns the start and the end of a text that is longer than limit bytes,
+// together about limit bytes. The end is shown because it may decide what a command does.
 func startAndEnd(text string, limit int) string {
 	end := strings.ToValidUTF8(text[len(text)-limit/3:], "")
 	return fmt.Sprintf("%s ⋯ %d bytes ⋯ %s", firstBytes(text, limit/3*2), len(text)-limit, end)
 }
 
-// firstBytes gives at most n bytes from the start of s, at a rune border.
+// firstBytes returns at most n bytes from the start of s, and cuts no character in two.
 func firstBytes(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -229,25 +229,23 @@ func firstBytes(s string, n int) string {
 	return s[:n]
 }
 
-// maxFieldBytes bounds what a message has beside its text, in bytes: the header stands
-// above each part.
+// maxFieldBytes is how many bytes a name, a path or the like may have in a message. The
+// header has several of them, and is repeated above each part of a long text.
 const maxFieldBytes = 1000
 
-// safeField is a line of a header or a note, without a code block in it, which could
-// reach over the text below.
+// safeField makes foreign text safe for one line of a header or a note. It removes ```,
+// which could turn the text below into code.
 func safeField(s string) string {
-	if s == "" {
-		return ""
-	}
 	return fenceReplacer.Replace(SafeLine(Truncate(s, maxFieldBytes)))
 }
 
-// splitMessage makes messages of a neutral text that may be too long for one: header,
-// distance, text. When there are several, each header ends with its number, as in "[Done]
-// name (2/3)", and without a header each begins with a line "(2/3)". They are at most
-// limit bytes long (no less than 256) and are cut between paragraphs, else between lines,
-// else between words. A code block that is cut is closed and opened again. There is no
-// message when there is nothing to say.
+// splitMessage returns the messages for a neutral text that may be too long for one. Each
+// message is the header, the separator and a part of the text, at most limit bytes long;
+// a limit below 256 counts as 256. If there are several, each header ends with its
+// number, as in "[Done] name (2/3)"; without a header, each message begins with a line
+// "(2/3)". splitMessage cuts between paragraphs if possible, otherwise between lines,
+// otherwise between words. It closes a code block that it cuts, and opens it again in the
+// next message. Without header and text there is no message.
 func splitMessage(header, separator, text string, limit int) []string {
 	limit = max(limit, 256)
 	if len(header) > limit/2 {
@@ -270,7 +268,7 @@ func splitMessage(header, separator, text string, limit int) []string {
 	}
 	room := limit - len(header) - len("(99999/99999)") - len(separator) - 2*len(fence+"\n")
 	var parts []string
-	inCodeBlock := false // the part begins in a code block
+	inCodeBlock := false // whether the next part begins in a code block
 	for text != "" {
 		n := len(text)
 		if n > room {
@@ -281,7 +279,7 @@ func splitMessage(header, separator, text string, limit int) []string {
 		if inCodeBlock {
 			part = fence + "\n" + part
 		} else {
-			part = disarm(part) // a line that is cut may go on with any of its words
+			part = disarm(part) // it may begin inside a line, with what would pass for a tag
 		}
 		inCodeBlock = strings.Count(part, fence)%2 == 1
 		if inCodeBlock {
@@ -295,8 +293,9 @@ func splitMessage(header, separator, text string, limit int) []string {
 	return parts
 }
 
-// findCut finds where to cut a text that is longer than room: behind a paragraph, a line
-// or a space near its end.
+// findCut returns where to cut a text that is longer than room bytes: after the last
+// paragraph that fits, otherwise after the last line, otherwise after a space near the
+// end, otherwise between two characters.
 func findCut(text string, room int, inCodeBlock bool) int {
 	paragraphEnd, lineEnd := 0, 0
 	for at := 0; ; {
@@ -307,20 +306,23 @@ func findCut(text string, room int, inCodeBlock bool) int {
 		fences := strings.Count(line, fence)
 		inCodeBlock = inCodeBlock != (fences%2 == 1)
 		at += len(line) + 1
+		// a cut right after the opening or before the closing fence of a block would
+		// leave one message with an empty block
+		isInsideBlock := inCodeBlock && fences == 0 && !strings.HasPrefix(text[at:], fence)
 		if !inCodeBlock && strings.TrimSpace(line) == "" {
 			paragraphEnd = at
-		} else if !inCodeBlock || fences == 0 && !strings.HasPrefix(text[at:], fence) {
-			// else the block would be empty in a message
+		} else if !inCodeBlock || isInsideBlock {
 			lineEnd = at
 		}
 	}
 	if at := cmp.Or(paragraphEnd, lineEnd); at > 0 {
 		return at
 	}
-	const near = 200 // bytes; else between two characters
+	const maxWord = 200 // bytes; it does not look further back for a space
 	n := len(firstBytes(text, room))
-	if space := strings.LastIndexAny(text[max(0, n-near):n], " \t"); space >= 0 {
-		n = max(0, n-near) + space + 1
+	lookFrom := max(0, n-maxWord)
+	if space := strings.LastIndexAny(text[lookFrom:n], " \t"); space >= 0 {
+		return lookFrom + space + 1
 	}
 	return n
 }

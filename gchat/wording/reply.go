@@ -12,28 +12,31 @@ import (
 	"gchat-hooks/state"
 )
 
-// People answer on a phone, tired. This is what their replies may say:
+// People often reply on a phone, and in a hurry. These are the forms of a reply:
 //
-//	2, #2, 2), option 2         the option with that number
-//	Rolling deployment, roll    a label, or a clear beginning of one
-//	1,3 or auth and search      several of them, where several may be chosen
-//	2 - but keep the footer     a number, a list or a whole label, and a remark on it
-//	other: 2                    the person's own words, to the end of the reply
-//	Q2: 1                       the answer to one of several questions; each may stand on its line
-//	2 ⏎ 1,3 or 2; 1,3           answers in order, where each of them is one of the above
-//	chat, chat: words           no answer: Claude is told that the person wants to talk first
-//	skip, cancel                no answer: it is left to the terminal
-//	?, help, /status            nothing: it is asked back with what to write
+//	2, #2, 2), option 2       the option with that number
+//	Rolling deployment, roll  a label, or the start of one that no other label has
+//	1,3 or auth and search    several options, if several may be chosen
+//	2 - but keep the footer   a number, a list or a whole label, and a remark
+//	other: 2                  text of the person's own, up to the end of the reply
+//	Q2: 1                     the answer to the second of several subquestions
+//	2 ⏎ 1,3 or 2; 1,3         answers in order, if each has one of the forms above
+//	chat, chat: text          no answer: the person wants to talk about it first
+//	skip, cancel              no answer: the terminal is to answer it
+//	?, help, /status          no answer: the person is told how to reply
 //
-// Anything else is the person's own words for the first question that is open, uncut:
-// Claude understands words, while a choice that is read into them would be acted upon.
+// Any other reply is the person's own text, complete, as the answer to the first
+// subquestion without an answer. A choice is never guessed from such a text: Claude
+// understands the text, but would act on a wrong choice.
 
-// UnknownOption is a number that none of a question's options has. Question is an index.
+// UnknownOption is a number in a reply without an option. Question is the subquestion's
+// index.
 type UnknownOption struct{ Question, Number int }
 
-// ParseReply adds to the partial answers what a person's reply says, by index into
-// questions. Partial stays as it is. Where an answer is a number without an option, none
-// says so, and the answer holds that number as the person's own words.
+// ParseReply reads a reply to a question and returns its answers, by index into
+// questions, together with those of partial, which it does not change. If an answer is a
+// number without an option, the answer holds it as the person's own text, and unknown is
+// the first such number.
 func ParseReply(
 	text string, questions []state.SubQuestion, partial map[int]state.Answer,
 ) (answers map[int]state.Answer, unknown *UnknownOption) {
@@ -54,7 +57,7 @@ func ParseReply(
 	return answers, unknown
 }
 
-// AskedForHelp is what ReadDecline gives of a reply that only asks what to write.
+// AskedForHelp is what ReadDecline returns for a reply that only asks how to reply.
 const AskedForHelp = "how"
 
 var (
@@ -63,25 +66,29 @@ var (
 	ownCommandPattern = state.LazyPattern(
 		`(?i)^/(?:screen|status|stop|mute|ask|help|sessions|new)(?:[\s\pZ]|$)`)
 	declineWords = map[string]string{
-		"CHAT": state.DeclinedChat, "CHAT ABOUT THIS": state.DeclinedChat,
-		"SKIP": state.DeclinedSkip, "CANCEL": state.DeclinedSkip, "HELP": AskedForHelp, "": AskedForHelp,
+		"CHAT":            state.DeclinedChat,
+		"CHAT ABOUT THIS": state.DeclinedChat,
+		"SKIP":            state.DeclinedSkip,
+		"CANCEL":          state.DeclinedSkip,
+		"HELP":            AskedForHelp,
+		"":                AskedForHelp,
 	}
 )
 
-// IsOwnCommand says whether a text is a command of ours, which counts in every thread of
-// a session.
+// IsOwnCommand reports whether a text is one of our own commands, such as /status. A
+// person can use them in each of a session's threads.
 func IsOwnCommand(text string) bool {
 	return ownCommandPattern().MatchString(strings.TrimSpace(text))
 }
 
-// ReadDecline says how a reply turns a question down: state.DeclinedChat, with the words
-// behind it, state.DeclinedSkip, or AskedForHelp. It is "" for an answer, and where an
-// option of a prompt without an answer reads so.
-func ReadDecline(text string, q *state.Question) (decline, words string) {
+// ReadDecline returns how a reply turns a question down: state.DeclinedChat, with the
+// person's own text, state.DeclinedSkip, or AskedForHelp. It returns "" for an answer. A
+// reply that chooses an option of a subquestion without an answer is an answer.
+func ReadDecline(text string, q *state.Question) (decline, ownText string) {
 	text = strings.TrimSpace(state.Clean(state.ForAgent, text))
 	phrase := text
 	if m := chatPattern().FindStringSubmatch(text); m != nil {
-		phrase, words = m[1]+m[2], m[3]
+		phrase, ownText = m[1]+m[2], m[3]
 	}
 	decline = declineWords[normalise(strings.TrimRight(phrase, ".!?"))]
 	if IsOwnCommand(text) {
@@ -92,10 +99,10 @@ func ReadDecline(text string, q *state.Question) (decline, words string) {
 			return "", ""
 		}
 	}
-	return decline, words
+	return decline, ownText
 }
 
-// Unanswered are the questions without an answer, by index.
+// Unanswered returns the indexes of the questions without an answer.
 func Unanswered(questions []state.SubQuestion, answers map[int]state.Answer) (missing []int) {
 	for i := range questions {
 		if answers[i].IsEmpty() {
@@ -105,11 +112,11 @@ func Unanswered(questions []state.SubQuestion, answers map[int]state.Answer) (mi
 	return missing
 }
 
-// reply is one message. Open are the questions that had no answer before it.
+// reply is a person's reply to a question with one or several subquestions.
 type reply struct {
 	text          string
-	questions     []*optionMatcher
-	openQuestions []int
+	questions     []*optionMatcher // one for each subquestion
+	openQuestions []int            // indexes of those without an answer before this reply
 }
 
 func newReply(text string, questions []state.SubQuestion, partial map[int]state.Answer) *reply {
@@ -117,28 +124,29 @@ func newReply(text string, questions []state.SubQuestion, partial map[int]state.
 		text:          strings.TrimSpace(state.Clean(state.ForAgent, text)),
 		openQuestions: Unanswered(questions, partial),
 	}
-	for _, p := range questions {
-		r.questions = append(r.questions, newOptionMatcher(p))
+	for _, question := range questions {
+		r.questions = append(r.questions, newOptionMatcher(question))
 	}
 	return r
 }
 
+// part is the part of a reply that answers one subquestion.
 type part struct {
-	question     int
+	question     int // the subquestion's index
 	text, remark string
 }
 
-// parts says which text of the reply belongs to which question.
+// parts splits the reply into the parts for each subquestion.
 func (r *reply) parts() []part {
 	var wholeText []part
 	if r.text == "" {
 		return nil
 	}
 	if len(r.openQuestions) > 0 {
-		wholeText = []part{{question: r.openQuestions[0], text: r.text}}
-		if r.questions[r.openQuestions[0]].matchLabel(r.text) > 0 ||
-			otherPrefixPattern().MatchString(r.text) {
-			// a label may look like any form below
+		first := r.openQuestions[0]
+		wholeText = []part{{question: first, text: r.text}}
+		// a label may look like any of the forms below, so it has precedence
+		if r.questions[first].matchLabel(r.text) > 0 || otherPrefixPattern().MatchString(r.text) {
 			return wholeText
 		}
 	}
@@ -150,27 +158,26 @@ func (r *reply) parts() []part {
 	if len(r.questions) == 1 {
 		return wholeText
 	}
-	if parts := r.orderedParts("\n"); parts != nil {
-		return parts
-	}
-	if parts := r.orderedParts(";；"); parts != nil {
-		return parts
+	for _, separators := range []string{"\n", ";；"} {
+		if parts := r.orderedParts(separators); parts != nil {
+			return parts
+		}
 	}
 	return wholeText
 }
 
-// questionLabelPattern is "Q2:" with what phones make of it. A full stop or a hyphen
-// needs a space behind it: "Q1-2 next year" and "Q1.5" are words. The first group is
-// empty at the start of a line, and missing inside one.
-var questionLabelPattern = state.LazyPattern(
-	`(?m)(?:(^)|[\t\pZ,;，；])[\t\pZ]*[QqＱｑ][\t\pZ]*([0-9０-９])[\t\pZ]*(?:[:：=)）]|[.–—-][\t\pZ])`,
-)
+// questionLabelPattern matches "Q2:" and its variants from phones. A full stop or a
+// hyphen only counts before a space: "Q1-2 next year" and "Q1.5" are plain text. The
+// first group is empty at the start of a line, and does not take part in a match inside a
+// line.
+var questionLabelPattern = state.LazyPattern(`(?m)(?:(^)|[\t\pZ,;，；])[\t\pZ]*` +
+	`[QqＱｑ][\t\pZ]*([0-9０-９])[\t\pZ]*(?:[:：=)）]|[.–—-][\t\pZ])`)
 
-// namedParts cuts "Q1: 2 ⏎ Q2: text" and "Q1: 2, Q2: 1". Inside a line a question ends
-// only where a choice stands before the next: in "Q1: see what I said on Q2: never" the
-// second Q is part of the words. What stands before the first Q is a remark on the first
-// answer. It returns nil when the reply names no question, and when it says nothing but
-// names.
+// namedParts splits replies such as "Q1: 2 ⏎ Q2: text" and "Q1: 2, Q2: 1". Inside a line,
+// a label begins the next part only if the text before it is a choice: in "Q1: see what I
+// said on Q2: never", "Q2:" belongs to the text. The text before the first label is a
+// remark on the first answer. namedParts returns nil if the reply has no label, or
+// nothing but a label.
 func (r *reply) namedParts() (parts []part) {
 	start, intro := 0, ""
 	for _, m := range questionLabelPattern().FindAllStringSubmatchIndex(r.text, 64) {
@@ -180,8 +187,11 @@ func (r *reply) namedParts() (parts []part) {
 		}
 		lastPart := len(parts) - 1
 		before := strings.TrimSpace(r.text[start:m[0]])
-		if inLine := m[2] < 0; inLine &&
-			(lastPart < 0 || r.questions[parts[lastPart].question].pickOptions(before, true) == nil) {
+		isLabel := m[2] >= 0 // the start of a line
+		if !isLabel && lastPart >= 0 {
+			isLabel = r.questions[parts[lastPart].question].pickOptions(before, true) != nil
+		}
+		if !isLabel {
 			continue
 		}
 		if lastPart < 0 {
@@ -198,21 +208,20 @@ func (r *reply) namedParts() (parts []part) {
 		return parts
 	}
 	if intro == "" && len(r.questions) > 1 {
-		return parts // the message's own lines for the answers, sent back empty
+		return parts // the question's own lines "Q1: …", sent back without answers
 	}
 	return nil
 }
 
-// orderedParts cuts the reply into answers for all questions, or for those that are open,
-// in their order: a line for each, or so many with semicolons between them. `other:`
-// takes everything that follows. It returns nil unless each piece is a choice or
-// `other:`.
+// orderedParts splits the reply at any of the separators into answers for all
+// subquestions, or for those without an answer, in their order. Everything after "other:"
+// is one answer. It returns nil unless each answer is a choice or begins with "other:".
 func (r *reply) orderedParts(separators string) (parts []part) {
 	var texts []string
 	for rest := r.text; rest != ""; {
 		text, after := rest, ""
-		if at := strings.IndexAny(rest, separators); at >= 0 &&
-			!otherPrefixPattern().MatchString(rest) {
+		at := strings.IndexAny(rest, separators)
+		if at >= 0 && !otherPrefixPattern().MatchString(rest) {
 			_, size := utf8.DecodeRuneInString(rest[at:])
 			text, after = rest[:at], rest[at+size:]
 		}
@@ -221,19 +230,20 @@ func (r *reply) orderedParts(separators string) (parts []part) {
 			return nil
 		}
 	}
-	all := len(texts) == len(r.questions)
-	if len(texts) < 2 ||
-		!all &&
-			(len(texts) > len(r.openQuestions) || separators == "\n" && len(texts) < len(r.openQuestions)) {
+	answersAll := len(texts) == len(r.questions)
+	// fewer lines than open subquestions are a text of several lines
+	hasTooFewLines := separators == "\n" && len(texts) < len(r.openQuestions)
+	isMismatch := len(texts) > len(r.openQuestions) || hasTooFewLines
+	if len(texts) < 2 || !answersAll && isMismatch {
 		return nil
 	}
 	for i, text := range texts {
 		question := i
-		if !all {
+		if !answersAll {
 			question = r.openQuestions[i]
 		}
-		if picked, _ := r.questions[question].readChoice(text); picked == nil &&
-			!otherPrefixPattern().MatchString(text) {
+		picked, _ := r.questions[question].readChoice(text)
+		if picked == nil && !otherPrefixPattern().MatchString(text) {
 			return nil
 		}
 		parts = append(parts, part{question: question, text: text})
@@ -241,16 +251,17 @@ func (r *reply) orderedParts(separators string) (parts []part) {
 	return parts
 }
 
+// optionMatcher finds the options of a subquestion that a text chooses.
 type optionMatcher struct {
 	state.SubQuestion
-	labels        []string // as they are compared
-	maxLength     int      // bytes; no choice is written longer than that
-	prefersLabels bool     // a number that is a label is that one
+	labels        []string // normalised, in the order of the options
+	maxLength     int      // bytes; a longer text is not a choice
+	prefersLabels bool     // if a number is also a label, it means the option of that label
 }
 
-func newOptionMatcher(p state.SubQuestion) *optionMatcher {
-	c := &optionMatcher{SubQuestion: p, maxLength: 256}
-	for _, o := range p.Options {
+func newOptionMatcher(subQuestion state.SubQuestion) *optionMatcher {
+	c := &optionMatcher{SubQuestion: subQuestion, maxLength: 256}
+	for _, o := range subQuestion.Options {
 		c.labels = append(c.labels, normalise(o.Label))
 		c.maxLength += 2*len(o.Label) + 16
 	}
@@ -260,12 +271,14 @@ func newOptionMatcher(p state.SubQuestion) *optionMatcher {
 var (
 	otherPrefixPattern = state.LazyPattern(`(?i)^other[\s\pZ]*[:：]`)
 	otherInListPattern = state.LazyPattern(`(?i)[\s\pZ,;，；、]+(?:and[\s\pZ]+)?other[\s\pZ]*[:：]`)
-	// A hyphen needs space around it ("2-3 days"). Phones make longer dashes of two.
+	// remarkDashPattern matches the dash before a remark. It needs space on both sides:
+	// "2-3 days" is no remark. Phones turn two hyphens into a longer dash.
 	remarkDashPattern = state.LazyPattern(`[\t\pZ]+[-–—]{1,3}[\t\pZ]+`)
 )
 
-// readAnswer is what the text says. It is empty only if the text is. None is a number in
-// it without an option: the text then counts as the person's own words.
+// readAnswer returns the answer that a text gives. Only an empty text gives an empty
+// answer. If the text is a number without an option, it counts as the person's own text,
+// and unknown is that number.
 func (c *optionMatcher) readAnswer(text string) (a state.Answer, unknown *int) {
 	if text == "" {
 		return a, nil
@@ -284,20 +297,21 @@ func (c *optionMatcher) readAnswer(text string) (a state.Answer, unknown *int) {
 	return state.Answer{Text: cmp.Or(ownText, text)}, nil
 }
 
-// readChoice reads the numbers of the options that the text chooses, with the own words
-// or the remark behind them. It returns nil when the text is no choice. Of several dashes
-// the last with a choice before it counts, since labels have dashes too.
+// readChoice returns the numbers of the options that a text chooses. The answer holds the
+// person's own text or the remark that follows them. picked is nil if the text is not a
+// choice. A label may contain dashes, so the remark begins after the last dash that has a
+// choice before it.
 func (c *optionMatcher) readChoice(text string) (picked []int, a state.Answer) {
 	if picked := c.pickOptions(text, true); picked != nil {
 		return picked, a
 	}
-	if at := otherInListPattern().FindStringIndex(firstBytes(text, c.maxLength)); at != nil &&
-		c.MultiSelect {
+	start := firstBytes(text, c.maxLength)
+	if at := otherInListPattern().FindStringIndex(start); at != nil && c.MultiSelect {
 		if picked := c.pickOptions(text[:at[0]], true); picked != nil {
 			return picked, state.Answer{Text: strings.TrimSpace(text[at[1]:])}
 		}
 	}
-	dashes := remarkDashPattern().FindAllStringIndex(firstBytes(text, c.maxLength), 32)
+	dashes := remarkDashPattern().FindAllStringIndex(start, 32)
 	for _, at := range slices.Backward(dashes) {
 		if picked := c.pickOptions(text[:at[0]], false); picked != nil {
 			return picked, state.Answer{Notes: strings.TrimSpace(text[at[1]:])}
@@ -308,9 +322,10 @@ func (c *optionMatcher) readChoice(text string) (picked []int, a state.Answer) {
 
 var listSeparatorPattern = state.LazyPattern(`(?i)[\s\pZ,;，；、\x{20E3}]+(?:(?:and|&|\+)[\s\pZ]+)?`)
 
-// pickOptions reads the whole text as one option or, where several may be chosen, as a
-// list of them: "1,3", "1 3", "auth, search and 2". Each time it takes the longest start
-// of the text that is one option: labels contain commas and "and" as well.
+// pickOptions reads the whole text as one option or, if several may be chosen, as a list
+// of options: "1,3", "1 3", "auth, search and 2". It looks for the longest start of the
+// text that is an option, since labels may contain commas and "and", and then reads the
+// rest in the same way. allowBeginnings says that the start of a label counts as well.
 func (c *optionMatcher) pickOptions(text string, allowBeginnings bool) (picked []int) {
 	text = strings.TrimSpace(text)
 	if len(c.Options) == 0 || len(text) > c.maxLength {
@@ -333,8 +348,8 @@ next:
 	return picked
 }
 
-// pickOne gives the number of the one option that the text names, counted from 1, or -1.
-// A number needs no option: "9" is 9.
+// pickOne returns the number of the option that a text names, counted from 1, or -1. For
+// a number without an option it returns that number.
 func (c *optionMatcher) pickOne(text string, allowBeginnings bool) int {
 	n, isBare := readNumber(text)
 	labelNumber := c.matchLabel(text)
@@ -350,10 +365,12 @@ func (c *optionMatcher) pickOne(text string, allowBeginnings bool) int {
 	return n
 }
 
+// hasOption reports whether an option has that number, and a label that people can see.
 func (c *optionMatcher) hasOption(n int) bool {
 	return n >= 1 && n <= len(c.labels) && c.labels[n-1] != ""
 }
 
+// matchLabel returns the number of the option with that label, or 0.
 func (c *optionMatcher) matchLabel(text string) int {
 	if len(text) > c.maxLength {
 		return 0
@@ -369,15 +386,20 @@ func (c *optionMatcher) matchLabel(text string) int {
 	return n + 1
 }
 
-// standaloneWords are longer words that say everything by themselves: "sure" chooses no
-// "Surefire", "all" no "All at once".
-var standaloneWords = strings.Fields(
-	"ALL AND ANY BOTH BUT COOL FINE FOR GOOD GREAT HOW LET MAYBE NAH NEW NICE NONE NOPE NOT NOW OFF " +
-		"OKAY OLD ONE OUT RIGHT STOP SURE THANKS THAT THE THIS TRY TWO USE WAIT WELL WHAT WHO WHY YEAH YEP YES YOU YUP",
-)
+// standaloneWords are words of three letters or more that a person may write without
+// meaning the start of a label: "sure" does not choose "Surefire", nor "all" "All at
+// once".
+var standaloneWords = strings.Fields(`
+	ALL AND ANY BOTH BUT COOL FINE FOR GOOD GREAT HOW LET MAYBE NAH NEW NICE NONE NOPE NOT
+	NOW OFF OKAY OLD ONE OUT RIGHT STOP SURE THANKS THAT THE THIS TRY TWO USE WAIT WELL
+	WHAT WHO WHY YEAH YEP YES YOU YUP`)
 
+// matchBeginning returns the number of the option whose label begins with text, or -1 if
+// there is none, or if several different labels begin so.
 func (c *optionMatcher) matchBeginning(text string) int {
-	const leastBeginning = 3 // letters: "do", "go" and "no" choose no Docker, Google or Node.js
+	// in letters and digits; "do", "go" and "no" must not choose Docker, Google or
+	// Node.js
+	const minLetters = 3
 	text = normalise(text)
 	letters := 0
 	for _, r := range text {
@@ -385,7 +407,7 @@ func (c *optionMatcher) matchBeginning(text string) int {
 			letters++
 		}
 	}
-	if letters < leastBeginning || slices.Contains(standaloneWords, text) {
+	if letters < minLetters || slices.Contains(standaloneWords, text) {
 		return -1
 	}
 	found := -1
@@ -401,6 +423,8 @@ func (c *optionMatcher) matchBeginning(text string) int {
 	return found
 }
 
+// chosenLabels returns the labels of the options with these numbers, each once, in the
+// options' order.
 func chosenLabels(subQuestion state.SubQuestion, numbers []int) (labels []string) {
 	for i, o := range subQuestion.Options {
 		if slices.Contains(numbers, i+1) && !slices.Contains(labels, o.Label) {
@@ -411,12 +435,11 @@ func chosenLabels(subQuestion state.SubQuestion, numbers []int) (labels []string
 }
 
 var numberPattern = state.LazyPattern(
-	`^(?i:options?[\s\pZ]*)?#?[\s\pZ]*\(?[\s\pZ]*(\d{1,9})[\s\pZ]*[.)]?$`,
-)
+	`^(?i:options?[\s\pZ]*)?#?[\s\pZ]*\(?[\s\pZ]*(\d{1,9})[\s\pZ]*[.)]?$`)
 
-// readNumber reads the forms in which phones give a number: "2", "2.", "(2)", "#2",
-// "option 2", "２", "2️⃣". It gives -1 for anything else. Bare is a number without any
-// decoration.
+// readNumber reads a number in any form that people write on a phone: "2", "2.", "(2)",
+// "#2", "option 2", "２", "2️⃣". It returns -1 for any other text. isBare says that there
+// is nothing but digits.
 func readNumber(text string) (n int, isBare bool) {
 	if len(text) > 200 {
 		return -1, false
@@ -430,48 +453,17 @@ func readNumber(text string) (n int, isBare bool) {
 	return n, text == m[1]
 }
 
-// digitReplacer gives the full-width characters of a number as ASCII, and ends a keycap
-// emoji with a space: "1️⃣3️⃣" is two numbers.
+// digitReplacer replaces full-width characters of a number with ASCII. It puts a space
+// after a keycap emoji, so that "1️⃣3️⃣" is two numbers.
 var digitReplacer = strings.NewReplacer(
-	"０",
-	"0",
-	"１",
-	"1",
-	"２",
-	"2",
-	"３",
-	"3",
-	"４",
-	"4",
-	"５",
-	"5",
-	"６",
-	"6",
-	"７",
-	"7",
-	"８",
-	"8",
-	"９",
-	"9",
-	"＃",
-	"#",
-	"（",
-	"(",
-	"）",
-	")",
-	"．",
-	".",
-	"。",
-	".",
-	"\uFE0F",
-	"",
-	"\u20E3",
-	" ",
+	"０", "0", "１", "1", "２", "2", "３", "3", "４", "4",
+	"５", "5", "６", "6", "７", "7", "８", "8", "９", "9",
+	"＃", "#", "（", "(", "）", ")", "．", ".", "。", ".",
+	"\uFE0F", "", "\u20E3", " ",
 )
 
-// ResponseType names the kind of an answered call, as the question's file has it:
-// single_select, multi_select, custom_text or multi_question; "" when nothing is
-// answered.
+// ResponseType returns the response_type of a question's file: single_select,
+// multi_select, custom_text or multi_question, or "" without any answer.
 func ResponseType(questions []state.SubQuestion, answers map[int]state.Answer) string {
 	switch {
 	case len(answers) == 0:
@@ -486,20 +478,21 @@ func ResponseType(questions []state.SubQuestion, answers map[int]state.Answer) s
 	return "single_select"
 }
 
-// ParseAnswerValue turns a value of Claude Code's answers map ("Auth, Search, something
-// else") back into an answer. Labels may contain ", " themselves: the longest one that
-// fits is taken, each once, and the rest are the person's own words. Remarks are not in
-// the value.
+// ParseAnswerValue turns a value of Claude Code's answers map, such as "Auth, Search,
+// something else", back into an answer. Labels may contain ", ", so it looks for the
+// longest label that the value begins with, and then reads the rest in the same way. Each
+// label counts once. What is left is the person's own text. The value holds no remarks.
 func ParseAnswerValue(subQuestion state.SubQuestion, value string) state.Answer {
 	var numbers []int
 	for remaining := value + ", "; ; {
 		best, bestRest := 0, ""
 		for i, o := range subQuestion.Options {
-			rest, ok := strings.CutPrefix(remaining, o.Label+", ")
-			// A comma without anything behind it is none of ours.
-			ok = ok && o.Label != "" && rest != ", " && !slices.Contains(numbers, i+1)
-			if ok && (subQuestion.MultiSelect || rest == "") &&
-				(best == 0 || len(o.Label) > len(subQuestion.Options[best-1].Label)) {
+			rest, isMatch := strings.CutPrefix(remaining, o.Label+", ")
+			// a comma at the end of the value belongs to the person's own text
+			isMatch = isMatch && o.Label != "" && rest != ", " && !slices.Contains(numbers, i+1)
+			isAllowed := subQuestion.MultiSelect || rest == ""
+			isLonger := best == 0 || len(o.Label) > len(subQuestion.Options[best-1].Label)
+			if isMatch && isAllowed && isLonger {
 				best, bestRest = i+1, rest
 			}
 		}

@@ -11,20 +11,23 @@ import (
 )
 
 var reportPrefixes = map[state.ReportType]string{
-	state.ReportTaskCompletion: "[Done]", state.ReportProgressUpdate: "[Progress]", state.ReportBlockedAlert: "[BLOCKED]",
-	state.ReportHeartbeat: "[Heartbeat]", state.ReportSessionStarted: "[Session Start]", state.ReportSessionEnded: "[Session End]",
-	state.ReportFailure: "[Error]",
+	state.ReportTaskCompletion: "[Done]",
+	state.ReportProgressUpdate: "[Progress]",
+	state.ReportBlockedAlert:   "[BLOCKED]",
+	state.ReportHeartbeat:      "[Heartbeat]",
+	state.ReportSessionStarted: "[Session Start]",
+	state.ReportSessionEnded:   "[Session End]",
+	state.ReportFailure:        "[Error]",
 }
 
-// ReportTexts is the report as a message's text, or as several numbered ones when it
-// would be longer than MaxText. All that is foreign in it is neutral. A plain report that
-// says nothing has no text.
+// ReportTexts returns a report's text, or several numbered texts if it is longer than
+// MaxText. Foreign text in them is neutral. An empty plain report has no text.
 func ReportTexts(r state.Report) []string {
 	return reportTexts(r, MaxText)
 }
 
-// WholeReportText is the report as one text, however long it is: for a message that it
-// becomes a part of. It is "" for a plain report that says nothing.
+// WholeReportText returns a report as one text of any length, for a message that contains
+// other texts, too. It returns "" for an empty plain report.
 func WholeReportText(r state.Report) string {
 	return strings.Join(reportTexts(r, math.MaxInt), "")
 }
@@ -35,7 +38,7 @@ func reportTexts(r state.Report, limit int) []string {
 		render = renderChatSyntax
 	}
 	separator, text := "\n\n", render(reportText(r))
-	// An asterisk would end the bold of the title.
+	// an asterisk in the title would end its bold text
 	if title := strings.ReplaceAll(safeField(r.Title), "*", "∗"); title != "" {
 		text = disarm("*"+neutraliseLastAngle(title)+"*") + "\n" + text
 	}
@@ -43,24 +46,25 @@ func reportTexts(r state.Report, limit int) []string {
 	if about != "" {
 		text = disarm(about) + "\n" + text
 	}
-	if about != "" || r.Prefix != "" { // a notice, whose text is short
+	if about != "" || r.Prefix != "" { // a notice, which has a short text
 		separator = "\n"
 	}
 	return splitMessage(reportHeader(r), separator, strings.TrimRight(text, "\n"), limit)
 }
 
-// reportHeader is "[Done] name | time", with what of it there is. No bar in a name makes
-// it look like one with a time behind it.
+// reportHeader returns "[Done] name | time", or those parts of it that the report has. A
+// "|" in the name is replaced, since what follows it would look like a time.
 func reportHeader(r state.Report) string {
 	header := safeField(cmp.Or(r.Prefix, reportPrefixes[r.Type]))
 	if header == "" {
 		return ""
 	}
-	if name := neutraliseLastAngle(strings.ReplaceAll(safeField(r.SessionName), "|", "/")); name != "" {
-		header += " " + name
-		if !r.At.IsZero() {
-			header += " |"
-		}
+	name := strings.ReplaceAll(safeField(r.SessionName), "|", "/")
+	if name != "" {
+		header += " " + neutraliseLastAngle(name)
+	}
+	if name != "" && !r.At.IsZero() {
+		header += " |"
 	}
 	if !r.At.IsZero() {
 		header += " " + r.At.Format(time.DateTime)
@@ -72,15 +76,17 @@ const actionRequired = "ACTION REQUIRED:"
 
 var blockStartPattern = state.LazyPattern(`^\s*(?:[#>|-]|[*+]\s|\d+[.)]\s|\x60{3}|~{3})`)
 
-// reportText is the report's text as it was given. What blocks a session begins with a
-// call, on its own line where a list or a block comes first.
+// reportText returns a report's text, cleaned. A report of type blocked_alert gets
+// actionRequired in front, unless it begins so by itself. If the text begins with a list,
+// a heading or a code block, actionRequired is on a line of its own.
 func reportText(r state.Report) string {
 	text := state.Clean(state.ForChat, r.Text)
 	visibleText := strings.TrimLeft(text, " \t\n*_~#>")
+	start := visibleText[:min(len(visibleText), len(actionRequired))]
 	switch {
 	case r.Type != state.ReportBlockedAlert || visibleText == "":
 		return text
-	case len(visibleText) >= len(actionRequired) && strings.EqualFold(visibleText[:len(actionRequired)], actionRequired):
+	case strings.EqualFold(start, actionRequired):
 		return text
 	case blockStartPattern().MatchString(text):
 		return actionRequired + "\n" + text
@@ -88,8 +94,8 @@ func reportText(r state.Report) string {
 	return actionRequired + " " + strings.TrimLeft(text, " \t\n")
 }
 
-// DigestTexts makes one text of what was held back, or several when one would be too
-// long, and says how many messages it holds.
+// DigestTexts merges the texts of messages that were held back into one text, or into
+// several if one would be too long. Its header says how many messages it contains.
 func DigestTexts(texts []string) []string {
 	header := fmt.Sprintf("[Digest] %d messages", len(texts))
 	if len(texts) == 1 {

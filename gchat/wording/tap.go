@@ -11,43 +11,45 @@ import (
 	"gchat-hooks/state"
 )
 
-// Tap is what a card tells of a tap on it. All of it is what the sender's program sent:
-// it says what was tapped, and not who may.
+// Tap is a tap on a card, as the sender's program reports it. It says what was tapped,
+// but proves nothing about who may answer.
 type Tap struct {
-	QuestionID string // what the card carries for its question: see state.CardID
-	// which machine's card it is: see App.CardID; "" of an earlier version's card
+	QuestionID string // identifies the question; see state.CardID
+	// identifies the machine whose card it is; see App.CardID; "" if an earlier version
+	// posted the card
 	MachineID string
-	Choice    string              // which button it was
-	Inputs    map[string][]string // what its fields and boxes held, by name
-	// the card still had that button when Chat told of the tap, as far as that is known
+	Choice    string              // the button that was tapped; see Button.Choice
+	Inputs    map[string][]string // the values of the card's fields and lists, by name
+	// the card still had that button when Chat reported the tap, as far as is known
 	IsOnCard bool
 }
 
-// What people are told in a note.
+// Notes about taps that answer nothing.
 const (
 	OldCardText = "[Not used] This card is closed, or its machine is not running."
-	UnboundText = "[Not used] Nothing here is waiting for that. To answer, tap a button, or reply to the message itself."
+	UnboundText = "[Not used] Nothing here is waiting for that. " +
+		"To answer, tap a button, or reply to the message itself."
 )
 
-// What the buttons of a card say beside the numbers of options and the choices of
-// decisions.
+// The choices of buttons that are neither an option's number nor a decision's choice.
 const (
-	ChoiceSend    = "send" // what its fields and boxes hold
-	choiceShowAll = "more" // all of a permission is to be shown
+	ChoiceSend    = "send" // send the values of the card's fields and lists
+	choiceShowAll = "more" // show the full text of what a permission is for
 )
 
-// ordinal is an index as the names and values in a card count it.
+// ordinal returns an index as names and values in a card have it: counted from 1.
 func ordinal(index int) string { return strconv.Itoa(index + 1) }
 
-// ReadTap says what a tap answers, by index into the question's prompts, without what was
-// answered before; and text, how a person types the same. A tap that turns a question
-// down has a text alone. Where it answers nothing else, about is the note for that. A tap
-// is not to be trusted: labels come from the record, and a number that no option has is
-// refused.
+// ReadTap returns the answers that a tap gives, by index into the question's
+// SubQuestions, without earlier answers, and the text that a person would have to type
+// for the same. If the tap turns the question down, it returns the text alone. If the tap
+// answers nothing, note says what the reply gets. A tap is not trusted: labels come from
+// the record, and a number without an option is rejected.
 func ReadTap(q *state.Question, t *Tap) (answers map[int]state.Answer, text, note string) {
 	return wordingOf(q.Kind).readTap(t, q)
 }
 
+// readInstruction reads a tap on a "next instruction" question.
 func (t *Tap) readInstruction(q *state.Question) (answers map[int]state.Answer, text, note string) {
 	typed := t.ownText(0)
 	switch {
@@ -63,8 +65,8 @@ func (t *Tap) readInstruction(q *state.Question) (answers map[int]state.Answer, 
 	return map[int]state.Answer{0: a}, a.Text, ""
 }
 
-// readDecision reads a tap on a permission or a plan. A "no" takes the person's words as
-// its reason.
+// readDecision reads a tap on a permission or a plan. The text in the card's field is the
+// reason of a refusal.
 func (t *Tap) readDecision(q *state.Question) (answers map[int]state.Answer, text, note string) {
 	if t.Choice == choiceShowAll && q.Kind == state.KindPermission {
 		return nil, choiceShowAll, state.NoteFullText
@@ -77,7 +79,7 @@ func (t *Tap) readDecision(q *state.Question) (answers map[int]state.Answer, tex
 		if state.IsRefusal(candidate.label) {
 			answer.Notes = t.ownText(0)
 			parsed, _ := ParseDecision(answer.Notes, q)
-			if slices.Equal(parsed.Labels, answer.Labels) { // "no, use git mv" beside Deny
+			if slices.Equal(parsed.Labels, answer.Labels) { // "no, use git mv", and a tap on Deny
 				answer.Notes = parsed.Notes
 			}
 		}
@@ -90,8 +92,9 @@ func (t *Tap) readDecision(q *state.Question) (answers map[int]state.Answer, tex
 	return nil, "", state.NoteUnclear
 }
 
-// readAnswers reads a tap on a question: the button of an option, one that turns it down,
-// or Send with what was chosen and written for each prompt.
+// readAnswers reads a tap on a question's card: on the button of an option, on one that
+// turns the question down, or on Send, which sends what the person chose and wrote for
+// each subquestion.
 func (t *Tap) readAnswers(q *state.Question) (answers map[int]state.Answer, text, note string) {
 	switch t.Choice {
 	case state.DeclinedChat:
@@ -102,11 +105,12 @@ func (t *Tap) readAnswers(q *state.Question) (answers map[int]state.Answer, text
 	}
 	hasSeveral := len(q.SubQuestions) != 1
 	if t.Choice != ChoiceSend && (hasSeveral || q.SubQuestions[0].MultiSelect) {
-		return nil, "", state.NoteUnclear // its card has no such button
+		return nil, "", state.NoteUnclear // this card has no such button
 	}
 	answers = map[int]state.Answer{}
 	textFor, remark := map[int]string{}, ""
-	for _, part := range newReply(t.values(wholeCardField), q.SubQuestions, q.PartialAnswers).parts() {
+	wholeCard := newReply(t.value(wholeCardField), q.SubQuestions, q.PartialAnswers)
+	for _, part := range wholeCard.parts() {
 		textFor[part.question] = part.text
 		remark += part.remark
 	}
@@ -137,7 +141,7 @@ func (t *Tap) readAnswers(q *state.Question) (answers map[int]state.Answer, text
 	if len(answers) == 0 {
 		return nil, "", state.NoteNoText
 	}
-	if remark != "" { // it is on the first answer, as in a reply
+	if remark != "" { // it belongs to the first answer, as in a written reply
 		firstIndex := slices.Min(slices.Collect(maps.Keys(answers)))
 		a := answers[firstIndex]
 		a.Notes = strings.TrimSpace(a.Notes + "\n" + remark)
@@ -147,9 +151,10 @@ func (t *Tap) readAnswers(q *state.Question) (answers map[int]state.Answer, text
 	return answers, firstBytes(strings.Join(typed, "\n"), MaxText), ""
 }
 
-// readTicked reads the values of a prompt's boxes, and the words beside them: a remark
-// where an option is chosen. Ok is false where no option has a number, or too many are
-// chosen.
+// readTicked reads the answer to one subquestion of a card. values holds the numbers of
+// the chosen options. ownText is the text that the person wrote: a remark if an option
+// was chosen, otherwise the answer. typed is the same answer as a person would type it.
+// ok is false if a number has no option, or if too many options were chosen.
 func (c *optionMatcher) readTicked(
 	values []string,
 	ownText string,
@@ -157,8 +162,8 @@ func (c *optionMatcher) readTicked(
 	var numbers []int
 	for _, value := range values {
 		n, err := strconv.Atoi(value)
-		if err != nil || !c.hasOption(n) || len(numbers) == MaxWidgets ||
-			len(numbers) == 1 && !c.MultiSelect {
+		isOneTooMany := len(numbers) == MaxWidgets || len(numbers) == 1 && !c.MultiSelect
+		if err != nil || !c.hasOption(n) || isOneTooMany {
 			return a, "", false
 		}
 		numbers = append(numbers, n)
@@ -170,7 +175,7 @@ func (c *optionMatcher) readTicked(
 	numbers = slices.Compact(numbers)
 	labels := chosenLabels(c.SubQuestion, numbers)
 	fromText, _ := c.readAnswer(ownText)
-	if slices.Equal(fromText.Labels, labels) { // the words choose the same
+	if slices.Equal(fromText.Labels, labels) { // the text chooses the same options
 		ownText = cmp.Or(fromText.Text, fromText.Notes)
 	}
 	for _, n := range numbers {
@@ -183,17 +188,19 @@ func (c *optionMatcher) readTicked(
 	return state.Answer{Labels: labels, Notes: ownText}, typed, true
 }
 
-// wholeCardField is the field for words beside a whole card: they are read as a reply is.
+// wholeCardField is a field for the card as a whole. Its text is read like a written
+// reply.
 const wholeCardField = "w"
 
-func (t *Tap) ownText(index int) string { return t.values("w" + ordinal(index)) }
+// ownText returns the text that the person wrote for the subquestion with that index.
+func (t *Tap) ownText(index int) string { return t.value("w" + ordinal(index)) }
 
-func (t *Tap) values(field string) string {
+// value returns the cleaned text of a field.
+func (t *Tap) value(field string) string {
 	values := t.Inputs[field]
 	if len(values) == 0 {
 		return ""
 	}
-	return strings.TrimSpace(
-		firstBytes(state.Clean(state.ForAgent, firstBytes(values[0], MaxText)), MaxText),
-	)
+	text := state.Clean(state.ForAgent, firstBytes(values[0], MaxText))
+	return strings.TrimSpace(firstBytes(text, MaxText))
 }
