@@ -12,13 +12,13 @@ import (
 	"strings"
 )
 
-// Handler serves the API to those who have the token, and what the page shows to those
-// who have its key: this machine has other users, too. The page's own files hold nothing
-// of the person's, and are for all.
+// Handler returns the handler of all requests. The API needs the token and the page's
+// data needs the page's key, because this machine may have other users. The page's own
+// files are for everybody: they contain nothing of the person's.
 //
-// Without Phone the server is asked by a name of this machine only: a web page of some
-// other origin must not reach the space through the browser, not even with a name that it
-// resolves to 127.0.0.1 (DNS rebinding).
+// Unless AllowsPhone is set, the Host header must name this machine. Otherwise a web page
+// of another origin could reach the space through the browser, even with a host name that
+// it resolves to 127.0.0.1 (DNS rebinding).
 func (s *Space) Handler() http.Handler {
 	api, page := s.apiRoutes(), s.pageRoutes()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -29,7 +29,8 @@ func (s *Space) Handler() http.Handler {
 		s.markUsed()
 
 		if !s.allowsPhone && !isLoopback(r.Host) {
-			const denial = "The host %.60q is not this machine: gchat-hooks space --phone serves other ones, too."
+			const denial = "The host %.60q is not this machine. " +
+				"To serve other hosts, too: gchat-hooks space --phone"
 			writeError(w, permissionDenied(fmt.Sprintf(denial, r.Host)))
 			return
 		}
@@ -47,7 +48,7 @@ func (s *Space) Handler() http.Handler {
 		case r.URL.Path != "/v1" && !strings.HasPrefix(r.URL.Path, "/v1/"):
 			page.ServeHTTP(w, r)
 		case hasToken || r.Method == http.MethodPost:
-			// a post is a webhook's, which has secrets of its own
+			// A POST without the token is a webhook's: apiMethod checks its own secrets.
 			api.ServeHTTP(w, r)
 		default:
 			writeError(w, unauthenticated("Request is missing required authentication credential."))
@@ -55,7 +56,7 @@ func (s *Space) Handler() http.Handler {
 	})
 }
 
-// isLoopback tells whether a Host header names this machine.
+// isLoopback reports whether a Host header names this machine.
 func isLoopback(host string) bool {
 	name := strings.ToLower((&url.URL{Host: host}).Hostname())
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
@@ -65,13 +66,13 @@ func isLoopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// pageKeyHeader carries the page's key. No page of another origin can send it: a browser
-// asks first, and is not allowed to. A cookie would be no proof, since it goes to every
-// port of the host.
+// pageKeyHeader is the request header with the page's key. A page of another origin
+// cannot send it: the browser first asks this server, which does not allow it. A cookie
+// would prove nothing, because a browser sends it to every port of the host.
 const pageKeyHeader = "Gchat-Page-Key"
 
-// requirePageKey lets a page route through to a browser that has the page's key. The
-// API's token in the path does not count here: it has no business with the page.
+// requirePageKey returns a handler that refuses a request without the page's key. The
+// API's token in the path does not count here: it is not meant for the page.
 func (s *Space) requirePageKey(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !isSameSecret(r.Header.Get(pageKeyHeader), s.pageKey()) {
@@ -82,9 +83,9 @@ func (s *Space) requirePageKey(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// redirectOldLink leads a link of an earlier version, which has the token in its query,
-// to the link of this one. Only who has the token learns the key. A wrong token leads to
-// the page, which may have its key.
+// redirectOldLink redirects a link of an earlier version, which has the token in its
+// query, to the link with the page's key. A wrong token does not reveal the key: it only
+// leads to the page, and the browser may have the key already.
 func (s *Space) redirectOldLink(w http.ResponseWriter, r *http.Request) {
 	link := "/"
 	if isSameSecret(r.URL.Query().Get("token"), s.secrets.APIToken) {
@@ -94,8 +95,8 @@ func (s *Space) redirectOldLink(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, link, http.StatusSeeOther)
 }
 
-// pageKey is what the page's link carries. It is made from the token, so that it does not
-// open the API.
+// pageKey returns the key in the page's link. It is derived from the API's token, and
+// does not give access to the API.
 func (s *Space) pageKey() string {
 	h := hmac.New(sha256.New, []byte(s.secrets.APIToken))
 	h.Write([]byte("page key"))

@@ -14,32 +14,28 @@ import (
 	"google.golang.org/api/chat/v1"
 )
 
-// apiRoutes are the methods of the Chat API that are served.
+// apiRoutes returns the handler of the Chat API's methods that the space serves.
 func (s *Space) apiRoutes() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("POST /v1/spaces/{space}/messages", s.apiMethod(s.createMessage))
 	mux.Handle("GET /v1/spaces/{space}/messages", s.apiMethod(s.listMessages))
 	mux.Handle("GET /v1/spaces/{space}/messages/{message}", s.apiMethod(s.getMessage))
 	mux.Handle("PATCH /v1/spaces/{space}/messages/{message}", s.apiMethod(s.patchMessage))
-	mux.Handle(
-		"GET /v1/spaces/{space}",
-		s.apiMethod(func(*http.Request) (any, error) { return s.spaceResource(), nil }),
-	)
-	mux.HandleFunc("GET /v1/spaces", jsonHandler(func(*http.Request) (any, error) {
+	mux.Handle("GET /v1/spaces/{space}", s.apiMethod(func(*http.Request) (any, error) {
+		return s.spaceResource(), nil
+	}))
+	mux.Handle("GET /v1/spaces", jsonHandler(func(*http.Request) (any, error) {
 		return &chat.ListSpacesResponse{Spaces: []*chat.Space{s.spaceResource()}}, nil
 	}))
-	mux.HandleFunc(
-		"POST /v1/projects/{project}/subscriptions/{subscription}",
-		jsonHandler(s.callSubscription),
-	)
-	mux.HandleFunc(
-		"/",
-		jsonHandler(func(*http.Request) (any, error) { return nil, notFound("Method not found.") }),
-	)
+	mux.Handle("POST /v1/projects/{project}/subscriptions/{subscription}",
+		jsonHandler(s.callSubscription))
+	mux.Handle("/", jsonHandler(func(*http.Request) (any, error) {
+		return nil, notFound("Method not found.")
+	}))
 	return mux
 }
 
-// jsonHandler serves what a call returns: an answer, or an error.
+// jsonHandler returns a handler that serves the call's response as JSON, or its error.
 func jsonHandler(call func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		response, err := call(r)
@@ -51,12 +47,13 @@ func jsonHandler(call func(*http.Request) (any, error)) http.HandlerFunc {
 	}
 }
 
-// apiMethod wraps one method of the API: the call is made for those who may make it.
+// apiMethod returns a handler for one method of the API. It makes the call only if the
+// caller may make it.
 func (s *Space) apiMethod(call func(*http.Request) (any, error)) http.HandlerFunc {
 	return jsonHandler(func(r *http.Request) (any, error) {
 		query := r.URL.Query()
 		if r.Method != http.MethodGet && (!isFromApp(r) || query.Has("key")) {
-			// creating is the one method that a webhook calls
+			// The caller is a webhook, which may only create messages.
 			if err := s.checkWebhook(query); err != nil {
 				return nil, err
 			}
@@ -71,8 +68,8 @@ func (s *Space) apiMethod(call func(*http.Request) (any, error)) http.HandlerFun
 	})
 }
 
-// decodeBody reads the body of a request into v, and takes nothing in it that v has no
-// place for.
+// decodeBody parses the body of a request into v. A member that v does not have is an
+// error.
 func decodeBody(r *http.Request, v any) error {
 	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
@@ -86,8 +83,8 @@ func decodeBody(r *http.Request, v any) error {
 	return err
 }
 
-// checkWebhook refuses what does not carry the secrets of the webhook's URL, in the order
-// and with the words of Google.
+// checkWebhook returns an error if a request lacks the secrets of the webhook's URL. It
+// checks in the same order and with the same texts as Google.
 func (s *Space) checkWebhook(query url.Values) error {
 	switch {
 	case !query.Has("key"):
@@ -96,18 +93,19 @@ func (s *Space) checkWebhook(query url.Values) error {
 				"Please use API Key or other form of API consumer identity to call this API.",
 		)
 	case !isSameSecret(query.Get("key"), s.secrets.WebhookKey):
-		// a 400, not a 401
+		// Google answers this with 400, not 401.
 		return invalidArgument("API key not valid. Please pass a valid API key.")
 	case !isSameSecret(query.Get("token"), s.secrets.WebhookToken):
 		return permissionDenied(
-			"The API is called without a valid token. Instructions on how to use incoming webhooks " +
-				"can be found at https://developers.google.com/chat/how-tos/webhooks",
+			"The API is called without a valid token. Instructions on how to use incoming " +
+				"webhooks can be found at https://developers.google.com/chat/how-tos/webhooks",
 		)
 	}
 	return nil
 }
 
-// isSameSecret compares two secrets in a time that does not depend on where they differ.
+// isSameSecret reports whether two secrets are equal. Its time does not depend on where
+// they differ.
 func isSameSecret(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
 func (s *Space) getMessage(r *http.Request) (any, error) {
@@ -126,12 +124,13 @@ const (
 	maxPageSize     = 1000
 )
 
-// createdAfterFilter is the one filter that is served, of those that spaces.messages.list
-// takes. The bound is exclusive.
+// createdAfterFilter is the form of the only filter of spaces.messages.list that the
+// space supports, as a layout for time.Parse. The filter excludes a message of that very
+// time.
 const createdAfterFilter = `createTime > "` + time.RFC3339Nano + `"`
 
-// listMessages is spaces.messages.list in its own order. Nothing is ever deleted here, so
-// showDeleted changes nothing.
+// listMessages serves spaces.messages.list in the default order, the oldest first. The
+// space never deletes a message, so showDeleted changes nothing.
 func (s *Space) listMessages(r *http.Request) (any, error) {
 	query, after := r.URL.Query(), time.Time{}
 	if filter := query.Get("filter"); filter != "" {
@@ -142,7 +141,8 @@ func (s *Space) listMessages(r *http.Request) (any, error) {
 		}
 	}
 	size, _ := strconv.Atoi(cmp.Or(query.Get("pageSize"), strconv.Itoa(defaultPageSize)))
-	firstRow, err := strconv.Atoi(cmp.Or(query.Get("pageToken"), "0")) // the number of the next row
+	// A page token is the index of the page's first row.
+	firstRow, err := strconv.Atoi(cmp.Or(query.Get("pageToken"), "0"))
 	switch {
 	case query.Get("orderBy") != "":
 		return nil, invalidArgument("Invalid order by: none is served here")
@@ -169,7 +169,7 @@ func (s *Space) listMessages(r *http.Request) (any, error) {
 	return response, nil
 }
 
-// An apiError is what Google's JSON error envelope holds.
+// apiError is an error as Google's APIs return it, in the member "error".
 type apiError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
@@ -178,28 +178,19 @@ type apiError struct {
 
 func (e *apiError) Error() string { return e.Message }
 
-func invalidArgument(message string) *apiError {
-	return &apiError{400, message, "INVALID_ARGUMENT"}
-}
-func unauthenticated(message string) *apiError { return &apiError{401, message, "UNAUTHENTICATED"} }
+func invalidArgument(text string) *apiError  { return &apiError{400, text, "INVALID_ARGUMENT"} }
+func unauthenticated(text string) *apiError  { return &apiError{401, text, "UNAUTHENTICATED"} }
+func permissionDenied(text string) *apiError { return &apiError{403, text, "PERMISSION_DENIED"} }
+func notFound(text string) *apiError         { return &apiError{404, text, "NOT_FOUND"} }
 
-func permissionDenied(message string) *apiError {
-	return &apiError{403, message, "PERMISSION_DENIED"}
-}
-func notFound(message string) *apiError { return &apiError{404, message, "NOT_FOUND"} }
-
-// writeError answers with err in Google's envelope. What is not an apiError is
-// our own trouble (a full disk), and a client may try again.
+// writeError answers with err in the form of Google's errors. An error that is not an
+// apiError is the space's own, such as a full disk. The client may then try again.
 func writeError(w http.ResponseWriter, err error) {
 	var e *apiError
 	switch {
 	case errors.As(err, &e):
 	case errors.As(err, new(*http.MaxBytesError)):
-		e = &apiError{
-			http.StatusRequestEntityTooLarge,
-			"Request payload size exceeds the limit.",
-			"INVALID_ARGUMENT",
-		}
+		e = &apiError{413, "Request payload size exceeds the limit.", "INVALID_ARGUMENT"}
 	default:
 		e = &apiError{http.StatusServiceUnavailable, err.Error(), "UNAVAILABLE"}
 	}
@@ -207,7 +198,7 @@ func writeError(w http.ResponseWriter, err error) {
 }
 
 func writeJSON(w http.ResponseWriter, code int, v any) {
-	b, _ := json.Marshal(v) // it was decoded, or is ours
+	b, _ := json.Marshal(v) // it always encodes: it was decoded from JSON, or is our own
 	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)

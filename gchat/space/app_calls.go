@@ -11,16 +11,16 @@ import (
 	"google.golang.org/api/chat/v1"
 )
 
-// AppName is the sender of what a Chat app writes here.
+// AppName is the sender of the Chat app's messages.
 const AppName = "users/local-app"
 
-// appTokenKey marks a request whose path has the space's token: it may act as the space's
-// Chat app.
+// appTokenKey is the context key of a request whose path has the space's token. Such a
+// request may act as the space's Chat app.
 type appTokenKey struct{}
 
 func isFromApp(r *http.Request) bool { return r.Context().Value(appTokenKey{}) != nil }
 
-// spaceResource is the space as the API describes it.
+// spaceResource returns the space as the API describes it.
 func (s *Space) spaceResource() *chat.Space {
 	if s.isDirect {
 		return &chat.Space{
@@ -33,7 +33,7 @@ func (s *Space) spaceResource() *chat.Space {
 	return &chat.Space{Name: Name, Type: "ROOM", SpaceType: "SPACE", DisplayName: "Local space"}
 }
 
-// patchMessage is spaces.messages.patch: an app changes a message of its own.
+// patchMessage serves spaces.messages.patch: the app changes one of its own messages.
 func (s *Space) patchMessage(r *http.Request) (any, error) {
 	content, err := readMessage(r)
 	if err != nil {
@@ -53,7 +53,8 @@ func (s *Space) patchMessage(r *http.Request) (any, error) {
 	for _, field := range strings.Split(r.URL.Query().Get("updateMask"), ",") {
 		switch strings.TrimSpace(field) {
 		case "text":
-			changed.Text, changed.ArgumentText, changed.FormattedText = content.Text, content.Text, content.Text
+			changed.Text = content.Text
+			changed.ArgumentText, changed.FormattedText = changed.Text, changed.Text
 		case "cardsV2", "cards_v2":
 			changed.CardsV2 = content.CardsV2
 		default:
@@ -70,12 +71,12 @@ func (s *Space) patchMessage(r *http.Request) (any, error) {
 	return &changed, nil
 }
 
-// checkContent refuses what Google refuses of a message's content.
+// checkContent returns an error if a message is empty or too long, as Google does.
 func checkContent(m *chat.Message) error {
 	if strings.TrimSpace(m.Text) == "" && len(m.CardsV2) == 0 {
 		return invalidArgument("Message cannot be empty.")
 	}
-	// it was decoded
+	// it always encodes, since it was decoded from JSON
 	b, _ := json.Marshal(&chat.Message{CardsV2: m.CardsV2, FallbackText: m.FallbackText})
 	if len(m.Text) > maxMessageBytes || len(m.CardsV2) > 0 && len(m.Text)+len(b) > maxMessageBytes {
 		return invalidArgument("Message content is too long")
@@ -83,8 +84,8 @@ func checkContent(m *chat.Message) error {
 	return nil
 }
 
-// buttonQuestionID is what the button of a message's card with that choice carries for
-// its question; "" where there is none.
+// buttonQuestionID returns the question id in the button of a message's card that has
+// that choice; "" if there is no such button.
 func buttonQuestionID(m *chat.Message, choice string) string {
 	b, _ := json.Marshal(m.CardsV2)
 	before, _, found := strings.Cut(string(b), `"},{"key":"choice","value":"`+choice+`"`)
@@ -94,10 +95,11 @@ func buttonQuestionID(m *chat.Message, choice string) string {
 	return before[strings.LastIndexByte(before, '"')+1:]
 }
 
-// Tap taps the button of a message's card that carries the choice, with what the card's
-// boxes and fields hold. A nil user is the person at the page. The question is what the
-// button carries; "" for a button that stands there now. A request that was seen before
-// does nothing; "" is none.
+// Tap acts as a user who taps the button with that choice on a message's card. A nil user
+// is the person at the page. questionID is the question id in the button; for "", Tap
+// takes it from the card as it is. inputs are the values of the card's checkboxes and
+// fields. If a request with the same requestID came before, Tap does nothing; "" is no
+// id.
 func (s *Space) Tap(
 	user *chat.User,
 	message, questionID, choice string,
@@ -116,7 +118,7 @@ func (s *Space) Tap(
 	m := found.Message
 	questionID = cmp.Or(questionID, buttonQuestionID(m, choice))
 	if questionID == "" {
-		return fmt.Errorf("tap: %w", invalidArgument("That button is not there any more."))
+		return fmt.Errorf("tap: %w", invalidArgument("The card does not have that button."))
 	}
 	event := s.newEvent("CARD_CLICKED", user, m)
 	event.Common = &chat.CommonEventObject{

@@ -14,70 +14,79 @@ import (
 	"google.golang.org/api/pubsub/v1"
 )
 
-// Subscription is the name by which a Chat app pulls what people do here.
+// Subscription is the name of the subscription from which a Chat app pulls the events of
+// what people do in the space.
 const Subscription = "projects/local/subscriptions/local"
 
 const (
-	ackDeadline = 10 * time.Second // then an event comes again
-	pullWait    = 15 * time.Second // how long a pull waits where there is none
+	// ackDeadline is the time after which an event that was not acknowledged is delivered
+	// again.
+	ackDeadline = 10 * time.Second
+	pullWait    = 15 * time.Second // how long a pull waits for an event
 	maxEventAge = 24 * time.Hour   // an older event is dropped: no app would use it
-	// beyond that, the page is told that its message was not taken
+	// maxQueuedEvents is how many events may wait. With more, the page shows an error.
 	maxQueuedEvents = 10_000
-	// at most from one call of Options.OnActivity to the next for events that wait
+	// maxRemindPause is the longest pause between two calls of Options.OnActivity while
+	// events wait.
 	maxRemindPause = 10 * time.Minute
 )
 
 // queuedEvent is an event of the subscription. It is kept until the app acknowledges it.
 type queuedEvent struct {
 	eventLine
-	ackID       string    // of its last delivery
-	hiddenUntil time.Time // it is not delivered again before
+	ackID       string    // the ack id of its last delivery
+	hiddenUntil time.Time // it is not delivered again before this time
 }
 
-// eventLine is a line of the file of events: an event, or what was acknowledged.
+// eventLine is a line of the file events.jsonl: an event, or the ids of the events that
+// the app acknowledged.
 type eventLine struct {
 	ID       string          `json:"id,omitempty"`
 	At       time.Time       `json:"at,omitzero"`
 	Data     json.RawMessage `json:"data,omitempty"`
 	AckedIDs []string        `json:"done,omitempty"`
-	// Rows is how many rows there were. A person's message behind them was told to no
-	// app: the process was killed in between.
+	// RowCount is how many rows the space had when the line was written. A person's
+	// message after the rows of the last line has no event yet: the process was killed in
+	// between.
 	RowCount int `json:"rows"`
 }
 
-// newEvent is what a person did, as a classic Chat app is told. The caller holds the
-// lock.
+// newEvent returns the event of a person's action, in the form that a classic Chat app
+// gets. The caller holds the lock.
 func (s *Space) newEvent(kind string, user *chat.User, m *chat.Message) *chat.DeprecatedEvent {
 	u := *cmp.Or(user, Person())
 	u.Type = "HUMAN"
 	return &chat.DeprecatedEvent{
-		Type: kind, EventTime: s.nextCreateTime().Format(time.RFC3339Nano), User: &u, Space: s.spaceResource(), Message: m, Thread: m.Thread,
+		Type:      kind,
+		EventTime: s.nextCreateTime().Format(time.RFC3339Nano),
+		User:      &u,
+		Space:     s.spaceResource(),
+		Message:   m,
+		Thread:    m.Thread,
 	}
 }
 
-// enqueueEvent puts an event into the subscription, where there is an app. An id that is
-// there already, or was, does nothing; "" is a new one. The caller holds the lock.
+// enqueueEvent adds an event to the subscription if an app uses it. id identifies the
+// event to the app; "" makes a random one. The caller holds the lock.
 func (s *Space) enqueueEvent(id string, event *chat.DeprecatedEvent) error {
 	if !s.hasApp {
 		return nil
 	}
 	now := s.now().UTC()
-	s.queue = slices.DeleteFunc(
-		s.queue,
-		func(q *queuedEvent) bool { return now.Sub(q.At) > maxEventAge },
-	)
+	s.queue = slices.DeleteFunc(s.queue, func(q *queuedEvent) bool {
+		return now.Sub(q.At) > maxEventAge
+	})
 	if len(s.queue) >= maxQueuedEvents {
-		return errors.New("too many messages wait for gchat-hooks, which does not fetch them")
+		return errors.New("too many messages wait: gchat-hooks does not fetch them. " +
+			"gchat-hooks status says why")
 	}
-	data, _ := json.Marshal(event) // it is made of what was decoded
-	q := &queuedEvent{
-		eventLine: eventLine{
-			ID:       cmp.Or(id, randomID()),
-			At:       now,
-			Data:     data,
-			RowCount: len(s.rows),
-		},
-	}
+	data, _ := json.Marshal(event) // it always encodes, since it was decoded from JSON
+	q := &queuedEvent{eventLine: eventLine{
+		ID:       cmp.Or(id, randomID()),
+		At:       now,
+		Data:     data,
+		RowCount: len(s.rows),
+	}}
 	if err := s.writeEventLine(q.eventLine); err != nil {
 		return err
 	}
@@ -87,7 +96,7 @@ func (s *Space) enqueueEvent(id string, event *chat.DeprecatedEvent) error {
 	return nil
 }
 
-// writeEventLine writes a line of the file of events. The caller holds the lock.
+// writeEventLine appends a line to events.jsonl. The caller holds the lock.
 func (s *Space) writeEventLine(line eventLine) error {
 	if s.store == nil {
 		return nil
@@ -95,8 +104,9 @@ func (s *Space) writeEventLine(line eventLine) error {
 	return s.store.events.appendLine(line)
 }
 
-// startReminding calls Said now, and again while events wait that no app acknowledges:
-// the process that is to fetch them may have been killed. The caller holds the lock.
+// startReminding has onActivity called at once, and repeatedly as long as the app did not
+// acknowledge all events: the process that fetches them may have been killed. The caller
+// holds the lock.
 func (s *Space) startReminding() {
 	if s.isReminding {
 		return
@@ -121,19 +131,18 @@ func (s *Space) startReminding() {
 	}()
 }
 
-// loadEvents takes up the events that no app acknowledged, and tells of messages that
-// none was told of.
+// loadEvents restores the events that the app did not acknowledge, from the lines of
+// events.jsonl. It also enqueues an event for each message of a person that has none.
 func (s *Space) loadEvents(lines []*eventLine) {
-	firstUnsent := len(s.rows) // a space of an earlier version has no events
+	firstUnsent := len(s.rows) // a space of an earlier version has no lines
 	if len(lines) > 0 {
 		firstUnsent = 0
 	}
 	for _, line := range lines {
 		firstUnsent = max(firstUnsent, line.RowCount)
-		s.queue = slices.DeleteFunc(
-			s.queue,
-			func(q *queuedEvent) bool { return slices.Contains(line.AckedIDs, q.ID) },
-		)
+		s.queue = slices.DeleteFunc(s.queue, func(q *queuedEvent) bool {
+			return slices.Contains(line.AckedIDs, q.ID)
+		})
 		if line.ID != "" {
 			s.queue = append(s.queue, &queuedEvent{eventLine: *line})
 		}
@@ -148,29 +157,30 @@ func (s *Space) loadEvents(lines []*eventLine) {
 	}
 }
 
-// enqueueMessageEvent puts what a person wrote into the subscription, where an app hears
-// it: in a direct message all, in a space what mentions the app. The caller holds the
-// lock.
+// enqueueMessageEvent adds the event of a person's message to the subscription. An app
+// gets every message of a direct message with it, and in another space only those that
+// mention it. The caller holds the lock.
 func (s *Space) enqueueMessageEvent(m *chat.Message) {
-	text, mentioned := strings.CutPrefix(m.Text, "@gchat-hooks")
-	if mentioned && (text == "" || strings.ContainsAny(text[:1], " \n\t,:")) {
+	text, isMention := strings.CutPrefix(m.Text, "@gchat-hooks")
+	if isMention && (text == "" || strings.ContainsAny(text[:1], " \n\t,:")) {
 		addressed := *m
 		addressed.ArgumentText = text
 		m = &addressed
 	} else if !s.isDirect {
 		return
 	}
-	// Where it cannot be kept, it is told of when the space is opened again.
+	// If this fails, loadEvents enqueues the event when the space is next opened.
 	_ = s.enqueueEvent("message:"+m.Name, s.newEvent("MESSAGE", m.Sender, m))
 }
 
-// callSubscription is projects.subscriptions.pull, acknowledge and testIamPermissions,
+// callSubscription serves projects.subscriptions.pull, acknowledge and testIamPermissions
 // for the space's own app.
 func (s *Space) callSubscription(r *http.Request) (any, error) {
 	if !isFromApp(r) {
 		return nil, unauthenticated("Request is missing required authentication credential.")
 	}
-	_, call, _ := strings.Cut(r.PathValue("subscription"), ":") // one queue, whatever it is called
+	// Every subscription name leads to the one queue.
+	_, call, _ := strings.Cut(r.PathValue("subscription"), ":")
 	var request struct {
 		MaxMessages int      `json:"maxMessages"`
 		Permissions []string `json:"permissions"`
@@ -186,10 +196,10 @@ func (s *Space) callSubscription(r *http.Request) (any, error) {
 	case call == "pull" && request.MaxMessages > 0:
 		return s.pull(r, request.MaxMessages), nil
 	}
-	return nil, invalidArgument("There is no such call, or maxMessages is not positive.")
+	return nil, invalidArgument("Unknown call, or maxMessages is not positive.")
 }
 
-// pull waits until there is an event, and gives those that there are.
+// pull waits until there are events, for pullWait at most, and returns them.
 func (s *Space) pull(r *http.Request, limit int) *pubsub.PullResponse {
 	timeout := time.After(pullWait)
 	for {
@@ -202,7 +212,7 @@ func (s *Space) pull(r *http.Request, limit int) *pubsub.PullResponse {
 		}
 		select {
 		case <-changed:
-		case <-time.After(time.Second): // an event may be due again
+		case <-time.After(time.Second): // an event may be past its ackDeadline
 		case <-timeout:
 			return response
 		case <-r.Context().Done():
@@ -213,25 +223,27 @@ func (s *Space) pull(r *http.Request, limit int) *pubsub.PullResponse {
 	}
 }
 
-// handOutEvents gives events out. The caller holds the lock.
+// handOutEvents returns the queued events that are due, at most limit, and hides them for
+// ackDeadline. The caller holds the lock.
 func (s *Space) handOutEvents(limit int) *pubsub.PullResponse {
 	response, now := &pubsub.PullResponse{}, s.now()
 	for _, q := range s.queue {
 		if len(response.ReceivedMessages) < limit && !now.Before(q.hiddenUntil) {
 			q.ackID, q.hiddenUntil = randomID(), now.Add(ackDeadline)
-			m := &pubsub.PubsubMessage{MessageId: q.ID, PublishTime: q.At.Format(time.RFC3339Nano)}
-			m.Data = base64.StdEncoding.EncodeToString(q.Data)
-			response.ReceivedMessages = append(
-				response.ReceivedMessages,
-				&pubsub.ReceivedMessage{AckId: q.ackID, Message: m},
-			)
+			message := &pubsub.PubsubMessage{
+				MessageId:   q.ID,
+				PublishTime: q.At.Format(time.RFC3339Nano),
+				Data:        base64.StdEncoding.EncodeToString(q.Data),
+			}
+			response.ReceivedMessages = append(response.ReceivedMessages,
+				&pubsub.ReceivedMessage{AckId: q.ackID, Message: message})
 		}
 	}
 	return response
 }
 
-// acknowledge takes events out of the queue. One that was delivered again meanwhile
-// stays.
+// acknowledge removes events from the queue. An event that was delivered again since has
+// another ack id, and stays.
 func (s *Space) acknowledge(ackIDs []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,11 +20,14 @@ import (
 //go:embed page
 var pageFiles embed.FS
 
-// pageSecurityPolicy keeps the page to itself: no inline script, nothing from elsewhere.
-const pageSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; " +
-	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+// pageSecurityPolicy is the page's Content-Security-Policy: no inline scripts, and
+// nothing from or to another origin.
+const pageSecurityPolicy = "default-src 'none'; " +
+	"script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// pageRoutes are the page, its files, its events and what is typed on it.
+// pageRoutes returns the handler of the page: its files, its data, and what a person
+// sends from it.
 func (s *Space) pageRoutes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
@@ -49,20 +52,17 @@ func (s *Space) pageRoutes() http.Handler {
 func servePageFile(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-cache")
 	w.Header().Set("Content-Security-Policy", pageSecurityPolicy)
-	// a window that opened it has no hold on it
+	// A page of another origin that opens this one gets no reference to its window.
 	w.Header().Set("Cross-Origin-Opener-Policy", "same-origin")
 	http.ServeFileFS(w, r, pageFiles, "page/"+cmp.Or(r.PathValue("file"), "index.html"))
 }
 
-// postFromPage takes what a person typed or tapped. A cross-origin page cannot send it: a
-// browser asks before it sends JSON elsewhere, and says where the request came from.
+// postFromPage posts what a person typed, or does what they tapped. A page of another
+// origin cannot use it: a browser asks this server before it sends JSON to another
+// origin, and names the origin of each request.
 func (s *Space) postFromPage(r *http.Request) (any, error) {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
-		return nil, &apiError{
-			http.StatusUnsupportedMediaType,
-			"The content type must be application/json.",
-			"INVALID_ARGUMENT",
-		}
+		return nil, &apiError{415, "The content type must be application/json.", "INVALID_ARGUMENT"}
 	}
 	if err := http.NewCrossOriginProtection().Check(r); err != nil {
 		return nil, permissionDenied("Only the space's own page may post here.")
@@ -70,7 +70,7 @@ func (s *Space) postFromPage(r *http.Request) (any, error) {
 	var typed struct {
 		Thread   string              `json:"thread"`
 		Text     string              `json:"text"`
-		Message  string              `json:"message"` // whose card was tapped
+		Message  string              `json:"message"` // the message whose card was tapped
 		Choice   string              `json:"choice"`
 		Inputs   map[string][]string `json:"inputs"`
 		ClientID string              `json:"clientId"`
@@ -83,14 +83,8 @@ func (s *Space) postFromPage(r *http.Request) (any, error) {
 	}
 	defer func() { go s.onActivity(false) }()
 	if typed.Message != "" {
-		return struct{}{}, s.Tap(
-			nil,
-			typed.Message,
-			"",
-			typed.Choice,
-			typed.Inputs,
-			"tap:"+typed.ClientID,
-		)
+		return struct{}{}, s.Tap(nil, typed.Message, "", typed.Choice, typed.Inputs,
+			"tap:"+typed.ClientID)
 	}
 	m, err := s.postAs(nil, typed.Thread, typed.Text, "page:"+typed.ClientID)
 	if err != nil {
@@ -101,17 +95,18 @@ func (s *Space) postFromPage(r *http.Request) (any, error) {
 
 const (
 	heartbeatInterval = 15 * time.Second
-	eventWriteTimeout = 10 * time.Second // a reader that takes no bytes for so long is gone
+	eventWriteTimeout = 10 * time.Second // a reader that reads nothing for so long is gone
 	maxEventMessages  = 200              // messages in one event
 )
 
-// serveEvents streams the messages: first those after the last one the browser has, then
-// each as it comes. An event's id is "epoch-count"; a browser that comes with another
-// epoch looks at another space's messages, and is told to forget them.
+// serveEvents streams the messages: first those after the last one that the browser has,
+// then each new one. An event's id is "epoch-count". A browser that has another epoch
+// shows the messages of another space; the event "reset" has it forget them.
 func (s *Space) serveEvents(w http.ResponseWriter, r *http.Request) {
 	lastID := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after"))
 	stream := &eventStream{w: w, control: http.NewResponseController(w), epoch: s.epoch()}
-	stream.control.SetReadDeadline(time.Time{}) // the server's is for requests, not for streams
+	// The server's read deadline is meant for requests, not for streams.
+	stream.control.SetReadDeadline(time.Time{})
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusOK)
@@ -131,8 +126,8 @@ func (s *Space) serveEvents(w http.ResponseWriter, r *http.Request) {
 			n := min(len(rows), maxEventMessages)
 			batch := []*messageRow{}
 			for _, r := range rows[:n] {
-				if viewer := r.Message.PrivateMessageViewer; viewer == nil ||
-					viewer.Name == PersonName {
+				viewer := r.Message.PrivateMessageViewer
+				if viewer == nil || viewer.Name == PersonName {
 					batch = append(batch, pageRow(r))
 				}
 			}
@@ -156,12 +151,13 @@ func (s *Space) serveEvents(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pageRow is a row with what the page shows: a text once, though the API has it three
-// times.
+// pageRow returns a row with only what the page shows. The text is in it once, and not
+// three times as in the API.
 func pageRow(r *messageRow) *messageRow {
 	message, requestID := *r.Message, ""
-	message.ArgumentText, message.FormattedText, message.ClientAssignedMessageId, message.Space, message.ThreadReply = "", "", "", nil, false
-	if strings.HasPrefix(r.RequestID, "page:") { // by it the page knows its own
+	message.ArgumentText, message.FormattedText, message.ClientAssignedMessageId = "", "", ""
+	message.Space, message.ThreadReply = nil, false
+	if strings.HasPrefix(r.RequestID, "page:") { // by this id the page finds its own messages
 		requestID = r.RequestID
 	}
 	return &messageRow{
@@ -173,8 +169,9 @@ func pageRow(r *messageRow) *messageRow {
 	}
 }
 
-// rowsAfter is the messages behind the first n, all where there are not even n, from
-// which on they are, and a channel that is closed when there are more.
+// rowsAfter returns the rows after the first n, the number of rows before them, and a
+// channel that is closed when there are more. If there are fewer than n rows, it returns
+// all.
 func (s *Space) rowsAfter(n int) (rows []*messageRow, from int, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,14 +181,14 @@ func (s *Space) rowsAfter(n int) (rows []*messageRow, from int, changed <-chan s
 	return slices.Clone(s.rows[n:]), n, s.changed
 }
 
-// epoch names this space's messages. The webhook's key lives exactly as long as they do;
-// a hash of it is no secret.
+// epoch returns a name for this space's messages. It is a hash of the webhook's key,
+// which exists exactly as long as the messages do. The hash is not secret.
 func (s *Space) epoch() string {
 	sum := sha256.Sum256([]byte("epoch " + s.secrets.WebhookKey))
 	return hex.EncodeToString(sum[:6])
 }
 
-// An eventStream writes server-sent events until the first error.
+// eventStream writes server-sent events until the first error.
 type eventStream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -212,32 +209,32 @@ func (e *eventStream) send(event, id string, data any) {
 	e.err = cmp.Or(err, e.control.Flush())
 }
 
-// Session is what the page tells of the session that a thread is of.
+// Session is what the page shows of a thread's session.
 type Session struct {
-	// Does is "works", "waits for you", "dialog open", "idle", "ended" or "out of reach";
-	// "" where the thread is of no session.
+	// State is "works", "waits for you", "dialog open", "idle", "ended" or "out of
+	// reach"; "" if the thread belongs to no session.
 	State string `json:"does"`
-	// Commands says that commands in its thread are read.
+	// AcceptsCommands means that commands in the session's thread are read.
 	AcceptsCommands bool `json:"commands"`
-	// Outside says, for the person, that it runs outside of tmux: what takes a terminal
-	// does not work. It is "" in tmux.
+	// OutsideTmux is a warning for the person: outside of tmux, a command that needs a
+	// terminal does not work. It is "" if the session runs in tmux.
 	OutsideTmux string `json:"outside,omitempty"`
 }
 
 const (
-	cachedSessionAge = 2 * time.Second // for so long an answer serves all pages
-	describeTimeout  = 8 * time.Second // a tmux that hangs gives up before
+	cachedSessionAge = 2 * time.Second // how long all pages get the same description
+	describeTimeout  = 8 * time.Second // a call of tmux that hangs times out earlier
 )
 
-// cachedSession is what was seen of a session last. Its lock is held while somebody
-// looks, so that the others wait for what is seen.
+// cachedSession is the last description of a session. Its lock is held while one request
+// asks for a new description, so that the others wait for it.
 type cachedSession struct {
 	sync.Mutex
 	seenAt time.Time
 	Session
 }
 
-// serveSession says what the session of a thread does.
+// serveSession serves the description of a thread's session.
 func (s *Space) serveSession(r *http.Request) (any, error) {
 	thread := r.URL.Query().Get("thread")
 	s.mu.Lock()
@@ -251,7 +248,7 @@ func (s *Space) serveSession(r *http.Request) (any, error) {
 	cached.Lock()
 	defer cached.Unlock()
 	if age := s.now().Sub(cached.seenAt); age < 0 || age >= cachedSessionAge {
-		// A page that goes away must not leave its broken look to the others.
+		// If this page closes its request, the other pages still need the description.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), describeTimeout)
 		defer cancel()
 		cached.Session, cached.seenAt = s.describeSession(ctx, thread), s.now()
@@ -259,7 +256,7 @@ func (s *Space) serveSession(r *http.Request) (any, error) {
 	return cached.Session, nil
 }
 
-// serveWeek says what came of the last seven days.
+// serveWeek serves the text about the last seven days.
 func (s *Space) serveWeek(*http.Request) (any, error) {
 	if s.describeWeek == nil {
 		return struct{}{}, nil
@@ -267,7 +264,7 @@ func (s *Space) serveWeek(*http.Request) (any, error) {
 	return map[string]string{"week": s.describeWeek()}, nil
 }
 
-// serveProjects says whether the page may begin sessions, and in which projects.
+// serveProjects serves whether the page may start sessions, and in which projects.
 func (s *Space) serveProjects(*http.Request) (any, error) {
 	var response struct {
 		Start    bool     `json:"start"`

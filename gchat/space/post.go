@@ -14,59 +14,56 @@ import (
 // maxMessageBytes is Google's limit for the content of a message, in bytes.
 const maxMessageBytes = 32000
 
-// A messageRow is a message as it is kept, with what a list never shows.
+// messageRow is a row of the space: a message, with data that the API does not return.
 type messageRow struct {
 	Message *chat.Message `json:"message,omitempty"`
-	// "webhook:…", "app:…" or "page:…": one per caller
+	// the caller's request id, after "webhook:", "app:" or "page:"
 	RequestID string `json:"requestId,omitempty"`
 	ThreadKey string `json:"threadKey,omitempty"`
-	IsPatch   bool   `json:"patch,omitempty"` // the message as it is from now on
-	Kind      string `json:"kind,omitempty"`  // what an app said that it is about
-	Session   string `json:"session,omitempty"`
+	// the row is a change: it replaces an earlier row's message of the same name
+	IsPatch bool   `json:"patch,omitempty"`
+	Kind    string `json:"kind,omitempty"`    // from aboutHeader: what it is about
+	Session string `json:"session,omitempty"` // from aboutHeader: its session's name
 }
 
-// A draft is a message on its way in.
+// draft is a message that is not in the space yet.
 type draft struct {
-	*chat.Message // its content, its sender and its id; and the thread that it asks for
+	*chat.Message // its content, sender and id, and the thread that it is meant for
 	requestID     string
 	replyOption   string     // messageReplyOption
 	about         url.Values // see aboutHeader
 }
 
-// aboutHeader is where the app says what a message is about that has no card; see
-// gchat.About.
+// aboutHeader is the request header in which the app says what a message without a card
+// is about; see gchat.About.
 const aboutHeader = "Gchat-Hooks-About"
 
 const replyOrFail = "REPLY_MESSAGE_OR_FAIL"
 
-// isClientID says whether Google takes it for the id of a message.
+// isClientID reports whether Google accepts the text as a message's id.
 func isClientID(id string) bool {
 	rest, ok := strings.CutPrefix(id, "client-")
 	return ok && rest != "" && len(rest) <= 56 &&
 		strings.Trim(rest, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// postDraft puts a message into the space. It is on disk when post returns. A request
-// id that was seen before gives the message it made then.
-func (s *Space) postDraft(draftMessage draft) (*messageRow, error) {
-	message, wanted := draftMessage.Message, draftMessage.Thread
+// postDraft adds a message to the space. The message is in the file when postDraft
+// returns. If a request with the same id came before, it returns that request's message.
+func (s *Space) postDraft(d draft) (*messageRow, error) {
+	message, wanted := d.Message, d.Thread
 	if err := checkContent(message); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if newRow := s.byRequest[draftMessage.requestID]; newRow != nil {
-		return newRow, nil
+	if earlier := s.byRequest[d.requestID]; earlier != nil {
+		return earlier, nil
 	}
-	if message.ClientAssignedMessageId != "" &&
-		s.byName[Name+"/messages/"+message.ClientAssignedMessageId] != nil {
-		return nil, &apiError{
-			http.StatusConflict,
-			"Requested entity already exists",
-			"ALREADY_EXISTS",
-		}
+	clientID := message.ClientAssignedMessageId
+	if clientID != "" && s.byName[Name+"/messages/"+clientID] != nil {
+		return nil, &apiError{409, "Requested entity already exists", "ALREADY_EXISTS"}
 	}
-	thread, err := s.findThread(wanted, draftMessage.replyOption)
+	thread, err := s.findThread(wanted, d.replyOption)
 	if err != nil {
 		return nil, err
 	}
@@ -83,32 +80,32 @@ func (s *Space) postDraft(draftMessage draft) (*messageRow, error) {
 	message.ArgumentText, message.FormattedText = message.Text, message.Text
 	message.CreateTime = s.nextCreateTime().Format("2006-01-02T15:04:05.000000Z")
 
-	newRow := &messageRow{
+	row := &messageRow{
 		Message:   message,
-		RequestID: draftMessage.requestID,
-		Kind:      draftMessage.about.Get("kind"),
-		Session:   draftMessage.about.Get("session"),
+		RequestID: d.requestID,
+		Kind:      d.about.Get("kind"),
+		Session:   d.about.Get("session"),
 	}
-	if draftMessage.replyOption != "" {
-		newRow.ThreadKey = wanted.ThreadKey
+	if d.replyOption != "" {
+		row.ThreadKey = wanted.ThreadKey
 	}
-	if err := s.addRow(newRow); err != nil {
+	if err := s.addRow(row); err != nil {
 		return nil, err
 	}
 	if message.Sender.Type == "HUMAN" {
 		s.enqueueMessageEvent(message)
 	}
-	return newRow, nil
+	return row, nil
 }
 
-// addRow keeps a row, and makes it visible. The caller holds the lock.
+// addRow appends a row to messages.jsonl and makes it visible. The caller holds the lock.
 func (s *Space) addRow(r *messageRow) error {
 	if s.isClosed {
 		return ErrClosed
 	}
 	if s.store != nil {
 		if err := s.store.messages.appendLine(r); err != nil {
-			return fmt.Errorf("keep message: %w", err)
+			return fmt.Errorf("save message: %w", err)
 		}
 	}
 	s.indexRow(r)
@@ -116,14 +113,15 @@ func (s *Space) addRow(r *messageRow) error {
 	return nil
 }
 
-// wakeWaiters has those look who wait for something new. The caller holds the lock.
+// wakeWaiters wakes everybody who waits for a new row or event. The caller holds the
+// lock.
 func (s *Space) wakeWaiters() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// findThread is the thread that a message belongs to, "" for a new one. Without a reply
-// option Google ignores what the request says about threads, and so do we.
+// findThread returns the thread that a message belongs to, "" for a new one. Without a
+// reply option, Google ignores the thread in the request, and so does the space.
 func (s *Space) findThread(wanted *chat.Thread, replyOption string) (string, error) {
 	switch {
 	case replyOption == "":
@@ -140,8 +138,9 @@ func (s *Space) findThread(wanted *chat.Thread, replyOption string) (string, err
 	return "", nil
 }
 
-// nextCreateTime is the next createTime: now, but always later than the one before, since
-// readers page with "createTime > the last one I saw".
+// nextCreateTime returns the current time, or a time just after the last message's if the
+// clock is not past that. No two messages have the same createTime, because a reader asks
+// for those after the last createTime that it knows.
 func (s *Space) nextCreateTime() time.Time {
 	t := s.now().UTC().Truncate(time.Microsecond)
 	if !t.After(s.lastTime) {
@@ -150,13 +149,14 @@ func (s *Space) nextCreateTime() time.Time {
 	return t
 }
 
-// indexRow makes a row that is on disk visible.
+// indexRow makes a row visible that is in messages.jsonl.
 func (s *Space) indexRow(r *messageRow) {
 	if r.RequestID != "" {
 		s.byRequest[r.RequestID] = r
 	}
 	m := r.Message
-	if m.ArgumentText == m.Text && m.FormattedText == m.Text { // as read from disk they are three
+	if m.ArgumentText == m.Text && m.FormattedText == m.Text {
+		// One string in memory: the decoder made three of the same text.
 		m.ArgumentText, m.FormattedText = m.Text, m.Text
 	}
 	s.hasApp = s.hasApp || m.Sender != nil && m.Sender.Name == AppName
@@ -174,8 +174,8 @@ func (s *Space) indexRow(r *messageRow) {
 	}
 }
 
-// PostAs posts a text the way a person (or a bot) in the space would. A nil sender
-// is the person at the page; an empty threadName starts a thread.
+// PostAs posts a text as a person or a bot in the space. A nil sender is the person at
+// the page; an empty threadName starts a thread.
 func (s *Space) PostAs(sender *chat.User, threadName, text string) (*chat.Message, error) {
 	return s.postAs(sender, threadName, text, "")
 }
@@ -193,21 +193,21 @@ func (s *Space) postAs(
 	}
 	r, err := s.postDraft(d)
 	if err != nil {
-		return nil, fmt.Errorf("say in space: %w", err)
+		return nil, fmt.Errorf("post in space: %w", err)
 	}
 	return r.Message, nil
 }
 
-// randomID has the length and look of the ids in Google's resource names.
+// randomID returns an id that looks like those in Google's resource names.
 func randomID() string {
 	return strings.NewReplacer("-", "a", "_", "b").Replace(randomText(8))
 }
 
-// maxBodyBytes is how much of a request body is read, in bytes.
+// maxBodyBytes is the limit for a request body, in bytes.
 const maxBodyBytes = 1 << 20
 
-// createMessage is spaces.messages.create: of a webhook, which its URL authorises, or of
-// the space's Chat app, with cards, and an answer that tells all.
+// createMessage serves spaces.messages.create, for a webhook and for the space's Chat
+// app. The app may send cards, and gets the whole message as the response.
 func (s *Space) createMessage(r *http.Request) (any, error) {
 	message, err := readMessage(r)
 	if err != nil {
@@ -233,7 +233,7 @@ func (s *Space) createMessage(r *http.Request) (any, error) {
 		newDraft.requestID = caller + newDraft.requestID
 	}
 	if isApp && message.Thread.ThreadKey != "" {
-		// by the same key a webhook has a thread of its own
+		// The same key of a webhook names another thread.
 		message.Thread.ThreadKey = caller + message.Thread.ThreadKey
 	}
 	posted, err := s.postDraft(newDraft)
@@ -246,22 +246,27 @@ func (s *Space) createMessage(r *http.Request) (any, error) {
 	return webhookResponse(posted), nil
 }
 
-// webhookResponse is all that Google tells a webhook: name and thread.name, and what the
-// request itself said. No createTime, no sender: code that needs them has to fail here
-// too.
+// webhookResponse returns what Google returns to a webhook: the names of the message and
+// its thread, and what was in the request. createTime and sender are missing there, so
+// code that needs them has to fail here, too.
 func webhookResponse(r *messageRow) *chat.Message {
 	return &chat.Message{
-		Name: r.Message.Name, Text: r.Message.Text, Thread: &chat.Thread{Name: r.Message.Thread.Name, ThreadKey: r.ThreadKey},
+		Name:   r.Message.Name,
+		Text:   r.Message.Text,
+		Thread: &chat.Thread{Name: r.Message.Thread.Name, ThreadKey: r.ThreadKey},
 	}
 }
 
-// readMessage is the content of a request body and the thread that it asks for; what else
-// Google takes is not kept.
+// readMessage reads a message's content and its thread from a request body. It drops
+// everything else that Google accepts.
 func readMessage(r *http.Request) (*chat.Message, error) {
 	var m chat.Message
 	err := decodeBody(r, &m)
 	return &chat.Message{
-		Text: m.Text, FallbackText: m.FallbackText, CardsV2: m.CardsV2, PrivateMessageViewer: m.PrivateMessageViewer,
-		Thread: cmp.Or(m.Thread, &chat.Thread{}),
+		Text:                 m.Text,
+		FallbackText:         m.FallbackText,
+		CardsV2:              m.CardsV2,
+		PrivateMessageViewer: m.PrivateMessageViewer,
+		Thread:               cmp.Or(m.Thread, &chat.Thread{}),
 	}, err
 }

@@ -1,11 +1,11 @@
-// Package space is the embedded space: a small local server that speaks the same webhook
-// and Chat API as Google for the calls this program uses, keeps its messages on disk, and
-// shows them on a web page made for a phone. It is the demo's Chat, the tests' Chat, and
-// a way to use the program without Google.
+// Package space is the embedded space: a small local server with the webhook and Chat API
+// of Google, as far as this program calls them. It keeps its messages on disk, and shows
+// them on a web page made for a phone. The demo and the tests use it, and a person can
+// use it to work without Google.
 //
-// The tests hold its answers to an extract of Google's own discovery document, and what
-// we ask of it to the whole of that, so that a client that works here is not surprised
-// there.
+// The tests check its responses against an extract of Google's discovery document, and
+// this program's requests against the whole document. So a client that works here works
+// with Google, too.
 package space
 
 import (
@@ -27,53 +27,52 @@ import (
 	"google.golang.org/api/chat/v1"
 )
 
-// Name is the resource name of the one space there is.
+// Name is the resource name of the only space that exists here.
 const Name = "spaces/local"
 
-// PersonName is the sender of what is typed on the page.
+// PersonName is the sender of messages that a person types on the page.
 const PersonName = "users/local-human"
 
 const webhookName = "users/local-webhook"
 
-// ErrInUse says that another process has the same data folder open.
+// ErrInUse means that another process has the same data folder open.
 var ErrInUse = errors.New("the space is open in another process")
 
-// ErrClosed is returned for what arrives after Close.
+// ErrClosed is the error of a message or an event that arrives after Close.
 var ErrClosed = errors.New("the space is closed")
 
-// Options says where a Space keeps its messages and who may see them. The zero
-// value is a space in memory for this machine only.
+// Options configure a Space. The zero value is a space in memory, for this machine only.
 type Options struct {
-	// Data is the folder for the messages, made when missing. "" keeps them in memory
-	// only.
+	// DataDir is the folder for the messages; it is created if needed. If it is "", the
+	// messages are only in memory.
 	DataDir string
-	// Lock is the file whose lock says that a process serves Data; "" is the file lock in
-	// it.
+	// LockFile is the file that is locked while a process serves DataDir. The default is
+	// the file "lock" in DataDir.
 	LockFile string
-	// Phone says that the server can be reached from beyond loopback: then it answers to
-	// every Host.
+	// AllowsPhone means that other machines can reach the server. It then accepts every
+	// Host header.
 	AllowsPhone bool
-	// Direct says that the space is a direct message with its Chat app, which hears all
-	// that is said there.
+	// IsDirect means that the space is a direct message with its Chat app, so that the
+	// app gets every message.
 	IsDirect bool
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
-	// Session says what the session of a thread does, within a few seconds. It is asked
-	// for each thread once in 2 s at most. Nil: nothing is known of sessions.
+	// DescribeSession returns what the session of a thread does. It has describeTimeout
+	// for that, and is called for a thread once in cachedSessionAge at most. If it is
+	// nil, the page shows nothing about sessions.
 	DescribeSession func(ctx context.Context, thread string) Session
-	// Projects says whether sessions can be begun by "/new PROJECT words", and in which
-	// projects. Nil: they cannot.
-	ListProjects func() (names []string, start bool)
-	// Week is what the page tells of the last seven days, in lines; nil: nothing. It is
-	// asked only when a person opens it.
+	// ListProjects returns whether "/new PROJECT text" can start a session, and in which
+	// projects. If it is nil, it cannot.
+	ListProjects func() (names []string, canStart bool)
+	// DescribeWeek returns the lines that the page shows about the last seven days. It is
+	// called only when a person opens them. If it is nil, the page shows nothing.
 	DescribeWeek func() string
-	// Said is called, in a goroutine of its own, when a person wrote or tapped something
-	// on the page, and while events wait for the Chat app, which waits says. Nil: nothing
-	// is.
-	OnActivity func(waits bool)
+	// OnActivity is called in a goroutine of its own: with false when a person wrote or
+	// tapped something on the page, and with true while events wait for the Chat app.
+	OnActivity func(isEventWaiting bool)
 }
 
-// A Space holds the messages and serves them. Its methods may be called from several
+// Space stores the messages and serves them. Its methods may be called from several
 // goroutines.
 type Space struct {
 	allowsPhone bool
@@ -85,38 +84,38 @@ type Space struct {
 	describeSession func(context.Context, string) Session
 	listProjects    func() ([]string, bool)
 	describeWeek    func() string
-	onActivity      func(waits bool)
-	sessionCache    sync.Map // thread name → *glance
+	onActivity      func(isEventWaiting bool)
+	sessionCache    sync.Map // thread name → *cachedSession
 	lastUsed        atomic.Pointer[time.Time]
 
 	mu       sync.Mutex
-	store    *store       // nil: in memory
-	socket   net.Listener // nil: none
+	store    *store       // nil: the messages are only in memory
+	socket   net.Listener // see ListenOnSocket; nil: none
 	isClosed bool
-	// messages and changes of them, in their order; never changed once they are in
+	// messages and their changes, in the order of arrival; a row in it is never modified
 	rows        []*messageRow
-	lastTime    time.Time
-	byName      map[string]*messageRow // also by client-assigned id
+	lastTime    time.Time              // createTime of the latest message
+	byName      map[string]*messageRow // the latest row, also by client-assigned id
 	byRequest   map[string]*messageRow
 	threadByKey map[string]string // thread key → thread name
-	threads     map[string]bool
-	hasApp      bool           // a Chat app wrote here, or fetches events
-	isReminding bool           // Said is called until no event waits
-	queue       []*queuedEvent // events that the app did not acknowledge, the oldest first
-	changed     chan struct{}  // closed, and replaced, with every new message and event
+	threads     map[string]bool   // the names of all threads
+	hasApp      bool              // a Chat app posted here, or pulls events
+	isReminding bool              // onActivity is called until no event waits
+	queue       []*queuedEvent    // events that the app did not acknowledge, the oldest first
+	changed     chan struct{}     // closed and replaced with every new row and event
 }
 
-// secrets are what a webhook URL carries, and the token for the page and the API. They
-// outlive the process: they are written into configuration files, and into a phone's
-// link.
+// secrets are the key and token of the webhook's URL, and the token of the API, from
+// which the page's key is derived. They stay the same in later processes, because they
+// are in configuration files and in a phone's link.
 type secrets struct {
 	WebhookKey   string `json:"key"`
 	WebhookToken string `json:"token"`
 	APIToken     string `json:"page"`
 }
 
-// Open reads the messages of opts.Data and locks the folder. It returns an error
-// that is ErrInUse when another process holds it.
+// Open locks the data folder and reads its messages. The error wraps ErrInUse if another
+// process has locked the folder.
 func Open(options Options) (*Space, error) {
 	s := &Space{
 		allowsPhone:     options.AllowsPhone,
@@ -158,11 +157,11 @@ func Open(options Options) (*Space, error) {
 
 func (s *Space) markUsed() { s.lastUsed.Store(new(time.Now())) }
 
-// LastUsed is when the space was asked for something last, by a program or a page, or
-// opened.
+// LastUsed returns the time of the last request of a program or a page. Without any, it
+// is when the space was opened.
 func (s *Space) LastUsed() time.Time { return *s.lastUsed.Load() }
 
-// Close ends the event streams and gives the data folder free.
+// Close ends the event streams and unlocks the data folder.
 func (s *Space) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,7 +172,8 @@ func (s *Space) Close() error {
 	close(s.done)
 	if s.socket != nil {
 		_ = s.socket.Close() // Serve may have closed it
-		// where it was alone there: a data folder is not empty
+		// This removes a folder that ListenOnSocket made. It fails for the data folder,
+		// which is not empty.
 		_ = os.Remove(filepath.Dir(s.socket.Addr().String()))
 	}
 	if s.store == nil {
@@ -182,9 +182,10 @@ func (s *Space) Close() error {
 	return s.store.close()
 }
 
-// ListenOnSocket has a space with a data folder listen on a unix socket, too, which Serve
-// serves. It returns the socket's path: in the data folder, or in a new one where that is
-// open to others or its path is too long (macOS takes 103 bytes, Linux 107).
+// ListenOnSocket makes a unix socket, which Serve then serves, too. The space must have a
+// data folder. ListenOnSocket returns the socket's path: in the data folder, or in a new
+// folder if other users can write to the data folder or its path is too long (the limit
+// is 103 bytes on macOS, 107 on Linux).
 func (s *Space) ListenOnSocket() (path string, err error) {
 	dir, err := filepath.Abs(s.store.dir)
 	if err == nil {
@@ -201,7 +202,8 @@ func (s *Space) ListenOnSocket() (path string, err error) {
 		return "", err
 	}
 	path = filepath.Join(dir, "socket")
-	_ = os.Remove(path) // a process that was killed left it: this one has the folder's lock
+	// An existing socket is of a process that was killed: this process has the lock.
+	_ = os.Remove(path)
 	s.socket, err = net.Listen("unix", path)
 	if err != nil {
 		return "", err
@@ -209,27 +211,28 @@ func (s *Space) ListenOnSocket() (path string, err error) {
 	return path, os.Chmod(path, 0o600)
 }
 
-// WebhookURL is the address to post to, for a server at base ("http://127.0.0.1:8080").
-// It carries secrets and stays the same as long as the data folder does, whether a phone
-// reaches the server or not.
+// WebhookURL returns the URL to post to, for a server at base ("http://127.0.0.1:8080").
+// It contains secrets. It stays the same as long as the data folder exists, with and
+// without AllowsPhone.
 func (s *Space) WebhookURL(base string) string {
 	q := url.Values{"key": {s.secrets.WebhookKey}, "token": {s.secrets.WebhookToken}}
 	return s.APIEndpoint(base) + "v1/" + Name + "/messages?" + q.Encode()
 }
 
-// PageURL is the link to open in a browser once. The page keeps the key behind the "#",
-// which no request line, log or referrer holds.
+// PageURL returns the link that a person opens in a browser once. The page keeps the key
+// from it. The key is after the "#", so that it is in no request line, log or referrer.
 func (s *Space) PageURL(base string) string {
 	return strings.TrimSuffix(base, "/") + "/#key=" + s.pageKey()
 }
 
-// APIEndpoint is the base address for a chat/v1 client, which gets no credentials: the
-// token is part of the path.
+// APIEndpoint returns the base URL for a chat/v1 client. The client needs no credentials:
+// the token is part of the path.
 func (s *Space) APIEndpoint(base string) string {
 	return strings.TrimSuffix(base, "/") + "/t/" + s.secrets.APIToken + "/"
 }
 
-// Messages are all messages as they are now, in order. They do not change.
+// Messages returns all messages with the changes made so far, in order of creation. The
+// caller must not modify them.
 func (s *Space) Messages() []*chat.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -250,20 +253,21 @@ func newSecrets() secrets {
 	}
 }
 
-// randomText is n random bytes in a form that needs no escaping in an address.
+// randomText returns n random bytes in a form that needs no escaping in a URL.
 func randomText(n int) string {
 	b := make([]byte, n)
-	rand.Read(b) // never fails; it ends the program rather than be weak
+	rand.Read(b) // it never returns an error: without randomness it ends the program
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// Person is who types on the page.
+// Person returns the user who types on the page.
 func Person() *chat.User {
 	return &chat.User{Name: PersonName, Type: "HUMAN", DisplayName: "You"}
 }
 
-// Serve answers on ln, and on the space's own socket, until ctx ends, then lets running
-// requests finish for at most five seconds. It closes both, and leaves s open.
+// Serve serves s on the listener, and on the socket of ListenOnSocket, until ctx ends. It
+// then waits up to five seconds for the running requests. It closes both listeners, but
+// not s.
 func Serve(ctx context.Context, listener net.Listener, s *Space) error {
 	server := &http.Server{
 		Handler:           s.Handler(),
@@ -272,7 +276,8 @@ func Serve(ctx context.Context, listener net.Listener, s *Space) error {
 		WriteTimeout:      30 * time.Second, // event streams set their own
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		// The event streams end with ctx, or Shutdown would wait for them.
+		// Without this, the event streams would not end with ctx, and Shutdown would wait
+		// for them.
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	listeners := []net.Listener{listener}

@@ -22,8 +22,9 @@ const (
 	addressFile  = "address"
 )
 
-// A store is the folder of a space: messages.jsonl, one row a line, events.jsonl with
-// what its app did not acknowledge, and space.json with the secrets.
+// store is the data folder of a space. It contains messages.jsonl with a row on each
+// line, events.jsonl with the events and their acknowledgements, and space.json with the
+// secrets.
 type store struct {
 	dir      string
 	secrets  secrets
@@ -32,42 +33,38 @@ type store struct {
 	events   journal
 }
 
+// openStore opens and locks a data folder, and reads its rows and events.
 func openStore(
-	dir, lock string,
+	dir, lockFile string,
 ) (opened *store, rows []*messageRow, events []*eventLine, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, nil, err
 	}
-	lock = cmp.Or(lock, filepath.Join(dir, "lock"))
-	opened = &store{dir: dir, lock: flock.New(lock, flock.SetPermissions(0o600))}
-	ok, err := opened.lock.TryLock()
+	lockFile = cmp.Or(lockFile, filepath.Join(dir, "lock"))
+	opened = &store{dir: dir, lock: flock.New(lockFile, flock.SetPermissions(0o600))}
+	isLocked, err := opened.lock.TryLock()
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("lock %s: %w", dir, err)
 	}
-	if !ok {
+	if !isLocked {
 		return nil, nil, nil, fmt.Errorf("%s: %w", dir, ErrInUse)
 	}
 	err = opened.loadSecrets(filepath.Join(dir, secretsFile))
 	if err == nil {
-		rows, err = loadJournal(
-			&opened.messages,
-			filepath.Join(dir, messagesFile),
-			func(r *messageRow) bool {
-				return r.Message != nil && r.Message.Name != "" && r.Message.Thread != nil
-			},
-		)
+		rows, err = loadJournal(&opened.messages, filepath.Join(dir, messagesFile), isCompleteRow)
 	}
 	if err == nil {
-		events, err = loadJournal(
-			&opened.events,
-			filepath.Join(dir, eventsFile),
-			func(*eventLine) bool { return true },
-		)
+		events, err = loadJournal(&opened.events, filepath.Join(dir, eventsFile),
+			func(*eventLine) bool { return true })
 	}
 	if err != nil {
 		opened.close()
 	}
 	return opened, rows, events, err
+}
+
+func isCompleteRow(r *messageRow) bool {
+	return r.Message != nil && r.Message.Name != "" && r.Message.Thread != nil
 }
 
 func (st *store) loadSecrets(path string) (err error) {
@@ -86,7 +83,7 @@ func readSecrets(path string) (s secrets, err error) {
 		return s, err
 	}
 	err = json.Unmarshal(b, &s)
-	if err == nil && s.APIToken == "" { // an earlier version kept it beside
+	if err == nil && s.APIToken == "" { // an earlier version kept it in another file
 		page, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "page-token"))
 		s.APIToken = strings.TrimSpace(string(page))
 	}
@@ -96,15 +93,16 @@ func readSecrets(path string) (s secrets, err error) {
 	return s, nil
 }
 
-// A journal is a file of JSON, one value a line.
+// journal is a file with a JSON value on each line.
 type journal struct {
 	file *os.File
-	size int64 // of its good part
+	size int64 // the length of its complete lines, in bytes
 }
 
-// loadJournal reads the values of a journal. A last line that was cut short by a crash
-// was never acknowledged to a client: it is cut off. A bad line in the middle is not a
-// crash's doing, and nothing is changed before a person had a look.
+// loadJournal reads the values of a journal. If a crash cut off the last line,
+// loadJournal removes that line: no client was told that it was stored. A crash does not
+// leave a bad line in the middle. For that loadJournal returns an error, and leaves the
+// file as it is for a person to look at.
 func loadJournal[T any](
 	j *journal,
 	path string,
@@ -123,7 +121,7 @@ func loadJournal[T any](
 		value := new(T)
 		err := json.Unmarshal(line, value)
 		if err == nil && (!isTerminated || !isComplete(value)) {
-			err = errors.New("not a value of this file, or not all of one")
+			err = errors.New("the line is incomplete, or not one of this file")
 		}
 		if err != nil {
 			if len(rest) > 0 {
@@ -138,14 +136,14 @@ func loadJournal[T any](
 	return values, nil
 }
 
-// appendLine writes a value and does not wait for the disk: it outlives kill -9, and may
-// be lost with the power.
+// appendLine appends a value without waiting for the disk. The value survives kill -9 of
+// this process, but may be lost if the machine loses power.
 func (j *journal) appendLine(v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	// over the half of a value that a full disk took
+	// If an earlier write stopped at a full disk, this overwrites its incomplete line.
 	n, err := j.file.WriteAt(append(b, '\n'), j.size)
 	if err == nil {
 		j.size += int64(n)
@@ -168,8 +166,8 @@ func (st *store) close() error {
 	return errors.Join(append(errs, st.lock.Close())...)
 }
 
-// LoadAddresses is the space that is kept in the data folder as far as addresses go, also
-// while another process has it open. Its errors are those of reading.
+// LoadAddresses returns a Space that only knows its addresses (WebhookURL, PageURL,
+// APIEndpoint). It does so even while another process has the data folder open.
 func LoadAddresses(dataDir string) (*Space, error) {
 	stored, err := readSecrets(filepath.Join(dataDir, secretsFile))
 	if err != nil {
@@ -178,13 +176,13 @@ func LoadAddresses(dataDir string) (*Space, error) {
 	return &Space{secrets: stored}, nil
 }
 
-// SaveAddress writes down where a space is reached, in words of the caller's. They count
-// while the space is open.
+// SaveAddress stores where a space can be reached, in a form that the caller chooses. The
+// address is valid while the space is open.
 func SaveAddress(dataDir, address string) error {
 	return renameio.WriteFile(filepath.Join(dataDir, addressFile), []byte(address+"\n"), 0o600)
 }
 
-// LoadAddress is what SaveAddress wrote last.
+// LoadAddress returns what SaveAddress last stored; "" if nothing can be read.
 func LoadAddress(dataDir string) string {
 	b, _ := os.ReadFile(filepath.Join(dataDir, addressFile))
 	return strings.TrimSpace(string(b))

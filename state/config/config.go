@@ -103,8 +103,8 @@ type Config struct {
 
 	// ReadPolicy asks a hub for its policy. If it is nil, only the saved copy counts.
 	ReadPolicy PolicyReader
-	// RenewsPolicy has the saved copy read again after policyRenewAge, as the poller does;
-	// by default it is read again after policyMaxAge.
+	// RenewsPolicy has the saved copy read again after policyRenewAge, as the poller
+	// does; by default it is read again after policyMaxAge.
 	RenewsPolicy bool
 
 	// ApplyPolicies sets these.

@@ -108,10 +108,8 @@ func fileExists(path string) bool {
 // must not go.
 func (c *Config) readLayers(env state.Getenv, projectDir string) []layer {
 	layers := []layer{{isEnvironment: true, texts: map[string]string{}}}
-	for _, s := range settings {
-		if s.Variable != "" && s.JSONName != "" {
-			layers[0].texts[s.Variable] = env(s.Variable)
-		}
+	for _, name := range FileVariables() {
+		layers[0].texts[name] = env(name)
 	}
 	// The files in these folders are the person's own; no repository brought them.
 	isOwn := projectDir == state.Home(env) || projectDir == state.ConfigDir(env)

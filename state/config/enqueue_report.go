@@ -31,10 +31,11 @@ type ReportResult struct {
 // instead of the session's. CreatedAt defaults to the time of the call.
 //
 // Key names what is to be reported only once to a destination. Without Key, a report with
-// the same text from the same session counts once within a minute: Claude Code may deliver
-// an event to a hook twice. Outside a session, each report without Key counts.
+// the same text from the same session counts once within a minute: Claude Code may
+// deliver an event to a hook twice. Outside a session, each report without Key counts.
 //
-// The error is ErrNoWebhook, ErrUnreadablePolicy, or the disk's. Nothing was written then.
+// The error is ErrNoWebhook, ErrUnreadablePolicy, or the disk's. Nothing was written
+// then.
 func EnqueueReport(
 	env state.Getenv,
 	cfg *Config,

@@ -22,7 +22,8 @@ func ManagedDir(env state.Getenv) string {
 	return cmp.Or(env("CLAUDE_CODE_MANAGED_SETTINGS_PATH"), dir)
 }
 
-// ManagedFiles returns the settings files in ManagedDir, in the order in which they count.
+// ManagedFiles returns the settings files in ManagedDir, in the order in which they
+// count.
 func ManagedFiles(env state.Getenv) []string {
 	dir := ManagedDir(env)
 	more, _ := filepath.Glob(filepath.Join(dir, "managed-settings.d", "*.json"))

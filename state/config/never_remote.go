@@ -60,9 +60,9 @@ func (c *Config) isNeverRemote(tool string, texts ...string) bool {
 	})
 }
 
-// skillTool needs a permission only for a skill that pre-approves tools. Such a skill then
-// runs its own commands (Claude Code 2.1.197 and 2.1.332). The call does not contain them,
-// so every pattern matches it.
+// skillTool needs a permission only for a skill that pre-approves tools. Such a skill
+// then runs its own commands (Claude Code 2.1.197 and 2.1.332). The call does not contain
+// them, so every pattern matches it.
 const skillTool = "Skill"
 
 // matchesTool reports whether a pattern's tool matches this tool, or one that does the
@@ -184,8 +184,9 @@ var hostPattern = state.LazyPattern(
 // hostEndRunes are the characters that end a host, for use in a character class.
 const hostEndRunes = "\\s/\\\\?#\"'`@:*()=&|;<>"
 
-// mayContain reports whether a text is a folder, with a slash at its end, and a file below
-// it may match the pattern. A pattern that does not begin at the root may match anywhere.
+// mayContain reports whether a text is a folder, with a slash at its end, and a file
+// below it may match the pattern. A pattern that does not begin at the root may match
+// anywhere.
 func mayContain(folder, glob string) bool {
 	prefix, _, _ := strings.Cut(strings.ToLower(glob), "*")
 	folder = strings.ToLower(folder)

@@ -28,8 +28,8 @@ type Policy struct {
 	TerminalOnly []string `json:"terminal_only,omitempty"`
 	// permissions and plans are posted without their content: see AccessTo
 	TitlesOnly bool `json:"titles_only,omitempty"`
-	// AllowedUsers are users/ID, e-mail addresses, or *@example.com. Whoever answers must be
-	// on this list, too. If it is nil, everybody is.
+	// AllowedUsers are users/ID, e-mail addresses, or *@example.com. Whoever answers must
+	// be on this list, too. If it is nil, everybody is.
 	AllowedUsers []string `json:"allowed_users,omitzero"`
 }
 
@@ -127,8 +127,8 @@ func ReadHubPolicy(file string) (*HubPolicy, error) {
 	return parseHubPolicy(state.ReadPlainOrLink(file, state.MaxFileSize))
 }
 
-// parsePolicy parses a machine's policy. An unknown member is an error: this version could
-// not obey it. A non-nil err, from reading the file, is returned as the error.
+// parsePolicy parses a machine's policy. An unknown member is an error: this version
+// could not obey it. A non-nil err, from reading the file, is returned as the error.
 func parsePolicy(b []byte, err error) (*Policy, error) {
 	p, err := parseHubPolicy(b, err)
 	if err == nil && p.SpaceApprovers != nil {

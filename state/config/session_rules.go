@@ -12,8 +12,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// Rule sets how the sessions that it matches are treated. Its patterns are shell globs; an
-// empty one matches everything. If several rules match a session, the first that has a
+// Rule sets how the sessions that it matches are treated. Its patterns are shell globs;
+// an empty one matches everything. If several rules match a session, the first that has a
 // setting decides that setting.
 type Rule struct {
 	Session     string `json:"session,omitempty"`      // the session's name
@@ -154,8 +154,9 @@ func setKnownWord[T ~string](word *T, words []T) error {
 }
 
 // RulesFor returns how a session is treated. Each setting comes from the first of these
-// that has it: the matching rules, in their order; the built-in preset, which only applies
-// to a session that a person named or styled for it; the settings for all sessions.
+// that has it: the matching rules, in their order; the built-in preset, which only
+// applies to a session that a person named or styled for it; the settings for all
+// sessions.
 func (c *Config) RulesFor(session SessionFacts) SessionRules {
 	rules := SessionRules{StopGate: StopGate{}}
 	fill := func(mode state.Mode, policy state.TimeoutPolicy, gate StopGate) {

@@ -26,7 +26,8 @@ type Setting struct {
 	target func(c *Config) any
 	// parses a text that setValue cannot parse
 	parse func(c *Config, text string) error
-	// reads an object or a list; it is called for each place that has one, the highest first
+	// reads an object or a list; it is called for each place that has one, the highest
+	// first
 	readObject func(c *Config, value json.RawMessage) error
 }
 
@@ -37,7 +38,8 @@ func (s Setting) key() string { return cmp.Or(s.Variable, s.JSONName) }
 // AllSettings returns all settings that exist.
 func AllSettings() []Setting { return slices.Clone(settings) }
 
-// settings is the list by which the configuration is read. To add a setting, add an entry.
+// settings is the list by which the configuration is read. To add a setting, add an
+// entry.
 var settings = []Setting{
 	{JSONName: "webhook_url", Variable: "GOOGLE_CHAT_WEBHOOK_URL"},
 	{JSONName: "webhook_url_command", IsPersonal: true},
@@ -197,8 +199,8 @@ var settings = []Setting{
 
 var subscriptionPattern = state.LazyPattern(`^projects/[^/\s]+/subscriptions/[^/\s]+$`)
 
-// setWord sets target to the allowed word that text contains. Text may be in any case, and
-// have "_" in place of "-".
+// setWord sets target to the allowed word that text contains. Text may be in any case,
+// and have "_" in place of "-".
 func setWord[T ~string](target *T, text string, allowed []T) error {
 	word := T(strings.ReplaceAll(strings.ToLower(strings.TrimSpace(text)), "_", "-"))
 	if !slices.Contains(allowed, word) {
