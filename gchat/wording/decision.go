@@ -170,7 +170,7 @@ func isOffered(q *state.Question, label string) bool {
 // command.
 const (
 	maxFirstLines, maxLastLines = 20, 10
-	maxLineBytes                = 600 // in a card that would get too large, fewer
+	maxLineBytes                = 600 // fewer in a card that would be too large
 )
 
 // excerpt returns the first and the last lines of what a permission is asked for, as a
@@ -180,7 +180,7 @@ func excerpt(text string, lineLimit int) (shown, omitted string) {
 	if text == "" {
 		return "", ""
 	}
-	lines := strings.Split(codeBlockText(text), "\n") // cut afterwards: this adds bytes
+	lines := strings.Split(codeBlockText(text), "\n") // before cutting, since it adds bytes
 	cutLines, cutBytes := max(len(lines)-maxFirstLines-maxLastLines, 0), 0
 	if cutLines > 0 {
 		end := maxFirstLines + cutLines
@@ -346,6 +346,7 @@ var decisionTexts = map[string]string{
 	state.LabelSendBack: "Sent the plan back.",
 }
 
+// decidedText is the closing note about a decision.
 func decidedText(q *state.Question) string {
 	label, reason := q.Decision()
 	reason = strings.TrimSpace(reason)
@@ -370,6 +371,7 @@ func decidedText(q *state.Question) string {
 	return strings.TrimSuffix(text+"\n\n"+answeredWhereText(q), "\n\n")
 }
 
+// shortDescription returns what a question is about, for one line of a note.
 func shortDescription(q *state.Question) string {
 	if phrase := q.Kind.Traits().NotePhrase; phrase != "" {
 		return phrase

@@ -186,7 +186,6 @@ func howToFill(q *state.Question) string {
 	const linesHint = "Reply with a line for each field that you fill in, " +
 		`by its name or number: "1: …"`
 	const declineHint = " Or reply decline, or cancel."
-
 	switch {
 	case q.HandedOverAt != nil:
 		return inTerminalText(q)

@@ -29,56 +29,56 @@ func wordingOf(kind state.Kind) kindWording {
 	switch kind {
 	case state.KindQuestion:
 		return kindWording{
-			questionParts,
-			questionCard,
-			readDecision,
-			(*Tap).readAnswers,
-			questionClosingText,
-			questionUnclearText,
+			parts:       questionParts,
+			card:        questionCard,
+			readText:    readDecision,
+			readTap:     (*Tap).readAnswers,
+			closingText: questionClosingText,
+			unclearText: questionUnclearText,
 		}
 	case state.KindPermission:
 		return kindWording{
-			permissionParts,
-			permissionCard,
-			readDecision,
-			(*Tap).readDecision,
-			decisionClosingText,
-			decisionUnclearText,
+			parts:       permissionParts,
+			card:        permissionCard,
+			readText:    readDecision,
+			readTap:     (*Tap).readDecision,
+			closingText: decisionClosingText,
+			unclearText: decisionUnclearText,
 		}
 	case state.KindPlan:
 		return kindWording{
-			planParts,
-			longTextCard,
-			readDecision,
-			(*Tap).readDecision,
-			decisionClosingText,
-			decisionUnclearText,
+			parts:       planParts,
+			card:        longTextCard,
+			readText:    readDecision,
+			readTap:     (*Tap).readDecision,
+			closingText: decisionClosingText,
+			unclearText: decisionUnclearText,
 		}
 	case state.KindForm:
 		return kindWording{
-			formParts,
-			formCard,
-			readForm,
-			(*Tap).readForm,
-			formClosingText,
-			formUnclearText,
+			parts:       formParts,
+			card:        formCard,
+			readText:    readForm,
+			readTap:     (*Tap).readForm,
+			closingText: formClosingText,
+			unclearText: formUnclearText,
 		}
 	case state.KindNext, state.KindPrompt:
 		return kindWording{
-			nextParts,
-			longTextCard,
-			readInstruction,
-			(*Tap).readInstruction,
-			nextClosingText,
-			instructionUnclearText,
+			parts:       nextParts,
+			card:        longTextCard,
+			readText:    readInstruction,
+			readTap:     (*Tap).readInstruction,
+			closingText: nextClosingText,
+			unclearText: instructionUnclearText,
 		}
 	}
 	return kindWording{
-		questionParts,
-		questionCard,
-		readDecision,
-		(*Tap).readDecision,
-		questionClosingText,
-		questionUnclearText,
+		parts:       questionParts,
+		card:        questionCard,
+		readText:    readDecision,
+		readTap:     (*Tap).readDecision,
+		closingText: questionClosingText,
+		unclearText: questionUnclearText,
 	}
 }

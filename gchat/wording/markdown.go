@@ -274,7 +274,8 @@ func renderInline(text string) string {
 // inlineRenderer collects the rendered text of one line.
 type inlineRenderer struct {
 	pieces []string
-	// indexes of the pieces that are opening marks without a closing one; all differ
+	// indexes of the pieces that are opening marks without a closing one; no two of them
+	// are the same mark
 	openMarks []int
 	// lengths of runs of backticks that do not occur in the rest of the line
 	unclosedRuns map[int]bool

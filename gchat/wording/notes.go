@@ -540,7 +540,7 @@ func helpText(q *state.Question) string {
 	return "[Not used] " + howToReply(q.SubQuestions) + "\n" +
 		"`chat` tells Claude that you want to talk about it first. " +
 		"`skip` leaves it to the terminal; in deny mode, Claude is told that you skip it.\n" +
-		"`other: words` is an answer, whatever the words are."
+		"`other: text` makes any text your answer."
 }
 
 // keptText says which subquestions have an answer so far, and which have none.

@@ -41,7 +41,7 @@ func messageParts(
 ) (header, text, instructions string) {
 	header, text, instructions = wordingOf(q.Kind).parts(q, lineLimit, previewLimit)
 	instructions = "\n\n" + instructions
-	if !q.Kind.Traits().IsPrompt { // that is asked in the session's thread, by its own key
+	if !q.Kind.Traits().IsPrompt { // asked in the session's thread, which it did not begin
 		instructions += "\nThread key: " + safeField(q.ThreadKey)
 	}
 	return header, text, instructions
@@ -233,7 +233,7 @@ func firstBytes(s string, n int) string {
 // header has several of them, and is repeated above each part of a long text.
 const maxFieldBytes = 1000
 
-// safeField makes foreign text safe for one line of a header or a note. It removes ```,
+// safeField makes foreign text safe for one line of a header or a note. It replaces ```,
 // which could turn the text below into code.
 func safeField(s string) string {
 	return fenceReplacer.Replace(SafeLine(Truncate(s, maxFieldBytes)))

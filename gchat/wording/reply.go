@@ -35,7 +35,7 @@ type UnknownOption struct{ Question, Number int }
 
 // ParseReply reads a reply to a question and returns its answers, by index into
 // questions, together with those of partial, which it does not change. If an answer is a
-// number without an option, the answer holds it as the person's own text, and unknown is
+// number without an option, the answer holds its text as the person's own, and unknown is
 // the first such number.
 func ParseReply(
 	text string, questions []state.SubQuestion, partial map[int]state.Answer,
@@ -187,7 +187,7 @@ func (r *reply) namedParts() (parts []part) {
 		}
 		lastPart := len(parts) - 1
 		before := strings.TrimSpace(r.text[start:m[0]])
-		isLabel := m[2] >= 0 // the start of a line
+		isLabel := m[2] >= 0 // it begins a line
 		if !isLabel && lastPart >= 0 {
 			isLabel = r.questions[parts[lastPart].question].pickOptions(before, true) != nil
 		}
@@ -231,7 +231,7 @@ func (r *reply) orderedParts(separators string) (parts []part) {
 		}
 	}
 	answersAll := len(texts) == len(r.questions)
-	// fewer lines than open subquestions are a text of several lines
+	// with fewer lines than open subquestions, the reply is one text of several lines
 	hasTooFewLines := separators == "\n" && len(texts) < len(r.openQuestions)
 	isMismatch := len(texts) > len(r.openQuestions) || hasTooFewLines
 	if len(texts) < 2 || !answersAll && isMismatch {
@@ -277,8 +277,8 @@ var (
 )
 
 // readAnswer returns the answer that a text gives. Only an empty text gives an empty
-// answer. If the text is a number without an option, it counts as the person's own text,
-// and unknown is that number.
+// answer. If the text chooses a number without an option, the whole text counts as the
+// person's own, and unknown is that number.
 func (c *optionMatcher) readAnswer(text string) (a state.Answer, unknown *int) {
 	if text == "" {
 		return a, nil
