@@ -8,12 +8,10 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"io"
 	"log"
-	"maps"
 	"math/big"
 	"net"
 	"net/http"
@@ -53,18 +51,6 @@ func startInCodeMode(t *testing.T, c claude, script ...turn) *hookedSession {
 	b.API = api
 	b.WaitScreen("Code Mode (experimental) is on")
 	return b
-}
-
-// amendJSON puts members into a JSON file.
-func amendJSON(t *testing.T, path string, members map[string]any) {
-	t.Helper()
-	all := map[string]any{}
-	b, err := os.ReadFile(path)
-	if err != nil || json.Unmarshal(b, &all) != nil {
-		t.Fatal(path, err)
-	}
-	maps.Copy(all, members)
-	writeFile(t, path, all)
 }
 
 // startModelProxy is a proxy whose every host is the stand-in for the model, and the file
@@ -141,7 +127,7 @@ func touch(name string) string {
 
 // A script of Code Mode asks for several permissions at once. Each is told as it ended,
 // by whoever decided it.
-func TestThePermissionsOfAScript(t *testing.T) {
+func TestPermission_CodeModeScript(t *testing.T) {
 	eachClaude(t, bothVersions[:1], func(t *testing.T, c claude) {
 		b := startInCodeMode(t, c,
 			turn{codeModeCall("await Promise.all([" + touch("a") + ", " + touch("b") + ", " + touch("c") + "])")}, turn{textBlock("Made.")},

@@ -21,12 +21,6 @@ import (
 	"gchat-hooks/state"
 )
 
-// startInject is a session whose answers the daemon types.
-func startInject(t *testing.T, c claude, script ...turn) *hookedSession {
-	t.Helper()
-	return startAsking(t, c, config{Env: []string{"GCHAT_ASK_MODE=inject"}, Script: script}, questionEvents...)
-}
-
 // A daemon is a gchat-response-poller beside a session, with the session's configuration.
 type daemon struct {
 	t    *testing.T
@@ -87,37 +81,7 @@ func (d *daemon) waitExit() error {
 	}
 }
 
-// loadQuestions are the session's, as they stand on disk, oldest first.
-func (b *hookedSession) loadQuestions() (questions []*state.Question) {
-	b.t.Helper()
-	files, err := filepath.Glob(filepath.Join(b.Dir, ".claude", "state", "pending-questions", "*.json"))
-	kit.NoError(b.t, err)
-	for _, file := range files {
-		q, err := state.LoadQuestion(file)
-		kit.NoError(b.t, err)
-		questions = append(questions, q)
-	}
-	// Not by file name: of two questions of one second, "-2.json" stands before ".json".
-	slices.SortFunc(questions, func(a, b *state.Question) int { return a.AskedAt.Compare(b.AskedAt) })
-	return questions
-}
-
-// awaitQuestion waits until the session's only question is in that state.
-func (b *hookedSession) awaitQuestion(want string, ok func(*state.Question) bool) *state.Question {
-	b.t.Helper()
-	var last []*state.Question
-	became := bound.WaitFor(bound.Patience, func() bool {
-		last = b.loadQuestions()
-		return len(last) == 1 && ok(last[0])
-	})
-	if !became {
-		raw, _ := json.Marshal(last)
-		b.t.Fatalf("the question did not become %s: %s", want, raw)
-	}
-	return last[0]
-}
-
-func TestTypedAnswers(t *testing.T) {
+func TestDaemon_TypesAnswers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		asks  []question
@@ -159,7 +123,7 @@ func TestTypedAnswers(t *testing.T) {
 
 // A session that was started before the hooks: what is known of its question is what
 // another program wrote down.
-func TestTypedAnswerOfAnotherProgramsQuestion(t *testing.T) {
+func TestDaemon_AnswersAnotherProgramsQuestion(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startAsking(t, c, config{Script: []turn{{questionCall(featuresQuestion)}, thanksTurn}})
 		b.Prompt("go ahead")
@@ -184,7 +148,7 @@ func TestTypedAnswerOfAnotherProgramsQuestion(t *testing.T) {
 }
 
 // The hook that waited beside the dialog is gone: the daemon takes its place.
-func TestTypedAnswerWhereTheHookWasKilled(t *testing.T) {
+func TestDaemon_AnswersAfterHookKilled(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startAsking(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}}, questionEvents...)
 		b.Prompt("go ahead")
@@ -206,7 +170,7 @@ func TestTypedAnswerWhereTheHookWasKilled(t *testing.T) {
 // What the daemon would have typed is said, and nothing is typed, neither then nor when
 // it has ended: that takes another reply. It is so, too, for a session of other settings,
 // which a poller of its own serves.
-func TestDryRunTypesNothing(t *testing.T) {
+func TestDaemon_DryRunTypesNothing(t *testing.T) {
 	t.Parallel()
 	for name, other := range map[string][]string{"same settings": nil, "other settings": {"GCHAT_FORMAT=builtin"}} {
 		t.Run(name, func(t *testing.T) {
@@ -241,7 +205,7 @@ func TestDryRunTypesNothing(t *testing.T) {
 
 // The daemon has none of the variables of Anthropic's that Claude Code runs with: it
 // serves the session all the same, and no poller begins beside it.
-func TestOnePollerWithAndWithoutAKey(t *testing.T) {
+func TestDaemon_ServesSessionsWithAKey(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		b := startInject(t, c, turn{questionCall(deployQuestion)}, thanksTurn)
 		env := b.tmux.env
@@ -264,7 +228,7 @@ func TestOnePollerWithAndWithoutAKey(t *testing.T) {
 
 // Two dialogs queue; the second one's answer waits until its dialog is on the screen,
 // however early it comes.
-func TestTypedAnswersOfQueuedQuestions(t *testing.T) {
+func TestDaemon_TypesIntoQueuedDialogs(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startInject(t, c, turn{questionCall(databaseQuestion), questionCall(deployQuestion)}, thanksTurn)
 		b.startDaemon()

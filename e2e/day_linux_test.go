@@ -66,7 +66,7 @@ type day struct {
 // A person's day from setup on, in auto mode behind a gateway. It asks that no wait of
 // the terminal stays unsaid on the page, and that whoever sits at the keyboard can answer
 // there. Its times are printed, for a person to judge.
-func TestADay(t *testing.T) {
+func TestDay(t *testing.T) {
 	if os.Getenv(dayVariable) == "" {
 		t.Skip(dayVariable + "=1 runs a whole day")
 	}

@@ -1,9 +1,12 @@
 package e2e
 
 import (
+	"bytes"
+	"context"
 	"crypto/rand"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -260,4 +263,45 @@ func (s *session) runTmux(args ...string) string {
 	out, err := s.tmux.run(args...)
 	kit.NoError(s.t, err)
 	return out
+}
+
+// tmux is a server of our own: its socket lies in dir, so a person's server is
+// out of reach even by mistake.
+type tmux struct {
+	socket string // name, for -L
+	dir    string // TMUX_TMPDIR
+	env    []string
+}
+
+// run gives one command to the server. A tmux that does not answer is killed
+// after ten seconds.
+func (x tmux) run(args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "tmux", append([]string{"-L", x.socket, "-f", "/dev/null"}, args...)...)
+	cmd.Env = append(x.env, "TMUX_TMPDIR="+x.dir)
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("tmux %s: %w: %s", args[0], err, strings.TrimSpace(errs.String()))
+	}
+	return strings.TrimRight(string(out), "\n"), nil
+}
+
+// sitDown attaches a terminal to the session: the pane of a second server plays it.
+func (s *session) sitDown(t *testing.T) (command func(...string)) {
+	desk := tmux{socket: s.tmux.socket + "-desk", dir: s.tmux.dir, env: s.tmux.env}
+	socket, _, _ := strings.Cut(s.TMUX(), ",")
+	if _, err := desk.run("new-session", "-d", "-x", "120", "-y", "45", "unset TMUX; exec tmux -u -S "+filepath.Clean(socket)+" attach -t =claude"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = desk.run("kill-server") })
+	s.WaitScreenFunc("a terminal", func(string) bool { return s.runTmux("list-clients") != "" })
+	return func(args ...string) {
+		t.Helper()
+		if _, err := desk.run(args...); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

@@ -43,7 +43,7 @@ func startJoined(t *testing.T, c claude, g *fakeGoogle, hubs []*replica, u *chat
 // Three machines of two people share one app, through two replicas of the hub: one
 // machine of Ann's asks in her direct message, one in a named space, and Bob's in his.
 // Each person answers what is theirs, by tap and by words, and nothing of a colleague's.
-func TestATeam(t *testing.T) {
+func TestTeam_AnswersOnlyTheirOwn(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		g := newFakeGoogle(t)
 		t.Cleanup(func() {

@@ -1,0 +1,168 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/api/chat/v1"
+
+	"gchat-hooks/e2e/bound"
+)
+
+// sendMessageCall is a call of the tool that starts an agent in the background, which
+// runs these commands.
+func sendMessageCall(commands ...string) block {
+	return toolCall("Agent", map[string]any{
+		"description": "help", "prompt": agentErrand + strings.Join(commands, "\n"), "subagent_type": "general-purpose",
+		"run_in_background": true,
+	})
+}
+
+// startWithAgent starts a session that has an agent in the background run a command, and
+// returns the message that asks for it.
+func startWithAgent(t *testing.T, c claude, more ...turn) *hookedSession {
+	b := startApproving(t, c, config{Script: append([]turn{{sendMessageCall("mkdir out")}, {textBlock("I wait for it. What else?")}}, more...)})
+	b.Prompt("go ahead")
+	b.WaitScreen("I wait for it.")
+	return b
+}
+
+// While nobody is at the keyboard, a background agent's permission is decided in Chat.
+// The session's own dialogs, prompts and turns do not end it.
+func TestAgent_PermissionDecidedInChat(t *testing.T) {
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startWithAgent(t, c, turn{bash("mkdir own")}, turn{textBlock("Mine is made. And now?")}, turn{textBlock("I hear you.")}, turn{textBlock("It is over.")})
+		next := b.awaitPost("[Waiting for you]", "I wait for it. What else?")
+		q := b.awaitPost("[Permission]", "mkdir out", "From the agent general-purpose: help", "The terminal does not show it")
+		if strings.Contains(b.Screen(), dialogOf) {
+			t.Error("its dialog is drawn")
+		}
+		// The session's own dialog comes and goes, by a prompt that was typed from Chat.
+		b.reply(next, "make your own")
+		b.Choose("❯ 1. Yes", "1")
+		b.WaitScreen("Mine is made.")
+		b.awaitPostInOtherThread(q, "[Answered]")
+		b.awaitPost("[Waiting for you]", "Mine is made. And now?")
+		b.reply(next, "please say something")
+		b.WaitScreen("I hear you.")
+		b.reply(q, "yes")
+		b.awaitPostInThread(q, "[Answered]", "Allowed: Bash: mkdir out")
+		bound.Until(t, "the folder", func() bool { return b.hasFolder("out") })
+		b.WaitScreen("It is over.")
+	})
+}
+
+// Whoever comes to the keyboard gets the dialog, and from then on it is the terminal's
+// alone.
+func TestAgent_PermissionGoesToTheKeyboard(t *testing.T) {
+	t.Parallel()
+	for name, come := range map[string]func(b *hookedSession, q *chat.Message){
+		"a terminal is attached":         func(b *hookedSession, _ *chat.Message) { b.sitDown(b.t) },
+		"a reply asks for it":            func(b *hookedSession, q *chat.Message) { b.reply(q, "terminal") },
+		"a prompt, where no key is seen": func(b *hookedSession, _ *chat.Message) { b.Prompt("what is it doing?") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+				b := startWithAgent(t, c, turn{textBlock("It waits.")}, turn{textBlock("It is over.")}, turn{textBlock("It is over.")})
+				q := b.awaitPost("[Permission]", "mkdir out")
+				come(b, q)
+				b.WaitScreen(dialogOf)
+				b.awaitPostInThread(q, "[In the terminal]", "answer it there")
+				b.reply(q, "yes")
+				b.awaitPostInThread(q, "[Not used]", "In the terminal since", "answer it there")
+				if b.hasFolder("out") {
+					t.Error("the reply allowed it")
+				}
+				b.Choose("❯ 1. Yes", "1")
+				b.awaitPostInThread(q, "[Answered]", "Bash: mkdir out", "Answered in the terminal.")
+				bound.Until(t, "the folder", func() bool { return b.hasFolder("out") })
+			})
+		})
+	}
+}
+
+// A person who types words and Enter allows nothing with that: the dialog is drawn when
+// no key came for a while.
+func TestAgent_TypingAllowsNothing(t *testing.T) {
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startWithAgent(t, c, turn{textBlock("One.")}, turn{textBlock("Two.")}, turn{textBlock("Three.")})
+		b.awaitPost("[Permission]", "mkdir out")
+		desk := b.sitDown(t)
+		for _, words := range []string{"1 is the first", "1", "so"} {
+			for _, key := range words {
+				desk("send-keys", "-l", string(key))
+			}
+			desk("send-keys", "Enter")
+		}
+		b.WaitScreen(dialogOf)
+		if b.hasFolder("out") {
+			t.Error("it was allowed")
+		}
+		desk("send-keys", "Escape")
+		b.awaitPost("[Answered]", "Answered in the terminal.")
+		if b.hasFolder("out") {
+			t.Error("it was allowed")
+		}
+	})
+}
+
+// No hook is told of an agent that a person stops, but for the one that waits: what it
+// asked in the terminal is over all the same.
+func TestAgent_StoppedCancelsItsPermission(t *testing.T) {
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startWithAgent(t, c, turn{textBlock("It was stopped.")})
+		q := b.awaitPost("[Permission]", "mkdir out")
+		b.reply(q, "terminal")
+		b.WaitScreen(dialogOf)
+		for range 2 {
+			b.Keys("C-x")
+			b.Keys("C-k")
+		}
+		b.awaitPostInThread(q, "[Cancelled]", "The agent that asked has ended.")
+	})
+}
+
+// The form of an agent in the background outlives its session's turns, and is filled in
+// from Chat.
+func TestAgent_FormOutlivesTheTurn(t *testing.T) {
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startApproving(t, c, config{Args: formVersions, Prepare: serveForms(t, nameForm), Script: []turn{
+			{sendMessageCall(fillForm)}, {textBlock("I wait for it. What else?")}, {textBlock("Done meanwhile. What else?")}, {textBlock("It is over.")},
+		}})
+		b.Prompt("go ahead")
+		next := b.awaitPost("[Waiting for you]", "I wait for it. What else?")
+		q := b.awaitPost("[Form]", "Who are you?")
+		b.reply(next, "do something")
+		b.awaitPost("[Waiting for you]", "Done meanwhile.")
+		b.reply(q, "name: Ann")
+		b.awaitPostInThread(q, "[Answered]", "Accepted.")
+		b.WaitScreen("It is over.")
+	})
+}
+
+// A teammate in a tmux pane of its own asks its leader, whose terminal draws the dialog:
+// no PermissionRequest comes in either. The leader's thread is told, once, with the
+// teammate's name, and it is taken back when it is over.
+func TestAgent_TeammatesPermissionNoted(t *testing.T) {
+	eachClaude(t, bothVersions[:1], func(t *testing.T, c claude) {
+		task := toolCall("Agent", map[string]any{
+			"description": "research", "prompt": agentErrand + "mkdir team", "subagent_type": "general-purpose", "name": "researcher",
+		})
+		b := startApproving(t, c, config{
+			Env: []string{"CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS=1"}, Script: []turn{{task}, {textBlock("I wait for it.")}},
+			Prepare: func(home, _ string) { setMember(t, home, "teammateMode", "tmux") },
+		})
+		b.Prompt("go ahead")
+		note := b.awaitPost("[Permission]", "Claude waits for a permission in the terminal", "researcher needs permission for Bash")
+		b.WaitScreen("researcher")
+		b.reply(note, "then run the tests")
+		b.awaitPostAfter(note, "[Kept]")
+		b.Choose("❯ 1. Yes", "1")
+		b.awaitPostAfter(note, "[Gone on]")
+		bound.Until(t, "the folder", func() bool { return b.hasFolder("team") })
+		b.API.WaitText(t, "then run the tests")
+		if n := b.countPosts("[Permission]"); n != 1 {
+			t.Errorf("told %d times:\n%s", n, b.postTexts())
+		}
+	})
+}

@@ -1,0 +1,284 @@
+package e2e
+
+import (
+	"bytes"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"gchat-hooks/e2e/bound"
+	"gchat-hooks/state"
+)
+
+// The replies of a person on the phone, and what the model is told.
+func TestAnswer_RepliedInChat(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		asks  []question
+		reply string
+		told  []string
+		says  []string // by the thread
+	}{
+		"single choice": {[]question{deployQuestion}, "2", []string{`"="Rolling deployment"`}, []string{"Selected: Rolling deployment"}},
+		"multi-select":  {[]question{featuresQuestion}, "1,3", []string{`"="Auth, Search"`}, []string{"Selected: Auth, Search"}},
+		"two questions": {[]question{databaseQuestion, featuresQuestion}, "Q1: sqlite\nQ2: 3, 1", []string{`"Which DB?"="SQLite"`, `"="Auth, Search"`},
+			[]string{"Selected: SQLite", "Selected: Auth, Search"}},
+		"free text": {[]question{deployQuestion}, "neither: use \"$HOME/canary\" & 'wait'\n然后 日本語 ✅",
+			[]string{"neither: use \"$HOME/canary\" & 'wait'\n然后 日本語 ✅"}, []string{"Custom response:", "日本語"}},
+		"a remark": {[]question{deployQuestion}, "2 - but keep the old one", []string{"Rolling deployment", "notes: but keep the old one"},
+			[]string{"Selected: Rolling deployment", "Note: but keep the old one"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachClaude(t, bothVersions, func(t *testing.T, cl claude) {
+				b := startAsking(t, cl, config{Script: []turn{{textBlock("A question."), questionCall(c.asks...)}, thanksTurn}}, questionEvents...)
+				b.Prompt("go ahead")
+				q := b.awaitPost("[AskUserQuestion]", c.asks[0].Question)
+				b.WaitScreen(c.asks[0].Options[0].Label) // the dialog stands open beside it
+				b.reply(q, c.reply)
+				b.awaitResult(1, c.told...)
+				if got := b.awaitPost("[Answered]", c.says...); got.Thread.Name != q.Thread.Name {
+					t.Errorf("confirmed in %s, asked in %s", got.Thread.Name, q.Thread.Name)
+				}
+				b.WaitScreen("Thanks, understood.")
+			})
+		})
+	}
+}
+
+// A question that was cut within an emoji: Claude Code takes an answer only by the
+// question's text as it has it.
+func TestAnswer_QuestionCutWithinAnEmoji(t *testing.T) {
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		half := questionCall(question{Question: "Which HALF?", Header: "Pick", Options: []option{{Label: "Red HALF", Description: "r"}, {Label: "Blue", Description: "b"}}})
+		half.Input = bytes.ReplaceAll(half.Input, []byte("HALF"), []byte(`\ud83d`))
+		b := startAsking(t, c, config{Script: []turn{{half}, thanksTurn}}, questionEvents...)
+		b.Prompt("go ahead")
+		b.reply(b.awaitPost("[AskUserQuestion]", "Which"), "1")
+		b.awaitResult(1, `"="Red`)
+		b.awaitPost("[Answered]", "Selected: Red")
+		b.WaitScreen("Thanks, understood.")
+	})
+}
+
+func TestAnswer_PassesOnThePreview(t *testing.T) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+		layout := question{Question: "Which layout?", Header: "Layout", Options: []option{
+			{Label: "Side bar", Description: "left", Preview: "|nav|page|"}, {Label: "Top bar", Description: "above", Preview: "==nav==\npage"}}}
+		b := startAsking(t, c, config{Script: []turn{{questionCall(layout)}, thanksTurn}}, questionEvents...)
+		b.Prompt("go ahead")
+		b.reply(b.awaitPost("[AskUserQuestion]"), "top")
+		b.awaitResult(1, "Top bar", "selected preview", "==nav==")
+	})
+}
+
+func TestAnswer_TwoCallsStayApart(t *testing.T) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+		b := startAsking(t, c, config{Script: []turn{{questionCall(databaseQuestion), questionCall(deployQuestion)}, thanksTurn}}, questionEvents...)
+		b.Prompt("go ahead")
+		second := b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
+		b.reply(second, "3")
+		b.reply(b.awaitPost("[AskUserQuestion]", databaseQuestion.Question), "2")
+		b.awaitResults(`"Which DB?"="SQLite"`, `"Which deployment approach should we use?"="Canary"`)
+		b.awaitPost("[Answered]", "Selected: SQLite")
+		b.awaitPost("[Answered]", "Selected: Canary")
+	})
+}
+
+func TestAnswer_TerminalFirst(t *testing.T) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+		b := startAsking(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn, {questionCall(databaseQuestion)}, thanksTurn}}, questionEvents...)
+		b.Prompt("go ahead")
+		q := b.awaitPost("[AskUserQuestion]")
+		b.Choose(firstOption, "3")
+		b.awaitResult(1, "Canary")
+		b.awaitPost("[Answered]", "Selected: Canary", "Answered in the terminal.")
+		// A reply that comes too late changes nothing, and the next question of the
+		// session tells its person.
+		b.reply(q, "1")
+		b.WaitScreen("Thanks, understood.")
+		b.Prompt("and again")
+		b.reply(b.awaitPost("[AskUserQuestion]", databaseQuestion.Question), "1")
+		b.awaitResult(2, "Postgres")
+		b.awaitPost("[Not used]", "already answered")
+	})
+}
+
+func TestAnswer_DismissedInTheTerminal(t *testing.T) {
+	t.Parallel()
+	for name, key := range map[string]string{"Esc": "Escape", "chat about this": "5"} {
+		t.Run(name, func(t *testing.T) {
+			eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+				b := startAsking(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn, thanksTurn}}, questionEvents...)
+				b.Prompt("go ahead")
+				q := b.awaitPost("[AskUserQuestion]")
+				b.Choose(firstOption, key)
+				b.WaitIdle()
+				if got := b.awaitPost("[Cancelled]"); got.Thread.Name != q.Thread.Name {
+					t.Errorf("told in %s, asked in %s", got.Thread.Name, q.Thread.Name)
+				}
+			})
+		})
+	}
+}
+
+func TestAnswer_ClaudeKilledCancels(t *testing.T) {
+	t.Parallel()
+	for name, sig := range map[string]syscall.Signal{"by the system": syscall.SIGKILL, "by a person": syscall.SIGTERM} {
+		t.Run(name, func(t *testing.T) {
+			eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+				b := startAsking(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}}, questionEvents...)
+				b.Prompt("go ahead")
+				b.awaitPost("[AskUserQuestion]")
+				b.WaitScreen(firstOption)
+				b.Kill(sig)
+				b.WaitExit()
+				// The hook outlives a killed Claude Code; it sees the end itself, tells
+				// the thread and goes.
+				b.awaitPost("[Cancelled]")
+				b.checkNoWaiter()
+			})
+		})
+	}
+}
+
+func TestAnswer_EachPermissionMode(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"default", "auto", "bypassPermissions"} {
+		t.Run(mode, func(t *testing.T) {
+			versions := bothVersions
+			if mode == "auto" {
+				versions = []string{newestVersion}
+			}
+			eachClaude(t, versions, func(t *testing.T, c claude) {
+				b := startAsking(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}, Env: []string{"IS_SANDBOX=1"}, Args: []string{"--permission-mode", mode}}, questionEvents...)
+				b.Prompt("go ahead")
+				b.reply(b.awaitPost("[AskUserQuestion]"), "blue")
+				b.awaitResult(1, "Blue-green deployment")
+				b.awaitPost("[Answered]", "Selected: Blue-green deployment")
+			})
+		})
+	}
+}
+
+func TestAnswer_OneHookIsEnough(t *testing.T) {
+	t.Parallel()
+	t.Run("PermissionRequest", func(t *testing.T) {
+		eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+			b := startAsking(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}}, "PermissionRequest")
+			b.Prompt("go ahead")
+			b.reply(b.awaitPost("[AskUserQuestion]"), "2")
+			b.awaitResult(1, "Rolling deployment")
+		})
+	})
+	t.Run("PreToolUse", func(t *testing.T) {
+		eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+			b := startAsking(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}}, "PreToolUse")
+			b.Prompt("go ahead")
+			b.awaitPost("[AskUserQuestion]")
+			b.Choose(firstOption, "2")
+			b.awaitResult(1, "Rolling deployment")
+		})
+	})
+}
+
+// A question in hold mode goes to whoever comes to the keyboard, too.
+func TestAnswer_HeldQuestionGoesToTheKeyboard(t *testing.T) {
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startAsking(t, c, config{Env: []string{"GCHAT_ASK_MODE=hold"}, Script: []turn{{questionCall(deployQuestion)}, thanksTurn}}, questionEvents...)
+		b.Prompt("go ahead")
+		q := b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
+		if strings.Contains(b.Screen(), firstOption) {
+			t.Error("its dialog is drawn")
+		}
+		b.sitDown(t)
+		b.WaitScreen(firstOption)
+		b.awaitPostInThread(q, "[In the terminal]", "answer it there")
+		b.reply(q, "3")
+		b.awaitPostInThread(q, "[Not used]", "In the terminal since")
+		b.Choose(firstOption, "2")
+		b.awaitResult(1, "Rolling deployment")
+		b.awaitPostInThread(q, "[Answered]", "Selected: Rolling deployment", "Answered in the terminal.")
+	})
+}
+
+// Claude Code goes on by itself where nobody answers (2.1.200). What was answered to one
+// of two questions goes to Claude as words.
+func TestAnswer_ClaudeContinuesAlone(t *testing.T) {
+	eachClaude(t, bothVersions[:1], func(t *testing.T, c claude) {
+		b := startApproving(t, c, config{Env: []string{"CLAUDE_AFK_TIMEOUT_MS=25000"}, Script: []turn{
+			{textBlock("Shall I begin?")}, {questionCall(databaseQuestion, deployQuestion)}, {textBlock("I go on, then.")}, {textBlock("SQLite it is.")},
+		}})
+		b.Prompt("hello")
+		b.awaitPost("[Waiting for you]", "Shall I begin?") // it takes words from now on
+		b.Prompt("go ahead")
+		q := b.awaitPost("[AskUserQuestion]", databaseQuestion.Question)
+		b.reply(q, "Q1: 2")
+		b.awaitPost("[Kept]", "Still missing: Q2")
+		b.awaitResult(1, "No response after")
+		note := b.awaitPost("[Timeout]", "Claude Code went on after 25 s without an answer.", "Your answer: SQLite", `Reply "send"`)
+		if note.Thread.Name != q.Thread.Name {
+			t.Errorf("told in %s, asked in %s", note.Thread.Name, q.Thread.Name)
+		}
+		b.WaitScreen("I go on, then.")
+		b.WaitIdle()
+		b.reply(q, "send")
+		b.awaitPost("[Kept]", "with the next instruction")
+		b.WaitScreen("SQLite it is.")
+		said := false
+		for _, r := range b.API.Requests() {
+			for _, m := range r.Messages {
+				said = said || strings.Contains(m.Content.Text(), `You asked "Which DB?". The answer: SQLite.`)
+			}
+		}
+		if !said {
+			t.Error("Claude was not told what was answered")
+		}
+		for _, m := range b.space.Messages() {
+			if strings.Contains(m.Text, "Answered in the terminal") {
+				t.Errorf("told %q", m.Text)
+			}
+		}
+	})
+}
+
+// After kill -9 of everything, as a machine's restart does it, one command is enough: the
+// thread is told that the session is gone, and a reply there is answered. The command
+// comes from a shell that has not all that Claude Code's had in its environment.
+func TestAnswer_MachineRestartCancels(t *testing.T) {
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startAsking(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}}, questionEvents...)
+		b.Prompt("go ahead")
+		q := b.awaitPost("[AskUserQuestion]")
+		b.WaitScreen("Rolling deployment")
+		mark := sessionVariable + "=" + b.processMark
+		bound.Until(t, "nothing of it is left", func() bool {
+			left := markedProcesses(mark)
+			for _, p := range left {
+				p.Signal(syscall.SIGKILL)
+			}
+			for _, p := range left { // one that is just ending still has its locks
+				p.Exited(bound.Patience)
+				p.Close()
+			}
+			return len(left) == 0
+		})
+		cmd := bound.Command(t, builtProgram(t), "status")
+		cmd.Env = slices.Concat(b.spaceEnv, []string{
+			"HOME=" + b.Home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(), mark, runVariable + "=" + os.Getenv(runVariable),
+		})
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("status: %v\n%s", err, out)
+		}
+		closed := b.awaitPost("[Cancelled]", "Claude Code has ended.")
+		if closed.Thread.Name != q.Thread.Name {
+			t.Errorf("told in %s, asked in %s", closed.Thread.Name, q.Thread.Name)
+		}
+		b.reply(q, "2")
+		b.awaitPost("[Not used]")
+		if is := b.loadQuestions()[0]; is.Status != state.Cancelled || is.ResolvedBy != "claude_gone" {
+			t.Errorf("%s by %s", is.Status, is.ResolvedBy)
+		}
+	})
+}

@@ -1,0 +1,270 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/api/chat/v1"
+
+	"gchat-hooks/e2e/kit"
+	"gchat-hooks/state"
+)
+
+// awaitDenial checks that the model's n-th call was denied, with what it needs to know.
+func (b *hookedSession) awaitDenial(n int) {
+	b.t.Helper()
+	got := b.API.WaitToolResult(b.t, n)
+	if !got.IsError || !containsAll(got.Text, []string{"Question forwarded to the chat page (thread: ask-", "gchat-hooks wait --question-id ask-"}) {
+		b.t.Errorf("the model was told %q", got.Text)
+	}
+}
+
+func TestDeny_ReplyWakesSession(t *testing.T) {
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn}})
+		b.Prompt("go ahead")
+		q := b.awaitPost("[AskUserQuestion]", "Thread key: ask-")
+		b.awaitDenial(1)
+		b.WaitScreen("I go on meanwhile.")
+		b.WaitIdle()
+		b.reply(q, "2")
+		b.API.WaitText(t, fmt.Sprintf(`GCHAT_RESPONSE: The user has answered your question from the chat page: "%s"="Rolling deployment"`, deployQuestion.Question))
+		b.WaitScreen("Acting on it.")
+		if got := b.awaitPost("[Answered]", "Selected: Rolling deployment"); got.Thread.Name != q.Thread.Name {
+			t.Errorf("told in %s, asked in %s", got.Thread.Name, q.Thread.Name)
+		}
+		b.checkNoRewaker()
+	})
+}
+
+func TestDeny_TimeoutWakesSession(t *testing.T) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+		b := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn}, Env: []string{"GCHAT_REPLY_TIMEOUT=2", "GCHAT_TIMEOUT_POLICY=recommended"}})
+		b.Prompt("go ahead")
+		b.awaitPost("[AskUserQuestion]")
+		b.API.WaitText(t, "GCHAT_TIMEOUT: No response in 2 seconds. The timeout policy chose, not the user: ")
+		b.WaitScreen("Acting on it.")
+		b.awaitPost("[Timeout]", "Chosen by the timeout policy, not by you: Blue-green deployment")
+	})
+}
+
+// Without a hook that could wake the session, nothing is denied: the question is in the
+// terminal and in its thread.
+func TestDeny_AsksInTerminalWithoutRewakeHook(t *testing.T) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+		b := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}, Hooks: questionHooks(t, questionEvents...)})
+		b.Prompt("go ahead")
+		b.WaitScreen(firstOption)
+		b.reply(b.awaitPost("[AskUserQuestion]"), "2")
+		b.awaitResult(1, "Rolling deployment")
+		b.awaitPost("[Answered]", "Selected: Rolling deployment")
+	})
+}
+
+// The reply comes although the process that waited for it was killed: the session's next
+// turn brings it.
+func TestDeny_NextTurnReplacesKilledWaiter(t *testing.T) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+		b := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion)}, {questionCall(databaseQuestion)}, goOnTurn, actTurn, actTurn}})
+		b.Prompt("go ahead")
+		first := b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
+		second := b.awaitPost("[AskUserQuestion]", databaseQuestion.Question)
+		b.WaitScreen("I go on meanwhile.")
+		b.WaitIdle()
+		b.killWaiterOf(first)
+		b.reply(first, "2")
+		b.reply(second, "1")
+		b.API.WaitText(t, `="Postgres"`)
+		b.API.WaitText(t, `="Rolling deployment"`)
+		b.awaitPost("[Answered]", "Selected: Rolling deployment")
+		b.awaitPost("[Answered]", "Selected: Postgres")
+	})
+}
+
+// No other process waits: the next prompt brings it.
+func TestDeny_NextPromptReplacesKilledWaiter(t *testing.T) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+		b := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn}})
+		b.Prompt("go ahead")
+		q := b.awaitPost("[AskUserQuestion]")
+		b.WaitScreen("I go on meanwhile.")
+		b.WaitIdle()
+		b.killWaiters()
+		b.reply(q, "2")
+		b.awaitPost("[Kept]")
+		b.Prompt("any news?")
+		b.API.WaitText(t, `="Rolling deployment"`)
+		b.WaitScreen("Acting on it.")
+	})
+}
+
+// rewakers are the session's processes that wait for replies.
+func (b *hookedSession) rewakers() (all []*process) {
+	for _, p := range markedProcesses(sessionVariable + "=" + b.processMark) {
+		if strings.Contains(p.String(), "gchat-hooks hook gchat-ask-user-rewake") && !strings.Contains(p.String(), "sh -c") {
+			all = append(all, p)
+		} else {
+			p.Close()
+		}
+	}
+	return all
+}
+
+// killWaiters kills all that wait for replies, also what takes a wait over, as the hook
+// of the turn's end may still do.
+func (b *hookedSession) killWaiters() {
+	for quiet := 0; quiet < 10; quiet++ {
+		for _, p := range b.rewakers() {
+			p.Signal(syscall.SIGKILL)
+			p.Exited(patience)
+			quiet = 0
+		}
+		time.Sleep(2 * pollInterval)
+	}
+}
+
+// killWaiterOf kills the process that waits for a question: the one that has its lock
+// open.
+func (b *hookedSession) killWaiterOf(q *chat.Message) {
+	b.t.Helper()
+	id := q.Text[strings.LastIndex(q.Text, "ask-"):]
+	record := filepath.Join(b.Dir, ".claude", "state", "gchat-forwarded-ask", id+".json")
+	waiter := strings.TrimSuffix(filepath.Base(state.IndexFile(os.Getenv, record)), ".open") + ".waiter"
+	for _, p := range b.rewakers() {
+		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.pid))
+		for _, f := range files {
+			if to, _ := os.Readlink(f); filepath.Base(to) == waiter {
+				p.Signal(syscall.SIGKILL)
+				p.Exited(patience)
+				return
+			}
+		}
+	}
+	b.t.Fatalf("nobody waits for %s", id)
+}
+
+// checkNoRewaker checks that nobody waits any more.
+func (b *hookedSession) checkNoRewaker() {
+	b.t.Helper()
+	var left []*process
+	defer func() {
+		if len(left) > 0 {
+			b.t.Logf("waiting: %s", left)
+		}
+	}()
+	b.WaitScreenFunc("the end of the waiting hook", func(string) bool { left = b.rewakers(); return len(left) == 0 })
+}
+
+// The session ended before the reply came: it gets it when it is resumed.
+func TestDeny_ResumedSessionGetsReply(t *testing.T) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+		b := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn}})
+		b.Prompt("go ahead")
+		q := b.awaitPost("[AskUserQuestion]")
+		b.WaitScreen("I go on meanwhile.")
+		b.WaitIdle()
+		b.Quit()
+		b.checkNoRewaker()
+		d := b.startDaemon()
+		d.awaitPolling()
+		b.reply(q, "2")
+		b.awaitPost("[Kept]", "when it is resumed")
+		d.cmd.Process.Signal(syscall.SIGTERM)
+		if err := d.waitExit(); err != nil {
+			t.Error(err)
+		}
+		b.Restart("--continue")
+		b.Prompt("where were we?")
+		b.API.WaitText(t, `GCHAT_RESPONSE: The user has answered your question`)
+		b.API.WaitText(t, `="Rolling deployment"`)
+		b.awaitPost("[Answered]", "Selected: Rolling deployment")
+	})
+}
+
+// Chat does not answer: the question is asked in the terminal, and from there it goes on
+// as in native mode. It stays one record.
+func TestDeny_AsksInTerminalWhileChatHangs(t *testing.T) {
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}})
+		b.gate.holdBack()
+		b.Prompt("go ahead")
+		b.WaitScreen(firstOption)
+		b.gate.open()
+		b.reply(b.awaitPost("[AskUserQuestion]"), "2")
+		b.awaitResult(1, "Rolling deployment")
+		b.awaitPost("[Answered]", "Selected: Rolling deployment")
+		asked := 0
+		for _, m := range b.space.Messages() {
+			if strings.HasPrefix(m.Text, "[AskUserQuestion]") {
+				asked++
+			}
+		}
+		kit.Equalf(t, asked, 1, "asked")
+		b.checkNoRewaker()
+		b.checkOneRecord(state.Resolved)
+	})
+}
+
+// Nobody may answer in Chat: the question is answered in the terminal, by the same
+// record.
+func TestDeny_AsksInTerminalWithoutPeople(t *testing.T) {
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}, Env: []string{"GCHAT_ALLOWED_USERS="}})
+		b.Prompt("go ahead")
+		b.WaitScreen(firstOption)
+		b.awaitPost("[AskUserQuestion]")
+		b.Keys("2")
+		b.awaitResult(1, "Rolling deployment")
+		b.awaitPost("[Answered]", "Rolling deployment")
+		b.checkNoRewaker()
+		b.checkOneRecord(state.Resolved)
+	})
+}
+
+// checkOneRecord checks that the session has one question, which was to be denied, and
+// that it ended so.
+func (b *hookedSession) checkOneRecord(as state.Status) {
+	b.t.Helper()
+	dir := filepath.Join(b.Dir, ".claude", "state")
+	for _, folder := range []state.Questions{state.QuestionsIn(dir), state.MarkersIn(dir)} {
+		questions, bad := folder.All()
+		want := 0
+		if state.IsMarkerFile(filepath.Join(folder.Dir, "q.json")) {
+			want = 1
+		}
+		if len(questions) != want || len(bad) > 0 {
+			b.t.Errorf("%d records in %s, %v", len(questions), folder.Dir, bad)
+		}
+		for _, q := range questions {
+			if q.Status != as || q.Mode != state.ModeNative {
+				b.t.Errorf("%s, %s by %q", q.Mode, q.Status, q.ResolvedBy)
+			}
+		}
+	}
+}
+
+// A guarded session that wants to stop is sent back to ask; its question, which waits in
+// the space, then lets it stop.
+func TestDeny_StopGateAsksFirst(t *testing.T) {
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		h := denyHooks(t)
+		h["Stop"] = append(h["Stop"], hook{Command: builtProgram(t) + " hook gchat-stop-gate", Timeout: 10})
+		b := startDenying(t, c, config{Hooks: h, Script: []turn{{textBlock("All is done.")}, {questionCall(deployQuestion)}, goOnTurn, actTurn}, Env: []string{"CLAUDE_SESSION_ID=s3-live-1"}})
+		b.Prompt("go ahead")
+		b.API.WaitText(t, "Ask with the AskUserQuestion tool what comes next")
+		q := b.awaitPost("[AskUserQuestion] Session: s3-live-1")
+		b.WaitScreen("I go on meanwhile.")
+		b.WaitIdle()
+		if strings.Contains(b.Screen(), "Acting on it.") {
+			t.Error("sent back twice")
+		}
+		b.reply(q, "3")
+		b.API.WaitText(t, `="Canary"`)
+		b.WaitScreen("Acting on it.")
+	})
+}

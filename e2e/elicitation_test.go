@@ -1,0 +1,284 @@
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/api/chat/v1"
+
+	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
+)
+
+// formEvent is the event of a form.
+const formEvent = "Elicitation"
+
+// formServer as the first argument turns the test binary into an MCP server. The n-th
+// call of its one tool asks its user for the n-th form in a file. The result is what came
+// back, which is also added to another file: of a call that was broken off there is no
+// result.
+const formServer = "form-server"
+
+// answersSuffix ends the name of the file with what came back.
+const answersSuffix = ".answers"
+
+// fillFormCall is a call of the server's tool. formVersions are the arguments that allow
+// it.
+var (
+	fillFormCall = toolCall("mcp__form__ask", map[string]any{})
+	formVersions = []string{"--allowedTools", "mcp__form__ask"}
+)
+
+// nameForm is a form with one field.
+var nameForm = map[string]any{
+	"message": "Who are you?",
+	"requestedSchema": map[string]any{
+		"type": "object", "properties": map[string]any{"name": map[string]any{"type": "string"}},
+	},
+}
+
+func runFormServer(file string) int {
+	raw, err := os.ReadFile(file)
+	var forms []map[string]any
+	if err != nil || json.Unmarshal(raw, &forms) != nil {
+		fmt.Fprintln(os.Stderr, "forms:", err)
+		return 1
+	}
+	answer := func(v map[string]any) {
+		v["jsonrpc"] = "2.0"
+		raw, _ := json.Marshal(v)
+		fmt.Printf("%s\n", raw)
+	}
+	called := json.RawMessage("0")
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var m struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+			Params struct {
+				Version string `json:"protocolVersion"`
+			} `json:"params"`
+		}
+		if json.Unmarshal(lines.Bytes(), &m) != nil {
+			continue
+		}
+		switch m.Method {
+		case "initialize":
+			answer(map[string]any{"id": m.ID, "result": map[string]any{
+				"protocolVersion": m.Params.Version, "capabilities": map[string]any{"tools": map[string]any{}},
+				"serverInfo": map[string]any{"name": "form", "version": "1"},
+			}})
+		case "tools/list":
+			tool := map[string]any{"name": "ask", "description": "asks", "inputSchema": map[string]any{"type": "object"}}
+			answer(map[string]any{"id": m.ID, "result": map[string]any{"tools": []any{tool}}})
+		case "tools/call":
+			called = m.ID
+			answer(map[string]any{"id": "form", "method": "elicitation/create", "params": forms[0]})
+			forms = forms[min(1, len(forms)-1):]
+		case "": // the answer to the form
+			back, err := os.OpenFile(file+answersSuffix, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+			if err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				return 1
+			}
+			fmt.Fprintln(back, lines.Text())
+			back.Close()
+			content := []any{map[string]any{"type": "text", "text": "the form says " + lines.Text()}}
+			answer(map[string]any{"id": called, "result": map[string]any{"content": content}})
+		default:
+			if len(m.ID) > 0 {
+				answer(map[string]any{"id": m.ID, "error": map[string]any{"code": -32601, "message": "no"}})
+			}
+		}
+	}
+	return 0
+}
+
+// serveForms has a session use a server that asks for these forms, one after another.
+func serveForms(t *testing.T, forms ...map[string]any) (prepare func(home, project string)) {
+	return func(home, project string) {
+		file := filepath.Join(home, "forms.json")
+		writeFile(t, file, forms)
+		server := map[string]any{"command": testBinary(), "args": []string{formServer, file}}
+		writeFile(t, filepath.Join(project, ".mcp.json"), map[string]any{"mcpServers": map[string]any{"form": server}})
+		path := filepath.Join(home, ".claude", "settings.json")
+		var settings map[string]any
+		raw, err := os.ReadFile(path)
+		if err != nil || json.Unmarshal(raw, &settings) != nil {
+			t.Fatal(err)
+		}
+		settings["enableAllProjectMcpServers"] = true
+		writeFile(t, path, settings)
+	}
+}
+
+// formOfAllKinds is a form with a field of each kind.
+var formOfAllKinds = map[string]any{
+	"message": "Book a table?",
+	"requestedSchema": map[string]any{
+		"type": "object", "required": []string{"name", "seats"}, "properties": map[string]any{
+			"name":  map[string]any{"type": "string", "title": "Your name"},
+			"seats": map[string]any{"type": "integer", "minimum": 1, "maximum": 8},
+			"smoke": map[string]any{"type": "boolean", "default": false},
+			"place": map[string]any{"type": "string", "enum": []string{"in", "out"}, "enumNames": []string{"Inside", "Outside"}},
+			"food":  map[string]any{"type": "array", "items": map[string]any{"type": "string", "enum": []string{"a", "b"}}},
+		},
+	},
+}
+
+// drawnForm is what a form's dialog says, in both versions.
+const drawnForm = "requests your input"
+
+// A form is filled in by words, declined, and filled in while the poller is killed. Its
+// dialog is not drawn meanwhile. No value of it is left.
+func TestElicitation_FilledInFromChat(t *testing.T) {
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startApproving(t, c, config{
+			Args: formVersions, Prepare: serveForms(t, formOfAllKinds), Script: []turn{{fillFormCall}, {fillFormCall}, {fillFormCall}, {textBlock("All are done.")}},
+		})
+		b.Prompt("go ahead")
+		q := b.awaitPost("[Form] Session:", `The MCP server "form" asks`, "Book a table?", "Your name (name)", "The terminal does not show it")
+		b.reply(q, "name: Ann Secret\nseats: 9")
+		b.awaitPostInThread(q, "[Not used]", "seats: it takes a whole number, at least 1, at most 8.")
+		if screen := b.Screen(); strings.Contains(screen, drawnForm) {
+			t.Errorf("its dialog is drawn:\n%s", screen)
+		}
+		b.reply(q, "name: Ann Secret\nseats: 2\nplace: outside\nfood: a, b")
+		b.awaitResult(1, `{"food":["a","b"],"name":"Ann Secret","place":"out","seats":2,"smoke":false}`, `"action":"accept"`)
+		b.awaitPostInThread(q, "[Answered]", "Accepted.")
+		second := b.awaitPostFunc("the second form", func(m *chat.Message) bool {
+			return strings.HasPrefix(m.Text, "[Form]") && m.Thread.Name != q.Thread.Name
+		})
+		b.reply(second, "decline")
+		b.awaitResult(2, `"action":"decline"`)
+		b.awaitPostInThread(second, "[Answered]", "Declined.")
+		third := b.awaitPostFunc("the third form", func(m *chat.Message) bool {
+			return strings.HasPrefix(m.Text, "[Form]") && m.Thread.Name != q.Thread.Name && m.Thread.Name != second.Thread.Name
+		})
+		b.killProcess("poller --detached")
+		b.reply(third, "2: Ann Secret\n1: c")
+		b.awaitPostInThread(third, "[Not used]", "1. food: it takes one or more of these")
+		b.killProcess("poller --detached")
+		b.reply(third, "name: Ann Secret\nseats: 3")
+		b.awaitResult(3, `"seats":3`, `"action":"accept"`)
+		b.awaitPostInThread(third, "[Answered]", "Accepted.")
+		b.WaitScreen("All are done.")
+		b.checkAbsent("Ann Secret")
+	})
+}
+
+// checkAbsent checks that a text stands in no record and no log of ours.
+func (b *hookedSession) checkAbsent(text string) {
+	b.t.Helper()
+	for _, dir := range []string{".local/state/gchat-hooks", ".claude/logs"} {
+		left := ""
+		bound.WaitFor(bound.Patience, func() bool {
+			left = ""
+			_ = filepath.WalkDir(filepath.Join(b.Home, dir), func(path string, _ os.DirEntry, _ error) error {
+				if raw, err := os.ReadFile(path); err == nil && strings.Contains(string(raw), text) {
+					left = path + ": " + string(raw)
+				}
+				return nil
+			})
+			return left == ""
+		})
+		kit.Equalf(b.t, left, "", "%q is left in", text)
+	}
+}
+
+// Whoever is at the keyboard gets the dialog. What was filled in there is told as
+// accepted, and not what it was.
+func TestElicitation_GoesToTheKeyboard(t *testing.T) {
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startApproving(t, c, config{Args: formVersions, Prepare: serveForms(t, nameForm), Script: []turn{{fillFormCall}, thanksTurn}})
+		b.Prompt("go ahead")
+		q := b.awaitPost("[Form]", "Who are you?")
+		b.sitDown(t)
+		b.WaitScreen(drawnForm)
+		b.awaitPostInThread(q, "[In the terminal]", "answer it there")
+		b.reply(q, "name: Ben")
+		b.awaitPostInThread(q, "[Not used]", "In the terminal since")
+		b.Type("Ann Secret")
+		b.Keys("Enter")
+		b.WaitScreenFunc("the value", func(screen string) bool { return strings.Contains(screen, "✔ name: Ann Secret") })
+		b.Choose("❯ Accept", "Enter")
+		b.awaitResult(1, `{"name":"Ann Secret"}`)
+		b.awaitPostInThread(q, "[Answered]", "Accepted.", "Answered in the terminal.")
+		b.WaitScreen("Thanks, understood.")
+		b.checkAbsent("Ann Secret")
+		if n := b.countPosts("[Permission]"); n > 0 {
+			t.Errorf("its thread was told of its dialog %d times more", n)
+		}
+	})
+}
+
+// Esc while the dialog is hidden ends the turn. No hook is told, and a reply comes too
+// late. The form's hook has it cancelled: its dialog, which nobody asked for, is not
+// drawn.
+func TestElicitation_EscCancelsHiddenForm(t *testing.T) {
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startApproving(t, c, config{Args: formVersions, Prepare: serveForms(t, nameForm), Script: []turn{{fillFormCall}, thanksTurn}})
+		b.Prompt("go ahead")
+		q := b.awaitPost("[Form]", "Who are you?")
+		b.Keys("Escape")
+		b.awaitPostInThread(q, "[Cancelled]", "Dismissed in the terminal.")
+		answers := filepath.Join(b.Home, "forms.json"+answersSuffix)
+		bound.Until(t, "the form is cancelled", func() bool {
+			raw, _ := os.ReadFile(answers)
+			return strings.Contains(string(raw), `"action":"cancel"`)
+		})
+		b.reply(q, "name: Ann")
+		b.awaitPostInThread(q, "[Not used]")
+		b.Prompt("go on") // at the prompt, not in a dialog
+		b.WaitScreen("Thanks, understood.")
+		if strings.Contains(b.Screen(), drawnForm) {
+			t.Errorf("its dialog is drawn:\n%s", b.Screen())
+		}
+	})
+}
+
+// A link is shown, and opened by nobody. 2.1.197 takes none.
+func TestElicitation_LinkAcceptedUnopened(t *testing.T) {
+	eachClaude(t, []string{newestVersion}, func(t *testing.T, c claude) {
+		const to = "https://login.example/x?state=1"
+		link := map[string]any{"mode": "url", "message": "Log in", "url": to, "elicitationId": "e1"}
+		opened := filepath.Join(t.TempDir(), "opened")
+		opener := filepath.Join(t.TempDir(), "xdg-open")
+		kit.NoError(t, os.WriteFile(opener, []byte("#!/bin/sh\necho \"$@\" >>"+opened+"\n"), 0o700))
+		b := startApproving(t, c, config{
+			Args: formVersions, Prepare: serveForms(t, link, link), Script: []turn{{fillFormCall}, {fillFormCall}, thanksTurn},
+			Env: []string{"BROWSER=" + opener, "PATH=" + filepath.Dir(opener) + ":" + os.Getenv("PATH")},
+		})
+		b.Prompt("go ahead")
+		q := b.awaitPost("[Form]", "asks you to open a link", "It leads to login.example:\n```\n"+to+"\n```", "does not open it")
+		b.reply(q, "accept")
+		b.awaitResult(1, `"action":"accept"`)
+		b.awaitPostInThread(q, "[Answered]", "Accepted.")
+		next := b.awaitPostInOtherThread(q, "[Form]")
+		b.reply(next, "cancel")
+		b.awaitResult(2, `"action":"cancel"`)
+		b.WaitScreen("Thanks, understood.")
+		if raw, err := os.ReadFile(opened); err == nil {
+			t.Errorf("opened: %s", raw)
+		}
+	})
+}
+
+// What cannot be shown whole is drawn at once, and its thread says so, and how it ended.
+func TestElicitation_LargeFormOnlyInTerminal(t *testing.T) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+		large := map[string]any{"message": strings.Repeat("long ", 2000), "requestedSchema": nameForm["requestedSchema"]}
+		b := startApproving(t, c, config{Args: formVersions, Prepare: serveForms(t, large), Script: []turn{{fillFormCall}, thanksTurn}})
+		b.Prompt("go ahead")
+		q := b.awaitPost("[Form]", "only the terminal shows", "answer it there")
+		b.Keys("Escape")
+		b.awaitResult(1, `"action":"cancel"`)
+		b.awaitPostInThread(q, "[Answered]", "Cancelled.", "Answered in the terminal.")
+	})
+}

@@ -1,0 +1,284 @@
+package e2e
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/api/chat/v1"
+	apioption "google.golang.org/api/option"
+	"google.golang.org/api/pubsub/v1"
+
+	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
+	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/hub"
+)
+
+func TestHubJoin_TokenAndPolicy(t *testing.T) {
+	x := newTestTeam(t)
+	code := x.joinCode(ann, "")
+	var one, two gchat.JoinResponse
+	if got := x.request(0, "", "POST /hub/join", joinRequest{Code: code, Nonce: "a"}, &one); got != http.StatusOK {
+		t.Fatalf("join: %d", got)
+	}
+	if one.User != "users/1" || one.Space != "spaces/dm1" || one.Email != "ann@example.com" || len(one.Machine) != 12 ||
+		time.Until(one.Expires) > 24*time.Hour || one.Subscription != "projects/p/subscriptions/gchat-hooks-"+one.Machine {
+		t.Errorf("joined as %+v", one)
+	}
+	if got := x.request(1, "", "POST /hub/join", joinRequest{Code: code, Nonce: "a"}, &two); got != http.StatusOK || two.Machine != one.Machine {
+		t.Errorf("the same again, its answer was lost: %d, %+v", got, two)
+	}
+	kit.Equalf(t, x.request(1, "", "POST /hub/join", joinRequest{Code: code, Nonce: "b"}, nil), http.StatusConflict, "another machine with the same code")
+	if got := x.request(1, one.Token, "POST /hub/join", struct{}{}, &two); got != http.StatusOK || two.Token == "" || two.Space != one.Space {
+		t.Errorf("renewed: %d, %+v", got, two)
+	}
+	var told struct {
+		Policy  map[string]any
+		Version string
+	}
+	if got := x.request(0, two.Token, "GET /hub/policy", nil, &told); got != http.StatusOK || told.Policy["titles_only"] != true || told.Policy["spaces"] != nil {
+		t.Errorf("policy: %d, %v", got, told)
+	}
+	x.AddSpace("room")
+	if j := x.joinHub(bob, "spaces/room"); j.Space != "spaces/room" || len(j.Deciders) != 1 {
+		t.Errorf("joined in a room: %+v", j)
+	}
+	if log := x.log.String(); strings.Contains(log, one.Token) || strings.Contains(log, code) {
+		t.Error("the log has a secret")
+	}
+}
+
+// Who is not of the domain gets a polite no, once; and one without a direct message is
+// told to write one.
+func TestHubJoin_StrangersRefused(t *testing.T) {
+	x := newTestTeam(t)
+	dm := x.AddDirectMessage(eve)
+	x.Say(eve, dm, nil, "join")
+	x.Await(dm, "only people of this organisation")
+	x.AddSpace("room")
+	x.Say(ann, "spaces/room", nil, "join")
+	x.Await("spaces/room", "direct message first")
+}
+
+// A code and a token are good for what they were signed for, until they end.
+func TestHubJoin_CodesAndTokensExpire(t *testing.T) {
+	x := newTestTeam(t)
+	j := x.joinHub(ann, "")
+	said, mac, _ := strings.Cut(j.Token, ".")
+	raw, _ := base64.RawURLEncoding.DecodeString(said)
+	var c hub.Claims
+	if err := json.Unmarshal(raw, &c); err != nil || signedCode(hubKey, c) != j.Token {
+		t.Fatalf("the token says %s, %v", raw, err)
+	}
+	const other = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+	ended, code := c, c
+	ended.ExpiresAt = time.Now().Add(-time.Second).Unix()
+	code.Kind, code.Machine = "code", "0123456789ab"
+	code.ExpiresAt = time.Now().Add(time.Minute).Unix()
+	late := code
+	late.ExpiresAt = time.Now().Add(-time.Second).Unix()
+	for name, token := range map[string]string{
+		"none": "", "no token": "x", "cut": said, "without a signature": said + ".", "another key's": signedCode(other, c), "a code": signedCode(hubKey, code),
+		"ended": signedCode(hubKey, ended), "other claims": strings.ToUpper(said) + "." + mac,
+	} {
+		kit.Equalf(t, x.request(0, token, "GET /hub/policy", nil, nil), http.StatusUnauthorized, "%s", name)
+	}
+	kit.Equalf(t, x.request(0, signedCode(hubKey, ended), "POST /hub/join", struct{}{}, nil), http.StatusOK, "a token that has ended is renewed while its subscription stands")
+	for name, code := range map[string]string{"a token": j.Token, "late": signedCode(hubKey, late), "another key's": signedCode(other, code)} {
+		kit.Equalf(t, x.request(0, "", "POST /hub/join", joinRequest{Code: code, Nonce: "n"}, nil), http.StatusUnauthorized, "code, %s", name)
+	}
+	kit.Equalf(t, x.request(0, "", "POST /hub/join", joinRequest{Code: signedCode(hubKey, code)}, nil), http.StatusBadRequest, "without a nonce")
+}
+
+// hangingTransport is a Chat that does not answer what is posted into a space, until over
+// is closed.
+type hangingTransport struct {
+	space   string
+	posts   atomic.Int32
+	release chan struct{}
+}
+
+func (h *hangingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPost && strings.Contains(r.URL.Path, h.space) {
+		h.posts.Add(1)
+		select {
+		case <-r.Context().Done():
+		case <-h.release:
+		}
+		return nil, context.DeadlineExceeded
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// A join that cannot be answered holds up nobody else's events.
+func TestHubJoin_HangingChatDelaysNobody(t *testing.T) {
+	x := newTestTeam(t)
+	b := x.joinHub(bob, "")
+	for _, end := range x.stops { // those two hubs relay no more
+		end()
+	}
+	room := x.AddSpace("room")
+	hangs := &hangingTransport{space: room, release: make(chan struct{})}
+	o := x.hubs[0].Options
+	var err error
+	client := &http.Client{Transport: hangs}
+	o.Chat, err = chat.NewService(t.Context(), apioption.WithEndpoint(x.URL+"/"), apioption.WithHTTPClient(client))
+	kit.NoError(t, err)
+	server := httptest.NewServer(x.newRelayingHub(o).Handler())
+	t.Cleanup(func() { close(hangs.release); server.Close() })
+	x.urls = append(x.urls, server.URL)
+	x.Say(eve, room, nil, "join")
+	bound.Until(t, "the hub answers Eve", func() bool { return hangs.posts.Load() > 0 })
+	x.Say(bob, b.Space, nil, "hello")
+	bound.Until(t, "Bob's machine hears him", func() bool {
+		var got pubsub.PullResponse
+		x.request(2, b.Token, "POST /v1/"+b.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 1}, &got)
+		return len(got.ReceivedMessages) > 0
+	})
+}
+
+// A code goes where only its asker reads: a direct message of two people is no such
+// place. In a named space a reply is a machine's; in a direct message join is the hub's,
+// in a thread, too.
+func TestHubJoin_AnsweredInPrivate(t *testing.T) {
+	x := newTestTeam(t)
+	direct := x.AddDirectMessage(ann)
+	j := x.joinHub(ann, "")
+	both := x.AddSpace("both")
+	x.mu.Lock()
+	x.spaces[both].SpaceType = "DIRECT_MESSAGE"
+	x.mu.Unlock()
+	before := len(x.Messages(direct))
+	x.Say(ann, both, nil, "join")
+	bound.Until(t, "a code", func() bool { return len(x.Messages(direct))+len(x.Messages(both)) > before+1 })
+	for _, m := range x.Messages(both) {
+		if strings.Contains(m.Text, codeIntro) {
+			t.Error("both people see the code of one")
+		}
+	}
+	var greeting, question chat.Message
+	x.request(0, j.Token, createMessage(j, 1), &chat.Message{Text: "Hello."}, &greeting)
+	before = len(x.Messages(direct))
+	x.Say(ann, direct, &greeting, "“Join.”")
+	bound.Until(t, "another code", func() bool { return len(x.Messages(direct)) == before+2 })
+	room := x.AddSpace("room")
+	j = x.joinHub(ann, room)
+	x.request(0, j.Token, createMessage(j, 1), &chat.Message{Text: "Merge or join?"}, &question)
+	x.Say(ann, room, &question, "join")
+	bound.Until(t, "her machine hears the answer", func() bool {
+		var got pubsub.PullResponse
+		x.request(0, j.Token, "POST /v1/"+j.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 1}, &got)
+		return len(got.ReceivedMessages) > 0
+	})
+}
+
+// A token that ended long ago, as an old backup has it, is not renewed.
+func TestHubJoin_OldTokenNotRenewed(t *testing.T) {
+	x := newTestTeam(t)
+	j := x.joinHub(ann, "")
+	old := hub.Claims{Kind: "token", Machine: j.Machine, User: j.User, Space: j.Space, DirectSpace: j.Space}
+	for days, want := range map[int]int{7: http.StatusOK, 40: http.StatusUnauthorized} {
+		old.ExpiresAt = time.Now().AddDate(0, 0, -days).Unix()
+		kit.Equalf(t, x.request(0, signedCode(hubKey, old), "POST /hub/join", struct{}{}, nil), want, "ended %d days ago", days)
+	}
+}
+
+// Who adds the app to a room by its mention joins by the same words: Chat tells of them
+// once, as what added it.
+func TestHubJoin_ByAddingTheApp(t *testing.T) {
+	x := newTestTeam(t)
+	direct, room := x.AddDirectMessage(ann), x.AddSpace("room")
+	x.mu.Lock()
+	e := x.event("ADDED_TO_SPACE", ann, x.addMessage(room, &chat.Message{ArgumentText: " join", Sender: ann}))
+	x.mu.Unlock()
+	x.Publish(t, appTopic, e)
+	x.Await(direct, codeIntro)
+}
+
+// A join that Chat had no answer for is answered when it has.
+func TestHubJoin_RetriedAfterError(t *testing.T) {
+	t.Parallel()
+	x := newTestTeam(t)
+	direct := x.AddDirectMessage(ann)
+	x.Refuse(func(*http.Request) int { return http.StatusInternalServerError })
+	x.Say(ann, direct, nil, "join")
+	bound.Until(t, "the hub tries to answer", func() bool { return len(x.Requests()) > 0 })
+	x.Refuse(nil)
+	x.Await(direct, codeIntro)
+}
+
+// The line that a person is answered connects their machine, in a direct message and in a
+// room: the tap of another person does not count, what is sent arrives, and a machine
+// that was revoked is told to join.
+func TestHubJoin_ByTheLineInChat(t *testing.T) {
+	for _, room := range []string{"", "spaces/room"} {
+		t.Run(room, func(t *testing.T) {
+			x, home := newTestTeam(t), t.TempDir()
+			x.AddSpace("room")
+			code, space := x.joinCode(ann, room), max(room, x.AddDirectMessage(ann))
+			run := func(args ...string) (exit int, said string) {
+				cmd := bound.Command(t, builtProgram(t), args...)
+				cmd.Stdin = strings.NewReader(code)
+				cmd.Env = []string{"HOME=" + home, "PATH=/usr/bin:/bin"}
+				out, _ := cmd.CombinedOutput()
+				return cmd.ProcessState.ExitCode(), string(out)
+			}
+			tapped := make(chan bool)
+			go func() {
+				defer close(tapped)
+				card := x.Await(space, "Tap this")
+				for _, who := range []*chat.User{bob, ann} {
+					if !x.Tap(who, card, "send", nil) {
+						t.Errorf("%s cannot tap", who.Name)
+					}
+				}
+			}()
+			got, said := run("setup", "--hub", x.urls[0], "--code", "-", "--no-hooks")
+			<-tapped
+			if got != 0 || !strings.Contains(said, "users/1) tapped") || strings.Contains(said, "users/2)") {
+				t.Fatalf("%d: %s", got, said)
+			}
+			x.Await(space, "Your taps arrive")
+			if got, said := run("send", "hello from the machine"); got != 0 {
+				t.Errorf("send: %d: %s", got, said)
+			}
+			x.Await(space, "hello from the machine")
+			if _, said := run("doctor", "--all"); !strings.Contains(said, "the hub has version 1 of gchat-hooks") || strings.Contains(said, "fail  chat.post") {
+				t.Errorf("doctor: %s", said)
+			}
+			for _, name := range []string{"config.json", "hub.json"} {
+				// to the other replica, as a balancer leads there
+				file := filepath.Join(home, ".config/gchat-hooks", name)
+				b, err := os.ReadFile(file)
+				if decides := strings.Contains(string(b), "users/2"); err != nil || decides != (room != "" && name == "config.json") {
+					t.Errorf("%s, by the hub's policy: %s, %v", name, b, err)
+				}
+				kit.NoError(t, os.WriteFile(file, []byte(strings.ReplaceAll(string(b), x.urls[0], x.urls[1])), 0o600))
+			}
+			all, err := x.hubs[0].ListMachines(t.Context())
+			if err != nil || len(all) != 1 {
+				t.Fatalf("%+v, %v", all, err)
+			}
+			if err := x.hubs[0].Revoke(t.Context(), nil, hub.Machine{ID: all[0].ID}); err != nil {
+				// its code has ended long ago
+				t.Fatal(err)
+			}
+			got, said = run("doctor")
+			if got == 0 || !strings.Contains(said, "write join to the app") {
+				t.Errorf("revoked: %d: %s", got, said)
+			}
+			if refused := strings.Count(x.log.String(), `"code":403`); refused > 0 {
+				t.Errorf("the hub refused %d requests: %s", refused, x.log.String())
+			}
+		})
+	}
+}

@@ -1,0 +1,224 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/api/chat/v1"
+
+	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
+)
+
+// slowTmux is a PATH on which each call of tmux that has this word in it comes so late,
+// once the file off is taken away.
+func slowTmux(t *testing.T, word, delay string) (path, off string) {
+	t.Helper()
+	tmux, err := exec.LookPath("tmux")
+	kit.NoError(t, err)
+	dir := t.TempDir()
+	off = filepath.Join(dir, "off")
+	kit.NoError(t, os.WriteFile(off, nil, 0o600))
+	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *%s*) [ -e %s ] || sleep %s ;; esac\nexec %s \"$@\"\n", word, off, delay, tmux)
+	kit.NoError(t, os.WriteFile(filepath.Join(dir, "tmux"), []byte(script), 0o700))
+	return "PATH=" + dir + ":" + os.Getenv("PATH"), off
+}
+
+// trialCount is how often a trial is made: once, or as GCHAT_E2E_TRIALS says.
+func trialCount() int {
+	n, _ := strconv.Atoi(os.Getenv("GCHAT_E2E_TRIALS"))
+	return max(n, 1)
+}
+
+// Words for Claude that are under way when a dialog opens answer no question and allow no
+// permission, however late tmux comes to a call. What is kept is delivered afterwards,
+// once.
+func TestTyping_LatePromptDecidesNothing(t *testing.T) {
+	t.Parallel()
+	delays := []string{"2.2"} // without a delay it is what other tests do
+	if trialCount() > 1 {
+		delays = []string{"0", "0.15", "0.4", "2.2"}
+	}
+	for _, word := range []string{"capture-pane", "paste-buffer", "send-keys"} {
+		for _, delay := range delays {
+			t.Run(word+" "+delay, func(t *testing.T) {
+				eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+					for next := 0; next < trialCount(); {
+						t.Run(fmt.Sprintf("from %d on", next), func(t *testing.T) {
+							runTrials(t, c, word, delay, &next)
+						})
+					}
+				})
+			})
+		}
+	}
+}
+
+// runTrials makes trials in one session, from the next on: until one fails, and not too
+// many, since each request of a session repeats all of it.
+func runTrials(t *testing.T, c claude, word, delay string, next *int) {
+	const mostTrials = 20
+	path, off := slowTmux(t, word, delay)
+	b := startApproving(t, c, config{
+		Env:    []string{path},
+		Args:   []string{"--allowedTools", "Bash(sleep:*)"},
+		Script: []turn{askBackTurn},
+	})
+	b.Prompt("go ahead")
+	w := &lateTyping{hookedSession: b, thread: b.awaitPost("[Waiting for you]"), off: off}
+	for *next < trialCount() && len(w.words) < mostTrials && !t.Failed() {
+		// The dialog opens four seconds after the words at most; a later trial writes
+		// later.
+		before := 4 * time.Second * time.Duration(*next) / time.Duration(trialCount())
+		if trialCount() == 1 {
+			before = 3 * time.Second // what a late send-keys needs to press Enter in the dialog
+		}
+		t.Logf("trial %d writes after %v", *next, before)
+		*next++
+		w.trial(*next, before)
+	}
+	for _, words := range w.words {
+		kit.Equalf(t, w.timesTold(words), 1, "in the end Claude has %q", words)
+	}
+}
+
+// lateTyping makes trials in one session, each with names of its own.
+type lateTyping struct {
+	*hookedSession
+	thread *chat.Message
+	off    string   // while this file is there, tmux is quick
+	words  []string // of each trial so far
+}
+
+func (w *lateTyping) trial(number int, before time.Duration) {
+	var (
+		t      = w.t
+		name   = fmt.Sprintf("%03d", number)
+		pause  = "sleep 4." + name
+		folder = "one-" + name
+		made   = "Made " + name + "."
+		words  = "yes, delete it all, " + name
+		which  = deployQuestion
+	)
+	which.Question = "Which deployment is for " + name + "?"
+	asked := len(w.API.ToolResults())
+	w.words = append(w.words, words)
+	w.API.AddTurns(turn{bash(pause)}, turn{questionCall(which)}, turn{bash("mkdir " + folder)}, turn{textBlock(made)})
+	w.reply(w.thread, "yes, go on with "+name)
+	w.WaitScreen(pause)
+	kit.NoError(t, os.Remove(w.off))
+	time.Sleep(before)
+	w.reply(w.thread, words)
+	q := w.awaitPost("[AskUserQuestion]", which.Question)
+	// Where the words came into the dialog's field for own words, they are taken out
+	// again.
+	w.WaitScreenFunc("the dialog without the words", func(screen string) bool {
+		return strings.Contains(screen, "1. Blue-green deployment") && !strings.Contains(screen, "4. "+words)
+	})
+	kit.NoError(t, os.WriteFile(w.off, nil, 0o600))
+	w.reply(q, "2")
+	p := w.awaitPost("[Permission]", "mkdir "+folder)
+	if _, err := os.Stat(filepath.Join(w.Dir, folder)); err == nil {
+		t.Error("the permission was allowed")
+	}
+	w.reply(p, "yes")
+	w.WaitScreen(made)
+	bound.Until(t, "Claude has the words", func() bool { return w.timesTold(words) > 0 })
+	w.WaitIdle()
+	kit.Equalf(t, w.timesTold(words), 1, "Claude has the words")
+	kit.Containsf(t, w.API.WaitToolResult(t, asked+2).Text, "Rolling deployment", "Claude was told of the question")
+}
+
+// timesTold is how often a text stands in what Claude was told so far.
+func (w *lateTyping) timesTold(text string) int {
+	return strings.Count(w.API.lastMainText(), text)
+}
+
+// The keys that take a text out of the input box take it out of a question's field for
+// own words, too.
+func TestTyping_ClearsAQuestionsField(t *testing.T) {
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		s := startSession(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}})
+		s.Prompt("go ahead")
+		s.WaitScreen(firstOption)
+		for range len(deployQuestion.Options) {
+			s.Keys("Down")
+		}
+		s.WaitScreen("❯ 4. Type something")
+		// Claude Code loses what is typed in the moment after it drew the cursor there
+		// (2.1.332).
+		bound.Until(t, "the words stand in the field", func() bool {
+			s.Type("yes, delete it all")
+			return bound.WaitFor(3*time.Second, func() bool {
+				return strings.Contains(s.Screen(), "4. yes, delete it all")
+			})
+		})
+		s.Keys("C-u")
+		s.WaitScreenFunc("an empty field", func(screen string) bool {
+			return strings.Contains(screen, "❯ 4. Type something") && !strings.Contains(screen, "delete it all")
+		})
+	})
+}
+
+// A digit that is under way to a question decides nothing about the permission that
+// stands next, where the question is answered in the terminal just before tmux comes to
+// the digit: by a person, or by what tmux does not see.
+func TestTyping_LateDigitAllowsNothing(t *testing.T) {
+	for name, byPerson := range map[string]bool{"by a person": true, "by a program": false} {
+		t.Run(name, func(t *testing.T) {
+			eachClaude(t, bothVersions, func(t *testing.T, c claude) { tryLateDigit(t, c, byPerson) })
+		})
+	}
+}
+
+func tryLateDigit(t *testing.T, c claude, byPerson bool) {
+	const delay = "0.5" // a permission takes a key after 0.4 s (2.1.332), or at once (2.1.197)
+
+	tmux, err := exec.LookPath("tmux")
+	kit.NoError(t, err)
+	dir := t.TempDir()
+	write := func(name, script string) {
+		t.Helper()
+		kit.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700))
+	}
+	// $3 is the server's socket, and $6 the pane.
+	write("tmux", fmt.Sprintf(`case "$*" in *"send-keys -t %%"*" 2"*)
+	if mkdir %[1]s/once 2>/dev/null; then
+		%[1]s/answer "$3" "$6"
+		sleep %[2]s
+		%[3]s "$@"
+		touch %[1]s/came
+		exit
+	fi
+esac
+exec %[3]s "$@"`, dir, delay, tmux))
+	write("answer", fmt.Sprintf(`%s -S "$1" send-keys -t "$2" 3`, tmux))
+	b := startApproving(t, c, config{
+		Env:    []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "GCHAT_ASK_MODE=inject"},
+		Script: []turn{{questionCall(deployQuestion), bash("mkdir one")}, {textBlock("Made.")}},
+	})
+	if byPerson {
+		b.sitDown(t)
+		write("answer", fmt.Sprintf("TMUX_TMPDIR=%s %s -L %s-desk -f /dev/null send-keys 3", b.tmux.dir, tmux, b.tmux.socket))
+	}
+	b.Prompt("go ahead")
+	b.reply(b.awaitPost("[AskUserQuestion]", deployQuestion.Question), "2")
+	bound.Until(t, "tmux came to the digit", func() bool {
+		_, err := os.Stat(filepath.Join(dir, "came"))
+		return err == nil
+	})
+	b.awaitPost("[Answered]", "Canary")
+	p := b.awaitPost("[Permission]", "mkdir one")
+	if _, err := os.Stat(filepath.Join(b.Dir, "one")); err == nil {
+		t.Fatal("the permission was allowed")
+	}
+	b.WaitScreen("Do you want to proceed?")
+	b.reply(p, "yes")
+	b.awaitPost("[Answered]", "Allowed: Bash: mkdir one")
+}

@@ -1,0 +1,234 @@
+package e2e
+
+import (
+	"bufio"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"golang.org/x/sys/unix"
+
+	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
+	"gchat-hooks/e2e/strict"
+	"gchat-hooks/state"
+)
+
+// elsewhere is an address of this machine that is not loopback's, as a phone knows it:
+// the namespace's own.
+const elsewhere = "10.77.0.1"
+
+// A new user without Google: install, setup, and the page whose link `gchat-hooks space`
+// prints. The question is answered with a tap on the page, on this machine and at the
+// address that a phone would open.
+func TestPage_NewUserAnswers(t *testing.T) {
+	t.Parallel()
+	for name, phone := range map[string]bool{"here": false, "phone": true} {
+		t.Run(name, func(t *testing.T) {
+			eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+				requireIsolation(t)
+				program, installer := builtProgram(t), absPath(t, "../install.sh")
+				address, args := "127.0.0.1:"+freePort(t), []string{"--space"}
+				served := []string{"space", "--listen", address}
+				if phone {
+					addAddress(t)
+					address = "0.0.0.0:" + freePort(t)
+					args, served = append(args, "--phone", "--address", address), []string{"space", "--phone", "--listen", address}
+				} else {
+					args = append(args, "--address", address)
+				}
+				var page string
+				s := startSession(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}, Prepare: func(home, project string) {
+					env := []string{"HOME=" + home, "PATH=" + filepath.Dir(c.Argv[len(c.Argv)-1]) + ":/usr/bin:/bin", "TMPDIR=" + os.TempDir()}
+					for _, command := range [][]string{
+						{"sh", installer, "--binary", program},
+						append([]string{filepath.Join(home, "bin", "gchat-hooks"), "setup"}, args...),
+					} {
+						cmd := bound.Command(t, command[0], command[1:]...)
+						cmd.Dir, cmd.Env = project, env
+						if out, err := cmd.CombinedOutput(); err != nil {
+							t.Fatalf("%s: %v\n%s", strings.Join(command, " "), err, out)
+						}
+					}
+					page = serveSpace(t, env, filepath.Join(home, "bin", "gchat-hooks"), served)
+				}})
+				if phone != strings.Contains(page, elsewhere) {
+					t.Fatalf("the page is at %s", page)
+				}
+				tap := phoneBrowser(t)
+				tap(chromedp.Navigate(page))
+				s.Prompt("go ahead")
+				s.WaitScreen(firstOption)
+				tap(chromedp.Click(chromedp.CSS(`[data-thread][data-state="open"]`), chromedp.NodeVisible))
+				tap(chromedp.Click(chromedp.CSS(`[data-option="3"]`), chromedp.NodeVisible))
+				(&hookedSession{session: s}).awaitResult(1, "Canary")
+				tap(chromedp.WaitVisible(chromedp.CSS(`#thread-state[data-state="answered"]`)))
+				tap(chromedp.Evaluate[chromedp.Void](`(async () => {
+					const { request } = await import('/page/key.js');
+					const { week } = await (await request('/page/week')).json();
+					if (!/^since .*questions 1, .*answered in chat 1, .*lost 0/.test(week)) throw new Error(week);
+				})()`, chromedp.EvalAwaitPromise))
+			})
+		})
+	}
+}
+
+// serveSpace runs the space until the test ends, and returns its page's address.
+func serveSpace(t *testing.T, env []string, program string, args []string) string {
+	t.Helper()
+	cmd := exec.Command(program, args...)
+	cmd.Env, cmd.Stderr = env, os.Stderr
+	out, err := cmd.StdoutPipe()
+	kit.NoError(t, err)
+	kit.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		cmd.Process.Signal(syscall.SIGTERM)
+		bound.Wait(t, cmd)
+	})
+	page := regexp.MustCompile(`http://\S+`)
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if found := page.FindString(lines.Text()); found != "" {
+			t.Cleanup(strict.CheckSocket(t, spaceSocket(t, env, args[len(args)-1])))
+			go func() {
+				for lines.Scan() {
+				}
+			}()
+			return found
+		}
+	}
+	t.Fatal("the space printed no address")
+	return ""
+}
+
+// spaceSocket is the unix socket of the space that listens at an address.
+func spaceSocket(t *testing.T, env []string, address string) string {
+	t.Helper()
+	_, port, _ := net.SplitHostPort(address)
+	at, _ := strconv.Atoi(port)
+	home, _ := strings.CutPrefix(env[0], "HOME=")
+	socket, err := state.ReadSpaceSocket(func(name string) string { return map[string]string{"HOME": home}[name] }, at)
+	if err != nil || socket == "" {
+		t.Fatalf("the space's socket is %q: %v", socket, err)
+	}
+	return socket
+}
+
+// addAddress gives the namespace's loopback interface a second address.
+func addAddress(t *testing.T) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	kit.NoError(t, err)
+	defer unix.Close(fd)
+	req, err := unix.NewIfreq("lo:1")
+	kit.NoError(t, err)
+	kit.NoError(t, req.SetInet4Addr(net.ParseIP(elsewhere).To4()))
+	if err := unix.IoctlIfreq(fd, unix.SIOCSIFADDR, req); err != nil {
+		t.Fatalf("add %s: %v", elsewhere, err)
+	}
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	kit.NoError(t, err)
+	defer ln.Close()
+	_, port, _ := net.SplitHostPort(ln.Addr().String())
+	return port
+}
+
+func absPath(t *testing.T, path string) string {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	kit.NoError(t, err)
+	return path
+}
+
+// setUpSpace connects a machine to an embedded space of its own, as a person does, and
+// runs it. It gives the page's address.
+func setUpSpace(t *testing.T, c claude, home, project string, flags ...string) (page string) {
+	t.Helper()
+	program, address := builtProgram(t), "127.0.0.1:"+freePort(t)
+	env := []string{"HOME=" + home, "PATH=" + filepath.Dir(c.Argv[len(c.Argv)-1]) + ":" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}
+	cmd := exec.Command(program, append([]string{"setup", "--space", "--address", address, "--preset", "approve"}, flags...)...)
+	cmd.Dir, cmd.Env = project, env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("setup: %v\n%s", err, out)
+	}
+	return serveSpace(t, env, program, []string{"space", "--listen", address})
+}
+
+// A person begins a session on the page, by its form. The words go in as they are.
+func TestPage_StartsSession(t *testing.T) {
+	const words = `model is "what" I ask about; $(touch owned)`
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+		requireIsolation(t)
+		var page string
+		s := startSession(t, c, config{
+			Script:  []turn{{questionCall(deployQuestion)}, thanksTurn, {textBlock("The new one is at work.")}},
+			Prepare: func(home, project string) { page = setUpSpace(t, c, home, project, "--start-sessions") },
+		})
+		defer (&hookedSession{session: s}).runOwnTmux("kill-server")
+		s.Prompt("go ahead")
+		s.Choose(firstOption, "2") // by which the project is known
+		s.WaitScreen("Thanks, understood.")
+		tap := phoneBrowser(t)
+		tap(chromedp.Navigate(page), chromedp.Click(chromedp.CSS(`#begin`), chromedp.NodeVisible))
+		tap(chromedp.SendKeys(chromedp.CSS(`#new-project`), "project"), chromedp.SendKeys(chromedp.CSS(`#new-words`), words))
+		tap(chromedp.Click(chromedp.CSS(`#new-start`)))
+		s.API.WaitText(t, words)
+	})
+}
+
+// A person looks at a session on the page of the embedded space, and stops it there. Its
+// project's name is hostile.
+func TestPage_StopsSession(t *testing.T) {
+	const forever = "./forever.sh"
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+		requireIsolation(t)
+		var page string
+		s := startSession(t, c, config{
+			Folder: `<script>document.title='owned'` + "\u202e" + strings.Repeat("x", 100),
+			Args:   []string{"--allowedTools", "Bash(" + forever + ")"},
+			Script: []turn{{textBlock("What shall I do?")}, {toolCall("Bash", map[string]any{"command": forever})}, {questionCall(deployQuestion)}, thanksTurn},
+			Prepare: func(home, project string) {
+				kit.NoError(t, os.WriteFile(filepath.Join(project, "forever.sh"), []byte("#!/bin/sh\nexec sleep 1000\n"), 0o700))
+				page = setUpSpace(t, c, home, project)
+			},
+		})
+		tap := phoneBrowser(t)
+		does := func(want string) {
+			t.Helper()
+			tap(chromedp.WaitVisible(chromedp.CSS(`#does[data-does="` + want + `"]`)))
+		}
+		tap(chromedp.Navigate(page))
+		s.Prompt("hello")
+		tap(chromedp.Click(chromedp.CSS(`[data-thread]:has(.session)`), chromedp.NodeVisible))
+		does("waits for you")
+		s.Prompt("go ahead")
+		does("works")
+		tap(chromedp.Click(chromedp.CSS(`#stop:not(:disabled)`), chromedp.NodeVisible))
+		s.WaitScreen("Interrupted")
+		does("idle")
+		tap(chromedp.WaitVisible(chromedp.CSS(`#reply`)))
+		s.Prompt("once more")
+		does("waits for you") // a question, in a thread of its own
+		s.Choose(firstOption, "2")
+		s.WaitScreen("Thanks, understood.")
+		does("idle")
+		tap(chromedp.Evaluate[chromedp.Void](`if (document.title.includes('owned') || document.querySelector('main script')) throw new Error('owned')`))
+		s.Kill(syscall.SIGKILL)
+		does("ended")
+		tap(chromedp.WaitVisible(chromedp.CSS(`#reply`)), chromedp.WaitNotVisible(chromedp.CSS(`#steer`)))
+		// Who writes to it then is told what to type.
+		tap(chromedp.SendKeys(chromedp.CSS(`#reply`), "go on\n"))
+		tap(chromedp.Poll[chromedp.Void](`document.querySelector('#messages').textContent.includes('claude --resume')`))
+	})
+}

@@ -1,0 +1,109 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"gchat-hooks/e2e/kit"
+)
+
+// amendJSON puts members into a JSON file.
+func amendJSON(t *testing.T, path string, members map[string]any) {
+	t.Helper()
+	all := map[string]any{}
+	b, err := os.ReadFile(path)
+	if err != nil || json.Unmarshal(b, &all) != nil {
+		t.Fatal(path, err)
+	}
+	maps.Copy(all, members)
+	writeFile(t, path, all)
+}
+
+func readFiles(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	kit.NoError(t, err)
+	return string(b)
+}
+
+func writeText(t *testing.T, path, text string) {
+	t.Helper()
+	kit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+}
+
+// hooks is what a settings.json registers: event name → entries.
+type hooks map[string][]hook
+
+// A hook is one command of one event.
+type hook struct {
+	Matcher     string // "" matches everything
+	Command     string // run by a shell
+	Timeout     int    // seconds, 0 leaves Claude Code's default
+	AsyncRewake bool
+}
+
+// MarshalJSON writes Claude Code's own form, a matcher with a list of commands.
+func (h hook) MarshalJSON() ([]byte, error) {
+	type command struct {
+		Type        string `json:"type"`
+		Command     string `json:"command"`
+		Timeout     int    `json:"timeout,omitempty"`
+		AsyncRewake bool   `json:"asyncRewake,omitempty"`
+	}
+	return json.Marshal(struct {
+		Matcher string    `json:"matcher,omitempty"`
+		Hooks   []command `json:"hooks"`
+	}{h.Matcher, []command{{"command", h.Command, h.Timeout, h.AsyncRewake}}})
+}
+
+// fakeKey opens nothing. Claude Code remembers an approved key by its end.
+const fakeKey = "fake-key-0000000000aa"
+
+// writeSettings writes the files of a HOME whose owner has been through onboarding,
+// trusts project and approved the key, so that a session starts at its prompt.
+func writeSettings(t *testing.T, home, project string, h hooks) {
+	t.Helper()
+	writeFile(t, filepath.Join(home, ".claude.json"), map[string]any{
+		"hasCompletedOnboarding":        true,
+		"theme":                         "dark",
+		"numStartups":                   3, // notices come at the first and the sixth
+		"hasSeenAutoDefaultNudge":       true,
+		"bypassPermissionsModeAccepted": true,
+		"customApiKeyResponses":         map[string]any{"approved": []string{fakeKey[len(fakeKey)-20:]}, "rejected": []string{}},
+		"projects": map[string]any{project: map[string]any{
+			"hasTrustDialogAccepted": true, "hasCompletedProjectOnboarding": true, "allowedTools": []string{},
+		}},
+	})
+	// Newer versions start in auto mode unless told otherwise.
+	settings := map[string]any{"permissions": map[string]any{"defaultMode": "default"}}
+	if len(h) > 0 {
+		settings["hooks"] = h
+	}
+	writeFile(t, filepath.Join(home, ".claude", "settings.json"), settings)
+}
+
+func writeFile(t *testing.T, path string, v any) {
+	t.Helper()
+	raw, err := json.MarshalIndent(v, "", "  ")
+	kit.NoError(t, err)
+	kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	// At once: a hook may wait for it, and must not read a half of it.
+	kit.NoError(t, errors.Join(os.WriteFile(path+".new", raw, 0o600), os.Rename(path+".new", path)))
+}
+
+// setMember puts a member into a person's settings.
+func setMember(t *testing.T, home, member string, value any) {
+	t.Helper()
+	path := filepath.Join(home, ".claude", "settings.json")
+	var settings map[string]any
+	raw, err := os.ReadFile(path)
+	if err != nil || json.Unmarshal(raw, &settings) != nil {
+		t.Fatal(err)
+	}
+	settings[member] = value
+	writeFile(t, path, settings)
+}

@@ -1,0 +1,388 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"gchat-hooks/e2e/kit"
+	"gchat-hooks/inject"
+	"gchat-hooks/state"
+)
+
+// These tests answer a real Claude Code's dialogs at its keyboard, and ask the model
+// stand-in what Claude was told.
+
+// typistSession is a typist at a session's pane.
+type typistSession struct {
+	inject.Typist
+	*session
+	keys atomic.Int32 // that were announced
+}
+
+func newTypistSession(t *testing.T, s *session) *typistSession {
+	y := &typistSession{session: s}
+	y.Typist = inject.Typist{UserState: t.TempDir(), EffectTimeout: 6 * time.Second, BeforeKey: func(string, bool) error {
+		y.keys.Add(1)
+		return nil
+	}}
+	return y
+}
+
+func (y *typistSession) target() inject.Target {
+	pid := y.ClaudePID()
+	return inject.Target{Server: inject.ServerOf(y.TMUX()), Pane: y.Pane(), ClaudePID: pid, ClaudeStart: inject.ProcessStart(pid)}
+}
+
+func (y *typistSession) answer(t *testing.T, choices ...inject.Choice) inject.Outcome {
+	t.Helper()
+	began := time.Now()
+	out := y.AnswerDialog(context.Background(), y.target(), choices)
+	t.Logf("%s in %d ms, %d keys %q: %s", out.Result, time.Since(began).Milliseconds(), out.KeyCount, out.Steps, out.Why)
+	return out
+}
+
+// checkAnswered types the answers and checks what Claude was told with the nth tool
+// result.
+func (y *typistSession) checkAnswered(t *testing.T, n int, told []string, choices ...inject.Choice) {
+	t.Helper()
+	out := y.answer(t, choices...)
+	if out.Result != inject.Injected {
+		t.Fatalf("%s: %s\n%s", out.Result, out.Why, y.Screen())
+	}
+	got := y.API.WaitToolResult(t, n).Text
+	for _, want := range told {
+		if !strings.Contains(got, want) {
+			t.Errorf("Claude was told %.3000q, which does not hold %q", got, want)
+		}
+	}
+	y.WaitIdle()
+	kit.Equalf(t, inputText(y.Screen()), "", "in the input box")
+}
+
+// choiceOf is one question with its answer.
+func choiceOf(q question, a state.Answer) inject.Choice {
+	raw, err := json.Marshal(q)
+	if err != nil {
+		panic(err)
+	}
+	var p state.SubQuestion
+	if err := json.Unmarshal(raw, &p); err != nil {
+		panic(err)
+	}
+	return inject.Choice{SubQuestion: p, Answer: a}
+}
+
+func labelAnswer(of ...string) state.Answer { return state.Answer{Labels: of} }
+
+func ownWords(words string) state.Answer { return state.Answer{Text: words} }
+
+func pickOption(q question, n int) inject.Choice {
+	return choiceOf(q, labelAnswer(q.Options[n-1].Label))
+}
+
+// showDialog has the model ask, and waits until the dialog is drawn.
+func (s *session) showDialog(asks ...question) {
+	s.t.Helper()
+	s.API.AddTurns(turn{questionCall(asks...)}, thanksTurn)
+	s.Prompt("go ahead")
+	s.WaitScreen("Esc to cancel")
+}
+
+var (
+	layoutsQuestion = question{Question: "Which layout?", Header: "Layout", Options: []option{
+		{Label: "Side bar", Description: "left", Preview: "|nav|page|"}, {Label: "Top bar", Description: "above", Preview: "==nav==\npage"}}}
+	editorQuestion = question{Question: "Which editor?", Header: "Editor", Options: []option{{Label: "vim", Description: "modal"}, {Label: "ed", Description: "the standard one"}}}
+	extrasQuestion = question{Question: "Which extras?", Header: "Extras", MultiSelect: true, Options: []option{{Label: "Docs", Description: "a manual"}, {Label: "Tests", Description: "unit tests"}, {Label: "CI", Description: "pipelines"}, {Label: "Lint", Description: "style"}}}
+)
+
+const hostileText = `C-c Enter ; $(rm -rf ~) "quotes" 'single' {braces} [x] \n \ ; `
+
+func TestTyping_EachKindOfAnswer(t *testing.T) {
+	long := strings.Repeat("0123456789 lorem ipsum ", 445) // 10 kB
+	cases := []struct {
+		name    string
+		choices []inject.Choice
+		told    []string
+	}{
+		{name: "single choice", choices: []inject.Choice{pickOption(deployQuestion, 2)}, told: []string{`"="Rolling deployment"`}},
+		{name: "first of many", choices: []inject.Choice{pickOption(deployQuestion, 1)}, told: []string{`"="Blue-green deployment"`}},
+		{name: "free text", choices: []inject.Choice{choiceOf(deployQuestion, ownWords("neither, wait"))}, told: []string{`"="neither, wait"`}},
+		{name: "one letter", choices: []inject.Choice{choiceOf(deployQuestion, ownWords("x"))}, told: []string{`"="x"`}},
+		{name: "a number", choices: []inject.Choice{choiceOf(deployQuestion, ownWords("2"))}, told: []string{`"="2`}},
+		{name: "literal", choices: []inject.Choice{choiceOf(deployQuestion, ownWords(hostileText))}, told: []string{`"="` + strings.TrimSpace(hostileText) + `"`}},
+		{name: "slash", choices: []inject.Choice{choiceOf(deployQuestion, ownWords("/help @main.go !ls # x"))}, told: []string{`"="/help @main.go !ls # x"`}},
+		{name: "backslash", choices: []inject.Choice{choiceOf(deployQuestion, ownWords(`C:\`))}, told: []string{`"="C:\`}},
+		{name: "several lines", choices: []inject.Choice{choiceOf(deployQuestion, ownWords("one\ntwo\n\nthree"))}, told: []string{"\"=\"one\ntwo\n\nthree\""}},
+		{name: "CJK and emoji", choices: []inject.Choice{choiceOf(deployQuestion, ownWords("然后 日本語 ✅ 👩‍👩‍👧 ok"))}, told: []string{`"="然后 日本語 ✅ 👩‍👩‍👧 ok"`}},
+		{name: "an emoji of several characters first", choices: []inject.Choice{choiceOf(deployQuestion, ownWords("❤️ 👍🏽 e\u0301"))}, told: []string{"\"=\"❤️ 👍🏽 e\u0301\""}},
+		{name: "accents apart", choices: []inject.Choice{choiceOf(featuresQuestion, ownWords("e\u0301 and a\u0308"))}, told: []string{"\"=\"e\u0301 and a\u0308\""}},
+		{name: "ten kilobytes", choices: []inject.Choice{choiceOf(deployQuestion, ownWords(long))}, told: []string{`"="` + strings.TrimSpace(long) + `"`}},
+		{name: "a remark", choices: []inject.Choice{choiceOf(deployQuestion, state.Answer{Labels: []string{"Canary"}, Notes: "but slowly"})}, told: []string{"Canary – but slowly"}},
+		{name: "multi", choices: []inject.Choice{choiceOf(featuresQuestion, labelAnswer("Auth", "Search"))}, told: []string{`"="Auth, Search"`}},
+		{name: "multi all", choices: []inject.Choice{choiceOf(extrasQuestion, labelAnswer("Docs", "Tests", "CI", "Lint"))}, told: []string{`"="Docs, Tests, CI, Lint"`}},
+		{name: "multi text", choices: []inject.Choice{choiceOf(featuresQuestion, ownWords("dark mode"))}, told: []string{`"="dark mode"`}},
+		{name: "multi with text", choices: []inject.Choice{choiceOf(featuresQuestion, state.Answer{Labels: []string{"Auth", "Billing"}, Text: "dark mode"})}, told: []string{`"="Auth, Billing, dark mode"`}},
+		{name: "multi lines", choices: []inject.Choice{choiceOf(featuresQuestion, state.Answer{Labels: []string{"Auth"}, Text: "dark\nmode"})}, told: []string{"\"=\"Auth, dark\nmode\""}},
+		{name: "two questions", choices: []inject.Choice{pickOption(databaseQuestion, 2), choiceOf(featuresQuestion, labelAnswer("Search"))}, told: []string{`"Which DB?"="SQLite"`, `"="Search"`}},
+		{name: "four questions", choices: []inject.Choice{pickOption(databaseQuestion, 1), choiceOf(featuresQuestion, state.Answer{Labels: []string{"Auth"}, Text: "more"}), choiceOf(editorQuestion, ownWords("emacs\nreally")), choiceOf(extrasQuestion, labelAnswer("CI"))},
+			told: []string{`"Which DB?"="Postgres"`, `"="Auth, more"`, "\"Which editor?\"=\"emacs\nreally\"", `"Which extras?"="CI"`}},
+		{name: "preview", choices: []inject.Choice{pickOption(layoutsQuestion, 2)}, told: []string{`"="Top bar"`}},
+		{name: "preview of two", choices: []inject.Choice{pickOption(layoutsQuestion, 2), pickOption(databaseQuestion, 1)}, told: []string{`"="Top bar"`, `"Which DB?"="Postgres"`}},
+	}
+	eachClaude(t, bothVersions, func(t *testing.T, cl claude) {
+		var s *session
+		told := 0
+		for _, c := range cases {
+			ok := t.Run(c.name, func(inner *testing.T) {
+				if s == nil { // one session answers many questions; a failed one is left alone
+					s, told = startSession(t, cl, config{}), 0
+				}
+				var asks []question
+				for _, ch := range c.choices {
+					asks = append(asks, questionOf(ch))
+				}
+				s.showDialog(asks...)
+				told++
+				newTypistSession(inner, s).checkAnswered(inner, told, c.told, c.choices...)
+			})
+			if !ok {
+				s = nil
+			}
+		}
+	})
+}
+
+// A session with a name has it drawn around its input box, and below its dialogs.
+func TestTyping_NamedSession(t *testing.T) {
+	eachClaude(t, bothVersions, func(t *testing.T, cl claude) {
+		s := startSession(t, cl, config{})
+		s.Type("/rename my session")
+		s.Keys("Enter")
+		s.WaitScreen("Session renamed to: my session")
+		s.WaitScreenFunc("an empty input box", func(string) bool {
+			capture, err := s.capture()
+			return err == nil && inject.ReadScreen(capture).Shows == inject.Prompt
+		})
+		s.API.AddTurns(turn{questionCall(deployQuestion, featuresQuestion)}, thanksTurn)
+		s.Type("go ahead")
+		s.Keys("Enter")
+		s.WaitScreen("Esc to cancel")
+		out := newTypistSession(t, s).answer(t, pickOption(deployQuestion, 2), choiceOf(featuresQuestion, labelAnswer("Auth", "Search")))
+		if got := s.API.WaitToolResult(t, 1).Text; out.Result != inject.Injected || !strings.Contains(got, `"="Auth, Search"`) {
+			t.Errorf("%s: Claude was told %q", out.Result, got)
+		}
+	})
+}
+
+// questionOf is the question of a choice, as the model asks it.
+func questionOf(c inject.Choice) question {
+	raw, _ := json.Marshal(c.SubQuestion)
+	var q question
+	_ = json.Unmarshal(raw, &q)
+	return q
+}
+
+// Panes and labels that make a dialog hard to read.
+func TestTyping_OddDialogs(t *testing.T) {
+	words := strings.Repeat("a label that is long and wraps ", 3)
+	odd := question{Question: "Which of these should we take, given that all of them look much the same and the question is long enough for several lines?", Header: "Odd", Options: []option{
+		{Label: words + "A", Description: strings.Repeat("What it says about itself is long too. ", 4)}, {Label: words + "B", Description: "2. [ ] Submit"},
+		{Label: "日本語のラベルはとても長いので折り返されます、そうでしょう？", Description: "幅の広い文字"}, {Label: "2. ❯ Type something.", Description: "→ ok ✅"}}}
+	twins := question{Question: "Same?", Header: "Same", MultiSelect: true, Options: []option{{Label: "Yes", Description: "a"}, {Label: "Yes!", Description: "b"}, {Label: "Yes.", Description: "c"}, {Label: "yes", Description: "d"}}}
+	cases := []struct {
+		name    string
+		size    [2]string
+		before  []string // keys of a person who has been there
+		choices []inject.Choice
+		told    []string
+	}{
+		{name: "wrapped", size: [2]string{"70", "40"}, choices: []inject.Choice{pickOption(odd, 2)}, told: []string{`"="` + odd.Options[1].Label}},
+		{name: "wide", size: [2]string{"50", "40"}, choices: []inject.Choice{pickOption(odd, 3)}, told: []string{`"="` + odd.Options[2].Label + `"`}},
+		{name: "like a row", size: [2]string{"110", "40"}, choices: []inject.Choice{pickOption(odd, 4)}, told: []string{`"="2. ❯ Type something."`}},
+		{name: "almost the same", size: [2]string{"110", "40"}, choices: []inject.Choice{choiceOf(twins, labelAnswer("Yes.", "yes"))}, told: []string{`"="Yes., yes"`}},
+		{name: "cursor left on the field", size: [2]string{"110", "40"}, before: []string{"4"}, choices: []inject.Choice{pickOption(deployQuestion, 3)}, told: []string{`"="Canary"`}},
+		{name: "cursor left on the field, own words", size: [2]string{"110", "40"}, before: []string{"4"}, choices: []inject.Choice{choiceOf(deployQuestion, ownWords("no"))}, told: []string{`"="no"`}},
+		{name: "cursor left on the chat", size: [2]string{"110", "40"}, before: []string{"Up"}, choices: []inject.Choice{pickOption(deployQuestion, 3)}, told: []string{`"="Canary"`}},
+		{name: "small", size: [2]string{"60", "15"}, choices: []inject.Choice{choiceOf(extrasQuestion, labelAnswer("Docs", "Lint"))}, told: []string{`"="Docs, Lint"`}},
+		{name: "small, own words", size: [2]string{"60", "15"}, choices: []inject.Choice{choiceOf(extrasQuestion, ownWords("none\nof it"))}, told: []string{"\"=\"none\nof it\""}},
+		{name: "small, several", size: [2]string{"60", "15"}, choices: []inject.Choice{pickOption(deployQuestion, 3), choiceOf(extrasQuestion, labelAnswer("Lint"))}, told: []string{`"="Canary"`, `"="Lint"`}},
+	}
+	eachClaude(t, testedVersions, func(t *testing.T, cl claude) {
+		var s *session
+		told := 0
+		for _, c := range cases {
+			ok := t.Run(c.name, func(inner *testing.T) {
+				if s == nil {
+					s, told = startSession(t, cl, config{}), 0
+				}
+				s.runTmux("resize-window", "-t", "=claude:", "-x", "110", "-y", "40")
+				var asks []question
+				for _, ch := range c.choices {
+					asks = append(asks, questionOf(ch))
+				}
+				s.showDialog(asks...)
+				s.runTmux("resize-window", "-t", "=claude:", "-x", c.size[0], "-y", c.size[1])
+				s.awaitStill()
+				for _, k := range c.before {
+					s.Keys(k)
+					s.awaitStill()
+				}
+				told++
+				newTypistSession(inner, s).checkAnswered(inner, told, c.told, c.choices...)
+			})
+			if !ok {
+				s = nil
+			}
+		}
+	})
+}
+
+// checkUntyped gives an answer that must not be typed where at points, and checks that
+// nothing was.
+func (y *typistSession) checkUntyped(t *testing.T, at inject.Target, why string, choices ...inject.Choice) inject.Outcome {
+	t.Helper()
+	before := y.heldKeys()
+	out := y.AnswerDialog(t.Context(), at, choices)
+	t.Logf("%s: %s", out.Result, out.Why)
+	if out.Result != inject.Unchanged || out.KeyCount != 0 || y.keys.Load() != 0 {
+		t.Errorf("%s, %d keys %q, %d announced: %s", out.Result, out.KeyCount, out.Steps, y.keys.Load(), out.Why)
+	}
+	kit.Containsf(t, out.Why, why, "why")
+	if after := y.heldKeys(); after != before {
+		t.Errorf("the screen changed from\n%s\nto\n%s", before, after)
+	}
+	return out
+}
+
+// heldKeys is what the screen says of Claude Code's dialog or input box, without the
+// hints and notices around it, which come and go; all of the screen where it is neither.
+func (s *session) heldKeys() string {
+	s.t.Helper()
+	text := s.awaitStill()
+	screen := inject.ReadScreen(s.runTmux("capture-pane", "-p", "-e", "-t", "=claude:"))
+	if screen.Shows == inject.Unknown {
+		return text
+	}
+	screen.Busy = false
+	return fmt.Sprintf("%#v", screen)
+}
+
+func TestTyping_LeavesOtherScreensAlone(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]func(*testing.T, *session){
+		"after Claude has quit, and where less runs": func(t *testing.T, s *session) {
+			y := newTypistSession(t, s)
+			at := y.target()
+			s.Quit()
+			y.checkUntyped(t, at, "has ended", pickOption(deployQuestion, 2))
+			s.Type("less /etc/passwd")
+			s.Keys("Enter")
+			s.WaitScreen("/etc/passwd")
+			y.checkUntyped(t, at, "has ended", pickOption(deployQuestion, 2))
+		},
+		"after Claude was started anew": func(t *testing.T, s *session) {
+			y := newTypistSession(t, s)
+			at := y.target()
+			s.Quit()
+			s.API.AddTurns(turn{questionCall(deployQuestion)})
+			s.Type(shellLine(s.Claude.Argv...) + " 'go ahead'")
+			s.Keys("Enter")
+			s.WaitScreen("Esc to cancel")
+			y.checkUntyped(t, at, "has ended", pickOption(deployQuestion, 2))
+		},
+		"another question": func(t *testing.T, s *session) {
+			s.showDialog(deployQuestion)
+			y := newTypistSession(t, s)
+			y.checkUntyped(t, y.target(), "another question is open", pickOption(databaseQuestion, 2))
+			changed := deployQuestion
+			changed.Options = deployQuestion.Options[:2]
+			y.checkUntyped(t, y.target(), "other options", pickOption(changed, 2))
+			many := deployQuestion
+			many.MultiSelect = true
+			y.checkUntyped(t, y.target(), "another dialog", pickOption(many, 2))
+		},
+		"another session": func(t *testing.T, s *session) {
+			s.showDialog(deployQuestion)
+			y := newTypistSession(t, s)
+			at := y.target()
+			at.ClaudeStart = "at another time"
+			y.checkUntyped(t, at, "has ended", pickOption(deployQuestion, 2))
+			at = y.target()
+			at.ClaudePID = 1
+			y.checkUntyped(t, at, "", pickOption(deployQuestion, 2))
+			at.Pane = "%77"
+			y.checkUntyped(t, at, "closed", pickOption(deployQuestion, 2))
+		},
+		"no dialog, and a draft": func(t *testing.T, s *session) {
+			y := newTypistSession(t, s)
+			if out := y.checkUntyped(t, y.target(), "no longer open", pickOption(deployQuestion, 2)); !out.DialogGone {
+				t.Error("the dialog is gone, which the outcome does not say")
+			}
+			s.Type("I was thinking")
+			s.WaitScreen("I was thinking")
+			y.checkUntyped(t, y.target(), "no longer open", pickOption(deployQuestion, 2))
+		},
+		"a permission dialog": func(t *testing.T, s *session) {
+			s.API.AddTurns(turn{toolCall("Bash", map[string]any{"command": "touch something", "description": "Makes a file"})}, thanksTurn)
+			s.Prompt("go ahead")
+			s.WaitScreen("Do you want to proceed?")
+			y := newTypistSession(t, s)
+			y.checkUntyped(t, y.target(), "another dialog is open", pickOption(deployQuestion, 2))
+		},
+		"what a person has begun": func(t *testing.T, s *session) {
+			s.showDialog(featuresQuestion)
+			s.awaitStill()
+			s.Keys("2")
+			s.WaitScreen("[✔] Billing")
+			y := newTypistSession(t, s)
+			y.checkUntyped(t, y.target(), "changed in the terminal", choiceOf(featuresQuestion, labelAnswer("Auth")))
+			s.Keys("Escape")
+			s.WaitIdle()
+			s.API.mu.Lock()
+			s.API.script = s.API.script[:s.API.played]
+			s.API.mu.Unlock()
+			s.showDialog(databaseQuestion, deployQuestion)
+			s.awaitStill()
+			s.Keys("1")
+			s.WaitScreen(deployQuestion.Question)
+			y.checkUntyped(t, y.target(), "another question is open", pickOption(databaseQuestion, 2), pickOption(deployQuestion, 2))
+		},
+		"a pane that somebody is at": func(t *testing.T, s *session) {
+			s.showDialog(deployQuestion)
+			y := newTypistSession(t, s)
+			desk := s.sitDown(t)
+			desk("send-keys", "Down")
+			s.WaitScreen("❯ 2.")
+			y.checkUntyped(t, y.target(), "a person is typing", pickOption(deployQuestion, 2))
+			desk("send-keys", "C-b")
+			desk("send-keys", "[")
+			s.untilMode("1")
+			y.checkUntyped(t, y.target(), "scrolled back", pickOption(deployQuestion, 2))
+			// Nobody has touched it for a while: then it is set right, and answered.
+			y.IdleTime, y.QuietTime = time.Millisecond, time.Millisecond
+			y.checkAnswered(t, 1, []string{"Rolling deployment"}, pickOption(deployQuestion, 2))
+		},
+		"a pane left scrolled back": func(t *testing.T, s *session) {
+			s.showDialog(deployQuestion)
+			s.runTmux("copy-mode", "-t", "=claude:")
+			y := newTypistSession(t, s)
+			y.checkAnswered(t, 1, []string{"Rolling deployment"}, pickOption(deployQuestion, 2))
+		},
+		"a dry run": func(t *testing.T, s *session) {
+			s.showDialog(databaseQuestion, featuresQuestion)
+			y := newTypistSession(t, s)
+			y.DryRun = true
+			out := y.checkUntyped(t, y.target(), "", pickOption(databaseQuestion, 2), choiceOf(featuresQuestion, labelAnswer("Auth", "Search")))
+			kit.Equalf(t, strings.Join(out.Steps, "; "), "SQLite; Auth, Search", "it would type")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachClaude(t, testedVersions, func(t *testing.T, cl claude) { test(t, startSession(t, cl, config{})) })
+		})
+	}
+}
