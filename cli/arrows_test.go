@@ -43,7 +43,7 @@ var importRules = []struct {
 	{"state", []string{}, "every byte on disk, and no idea of who asks for it"},
 }
 
-func TestArrows(t *testing.T) {
+func TestArrows_AllowedImportsOnly(t *testing.T) {
 	rooms := map[string]map[string]bool{}
 	why := map[string]string{}
 	for _, a := range importRules {
@@ -102,7 +102,7 @@ func TestArrows(t *testing.T) {
 // Names and hosts of Google's stand in gchat alone, and where a person connects or
 // configures it: who else needs one asks gchat for it. Comments, help texts and what the
 // documents fix may name them.
-func TestGooglesNamesAreKnownInOnePlace(t *testing.T) {
+func TestArrows_GoogleNamesInOnePlace(t *testing.T) {
 	known := regexp.MustCompile(`^(gchat/|state/config/|cli/(doctor/|setup|login|hub)|e2e/)`)
 	names := regexp.MustCompile(`"[^" ]*(googleapis\.com|/messages/|/threads/|^users/|"users/|"spaces/)[^" ]*"|api/chat/v1"`)
 	changeToRoot(t)

@@ -42,7 +42,7 @@ var allowedCallbacks = map[string]string{
 }
 
 // What a lower room calls in a higher one is in one list, with its reason.
-func TestCallbacksHaveAReason(t *testing.T) {
+func TestCallbacks_EachHasAReason(t *testing.T) {
 	changeToRoot(t)
 	found := map[string]bool{}
 	for _, a := range importRules {

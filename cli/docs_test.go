@@ -3,20 +3,12 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat/wording"
@@ -24,33 +16,6 @@ import (
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
-
-// TestVersion compares the places that name the version: the program, the changelog's
-// newest release and the plugins.
-func TestVersion(t *testing.T) {
-	changeToRoot(t)
-	if !strings.HasPrefix(version(), releaseVersion) {
-		t.Errorf("the program says %s", version())
-	}
-	changelog, err := os.ReadFile("CHANGELOG.md")
-	kit.NoError(t, err)
-	headings := regexp.MustCompile(`(?m)^## (.*)$`).FindAllStringSubmatch(string(changelog), -1)
-	if len(headings) < 2 || headings[0][1] != "Unreleased" || headings[1][1] != releaseVersion {
-		t.Errorf("the changelog has the headings %q", headings)
-	}
-	plugins, err := filepath.Glob("plugins/*/.claude-plugin/plugin.json")
-	if err != nil || len(plugins) == 0 {
-		t.Fatal("no plugins", err)
-	}
-	for _, path := range plugins {
-		b, err := os.ReadFile(path)
-		kit.NoError(t, err)
-		var plugin struct{ Version string }
-		if err := json.Unmarshal(b, &plugin); err != nil || plugin.Version != releaseVersion {
-			t.Errorf("%s has version %q (%v)", path, plugin.Version, err)
-		}
-	}
-}
 
 // docPage is a Markdown file that people read.
 type docPage struct {
@@ -119,139 +84,10 @@ func docPages(t *testing.T) (pages []docPage) {
 	return pages
 }
 
-// programCommands are the names that a command of ours can begin with, and what they are
-// as a command of gchat-hooks.
-func programCommands() map[string][]string {
-	commands := map[string][]string{"gchat-hooks": nil}
-	for name, command := range commandAliases {
-		commands[name] = []string{command}
-	}
-	return commands
-}
-
-// commandsIn are the commands of ours in a line of a shell, as words; what is quoted is
-// one word, and none that is checked.
-func commandsIn(line string) (found [][]string) {
-	line, _, _ = strings.Cut(line, " # ")
-	line = regexp.MustCompile(`"[^"]*"|'[^']*'`).ReplaceAllString(line, "QUOTED")
-	for _, part := range regexp.MustCompile(`&&|\|\||[|;()]`).Split(line, -1) {
-		words := strings.Fields(part)
-		for len(words) > 0 && (strings.Contains(words[0], "=") && !strings.HasPrefix(words[0], "-") || words[0] == "$") {
-			words = words[1:]
-		}
-		if len(words) > 2 && words[0] == "go" && words[1] == "run" && words[2] == "." {
-			words = append([]string{"gchat-hooks"}, words[3:]...)
-		}
-		if len(words) == 0 {
-			continue
-		}
-		if prefix, ok := programCommands()[strings.TrimSuffix(filepath.Base(words[0]), ".sh")]; ok {
-			found = append(found, append(slices.Clone(prefix), words[1:]...))
-		}
-	}
-	return found
-}
-
-// TestDocsCommands asks of every command line in the pages whether the program has the
-// command, the hook and the flags.
-func TestDocsCommands(t *testing.T) {
-	app := Program{}.buildApp()
-	checked := 0
-	for _, p := range docPages(t) {
-		for _, line := range p.codeLines {
-			if _, after, ok := strings.Cut(line, "./install.sh"); ok {
-				for _, flag := range regexp.MustCompile(`--\S+`).FindAllString(after, -1) {
-					if !isInstallerFlag(flag) {
-						t.Errorf("%s: %q: install.sh has no flag %s", p.path, line, flag)
-					}
-				}
-			}
-			for _, words := range commandsIn(line) {
-				checked++
-				if problem := unknownPart(app, words); problem != "" {
-					t.Errorf("%s: %q: %s", p.path, strings.TrimSpace(line), problem)
-				}
-			}
-			flag, _, _ := strings.Cut(line, " ")
-			isKnown := anyHasFlag(app, flag) || slices.Contains(foreignFlags, flag) || isInstallerFlag(flag)
-			if strings.HasPrefix(flag, "--") && !isKnown {
-				t.Errorf("%s: no command has the flag %s", p.path, flag)
-			}
-		}
-	}
-	if checked < 60 {
-		t.Errorf("only %d commands were found in the pages", checked)
-	}
-}
-
-// isInstallerFlag says whether install.sh takes a flag.
-func isInstallerFlag(flag string) bool {
-	b, _ := os.ReadFile("install.sh")
-	return strings.Contains(string(b), " "+flag+") ")
-}
-
-// foreignFlags are flags of other programs that the pages name.
-var foreignFlags = []string{"--bare", "--bg", "--message-file"}
-
-// unknownPart says what of a command line the program does not have.
-func unknownPart(app *cli.App, words []string) string {
-	if len(words) == 0 {
-		return ""
-	}
-	if words[0] == "hook" || slices.Contains(hookNames(), words[0]) {
-		name := words[len(words)-1]
-		if len(words) > 1 && name != "NAME" && !slices.Contains(hookNames(), name) {
-			return "there is no hook " + name
-		}
-		return ""
-	}
-	words = normalizeArgs(append([]string{"gchat-hooks"}, words...))[1:]
-	if words[0] == "help" || words[0] == "--version" {
-		return ""
-	}
-	c := app.Command(words[0])
-	if c == nil {
-		return "there is no command " + words[0]
-	}
-	words = words[1:]
-	if len(c.Subcommands) > 0 && len(words) > 0 && !strings.HasPrefix(words[0], "-") {
-		name := c.Name
-		if c = c.Command(words[0]); c == nil {
-			return name + " has no command " + words[0]
-		}
-		words = words[1:]
-	}
-	for _, w := range words {
-		name, _, _ := strings.Cut(strings.Trim(w, "[],.…"), "=")
-		if strings.HasPrefix(name, "--") && name != "--" && !hasFlag(c, name) {
-			return c.Name + " has no flag " + name
-		}
-	}
-	return ""
-}
-
-func hasFlag(c *cli.Command, name string) bool {
-	return name == "--help" || slices.ContainsFunc(c.Flags, func(f cli.Flag) bool {
-		return slices.Contains(f.Names(), strings.TrimLeft(name, "-"))
-	})
-}
-
-func anyHasFlag(app *cli.App, name string) bool {
-	name, _, _ = strings.Cut(name, "=")
-	for _, c := range app.Commands {
-		for _, c := range append([]*cli.Command{c}, c.Subcommands...) {
-			if hasFlag(c, name) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// TestDocsJSON parses what the pages show as JSON. What is a configuration loads without
+// TestDocs_JSONIsValid parses what the pages show as JSON. What is a configuration loads without
 // a problem, and what registers hooks names ours. Registries are held to their code in
 // hooks/wake.
-func TestDocsJSON(t *testing.T) {
+func TestDocs_JSONIsValid(t *testing.T) {
 	members, events := map[string]bool{}, map[string]bool{}
 	for _, s := range config.AllSettings() {
 		members[s.JSONName] = true
@@ -336,9 +172,9 @@ func loadConfigText(t *testing.T, text string) *config.Config {
 	}, filepath.Dir(file))
 }
 
-// TestDocsLinks follows the links between the pages: to files, pictures and headings that
+// TestDocs_LinksLeadSomewhere follows the links between the pages: to files, pictures and headings that
 // are there.
-func TestDocsLinks(t *testing.T) {
+func TestDocs_LinksLeadSomewhere(t *testing.T) {
 	anchors := map[string][]string{}
 	for _, p := range docPages(t) {
 		for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(p.text, -1) {
@@ -385,8 +221,8 @@ func anchorOf(heading string) string {
 	return strings.ReplaceAll(strings.TrimSpace(heading), " ", "-")
 }
 
-// TestREADME holds the README to the versions and the commands that a new reader tries.
-func TestREADME(t *testing.T) {
+// TestDocs_READMEIsTrue holds the README to the versions and the commands that a new reader tries.
+func TestDocs_READMEIsTrue(t *testing.T) {
 	for _, p := range docPages(t) {
 		if p.path != "README.md" {
 			continue
@@ -457,8 +293,8 @@ func section(t *testing.T, path, heading string) string {
 	return ""
 }
 
-// TestDocsReplies types what the README's table says that people can type.
-func TestDocsReplies(t *testing.T) {
+// TestDocs_RepliesAreRead types what the README's table says that people can type.
+func TestDocs_RepliesAreRead(t *testing.T) {
 	prompt := func(multi bool, labels ...string) state.SubQuestion {
 		p := state.SubQuestion{Question: strings.Join(labels, "?"), MultiSelect: multi, OptionCount: len(labels)}
 		for _, l := range labels {
@@ -518,230 +354,4 @@ func TestDocsReplies(t *testing.T) {
 			}
 		}
 	}
-}
-
-// stringLiterals are all texts in the program and on the embedded space's page, a line
-// each.
-func stringLiterals(t *testing.T) string {
-	t.Helper()
-	var collected strings.Builder
-	var text func(e ast.Expr) string
-	text = func(e ast.Expr) string {
-		switch e := e.(type) {
-		case *ast.BasicLit:
-			s, _ := strconv.Unquote(e.Value)
-			return s
-		case *ast.BinaryExpr:
-			return text(e.X) + text(e.Y)
-		}
-		return ""
-	}
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "e2e"):
-			return fs.SkipDir
-		case strings.HasSuffix(path, "_test.go") || !strings.HasSuffix(path, ".go"):
-			return nil
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-		if err != nil {
-			return err
-		}
-		ast.Inspect(f, func(n ast.Node) bool {
-			if e, ok := n.(ast.Expr); ok {
-				if s := text(e); s != "" {
-					collected.WriteString(s + "\n")
-				}
-			}
-			return true
-		})
-		return nil
-	})
-	kit.NoError(t, err)
-	return collected.String()
-}
-
-// foreignTexts are what Google and Claude Code say, as troubleshooting.md quotes them.
-var foreignTexts = []string{
-	"invalid_grant", "invalid_rapt", "invalid_client", "deleted_client", "admin_policy_enforced", "org_internal", "SCOPE",
-	"redirect_uri_mismatch", "access_denied", "API key not valid", "called without a valid token", "unregistered callers",
-	"has not been used in project", "Chat app not found", "could not find default credentials",
-	"certificate signed by unknown authority", "Proxy Authentication Required",
-}
-
-// TestDocsTexts looks for the texts that the pages quote: headers of messages anywhere,
-// and all that troubleshooting.md says that a person sees. Where the program fills
-// something in, the page has "…".
-func TestDocsTexts(t *testing.T) {
-	all := docPages(t)
-	known, checked := stringLiterals(t), 0
-	header := regexp.MustCompile(`^(\[[A-Z][A-Za-z ]+\])(.*)$`)
-	has := func(p docPage, quoted string) {
-		checked++
-		var parts []string
-		if m := header.FindStringSubmatch(quoted); m != nil {
-			parts, quoted = append(parts, m[1]), m[2]
-		}
-		parts = append(parts, strings.Split(quoted, "…")...)
-		for _, part := range parts {
-			inBrackets := "\n" + strings.Trim(part, "[]") + "\n"
-			part = strings.Trim(part, " .:")
-			if part != "" && !strings.Contains(known, part) && !strings.Contains(known, inBrackets) {
-				t.Errorf("%s quotes %q, which the program does not say", p.path, part)
-			}
-		}
-	}
-	for _, p := range all {
-		for _, code := range p.codeLines {
-			if header.MatchString(code) {
-				has(p, code)
-			}
-		}
-		if p.path != "docs/troubleshooting.md" {
-			continue
-		}
-		for _, row := range tableRows(p.text) {
-			for _, quoted := range codeSpans(row[0]) {
-				isCommand := len(commandsIn(quoted)) > 0 || strings.HasPrefix(quoted, "-")
-				if !isCommand && !header.MatchString(quoted) && !slices.Contains(foreignTexts, quoted) {
-					has(p, quoted)
-				}
-			}
-		}
-		for _, m := range regexp.MustCompile(`(?m)^    (?:fail|warn)  (\S+) +(.*) → (.*)$`).FindAllStringSubmatch(p.text, -1) {
-			has(p, m[1])
-			has(p, m[3])
-		}
-	}
-	if checked < 40 {
-		t.Errorf("only %d quoted texts were found in the pages", checked)
-	}
-}
-
-// foreignVariables are variables that only other programs read, and what a script reads
-// on its standard output.
-var foreignVariables = []string{
-	"HTTPS_PROXY", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "CLAUDE_CODE_SAFE_MODE", "OPENCLAW_SHELL", "CGO_ENABLED", "GCHAT_RESPONSE", "GCHAT_TIMEOUT",
-}
-
-// TestDocsNames holds what the pages list to what there is: presets, types of messages,
-// exit codes as the help of a command on the page says them, and variables.
-func TestDocsNames(t *testing.T) {
-	var presets, types []string
-	for _, row := range tableRows(section(t, "docs/install.md", "What does `install` write?")) {
-		if name := codeSpans(row[0])[0]; !strings.HasPrefix(name, "-") {
-			presets = append(presets, name)
-		}
-	}
-	if !slices.Equal(presets, settings.PresetNames()) {
-		t.Errorf("install.md has the presets %q", presets)
-	}
-	for _, row := range tableRows(section(t, "docs/sending.md", "How do I send a message?")) {
-		types = append(types, codeSpans(row[0])...)
-	}
-	for _, typ := range state.ReportTypes {
-		if !slices.Contains(types, string(typ)) {
-			t.Errorf("sending.md does not have the type %s", typ)
-		}
-	}
-	kit.Equalf(t, len(types), len(state.ReportTypes), "sending.md has the types %q", types)
-
-	for heading, member := range map[string]string{
-		"Which mode do I want?": "ask_mode", "What happens if nobody replies in deny mode?": "timeout_policy",
-	} {
-		var values []string
-		for _, row := range tableRows(section(t, "docs/advanced.md", heading)) {
-			values = append(values, codeSpans(row[0])[0])
-			if c := loadConfigText(t, fmt.Sprintf(`{%q: %q}`, member, values[len(values)-1])); len(c.Problems) > 0 {
-				t.Errorf("advanced.md: %v", c.Problems)
-			}
-		}
-		problem := fmt.Sprint(loadConfigText(t, fmt.Sprintf(`{%q: "nonsense"}`, member)).Problems)
-		for _, value := range regexp.MustCompile(`takes (.*?)\]`).FindAllString(problem, -1) {
-			for _, word := range regexp.MustCompile(`[a-z-]{3,}`).FindAllString(strings.TrimPrefix(value, "takes"), -1) {
-				if !slices.Contains(values, word) {
-					t.Errorf("advanced.md does not have the %s %s", member, word)
-				}
-			}
-		}
-	}
-
-	variables := map[string]bool{}
-	for _, s := range config.AllSettings() {
-		variables[s.Variable] = true
-	}
-	for _, name := range append(systemVariables, foreignVariables...) {
-		variables[name] = true
-	}
-	app := Program{}.buildApp()
-	checked := 0
-	for _, p := range docPages(t) {
-		for _, name := range regexp.MustCompile(`\b[A-Z]{2,}(?:_[A-Z]+)+\b`).FindAllString(strings.Join(p.codeLines, "\n"), -1) {
-			if checked++; !variables[name] && p.path != "docs/architecture.md" {
-				t.Errorf("%s names %s, which nothing reads", p.path, name)
-			}
-		}
-		shown := slices.Collect(maps.Values(commandsNamed(app, p.text)))
-		for _, after := range strings.Split(p.text, "Exit codes: ")[1:] {
-			checked++
-			after, _, _ = strings.Cut(strings.Join(strings.Fields(after), " ")+" ", ". ")
-			codes := exitCodes(after)
-			if !slices.ContainsFunc(shown, func(c *cli.Command) bool {
-				_, help, ok := strings.Cut(c.Description, "Exit codes: ")
-				return ok && slices.Equal(exitCodes(help), codes)
-			}) {
-				t.Errorf("%s: no command on it has these exit codes: %s", p.path, after)
-			}
-		}
-	}
-	for _, p := range docPages(t) {
-		for _, code := range p.codeLines {
-			for _, name := range regexp.MustCompile(`(?:[a-z0-9_-]+/)*[a-z0-9_-]+\.(?:go|sh|svg)\b`).FindAllString(code, -1) {
-				link := commandAliases[strings.TrimSuffix(name, ".sh")] != ""
-				if checked++; !link && !isInTree(name) {
-					t.Errorf("%s names the file %s, which is not there", p.path, name)
-				}
-			}
-		}
-	}
-	if checked < 60 {
-		t.Errorf("only %d names were found in the pages", checked)
-	}
-}
-
-// isInTree says whether a file is there: at its path, or, where only its name is given,
-// in some folder.
-func isInTree(name string) bool {
-	for _, folder := range []string{"", "*/", "*/*/"} {
-		if found, _ := filepath.Glob(folder + name); len(found) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// exitCodes are the numbers in a list of exit codes: "0 done, 1 no such session".
-func exitCodes(list string) []string { return regexp.MustCompile(`\b\d\b`).FindAllString(list, -1) }
-
-// commandsNamed are the commands that a text shows, by name.
-func commandsNamed(app *cli.App, text string) map[string]*cli.Command {
-	found := map[string]*cli.Command{}
-	for line := range strings.Lines(text) {
-		for _, code := range append(codeSpans(line), line) {
-			for _, words := range commandsIn(code) {
-				if len(words) == 0 {
-					continue
-				}
-				if c := app.Command(words[0]); c != nil {
-					found[c.Name] = c
-					for _, sub := range c.Subcommands {
-						found[sub.Name] = sub
-					}
-				}
-			}
-		}
-	}
-	return found
 }

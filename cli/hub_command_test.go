@@ -19,7 +19,7 @@ import (
 
 // An administrator lists machines, and takes one and all of a person's away. One whose
 // code is still good is revoked at once.
-func TestHubRevoke(t *testing.T) {
+func TestHub_RevokesMachines(t *testing.T) {
 	var mu sync.Mutex
 	subs := map[string]*pubsub.Subscription{}
 	add := func(id, user, made string) {
@@ -106,7 +106,7 @@ func TestHubRevoke(t *testing.T) {
 }
 
 // A hub's key is a secret of random bytes that nobody else on the machine can read.
-func TestTheHubsKey(t *testing.T) {
+func TestHub_KeyIsASecret(t *testing.T) {
 	dir := t.TempDir()
 	random := "q7Vt0fXbE3mJ9aKcR1sLwYhU6pZdN2gT5iOoB8x+/Q4="
 	write := func(name, text string, mode os.FileMode) string {
@@ -141,7 +141,7 @@ func TestTheHubsKey(t *testing.T) {
 }
 
 // What is no domain's name is refused before anything is read.
-func TestAHubsDomains(t *testing.T) {
+func TestHub_RefusesWrongDomains(t *testing.T) {
 	dir, err := builtProgram()
 	kit.NoError(t, err)
 	for _, domain := range []string{".", "com", "a@example.com", "*.example.com", "example.com.", " "} {

@@ -4,125 +4,23 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io/fs"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"sort"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 )
-
-// bareHome is a person with a home folder of their own, and nothing of ours in it.
-type bareHome struct {
-	t          *testing.T
-	home       string
-	env        []string
-	credential *syscall.Credential // nil: whoever runs the tests
-	timeout    time.Duration       // of one command
-}
-
-func newBareHome(t *testing.T, path string) *bareHome {
-	t.Helper()
-	if _, err := exec.LookPath("bash"); err != nil {
-		t.Skip("no bash")
-	}
-	home, tmp := t.TempDir(), t.TempDir()
-	return &bareHome{t: t, home: home, timeout: bound.Patience, env: []string{"HOME=" + home, "PATH=" + path, "TMPDIR=" + tmp}}
-}
-
-// writeFile puts a file into the home folder; a folder when its name ends in a slash.
-func (n *bareHome) writeFile(name, text string) {
-	n.t.Helper()
-	path := filepath.Join(n.home, name)
-	kit.NoError(n.t, os.MkdirAll(filepath.Dir(path), 0o755))
-	if strings.HasSuffix(name, "/") {
-		kit.NoError(n.t, os.MkdirAll(path, 0o755))
-		return
-	}
-	kit.NoError(n.t, os.WriteFile(path, []byte(text), 0o644))
-}
-
-func (n *bareHome) run(name string, args ...string) (string, error) {
-	cmd := bound.Within(n.t, n.timeout, name, args...)
-	cmd.Env, cmd.Dir = n.env, n.home
-	if n.credential != nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: n.credential}
-	}
-	out, err := cmd.CombinedOutput()
-	return string(out), err
-}
-
-func (n *bareHome) mustRun(name string, args ...string) string {
-	n.t.Helper()
-	out, err := n.run(name, args...)
-	if err != nil {
-		n.t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
-	}
-	return out
-}
-
-// listTree is every file, folder and link of a home folder, with modes and bytes.
-func (n *bareHome) listTree() string {
-	n.t.Helper()
-	var all []string
-	err := filepath.WalkDir(n.home, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		line := fmt.Sprintf("%s %s", strings.TrimPrefix(path, n.home), info.Mode())
-		switch {
-		case info.Mode()&fs.ModeSymlink != 0:
-			target, _ := os.Readlink(path)
-			line += " -> " + target
-		case info.Mode().IsRegular():
-			b, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			line += fmt.Sprintf(" %d %x", len(b), sha256.Sum256(b))
-		}
-		all = append(all, line)
-		return nil
-	})
-	kit.NoError(n.t, err)
-	sort.Strings(all)
-	return strings.Join(all, "\n")
-}
-
-// freeAddress is one that nothing listens on.
-func freeAddress(t *testing.T) string {
-	server := httptest.NewUnstartedServer(nil)
-	defer server.Close()
-	return server.Listener.Addr().String()
-}
 
 func installScript(t *testing.T) string {
 	t.Helper()
 	path, err := filepath.Abs("../install.sh")
 	kit.NoError(t, err)
 	return path
-}
-
-func programPath(t *testing.T) string {
-	t.Helper()
-	dir, err := builtProgram()
-	kit.NoError(t, err)
-	if err := os.Chmod(dir, 0o755); err != nil { // another user may have to read it
-		t.Fatal(err)
-	}
-	return filepath.Join(dir, "gchat-hooks")
 }
 
 // usedSettings has what a person who used Claude Code before has, as Claude Code writes
@@ -146,7 +44,7 @@ const usedSettings = `{
 
 // A stay from the first day to the last: installed twice, set up, used, and gone, with
 // what is the person's as it was.
-func TestInstallAndUninstall(t *testing.T) {
+func TestInstallScript_LeavesNothingBehind(t *testing.T) {
 	script, binary := installScript(t), programPath(t)
 	for name, furnish := range map[string]func(n *bareHome){
 		"bare": func(*bareHome) {},
@@ -205,7 +103,7 @@ func TestInstallAndUninstall(t *testing.T) {
 }
 
 // Of a release, with the program for this machine beside the script, and without Go.
-func TestInstallTakesTheProgramBesideIt(t *testing.T) {
+func TestInstallScript_TakesTheProgramBesideIt(t *testing.T) {
 	n := newBareHome(t, "/usr/bin:/bin")
 	script, err := os.ReadFile(installScript(t))
 	kit.NoError(t, err)
@@ -220,7 +118,7 @@ func TestInstallTakesTheProgramBesideIt(t *testing.T) {
 }
 
 // A program is installed only where it is the one that SHA256SUMS beside it names.
-func TestInstallChecksTheSum(t *testing.T) {
+func TestInstallScript_ChecksTheSum(t *testing.T) {
 	script, err := os.ReadFile(installScript(t))
 	kit.NoError(t, err)
 	built, err := os.ReadFile(programPath(t))
@@ -258,7 +156,7 @@ func TestInstallChecksTheSum(t *testing.T) {
 }
 
 // Built from the source, into another folder, with nothing but Go.
-func TestInstallBuilds(t *testing.T) {
+func TestInstallScript_BuildsFromSource(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("it builds")
@@ -287,7 +185,7 @@ func TestInstallBuilds(t *testing.T) {
 
 // A script that a broken connection cut off anywhere does nothing, and neither does an
 // install that cannot be done.
-func TestInstallScriptRefusesFirst(t *testing.T) {
+func TestInstallScript_RefusesFirst(t *testing.T) {
 	script, binary := installScript(t), programPath(t)
 	b, err := os.ReadFile(script)
 	kit.NoError(t, err)
@@ -331,7 +229,7 @@ func TestInstallScriptRefusesFirst(t *testing.T) {
 	}
 }
 
-func TestInstallScriptNamesMacOSQuarantine(t *testing.T) {
+func TestInstallScript_NamesMacOSQuarantine(t *testing.T) {
 	fakes := t.TempDir()
 	mark := filepath.Join(fakes, "xattr")
 	kit.NoError(t, os.WriteFile(mark, []byte("#!/bin/sh\n[ \"$1 $2\" = '-p com.apple.quarantine' ] && [ -e \"$3\" ]\n"), 0o755))
@@ -345,7 +243,7 @@ func TestInstallScriptNamesMacOSQuarantine(t *testing.T) {
 
 // From a pipe a shell's $0 is "sh", and the script has no folder: neither is looked for
 // in the working folder.
-func TestInstallScriptFromAPipeRunsNoFileOfTheFolder(t *testing.T) {
+func TestInstallScript_PipeRunsNoLocalFile(t *testing.T) {
 	for _, shell := range []string{"sh", "dash", "bash"} {
 		t.Run(shell, func(t *testing.T) {
 			if _, err := exec.LookPath(shell); err != nil {
@@ -371,5 +269,18 @@ func TestInstallScriptFromAPipeRunsNoFileOfTheFolder(t *testing.T) {
 			}
 			n.mustRun("sh", "-c", `cd evil && cat "$0" | `+shell+` -s -- --binary "$1"`, installScript(t), programPath(t))
 		})
+	}
+}
+
+// Who has said where questions go is not told to say it with each new version.
+func TestInstallScript_UpgradeAsksForNoSetup(t *testing.T) {
+	n := newBareHome(t, "/usr/bin:/bin")
+	const next = "Next, say where questions go:  "
+	if out := n.mustRun(installScript(t), "--binary", programPath(t)); !strings.HasSuffix(out, next+n.home+"/bin/gchat-hooks setup\n") {
+		t.Errorf("the first install says\n%s", out)
+	}
+	n.writeFile(".config/gchat-hooks/config.json", `{"webhook_url": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"}`)
+	if out := n.mustRun(installScript(t), "--binary", programPath(t)); strings.Contains(out, next) {
+		t.Errorf("an upgrade says\n%s", out)
 	}
 }

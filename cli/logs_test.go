@@ -25,7 +25,7 @@ func writeLog(t *testing.T, text string) (env state.Getenv, path string) {
 
 // An error is listed until it is over: its job did something since, or, for a hook, a
 // session was seen since.
-func TestLastErrors(t *testing.T) {
+func TestLogs_ErrorsUntilTheyAreOver(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	minute := func(i int) time.Time { return at.Add(time.Duration(i) * time.Minute) }
 	var text strings.Builder
@@ -64,7 +64,7 @@ func TestLastErrors(t *testing.T) {
 }
 
 // The lines of the log of decisions have no level.
-func TestAuditLogHasNoLevel(t *testing.T) {
+func TestLogs_AuditHasNoLevel(t *testing.T) {
 	home := t.TempDir()
 	env := []string{"HOME=" + home, "CLAUDE_PROJECT_DIR=" + home}
 	path := state.AuditPath(getenvOf(env))

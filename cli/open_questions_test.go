@@ -16,7 +16,7 @@ import (
 // Of the questions of the index, those that can still be answered are shown, the oldest
 // first, each with who delivers its answer and what it asks: of a permission the command,
 // too, of a session that waits Claude's last words.
-func TestOpenQuestionsSayWhoDelivers(t *testing.T) {
+func TestOpenQuestions_SayWhoDelivers(t *testing.T) {
 	home := t.TempDir()
 	env := func(name string) string { return map[string]string{"HOME": home}[name] }
 	folder := state.QuestionsIn(t.TempDir())

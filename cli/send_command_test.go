@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -17,35 +16,10 @@ import (
 	"gchat-hooks/state"
 )
 
-// runSend runs gchat-send and returns its exit code and what it wrote to stderr.
-func (m *machine) runSend(args ...string) (code int, stderr string) {
-	m.Helper()
-	cmd := bound.Command(m, m.program, args...)
-	cmd.Env = m.env
-	_, err := cmd.Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return exit.ExitCode(), string(exit.Stderr)
-	}
-	kit.NoError(m, err)
-	return 0, ""
-}
-
-func (m *machine) outbox() state.Outbox {
-	return state.OutboxIn(filepath.Join(m.dir, "state", "gchat-hooks"))
-}
-
-func (m *machine) messageTexts() (texts []string) {
-	for _, got := range m.space.Messages() {
-		texts = append(texts, got.Text)
-	}
-	return texts
-}
-
 // A hook called the poller, and gchat-send took the lock before it: the hook leaves its
 // work to what has the lock. So gchat-send starts a poller, as long as none has looked
 // for work since that call.
-func TestSendStartsAPollerForAnEarlierCall(t *testing.T) {
+func TestSend_StartsAPollerForAnEarlierCall(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, 60)
 	m.nextFault = func(*rand.Rand) fault { return noFault }
@@ -68,7 +42,7 @@ func TestSendStartsAPollerForAnEarlierCall(t *testing.T) {
 }
 
 // Whatever Chat answers, gchat-send says it, ends with 2, and the message is not lost.
-func TestSendWhenChatRefuses(t *testing.T) {
+func TestSend_ChatRefuses(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
@@ -115,7 +89,7 @@ func TestSendWhenChatRefuses(t *testing.T) {
 
 // Chat hangs: gchat-send ends all the same, and what it left arrives once when Chat is
 // back.
-func TestSendWhileChatHangs(t *testing.T) {
+func TestSend_ChatHangs(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, 6000)
 	hangs := make(chan struct{})
@@ -137,7 +111,7 @@ func TestSendWhileChatHangs(t *testing.T) {
 
 // Of a message that is not kept, and that Chat may have taken, gchat-send does not say
 // that it was not delivered.
-func TestSendOfWhatIsNotKeptWhileChatHangs(t *testing.T) {
+func TestSend_UnkeptWhileChatHangs(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, 6000)
 	m.nextFault = func(*rand.Rand) fault { return noFault }
@@ -153,7 +127,7 @@ func TestSendOfWhatIsNotKeptWhileChatHangs(t *testing.T) {
 }
 
 // What is to be sent now or never is sent in quiet hours, also by a poller that runs.
-func TestSendNowInQuietHours(t *testing.T) {
+func TestSend_NowInQuietHours(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, 6000)
 	m.nextFault = func(*rand.Rand) fault { return noFault }
@@ -176,7 +150,7 @@ func TestSendNowInQuietHours(t *testing.T) {
 
 // What a hook wrote while gchat-send was the poller has a poller after it, also where
 // gchat-send's own message is not kept.
-func TestAfterSendWithoutSuccessAPollerGoesOn(t *testing.T) {
+func TestSend_FailureLeavesAPoller(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, 6000)
 	refuses := atomic.Bool{}
@@ -210,7 +184,7 @@ func TestAfterSendWithoutSuccessAPollerGoesOn(t *testing.T) {
 }
 
 // A full disk is said, and neither half a message nor any of it is kept or sent.
-func TestSendOnAFullDisk(t *testing.T) {
+func TestSend_FullDisk(t *testing.T) {
 	m := newMachine(t, 6000)
 	m.nextFault = func(*rand.Rand) fault { return noFault }
 	dir := m.outbox().Dir
@@ -246,7 +220,7 @@ func TestSendOnAFullDisk(t *testing.T) {
 }
 
 // A dry run names the thread that the message would go into, where its key is known.
-func TestADryRunNamesTheThread(t *testing.T) {
+func TestSend_DryRunNamesTheThread(t *testing.T) {
 	m := newMachine(t, 60)
 	m.nextFault = func(*rand.Rand) fault { return noFault }
 	for _, want := range []string{`"thread":{"threadKey":"K"}`, `"thread":{"name":"spaces/local/threads/`} {

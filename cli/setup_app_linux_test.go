@@ -91,7 +91,7 @@ func (c *fakeAppGoogle) tapCard(t *testing.T, user *chat.User) {
 }
 
 // A person is led past every trap, and ends with a tap.
-func TestSetupOfAnAppNamesWhatIsMissing(t *testing.T) {
+func TestSetupApp_NamesWhatIsMissing(t *testing.T) {
 	s, c := newSetupHome(t), newFakeAppGoogle(t)
 	// so Google answers for a subscription that is not there, too
 	c.setTrap(":testIamPermissions", "200 {}")
@@ -135,7 +135,7 @@ func TestSetupOfAnAppNamesWhatIsMissing(t *testing.T) {
 
 // In a script all is given; a stranger's tap puts no one on the list, and a tap that
 // never comes is an error that says where to look.
-func TestSetupOfAnAppInAScript(t *testing.T) {
+func TestSetupApp_InAScript(t *testing.T) {
 	s, c := newSetupHome(t), newFakeAppGoogle(t)
 	run := func(args ...string) (code int, said string) {
 		cmd := bound.Command(t, s.program, append([]string{"setup", "--app", "--no-hooks"}, args...)...)
@@ -163,7 +163,7 @@ func TestSetupOfAnAppInAScript(t *testing.T) {
 
 // Enter puts no stranger on the list, and a question's tap or reply that setup pulls is
 // left to the poller; the greeting is not.
-func TestSetupOfAnAppTakesOnlyWhatItCaused(t *testing.T) {
+func TestSetupApp_AcknowledgesOnlyItsOwn(t *testing.T) {
 	s, c := newSetupHome(t), newFakeAppGoogle(t)
 	app, err := gchat.NewApp(context.Background(), &config.Config{
 		SpaceID: "spaces/local", Subscription: space.Subscription, APIEndpoint: c.endpoint, PubSubEndpoint: c.endpoint,

@@ -80,7 +80,7 @@ func (c *hubHome) tapTestCard(users ...string) {
 
 // One line joins: what the person configured otherwise stays, a stranger's tap does not
 // count, and what was written is the person's alone.
-func TestOneLineJoinsAHub(t *testing.T) {
+func TestSetupHub_JoinsWithOneLine(t *testing.T) {
 	c := newHubHome(t)
 	c.setPolicy(`{"spaces": {"spaces/local": ["users/7"]}}`)
 	dir := filepath.Join(c.home, ".config/gchat-hooks")
@@ -142,7 +142,7 @@ func TestOneLineJoinsAHub(t *testing.T) {
 }
 
 // Killed at any moment, what stands is whole, and the same line does the rest.
-func TestJoiningIsKilled(t *testing.T) {
+func TestSetupHub_SurvivesAKill(t *testing.T) {
 	c := newHubHome(t)
 	joined := 0
 	for i := 0; i < 12 || joined < 2 && i < 200; i++ {
@@ -169,7 +169,7 @@ func TestJoiningIsKilled(t *testing.T) {
 	}
 }
 
-func TestJoiningAHubFails(t *testing.T) {
+func TestSetupHub_SaysWhatIsWrong(t *testing.T) {
 	c := newHubHome(t)
 	for name, test := range map[string]struct {
 		args []string
@@ -195,7 +195,7 @@ func TestJoiningAHubFails(t *testing.T) {
 }
 
 // What can be wrong with a hub, in the words of doctor and of status.
-func TestDoctorAndStatusKnowTheHub(t *testing.T) {
+func TestSetupHub_DoctorAndStatusKnowIt(t *testing.T) {
 	c := newHubHome(t)
 	if code, said := c.joinHub("--round-trip=false"); code != 0 {
 		t.Fatal(said)
@@ -265,7 +265,7 @@ func TestDoctorAndStatusKnowTheHub(t *testing.T) {
 
 // A hub's policy binds a machine from its first message on, and what this version does
 // not know keeps all in the terminal.
-func TestAHubsPolicyBindsItsMachine(t *testing.T) {
+func TestSetupHub_PolicyBindsTheMachine(t *testing.T) {
 	c := newHubHome(t)
 	if code, said := c.joinHub("--round-trip=false"); code != 0 {
 		t.Fatal(said)

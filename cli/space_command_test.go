@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,7 +19,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/api/chat/v1"
+
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/golden"
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
@@ -28,7 +32,7 @@ import (
 // After a reboot a question, or a message, brings the page back at the address that it
 // had, with all that was said; what needs the space otherwise ends it, and so does its
 // folder's end.
-func TestTheSpaceStartsByItself(t *testing.T) {
+func TestSpace_StartsByItself(t *testing.T) {
 	t.Parallel()
 	p := newSpaceHome(t)
 	env := getenvOf(p.env())
@@ -75,7 +79,7 @@ func TestTheSpaceStartsByItself(t *testing.T) {
 
 // A person opens the space otherwise while hooks and pollers need it, and start it as
 // soon as it is down: the person's one runs.
-func TestTheSpaceThatAPersonOpensRuns(t *testing.T) {
+func TestSpace_ThePersonsOneRuns(t *testing.T) {
 	p := newSpaceHome(t)
 	env := getenvOf(p.env())
 	for _, pair := range p.env() { // for the space that this process starts
@@ -120,7 +124,7 @@ func TestTheSpaceThatAPersonOpensRuns(t *testing.T) {
 
 // A detached space ends a day after its last use, soon after its folder is gone, and when
 // another program stands in its place.
-func TestADetachedSpaceEnds(t *testing.T) {
+func TestSpace_DetachedEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		file := func(name string) string {
@@ -165,7 +169,7 @@ func TestADetachedSpaceEnds(t *testing.T) {
 
 // The space that the system runs ends as the daemon does when the program was upgraded:
 // the system starts it where it fails.
-func TestAnUpgradeEndsTheSystemsSpace(t *testing.T) {
+func TestSpace_EndsAfterAnUpgrade(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("it waits for ten seconds")
@@ -189,7 +193,7 @@ func TestAnUpgradeEndsTheSystemsSpace(t *testing.T) {
 
 // The page offers projects that Claude Code trusts, by names that are shown as they are,
 // and none where sessions cannot be begun.
-func TestThePageOffersTrustedProjects(t *testing.T) {
+func TestSpace_OffersTrustedProjects(t *testing.T) {
 	home := t.TempDir()
 	env := func(name string) string { return map[string]string{"HOME": home}[name] }
 	trusted := map[string]map[string]bool{}
@@ -214,7 +218,7 @@ func TestThePageOffersTrustedProjects(t *testing.T) {
 
 // What a person does on the page is fetched, though no open questions and no poller
 // runs: the page's server starts one.
-func TestThePageStartsAPollerForItsEvents(t *testing.T) {
+func TestSpace_StartsAPollerForEvents(t *testing.T) {
 	t.Parallel()
 	p := newSpaceHome(t)
 	page, end := p.runSpace()
@@ -237,4 +241,168 @@ func TestThePageStartsAPollerForItsEvents(t *testing.T) {
 	}
 	p.reply(page, regexp.MustCompile(`spaces/local/threads/[\w-]+`).FindString(out), "hello")
 	p.awaitText("a poller runs", runs)
+}
+
+// From loopback to a phone and back nothing changes for the hooks: a question that was
+// asked before is answered after. An older configuration, without the token, is told what
+// to run.
+func TestSpace_ToThePhoneAndBack(t *testing.T) {
+	t.Parallel()
+	elsewhere := ""
+	addrs, _ := net.InterfaceAddrs()
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && !n.IP.IsLoopback() && elsewhere == "" {
+			elsewhere = n.IP.String()
+		}
+	}
+	if elsewhere == "" {
+		t.Skip("this machine has no address but loopback")
+	}
+	p := newSpaceHome(t)
+	config := filepath.Join(p.home, ".config/gchat-hooks/config.json")
+	local, _ := os.ReadFile(config)
+	out, code := p.run("setup", "--space", "--phone", "--address", p.address)
+	for _, want := range []string{"http://" + elsewhere + ":", "/#key=", "█ ▄▄▄▄▄ █", "ok    reading"} {
+		if code != 0 || !strings.Contains(out, want) {
+			t.Errorf("setup --phone ends with %d and does not say %q:\n%s", code, want, out)
+		}
+	}
+	if phone, _ := os.ReadFile(config); string(phone) != string(local) || !strings.Contains(string(phone), "/t/") {
+		t.Errorf("the configuration changes on the way to the phone:\n%s\n%s", local, phone)
+	}
+
+	_, end := p.runSpace()
+	thread, answer := p.ask("one")
+	end()
+	page, end := p.runSpace("--phone")
+	if !strings.HasPrefix(page, "http://"+elsewhere+":") {
+		t.Errorf("the first page is %s", page)
+	}
+	p.reply(page, thread, "2")
+	kit.Containsf(t, answer(), `"Which DB in one?":"Postgres"`, "asked on loopback, answered on the phone")
+	thread, answer = p.ask("two")
+
+	// The same port once more: the space runs, or it does in the other mode.
+	if out, code := p.run("space", "--phone", "--listen", p.address); code != 0 || !strings.Contains(out, "is already running") || !strings.Contains(out, page) {
+		t.Errorf("a second space: %d\n%s", code, out)
+	}
+	if out, code := p.run("space"); code != 0 || !strings.Contains(out, "is already running") || !strings.Contains(out, page) {
+		t.Errorf("the link again: %d\n%s", code, out)
+	}
+	if out, code := p.run("space", "--listen", p.address); code != 1 || !strings.Contains(out, "hint: end it where it runs (Ctrl-C") {
+		t.Errorf("a second space, without --phone: %d\n%s", code, out)
+	}
+	// Without the token, as an earlier setup wrote it.
+	older := []byte(`{"webhook_url": "http://` + p.address + `/v1/spaces/local/messages?key=k&token=t", "allowed_users": ["users/local-human"]}`)
+	kit.NoError(t, os.WriteFile(config, older, 0o600))
+	hint := "gchat-hooks setup --space --listen " + p.address + " (for a phone, with --phone) writes down the token"
+	if out, _ := p.run("doctor"); !strings.Contains(out, hint) || regexp.MustCompile(`Google|OAuth|log in|login|Apps`).MatchString(out) {
+		t.Errorf("doctor on a phone's space without a token:\n%s", out)
+	}
+	kit.NoError(t, os.WriteFile(config, local, 0o600))
+	end()
+	page, end = p.runSpace()
+	defer end()
+	p.reply(page, thread, "1")
+	kit.Containsf(t, answer(), `"Which DB in two?":"SQLite"`, "asked with the phone, answered on loopback")
+}
+
+// What setup prints last is what the person opens: with --phone the address that a phone
+// reaches.
+func TestSpace_SetupEndsWithThePhonesAddress(t *testing.T) {
+	p := newSpaceHome(t)
+	out, code := p.run("setup", "--space", "--phone", "--address", p.address)
+	if code != 0 || strings.Contains(out, "No phone can reach this machine") {
+		t.Skipf("no address but this machine's own: %d, %s", code, out)
+	}
+	_, port, _ := strings.Cut(p.address, ":")
+	if !regexp.MustCompile(`Answer on the page, http://\S+:`+port+`/#key=`).MatchString(out) || strings.Contains(out, "http://127.0.0.1") {
+		t.Errorf("setup ends with\n%s", out)
+	}
+}
+
+var (
+	secretInLink = regexp.MustCompile(`((?:/t/|#key=|[?&]key=|&token=))[\w-]+`)
+	hooksAdded   = regexp.MustCompile(`\d+ hooks added(, in place of \d+)?`)
+	messageName  = regexp.MustCompile(`spaces/local/messages/[\w.-]+`)
+	timeOfDay    = regexp.MustCompile(`(\d{4}-\d\d-\d\d )?\d\d:\d\d(:\d\d)?`)
+)
+
+// withoutVariables is a text with names in place of what differs from run to run.
+func (p *spaceHome) withoutVariables(text string) string {
+	_, port, _ := net.SplitHostPort(p.address)
+	text = strings.NewReplacer(p.home, "HOME", p.program, "PROGRAM", p.address, "127.0.0.1:PORT", ":"+port, ":PORT").Replace(text)
+	text = secretInLink.ReplaceAllString(text, "${1}SECRET")
+	text = hooksAdded.ReplaceAllString(text, "N hooks added")
+	text = messageName.ReplaceAllString(text, "MESSAGE")
+	return timeOfDay.ReplaceAllString(text, "TIME")
+}
+
+// What setup --space, send and the page's command print, and what setup writes down.
+func TestSpace_SetupSaysAndWrites(t *testing.T) {
+	t.Parallel()
+	p := newSpaceHome(t)
+	said := ""
+	for _, args := range [][]string{
+		{"setup", "--space", "--address", p.address},
+		{"setup", "--space", "--address", p.address, "--round-trip=false", "--approve"},
+		{"send", "words"},
+		{"space"},
+	} {
+		out, code := p.run(args...)
+		said += "$ gchat-hooks " + strings.Join(args, " ") + "\n" + out
+		kit.Equalf(t, code, 0, "%q ends with", args)
+	}
+	golden.Compare(t, "testdata/setup_space.golden", p.withoutVariables(said))
+	written, err := os.ReadFile(filepath.Join(p.home, ".config/gchat-hooks/config.json"))
+	kit.NoError(t, err)
+	golden.Compare(t, "testdata/setup_space_config.golden", p.withoutVariables(string(written)))
+}
+
+// How a question's end stands in the list of the space, as a text.
+func TestSpace_ListsHowAQuestionEnded(t *testing.T) {
+	t.Parallel()
+	p := newSpaceHome(t)
+	page, end := p.runSpace()
+	defer end()
+	ends := ""
+	for session, reply := range map[string]string{"one": "2", "two": "Use MySQL", "three": "skip"} {
+		thread, answer := p.ask(session)
+		p.reply(page, thread, reply)
+		said := answer()
+		answers := regexp.MustCompile(`"answers":(\{[^}]*\})`).FindString(said)
+		if answers != "" { // what is left to the terminal stays open
+			told := strings.Replace(p.hookEvent(session, "PostToolUse"), `"tool_input"`, `"tool_response":{`+answers+`},"tool_input"`, 1)
+			cmd := bound.Command(t, p.program, "hook", "gchat-ask-user-answered")
+			cmd.Env, cmd.Stdin = p.env(), strings.NewReader(told)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+		}
+		ends += p.awaitText("the end is listed", func() string { return p.awaitListed(thread, "[Answered]", "[In the terminal]") })
+	}
+	lines := strings.SplitAfter(p.withoutVariables(ends), "\n---\n")
+	slices.Sort(lines)
+	golden.Compare(t, "testdata/space_ends.golden", strings.Join(lines, ""))
+}
+
+// awaitListed is the program's text of that beginning in a thread, as the API's list
+// tells it.
+func (p *spaceHome) awaitListed(thread string, beginnings ...string) string {
+	p.Helper()
+	kept, err := space.LoadAddresses(filepath.Join(p.home, "state/gchat-hooks/space"))
+	kit.NoError(p, err)
+	resp, err := http.Get(kept.APIEndpoint("http://"+p.address) + "v1/" + space.Name + "/messages?pageSize=1000")
+	kit.NoError(p, err)
+	defer resp.Body.Close()
+	var list chat.ListMessagesResponse
+	kit.NoError(p, json.NewDecoder(resp.Body).Decode(&list))
+	for _, m := range list.Messages {
+		for _, beginning := range beginnings {
+			if m.Thread.Name == thread && m.Sender.Type == "BOT" && strings.HasPrefix(m.Text, beginning) {
+				return m.Text + "\n---\n"
+			}
+		}
+	}
+	return ""
 }

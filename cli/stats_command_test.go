@@ -22,12 +22,12 @@ import (
 	"gchat-hooks/state"
 )
 
-// TestStatsEqualWhatChatHolds asks two hundred questions by real hooks, through a Chat
+// TestStats_EqualWhatChatHolds asks two hundred questions by real hooks, through a Chat
 // that refuses or stumbles, while the machine is killed at random moments. A person
 // answers most of them in their threads, some twice; the others are answered in the
 // terminal. What stats then counts is what the space's own messages say, also when the
 // records are gone.
-func TestStatsEqualWhatChatHolds(t *testing.T) {
+func TestStats_EqualWhatChatHolds(t *testing.T) {
 	t.Parallel()
 	workers, each := 20, 10
 	if testing.Short() {
@@ -148,7 +148,7 @@ func TestStatsEqualWhatChatHolds(t *testing.T) {
 
 // What has no project, or the person's own state for one, counts in its session's;
 // sessions have their names.
-func TestStatsByProject(t *testing.T) {
+func TestStats_ByProject(t *testing.T) {
 	env := getenvOf([]string{"HOME=" + t.TempDir()})
 	now := time.Now().UTC().Format(time.RFC3339Nano)
 	for path, lines := range map[string][]string{

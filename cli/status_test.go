@@ -11,69 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
 
-// newMachineWithQuestions is a person's machine with so many open questions, and the
-// environment of its programs.
-func newMachineWithQuestions(t *testing.T, questions int) (program string, env []string, folder state.Questions) {
-	t.Helper()
-	binDir, err := builtProgram()
-	kit.NoError(t, err)
-	dir := t.TempDir()
-	t.Cleanup(func() { endPollersIn(dir) })
-	env = []string{"HOME=" + dir, "XDG_STATE_HOME=" + filepath.Join(dir, "state"), "PATH=" + os.Getenv("PATH"), "CLAUDE_PROJECT_DIR=" + dir, "TERM=xterm-256color", "LANG=C.UTF-8"}
-	folder = state.QuestionsIn(filepath.Join(dir, ".claude", "state"))
-	for i := range questions {
-		recordQuestion(t, env, folder, i)
-	}
-	return filepath.Join(binDir, "gchat-hooks"), env, folder
-}
-
-// getenvOf reads an environment as a process has it.
-func getenvOf(environ []string) state.Getenv {
-	return func(name string) string {
-		for _, pair := range environ {
-			if value, ok := strings.CutPrefix(pair, name+"="); ok {
-				return value
-			}
-		}
-		return ""
-	}
-}
-
-// recordQuestion writes a question as a hook does.
-func recordQuestion(t *testing.T, env []string, folder state.Questions, i int) {
-	t.Helper()
-	id := fmt.Sprintf("%08x-0000", i)
-	q, err := folder.Record(fmt.Sprint("s-", i), func([]*state.Question) *state.Question {
-		return &state.Question{
-			QuestionID: id, ThreadKey: state.QuestionThreadKey(id), SessionID: fmt.Sprint("s-", i), SessionName: "orch-" + fmt.Sprint(i), Mode: state.ModeNative, AskedAt: time.Now().UTC().Add(time.Duration(i) * time.Millisecond),
-			Status: state.Pending, IsMessageSent: true, ThreadName: "spaces/A/threads/T", Chat: "chat.googleapis.com/spaces/A", SubQuestions: []state.SubQuestion{{Question: "Which \x1b[31mDB\u202e\u009b\U000e0041?\nreally"}},
-		}
-	})
-	if err == nil {
-		err = state.AddQuestionToIndex(getenvOf(env), q)
-	}
-	kit.NoError(t, err)
-}
-
-func mustRun(t *testing.T, env []string, program string, args ...string) string {
-	t.Helper()
-	cmd := bound.Command(t, program, args...)
-	cmd.Env = env
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %v: %s", args, err, out)
-	}
-	return string(out)
-}
-
 // A thousand questions beside files that are none are shown, all of them, in a moment.
-func TestStatusOfAThousandQuestions(t *testing.T) {
+func TestStatus_ManyQuestions(t *testing.T) {
 	many := 1000
 	if testing.Short() {
 		many = 200
@@ -113,35 +57,7 @@ func TestStatusOfAThousandQuestions(t *testing.T) {
 	}
 }
 
-// A poller that was killed is started again by status and by answer where a session
-// listens, also without an open question.
-func TestStatusStartsAKilledPoller(t *testing.T) {
-	t.Parallel()
-	for _, command := range []string{"status", "answer"} {
-		program, env, _ := newMachineWithQuestions(t, 0)
-		env = append(env, "GOOGLE_CHAT_WEBHOOK_URL=http://127.0.0.1:1/v1/spaces/A/messages?key=k&token=t")
-		of := getenvOf(env)
-		gone := exec.Command("true")
-		kit.NoError(t, gone.Run())
-		lock, err := state.LockPoller(of)
-		kit.NoError(t, err)
-		time.AfterFunc(5*time.Millisecond, lock.Unlock) // it is just dying
-		if (Program{env: of, self: "/no/program"}).startPoller() == nil {
-			t.Error("the lock of a dying poller is not looked at again")
-		}
-		kit.NoError(t, state.WriteHeartbeat(of, state.Heartbeat{PID: gone.Process.Pid, BeatAt: time.Now()}))
-		if _, err := state.SessionsIn(state.UserStateDir(of)).Change("s", func(s *state.Session) {
-			s.Name, s.AcceptsCommands, s.StartedAt, s.LastSeen, s.Environment = "shop", true, time.Now(), time.Now(), state.Environment(of)
-			s.ThreadName, s.Chat = "spaces/A/threads/T", "127.0.0.1:1/spaces/A"
-		}); err != nil {
-			t.Fatal(err)
-		}
-		mustRun(t, env, program, command)
-		bound.Until(t, "a poller runs after "+command, func() bool { return state.ReadHeartbeat(of, state.Environment(of)).IsAlive })
-	}
-}
-
-func TestStatusText(t *testing.T) {
+func TestStatus_Text(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	r := &statusReport{
 		At: at,
@@ -166,7 +82,7 @@ func TestStatusText(t *testing.T) {
 }
 
 // What the daemon may not read is told also where the person's terminal may read it.
-func TestStatusTellsWhatThePollerMayNotRead(t *testing.T) {
+func TestStatus_UnreadableFolders(t *testing.T) {
 	home := t.TempDir()
 	env := func(name string) string { return map[string]string{"HOME": home}[name] }
 	kit.NoError(t, os.MkdirAll(filepath.Join(state.UserStateDir(env), "pollers"), 0o700))
@@ -180,12 +96,12 @@ func TestStatusTellsWhatThePollerMayNotRead(t *testing.T) {
 
 // A session is seen when its transcript was written last, and not listed where its Claude
 // Code has ended without a hook's word.
-func TestStatusNamesADryRun(t *testing.T) {
+func TestStatus_NamesADryRun(t *testing.T) {
 	r := &statusReport{Pollers: []pollerStatus{{Heartbeat: state.Heartbeat{PID: 7, IsDaemon: true, IsDryRun: true, Machine: "vm"}}}}
 	kit.Containsf(t, r.text(), "daemon: pid 7, on vm, a dry run: nothing is typed into any session", "it")
 }
 
-func TestStatusOfSessions(t *testing.T) {
+func TestStatus_Sessions(t *testing.T) {
 	home := t.TempDir()
 	env := func(name string) string { return map[string]string{"HOME": home}[name] }
 	transcript := filepath.Join(home, "s.jsonl")

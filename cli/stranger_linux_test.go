@@ -104,7 +104,7 @@ func (p *spaceHome) strangerCommand(anotherUser bool, args ...string) *exec.Cmd 
 // Another user of this machine decides nothing: with the space running for want of the
 // token, and with it down because that user's program, which has the port then, is asked
 // nothing. The question goes on when the space is back.
-func TestAnotherUserStandsInForNoSpace(t *testing.T) {
+func TestStranger_CannotStandInForTheSpace(t *testing.T) {
 	for _, anotherUser := range []bool{false, true} {
 		t.Run(fmt.Sprintf("another user %v", anotherUser), func(t *testing.T) {
 			if anotherUser && (os.Getuid() != 0 || exec.Command("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "true").Run() != nil) {

@@ -15,7 +15,7 @@ import (
 // The pid in a heartbeat may be another program's: in an old one, which a killed poller
 // or a restart of the machine left, and in that of another machine, or another container,
 // with the same HOME.
-func TestAHeartbeatEndsNoOtherProgram(t *testing.T) {
+func TestUninstall_EndsNoOtherProgram(t *testing.T) {
 	for name, tt := range map[string]struct {
 		beat  time.Time
 		where string
@@ -45,5 +45,38 @@ func TestAHeartbeatEndsNoOtherProgram(t *testing.T) {
 			case <-time.After(500 * time.Millisecond):
 			}
 		})
+	}
+}
+
+// Hooks in a project that nothing was asked in go with a purge, too: they would start a
+// program that is gone.
+func TestUninstall_PurgesAFreshProject(t *testing.T) {
+	n := newBareHome(t, "/usr/bin:/bin")
+	n.writeFile("mine/", "")
+	n.env = append(n.env, "CLAUDE_PROJECT_DIR="+filepath.Join(n.home, "mine"))
+	n.mustRun(programPath(t), "install", "--project")
+	n.mustRun(programPath(t), "install", "--local")
+	n.env = n.env[:len(n.env)-1]
+	n.mustRun(programPath(t), "uninstall", "--purge", "--yes")
+	for _, name := range []string{"settings.json", "settings.local.json"} {
+		if b, err := os.ReadFile(filepath.Join(n.home, "mine", ".claude", name)); err == nil {
+			t.Errorf("%s is left:\n%s", name, b)
+		}
+	}
+}
+
+// So do those of a $CLAUDE_CONFIG_DIR that a session ran with.
+func TestUninstall_PurgesAnotherConfigFolder(t *testing.T) {
+	n := newBareHome(t, "/usr/bin:/bin")
+	work := filepath.Join(n.home, "work")
+	n.mustRun("env", "CLAUDE_CONFIG_DIR="+work, programPath(t), "install")
+	env := func(name string) string { return map[string]string{"HOME": n.home}[name] }
+	_, err := state.SessionsIn(state.UserStateDir(env)).Change("s", func(one *state.Session) {
+		one.TranscriptPath = filepath.Join(work, "projects", "p", "s.jsonl")
+	})
+	kit.NoError(t, err)
+	n.mustRun(programPath(t), "uninstall", "--purge", "--yes")
+	if b, err := os.ReadFile(filepath.Join(work, "settings.json")); err == nil {
+		t.Errorf("they are left:\n%s", b)
 	}
 }

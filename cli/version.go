@@ -3,8 +3,8 @@ package cli
 import "runtime/debug"
 
 // releaseVersion is the version that this source becomes, or became. A release is tagged
-// with a "v" before it. The plugins and CHANGELOG.md name it, too: TestVersion compares
-// them.
+// with a "v" before it. The plugins and CHANGELOG.md name it, too:
+// TestVersion_IsTheSameEverywhere compares them.
 const releaseVersion = "0.1.0"
 
 // version is what --version prints: the release's number alone for a tagged build, else

@@ -13,7 +13,7 @@ import (
 
 // An answer that is written down between the end of the wait and the closing of the
 // question is printed.
-func TestWaitPrintsTheAnswerOfTheLastMoment(t *testing.T) {
+func TestWait_PrintsALateAnswer(t *testing.T) {
 	for _, mode := range []state.Mode{state.ModeDeny, state.ModeThread} {
 		t.Run(string(mode), func(t *testing.T) {
 			dir := t.TempDir()
@@ -40,7 +40,7 @@ func TestWaitPrintsTheAnswerOfTheLastMoment(t *testing.T) {
 }
 
 // The end of the time is no error.
-func TestWaitEndsWithItsTime(t *testing.T) {
+func TestWait_EndsAtItsTimeout(t *testing.T) {
 	dir := t.TempDir()
 	vars := map[string]string{"HOME": dir, "XDG_STATE_HOME": dir}
 	env := func(name string) string { return vars[name] }

@@ -12,7 +12,7 @@ import (
 
 // On a terminal no line of a help text or of an error is wider than it, but for one that
 // is a single word.
-func TestHelpAndErrorsFitTheTerminal(t *testing.T) {
+func TestWrap_HelpFitsTheTerminal(t *testing.T) {
 	const columns = 60
 	for _, args := range []string{
 		"--help", "setup --help", "send --help", "menu --help", "setup --code x", "wait", "hook",

@@ -8,7 +8,7 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-func TestWrap(t *testing.T) {
+func TestWrap_AtTheLastColumn(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"short", "a b\n", "a b\n"},
 		{"no end of line", "aaaa bbbb cccc dddd eeee", "aaaa bbbb cccc dddd\neeee"},
@@ -24,7 +24,7 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-func FuzzWrap(f *testing.F) {
+func FuzzWrap_LosesNothing(f *testing.F) {
 	f.Add("   --x  words that are long\n", 20)
 	f.Fuzz(func(t *testing.T, text string, columns int) {
 		if !utf8.ValidString(text) {

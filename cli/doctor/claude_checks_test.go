@@ -51,7 +51,7 @@ func (e *exam) levelsOf(t *testing.T, id string) (levels []Level) {
 
 // Of a switch the file counts that ranks highest: managed, then local, then project, then
 // user. What only an administrator may say counts only in the administrator's file.
-func TestSwitchesRank(t *testing.T) {
+func TestClaudeChecks_SwitchesRank(t *testing.T) {
 	const on, off = `{"disableAllHooks": true}`, `{"disableAllHooks": false}`
 	const managedOnly, ours = `"allowManagedHooksOnly": true`, `"hooks": {"Stop": [{"hooks": [{"command": "/a/gchat-hooks hook x"}]}]}`
 	for _, c := range []struct {
@@ -80,7 +80,7 @@ func TestSwitchesRank(t *testing.T) {
 // A plugin of ours has the hooks of the preset that it is named after, and one that
 // managed settings enable is managed. With only managed hooks a person's own, and their
 // own plugins, count for nothing.
-func TestManagedPlugins(t *testing.T) {
+func TestClaudeChecks_PluginsThatCount(t *testing.T) {
 	const only, approve = `"allowManagedHooksOnly": true`, `"enabledPlugins": {"gchat-hooks-approve@here": true}`
 	const own = `{"hooks": {"Stop": [{"hooks": [{"command": "/a/gchat-hooks hook gchat-stop-gate"}]}]}}`
 	for _, c := range []struct {
@@ -113,7 +113,7 @@ func TestManagedPlugins(t *testing.T) {
 }
 
 // Whatever stands in a settings file, the doctor reads on.
-func FuzzReadSource(f *testing.F) {
+func FuzzClaudeChecks_AnySettings(f *testing.F) {
 	for _, s := range []string{
 		``, `{}`, `[]`, `{"hooks": []}`, `{"hooks": {"Stop": {}}}`, `{"hooks": {"Stop": [null, {"hooks": [1, {"command": 2}]}]}}`,
 		`{"permissions": 1, "env": []}`, "\xef\xbb\xbf{}", `{"hooks": {"PreToolUse": [{"matcher": "[", "hooks": [{"command": ""}]}]}}`,

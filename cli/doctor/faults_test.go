@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	bounded "gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/hooks/settings"
 	"gchat-hooks/state"
@@ -91,25 +90,8 @@ func (p *doctorHome) recordDaemon(age time.Duration) {
 	p.check(state.WriteLastPoll(p.userState(), beatAt))
 }
 
-func TestDoctorFindsAFullDisk(t *testing.T) {
-	p := newDoctorHome(t)
-	p.writeDefaults()
-	dir := p.userState()
-	p.check(os.MkdirAll(dir, 0o700))
-	if out, err := bounded.Command(t, "mount", "-t", "tmpfs", "-o", "size=4k,mode=700", "tmpfs", dir).CombinedOutput(); err != nil {
-		t.Skipf("needs to mount a small disk: %v: %s", err, out)
-	}
-	t.Cleanup(func() { p.check(bounded.Command(t, "umount", "-l", dir).Run()) })
-	p.writeFile(filepath.Join(dir, "fill"), strings.Repeat("x", 4096), 0o600)
-	for _, f := range p.runJSON("--all").Findings {
-		if f.ID == "files.folders" && (f.Level != Fail || !strings.Contains(f.Text, "no space left on device")) {
-			t.Errorf("got %+v", f)
-		}
-	}
-}
-
 // Each fault is found by the check that is for it, and no other; its line names the mend.
-func TestDoctorFindsPlantedFaults(t *testing.T) {
+func TestFaults_AreFound(t *testing.T) {
 	const warn, fail = Warn, Fail
 	for _, c := range []struct {
 		fault string

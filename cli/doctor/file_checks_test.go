@@ -5,12 +5,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	bounded "gchat-hooks/e2e/bound"
 )
 
 // What is ours is judged by its own permissions, also where no one else gets at it yet.
 // What is other programs' is theirs: no line is wasted on that while it is behind a
 // closed folder.
-func TestDoctorJudgesOurFilesByThemselves(t *testing.T) {
+func TestFileChecks_OnlyOurFiles(t *testing.T) {
 	p := newDoctorHome(t)
 	p.writeDefaults()
 	config := filepath.Join(p.home, ".config", "gchat-hooks", "config.json")
@@ -28,7 +30,7 @@ func TestDoctorJudgesOurFilesByThemselves(t *testing.T) {
 }
 
 // A project's state folders that others may write to are found one by one.
-func TestDoctorFindsAProjectsOpenState(t *testing.T) {
+func TestFileChecks_OpenProjectState(t *testing.T) {
 	p := newDoctorHome(t)
 	p.writeDefaults()
 	p.check(os.Chmod(p.home, 0o700))
@@ -46,6 +48,23 @@ func TestDoctorFindsAProjectsOpenState(t *testing.T) {
 	for _, path := range all {
 		if f := r.finding("files.private"); f.Level != Fail || !strings.Contains(f.Text, path) {
 			t.Errorf("%s is not found", path)
+		}
+	}
+}
+
+func TestFileChecks_FullDisk(t *testing.T) {
+	p := newDoctorHome(t)
+	p.writeDefaults()
+	dir := p.userState()
+	p.check(os.MkdirAll(dir, 0o700))
+	if out, err := bounded.Command(t, "mount", "-t", "tmpfs", "-o", "size=4k,mode=700", "tmpfs", dir).CombinedOutput(); err != nil {
+		t.Skipf("needs to mount a small disk: %v: %s", err, out)
+	}
+	t.Cleanup(func() { p.check(bounded.Command(t, "umount", "-l", dir).Run()) })
+	p.writeFile(filepath.Join(dir, "fill"), strings.Repeat("x", 4096), 0o600)
+	for _, f := range p.runJSON("--all").Findings {
+		if f.ID == "files.folders" && (f.Level != Fail || !strings.Contains(f.Text, "no space left on device")) {
+			t.Errorf("got %+v", f)
 		}
 	}
 }

@@ -72,7 +72,7 @@ func (p *doctorHome) useApp() {
 }
 
 // What the embedded space does.
-func TestProbesOfTheEmbeddedSpace(t *testing.T) {
+func TestProbes_EmbeddedSpace(t *testing.T) {
 	p := newDoctorHome(t)
 	p.config["allowed_users"] = []string{space.PersonName, "ann@example.com"}
 	l, code := p.runLive()
@@ -89,7 +89,7 @@ func TestProbesOfTheEmbeddedSpace(t *testing.T) {
 	}
 }
 
-func TestProbesOfAnAppInTheEmbeddedSpace(t *testing.T) {
+func TestProbes_App(t *testing.T) {
 	p := newDoctorHome(t)
 	p.useApp()
 	l, code := p.runLive()
@@ -103,7 +103,7 @@ func TestProbesOfAnAppInTheEmbeddedSpace(t *testing.T) {
 }
 
 // An app deletes what it posted.
-func TestAnAppDeletesItsProbes(t *testing.T) {
+func TestProbes_AppDeletesThem(t *testing.T) {
 	p := newDoctorHome(t)
 	p.useApp()
 	var deleted []string
@@ -120,7 +120,7 @@ func TestAnAppDeletesItsProbes(t *testing.T) {
 }
 
 // Ctrl-C ends the probes, and not the deleting.
-func TestInterruptedProbesAreDeleted(t *testing.T) {
+func TestProbes_DeletedAfterAnInterrupt(t *testing.T) {
 	p := newDoctorHome(t)
 	p.useApp()
 	p.writeDefaults()
@@ -146,7 +146,7 @@ func TestInterruptedProbesAreDeleted(t *testing.T) {
 }
 
 // Where Chat does not tell who logged in, the person who replied does.
-func TestAReplyShowsWhoLoggedIn(t *testing.T) {
+func TestProbes_ReplyShowsTheLogin(t *testing.T) {
 	for user, seen := range map[string]string{space.PersonName: "same id", "users/7": "another id, or another person replied"} {
 		p := newDoctorHome(t)
 		p.writeLogin(p.server, func(l *config.Login) { l.User = user })
@@ -165,7 +165,7 @@ func TestAReplyShowsWhoLoggedIn(t *testing.T) {
 }
 
 // Without a way to a space nothing is tried, and each probe says so.
-func TestProbesWithoutASpace(t *testing.T) {
+func TestProbes_WithoutASpace(t *testing.T) {
 	p := newDoctorHome(t)
 	p.config = nil
 	l, code := p.runLive()
@@ -180,7 +180,7 @@ func TestProbesWithoutASpace(t *testing.T) {
 }
 
 // A Chat that does otherwise, one way at a time. No other finding comes from that.
-func TestProbesTellWhatIsDifferent(t *testing.T) {
+func TestProbes_DifferentChats(t *testing.T) {
 	answer := func(w http.ResponseWriter, code int, body string) bool {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(code)

@@ -108,7 +108,7 @@ func compareTrees(t *testing.T, what string, got, want map[string]string) {
 }
 
 // The whole way: shown, done, and done once more.
-func TestMigration(t *testing.T) {
+func TestMigrate_ShowsThenMoves(t *testing.T) {
 	dir := makeHarness(t, harnessFiles)
 	before := readTree(t, dir)
 	shown, err := runMigrate(t, dir, false)
@@ -155,7 +155,7 @@ func TestMigration(t *testing.T) {
 }
 
 // What cannot be read is listed, and does not keep the rest from its person.
-func TestWhatCannotBeReadIsListed(t *testing.T) {
+func TestMigrate_ListsTheUnreadable(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Skip("root reads everything")
 	}
@@ -172,7 +172,7 @@ func TestWhatCannotBeReadIsListed(t *testing.T) {
 	}
 }
 
-func TestNoHarness(t *testing.T) {
+func TestMigrate_RefusesOtherFolders(t *testing.T) {
 	dir := makeHarness(t, harnessFiles)
 	linked := t.TempDir()
 	kit.NoError(t, os.Symlink(filepath.Join(dir, ".claude"), filepath.Join(linked, ".claude")))
@@ -186,7 +186,7 @@ func TestNoHarness(t *testing.T) {
 
 // What a harness holds leads nothing out of it, blocks nothing, and does not steer the
 // terminal.
-func TestHostileHarness(t *testing.T) {
+func TestMigrate_HostileHarness(t *testing.T) {
 	const message = "SendMessage(to=\"s3-communicator\", message=\"hi\")\n"
 	outside := makeHarness(t, map[string]string{"style.md": message, "kept/a": ""})
 	dir := makeHarness(t, map[string]string{

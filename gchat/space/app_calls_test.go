@@ -1,13 +1,8 @@
 package space
 
 import (
-	"encoding/json"
-	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"google.golang.org/api/chat/v1"
 
@@ -16,72 +11,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// openApp is a space, its server, and an app that speaks with it.
-func openApp(t *testing.T, opts Options) (*Space, *httptest.Server, *gchat.App) {
-	t.Helper()
-	s, err := Open(opts)
-	kit.NoError(t, err)
-	srv := httptest.NewServer(s.Handler())
-	t.Cleanup(func() { s.Close(); srv.Close() })
-	app, err := gchat.NewApp(t.Context(), &config.Config{SpaceID: Name, Subscription: Subscription,
-		APIEndpoint: s.APIEndpoint(srv.URL), PubSubEndpoint: s.APIEndpoint(srv.URL)})
-	kit.NoError(t, err)
-	return s, srv, app
-}
-
-// buttonsCard is a card with these buttons.
-func buttonsCard(b ...*chat.GoogleAppsCardV1Button) json.RawMessage {
-	card, _ := json.Marshal(chat.CardWithId{CardId: "c", Card: &chat.GoogleAppsCardV1Card{Sections: []*chat.GoogleAppsCardV1Section{{
-		Widgets: []*chat.GoogleAppsCardV1Widget{{ButtonList: &chat.GoogleAppsCardV1ButtonList{Buttons: b}}},
-	}}}})
-	return card
-}
-
-func tapButton(choice string) *chat.GoogleAppsCardV1Button {
-	carried := []*chat.GoogleAppsCardV1ActionParameter{{Key: "question", Value: "x"}, {Key: "choice", Value: choice}}
-	return &chat.GoogleAppsCardV1Button{Text: choice, OnClick: &chat.GoogleAppsCardV1OnClick{
-		Action: &chat.GoogleAppsCardV1Action{Function: gchat.TapFunction, Parameters: carried},
-	}}
-}
-
-// postCard has the app post a card with the buttons "1" and "2" and a link, and gives the
-// message's name.
-func postCard(t *testing.T, app *gchat.App) string {
-	t.Helper()
-	link := &chat.GoogleAppsCardV1Button{Text: "Docs", OnClick: &chat.GoogleAppsCardV1OnClick{
-		OpenLink: &chat.GoogleAppsCardV1OpenLink{Url: "https://example.com"},
-	}}
-	p, err := app.Post(t.Context(), gchat.Post{Text: "Which?", Card: buttonsCard(link, tapButton("1"), tapButton("2"))})
-	kit.NoError(t, err)
-	return p.Name
-}
-
-func pullAll(t *testing.T, app *gchat.App, want int) []gchat.PulledEvent {
-	t.Helper()
-	events, err := app.Pull(t.Context())
-	if err != nil || len(events) != want {
-		t.Fatalf("pulled %d events, want %d (%v)", len(events), want, err)
-	}
-	return events
-}
-
-func sendTo(t *testing.T, method, url, body string, headers ...string) int {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	kit.NoError(t, err)
-	req.Header.Set("Content-Type", "application/json")
-	for _, line := range headers {
-		name, value, _ := strings.Cut(line, ": ")
-		req.Header.Set(name, value)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	kit.NoError(t, err)
-	resp.Body.Close()
-	return resp.StatusCode
-}
-
 // What a browser sends twice happens once.
-func TestThePageSendsTwice(t *testing.T) {
+func TestAppCalls_SentTwiceHappensOnce(t *testing.T) {
 	s, srv, app := openApp(t, Options{IsDirect: true})
 	card := postCard(t, app)
 	for range 2 {
@@ -95,7 +26,7 @@ func TestThePageSendsTwice(t *testing.T) {
 }
 
 // A tap tells who tapped what; a button that the card has no more cannot be tapped.
-func TestTap(t *testing.T) {
+func TestAppCalls_Tap(t *testing.T) {
 	s, _, app := openApp(t, Options{IsDirect: true})
 	name := postCard(t, app)
 	ann := &chat.User{Name: "users/1", Email: "ann@example.com"}
@@ -115,7 +46,7 @@ func TestTap(t *testing.T) {
 }
 
 // In a space the app hears what begins with its name, and no other word that begins so.
-func TestMention(t *testing.T) {
+func TestAppCalls_Mention(t *testing.T) {
 	s, _, app := openApp(t, Options{})
 	postCard(t, app)
 	for _, text := range []string{"hello", "@gchat-hooksters hello", "@gchat-hooks yes"} {
@@ -129,7 +60,7 @@ func TestMention(t *testing.T) {
 }
 
 // The holder of a webhook's URL is not the app.
-func TestAWebhookIsNoApp(t *testing.T) {
+func TestAppCalls_WebhookIsNoApp(t *testing.T) {
 	s, srv, app := openApp(t, Options{})
 	name := postCard(t, app)
 	hook, err := gchat.ParseWebhook(&config.Config{}, s.WebhookURL(srv.URL))
@@ -146,7 +77,7 @@ func TestAWebhookIsNoApp(t *testing.T) {
 
 // What the app says that a text is about is told to the page, also after a restart. Of a
 // webhook it is not taken.
-func TestThePageIsToldWhatATextIsAbout(t *testing.T) {
+func TestAppCalls_AboutReachesThePage(t *testing.T) {
 	opts := Options{DataDir: t.TempDir(), IsDirect: true}
 	s, srv, app := openApp(t, opts)
 	hook, err := gchat.ParseWebhook(&config.Config{}, s.WebhookURL(srv.URL))
@@ -169,7 +100,7 @@ func TestThePageIsToldWhatATextIsAbout(t *testing.T) {
 }
 
 // A restart keeps changed messages, and that there is an app.
-func TestAnAppOutlivesARestart(t *testing.T) {
+func TestAppCalls_OutliveARestart(t *testing.T) {
 	opts := Options{DataDir: t.TempDir(), IsDirect: true}
 	s, _, app := openApp(t, opts)
 	name := postCard(t, app)
@@ -185,33 +116,9 @@ func TestAnAppOutlivesARestart(t *testing.T) {
 	}
 }
 
-// An event that is not acknowledged in time comes again, and then only its new ack id
-// counts.
-func TestRedelivery(t *testing.T) {
-	var late atomic.Int64
-	s, _, app := openApp(t, Options{Now: func() time.Time { return time.Now().Add(time.Duration(late.Load())) }})
-	kit.NoError(t, s.Tap(nil, postCard(t, app), "", "1", nil, ""))
-	first := pullAll(t, app, 1)[0]
-	for i, ack := range []bool{false, true} {
-		late.Add(int64(ackDeadline + time.Second))
-		again := pullAll(t, app, 1)[0]
-		if again.ID != first.ID || again.AckID == first.AckID {
-			t.Fatalf("delivery %d: %+v after %+v", i+2, again, first)
-		}
-		id := first.AckID
-		if ack {
-			id = again.AckID
-		}
-		kit.NoError(t, app.Ack(t.Context(), []string{id}))
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	kit.Equalf(t, len(s.queue), 0, "events are left")
-}
-
 // An app that met a space of an earlier version, which was no direct message, finds out
 // that it is one once the space was replaced.
-func TestAnAppLearnsThatTheSpaceIsDirect(t *testing.T) {
+func TestAppCalls_LearnThatItIsDirect(t *testing.T) {
 	s, _, app := openApp(t, Options{})
 	for _, want := range []bool{false, true} {
 		s.isDirect = want

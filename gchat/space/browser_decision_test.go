@@ -27,7 +27,7 @@ func wantButtons(t *testing.T, ctx context.Context, want string) {
 
 // Each button of each kind sends its choice, can be pressed once, and goes when the card
 // says how it ended.
-func TestDecisionButtons(t *testing.T) {
+func TestDecision_Buttons(t *testing.T) {
 	ctx, d := openCards(t)
 	const off = " (off)"
 	for _, c := range []struct {
@@ -186,7 +186,7 @@ func TestDecisionButtons(t *testing.T) {
 
 // What a command, a plan or a person writes is never taken for a line of ours, and
 // nothing of it is hidden.
-func TestHostileDecisions(t *testing.T) {
+func TestDecision_HostileTexts(t *testing.T) {
 	ctx, d := openCards(t)
 	const evil = "echo <img src=x onerror=alert(1)>\n```\n(9 more lines: reply \"more\")\n\"always\" allows: everything\n" +
 		"Reply yes or no (x), or always.\nThread key: k\n\u202etxt.exe"
@@ -235,7 +235,7 @@ func TestHostileDecisions(t *testing.T) {
 }
 
 // The cards can be read, in light and in dark.
-func TestDecisionScreens(t *testing.T) {
+func TestDecision_Screens(t *testing.T) {
 	ctx := newBrowser(t)
 	d := newCardDesk(t)
 	threads := map[string]string{

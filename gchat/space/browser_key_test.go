@@ -133,22 +133,9 @@ func (n *attackerSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, attackScript, n.space, n.thread)
 }
 
-// openTab is another tab of the browser.
-func openTab(t *testing.T, ctx context.Context) context.Context {
-	t.Helper()
-	newTab, cancel := chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
-	if err := chromedp.Do(newTab); err != nil { // the tab lives as long as this call's context
-		t.Fatalf("open a tab: %v", err)
-	}
-	return newTab
-}
-
-const isLiveScript = `document.querySelector('#link').dataset.state === 'live'`
-
 // A web server on another port of the same host gets nothing of the page from the same
 // browser, and decides nothing. A cookie would go to it.
-func TestAnotherPortDecidesNothing(t *testing.T) {
+func TestPageKey_AnotherPortDecidesNothing(t *testing.T) {
 	ctx := newBrowser(t)
 	d := newCardDesk(t)
 	s := d.s
@@ -224,7 +211,7 @@ func wantCleanAddress(t *testing.T, ctx context.Context) {
 // A link is opened once on a device. Its key is kept for the origin, for every tab, and a
 // wrong link does not displace it. When the space's token changes, each tab says so, and
 // the new link serves all of them.
-func TestTheLinkIsOpenedOnce(t *testing.T) {
+func TestPageKey_LinkIsOpenedOnce(t *testing.T) {
 	ctx := newBrowser(t)
 	var now atomic.Pointer[Space]
 	var down atomic.Bool
@@ -304,12 +291,4 @@ func TestTheLinkIsOpenedOnce(t *testing.T) {
 	screenshot(t, private, "phone-only-tab")
 	runActions(t, other, chromedp.Navigate(elsewhere))
 	waitUntil(t, other, isLockedScript)
-}
-
-// serveOnce serves a space until the test ends, and returns the address.
-func serveOnce(t *testing.T, s *Space) string {
-	t.Helper()
-	srv := httptest.NewServer(s.Handler())
-	t.Cleanup(srv.Close)
-	return srv.URL
 }

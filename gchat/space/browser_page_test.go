@@ -2,13 +2,9 @@ package space
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -26,156 +22,7 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// newBrowser starts a headless Chromium, or skips the test when there is none.
-func newBrowser(t *testing.T) context.Context {
-	t.Helper()
-	var path string
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
-		if p, err := exec.LookPath(name); err == nil {
-			path = p
-			break
-		}
-	}
-	if path == "" {
-		if os.Getenv("GCHAT_E2E_REQUIRED") == "1" {
-			t.Fatal("no chromium on the PATH, and GCHAT_E2E_REQUIRED=1")
-		}
-		t.Skip("no chromium on the PATH")
-	}
-	if testing.Short() {
-		t.Skip("a browser takes seconds")
-	}
-	home, err := os.MkdirTemp("", "browser-")
-	kit.NoError(t, err)
-	// not a failure when the browser, which is going, writes there once more
-	t.Cleanup(func() { os.RemoveAll(home) })
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewExecAllocator(ctx,
-		chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()),
-		// it writes there beside its own folder
-		chromedp.Env("HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home),
-		chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck,
-		chromedp.Flag("disable-background-networking", true),
-		chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("disable-sync", true),
-		chromedp.Flag("disable-quic", true),
-		chromedp.Flag("host-resolver-rules", "MAP phone.test 127.0.0.1"),
-		chromedp.Flag("hide-scrollbars", true),
-	)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
-	t.Cleanup(func() {
-		chromedp.Cancel(ctx) // waits until the browser is gone, and its folder can go
-		cancel()
-	})
-	if err := chromedp.Do(ctx); err != nil { // the browser lives as long as this call's context
-		t.Fatalf("start %s: %v", path, err)
-	}
-	emulatePhone(t, ctx)
-	return ctx
-}
-
-func emulatePhone(t *testing.T, ctx context.Context) {
-	runActions(t, ctx, chromedp.EmulateViewport(390, 844, chromedp.EmulateScale(2), chromedp.EmulateMobile))
-}
-
-func runActions(t *testing.T, ctx context.Context, actions ...chromedp.Action[chromedp.Void]) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	if err := chromedp.Do(ctx, actions...); err != nil {
-		t.Fatalf("browser: %v", err)
-	}
-}
-
-// waitUntil waits for a condition of the page, written in JavaScript. Where it throws,
-// it does not hold yet.
-func waitUntil(t *testing.T, ctx context.Context, condition string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	if _, err := chromedp.Run(ctx, chromedp.Poll[bool]("(() => { try { return Boolean("+condition+") } catch { return false } })()")); err != nil {
-		t.Fatalf("the page never came to %s: %v", condition, err)
-	}
-}
-
-func click(t *testing.T, ctx context.Context, selector string) {
-	t.Helper()
-	runActions(t, ctx, chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
-}
-
-func screenshot(t *testing.T, ctx context.Context, name string) {
-	t.Helper()
-	dir := os.Getenv("GCHAT_SCREENSHOTS")
-	if dir == "" {
-		dir = t.TempDir()
-	}
-	png, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
-	kit.NoError(t, err)
-	kit.NoError(t, os.MkdirAll(dir, 0o755))
-	kit.NoError(t, os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644))
-}
-
-// postQuestion posts a question as the forwarder does and returns its thread.
-func postQuestion(t *testing.T, s *Space, base, key, text string) string {
-	t.Helper()
-	body, err := json.Marshal(map[string]any{"text": text, "thread": map[string]string{"threadKey": key}})
-	kit.NoError(t, err)
-	code, v := postTo(t, s.WebhookURL(base)+"&messageReplyOption="+replyOrFallback, string(body))
-	if code != 200 {
-		t.Fatal(code, v)
-	}
-	return v["thread"].(map[string]any)["name"].(string)
-}
-
-func jsonText(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return string(b)
-}
-
-// waitForReplies waits for the reply of the person in a thread.
-func waitForReplies(t *testing.T, s *Space, thread string, n int) []string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	for {
-		_, _, changed := s.rowsAfter(0)
-		var said []string
-		for _, m := range s.Messages() {
-			if m.Thread.Name == thread && m.Sender.Name == PersonName {
-				said = append(said, m.Text)
-			}
-		}
-		if len(said) >= n {
-			return said
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			t.Fatalf("%q is all that was replied", said)
-		}
-	}
-}
-
-func wantReplies(t *testing.T, s *Space, thread string, want ...string) {
-	t.Helper()
-	if got := waitForReplies(t, s, thread, len(want)); fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) {
-		t.Errorf("replies %q, want %q", got, want)
-	}
-}
-
-func openThread(t *testing.T, ctx context.Context, thread string) {
-	t.Helper()
-	waitUntil(t, ctx, fmt.Sprintf(`document.querySelector('[data-thread="%s"]')`, thread))
-	runActions(t, ctx, chromedp.Evaluate[chromedp.Void](`location.hash = ''`))
-	click(t, ctx, fmt.Sprintf(`[data-thread="%s"]`, thread))
-}
-
-func TestPage(t *testing.T) {
+func TestPage_Questions(t *testing.T) {
 	ctx, d := openCards(t)
 	waitUntil(t, ctx, `document.querySelector('#link').dataset.state === 'live' && !document.querySelector('#no-threads').hidden`)
 	screenshot(t, ctx, "phone-empty")
@@ -343,7 +190,7 @@ func TestPage(t *testing.T) {
 
 // What waits for a person is on top, with its project and session, counted in the title
 // and notified once.
-func TestWhatWaits(t *testing.T) {
+func TestPage_WhatWaits(t *testing.T) {
 	ctx := newBrowser(t)
 	d := newCardDesk(t)
 	const stub = `window.shown = []; document.hasFocus = () => false;
@@ -396,7 +243,7 @@ func TestWhatWaits(t *testing.T) {
 // What waits in the terminal alone waits until the thread takes it back, whatever else
 // the session says meanwhile: an agent's permission that is asked and answered ends no
 // dialog there.
-func TestWhatWaitsInTheTerminalStays(t *testing.T) {
+func TestPage_TerminalDialogsWait(t *testing.T) {
 	ctx, d := openCards(t)
 	session := ""
 	for _, says := range []string{"Claude waits for a permission in the terminal", "Claude waits in the terminal: " + "Claude needs your input"} {
@@ -411,7 +258,7 @@ func TestWhatWaitsInTheTerminalStays(t *testing.T) {
 }
 
 // A page that hears nothing of its server does not say that nothing waits.
-func TestAPageOutOfReachSaysSo(t *testing.T) {
+func TestPage_OutOfReach(t *testing.T) {
 	ctx := newBrowser(t)
 	s, err := Open(Options{})
 	kit.NoError(t, err)
@@ -438,46 +285,8 @@ func TestAPageOutOfReachSaysSo(t *testing.T) {
 	waitUntil(t, ctx, summary+` === 'Nothing needs you'`)
 }
 
-// faintScript lists the texts of the page whose contrast is below 4.5:1, by the colours
-// that the browser computed.
-const faintScript = `(() => {
-	const canvas = new OffscreenCanvas(1, 1).getContext('2d', { willReadFrequently: true });
-	const layer = (colour, under) => {
-		canvas.fillStyle = under; canvas.fillRect(0, 0, 1, 1);
-		canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
-		const [r, g, b] = canvas.getImageData(0, 0, 1, 1).data;
-		return 'rgb(' + [r, g, b] + ')';
-	};
-	const light = (colour) => {
-		const [r, g, b] = colour.match(/\d+/g).map((v) => v / 255).map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-		return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-	};
-	const ground = (n) => n ? layer(getComputedStyle(n).backgroundColor, ground(n.parentElement)) : 'rgb(255,255,255)';
-	const ratio = (n, pseudo) => {
-		const under = ground(n);
-		const [a, b] = [light(layer(getComputedStyle(n, pseudo).color, under)), light(under)].sort((a, b) => b - a);
-		return (a + 0.05) / (b + 0.05);
-	};
-	const out = [];
-	for (const n of document.querySelectorAll('body *')) {
-		const field = n.placeholder && getComputedStyle(n).display !== 'none';
-		const says = n.checkVisibility() && [...n.childNodes].some((c) => c.nodeType === 3 && c.data.trim()) && parseFloat(getComputedStyle(n).fontSize) > 0;
-		if (n.checkVisibility() && getComputedStyle(n).opacity !== '1') out.push('opacity of ' + n.className);
-		if ((says || field) && ratio(n, field ? '::placeholder' : undefined) < 4.5) out.push((n.className || n.tagName) + ' ' + n.textContent.slice(0, 20) + ' ' + ratio(n).toFixed(2));
-	}
-	return out.join('; ');
-})()`
-
-func wantContrast(t *testing.T, ctx context.Context, where string) {
-	t.Helper()
-	found, err := chromedp.Run(ctx, chromedp.Evaluate[string](faintScript))
-	if err != nil || found != "" {
-		t.Errorf("%s: too faint: %s (%v)", where, found, err)
-	}
-}
-
-// TestScreens draws the screens of the manual.
-func TestScreens(t *testing.T) {
+// TestPage_Screens draws the screens of the manual.
+func TestPage_Screens(t *testing.T) {
 	ctx := newBrowser(t)
 	now := time.Now().Add(-50 * time.Minute)
 	s, srv, app := openApp(t, Options{IsDirect: true, Now: func() time.Time { return now }})
@@ -534,8 +343,8 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// TestFailedReply cuts the page from its server and brings it back.
-func TestFailedReply(t *testing.T) {
+// TestPage_FailedReply cuts the page from its server and brings it back.
+func TestPage_FailedReply(t *testing.T) {
 	ctx := newBrowser(t)
 	s, err := Open(Options{IsDirect: true})
 	kit.NoError(t, err)

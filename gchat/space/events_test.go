@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,7 +39,7 @@ func postEvent(t *testing.T, s *Space, text string) (id string) {
 // What the app did not acknowledge comes again when the space is opened again, also a
 // message whose event was not written when the process was killed. What it acknowledged
 // does not.
-func TestEventsOutliveTheProcess(t *testing.T) {
+func TestEvents_OutliveTheProcess(t *testing.T) {
 	opts := Options{DataDir: t.TempDir(), IsDirect: true}
 	s, _, app := openApp(t, opts)
 	card := postCard(t, app)
@@ -70,7 +71,7 @@ func TestEventsOutliveTheProcess(t *testing.T) {
 
 // A person is told when too much waits for an app that does not fetch it; what is a day
 // old goes.
-func TestEventsAreBounded(t *testing.T) {
+func TestEvents_AreBounded(t *testing.T) {
 	now := time.Now()
 	s, _, app := openApp(t, Options{IsDirect: true, Now: func() time.Time { return now }})
 	card := postCard(t, app)
@@ -88,7 +89,7 @@ func TestEventsAreBounded(t *testing.T) {
 
 // While an event waits, the server is told, ever more rarely, so that it can start what
 // fetches it.
-func TestTheServerIsToldThatEventsWait(t *testing.T) {
+func TestEvents_WakeTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := 0
 		s, err := Open(Options{IsDirect: true, OnActivity: func(waits bool) {
@@ -109,4 +110,28 @@ func TestTheServerIsToldThatEventsWait(t *testing.T) {
 			kit.Equalf(t, told, want, "told")
 		}
 	})
+}
+
+// An event that is not acknowledged in time comes again, and then only its new ack id
+// counts.
+func TestEvents_ComeAgainUntilAcknowledged(t *testing.T) {
+	var late atomic.Int64
+	s, _, app := openApp(t, Options{Now: func() time.Time { return time.Now().Add(time.Duration(late.Load())) }})
+	kit.NoError(t, s.Tap(nil, postCard(t, app), "", "1", nil, ""))
+	first := pullAll(t, app, 1)[0]
+	for i, ack := range []bool{false, true} {
+		late.Add(int64(ackDeadline + time.Second))
+		again := pullAll(t, app, 1)[0]
+		if again.ID != first.ID || again.AckID == first.AckID {
+			t.Fatalf("delivery %d: %+v after %+v", i+2, again, first)
+		}
+		id := first.AckID
+		if ack {
+			id = again.AckID
+		}
+		kit.NoError(t, app.Ack(t.Context(), []string{id}))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kit.Equalf(t, len(s.queue), 0, "events are left")
 }

@@ -29,15 +29,7 @@ func postNumbers(t *testing.T, n int) (*Space, *chat.Service) {
 	return s, newClient(t, s.APIEndpoint(srv.URL))
 }
 
-func joinTexts(messages []*chat.Message) string {
-	var out []string
-	for _, m := range messages {
-		out = append(out, m.Text)
-	}
-	return strings.Join(out, " ")
-}
-
-func TestList(t *testing.T) {
+func TestList_Filters(t *testing.T) {
 	_, api := postNumbers(t, 6)
 	for _, tt := range []struct{ name, filter, want string }{
 		{"all", "", "0 1 2 3 4 5"},
@@ -53,7 +45,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-func TestListRefuses(t *testing.T) {
+func TestList_Refuses(t *testing.T) {
 	_, api := postNumbers(t, 1)
 	list := func() *chat.SpacesMessagesListCall { return api.Spaces.Messages.List(Name) }
 	for _, tt := range []struct {
@@ -84,7 +76,7 @@ func TestListRefuses(t *testing.T) {
 	}
 }
 
-func TestEmptyList(t *testing.T) {
+func TestList_Empty(t *testing.T) {
 	s, srv := testServer(t, Options{})
 	answer, err := srv.Client().Get(s.APIEndpoint(srv.URL) + "v1/" + Name + "/messages")
 	kit.NoError(t, err)
@@ -93,7 +85,7 @@ func TestEmptyList(t *testing.T) {
 	}
 }
 
-func TestPages(t *testing.T) {
+func TestList_Pages(t *testing.T) {
 	for _, tt := range []struct {
 		size, total int64
 		pages       string
@@ -115,7 +107,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-func TestPageSizes(t *testing.T) {
+func TestList_PageSizes(t *testing.T) {
 	_, api := postNumbers(t, 1010)
 	for asked, want := range map[int64]int{1: 1, 1000: 1000, 5000: 1000} {
 		list, err := api.Spaces.Messages.List(Name).PageSize(asked).Do()

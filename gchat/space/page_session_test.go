@@ -17,7 +17,7 @@ import (
 
 // However many pages look at a session, it is looked at once in two seconds, and only
 // where there is such a thread.
-func TestASessionIsLookedAtOnceForAllPages(t *testing.T) {
+func TestPageSession_LookedAtOnce(t *testing.T) {
 	var looks, ahead atomic.Int64
 	s, _ := testServer(t, Options{
 		Now: func() time.Time { return time.Unix(ahead.Load(), 0) },
@@ -49,7 +49,7 @@ func TestASessionIsLookedAtOnceForAllPages(t *testing.T) {
 }
 
 // Without a word from its owner the space knows of no session, and offers to begin none.
-func TestASpaceAloneKnowsNoSession(t *testing.T) {
+func TestPageSession_NoneWithoutAnOwner(t *testing.T) {
 	s, _ := testServer(t, Options{})
 	m, _ := s.PostAs(nil, "", "hello")
 	for path, want := range map[string]string{
@@ -61,7 +61,7 @@ func TestASpaceAloneKnowsNoSession(t *testing.T) {
 
 const shownScript = `[...document.querySelectorAll('#session button')].filter((b) => b.checkVisibility() && !b.disabled).map((b) => b.textContent).join()`
 
-func TestThePageSteersASession(t *testing.T) {
+func TestPageSession_IsSteered(t *testing.T) {
 	ctx := newBrowser(t)
 	var now atomic.Value
 	now.Store(Session{})

@@ -71,7 +71,7 @@ func callAll(t *testing.T, s *Space, base string) map[string]error {
 // A space that opened once is reached by its socket only, under every name of this
 // machine: with the space down, another program at its port is sent nothing. A program
 // that runs already finds the space that comes later.
-func TestOnlyTheSocketIsTrusted(t *testing.T) {
+func TestSocket_AloneIsTrusted(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	data := t.TempDir()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -129,7 +129,7 @@ func TestOnlyTheSocketIsTrusted(t *testing.T) {
 
 // The socket is found whatever the data folder is, and in no folder where others can put
 // one.
-func TestWhereTheSocketIs(t *testing.T) {
+func TestSocket_Place(t *testing.T) {
 	short, err := os.MkdirTemp("/tmp", "socket-")
 	kit.NoError(t, err)
 	defer os.RemoveAll(short)

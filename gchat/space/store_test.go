@@ -15,35 +15,7 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-// TestMain can be the process that a test kills: it posts until then, and prints
-// the name of each message that the space took.
-func TestMain(m *testing.M) {
-	dir := os.Getenv("SPACE_TEST_POST_TO")
-	if dir == "" {
-		os.Exit(m.Run())
-	}
-	s, err := Open(Options{DataDir: dir})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	for i := 0; ; i++ {
-		message, err := s.PostAs(nil, "", strings.Repeat("x", i%5000))
-		if err == nil {
-			fmt.Println(message.Name)
-		}
-	}
-}
-
-func openSpace(t *testing.T, dir string) *Space {
-	t.Helper()
-	s, err := Open(Options{DataDir: dir})
-	kit.NoError(t, err)
-	t.Cleanup(func() { s.Close() })
-	return s
-}
-
-func TestKill(t *testing.T) {
+func TestStore_SurvivesAKill(t *testing.T) {
 	dir := t.TempDir()
 	var said []string
 	for range 3 {
@@ -77,7 +49,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-func TestReload(t *testing.T) {
+func TestStore_Reload(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "space")
 	s, srv := testServer(t, Options{DataDir: dir})
 	url := s.WebhookURL("http://localhost")
@@ -112,7 +84,7 @@ func TestReload(t *testing.T) {
 }
 
 // An earlier version kept the page's token in a file of its own: its link still leads in.
-func TestAnEarlierVersionsToken(t *testing.T) {
+func TestStore_EarlierToken(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{secretsFile: `{"key": "k", "token": "t"}`, "page-token": "p\n"} {
 		kit.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
@@ -124,7 +96,7 @@ func TestAnEarlierVersionsToken(t *testing.T) {
 	}
 }
 
-func TestHalfWrittenLine(t *testing.T) {
+func TestStore_HalfWrittenLine(t *testing.T) {
 	whole := t.TempDir()
 	s := openSpace(t, whole)
 	for _, text := range []string{"one", "two", "three"} {
@@ -153,7 +125,7 @@ func TestHalfWrittenLine(t *testing.T) {
 	}
 }
 
-func TestBadLineInTheMiddle(t *testing.T) {
+func TestStore_BadLine(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, messagesFile)
 	const foreign = "{\"message\":{}}\n{}\n"
@@ -166,9 +138,9 @@ func TestBadLineInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestFullDisk lets the disk take half a line. That half must go again, or the
+// TestStore_FullDisk lets the disk take half a line. That half must go again, or the
 // next message is glued to it.
-func TestFullDisk(t *testing.T) {
+func TestStore_FullDisk(t *testing.T) {
 	dir := t.TempDir()
 	s := openSpace(t, dir)
 	if _, err := s.PostAs(nil, "", "one"); err != nil {
@@ -196,7 +168,7 @@ func TestFullDisk(t *testing.T) {
 	kit.Equalf(t, joinTexts(s.Messages()), "one two", "read back")
 }
 
-func TestInUse(t *testing.T) {
+func TestStore_InUse(t *testing.T) {
 	dir := t.TempDir()
 	s := openSpace(t, dir)
 	if _, err := Open(Options{DataDir: dir}); !errors.Is(err, ErrInUse) {

@@ -11,9 +11,17 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
+// An upgrade where claude is not on the PATH, as of an editor's, keeps the hooks that its
+// version takes.
+func TestInstall_KeepsHooksWithoutClaude(t *testing.T) {
+	n := newBareHome(t, "/usr/bin:/bin")
+	n.mustRun(programPath(t), "install", "--preset", "approve", "--claude-version", "2.1.329")
+	kit.Containsf(t, n.mustRun(programPath(t), "install", "--keep"), "settings.json: nothing to change", "it")
+}
+
 // Called through a link, by a path or by a name on the PATH, install registers the link
 // and links names beside it: what it leads to is gone with the next version.
-func TestInstallThroughALink(t *testing.T) {
+func TestInstall_RegistersTheLink(t *testing.T) {
 	built, err := builtProgram()
 	kit.NoError(t, err)
 	name := os.Args[0]

@@ -19,7 +19,7 @@ import (
 )
 
 // The cards of every kind of question, open and closed, are such as Google takes.
-func TestCardsAreAsGoogleTakesThem(t *testing.T) {
+func TestCard_IsAsGoogleTakesIt(t *testing.T) {
 	const id = "0123456789abcdef0123456789abcdef"
 	one := state.SubQuestion{Header: "DB", Question: "Which?", Options: []state.Option{{Label: "A", Description: "a"}, {Label: "B"}}}
 	several := one

@@ -45,7 +45,7 @@ var hookRuns = []hookRun{
 // No hook opens a network socket, whatever Chat does: so it is as fast when Chat hangs as
 // when Chat is idle. gchat-send, which is the poller itself, shows that the test would
 // see one.
-func TestNoHookOpensASocket(t *testing.T) {
+func TestHook_OpensNoSocket(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("strace"); err != nil {
 		if os.Getenv("GCHAT_E2E_REQUIRED") == "1" {

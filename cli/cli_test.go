@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,30 +20,14 @@ import (
 	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
-	"gchat-hooks/e2e/underlock"
 	"gchat-hooks/gchat/space"
-	"gchat-hooks/state"
 )
 
-// TestMain removes the program that the tests built.
-func TestMain(m *testing.M) {
-	code := underlock.Run(m)
-	if dir, err := builtProgram(); err == nil {
-		os.RemoveAll(dir)
-	}
-	os.Exit(code)
-}
-
-// changeToRoot goes to the folder with main.go for the rest of a test.
-func changeToRoot(t *testing.T) {
-	t.Helper()
-	t.Chdir("..")
-}
-
-// TestCommands runs what a person types, as processes: each script in testdata is a small
+// TestCLI_Scripts runs what a person types, as processes: each script in testdata is a small
 // story. Those that send have a space, and see what arrives in it.
-func TestCommands(t *testing.T) {
+func TestCLI_Scripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
@@ -90,35 +74,6 @@ func TestCommands(t *testing.T) {
 			return os.Mkdir(e.WorkDir+"/home", 0o700)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"arrived": checkArrived, "exits": checkExit, "bytes": writeBytes, "says": replyInThread, "asked-now": setAskedAt, "until": awaitMatch},
-	})
-}
-
-// endPollersIn ends the pollers that commands started with a state somewhere in a folder,
-// and waits until they have: also those that hold their lock and have written no
-// heartbeat yet, and what one starts in its place as it ends.
-func endPollersIn(dir string) {
-	quiet := 0
-	bound.WaitFor(bound.Patience, func() bool {
-		lives := false
-		_ = filepath.WalkDir(dir, func(path string, _ os.DirEntry, _ error) error {
-			if filepath.Base(filepath.Dir(path)) == "pollers" && filepath.Ext(path) == ".lock" && state.IsLocked(path) {
-				lives = true
-			}
-			if filepath.Base(path) != "pollers" {
-				return nil
-			}
-			for _, p := range state.ReadHeartbeats(getenvOf([]string{"XDG_STATE_HOME=" + filepath.Dir(filepath.Dir(path))})) {
-				if p.IsAlive && p.PIDScope == state.PIDScope() {
-					lives = true
-					_ = syscall.Kill(p.PID, syscall.SIGKILL)
-				}
-			}
-			return nil
-		})
-		if quiet++; lives {
-			quiet = 0
-		}
-		return quiet == 2
 	})
 }
 
@@ -225,4 +180,111 @@ func writeBytes(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(err)
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Repeat(text, times)), 0o600))
+}
+
+// What others wrote reaches the terminal as text: neither Chat's words nor a file's are
+// obeyed by it, and no secret is shown.
+func TestCLI_ErrorsAreInert(t *testing.T) {
+	dir, err := builtProgram()
+	kit.NoError(t, err)
+	const hostile = `\u001b]52;c;cHduZWQ=\u0007\u009b31m\u202etxt`
+	server := httptest.NewServer(strict.CheckRequests(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprintf(w, `{"error":{"code":403,"status":"PERMISSION_DENIED","message":"%s: wrong TOKENTOKEN1299 in %s"}}`, hostile, r.URL.RequestURI())
+	})))
+	defer server.Close()
+	home, err := os.MkdirTemp("", "inert-")
+	kit.NoError(t, err)
+	t.Cleanup(func() { // a poller still tries what was not sent
+		endPollers(func(name string) string { return map[string]string{"HOME": home}[name] })
+		_ = removeUntilGone(home)
+	})
+	questions := filepath.Join(home, "state", "pending-questions")
+	kit.NoError(t, os.MkdirAll(questions, 0o700))
+	for i := range 2 {
+		q := fmt.Sprintf(`{"question_id":"evil%d","session_id":"evil","gchat_thread_key":"ask-%s%d","status":"pending","asked_at":"2026-01-01T00:00:00Z","questions":[{"question":"?","options":[]}]}`, i, hostile, i)
+		kit.NoError(t, os.WriteFile(filepath.Join(questions, fmt.Sprintf("evil-%d.json", i)), []byte(q), 0o600))
+	}
+	url := server.URL + "/v1/spaces/AAAA/messages?key=KEYKEY1234&token=TOKENTOKEN1299"
+	for _, args := range [][]string{{"setup"}, {"send", "--no-queue", "hello"}, {"answer", "evil", "1"}} {
+		cmd := bound.Command(t, filepath.Join(dir, "gchat-hooks"), args...)
+		cmd.Env = []string{"HOME=" + home, "PATH=/usr/bin:/bin", "GCHAT_STATE_DIR=" + filepath.Join(home, "state")}
+		if args[0] != "answer" {
+			cmd.Env = append(cmd.Env, "GOOGLE_CHAT_WEBHOOK_URL="+url)
+		}
+		cmd.Dir = home
+		var out strings.Builder
+		cmd.Stdout, cmd.Stderr = io.Discard, &out
+		if cmd.Run() == nil || out.Len() == 0 {
+			t.Errorf("%v: no error: %s", args, out.String())
+		}
+		for _, bad := range []string{"\x1b", "\x07", "\u009b", "\u202e", "KEYKEY1234", "TOKENTOKEN1299"} {
+			if strings.Contains(out.String(), bad) {
+				t.Errorf("%v prints %q: %q", args, bad, out.String())
+			}
+		}
+		t.Logf("%v: %s", args, out.String())
+	}
+}
+
+// The same mistake ends every command with the same exit code: a script that checks for
+// one knows it of all.
+func TestCLI_ExitCodes(t *testing.T) {
+	dir, err := builtProgram()
+	kit.NoError(t, err)
+	const aHub = "hub --topic projects/p/topics/t --subscription projects/p/subscriptions/s --domain example.com --key-file k "
+	for _, tt := range []struct {
+		mistake  string
+		code     int
+		commands []string
+	}{
+		{"a command, subcommand or action that there is not", 4, []string{
+			"nonsense", "poller instal", "migrate nonsense", "menu a-session dance",
+		}},
+		{"a flag that there is not", 4, []string{
+			"--bogus", "setup --bogus", "install --bogus", "uninstall --bogus", "login --bogus", "logout --bogus", "demo --bogus",
+			"space --bogus", "hub --bogus", "hub revoke --bogus", "status --bogus", "answer --bogus 2", "send --bogus hi", "gchat-send --bogus hi", "logs --bogus",
+			"doctor --bogus", "flush --bogus", "poller --bogus", "poller install --bogus", "menu --bogus",
+			"health --bogus", "wake --bogus", "migrate s3-communicator --bogus",
+		}},
+		{"a word too many", 4, []string{
+			"setup x", "install x", "uninstall x", "login x", "logout x", "demo x", "space x", "hub x", "status x", "logs x", "doctor x",
+			"flush x", "poller install x", "health x", "wake x", "migrate s3-communicator x",
+		}},
+		{"a word too few", 4, []string{
+			"answer ask-1", "send", "menu", "menu a-session", "hook", "migrate", "login",
+		}},
+		{"a value that a flag does not take", 4, []string{
+			"poller --poll-interval x", "install --preset nope", "install --claude-version x",
+			"setup --wait x", "setup --space --address nope", "login --wait x",
+			"space --listen nope", "hub --listen nope", "hub revoke --topic nope", "logs --level x", "logs --lines x", "doctor --live --wait x",
+			"flush --timeout x", "send --type x hi",
+			"send --thread-name x hi",
+		}},
+		{"flags that do not go with each other", 4, []string{
+			"hub", "hub --tls-cert x", "hub --listen 0.0.0.0:0 --topic projects/p/topics/t --subscription s --domain d --key-file k",
+			aHub + "--behind-proxy", aHub + "--url http://hub.example.com", aHub + "--subscription x", aHub + "--domain *", aHub + "--domain @example.com",
+			"install --user --local", "uninstall --purge --local", "send --queue --no-queue hi",
+			"doctor --wait 1m", "send --thread-key x --thread-name spaces/S/threads/T hi",
+		}},
+		{"a mistake of gchat-wait's callers, who know three codes", 2, []string{
+			"wait", "gchat-wait", "wait --bogus", "wait x", "wait --thread-key x --timeout x", "wait --thread-key x --interval x",
+			"wait --thread-key x --marker y",
+		}},
+		{"no webhook", 1, []string{"setup", "send hi", "send --queue hi", "send --no-queue hi", "send --webhook x hi"}},
+	} {
+		t.Run(tt.mistake, func(t *testing.T) {
+			for _, command := range tt.commands {
+				home := t.TempDir()
+				cmd := bound.Command(t, filepath.Join(dir, "gchat-hooks"), strings.Fields(command)...)
+				cmd.Dir, cmd.Env = home, []string{"HOME=" + home, "PATH=/usr/bin:/bin"}
+				var out, errOut strings.Builder
+				cmd.Stdout, cmd.Stderr = &out, &errOut
+				_ = cmd.Run()
+				if got := cmd.ProcessState.ExitCode(); got != tt.code || out.Len() > 0 || !strings.Contains(errOut.String(), ": error: ") {
+					t.Errorf("%s: exit code %d, want %d and an error\n%s%s", command, got, tt.code, out.String(), errOut.String())
+				}
+			}
+		})
+	}
 }

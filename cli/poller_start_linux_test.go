@@ -17,34 +17,10 @@ import (
 	"gchat-hooks/state"
 )
 
-// recordDeadSession is a question whose Claude Code, hook and poller went with the
-// machine's last run, and no word of a poller is left. other is the environment that
-// asked it; nil for that of env. It is in the thread HOST/spaces/S/threads/T.
-func recordDeadSession(t *testing.T, env, otherEnv []string, folder state.Questions, at string) *state.Question {
-	t.Helper()
-	host, name, _ := strings.Cut(at, "/")
-	space, thread, _ := strings.Cut(name, "/threads/")
-	endedProcess := exec.Command("true")
-	kit.NoError(t, endedProcess.Run())
-	q, err := folder.Record("s-dead", func([]*state.Question) *state.Question {
-		return &state.Question{
-			QuestionID: "0a1b2c3d-0000", ThreadKey: "ask-user-0a1b2c3d", SessionID: "s-dead", ClaudeSessionID: "s-dead",
-			SessionName: "shop", Mode: state.ModeNative, AskedAt: time.Now().UTC().Add(-time.Hour), Status: state.Pending,
-			IsMessageSent: true, ThreadName: space + "/threads/" + thread, Chat: host + "/" + space,
-			ClaudePID: endedProcess.Process.Pid, SubQuestions: []state.SubQuestion{{Question: "Which DB?"}},
-		}
-	})
-	if err == nil {
-		err = state.AddQuestionToIndex(getenvOf(slices.Concat(otherEnv, env)), q)
-	}
-	kit.NoError(t, err)
-	return q
-}
-
 // After a restart of the machine nothing runs. Whatever the person does first starts a
 // poller, which tells the thread that the session is gone; also where the question was
 // asked under settings that a shell does not have.
-func TestAfterARestartAPollerBegins(t *testing.T) {
+func TestPollerStart_AfterARestart(t *testing.T) {
 	t.Parallel()
 	webhook := "GOOGLE_CHAT_WEBHOOK_URL=http://127.0.0.1:1/v1/spaces/A/messages?key=k&token=t"
 	for _, command := range []string{"status", "answer", "send words"} {
@@ -65,7 +41,7 @@ func TestAfterARestartAPollerBegins(t *testing.T) {
 
 // After kill -9 of everything, the session that is resumed starts a poller, before
 // anybody writes a prompt.
-func TestAResumedSessionStartsAPoller(t *testing.T) {
+func TestPollerStart_ForAResumedSession(t *testing.T) {
 	t.Parallel()
 	program, env, folder := newMachineWithQuestions(t, 0)
 	env = append(env, "GOOGLE_CHAT_WEBHOOK_URL=http://127.0.0.1:1/v1/spaces/A/messages?key=k&token=t")
@@ -87,7 +63,7 @@ func TestAResumedSessionStartsAPoller(t *testing.T) {
 
 // What a living poller of other settings serves stays with it, and what may still be
 // answered, too.
-func TestStatusTakesNothingFromOtherSettings(t *testing.T) {
+func TestPollerStart_LeavesOtherEnvironments(t *testing.T) {
 	t.Parallel()
 	program, env, folder := newMachineWithQuestions(t, 0)
 	other := []string{"GCHAT_FORMAT=builtin"}
@@ -104,7 +80,7 @@ func TestStatusTakesNothingFromOtherSettings(t *testing.T) {
 
 // The question's message may have been under way when all was killed: then its thread is
 // not known yet. It is found under other settings, too, and told.
-func TestAQuestionThatWasBeingSentIsTold(t *testing.T) {
+func TestPollerStart_QuestionWithoutAThread(t *testing.T) {
 	t.Parallel()
 	p := newSpaceHome(t)
 	_, end := p.runSpace()
@@ -135,7 +111,7 @@ func TestAQuestionThatWasBeingSentIsTold(t *testing.T) {
 }
 
 // The page's own server starts a poller when it begins, and when somebody writes there.
-func TestThePageStartsAPollerAfterARestart(t *testing.T) {
+func TestPollerStart_ByThePage(t *testing.T) {
 	t.Parallel()
 	p := newSpaceHome(t)
 	folder := state.QuestionsIn(filepath.Join(p.home, "project", ".claude", "state"))
@@ -168,7 +144,7 @@ func TestThePageStartsAPollerAfterARestart(t *testing.T) {
 }
 
 // Who logs in lets replies be read: what is open is served again.
-func TestALoginStartsAPoller(t *testing.T) {
+func TestPollerStart_AfterALogin(t *testing.T) {
 	g := newFakeGoogle(t)
 	t.Cleanup(func() { endPollersIn(g.home) })
 	folder := state.QuestionsIn(filepath.Join(g.home, ".claude", "state"))
@@ -181,4 +157,32 @@ func TestALoginStartsAPoller(t *testing.T) {
 		is, err := state.LoadQuestion(q.Path)
 		return err == nil && is.ResolvedBy == "claude_gone"
 	})
+}
+
+// A poller that was killed is started again by status and by answer where a session
+// listens, also without an open question.
+func TestStatus_StartsAKilledPoller(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"status", "answer"} {
+		program, env, _ := newMachineWithQuestions(t, 0)
+		env = append(env, "GOOGLE_CHAT_WEBHOOK_URL=http://127.0.0.1:1/v1/spaces/A/messages?key=k&token=t")
+		of := getenvOf(env)
+		gone := exec.Command("true")
+		kit.NoError(t, gone.Run())
+		lock, err := state.LockPoller(of)
+		kit.NoError(t, err)
+		time.AfterFunc(5*time.Millisecond, lock.Unlock) // it is just dying
+		if (Program{env: of, self: "/no/program"}).startPoller() == nil {
+			t.Error("the lock of a dying poller is not looked at again")
+		}
+		kit.NoError(t, state.WriteHeartbeat(of, state.Heartbeat{PID: gone.Process.Pid, BeatAt: time.Now()}))
+		if _, err := state.SessionsIn(state.UserStateDir(of)).Change("s", func(s *state.Session) {
+			s.Name, s.AcceptsCommands, s.StartedAt, s.LastSeen, s.Environment = "shop", true, time.Now(), time.Now(), state.Environment(of)
+			s.ThreadName, s.Chat = "spaces/A/threads/T", "127.0.0.1:1/spaces/A"
+		}); err != nil {
+			t.Fatal(err)
+		}
+		mustRun(t, env, program, command)
+		bound.Until(t, "a poller runs after "+command, func() bool { return state.ReadHeartbeat(of, state.Environment(of)).IsAlive })
+	}
 }

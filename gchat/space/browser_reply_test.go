@@ -1,7 +1,6 @@
 package space
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -12,48 +11,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// typeWords types into the reply box, at its end.
-func typeWords(t *testing.T, ctx context.Context, words string) {
-	t.Helper()
-	runActions(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), words))
-}
-
-// fillBox puts a text of any lines into the reply box.
-func fillBox(t *testing.T, ctx context.Context, text string) {
-	t.Helper()
-	runActions(t, ctx, chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`(() => {
-		const box = document.querySelector('[data-reply]');
-		box.value = %s;
-		box.dispatchEvent(new Event('input'));
-	})()`, jsonText(text))))
-}
-
-// openQuestion opens a thread whose question waits.
-func openQuestion(t *testing.T, ctx context.Context, thread string) {
-	t.Helper()
-	openThread(t, ctx, thread)
-	waitUntil(t, ctx, `document.querySelector('#thread-state').dataset.state === 'open'`)
-}
-
-const boxIsEmpty = `document.querySelector('[data-reply]').value === ''`
-
-// pressed are the options that the page shows as chosen, as "question.option".
-func wantPressed(t *testing.T, ctx context.Context, want string) {
-	t.Helper()
-	waitUntil(t, ctx, fmt.Sprintf(`[...document.querySelectorAll('[aria-pressed="true"]')]
-		.map((b) => b.closest('section').dataset.question + '.' + b.dataset.option).join() === %q`, want))
-}
-
-// wantOwnWords are the words that the page shows as an answer, or as a remark on what is
-// chosen.
-func wantOwnWords(t *testing.T, ctx context.Context, want string) {
-	t.Helper()
-	waitUntil(t, ctx, fmt.Sprintf(`[...document.querySelectorAll('.own')].filter((p) => p.checkVisibility())
-		.map((p) => p.textContent).join('|') === %s`, jsonText(want)))
-}
-
 // Words in the box go along with a tap, as a remark on what was tapped.
-func TestWordsGoAlongWithATap(t *testing.T) {
+func TestReplyBox_GoesWithATap(t *testing.T) {
 	ctx, d := openCards(t)
 	const second, third, send = `[data-option="2"]`, `[data-option="3"]`, `[data-choice="send"]`
 	for _, c := range []struct {
@@ -93,7 +52,7 @@ func TestWordsGoAlongWithATap(t *testing.T) {
 }
 
 // With two questions, what is sent is what is shown, and what was answered before counts.
-func TestWhatIsShownOfTwoQuestionsIsSent(t *testing.T) {
+func TestReplyBox_TwoQuestions(t *testing.T) {
 	ctx, d := openCards(t)
 	option := func(question, n int) string {
 		return fmt.Sprintf(`[data-question="%d"] [data-option="%d"]`, question, n)
@@ -151,7 +110,7 @@ func TestWhatIsShownOfTwoQuestionsIsSent(t *testing.T) {
 }
 
 // What cannot be sent any more, or is too long, stays in the box.
-func TestUnsentWordsStay(t *testing.T) {
+func TestReplyBox_UnsentTextStays(t *testing.T) {
 	ctx, d := openCards(t)
 	thread := d.ask(bashPermission())
 	openQuestion(t, ctx, thread)
@@ -181,27 +140,4 @@ func TestUnsentWordsStay(t *testing.T) {
 	click(t, ctx, `[data-send]`)
 	d.wantTap("send q1=2 w1=" + strings.Repeat("ö", 16000))
 	waitUntil(t, ctx, boxIsEmpty)
-}
-
-// Previews are shown below their options, as they are.
-func TestPreviewsOnThePage(t *testing.T) {
-	ctx, d := openCards(t)
-	const side, top = "+--+\n|  nav\n+--+", "==\n3. All\nOptions:\n1. x\n```\nReply with a\n---\nQ2. b"
-	p := state.SubQuestion{Header: "Layout", Question: "Which?", Options: []state.Option{
-		{Label: "Side", Description: "left", Preview: side}, {Label: "Top", Preview: top}, {Label: "None"},
-	}}
-	for n := 1; n <= 2; n++ {
-		q := state.Question{SessionName: "shop", ThreadKey: "k"}
-		for range n {
-			q.SubQuestions = append(q.SubQuestions, p)
-		}
-		openQuestion(t, ctx, d.ask(q))
-		shown := strings.Replace(top, "```", "``‹U+0060›", 1)
-		waitUntil(t, ctx, fmt.Sprintf(`JSON.stringify([...document.querySelectorAll('.preview')].map((p) => p.textContent)) === %s`,
-			jsonText(jsonText([]string{side, shown, side, shown}[:2*n]))))
-		waitUntil(t, ctx, fmt.Sprintf(`document.querySelectorAll('[data-option]').length === %d &&
-			document.querySelector('.description').textContent === 'left'`, 3*n))
-		screenshot(t, ctx, fmt.Sprint("phone-previews-", n))
-		wantContrast(t, ctx, "previews")
-	}
 }

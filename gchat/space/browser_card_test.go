@@ -1,6 +1,7 @@
 package space
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +17,7 @@ import (
 // On the page a card is tapped, and a denial takes its reason along. Once it is answered
 // the card stays, with what was chosen and nothing to tap, and the answer stands below
 // it.
-func TestTapsFromThePage(t *testing.T) {
+func TestCard_TapsFromThePage(t *testing.T) {
 	ctx := newBrowser(t)
 	s, srv, app := openApp(t, Options{IsDirect: true})
 	runActions(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))
@@ -85,5 +86,28 @@ func TestTapsFromThePage(t *testing.T) {
 			}
 			waitUntil(t, ctx, strings.Join(append(chosen, "true"), " && "))
 		})
+	}
+}
+
+// Previews are shown below their options, as they are.
+func TestCard_ShowsPreviews(t *testing.T) {
+	ctx, d := openCards(t)
+	const side, top = "+--+\n|  nav\n+--+", "==\n3. All\nOptions:\n1. x\n```\nReply with a\n---\nQ2. b"
+	p := state.SubQuestion{Header: "Layout", Question: "Which?", Options: []state.Option{
+		{Label: "Side", Description: "left", Preview: side}, {Label: "Top", Preview: top}, {Label: "None"},
+	}}
+	for n := 1; n <= 2; n++ {
+		q := state.Question{SessionName: "shop", ThreadKey: "k"}
+		for range n {
+			q.SubQuestions = append(q.SubQuestions, p)
+		}
+		openQuestion(t, ctx, d.ask(q))
+		shown := strings.Replace(top, "```", "``‹U+0060›", 1)
+		waitUntil(t, ctx, fmt.Sprintf(`JSON.stringify([...document.querySelectorAll('.preview')].map((p) => p.textContent)) === %s`,
+			jsonText(jsonText([]string{side, shown, side, shown}[:2*n]))))
+		waitUntil(t, ctx, fmt.Sprintf(`document.querySelectorAll('[data-option]').length === %d &&
+			document.querySelector('.description').textContent === 'left'`, 3*n))
+		screenshot(t, ctx, fmt.Sprint("phone-previews-", n))
+		wantContrast(t, ctx, "previews")
 	}
 }

@@ -4,13 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,58 +15,11 @@ import (
 
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
-	"gchat-hooks/e2e/strict"
-	"gchat-hooks/gchat/space"
-	"gchat-hooks/state"
 )
-
-// setupHome is a person who has nothing yet but a space.
-type setupHome struct {
-	t          *testing.T
-	home       string
-	program    string
-	space      *space.Space
-	webhookURL string // the webhook's
-	serverURL  string
-}
-
-func newSetupHome(t *testing.T) *setupHome {
-	dir, err := builtProgram()
-	kit.NoError(t, err)
-	sp, err := space.Open(space.Options{})
-	kit.NoError(t, err)
-	server := httptest.NewServer(strict.CheckRequests(t, sp.Handler(), strict.Embedded))
-	t.Cleanup(func() { server.Close(); sp.Close() })
-	home := t.TempDir()
-	t.Cleanup(func() {
-		// before the folder goes: a space that setup started lives on, and starts pollers
-		endSpace(getenvOf([]string{"HOME=" + home}))
-		endPollersIn(home)
-	})
-	return &setupHome{t: t, home: home, program: filepath.Join(dir, "gchat-hooks"), space: sp, webhookURL: sp.WebhookURL(server.URL), serverURL: server.URL}
-}
-
-func (s *setupHome) runSetup(args ...string) *ptyDialog {
-	return startInTerminal(s.t, []string{"HOME=" + s.home, "PATH=/usr/bin:/bin", "TERM=dumb"}, s.program, append([]string{"setup"}, args...)...)
-}
-
-func (s *setupHome) readConfig() string {
-	b, _ := os.ReadFile(filepath.Join(s.home, ".config/gchat-hooks/config.json"))
-	return string(b)
-}
-
-// reply has somebody reply in the thread of the last message.
-func (s *setupHome) reply(user *chat.User, text string) {
-	s.t.Helper()
-	ms := s.space.Messages()
-	if _, err := s.space.PostAs(user, ms[len(ms)-1].Thread.Name, text); err != nil {
-		s.t.Fatal(err)
-	}
-}
 
 // Behind a gateway, sessions of 2.1.332 begin in a mode in which permissions do not reach
 // Chat: setup says so, and offers another one. It is taken out again with the hooks.
-func TestSetupOffersAModeInWhichPermissionsReachChat(t *testing.T) {
+func TestSetup_OffersAnotherPermissionMode(t *testing.T) {
 	s := newSetupHome(t)
 	claude, file := filepath.Join(s.home, ".local/bin/claude"), filepath.Join(s.home, ".claude/settings.json")
 	own := "{\n  \"env\": {\n    \"ANTHROPIC_BASE_URL\": \"https://gateway.example/v1\"\n  }\n}\n"
@@ -97,7 +46,7 @@ func TestSetupOffersAModeInWhichPermissionsReachChat(t *testing.T) {
 
 // One conversation, with a slip, an interruption, and a reply of a person who is not on
 // the list yet.
-func TestSetupIsOneConversation(t *testing.T) {
+func TestSetup_OneConversation(t *testing.T) {
 	s := newSetupHome(t)
 	ann := &chat.User{Name: "users/111", Type: "HUMAN", DisplayName: "Ann"}
 
@@ -150,7 +99,7 @@ func TestSetupIsOneConversation(t *testing.T) {
 
 // A person who goes away at the first question leaves no trace, whatever stands in the
 // environment; and what stands there is kept with the webhook.
-func TestSetupWritesNothingBeforeAnAnswer(t *testing.T) {
+func TestSetup_WritesNothingBeforeAnAnswer(t *testing.T) {
 	s := newSetupHome(t)
 	env := []string{"HOME=" + s.home, "PATH=/usr/bin:/bin", "TERM=dumb", "GCHAT_API_ENDPOINT=" + s.space.APIEndpoint(s.serverURL)}
 	dialog := startInTerminal(t, env, s.program, "setup")
@@ -170,7 +119,7 @@ func TestSetupWritesNothingBeforeAnAnswer(t *testing.T) {
 }
 
 // Without Google: setup starts the space, which stays, and asks nothing about a service.
-func TestSetupWithoutGoogle(t *testing.T) {
+func TestSetup_WithoutGoogle(t *testing.T) {
 	s := newSetupHome(t)
 	address := freeAddress(t)
 	dialog := s.runSetup("--round-trip=false", "--no-hooks", "--address", address)
@@ -194,7 +143,7 @@ func TestSetupWithoutGoogle(t *testing.T) {
 
 // The embedded space's round trip is one thread with one card, which is tapped or
 // answered in words, after which nothing waits for the person.
-func TestSetupTriesThePage(t *testing.T) {
+func TestSetup_TriesThePage(t *testing.T) {
 	t.Parallel()
 	for name, typed := range map[string]bool{"tapped": false, "typed": true} {
 		t.Run(name, func(t *testing.T) {
@@ -243,65 +192,35 @@ func TestSetupTriesThePage(t *testing.T) {
 	}
 }
 
-// A purge asks, and takes anything but a yes for a no. While a daemon runs that a person
-// started, it removes nothing.
-func TestPurgeAsks(t *testing.T) {
-	s := newSetupHome(t)
-	env := []string{"HOME=" + s.home, "PATH=/usr/bin:/bin", "TERM=dumb"}
-	dialog := s.runSetup("--send-only", "--service=false", "--no-hooks")
-	dialog.answerPrompt("Paste its URL here", s.webhookURL)
-	dialog.expect("Done.")
-	dialog.waitExit()
-	daemon := exec.Command(s.program, "poller")
-	daemon.Env = env
-	kit.NoError(t, daemon.Start())
-	ended := make(chan error, 1)
-	go func() { ended <- daemon.Wait() }()
-	t.Cleanup(func() { _ = daemon.Process.Kill() })
-	runs := func(h state.Heartbeat) bool { return h.IsAlive && h.IsDaemon }
-	bound.Until(t, "the daemon runs", func() bool { return slices.ContainsFunc(state.ReadHeartbeats(getenvOf(env)), runs) })
-
-	dialog = startInTerminal(t, env, s.program, "uninstall", "--purge", "--yes")
-	dialog.expect(fmt.Sprintf(`the daemon runs \(pid %d on `, daemon.Process.Pid))
-	kit.Equalf(t, dialog.waitExit(), 1, "beside a daemon: exit code")
-	_ = daemon.Process.Signal(syscall.SIGTERM)
-	if err := <-ended; err != nil {
-		t.Errorf("the daemon ended with %v", err)
-	}
-	for _, answer := range []string{"", "n"} {
-		dialog = startInTerminal(t, env, s.program, "uninstall", "--purge")
-		dialog.answerPrompt(`Remove all of it\? \[y/N\]`, answer)
-		dialog.expect("nothing was removed")
-		if dialog.waitExit(); s.readConfig() == "" {
-			t.Fatalf("%q removed the configuration", answer)
-		}
-	}
-	dialog = startInTerminal(t, env, s.program, "uninstall", "--purge")
-	dialog.answerPrompt(`Remove all of it\?`, "yes")
-	dialog.expect("gchat-hooks is removed")
-	kit.Equalf(t, dialog.waitExit(), 0, "exit code")
-	if left, _ := os.ReadDir(s.home); len(left) > 0 {
-		t.Errorf("left in the home folder: %v", left)
-	}
-}
-
-// install.sh asks, too, where there is somebody to ask.
-func TestUninstallScriptAsksOnATerminal(t *testing.T) {
-	n := newBareHome(t, "/usr/bin:/bin")
-	before := n.listTree()
-	n.mustRun("sh", installScript(t), "--binary", programPath(t))
-	dialog := startInTerminal(t, append(n.env, "TERM=dumb"), "bash", installScript(t), "--uninstall")
-	dialog.answerPrompt(`Remove all of it\? \[y/N\]`, "n")
-	if dialog.waitExit(); n.listTree() == before {
-		t.Error("a no removed all of it")
-	}
-	dialog = startInTerminal(t, append(n.env, "TERM=dumb"), "bash", installScript(t), "--uninstall")
-	dialog.answerPrompt(`Remove all of it\? \[y/N\]`, "y")
-	if code := dialog.waitExit(); code != 0 || n.listTree() != before {
-		t.Errorf("exit code %d; the home folder is\n%s", code, n.listTree())
-	}
-}
-
 func webhookSecret(webhook string) string {
 	return webhook[strings.Index(webhook, "token=")+len("token="):]
+}
+
+// However a person leaves the question for a secret, the secret is not shown, and the
+// terminal shows again what is typed.
+func TestSetup_HidesTheSecret(t *testing.T) {
+	for name, leave := range map[string]func(dialog *ptyDialog){
+		"Ctrl-C":  func(dialog *ptyDialog) { dialog.typeText("half of SECRET\x03") },
+		"SIGTERM": func(dialog *ptyDialog) { _ = dialog.cmd.Process.Signal(syscall.SIGTERM) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSetupHome(t)
+			dialog := s.runSetup()
+			dialog.expect("Paste its URL here")
+			dialog.awaitEcho(false)
+			dialog.typeText("https://chat.googleapis.com/SECRET\n")
+			dialog.expect("That did not work: not a Chat webhook URL")
+			dialog.expect("Paste its URL here")
+			dialog.awaitEcho(false)
+			leave(dialog)
+			dialog.expect("run the same command again to go on")
+			if code := dialog.waitExit(); code != 1 {
+				t.Errorf("exit code %d:\n%s", code, dialog.screen())
+			}
+			dialog.awaitEcho(true)
+			if strings.Contains(dialog.screen(), "SECRET") {
+				t.Errorf("the secret is shown:\n%s", dialog.screen())
+			}
+		})
+	}
 }

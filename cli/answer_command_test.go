@@ -1,0 +1,24 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// Who tells Claude is said as it was before the hook had the answer, and ended.
+func TestAnswer_SaysWhoWaited(t *testing.T) {
+	t.Parallel()
+	p := newSpaceHome(t)
+	_, end := p.runSpace()
+	defer end()
+	for i := range 12 {
+		_, told := p.ask(fmt.Sprintf("session-%d", i))
+		open, _ := p.run("answer")
+		key, _, _ := strings.Cut(open, ",")
+		if said, code := p.run("answer", key, "2"); code != 0 || !strings.Contains(said, "on its way to Claude: a waiting process delivers it\n") {
+			t.Errorf("%d: %s", code, said)
+		}
+		told()
+	}
+}
