@@ -104,9 +104,9 @@ func (s *Space) writeEventLine(line eventLine) error {
 	return s.store.events.appendLine(line)
 }
 
-// startReminding has onActivity called at once, and repeatedly as long as the app did not
-// acknowledge all events: the process that fetches them may have been killed. The caller
-// holds the lock.
+// startReminding starts a goroutine that calls onActivity at once, and again with growing
+// pauses until the app has acknowledged all events: the process that fetches them may
+// have been killed. The caller holds the lock.
 func (s *Space) startReminding() {
 	if s.isReminding {
 		return

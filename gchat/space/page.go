@@ -119,28 +119,15 @@ func (s *Space) serveEvents(w http.ResponseWriter, r *http.Request) {
 	if sent == 0 {
 		stream.send("reset", "", struct{}{})
 	}
+	sent = stream.sendRows(rows, sent)
+	stream.send("ready", "", struct{}{})
 	ticker := time.NewTicker(heartbeatInterval)
 	defer ticker.Stop()
-	for isReady := false; stream.err == nil; {
-		for len(rows) > 0 && stream.err == nil {
-			n := min(len(rows), maxEventMessages)
-			batch := []*messageRow{}
-			for _, r := range rows[:n] {
-				viewer := r.Message.PrivateMessageViewer
-				if viewer == nil || viewer.Name == PersonName {
-					batch = append(batch, pageRow(r))
-				}
-			}
-			rows, sent = rows[n:], sent+n
-			stream.send("messages", stream.epoch+"-"+strconv.Itoa(sent), batch)
-		}
-		if !isReady {
-			isReady = true
-			stream.send("ready", "", struct{}{})
-		}
+	for stream.err == nil {
 		select {
 		case <-changed:
 			rows, sent, changed = s.rowsAfter(sent)
+			sent = stream.sendRows(rows, sent)
 		case <-ticker.C:
 			stream.send("heartbeat", "", struct{}{})
 		case <-r.Context().Done():
@@ -194,6 +181,23 @@ type eventStream struct {
 	control *http.ResponseController
 	epoch   string
 	err     error
+}
+
+// sendRows sends rows, of which sent came before, and returns how many are sent then. It
+// leaves out messages that only another person may see.
+func (e *eventStream) sendRows(rows []*messageRow, sent int) int {
+	for batch := range slices.Chunk(rows, maxEventMessages) {
+		visible := []*messageRow{}
+		for _, r := range batch {
+			viewer := r.Message.PrivateMessageViewer
+			if viewer == nil || viewer.Name == PersonName {
+				visible = append(visible, pageRow(r))
+			}
+		}
+		sent += len(batch)
+		e.send("messages", e.epoch+"-"+strconv.Itoa(sent), visible)
+	}
+	return sent
 }
 
 func (e *eventStream) send(event, id string, data any) {

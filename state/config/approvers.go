@@ -21,11 +21,12 @@ const (
 var idleWords = []Idle{IdleOff, IdleOn, IdleAsks}
 
 const (
-	// DefaultGrace is how long a permission or a plan waits before it is posted, while a
-	// person types in its session's pane.
+	// DefaultGrace is how long the poller waits before it posts a permission or a plan,
+	// while a person types in its session's pane.
 	DefaultGrace = 8 * time.Second
-	// defaultBackgroundWait is how long a hook keeps a background agent's dialog out of
-	// the terminal if nobody can see whether a person presses keys there.
+	// defaultBackgroundWait is how long a background agent's permission waits in Chat
+	// alone, without a dialog in the terminal, if nobody can see whether a person presses
+	// keys there.
 	defaultBackgroundWait = 2 * time.Minute
 	maxReminders          = 10
 )

@@ -78,7 +78,7 @@ type Config struct {
 	Idle           Idle            // GCHAT_IDLE, idle; "" if the person set nothing
 	GracePeriod    time.Duration   // GCHAT_GRACE, grace
 	BackgroundWait time.Duration   // GCHAT_BACKGROUND_WAIT, background_wait
-	RemindAfter    []time.Duration // GCHAT_REMIND, remind: since it was asked, ascending
+	RemindAfter    []time.Duration // GCHAT_REMIND, remind: from asking on, ascending
 	// GCHAT_WRITES_PER_MINUTE, writes_per_minute: from this machine to one space
 	WritesPerMinute int
 
@@ -97,8 +97,8 @@ type Config struct {
 	// IsAllowlistUnknown means that more people than AllowedUsers may be allowed: a place
 	// that could name them cannot be read, such as a file that is being edited.
 	IsAllowlistUnknown bool
-	// HasUnreadFile means that a file could not be read. Then nobody decides anything in
-	// Chat.
+	// HasUnreadFile means that a file, a policy or a member that only the person may set
+	// could not be read. Then nobody decides anything in Chat.
 	HasUnreadFile bool
 
 	// ReadPolicy asks a hub for its policy. If it is nil, only the saved copy counts.
@@ -119,7 +119,8 @@ type Config struct {
 	isModeInEnv bool
 }
 
-// Format names what words the questions: "haiku" or "builtin".
+// Format is how the texts of questions are written: "haiku" has a model reword them,
+// "builtin" does not.
 type Format string
 
 // LoadPersonal loads what the person set outside of any project. It decides who may
@@ -151,9 +152,9 @@ func Load(env state.Getenv, projectDir string) *Config {
 	c.setEmbeddedSpace(env, layers)
 	// A list in a place above the unread file is the one that counts.
 	c.IsAllowlistUnknown = c.IsAllowlistUnknown && len(c.AllowedUsers) == 0
-	namedUsers := len(c.AllowedUsers)
-	c.setCredentials(env, projectDir, layers)
-	c.setApprovers(layers, c.AllowedUsers[namedUsers:])
+	configuredUsers := len(c.AllowedUsers)
+	c.setCredentials(env, projectDir, layers) // it appends the person who logged in
+	c.setApprovers(layers, c.AllowedUsers[configuredUsers:])
 	c.isModeInEnv = env("GCHAT_ASK_MODE") != ""
 	return c
 }
@@ -202,6 +203,7 @@ func (c *Config) readFromLayers(s Setting, layers []layer) {
 		if value != nil {
 			err := s.readObject(c, value)
 			c.addProblem(s.JSONName, err)
+			// never_remote is personal. If it is invalid, it may name any call.
 			c.HasUnreadFile = c.HasUnreadFile || s.IsPersonal && err != nil
 		}
 	}
@@ -243,8 +245,8 @@ func ParseInterval(s string) (time.Duration, error) {
 // ErrNoWebhook means that no place of the configuration names a webhook.
 var ErrNoWebhook = errors.New("no webhook URL is configured")
 
-// ErrUnreadableFile means that a file cannot be read. It is ignored, and so is every
-// place below it.
+// ErrUnreadableFile means that a configuration file cannot be read. The file is ignored,
+// and so is every place below it.
 var ErrUnreadableFile = errors.New("read configuration")
 
 // ErrFileGone means that a file was read before and is missing: see readMarkPath. An

@@ -21,7 +21,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// layer is what one place of the configuration sets.
+// layer has the settings of one place of the configuration: of the environment, or of a
+// file.
 type layer struct {
 	isEnvironment bool
 	// the file is in the project, and came from wherever the project came from
@@ -82,8 +83,8 @@ func (f configFile) read() (layer, error) {
 }
 
 // readMarkPath returns the path of the mark which says that a configuration file of the
-// person was read and set something. If the file is missing later, nobody knows what it
-// took away.
+// person was read and set something. If the file is missing later, nobody knows whom and
+// which calls it excluded, and so nobody decides in Chat.
 func readMarkPath(env state.Getenv, path string) string {
 	return filepath.Join(state.UserStateDir(env), "config-read-"+state.Hash(6, path))
 }
@@ -194,7 +195,8 @@ func suggestSetting(name string) (best string) {
 	}
 	bestScore := 0.9
 	for _, s := range settings {
-		if score := smetrics.JaroWinkler(s.JSONName, strings.ToLower(name), 0.7, 4); score > bestScore {
+		score := smetrics.JaroWinkler(s.JSONName, strings.ToLower(name), 0.7, 4)
+		if score > bestScore {
 			bestScore, best = score, s.JSONName
 		}
 	}
@@ -212,11 +214,11 @@ func settingText(raw json.RawMessage) (string, error) {
 	case float64:
 		return strconv.FormatFloat(v, 'f', -1, 64), nil
 	case []any:
-		var parts []string
-		for _, p := range v {
-			parts = append(parts, fmt.Sprint(p))
+		var items []string
+		for _, item := range v {
+			items = append(items, fmt.Sprint(item))
 		}
-		return strings.Join(parts, ","), nil
+		return strings.Join(items, ","), nil
 	case map[string]any:
 		return "", errors.New("it takes a text, a number, true or false, or a list")
 	}
@@ -268,8 +270,8 @@ func (c *Config) dropPersonal(l layer, path, userFile string) {
 
 // errForeignWebhook means that a project's webhook leads to a host of the project's
 // choice.
-var errForeignWebhook = errors.New("webhook_url is ignored: " +
-	"a project's webhook has to be Google's, or on the host of your own api_endpoint or webhook_url")
+var errForeignWebhook = errors.New("webhook_url is ignored: a project's webhook has to be " +
+	"Google's, or on the host of your own api_endpoint or webhook_url")
 
 // isOwnHost reports whether a webhook leads to Google, or to a host that the person's own
 // api_endpoint or webhook_url names.
@@ -344,9 +346,10 @@ func indexWith(layers []layer, names ...string) int {
 	return len(layers)
 }
 
-// SetMember writes a setting into the person's configuration file, which only they can
-// read then. The value is a text or a list of texts; nil removes the member. Other
-// members, their order and comments stay. A file that cannot be parsed is not changed.
+// SetMember writes a setting into the person's configuration file, and makes the file
+// readable by them only. The value is a text or a list of texts; nil removes the member.
+// Other members, their order and comments stay. A file that cannot be parsed is not
+// changed.
 func SetMember(path, name string, value any) error {
 	// If the file is a link, such as into a folder of dotfiles, its target is written.
 	path = state.RealPath(path)

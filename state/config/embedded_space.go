@@ -26,7 +26,7 @@ func (c *Config) setEmbeddedSpace(env state.Getenv, layers []layer) {
 		}
 	case c.UsesEmbeddedApp():
 		c.SpaceID = state.EmbeddedSpaceName
-	case c.Subscription != "" || webhookLayer == len(layers):
+	case c.Subscription != "" || webhookLayer == len(layers): // another app, or no webhook
 	case !layers[webhookLayer].isEnvironment && !layers[webhookLayer].isProject:
 		if endpoint := embeddedEndpoint(env, c.WebhookURL); endpoint != "" {
 			c.SpaceID, c.Subscription = state.EmbeddedSpaceName, state.EmbeddedSubscription
@@ -57,7 +57,9 @@ func embeddedEndpoint(env state.Getenv, webhook string) string {
 // RemoveEmbeddedSpace removes what setup --space wrote from the person's configuration
 // file, except for who may answer.
 func RemoveEmbeddedSpace(path string) error {
-	for _, name := range []string{"pubsub_subscription", "pubsub_endpoint", "api_endpoint", "space_id"} {
+	for _, name := range []string{
+		"pubsub_subscription", "pubsub_endpoint", "api_endpoint", "space_id",
+	} {
 		if err := SetMember(path, name, nil); err != nil {
 			return err
 		}

@@ -50,14 +50,14 @@ func EnqueueReport(
 	if err := cfg.ApplyPolicies(context.Background(), env); err != nil {
 		return ReportResult{}, err
 	}
-	// Such a report quotes what a permission asks for, or what a turn did.
 	isPermission := r.RuleKind == string(state.KindPermission)
-	hasContent := isPermission || r.RuleKind == KindTurnDone
+	// The text of such a report says what a permission asks for, or what a turn did.
+	hasPrivateText := isPermission || r.RuleKind == KindTurnDone
 	switch {
 	case !cfg.AccessTo(KindReport, "").CanAsk,
 		isPermission && !cfg.AccessTo(state.KindPermission, "").CanAsk:
 		return ReportResult{IsOff: true}, nil
-	case hasContent && !cfg.AccessTo(state.Kind(r.RuleKind), "").CanShow:
+	case hasPrivateText && !cfg.AccessTo(state.Kind(r.RuleKind), "").CanShow:
 		r.Text = ""
 	}
 	if !cfg.CanSend() {
@@ -106,13 +106,13 @@ func (c *Config) destination(m *state.Message) string {
 
 // heldUntil returns when a report may be sent; zero for at once. Quiet hours hold every
 // report that is not urgent.
-func heldUntil(cfg *Config, rule ReportRule, urgent bool, now time.Time) (until time.Time) {
+func heldUntil(cfg *Config, rule ReportRule, isUrgent bool, now time.Time) (until time.Time) {
 	sendAt := now
 	if rule == ReportDigest {
 		until = now.Truncate(digestInterval).Add(digestInterval)
 		sendAt = until
 	}
-	if end, isQuiet := cfg.QuietHours.EndAfter(sendAt); isQuiet && !urgent {
+	if end, isQuiet := cfg.QuietHours.EndAfter(sendAt); isQuiet && !isUrgent {
 		return end
 	}
 	return until
