@@ -107,7 +107,7 @@ func TestSetupApp_NamesWhatIsMissing(t *testing.T) {
 	dialog.expect(`--expiration-period=never`)
 	dialog.expect(`--member serviceAccount:chat-api-push@system\.gserviceaccount\.com`)
 	dialog.expect(`roles/iam\.serviceAccountTokenCreator`)
-	dialog.expect(`make the subscription where it is missing, and grant roles/pubsub\.subscriber`)
+	dialog.expect(`make the subscription if it is missing, and grant roles/pubsub\.subscriber`)
 	c.setTrap(":testIamPermissions", "")
 	c.setTrap("/v1/spaces", "404 Google Chat app not found. To create a Chat app, you must turn on the Chat API and configure the app")
 	dialog.answerPrompt("Press Enter", "")

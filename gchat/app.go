@@ -27,17 +27,17 @@ const (
 	maxPulledEvents = 100
 )
 
-// ErrNoSpace says that a Chat app is configured, and not the space, or the direct message
-// with it, that it writes to.
-var ErrNoSpace = errors.New("a Chat app needs a space: space_id")
+// ErrNoSpace means that a Chat app is configured, and that the space it writes to is not.
+// That space may be the person's direct message with the app.
+var ErrNoSpace = errors.New("a Chat app needs a space: set space_id")
 
-// App is a Chat app: it writes to one space as itself, and hears what people tap and say
-// there from a Pub/Sub subscription. Google lets it list no messages with the scope
-// chat.bot.
+// App is a Chat app. It writes to one space under its own name, and receives people's taps
+// and messages there from a Pub/Sub subscription. With the scope chat.bot, Google lets it
+// list no messages.
 type App struct {
 	Subscription string // projects/P/subscriptions/S
 
-	isDirect atomic.Pointer[bool] // see Direct
+	isDirect atomic.Pointer[bool] // what IsDirect learned; nil before that
 	pubSub   *pubsub.Service
 	*API
 }
@@ -53,26 +53,22 @@ func NewApp(ctx context.Context, cfg *config.Config) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	base, _ := ParseEndpoint(cfg.APIEndpoint) // it was parsed
+	base, _ := ParseEndpoint(cfg.APIEndpoint) // NewServices parsed it without error
 	a := &API{Space: cfg.SpaceID, chat: messages, baseURL: base, Hub: hub}
 	return &App{Subscription: cfg.Subscription, API: a, pubSub: pubSub}, nil
 }
 
-// NewServices are Google's APIs as a Chat app uses them, or what stands in their place,
-// with the credentials of a configuration, which are the hub's where there is one. Errors
-// are ErrEndpoint and ErrCredentials.
+// NewServices returns clients of the two Google APIs that a Chat app uses, or of the
+// endpoints that the configuration names in their place. They use the configuration's
+// credentials. If hub is not nil, these are the hub's. Errors are ErrEndpoint and
+// ErrCredentials.
 func NewServices(
 	ctx context.Context,
 	cfg *config.Config,
 	hub *HubClient,
 ) (*chat.Service, *pubsub.Service, error) {
 	options, _, err := serviceOptions(
-		cfg.APIEndpoint,
-		cfg.CredentialsFile,
-		hub,
-		chat.ChatBotScope,
-		"",
-	)
+		cfg.APIEndpoint, cfg.CredentialsFile, hub, chat.ChatBotScope, "")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -81,12 +77,7 @@ func NewServices(
 		return nil, nil, err
 	}
 	options, _, err = serviceOptions(
-		cfg.PubSubEndpoint,
-		cfg.CredentialsFile,
-		hub,
-		pubsub.PubsubScope,
-		"",
-	)
+		cfg.PubSubEndpoint, cfg.CredentialsFile, hub, pubsub.PubsubScope, "")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -94,13 +85,13 @@ func NewServices(
 	return messages, pubSub, err
 }
 
-// ID tells one app from another.
+// ID distinguishes one app from another.
 func (a *App) ID() string { return a.Subscription }
 
-// Patch has a message of the app's show another card, below the beginning of the same
-// text: Google takes no other fallback text for a message that stands
-// (spaces.messages.patch, updateMask). Without a card it is another text. The name may
-// end with the id that the message was posted with.
+// Patch changes the card of one of the app's messages. It also writes the beginning of the
+// text above the card, because Google lets nobody change the fallback text of a message
+// that exists (spaces.messages.patch, updateMask). Without a card, Patch changes the text.
+// The name may end with the id that the message was posted with.
 func (a *App) Patch(ctx context.Context, name, text string, card json.RawMessage) error {
 	m := &chat.Message{
 		Text:         wording.Cut(text, 1000),
@@ -118,52 +109,39 @@ func (a *App) Patch(ctx context.Context, name, text string, card json.RawMessage
 }
 
 func (a *App) Delete(ctx context.Context, name string) error {
-	_, err := call(
-		ctx,
-		a.API,
-		postTimeout,
-		"delete message",
-		a.Space,
-		a.chat.Spaces.Messages.Delete(name),
-	)
+	_, err := call(ctx, a.API, postTimeout, "delete message", a.Space,
+		a.chat.Spaces.Messages.Delete(name))
 	return err
 }
 
-// HasButtonOf says whether a message of the app's has a card with a button of that
-// question now.
+// HasButtonOf reports whether a message of the app has a button of that question on its
+// card at present.
 func (a *App) HasButtonOf(ctx context.Context, message Message, question string) (bool, error) {
 	name := message.Name
 	if message.ClientID != "" {
-		name = path.Dir(message.Name) + "/" + message.ClientID // a hub knows it by no other name
+		name = path.Dir(message.Name) + "/" + message.ClientID // the only name that a hub accepts
 	}
-	m, err := call(
-		ctx,
-		a.API,
-		listTimeout,
-		"read messages",
-		a.Space,
-		a.chat.Spaces.Messages.Get(name),
-	)
+	m, err := a.getMessage(ctx, a.Space, name)
 	return err == nil && hasButton(m, question), err
 }
 
-// CardID is what the buttons of this machine's cards carry: an id of the question, and
-// behind it which machine is asked, since each hears the taps on the cards of all.
-// Machines are told apart by their subscriptions: of several that share one, any gets the
-// taps of the others.
+// CardID returns what the buttons of this machine's cards carry: the question's id, a
+// hyphen, and an id of the machine that asks. The machine's id is needed because each
+// machine receives the taps on the cards of all. It is made from the subscription, so
+// machines that share one subscription also take each other's taps.
 func (a *App) CardID(question string) string { return question + "-" + a.machineID() }
 
-// IsForOtherMachine says whether a tap is on the card of another machine, which hears it,
-// too.
+// IsForOtherMachine reports whether a tap is on the card of another machine. That machine
+// receives the tap, too.
 func (a *App) IsForOtherMachine(t *wording.Tap) bool {
 	return t.MachineID != "" && t.MachineID != a.machineID()
 }
 
 func (a *App) machineID() string { return state.Hash(6, a.Subscription) }
 
-// ParentMessage is the message that another one quotes, or whose thread it is in; ""
-// where it begins a thread. Chat's first message of spaces/S/threads/T is
-// spaces/S/messages/T.T, as observed.
+// ParentMessage returns the name of the message that m quotes, or else of the first
+// message in m's thread. It is "" if m begins a thread. The first message of
+// spaces/S/threads/T is spaces/S/messages/T.T, as observed at Google.
 func (m Message) ParentMessage() string {
 	space, thread, ok := strings.Cut(m.ThreadName, "/threads/")
 	if m.QuotedMessage != "" || !m.IsReply || !ok {
@@ -172,23 +150,17 @@ func (m Message) ParentMessage() string {
 	return space + "/messages/" + thread + "." + thread
 }
 
-// IsShared says whether other machines may hear the same events. Those of the embedded
-// space are this machine's alone.
+// IsShared reports whether other machines may receive the same events. No other machine
+// receives those of the embedded space.
 func (a *App) IsShared() bool { return a.Hub != nil || a.Subscription != state.EmbeddedSubscription }
 
-// CanAnswerFor says whether this machine may tell a person that words behind that message
-// were not used, where no record here knows them. Behind a message of ours that names
-// another machine they are left to that one: there they may have been used. Chat shows an
-// app no message that is not for it, and a hub none of another machine's.
+// CanAnswerFor reports whether this machine may write a note that a reply to the named
+// message was not used. The poller asks this if it has no record that the reply belongs
+// to. If the message is another machine's, that machine may have used the reply, so this
+// one writes nothing. Chat shows an app no message that is not for the app, and a hub
+// shows a machine no message of another machine.
 func (a *App) CanAnswerFor(ctx context.Context, name string) (bool, error) {
-	m, err := call(
-		ctx,
-		a.API,
-		listTimeout,
-		"read messages",
-		a.Space,
-		a.chat.Spaces.Messages.Get(name),
-	)
+	m, err := a.getMessage(ctx, a.Space, name)
 	switch {
 	case IsPermanent(err):
 		return a.Hub == nil, nil
@@ -196,13 +168,13 @@ func (a *App) CanAnswerFor(ctx context.Context, name string) (bool, error) {
 		return false, err
 	}
 	if !a.IsShared() && m.Sender != nil && m.Sender.Name != embeddedAppName {
-		// a webhook's, whose sender reads what is replied
+		// A webhook posted it. The program that uses the webhook reads the replies.
 		return false, nil
 	}
 	id := m.ClientAssignedMessageId
-	isOthers := strings.HasPrefix(id, state.MachineIDPrefix) &&
-		!strings.HasPrefix(id, state.OwnIDPrefix()) ||
-		wording.NamesAnotherMachine(m.Text)
+	hasOthersID := strings.HasPrefix(id, state.MachineIDPrefix) &&
+		!strings.HasPrefix(id, state.OwnIDPrefix())
+	isOthers := hasOthersID || wording.NamesAnotherMachine(m.Text)
 	for _, c := range m.CardsV2 {
 		if c != nil && c.Card != nil && c.Card.Header != nil {
 			isOthers = isOthers || wording.CardNamesAnotherMachine(c.Card.Header.Subtitle)
@@ -211,8 +183,8 @@ func (a *App) CanAnswerFor(ctx context.Context, name string) (bool, error) {
 	return !isOthers || !strings.HasPrefix(id, "client-"), nil
 }
 
-// IsDirect says whether the app's space is a direct message with one person: there an app
-// hears all that is said. Google is asked once.
+// IsDirect reports whether the app's space is a direct message with one person. There an
+// app receives every message. App asks Google once.
 func (a *App) IsDirect(ctx context.Context) (bool, error) {
 	if known := a.isDirect.Load(); known != nil {
 		return *known, nil
@@ -222,7 +194,8 @@ func (a *App) IsDirect(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	direct := isDirectSpace(s)
-	if direct || a.IsShared() { // the embedded space becomes one when its version changes
+	// The embedded space may become a direct message when a newer version of it starts.
+	if direct || a.IsShared() {
 		a.isDirect.Store(&direct)
 	}
 	return direct, nil
@@ -232,32 +205,31 @@ func isDirectSpace(s *chat.Space) bool {
 	return s != nil && (s.SingleUserBotDm || s.SpaceType == "DIRECT_MESSAGE" || s.Type == "DM")
 }
 
-// PulledEvent is an event that the subscription gave; it comes again until it is
-// acknowledged.
+// PulledEvent is an event from the subscription. The subscription delivers it again until
+// Ack gets its AckID.
 type PulledEvent struct {
 	Event
 	AckID string
 	ID    string // Pub/Sub's: the same with each delivery
-	Err   error  // why it is of no use
+	Err   error  // why the event cannot be used
 }
 
-// Pull takes events from the subscription. Where there are none it may wait for a minute
-// or two. Its errors are ErrConnectionLost and Chat's.
+// Pull gets events from the subscription. If there are none, it may wait for a minute or
+// two. Its errors are ErrConnectionLost and Chat's.
 func (a *App) Pull(ctx context.Context) (events []PulledEvent, err error) {
-	pull := a.pubSub.Projects.Subscriptions.Pull(
-		a.Subscription,
-		&pubsub.PullRequest{MaxMessages: maxPulledEvents},
-	)
+	pull := a.pubSub.Projects.Subscriptions.Pull(a.Subscription,
+		&pubsub.PullRequest{MaxMessages: maxPulledEvents})
 	response, err := call(ctx, a.API, pullTimeout, "pull events", a.Space, pull)
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case errors.Is(err, context.DeadlineExceeded): // Google had answered long ago
+	case err == nil:
+	case errors.Is(err, context.DeadlineExceeded),
+		strings.HasSuffix(err.Error(), "http2: client connection lost"):
+		// Google ends a pull before pullTimeout, so a deadline means a dead connection.
+		// net/http does not export the error that it has for one.
 		return nil, fmt.Errorf("pull events: %w", ErrConnectionLost)
-	case err != nil && strings.HasSuffix(err.Error(), "http2: client connection lost"):
-		// net/http does not export that error
-		return nil, fmt.Errorf("pull events: %w", ErrConnectionLost)
-	case err != nil:
+	default:
 		return nil, err
 	}
 	for _, m := range response.ReceivedMessages {
@@ -273,8 +245,9 @@ func (a *App) Pull(ctx context.Context) (events []PulledEvent, err error) {
 		published, _ := time.Parse(time.RFC3339Nano, m.Message.PublishTime)
 		pulled.At = cmp.Or(pulled.At, published, time.Now())
 		if message := &pulled.Message; pulled.Type == "MESSAGE" {
-			message.Sender, message.SenderEmail, message.DisplayName = pulled.Person.Name, pulled.Person.Email, pulled.Person.DisplayName
-			message.IsHuman = pulled.IsHuman
+			person := pulled.Person
+			message.Sender, message.SenderEmail = person.Name, person.Email
+			message.DisplayName, message.IsHuman = person.DisplayName, pulled.IsHuman
 			message.CreateTime = cmp.Or(message.CreateTime, pulled.At)
 		}
 		events = append(events, pulled)
@@ -282,27 +255,26 @@ func (a *App) Pull(ctx context.Context) (events []PulledEvent, err error) {
 	return events, nil
 }
 
-// Ack tells the subscription that these events need not come again.
+// Ack acknowledges events, so that the subscription does not deliver them again.
 func (a *App) Ack(ctx context.Context, ackIDs []string) error {
-	ack := a.pubSub.Projects.Subscriptions.Acknowledge(
-		a.Subscription,
-		&pubsub.AcknowledgeRequest{AckIds: ackIDs},
-	)
+	ack := a.pubSub.Projects.Subscriptions.Acknowledge(a.Subscription,
+		&pubsub.AcknowledgeRequest{AckIds: ackIDs})
 	_, err := call(ctx, a.API, listTimeout, "acknowledge events", a.Space, ack)
 	return err
 }
 
-// ErrAddOn says that an event has the form of an add-on's, which gets no taps over
-// Pub/Sub.
+// ErrAddOn means that an event has the form of a Workspace add-on's event. Google sends an
+// add-on no taps over Pub/Sub.
 var ErrAddOn = errors.New(
-	"the Chat app is a Google Workspace add-on, which gets no taps over Pub/Sub: make another one in a " +
-		"new Cloud project, and clear \"Build this Chat app as a Google Workspace add-on\" before the first save",
+	"the Chat app is a Google Workspace add-on, which gets no taps over Pub/Sub: " +
+		"make another app in a new Cloud project, and clear " +
+		"\"Build this Chat app as a Google Workspace add-on\" before the first save",
 )
 
-// CheckPullAccess says whether the app's credentials may take events from its
-// subscription; none is taken.
+// CheckPullAccess returns an error if the app's credentials may not pull events from its
+// subscription. It pulls none.
 func (a *App) CheckPullAccess(ctx context.Context) error {
-	if a.Hub != nil { // it renews a token while the subscription stands
+	if a.Hub != nil { // a hub renews a token only while the subscription exists
 		_, err := a.Hub.freshToken(ctx, true)
 		return err
 	}
@@ -319,52 +291,53 @@ func (a *App) CheckPullAccess(ctx context.Context) error {
 	return nil
 }
 
-// ErrNotSubscriber says that the app's credentials may not take events from its
-// subscription, or that it is not there: Google answers a test of permissions on what is
-// missing as it answers one without any (testIamPermissions, {} and 200).
+// ErrNotSubscriber means that the app's credentials may not pull events from its
+// subscription, or that the subscription does not exist. testIamPermissions does not
+// distinguish the two: in both cases Google answers {} with status 200.
 var ErrNotSubscriber = errors.New(
-	"the subscription is not there, or the service account may not pull from it",
+	"the subscription does not exist, or the service account may not pull from it",
 )
 
-// Spaces are the spaces that the app was added to, direct messages first.
+// Spaces returns the spaces that the app was added to, direct messages first.
 func (a *App) Spaces(ctx context.Context) ([]*chat.Space, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	var direct, others []*chat.Space
 	next := func(page *chat.ListSpacesResponse) string { return page.NextPageToken }
-	err := a.chat.Spaces.List().
-		PageSize(1000).
-		Pages(ctx, LimitPages(next, func(page *chat.ListSpacesResponse) {
-			for _, s := range page.Spaces {
-				if isDirectSpace(s) {
-					direct = append(direct, s)
-				} else {
-					others = append(others, s)
-				}
+	list := a.chat.Spaces.List().PageSize(1000)
+	err := list.Pages(ctx, LimitPages(next, func(page *chat.ListSpacesResponse) {
+		for _, s := range page.Spaces {
+			if isDirectSpace(s) {
+				direct = append(direct, s)
+			} else {
+				others = append(others, s)
 			}
-		}))
+		}
+	}))
 	if err != nil {
 		err = a.callError("list the app's spaces", "", err)
 	}
 	return append(direct, others...), err
 }
 
-// AppHint says what a person can do where a step towards a Chat app fails.
+// AppHint returns what a person can do about a failed step of setting up a Chat app.
 func AppHint(err error) string {
 	text := err.Error()
 	switch {
 	case NetworkHint(err) != "",
 		errors.As(err, new(*state.UserError)),
 		strings.Contains(text, "has not been used in project"):
-		// see Hint
+		// Hint has a hint for these.
 	case errors.Is(err, ErrCredentials):
 		return "make the service account's key, and name it: gchat-hooks setup --app --credentials-file KEY"
 	case errors.Is(err, ErrNotSubscriber), strings.Contains(text, "pull events"):
-		return "make the subscription where it is missing, and grant roles/pubsub.subscriber on it to the service account"
+		return "make the subscription if it is missing, " +
+			"and grant roles/pubsub.subscriber on it to the service account"
 	case strings.Contains(text, "Chat app not found"):
 		return "fill in the app's page, and save it"
 	case strings.Contains(text, "look at the subscription"):
-		return "see that the service account is of that project, and that the Pub/Sub API is on"
+		return "check that the service account belongs to that project, " +
+			"and that the Pub/Sub API is enabled"
 	case strings.Contains(text, "the app is "):
 		return "write the app a direct message, or add it to the space"
 	}

@@ -160,7 +160,7 @@ func ReadTokenError(body []byte) string {
 		Description string `json:"error_description"`
 	}
 	_ = json.Unmarshal(body, &b)
-	return cmp.Or(shorten(b.Error+" "+b.Subtype+" "+b.Description, 300), "no reason was told")
+	return cmp.Or(shorten(b.Error+" "+b.Subtype+" "+b.Description, 300), "no reason was given")
 }
 
 // DesktopClientHint says how to get a client's file that a login can use.

@@ -45,7 +45,7 @@ func TestCredentials_ExpiredLogin(t *testing.T) {
 		"client deleted":                      {`{"error":"deleted_client","error_description":"The OAuth client was deleted."}`, "deleted", "--client-id-file"},
 		"secret changed":                      {`{"error":"invalid_client","error_description":"Unauthorized"}`, "invalid_client", "--client-id-file"},
 		"gcloud's scopes":                     {`{"error":"invalid_scope"}`, "invalid_scope", "chat.messages.readonly"},
-		"another form":                        {`{"error":{"code":403,"status":"PERMISSION_DENIED","message":"no"}}`, "token refused: no reason was told", "log in again"},
+		"another form":                        {`{"error":{"code":403,"status":"PERMISSION_DENIED","message":"no"}}`, "token refused: no reason was given", "log in again"},
 		"nothing to read":                     {`<html>GOCSPX-secret 1//refresh`, "token refused", "log in again"},
 	} {
 		tokens := tokenServer(t, func(w http.ResponseWriter, r *http.Request) {
@@ -234,7 +234,7 @@ func TestCredentials_RefusedImpersonation(t *testing.T) {
 		busy    bool
 	}{
 		"not granted": {403, denied, "403 Permission 'iam.serviceAccounts.getAccessToken' denied", false},
-		"another's":   {403, "<html>ya29.login", "403 no reason was told", false},
+		"another's":   {403, "<html>ya29.login", "403 no reason was given", false},
 		"overloaded":  {503, "{}", "503", true},
 	} {
 		file := writeImpersonatedFile(t, &impersonationServer{code: c.code, refusal: c.refusal})

@@ -19,51 +19,50 @@ import (
 	"google.golang.org/api/option"
 )
 
-// ErrEndpoint says that the configured base URL of the API is none that requests may go
-// to.
+// ErrEndpoint means that no request may go to the configured base URL of the API.
 var ErrEndpoint = errors.New("the API endpoint is neither https nor on this machine")
 
-// ErrCredentials says that there are no credentials to read messages with, or that they
-// are of no use.
+// ErrCredentials means that the credentials for Google are missing, or do not work.
 var ErrCredentials = errors.New("no usable Google credentials")
 
 const listTimeout = 30 * time.Second
 
-// Message is a message of a space as far as an answer needs it.
+// Message is a message of a space. It holds what the poller needs to use it as a reply.
 type Message struct {
 	Name          string // spaces/S/messages/M
 	ThreadName    string
 	Sender        string // users/ID, or ""
-	SenderEmail   string // where Chat gives it
-	DisplayName   string // where Chat gives it
+	SenderEmail   string // "" if Chat does not give it
+	DisplayName   string // "" if Chat does not give it
 	IsHuman       bool   // sender.type is HUMAN; nothing else counts as a person
 	Text          string // without mentions of apps
 	CreateTime    time.Time
 	IsDeleted     bool
-	IsReply       bool   // in a thread that another message began
-	ClientID      string // it was posted with that MessageID; "" for none
+	IsReply       bool   // another message began its thread
+	ClientID      string // the MessageID that it was posted with; "" for none
 	QuotedMessage string // the message that it quotes, spaces/S/messages/M; "" for none
-	HasAttachment bool   // a file or a picture came with it
+	HasAttachment bool   // it has a file or a picture
 	IsAmbiguous   bool   // several questions wait in its thread, and it quotes none of them
 }
 
-// Space is the space that the message is in: spaces/S.
+// Space returns the space that the message is in: spaces/S.
 func (m Message) Space() string {
 	space, _, _ := strings.Cut(m.Name, "/messages/")
 	return space
 }
 
-// API is the Chat API, at Google or at what stands in for it.
+// API is the Chat API, at Google or at another endpoint that serves the same calls.
 type API struct {
-	Space   string // spaces/S, where it posts; "" of a reader
+	Space   string // spaces/S, where it posts; "" if it only reads
 	chat    *chat.Service
-	baseURL *url.URL   // nil: Google's
-	Hub     *HubClient // that stands before Google; nil where none does
-	// how far Chat's clock is ahead of ours, to about two seconds, as its lists told
+	baseURL *url.URL   // nil for Google's
+	Hub     *HubClient // the hub between this machine and Google; nil for none
+	// ClockAhead is how far Chat's clock is ahead of ours, to about two seconds. ListSince
+	// measures it.
 	ClockAhead time.Duration
 }
 
-// Chat tells where it posts, host/spaces/S, without a secret.
+// Chat returns where API posts, host/spaces/S, without a secret.
 func (a *API) Chat() string {
 	if a.baseURL != nil {
 		return a.baseURL.Host + "/" + a.Space
@@ -76,7 +75,7 @@ type request[R, T any] interface {
 	Do(...googleapi.CallOption) (T, error)
 }
 
-// call makes a request within a time. Its error says what was wanted.
+// call makes a request with a timeout. Its error begins with the action.
 func call[R request[R, T], T any](
 	ctx context.Context,
 	a *API,
@@ -93,8 +92,8 @@ func call[R request[R, T], T any](
 	return response, err
 }
 
-// callError is the error of a call, with a hint where it is of a hub or of the embedded
-// space.
+// callError returns the error of a call. Errors of a hub and of the embedded space get a
+// hint.
 func (a *API) callError(action, space string, err error) error {
 	if a.Hub != nil {
 		return fmt.Errorf("%s: %w", action, a.Hub.withHubHint(convertError(err)))
@@ -102,8 +101,8 @@ func (a *API) callError(action, space string, err error) error {
 	return fmt.Errorf("%s: %w", action, withEmbeddedSpaceHint(convertError(err), a.baseURL, space))
 }
 
-// chatMessageID is the id that a message of ours has in Chat: a hub has each machine's
-// ids name it, and lets it change no other messages.
+// chatMessageID returns the id that a message of ours has in Chat. A hub requires the
+// machine's name in it, and lets a machine change only messages with such an id.
 func (a *API) chatMessageID(id string) string {
 	rest, isOurs := strings.CutPrefix(id, "client-")
 	if a.Hub == nil || !isOurs || strings.HasPrefix(rest, a.Hub.Machine+"-") {
@@ -112,17 +111,18 @@ func (a *API) chatMessageID(id string) string {
 	return "client-" + a.Hub.Machine + "-" + rest
 }
 
-// OnceMark stands in the id of a message that any machine of a person's may post, and one
-// does: a hub takes it for all as one.
-const OnceMark = "x-" // an id has 63 characters at most
+// OnceMark in a message's id says that each machine of a person tries to post the message,
+// and that only one of them should. A hub gives these posts one id, so Chat keeps one.
+const OnceMark = "x-" // it is short because Chat allows an id 63 characters
 
-// OnceID is an id with OnceMark.
+// OnceID returns an id with OnceMark in it.
 func OnceID(id string) string { return "client-" + OnceMark + strings.TrimPrefix(id, "client-") }
 
-// NewReader prepares to read. endpoint is the API's base URL, "" for Google's; plain http
-// is allowed to this machine only, and then goes without credentials. credentialsFile is
-// a service account or authorized user file (a login's too); "" finds Application Default
-// Credentials. Errors are ErrCredentials, or the endpoint's.
+// NewReader returns an API that reads messages. endpoint is the API's base URL, or "" for
+// Google's. Plain http is allowed to this machine only, and is used without credentials.
+// credentialsFile is a service account's file or an authorized user's, as a login writes
+// it. For "", NewReader finds Application Default Credentials. Errors are ErrCredentials
+// and ErrEndpoint.
 func NewReader(ctx context.Context, endpoint, credentialsFile string) (*API, error) {
 	var hub *HubClient
 	if credentialsFile != "" {
@@ -137,9 +137,10 @@ func NewReader(ctx context.Context, endpoint, credentialsFile string) (*API, err
 	return &API{chat: service, baseURL: base, Hub: hub}, err
 }
 
-// serviceOptions lead to one of Google's APIs with the file's credentials, or to a base
-// URL in its place: on this machine without any, but for a hub's, whose file it is where
-// hub is not nil. See findCredentials for the scopes.
+// serviceOptions returns the client options for one of Google's APIs, or for the endpoint
+// in its place. Requests carry the file's credentials. To plain http on this machine they
+// carry none, unless hub is set. If hub is not nil, file is that hub's, and requests carry
+// the hub's token. See findCredentials for the scopes.
 func serviceOptions(
 	endpoint, file string,
 	hub *HubClient,
@@ -153,7 +154,7 @@ func serviceOptions(
 	if base != nil {
 		options = append(options, option.WithEndpoint(strings.TrimSuffix(endpoint, "/")+"/"))
 	}
-	// plain http may go to the embedded space
+	// Plain http may lead to the embedded space, which this transport dials by its socket.
 	client := &http.Client{Transport: noRedirectClient.Transport}
 	if hub != nil {
 		client.Transport = hub
@@ -164,13 +165,13 @@ func serviceOptions(
 		}
 		client.Transport = transport
 	}
-	// A redirect would take the access token along.
+	// A client that follows a redirect would give the access token to another host.
 	client.CheckRedirect = noRedirectClient.CheckRedirect
 	return append(options, option.WithHTTPClient(client)), base, nil
 }
 
-// ParseEndpoint reads an API's base URL; nil for "", which is Google's. The error is
-// ErrEndpoint where requests may not go there.
+// ParseEndpoint parses an API's base URL. It returns nil for "", which means Google's. The
+// error is ErrEndpoint if requests may not go there.
 func ParseEndpoint(endpoint string) (*url.URL, error) {
 	if endpoint == "" {
 		return nil, nil
@@ -182,10 +183,10 @@ func ParseEndpoint(endpoint string) (*url.URL, error) {
 	return u, nil
 }
 
-// ListSince lists the messages of a space that were created after t (exclusive, the
-// server's clock), deleted ones too, oldest first (Google's default), and hands over page
-// after page: what was handed over counts, also when a later page fails, and with
-// ErrEndlessList.
+// ListSince lists the messages of a space that were created after from, by the server's
+// clock. Deleted messages are among them. The oldest comes first, which is Google's
+// default. handlePage gets each page. A page that it got stays valid if a later page fails,
+// and if the error is ErrEndlessList.
 func (a *API) ListSince(
 	ctx context.Context,
 	space string,
@@ -194,17 +195,18 @@ func (a *API) ListSince(
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	// Chat counts microseconds
+	// Chat's times have microseconds.
 	after := from.UTC().Truncate(time.Microsecond).Format(time.RFC3339Nano)
 	list := a.chat.Spaces.Messages.List(space).PageSize(1000).ShowDeleted(true).
 		Filter(fmt.Sprintf("createTime > %q", after))
 	next := func(response *chat.ListMessagesResponse) string { return response.NextPageToken }
 	err := list.Pages(ctx, LimitPages(next, func(response *chat.ListMessagesResponse) {
-		// in whole seconds: a small difference is none, and would change what was said
-		// first
+		// serverNow has whole seconds. A small change is not one of the clocks, so the first
+		// measurement stays.
 		serverNow := serverTime(response.Header)
-		if ahead := time.Until(serverNow); !serverNow.IsZero() &&
-			(a.ClockAhead == 0 || (ahead-a.ClockAhead).Abs() > 2*time.Second) {
+		ahead := time.Until(serverNow)
+		hasChanged := a.ClockAhead == 0 || (ahead-a.ClockAhead).Abs() > 2*time.Second
+		if !serverNow.IsZero() && hasChanged {
 			a.ClockAhead = ahead
 		}
 		var messages []Message
@@ -221,10 +223,10 @@ func (a *API) ListSince(
 	return err
 }
 
-// FindPosted finds the message that was posted with that MessageID after t, by the
-// server's clock: by its id, and in the list where that finds none. The id is described
-// for the app that gave it (spaces.messages.get): a person's login may not know a
-// webhook's.
+// FindPosted returns the message that was posted with that MessageID after from, by the
+// server's clock. It asks Chat for the id, and searches the list if Chat knows no such
+// message. Google documents the id only for the app that gave it (spaces.messages.get), so
+// Chat may not find a webhook's message for a person's login.
 func (a *API) FindPosted(ctx context.Context, space, id string, from time.Time) (Message, error) {
 	found, err := a.GetByClientID(ctx, space, id)
 	if !isNotFound(err) {
@@ -243,24 +245,21 @@ func (a *API) FindPosted(ctx context.Context, space, id string, from time.Time) 
 	return found, err
 }
 
-// GetByClientID gets the message that was posted with that MessageID.
+// GetByClientID returns the message that was posted with that MessageID.
 func (a *API) GetByClientID(ctx context.Context, space, id string) (Message, error) {
-	m, err := call(
-		ctx,
-		a,
-		listTimeout,
-		"read messages",
-		space,
-		a.chat.Spaces.Messages.Get(space+"/messages/"+a.chatMessageID(id)),
-	)
+	m, err := a.getMessage(ctx, space, MessageName(space, a.chatMessageID(id)))
 	if err != nil {
 		return Message{}, err
 	}
 	return messageFromChat(m), nil
 }
 
-// GetSpace asks Chat what kind of space that is. Of a person's login it takes the scope
-// chat.spaces.readonly.
+func (a *API) getMessage(ctx context.Context, space, name string) (*chat.Message, error) {
+	return call(ctx, a, listTimeout, "read messages", space, a.chat.Spaces.Messages.Get(name))
+}
+
+// GetSpace asks Chat what kind of space that is. A person's login needs the scope
+// chat.spaces.readonly for it.
 func (a *API) GetSpace(ctx context.Context, name string) (*chat.Space, error) {
 	return call(ctx, a, listTimeout, "look at the space", name, a.chat.Spaces.Get(name))
 }
@@ -268,26 +267,33 @@ func (a *API) GetSpace(ctx context.Context, name string) (*chat.Space, error) {
 func messageFromChat(m *chat.Message) Message {
 	sender := cmp.Or(m.Sender, &chat.User{})
 	message := Message{
-		Name: m.Name, ThreadName: cmp.Or(m.Thread, &chat.Thread{}).Name, Text: cmp.Or(m.ArgumentText, m.Text),
-		SenderEmail: sender.Email, DisplayName: sender.DisplayName, IsHuman: sender.Type == "HUMAN",
-		ClientID: m.ClientAssignedMessageId, IsDeleted: m.DeleteTime != "", IsReply: m.ThreadReply,
-		HasAttachment: len(m.Attachment)+len(m.AttachedGifs) > 0,
+		Name:          m.Name,
+		ThreadName:    cmp.Or(m.Thread, &chat.Thread{}).Name,
+		SenderEmail:   sender.Email,
+		DisplayName:   sender.DisplayName,
+		IsHuman:       sender.Type == "HUMAN",
+		Text:          cmp.Or(m.ArgumentText, m.Text),
+		IsDeleted:     m.DeleteTime != "",
+		IsReply:       m.ThreadReply,
+		ClientID:      m.ClientAssignedMessageId,
 		QuotedMessage: cmp.Or(m.QuotedMessageMetadata, &chat.QuotedMessageMetadata{}).Name,
+		HasAttachment: len(m.Attachment)+len(m.AttachedGifs) > 0,
 	}
+	// A name of another form could equal one that gchat-hooks reserves for itself.
 	if strings.HasPrefix(sender.Name, "users/") {
-		// another name could be one that we keep for ourselves
 		message.Sender = sender.Name
 	}
 	message.CreateTime, _ = time.Parse(time.RFC3339Nano, m.CreateTime)
 	return message
 }
 
-// convertError turns the client library's errors into ours. It does not say which of them
-// an answer brought that it could not read.
+// convertError turns an error of Google's client library into ours. The library has no
+// type for a response that it cannot read, so convertError returns ErrBadResponse for an
+// error that is none of the known kinds.
 func convertError(err error) error {
 	var googleErr *googleapi.Error
 	var tokenErr *auth.Error
-	isOver := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	hasEnded := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 	switch {
 	case errors.As(err, &googleErr):
 		apiErr := readAPIError(googleErr.Code, googleErr.Header, []byte(googleErr.Body))
@@ -299,12 +305,12 @@ func convertError(err error) error {
 			code, header = tokenErr.Response.StatusCode, tokenErr.Response.Header
 		}
 		return tokenError(code, header, reason, LoginHint(reason))
-	case !isOver && !errors.As(err, new(*url.Error)) && !errors.Is(err, ErrBadResponse):
+	case !hasEnded && !errors.As(err, new(*url.Error)) && !errors.Is(err, ErrBadResponse):
 		return fmt.Errorf("%w: %w", ErrBadResponse, err)
 	}
 	if m := impersonationPattern().FindStringSubmatch(err.Error()); m != nil {
 		code, _ := strconv.Atoi(m[1])
-		reason := cmp.Or(readAPIError(code, nil, []byte(m[2])).Message, "no reason was told")
+		reason := cmp.Or(readAPIError(code, nil, []byte(m[2])).Message, "no reason was given")
 		return tokenError(code, nil, m[1]+" "+reason, impersonationHint)
 	}
 	return withoutURL(err)
@@ -312,21 +318,21 @@ func convertError(err error) error {
 
 type Person struct {
 	Name        string // users/ID
-	Email       string // where Chat gives it
-	DisplayName string // where Chat gives it
+	Email       string // "" if Chat does not give it
+	DisplayName string // "" if Chat does not give it
 }
 
-// ErrUnknownPerson says that Chat cannot tell who the credentials belong to: that person
-// wrote nothing that a search finds.
-var ErrUnknownPerson = errors.New("chat does not tell who that is")
+// ErrUnknownPerson means that Chat does not say whose credentials these are: that person
+// wrote no message that a search finds.
+var ErrUnknownPerson = errors.New("chat does not say whose login this is")
 
-// Me is the person whose login reads. With the scopes that reading takes, the API does
-// not tell who that is (members.get takes chat.memberships.readonly), but messages.search
-// finds the messages of "users/me", and a message has its sender. Errors are
-// ErrUnknownPerson, ErrCredentials and the API's.
+// Me returns the person whose login reads. With the scopes for reading, the API names that
+// person only by a detour: members.get needs chat.memberships.readonly, but
+// messages.search finds the messages of "users/me", and a message has its sender. Errors
+// are ErrUnknownPerson, ErrCredentials and the API's.
 func (r *API) Me(ctx context.Context) (Person, error) {
 	request := &chat.SearchMessagesRequest{Filter: `sender.name = "users/me"`, PageSize: 25}
-	// not what was said
+	// The messages' texts are not fetched.
 	search := r.chat.Spaces.Messages.Search("spaces/-", request).Fields("results/message/sender")
 	response, err := call(ctx, r, listTimeout, "ask who logged in", "", search)
 	if err != nil {
@@ -338,9 +344,10 @@ func (r *API) Me(ctx context.Context) (Person, error) {
 			continue
 		}
 		sender := result.Message.Sender
-		if sender.Type != "HUMAN" || !config.IsPersonName(sender.Name) ||
-			me.Name != "" && sender.Name != me.Name {
-			return Person{}, ErrUnknownPerson // two senders: the filter was not understood
+		// With two senders, the server did not apply the filter.
+		isSecondSender := me.Name != "" && sender.Name != me.Name
+		if sender.Type != "HUMAN" || !config.IsPersonName(sender.Name) || isSecondSender {
+			return Person{}, ErrUnknownPerson
 		}
 		me = Person{sender.Name, sender.Email, sender.DisplayName}
 	}
