@@ -8,8 +8,8 @@ import (
 	"google.golang.org/api/chat/v1"
 )
 
-// CardV2 is a card as Google takes it. Its id says what it is and how it stands, which
-// Google shows nobody:
+// CardV2 returns a card in Google's form. Its id names the card's kind and state. Google
+// shows the id to nobody.
 // https://developers.google.com/workspace/chat/api/reference/rest/v1/cards
 func CardV2(c *wording.Card) *chat.CardWithId {
 	card := &chat.GoogleAppsCardV1Card{
@@ -28,20 +28,20 @@ func CardV2(c *wording.Card) *chat.CardWithId {
 	}
 }
 
-// StoredCard is a card as it stands in the outbox: as Google takes it.
+// StoredCard returns a card as the outbox keeps it: JSON in Google's form.
 func StoredCard(c *wording.Card) json.RawMessage {
 	b, _ := json.Marshal(CardV2(c)) // a card always encodes
 	return b
 }
 
-// cardsV2 are the cards of a message with that one.
+// cardsV2 returns the cards of a message that has one stored card.
 func cardsV2(stored json.RawMessage) []*chat.CardWithId {
 	card := &chat.CardWithId{}
-	_ = json.Unmarshal(stored, card) // what is no card Google refuses
+	_ = json.Unmarshal(stored, card) // if it is no card, Google refuses the message
 	return []*chat.CardWithId{card}
 }
 
-// CardSize is how long a card is as Google takes it, in bytes.
+// CardSize returns the length of a card in Google's form, in bytes.
 func CardSize(c *wording.Card) int { return len(StoredCard(c)) }
 
 func widgetV2(c *wording.Card, w wording.Widget) *chat.GoogleAppsCardV1Widget {
@@ -76,15 +76,15 @@ func widgetV2(c *wording.Card, w wording.Widget) *chat.GoogleAppsCardV1Widget {
 	}
 	list := &chat.GoogleAppsCardV1ButtonList{}
 	for _, b := range w.Buttons {
-		list.Buttons = append(
-			list.Buttons,
-			&chat.GoogleAppsCardV1Button{Text: b.Text, OnClick: tapAction(c.ID, b.Choice)},
-		)
+		list.Buttons = append(list.Buttons, &chat.GoogleAppsCardV1Button{
+			Text: b.Text, OnClick: tapAction(c.ID, b.Choice),
+		})
 	}
 	return &chat.GoogleAppsCardV1Widget{ButtonList: list}
 }
 
-// tapAction has a button tell this app what was tapped, of which card.
+// tapAction returns what a button does when a person taps it: Google sends the app an
+// event with the card's id and the button's choice.
 func tapAction(cardID, choice string) *chat.GoogleAppsCardV1OnClick {
 	return &chat.GoogleAppsCardV1OnClick{Action: &chat.GoogleAppsCardV1Action{
 		Function: TapFunction,
@@ -95,17 +95,12 @@ func tapAction(cardID, choice string) *chat.GoogleAppsCardV1OnClick {
 	}}
 }
 
-// A card's text is a subset of HTML. The spaces at the start of a line would be lost in
-// it.
+// cardEscaper turns plain text into a card's text, which is a subset of HTML. Without the
+// no-break spaces, a line would lose the spaces at its start.
 var cardEscaper = strings.NewReplacer(
-	"&",
-	"&amp;",
-	"<",
-	"&lt;",
-	">",
-	"&gt;",
-	"\n",
-	"<br>",
-	"  ",
-	"\u00a0 ",
+	"&", "&amp;",
+	"<", "&lt;",
+	">", "&gt;",
+	"\n", "<br>",
+	"  ", "\u00a0 ",
 )

@@ -12,31 +12,32 @@ import (
 	"google.golang.org/api/chat/v1"
 )
 
-// Event is something that a person did where the app hears it.
+// Event is something that a person did, as Google reports it to the app.
 type Event struct {
 	Type    string // MESSAGE, CARD_CLICKED, ADDED_TO_SPACE, REMOVED_FROM_SPACE …
 	At      time.Time
 	Person  Person
-	IsHuman bool         // a person did it, and no other app
-	Message Message      // that was written, as a list gives it; or whose card was tapped
-	Tap     *wording.Tap // of CARD_CLICKED
+	IsHuman bool         // a person did it, not another app
+	Message Message      // the new message, or the one whose card was tapped
+	Tap     *wording.Tap // set for CARD_CLICKED
 }
 
-// The names of what a card's buttons carry.
+// A card's buttons call TapFunction with two parameters, which have these names.
 const (
 	TapFunction    = "gchat-hooks"
 	tapQuestionKey = "question"
 	tapChoiceKey   = "choice"
 )
 
-// ReadEvent reads an interaction event as a classic Chat app gets it.
+// ReadEvent parses an interaction event in the form that a classic Chat app gets. It
+// returns ErrAddOn for the form that a Workspace add-on gets.
 func ReadEvent(data []byte) (e Event, err error) {
 	var envelope struct {
 		chat.DeprecatedEvent
 		AddOn json.RawMessage `json:"commonEventObject"`
 	}
 	if err := json.Unmarshal(data, &envelope); err != nil {
-		return e, fmt.Errorf("event: %w", err)
+		return e, fmt.Errorf("parse event: %w", err)
 	}
 	if envelope.AddOn != nil {
 		return e, ErrAddOn
@@ -44,12 +45,8 @@ func ReadEvent(data []byte) (e Event, err error) {
 	e.Type = envelope.Type
 	e.At, _ = time.Parse(time.RFC3339Nano, envelope.EventTime)
 	if u := envelope.User; u != nil {
-		e.Person, e.IsHuman = Person{
-			Name:        u.Name,
-			Email:       u.Email,
-			DisplayName: u.DisplayName,
-		}, u.Type != "BOT" &&
-			strings.HasPrefix(u.Name, "users/")
+		e.Person = Person{Name: u.Name, Email: u.Email, DisplayName: u.DisplayName}
+		e.IsHuman = u.Type != "BOT" && strings.HasPrefix(u.Name, "users/")
 	}
 	if envelope.Message != nil {
 		e.Message = messageFromChat(envelope.Message)
@@ -70,7 +67,8 @@ func ReadEvent(data []byte) (e Event, err error) {
 			}
 		}
 	}
-	if envelope.Action != nil { // an event names them twice, or in one of the places
+	// Google gives the parameters in common, in action, or in both.
+	if envelope.Action != nil {
 		for _, p := range envelope.Action.Parameters {
 			if p != nil {
 				parameters[p.Key] = p.Value
@@ -84,7 +82,7 @@ func ReadEvent(data []byte) (e Event, err error) {
 	return e, nil
 }
 
-// hasButton says whether a message's cards have a button of that question.
+// hasButton reports whether a message's cards have a button of that question.
 func hasButton(m *chat.Message, question string) bool {
 	b, err := json.Marshal(m.CardsV2)
 	return err != nil || bytes.Contains(b, []byte(question))

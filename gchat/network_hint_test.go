@@ -37,7 +37,7 @@ func TestNetworkHint_ProxiesAndPortals(t *testing.T) {
 		err  error
 		says []string
 	}{
-		{"TLS inspection", inspected, []string{"SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS is Claude Code's alone"}},
+		{"TLS inspection", inspected, []string{"SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS works for Claude Code only"}},
 		{"TLS inspection while reading", errors.Join(ErrCredentials, inspected), []string{"SSL_CERT_FILE"}},
 		{"a proxy before a tunnel", withoutURL(&url.Error{Op: "Post", URL: "https://x", Err: tunnel}),
 			[]string{"HTTPS_PROXY=http://USER:PASSWORD@"}},

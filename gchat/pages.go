@@ -2,15 +2,17 @@ package gchat
 
 import "fmt"
 
-// maxPages is how many pages of a list are read at once. Google's have up to 1,000 rows.
+// maxPages is how many pages of a list are read in one call. A page of Google's has up to
+// 1,000 rows.
 const maxPages = 50
 
-// ErrEndlessList says that a list has more than maxPages pages, or names its next page as
-// the last one did. What its pages held was handed over.
+// ErrEndlessList means that a list has maxPages pages and another one, or that a page
+// names the same next page as the page before it. The caller got all pages up to that one.
 var ErrEndlessList = fmt.Errorf("%w: the pages of a list have no end", ErrBadResponse)
 
-// LimitPages hands a list's pages to take, for as long as ErrEndlessList allows. It is
-// what each list of Google's is read with; token is where its next page is named.
+// LimitPages wraps handlePage for the Pages method of Google's client library, so that a
+// list has an end: it returns ErrEndlessList after too many pages. nextToken returns the
+// token with which a page names the next one. Every list of Google's is read through it.
 func LimitPages[T any](nextToken func(T) string, handlePage func(T)) func(T) error {
 	pages, lastToken := 0, ""
 	return func(page T) error {

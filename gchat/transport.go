@@ -13,27 +13,28 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// This file is where the ways into a space differ: what the poller's interface transport
-// asks, answered for a webhook and for a Chat app. A Chat app behind a team's hub is one
-// whose Hub is set.
+// This file holds the differences between the transports. It implements the poller's
+// interface transport for a webhook and for a Chat app. A Chat app behind a team's hub is
+// an App whose Hub is set.
 
-// ListedWebhook is a webhook whose space is listed for what people say there.
+// ListedWebhook is a webhook whose space the poller lists to read people's messages.
 type ListedWebhook struct {
 	*Webhook
-	Endpoint        string // of the API that lists; "" is Google's
+	Endpoint        string // base URL of the API that lists; "" is Google's
 	CredentialsFile string
 }
 
-// Post creates a message as text: a webhook draws no card, and each message is for all.
+// Post creates a message as text. A webhook can neither draw a card nor show a message to
+// one person only.
 func (w ListedWebhook) Post(ctx context.Context, p Post) (PostedMessage, error) {
 	p.Card, p.Viewer = nil, ""
 	return w.Webhook.Post(ctx, p)
 }
 
-// Update is not supported: a webhook changes no message.
+// Update is not supported: a webhook cannot change a message.
 func (ListedWebhook) Update(context.Context, string, Post) error { return errors.ErrUnsupported }
 
-// Find looks for a message by its id, and in the list from a time on.
+// Find asks Chat for a message by its id, and then searches the list from a time on.
 func (w ListedWebhook) Find(ctx context.Context, id string, from time.Time) (PostedMessage, error) {
 	reader, err := NewReader(ctx, w.Endpoint, w.CredentialsFile)
 	if err != nil {
@@ -43,22 +44,22 @@ func (w ListedWebhook) Find(ctx context.Context, id string, from time.Time) (Pos
 	return m.asPosted(), err
 }
 
-// QuestionTexts are the messages that hold a question's text. There is no card.
+// QuestionTexts returns the messages that hold a question's text, and no card.
 func (ListedWebhook) QuestionTexts(q *state.Question, _ string) ([]string, json.RawMessage) {
 	return wording.QuestionTexts(q), nil
 }
 
-// DrawsCards is false: a question is answered in words.
+// DrawsCards returns false: a person answers a webhook's question with a written reply.
 func (ListedWebhook) DrawsCards() bool { return false }
 
-// KeepsThreadKeys is true: a key finds its thread again.
+// KeepsThreadKeys returns true: a later post with the same key lands in the same thread.
 func (ListedWebhook) KeepsThreadKeys() bool { return true }
 
-// HearsAll is false: what people say comes by the list alone.
+// HearsAll returns false: people's messages come only from the list, not as events.
 func (ListedWebhook) HearsAll(context.Context) (bool, error) { return false, nil }
 
-// Post creates a message. In a direct message there is nobody from whom to hide it: it
-// has no viewer there, nor where it is not known what the space is.
+// Post creates a message. In a direct message it removes the viewer, since nobody else is
+// there to hide the message from. It also does so if it cannot learn what the space is.
 func (a *App) Post(ctx context.Context, p Post) (PostedMessage, error) {
 	if p.Viewer != "" {
 		if isDirect, err := a.IsDirect(ctx); isDirect || err != nil {
@@ -68,7 +69,7 @@ func (a *App) Post(ctx context.Context, p Post) (PostedMessage, error) {
 	return a.API.Post(ctx, p)
 }
 
-// Update changes a message as Patch does. One that is not there any more needs no change.
+// Update changes a message as Patch does. If the message was deleted, it returns nil.
 func (a *App) Update(ctx context.Context, name string, p Post) error {
 	err := a.Patch(ctx, name, p.Text, p.Card)
 	if isNotFound(err) {
@@ -77,27 +78,27 @@ func (a *App) Update(ctx context.Context, name string, p Post) error {
 	return err
 }
 
-// Find looks for a message of this machine's by its id. The time is of no use to it.
+// Find asks Chat for a message of this machine by its id. It ignores the time.
 func (a *App) Find(ctx context.Context, id string, _ time.Time) (PostedMessage, error) {
 	m, err := a.GetByClientID(ctx, a.Space, id)
 	return m.asPosted(), err
 }
 
-// QuestionTexts are the messages that hold a question's text, and the card of the last
-// one, as Google takes it. The card's buttons carry id.
+// QuestionTexts returns the messages that hold a question's text, and the card of the last
+// one in Google's form. The card's buttons carry id.
 func (a *App) QuestionTexts(q *state.Question, id string) ([]string, json.RawMessage) {
 	texts, card := wording.CardTexts(q, a.CardID(id), CardSize)
 	return texts, StoredCard(card)
 }
 
-// DrawsCards is true: a question can be answered with a tap.
+// DrawsCards returns true: a person can answer a question with a tap.
 func (a *App) DrawsCards() bool { return true }
 
-// KeepsThreadKeys is false: a direct message sees no keys.
+// KeepsThreadKeys returns false: in a direct message, Chat finds no thread by its key.
 func (a *App) KeepsThreadKeys() bool { return false }
 
-// HearsAll says whether all that people say comes as events: it does in a direct message,
-// and a hub has no list.
+// HearsAll reports whether all messages of people come as events. In a direct message they
+// do. Behind a hub it returns true as well, because a hub offers no list.
 func (a *App) HearsAll(ctx context.Context) (bool, error) {
 	if a.Hub != nil {
 		return true, nil
@@ -105,11 +106,12 @@ func (a *App) HearsAll(ctx context.Context) (bool, error) {
 	return a.IsDirect(ctx)
 }
 
-// CanFindOthers says whether it finds what other machines of the app posted: a hub shows
-// each machine its own messages only.
+// CanFindOthers reports whether Find finds messages that other machines posted as the same
+// app. A hub shows each machine its own messages only.
 func (a *App) CanFindOthers() bool { return a.Hub == nil }
 
-// ConfiguredChat is a space on the host to which a configuration leads: host/spaces/S.
+// ConfiguredChat returns host/spaces/S for a space, with the host that the configuration
+// leads to.
 func ConfiguredChat(ctx context.Context, cfg *config.Config, space string) string {
 	if cfg.ReceivesEvents() {
 		return ChatAtEndpoint(cfg.APIEndpoint, space)
@@ -121,7 +123,7 @@ func ConfiguredChat(ctx context.Context, cfg *config.Config, space string) strin
 	return strings.TrimSuffix(webhook.Chat(), webhook.Space) + space
 }
 
-// asPosted is what is known of a message that stands in its space.
+// asPosted returns the receipt of a message that was found in its space.
 func (m Message) asPosted() PostedMessage {
 	return PostedMessage{Name: m.Name, ThreadName: m.ThreadName, ServerTime: m.CreateTime}
 }

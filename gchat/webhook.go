@@ -21,46 +21,42 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// postTimeout bounds one try to post. A message that timed out may have arrived: the next
-// try carries the same id.
+// postTimeout bounds one try to post. A message whose post timed out may have arrived, so
+// the next try uses the same id.
 const postTimeout = 10 * time.Second
 
-// Webhook posts to one space: spaces.messages.create, authenticated by the key and token
-// in its URL.
+// Webhook posts to one space with spaces.messages.create. The key and the token in its URL
+// authenticate it.
 type Webhook struct {
-	*API // its base is the webhook's URL, with the secrets
+	*API // its baseURL is the webhook's URL, with the secrets
 }
 
 var webhookPathPattern = state.LazyPattern(`^(.*/)?v1/(spaces/[^/]+)/messages/?$`)
 
-// ParseWebhook is the webhook of a configuration whose URL, or command for it, gave
-// raw: the URL that a space's page "Apps & integrations > Webhooks" gives,
-// https://chat.googleapis.com/v1/spaces/S/messages?key=K&token=T. Plain http is taken for
-// this machine only. An HTML-escaped URL (&amp;) is mended. With a configured space, the
-// URL may be of another form (a gateway's). With an API endpoint in place of Google's, a
-// webhook of Google's is posted to there. No error quotes the URL.
+// ParseWebhook parses a webhook's URL, raw, which the configuration or its command gave.
+// A space's page "Apps & integrations > Webhooks" gives URLs of the form
+// https://chat.googleapis.com/v1/spaces/S/messages?key=K&token=T. Plain http is allowed to
+// this machine only. ParseWebhook unescapes &amp;. If the configuration names a space, the
+// URL may have another form, such as a gateway's. If it names an API endpoint, the webhook
+// posts to that endpoint in place of Google's host. No error quotes the URL.
 func ParseWebhook(cfg *config.Config, raw string) (*Webhook, error) {
-	u, err := url.Parse(
-		strings.ReplaceAll(strings.Trim(strings.TrimSpace(raw), `"'`), "&amp;", "&"),
-	)
+	raw = strings.ReplaceAll(strings.Trim(strings.TrimSpace(raw), `"'`), "&amp;", "&")
+	u, err := url.Parse(raw)
 	if err != nil || !IsAllowedBaseURL(u) {
 		return nil, ErrNotWebhook
 	}
 	space := cfg.SpaceID
 	if m := webhookPathPattern().FindStringSubmatch(u.Path); m != nil {
-		space = m[2] // replies come where it posts, and not to another space that is configured
+		space = m[2] // replies arrive in the space that it posts to, whatever is configured
 	}
 	if space == "" {
 		return nil, ErrNotWebhook
 	}
-	isEmbedded := u.Scheme == "http" && space == embeddedSpaceName
-	if q := u.Query(); (u.Host == googleHost || isEmbedded) &&
-		(q.Get("key") == "" || q.Get("token") == "") {
-		return nil, withEmbeddedSpaceHint(
-			fmt.Errorf("%w: it has no key or no token", ErrNotWebhook),
-			u,
-			space,
-		)
+	needsSecrets := u.Host == googleHost || u.Scheme == "http" && space == embeddedSpaceName
+	query := u.Query()
+	if needsSecrets && (query.Get("key") == "" || query.Get("token") == "") {
+		err = fmt.Errorf("%w: it has no key or no token", ErrNotWebhook)
+		return nil, withEmbeddedSpaceHint(err, u, space)
 	}
 	if u.Host == googleHost && cfg.APIEndpoint != "" {
 		base, err := ParseEndpoint(cfg.APIEndpoint)
@@ -77,7 +73,8 @@ func ParseWebhook(cfg *config.Config, raw string) (*Webhook, error) {
 
 const googleHost = "chat.googleapis.com"
 
-// NewWebhook is the webhook of a configuration; its command is run where it has one.
+// NewWebhook returns the webhook of a configuration. If the configuration has a command
+// for the URL, NewWebhook runs it.
 func NewWebhook(ctx context.Context, cfg *config.Config) (*Webhook, error) {
 	raw, err := cfg.ResolveWebhook(ctx)
 	if err != nil {
@@ -86,10 +83,10 @@ func NewWebhook(ctx context.Context, cfg *config.Config) (*Webhook, error) {
 	return ParseWebhook(cfg, raw)
 }
 
-// ID tells one webhook from another without its secret.
+// ID distinguishes one webhook from another without showing its secret.
 func (w *Webhook) ID() string { return state.Hash(8, w.baseURL.String()) }
 
-// IsLocalChat says whether a chat (host/spaces/S) is on this machine, as the embedded
+// IsLocalChat reports whether a chat (host/spaces/S) is on this machine, as the embedded
 // space is.
 func IsLocalChat(chat string) bool {
 	host, _, _ := strings.Cut(chat, "/")
@@ -97,8 +94,8 @@ func IsLocalChat(chat string) bool {
 	return host != "" && isLoopback(u.Hostname())
 }
 
-// LocalEndpoint is the API's base URL when the webhook is on this machine, as the
-// embedded space's is, whose token stays in it; "" otherwise.
+// LocalEndpoint returns the API's base URL if the webhook is on this machine, as that of
+// the embedded space is, and "" otherwise. The embedded space's token stays in the path.
 func (w *Webhook) LocalEndpoint() string {
 	if w.baseURL.Scheme != "http" {
 		return ""
@@ -109,26 +106,28 @@ func (w *Webhook) LocalEndpoint() string {
 
 // Post is a message to be created.
 type Post struct {
-	Text       string // Chat's own markup, at most MaxText bytes
-	ThreadName string // reply in this thread, or
-	// in the thread of this key, which it begins if need be; both "" begin a thread of
-	// their own
+	Text       string // in Chat's markup, at most MaxText bytes
+	ThreadName string // the thread to reply in
+	// ThreadKey is the key of the thread to reply in. Chat begins that thread if it does not
+	// exist. If ThreadName and ThreadKey are both "", the message begins a thread.
 	ThreadKey string
-	MessageID string // client-…: Chat keeps one message of an id
-	// of an app, a StoredCard: Text then stands where no card can be shown
+	MessageID string // client-…: Chat keeps one message for an id
+	// Card is a StoredCard. Only an app can post one. Text is then the fallback, shown
+	// where no card can be drawn.
 	Card   json.RawMessage
-	Viewer string // users/ID: of an app, only that person sees it; "" for all
-	About  About  // for the page of the embedded space; Google does not look at it
+	Viewer string // users/ID, the only person who sees an app's message; "" for everybody
+	About  About  // for the page of the embedded space; Google ignores it
 }
 
-// About says what a message is about, where no card does.
+// About says what a message without a card is about.
 type About struct {
-	// a state.ReportType, or what a rule knows it by; "note …" for a note about a reply
+	// Kind is a state.ReportType, or the word that a rule uses for the message. For a note
+	// about a reply it begins with "note ".
 	Kind    string
-	Session string // its name
+	Session string // the session's name
 }
 
-// AboutHeader is the header of a request that says it.
+// AboutHeader is the request header that carries a message's About.
 const AboutHeader = "Gchat-Hooks-About"
 
 func (p Post) chatMessage() *chat.Message {
@@ -150,31 +149,33 @@ func (p Post) chatMessage() *chat.Message {
 	return m
 }
 
-// Body is the JSON that is posted.
+// Body returns the JSON that is posted.
 func (p Post) Body() []byte {
 	b, _ := p.chatMessage().MarshalJSON() // text always encodes
 	return b
 }
 
-// PostedMessage is what Chat tells of a created message: a webhook's answer has no more.
+// PostedMessage is a receipt: what Chat's response says about a created message. The
+// response to a webhook has nothing else.
 type PostedMessage struct {
 	Name       string    // spaces/S/messages/M
 	ThreadName string    // spaces/S/threads/T
-	ServerTime time.Time // the server's clock; zero when it did not say
+	ServerTime time.Time // by the server's clock; zero if the response has no time
 }
 
-// MessageName is the name of the message with an id in a space: spaces/S/messages/ID,
-// where ID may be the one that its sender gave it (client-…).
+// MessageName returns spaces/S/messages/ID, the name of the message with an id in a space.
+// The id may be the one that its sender gave it (client-…).
 func MessageName(space, id string) string { return space + "/messages/" + id }
 
-// SpaceOf is the space that a thread or message is in: spaces/S.
+// SpaceOf returns the space that a thread or message is in: spaces/S.
 func SpaceOf(name string) (space string) {
 	space, _, _ = strings.Cut(name, "/threads/")
 	space, _, _ = strings.Cut(space, "/messages/")
 	return space
 }
 
-// ChatAtEndpoint is host/spaces/S of a space at an endpoint of the API; "" is Google's.
+// ChatAtEndpoint returns host/spaces/S for a space at an endpoint of the API. The endpoint
+// "" is Google's.
 func ChatAtEndpoint(endpoint, space string) string {
 	host := googleHost
 	if u, err := url.Parse(endpoint); err == nil {
@@ -183,24 +184,28 @@ func ChatAtEndpoint(endpoint, space string) string {
 	return host + "/" + space
 }
 
-// IsThreadName says whether a text has the form spaces/S/threads/T.
+// IsThreadName reports whether a text has the form spaces/S/threads/T.
 func IsThreadName(s string) bool {
 	matches, _ := path.Match("spaces/?*/threads/?*", s)
 	return matches
 }
 
-// noRedirectClient follows none, which would carry the secret away. It is shared: a
-// process posts to one host, mostly once, and HTTP/2 would only cost it time.
+// noRedirectClient follows no redirect, since a redirected request would give the secret
+// to another host. The whole process shares it. It does not use HTTP/2: a process posts to
+// one host, usually once, so HTTP/2 would only cost time.
 var noRedirectClient = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	Transport: bodyLimiter{&http.Transport{
-		Proxy: http.ProxyFromEnvironment, DialContext: dial, TLSHandshakeTimeout: postTimeout, IdleConnTimeout: 90 * time.Second,
-		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         dial,
+		TLSHandshakeTimeout: postTimeout,
+		IdleConnTimeout:     90 * time.Second,
+		TLSNextProto:        map[string]func(string, *tls.Conn) http.RoundTripper{},
 	}},
 }
 
-// RoundTrip takes a call to where the webhook is. Its secrets come in here, so that no
-// error of the caller's holds them.
+// RoundTrip sends a request to the webhook's URL. It adds the secrets only here, so that
+// no error of the caller contains them.
 func (w *Webhook) RoundTrip(r *http.Request) (*http.Response, error) {
 	target := *w.baseURL
 	target.RawQuery = strings.Trim(target.RawQuery+"&"+r.URL.RawQuery, "&")
@@ -209,14 +214,14 @@ func (w *Webhook) RoundTrip(r *http.Request) (*http.Response, error) {
 	return noRedirectClient.Transport.RoundTrip(r)
 }
 
-// Post creates the message. Errors are *APIError where Chat answered, ErrBadResponse, or
-// of the transport; none holds the URL. IsAlreadyExists(err) means that an earlier try
-// with this MessageID had arrived.
+// Post creates the message. The error is an *APIError if Chat refused it, ErrBadResponse,
+// or an error of the connection. None contains the URL. IsAlreadyExists(err) means that an
+// earlier try with this MessageID has arrived.
 func (a *API) Post(ctx context.Context, p Post) (posted PostedMessage, err error) {
 	create := a.chat.Spaces.Messages.Create(a.Space, p.chatMessage())
 	if p.ThreadName != "" || p.ThreadKey != "" {
-		// Without the option Chat ignores the thread; without a thread it refuses the
-		// option.
+		// Without the option Chat ignores the thread. With the option and no thread it
+		// refuses the message.
 		create.MessageReplyOption("REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD")
 	}
 	if p.MessageID != "" {
@@ -224,8 +229,8 @@ func (a *API) Post(ctx context.Context, p Post) (posted PostedMessage, err error
 		create.MessageId(id).RequestId(id)
 	}
 	if p.About.Kind != "" {
-		create.Header().
-			Set(AboutHeader, url.Values{"kind": {p.About.Kind}, "session": {p.About.Session}}.Encode())
+		about := url.Values{"kind": {p.About.Kind}, "session": {p.About.Session}}
+		create.Header().Set(AboutHeader, about.Encode())
 	}
 	created, err := call(ctx, a, postTimeout, "post message", a.Space, create)
 	if err != nil {
@@ -240,22 +245,22 @@ func (a *API) Post(ctx context.Context, p Post) (posted PostedMessage, err error
 		posted.ThreadName = thread
 	}
 	createTime, err := time.Parse(time.RFC3339Nano, created.CreateTime)
-	if err != nil { // the answer's own time, in whole seconds
+	if err != nil { // it has no createTime: its Date has whole seconds
 		createTime = serverTime(created.Header)
 	}
 	posted.ServerTime = createTime.UTC()
 	return posted, nil
 }
 
-// serverTime is the time of an answer by its server's clock, in whole seconds; zero where
-// it does not say.
+// serverTime returns the time in a response's Date header, in whole seconds. It is zero if
+// there is none.
 func serverTime(h http.Header) time.Time {
 	t, _ := http.ParseTime(h.Get("Date"))
 	return t
 }
 
-// readAPIError reads Google's error envelope; a body that is none is left out: it may be
-// a proxy's page.
+// readAPIError parses Google's error envelope. It ignores a body of another form, which
+// may be a proxy's page.
 func readAPIError(status int, h http.Header, body []byte) *APIError {
 	e := &APIError{HTTP: status, RetryAfter: parseRetryAfter(h), serverTime: serverTime(h)}
 	var envelope struct {
@@ -268,34 +273,35 @@ func readAPIError(status int, h http.Header, body []byte) *APIError {
 	return e
 }
 
-// shorten keeps foreign words from filling a log.
+// shorten cuts foreign text to n bytes, so that it does not fill a log.
 func shorten(s string, n int) string {
 	return wording.Truncate(strings.ToValidUTF8(strings.Join(strings.Fields(s), " "), ""), n)
 }
 
-// Probe asks Chat whether it lets the webhook in, and posts nothing: it posts an empty
-// message, which Chat refuses as empty ("Message cannot be empty.") once key and token
-// are right, as its answers suggest, and with other words when they are not. ahead is how
-// far Chat's clock is ahead of ours, to about a second. Errors are those of Post. What
-// stands in for Chat may take the empty message and tell its name: it let the webhook in,
-// too.
+// Probe asks Chat whether it accepts the webhook, without posting anything. It sends an
+// empty message. If the key and the token are right, Chat refuses the message because it
+// is empty ("Message cannot be empty."), as its responses suggest. If they are wrong, its
+// error is another one. A server in place of Chat may accept the empty message: then it
+// accepts the webhook, too. ahead is how far Chat's clock is ahead of ours, to about a
+// second. Errors are those of Post.
 func (w *Webhook) Probe(ctx context.Context) (ahead time.Duration, err error) {
 	posted, err := w.Post(ctx, Post{})
 	apiErr := asAPIError(err)
 	if serverNow := cmp.Or(posted.ServerTime, apiErr.serverTime); !serverNow.IsZero() {
 		ahead = time.Until(serverNow)
 	}
-	if apiErr.HTTP == http.StatusBadRequest && apiErr.Status == "INVALID_ARGUMENT" &&
-		!apiErr.hasBadKey() {
+	isInvalid := apiErr.HTTP == http.StatusBadRequest && apiErr.Status == "INVALID_ARGUMENT"
+	if isInvalid && !apiErr.hasBadKey() {
 		return ahead, nil
 	}
 	return ahead, err
 }
 
-// ThreadLink is the address that opens a thread in a browser; "" where none is known.
-// Chat is host/spaces/S. Of Google Chat it is the form of the links that its own page
-// gives out, which Google does not document; of the embedded space on this machine it is
-// its page, which asks for the token that status must not show.
+// ThreadLink returns the address that opens a thread in a browser, or "" if none is known.
+// chat is host/spaces/S. For Google Chat, the link has the form that Chat's own page gives
+// out, which Google does not document. For the embedded space on this machine, the link
+// leads to the space's page and has no token, since status must not show it. The page asks
+// for the token.
 func ThreadLink(chat, thread string) string {
 	host, space, _ := strings.Cut(chat, "/")
 	id, ok := strings.CutPrefix(thread, space+"/threads/")
