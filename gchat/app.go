@@ -282,13 +282,10 @@ func (a *App) CheckPullAccess(ctx context.Context) error {
 	request := &pubsub.TestIamPermissionsRequest{Permissions: []string{consumePermission}}
 	test := a.pubSub.Projects.Subscriptions.TestIamPermissions(a.Subscription, request)
 	response, err := call(ctx, a.API, postTimeout, "look at the subscription", a.Space, test)
-	switch {
-	case err != nil:
-		return err
-	case !slices.Contains(response.Permissions, consumePermission):
+	if err == nil && !slices.Contains(response.Permissions, consumePermission) {
 		return ErrNotSubscriber
 	}
-	return nil
+	return err
 }
 
 // ErrNotSubscriber means that the app's credentials may not pull events from its

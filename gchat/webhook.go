@@ -55,8 +55,8 @@ func ParseWebhook(cfg *config.Config, raw string) (*Webhook, error) {
 	needsSecrets := u.Host == googleHost || u.Scheme == "http" && space == embeddedSpaceName
 	query := u.Query()
 	if needsSecrets && (query.Get("key") == "" || query.Get("token") == "") {
-		err = fmt.Errorf("%w: it has no key or no token", ErrNotWebhook)
-		return nil, withEmbeddedSpaceHint(err, u, space)
+		return nil, withEmbeddedSpaceHint(
+			fmt.Errorf("%w: it has no key or no token", ErrNotWebhook), u, space)
 	}
 	if u.Host == googleHost && cfg.APIEndpoint != "" {
 		base, err := ParseEndpoint(cfg.APIEndpoint)
@@ -95,7 +95,7 @@ func IsLocalChat(chat string) bool {
 }
 
 // LocalEndpoint returns the API's base URL if the webhook is on this machine, as that of
-// the embedded space is, and "" otherwise. The embedded space's token stays in the path.
+// the embedded space is, and "" otherwise. The path keeps the embedded space's token.
 func (w *Webhook) LocalEndpoint() string {
 	if w.baseURL.Scheme != "http" {
 		return ""
@@ -229,8 +229,8 @@ func (a *API) Post(ctx context.Context, p Post) (posted PostedMessage, err error
 		create.MessageId(id).RequestId(id)
 	}
 	if p.About.Kind != "" {
-		about := url.Values{"kind": {p.About.Kind}, "session": {p.About.Session}}
-		create.Header().Set(AboutHeader, about.Encode())
+		create.Header().Set(AboutHeader,
+			url.Values{"kind": {p.About.Kind}, "session": {p.About.Session}}.Encode())
 	}
 	created, err := call(ctx, a, postTimeout, "post message", a.Space, create)
 	if err != nil {
@@ -290,8 +290,8 @@ func (w *Webhook) Probe(ctx context.Context) (ahead time.Duration, err error) {
 	if serverNow := cmp.Or(posted.ServerTime, apiErr.serverTime); !serverNow.IsZero() {
 		ahead = time.Until(serverNow)
 	}
-	isInvalid := apiErr.HTTP == http.StatusBadRequest && apiErr.Status == "INVALID_ARGUMENT"
-	if isInvalid && !apiErr.hasBadKey() {
+	if apiErr.HTTP == http.StatusBadRequest &&
+		apiErr.Status == "INVALID_ARGUMENT" && !apiErr.hasBadKey() {
 		return ahead, nil
 	}
 	return ahead, err
