@@ -108,11 +108,11 @@ type Config struct {
 	RenewsPolicy bool
 
 	// ApplyPolicies sets these.
-	isRestricted bool       // it was called
-	policyError  error      // what it returned
-	titlesOnly   bool       // a policy has titles_only
-	terminalOnly []string   // the kinds in all policies' terminal_only
-	policyUsers  [][]string // each policy's allowed_users
+	hasAppliedPolicies bool
+	policyError        error      // what ApplyPolicies returned
+	titlesOnly         bool       // a policy has titles_only
+	terminalOnly       []string   // the kinds in all policies' terminal_only
+	policyUsers        [][]string // each policy's allowed_users
 
 	// isModeInEnv means that GCHAT_ASK_MODE is set. It is meant for this very session, so
 	// the built-in preset does not guess a mode from the session's name.

@@ -76,10 +76,10 @@ var ErrUnreadablePolicy = errors.New("nothing is asked in Chat")
 // The error is ErrUnreadablePolicy with a reason, and is added to Problems. Then nothing
 // is asked or reported in Chat, and no reply counts.
 func (c *Config) ApplyPolicies(ctx context.Context, env state.Getenv) error {
-	if c.isRestricted {
+	if c.hasAppliedPolicies {
 		return c.policyError
 	}
-	c.isRestricted = true
+	c.hasAppliedPolicies = true
 	add := func(p *Policy, err error) {
 		c.policyError = errors.Join(c.policyError, err)
 		c.NeverRemote = append(slices.Clone(c.NeverRemote), p.NeverRemote...)
@@ -107,7 +107,7 @@ func (c *Config) ApplyPolicies(ctx context.Context, env state.Getenv) error {
 	return c.policyError
 }
 
-// UserNamePattern is the form of users/ID.
+// UserNamePattern matches the name of a Chat user, users/ID.
 var UserNamePattern = state.LazyPattern(`^users/[\w-]{1,40}$`)
 
 // HubPolicy is the policy file of a hub's administrator.
@@ -137,6 +137,9 @@ func parsePolicy(b []byte, err error) (*Policy, error) {
 	return &p.Policy, err
 }
 
+// parseHubPolicy parses a policy, which may have the members for a hub. A non-nil err,
+// from reading the file, is returned as the error. On an error the policy is what could
+// be parsed, and not nil.
 func parseHubPolicy(b []byte, err error) (*HubPolicy, error) {
 	p := &HubPolicy{}
 	if err == nil {

@@ -145,12 +145,12 @@ func (r *Rule) normalize() error {
 	return err
 }
 
-// setKnownWord does what setWord does, and nothing for an empty word.
-func setKnownWord[T ~string](word *T, words []T) error {
+// setKnownWord replaces a word by its exact form, as setWord does. An empty word stays.
+func setKnownWord[T ~string](word *T, allowed []T) error {
 	if *word == "" {
 		return nil
 	}
-	return setWord(word, string(*word), words)
+	return setWord(word, string(*word), allowed)
 }
 
 // RulesFor returns how a session is treated. Each setting comes from the first of these
@@ -191,13 +191,13 @@ func (c *Config) RulesFor(session SessionFacts) SessionRules {
 }
 
 func (r Rule) matches(session SessionFacts) bool {
-	matches := func(pattern, s string) bool {
-		ok, err := path.Match(pattern, s)
-		return pattern == "" || err == nil && ok
+	fits := func(pattern, text string) bool {
+		matches, err := path.Match(pattern, text)
+		return pattern == "" || err == nil && matches
 	}
-	matchesPreset := r.Preset == "" || r.Preset == system3Preset && isSystem3(session, false)
-	return matchesPreset && matches(r.Session, session.Name) &&
-		matches(r.Project, session.ProjectDir) && matches(r.OutputStyle, session.OutputStyle)
+	fitsPreset := r.Preset == "" || r.Preset == system3Preset && isSystem3(session, false)
+	return fitsPreset && fits(r.Session, session.Name) &&
+		fits(r.Project, session.ProjectDir) && fits(r.OutputStyle, session.OutputStyle)
 }
 
 const system3Preset = "system3"
