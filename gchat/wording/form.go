@@ -192,8 +192,8 @@ func howToFill(q *state.Question) string {
 	case !isOffered(q, state.LabelAccept):
 		return "Only the terminal can accept this. Reply decline, or cancel."
 	case isLink(q):
-		return "gchat-hooks does not open it. If you trust the place, open it yourself. " +
-			"Reply accept to tell the server that you agreed to." + declineHint
+		return "gchat-hooks does not open it. If you trust the site, open it yourself. " +
+			"Reply accept to tell the server that you agreed to open it." + declineHint
 	case slices.ContainsFunc(q.Fields, func(f state.Field) bool { return f.IsRequired }):
 		return linesHint + "." + declineHint
 	case len(q.Fields) > 0:

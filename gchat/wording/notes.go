@@ -55,7 +55,8 @@ var noteWriters = map[string]func(q *state.Question, owed state.OwedNote) string
 }
 
 // NoteTexts returns the messages of a note for a question's thread; mostly that is one.
-// It returns none if there is nothing to say. Foreign text in them is neutral.
+// It returns none if there is nothing to say. Foreign text in them is neutral: it has no
+// effect in Chat.
 func NoteTexts(q *state.Question, owed state.OwedNote) []string {
 	if owed.About == state.NoteFullText && q.ShownText != "" {
 		return splitMessage("[More] "+toolCallText(q), "\n", codeBlock(q.ShownText), MaxText)
@@ -89,8 +90,8 @@ func laterText(q *state.Question, _ state.OwedNote) string {
 }
 
 // GrantText says until when a yes such as "yes 30m" allows permissions, or, if isOver,
-// that it has ended. It lists the permissions that were allowed by it; allowed holds them
-// with the oldest first, and the text lists the newest first.
+// that it has ended. Below, it lists the permissions that the yes allowed, newest first.
+// In allowed, the oldest is first.
 func GrantText(q *state.Question, allowed []*state.Question, isOver bool) string {
 	session, grant := safeField(q.SessionName), safeField(q.DescribeGrant())
 	text := "[Allowed] " + session + "\n\nPermissions of this session are allowed by " + grant +
@@ -600,7 +601,7 @@ func notTypedText(q *state.Question, owed state.OwedNote) string {
 	isDirty := q.Typing != nil && q.Typing.Result == "dirty"
 	switch {
 	case isDirty && q.Kind.Traits().IsPrompt:
-		return "[Look] Please look into the terminal: " +
+		return "[Look] Please check the terminal: " +
 			safeClause(cmp.Or(owed.Text, q.Typing.Why)) + "."
 	case q.Kind.Traits().IsPrompt:
 		reason := safeClause(owed.Text)

@@ -41,7 +41,8 @@ func messageParts(
 ) (header, text, instructions string) {
 	header, text, instructions = wordingOf(q.Kind).parts(q, lineLimit, previewLimit)
 	instructions = "\n\n" + instructions
-	if !q.Kind.Traits().IsPrompt { // asked in the session's thread, which it did not begin
+	// a prompt is asked for in its session's thread, so it has no thread key of its own
+	if !q.Kind.Traits().IsPrompt {
 		instructions += "\nThread key: " + safeField(q.ThreadKey)
 	}
 	return header, text, instructions
@@ -279,7 +280,7 @@ func splitMessage(header, separator, text string, limit int) []string {
 		if inCodeBlock {
 			part = fence + "\n" + part
 		} else {
-			part = disarm(part) // it may begin inside a line, with what would pass for a tag
+			part = disarm(part) // after a cut inside a line, the part may begin with a tag
 		}
 		inCodeBlock = strings.Count(part, fence)%2 == 1
 		if inCodeBlock {
@@ -318,7 +319,7 @@ func findCut(text string, room int, inCodeBlock bool) int {
 	if at := cmp.Or(paragraphEnd, lineEnd); at > 0 {
 		return at
 	}
-	const maxWord = 200 // bytes; it does not look further back for a space
+	const maxWord = 200 // bytes; findCut does not look further back for a space
 	n := len(firstBytes(text, room))
 	lookFrom := max(0, n-maxWord)
 	if space := strings.LastIndexAny(text[lookFrom:n], " \t"); space >= 0 {

@@ -177,7 +177,7 @@ var questionLabelPattern = state.LazyPattern(`(?m)(?:(^)|[\t\pZ,;，；])[\t\pZ]
 // a label begins the next part only if the text before it is a choice: in "Q1: see what I
 // said on Q2: never", "Q2:" belongs to the text. The text before the first label is a
 // remark on the first answer. namedParts returns nil if the reply has no label, or
-// nothing but a label.
+// nothing but labels.
 func (r *reply) namedParts() (parts []part) {
 	start, intro := 0, ""
 	for _, m := range questionLabelPattern().FindAllStringSubmatchIndex(r.text, 64) {

@@ -21,7 +21,8 @@ var reportPrefixes = map[state.ReportType]string{
 }
 
 // ReportTexts returns a report's text, or several numbered texts if it is longer than
-// MaxText. Foreign text in them is neutral. An empty plain report has no text.
+// MaxText. Foreign text in them is neutral: it has no effect in Chat. An empty plain
+// report has no text.
 func ReportTexts(r state.Report) []string {
 	return reportTexts(r, MaxText)
 }
@@ -94,8 +95,8 @@ func reportText(r state.Report) string {
 	return actionRequired + " " + strings.TrimLeft(text, " \t\n")
 }
 
-// DigestTexts merges the texts of messages that were held back into one text, or into
-// several if one would be too long. Its header says how many messages it contains.
+// DigestTexts merges the texts of messages that the poller held back into one text, or
+// into several if one would be too long. The header says how many messages it contains.
 func DigestTexts(texts []string) []string {
 	header := fmt.Sprintf("[Digest] %d messages", len(texts))
 	if len(texts) == 1 {
