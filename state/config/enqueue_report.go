@@ -163,11 +163,11 @@ func (c *Config) readQuietHours(value json.RawMessage) error {
 		return nil
 	}
 	quiet := &QuietHours{}
-	if err := json.Unmarshal(value, quiet); err != nil {
-		return err
+	err := json.Unmarshal(value, quiet)
+	if err == nil {
+		c.QuietHours = quiet
 	}
-	c.QuietHours = quiet
-	return nil
+	return err
 }
 
 // QuietHours are the hours of each day in which reports are held back: {"from": "22:00",
@@ -205,13 +205,10 @@ func (q *QuietHours) UnmarshalJSON(b []byte) error {
 	if q.From == q.To {
 		return fmt.Errorf("from and to are both %s", v.From)
 	}
-	q.TimeZone = time.Local
-	if v.Zone != "" {
-		var err error
-		q.TimeZone, err = time.LoadLocation(v.Zone)
-		if err != nil {
-			return fmt.Errorf("time_zone: %w", err)
-		}
+	var err error
+	q.TimeZone, err = time.LoadLocation(cmp.Or(v.Zone, "Local"))
+	if err != nil {
+		return fmt.Errorf("time_zone: %w", err)
 	}
 	return nil
 }
