@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 )
 
@@ -54,45 +55,59 @@ func (s Durations) Percentile(percent int) float64 {
 	return slices.Sorted(slices.Values(s))[len(s)*percent/100]
 }
 
+// String returns two cells of a table.
 func (s Durations) String() string {
 	if len(s) == 0 {
-		return "-"
+		return "-\t-"
 	}
-	return fmt.Sprintf("%.1f s (95 %% within %.1f s)", s.Percentile(50), s.Percentile(95))
+	return fmt.Sprintf("%.1f s\t%.1f s", s.Percentile(50), s.Percentile(95))
 }
 
 func (s Durations) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]float64{"p50": s.Percentile(50), "p95": s.Percentile(95)})
 }
 
-// Text returns the report for a person: the total, then the given groups.
-func (r *Stats) Text(parts ...string) string {
+// askedCounts are the names under which Tally counts what a person was asked.
+var askedCounts = []string{"questions", "permissions", "plans", "instructions"}
+
+// Text returns tables for a person: what was counted in all, how long it took, and a row
+// for each member of the given groups.
+func (r *Stats) Text(groups ...string) string {
 	var text strings.Builder
-	// these counts come first, then what became of the questions
-	asked := []string{"questions", "permissions", "plans", "instructions"}
-	writeTally := func(what string, t *Tally) {
-		others := slices.DeleteFunc(slices.Sorted(maps.Keys(t.Counts)), func(name string) bool {
-			return slices.Contains(asked, name)
-		})
-		for _, name := range slices.Concat(asked, others) {
-			if n, counted := t.Counts[name]; counted {
-				what += fmt.Sprintf(" %s %d,", strings.ReplaceAll(name, "_", " "), n)
-			}
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, "since %s\n", r.Since.Local().Format(time.DateTime))
+	others := slices.DeleteFunc(slices.Sorted(maps.Keys(r.Total.Counts)), func(name string) bool {
+		return slices.Contains(askedCounts, name)
+	})
+	for _, name := range slices.Concat(askedCounts, others) {
+		if n, isCounted := r.Total.Counts[name]; isCounted {
+			fmt.Fprintf(table, "  %s\t%d\n", strings.ReplaceAll(name, "_", " "), n)
 		}
-		lost := fmt.Sprintf(" lost %d ", len(t.LostQuestions)) + strings.Join(t.LostQuestions, " ")
-		fmt.Fprintln(&text, OneLine(what+lost))
 	}
-	writeTally("since "+r.Since.Local().Format(time.DateTime)+":", r.Total)
+	lost := r.Total.LostQuestions
+	fmt.Fprintf(table, "  lost\t%s\n", OneLine(fmt.Sprint(len(lost), " ", strings.Join(lost, " "))))
 	if len(r.Total.AskedToPosted)+len(r.Total.PostedToReplied)+len(r.Total.RepliedToTold) > 0 {
-		fmt.Fprintf(&text, "from question to message: %s, to reply: %s, to Claude: %s\n",
-			r.Total.AskedToPosted, r.Total.PostedToReplied, r.Total.RepliedToTold)
+		fmt.Fprintln(table, "\nhow long it took\tmedian\t95 %")
+		fmt.Fprintf(table, "  from question to message\t%s\n", r.Total.AskedToPosted)
+		fmt.Fprintf(table, "  from message to reply\t%s\n", r.Total.PostedToReplied)
+		fmt.Fprintf(table, "  from reply to Claude\t%s\n", r.Total.RepliedToTold)
 	}
-	for _, group := range parts {
+	for _, group := range groups {
+		if len(r.Groups[group]) == 0 {
+			continue
+		}
+		fmt.Fprintf(table, "\n%s\tasked\tanswered in chat\tin the terminal\tmessages sent\tlost\n", group)
 		for _, key := range slices.Sorted(maps.Keys(r.Groups[group])) {
-			name := strings.TrimSpace(group + " " + r.SessionNames[key])
-			writeTally(name+" "+key+":", r.Groups[group][key])
+			tally, asked := r.Groups[group][key], 0
+			for _, kind := range askedCounts {
+				asked += tally.Counts[kind]
+			}
+			fmt.Fprintf(table, "  %s\t%d\t%d\t%d\t%d\t%d\n", OneLine(r.SessionNames[key]+" "+key), asked,
+				tally.Counts["answered_in_chat"], tally.Counts["answered_in_the_terminal"],
+				tally.Counts["messages_sent"], len(tally.LostQuestions))
 		}
 	}
+	table.Flush()
 	return text.String()
 }
 
