@@ -13,8 +13,8 @@ import (
 
 // A transport carries messages into one space. gchat has three: a webhook whose space is
 // listed, a Chat app, and a Chat app behind a team's hub. Code that depends on a
-// difference between them asks the transport. TestTransports checks this contract for all
-// three.
+// difference between them asks the transport. TestTransport_KeepsItsContract checks this
+// contract for all three.
 //
 // Errors are gchat's, and mean the same for each transport: IsAuthFailure, IsPermanent,
 // IsRateLimited, MayHaveArrived. A method that a transport cannot support returns

@@ -229,7 +229,7 @@ func (c *transportTest) receiveMessage(from time.Time) (got gchat.Message) {
 }
 
 // Each transport keeps the contract that the poller relies on.
-func TestTransports(t *testing.T) {
+func TestTransport_KeepsItsContract(t *testing.T) {
 	for name, connect := range transportTests {
 		t.Run(name, func(t *testing.T) {
 			for promise, holds := range transportPromises {
@@ -240,7 +240,7 @@ func TestTransports(t *testing.T) {
 }
 
 // Only the code that opens a gateway knows which transports there are.
-func TestKindsOfTransportsAreNamedInOnePlace(t *testing.T) {
+func TestTransport_NamedInOnePlace(t *testing.T) {
 	kinds := regexp.MustCompile(`gchat\.(App|NewApp|Webhook\w*|ListedWebhook|Hub|ReadHub|CardV2)\b|\.Hub\b|\.Subscription\b`)
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) < 20 {
@@ -461,7 +461,7 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 	},
 }
 
-func TestAMessageSaysWhatItIsAbout(t *testing.T) {
+func TestTransport_MessageSaysItsKind(t *testing.T) {
 	for want, message := range map[gchat.About]*state.Message{
 		{Kind: "blocked_alert", Session: "shop"}: {Report: &state.Report{Type: state.ReportBlockedAlert, SessionName: "shop"}},
 		{Kind: "permission"}:                     {Report: &state.Report{Type: state.ReportPlain, RuleKind: "permission"}},

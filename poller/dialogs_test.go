@@ -41,7 +41,7 @@ func (x *testSession) recordDialogNotes() (says *[]string) {
 
 // A dialog that belongs to no record of ours gets a note, even if no hook reported it,
 // and so does its end. Each dialog gets one.
-func TestADialogInTheTerminalIsSeen(t *testing.T) {
+func TestDialogs_EachGetsOneNote(t *testing.T) {
 	x := newTestSession(t, nil)
 	says := x.recordDialogNotes()
 	began := time.Now()
@@ -77,7 +77,7 @@ func TestADialogInTheTerminalIsSeen(t *testing.T) {
 
 // An open record of ours explains the dialog, so it gets no note. A menu that a person
 // has just opened is no dialog that waits.
-func TestADialogThatIsAskedIsNoneInTheTerminalAlone(t *testing.T) {
+func TestDialogs_OpenQuestionExplainsIt(t *testing.T) {
 	x := newTestSession(t, nil)
 	says := x.recordDialogNotes()
 	x.writeClaudeStatus("waiting", "dialog open", time.Now().Add(-graceForMenu/2))
@@ -104,7 +104,7 @@ func TestADialogThatIsAskedIsNoneInTheTerminalAlone(t *testing.T) {
 // A dialog gets its note as soon as its time is up, and not a round later, even if
 // Claude Code sends no notification. It sends none for a dialog that follows another
 // (2.1.332).
-func TestADialogIsToldOfInTime(t *testing.T) {
+func TestDialogs_NoteComesInTime(t *testing.T) {
 	x := newTestSession(t, nil)
 	says := x.recordDialogNotes()
 	cfg := *x.poller.loadOwnConfig()
@@ -128,7 +128,7 @@ func TestADialogIsToldOfInTime(t *testing.T) {
 // A hook can report a dialog before Claude Code's file has it, and then its start is
 // unknown. The file says it afterwards. By it the poller recognises the next
 // notification of the same dialog, and its end.
-func TestADialogThatWasNotedBeforeClaudesFileTells(t *testing.T) {
+func TestDialogs_NotedBeforeClaudesFile(t *testing.T) {
 	x := newTestSession(t, nil)
 	says := x.recordDialogNotes()
 	at := time.Now().Add(-time.Second).Truncate(time.Millisecond)
@@ -149,7 +149,7 @@ func TestADialogThatWasNotedBeforeClaudesFileTells(t *testing.T) {
 }
 
 // A session that is gone has no dialog that waits.
-func TestADialogEndsWithItsSession(t *testing.T) {
+func TestDialogs_EndWithTheirSession(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.recordDialogNotes()
 	x.writeClaudeStatus("waiting", "permission prompt", time.Now().Add(-time.Hour))
@@ -161,7 +161,7 @@ func TestADialogEndsWithItsSession(t *testing.T) {
 }
 
 // A note that was held back until the dialog was over is not sent.
-func TestANoteOfADialogIsTakenBack(t *testing.T) {
+func TestDialogs_HeldNoteIsWithdrawn(t *testing.T) {
 	x := newTestSession(t, nil)
 	d := state.NewDialog(true, "")
 	d.WaitsSince, d.IsNoteEnqueued = time.Now().Add(-time.Minute).UTC(), true
@@ -186,7 +186,7 @@ func TestANoteOfADialogIsTakenBack(t *testing.T) {
 // While a dialog waits in the terminal that Chat cannot answer, a yes counts for
 // nothing else: it is not kept, and not read again after the dialog. Other messages are
 // kept.
-func TestAYesIsNotKeptForAnotherTime(t *testing.T) {
+func TestDialogs_YesIsNotKept(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.recordDialogNotes()
 	x.writeClaudeStatus("waiting", "permission prompt", time.Now().Add(-time.Hour))
@@ -216,7 +216,7 @@ func TestAYesIsNotKeptForAnotherTime(t *testing.T) {
 
 // In the thread of a session that takes no messages, a yes gets no note that no session
 // waits.
-func TestAYesToASessionThatOnlyReports(t *testing.T) {
+func TestDialogs_YesToReportingSession(t *testing.T) {
 	x := newTestSession(t, func(s *state.Session) { s.AcceptsCommands = false })
 	x.changeSession(x.sessionID, func(s *state.Session) {
 		s.Dialog = &state.Dialog{Text: "Claude waits in the terminal", IsNoteEnqueued: true}

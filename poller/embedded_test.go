@@ -66,7 +66,7 @@ func (d *testMachine) cardMessages(thread string) (cards []*chatapi.Message) {
 // An open question that is in the embedded space as a text is posted once more, as a card
 // in its thread, and is tapped there. A typed reply to the text counts, both from before
 // and from after that.
-func TestATextOfBeforeBecomesACard(t *testing.T) {
+func TestEmbedded_TextBecomesCard(t *testing.T) {
 	d, hook := newEmbeddedMachine(t)
 	before, tapped, typed := d.addTextQuestion(hook), d.addTextQuestion(hook), d.addTextQuestion(hook)
 	d.reply(before.ThreadName, "", "2")
@@ -93,7 +93,7 @@ func TestATextOfBeforeBecomesACard(t *testing.T) {
 
 // A reply answers some of several questions on a card. The card shows those answers as
 // chosen. A tap that sends the card unchanged keeps them.
-func TestACardShowsWhatCountedOfAReply(t *testing.T) {
+func TestEmbedded_CardShowsPartialReply(t *testing.T) {
 	d, _ := newEmbeddedMachine(t)
 	q := d.addQuestion(func(q *state.Question) {
 		options := []state.Option{{Label: "One"}, {Label: "Two"}}
@@ -144,7 +144,7 @@ func TestACardShowsWhatCountedOfAReply(t *testing.T) {
 
 // Where an app is used, a reply in the thread of another program's webhook is left to
 // that program.
-func TestAReplyToAWebhooksTextIsLeftAlone(t *testing.T) {
+func TestEmbedded_WebhookThreadIsLeftAlone(t *testing.T) {
 	d, hook := newEmbeddedMachine(t)
 	posted, err := hook.Post(t.Context(), gchat.Post{Text: "curl asks: which?"})
 	kit.NoError(t, err)

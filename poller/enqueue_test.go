@@ -15,14 +15,7 @@ import (
 	"gchat-hooks/state/config"
 )
 
-func (o *sendTest) reloadQuestion(q *state.Question) *state.Question {
-	o.t.Helper()
-	q, err := state.LoadQuestion(q.Path)
-	kit.NoError(o.t, err)
-	return q
-}
-
-func TestQuestionGetsItsReceipt(t *testing.T) {
+func TestEnqueue_QuestionGetsReceipt(t *testing.T) {
 	o := newSendTest(t)
 	q := o.addTestQuestion()
 	if err := o.enqueueQuestion(q, &state.IndexEntry{}, firstMessageKey); err != nil {
@@ -46,7 +39,7 @@ func TestQuestionGetsItsReceipt(t *testing.T) {
 
 // A deny-mode question that is asked in the terminal instead has one message, whenever
 // it is sent.
-func TestAQuestionThatWasToBeDeniedHasOneMessage(t *testing.T) {
+func TestEnqueue_DeniedThenAskedIsOneMessage(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		sent func(o *sendTest, move func())
@@ -105,7 +98,7 @@ func TestAQuestionThatWasToBeDeniedHasOneMessage(t *testing.T) {
 	}
 }
 
-func TestQuestionSaysWhyItIsNotPosted(t *testing.T) {
+func TestEnqueue_RecordHasPostError(t *testing.T) {
 	o := newSendTest(t)
 	o.setFault(answerWithError(403, "PERMISSION_DENIED", "no"))
 	q := o.addTestQuestion()
@@ -122,7 +115,7 @@ func TestQuestionSaysWhyItIsNotPosted(t *testing.T) {
 	}
 }
 
-func TestQuestionThatIsOverIsDroppedUnlessItWasTried(t *testing.T) {
+func TestEnqueue_DropsEndedUnlessTried(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault func(string, http.ResponseWriter, func()) bool
 		posts int
@@ -164,7 +157,7 @@ func TestQuestionThatIsOverIsDroppedUnlessItWasTried(t *testing.T) {
 
 // A deny-mode question that was answered in the terminal is not posted later. One that
 // was posted learns its thread.
-func TestQuestionThatIsOverInTheTerminal(t *testing.T) {
+func TestEnqueue_EndedInTerminalIsNotPosted(t *testing.T) {
 	for _, posted := range []bool{false, true} {
 		o := newSendTest(t)
 		s := o.newSender()
@@ -187,7 +180,7 @@ func TestQuestionThatIsOverInTheTerminal(t *testing.T) {
 	}
 }
 
-func TestNoteIsToldOnce(t *testing.T) {
+func TestEnqueue_NoteIsWrittenOnce(t *testing.T) {
 	o := newSendTest(t)
 	q := o.addTestQuestion()
 	s := o.newSender()
@@ -219,7 +212,7 @@ func TestNoteIsToldOnce(t *testing.T) {
 
 // If no reply could be read, a deny-mode question goes to the terminal at once. Its
 // record says why it is not sent.
-func TestDenyQuestionThatNoReplyCouldAnswer(t *testing.T) {
+func TestEnqueue_DenyNeedsReadableReplies(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*sendTest)
 		why    string
@@ -255,7 +248,7 @@ func TestDenyQuestionThatNoReplyCouldAnswer(t *testing.T) {
 	}
 }
 
-func TestWordingIsPaidForOnce(t *testing.T) {
+func TestEnqueue_WordingIsPaidOnce(t *testing.T) {
 	for name, c := range map[string]struct{ answer, in string }{
 		"worded":         {`[\"Which one shall it be?\"]`, "Which one shall it be?"},
 		"of no use":      {`sorry`, "Which?"},
@@ -289,7 +282,7 @@ func TestWordingIsPaidForOnce(t *testing.T) {
 	}
 }
 
-func TestReportRulesHold(t *testing.T) {
+func TestEnqueue_ReportRulesHold(t *testing.T) {
 	o := newSendTest(t)
 	conf := filepath.Join(o.env["HOME"], ".config", "gchat-hooks")
 	kit.NoError(t, os.MkdirAll(conf, 0o700))

@@ -14,23 +14,10 @@ import (
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/space"
+	"gchat-hooks/gchat/wording"
+	"gchat-hooks/inject"
 	"gchat-hooks/state"
 )
-
-// notesIn returns the texts that wait in the outbox for a thread.
-func (x *testSession) notesIn(thread string) (texts []string) {
-	x.t.Helper()
-	all, bad := state.OutboxIn(state.UserStateDir(x.env)).All()
-	if len(bad) > 0 {
-		x.t.Fatal(bad)
-	}
-	for _, message := range all {
-		if message.ThreadName == thread {
-			texts = append(texts, message.Parts...)
-		}
-	}
-	return texts
-}
 
 // listSpace makes the poller the one that lists the space for all environments.
 func (x *testSession) listSpace() {
@@ -43,7 +30,7 @@ func (x *testSession) listSpace() {
 // The poller of a question's environment does not come. Then the poller that reads the
 // space writes one note for a reply to the question. The question stays for the next hook
 // of its session.
-func TestAReplyThatNoEnvironmentClaimsIsToldOf(t *testing.T) {
+func TestEnvironments_UnclaimedReplyGetsNote(t *testing.T) {
 	for name, c := range map[string]struct {
 		lives, reads bool
 		after        time.Duration
@@ -100,7 +87,7 @@ func TestAReplyThatNoEnvironmentClaimsIsToldOf(t *testing.T) {
 // The poller that reads a space for all environments changes no record of another
 // environment. The other's poller uses the replies, edited and deleted ones too, and
 // notes the times of its own messages.
-func TestAReaderWritesNoOtherEnvironmentsRecord(t *testing.T) {
+func TestEnvironments_ReaderWritesNoOtherRecord(t *testing.T) {
 	for name, c := range map[string]struct {
 		replies []string // what one message says, one time after another; "" deletes it
 		want    string
@@ -141,17 +128,10 @@ func TestAReaderWritesNoOtherEnvironmentsRecord(t *testing.T) {
 	}
 }
 
-func readAll(t *testing.T, path string) string {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	kit.NoError(t, err)
-	return string(b)
-}
-
 // A process of one environment begins to wait in a thread while another environment's
 // poller reads the space. Its own poller finds our last message there. The first reply
 // after that message is for this process.
-func TestAThreadIsWaitedInBesideAnotherReader(t *testing.T) {
+func TestEnvironments_WaitBesideAnotherReader(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.addQuestion(x.markPosted) // keeps the space open
 	app := &chatapi.User{Name: "users/app", Type: "BOT"}
@@ -195,7 +175,7 @@ func TestAThreadIsWaitedInBesideAnotherReader(t *testing.T) {
 
 // Few places handle several environments. Index entries and sessions are separated as
 // they are read, and little other code asks which environment a record is of.
-func TestFewPlacesAskWhoseARecordIs(t *testing.T) {
+func TestEnvironments_ComparedInFewPlaces(t *testing.T) {
 	asks := regexp.MustCompile(`(\.Env|\w*nvironment(\(env\))?) [!=]= [^"]|[!=]= (\w+\.)?(\w*nvironment|Env)\b`)
 	var places []string
 	for _, dir := range []string{".", "../state"} {
@@ -214,5 +194,149 @@ func TestFewPlacesAskWhoseARecordIs(t *testing.T) {
 	}
 	if len(places) == 0 || len(places) > 10 {
 		t.Errorf("%d places:\n%s", len(places), strings.Join(places, "\n"))
+	}
+}
+
+// The poller neither posts nor judges a question of another environment. It leaves the
+// replies to that environment's poller.
+func TestEnvironments_OtherQuestionIsReadOnly(t *testing.T) {
+	d := newTestMachine(t)
+	mine := d.addQuestion(d.markPosted)
+	d.vars["GCHAT_ALLOWED_USERS"] += ",users/3"
+	theirs := d.addQuestion(d.markPosted)
+	unposted := d.addQuestion(nil)
+	d.vars["GCHAT_ALLOWED_USERS"] = space.PersonName
+	mine = d.changeQuestion(mine, func(q *state.Question) {})
+	kit.NoError(t, state.RemoveFromIndex(d.env, mine.Path))
+	kit.NoError(t, state.AddQuestionToIndex(d.env, mine))
+	m := d.startThread(theirs)
+	p := d.newPoller()
+	p.readAndAttend(t.Context())
+	for chat, v := range p.spaceViews() {
+		kit.NoError(t, p.readerFor(chat).listAndRelease(t.Context(), v))
+	}
+	p.readAndAttend(t.Context())
+	if stored := d.loadQuestion(theirs); len(stored.Replies) > 0 {
+		t.Errorf("replies %+v", stored.Replies)
+	}
+	left, _ := state.InboxIn(state.UserStateDir(d.env)).All()
+	if len(left) != 1 || left[0].MessageName != m.Name || left[0].Status != state.IncomingNew {
+		t.Errorf("left for its own poller: %+v", left)
+	}
+	if d.loadQuestion(unposted).IsMessageSent {
+		t.Error("another environment's question was posted")
+	}
+}
+
+// A message that another environment does not decide holds back none of ours for longer
+// than a minute.
+func TestEnvironments_OtherMessageHoldsNothingBack(t *testing.T) {
+	x := newTestSession(t, nil)
+	theirs, ours := x.addQuestion(x.markPosted), x.addQuestion(x.markPosted)
+	thread := x.beginThread(theirs)
+	x.beginThread(ours)
+	x.changeQuestion(ours, func(q *state.Question) { q.ThreadName = thread })
+	x.moveToAnother(theirs)
+	x.reply(thread, "", "2")
+	x.readNotes()
+	later := time.Now().Add(2 * time.Minute)
+	x.poller.Now = func() time.Time { return later }
+	x.poller.readState()
+	x.poller.routeAll(t.Context())
+	if x.countUnfinished() != 1 {
+		t.Fatalf("%d messages are undecided", x.countUnfinished())
+	}
+	if x.poller.hasUndecided(x.reader.chat) {
+		t.Error("what only another environment decides counts as still to be decided here")
+	}
+	_, space, _ := strings.Cut(x.reader.chat, "/")
+	err := x.poller.addIncoming(newIncoming(x.reader.chat, gchat.Message{
+		Name: space + "/messages/quoting", ThreadName: thread, QuotedMessage: x.loadQuestion(ours).MessageName, Text: "2",
+		Sender: "users/1", IsHuman: true, CreateTime: later,
+	}, 0))
+	kit.NoError(t, err)
+	x.poller.readAndAttend(t.Context())
+	if x.loadQuestion(ours).Status != state.Answered {
+		t.Error("a reply to ours waits behind what another environment decides")
+	}
+}
+
+// A poller that pulls an event of another environment calls that environment's poller, as
+// with a listed message.
+func TestEnvironments_EventCallsItsPoller(t *testing.T) {
+	x := newTestSession(t, nil)
+	theirs := x.addQuestion(x.markPosted)
+	thread := x.beginThread(theirs)
+	x.moveToAnother(theirs)
+	calls := filepath.Join(state.UserStateDir(x.env), "pollers", "another.lock")
+	writeFile(t, calls, "", 0o600)
+	x.threadName = thread
+	x.addEventMessage("m", "2", time.Now())
+	x.poller.readState()
+	x.poller.routeAll(t.Context())
+	if info, err := os.Stat(calls); err != nil || info.Size() == 0 {
+		t.Errorf("not called: %v", err)
+	}
+}
+
+// The poller of another environment's session was killed. The next one decides the
+// messages from meanwhile. Where none comes within a minute, the session's thread gets a
+// note.
+func TestEnvironments_MessageWaitsForNextPoller(t *testing.T) {
+	x := newTestSession(t, func(s *state.Session) { s.Environment = "another" })
+	x.addListedMessage("words", x.threadName, "go on")
+	x.poller.readAndAttend(t.Context())
+	if x.countUnfinished() != 1 {
+		t.Fatal("they are dropped at once")
+	}
+	later := time.Now().Add(undecidedTimeout + time.Second)
+	x.poller.Now = func() time.Time { return later }
+	x.poller.readAndAttend(t.Context())
+	if notes := x.notesIn(x.threadName); x.countUnfinished() != 0 || len(notes) != 1 {
+		t.Errorf("after a minute %d wait, and the thread is told %q", x.countUnfinished(), notes)
+	}
+}
+
+// Two environments share a space. The other one has no poller, and its session has
+// ended: a message to that session gets a note.
+func TestEnvironments_EndedSessionWithoutPoller(t *testing.T) {
+	x := newEndedSession(t, func(s *state.Session) { s.Environment = "0123456789abcdef" })
+	x.changeSession("live", func(s *state.Session) {
+		s.Name, s.ThreadName, s.Chat, s.Environment, s.ProjectDir = "other", x.threadName+"2", x.reader.chat, state.Environment(x.env), x.dir
+		s.AcceptsCommands, s.StartedAt, s.LastSeen = true, time.Now(), time.Now()
+		s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.ProcessStart(os.Getpid())
+	})
+	x.poller.readAndAttend(t.Context())
+	x.reply(x.threadName, "", "go on")
+	notes := x.readNotes()
+	if len(notes) != 1 || !strings.HasPrefix(notes[0], "[Not read]") || x.countUnfinished() > 0 {
+		t.Errorf("told %q, left %d", notes, x.countUnfinished())
+	}
+}
+
+// The poller that pulls for all environments leaves a tap to the one whose question it is
+// on.
+func TestEnvironments_TapIsLeftToItsOwner(t *testing.T) {
+	d, g := newAppMachine(t)
+	q, card := d.addCardQuestion(func(q *state.Question) { d.markPostedByApp(q, g) })
+	p := d.newPoller()
+	p.readIndex()
+	for _, record := range p.ownRecords {
+		record.Environment = "another"
+	}
+	var e gchat.PulledEvent
+	e.Message.Name, e.At, e.Person = q.MessageName, time.Now(), gchat.Person{Name: "users/7"}
+	e.Tap = &wording.Tap{QuestionID: card, Choice: "1"}
+	kit.NoError(t, p.addIncoming(newIncomingTap(q.Chat, e)))
+	p.readState()
+	p.routeAll(t.Context())
+	if stored := d.loadQuestion(q); len(stored.Replies) > 0 {
+		t.Errorf("it was given to another one's question: %+v", stored.Replies)
+	}
+	own := d.newPoller()
+	own.readState()
+	own.routeAll(t.Context())
+	if stored := d.loadQuestion(q); len(stored.Replies) != 1 {
+		t.Errorf("%d taps are stored", len(stored.Replies))
 	}
 }

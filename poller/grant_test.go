@@ -2,7 +2,6 @@ package poller
 
 import (
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -11,146 +10,9 @@ import (
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat/space"
-	"gchat-hooks/gchat/wording"
 	"gchat-hooks/inject"
-	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
-	"gchat-hooks/state/config"
 )
-
-// newPermission returns a permission that a process of a session asks for.
-func newPermission(command string, asked time.Time) *state.Question {
-	return &state.Question{
-		QuestionID: "q-" + command, Kind: state.KindPermission, ToolName: "Bash", ShownText: command, CallTexts: []string{command}, Mode: state.ModeNative,
-		Status: state.Pending, AskedAt: asked, PostedAt: &asked, Approvers: &[]string{"users/1", "users/2"}, ClaudePID: 7, ClaudeStart: "a",
-		SubQuestions: []state.SubQuestion{{Question: "Bash", Options: []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}}},
-	}
-}
-
-// Who may give a yes for a while, and with which reply.
-func TestWhoGrants(t *testing.T) {
-	now := time.Now()
-	on := config.Config{AllowedUsers: []string{"users/1", "users/2"}, Approvers: []string{"users/1"}, AllowsTimedYes: true}
-	off := on
-	off.AllowsTimedYes = false
-	for name, test := range map[string]struct {
-		cfg      *config.Config
-		by, text string
-		as       func(*state.Question)
-		long     time.Duration
-		decided  string
-		owed     string
-	}{
-		"an approver":            {&on, "users/1", "yes 30m", nil, 30 * time.Minute, state.LabelAllow, state.NoteGranted},
-		"of more than two hours": {&on, "users/1", "yes 9h", nil, 2 * time.Hour, state.LabelAllow, state.NoteGranted},
-		"a plain yes":            {&on, "users/1", "yes", nil, 0, state.LabelAllow, ""},
-		"no time":                {&on, "users/1", "yes 30", nil, 0, "", state.NoteUnclear},
-		"switched off":           {&off, "users/1", "yes 30m", nil, 0, "", state.NoteUnclear},
-		"a stranger":             {&on, "users/9", "yes 2h", nil, 0, "", state.NoteRefused},
-		"who may only answer":    {&on, "users/2", "yes 2h", nil, 0, "", state.NoteRefused},
-		"a program":              {&on, state.LocalSender, "yes 2h", nil, 0, "", ""},
-		"only the terminal":      {&on, "users/1", "yes 30m", func(q *state.Question) { q.IsTerminalOnly = true }, 0, "", state.NoteUnclear},
-		"of no known process":    {&on, "users/1", "yes 30m", func(q *state.Question) { q.ClaudeStart = "" }, 0, "", state.NoteUnclear},
-		"answered already":       {&on, "users/1", "yes 30m", func(q *state.Question) { q.Status = state.Answered }, 0, "", state.NoteLate},
-		"a no":                   {&on, "users/1", "no, not that", nil, 0, state.LabelDeny, ""},
-		"a no that comes late":   {&on, "users/1", "no", func(q *state.Question) { q.Status = state.Resolved }, 0, "", state.NoteLate},
-		"a stranger's no":        {&on, "users/9", "no", func(q *state.Question) { q.Status = state.Resolved }, 0, "", state.NoteRefused},
-		"a no to what it was given to": {&on, "users/1", "no", func(q *state.Question) {
-			q.Status, q.Grant = state.Resolved, &state.Grant{QuestionID: q.QuestionID}
-		}, 0, "", ""},
-		"late words":                {&on, "users/1", "hm", func(q *state.Question) { q.Status = state.Resolved }, 0, "", state.NoteLate},
-		"what was said before that": {&on, "users/1", "yes 30m", func(q *state.Question) { at := now.Add(time.Minute); q.PostedAt = &at }, 0, "", state.NoteUnclear},
-		"a plan": {&on, "users/1", "yes 30m", func(q *state.Question) {
-			q.Kind, q.SubQuestions[0].Options = state.KindPlan, []state.Option{{Label: state.LabelApprove}, {Label: state.LabelSendBack}}
-		}, 0, "", state.NoteUnclear},
-	} {
-		q := newPermission("make", now.Add(-time.Minute))
-		if test.as != nil {
-			test.as(q)
-		}
-		q.Replies = []state.Reply{{MessageName: "m", Sender: test.by, Text: test.text, CreatedAt: now}}
-		judge.RestrictChoices(test.cfg, q)
-		judge.JudgeReply(test.cfg, q, &q.Replies[0], now)
-		var owed string
-		if len(q.OwedNotes) == 1 {
-			owed = q.OwedNotes[0].About
-		}
-		if got, _ := q.Decision(); got != test.decided || owed != test.owed || len(q.OwedNotes) > 1 {
-			t.Errorf("%s: %q, owes %+v", name, got, q.OwedNotes)
-		}
-		kit.Equalf(t, len(q.OwedNotes) == 1 && q.OwedNotes[0].Text == wording.TimedYesHint, (name == "no time"), "%s: how to write it is told", name)
-		if g := q.Grant; g != nil && g.GrantedAt.Nanosecond()%int(time.Millisecond) != 0 {
-			t.Errorf("%s: given at %s, which records with a no do not tell apart", name, g.GrantedAt)
-		}
-		if g := q.Grant; test.long > 0 && (g == nil || g.EndsAt.Sub(now).Round(time.Second) != test.long) || test.long == 0 && q.Status != state.Resolved && g != nil {
-			t.Errorf("%s: %+v", name, g)
-		}
-		if no := test.by == "users/1" && strings.HasPrefix(test.text, "no"); q.LastDenialAt.IsZero() == no {
-			t.Errorf("%s: a no at %s", name, q.LastDenialAt)
-		}
-	}
-}
-
-// What a yes for a while covers, with each exception.
-func TestWhatIsCovered(t *testing.T) {
-	now := time.Now()
-	cfg := config.Config{Approvers: []string{"users/1"}, AllowsTimedYes: true}
-	type set struct {
-		*state.Question
-		given *state.Question
-		g     *state.Grant
-		cfg   *config.Config
-		one   *state.Session
-	}
-	for name, change := range map[string]func(*set){
-		"covered":                func(*set) {},
-		"of a subagent, covered": func(s *set) { s.AgentID = "a" },
-		"by e-mail, covered": func(s *set) {
-			s.given.Replies[0].SenderEmail = "a@b.c"
-			s.Approvers = &[]string{"a@b.c"}
-			s.cfg.Approvers = []string{"a@b.c"}
-		},
-		"switched off since":            func(s *set) { s.cfg.AllowsTimedYes = false },
-		"the configuration is unread":   func(s *set) { s.cfg.HasUnreadFile = true },
-		"its time is up":                func(s *set) { s.g.EndsAt = now },
-		"its end was told":              func(s *set) { s.g.IsEnded = true },
-		"its reply is gone":             func(s *set) { s.given.Replies = nil },
-		"a clock that was set back":     func(s *set) { s.g.GrantedAt, s.AskedAt = now.Add(time.Second), now.Add(2*time.Second) },
-		"asked before":                  func(s *set) { s.AskedAt = s.g.GrantedAt },
-		"another process":               func(s *set) { s.ClaudePID = 8 },
-		"a process of the same number":  func(s *set) { s.ClaudeStart = "b" },
-		"no process is known":           func(s *set) { s.ClaudePID, s.given.ClaudePID = 0, 0 },
-		"no start is known":             func(s *set) { s.ClaudeStart, s.given.ClaudeStart = "", "" },
-		"a session that began anew":     func(s *set) { s.one.StartedAt = now },
-		"no approver now":               func(s *set) { s.cfg.Approvers = []string{"users/2"} },
-		"no approver then":              func(s *set) { s.Approvers = &[]string{"users/2"} },
-		"nobody was an approver then":   func(s *set) { s.Approvers = &[]string{} },
-		"the record says no approver":   func(s *set) { s.Approvers = nil },
-		"only the terminal":             func(s *set) { s.IsTerminalOnly = true },
-		"never_remote, today":           func(s *set) { s.cfg.NeverRemote = []string{"Bash(make*)"} },
-		"a plan":                        func(s *set) { s.Kind = state.KindPlan },
-		"the next instruction":          func(s *set) { s.Kind = state.KindNext },
-		"a question":                    func(s *set) { s.Kind = state.KindQuestion },
-		"answered":                      func(s *set) { s.Status = state.Answered },
-		"over":                          func(s *set) { s.Status = state.Cancelled },
-		"it could not be said yes to":   func(s *set) { s.SubQuestions[0].Options = s.SubQuestions[0].Options[1:] },
-		"another person of that e-mail": func(s *set) { s.given.Replies[0].Sender = "users/3" },
-	} {
-		c, q, given, session := cfg, newPermission("make", now.Add(-time.Second)), newPermission("one", now.Add(-time.Minute)), &state.Session{}
-		g := &state.Grant{QuestionID: given.QuestionID, GrantedAt: now.Add(-time.Minute), EndsAt: now.Add(time.Minute)}
-		given.Grant, given.AnsweredMessage, given.AnsweredByName = g, "m", "Ada"
-		given.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", DisplayName: "Ada"}}
-		change(&set{q, given, g, &c, session})
-		used := given.HasActiveGrant() && !judge.IsGrantOver(&c, given, session, now) && judge.AnswerByGrant(&c, q, given, now) == nil
-		want := strings.HasSuffix(name, "covered")
-		if label, _ := q.Decision(); used != want || (label == state.LabelAllow) != want || (q.Grant != nil) != want {
-			t.Errorf("%s: %v, %q", name, used, label)
-		}
-		if used && (!strings.HasPrefix(*q.Response, "yes, by the grant of Ada until ") || q.AnsweredBy != "users/1" || q.HasActiveGrant()) {
-			t.Errorf("%s: %+v", name, q)
-		}
-	}
-}
 
 // grantTest is a session with a yes for half an hour. A hook waits for each of its
 // permissions.
@@ -167,13 +29,6 @@ func newGrantTest(t *testing.T, d *testMachine, posted func(*state.Question)) *g
 	})
 	x.first = x.askPermission("make one", posted)
 	return x
-}
-
-func (d *testMachine) writeConfig(file string) {
-	d.t.Helper()
-	path := filepath.Join(d.dir, ".config", "gchat-hooks", "config.json")
-	kit.NoError(d.t, os.MkdirAll(filepath.Dir(path), 0o700))
-	kit.NoError(d.t, os.WriteFile(path, []byte(file), 0o600))
 }
 
 // askPermission has the session ask for a permission that a hook waits for.
@@ -225,7 +80,7 @@ func (x *grantTest) appTexts() (all []string) {
 
 // A yes for a while answers what the session asks next, without notes, until somebody
 // with the right to decide says no. A stranger neither ends nor begins one.
-func TestAYesForAWhile(t *testing.T) {
+func TestGrant_AnswersUntilNo(t *testing.T) {
 	t.Parallel()
 	x := newGrantTest(t, newTestMachine(t), nil)
 	x.runPoller(Options{})
@@ -286,7 +141,7 @@ func newJudgedGrant(t *testing.T) *grantTest {
 
 // What happens between the yes and the next permission decides whether the yes still
 // counts.
-func TestWhatEndsAYesForAWhile(t *testing.T) {
+func TestGrant_WhatEndsIt(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		as      func(*state.Question)         // the next permission
@@ -359,7 +214,7 @@ func TestWhatEndsAYesForAWhile(t *testing.T) {
 }
 
 // A poller that is killed after any write does the rest later, and nothing twice.
-func TestAYesForAWhileOutlivesAKilledPoller(t *testing.T) {
+func TestGrant_SurvivesAKill(t *testing.T) {
 	x := newJudgedGrant(t)
 	x.newReadPoller().readAndAttend(t.Context())
 	// The poller was killed before it removed the owed note.
@@ -388,7 +243,7 @@ func TestAYesForAWhileOutlivesAKilledPoller(t *testing.T) {
 	}
 }
 
-func TestAskEndsAYesForAWhile(t *testing.T) {
+func TestGrant_AskEndsIt(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.testMachine.writeConfig(`{"timed_yes": true}`)
 	g := x.askPermission("make", func(q *state.Question) {
@@ -416,7 +271,7 @@ func TestAskEndsAYesForAWhile(t *testing.T) {
 }
 
 // A Chat app changes the one message that lists what was allowed.
-func TestAnAppListsInOneMessage(t *testing.T) {
+func TestGrant_AppListsInOneMessage(t *testing.T) {
 	d, g := newAppMachine(t)
 	d.vars["GCHAT_APPROVERS"] = "users/1"
 	d.writeConfig(`{"timed_yes": true}`)
@@ -462,7 +317,7 @@ func (x *grantTest) endNotes() (all []string) {
 
 // Where messages cannot be changed, what was allowed is listed once, when the yes is
 // over.
-func TestAWebhookListsAtTheEnd(t *testing.T) {
+func TestGrant_WebhookListsAtTheEnd(t *testing.T) {
 	x := newJudgedGrant(t)
 	p := x.newReadPoller()
 	p.readAndAttend(t.Context())
@@ -479,5 +334,89 @@ func TestAWebhookListsAtTheEnd(t *testing.T) {
 		if (len(all) == 1) != (after >= 30) || len(all) > 1 || len(all) == 1 && (!strings.Contains(all[0], "make") || strings.Contains(all[0], "three")) {
 			t.Errorf("after %d minutes: %q", after, all)
 		}
+	}
+}
+
+// A no that was written earlier counts before a yes for a while, even if it is only on
+// the disk or in the space.
+func TestGrant_EarlierNoCounts(t *testing.T) {
+	on := `{"timed_yes": true}`
+	for name, test := range map[string]struct {
+		between func(x *grantTest, p *Poller)
+		want    bool
+		held    bool // the message is not posted yet
+	}{
+		"nothing": {func(*grantTest, *Poller) {}, true, false},
+		"a list that failed a moment ago": {func(x *grantTest, p *Poller) {
+			p.awakeSince = time.Now().Add(-time.Hour)
+			p.readerFor(x.loadQuestion(x.first).Chat).lastGoodList = time.Now().Add(-time.Minute)
+			p.readerFor(x.loadQuestion(x.first).Chat).hasFailed.Store(true)
+		}, false, true},
+		"a pull that failed a moment ago": {func(x *grantTest, p *Poller) {
+			p.readerFor(x.loadQuestion(x.first).Chat).isPulled = true
+			p.puller.lastGoodPull, p.puller.failedPulls = time.Now(), 1
+		}, false, true},
+		"a subscription that is pulled": {func(x *grantTest, p *Poller) {
+			p.readerFor(x.loadQuestion(x.first).Chat).isPulled = true
+			p.puller.lastGoodPull = time.Now()
+		}, true, false},
+		"a no that was written down since the records were read": {func(x *grantTest, p *Poller) {
+			judge := p.judgeByPersonalConfig()
+			x.changeQuestion(x.first, func(q *state.Question) {
+				q.Replies = append(q.Replies, state.Reply{MessageName: "n", Sender: "users/1", Text: "no", CreatedAt: time.Now()})
+				kit.NoError(x.t, judge(q))
+			})
+		}, false, false},
+		"a reply that another environment's poller wrote down": {func(x *grantTest, p *Poller) {
+			x.changeQuestion(x.first, func(q *state.Question) {
+				q.Replies = append(q.Replies, state.Reply{MessageName: "n", Sender: "users/1", Text: "no", CreatedAt: time.Now()})
+			})
+		}, false, true},
+		"an /ask that is not done": {func(x *grantTest, p *Poller) {
+			x.changeSession("s", func(session *state.Session) {
+				session.OldCommands = []state.OldCommand{{MessageName: "c", Sender: "users/1", Text: "/ask", LocalCreatedAt: time.Now()}}
+			})
+		}, false, true},
+		"its person's removal, and return": {func(x *grantTest, p *Poller) {
+			x.writeConfig(`{"timed_yes": true, "approvers": ["` + space.PersonName + `"]}`)
+			p.readAndAttend(t.Context())
+			p.goroutines.Wait()
+			x.writeConfig(on)
+		}, false, false},
+		"a file that did not parse for a moment": {func(x *grantTest, p *Poller) {
+			x.writeConfig(on[1:])
+			p.readAndAttend(t.Context())
+			p.goroutines.Wait()
+			x.writeConfig(on)
+		}, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newJudgedGrant(t)
+			p := x.newReadPoller()
+			p.readAndAttend(t.Context())
+			p.goroutines.Wait()
+			p.readerFor(x.loadQuestion(x.first).Chat).lastGoodList = time.Now().Add(time.Hour)
+			q := x.askPermission("make two", nil)
+			unwaited := x.addQuestion(func(stored *state.Question) {
+				id, key := stored.QuestionID, stored.ThreadKey
+				*stored = *q
+				stored.Record, stored.QuestionID, stored.ThreadKey = state.Record{}, id, key
+			})
+			p.readIndex()
+			test.between(x, p)
+			p.readInbox()
+			p.readSessions()
+			p.attendAll(t.Context(), p.loadOwnConfig())
+			p.goroutines.Wait()
+			for _, record := range p.ownRecords {
+				if record.question != nil && record.question.QuestionID == q.QuestionID && !test.want && record.isEnqueued == test.held {
+					t.Errorf("posted: %v", record.isEnqueued)
+				}
+			}
+			if x.loadQuestion(unwaited).Status != state.Pending {
+				t.Error("answered without a hook that waits")
+			}
+			kit.Equalf(t, x.loadQuestion(q).Status == state.Answered, test.want, "allowed")
+		})
 	}
 }

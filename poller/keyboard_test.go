@@ -31,7 +31,7 @@ func (d *testMachine) addHiddenDialog(change func(*state.Question)) *state.Quest
 
 // When a hidden dialog is handed over to the terminal, by what is known of the
 // keyboard.
-func TestWhenAHiddenDialogIsHandedOver(t *testing.T) {
+func TestKeyboard_WhenDialogIsHandedOver(t *testing.T) {
 	ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
 	asked := func(d time.Duration) func(*state.Question) {
 		return func(q *state.Question) { q.AskedAt = ago(d).UTC() }
@@ -80,7 +80,7 @@ func TestWhenAHiddenDialogIsHandedOver(t *testing.T) {
 // The person's key may have been Esc, which ended the turn of a form. The form is then
 // closed, and not handed over: its hook would have the dialog drawn, although the call
 // is over.
-func TestAFormOfABrokenTurnIsNotHandedOver(t *testing.T) {
+func TestKeyboard_EndedFormIsNotHandedOver(t *testing.T) {
 	for status, want := range map[string]state.Status{"idle": state.Cancelled, "busy": state.Pending} {
 		d := newTestMachine(t)
 		q := d.addHiddenDialog(func(q *state.Question) {
@@ -103,7 +103,7 @@ func TestAFormOfABrokenTurnIsNotHandedOver(t *testing.T) {
 
 // In a real tmux, an attached terminal and a key in it count. While nobody types, the
 // terminal shows that something waits.
-func TestAKeyBringsAHiddenDialog(t *testing.T) {
+func TestKeyboard_KeyBringsHiddenDialog(t *testing.T) {
 	t.Parallel()
 	d := newTestMachine(t)
 	socket, pane := d.startTmux("claude")
@@ -149,7 +149,7 @@ func TestAKeyBringsAHiddenDialog(t *testing.T) {
 
 // A question that was handed over takes no reply: no reply counts, is kept, or allows
 // another call. The reply "terminal" hands it over.
-func TestAReplyToWhatWasHandedOver(t *testing.T) {
+func TestKeyboard_HandedOverTakesNoReply(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addHiddenDialog(nil)
 	says := func(text string) *state.Question {
@@ -193,7 +193,7 @@ func TestAReplyToWhatWasHandedOver(t *testing.T) {
 }
 
 // A reply and handing over exclude each other: the one that is written first counts.
-func TestAReplyAndHandingOverExcludeEachOther(t *testing.T) {
+func TestKeyboard_ReplyExcludesHandOver(t *testing.T) {
 	q := state.Question{Status: state.Pending, IsDialogHidden: true}
 	first := q
 	answered := first.MoveTo(state.Answered, time.Now()) == nil
@@ -215,7 +215,7 @@ func TestAReplyAndHandingOverExcludeEachOther(t *testing.T) {
 
 // A person at the keyboard sees a permission first, but it is posted to Chat within ten
 // seconds, too.
-func TestAPermissionIsLeftToTheKeyboardForLessThanTenSeconds(t *testing.T) {
+func TestKeyboard_PermissionWaitsUnderTenSeconds(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(func(q *state.Question) {
 		q.Mode, q.Kind, q.ToolName, q.GracePeriod, q.TmuxPane = state.ModeNative, state.KindPermission, "Bash", config.DefaultGrace, "%1"

@@ -16,31 +16,6 @@ import (
 	"gchat-hooks/state"
 )
 
-const otherSubscription = "projects/p/subscriptions/other"
-
-// newSecondMachine returns a second machine that uses the app.
-func (g *fakeGoogle) newSecondMachine() *testMachine {
-	g.t.Helper()
-	g.subscribe(otherSubscription)
-	d := g.newMachine(otherSubscription)
-	d.questionCount = 100 // its questions are others
-	return d
-}
-
-// buttonCardID returns the id in the first button of a card.
-func buttonCardID(t *testing.T, m *chatapi.Message) string {
-	t.Helper()
-	for _, s := range m.CardsV2[0].Card.Sections {
-		for _, w := range s.Widgets {
-			if w.ButtonList != nil {
-				return w.ButtonList.Buttons[0].OnClick.Action.Parameters[0].Value
-			}
-		}
-	}
-	t.Fatal("the card has no button")
-	return ""
-}
-
 func allowEveryone(q *state.Question) {
 	q.Kind, q.ToolName, q.Approvers = state.KindPermission, "Bash", &[]string{"users/1"}
 	q.SubQuestions[0].Options = []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}
@@ -49,7 +24,7 @@ func allowEveryone(q *state.Question) {
 // Another machine of the app can read what a card's buttons carry, and put it on a card
 // of its own. A tap on that card does not count, and does not hold back a tap on the
 // question's own card.
-func TestATapCountsOnItsOwnCardOnly(t *testing.T) {
+func TestMachines_TapCountsOnOwnCard(t *testing.T) {
 	d, g := newAppMachine(t)
 	q, _ := d.addCardQuestion(allowEveryone)
 	waiter, err := state.LockWaiter(d.env, q.Path) // the hook
@@ -83,58 +58,9 @@ func TestATapCountsOnItsOwnCardOnly(t *testing.T) {
 	}
 }
 
-// A tap counts even if it comes before Google has answered the post of its question.
-func TestATapComesBeforeThePostIsAnswered(t *testing.T) {
-	t.Parallel()
-	d, g := newAppMachine(t)
-	g.postGate = make(chan struct{})
-	q, _ := d.addCardQuestion(nil)
-	d.runPoller(Options{Daemon: true})
-	m := g.awaitPost("Which?")
-	unnamed := *m
-	unnamed.Name = ""
-	g.tap("users/1", &unnamed, buttonCardID(t, m), "1", nil)
-	g.awaitDelivered(g.tap("users/1", m, buttonCardID(t, m), "2", nil))
-	if bound.WaitFor(time.Second, func() bool { return len(d.loadQuestion(q).Replies) > 0 }) {
-		t.Error("used before the question is known to be posted")
-	}
-	close(g.postGate)
-	d.awaitQuestion(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
-}
-
-// A question's message arrived, the answer to its post was lost, and Chat does not find
-// it at once. The poller searches for it until a tap on it can count.
-func TestATapOnAMessageThatIsFoundLate(t *testing.T) {
-	t.Parallel()
-	d, g := newAppMachine(t)
-	q := d.writeQuestion(nil)
-	m := g.post([]byte("{}"), state.MessageID("question", q.QuestionID))
-	g.hidesPosts.Store(true)
-	kit.NoError(t, state.AddQuestionToIndex(d.env, q))
-	d.runPoller(Options{Daemon: true})
-	d.awaitQuestion(q, "sent, and not found", func(q *state.Question) bool { return q.PostError != "" || q.IsMessageSent })
-	g.hidesPosts.Store(false)
-	d.awaitQuestion(q, "found", func(q *state.Question) bool { return q.MessageName == m.Name && q.CardMessage != "" })
-	g.tap("users/1", m, state.CardID(d.env, q.QuestionID), "2", nil)
-	d.awaitQuestion(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
-}
-
-// A tap on a card that an earlier version posted counts. A tap on a card that no machine
-// knows gets a note.
-func TestATapOnACardOfAnEarlierVersion(t *testing.T) {
-	d, g := newAppMachine(t)
-	q, card := d.addCardQuestion(nil)
-	d.runPoller(Options{Daemon: true})
-	m := g.awaitPost("Which?")
-	g.tap("users/1", m, strings.Repeat("0", 32), "2", nil)
-	g.awaitPost("This card is closed")
-	g.tap("users/1", m, card, "2", nil)
-	d.awaitQuestion(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
-}
-
 // Two machines of one app get all events. Each uses its own, and the other acknowledges
 // them at once.
-func TestTwoMachinesOfAnApp(t *testing.T) {
+func TestMachines_EachUsesItsEvents(t *testing.T) {
 	t.Parallel()
 	d, g := newAppMachine(t)
 	other := g.newSecondMachine()
@@ -164,7 +90,7 @@ func TestTwoMachinesOfAnApp(t *testing.T) {
 
 // A message that no machine knows gets one note from all machines together. A message
 // after one of a certain machine is left to that machine.
-func TestTwoMachinesAnswerUnboundWordsOnce(t *testing.T) {
+func TestMachines_UnboundGetsOneNote(t *testing.T) {
 	t.Parallel()
 	d, g := newAppMachine(t)
 	var later atomic.Int64
@@ -218,7 +144,7 @@ func TestTwoMachinesAnswerUnboundWordsOnce(t *testing.T) {
 // Outside of a machine's own threads, /new starts a session only where its first word
 // names the machine. A /new that names none gets one note from all machines together. One
 // that another machine has carried out gets none.
-func TestNewToAnAppNamesItsMachine(t *testing.T) {
+func TestMachines_NewNamesItsMachine(t *testing.T) {
 	d, g := newAppMachine(t)
 	var later atomic.Int64
 	now := func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
@@ -254,16 +180,4 @@ func TestNewToAnAppNamesItsMachine(t *testing.T) {
 	if bound.WaitFor(time.Second, func() bool { return g.countMessages(note) > 3 || g.countMessages("[New session]") > 1 }) {
 		t.Errorf("told %d times, %d sessions", g.countMessages(note), g.countMessages("[New session]"))
 	}
-}
-
-// countMessages returns how many messages contain a text.
-func (g *fakeGoogle) countMessages(words string) (n int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, m := range g.posts {
-		if strings.Contains(m.Text+m.FallbackText, words) {
-			n++
-		}
-	}
-	return n
 }

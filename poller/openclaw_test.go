@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"gchat-hooks/e2e/kit"
@@ -51,7 +50,7 @@ func (o *sendTest) enqueueWake(program, text string, also ...func(*state.Message
 	return message
 }
 
-func TestAgentIsTold(t *testing.T) {
+func TestOpenClaw_AgentGetsMessage(t *testing.T) {
 	t.Setenv("GCHAT_ALLOWED_USERS", "users/secret")
 	o := newSendTest(t)
 	program := o.installAgent("echo done")
@@ -73,7 +72,7 @@ func TestAgentIsTold(t *testing.T) {
 
 // If gchat-send acts as the poller, it starts no agent's turn: the turn would end with
 // gchat-send, and start again.
-func TestACommandBeginsNoAgentsTurn(t *testing.T) {
+func TestOpenClaw_SendNowStartsNoTurn(t *testing.T) {
 	o := newSendTest(t)
 	message := o.enqueueWake(o.installAgent("sleep 1"), "hello")
 	r := o.enqueueReport("", "x")
@@ -88,24 +87,7 @@ func TestACommandBeginsNoAgentsTurn(t *testing.T) {
 	}
 }
 
-// A message that waits behind an older one of its thread is left to a poller, which
-// sends both in order.
-func TestACommandSendsNothingOutOfOrder(t *testing.T) {
-	o := newSendTest(t)
-	tried := func(message *state.Message) {
-		message.Parts, message.FirstTriedAt = []string{message.Report.Text}, o.now()
-	}
-	o.enqueueReport("a", "first")
-	second, other := o.enqueueReport("a", "second", tried), o.enqueueReport("b", "other", tried)
-	for message, sent := range map[*state.Message]bool{second: false, other: true} {
-		now, err := SendNow(t.Context(), Options{Env: o.Env, Log: o.Log, Now: time.Now}, config.Load(o.Env, message.ProjectDir), message)
-		if err != nil || now.SentAt.IsZero() == sent || now.FirstTriedAt.IsZero() == sent {
-			t.Errorf("%+v: %v", now, err)
-		}
-	}
-}
-
-func TestLongMessageGoesByFile(t *testing.T) {
+func TestOpenClaw_LongMessageGoesByFile(t *testing.T) {
 	o := newSendTest(t)
 	program := o.installAgent(`while [ "$1" != --message-file ]; do shift; done; cat "$2"`)
 	message := o.enqueueWake(program, strings.Repeat("long ", 20_000), func(message *state.Message) { message.Wake.NeedsReply = true })
@@ -119,7 +101,7 @@ func TestLongMessageGoesByFile(t *testing.T) {
 	}
 }
 
-func TestAgentThatFails(t *testing.T) {
+func TestOpenClaw_FailedTurnIsRetried(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, script string
@@ -155,7 +137,7 @@ func TestAgentThatFails(t *testing.T) {
 	}
 }
 
-func TestAgentThatNeverTakesItIsGivenUp(t *testing.T) {
+func TestOpenClaw_FailingAgentIsGivenUp(t *testing.T) {
 	o := newSendTest(t)
 	s := o.newSender()
 	message := o.enqueueWake(o.installAgent("exit 1"), "hello")
@@ -173,7 +155,7 @@ func TestAgentThatNeverTakesItIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestOpenClawIsFoundWhenItIsInstalledLater(t *testing.T) {
+func TestOpenClaw_InstalledLaterIsFound(t *testing.T) {
 	o := newSendTest(t)
 	o.env["PATH"] = filepath.Join(o.env["HOME"], "bin")
 	message := o.enqueueWake("", "hello")
@@ -193,32 +175,7 @@ func TestOpenClawIsFoundWhenItIsInstalledLater(t *testing.T) {
 	}
 }
 
-// hangingChat accepts each message and never answers.
-type hangingChat struct{ transport }
-
 func (hangingChat) Post(ctx context.Context, _ gchat.Post) (gchat.PostedMessage, error) {
 	<-ctx.Done()
 	return gchat.PostedMessage{}, ctx.Err()
-}
-
-// gchat-send has two seconds in all: it does not wait longer for what it sent. A poller
-// checks what became of it.
-func TestACommandDoesNotLinger(t *testing.T) {
-	o := newSendTest(t)
-	message := o.enqueueReport("", "x", func(message *state.Message) { message.Parts, message.FirstTriedAt = []string{"x"}, o.now() })
-	command := Options{Env: o.Env, Log: o.Log, Now: time.Now}
-	cfg := config.Load(o.Env, message.ProjectDir)
-	s := newCommandSender(command, message)
-	gateway := s.openGateway(t.Context(), cfg)
-	gateway.transport = hangingChat{gateway.transport}
-	synctest.Test(t, func(t *testing.T) {
-		const bound = 1800 * time.Millisecond
-		ctx, cancel := context.WithTimeout(t.Context(), bound)
-		defer cancel()
-		began := time.Now()
-		now, err := s.sendAllParts(ctx, message, gateway)
-		if took := time.Since(began); err != nil || now.IsFinal() || now.FirstTriedAt.IsZero() || took != bound {
-			t.Errorf("it took %s, error %v: %+v", took, err, now)
-		}
-	})
 }

@@ -19,17 +19,12 @@ import (
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
 
-// addCardQuestion adds a question that is posted, and returns the id in its buttons.
-func (d *testMachine) addCardQuestion(change func(*state.Question)) (*state.Question, string) {
-	q := d.addQuestion(change)
-	return q, state.CardID(d.env, q.QuestionID)
-}
-
-func TestATapIsTheAnswer(t *testing.T) {
+func TestPullEvents_TapIsTheAnswer(t *testing.T) {
 	d, g := newAppMachine(t)
 	q, card := d.addCardQuestion(nil)
 	d.runPoller(Options{Daemon: true})
@@ -55,7 +50,7 @@ func TestATapIsTheAnswer(t *testing.T) {
 
 // A plan of several messages stays in one thread of a direct conversation, which has no
 // thread keys.
-func TestALongPlanIsOneThreadOfADirectMessage(t *testing.T) {
+func TestPullEvents_LongPlanIsOneThread(t *testing.T) {
 	d, g := newAppMachine(t)
 	d.addCardQuestion(func(q *state.Question) {
 		q.Kind, q.ToolName, q.ShownText = state.KindPlan, "ExitPlanMode", strings.Repeat("a step\n\n", 6000)
@@ -75,35 +70,9 @@ func TestALongPlanIsOneThreadOfADirectMessage(t *testing.T) {
 	}
 }
 
-// awaitPatch waits until a message shows this text and no button.
-func (g *fakeGoogle) awaitPatch(name, words string) {
-	g.t.Helper()
-	var b []byte
-	changed := bound.WaitFor(bound.Patience, func() bool {
-		m := g.message(name)
-		b, _ = m.MarshalJSON()
-		return strings.Contains(string(b), words) && !strings.Contains(string(b), "onClick") && strings.Contains(m.Text, words)
-	})
-	if !changed {
-		g.t.Fatalf("%s was not changed to %q: %s", name, words, b)
-	}
-}
-
-// awaitDelivered waits until a poller got an event, and awaitAcknowledged until all
-// events are acknowledged.
-func (g *fakeGoogle) awaitDelivered(id string) {
-	g.t.Helper()
-	bound.Until(g.t, "the event is delivered", func() bool { return g.pubsubServer.Message(id).Deliveries > 0 })
-}
-
-func (g *fakeGoogle) awaitAcknowledged() {
-	g.t.Helper()
-	bound.Until(g.t, "all events are acknowledged", func() bool { return g.countUnacknowledged() == 0 })
-}
-
 // The event's user is the one who tapped, whatever the card carries. A second tap changes
 // nothing, nor does one on the card of a closed question.
-func TestWhoseTapCounts(t *testing.T) {
+func TestPullEvents_WhoseTapCounts(t *testing.T) {
 	t.Parallel()
 	d, g := newAppMachine(t)
 	q, card := d.addCardQuestion(func(q *state.Question) {
@@ -146,7 +115,7 @@ func TestWhoseTapCounts(t *testing.T) {
 
 // A direct message to the app answers the question whose thread it is in, or whose
 // message it quotes.
-func TestWordsInADirectMessage(t *testing.T) {
+func TestPullEvents_DirectMessageAnswers(t *testing.T) {
 	t.Parallel()
 	d, g := newAppMachine(t)
 	one, _ := d.addCardQuestion(nil)
@@ -181,7 +150,7 @@ func TestWordsInADirectMessage(t *testing.T) {
 
 // The app may be in spaces where this machine posts nothing. The poller acknowledges the
 // events from there and answers none.
-func TestEventsOfAnotherSpaceAreNotAnswered(t *testing.T) {
+func TestPullEvents_OtherSpaceIsIgnored(t *testing.T) {
 	d, g := newAppMachine(t)
 	d.addCardQuestion(nil)
 	var later atomic.Int64
@@ -205,7 +174,7 @@ func TestEventsOfAnotherSpaceAreNotAnswered(t *testing.T) {
 }
 
 // A reply counts even if it comes before Google has answered the post of its question.
-func TestAReplyComesBeforeThePostIsAnswered(t *testing.T) {
+func TestPullEvents_ReplyBeforeReceipt(t *testing.T) {
 	t.Parallel()
 	d, g := newAppMachine(t)
 	g.postGate = make(chan struct{})
@@ -232,7 +201,7 @@ func TestAReplyComesBeforeThePostIsAnswered(t *testing.T) {
 
 // In a space an app gets only messages that mention it. So the poller lists the space
 // where that is allowed. Otherwise it reports no error.
-func TestWordsInASpace(t *testing.T) {
+func TestPullEvents_SpaceIsListed(t *testing.T) {
 	t.Parallel()
 	for name, locked := range map[string]bool{"listed": false, "not to be listed": true} {
 		t.Run(name, func(t *testing.T) {
@@ -263,7 +232,7 @@ func TestWordsInASpace(t *testing.T) {
 }
 
 // A tap that comes while no poller runs is used once, even if acknowledgements are lost.
-func TestATapIsUsedOnceHoweverOftenItComes(t *testing.T) {
+func TestPullEvents_RepeatedTapCountsOnce(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("ten seconds pass until an event comes again")
@@ -290,7 +259,7 @@ func TestATapIsUsedOnceHoweverOftenItComes(t *testing.T) {
 
 // Of ten thousand events in any order none is lost and none is used twice, while the
 // poller is killed many times.
-func TestEventsOutliveKilledPollers(t *testing.T) {
+func TestPullEvents_SurviveKills(t *testing.T) {
 	t.Parallel()
 	questions, each, limit := 10, 20, 3*time.Minute
 	if testing.Short() {
@@ -372,7 +341,7 @@ func (d *testMachine) markPostedByApp(q *state.Question, g *fakeGoogle) {
 
 // A session that waits a second time has one card with a button. The older card has lost
 // its button.
-func TestAnOlderCardOfASessionHasNoButton(t *testing.T) {
+func TestPullEvents_OlderCardHasNoButton(t *testing.T) {
 	d, g := newAppMachine(t)
 	q, _ := d.addCardQuestion(func(q *state.Question) {
 		q.Kind, q.ShownText, q.SubQuestions = state.KindNext, "Shall I commit?", []state.SubQuestion{{Question: "What is to be done next?"}}
@@ -387,7 +356,7 @@ func TestAnOlderCardOfASessionHasNoButton(t *testing.T) {
 }
 
 // A card that a person deleted in Chat needs no update. The update counts as done.
-func TestADeletedCardIsNotChanged(t *testing.T) {
+func TestPullEvents_DeletedCardIsLeft(t *testing.T) {
 	d, g := newAppMachine(t)
 	q, _ := d.addCardQuestion(nil)
 	d.runPoller(Options{Daemon: true})
@@ -430,7 +399,7 @@ func (l *lostConnection) RoundTrip(r *http.Request) (*http.Response, error) {
 // After the computer slept, the log says once that the connection was lost, and the next
 // pull does not wait. A pull from a subscription that the configuration no longer names
 // keeps no poller running.
-func TestAPollerLeavesASubscription(t *testing.T) {
+func TestPullEvents_LeavesSubscription(t *testing.T) {
 	d, g := newAppMachine(t)
 	p := d.newPoller()
 	step := func() (isBusy bool) { _, isBusy = p.step(t.Context()); return isBusy }
@@ -457,7 +426,7 @@ func TestAPollerLeavesASubscription(t *testing.T) {
 	}
 }
 
-func TestALostConnectionIsToldOnce(t *testing.T) {
+func TestPullEvents_LostConnectionLoggedOnce(t *testing.T) {
 	file := strict.ServiceAccount(t, "https://token.example/")
 	was := http.DefaultTransport
 	http.DefaultTransport = &lostConnection{}
@@ -479,4 +448,82 @@ func TestALostConnectionIsToldOnce(t *testing.T) {
 	if err != nil || strings.Count(string(log), "connection was lost") != 1 || strings.Count(string(log), "\n") != 1 {
 		t.Errorf("the log: %s (%v)", log, err)
 	}
+}
+
+// otherMachineEvents is an app whose cards were posted while the machine had another
+// subscription.
+type otherMachineEvents struct {
+	eventSource
+	chat string
+}
+
+func (otherMachineEvents) IsForOtherMachine(*wording.Tap) bool { return true }
+func (e otherMachineEvents) Chat() string                      { return e.chat }
+
+// A card of ours may name a subscription from before a new setup. A tap on it counts
+// right after a poller started.
+func TestPullEvents_CardOfEarlierSetup(t *testing.T) {
+	x := newTestSession(t, nil)
+	q := x.addQuestion(x.markPosted)
+	x.beginThread(q)
+	x.poller.readIndex()
+	q = x.loadQuestion(q)
+	card := gchat.Message{Name: q.MessageName, ThreadName: q.ThreadName}
+	tap := &wording.Tap{QuestionID: state.CardID(x.env, q.QuestionID), Choice: "2"}
+	err := x.poller.addEvent(otherMachineEvents{chat: x.reader.chat}, gchat.PulledEvent{
+		ID: "e", Event: gchat.Event{At: time.Now(), Person: gchat.Person{Name: "users/1"}, IsHuman: true, Message: card, Tap: tap},
+	})
+	kit.NoError(t, err)
+	if x.countUnfinished() != 1 {
+		t.Error("the tap is acknowledged as another machine's, and is nowhere")
+	}
+}
+
+// A tap counts even if it comes before Google has answered the post of its question.
+func TestPullEvents_TapBeforeReceipt(t *testing.T) {
+	t.Parallel()
+	d, g := newAppMachine(t)
+	g.postGate = make(chan struct{})
+	q, _ := d.addCardQuestion(nil)
+	d.runPoller(Options{Daemon: true})
+	m := g.awaitPost("Which?")
+	unnamed := *m
+	unnamed.Name = ""
+	g.tap("users/1", &unnamed, buttonCardID(t, m), "1", nil)
+	g.awaitDelivered(g.tap("users/1", m, buttonCardID(t, m), "2", nil))
+	if bound.WaitFor(time.Second, func() bool { return len(d.loadQuestion(q).Replies) > 0 }) {
+		t.Error("used before the question is known to be posted")
+	}
+	close(g.postGate)
+	d.awaitQuestion(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
+}
+
+// A question's message arrived, the answer to its post was lost, and Chat does not find
+// it at once. The poller searches for it until a tap on it can count.
+func TestPullEvents_TapOnLateFoundMessage(t *testing.T) {
+	t.Parallel()
+	d, g := newAppMachine(t)
+	q := d.writeQuestion(nil)
+	m := g.post([]byte("{}"), state.MessageID("question", q.QuestionID))
+	g.hidesPosts.Store(true)
+	kit.NoError(t, state.AddQuestionToIndex(d.env, q))
+	d.runPoller(Options{Daemon: true})
+	d.awaitQuestion(q, "sent, and not found", func(q *state.Question) bool { return q.PostError != "" || q.IsMessageSent })
+	g.hidesPosts.Store(false)
+	d.awaitQuestion(q, "found", func(q *state.Question) bool { return q.MessageName == m.Name && q.CardMessage != "" })
+	g.tap("users/1", m, state.CardID(d.env, q.QuestionID), "2", nil)
+	d.awaitQuestion(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
+}
+
+// A tap on a card that an earlier version posted counts. A tap on a card that no machine
+// knows gets a note.
+func TestPullEvents_CardOfEarlierVersion(t *testing.T) {
+	d, g := newAppMachine(t)
+	q, card := d.addCardQuestion(nil)
+	d.runPoller(Options{Daemon: true})
+	m := g.awaitPost("Which?")
+	g.tap("users/1", m, strings.Repeat("0", 32), "2", nil)
+	g.awaitPost("This card is closed")
+	g.tap("users/1", m, card, "2", nil)
+	d.awaitQuestion(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
 }

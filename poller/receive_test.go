@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	chatapi "google.golang.org/api/chat/v1"
-
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat"
 	"gchat-hooks/state"
@@ -74,7 +72,7 @@ func (h *usedOnceTest) describeUse(notes []string) string {
 
 // A poller that is killed at any step of handling a message loses no message and uses
 // none twice.
-func TestAMessageOutlivesAKilledPoller(t *testing.T) {
+func TestReceive_SurvivesAKill(t *testing.T) {
 	t.Parallel()
 	steps := map[string]func(h *usedOnceTest){
 		"before anything was written down": func(h *usedOnceTest) {},
@@ -162,17 +160,8 @@ func (h *usedOnceTest) allNotes() (notes []string) {
 	return notes
 }
 
-// beginThread begins a question's thread in the space and returns the thread's name.
-func (x *testSession) beginThread(q *state.Question) string {
-	x.t.Helper()
-	m, err := x.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "Which?")
-	kit.NoError(x.t, err)
-	x.changeQuestion(q, func(q *state.Question) { q.ThreadName, q.MessageName = m.Thread.Name, m.Name })
-	return m.Thread.Name
-}
-
 // A message that is edited or deleted before it is routed counts in its newest form.
-func TestAnEditBeforeItIsUsedCounts(t *testing.T) {
+func TestReceive_EditBeforeUseCounts(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.poller.readSessions()
 	at := time.Now().Add(-time.Second)
@@ -197,7 +186,7 @@ func TestAnEditBeforeItIsUsedCounts(t *testing.T) {
 
 // Many messages of strangers keep out none of a person who may answer. A message that is
 // too old is not used.
-func TestAFloodOfStrangersKeepsNobodyOut(t *testing.T) {
+func TestReceive_StrangersKeepNobodyOut(t *testing.T) {
 	d, _ := newAppMachine(t)
 	p := d.newPoller()
 	p.readSessions()
@@ -233,7 +222,7 @@ func TestAFloodOfStrangersKeepsNobodyOut(t *testing.T) {
 
 // An event that could not be written to disk is not acknowledged. The watermark does not
 // pass a message that could not be written.
-func TestAFullDiskLosesNoEvent(t *testing.T) {
+func TestReceive_FullDiskLosesNoEvent(t *testing.T) {
 	t.Parallel()
 	d, g := newAppMachine(t)
 	q, card := d.addCardQuestion(nil)
@@ -247,4 +236,17 @@ func TestAFullDiskLosesNoEvent(t *testing.T) {
 	}
 	kit.NoError(t, os.Remove(inbox))
 	d.awaitQuestion(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
+}
+
+// A message that was deleted before its event came is not used.
+func TestReceive_DeletionBeforeMessageCounts(t *testing.T) {
+	x := newTestSession(t, nil)
+	x.poller.readSessions()
+	_, space, _ := strings.Cut(x.reader.chat, "/")
+	kit.NoError(t, x.poller.revokeIncoming(state.IncomingID(x.reader.chat, space+"/messages/deleted")))
+	x.addEventMessage("deleted", "delete it all", time.Now().Add(-time.Second))
+	x.readNotes()
+	if got := x.waitingPrompts(); len(got) > 0 {
+		t.Errorf("said %q", got)
+	}
 }

@@ -13,43 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gchat-hooks/e2e/kit"
-	"gchat-hooks/gchat/wording"
-	"gchat-hooks/poller/judge"
+	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
 
-func TestAllowedFailsClosed(t *testing.T) {
-	for _, c := range []struct {
-		users  []string
-		sender state.Reply
-		want   bool
-	}{
-		{nil, state.Reply{Sender: "users/1"}, false},
-		{[]string{""}, state.Reply{}, false},
-		{[]string{"users/1"}, state.Reply{Sender: "users/1"}, true},
-		{[]string{"users/1"}, state.Reply{Sender: "users/11"}, false},
-		{[]string{"1"}, state.Reply{Sender: "1"}, false},
-		{[]string{"*", "users/*", "all", "users/"}, state.Reply{Sender: "users/1"}, false},
-		{[]string{"Ann@Example.com"}, state.Reply{Sender: "users/1", SenderEmail: "ann@example.com"}, true},
-		{[]string{"users/ann@example.com"}, state.Reply{Sender: "users/1", SenderEmail: "ann@example.com"}, true},
-		{[]string{"ann@example.com"}, state.Reply{Sender: "users/1", DisplayName: "ann@example.com"}, false},
-		{[]string{"ann@example.com"}, state.Reply{Sender: "users/1"}, false},
-		{[]string{"users/"}, state.Reply{Sender: "users/"}, false},
-		{[]string{"users/@"}, state.Reply{Sender: "users/@", SenderEmail: "@"}, false},
-		{[]string{"@example.com"}, state.Reply{Sender: "users/1", SenderEmail: "@example.com"}, false},
-		{[]string{"kim@example.com"}, state.Reply{Sender: "users/1", SenderEmail: "\u212Aim@example.com"}, false},
-		{[]string{"sam@example.com"}, state.Reply{Sender: "users/1", SenderEmail: "\u017Fam@example.com"}, false},
-		{[]string{"local"}, state.Reply{Sender: "users/1"}, false},
-		{nil, state.Reply{Sender: state.LocalSender}, true},
-	} {
-		kit.Equalf(t, judge.CanAnswer(&config.Config{AllowedUsers: c.users}, &state.Question{}, &c.sender), c.want, "%q, %+v", c.users, c.sender)
-	}
-}
-
 // Each reply gets its verdict once, in the order in which the replies were written. The
 // notes that the thread is owed are in the same write.
-func TestJudgeOnce(t *testing.T) {
+func TestReplies_JudgedOnce(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.Mode = state.ModeDeny })
 	reply := func(name, sender, text string, after time.Duration) state.Reply {
@@ -88,68 +59,9 @@ func TestJudgeOnce(t *testing.T) {
 	}
 }
 
-func TestJudgeSeveralQuestions(t *testing.T) {
-	cfg := &config.Config{AllowedUsers: []string{"users/1"}}
-	q := &state.Question{Status: state.Pending, SubQuestions: []state.SubQuestion{
-		{Question: "A?", Options: []state.Option{{Label: "x"}, {Label: "y"}}}, {Question: "B?", Options: []state.Option{{Label: "z"}}},
-	}}
-	say := func(name, text string) *state.Reply {
-		q.Replies = append(q.Replies, state.Reply{MessageName: name, Sender: "users/1", Text: text, CreatedAt: noon})
-		r := &q.Replies[len(q.Replies)-1]
-		judge.JudgeReply(cfg, q, r, noon)
-		return r
-	}
-	if r := say("m1", "Q1: 2"); r.Verdict != state.VerdictKept || q.PartialAnswers[0].Value() != "y" || q.OwedNotes[0] != (state.OwedNote{About: state.NoteKept, ReplyMessage: "m1"}) {
-		t.Errorf("%+v, owes %+v", r, q.OwedNotes)
-	}
-	if r := say("m2", " Q2: 1\n"); r.Verdict != state.VerdictUsed || *q.Response != "Q2: 1" || q.Answers["A?"] != "y" || q.Answers["B?"] != "z" || *q.ResponseType != "multi_question" {
-		t.Errorf("%+v, %v", r, q.Answers)
-	}
-}
-
-// A tap on a button that the card does not have, and that also names an option, is
-// asked back. It keeps nothing, and does not take over what was answered before.
-func TestATapOnNoButtonIsAskedBack(t *testing.T) {
-	cfg := &config.Config{AllowedUsers: []string{"users/1"}}
-	for choice, label := range map[string]string{
-		state.DeclinedSkip: "Skip tests",
-		state.DeclinedChat: "Chat about this",
-	} {
-		for name, partial := range map[string]map[int]state.Answer{
-			"nothing answered": nil,
-			"one answered":     {0: {Labels: []string{"x"}}},
-		} {
-			q := &state.Question{Status: state.Pending, PartialAnswers: partial, SubQuestions: []state.SubQuestion{
-				{Question: "A?", Options: []state.Option{{Label: "x"}}},
-				{Question: "B?", Options: []state.Option{{Label: label}}},
-			}}
-			r := &state.Reply{MessageName: "tap/1", Sender: "users/1", Text: choice, Choice: choice, CreatedAt: noon}
-			judge.JudgeReply(cfg, q, r, noon)
-			isTold := slices.Equal(q.OwedNotes, []state.OwedNote{{About: state.NoteUnclear, ReplyMessage: "tap/1"}})
-			if r.Verdict != state.VerdictAskedBack || !isTold || len(q.PartialAnswers) != len(partial) || q.Declined != "" {
-				t.Errorf("%s, %s: %s, owes %+v, kept %v", choice, name, r.Verdict, q.OwedNotes, q.PartialAnswers)
-			}
-		}
-	}
-}
-
-// A reply with `gchat-hooks answer` is answered in the shell, and not in the thread.
-func TestAReplyFromTheShellIsAnsweredThere(t *testing.T) {
-	for text, want := range map[string]state.Verdict{"9": state.VerdictAskedBack, "1": state.VerdictUsed} {
-		q := &state.Question{Status: state.Pending, SubQuestions: []state.SubQuestion{{Question: "A?", Options: []state.Option{{Label: "x"}, {Label: "y"}}}}}
-		r := &state.Reply{MessageName: judge.ShellReplyPrefix + "1", Sender: state.LocalSender, Text: text, CreatedAt: noon}
-		if judge.JudgeReply(&config.Config{}, q, r, noon); r.Verdict != want || len(q.OwedNotes) != 0 {
-			t.Errorf("%s: %s, owes %+v", text, r.Verdict, q.OwedNotes)
-		}
-		if judge.JudgeReply(&config.Config{}, q, r, noon); want == state.VerdictUsed && (r.Verdict != state.VerdictLate || len(q.OwedNotes) != 0) {
-			t.Errorf("again: %s, owes %+v", r.Verdict, q.OwedNotes)
-		}
-	}
-}
-
 // Who can deliver an answer decides whether a reply is judged, waits for a hook, or
 // gets a note that only the terminal answers.
-func TestAReplyWithoutAHookThatWaits(t *testing.T) {
+func TestReplies_WithoutWaitingHook(t *testing.T) {
 	for name, c := range map[string]struct {
 		age    time.Duration
 		pane   string
@@ -190,7 +102,7 @@ func TestAReplyWithoutAHookThatWaits(t *testing.T) {
 
 // A hook was killed before it delivered the answer: a note says that only the terminal
 // can answer.
-func TestAnAnswerWhoseHookWasKilled(t *testing.T) {
+func TestReplies_KilledHookGetsNote(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.Mode = state.ModeNative })
 	l, err := state.LockWaiter(d.env, q.Path)
@@ -213,7 +125,7 @@ func TestAnAnswerWhoseHookWasKilled(t *testing.T) {
 
 // While somebody edits the file that says who may answer, the login's own person may
 // answer. Replies of others wait for the file.
-func TestHalfWrittenConfigurationRefusesNobody(t *testing.T) {
+func TestReplies_HalfWrittenConfiguration(t *testing.T) {
 	d := newTestMachine(t)
 	delete(d.vars, "GCHAT_ALLOWED_USERS")
 	config, login := filepath.Join(d.dir, ".config", "gchat-hooks", "config.json"), config.LoginFile(d.env)
@@ -253,7 +165,7 @@ func TestHalfWrittenConfigurationRefusesNobody(t *testing.T) {
 
 // A reply file does not name its question, so it answers no question that it cannot be
 // meant for.
-func TestAReplyFileAnswersWhatItWasMeantFor(t *testing.T) {
+func TestReplyFile_AnswersItsQuestion(t *testing.T) {
 	main := func(q *state.Question) { q.SessionName = "main" }
 	for name, c := range map[string]struct {
 		file    string
@@ -313,7 +225,7 @@ func TestAReplyFileAnswersWhatItWasMeantFor(t *testing.T) {
 }
 
 // Two questions of one call may get the same reply text, one after the other.
-func TestTheSameWordsInAReplyFileTwice(t *testing.T) {
+func TestReplyFile_SameTextTwice(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(func(q *state.Question) {
 		q.AskedAt = time.Now().Add(-time.Hour)
@@ -334,7 +246,7 @@ func TestTheSameWordsInAReplyFileTwice(t *testing.T) {
 
 // A poller was killed after it wrote a reply file into a question and before it removed
 // the file. The file answers no other question.
-func TestAReplyFileAnswersOneQuestion(t *testing.T) {
+func TestReplyFile_AnswersOneQuestion(t *testing.T) {
 	d := newTestMachine(t)
 	asked := func(q *state.Question) { q.SessionID, q.ClaudeSessionID = "s", "s" }
 	one, two := d.addQuestion(asked), d.addQuestion(asked)
@@ -364,7 +276,7 @@ func TestAReplyFileAnswersOneQuestion(t *testing.T) {
 
 // A checkout can contain a link or a pipe in place of a reply file, or a link in place
 // of its folder. The poller neither reads them as replies nor waits for them.
-func TestAReplyFileIsAPlainFile(t *testing.T) {
+func TestReplyFile_MustBePlainFile(t *testing.T) {
 	for name, plant := range map[string]func(folder, theirs string) error{
 		"link":          func(folder, theirs string) error { return os.Symlink(theirs, filepath.Join(folder, "main.txt")) },
 		"pipe":          func(folder, _ string) error { return syscall.Mkfifo(filepath.Join(folder, "main.txt"), 0o600) },
@@ -394,79 +306,26 @@ func TestAReplyFileIsAPlainFile(t *testing.T) {
 	}
 }
 
-// Whatever a reply says, judging it ends with a verdict, and with an answer to every
-// question or to none.
-func FuzzJudge(f *testing.F) {
-	f.Add("1")
-	f.Add("Q2: 1; other: x\n")
-	cfg := &config.Config{AllowedUsers: []string{"users/1"}}
-	f.Fuzz(func(t *testing.T, text string) {
-		q := &state.Question{Status: state.Pending, SubQuestions: []state.SubQuestion{
-			{Question: "A?", Options: []state.Option{{Label: "x"}, {Label: "y"}}, MultiSelect: true}, {Question: "B?", Options: []state.Option{{Label: "z"}}},
-		}}
-		q.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", Text: text, CreatedAt: noon}}
-		judge.JudgeReply(cfg, q, &q.Replies[0], noon)
-		if q.Replies[0].Verdict == state.VerdictUnread {
-			t.Error("no verdict")
-		}
-		if q.Status == state.Answered && (len(q.Answers) != 2 || q.Answers["A?"] == "" || q.Answers["B?"] == "") {
-			t.Errorf("answered with %v", q.Answers)
-		}
-		for _, owed := range q.OwedNotes {
-			if wording.NoteTexts(q, owed) == nil {
-				t.Errorf("the thread is told nothing of %+v", owed)
-			}
+// In deny mode, words behind an answer that was delivered are told that they came too
+// late, and nothing else.
+func TestReplies_BehindDeliveredAnswer(t *testing.T) {
+	d := newTestMachine(t)
+	now := time.Now().UTC()
+	q := d.addQuestion(func(q *state.Question) {
+		d.markPosted(q)
+		q.Mode, q.Status, q.ResolvedAt, q.ResolvedBy, q.DeliveredAt = state.ModeDeny, state.Resolved, &now, "chat", &now
+		q.AnsweredMessage, q.AnsweredBy, q.Answers = "m1", space.PersonName, map[string]string{"Which?": "Two"}
+		q.Replies = []state.Reply{
+			{MessageName: "m1", Sender: q.AnsweredBy, Text: "2", CreatedAt: now, Verdict: state.VerdictUsed},
+			{MessageName: "m2", Sender: q.AnsweredBy, Text: "thanks, and tidy up", CreatedAt: now},
 		}
 	})
-}
-
-// A reply that declines a question is used, and no reply after it. In deny mode Claude
-// is told; in other modes the dialog stays.
-func TestTurnedDown(t *testing.T) {
-	for name, c := range map[string]struct {
-		mode           state.Mode
-		text, choice   string
-		inputs         map[string][]string
-		status         state.Status
-		declined, said string
-		handed         bool
-		owes           string
-	}{
-		"chat":      {mode: state.ModeNative, text: "chat: why?", status: state.Answered, declined: "chat", said: "why?"},
-		"a tap":     {mode: state.ModeHold, text: "chat about this: why?", choice: "chat", status: state.Answered, declined: "chat", said: "why?"},
-		"skip":      {mode: state.ModeNative, text: "skip", status: state.Pending, declined: "skip", handed: true, owes: state.NoteHandedOver},
-		"injected":  {mode: state.ModeInject, text: "cancel", status: state.Pending, declined: "skip", handed: true, owes: state.NoteHandedOver},
-		"denied":    {mode: state.ModeDeny, text: "skip", status: state.Answered, declined: "skip"},
-		"help":      {mode: state.ModeNative, text: "help", status: state.Pending, owes: state.NoteUnclear},
-		"own words": {mode: state.ModeNative, text: "chat", choice: "send", inputs: map[string][]string{"w1": {"chat"}}, status: state.Answered},
-	} {
-		t.Run(name, func(t *testing.T) {
-			q := &state.Question{
-				Mode: c.mode, Status: state.Pending, ClaudePID: 7, IsMessageSent: true, PostedAt: new(noon.Add(-time.Hour)),
-				SubQuestions: []state.SubQuestion{{Question: "A?", Options: []state.Option{{Label: "x"}, {Label: "y"}}}},
-			}
-			say := func(r state.Reply) state.Verdict {
-				r.Sender, r.CreatedAt = "users/1", noon
-				q.Replies = append(q.Replies, r)
-				last := &q.Replies[len(q.Replies)-1]
-				judge.JudgeReply(&config.Config{AllowedUsers: []string{"users/1"}}, q, last, noon)
-				return last.Verdict
-			}
-			verdict := say(state.Reply{MessageName: "m1", Text: c.text, Choice: c.choice, Inputs: c.inputs})
-			if q.Status != c.status || q.Declined != c.declined || q.DeclinedText != c.said || (q.HandedOverAt != nil) != c.handed {
-				t.Errorf("%s, %q with %q, handed over %v", q.Status, q.Declined, q.DeclinedText, q.HandedOverAt)
-			}
-			if len(q.OwedNotes) > 0 != (c.owes != "") || c.owes != "" && q.OwedNotes[0].About != c.owes {
-				t.Errorf("owes %+v", q.OwedNotes)
-			}
-			want, then := state.VerdictUsed, state.VerdictLate
-			if c.owes == state.NoteUnclear {
-				// the first number that is no option is still asked back
-				want, then = state.VerdictAskedHow, state.VerdictAskedBack
-			}
-			if next := say(state.Reply{MessageName: "m2", Text: "9"}); verdict != want || next != then {
-				t.Errorf("%s, then %s", verdict, next)
-			}
-		})
+	p := d.newPoller()
+	p.readIndex()
+	for _, record := range p.ownRecords {
+		p.judgeUnread(record)
+	}
+	if q = d.loadQuestion(q); !slices.Equal(q.OwedNotes, []state.OwedNote{{About: state.NoteLate, ReplyMessage: "m2"}}) {
+		t.Errorf("owed are %+v", q.OwedNotes)
 	}
 }

@@ -1,302 +1,28 @@
 package poller
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
-	"gchat-hooks/e2e/underlock"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
-// sendTest is a poller whose clock the test sets, with a space that answers as the test
-// says.
-type sendTest struct {
-	*Poller
-	t            *testing.T
-	space        *space.Space
-	env          map[string]string
-	findStatus   int  // the status that reading a message is answered with; 0 for none
-	isUnfindable bool // a message is not found by the id that it was posted with
-
-	mu        sync.Mutex
-	clock     time.Time
-	posts     []string // texts that were asked to be posted
-	findCount int      // messages that were asked for by id
-	fault     func(text string, w http.ResponseWriter, store func()) (handled bool)
-}
-
-func newSendTest(t *testing.T, rules ...strict.Rule) *sendTest {
-	t.Helper()
-	s, err := space.Open(space.Options{})
-	kit.NoError(t, err)
-	o := &sendTest{t: t, space: s, clock: time.Now()}
-	server := httptest.NewServer(strict.CheckRequests(t, o, append(rules, strict.Embedded)...))
-	t.Cleanup(func() { server.Close(); s.Close() })
-	dir := t.TempDir()
-	o.env = map[string]string{
-		"HOME": dir, "XDG_STATE_HOME": dir, "GOOGLE_CHAT_WEBHOOK_URL": s.WebhookURL(server.URL), "GCHAT_ALLOWED_USERS": "users/1",
-	}
-	env := func(name string) string { return o.env[name] }
-	o.Poller = newPoller(Options{Env: env, Now: o.now, Log: state.NewLog(env, "test")})
-	return o
-}
-
-func (o *sendTest) now() time.Time {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.clock
-}
-
-func (o *sendTest) advance(d time.Duration) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.clock = o.clock.Add(d)
-}
-
-func (o *sendTest) setFault(fault func(text string, w http.ResponseWriter, store func()) bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.fault = fault
-}
-
-func (o *sendTest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost {
-		o.mu.Lock()
-		o.findCount++
-		o.mu.Unlock()
-		if o.findStatus != 0 {
-			w.WriteHeader(o.findStatus)
-			return
-		}
-		if o.isUnfindable && strings.Contains(r.URL.Path, "/messages/client-") {
-			answerWithError(404, "NOT_FOUND", "no such message")("", w, nil)
-			return
-		}
-		o.space.Handler().ServeHTTP(w, r)
-		return
-	}
-	body, _ := io.ReadAll(r.Body)
-	var m struct{ Text string }
-	_ = json.Unmarshal(body, &m)
-	o.mu.Lock()
-	o.posts = append(o.posts, m.Text)
-	fault := o.fault
-	o.mu.Unlock()
-	real := func(w http.ResponseWriter) {
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		o.space.Handler().ServeHTTP(w, r)
-	}
-	if fault == nil || !fault(m.Text, w, func() { real(httptest.NewRecorder()) }) {
-		real(w)
-	}
-}
-
-// answerWithError answers each post with an error.
-func answerWithError(code int, status, message string, header ...string) func(string, http.ResponseWriter, func()) bool {
-	return func(_ string, w http.ResponseWriter, _ func()) bool {
-		for i := 0; i < len(header); i += 2 {
-			w.Header().Set(header[i], header[i+1])
-		}
-		w.WriteHeader(code)
-		fmt.Fprintf(w, `{"error":{"code":%d,"status":%q,"message":%q}}`, code, status, message)
-		return true
-	}
-}
-
-// breakAfterStore breaks the connection after it stored the message.
-func breakAfterStore(_ string, _ http.ResponseWriter, store func()) bool {
-	store()
-	panic(http.ErrAbortHandler)
-}
-
-// enqueueReport enqueues a plain report.
-func (o *sendTest) enqueueReport(session, text string, also ...func(*state.Message)) *state.Message {
-	o.t.Helper()
-	message := &state.Message{
-		ID: state.MessageID("report", session, text), Type: state.MessageReport, SessionID: session,
-		Report: &state.Report{Type: state.ReportPlain, Text: text}, CreatedAt: o.now(),
-	}
-	if session != "" {
-		message.ThreadKey = "session-" + session
-	}
-	for _, f := range also {
-		f(message)
-	}
-	message, _, err := state.OutboxIn(o.userStateDir).Enqueue(o.Env, message, 0)
-	kit.NoError(o.t, err)
-	return message
-}
-
-func (o *sendTest) addTestQuestion(also ...func(*state.Question)) *state.Question {
-	o.t.Helper()
-	q, err := state.QuestionsIn(filepath.Join(o.env["HOME"], "project")).Record("s", func([]*state.Question) *state.Question {
-		q := &state.Question{
-			QuestionID: "01234567-q", SessionID: "s", SessionName: "shop", AskedAt: o.now(), Status: state.Pending, Mode: state.ModeNative,
-			ThreadKey:    "ask-user-01234567",
-			SubQuestions: []state.SubQuestion{{Question: "Which?", Options: []state.Option{{Label: "A"}, {Label: "B"}}, OptionCount: 2}},
-		}
-		for _, f := range also {
-			f(q)
-		}
-		return q
-	})
-	kit.NoError(o.t, err)
-	kit.NoError(o.t, o.enqueueQuestion(q, &state.IndexEntry{}, firstMessageKey))
-	return q
-}
-
-func (o *sendTest) reloadMessage(message *state.Message) *state.Message {
-	o.t.Helper()
-	now, err := state.OutboxIn(o.userStateDir).FindByKey(message.Key)
-	if err != nil || now == nil {
-		o.t.Fatalf("message %s: %v, %v", message.Key, now, err)
-	}
-	return now
-}
-
-func (o *sendTest) texts() (texts []string) {
-	for _, m := range o.space.Messages() {
-		texts = append(texts, m.Text)
-	}
-	return texts
-}
-
-func (o *sendTest) checkTexts(texts ...string) {
-	o.t.Helper()
-	if got := o.texts(); !slices.Equal(got, texts) {
-		o.t.Errorf("in the space: %q, want %q", got, texts)
-	}
-}
-
-// In TestWhatAFailureMeans, Chat fails on the first message of three lanes and then
-// works.
-func TestWhatAFailureMeans(t *testing.T) {
-	hangUp := func(string, http.ResponseWriter, func()) bool { panic(http.ErrAbortHandler) }
-	for _, c := range []struct {
-		name   string
-		fault  func(string, http.ResponseWriter, func()) bool
-		others bool          // messages of other lanes go meanwhile
-		after  time.Duration // when the first goes
-		aside  bool
-		notice string
-		found  bool // it is asked for before it is sent again
-	}{
-		{"wrong token", answerWithError(403, "PERMISSION_DENIED", "no"), false, time.Minute, false, "nothing can be sent", false},
-		{"wrong key", answerWithError(400, "INVALID_ARGUMENT", "API key not valid"), false, time.Minute, false, "nothing can be sent", false},
-		{"refused", answerWithError(400, "INVALID_ARGUMENT", "no such field"), true, 0, true, "was refused", false},
-		{"space gone", answerWithError(404, "NOT_FOUND", "no"), true, 0, true, "was refused", false},
-		{"too many", answerWithError(429, "RESOURCE_EXHAUSTED", "slow"), false, time.Second, false, "", false},
-		{"too many, says when", answerWithError(429, "RESOURCE_EXHAUSTED", "slow", "Retry-After", "77"),
-			false, 77 * time.Second, false, "", false},
-		{"stumbles", answerWithError(503, "UNAVAILABLE", "sorry"), true, time.Second, false, "", true},
-		{"hangs up", hangUp, false, time.Second, false, "", true},
-		{"cut after storing", breakAfterStore, false, time.Second, false, "", true},
-		{"a hotel's network", func(_ string, w http.ResponseWriter, _ func()) bool { fmt.Fprint(w, "<html>"); return true },
-			false, time.Second, false, "", true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			o := newSendTest(t)
-			s := o.newSender()
-			first := o.enqueueReport("a", "first")
-			o.setFault(c.fault)
-			next := s.sendUntilIdle(t.Context())
-			if got := o.reloadMessage(first); (got.SetAsideReason != "") != c.aside || got.LastError == "" {
-				t.Errorf("set aside: %q, last error: %q", got.SetAsideReason, got.LastError)
-			}
-			if c.after > 0 && next.Sub(o.now()).Round(time.Second) != c.after {
-				t.Errorf("next in %v, want %v", next.Sub(o.now()), c.after)
-			}
-			text := state.SessionsIn(o.userStateDir).TakeNotices("a")
-			if (c.notice == "") != (text == "") || !strings.Contains(text, c.notice) {
-				t.Errorf("notice %q, want %q", text, c.notice)
-			}
-			o.setFault(nil)
-			second, other := o.enqueueReport("a", "second"), o.enqueueReport("b", "other")
-			s.sendUntilIdle(t.Context())
-			kit.Equalf(t, o.reloadMessage(other).IsFinal(), c.others, "the other lane's message sent")
-			kit.Equalf(t, o.reloadMessage(second).IsFinal(), c.aside, "the same lane's message sent")
-			o.findCount = 0
-			o.advance(c.after)
-			s.sendUntilIdle(t.Context())
-			if !o.reloadMessage(first).IsFinal() || !o.reloadMessage(second).IsFinal() || !o.reloadMessage(other).IsFinal() {
-				t.Error("something still waits")
-			}
-			if n := o.findCount; (n > 0) != c.found {
-				t.Errorf("asked for %d times", n)
-			}
-			seen := o.texts()
-			if slices.Contains(seen, "first") == c.aside || len(seen) != 3-intOf(c.aside) {
-				t.Errorf("in the space: %q", seen)
-			}
-			kit.Equalf(t, state.SessionsIn(o.userStateDir).TakeNotices("a"), "", "told again")
-			space := state.SpacesIn(o.userStateDir).Get(s.gatewayFor(t.Context(), configSource{}).transport.Chat())
-			if space.Failures > 0 || len(space.PausedWebhooks) > 0 {
-				t.Errorf("the space is still in trouble: %+v", space)
-			}
-		})
-	}
-}
-
-func intOf(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-func TestPausesGrow(t *testing.T) {
-	o := newSendTest(t)
-	s := o.newSender()
-	message := o.enqueueReport("a", "x")
-	o.setFault(answerWithError(500, "INTERNAL", "no"))
-	for _, want := range []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300} {
-		if next := s.sendUntilIdle(t.Context()); next.Sub(o.now()).Round(time.Second) != time.Duration(want)*time.Second {
-			t.Errorf("after %d tries: %v, want %d s", o.reloadMessage(message).FailedTries, next.Sub(o.now()), want)
-		}
-		o.advance(time.Duration(want) * time.Second)
-	}
-	kit.Equalf(t, len(o.posts), 11, "tries")
-}
-
-// In TestLanesThatFailAtOnceAreOneFailure, the connections of eight lanes break at once.
-func TestLanesThatFailAtOnceAreOneFailure(t *testing.T) {
-	o := newSendTest(t)
-	var together sync.WaitGroup
-	together.Add(maxParallelLanes)
-	o.setFault(func(string, http.ResponseWriter, func()) bool {
-		together.Done()
-		together.Wait()
-		panic(http.ErrAbortHandler)
-	})
-	for i := range maxParallelLanes {
-		o.enqueueReport(fmt.Sprint(i), "x")
-	}
-	if next := o.newSender().sendUntilIdle(t.Context()); next.Sub(o.now()).Round(time.Second) != time.Second {
-		t.Errorf("next in %v", next.Sub(o.now()))
-	}
-}
-
-// In TestSameIDIsSentAgain, the space cannot be read. Its "already exists" counts as the
+// In TestSender_AlreadyExistsIsReceipt, the space cannot be read. Its "already exists" counts as the
 // receipt.
-func TestSameIDIsSentAgain(t *testing.T) {
+func TestSender_AlreadyExistsIsReceipt(t *testing.T) {
 	o := newSendTest(t)
 	o.findStatus = http.StatusForbidden
 	message := o.enqueueReport("a", "x")
@@ -312,9 +38,9 @@ func TestSameIDIsSentAgain(t *testing.T) {
 	}
 }
 
-// In TestTriedIsAskedForUntilChatSays, the post of a message was cut, and Chat fails at
+// In TestSender_LooksForTriedUntilAnswered, the post of a message was cut, and Chat fails at
 // first when the poller searches for the message.
-func TestTriedIsAskedForUntilChatSays(t *testing.T) {
+func TestSender_LooksForTriedUntilAnswered(t *testing.T) {
 	o := newSendTest(t)
 	q := o.addTestQuestion()
 	s := o.newSender()
@@ -343,7 +69,7 @@ func TestTriedIsAskedForUntilChatSays(t *testing.T) {
 
 // With a login, Chat may not find a webhook's message by the id that it was posted with.
 // The poller then finds it in the list, even among messages with the same text.
-func TestTriedIsFoundInTheList(t *testing.T) {
+func TestSender_FindsTriedInList(t *testing.T) {
 	o := newSendTest(t)
 	o.isUnfindable = true
 	s := o.newSender()
@@ -372,9 +98,9 @@ func TestTriedIsFoundInTheList(t *testing.T) {
 	}
 }
 
-// In TestThreadOfWhatIsThereAlready, Chat answers that the message exists, and fails when
+// In TestSender_FindsThreadOfExisting, Chat answers that the message exists, and fails when
 // the poller asks for its thread.
-func TestThreadOfWhatIsThereAlready(t *testing.T) {
+func TestSender_FindsThreadOfExisting(t *testing.T) {
 	o := newSendTest(t)
 	q := o.addTestQuestion()
 	s := o.newSender()
@@ -393,102 +119,7 @@ func TestThreadOfWhatIsThereAlready(t *testing.T) {
 	}
 }
 
-func TestPausedWebhookIsTriedByOneMessageAMinute(t *testing.T) {
-	o := newSendTest(t)
-	o.setFault(answerWithError(403, "PERMISSION_DENIED", "no"))
-	for i := range 5 {
-		o.enqueueReport(fmt.Sprint(i), "x")
-	}
-	o.newSender().sendUntilIdle(t.Context()) // all lanes are under way before the first answer
-	o.posts = nil
-	for minute := range 4 {
-		o.advance(time.Minute)
-		s := o.newSender() // also a poller that is begun anew keeps to it
-		for range 3 {
-			s.sendUntilIdle(t.Context())
-			o.advance(time.Second)
-		}
-		if n := len(o.posts); n != minute+1 {
-			t.Errorf("%d tries in %d minutes", n, minute+1)
-		}
-	}
-}
-
-// A person asks for another try with `gchat-hooks flush`. A running poller then sends the
-// message at once, whatever pause it had noted.
-func TestAPersonEndsAPause(t *testing.T) {
-	for name, fault := range map[string]func(string, http.ResponseWriter, func()) bool{
-		"the webhook was wrong": answerWithError(http.StatusForbidden, "PERMISSION_DENIED", "no"), "too many": answerWithError(http.StatusTooManyRequests, "RESOURCE_EXHAUSTED", "slower"),
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := newSendTest(t)
-			sender := o.newSender()
-			message := o.enqueueReport("a", "first")
-			o.setFault(fault)
-			sender.sendUntilIdle(t.Context())
-			o.setFault(nil)
-			if sender.sendUntilIdle(t.Context()); o.reloadMessage(message).IsFinal() {
-				t.Fatal("it does not wait")
-			}
-			o.advance(time.Millisecond)
-			message = o.reloadMessage(message)
-			if _, err := sender.outbox.Change(message.Path, func(message *state.Message) { message.NotBefore = o.now().UTC() }); err != nil {
-				t.Fatal(err)
-			}
-			hook := sender.gatewayFor(t.Context(), configSource{message.ProjectDir, message.IsTrusted}).transport
-			if _, err := sender.spaces.Change(hook.Chat(), func(s *state.Space) { s.NotBefore, s.PausedWebhooks = time.Time{}, nil }); err != nil {
-				t.Fatal(err)
-			}
-			if sender.sendUntilIdle(t.Context()); !o.reloadMessage(message).IsFinal() {
-				t.Error("it still waits")
-			}
-		})
-	}
-}
-
-func TestNoWebhookIsSaidOnce(t *testing.T) {
-	o := newSendTest(t)
-	url := o.env["GOOGLE_CHAT_WEBHOOK_URL"]
-	delete(o.env, "GOOGLE_CHAT_WEBHOOK_URL")
-	s := o.newSender()
-	message, env := o.enqueueReport("a", "x", func(message *state.Message) { message.Environment = "" }), o.environment
-	s.environment = message.Environment
-	for i := range 3 {
-		s.sendUntilIdle(t.Context())
-		if text := state.SessionsIn(o.userStateDir).TakeNotices("a"); strings.Contains(text, "no webhook") != (i == 0) {
-			t.Errorf("pass %d: %q", i, text)
-		}
-		o.advance(2 * time.Minute)
-	}
-	o.env["GOOGLE_CHAT_WEBHOOK_URL"] = url
-	s.sendUntilIdle(t.Context())
-	o.checkTexts("x")
-	if env == message.Environment {
-		t.Error("two environments are one")
-	}
-}
-
-// A poller that ends interrupts the command for the webhook. The webhook does not count
-// as broken.
-func TestACommandThatIsCutIsNoFault(t *testing.T) {
-	o := newSendTest(t)
-	delete(o.env, "GOOGLE_CHAT_WEBHOOK_URL")
-	conf := filepath.Join(o.env["HOME"], ".config", "gchat-hooks")
-	kit.NoError(t, os.MkdirAll(conf, 0o700))
-	kit.NoError(t, os.WriteFile(filepath.Join(conf, "config.json"), []byte(`{"webhook_url_command": "sleep 5"}`), 0o600))
-	o.environment = state.Environment(o.Env)
-	message := o.enqueueReport("a", "x")
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	s := o.newSender()
-	s.dispatch(ctx)
-	s.goroutines.Wait()
-	if text := state.SessionsIn(o.userStateDir).TakeNotices("a"); text != "" || o.reloadMessage(message).LastError != "" || len(o.gateways.bySource) > 0 {
-		t.Errorf("told %q; last error %q; %d gateways kept", text, o.reloadMessage(message).LastError, len(o.gateways.bySource))
-	}
-}
-
-func TestAnotherEnvironmentsMessageIsLeft(t *testing.T) {
+func TestSender_LeavesOtherEnvironments(t *testing.T) {
 	o := newSendTest(t)
 	message := o.enqueueReport("a", "x")
 	o.newSender().environment = "other"
@@ -505,7 +136,7 @@ func TestAnotherEnvironmentsMessageIsLeft(t *testing.T) {
 	}
 }
 
-func TestFilesOfEarlierVersionsAreSent(t *testing.T) {
+func TestSender_SendsFilesOfEarlierVersions(t *testing.T) {
 	o := newSendTest(t)
 	dir := filepath.Join(o.userStateDir, "outbox")
 	kit.NoError(t, os.MkdirAll(dir, 0o700))
@@ -516,7 +147,7 @@ func TestFilesOfEarlierVersionsAreSent(t *testing.T) {
 	o.checkTexts("two")
 }
 
-func TestPace(t *testing.T) {
+func TestSender_KeepsItsPace(t *testing.T) {
 	o := newSendTest(t)
 	s := o.newSender()
 	for i := range 30 {
@@ -546,7 +177,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-func TestQuietHoursHoldWhatWaits(t *testing.T) {
+func TestSender_QuietHoursHoldReports(t *testing.T) {
 	o := newSendTest(t)
 	now := o.now()
 	conf := filepath.Join(o.env["HOME"], ".config", "gchat-hooks")
@@ -567,7 +198,7 @@ func TestQuietHoursHoldWhatWaits(t *testing.T) {
 	o.checkTexts("urgent", "can wait")
 }
 
-func TestHeldBackLetsOthersPass(t *testing.T) {
+func TestSender_HeldLetsOthersPass(t *testing.T) {
 	o := newSendTest(t)
 	s := o.newSender()
 	o.enqueueReport("a", "held", func(message *state.Message) { message.NotBefore = o.now().Add(time.Hour) })
@@ -578,7 +209,7 @@ func TestHeldBackLetsOthersPass(t *testing.T) {
 	o.checkTexts("now")
 }
 
-func TestDigestIsOneMessage(t *testing.T) {
+func TestSender_DigestIsOneMessage(t *testing.T) {
 	o := newSendTest(t)
 	s := o.newSender()
 	at := o.now().Add(time.Hour)
@@ -609,7 +240,7 @@ func TestDigestIsOneMessage(t *testing.T) {
 	}
 }
 
-func TestPartsAreOneThread(t *testing.T) {
+func TestSender_PartsShareAThread(t *testing.T) {
 	o := newSendTest(t)
 	long := strings.Repeat("word ", 10_000)
 	message := o.enqueueReport("", long)
@@ -640,7 +271,7 @@ func TestPartsAreOneThread(t *testing.T) {
 // A direct conversation with an app has no thread keys. Reports and the "next
 // instruction" question of a session, and messages to a key that was used before or is a
 // question's, go into the threads whose names are known.
-func TestADirectMessageKeepsItsThreads(t *testing.T) {
+func TestSender_DirectMessageKeepsThreads(t *testing.T) {
 	o := newSendTest(t, strict.DirectMessage)
 	endpoint, _, _ := strings.Cut(o.env["GOOGLE_CHAT_WEBHOOK_URL"], "v1/spaces/")
 	for name, value := range map[string]string{
@@ -693,9 +324,9 @@ func TestADirectMessageKeepsItsThreads(t *testing.T) {
 	}
 }
 
-// In TestKilledBeforeTheReceipt, a message is in the space, and the outbox knows only
+// In TestSender_KilledBeforeReceipt, a message is in the space, and the outbox knows only
 // that it was tried.
-func TestKilledBeforeTheReceipt(t *testing.T) {
+func TestSender_KilledBeforeReceipt(t *testing.T) {
 	o := newSendTest(t)
 	message := o.enqueueReport("a", "x")
 	o.newSender().sendUntilIdle(t.Context())
@@ -716,36 +347,8 @@ func TestKilledBeforeTheReceipt(t *testing.T) {
 	}
 }
 
-// A message to a thread of another space is not lost. It goes into the thread of its key,
-// or into a new one. A message that Chat refuses for another reason is tried twice at
-// most.
-func TestAThreadOfAnotherSpaceLosesNoMessage(t *testing.T) {
-	o := newSendTest(t, strict.OtherThreads)
-	keyed := o.enqueueReport("a", "keyed", func(message *state.Message) { message.ThreadName = "spaces/OLD/threads/T" })
-	alone := o.enqueueReport("", "alone", func(message *state.Message) { message.ThreadName = "spaces/OLD/threads/T" })
-	s := o.newSender()
-	s.sendUntilIdle(t.Context())
-	keyed, alone = o.reloadMessage(keyed), o.reloadMessage(alone)
-	if keyed.SentAt.IsZero() || alone.SentAt.IsZero() || keyed.ThreadName == alone.ThreadName {
-		t.Errorf("keyed: %q in %s; alone: %q in %s", keyed.LastError, keyed.ThreadName, alone.LastError, alone.ThreadName)
-	}
-	if session, err := state.SessionsIn(o.userStateDir).Get("a"); err != nil || session.ThreadName != keyed.ThreadName {
-		t.Errorf("the session knows %q, want %q (%v)", session.ThreadName, keyed.ThreadName, err)
-	}
-	o.posts = nil
-	o.setFault(answerWithError(400, "INVALID_ARGUMENT", "no"))
-	bad := o.enqueueReport("b", "bad", func(message *state.Message) { message.ThreadName = keyed.ThreadName })
-	for range 3 {
-		s.sendUntilIdle(t.Context())
-		o.advance(maxBackoff)
-	}
-	if n := len(o.posts); n != 2 || o.reloadMessage(bad).SetAsideReason == "" {
-		t.Errorf("posted %d times, set aside: %q", n, o.reloadMessage(bad).SetAsideReason)
-	}
-}
-
-// In TestWaitingProcessWakes, a process waits for a receipt as commands do.
-func TestWaitingProcessWakes(t *testing.T) {
+// In TestSender_WakesWaitingProcess, a process waits for a receipt as commands do.
+func TestSender_WakesWaitingProcess(t *testing.T) {
 	o := newSendTest(t)
 	o.setFault(answerWithError(503, "UNAVAILABLE", "sorry"))
 	message := o.enqueueReport("a", "x")
@@ -769,40 +372,10 @@ func TestWaitingProcessWakes(t *testing.T) {
 	}
 }
 
-// childDir is the variable that names, to a copy of this test program, the folder whose
-// outbox it has to send.
-const childDir = "GCHAT_TEST_SENDER"
-
-func TestMain(m *testing.M) {
-	if os.Getenv("GCHAT_TEST_POLLER") != "" { // see TestEventsOutliveKilledPollers
-		fmt.Println(Run(context.Background(), Options{Env: os.Getenv, Log: state.NewLog(os.Getenv, "poller"), Daemon: true}))
-		os.Exit(1)
-	}
-	dir := os.Getenv(childDir)
-	if dir == "" {
-		os.Exit(underlock.Run(m))
-	}
-	env := map[string]string{
-		"HOME": dir, "XDG_STATE_HOME": dir, "GOOGLE_CHAT_WEBHOOK_URL": os.Getenv("GCHAT_TEST_WEBHOOK"),
-		"GCHAT_WRITES_PER_MINUTE": "60000",
-	}
-	getenv := func(name string) string { return env[name] }
-	p := newPoller(Options{Env: getenv, Log: state.NewLog(getenv, "test")})
-	s := p.newSender()
-	for waiting := true; waiting; {
-		next := s.sendUntilIdle(context.Background())
-		all, _ := s.outbox.Waiting()
-		if waiting = len(all) > 0; waiting && !next.IsZero() {
-			time.Sleep(time.Until(next))
-		}
-	}
-	os.Exit(0)
-}
-
-// TestNoneLostNoneTwice sends a thousand messages in fifty lanes. Meanwhile Chat answers
+// TestSender_SendsEachOnce sends a thousand messages in fifty lanes. Meanwhile Chat answers
 // 429 and 500, hangs, and cuts the connection after it stored a message, and the poller
 // is killed many times.
-func TestNoneLostNoneTwice(t *testing.T) {
+func TestSender_SendsEachOnce(t *testing.T) {
 	t.Parallel()
 	messages, lanes := 1000, 50
 	if testing.Short() {
@@ -859,5 +432,82 @@ func TestNoneLostNoneTwice(t *testing.T) {
 	}
 	if len(seen) != messages || len(last) != lanes {
 		t.Errorf("%d messages in %d threads, want %d in %d", len(seen), len(last), messages, lanes)
+	}
+}
+
+// The outbox is full of files. Each step reads a part of them, the newest first, so that
+// a question goes at once. The others keep their order, and go once all are read.
+func TestSender_FullOutboxDelaysNoQuestion(t *testing.T) {
+	t.Parallel()
+	o := newSendTest(t)
+	first, second := o.enqueueReport("shop", "first"), o.enqueueReport("shop", "second")
+	dir := filepath.Dir(first.Path)
+	began := second.CreatedAt.UnixNano()
+	for n := range maxReadPerStep + 1 {
+		name := fmt.Sprintf("%019d-broken-%d.json", began+int64(n)+10, n)
+		kit.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("no message"), 0o600))
+	}
+	o.advance(time.Minute)
+	q := o.addTestQuestion()
+	broken := func() (aside int) {
+		entries, err := os.ReadDir(dir)
+		kit.NoError(t, err)
+		for _, e := range entries {
+			if strings.Contains(e.Name(), ".corrupt-") {
+				aside++
+			}
+		}
+		return aside
+	}
+	s := o.newSender()
+	_, isBusy := s.dispatch(t.Context())
+	s.goroutines.Wait()
+	if n := broken(); n > maxReadPerStep || !isBusy {
+		t.Errorf("one step read %d broken files, busy %v", n, isBusy)
+	}
+	if got := o.texts(); len(got) != 1 || !o.reloadQuestion(q).IsMessageSent {
+		t.Errorf("said %q, the question is sent: %v", got, o.reloadQuestion(q).IsMessageSent)
+	}
+	s.sendUntilIdle(t.Context())
+	if got := o.texts(); len(got) != 3 || !strings.Contains(got[1], "first") || !strings.Contains(got[2], "second") {
+		t.Errorf("said %q", got)
+	}
+	kit.Equalf(t, broken(), maxReadPerStep+1, "broken files were set aside")
+}
+
+func TestSender_MutedSessionsReportsWait(t *testing.T) {
+	o := newSendTest(t)
+	s := o.newSender()
+	sessions := state.SessionsIn(state.UserStateDir(o.Env))
+	mute := func(until time.Time) {
+		if _, err := sessions.Change("a", func(session *state.Session) { session.MutedUntil = until }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.advance(0)
+	mute(o.now().Add(time.Hour))
+	mine := func(message *state.Message) { message.SessionID = "a" }
+	o.enqueueReport("a", "can wait", mine)
+	o.enqueueReport("a", "urgent", mine, func(message *state.Message) { message.IsUrgent = true })
+	o.enqueueReport("b", "another session's", func(message *state.Message) { message.SessionID = "b" })
+	s.sendUntilIdle(t.Context())
+	if got := o.texts(); len(got) != 2 || slices.Contains(got, "can wait") {
+		t.Errorf("in the space: %q", got)
+	}
+	mute(time.Time{})
+	o.advance(muteCheckInterval)
+	s.sendUntilIdle(t.Context())
+	if !slices.Contains(o.texts(), "can wait") {
+		t.Errorf("in the space after the end: %q", o.texts())
+	}
+	mute(o.now().Add(time.Hour))
+	for kind, want := range map[state.Kind]bool{
+		state.KindQuestion: false, state.KindPermission: false, state.KindPlan: false, state.KindNext: true,
+	} {
+		q := o.addTestQuestion(func(q *state.Question) { q.Kind, q.QuestionID = kind, "id-"+string(kind) })
+		message, err := s.outbox.FindByKey(messageKey(firstMessageKey, q))
+		kit.NoError(t, err)
+		message.SessionID = "a"
+		kit.Equalf(t, !message.IsUrgent && !s.quietUntil(message, &config.Config{}).IsZero(), want, "%s is muted", kind)
 	}
 }

@@ -2,8 +2,6 @@ package poller
 
 import (
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +9,8 @@ import (
 
 	chatapi "google.golang.org/api/chat/v1"
 
+	"context"
+	"errors"
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/inject"
@@ -19,97 +19,7 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// testSession is a session that accepts messages in a thread of the desk's space.
-type testSession struct {
-	*readTest
-	threadName string
-	sessionID  string
-}
-
-func newTestSession(t *testing.T, as func(*state.Session)) *testSession {
-	t.Helper()
-	d := newTestMachine(t)
-	m, err := d.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "a report")
-	kit.NoError(t, err)
-	at := &state.Question{QuestionID: "00000000"}
-	d.markPosted(at)
-	x := &testSession{threadName: m.Thread.Name, sessionID: "s"}
-	d.changeSession(x.sessionID, func(s *state.Session) {
-		s.Name, s.ThreadName, s.Chat, s.Environment, s.ProjectDir = "shop", x.threadName, at.Chat, state.Environment(d.env), d.dir
-		s.AcceptsCommands, s.StartedAt, s.LastSeen = true, time.Now().Add(-time.Hour), time.Now()
-		s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.ProcessStart(os.Getpid())
-		if as != nil {
-			as(s)
-		}
-	})
-	x.readTest = newReadTest(d, at)
-	return x
-}
-
-func (d *testMachine) changeSession(id string, as func(*state.Session)) {
-	d.t.Helper()
-	state.Environment(d.env) // creates the salt, which has a lock of its own
-	if _, err := state.SessionsIn(state.UserStateDir(d.env)).Change(id, func(s *state.Session) { as(s) }); err != nil {
-		d.t.Fatal(err)
-	}
-}
-
-func (x *testSession) loadSession() *state.Session {
-	x.t.Helper()
-	s, err := state.SessionsIn(state.UserStateDir(x.env)).Get(x.sessionID)
-	kit.NoError(x.t, err)
-	return s
-}
-
-// countUnfinished returns how many messages to the session are not finished, without
-// kept prompts.
-func (x *testSession) countUnfinished() int {
-	x.t.Helper()
-	all, bad := state.InboxIn(state.UserStateDir(x.env)).All()
-	if len(bad) > 0 {
-		x.t.Fatal(bad)
-	}
-	all = slices.DeleteFunc(all, (*state.Incoming).IsWaitingPrompt)
-	return len(all) + len(x.loadSession().OldCommands)
-}
-
-// readNotes lists the space, handles the messages there, and returns the notes in the
-// session's thread.
-func (x *testSession) readNotes() (notes []string) {
-	x.t.Helper()
-	if x.poller.readSessions(); x.poller.spaceViews()[x.reader.chat] != nil {
-		x.mustRead()
-	}
-	for range 2 { // a message becomes a record, which is then judged
-		x.poller.readAndAttend(x.t.Context())
-		x.poller.goroutines.Wait()
-	}
-	box := state.OutboxIn(state.UserStateDir(x.env))
-	all, _ := box.All()
-	for _, message := range all {
-		if message.Type == state.MessageNote && message.ThreadName == x.threadName && message.IsUrgent {
-			notes = append(notes, message.Parts...)
-			kit.NoError(x.t, box.RemoveMessage(x.env, message))
-		}
-	}
-	return notes
-}
-
-// checkAnswer has the page's person write into the session's thread, and expects one
-// note that contains these texts.
-func (x *testSession) checkAnswer(text string, want ...string) {
-	x.t.Helper()
-	x.reply(x.threadName, "", text)
-	notes := x.readNotes()
-	if len(notes) != 1 {
-		x.t.Fatalf("%s: told %q, want one of %q", text, notes, want)
-	}
-	for _, w := range want {
-		kit.Containsf(x.t, notes[0], w, "%s: told", text)
-	}
-}
-
-func TestCommandsInASessionsThread(t *testing.T) {
+func TestSessionCommands_InSessionThread(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.checkAnswer("/help", "[Help]", "/screen", "/status", "/stop", "/mute 2h")
 	x.checkAnswer("  /Help ", "[Help]")
@@ -147,7 +57,7 @@ func TestCommandsInASessionsThread(t *testing.T) {
 
 // A command of an allowed person is run by the poller of the session's environment,
 // unless it is too old.
-func TestWhoseCommandIsDone(t *testing.T) {
+func TestSessionCommands_WhoseIsDone(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.reply(x.threadName, "users/9", "/mute")
 	if _, err := x.testMachine.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, x.threadName, "/mute"); err != nil {
@@ -187,7 +97,7 @@ func TestWhoseCommandIsDone(t *testing.T) {
 
 // An app's events come in any order, and more than once: each command runs once, the
 // newest twenty by their names.
-func TestCommandsInAnyOrder(t *testing.T) {
+func TestSessionCommands_InAnyOrder(t *testing.T) {
 	x := newTestSession(t, nil)
 	now := time.Now().Add(-time.Minute)
 	for n := range 2 {
@@ -206,7 +116,7 @@ func TestCommandsInAnyOrder(t *testing.T) {
 
 // A command that a version without an inbox ran does not run again when a list or an
 // event brings it once more.
-func TestACommandOfAnEarlierVersionIsNotDoneAgain(t *testing.T) {
+func TestSessionCommands_OfEarlierVersion(t *testing.T) {
 	x := newTestSession(t, nil)
 	now := time.Now().Add(-time.Minute)
 	_, space, _ := strings.Cut(x.reader.chat, "/")
@@ -227,7 +137,7 @@ func TestACommandOfAnEarlierVersionIsNotDoneAgain(t *testing.T) {
 
 // A command that a poller was running when it was killed does not run again, since a
 // second Esc would stop something else. A note says so, once.
-func TestACommandIsNotDoneTwice(t *testing.T) {
+func TestSessionCommands_NotDoneTwice(t *testing.T) {
 	x := newTestSession(t, nil)
 	given := state.OldCommand{MessageName: "m", Sender: "users/1", Text: "/mute", LocalCreatedAt: time.Now()}
 	in := given.Incoming(x.loadSession(), time.Now())
@@ -245,7 +155,7 @@ func TestACommandIsNotDoneTwice(t *testing.T) {
 
 // A question in the session's thread takes no command as its reply, and a question that
 // is closed there takes no reply.
-func TestACommandIsNoReply(t *testing.T) {
+func TestSessionCommands_AreNoReplies(t *testing.T) {
 	x := newTestSession(t, nil)
 	q := x.addQuestion(func(q *state.Question) {
 		x.markPosted(q)
@@ -271,78 +181,7 @@ func TestACommandIsNoReply(t *testing.T) {
 	}
 }
 
-// The thread of a session is read, and keeps a poller running, while the session
-// accepts messages and its Claude Code runs, and for a while after that.
-func TestAThreadIsReadWhileItsSessionListens(t *testing.T) {
-	for name, c := range map[string]struct {
-		as   func(*state.Session)
-		read bool
-	}{
-		"listens":          {func(*state.Session) {}, true},
-		"does not listen":  {func(s *state.Session) { s.AcceptsCommands = false }, false},
-		"ended":            {func(s *state.Session) { s.EndedAt = time.Now() }, true},
-		"killed":           {func(s *state.Session) { s.ClaudeStart = "another process" }, true},
-		"no report yet":    {func(s *state.Session) { s.ThreadName = "" }, false},
-		"another's":        {func(s *state.Session) { s.Environment = "another" }, false},
-		"of an old record": {func(s *state.Session) { s.ClaudePID, s.LastSeen = 0, time.Now().Add(-25*time.Hour) }, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			x := newTestSession(t, c.as)
-			x.poller.readState()
-			_, isBusy := x.poller.attendAll(t.Context(), x.poller.loadOwnConfig())
-			if got := x.poller.spaceViews(); (len(got) == 1) != c.read || isBusy != c.read {
-				t.Errorf("%d views, busy %t", len(got), isBusy)
-			}
-			if !c.read {
-				return
-			}
-			x.poller.readSessions()
-			if got := x.reader.listInterval(x.poller.spaceViews()[x.reader.chat]); got != time.Second {
-				// the interval of its cycle
-				t.Errorf("read every %v", got)
-			}
-		})
-	}
-}
-
-func TestAMutedSessionsReportsWait(t *testing.T) {
-	o := newSendTest(t)
-	s := o.newSender()
-	sessions := state.SessionsIn(state.UserStateDir(o.Env))
-	mute := func(until time.Time) {
-		if _, err := sessions.Change("a", func(session *state.Session) { session.MutedUntil = until }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	o.advance(0)
-	mute(o.now().Add(time.Hour))
-	mine := func(message *state.Message) { message.SessionID = "a" }
-	o.enqueueReport("a", "can wait", mine)
-	o.enqueueReport("a", "urgent", mine, func(message *state.Message) { message.IsUrgent = true })
-	o.enqueueReport("b", "another session's", func(message *state.Message) { message.SessionID = "b" })
-	s.sendUntilIdle(t.Context())
-	if got := o.texts(); len(got) != 2 || slices.Contains(got, "can wait") {
-		t.Errorf("in the space: %q", got)
-	}
-	mute(time.Time{})
-	o.advance(muteCheckInterval)
-	s.sendUntilIdle(t.Context())
-	if !slices.Contains(o.texts(), "can wait") {
-		t.Errorf("in the space after the end: %q", o.texts())
-	}
-	mute(o.now().Add(time.Hour))
-	for kind, want := range map[state.Kind]bool{
-		state.KindQuestion: false, state.KindPermission: false, state.KindPlan: false, state.KindNext: true,
-	} {
-		q := o.addTestQuestion(func(q *state.Question) { q.Kind, q.QuestionID = kind, "id-"+string(kind) })
-		message, err := s.outbox.FindByKey(messageKey(firstMessageKey, q))
-		kit.NoError(t, err)
-		message.SessionID = "a"
-		kit.Equalf(t, !message.IsUrgent && !s.quietUntil(message, &config.Config{}).IsZero(), want, "%s is muted", kind)
-	}
-}
-
-func TestHowLongASessionIsMuted(t *testing.T) {
+func TestSessionCommands_MuteDuration(t *testing.T) {
 	x := newTestSession(t, nil)
 	now := time.Now().Truncate(time.Millisecond) // with the precision of the session's file
 	room := commands.Runner{Env: x.env, Log: x.poller.Log, Config: &config.Config{}, Now: func() time.Time { return now }}
@@ -361,59 +200,7 @@ func TestHowLongASessionIsMuted(t *testing.T) {
 	}
 }
 
-// runInPane runs a program called claude in a tmux pane. It shows a screen, and after a
-// key another one.
-func (x *testSession) runInPane(screen, then string) (got func() string) {
-	x.t.Helper()
-	socket, pane := x.startTmux("shop")
-	dir := x.t.TempDir()
-	cat, err := exec.LookPath("cat")
-	kit.NoError(x.t, err)
-	b, err := os.ReadFile(cat)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "claude"), b, 0o700)
-	}
-	for name, text := range map[string]string{"screen": screen, "then": then} {
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)
-		}
-	}
-	kit.NoError(x.t, err)
-	run := func(args ...string) string {
-		out, err := bound.Command(x.t, "tmux", append([]string{"-S", socket}, args...)...).CombinedOutput()
-		if err != nil {
-			x.t.Fatalf("tmux: %v: %s", err, out)
-		}
-		return strings.TrimSpace(string(out))
-	}
-	run("resize-window", "-t", pane, "-x", "100", "-y", "30")
-	run("respawn-pane", "-k", "-t", pane, "-c", dir, "sh", "-c", `stty raw -echo; : >got; cat screen
-(until test -s got; do sleep 0.02; done; printf '\033[2J\033[H'; cat then) & exec ./claude >got`)
-	server, pid := inject.Server{Socket: socket}, 0
-	bound.Until(x.t, "the pane runs Claude Code", func() bool {
-		p, err := server.Pane(x.t.Context(), pane)
-		if err == nil {
-			pid, _ = p.FindClaude(0, "")
-		}
-		return pid != 0
-	})
-	x.changeSession(x.sessionID, func(s *state.Session) {
-		s.TmuxSocket, s.TmuxPane, s.ClaudePID, s.ClaudeStart = socket, pane, pid, inject.ProcessStart(pid)
-	})
-	return func() string {
-		keys, _ := os.ReadFile(filepath.Join(dir, "got"))
-		return string(keys)
-	}
-}
-
-// withInputBox returns a screen with these lines and an input box below, as raw mode
-// draws it.
-func withInputBox(lines ...string) string {
-	rule := strings.Repeat("─", 100)
-	return strings.Join(slices.Concat(lines, []string{"", rule, "❯ ", rule, "  ? for shortcuts"}), "\r\n")
-}
-
-func TestStopAndScreenInTmux(t *testing.T) {
+func TestSessionCommands_StopAndScreen(t *testing.T) {
 	t.Parallel()
 	const tool, spinner = "● Bash(sleep 60)", "✻ Working… (3s · ↓ 20 tokens)"
 	idle := withInputBox("❯ go ahead", "", "● Done.")
@@ -465,7 +252,7 @@ func TestStopAndScreenInTmux(t *testing.T) {
 }
 
 // A pane belongs to the session only while the session's own Claude Code runs in it.
-func TestAnotherClaudeIsNotStopped(t *testing.T) {
+func TestSessionCommands_LeaveOtherClaude(t *testing.T) {
 	x := newTestSession(t, nil)
 	got := x.runInPane(withInputBox("❯ go", "", "✻ Working… (3s)"), "")
 	x.changeSession(x.sessionID, func(s *state.Session) { s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.ProcessStart(os.Getpid()) })
@@ -476,7 +263,7 @@ func TestAnotherClaudeIsNotStopped(t *testing.T) {
 
 // Our commands count in the thread of a question, too, and their result is posted
 // there. A command that cannot run there is no answer.
-func TestACommandInAQuestionsThread(t *testing.T) {
+func TestSessionCommands_InQuestionThread(t *testing.T) {
 	for name, c := range map[string]struct {
 		as   func(*state.Session)
 		want string
@@ -519,35 +306,126 @@ func TestACommandInAQuestionsThread(t *testing.T) {
 	}
 }
 
-// A message to a session that has ended gets a note with the command to type, unless
-// the message resumes the session. For that a Google space is read for five minutes,
-// and the page for a while after a message on it, which starts a poller.
-func TestWordsForASessionThatHasEnded(t *testing.T) {
-	const chat = "chat.googleapis.com/spaces/S"
+// A summary that failed is not tried in every step.
+func TestSessionCommands_SummaryIsTriedOnce(t *testing.T) {
+	d := newTestMachine(t)
+	p := d.newPoller()
+	if _, err := state.SessionsIn(state.UserStateDir(d.env)).Change("s", func(s *state.Session) {
+		s.Name, s.Environment, s.SummaryOwedFor = "shop", state.Environment(d.env), time.Now().UTC()
+	}); err != nil {
+		t.Fatal(err)
+	}
+	said := 0
+	p.EnqueueSummary = func(context.Context, state.Getenv, *state.Session) error {
+		said++
+		return errors.New("not now")
+	}
+	for range 2 {
+		p.readAndAttend(t.Context())
+		p.goroutines.Wait()
+	}
+	kit.Equalf(t, said, 1, "it was tried")
+}
+
+// A daemon sees the very first session, even if the daemon started before it.
+func TestSessionCommands_FirstSessionIsSeen(t *testing.T) {
+	d := newTestMachine(t)
+	asked := make(chan bool, 1)
+	d.runPoller(Options{Daemon: true, EnqueueSummary: func(_ context.Context, env state.Getenv, session *state.Session) error {
+		asked <- true
+		_, err := state.SessionsIn(state.UserStateDir(env)).Change(session.ID, func(s *state.Session) {
+			s.SummaryOwedFor = time.Time{}
+		})
+		return err
+	}})
+	bound.Until(t, "its first step is done", func() bool { return state.ReadHeartbeat(d.env, state.Environment(d.env)).PID != 0 })
+	if _, err := state.SessionsIn(state.UserStateDir(d.env)).Change("s", func(s *state.Session) {
+		s.Name, s.Environment, s.SummaryOwedFor = "shop", state.Environment(d.env), time.Now().UTC()
+	}); err != nil {
+		t.Fatal(err)
+	}
+	state.CallPoller(d.env, state.Environment(d.env))
+	select {
+	case <-asked:
+	case <-time.After(5 * time.Second):
+		t.Error("its summary is not asked for")
+	}
+}
+
+// markTyped saves a prompt as typed into the session's terminal.
+func (x *testSession) markTyped(words string, at time.Time) {
+	x.t.Helper()
+	x.changeSession(x.sessionID, func(s *state.Session) { s.LastTyped = &state.TypedPrompt{Text: words, TypedAt: at.UTC()} })
+}
+
+// After a /stop before Claude's first output, Claude Code puts the prompt back into its
+// box. The poller presses a key there only if the box holds what it typed, to the last
+// character, and no person was at the keyboard since.
+func TestSessionCommands_StopLeavesDraft(t *testing.T) {
+	draft := func(text string) string {
+		return strings.Replace(withInputBox("❯ hello", "", "● Hello.", ""), "❯ \r", "❯ "+text+"\r", 1)
+	}
+	const spinner = "✻ Working… (3s)"
 	for name, c := range map[string]struct {
-		ago, runs time.Duration // since the session ended, and since the poller started
-		chat      string        // "" for the page's
-		read      bool
+		typed, stands string
+		attached      bool
 	}{
-		"on the page":                      {time.Minute, 0, "", true},
-		"on the page, a day after":         {20 * time.Hour, 0, "", true},
-		"on the page, where nobody wrote":  {20 * time.Hour, time.Hour, "", false},
-		"in Google Chat":                   {time.Minute, time.Hour, chat, true},
-		"in Google Chat, and not for ever": {time.Hour, 0, chat, false},
+		"typed in the terminal":    {"", "go ahead", false},
+		"another text":             {"go ahead", "go ahead!", false},
+		"another blank":            {"go ahead", "go  ahead", false},
+		"typed before":             {"hello", "go ahead", false},
+		"a person at the keyboard": {"go ahead", "go ahead", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := newTestSession(t, func(s *state.Session) { s.EndedAt = time.Now().Add(-c.ago) })
-			if c.chat != "" {
-				x.changeSession(x.sessionID, func(s *state.Session) { s.Chat = c.chat })
+			t.Parallel()
+			x := newTestSession(t, nil)
+			got := x.runInPane(withInputBox("❯ go ahead", "", spinner), draft(c.stands))
+			if c.typed != "" {
+				x.markTyped(c.typed, time.Now().Add(-time.Minute))
 			}
-			x.poller.startedAt = time.Now().Add(-c.runs)
-			x.poller.readSessions()
-			if read := x.poller.spaceViews()[x.loadSession().Chat] != nil; read != c.read {
-				t.Fatalf("its thread is read: %v", read)
+			if c.attached {
+				x.attachPerson()
 			}
-			if c.chat == "" && c.read {
-				x.checkAnswer("go on", "This session has ended")
-			}
+			x.checkAnswer("/stop", `[Stopped] the work on "go ahead"`, "The input box of the terminal holds a text. To have messages")
+			kit.Equalf(t, got(), "\x1b", "keys")
 		})
+	}
+}
+
+// attachPerson attaches a person's terminal to the session's pane.
+func (x *testSession) attachPerson() {
+	x.t.Helper()
+	socket, pane := x.startTmux("person")
+	at := inject.Server{Socket: x.loadSession().TmuxSocket}
+	look := "unset TMUX; exec tmux -u -S " + at.Socket + " attach"
+	if out, err := bound.Command(x.t, "tmux", "-S", socket, "respawn-pane", "-k", "-t", pane, look).CombinedOutput(); err != nil {
+		x.t.Fatalf("tmux: %v: %s", err, out)
+	}
+	bound.Until(x.t, "a person is attached", func() bool {
+		last, err := at.LastTyped(x.t.Context(), x.loadSession().TmuxPane)
+		return err == nil && !last.IsZero()
+	})
+}
+
+// A poller does not carry out a command that another process began after the poller read
+// its record.
+func TestSessionCommands_BegunIsNotRepeated(t *testing.T) {
+	x := newTestSession(t, nil)
+	x.poller.readSessions()
+	x.addEventMessage("m", "/mute 2h", time.Now().Add(-time.Second))
+	x.poller.readState()
+	x.poller.routeAll(t.Context())
+	stale := slices.Clone(x.poller.routedBySession[x.sessionID])
+	if len(stale) != 1 {
+		t.Fatalf("%d messages are for the session", len(stale))
+	}
+	_, err := state.InboxIn(state.UserStateDir(x.env)).Update(stale[0].ID, func(in *state.Incoming) error {
+		in.Status = state.IncomingDoing
+		return nil
+	})
+	kit.NoError(t, err)
+	kit.NoError(t, x.poller.commandRunner().RunCommands(t.Context(), x.loadSession(), stale))
+	if !x.loadSession().MutedUntil.IsZero() {
+		t.Error("it is done once more")
 	}
 }

@@ -2,9 +2,6 @@ package poller
 
 import (
 	"net/http"
-	"os"
-	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,7 +12,7 @@ import (
 )
 
 // After the machine slept, a space whose next list had to wait is listed at once.
-func TestAfterSleepSpacesAreListed(t *testing.T) {
+func TestSleep_SpacesAreListedAtOnce(t *testing.T) {
 	d := newTestMachine(t)
 	d.addQuestion(d.markPosted)
 	d.listStatus.Store(http.StatusForbidden) // a minute's pause
@@ -36,10 +33,10 @@ func TestAfterSleepSpacesAreListed(t *testing.T) {
 	}
 }
 
-// In TestSleep, a question in deny mode is asked at minute 0 and times out at minute 30.
+// In TestSleep_ReplyInTimeCounts, a question in deny mode is asked at minute 0 and times out at minute 30.
 // The machine sleeps from minute 11 on, and a person replies at minute 12. The pauses
 // that this process began before, in a moment without a network, end when it wakes.
-func TestSleep(t *testing.T) {
+func TestSleep_ReplyInTimeCounts(t *testing.T) {
 	for _, until := range []time.Duration{25 * time.Minute, 500 * time.Minute} {
 		t.Run(until.String(), func(t *testing.T) {
 			d := newTestMachine(t)
@@ -80,7 +77,7 @@ func TestSleep(t *testing.T) {
 
 // A question turned a day old while the machine slept. The poller reads a reply that came
 // in time before the question expires.
-func TestADayIsOverInTheNight(t *testing.T) {
+func TestSleep_ExpiryReadsSpaceFirst(t *testing.T) {
 	d := newTestMachine(t)
 	old := func(q *state.Question) { q.AskedAt = time.Now().Add(-25 * time.Hour).UTC(); d.markPosted(q) }
 	replied, silent := d.addQuestion(old), d.addQuestion(old)
@@ -104,35 +101,9 @@ func TestADayIsOverInTheNight(t *testing.T) {
 	}
 }
 
-// A suspended process holds the lock of the space's reader and lists nothing. The poller
-// must not conclude that nobody replied.
-func TestAStoppedReaderIsNoSilence(t *testing.T) {
-	d := newTestMachine(t)
-	q := d.addQuestion(d.markPosted)
-	lock, err := state.SpacesIn(state.UserStateDir(d.env)).LockReader(q.Chat)
-	kit.NoError(t, err)
-	defer lock.Unlock()
-	p := d.newPoller()
-	p.readIndex()
-	r := p.readerFor(q.Chat)
-	if _ = r.listSpace(t.Context(), p.spaceViews()[q.Chat]); !r.lastGoodList.IsZero() {
-		t.Errorf("read until %s by a process that shows no life", r.lastGoodList)
-	}
-	other := func(name string) string {
-		if name == "GCHAT_FORMAT" {
-			return "another environment"
-		}
-		return d.env(name)
-	}
-	kit.NoError(t, state.WriteHeartbeat(other, state.Heartbeat{PID: os.Getppid(), BeatAt: time.Now(), AwakeTime: state.AwakeTime()}))
-	if _ = r.listSpace(t.Context(), p.spaceViews()[q.Chat]); r.lastGoodList.IsZero() {
-		t.Error("a process that goes on reads nothing")
-	}
-}
-
 // A poller that starts long after the time for a reply is up, as after a night, reads the
 // space first.
-func TestAPollerThatBeginsLateReadsFirst(t *testing.T) {
+func TestSleep_LatePollerReadsFirst(t *testing.T) {
 	d := newTestMachine(t)
 	asked, end := time.Now().Add(-500*time.Minute).UTC(), time.Now().Add(-470*time.Minute)
 	late := func(q *state.Question) {
@@ -156,7 +127,7 @@ func TestAPollerThatBeginsLateReadsFirst(t *testing.T) {
 
 // After the machine slept, nothing waits because of an earlier failure. Only a pause that
 // Chat itself asked for stays.
-func TestWhatWasPutOffIsTriedAfterSleep(t *testing.T) {
+func TestSleep_EndsPauses(t *testing.T) {
 	for _, asked := range []bool{false, true} {
 		d := newTestMachine(t)
 		p := d.newPoller()
@@ -169,52 +140,6 @@ func TestWhatWasPutOffIsTriedAfterSleep(t *testing.T) {
 		is := p.sender.spaces.Get(chat)
 		if is.NotBefore.IsZero() == asked || p.puller.nextPullAt.IsZero() == asked || len(p.sender.waitingGateways)+len(p.sender.waitingMessages) != 0 {
 			t.Errorf("asked for by Chat %v: the space waits until %v, a pull until %v", asked, is.NotBefore, p.puller.nextPullAt)
-		}
-	}
-}
-
-// The machine is kept awake exactly while a question is open.
-func TestTheMachineIsKeptAwake(t *testing.T) {
-	for _, wanted := range []bool{true, false} {
-		d := newTestMachine(t)
-		bin, told := t.TempDir(), filepath.Join(t.TempDir(), "told")
-		program := "#!/bin/sh\necho \"$@\" >> " + told + "\nwhile case $1 in -*) ;; *) false ;; esac; do shift; done\n\"$@\"\necho ended >> " + told + "\n"
-		for _, name := range []string{"systemd-inhibit", "caffeinate"} {
-			kit.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte(program), 0o700))
-		}
-		t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-		if wanted {
-			d.vars["GCHAT_CONFIG"] = filepath.Join(d.dir, "config.json")
-			kit.NoError(t, os.WriteFile(d.vars["GCHAT_CONFIG"], []byte(`{"keep_awake": true}`), 0o600))
-		}
-		says := func(lines int) string {
-			var said []byte
-			bound.WaitFor(10*time.Second, func() bool {
-				said, _ = os.ReadFile(told)
-				return strings.Count(string(said), "\n") >= lines
-			})
-			return string(said)
-		}
-		p := d.newPoller()
-		q := d.addQuestion(d.markPosted)
-		p.readIndex()
-		p.writeHeartbeat(p.loadOwnConfig().KeepsAwake)
-		if !wanted {
-			if p.stopKeepingAwake != nil {
-				t.Error("kept awake unasked")
-			}
-			continue
-		}
-		if said := says(1); !strings.Contains(said, "idle") && !strings.Contains(said, "-w") || strings.Contains(said, "ended") {
-			t.Fatalf("while it is open: %q", said)
-		}
-		d.changeQuestion(q, func(q *state.Question) { q.Status = state.Cancelled })
-		p.lastHeartbeatAt = time.Time{}
-		p.readIndex()
-		p.writeHeartbeat(p.loadOwnConfig().KeepsAwake)
-		p.goroutines.Wait()
-		if p.stopKeepingAwake != nil {
-			t.Error("it is kept awake for what is over")
 		}
 	}
 }

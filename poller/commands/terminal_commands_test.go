@@ -2,18 +2,23 @@ package commands
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"gchat-hooks/e2e/kit"
+	"gchat-hooks/e2e/underlock"
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
 
+// These tests fail if anything slow happens while a record is locked.
+func TestMain(m *testing.M) { os.Exit(underlock.Run(m)) }
+
 // A draft in the input box is not what Claude works on.
-func TestADraftIsNotUnderWay(t *testing.T) {
+func TestTerminalCommands_DraftIsNoWork(t *testing.T) {
 	rule := strings.Repeat("─", 60)
 	room := Runner{Log: state.NewLog(func(string) string { return "" }, "test"), Config: &config.Config{}}
 	screen := []string{"❯ go ahead", "", "✻ Working… (3s)", rule, "❯ my draft", rule, "  ? for shortcuts"}
@@ -22,7 +27,7 @@ func TestADraftIsNotUnderWay(t *testing.T) {
 
 // What a person reads about a session. If a question is open in Chat, its dialog waits
 // for the person.
-func TestAScreenInAWord(t *testing.T) {
+func TestTerminalCommands_ScreenState(t *testing.T) {
 	for _, c := range []struct {
 		screen inject.Screen
 		err    error
@@ -46,7 +51,7 @@ func TestAScreenInAWord(t *testing.T) {
 }
 
 // After /clear, two sessions share a thread. It belongs to the one that was seen last.
-func TestAThreadIsOfItsLastSession(t *testing.T) {
+func TestTerminalCommands_ThreadOfLastSession(t *testing.T) {
 	home := t.TempDir()
 	env := func(name string) string { return map[string]string{"HOME": home}[name] }
 	now := time.Now()

@@ -71,7 +71,7 @@ func (f *fakeLaunchd) launchctl(command string) (string, error) {
 	return "", nil
 }
 
-func TestServiceOnLaunchd(t *testing.T) {
+func TestLaunchd_InstallsAndRemoves(t *testing.T) {
 	f, p := newFakeLaunchd(t)
 	synctest.Test(t, func(t *testing.T) {
 		const agent = "gui/501/com.claude.gchat-response-poller"
@@ -115,7 +115,7 @@ func TestServiceOnLaunchd(t *testing.T) {
 	})
 }
 
-func TestServiceLaunchdTroubles(t *testing.T) {
+func TestLaunchd_FailedInstall(t *testing.T) {
 	for name, c := range map[string]struct {
 		before func(*fakeLaunchd)
 		loaded bool
@@ -144,7 +144,7 @@ func TestServiceLaunchdTroubles(t *testing.T) {
 	}
 }
 
-func TestServiceWithoutLaunchctl(t *testing.T) {
+func TestLaunchd_WithoutLaunchctl(t *testing.T) {
 	p := newServiceHome(t, "darwin", func(string) (string, error) { return "", &exec.Error{Name: "launchctl", Err: exec.ErrNotFound} })
 	if err := p.Install(t.Context()); err == nil || !strings.Contains(hintOf(err), "@reboot in a crontab") {
 		t.Errorf("got %v, hint %q", err, hintOf(err))

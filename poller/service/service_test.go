@@ -104,7 +104,7 @@ func spaceService() *Service {
 	return NewSpace(usualService().Env, usualService().ProgramPath, nil, "--listen", "127.0.0.1:8765", "--phone")
 }
 
-func TestServiceFilesAreGolden(t *testing.T) {
+func TestService_FilesAreGolden(t *testing.T) {
 	t.Setenv("PATH", "")
 	for name, s := range map[string]*Service{"awkward": awkwardService(), "usual": usualService(), "space": spaceService()} {
 		for suffix, sup := range map[string]supervisor{"plist": launchd{s}, "service": systemd{s}} {
@@ -119,7 +119,7 @@ func TestServiceFilesAreGolden(t *testing.T) {
 }
 
 // Python's property list parser reads from the agent's file what was written into it.
-func TestServicePlistIsOne(t *testing.T) {
+func TestService_PlistParses(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("no python3 to read it with")
@@ -147,7 +147,7 @@ func TestServicePlistIsOne(t *testing.T) {
 }
 
 // systemd itself accepts the units of programs with awkward paths.
-func TestServiceUnitPassesSystemd(t *testing.T) {
+func TestService_UnitPassesSystemd(t *testing.T) {
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
 		t.Skip("no systemd-analyze")
@@ -170,7 +170,7 @@ func TestServiceUnitPassesSystemd(t *testing.T) {
 	}
 }
 
-func TestServicePathBeginsWithThePersonsTmux(t *testing.T) {
+func TestService_PathBeginsWithTmux(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	mustWrite(t, filepath.Join(dir, "tmux"), "", 0o755)
 	mustWrite(t, filepath.Join(other, "tmux"), "", 0o644) // not a program
@@ -180,7 +180,7 @@ func TestServicePathBeginsWithThePersonsTmux(t *testing.T) {
 	}
 }
 
-func TestHealth(t *testing.T) {
+func TestHealth_LineAndExitCode(t *testing.T) {
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
 		project, user string // what the files hold; "" for none

@@ -51,7 +51,7 @@ func (f *fakeSystemd) systemctl(command string) (string, error) {
 	return "", nil
 }
 
-func TestServiceOnSystemd(t *testing.T) {
+func TestSystemd_InstallsAndRemoves(t *testing.T) {
 	f, p := newFakeSystemd(t)
 	path := filepath.Join(p.env["HOME"], ".config/systemd/user/gchat-response-poller.service")
 	kit.NoError(t, p.Install(t.Context()))
@@ -89,7 +89,7 @@ func TestServiceOnSystemd(t *testing.T) {
 	}
 }
 
-func TestServiceSystemdTroubles(t *testing.T) {
+func TestSystemd_FailedStart(t *testing.T) {
 	for name, c := range map[string]struct {
 		before func(*fakeSystemd)
 		says   string // in the output or the error
@@ -109,7 +109,7 @@ func TestServiceSystemdTroubles(t *testing.T) {
 
 // In a container, in WSL 1 and in a shell of su, systemctl exists, but no manager that
 // it could talk to.
-func TestServiceWithoutSystemd(t *testing.T) {
+func TestSystemd_WithoutManager(t *testing.T) {
 	f, p := newFakeSystemd(t)
 	f.busError = "Failed to connect to bus: No medium found"
 	err := p.Install(t.Context())

@@ -71,7 +71,7 @@ func (p gatedWriter) Write(b []byte) (int, error) {
 // The connection to the subscription leads nowhere any more, and nobody says so: taps
 // come again soon, not after the quarter of an hour that TCP takes, and the log says once
 // why they were late.
-func TestTapsComeAgainThroughANewConnection(t *testing.T) {
+func TestPullEvents_ReconnectAfterSleep(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("half a minute passes until a connection is given up")

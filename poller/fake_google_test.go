@@ -24,6 +24,7 @@ import (
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
+	"gchat-hooks/state"
 )
 
 const (
@@ -303,4 +304,73 @@ func (g *fakeGoogle) addHumanMessage(thread, text, quotes string) *chatapi.Messa
 		m.QuotedMessageMetadata = &chatapi.QuotedMessageMetadata{Name: quotes}
 	}
 	return m
+}
+
+const otherSubscription = "projects/p/subscriptions/other"
+
+// newSecondMachine returns a second machine that uses the app.
+func (g *fakeGoogle) newSecondMachine() *testMachine {
+	g.t.Helper()
+	g.subscribe(otherSubscription)
+	d := g.newMachine(otherSubscription)
+	d.questionCount = 100 // its questions are others
+	return d
+}
+
+// buttonCardID returns the id in the first button of a card.
+func buttonCardID(t *testing.T, m *chatapi.Message) string {
+	t.Helper()
+	for _, s := range m.CardsV2[0].Card.Sections {
+		for _, w := range s.Widgets {
+			if w.ButtonList != nil {
+				return w.ButtonList.Buttons[0].OnClick.Action.Parameters[0].Value
+			}
+		}
+	}
+	t.Fatal("the card has no button")
+	return ""
+}
+
+// countMessages returns how many messages contain a text.
+func (g *fakeGoogle) countMessages(words string) (n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, m := range g.posts {
+		if strings.Contains(m.Text+m.FallbackText, words) {
+			n++
+		}
+	}
+	return n
+}
+
+// addCardQuestion adds a question that is posted, and returns the id in its buttons.
+func (d *testMachine) addCardQuestion(change func(*state.Question)) (*state.Question, string) {
+	q := d.addQuestion(change)
+	return q, state.CardID(d.env, q.QuestionID)
+}
+
+// awaitPatch waits until a message shows this text and no button.
+func (g *fakeGoogle) awaitPatch(name, words string) {
+	g.t.Helper()
+	var b []byte
+	changed := bound.WaitFor(bound.Patience, func() bool {
+		m := g.message(name)
+		b, _ = m.MarshalJSON()
+		return strings.Contains(string(b), words) && !strings.Contains(string(b), "onClick") && strings.Contains(m.Text, words)
+	})
+	if !changed {
+		g.t.Fatalf("%s was not changed to %q: %s", name, words, b)
+	}
+}
+
+// awaitDelivered waits until a poller got an event, and awaitAcknowledged until all
+// events are acknowledged.
+func (g *fakeGoogle) awaitDelivered(id string) {
+	g.t.Helper()
+	bound.Until(g.t, "the event is delivered", func() bool { return g.pubsubServer.Message(id).Deliveries > 0 })
+}
+
+func (g *fakeGoogle) awaitAcknowledged() {
+	g.t.Helper()
+	bound.Until(g.t, "all events are acknowledged", func() bool { return g.countUnacknowledged() == 0 })
 }

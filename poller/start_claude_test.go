@@ -1,26 +1,222 @@
 package poller
 
 import (
-	"errors"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	chatapi "google.golang.org/api/chat/v1"
-
+	"errors"
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
+
+	chatapi "google.golang.org/api/chat/v1"
 )
 
+const endedSessionID = "5f0c8a52-8b25-4a59-9f6e-3a7d1f0f8a11"
+
+// startArguments returns the arguments of each start of the program that stands for
+// Claude Code. The end-to-end tests show what such a program cannot.
+func (x *testSession) startArguments() (with []string) {
+	b, _ := os.ReadFile(filepath.Join(x.dir, "args"))
+	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")[:strings.Count(string(b), "\n")]
+}
+
+// newEndedSession returns a session that has ended, whose person wants sessions to be
+// started.
+func newEndedSession(t *testing.T, as func(*state.Session)) *testSession {
+	t.Helper()
+	x := newTestSession(t, func(s *state.Session) { s.AcceptsCommands = false })
+	program, transcript := filepath.Join(x.dir, "claude"), filepath.Join(x.dir, ".claude", "projects", "p", "t.jsonl")
+	writeFile(t, program, "#!/bin/sh\necho \"$*\" >>'"+x.dir+"/args'\nexec sleep 60\n", 0o700)
+	trusted, _ := json.Marshal(map[string]any{"projects": map[string]any{x.dir: map[string]bool{"hasTrustDialogAccepted": true}}})
+	writeFile(t, filepath.Join(x.dir, ".claude.json"), string(trusted), 0o600)
+	writeFile(t, state.ConfigFile(x.env), `{"start_sessions": true}`, 0o600)
+	writeFile(t, transcript, "{}\n", 0o600)
+	x.changeSession(x.sessionID, func(s *state.Session) { s.ThreadName = "" })
+	x.sessionID = endedSessionID
+	x.changeSession(x.sessionID, func(s *state.Session) {
+		s.Name, s.ThreadName, s.Chat, s.Environment, s.ProjectDir = "shop", x.threadName, x.reader.chat, state.Environment(x.env), x.dir
+		s.AcceptsCommands, s.StartedAt, s.LastSeen, s.EndedAt = true, time.Now().Add(-time.Hour), time.Now(), time.Now()
+		s.ClaudeCommand, s.TranscriptPath = []string{program}, transcript
+		if as != nil {
+			as(s)
+		}
+	})
+	x.poller.readAndAttend(t.Context())
+	t.Cleanup(func() {
+		_ = exec.Command("tmux", "-S", inject.OwnServer(state.UserStateDir(x.env)).Socket, "kill-server").Run()
+	})
+	return x
+}
+
+func needsTmux(t *testing.T) {
+	if _, err := exec.LookPath("tmux"); err != nil {
+		t.Skip("tmux is not installed")
+	}
+}
+
+func TestStartClaude_ResumesOnce(t *testing.T) {
+	needsTmux(t)
+	x := newEndedSession(t, nil)
+	x.reply(x.threadName, "", "--dangerously-skip-permissions; first")
+	x.reply(x.threadName, "users/1", "second")
+	notes := x.readNotes()
+	if len(notes) != 1 || !strings.HasPrefix(notes[0], "[Started]") {
+		t.Errorf("told %q", notes)
+	}
+	bound.Until(t, "it runs", func() bool { return len(x.startArguments()) > 0 })
+	if got := x.startArguments(); !slices.Equal(got, []string{"--resume " + endedSessionID}) {
+		t.Errorf("started with %q", got)
+	}
+	if got := x.waitingPrompts(); !slices.Equal(got, []string{"--dangerously-skip-permissions; first", "second"}) {
+		t.Errorf("said %q", got)
+	}
+	if stored := x.loadSession(); !stored.IsRunning() || stored.ClaudePID <= 1 || stored.TmuxPane == "" || x.countUnfinished() > 0 {
+		t.Errorf("%+v", stored)
+	}
+}
+
+// A poller that is killed at any step starts nothing twice, and each message is
+// delivered or gets a note.
+func TestStartClaude_SurvivesAKill(t *testing.T) {
+	t.Parallel()
+	needsTmux(t)
+	c := state.OldCommand{MessageName: "spaces/local/messages/m", Sender: "users/1", Text: "go on", LocalCreatedAt: time.Now()}
+	x := newEndedSession(t, func(s *state.Session) { // killed just before it called tmux
+		s.OldCommands, s.StartingAt, s.EndedAt = []state.OldCommand{c}, time.Now(), time.Now().Add(-time.Minute)
+	})
+	if notes := x.readNotes(); len(notes) > 0 || len(x.startArguments()) > 0 || x.countUnfinished() != 1 {
+		t.Errorf("told %q, started %q, %d commands", notes, x.startArguments(), x.countUnfinished())
+	}
+	x.changeSession(x.sessionID, func(s *state.Session) { s.StartingAt = time.Now().Add(-time.Minute) })
+	notes := x.readNotes()
+	if len(notes) != 1 || !strings.HasPrefix(notes[0], "[Not started] It was started, but it did not begin in time") ||
+		!strings.Contains(notes[0], "claude --resume") || len(x.startArguments()) > 0 || x.countUnfinished() > 0 {
+		t.Errorf("told %q, started %q, %d commands", notes, x.startArguments(), x.countUnfinished())
+	}
+
+	y := newEndedSession(t, func(s *state.Session) {
+		// killed just after: the hook saved the session
+		s.OldCommands, s.StartingAt, s.EndedAt, s.StartedAt = []state.OldCommand{c}, time.Now(), time.Time{}, time.Now().Add(time.Second)
+		s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.ProcessStart(os.Getpid())
+	})
+	if notes := y.readNotes(); len(y.startArguments()) > 0 || len(y.waitingPrompts()) != 1 {
+		t.Errorf("told %q, started %q, said %q", notes, y.startArguments(), y.waitingPrompts())
+	}
+}
+
+func TestStartClaude_WhatResumesNothing(t *testing.T) {
+	needsTmux(t)
+	for name, c := range map[string]struct {
+		as         func(*testSession, *state.Session)
+		from, says string
+		told       string // "" for nothing
+	}{
+		"a stranger": {nil, "users/9", "go on", ""},
+		"a command":  {nil, "", "/compact", "[Not read]"},
+		"an id that is an option": {func(x *testSession, was *state.Session) {
+			x.changeSession("--help", func(s *state.Session) { *s = *was; s.Record, s.ID = state.Record{}, "--help" })
+			x.changeSession(endedSessionID, func(s *state.Session) { s.ThreadName = "" })
+			x.sessionID = "--help"
+		}, "", "go on", "[Not started]"},
+		"it runs elsewhere": {func(x *testSession, _ *state.Session) {
+			writeFile(t, filepath.Join(x.dir, ".claude", "sessions", strconv.Itoa(os.Getpid())+".json"), `{"sessionId":"`+endedSessionID+`"}`, 0o600)
+		}, "", "go on", "[Not started] It runs in another terminal"},
+		"a new one runs elsewhere": {func(x *testSession, _ *state.Session) {
+			// a poller was killed after it started the session
+			x.changeSession(x.sessionID, func(s *state.Session) { s.TranscriptPath = "" })
+			own := filepath.Join(x.dir, ".claude", "sessions", strconv.Itoa(os.Getpid())+".json")
+			writeFile(t, own, `{"sessionId":"`+endedSessionID+`"}`, 0o600)
+		}, "", "go on", "[Not started] It runs in another terminal"},
+		"its folder is gone": {func(x *testSession, _ *state.Session) {
+			x.changeSession(x.sessionID, func(s *state.Session) { s.ProjectDir = filepath.Join(x.dir, "gone") })
+		}, "", "go on", "[Not started] Its folder is gone"},
+		"off": {func(x *testSession, _ *state.Session) { writeFile(t, state.ConfigFile(x.env), "{}", 0o600) }, "", "go on", "[Not read]"},
+		"a project's wish": {func(x *testSession, _ *state.Session) {
+			writeFile(t, state.ConfigFile(x.env), "{}", 0o600)
+			writeFile(t, filepath.Join(x.dir, ".claude", "gchat-hooks.json"), `{"start_sessions": true}`, 0o600)
+		}, "", "go on", "[Not read]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newEndedSession(t, nil)
+			if c.as != nil {
+				c.as(x, x.loadSession())
+			}
+			x.poller.readAndAttend(t.Context())
+			x.reply(x.threadName, c.from, c.says)
+			notes := x.readNotes()
+			if c.told == "" && len(notes) > 0 || c.told != "" && (len(notes) != 1 || !strings.HasPrefix(notes[0], c.told)) {
+				t.Errorf("told %q", notes)
+			}
+			if slices.ContainsFunc(notes, func(text string) bool {
+				return strings.HasPrefix(text, "[Not started]") && strings.Contains(text, "claude --resume")
+			}) {
+				t.Errorf("what the terminal cannot do, either, is told to be typed there: %q", notes)
+			}
+			time.Sleep(100 * time.Millisecond)
+			if len(x.startArguments()) > 0 {
+				t.Errorf("started with %q", x.startArguments())
+			}
+		})
+	}
+}
+
+// A new session is created once, however often its message is read, in a project that
+// is known and trusted. A path does not name a project.
+func TestStartClaude_NewSession(t *testing.T) {
+	needsTmux(t)
+	x := newEndedSession(t, nil)
+	shop := filepath.Join(x.dir, "shop")
+	for _, dir := range []string{"work/app", "home/app", "stranger", "shop", "shop of mine"} {
+		dir = filepath.Join(x.dir, dir)
+		kit.NoError(t, os.MkdirAll(dir, 0o700))
+		kit.NoError(t, state.RegisterProject(x.env, filepath.Join(dir, ".claude", "state"), dir))
+	}
+	if err := exec.Command("git", "init", "-q", filepath.Join(x.dir, "stranger")).Run(); err != nil {
+		// otherwise the folder above counts as trusted
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"/new ../../etc words": "No project", "/new " + shop + " words": "No project", "/new str words": "No project",
+		"/new app words": "Several projects", "/new shop": "Name a project", "/NEW": "Name a project",
+	} {
+		x.reply(x.threadName, "", text)
+		// The test removes the receipts, so a message that is listed again gets its
+		// note again.
+		notes := x.readNotes()
+		if !slices.ContainsFunc(notes, func(text string) bool { return strings.Contains(text, want) }) {
+			t.Errorf("%s: told %q", text, notes)
+		}
+	}
+	x.reply(x.threadName, "users/9", "/new shop mine")
+	x.reply(x.threadName, "", "/new shop Of mine --model opus\nand; more")
+	for range 3 {
+		x.readNotes()
+	}
+	bound.Until(t, "it runs", func() bool { return len(x.startArguments()) > 0 })
+	got := x.startArguments()
+	if len(got) != 1 || !strings.HasPrefix(got[0], "--session-id ") || strings.Contains(got[0], "opus") {
+		t.Errorf("started with %q", got)
+	}
+	if said := x.waitingPrompts(); !slices.Equal(said, []string{"--model opus\nand; more"}) {
+		t.Errorf("said %q", said)
+	}
+	all, _ := state.SessionsIn(state.UserStateDir(x.env)).All()
+	if !slices.ContainsFunc(all, func(s *state.Session) bool { return s.ProjectDir == filepath.Join(x.dir, "shop of mine") }) {
+		t.Error("it runs in another project")
+	}
+}
+
 // Another poller began to start the session after this poller read its record.
-func TestBeginOfAStaleRecord(t *testing.T) {
+func TestStartClaude_StaleRecordStartsNothing(t *testing.T) {
 	needsTmux(t)
 	x := newEndedSession(t, nil)
 	stale := x.loadSession()
@@ -34,7 +230,7 @@ func TestBeginOfAStaleRecord(t *testing.T) {
 
 // A message whose note said that it started nothing starts nothing when it is listed
 // again, whatever has changed meanwhile.
-func TestWordsThatStartedNothingAreOver(t *testing.T) {
+func TestStartClaude_FailedStartIsFinal(t *testing.T) {
 	needsTmux(t)
 	x := newEndedSession(t, func(s *state.Session) { s.TranscriptPath += ".gone" })
 	gone := x.loadSession().TranscriptPath
@@ -57,7 +253,7 @@ func TestWordsThatStartedNothingAreOver(t *testing.T) {
 
 // A new session starts with a prompt: a command would be dropped, since it is older
 // than the session.
-func TestNewSessionWithACommand(t *testing.T) {
+func TestStartClaude_NewTakesNoCommand(t *testing.T) {
 	needsTmux(t)
 	x := newEndedSession(t, nil)
 	kit.NoError(t, state.RegisterProject(x.env, filepath.Join(x.dir, ".claude", "state"), x.dir))
@@ -69,7 +265,7 @@ func TestNewSessionWithACommand(t *testing.T) {
 
 // A person who may answer but not start sessions answers a question with a text that
 // looks like a command.
-func TestNewOfOneWhoMayOnlyAnswer(t *testing.T) {
+func TestStartClaude_NewNeedsApprover(t *testing.T) {
 	x := newEndedSession(t, nil)
 	x.vars["GCHAT_ALLOWED_USERS"] += ",users/2"
 	x.vars["GCHAT_APPROVERS"] = "users/1"
@@ -86,21 +282,9 @@ func TestNewOfOneWhoMayOnlyAnswer(t *testing.T) {
 	}
 }
 
-// A person writes two messages in a row: the second before the Claude Code that the
-// first started has called its first hook.
-func TestWordsWhileTheSessionBegins(t *testing.T) {
-	x := newTestSession(t, func(s *state.Session) { s.StartingAt = time.Now().Add(-2 * time.Second) })
-	x.reply(x.threadName, "", "and run the tests")
-	x.changeSession(x.sessionID, func(s *state.Session) { s.StartedAt = time.Now().Add(3 * time.Second) })
-	notes := x.readNotes()
-	if got := x.waitingPrompts(); !slices.Equal(got, []string{"and run the tests"}) {
-		t.Errorf("said %q, told %q", got, notes)
-	}
-}
-
 // A session has ended, but its process has not. The process is about to exit, or
 // continues with another session (/clear), and that session's hook will say so.
-func TestASessionWhoseProcessGoesOnIsNotResumed(t *testing.T) {
+func TestStartClaude_LivingProcessIsNotResumed(t *testing.T) {
 	t.Parallel()
 	needsTmux(t)
 	x := newEndedSession(t, func(s *state.Session) { s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.ProcessStart(os.Getpid()) })
@@ -118,7 +302,7 @@ func TestASessionWhoseProcessGoesOnIsNotResumed(t *testing.T) {
 
 // After a restart of the machine, another user's tmux may listen where the person's
 // did.
-func TestAnotherUsersTmuxIsNotUsed(t *testing.T) {
+func TestStartClaude_AvoidsOtherUsersTmux(t *testing.T) {
 	needsTmux(t)
 	if os.Getuid() != 0 {
 		t.Skip("only root can give a socket to another user")
@@ -136,7 +320,7 @@ func TestAnotherUsersTmuxIsNotUsed(t *testing.T) {
 }
 
 // Folder names that tmux's formats, its command line or a shell would read differently.
-func TestFoldersOfHostileNames(t *testing.T) {
+func TestStartClaude_HostileFolderNames(t *testing.T) {
 	t.Parallel()
 	needsTmux(t)
 	for _, name := range []string{
@@ -165,30 +349,9 @@ func TestFoldersOfHostileNames(t *testing.T) {
 	}
 }
 
-// A message waits for a configuration that can be read, and the poller does not check
-// for it all the time.
-func TestWordsThatWaitKeepNoPollerBusy(t *testing.T) {
-	t.Parallel()
-	x := newTestSession(t, func(s *state.Session) {
-		s.OldCommands = []state.OldCommand{{MessageName: "spaces/local/messages/m", Sender: "users/1", Text: "go on", LocalCreatedAt: time.Now()}}
-	})
-	writeFile(t, state.ConfigFile(x.env), `{"approvers": [`, 0o600)
-	var asked atomic.Int64
-	end := x.runPoller(Options{Daemon: true, Now: func() time.Time { asked.Add(1); return time.Now() }})
-	time.Sleep(500 * time.Millisecond)
-	asked.Store(0)
-	time.Sleep(time.Second)
-	if n := asked.Load(); n > 500 {
-		t.Errorf("the time was asked for %d times in a second", n)
-	}
-	if err := end(); err != nil {
-		t.Error(err)
-	}
-}
-
 // A message in another space that asks the app for a session, where the app does not
 // post, starts none.
-func TestNewInAnotherSpace(t *testing.T) {
+func TestStartClaude_NewInAnotherSpace(t *testing.T) {
 	d, g := newAppMachine(t)
 	trusted := `{"projects": {"` + d.dir + `": {"hasTrustDialogAccepted": true}}}`
 	writeFile(t, filepath.Join(d.dir, ".claude.json"), trusted, 0o600)
@@ -215,26 +378,9 @@ func TestNewInAnotherSpace(t *testing.T) {
 	kit.Equalf(t, n, 1, "told")
 }
 
-// Two environments share a space. The other one has no poller, and its session has
-// ended: a message to that session gets a note.
-func TestWordsForAnEnvironmentWithoutAPoller(t *testing.T) {
-	x := newEndedSession(t, func(s *state.Session) { s.Environment = "0123456789abcdef" })
-	x.changeSession("live", func(s *state.Session) {
-		s.Name, s.ThreadName, s.Chat, s.Environment, s.ProjectDir = "other", x.threadName+"2", x.reader.chat, state.Environment(x.env), x.dir
-		s.AcceptsCommands, s.StartedAt, s.LastSeen = true, time.Now(), time.Now()
-		s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.ProcessStart(os.Getpid())
-	})
-	x.poller.readAndAttend(t.Context())
-	x.reply(x.threadName, "", "go on")
-	notes := x.readNotes()
-	if len(notes) != 1 || !strings.HasPrefix(notes[0], "[Not read]") || x.countUnfinished() > 0 {
-		t.Errorf("told %q, left %d", notes, x.countUnfinished())
-	}
-}
-
 // The session opens in the tmux session with exactly the recorded name, however tmux
 // would read that name, or in our own.
-func TestTmuxSessionsOfHostileNames(t *testing.T) {
+func TestStartClaude_HostileTmuxNames(t *testing.T) {
 	t.Parallel()
 	needsTmux(t)
 	for _, name := range []string{"wor", "w*", "{last}", "=x", "-", "a b", "a#b;c", "ä"} {
@@ -262,7 +408,7 @@ func TestTmuxSessionsOfHostileNames(t *testing.T) {
 
 // The blanks that a phone's or a Mac's keyboard makes count as blanks: no word of the
 // message is read as another.
-func TestNewWithOtherBlanks(t *testing.T) {
+func TestStartClaude_NewWithOtherBlanks(t *testing.T) {
 	needsTmux(t)
 	for _, text := range []string{
 		"/new\u00a0shop app fix", "/new shop\u00a0app fix", "/new\u3000shop\u3000app fix", "/new\nshop\tapp fix",
@@ -283,7 +429,7 @@ func TestNewWithOtherBlanks(t *testing.T) {
 
 // A session with other settings (CLAUDE_CONFIG_DIR) is resumed with them, and only if
 // they trust its folder.
-func TestASessionOfOtherSettings(t *testing.T) {
+func TestStartClaude_KeepsSessionsSettings(t *testing.T) {
 	needsTmux(t)
 	x := newEndedSession(t, nil)
 	other := filepath.Join(x.dir, "work #1")
@@ -307,7 +453,7 @@ func TestASessionOfOtherSettings(t *testing.T) {
 
 // A message that started a session is not delivered to another one, however it is
 // edited.
-func TestNewIsEditedToWords(t *testing.T) {
+func TestStartClaude_EditedNewIsNoPrompt(t *testing.T) {
 	needsTmux(t)
 	x := newEndedSession(t, nil)
 	kit.NoError(t, state.RegisterProject(x.env, filepath.Join(x.dir, ".claude", "state"), x.dir))

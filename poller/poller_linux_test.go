@@ -34,7 +34,7 @@ func obeyPermissions(t *testing.T) {
 
 // A daemon of launchd's may not read a project in ~/Documents before the person allows
 // it.
-func TestTheHeartbeatTellsWhatMayNotBeRead(t *testing.T) {
+func TestPoller_HeartbeatNamesUnreadableFolder(t *testing.T) {
 	for _, part := range []string{"folder", "file"} {
 		t.Run(part, func(t *testing.T) {
 			d := newTestMachine(t)

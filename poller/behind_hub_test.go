@@ -44,7 +44,7 @@ func newHubMachine(t *testing.T, kind string) (*testMachine, *fakeGoogle, *team.
 // lets all these requests through, and gets no others. A long plan's card is the last of
 // several messages. A tap is on the message that Chat names, and the card is updated by
 // the id that it was posted with.
-func TestAQuestionPassesAHub(t *testing.T) {
+func TestBehindHub_QuestionPasses(t *testing.T) {
 	d, g, h := newHubMachine(t, "DIRECT_MESSAGE")
 	plan, button := d.addCardQuestion(func(q *state.Question) {
 		q.Kind, q.ToolName, q.ShownText = state.KindPlan, "ExitPlanMode", strings.Repeat("a step\n\n", 6000)
@@ -83,7 +83,7 @@ func TestAQuestionPassesAHub(t *testing.T) {
 }
 
 // A post whose answer was lost is searched for by its own id, and not repeated.
-func TestAPostOfUnknownFateIsFoundThroughAHub(t *testing.T) {
+func TestBehindHub_FindsUnknownPost(t *testing.T) {
 	d, g, h := newHubMachine(t, "DIRECT_MESSAGE")
 	message := &state.Message{
 		ID: state.MessageID("report", "1"), Type: state.MessageReport, Parts: []string{"a report"}, CreatedAt: time.Now().UTC(),
@@ -105,7 +105,7 @@ func TestAPostOfUnknownFateIsFoundThroughAHub(t *testing.T) {
 
 // The hub lists no space, and no poller asks it to. Taps come all the same. The poller
 // reads the card of a closed question by the id that it was posted with.
-func TestANamedSpaceThroughAHub(t *testing.T) {
+func TestBehindHub_NamedSpace(t *testing.T) {
 	d, g, h := newHubMachine(t, "SPACE")
 	q, button := d.addCardQuestion(nil)
 	d.runPoller(Options{Daemon: true})

@@ -26,7 +26,7 @@ func (d *testMachine) writePolicy(text string) {
 }
 
 // A policy counts when a reply is judged, also for what was asked before it came.
-func TestRepliesUnderAPolicy(t *testing.T) {
+func TestPolicy_CountsForReplies(t *testing.T) {
 	d := newTestMachine(t)
 	d.vars["GCHAT_ALLOWED_USERS"] = "users/1,users/2"
 	for name, test := range map[string]struct {
@@ -64,7 +64,7 @@ func TestRepliesUnderAPolicy(t *testing.T) {
 }
 
 // A yes for a while covers nothing that a policy keeps in the terminal.
-func TestAYesForAWhileUnderAPolicy(t *testing.T) {
+func TestPolicy_LimitsGrant(t *testing.T) {
 	now := time.Now()
 	for policy, covers := range map[string]bool{
 		`{}`: true, `{"titles_only": true}`: false, `{"never_remote": ["Bash"]}`: false, `{"terminal_only": ["permission"]}`: false, `{`: false,
@@ -83,7 +83,7 @@ func TestAYesForAWhileUnderAPolicy(t *testing.T) {
 
 // What was asked before a policy wants titles only is told without its words from then
 // on.
-func TestTitlesOnlyOfWhatWasAskedBefore(t *testing.T) {
+func TestPolicy_TitlesOnlyHidesText(t *testing.T) {
 	d := newTestMachine(t)
 	d.writePolicy(`{"titles_only": true}`)
 	secret := func(kind state.Kind, posted bool) *state.Question {
@@ -146,7 +146,7 @@ func TestTitlesOnlyOfWhatWasAskedBefore(t *testing.T) {
 // What a policy says of a session's thread: with titles only, what the terminal shows
 // stays there; where instructions are kept, words for Claude are answered, and nothing is
 // made of them.
-func TestASessionsThreadUnderAPolicy(t *testing.T) {
+func TestPolicy_LimitsSessionThread(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.writePolicy(`{"titles_only": true}`)
 	got := x.runInPane(withInputBox("❯ hidden-word", "", "● Bash(hidden-word)", "", "✻ Working… (3s · ↓ 20 tokens)"), withInputBox("● Done."))
@@ -169,7 +169,7 @@ func TestASessionsThreadUnderAPolicy(t *testing.T) {
 
 // A poller reads a hub's policy where no hook asks, once a minute at most while the hub
 // is out of reach.
-func TestThePollerReadsAHubsPolicy(t *testing.T) {
+func TestPolicy_IsReadFromHub(t *testing.T) {
 	d := newTestMachine(t)
 	var asked atomic.Int64
 	hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -196,15 +196,5 @@ func TestThePollerReadsAHubsPolicy(t *testing.T) {
 		if cfg := p.loadPersonalConfig(); cfg.HasUnreadFile || cfg.AccessTo(config.KindScreen, "").CanShow || asked.Load() != 2 {
 			t.Fatalf("the policy does not count, or the hub was asked %d times", asked.Load())
 		}
-	}
-}
-
-// judgeByPersonalConfig judges a question's replies by what the person alone set, as it
-// is now.
-func (p *Poller) judgeByPersonalConfig() func(*state.Question) error {
-	judging := judgingConfig{cfg: p.loadPersonalConfig()}
-	return func(q *state.Question) error {
-		p.judgeReplies(&trackedRecord{IndexEntry: &state.IndexEntry{}}, q, judging)
-		return nil
 	}
 }

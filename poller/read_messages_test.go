@@ -1,0 +1,361 @@
+package poller
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	chatapi "google.golang.org/api/chat/v1"
+
+	"gchat-hooks/e2e/kit"
+	"gchat-hooks/e2e/strict"
+	"gchat-hooks/gchat/space"
+	"gchat-hooks/gchat/wording"
+	"gchat-hooks/state"
+)
+
+func TestReadMessages_ListStart(t *testing.T) {
+	posted := noon.Add(-time.Hour)
+	old := &state.Question{QuestionID: "old", Status: state.Pending, AskedAt: noon.Add(-2 * time.Hour), PostedAt: &posted}
+	unknown := &state.Question{QuestionID: "unknown", Status: state.Pending, AskedAt: noon.Add(-time.Hour)}
+	closed := &state.Question{QuestionID: "closed", Status: state.Resolved, AskedAt: noon.Add(-20 * time.Hour)}
+	covered := map[string]bool{"old": true}
+	for name, c := range map[string]struct {
+		mark    time.Time
+		covered map[string]bool
+		qs      []*state.Question
+		want    time.Time
+	}{
+		"all read":                  {noon, covered, []*state.Question{old, closed}, noon.Add(-listOverlap)},
+		"one not read":              {noon, nil, []*state.Question{old, closed}, posted.Add(-listOverlap)},
+		"posted at an unknown time": {noon, nil, []*state.Question{unknown}, unknown.AskedAt.Add(-clockSlack)},
+		"nothing read yet":          {time.Time{}, nil, []*state.Question{old}, posted.Add(-listOverlap)},
+		"a watermark further back":  {noon.Add(-9 * time.Hour), nil, []*state.Question{old}, noon.Add(-9*time.Hour - listOverlap)},
+		"a watermark of last week":  {noon.Add(-200 * time.Hour), nil, []*state.Question{old}, noon.Add(-state.MaxQuestionAge - clockSlack)},
+	} {
+		if got := listStart(c.mark, c.covered, &spaceView{questionsByThread: map[string][]*state.Question{"T": c.qs}}, noon); !got.Equal(c.want) {
+			t.Errorf("%s: since %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// A message from the future must not stop the reading. A message that is listed late is
+// read.
+func TestReadMessages_WatermarkKeepsServersClock(t *testing.T) {
+	d := newTestMachine(t)
+	q := d.addQuestion(d.markPosted)
+	x := newReadTest(d, q)
+	first := d.startThread(q)
+	d.clockLead.Store(int64(73 * 365 * 24 * time.Hour))
+	d.reply(first.Thread.Name, "users/9", "from 2099")
+	d.clockLead.Store(0)
+	x.mustRead()
+	if stored := d.loadQuestion(q); len(stored.Replies) != 2 || stored.Status != state.Answered {
+		t.Fatalf("%s, %+v", stored.Status, stored.Replies)
+	}
+	mark := state.SpacesIn(state.UserStateDir(d.env)).Get(q.Chat).Watermark
+	if mark.After(time.Now().Add(10*time.Second)) || mark.IsZero() {
+		t.Fatalf("the watermark is %v", mark)
+	}
+	next := d.addQuestion(d.markPosted)
+	late := d.startThread(next)
+	x.mustRead()
+	if stored := d.loadQuestion(next); stored.FindReply(late.Name) == nil {
+		t.Error("what came after a message from the future is not read")
+	}
+}
+
+// This machine's clock is a day ahead. The space is read all the same, once a list has
+// brought the server's time.
+func TestReadMessages_ClockADayAhead(t *testing.T) {
+	d := newTestMachine(t)
+	d.clockLead.Store(int64(-26 * time.Hour))
+	q := d.addQuestion(d.markPosted)
+	m := d.startThread(q)
+	x := newReadTest(d, q)
+	x.mustRead()
+	x.mustRead()
+	if stored := d.loadQuestion(q); stored.FindReply(m.Name) == nil {
+		t.Errorf("the reply of %s is not read; the question is of %s, posted %s", m.CreateTime, stored.AskedAt, stored.PostedAt)
+	}
+}
+
+// Each message is added once, although the overlap lists it many times.
+func TestReadMessages_OverlapIsSkipped(t *testing.T) {
+	d := newTestMachine(t)
+	d.addQuestion(d.markPosted) // keeps the space open
+	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.Mode = state.ModeDeny })
+	x := newReadTest(d, q)
+	m := d.startThread(q)
+	x.mustRead()
+	d.clockLead.Store(int64(-time.Minute))
+	d.reply(m.Thread.Name, "", "and again") // it is listed after one that was created later
+	d.clockLead.Store(0)
+	for range 3 {
+		x.mustRead()
+	}
+	stored := d.loadQuestion(q)
+	if len(stored.Replies) != 2 || stored.Replies[1].Verdict != state.VerdictLate {
+		t.Errorf("%+v", stored.Replies)
+	}
+	kit.Equalf(t, strings.Join(d.noteKinds(q), " "), state.NoteLater+" "+state.NoteLate, "notes")
+}
+
+// For two minutes each list brings a question's own message. The question's file is not
+// locked for that.
+func TestReadMessages_OwnMessageIsReadOnce(t *testing.T) {
+	d := newTestMachine(t)
+	q := d.addQuestion(d.markPosted)
+	d.startThread(q)
+	x := newReadTest(d, q)
+	x.mustRead()
+	lock, err := state.TryLock(filepath.Join(filepath.Dir(q.Path), ".locks", state.RecordName(q.Path)))
+	kit.NoError(t, err)
+	defer lock.Unlock()
+	x.poller.readIndex()
+	if err := x.reader.listAndRelease(t.Context(), x.poller.spaceViews()[q.Chat]); err != nil {
+		t.Error(err)
+	}
+}
+
+// A list that fails halfway does not move the watermark. A message that a full disk kept
+// from being written is read once more.
+func TestReadMessages_FullDiskKeepsWatermark(t *testing.T) {
+	d := newTestMachine(t)
+	q := d.addQuestion(d.markPosted)
+	x := newReadTest(d, q)
+	m := d.startThread(q)
+	inbox := filepath.Join(state.UserStateDir(d.env), "inbox")
+	if err := os.WriteFile(inbox, nil, 0o600); err != nil { // nothing can be put there
+		t.Fatal(err)
+	}
+	x.poller.readIndex()
+	if err := x.reader.listAndRelease(t.Context(), x.poller.spaceViews()[q.Chat]); err == nil {
+		t.Error("no error")
+	}
+	if at := state.SpacesIn(state.UserStateDir(d.env)).Get(q.Chat).Watermark; !at.IsZero() {
+		t.Errorf("the watermark moved to %v", at)
+	}
+	kit.NoError(t, os.Remove(inbox))
+	x.mustRead()
+	if stored := d.loadQuestion(q); stored.FindReply(m.Name) == nil {
+		t.Error("the reply is lost")
+	}
+}
+
+// A reply that is deleted before it is judged answers nothing, even where Chat leaves out
+// who wrote it. In this test, judging waits for the file that says who may answer.
+func TestReadMessages_DeletedReplyIsNone(t *testing.T) {
+	d := newTestMachine(t)
+	delete(d.vars, "GCHAT_ALLOWED_USERS")
+	thread, deleted := space.Name+"/threads/00000001", false
+	file := filepath.Join(d.dir, ".config", "gchat-hooks", "config.json")
+	allow := func(text string) {
+		t.Helper()
+		kit.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)))
+	}
+	allow(`{"allowed_users": [`)
+	chat := httptest.NewServer(strict.CheckRequests(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m := &chatapi.Message{
+			Name: space.Name + "/messages/M", Thread: &chatapi.Thread{Name: thread}, CreateTime: time.Now().UTC().Format(time.RFC3339Nano),
+			Sender: &chatapi.User{Name: "users/1", Type: "HUMAN"}, Text: "2",
+		}
+		list := &chatapi.ListMessagesResponse{Messages: []*chatapi.Message{m}}
+		if deleted {
+			m.Text, m.Sender, m.DeleteTime = "", nil, m.CreateTime
+		}
+		if deleted && r.URL.Query().Get("showDeleted") != "true" {
+			list.Messages = nil
+		}
+		_ = json.NewEncoder(w).Encode(list)
+	})))
+	t.Cleanup(chat.Close)
+	d.vars["GCHAT_API_ENDPOINT"] = chat.URL
+	q := d.addQuestion(d.markPosted)
+	x := newReadTest(d, q)
+	x.mustRead()
+	if stored := d.loadQuestion(q); len(stored.Replies) != 1 || !stored.HasUnreadReply() {
+		t.Fatalf("before: %+v", stored.Replies)
+	}
+	deleted = true
+	x.mustRead()
+	allow(`{"allowed_users": ["users/1"]}`)
+	x.mustRead()
+	if stored := d.loadQuestion(q); stored.Status != state.Pending || len(stored.Replies) != 1 || stored.Replies[0].Verdict != state.VerdictIgnored {
+		t.Errorf("%s, %+v", stored.Status, stored.Replies)
+	}
+}
+
+// A process that waits in a thread gets the first reply after our last message there.
+// Each reply goes to one process only.
+func TestReadMessages_WaitGetsFirstReply(t *testing.T) {
+	d := newTestMachine(t)
+	app := &chatapi.User{Name: "users/app", Type: "BOT"}
+	d.clockLead.Store(int64(-time.Hour)) // it was said before the wait begins
+	said, err := d.space.PostAs(app, "", "look at this")
+	kit.NoError(t, err)
+	thread := said.Thread.Name
+	d.reply(thread, "", "of the message before")
+	if _, err := d.space.PostAs(app, thread, "and at this"); err != nil {
+		t.Fatal(err)
+	}
+	d.reply(thread, "users/9", "not allowed")
+	first := d.reply(thread, "", "  yes, "+strings.Repeat("please ", 3))
+	if _, err := d.space.PostAs(app, thread, wording.NobodyWaitsText(&state.Session{}, true)); err != nil {
+		// the reply came before the wait
+		t.Fatal(err)
+	}
+	d.clockLead.Store(0)
+	wait := func() *state.Question {
+		q := d.writeQuestion(func(q *state.Question) {
+			d.markPosted(q)
+			q.Mode, q.ThreadName, q.SubQuestions, q.PostedAt = state.ModeThread, thread, nil, nil
+		})
+		kit.NoError(t, state.AddToIndex(d.env, state.IndexEntry{RecordType: state.IndexedQuestion, Path: q.Path}))
+		return q
+	}
+	one := wait()
+	x := newReadTest(d, d.writeQuestion(d.markPosted))
+	x.mustRead()
+	x.mustRead()
+	stored := d.loadQuestion(one)
+	if stored.Status != state.Answered || stored.AnsweredMessage != first.Name || !strings.HasPrefix(strings.TrimSpace(*stored.Response), "yes, please") {
+		t.Fatalf("%s by %s, replies %+v", stored.Status, stored.AnsweredMessage, stored.Replies)
+	}
+	two := wait()
+	x.mustRead()
+	if stored := d.loadQuestion(two); stored.Status != state.Pending {
+		t.Fatalf("the second wait got %v", *stored.Response)
+	}
+	second := d.reply(thread, "", "and this")
+	x.mustRead()
+	if stored := d.loadQuestion(two); stored.AnsweredMessage != second.Name {
+		t.Errorf("the second wait has %+v", stored.Replies)
+	}
+	if len(d.noteKinds(one)) > 0 || len(d.loadQuestion(one).OwedNotes) > 0 {
+		t.Error("the thread of a wait is given notes")
+	}
+}
+
+// A process that begins to wait in a thread gets what people write from then on, even
+// where this machine's clock is ahead of Chat's.
+func TestReadMessages_WaitWithFastClock(t *testing.T) {
+	d := newTestMachine(t)
+	d.clockLead.Store(int64(-time.Hour))
+	said, err := d.space.PostAs(&chatapi.User{Name: "users/carl", Type: "HUMAN"}, "", "a thread of other people")
+	kit.NoError(t, err)
+	d.clockLead.Store(int64(-30 * time.Second))
+	thread := said.Thread.Name
+	q := d.writeQuestion(func(q *state.Question) {
+		d.markPosted(q)
+		q.Mode, q.ThreadName, q.SubQuestions, q.PostedAt = state.ModeThread, thread, nil, nil
+	})
+	kit.NoError(t, state.AddToIndex(d.env, state.IndexEntry{RecordType: state.IndexedQuestion, Path: q.Path}))
+	x := newReadTest(d, d.writeQuestion(d.markPosted))
+	x.mustRead()
+	d.reply(thread, "", "said after the wait began")
+	x.mustRead()
+	if stored := d.loadQuestion(q); stored.Status != state.Answered {
+		t.Errorf("%s, replies %+v, read since %v", stored.Status, stored.Replies, stored.PostedAt)
+	}
+}
+
+// A process that waited in a thread and was killed gets no reply. The next process that
+// waits there gets it.
+func TestReadMessages_KilledWaitGetsNoReply(t *testing.T) {
+	d := newTestMachine(t)
+	said, err := d.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "look at this")
+	kit.NoError(t, err)
+	thread := said.Thread.Name
+	wait := func(ago time.Duration) (*state.Question, *state.Lock) {
+		q := d.writeQuestion(func(q *state.Question) {
+			d.markPosted(q)
+			q.Mode, q.ThreadName, q.SubQuestions, q.PostedAt, q.AskedAt = state.ModeThread, thread, nil, nil, time.Now().Add(-ago)
+		})
+		kit.NoError(t, state.AddToIndex(d.env, state.IndexEntry{RecordType: state.IndexedQuestion, Path: q.Path}))
+		lock, err := state.LockWaiter(d.env, q.Path)
+		kit.NoError(t, err)
+		return q, lock
+	}
+	one, lock := wait(time.Minute)
+	x := newReadTest(d, one)
+	x.mustRead()
+	lock.Unlock()
+	m := d.reply(thread, "", "yes")
+	x.poller.readIndex()
+	if err := x.reader.listAndRelease(t.Context(), x.poller.spaceViews()[x.reader.chat]); err != nil {
+		// before the poller has seen that the process is gone
+		t.Fatal(err)
+	}
+	x.poller.readState()
+	x.poller.attendAll(t.Context(), x.poller.loadOwnConfig()) // between two rounds
+	x.poller.readAndAttend(t.Context())
+	if stored := d.loadQuestion(one); stored.Status != state.Cancelled || len(stored.Replies) > 0 {
+		t.Fatalf("the killed one is %s, with %+v", stored.Status, stored.Replies)
+	}
+	two, lock := wait(0)
+	defer lock.Unlock()
+	x.mustRead()
+	if stored := d.loadQuestion(two); stored.AnsweredMessage != m.Name {
+		t.Errorf("the next is %s, with %+v", stored.Status, stored.Replies)
+	}
+}
+
+// A poller was off for long, and a list has more pages than are read at once: it is read
+// to its end, a piece with each list. Nobody is told that replies cannot be read.
+func TestReadMessages_LongBacklog(t *testing.T) {
+	d := newTestMachine(t)
+	d.pageSize.Store(2)
+	long := 10 * time.Hour
+	d.clockLead.Store(int64(-long))
+	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.AskedAt = q.AskedAt.Add(-long) })
+	said, err := d.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "look at this")
+	kit.NoError(t, err)
+	thread := said.Thread.Name
+	other := d.reply("", "users/9", "of other people").Thread.Name
+	for n := range 300 {
+		d.clockLead.Store(int64(-long + time.Duration(n)*time.Minute))
+		d.reply(other, "users/9", fmt.Sprint("word ", n))
+	}
+	d.reply(thread, "", "an answer to what was said before")
+	d.clockLead.Store(int64(-time.Hour))
+	if _, err := d.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, thread, "and now?"); err != nil {
+		t.Fatal(err)
+	}
+	right := d.reply(thread, "", "the answer")
+	d.clockLead.Store(0)
+	m := d.startThread(q)
+	d.changeQuestion(q, func(q *state.Question) { q.PostedAt = new(time.Now().Add(-long)) })
+	wait := d.writeQuestion(func(q *state.Question) {
+		d.markPosted(q)
+		q.Mode, q.ThreadName, q.SubQuestions, q.PostedAt = state.ModeThread, thread, nil, nil
+	})
+	kit.NoError(t, state.AddToIndex(d.env, state.IndexEntry{RecordType: state.IndexedQuestion, Path: wait.Path}))
+	x := newReadTest(d, q)
+	lists := 0
+	for d.loadQuestion(q).FindReply(m.Name) == nil || d.loadQuestion(wait).Status == state.Pending {
+		lists++
+		if lists > 10 {
+			t.Fatalf("%d lists, %d pages: %+v", lists, d.listCount.Load(), d.loadQuestion(wait))
+		}
+		x.poller.readAndAttend(t.Context())
+		kit.NoError(t, x.reader.listSpace(t.Context(), x.poller.spaceViews()[x.reader.chat]))
+		x.poller.readAndAttend(t.Context())
+	}
+	if stored := d.loadQuestion(wait); stored.AnsweredMessage != right.Name {
+		t.Errorf("the thread's wait has %q of %+v", *stored.Response, stored.Replies)
+	}
+	if lists == 1 {
+		t.Errorf("one list read all of its %d pages", d.listCount.Load())
+	}
+	if got := d.logLines("replies cannot be read"); len(got) > 0 {
+		t.Errorf("logged: %q", got)
+	}
+}

@@ -1,0 +1,208 @@
+package poller
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	chatapi "google.golang.org/api/chat/v1"
+
+	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
+	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/space"
+	"gchat-hooks/state"
+	"slices"
+)
+
+// Another program posted two questions into one thread. A reply answers the older one,
+// and the next reply answers the other.
+func TestRoute_OneReplyOneQuestion(t *testing.T) {
+	d := newTestMachine(t)
+	older, newer := d.addQuestion(d.markPosted), d.addQuestion(d.markPosted)
+	x := newReadTest(d, older)
+	first := d.startThread(older)
+	d.changeQuestion(newer, func(q *state.Question) {
+		q.ThreadName, q.ThreadKey, q.AskedAt = first.Thread.Name, older.ThreadKey, q.AskedAt.Add(time.Second)
+	})
+	x.mustRead()
+	x.mustRead()
+	if d.loadQuestion(older).Answers["Which?"] != "Two" || d.loadQuestion(newer).Status != state.Pending {
+		t.Fatalf("older %v, newer %v", d.loadQuestion(older).Answers, d.loadQuestion(newer).Answers)
+	}
+	d.reply(first.Thread.Name, "", "1")
+	x.mustRead()
+	if d.loadQuestion(newer).Answers["Which?"] != "One" || len(d.loadQuestion(older).Replies) != 1 {
+		t.Errorf("newer %v, older has %d replies", d.loadQuestion(newer).Answers, len(d.loadQuestion(older).Replies))
+	}
+}
+
+// In a space without threads a reply answers the question that it quotes. A reply without
+// a quote, written while two are open, answers none, even after one of them is closed.
+func TestRoute_QuoteNamesTheQuestion(t *testing.T) {
+	d := newTestMachine(t)
+	first, second := d.addQuestion(d.markPosted), d.addQuestion(d.markPosted)
+	at := d.loadQuestion(second).PostedAt.Add(time.Second)
+	d.changeQuestion(second, func(q *state.Question) { q.ThreadName = first.ThreadName })
+	x := newReadTest(d, first)
+	say := func(name, text, quotes string) {
+		x.poller.readAndAttend(t.Context())
+		m := gchat.Message{Name: space.Name + "/messages/" + name, ThreadName: first.ThreadName, Text: text, CreateTime: at, QuotedMessage: quotes}
+		m.Sender, m.IsHuman = "users/1", true
+		kit.NoError(t, x.poller.addIncoming(newIncoming(x.reader.chat, m, 0)))
+		x.poller.readAndAttend(t.Context())
+	}
+	say("a", "1", "")
+	if q := d.loadQuestion(first); q.Status != state.Pending || fmt.Sprint(d.noteKinds(q)) != "["+state.NoteUnclear+"]" {
+		t.Errorf("%s, told %q", q.Status, d.noteKinds(q))
+	}
+	say("b", "2", second.MessageName)
+	kit.Equalf(t, d.loadQuestion(second).Answers["Which?"], "Two", "the quoted one is answered with")
+	say("a", "1", "")
+	if q := d.loadQuestion(first); q.Status != state.Pending {
+		t.Errorf("answered with %v", q.Answers)
+	}
+	say("c", "1", "")
+	kit.Equalf(t, d.loadQuestion(first).Answers["Which?"], "One", "the last one that is open is answered with")
+}
+
+// A question that timed out may have been asked once more, or have its answer. It then
+// takes no reply from a younger question of its thread.
+func TestRoute_YoungerQuestionGetsReply(t *testing.T) {
+	for name, over := range map[string]func(*state.Question){
+		"asked again": func(q *state.Question) { q.IsAskedAgain = true },
+		"answered":    func(q *state.Question) { q.Answers = map[string]string{"Which?": "One"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newTestMachine(t)
+			m, err := d.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "question")
+			kit.NoError(t, err)
+			d.addQuestion(func(q *state.Question) {
+				d.markPosted(q)
+				q.ThreadName, q.AskedAt, q.Status, q.Mode = m.Thread.Name, q.AskedAt.Add(-time.Minute), state.TimedOut, state.ModeDeny
+				over(q)
+			})
+			young := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.ThreadName = m.Thread.Name })
+			x := newReadTest(d, young)
+			x.mustRead()
+			d.reply(m.Thread.Name, "", "1")
+			x.mustRead()
+			if stored := d.loadQuestion(young); stored.Status != state.Answered {
+				t.Errorf("the younger is %s", stored.Status)
+			}
+		})
+	}
+}
+
+// An allowed person who writes into a thread of reports gets one note that no process
+// waits there.
+func TestRoute_ReplyToReportGetsNote(t *testing.T) {
+	d := newTestMachine(t)
+	q := d.addQuestion(d.markPosted)
+	m, err := d.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "a report")
+	kit.NoError(t, err)
+	if _, err := state.SessionsIn(state.UserStateDir(d.env)).Change("s", func(s *state.Session) {
+		s.Name, s.ThreadName, s.Chat, s.Environment = "shop", m.Thread.Name, q.Chat, state.Environment(d.env)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	x := newReadTest(d, q)
+	d.reply(m.Thread.Name, "users/9", "hello?")
+	mine := d.reply(m.Thread.Name, "", "why?")
+	other, err := d.space.PostAs(nil, "", "a thread of other people")
+	kit.NoError(t, err)
+	x.mustRead()
+	x.mustRead()
+	all, _ := state.OutboxIn(state.UserStateDir(d.env)).All()
+	var keys []string
+	for _, one := range all {
+		keys = append(keys, one.Key)
+	}
+	if len(keys) != 1 || keys[0] != state.MessageID("nobody", mine.Name) {
+		t.Fatalf("%d echoes: %q (not to %s)", len(keys), keys, other.Name)
+	}
+	for all[0].SentAt.IsZero() {
+		x.poller.sender.sendUntilIdle(t.Context())
+		all, _ = state.OutboxIn(state.UserStateDir(d.env)).All()
+	}
+	if err := state.OutboxIn(state.UserStateDir(d.env)).RemoveMessage(d.env, all[0]); err != nil {
+		// its receipt was swept
+		t.Fatal(err)
+	}
+	newReadTest(d, q).mustRead()
+	if all, _ := state.OutboxIn(state.UserStateDir(d.env)).All(); len(all) > 0 {
+		t.Errorf("a later poller tells it again: %q", all[0].Parts)
+	}
+}
+
+// Another process may read the space. Then a reply can be in the inbox before this poller
+// has seen its question.
+func TestRoute_ReplyBeforeItsQuestion(t *testing.T) {
+	x := newTestSession(t, nil)
+	over := x.addQuestion(x.markPosted)
+	thread := x.beginThread(over)
+	_, err := state.CloseQuestion(over.Path, state.Resolved, "chat", nil)
+	kit.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	stopped := make(chan bool)
+	go func() {
+		defer close(stopped)
+		for ctx.Err() == nil {
+			x.poller.readState()
+			x.poller.routeAll(ctx)
+		}
+	}()
+	var asked []*state.Question
+	for n := range 100 {
+		asked = append(asked, x.addQuestion(func(q *state.Question) {
+			x.markPosted(q)
+			q.ThreadName = thread
+		}))
+		x.addListedMessage(fmt.Sprint("reply", n), thread, "2")
+		bound.Until(t, "the reply is decided", func() bool { return x.countUnfinished() == 0 })
+		if stored := x.loadQuestion(asked[n]); len(stored.Replies) != 1 {
+			t.Errorf("round %d: %d replies are stored", n, len(stored.Replies))
+			break
+		}
+		_, err := state.CloseQuestion(asked[n].Path, state.Resolved, "chat", nil)
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	stop()
+	<-stopped
+}
+
+// A reply can be in the inbox before the receipt of its question's post is on disk. The
+// reply waits for the receipt.
+func TestRoute_ReplyWaitsForReceipt(t *testing.T) {
+	x := newTestSession(t, nil)
+	q := x.addQuestion(x.markPosted)
+	thread := x.beginThread(q)
+	q = x.changeQuestion(q, func(q *state.Question) { q.ThreadName = "" })
+	x.addListedMessage("reply", thread, "2")
+	x.poller.readAndAttend(t.Context())
+	q = x.changeQuestion(q, func(q *state.Question) { q.ThreadName = thread })
+	x.poller.readIndex()
+	x.poller.readAndAttend(t.Context())
+	if stored := x.loadQuestion(q); len(stored.Replies) != 1 {
+		t.Errorf("%d replies are stored", len(stored.Replies))
+	}
+}
+
+// The same holds in a session's thread, for a message that is no reply.
+func TestRoute_AttachmentGetsNote(t *testing.T) {
+	x := newTestSession(t, nil)
+	x.readNotes()
+	err := x.poller.addIncoming(newIncoming(x.reader.chat, gchat.Message{
+		Name: "spaces/local/messages/picture", ThreadName: x.threadName, Sender: "users/local-human", IsHuman: true,
+		Text: "make it look like this", CreateTime: time.Now(), HasAttachment: true,
+	}, 0))
+	kit.NoError(t, err)
+	notes := slices.Concat(x.readNotes(), x.readNotes())
+	if !slices.ContainsFunc(notes, func(text string) bool { return strings.HasPrefix(text, "[Words only] The attachment was not read") }) {
+		t.Errorf("told %q", notes)
+	}
+}
