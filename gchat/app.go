@@ -25,6 +25,8 @@ const (
 	// pullTimeout bounds one pull: Google holds an empty one open for about 90 seconds.
 	pullTimeout     = 2 * time.Minute
 	maxPulledEvents = 100
+	// consumePermission is the permission to pull from a subscription.
+	consumePermission = "pubsub.subscriptions.consume"
 )
 
 // ErrNoSpace means that a Chat app is configured, and that the space it writes to is not.
@@ -278,7 +280,6 @@ func (a *App) CheckPullAccess(ctx context.Context) error {
 		_, err := a.Hub.freshToken(ctx, true)
 		return err
 	}
-	const consumePermission = "pubsub.subscriptions.consume"
 	request := &pubsub.TestIamPermissionsRequest{Permissions: []string{consumePermission}}
 	test := a.pubSub.Projects.Subscriptions.TestIamPermissions(a.Subscription, request)
 	response, err := call(ctx, a.API, postTimeout, "look at the subscription", a.Space, test)
@@ -326,7 +327,8 @@ func AppHint(err error) string {
 		strings.Contains(text, "has not been used in project"):
 		// Hint has a hint for these.
 	case errors.Is(err, ErrCredentials):
-		return "make the service account's key, and name it: gchat-hooks setup --app --credentials-file KEY"
+		return "make the service account's key, and name it: " +
+			"gchat-hooks setup --app --credentials-file KEY"
 	case errors.Is(err, ErrNotSubscriber), strings.Contains(text, "pull events"):
 		return "make the subscription if it is missing, " +
 			"and grant roles/pubsub.subscriber on it to the service account"

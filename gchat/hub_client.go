@@ -59,8 +59,8 @@ const (
 	// policyTimeout is short because a hook reads the policy before it asks.
 	policyTimeout      = 3 * time.Second
 	maxClockDifference = 2 * time.Minute
-	joinAgainHint      = "write join to the app in Google Chat, and paste the line that it answers with " +
-		"within ten minutes"
+	joinAgainHint      = "write join to the app in Google Chat, " +
+		"and paste the line that it answers with within ten minutes"
 )
 
 // errNotAHub means that the response is one that no hub gives.

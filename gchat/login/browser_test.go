@@ -177,7 +177,7 @@ func TestBrowser_PastedAddress(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, user, err)
 		}
 		out := p.out.String()
-		if len(p.opened) > 0 || strings.Count(out, "That is not this login's") != 6 || !strings.Contains(out, "Open this in a browser") {
+		if len(p.opened) > 0 || strings.Count(out, "That address is not this login's") != 6 || !strings.Contains(out, "Open this in a browser") {
 			t.Errorf("%s: %d browsers; said %s", name, len(p.opened), out)
 		}
 		g.checkNoSecrets(out)
@@ -203,7 +203,7 @@ func FuzzPaste(f *testing.F) {
 	}
 	b := &callbackServer{state: rand.Text()}
 	f.Fuzz(func(t *testing.T, line string) {
-		if answer := readPasted(line); b.isOurs(answer) || len(answer) > 0 && !strings.Contains(line, "?") {
+		if answer := pastedCallback(line); b.isOurs(answer) || len(answer) > 0 && !strings.Contains(line, "?") {
 			t.Errorf("%q became %v", line, answer)
 		}
 	})

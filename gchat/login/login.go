@@ -1,11 +1,11 @@
-// Package login gets a person's permission to read Google Chat, by way of their browser,
-// and leaves it on disk as a credentials file that package gchat reads with. It asks for
-// two scopes, which read messages and name spaces, for who the person is, and for nothing
-// that could write. The OAuth client is the person's own: Google lets no shared one have
-// Chat scopes unreviewed, and gcloud's has been refused them since June 2025.
+// Package login gets a person's permission to read Google Chat through their browser, and
+// saves it in a credentials file, with which package gchat reads. It asks for two scopes,
+// to read messages and to name spaces, and for who the person is. It asks for nothing that
+// can write. The OAuth client is the person's own. Google gives Chat scopes to a shared
+// client only after a review, and has refused them to gcloud's client since June 2025.
 //
-// The flow is that of RFC 8252: a Desktop client, PKCE (RFC 7636), a redirect to a port
-// of this machine.
+// The flow is that of RFC 8252: a client of type Desktop, PKCE (RFC 7636), and a redirect
+// to a port of this machine.
 package login
 
 import (
@@ -35,57 +35,65 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// chatScopes are what a login needs; beside them it asks for openid, which tells who
-// logged in. No Cloud scope: session control would end the login after hours.
+// chatScopes are what a login needs. Beside them it asks for openid, which names the person
+// who logged in. It asks for no Cloud scope: with one, an organisation's session control
+// would end the login after some hours.
 var chatScopes = []string{chat.ChatMessagesReadonlyScope, chat.ChatSpacesReadonlyScope}
 
-// Options are what a login depends on. Env and Out are needed, and ClientFile where no
-// login is kept; the rest has a working zero value.
+// Options are what a login depends on. Getenv and Out are required. ClientFile is required
+// if there is no earlier login. The others have a working zero value.
 type Options struct {
-	// the OAuth client's JSON file; "" for the client of the login that is kept
+	// ClientFile is the OAuth client's JSON file. "" is the client of the earlier login.
 	ClientFile string
-	Getenv     state.Getenv // where the login is kept, and whether there is a browser
-	// what the person has to know meanwhile, the address to open among it
+	Getenv     state.Getenv // says where the login is saved, and whether there is a browser
+	// Out gets what the person has to know during the login, such as the address to open.
 	Out io.Writer
-	// the next line that the person types, closed at the end; nil for none
+	// NextLine returns a channel with the next line that the person types. It is closed at
+	// the end of the input. A nil NextLine means that the person cannot type.
 	NextLine    func() <-chan string
 	NoBrowser   bool                       // the person opens the address
-	Timeout     time.Duration              // how long for the person; 0 for 5 minutes
+	Timeout     time.Duration              // how long to wait for the person; 0 for 5 minutes
 	OpenBrowser func(address string) error // opens the browser; nil for the system's
 }
+
+const (
+	scopeHint   = "log in again and tick every box on Google's page: both only allow reading"
+	timeoutHint = "log in again. If Google's page said org_internal or admin_policy_enforced, an " +
+		"administrator has to allow the OAuth client; if access_denied, add yourself as one of its " +
+		"test users; if redirect_uri_mismatch, its type has to be Desktop app"
+	reachHint = "check that this machine reaches oauth2.googleapis.com " +
+		"(behind a proxy, set HTTPS_PROXY), then log in again"
+)
 
 func userError(hint, format string, args ...any) error {
 	return &state.UserError{Err: fmt.Errorf(format, args...), Hint: hint, Code: 1}
 }
 
-// Run logs a person in: it opens the browser (or prints the address), waits until the
-// browser comes back or the person pastes, exchanges the code and keeps the login. user
-// is who logged in, users/ID; "" where Google does not tell. With an error nothing is
-// kept, and an older login stays as it was. Errors are *state.UserError, and those of
-// listening on this machine and of writing the file.
+// Run logs a person in. It opens the browser or prints the address, and waits until Google
+// redirects the browser or the person pastes the address of the redirect. Then it
+// exchanges the code and saves the login. user is the person who logged in, users/ID, or
+// "" if Google does not say. If Run fails, it saves nothing, and an earlier login stays.
+// Errors are *state.UserError, and those of listening on this machine and of writing the
+// file.
 func Run(ctx context.Context, options Options) (user string, err error) {
 	client, err := options.oauthClient()
 	if err != nil {
 		return "", err
 	}
-	// 127.0.0.1 and not "localhost", which may be resolved to somewhere else (RFC 8252,
-	// 8.3).
+	// "localhost" may be resolved to another address than 127.0.0.1 (RFC 8252, 8.3).
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		return "", fmt.Errorf("wait for the browser: %w", err)
 	}
-	client.Scopes, client.RedirectURL = append(
-		[]string{"openid"},
-		chatScopes...), "http://"+listener.Addr().
-		String()+
-		"/"
-	callback := &callbackServer{
+	client.Scopes = append([]string{"openid"}, chatScopes...)
+	client.RedirectURL = "http://" + listener.Addr().String() + "/"
+	server := &callbackServer{
 		state:     rand.Text(),
 		callbacks: make(chan url.Values),
 		ended:     make(chan struct{}),
 	}
-	end := callback.serve(listener)
-	login, err := options.askPermission(ctx, client, callback)
+	end := server.serve(listener)
+	login, err := options.askPermission(ctx, client, server)
 	if err == nil {
 		user, err = login.User, login.Save(config.LoginFile(options.Getenv))
 	}
@@ -93,18 +101,14 @@ func Run(ctx context.Context, options Options) (user string, err error) {
 	return user, err
 }
 
-// oauthClient is the OAuth client of the file, else that of the login that is kept. Its
-// secret is none that Google relies on (RFC 8252, 8.5), but is treated as one. Errors
-// name no value of the file.
+// oauthClient returns the OAuth client in ClientFile, or that of the earlier login if there
+// is no ClientFile. Google does not rely on the client's secret (RFC 8252, 8.5), but it is
+// treated as a secret. Errors quote no value of the file.
 func (o Options) oauthClient() (*oauth2.Config, error) {
 	if o.ClientFile == "" {
 		l, err := config.ReadLogin(config.LoginFile(o.Getenv))
 		if err != nil {
-			return nil, userError(
-				gchat.DesktopClientHint,
-				"client file: none was named, and %w",
-				err,
-			)
+			return nil, userError(gchat.DesktopClientHint, "client file: none was named, and %w", err)
 		}
 		return &oauth2.Config{
 			ClientID:     l.ClientID,
@@ -118,24 +122,22 @@ func (o Options) oauthClient() (*oauth2.Config, error) {
 	}
 	client, err := google.ConfigFromJSON(file)
 	if err != nil || client.ClientID == "" || client.ClientSecret == "" {
-		return nil, userError(
-			gchat.DesktopClientHint,
-			"client file: there is no OAuth client of type Desktop app in it",
-		)
+		return nil, userError(gchat.DesktopClientHint,
+			"client file: there is no OAuth client of type Desktop app in it")
 	}
 	client.Endpoint = oauthEndpoint(client.Endpoint.TokenURL)
 	return client, nil
 }
 
-// oauthEndpoint is Google's, whatever a file names: the author of a client's file cannot
-// have logins sent elsewhere. Only a test's server on this machine counts: it has /auth
-// and /revoke beside /token, as Google has.
+// oauthEndpoint returns Google's endpoint, whatever a file names, so that the author of a
+// client's file cannot have logins sent elsewhere. The one exception is a test's server on
+// this machine. It has /auth and /revoke beside /token, as Google has.
 func oauthEndpoint(tokenURI string) oauth2.Endpoint {
 	u, err := url.Parse(tokenURI)
 	if err != nil || !gchat.IsAllowedBaseURL(u) || u.Hostname() != "127.0.0.1" {
 		return google.Endpoint
 	}
-	// The style is set, and not found out by trying: a code can be used once.
+	// Without an AuthStyle the library tries several. A code can be used only once.
 	return oauth2.Endpoint{
 		AuthURL:   u.Scheme + "://" + u.Host + "/auth",
 		TokenURL:  tokenURI,
@@ -143,61 +145,56 @@ func oauthEndpoint(tokenURI string) oauth2.Endpoint {
 	}
 }
 
-// askPermission has the person allow our scopes, and exchanges the code that the browser
-// comes back with for a login. The access token that comes with it is not kept: it ends
-// within the hour, and the refresh token gets another. Google does not replace a refresh
-// token when it is used, so that nothing has to be written back, and many processes can
-// use one file.
+// askPermission has the person allow the scopes, and exchanges the code from the redirect
+// for a login. It does not keep the access token, which expires within the hour: the
+// refresh token gets another. Google does not replace a refresh token when it is used. So
+// nothing has to be written back, and many processes can use one file.
 func (o Options) askPermission(
 	ctx context.Context,
 	client *oauth2.Config,
-	b *callbackServer,
+	server *callbackServer,
 ) (*config.Login, error) {
-	// PKCE: Google gives a token for a code only to the program that asked for the code
+	// PKCE: Google gives a token for a code only to the program that asked for the code.
 	verifier := oauth2.GenerateVerifier()
-	// With "consent" Google gives a refresh token also to a person who logged in before.
-	o.invite(
-		client.AuthCodeURL(b.state, oauth2.AccessTypeOffline, oauth2.S256ChallengeOption(verifier),
-			oauth2.SetAuthURLParam("prompt", "consent")),
-		client.RedirectURL,
-	)
-	callback, err := o.awaitCallback(ctx, b)
+	// With "consent", Google gives a refresh token even if the person logged in before.
+	address := client.AuthCodeURL(server.state, oauth2.AccessTypeOffline,
+		oauth2.S256ChallengeOption(verifier), oauth2.SetAuthURLParam("prompt", "consent"))
+	o.invite(address, client.RedirectURL)
+	callback, err := o.awaitCallback(ctx, server)
 	if err != nil {
 		return nil, err
 	}
 	if callback.Has("error") {
-		reason := wording.SafeLine(
-			callback.Get("error") + " " + callback.Get("error_subtype") + " " + callback.Get(
-				"error_description",
-			),
-		)
-		return nil, userError(gchat.LoginHint(reason), "google says no: %.300s", reason)
+		reason := wording.SafeLine(callback.Get("error") + " " +
+			callback.Get("error_subtype") + " " + callback.Get("error_description"))
+		return nil, userError(gchat.LoginHint(reason), "google refused the login: %.300s", reason)
 	}
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, gchat.NewTokenClient())
 	token, err := client.Exchange(ctx, callback.Get("code"), oauth2.VerifierOption(verifier))
 	if err != nil {
 		return nil, exchangeError(err)
 	}
-	// scopes that are not told are as asked for (RFC 6749, 5.1)
-	granted, isTold := token.Extra("scope").(string)
+	// A response without scopes means that all were granted (RFC 6749, 5.1).
+	granted, hasScopes := token.Extra("scope").(string)
 	for _, scope := range chatScopes {
-		if isTold && !slices.Contains(strings.Fields(granted), scope) {
-			return nil, userError(
-				"log in again and tick every box on Google's page: both only read",
-				"%s was not allowed",
-				strings.TrimPrefix(scope, "https://www.googleapis.com/auth/"),
-			)
+		if hasScopes && !slices.Contains(strings.Fields(granted), scope) {
+			return nil, userError(scopeHint, "%s was not allowed",
+				strings.TrimPrefix(scope, "https://www.googleapis.com/auth/"))
 		}
 	}
 	return &config.Login{
-		ClientID: client.ClientID, ClientSecret: client.ClientSecret,
-		RefreshToken: token.RefreshToken, TokenURI: client.Endpoint.TokenURL, User: userName(token, client.ClientID),
+		ClientID:     client.ClientID,
+		ClientSecret: client.ClientSecret,
+		RefreshToken: token.RefreshToken,
+		TokenURI:     client.Endpoint.TokenURL,
+		User:         userName(token, client.ClientID),
 	}, nil
 }
 
-// userName is who logged in, by the ID token that came with the others; "" where there is
-// none for this client. It came from Google over TLS, so its signature needs no look
-// (OpenID Connect Core, 3.1.3.7). Chat's users/ID has the same number as its sub.
+// userName returns the person who logged in, users/ID, from the ID token that came with
+// the other tokens. It is "" if there is no ID token for this client. The ID token came
+// from Google over TLS, so its signature need not be checked (OpenID Connect Core,
+// 3.1.3.7). The number in Chat's users/ID is the ID token's sub.
 func userName(token *oauth2.Token, clientID string) string {
 	jwt, _ := token.Extra("id_token").(string)
 	parts := strings.Split(jwt, ".")
@@ -207,25 +204,19 @@ func userName(token *oauth2.Token, clientID string) string {
 	var claims struct{ Aud, Sub string }
 	payload, _ := base64.RawURLEncoding.DecodeString(parts[1])
 	err := json.Unmarshal(payload, &claims)
-	if name := "users/" + claims.Sub; err == nil && claims.Aud == clientID &&
-		config.IsPersonName(name) {
+	name := "users/" + claims.Sub
+	if err == nil && claims.Aud == clientID && config.IsPersonName(name) {
 		return name
 	}
 	return ""
 }
 
-// awaitCallback waits for the browser to come back, or for the person to paste the
-// address that it came to.
-func (o Options) awaitCallback(ctx context.Context, b *callbackServer) (url.Values, error) {
+// awaitCallback waits until Google redirects the browser, or the person pastes the address
+// of the redirect.
+func (o Options) awaitCallback(ctx context.Context, server *callbackServer) (url.Values, error) {
 	timeout := cmp.Or(o.Timeout, 5*time.Minute)
-	ctx, cancel := context.WithTimeoutCause(
-		ctx,
-		timeout,
-		userError("log in again. If Google's page said org_internal or "+
-			"admin_policy_enforced, an administrator has to allow the OAuth client; if access_denied, you have to be among its "+
-			"test users; if redirect_uri_mismatch, its type has to be Desktop app",
-			"the browser did not come back within %s", timeout),
-	)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout,
+		userError(timeoutHint, "the browser did not come back within %s", timeout))
 	defer cancel()
 	var pasted <-chan string
 	if o.NextLine != nil {
@@ -233,22 +224,20 @@ func (o Options) awaitCallback(ctx context.Context, b *callbackServer) (url.Valu
 	}
 	for {
 		select {
-		case callback := <-b.callbacks:
+		case callback := <-server.callbacks:
 			return callback, nil
 		case line, ok := <-pasted:
-			if !ok { // the end of the input is not the end of the wait
+			if !ok { // the input has ended, and the browser may still come back
 				pasted = nil
 				continue
 			}
-			callback := readPasted(line)
-			if b.isOurs(callback) {
+			callback := pastedCallback(line)
+			if server.isOurs(callback) {
 				return callback, nil
 			}
 			if strings.TrimSpace(line) != "" {
-				fmt.Fprintln(
-					o.Out,
-					"That is not this login's. Paste the whole address of the page that the browser ended on.",
-				)
+				fmt.Fprintln(o.Out, "That address is not this login's. "+
+					"Paste the whole address of the page that the browser failed to load.")
 			}
 			pasted = o.NextLine()
 		case <-ctx.Done():
@@ -257,34 +246,28 @@ func (o Options) awaitCallback(ctx context.Context, b *callbackServer) (url.Valu
 	}
 }
 
-// exchangeError turns the library's error, which quotes a whole answer, into ours.
+// exchangeError turns an error of the OAuth library into one with a hint. The library's
+// error quotes the whole response.
 func exchangeError(err error) error {
-	const reachHint = "see that this machine reaches oauth2.googleapis.com (a proxy: HTTPS_PROXY), then log in again"
 	var refused *oauth2.RetrieveError
 	var unreachable *url.Error
 	switch {
 	case errors.As(err, &refused):
 		reason := gchat.ReadTokenError(refused.Body)
-		return userError(
-			gchat.LoginHint(reason),
-			"google answered %d: %s",
-			refused.Response.StatusCode,
-			reason,
-		)
+		return userError(gchat.LoginHint(reason), "google answered %d: %s",
+			refused.Response.StatusCode, reason)
 	case errors.As(err, &unreachable):
-		return userError(
-			cmp.Or(gchat.NetworkHint(err), reachHint),
-			"the token endpoint could not be reached: %w",
-			unreachable.Err,
-		)
+		return userError(cmp.Or(gchat.NetworkHint(err), reachHint),
+			"the token endpoint could not be reached: %w", unreachable.Err)
 	}
-	return userError(reachHint, "the token endpoint's answer is none of Google's")
+	return userError(reachHint, "the token endpoint's response is not from Google")
 }
 
-// Logout has Google forget the login, and removes its file, also when Google cannot be
-// reached or ctx ends. Then notRevoked says why Google may still know the login. Google
-// forgets everything that the person allowed this OAuth client, on other machines too.
-// Errors are *state.UserError, and those of reading and removing.
+// Logout has Google revoke the login, and removes the login's file. It removes the file
+// even if Google cannot be reached or ctx ends; then notRevoked says why Google may still
+// accept the login. Google revokes everything that the person allowed this OAuth client,
+// on other machines too. Errors are *state.UserError, and those of reading and removing
+// the file.
 func Logout(ctx context.Context, env state.Getenv) (notRevoked, err error) {
 	file := config.LoginFile(env)
 	l, err := config.ReadLogin(file)
@@ -296,8 +279,8 @@ func Logout(ctx context.Context, env state.Getenv) (notRevoked, err error) {
 	return revoke(ctx, l), os.Remove(file)
 }
 
-// revoke has Google forget a login (RFC 7009). One that it does not know any more is as
-// good.
+// revoke has Google revoke a login (RFC 7009). It succeeds if Google does not know the
+// login.
 func revoke(ctx context.Context, l *config.Login) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -308,7 +291,7 @@ func revoke(ctx context.Context, l *config.Login) error {
 		return fmt.Errorf("revoke login: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	// its errors have the address, and the token is in the body
+	// An error of Do quotes the address, which has no secret. The token is in the body.
 	resp, err := gchat.NewTokenClient().Do(req)
 	if err != nil {
 		return fmt.Errorf("revoke login: %w", err)

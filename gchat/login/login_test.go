@@ -213,12 +213,12 @@ func TestLogin_GoogleRefuses(t *testing.T) {
 		deny       url.Values
 		says, hint string
 	}{
-		"the person":          {url.Values{"error": {"access_denied"}}, "access_denied", "test users"},
+		"the person":          {url.Values{"error": {"access_denied"}}, "access_denied", "test user"},
 		"the organisation":    {url.Values{"error": {"admin_policy_enforced"}}, "admin_policy_enforced", "administrator"},
 		"another's project":   {url.Values{"error": {"org_internal"}}, "org_internal", "your own organisation's project"},
 		"with a subtype":      {url.Values{"error": {"access_denied"}, "error_subtype": {"admin_policy_enforced"}}, "admin_policy_enforced", "administrator"},
 		"with a description":  {url.Values{"error": {"invalid_request"}, "error_description": {"\x1b[2J" + strings.Repeat("no", 500)}}, "no", "log in again"},
-		"a code and an error": {url.Values{"error": {"access_denied"}, "code": {"4/0Acode-of-somebody"}}, "access_denied", "test users"},
+		"a code and an error": {url.Values{"error": {"access_denied"}, "code": {"4/0Acode-of-somebody"}}, "access_denied", "test user"},
 	} {
 		g := newGoogle(t)
 		g.deny = c.deny
@@ -251,8 +251,8 @@ func TestLogin_TokenEndpointAnswers(t *testing.T) {
 		"client is gone":     {func(g *fakeGoogle) { g.tokenHandler = answer(401, `{"error":"deleted_client"}`) }, "Desktop app", "deleted_client"},
 		"policy":             {func(g *fakeGoogle) { g.tokenHandler = answer(400, `{"error":"admin_policy_enforced"}`) }, "administrator", "admin_policy_enforced"},
 		"trouble":            {func(g *fakeGoogle) { g.tokenHandler = answer(503, `GOCSPX-client-secret`) }, "log in again", "503"},
-		"nonsense":           {func(g *fakeGoogle) { g.tokenHandler = answer(200, `GOCSPX-client-secret`) }, "HTTPS_PROXY", "none of Google's"},
-		"no access token":    {func(g *fakeGoogle) { g.grant = map[string]any{"access_token": nil} }, "HTTPS_PROXY", "none of Google's"},
+		"nonsense":           {func(g *fakeGoogle) { g.tokenHandler = answer(200, `GOCSPX-client-secret`) }, "HTTPS_PROXY", "not from Google"},
+		"no access token":    {func(g *fakeGoogle) { g.grant = map[string]any{"access_token": nil} }, "HTTPS_PROXY", "not from Google"},
 		"a box unticked":     {func(g *fakeGoogle) { g.granted = spaces }, "every box", "chat.messages.readonly"},
 		"the other unticked": {func(g *fakeGoogle) { g.granted = messages }, "every box", "chat.spaces.readonly"},
 		"the wrong scope":    {func(g *fakeGoogle) { g.granted = messages + "x " + spaces }, "every box", "chat.messages.readonly"},
