@@ -106,10 +106,12 @@ var ownPrefixPattern = sync.OnceValue(func() *regexp.Regexp {
 		kinds += "|" + strings.ReplaceAll(kind.Traits().Title, " ", `\s+`)
 	}
 	return regexp.MustCompile(`(?i)^([\s\pZ>*_~•\x60-]*)\[([\s\pZ*_~]*(?:` +
-		`Answered|AskUserQuestion|BLOCKED|Cancelled|Changed|Digest|Done|Error|Heartbeat|` +
-		`Help|In\s+the\s+terminal|Kept|Look|More|Muted|Not\s+read|Not\s+used|Notification|` +
-		`Progress|Reminder|Screen|Sent|Session|Status|Stopped|Session\s+End|Session\s+Start|` +
-		`Setup|Subagent\s+Done|Task\s+Done|Timeout|Verify|Waiting|Wake` + kinds +
+		`Allowed|Answered|Asks\s+again|AskUserQuestion|BLOCKED|Cancelled|Changed|` +
+		`Digest|Done|Error|Gone\s+on|Heartbeat|Help|In\s+the\s+terminal|Kept|Look|` +
+		`More|Muted|New\s+session|Not\s+known|Not\s+read|Not\s+started|Not\s+used|` +
+		`Notification|Progress|Reminder|Screen|Sent|Session|Session\s+End|` +
+		`Session\s+Start|Setup|Started|Status|Stopped|Subagent\s+Done|Task\s+Done|` +
+		`Timeout|Turn\s+Done|Verify|Waiting|Wake|Words\s+only` + kinds +
 		`)[\s\pZ*_~]*)\]`)
 })
 

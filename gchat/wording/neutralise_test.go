@@ -3,6 +3,7 @@ package wording
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode"
@@ -153,5 +154,34 @@ func TestNeutralise_OwnPrefixes(t *testing.T) {
 		if strings.HasPrefix(first, "[") && disarm(first) == first {
 			t.Errorf("%s begins with %q, which is not guarded", name, first)
 		}
+	}
+}
+
+// Every tag that a text in our sources begins with is guarded. What only Claude and its
+// agents read is not: it never stands in Chat.
+func TestNeutralise_OwnTagsInSources(t *testing.T) {
+	tagPattern := regexp.MustCompile("[\"`](\\[[A-Z][A-Za-z ]+\\])[ `\"]")
+	tags := map[string]bool{}
+	for _, folder := range []string{".", "..", "../space", "../hub", "../../state", "../../hooks", "../../poller", "../../poller/commands", "../../cli"} {
+		sources, err := filepath.Glob(folder + "/*.go")
+		kit.NoError(t, err)
+		for _, source := range sources {
+			if strings.HasSuffix(source, "_test.go") {
+				continue
+			}
+			text, err := os.ReadFile(source)
+			kit.NoError(t, err)
+			for _, match := range tagPattern.FindAllStringSubmatch(string(text), -1) {
+				tags[match[1]] = true
+			}
+		}
+	}
+	for tag := range tags {
+		if disarm(tag+" x") == tag+" x" {
+			t.Errorf("%s is not guarded", tag)
+		}
+	}
+	if len(tags) < 20 {
+		t.Errorf("only %d tags are found: %v", len(tags), tags)
 	}
 }
