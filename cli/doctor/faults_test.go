@@ -104,14 +104,14 @@ func TestFaults_AreFound(t *testing.T) {
 	}{
 		// The space.
 		{"no webhook", func(p *doctorHome) { delete(p.config, "webhook_url") }, "chat.post", fail, "no webhook", "gchat-hooks setup", ""},
-		{"a webhook URL that is none", func(p *doctorHome) { p.config["webhook_url"] = "https://example.com/x?token=" + plantedKey }, "chat.post", fail, "not a Chat webhook URL", "copy the webhook URL again", ""},
+		{"a webhook URL that is none", func(p *doctorHome) { p.config["webhook_url"] = "https://example.com/x?token=" + plantedKey }, "chat.post", fail, "not a Chat webhook URL", "the webhook URL is cut off or wrong", ""},
 		{"a webhook command that hangs", func(p *doctorHome) {
 			delete(p.config, "webhook_url")
 			p.config["webhook_url_command"] = "sleep 60"
 		}, "chat.post", fail, "webhook_url_command", "within 4 seconds", ""},
 		{"a key that was cut off", func(p *doctorHome) {
 			p.config["webhook_url"] = p.space.APIEndpoint(p.server.URL) + "v1/" + googleSpace + "/messages?key=k&token=" + p.secrets[1]
-		}, "chat.post", fail, "chat answered 400", "copy the webhook URL again", ""},
+		}, "chat.post", fail, "chat answered 400", "the webhook URL is cut off or wrong", ""},
 		{"a wrong token", func(p *doctorHome) {
 			p.config["webhook_url"] = p.space.APIEndpoint(p.server.URL) + "v1/" + googleSpace + "/messages?key=" + p.secrets[0] + "&token=wrong"
 		}, "chat.post", fail, "chat answered 403", "token is missing or wrong", ""},
