@@ -183,17 +183,15 @@ func (a answerer) notUsedError(q *state.Question, noteKind, replyName string) er
 // their numbered options.
 func (a answerer) listQuestions() error {
 	a.ensurePoller()
-	statuses := append(state.OpenStatusTexts, state.TimedOutText)
-	questions, _ := state.ReadIndexedQuestions(a.env, statuses...)
+	questions, _ := readOpenQuestions(a.env, time.Now())
 	questions = slices.DeleteFunc(questions, func(q *state.Question) bool {
-		return !q.Mode.Traits().Asks || !q.IsAnswerable() ||
-			q.Status != state.Pending && !q.IsLate(time.Now())
+		return !q.IsAnswerable()
 	})
 	if len(questions) == 0 {
 		_, err := fmt.Fprintln(a.out, "no open questions")
 		return err
 	}
-	for _, q := range slices.Backward(questions) {
+	for _, q := range questions {
 		key := state.OneLine(cmp.Or(q.ThreadKey, q.QuestionID))
 		age := shortDuration(time.Since(q.AskedAt))
 		fmt.Fprintf(a.out, "%s, %s old, session %s\n", key, age, state.OneLine(q.SessionName))

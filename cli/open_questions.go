@@ -38,21 +38,31 @@ type openQuestion struct {
 	HandedOver *time.Time `json:"handed_over,omitempty"` // since then only the terminal answers it
 }
 
-// openQuestions are the open questions in the index, of all kinds, the oldest first. A
-// question that timed out is among them while it still takes a reply. A record that
-// cannot be read stays where it is, and its error is in unreadable.
+// readOpenQuestions returns the open questions in the index, of all kinds, the oldest
+// first, and the prompts that Claude does not have yet. A question that timed out is among
+// them while it still takes a reply. A record that cannot be read stays where it is, and
+// its error is in unreadable.
+func readOpenQuestions(
+	env state.Getenv, now time.Time,
+) (questions []*state.Question, unreadable []error) {
+	statuses := append(state.OpenStatusTexts, state.TimedOutText)
+	questions, unreadable = state.ReadIndexedQuestions(env, statuses...)
+	questions = append(questions, state.WaitingPromptQuestions(env)...)
+	questions = slices.DeleteFunc(questions, func(q *state.Question) bool {
+		return !q.Mode.Traits().Asks || !q.Status.IsOpen() && !q.IsLate(now)
+	})
+	state.SortNewestFirst(questions)
+	slices.Reverse(questions)
+	return questions, unreadable
+}
+
+// openQuestions are the questions of readOpenQuestions as status shows them.
 func openQuestions(
 	env state.Getenv, now time.Time, redact *state.Redactor,
 ) (open []openQuestion, unreadable []error) {
 	open = []openQuestion{}
-	statuses := append(state.OpenStatusTexts, state.TimedOutText)
-	questions, unreadable := state.ReadIndexedQuestions(env, statuses...)
-	questions = append(questions, state.WaitingPromptQuestions(env)...)
-	state.SortNewestFirst(questions)
-	for _, q := range slices.Backward(questions) {
-		if !q.Mode.Traits().Asks || !q.Status.IsOpen() && !q.IsLate(now) {
-			continue
-		}
+	questions, unreadable := readOpenQuestions(env, now)
+	for _, q := range questions {
 		shown := openQuestion{
 			QuestionID:  q.QuestionID,
 			ThreadKey:   cmp.Or(q.ThreadKey, q.QuestionID),

@@ -34,8 +34,8 @@ func (p Program) statusCommand() *cli.Command {
 	}
 }
 
-// printStatus prints the status. Secrets are removed, whichever record or log they are
-// in.
+// printStatus prints the status. It removes secrets, also from what records and logs
+// hold.
 func (p Program) printStatus(c *cli.Context) error {
 	cfg := config.Load(p.env, state.ProjectDir(p.env))
 	cfg.ReadPolicy = gchat.ReadPolicy

@@ -55,8 +55,9 @@ func (ListedWebhook) DrawsCards() bool { return false }
 // KeepsThreadKeys returns true: a later post with the same key lands in the same thread.
 func (ListedWebhook) KeepsThreadKeys() bool { return true }
 
-// HearsAll returns false: people's messages come only from the list, not as events.
-func (ListedWebhook) HearsAll(context.Context) (bool, error) { return false, nil }
+// ReceivesAllAsEvents returns false: people's messages come only from the list, not as
+// events.
+func (ListedWebhook) ReceivesAllAsEvents(context.Context) (bool, error) { return false, nil }
 
 // Post creates a message. In a direct message it removes the viewer, since nobody else is
 // there to hide the message from. It also does so if it cannot learn what the space is.
@@ -97,9 +98,9 @@ func (a *App) DrawsCards() bool { return true }
 // KeepsThreadKeys returns false: in a direct message, Chat finds no thread by its key.
 func (a *App) KeepsThreadKeys() bool { return false }
 
-// HearsAll reports whether all messages of people come as events. In a direct message they
-// do. Behind a hub it returns true as well, because a hub offers no list.
-func (a *App) HearsAll(ctx context.Context) (bool, error) {
+// ReceivesAllAsEvents reports whether all messages of people come as events. In a direct
+// message they do. Behind a hub it returns true as well, because a hub offers no list.
+func (a *App) ReceivesAllAsEvents(ctx context.Context) (bool, error) {
 	if a.Hub != nil {
 		return true, nil
 	}

@@ -242,7 +242,7 @@ func (h *Hook) awaitOwnMarker(ctx context.Context, e *Event) []*state.Question {
 
 // becomeWaiter makes this process the waiter of those questions whose reply or timeout
 // the session does not know yet, and returns their paths. It records this Claude Code as
-// theirs, whichever asked: the session may have been resumed.
+// theirs even if another one asked: the session may have been resumed.
 func (h *Hook) becomeWaiter(e *Event, questions []*state.Question) (paths []string) {
 	for _, q := range questions {
 		isDeliverable := q.Status.IsOpen() || hasUndeliveredTimeout(q) || q.IsLate(time.Now())

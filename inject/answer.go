@@ -15,7 +15,7 @@ import (
 type Target struct {
 	Server      Server
 	Pane        string // %N
-	ClaudePID   int    // 0 means whichever Claude Code has the pane's keyboard
+	ClaudePID   int    // 0 means any Claude Code that has the pane's keyboard
 	ClaudeStart string // see ProcessStart; "" if unknown
 }
 
@@ -106,8 +106,8 @@ type Outcome struct {
 	// Steps describes those keys and texts. After a dry run it holds the answers that
 	// would be typed.
 	Steps []string
-	// DialogGone means that the dialog is no longer open, because someone answered or
-	// left it in the terminal. The answer was not delivered.
+	// DialogGone means that someone answered or left the dialog in the terminal. The
+	// answer was not delivered.
 	DialogGone bool
 }
 

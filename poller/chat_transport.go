@@ -47,9 +47,9 @@ type transport interface {
 	// KeepsThreadKeys reports whether a thread's key is enough to find the thread later.
 	KeepsThreadKeys() bool
 
-	// HearsAll reports whether all messages of people in the space come as events, so
+	// ReceivesAllAsEvents reports whether all messages of people in the space come as events, so
 	// that no poller has to list it.
-	HearsAll(ctx context.Context) (bool, error)
+	ReceivesAllAsEvents(ctx context.Context) (bool, error)
 }
 
 // An eventSource is a transport that gets what people do as events, from the subscription

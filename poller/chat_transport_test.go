@@ -202,7 +202,7 @@ func (c *transportTest) shownMessage(name string) *chatapi.Message {
 // event or from the list.
 func (c *transportTest) receiveMessage(from time.Time) (got gchat.Message) {
 	c.t.Helper()
-	all, err := c.transport.HearsAll(c.t.Context())
+	all, err := c.transport.ReceivesAllAsEvents(c.t.Context())
 	kit.NoError(c.t, err)
 	if !all {
 		reader, err := c.openReader(c.t.Context())
@@ -418,7 +418,7 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 	},
 
 	"a message for one person is shown to no one else": func(t *testing.T, c *transportTest) {
-		all, err := c.transport.HearsAll(t.Context())
+		all, err := c.transport.ReceivesAllAsEvents(t.Context())
 		kit.NoError(t, err)
 		posted := c.post(gchat.Post{Text: "psst", Viewer: "users/7", MessageID: state.MessageID("psst")})
 		hides := c.transport.DrawsCards() && !all

@@ -32,7 +32,7 @@ func (r *reader) readSpace(
 	gateway *projectGateway,
 ) (err error) {
 	if gateway.err == nil {
-		r.isPulled, err = gateway.transport.HearsAll(ctx)
+		r.isPulled, err = gateway.transport.ReceivesAllAsEvents(ctx)
 		texts := view.questionsWithoutCard()
 		if r.isPulled && gateway.cfg.UsesEmbeddedApp() && len(texts) > 0 {
 			return r.enqueueMissingCards(ctx, view, gateway, texts)
@@ -141,8 +141,8 @@ func (r *reader) readWaitThreads(ctx context.Context, view *spaceView) (err erro
 	}
 	gateway := r.gatewayFor(ctx, view.sources[r.sourceIndex%len(view.sources)])
 	if gateway.err == nil {
-		hearsAll, err := gateway.transport.HearsAll(ctx)
-		if hearsAll || err != nil {
+		receivesAll, err := gateway.transport.ReceivesAllAsEvents(ctx)
+		if receivesAll || err != nil {
 			return err
 		}
 	}

@@ -346,7 +346,8 @@ func (p *Poller) quotedRecord(in *state.Incoming) *trackedRecord {
 // question of ours has its own thread. Other programs may post several questions into one
 // thread, and processes may wait for a reply there. A reply is for the oldest record that
 // it can answer. Where it can answer none, it is for a process for which needsStart
-// holds. The record of a process that no longer waits keeps only the reply that it has.
+// holds. The record of a process that has stopped waiting keeps only the reply that it
+// has.
 func (p *Poller) targetRecord(
 	in *state.Incoming,
 	records []*trackedRecord,

@@ -38,7 +38,7 @@ var nextStatuses = map[Status][]Status{
 
 // ErrTransition means that a question's life does not allow a step, since another process
 // changed its status first.
-var ErrTransition = errors.New("question is not in that state any more")
+var ErrTransition = errors.New("question is in another state")
 
 // The labels of decisions. They are values of Answers, as labels of options are; a
 // person's remark beside one is in Notes. A person sees LabelApproveAuto as "Approve,

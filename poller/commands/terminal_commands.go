@@ -381,7 +381,7 @@ func (r Runner) muteReports(session *state.Session, argument string) string {
 		return "[Not used] This could not be saved: " + r.shorten(err.Error()) + "."
 	}
 	if until.IsZero() {
-		return "[Muted] Not any more: reports of this session are sent again."
+		return "[Muted] Off: reports of this session are sent again."
 	}
 	return "[Muted] No reports of this session until " + formatTime(until) +
 		". Questions, permissions and plans still come. To end it, write /mute off."
