@@ -266,15 +266,13 @@ func (d *demo) askInClaude(ctx context.Context) error {
 		return fmt.Errorf("start tmux: %w: %s", err, strings.TrimSpace(string(out)))
 	}
 	defer func() { _ = exec.Command("tmux", "-S", socket, "kill-server").Run() }()
-	const started = "Claude Code runs in tmux: tmux -S %s attach\n" +
-		"Its question will be on the page and in the terminal; the first answer wins.\n" +
-		"The demo ends with the session, or with Ctrl-C.\n"
-	fmt.Fprintf(d.out, started, socket)
+	fmt.Fprintf(d.out, "Claude Code runs in tmux: tmux -S %s attach\n"+
+		"Its question will be on the page and in the terminal; the first answer wins.\n"+
+		"The demo ends with the session, or with Ctrl-C.\n", socket)
 	workDir, _ := os.Getwd()
 	if isTrusted, _ := state.IsFolderTrusted(os.Getenv, workDir); !isTrusted {
-		const trust = "Claude Code first asks whether you trust %s: answer in its terminal, with that command. " +
-			"The page stays empty until then.\n"
-		fmt.Fprintf(d.out, trust, workDir)
+		fmt.Fprintf(d.out, "Claude Code first asks whether you trust %s: answer in its terminal, "+
+			"with that command. The page stays empty until then.\n", workDir)
 	}
 	// The tmux server ends with Claude Code. tmux's own wait-for is no help: it hangs if
 	// the server ends at that moment (tmux 3.3a).

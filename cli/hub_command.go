@@ -96,14 +96,14 @@ func (p Program) newHub(c *cli.Context) (*hub.Hub, error) {
 	var err error
 	o.Chat, o.PubSub, err = gchat.NewServices(c.Context, config.LoadPersonal(p.env), nil)
 	if err != nil {
-		const hint = "run it as the hub's service account, or set GOOGLE_CHAT_CREDENTIALS_FILE to its key"
-		return nil, exitError(err, hint, exitFailed)
+		return nil, exitError(err, "run it as the hub's service account, "+
+			"or set GOOGLE_CHAT_CREDENTIALS_FILE to its key", exitFailed)
 	}
 	if file := c.String("key-file"); file != "" {
 		o.SigningKey, err = readHubKey(file)
 		if err != nil {
-			const hint = "(umask 077; head -c 32 /dev/urandom | base64 > FILE), once, for all replicas"
-			return nil, exitError(err, hint, exitFailed)
+			return nil, exitError(err, "(umask 077; head -c 32 /dev/urandom | base64 > FILE), "+
+				"once, for all replicas", exitFailed)
 		}
 	}
 	return hub.New(c.Context, o), nil
@@ -120,11 +120,10 @@ func readHubKey(file string) ([]byte, error) {
 	// a secret as 0444, in a container that has no other users.
 	const othersRead, ownerWrites = 0o004, 0o200
 	if mode := info.Mode().Perm(); mode&othersRead != 0 && mode&ownerWrites != 0 {
-		const format = "%s can be read by everybody on this machine (mode %#o): chmod 600 it, and make a new key"
-		return nil, fmt.Errorf(format, file, mode)
+		return nil, fmt.Errorf("%s can be read by everybody on this machine (mode %#o): "+
+			"chmod 600 it, and make a new key", file, mode)
 	}
-	const maxKeyBytes = 1 << 16
-	key, err := state.ReadPlainOrLink(file, maxKeyBytes)
+	key, err := state.ReadPlainOrLink(file, 1<<16)
 	if err != nil {
 		return nil, err
 	}
@@ -171,8 +170,8 @@ func checkHubFlags(c *cli.Context) error {
 	case urlErr != nil:
 		return fmt.Errorf("--url must look like https://HOST, not %q", c.String("url"))
 	case !isSubscription:
-		const format = "--subscription must look like projects/P/subscriptions/S, not %q"
-		return fmt.Errorf(format, c.String("subscription"))
+		return fmt.Errorf("--subscription must look like projects/P/subscriptions/S, not %q",
+			c.String("subscription"))
 	case slices.ContainsFunc(c.StringSlice("domain"), isBadDomain):
 		return fmt.Errorf("--domain must be a name like example.com, not %q", c.StringSlice("domain"))
 	}

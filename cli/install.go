@@ -174,8 +174,8 @@ func (i installer) run(ctx context.Context) error {
 func (i installer) allowMenuDecisions() error {
 	path := state.ConfigFile(i.env)
 	verb := map[bool]string{true: "would get", false: "now has"}[i.dryRun]
-	const effect = "menu-driver, and so your agent, may choose in permissions and plans"
-	fmt.Fprintf(i.out, "%s %s \"menu_decides\": true: %s\n", path, verb, effect)
+	fmt.Fprintf(i.out, "%s %s \"menu_decides\": true: menu-driver, and so your agent, "+
+		"may choose in permissions and plans\n", path, verb)
 	if i.dryRun {
 		return nil
 	}
@@ -186,8 +186,8 @@ func (i installer) allowMenuDecisions() error {
 // though no hook wakes an agent.
 func (p Program) printMenuDecides() {
 	if config.Load(p.env, state.ConfigDir(p.env)).MenuCanDecide {
-		const warning = "menu-driver may still choose in permissions and plans; remove it if no agent needs it"
-		fmt.Fprintf(p.out, "%s has \"menu_decides\": true: %s\n", state.ConfigFile(p.env), warning)
+		fmt.Fprintf(p.out, "%s has \"menu_decides\": true: menu-driver may still choose in "+
+			"permissions and plans; remove it if no agent needs it\n", state.ConfigFile(p.env))
 	}
 }
 
@@ -226,10 +226,9 @@ func (i installer) targetVersion(ctx context.Context, file settings.File) (v set
 		return v, usageError(err, "gchat-hooks install --help")
 	}
 	if err != nil {
-		const warning = "claude is not found: registering the hooks that Claude Code %s knows; newer versions run them, too " +
-			"(--claude-version names yours)\n"
 		v = file.RequiredVersion()
-		fmt.Fprintf(i.out, warning, v)
+		fmt.Fprintf(i.out, "claude is not found: registering the hooks that Claude Code %s knows; "+
+			"newer versions run them, too (--claude-version names yours)\n", v)
 	}
 	if err := v.CheckSupported(); err != nil {
 		return v, exitError(err, "nothing was written", exitFailed)
@@ -304,8 +303,9 @@ func (p Program) uninstallCommand() *cli.Command {
 		Action: func(c *cli.Context) error {
 			if c.Bool("purge") {
 				if c.Bool("user") || c.Bool("project") || c.Bool("local") {
-					const text = "--purge removes the hooks of all scopes: leave --user, --project and --local out"
-					return usageError(errors.New(text), "gchat-hooks uninstall --help")
+					err := errors.New("--purge removes the hooks of all scopes: " +
+						"leave --user, --project and --local out")
+					return usageError(err, "gchat-hooks uninstall --help")
 				}
 				return (&purge{Program: p}).run(c.Context, c.Bool("dry-run"), c.Bool("yes"))
 			}
@@ -405,15 +405,15 @@ func (p *purge) findAll() error {
 	const wouldWrite = "would write its files again"
 	_, detachedPID := lastSpace(p.env)
 	if !isSpaceInstalled && detachedPID == 0 && isSpaceRunning(p.env) {
-		const hint = "end it (Ctrl-C where it runs; pgrep -f 'gchat-hooks s' names it), then run this again"
 		err := errors.New("the embedded space runs (gchat-hooks space), and " + wouldWrite)
-		return exitError(err, hint, exitFailed)
+		return exitError(err, "end it (Ctrl-C where it runs; pgrep -f 'gchat-hooks s' names it), "+
+			"then run this again", exitFailed)
 	}
 	for _, h := range state.ReadHeartbeats(p.env) {
 		if h.IsAlive && h.IsDaemon && !isDaemonInstalled {
-			const hint = "end it (Ctrl-C where it runs, or kill its pid), then run this again"
 			err := fmt.Errorf("the daemon runs (pid %d on %s), and %s", h.PID, h.Machine, wouldWrite)
-			return exitError(err, hint, exitFailed)
+			return exitError(err,
+				"end it (Ctrl-C where it runs, or kill its pid), then run this again", exitFailed)
 		}
 	}
 	projects, unreadable := state.KnownProjects(p.env)

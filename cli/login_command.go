@@ -68,8 +68,8 @@ func logIn(ctx context.Context, o login.Options) error {
 	fmt.Fprintf(o.Out, "logged in: %s\nthe login is in %s\n", user, file)
 	credentialsFile := config.Load(o.Getenv, state.ProjectDir(o.Getenv)).CredentialsFile
 	if credentialsFile != file {
-		const warning = "but replies are read with credentials_file (%s): remove that setting to use the login\n"
-		fmt.Fprintf(o.Out, warning, credentialsFile)
+		fmt.Fprintf(o.Out, "but replies are read with credentials_file (%s): "+
+			"remove that setting to use the login\n", credentialsFile)
 	}
 	return nil
 }
@@ -91,8 +91,8 @@ func (p Program) logoutCommand() *cli.Command {
 func (p Program) logOut(ctx context.Context) error {
 	notRevoked, err := login.Logout(ctx, p.env)
 	if err == nil && notRevoked != nil {
-		const advice = "end it at https://myaccount.google.com/connections"
-		fmt.Fprintf(p.out, "Google may not have ended the login (%v): %s\n", notRevoked, advice)
+		fmt.Fprintf(p.out, "Google may not have ended the login (%v): "+
+			"end it at https://myaccount.google.com/connections\n", notRevoked)
 	}
 	return err
 }

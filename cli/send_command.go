@@ -152,11 +152,11 @@ func (s *messageSender) run(ctx context.Context) error {
 	case errors.Is(err, config.ErrNoWebhook):
 		return exitError(err, gchat.Hint(err), exitNoWebhook)
 	case errors.Is(err, config.ErrUnreadablePolicy):
-		const hint = "ask its administrator to correct it; gchat-hooks doctor reads it again"
-		return exitError(err, hint, exitNotDelivered)
+		return exitError(err, "ask its administrator to correct it; "+
+			"gchat-hooks doctor reads it again", exitNotDelivered)
 	case err != nil:
-		const hint = "free disk space, or repair the state folder; in a sandbox, let gchat-hooks write there"
-		return exitError(fmt.Errorf("save message: %w", err), hint, exitNotDelivered)
+		return exitError(fmt.Errorf("save message: %w", err), "free disk space, "+
+			"or repair the state folder; in a sandbox, let gchat-hooks write there", exitNotDelivered)
 	case out.IsOff:
 		text := "not sent: the configuration or a policy turns " + s.flags.String("type") + " off"
 		return s.printResult(text, sendResult{Off: true})
@@ -333,24 +333,24 @@ func (s *messageSender) reportDelivery(ctx context.Context, out config.ReportRes
 	switch {
 	case isDropped && m.SetAsideReason == "" && !m.FirstTriedAt.IsZero():
 		// The try was interrupted, or goes on in the poller.
-		const hint = "look in the space; without --no-queue, gchat-hooks looks, and sends it again if it is missing"
 		err := fmt.Errorf("it may have arrived, and is not kept: %s", s.failureReason(m))
-		return exitError(err, hint, exitNotDelivered)
+		return exitError(err, "look in the space; without --no-queue, gchat-hooks looks, "+
+			"and sends it again if it is missing", exitNotDelivered)
 	case isDropped:
-		const hint = "without --no-queue, it stays in the outbox until it is delivered"
 		err := fmt.Errorf("not delivered, and not kept: %s", s.failureReason(m))
-		return exitError(err, hint, exitNotDelivered)
+		return exitError(err,
+			"without --no-queue, it stays in the outbox until it is delivered", exitNotDelivered)
 	case err != nil && ctx.Err() == nil:
 		err := fmt.Errorf("not delivered: %w", err)
 		return exitError(err, "gchat-hooks status", exitNotDelivered)
 	case m.SetAsideReason != "":
-		const hint = "it is set aside; `gchat-hooks status` shows it, `gchat-hooks flush --dead` sends it again"
 		err := fmt.Errorf("not delivered: %s", s.failureReason(m))
-		return exitError(err, hint, exitNotDelivered)
+		return exitError(err, "it is set aside; `gchat-hooks status` shows it, "+
+			"`gchat-hooks flush --dead` sends it again", exitNotDelivered)
 	case m.SentAt.IsZero():
-		const hint = "it stays in the outbox and is sent as soon as that works; `gchat-hooks status` shows it"
 		err := fmt.Errorf("not delivered yet: %s", s.failureReason(m))
-		return exitError(err, hint, exitNotDelivered)
+		return exitError(err, "it stays in the outbox and is sent as soon as that works; "+
+			"`gchat-hooks status` shows it", exitNotDelivered)
 	}
 	if m.SessionID == "" && m.ThreadKey == "" && s.flags.String("id") == "" {
 		// No other process asks for its receipt.
@@ -453,13 +453,13 @@ func (p Program) flush(c *cli.Context) error {
 	switch due := p.dueCount(); {
 	case ctx.Err() != nil && due > 0:
 		// without a timeout, what is due came later: the poller sends it
-		const hint = "`gchat-hooks status` shows them, and why they wait"
 		err := fmt.Errorf("messages that are not sent yet: %d", due)
-		return exitError(err, hint, exitNotDelivered)
+		return exitError(err,
+			"`gchat-hooks status` shows them, and why they wait", exitNotDelivered)
 	case retriesDead && refused > 0:
-		const hint = "`gchat-hooks status` says why, and `gchat-hooks flush --forget-dead` deletes them"
 		err := fmt.Errorf("messages that were refused again: %d", refused)
-		return exitError(err, hint, exitNotDelivered)
+		return exitError(err, "`gchat-hooks status` says why, "+
+			"and `gchat-hooks flush --forget-dead` deletes them", exitNotDelivered)
 	}
 	return nil
 }

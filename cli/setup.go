@@ -155,9 +155,9 @@ func (s *setupWizard) run(ctx context.Context) error {
 	if s.sendOnly {
 		where = "in the terminal; the question is shown " + where
 	}
-	const done = "\nDone. Now start claude in a project, and tell it:  ask me a question with three options\n" +
-		"Answer %s\nIf nothing comes:  %s doctor\n"
-	fmt.Fprintf(s.out, done, where, s.shellName())
+	fmt.Fprintf(s.out, "\nDone. Now start claude in a project, and tell it:  "+
+		"ask me a question with three options\n"+
+		"Answer %s\nIf nothing comes:  %s doctor\n", where, s.shellName())
 	return nil
 }
 
@@ -166,13 +166,13 @@ func (s *setupWizard) checkFlags() error {
 	joins, hasCode := s.flags.IsSet("hub"), s.flags.IsSet("code")
 	switch {
 	case hasCode && !joins, joins && (s.flags.Bool("app") || s.flags.Bool("space")):
-		const hint = "write join to the app in Google Chat: it answers with the line to run"
 		err := errors.New("--code needs --hub, and --hub cannot be used with --app or --space")
-		return usageError(err, hint)
+		return usageError(err,
+			"write join to the app in Google Chat: it answers with the line to run")
 	case hasCode && s.flags.String("code") != "-":
-		const hint = "leave --code out, and paste the code when setup asks; in a script: --code - reads it from stdin"
 		err := errors.New("a code on the command line can be read by every user of this machine")
-		return usageError(err, hint)
+		return usageError(err, "leave --code out, and paste the code when setup asks; "+
+			"in a script: --code - reads it from stdin")
 	}
 	for _, person := range s.flags.StringSlice("allow") {
 		if !strings.HasPrefix(person, "users/") && !strings.Contains(person, "@") {
@@ -317,8 +317,8 @@ func (s *setupWizard) connectSpace(ctx context.Context) error {
 		default:
 			fmt.Fprintln(s.out, "That did not work:", s.errorText(err))
 		}
-		const paste = "Paste its URL here (it is not shown), or press Enter to answer on a page on this machine, without Google:"
-		pasted, err := s.asker.askSecret(ctx, paste)
+		pasted, err := s.asker.askSecret(ctx, "Paste its URL here (it is not shown), "+
+			"or press Enter to answer on a page on this machine, without Google:")
 		if err != nil {
 			return err
 		}
@@ -358,7 +358,8 @@ func (s *setupWizard) tryTransport(ctx context.Context, knownID string) error {
 		return err
 	}
 	if s.spaceServer == nil && knownID != target.ID() { // the embedded space needs no test
-		const text = "[Setup] gchat-hooks can write here: questions of Claude Code sessions will appear in this space."
+		text := "[Setup] gchat-hooks can write here: " +
+			"questions of Claude Code sessions will appear in this space."
 		if _, err := target.Post(ctx, gchat.Post{Text: text}); err != nil {
 			return err
 		}
@@ -426,8 +427,8 @@ func (s *setupWizard) setUpReading(ctx context.Context) error {
 		fmt.Fprintln(s.out, "\nYour replies cannot be read yet:", s.errorText(err))
 		fmt.Fprintln(s.out, "Reading needs an OAuth client (type Desktop app, see docs/connect.md), "+
 			"or a service account's key.")
-		const question = "Path of its JSON file (or press Enter to only send, and answer in the terminal):"
-		path, err := s.asker.askLine(ctx, question)
+		path, err := s.asker.askLine(ctx,
+			"Path of its JSON file (or press Enter to only send, and answer in the terminal):")
 		if err != nil {
 			return err
 		}
@@ -536,9 +537,9 @@ func (s *setupWizard) registerHooks(ctx context.Context) (err error) {
 	}
 	withApprove := s.flags.Bool("approve")
 	if !s.sendOnly && len(presets) == 0 && !installation.hasApprovePreset() {
-		const question = "\nAlso answer permissions and plans, and give the next instruction, from there? " +
-			"Anyone who may answer can then approve commands on this machine."
-		withApprove, err = s.flagOrAsk(ctx, "approve", question, true)
+		withApprove, err = s.flagOrAsk(ctx, "approve", "\nAlso answer permissions and plans, and "+
+			"give the next instruction, from there? "+
+			"Anyone who may answer can then approve commands on this machine.", true)
 		if err != nil {
 			return err
 		}
@@ -566,9 +567,9 @@ func (s *setupWizard) offerDefaultMode(ctx context.Context) error {
 	if gateway == "" {
 		return nil
 	}
-	const autoMode = "\nYour sessions start in auto mode, but %s does not pass on its check. Claude then asks for permissions in the\n" +
-		"terminal only. In the modes default and acceptEdits, they reach you here.\n"
-	fmt.Fprintf(s.out, autoMode, wording.SafeLine(gateway))
+	fmt.Fprintf(s.out, "\nYour sessions start in auto mode, but %s does not pass on its check. "+
+		"Claude then asks for permissions in the\nterminal only. "+
+		"In the modes default and acceptEdits, they reach you here.\n", wording.SafeLine(gateway))
 	file, err := settings.FileFor(s.getenv, settings.User)
 	if err != nil {
 		return err
@@ -617,11 +618,11 @@ func (p Program) removeOfferedMode(file settings.File, dryRun bool) error {
 // offerSessionStart asks whether sessions may be started from Chat, unless that is
 // configured already.
 func (s *setupWizard) offerSessionStart(ctx context.Context) error {
-	const question = "Also resume ended sessions, and start new ones, from there? They run in tmux on this machine."
 	if _, err := exec.LookPath("tmux"); err != nil || s.loadConfig().CanStartSessions {
 		return nil
 	}
-	isWanted, err := s.flagOrAsk(ctx, "start-sessions", question, false)
+	isWanted, err := s.flagOrAsk(ctx, "start-sessions", "Also resume ended sessions, "+
+		"and start new ones, from there? They run in tmux on this machine.", false)
 	if err != nil || !isWanted {
 		return err
 	}

@@ -106,8 +106,8 @@ func (s *setupWizard) askCloudProject(ctx context.Context) (string, error) {
 			err := fmt.Errorf("GCHAT_PUBSUB_SUBSCRIPTION is %q", s.answers["GCHAT_PUBSUB_SUBSCRIPTION"])
 			return "", usageError(err, "set it to projects/PROJECT/subscriptions/NAME")
 		}
-		const question = "The Cloud project's id (make one at https://console.cloud.google.com/projectcreate):"
-		project, err := s.asker.askLine(ctx, question)
+		project, err := s.asker.askLine(ctx,
+			"The Cloud project's id (make one at https://console.cloud.google.com/projectcreate):")
 		if err != nil {
 			return "", err
 		}
@@ -160,8 +160,8 @@ func (s *setupWizard) chooseAppSpace(ctx context.Context, app *gchat.App) error 
 	case len(names) == 0:
 		return errors.New("the app is in no space, and in no direct message")
 	case len(names) > 1 && (chatSpaces[0].SpaceType != "DIRECT_MESSAGE" || chatSpaces[1].SpaceType == "DIRECT_MESSAGE"):
-		const format = "the app is in several spaces: set GOOGLE_CHAT_SPACE_ID to one of %s"
-		return fmt.Errorf(format, strings.Join(names, ", "))
+		return fmt.Errorf("the app is in several spaces: set GOOGLE_CHAT_SPACE_ID to one of %s",
+			strings.Join(names, ", "))
 	}
 	s.answers["GOOGLE_CHAT_SPACE_ID"] = names[0]
 	return nil
@@ -229,12 +229,13 @@ func (s *setupWizard) tryTestCard(ctx context.Context, app *gchat.App) error {
 	}
 	closeCard("No tap arrived in time. Please run setup again.")
 	if s.expectedTapper != "" {
-		const hint = "everything is set up; gchat-hooks doctor says whether the hub works"
-		return exitError(failure, hint, exitFailed)
+		return exitError(failure,
+			"everything is set up; gchat-hooks doctor says whether the hub works", exitFailed)
 	}
-	const hint = "check that the topic's publisher is chat-api-push@system.gserviceaccount.com, that the app's connection is " +
-		"Cloud Pub/Sub with that topic, and that it is no Workspace add-on; then run gchat-hooks setup --app again"
-	return exitError(failure, hint, exitFailed)
+	return exitError(failure, "check that the topic's publisher is "+
+		"chat-api-push@system.gserviceaccount.com, that the app's connection is Cloud Pub/Sub "+
+		"with that topic, and that it is no Workspace add-on; "+
+		"then run gchat-hooks setup --app again", exitFailed)
 }
 
 // offerAllow offers to allow the person who tapped to answer.

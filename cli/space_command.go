@@ -103,8 +103,8 @@ func newSpaceServer(p Program, c *cli.Context) (*spaceServer, error) {
 		host, allowsPhone = "127.0.0.1", true
 	}
 	if err != nil || portErr != nil || !net.ParseIP(host).IsLoopback() {
-		const format = "%q is not of the form 127.0.0.1:PORT: hooks reach the space on this machine only"
-		err := fmt.Errorf(format, listen)
+		err := fmt.Errorf("%q is not of the form 127.0.0.1:PORT: "+
+			"hooks reach the space on this machine only", listen)
 		return nil, usageError(err, "--phone lets a phone reach it, too")
 	}
 	return &spaceServer{
@@ -401,12 +401,13 @@ func (d *spaceServer) run(ctx context.Context) error {
 	cfg := config.Load(d.env, state.ProjectDir(d.env))
 	isApp := cfg.UsesEmbeddedApp() && cfg.APIEndpoint == s.APIEndpoint(d.baseURL())
 	if !isApp && cfg.WebhookURL != s.WebhookURL(d.baseURL()) {
-		const format = "\nTo have the hooks use it:  %s setup --space, or in the shell that starts claude:\n" +
-			"  export GOOGLE_CHAT_WEBHOOK_URL='%s'\n" +
-			"  export GCHAT_API_ENDPOINT='%s'\n" +
-			"  export GCHAT_ALLOWED_USERS='%s'\n"
 		webhookURL, endpoint := s.WebhookURL(d.baseURL()), s.APIEndpoint(d.baseURL())
-		fmt.Fprintf(d.out, format, d.shellName(), webhookURL, endpoint, space.PersonName)
+		fmt.Fprintf(d.out,
+			"\nTo have the hooks use it:  %s setup --space, or in the shell that starts claude:\n"+
+				"  export GOOGLE_CHAT_WEBHOOK_URL='%s'\n"+
+				"  export GCHAT_API_ENDPOINT='%s'\n"+
+				"  export GCHAT_ALLOWED_USERS='%s'\n",
+			d.shellName(), webhookURL, endpoint, space.PersonName)
 	}
 	return space.Serve(ctx, ln, s)
 }
@@ -449,8 +450,8 @@ func (d *spaceServer) printPages(s *space.Space) {
 	switch {
 	case !d.allowsPhone:
 	case pages[0] == s.PageURL(d.baseURL()):
-		const format = "No phone can reach this machine: connect it to the phone's network, then %s space\n"
-		fmt.Fprintf(d.out, format, d.shellName())
+		fmt.Fprintf(d.out, "No phone can reach this machine: "+
+			"connect it to the phone's network, then %s space\n", d.shellName())
 	default:
 		fmt.Fprintln(d.out, "\nOpen it on a phone in the same network:")
 		qrterminal.GenerateHalfBlock(pages[0], qrterminal.L, d.out)

@@ -528,8 +528,8 @@ func (p pollerStatus) line(now time.Time) string {
 	}
 	switch {
 	case p.Silent:
-		const format = "poller stopped: %s, no sign of life for %s: continue it (fg in its terminal), or end it"
-		return fmt.Sprintf(format, who, shortDuration(now.Sub(p.BeatAt)))
+		return fmt.Sprintf("poller stopped: %s, no sign of life for %s: "+
+			"continue it (fg in its terminal), or end it", who, shortDuration(now.Sub(p.BeatAt)))
 	case p.IsDaemon && p.LastPoll.IsZero():
 		return fmt.Sprintf("daemon: %s, no cycle yet", who)
 	case p.IsDaemon:

@@ -175,10 +175,9 @@ func (w *waiter) findQuestion(ctx context.Context, ref string) (*state.Question,
 	path, _ := filepath.Abs(ref)
 	q, err := state.LoadQuestionInPlace(path)
 	if err != nil {
-		const hint = "a thread's key is known for some minutes after your gchat-hooks wrote there; " +
-			"after that, use --thread-name"
 		err := fmt.Errorf("no question, thread or file is called %s", ref)
-		return nil, exitError(err, hint, exitFailed)
+		return nil, exitError(err, "a thread's key is known for some minutes after "+
+			"your gchat-hooks wrote there; after that, use --thread-name", exitFailed)
 	}
 	if state.IsMarkerFile(path) && q.Mode != "" {
 		return q, nil

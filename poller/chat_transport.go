@@ -47,8 +47,8 @@ type transport interface {
 	// KeepsThreadKeys reports whether a thread's key is enough to find the thread later.
 	KeepsThreadKeys() bool
 
-	// ReceivesAllAsEvents reports whether all messages of people in the space come as events, so
-	// that no poller has to list it.
+	// ReceivesAllAsEvents reports whether all messages of people in the space come as
+	// events, so that no poller has to list it.
 	ReceivesAllAsEvents(ctx context.Context) (bool, error)
 }
 

@@ -375,8 +375,7 @@ func (r *reader) reportTrouble(err error, view *spaceView) {
 		if q.HasUnreadNote || !q.Mode.Traits().Asks {
 			continue
 		}
-		const failure = "note about unreadable replies not owed"
-		r.changeQuestion(q.Path, failure, func(q *state.Question) {
+		r.changeQuestion(q.Path, "note about unreadable replies not owed", func(q *state.Question) {
 			if !q.HasUnreadNote && q.Status == state.Pending {
 				q.HasUnreadNote = true
 				q.OwedNotes = append(q.OwedNotes, state.OwedNote{

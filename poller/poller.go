@@ -732,9 +732,11 @@ func addStateHint(err error) error {
 	if !needsPerson {
 		return err
 	}
-	const hint = "the state folder cannot be written: check its owner, " +
-		"or set GCHAT_STATE_DIR and XDG_STATE_HOME"
-	return &state.UserError{Err: err, Hint: hint}
+	return &state.UserError{
+		Err: err,
+		Hint: "the state folder cannot be written: check its owner, " +
+			"or set GCHAT_STATE_DIR and XDG_STATE_HOME",
+	}
 }
 
 // earlier returns the earlier of two times. A zero time counts as none.

@@ -90,8 +90,8 @@ func (e *exam) checkChatApp(ctx context.Context, r *result) {
 	case err != nil && (hub != nil || e.cfg.UsesEmbeddedApp()):
 		r.fail("%v", err).Fix = Hint(err)
 	case err != nil:
-		const steps = "; gchat-hooks setup --app goes through it step by step"
-		r.fail("%v", err).Fix = gchat.AppHint(err) + steps
+		r.fail("%v", err).Fix = gchat.AppHint(err) +
+			"; gchat-hooks setup --app goes through it step by step"
 	case e.cfg.UsesEmbeddedApp():
 		r.ok("Chat accepts messages to %s; nothing was posted", app.Chat())
 	default:

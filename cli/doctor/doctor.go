@@ -197,8 +197,10 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		report.Live = e.runProbes(ctx, report.ExitCode)
 		return report, nil
 	}
-	const hint = "not tried: gchat-hooks doctor --live sends test messages"
-	found = append(found, &Finding{ID: liveID, Level: Skip, Text: hint})
+	found = append(found, &Finding{
+		ID: liveID, Level: Skip,
+		Text: "not tried: gchat-hooks doctor --live sends test messages",
+	})
 	return e.newReport(found), nil
 }
 

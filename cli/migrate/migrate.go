@@ -53,8 +53,12 @@ func Run(out io.Writer, dir string, apply bool) error {
 	dir, err := filepath.Abs(dir)
 	info, statErr := os.Lstat(filepath.Join(dir, ".claude"))
 	if err != nil || statErr != nil || !info.IsDir() {
-		const hint = "gchat-hooks migrate s3-communicator --harness DIR, where DIR is the folder that holds .claude"
-		return &state.UserError{Err: errors.New("no harness in " + dir), Hint: hint, Code: 1}
+		return &state.UserError{
+			Err: errors.New("no harness in " + dir),
+			Hint: "gchat-hooks migrate s3-communicator --harness DIR, " +
+				"where DIR is the folder that holds .claude",
+			Code: 1,
+		}
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
