@@ -93,8 +93,7 @@ func (a answerer) run(ctx context.Context, args []string) error {
 	if err == nil {
 		q, err = a.awaitVerdict(ctx, q.Path, reply.MessageName)
 	}
-	userError := new(state.UserError)
-	if err != nil && !errors.As(err, &userError) {
+	if err != nil && !errors.As(err, new(*state.UserError)) {
 		err = exitError(err, "gchat-hooks status", exitNotUsed)
 	}
 	if err != nil {

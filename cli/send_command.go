@@ -156,7 +156,8 @@ func (s *messageSender) run(ctx context.Context) error {
 			"gchat-hooks doctor reads it again", exitNotDelivered)
 	case err != nil:
 		return exitError(fmt.Errorf("save message: %w", err), "free disk space, "+
-			"or repair the state folder; in a sandbox, let gchat-hooks write there", exitNotDelivered)
+			"or repair the state folder; in a sandbox, let gchat-hooks write there",
+			exitNotDelivered)
 	case out.IsOff:
 		text := "not sent: the configuration or a policy turns " + s.flags.String("type") + " off"
 		return s.printResult(text, sendResult{Off: true})
@@ -369,8 +370,7 @@ func (s *messageSender) reportDelivery(ctx context.Context, out config.ReportRes
 
 // failureReason says why a message was not delivered.
 func (s *messageSender) failureReason(m *state.Message) string {
-	reason := cmp.Or(m.SetAsideReason, m.LastError, "no result came within two seconds")
-	return s.log.Redact(reason)
+	return s.log.Redact(cmp.Or(m.SetAsideReason, m.LastError, "no result came within two seconds"))
 }
 
 // sendResult is what --json prints. thread has the shape that it has in Chat's own

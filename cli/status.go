@@ -234,8 +234,9 @@ func sessionStatuses(
 			Terminal:   inject.TerminalDialogText(env, s),
 		})
 	}
-	newestFirst := func(a, b sessionStatus) int { return b.LastSeen.Compare(a.LastSeen) }
-	slices.SortFunc(statuses, newestFirst)
+	slices.SortFunc(statuses, func(a, b sessionStatus) int {
+		return b.LastSeen.Compare(a.LastSeen)
+	})
 	return statuses, unreadable
 }
 
@@ -423,9 +424,9 @@ func (r *statusReport) text() string {
 	r.addProblems(&text)
 	text.addLine("", "questions: %d open", len(r.Questions))
 	for _, q := range r.Questions {
-		age := shortDuration(r.At.Sub(q.AskedAt))
 		text.addLine("  ", "%s, %s old, %s, %s: %s, %s",
-			q.ThreadKey, age, q.SessionName, q.Mode, deliveryText(q), q.ProjectDir)
+			q.ThreadKey, shortDuration(r.At.Sub(q.AskedAt)), q.SessionName,
+			q.Mode, deliveryText(q), q.ProjectDir)
 		for _, line := range questionLines(q) {
 			text.addLine("      ", "%s", line)
 		}

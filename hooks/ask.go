@@ -428,9 +428,8 @@ func (h *Hook) guardDialog(ctx context.Context, path string, endWait func()) {
 		if err != nil {
 			continue // it looks again after postTimeout
 		}
-		hasAnswerer := q.Approvers == nil || len(*q.Approvers) > 0
 		conditions := state.HoldConditions{
-			HasAnswerer:     hasAnswerer,
+			HasAnswerer:     q.Approvers == nil || len(*q.Approvers) > 0,
 			WaitWithoutKeys: cfg.BackgroundWait,
 		}
 		canHold, until := state.CanHoldDialog(q, conditions, time.Now())

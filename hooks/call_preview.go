@@ -299,9 +299,9 @@ func isEscapedInASCIIWord(r rune) bool {
 		unicode.Hangul, unicode.Bopomofo) {
 		return state.IsASCIILookalike(r)
 	}
-	letter, size := utf8.DecodeRuneInString(norm.NFD.String(string(r)))
-	accents := norm.NFD.String(string(r))[size:]
-	return isNonASCII(letter) || accents == ""
+	decomposed := norm.NFD.String(string(r))
+	letter, size := utf8.DecodeRuneInString(decomposed)
+	return isNonASCII(letter) || size == len(decomposed)
 }
 
 var (

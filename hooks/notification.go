@@ -146,10 +146,8 @@ func (h *Hook) runNotification(_ context.Context, e *Event) error {
 		format = noticeFormat{string(n.Type), state.ReportPlain, "[Notification]"}
 		isReported = cfg.ReportRule(format.ruleKind) != ""
 	}
-	if !isReported || !cfg.CanSend() {
-		return nil
-	}
-	if cfg.ReportRule(format.ruleKind, string(format.reportType)) == config.ReportOff {
+	if !isReported || !cfg.CanSend() ||
+		cfg.ReportRule(format.ruleKind, string(format.reportType)) == config.ReportOff {
 		return nil
 	}
 	about, text := noticeTexts(n, format)

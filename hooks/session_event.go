@@ -76,12 +76,11 @@ func (h *Hook) startThread(e *Event) error {
 		session.HasThreadStart = true
 	})
 	waitingMessages, _ := state.OutboxIn(state.UserStateDir(h.Env)).Waiting()
-	isOfSession := func(message *state.Message) bool {
-		return message.ThreadKey == state.SessionThreadKey(e.SessionID)
-	}
 	// If reports include the session's start, its SessionStart hook has enqueued a
 	// message.
-	isReported := slices.ContainsFunc(waitingMessages, isOfSession)
+	isReported := slices.ContainsFunc(waitingMessages, func(message *state.Message) bool {
+		return message.ThreadKey == state.SessionThreadKey(e.SessionID)
+	})
 	if err != nil || !isFirst || isReported {
 		return err
 	}
@@ -103,12 +102,12 @@ func (h *Hook) reportTurnEnd(e *Event) error {
 	if e.SessionID == "" || e.AgentID != "" || !h.ensureSession(e).AcceptsCommands {
 		return nil
 	}
-	lastText := state.MaskKeys(lastTextOfTurn(e))
+	lastText := shortenToLine(state.MaskKeys(lastTextOfTurn(e)), maxTurnTextBytes)
 	return h.enqueueMessage(e, &state.Message{Report: &state.Report{
 		Type:     state.ReportPlain,
 		RuleKind: config.KindTurnDone,
 		Prefix:   "[Turn Done]",
-		Text:     escapeMarkdown(shortenToLine(lastText, maxTurnTextBytes)),
+		Text:     escapeMarkdown(lastText),
 	}}, config.ReportOn)
 }
 

@@ -185,10 +185,8 @@ func (h *Hook) askNextInstruction(ctx context.Context, e *Event) (*state.Questio
 		return nil, nil
 	}
 	lastText := lastTextOfTurn(e)
-	if idleMode == config.IdleAsks && !endsInQuestion(lastText) {
-		return nil, nil
-	}
-	if h.isKeptInTerminal(ctx, h.config(), state.KindNext) {
+	if idleMode == config.IdleAsks && !endsInQuestion(lastText) ||
+		h.isKeptInTerminal(ctx, h.config(), state.KindNext) {
 		return nil, nil
 	}
 	h.cached.acceptsCommands = true

@@ -235,14 +235,17 @@ func (a *answerRun) fillPages(ctx context.Context) error {
 	if err := a.awaitSettled(ctx, whyNotReviewPage); err != nil {
 		return err
 	}
-	submit := keyStep{key: KeyDigit(1), maySubmit: true, whyNot: whyNotReviewPage}
-	submit.checkEffect = func(s Screen) error {
-		if whyNotReviewPage(s) == "" {
-			return errNoEffect
-		}
-		return a.checkClosed(s)
-	}
-	return a.doStep(ctx, submit)
+	return a.doStep(ctx, keyStep{
+		key:       KeyDigit(1),
+		maySubmit: true,
+		whyNot:    whyNotReviewPage,
+		checkEffect: func(s Screen) error {
+			if whyNotReviewPage(s) == "" {
+				return errNoEffect
+			}
+			return a.checkClosed(s)
+		},
+	})
 }
 
 // pageStep does one part of a page.

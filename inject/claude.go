@@ -85,9 +85,8 @@ func SessionName(
 		isUnknown := other.TmuxSession == "" && other.TmuxPane != ""
 		return other.TmuxSession != s.TmuxSession && !isUnknown
 	})
-	_, err := strconv.Atoi(s.TmuxSession)
-	isNumber := err == nil // tmux numbers sessions that nobody named
-	if distinguishes && !isNumber && s.TmuxSession != "" {
+	_, err := strconv.Atoi(s.TmuxSession) // tmux numbers sessions that nobody named
+	if distinguishes && err != nil && s.TmuxSession != "" {
 		place = s.TmuxSession
 	}
 	name := project + " · " + cmp.Or(place, shortID)

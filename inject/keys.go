@@ -441,23 +441,25 @@ func (k *keyboard) moveCursor(
 		isAtStart := func(s Screen) bool {
 			return s.cursorRow().Number == start.Number && s.cursorRow().Role == start.Role
 		}
-		step := keyStep{key: k.screen.keyToward(isWanted)}
-		step.whyNot = func(now Screen) string {
-			if !isAtStart(now) {
-				return cmp.Or(whyChanged(now), "its cursor was moved in the terminal")
-			}
-			return whyChanged(now)
-		}
-		step.checkEffect = func(now Screen) error {
-			switch why := whyChanged(now); {
-			case why != "":
-				return mismatchError(why)
-			case isAtStart(now):
-				return errNoEffect
-			}
-			return nil
-		}
-		if err := k.doStep(ctx, step); err != nil {
+		err := k.doStep(ctx, keyStep{
+			key: k.screen.keyToward(isWanted),
+			whyNot: func(now Screen) string {
+				if !isAtStart(now) {
+					return cmp.Or(whyChanged(now), "its cursor was moved in the terminal")
+				}
+				return whyChanged(now)
+			},
+			checkEffect: func(now Screen) error {
+				switch why := whyChanged(now); {
+				case why != "":
+					return mismatchError(why)
+				case isAtStart(now):
+					return errNoEffect
+				}
+				return nil
+			},
+		})
+		if err != nil {
 			return err
 		}
 	}

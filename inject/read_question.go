@@ -160,11 +160,14 @@ func (s *Screen) readPreview(d dialogParts) bool {
 	}
 	hasMark := slices.ContainsFunc(rows, func(r rowLines) bool { return r.mark == "❯" })
 	for _, r := range rows {
-		row := Row{Role: OptionRow, Number: r.number, Label: joinLines(r.lines)}
 		// Before a label of several lines 2.1.197 draws no ❯; the label is only bold.
-		row.Cursor = r.mark == "❯" ||
-			!hasMark && r.lines[0].isStyled(func(k style) bool { return k.bold })
-		s.Rows = append(s.Rows, row)
+		isBold := !hasMark && r.lines[0].isStyled(func(k style) bool { return k.bold })
+		s.Rows = append(s.Rows, Row{
+			Role:   OptionRow,
+			Number: r.number,
+			Label:  joinLines(r.lines),
+			Cursor: r.mark == "❯" || isBold,
+		})
 	}
 	return s.readHead(d.above[:top], d.ruleWidth)
 }
@@ -224,14 +227,12 @@ func (s *Screen) readList(d dialogParts, fieldNumber int) bool {
 // one. Otherwise it is the end of a description or of typed text, and no row has a tick
 // box.
 func isMulti(lines []line, submit Row) bool {
-	last := lines[len(lines)-1]
-	if submit.Cursor || last.isStyled(func(k style) bool { return k.bold }) {
-		return true
+	isBold := lines[len(lines)-1].isStyled(func(k style) bool { return k.bold })
+	hasTickBox := func(l line) bool {
+		_, isTickBox := readListRow(l, 0, true)
+		return isTickBox
 	}
-	return slices.ContainsFunc(lines[belowLastRule(lines):], func(l line) bool {
-		_, hasTickBox := readListRow(l, 0, true)
-		return hasTickBox
-	})
+	return submit.Cursor || isBold || slices.ContainsFunc(lines[belowLastRule(lines):], hasTickBox)
 }
 
 // isSubmitMissing reports whether a list that was read as a single choice looks like a

@@ -86,15 +86,14 @@ func (p *Poller) enqueueDialogNote(session *state.Session) {
 		return
 	}
 	p.runInBackground("dialog", func() {
-		err := p.EnqueueDialogNote(p.Env, session)
-		p.Log.ErrorOnce(err, "note of a dialog not enqueued")
+		p.Log.ErrorOnce(p.EnqueueDialogNote(p.Env, session), "note of a dialog not enqueued")
 	})
 }
 
 func (p *Poller) saveDialog(session *state.Session, dialog *state.Dialog) {
 	_, err := state.SessionsIn(p.userStateDir).Change(session.ID, func(s *state.Session) {
-		isUnchanged := s.Dialog == session.Dialog || s.Dialog.IsSame(session.Dialog)
-		if isUnchanged { // else a hook changed it first
+		// else a hook changed it first
+		if s.Dialog == session.Dialog || s.Dialog.IsSame(session.Dialog) {
 			s.Dialog = dialog
 		}
 	})

@@ -24,8 +24,9 @@ func (p *Poller) applyGrant(record *trackedRecord) (next time.Time) {
 		return next
 	}
 	isOver := p.isGrantOver(record, records)
-	hasUnreadReply := func(other *trackedRecord) bool { return other.question.HasUnreadReply() }
-	isAllRead = isAllRead && !slices.ContainsFunc(records, hasUnreadReply)
+	isAllRead = isAllRead && !slices.ContainsFunc(records, func(other *trackedRecord) bool {
+		return other.question.HasUnreadReply()
+	})
 	for _, other := range records {
 		isAsking := !isOver && other.question.Kind == state.KindPermission &&
 			other.question.Status == state.Pending
@@ -48,8 +49,7 @@ func (p *Poller) applyGrant(record *trackedRecord) (next time.Time) {
 // isAllRead reports whether the poller has read and handled all that people wrote in a
 // question's space and to its session.
 func (p *Poller) isAllRead(q *state.Question) bool {
-	reader := p.readers[q.Chat]
-	if !p.isReadSince(q.Chat, p.awakeSince) || reader.hasFailed.Load() {
+	if !p.isReadSince(q.Chat, p.awakeSince) || p.readers[q.Chat].hasFailed.Load() {
 		return false
 	}
 	session, err := state.SessionsIn(p.userStateDir).Get(q.ClaudeSession())
@@ -91,12 +91,12 @@ func (p *Poller) isGrantOver(record *trackedRecord, records []*trackedRecord) bo
 	if record.grantEndsAt.IsZero() {
 		record.grantEndsAt = now.Add(granting.Grant.EndsAt.Sub(now))
 	}
-	supersedesSession := func(other *state.Session) bool { return other.Supersedes(session) }
-	wasDenied := func(other *trackedRecord) bool {
+	isCleared := slices.ContainsFunc(p.sessions, func(other *state.Session) bool {
+		return other.Supersedes(session)
+	})
+	hasDenial := slices.ContainsFunc(records, func(other *trackedRecord) bool {
 		return !other.question.LastDenialAt.Before(granting.Grant.GrantedAt)
-	}
-	isCleared := slices.ContainsFunc(p.sessions, supersedesSession)
-	hasDenial := slices.ContainsFunc(records, wasDenied)
+	})
 	return isCleared || hasDenial || !now.Before(record.grantEndsAt) ||
 		judge.IsGrantOver(p.loadPersonalConfig(), granting, session, now)
 }
@@ -141,8 +141,7 @@ func (p *Poller) enqueueGrantNote(
 	message.Parts = []string{wording.GrantText(q, allowed, isOver)}
 	if hasCard {
 		firstNote := state.OwedNote{About: state.NoteGranted, ReplyMessage: q.AnsweredMessage}
-		firstNoteID := noteMessageID(q, firstNote)
-		message.PatchedMessage = gchat.MessageName(q.Space, firstNoteID)
+		message.PatchedMessage = gchat.MessageName(q.Space, noteMessageID(q, firstNote))
 	}
 	if err := p.enqueue(message); err != nil {
 		p.Log.ErrorOnce(err, "note not enqueued")

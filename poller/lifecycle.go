@@ -133,8 +133,7 @@ func (p *Poller) closeEnded(record *trackedRecord, isRoundDue bool) (next time.T
 	next = p.closeExpired(record, isRoundDue)
 	// With an unread reply this cannot wait for the round: the sender gets their note at
 	// once.
-	isDue := isRoundDue || record.question.HasUnreadReply()
-	if isDue && record.question.ClaudePID != 0 {
+	if record.question.ClaudePID != 0 && (isRoundDue || record.question.HasUnreadReply()) {
 		p.handleClaudeEnd(record)
 	}
 	return next
@@ -333,8 +332,7 @@ func (p *Poller) closeEndedForm(record *trackedRecord) {
 	if err != nil {
 		return
 	}
-	idleSince := inject.IdleSince(session.TranscriptPath, session.ID, q.ClaudePID)
-	if idleSince.After(q.AskedAt) {
+	if inject.IdleSince(session.TranscriptPath, session.ID, q.ClaudePID).After(q.AskedAt) {
 		p.closeRecord(record, state.Cancelled, state.EndedDismissed, nil)
 	}
 }
@@ -382,8 +380,7 @@ func (p *Poller) oweReminder(record *trackedRecord) (next time.Time) {
 	}
 	mustWait, _ := p.mustReadFirst(q, dueAt)
 	mayHaveReply := p.awakeSince.After(dueAt) && mustWait
-	canSend := state.SpacesIn(p.userStateDir).Get(q.Chat).Failures == 0
-	if mayHaveReply || !canSend {
+	if mayHaveReply || state.SpacesIn(p.userStateDir).Get(q.Chat).Failures > 0 {
 		return now.Add(time.Second)
 	}
 	p.changeRecord(record, "reminder not owed", func(q *state.Question) {

@@ -356,8 +356,7 @@ func (r *reader) reportTrouble(err error, view *spaceView) {
 	if earlierTrouble != nil {
 		newTrouble.Since = earlierTrouble.Since
 	}
-	isChanged := earlierTrouble == nil || *earlierTrouble != newTrouble
-	if isChanged { // else it is logged already
+	if earlierTrouble == nil || *earlierTrouble != newTrouble { // else it is logged already
 		r.Log.Error().
 			Str("chat", r.chat).
 			Str("error", newTrouble.Why).

@@ -439,8 +439,7 @@ func (p *Poller) serve(ctx context.Context) (reason endReason) {
 			return endStateRemoved
 		}
 		// Round drops Go's monotonic clock, which stops while the machine sleeps.
-		lateness := p.Now().Round(0).Sub(wakeAt)
-		if lateness > clockJump {
+		if p.Now().Round(0).Sub(wakeAt) > clockJump {
 			p.resumeAfterSleep()
 		}
 		next, isBusy := p.step(ctx)

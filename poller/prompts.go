@@ -115,8 +115,8 @@ func (p *Poller) nextToType(
 // canBeTyped reports whether a prompt waits to be delivered, and no person has to look
 // after it.
 func canBeTyped(in *state.Incoming) bool {
-	needsPerson := in.Typing != nil && in.Typing.IsEnded
-	return in.IsWaitingPrompt() && in.PrintedAt.IsZero() && !needsPerson
+	return in.IsWaitingPrompt() && in.PrintedAt.IsZero() &&
+		(in.Typing == nil || !in.Typing.IsEnded)
 }
 
 // isBehindAnswer reports whether an answer to the session's "next instruction" question

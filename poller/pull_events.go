@@ -58,8 +58,7 @@ func (p *Poller) keepPulling(ctx context.Context, receivesEvents bool) (next tim
 		}
 		return time.Time{}
 	}
-	gateway := p.gatewayFor(ctx, configSource{projectDir: p.userStateDir})
-	events := gateway.eventSource()
+	events := p.gatewayFor(ctx, configSource{projectDir: p.userStateDir}).eventSource()
 	if events == nil || !p.takeSubscription(events) {
 		return time.Time{}
 	}

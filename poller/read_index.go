@@ -225,8 +225,7 @@ func (p *Poller) shrinkDone(record *trackedRecord) {
 	if record.isDone || q == nil || q.Status.IsOpen() || q.IsLate(p.Now()) {
 		return
 	}
-	hasWork := len(q.OwedNotes) > 0 || q.HasUnreadReply() || q.HasActiveGrant()
-	if hasWork {
+	if len(q.OwedNotes) > 0 || q.HasUnreadReply() || q.HasActiveGrant() {
 		return
 	}
 	reduced := *q

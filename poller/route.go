@@ -444,10 +444,7 @@ func (p *Poller) canSessionTake(
 // be typed into a session. A later message is then no reply to a "next instruction"
 // question that was asked before the command.
 func (p *Poller) followsClaudeCommand(session *state.Session, record *trackedRecord) bool {
-	if !record.question.Kind.Traits().IsPrompt {
-		return false
-	}
-	return commands.HasUntypedCommand(
+	return record.question.Kind.Traits().IsPrompt && commands.HasUntypedCommand(
 		session,
 		p.routedBySession[session.ID],
 		p.loadPersonalConfig().ClaudeCommands,

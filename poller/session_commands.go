@@ -62,9 +62,8 @@ func (p *Poller) attendSessions(
 	ctx context.Context,
 	isRoundDue bool,
 ) (next time.Time, hasWork bool) {
-	if !p.dialogNoteDue.IsZero() && !p.Now().Before(p.dialogNoteDue) {
-		isRoundDue = true
-	}
+	isNoteDue := !p.dialogNoteDue.IsZero() && !p.Now().Before(p.dialogNoteDue)
+	isRoundDue = isRoundDue || isNoteDue
 	if isRoundDue {
 		p.dialogNoteDue = time.Time{}
 	}

@@ -203,8 +203,7 @@ func (p *Poller) endDryRunPrompt(prompt *nextPrompt, would string) {
 	in := *prompt.incoming
 	in.ResolvedBy, in.EndedAt = state.EndedReplaced, p.Now().UTC() // no process waits for it
 	owed := state.OwedNote{About: state.NoteDryRun, ReplyMessage: in.MessageName}
-	err := p.finishPrompt(prompt.session, &in, owed)
-	p.Log.ErrorOnce(err, "prompt of a dry run not ended")
+	p.Log.ErrorOnce(p.finishPrompt(prompt.session, &in, owed), "prompt of a dry run not ended")
 }
 
 // handlePromptNotTyped counts a try that changed nothing. After some tries a note says

@@ -232,12 +232,14 @@ func DetachedCommand(self string, args ...string) *exec.Cmd {
 	kept := slices.DeleteFunc(os.Environ(), func(pair string) bool {
 		return strings.HasPrefix(pair, "CLAUDE") || strings.HasPrefix(pair, "TMUX")
 	})
-	// self may be a copy with a hook's name. Where there is no /proc, this argument tells
-	// it its path.
-	name := filepath.Join(filepath.Dir(self), "gchat-hooks")
 	return &exec.Cmd{
-		Path: self, Args: append([]string{name}, args...),
-		Dir: "/", Env: kept, SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+		Path: self,
+		// self may be a copy with a hook's name. Where there is no /proc, the first
+		// argument tells it its path.
+		Args:        append([]string{filepath.Join(filepath.Dir(self), "gchat-hooks")}, args...),
+		Dir:         "/",
+		Env:         kept,
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
 }
 

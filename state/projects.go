@@ -119,8 +119,7 @@ var ErrUntrusted = errors.New("Claude Code was not told to trust its folder")
 func IsProjectTrusted(env Getenv, dir string) bool {
 	projectDir := env("CLAUDE_PROJECT_DIR")
 	if projectDir != "" {
-		isSame := filepath.Clean(projectDir) == filepath.Clean(dir) || isSameFolder(projectDir, dir)
-		if isSame {
+		if filepath.Clean(projectDir) == filepath.Clean(dir) || isSameFolder(projectDir, dir) {
 			return true
 		}
 	}

@@ -125,8 +125,7 @@ func NewDialog(isPermission bool, claudeText string) *Dialog {
 
 // IsSame reports whether both are the same wait. Either may be nil.
 func (d *Dialog) IsSame(other *Dialog) bool {
-	isMissing := d == nil || other == nil
-	return !isMissing && d.WaitsSince.Equal(other.WaitsSince) &&
+	return d != nil && other != nil && d.WaitsSince.Equal(other.WaitsSince) &&
 		(!d.WaitsSince.IsZero() || d.Text == other.Text)
 }
 

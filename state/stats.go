@@ -115,11 +115,10 @@ func (r *Stats) Text(groups ...string) string {
 // records or, where those are gone, by the log of decisions; messages by the log, which
 // keeps the last 10 MB. What cannot be read is left out.
 func ReadStats(env Getenv, since time.Time) *Stats {
-	by := map[string]map[string]*Tally{"day": {}, "project": {}, "session": {}}
 	r := &Stats{
 		Since:        since,
 		Total:        &Tally{Counts: map[string]int{}},
-		Groups:       by,
+		Groups:       map[string]map[string]*Tally{"day": {}, "project": {}, "session": {}},
 		SessionNames: map[string]string{},
 	}
 	projects := map[string]string{} // the project's folder, by session id

@@ -178,8 +178,9 @@ func (e *exam) checkDaemonRuns(_ context.Context, r *result) {
 	}
 	_, isInstalled := service.NewDaemon(e.Env, "", nil).FindFile()
 	line, health := service.Health(e.Env, time.Now())
-	isLiveDaemon := func(h state.Heartbeat) bool { return h.IsAlive && h.IsDaemon }
-	isRunning := slices.ContainsFunc(state.ReadHeartbeats(e.Env), isLiveDaemon)
+	isRunning := slices.ContainsFunc(state.ReadHeartbeats(e.Env), func(h state.Heartbeat) bool {
+		return h.IsAlive && h.IsDaemon
+	})
 	switch {
 	case !isRunning && isInstalled:
 		r.warn("the daemon's service is installed, but no daemon runs")

@@ -21,10 +21,8 @@ const commandTimeout = 30 * time.Second
 // Claude Code runs.
 func AcceptsInput(session *state.Session, now time.Time) bool {
 	isKnown := session.ClaudePID > 1 || now.Sub(session.LastSeen).Abs() < state.MaxQuestionAge
-	if !session.AcceptsCommands || !session.IsRunning() || !isKnown {
-		return false
-	}
-	return !inject.HasEnded(session.ClaudePID, session.ClaudeStart) &&
+	return session.AcceptsCommands && session.IsRunning() && isKnown &&
+		!inject.HasEnded(session.ClaudePID, session.ClaudeStart) &&
 		!inject.IsElsewhere(session.ClaudeStart)
 }
 
@@ -184,10 +182,9 @@ func (r Runner) KeepPrompts(
 	if !r.Config.AccessTo(state.KindPrompt, "").CanAsk {
 		canTake, notTaken = false, policyText
 	}
-	isPrompt := func(in *state.Incoming) bool {
+	hasPrompt := slices.ContainsFunc(prompts, func(in *state.Incoming) bool {
 		return !in.IsCommand() && r.isAccepted(session, in)
-	}
-	hasPrompt := slices.ContainsFunc(prompts, isPrompt)
+	})
 	canStart := r.Config.CanStartSessions && session.AcceptsCommands
 	if canTake && hasPrompt && canStart && !AcceptsInput(session, r.Now()) {
 		started, why := r.StartClaude(ctx, session)

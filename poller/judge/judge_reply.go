@@ -40,11 +40,10 @@ func RestrictChoices(cfg *config.Config, q *state.Question) {
 	if len(cfg.NeverRemote) > 0 && !slices.Equal(cfg.NeverRemote, q.NeverRemote) {
 		// The question's permission rules were not checked against this never_remote
 		// list.
-		offered := q.SubQuestions[0].Options
-		setsRule := func(o state.Option) bool {
+		offered := slices.Clone(q.SubQuestions[0].Options)
+		q.SubQuestions[0].Options = slices.DeleteFunc(offered, func(o state.Option) bool {
 			return o.Label == state.LabelAlways || o.Label == state.LabelApproveAuto
-		}
-		q.SubQuestions[0].Options = slices.DeleteFunc(slices.Clone(offered), setsRule)
+		})
 	}
 }
 
@@ -112,11 +111,9 @@ func (j *judgement) isBlank() bool { return strings.TrimSpace(j.text) == "" }
 // isEarly reports whether the reply was written in Chat before its question was posted.
 // A prompt is never early: a session takes messages at any time.
 func (j *judgement) isEarly() bool {
-	postedAt := j.question.PostedAt
-	if postedAt == nil || j.reply.Sender == state.LocalSender || j.question.Kind.Traits().IsPrompt {
-		return false
-	}
-	return j.reply.CreatedAt.Before(postedAt.Add(-PostTimeSlack))
+	postedAt, isFromChat := j.question.PostedAt, j.reply.Sender != state.LocalSender
+	return postedAt != nil && isFromChat && !j.question.Kind.Traits().IsPrompt &&
+		j.reply.CreatedAt.Before(postedAt.Add(-PostTimeSlack))
 }
 
 // rejectEarly ignores an early reply. For a permission or a plan it asks again: the

@@ -101,8 +101,7 @@ func explainFailure(err error, text, stdout, stderr string) error {
 	if text != "" {
 		output = strings.ReplaceAll(output, text, "") // the message is not openclaw's own output
 	}
-	printed := cmp.Or(strings.TrimSpace(stderr), strings.TrimSpace(stdout), "no output")
-	why := state.OneLine(printed)
+	why := state.OneLine(cmp.Or(strings.TrimSpace(stderr), strings.TrimSpace(stdout), "no output"))
 	why = strings.ToValidUTF8(why[:min(len(why), 300)], "")
 	switch {
 	case strings.Contains(output, "Agent couldn't generate a response"):

@@ -126,8 +126,7 @@ func (s *Service) Install(ctx context.Context) error {
 	err := os.MkdirAll(dir, 0o755)
 	if err == nil {
 		text := sup.fileText(s.environmentForService())
-		inSameFolder := renameio.WithTempDir(dir)
-		err = renameio.WriteFile(sup.filePath(), []byte(text), 0o644, inSameFolder)
+		err = renameio.WriteFile(sup.filePath(), []byte(text), 0o644, renameio.WithTempDir(dir))
 	}
 	if err != nil {
 		return fmt.Errorf("write the service file: %w", err)
