@@ -196,8 +196,9 @@ func (p Program) printMenuDecides() {
 func (i installer) hasApprovePreset() bool {
 	file, _ := settings.FileFor(i.env, i.scope) // run returns its errors
 	hooks, _ := file.OwnHooks()
-	isOfApprove := func(h settings.Hook) bool { return h.Event == "PostToolBatch" }
-	return slices.ContainsFunc(hooks, isOfApprove)
+	return slices.ContainsFunc(hooks, func(h settings.Hook) bool {
+		return h.Event == "PostToolBatch"
+	})
 }
 
 // programPath is the path of this program that hooks are registered with. It fails if the
@@ -475,8 +476,9 @@ func (p *purge) findHooks(projects []*state.Project) error {
 	}
 	if mark, err := os.ReadFile(modeMarkerFile(p.env)); err == nil {
 		p.addLine("mode", strings.TrimSpace(string(mark))+", permissions.defaultMode")
-		removeMode := func(context.Context) error { return p.removeOfferedMode(files[0], false) }
-		p.steps = append(p.steps, removeMode)
+		p.steps = append(p.steps, func(context.Context) error {
+			return p.removeOfferedMode(files[0], false)
+		})
 	}
 	for i, file := range files {
 		change, err := file.Uninstall(true)

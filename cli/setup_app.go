@@ -320,8 +320,9 @@ func (s *setupWizard) joinHub(ctx context.Context) error {
 	app, err := gchat.NewApp(ctx, s.loadConfig())
 	if err == nil {
 		spaces := state.SpacesIn(state.UserStateDir(s.getenv))
-		resume := func(space *state.Space) { clear(space.PausedWebhooks) }
-		_, err = spaces.Change(app.Chat(), resume)
+		_, err = spaces.Change(app.Chat(), func(space *state.Space) {
+			clear(space.PausedWebhooks)
+		})
 	}
 	return cmp.Or(err, s.retryNow(false))
 }

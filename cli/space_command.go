@@ -266,9 +266,6 @@ func (d *spaceServer) listen() (*space.Space, net.Listener, error) {
 		return nil, nil, err
 	}
 	d.port = ln.Addr().(*net.TCPAddr).Port
-	weekStats := func() string {
-		return state.ReadStats(d.env, time.Now().AddDate(0, 0, -7)).Text("day")
-	}
 	if err := state.MakeFolder(d.dataDir); err != nil {
 		return nil, nil, errors.Join(err, ln.Close())
 	}
@@ -279,8 +276,10 @@ func (d *spaceServer) listen() (*space.Space, net.Listener, error) {
 		IsDirect:        true,
 		DescribeSession: d.pageSession,
 		ListProjects:    d.pageProjects,
-		DescribeWeek:    weekStats,
-		OnActivity:      d.callPoller, // nothing else may read it
+		DescribeWeek: func() string {
+			return state.ReadStats(d.env, time.Now().AddDate(0, 0, -7)).Text("day")
+		},
+		OnActivity: d.callPoller, // nothing else may read it
 	})
 	if err != nil {
 		return nil, nil, errors.Join(err, ln.Close())

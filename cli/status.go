@@ -408,8 +408,9 @@ func lastErrors(env state.Getenv, since time.Time) []logError {
 		if json.Unmarshal(line, &e) != nil || e.Time.Before(since) {
 			continue
 		}
-		isOver := func(earlier logError) bool { return earlier.Until != "" && earlier.Until == e.Message }
-		errs = slices.DeleteFunc(errs, isOver)
+		errs = slices.DeleteFunc(errs, func(earlier logError) bool {
+			return earlier.Until != "" && earlier.Until == e.Message
+		})
 		if e.Level == "error" {
 			errs = append(errs, e.logError)
 		}

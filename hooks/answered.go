@@ -32,8 +32,9 @@ func (h *Hook) runAnswered(_ context.Context, e *Event) error {
 		h.confirmBatch(e, func(*Event, string) callResult { return resultRefused })
 		return nil
 	case "SubagentStop":
-		isOfAgent := func(q *state.Question) bool { return q.AgentID == string(e.AgentID) }
-		h.closeAgentQuestions(isOfAgent, string(e.AgentID))
+		h.closeAgentQuestions(func(q *state.Question) bool {
+			return q.AgentID == string(e.AgentID)
+		}, string(e.AgentID))
 		return nil
 	case "SessionStart":
 		// After /branch the same Claude Code goes on as another session, and its thread
@@ -380,8 +381,9 @@ func (h *Hook) closeEndedQuestion(e *Event, end dialogEnd, q *state.Question) {
 	case q.Kind.Traits().Decides: // Esc may have come at the same moment and ended the call
 		result := readUnlistedResult(e, q)
 		if isAnswerTaken || result == resultRan {
-			confirm := func() error { return h.confirmDecision(q, cmp.Or(result, resultUnseen)) }
-			h.retryWriteOrLog(closeTimeout, confirm)
+			h.retryWriteOrLog(closeTimeout, func() error {
+				return h.confirmDecision(q, cmp.Or(result, resultUnseen))
+			})
 			return
 		}
 		if resolvedBy == "stop" {

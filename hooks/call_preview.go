@@ -369,9 +369,8 @@ const maxLinks = 40
 func resolveLinks(path string) string {
 	current, remaining, links := "/", strings.Split(filepath.ToSlash(path), "/"), 0
 	for len(remaining) > 0 {
-		name := remaining[0]
+		next := filepath.Join(current, remaining[0])
 		remaining = remaining[1:]
-		next := filepath.Join(current, name)
 		target, err := os.Readlink(next)
 		if err != nil {
 			current = next

@@ -84,11 +84,10 @@ func (h *Hook) denyCall(ctx context.Context, e *Event) (asksInTerminal bool, err
 // one that delivers replies in deny mode. A plugin or a script that runs our hooks
 // without these settings is trusted to register it.
 func (h *Hook) lacksRewakeHook() bool {
-	userDir := cmp.Or(h.Env("CLAUDE_CONFIG_DIR"), filepath.Join(state.Home(h.Env), ".claude"))
 	projectDir := filepath.Join(state.ProjectDir(h.Env), ".claude")
 	isRegistered := false
 	for _, file := range []string{
-		filepath.Join(userDir, "settings.json"),
+		filepath.Join(state.ClaudeDir(h.Env), "settings.json"),
 		filepath.Join(projectDir, "settings.json"),
 		filepath.Join(projectDir, "settings.local.json"),
 	} {

@@ -1,7 +1,6 @@
 package hooks
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -206,7 +205,6 @@ func (h *Hook) checkAgents(e *Event) (forClaude, forPerson string) {
 // readTeam reads the session's team: the one named s3-live and the end of the session's
 // id, else s3-live. The name is "" if there is none.
 func (h *Hook) readTeam(e *Event) (name string, members []teamMember, err error) {
-	configDir := cmp.Or(h.Env("CLAUDE_CONFIG_DIR"), filepath.Join(state.Home(h.Env), ".claude"))
 	names := []string{"s3-live"}
 	for _, id := range h.sessionNames(e) {
 		names = append(names, "s3-live-"+id[max(0, len(id)-8):])
@@ -215,7 +213,8 @@ func (h *Hook) readTeam(e *Event) (name string, members []teamMember, err error)
 		if filepath.Base(name) != name {
 			continue
 		}
-		b, err := state.ReadPlain(filepath.Join(configDir, "teams", name, "config.json"), 4<<20)
+		file := filepath.Join(state.ClaudeDir(h.Env), "teams", name, "config.json")
+		b, err := state.ReadPlain(file, 4<<20)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

@@ -88,8 +88,9 @@ func callsWithoutResult(tail []byte) (calls []contentBlock) {
 		for _, b := range blocks {
 			switch {
 			case entry.Type == "user" && b.Type == "tool_result":
-				isOfResult := func(c contentBlock) bool { return c.ID == b.ToolUseID }
-				calls = slices.DeleteFunc(calls, isOfResult)
+				calls = slices.DeleteFunc(calls, func(c contentBlock) bool {
+					return c.ID == b.ToolUseID
+				})
 			case entry.Type == "assistant" && b.Type == "tool_use" && b.ID != "":
 				calls = append(calls, b)
 			}

@@ -397,9 +397,8 @@ func (a *answerRun) leavePage(key Key) pageStep {
 				return errNoEffect
 			case step.maySubmit:
 				return a.checkClosed(current)
-			case isLast && current.Shows == Review:
-				return nil
-			case !isLast && next.whyNotPage(current, 0) == "":
+			case isLast && current.Shows == Review,
+				!isLast && next.whyNotPage(current, 0) == "":
 				return nil
 			}
 			return mismatchError("the dialog was changed in the terminal")

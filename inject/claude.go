@@ -37,9 +37,9 @@ func IdentifySession(ctx context.Context, env state.Getenv, s *state.Session) (w
 		"#{pane_pid}:#{session_name}:#{window_name}")
 	pid, names, _ := strings.Cut(strings.TrimSuffix(out, "\n"), ":")
 	panePID, _ := strconv.Atoi(pid)
-	isBusy := errors.Is(err, context.DeadlineExceeded) // it may answer the poller later
 	isOtherPane := err != nil || s.ClaudePID > 0 && !isBelow(panePID, s.ClaudePID)
-	if isOtherPane && !isBusy {
+	// A tmux that is only too busy may answer the poller later.
+	if isOtherPane && !errors.Is(err, context.DeadlineExceeded) {
 		s.TmuxPane, s.TmuxSocket, s.HiddenPane = "", "", s.TmuxPane
 		return ""
 	}

@@ -310,8 +310,10 @@ func (r *reader) readMessage(pass *listPass, m gchat.Message) error {
 // sender deleted before it was used.
 func (r *reader) addListed(pass *listPass, m gchat.Message) error {
 	in := newIncoming(r.chat, m, r.api.ClockAhead)
-	changesReply := func(q *state.Question) bool { return judge.ChangesReply(q, in) }
-	isRevised := slices.ContainsFunc(pass.questionsByThread[m.ThreadName], changesReply)
+	isRevised := slices.ContainsFunc(
+		pass.questionsByThread[m.ThreadName],
+		func(q *state.Question) bool { return judge.ChangesReply(q, in) },
+	)
 	switch {
 	case isRevised:
 		// The reply is not judged yet, so the edit or deletion goes to the question, too.

@@ -129,6 +129,11 @@ func Home(env Getenv) string {
 	return missingHome
 }
 
+// ClaudeDir returns the folder of Claude Code's own settings and teams.
+func ClaudeDir(env Getenv) string {
+	return cmp.Or(env("CLAUDE_CONFIG_DIR"), filepath.Join(Home(env), ".claude"))
+}
+
 // WriteFile replaces the file at path by b, or leaves it unchanged on error; it creates
 // the folder. A new file has mode 0600. A file that another program made keeps its
 // permissions, since that program has to read it.

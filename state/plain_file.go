@@ -113,10 +113,9 @@ func OpenPlain(path string, flag int) (*os.File, fs.FileInfo, error) {
 	}
 	f, err := os.OpenFile(path, flag|plainFlags, 0o600)
 	switch {
-	case errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.EISDIR):
-		return nil, nil, errNotPlain
-	case errors.Is(err, syscall.ENXIO), errors.Is(err, syscall.EOPNOTSUPP):
+	case errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.EISDIR),
 		// a socket: ENXIO on Linux, EOPNOTSUPP on macOS
+		errors.Is(err, syscall.ENXIO), errors.Is(err, syscall.EOPNOTSUPP):
 		return nil, nil, errNotPlain
 	}
 	if err != nil {

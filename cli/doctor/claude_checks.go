@@ -60,7 +60,6 @@ type hook struct {
 // earlier one; plugins come first. Settings that a session was started with (--settings)
 // cannot be seen here.
 func readSources(env state.Getenv) []*source {
-	managedDir := config.ManagedDir(env)
 	var paths []string
 	for _, scope := range []settings.Scope{settings.User, settings.Project, settings.Local} {
 		file, _ := settings.FileFor(env, scope)
@@ -71,7 +70,7 @@ func readSources(env state.Getenv) []*source {
 	enabled, forced := map[string]bool{}, map[string]bool{}
 	for _, path := range paths {
 		if b, err := state.ReadPlainOrLink(path, state.MaxFileSize); err == nil {
-			s := &source{path: path, isManaged: strings.HasPrefix(path, managedDir)}
+			s := &source{path: path, isManaged: strings.HasPrefix(path, config.ManagedDir(env))}
 			s.parse(b)
 			maps.Copy(enabled, s.file.EnabledPlugins)
 			if s.isManaged {

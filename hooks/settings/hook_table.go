@@ -126,8 +126,9 @@ func PresetHooks(names ...string) ([]Hook, error) {
 // their matcher, it returns the one without a matcher, which is for every tool.
 func hooksOfParts(parts []string) (hooks []Hook) {
 	for _, row := range hookTable {
-		isSameHook := func(h Hook) bool { return h.Event == row.Event && h.Name == row.Name }
-		i := slices.IndexFunc(hooks, isSameHook)
+		i := slices.IndexFunc(hooks, func(h Hook) bool {
+			return h.Event == row.Event && h.Name == row.Name
+		})
 		switch {
 		case !slices.Contains(parts, row.part):
 		case i < 0:

@@ -42,8 +42,7 @@ func FileFor(env state.Getenv, scope Scope) (File, error) {
 		if env("CLAUDE_CONFIG_DIR") == "" && !filepath.IsAbs(env("HOME")) {
 			return File{}, errors.New("find settings: HOME is not set")
 		}
-		dir := cmp.Or(env("CLAUDE_CONFIG_DIR"), filepath.Join(env("HOME"), ".claude"))
-		return File{filepath.Join(dir, "settings.json"), 0o600}, nil
+		return File{filepath.Join(state.ClaudeDir(env), "settings.json"), 0o600}, nil
 	case Project:
 		return File{filepath.Join(project, "settings.json"), 0o644}, nil
 	}
@@ -117,8 +116,9 @@ func (f File) Install(entries []Entry, isDryRun bool) (*Change, error) {
 		HookCount:   cmp.Or(len(entries), len(removed)),
 		CountBefore: len(removed),
 	}
-	isInstalled := func(title string) bool { return slices.Contains(entryTitles(entries), title) }
-	change.RemovedHooks = slices.DeleteFunc(entryTitles(removed), isInstalled)
+	change.RemovedHooks = slices.DeleteFunc(entryTitles(removed), func(title string) bool {
+		return slices.Contains(entryTitles(entries), title)
+	})
 	return f.applyChange(change, path, isDryRun)
 }
 

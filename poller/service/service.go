@@ -213,9 +213,8 @@ func (s *Service) run(ctx context.Context, name string, args ...string) error {
 	defer cancel()
 	output, err := s.Run(ctx, name, args...)
 	if err != nil {
-		command := name + " " + strings.Join(args, " ")
 		printed := strings.Join(strings.Fields(string(output)), " ")
-		err = fmt.Errorf("%s: %w: %s", command, err, printed)
+		err = fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, printed)
 	}
 	return err
 }
