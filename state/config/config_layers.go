@@ -157,7 +157,7 @@ func (l *layer) parseConfigFile(b []byte) error {
 	if err != nil {
 		// The rest of the error quotes the file, which may contain a secret.
 		where, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), "hujson: "), ": ")
-		return errors.New(where + ": this is not JSON")
+		return errors.New(where + ": not valid JSON")
 	}
 	var file map[string]json.RawMessage
 	if err := json.Unmarshal(plain, &file); err != nil {
