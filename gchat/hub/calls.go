@@ -18,54 +18,52 @@ import (
 	"gchat-hooks/gchat"
 )
 
-// A call is a request of a machine's.
+// A call is a machine's request.
 type call struct {
 	*http.Request
 	writer      http.ResponseWriter
 	claims      *Claims
 	query       url.Values
-	space       string // spaces/S, where the path names one
-	messageName string // spaces/S/messages/M, where the path names one
+	space       string // spaces/S, if the path names one
+	messageName string // spaces/S/messages/M, if the path names one
 }
 
-// checkAllowed refuses what is not the machine's: another space, and a message that
-// another machine posted, for the app owns them all. It refuses query names that the call
-// does not take, and one that comes twice.
+// checkAllowed refuses a call for a space or a message that is not the machine's. To Chat,
+// the messages of all machines are the same app's, so only the hub can tell them apart.
+// checkAllowed also refuses a query name that the call does not have, and a repeated one.
 func (c *call) checkAllowed(allowedNames []string) error {
 	for name, values := range c.query {
 		if len(values) != 1 || !slices.Contains(append(allowedNames, "alt", "prettyPrint"), name) {
-			return newRefusal(
-				http.StatusBadRequest,
-				"a query has a name that is not known here, or one twice",
-			)
+			return newRefusal(http.StatusBadRequest, "the query has an unknown name, or one twice")
 		}
 	}
-	c.space = "spaces/" + c.PathValue("space")
-	c.messageName = c.space + "/messages/" + c.PathValue("message")
+	space, message := c.PathValue("space"), c.PathValue("message")
+	c.space = "spaces/" + space
+	c.messageName = c.space + "/messages/" + message
+	isOwnSpace := c.space == c.claims.Space || c.space == c.claims.DirectSpace
 	switch {
-	case c.PathValue("space") != "" && c.space != c.claims.Space && c.space != c.claims.DirectSpace:
+	case space != "" && !isOwnSpace:
 		return newRefusal(http.StatusForbidden, "that space is not this machine's")
-	case c.PathValue("message") != "" && !c.claims.ownsMessageID(c.PathValue("message")):
-		return newRefusal(
-			http.StatusForbidden,
-			"that is no id with which this machine posted a message",
-		)
+	case message != "" && !c.claims.ownsMessageID(message):
+		return newRefusal(http.StatusForbidden, "no message of this machine has that id")
 	}
 	return nil
 }
 
-// What may be done in a minute. Chat takes 60 writes a minute in a space, and 3,000 reads
-// and 3,000 writes of an app: one machine leaves room for others, also in a named space.
-// A poller has two pulls under way.
+// These are the limits of one machine or space: calls in a minute, calls under way, and
+// writes in a minute. Chat allows 60 writes a minute in a space, and 3,000 reads and 3,000
+// writes of an app. With these limits one machine leaves something for the others, also in
+// a named space. A poller has two pulls under way.
 const (
 	maxCalls, maxCallsInFlight       = 600, 8
 	maxSpaceWrites, maxMachineWrites = 60, 40
 )
 
-// maxRemembered is how much a hub remembers of one kind, before it begins anew.
+// maxRemembered is how many entries one of the hub's maps may have. A full map is cleared.
 const maxRemembered = 100_000
 
-// limitRate refuses what goes beyond so many a minute, or half of them at once.
+// limitRate refuses more than perMinute events of a key in a minute, or more than half of
+// that at once.
 func (h *Hub) limitRate(key string, perMinute int) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -74,9 +72,7 @@ func (h *Hub) limitRate(key string, perMinute int) error {
 			clear(h.limiters)
 		}
 		h.limiters[key] = rate.NewLimiter(
-			rate.Every(time.Minute/time.Duration(perMinute)),
-			perMinute/2,
-		)
+			rate.Every(time.Minute/time.Duration(perMinute)), perMinute/2)
 	}
 	if !h.limiters[key].Allow() {
 		return tooManyRequests()
@@ -85,13 +81,14 @@ func (h *Hub) limitRate(key string, perMinute int) error {
 }
 
 func tooManyRequests() error {
-	r := newRefusal(http.StatusTooManyRequests, "this machine asks too much")
+	r := newRefusal(http.StatusTooManyRequests, "this machine sends too many requests")
 	r.retryAfter = time.Second
 	return r
 }
 
-// reserveCall lets so many calls of a machine, or answers to a person, be under way,
-// until the end of each one's context. Each holds memory, and connections to Google.
+// reserveCall counts a call of a machine, or a greeting of a person, as under way until ctx
+// ends. It refuses the call if limit of them are under way, since each holds memory and
+// connections to Google.
 func (h *Hub) reserveCall(ctx context.Context, caller string, limit int) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -110,18 +107,19 @@ func (h *Hub) reserveCall(ctx context.Context, caller string, limit int) error {
 	return nil
 }
 
-// decodeBody reads a request's body to its end: what a pull leaves unread would be waited
-// for without a bound.
+// decodeBody parses a request's body. It reads the body to its end, because a pull has no
+// read deadline afterwards, and the server would wait for the rest without a bound.
 func decodeBody(r *http.Request, into any) error {
 	b, err := io.ReadAll(r.Body)
 	if err != nil || json.Unmarshal(b, into) != nil {
-		return newRefusal(http.StatusBadRequest, "the body is no JSON of that call, or too large")
+		return newRefusal(http.StatusBadRequest, "the body is not JSON of that call, or too large")
 	}
 	return nil
 }
 
-// readMessage reads what a machine writes, in its turn: text and cards. What else a
-// message has in Chat is not passed on: it could show files, or quote what others said.
+// readMessage reads the message that a machine writes, if the machine has not written too
+// often. It keeps only some of a message's fields, such as text and cards. The other
+// fields could show files, or quote messages of others.
 func (h *Hub) readMessage(c *call) (*chat.Message, error) {
 	body := &chat.Message{}
 	var err error
@@ -135,34 +133,37 @@ func (h *Hub) readMessage(c *call) (*chat.Message, error) {
 		err = decodeBody(c.Request, body)
 	}
 	return &chat.Message{
-		Text: body.Text, MarkupSyntax: body.MarkupSyntax, CardsV2: body.CardsV2, FallbackText: body.FallbackText,
-		PrivateMessageViewer: body.PrivateMessageViewer, Thread: body.Thread,
+		Text:                 body.Text,
+		MarkupSyntax:         body.MarkupSyntax,
+		CardsV2:              body.CardsV2,
+		FallbackText:         body.FallbackText,
+		PrivateMessageViewer: body.PrivateMessageViewer,
+		Thread:               body.Thread,
 	}, err
 }
 
-// ownsMessageID says whether a message's id is one that this machine gave it.
+// ownsMessageID reports whether an id has the form of those that this machine gives its
+// messages.
 func (c *Claims) ownsMessageID(id string) bool {
 	rest, ok := strings.CutPrefix(id, "client-"+c.Machine+"-")
-	isForbidden := func(r rune) bool { return !(r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z') }
-	return ok && rest != "" && !strings.ContainsFunc(rest, isForbidden)
+	return ok && rest != "" && strings.Trim(rest, "-0123456789abcdefghijklmnopqrstuvwxyz") == ""
 }
 
 func (h *Hub) createMessage(c *call) (any, error) {
+	ownPrefix := "client-" + c.claims.Machine + "-"
 	id := c.query.Get("messageId")
-	if !c.claims.ownsMessageID(id) || c.query.Has("requestId") && c.query.Get("requestId") != id {
-		// a request's id gives back its message
-		return nil, newRefusal(
-			http.StatusForbidden,
-			"messageId begins with client-"+c.claims.Machine+"-, and requestId is the same",
-		)
+	// Google answers a known requestId with the message that was created with it. So a
+	// machine may not use another one's.
+	hasOtherRequestID := c.query.Has("requestId") && c.query.Get("requestId") != id
+	if !c.claims.ownsMessageID(id) || hasOtherRequestID {
+		return nil, newRefusal(http.StatusForbidden,
+			"messageId has to begin with "+ownPrefix+", and requestId has to equal it")
 	}
-	if sharedID, isShared := strings.CutPrefix(id, "client-"+c.claims.Machine+"-"+gchat.OnceMark); isShared {
-		// no machine gets or changes it
-		id = fmt.Sprintf(
-			"client-%x-%s",
-			h.macOf("once " + c.claims.User + " " + c.space)[:6],
-			sharedID,
-		)
+	// All machines of a person get the same id for a message with OnceMark. The id names no
+	// machine, so none can read or change the message.
+	if sharedID, isShared := strings.CutPrefix(id, ownPrefix+gchat.OnceMark); isShared {
+		id = fmt.Sprintf("client-%x-%s",
+			h.macOf("once " + c.claims.User + " " + c.space)[:6], sharedID)
 	}
 	message, err := h.readMessage(c)
 	if err != nil {
@@ -174,7 +175,7 @@ func (h *Hub) createMessage(c *call) (any, error) {
 		}
 		thread.ThreadKey = ""
 	} else if thread != nil && thread.ThreadKey != "" {
-		// the app's keys are those of all machines
+		// In Chat, thread keys are the app's, so those of two machines could be equal.
 		thread.ThreadKey = c.claims.Machine + "-" + thread.ThreadKey
 	}
 	create := h.Chat.Spaces.Messages.Create(c.space, message).MessageId(id).RequestId(id)
@@ -183,24 +184,21 @@ func (h *Hub) createMessage(c *call) (any, error) {
 	}
 	created, err := create.Context(c.Context()).Do()
 	if err == nil {
-		h.Log.Info().
-			Str("machine", c.claims.Machine).
-			Str("user", c.claims.User).
-			Str("space", c.space).
-			Str("id", id).
-			Msg("posted")
+		h.Log.Info().Str("machine", c.claims.Machine).Str("user", c.claims.User).
+			Str("space", c.space).Str("id", id).Msg("posted")
 	}
 	return created, err
 }
 
-// checkThread refuses a thread that neither the machine nor its person began: words there
-// would seem to be a colleague's machine's. Chat's first message of spaces/S/threads/T is
-// spaces/S/messages/T.T, as observed; where that is not so, the machine begins a thread
-// anew. In a direct message all threads are one person's.
+// checkThread refuses a thread that neither the machine nor its person began. A message
+// there would seem to come from a colleague's machine. In a direct message all threads
+// belong to one person. The first message of spaces/S/threads/T is spaces/S/messages/T.T,
+// as observed at Google. If Google has no such message, the thread is refused too, and the
+// machine begins another one.
 func (h *Hub) checkThread(c *call, thread string) error {
 	id, ok := strings.CutPrefix(thread, c.space+"/threads/")
 	if !ok || id == "" || strings.ContainsAny(id, "/?#%") {
-		return newRefusal(http.StatusBadRequest, "the thread is none of that space")
+		return newRefusal(http.StatusBadRequest, "the thread is not in that space")
 	}
 	key := c.claims.Machine + " " + thread
 	h.mu.Lock()
@@ -209,26 +207,28 @@ func (h *Hub) checkThread(c *call, thread string) error {
 	if isKnown || c.space == c.claims.DirectSpace {
 		return nil
 	}
-	first, err := h.Chat.Spaces.Messages.Get(c.space + "/messages/" + id + "." + id).
-		Context(c.Context()).
-		Do()
+	firstName := gchat.MessageName(c.space, id+"."+id)
+	first, err := h.Chat.Spaces.Messages.Get(firstName).Context(c.Context()).Do()
 	switch code := googleStatus(err); {
-	case code == http.StatusNotFound || code == http.StatusForbidden:
+	case code == http.StatusNotFound, code == http.StatusForbidden,
+		err == nil && !c.claims.wrote(first):
+		return newRefusal(http.StatusBadRequest,
+			"neither this machine nor its person began the thread")
 	case err != nil:
 		return err
-	case c.claims.ownsMessageID(first.ClientAssignedMessageId) || first.Sender != nil && first.Sender.Name == c.claims.User:
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if len(h.writableThreads) >= maxRemembered {
-			clear(h.writableThreads)
-		}
-		h.writableThreads[key] = true
-		return nil
 	}
-	return newRefusal(
-		http.StatusBadRequest,
-		"the thread is neither this machine's nor its person's",
-	)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.writableThreads) >= maxRemembered {
+		clear(h.writableThreads)
+	}
+	h.writableThreads[key] = true
+	return nil
+}
+
+// wrote reports whether the machine or its person wrote a message.
+func (c *Claims) wrote(m *chat.Message) bool {
+	return c.ownsMessageID(m.ClientAssignedMessageId) || m.Sender != nil && m.Sender.Name == c.User
 }
 
 func (h *Hub) getMessage(c *call) (any, error) {
@@ -241,22 +241,18 @@ func (h *Hub) patchMessage(c *call) (any, error) {
 		return nil, err
 	}
 	return h.Chat.Spaces.Messages.Patch(c.messageName, m).
-		UpdateMask(c.query.Get("updateMask")).
-		Context(c.Context()).
-		Do()
+		UpdateMask(c.query.Get("updateMask")).Context(c.Context()).Do()
 }
 
 func (h *Hub) getSpace(c *call) (any, error) {
 	return h.Chat.Spaces.Get(c.space).Context(c.Context()).Do()
 }
 
-// callSubscription pulls from the machine's subscription, or acknowledges there.
+// callSubscription pulls events from the machine's subscription, or acknowledges them.
 func (h *Hub) callSubscription(c *call) (any, error) {
 	subscription := h.subscriptionName(c.claims.Machine)
-	name, verb, _ := strings.Cut(
-		"projects/"+c.PathValue("project")+"/subscriptions/"+c.PathValue("to"),
-		":",
-	)
+	resource := "projects/" + c.PathValue("project") + "/subscriptions/" + c.PathValue("to")
+	name, verb, _ := strings.Cut(resource, ":")
 	if name != subscription {
 		return nil, newRefusal(http.StatusForbidden, "that subscription is not this machine's")
 	}
@@ -269,32 +265,31 @@ func (h *Hub) callSubscription(c *call) (any, error) {
 			return nil, err
 		}
 		return h.PubSub.Projects.Subscriptions.Acknowledge(subscription, request).
-			Context(c.Context()).
-			Do()
+			Context(c.Context()).Do()
 	}
-	return nil, newRefusal(http.StatusNotFound, "there is no such call at a hub")
+	return nil, newRefusal(http.StatusNotFound, "a hub has no such call")
 }
 
-// pullEvents waits for events of the machine's spaces. Where this replica ends, the
-// machine pulls at another.
+// pullEvents waits for events in the machine's spaces. When this replica drains, it
+// answers with no events, and the machine pulls from another replica.
 func (h *Hub) pullEvents(c *call, subscription string) (any, error) {
 	request := &pubsub.PullRequest{}
 	if err := decodeBody(c.Request, request); err != nil {
 		return nil, err
 	}
-	// the request has come, and its answer takes longer
+	// The request is complete. The wait for events is longer than the read deadline.
 	_ = http.NewResponseController(c.writer).SetReadDeadline(time.Time{})
 	ctx, cancel := context.WithCancel(c.Context())
 	defer cancel()
 	defer context.AfterFunc(h.drainContext, cancel)()
-	upstreamRequest := &pubsub.PullRequest{MaxMessages: min(max(request.MaxMessages, 1), 100)}
-	response, err := h.PubSub.Projects.Subscriptions.Pull(subscription, upstreamRequest).
-		Context(ctx).
-		Do()
+	pull := h.PubSub.Projects.Subscriptions.Pull(subscription,
+		&pubsub.PullRequest{MaxMessages: min(max(request.MaxMessages, 1), 100)})
+	response, err := pull.Context(ctx).Do()
 	if ctx.Err() != nil {
 		return &pubsub.PullResponse{}, nil
 	}
-	if googleStatus(err) == http.StatusNotFound { // just revoked
+	// The machine was revoked since the last check of its subscription.
+	if googleStatus(err) == http.StatusNotFound {
 		h.mu.Lock()
 		delete(h.subscriptions, subscription)
 		h.mu.Unlock()
@@ -307,11 +302,8 @@ func (h *Hub) pullEvents(c *call, subscription string) (any, error) {
 		m.Message.MessageId, m.Message.Attributes = m.Message.Attributes[idAttribute], nil
 	}
 	if n := len(response.ReceivedMessages); n > 0 {
-		h.Log.Info().
-			Str("machine", c.claims.Machine).
-			Str("user", c.claims.User).
-			Int("events", n).
-			Msg("pulled")
+		h.Log.Info().Str("machine", c.claims.Machine).Str("user", c.claims.User).
+			Int("events", n).Msg("pulled")
 	}
 	return response, nil
 }

@@ -1,8 +1,8 @@
-// Package hub stands between the machines of a team and Google: it alone has the Chat
-// app's key. To a machine it is Google, at another address: the same paths, bodies and
-// errors, for the machine's own spaces, messages and subscription. It keeps nothing: what
-// is durable is in Chat and in Pub/Sub, so replicas run beside each other, and one may be
-// killed at any line.
+// Package hub stands between a team's machines and Google, so that only the hub needs the
+// Chat app's key. To a machine it looks like Google at another address. It has the same
+// paths, bodies and errors, but only for the machine's own spaces, messages and
+// subscription. A hub stores nothing: everything durable is in Chat and in Pub/Sub. So
+// several replicas can run at once, and each may be killed at any line.
 package hub
 
 import (
@@ -26,13 +26,13 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// Options are what an administrator says of a hub.
+// Options are an administrator's settings for a hub.
 type Options struct {
-	URL          string   // where machines reach it, https://hub.example.com
-	Subscription string   // projects/P/subscriptions/S: the app's events
-	Topic        string   // projects/P/topics/T: to the machines
-	Domains      []string // of the e-mail addresses that may join
-	Policy       string   // a file, "" for none: see config.HubPolicy
+	URL          string   // where machines reach the hub, https://hub.example.com
+	Subscription string   // projects/P/subscriptions/S, which delivers the app's events
+	Topic        string   // projects/P/topics/T, where the hub publishes events for machines
+	Domains      []string // people with an e-mail address in one of these may join
+	Policy       string   // the file with a config.HubPolicy; "" for none
 	Version      string   // of this program
 	SigningKey   []byte   // signs codes and tokens
 	Log          zerolog.Logger
@@ -44,48 +44,47 @@ type Options struct {
 // Hub serves machines, and relays the app's events to them.
 type Hub struct {
 	Options
-	drainContext     context.Context // has ended where this replica ends
+	drainContext     context.Context // ends when this replica should end
 	greetGroup       sync.WaitGroup
-	greetSlots       chan struct{} // holds one for each of greets
-	joinSlots        chan struct{} // holds one for each request to join that is being read
-	unloggedRefusals atomic.Int64  // refusals since the last one in the log
-	// rounds of the relay, one after another; before the first good one it counts one
-	// more
+	greetSlots       chan struct{} // has an element for each running greet
+	joinSlots        chan struct{} // has an element for each request to join that is being read
+	unloggedRefusals atomic.Int64  // refusals since the last logged one
+	// failedRounds counts the relay's failed rounds in a row. Before the first round that
+	// succeeds, it is one higher.
 	failedRounds atomic.Int32
 
 	mu            sync.Mutex
 	subscriptions map[string]subscriptionState // by subscription
-	callsInFlight map[string]int               // calls by machine, and answers by person
-	limiters      map[string]*rate.Limiter     // of calls, by machine, and of writes
-	// that a machine may write in, as machine + " " + thread
+	callsInFlight map[string]int               // calls by machine, and greetings by person
+	limiters      map[string]*rate.Limiter     // of calls and log lines by machine, and of writes
+	// writableThreads has the threads in which a machine may write, as machine + " " + thread.
 	writableThreads map[string]bool
 }
 
-// subscriptionState is what Google last said of a machine's subscription.
+// subscriptionState is what Google last said about a machine's subscription.
 type subscriptionState struct {
-	isValid   bool
+	isValid   bool // it exists, and is not revoked
 	checkedAt time.Time
 }
 
 const (
-	// callTimeout is how long a request may take, with its calls of Google's, and
-	// pullTimeout a pull, which Google holds open for about 90 seconds.
+	// callTimeout bounds a request together with the calls of Google that it needs.
+	// pullTimeout bounds a pull, which Google holds open for about 90 seconds.
 	callTimeout, pullTimeout = 30 * time.Second, 2 * time.Minute
-	// stateMaxAge is how long a revoked machine may still be taken for one that is not.
+	// stateMaxAge is how long a revoked machine may still be served.
 	stateMaxAge = time.Minute
-	// staleStateMaxAge is how long a machine that stood is taken to stand, while Google
-	// does not say.
+	// staleStateMaxAge is how long a machine whose subscription was valid is served while
+	// Google does not answer.
 	staleStateMaxAge = 10 * time.Minute
-	// maxBodyBytes is how large a machine's request may be, in bytes. Chat takes messages
-	// of 32,000. Its token is checked before its body is read.
+	// maxBodyBytes bounds a machine's request. Chat accepts messages of 32,000 bytes. The
+	// hub checks the token before it reads the body.
 	maxBodyBytes = 256 << 10
-	// maxJoinBodyBytes bounds a request to join, in bytes: nobody has shown a token
-	// before it is read. maxJoining of them are read at once, each within
-	// joinReadTimeout.
+	// maxJoinBodyBytes bounds a request to join, which the hub reads before it has seen a
+	// code or a token. It reads maxJoining of them at once, each within joinReadTimeout.
 	maxJoinBodyBytes, maxJoining, joinReadTimeout = 4 << 10, 256, 5 * time.Second
 )
 
-// New prepares a hub, which drains from the end of ctx on.
+// New returns a hub. When ctx ends, the hub drains: it finishes what it has begun.
 func New(ctx context.Context, options Options) *Hub {
 	h := &Hub{
 		Options:         options,
@@ -101,14 +100,16 @@ func New(ctx context.Context, options Options) *Hub {
 	return h
 }
 
-// Handler is what machines call. What it does not name is not there.
+// Handler returns the handler of all calls that a hub has. Any other path is 404.
 func (h *Hub) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, method := range map[string]struct {
 		serve func(*call) (any, error)
-		query []string // the names that it takes
+		query []string // the allowed query names
 	}{
-		"POST /v1/spaces/{space}/messages":               {h.createMessage, []string{"messageId", "requestId", "messageReplyOption"}},
+		"POST /v1/spaces/{space}/messages": {
+			h.createMessage, []string{"messageId", "requestId", "messageReplyOption"},
+		},
 		"GET /v1/spaces/{space}/messages/{message}":      {h.getMessage, nil},
 		"PATCH /v1/spaces/{space}/messages/{message}":    {h.patchMessage, []string{"updateMask"}},
 		"GET /v1/spaces/{space}":                         {h.getSpace, nil},
@@ -125,7 +126,7 @@ func (h *Hub) Handler() http.Handler {
 			if err == nil {
 				response, err = method.serve(c)
 			}
-			h.response(w, r, claims, response, err)
+			h.respond(w, r, claims, response, err)
 		})
 	}
 	mux.HandleFunc("POST /hub/join", func(w http.ResponseWriter, r *http.Request) {
@@ -135,7 +136,7 @@ func (h *Hub) Handler() http.Handler {
 		if err == nil {
 			claims, response, err = h.issueToken(r, request)
 		}
-		h.response(w, r, claims, response, err)
+		h.respond(w, r, claims, response, err)
 	})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		if h.drainContext.Err() != nil || h.failedRounds.Load() > 1 {
@@ -143,13 +144,7 @@ func (h *Hub) Handler() http.Handler {
 		}
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		h.response(
-			w,
-			r,
-			nil,
-			nil,
-			newRefusal(http.StatusNotFound, "there is no such call at a hub"),
-		)
+		h.respond(w, r, nil, nil, newRefusal(http.StatusNotFound, "a hub has no such call"))
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		timeout := callTimeout
@@ -163,7 +158,7 @@ func (h *Hub) Handler() http.Handler {
 	})
 }
 
-// refusal is an error that is told as Google tells its own.
+// refusal is an error that the hub answers with, in the form of Google's errors.
 type refusal struct {
 	Code    int    `json:"code"`
 	Status  string `json:"status"`
@@ -176,20 +171,21 @@ func (r *refusal) Error() string { return r.Message }
 
 func newRefusal(code int, message string) *refusal {
 	status := map[int]string{
-		400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 409: "ALREADY_EXISTS",
-		429: "RESOURCE_EXHAUSTED", 503: "UNAVAILABLE",
+		400: "INVALID_ARGUMENT",
+		401: "UNAUTHENTICATED",
+		403: "PERMISSION_DENIED",
+		404: "NOT_FOUND",
+		409: "ALREADY_EXISTS",
+		429: "RESOURCE_EXHAUSTED",
+		503: "UNAVAILABLE",
 	}
 	return &refusal{Code: code, Status: status[code], Message: message}
 }
 
-// response tells what became of a request. What Google answered is passed on, but that it
-// does not take the hub's own credentials.
-func (h *Hub) response(
-	w http.ResponseWriter,
-	r *http.Request,
-	claims *Claims,
-	response any,
-	err error,
+// respond answers a request with response or err. It passes an error of Google's on to the
+// machine, except that Google refuses the hub's own credentials.
+func (h *Hub) respond(
+	w http.ResponseWriter, r *http.Request, claims *Claims, response any, err error,
 ) {
 	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
 	if err == nil {
@@ -198,40 +194,42 @@ func (h *Hub) response(
 	}
 	line := h.refusalLogLine(r, claims)
 	ours := &refusal{}
-	google := &googleapi.Error{}
+	googleErr := &googleapi.Error{}
+	isGoogleErr := errors.As(err, &googleErr) && json.Valid([]byte(googleErr.Body))
 	switch {
 	case errors.As(err, &ours):
-	case errors.As(err, &google) && google.Code != http.StatusUnauthorized && json.Valid([]byte(google.Body)):
-		line.Int("code", google.Code).Str("error", logText(google.Message)).Msg("refused by Google")
-		if after := google.Header.Get("Retry-After"); after != "" {
+	case isGoogleErr && googleErr.Code != http.StatusUnauthorized:
+		line.Int("code", googleErr.Code).Str("error", logText(googleErr.Message)).
+			Msg("refused by Google")
+		if after := googleErr.Header.Get("Retry-After"); after != "" {
 			w.Header().Set("Retry-After", after)
 		}
-		w.WriteHeader(google.Code)
-		_, _ = w.Write([]byte(google.Body))
+		w.WriteHeader(googleErr.Code)
+		_, _ = w.Write([]byte(googleErr.Body))
 		return
 	default:
-		ours = newRefusal(http.StatusServiceUnavailable, "the hub does not reach Google")
+		ours = newRefusal(http.StatusServiceUnavailable, "the hub cannot reach Google")
 	}
-	if !errors.Is(err, context.Canceled) { // else the machine has gone
+	if !errors.Is(err, context.Canceled) { // otherwise the machine ended the request itself
 		line.Int("code", ours.Code).Str("error", logText(err.Error())).Msg("refused")
 	}
 	if ours.retryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(ours.retryAfter/time.Second)+1))
 	}
 	if claims == nil {
-		// Else the server would wait for the rest of a body that nobody reads.
+		// Without this, the server would wait for the rest of a body that nobody reads.
 		w.Header().Set("Connection", "close")
 	}
 	w.WriteHeader(ours.Code)
 	_ = json.NewEncoder(w).Encode(map[string]any{"error": ours})
 }
 
-// maxLoggedRefusals is how many refusals of one machine stand in the log a minute, or of
-// all that have shown no token. The others are counted.
+// maxLoggedRefusals is how many refusals of one machine are logged in a minute. All callers
+// without a token count as one machine. The other refusals are counted.
 const maxLoggedRefusals = 60
 
-// refusalLogLine begins the log's line of a refusal, or returns nil, which writes
-// nothing, where there were many. The next line says how many it left out.
+// refusalLogLine begins a refusal's line in the log. After many refusals it returns nil,
+// which writes nothing. The next line that is written says how many were left out.
 func (h *Hub) refusalLogLine(r *http.Request, claims *Claims) *zerolog.Event {
 	machine := ""
 	if claims != nil {
@@ -246,23 +244,23 @@ func (h *Hub) refusalLogLine(r *http.Request, claims *Claims) *zerolog.Event {
 		line = line.Int64("refused_unlogged", n)
 	}
 	if claims != nil {
-		line = line.Str("machine", claims.Machine).
-			Str("user", claims.User).
+		line = line.Str("machine", claims.Machine).Str("user", claims.User).
 			Str("path", logText(r.URL.Path))
 	}
 	return line
 }
 
-// logText is the beginning of foreign text, for the log, without signs that a terminal
-// obeys or that reorder it.
+// logText returns the first 200 bytes of foreign text, as one line for the log. It removes
+// characters that control a terminal or reorder text.
 func logText(s string) string { return state.OneLine(s[:min(len(s), 200)]) }
 
-// authenticate is who makes a request: the bearer of a token that has not ended, whose
-// subscription stands.
+// authenticate returns the claims of the machine that makes a request. It returns an error
+// if the token has expired, too many calls are under way, or the machine's subscription is
+// not valid.
 func (h *Hub) authenticate(r *http.Request) (*Claims, error) {
 	claims, err := h.bearerClaims(r)
 	if err == nil && claims.isExpired(tokenLife) {
-		err = newRefusal(http.StatusUnauthorized, "the token has ended: it is renewed at /hub/join")
+		err = newRefusal(http.StatusUnauthorized, "the token has expired: renew it at /hub/join")
 	}
 	if err == nil {
 		err = h.reserveCall(r.Context(), claims.Machine, maxCallsInFlight)
@@ -273,13 +271,13 @@ func (h *Hub) authenticate(r *http.Request) (*Claims, error) {
 	return claims, err
 }
 
-// bearerClaims is what a request's token says.
+// bearerClaims returns the claims in a request's token.
 func (h *Hub) bearerClaims(r *http.Request) (*Claims, error) {
 	return h.verifyClaims(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), tokenKind)
 }
 
-// checkSubscription says with its error that a machine's subscription does not stand any
-// more.
+// checkSubscription returns an error if a machine's subscription was revoked or does not
+// exist. It asks Google once in stateMaxAge.
 func (h *Hub) checkSubscription(ctx context.Context, claims *Claims) error {
 	name := h.subscriptionName(claims.Machine)
 	h.mu.Lock()
@@ -298,34 +296,28 @@ func (h *Hub) checkSubscription(ctx context.Context, claims *Claims) error {
 		}
 	}
 	if !state.isValid {
-		return newRefusal(
-			http.StatusUnauthorized,
-			"the machine was revoked, or silent for a month: write join to the app again",
-		)
+		return newRefusal(http.StatusUnauthorized,
+			"the machine was revoked, or did not call for a month: write join to the app again")
 	}
 	return nil
 }
 
-// googleStatus is the HTTP status with which Google answered; 0 where it did not.
+// googleStatus returns the HTTP status of Google's error, or 0 if err is none of Google's.
 func googleStatus(err error) int {
-	google := &googleapi.Error{}
-	errors.As(err, &google)
-	return google.Code
+	googleErr := &googleapi.Error{}
+	errors.As(err, &googleErr)
+	return googleErr.Code
 }
 
-// readPolicyFile is the administrator's file. While it is broken, machines go on by the
-// last good one.
+// readPolicyFile reads the administrator's policy. While the file cannot be read, machines
+// use the last policy that they got.
 func (h *Hub) readPolicyFile() (*config.HubPolicy, error) {
 	p, err := config.ReadHubPolicy(h.Policy)
 	if err != nil {
-		h.Log.Error().
-			Str("file", h.Policy).
-			Str("error", logText(err.Error())).
-			Msg("the policy cannot be read: mend the file")
-		return nil, newRefusal(
-			http.StatusServiceUnavailable,
-			"the hub's policy cannot be read: tell who runs the hub",
-		)
+		h.Log.Error().Str("file", h.Policy).Str("error", logText(err.Error())).
+			Msg("the policy cannot be read: correct the file")
+		return nil, newRefusal(http.StatusServiceUnavailable,
+			"the hub's policy cannot be read: tell the person who runs the hub")
 	}
 	return p, nil
 }

@@ -119,7 +119,7 @@ func TestHub_MessagesForTheHubItself(t *testing.T) {
 		in := &chat.Space{Name: "spaces/A", SingleUserBotDm: c.direct}
 		e := &chat.DeprecatedEvent{Type: "MESSAGE", Space: in, User: &chat.User{}}
 		e.Message = &chat.Message{Text: c.said, ThreadReply: c.reply}
-		if got := requestedWord(e); got != c.want || isForHub(e) != (c.want != "") {
+		if got := requestedAction(e); got != c.want || isForHub(e) != (c.want != "") {
 			t.Errorf("%+v: %q", c, got)
 		}
 	}

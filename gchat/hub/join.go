@@ -21,15 +21,16 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// Claims are what a code or a token says, signed by the hub's key.
+// Claims are the content of a code or a token, which the hub signs.
 type Claims struct {
 	Kind string `json:"k"` // codeKind or tokenKind
-	// twelve hex digits: of its messages, and of its subscription
+	// Machine is 12 hex digits. The names of the machine's messages and of its subscription
+	// contain it.
 	Machine string `json:"m"`
 	User    string `json:"u"`           // users/ID
-	Email   string `json:"e,omitempty"` // as Chat told it
-	Space   string `json:"s"`           // spaces/S, where its questions go
-	// the person's direct message with the app; it may be Space
+	Email   string `json:"e,omitempty"` // "" if Chat does not give it
+	Space   string `json:"s"`           // spaces/S, where the machine posts its questions
+	// DirectSpace is the person's direct message with the app. It may be Space.
 	DirectSpace string `json:"d"`
 	ExpiresAt   int64  `json:"x"` // seconds since 1970
 }
@@ -38,20 +39,22 @@ const (
 	codeKind, tokenKind = "code", "token"
 	codeLife            = 10 * time.Minute
 	tokenLife           = 24 * time.Hour
-	// maxClockSkew is how far the clocks of two replicas may be apart.
+	// maxClockSkew is how much the clocks of two replicas may differ.
 	maxClockSkew = 2 * time.Minute
-	// subscriptionIdleLife is after how long without a pull Google deletes a machine's
+	// subscriptionIdleLife is how long a machine may pull nothing before Google deletes its
 	// subscription.
 	subscriptionIdleLife = 31 * 24 * time.Hour
 )
 
-// The labels of a machine's subscription. A label's value has a-z, 0-9, "_" and "-".
+// These are the labels of a machine's subscription. A label's value may contain a-z, 0-9,
+// "_" and "-".
 const (
-	userLabel = "user" // whose it is
-	// a hash of what the machine said when it joined: only the same may repeat it
+	userLabel = "user" // the machine's owner
+	// nonceLabel is a hash of the nonce that the machine joined with. A second join with the
+	// same code needs the same nonce.
 	nonceLabel   = "nonce"
 	createdLabel = "made"    // seconds since 1970
-	revokedLabel = "revoked" // there: it stands for nothing any more
+	revokedLabel = "revoked" // present if the machine was revoked
 )
 
 // machinePrefix begins the names of the machines' subscriptions.
@@ -69,51 +72,50 @@ func (h *Hub) macOf(text string) []byte {
 	return m.Sum(nil)
 }
 
-// Sign writes claims down so that only this hub could have.
+// Sign returns claims as text with a signature that only this hub can make.
 func (h *Hub) Sign(c Claims) string {
 	b, _ := json.Marshal(c) // texts and numbers always encode
 	payload := base64.RawURLEncoding.EncodeToString(b)
 	return payload + "." + base64.RawURLEncoding.EncodeToString(h.macOf("claims "+payload))
 }
 
-// verifyClaims reads what was signed, as a call of the machine that it names.
+// verifyClaims reads signed claims of one kind. It counts as a call of their machine, so
+// it refuses claims of a machine that calls too often.
 func (h *Hub) verifyClaims(signed, kind string) (*Claims, error) {
 	payload, mac, _ := strings.Cut(signed, ".")
 	signature, err := base64.RawURLEncoding.DecodeString(mac)
+	isSigned := err == nil && hmac.Equal(signature, h.macOf("claims "+payload))
 	b, _ := base64.RawURLEncoding.DecodeString(payload)
 	claims := &Claims{}
-	if err != nil || !hmac.Equal(signature, h.macOf("claims "+payload)) ||
-		json.Unmarshal(b, claims) != nil ||
-		claims.Kind != kind {
+	if !isSigned || json.Unmarshal(b, claims) != nil || claims.Kind != kind {
 		return nil, newRefusal(http.StatusUnauthorized, "the "+kind+" is not one of this hub's")
 	}
 	return claims, h.limitRate(claims.Machine, maxCalls)
 }
 
-// isExpired says that a code or a token is over. One that ends later than any does was
-// signed by a clock that was ahead.
+// isExpired reports whether a code or a token has expired. It also rejects one that ends
+// later than a new one would: the clock that signed it was ahead.
 func (c *Claims) isExpired(maxLife time.Duration) bool {
 	left := time.Until(time.Unix(c.ExpiresAt, 0))
 	return left < 0 || left > maxLife+maxClockSkew
 }
 
-// joinRequest is what a machine says to join.
+// joinRequest is the body of a machine's request to join, or to renew its token.
 type joinRequest struct {
-	Code    string `json:"code"`
+	Code    string `json:"code"` // "" to renew
 	Nonce   string `json:"nonce"`
 	Version string `json:"version"`
 }
 
-// readJoinRequest reads what a machine says to join. The sender has shown no token yet,
-// so the body is small, has little time, and few are read at once.
+// readJoinRequest reads a request to join. The hub has checked no code or token of the
+// sender yet. So it reads only a small body, for a short time, and few at once.
 func (h *Hub) readJoinRequest(
-	w http.ResponseWriter,
-	r *http.Request,
+	w http.ResponseWriter, r *http.Request,
 ) (request joinRequest, err error) {
 	select {
 	case h.joinSlots <- struct{}{}:
 	default:
-		busy := newRefusal(http.StatusServiceUnavailable, "many machines join at once")
+		busy := newRefusal(http.StatusServiceUnavailable, "too many machines join at once")
 		busy.retryAfter = joinReadTimeout
 		return request, busy
 	}
@@ -123,19 +125,17 @@ func (h *Hub) readJoinRequest(
 	return request, decodeBody(r, &request)
 }
 
-// issueToken gives a token for a code, or for another token.
+// issueToken returns a new token in exchange for a code, or for an earlier token, which may
+// have expired.
 func (h *Hub) issueToken(
-	r *http.Request,
-	request joinRequest,
+	r *http.Request, request joinRequest,
 ) (claims *Claims, response any, err error) {
 	policy := &config.HubPolicy{}
 	if request.Code == "" {
 		claims, err = h.bearerClaims(r)
 		if err == nil && claims.ExpiresAt < time.Now().Add(-subscriptionIdleLife).Unix() {
-			err = newRefusal(
-				http.StatusUnauthorized,
-				"the token ended long ago: write join to the app again",
-			)
+			err = newRefusal(http.StatusUnauthorized,
+				"the token expired long ago: write join to the app again")
 		}
 		if err == nil {
 			err = h.checkSubscription(r.Context(), claims)
@@ -155,55 +155,49 @@ func (h *Hub) issueToken(
 	now := time.Now().UTC()
 	claims.Kind, claims.ExpiresAt = tokenKind, now.Add(tokenLife).Unix()
 	joined := gchat.JoinResponse{
-		Token: h.Sign(
-			*claims,
-		), Expires: time.Unix(claims.ExpiresAt, 0).UTC(), Machine: claims.Machine, User: claims.User, Email: claims.Email, Space: claims.Space,
-		Subscription: h.subscriptionName(claims.Machine), Version: h.Version, Time: now,
+		Token:        h.Sign(*claims),
+		Expires:      time.Unix(claims.ExpiresAt, 0).UTC(),
+		Machine:      claims.Machine,
+		User:         claims.User,
+		Email:        claims.Email,
+		Space:        claims.Space,
+		Subscription: h.subscriptionName(claims.Machine),
+		Deciders:     policy.SpaceApprovers[claims.Space],
+		Version:      h.Version,
+		Time:         now,
 	}
-	if request.Code != "" {
-		joined.Deciders = policy.SpaceApprovers[claims.Space]
-	}
-	h.Log.Info().
-		Str("machine", claims.Machine).
-		Str("user", claims.User).
-		Str("email", claims.Email).
-		Str("space", claims.Space).
-		Str("version", logText(request.Version)).
-		Bool("renewed", request.Code == "").
+	h.Log.Info().Str("machine", claims.Machine).Str("user", claims.User).
+		Str("email", claims.Email).Str("space", claims.Space).
+		Str("version", logText(request.Version)).Bool("renewed", request.Code == "").
 		Msg("joined")
 	return claims, joined, nil
 }
 
-// checkMembership refuses the machine of a person who is not in its space any more. Where
-// Chat does not say, the next renewal asks again.
+// checkMembership refuses the machine of a person who is not a member of its space. If
+// Chat does not answer, the machine is accepted, and its next renewal asks again.
 func (h *Hub) checkMembership(ctx context.Context, claims *Claims) error {
 	if claims.Space == claims.DirectSpace {
 		return nil
 	}
 	member, err := h.Chat.Spaces.Members.Get(claims.Space + "/members/" + path.Base(claims.User)).
-		Context(ctx).
-		Do()
+		Context(ctx).Do()
 	if googleStatus(err) == http.StatusNotFound || err == nil && member.State == "NOT_A_MEMBER" {
-		return newRefusal(
-			http.StatusUnauthorized,
-			"you are not in that space: write join to the app in one that you are in",
-		)
+		return newRefusal(http.StatusUnauthorized,
+			"you are not in that space: write join to the app in one that you are in")
 	}
 	return nil
 }
 
-// redeemCode makes the subscription that a code names. It stands while it is used, and so
-// the code is used up.
+// redeemCode creates the subscription of the machine that a code names. While that
+// subscription exists, nobody can use the code again without the same nonce.
 func (h *Hub) redeemCode(ctx context.Context, request joinRequest) (*Claims, error) {
 	claims, err := h.verifyClaims(request.Code, codeKind)
 	switch {
 	case err != nil:
 		return claims, err
 	case claims.isExpired(codeLife):
-		return claims, newRefusal(
-			http.StatusUnauthorized,
-			"the code has ended: write join to the app again",
-		)
+		return claims, newRefusal(http.StatusUnauthorized,
+			"the code has expired: write join to the app again")
 	case request.Nonce == "":
 		return claims, newRefusal(http.StatusBadRequest, "nonce is missing")
 	}
@@ -214,12 +208,15 @@ func (h *Hub) redeemCode(ctx context.Context, request joinRequest) (*Claims, err
 	nonce := state.Hash(16, request.Nonce)
 	name := h.subscriptionName(claims.Machine)
 	_, err = h.PubSub.Projects.Subscriptions.Create(name, &pubsub.Subscription{
-		Topic: h.Topic, Filter: filter, AckDeadlineSeconds: 20, MessageRetentionDuration: "86400s",
-		ExpirationPolicy: &pubsub.ExpirationPolicy{Ttl: durationText(subscriptionIdleLife)},
+		Topic:                    h.Topic,
+		Filter:                   filter,
+		AckDeadlineSeconds:       20,
+		MessageRetentionDuration: "86400s",
+		ExpirationPolicy:         &pubsub.ExpirationPolicy{Ttl: durationText(subscriptionIdleLife)},
 		Labels: map[string]string{
-			userLabel: labelValue(
-				claims.User,
-			), nonceLabel: nonce, createdLabel: strconv.FormatInt(time.Now().Unix(), 10),
+			userLabel:    labelValue(claims.User),
+			nonceLabel:   nonce,
+			createdLabel: strconv.FormatInt(time.Now().Unix(), 10),
 		},
 	}).Context(ctx).Do()
 	if googleStatus(err) == http.StatusConflict {
@@ -227,11 +224,9 @@ func (h *Hub) redeemCode(ctx context.Context, request joinRequest) (*Claims, err
 		existing, err = h.PubSub.Projects.Subscriptions.Get(name).Context(ctx).Do()
 		if err == nil &&
 			(existing.Labels[nonceLabel] != nonce || existing.Labels[revokedLabel] != "") {
-			err = newRefusal(
-				http.StatusConflict,
-				"the code was used already. If that was not you, somebody else holds "+
-					"this machine's token: have who runs the hub revoke "+claims.Machine+", and write join to the app again",
-			)
+			err = newRefusal(http.StatusConflict, "the code was used already. If you did not use "+
+				"it, somebody else has this machine's token: have the person who runs the hub revoke "+
+				claims.Machine+", and write join to the app again")
 		}
 	}
 	return claims, err
@@ -239,7 +234,7 @@ func (h *Hub) redeemCode(ctx context.Context, request joinRequest) (*Claims, err
 
 func durationText(d time.Duration) string { return strconv.Itoa(int(d/time.Second)) + "s" }
 
-// labelValue is a person's name as a label's value takes it.
+// labelValue turns a person's name into a label's value. Other characters become "-".
 func labelValue(user string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '_' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' {
@@ -249,40 +244,39 @@ func labelValue(user string) string {
 	}, strings.ToLower(user[:min(len(user), 63)]))
 }
 
-// Machine is one that has joined.
+// Machine is a machine that has joined.
 type Machine struct {
 	ID        string
-	User      string // users-ID
+	User      string // users-ID, as in the label
 	CreatedAt time.Time
-	IsRevoked bool // it stands for nothing, and goes once its code has ended
+	IsRevoked bool // the hub refuses it; Revoke deletes it once its code has expired
 }
 
-// ListMachines are those that have joined.
+// ListMachines returns the machines that have joined.
 func (h *Hub) ListMachines(ctx context.Context) (machines []Machine, err error) {
 	list := h.PubSub.Projects.Subscriptions.List(h.projectName()).PageSize(1000)
 	next := func(page *pubsub.ListSubscriptionsResponse) string { return page.NextPageToken }
 	err = list.Pages(ctx, gchat.LimitPages(next, func(page *pubsub.ListSubscriptionsResponse) {
 		for _, sub := range page.Subscriptions {
-			id, ok := strings.CutPrefix(path.Base(sub.Name), machinePrefix)
-			if createdAt, err := strconv.ParseInt(sub.Labels[createdLabel], 10, 64); ok &&
-				err == nil &&
-				sub.Topic == h.Topic {
-				m := Machine{
+			id, isMachine := strings.CutPrefix(path.Base(sub.Name), machinePrefix)
+			createdAt, err := strconv.ParseInt(sub.Labels[createdLabel], 10, 64)
+			if isMachine && err == nil && sub.Topic == h.Topic {
+				machines = append(machines, Machine{
 					ID:        id,
 					User:      sub.Labels[userLabel],
 					CreatedAt: time.Unix(createdAt, 0),
-				}
-				m.IsRevoked = sub.Labels[revokedLabel] != ""
-				machines = append(machines, m)
+					IsRevoked: sub.Labels[revokedLabel] != "",
+				})
 			}
 		}
 	}))
 	return machines, err
 }
 
-// Revoke takes from machines what they joined with, within stateMaxAge; nothing makes it
-// again. A code that is still good could: until all have ended, the subscriptions stay,
-// and stand for nothing; waits is told until when.
+// Revoke has the hub refuse machines, within stateMaxAge, and deletes their subscriptions.
+// A code that has not expired could create a deleted subscription again. So Revoke first
+// labels the subscriptions as revoked, and deletes them when all the codes have expired. If
+// it has to wait for that, it calls notifyWait with the time at which it goes on.
 func (h *Hub) Revoke(
 	ctx context.Context,
 	notifyWait func(until time.Time),
@@ -301,7 +295,8 @@ func (h *Hub) Revoke(
 					Name:   name,
 					Topic:  existing.Topic,
 					Labels: existing.Labels,
-				}, UpdateMask: "labels",
+				},
+				UpdateMask: "labels",
 			}
 			_, err = subs.Patch(name, change).Context(ctx).Do()
 		}

@@ -20,17 +20,18 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// The attributes of an event on its way to the machines.
+// These are the attributes of an event that the hub publishes for the machines.
 const (
-	spaceAttribute = "space" // that it happened in: a machine's subscription takes those of its own
-	// Pub/Sub's, of the app's event: a machine counts it once, also where it was
-	// published twice
+	// spaceAttribute is the event's space. A machine's subscription filters by it.
+	spaceAttribute = "space"
+	// idAttribute is Pub/Sub's id of the app's event. By it a machine recognizes an event
+	// that was published twice.
 	idAttribute = "id"
 )
 
-// Relay has what people do reach the machines, until ctx ends. An event that was
-// published is acknowledged; where this process is killed before, it comes again, and is
-// published again.
+// Relay publishes the app's events for the machines, until ctx ends. It acknowledges an
+// event after publishing it. If this process is killed in between, Pub/Sub delivers the
+// event again, and it is published twice.
 func (h *Hub) Relay(ctx context.Context) {
 	const shortest, longest = time.Second, 30 * time.Second
 	defer h.greetGroup.Wait()
@@ -42,30 +43,28 @@ func (h *Hub) Relay(ctx context.Context) {
 			continue
 		}
 		h.failedRounds.Add(1)
-		h.Log.Error().
-			Str("error", logText(err.Error())).
+		h.Log.Error().Str("error", logText(err.Error())).
 			Msg("events are not relayed; it is tried again")
 		state.Sleep(ctx, pause)
 		pause = min(2*pause, longest)
 	}
 }
 
-// relayOnce takes the events that are there.
+// relayOnce pulls events once, and relays them.
 func (h *Hub) relayOnce(ctx context.Context) error {
-	const maxEvents = 50 // of some kB each; a publish takes 10 MB
+	const maxEvents = 50 // an event has some kB, and a publish may have 10 MB
 	pullCtx, cancel := context.WithTimeout(ctx, pullTimeout)
 	defer cancel()
 	subs := h.PubSub.Projects.Subscriptions
 	response, err := subs.Pull(h.Subscription, &pubsub.PullRequest{MaxMessages: maxEvents}).
-		Context(pullCtx).
-		Do()
+		Context(pullCtx).Do()
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	if err != nil || len(response.ReceivedMessages) == 0 {
 		return nil
 	}
-	// What was begun is ended, also while this replica drains.
+	// These events are relayed even if this replica begins to drain.
 	ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
 	publish, ack := &pubsub.PublishRequest{}, &pubsub.AcknowledgeRequest{}
@@ -77,18 +76,18 @@ func (h *Hub) relayOnce(ctx context.Context) error {
 		}
 		ack.AckIds = append(ack.AckIds, m.AckId)
 		if e.Space != nil {
-			attributes := map[string]string{
-				spaceAttribute: e.Space.Name,
-				idAttribute:    m.Message.MessageId,
-			}
-			publish.Messages = append(
-				publish.Messages,
-				&pubsub.PubsubMessage{Data: m.Message.Data, Attributes: attributes},
-			)
+			publish.Messages = append(publish.Messages, &pubsub.PubsubMessage{
+				Data: m.Message.Data,
+				Attributes: map[string]string{
+					spaceAttribute: e.Space.Name,
+					idAttribute:    m.Message.MessageId,
+				},
+			})
 		}
 	}
 	if len(publish.Messages) > 0 {
-		if _, err := h.PubSub.Projects.Topics.Publish(h.Topic, publish).Context(ctx).Do(); err != nil {
+		_, err := h.PubSub.Projects.Topics.Publish(h.Topic, publish).Context(ctx).Do()
+		if err != nil {
 			return err
 		}
 	}
@@ -98,7 +97,8 @@ func (h *Hub) relayOnce(ctx context.Context) error {
 	return err
 }
 
-// parseEvent reads what Chat published; what is none has no space, and goes nowhere.
+// parseEvent parses an event that Chat published. If it cannot be parsed, the result has no
+// space, so the hub relays it to no machine.
 func parseEvent(m *pubsub.PubsubMessage) *chat.DeprecatedEvent {
 	e := &chat.DeprecatedEvent{}
 	data, err := base64.StdEncoding.DecodeString(m.Data)
@@ -111,25 +111,26 @@ func parseEvent(m *pubsub.PubsubMessage) *chat.DeprecatedEvent {
 	return e
 }
 
-// isForHub says whether an event is for the hub itself, and for no machine: a word for
-// it, or that the app was added to a direct message.
+// isForHub reports whether an event is for the hub itself, and not for machines: a message
+// join or help, or a person who added the app to a direct message.
 func isForHub(e *chat.DeprecatedEvent) bool {
 	if e.Space == nil || e.User == nil || e.User.Type == "BOT" {
 		return false
 	}
-	return e.Type == "ADDED_TO_SPACE" && isDirect(e.Space) || requestedWord(e) != ""
+	return e.Type == "ADDED_TO_SPACE" && isDirect(e.Space) || requestedAction(e) != ""
 }
 
-// isDirect says whether only one person is in a space. A SpaceType of DIRECT_MESSAGE may
-// be of two.
+// isDirect reports whether a space is the direct message of one person with the app. A
+// space with the SpaceType DIRECT_MESSAGE may have two people.
 func isDirect(s *chat.Space) bool { return s.SingleUserBotDm || s.Type == "DM" }
 
-// maxGreetings is how many answers to one person are under way: a flood of theirs
-// leaves room for a colleague.
+// maxGreetings is how many greetings of one person may be under way, so that a person who
+// writes very often does not block the others.
 const maxGreetings = 2
 
-// startGreeting greets beside the relay: trouble with one person's message holds up
-// nobody else's events. Where it fails, or too much is under way, the event comes again.
+// startGreeting runs greet in a goroutine, so that trouble with one person's message does
+// not delay other events. If greet fails, or too many are under way, startGreeting does not
+// acknowledge the event, and Pub/Sub delivers it again.
 func (h *Hub) startGreeting(e *chat.DeprecatedEvent, m *pubsub.ReceivedMessage) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	if h.reserveCall(ctx, "greet "+e.User.Name, maxGreetings) != nil {
@@ -149,45 +150,36 @@ func (h *Hub) startGreeting(e *chat.DeprecatedEvent, m *pubsub.ReceivedMessage) 
 		if err == nil {
 			ack := &pubsub.AcknowledgeRequest{AckIds: []string{m.AckId}}
 			_, err = h.PubSub.Projects.Subscriptions.Acknowledge(h.Subscription, ack).
-				Context(ctx).
-				Do()
+				Context(ctx).Do()
 		}
 		if err != nil {
-			h.Log.Warn().
-				Str("user", e.User.Name).
-				Str("error", logText(err.Error())).
+			h.Log.Warn().Str("user", e.User.Name).Str("error", logText(err.Error())).
 				Msg("not greeted; it is tried again")
 		}
 	})
 }
 
-// greet answers what is for the hub itself. The answer has an id of the event's: it is
-// given once, whichever replica was killed.
+const joinHelp = "Write `join` to me in a direct message, " +
+	"and I answer with one line that connects your machine."
+
+// greet answers an event that is for the hub itself. The answer's message id is made from
+// the event's id, so it is posted once even if a replica is killed.
 func (h *Hub) greet(ctx context.Context, e *chat.DeprecatedEvent, id string) error {
-	const joinHelp = "Write `join` to me in a direct message, and I answer with one line that connects your machine."
 	switch {
-	case requestedWord(e) != "join":
+	case requestedAction(e) != "join":
 		return h.postOnce(ctx, e.Space.Name, id, "Hello. "+joinHelp)
 	case !h.canJoin(e.User.Email):
 		h.Log.Warn().Str("user", e.User.Name).Str("email", e.User.Email).Msg("refused to join")
-		return h.postOnce(
-			ctx,
-			e.Space.Name,
-			id,
-			"I am sorry: only people of this organisation may connect a machine here.",
-		)
+		return h.postOnce(ctx, e.Space.Name, id,
+			"I am sorry: only people of this organisation may connect a machine here.")
 	}
 	space := e.Space.Name
 	if !isDirect(e.Space) {
 		directSpace, err := h.Chat.Spaces.FindDirectMessage().Name(e.User.Name).Context(ctx).Do()
 		if googleStatus(err) == http.StatusNotFound {
-			return h.postOnce(
-				ctx,
-				e.Space.Name,
-				id,
+			return h.postOnce(ctx, e.Space.Name, id,
 				"Please write me a direct message first, then `join` here again: "+
-					"the line that connects your machine is for you alone.",
-			)
+					"the line that connects your machine is for you alone.")
 		}
 		if err != nil {
 			return err
@@ -195,19 +187,25 @@ func (h *Hub) greet(ctx context.Context, e *chat.DeprecatedEvent, id string) err
 		space = directSpace.Name
 	}
 	code := h.Sign(Claims{
-		Kind: codeKind, Machine: fmt.Sprintf("%x", h.macOf("machine " + id)[:6]), User: e.User.Name, Email: e.User.Email,
-		Space: e.Space.Name, DirectSpace: space, ExpiresAt: time.Now().Add(codeLife).Unix(),
+		Kind:        codeKind,
+		Machine:     fmt.Sprintf("%x", h.macOf("machine " + id)[:6]),
+		User:        e.User.Name,
+		Email:       e.User.Email,
+		Space:       e.Space.Name,
+		DirectSpace: space,
+		ExpiresAt:   time.Now().Add(codeLife).Unix(),
 	})
-	// The code stands apart: on a command line, other users of the machine can read it.
+	// The code is not part of the command line, which other users of the machine can read.
 	return h.postOnce(ctx, space, id, "Run this on your machine, in the next ten minutes:\n```\n"+
 		"gchat-hooks setup --hub "+h.URL+"\n```\nIt asks for this code:\n```\n"+code+"\n```")
 }
 
-// requestedWord is what a person asks of the hub, whatever stands around it: join, also
-// where that adds the app to a space, or help. Replies may answer a question of a
-// machine's, but for join in a direct message: a person replies so to the hub's own
-// words.
-func requestedWord(e *chat.DeprecatedEvent) string {
+// requestedAction returns what a person asks the hub for, join or help, or "". It ignores
+// characters around the word that are no letters. A message that adds the app to a space
+// may be a join as well. A reply in a thread may answer a machine's question, so it is
+// none of the two. The exception is join in a direct message, since people write it as a
+// reply to the hub's own message.
+func requestedAction(e *chat.DeprecatedEvent) string {
 	m := e.Message
 	if m == nil || e.Type != "MESSAGE" && e.Type != "ADDED_TO_SPACE" {
 		return ""
@@ -222,16 +220,15 @@ func requestedWord(e *chat.DeprecatedEvent) string {
 	return ""
 }
 
-// canJoin says whether an e-mail address is of one of the domains.
+// canJoin reports whether an e-mail address is in one of the hub's domains.
 func (h *Hub) canJoin(email string) bool {
 	_, domain, _ := strings.Cut(email, "@")
-	return slices.ContainsFunc(
-		h.Domains,
-		func(allowed string) bool { return config.IsSameAddress(allowed, domain) },
-	)
+	return slices.ContainsFunc(h.Domains,
+		func(allowed string) bool { return config.IsSameAddress(allowed, domain) })
 }
 
-// postOnce posts words of the hub's own, once.
+// postOnce posts a message of the hub itself. If it was posted for this event before,
+// postOnce does nothing.
 func (h *Hub) postOnce(ctx context.Context, space, event, text string) error {
 	id := state.MessageID("hub", event)
 	m := &chat.Message{Text: text, MarkupSyntax: "MARKUP_SYNTAX_CHAT"}
@@ -240,11 +237,9 @@ func (h *Hub) postOnce(ctx context.Context, space, event, text string) error {
 	case code == http.StatusConflict:
 		return nil
 	case code/100 == 4 && code != http.StatusTooManyRequests:
-		// the app was removed meanwhile: the person writes once more
-		h.Log.Warn().
-			Str("space", space).
-			Int("code", code).
-			Msg("a space does not take words of the hub's")
+		// The app was probably removed from the space. The person can write again.
+		h.Log.Warn().Str("space", space).Int("code", code).
+			Msg("Chat refused a message of the hub")
 		return nil
 	}
 	return err
