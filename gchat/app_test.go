@@ -107,9 +107,8 @@ func TestApp_PullLeavesADeadConnection(t *testing.T) {
 		_, err := app.Pull(t.Context())
 		lost <- err
 	}()
-	if first, second := <-arrived, <-arrived; first != "HTTP/2.0" || second != first {
-		t.Errorf("pulled over %s and %s", first, second)
-	}
+	first, second := <-arrived, <-arrived
+	kit.True(t, first == "HTTP/2.0" && second == first, "pulled over %s and %s", first, second)
 	proxy.swallowBytes()
 	if err := <-lost; !errors.Is(err, ErrConnectionLost) {
 		t.Fatalf("the pull that was under way ended with %v", err)
@@ -133,7 +132,6 @@ func TestApp_SpacesOfAllPages(t *testing.T) {
 		APIEndpoint: server.URL, PubSubEndpoint: server.URL})
 	kit.NoError(t, err)
 	spaces, err := a.Spaces(t.Context())
-	if err != nil || len(spaces) != 2 || spaces[0].Name != "spaces/B" {
-		t.Errorf("%v, %v", spaces, err)
-	}
+	kit.True(t, err == nil && len(spaces) == 2 && spaces[0].Name == "spaces/B",
+		"%v, %v", spaces, err)
 }

@@ -38,13 +38,11 @@ func TestCardV2_Golden(t *testing.T) {
 		`"items": [{"text": "B","value": "1"},{"text": "C","value": "2"}],"label": "Choose","name": "q2","type": "CHECK_BOX"`,
 		`"function": "gchat-hooks","parameters": [{"key": "question","value": "cafe12"},{"key": "choice","value": "send"}]`,
 	} {
-		if !strings.Contains(strings.ReplaceAll(flat.String(), "\u00a0", `\u00a0`), want) {
-			t.Errorf("%s is not in %s", want, flat.String())
-		}
+		kit.True(t, strings.Contains(strings.ReplaceAll(flat.String(), "\u00a0", `\u00a0`), want),
+			"%s is not in %s", want, flat.String())
 	}
-	if n := CardSize(card); n < 300 || n > len(b) {
-		t.Errorf("%d bytes", n)
-	}
+	n := CardSize(card)
+	kit.True(t, n >= 300 && n <= len(b), "%d bytes", n)
 }
 
 // With the card that Google takes, whatever its text becomes there, a message is no
@@ -72,9 +70,8 @@ func TestCardV2_FitsGooglesLimits(t *testing.T) {
 			withShownText(state.KindPermission, state.LabelAllow, state.LabelDeny), withShownText(state.KindPlan, state.LabelApprove, state.LabelSendBack),
 		} {
 			texts, card := wording.CardTexts(q, "0123456789abcdef0123456789abcdef", CardSize)
-			if n := len(texts[len(texts)-1]) + CardSize(card); n > wording.MaxText {
-				t.Errorf("%s, %s: %d bytes", name, q.Kind, n)
-			}
+			n := len(texts[len(texts)-1]) + CardSize(card)
+			kit.True(t, n <= wording.MaxText, "%s, %s: %d bytes", name, q.Kind, n)
 		}
 	}
 }
@@ -100,8 +97,8 @@ func FuzzCardText(f *testing.F) {
 		for _, tag := range markupPattern.FindAllString(got, -1) {
 			kit.Equalf(t, tag, "<br>", "%q", got)
 		}
-		if strings.Count(entityPattern.ReplaceAllString(got, ""), "&") > 0 || strings.Contains(strings.ReplaceAll(got, "<br>", ""), "<") {
-			t.Errorf("%q", got)
-		}
+		kit.True(t, strings.Count(entityPattern.ReplaceAllString(got, ""), "&") <= 0 &&
+			!strings.Contains(strings.ReplaceAll(got, "<br>", ""), "<"),
+			"%q", got)
 	})
 }

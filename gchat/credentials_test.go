@@ -55,12 +55,12 @@ func TestCredentials_ExpiredLogin(t *testing.T) {
 		r, err := NewReader(t.Context(), "https://127.0.0.1:1/", writeUserFile(t, tokens.URL+"/token"))
 		kit.NoError(t, err)
 		err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
-		if !errors.Is(err, ErrCredentials) || !IsAuthFailure(err) || !strings.Contains(err.Error(), c.says) || !strings.Contains(Hint(err), c.hint) {
-			t.Errorf("%s: %v; hint: %s", name, err, Hint(err))
-		}
-		if s := err.Error() + Hint(err); strings.Contains(s, "GOCSPX") || strings.Contains(s, "1//") {
-			t.Errorf("%s tells a secret: %s", name, s)
-		}
+		kit.True(t, errors.Is(err, ErrCredentials) && IsAuthFailure(err) &&
+			strings.Contains(err.Error(), c.says) && strings.Contains(Hint(err), c.hint),
+			"%s: %v; hint: %s", name, err, Hint(err))
+		s := err.Error() + Hint(err)
+		kit.True(t, !strings.Contains(s, "GOCSPX") && !strings.Contains(s, "1//"),
+			"%s tells a secret: %s", name, s)
 	}
 }
 
@@ -72,9 +72,10 @@ func TestCredentials_DisabledServiceAccount(t *testing.T) {
 	r, err := NewReader(t.Context(), "https://127.0.0.1:1/", strict.ServiceAccount(t, tokens.URL))
 	kit.NoError(t, err)
 	err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
-	if hint := Hint(err); !strings.Contains(err.Error(), "Invalid JWT") || !strings.Contains(hint, "service account") || strings.Contains(hint, "log in") {
-		t.Errorf("%v; hint: %s", err, hint)
-	}
+	hint := Hint(err)
+	kit.True(t, strings.Contains(err.Error(), "Invalid JWT") &&
+		strings.Contains(hint, "service account") && !strings.Contains(hint, "log in"),
+		"%v; hint: %s", err, hint)
 }
 
 func TestCredentials_TokenEndpointFails(t *testing.T) {
@@ -86,17 +87,16 @@ func TestCredentials_TokenEndpointFails(t *testing.T) {
 		r, err := NewReader(t.Context(), "https://127.0.0.1:1/", writeUserFile(t, tokens.URL+"/token"))
 		kit.NoError(t, err)
 		err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
-		if IsAuthFailure(err) || !IsOverloaded(err) || RetryAfter(err) != 7*time.Second {
-			t.Errorf("%d: %v", code, err)
-		}
+		kit.True(t, !IsAuthFailure(err) && IsOverloaded(err) && RetryAfter(err) == 7*time.Second,
+			"%d: %v", code, err)
 	}
 }
 
 func TestCredentials_RefreshTokenGoesToGoogleOnly(t *testing.T) {
 	for _, uri := range []string{"http://oauth2.example/token", "ftp://127.0.0.1/token", "http://127.0.0.1.oauth2.example/token", "token", ":"} {
-		if _, err := NewReader(t.Context(), "", writeUserFile(t, uri)); !errors.Is(err, ErrCredentials) || !strings.Contains(err.Error(), "token_uri") {
-			t.Errorf("%s: %v", uri, err)
-		}
+		_, err := NewReader(t.Context(), "", writeUserFile(t, uri))
+		kit.True(t, errors.Is(err, ErrCredentials) && strings.Contains(err.Error(), "token_uri"),
+			"%s: %v", uri, err)
 	}
 }
 
@@ -124,9 +124,9 @@ func TestCredentials_RedirectCarriesNoSecret(t *testing.T) {
 				r, err := NewReader(t.Context(), "https://127.0.0.1:1/", path)
 				kit.NoError(t, err)
 				err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
-				if err == nil || IsAuthFailure(err) || !strings.Contains(err.Error(), "redirects") {
-					t.Errorf("%s, %d: %v", name, code, err)
-				}
+				kit.True(t, err != nil && !IsAuthFailure(err) &&
+					strings.Contains(err.Error(), "redirects"),
+					"%s, %d: %v", name, code, err)
 			}
 		}
 		kit.Equalf(t, asked, 3, "%d: asked", code)
@@ -158,13 +158,13 @@ func TestCredentials_RefusedTokenIsReplaced(t *testing.T) {
 	cfg := &config.Config{SpaceID: "spaces/AAA", APIEndpoint: srv.URL, CredentialsFile: strict.ServiceAccount(t, srv.URL+"/token")}
 	app, err := NewApp(t.Context(), cfg)
 	kit.NoError(t, err)
-	if _, err := app.Post(t.Context(), Post{Text: "hello"}); err != nil || got != 2 || len(bodies) != 2 || bodies[0] != bodies[1] || bodies[0] == "" {
-		t.Errorf("%v, %d tokens, posted %q", err, got, bodies)
-	}
+	_, err = app.Post(t.Context(), Post{Text: "hello"})
+	kit.True(t, err == nil && got == 2 && len(bodies) == 2 && bodies[0] == bodies[1] &&
+		bodies[0] != "",
+		"%v, %d tokens, posted %q", err, got, bodies)
 	accepted = 0
-	if _, err := app.Post(t.Context(), Post{Text: "hello"}); !IsAuthFailure(err) || got != 3 {
-		t.Errorf("%v, %d tokens", err, got)
-	}
+	_, err = app.Post(t.Context(), Post{Text: "hello"})
+	kit.True(t, IsAuthFailure(err) && got == 3, "%v, %d tokens", err, got)
 }
 
 // impersonationServer stands in for Google where a login gets the token of a service
@@ -216,13 +216,10 @@ func TestCredentials_ImpersonatedAccountReadsAsAnApp(t *testing.T) {
 	writeImpersonatedFile(t, i)
 	r, err := NewReader(t.Context(), "", "")
 	kit.NoError(t, err)
-	if err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {}); err != nil {
-		t.Error(err)
-	}
+	kit.NoError(t, r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {}))
 	kit.Equalf(t, strings.Join(i.scopes, " "), "https://www.googleapis.com/auth/chat.app.messages.readonly", "asked for")
-	if len(i.bearers) != 1 || i.bearers[0] != "Bearer scope:account" {
-		t.Errorf("asked Chat with %q", i.bearers)
-	}
+	kit.True(t, len(i.bearers) == 1 && i.bearers[0] == "Bearer scope:account",
+		"asked Chat with %q", i.bearers)
 }
 
 func TestCredentials_RefusedImpersonation(t *testing.T) {
@@ -242,17 +239,16 @@ func TestCredentials_RefusedImpersonation(t *testing.T) {
 			app, err := NewApp(t.Context(), &config.Config{SpaceID: "spaces/AAA", Subscription: "projects/p/subscriptions/s", CredentialsFile: file})
 			kit.NoError(t, err)
 			err = app.CheckPullAccess(t.Context())
-			if IsAuthFailure(err) == c.busy || errors.Is(err, ErrCredentials) == c.busy || IsOverloaded(err) != c.busy || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%s: %v", name, err)
-			}
+			kit.True(t, IsAuthFailure(err) != c.busy && errors.Is(err, ErrCredentials) != c.busy &&
+				IsOverloaded(err) == c.busy && strings.Contains(err.Error(), c.says),
+				"%s: %v", name, err)
 			if _, err := app.Pull(t.Context()); IsAuthFailure(err) == c.busy {
 				t.Errorf("%s, pulled: %v", name, err)
 			}
 			for _, hint := range []string{Hint(err), AppHint(err)} {
 				isTold := strings.Contains(hint, "iamcredentials.googleapis.com") && strings.Contains(hint, "roles/iam.serviceAccountTokenCreator")
-				if isTold == c.busy || strings.Contains(err.Error()+hint, "ya29") {
-					t.Errorf("%s: %v; hint: %s", name, err, hint)
-				}
+				kit.True(t, isTold != c.busy && !strings.Contains(err.Error()+hint, "ya29"),
+					"%s: %v; hint: %s", name, err, hint)
 			}
 		}
 	}
@@ -300,24 +296,24 @@ func TestCredentials_WhoAmI(t *testing.T) {
 				PageSize int    `json:"pageSize"`
 			}
 			_ = json.NewDecoder(r.Body).Decode(&body)
-			if r.Method != "POST" || r.URL.Path != "/v1/spaces/-/messages:search" || body.Filter != `sender.name = "users/me"` || r.URL.Query().Get("fields") != "results/message/sender" {
-				t.Errorf("asked %s %s %+v", r.Method, r.URL, body)
-			}
+			kit.True(t, r.Method == "POST" && r.URL.Path == "/v1/spaces/-/messages:search" &&
+				body.Filter == `sender.name = "users/me"` &&
+				r.URL.Query().Get("fields") == "results/message/sender",
+				"asked %s %s %+v", r.Method, r.URL, body)
 			io.WriteString(w, `{"results":[`+c.rows+`]}`)
 		})
 		r, err := NewReader(t.Context(), srv.URL, writeUserFile(t, tokens.URL+"/token"))
 		kit.NoError(t, err)
 		me, err := r.Me(t.Context())
-		if me.Name != c.want || (c.want == "") != errors.Is(err, ErrUnknownPerson) || c.want != "" && (me.Email != "ann@example.com" || me.DisplayName != "Ann") {
-			t.Errorf("%s: %+v, %v", name, me, err)
-		}
+		kit.True(t, me.Name == c.want && (c.want == "") == errors.Is(err, ErrUnknownPerson) &&
+			(c.want == "" || me.Email == "ann@example.com" && me.DisplayName == "Ann"),
+			"%s: %+v, %v", name, me, err)
 	}
 	srv := tlsChatServer(t, "another", nil)
 	r, err := NewReader(t.Context(), srv.URL, writeUserFile(t, tokens.URL+"/token"))
 	kit.NoError(t, err)
-	if _, err := r.Me(t.Context()); !IsAuthFailure(err) || errors.Is(err, ErrUnknownPerson) {
-		t.Errorf("refused: %v", err)
-	}
+	_, err = r.Me(t.Context())
+	kit.True(t, IsAuthFailure(err) && !errors.Is(err, ErrUnknownPerson), "refused: %v", err)
 }
 
 // Every call goes out with a token of a scope that its method takes: an app's, a service
@@ -365,9 +361,7 @@ func TestCredentials_ScopesOfTheMethods(t *testing.T) {
 	_, _ = a.Pull(t.Context())
 	_ = a.Ack(t.Context(), []string{"a"})
 	_ = a.CheckPullAccess(t.Context())
-	if asked != 14 {
-		t.Errorf("Google took %d of 14 calls", asked)
-	}
+	kit.True(t, asked == 14, "Google took %d of 14 calls", asked)
 }
 
 func TestCredentials_HintsForLogins(t *testing.T) {
@@ -388,17 +382,17 @@ func FuzzRefusal(f *testing.F) {
 	f.Add(`{"error":{"status":"X","message":"y"}}`)
 	f.Add("\xff{")
 	f.Fuzz(func(t *testing.T, body string) {
-		if said := ReadTokenError([]byte(body)); said == "" || len(said) > 400 || LoginHint(said) == "" || strings.Contains(said, "\n") {
-			t.Errorf("%q became %q", body, said)
-		}
+		said := ReadTokenError([]byte(body))
+		kit.True(t, said != "" && len(said) <= 400 && LoginHint(said) != "" &&
+			!strings.Contains(said, "\n"),
+			"%q became %q", body, said)
 	})
 }
 
 func TestCredentials_EndpointGetsNone(t *testing.T) {
 	for _, endpoint := range []string{"http://chat.example/", "ftp://127.0.0.1/", "http://127.0.0.1.chat.example", "not a url"} {
-		if _, err := NewReader(t.Context(), endpoint, ""); err == nil {
-			t.Errorf("%s was taken", endpoint)
-		}
+		_, err := NewReader(t.Context(), endpoint, "")
+		kit.True(t, err != nil, "%s was taken", endpoint)
 	}
 }
 
@@ -414,9 +408,9 @@ func TestCredentials_ServiceAccountIsRefused(t *testing.T) {
 	r, err := NewReader(t.Context(), "https://127.0.0.1:1/", strict.ServiceAccount(t, tokens.URL))
 	kit.NoError(t, err)
 	err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
-	if !errors.Is(err, ErrCredentials) || !IsAuthFailure(err) || !strings.Contains(err.Error(), "invalid_rapt") || scope == "" {
-		t.Errorf("got %v", err)
-	}
+	kit.True(t, errors.Is(err, ErrCredentials) && IsAuthFailure(err) &&
+		strings.Contains(err.Error(), "invalid_rapt") && scope != "",
+		"got %v", err)
 }
 
 func TestCredentials_FilesThatAreNone(t *testing.T) {
@@ -424,22 +418,18 @@ func TestCredentials_FilesThatAreNone(t *testing.T) {
 	for name, content := range map[string]string{"garbage": "{", "no type": "{}", "external": `{"type":"external_account"}`} {
 		file := filepath.Join(dir, name)
 		kit.NoError(t, os.WriteFile(file, []byte(content), 0o600))
-		if _, err := NewReader(t.Context(), "", file); !errors.Is(err, ErrCredentials) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := NewReader(t.Context(), "", file)
+		kit.True(t, errors.Is(err, ErrCredentials), "%s: %v", name, err)
 	}
-	if _, err := NewReader(t.Context(), "", filepath.Join(dir, "missing")); !errors.Is(err, ErrCredentials) {
-		t.Errorf("missing: %v", err)
-	}
+	_, err := NewReader(t.Context(), "", filepath.Join(dir, "missing"))
+	kit.True(t, errors.Is(err, ErrCredentials), "missing: %v", err)
 	user := filepath.Join(dir, "user")
 	kit.NoError(t, os.WriteFile(user, []byte(`{"type":"authorized_user","client_id":"1","client_secret":"s","refresh_token":"r"}`), 0o600))
-	if _, err := NewReader(t.Context(), "", user); err != nil {
-		t.Errorf("authorized user: %v", err)
-	}
+	_, err = NewReader(t.Context(), "", user)
+	kit.True(t, err == nil, "authorized user: %v", err)
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", strict.ServiceAccount(t, "https://127.0.0.1:1/"))
-	if _, err := NewReader(t.Context(), "", ""); err != nil {
-		t.Errorf("application default: %v", err)
-	}
+	_, err = NewReader(t.Context(), "", "")
+	kit.True(t, err == nil, "application default: %v", err)
 }
 
 // Credentials that lead to others could name a file of the person's, and a host to send
@@ -448,8 +438,8 @@ func TestCredentials_OtherKindsAreRefused(t *testing.T) {
 	for _, kind := range []string{"impersonated_service_account", "external_account", "external_account_authorized_user", "gdch_service_account"} {
 		file := filepath.Join(t.TempDir(), "c.json")
 		kit.NoError(t, os.WriteFile(file, []byte(`{"type": "`+kind+`", "source_credentials": {"type": "external_account"}}`), 0o600))
-		if _, err := NewReader(t.Context(), "", file); !errors.Is(err, ErrCredentials) || !strings.Contains(err.Error(), "is neither") {
-			t.Errorf("%s: %v", kind, err)
-		}
+		_, err := NewReader(t.Context(), "", file)
+		kit.True(t, errors.Is(err, ErrCredentials) && strings.Contains(err.Error(), "is neither"),
+			"%s: %v", kind, err)
 	}
 }

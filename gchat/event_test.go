@@ -40,10 +40,12 @@ func TestEvent_UnknownMembers(t *testing.T) {
 			"", &wording.Tap{QuestionID: "q", MachineID: "0f", Choice: "1", Inputs: map[string][]string{"w1": {"soon"}}, IsOnCard: true}},
 	} {
 		e, err := ReadEvent([]byte(c.event))
-		if err != nil || e.Person != (Person{"users/1", "ann@example.com", "Ann"}) || !e.IsHuman || e.At.Nanosecond() != 123456000 ||
-			e.Message.Name != "spaces/A/messages/M.N" || e.Message.ThreadName != "spaces/A/threads/T" || e.Message.Text != c.text || !reflect.DeepEqual(e.Tap, c.tap) {
-			t.Errorf("%s: %+v, tap %+v, %v", name, e, e.Tap, err)
-		}
+		kit.True(t, err == nil && e.Person == (Person{"users/1", "ann@example.com", "Ann"}) &&
+			e.IsHuman && e.At.Nanosecond() == 123456000 &&
+			e.Message.Name == "spaces/A/messages/M.N" &&
+			e.Message.ThreadName == "spaces/A/threads/T" && e.Message.Text == c.text &&
+			reflect.DeepEqual(e.Tap, c.tap),
+			"%s: %+v, tap %+v, %v", name, e, e.Tap, err)
 	}
 }
 
@@ -55,9 +57,9 @@ func TestEvent_CardsNameTheirMachine(t *testing.T) {
 	for id, foreign := range map[string]bool{app.CardID("cafe12"): false, sameApp.CardID("cafe12"): false, otherApp.CardID("cafe12"): true, "cafe12": false, "-": false, "": false} {
 		data := `{"type":"CARD_CLICKED","common":{"parameters":{"question":"` + id + `"}}}`
 		e, err := ReadEvent([]byte(data))
-		if err != nil || app.IsForOtherMachine(e.Tap) != foreign || len(id) > 1 && e.Tap.QuestionID != "cafe12" {
-			t.Errorf("%q: %+v, %v", id, e.Tap, err)
-		}
+		kit.True(t, err == nil && app.IsForOtherMachine(e.Tap) == foreign &&
+			(len(id) <= 1 || e.Tap.QuestionID == "cafe12"),
+			"%q: %+v, %v", id, e.Tap, err)
 	}
 }
 
@@ -81,8 +83,7 @@ func TestEvent_SendersThatAreIgnored(t *testing.T) {
 	}
 	for hub, want := range map[*HubClient]bool{nil: true, {JoinResponse: JoinResponse{Machine: "0123456789ab"}}: false} {
 		app.Hub = hub
-		if concerns, err := app.CanAnswerFor(t.Context(), "spaces/A/messages/U.U"); concerns != want || err != nil {
-			t.Errorf("with the hub %v: %v, %v", hub, concerns, err)
-		}
+		concerns, err := app.CanAnswerFor(t.Context(), "spaces/A/messages/U.U")
+		kit.True(t, concerns == want && err == nil, "with the hub %v: %v, %v", hub, concerns, err)
 	}
 }

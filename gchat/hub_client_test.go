@@ -66,41 +66,30 @@ func TestHubClient_SpeaksAsToGoogle(t *testing.T) {
 	if err != nil || strings.Contains(posted.Name, "client-") {
 		t.Fatalf("%+v, %v", posted, err)
 	}
-	if postedAgain, err := a.Post(t.Context(), gchat.Post{Text: "x", ThreadKey: "k", MessageID: id}); postedAgain.Name != posted.Name && !gchat.IsAlreadyExists(err) {
-		t.Errorf("posted again: %+v, %v", postedAgain, err)
-	}
-	if _, err := a.Post(t.Context(), gchat.Post{Text: "y", ThreadName: posted.ThreadName, MessageID: state.MessageID("note")}); err != nil {
-		t.Error(err)
-	}
+	postedAgain, err := a.Post(t.Context(), gchat.Post{Text: "x", ThreadKey: "k", MessageID: id})
+	kit.True(t, postedAgain.Name == posted.Name || gchat.IsAlreadyExists(err),
+		"posted again: %+v, %v", postedAgain, err)
+	_, err = a.Post(t.Context(), gchat.Post{Text: "y", ThreadName: posted.ThreadName, MessageID: state.MessageID("note")})
+	kit.True(t, err == nil, "%v", err)
 	found, err := a.GetByClientID(t.Context(), a.Space, id)
-	if err != nil || found.Name != posted.Name || found.ClientID != "client-0123456789ab-"+strings.TrimPrefix(id, "client-") {
-		t.Errorf("%+v, %v", found, err)
-	}
-	if shows, err := a.HasButtonOf(t.Context(), found, "cafe12"); !shows || err != nil {
-		t.Errorf("shows: %v, %v", shows, err)
-	}
-	if err := a.Patch(t.Context(), a.Space+"/messages/"+id, "x", gchat.StoredCard(wording.NoticeCard("over", ""))); err != nil {
-		t.Error(err)
-	}
-	if shows, err := a.HasButtonOf(t.Context(), found, "cafe12"); shows || err != nil {
-		t.Errorf("after the patch it shows: %v, %v", shows, err)
-	}
-	if direct, err := a.IsDirect(t.Context()); !direct || err != nil {
-		t.Errorf("direct: %v, %v", direct, err)
-	}
-	if err := a.CheckPullAccess(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if err := a.Ack(t.Context(), []string{"a"}); err != nil {
-		t.Error(err)
-	}
-	if _, _, refused := h.Seen(); len(refused) > 0 {
-		t.Errorf("the hub refused %q", refused)
-	}
+	kit.True(t, err == nil && found.Name == posted.Name &&
+		found.ClientID == "client-0123456789ab-"+strings.TrimPrefix(id, "client-"),
+		"%+v, %v", found, err)
+	shows, err := a.HasButtonOf(t.Context(), found, "cafe12")
+	kit.True(t, shows && err == nil, "shows: %v, %v", shows, err)
+	kit.NoError(t, a.Patch(t.Context(), a.Space+"/messages/"+id, "x", gchat.StoredCard(wording.NoticeCard("over", ""))))
+	shows, err = a.HasButtonOf(t.Context(), found, "cafe12")
+	kit.True(t, !shows && err == nil, "after the patch it shows: %v, %v", shows, err)
+	direct, err := a.IsDirect(t.Context())
+	kit.True(t, direct && err == nil, "direct: %v, %v", direct, err)
+	kit.NoError(t, a.CheckPullAccess(t.Context()))
+	kit.NoError(t, a.Ack(t.Context(), []string{"a"}))
+	_, _, refused := h.Seen()
+	kit.True(t, len(refused) == 0, "the hub refused %q", refused)
 	// A colleague's card is as much the app's as ours.
-	if err := a.Patch(t.Context(), posted.Name, "x", nil); err == nil || !strings.Contains(gchat.Hint(err), "add the app, or write join") {
-		t.Errorf("patched by Chat's name: %v; %s", err, gchat.Hint(err))
-	}
+	err = a.Patch(t.Context(), posted.Name, "x", nil)
+	kit.True(t, err != nil && strings.Contains(gchat.Hint(err), "add the app, or write join"),
+		"patched by Chat's name: %v; %s", err, gchat.Hint(err))
 }
 
 // A hub's token goes to that hub, whatever the endpoints are: not to Google, to another
@@ -123,9 +112,10 @@ func TestHubClient_TokenGoesToTheHubOnly(t *testing.T) {
 		_, perr := a.Post(t.Context(), gchat.Post{Text: "x", MessageID: "client-x"})
 		_, lerr := a.Pull(t.Context())
 		for _, err := range []error{perr, lerr} {
-			if !errors.Is(err, gchat.ErrCredentials) || !strings.Contains(gchat.Hint(err), h.URL) || strings.Contains(err.Error()+gchat.Hint(err), gchat.LoadHubClient(file).Token) {
-				t.Errorf("%s: %v; %s", endpoint, err, gchat.Hint(err))
-			}
+			kit.True(t, errors.Is(err, gchat.ErrCredentials) &&
+				strings.Contains(gchat.Hint(err), h.URL) &&
+				!strings.Contains(err.Error()+gchat.Hint(err), gchat.LoadHubClient(file).Token),
+				"%s: %v; %s", endpoint, err, gchat.Hint(err))
 		}
 	}
 	// A redirect takes it nowhere.
@@ -133,12 +123,11 @@ func TestHubClient_TokenGoesToTheHubOnly(t *testing.T) {
 	t.Cleanup(away.Close)
 	editHubFile(t, file, func(h *gchat.HubClient) { h.URL = away.URL })
 	h.URL = away.URL
-	if _, err := newHubApp(t, h, file).Post(t.Context(), gchat.Post{Text: "x", MessageID: "client-x"}); err == nil {
-		t.Error("a redirect was followed")
-	}
-	if err := newHubApp(t, h, file).CheckPullAccess(t.Context()); err == nil || !strings.Contains(err.Error(), "there is no hub") {
-		t.Errorf("joined by a redirect: %v", err)
-	}
+	_, err := newHubApp(t, h, file).Post(t.Context(), gchat.Post{Text: "x", MessageID: "client-x"})
+	kit.True(t, err != nil, "a redirect was followed")
+	err = newHubApp(t, h, file).CheckPullAccess(t.Context())
+	kit.True(t, err != nil && strings.Contains(err.Error(), "there is no hub"),
+		"joined by a redirect: %v", err)
 }
 
 func TestHubClient_RenewsItsToken(t *testing.T) {
@@ -167,9 +156,8 @@ func TestHubClient_RenewsItsToken(t *testing.T) {
 		"another key of the hub's": {hub: func(h *team.Hub) { h.Replace(func(o *hub.Options) { o.SigningKey = []byte(strings.Repeat("x", 32)) }) },
 			joined: 1, fails: "write join to the app"},
 		"by another process": {file: got(13 * time.Hour), before: func(t *testing.T, h *team.Hub, file string) {
-			if err := newHubApp(t, h, file).CheckPullAccess(t.Context()); err != nil {
-				t.Error(err)
-			}
+			err := newHubApp(t, h, file).CheckPullAccess(t.Context())
+			kit.True(t, err == nil, "%v", err)
 		}, joined: 2},
 		"joined anew meanwhile": {file: got(13 * time.Hour), before: func(t *testing.T, h *team.Hub, file string) {
 			editHubFile(t, file, func(h *gchat.HubClient) { h.Machine, h.Token = "ba9876543210", "another" })
@@ -191,28 +179,26 @@ func TestHubClient_RenewsItsToken(t *testing.T) {
 			posted, err := a.Post(t.Context(), gchat.Post{Text: "the whole text", MessageID: "client-x"})
 			switch {
 			case c.fails != "":
-				if err == nil || !strings.Contains(err.Error()+gchat.Hint(err), c.fails) {
-					t.Errorf("%v; %s", err, gchat.Hint(err))
-				}
-				if wants := c.fails != "UNAVAILABLE"; gchat.IsAuthFailure(err) != wants || gchat.IsOverloaded(err) == wants {
-					t.Errorf("no failure of its kind: %v", err)
-				}
+				kit.True(t, err != nil && strings.Contains(err.Error()+gchat.Hint(err), c.fails),
+					"%v; %s", err, gchat.Hint(err))
+				wants := c.fails != "UNAVAILABLE"
+				kit.True(t, gchat.IsAuthFailure(err) == wants && gchat.IsOverloaded(err) != wants,
+					"no failure of its kind: %v", err)
 			case err != nil:
 				t.Fatal(err)
 			default:
-				if got, err := a.GetByClientID(t.Context(), a.Space, "client-x"); err != nil || got.Text != "the whole text" || got.Name != posted.Name {
-					t.Errorf("%+v, %v", got, err)
-				}
+				got, err := a.GetByClientID(t.Context(), a.Space, "client-x")
+				kit.True(t, err == nil && got.Text == "the whole text" && got.Name == posted.Name,
+					"%+v, %v", got, err)
 			}
 			joined, _, refused := h.Seen()
 			renewed := gchat.LoadHubClient(file)
 			saved := !renewed.ReceivedAt.Equal(before.ReceivedAt) && time.Since(renewed.ReceivedAt).Abs() < time.Minute
-			if joined != c.joined || saved != c.saved || !saved && renewed.Token != before.Token || len(refused) > 0 {
-				t.Errorf("%d tokens, a new one is in the file: %t, refused %q", joined, saved, refused)
-			}
-			if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-				t.Errorf("%v, %v", info.Mode(), err)
-			}
+			kit.True(t, joined == c.joined && saved == c.saved &&
+				(saved || renewed.Token == before.Token) && len(refused) == 0,
+				"%d tokens, a new one is in the file: %t, refused %q", joined, saved, refused)
+			info, err := os.Stat(file)
+			kit.True(t, err == nil && info.Mode().Perm() == 0o600, "%v, %v", info.Mode(), err)
 		})
 	}
 }
@@ -233,12 +219,12 @@ func TestHubClient_WrongClockRenewsNoTokenEarly(t *testing.T) {
 			kit.NoError(t, a.Ack(t.Context(), []string{"a"}))
 		}
 		kept := gchat.LoadHubClient(file)
-		if after, _, _ := h.Seen(); after != before+1 {
-			t.Errorf("%s off: %d new tokens", off, after-before)
-		}
-		if wrong := fmt.Sprint(kept.Problems("(devel)")); !strings.Contains(wrong, "clock is "+"100h0m") && !strings.Contains(wrong, "clock is 99h59m") {
-			t.Errorf("%s off: %s", off, wrong)
-		}
+		after, _, _ := h.Seen()
+		kit.True(t, after == before+1, "%s off: %d new tokens", off, after-before)
+		wrong := fmt.Sprint(kept.Problems("(devel)"))
+		kit.True(t, strings.Contains(wrong, "clock is "+"100h0m") ||
+			strings.Contains(wrong, "clock is 99h59m"),
+			"%s off: %s", off, wrong)
 	}
 }
 
@@ -251,9 +237,7 @@ func TestHubClient_ProcessesRenewAtOnce(t *testing.T) {
 	var looks, group sync.WaitGroup
 	looks.Go(func() {
 		for ctx.Err() == nil {
-			if gchat.LoadHubClient(file) == nil {
-				t.Error("the file was broken")
-			}
+			kit.True(t, gchat.LoadHubClient(file) != nil, "the file was broken")
 		}
 	})
 	for i := range 8 {
@@ -265,18 +249,16 @@ func TestHubClient_ProcessesRenewAtOnce(t *testing.T) {
 				for gchat.IsRateLimited(err) {
 					_, err = a.Post(t.Context(), gchat.Post{Text: "x", MessageID: fmt.Sprintf("client-%d-%d", i, j)})
 				}
-				if err != nil {
-					t.Error(err)
-				}
+				kit.True(t, err == nil, "%v", err)
 			})
 		}
 	}
 	group.Wait()
 	cancel()
 	looks.Wait()
-	if joined, requests, refused := h.Seen(); joined > 9 || len(requests)-len(refused) != 32 {
-		t.Errorf("%d tokens, %d requests, of which %d were refused", joined, len(requests), len(refused))
-	}
+	joined, requests, refused := h.Seen()
+	kit.True(t, joined <= 9 && len(requests)-len(refused) == 32,
+		"%d tokens, %d requests, of which %d were refused", joined, len(requests), len(refused))
 }
 
 func TestHubClient_JoinErrors(t *testing.T) {
@@ -328,8 +310,8 @@ func TestHubClient_JoinErrors(t *testing.T) {
 	} {
 		_, err := gchat.JoinHub(t.Context(), c.url, c.code, c.nonce, "v")
 		var userErr *state.UserError
-		if (err == nil) != (c.says == "") || err != nil && (!errors.As(err, &userErr) && name != "trouble" || !strings.Contains(err.Error(), c.says) || !strings.Contains(gchat.Hint(err), c.hint)) {
-			t.Errorf("%s: %v; %s", name, err, gchat.Hint(err))
-		}
+		kit.True(t, (err == nil) == (c.says == "") &&
+			(err == nil || (errors.As(err, &userErr) || name == "trouble") && strings.Contains(err.Error(), c.says) && strings.Contains(gchat.Hint(err), c.hint)),
+			"%s: %v; %s", name, err, gchat.Hint(err))
 	}
 }

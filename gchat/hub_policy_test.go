@@ -25,9 +25,9 @@ func TestHubPolicy_Read(t *testing.T) {
 			w.WriteHeader(401)
 			return
 		}
-		if r.Method+r.URL.Path != "GET/hub/policy" || r.Header.Get("Authorization") != "Bearer secret" {
-			t.Errorf("%s %s, %q", r.Method, r.URL, r.Header.Get("Authorization"))
-		}
+		kit.True(t, r.Method+r.URL.Path == "GET/hub/policy" &&
+			r.Header.Get("Authorization") == "Bearer secret",
+			"%s %s, %q", r.Method, r.URL, r.Header.Get("Authorization"))
 		answer(w)
 	}))
 	defer hub.Close()
@@ -62,8 +62,8 @@ func TestHubPolicy_Read(t *testing.T) {
 		kit.NoError(t, os.WriteFile(file, []byte(test.file), 0o600))
 		answer = test.answer
 		got, err := ReadPolicy(t.Context(), file)
-		if string(got) != test.want || test.failed == nil && err != nil || test.failed != nil && !test.failed(err) {
-			t.Errorf("%s: %s, %v", name, got, err)
-		}
+		kit.True(t, string(got) == test.want && (test.failed != nil || err == nil) &&
+			(test.failed == nil || test.failed(err)),
+			"%s: %s, %v", name, got, err)
 	}
 }

@@ -31,13 +31,11 @@ func TestListMessages_ServerClockIsSteady(t *testing.T) {
 	}
 	was := list()
 	ahead += time.Second
-	if is := list(); is != was {
-		t.Errorf("%v ahead, and then %v", was, is)
-	}
+	is := list()
+	kit.True(t, is == was, "%v ahead, and then %v", was, is)
 	ahead = 0
-	if is := list(); is < -2*time.Second || is > 0 {
-		t.Errorf("the clocks are set, and it is %v ahead", is)
-	}
+	is = list()
+	kit.True(t, is >= -2*time.Second && is <= 0, "the clocks are set, and it is %v ahead", is)
 }
 
 func TestListMessages_ReadsAllPages(t *testing.T) {
@@ -45,12 +43,11 @@ func TestListMessages_ReadsAllPages(t *testing.T) {
 	srv := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
 		filters, tokens = append(filters, q.Get("filter")), append(tokens, q.Get("pageToken"))
-		if q.Get("pageSize") != "1000" || q.Has("orderBy") || q.Get("showDeleted") != "true" || r.URL.Path != "/v1/spaces/AAA/messages" || r.Header.Get("Authorization") != "" {
-			t.Errorf("asked %s", r.URL)
-		}
-		if q.Has("pageToken") && q.Get("pageToken") == "" {
-			t.Error("an empty page token was sent")
-		}
+		kit.True(t, q.Get("pageSize") == "1000" && !q.Has("orderBy") &&
+			q.Get("showDeleted") == "true" && r.URL.Path == "/v1/spaces/AAA/messages" &&
+			r.Header.Get("Authorization") == "",
+			"asked %s", r.URL)
+		kit.True(t, !q.Has("pageToken") || q.Get("pageToken") != "", "an empty page token was sent")
 		switch q.Get("pageToken") {
 		case "":
 			io.WriteString(w, `{"messages":[{"name":"spaces/AAA/messages/1","text":"@bot 2","argumentText":" 2","createTime":"2026-11-21T10:00:00.123456Z",
@@ -69,15 +66,15 @@ func TestListMessages_ReadsAllPages(t *testing.T) {
 	if err != nil || len(ms) != 2 {
 		t.Fatalf("%d messages, %v", len(ms), err)
 	}
-	if m := ms[0]; m.Text != " 2" || !m.IsHuman || m.Sender != "users/1" || m.SenderEmail != "a@b" || m.ThreadName != "spaces/AAA/threads/T" || m.CreateTime.Nanosecond() != 123456000 {
-		t.Errorf("first %+v", m)
-	}
-	if m := ms[1]; m.IsHuman || !m.IsDeleted {
-		t.Errorf("second %+v", m)
-	}
-	if filters[0] != `createTime > "2026-11-21T08:00:00.000005Z"` || strings.Join(tokens, ",") != ",empty,last" {
-		t.Errorf("filters %q, tokens %q", filters, tokens)
-	}
+	m := ms[0]
+	kit.True(t, m.Text == " 2" && m.IsHuman && m.Sender == "users/1" && m.SenderEmail == "a@b" &&
+		m.ThreadName == "spaces/AAA/threads/T" && m.CreateTime.Nanosecond() == 123456000,
+		"first %+v", m)
+	m = ms[1]
+	kit.True(t, !m.IsHuman && m.IsDeleted, "second %+v", m)
+	kit.True(t, filters[0] == `createTime > "2026-11-21T08:00:00.000005Z"` &&
+		strings.Join(tokens, ",") == ",empty,last",
+		"filters %q, tokens %q", filters, tokens)
 }
 
 func TestListMessages_PagesBeforeAnError(t *testing.T) {
@@ -91,9 +88,8 @@ func TestListMessages_PagesBeforeAnError(t *testing.T) {
 	r, err := NewReader(t.Context(), srv.URL, "")
 	kit.NoError(t, err)
 	n := 0
-	if err := r.ListSince(t.Context(), "spaces/AAA", time.Now(), func(page []Message) { n += len(page) }); n != 1 || !IsOverloaded(err) {
-		t.Errorf("%d messages, %v", n, err)
-	}
+	err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func(page []Message) { n += len(page) })
+	kit.True(t, n == 1 && IsOverloaded(err), "%d messages, %v", n, err)
 }
 
 func TestListMessages_Errors(t *testing.T) {
@@ -106,9 +102,9 @@ func TestListMessages_Errors(t *testing.T) {
 		r, err := NewReader(t.Context(), srv.URL, "")
 		kit.NoError(t, err)
 		err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
-		if !check(err) || !strings.Contains(err.Error(), "why") || RetryAfter(err) != 3*time.Second {
-			t.Errorf("%d: %v", code, err)
-		}
+		kit.True(t, check(err) && strings.Contains(err.Error(), "why") &&
+			RetryAfter(err) == 3*time.Second,
+			"%d: %v", code, err)
 	}
 }
 
@@ -126,9 +122,9 @@ func FuzzMessages(f *testing.F) {
 			if m == nil {
 				continue
 			}
-			if got := messageFromChat(m); got.IsHuman && (m.Sender == nil || m.Sender.Type != "HUMAN") {
-				t.Errorf("taken for a person: %s", body)
-			}
+			got := messageFromChat(m)
+			kit.True(t, !got.IsHuman || m.Sender != nil && m.Sender.Type == "HUMAN",
+				"taken for a person: %s", body)
 		}
 	})
 }
@@ -160,9 +156,7 @@ func TestListMessages_LargeAnswer(t *testing.T) {
 	kit.NoError(t, err)
 	err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func(ms []Message) { t.Errorf("%d messages", len(ms)) })
 	var tooMuch *http.MaxBytesError
-	if !errors.As(err, &tooMuch) {
-		t.Errorf("error %v", err)
-	}
+	kit.True(t, errors.As(err, &tooMuch), "error %v", err)
 }
 
 func TestListMessages_Attachments(t *testing.T) {

@@ -45,9 +45,8 @@ func TestNetworkHint_ProxiesAndPortals(t *testing.T) {
 	} {
 		for _, hint := range []string{Hint(tt.err), AppHint(tt.err)} {
 			for _, want := range tt.says {
-				if !strings.Contains(hint, want) {
-					t.Errorf("%s (%v): %q does not say %q", tt.name, tt.err, hint, want)
-				}
+				kit.True(t, strings.Contains(hint, want),
+					"%s (%v): %q does not say %q", tt.name, tt.err, hint, want)
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state/config"
 )
 
@@ -63,9 +64,9 @@ func TestPages_ListWithoutEnd(t *testing.T) {
 						list, requests, c.token(requests))
 				})
 				err := read(ctx, server.URL, func() { rows++ })
-				if !errors.Is(err, ErrEndlessList) || requests != c.most || rows != requests {
-					t.Errorf("%d requests, %d rows, %v", requests, rows, err)
-				}
+				kit.True(t, errors.Is(err, ErrEndlessList) && requests == c.most &&
+					rows == requests,
+					"%d requests, %d rows, %v", requests, rows, err)
 			})
 		}
 	}

@@ -50,14 +50,11 @@ func TestWebhook_Parse(t *testing.T) {
 	} {
 		w, err := ParseWebhook(&config.Config{}, raw)
 		if space == "" {
-			if !errors.Is(err, ErrNotWebhook) || strings.Contains(err.Error(), "secret") {
-				t.Errorf("%q: %v", raw, err)
-			}
+			kit.True(t, errors.Is(err, ErrNotWebhook) && !strings.Contains(err.Error(), "secret"),
+				"%q: %v", raw, err)
 			continue
 		}
-		if err != nil || w.Space != space {
-			t.Errorf("%q: %+v, %v; want %s", raw, w, err, space)
-		}
+		kit.True(t, err == nil && w.Space == space, "%q: %+v, %v; want %s", raw, w, err, space)
 	}
 }
 
@@ -66,9 +63,8 @@ func TestWebhook_ConfiguredSpace(t *testing.T) {
 		"https://gateway.example/chat?token=t":                           "spaces/B",
 		"https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t": "spaces/A",
 	} {
-		if w, err := ParseWebhook(&config.Config{SpaceID: "spaces/B"}, raw); err != nil || w.Space != want {
-			t.Errorf("%s: %+v, %v; want %s", raw, w, err, want)
-		}
+		w, err := ParseWebhook(&config.Config{SpaceID: "spaces/B"}, raw)
+		kit.True(t, err == nil && w.Space == want, "%s: %+v, %v; want %s", raw, w, err, want)
 	}
 }
 
@@ -83,9 +79,7 @@ func TestWebhook_Endpoint(t *testing.T) {
 	} {
 		w, err := ParseWebhook(&config.Config{APIEndpoint: c.endpoint}, c.raw)
 		if c.want == "" {
-			if err == nil {
-				t.Errorf("%s was taken", c.endpoint)
-			}
+			kit.True(t, err != nil, "%s was taken", c.endpoint)
 		} else if err != nil || w.baseURL.String() != c.want {
 			t.Errorf("%s by %s: %v, %v; want %s", c.raw, c.endpoint, w, err, c.want)
 		}
@@ -116,17 +110,17 @@ func TestWebhook_PostRequest(t *testing.T) {
 				_ = json.Unmarshal(b, &got)
 				_ = json.Unmarshal([]byte(c.body), &want)
 				g, _ := json.Marshal(got)
-				if wb, _ := json.Marshal(want); string(g) != string(wb) {
-					t.Errorf("body %s, want %s", g, wb)
-				}
+				wb, _ := json.Marshal(want)
+				kit.True(t, string(g) == string(wb), "body %s, want %s", g, wb)
 				io.WriteString(w, `{"name":"spaces/AAA/messages/M.M","thread":{"name":"spaces/AAA/threads/M"},"retentionSettings":{}}`)
 			})
 			w, err := ParseWebhook(&config.Config{}, srv.URL+webhookPathAndKeys)
 			kit.NoError(t, err)
 			got, err := w.Post(t.Context(), c.post)
-			if err != nil || got.Name != "spaces/AAA/messages/M.M" || got.ThreadName != "spaces/AAA/threads/M" || time.Since(got.ServerTime).Abs() > time.Minute {
-				t.Errorf("posted %+v, %v", got, err)
-			}
+			kit.True(t, err == nil && got.Name == "spaces/AAA/messages/M.M" &&
+				got.ThreadName == "spaces/AAA/threads/M" &&
+				time.Since(got.ServerTime).Abs() <= time.Minute,
+				"posted %+v, %v", got, err)
 		})
 	}
 }
@@ -169,9 +163,7 @@ func TestWebhook_PostErrors(t *testing.T) {
 			}
 		}, func(err error) bool { return errors.Is(err, ErrBadResponse) }, "in its place"},
 		"redirect": {func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/stolen" {
-				t.Error("the redirect was followed")
-			}
+			kit.True(t, r.URL.Path != "/stolen", "the redirect was followed")
 			http.Redirect(w, r, "/stolen?"+r.URL.RawQuery, http.StatusTemporaryRedirect)
 		}, func(err error) bool { return err != nil }, ""},
 		"cut": {func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }, func(err error) bool { return !IsPermanent(err) && !IsOverloaded(err) }, "reached"},
@@ -185,13 +177,10 @@ func TestWebhook_PostErrors(t *testing.T) {
 				t.Fatalf("got %v", err)
 			}
 			for _, secret := range []string{"secret", "K%2BK", "K+K", srv.URL} {
-				if strings.Contains(err.Error(), secret) {
-					t.Errorf("the error says %q", err)
-				}
+				kit.True(t, !strings.Contains(err.Error(), secret), "the error says %q", err)
 			}
-			if !strings.Contains(Hint(err), c.hint) {
-				t.Errorf("hint %q, want something with %q", Hint(err), c.hint)
-			}
+			kit.True(t, strings.Contains(Hint(err), c.hint),
+				"hint %q, want something with %q", Hint(err), c.hint)
 		})
 	}
 }
@@ -218,9 +207,9 @@ func TestWebhook_MayHaveArrived(t *testing.T) {
 		}
 		w, err := ParseWebhook(&config.Config{}, at+webhookPathAndKeys)
 		kit.NoError(t, err)
-		if _, err = w.Post(t.Context(), Post{Text: "x"}); err == nil || MayHaveArrived(err) != c.want {
-			t.Errorf("%s: %v may have arrived: %v, want %v", name, err, !c.want, c.want)
-		}
+		_, err = w.Post(t.Context(), Post{Text: "x"})
+		kit.True(t, err != nil && MayHaveArrived(err) == c.want,
+			"%s: %v may have arrived: %v, want %v", name, err, !c.want, c.want)
 	}
 }
 
@@ -233,9 +222,10 @@ func TestWebhook_PostEndsWithItsContext(t *testing.T) {
 	kit.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := w.Post(ctx, Post{Text: "x"}); !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "secret") {
-		t.Errorf("got %v", err)
-	}
+	_, err = w.Post(ctx, Post{Text: "x"})
+	kit.True(t, errors.Is(err, context.DeadlineExceeded) &&
+		!strings.Contains(err.Error(), "secret"),
+		"got %v", err)
 }
 
 // FuzzPosted is for whatever answers in Chat's place.
@@ -249,12 +239,9 @@ func FuzzPosted(f *testing.F) {
 		svc, err := chat.NewService(t.Context(), option.WithHTTPClient(client))
 		kit.NoError(t, err)
 		p, err := (&API{Space: "spaces/AAA", chat: svc}).Post(t.Context(), Post{Text: "x"})
-		if err == nil && !strings.HasPrefix(p.Name, "spaces/AAA/messages/") {
-			t.Errorf("taken for a message: %+v", p)
-		}
-		if err != nil && len(err.Error()) > 500 {
-			t.Errorf("an error of %d bytes", len(err.Error()))
-		}
+		kit.True(t, err != nil || strings.HasPrefix(p.Name, "spaces/AAA/messages/"),
+			"taken for a message: %+v", p)
+		kit.True(t, err == nil || len(err.Error()) <= 500, "a long error: %v", err)
 	})
 }
 
@@ -309,9 +296,8 @@ func TestWebhook_Probe(t *testing.T) {
 			hook, err := ParseWebhook(&config.Config{}, server.URL+"/v1/spaces/A/messages?key=k&token=t")
 			kit.NoError(t, err)
 			_, err = hook.Probe(t.Context())
-			if errors.Is(err, ErrBadResponse) != c.nonsense || !c.nonsense && err != nil {
-				t.Error(err)
-			}
+			kit.True(t, errors.Is(err, ErrBadResponse) == c.nonsense && (c.nonsense || err == nil),
+				"%v", err)
 		})
 	}
 }

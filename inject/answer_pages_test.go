@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gchat-hooks/e2e/kit"
 )
 
 func singleChoiceScreen() Screen {
@@ -43,9 +45,9 @@ func TestAnswerPages_Untouched(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, s := page{plans: []pagePlan{{subQuestion: one}}}, singleChoiceScreen()
 			c.change(&s)
-			if why := p.whyNotPage(s, 0); why != c.why && (c.why == "" || !strings.Contains(why, c.why)) {
-				t.Errorf("%q, want %q", why, c.why)
-			}
+			why := p.whyNotPage(s, 0)
+			kit.True(t, why == c.why || c.why != "" && strings.Contains(why, c.why),
+				"%q, want %q", why, c.why)
 		})
 	}
 }
@@ -66,9 +68,9 @@ func TestAnswerPages_Stays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, s := page{plans: []pagePlan{{subQuestion: some}}, changedRows: map[int]Row{1: {Ticked: true}}}, multiSelectScreen()
 			c.change(&s)
-			if why := p.whyNotPage(s, 1); why != c.why && (c.why == "" || !strings.Contains(why, c.why)) {
-				t.Errorf("%q, want %q", why, c.why)
-			}
+			why := p.whyNotPage(s, 1)
+			kit.True(t, why == c.why || c.why != "" && strings.Contains(why, c.why),
+				"%q, want %q", why, c.why)
 		})
 	}
 }
@@ -91,9 +93,9 @@ func TestAnswerPages_ReviewDiffers(t *testing.T) {
 		"no review":          {Screen{Shows: Prompt}, "no longer open"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if why := whyNotReview(c.screen, acts); why != c.why && (c.why == "" || !strings.Contains(why, c.why)) {
-				t.Errorf("%q, want %q", why, c.why)
-			}
+			why := whyNotReview(c.screen, acts)
+			kit.True(t, why == c.why || c.why != "" && strings.Contains(why, c.why),
+				"%q, want %q", why, c.why)
 		})
 	}
 }

@@ -39,17 +39,14 @@ func TestAnswerPlan_Table(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			acts, err := planPages([]Choice{{SubQuestion: c.prompt, Answer: c.answer}})
 			if c.refused != "" {
-				if err == nil || !strings.Contains(err.Error(), c.refused) {
-					t.Errorf("%v, want %q", err, c.refused)
-				}
+				kit.True(t, err != nil && strings.Contains(err.Error(), c.refused),
+					"%v, want %q", err, c.refused)
 				return
 			}
 			kit.NoError(t, err)
 			got := acts[0]
 			c.want.subQuestion = c.prompt
-			if !reflect.DeepEqual(got, c.want) {
-				t.Errorf("%+v, want %+v", got, c.want)
-			}
+			kit.True(t, reflect.DeepEqual(got, c.want), "%+v, want %+v", got, c.want)
 		})
 	}
 }

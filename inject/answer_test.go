@@ -48,9 +48,9 @@ func TestAnswer_CannotBeTyped(t *testing.T) {
 			typist := Typist{UserState: filepath.Join(w.dir, "state"), EffectTimeout: 500 * time.Millisecond,
 				BeforeKey: func(string, bool) error { told++; return nil }}
 			out := typist.AnswerDialog(t.Context(), Target{Server: w.Server, Pane: p.ID}, []Choice{{SubQuestion: deploy, Answer: c.answer}})
-			if out.Result != Unchanged || !strings.Contains(out.Why, c.why) || out.DialogGone != c.gone {
-				t.Errorf("%+v; want %q", out, c.why)
-			}
+			kit.True(t, out.Result == Unchanged && strings.Contains(out.Why, c.why) &&
+				out.DialogGone == c.gone,
+				"%+v; want %q", out, c.why)
 			if w.checkReceived(c.keys); told != out.KeyCount || (out.KeyCount > 0) != (c.keys != "") {
 				t.Errorf("%d keys were written down, %d pressed: %q", told, out.KeyCount, out.Steps)
 			}

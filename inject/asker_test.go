@@ -44,18 +44,18 @@ func TestAsker_IdentifyUsesTheRealTmux(t *testing.T) {
 	a := &state.Session{ID: "some-id"}
 	window := IdentifySession(t.Context(), getenv, a)
 	name := SessionName(getenv, a, window, []*state.Session{{Name: "shop", TmuxSession: "orch épic"}})
-	if name != "shop · api: v2" || a.TmuxSession != "orch épic" || window != "api: v2" || a.TmuxPane != second.ID || a.TmuxSocket != w.Socket {
-		t.Errorf("%+v", a)
-	}
+	kit.True(t, name == "shop · api: v2" && a.TmuxSession == "orch épic" && window == "api: v2" &&
+		a.TmuxPane == second.ID && a.TmuxSocket == w.Socket,
+		"%+v", a)
 	env["TMUX_PANE"] = first.ID
 	if IdentifySession(t.Context(), getenv, a); a.TmuxSession != "main" {
 		t.Errorf("the first pane's session is %q", a.TmuxSession)
 	}
 	for _, pane := range []string{"", "main", "%0; kill-server", "%999"} {
 		env["TMUX_PANE"] = pane
-		if window := IdentifySession(t.Context(), getenv, a); a.TmuxSession != "" || window != "" {
-			t.Errorf("pane %q: %q, %q", pane, a.TmuxSession, window)
-		}
+		window := IdentifySession(t.Context(), getenv, a)
+		kit.True(t, a.TmuxSession == "" && window == "",
+			"pane %q: %q, %q", pane, a.TmuxSession, window)
 	}
 	w.tmux("has-session", "-t", "=main")
 	env["TMUX"] = w.Socket + "x,1,0"
@@ -67,24 +67,18 @@ func TestAsker_IdentifyUsesTheRealTmux(t *testing.T) {
 func TestAsker_KnowsALaterProcess(t *testing.T) {
 	me := os.Getpid()
 	start := ProcessStart(me)
-	if HasEnded(me, start) || HasEnded(me, "") {
-		t.Error("this process is running")
-	}
-	if !HasEnded(me, "1"+start) {
-		t.Error("another process with this pid is taken for it")
-	}
-	if ended := 1 << 30; HasEnded(ended, "1@elsewhere") || IsElsewhere(start) {
-		t.Error("what is not to be seen from here is judged")
-	}
-	if HasEnded(0, "") || !HasEnded(1<<30, "") {
-		t.Error("an unknown process, or none, is taken for another")
-	}
+	kit.True(t, !HasEnded(me, start) && !HasEnded(me, ""), "this process is running")
+	kit.True(t, HasEnded(me, "1"+start), "another process with this pid is taken for it")
+	ended := 1 << 30
+	kit.True(t, !HasEnded(ended, "1@elsewhere") && !IsElsewhere(start),
+		"what is not to be seen from here is judged")
+	kit.True(t, !HasEnded(0, "") && HasEnded(1<<30, ""),
+		"an unknown process, or none, is taken for another")
 }
 
 func TestAsker_ClaudeByItsVariable(t *testing.T) {
 	me := os.Getpid()
 	env := func(string) string { return strconv.Itoa(me) }
-	if pid, start := CallingClaude(env); pid != me || start != ProcessStart(me) {
-		t.Errorf("pid %d, start %q", pid, start)
-	}
+	pid, start := CallingClaude(env)
+	kit.True(t, pid == me && start == ProcessStart(me), "pid %d, start %q", pid, start)
 }

@@ -21,9 +21,8 @@ func TestAttention_LastTypedIsAPersons(t *testing.T) {
 		kit.NoError(t, err)
 		return at
 	}
-	if at := last(p); !at.IsZero() {
-		t.Errorf("nobody is attached, and typed at %v", at)
-	}
+	at := last(p)
+	kit.True(t, at.IsZero(), "nobody is attached, and typed at %v", at)
 
 	desk, person := newTestTmux(t, "unset TMUX; exec tmux -u -S "+w.Socket+" attach -t =main")
 	bound.Until(t, "somebody is attached", func() bool { return !last(p).IsZero() })
@@ -64,9 +63,8 @@ func TestAttention_ReadOnlyClientTypesNothing(t *testing.T) {
 	w, p := newTestTmux(t, "exec cat")
 	newTestTmux(t, "unset TMUX; exec tmux -u -S "+w.Socket+" attach -r -t =main")
 	bound.Until(t, "somebody is attached", func() bool { return w.tmux("list-clients") != "" })
-	if at, err := w.LastTyped(t.Context(), p.ID); err != nil || !at.IsZero() {
-		t.Errorf("%v, %v", at, err)
-	}
+	at, err := w.LastTyped(t.Context(), p.ID)
+	kit.True(t, err == nil && at.IsZero(), "%v, %v", at, err)
 }
 
 // A notice in the status line swallows no key: the key that ends it reaches the program.

@@ -3,6 +3,8 @@ package inject
 import (
 	"strings"
 	"testing"
+
+	"gchat-hooks/e2e/kit"
 )
 
 func TestCapture_IsParsed(t *testing.T) {
@@ -31,13 +33,11 @@ func TestCapture_IsParsed(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			lines := readCapture(tt.capture)
 			l := lines[len(lines)-1]
-			if l.text != tt.text || l.width() != tt.width {
-				t.Errorf("text %q, %d columns; want %q, %d", l.text, l.width(), tt.text, tt.width)
-			}
+			kit.True(t, l.text == tt.text && l.width() == tt.width,
+				"text %q, %d columns; want %q, %d", l.text, l.width(), tt.text, tt.width)
 			rest := l.fromColumn(tt.column)
-			if rest.isBlank() || rest.cells[0].style != tt.want {
-				t.Errorf("column %d: %+v, want %+v", tt.column, rest.cells, tt.want)
-			}
+			kit.True(t, !rest.isBlank() && rest.cells[0].style == tt.want,
+				"column %d: %+v, want %+v", tt.column, rest.cells, tt.want)
 		})
 	}
 }
@@ -46,9 +46,9 @@ func TestCapture_IsTheLiveScreen(t *testing.T) {
 	w, p := newTestTmux(t, `seq 1 100; printf '\033[31mred\033[0m 日本 👩‍💻'; sleep 600`)
 	w.awaitText(p.ID, "red")
 	live, err := w.Capture(t.Context(), p.ID)
-	if err != nil || !strings.Contains(live, "\x1b[31mred") || strings.Count(live, "\n") != 24 || !strings.Contains(live, "日本") {
-		t.Errorf("%v: %q", err, live)
-	}
+	kit.True(t, err == nil && strings.Contains(live, "\x1b[31mred") &&
+		strings.Count(live, "\n") == 24 && strings.Contains(live, "日本"),
+		"%v: %q", err, live)
 	w.tmux("copy-mode", "-t", p.ID)
 	w.tmux("send-keys", "-t", p.ID, "-X", "history-top")
 	if again, err := w.Capture(t.Context(), p.ID); err != nil || again != live {
@@ -58,8 +58,8 @@ func TestCapture_IsTheLiveScreen(t *testing.T) {
 
 	for lines, first := range map[int]string{3: "99", 101: "1", 1000: "1"} {
 		got, err := w.Snapshot(t.Context(), p.ID, lines)
-		if err != nil || got.Lines[0] != first || got.Lines[len(got.Lines)-1] != "red 日本 👩‍💻" || len(got.Lines) > lines {
-			t.Errorf("%d lines: %v: %q", lines, err, got.Lines)
-		}
+		kit.True(t, err == nil && got.Lines[0] == first &&
+			got.Lines[len(got.Lines)-1] == "red 日本 👩‍💻" && len(got.Lines) <= lines,
+			"%d lines: %v: %q", lines, err, got.Lines)
 	}
 }

@@ -63,25 +63,28 @@ func TestClaude_HasTheKeyboard(t *testing.T) {
 			bound.Until(t, "it has the keyboard", func() bool { got, _ := w.pane(p.ID).FindClaude(0, ""); return got == pid })
 			start := ProcessStart(pid)
 			for _, start := range []string{"", start} {
-				if got, err := w.pane(p.ID).FindClaude(pid, start); err != nil || got != pid {
-					t.Errorf("asked for: %d, %v; want %d", got, err, pid)
-				}
+				got, err := w.pane(p.ID).FindClaude(pid, start)
+				kit.True(t, err == nil && got == pid, "asked for: %d, %v; want %d", got, err, pid)
 			}
-			if _, err := w.pane(p.ID).FindClaude(pid, start+"1"); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "another container") {
-				t.Errorf("one of the same number elsewhere: %v", err)
-			}
-			if _, err := w.pane(p.ID).FindClaude(pid, "1"+start); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "has ended") {
-				t.Errorf("another process of the same number: %v", err)
-			}
-			if _, err := w.pane(first.ID).FindClaude(pid, start); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "or is not in front, the pane runs sleep") {
-				t.Errorf("another pane: %v", err)
-			}
-			if _, err := w.pane(first.ID).FindClaude(first.PID, ""); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "or is not in front, the pane runs sleep") {
-				t.Errorf("no Claude Code by its number: %v", err)
-			}
-			if _, err := w.pane(first.ID).FindClaude(0, ""); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "the pane runs sleep") {
-				t.Errorf("another program: %v", err)
-			}
+			_, err := w.pane(p.ID).FindClaude(pid, start+"1")
+			kit.True(t, errors.Is(err, ErrNoClaude) &&
+				strings.Contains(err.Error(), "another container"),
+				"one of the same number elsewhere: %v", err)
+			_, err = w.pane(p.ID).FindClaude(pid, "1"+start)
+			kit.True(t, errors.Is(err, ErrNoClaude) && strings.Contains(err.Error(), "has ended"),
+				"another process of the same number: %v", err)
+			_, err = w.pane(first.ID).FindClaude(pid, start)
+			kit.True(t, errors.Is(err, ErrNoClaude) &&
+				strings.Contains(err.Error(), "or is not in front, the pane runs sleep"),
+				"another pane: %v", err)
+			_, err = w.pane(first.ID).FindClaude(first.PID, "")
+			kit.True(t, errors.Is(err, ErrNoClaude) &&
+				strings.Contains(err.Error(), "or is not in front, the pane runs sleep"),
+				"no Claude Code by its number: %v", err)
+			_, err = w.pane(first.ID).FindClaude(0, "")
+			kit.True(t, errors.Is(err, ErrNoClaude) &&
+				strings.Contains(err.Error(), "the pane runs sleep"),
+				"another program: %v", err)
 		})
 	}
 }
@@ -112,9 +115,7 @@ func TestClaude_WithoutTheKeyboard(t *testing.T) {
 					return got == 0 && errors.Is(err, ErrNoClaude) && strings.Contains(err.Error(), c.says)
 				})
 			}
-			if !isAlive(pid) {
-				t.Error("a stopped process counts as ended")
-			}
+			kit.True(t, isAlive(pid), "a stopped process counts as ended")
 		})
 	}
 }
@@ -188,9 +189,8 @@ func TestClaude_ProcessListOfMacOS(t *testing.T) {
 		"\x03":                                                           nil,
 		"":                                                               nil,
 	} {
-		if got := splitProcArgs([]byte(raw)); !slices.Equal(got, want) {
-			t.Errorf("%q: %q, want %q", raw, got, want)
-		}
+		got := splitProcArgs([]byte(raw))
+		kit.True(t, slices.Equal(got, want), "%q: %q, want %q", raw, got, want)
 	}
 }
 
@@ -227,13 +227,10 @@ func TestClaude_ProcessTreeEnds(t *testing.T) {
 }
 
 func TestClaude_RunningAndStart(t *testing.T) {
-	if !isAlive(os.Getpid()) || ProcessStart(os.Getpid()) == "" {
-		t.Error("this process is not there")
-	}
+	kit.True(t, isAlive(os.Getpid()) && ProcessStart(os.Getpid()) != "",
+		"this process is not there")
 	for _, pid := range []int{0, -1, 1 << 30} {
-		if isAlive(pid) || ProcessStart(pid) != "" {
-			t.Errorf("%d is there", pid)
-		}
+		kit.True(t, !isAlive(pid) && ProcessStart(pid) == "", "%d is there", pid)
 	}
 	cmd := bound.Command(t, "true")
 	kit.NoError(t, cmd.Start())
@@ -244,9 +241,8 @@ func TestClaude_RunningAndStart(t *testing.T) {
 	_ = cmd.Wait()
 	if p := (Pane{ID: "%0", PID: 1 << 30}); true {
 		for _, want := range []int{0, os.Getpid()} {
-			if _, err := p.FindClaude(want, ""); !errors.Is(err, ErrNoClaude) {
-				t.Errorf("%s: %v", strconv.Itoa(want), err)
-			}
+			_, err := p.FindClaude(want, "")
+			kit.True(t, errors.Is(err, ErrNoClaude), "%s: %v", strconv.Itoa(want), err)
 		}
 	}
 }

@@ -27,39 +27,29 @@ func FuzzReadScreen(f *testing.F) {
 			if r.Role == OptionRow || r.Role == OtherRow {
 				options++
 			}
-			if r.Number != 0 && last != 0 && r.Number != last+1 && !s.HasRowsBelow {
-				t.Errorf("row %d after row %d", r.Number, last)
-			}
+			kit.True(t, r.Number == 0 || last == 0 || r.Number == last+1 || s.HasRowsBelow,
+				"row %d after row %d", r.Number, last)
 			if r.Number != 0 {
 				last = r.Number
 			}
-			if r.Text != "" && r.Role != OtherRow {
-				t.Errorf("a text in a row that is %s", r.Role)
-			}
-			if r.Ticked && !s.MultiSelect {
-				t.Error("a tick in a single choice")
-			}
-			if strings.ContainsAny(r.Label+r.Text, "\n\x1b") {
-				t.Errorf("control characters in %q", r.Label)
-			}
+			kit.True(t, r.Text == "" || r.Role == OtherRow, "a text in a row that is %s", r.Role)
+			kit.True(t, !r.Ticked || s.MultiSelect, "a tick in a single choice")
+			kit.True(t, !strings.ContainsAny(r.Label+r.Text, "\n\x1b"),
+				"control characters in %q", r.Label)
 		}
 		switch s.Shows {
 		case Unknown:
-			if s.Why == "" || len(s.Rows) > 0 || s.Question != "" {
-				t.Errorf("unknown, with %q, %d rows, question %q", s.Why, len(s.Rows), s.Question)
-			}
+			kit.True(t, s.Why != "" && len(s.Rows) == 0 && s.Question == "",
+				"unknown, with %q, %d rows, question %q", s.Why, len(s.Rows), s.Question)
 		case Question:
-			if cursors > 1 || len(s.Rows) < 1 || options == 0 && !s.HasRowsAbove && !s.HasRowsBelow || s.Question == "" && !s.IsCut {
-				t.Errorf("%d cursors, %d options, question %q, cut %v", cursors, options, s.Question, s.IsCut)
-			}
+			kit.True(t, cursors <= 1 && len(s.Rows) >= 1 &&
+				(options != 0 || s.HasRowsAbove || s.HasRowsBelow) && (s.Question != "" || s.IsCut),
+				"%d cursors, %d options, question %q, cut %v", cursors, options, s.Question,
+				s.IsCut)
 		case Review, Permission:
-			if cursors != 1 {
-				t.Errorf("%s with %d cursors", s.Shows, cursors)
-			}
+			kit.True(t, cursors == 1, "%s with %d cursors", s.Shows, cursors)
 		case Draft:
-			if s.Draft == "" {
-				t.Error("a draft without text")
-			}
+			kit.True(t, s.Draft != "", "a draft without text")
 		case Prompt:
 			kit.Equalf(t, s.Draft, "", "an empty box with")
 		}

@@ -58,9 +58,8 @@ func withLine(line, by string) []string {
 
 func TestHostileScreen_TheGoodDialogIsRead(t *testing.T) {
 	for name, lines := range map[string][]string{"good": goodDialog, "box": box} {
-		if s := ReadScreen(screenOf(lines)); s.Shows == Unknown {
-			t.Errorf("%s: unknown: %s", name, s.Why)
-		}
+		s := ReadScreen(screenOf(lines))
+		kit.True(t, s.Shows != Unknown, "%s: unknown: %s", name, s.Why)
 	}
 }
 
@@ -139,12 +138,10 @@ func TestHostileScreen_IsNotRead(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := ReadScreen(tt.screen)
-			if s.Shows != tt.shows || !strings.Contains(s.Why, tt.why) {
-				t.Errorf("is read as %q (%s), want %q (…%s…):\n%s", s.Shows, s.Why, tt.shows, tt.why, tt.screen)
-			}
-			if s.Shows == Unknown && s.Why == "" {
-				t.Error("no reason")
-			}
+			kit.True(t, s.Shows == tt.shows && strings.Contains(s.Why, tt.why),
+				"is read as %q (%s), want %q (…%s…):\n%s", s.Shows, s.Why, tt.shows, tt.why,
+				tt.screen)
+			kit.True(t, s.Shows != Unknown || s.Why != "", "no reason")
 		})
 	}
 }
@@ -162,9 +159,8 @@ func TestHostileScreen_ALineMissing(t *testing.T) {
 			if s.Shows != Question {
 				continue
 			}
-			if len(s.Rows) != len(whole.Rows) {
-				t.Errorf("%s without line %d has %d rows:\n%s", name, i+1, len(s.Rows), printScreen(s))
-			}
+			kit.True(t, len(s.Rows) == len(whole.Rows),
+				"%s without line %d has %d rows:\n%s", name, i+1, len(s.Rows), printScreen(s))
 		}
 	}
 }

@@ -45,17 +45,14 @@ func TestKeys_PasteRefuses(t *testing.T) {
 	w, p := newTestTmux(t, plainByteRecorder)
 	w.awaitText(p.ID, "ready")
 	for _, text := range []string{"a\x1b[A", "a\rb", "\x03", "a\xff", "a\tb", "a\x1b[201~b"} {
-		if err := w.PasteText(t.Context(), p.ID, text); err == nil {
-			t.Errorf("%q was pasted", text)
-		}
+		err := w.PasteText(t.Context(), p.ID, text)
+		kit.True(t, err != nil, "%q was pasted", text)
 	}
 	for _, pane := range []string{"", "main", "=main:", "%", "%0 -l; kill-server", "%0\n", "%999"} {
-		if err := w.PasteText(t.Context(), pane, "x"); !errors.Is(err, ErrNoPane) {
-			t.Errorf("pane %q: %v", pane, err)
-		}
-		if err := w.PressKey(t.Context(), pane, KeyEnter); !errors.Is(err, ErrNoPane) {
-			t.Errorf("pane %q: %v", pane, err)
-		}
+		err := w.PasteText(t.Context(), pane, "x")
+		kit.True(t, errors.Is(err, ErrNoPane), "pane %q: %v", pane, err)
+		err = w.PressKey(t.Context(), pane, KeyEnter)
+		kit.True(t, errors.Is(err, ErrNoPane), "pane %q: %v", pane, err)
 	}
 	kit.NoError(t, w.PasteText(t.Context(), p.ID, "."))
 	w.checkReceived(".")
@@ -79,9 +76,8 @@ func TestKeys_ArriveAsSent(t *testing.T) {
 		want.WriteString(k.want)
 	}
 	for _, bad := range []Key{"", "C-c", "C-d", "y", "0", "10", "F1", "-X", "Enter; kill-server", "Up Down", KeyDigit(0), KeyDigit(10)} {
-		if err := w.PressKey(t.Context(), p.ID, bad); err == nil {
-			t.Errorf("%q was pressed", bad)
-		}
+		err := w.PressKey(t.Context(), p.ID, bad)
+		kit.True(t, err != nil, "%q was pressed", bad)
 	}
 	w.checkReceived(want.String())
 }
@@ -115,13 +111,10 @@ func TestKeys_PanesThatTakeNone(t *testing.T) {
 			w.tmux(on...)
 			bound.Until(t, "the pane is so", func() bool { return s.is(w.pane(p.ID)) })
 			for name, f := range give {
-				if err := f(w, p); !errors.Is(err, ErrNoKeys) {
-					t.Errorf("%s: %v", name, err)
-				}
+				err := f(w, p)
+				kit.True(t, errors.Is(err, ErrNoKeys), "%s: %v", name, err)
 			}
-			if !s.is(w.pane(p.ID)) {
-				t.Error("the pane is not so any more")
-			}
+			kit.True(t, s.is(w.pane(p.ID)), "the pane is not so any more")
 			kit.Equalf(t, w.tmux("list-buffers"), "", "buffers")
 			if s.thenLive {
 				w.tmux(append([]string{s.off[0], "-t", p.ID}, s.off[1:]...)...)
@@ -151,13 +144,11 @@ func TestKeys_Paste(t *testing.T) {
 				}
 			}
 			w.checkReceived(want.String())
-			if err := w.PasteText(t.Context(), "%999", "text"); !errors.Is(err, ErrNoPane) {
-				t.Errorf("no pane: %v", err)
-			}
+			err := w.PasteText(t.Context(), "%999", "text")
+			kit.True(t, errors.Is(err, ErrNoPane), "no pane: %v", err)
 			kit.Equalf(t, w.tmux("list-buffers", "-F", "#{buffer_name}"), "mine", "buffers")
-			if got, _ := os.ReadFile(filepath.Join(w.dir, "got")); !bytes.Equal(got, []byte(want.String())) {
-				t.Error("a refused paste left something")
-			}
+			got, _ := os.ReadFile(filepath.Join(w.dir, "got"))
+			kit.True(t, bytes.Equal(got, []byte(want.String())), "a refused paste left something")
 		})
 	}
 }
@@ -177,18 +168,16 @@ func TestKeys_OnlyForTheProgramInFront(t *testing.T) {
 		"a key":   func(s Server) error { return s.PressKey(t.Context(), p.ID, KeyDigit(2)) },
 		"a paste": func(s Server) error { return s.PasteText(t.Context(), p.ID, "rm\nls") },
 	} {
-		if err := press(other); !errors.Is(err, ErrNoKeys) || !strings.Contains(err.Error(), "another program has its keyboard") {
-			t.Errorf("%s for another program: %v", name, err)
-		}
+		err := press(other)
+		kit.True(t, errors.Is(err, ErrNoKeys) &&
+			strings.Contains(err.Error(), "another program has its keyboard"),
+			"%s for another program: %v", name, err)
 	}
-	if err := mine.PressKey(t.Context(), p.ID, KeyDigit(7)); err != nil {
-		t.Error(err)
-	}
+	kit.NoError(t, mine.PressKey(t.Context(), p.ID, KeyDigit(7)))
 	got := filepath.Join(w.dir, "got")
 	bound.Until(t, "the key arrives", func() bool { raw, _ := os.ReadFile(got); return len(raw) > 0 })
-	if raw, _ := os.ReadFile(got); string(raw) != "7" {
-		t.Errorf("arrived: %q", raw)
-	}
+	raw, _ := os.ReadFile(got)
+	kit.True(t, string(raw) == "7", "arrived: %q", raw)
 }
 
 // tmux does not press a key or paste a text after its deadline, because by then the pane
@@ -203,14 +192,11 @@ func TestKeys_LateOnesAreNotPressed(t *testing.T) {
 		},
 		"text": func(until time.Time) error { return w.pasteTextGuarded(t.Context(), p.ID, "late", guard{until: until}) },
 	} {
-		if err := press(past); !errors.Is(err, ErrLate) || !errors.Is(err, ErrNoKeys) {
-			t.Errorf("%s: %v", name, err)
-		}
+		err := press(past)
+		kit.True(t, errors.Is(err, ErrLate) && errors.Is(err, ErrNoKeys), "%s: %v", name, err)
 	}
 	kit.Equalf(t, w.tmux("list-buffers"), "", "buffers are left")
-	if err := w.pressKeyGuarded(t.Context(), p.ID, KeyDigit(3), guard{until: future}); err != nil {
-		t.Error(err)
-	}
+	kit.NoError(t, w.pressKeyGuarded(t.Context(), p.ID, KeyDigit(3), guard{until: future}))
 	w.checkReceived("3")
 }
 
@@ -227,9 +213,8 @@ func TestKeys_OnlyForTheDialogSeen(t *testing.T) {
 	}
 	for _, other := range []string{"Which DB?\n❯ 1. {#H}\n  2. c", "❯ 1. Yes\n  2. No"} {
 		gone := guard{dialog: lastLines(other)}
-		if err := w.pressKeyGuarded(t.Context(), p.ID, KeyDigit(2), gone); !errors.Is(err, ErrNoKeys) {
-			t.Errorf("%q does not stand there: %v", gone.dialog, err)
-		}
+		err := w.pressKeyGuarded(t.Context(), p.ID, KeyDigit(2), gone)
+		kit.True(t, errors.Is(err, ErrNoKeys), "%q does not stand there: %v", gone.dialog, err)
 	}
 
 	typed := seen
@@ -245,13 +230,10 @@ func TestKeys_OnlyForTheDialogSeen(t *testing.T) {
 		return err == nil && now != typed.activity
 	})
 	err = w.pressKeyGuarded(t.Context(), p.ID, KeyDigit(4), typed)
-	if !errors.Is(err, ErrNoKeys) || !strings.Contains(err.Error(), "a person is typing") {
-		t.Errorf("a person typed: %v", err)
-	}
+	kit.True(t, errors.Is(err, ErrNoKeys) && strings.Contains(err.Error(), "a person is typing"),
+		"a person typed: %v", err)
 	raw, _ := os.ReadFile(filepath.Join(w.dir, "got"))
-	if strings.ContainsAny(string(raw), "24") {
-		t.Errorf("arrived: %q", raw)
-	}
+	kit.True(t, !strings.ContainsAny(string(raw), "24"), "arrived: %q", raw)
 }
 
 // If a dialog is redrawn between our look and the key, we look again. If it is the same

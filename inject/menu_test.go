@@ -170,9 +170,8 @@ func TestMenu_EveryScreen(t *testing.T) {
 			for _, d := range table {
 				f := strings.SplitN(d.action, " ", 2)
 				code, said := w.runMenu(screen, f[0], f[1:]...)
-				if code != d.code || !strings.Contains(said, d.says) {
-					t.Errorf("%s: exit %d: %s; want %d: %s", d.action, code, said, d.code, d.says)
-				}
+				kit.True(t, code == d.code && strings.Contains(said, d.says),
+					"%s: exit %d: %s; want %d: %s", d.action, code, said, d.code, d.says)
 				want += d.keys
 				bound.Until(t, d.action+" has sent its keys", func() bool { return len(w.sentKeys()) >= len(want) })
 			}
@@ -226,14 +225,12 @@ func TestMenu_GuardsThePane(t *testing.T) {
 					// tmux refuses the first key, or the screen is refused before that.
 					wrong = wrong && !strings.Contains(said, "the screen shows")
 				}
-				if code != 2 || wrong {
-					t.Errorf("%s: exit %d: %s; want %q", action, code, said, c.says)
-				}
+				kit.True(t, code == 2 && !wrong,
+					"%s: exit %d: %s; want %q", action, code, said, c.says)
 			}
 			kit.Equalf(t, w.sentKeys(), "", "keys were sent")
-			if code, said := w.runMenu(c.screen, "snapshot"); code != 0 {
-				t.Errorf("snapshot: exit %d: %s", code, said)
-			}
+			code, said := w.runMenu(c.screen, "snapshot")
+			kit.True(t, code == 0, "snapshot: exit %d: %s", code, said)
 		})
 	}
 }
@@ -242,20 +239,17 @@ func TestMenu_WrongArguments(t *testing.T) {
 	w, _ := newTestTmux(t, "exec sleep 600")
 	for _, args := range [][]string{{"dance"}, {""}, {"choose"}, {"choose", "0"}, {"choose", "10"}, {"choose", "x"}, {"choose", "1", "2"}, {"type"}, {"type", " "},
 		{"type", "\x1b[A"}, {"clear_then"}, {"enter", "x"}, {"esc", "x"}, {"submit", "x"}, {"snapshot", "x"}} {
-		if code, said := w.runMenu("main", args[0], args[1:]...); code != 4 {
-			t.Errorf("%q: exit %d: %s", args, code, said)
-		}
+		code, said := w.runMenu("main", args[0], args[1:]...)
+		kit.True(t, code == 4, "%q: exit %d: %s", args, code, said)
 	}
 	for _, session := range []string{"none", "", "%999", "main:0.0"} {
-		if code, said := w.runMenu(session, "snapshot"); code != 1 {
-			t.Errorf("%q: exit %d: %s", session, code, said)
-		}
+		code, said := w.runMenu(session, "snapshot")
+		kit.True(t, code == 1, "%q: exit %d: %s", session, code, said)
 	}
 	w.tmux("kill-server")
 	bound.Until(t, "the server is gone", func() bool { _, err := w.Panes(t.Context()); return errors.Is(err, ErrNoServer) })
-	if code, said := w.runMenu("main", "enter"); code != 1 {
-		t.Errorf("no server: exit %d: %s", code, said)
-	}
+	code, said := w.runMenu("main", "enter")
+	kit.True(t, code == 1, "no server: exit %d: %s", code, said)
 }
 
 func TestMenu_FindsThePaneWithClaude(t *testing.T) {
@@ -275,24 +269,22 @@ func TestMenu_FindsThePaneWithClaude(t *testing.T) {
 	})
 	w.awaitText(first.ID, "the first")
 	for _, name := range []string{"main", "mai", first.ID} {
-		if code, said := w.runMenu(name, "snapshot"); code != 0 || said != "the first\n" {
-			t.Errorf("%s: exit %d: %q", name, code, said)
-		}
+		code, said := w.runMenu(name, "snapshot")
+		kit.True(t, code == 0 && said == "the first\n", "%s: exit %d: %q", name, code, said)
 	}
 	w.awaitText(shell.ID, "the shell")
-	if code, said := w.runMenu(shell.ID, "snapshot"); code != 0 || said != "the shell\n" {
-		t.Errorf("by its number: exit %d: %q", code, said)
-	}
+	code, said := w.runMenu(shell.ID, "snapshot")
+	kit.True(t, code == 0 && said == "the shell\n", "by its number: exit %d: %q", code, said)
 	second := w.tmux("split-window", "-d", "-P", "-F", "#{pane_id}", "-t", shell.ID, "-c", w.dir, "sh", "-c", "exec ./claude 600")
 	bound.Until(t, "the second one has the keyboard", func() bool { _, err := w.pane(second).FindClaude(0, ""); return err == nil })
-	if code, said := w.runMenu("main", "enter"); code != 2 || !strings.Contains(said, first.ID) || !strings.Contains(said, second) {
-		t.Errorf("two: exit %d: %s", code, said)
-	}
+	code, said = w.runMenu("main", "enter")
+	kit.True(t, code == 2 && strings.Contains(said, first.ID) && strings.Contains(said, second),
+		"two: exit %d: %s", code, said)
 	w.tmux("kill-pane", "-t", first.ID)
 	w.tmux("kill-pane", "-t", second)
-	if code, said := w.runMenu("main", "enter"); code != 2 || !strings.Contains(said, "2 panes, 0 with Claude Code") {
-		t.Errorf("none: exit %d: %s", code, said)
-	}
+	code, said = w.runMenu("main", "enter")
+	kit.True(t, code == 2 && strings.Contains(said, "2 panes, 0 with Claude Code"),
+		"none: exit %d: %s", code, said)
 }
 
 func TestMenu_ServerFromTheEnvironment(t *testing.T) {
@@ -301,14 +293,12 @@ func TestMenu_ServerFromTheEnvironment(t *testing.T) {
 	w.awaitText(p.ID, "here")
 	var out bytes.Buffer
 	m := Menu{UserState: w.dir, Out: &out, Env: w.getenv}
-	if err := m.Run(t.Context(), "only-here", "snapshot", nil); err != nil || out.String() != "here\n" {
-		t.Errorf("by $TMUX: %v: %q", err, out.String())
-	}
+	err := m.Run(t.Context(), "only-here", "snapshot", nil)
+	kit.True(t, err == nil && out.String() == "here\n", "by $TMUX: %v: %q", err, out.String())
 	t.Setenv("TMUX_TMPDIR", w.dir)
 	m.Env = func(string) string { return "" }
-	if err := m.Run(t.Context(), "only-here", "snapshot", nil); !errors.Is(err, ErrNoServer) {
-		t.Errorf("the default one of an empty folder: %v", err)
-	}
+	err = m.Run(t.Context(), "only-here", "snapshot", nil)
+	kit.True(t, errors.Is(err, ErrNoServer), "the default one of an empty folder: %v", err)
 }
 
 func TestMenu_LocksThePane(t *testing.T) {
@@ -352,9 +342,8 @@ func TestMenu_InterruptsOnlyWhatIsMeant(t *testing.T) {
 	} {
 		m.UserState, m.Env, m.EffectTimeout = filepath.Join(w.dir, "state"), w.getenv, time.Millisecond
 		var coded *state.UserError
-		if err := m.Run(t.Context(), p.ID, "esc", nil); !errors.As(err, &coded) || coded.Code != exitRefused {
-			t.Errorf("%s: %v", name, err)
-		}
+		err := m.Run(t.Context(), p.ID, "esc", nil)
+		kit.True(t, errors.As(err, &coded) && coded.Code == exitRefused, "%s: %v", name, err)
 	}
 	kit.Equalf(t, w.sentKeys(), "", "keys")
 }
@@ -375,14 +364,12 @@ func TestMenu_DecidesInNoRecordedDialog(t *testing.T) {
 				do, err := d.findAction(action, args)
 				kit.NoError(t, err)
 				var coded *state.UserError
-				if err := do(t.Context()); !errors.As(err, &coded) || coded.Code != exitRefused {
-					t.Errorf("%s in %s: %v", action, name, err)
-				}
+				err = do(t.Context())
+				kit.True(t, errors.As(err, &coded) && coded.Code == exitRefused,
+					"%s in %s: %v", action, name, err)
 			}
 		}
-		if seen < 15 {
-			t.Errorf("%d dialogs", seen)
-		}
+		kit.True(t, seen >= 15, "%d dialogs", seen)
 	})
 }
 
@@ -408,9 +395,10 @@ func TestMenu_DecidesAndReportsIt(t *testing.T) {
 		}
 		return w.getenv(name)
 	}
-	if err := run(p, itself, "choose", "1"); code(err) != exitRefused || !strings.Contains(err.Error(), "a session does not decide") {
-		t.Errorf("for itself: %v", err)
-	}
+	err := run(p, itself, "choose", "1")
+	kit.True(t, code(err) == exitRefused &&
+		strings.Contains(err.Error(), "a session does not decide"),
+		"for itself: %v", err)
 	noLog := func(name string) string {
 		return map[string]string{"TMUX": w.Socket + ",1,0", "HOME": os.DevNull}[name]
 	}
@@ -442,18 +430,14 @@ func TestMenu_DecidesAndReportsIt(t *testing.T) {
 	var got []string
 	for text := range strings.Lines(string(b)) {
 		var l state.AuditLine
-		if err := json.Unmarshal([]byte(text), &l); err != nil || l.By != "menu-driver" {
-			t.Errorf("%s: %v", text, err)
-		}
-		if want := map[string]string{"permission": "git push --force origin main", "plan": "Would you like to proceed?"}[l.Kind]; !strings.Contains(l.ShownText, want) {
-			t.Errorf("%s shows %q", l.Kind, l.ShownText)
-		}
+		err := json.Unmarshal([]byte(text), &l)
+		kit.True(t, err == nil && l.By == "menu-driver", "%s: %v", text, err)
+		want := map[string]string{"permission": "git push --force origin main", "plan": "Would you like to proceed?"}[l.Kind]
+		kit.True(t, strings.Contains(l.ShownText, want), "%s shows %q", l.Kind, l.ShownText)
 		got = append(got, fmt.Sprintf("%s %s: %s: %.20s", l.SessionName, l.Kind, l.ReplyText, l.ClaudeText))
 	}
 	want := []string{"permission permission: choose 2: Yes, and don't ask a", "permission permission: enter: Yes", "plan plan: choose 1: Yes, and use auto mo"}
-	if !slices.Equal(got, want) {
-		t.Errorf("the log has %q", got)
-	}
+	kit.True(t, slices.Equal(got, want), "the log has %q", got)
 }
 
 // Claude Code ends between our last look and the paste, and another program then has the
@@ -468,9 +452,8 @@ func TestMenu_TypesOnlyToTheClaudeSeen(t *testing.T) {
 	end := fmt.Sprintf("kill %d; until [ -e %s/other ]; do sleep 0.01; done", pid, w.dir)
 	w.tmux("set-hook", "-g", "after-load-buffer", "run-shell '"+end+"'")
 	code, said := w.runMenu(p.ID, "type", "rm -rf build")
-	if code != exitRefused || !strings.Contains(said, "another program has its keyboard") {
-		t.Errorf("exit %d: %s", code, said)
-	}
+	kit.True(t, code == exitRefused && strings.Contains(said, "another program has its keyboard"),
+		"exit %d: %s", code, said)
 	kit.NoError(t, w.PasteText(t.Context(), p.ID, "."))
 	other := func() string { b, _ := os.ReadFile(filepath.Join(w.dir, "other")); return string(b) }
 	bound.Until(t, "the other program got a key", func() bool { return other() != "" })
@@ -507,13 +490,12 @@ done`
 		w.awaitText(p.ID, "❯")
 		m := Menu{UserState: filepath.Join(w.dir, "state"), Env: w.getenv, EffectTimeout: time.Second}
 		var coded *state.UserError
-		if err := m.Run(t.Context(), p.ID, "type", []string{"hello"}); !errors.As(err, &coded) || coded.Code != exitUnseen {
-			t.Errorf("%s: not sent: %v", name, err)
-		}
+		err := m.Run(t.Context(), p.ID, "type", []string{"hello"})
+		kit.True(t, errors.As(err, &coded) && coded.Code == exitUnseen,
+			"%s: not sent: %v", name, err)
 		now, err := w.Capture(t.Context(), p.ID)
-		if err != nil || ReadScreen(now).Shows != Prompt {
-			t.Errorf("%s: the box is not empty (%v):\n%s", name, err, strings.TrimSpace(now))
-		}
+		kit.True(t, err == nil && ReadScreen(now).Shows == Prompt,
+			"%s: the box is not empty (%v):\n%s", name, err, strings.TrimSpace(now))
 	}
 }
 
@@ -541,13 +523,13 @@ done`
 	w.awaitText(p.ID, "❯")
 	m := Menu{UserState: filepath.Join(w.dir, "state"), Env: w.getenv, PromptOnly: true, EffectTimeout: time.Second}
 	var coded *state.UserError
-	if err := m.Run(t.Context(), p.ID, "type", []string{"hello"}); !errors.As(err, &coded) || coded.Code != exitRefused {
-		t.Errorf("%v", err)
-	}
+	err = m.Run(t.Context(), p.ID, "type", []string{"hello"})
+	kit.True(t, errors.As(err, &coded) && coded.Code == exitRefused, "%v", err)
 	now, err := w.Capture(t.Context(), p.ID)
-	if s := ReadScreen(now); err != nil || s.Shows != Question || s.cursorRow().Text != "" || s.cursorRow().Role != OtherRow {
-		t.Errorf("%v, %+v", err, s)
-	}
+	s := ReadScreen(now)
+	kit.True(t, err == nil && s.Shows == Question && s.cursorRow().Text == "" &&
+		s.cursorRow().Role == OtherRow,
+		"%v, %+v", err, s)
 	const pasted, taken = "hello", "\x15"
 	bound.Until(t, "the keys are written down", func() bool { return w.sentKeys() == pasted+taken })
 }

@@ -60,9 +60,9 @@ func TestOddScreen_Dialogs(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := printScreen(ReadScreen(tt.screen)); !strings.HasPrefix(got, tt.want) {
-				t.Errorf("is read as\n%s\nwant\n%s…\n%s", got, tt.want, tt.screen)
-			}
+			got := printScreen(ReadScreen(tt.screen))
+			kit.True(t, strings.HasPrefix(got, tt.want),
+				"is read as\n%s\nwant\n%s…\n%s", got, tt.want, tt.screen)
 		})
 	}
 }
@@ -73,9 +73,9 @@ func TestOddScreen_DialogAboveTheSessionsName(t *testing.T) {
 		for name, capture := range recordedScreens(t, version) {
 			s := ReadScreen(capture)
 			named := strings.TrimRight(capture, "\n") + "\n\n\x1b[38;5;244m" + strings.Repeat("─", 97) + " my session ─\n"
-			if got, want := printScreen(ReadScreen(named)), printScreen(s); s.IsDialog() && got != want {
-				t.Errorf("%s is read as\n%s\nwant\n%s", name, got, want)
-			}
+			got, want := printScreen(ReadScreen(named)), printScreen(s)
+			kit.True(t, !s.IsDialog() || got == want,
+				"%s is read as\n%s\nwant\n%s", name, got, want)
 		}
 	})
 }
@@ -87,8 +87,7 @@ func TestOddScreen_FieldIsKnownByItsText(t *testing.T) {
 		raw, err := os.ReadFile(filepath.Join("testdata", "screens", version, "single-02-open.ansi"))
 		kit.NoError(t, err)
 		other := strings.NewReplacer("Type something.", "Say something.", "Type\x1b[39m \x1b[38;5;246msomething.", "Say something.").Replace(string(raw))
-		if s := ReadScreen(other); s.Shows != Unknown {
-			t.Errorf("%s: %s", version, printScreen(s))
-		}
+		s := ReadScreen(other)
+		kit.True(t, s.Shows == Unknown, "%s: %s", version, printScreen(s))
 	}
 }

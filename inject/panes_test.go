@@ -31,26 +31,23 @@ func TestPanes_AsTmuxListsThem(t *testing.T) {
 	if err != nil || len(panes) != 3 {
 		t.Fatalf("%v, %+v", err, panes)
 	}
-	if !slices.Contains(panes, other) || other.Session != "orch épic 日本" || other.InMode || other.Synchronized || other.InputOff || other.Dead {
-		t.Errorf("%+v is not, or not rightly, in %+v", other, panes)
-	}
-	if got := w.pane(first.ID); !got.InMode || !got.Synchronized || !got.InputOff || got.Session != "main" || !slices.Contains(panes, got) {
-		t.Errorf("%+v", got)
-	}
-	if comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", other.PID)); len(comm) > 0 && string(comm) != "sleep\n" {
-		t.Errorf("pid %d is %s", other.PID, comm)
-	}
+	kit.True(t, slices.Contains(panes, other) && other.Session == "orch épic 日本" && !other.InMode &&
+		!other.Synchronized && !other.InputOff && !other.Dead,
+		"%+v is not, or not rightly, in %+v", other, panes)
+	got := w.pane(first.ID)
+	kit.True(t, got.InMode && got.Synchronized && got.InputOff && got.Session == "main" &&
+		slices.Contains(panes, got),
+		"%+v", got)
+	comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", other.PID))
+	kit.True(t, len(comm) == 0 || string(comm) == "sleep\n", "pid %d is %s", other.PID, comm)
 	w.tmux("kill-pane", "-t", other.ID)
 	for _, id := range []string{other.ID, "%999", "", "main", "%0;"} {
-		if p, err := w.Pane(t.Context(), id); !errors.Is(err, ErrNoPane) {
-			t.Errorf("pane %q: %+v, %v", id, p, err)
-		}
-		if _, err := w.Capture(t.Context(), id); !errors.Is(err, ErrNoPane) {
-			t.Errorf("capture pane %q: %v", id, err)
-		}
-		if _, err := w.Snapshot(t.Context(), id, 10); !errors.Is(err, ErrNoPane) {
-			t.Errorf("snapshot of pane %q: %v", id, err)
-		}
+		p, err := w.Pane(t.Context(), id)
+		kit.True(t, errors.Is(err, ErrNoPane), "pane %q: %+v, %v", id, p, err)
+		_, err = w.Capture(t.Context(), id)
+		kit.True(t, errors.Is(err, ErrNoPane), "capture pane %q: %v", id, err)
+		_, err = w.Snapshot(t.Context(), id, 10)
+		kit.True(t, errors.Is(err, ErrNoPane), "snapshot of pane %q: %v", id, err)
 	}
 }
 
@@ -79,9 +76,9 @@ func TestPanes_BareEnvironment(t *testing.T) {
 	for name, value := range map[string]string{"LANG": "C", "LC_ALL": "C", "TERM": "", "HOME": "/nonexistent", "TMUX": filepath.Join(w.dir, "none") + ",1,0", "TMUX_PANE": "%99"} {
 		t.Setenv(name, value)
 	}
-	if got, err := w.Snapshot(t.Context(), p.ID, 10); err != nil || got.Session != "épic" || !slices.Contains(got.Lines, "ready 日本") {
-		t.Errorf("%+v, %v", got, err)
-	}
+	got, err := w.Snapshot(t.Context(), p.ID, 10)
+	kit.True(t, err == nil && got.Session == "épic" && slices.Contains(got.Lines, "ready 日本"),
+		"%+v, %v", got, err)
 }
 
 func TestPanes_DefaultServer(t *testing.T) {
@@ -93,9 +90,8 @@ func TestPanes_DefaultServer(t *testing.T) {
 	}
 	kit.Equalf(t, ServerOf("/tmp/x/default,123,4").socketPath(), "/tmp/x/default", "$TMUX")
 	t.Setenv("TMUX_TMPDIR", dir)
-	if _, err := (Server{}).Panes(t.Context()); !errors.Is(err, ErrNoServer) {
-		t.Errorf("an empty folder: %v", err)
-	}
+	_, err := (Server{}).Panes(t.Context())
+	kit.True(t, errors.Is(err, ErrNoServer), "an empty folder: %v", err)
 }
 
 func TestPanes_MissingServers(t *testing.T) {
@@ -112,14 +108,11 @@ func TestPanes_MissingServers(t *testing.T) {
 		_, typed := s.LastTyped(t.Context(), p.ID)
 		for what, err := range map[string]error{"panes": panes, "pane": pane, "capture": capture, "typed": typed,
 			"key": s.PressKey(t.Context(), p.ID, KeyEnter), "paste": s.PasteText(t.Context(), p.ID, "x")} {
-			if !errors.Is(err, ErrNoServer) {
-				t.Errorf("%s: %s: %v", filepath.Base(socket), what, err)
-			}
+			kit.True(t, errors.Is(err, ErrNoServer), "%s: %s: %v", filepath.Base(socket), what, err)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(w.dir, "none")); err == nil {
-		t.Error("a server was started")
-	}
+	_, err := os.Stat(filepath.Join(w.dir, "none"))
+	kit.True(t, err != nil, "a server was started")
 }
 
 // A call to a tmux server that does not answer ends at its timeout, and leaves no
@@ -145,8 +138,9 @@ func TestPanes_TmuxThatHangs(t *testing.T) {
 	}()
 	bound.Until(t, "every call has ended", func() bool { return len(ended) == 3 })
 	for range 3 {
-		if err := <-ended; err == nil || !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
-			t.Errorf("%v", err)
-		}
+		err := <-ended
+		kit.True(t, err != nil &&
+			(errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)),
+			"%v", err)
 	}
 }

@@ -54,9 +54,10 @@ func TestReadScreen_Recorded(t *testing.T) {
 		}
 		want := readWant(t, file)
 		for name, capture := range screens {
-			if got := printScreen(ReadScreen(capture)); got != want[name] {
-				t.Errorf("%s is read as\n%s\nwant\n%s\non the screen:\n%s", name, got, want[name], stripEscapes(capture))
-			}
+			got := printScreen(ReadScreen(capture))
+			kit.True(t, got == want[name],
+				"%s is read as\n%s\nwant\n%s\non the screen:\n%s", name, got, want[name],
+				stripEscapes(capture))
 			delete(want, name)
 		}
 		for name := range want {
@@ -136,9 +137,10 @@ func TestReadScreen_HalfDrawnDialogs(t *testing.T) {
 			}
 			styled := strings.Split(strings.TrimRight(capture, "\n "), "\n")
 			for n := max(1, len(styled)-30); n < len(styled); n += 2 {
-				if s := ReadScreen(strings.Join(styled[n:], "\n")); s.Shows == Question && s.Question != whole.Question && !s.IsCut {
-					t.Errorf("%s without its first %d lines has the question %q, want %q", name, n, s.Question, whole.Question)
-				}
+				s := ReadScreen(strings.Join(styled[n:], "\n"))
+				kit.True(t, s.Shows != Question || s.Question == whole.Question || s.IsCut,
+					"%s without its first %d lines has the question %q, want %q", name, n,
+					s.Question, whole.Question)
 			}
 		}
 	})

@@ -46,8 +46,7 @@ func TestSameText_Table(t *testing.T) {
 
 func TestSameText_RuneWidth(t *testing.T) {
 	for r, want := range map[rune]int{'a': 1, 'é': 1, '\u0301': 0, '全': 2, '가': 2, '！': 2, '🚀': 2, '✅': 2, '⚠': 1, '\ufe0f': 0, '\u200d': 0, '─': 1, '❯': 1, '☐': 1, '☒': 1, '✔': 1, '✂': 1, '→': 1, '│': 1, '…': 1, '👩': 2} {
-		if got := runeWidth(r); got != want {
-			t.Errorf("%q takes %d columns, want %d", r, got, want)
-		}
+		got := runeWidth(r)
+		kit.True(t, got == want, "%q takes %d columns, want %d", r, got, want)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -17,16 +18,13 @@ func TestStart_OneAtATime(t *testing.T) {
 	var all sync.WaitGroup
 	for range 6 {
 		all.Go(func() {
-			if _, err := own.OpenWindow(t.Context(), ownTmuxSession, t.TempDir(), []string{"/bin/sleep", "60"}); err != nil {
-				t.Error(err)
-			}
+			_, err := own.OpenWindow(t.Context(), ownTmuxSession, t.TempDir(), []string{"/bin/sleep", "60"})
+			kit.True(t, err == nil, "%v", err)
 		})
 	}
 	all.Wait()
 	panes, err := own.Panes(t.Context())
-	if err != nil || len(panes) != 6 {
-		t.Errorf("%d panes, %v", len(panes), err)
-	}
+	kit.True(t, err == nil && len(panes) == 6, "%d panes, %v", len(panes), err)
 }
 
 // Whatever name a tmux session has, OpenSessionWindow opens a window in that session or
@@ -42,8 +40,7 @@ func TestStart_BesideOddNames(t *testing.T) {
 	for _, name := range names {
 		session := &state.Session{TmuxSocket: w.Socket, TmuxSession: name, ProjectDir: t.TempDir()}
 		server, pane, err := OpenSessionWindow(t.Context(), user, session, []string{"/bin/sleep", "60"})
-		if err != nil || server.Socket == w.Socket && pane.Session != name {
-			t.Errorf("beside %q it is opened in %q: %v", name, pane.Session, err)
-		}
+		kit.True(t, err == nil && (server.Socket != w.Socket || pane.Session == name),
+			"beside %q it is opened in %q: %v", name, pane.Session, err)
 	}
 }

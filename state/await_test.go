@@ -27,9 +27,9 @@ func TestAwait_EndsWithoutAPoller(t *testing.T) {
 		kit.NoError(t, AddQuestionToIndex(env, q))
 		synctest.Test(t, func(t *testing.T) {
 			_, err := Await(t.Context(), env, self, q.Path, func(*Question) bool { return false })
-			if !errors.Is(err, ErrNoPoller) || errors.Is(err, errNotServed) != (self == ends) {
-				t.Errorf("%s: %v", name, err)
-			}
+			kit.True(t, errors.Is(err, ErrNoPoller) &&
+				errors.Is(err, errNotServed) == (self == ends),
+				"%s: %v", name, err)
 		})
 	}
 }
@@ -43,9 +43,7 @@ func TestAwait_ReturnsTheFinalRecord(t *testing.T) {
 	got := make(chan *Question)
 	go func() {
 		q, err := Await(t.Context(), env, "", q.Path, func(q *Question) bool { return q.Status == Answered })
-		if err != nil {
-			t.Error(err)
-		}
+		kit.True(t, err == nil, "%v", err)
 		got <- q
 	}()
 	if _, err := UpdateQuestion(q.Path, func(q *Question) error {
@@ -79,9 +77,8 @@ func TestAwait_SeesAChangeWithoutAWake(t *testing.T) {
 			return
 		}
 		t.Cleanup(serving.Unlock)
-		if _, err := UpdateQuestion(q.Path, func(q *Question) error { q.IsMessageSent = true; return nil }); err != nil {
-			t.Error(err)
-		}
+		_, err = UpdateQuestion(q.Path, func(q *Question) error { q.IsMessageSent = true; return nil })
+		kit.True(t, err == nil, "%v", err)
 	}()
 	_, err := Await(ctx, env, "", q.Path, func(q *Question) bool {
 		if looks++; looks == 5 {
@@ -89,9 +86,7 @@ func TestAwait_SeesAChangeWithoutAWake(t *testing.T) {
 		}
 		return q.IsMessageSent
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	kit.NoError(t, err)
 }
 
 func TestAwait_EndsWithItsContext(t *testing.T) {
@@ -103,12 +98,10 @@ func TestAwait_EndsWithItsContext(t *testing.T) {
 	kit.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Await(ctx, env, "", q.Path, never); !errors.Is(err, context.Canceled) {
-		t.Errorf("told to end: %v", err)
-	}
+	_, err = Await(ctx, env, "", q.Path, never)
+	kit.True(t, errors.Is(err, context.Canceled), "told to end: %v", err)
 	os.Remove(q.Path)
 	serving.Unlock()
-	if _, err := Await(t.Context(), env, "", q.Path, never); !errors.Is(err, ErrUnserved) {
-		t.Errorf("without the record: %v", err)
-	}
+	_, err = Await(t.Context(), env, "", q.Path, never)
+	kit.True(t, errors.Is(err, ErrUnserved), "without the record: %v", err)
 }

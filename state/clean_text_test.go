@@ -121,9 +121,9 @@ func TestClean_Table(t *testing.T) {
 	} {
 		for _, place := range tt.places {
 			kit.Equalf(t, Clean(place, tt.in), tt.want, "%s, place %d: %q", tt.name, place, tt.in)
-			if again := Clean(place, tt.want); again != tt.want {
-				t.Errorf("%s, place %d: %q became %q the second time", tt.name, place, tt.want, again)
-			}
+			again := Clean(place, tt.want)
+			kit.True(t, again == tt.want,
+				"%s, place %d: %q became %q the second time", tt.name, place, tt.want, again)
 		}
 	}
 }
@@ -157,9 +157,9 @@ func TestClean_KeepsTheMeaningOfJSON(t *testing.T) {
 	kit.NoError(t, err)
 	printable := Clean(ForJSON, string(b))
 	var back string
-	if err := json.Unmarshal([]byte(printable), &back); err != nil || back != text || printable != Clean(ForTerminal, printable) {
-		t.Errorf("%v: %s, read as %q", err, printable, back)
-	}
+	err = json.Unmarshal([]byte(printable), &back)
+	kit.True(t, err == nil && back == text && printable == Clean(ForTerminal, printable),
+		"%v: %s, read as %q", err, printable, back)
 }
 
 func TestClean_OneLine(t *testing.T) {
@@ -178,22 +178,17 @@ func FuzzClean(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, place := range places {
 			got := Clean(place, text)
-			if !utf8.ValidString(got) {
-				t.Errorf("place %d: not UTF-8: %q", place, got)
-			}
-			if again := Clean(place, got); again != got {
-				t.Errorf("place %d: %q became %q, and %q the second time", place, text, got, again)
-			}
+			kit.True(t, utf8.ValidString(got), "place %d: not UTF-8: %q", place, got)
+			again := Clean(place, got)
+			kit.True(t, again == got,
+				"place %d: %q became %q, and %q the second time", place, text, got, again)
 			commands := func(r rune) bool {
 				return r != '\n' && (r != '\t' || place == ForTyping) && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 			}
-			if i := strings.IndexFunc(got, commands); i >= 0 {
-				t.Errorf("place %d: left in: %q", place, got[i:])
-			}
+			kit.True(t, !strings.ContainsFunc(got, commands), "place %d: left in: %q", place, got)
 		}
-		if got := Clean(ForTyping, text); len(got) > len(text) {
-			t.Errorf("grew: %q, was %q", got, text)
-		}
+		got := Clean(ForTyping, text)
+		kit.True(t, len(got) <= len(text), "grew: %q, was %q", got, text)
 		if strings.Contains(text, "‹") {
 			return
 		}
@@ -206,9 +201,8 @@ func FuzzClean(f *testing.F) {
 				return string(rune(n))
 			})
 		}
-		if read(ForReview) != text || read(ForPlan) != text {
-			t.Errorf("something of %q is lost: %q", text, Clean(ForReview, text))
-		}
+		kit.True(t, read(ForReview) == text && read(ForPlan) == text,
+			"something of %q is lost: %q", text, Clean(ForReview, text))
 	})
 }
 

@@ -54,9 +54,8 @@ func TestDeliverer_Table(t *testing.T) {
 				defer lock.Unlock()
 			}
 			who := c.q.FindDeliverer(env, c.hasPane)
-			if who != c.want || c.q.NeedsHook(who) != c.needs {
-				t.Errorf("%s, needs a hook: %v; want %s, %v", who, c.q.NeedsHook(who), c.want, c.needs)
-			}
+			kit.True(t, who == c.want && c.q.NeedsHook(who) == c.needs,
+				"%s, needs a hook: %v; want %s, %v", who, c.q.NeedsHook(who), c.want, c.needs)
 		})
 	}
 }

@@ -21,9 +21,7 @@ func TestEnvironment_EachVariableCounts(t *testing.T) {
 	env := func(name string) string { return vars[name] }
 	with := Environment(env)
 	vars["GCHAT_PUBSUB_ENDPOINT"], vars["GCHAT_PUBSUB_SUBSCRIPTION"] = "", "e"
-	if Environment(env) == with {
-		t.Error("a subscription has the name of an endpoint")
-	}
+	kit.True(t, Environment(env) != with, "a subscription has the name of an endpoint")
 }
 
 // A proxy counts for what the program makes of it: the upper case before the lower one,
@@ -46,9 +44,8 @@ func TestEnvironment_DifferentProxiesCount(t *testing.T) {
 		{{"https_proxy=http://p", "no_proxy=a"}, {"HTTPS_PROXY=http://p", "NO_PROXY=a"}},
 		{nil, {"no_proxy=localhost", "NO_PROXY=localhost"}},
 	} {
-		if environment(alike[0]...) != environment(alike[1]...) {
-			t.Errorf("%q and %q are two environments", alike[0], alike[1])
-		}
+		kit.True(t, environment(alike[0]...) == environment(alike[1]...),
+			"%q and %q are two environments", alike[0], alike[1])
 	}
 	for _, differs := range [][2][]string{
 		{nil, {"https_proxy=http://p"}},
@@ -56,9 +53,8 @@ func TestEnvironment_DifferentProxiesCount(t *testing.T) {
 		{{"HTTPS_PROXY=http://p"}, {"HTTPS_PROXY=http://q"}},
 		{{"HTTPS_PROXY=http://p"}, {"HTTPS_PROXY=http://p", "NO_PROXY=a"}},
 	} {
-		if environment(differs[0]...) == environment(differs[1]...) {
-			t.Errorf("%q and %q are one environment", differs[0], differs[1])
-		}
+		kit.True(t, environment(differs[0]...) != environment(differs[1]...),
+			"%q and %q are one environment", differs[0], differs[1])
 	}
 }
 
@@ -79,9 +75,8 @@ func TestEnvironment_KeepsItsName(t *testing.T) {
 		"OPENCLAW_GATEWAY_TOKEN OPENCLAW_GATEWAY_PASSWORD OPENCLAW_GATEWAY_PORT OPENCLAW_GATEWAY_URL") {
 		fmt.Fprintf(h, "%s=%s\x00", name, vars[name])
 	}
-	if was := hex.EncodeToString(h.Sum(nil)[:8]); is != was {
-		t.Errorf("it is %s, and was %s", is, was)
-	}
+	was := hex.EncodeToString(h.Sum(nil)[:8])
+	kit.True(t, is == was, "it is %s, and was %s", is, was)
 }
 
 // A machine that slept is not taken for a poller that hangs, nor one that cannot be seen
@@ -117,9 +112,10 @@ func TestEnvironment_HeartbeatOfAnotherMachine(t *testing.T) {
 				}
 				kit.NoError(t, err)
 			}
-			if h := ReadHeartbeat(env, Environment(env)); h.IsAlive != c.lives || h.IsSilent(time.Now()) != c.silent || h.Machine == "" {
-				t.Errorf("lives %v, silent %v: %+v", h.IsAlive, h.IsSilent(time.Now()), h)
-			}
+			h := ReadHeartbeat(env, Environment(env))
+			kit.True(t, h.IsAlive == c.lives && h.IsSilent(time.Now()) == c.silent &&
+				h.Machine != "",
+				"lives %v, silent %v: %+v", h.IsAlive, h.IsSilent(time.Now()), h)
 		})
 	}
 }
@@ -163,9 +159,9 @@ func TestEnvironment_OfAnEarlierVersion(t *testing.T) {
 		}
 		waiting, _ := box.Waiting()
 		isOfThis := len(waiting) == 1 && waiting[0].Environment == want && o.Environment == want && session.Environment == want
-		if former == Environment(env) || !isOfThis {
-			t.Errorf("%s: the record is of %s, the session of %s, want %s", name, o.Environment, session.Environment, want)
-		}
+		kit.True(t, former != Environment(env) && isOfThis,
+			"%s: the record is of %s, the session of %s, want %s", name, o.Environment,
+			session.Environment, want)
 	}
 }
 
@@ -181,9 +177,7 @@ func TestRecords_EnvironmentsDiffer(t *testing.T) {
 	}
 	same := Environment(env)
 	for _, name := range []string{"GOOGLE_CHAT_WEBHOOK_URL", "GCHAT_ALLOWED_USERS", "GCHAT_CONFIG", "https_proxy", "OPENCLAW_HOME"} {
-		if Environment(with(name, "x")) == same {
-			t.Errorf("%s does not count", name)
-		}
+		kit.True(t, Environment(with(name, "x")) != same, "%s does not count", name)
 	}
 	for _, name := range []string{
 		"CLAUDE_PROJECT_DIR", "TMUX_PANE", "GCHAT_ASK_MODE", "GCHAT_STATE_DIR", "PWD",
@@ -192,9 +186,7 @@ func TestRecords_EnvironmentsDiffer(t *testing.T) {
 		kit.Equalf(t, Environment(with(name, "x")), same, "%s counts", name)
 	}
 	other := envOf(t)
-	if Environment(other) == same {
-		t.Error("the hash has no salt")
-	}
+	kit.True(t, Environment(other) != same, "the hash has no salt")
 }
 
 func TestRecords_OnePollerLock(t *testing.T) {
@@ -220,8 +212,7 @@ func TestRecords_OnePollerLock(t *testing.T) {
 	if _, err := StartPoller(env, "/nothing/is/here"); err == nil {
 		t.Error("a program that is not there was started")
 	}
-	if lock, err = LockPoller(env); err != nil {
-		t.Errorf("a poller that could not be started has the lock: %v", err)
-	}
+	lock, err = LockPoller(env)
+	kit.True(t, err == nil, "a poller that could not be started has the lock: %v", err)
 	lock.Unlock()
 }

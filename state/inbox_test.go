@@ -27,9 +27,9 @@ func TestInbox_TombstoneHasNoText(t *testing.T) {
 	kit.NoError(t, err)
 	kit.NoError(t, box.Finish(read, OutcomeReply, time.Now()))
 	raw, err := os.ReadFile(filepath.Join(box.Dir, "done", in.ID+".json"))
-	if err != nil || strings.Contains(strings.ToLower(string(raw)), "secret") || !strings.Contains(string(raw), "users/1") {
-		t.Errorf("%v: %s", err, raw)
-	}
+	kit.True(t, err == nil && !strings.Contains(strings.ToLower(string(raw)), "secret") &&
+		strings.Contains(string(raw), "users/1"),
+		"%v: %s", err, raw)
 }
 
 // What nobody ever decides does not stay: its space would be full one day, and deaf.
@@ -47,7 +47,6 @@ func TestInbox_RemovesOldRecords(t *testing.T) {
 	}
 	box.Sweep(now)
 	names, err := box.Names()
-	if err != nil || len(names) != 1 || names[0] != "young" {
-		t.Errorf("%v: the inbox has %q", err, names)
-	}
+	kit.True(t, err == nil && len(names) == 1 && names[0] == "young",
+		"%v: the inbox has %q", err, names)
 }

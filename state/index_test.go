@@ -22,17 +22,14 @@ func TestIndex_HasWhatWeWrote(t *testing.T) {
 	if err != nil || len(all) != 1 || all[0].Path != q.Path || all[0].TmuxPane != "%3" || all[0].Environment != Environment(env) {
 		t.Fatalf("%+v, %v", all, err)
 	}
-	if qs, bad := ReadIndexedQuestions(env); len(qs) != 1 || len(bad) != 0 {
-		t.Errorf("%v, %v", qs, bad)
-	}
-	if err := RemoveClosedQuestion(env, q); err == nil {
-		t.Error("an open question was removed")
-	}
+	qs, bad := ReadIndexedQuestions(env)
+	kit.True(t, len(qs) == 1 && len(bad) == 0, "%v, %v", qs, bad)
+	err = RemoveClosedQuestion(env, q)
+	kit.True(t, err != nil, "an open question was removed")
 	q, err = UpdateQuestion(q.Path, func(q *Question) error { return q.MoveTo(Cancelled, time.Now()) })
 	kit.NoError(t, errors.Join(err, RemoveClosedQuestion(env, q)))
-	if all, _ := IndexEntries(env); len(all) != 0 {
-		t.Errorf("still in the index: %+v", all[0])
-	}
+	all, _ = IndexEntries(env)
+	kit.True(t, len(all) == 0, "still in the index: %+v", all)
 }
 
 // A question that comes under another environment brings its messages: no poller would
@@ -68,9 +65,9 @@ func TestIndex_AQuestionWithItsMessages(t *testing.T) {
 			if key == "its text" && !lives {
 				want = Environment(env)
 			}
-			if m, err := OutboxIn(UserStateDir(env)).FindByKey(key); err != nil || m.Environment != want {
-				t.Errorf("%s, with a poller %v: of %s, want %s, %v", key, lives, m.Environment, want, err)
-			}
+			m, err := OutboxIn(UserStateDir(env)).FindByKey(key)
+			kit.True(t, err == nil && m.Environment == want,
+				"%s, with a poller %v: of %s, want %s, %v", key, lives, m.Environment, want, err)
 		}
 		lock.Unlock()
 	}

@@ -40,9 +40,8 @@ func TestLock_IsAllThatAChildInherits(t *testing.T) {
 		"another file":            {open(path + ".log"), false},
 		"a descriptor of nothing": {1 << 20, false},
 	} {
-		if got, err := InheritPollerLock(env, c.passed); (err == nil) != c.want || (got != nil) != c.want {
-			t.Errorf("%s: %v", name, err)
-		}
+		got, err := InheritPollerLock(env, c.passed)
+		kit.True(t, (err == nil) == c.want && (got != nil) == c.want, "%s: %v", name, err)
 	}
 }
 
@@ -72,34 +71,30 @@ func TestLock_SpareFolderLocksToo(t *testing.T) {
 	if err != nil {
 		t.Fatal("its twin is not free: ", err)
 	}
-	if _, err := LockPoller(env); !errors.Is(err, ErrLocked) {
-		t.Error("two have it:", err)
-	}
-	if !IsLocked(lock.Path) || lock.IsFileGone() || filepath.Dir(lock.lockedFile.Name()) != filepath.Join(runtime, "gchat-hooks") {
-		t.Errorf("held %v, gone %v, locked in %s", IsLocked(lock.Path), lock.IsFileGone(), lock.lockedFile.Name())
-	}
+	_, err = LockPoller(env)
+	kit.True(t, errors.Is(err, ErrLocked), "two have it: %v", err)
+	kit.True(t, IsLocked(lock.Path) && !lock.IsFileGone() &&
+		filepath.Dir(lock.lockedFile.Name()) == filepath.Join(runtime, "gchat-hooks"),
+		"held %v, gone %v, locked in %s", IsLocked(lock.Path), lock.IsFileGone(),
+		lock.lockedFile.Name())
 	if CallPoller(env, Environment(env)); CountPollerCalls(env) != 1 {
 		t.Errorf("%d calls", CountPollerCalls(env))
 	}
 	lock.Unlock()
-	if IsLocked(lock.Path) {
-		t.Error("it is held when it was given up")
-	}
+	kit.True(t, !IsLocked(lock.Path), "it is held when it was given up")
 }
 
 // A folder that others can write to, or that is a link, is none for locks.
 func TestLock_SpareFolderIsPrivate(t *testing.T) {
 	env, runtime := lockHome(t, 0o770)
 	chooseLockFolder(env, "why", func(path string) bool { return strings.HasPrefix(path, runtime) })
-	if p := ReadLockFolder(env); p == nil || p.Dir != "" {
-		t.Errorf("they are at %+v", p)
-	}
+	p := ReadLockFolder(env)
+	kit.True(t, p != nil && p.Dir == "", "they are at %+v", p)
 	dir := filepath.Join(runtime, "gchat-hooks")
 	kit.NoError(t, errors.Join(os.Remove(dir), os.Symlink(t.TempDir(), dir)))
-	if err := makeOwnFolder(dir); err == nil {
-		t.Error("a link is taken")
-	}
-	if started, err := StartPoller(env, "/no/program"); started || err == nil || !strings.Contains(err.Error(), "only the daemon serves") {
-		t.Errorf("a poller is started: %v, %v", started, err)
-	}
+	err := makeOwnFolder(dir)
+	kit.True(t, err != nil, "a link is taken")
+	started, err := StartPoller(env, "/no/program")
+	kit.True(t, !started && err != nil && strings.Contains(err.Error(), "only the daemon serves"),
+		"a poller is started: %v, %v", started, err)
 }

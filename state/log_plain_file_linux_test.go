@@ -21,23 +21,19 @@ func TestLog_IsAPlainFile(t *testing.T) {
 		kit.NoError(t, syscall.Mkfifo(path, 0o600))
 	}
 	log.Info().Msg("into a pipe")
-	if err := AppendDecision(env, log, AuditLine{}); err == nil {
-		t.Error("a decision counts as written into a pipe")
-	}
+	err := AppendDecision(env, log, AuditLine{})
+	kit.True(t, err != nil, "a decision counts as written into a pipe")
 	kit.NoError(t, os.Remove(AuditPath(env)))
 	kit.NoError(t, os.Symlink("/dev/null", AuditPath(env)))
-	if err := AppendDecision(env, log, AuditLine{}); err == nil {
-		t.Error("a decision counts as written into a device")
-	}
+	err = AppendDecision(env, log, AuditLine{})
+	kit.True(t, err != nil, "a decision counts as written into a device")
 	elsewhere := filepath.Join(home, "elsewhere")
 	kit.NoError(t, os.WriteFile(elsewhere, nil, 0o600))
 	kit.NoError(t, os.Remove(LogPath(env)))
 	kit.NoError(t, os.Symlink(elsewhere, LogPath(env)))
 	log.Info().Msg("behind a link")
-	if b, _ := os.ReadFile(elsewhere); len(b) == 0 {
-		t.Error("a log behind a link is not written")
-	}
-	if _, err := ReadPlainOrLink("/dev/zero", MaxFileSize); err == nil {
-		t.Error("a device without an end is read")
-	}
+	b, _ := os.ReadFile(elsewhere)
+	kit.True(t, len(b) != 0, "a log behind a link is not written")
+	_, err = ReadPlainOrLink("/dev/zero", MaxFileSize)
+	kit.True(t, err != nil, "a device without an end is read")
 }

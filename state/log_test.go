@@ -24,9 +24,8 @@ func TestLog_Redacts(t *testing.T) {
 	} {
 		got := r.Redact(leak)
 		for _, secret := range []string{"KEYKEYKEY", "tok/tok=", "tok%2Ftok", "unseen-secret"} {
-			if strings.Contains(got, secret) {
-				t.Errorf("%q became %q, which holds %q", leak, got, secret)
-			}
+			kit.True(t, !strings.Contains(got, secret),
+				"%q became %q, which holds %q", leak, got, secret)
 		}
 	}
 	kit.Equalf(t, r.Redact("a plain line, key: value"), "a plain line, key: value", "a plain line")
@@ -37,21 +36,19 @@ func TestLog_IsCappedAndClean(t *testing.T) {
 	env := func(name string) string { return map[string]string{"HOME": home}[name] }
 	path := LogPath(env)
 	NewLog(env, "test")
-	if _, err := os.Stat(path); err == nil {
-		t.Error("a log without a line was opened")
-	}
+	_, err := os.Stat(path)
+	kit.True(t, err != nil, "a log without a line was opened")
 	os.MkdirAll(filepath.Dir(path), 0o700)
 	os.WriteFile(path, make([]byte, maxLogSize+1), 0o600)
 	l := NewLog(env, "test")
 	l.AddSecrets("topsecret")
 	l.Error().Str("url", "topsecret").Msg("x")
 	b, err := os.ReadFile(path)
-	if err != nil || strings.Contains(string(b), "topsecret") || !strings.Contains(string(b), `"job":"test"`) {
-		t.Errorf("log holds %s, %v", b, err)
-	}
-	if info, err := os.Stat(path + ".1"); err != nil || info.Size() != maxLogSize+1 {
-		t.Errorf("old log: %v, %v", info, err)
-	}
+	kit.True(t, err == nil && !strings.Contains(string(b), "topsecret") &&
+		strings.Contains(string(b), `"job":"test"`),
+		"log holds %s, %v", b, err)
+	info, err := os.Stat(path + ".1")
+	kit.True(t, err == nil && info.Size() == maxLogSize+1, "old log: %v, %v", info, err)
 }
 
 // What comes again and again is logged once, whatever file or port it names, until it is
@@ -71,7 +68,7 @@ func TestLog_WritesAnErrorOnce(t *testing.T) {
 	for i := range 3 * maxLoggedOnce {
 		l.ErrorOnce(fmt.Errorf("fault %s", strings.Repeat("x", i)), "not written")
 	}
-	if n := lines(); n != 1+maxLoggedOnce || len(l.loggedOnce) != maxLoggedOnce {
-		t.Errorf("%d lines, %d remembered", n, len(l.loggedOnce))
-	}
+	n := lines()
+	kit.True(t, n == 1+maxLoggedOnce && len(l.loggedOnce) == maxLoggedOnce,
+		"%d lines, %d remembered", n, len(l.loggedOnce))
 }

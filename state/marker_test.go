@@ -50,17 +50,15 @@ func TestMarker_Mentioning(t *testing.T) {
 	put(t, s, "d.json", map[string]any{"question_id": "d", "session_id": "s", "status": "pending"}, now)
 	put(t, s, "ask-s-1.json", []byte("{"), now.Add(-time.Hour))
 	qs, bad, err := s.OfSessionNames([]string{"s", "name"})
-	if len(qs) != 3 || len(bad) != 1 || err != nil {
-		t.Errorf("%d questions, %v, %v", len(qs), bad, err)
-	}
+	kit.True(t, len(qs) == 3 && len(bad) == 1 && err == nil,
+		"%d questions, %v, %v", len(qs), bad, err)
 	for _, q := range qs {
-		if q.QuestionID == "a" && q.WrittenAt.Sub(now.Add(-time.Hour)).Abs() > time.Second {
-			t.Errorf("written %s", q.WrittenAt)
-		}
+		kit.True(t, q.QuestionID != "a" ||
+			q.WrittenAt.Sub(now.Add(-time.Hour)).Abs() <= time.Second,
+			"written %s", q.WrittenAt)
 	}
-	if qs, _, _ := s.OfSession("s"); len(qs) != 1 || qs[0].QuestionID != "a" {
-		t.Errorf("the session's own: %d", len(qs))
-	}
+	qs, _, _ = s.OfSession("s")
+	kit.True(t, len(qs) == 1 && qs[0].QuestionID == "a", "the session's own: %d", len(qs))
 }
 
 // Python writes the time of day with and without a zone, of UTC and of its machine.
@@ -74,14 +72,13 @@ func TestMarker_TimeNear(t *testing.T) {
 			"Z": "2026-02-21T10:30:00Z", "fraction": "2026-02-21T10:30:00.000000+00:00", "zone": "2026-02-21T12:30:00+02:00", "zone without colon": "2026-02-21T12:30:00+0200",
 			"space": "2026-02-21 10:30:00", "UTC without zone": "2026-02-21T10:30:00.000001", "local without zone": at.In(time.Local).Format("2006-01-02T15:04:05"),
 		} {
-			if got, err := parseTimeNear(text, at.Add(time.Second)); err != nil || got.Sub(at).Abs() > time.Second {
-				t.Errorf("%s, %+d h: %v, %v", name, hours, got, err)
-			}
+			got, err := parseTimeNear(text, at.Add(time.Second))
+			kit.True(t, err == nil && got.Sub(at).Abs() <= time.Second,
+				"%s, %+d h: %v, %v", name, hours, got, err)
 		}
 	}
 	for _, text := range []string{"", "now", "10:30", "2026-02-31T10:30:00Z", "1771669800"} {
-		if got, err := parseTimeNear(text, at); err == nil {
-			t.Errorf("%q is %v", text, got)
-		}
+		got, err := parseTimeNear(text, at)
+		kit.True(t, err != nil, "%q is %v", text, got)
 	}
 }

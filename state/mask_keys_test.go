@@ -51,18 +51,18 @@ func TestMaskKeys_Table(t *testing.T) {
 		"of a service account": {`{"k": "`, "-----BEGIN PRIVATE KEY-----\\n", r(60), "\\n-----END PRIVATE KEY-----\\n\"}"},
 		"OpenSSH":              {"echo '", "-----BEGIN OPENSSH PRIVATE KEY-----\n", r(60), "\n-----END OPENSSH PRIVATE KEY-----' > k"},
 	} {
-		if got, want := MaskKeys(test.before+test.kept+test.secret+test.after), test.before+test.kept+maskText+test.after; got != want {
-			t.Errorf("%s: %q, want %q", name, got, want)
-		}
+		got, want := MaskKeys(test.before+test.kept+test.secret+test.after), test.before+test.kept+maskText+test.after
+		kit.True(t, got == want, "%s: %q, want %q", name, got, want)
 	}
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	kit.NoError(t, err)
 	der, _ := x509.MarshalPKCS8PrivateKey(key)
 	block := string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 	got := MaskKeys("cat > k <<'EOF'\n" + block + "EOF\nrm x")
-	if n := strings.Count(got, maskText); n != strings.Count(block, "\n")-2 || !strings.HasSuffix(got, "-----END PRIVATE KEY-----\nEOF\nrm x") {
-		t.Errorf("a whole key became %q", got)
-	}
+	n := strings.Count(got, maskText)
+	kit.True(t, n == strings.Count(block, "\n")-2 &&
+		strings.HasSuffix(got, "-----END PRIVATE KEY-----\nEOF\nrm x"),
+		"a whole key became %q", got)
 }
 
 // What runs is shown, whatever name, option, quote or header stands before it.
@@ -88,9 +88,8 @@ func TestMaskKeys_HidesNothingThatRuns(t *testing.T) {
 // What is longer than a maker's keys is no key from there on.
 func TestMaskKeys_HidesNoProgram(t *testing.T) {
 	for _, start := range []string{"sk-", "ghp_", "sk-ant-api03-"} {
-		if got := MaskKeys("T=" + start + strings.Repeat("6c73", 500) + "; x"); len(got) < 1500 {
-			t.Errorf("%s: %d bytes are left", start, len(got))
-		}
+		got := MaskKeys("T=" + start + strings.Repeat("6c73", 500) + "; x")
+		kit.True(t, len(got) >= 1500, "%s: %d bytes are left", start, len(got))
 	}
 }
 
@@ -146,17 +145,14 @@ func TestMaskKeys_Audit(t *testing.T) {
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			if err := AppendDecision(env, log, AuditLine{SessionName: "shop", Kind: "permission", ShownText: whole + " https://x?key=our-own-secret", By: "users/1"}); err != nil {
-				t.Error(err)
-			}
+			err := AppendDecision(env, log, AuditLine{SessionName: "shop", Kind: "permission", ShownText: whole + " https://x?key=our-own-secret", By: "users/1"})
+			kit.True(t, err == nil, "%v", err)
 		})
 	}
 	all.Wait()
 	path := AuditPath(env)
 	info, err := os.Stat(path)
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v", info, err)
-	}
+	kit.True(t, err == nil && info.Mode().Perm() == 0o600, "%v, %v", info, err)
 	b, _ := os.ReadFile(path)
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
 	var line AuditLine
@@ -166,9 +162,7 @@ func TestMaskKeys_Audit(t *testing.T) {
 	}
 	kit.NoError(t, os.Remove(path))
 	kit.NoError(t, os.Symlink(filepath.Join(home, "elsewhere"), path))
-	if AppendDecision(env, log, AuditLine{}) == nil {
-		t.Error("it followed a link")
-	}
+	kit.True(t, AppendDecision(env, log, AuditLine{}) != nil, "it followed a link")
 }
 
 // What the shapes find has one of the marks, however it begins.
@@ -180,12 +174,9 @@ func TestMaskKeys_EachShapeHasAMark(t *testing.T) {
 		t.Fatalf("%d keys", len(keys))
 	}
 	for _, key := range keys {
-		if !keyPattern().MatchString(key) {
-			t.Errorf("%q is no key", key)
-		}
-		if got := MaskKeys(key); !strings.HasSuffix(got, maskText) {
-			t.Errorf("%q is not hidden: %q", key, got)
-		}
+		kit.True(t, keyPattern().MatchString(key), "%q is no key", key)
+		got := MaskKeys(key)
+		kit.True(t, strings.HasSuffix(got, maskText), "%q is not hidden: %q", key, got)
 	}
 }
 

@@ -20,20 +20,15 @@ func TestOutbox_KeepsOrderAndKeys(t *testing.T) {
 		}
 	}
 	again, put, err := box.Enqueue(env, message("b", "second"), time.Minute)
-	if err != nil || put || again.Key != "b" {
-		t.Errorf("put twice: %v, %v, %v", again, put, err)
-	}
-	if _, put, err := box.Enqueue(env, message("b", "second"), 0); err != nil || !put {
-		t.Errorf("put again later: %v, %v", put, err)
-	}
+	kit.True(t, err == nil && !put && again.Key == "b", "put twice: %v, %v, %v", again, put, err)
+	_, put, err = box.Enqueue(env, message("b", "second"), 0)
+	kit.True(t, err == nil && put, "put again later: %v, %v", put, err)
 	waiting, bad := box.Waiting()
 	var keys string
 	for _, m := range waiting {
 		keys += m.Key
 	}
-	if keys != "abcb" || len(bad) > 0 {
-		t.Errorf("in order: %q, %v", keys, bad)
-	}
+	kit.True(t, keys == "abcb" && len(bad) == 0, "in order: %q, %v", keys, bad)
 }
 
 // A message that is taken away does not come back by what another process writes into it
@@ -56,9 +51,8 @@ func TestOutbox_RemovedStaysRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	kit.NoError(t, <-dropped)
-	if all, bad := box.All(); len(all)+len(bad) > 0 {
-		t.Errorf("left are %v, %v", all, bad)
-	}
+	all, bad := box.All()
+	kit.True(t, len(all)+len(bad) == 0, "left are %v, %v", all, bad)
 }
 
 func TestOutbox_KeepsReceipts(t *testing.T) {
@@ -89,12 +83,9 @@ func TestOutbox_KeepsReceipts(t *testing.T) {
 		left = append(left, m.Key)
 	}
 	slices.Sort(left)
-	if !slices.Equal(left, []string{"aside", "fresh", "waits"}) {
-		t.Errorf("left are %v", left)
-	}
-	if n, err := box.RetrySetAside(now); n != 1 || err != nil || len(box.SetAside()) != 0 {
-		t.Errorf("revived %d, %v", n, err)
-	}
+	kit.True(t, slices.Equal(left, []string{"aside", "fresh", "waits"}), "left are %v", left)
+	n, err := box.RetrySetAside(now)
+	kit.True(t, n == 1 && err == nil && len(box.SetAside()) == 0, "revived %d, %v", n, err)
 }
 
 // Messages of the release before wait in the same folder.
@@ -104,7 +95,7 @@ func TestOutbox_MessageOfTheReleaseBefore(t *testing.T) {
 	writeAt(t, filepath.Join(box.Dir, "1795357346000000000-0a1b2c3d4e5f60-client-1.json"),
 		`{"message_id":"client-1","key":"client-1","chat":"h/spaces/S","parts":["Done."],"project_dir":"/p","kind":"task_done","created_at":"2026-11-22T10:00:00Z"}`)
 	waiting, bad := box.Waiting()
-	if len(bad) > 0 || len(waiting) != 1 || waiting[0].Type != MessageReport || waiting[0].Parts[0] != "Done." || waiting[0].Environment != "" {
-		t.Errorf("%+v, %v", waiting, bad)
-	}
+	kit.True(t, len(bad) == 0 && len(waiting) == 1 && waiting[0].Type == MessageReport &&
+		waiting[0].Parts[0] == "Done." && waiting[0].Environment == "",
+		"%+v, %v", waiting, bad)
 }

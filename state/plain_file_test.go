@@ -55,14 +55,11 @@ func (c *checkout) untouched() {
 			return err
 		}
 		now++
-		if b, _ := os.ReadFile(path); string(b) != c.before[path] {
-			c.Errorf("%s holds %q", path, b)
-		}
+		b, _ := os.ReadFile(path)
+		kit.True(c, string(b) == c.before[path], "%s holds %q", path, b)
 		return nil
 	})
-	if now != len(c.before) {
-		c.Errorf("%d files are there, %d were", now, len(c.before))
-	}
+	kit.True(c, now == len(c.before), "%d files are there, %d were", now, len(c.before))
 }
 
 // A folder of the state that is a link is none: nothing in it is read, set aside, locked
@@ -73,26 +70,20 @@ func TestPlainFile_LinkedFolderIsNotFollowed(t *testing.T) {
 			c := newCheckout(t)
 			c.link(name, c.theirs)
 			folder := questionFolder(filepath.Join(c.state, name))
-			if qs, bad := folder.All(); len(qs)+len(bad) > 0 && len(qs) > 0 {
-				t.Errorf("%d questions, %v", len(qs), bad)
-			}
-			if _, err := LoadQuestion(filepath.Join(folder.Dir, "s-1.json")); err == nil {
-				t.Error("a question was read")
-			}
+			qs, bad := folder.All()
+			kit.True(t, len(qs)+len(bad) == 0 || len(qs) == 0, "%d questions, %v", len(qs), bad)
+			_, err := LoadQuestion(filepath.Join(folder.Dir, "s-1.json"))
+			kit.True(t, err != nil, "a question was read")
 			q := &Question{QuestionID: "q", SessionID: "s", Status: Pending}
 			q.Path = filepath.Join(folder.Dir, "s-1.json")
-			if _, err := UpdateQuestion(q.Path, func(q *Question) error { q.Status = Answered; return nil }); err == nil {
-				t.Error("a question was written")
-			}
-			if _, err := folder.Record("s", func([]*Question) *Question { return &Question{QuestionID: "new", SessionID: "s", Status: Pending} }); err == nil {
-				t.Error("a question was recorded")
-			}
-			if found, _, _ := folder.OfSessionNames([]string{"s"}); len(found) > 0 {
-				t.Error("a marker was found")
-			}
-			if files, _ := OwnProjectFiles(c.state); len(files) > 0 {
-				t.Errorf("a purge would take %q", files)
-			}
+			_, err = UpdateQuestion(q.Path, func(q *Question) error { q.Status = Answered; return nil })
+			kit.True(t, err != nil, "a question was written")
+			_, err = folder.Record("s", func([]*Question) *Question { return &Question{QuestionID: "new", SessionID: "s", Status: Pending} })
+			kit.True(t, err != nil, "a question was recorded")
+			found, _, _ := folder.OfSessionNames([]string{"s"})
+			kit.True(t, len(found) == 0, "a marker was found")
+			files, _ := OwnProjectFiles(c.state)
+			kit.True(t, len(files) == 0, "a purge would take %q", files)
 			c.untouched()
 		})
 	}
@@ -116,15 +107,11 @@ func TestPlainFile_LinkIsNotFollowed(t *testing.T) {
 	if len(qs) != 1 || len(bad) != 2 {
 		t.Fatalf("%d questions, %v", len(qs), bad)
 	}
-	if _, err := UpdateQuestion(own, func(q *Question) error { q.IsDenied = true; return nil }); err == nil {
-		t.Error("the question's lock is a link, and was taken")
-	}
-	if pid, last := ReadDaemonPID(c.state), ReadLastPoll(c.state); pid != 0 || !last.IsZero() {
-		t.Errorf("pid %d, last poll %v", pid, last)
-	}
-	if err := WriteLastPoll(c.state, time.Now()); err != nil {
-		t.Error(err)
-	}
+	_, err := UpdateQuestion(own, func(q *Question) error { q.IsDenied = true; return nil })
+	kit.True(t, err != nil, "the question's lock is a link, and was taken")
+	pid, last := ReadDaemonPID(c.state), ReadLastPoll(c.state)
+	kit.True(t, pid == 0 && last.IsZero(), "pid %d, last poll %v", pid, last)
+	kit.NoError(t, WriteLastPoll(c.state, time.Now()))
 	_, _ = pending.Record("s", func([]*Question) *Question { return nil })
 	c.untouched()
 }
@@ -134,9 +121,8 @@ func TestPlainFile_SocketIsNone(t *testing.T) {
 	listener, err := net.Listen("unix", "socket")
 	kit.NoError(t, err)
 	defer listener.Close()
-	if _, _, err := OpenPlain("socket", os.O_RDONLY); !errors.Is(err, errNotPlain) {
-		t.Errorf("%v", err)
-	}
+	_, _, err = OpenPlain("socket", os.O_RDONLY)
+	kit.True(t, errors.Is(err, errNotPlain), "%v", err)
 }
 
 // The state of a project whose .claude leads out of it is kept in the user state; a
@@ -167,9 +153,9 @@ func TestPlainFile_StateFolderThatLeadsOut(t *testing.T) {
 				vars["GCHAT_STATE_DIR"] = own
 			}
 			env := func(name string) string { return vars[name] }
-			if got := ProjectStateDir(env); (got == own) != tt.own || !tt.own && got != SpareStateDir(env) {
-				t.Errorf("state is kept in %s", got)
-			}
+			got := ProjectStateDir(env)
+			kit.True(t, (got == own) == tt.own && (tt.own || got == SpareStateDir(env)),
+				"state is kept in %s", got)
 		})
 	}
 }
@@ -180,9 +166,8 @@ func TestPlainFile_FoldersThatMacOSGuards(t *testing.T) {
 	t.Cleanup(func() { systemGuardsFolders = was })
 	home := t.TempDir()
 	kit.NoError(t, errors.Join(os.MkdirAll(filepath.Join(home, "Documents/shop"), 0o700), os.Symlink("Documents/shop", filepath.Join(home, "shop"))))
-	if !isGuarded(filepath.Join(home, "shop"), home) || isGuarded(home, home) {
-		t.Error("a link leads into Documents")
-	}
+	kit.True(t, isGuarded(filepath.Join(home, "shop"), home) && !isGuarded(home, home),
+		"a link leads into Documents")
 	for project, own := range map[string]bool{
 		"/Users/ann/Documents/shop": false, "/Users/ann/documents": false, "/Users/ann/Desktop/a/b": false,
 		"/Users/ann/Library/Mobile Documents/com~apple~CloudDocs/x": false, "/Volumes/Disk/x": false,
@@ -191,9 +176,10 @@ func TestPlainFile_FoldersThatMacOSGuards(t *testing.T) {
 	} {
 		vars := map[string]string{"HOME": "/Users/ann", "CLAUDE_PROJECT_DIR": project}
 		env := func(name string) string { return vars[name] }
-		if got := ProjectStateDir(env); (got == filepath.Join(project, ".claude", "state")) != own || !own && got != SpareStateDir(env) {
-			t.Errorf("%s keeps its state in %s", project, got)
-		}
+		got := ProjectStateDir(env)
+		kit.True(t, (got == filepath.Join(project, ".claude", "state")) == own &&
+			(own || got == SpareStateDir(env)),
+			"%s keeps its state in %s", project, got)
 		vars["GCHAT_STATE_DIR"] = "/Volumes/Disk/state"
 		kit.Equalf(t, ProjectStateDir(env), "/Volumes/Disk/state", "%s keeps what was named in", project)
 	}

@@ -37,21 +37,15 @@ func TestProjectFiles_LeaveOtherProgramsAlone(t *testing.T) {
 		return err == nil
 	}
 	for _, name := range append(ours, later) {
-		if there(name) {
-			t.Errorf("%s is ours, and stays", name)
-		}
+		kit.True(t, !there(name), "%s is ours, and stays", name)
 	}
 	for _, name := range theirs {
-		if !there(name) {
-			t.Errorf("%s is not ours, and goes", name)
-		}
+		kit.True(t, there(name), "%s is not ours, and goes", name)
 	}
-	if !slices.Contains(folders, filepath.Dir(dir)) {
-		t.Errorf("the folders are %v", folders)
-	}
-	if _, folders := OwnProjectFiles("/somewhere/state"); slices.Contains(folders, "/somewhere") {
-		t.Error("a folder around a state folder that was chosen by hand would go")
-	}
+	kit.True(t, slices.Contains(folders, filepath.Dir(dir)), "the folders are %v", folders)
+	_, folders = OwnProjectFiles("/somewhere/state")
+	kit.True(t, !slices.Contains(folders, "/somewhere"),
+		"a folder around a state folder that was chosen by hand would go")
 }
 
 func writeAt(t *testing.T, path, text string) {

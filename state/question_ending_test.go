@@ -3,6 +3,8 @@ package state
 import (
 	"testing"
 	"time"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // A question is lost where a person's reply was taken, it is over, and neither a hook nor
@@ -39,8 +41,9 @@ func TestQuestionEnding_Table(t *testing.T) {
 		}), late: 1, notUsed: 1},
 	} {
 		e := c.q.Ending()
-		if e.isLost() != c.lost || e.ToldAt != c.told || e.LateReplies != c.late || e.UnusedReplies != c.notUsed {
-			t.Errorf("%s: lost %v, told %v, %d late, %d not used", name, e.isLost(), e.ToldAt, e.LateReplies, e.UnusedReplies)
-		}
+		kit.True(t, e.isLost() == c.lost && e.ToldAt == c.told && e.LateReplies == c.late &&
+			e.UnusedReplies == c.notUsed,
+			"%s: lost %v, told %v, %d late, %d not used", name, e.isLost(), e.ToldAt, e.LateReplies,
+			e.UnusedReplies)
 	}
 }

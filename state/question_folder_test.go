@@ -39,30 +39,25 @@ func TestQuestionFolder_LeavesForeignMarkersAlone(t *testing.T) {
 	for name := range theirs {
 		os.Chtimes(filepath.Join(folder.Dir, name), old, old)
 	}
-	if _, bad := folder.All(); len(bad) != 7 {
-		t.Errorf("%d files are bad: %v", len(bad), bad)
-	}
+	_, bad := folder.All()
+	kit.True(t, len(bad) == 7, "%d files are bad: %v", len(bad), bad)
 	if qs, _, err := folder.OfSession("s-1"); err != nil || len(qs) != 1 || qs[0].QuestionID != id {
 		t.Errorf("of the session: %v, %v", qs, err)
 	}
 	for name, content := range theirs {
-		if b, err := os.ReadFile(filepath.Join(folder.Dir, name)); err != nil || string(b) != content {
-			t.Errorf("%s was touched: %q, %v", name, b, err)
-		}
+		b, err := os.ReadFile(filepath.Join(folder.Dir, name))
+		kit.True(t, err == nil && string(b) == content, "%s was touched: %q, %v", name, b, err)
 	}
 	// A person may name any file.
-	if q, err := LoadQuestionInPlace(filepath.Join(folder.Dir, "ask-s-1-python.json")); err != nil || q.Mode != "" || q.AskedAt.IsZero() {
-		t.Errorf("%+v, %v", q, err)
-	}
+	q, err := LoadQuestionInPlace(filepath.Join(folder.Dir, "ask-s-1-python.json"))
+	kit.True(t, err == nil && q.Mode == "" && !q.AskedAt.IsZero(), "%+v, %v", q, err)
 	notes := filepath.Join(dir, "notes.json")
 	os.WriteFile(notes, []byte("{"), 0o600)
 	os.Chtimes(notes, old, old)
-	if _, err := LoadQuestionInPlace(notes); err == nil {
-		t.Error("no error")
-	}
-	if _, err := os.Stat(notes); err != nil {
-		t.Error(err)
-	}
+	_, err = LoadQuestionInPlace(notes)
+	kit.True(t, err != nil, "no error")
+	_, err = os.Stat(notes)
+	kit.True(t, err == nil, "%v", err)
 }
 
 // A file of a session that is too large to be read is told of, whatever its beginning
@@ -72,7 +67,6 @@ func TestQuestionFolder_ReportsALargeFile(t *testing.T) {
 	path := filepath.Join(folder.Dir, "s-1771669800.json")
 	writeAt(t, path, `{"question_id":"x","session_id":"s","status":"resolved"}`)
 	kit.NoError(t, os.Truncate(path, maxRecordSize+1))
-	if qs, bad, err := folder.OfSession("s", "toolu_1"); len(qs) > 0 || len(bad) != 1 || err != nil {
-		t.Errorf("%v, %v, %v", qs, bad, err)
-	}
+	qs, bad, err := folder.OfSession("s", "toolu_1")
+	kit.True(t, len(qs) == 0 && len(bad) == 1 && err == nil, "%v, %v, %v", qs, bad, err)
 }

@@ -41,12 +41,10 @@ func TestQuestionStore_NamesFilesBySessionAndSecond(t *testing.T) {
 		kit.Equalf(t, filepath.Base(record(t, s, question("s1")).Path), want, "file")
 	}
 	info, err := os.Stat(filepath.Join(s.Dir, "s1-1771669800.json"))
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("file mode %v, %v; want 0600", info.Mode(), err)
-	}
-	if info, _ = os.Stat(s.Dir); info.Mode().Perm() != 0o700 {
-		t.Errorf("folder mode %v, want 0700", info.Mode())
-	}
+	kit.True(t, err == nil && info.Mode().Perm() == 0o600,
+		"file mode %v, %v; want 0600", info.Mode(), err)
+	info, _ = os.Stat(s.Dir)
+	kit.True(t, info.Mode().Perm() == 0o700, "folder mode %v, want 0700", info.Mode())
 }
 
 func TestQuestionStore_CreatesAtOnce(t *testing.T) {
@@ -56,9 +54,8 @@ func TestQuestionStore_CreatesAtOnce(t *testing.T) {
 		wg.Go(func() {
 			q := question("s1")
 			q.QuestionID = fmt.Sprint("id-", i)
-			if _, err := s.Record("s1", fresh(q)); err != nil {
-				t.Error(err)
-			}
+			_, err := s.Record("s1", fresh(q))
+			kit.True(t, err == nil, "%v", err)
 		})
 	}
 	wg.Wait()
@@ -89,17 +86,16 @@ func TestQuestionStore_ParsesNoClosedRecord(t *testing.T) {
 	}{{nil, 2}, {OpenStatusTexts, 1}, {[]string{"toolu_resolved"}, 1}, {[]string{"toolu_1"}, 0}} {
 		qs, _, err := s.OfSession("s", tt.texts...)
 		all, bad := ReadIndexedQuestions(env, tt.texts...)
-		if err != nil || len(bad) > 0 || len(qs) != tt.want || len(all) != tt.want {
-			t.Errorf("%q: %d of the session, %d of all, %v, %v; want %d", tt.texts, len(qs), len(all), err, bad, tt.want)
-		}
+		kit.True(t, err == nil && len(bad) == 0 && len(qs) == tt.want && len(all) == tt.want,
+			"%q: %d of the session, %d of all, %v, %v; want %d", tt.texts, len(qs), len(all), err,
+			bad, tt.want)
 	}
-	if qs, _, _ := s.OfSession("s", OpenStatusTexts...); len(qs) != 1 || qs[0].QuestionID != two[Answered].QuestionID {
-		t.Error("the open one is not found")
-	}
+	qs, _, _ := s.OfSession("s", OpenStatusTexts...)
+	kit.True(t, len(qs) == 1 && qs[0].QuestionID == two[Answered].QuestionID,
+		"the open one is not found")
 	kit.NoError(t, os.WriteFile(two[Answered].Path, []byte(`{"session_id":"s","ques`), 0o600))
-	if _, bad := ReadIndexedQuestions(env, OpenStatusTexts...); len(bad) != 1 {
-		t.Errorf("of a damaged one is said: %v", bad)
-	}
+	_, bad := ReadIndexedQuestions(env, OpenStatusTexts...)
+	kit.True(t, len(bad) == 1, "of a damaged one is said: %v", bad)
 }
 
 func TestQuestionStore_HostileSessionIDs(t *testing.T) {
@@ -110,9 +106,8 @@ func TestQuestionStore_HostileSessionIDs(t *testing.T) {
 		q := record(t, s, question(id))
 		kit.Equalf(t, filepath.Dir(q.Path), s.Dir, "session %q was recorded at %s", id, q.Path)
 		got, _, err := s.OfSession(id)
-		if err != nil || len(got) != 1 || got[0].SessionID != id {
-			t.Errorf("session %q: found %d, %v", id, len(got), err)
-		}
+		kit.True(t, err == nil && len(got) == 1 && got[0].SessionID == id,
+			"session %q: found %d, %v", id, len(got), err)
 	}
 }
 
@@ -129,9 +124,7 @@ func TestQuestionStore_KeepsUnknownFields(t *testing.T) {
 	var after map[string]any
 	kit.NoError(t, json.Unmarshal(b, &after))
 	for _, want := range []string{`"from_the_future":{"a":[1,2,{"b":null}]}`, `"color":"red"`, `"hint":7`, `"zz":1`, `"gchat_message_name":null`, `"status":"cancelled"`} {
-		if !strings.Contains(string(b), want) {
-			t.Errorf("%s is not in\n%s", want, b)
-		}
+		kit.True(t, strings.Contains(string(b), want), "%s is not in\n%s", want, b)
 	}
 }
 
@@ -147,12 +140,10 @@ func TestQuestionStore_AllowedTransitions(t *testing.T) {
 	} {
 		q := &Question{Status: c.from}
 		err := q.MoveTo(c.to, asked)
-		if (err == nil) != c.ok || !c.ok && !errors.Is(err, ErrTransition) {
-			t.Errorf("%s to %s: %v", c.from, c.to, err)
-		}
-		if c.ok && (q.ResolvedAt != nil) != (c.to != Answered) {
-			t.Errorf("%s to %s: resolved_at is %v", c.from, c.to, q.ResolvedAt)
-		}
+		kit.True(t, (err == nil) == c.ok && (c.ok || errors.Is(err, ErrTransition)),
+			"%s to %s: %v", c.from, c.to, err)
+		kit.True(t, !c.ok || (q.ResolvedAt != nil) == (c.to != Answered),
+			"%s to %s: resolved_at is %v", c.from, c.to, q.ResolvedAt)
 	}
 }
 
@@ -195,12 +186,9 @@ func TestQuestionStore_SetsBrokenFilesAside(t *testing.T) {
 				t.Fatalf("questions %d, bad %v, err %v", len(qs), bad, err)
 			}
 			b, err := os.ReadFile(c.MovedTo)
-			if err != nil || string(b) != content {
-				t.Errorf("moved aside: %q, %v", b, err)
-			}
-			if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("it still stands there: %v", err)
-			}
+			kit.True(t, err == nil && string(b) == content, "moved aside: %q, %v", b, err)
+			_, err = os.Stat(path)
+			kit.True(t, errors.Is(err, fs.ErrNotExist), "it still stands there: %v", err)
 		})
 	}
 }
@@ -223,9 +211,8 @@ func TestQuestionStore_LeavesUnfinishedFilesAlone(t *testing.T) {
 		}
 	}
 	kit.NoError(t, os.WriteFile(path, []byte(whole), 0o600))
-	if qs, bad := s.All(); len(qs) != 2 || len(bad) != 0 {
-		t.Errorf("when it is whole: %d questions, %v", len(qs), bad)
-	}
+	qs, bad := s.All()
+	kit.True(t, len(qs) == 2 && len(bad) == 0, "when it is whole: %d questions, %v", len(qs), bad)
 }
 
 // Times as other programs write them, Python's above all.
@@ -240,9 +227,9 @@ func TestQuestionStore_ReadsForeignTimes(t *testing.T) {
 			t.Errorf("%s: %v, %v", at, q, err)
 			continue
 		}
-		if again, err := LoadQuestion(path); err != nil || !again.AskedAt.Equal(want) || again.SessionName != "n" {
-			t.Errorf("%s, written again: %v, %v", at, again, err)
-		}
+		again, err := LoadQuestion(path)
+		kit.True(t, err == nil && again.AskedAt.Equal(want) && again.SessionName == "n",
+			"%s, written again: %v, %v", at, again, err)
 	}
 }
 
@@ -258,9 +245,8 @@ func TestQuestionStore_CacheSeesChanges(t *testing.T) {
 	if _, err := UpdateQuestion(q.Path, func(q *Question) error { q.IsDenied = true; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if now, err := cache.Load(q.Path, false); err != nil || !now.IsDenied {
-		t.Errorf("after a change: %+v, %v", now, err)
-	}
+	now, err := cache.Load(q.Path, false)
+	kit.True(t, err == nil && now.IsDenied, "after a change: %+v, %v", now, err)
 	cache.ForgetUnused()
 	if cache.ForgetUnused(); len(cache.entries) != 0 {
 		t.Error("what is not loaded any more is kept")
@@ -280,9 +266,8 @@ func TestQuestionStore_CacheSkipsReceipts(t *testing.T) {
 	if _, err := box.Change(m.Path, func(m *Message) { m.SentAt = asked }); err != nil {
 		t.Fatal(err)
 	}
-	if now, err := cache.Load(m.Path, false); err != nil || now != nil {
-		t.Errorf("a receipt: %v, %v", now, err)
-	}
+	now, err := cache.Load(m.Path, false)
+	kit.True(t, err == nil && now == nil, "a receipt: %v, %v", now, err)
 }
 
 // A closed marker has a word that stop gates know, and is read back as what it was.
@@ -308,9 +293,11 @@ func TestQuestionStore_ClosedMarkersForGates(t *testing.T) {
 			As     string `json:"closed_as"`
 		}
 		var again Question
-		if err := errors.Join(json.Unmarshal(b, &file), decode(b, &again, asked)); err != nil || file.Status != c.word || file.As != c.as || again.Status != c.status {
-			t.Errorf("%s, %s: %s closed as %q, read as %s, %v", c.mode, c.status, file.Status, file.As, again.Status, err)
-		}
+		err := errors.Join(json.Unmarshal(b, &file), decode(b, &again, asked))
+		kit.True(t, err == nil && file.Status == c.word && file.As == c.as &&
+			again.Status == c.status,
+			"%s, %s: %s closed as %q, read as %s, %v", c.mode, c.status, file.Status, file.As,
+			again.Status, err)
 	}
 }
 
@@ -321,9 +308,10 @@ func TestQuestionStore_TimesForPython(t *testing.T) {
 	q.ThreadName, q.AskedAt, q.PostedAt, q.ResolvedAt, q.TimesOutAt, q.SessionEndedAt, q.DeliveredAt = "spaces/S/threads/T", at, &at, &at, &at, &at, &at
 	q.Replies, q.Typing = []Reply{{CreatedAt: at}}, &Typing{LastKeyAt: at}
 	b := encode(q, nil)
-	if n := strings.Count(string(b), `"2026-02-21T10:30:00.123+00:00"`); n != 9 || strings.Count(string(b), "2026-02-21T") != n || !strings.Contains(string(b), `"thread_name":"spaces/S/threads/T"`) {
-		t.Errorf("%d times: %s", n, b)
-	}
+	n := strings.Count(string(b), `"2026-02-21T10:30:00.123+00:00"`)
+	kit.True(t, n == 9 && strings.Count(string(b), "2026-02-21T") == n &&
+		strings.Contains(string(b), `"thread_name":"spaces/S/threads/T"`),
+		"%d times: %s", n, b)
 	kit.Equalf(t, len(b), len(strings.ReplaceAll(string(b), "00:00Z", "")), "a Z: %s", b)
 }
 
@@ -347,9 +335,9 @@ func TestQuestionStore_ForeignAnswerIsAReply(t *testing.T) {
 			if err != nil || q.Status != Pending || len(q.Replies) != min(len(c.want), 1) || q.ThreadName != "spaces/S/threads/T" || !q.AskedAt.Truncate(time.Millisecond).Equal(asked) {
 				t.Fatalf("%s: %+v, %v", name, q, err)
 			}
-			if c.want != "" && (q.Replies[0].Text != c.want || q.Replies[0].Sender != LocalSender || q.Replies[0].Verdict != VerdictUnread || q.AnsweredBy != "") {
-				t.Errorf("%s: %+v", name, q.Replies[0])
-			}
+			kit.True(t, c.want == "" ||
+				q.Replies[0].Text == c.want && q.Replies[0].Sender == LocalSender && q.Replies[0].Verdict == VerdictUnread && q.AnsweredBy == "",
+				"%s: %+v", name, q.Replies)
 		}
 	}
 }
@@ -373,9 +361,8 @@ func FuzzQuestionFile(f *testing.F) {
 		_ = json.Unmarshal(b, &before)
 		_ = json.Unmarshal(out, &after)
 		for k := range before {
-			if _, ok := after[k]; !ok {
-				t.Errorf("member %q got lost", k)
-			}
+			_, ok := after[k]
+			kit.True(t, ok, "member %q got lost", k)
 		}
 	})
 }
@@ -384,7 +371,5 @@ func FuzzQuestionFile(f *testing.F) {
 func TestQuestionStore_AskedAtInSeconds(t *testing.T) {
 	var q Question
 	err := json.Unmarshal([]byte(`{"question_id":"x","session_id":"s","status":"pending","asked_at":1795357346}`), &q)
-	if err != nil || q.AskedAt.Unix() != 1795357346 {
-		t.Errorf("asked at %v, %v", q.AskedAt, err)
-	}
+	kit.True(t, err == nil && q.AskedAt.Unix() == 1795357346, "asked at %v, %v", q.AskedAt, err)
 }

@@ -36,27 +36,22 @@ func TestRecords_OneWaiter(t *testing.T) {
 	if err != nil || !HasWaiter(env, "/q.json") {
 		t.Fatal(err)
 	}
-	if _, err := LockWaiter(env, "/q.json"); !errors.Is(err, ErrLocked) {
-		t.Errorf("locked twice: %v", err)
-	}
+	_, err = LockWaiter(env, "/q.json")
+	kit.True(t, errors.Is(err, ErrLocked), "locked twice: %v", err)
 	lock.Unlock()
-	if HasWaiter(env, "/q.json") {
-		t.Error("still waited for")
-	}
+	kit.True(t, !HasWaiter(env, "/q.json"), "still waited for")
 }
 
 func TestRecords_ClosingOwesOneNote(t *testing.T) {
 	q := record(t, QuestionsIn(t.TempDir()), question("s"))
 	for _, want := range []bool{true, false} {
 		ended, err := CloseQuestion(q.Path, Cancelled, "signal", nil)
-		if err != nil || ended != want {
-			t.Errorf("ended %v, %v; want %v", ended, err, want)
-		}
+		kit.True(t, err == nil && ended == want, "ended %v, %v; want %v", ended, err, want)
 	}
 	q, err := LoadQuestion(q.Path)
-	if err != nil || !slices.Equal(q.OwedNotes, []OwedNote{{About: NoteClosed}}) || q.ResolvedBy != "signal" {
-		t.Errorf("%+v, %v", q, err)
-	}
+	kit.True(t, err == nil && slices.Equal(q.OwedNotes, []OwedNote{{About: NoteClosed}}) &&
+		q.ResolvedBy == "signal",
+		"%+v, %v", q, err)
 }
 
 func message(key, text string) *Message {
@@ -70,13 +65,11 @@ func TestRecords_SessionIsKept(t *testing.T) {
 	kit.Equalf(t, s.TakeNotices("s.1"), "", "second")
 	now := time.Now()
 	for n, want := range []bool{true, true, false} {
-		if ok, err := s.CountGateBlock("s.1", now.Add(time.Duration(n)*time.Second), 2, time.Minute); ok != want || err != nil {
-			t.Errorf("block %d: %v, %v", n, ok, err)
-		}
+		ok, err := s.CountGateBlock("s.1", now.Add(time.Duration(n)*time.Second), 2, time.Minute)
+		kit.True(t, ok == want && err == nil, "block %d: %v, %v", n, ok, err)
 	}
-	if ok, err := s.CountGateBlock("s.1", now.Add(2*time.Minute), 2, time.Minute); !ok || err != nil {
-		t.Errorf("later: %v, %v", ok, err)
-	}
+	ok, err := s.CountGateBlock("s.1", now.Add(2*time.Minute), 2, time.Minute)
+	kit.True(t, ok && err == nil, "later: %v, %v", ok, err)
 }
 
 func TestRecords_Pace(t *testing.T) {
@@ -90,9 +83,8 @@ func TestRecords_Pace(t *testing.T) {
 	kit.Equalf(t, s.TakeWrite(now.Add(time.Second), time.Second, 10), 0, "a second later")
 	kit.Equalf(t, s.TakeWrite(now.Add(-time.Hour), time.Second, 10), 0, "after the clock was set back")
 	s.NotBefore = now.Add(2 * time.Hour)
-	if s.WriteDelay(now) != 0 || s.WriteDelay(now.Add(90*time.Minute)) != 30*time.Minute {
-		t.Error("a pause that no server asks for counts")
-	}
+	kit.True(t, s.WriteDelay(now) == 0 && s.WriteDelay(now.Add(90*time.Minute)) == 30*time.Minute,
+		"a pause that no server asks for counts")
 }
 
 // A read that failed for want of a descriptor is tried again, though the file does not
@@ -112,9 +104,8 @@ func TestRecords_FailedReadIsRepeated(t *testing.T) {
 	if err == nil {
 		t.Skip("no error to be had")
 	}
-	if s, err := c.Load(filepath.Join(dir, "s.json"), false); s == nil {
-		t.Errorf("afterwards it is %v, %v", s, err)
-	}
+	s, err := c.Load(filepath.Join(dir, "s.json"), false)
+	kit.True(t, s != nil, "afterwards it is %v, %v", s, err)
 }
 
 // A waiting process takes its record into its own environment when the poller of another
@@ -137,9 +128,9 @@ func TestRecords_WaiterTakesItsRecordAlong(t *testing.T) {
 	defer cancel()
 	_, _ = Await(ctx, env, self, q.Path, func(q *Question) bool { return q.Status != Pending })
 	o, err := ReadIndexEntry(IndexFile(env, q.Path))
-	if err != nil || o.Environment != Environment(env) {
-		t.Errorf("the record is still %s's, whose poller is dead; ours is %s: %v", o.Environment, Environment(env), err)
-	}
+	kit.True(t, err == nil && o.Environment == Environment(env),
+		"the record is still %s's, whose poller is dead; ours is %s: %v", o.Environment,
+		Environment(env), err)
 }
 
 // What was emptied in a copy of a record does not come back with the members that the
@@ -155,15 +146,16 @@ func TestRecords_CopyHasNoEmptiedMember(t *testing.T) {
 	there.Mode, there.IsDenied, there.TimesOutAt, there.TimeoutPolicy = ModeNative, false, nil, ""
 	kit.NoError(t, folder.Create("terminal", &there))
 	is, err := folder.Load("terminal")
-	if err != nil || is.IsDenied || is.TimesOutAt != nil || is.TimeoutPolicy != "" || is.Mode != ModeNative {
-		t.Errorf("it is %+v, %v", is, err)
-	}
+	kit.True(t, err == nil && !is.IsDenied && is.TimesOutAt == nil && is.TimeoutPolicy == "" &&
+		is.Mode == ModeNative,
+		"it is %+v, %v", is, err)
 }
 
 // With what a hub adds, an id that names its machine is as long as Chat takes.
 func TestRecords_NamedIDFits(t *testing.T) {
 	const fromHub = len("0123456789ab-")
-	if id := MachineMessageID("report"); len(id)+fromHub > 63 || !strings.HasPrefix(id, OwnIDPrefix()) || id == MachineMessageID("another") {
-		t.Error(id)
-	}
+	id := MachineMessageID("report")
+	kit.True(t, len(id)+fromHub <= 63 && strings.HasPrefix(id, OwnIDPrefix()) &&
+		id != MachineMessageID("another"),
+		"%v", id)
 }

@@ -5,6 +5,8 @@ import (
 	"os"
 	"sync"
 	"testing"
+
+	"gchat-hooks/e2e/kit"
 )
 
 func TestSmallRecords_RegisterAtOnce(t *testing.T) {
@@ -13,15 +15,13 @@ func TestSmallRecords_RegisterAtOnce(t *testing.T) {
 	for i := range 20 {
 		wg.Go(func() {
 			dir := fmt.Sprintf("/p%02d", i/2)
-			if err := RegisterProject(env, dir+"/.claude/state", dir); err != nil {
-				t.Error(err)
-			}
+			err := RegisterProject(env, dir+"/.claude/state", dir)
+			kit.True(t, err == nil, "%v", err)
 		})
 	}
 	wg.Wait()
-	if all, bad := KnownProjects(env); len(bad) > 0 || len(all) != 10 {
-		t.Errorf("%d projects, %v", len(all), bad)
-	}
+	all, bad := KnownProjects(env)
+	kit.True(t, len(bad) == 0 && len(all) == 10, "%d projects, %v", len(all), bad)
 }
 
 func TestSmallRecords_SpaceDropsGarbage(t *testing.T) {
@@ -29,13 +29,11 @@ func TestSmallRecords_SpaceDropsGarbage(t *testing.T) {
 	if _, err := s.Change("h/spaces/A", func(one *Space) { one.Watermark = asked }); err != nil {
 		t.Fatal(err)
 	}
-	if again := s.Get("h/spaces/A"); !again.Watermark.Equal(asked) {
-		t.Errorf("got %+v", again)
-	}
+	again := s.Get("h/spaces/A")
+	kit.True(t, again.Watermark.Equal(asked), "got %+v", again)
 	os.WriteFile(s.path(safeFileName("h/spaces/A")), []byte(`{"watermark":"yesterday"}`), 0o600)
-	if again := s.Get("h/spaces/A"); !again.Watermark.IsZero() {
-		t.Errorf("garbage: %+v", again)
-	}
+	again = s.Get("h/spaces/A")
+	kit.True(t, again.Watermark.IsZero(), "garbage: %+v", again)
 }
 
 // A record is written where its change changed it, and only then: each write wakes who
@@ -58,8 +56,8 @@ func TestSmallRecords_NoChangeWritesNothing(t *testing.T) {
 		session, err := sessions.Change("s", c.change)
 		after, _ := os.Stat(sessions.path("s"))
 		wrote := after != nil && !IsSameVersion(before, after)
-		if err != nil || session.ID != "s" || wrote != c.writes || session.IsChanged != c.writes {
-			t.Errorf("%s: written %v, said to be changed %v, %v", c.name, wrote, session.IsChanged, err)
-		}
+		kit.True(t, err == nil && session.ID == "s" && wrote == c.writes &&
+			session.IsChanged == c.writes,
+			"%s: written %v, said to be changed %v, %v", c.name, wrote, session.IsChanged, err)
 	}
 }

@@ -48,3 +48,12 @@ func Containsf(t testing.TB, text, part, format string, args ...any) {
 		t.Errorf("%s lacks %q:\n%s", fmt.Sprintf(format, args...), part, text)
 	}
 }
+
+// True fails the test if something that must hold does not. The test goes on. The format
+// and its arguments say what is there instead.
+func True(t testing.TB, holds bool, format string, args ...any) {
+	t.Helper()
+	if !holds {
+		t.Errorf(format, args...)
+	}
+}

@@ -33,16 +33,12 @@ import (
 // it.
 func TestHub_WhoMayJoin(t *testing.T) {
 	h := &Hub{Options: Options{Domains: []string{"example.com", "", "ms.example.com"}}}
-	if !h.canJoin("Ann@Example.com") {
-		t.Error("Ann may not")
-	}
+	kit.True(t, h.canJoin("Ann@Example.com"), "Ann may not")
 	for _, email := range []string{
 		"", "example.com", "@example.com.evil.org", `"a@example.com"@evil.org`, "a@example.com@evil.org", "a@sub.example.com", "@",
 		"a@mſ.example.com",
 	} {
-		if h.canJoin(email) {
-			t.Errorf("%q may join", email)
-		}
+		kit.True(t, !h.canJoin(email), "%q may join", email)
 	}
 }
 
@@ -61,19 +57,16 @@ func TestHub_MembersAreUnknown(t *testing.T) {
 	h := New(t.Context(), Options{Topic: "projects/p/topics/t", PubSub: events})
 	for stood, wantValid := range map[time.Duration]bool{0: true, 2 * stateMaxAge: true, 2 * staleStateMaxAge: false} {
 		h.subscriptions[h.subscriptionName("m")] = subscriptionState{true, time.Now().Add(-stood)}
-		if err := h.checkSubscription(t.Context(), &Claims{Machine: "m"}); (err == nil) != wantValid {
-			t.Errorf("it stood %v ago: %v", stood, err)
-		}
+		err := h.checkSubscription(t.Context(), &Claims{Machine: "m"})
+		kit.True(t, (err == nil) == wantValid, "it stood %v ago: %v", stood, err)
 	}
 	h.subscriptions[h.subscriptionName("m")] = subscriptionState{true, time.Now().Add(-2 * stateMaxAge)}
 	answer.Store(http.StatusNotFound)
-	if err := h.checkSubscription(t.Context(), &Claims{Machine: "m"}); err == nil {
-		t.Error("it is gone")
-	}
+	err = h.checkSubscription(t.Context(), &Claims{Machine: "m"})
+	kit.True(t, err != nil, "it is gone")
 	answer.Store(http.StatusTooManyRequests)
-	if err := h.checkSubscription(t.Context(), &Claims{Machine: "m"}); err == nil {
-		t.Error("it was gone")
-	}
+	err = h.checkSubscription(t.Context(), &Claims{Machine: "m"})
+	kit.True(t, err != nil, "it was gone")
 }
 
 // A policy that was broken while the hub runs is told to no machine, and no code is spent
@@ -87,22 +80,22 @@ func TestHub_PolicyBreaksWhileItRuns(t *testing.T) {
 	}
 	write(`{"never_remot": ["Bash"]}`)
 	refused := &refusal{}
-	if _, err := h.getPolicy(nil); !errors.As(err, &refused) || refused.Code != http.StatusServiceUnavailable {
-		t.Errorf("a broken policy: %v", err)
-	}
-	if !strings.Contains(log.String(), `"level":"error"`) || !strings.Contains(log.String(), "never_remot") {
-		t.Errorf("the log says %s", &log)
-	}
+	_, err := h.getPolicy(nil)
+	kit.True(t, errors.As(err, &refused) && refused.Code == http.StatusServiceUnavailable,
+		"a broken policy: %v", err)
+	kit.True(t, strings.Contains(log.String(), `"level":"error"`) &&
+		strings.Contains(log.String(), "never_remot"),
+		"the log says %s", &log)
 	code := h.Sign(Claims{Kind: codeKind, Machine: "m", ExpiresAt: time.Now().Add(time.Minute).Unix()})
 	join := httptest.NewRequest(http.MethodPost, "/hub/join", nil)
-	if _, _, err := h.issueToken(join, joinRequest{Code: code, Nonce: "n"}); !errors.As(err, &refused) || refused.Code != http.StatusServiceUnavailable {
-		t.Errorf("join: %v", err)
-	}
+	_, _, err = h.issueToken(join, joinRequest{Code: code, Nonce: "n"})
+	kit.True(t, errors.As(err, &refused) && refused.Code == http.StatusServiceUnavailable,
+		"join: %v", err)
 	write(`{"never_remote": ["Bash"], "spaces": {"spaces/A": ["users/1"]}}`)
 	got, err := h.getPolicy(nil)
-	if b, _ := json.Marshal(got); err != nil || !strings.Contains(string(b), `"policy":{"never_remote":["Bash"]}`) {
-		t.Errorf("mended: %s, %v", b, err)
-	}
+	b, _ := json.Marshal(got)
+	kit.True(t, err == nil && strings.Contains(string(b), `"policy":{"never_remote":["Bash"]}`),
+		"mended: %s, %v", b, err)
 }
 
 // What people write to the hub itself, and what is for machines.
@@ -119,9 +112,8 @@ func TestHub_MessagesForTheHubItself(t *testing.T) {
 		in := &chat.Space{Name: "spaces/A", SingleUserBotDm: c.direct}
 		e := &chat.DeprecatedEvent{Type: "MESSAGE", Space: in, User: &chat.User{}}
 		e.Message = &chat.Message{Text: c.said, ThreadReply: c.reply}
-		if got := requestedAction(e); got != c.want || isForHub(e) != (c.want != "") {
-			t.Errorf("%+v: %q", c, got)
-		}
+		got := requestedAction(e)
+		kit.True(t, got == c.want && isForHub(e) == (c.want != ""), "%+v: %q", c, got)
 	}
 }
 
@@ -133,13 +125,10 @@ func TestHub_ChatRefusesAnAnswer(t *testing.T) {
 	messages, err := chat.NewService(t.Context(), option.WithEndpoint(google.URL), option.WithHTTPClient(google.Client()))
 	kit.NoError(t, err)
 	h := New(t.Context(), Options{Chat: messages})
-	if err := h.postOnce(t.Context(), "spaces/A", "1", "hello"); err == nil {
-		t.Error("429: it is not said again")
-	}
+	err = h.postOnce(t.Context(), "spaces/A", "1", "hello")
+	kit.True(t, err != nil, "429: it is not said again")
 	code = http.StatusForbidden
-	if err := h.postOnce(t.Context(), "spaces/A", "1", "hello"); err != nil {
-		t.Error(err)
-	}
+	kit.NoError(t, h.postOnce(t.Context(), "spaces/A", "1", "hello"))
 }
 
 // Who asks too much goes on a second later, and has all of the minute's again only bit by
@@ -224,9 +213,8 @@ func TestHub_TokenSignedByAFastClock(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, "/hub/policy", nil)
 		token := h.Sign(Claims{Kind: tokenKind, Machine: "m", ExpiresAt: time.Now().Add(left).Unix()})
 		r.Header.Set("Authorization", "Bearer "+token)
-		if _, err := h.authenticate(r); (err == nil) != good {
-			t.Errorf("a token that is good for %v: %v", left, err)
-		}
+		_, err := h.authenticate(r)
+		kit.True(t, (err == nil) == good, "a token that is good for %v: %v", left, err)
 	}
 }
 
@@ -247,9 +235,9 @@ func TestHub_SlowJoins(t *testing.T) {
 	large, err := http.Post(server.URL+"/hub/join", "application/json", strings.NewReader(`{"code": "`+strings.Repeat("x", maxJoinBodyBytes)+`"}`))
 	kit.NoError(t, err)
 	defer large.Body.Close()
-	if said, _ := io.ReadAll(large.Body); large.StatusCode != http.StatusBadRequest {
-		t.Errorf("a body of over 4 kB: %d: %s", large.StatusCode, said)
-	}
+	said, _ := io.ReadAll(large.Body)
+	kit.True(t, large.StatusCode == http.StatusBadRequest,
+		"a body of over 4 kB: %d: %s", large.StatusCode, said)
 	for range maxJoining { // requests that are being read
 		h.joinSlots <- struct{}{}
 	}
@@ -259,9 +247,8 @@ func TestHub_SlowJoins(t *testing.T) {
 		defer conn.Close()
 		_, _ = io.WriteString(conn, "POST /hub/join HTTP/1.1\r\nHost: x\r\nContent-Length: 4000\r\n\r\n{")
 		b := make([]byte, len("HTTP/1.1 503"))
-		if _, err := io.ReadFull(conn, b); err != nil {
-			t.Errorf("no answer: %v", err)
-		}
+		_, err = io.ReadFull(conn, b)
+		kit.True(t, err == nil, "no answer: %v", err)
 		code, _ := strconv.Atoi(string(b[len(b)-3:]))
 		return code
 	}
@@ -282,15 +269,13 @@ func TestHub_CountsRefusals(t *testing.T) {
 		h.Handler().ServeHTTP(httptest.NewRecorder(), r)
 	}
 	lines := strings.Count(log.String(), "\n")
-	if lines == 0 || lines > maxLoggedRefusals {
-		t.Errorf("%d requests left %d lines", requests, lines)
-	}
-	if left := int64(requests - lines); h.unloggedRefusals.Load() != left {
-		t.Errorf("%d refusals are counted, want %d", h.unloggedRefusals.Load(), left)
-	}
-	if got := logText("1.0\x1b[2J\u202eevil"); strings.ContainsAny(got, "\x1b\u202e") {
-		t.Errorf("the log shows %q", got)
-	}
+	kit.True(t, lines != 0 && lines <= maxLoggedRefusals,
+		"%d requests left %d lines", requests, lines)
+	left := int64(requests - lines)
+	kit.True(t, h.unloggedRefusals.Load() == left,
+		"%d refusals are counted, want %d", h.unloggedRefusals.Load(), left)
+	got := logText("1.0\x1b[2J\u202eevil")
+	kit.True(t, !strings.ContainsAny(got, "\x1b\u202e"), "the log shows %q", got)
 }
 
 // One person who writes join 200 times keeps no colleague waiting, also where Chat is
@@ -335,7 +320,6 @@ func TestHub_JoinsOfOnePersonLeaveRoom(t *testing.T) {
 	}
 	join("users/2", "spaces/colleague", "c")
 	bound.Until(t, "the colleague is answered", colleague.Load)
-	if n := len(h.greetSlots); n > maxGreetings+1 {
-		t.Errorf("%d answers to one person are under way", n)
-	}
+	n := len(h.greetSlots)
+	kit.True(t, n <= maxGreetings+1, "%d answers to one person are under way", n)
 }

@@ -26,9 +26,8 @@ func TestBrowser_OpensAtADesktopOnly(t *testing.T) {
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	env := func(m map[string]string) func(string) string { return func(name string) string { return m[name] } }
 	for _, none := range []map[string]string{{}, {"DISPLAY": ":0", "SSH_CONNECTION": "1.2.3.4 5 6.7.8.9 22"}, {"WAYLAND_DISPLAY": "w", "SSH_TTY": "/dev/pts/1"}} {
-		if err := openBrowser(env(none), "https://accounts.example/auth"); err == nil {
-			t.Errorf("%v: a browser was opened", none)
-		}
+		err := openBrowser(env(none), "https://accounts.example/auth")
+		kit.True(t, err != nil, "%v: a browser was opened", none)
 	}
 	address := "https://accounts.example/auth?a=b&c=$(id)"
 	kit.NoError(t, openBrowser(env(map[string]string{"DISPLAY": ":0"}), address))
@@ -47,9 +46,9 @@ func TestBrowser_DoesNotOpen(t *testing.T) {
 		go p.browse(address)
 		return errors.New("no such program")
 	}
-	if _, err := Run(t.Context(), o); err != nil || !strings.Contains(p.out.String(), "Open this in a browser") {
-		t.Errorf("%v; %s", err, p.out.String())
-	}
+	_, err := Run(t.Context(), o)
+	kit.True(t, err == nil && strings.Contains(p.out.String(), "Open this in a browser"),
+		"%v; %s", err, p.out.String())
 }
 
 // requestPage sends a request to the port that waits for the browser.
@@ -97,9 +96,8 @@ func TestBrowser_HostileCallbacks(t *testing.T) {
 		go p.browse(address)
 		return nil
 	}
-	if user, err := Run(t.Context(), o); err != nil || user != "users/7" {
-		t.Errorf("%+v, %v", user, err)
-	}
+	user, err := Run(t.Context(), o)
+	kit.True(t, err == nil && user == "users/7", "%+v, %v", user, err)
 	kit.Containsf(t, <-p.pages, "You are logged in", "page")
 }
 
@@ -129,9 +127,8 @@ func TestBrowser_FirstCallbackCounts(t *testing.T) {
 		}
 		return false
 	}
-	if _, err := Run(t.Context(), o); err != nil || exchanges != 1 {
-		t.Errorf("%d exchanges, %v", exchanges, err)
-	}
+	_, err := Run(t.Context(), o)
+	kit.True(t, err == nil && exchanges == 1, "%d exchanges, %v", exchanges, err)
 	kit.Containsf(t, <-p.pages, "You are logged in", "page")
 	for range 2 {
 		<-pages
@@ -173,13 +170,12 @@ func TestBrowser_PastedAddress(t *testing.T) {
 			lines <- form(p.browseElsewhere(t, m[1]))
 		}()
 		user, err := Run(t.Context(), o)
-		if err != nil || user != "users/7" {
-			t.Errorf("%s: %+v, %v", name, user, err)
-		}
+		kit.True(t, err == nil && user == "users/7", "%s: %+v, %v", name, user, err)
 		out := p.out.String()
-		if len(p.opened) > 0 || strings.Count(out, "That address is not this login's") != 6 || !strings.Contains(out, "Open this in a browser") {
-			t.Errorf("%s: %d browsers; said %s", name, len(p.opened), out)
-		}
+		kit.True(t, len(p.opened) == 0 &&
+			strings.Count(out, "That address is not this login's") == 6 &&
+			strings.Contains(out, "Open this in a browser"),
+			"%s: %d browsers; said %s", name, len(p.opened), out)
 		g.checkNoSecrets(out)
 	}
 }
@@ -191,9 +187,8 @@ func TestBrowser_EndOfInput(t *testing.T) {
 	lines := make(chan string)
 	close(lines) // as in a script
 	o.NextLine = func() <-chan string { return lines }
-	if _, err := Run(t.Context(), o); err != nil {
-		t.Error(err)
-	}
+	_, err := Run(t.Context(), o)
+	kit.True(t, err == nil, "%v", err)
 }
 
 // FuzzPaste is for what a clipboard holds.
@@ -203,8 +198,8 @@ func FuzzPaste(f *testing.F) {
 	}
 	b := &callbackServer{state: rand.Text()}
 	f.Fuzz(func(t *testing.T, line string) {
-		if answer := pastedCallback(line); b.isOurs(answer) || len(answer) > 0 && !strings.Contains(line, "?") {
-			t.Errorf("%q became %v", line, answer)
-		}
+		answer := pastedCallback(line)
+		kit.True(t, !b.isOurs(answer) && (len(answer) == 0 || strings.Contains(line, "?")),
+			"%q became %v", line, answer)
 	})
 }

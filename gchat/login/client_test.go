@@ -26,16 +26,15 @@ func TestClient_FilesThatAreNone(t *testing.T) {
 		o := p.options()
 		o.ClientFile = g.writeClientFile(content)
 		_, err := Run(t.Context(), o)
-		if err == nil || !strings.Contains(err.Error(), "Desktop app") || !strings.Contains(hintOf(err), "Desktop app") || len(p.opened) > 0 {
-			t.Errorf("%s: %v", name, err)
-		}
+		kit.True(t, err != nil && strings.Contains(err.Error(), "Desktop app") &&
+			strings.Contains(hintOf(err), "Desktop app") && len(p.opened) == 0,
+			"%s: %v", name, err)
 		g.checkNoSecrets(err, hintOf(err))
 	}
 	o := newPerson(g).options()
 	for _, o.ClientFile = range []string{filepath.Join(t.TempDir(), "missing.json"), t.TempDir()} {
-		if _, err := Run(t.Context(), o); !strings.Contains(hintOf(err), "Desktop app") {
-			t.Errorf("%q: %v", o.ClientFile, err)
-		}
+		_, err := Run(t.Context(), o)
+		kit.True(t, strings.Contains(hintOf(err), "Desktop app"), "%q: %v", o.ClientFile, err)
 	}
 }
 
@@ -52,8 +51,9 @@ func TestClient_LogsInAtGoogleOnly(t *testing.T) {
 		file := g.writeClientFile(`{"installed":{"client_id":"x","client_secret":"s","auth_uri":"https://accounts.example/auth","token_uri":"` + token + `","redirect_uris":["http://localhost"]}}`)
 		config, err := Options{ClientFile: file}.oauthClient()
 		kit.NoError(t, err)
-		if isLocal && config.Endpoint.TokenURL != token || !isLocal && config.Endpoint != goauth.Endpoint || strings.Contains(config.Endpoint.AuthURL, "example") {
-			t.Errorf("%s: %+v", token, config.Endpoint)
-		}
+		kit.True(t, (!isLocal || config.Endpoint.TokenURL == token) &&
+			(isLocal || config.Endpoint == goauth.Endpoint) &&
+			!strings.Contains(config.Endpoint.AuthURL, "example"),
+			"%s: %+v", token, config.Endpoint)
 	}
 }

@@ -114,18 +114,18 @@ func (g *fakeGoogle) authorize(w http.ResponseWriter, r *http.Request) {
 	defer g.mu.Unlock()
 	q := r.URL.Query()
 	want := []string{"access_type", "client_id", "code_challenge", "code_challenge_method", "prompt", "redirect_uri", "response_type", "scope", "state"}
-	if got := slices.Sorted(maps.Keys(q)); !slices.Equal(got, want) {
-		g.t.Errorf("the address holds %v", got)
-	}
-	if q.Get("client_id") != clientID || q.Get("response_type") != "code" || q.Get("code_challenge_method") != "S256" || len(q.Get("code_challenge")) != 43 ||
-		q.Get("access_type") != "offline" || q.Get("prompt") != "consent" || len(q.Get("state")) < 20 ||
-		q.Get("scope") != "openid https://www.googleapis.com/auth/chat.messages.readonly https://www.googleapis.com/auth/chat.spaces.readonly" {
-		g.t.Errorf("asked %v", q)
-	}
+	got := slices.Sorted(maps.Keys(q))
+	kit.True(g.t, slices.Equal(got, want), "the address holds %v", got)
+	kit.True(g.t, q.Get("client_id") == clientID && q.Get("response_type") == "code" &&
+		q.Get("code_challenge_method") == "S256" && len(q.Get("code_challenge")) == 43 &&
+		q.Get("access_type") == "offline" && q.Get("prompt") == "consent" &&
+		len(q.Get("state")) >= 20 &&
+		q.Get("scope") == "openid https://www.googleapis.com/auth/chat.messages.readonly https://www.googleapis.com/auth/chat.spaces.readonly",
+		"asked %v", q)
 	redirect, err := url.Parse(q.Get("redirect_uri"))
-	if err != nil || redirect.Scheme != "http" || redirect.Hostname() != "127.0.0.1" || redirect.Port() == "" {
-		g.t.Errorf("back to %s", q.Get("redirect_uri"))
-	}
+	kit.True(g.t, err == nil && redirect.Scheme == "http" && redirect.Hostname() == "127.0.0.1" &&
+		redirect.Port() != "",
+		"back to %s", q.Get("redirect_uri"))
 	answer := url.Values{"state": {q.Get("state")}}
 	if g.deny != nil {
 		maps.Copy(answer, g.deny)
@@ -247,9 +247,9 @@ func (g *fakeGoogle) checkNoSecrets(what ...any) {
 	for _, w := range what {
 		text := fmt.Sprintf("%+v", w)
 		for _, s := range g.secrets {
-			if s != "" && (strings.Contains(text, s) || strings.Contains(text, url.QueryEscape(s))) {
-				g.t.Errorf("the secret %q is shown: %s", s, text)
-			}
+			kit.True(g.t, s == "" ||
+				!strings.Contains(text, s) && !strings.Contains(text, url.QueryEscape(s)),
+				"the secret %q is shown: %s", s, text)
 		}
 	}
 }

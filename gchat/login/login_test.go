@@ -89,27 +89,22 @@ func TestLogin_IsUsedForReading(t *testing.T) {
 	user, err := Run(t.Context(), p.options())
 	kit.NoError(t, err)
 	page := <-p.pages
-	if !strings.HasPrefix(page, "200") || !strings.Contains(page, "You are logged in") {
-		t.Errorf("the page: %s", page)
-	}
-	if user != "users/7" {
-		t.Errorf("%q logged in", user)
-	}
-	if info, err := os.Stat(config.LoginFile(g.getenv)); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("mode %v, %v", info.Mode(), err)
-	}
+	kit.True(t, strings.HasPrefix(page, "200") && strings.Contains(page, "You are logged in"),
+		"the page: %s", page)
+	kit.True(t, user == "users/7", "%q logged in", user)
+	info, err := os.Stat(config.LoginFile(g.getenv))
+	kit.True(t, err == nil && info.Mode().Perm() == 0o600, "mode %v, %v", info.Mode(), err)
 	l := g.storedLogin()
-	if l == nil || l.User != "users/7" || l.ClientID != clientID || l.TokenURI != g.web.URL+"/token" {
-		t.Errorf("kept %+v", l)
-	}
+	kit.True(t, l != nil && l.User == "users/7" && l.ClientID == clientID &&
+		l.TokenURI == g.web.URL+"/token",
+		"kept %+v", l)
 	kit.Containsf(t, p.out.String(), <-p.opened, "the address")
 	g.checkNoSecrets(p.out.String(), page)
 
 	// The way that replies are read, from the configuration on.
 	cfg := config.Load(g.getenv, t.TempDir())
-	if len(cfg.AllowedUsers) != 1 || cfg.AllowedUsers[0] != "users/7" {
-		t.Errorf("may answer: %v", cfg.AllowedUsers)
-	}
+	kit.True(t, len(cfg.AllowedUsers) == 1 && cfg.AllowedUsers[0] == "users/7",
+		"may answer: %v", cfg.AllowedUsers)
 	r, err := gchat.NewReader(t.Context(), g.chat.URL, cfg.CredentialsFile)
 	kit.NoError(t, err)
 	n := 0
@@ -125,9 +120,9 @@ func TestLogin_IsUsedForReading(t *testing.T) {
 	}
 	r, _ = gchat.NewReader(t.Context(), g.chat.URL, cfg.CredentialsFile)
 	err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]gchat.Message) {})
-	if !errors.Is(err, gchat.ErrCredentials) || !strings.Contains(gchat.Hint(err), "gchat-hooks login") {
-		t.Errorf("after its end: %v; hint: %s", err, gchat.Hint(err))
-	}
+	kit.True(t, errors.Is(err, gchat.ErrCredentials) &&
+		strings.Contains(gchat.Hint(err), "gchat-hooks login"),
+		"after its end: %v; hint: %s", err, gchat.Hint(err))
 	g.checkNoSecrets(err, gchat.Hint(err))
 }
 
@@ -149,12 +144,9 @@ func TestLogin_NameFromTheIDToken(t *testing.T) {
 		g := newGoogle(t)
 		g.grant = map[string]any{"id_token": c.token}
 		user, err := Run(t.Context(), newPerson(g).options())
-		if err != nil || user != c.want {
-			t.Errorf("%s: %q, %v", name, user, err)
-		}
-		if l := g.storedLogin(); l == nil || l.User != c.want {
-			t.Errorf("%s: kept %+v", name, l)
-		}
+		kit.True(t, err == nil && user == c.want, "%s: %q, %v", name, user, err)
+		l := g.storedLogin()
+		kit.True(t, l != nil && l.User == c.want, "%s: kept %+v", name, l)
 	}
 }
 
@@ -169,19 +161,16 @@ func TestLogin_SecondReplacesTheFirst(t *testing.T) {
 	if _, err := Run(t.Context(), p.options()); !strings.Contains(hintOf(err), "allow both") {
 		t.Fatalf("denied: %v", err)
 	}
-	if l := g.storedLogin(); l == nil || l.RefreshToken != first.RefreshToken {
-		t.Error("a login that failed took the older one away")
-	}
+	l := g.storedLogin()
+	kit.True(t, l != nil && l.RefreshToken == first.RefreshToken,
+		"a login that failed took the older one away")
 	g.deny, g.grant = nil, map[string]any{"id_token": nil}
-	if user, err := Run(t.Context(), p.options()); err != nil || user != "" {
-		t.Errorf("%q, %v", user, err)
-	}
-	if l := g.storedLogin(); l.RefreshToken == first.RefreshToken || l.User != "" {
-		t.Errorf("the second login is %+v", l)
-	}
-	if len(g.revoked) > 0 {
-		t.Error("revoking the first would have ended the second: Google forgets all of a client")
-	}
+	user, err := Run(t.Context(), p.options())
+	kit.True(t, err == nil && user == "", "%q, %v", user, err)
+	l = g.storedLogin()
+	kit.True(t, l.RefreshToken != first.RefreshToken && l.User == "", "the second login is %+v", l)
+	kit.True(t, len(g.revoked) == 0,
+		"revoking the first would have ended the second: Google forgets all of a client")
 }
 
 // A person who logs in again needs no client's file: the login that is kept has the
@@ -191,9 +180,8 @@ func TestLogin_AgainWithTheKeptClient(t *testing.T) {
 	o := newPerson(g).options()
 	file := o.ClientFile
 	o.ClientFile = ""
-	if _, err := Run(t.Context(), o); !strings.Contains(hintOf(err), "Desktop app") {
-		t.Errorf("without any client: %v", err)
-	}
+	_, err := Run(t.Context(), o)
+	kit.True(t, strings.Contains(hintOf(err), "Desktop app"), "without any client: %v", err)
 	o.ClientFile = file
 	if _, err := Run(t.Context(), o); err != nil {
 		t.Fatal(err)
@@ -203,9 +191,9 @@ func TestLogin_AgainWithTheKeptClient(t *testing.T) {
 	if _, err := Run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	if l := g.storedLogin(); l.RefreshToken == first.RefreshToken || l.ClientID != clientID {
-		t.Errorf("the second login is %+v", l)
-	}
+	l := g.storedLogin()
+	kit.True(t, l.RefreshToken != first.RefreshToken && l.ClientID == clientID,
+		"the second login is %+v", l)
 }
 
 func TestLogin_GoogleRefuses(t *testing.T) {
@@ -224,9 +212,10 @@ func TestLogin_GoogleRefuses(t *testing.T) {
 		g.deny = c.deny
 		p := newPerson(g)
 		_, err := Run(t.Context(), p.options())
-		if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(hintOf(err), c.hint) || strings.Contains(err.Error(), "\x1b") || len(err.Error()) > 400 || g.storedLogin() != nil {
-			t.Errorf("%s: %v; hint: %s", name, err, hintOf(err))
-		}
+		kit.True(t, err != nil && strings.Contains(err.Error(), c.says) &&
+			strings.Contains(hintOf(err), c.hint) && !strings.Contains(err.Error(), "\x1b") &&
+			len(err.Error()) <= 400 && g.storedLogin() == nil,
+			"%s: %v; hint: %s", name, err, hintOf(err))
 		kit.Containsf(t, <-p.pages, "You are not logged in", "%s: page", name)
 	}
 }
@@ -269,9 +258,9 @@ func TestLogin_TokenEndpointAnswers(t *testing.T) {
 		c.change(g)
 		p := newPerson(g)
 		_, err := Run(t.Context(), p.options())
-		if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(hintOf(err), c.hint) || g.storedLogin() != nil {
-			t.Errorf("%s: %v; hint: %s", name, err, hintOf(err))
-		}
+		kit.True(t, err != nil && strings.Contains(err.Error(), c.says) &&
+			strings.Contains(hintOf(err), c.hint) && g.storedLogin() == nil,
+			"%s: %v; hint: %s", name, err, hintOf(err))
 		page := <-p.pages
 		kit.Containsf(t, page, "You are not logged in", "%s: page", name)
 		g.checkNoSecrets(err, hintOf(err), page, p.out.String())
@@ -281,9 +270,8 @@ func TestLogin_TokenEndpointAnswers(t *testing.T) {
 func TestLogin_UnnamedScopesAreThoseAskedFor(t *testing.T) {
 	g := newGoogle(t)
 	g.granted = "-"
-	if _, err := Run(t.Context(), newPerson(g).options()); err != nil || g.storedLogin() == nil {
-		t.Errorf("%v", err)
-	}
+	_, err := Run(t.Context(), newPerson(g).options())
+	kit.True(t, err == nil && g.storedLogin() != nil, "%v", err)
 }
 
 func TestLogin_WaitEnds(t *testing.T) {
@@ -298,19 +286,16 @@ func TestLogin_WaitEnds(t *testing.T) {
 		cancel() // Ctrl-C
 		return nil
 	}
-	if _, err := Run(ctx, o); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
-	}
-	if _, err := http.Get(back); err == nil {
-		t.Error("the port is open still")
-	}
+	_, err := Run(ctx, o)
+	kit.True(t, errors.Is(err, context.Canceled), "cancelled: %v", err)
+	_, err = http.Get(back)
+	kit.True(t, err != nil, "the port is open still")
 	o.OpenBrowser, o.Timeout = func(string) error { return nil }, 30*time.Millisecond
-	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "30ms") || !strings.Contains(hintOf(err), "org_internal") {
-		t.Errorf("nobody came: %v", err)
-	}
-	if g.storedLogin() != nil {
-		t.Error("something was kept")
-	}
+	_, err = Run(t.Context(), o)
+	kit.True(t, err != nil && strings.Contains(err.Error(), "30ms") &&
+		strings.Contains(hintOf(err), "org_internal"),
+		"nobody came: %v", err)
+	kit.True(t, g.storedLogin() == nil, "something was kept")
 }
 
 func newLoggedIn(t *testing.T) *fakeGoogle {
@@ -325,21 +310,16 @@ func newLoggedIn(t *testing.T) *fakeGoogle {
 func TestLogout_RevokesAndForgets(t *testing.T) {
 	g := newLoggedIn(t)
 	token := g.storedLogin().RefreshToken
-	if notRevoked, err := Logout(t.Context(), g.getenv); notRevoked != nil || err != nil {
-		t.Errorf("%v, %v", notRevoked, err)
-	}
-	if len(g.revoked) != 1 || g.revoked[0] != token {
-		t.Errorf("revoked %v", g.revoked)
-	}
-	if _, err := os.Stat(config.LoginFile(g.getenv)); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the file is there still: %v", err)
-	}
-	if cfg := config.Load(g.getenv, t.TempDir()); cfg.CredentialsFile != "" || len(cfg.AllowedUsers) > 0 {
-		t.Errorf("configured still: %q, %v", cfg.CredentialsFile, cfg.AllowedUsers)
-	}
-	if _, err := Logout(t.Context(), g.getenv); !strings.Contains(hintOf(err), "gchat-hooks login") {
-		t.Errorf("again: %v", err)
-	}
+	notRevoked, err := Logout(t.Context(), g.getenv)
+	kit.True(t, notRevoked == nil && err == nil, "%v, %v", notRevoked, err)
+	kit.True(t, len(g.revoked) == 1 && g.revoked[0] == token, "revoked %v", g.revoked)
+	_, err = os.Stat(config.LoginFile(g.getenv))
+	kit.True(t, errors.Is(err, fs.ErrNotExist), "the file is there still: %v", err)
+	cfg := config.Load(g.getenv, t.TempDir())
+	kit.True(t, cfg.CredentialsFile == "" && len(cfg.AllowedUsers) == 0,
+		"configured still: %q, %v", cfg.CredentialsFile, cfg.AllowedUsers)
+	_, err = Logout(t.Context(), g.getenv)
+	kit.True(t, strings.Contains(hintOf(err), "gchat-hooks login"), "again: %v", err)
 }
 
 func TestLogout_ForgetsTheFileInAnyCase(t *testing.T) {
@@ -377,12 +357,10 @@ func TestLogout_ForgetsTheFileInAnyCase(t *testing.T) {
 	} {
 		g := newLoggedIn(t)
 		notRevoked, err := Logout(c.change(t, g), g.getenv)
-		if err != nil || (notRevoked == nil) != c.revoked {
-			t.Errorf("%s: %v, %v", name, notRevoked, err)
-		}
-		if _, err := os.Stat(config.LoginFile(g.getenv)); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s: the file is there still: %v", name, err)
-		}
+		kit.True(t, err == nil && (notRevoked == nil) == c.revoked,
+			"%s: %v, %v", name, notRevoked, err)
+		_, err = os.Stat(config.LoginFile(g.getenv))
+		kit.True(t, errors.Is(err, fs.ErrNotExist), "%s: the file is there still: %v", name, err)
 		g.checkNoSecrets(notRevoked)
 	}
 }

@@ -115,19 +115,19 @@ func TestCard_Texts(t *testing.T) {
 	kinds := cardsOfEachKind()
 	for name, q := range kinds {
 		texts, _ := CardTexts(q, cardID, countBytes)
-		if want := QuestionTexts(q); !strings.HasPrefix(name, "plan_") && (len(texts) != 1 || texts[0] != want[0]) {
-			t.Errorf("%s: %q", name, texts)
-		}
+		want := QuestionTexts(q)
+		kit.True(t, strings.HasPrefix(name, "plan_") || len(texts) == 1 && texts[0] == want[0],
+			"%s: %q", name, texts)
 	}
 	texts, _ := CardTexts(kinds["plan_long"], cardID, countBytes)
 	last := len(texts) - 1
 	above := strings.Join(texts[:last], " ")
-	if got := strings.Count(above, "A long plan."); got != 3000 || strings.Contains(above, "Reply yes") {
-		t.Errorf("%d of 3000 sentences stand above", got)
-	}
-	if !strings.HasPrefix(texts[last], "[Plan] Session: shop") || !strings.Contains(texts[last], "Reply yes") {
-		t.Errorf("%q", texts[last])
-	}
+	got := strings.Count(above, "A long plan.")
+	kit.True(t, got == 3000 && !strings.Contains(above, "Reply yes"),
+		"%d of 3000 sentences stand above", got)
+	kit.True(t, strings.HasPrefix(texts[last], "[Plan] Session: shop") &&
+		strings.Contains(texts[last], "Reply yes"),
+		"%q", texts[last])
 }
 
 // largestQuestions are questions that no one should ask.
@@ -161,9 +161,7 @@ func TestCard_Fits(t *testing.T) {
 	for name, q := range largestQuestions() {
 		texts, card := CardTexts(q, cardID, countBytes)
 		for i, text := range texts {
-			if len(text) > MaxText {
-				t.Errorf("%s: text %d has %d bytes", name, i, len(text))
-			}
+			kit.True(t, len(text) <= MaxText, "%s: text %d has %d bytes", name, i, len(text))
 		}
 		if total := len(texts[len(texts)-1]) + countBytes(card); total > MaxText {
 			t.Errorf("%s: %d bytes", name, total)
@@ -175,9 +173,9 @@ func TestCard_Fits(t *testing.T) {
 		for _, status := range []state.Status{state.Resolved, state.Cancelled, state.TimedOut} {
 			q.Status, q.AnsweredByName = status, q.SessionName
 			text, card := ClosedCard(q, time.Now())
-			if total := len(text) + countBytes(card); total > MaxText || len(allButtons(card)) > 0 {
-				t.Errorf("%s, %s: %d bytes", name, status, total)
-			}
+			total := len(text) + countBytes(card)
+			kit.True(t, total <= MaxText && len(allButtons(card)) == 0,
+				"%s, %s: %d bytes", name, status, total)
 		}
 	}
 }
@@ -189,12 +187,11 @@ func TestCard_EndIsShown(t *testing.T) {
 	q.ToolName, q.About, q.SessionName, q.CWD = long, long, long, long
 	q.ShownText = strings.Repeat(long+"\n", 100) + "rm -rf /"
 	texts, card := CardTexts(q, cardID, countBytes)
-	if !strings.Contains(drawCard(card), "\nrm -rf /\n"+fence) || !strings.Contains(texts[0], "\nrm -rf /\n"+fence) {
-		t.Error(drawCard(card))
-	}
-	if total := len(texts[0]) + countBytes(card); total > MaxText {
-		t.Errorf("%d bytes", total)
-	}
+	kit.True(t, strings.Contains(drawCard(card), "\nrm -rf /\n"+fence) &&
+		strings.Contains(texts[0], "\nrm -rf /\n"+fence),
+		"%v", drawCard(card))
+	total := len(texts[0]) + countBytes(card)
+	kit.True(t, total <= MaxText, "%d bytes", total)
 }
 
 // A question with more than a card may hold is asked in words, above the card.
@@ -207,9 +204,8 @@ func TestCard_TooManyQuestions(t *testing.T) {
 	}
 	for name, q := range map[string]*state.Question{"options": askQuestions(many), "prompts": askQuestions(prompts...), "none": askQuestions()} {
 		texts, card := CardTexts(q, cardID, countBytes)
-		if len(texts) != 2 || texts[0] != questionMessage(q) || len(allButtons(card)) > 0 {
-			t.Errorf("%s: %d texts", name, len(texts))
-		}
+		kit.True(t, len(texts) == 2 && texts[0] == questionMessage(q) && len(allButtons(card)) == 0,
+			"%s: %d texts", name, len(texts))
 		kit.Containsf(t, drawCard(card), "reply in words", "%s", name)
 	}
 }
@@ -217,9 +213,8 @@ func TestCard_TooManyQuestions(t *testing.T) {
 // An option that nobody can see has no button.
 func TestCard_InvisibleOption(t *testing.T) {
 	card := QuestionCard(askQuestions(newSubQuestion(false, "A", "\u200b", "B")))
-	if got := drawCard(card); !strings.Contains(got, "[A] 1\n[B] 3\n") {
-		t.Error(got)
-	}
+	got := drawCard(card)
+	kit.True(t, strings.Contains(got, "[A] 1\n[B] 3\n"), "%v", got)
 }
 
 func TestCard_Closed(t *testing.T) {
@@ -282,16 +277,16 @@ func TestCard_Closed(t *testing.T) {
 		c.change(c.q)
 		text, card := ClosedCard(c.q, now)
 		kind := cmp.Or(string(c.q.Kind), "question")
-		if want := states[c.name]; card.State != cmp.Or(want, CardAnswered) || card.Kind != kind {
-			t.Errorf("%s: its state is %q, of a %s", c.name, card.State, card.Kind)
-		}
+		want := states[c.name]
+		kit.True(t, card.State == cmp.Or(want, CardAnswered) && card.Kind == kind,
+			"%s: its state is %q, of a %s", c.name, card.State, card.Kind)
 		got := strings.ReplaceAll(drawCard(card), "## \n", "")
-		if !strings.Contains(got, c.want) || len(allButtons(card)) > 0 || strings.Contains(got, "w1") {
-			t.Errorf("%s: %s", c.name, got)
-		}
-		if note := noteText(c.q, state.OwedNote{About: state.NoteClosed}); !strings.HasPrefix(text, note) {
-			t.Errorf("%s: the text is not the closing note: %q", c.name, text)
-		}
+		kit.True(t, strings.Contains(got, c.want) && len(allButtons(card)) == 0 &&
+			!strings.Contains(got, "w1"),
+			"%s: %s", c.name, got)
+		note := noteText(c.q, state.OwedNote{About: state.NoteClosed})
+		kit.True(t, strings.HasPrefix(text, note),
+			"%s: the text is not the closing note: %q", c.name, text)
 	}
 }
 
@@ -307,9 +302,7 @@ func FuzzQuestionCard(f *testing.F) {
 			card := QuestionCard(q)
 			for _, s := range card.Sections {
 				for _, w := range s.Widgets {
-					if w.Code != "" && strings.Count(w.Code, fence) != 2 {
-						t.Errorf("%q", w.Code)
-					}
+					kit.True(t, w.Code == "" || strings.Count(w.Code, fence) == 2, "%q", w.Code)
 				}
 			}
 		}

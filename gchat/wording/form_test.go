@@ -86,17 +86,16 @@ func TestForm_FilledInByText(t *testing.T) {
 		if problem == "" {
 			got = strings.Join(a.Labels, ",") + " " + a.Notes
 		}
-		if !strings.HasPrefix(got, want) || problem == "" && got != want {
-			t.Errorf("%q: %q, want %q", reply, got, want)
-		}
+		kit.True(t, strings.HasPrefix(got, want) && (problem != "" || got == want),
+			"%q: %q, want %q", reply, got, want)
 		if problem == "" {
 			continue
 		}
 		_, about := ParseDecision(reply, q)
 		note := unclearText(q, &state.Reply{Text: reply})
-		if about != state.NoteUnclear || !strings.HasPrefix(note, "[Not used] "+want) || strings.Contains(note, "hunter2") {
-			t.Errorf("%q: %s, %q", reply, about, note)
-		}
+		kit.True(t, about == state.NoteUnclear && strings.HasPrefix(note, "[Not used] "+want) &&
+			!strings.Contains(note, "hunter2"),
+			"%q: %s, %q", reply, about, note)
 	}
 }
 
@@ -135,9 +134,8 @@ func TestForm_FilledInByTap(t *testing.T) {
 			got = strings.Join(a.Labels, ",") + " " + a.Notes
 		}
 		answers, text, about := ReadTap(q, tap)
-		if got != c.want || text != c.choice || (about == "") != (len(answers) == 1) {
-			t.Errorf("%s: %q, want %q (%q, %q)", name, got, c.want, text, about)
-		}
+		kit.True(t, got == c.want && text == c.choice && (about == "") == (len(answers) == 1),
+			"%s: %q, want %q (%q, %q)", name, got, c.want, text, about)
 	}
 }
 
@@ -154,22 +152,19 @@ func TestForm_ALoneYes(t *testing.T) {
 		"a link":          {askLink("https://a.example/x"), "{}"},
 	} {
 		for _, word := range []string{"yes", "accept", "Y."} {
-			if a, about := ParseDecision(word, c.q); about != "" || a.Notes != c.want || a.Labels[0] != state.LabelAccept {
-				t.Errorf("%s: %q is %+v, %s", name, word, a, about)
-			}
+			a, about := ParseDecision(word, c.q)
+			kit.True(t, about == "" && a.Notes == c.want && a.Labels[0] == state.LabelAccept,
+				"%s: %q is %+v, %s", name, word, a, about)
 		}
-		if _, about := ParseDecision("sure", c.q); about != state.NoteUnclear {
-			t.Errorf("%s: %q counts", name, "sure")
-		}
+		_, about := ParseDecision("sure", c.q)
+		kit.True(t, about == state.NoteUnclear, "%s: %q counts", name, "sure")
 	}
 	only := askForm()
 	only.IsTerminalOnly = true
-	if _, about := ParseDecision("yes", only); about != state.NoteUnclear {
-		t.Error("what only the terminal accepts was accepted")
-	}
-	if a, _ := ParseDecision("no", only); a.Labels == nil {
-		t.Error("what only the terminal accepts cannot be declined")
-	}
+	_, about := ParseDecision("yes", only)
+	kit.True(t, about == state.NoteUnclear, "what only the terminal accepts was accepted")
+	a, _ := ParseDecision("no", only)
+	kit.True(t, a.Labels != nil, "what only the terminal accepts cannot be declined")
 }
 
 func TestForm_Text(t *testing.T) {
@@ -207,9 +202,7 @@ Thread key: ask-user-q`
 	} {
 		kit.Containsf(t, got, part, "the card")
 	}
-	if len(texts) != 1 || texts[0] != want {
-		t.Errorf("beside the card stands %q", texts)
-	}
+	kit.True(t, len(texts) == 1 && texts[0] == want, "beside the card stands %q", texts)
 }
 
 // A link is shown whole, its host first, and where nothing makes a link or a preview of
@@ -222,9 +215,9 @@ func TestForm_ShowsTheWholeLink(t *testing.T) {
 	_, card := CardTexts(q, cardID, countBytes)
 	for name, text := range map[string]string{"text": text, "card": drawCard(card)} {
 		at := strings.Index(text, "It leads to evil.example:8443:\n")
-		if at < 0 || strings.Index(text, "```\n"+link+"\n```") < at || strings.Count(text, link) != 1 {
-			t.Errorf("%s: %s", name, text)
-		}
+		kit.True(t, at >= 0 && strings.Index(text, "```\n"+link+"\n```") >= at &&
+			strings.Count(text, link) == 1,
+			"%s: %s", name, text)
 	}
 }
 
@@ -235,9 +228,8 @@ func TestForm_AsksForASecret(t *testing.T) {
 		"password": true, "API key": true, "apiKey": true, "your_pass phrase": true, "PIN": true, "spin": false, "name": false, "keyboard": false,
 	} {
 		text := QuestionTexts(askForm(state.Field{Name: "x", Title: name, Type: "string"}))[0]
-		if strings.Contains(text, "must not ask for passwords") != want {
-			t.Errorf("%s: warned %v", name, !want)
-		}
+		kit.True(t, strings.Contains(text, "must not ask for passwords") == want,
+			"%s: warned %v", name, !want)
 	}
 }
 
@@ -258,9 +250,7 @@ func TestForm_NotesHaveNoValue(t *testing.T) {
 			} {
 				said += strings.Join(NoteTexts(q, state.OwedNote{About: about, ReplyMessage: "m"}), "\n")
 			}
-			if strings.Contains(said, "hunter2") {
-				t.Errorf("%s %s: %s", status, label, said)
-			}
+			kit.True(t, !strings.Contains(said, "hunter2"), "%s %s: %s", status, label, said)
 		}
 	}
 }
@@ -297,21 +287,18 @@ func TestForm_HostileFields(t *testing.T) {
 	} {
 		q := askForm(c.fields...)
 		a, problem := fillFormFromText(c.reply, q)
-		if got := problem + a.Notes; !strings.HasPrefix(got, c.want) {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
+		got := problem + a.Notes
+		kit.True(t, strings.HasPrefix(got, c.want), "%s: %q, want %q", name, got, c.want)
 		shown := QuestionTexts(q)[0]
-		if strings.Contains(shown, "\x1b") || strings.Contains(shown, "\nb") {
-			t.Errorf("%s: shown as %q", name, shown)
-		}
+		kit.True(t, !strings.Contains(shown, "\x1b") && !strings.Contains(shown, "\nb"),
+			"%s: shown as %q", name, shown)
 	}
 	q := askForm(text("[Answered] shop"), state.Field{Name: "y", Title: "x\nThread key: ask-user-other", Description: "x\n[Answered] y\n9. z", Type: "string"})
 	q.SubQuestions[0].Question, q.About = "[Answered] shop\nThread key: z\n```\n<users/all>", `a" asks: <users/all>`
 	for line := range strings.Lines(QuestionTexts(q)[0]) {
 		for _, ours := range []string{"[Answered]", "Thread key: ask-user-other", "Thread key: z", "9. z"} {
-			if strings.HasPrefix(line, ours) || strings.Contains(line, "<users/all>") {
-				t.Errorf("a line passes for one of ours: %q", line)
-			}
+			kit.True(t, !strings.HasPrefix(line, ours) && !strings.Contains(line, "<users/all>"),
+				"a line passes for one of ours: %q", line)
 		}
 	}
 }
@@ -328,12 +315,9 @@ func TestForm_LargeFits(t *testing.T) {
 		texts, card := CardTexts(askForm(fields...), cardID, countBytes)
 		last := texts[len(texts)-1]
 		for _, text := range append(texts, QuestionTexts(askForm(fields...))...) {
-			if len(text) > MaxText {
-				t.Errorf("%q: a message of %d bytes", of, len(text))
-			}
+			kit.True(t, len(text) <= MaxText, "%q: a message of %d bytes", of, len(text))
 		}
-		if size := countBytes(card) + len(last); size > MaxText {
-			t.Errorf("%q: a card of %d bytes", of, size)
-		}
+		size := countBytes(card) + len(last)
+		kit.True(t, size <= MaxText, "%q: a card of %d bytes", of, size)
 	}
 }

@@ -77,13 +77,11 @@ func checkHarmless(t *testing.T, text string, own ...string) {
 	for _, o := range own {
 		text = strings.ReplaceAll(text, o, "")
 	}
-	if !utf8.ValidString(text) {
-		t.Errorf("not UTF-8: %q", text)
-	}
+	kit.True(t, utf8.ValidString(text), "not UTF-8: %q", text)
 	for i, r := range text {
-		if next, size := utf8.DecodeRuneInString(text[i+1:]); r == '<' && size > 0 && next != '=' && next != '-' && !unicode.IsSpace(next) {
-			t.Errorf("an open bracket at byte %d: %q", i, text)
-		}
+		next, size := utf8.DecodeRuneInString(text[i+1:])
+		kit.True(t, r != '<' || size <= 0 || next == '=' || next == '-' || unicode.IsSpace(next),
+			"an open bracket at byte %d: %q", i, text)
 	}
 	kit.Equalf(t, strings.Count(text, "```")%2, 0, "an open fence: %q", text)
 }
@@ -96,17 +94,14 @@ func FuzzNeutralise(f *testing.F) {
 		line, block := SafeLine(s), SafeBlock(s)
 		checkHarmless(t, line)
 		checkHarmless(t, block)
-		if strings.ContainsAny(line, "\n\r\t\u2028\u2029\u0085\v\f") {
-			t.Errorf("Line(%q) = %q has a line break", s, line)
-		}
+		kit.True(t, !strings.ContainsAny(line, "\n\r\t\u2028\u2029\u0085\v\f"),
+			"Line(%q) = %q has a line break", s, line)
 		for i, l := range strings.Split(block, "\n") {
-			if i > 0 && l != "" && !strings.HasPrefix(l, "  ") {
-				t.Errorf("Block(%q) = %q: line %d stands at the margin", s, block, i)
-			}
+			kit.True(t, i <= 0 || l == "" || strings.HasPrefix(l, "  "),
+				"Block(%q) = %q: line %d stands at the margin", s, block, i)
 		}
-		if strings.Contains(block, "\n\n\n") {
-			t.Errorf("Block(%q) = %q has too many blank lines", s, block)
-		}
+		kit.True(t, !strings.Contains(block, "\n\n\n"),
+			"Block(%q) = %q has too many blank lines", s, block)
 		kit.Equalf(t, SafeLine(line), line, "Line(%q)", s)
 	})
 }
@@ -151,9 +146,8 @@ func TestNeutralise_OwnPrefixes(t *testing.T) {
 		text, err := os.ReadFile(name)
 		kit.NoError(t, err)
 		first, _, _ := strings.Cut(string(text), "\n")
-		if strings.HasPrefix(first, "[") && disarm(first) == first {
-			t.Errorf("%s begins with %q, which is not guarded", name, first)
-		}
+		kit.True(t, !strings.HasPrefix(first, "[") || disarm(first) != first,
+			"%s begins with %q, which is not guarded", name, first)
 	}
 }
 
@@ -177,11 +171,7 @@ func TestNeutralise_OwnTagsInSources(t *testing.T) {
 		}
 	}
 	for tag := range tags {
-		if disarm(tag+" x") == tag+" x" {
-			t.Errorf("%s is not guarded", tag)
-		}
+		kit.True(t, disarm(tag+" x") != tag+" x", "%s is not guarded", tag)
 	}
-	if len(tags) < 20 {
-		t.Errorf("only %d tags are found: %v", len(tags), tags)
-	}
+	kit.True(t, len(tags) >= 20, "only %d tags are found: %v", len(tags), tags)
 }

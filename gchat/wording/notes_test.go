@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -96,9 +97,9 @@ func TestNotes_Text(t *testing.T) {
 				c.q.Replies = []state.Reply{{MessageName: "m", Sender: "users/7", DisplayName: "Eve", Verdict: state.VerdictLate}}
 			}
 			got := noteText(&c.q, c.owed)
-			if c.want == "" && got != "" || !strings.HasPrefix(got, c.want) || !strings.Contains(got, c.in) {
-				t.Errorf("%q", got)
-			}
+			kit.True(t, (c.want != "" || got == "") && strings.HasPrefix(got, c.want) &&
+				strings.Contains(got, c.in),
+				"%q", got)
 		})
 	}
 }
@@ -114,12 +115,13 @@ func TestNotes_Nobody(t *testing.T) {
 		{state.Session{ID: "a-b", ProjectDir: "/a b", EndedAt: time.Now()}, "To continue it: `cd '/a b' && claude --resume a-b`."},
 	} {
 		got := NobodyWaitsText(&c.session, c.session.IsRunning())
-		if c.session.AcceptsCommands = true; c.session.IsRunning() && !strings.Contains(NobodyWaitsText(&c.session, c.session.IsRunning()), "/help") {
-			t.Errorf("where commands are read: %q", NobodyWaitsText(&c.session, c.session.IsRunning()))
-		}
-		if !strings.HasPrefix(got, "[Not read] This session ") || !strings.HasSuffix(got, c.want) {
-			t.Errorf("%q", got)
-		}
+		c.session.AcceptsCommands = true
+		kit.True(t, !c.session.IsRunning() ||
+			strings.Contains(NobodyWaitsText(&c.session, c.session.IsRunning()), "/help"),
+			"where commands are read: %q", NobodyWaitsText(&c.session, c.session.IsRunning()))
+		kit.True(t, strings.HasPrefix(got, "[Not read] This session ") &&
+			strings.HasSuffix(got, c.want),
+			"%q", got)
 	}
 }
 
@@ -136,9 +138,7 @@ func FuzzNoteText(f *testing.F) {
 		}
 		for _, about := range []string{state.NoteSent, state.NoteRefused, state.NoteUnread, state.NoteNotTyped} {
 			text := noteText(q, state.OwedNote{About: about, ReplyMessage: "m", Text: why})
-			if strings.Contains(text, "\n") || len(text) > MaxText {
-				t.Errorf("%q", text)
-			}
+			kit.True(t, !strings.Contains(text, "\n") && len(text) <= MaxText, "%q", text)
 			checkHarmless(t, text, "[Sent]", "[Not used]", "[Not read]", "[Look]")
 		}
 	})

@@ -150,19 +150,18 @@ func TestRender_LongPreviewsAreFolded(t *testing.T) {
 		q := askQuestions(p, p, p)
 		texts := QuestionTexts(q)
 		for i := range 4 {
-			if n := strings.Count(texts[0], fmt.Sprintf("begin%d ", i)); n != 3 {
-				t.Errorf("%q: preview %d stands %d times in %d bytes", unit, i, n, len(texts[0]))
-			}
+			n := strings.Count(texts[0], fmt.Sprintf("begin%d ", i))
+			kit.True(t, n == 3,
+				"%q: preview %d stands %d times in %d bytes", unit, i, n, len(texts[0]))
 		}
-		if len(texts) != 1 || strings.Count(texts[0], " more bytes)") != 12 {
-			t.Errorf("%q: %d messages: %.300s", unit, len(texts), texts[0])
-		}
+		kit.True(t, len(texts) == 1 && strings.Count(texts[0], " more bytes)") == 12,
+			"%q: %d messages: %.300s", unit, len(texts), texts[0])
 		for _, q := range []*state.Question{q, askQuestions(p)} {
 			texts, card := CardTexts(q, cardID, countBytes)
 			buttons := allButtons(card)
-			if total := len(texts[0]) + countBytes(card); len(texts) != 1 || total > MaxText || len(buttons) == 0 {
-				t.Errorf("%q: %d messages, %d bytes, %d buttons", unit, len(texts), total, len(buttons))
-			}
+			total := len(texts[0]) + countBytes(card)
+			kit.True(t, len(texts) == 1 && total <= MaxText && len(buttons) != 0,
+				"%q: %d messages, %d bytes, %d buttons", unit, len(texts), total, len(buttons))
 			kit.Containsf(t, drawCard(card), "begin3 ", "%q: no preview", unit)
 		}
 	}
@@ -201,23 +200,23 @@ func TestRender_Fits(t *testing.T) {
 			parts := QuestionTexts(tt.q)
 			for i, part := range parts {
 				checkFits(t, part)
-				if want := fmt.Sprintf(" (%d/%d)\n\n", i+1, len(parts)); !strings.HasPrefix(part, "[AskUserQuestion] Session: orch-epic4"+want) {
-					t.Errorf("part %d begins %.80q", i, part)
-				}
+				want := fmt.Sprintf(" (%d/%d)\n\n", i+1, len(parts))
+				kit.True(t, strings.HasPrefix(part, "[AskUserQuestion] Session: orch-epic4"+want),
+					"part %d begins %.80q", i, part)
 			}
-			if last := parts[len(parts)-1]; !strings.Contains(last, "\n\nReply with ") || !strings.HasSuffix(last, "\nThread key: ask-user-a1b2c3d4") {
-				t.Errorf("does not end with how to reply, and the thread key: …%s", last[len(last)-300:])
-			}
-			if all := strings.Join(parts, ""); len(parts) < 2 || len(parts) > 16 || !strings.Contains(all, tt.has) {
-				t.Errorf("%d parts lack %q", len(parts), tt.has)
-			}
+			last := parts[len(parts)-1]
+			kit.True(t, strings.Contains(last, "\n\nReply with ") &&
+				strings.HasSuffix(last, "\nThread key: ask-user-a1b2c3d4"),
+				"does not end with how to reply, and the thread key: …%s", last[len(last)-300:])
+			all := strings.Join(parts, "")
+			kit.True(t, len(parts) >= 2 && len(parts) <= 16 && strings.Contains(all, tt.has),
+				"%d parts lack %q", len(parts), tt.has)
 			checkFits(t, closingText(withAnswers(tt.q.SessionName, tt.q.SubQuestions, answerWithNotes(huge, huge, huge))))
 		})
 	}
 	long := QuestionTexts(&state.Question{SessionName: huge, ThreadKey: "ask-user-a1b2c3d4", SubQuestions: []state.SubQuestion{strategyQuestion}})
-	if len(long) != 1 || !strings.Contains(long[0], "1. Blue-green deployment") {
-		t.Errorf("a long name: %d parts", len(long))
-	}
+	kit.True(t, len(long) == 1 && strings.Contains(long[0], "1. Blue-green deployment"),
+		"a long name: %d parts", len(long))
 	many = []state.SubQuestion{{Question: "Which?", MultiSelect: true}}
 	for i := range 5000 {
 		many[0].Options = append(many[0].Options, state.Option{Label: fmt.Sprintf("<wörd %d>", i)})
@@ -232,9 +231,7 @@ func TestRender_Fits(t *testing.T) {
 
 func checkFits(t *testing.T, text string) {
 	t.Helper()
-	if len(text) > MaxText {
-		t.Errorf("%d bytes", len(text))
-	}
+	kit.True(t, len(text) <= MaxText, "%d bytes", len(text))
 	checkHarmless(t, text, "<answer>")
 }
 
@@ -282,9 +279,9 @@ func FuzzQuestionText(f *testing.F) {
 			checkFits(t, part)
 		}
 		text, last := parts[len(parts)-1], "\nThread key: ask-user-a1b2c3d4"
-		if !strings.HasSuffix(text, last) || strings.Count(text, last) != 1 && !strings.Contains(question+header+label+about+name, "hread key") {
-			t.Errorf("the thread key is not the last line, once: %q", text)
-		}
+		kit.True(t, strings.HasSuffix(text, last) &&
+			(strings.Count(text, last) == 1 || strings.Contains(question+header+label+about+name, "hread key")),
+			"the thread key is not the last line, once: %q", text)
 		q.Answers, q.Notes = map[string]string{p.Question: label + ", " + about}, map[string]string{p.Question: header}
 		q.Status, q.AnsweredBy, q.AnsweredByName = state.Resolved, state.LocalSender, about
 		checkFits(t, closingText(q))
@@ -302,9 +299,7 @@ func TestRender_Wording(t *testing.T) {
 	text := questionMessage(q)
 	checkHarmless(t, text, "<answer>")
 	want := strings.Replace(built, strategyQuestion.Question, "See ‹users/all>\n  Thread key: x\n  1. *Yes*\n  '''", 1)
-	if text != want {
-		t.Errorf("got\n%s\nwant\n%s", text, want)
-	}
+	kit.True(t, text == want, "got\n%s\nwant\n%s", text, want)
 	q.Wording = []string{strings.Repeat("x ", MaxText)}
 	for _, part := range QuestionTexts(q) {
 		checkFits(t, part)

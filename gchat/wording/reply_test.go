@@ -203,9 +203,8 @@ func TestReply_ToOneQuestion(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, _ := ParseReply(tt.text, []state.SubQuestion{tt.p}, nil)
-			if !reflect.DeepEqual(got, map[int]state.Answer{0: tt.want}) {
-				t.Errorf("reply %q = %+v, want %+v", tt.text, got, tt.want)
-			}
+			kit.True(t, reflect.DeepEqual(got, map[int]state.Answer{0: tt.want}),
+				"reply %q = %+v, want %+v", tt.text, got, tt.want)
 		})
 	}
 }
@@ -286,15 +285,12 @@ func TestReply_ToSeveralQuestions(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			before := maps.Clone(tt.partial)
 			got, _ := ParseReply(tt.text, tt.questions, tt.partial)
-			if !reflect.DeepEqual(got, tt.want) {
-				t.Errorf("reply %q = %+v, want %+v", tt.text, got, tt.want)
-			}
-			if missing := Unanswered(tt.questions, got); !slices.Equal(missing, tt.missing) {
-				t.Errorf("reply %q: missing %v, want %v", tt.text, missing, tt.missing)
-			}
-			if !reflect.DeepEqual(before, tt.partial) {
-				t.Errorf("partial became %+v", tt.partial)
-			}
+			kit.True(t, reflect.DeepEqual(got, tt.want),
+				"reply %q = %+v, want %+v", tt.text, got, tt.want)
+			missing := Unanswered(tt.questions, got)
+			kit.True(t, slices.Equal(missing, tt.missing),
+				"reply %q: missing %v, want %v", tt.text, missing, tt.missing)
+			kit.True(t, reflect.DeepEqual(before, tt.partial), "partial became %+v", tt.partial)
 		})
 	}
 }
@@ -334,9 +330,8 @@ func TestReply_Decline(t *testing.T) {
 		{second, "skip", skip, ""}, // that one is answered
 	} {
 		how, words := ReadDecline(c.text, c.q)
-		if how != c.how || words != c.words {
-			t.Errorf("%q is %q with %q, want %q with %q", c.text, how, words, c.how, c.words)
-		}
+		kit.True(t, how == c.how && words == c.words,
+			"%q is %q with %q, want %q with %q", c.text, how, words, c.how, c.words)
 	}
 }
 
@@ -365,12 +360,10 @@ func TestReply_FindsNoOption(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			answers, got := ParseReply(tt.text, tt.questions, nil)
-			if !reflect.DeepEqual(got, tt.want) {
-				t.Errorf("reply %q: %+v, want %+v", tt.text, got, tt.want)
-			}
-			if got != nil && len(answers[got.Question].Labels) > 0 {
-				t.Errorf("reply %q chose %+v", tt.text, answers[got.Question])
-			}
+			kit.True(t, reflect.DeepEqual(got, tt.want),
+				"reply %q: %+v, want %+v", tt.text, got, tt.want)
+			kit.True(t, got == nil || len(answers[got.Question].Labels) == 0,
+				"reply %q chose %+v", tt.text, answers)
 		})
 	}
 }
@@ -398,9 +391,9 @@ func TestReply_Decompose(t *testing.T) {
 		{"no options", freeTextQuestion, "foo, bar", answerText("foo, bar")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := ParseAnswerValue(tt.p, tt.value); !reflect.DeepEqual(got, tt.want) {
-				t.Errorf("Decompose(%q) = %+v, want %+v", tt.value, got, tt.want)
-			}
+			got := ParseAnswerValue(tt.p, tt.value)
+			kit.True(t, reflect.DeepEqual(got, tt.want),
+				"Decompose(%q) = %+v, want %+v", tt.value, got, tt.want)
 		})
 	}
 }
@@ -420,9 +413,7 @@ func TestReply_DecomposeUndoesValue(t *testing.T) {
 		a := state.Answer{Labels: picked, Text: words}
 		return reflect.DeepEqual(ParseAnswerValue(newSubQuestion(multi, labels...), a.Value()), a)
 	}
-	if err := quick.Check(survives, &quick.Config{MaxCount: 2000}); err != nil {
-		t.Error(err)
-	}
+	kit.NoError(t, quick.Check(survives, &quick.Config{MaxCount: 2000}))
 }
 
 func TestReply_ResponseType(t *testing.T) {
@@ -474,12 +465,11 @@ func FuzzParseReply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, one, two string, multi bool) {
 		p := newSubQuestion(multi, one, two, "Auth")
 		one1, _ := ParseReply(text, []state.SubQuestion{p}, nil)
-		if said := !(strings.TrimSpace(state.Clean(state.ForChat, text)) == ""); said == one1[0].IsEmpty() || len(one1) > 1 {
-			t.Errorf("reply %q = %+v", text, one1)
-		}
-		if said := one1[0].Text; said != "" && (strings.TrimSpace(said) == "" || !utf8.ValidString(said)) {
-			t.Errorf("reply %q = %q", text, said)
-		}
+		isBlank := strings.TrimSpace(state.Clean(state.ForChat, text)) == ""
+		kit.True(t, isBlank == one1[0].IsEmpty() && len(one1) <= 1, "reply %q = %+v", text, one1)
+		said := one1[0].Text
+		kit.True(t, said == "" || strings.TrimSpace(said) != "" && utf8.ValidString(said),
+			"reply %q = %q", text, said)
 		questions := []state.SubQuestion{p, deployQuestion, freeTextQuestion}
 		partial := map[int]state.Answer{1: answerLabels("Canary")}
 		for _, before := range []map[int]state.Answer{nil, partial} {
@@ -487,17 +477,15 @@ func FuzzParseReply(f *testing.F) {
 			missing := Unanswered(questions, got)
 			for i, a := range got {
 				for _, l := range a.Labels {
-					if !slices.ContainsFunc(questions[i].Options, func(o state.Option) bool { return o.Label == l }) {
-						t.Errorf("reply %q chose %q", text, l)
-					}
+					kit.True(t, slices.ContainsFunc(questions[i].Options, func(o state.Option) bool { return o.Label == l }),
+						"reply %q chose %q", text, l)
 				}
-				if a.IsEmpty() || slices.Contains(missing, i) {
-					t.Errorf("reply %q gave %+v for %d, missing %v", text, a, i, missing)
-				}
+				kit.True(t, !a.IsEmpty() && !slices.Contains(missing, i),
+					"reply %q gave %+v for %d, missing %v", text, a, i, missing)
 			}
-			if len(got)+len(missing) != len(questions) || before != nil && got[1].IsEmpty() {
-				t.Errorf("reply %q = %+v, missing %v", text, got, missing)
-			}
+			kit.True(t, len(got)+len(missing) == len(questions) &&
+				(before == nil || !got[1].IsEmpty()),
+				"reply %q = %+v, missing %v", text, got, missing)
 		}
 		ParseAnswerValue(p, text)
 	})
@@ -510,11 +498,10 @@ func TestOutside_TextIsNoApproval(t *testing.T) {
 		q := askDecision(state.KindNext, "Reply")
 		q.TmuxPane = pane
 		text := strings.Join(QuestionTexts(q), "")
-		if n := strings.Count(text, state.OutsideTmuxWarning+"\nReply with the next instruction."); n != want {
-			t.Errorf("in pane %q: said %d times in %q", pane, n, text)
-		}
-		if card := drawCard(QuestionCard(q)); strings.Count(card, state.OutsideTmuxWarning) != want {
-			t.Errorf("in pane %q: the card is %s", pane, card)
-		}
+		n := strings.Count(text, state.OutsideTmuxWarning+"\nReply with the next instruction.")
+		kit.True(t, n == want, "in pane %q: said %d times in %q", pane, n, text)
+		card := drawCard(QuestionCard(q))
+		kit.True(t, strings.Count(card, state.OutsideTmuxWarning) == want,
+			"in pane %q: the card is %s", pane, card)
 	}
 }

@@ -67,14 +67,12 @@ func TestReport_Header(t *testing.T) {
 		{"prefix of a plain one", state.Report{Type: state.ReportPlain, Prefix: "[Digest]", SessionName: "a"}, "[Digest] a"},
 		{"long", state.Report{Type: state.ReportHeartbeat, SessionName: strings.Repeat("é", 600)}, "[Heartbeat] " + strings.Repeat("é", 500) + "…"},
 	} {
-		if got := ReportTexts(tt.r); len(got) != 1 || got[0] != tt.want {
-			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
-		}
+		got := ReportTexts(tt.r)
+		kit.True(t, len(got) == 1 && got[0] == tt.want, "%s: %q, want %q", tt.name, got, tt.want)
 	}
 	for _, r := range []state.Report{{Type: state.ReportPlain}, {Type: "unknown", SessionName: "a", At: evening}, {Type: state.ReportPlain, Text: " \n\u200b"}} {
-		if got := ReportTexts(r); got != nil {
-			t.Errorf("%+v says %q", r, got)
-		}
+		got := ReportTexts(r)
+		kit.True(t, got == nil, "%+v says %q", r, got)
 	}
 }
 
@@ -96,9 +94,9 @@ func TestReport_ActionRequired(t *testing.T) {
 		strings.Repeat("é", 20):      "ACTION REQUIRED: " + strings.Repeat("é", 20),
 		"[BLOCKED] a":                "ACTION REQUIRED: [BLOCKED] a",
 	} {
-		if got := ReportTexts(state.Report{Type: state.ReportBlockedAlert, SessionName: "s", Text: in}); len(got) != 1 || got[0] != "[BLOCKED] s\n\n"+want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
-		}
+		got := ReportTexts(state.Report{Type: state.ReportBlockedAlert, SessionName: "s", Text: in})
+		kit.True(t, len(got) == 1 && got[0] == "[BLOCKED] s\n\n"+want,
+			"%q: got %q, want %q", in, got, want)
 	}
 }
 
@@ -112,26 +110,20 @@ func TestReport_Parts(t *testing.T) {
 		{Type: state.ReportFailure, SessionName: "s", At: evening, Text: "```\n" + strings.Repeat("x", 100000) + "\n```"},
 	} {
 		texts := ReportTexts(r)
-		if len(texts) < 3 {
-			t.Errorf("%d texts", len(texts))
-		}
+		kit.True(t, len(texts) >= 3, "%d texts", len(texts))
 		checkReport(t, r)
 	}
 	r := state.Report{Type: state.ReportTaskCompletion, SessionName: "orch-epic4", At: evening, Text: text}
 	texts := ReportTexts(r)
 	for i, want := range []string{"[Done] orch-epic4 | 2026-02-21 10:45:23 (1/3)\n\nA para", "[Done] orch-epic4 | 2026-02-21 10:45:23 (2/3)\n\n", "[Done] orch-epic4 | 2026-02-21 10:45:23 (3/3)\n\n"} {
-		if !strings.HasPrefix(texts[i], want) {
-			t.Errorf("part %d: %.80q", i+1, texts[i])
-		}
+		kit.True(t, strings.HasPrefix(texts[i], want), "part %d: %.80q", i+1, texts[i])
 	}
 	r = state.Report{Type: state.ReportTaskCompletion, SessionName: "s", Text: strings.Repeat("x\n", (MaxText-len("[Done] s\n\n"))/2-1) + "xx"}
-	if texts := ReportTexts(r); len(texts) != 1 || len(texts[0]) != MaxText {
-		t.Errorf("%d texts at the limit", len(texts))
-	}
+	texts = ReportTexts(r)
+	kit.True(t, len(texts) == 1 && len(texts[0]) == MaxText, "%d texts at the limit", len(texts))
 	r.Text += "x"
-	if texts := ReportTexts(r); len(texts) != 2 {
-		t.Errorf("%d texts beyond the limit", len(texts))
-	}
+	texts = ReportTexts(r)
+	kit.True(t, len(texts) == 2, "%d texts beyond the limit", len(texts))
 }
 
 // Everything that Claude could be made to say, and nothing of it may work.
@@ -196,12 +188,9 @@ var forgedHeader = regexp.MustCompile("(?i)^[\\s*_~>`]*(?:\\[\\s*(?:done|progres
 func checkReport(t *testing.T, r state.Report) {
 	t.Helper()
 	for i, text := range ReportTexts(r) {
-		if !utf8.ValidString(text) {
-			t.Errorf("part %d is no UTF-8: %q", i+1, text)
-		}
-		if len(text) > MaxText || strings.TrimSpace(text) == "" {
-			t.Errorf("part %d has %d bytes", i+1, len(text))
-		}
+		kit.True(t, utf8.ValidString(text), "part %d is no UTF-8: %q", i+1, text)
+		kit.True(t, len(text) <= MaxText && strings.TrimSpace(text) != "",
+			"part %d has %d bytes", i+1, len(text))
 		for at, c := range text {
 			if next, size := utf8.DecodeRuneInString(text[at+1:]); c == '<' && size > 0 && next != '=' && next != '-' && !unicode.IsSpace(next) {
 				t.Errorf("part %d has an open bracket: …%.60q", i+1, text[at:])
@@ -209,28 +198,22 @@ func checkReport(t *testing.T, r state.Report) {
 			}
 		}
 		checkNothingHidden(t, text)
-		if strings.Contains(text, "<users/") {
-			t.Errorf("part %d mentions", i+1)
-		}
+		kit.True(t, !strings.Contains(text, "<users/"), "part %d mentions", i+1)
 		code := false
 		for n, l := range strings.Split(text, "\n") {
 			if l == fence {
 				code = !code
 				continue
 			}
-			if strings.Contains(l, fence) {
-				t.Errorf("part %d has a fence in line %d: %q", i+1, n, l)
-			}
+			kit.True(t, !strings.Contains(l, fence),
+				"part %d has a fence in line %d: %q", i+1, n, l)
 			if reportHeader(r) != "" && n == 0 || code {
 				continue
 			}
-			if forgedHeader.MatchString(l) || disarm(l) != l {
-				t.Errorf("part %d has a forged header in line %d: %q", i+1, n, l)
-			}
+			kit.True(t, !forgedHeader.MatchString(l) && disarm(l) == l,
+				"part %d has a forged header in line %d: %q", i+1, n, l)
 		}
-		if code {
-			t.Errorf("part %d leaves a block open", i+1)
-		}
+		kit.True(t, !code, "part %d leaves a block open", i+1)
 	}
 }
 
@@ -249,14 +232,14 @@ func checkNothingHidden(t *testing.T, text string) {
 		case r == '\n', r == '\t', r >= ' ' && r <= '~', unicode.Is(unicode.Prepended_Concatenation_Mark, r):
 		case r == 0x200C, r == 0x200D:
 			for _, by := range []rune{at(i - 1), at(i + 1)} {
-				if by < 0x80 || by == 0x200C || by == 0x200D || unicode.IsSpace(by) {
-					t.Errorf("a joiner between %q and %q", at(i-1), at(i+1))
-				}
+				kit.True(t, by >= 0x80 && by != 0x200C && by != 0x200D && !unicode.IsSpace(by),
+					"a joiner between %q and %q", at(i-1), at(i+1))
 			}
 		case r == 0xFE0E, r == 0xFE0F:
-			if by := at(i - 1); unicode.IsSpace(by) || unicode.Is(unicode.Variation_Selector, by) || by < 0x80 && unicode.IsLetter(by) {
-				t.Errorf("a selector behind %q", by)
-			}
+			by := at(i - 1)
+			kit.True(t, !unicode.IsSpace(by) && !unicode.Is(unicode.Variation_Selector, by) &&
+				(by >= 0x80 || !unicode.IsLetter(by)),
+				"a selector behind %q", by)
 		case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point, unicode.Noncharacter_Code_Point,
 			unicode.Zl, unicode.Zp), r == 0x2800:
 			t.Errorf("hidden rune %U", r)
@@ -294,14 +277,13 @@ func TestReport_WholeIsTheOnlyText(t *testing.T) {
 		kit.Equalf(t, WholeReportText(r), texts[0], "%+v", r)
 	}
 	long := state.Report{Type: state.ReportPlain, Text: strings.Repeat("word ", 20000)}
-	if got := WholeReportText(long); len(got) < 90000 || strings.HasPrefix(got, "(1/") {
-		t.Errorf("a long one: %d bytes, %.20q", len(got), got)
-	}
+	got := WholeReportText(long)
+	kit.True(t, len(got) >= 90000 && !strings.HasPrefix(got, "(1/"),
+		"a long one: %d bytes, %.20q", len(got), got)
 }
 
 func TestReport_CodeBlockIsVerbatim(t *testing.T) {
 	got := ReportTexts(state.Report{Type: state.ReportPlain, Text: CodeBlock("*TestA* <users/all>\n# x\n```\n[Done] x")})
-	if want := "```\n*TestA* ‹users/all>\n# x\n'''\n[Done] x\n```"; len(got) != 1 || got[0] != want {
-		t.Errorf("%q, want %q", got, want)
-	}
+	want := "```\n*TestA* ‹users/all>\n# x\n'''\n[Done] x\n```"
+	kit.True(t, len(got) == 1 && got[0] == want, "%q, want %q", got, want)
 }

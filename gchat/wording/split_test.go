@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
@@ -32,9 +33,8 @@ func TestSplit_Table(t *testing.T) {
 		{"no empty block", "", x(200) + "\n```\n" + x(100) + "\n```", []string{"(1/2)\n" + x(200) + "\n", "(2/2)\n```\n" + x(100) + "\n```"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := splitMessage(tt.header, "\n\n", tt.text, 256); !slices.Equal(got, tt.want) {
-				t.Errorf("got\n%q\nwant\n%q", got, tt.want)
-			}
+			got := splitMessage(tt.header, "\n\n", tt.text, 256)
+			kit.True(t, slices.Equal(got, tt.want), "got\n%q\nwant\n%q", got, tt.want)
 		})
 	}
 }
@@ -44,9 +44,7 @@ func checkSplit(t *testing.T, parts []string, header, distance, text string, lim
 	t.Helper()
 	open := false
 	for i, part := range parts {
-		if len(part) > max(limit, 256) {
-			t.Errorf("part %d has %d bytes", i+1, len(part))
-		}
+		kit.True(t, len(part) <= max(limit, 256), "part %d has %d bytes", i+1, len(part))
 		top := header
 		if len(parts) > 1 {
 			top = fmt.Sprintf("%s (%d/%d)", header, i+1, len(parts))
@@ -87,9 +85,7 @@ func checkSplit(t *testing.T, parts []string, header, distance, text string, lim
 			t.Fatalf("part %d has other text: %q", i+1, piece)
 		}
 	}
-	if text != "" {
-		t.Errorf("%d bytes are lost: %.80q", len(text), text)
-	}
+	kit.True(t, text == "", "%d bytes are lost: %.80q", len(text), text)
 }
 
 func TestSplit_AllSizes(t *testing.T) {
@@ -117,21 +113,17 @@ func FuzzSplit(f *testing.F) {
 		text = strings.Repeat(text, min(int(times), 1+50000/(len(text)+1)))
 		parts := splitMessage(header, "\n\n", text, limit)
 		for i, p := range parts {
-			if len(p) > max(limit, 256) {
-				t.Errorf("part %d has %d bytes, limit %d", i+1, len(p), limit)
-			}
-			if utf8.ValidString(header) && utf8.ValidString(text) && !utf8.ValidString(p) {
-				t.Errorf("part %d is no UTF-8: %q", i+1, p)
-			}
-			if !strings.Contains(header+text, "`") && strings.Contains(p, "`") {
-				t.Errorf("part %d has a fence", i+1)
-			}
+			kit.True(t, len(p) <= max(limit, 256),
+				"part %d has %d bytes, limit %d", i+1, len(p), limit)
+			kit.True(t, !utf8.ValidString(header) || !utf8.ValidString(text) || utf8.ValidString(p),
+				"part %d is no UTF-8: %q", i+1, p)
+			kit.True(t, strings.Contains(header+text, "`") || !strings.Contains(p, "`"),
+				"part %d has a fence", i+1)
 			if strings.Contains(text, "````") || strings.Contains(header, "`") || strings.HasPrefix(text, "`") || strings.HasSuffix(text, "`") {
 				continue // how many fences a longer run is depends on where it begins
 			}
-			if len(parts) > 1 && i+1 < len(parts) && strings.Count(p, fence)%2 == 1 {
-				t.Errorf("part %d leaves a block open: %q", i+1, p)
-			}
+			kit.True(t, len(parts) <= 1 || i+1 >= len(parts) || strings.Count(p, fence)%2 != 1,
+				"part %d leaves a block open: %q", i+1, p)
 		}
 		if len(header) < 100 && !strings.Contains(text, "`") && (header != "" || text != "") {
 			checkSplit(t, parts, header, "\n\n", text, limit)
@@ -141,7 +133,6 @@ func FuzzSplit(f *testing.F) {
 
 func TestSplit_CutLineForgesNothing(t *testing.T) {
 	texts := ReportTexts(state.Report{Type: state.ReportPlain, Text: strings.Repeat("x", MaxText-100) + " [Done]" + strings.Repeat("y", 300)})
-	if len(texts) != 2 || !strings.HasPrefix(texts[1], "(2/2)\n(Done)y") {
-		t.Errorf("%d texts, …%.40q", len(texts), texts[len(texts)-1])
-	}
+	kit.True(t, len(texts) == 2 && strings.HasPrefix(texts[1], "(2/2)\n(Done)y"),
+		"%d texts, …%.40q", len(texts), texts[len(texts)-1])
 }

@@ -107,9 +107,8 @@ func TestTap_Read(t *testing.T) {
 		{"a question without prompts", askQuestions(), newTap("1"), nil, "", state.NoteUnclear},
 	} {
 		answers, text, about := ReadTap(c.q, c.tap)
-		if !maps.EqualFunc(answers, c.want, same) || text != c.text || about != c.about {
-			t.Errorf("%s: %v, %q, %q", c.name, answers, text, about)
-		}
+		kit.True(t, maps.EqualFunc(answers, c.want, same) && text == c.text && about == c.about,
+			"%s: %v, %q, %q", c.name, answers, text, about)
 	}
 }
 
@@ -127,9 +126,9 @@ func TestTap_AsTyped(t *testing.T) {
 	} {
 		answers, text, about := ReadTap(c.q, c.tap)
 		typed, none := ParseReply(text, c.q.SubQuestions, nil)
-		if about != "" || !reflect.DeepEqual(typed, answers) || len(Unanswered(c.q.SubQuestions, typed)) > 0 || none != nil {
-			t.Errorf("%q reads as %v, not as %v", text, typed, answers)
-		}
+		kit.True(t, about == "" && reflect.DeepEqual(typed, answers) &&
+			len(Unanswered(c.q.SubQuestions, typed)) == 0 && none == nil,
+			"%q reads as %v, not as %v", text, typed, answers)
 	}
 }
 
@@ -140,15 +139,14 @@ func TestTap_ButtonsAreRead(t *testing.T) {
 			one := tapFor(b)
 			switch one.Choice {
 			case choiceShowAll:
-				if _, _, about := ReadTap(q, one); about != state.NoteFullText {
-					t.Errorf("%s, %s: %q", name, b.Text, about)
-				}
+				_, _, about := ReadTap(q, one)
+				kit.True(t, about == state.NoteFullText, "%s, %s: %q", name, b.Text, about)
 				continue
 			case state.DeclinedChat, state.DeclinedSkip:
 				_, text, _ := ReadTap(q, one)
-				if how, _ := ReadDecline(text, q); how != one.Choice {
-					t.Errorf("%s: %q is read as %q, which is %q", name, b.Text, text, how)
-				}
+				how, _ := ReadDecline(text, q)
+				kit.True(t, how == one.Choice,
+					"%s: %q is read as %q, which is %q", name, b.Text, text, how)
 				continue
 			case ChoiceSend:
 				one.Inputs["w1"] = []string{"own words"}
@@ -172,9 +170,9 @@ func TestTap_ButtonsAreRead(t *testing.T) {
 					one := newTap(ChoiceSend, w.Select.Name+"="+item.Value)
 					answers, _, _ := ReadTap(q, one)
 					for _, a := range answers {
-						if len(answers) != 1 || !strings.HasPrefix(item.Text, SafeLine(a.Labels[0])) {
-							t.Errorf("%s: %q is read as %v", name, item.Text, answers)
-						}
+						kit.True(t, len(answers) == 1 &&
+							strings.HasPrefix(item.Text, SafeLine(a.Labels[0])),
+							"%s: %q is read as %v", name, item.Text, answers)
 					}
 				}
 			}
@@ -186,16 +184,15 @@ func TestTap_IsBounded(t *testing.T) {
 	huge := strings.Repeat("\xff", 10*MaxText)
 	q := askQuestions(newSubQuestion(true, "A", "B"), branchQuestion, branchQuestion)
 	answers, text, about := ReadTap(q, newTap("send", "q1=1", "w1="+huge, "w2="+huge, "w3="+huge))
-	if about != "" || len(answers) != 3 || len(text) > MaxText || len(answers[0].Notes) > MaxText || len(answers[1].Text) > MaxText {
-		t.Errorf("%d answers, %d bytes, %q", len(answers), len(text), about)
-	}
+	kit.True(t, about == "" && len(answers) == 3 && len(text) <= MaxText &&
+		len(answers[0].Notes) <= MaxText && len(answers[1].Text) <= MaxText,
+		"%d answers, %d bytes, %q", len(answers), len(text), about)
 	many := &Tap{Choice: "send", Inputs: map[string][]string{"q1": make([]string, 1_000_000)}}
 	for i := range many.Inputs["q1"] {
 		many.Inputs["q1"][i] = "1"
 	}
-	if _, _, about := ReadTap(q, many); about != state.NoteUnclear {
-		t.Error("a million boxes")
-	}
+	_, _, about = ReadTap(q, many)
+	kit.True(t, about == state.NoteUnclear, "a million boxes")
 }
 
 // However a tap looks, what it chooses is an option of its question, and it decides
@@ -218,13 +215,12 @@ func FuzzReadTap(f *testing.F) {
 			}
 			for i, a := range answers {
 				for _, label := range a.Labels {
-					if i >= len(q.SubQuestions) || label != "A" && label != "B" && label != "C" && !isOffered(q, label) {
-						t.Errorf("%v", answers)
-					}
+					kit.True(t, i < len(q.SubQuestions) &&
+						(label == "A" || label == "B" || label == "C" || isOffered(q, label)),
+						"%v", answers)
 				}
-				if a.IsEmpty() || q.IsTerminalOnly && a.Labels[0] != state.LabelDeny {
-					t.Errorf("%v", answers)
-				}
+				kit.True(t, !a.IsEmpty() && (!q.IsTerminalOnly || a.Labels[0] == state.LabelDeny),
+					"%v", answers)
 			}
 		}
 	})

@@ -90,9 +90,9 @@ func TestConfig_MissingFileIsUnread(t *testing.T) {
 			test.change(p)
 			for _, c := range []*Config{Load(p.getenv, p.proj), LoadPersonal(p.getenv)} {
 				isClosed := c.HasUnreadFile && c.IsAllowlistUnknown && c.isNeverRemote("Read", "x") && errors.Is(c.noWebhookError(), ErrFileGone)
-				if isClosed != test.closed || c.HasUnreadFile != test.closed || (len(c.Problems) > 0) != test.closed {
-					t.Errorf("unread %v, problems %v", c.HasUnreadFile, c.Problems)
-				}
+				kit.True(t, isClosed == test.closed && c.HasUnreadFile == test.closed &&
+					(len(c.Problems) > 0) == test.closed,
+					"unread %v, problems %v", c.HasUnreadFile, c.Problems)
 			}
 		})
 	}
@@ -109,12 +109,9 @@ func TestConfig_AfterAMissingFile(t *testing.T) {
 	told := Load(p.getenv, p.proj).Problems[0].Error()
 	file, remove, _ := strings.Cut(told, "put it back, or an empty {}; or, to do without it: rm ")
 	kit.Containsf(t, file, state.ConfigFile(p.getenv), "no file is named: %s", told)
-	if err := os.Remove(remove); err != nil {
-		t.Error(err)
-	}
-	if c := Load(p.getenv, p.proj); c.HasUnreadFile || len(c.Problems) > 0 {
-		t.Errorf("without its mark: %v", c.Problems)
-	}
+	kit.NoError(t, os.Remove(remove))
+	c := Load(p.getenv, p.proj)
+	kit.True(t, !c.HasUnreadFile && len(c.Problems) == 0, "without its mark: %v", c.Problems)
 }
 
 // What is nearly a setting is no setting, and the person is told which one they may have
@@ -131,9 +128,8 @@ func TestConfig_MisspelledSetting(t *testing.T) {
 			says += problem.Error()
 		}
 		words := `config.json: "` + name + `" is not a setting. Did you mean ` + want + `?`
-		if want != "" && !strings.HasSuffix(says, words) || want == "" && says != "" {
-			t.Errorf("%s: %q", name, says)
-		}
+		kit.True(t, (want == "" || strings.HasSuffix(says, words)) && (want != "" || says == ""),
+			"%s: %q", name, says)
 	}
 }
 
@@ -153,9 +149,9 @@ func TestConfig_Order(t *testing.T) {
 	}
 	for i, step := range steps {
 		step()
-		if c := Load(p.getenv, p.proj); c.WebhookURL != want[i] || len(c.Problems) > 0 {
-			t.Errorf("webhook is from %q, problems %v; want %q", c.WebhookURL, c.Problems, want[i])
-		}
+		c := Load(p.getenv, p.proj)
+		kit.True(t, c.WebhookURL == want[i] && len(c.Problems) == 0,
+			"webhook is from %q, problems %v; want %q", c.WebhookURL, c.Problems, want[i])
 	}
 }
 
@@ -168,11 +164,11 @@ func TestConfig_Values(t *testing.T) {
 	if len(c.Problems) > 0 {
 		t.Fatal(c.Problems)
 	}
-	if c.SpaceID != "spaces/AAA" || c.CredentialsFile != filepath.Join(p.env["HOME"], "key.json") || c.AskMode != state.ModeHold ||
-		c.PollInterval != 2500*time.Millisecond ||
-		!slices.Equal(c.AllowedUsers, []string{"users/1", "ann@example.com"}) {
-		t.Errorf("got %+v", c)
-	}
+	kit.True(t, c.SpaceID == "spaces/AAA" &&
+		c.CredentialsFile == filepath.Join(p.env["HOME"], "key.json") &&
+		c.AskMode == state.ModeHold && c.PollInterval == 2500*time.Millisecond &&
+		slices.Equal(c.AllowedUsers, []string{"users/1", "ann@example.com"}),
+		"got %+v", c)
 	for a, want := range map[SessionFacts]state.Mode{
 		{Name: "orch-epic4"}: state.ModeOff, {Name: "x", OutputStyle: "system3-meta"}: state.ModeDeny, {Name: "x"}: state.ModeHold,
 	} {
@@ -181,9 +177,9 @@ func TestConfig_Values(t *testing.T) {
 	p.env["GCHAT_ALLOWED_USERS"] = " users/7 ,, bob@example.com "
 	p.env["GCHAT_POLLER_INTERVAL"] = "0.25"
 	c = Load(p.getenv, p.proj)
-	if !slices.Equal(c.AllowedUsers, []string{"users/7", "bob@example.com"}) || c.PollInterval != 250*time.Millisecond {
-		t.Errorf("from the environment: %+v", c)
-	}
+	kit.True(t, slices.Equal(c.AllowedUsers, []string{"users/7", "bob@example.com"}) &&
+		c.PollInterval == 250*time.Millisecond,
+		"from the environment: %+v", c)
 }
 
 func TestConfig_BrokenFileHidesLowerLayers(t *testing.T) {
@@ -191,15 +187,14 @@ func TestConfig_BrokenFileHidesLowerLayers(t *testing.T) {
 	p.write(".claude/gchat-hooks.json", `{"webhook_url": `)
 	p.write("~/.config/gchat-hooks/config.json", `{"webhook_url":"https://another.example/space","allowed_users":["users/1"]}`)
 	c := Load(p.getenv, p.proj)
-	if c.WebhookURL != "" || len(c.AllowedUsers) > 0 || len(c.Problems) != 1 {
-		t.Errorf("got %+v; want nothing and one problem", c)
-	}
-	if _, err := c.ResolveWebhook(context.Background()); !errors.Is(err, ErrNoWebhook) || !strings.Contains(err.Error(), "gchat-hooks.json") {
-		t.Errorf("the error does not name the broken file: %v", err)
-	}
-	if b, err := os.ReadFile(filepath.Join(p.proj, ".claude", "gchat-hooks.json")); err != nil || string(b) != `{"webhook_url": ` {
-		t.Errorf("a person's file was touched: %q, %v", b, err)
-	}
+	kit.True(t, c.WebhookURL == "" && len(c.AllowedUsers) == 0 && len(c.Problems) == 1,
+		"got %+v; want nothing and one problem", c)
+	_, err := c.ResolveWebhook(context.Background())
+	kit.True(t, errors.Is(err, ErrNoWebhook) && strings.Contains(err.Error(), "gchat-hooks.json"),
+		"the error does not name the broken file: %v", err)
+	b, err := os.ReadFile(filepath.Join(p.proj, ".claude", "gchat-hooks.json"))
+	kit.True(t, err == nil && string(b) == `{"webhook_url": `,
+		"a person's file was touched: %q, %v", b, err)
 }
 
 func TestConfig_ReportsNonsense(t *testing.T) {
@@ -208,26 +203,24 @@ func TestConfig_ReportsNonsense(t *testing.T) {
 	p.env["GCHAT_POLLER_INTERVAL"] = "-3"
 	p.env["GCHAT_REPLY_TIMEOUT"] = "1e400"
 	c := Load(p.getenv, p.proj)
-	if c.AskMode != state.ModeNative || c.PollInterval != defaultPollInterval || c.ReplyTimeout != DefaultReplyTimeout || len(c.Problems) != 3 {
-		t.Errorf("got %+v", c)
-	}
+	kit.True(t, c.AskMode == state.ModeNative && c.PollInterval == defaultPollInterval &&
+		c.ReplyTimeout == DefaultReplyTimeout && len(c.Problems) == 3,
+		"got %+v", c)
 }
 
 func TestConfig_WebhookCommand(t *testing.T) {
 	p := newPlace(t)
 	p.write("~/.config/gchat-hooks/config.json", `{"webhook_url_command":"printf 'https://x/%s\\n' made"}`)
 	c := Load(p.getenv, p.proj)
-	if got, err := c.ResolveWebhook(context.Background()); err != nil || got != "https://x/made" {
-		t.Errorf("got %q, %v", got, err)
-	}
+	got, err := c.ResolveWebhook(context.Background())
+	kit.True(t, err == nil && got == "https://x/made", "got %q, %v", got, err)
 	p.write("~/.config/gchat-hooks/config.json", `{"webhook_url_command":"echo https://secret; exit 3"}`)
-	_, err := Load(p.getenv, p.proj).ResolveWebhook(context.Background())
-	if err == nil || strings.Contains(err.Error(), "secret") {
-		t.Errorf("failed command: %v", err)
-	}
-	if told := (&state.UserError{}); !errors.As(err, &told) || !strings.Contains(told.Hint, "run webhook_url_command by hand") {
-		t.Errorf("failed command: %v says nothing to do", err)
-	}
+	_, err = Load(p.getenv, p.proj).ResolveWebhook(context.Background())
+	kit.True(t, err != nil && !strings.Contains(err.Error(), "secret"), "failed command: %v", err)
+	told := &state.UserError{}
+	kit.True(t, errors.As(err, &told) &&
+		strings.Contains(told.Hint, "run webhook_url_command by hand"),
+		"failed command: %v says nothing to do", err)
 }
 
 // A trusted project's settings can set variables: who approves is first of all what the
@@ -250,8 +243,7 @@ func TestConfig_ApproversOfThePersonsFileFirst(t *testing.T) {
 		for k, v := range test.env {
 			p.env[k] = v
 		}
-		if c := LoadPersonal(p.getenv); !slices.Equal(c.Approvers, test.want) {
-			t.Errorf("%s: %q", name, c.Approvers)
-		}
+		c := LoadPersonal(p.getenv)
+		kit.True(t, slices.Equal(c.Approvers, test.want), "%s: %q", name, c.Approvers)
 	}
 }

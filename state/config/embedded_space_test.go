@@ -77,7 +77,6 @@ func TestEmbeddedSpace_Leave(t *testing.T) {
 		kit.NoError(t, SetMember(path, member, "x"))
 	}
 	kit.NoError(t, RemoveEmbeddedSpace(path))
-	if b, _ := os.ReadFile(path); string(b) != "{\n\t// mine\n\t\"grace\": \"5s\",\n}\n" {
-		t.Errorf("left: %s", b)
-	}
+	b, _ := os.ReadFile(path)
+	kit.True(t, string(b) == "{\n\t// mine\n\t\"grace\": \"5s\",\n}\n", "left: %s", b)
 }

@@ -58,21 +58,19 @@ func TestEnqueueReport_Table(t *testing.T) {
 			kit.NoError(t, err)
 			all, bad := state.OutboxIn(state.UserStateDir(env)).Waiting()
 			if tt.off {
-				if !out.IsOff || len(all) != 0 {
-					t.Errorf("%+v, in the outbox: %d", out, len(all))
-				}
+				kit.True(t, out.IsOff && len(all) == 0, "%+v, in the outbox: %d", out, len(all))
 				return
 			}
 			if len(all) != 1 || len(bad) != 0 {
 				t.Fatalf("in the outbox: %v, %v", all, bad)
 			}
 			m := all[0]
-			if m.ThreadKey != tt.thread || !out.HeldUntil.Equal(tt.held) || !m.NotBefore.Equal(tt.held) {
-				t.Errorf("thread %s, held until %s, not before %s", m.ThreadKey, out.HeldUntil, m.NotBefore)
-			}
-			if digest := !tt.held.IsZero() && tt.key == ""; m.IsDigest != digest || m.IsUrgent != tt.report.Type.IsUrgent() {
-				t.Errorf("digest %t, urgent %t", m.IsDigest, m.IsUrgent)
-			}
+			kit.True(t, m.ThreadKey == tt.thread && out.HeldUntil.Equal(tt.held) &&
+				m.NotBefore.Equal(tt.held),
+				"thread %s, held until %s, not before %s", m.ThreadKey, out.HeldUntil, m.NotBefore)
+			digest := !tt.held.IsZero() && tt.key == ""
+			kit.True(t, m.IsDigest == digest && m.IsUrgent == tt.report.Type.IsUrgent(),
+				"digest %t, urgent %t", m.IsDigest, m.IsUrgent)
 		})
 	}
 }
@@ -84,9 +82,8 @@ func TestEnqueueReport_Once(t *testing.T) {
 		m := &state.Message{Report: &state.Report{Type: state.ReportPlain, Text: text}, SessionID: session, Key: key, CreatedAt: at}
 		out, err := EnqueueReport(env, cfg, m, "")
 		kit.NoError(t, err)
-		if out.IsRepeated && out.Message.Report.Text == "" {
-			t.Error("a repetition without the message that stands")
-		}
+		kit.True(t, !out.IsRepeated || out.Message.Report.Text != "",
+			"a repetition without the message that stands")
 		return !out.IsRepeated
 	}
 	for _, tt := range []struct {
@@ -124,9 +121,9 @@ func TestEnqueueReport_OnceInEachPlace(t *testing.T) {
 				report := &state.Report{Type: state.ReportPlain, Text: "x"}
 				m := &state.Message{Report: report, SessionID: "a", Key: key, ThreadKey: place.thread}
 				out, err := EnqueueReport(env, cfg, m, "")
-				if err != nil || out.IsRepeated != again {
-					t.Errorf("%s, key %q, again %t: repeated %t, %v", place.name, key, again, out.IsRepeated, err)
-				}
+				kit.True(t, err == nil && out.IsRepeated == again,
+					"%s, key %q, again %t: repeated %t, %v", place.name, key, again, out.IsRepeated,
+					err)
 			}
 		}
 	}
@@ -134,7 +131,5 @@ func TestEnqueueReport_OnceInEachPlace(t *testing.T) {
 
 func TestEnqueueReport_NeedsAChat(t *testing.T) {
 	_, err := EnqueueReport(reportEnv(t), &Config{}, &state.Message{Report: &state.Report{Text: "x"}}, "")
-	if !errors.Is(err, ErrNoWebhook) {
-		t.Errorf("got %v", err)
-	}
+	kit.True(t, errors.Is(err, ErrNoWebhook), "got %v", err)
 }

@@ -25,9 +25,8 @@ func TestHubPolicy_HowLongItHolds(t *testing.T) {
 			t.Helper()
 			c, before := Load(g.getenv, g.project), h.asked
 			c.ReadPolicy, c.RenewsPolicy = h.read, renews
-			if err := c.ApplyPolicies(t.Context(), g.getenv); (err == nil) != reads || c.HasUnreadFile == reads {
-				t.Errorf("%s: %v", what, err)
-			}
+			err := c.ApplyPolicies(t.Context(), g.getenv)
+			kit.True(t, (err == nil) == reads && c.HasUnreadFile != reads, "%s: %v", what, err)
 			kit.Equalf(t, h.asked-before, asked, "%s: asked", what)
 			g.held(what, c)
 			return c
@@ -66,16 +65,14 @@ func TestHubPolicy_HowLongItHolds(t *testing.T) {
 		time.Sleep(policyRetryPause + time.Second)
 		h.down, h.policy = nil, `{"titles_only": true, "later": 1}`
 		c := restrict("a later hub's", 1, false)
-		if !strings.Contains(c.policyError.Error(), "later") {
-			t.Error(c.policyError)
-		}
+		kit.True(t, strings.Contains(c.policyError.Error(), "later"), "%v", c.policyError)
 		time.Sleep(2 * time.Hour)
 		h.policy = `{"titles_only": true}`
 		c = Load(g.getenv, g.project)
 		c.ReadPolicy = h.read
-		if err := c.ApplyPolicies(t.Context(), g.getenv); err != nil || !c.titlesOnly || !c.AccessTo(state.KindPlan, "").CanAsk {
-			t.Errorf("what the hub says now does not count: %v", err)
-		}
+		err := c.ApplyPolicies(t.Context(), g.getenv)
+		kit.True(t, err == nil && c.titlesOnly && c.AccessTo(state.KindPlan, "").CanAsk,
+			"what the hub says now does not count: %v", err)
 	})
 }
 
@@ -129,11 +126,10 @@ func TestHubPolicy_Kept(t *testing.T) {
 		`{"spaces": {"spaces/A": "users/222"}}`:         "spaces",
 	} {
 		p, err := ReadHubPolicy(newGoverned(t).put("p.json", text))
-		if (wrong == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), wrong) {
-			t.Errorf("%s: %+v, %v", text, p, err)
-		}
+		kit.True(t, (wrong == "") == (err == nil) &&
+			(err == nil || strings.Contains(err.Error(), wrong)),
+			"%s: %+v, %v", text, p, err)
 	}
-	if _, err := ReadHubPolicy("/none.json"); err == nil {
-		t.Error("it is not there")
-	}
+	_, err := ReadHubPolicy("/none.json")
+	kit.True(t, err != nil, "it is not there")
 }

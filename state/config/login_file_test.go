@@ -15,9 +15,8 @@ import (
 func TestLoginFile_ForItsOwnerOnly(t *testing.T) {
 	p := newPlace(t)
 	path := LoginFile(p.getenv)
-	if _, err := ReadLogin(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("before any login: %v", err)
-	}
+	_, err := ReadLogin(path)
+	kit.True(t, errors.Is(err, fs.ErrNotExist), "before any login: %v", err)
 	l := &Login{ClientID: "id", ClientSecret: "cs", RefreshToken: "1//r", TokenURI: "https://t", User: "users/7"}
 	kit.NoError(t, l.Save(path))
 	if err := os.Chmod(path, 0o644); err != nil { // somebody restored it from a backup
@@ -26,19 +25,15 @@ func TestLoginFile_ForItsOwnerOnly(t *testing.T) {
 	l.User = "users/8"
 	kit.NoError(t, l.Save(path))
 	info, err := os.Stat(path)
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("mode %v, %v", info.Mode(), err)
-	}
-	if dir, err := os.Stat(filepath.Dir(path)); err != nil || dir.Mode().Perm() != 0o700 {
-		t.Errorf("folder %v, %v", dir.Mode(), err)
-	}
+	kit.True(t, err == nil && info.Mode().Perm() == 0o600, "mode %v, %v", info.Mode(), err)
+	dir, err := os.Stat(filepath.Dir(path))
+	kit.True(t, err == nil && dir.Mode().Perm() == 0o700, "folder %v, %v", dir.Mode(), err)
 	got, err := ReadLogin(path)
-	if err != nil || got.Type != "authorized_user" || got.User != "users/8" || got.RefreshToken != "1//r" {
-		t.Errorf("got %+v, %v", got, err)
-	}
-	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*")); len(left) != 1 {
-		t.Errorf("left beside it: %v", left)
-	}
+	kit.True(t, err == nil && got.Type == "authorized_user" && got.User == "users/8" &&
+		got.RefreshToken == "1//r",
+		"got %+v, %v", got, err)
+	left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
+	kit.True(t, len(left) == 1, "left beside it: %v", left)
 }
 
 func TestLoginFile_OfAnotherPerson(t *testing.T) {
@@ -51,9 +46,9 @@ func TestLoginFile_OfAnotherPerson(t *testing.T) {
 		kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		kit.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 		c := Load(p.getenv, p.proj)
-		if c.CredentialsFile != "" || len(c.AllowedUsers) > 0 || len(c.Problems) != 1 || !strings.Contains(c.Problems[0].Error(), "not written by gchat-hooks login") {
-			t.Errorf("%s: read with %q, problems %v", name, c.CredentialsFile, c.Problems)
-		}
+		kit.True(t, c.CredentialsFile == "" && len(c.AllowedUsers) == 0 && len(c.Problems) == 1 &&
+			strings.Contains(c.Problems[0].Error(), "not written by gchat-hooks login"),
+			"%s: read with %q, problems %v", name, c.CredentialsFile, c.Problems)
 	}
 }
 
@@ -73,37 +68,36 @@ func TestLoginFile_OfAnotherRelease(t *testing.T) {
 	kit.NoError(t, l.Save(path))
 	b, err := os.ReadFile(path)
 	for _, member := range []string{`"type": "authorized_user"`, `"client_id": "id"`, `"client_secret": "cs"`, `"refresh_token": "1//r"`, `"token_uri": "https://t"`, `"made_by": "gchat-hooks login"`, `"user": "users/7"`} {
-		if !strings.Contains(string(b), member) {
-			t.Errorf("%s is missing: %s, %v", member, b, err)
-		}
+		kit.True(t, strings.Contains(string(b), member), "%s is missing: %s, %v", member, b, err)
 	}
 }
 
 func TestLoginFile_ConfigReadsWithIt(t *testing.T) {
 	p := newPlace(t)
 	path := LoginFile(p.getenv)
-	if c := Load(p.getenv, p.proj); c.CredentialsFile != "" || len(c.AllowedUsers) > 0 || len(c.Problems) > 0 {
-		t.Errorf("logged out: %q, %v, %v", c.CredentialsFile, c.AllowedUsers, c.Problems)
-	}
+	c := Load(p.getenv, p.proj)
+	kit.True(t, c.CredentialsFile == "" && len(c.AllowedUsers) == 0 && len(c.Problems) == 0,
+		"logged out: %q, %v, %v", c.CredentialsFile, c.AllowedUsers, c.Problems)
 	kit.NoError(t, (&Login{RefreshToken: "r", User: "users/7"}).Save(path))
 	p.write("~/.config/gchat-hooks/config.json", `{"allowed_users":["users/1"]}`)
-	if c := Load(p.getenv, p.proj); c.CredentialsFile != path || !slices.Equal(c.AllowedUsers, []string{"users/1", "users/7"}) {
-		t.Errorf("logged in: %q, %v", c.CredentialsFile, c.AllowedUsers)
-	}
+	c = Load(p.getenv, p.proj)
+	kit.True(t, c.CredentialsFile == path &&
+		slices.Equal(c.AllowedUsers, []string{"users/1", "users/7"}),
+		"logged in: %q, %v", c.CredentialsFile, c.AllowedUsers)
 	// Other credentials may be another person's or a robot's: then the login is nobody's
 	// who may answer.
 	p.env["GOOGLE_CHAT_CREDENTIALS_FILE"] = "/key.json"
-	if c := Load(p.getenv, p.proj); c.CredentialsFile != "/key.json" || !slices.Equal(c.AllowedUsers, []string{"users/1"}) {
-		t.Errorf("with a key: %q, %v", c.CredentialsFile, c.AllowedUsers)
-	}
+	c = Load(p.getenv, p.proj)
+	kit.True(t, c.CredentialsFile == "/key.json" &&
+		slices.Equal(c.AllowedUsers, []string{"users/1"}),
+		"with a key: %q, %v", c.CredentialsFile, c.AllowedUsers)
 }
 
 func TestLoginFile_AllowsOnlyAPersonsName(t *testing.T) {
 	for _, user := range []string{"", "users/all", "users/app", "users/ann@example.com", "ann@example.com", "users/7\nusers/8", "local", "users/" + strings.Repeat("1", 41)} {
 		p := newPlace(t)
 		kit.NoError(t, (&Login{RefreshToken: "r", User: user}).Save(LoginFile(p.getenv)))
-		if c := Load(p.getenv, p.proj); len(c.AllowedUsers) > 0 {
-			t.Errorf("%q may answer: %v", user, c.AllowedUsers)
-		}
+		c := Load(p.getenv, p.proj)
+		kit.True(t, len(c.AllowedUsers) == 0, "%q may answer: %v", user, c.AllowedUsers)
 	}
 }

@@ -135,7 +135,7 @@ func TestNeverRemote_LongWord(t *testing.T) {
 		word.WriteRune(rune(0x4e00 + i%20_000))
 	}
 	c := &Config{NeverRemote: []string{"Bash(git push*)"}}
-	if c.isNeverRemote("Bash", "echo "+word.String()) || !c.isNeverRemote("Bash", word.String()+" git push") {
-		t.Error("a long word alters what is named")
-	}
+	kit.True(t, !c.isNeverRemote("Bash", "echo "+word.String()) &&
+		c.isNeverRemote("Bash", word.String()+" git push"),
+		"a long word alters what is named")
 }

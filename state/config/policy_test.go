@@ -98,9 +98,8 @@ func TestPolicy_NothingLiftsIt(t *testing.T) {
 			c, err := g.load()
 			kit.NoError(t, err)
 			g.held(name, c)
-			if !c.HasUnreadFile && !c.CanAnswer("users/1", "ann@example.com") {
-				t.Error("who is on both lists does not count")
-			}
+			kit.True(t, c.HasUnreadFile || c.CanAnswer("users/1", "ann@example.com"),
+				"who is on both lists does not count")
 		})
 	}
 }
@@ -127,23 +126,22 @@ func TestPolicy_UnreadableForbidsAll(t *testing.T) {
 			g.env["GCHAT_ALLOWED_USERS"], g.env["GCHAT_APPROVERS"] = "users/1", "users/1"
 			file(g)
 			c, err := g.load()
-			if err == nil || len(c.Problems) != 1 || !strings.Contains(c.Problems[0].Error(), "nothing is asked in Chat") {
-				t.Errorf("%v, %v", err, c.Problems)
-			}
+			kit.True(t, err != nil && len(c.Problems) == 1 &&
+				strings.Contains(c.Problems[0].Error(), "nothing is asked in Chat"),
+				"%v, %v", err, c.Problems)
 			for _, kind := range policyKinds() {
-				if c.AccessTo(state.Kind(kind), "").CanAsk {
-					t.Errorf("%s is asked in Chat", kind)
-				}
+				kit.True(t, !c.AccessTo(state.Kind(kind), "").CanAsk, "%s is asked in Chat", kind)
 			}
-			if c.AccessTo(state.KindQuestion, "").CanAsk || !c.HasUnreadFile || !c.isNeverRemote("Read", "x") || c.CanAnswer("users/1", "") || c.CanApprove("users/1", "") {
-				t.Errorf("something is left: %+v", c)
-			}
+			kit.True(t, !c.AccessTo(state.KindQuestion, "").CanAsk && c.HasUnreadFile &&
+				c.isNeverRemote("Read", "x") && !c.CanAnswer("users/1", "") &&
+				!c.CanApprove("users/1", ""),
+				"something is left: %+v", c)
 		})
 	}
 	g := newGoverned(t)
-	if c, err := g.load(); err != nil || c.HasUnreadFile || !c.AccessTo(KindReport, "").CanAsk {
-		t.Errorf("without a policy: %v, %+v", err, c)
-	}
+	c, err := g.load()
+	kit.True(t, err == nil && !c.HasUnreadFile && c.AccessTo(KindReport, "").CanAsk,
+		"without a policy: %v, %+v", err, c)
 }
 
 func TestPolicy_WhoIsWithin(t *testing.T) {
@@ -168,18 +166,18 @@ func TestPolicy_WhoIsWithin(t *testing.T) {
 		g := newGoverned(t)
 		g.env["GCHAT_ALLOWED_USERS"] = "users/1"
 		g.env["GCHAT_POLICY_FILE"] = g.put("p.json", `{"allowed_users": `+test.policies+`}`)
-		if c, err := g.load(); err != nil || c.CanAnswer(test.sender, test.email) != test.want || c.CanApprove(test.sender, test.email) != test.want {
-			t.Errorf("%s: not %v (%v)", name, test.want, err)
-		}
+		c, err := g.load()
+		kit.True(t, err == nil && c.CanAnswer(test.sender, test.email) == test.want &&
+			c.CanApprove(test.sender, test.email) == test.want,
+			"%s: not %v (%v)", name, test.want, err)
 	}
 	g := newGoverned(t)
 	g.env["GCHAT_ALLOWED_USERS"] = "users/1,users/2"
 	g.machine(`{"allowed_users": ["users/1", "users/2"]}`)
 	g.env["GCHAT_POLICY_FILE"] = g.put("p.json", `{"allowed_users": ["users/2", "users/3"]}`)
 	for user, want := range map[string]bool{"users/1": false, "users/2": true, "users/3": false} {
-		if c, _ := g.load(); c.CanAnswer(user, "") != want {
-			t.Errorf("of two policies, %s: not %v", user, want)
-		}
+		c, _ := g.load()
+		kit.True(t, c.CanAnswer(user, "") == want, "of two policies, %s: not %v", user, want)
 	}
 }
 
@@ -205,9 +203,9 @@ func FuzzPolicy(f *testing.F) {
 			t.Fatal("none")
 		}
 		if again, _ := json.Marshal(p); err == nil {
-			if q, err := parsePolicy(again, nil); err != nil || (q.AllowedUsers == nil) != (p.AllowedUsers == nil) {
-				t.Errorf("%s: %+v, %v", again, q, err)
-			}
+			q, err := parsePolicy(again, nil)
+			kit.True(t, err == nil && (q.AllowedUsers == nil) == (p.AllowedUsers == nil),
+				"%s: %+v, %v", again, q, err)
 		}
 	})
 }

@@ -29,18 +29,17 @@ func TestProjectLayer_WhatItMayChoose(t *testing.T) {
 			p.write("~/.mcp.json", `{"mcpServers":{"google-chat-bridge":{"env":{"GCHAT_ALLOWED_USERS":"users/1"}}}}`)
 			p.write(name, file)
 			c := Load(p.getenv, p.proj)
-			if c.WebhookURL != theirHook || c.AskMode != state.ModeHold || strings.HasSuffix(name, "hooks.json") && len(c.Rules) != 1 {
-				t.Errorf("the project's own choice does not count: %+v", c)
-			}
-			if c.MenuCanDecide {
-				t.Error("menu-driver decides")
-			}
-			if c.WebhookCommand != "" || c.APIEndpoint != "https://mine.example/" || !slices.Equal(c.AllowedUsers, []string{"users/1"}) {
-				t.Errorf("command %q, endpoint %q, people %q", c.WebhookCommand, c.APIEndpoint, c.AllowedUsers)
-			}
-			if len(c.Problems) < 2 || !strings.Contains(c.Problems[0].Error(), "is ignored in a project") {
-				t.Errorf("problems: %v", c.Problems)
-			}
+			kit.True(t, c.WebhookURL == theirHook && c.AskMode == state.ModeHold &&
+				(!strings.HasSuffix(name, "hooks.json") || len(c.Rules) == 1),
+				"the project's own choice does not count: %+v", c)
+			kit.True(t, !c.MenuCanDecide, "menu-driver decides")
+			kit.True(t, c.WebhookCommand == "" && c.APIEndpoint == "https://mine.example/" &&
+				slices.Equal(c.AllowedUsers, []string{"users/1"}),
+				"command %q, endpoint %q, people %q", c.WebhookCommand, c.APIEndpoint,
+				c.AllowedUsers)
+			kit.True(t, len(c.Problems) >= 2 &&
+				strings.Contains(c.Problems[0].Error(), "is ignored in a project"),
+				"problems: %v", c.Problems)
 		})
 	}
 }
@@ -82,9 +81,8 @@ func TestProjectLayer_Credentials(t *testing.T) {
 			p.env["GOOGLE_CHAT_CREDENTIALS_FILE"], tt.want = names.Replace(tt.env), names.Replace(tt.want)
 			c := Load(p.getenv, p.proj)
 			kit.Equalf(t, c.CredentialsFile, tt.want, "credentials")
-			if tt.files[login] != "" && !slices.Contains(c.AllowedUsers, "users/1") {
-				t.Errorf("the person who logged in may not answer: %q", c.AllowedUsers)
-			}
+			kit.True(t, tt.files[login] == "" || slices.Contains(c.AllowedUsers, "users/1"),
+				"the person who logged in may not answer: %q", c.AllowedUsers)
 		})
 	}
 }
@@ -96,9 +94,9 @@ func TestProjectLayer_HomeIsNoProject(t *testing.T) {
 	p.proj = p.env["HOME"]
 	p.write("~/.config/gchat-hooks/config.json", `{"webhook_url": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"}`)
 	p.write("~/.mcp.json", `{"mcpServers":{"google-chat-bridge":{"env":{"GCHAT_API_ENDPOINT":"https://proxy.example/"}}}}`)
-	if c := Load(p.getenv, p.proj); c.APIEndpoint == "" || len(c.Problems) > 0 {
-		t.Errorf("endpoint %q, problems %v", c.APIEndpoint, c.Problems)
-	}
+	c := Load(p.getenv, p.proj)
+	kit.True(t, c.APIEndpoint != "" && len(c.Problems) == 0,
+		"endpoint %q, problems %v", c.APIEndpoint, c.Problems)
 }
 
 func writeAll(t *testing.T, files map[string]string) {
@@ -162,9 +160,9 @@ func TestProjectLayer_CountsOnceTrusted(t *testing.T) {
 			c := Load(func(name string) string { return env[name] }, project)
 			theirs := c.WebhookURL == "theirs" && c.SpaceID != "" && len(c.Rules) == 1 && len(c.Problems) == 0
 			mine := c.WebhookURL == "mine" && c.SpaceID == "" && len(c.Rules) == 0 && len(c.Problems) == 2
-			if tt.counts && !theirs || !tt.counts && !mine {
-				t.Errorf("webhook %s, space %q, %d rules, problems %v", c.WebhookURL, c.SpaceID, len(c.Rules), c.Problems)
-			}
+			kit.True(t, (!tt.counts || theirs) && (tt.counts || mine),
+				"webhook %s, space %q, %d rules, problems %v", c.WebhookURL, c.SpaceID,
+				len(c.Rules), c.Problems)
 		})
 	}
 }
@@ -190,9 +188,8 @@ func TestProjectLayer_ConfigurationThatIsNoFile(t *testing.T) {
 			if err := plant(filepath.Join(project, ".claude", "gchat-hooks.json")); err != nil {
 				t.Skip(err)
 			}
-			if c := Load(func(name string) string { return map[string]string{"HOME": t.TempDir()}[name] }, project); len(c.Problems) != 1 {
-				t.Errorf("problems: %v", c.Problems)
-			}
+			c := Load(func(name string) string { return map[string]string{"HOME": t.TempDir()}[name] }, project)
+			kit.True(t, len(c.Problems) == 1, "problems: %v", c.Problems)
 		})
 	}
 }
@@ -215,18 +212,16 @@ func TestProjectLayer_NoHome(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			env := func(name string) string { return map[string]string{"HOME": home}[name] }
 			c := Load(env, t.TempDir())
-			if c.WebhookCommand != "" || c.SpaceID != "" || len(c.AllowedUsers) > 0 || c.CredentialsFile != "" {
-				t.Errorf("another's configuration counts: %+v", c)
-			}
-			if dirs, bad := state.KnownProjects(env); len(dirs) > 0 || len(bad) > 0 {
-				t.Errorf("another's registry counts: %v %v", dirs, bad)
-			}
-			if yes, _ := state.IsFolderTrusted(env, "/"); yes {
-				t.Error("another's list of trusted folders counts")
-			}
-			if err := state.RegisterProject(env, "/p/.claude/state", "/p"); err == nil {
-				t.Error("state was written somewhere")
-			}
+			kit.True(t, c.WebhookCommand == "" && c.SpaceID == "" && len(c.AllowedUsers) == 0 &&
+				c.CredentialsFile == "",
+				"another's configuration counts: %+v", c)
+			dirs, bad := state.KnownProjects(env)
+			kit.True(t, len(dirs) == 0 && len(bad) == 0,
+				"another's registry counts: %v %v", dirs, bad)
+			yes, _ := state.IsFolderTrusted(env, "/")
+			kit.True(t, !yes, "another's list of trusted folders counts")
+			err := state.RegisterProject(env, "/p/.claude/state", "/p")
+			kit.True(t, err != nil, "state was written somewhere")
 		})
 	}
 }
@@ -247,9 +242,9 @@ func TestProjectLayer_CannotLiftApprovals(t *testing.T) {
 	write(filepath.Join(project, ".claude", "gchat-hooks.json"), `{"approvers": ["users/9"], "never_remote": []}`)
 	write(filepath.Join(project, ".mcp.json"), `{"mcpServers": {"google-chat-bridge": {"env": {"GCHAT_APPROVERS": "users/9"}}}}`)
 	c := Load(env, project)
-	if !slices.Equal(c.Approvers, []string{"users/1"}) || !slices.Equal(c.NeverRemote, []string{"Bash(a,b)", "Write"}) {
-		t.Errorf("approvers %q, never_remote %q", c.Approvers, c.NeverRemote)
-	}
+	kit.True(t, slices.Equal(c.Approvers, []string{"users/1"}) &&
+		slices.Equal(c.NeverRemote, []string{"Bash(a,b)", "Write"}),
+		"approvers %q, never_remote %q", c.Approvers, c.NeverRemote)
 
 	write(person, `{"allowed_users": ["users/1"], "approvers": []}`)
 	if c := Load(env, project); len(c.Approvers) != 0 || len(c.AllowedUsers) != 1 {
@@ -261,9 +256,9 @@ func TestProjectLayer_CannotLiftApprovals(t *testing.T) {
 	}
 	for _, broken := range []string{`{"never_remote": ["Bash"`, `{"never_remote": 7}`} {
 		write(person, broken)
-		if c := Load(env, project); !c.isNeverRemote("Read", "x") || len(c.Problems) == 0 {
-			t.Errorf("%s: %q is not known, and something can be allowed", broken, c.NeverRemote)
-		}
+		c := Load(env, project)
+		kit.True(t, c.isNeverRemote("Read", "x") && len(c.Problems) != 0,
+			"%s: %q is not known, and something can be allowed", broken, c.NeverRemote)
 	}
 }
 
@@ -288,11 +283,11 @@ func TestProjectLayer_WebhookHost(t *testing.T) {
 		p.write("~/.config/gchat-hooks/config.json", test.person)
 		p.write(".claude/gchat-hooks.json", `{"webhook_url": "`+test.webhook+`"}`)
 		c := Load(p.getenv, p.proj)
-		if counts := c.WebhookURL == test.webhook; counts != test.counts || counts != (len(c.Problems) == 0) {
-			t.Errorf("%s beside %s: %q, %v", test.webhook, test.person, c.WebhookURL, c.Problems)
-		}
-		if own := LoadPersonal(p.getenv); own.WebhookURL == test.webhook {
-			t.Errorf("%s counts where the person alone decides", test.webhook)
-		}
+		counts := c.WebhookURL == test.webhook
+		kit.True(t, counts == test.counts && counts == (len(c.Problems) == 0),
+			"%s beside %s: %q, %v", test.webhook, test.person, c.WebhookURL, c.Problems)
+		own := LoadPersonal(p.getenv)
+		kit.True(t, own.WebhookURL != test.webhook,
+			"%s counts where the person alone decides", test.webhook)
 	}
 }

@@ -23,26 +23,24 @@ func TestReportRules_Settings(t *testing.T) {
 		"webhook_url": "https://chat.example/x", "reports": {"heartbeat": "on", "progress_update": "Digest"},
 		"quiet_hours": {"from": "22:30", "to": "07:00", "time_zone": "Asia/Kathmandu"}, "writes_per_minute": 20}`)
 	c := Load(func(name string) string { return map[string]string{"HOME": home, "CLAUDE_PROJECT_DIR": project}[name] }, project)
-	if got := c.ReportRule("heartbeat"); got != ReportOff {
-		t.Errorf("heartbeat: %q: the project's file stands above the person's", got)
-	}
+	got := c.ReportRule("heartbeat")
+	kit.True(t, got == ReportOff,
+		"heartbeat: %q: the project's file stands above the person's", got)
 	kit.Equalf(t, c.ReportRule("subagent_done", "progress_update"), ReportDigest, "subagent_done")
 	kit.Equalf(t, c.ReportRule("error"), "", "error")
-	if c.QuietHours == nil || c.QuietHours.From != 22*60+30 || c.QuietHours.TimeZone.String() != "Asia/Kathmandu" {
-		t.Errorf("quiet hours: %+v", c.QuietHours)
-	}
-	if c.WritesPerMinute != 20 || c.WebhookURL == "" {
-		t.Errorf("%d a minute, %q", c.WritesPerMinute, c.WebhookURL)
-	}
+	kit.True(t, c.QuietHours != nil && c.QuietHours.From == 22*60+30 &&
+		c.QuietHours.TimeZone.String() == "Asia/Kathmandu",
+		"quiet hours: %+v", c.QuietHours)
+	kit.True(t, c.WritesPerMinute == 20 && c.WebhookURL != "",
+		"%d a minute, %q", c.WritesPerMinute, c.WebhookURL)
 	// What is wrong is said, and takes nothing else along.
 	var said []string
 	for _, err := range c.Problems {
 		said = append(said, err.Error())
 	}
 	for _, want := range []string{"reports: progress_update: it takes on, off, digest", "quiet_hours: \"25:00\" is not a time of day"} {
-		if !strings.Contains(strings.Join(said, "\n"), want) {
-			t.Errorf("nothing says %q in %q", want, said)
-		}
+		kit.True(t, strings.Contains(strings.Join(said, "\n"), want),
+			"nothing says %q in %q", want, said)
 	}
 }
 
@@ -75,9 +73,8 @@ func TestReportRules_QuietHours(t *testing.T) {
 			if quiet != (tt.until != "") {
 				t.Fatalf("quiet: %v", quiet)
 			}
-			if quiet && end.Format(time.RFC3339) != tt.until {
-				t.Errorf("until %s, want %s", end.Format(time.RFC3339), tt.until)
-			}
+			kit.True(t, !quiet || end.Format(time.RFC3339) == tt.until,
+				"until %s, want %s", end.Format(time.RFC3339), tt.until)
 		})
 	}
 }

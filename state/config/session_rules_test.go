@@ -62,9 +62,8 @@ func TestSessionRules_Table(t *testing.T) {
 				}
 				kit.Equalf(t, got.StopGate[check], want, "%s", check)
 			}
-			if got.AskMode != c.want.AskMode || got.TimeoutPolicy != c.want.TimeoutPolicy {
-				t.Errorf("got %+v, want %+v", got, c.want)
-			}
+			kit.True(t, got.AskMode == c.want.AskMode && got.TimeoutPolicy == c.want.TimeoutPolicy,
+				"got %+v, want %+v", got, c.want)
 		})
 	}
 }
@@ -75,7 +74,8 @@ func TestSessionRules_ReportsNonsense(t *testing.T) {
 		"rules":[{"session":"[","preset":"system4","ask_mode":"deny"},{"sesion":"x-*","ask_mode":"deny"}]}`)
 	c := Load(p.getenv, p.proj)
 	kit.Equalf(t, len(c.Problems), 5, "problems: %v", c.Problems)
-	if got := c.RulesFor(SessionFacts{Name: "web"}); got.AskMode != state.ModeNative || got.TimeoutPolicy != state.TimeoutLeaveOpen || got.StopGate.HasChecks() {
-		t.Errorf("got %+v", got)
-	}
+	got := c.RulesFor(SessionFacts{Name: "web"})
+	kit.True(t, got.AskMode == state.ModeNative && got.TimeoutPolicy == state.TimeoutLeaveOpen &&
+		!got.StopGate.HasChecks(),
+		"got %+v", got)
 }

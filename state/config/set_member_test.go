@@ -37,18 +37,14 @@ func TestSetMember_KeepsTheRest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := setJSONMember([]byte(c.before), c.name, c.value)
-			if err != nil || string(got) != c.after {
-				t.Errorf("%v\n%s\nwant\n%s", err, got, c.after)
-			}
-			if again, _ := setJSONMember(got, c.name, c.value); string(again) != string(got) {
-				t.Errorf("done twice it becomes\n%s", again)
-			}
+			kit.True(t, err == nil && string(got) == c.after, "%v\n%s\nwant\n%s", err, got, c.after)
+			again, _ := setJSONMember(got, c.name, c.value)
+			kit.True(t, string(again) == string(got), "done twice it becomes\n%s", again)
 		})
 	}
 	for _, none := range []string{"[]", "{", `{"a"}`, "1"} {
-		if got, err := setJSONMember([]byte(none), "webhook_url", url); err == nil {
-			t.Errorf("%s became %s", none, got)
-		}
+		got, err := setJSONMember([]byte(none), "webhook_url", url)
+		kit.True(t, err != nil, "%s became %s", none, got)
 	}
 }
 
@@ -60,9 +56,8 @@ func TestSetMember_ConfigurationThatIsALink(t *testing.T) {
 	kit.NoError(t, os.WriteFile(file, []byte("{}"), 0o644))
 	kit.NoError(t, os.Symlink(file, link))
 	kit.NoError(t, SetMember(link, "a", "b"))
-	if info, err := os.Lstat(file); err != nil || info.Mode() != 0o600 || info.Size() < 10 {
-		t.Errorf("%v, %v", info.Mode(), err)
-	}
+	info, err := os.Lstat(file)
+	kit.True(t, err == nil && info.Mode() == 0o600 && info.Size() >= 10, "%v, %v", info.Mode(), err)
 }
 
 func FuzzMember(f *testing.F) {
@@ -79,8 +74,9 @@ func FuzzMember(f *testing.F) {
 			t.Fatalf("%q became %q: %v", file, got, err)
 		}
 		var set string
-		if value := root.Find("/webhook_url"); value == nil || json.Unmarshal([]byte(value.Value.(hujson.Literal)), &set) != nil || set != "new" {
-			t.Errorf("%q became %q", file, got)
-		}
+		value := root.Find("/webhook_url")
+		kit.True(t, value != nil &&
+			json.Unmarshal([]byte(value.Value.(hujson.Literal)), &set) == nil && set == "new",
+			"%q became %q", file, got)
 	})
 }

@@ -117,19 +117,17 @@ func TestSettingTable_EachCounts(t *testing.T) {
 		}
 		for how, load := range with {
 			c := load()
-			if len(c.Problems) > 0 {
-				t.Errorf("%s %s: %v", r.JSONName, how, c.Problems)
-			}
-			if reflect.DeepEqual(c, none) {
-				t.Errorf("%s %s: %s changes nothing", r.JSONName, how, r.example)
-			}
+			kit.True(t, len(c.Problems) == 0, "%s %s: %v", r.JSONName, how, c.Problems)
+			kit.True(t, !reflect.DeepEqual(c, none),
+				"%s %s: %s changes nothing", r.JSONName, how, r.example)
 		}
 		if r.byDefault == "" {
 			continue
 		}
-		if c, _ := loadWith(t, fmt.Sprintf(`{%q: %q}`, r.JSONName, r.byDefault), nil); !reflect.DeepEqual(c, none) {
-			t.Errorf("%s: with its default, %s, the configuration is another one:\n%+v\n%+v", r.JSONName, r.byDefault, c, none)
-		}
+		c, _ := loadWith(t, fmt.Sprintf(`{%q: %q}`, r.JSONName, r.byDefault), nil)
+		kit.True(t, reflect.DeepEqual(c, none),
+			"%s: with its default, %s, the configuration is another one:\n%+v\n%+v", r.JSONName,
+			r.byDefault, c, none)
 	}
 }
 
@@ -148,18 +146,15 @@ func TestSettingTable_IsComplete(t *testing.T) {
 		s.target, s.parse, s.readObject = nil, nil, nil
 		listed = append(listed, s)
 	}
-	if !reflect.DeepEqual(onPage, listed) {
-		t.Errorf("docs/configuration.md has other settings than the code, or in another order:\n%+v\n%+v", onPage, listed)
-	}
+	kit.True(t, reflect.DeepEqual(onPage, listed),
+		"docs/configuration.md has other settings than the code, or in another order:\n%+v\n%+v",
+		onPage, listed)
 	_, asked := loadWith(t, "{}", nil)
 	for name := range asked {
-		if !variables[name] {
-			t.Errorf("the configuration reads $%s, which the list does not have", name)
-		}
+		kit.True(t, variables[name],
+			"the configuration reads $%s, which the list does not have", name)
 	}
 	for _, name := range FileVariables() {
-		if !asked[name] {
-			t.Errorf("$%s is in the list, and the configuration does not read it", name)
-		}
+		kit.True(t, asked[name], "$%s is in the list, and the configuration does not read it", name)
 	}
 }
