@@ -247,9 +247,8 @@ func (a *App) Pull(ctx context.Context) (events []PulledEvent, err error) {
 		published, _ := time.Parse(time.RFC3339Nano, m.Message.PublishTime)
 		pulled.At = cmp.Or(pulled.At, published, time.Now())
 		if message := &pulled.Message; pulled.Type == "MESSAGE" {
-			person := pulled.Person
-			message.Sender, message.SenderEmail = person.Name, person.Email
-			message.DisplayName, message.IsHuman = person.DisplayName, pulled.IsHuman
+			message.Sender, message.SenderEmail = pulled.Person.Name, pulled.Person.Email
+			message.DisplayName, message.IsHuman = pulled.Person.DisplayName, pulled.IsHuman
 			message.CreateTime = cmp.Or(message.CreateTime, pulled.At)
 		}
 		events = append(events, pulled)

@@ -84,8 +84,8 @@ func LoadHubClient(file string) *HubClient {
 // *state.UserError, and *APIError if the hub has trouble.
 func JoinHub(ctx context.Context, base, code, nonce, version string) (*HubClient, error) {
 	h := &HubClient{Type: config.HubCredentialsType, URL: strings.TrimRight(base, "/")}
-	request := map[string]string{"code": code, "nonce": nonce, "version": version}
-	if err := h.join(ctx, "", request); err != nil {
+	err := h.join(ctx, "", map[string]string{"code": code, "nonce": nonce, "version": version})
+	if err != nil {
 		return nil, h.withHubHint(fmt.Errorf("join the hub: %w", err))
 	}
 	return h, nil

@@ -124,10 +124,7 @@ func OnceID(id string) string { return "client-" + OnceMark + strings.TrimPrefix
 // it. For "", NewReader finds Application Default Credentials. Errors are ErrCredentials
 // and ErrEndpoint.
 func NewReader(ctx context.Context, endpoint, credentialsFile string) (*API, error) {
-	var hub *HubClient
-	if credentialsFile != "" {
-		hub = LoadHubClient(credentialsFile)
-	}
+	hub := LoadHubClient(credentialsFile)
 	options, base, err := serviceOptions(endpoint, credentialsFile, hub,
 		chat.ChatAppMessagesReadonlyScope, chat.ChatMessagesReadonlyScope)
 	if err != nil {

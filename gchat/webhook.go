@@ -40,8 +40,7 @@ var webhookPathPattern = state.LazyPattern(`^(.*/)?v1/(spaces/[^/]+)/messages/?$
 // URL may have another form, such as a gateway's. If it names an API endpoint, the webhook
 // posts to that endpoint in place of Google's host. No error quotes the URL.
 func ParseWebhook(cfg *config.Config, raw string) (*Webhook, error) {
-	raw = strings.ReplaceAll(strings.Trim(strings.TrimSpace(raw), `"'`), "&amp;", "&")
-	u, err := url.Parse(raw)
+	u, err := url.Parse(strings.ReplaceAll(strings.Trim(strings.TrimSpace(raw), `"'`), "&amp;", "&"))
 	if err != nil || !IsAllowedBaseURL(u) {
 		return nil, ErrNotWebhook
 	}

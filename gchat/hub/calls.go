@@ -207,8 +207,8 @@ func (h *Hub) checkThread(c *call, thread string) error {
 	if isKnown || c.space == c.claims.DirectSpace {
 		return nil
 	}
-	firstName := gchat.MessageName(c.space, id+"."+id)
-	first, err := h.Chat.Spaces.Messages.Get(firstName).Context(c.Context()).Do()
+	first, err := h.Chat.Spaces.Messages.Get(gchat.MessageName(c.space, id+"."+id)).
+		Context(c.Context()).Do()
 	switch code := googleStatus(err); {
 	case code == http.StatusNotFound, code == http.StatusForbidden,
 		err == nil && !c.claims.wrote(first):
@@ -251,8 +251,8 @@ func (h *Hub) getSpace(c *call) (any, error) {
 // callSubscription pulls events from the machine's subscription, or acknowledges them.
 func (h *Hub) callSubscription(c *call) (any, error) {
 	subscription := h.subscriptionName(c.claims.Machine)
-	resource := "projects/" + c.PathValue("project") + "/subscriptions/" + c.PathValue("to")
-	name, verb, _ := strings.Cut(resource, ":")
+	name, verb, _ := strings.Cut(
+		"projects/"+c.PathValue("project")+"/subscriptions/"+c.PathValue("to"), ":")
 	if name != subscription {
 		return nil, newRefusal(http.StatusForbidden, "that subscription is not this machine's")
 	}

@@ -29,34 +29,40 @@ const (
 	idAttribute = "id"
 )
 
+const (
+	// minRelayPause and maxRelayPause bound the pause after a failed round. It doubles with
+	// each failure.
+	minRelayPause, maxRelayPause = time.Second, 30 * time.Second
+	// maxRelayedEvents bounds one round. An event has some kB, and a publish may have 10 MB.
+	maxRelayedEvents = 50
+)
+
 // Relay publishes the app's events for the machines, until ctx ends. It acknowledges an
 // event after publishing it. If this process is killed in between, Pub/Sub delivers the
 // event again, and it is published twice.
 func (h *Hub) Relay(ctx context.Context) {
-	const shortest, longest = time.Second, 30 * time.Second
 	defer h.greetGroup.Wait()
-	for pause := shortest; ctx.Err() == nil; {
+	for pause := minRelayPause; ctx.Err() == nil; {
 		err := h.relayOnce(ctx)
 		if err == nil || ctx.Err() != nil {
 			h.failedRounds.Store(0)
-			pause = shortest
+			pause = minRelayPause
 			continue
 		}
 		h.failedRounds.Add(1)
 		h.Log.Error().Str("error", logText(err.Error())).
 			Msg("events are not relayed; it is tried again")
 		state.Sleep(ctx, pause)
-		pause = min(2*pause, longest)
+		pause = min(2*pause, maxRelayPause)
 	}
 }
 
 // relayOnce pulls events once, and relays them.
 func (h *Hub) relayOnce(ctx context.Context) error {
-	const maxEvents = 50 // an event has some kB, and a publish may have 10 MB
 	pullCtx, cancel := context.WithTimeout(ctx, pullTimeout)
 	defer cancel()
 	subs := h.PubSub.Projects.Subscriptions
-	response, err := subs.Pull(h.Subscription, &pubsub.PullRequest{MaxMessages: maxEvents}).
+	response, err := subs.Pull(h.Subscription, &pubsub.PullRequest{MaxMessages: maxRelayedEvents}).
 		Context(pullCtx).Do()
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return err
