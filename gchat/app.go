@@ -110,6 +110,7 @@ func (a *App) Patch(ctx context.Context, name, text string, card json.RawMessage
 	return err
 }
 
+// Delete deletes one of the app's messages.
 func (a *App) Delete(ctx context.Context, name string) error {
 	_, err := call(ctx, a.API, postTimeout, "delete message", a.Space,
 		a.chat.Spaces.Messages.Delete(name))
@@ -182,11 +183,12 @@ func (a *App) CanAnswerFor(ctx context.Context, name string) (bool, error) {
 			isOthers = isOthers || wording.CardNamesAnotherMachine(c.Card.Header.Subtitle)
 		}
 	}
+	// A message without a client- id is not ours, whatever its text says.
 	return !isOthers || !strings.HasPrefix(id, "client-"), nil
 }
 
 // IsDirect reports whether the app's space is a direct message with one person. There an
-// app receives every message. App asks Google once.
+// app receives every message. IsDirect asks Google once.
 func (a *App) IsDirect(ctx context.Context) (bool, error) {
 	if known := a.isDirect.Load(); known != nil {
 		return *known, nil
@@ -196,7 +198,8 @@ func (a *App) IsDirect(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	direct := isDirectSpace(s)
-	// The embedded space may become a direct message when a newer version of it starts.
+	// The embedded space is asked again: it may become a direct message when a newer version
+	// of it starts.
 	if direct || a.IsShared() {
 		a.isDirect.Store(&direct)
 	}

@@ -84,6 +84,7 @@ func IsRateLimited(err error) bool { return asAPIError(err).HTTP == http.StatusT
 // space is gone.
 func IsRefused(err error) bool {
 	code := asAPIError(err).HTTP
+	// Another try may succeed with these statuses. 0 means that Chat did not answer.
 	retryable := []int{
 		0, http.StatusProxyAuthRequired, http.StatusRequestTimeout, http.StatusTooEarly,
 	}
@@ -123,8 +124,9 @@ func MayHaveArrived(err error) bool {
 	if e := asAPIError(err); e.HTTP != 0 {
 		return e.HTTP < 400 || e.HTTP >= 500
 	}
-	var op *net.OpError
-	return !errors.Is(err, ErrNotWebhook) && !(errors.As(err, &op) && op.Op == "dial")
+	var opErr *net.OpError
+	isUnconnected := errors.As(err, &opErr) && opErr.Op == "dial"
+	return !errors.Is(err, ErrNotWebhook) && !isUnconnected
 }
 
 // RetryAfter returns how long Chat asks callers to wait, or 0 if it does not say.
@@ -343,7 +345,7 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 		socket, err := state.ReadSpaceSocket(os.Getenv, tcpAddress.Port)
 		var conn net.Conn
 		switch {
-		case err == nil && socket == "":
+		case err == nil && socket == "": // no embedded space is recorded for this port
 			conn, err = direct.DialContext(ctx, network, address)
 			return conn, withNotListeningHint(err, tcpAddress)
 		case err == nil:
@@ -353,6 +355,7 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 			return conn, nil
 		}
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+			// The space is down. dial starts it once, and looks the socket up again.
 			if StartEmbeddedSpace != nil && !hasStarted {
 				StartEmbeddedSpace(tcpAddress.Port)
 				continue

@@ -313,6 +313,7 @@ func convertError(err error) error {
 	return withoutURL(err)
 }
 
+// Person is a person as Chat names them.
 type Person struct {
 	Name        string // users/ID
 	Email       string // "" if Chat does not give it

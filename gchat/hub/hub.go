@@ -50,7 +50,7 @@ type Hub struct {
 	joinSlots        chan struct{} // has an element for each request to join that is being read
 	unloggedRefusals atomic.Int64  // refusals since the last logged one
 	// failedRounds counts the relay's failed rounds in a row. Before the first round that
-	// succeeds, it is one higher.
+	// succeeds, it is one higher, so that a new replica is unhealthy after one failure.
 	failedRounds atomic.Int32
 
 	mu            sync.Mutex
@@ -138,6 +138,8 @@ func (h *Hub) Handler() http.Handler {
 		}
 		h.respond(w, r, claims, response, err)
 	})
+	// A replica is unhealthy while it drains, and after two failed rounds of the relay in a
+	// row. A new replica is unhealthy after one.
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		if h.drainContext.Err() != nil || h.failedRounds.Load() > 1 {
 			w.WriteHeader(http.StatusServiceUnavailable)
@@ -164,7 +166,7 @@ type refusal struct {
 	Status  string `json:"status"`
 	Message string `json:"message"`
 
-	retryAfter time.Duration // Retry-After, where it is not 0
+	retryAfter time.Duration // for the header Retry-After; 0 for none
 }
 
 func (r *refusal) Error() string { return r.Message }
@@ -182,8 +184,8 @@ func newRefusal(code int, message string) *refusal {
 	return &refusal{Code: code, Status: status[code], Message: message}
 }
 
-// respond answers a request with response or err. It passes an error of Google's on to the
-// machine, except that Google refuses the hub's own credentials.
+// respond answers a request with response or err. It passes Google's errors on to the
+// machine, but not a 401: that means that Google refuses the hub's own credentials.
 func (h *Hub) respond(
 	w http.ResponseWriter, r *http.Request, claims *Claims, response any, err error,
 ) {
@@ -195,10 +197,11 @@ func (h *Hub) respond(
 	line := h.refusalLogLine(r, claims)
 	ours := &refusal{}
 	googleErr := &googleapi.Error{}
-	isGoogleErr := errors.As(err, &googleErr) && json.Valid([]byte(googleErr.Body))
+	isForMachine := errors.As(err, &googleErr) && googleErr.Code != http.StatusUnauthorized &&
+		json.Valid([]byte(googleErr.Body))
 	switch {
 	case errors.As(err, &ours):
-	case isGoogleErr && googleErr.Code != http.StatusUnauthorized:
+	case isForMachine:
 		line.Int("code", googleErr.Code).Str("error", logText(googleErr.Message)).
 			Msg("refused by Google")
 		if after := googleErr.Header.Get("Retry-After"); after != "" {
@@ -225,7 +228,7 @@ func (h *Hub) respond(
 }
 
 // maxLoggedRefusals is how many refusals of one machine are logged in a minute. All callers
-// without a token count as one machine. The other refusals are counted.
+// without a valid token count as one machine. The others are only counted.
 const maxLoggedRefusals = 60
 
 // refusalLogLine begins a refusal's line in the log. After many refusals it returns nil,
@@ -281,21 +284,22 @@ func (h *Hub) bearerClaims(r *http.Request) (*Claims, error) {
 func (h *Hub) checkSubscription(ctx context.Context, claims *Claims) error {
 	name := h.subscriptionName(claims.Machine)
 	h.mu.Lock()
-	state := h.subscriptions[name]
+	known := h.subscriptions[name]
 	h.mu.Unlock()
-	if time.Since(state.checkedAt) > stateMaxAge {
+	if time.Since(known.checkedAt) > stateMaxAge {
 		sub, err := h.PubSub.Projects.Subscriptions.Get(name).Context(ctx).Do()
 		switch {
 		case err == nil || googleStatus(err) == http.StatusNotFound:
-			state = subscriptionState{err == nil && sub.Labels[revokedLabel] == "", time.Now()}
+			known = subscriptionState{err == nil && sub.Labels[revokedLabel] == "", time.Now()}
 			h.mu.Lock()
-			h.subscriptions[name] = state
+			h.subscriptions[name] = known
 			h.mu.Unlock()
-		case !state.isValid || time.Since(state.checkedAt) > staleStateMaxAge:
+		case !known.isValid || time.Since(known.checkedAt) > staleStateMaxAge:
+			// Google did not answer, and what is known is no reason to serve the machine.
 			return err
 		}
 	}
-	if !state.isValid {
+	if !known.isValid {
 		return newRefusal(http.StatusUnauthorized,
 			"the machine was revoked, or did not call for a month: write join to the app again")
 	}
