@@ -13,12 +13,10 @@ func TestAnswer_SaysWhoWaited(t *testing.T) {
 	_, end := p.runSpace()
 	defer end()
 	for i := range 12 {
-		_, told := p.ask(fmt.Sprintf("session-%d", i))
+		_, answer := p.ask(fmt.Sprintf("session-%d", i))
 		open, _ := p.run("answer")
 		key, _, _ := strings.Cut(open, ",")
-		if said, code := p.run("answer", key, "2"); code != 0 || !strings.Contains(said, "on its way to Claude: a waiting process delivers it\n") {
-			t.Errorf("%d: %s", code, said)
-		}
-		told()
+		p.wantRun(0, "on its way to Claude: a waiting process delivers it\n", "answer", key, "2")
+		answer()
 	}
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -25,36 +24,30 @@ import (
 	"gchat-hooks/gchat/space"
 )
 
-// TestCLI_Scripts runs what a person types, as processes: each script in testdata is a small
-// story. Those that send have a space, and see what arrives in it.
+var scriptsWithASpace = []string{
+	"send", "send-trouble", "poller", "deny", "wait", "live", "answer", "status", "doctor", "setup", "names",
+	"permission",
+}
+
+// TestCLI_Scripts runs what a person types, as processes: each script in testdata is a
+// course of commands. Those that send have a space, and see what arrives in it.
 func TestCLI_Scripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
-			dir, err := builtProgram()
-			if err != nil {
-				return err
-			}
 			bin := filepath.Join(e.WorkDir, ".bin")
-			if err := errors.Join(os.Mkdir(bin, 0o700), os.Link(filepath.Join(dir, "gchat-hooks"), filepath.Join(bin, "gchat-hooks"))); err != nil {
-				return err
-			}
+			kit.NoError(t, os.Mkdir(bin, 0o700))
+			kit.NoError(t, os.Link(programPath(t), filepath.Join(bin, "gchat-hooks")))
 			for _, name := range []string{"gchat-send", "gchat-response-poller", "gchat-wait"} {
-				if err := os.Symlink("gchat-hooks", filepath.Join(bin, name)); err != nil {
-					return err
-				}
+				kit.NoError(t, os.Symlink("gchat-hooks", filepath.Join(bin, name)))
 			}
 			e.Setenv("PATH", bin+string(filepath.ListSeparator)+e.Getenv("PATH"))
 			e.Setenv("HOME", e.WorkDir+"/home")
 			e.Setenv("XDG_STATE_HOME", e.WorkDir+"/state")
 			e.Setenv("TZ", "UTC")
-			if slices.Contains([]string{"send", "send-trouble", "poller", "deny", "wait", "live", "answer", "status", "doctor", "setup", "names", "permission"}, strings.TrimPrefix(filepath.Base(e.WorkDir), "script-")) {
-				s, err := space.Open(space.Options{})
-				if err != nil {
-					return err
-				}
-				server := httptest.NewServer(strict.CheckRequests(t, s.Handler(), strict.Embedded))
-				e.Defer(func() { server.Close(); s.Close() })
+			script := strings.TrimPrefix(filepath.Base(e.WorkDir), "script-")
+			if slices.Contains(scriptsWithASpace, script) {
+				s, server := serveSpace(t, space.Options{}, nil)
 				e.Setenv("GOOGLE_CHAT_WEBHOOK_URL", s.WebhookURL(server.URL))
 				e.Setenv("ELSEWHERE", s.WebhookURL(strings.Replace(server.URL, "127.0.0.1", "localhost", 1)))
 				e.Setenv("SERVER", server.URL)
@@ -62,18 +55,19 @@ func TestCLI_Scripts(t *testing.T) {
 				e.Setenv("GCHAT_ALLOWED_USERS", space.PersonName)
 				e.Values[spaceKey{}] = s
 			}
-			if filepath.Base(e.WorkDir) == "script-space" {
+			if script == "space" {
 				other := httptest.NewServer(http.NotFoundHandler())
 				e.Defer(other.Close)
-				free := httptest.NewUnstartedServer(nil)
-				e.Setenv("FREE", free.Listener.Addr().String())
-				free.Close()
+				e.Setenv("FREE", freeAddress(t))
 				e.Setenv("ADDRESS", other.Listener.Addr().String())
 			}
 			e.Defer(func() { endPollersIn(e.WorkDir) })
 			return os.Mkdir(e.WorkDir+"/home", 0o700)
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"arrived": checkArrived, "exits": checkExit, "bytes": writeBytes, "says": replyInThread, "asked-now": setAskedAt, "until": awaitMatch},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"arrived": checkArrived, "exits": checkExit, "bytes": writeBytes, "says": replyInThread,
+			"asked-now": setAskedAt, "until": awaitMatch,
+		},
 	})
 }
 
@@ -185,36 +179,28 @@ func writeBytes(ts *testscript.TestScript, neg bool, args []string) {
 // What others wrote reaches the terminal as text: neither Chat's words nor a file's are
 // obeyed by it, and no secret is shown.
 func TestCLI_ErrorsAreInert(t *testing.T) {
-	dir, err := builtProgram()
-	kit.NoError(t, err)
 	const hostile = `\u001b]52;c;cHduZWQ=\u0007\u009b31m\u202etxt`
 	server := httptest.NewServer(strict.CheckRequests(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusForbidden)
-		fmt.Fprintf(w, `{"error":{"code":403,"status":"PERMISSION_DENIED","message":"%s: wrong TOKENTOKEN1299 in %s"}}`, hostile, r.URL.RequestURI())
+		fmt.Fprintf(w, `{"error":{"code":403,"status":"PERMISSION_DENIED","message":"%s: wrong TOKENTOKEN1299 in %s"}}`,
+			hostile, r.URL.RequestURI())
 	})))
 	defer server.Close()
-	home, err := os.MkdirTemp("", "inert-")
-	kit.NoError(t, err)
-	t.Cleanup(func() { // a poller still tries what was not sent
-		endPollers(func(name string) string { return map[string]string{"HOME": home}[name] })
-		_ = removeUntilGone(home)
-	})
-	questions := filepath.Join(home, "state", "pending-questions")
-	kit.NoError(t, os.MkdirAll(questions, 0o700))
+	h := newHome(t)
+	h.env = append(h.env, "GCHAT_STATE_DIR="+h.path("state"))
 	for i := range 2 {
-		q := fmt.Sprintf(`{"question_id":"evil%d","session_id":"evil","gchat_thread_key":"ask-%s%d","status":"pending","asked_at":"2026-01-01T00:00:00Z","questions":[{"question":"?","options":[]}]}`, i, hostile, i)
-		kit.NoError(t, os.WriteFile(filepath.Join(questions, fmt.Sprintf("evil-%d.json", i)), []byte(q), 0o600))
+		h.writeFile(fmt.Sprintf("state/pending-questions/evil-%d.json", i), fmt.Sprintf(
+			`{"question_id":"evil%d","session_id":"evil","gchat_thread_key":"ask-%s%[1]d","status":"pending",`+
+				`"asked_at":"2026-01-01T00:00:00Z","questions":[{"question":"?","options":[]}]}`, i, hostile))
 	}
-	url := server.URL + "/v1/spaces/AAAA/messages?key=KEYKEY1234&token=TOKENTOKEN1299"
-	for _, args := range [][]string{{"setup"}, {"send", "--no-queue", "hello"}, {"answer", "evil", "1"}} {
-		cmd := bound.Command(t, filepath.Join(dir, "gchat-hooks"), args...)
-		cmd.Env = []string{"HOME=" + home, "PATH=/usr/bin:/bin", "GCHAT_STATE_DIR=" + filepath.Join(home, "state")}
+	webhook := "GOOGLE_CHAT_WEBHOOK_URL=" + server.URL + "/v1/spaces/AAAA/messages?key=KEYKEY1234&token=TOKENTOKEN1299"
+	for _, args := range [][]string{{"answer", "evil", "1"}, {"setup"}, {"send", "--no-queue", "hello"}} {
+		cmd := h.command(h.program, args...)
 		if args[0] != "answer" {
-			cmd.Env = append(cmd.Env, "GOOGLE_CHAT_WEBHOOK_URL="+url)
+			cmd.Env = append(cmd.Env, webhook)
 		}
-		cmd.Dir = home
 		var out strings.Builder
-		cmd.Stdout, cmd.Stderr = io.Discard, &out
+		cmd.Stderr = &out
 		if cmd.Run() == nil || out.Len() == 0 {
 			t.Errorf("%v: no error: %s", args, out.String())
 		}
@@ -230,8 +216,6 @@ func TestCLI_ErrorsAreInert(t *testing.T) {
 // The same mistake ends every command with the same exit code: a script that checks for
 // one knows it of all.
 func TestCLI_ExitCodes(t *testing.T) {
-	dir, err := builtProgram()
-	kit.NoError(t, err)
 	const aHub = "hub --topic projects/p/topics/t --subscription projects/p/subscriptions/s --domain example.com --key-file k "
 	for _, tt := range []struct {
 		mistake  string
@@ -274,16 +258,15 @@ func TestCLI_ExitCodes(t *testing.T) {
 		{"no webhook", 1, []string{"setup", "send hi", "send --queue hi", "send --no-queue hi", "send --webhook x hi"}},
 	} {
 		t.Run(tt.mistake, func(t *testing.T) {
+			h := newHome(t)
 			for _, command := range tt.commands {
-				home := t.TempDir()
-				cmd := bound.Command(t, filepath.Join(dir, "gchat-hooks"), strings.Fields(command)...)
-				cmd.Dir, cmd.Env = home, []string{"HOME=" + home, "PATH=/usr/bin:/bin"}
+				cmd := h.command(h.program, strings.Fields(command)...)
 				var out, errOut strings.Builder
 				cmd.Stdout, cmd.Stderr = &out, &errOut
 				_ = cmd.Run()
-				if got := cmd.ProcessState.ExitCode(); got != tt.code || out.Len() > 0 || !strings.Contains(errOut.String(), ": error: ") {
-					t.Errorf("%s: exit code %d, want %d and an error\n%s%s", command, got, tt.code, out.String(), errOut.String())
-				}
+				kit.Equalf(t, cmd.ProcessState.ExitCode(), tt.code, "%s: exit code", command)
+				kit.Equalf(t, out.String(), "", "%s: on stdout stands", command)
+				kit.Containsf(t, errOut.String(), ": error: ", "%s", command)
 			}
 		})
 	}

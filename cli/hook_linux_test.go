@@ -3,10 +3,8 @@ package cli
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,7 +12,6 @@ import (
 
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
-	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
 )
@@ -62,49 +59,37 @@ func TestHook_OpensNoSocket(t *testing.T) {
 				}
 			}
 			// no poller there, and no space that is left alone
-			h.env = append(h.env, "XDG_STATE_HOME="+filepath.Join(h.dir, "fresh"))
-			kit.Containsf(t, h.traceSockets(hookRun{}, "send", "hello"), "AF_INET", "gchat-send opened no socket, as far as this test sees")
+			h.env = append(h.env, "XDG_STATE_HOME="+h.path("fresh"))
+			const blind = "gchat-send opened no socket, as far as this test sees"
+			kit.Containsf(t, h.traceSockets(hookRun{}, "send", "hello"), "AF_INET", blind)
 		})
 	}
 }
 
 // tracedHome is a machine whose hooks are traced.
 type tracedHome struct {
-	*testing.T
-	program string
-	env     []string
-	space   *space.Space // nil where it does not answer
-	dir     string
-	traces  int
+	*home
+	space *space.Space // nil where it does not answer
 }
 
 func newTracedHome(t *testing.T, chatState string) *tracedHome {
-	built, err := builtProgram()
-	kit.NoError(t, err)
-	h := &tracedHome{T: t, program: filepath.Join(built, "gchat-hooks"), dir: t.TempDir()}
-	chatSpace, err := space.Open(space.Options{})
-	kit.NoError(t, err)
-	t.Cleanup(func() { chatSpace.Close() })
-	handler, release := strict.CheckRequests(t, chatSpace.Handler(), strict.Embedded), make(chan struct{})
+	t.Helper()
+	h := &tracedHome{home: newProjectHome(t, "GCHAT_ALLOWED_USERS="+space.PersonName, "GCHAT_ASK_MODE=native")}
+	release := make(chan struct{})
+	chatSpace, server := serveSpace(t, space.Options{}, func(next http.Handler) http.Handler {
+		if chatState != "hanging" {
+			return next
+		}
+		return http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release })
+	})
+	t.Cleanup(func() { close(release) })
 	switch chatState {
 	case "up":
 		h.space = chatSpace
-	case "hanging":
-		handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release })
-	}
-	server := httptest.NewServer(handler)
-	t.Cleanup(server.Close)
-	t.Cleanup(func() { close(release) })
-	if chatState == "away" {
+	case "away":
 		server.Listener.Close()
 	}
-	project := filepath.Join(h.dir, "project")
-	kit.NoError(t, os.Mkdir(project, 0o700))
-	h.env = []string{
-		"HOME=" + h.dir, "XDG_STATE_HOME=" + filepath.Join(h.dir, "state"), "PATH=" + os.Getenv("PATH"), "CLAUDE_PROJECT_DIR=" + project,
-		"GOOGLE_CHAT_WEBHOOK_URL=" + chatSpace.WebhookURL(server.URL), "GCHAT_ALLOWED_USERS=" + space.PersonName, "GCHAT_ASK_MODE=native",
-	}
-	t.Cleanup(func() { endPollersIn(h.dir) }) // before the temporary folder goes
+	h.env = append(h.env, "GOOGLE_CHAT_WEBHOOK_URL="+chatSpace.WebhookURL(server.URL))
 	return h
 }
 
@@ -112,31 +97,28 @@ func newTracedHome(t *testing.T, chatState string) *tracedHome {
 // process opened: strace lets go of what it starts.
 func (h *tracedHome) traceSockets(r hookRun, args ...string) (sockets string) {
 	h.Helper()
-	h.traces++
-	out := filepath.Join(h.dir, fmt.Sprint("trace-", h.traces))
-	straceArgs := []string{"-f", "-qq", "-b", "execve", "-o", out, "-e", "trace=socket", h.program}
-	cmd := bound.Command(h, "strace", append(straceArgs, args...)...)
-	cmd.Env, cmd.Stdin = h.env, strings.NewReader(r.event)
+	args = append([]string{"-f", "-qq", "-b", "execve", "-o", "trace", "-e", "trace=socket", h.program}, args...)
+	cmd := h.command("strace", args...)
+	cmd.Stdin = strings.NewReader(r.event)
 	kit.NoError(h, cmd.Start())
 	if r.isWaiting {
 		h.endWaitingHook(cmd.Process.Pid)
 	}
 	_ = cmd.Wait()
-	b, err := os.ReadFile(out)
+	trace, err := os.ReadFile(h.path("trace"))
 	kit.NoError(h, err)
-	return string(b)
+	return string(trace)
 }
 
 // endWaitingHook has the hook that waits get its answer, or, where Chat is not there,
 // tells it to end.
 func (h *tracedHome) endWaitingHook(strace int) {
 	h.Helper()
-	h.awaitQuestion("a hook waits", func(q *state.Question) bool { return state.HasWaiter(getenvOf(h.env), q.Path) })
+	h.awaitQuestion("a hook waits", func(q *state.Question) bool { return state.HasWaiter(h.getenv, q.Path) })
 	if h.space != nil {
 		q := h.awaitQuestion("it is posted", func(q *state.Question) bool { return q.ThreadName != "" })
-		if _, err := h.space.PostAs(space.Person(), q.ThreadName, "2"); err != nil {
-			h.Fatal(err)
-		}
+		_, err := h.space.PostAs(space.Person(), q.ThreadName, "2")
+		kit.NoError(h, err)
 		return
 	}
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", strace, strace))
@@ -150,7 +132,7 @@ func (h *tracedHome) endWaitingHook(strace int) {
 func (h *tracedHome) awaitQuestion(what string, wanted func(*state.Question) bool) (q *state.Question) {
 	h.Helper()
 	bound.Until(h, what, func() bool {
-		questions, _ := state.ReadIndexedQuestions(getenvOf(h.env))
+		questions, _ := state.ReadIndexedQuestions(h.getenv)
 		if len(questions) == 0 {
 			return false
 		}

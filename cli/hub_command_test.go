@@ -24,7 +24,8 @@ func TestHub_RevokesMachines(t *testing.T) {
 	subs := map[string]*pubsub.Subscription{}
 	add := func(id, user, made string) {
 		name := "projects/p/subscriptions/gchat-hooks-" + id
-		subs[name] = &pubsub.Subscription{Name: name, Topic: "projects/p/topics/t", Labels: map[string]string{"user": user, "made": made}}
+		labels := map[string]string{"user": user, "made": made}
+		subs[name] = &pubsub.Subscription{Name: name, Topic: "projects/p/topics/t", Labels: labels}
 	}
 	add("00000000000a", "users-1", "1000")
 	add("00000000000b", "users-2", "1000")
@@ -54,26 +55,9 @@ func TestHub_RevokesMachines(t *testing.T) {
 		}
 	}))
 	defer google.Close()
-	dir, err := builtProgram()
-	kit.NoError(t, err)
-	revoke := func(who string, during func(said func() string)) (said string, code int) {
-		t.Helper()
-		words := append([]string{"hub", "revoke", "--topic", "projects/p/topics/t"}, strings.Fields(who)...)
-		cmd := bound.Command(t, filepath.Join(dir, "gchat-hooks"), words...)
-		home := t.TempDir()
-		cmd.Env = []string{"HOME=" + home, "GCHAT_API_ENDPOINT=" + google.URL, "GCHAT_PUBSUB_ENDPOINT=" + google.URL}
-		file, err := os.Create(filepath.Join(home, "said"))
-		kit.NoError(t, err)
-		defer file.Close()
-		cmd.Stdout, cmd.Stderr = file, file
-		kit.NoError(t, cmd.Start())
-		read := func() string { b, _ := os.ReadFile(file.Name()); return string(b) }
-		if during != nil {
-			during(read)
-			_ = cmd.Process.Signal(os.Interrupt)
-		}
-		_ = cmd.Wait()
-		return read(), cmd.ProcessState.ExitCode()
+	h := newHome(t, "GCHAT_API_ENDPOINT="+google.URL, "GCHAT_PUBSUB_ENDPOINT="+google.URL)
+	revoke := func(who string) []string {
+		return append([]string{"hub", "revoke", "--topic", "projects/p/topics/t"}, strings.Fields(who)...)
 	}
 	for _, try := range []struct {
 		who, says string
@@ -85,24 +69,30 @@ func TestHub_RevokesMachines(t *testing.T) {
 		{"users/9", "hub revoke --topic projects/p/topics/t lists them", 1, "d"},
 		{"00000000000d x", "revoke takes one machine or person", 4, "d"},
 	} {
-		said, code := revoke(try.who, nil)
-		if code != try.code || !strings.Contains(said, try.says) || strings.Contains(said, "Google Chat") {
-			t.Errorf("%s: exit code %d: %s", try.who, code, said)
+		if said := h.wantRun(try.code, try.says, revoke(try.who)...); strings.Contains(said, "Google Chat") {
+			t.Errorf("%s: %s", try.who, said)
 		}
-		list, _ := revoke("", nil)
+		list := h.mustRun(revoke("")...)
 		for _, id := range "abcd" {
-			kit.Equalf(t, strings.Contains(list, "0"+string(id)+"  users"), strings.ContainsRune(try.left, id), "%s: the list is %s", try.who, list)
+			isListed := strings.Contains(list, "0"+string(id)+"  users")
+			kit.Equalf(t, isListed, strings.ContainsRune(try.left, id), "%s: the list is %s", try.who, list)
 		}
 	}
-	said, code := revoke("00000000000d", func(said func() string) {
-		bound.Until(t, "it waits", func() bool { return strings.Contains(said(), "revoked; waiting until ") })
-	})
-	if code != 1 || !strings.Contains(said, "stopped; ") || strings.Contains(said, "Chat") {
-		t.Errorf("interrupted: exit code %d: %s", code, said)
+	file, err := os.Create(h.path("said"))
+	kit.NoError(t, err)
+	defer file.Close()
+	cmd := h.command(h.program, revoke("00000000000d")...)
+	cmd.Stdout, cmd.Stderr = file, file
+	kit.NoError(t, cmd.Start())
+	bound.Until(t, "it waits", func() bool { return strings.Contains(h.readFile("said"), "revoked; waiting until ") })
+	_ = cmd.Process.Signal(os.Interrupt)
+	_ = cmd.Wait()
+	kit.Equalf(t, cmd.ProcessState.ExitCode(), 1, "interrupted: exit code")
+	said := h.readFile("said")
+	if !strings.Contains(said, "stopped; ") || strings.Contains(said, "Chat") {
+		t.Errorf("interrupted: %s", said)
 	}
-	if list, _ := revoke("", nil); !strings.HasSuffix(list, "  revoked\n") {
-		t.Error(list)
-	}
+	h.wantRun(0, "  revoked\n", revoke("")...)
 }
 
 // A hub's key is a secret of random bytes that nobody else on the machine can read.
@@ -142,15 +132,9 @@ func TestHub_KeyIsASecret(t *testing.T) {
 
 // What is no domain's name is refused before anything is read.
 func TestHub_RefusesWrongDomains(t *testing.T) {
-	dir, err := builtProgram()
-	kit.NoError(t, err)
+	h := newHome(t)
 	for _, domain := range []string{".", "com", "a@example.com", "*.example.com", "example.com.", " "} {
-		cmd := bound.Command(t, filepath.Join(dir, "gchat-hooks"), "hub", "--topic", "projects/p/topics/t",
+		h.wantRun(4, "--domain must be a name like", "hub", "--topic", "projects/p/topics/t",
 			"--subscription", "projects/p/subscriptions/s", "--key-file", "k", "--domain", domain)
-		cmd.Env = []string{"HOME=" + t.TempDir()}
-		said, _ := cmd.CombinedOutput()
-		if cmd.ProcessState.ExitCode() != 4 || !strings.Contains(string(said), "--domain must be a name like") {
-			t.Errorf("%q: %d: %s", domain, cmd.ProcessState.ExitCode(), said)
-		}
 	}
 }

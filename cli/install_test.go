@@ -1,60 +1,52 @@
 package cli
 
 import (
-	"bytes"
-	"errors"
 	"os"
-	"path/filepath"
+	"strings"
 	"testing"
 
-	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 )
 
 // An upgrade where claude is not on the PATH, as of an editor's, keeps the hooks that its
 // version takes.
 func TestInstall_KeepsHooksWithoutClaude(t *testing.T) {
-	n := newBareHome(t, "/usr/bin:/bin")
-	n.mustRun(programPath(t), "install", "--preset", "approve", "--claude-version", "2.1.329")
-	kit.Containsf(t, n.mustRun(programPath(t), "install", "--keep"), "settings.json: nothing to change", "it")
+	h := newHome(t)
+	h.mustRun("install", "--preset", "approve", "--claude-version", "2.1.329")
+	h.wantRun(0, "settings.json: nothing to change", "install", "--keep")
 }
 
 // Called through a link, by a path or by a name on the PATH, install registers the link
 // and links names beside it: what it leads to is gone with the next version.
 func TestInstall_RegistersTheLink(t *testing.T) {
-	built, err := builtProgram()
-	kit.NoError(t, err)
 	name := os.Args[0]
 	defer func() { os.Args[0] = name }()
 	for _, called := range []string{"./bin/gchat-hooks", "gchat-hooks"} {
-		home := t.TempDir()
-		bin, version := filepath.Join(home, "bin"), filepath.Join(home, "opt", "v1")
-		err := errors.Join(os.MkdirAll(bin, 0o755), os.MkdirAll(version, 0o755), os.Link(filepath.Join(built, "gchat-hooks"), filepath.Join(version, "gchat-hooks")),
-			os.Symlink("../opt/v1/gchat-hooks", filepath.Join(bin, "gchat-hooks")))
+		h := newHome(t)
+		h.writeFile("bin/", "")
+		h.writeFile("opt/v1/", "")
+		bin, version := h.path("bin"), h.path("opt/v1")
+		kit.NoError(t, os.Link(h.program, version+"/gchat-hooks"))
+		kit.NoError(t, os.Symlink("../opt/v1/gchat-hooks", bin+"/gchat-hooks"))
+		h.env = append(h.env, "PATH="+bin+":/usr/bin:/bin")
+		h.mustExecute("sh", "-c", called+" install --links --claude-version 2.1.329")
+		settings := h.readFile(settingsFile)
+		kit.Containsf(t, settings, `"command": "`+bin+`/gchat-hooks"`, "the settings")
+		if strings.Contains(settings, version) {
+			t.Errorf("%s: %s", called, settings)
+		}
+		h.wantFiles(true, "bin/gchat-wait")
+		names, err := os.ReadDir(version)
 		kit.NoError(t, err)
-		cmd := bound.Command(t, "sh", "-c", called+" install --links --claude-version 2.1.329")
-		cmd.Dir, cmd.Env = home, []string{"HOME=" + home, "PATH=" + bin + ":/usr/bin:/bin"}
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		settings, err := os.ReadFile(filepath.Join(home, ".claude", "settings.json"))
-		if err != nil || !bytes.Contains(settings, []byte(`"command": "`+bin+`/gchat-hooks"`)) || bytes.Contains(settings, []byte(version)) {
-			t.Errorf("%s: %v\n%s", called, err, settings)
-		}
-		if _, err := os.Lstat(filepath.Join(bin, "gchat-wait")); err != nil {
-			t.Errorf("%s: %v", called, err)
-		}
-		if names, err := os.ReadDir(version); err != nil || len(names) != 1 {
-			t.Errorf("%s: beside the target: %v, %v", called, names, err)
-		}
+		kit.Equalf(t, len(names), 1, "files beside the target: %v", names)
 		// By another of its names.
-		os.Args[0] = filepath.Join(bin, "gchat-wait")
-		kit.Equalf(t, (Program{self: filepath.Join(version, "gchat-hooks")}).installedPath(), filepath.Join(bin, "gchat-hooks"), "gchat-wait is of")
+		os.Args[0] = bin + "/gchat-wait"
+		installed := (Program{self: version + "/gchat-hooks"}).installedPath()
+		kit.Equalf(t, installed, bin+"/gchat-hooks", "gchat-wait is of")
 	}
 	self, err := os.Executable()
+	kit.NoError(t, err)
 	for _, os.Args[0] = range []string{"gchat-stop-gate", ""} {
-		if got := (Program{self: self}).installedPath(); err != nil || got != self {
-			t.Errorf("a call that tells nothing: %s, %v", got, err)
-		}
+		kit.Equalf(t, (Program{self: self}).installedPath(), self, "a call that tells nothing is of")
 	}
 }

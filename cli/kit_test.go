@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,65 +32,366 @@ import (
 	"gchat-hooks/state"
 )
 
+// TestMain removes the program that the tests built.
+func TestMain(m *testing.M) {
+	code := underlock.Run(m)
+	if dir, err := builtProgram(); err == nil {
+		os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
+// builtProgram builds gchat-hooks once for all tests. It returns the folder that it is
+// in. Another user may have to read it.
+var builtProgram = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "gchat-send-test-")
+	if err != nil {
+		return "", err
+	}
+	return dir, errors.Join(os.Chmod(dir, 0o755), underlock.Build(filepath.Join(dir, "gchat-hooks")))
+})
+
+func programPath(t testing.TB) string {
+	t.Helper()
+	dir, err := builtProgram()
+	kit.NoError(t, err)
+	return filepath.Join(dir, "gchat-hooks")
+}
+
+// changeToRoot goes to the folder with main.go for the rest of a test.
+func changeToRoot(t *testing.T) {
+	t.Helper()
+	t.Chdir("..")
+}
+
+// getenvOf reads an environment as a process has it: of two values the later one counts.
+func getenvOf(environ []string) state.Getenv {
+	return func(name string) string {
+		for _, pair := range slices.Backward(environ) {
+			if value, ok := strings.CutPrefix(pair, name+"="); ok {
+				return value
+			}
+		}
+		return ""
+	}
+}
+
+// freeAddress is one that nothing listens on.
+func freeAddress(t *testing.T) string {
+	server := httptest.NewUnstartedServer(nil)
+	defer server.Close()
+	return server.Listener.Addr().String()
+}
+
+// serveSpace serves a space until the test ends. wrap may answer in its place.
+func serveSpace(
+	t testing.TB, options space.Options, wrap func(http.Handler) http.Handler,
+) (*space.Space, *httptest.Server) {
+	t.Helper()
+	s, err := space.Open(options)
+	kit.NoError(t, err)
+	handler, rules := s.Handler(), []strict.Rule{strict.Embedded}
+	if wrap != nil {
+		handler = wrap(handler)
+	}
+	if options.IsDirect {
+		rules = append(rules, strict.DirectMessage)
+	}
+	server := httptest.NewServer(strict.CheckRequests(t, handler, rules...))
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close(); s.Close() })
+	return s, server
+}
+
+// endPollersIn ends the pollers that commands started with a state somewhere in a folder,
+// and waits until they have: also those that hold their lock and have written no
+// heartbeat yet, and what one starts in its place as it ends.
+func endPollersIn(dir string) {
+	quiet := 0
+	bound.WaitFor(bound.Patience, func() bool {
+		lives := false
+		_ = filepath.WalkDir(dir, func(path string, _ os.DirEntry, _ error) error {
+			folder := filepath.Dir(path)
+			if filepath.Base(folder) == "pollers" && filepath.Ext(path) == ".lock" && state.IsLocked(path) {
+				lives = true
+			}
+			if filepath.Base(path) != "pollers" {
+				return nil
+			}
+			env := getenvOf([]string{"XDG_STATE_HOME=" + filepath.Dir(folder)})
+			for _, p := range state.ReadHeartbeats(env) {
+				if p.IsAlive && p.PIDScope == state.PIDScope() {
+					lives = true
+					_ = syscall.Kill(p.PID, syscall.SIGKILL)
+				}
+			}
+			return nil
+		})
+		if quiet++; lives {
+			quiet = 0
+		}
+		return quiet == 2
+	})
+}
+
+const (
+	configFile   = ".config/gchat-hooks/config.json"
+	settingsFile = ".claude/settings.json"
+	messagesFile = ".local/state/gchat-hooks/space/messages.jsonl"
+
+	// noChat is a webhook of a Chat that is not there.
+	noChat = "GOOGLE_CHAT_WEBHOOK_URL=http://127.0.0.1:1/v1/spaces/A/messages?key=k&token=t"
+)
+
+// home is a person's home folder, and the environment of the programs that run there.
+type home struct {
+	testing.TB
+	dir, program string // program is gchat-hooks
+	project      string // the folder of the session; "" without one
+	env          []string
+	timeout      time.Duration       // of one command
+	credential   *syscall.Credential // nil: whoever runs the tests
+}
+
+// newHome is a home folder with nothing in it.
+func newHome(t testing.TB, env ...string) *home {
+	t.Helper()
+	h := &home{TB: t, dir: t.TempDir(), program: programPath(t), timeout: bound.Patience}
+	h.env = append([]string{"HOME=" + h.dir, "PATH=/usr/bin:/bin"}, env...)
+	t.Cleanup(func() {
+		// before the folder goes: a space that setup started lives on, and starts pollers
+		endSpace(h.getenv)
+		endPollersIn(h.dir)
+	})
+	return h
+}
+
+// newProjectHome is a home folder with a project in it.
+func newProjectHome(t testing.TB, env ...string) *home {
+	t.Helper()
+	h := newHome(t, env...)
+	h.project = h.path("project")
+	h.env = append(h.env, "CLAUDE_PROJECT_DIR="+h.project)
+	kit.NoError(t, os.Mkdir(h.project, 0o700))
+	return h
+}
+
+func (h *home) getenv(name string) string { return getenvOf(h.env)(name) }
+
+func (h *home) path(name string) string { return filepath.Join(h.dir, name) }
+
+// readFile is "" where there is no such file.
+func (h *home) readFile(name string) string {
+	b, _ := os.ReadFile(h.path(name))
+	return string(b)
+}
+
+// writeFile puts a file into the home folder; a folder when its name ends in a slash.
+func (h *home) writeFile(name, text string) {
+	h.Helper()
+	if strings.HasSuffix(name, "/") {
+		kit.NoError(h, os.MkdirAll(h.path(name), 0o755))
+		return
+	}
+	kit.NoError(h, os.MkdirAll(filepath.Dir(h.path(name)), 0o755))
+	kit.NoError(h, os.WriteFile(h.path(name), []byte(text), 0o600))
+}
+
+// listTree is every file, folder and link of the home folder, with modes and bytes.
+func (h *home) listTree() string {
+	h.Helper()
+	var all []string
+	err := filepath.WalkDir(h.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		line := fmt.Sprintf("%s %s", strings.TrimPrefix(path, h.dir), info.Mode())
+		switch {
+		case info.Mode()&fs.ModeSymlink != 0:
+			target, _ := os.Readlink(path)
+			line += " -> " + target
+		case info.Mode().IsRegular():
+			b, _ := os.ReadFile(path)
+			line += fmt.Sprintf(" %d %x", len(b), sha256.Sum256(b))
+		}
+		all = append(all, line)
+		return nil
+	})
+	kit.NoError(h, err)
+	return strings.Join(all, "\n") // WalkDir sorts
+}
+
+// command is a program that is to run in this home.
+func (h *home) command(name string, args ...string) *exec.Cmd {
+	h.Helper()
+	cmd := bound.Within(h, h.timeout, name, args...)
+	cmd.Env, cmd.Dir = h.env, h.dir
+	if h.credential != nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: h.credential}
+	}
+	return cmd
+}
+
+// execute runs a program, and returns what it printed and its exit code.
+func (h *home) execute(name string, args ...string) (output string, code int) {
+	h.Helper()
+	return h.executeWithInput("", name, args...)
+}
+
+func (h *home) executeWithInput(input, name string, args ...string) (output string, code int) {
+	h.Helper()
+	cmd := h.command(name, args...)
+	cmd.Stdin = strings.NewReader(input)
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		h.Fatal(err)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+func (h *home) mustExecute(name string, args ...string) (output string) {
+	h.Helper()
+	output, code := h.execute(name, args...)
+	if code != 0 {
+		h.Fatalf("%s %q: exit code %d\n%s", name, args, code, output)
+	}
+	return output
+}
+
+// run runs gchat-hooks.
+func (h *home) run(args ...string) (output string, code int) {
+	h.Helper()
+	return h.execute(h.program, args...)
+}
+
+func (h *home) mustRun(args ...string) (output string) {
+	h.Helper()
+	return h.mustExecute(h.program, args...)
+}
+
+// wantRun fails the test if gchat-hooks does not end with a code, or does not print a
+// text. It returns what was printed.
+func (h *home) wantRun(code int, text string, args ...string) (output string) {
+	h.Helper()
+	output, got := h.run(args...)
+	if got != code || !strings.Contains(output, text) {
+		h.Errorf("%q: exit code %d, want %d and %q:\n%s", args, got, code, text, output)
+	}
+	return output
+}
+
+// runHook runs a hook that does not wait, with an event.
+func (h *home) runHook(name, event string) {
+	h.Helper()
+	if out, code := h.executeWithInput(event, h.program, "hook", name); code != 0 {
+		h.Fatalf("%s: exit code %d: %s", name, code, out)
+	}
+}
+
+// record writes a question as a hook does whose environment has more than the home's.
+func (h *home) record(q *state.Question, more ...string) *state.Question {
+	h.Helper()
+	add := func([]*state.Question) *state.Question { return q }
+	q, err := state.QuestionsIn(filepath.Join(h.project, ".claude", "state")).Record(q.SessionID, add)
+	if err == nil {
+		err = state.AddQuestionToIndex(getenvOf(slices.Concat(h.env, more)), q)
+	}
+	kit.NoError(h, err)
+	return q
+}
+
+// recordQuestion records a question that waits in the terminal.
+func (h *home) recordQuestion(i int) {
+	h.Helper()
+	id := fmt.Sprintf("%08x-0000", i)
+	h.record(&state.Question{
+		QuestionID: id, ThreadKey: state.QuestionThreadKey(id), SessionID: fmt.Sprint("s-", i),
+		SessionName: "orch-" + fmt.Sprint(i), Mode: state.ModeNative, Status: state.Pending,
+		AskedAt:       time.Now().UTC().Add(time.Duration(i) * time.Millisecond),
+		IsMessageSent: true, ThreadName: "spaces/A/threads/T", Chat: "chat.googleapis.com/spaces/A",
+		SubQuestions: []state.SubQuestion{{Question: "Which \x1b[31mDB\u202e\u009b\U000e0041?\nreally"}},
+	})
+}
+
+// recordDeadSession records a question whose Claude Code, hook and poller went with the
+// machine's last run, and no trace of a poller is left. It was asked in an environment
+// that has more than the home's, and is in the thread HOST/spaces/S/threads/T.
+func (h *home) recordDeadSession(at string, more ...string) *state.Question {
+	h.Helper()
+	host, name, _ := strings.Cut(at, "/")
+	space, thread, _ := strings.Cut(name, "/threads/")
+	return h.record(&state.Question{
+		QuestionID: "0a1b2c3d-0000", ThreadKey: "ask-user-0a1b2c3d", SessionID: "s-dead",
+		ClaudeSessionID: "s-dead", SessionName: "shop", Mode: state.ModeNative,
+		AskedAt: time.Now().UTC().Add(-time.Hour), Status: state.Pending, ClaudePID: endedPID(h),
+		IsMessageSent: true, ThreadName: space + "/threads/" + thread, Chat: host + "/" + space,
+		SubQuestions: []state.SubQuestion{{Question: "Which DB?"}},
+	}, more...)
+}
+
+// awaitClosed waits until a poller closed the question of a dead session.
+func (h *home) awaitClosed(q *state.Question, after string) {
+	h.Helper()
+	bound.Until(h, "the question is closed after "+after, func() bool {
+		is, err := state.LoadQuestion(q.Path)
+		return err == nil && is.ResolvedBy == "claude_gone"
+	})
+}
+
+// isPollerAlive says whether a poller of this home's environment runs.
+func (h *home) isPollerAlive() bool {
+	return state.ReadHeartbeat(h.getenv, state.Environment(h.getenv)).IsAlive
+}
+
+// endedPID is the pid of a process that has ended.
+func endedPID(t testing.TB) int {
+	t.Helper()
+	ended := exec.Command("true")
+	kit.NoError(t, ended.Run())
+	return ended.Process.Pid
+}
+
 // spaceHome is a home with the embedded space in it.
 type spaceHome struct {
-	*testing.T
-	home, program, address string
+	*home
+	address string
 }
 
 // newSpaceHome is a project whose setup is done, with a space on this machine that does
 // not run yet.
 func newSpaceHome(t *testing.T) *spaceHome {
 	t.Helper()
-	dir, err := builtProgram()
-	kit.NoError(t, err)
-	p := &spaceHome{t, t.TempDir(), filepath.Join(dir, "gchat-hooks"), freeAddress(t)}
-	t.Cleanup(func() { endPollersIn(p.home); endSpace(getenvOf(p.env())) })
-	kit.NoError(t, os.Mkdir(filepath.Join(p.home, "project"), 0o700))
-	if out, code := p.run("setup", "--space", "--address", p.address); code != 0 {
-		t.Fatalf("setup: %s", out)
-	}
-	endSpace(getenvOf(p.env()))
+	p := &spaceHome{newProjectHome(t), freeAddress(t)}
+	p.mustRun("setup", "--space", "--address", p.address)
+	endSpace(p.getenv)
 	return p
 }
 
-func (p *spaceHome) env() []string {
-	return []string{"HOME=" + p.home, "XDG_STATE_HOME=" + p.home + "/state", "PATH=/usr/bin:/bin", "CLAUDE_PROJECT_DIR=" + p.home + "/project"}
-}
-
-func (p *spaceHome) run(args ...string) (output string, code int) {
-	p.Helper()
-	cmd := bound.Command(p, p.program, args...)
-	cmd.Env = p.env()
-	b, err := cmd.CombinedOutput()
-	if cmd.ProcessState == nil {
-		p.Fatal(err)
-	}
-	return string(b), cmd.ProcessState.ExitCode()
+func (p *spaceHome) port() int {
+	_, port, _ := net.SplitHostPort(p.address)
+	number, _ := strconv.Atoi(port)
+	return number
 }
 
 // runSpace runs the space, and returns its first page and how to end it.
 func (p *spaceHome) runSpace(flags ...string) (page string, end func()) {
 	p.Helper()
-	out := filepath.Join(p.home, "out")
-	file, err := os.Create(out)
+	out, err := os.Create(p.path("out"))
 	kit.NoError(p, err)
-	cmd := exec.CommandContext(p.Context(), p.program, append([]string{"space", "--listen", p.address}, flags...)...)
-	cmd.Env, cmd.Stdout, cmd.Stderr = p.env(), file, file
+	defer out.Close()
+	args := append([]string{"space", "--listen", p.address}, flags...)
+	cmd := exec.CommandContext(p.Context(), p.program, args...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = p.env, out, out
 	kit.NoError(p, cmd.Start())
-	output := p.awaitText("the space runs", func() string {
-		b, _ := os.ReadFile(out)
-		if !regexp.MustCompile(`page: +\S+\n`).Match(b) {
-			return ""
-		}
-		return string(b)
-	})
-	_, port, _ := net.SplitHostPort(p.address)
-	portNumber, _ := strconv.Atoi(port)
-	socket, err := state.ReadSpaceSocket(getenvOf(p.env()), portNumber)
+	printed := regexp.MustCompile(`page: +(\S+)\n`)
+	bound.Until(p, "the space runs", func() bool { return printed.MatchString(p.readFile("out")) })
+	socket, err := state.ReadSpaceSocket(p.getenv, p.port())
 	kit.NoError(p, err)
 	endChecks := strict.CheckSocket(p, socket)
-	return regexp.MustCompile(`page: +(\S+)`).FindStringSubmatch(output)[1], func() {
+	return printed.FindStringSubmatch(p.readFile("out"))[1], func() {
 		_ = cmd.Process.Signal(os.Interrupt)
 		_ = bound.Wait(p, cmd)
 		endChecks()
@@ -108,120 +408,75 @@ func (p *spaceHome) awaitText(what string, f func() string) (found string) {
 	return found
 }
 
-// preToolUse has a session ask, and returns the thread of its question and the hook that
-// waits for the answer.
+// ask has a session ask, and returns the thread of its question and the hook that waits
+// for the answer.
 func (p *spaceHome) ask(session string) (thread string, answer func() string) {
 	p.Helper()
-	event := func(name string) *exec.Cmd {
-		cmd := exec.CommandContext(p.Context(), p.program, "hook", "gchat-ask-user-forward")
-		cmd.Env = p.env()
-		cmd.Stdin = strings.NewReader(p.hookEvent(session, name))
-		return cmd
-	}
-	preToolUse := event("PreToolUse")
-	kit.NoError(p, preToolUse.Start())
-	kit.NoError(p, bound.Wait(p, preToolUse))
+	p.runHook("gchat-ask-user-forward", p.hookEvent(session, "PreToolUse"))
 	var stdout bytes.Buffer
-	permissionRequest := event("PermissionRequest")
-	permissionRequest.Stdout = &stdout
-	kit.NoError(p, permissionRequest.Start())
-	return p.awaitThread(session), func() string { _ = bound.Wait(p, permissionRequest); return stdout.String() }
+	waiting := exec.CommandContext(p.Context(), p.program, "hook", "gchat-ask-user-forward")
+	waiting.Env, waiting.Stdout = p.env, &stdout
+	waiting.Stdin = strings.NewReader(p.hookEvent(session, "PermissionRequest"))
+	kit.NoError(p, waiting.Start())
+	return p.awaitThread(session), func() string { _ = bound.Wait(p, waiting); return stdout.String() }
 }
 
 // hookEvent is what Claude Code tells a hook of a question.
 func (p *spaceHome) hookEvent(session, name string) string {
-	input := `{"questions":[{"question":"Which DB in ` + session + `?","header":"DB","multiSelect":false,"options":[{"label":"SQLite"},{"label":"Postgres"}]}]}`
 	return fmt.Sprintf(`{"session_id":%q,"cwd":%q,"permission_mode":"default","hook_event_name":%q,`+
-		`"tool_name":"AskUserQuestion","tool_use_id":%q,"tool_input":%s}`, session, p.home+"/project", name, session, input)
+		`"tool_name":"AskUserQuestion","tool_use_id":%[1]q,"tool_input":{"questions":[`+
+		`{"question":"Which DB in %[1]s?","header":"DB","multiSelect":false,`+
+		`"options":[{"label":"SQLite"},{"label":"Postgres"}]}]}}`, session, p.project, name)
 }
 
 // awaitThread waits for a session's question in the space.
 func (p *spaceHome) awaitThread(session string) string {
 	p.Helper()
 	return p.awaitText("the question is in the space", func() string {
-		b, _ := os.ReadFile(filepath.Join(p.home, "state/gchat-hooks/space/messages.jsonl"))
-		for _, line := range strings.Split(string(b), "\n") {
+		for line := range strings.Lines(p.readFile(messagesFile)) {
 			if strings.Contains(line, "Which DB in "+session+"?") {
-				return regexp.MustCompile(`spaces/local/threads/[\w-]+`).FindString(line)
+				return threadIn(line)
 			}
 		}
 		return ""
 	})
 }
 
-// reply is a person at the page.
-func (p *spaceHome) reply(page, thread, text string) {
-	p.Helper()
-	p.postToPage(page, map[string]string{"thread": thread, "text": text, "clientId": "c" + filepath.Base(thread) + text})
+// threadIn is the first name of a thread of the embedded space in a text.
+func threadIn(text string) string {
+	return regexp.MustCompile(`spaces/local/threads/[\w-]+`).FindString(text)
 }
 
-// tap taps a button of a message's card on the page.
-func (p *spaceHome) tap(page, message, choice string) {
-	p.Helper()
-	p.postToPage(page, map[string]string{"message": message, "choice": choice, "clientId": "tap" + choice})
+// replyOnPage is a person at the page.
+func (h *home) replyOnPage(page, thread, text string) {
+	h.Helper()
+	id := "c" + filepath.Base(thread) + text
+	h.postToPage(page, map[string]string{"thread": thread, "text": text, "clientId": id})
 }
 
-func (p *spaceHome) postToPage(page string, fields map[string]string) {
-	p.Helper()
+// tapOnPage taps a button of a message's card on the page.
+func (h *home) tapOnPage(page, message, choice string) {
+	h.Helper()
+	id := "tap" + filepath.Base(message) + choice
+	h.postToPage(page, map[string]string{"message": message, "choice": choice, "clientId": id})
+}
+
+func (h *home) postToPage(page string, fields map[string]string) {
+	h.Helper()
 	baseURL, key, found := strings.Cut(page, "#key=")
 	if !found {
-		p.Fatalf("the page's link is %s", page)
+		h.Fatalf("the page's link is %s", page)
 	}
-	browser := &http.Client{Timeout: 20 * time.Second}
 	body, _ := json.Marshal(fields)
 	post, err := http.NewRequest("POST", baseURL+"page/messages", bytes.NewReader(body))
-	kit.NoError(p, err)
+	kit.NoError(h, err)
 	post.Header.Set("Content-Type", "application/json")
 	post.Header.Set("Gchat-Page-Key", key)
-	resp, err := browser.Do(post)
+	resp, err := (&http.Client{Timeout: 20 * time.Second}).Do(post)
 	if err != nil || resp.StatusCode != http.StatusOK {
-		p.Fatalf("reply: %v, %v", resp, err)
+		h.Fatalf("reply: %v, %v", resp, err)
 	}
 	resp.Body.Close()
-}
-
-// TestMain removes the program that the tests built.
-func TestMain(m *testing.M) {
-	code := underlock.Run(m)
-	if dir, err := builtProgram(); err == nil {
-		os.RemoveAll(dir)
-	}
-	os.Exit(code)
-}
-
-// changeToRoot goes to the folder with main.go for the rest of a test.
-func changeToRoot(t *testing.T) {
-	t.Helper()
-	t.Chdir("..")
-}
-
-// endPollersIn ends the pollers that commands started with a state somewhere in a folder,
-// and waits until they have: also those that hold their lock and have written no
-// heartbeat yet, and what one starts in its place as it ends.
-func endPollersIn(dir string) {
-	quiet := 0
-	bound.WaitFor(bound.Patience, func() bool {
-		lives := false
-		_ = filepath.WalkDir(dir, func(path string, _ os.DirEntry, _ error) error {
-			if filepath.Base(filepath.Dir(path)) == "pollers" && filepath.Ext(path) == ".lock" && state.IsLocked(path) {
-				lives = true
-			}
-			if filepath.Base(path) != "pollers" {
-				return nil
-			}
-			for _, p := range state.ReadHeartbeats(getenvOf([]string{"XDG_STATE_HOME=" + filepath.Dir(filepath.Dir(path))})) {
-				if p.IsAlive && p.PIDScope == state.PIDScope() {
-					lives = true
-					_ = syscall.Kill(p.PID, syscall.SIGKILL)
-				}
-			}
-			return nil
-		})
-		if quiet++; lives {
-			quiet = 0
-		}
-		return quiet == 2
-	})
 }
 
 // A fault is how Chat answers a post.
@@ -239,15 +494,13 @@ const (
 	notFound
 )
 
-// machine is one person's machine, and the Chat that it sends to.
+// machine is a home whose processes can all be killed, and the Chat that it sends to.
 type machine struct {
-	testing.TB
-	dir, program string
-	env          []string
-	space        *space.Space
-	nextFault    func(*rand.Rand) fault
-	hold         chan struct{} // nil, or what posts wait for: Chat hangs
-	perMinute    int
+	*home
+	space     *space.Space
+	nextFault func(*rand.Rand) fault
+	hold      chan struct{} // nil, or what posts wait for: Chat hangs
+	perMinute int
 
 	mu        sync.Mutex
 	random    *rand.Rand
@@ -259,47 +512,32 @@ type machine struct {
 	posts, faults, storedFaults, kills, killed, serverTime atomic.Int64
 }
 
-// builtProgram builds gchat-hooks once for all tests. It returns the folder that it is
-// in.
-var builtProgram = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "gchat-send-test-")
-	if err != nil {
-		return "", err
-	}
-	return dir, underlock.Build(filepath.Join(dir, "gchat-hooks"))
-})
-
 func newMachine(t testing.TB, perMinute int) *machine {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	m := &machine{TB: t, dir: t.TempDir(), perMinute: perMinute, random: rand.New(rand.NewPCG(seed, 1)), running: map[*exec.Cmd]bool{}}
-	m.program = filepath.Join(m.dir, "gchat-send")
-	dir, err := builtProgram()
-	if err == nil {
-		// a path of its own: by it kill knows its processes
-		err = os.Link(filepath.Join(dir, "gchat-hooks"), m.program)
+	m := &machine{
+		home: newProjectHome(t), perMinute: perMinute, running: map[*exec.Cmd]bool{},
+		random: rand.New(rand.NewPCG(seed, 1)), nextFault: func(*rand.Rand) fault { return noFault },
 	}
-	kit.NoError(t, err)
-	if m.space, err = space.Open(space.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(strict.CheckRequests(t, http.HandlerFunc(m.serveTimed), strict.Embedded))
-	t.Cleanup(func() {
-		m.killAll()
-		endPollersIn(m.dir) // one may have begun at that moment
-		server.CloseClientConnections()
-		server.Close()
-		m.space.Close()
+	m.timeout = 3 * time.Minute
+	// a path of its own: by it kill knows its processes
+	kit.NoError(t, os.Link(m.program, m.path("gchat-hooks")))
+	m.program = m.path("gchat-hooks")
+	var server *httptest.Server
+	m.space, server = serveSpace(t, space.Options{}, func(http.Handler) http.Handler {
+		return http.HandlerFunc(m.serve)
 	})
-	m.env = []string{
-		"HOME=" + m.dir, "XDG_STATE_HOME=" + filepath.Join(m.dir, "state"), "PATH=" + os.Getenv("PATH"), "CLAUDE_PROJECT_DIR=" + m.dir,
-		"GOOGLE_CHAT_WEBHOOK_URL=" + m.space.WebhookURL(server.URL), "GCHAT_WRITES_PER_MINUTE=" + strconv.Itoa(perMinute),
-	}
+	t.Cleanup(m.killAll)
+	m.env = append(m.env, "GOOGLE_CHAT_WEBHOOK_URL="+m.space.WebhookURL(server.URL),
+		"GCHAT_WRITES_PER_MINUTE="+strconv.Itoa(perMinute))
 	return m
 }
 
+// serve answers as Chat, and measures what it needs for itself.
 func (m *machine) serve(w http.ResponseWriter, r *http.Request) {
+	start := time.Now()
+	defer func() { m.serverTime.Add(int64(time.Since(start))) }()
 	if r.Method != http.MethodPost {
 		m.space.Handler().ServeHTTP(w, r)
 		return
@@ -312,7 +550,6 @@ func (m *machine) serve(w http.ResponseWriter, r *http.Request) {
 	m.postTimes = append(m.postTimes, time.Now())
 	f := m.nextFault(m.random)
 	m.mu.Unlock()
-	code := map[fault]int{tooMany: 429, storedThenTooMany: 429, serverError: 500, storedThenServerError: 503, badRequest: 400, forbidden: 403, notFound: 404}[f]
 	if f == noFault {
 		m.space.Handler().ServeHTTP(w, r)
 		return
@@ -328,50 +565,17 @@ func (m *machine) serve(w http.ResponseWriter, r *http.Request) {
 	if f == storedThenConnectionCut {
 		panic(http.ErrAbortHandler)
 	}
+	code := map[fault]int{
+		tooMany: 429, storedThenTooMany: 429, serverError: 500, storedThenServerError: 503,
+		badRequest: 400, forbidden: 403, notFound: 404,
+	}[f]
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	fmt.Fprintf(w, `{"error":{"code":%d,"message":"not now","status":"UNAVAILABLE"}}`, code)
 }
 
-// sendUntilKept runs gchat-send until it keeps the message: a worker whose process was
-// killed, or that is told that the message was not kept, since the outbox is crowded,
-// does what a script does, it sends again under the same id. What came under one id
-// counts as one message for ten minutes. On a slow machine a worker may be killed for
-// long, so after half a minute the killing pauses.
-func (m *machine) sendUntilKept(session, text string) {
-	start, isSpared := time.Now(), false
-	defer func() {
-		if isSpared {
-			m.pausedKills.Add(-1)
-		}
-	}()
-	for {
-		if !isSpared && time.Since(start) > 30*time.Second {
-			isSpared = true
-			m.pausedKills.Add(1)
-		}
-		cmd := bound.Command(m, m.program, "--session", session, "--thread-key", session,
-			"--id", strings.ReplaceAll(text, " ", "-"), text)
-		var stderr bytes.Buffer
-		cmd.Env, cmd.Stderr = m.env, &stderr
-		err := m.run(cmd)
-		var exit *exec.ExitError
-		switch {
-		case err == nil:
-			return
-		case errors.As(err, &exit) && exit.ExitCode() == exitNotDelivered:
-			if !strings.Contains(stderr.String(), "save message: ") {
-				return // it stays in the outbox
-			}
-		case errors.As(err, &exit) && exit.ExitCode() == -1: // killed
-		default:
-			m.Errorf("gchat-send: %v: %s", err, &stderr)
-			return
-		}
-	}
-}
-
-func (m *machine) run(cmd *exec.Cmd) error {
+// runKillable runs a process that killAll ends.
+func (m *machine) runKillable(cmd *exec.Cmd) error {
 	m.mu.Lock()
 	err := cmd.Start()
 	if err == nil {
@@ -402,10 +606,12 @@ func (m *machine) killAll() {
 	m.mu.Unlock()
 	procs, _ := filepath.Glob("/proc/[0-9]*/exe")
 	for _, link := range procs {
-		if exe, _ := os.Readlink(link); exe == m.program {
-			if pid, err := strconv.Atoi(strings.Split(link, "/")[2]); err == nil && syscall.Kill(pid, syscall.SIGKILL) == nil {
-				m.killed.Add(1)
-			}
+		if exe, _ := os.Readlink(link); exe != m.program {
+			continue
+		}
+		pid, err := strconv.Atoi(strings.Split(link, "/")[2])
+		if err == nil && syscall.Kill(pid, syscall.SIGKILL) == nil {
+			m.killed.Add(1)
 		}
 	}
 }
@@ -413,220 +619,24 @@ func (m *machine) killAll() {
 // flush sends what is left, with nobody killing it.
 func (m *machine) flush(flags ...string) {
 	m.Helper()
-	cmd := bound.Within(m, 3*time.Minute, m.program)
-	cmd.Args, cmd.Env = append([]string{"gchat-hooks", "flush", "--timeout", "150s"}, flags...), m.env
-	if out, err := cmd.CombinedOutput(); err != nil {
-		box := m.outbox()
-		waiting, _ := box.Waiting()
-		m.Errorf("flush: %v %s; %d waiting, %d dead", err, out, len(waiting), len(box.SetAside()))
+	args := append([]string{"flush", "--timeout", "150s"}, flags...)
+	if out, code := m.run(args...); code != 0 {
+		waiting, _ := m.outbox().Waiting()
+		dead := m.outbox().SetAside()
+		m.Errorf("flush: %d %s; %d waiting, %d dead", code, out, len(waiting), len(dead))
 	}
 }
 
-// runSend runs gchat-send and returns its exit code and what it wrote to stderr.
-func (m *machine) runSend(args ...string) (code int, stderr string) {
+func (m *machine) outbox() state.Outbox { return state.OutboxIn(state.UserStateDir(m.getenv)) }
+
+// wantMessages compares what is in the space.
+func (m *machine) wantMessages(want ...string) {
 	m.Helper()
-	cmd := bound.Command(m, m.program, args...)
-	cmd.Env = m.env
-	_, err := cmd.Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return exit.ExitCode(), string(exit.Stderr)
+	var got []string
+	for _, message := range m.space.Messages() {
+		got = append(got, message.Text)
 	}
-	kit.NoError(m, err)
-	return 0, ""
-}
-
-func (m *machine) outbox() state.Outbox {
-	return state.OutboxIn(filepath.Join(m.dir, "state", "gchat-hooks"))
-}
-
-func (m *machine) messageTexts() (texts []string) {
-	for _, got := range m.space.Messages() {
-		texts = append(texts, got.Text)
+	if !slices.Equal(got, want) {
+		m.Errorf("in the space: %q, want %q", got, want)
 	}
-	return texts
-}
-
-// serveTimed measures what the server does for itself.
-func (m *machine) serveTimed(w http.ResponseWriter, r *http.Request) {
-	start := time.Now()
-	m.serve(w, r)
-	m.serverTime.Add(int64(time.Since(start)))
-}
-
-// newMachineWithQuestions is a person's machine with so many open questions, and the
-// environment of its programs.
-func newMachineWithQuestions(t *testing.T, questions int) (program string, env []string, folder state.Questions) {
-	t.Helper()
-	binDir, err := builtProgram()
-	kit.NoError(t, err)
-	dir := t.TempDir()
-	t.Cleanup(func() { endPollersIn(dir) })
-	env = []string{"HOME=" + dir, "XDG_STATE_HOME=" + filepath.Join(dir, "state"), "PATH=" + os.Getenv("PATH"), "CLAUDE_PROJECT_DIR=" + dir, "TERM=xterm-256color", "LANG=C.UTF-8"}
-	folder = state.QuestionsIn(filepath.Join(dir, ".claude", "state"))
-	for i := range questions {
-		recordQuestion(t, env, folder, i)
-	}
-	return filepath.Join(binDir, "gchat-hooks"), env, folder
-}
-
-// getenvOf reads an environment as a process has it.
-func getenvOf(environ []string) state.Getenv {
-	return func(name string) string {
-		for _, pair := range environ {
-			if value, ok := strings.CutPrefix(pair, name+"="); ok {
-				return value
-			}
-		}
-		return ""
-	}
-}
-
-// recordQuestion writes a question as a hook does.
-func recordQuestion(t *testing.T, env []string, folder state.Questions, i int) {
-	t.Helper()
-	id := fmt.Sprintf("%08x-0000", i)
-	q, err := folder.Record(fmt.Sprint("s-", i), func([]*state.Question) *state.Question {
-		return &state.Question{
-			QuestionID: id, ThreadKey: state.QuestionThreadKey(id), SessionID: fmt.Sprint("s-", i), SessionName: "orch-" + fmt.Sprint(i), Mode: state.ModeNative, AskedAt: time.Now().UTC().Add(time.Duration(i) * time.Millisecond),
-			Status: state.Pending, IsMessageSent: true, ThreadName: "spaces/A/threads/T", Chat: "chat.googleapis.com/spaces/A", SubQuestions: []state.SubQuestion{{Question: "Which \x1b[31mDB\u202e\u009b\U000e0041?\nreally"}},
-		}
-	})
-	if err == nil {
-		err = state.AddQuestionToIndex(getenvOf(env), q)
-	}
-	kit.NoError(t, err)
-}
-
-func mustRun(t *testing.T, env []string, program string, args ...string) string {
-	t.Helper()
-	cmd := bound.Command(t, program, args...)
-	cmd.Env = env
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %v: %s", args, err, out)
-	}
-	return string(out)
-}
-
-// recordDeadSession is a question whose Claude Code, hook and poller went with the
-// machine's last run, and no word of a poller is left. other is the environment that
-// asked it; nil for that of env. It is in the thread HOST/spaces/S/threads/T.
-func recordDeadSession(t *testing.T, env, otherEnv []string, folder state.Questions, at string) *state.Question {
-	t.Helper()
-	host, name, _ := strings.Cut(at, "/")
-	space, thread, _ := strings.Cut(name, "/threads/")
-	endedProcess := exec.Command("true")
-	kit.NoError(t, endedProcess.Run())
-	q, err := folder.Record("s-dead", func([]*state.Question) *state.Question {
-		return &state.Question{
-			QuestionID: "0a1b2c3d-0000", ThreadKey: "ask-user-0a1b2c3d", SessionID: "s-dead", ClaudeSessionID: "s-dead",
-			SessionName: "shop", Mode: state.ModeNative, AskedAt: time.Now().UTC().Add(-time.Hour), Status: state.Pending,
-			IsMessageSent: true, ThreadName: space + "/threads/" + thread, Chat: host + "/" + space,
-			ClaudePID: endedProcess.Process.Pid, SubQuestions: []state.SubQuestion{{Question: "Which DB?"}},
-		}
-	})
-	if err == nil {
-		err = state.AddQuestionToIndex(getenvOf(slices.Concat(otherEnv, env)), q)
-	}
-	kit.NoError(t, err)
-	return q
-}
-
-// bareHome is a person with a home folder of their own, and nothing of ours in it.
-type bareHome struct {
-	t          *testing.T
-	home       string
-	env        []string
-	credential *syscall.Credential // nil: whoever runs the tests
-	timeout    time.Duration       // of one command
-}
-
-func newBareHome(t *testing.T, path string) *bareHome {
-	t.Helper()
-	if _, err := exec.LookPath("bash"); err != nil {
-		t.Skip("no bash")
-	}
-	home, tmp := t.TempDir(), t.TempDir()
-	return &bareHome{t: t, home: home, timeout: bound.Patience, env: []string{"HOME=" + home, "PATH=" + path, "TMPDIR=" + tmp}}
-}
-
-// writeFile puts a file into the home folder; a folder when its name ends in a slash.
-func (n *bareHome) writeFile(name, text string) {
-	n.t.Helper()
-	path := filepath.Join(n.home, name)
-	kit.NoError(n.t, os.MkdirAll(filepath.Dir(path), 0o755))
-	if strings.HasSuffix(name, "/") {
-		kit.NoError(n.t, os.MkdirAll(path, 0o755))
-		return
-	}
-	kit.NoError(n.t, os.WriteFile(path, []byte(text), 0o644))
-}
-
-func (n *bareHome) run(name string, args ...string) (string, error) {
-	cmd := bound.Within(n.t, n.timeout, name, args...)
-	cmd.Env, cmd.Dir = n.env, n.home
-	if n.credential != nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: n.credential}
-	}
-	out, err := cmd.CombinedOutput()
-	return string(out), err
-}
-
-func (n *bareHome) mustRun(name string, args ...string) string {
-	n.t.Helper()
-	out, err := n.run(name, args...)
-	if err != nil {
-		n.t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
-	}
-	return out
-}
-
-// listTree is every file, folder and link of a home folder, with modes and bytes.
-func (n *bareHome) listTree() string {
-	n.t.Helper()
-	var all []string
-	err := filepath.WalkDir(n.home, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		line := fmt.Sprintf("%s %s", strings.TrimPrefix(path, n.home), info.Mode())
-		switch {
-		case info.Mode()&fs.ModeSymlink != 0:
-			target, _ := os.Readlink(path)
-			line += " -> " + target
-		case info.Mode().IsRegular():
-			b, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			line += fmt.Sprintf(" %d %x", len(b), sha256.Sum256(b))
-		}
-		all = append(all, line)
-		return nil
-	})
-	kit.NoError(n.t, err)
-	sort.Strings(all)
-	return strings.Join(all, "\n")
-}
-
-// freeAddress is one that nothing listens on.
-func freeAddress(t *testing.T) string {
-	server := httptest.NewUnstartedServer(nil)
-	defer server.Close()
-	return server.Listener.Addr().String()
-}
-
-func programPath(t *testing.T) string {
-	t.Helper()
-	dir, err := builtProgram()
-	kit.NoError(t, err)
-	if err := os.Chmod(dir, 0o755); err != nil { // another user may have to read it
-		t.Fatal(err)
-	}
-	return filepath.Join(dir, "gchat-hooks")
 }

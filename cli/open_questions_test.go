@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,15 +15,25 @@ import (
 // first, each with who delivers its answer and what it asks: of a permission the command,
 // too, of a session that waits Claude's last words.
 func TestOpenQuestions_SayWhoDelivers(t *testing.T) {
-	home := t.TempDir()
-	env := func(name string) string { return map[string]string{"HOME": home}[name] }
+	env := getenvOf([]string{"HOME=" + t.TempDir()})
 	folder := state.QuestionsIn(t.TempDir())
 	for i, q := range []state.Question{
-		{QuestionID: "typed", Mode: state.ModeInject, Status: state.Pending, TmuxPane: "%1", SubQuestions: []state.SubQuestion{{Question: "?"}}},
+		{
+			QuestionID: "typed", Mode: state.ModeInject, Status: state.Pending, TmuxPane: "%1",
+			SubQuestions: []state.SubQuestion{{Question: "?"}},
+		},
 		{QuestionID: "denied", Mode: state.ModeDeny, Status: state.Pending},
 		{QuestionID: "native", Mode: state.ModeNative, Status: state.Pending},
-		{QuestionID: "next", Mode: state.ModeNative, Kind: state.KindNext, Status: state.Pending, TmuxPane: "%1", ShownText: "Shall I push?", SubQuestions: []state.SubQuestion{{Question: "What is to be done next?"}}},
-		{QuestionID: "permission", Mode: state.ModeNative, Kind: state.KindPermission, Status: state.Pending, ToolName: "Bash", ShownText: "rm -rf build\nmake", About: "Clean and rebuild", SubQuestions: []state.SubQuestion{{Question: "Claude wants to use Bash: Clean and rebuild"}}},
+		{
+			QuestionID: "next", Mode: state.ModeNative, Kind: state.KindNext, Status: state.Pending,
+			TmuxPane: "%1", ShownText: "Shall I push?",
+			SubQuestions: []state.SubQuestion{{Question: "What is to be done next?"}},
+		},
+		{
+			QuestionID: "permission", Mode: state.ModeNative, Kind: state.KindPermission, Status: state.Pending,
+			ToolName: "Bash", ShownText: "rm -rf build\nmake", About: "Clean and rebuild",
+			SubQuestions: []state.SubQuestion{{Question: "Claude wants to use Bash: Clean and rebuild"}},
+		},
 		{QuestionID: "over", Mode: state.ModeNative, Status: state.Resolved},
 	} {
 		q.SessionID, q.AskedAt = "s", time.Now().Add(time.Duration(i-10)*time.Minute)
@@ -33,18 +41,18 @@ func TestOpenQuestions_SayWhoDelivers(t *testing.T) {
 		kit.NoError(t, state.AddQuestionToIndex(env, &q))
 		if q.QuestionID == "next" { // its hook is there, and the poller types all the same
 			waits := flock.New(strings.TrimSuffix(state.IndexFile(env, q.Path), ".open") + ".waiter")
-			if got, err := waits.TryLock(); !got || err != nil {
-				t.Fatal(err)
-			}
+			_, err := waits.TryLock()
+			kit.NoError(t, err)
 			defer waits.Close()
 		}
 	}
 	user := state.UserStateDir(env)
 	_, err := state.SessionsIn(user).Change("s", func(s *state.Session) { s.Name = "shop" })
-	words := &state.Incoming{
-		ID: "words", MessageName: "m", SessionID: "s", Text: "And the tests", Status: state.IncomingKept, LocalCreatedAt: time.Now(),
-	}
-	kit.NoError(t, errors.Join(err, state.InboxIn(user).Create("words", words)))
+	kit.NoError(t, err)
+	kit.NoError(t, state.InboxIn(user).Create("prompt", &state.Incoming{
+		ID: "prompt", MessageName: "m", SessionID: "s", Text: "And the tests",
+		Status: state.IncomingKept, LocalCreatedAt: time.Now(),
+	}))
 	var got []string
 	open, bad := openQuestions(env, time.Now(), &state.Redactor{})
 	for _, q := range open {
@@ -58,7 +66,6 @@ func TestOpenQuestions_SayWhoDelivers(t *testing.T) {
 		"permission terminal Bash: rm -rf build make (Clean and rebuild)",
 		state.MessageID("said", "m") + " later And the tests",
 	}
-	if len(bad) > 0 || !slices.Equal(got, want) {
-		t.Errorf("%q, %v; want %q", got, bad, want)
-	}
+	kit.Equalf(t, len(bad), 0, "unreadable questions: %v", bad)
+	kit.Equalf(t, got, want, "the open questions")
 }

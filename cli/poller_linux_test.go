@@ -3,12 +3,9 @@ package cli
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -17,108 +14,63 @@ import (
 
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
-	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
 )
 
 // Three environments with 300 open questions in 30 projects share one space: one of their
-// pollers reads it for all, once a second. GCHAT_ENVIRONMENTS, in seconds, also prints
-// what each poller takes over so long.
+// pollers reads it for all, once a second.
 func TestPoller_ReadsASpaceForAllEnvironments(t *testing.T) {
 	const environments, projects, questions = 3, 30, 300
-	dir := t.TempDir()
-	program := filepath.Join(dir, "gchat-hooks")
-	if err := bound.Build(program); err != nil { // without what watches locks, which takes time
-		t.Fatal(err)
-	}
-	chat, err := space.Open(space.Options{})
-	kit.NoError(t, err)
+	h := newHome(t)
+	h.program = h.path("gchat-hooks")
+	kit.NoError(t, bound.Build(h.program)) // without what watches locks, which takes time
 	var lists atomic.Int64
-	server := httptest.NewServer(strict.CheckRequests(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/messages") {
-			lists.Add(1)
-		}
-		chat.Handler().ServeHTTP(w, r)
-	}), strict.Embedded))
-	t.Cleanup(func() { server.CloseClientConnections(); server.Close(); chat.Close() })
-	envOf := func(environment int) []string {
-		return []string{
-			"HOME=" + dir, "XDG_STATE_HOME=" + filepath.Join(dir, "state"), "PATH=" + os.Getenv("PATH"),
-			"GOOGLE_CHAT_WEBHOOK_URL=" + chat.WebhookURL(server.URL),
-			"GCHAT_API_ENDPOINT=" + chat.APIEndpoint(server.URL),
-			fmt.Sprintf("GCHAT_ALLOWED_USERS=%s,users/%d", space.PersonName, environment),
-		}
+	chat, server := serveSpace(t, space.Options{}, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/messages") {
+				lists.Add(1)
+			}
+			next.ServeHTTP(w, r)
+		})
+	})
+	h.env = append(h.env, "GOOGLE_CHAT_WEBHOOK_URL="+chat.WebhookURL(server.URL),
+		"GCHAT_API_ENDPOINT="+chat.APIEndpoint(server.URL))
+	people := func(environment int) string {
+		return fmt.Sprintf("GCHAT_ALLOWED_USERS=%s,users/%d", space.PersonName, environment)
 	}
 	for n := range questions {
-		project := filepath.Join(dir, fmt.Sprint("project-", n%projects))
+		h.project = h.path(fmt.Sprint("project-", n%projects))
 		at := time.Now().UTC()
 		key := fmt.Sprintf("%08d", n)
-		q := &state.Question{
-			QuestionID: key + "-0000-4000-8000-000000000000", ThreadKey: "ask-user-" + key, SessionID: "s-" + key,
-			Mode: state.ModeNative, Status: state.Pending, AskedAt: at, PostedAt: &at, IsMessageSent: true, ProjectDir: project,
-			Space: space.Name, Chat: strings.TrimPrefix(server.URL, "http://") + "/" + space.Name,
+		h.record(&state.Question{
+			QuestionID: key + "-0000-4000-8000-000000000000", ThreadKey: "ask-user-" + key,
+			SessionID: "s-" + key, Mode: state.ModeNative, Status: state.Pending, AskedAt: at,
+			PostedAt: &at, IsMessageSent: true, ProjectDir: h.project, Space: space.Name,
+			Chat:       strings.TrimPrefix(server.URL, "http://") + "/" + space.Name,
 			ThreadName: space.Name + "/threads/" + key, MessageName: space.Name + "/messages/" + key,
-			SubQuestions: []state.SubQuestion{{Question: "Which?", Options: []state.Option{{Label: "One"}, {Label: "Two"}}}},
-		}
-		folder := state.QuestionsIn(filepath.Join(project, ".claude", "state"))
-		q, err := folder.Record(q.SessionID, func([]*state.Question) *state.Question { return q })
-		if err == nil {
-			err = state.AddQuestionToIndex(getenvOf(envOf(n%environments)), q)
-		}
-		kit.NoError(t, err)
+			SubQuestions: []state.SubQuestion{{
+				Question: "Which?", Options: []state.Option{{Label: "One"}, {Label: "Two"}},
+			}},
+		}, people(n%environments))
 	}
-	var pids []int
 	for n := range environments {
-		cmd := exec.Command(program, "poller") // the end of the test ends it
-		cmd.Env = envOf(n)
+		cmd := exec.Command(h.program, "poller") // the end of the test ends it
+		cmd.Env = append(slices.Clone(h.env), people(n))
 		kit.NoError(t, cmd.Start())
 		t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGTERM); _ = cmd.Wait() })
-		pids = append(pids, cmd.Process.Pid)
 	}
 	bound.Until(t, "all pollers serve what is theirs", func() bool {
-		all := state.ReadHeartbeats(getenvOf(envOf(0)))
-		serves := func(h state.Heartbeat) bool { return h.OpenQuestions == questions/environments }
-		return len(all) == environments && !slices.ContainsFunc(all, func(h state.Heartbeat) bool { return !serves(h) })
+		all := state.ReadHeartbeats(h.getenv)
+		return len(all) == environments && !slices.ContainsFunc(all, func(beat state.Heartbeat) bool {
+			return beat.OpenQuestions != questions/environments
+		})
 	})
 	began, before := time.Now(), lists.Load()
 	bound.Until(t, "the space is read", func() bool { return lists.Load() >= before+4 })
 	if n, took := lists.Load()-before, time.Since(began); float64(n) > took.Seconds()+2 {
 		t.Errorf("%d lists within %s", n, took)
 	}
-	long, _ := strconv.Atoi(os.Getenv("GCHAT_ENVIRONMENTS"))
-	if long == 0 {
-		return
-	}
-	took := func() (used []time.Duration) {
-		for _, pid := range pids {
-			used = append(used, processorTime(t, pid))
-		}
-		return used
-	}
-	began, before = time.Now(), lists.Load()
-	first := took()
-	time.Sleep(time.Duration(long) * time.Second)
-	last, span := took(), time.Since(began)
-	for i, pid := range pids {
-		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		_, after, _ := strings.Cut(string(status), "VmRSS:")
-		rss, _, _ := strings.Cut(strings.TrimSpace(after), "\n")
-		t.Logf("poller %d: %.4f core, %s", i, (last[i]-first[i]).Seconds()/span.Seconds(), rss)
-	}
-	t.Logf("%.2f lists a second", float64(lists.Load()-before)/span.Seconds())
-}
-
-// processorTime is what a process has used of a core.
-func processorTime(t *testing.T, pid int) time.Duration {
-	t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	kit.NoError(t, err)
-	_, after, _ := strings.Cut(string(b), ") ")
-	fields := strings.Fields(after)
-	user, _ := strconv.Atoi(fields[11])
-	system, _ := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * 10 * time.Millisecond // there are 100 ticks a second
 }
 
 // asksTwenty is a Claude Code by its name, which runs the hooks of twenty questions at
@@ -139,8 +91,11 @@ func TestPoller_ServesTwoPIDNamespaces(t *testing.T) {
 		t.Skip("forty questions wait")
 	}
 	apart := func(script string, args ...string) *exec.Cmd {
-		cmd := exec.CommandContext(t.Context(), "unshare", append([]string{
-			"--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script}, args...)...)
+		args = append([]string{
+			"--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc",
+			"sh", "-c", script,
+		}, args...)
+		cmd := exec.CommandContext(t.Context(), "unshare", args...)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 		return cmd
 	}
@@ -153,8 +108,8 @@ func TestPoller_ServesTwoPIDNamespaces(t *testing.T) {
 	p := newSpaceHome(t)
 	page, end := p.runSpace()
 	defer end()
-	claude := filepath.Join(p.home, "claude")
-	kit.NoError(t, os.WriteFile(claude, []byte(asksTwenty), 0o700))
+	p.writeFile("claude", asksTwenty)
+	kit.NoError(t, os.Chmod(p.path("claude"), 0o700))
 	sessions := func(of string) (all []string) {
 		for i := range 20 {
 			all = append(all, fmt.Sprintf("%s-%d", of, i+1))
@@ -165,12 +120,12 @@ func TestPoller_ServesTwoPIDNamespaces(t *testing.T) {
 	for _, name := range []string{"one", "two"} {
 		for _, session := range sessions(name) {
 			for file, event := range map[string]string{"ask": "PreToolUse", "wait": "PermissionRequest"} {
-				kit.NoError(t, os.WriteFile(filepath.Join(p.home, session+"-"+file), []byte(p.hookEvent(session, event)), 0o600))
+				p.writeFile(session+"-"+file, p.hookEvent(session, event))
 			}
 		}
 		// A container's first process is its own: Claude Code is another one.
-		cmd := apart(`"$0" "$@"; exit`, claude, p.program, filepath.Join(p.home, name))
-		cmd.Env, cmd.Dir = append(p.env(), "GCHAT_WRITES_PER_MINUTE=60000"), p.home
+		cmd := apart(`"$0" "$@"; exit`, p.path("claude"), p.program, p.path(name))
+		cmd.Env, cmd.Dir = append(slices.Clone(p.env), "GCHAT_WRITES_PER_MINUTE=60000"), p.dir
 		kit.NoError(t, cmd.Start())
 		containers[name] = cmd
 		p.awaitThread(name + "-1") // of the two, this one's hook starts the poller
@@ -185,14 +140,14 @@ func TestPoller_ServesTwoPIDNamespaces(t *testing.T) {
 	time.Sleep(10 * time.Second)
 	for _, name := range []string{"one", "two"} {
 		for _, session := range sessions(name) {
-			p.reply(page, threads[session], "2")
+			p.replyOnPage(page, threads[session], "2")
 		}
 		if err := bound.Wait(t, containers[name]); err != nil {
 			t.Errorf("container %s: %v", name, err)
 		}
 		for _, session := range sessions(name) {
-			b, _ := os.ReadFile(filepath.Join(p.home, session+"-said"))
-			kit.Containsf(t, string(b), `"Which DB in `+session+`?":"Postgres"`, "%s was told %q", session, b)
+			want := `"Which DB in ` + session + `?":"Postgres"`
+			kit.Containsf(t, p.readFile(session+"-said"), want, "what %s was told", session)
 		}
 	}
 }
@@ -218,44 +173,33 @@ func TestPoller_HomeWithoutWorkingLocks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			program, env, folder := newMachineWithQuestions(t, 0)
-			of := getenvOf(env)
-			dir := filepath.Join(of("HOME"), "run")
-			kit.NoError(t, os.Mkdir(dir, 0o700))
-			env = append(env, "XDG_RUNTIME_DIR="+dir, "GOOGLE_CHAT_WEBHOOK_URL=http://127.0.0.1:1/v1/spaces/A/messages?key=k&token=t")
-			of = getenvOf(env)
-			recordQuestion(t, env, folder, 1)
-			lock, err := state.LockPoller(of) // its file is to be there
+			h := newProjectHome(t, noChat)
+			h.env = append(h.env, "XDG_RUNTIME_DIR="+h.path("run"))
+			kit.NoError(t, os.Mkdir(h.path("run"), 0o700))
+			h.recordQuestion(1)
+			lock, err := state.LockPoller(h.getenv) // its file is to be there
 			kit.NoError(t, err)
-			path := lock.Path
 			lock.Unlock()
-			said, stop := filepath.Join(of("HOME"), "said"), filepath.Join(of("HOME"), "stop")
 			const script = `"$0" status & "$0" status & "$0" status & wait
-				while [ ! -e "$2" ]; do "$0" status >"$1.new" && mv "$1.new" "$1"; sleep 0.2; done`
+				while [ ! -e stop ]; do "$0" status >new && mv new said; sleep 0.2; done`
 			args := []string{"-f", "-qq", "-o", os.DevNull, "-e", "trace=flock", "-e", "inject=flock:" + c.inject}
 			if !c.all {
-				args = append(args, "-P", path)
+				args = append(args, "-P", lock.Path)
 			}
-			cmd := exec.Command(strace, append(args, "sh", "-c", script, program, said, stop)...)
-			cmd.Env = env
+			cmd := exec.Command(strace, append(args, "sh", "-c", script, h.program)...)
+			cmd.Env, cmd.Dir = h.env, h.dir
 			kit.NoError(t, cmd.Start())
 			t.Cleanup(func() { // strace stays as long as a poller
-				_ = os.WriteFile(stop, nil, 0o600)
-				endPollersIn(of("HOME"))
+				h.writeFile("stop", "")
+				endPollersIn(h.dir)
 				_ = bound.Wait(t, cmd)
 			})
-			bound.Until(t, "status says so", func() bool {
-				b, _ := os.ReadFile(said)
-				return strings.Contains(string(b), c.says)
-			})
+			bound.Until(t, "status says so", func() bool { return strings.Contains(h.readFile("said"), c.says) })
 			bound.Until(t, "as many serve as can", func() bool {
-				serving := 0
-				for _, h := range state.ReadHeartbeats(of) {
-					if h.IsAlive {
-						serving++
-					}
-				}
-				return serving == c.serve
+				serving := slices.DeleteFunc(state.ReadHeartbeats(h.getenv), func(beat state.Heartbeat) bool {
+					return !beat.IsAlive
+				})
+				return len(serving) == c.serve
 			})
 		})
 	}

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -35,72 +34,54 @@ import (
 func TestSpace_StartsByItself(t *testing.T) {
 	t.Parallel()
 	p := newSpaceHome(t)
-	env := getenvOf(p.env())
 	down := func(end func(pid int)) {
-		_, pid := lastSpace(env)
+		t.Helper()
+		_, pid := lastSpace(p.getenv)
 		if pid == 0 {
 			t.Fatal("it is not detached")
 		}
 		end(pid)
-		p.awaitText("it is down", func() string { return map[bool]string{false: "down"}[isSpaceRunning(env)] })
+		bound.Until(t, "it is down", func() bool { return !isSpaceRunning(p.getenv) })
 	}
 	thread, answer := p.ask("one")
-	page, code := p.run("space", "--listen", p.address)
-	if code != 0 || !strings.Contains(page, "is already running") {
-		t.Fatalf("%d: %s", code, page)
-	}
-	page = strings.Fields(page)[1]
+	page := strings.Fields(p.wantRun(0, "is already running", "space", "--listen", p.address))[1]
 	down(func(pid int) { _ = syscall.Kill(pid, syscall.SIGKILL) })
-	p.awaitText("the poller starts it", func() string { return map[bool]string{true: "up"}[isSpaceRunning(env)] })
-	p.reply(page, thread, "2")
+	bound.Until(t, "the poller starts it", func() bool { return isSpaceRunning(p.getenv) })
+	p.replyOnPage(page, thread, "2")
 	kit.Containsf(t, answer(), `"Which DB in one?":"Postgres"`, "answered at the same address")
 
-	endPollersIn(p.home)
-	down(func(int) { endSpace(env) })
-	said := make(chan string, 4)
-	for i := range cap(said) { // at one moment
-		go func() {
-			out, code := p.run("send", "--session", fmt.Sprint(i), "words")
-			said <- fmt.Sprintf("%d %s", code, out)
-		}()
+	endPollersIn(p.dir)
+	down(func(int) { endSpace(p.getenv) })
+	var senders sync.WaitGroup
+	for i := range 4 { // at one moment
+		senders.Go(func() { p.wantRun(0, "sent", "send", "--session", fmt.Sprint(i), "words") })
 	}
-	for range cap(said) {
-		if out := <-said; !strings.HasPrefix(out, "0 sent") {
-			t.Error(out)
-		}
-	}
-	endPollersIn(p.home)
-	down(func(int) {
-		if out, code := p.run("space", "uninstall"); code != 0 || !strings.Contains(out, "the space has ended") {
-			t.Errorf("%d: %s", code, out)
-		}
-	})
+	senders.Wait()
+	endPollersIn(p.dir)
+	down(func(int) { p.wantRun(0, "the space has ended", "space", "uninstall") })
 }
 
 // A person opens the space otherwise while hooks and pollers need it, and start it as
 // soon as it is down: the person's one runs.
 func TestSpace_ThePersonsOneRuns(t *testing.T) {
 	p := newSpaceHome(t)
-	env := getenvOf(p.env())
-	for _, pair := range p.env() { // for the space that this process starts
+	for _, pair := range p.env { // for the space that this process starts
 		name, value, _ := strings.Cut(pair, "=")
 		t.Setenv(name, value)
 	}
-	_, port, _ := net.SplitHostPort(p.address)
-	number, _ := strconv.Atoi(port)
 	stop := make(chan struct{})
 	var needs sync.WaitGroup
 	defer needs.Wait()
 	defer close(stop)
 	for range 4 {
 		needs.Go(func() {
-			for one := (Program{self: p.program, env: env}); ; time.Sleep(time.Millisecond) {
+			for one := (Program{self: p.program, env: p.getenv}); ; time.Sleep(time.Millisecond) {
 				select {
 				case <-stop:
 					return
 				default:
-					if !isSpaceRunning(env) {
-						one.startSpace(number)
+					if !isSpaceRunning(p.getenv) {
+						one.startSpace(p.port())
 					}
 				}
 			}
@@ -108,15 +89,15 @@ func TestSpace_ThePersonsOneRuns(t *testing.T) {
 	}
 	for range 4 {
 		for _, flags := range [][]string{{"--phone"}, nil} {
-			p.awaitText("a detached one runs", func() string {
-				_, pid := lastSpace(env)
-				return map[bool]string{true: "up"}[pid > 0 && isSpaceRunning(env)]
+			bound.Until(t, "a detached one runs", func() bool {
+				_, pid := lastSpace(p.getenv)
+				return pid > 0 && isSpaceRunning(p.getenv)
 			})
 			_, end := p.runSpace(flags...)
+			flagLine, _ := lastSpace(p.getenv)
 			want := strings.Join(append([]string{"--listen", p.address}, flags...), " ")
-			if is, _ := lastSpace(env); is != want || !isSpaceRunning(env) {
-				t.Errorf("%q runs, want %q", is, want)
-			}
+			kit.Equalf(t, flagLine, want, "the space that runs")
+			kit.Equalf(t, isSpaceRunning(p.getenv), true, "it runs")
 			end()
 		}
 	}
@@ -142,26 +123,18 @@ func TestSpace_DetachedEnds(t *testing.T) {
 		time.Sleep(23 * time.Hour)
 		s.Handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "http://127.0.0.1/", nil))
 		time.Sleep(23 * time.Hour)
-		if needed.Err() != nil {
-			t.Error("it ends although it was used within a day")
-		}
+		kit.Equalf(t, needed.Err() == nil, true, "it runs within a day of its use")
 		time.Sleep(2 * time.Hour)
-		if needed.Err() == nil {
-			t.Error("it stays unused")
-		}
+		kit.Equalf(t, needed.Err() == nil, false, "it runs unused")
 		d.isService = true
 		_, needed = begin()
 		time.Sleep(25 * time.Hour)
-		if needed.Err() != nil {
-			t.Error("the system's ends unused")
-		}
+		kit.Equalf(t, needed.Err() == nil, true, "the system's runs unused")
 		for _, path := range []string{d.self, lock} {
 			_, needed := begin()
 			os.Remove(path)
 			time.Sleep(2 * spaceCheckInterval)
-			if needed.Err() == nil {
-				t.Errorf("it stays without %s", path)
-			}
+			kit.Equalf(t, needed.Err() == nil, false, "it runs without %s", path)
 			file(filepath.Base(path))
 		}
 	})
@@ -174,28 +147,29 @@ func TestSpace_EndsAfterAnUpgrade(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits for ten seconds")
 	}
-	n := newBareHome(t, "/usr/bin:/bin")
+	h := newHome(t)
 	for _, name := range []string{"gchat-hooks", "new"} {
-		n.mustRun("cp", programPath(t), name)
+		h.mustExecute("cp", h.program, name)
 	}
-	ended, address := make(chan string), freeAddress(t)
-	go func() {
-		out, err := n.run("./gchat-hooks", "space", "--service", "--listen", address)
-		ended <- fmt.Sprint(out, err)
-	}()
+	h.program = h.path("gchat-hooks")
+	var service sync.WaitGroup
+	address := freeAddress(t)
+	service.Go(func() {
+		h.wantRun(1, "the program on disk changed\n", "space", "--service", "--listen", address)
+	})
 	bound.Until(t, "it serves", func() bool {
 		r, err := http.Get("http://" + address)
 		return err == nil && r.Body.Close() == nil
 	})
-	n.mustRun("mv", "new", "gchat-hooks")
-	kit.Containsf(t, <-ended, "the program on disk changed\nexit status 1", "it ends with")
+	h.mustExecute("mv", "new", "gchat-hooks")
+	service.Wait()
 }
 
 // The page offers projects that Claude Code trusts, by names that are shown as they are,
 // and none where sessions cannot be begun.
 func TestSpace_OffersTrustedProjects(t *testing.T) {
 	home := t.TempDir()
-	env := func(name string) string { return map[string]string{"HOME": home}[name] }
+	env := getenvOf([]string{"HOME=" + home})
 	trusted := map[string]map[string]bool{}
 	for i, name := range []string{"web-shop", "api", "sub/api", "stranger", "\u202egpj.evil", "<script>"} {
 		dir := filepath.Join(home, "src", name)
@@ -205,14 +179,12 @@ func TestSpace_OffersTrustedProjects(t *testing.T) {
 	}
 	b, _ := json.Marshal(map[string]any{"projects": trusted})
 	kit.NoError(t, os.WriteFile(filepath.Join(home, ".claude.json"), b, 0o600))
-	kit.NoError(t, config.SetMember(state.ConfigFile(env), "start_sessions", true))
-	door := &spaceServer{Program: Program{env: env}}
-	if names, start := door.pageProjects(); !start || fmt.Sprint(names) != "[<script> api web-shop]" {
-		t.Errorf("offers %q, %v", names, start)
-	}
-	kit.NoError(t, config.SetMember(state.ConfigFile(env), "start_sessions", false))
-	if names, start := door.pageProjects(); start || names != nil {
-		t.Errorf("offers %q, %v where sessions cannot be begun", names, start)
+	server := &spaceServer{Program: Program{env: env}}
+	for canStart, want := range map[bool]string{true: "[<script> api web-shop]", false: "[]"} {
+		kit.NoError(t, config.SetMember(state.ConfigFile(env), "start_sessions", canStart))
+		names, start := server.pageProjects()
+		kit.Equalf(t, start, canStart, "sessions can be begun")
+		kit.Equalf(t, fmt.Sprint(names), want, "the projects")
 	}
 }
 
@@ -223,24 +195,13 @@ func TestSpace_StartsAPollerForEvents(t *testing.T) {
 	p := newSpaceHome(t)
 	page, end := p.runSpace()
 	defer end()
-	out, code := p.run("send", "--json", "words")
-	if code != 0 {
-		t.Fatal(out)
+	thread := threadIn(p.mustRun("send", "--json", "words"))
+	endPollersIn(p.dir)
+	if p.isPollerAlive() {
+		t.Fatal("a poller runs already")
 	}
-	endPollersIn(p.home)
-	runs := func() string {
-		for _, h := range state.ReadHeartbeats(getenvOf(p.env())) {
-			if h.IsAlive {
-				return fmt.Sprint(h.PID)
-			}
-		}
-		return ""
-	}
-	if pid := runs(); pid != "" {
-		t.Fatalf("a poller runs already: %s", pid)
-	}
-	p.reply(page, regexp.MustCompile(`spaces/local/threads/[\w-]+`).FindString(out), "hello")
-	p.awaitText("a poller runs", runs)
+	p.replyOnPage(page, thread, "hello")
+	bound.Until(t, "a poller runs", p.isPollerAlive)
 }
 
 // From loopback to a phone and back nothing changes for the hooks: a question that was
@@ -259,17 +220,18 @@ func TestSpace_ToThePhoneAndBack(t *testing.T) {
 		t.Skip("this machine has no address but loopback")
 	}
 	p := newSpaceHome(t)
-	config := filepath.Join(p.home, ".config/gchat-hooks/config.json")
-	local, _ := os.ReadFile(config)
-	out, code := p.run("setup", "--space", "--phone", "--address", p.address)
+	local := p.readFile(configFile)
+	out := p.mustRun("setup", "--space", "--phone", "--address", p.address)
 	for _, want := range []string{"http://" + elsewhere + ":", "/#key=", "█ ▄▄▄▄▄ █", "ok    reading"} {
-		if code != 0 || !strings.Contains(out, want) {
-			t.Errorf("setup --phone ends with %d and does not say %q:\n%s", code, want, out)
-		}
+		kit.Containsf(t, out, want, "setup --phone")
 	}
-	if phone, _ := os.ReadFile(config); string(phone) != string(local) || !strings.Contains(string(phone), "/t/") {
-		t.Errorf("the configuration changes on the way to the phone:\n%s\n%s", local, phone)
+	// What it prints last is what the person opens: the address that a phone reaches.
+	opens := regexp.MustCompile(fmt.Sprintf(`Answer on the page, http://\S+:%d/#key=`, p.port()))
+	if !opens.MatchString(out) || strings.Contains(out, "http://127.0.0.1") {
+		t.Errorf("setup ends with\n%s", out)
 	}
+	kit.Equalf(t, p.readFile(configFile), local, "the configuration of the phone's space")
+	kit.Containsf(t, local, "/t/", "the configuration")
 
 	_, end := p.runSpace()
 	thread, answer := p.ask("one")
@@ -278,47 +240,30 @@ func TestSpace_ToThePhoneAndBack(t *testing.T) {
 	if !strings.HasPrefix(page, "http://"+elsewhere+":") {
 		t.Errorf("the first page is %s", page)
 	}
-	p.reply(page, thread, "2")
+	p.replyOnPage(page, thread, "2")
 	kit.Containsf(t, answer(), `"Which DB in one?":"Postgres"`, "asked on loopback, answered on the phone")
 	thread, answer = p.ask("two")
 
 	// The same port once more: the space runs, or it does in the other mode.
-	if out, code := p.run("space", "--phone", "--listen", p.address); code != 0 || !strings.Contains(out, "is already running") || !strings.Contains(out, page) {
-		t.Errorf("a second space: %d\n%s", code, out)
+	for _, args := range [][]string{{"space", "--phone", "--listen", p.address}, {"space"}} {
+		kit.Containsf(t, p.wantRun(0, "is already running", args...), page, "%q", args)
 	}
-	if out, code := p.run("space"); code != 0 || !strings.Contains(out, "is already running") || !strings.Contains(out, page) {
-		t.Errorf("the link again: %d\n%s", code, out)
-	}
-	if out, code := p.run("space", "--listen", p.address); code != 1 || !strings.Contains(out, "hint: end it where it runs (Ctrl-C") {
-		t.Errorf("a second space, without --phone: %d\n%s", code, out)
-	}
+	p.wantRun(1, "hint: end it where it runs (Ctrl-C", "space", "--listen", p.address)
 	// Without the token, as an earlier setup wrote it.
-	older := []byte(`{"webhook_url": "http://` + p.address + `/v1/spaces/local/messages?key=k&token=t", "allowed_users": ["users/local-human"]}`)
-	kit.NoError(t, os.WriteFile(config, older, 0o600))
+	p.writeFile(configFile, `{"webhook_url": "http://`+p.address+`/v1/spaces/local/messages?key=k&token=t", `+
+		`"allowed_users": ["users/local-human"]}`)
+	out, _ = p.run("doctor")
 	hint := "gchat-hooks setup --space --listen " + p.address + " (for a phone, with --phone) writes down the token"
-	if out, _ := p.run("doctor"); !strings.Contains(out, hint) || regexp.MustCompile(`Google|OAuth|log in|login|Apps`).MatchString(out) {
-		t.Errorf("doctor on a phone's space without a token:\n%s", out)
+	kit.Containsf(t, out, hint, "doctor on a phone's space without a token")
+	if regexp.MustCompile(`Google|OAuth|log in|login|Apps`).MatchString(out) {
+		t.Errorf("doctor speaks of Google:\n%s", out)
 	}
-	kit.NoError(t, os.WriteFile(config, local, 0o600))
+	p.writeFile(configFile, local)
 	end()
 	page, end = p.runSpace()
 	defer end()
-	p.reply(page, thread, "1")
+	p.replyOnPage(page, thread, "1")
 	kit.Containsf(t, answer(), `"Which DB in two?":"SQLite"`, "asked with the phone, answered on loopback")
-}
-
-// What setup prints last is what the person opens: with --phone the address that a phone
-// reaches.
-func TestSpace_SetupEndsWithThePhonesAddress(t *testing.T) {
-	p := newSpaceHome(t)
-	out, code := p.run("setup", "--space", "--phone", "--address", p.address)
-	if code != 0 || strings.Contains(out, "No phone can reach this machine") {
-		t.Skipf("no address but this machine's own: %d, %s", code, out)
-	}
-	_, port, _ := strings.Cut(p.address, ":")
-	if !regexp.MustCompile(`Answer on the page, http://\S+:`+port+`/#key=`).MatchString(out) || strings.Contains(out, "http://127.0.0.1") {
-		t.Errorf("setup ends with\n%s", out)
-	}
 }
 
 var (
@@ -330,8 +275,8 @@ var (
 
 // withoutVariables is a text with names in place of what differs from run to run.
 func (p *spaceHome) withoutVariables(text string) string {
-	_, port, _ := net.SplitHostPort(p.address)
-	text = strings.NewReplacer(p.home, "HOME", p.program, "PROGRAM", p.address, "127.0.0.1:PORT", ":"+port, ":PORT").Replace(text)
+	text = strings.NewReplacer(p.dir, "HOME", p.program, "PROGRAM", p.address, "127.0.0.1:PORT",
+		fmt.Sprint(":", p.port()), ":PORT").Replace(text)
 	text = secretInLink.ReplaceAllString(text, "${1}SECRET")
 	text = hooksAdded.ReplaceAllString(text, "N hooks added")
 	text = messageName.ReplaceAllString(text, "MESSAGE")
@@ -349,14 +294,10 @@ func TestSpace_SetupSaysAndWrites(t *testing.T) {
 		{"send", "words"},
 		{"space"},
 	} {
-		out, code := p.run(args...)
-		said += "$ gchat-hooks " + strings.Join(args, " ") + "\n" + out
-		kit.Equalf(t, code, 0, "%q ends with", args)
+		said += "$ gchat-hooks " + strings.Join(args, " ") + "\n" + p.mustRun(args...)
 	}
 	golden.Compare(t, "testdata/setup_space.golden", p.withoutVariables(said))
-	written, err := os.ReadFile(filepath.Join(p.home, ".config/gchat-hooks/config.json"))
-	kit.NoError(t, err)
-	golden.Compare(t, "testdata/setup_space_config.golden", p.withoutVariables(string(written)))
+	golden.Compare(t, "testdata/setup_space_config.golden", p.withoutVariables(p.readFile(configFile)))
 }
 
 // How a question's end stands in the list of the space, as a text.
@@ -368,40 +309,35 @@ func TestSpace_ListsHowAQuestionEnded(t *testing.T) {
 	ends := ""
 	for session, reply := range map[string]string{"one": "2", "two": "Use MySQL", "three": "skip"} {
 		thread, answer := p.ask(session)
-		p.reply(page, thread, reply)
-		said := answer()
-		answers := regexp.MustCompile(`"answers":(\{[^}]*\})`).FindString(said)
+		p.replyOnPage(page, thread, reply)
+		answers := regexp.MustCompile(`"answers":(\{[^}]*\})`).FindString(answer())
 		if answers != "" { // what is left to the terminal stays open
-			told := strings.Replace(p.hookEvent(session, "PostToolUse"), `"tool_input"`, `"tool_response":{`+answers+`},"tool_input"`, 1)
-			cmd := bound.Command(t, p.program, "hook", "gchat-ask-user-answered")
-			cmd.Env, cmd.Stdin = p.env(), strings.NewReader(told)
-			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Fatalf("%v: %s", err, out)
-			}
+			event := p.hookEvent(session, "PostToolUse")
+			event = strings.Replace(event, `"tool_input"`, `"tool_response":{`+answers+`},"tool_input"`, 1)
+			p.runHook("gchat-ask-user-answered", event)
 		}
-		ends += p.awaitText("the end is listed", func() string { return p.awaitListed(thread, "[Answered]", "[In the terminal]") })
+		ends += p.awaitText("the end is listed", func() string { return p.listedEnd(thread) })
 	}
 	lines := strings.SplitAfter(p.withoutVariables(ends), "\n---\n")
 	slices.Sort(lines)
 	golden.Compare(t, "testdata/space_ends.golden", strings.Join(lines, ""))
 }
 
-// awaitListed is the program's text of that beginning in a thread, as the API's list
-// tells it.
-func (p *spaceHome) awaitListed(thread string, beginnings ...string) string {
+// listedEnd is the program's text in a thread that says how a question ended, as the
+// API's list tells it; "" before.
+func (p *spaceHome) listedEnd(thread string) string {
 	p.Helper()
-	kept, err := space.LoadAddresses(filepath.Join(p.home, "state/gchat-hooks/space"))
+	kept, err := space.LoadAddresses(p.path(".local/state/gchat-hooks/space"))
 	kit.NoError(p, err)
 	resp, err := http.Get(kept.APIEndpoint("http://"+p.address) + "v1/" + space.Name + "/messages?pageSize=1000")
 	kit.NoError(p, err)
 	defer resp.Body.Close()
 	var list chat.ListMessagesResponse
 	kit.NoError(p, json.NewDecoder(resp.Body).Decode(&list))
+	isEnd := regexp.MustCompile(`^\[(Answered|In the terminal)\]`)
 	for _, m := range list.Messages {
-		for _, beginning := range beginnings {
-			if m.Thread.Name == thread && m.Sender.Type == "BOT" && strings.HasPrefix(m.Text, beginning) {
-				return m.Text + "\n---\n"
-			}
+		if m.Thread.Name == thread && m.Sender.Type == "BOT" && isEnd.MatchString(m.Text) {
+			return m.Text + "\n---\n"
 		}
 	}
 	return ""

@@ -35,7 +35,8 @@ func TestStats_EqualWhatChatHolds(t *testing.T) {
 	}
 	m := newMachine(t, 6000)
 	m.nextFault = func(r *rand.Rand) fault {
-		return []fault{noFault, noFault, noFault, noFault, noFault, noFault, tooMany, serverError, storedThenServerError, storedThenConnectionCut}[r.IntN(10)]
+		faults := []fault{tooMany, serverError, storedThenServerError, storedThenConnectionCut}
+		return append(make([]fault, 6), faults...)[r.IntN(10)]
 	}
 	m.env = append(m.env, "GCHAT_ALLOWED_USERS="+space.PersonName, "GCHAT_POLLER_INTERVAL=1s")
 	stop := make(chan struct{})
@@ -47,7 +48,7 @@ func TestStats_EqualWhatChatHolds(t *testing.T) {
 				return
 			case <-time.After(time.Duration(1500+rand.IntN(3000)) * time.Millisecond):
 				m.killAll()
-				m.runCommand("poller", "--once") // as the next hook of any session would start one
+				m.wantRun(0, "", "poller", "--once") // as the next hook of any session would start one
 			}
 		}
 	})
@@ -69,19 +70,19 @@ func TestStats_EqualWhatChatHolds(t *testing.T) {
 		Took   map[string]float64 `json:"posted_to_answered"`
 	}
 	settled := bound.WaitFor(bound.Patience, func() bool {
-		m.runCommand("poller", "--once")
+		m.wantRun(0, "", "poller", "--once")
 		m.flush()
-		questions, _ := state.ReadIndexedQuestions(getenvOf(m.env))
-		return !slices.ContainsFunc(questions, func(q *state.Question) bool { return len(q.OwedNotes) > 0 || q.HasUnreadReply() || q.Status.IsOpen() })
+		questions, _ := state.ReadIndexedQuestions(m.getenv)
+		return !slices.ContainsFunc(questions, func(q *state.Question) bool {
+			return len(q.OwedNotes) > 0 || q.HasUnreadReply() || q.Status.IsOpen()
+		})
 	})
 	if !settled {
 		t.Error("the questions are not over")
 	}
 	read := func() {
 		r := struct{ All any }{&all}
-		if out := m.runCommand("stats", "--json"); json.Unmarshal([]byte(out), &r) != nil {
-			t.Fatal(out)
-		}
+		kit.NoError(t, json.Unmarshal([]byte(m.mustRun("stats", "--json")), &r))
 	}
 	read()
 
@@ -117,16 +118,12 @@ func TestStats_EqualWhatChatHolds(t *testing.T) {
 		"questions": workers * each, "answered_in_chat": len(took), "answered_in_the_terminal": inTerminal,
 		"messages_sent": sent, "open": 0, "unanswered": 0,
 	} {
-		if all.Counts[what] != want {
-			t.Errorf("%s: %d, and Chat says %d", what, all.Counts[what], want)
-		}
+		kit.Equalf(t, all.Counts[what], want, "%s", what)
 	}
-	if len(posted) != workers*each || len(all.Lost) > 0 {
-		t.Errorf("%d posted; lost: %v", len(posted), all.Lost)
-	}
-	if n := all.Counts["answered_in_chat"] + all.Counts["late_replies"] + all.Counts["replies_not_used"]; n != said {
-		t.Errorf("stats knows %d replies of %d", n, said)
-	}
+	kit.Equalf(t, len(posted), workers*each, "questions posted")
+	kit.Equalf(t, len(all.Lost), 0, "lost: %v", all.Lost)
+	replies := all.Counts["answered_in_chat"] + all.Counts["late_replies"] + all.Counts["replies_not_used"]
+	kit.Equalf(t, replies, said, "replies")
 	if f := all.Counts["messages_tried_again"]; f == 0 || f > int(m.faults.Load()) || m.killed.Load() == 0 && !testing.Short() {
 		// the short form may end before a kill
 		t.Errorf("%d tries again after %d faults, %d killed", f, m.faults.Load(), m.killed.Load())
@@ -137,7 +134,7 @@ func TestStats_EqualWhatChatHolds(t *testing.T) {
 		}
 	}
 	endPollersIn(m.dir)
-	for _, dir := range []string{filepath.Join(m.dir, ".claude", "state"), filepath.Join(m.dir, "state", "gchat-hooks")} {
+	for _, dir := range []string{filepath.Join(m.project, ".claude", "state"), state.UserStateDir(m.getenv)} {
 		kit.NoError(t, os.RemoveAll(dir))
 	}
 	was := all.Counts
@@ -151,19 +148,13 @@ func TestStats_EqualWhatChatHolds(t *testing.T) {
 func TestStats_ByProject(t *testing.T) {
 	env := getenvOf([]string{"HOME=" + t.TempDir()})
 	now := time.Now().UTC().Format(time.RFC3339Nano)
-	for path, lines := range map[string][]string{
-		state.AuditPath(env): {`{"message":"ended","id":"q","kind":"next","status":"cancelled","ended_by":"prompt","project":"/p/shop","session":"shop",
-			"session_id":"s-1","asked_at":"` + now + `"}`},
-		state.LogPath(env): {
-			`{"time":"` + now + `","id":"1","message":"` + state.LogMessageSent + `","project":"","session":"s-1"}`,
-			`{"time":"` + now + `","id":"2","message":"` + state.LogMessageSent + `","project":"` + state.UserStateDir(env) + `","session":""}`,
-		},
+	sent := `{"time":"` + now + `","id":%q,"message":"` + state.LogMessageSent + `","project":%q,"session":%q}` + "\n"
+	for path, text := range map[string]string{
+		state.AuditPath(env): `{"message":"ended","id":"q","kind":"next","status":"cancelled","ended_by":"prompt",` +
+			`"project":"/p/shop","session":"shop","session_id":"s-1","asked_at":"` + now + `"}` + "\n",
+		state.LogPath(env): fmt.Sprintf(sent+sent, "1", "", "s-1", "2", state.UserStateDir(env), ""),
 	} {
 		kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		text := ""
-		for _, line := range lines {
-			text += strings.ReplaceAll(line, "\n", "") + "\n"
-		}
 		kit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	text := state.ReadStats(env, time.Now().Add(-time.Hour)).Text("project", "session")
@@ -175,22 +166,9 @@ func TestStats_ByProject(t *testing.T) {
 		"instructions 1", "answered in the terminal 1", "late replies 0", "messages sent 2", "replies not used 0", "lost 0",
 		"project asked answered in chat in the terminal messages sent lost", "/p/shop 1 0 1 1 0", "shop s-1 1 0 1 1 0",
 	} {
-		if !slices.Contains(rows, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
+		kit.Equalf(t, slices.Contains(rows, want), true, "%q is a row of\n%s\nthis", want, text)
 	}
-	kit.Equal(t, strings.Count(text, "s-1"), 1)
-}
-
-// runCommand runs gchat-hooks with nobody killing it.
-func (m *machine) runCommand(args ...string) string {
-	cmd := bound.Command(m, m.program, args...)
-	cmd.Args[0], cmd.Env = "gchat-hooks", m.env
-	out, err := cmd.Output()
-	if err != nil {
-		m.Errorf("gchat-hooks %v: %v", args, err)
-	}
-	return string(out)
+	kit.Equalf(t, strings.Count(text, "s-1"), 1, "rows of the session")
 }
 
 // liveQuestion is the life of one question as Claude Code lives it: where its waiting
@@ -198,23 +176,21 @@ func (m *machine) runCommand(args ...string) string {
 func (m *machine) liveQuestion(worker, n int) {
 	text := fmt.Sprintf("Which way, %d of %d?", n, worker)
 	hook := func(name, event, answer string) (out string, killed bool) {
-		toolInput := fmt.Sprintf(`{"questions":[{"question":%q,"header":"Way","options":[{"label":"Left"},{"label":"Right"}]}],
-			"answers":{%q:%q}}`, text, text, answer)
-		toolUseID := fmt.Sprintf(`"tool_use_id":"t%d-%d",`, worker, n)
+		input, id := "", fmt.Sprintf(`"tool_use_id":"t%d-%d",`, worker, n)
+		if answer != "" {
+			input = fmt.Sprintf(`,"answers":{%q:%q}`, text, answer)
+		}
 		if event == "PermissionRequest" {
-			toolUseID = ""
+			id = ""
 		}
-		if answer == "" {
-			toolInput, _, _ = strings.Cut(toolInput, ",\n")
-			toolInput += "}"
-		}
-		cmd := bound.Command(m, m.program)
-		cmd.Args, cmd.Env = []string{"gchat-hooks", "hook", name}, m.env
-		cmd.Stdin = strings.NewReader(fmt.Sprintf(`{"session_id":"s%d","cwd":%q,"hook_event_name":%q,"tool_name":"AskUserQuestion",%s
-			"tool_input":%s,"tool_response":%s}`, worker, m.dir, event, toolUseID, toolInput, toolInput))
+		input = fmt.Sprintf(`{"questions":[{"question":%q,"header":"Way",`+
+			`"options":[{"label":"Left"},{"label":"Right"}]}]%s}`, text, input)
+		cmd := m.command(m.program, "hook", name)
+		cmd.Stdin = strings.NewReader(fmt.Sprintf(`{"session_id":"s%d","cwd":%q,"hook_event_name":%q,`+
+			`"tool_name":"AskUserQuestion",%s"tool_input":%s,"tool_response":%[5]s}`, worker, m.project, event, id, input))
 		var stdout strings.Builder
 		cmd.Stdout = &stdout
-		err := m.run(cmd)
+		err := m.runKillable(cmd)
 		if exit := (*exec.ExitError)(nil); err != nil && (!errors.As(err, &exit) || exit.ExitCode() != -1) {
 			m.Errorf("%s: %v", event, err)
 		}
@@ -232,11 +208,12 @@ func (m *machine) liveQuestion(worker, n int) {
 	if (worker+n)%5 != 0 && strings.Contains(<-answers, "Left") {
 		answer = "Left"
 	}
-	if !bound.WaitFor(bound.Patience, func() bool {
-		return slices.ContainsFunc(m.space.Messages(), func(msg *chat.Message) bool { return strings.Contains(msg.Text, text) })
-	}) {
-		m.Errorf("not posted: %s", text)
-	}
+	isPosted := bound.WaitFor(bound.Patience, func() bool {
+		return slices.ContainsFunc(m.space.Messages(), func(msg *chat.Message) bool {
+			return strings.Contains(msg.Text, text)
+		})
+	})
+	kit.Equalf(m, isPosted, true, "posted is %s", text)
 	for killed := true; killed; {
 		_, killed = hook("gchat-ask-user-answered", "PostToolUse", answer)
 	}

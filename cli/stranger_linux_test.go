@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 )
 
@@ -42,7 +43,8 @@ func requestAsStranger(address, socket string) {
 		}
 		fmt.Println("GET", path, resp.StatusCode)
 	}
-	resp, err := http.Post("http://"+address+"/page/messages", "application/json", strings.NewReader(`{"text":"yes","clientId":"c1"}`))
+	body := strings.NewReader(`{"text":"yes","clientId":"c1"}`)
+	resp, err := http.Post("http://"+address+"/page/messages", "application/json", body)
 	if err == nil {
 		fmt.Println("POST /page/messages", resp.StatusCode)
 	}
@@ -95,7 +97,8 @@ func (p *spaceHome) strangerCommand(anotherUser bool, args ...string) *exec.Cmd 
 			_, err = io.Copy(to, from)
 		}
 		kit.NoError(p, errors.Join(err, to.Close(), os.Chmod(dir, 0o755)))
-		cmd = exec.CommandContext(p.Context(), "setpriv", append([]string{"--reuid=65534", "--regid=65534", "--clear-groups", program}, args...)...)
+		args = append([]string{"--reuid=65534", "--regid=65534", "--clear-groups", program}, args...)
+		cmd = exec.CommandContext(p.Context(), "setpriv", args...)
 	}
 	cmd.Env, cmd.Dir, cmd.Stderr = []string{"GCHAT_TEST_STRANGER=1"}, "/", os.Stderr
 	return cmd
@@ -104,10 +107,12 @@ func (p *spaceHome) strangerCommand(anotherUser bool, args ...string) *exec.Cmd 
 // Another user of this machine decides nothing: with the space running for want of the
 // token, and with it down because that user's program, which has the port then, is asked
 // nothing. The question goes on when the space is back.
-func TestStranger_CannotStandInForTheSpace(t *testing.T) {
-	for _, anotherUser := range []bool{false, true} {
-		t.Run(fmt.Sprintf("another user %v", anotherUser), func(t *testing.T) {
-			if anotherUser && (os.Getuid() != 0 || exec.Command("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "true").Run() != nil) {
+func TestStranger_ReachesNoSpace(t *testing.T) {
+	canChangeUser := os.Getuid() == 0 &&
+		exec.Command("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "true").Run() == nil
+	for name, anotherUser := range map[string]bool{"no token": false, "another user": true} {
+		t.Run(name, func(t *testing.T) {
+			if anotherUser && !canChangeUser {
 				t.Skip("needs root and setpriv")
 			}
 			p := newSpaceHome(t)
@@ -115,23 +120,24 @@ func TestStranger_CannotStandInForTheSpace(t *testing.T) {
 			kit.Containsf(t, page, "/#key=", "the page is at")
 			thread, answer := p.ask("one")
 
-			socket := filepath.Join(p.home, "state/gchat-hooks/space/socket")
-			wants := []string{"GET /events 401", "GET /page/session 401", "GET /page/week 401", "GET /v1/spaces/local/messages 401", "POST /page/messages 401"}
+			socket := p.path(".local/state/gchat-hooks/space/socket")
+			wants := []string{
+				"GET /events 401", "GET /page/session 401", "GET /page/week 401",
+				"GET /v1/spaces/local/messages 401", "POST /page/messages 401",
+			}
 			if anotherUser {
-				wants = append(wants, "socket: dial unix "+socket+": connect: permission denied", "write: open "+socket+": permission denied")
+				wants = append(wants, "socket: dial unix "+socket+": connect: permission denied",
+					"write: open "+socket+": permission denied")
 			}
 			tried, err := p.strangerCommand(anotherUser, "tries", p.address, socket).Output()
+			kit.NoError(t, err)
 			for _, want := range wants {
-				if !strings.Contains(string(tried), want+"\n") {
-					t.Errorf("without the token, not %q:\n%s(%v)", want, tried, err)
-				}
+				kit.Containsf(t, string(tried), want+"\n", "without the token it")
 			}
 
-			address := filepath.Join(p.home, "state/gchat-hooks/space/address")
-			if err := os.Rename(address, address+".away"); err != nil {
-				// else the poller starts the space before the squatter is there
-				t.Fatal(err)
-			}
+			// else the poller starts the space before the squatter is there
+			address := p.path(".local/state/gchat-hooks/space/address")
+			kit.NoError(t, os.Rename(address, address+".away"))
 			end()
 			squatter := p.strangerCommand(anotherUser, "squats", p.address, thread)
 			out, err := squatter.StdoutPipe()
@@ -142,18 +148,15 @@ func TestStranger_CannotStandInForTheSpace(t *testing.T) {
 				t.Fatalf("the squatter says %q, %v", line, err)
 			}
 			kit.NoError(t, os.Rename(address+".away", address))
-			p.awaitText("the poller finds the space down", func() string {
-				b, _ := os.ReadFile(filepath.Join(p.home, ".claude/logs/gchat-hooks.log"))
-				for line := range strings.Lines(string(b)) {
+			bound.Until(t, "the poller finds the space down", func() bool {
+				for line := range strings.Lines(p.readFile(".claude/logs/gchat-hooks.log")) {
 					if strings.Contains(line, "cannot be read") && strings.Contains(line, "the embedded space is down") {
-						return line
+						return true
 					}
 				}
-				return ""
+				return false
 			})
-			if out, code := p.run("doctor", "--live"); code != 2 || !strings.Contains(out, "→ nothing answers on this machine: gchat-hooks space --listen "+p.address) {
-				t.Errorf("doctor with the squatter ends with %d:\n%s", code, out)
-			}
+			p.wantRun(2, "→ nothing answers on this machine: gchat-hooks space --listen "+p.address, "doctor", "--live")
 			squatter.Process.Kill()
 			if rest, _ := io.ReadAll(said); len(rest) > 0 {
 				t.Errorf("the squatter was reached:\n%s", rest)
@@ -162,7 +165,7 @@ func TestStranger_CannotStandInForTheSpace(t *testing.T) {
 
 			page, end = p.runSpace()
 			defer end()
-			p.reply(page, thread, "1")
+			p.replyOnPage(page, thread, "1")
 			kit.Containsf(t, answer(), `"Which DB in one?":"SQLite"`, "the person answered 1")
 		})
 	}

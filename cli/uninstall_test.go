@@ -2,9 +2,7 @@ package cli
 
 import (
 	"encoding/json"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -24,21 +22,15 @@ func TestUninstall_EndsNoOtherProgram(t *testing.T) {
 		"another machine's": {time.Now(), "0a1b2c3d"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			env := func(name string) string { return map[string]string{"HOME": dir}[name] }
+			h := newHome(t)
 			other := exec.Command("sleep", "30")
 			kit.NoError(t, other.Start())
 			ended := make(chan error, 1)
 			go func() { ended <- other.Wait() }()
 			defer other.Process.Kill()
-			if err := state.WriteHeartbeat(env, state.Heartbeat{}); err != nil {
-				// so that its folder is there
-				t.Fatal(err)
-			}
 			beat, _ := json.Marshal(state.Heartbeat{PID: other.Process.Pid, BeatAt: tt.beat, PIDScope: tt.where})
-			file := filepath.Join(state.UserStateDir(env), "pollers", state.Environment(env)+".json")
-			kit.NoError(t, os.WriteFile(file, beat, 0o600))
-			endPollers(env)
+			h.writeFile(".local/state/gchat-hooks/pollers/"+state.Environment(h.getenv)+".json", string(beat))
+			endPollers(h.getenv)
 			select {
 			case err := <-ended:
 				t.Errorf("another program was ended: %v", err)
@@ -51,32 +43,24 @@ func TestUninstall_EndsNoOtherProgram(t *testing.T) {
 // Hooks in a project that nothing was asked in go with a purge, too: they would start a
 // program that is gone.
 func TestUninstall_PurgesAFreshProject(t *testing.T) {
-	n := newBareHome(t, "/usr/bin:/bin")
-	n.writeFile("mine/", "")
-	n.env = append(n.env, "CLAUDE_PROJECT_DIR="+filepath.Join(n.home, "mine"))
-	n.mustRun(programPath(t), "install", "--project")
-	n.mustRun(programPath(t), "install", "--local")
-	n.env = n.env[:len(n.env)-1]
-	n.mustRun(programPath(t), "uninstall", "--purge", "--yes")
-	for _, name := range []string{"settings.json", "settings.local.json"} {
-		if b, err := os.ReadFile(filepath.Join(n.home, "mine", ".claude", name)); err == nil {
-			t.Errorf("%s is left:\n%s", name, b)
-		}
-	}
+	h := newProjectHome(t)
+	h.mustRun("install", "--project")
+	h.mustRun("install", "--local")
+	h.wantFiles(true, "project/.claude/settings.json", "project/.claude/settings.local.json")
+	h.env = h.env[:len(h.env)-1]
+	h.mustRun("uninstall", "--purge", "--yes")
+	h.wantFiles(false, "project/.claude/settings.json", "project/.claude/settings.local.json")
 }
 
 // So do those of a $CLAUDE_CONFIG_DIR that a session ran with.
 func TestUninstall_PurgesAnotherConfigFolder(t *testing.T) {
-	n := newBareHome(t, "/usr/bin:/bin")
-	work := filepath.Join(n.home, "work")
-	n.mustRun("env", "CLAUDE_CONFIG_DIR="+work, programPath(t), "install")
-	env := func(name string) string { return map[string]string{"HOME": n.home}[name] }
-	_, err := state.SessionsIn(state.UserStateDir(env)).Change("s", func(one *state.Session) {
-		one.TranscriptPath = filepath.Join(work, "projects", "p", "s.jsonl")
+	h := newHome(t)
+	h.mustExecute("env", "CLAUDE_CONFIG_DIR="+h.path("work"), h.program, "install")
+	_, err := state.SessionsIn(state.UserStateDir(h.getenv)).Change("s", func(session *state.Session) {
+		session.TranscriptPath = h.path("work/projects/p/s.jsonl")
 	})
 	kit.NoError(t, err)
-	n.mustRun(programPath(t), "uninstall", "--purge", "--yes")
-	if b, err := os.ReadFile(filepath.Join(work, "settings.json")); err == nil {
-		t.Errorf("they are left:\n%s", b)
-	}
+	h.wantFiles(true, "work/settings.json")
+	h.mustRun("uninstall", "--purge", "--yes")
+	h.wantFiles(false, "work/settings.json")
 }

@@ -11,44 +11,43 @@ import (
 	"gchat-hooks/state"
 )
 
+// newWaitHome is a user's environment, and a question for which gchat-wait waits in it.
+func newWaitHome(t *testing.T, q *state.Question) state.Getenv {
+	t.Helper()
+	dir := t.TempDir()
+	q.QuestionID, q.SessionID, q.AskedAt = "ask-s", "s", time.Now().UTC()
+	q.SubQuestions = []state.SubQuestion{{Question: "A?"}}
+	kit.NoError(t, state.MarkersIn(filepath.Join(dir, "shop")).Create(q.QuestionID, q))
+	return getenvOf([]string{"HOME=" + dir, "XDG_STATE_HOME=" + dir})
+}
+
 // An answer that is written down between the end of the wait and the closing of the
 // question is printed.
 func TestWait_PrintsALateAnswer(t *testing.T) {
 	for _, mode := range []state.Mode{state.ModeDeny, state.ModeThread} {
 		t.Run(string(mode), func(t *testing.T) {
-			dir := t.TempDir()
-			vars := map[string]string{"HOME": dir, "XDG_STATE_HOME": dir}
-			env := func(name string) string { return vars[name] }
-			said := "yes"
+			answer := "yes"
 			q := &state.Question{
-				QuestionID: "ask-s", SessionID: "s", AskedAt: time.Now().UTC(), Mode: mode, Status: state.Answered, Response: &said,
-				Answers: map[string]string{"A?": said}, SubQuestions: []state.SubQuestion{{Question: "A?"}},
+				Mode: mode, Status: state.Answered, Response: &answer, Answers: map[string]string{"A?": answer},
 			}
-			kit.NoError(t, state.MarkersIn(filepath.Join(dir, "shop")).Create(q.QuestionID, q))
+			env := newWaitHome(t, q)
 			stale := *q
 			stale.Status, stale.Response, stale.Answers = state.Pending, nil, nil
 			var out bytes.Buffer
-			w := &waiter{Program: Program{self: filepath.Join(dir, "no-program"), env: env, out: &out}, timeout: time.Minute, question: &stale}
+			program := Program{self: filepath.Join(t.TempDir(), "no-program"), env: env, out: &out}
+			w := &waiter{Program: program, timeout: time.Minute, question: &stale}
 			w.lock, _ = state.LockWaiter(env, q.Path)
-			err := w.printTimeout()
+			kit.NoError(t, w.printTimeout())
 			w.stopWaiting()
-			if got := out.String(); err != nil || got != "GCHAT_RESPONSE: yes\n" {
-				t.Errorf("prints %q, %v", got, err)
-			}
+			kit.Equalf(t, out.String(), "GCHAT_RESPONSE: yes\n", "it prints")
 		})
 	}
 }
 
 // The end of the time is no error.
 func TestWait_EndsAtItsTimeout(t *testing.T) {
-	dir := t.TempDir()
-	vars := map[string]string{"HOME": dir, "XDG_STATE_HOME": dir}
-	env := func(name string) string { return vars[name] }
-	q := &state.Question{
-		QuestionID: "ask-s", SessionID: "s", AskedAt: time.Now().UTC(), Mode: state.ModeDeny, Status: state.Pending,
-		SubQuestions: []state.SubQuestion{{Question: "A?"}},
-	}
-	kit.NoError(t, state.MarkersIn(filepath.Join(dir, "shop")).Create(q.QuestionID, q))
+	q := &state.Question{Mode: state.ModeDeny, Status: state.Pending}
+	env := newWaitHome(t, q)
 	for range 100 {
 		synctest.Test(t, func(t *testing.T) {
 			w := &waiter{Program: Program{env: env}, timeout: 3 * time.Second, question: q}

@@ -17,9 +17,10 @@ func TestWrap_HelpFitsTheTerminal(t *testing.T) {
 	for _, args := range []string{
 		"--help", "setup --help", "send --help", "menu --help", "setup --code x", "wait", "hook",
 	} {
-		env := []string{"HOME=" + t.TempDir(), "PATH=/usr/bin:/bin"}
-		dialog := startInTerminal(t, env, "sh", "-c", `read wide; "$0" `+args+`; echo over`, programPath(t))
-		kit.NoError(t, unix.IoctlSetWinsize(int(dialog.pty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}))
+		h := newHome(t)
+		dialog := h.startDialog("sh", "-c", `read wide; "$0" `+args+`; echo over`, h.program)
+		size := &unix.Winsize{Row: 24, Col: columns}
+		kit.NoError(t, unix.IoctlSetWinsize(int(dialog.pty.Fd()), unix.TIOCSWINSZ, size))
 		dialog.typeText("wide\n")
 		dialog.expect("\nover\n")
 		for line := range strings.Lines(dialog.screen()) {
@@ -27,6 +28,6 @@ func TestWrap_HelpFitsTheTerminal(t *testing.T) {
 				t.Errorf("%s: wider than the terminal: %q", args, line)
 			}
 		}
-		dialog.waitExit()
+		dialog.wantExit(0)
 	}
 }
