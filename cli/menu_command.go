@@ -36,12 +36,12 @@ func (p Program) menuCommand() *cli.Command {
 					"menu-driver --help",
 				)
 			}
-			personal := config.Load(p.env, state.ConfigDir(p.env)) // without a project's files
 			m := inject.Menu{
 				UserState: state.UserStateDir(p.env),
 				Env:       p.env,
 				Out:       p.out,
-				MayDecide: personal.MenuCanDecide,
+				// A project's files do not count.
+				MayDecide: config.Load(p.env, state.ConfigDir(p.env)).MenuCanDecide,
 			}
 			return m.Run(c.Context, args[0], args[1], args[2:])
 		},

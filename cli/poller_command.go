@@ -166,8 +166,10 @@ func (p Program) runDaemon(c *cli.Context) error {
 		// A restart would not help, and a service manager must not restart the daemon
 		// for ever: it ends with exit code 0.
 		why, hint := log.Redact(userError.Error()), userError.Hint
-		event := log.Error().Str("error", why).Str("hint", hint)
-		event.Msg("the daemon ends: a person has to set it up")
+		log.Error().
+			Str("error", why).
+			Str("hint", hint).
+			Msg("the daemon ends: a person has to set it up")
 		fmt.Fprintf(p.out, "gchat-response-poller: %s\n", why)
 		fmt.Fprintf(p.out, "gchat-response-poller: hint: %s\n", hint)
 		return nil

@@ -364,16 +364,19 @@ func spaceStatusesOf(s *state.Space, now time.Time) (statuses []spaceStatus) {
 		if t.IsDegraded {
 			why = "degraded, tried once a minute: " + why
 		}
-		status := spaceStatus{Chat: s.Chat, Trouble: "replies not read", Why: why, Since: t.Since.UTC()}
-		statuses = append(statuses, status)
+		statuses = append(statuses, spaceStatus{
+			Chat: s.Chat, Trouble: "replies not read", Why: why, Since: t.Since.UTC(),
+		})
 	}
 	for _, p := range s.PausedWebhooks {
-		status := spaceStatus{Chat: s.Chat, Trouble: "paused", Why: p.Why, Since: p.Since.UTC()}
-		statuses = append(statuses, status)
+		statuses = append(statuses, spaceStatus{
+			Chat: s.Chat, Trouble: "paused", Why: p.Why, Since: p.Since.UTC(),
+		})
 	}
 	if s.WriteDelay(now) > 0 {
-		status := spaceStatus{Chat: s.Chat, Trouble: troubleRateLimited, Why: s.Why, Until: s.NotBefore.UTC()}
-		statuses = append(statuses, status)
+		statuses = append(statuses, spaceStatus{
+			Chat: s.Chat, Trouble: troubleRateLimited, Why: s.Why, Until: s.NotBefore.UTC(),
+		})
 	}
 	return statuses
 }

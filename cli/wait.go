@@ -215,8 +215,11 @@ func (w *waiter) waitInThread(ctx context.Context, key, name string) (*state.Que
 	if err := threads.Create(q.QuestionID, q); err != nil {
 		return nil, err
 	}
-	entry := state.IndexEntry{RecordType: state.IndexedQuestion, Path: q.Path, ProjectDir: project}
-	return q, state.AddToIndex(w.env, entry)
+	return q, state.AddToIndex(w.env, state.IndexEntry{
+		RecordType: state.IndexedQuestion,
+		Path:       q.Path,
+		ProjectDir: project,
+	})
 }
 
 // markDelivered records that the reply was printed. A question in deny mode is resolved

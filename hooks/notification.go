@@ -197,24 +197,27 @@ func (h *Hook) notifyDialog(e *Event, dialog *state.Dialog) error {
 // EnqueueDialogReport reports in a session's thread what waits in its terminal. The
 // poller calls it for a dialog that no hook reported.
 func EnqueueDialogReport(env state.Getenv, session *state.Session) error {
+	return enqueueDialogReport(env, loadProjectConfig(env, session), session, session.Dialog)
+}
+
+// loadProjectConfig returns the configuration of a session's project.
+func loadProjectConfig(env state.Getenv, session *state.Session) *config.Config {
 	projectEnv := state.ProjectEnv(env, session.ProjectDir, session.IsTrusted)
-	projectConfig := config.Load(projectEnv, session.ProjectDir)
-	return enqueueDialogReport(env, projectConfig, session, session.Dialog)
+	return config.Load(projectEnv, session.ProjectDir)
 }
 
 func enqueueDialogReport(
 	env state.Getenv, cfg *config.Config, session *state.Session, dialog *state.Dialog,
 ) error {
-	report := &state.Report{
-		Type:        state.ReportPlain,
-		RuleKind:    string(state.KindPermission),
-		Prefix:      "[Permission]",
-		SessionName: session.Name,
-		About:       dialog.Text,
-		Text:        pendingCallsText(session.TranscriptPath),
-	}
 	message := &state.Message{
-		Report:     report,
+		Report: &state.Report{
+			Type:        state.ReportPlain,
+			RuleKind:    string(state.KindPermission),
+			Prefix:      "[Permission]",
+			SessionName: session.Name,
+			About:       dialog.Text,
+			Text:        pendingCallsText(session.TranscriptPath),
+		},
 		SessionID:  session.ID,
 		ProjectDir: session.ProjectDir,
 		IsTrusted:  session.IsTrusted,
@@ -251,8 +254,10 @@ func (h *Hook) enqueueMessage(
 // returns config.ErrNoWebhook or an error of the disk.
 func (h *Hook) EnqueueReport(e *Event, kind string, report state.Report) error {
 	report.RuleKind = kind
-	message := &state.Message{Report: &report, Key: uuid.NewString()}
-	return h.enqueueMessage(e, message, config.ReportOn)
+	return h.enqueueMessage(e, &state.Message{
+		Report: &report,
+		Key:    uuid.NewString(),
+	}, config.ReportOn)
 }
 
 // noticeTexts are the texts of a notification below the report's header.

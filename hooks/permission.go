@@ -251,12 +251,11 @@ func hookDecision(e *Event, q *state.Question) map[string]any {
 		}
 		allow["updatedInput"] = e.ToolInput
 		if label == state.LabelApproveAuto {
-			acceptEdits := map[string]string{
+			allow["updatedPermissions"] = []map[string]string{{
 				"type":        "setMode",
 				"mode":        "acceptEdits",
 				"destination": "session",
-			}
-			allow["updatedPermissions"] = []map[string]string{acceptEdits}
+			}}
 		}
 	case state.LabelDeny, state.LabelSendBack:
 		return map[string]any{"behavior": "deny", "message": refusalText(q)}

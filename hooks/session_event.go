@@ -162,9 +162,7 @@ func EnqueueSummary(ctx context.Context, env state.Getenv, session *state.Sessio
 			SessionID:  session.ID,
 			Key:        "summary-" + session.ID + "-" + owed.UTC().Format(time.RFC3339Nano),
 		}
-		projectEnv := state.ProjectEnv(env, session.ProjectDir, session.IsTrusted)
-		projectConfig := config.Load(projectEnv, session.ProjectDir)
-		_, err := config.EnqueueReport(env, projectConfig, message, "")
+		_, err := config.EnqueueReport(env, loadProjectConfig(env, session), message, "")
 		if err != nil && !errors.Is(err, config.ErrNoWebhook) {
 			return err
 		}
@@ -217,13 +215,12 @@ func buildSummary(
 		// a heading.
 		text += "\n\nLast words:\n" + shorten(counts.lastText, maxTextBytes, maxTextLines)
 	}
-	report := state.Report{
+	return state.Report{
 		Type:        state.ReportSessionEnded,
 		SessionName: session.Name,
 		At:          end.Local(),
 		Text:        strings.TrimLeft(text, "\n"),
-	}
-	return report, counts.turns, nil
+	}, counts.turns, nil
 }
 
 // resumeHint says how to continue a session that has ended. It is "" if the session's
@@ -356,15 +353,14 @@ const (
 // starts none of the programs that a repository can name for hooks, diffs and signatures.
 // It asks for no password and fetches nothing. It ends with its children when ctx ends.
 func gitOutput(ctx context.Context, dir string, args ...string) string {
-	options := []string{
+	cmd := exec.CommandContext(ctx, "git", append([]string{
 		"--no-pager",
 		"-c", "core.fsmonitor=false",
 		"-c", "core.hooksPath=/dev/null",
 		"-c", "color.ui=false",
 		"-c", "log.showSignature=false",
 		"-c", "protocol.allow=never",
-	}
-	cmd := exec.CommandContext(ctx, "git", append(options, args...)...)
+	}, args...)...)
 	cmd.Dir = dir
 	cmd.Env = append(
 		os.Environ(),

@@ -346,11 +346,11 @@ func (a *answerRun) clearStrayText(ctx context.Context) (isStray bool) {
 	}
 	// Our text must go, whatever has become of the question meanwhile.
 	a.checkReady = func(context.Context, keyStep) error { return nil }
-	clearing := keyStep{
+	// If this fails, a person sees the text.
+	_ = a.doStep(ctx, keyStep{
 		key:         KeyClear,
 		whyNot:      requireUnchanged(a.screen),
 		checkEffect: requireScreen(func(s Screen) bool { return s.Shows == Prompt }),
-	}
-	_ = a.doStep(ctx, clearing) // if this fails, a person sees the text
+	})
 	return true
 }

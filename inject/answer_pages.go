@@ -28,8 +28,11 @@ func planPages(choices []Choice) (plans []pagePlan, err error) {
 		return nil, errors.New("there is nothing to answer")
 	}
 	if choices[0].ChoosesChat {
-		plan := pagePlan{subQuestion: choices[0].SubQuestion, text: chatLabel, choosesChat: true}
-		return []pagePlan{plan}, nil
+		return []pagePlan{{
+			subQuestion: choices[0].SubQuestion,
+			text:        chatLabel,
+			choosesChat: true,
+		}}, nil
 	}
 	for _, c := range choices {
 		text, notes := typeableText(c.Answer.Text), typeableText(c.Answer.Notes)

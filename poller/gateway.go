@@ -106,10 +106,9 @@ func (p *Poller) useWebhook(ctx context.Context, gateway *projectGateway) error 
 
 func (g *gatewayCache) useApp(ctx context.Context, gateway *projectGateway) error {
 	cfg := gateway.cfg
-	settings := []string{
+	key := strings.Join([]string{
 		cfg.SpaceID, cfg.Subscription, cfg.CredentialsFile, cfg.APIEndpoint, cfg.PubSubEndpoint,
-	}
-	key := strings.Join(settings, "\x00")
+	}, "\x00")
 	if g.apps[key] == nil {
 		app, err := gchat.NewApp(ctx, cfg)
 		if err != nil {

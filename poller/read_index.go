@@ -112,13 +112,12 @@ func (p *Poller) readIndex() {
 			path, realPath := filepath.Join(dir, name+".json"), filepath.Join(realDir, name+".json")
 			isThere[realPath] = !isIndexed[realPath]
 			if p.ownRecords[realPath] == nil && isThere[realPath] {
-				entry := &state.IndexEntry{
-					RecordType:  state.IndexedQuestion,
-					Path:        path,
-					Environment: p.environment,
-				}
 				p.ownRecords[realPath] = &trackedRecord{
-					IndexEntry:      entry,
+					IndexEntry: &state.IndexEntry{
+						RecordType:  state.IndexedQuestion,
+						Path:        path,
+						Environment: p.environment,
+					},
 					isInNamedFolder: true,
 					realPath:        realPath,
 				}

@@ -216,8 +216,10 @@ func (p *Poller) handlePromptNotTyped(prompt *nextPrompt, why string) {
 	switch {
 	case !mustNotify:
 	case prompt.incoming != nil:
-		owed := state.OwedNote{About: state.NoteNotTyped, Text: why}
-		p.enqueuePromptNote(prompt.session, prompt.question, owed)
+		p.enqueuePromptNote(prompt.session, prompt.question, state.OwedNote{
+			About: state.NoteNotTyped,
+			Text:  why,
+		})
 	default:
 		p.oweNotTypedNote(prompt.question, why)
 	}

@@ -124,8 +124,12 @@ func pluginSources(env state.Getenv, enabled, forced map[string]bool) (sources [
 			}
 		}
 		for _, h := range hooks {
-			entry := settings.Entry{Event: h.Event, Matcher: h.Matcher}
-			s.hooks = append(s.hooks, &hook{Entry: entry, source: s, program: programName, name: h.Name})
+			s.hooks = append(s.hooks, &hook{
+				Entry:   settings.Entry{Event: h.Event, Matcher: h.Matcher},
+				source:  s,
+				program: programName,
+				name:    h.Name,
+			})
 		}
 		sources = append(sources, s)
 	}

@@ -353,8 +353,10 @@ func (d *document) appendValue(in *hujson.Value, depth int, name string, value a
 	switch in := in.Value.(type) {
 	case *hujson.Object:
 		parsed.BeforeExtra = hujson.Extra(" ")
-		key := hujson.Value{BeforeExtra: lineBreak, Value: hujson.String(name)}
-		in.Members = append(in.Members, hujson.ObjectMember{Name: key, Value: parsed})
+		in.Members = append(in.Members, hujson.ObjectMember{
+			Name:  hujson.Value{BeforeExtra: lineBreak, Value: hujson.String(name)},
+			Value: parsed,
+		})
 		if isMade {
 			in.AfterExtra = closingBreak
 		}

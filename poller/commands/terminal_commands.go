@@ -164,8 +164,8 @@ func (r Runner) statusText(ctx context.Context, session *state.Session) string {
 		openLines = append(openLines, "• "+r.shorten(dialog))
 	}
 	if kept > 0 {
-		line := fmt.Sprintf("Kept until Claude can take them: %d of your messages", kept)
-		lines = append(lines, line)
+		lines = append(lines,
+			fmt.Sprintf("Kept until Claude can take them: %d of your messages", kept))
 	}
 	if len(openLines) == 0 {
 		openLines = []string{"Nothing needs you."}
@@ -274,15 +274,14 @@ func (r Runner) interrupt(ctx context.Context, session *state.Session, in *state
 	if _, screen, err := CaptureScreen(ctx, session); err == nil && screen.Shows == inject.Draft {
 		text += "\nThe input box of the terminal holds a text. " + wording.EmptyBoxHint
 	}
-	auditLine := state.AuditLine{
+	err = state.AppendDecision(r.Env, r.Log, state.AuditLine{
 		SessionName: session.Name,
 		Project:     session.ProjectDir,
 		Kind:        "command",
 		By:          in.Sender,
 		ReplyText:   in.Text,
 		ClaudeText:  text,
-	}
-	err = state.AppendDecision(r.Env, r.Log, auditLine)
+	})
 	r.Log.ErrorOnce(err, "command not written to the audit log")
 	return text
 }
@@ -304,15 +303,14 @@ func (r Runner) lastTypedText(ctx context.Context, session *state.Session) strin
 // NewMenu returns a menu that types prompts into a session's own pane, and interrupts
 // Claude there.
 func NewMenu(env state.Getenv, session *state.Session) inject.Menu {
-	getenv := func(name string) string {
-		if name == "TMUX" {
-			return session.TmuxSocket
-		}
-		return env(name)
-	}
 	return inject.Menu{
-		UserState:     state.UserStateDir(env),
-		Env:           getenv,
+		UserState: state.UserStateDir(env),
+		Env: func(name string) string {
+			if name == "TMUX" {
+				return session.TmuxSocket
+			}
+			return env(name)
+		},
 		InterruptOnly: true,
 		PromptOnly:    true,
 		ClaudePID:     session.ClaudePID,

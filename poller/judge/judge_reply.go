@@ -96,8 +96,11 @@ func (j *judgement) oweNote(about, text string) {
 	if IsFromShell(j.reply) {
 		return
 	}
-	owed := state.OwedNote{About: about, ReplyMessage: j.reply.MessageName, Text: text}
-	j.question.OwedNotes = append(j.question.OwedNotes, owed)
+	j.question.OwedNotes = append(j.question.OwedNotes, state.OwedNote{
+		About:        about,
+		ReplyMessage: j.reply.MessageName,
+		Text:         text,
+	})
 }
 
 // askBack asks the person to reply again.

@@ -75,9 +75,6 @@ func (s *Service) commandLine() string { return "gchat-hooks " + strings.Join(s.
 
 // NewDaemon returns the daemon's service for the person who runs this process.
 func NewDaemon(env state.Getenv, self string, out io.Writer) *Service {
-	run := func(ctx context.Context, name string, args ...string) ([]byte, error) {
-		return exec.CommandContext(ctx, name, args...).CombinedOutput()
-	}
 	return &Service{
 		Name:        DaemonName,
 		Args:        []string{"poller"},
@@ -86,7 +83,9 @@ func NewDaemon(env state.Getenv, self string, out io.Writer) *Service {
 		UID:         os.Getuid(),
 		Out:         out,
 		GOOS:        runtime.GOOS,
-		Run:         run,
+		Run: func(ctx context.Context, name string, args ...string) ([]byte, error) {
+			return exec.CommandContext(ctx, name, args...).CombinedOutput()
+		},
 	}
 }
 
