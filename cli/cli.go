@@ -181,8 +181,8 @@ func (p Program) buildApp(args ...string) *cli.App {
 		Action: func(c *cli.Context) error {
 			if word := c.Args().First(); word != "" {
 				suggestion := cli.SuggestCommand(c.App.Commands, word)
-				err := fmt.Errorf("no such command: %s. %s", word, suggestion)
-				return usageError(err, "gchat-hooks --help")
+				return usageError(fmt.Errorf("no such command: %s. %s", word, suggestion),
+					"gchat-hooks --help")
 			}
 			return cli.ShowAppHelp(c)
 		},
@@ -190,8 +190,8 @@ func (p Program) buildApp(args ...string) *cli.App {
 			if os.Getenv("HOME") == "" {
 				ownCodes := map[string]int{"wait": exitWaitFailed, "doctor": 2}
 				code := cmp.Or(ownCodes[c.Args().First()], exitFailed)
-				err := errors.New("HOME is not set: gchat-hooks keeps its files there")
-				return exitError(err, "export HOME=/home/NAME", code)
+				return exitError(errors.New("HOME is not set: gchat-hooks keeps its files there"),
+					"export HOME=/home/NAME", code)
 			}
 			return nil
 		},

@@ -236,8 +236,8 @@ func (p Program) revokeMachines(c *cli.Context) error {
 	target := state.OneLine(c.Args().First())
 	listCommand := "gchat-hooks hub revoke --topic " + c.String("topic")
 	if c.NArg() > 1 {
-		err := errors.New("revoke takes one machine or person, after its flags")
-		return usageError(err, listCommand+" MACHINE")
+		return usageError(errors.New("revoke takes one machine or person, after its flags"),
+			listCommand+" MACHINE")
 	}
 	h, err := p.newHub(c)
 	if err != nil {
@@ -255,8 +255,8 @@ func (p Program) revokeMachines(c *cli.Context) error {
 		}
 	}
 	if err == nil && target != "" && len(revoked) == 0 {
-		err := fmt.Errorf("no machine or person is called %s", target)
-		return exitError(err, listCommand+" lists them", exitFailed)
+		return exitError(fmt.Errorf("no machine or person is called %s", target),
+			listCommand+" lists them", exitFailed)
 	}
 	if err == nil {
 		err = h.Revoke(c.Context, func(until time.Time) {

@@ -60,8 +60,8 @@ func (p Program) installCommand() *cli.Command {
 				return err
 			}
 			if c.IsSet("only") && (c.IsSet("preset") || c.Bool("keep")) {
-				err := errors.New("--only cannot be used with --preset or --keep")
-				return usageError(err, "gchat-hooks install --help")
+				return usageError(errors.New("--only cannot be used with --preset or --keep"),
+					"gchat-hooks install --help")
 			}
 			return installer{
 				Program:         p,
@@ -205,13 +205,13 @@ func (i installer) hasApprovePreset() bool {
 // program will not stay there, or has another name.
 func (i installer) programPath() (string, error) {
 	if strings.Contains(i.self, string(filepath.Separator)+"go-build") {
-		err := errors.New("`go run` removes its program when it ends")
-		return "", exitError(err, "go build -o ~/bin/gchat-hooks .", exitFailed)
+		return "", exitError(errors.New("`go run` removes its program when it ends"),
+			"go build -o ~/bin/gchat-hooks .", exitFailed)
 	}
 	path := filepath.Join(filepath.Dir(i.installedPath()), "gchat-hooks")
 	if _, err := os.Stat(path); err != nil {
-		err := fmt.Errorf("this program is called %s", filepath.Base(i.self))
-		return "", exitError(err, "rename it to gchat-hooks", exitFailed)
+		return "", exitError(fmt.Errorf("this program is called %s", filepath.Base(i.self)),
+			"rename it to gchat-hooks", exitFailed)
 	}
 	return path, nil
 }
@@ -367,8 +367,8 @@ func (p *purge) run(ctx context.Context, dryRun, skipQuestion bool) error {
 	if !skipQuestion {
 		ask := newAsker(p.in, p.out)
 		if !ask.isInteractive {
-			err := errors.New("there is no terminal to ask on")
-			return usageError(err, "gchat-hooks uninstall --purge --yes")
+			return usageError(errors.New("there is no terminal to ask on"),
+				"gchat-hooks uninstall --purge --yes")
 		}
 		isWanted, err := ask.askYesNo(ctx, "Remove all of it?", false)
 		if err != nil || !isWanted {

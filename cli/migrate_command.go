@@ -27,8 +27,8 @@ func (p Program) migrateCommand() *cli.Command {
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 || c.Args().First() != "s3-communicator" {
-				err := errors.New("name what to migrate from")
-				return usageError(err, "gchat-hooks migrate s3-communicator --harness DIR")
+				return usageError(errors.New("name what to migrate from"),
+					"gchat-hooks migrate s3-communicator --harness DIR")
 			}
 			return migrate.Run(p.out, c.String("harness"), c.Bool("apply"))
 		},

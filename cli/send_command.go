@@ -224,8 +224,8 @@ func (s *messageSender) checkWebhook(m *state.Message, cfg *config.Config) error
 		return exitError(err, gchat.Hint(err), exitNoWebhook)
 	}
 	if m.ThreadName != "" && gchat.SpaceOf(m.ThreadName) != hook.Space {
-		err := fmt.Errorf("--thread-name is not in the webhook's space, %s", hook.Space)
-		return usageError(err, "gchat-send --help")
+		return usageError(fmt.Errorf("--thread-name is not in the webhook's space, %s", hook.Space),
+			"gchat-send --help")
 	}
 	return nil
 }
@@ -334,24 +334,23 @@ func (s *messageSender) reportDelivery(ctx context.Context, out config.ReportRes
 	switch {
 	case isDropped && m.SetAsideReason == "" && !m.FirstTriedAt.IsZero():
 		// The try was interrupted, or goes on in the poller.
-		err := fmt.Errorf("it may have arrived, and is not kept: %s", s.failureReason(m))
-		return exitError(err, "look in the space; without --no-queue, gchat-hooks looks, "+
-			"and sends it again if it is missing", exitNotDelivered)
+		return exitError(fmt.Errorf("it may have arrived, and is not kept: %s", s.failureReason(m)),
+			"look in the space; without --no-queue, gchat-hooks looks, "+
+				"and sends it again if it is missing", exitNotDelivered)
 	case isDropped:
-		err := fmt.Errorf("not delivered, and not kept: %s", s.failureReason(m))
-		return exitError(err,
+		return exitError(fmt.Errorf("not delivered, and not kept: %s", s.failureReason(m)),
 			"without --no-queue, it stays in the outbox until it is delivered", exitNotDelivered)
 	case err != nil && ctx.Err() == nil:
-		err := fmt.Errorf("not delivered: %w", err)
-		return exitError(err, "gchat-hooks status", exitNotDelivered)
+		return exitError(fmt.Errorf("not delivered: %w", err),
+			"gchat-hooks status", exitNotDelivered)
 	case m.SetAsideReason != "":
-		err := fmt.Errorf("not delivered: %s", s.failureReason(m))
-		return exitError(err, "it is set aside; `gchat-hooks status` shows it, "+
-			"`gchat-hooks flush --dead` sends it again", exitNotDelivered)
+		return exitError(fmt.Errorf("not delivered: %s", s.failureReason(m)),
+			"it is set aside; `gchat-hooks status` shows it, "+
+				"`gchat-hooks flush --dead` sends it again", exitNotDelivered)
 	case m.SentAt.IsZero():
-		err := fmt.Errorf("not delivered yet: %s", s.failureReason(m))
-		return exitError(err, "it stays in the outbox and is sent as soon as that works; "+
-			"`gchat-hooks status` shows it", exitNotDelivered)
+		return exitError(fmt.Errorf("not delivered yet: %s", s.failureReason(m)),
+			"it stays in the outbox and is sent as soon as that works; "+
+				"`gchat-hooks status` shows it", exitNotDelivered)
 	}
 	if m.SessionID == "" && m.ThreadKey == "" && s.flags.String("id") == "" {
 		// No other process asks for its receipt.
@@ -453,13 +452,12 @@ func (p Program) flush(c *cli.Context) error {
 	switch due := p.dueCount(); {
 	case ctx.Err() != nil && due > 0:
 		// without a timeout, what is due came later: the poller sends it
-		err := fmt.Errorf("messages that are not sent yet: %d", due)
-		return exitError(err,
+		return exitError(fmt.Errorf("messages that are not sent yet: %d", due),
 			"`gchat-hooks status` shows them, and why they wait", exitNotDelivered)
 	case retriesDead && refused > 0:
-		err := fmt.Errorf("messages that were refused again: %d", refused)
-		return exitError(err, "`gchat-hooks status` says why, "+
-			"and `gchat-hooks flush --forget-dead` deletes them", exitNotDelivered)
+		return exitError(fmt.Errorf("messages that were refused again: %d", refused),
+			"`gchat-hooks status` says why, "+
+				"and `gchat-hooks flush --forget-dead` deletes them", exitNotDelivered)
 	}
 	return nil
 }

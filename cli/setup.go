@@ -176,8 +176,8 @@ func (s *setupWizard) checkFlags() error {
 	}
 	for _, person := range s.flags.StringSlice("allow") {
 		if !strings.HasPrefix(person, "users/") && !strings.Contains(person, "@") {
-			err := fmt.Errorf("%q is neither users/ID nor an e-mail address", person)
-			return usageError(err, allowHint)
+			return usageError(fmt.Errorf("%q is neither users/ID nor an e-mail address", person),
+				allowHint)
 		}
 	}
 	return nil

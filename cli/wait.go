@@ -153,8 +153,8 @@ func (w *waiter) awaitChange(ctx context.Context) error {
 func (w *waiter) readingError(chat string) error {
 	trouble := state.SpacesIn(state.UserStateDir(w.env)).Get(chat).ReadTrouble
 	if trouble != nil && trouble.IsRefused {
-		err := fmt.Errorf("replies cannot be read: %s", trouble.Why)
-		return exitError(err, "gchat-hooks doctor", exitFailed)
+		return exitError(fmt.Errorf("replies cannot be read: %s", trouble.Why),
+			"gchat-hooks doctor", exitFailed)
 	}
 	return nil
 }
@@ -175,9 +175,9 @@ func (w *waiter) findQuestion(ctx context.Context, ref string) (*state.Question,
 	path, _ := filepath.Abs(ref)
 	q, err := state.LoadQuestionInPlace(path)
 	if err != nil {
-		err := fmt.Errorf("no question, thread or file is called %s", ref)
-		return nil, exitError(err, "a thread's key is known for some minutes after "+
-			"your gchat-hooks wrote there; after that, use --thread-name", exitFailed)
+		return nil, exitError(fmt.Errorf("no question, thread or file is called %s", ref),
+			"a thread's key is known for some minutes after "+
+				"your gchat-hooks wrote there; after that, use --thread-name", exitFailed)
 	}
 	if state.IsMarkerFile(path) && q.Mode != "" {
 		return q, nil

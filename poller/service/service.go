@@ -330,8 +330,8 @@ func (l launchd) stop(ctx context.Context) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			err := errors.New("launchd does not unload the agent")
-			return withHint(err, "launchctl kill SIGKILL "+l.target())
+			return withHint(errors.New("launchd does not unload the agent"),
+				"launchctl kill SIGKILL "+l.target())
 		}
 	}
 }
