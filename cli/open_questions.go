@@ -39,9 +39,9 @@ type openQuestion struct {
 }
 
 // readOpenQuestions returns the open questions in the index, of all kinds, the oldest
-// first, and the prompts that Claude does not have yet. A question that timed out is among
-// them while it still takes a reply. A record that cannot be read stays where it is, and
-// its error is in unreadable.
+// first, and the prompts that Claude does not have yet. A question that timed out is
+// among them while it still takes a reply. A record that cannot be read stays where it
+// is, and its error is in unreadable.
 func readOpenQuestions(
 	env state.Getenv, now time.Time,
 ) (questions []*state.Question, unreadable []error) {

@@ -201,8 +201,8 @@ var (
 // (2.1.197, 2.1.330). Answering it does not allow Claude to do anything.
 const SwitchModelQuestion = "Switch model?"
 
-// readPermission reads a dialog that is no AskUserQuestion: numbered rows below a question
-// that Claude Code is known to ask, as for a permission.
+// readPermission reads a dialog that is no AskUserQuestion: numbered rows below a
+// question that Claude Code is known to ask, as for a permission.
 func readPermission(lines []line) (Screen, bool) {
 	first, last, mark := cursorBlock(lines)
 	if last == 0 {

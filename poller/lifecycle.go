@@ -190,8 +190,9 @@ func (p *Poller) closeRecord(
 	p.loadQuestion(record)
 }
 
-// closeExpired ends a question whose time is up, and the record of a process that no
-// longer waits. It also owes the note about an answer that Claude Code does not confirm.
+// closeExpired ends a question whose time is up, and the record of a process that has
+// stopped waiting. It also owes the note about an answer that Claude Code does not
+// confirm.
 func (p *Poller) closeExpired(record *trackedRecord, isRoundDue bool) (next time.Time) {
 	q := record.question
 	if !q.Status.IsOpen() {
@@ -290,8 +291,8 @@ func (p *Poller) handleClaudeEnd(record *trackedRecord) {
 
 // handleDialogEnd closes a question whose dialog was answered in the terminal. No hook
 // reports that before Claude has the results of all its tool calls. So the poller watches
-// Claude Code's session file: a dialog that the poller saw waiting, and that waits no
-// longer, was answered. The file says that a dialog of the session waits, but not which
+// Claude Code's session file: a dialog that the poller saw waiting, and that has stopped
+// waiting, was answered. The file says that a dialog of the session waits, but not which
 // one. It never means a hidden dialog. It means a subagent's dialog only where no other
 // is open.
 func (p *Poller) handleDialogEnd(record *trackedRecord) {
