@@ -50,16 +50,19 @@ func (c *call) checkAllowed(allowedNames []string) error {
 	return nil
 }
 
-// These are the limits of one machine or space: calls in a minute, calls under way, and
-// writes in a minute. Chat allows 60 writes a minute in a space, and 3,000 reads and 3,000
-// writes of an app. With these limits one machine leaves something for the others, also in
-// a named space. A poller has two pulls under way.
 const (
-	maxCalls, maxCallsInFlight       = 600, 8
+	// maxCalls bounds a machine's calls in a minute, and maxCallsInFlight those under way. A
+	// poller has two pulls under way. Chat allows an app 3,000 reads and 3,000 writes in a
+	// minute, so one machine leaves most of them to the others.
+	maxCalls, maxCallsInFlight = 600, 8
+	// maxSpaceWrites bounds the writes into a space in a minute. Chat allows 60.
+	// maxMachineWrites bounds a machine's writes into a named space in a minute, so that it
+	// leaves some to the others there.
 	maxSpaceWrites, maxMachineWrites = 60, 40
 )
 
-// maxRemembered is how many entries one of the hub's maps may have. A full map is cleared.
+// maxRemembered is how many entries a map of limiters or of threads may have. The hub
+// clears a map that is full.
 const maxRemembered = 100_000
 
 // limitRate refuses more than perMinute events of a key in a minute, or more than half of
@@ -149,6 +152,8 @@ func (c *Claims) ownsMessageID(id string) bool {
 	return ok && rest != "" && strings.Trim(rest, "-0123456789abcdefghijklmnopqrstuvwxyz") == ""
 }
 
+// createMessage posts a machine's message. Its id in Chat names the machine, unless the
+// machines of a person share it.
 func (h *Hub) createMessage(c *call) (any, error) {
 	ownPrefix := "client-" + c.claims.Machine + "-"
 	id := c.query.Get("messageId")
@@ -298,6 +303,7 @@ func (h *Hub) pullEvents(c *call, subscription string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A machine gets the id of the app's event, not that of the hub's copy.
 	for _, m := range response.ReceivedMessages {
 		m.Message.MessageId, m.Message.Attributes = m.Message.Attributes[idAttribute], nil
 	}

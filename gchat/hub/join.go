@@ -60,12 +60,14 @@ const (
 // machinePrefix begins the names of the machines' subscriptions.
 const machinePrefix = "gchat-hooks-"
 
+// projectName returns projects/P, the project of the topic and of the subscriptions.
 func (h *Hub) projectName() string { return strings.Join(strings.SplitN(h.Topic, "/", 3)[:2], "/") }
 
 func (h *Hub) subscriptionName(machine string) string {
 	return h.projectName() + "/subscriptions/" + machinePrefix + machine
 }
 
+// macOf returns a keyed hash of text. Only a replica of this hub can compute it.
 func (h *Hub) macOf(text string) []byte {
 	m := hmac.New(sha256.New, h.SigningKey)
 	m.Write([]byte(text))
@@ -130,7 +132,7 @@ func (h *Hub) readJoinRequest(
 func (h *Hub) issueToken(
 	r *http.Request, request joinRequest,
 ) (claims *Claims, response any, err error) {
-	policy := &config.HubPolicy{}
+	policy := &config.HubPolicy{} // a renewal gets no Deciders, so it needs no policy
 	if request.Code == "" {
 		claims, err = h.bearerClaims(r)
 		if err == nil && claims.ExpiresAt < time.Now().Add(-subscriptionIdleLife).Unix() {
@@ -232,9 +234,11 @@ func (h *Hub) redeemCode(ctx context.Context, request joinRequest) (*Claims, err
 	return claims, err
 }
 
+// durationText returns a duration in Google's form, which is 2678400s for 31 days.
 func durationText(d time.Duration) string { return strconv.Itoa(int(d/time.Second)) + "s" }
 
-// labelValue turns a person's name into a label's value. Other characters become "-".
+// labelValue turns a person's name into a label's value, which may have 63 characters.
+// Characters that a label's value may not contain become "-".
 func labelValue(user string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '_' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' {
