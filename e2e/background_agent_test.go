@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"google.golang.org/api/chat/v1"
-
-	"gchat-hooks/e2e/bound"
 )
 
 // sendMessageCall is a call of the tool that starts an agent in the background, which
@@ -34,9 +32,7 @@ func TestAgent_PermissionDecidedInChat(t *testing.T) {
 		b := startWithAgent(t, c, turn{bash("mkdir own")}, turn{textBlock("Mine is made. And now?")}, turn{textBlock("I hear you.")}, turn{textBlock("It is over.")})
 		next := b.awaitPost("[Waiting for you]", "I wait for it. What else?")
 		q := b.awaitPost("[Permission]", "mkdir out", "From the agent general-purpose: help", "The terminal does not show it")
-		if strings.Contains(b.Screen(), dialogOf) {
-			t.Error("its dialog is drawn")
-		}
+		b.checkNotShown(dialogOf)
 		// The session's own dialog comes and goes, by a prompt that was typed from Chat.
 		b.reply(next, "make your own")
 		b.Choose("❯ 1. Yes", "1")
@@ -47,7 +43,7 @@ func TestAgent_PermissionDecidedInChat(t *testing.T) {
 		b.WaitScreen("I hear you.")
 		b.reply(q, "yes")
 		b.awaitPostInThread(q, "[Answered]", "Allowed: Bash: mkdir out")
-		bound.Until(t, "the folder", func() bool { return b.hasFolder("out") })
+		b.awaitMade("out")
 		b.WaitScreen("It is over.")
 	})
 }
@@ -55,30 +51,23 @@ func TestAgent_PermissionDecidedInChat(t *testing.T) {
 // Whoever comes to the keyboard gets the dialog, and from then on it is the terminal's
 // alone.
 func TestAgent_PermissionGoesToTheKeyboard(t *testing.T) {
-	t.Parallel()
-	for name, come := range map[string]func(b *hookedSession, q *chat.Message){
+	eachCase(t, bothVersions, map[string]func(b *hookedSession, q *chat.Message){
 		"a terminal is attached":         func(b *hookedSession, _ *chat.Message) { b.sitDown(b.t) },
 		"a reply asks for it":            func(b *hookedSession, q *chat.Message) { b.reply(q, "terminal") },
 		"a prompt, where no key is seen": func(b *hookedSession, _ *chat.Message) { b.Prompt("what is it doing?") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-				b := startWithAgent(t, c, turn{textBlock("It waits.")}, turn{textBlock("It is over.")}, turn{textBlock("It is over.")})
-				q := b.awaitPost("[Permission]", "mkdir out")
-				come(b, q)
-				b.WaitScreen(dialogOf)
-				b.awaitPostInThread(q, "[In the terminal]", "answer it there")
-				b.reply(q, "yes")
-				b.awaitPostInThread(q, "[Not used]", "In the terminal since", "answer it there")
-				if b.hasFolder("out") {
-					t.Error("the reply allowed it")
-				}
-				b.Choose("❯ 1. Yes", "1")
-				b.awaitPostInThread(q, "[Answered]", "Bash: mkdir out", "Answered in the terminal.")
-				bound.Until(t, "the folder", func() bool { return b.hasFolder("out") })
-			})
-		})
-	}
+	}, func(t *testing.T, c claude, come func(b *hookedSession, q *chat.Message)) {
+		b := startWithAgent(t, c, turn{textBlock("It waits.")}, turn{textBlock("It is over.")}, turn{textBlock("It is over.")})
+		q := b.awaitPost("[Permission]", "mkdir out")
+		come(b, q)
+		b.WaitScreen(dialogOf)
+		b.awaitPostInThread(q, "[In the terminal]", "answer it there")
+		b.reply(q, "yes")
+		b.awaitPostInThread(q, "[Not used]", "In the terminal since", "answer it there")
+		b.checkMade(false, "out")
+		b.Choose("❯ 1. Yes", "1")
+		b.awaitPostInThread(q, "[Answered]", "Bash: mkdir out", "Answered in the terminal.")
+		b.awaitMade("out")
+	})
 }
 
 // A person who types words and Enter allows nothing with that: the dialog is drawn when
@@ -95,14 +84,10 @@ func TestAgent_TypingAllowsNothing(t *testing.T) {
 			desk("send-keys", "Enter")
 		}
 		b.WaitScreen(dialogOf)
-		if b.hasFolder("out") {
-			t.Error("it was allowed")
-		}
+		b.checkMade(false, "out")
 		desk("send-keys", "Escape")
 		b.awaitPost("[Answered]", "Answered in the terminal.")
-		if b.hasFolder("out") {
-			t.Error("it was allowed")
-		}
+		b.checkMade(false, "out")
 	})
 }
 
@@ -125,11 +110,9 @@ func TestAgent_StoppedCancelsItsPermission(t *testing.T) {
 // The form of an agent in the background outlives its session's turns, and is filled in
 // from Chat.
 func TestAgent_FormOutlivesTheTurn(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		b := startApproving(t, c, config{Args: formVersions, Prepare: serveForms(t, nameForm), Script: []turn{
-			{sendMessageCall(fillForm)}, {textBlock("I wait for it. What else?")}, {textBlock("Done meanwhile. What else?")}, {textBlock("It is over.")},
-		}})
-		b.Prompt("go ahead")
+	eachSession(t, bothVersions, startApproving, config{Args: formVersions, Prepare: serveForms(nameForm), Script: []turn{
+		{sendMessageCall(fillForm)}, {textBlock("I wait for it. What else?")}, {textBlock("Done meanwhile. What else?")}, {textBlock("It is over.")},
+	}}, func(t *testing.T, b *hookedSession) {
 		next := b.awaitPost("[Waiting for you]", "I wait for it. What else?")
 		q := b.awaitPost("[Form]", "Who are you?")
 		b.reply(next, "do something")
@@ -150,7 +133,7 @@ func TestAgent_TeammatesPermissionNoted(t *testing.T) {
 		})
 		b := startApproving(t, c, config{
 			Env: []string{"CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS=1"}, Script: []turn{{task}, {textBlock("I wait for it.")}},
-			Prepare: func(home, _ string) { setMember(t, home, "teammateMode", "tmux") },
+			Prepare: func(t *testing.T, home, _ string) { amendSettings(t, home, map[string]any{"teammateMode": "tmux"}) },
 		})
 		b.Prompt("go ahead")
 		note := b.awaitPost("[Permission]", "Claude waits for a permission in the terminal", "researcher needs permission for Bash")
@@ -159,10 +142,8 @@ func TestAgent_TeammatesPermissionNoted(t *testing.T) {
 		b.awaitPostAfter(note, "[Kept]")
 		b.Choose("❯ 1. Yes", "1")
 		b.awaitPostAfter(note, "[Gone on]")
-		bound.Until(t, "the folder", func() bool { return b.hasFolder("team") })
+		b.awaitMade("team")
 		b.API.WaitText(t, "then run the tests")
-		if n := b.countPosts("[Permission]"); n != 1 {
-			t.Errorf("told %d times:\n%s", n, b.postTexts())
-		}
+		b.checkPosts(1, "[Permission]")
 	})
 }

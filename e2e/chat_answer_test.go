@@ -4,23 +4,23 @@ import (
 	"bytes"
 	"os"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
 // The replies of a person on the phone, and what the model is told.
 func TestAnswer_RepliedInChat(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type testCase struct {
 		asks  []question
 		reply string
 		told  []string
 		says  []string // by the thread
-	}{
+	}
+	eachCase(t, bothVersions, map[string]testCase{
 		"single choice": {[]question{deployQuestion}, "2", []string{`"="Rolling deployment"`}, []string{"Selected: Rolling deployment"}},
 		"multi-select":  {[]question{featuresQuestion}, "1,3", []string{`"="Auth, Search"`}, []string{"Selected: Auth, Search"}},
 		"two questions": {[]question{databaseQuestion, featuresQuestion}, "Q1: sqlite\nQ2: 3, 1", []string{`"Which DB?"="SQLite"`, `"="Auth, Search"`},
@@ -29,22 +29,16 @@ func TestAnswer_RepliedInChat(t *testing.T) {
 			[]string{"neither: use \"$HOME/canary\" & 'wait'\n然后 日本語 ✅"}, []string{"Custom response:", "日本語"}},
 		"a remark": {[]question{deployQuestion}, "2 - but keep the old one", []string{"Rolling deployment", "notes: but keep the old one"},
 			[]string{"Selected: Rolling deployment", "Note: but keep the old one"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			eachClaude(t, bothVersions, func(t *testing.T, cl claude) {
-				b := startAsking(t, cl, config{Script: []turn{{textBlock("A question."), questionCall(c.asks...)}, thanksTurn}}, questionEvents...)
-				b.Prompt("go ahead")
-				q := b.awaitPost("[AskUserQuestion]", c.asks[0].Question)
-				b.WaitScreen(c.asks[0].Options[0].Label) // the dialog stands open beside it
-				b.reply(q, c.reply)
-				b.awaitResult(1, c.told...)
-				if got := b.awaitPost("[Answered]", c.says...); got.Thread.Name != q.Thread.Name {
-					t.Errorf("confirmed in %s, asked in %s", got.Thread.Name, q.Thread.Name)
-				}
-				b.WaitScreen("Thanks, understood.")
-			})
-		})
-	}
+	}, func(t *testing.T, cl claude, c testCase) {
+		b := startAsking(t, cl, config{Script: []turn{{textBlock("A question."), questionCall(c.asks...)}, thanksTurn}})
+		b.Prompt("go ahead")
+		q := b.awaitPost("[AskUserQuestion]", c.asks[0].Question)
+		b.WaitScreen(c.asks[0].Options[0].Label) // the dialog stands open beside it
+		b.reply(q, c.reply)
+		b.awaitResult(1, c.told...)
+		b.awaitPostInThread(q, "[Answered]", c.says...)
+		b.WaitScreen("Thanks, understood.")
+	})
 }
 
 // A question that was cut within an emoji: Claude Code takes an answer only by the
@@ -53,7 +47,7 @@ func TestAnswer_QuestionCutWithinAnEmoji(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		half := questionCall(question{Question: "Which HALF?", Header: "Pick", Options: []option{{Label: "Red HALF", Description: "r"}, {Label: "Blue", Description: "b"}}})
 		half.Input = bytes.ReplaceAll(half.Input, []byte("HALF"), []byte(`\ud83d`))
-		b := startAsking(t, c, config{Script: []turn{{half}, thanksTurn}}, questionEvents...)
+		b := startAsking(t, c, config{Script: []turn{{half}, thanksTurn}})
 		b.Prompt("go ahead")
 		b.reply(b.awaitPost("[AskUserQuestion]", "Which"), "1")
 		b.awaitResult(1, `"="Red`)
@@ -66,7 +60,7 @@ func TestAnswer_PassesOnThePreview(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		layout := question{Question: "Which layout?", Header: "Layout", Options: []option{
 			{Label: "Side bar", Description: "left", Preview: "|nav|page|"}, {Label: "Top bar", Description: "above", Preview: "==nav==\npage"}}}
-		b := startAsking(t, c, config{Script: []turn{{questionCall(layout)}, thanksTurn}}, questionEvents...)
+		b := startAsking(t, c, config{Script: []turn{{questionCall(layout)}, thanksTurn}})
 		b.Prompt("go ahead")
 		b.reply(b.awaitPost("[AskUserQuestion]"), "top")
 		b.awaitResult(1, "Top bar", "selected preview", "==nav==")
@@ -74,9 +68,7 @@ func TestAnswer_PassesOnThePreview(t *testing.T) {
 }
 
 func TestAnswer_TwoCallsStayApart(t *testing.T) {
-	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		b := startAsking(t, c, config{Script: []turn{{questionCall(databaseQuestion), questionCall(deployQuestion)}, thanksTurn}}, questionEvents...)
-		b.Prompt("go ahead")
+	eachSession(t, testedVersions, startAsking, config{Script: []turn{{questionCall(databaseQuestion), questionCall(deployQuestion)}, thanksTurn}}, func(t *testing.T, b *hookedSession) {
 		second := b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
 		b.reply(second, "3")
 		b.reply(b.awaitPost("[AskUserQuestion]", databaseQuestion.Question), "2")
@@ -87,9 +79,7 @@ func TestAnswer_TwoCallsStayApart(t *testing.T) {
 }
 
 func TestAnswer_TerminalFirst(t *testing.T) {
-	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		b := startAsking(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn, {questionCall(databaseQuestion)}, thanksTurn}}, questionEvents...)
-		b.Prompt("go ahead")
+	eachSession(t, testedVersions, startAsking, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn, {questionCall(databaseQuestion)}, thanksTurn}}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[AskUserQuestion]")
 		b.Choose(firstOption, "3")
 		b.awaitResult(1, "Canary")
@@ -106,41 +96,29 @@ func TestAnswer_TerminalFirst(t *testing.T) {
 }
 
 func TestAnswer_DismissedInTheTerminal(t *testing.T) {
-	t.Parallel()
-	for name, key := range map[string]string{"Esc": "Escape", "chat about this": "5"} {
-		t.Run(name, func(t *testing.T) {
-			eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-				b := startAsking(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn, thanksTurn}}, questionEvents...)
-				b.Prompt("go ahead")
-				q := b.awaitPost("[AskUserQuestion]")
-				b.Choose(firstOption, key)
-				b.WaitIdle()
-				if got := b.awaitPost("[Cancelled]"); got.Thread.Name != q.Thread.Name {
-					t.Errorf("told in %s, asked in %s", got.Thread.Name, q.Thread.Name)
-				}
-			})
-		})
-	}
+	eachCase(t, bothVersions, map[string]string{"Esc": "Escape", "chat about this": "5"}, func(t *testing.T, c claude, key string) {
+		b := startAsking(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn, thanksTurn}})
+		b.Prompt("go ahead")
+		q := b.awaitPost("[AskUserQuestion]")
+		b.Choose(firstOption, key)
+		b.WaitIdle()
+		b.awaitPostInThread(q, "[Cancelled]")
+	})
 }
 
 func TestAnswer_ClaudeKilledCancels(t *testing.T) {
-	t.Parallel()
-	for name, sig := range map[string]syscall.Signal{"by the system": syscall.SIGKILL, "by a person": syscall.SIGTERM} {
-		t.Run(name, func(t *testing.T) {
-			eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-				b := startAsking(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}}, questionEvents...)
-				b.Prompt("go ahead")
-				b.awaitPost("[AskUserQuestion]")
-				b.WaitScreen(firstOption)
-				b.Kill(sig)
-				b.WaitExit()
-				// The hook outlives a killed Claude Code; it sees the end itself, tells
-				// the thread and goes.
-				b.awaitPost("[Cancelled]")
-				b.checkNoWaiter()
-			})
-		})
-	}
+	eachCase(t, testedVersions, map[string]syscall.Signal{"by the system": syscall.SIGKILL, "by a person": syscall.SIGTERM}, func(t *testing.T, c claude, sig syscall.Signal) {
+		b := startAsking(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}})
+		b.Prompt("go ahead")
+		b.awaitPost("[AskUserQuestion]")
+		b.WaitScreen(firstOption)
+		b.Kill(sig)
+		b.WaitExit()
+		// The hook outlives a killed Claude Code; it sees the end itself, tells
+		// the thread and goes.
+		b.awaitPost("[Cancelled]")
+		b.checkNoWaiter()
+	})
 }
 
 func TestAnswer_EachPermissionMode(t *testing.T) {
@@ -152,7 +130,7 @@ func TestAnswer_EachPermissionMode(t *testing.T) {
 				versions = []string{newestVersion}
 			}
 			eachClaude(t, versions, func(t *testing.T, c claude) {
-				b := startAsking(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}, Env: []string{"IS_SANDBOX=1"}, Args: []string{"--permission-mode", mode}}, questionEvents...)
+				b := startAsking(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}, Env: []string{"IS_SANDBOX=1"}, Args: []string{"--permission-mode", mode}})
 				b.Prompt("go ahead")
 				b.reply(b.awaitPost("[AskUserQuestion]"), "blue")
 				b.awaitResult(1, "Blue-green deployment")
@@ -163,35 +141,24 @@ func TestAnswer_EachPermissionMode(t *testing.T) {
 }
 
 func TestAnswer_OneHookIsEnough(t *testing.T) {
-	t.Parallel()
-	t.Run("PermissionRequest", func(t *testing.T) {
-		eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-			b := startAsking(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}}, "PermissionRequest")
-			b.Prompt("go ahead")
-			b.reply(b.awaitPost("[AskUserQuestion]"), "2")
-			b.awaitResult(1, "Rolling deployment")
-		})
-	})
-	t.Run("PreToolUse", func(t *testing.T) {
-		eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-			b := startAsking(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}}, "PreToolUse")
-			b.Prompt("go ahead")
-			b.awaitPost("[AskUserQuestion]")
+	eachCase(t, testedVersions, map[string]string{"waiting": "PermissionRequest", "asking": "PreToolUse"}, func(t *testing.T, c claude, event string) {
+		b := startAsking(t, c, config{Hooks: questionHooks(t, event), Script: []turn{{questionCall(deployQuestion)}, thanksTurn}})
+		b.Prompt("go ahead")
+		q := b.awaitPost("[AskUserQuestion]")
+		if event == "PermissionRequest" {
+			b.reply(q, "2")
+		} else {
 			b.Choose(firstOption, "2")
-			b.awaitResult(1, "Rolling deployment")
-		})
+		}
+		b.awaitResult(1, "Rolling deployment")
 	})
 }
 
 // A question in hold mode goes to whoever comes to the keyboard, too.
 func TestAnswer_HeldQuestionGoesToTheKeyboard(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		b := startAsking(t, c, config{Env: []string{"GCHAT_ASK_MODE=hold"}, Script: []turn{{questionCall(deployQuestion)}, thanksTurn}}, questionEvents...)
-		b.Prompt("go ahead")
+	eachSession(t, bothVersions, startAsking, config{Env: []string{"GCHAT_ASK_MODE=hold"}, Script: []turn{{questionCall(deployQuestion)}, thanksTurn}}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
-		if strings.Contains(b.Screen(), firstOption) {
-			t.Error("its dialog is drawn")
-		}
+		b.checkNotShown(firstOption)
 		b.sitDown(t)
 		b.WaitScreen(firstOption)
 		b.awaitPostInThread(q, "[In the terminal]", "answer it there")
@@ -204,42 +171,26 @@ func TestAnswer_HeldQuestionGoesToTheKeyboard(t *testing.T) {
 }
 
 // Claude Code goes on by itself where nobody answers (2.1.200). What was answered to one
-// of two questions goes to Claude as words.
+// of two questions goes to Claude as a prompt.
 func TestAnswer_ClaudeContinuesAlone(t *testing.T) {
 	eachClaude(t, bothVersions[:1], func(t *testing.T, c claude) {
 		b := startApproving(t, c, config{Env: []string{"CLAUDE_AFK_TIMEOUT_MS=25000"}, Script: []turn{
 			{textBlock("Shall I begin?")}, {questionCall(databaseQuestion, deployQuestion)}, {textBlock("I go on, then.")}, {textBlock("SQLite it is.")},
 		}})
 		b.Prompt("hello")
-		b.awaitPost("[Waiting for you]", "Shall I begin?") // it takes words from now on
+		b.awaitPost("[Waiting for you]", "Shall I begin?") // it takes prompts from now on
 		b.Prompt("go ahead")
 		q := b.awaitPost("[AskUserQuestion]", databaseQuestion.Question)
 		b.reply(q, "Q1: 2")
 		b.awaitPost("[Kept]", "Still missing: Q2")
 		b.awaitResult(1, "No response after")
-		note := b.awaitPost("[Timeout]", "Claude Code went on after 25 s without an answer.", "Your answer: SQLite", `Reply "send"`)
-		if note.Thread.Name != q.Thread.Name {
-			t.Errorf("told in %s, asked in %s", note.Thread.Name, q.Thread.Name)
-		}
-		b.WaitScreen("I go on, then.")
-		b.WaitIdle()
+		b.awaitPostInThread(q, "[Timeout]", "after 25 s", "Your answer: SQLite", `Reply "send"`)
+		b.WaitDone("I go on, then.")
 		b.reply(q, "send")
 		b.awaitPost("[Kept]", "with the next instruction")
 		b.WaitScreen("SQLite it is.")
-		said := false
-		for _, r := range b.API.Requests() {
-			for _, m := range r.Messages {
-				said = said || strings.Contains(m.Content.Text(), `You asked "Which DB?". The answer: SQLite.`)
-			}
-		}
-		if !said {
-			t.Error("Claude was not told what was answered")
-		}
-		for _, m := range b.space.Messages() {
-			if strings.Contains(m.Text, "Answered in the terminal") {
-				t.Errorf("told %q", m.Text)
-			}
-		}
+		kit.Equalf(t, b.API.maxCount(`You asked "Which DB?". The answer: SQLite.`) > 0, true, "Claude is told what was answered")
+		b.checkNoPost("Answered in the terminal")
 	})
 }
 
@@ -247,38 +198,19 @@ func TestAnswer_ClaudeContinuesAlone(t *testing.T) {
 // thread is told that the session is gone, and a reply there is answered. The command
 // comes from a shell that has not all that Claude Code's had in its environment.
 func TestAnswer_MachineRestartCancels(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		b := startAsking(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}}, questionEvents...)
-		b.Prompt("go ahead")
+	eachSession(t, bothVersions, startAsking, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[AskUserQuestion]")
 		b.WaitScreen("Rolling deployment")
-		mark := sessionVariable + "=" + b.processMark
-		bound.Until(t, "nothing of it is left", func() bool {
-			left := markedProcesses(mark)
-			for _, p := range left {
-				p.Signal(syscall.SIGKILL)
-			}
-			for _, p := range left { // one that is just ending still has its locks
-				p.Exited(bound.Patience)
-				p.Close()
-			}
-			return len(left) == 0
-		})
-		cmd := bound.Command(t, builtProgram(t), "status")
-		cmd.Env = slices.Concat(b.spaceEnv, []string{
-			"HOME=" + b.Home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(), mark, runVariable + "=" + os.Getenv(runVariable),
-		})
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("status: %v\n%s", err, out)
-		}
-		closed := b.awaitPost("[Cancelled]", "Claude Code has ended.")
-		if closed.Thread.Name != q.Thread.Name {
-			t.Errorf("told in %s, asked in %s", closed.Thread.Name, q.Thread.Name)
-		}
+		// one that is just ending still has its locks
+		bound.Until(t, "nothing of it is left", func() bool { return b.killProcesses("") == 0 })
+		runIn(t, b.Dir, slices.Concat(b.spaceEnv, []string{
+			"HOME=" + b.Home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(), b.mark(), runVariable + "=" + os.Getenv(runVariable),
+		}), builtProgram(t), "status")
+		b.awaitPostInThread(q, "[Cancelled]", "Claude Code has ended.")
 		b.reply(q, "2")
 		b.awaitPost("[Not used]")
-		if is := b.loadQuestions()[0]; is.Status != state.Cancelled || is.ResolvedBy != "claude_gone" {
-			t.Errorf("%s by %s", is.Status, is.ResolvedBy)
-		}
+		is := b.loadQuestions()[0]
+		kit.Equal(t, is.Status, state.Cancelled)
+		kit.Equal(t, is.ResolvedBy, "claude_gone")
 	})
 }

@@ -75,6 +75,16 @@ func eachClaude(t *testing.T, versions []string, test func(*testing.T, claude)) 
 	}
 }
 
+// eachCase runs a test for each case on each version.
+func eachCase[C any](t *testing.T, versions []string, cases map[string]C, test func(*testing.T, claude, C)) {
+	t.Parallel()
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			eachClaude(t, versions, func(t *testing.T, cl claude) { test(t, cl, c) })
+		})
+	}
+}
+
 // claudeDir is asked for before the tests start and handed to the inner process
 // by name, since by then HOME may be somebody else's. A HOME made up for the
 // test run has no cache; the person's own has.
@@ -91,4 +101,9 @@ func claudeDir() string {
 		}
 	}
 	return dir
+}
+
+// personEnv is the environment of a person's shell, in which this Claude Code is found.
+func personEnv(c claude, home string) []string {
+	return []string{"HOME=" + home, "PATH=" + filepath.Dir(c.Argv[len(c.Argv)-1]) + ":/usr/bin:/bin", "TMPDIR=" + os.TempDir()}
 }

@@ -39,8 +39,8 @@ func startInCodeMode(t *testing.T, c claude, script ...turn) *hookedSession {
 		Args: []string{"--model", "claude-opus-5-5"},
 		Env:  []string{"HTTPS_PROXY=" + address, "NO_PROXY=127.0.0.1,localhost", "NODE_EXTRA_CA_CERTS=" + ca, "SSL_CERT_FILE=" + ca},
 	}
-	cfg.Prepare = func(home, _ string) {
-		amendJSON(t, filepath.Join(home, ".claude", "settings.json"), map[string]any{
+	cfg.Prepare = func(t *testing.T, home, _ string) {
+		amendSettings(t, home, map[string]any{
 			"env": map[string]string{"CLAUDE_CODE_EXPERIMENTAL_CODE_MODE": "1"},
 		})
 		amendJSON(t, filepath.Join(home, ".claude.json"), map[string]any{

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,28 +24,22 @@ import (
 type daemon struct {
 	t    *testing.T
 	cmd  *exec.Cmd
+	out  bytes.Buffer // what it said, once it has ended
 	done chan error
 }
 
 // startDaemon starts one; the end of the test ends it.
 func (b *hookedSession) startDaemon(args ...string) *daemon {
 	b.t.Helper()
-	return b.startDaemonTo(os.Stdout, args...)
-}
-
-func (b *hookedSession) startDaemonTo(out io.Writer, args ...string) *daemon {
-	b.t.Helper()
 	cmd := exec.Command(builtProgram(b.t), append([]string{"gchat-response-poller"}, args...)...)
-	cmd.Env = append(b.tmux.env, "CLAUDE_PROJECT_DIR="+b.Dir, "TMUX="+b.TMUX())
-	cmd.Stdout, cmd.Stderr = out, os.Stderr
-	cmd.Dir = b.Dir
+	cmd.Dir, cmd.Env, cmd.Stderr = b.Dir, append(b.tmux.env, "CLAUDE_PROJECT_DIR="+b.Dir, "TMUX="+b.TMUX()), os.Stderr
+	d := &daemon{t: b.t, cmd: cmd, done: make(chan error, 1)}
+	cmd.Stdout = &d.out
 	kit.NoError(b.t, cmd.Start())
-	d := &daemon{b.t, cmd, make(chan error, 1)}
 	go func() { d.done <- cmd.Wait() }()
 	b.t.Cleanup(func() {
 		if cmd.ProcessState == nil {
-			cmd.Process.Signal(syscall.SIGTERM)
-			d.waitExit()
+			d.stop()
 		}
 	})
 	return d
@@ -56,20 +49,15 @@ func (b *hookedSession) startDaemonTo(out io.Writer, args ...string) *daemon {
 // started.
 func (d *daemon) awaitPolling() {
 	d.t.Helper()
-	env := func(name string) string {
-		for _, pair := range slices.Backward(d.cmd.Env) {
-			if value, ok := strings.CutPrefix(pair, name+"="); ok {
-				return value
-			}
-		}
-		return ""
-	}
 	its := func(h state.Heartbeat) bool { return h.PID == d.cmd.Process.Pid }
-	bound.Until(d.t, "the daemon takes over", func() bool { return slices.ContainsFunc(state.ReadHeartbeats(env), its) })
+	bound.Until(d.t, "the daemon takes over", func() bool {
+		return slices.ContainsFunc(state.ReadHeartbeats(lookupIn(d.cmd.Env)), its)
+	})
 }
 
-// waitExit waits until the daemon has ended.
-func (d *daemon) waitExit() error {
+// stop asks the daemon to end, and waits until it has.
+func (d *daemon) stop() error {
+	d.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case err := <-d.done:
 		d.done <- err
@@ -81,14 +69,17 @@ func (d *daemon) waitExit() error {
 	}
 }
 
+// hasEnded reports whether the daemon has ended.
+func (d *daemon) hasEnded() bool { return len(d.done) > 0 }
+
 func TestDaemon_TypesAnswers(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type testCase struct {
 		asks  []question
 		reply string
 		told  []string
 		says  []string
-	}{
+	}
+	eachCase(t, bothVersions, map[string]testCase{
 		"single choice": {[]question{deployQuestion}, "2", []string{`"="Rolling deployment"`}, []string{"Selected: Rolling deployment"}},
 		"multi-select":  {[]question{featuresQuestion}, "1,3", []string{`"="Auth, Search"`}, []string{"Selected: Auth, Search"}},
 		"two questions": {[]question{databaseQuestion, featuresQuestion}, "Q1: sqlite\nQ2: 3, 1", []string{`"Which DB?"="SQLite"`, `"="Auth, Search"`},
@@ -96,37 +87,25 @@ func TestDaemon_TypesAnswers(t *testing.T) {
 		"free text": {[]question{deployQuestion}, "neither: use \"$(rm -rf ~)\" & 'wait'; C-c Enter {} 日本語 ✅;",
 			[]string{"neither: use \"$(rm -rf ~)\" & 'wait'; C-c Enter {} 日本語 ✅;"}, []string{"Custom response:", "日本語"}},
 		"a remark": {[]question{deployQuestion}, "2 - but keep the old one", []string{"Rolling deployment", "but keep the old one"}, []string{"Rolling deployment", "but keep the old one"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			eachClaude(t, bothVersions, func(t *testing.T, cl claude) {
-				b := startInject(t, cl, turn{textBlock("A question."), questionCall(c.asks...)}, thanksTurn)
-				b.startDaemon()
-				b.Prompt("go ahead")
-				q := b.awaitPost("[AskUserQuestion]", c.asks[0].Question)
-				b.reply(q, c.reply)
-				b.awaitResult(1, c.told...)
-				if got := b.awaitPost("[Answered]", c.says...); got.Thread.Name != q.Thread.Name {
-					t.Errorf("confirmed in %s, asked in %s", got.Thread.Name, q.Thread.Name)
-				}
-				b.WaitScreen("Thanks, understood.")
-				done := b.awaitQuestion("resolved by typing", func(q *state.Question) bool {
-					// the hook may close it first
-					return q.Status == state.Resolved && q.InjectionSucceeded != nil
-				})
-				if done.ResolvedBy != "chat" || !done.InjectionAttempted || !*done.InjectionSucceeded {
-					t.Errorf("resolved by %q, attempted %v, succeeded %v", done.ResolvedBy, done.InjectionAttempted, *done.InjectionSucceeded)
-				}
-			})
+	}, func(t *testing.T, cl claude, c testCase) {
+		b := startInject(t, cl, config{Script: []turn{{textBlock("A question."), questionCall(c.asks...)}, thanksTurn}})
+		b.startDaemon()
+		b.Prompt("go ahead")
+		q := b.awaitPost("[AskUserQuestion]", c.asks[0].Question)
+		b.reply(q, c.reply)
+		b.awaitResult(1, c.told...)
+		b.awaitPostInThread(q, "[Answered]", c.says...)
+		b.WaitScreen("Thanks, understood.")
+		b.awaitQuestion("resolved by typing", func(q *state.Question) bool {
+			return q.Status == state.Resolved && q.ResolvedBy == "chat" && q.InjectionAttempted && q.InjectionSucceeded != nil && *q.InjectionSucceeded
 		})
-	}
+	})
 }
 
 // A session that was started before the hooks: what is known of its question is what
 // another program wrote down.
 func TestDaemon_AnswersAnotherProgramsQuestion(t *testing.T) {
-	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		b := startAsking(t, c, config{Script: []turn{{questionCall(featuresQuestion)}, thanksTurn}})
-		b.Prompt("go ahead")
+	eachSession(t, testedVersions, startAsking, config{Hooks: hooks{}, Script: []turn{{questionCall(featuresQuestion)}, thanksTurn}}, func(t *testing.T, b *hookedSession) {
 		b.WaitScreen("Submit")
 		dir := filepath.Join(b.Dir, ".claude", "state", "pending-questions")
 		kit.NoError(t, os.MkdirAll(dir, 0o700))
@@ -137,9 +116,7 @@ func TestDaemon_AnswersAnotherProgramsQuestion(t *testing.T) {
 			"options": %s, "multiSelect": true, "option_count": 3}], "status": "pending", "resolved_at": null, "response": null, "response_type": null,
 			"injection_attempted": false, "injection_succeeded": null}`, time.Now().UTC().Format(time.RFC3339), featuresQuestion.Question, options)
 		b.startDaemon("--pending-dir", dir)
-		path := filepath.Join(dir, "orch-epic4-1.json")
-		kit.NoError(t, os.WriteFile(path+".tmp", []byte(record), 0o600))
-		kit.NoError(t, os.Rename(path+".tmp", path))
+		writeFile(t, filepath.Join(dir, "orch-epic4-1.json"), json.RawMessage(record))
 		b.reply(b.awaitPost("[AskUserQuestion]", "orch-epic4"), "2, 3")
 		b.awaitResult(1, `"="Billing, Search"`)
 		b.awaitPost("[Answered]", "Selected: Billing, Search") // which no hook says here
@@ -149,16 +126,9 @@ func TestDaemon_AnswersAnotherProgramsQuestion(t *testing.T) {
 
 // The hook that waited beside the dialog is gone: the daemon takes its place.
 func TestDaemon_AnswersAfterHookKilled(t *testing.T) {
-	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		b := startAsking(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}}, questionEvents...)
-		b.Prompt("go ahead")
+	eachSession(t, testedVersions, startAsking, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[AskUserQuestion]")
-		for _, p := range markedProcesses(sessionVariable + "=" + b.processMark) {
-			if strings.Contains(p.String(), "gchat-ask-user-forward") {
-				p.Signal(syscall.SIGKILL)
-			}
-			p.Close()
-		}
+		b.killProcess("gchat-ask-user-forward")
 		b.checkNoWaiter()
 		b.startDaemon()
 		b.reply(q, "3")
@@ -171,43 +141,33 @@ func TestDaemon_AnswersAfterHookKilled(t *testing.T) {
 // it has ended: that takes another reply. It is so, too, for a session of other settings,
 // which a poller of its own serves.
 func TestDaemon_DryRunTypesNothing(t *testing.T) {
-	t.Parallel()
-	for name, other := range map[string][]string{"same settings": nil, "other settings": {"GCHAT_FORMAT=builtin"}} {
-		t.Run(name, func(t *testing.T) {
-			eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-				b := startInject(t, c, turn{questionCall(deployQuestion)}, thanksTurn)
-				env := b.tmux.env
-				b.tmux.env = slices.Concat(env, other)
-				var said bytes.Buffer
-				d := b.startDaemonTo(&said, "--dry-run")
-				b.tmux.env = env
-				d.awaitPolling()
-				b.Prompt("go ahead")
-				b.WaitScreen("Rolling deployment")
-				q := b.awaitPost("[AskUserQuestion]")
-				b.reply(q, "2")
-				b.awaitPost("[Not used]", "--dry-run")
-				d.cmd.Process.Signal(syscall.SIGTERM)
-				if err := d.waitExit(); err != nil {
-					t.Error(err)
-				}
-				want := "project, pane " + b.Pane() + ": would type: Rolling deployment\n"
-				if other == nil && said.String() != want {
-					t.Errorf("it said %q, want %q", said.String(), want)
-				}
-				b.startDaemon()
-				b.reply(q, "3")
-				b.awaitResult(1, "Canary")
-			})
-		})
-	}
+	eachCase(t, testedVersions, map[string][]string{"same settings": nil, "other settings": {"GCHAT_FORMAT=builtin"}}, func(t *testing.T, c claude, other []string) {
+		b := startInject(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}})
+		env := b.tmux.env
+		b.tmux.env = slices.Concat(env, other)
+		d := b.startDaemon("--dry-run")
+		b.tmux.env = env
+		d.awaitPolling()
+		b.Prompt("go ahead")
+		b.WaitScreen("Rolling deployment")
+		q := b.awaitPost("[AskUserQuestion]")
+		b.reply(q, "2")
+		b.awaitPost("[Not used]", "--dry-run")
+		kit.NoError(t, d.stop())
+		if other == nil {
+			kit.Equalf(t, d.out.String(), "project, pane "+b.Pane()+": would type: Rolling deployment\n", "it said")
+		}
+		b.startDaemon()
+		b.reply(q, "3")
+		b.awaitResult(1, "Canary")
+	})
 }
 
 // The daemon has none of the variables of Anthropic's that Claude Code runs with: it
 // serves the session all the same, and no poller begins beside it.
 func TestDaemon_ServesSessionsWithAKey(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		b := startInject(t, c, turn{questionCall(deployQuestion)}, thanksTurn)
+		b := startInject(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}})
 		env := b.tmux.env
 		b.tmux.env = slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, "ANTHROPIC_") })
 		if len(b.tmux.env) != len(env)-2 {
@@ -219,8 +179,7 @@ func TestDaemon_ServesSessionsWithAKey(t *testing.T) {
 		b.WaitScreen("Rolling deployment")
 		b.reply(b.awaitPost("[AskUserQuestion]"), "3")
 		b.awaitResult(1, "Canary")
-		home := func(name string) string { return map[string]string{"HOME": b.Home}[name] }
-		if all := state.ReadHeartbeats(home); len(all) != 1 || !all[0].IsDaemon {
+		if all := state.ReadHeartbeats(lookupIn([]string{"HOME=" + b.Home})); len(all) != 1 || !all[0].IsDaemon {
 			t.Errorf("the pollers are %+v", all)
 		}
 	})
@@ -230,7 +189,7 @@ func TestDaemon_ServesSessionsWithAKey(t *testing.T) {
 // however early it comes.
 func TestDaemon_TypesIntoQueuedDialogs(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		b := startInject(t, c, turn{questionCall(databaseQuestion), questionCall(deployQuestion)}, thanksTurn)
+		b := startInject(t, c, config{Script: []turn{{questionCall(databaseQuestion), questionCall(deployQuestion)}, thanksTurn}})
 		b.startDaemon()
 		b.Prompt("go ahead")
 		shown, hidden := b.awaitPost("[AskUserQuestion]", databaseQuestion.Question), b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
@@ -240,10 +199,7 @@ func TestDaemon_TypesIntoQueuedDialogs(t *testing.T) {
 			shown, hidden = hidden, shown
 		}
 		b.reply(hidden, answers[hidden])
-		waits := b.awaitPost("[Waiting]", "another question is open")
-		if waits.Thread.Name != hidden.Thread.Name {
-			t.Errorf("said in %s, asked in %s", waits.Thread.Name, hidden.Thread.Name)
-		}
+		b.awaitPostInThread(hidden, "[Waiting]", "another question is open")
 		b.reply(shown, answers[shown])
 		b.awaitResults(`"Which DB?"="SQLite"`, `"Which deployment approach should we use?"="Canary"`)
 	})

@@ -55,12 +55,11 @@ type dayLine struct {
 // A day is one of a person with a terminal in tmux and a phone.
 type day struct {
 	*hookedSession
-	ctx   context.Context // of the page's browser
+	*browser
 	lines []*dayLine
 
 	mu       sync.Mutex
 	terminal []seenTerminal
-	pages    []seenPage // of documents that were left
 }
 
 // A person's day from setup on, in auto mode behind a gateway. It asks that no wait of
@@ -94,24 +93,19 @@ func TestDay(t *testing.T) {
 func beginDay(t *testing.T, c claude) *day {
 	t.Helper()
 	path := filepath.Dir(c.Argv[0]) + ":" + os.Getenv("PATH")
-	s := startSession(t, c, config{Env: []string{"PATH=" + path}, Prepare: func(home, _ string) {
+	s := startSession(t, c, config{Env: []string{"PATH=" + path}, Prepare: func(t *testing.T, home, _ string) {
 		settings := map[string]any{"permissions": map[string]any{"ask": []string{"Bash(mkdir:*)"}}}
 		writeFile(t, filepath.Join(home, ".claude", "settings.json"), settings)
 	}})
 	d := &day{hookedSession: &hookedSession{session: s}}
 	t.Cleanup(func() {
 		if t.Failed() {
-			log, _ := os.ReadFile(filepath.Join(d.Home, ".claude", "logs", "gchat-hooks.log"))
-			t.Logf("log of the hooks:\n%s\nstatus:\n%s", log, d.runCommand("status"))
+			t.Logf("status:\n%s", d.runCommand("status"))
 		}
 	})
 	s.Quit()
 	began := time.Now()
-	cmd := bound.Command(t, "sh", absPath(t, "../install.sh"), "--binary", builtProgram(t))
-	cmd.Dir, cmd.Env = d.Dir, d.tmux.env
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("install: %v\n%s", err, out)
-	}
+	runIn(t, d.Dir, d.tmux.env, "sh", absPath(t, "../install.sh"), "--binary", builtProgram(t))
 	s.Type(filepath.Join(d.Home, "bin", "gchat-hooks") + " setup --address 127.0.0.1:" + freePort(t))
 	s.Keys("Enter")
 	s.WaitScreen("or press Enter to answer on a page")
@@ -149,25 +143,14 @@ func beginDay(t *testing.T, c claude) *day {
 // openPage opens the page in a browser, and has it write down what it says.
 func (d *day) openPage(page string) {
 	d.t.Helper()
-	home := d.t.TempDir()
-	ctx, cancel := chromedp.NewExecAllocator(context.Background(), chromedp.UserDataDir(d.t.TempDir()),
-		chromedp.Env("HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home),
-		chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck)
-	d.t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
-	d.t.Cleanup(func() {
-		chromedp.Cancel(ctx)
-		cancel()
-	})
-	d.ctx = ctx
+	d.browser = newBrowser(d.t)
 	d.t.Cleanup(func() {
 		if d.t.Failed() {
 			d.t.Logf("the page at %s:\n%s", d.eval(`location.href`), d.eval(`document.body.innerText`))
 			d.printTable()
 		}
 	})
-	d.runActions(chromedp.EmulateViewport(390, 844, chromedp.EmulateScale(2), chromedp.EmulateMobile), chromedp.Navigate(page))
-	d.runActions(chromedp.Evaluate[chromedp.Void](`window.seen = []; setInterval(() => {
+	d.do(chromedp.Navigate(page), chromedp.Evaluate[chromedp.Void](`window.seen = []; setInterval(() => {
 		const text = (id) => document.getElementById(id).textContent;
 		const rows = [...document.querySelectorAll('[data-thread][data-state=open]')].map((row) => row.textContent);
 		const now = { Summary: text('summary'), Link: text('link'), Rows: rows };
@@ -175,27 +158,12 @@ func (d *day) openPage(page string) {
 	}, 100); undefined`))
 }
 
-func (d *day) runActions(actions ...chromedp.Action[chromedp.Void]) {
-	d.t.Helper()
-	ctx, cancel := context.WithTimeout(d.ctx, bound.Patience)
-	defer cancel()
-	if len(d.pages) == 0 {
-		ctx = d.ctx
-		d.pages = append(d.pages, seenPage{}) // the first call must have no bound
-	}
-	if err := chromedp.Do(ctx, actions...); err != nil {
-		d.t.Fatalf("browser: %v", err)
-	}
-}
-
 func (d *day) eval(js string) string {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.ctx, bound.Patience)
 	defer cancel()
 	got, err := chromedp.Run(ctx, chromedp.Evaluate[string](js))
-	if err != nil {
-		d.t.Fatalf("browser: %s: %v", js, err)
-	}
+	kit.NoError(d.t, err)
 	return got
 }
 
@@ -204,6 +172,19 @@ func (d *day) seenPages() (all []seenPage) {
 	d.t.Helper()
 	kit.NoError(d.t, json.Unmarshal([]byte(d.eval(`JSON.stringify(seen)`)), &all))
 	return all
+}
+
+func (d *day) lastPage() seenPage {
+	d.t.Helper()
+	all := d.seenPages()
+	return all[len(all)-1]
+}
+
+// isWaiting reports whether the terminal waits now.
+func (d *day) isWaiting() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.terminal[len(d.terminal)-1].waitingFor != ""
 }
 
 // tap opens a thread that waits, by a part of its row, and clicks what is there first of
@@ -235,17 +216,8 @@ func (d *day) typeReply(row, words string) {
 	} else {
 		d.eval(fmt.Sprintf(`location.hash = %q`, "#"+d.threadID()))
 	}
-	d.runActions(chromedp.WaitVisible(chromedp.CSS(`#reply`)), chromedp.SendKeys(chromedp.CSS(`#reply`), words))
-	d.runActions(chromedp.Click(chromedp.CSS(`#send:not(:disabled)`), chromedp.NodeVisible))
-}
-
-func (d *day) env(name string) string {
-	for _, pair := range slices.Backward(d.tmux.env) {
-		if value, ok := strings.CutPrefix(pair, name+"="); ok {
-			return value
-		}
-	}
-	return ""
+	d.do(chromedp.WaitVisible(chromedp.CSS(`#reply`)), chromedp.SendKeys(chromedp.CSS(`#reply`), words))
+	d.do(chromedp.Click(chromedp.CSS(`#send:not(:disabled)`), chromedp.NodeVisible))
 }
 
 // loadSession is the running session's.
@@ -253,7 +225,7 @@ func (d *day) loadSession() *state.Session {
 	d.t.Helper()
 	var newest *state.Session
 	bound.Until(d.t, "the session has a thread", func() bool {
-		all, _ := state.SessionsIn(state.UserStateDir(d.env)).All()
+		all, _ := state.SessionsIn(state.UserStateDir(lookupIn(d.tmux.env))).All()
 		for _, one := range all {
 			if one.ClaudePID == d.ClaudePID() && (newest == nil || one.LastSeen.After(newest.LastSeen)) {
 				newest = one
@@ -351,8 +323,7 @@ func (d *day) endLine(line *dayLine, row string) {
 	d.t.Helper()
 	line.endedAt = time.Now()
 	bound.Until(d.t, "the page says no more "+line.step, func() bool {
-		all := d.seenPages()
-		last := all[len(all)-1]
+		last := d.lastPage()
 		line.goneAt = time.UnixMilli(last.At)
 		return !slices.ContainsFunc(last.Rows, func(text string) bool { return strings.Contains(text, row) })
 	})
@@ -449,8 +420,7 @@ func (d *day) tryAskRule() {
 func (d *day) tryPlan() {
 	d.setMode("plan mode on")
 	d.API.AddTurns(turn{textBlock("Hm.")}, turn{toolCall("ExitPlanMode", map[string]any{"plan": "# The plan"})}, turn{textBlock("The plan is carried out.")})
-	d.awaitPlan("# The plan\n\n1. do this")
-	d.Prompt("go ahead")
+	d.promptPlan("# The plan\n\n1. do this")
 	line := d.awaitOnPage("a plan, on the page", "Plan", d.waitingSince())
 	d.tap("Plan", `[data-choice="approve"]`)
 	d.endLine(line, "Plan")
@@ -546,7 +516,7 @@ func (d *day) tryBackgroundAgent(name, reply string, desk func(...string)) {
 		d.Choose("❯ 1. Yes", "1")
 	}
 	d.endLine(line, "mkdir "+name)
-	bound.Until(d.t, "the folder", func() bool { return d.hasFolder(name) })
+	d.awaitMade(name)
 	if reply == "" {
 		d.WaitScreen("x")
 		d.Keys("C-u")
@@ -559,23 +529,14 @@ func (d *day) tryAgentInAutoMode() {
 	d.prompt("send the pusher", turn{sendMessageCall("git push --force origin x")}, turn{textBlock("I wait for the pusher.")})
 	d.approveAutoMode("the launch of a pusher", false)
 	d.WaitScreen("I wait for the pusher.")
-	asked := bound.WaitFor(20*time.Second, func() bool {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		return d.terminal[len(d.terminal)-1].waitingFor != ""
-	})
-	if !asked {
+	if !bound.WaitFor(20*time.Second, d.isWaiting) {
 		d.logStep("a background agent in auto mode", "no dialog in 20 s; the agent was told %q", d.API.ToolResults()[len(d.API.ToolResults())-1].Text)
 		return
 	}
 	d.t.Log(d.Screen())
 	line := d.awaitOnPage("a background agent's action in auto mode", "", d.waitingSince())
 	d.t.Log(d.Screen())
-	for bound.WaitFor(time.Second, func() bool {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		return d.terminal[len(d.terminal)-1].waitingFor != ""
-	}) {
+	for bound.WaitFor(time.Second, d.isWaiting) {
 		d.Keys("Escape")
 		bound.WaitFor(2*time.Second, func() bool { return false })
 	}
@@ -598,28 +559,16 @@ func (d *day) killMatching(words ...string) (killed []string) {
 	return killed
 }
 
-// processes are the day's processes of ours.
-func (d *day) processes() (all []string) {
-	for _, p := range markedProcesses(sessionVariable + "=" + d.processMark) {
-		if line := p.String(); strings.Contains(line, "gchat-hooks") {
-			all = append(all, line)
-		}
-		p.Close()
-	}
-	return all
-}
-
 // tryKillOurs kills all of ours while a question waits, and once more while an approval
 // of auto mode does.
 func (d *day) tryKillOurs() {
 	d.prompt("third question", turn{questionCall(deployQuestion)}, turn{textBlock("Once more canary.")})
 	line := d.awaitOnPage("a question; then kill -9 of poller and page", deployQuestion.Question, d.waitingSince())
-	d.t.Logf("ours: %q", d.processes())
+	d.t.Logf("ours: %q", d.processes("gchat-hooks"))
 	line.note = fmt.Sprintf("killed %d", len(d.killMatching("gchat-hooks poller", "gchat-hooks space")))
 	killed := time.Now()
 	bound.Until(d.t, "the page is back", func() bool {
-		all := d.seenPages()
-		last := all[len(all)-1]
+		last := d.lastPage()
 		return last.Link == "Live" && time.UnixMilli(last.At).After(killed)
 	})
 	line.note += fmt.Sprintf("; the page is back after %v", time.Since(killed).Round(10*time.Millisecond))
@@ -636,25 +585,16 @@ func (d *day) tryKillAll() {
 	d.t.Logf("killed: %q", killed)
 	d.WaitScreen("Killed")
 	line.endedAt = time.Now()
-	bound.Until(d.t, "the page sees that", func() bool {
-		all := d.seenPages()
-		return all[len(all)-1].Link != "Live"
-	})
+	bound.Until(d.t, "the page sees that", func() bool { return d.lastPage().Link != "Live" })
 	began := time.Now()
-	d.API.mu.Lock()
-	d.API.script = nil
-	d.API.played = 0
-	d.API.mu.Unlock()
+	d.API.DropTurns()
 	// a Claude Code that was killed leaves the terminal as it had it
 	d.Type("stty sane; echo it echoes")
 	d.Keys("C-j")
 	d.WaitScreen("it echoes")
 	d.Restart("--continue")
-	d.t.Logf("resumed:\n%s\nours: %q", d.Screen(), d.processes())
-	back := func() bool {
-		all := d.seenPages()
-		return all[len(all)-1].Link == "Live"
-	}
+	d.t.Logf("resumed:\n%s\nours: %q", d.Screen(), d.processes("gchat-hooks"))
+	back := func() bool { return d.lastPage().Link == "Live" }
 	byItself := bound.WaitFor(5*time.Second, back)
 	d.logStep("claude --continue", "the page is back by itself: %v", byItself)
 	if !byItself {

@@ -22,106 +22,84 @@ var talkQuestion = question{
 // A question is turned down from Chat: Claude is told what the terminal's own row tells
 // it, and the person's words.
 func TestDecline_ChatTellsClaude(t *testing.T) {
-	t.Parallel()
-	for name, env := range map[string][]string{"native": nil, "hold": {"GCHAT_ASK_MODE=hold"}} {
-		t.Run(name, func(t *testing.T) {
-			eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-				script := []turn{{questionCall(databaseQuestion, deployQuestion)}, thanksTurn, {questionCall(talkQuestion)}, thanksTurn}
-				b := startAsking(t, c, config{Script: script, Env: env}, questionEvents...)
-				b.Prompt("go ahead")
-				q := b.awaitPost("[AskUserQuestion]")
-				b.reply(q, "Q1: 1")
-				b.awaitPost("[Kept]")
-				b.reply(q, "chat: what is a canary?\nAnd who pays?")
-				b.awaitResult(1, clarifyText+databaseQuestion.Question+"\"\n  Answer: Postgres\n- \""+deployQuestion.Question+"\"\n  (No answer provided)",
-					"The user wrote: what is a canary?\nAnd who pays?")
-				b.awaitPostInThread(q, "[Cancelled]", "Claude was told that you want to talk about it first.")
-				b.WaitIdle()
-				b.Prompt("again")
-				// a label named so wins
-				b.reply(b.awaitPost("[AskUserQuestion]", talkQuestion.Question), "chat")
-				b.awaitResult(2, `"Where do we talk?"="Chat"`)
-			})
-		})
-	}
+	eachCase(t, bothVersions, map[string][]string{"native": nil, "hold": {"GCHAT_ASK_MODE=hold"}}, func(t *testing.T, c claude, env []string) {
+		script := []turn{{questionCall(databaseQuestion, deployQuestion)}, thanksTurn, {questionCall(talkQuestion)}, thanksTurn}
+		b := startAsking(t, c, config{Script: script, Env: env})
+		b.Prompt("go ahead")
+		q := b.awaitPost("[AskUserQuestion]")
+		b.reply(q, "Q1: 1")
+		b.awaitPost("[Kept]")
+		b.reply(q, "chat: what is a canary?\nAnd who pays?")
+		b.awaitResult(1, clarifyText+databaseQuestion.Question+"\"\n  Answer: Postgres\n- \""+deployQuestion.Question+"\"\n  (No answer provided)",
+			"The user wrote: what is a canary?\nAnd who pays?")
+		b.awaitPostInThread(q, "[Cancelled]", "Claude was told that you want to talk about it first.")
+		b.WaitIdle()
+		b.Prompt("again")
+		// a label named so wins
+		b.reply(b.awaitPost("[AskUserQuestion]", talkQuestion.Question), "chat")
+		b.awaitResult(2, `"Where do we talk?"="Chat"`)
+	})
 }
 
 // What a person leaves to the terminal is answered there, and only there.
 func TestDecline_SkipLeavesTheTerminal(t *testing.T) {
-	t.Parallel()
-	for name, env := range map[string][]string{
+	eachCase(t, bothVersions, map[string][]string{
 		"native": nil, "hold": {"GCHAT_ASK_MODE=hold"}, "inject": {"GCHAT_ASK_MODE=inject"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-				b := startAsking(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}, Env: env}, questionEvents...)
-				b.Prompt("go ahead")
-				q := b.awaitPost("[AskUserQuestion]")
-				b.reply(q, "?")
-				b.awaitPostInThread(q, "[Not used]", "Reply with the option number", "`skip` leaves it to the terminal")
-				b.reply(q, "skip")
-				b.awaitPostInThread(q, "[In the terminal]", "In the terminal since ", ": answer it there.")
-				b.WaitScreen(firstOption)
-				b.checkNoWaiter()
-				b.reply(q, "1")
-				b.awaitPostInThread(q, "[Not used]", "In the terminal since ", ": answer it there.")
-				b.awaitQuestion("open in the terminal", func(q *state.Question) bool { return q.Status == state.Pending })
-				b.Choose(firstOption, "3")
-				b.awaitResult(1, `="Canary"`)
-				b.awaitPostInThread(q, "[Answered]", "Selected: Canary", "Answered in the terminal.")
-				if e := b.loadQuestions()[0].Ending(); e.EndedBy != "terminal" || e.AnsweredBy != "" || e.LateReplies != 1 || e.UnusedReplies != 1 {
-					t.Errorf("ended as %+v", e) // "?" was not used, and "1" came too late
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, c claude, env []string) {
+		b := startAsking(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}, Env: env})
+		b.Prompt("go ahead")
+		q := b.awaitPost("[AskUserQuestion]")
+		b.reply(q, "?")
+		b.awaitPostInThread(q, "[Not used]", "Reply with the option number", "`skip` leaves it to the terminal")
+		b.reply(q, "skip")
+		b.awaitPostInThread(q, "[In the terminal]", "In the terminal since ", ": answer it there.")
+		b.WaitScreen(firstOption)
+		b.checkNoWaiter()
+		b.reply(q, "1")
+		b.awaitPostInThread(q, "[Not used]", "In the terminal since ", ": answer it there.")
+		b.awaitQuestion("open in the terminal", func(q *state.Question) bool { return q.Status == state.Pending })
+		b.Choose(firstOption, "3")
+		b.awaitResult(1, `="Canary"`)
+		b.awaitPostInThread(q, "[Answered]", "Selected: Canary", "Answered in the terminal.")
+		if e := b.loadQuestions()[0].Ending(); e.EndedBy != "terminal" || e.AnsweredBy != "" || e.LateReplies != 1 || e.UnusedReplies != 1 {
+			t.Errorf("ended as %+v", e) // "?" was not used, and "1" came too late
+		}
+	})
 }
 
 // A denied session has no dialog: it is woken with what the person said.
 func TestDecline_WakesDeniedSession(t *testing.T) {
-	t.Parallel()
-	for reply, told := range map[string][]string{
-		"chat about this: not yet": {"GCHAT_RESPONSE: " + clarifyText + deployQuestion.Question, "The user wrote: not yet"},
-		"cancel":                   {"GCHAT_RESPONSE: The user skipped these questions", deployQuestion.Question},
-	} {
-		t.Run(reply, func(t *testing.T) {
-			eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-				b := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn}})
-				b.Prompt("go ahead")
-				q := b.awaitPost("[AskUserQuestion]")
-				b.awaitDenial(1)
-				b.WaitScreen("I go on meanwhile.")
-				b.WaitIdle()
-				b.reply(q, reply)
-				for _, text := range told {
-					b.API.WaitText(t, text)
-				}
-				b.WaitScreen("Acting on it.")
-				b.awaitPostInThread(q, "[Cancelled]", "Claude was told that you ")
-				b.checkNoRewaker()
-			})
-		})
-	}
+	eachCase(t, bothVersions, map[string][]string{
+		"chat": {"chat about this: not yet", "GCHAT_RESPONSE: " + clarifyText + deployQuestion.Question, "The user wrote: not yet"},
+		"skip": {"cancel", "GCHAT_RESPONSE: The user skipped these questions", deployQuestion.Question},
+	}, func(t *testing.T, c claude, texts []string) {
+		b := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn}})
+		b.Prompt("go ahead")
+		q := b.awaitPost("[AskUserQuestion]")
+		b.awaitDenial(1)
+		b.WaitDone("I go on meanwhile.")
+		b.reply(q, texts[0])
+		b.API.WaitText(t, texts[1])
+		b.API.WaitText(t, texts[2])
+		b.WaitScreen("Acting on it.")
+		b.awaitPostInThread(q, "[Cancelled]", "Claude was told that you ")
+		b.checkNoRewaker()
+	})
 }
 
 // In inject mode the poller chooses the dialog's own row.
 func TestDecline_TypesTheDialogsRow(t *testing.T) {
-	t.Parallel()
-	for name, asks := range map[string][]question{
+	eachCase(t, bothVersions, map[string][]question{
 		"single choice": {deployQuestion}, "multi-select": {featuresQuestion}, "previews": {layoutsQuestion}, "two questions": {featuresQuestion, databaseQuestion},
-	} {
-		t.Run(name, func(t *testing.T) {
-			eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-				b := startInject(t, c, turn{questionCall(asks...)}, thanksTurn)
-				b.Prompt("go ahead")
-				q := b.awaitPost("[AskUserQuestion]")
-				b.WaitScreen("Chat about this")
-				b.reply(q, "chat: why?")
-				b.awaitResult(1, clarifyText+asks[0].Question, "(No answer provided)")
-				b.awaitPostInThread(q, "[Cancelled]", `Chosen in the terminal: "Chat about this".`, "Claude did not get your words.")
-				b.WaitIdle()
-				kit.Equalf(t, inputText(b.Screen()), "", "in the input box")
-			})
-		})
-	}
+	}, func(t *testing.T, c claude, asks []question) {
+		b := startInject(t, c, config{Script: []turn{{questionCall(asks...)}, thanksTurn}})
+		b.Prompt("go ahead")
+		q := b.awaitPost("[AskUserQuestion]")
+		b.WaitScreen("Chat about this")
+		b.reply(q, "chat: why?")
+		b.awaitResult(1, clarifyText+asks[0].Question, "(No answer provided)")
+		b.awaitPostInThread(q, "[Cancelled]", `Chosen in the terminal: "Chat about this".`, "Claude did not get your words.")
+		b.WaitIdle()
+		kit.Equalf(t, inputText(b.Screen()), "", "in the input box")
+	})
 }

@@ -25,27 +25,20 @@ func (b *hookedSession) awaitDenial(n int) {
 }
 
 func TestDeny_ReplyWakesSession(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		b := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn}})
-		b.Prompt("go ahead")
+	eachSession(t, bothVersions, startDenying, config{Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn}}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[AskUserQuestion]", "Thread key: ask-")
 		b.awaitDenial(1)
-		b.WaitScreen("I go on meanwhile.")
-		b.WaitIdle()
+		b.WaitDone("I go on meanwhile.")
 		b.reply(q, "2")
 		b.API.WaitText(t, fmt.Sprintf(`GCHAT_RESPONSE: The user has answered your question from the chat page: "%s"="Rolling deployment"`, deployQuestion.Question))
 		b.WaitScreen("Acting on it.")
-		if got := b.awaitPost("[Answered]", "Selected: Rolling deployment"); got.Thread.Name != q.Thread.Name {
-			t.Errorf("told in %s, asked in %s", got.Thread.Name, q.Thread.Name)
-		}
+		b.awaitPostInThread(q, "[Answered]", "Selected: Rolling deployment")
 		b.checkNoRewaker()
 	})
 }
 
 func TestDeny_TimeoutWakesSession(t *testing.T) {
-	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		b := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn}, Env: []string{"GCHAT_REPLY_TIMEOUT=2", "GCHAT_TIMEOUT_POLICY=recommended"}})
-		b.Prompt("go ahead")
+	eachSession(t, testedVersions, startDenying, config{Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn}, Env: []string{"GCHAT_REPLY_TIMEOUT=2", "GCHAT_TIMEOUT_POLICY=recommended"}}, func(t *testing.T, b *hookedSession) {
 		b.awaitPost("[AskUserQuestion]")
 		b.API.WaitText(t, "GCHAT_TIMEOUT: No response in 2 seconds. The timeout policy chose, not the user: ")
 		b.WaitScreen("Acting on it.")
@@ -69,13 +62,10 @@ func TestDeny_AsksInTerminalWithoutRewakeHook(t *testing.T) {
 // The reply comes although the process that waited for it was killed: the session's next
 // turn brings it.
 func TestDeny_NextTurnReplacesKilledWaiter(t *testing.T) {
-	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		b := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion)}, {questionCall(databaseQuestion)}, goOnTurn, actTurn, actTurn}})
-		b.Prompt("go ahead")
+	eachSession(t, testedVersions, startDenying, config{Script: []turn{{questionCall(deployQuestion)}, {questionCall(databaseQuestion)}, goOnTurn, actTurn, actTurn}}, func(t *testing.T, b *hookedSession) {
 		first := b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
 		second := b.awaitPost("[AskUserQuestion]", databaseQuestion.Question)
-		b.WaitScreen("I go on meanwhile.")
-		b.WaitIdle()
+		b.WaitDone("I go on meanwhile.")
 		b.killWaiterOf(first)
 		b.reply(first, "2")
 		b.reply(second, "1")
@@ -88,12 +78,9 @@ func TestDeny_NextTurnReplacesKilledWaiter(t *testing.T) {
 
 // No other process waits: the next prompt brings it.
 func TestDeny_NextPromptReplacesKilledWaiter(t *testing.T) {
-	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		b := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn}})
-		b.Prompt("go ahead")
+	eachSession(t, testedVersions, startDenying, config{Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn}}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[AskUserQuestion]")
-		b.WaitScreen("I go on meanwhile.")
-		b.WaitIdle()
+		b.WaitDone("I go on meanwhile.")
 		b.killWaiters()
 		b.reply(q, "2")
 		b.awaitPost("[Kept]")
@@ -105,7 +92,7 @@ func TestDeny_NextPromptReplacesKilledWaiter(t *testing.T) {
 
 // rewakers are the session's processes that wait for replies.
 func (b *hookedSession) rewakers() (all []*process) {
-	for _, p := range markedProcesses(sessionVariable + "=" + b.processMark) {
+	for _, p := range markedProcesses(b.mark()) {
 		if strings.Contains(p.String(), "gchat-hooks hook gchat-ask-user-rewake") && !strings.Contains(p.String(), "sh -c") {
 			all = append(all, p)
 		} else {
@@ -151,33 +138,21 @@ func (b *hookedSession) killWaiterOf(q *chat.Message) {
 // checkNoRewaker checks that nobody waits any more.
 func (b *hookedSession) checkNoRewaker() {
 	b.t.Helper()
-	var left []*process
-	defer func() {
-		if len(left) > 0 {
-			b.t.Logf("waiting: %s", left)
-		}
-	}()
-	b.WaitScreenFunc("the end of the waiting hook", func(string) bool { left = b.rewakers(); return len(left) == 0 })
+	b.WaitScreenFunc("the end of the waiting hook", func(string) bool { return len(b.rewakers()) == 0 })
 }
 
 // The session ended before the reply came: it gets it when it is resumed.
 func TestDeny_ResumedSessionGetsReply(t *testing.T) {
-	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		b := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn}})
-		b.Prompt("go ahead")
+	eachSession(t, testedVersions, startDenying, config{Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn}}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[AskUserQuestion]")
-		b.WaitScreen("I go on meanwhile.")
-		b.WaitIdle()
+		b.WaitDone("I go on meanwhile.")
 		b.Quit()
 		b.checkNoRewaker()
 		d := b.startDaemon()
 		d.awaitPolling()
 		b.reply(q, "2")
 		b.awaitPost("[Kept]", "when it is resumed")
-		d.cmd.Process.Signal(syscall.SIGTERM)
-		if err := d.waitExit(); err != nil {
-			t.Error(err)
-		}
+		kit.NoError(t, d.stop())
 		b.Restart("--continue")
 		b.Prompt("where were we?")
 		b.API.WaitText(t, `GCHAT_RESPONSE: The user has answered your question`)
@@ -198,13 +173,7 @@ func TestDeny_AsksInTerminalWhileChatHangs(t *testing.T) {
 		b.reply(b.awaitPost("[AskUserQuestion]"), "2")
 		b.awaitResult(1, "Rolling deployment")
 		b.awaitPost("[Answered]", "Selected: Rolling deployment")
-		asked := 0
-		for _, m := range b.space.Messages() {
-			if strings.HasPrefix(m.Text, "[AskUserQuestion]") {
-				asked++
-			}
-		}
-		kit.Equalf(t, asked, 1, "asked")
+		b.checkPosts(1, "[AskUserQuestion]")
 		b.checkNoRewaker()
 		b.checkOneRecord(state.Resolved)
 	})
@@ -213,9 +182,7 @@ func TestDeny_AsksInTerminalWhileChatHangs(t *testing.T) {
 // Nobody may answer in Chat: the question is answered in the terminal, by the same
 // record.
 func TestDeny_AsksInTerminalWithoutPeople(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		b := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}, Env: []string{"GCHAT_ALLOWED_USERS="}})
-		b.Prompt("go ahead")
+	eachSession(t, bothVersions, startDenying, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}, Env: []string{"GCHAT_ALLOWED_USERS="}}, func(t *testing.T, b *hookedSession) {
 		b.WaitScreen(firstOption)
 		b.awaitPost("[AskUserQuestion]")
 		b.Keys("2")
@@ -231,20 +198,11 @@ func TestDeny_AsksInTerminalWithoutPeople(t *testing.T) {
 func (b *hookedSession) checkOneRecord(as state.Status) {
 	b.t.Helper()
 	dir := filepath.Join(b.Dir, ".claude", "state")
-	for _, folder := range []state.Questions{state.QuestionsIn(dir), state.MarkersIn(dir)} {
-		questions, bad := folder.All()
-		want := 0
-		if state.IsMarkerFile(filepath.Join(folder.Dir, "q.json")) {
-			want = 1
-		}
-		if len(questions) != want || len(bad) > 0 {
-			b.t.Errorf("%d records in %s, %v", len(questions), folder.Dir, bad)
-		}
-		for _, q := range questions {
-			if q.Status != as || q.Mode != state.ModeNative {
-				b.t.Errorf("%s, %s by %q", q.Mode, q.Status, q.ResolvedBy)
-			}
-		}
+	pending, bad := state.QuestionsIn(dir).All()
+	kit.Equalf(b.t, len(pending)+len(bad), 0, "records that were not to be denied")
+	questions, bad := state.MarkersIn(dir).All()
+	if len(questions) != 1 || len(bad) > 0 || questions[0].Status != as || questions[0].Mode != state.ModeNative {
+		b.t.Errorf("records %+v, %v", questions, bad)
 	}
 }
 
@@ -258,11 +216,8 @@ func TestDeny_StopGateAsksFirst(t *testing.T) {
 		b.Prompt("go ahead")
 		b.API.WaitText(t, "Ask with the AskUserQuestion tool what comes next")
 		q := b.awaitPost("[AskUserQuestion] Session: s3-live-1")
-		b.WaitScreen("I go on meanwhile.")
-		b.WaitIdle()
-		if strings.Contains(b.Screen(), "Acting on it.") {
-			t.Error("sent back twice")
-		}
+		b.WaitDone("I go on meanwhile.")
+		b.checkNotShown("Acting on it.")
 		b.reply(q, "3")
 		b.API.WaitText(t, `="Canary"`)
 		b.WaitScreen("Acting on it.")

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"google.golang.org/api/chat/v1"
-
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 )
@@ -101,20 +99,13 @@ func runFormServer(file string) int {
 }
 
 // serveForms has a session use a server that asks for these forms, one after another.
-func serveForms(t *testing.T, forms ...map[string]any) (prepare func(home, project string)) {
-	return func(home, project string) {
+func serveForms(forms ...map[string]any) (prepare func(t *testing.T, home, project string)) {
+	return func(t *testing.T, home, project string) {
 		file := filepath.Join(home, "forms.json")
 		writeFile(t, file, forms)
 		server := map[string]any{"command": testBinary(), "args": []string{formServer, file}}
 		writeFile(t, filepath.Join(project, ".mcp.json"), map[string]any{"mcpServers": map[string]any{"form": server}})
-		path := filepath.Join(home, ".claude", "settings.json")
-		var settings map[string]any
-		raw, err := os.ReadFile(path)
-		if err != nil || json.Unmarshal(raw, &settings) != nil {
-			t.Fatal(err)
-		}
-		settings["enableAllProjectMcpServers"] = true
-		writeFile(t, path, settings)
+		amendSettings(t, home, map[string]any{"enableAllProjectMcpServers": true})
 	}
 }
 
@@ -138,29 +129,21 @@ const drawnForm = "requests your input"
 // A form is filled in by words, declined, and filled in while the poller is killed. Its
 // dialog is not drawn meanwhile. No value of it is left.
 func TestElicitation_FilledInFromChat(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		b := startApproving(t, c, config{
-			Args: formVersions, Prepare: serveForms(t, formOfAllKinds), Script: []turn{{fillFormCall}, {fillFormCall}, {fillFormCall}, {textBlock("All are done.")}},
-		})
-		b.Prompt("go ahead")
+	eachSession(t, bothVersions, startApproving, config{
+		Args: formVersions, Prepare: serveForms(formOfAllKinds), Script: []turn{{fillFormCall}, {fillFormCall}, {fillFormCall}, {textBlock("All are done.")}},
+	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Form] Session:", `The MCP server "form" asks`, "Book a table?", "Your name (name)", "The terminal does not show it")
 		b.reply(q, "name: Ann Secret\nseats: 9")
 		b.awaitPostInThread(q, "[Not used]", "seats: it takes a whole number, at least 1, at most 8.")
-		if screen := b.Screen(); strings.Contains(screen, drawnForm) {
-			t.Errorf("its dialog is drawn:\n%s", screen)
-		}
+		b.checkNotShown(drawnForm)
 		b.reply(q, "name: Ann Secret\nseats: 2\nplace: outside\nfood: a, b")
 		b.awaitResult(1, `{"food":["a","b"],"name":"Ann Secret","place":"out","seats":2,"smoke":false}`, `"action":"accept"`)
 		b.awaitPostInThread(q, "[Answered]", "Accepted.")
-		second := b.awaitPostFunc("the second form", func(m *chat.Message) bool {
-			return strings.HasPrefix(m.Text, "[Form]") && m.Thread.Name != q.Thread.Name
-		})
+		second := b.awaitNthPost(2, "[Form]")
 		b.reply(second, "decline")
 		b.awaitResult(2, `"action":"decline"`)
 		b.awaitPostInThread(second, "[Answered]", "Declined.")
-		third := b.awaitPostFunc("the third form", func(m *chat.Message) bool {
-			return strings.HasPrefix(m.Text, "[Form]") && m.Thread.Name != q.Thread.Name && m.Thread.Name != second.Thread.Name
-		})
+		third := b.awaitNthPost(3, "[Form]")
 		b.killProcess("poller --detached")
 		b.reply(third, "2: Ann Secret\n1: c")
 		b.awaitPostInThread(third, "[Not used]", "1. food: it takes one or more of these")
@@ -195,9 +178,7 @@ func (b *hookedSession) checkAbsent(text string) {
 // Whoever is at the keyboard gets the dialog. What was filled in there is told as
 // accepted, and not what it was.
 func TestElicitation_GoesToTheKeyboard(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		b := startApproving(t, c, config{Args: formVersions, Prepare: serveForms(t, nameForm), Script: []turn{{fillFormCall}, thanksTurn}})
-		b.Prompt("go ahead")
+	eachSession(t, bothVersions, startApproving, config{Args: formVersions, Prepare: serveForms(nameForm), Script: []turn{{fillFormCall}, thanksTurn}}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Form]", "Who are you?")
 		b.sitDown(t)
 		b.WaitScreen(drawnForm)
@@ -212,9 +193,7 @@ func TestElicitation_GoesToTheKeyboard(t *testing.T) {
 		b.awaitPostInThread(q, "[Answered]", "Accepted.", "Answered in the terminal.")
 		b.WaitScreen("Thanks, understood.")
 		b.checkAbsent("Ann Secret")
-		if n := b.countPosts("[Permission]"); n > 0 {
-			t.Errorf("its thread was told of its dialog %d times more", n)
-		}
+		b.checkPosts(0, "[Permission]")
 	})
 }
 
@@ -222,9 +201,7 @@ func TestElicitation_GoesToTheKeyboard(t *testing.T) {
 // late. The form's hook has it cancelled: its dialog, which nobody asked for, is not
 // drawn.
 func TestElicitation_EscCancelsHiddenForm(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		b := startApproving(t, c, config{Args: formVersions, Prepare: serveForms(t, nameForm), Script: []turn{{fillFormCall}, thanksTurn}})
-		b.Prompt("go ahead")
+	eachSession(t, bothVersions, startApproving, config{Args: formVersions, Prepare: serveForms(nameForm), Script: []turn{{fillFormCall}, thanksTurn}}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Form]", "Who are you?")
 		b.Keys("Escape")
 		b.awaitPostInThread(q, "[Cancelled]", "Dismissed in the terminal.")
@@ -237,9 +214,7 @@ func TestElicitation_EscCancelsHiddenForm(t *testing.T) {
 		b.awaitPostInThread(q, "[Not used]")
 		b.Prompt("go on") // at the prompt, not in a dialog
 		b.WaitScreen("Thanks, understood.")
-		if strings.Contains(b.Screen(), drawnForm) {
-			t.Errorf("its dialog is drawn:\n%s", b.Screen())
-		}
+		b.checkNotShown(drawnForm)
 	})
 }
 
@@ -252,7 +227,7 @@ func TestElicitation_LinkAcceptedUnopened(t *testing.T) {
 		opener := filepath.Join(t.TempDir(), "xdg-open")
 		kit.NoError(t, os.WriteFile(opener, []byte("#!/bin/sh\necho \"$@\" >>"+opened+"\n"), 0o700))
 		b := startApproving(t, c, config{
-			Args: formVersions, Prepare: serveForms(t, link, link), Script: []turn{{fillFormCall}, {fillFormCall}, thanksTurn},
+			Args: formVersions, Prepare: serveForms(link, link), Script: []turn{{fillFormCall}, {fillFormCall}, thanksTurn},
 			Env: []string{"BROWSER=" + opener, "PATH=" + filepath.Dir(opener) + ":" + os.Getenv("PATH")},
 		})
 		b.Prompt("go ahead")
@@ -274,7 +249,7 @@ func TestElicitation_LinkAcceptedUnopened(t *testing.T) {
 func TestElicitation_LargeFormOnlyInTerminal(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		large := map[string]any{"message": strings.Repeat("long ", 2000), "requestedSchema": nameForm["requestedSchema"]}
-		b := startApproving(t, c, config{Args: formVersions, Prepare: serveForms(t, large), Script: []turn{{fillFormCall}, thanksTurn}})
+		b := startApproving(t, c, config{Args: formVersions, Prepare: serveForms(large), Script: []turn{{fillFormCall}, thanksTurn}})
 		b.Prompt("go ahead")
 		q := b.awaitPost("[Form]", "only the terminal shows", "answer it there")
 		b.Keys("Escape")

@@ -1,11 +1,13 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +19,7 @@ import (
 type fakeModel struct {
 	URL string
 
+	project  string // what inProject stands for
 	mu       sync.Mutex
 	script   []turn
 	played   int
@@ -41,6 +44,13 @@ func (a *fakeModel) AddTurns(turns ...turn) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.script = append(a.script, turns...)
+}
+
+// DropTurns forgets the turns that were not played yet.
+func (a *fakeModel) DropTurns() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.script = a.script[:min(a.played, len(a.script))]
 }
 
 func (a *fakeModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -92,9 +102,10 @@ func (a *fakeModel) nextTurn(req request) turn {
 	if a.played >= len(a.script) {
 		return turn{textBlock("All done.")}
 	}
-	reply := a.script[a.played]
+	reply := slices.Clone(a.script[a.played])
 	a.played++
 	for i := range reply {
+		reply[i].Input = bytes.ReplaceAll(reply[i].Input, []byte(inProject), []byte(a.project+"/"))
 		if reply[i].Type == "tool_use" && reply[i].ID == "" {
 			reply[i].ID = fmt.Sprintf("toolu_%03d_%d", a.played, i)
 		}
@@ -119,21 +130,6 @@ func (a *fakeModel) Wait(t *testing.T, what string, ok func() bool) {
 			t.Fatalf("the model stand-in waited %v for %s", patience, what)
 		}
 	}
-}
-
-// requestSpan is the time from the first to the last request of the conversation.
-func (a *fakeModel) requestSpan() time.Duration {
-	var first, last time.Time
-	for _, req := range a.Requests() {
-		if !req.Main {
-			continue
-		}
-		if first.IsZero() {
-			first = req.At
-		}
-		last = req.At
-	}
-	return last.Sub(first)
 }
 
 func message(model string) map[string]any {
@@ -198,6 +194,9 @@ type block struct {
 }
 
 func textBlock(text string) block { return block{Type: "text", Text: text} }
+
+// inProject begins the name of a file of the session's project in a tool's input.
+const inProject = "$PROJECT/"
 
 // emptyBlock is a reply that never comes.
 var emptyBlock = block{Type: "silence"}

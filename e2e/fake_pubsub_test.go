@@ -47,16 +47,14 @@ func newFakePubSub(t testing.TB) *fakePubSub {
 
 func (p *fakePubSub) topic(t testing.TB, name string) {
 	t.Helper()
-	if _, err := p.pub.CreateTopic(t.Context(), &pubsubpb.Topic{Name: name}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := p.pub.CreateTopic(t.Context(), &pubsubpb.Topic{Name: name})
+	kit.NoError(t, err)
 }
 
 func (p *fakePubSub) subscribe(t testing.TB, s *pubsubpb.Subscription) {
 	t.Helper()
-	if _, err := p.create(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
+	_, err := p.create(t.Context(), s)
+	kit.NoError(t, err)
 }
 
 func (p *fakePubSub) create(ctx context.Context, s *pubsubpb.Subscription) (*pubsubpb.Subscription, error) {

@@ -160,9 +160,7 @@ func TestHarness_AnswersInTheTerminal(t *testing.T) {
 		}})
 		s.Prompt("go ahead")
 		s.Choose(firstOption, "2")
-		if got := s.API.WaitToolResult(t, 1); !strings.Contains(got.Text, "Rolling deployment") {
-			t.Errorf("the model was told %q", got.Text)
-		}
+		s.awaitResult(1, "Rolling deployment")
 		s.WaitScreen("Rolling it is.")
 		s.Prompt("go ahead") // the same words a second time are a second prompt
 		s.WaitScreen("Again: rolling.")
@@ -179,19 +177,11 @@ func TestHarness_AnswersFromAHook(t *testing.T) {
 		s.Prompt("go ahead")
 		s.WaitScreen(firstOption) // the hook waits beside the open dialog
 		writeFile(t, answers, map[string]string{deployQuestion.Question: "Canary"})
-		if got := s.API.WaitToolResult(t, 1); !strings.Contains(got.Text, "Canary") {
-			t.Errorf("the model was told %q", got.Text)
-		}
+		s.awaitResult(1, "Canary")
 		s.WaitScreen("A canary, then.")
 		rec.Wait(t, "Stop")
 
-		var names []string
-		for _, e := range rec.Events() {
-			names = append(names, e.Name)
-		}
-		if got, want := strings.Join(names, " "), "SessionStart PreToolUse PermissionRequest PostToolUse Stop"; got != want {
-			t.Errorf("hook events: %s, want %s", got, want)
-		}
+		kit.Equalf(t, strings.Join(rec.Names(), " "), "SessionStart PreToolUse PermissionRequest PostToolUse Stop", "hook events")
 		var payload struct {
 			Input struct{ Questions []question } `json:"tool_input"`
 		}
@@ -204,65 +194,52 @@ func TestHarness_AnswersFromAHook(t *testing.T) {
 // However Claude Code ends, nothing of it is left when the test is over, not even
 // what a hook started behind its back.
 func TestHarness_LeavesNothing(t *testing.T) {
-	t.Parallel()
-	endings := map[string]func(*session){
-		"esc": func(s *session) {
+	eachCase(t, testedVersions, map[string]func(*session, *recorder){
+		"esc": func(s *session, rec *recorder) {
 			s.Choose(firstOption, "Escape")
 			s.WaitIdle()
+			rec.WaitFor(s.t, "of a hook that was stopped", func(e event) bool { return e.Stopped })
 		},
-		"exit": func(s *session) {
+		"exit": func(s *session, _ *recorder) {
 			s.Choose(firstOption, "Escape")
 			s.Quit()
 			s.WaitScreen("claude exited: 0")
 		},
-		"kill": func(s *session) {
+		"kill": func(s *session, _ *recorder) {
 			s.Kill(syscall.SIGKILL)
 			s.WaitExit()
 			s.WaitScreen("claude exited: 137")
 		},
-		"open": func(*session) {}, // the test ends first
-	}
-	for name, end := range endings {
-		t.Run(name, func(t *testing.T) {
-			eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-				rec := newRecorder(t)
-				never := filepath.Join(t.TempDir(), "never")
-				var s *session
-				t.Cleanup(func() { checkNothingLeft(t, s) }) // registered first, runs last
-				s = startSession(t, c, config{
-					Script: []turn{{questionCall(deployQuestion)}},
-					Hooks: hooks{
-						"SessionStart":      {{Command: "setsid sleep 600 </dev/null >/dev/null 2>&1 & " + rec.Command()}},
-						"PermissionRequest": {{Command: rec.Answer(never)}},
-					},
-				})
-				rec.Wait(t, "SessionStart")
-				if n := len(markedProcesses(sessionVariable + "=" + s.processMark)); n < 4 {
-					// tmux, shell, Claude Code, sleep
-					t.Fatalf("%d processes carry the session's mark", n)
-				}
-				s.Prompt("go ahead")
-				rec.Wait(t, "PermissionRequest")
-				s.WaitScreen(firstOption)
-				end(s)
-				if name == "esc" {
-					rec.WaitFor(t, "of a hook that was stopped", func(e event) bool { return e.Stopped })
-				}
-			})
+		"open": func(*session, *recorder) {}, // the test ends first
+	}, func(t *testing.T, c claude, end func(*session, *recorder)) {
+		rec := newRecorder(t)
+		var s *session
+		t.Cleanup(func() { checkNothingLeft(t, s) }) // registered first, runs last
+		s = startSession(t, c, config{
+			Script: []turn{{questionCall(deployQuestion)}},
+			Hooks: hooks{
+				"SessionStart":      {{Command: "setsid sleep 600 </dev/null >/dev/null 2>&1 & " + rec.Command()}},
+				"PermissionRequest": {{Command: rec.Answer(filepath.Join(t.TempDir(), "never"))}},
+			},
 		})
-	}
+		rec.Wait(t, "SessionStart")
+		if n := len(s.processes("")); n < 4 {
+			// tmux, shell, Claude Code, sleep
+			t.Fatalf("%d processes carry the session's mark", n)
+		}
+		s.Prompt("go ahead")
+		rec.Wait(t, "PermissionRequest")
+		s.WaitScreen(firstOption)
+		end(s, rec)
+	})
 }
 
 func checkNothingLeft(t *testing.T, s *session) {
 	if s == nil {
 		return
 	}
-	for _, p := range markedProcesses(sessionVariable + "=" + s.processMark) {
-		t.Errorf("still there: %s", p)
-	}
-	if _, err := os.Stat(s.tmux.dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the session's folder: %v", err)
-	}
+	kit.Equalf(t, len(s.processes("")), 0, "processes that are left: %q", s.processes(""))
+	kit.Equalf(t, fileExists(s.tmux.dir), false, "the session's folder is left")
 	if out, err := s.tmux.run("list-sessions"); err == nil {
 		t.Errorf("the tmux server answers: %s", out)
 	}

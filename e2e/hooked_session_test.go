@@ -2,14 +2,11 @@ package e2e
 
 import (
 	"cmp"
-	"fmt"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"gchat-hooks/e2e/bound"
@@ -34,14 +31,25 @@ type hookedSession struct {
 	pageURL  string   // its page's address
 }
 
+// eachSession runs a test in a session of its own on each version, whose model goes ahead.
+func eachSession(t *testing.T, versions []string, start func(*testing.T, claude, config) *hookedSession, cfg config,
+	test func(*testing.T, *hookedSession)) {
+	eachClaude(t, versions, func(t *testing.T, c claude) {
+		b := start(t, c, cfg)
+		b.Prompt("go ahead")
+		test(t, b)
+	})
+}
+
 // questionEvents are the events that the README has a person register.
 var questionEvents = []string{"PreToolUse", "PermissionRequest", "PostToolUse", "UserPromptSubmit", "Stop", "SessionEnd"}
 
-// startAsking starts a session that asks through the embedded space; cfg.Hooks is filled
-// for the given events.
-func startAsking(t *testing.T, c claude, cfg config, events ...string) *hookedSession {
+// startAsking starts a session that asks through the embedded space.
+func startAsking(t *testing.T, c claude, cfg config) *hookedSession {
 	t.Helper()
-	cfg.Hooks = questionHooks(t, events...)
+	if cfg.Hooks == nil {
+		cfg.Hooks = questionHooks(t, questionEvents...)
+	}
 	return startHooked(t, c, cfg)
 }
 
@@ -104,12 +112,6 @@ func startHooked(t *testing.T, c claude, cfg config) *hookedSession {
 	b.pageURL = chat.PageURL(server.URL)
 	cfg.Env = append(slices.Clone(b.spaceEnv), cfg.Env...)
 	b.session = startSession(t, c, cfg)
-	t.Cleanup(func() { // before the home goes
-		if t.Failed() {
-			log, _ := os.ReadFile(filepath.Join(b.Home, ".claude", "logs", "gchat-hooks.log"))
-			t.Logf("log of the hooks:\n%s", log)
-		}
-	})
 	return b
 }
 
@@ -147,14 +149,7 @@ var (
 // checkNoWaiter checks that no waiting hook of the session is left.
 func (b *hookedSession) checkNoWaiter() {
 	b.t.Helper()
-	b.WaitScreenFunc("the end of the waiting hook", func(string) bool {
-		for _, p := range markedProcesses(sessionVariable + "=" + b.processMark) {
-			if strings.Contains(p.String(), "gchat-ask-user-forward") {
-				return false
-			}
-		}
-		return true
-	})
+	bound.Until(b.t, "the end of the waiting hook", func() bool { return len(b.processes("gchat-ask-user-forward")) == 0 })
 }
 
 var askBackTurn = turn{textBlock("The tests pass. Shall I commit?")}
@@ -180,7 +175,9 @@ func approveHooks(t testing.TB) hooks {
 // answered from its space.
 func startApproving(t *testing.T, c claude, cfg config) *hookedSession {
 	t.Helper()
-	cfg.Hooks = approveHooks(t)
+	if cfg.Hooks == nil {
+		cfg.Hooks = approveHooks(t)
+	}
 	return startHooked(t, c, cfg)
 }
 
@@ -188,18 +185,15 @@ func bash(command string) block {
 	return toolCall("Bash", map[string]string{"command": command, "description": "make a folder"})
 }
 
-// killProcess ends the session's processes that were started so.
+// writeCall is a call that writes a file of the project.
+func writeCall(name string) block {
+	return toolCall("Write", map[string]string{"file_path": inProject + name, "content": "x\n"})
+}
+
+// killProcess kills the session's processes that were started so.
 func (b *hookedSession) killProcess(args string) {
 	b.t.Helper()
-	n := 0
-	for _, p := range markedProcesses(sessionVariable + "=" + b.processMark) {
-		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
-		if strings.Contains(strings.ReplaceAll(string(line), "\x00", " "), args) && p.Signal(syscall.SIGKILL) == nil {
-			n++
-		}
-		p.Close()
-	}
-	if n == 0 {
+	if b.killProcesses(args) == 0 {
 		b.t.Errorf("no process %q", args)
 	}
 }
@@ -267,10 +261,11 @@ func (b *hookedSession) runCommand(args ...string) string {
 	return string(out)
 }
 
-// startInject is a session whose answers the daemon types.
-func startInject(t *testing.T, c claude, script ...turn) *hookedSession {
+// startInject starts a session whose answers the daemon types.
+func startInject(t *testing.T, c claude, cfg config) *hookedSession {
 	t.Helper()
-	return startAsking(t, c, config{Env: []string{"GCHAT_ASK_MODE=inject"}, Script: script}, questionEvents...)
+	cfg.Env = append(cfg.Env, "GCHAT_ASK_MODE=inject")
+	return startAsking(t, c, cfg)
 }
 
 // startWithApp starts a session that asks with cards, in a direct message with its Chat
@@ -279,12 +274,6 @@ func startWithApp(t *testing.T, c claude, cfg config) *hookedSession {
 	t.Helper()
 	cfg.App = true
 	return startApproving(t, c, cfg)
-}
-
-// hasFolder reports whether a folder is in the project.
-func (b *hookedSession) hasFolder(name string) bool {
-	_, err := os.Stat(filepath.Join(b.Dir, name))
-	return err == nil
 }
 
 // dialogOf is what a permission's dialog says of an agent, in both versions.

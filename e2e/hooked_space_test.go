@@ -83,28 +83,21 @@ func (b *hookedSession) awaitPostFunc(what string, wanted func(*chat.Message) bo
 }
 
 func containsAll(s string, parts []string) bool {
-	for _, p := range parts {
-		if !strings.Contains(s, p) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(s, part) })
 }
 
 // reply answers in a message's thread, as the person does on the page.
 func (b *hookedSession) reply(to *chat.Message, text string) {
 	b.t.Helper()
-	if _, err := b.space.PostAs(space.Person(), to.Thread.Name, text); err != nil {
-		b.t.Fatal(err)
-	}
+	b.post(to.Thread.Name, text)
 }
 
-// awaitResult checks what the model was told in its n-th tool result.
-func (b *hookedSession) awaitResult(n int, parts ...string) {
+// post has the person write into a thread, or begin one where it is "".
+func (b *hookedSession) post(thread, text string) *chat.Message {
 	b.t.Helper()
-	if got := b.API.WaitToolResult(b.t, n); !containsAll(got.Text, parts) {
-		b.t.Errorf("the model was told %q, which does not hold %q", got.Text, parts)
-	}
+	m, err := b.space.PostAs(space.Person(), thread, text)
+	kit.NoError(b.t, err)
+	return m
 }
 
 // awaitResults checks what the model was told in two tool results, in whichever order
@@ -122,19 +115,36 @@ func (b *hookedSession) awaitResults(parts ...string) {
 }
 
 // countPosts says how many messages of the space begin so.
-func (b *hookedSession) countPosts(beginning string) (n int) {
-	for _, m := range b.space.Messages() {
-		if strings.HasPrefix(m.Text, beginning) {
-			n++
-		}
-	}
-	return n
+func (b *hookedSession) countPosts(beginning string) int {
+	return len(slices.DeleteFunc(b.space.Messages(), func(m *chat.Message) bool { return !strings.HasPrefix(m.Text, beginning) }))
 }
 
-// awaitPostInThread is await of a message in the thread of another.
-func (b *hookedSession) awaitPostInThread(m *chat.Message, beginning string, parts ...string) {
+// awaitPosts waits until so many messages of the space begin so.
+func (b *hookedSession) awaitPosts(n int, beginning string) {
 	b.t.Helper()
-	b.awaitPostFunc(fmt.Sprintf("%s with %q in the thread", beginning, parts), func(is *chat.Message) bool {
+	bound.Until(b.t, fmt.Sprintf("%d messages %s", n, beginning), func() bool { return b.countPosts(beginning) == n })
+}
+
+// checkPosts checks how many messages of the space begin so.
+func (b *hookedSession) checkPosts(want int, beginning string) {
+	b.t.Helper()
+	if n := b.countPosts(beginning); n != want {
+		b.t.Errorf("%d messages begin with %s, not %d:\n%s", n, beginning, want, b.postTexts())
+	}
+}
+
+// checkNoPost checks that no message of the space has one of these parts.
+func (b *hookedSession) checkNoPost(parts ...string) {
+	b.t.Helper()
+	for _, part := range parts {
+		checkLacks(b.t, b.postTexts(), part)
+	}
+}
+
+// awaitPostInThread is awaitPost of a message in the thread of another.
+func (b *hookedSession) awaitPostInThread(m *chat.Message, beginning string, parts ...string) *chat.Message {
+	b.t.Helper()
+	return b.awaitPostFunc(fmt.Sprintf("%s with %q in the thread", beginning, parts), func(is *chat.Message) bool {
 		return is.Thread.Name == m.Thread.Name && strings.HasPrefix(is.Text, beginning) && containsAll(is.Text, parts)
 	})
 }
@@ -165,11 +175,11 @@ func (b *hookedSession) awaitTwoPosts(beginning string) (both []*chat.Message) {
 	return both
 }
 
-// awaitPostInOtherThread is await of a message in another thread.
-func (b *hookedSession) awaitPostInOtherThread(message *chat.Message, beginning string) *chat.Message {
+// awaitPostInOtherThread is awaitPost of a message in another thread.
+func (b *hookedSession) awaitPostInOtherThread(message *chat.Message, beginning string, parts ...string) *chat.Message {
 	b.t.Helper()
 	return b.awaitPostFunc(beginning+" in another thread", func(m *chat.Message) bool {
-		return strings.HasPrefix(m.Text, beginning) && m.Thread.Name != message.Thread.Name
+		return strings.HasPrefix(m.Text, beginning) && m.Thread.Name != message.Thread.Name && containsAll(m.Text, parts)
 	})
 }
 
@@ -236,4 +246,12 @@ func (b *hookedSession) postTexts() string {
 		all = append(all, m.Text)
 	}
 	return strings.Join(all, "\n")
+}
+
+// checkOneThread checks that all messages of the space are in the thread of one.
+func (b *hookedSession) checkOneThread(of *chat.Message) {
+	b.t.Helper()
+	for _, m := range b.space.Messages() {
+		kit.Equalf(b.t, m.Thread.Name, of.Thread.Name, "the thread of %q", m.Text)
+	}
 }

@@ -122,21 +122,15 @@ func TestHubAccess_SharedMessagePostedOnce(t *testing.T) {
 // A machine that is revoked is let in nowhere, and its code makes it no more.
 func TestHubAccess_MachineRevoked(t *testing.T) {
 	x := newTestTeam(t)
-	code := x.joinCode(ann, "")
-	var j gchat.JoinResponse
-	x.request(0, "", "POST /hub/join", joinRequest{Code: code, Nonce: "a"}, &j)
-	h := x.hubs[0]
-	all, err := h.ListMachines(t.Context())
-	if err != nil || len(all) != 1 || all[0].ID != j.Machine || all[0].User != "users-1" {
-		t.Fatalf("machines %+v, %v", all, err)
-	}
-	if err := h.Revoke(t.Context(), nil, hub.Machine{ID: j.Machine}); err != nil {
-		// as though its code had ended long ago
-		t.Fatal(err)
-	}
+	j := x.joinHub(ann, "")
+	machine := x.listMachines(1)[0]
+	kit.Equal(t, machine.ID, j.Machine)
+	kit.Equal(t, machine.User, "users-1")
+	// as though its code had ended long ago
+	kit.NoError(t, x.hubs[0].Revoke(t.Context(), nil, hub.Machine{ID: j.Machine}))
 	for i := range x.hubs {
-		kit.Equalf(t, x.request(i, j.Token, "GET /v1/"+j.Space, nil, nil), http.StatusUnauthorized, "replica %d", i)
-		kit.Equalf(t, x.request(i, j.Token, "POST /hub/join", struct{}{}, nil), http.StatusUnauthorized, "renewed at replica %d", i)
+		kit.Equalf(t, x.readSpace(i, j), http.StatusUnauthorized, "replica %d", i)
+		kit.Equalf(t, x.renew(i, j.Token), http.StatusUnauthorized, "renewed at replica %d", i)
 	}
 }
 
@@ -144,17 +138,16 @@ func TestHubAccess_MachineRevoked(t *testing.T) {
 func TestHubAccess_RevokedWithinCodeLifetime(t *testing.T) {
 	x := newTestTeam(t)
 	code := x.joinCode(ann, "")
-	var j gchat.JoinResponse
-	x.request(0, "", "POST /hub/join", joinRequest{Code: code, Nonce: "a"}, &j)
-	all, _ := x.hubs[0].ListMachines(t.Context())
+	_, j := x.useCode(0, code, "a")
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	waits := 0
-	if err := x.hubs[0].Revoke(ctx, func(until time.Time) { waits++ }, all[0]); err == nil || waits != 1 {
+	if err := x.hubs[0].Revoke(ctx, func(until time.Time) { waits++ }, x.listMachines(1)...); err == nil || waits != 1 {
 		t.Fatal("it did not wait for the code's end")
 	}
-	kit.Equalf(t, x.request(1, "", "POST /hub/join", joinRequest{Code: code, Nonce: "a"}, nil), http.StatusConflict, "its code joins again")
-	kit.Equalf(t, x.request(1, j.Token, "GET /v1/"+j.Space, nil, nil), http.StatusUnauthorized, "its token")
+	status, _ := x.useCode(1, code, "a")
+	kit.Equalf(t, status, http.StatusConflict, "its code joins again")
+	kit.Equalf(t, x.readSpace(1, j), http.StatusUnauthorized, "its token")
 }
 
 // A machine that posts without an end is stopped; others are not.
@@ -188,17 +181,14 @@ func TestHubAccess_GooglesErrorsPassThrough(t *testing.T) {
 func TestHubAccess_PersonRevoked(t *testing.T) {
 	x := newTestTeam(t)
 	one, two := x.joinHub(ann, ""), x.joinHub(ann, "")
-	all, err := x.hubs[0].ListMachines(t.Context())
-	if err != nil || len(all) != 2 {
-		t.Fatalf("%+v, %v", all, err)
-	}
+	all := x.listMachines(2)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	if err := x.hubs[0].Revoke(ctx, func(time.Time) {}, all...); err == nil {
 		t.Error("it did not wait for the codes' end")
 	}
 	for _, j := range []gchat.JoinResponse{one, two} {
-		kit.Equalf(t, x.request(1, j.Token, "GET /v1/"+j.Space, nil, nil), http.StatusUnauthorized, "machine %s", j.Machine)
+		kit.Equalf(t, x.readSpace(1, j), http.StatusUnauthorized, "machine %s", j.Machine)
 	}
 }
 
@@ -239,7 +229,7 @@ func TestHubAccess_ManyRequestsRefused(t *testing.T) {
 			t.Errorf("it %s 800 times, and %d were refused", name, refused)
 		}
 	}
-	kit.Equalf(t, x.request(0, b.Token, "GET /v1/"+b.Space, nil, nil), http.StatusOK, "the other")
+	kit.Equalf(t, x.readSpace(0, b), http.StatusOK, "the other")
 }
 
 // A machine has few calls under way at once.
@@ -259,7 +249,7 @@ func TestHubAccess_ManyPullsRefused(t *testing.T) {
 	bound.Until(t, "some are refused", func() bool { return refused.Load() >= 20 })
 	x.stops[0]()
 	all.Wait()
-	kit.Equalf(t, x.request(0, a.Token, "GET /v1/"+a.Space, nil, nil), http.StatusOK, "after them")
+	kit.Equalf(t, x.readSpace(0, a), http.StatusOK, "after them")
 }
 
 // A pull whose body never ends is given up.
@@ -287,7 +277,7 @@ func TestHubAccess_PartialRequestGivenUp(t *testing.T) {
 func TestHubAccess_PersonLeftTheSpace(t *testing.T) {
 	x := newTestTeam(t)
 	j := x.joinHub(ann, x.AddSpace("room"))
-	renew := func() int { return x.request(1, j.Token, "POST /hub/join", struct{}{}, nil) }
+	renew := func() int { return x.renew(1, j.Token) }
 	kit.Equalf(t, renew(), http.StatusOK, "renewed in the room")
 	members := func(code int) func(*http.Request) int {
 		return func(r *http.Request) int {

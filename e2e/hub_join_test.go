@@ -15,29 +15,24 @@ import (
 
 	"google.golang.org/api/chat/v1"
 	apioption "google.golang.org/api/option"
-	"google.golang.org/api/pubsub/v1"
 
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
-	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/hub"
 )
 
 func TestHubJoin_TokenAndPolicy(t *testing.T) {
 	x := newTestTeam(t)
 	code := x.joinCode(ann, "")
-	var one, two gchat.JoinResponse
-	if got := x.request(0, "", "POST /hub/join", joinRequest{Code: code, Nonce: "a"}, &one); got != http.StatusOK {
-		t.Fatalf("join: %d", got)
-	}
+	_, one := x.useCode(0, code, "a")
 	if one.User != "users/1" || one.Space != "spaces/dm1" || one.Email != "ann@example.com" || len(one.Machine) != 12 ||
 		time.Until(one.Expires) > 24*time.Hour || one.Subscription != "projects/p/subscriptions/gchat-hooks-"+one.Machine {
 		t.Errorf("joined as %+v", one)
 	}
-	if got := x.request(1, "", "POST /hub/join", joinRequest{Code: code, Nonce: "a"}, &two); got != http.StatusOK || two.Machine != one.Machine {
-		t.Errorf("the same again, its answer was lost: %d, %+v", got, two)
-	}
-	kit.Equalf(t, x.request(1, "", "POST /hub/join", joinRequest{Code: code, Nonce: "b"}, nil), http.StatusConflict, "another machine with the same code")
+	_, two := x.useCode(1, code, "a")
+	kit.Equalf(t, two.Machine, one.Machine, "the same again, its answer was lost")
+	status, _ := x.useCode(1, code, "b")
+	kit.Equalf(t, status, http.StatusConflict, "another machine with the same code")
 	if got := x.request(1, one.Token, "POST /hub/join", struct{}{}, &two); got != http.StatusOK || two.Token == "" || two.Space != one.Space {
 		t.Errorf("renewed: %d, %+v", got, two)
 	}
@@ -92,11 +87,13 @@ func TestHubJoin_CodesAndTokensExpire(t *testing.T) {
 	} {
 		kit.Equalf(t, x.request(0, token, "GET /hub/policy", nil, nil), http.StatusUnauthorized, "%s", name)
 	}
-	kit.Equalf(t, x.request(0, signedCode(hubKey, ended), "POST /hub/join", struct{}{}, nil), http.StatusOK, "a token that has ended is renewed while its subscription stands")
+	kit.Equalf(t, x.renew(0, signedCode(hubKey, ended)), http.StatusOK, "a token that has ended is renewed while its subscription stands")
 	for name, code := range map[string]string{"a token": j.Token, "late": signedCode(hubKey, late), "another key's": signedCode(other, code)} {
-		kit.Equalf(t, x.request(0, "", "POST /hub/join", joinRequest{Code: code, Nonce: "n"}, nil), http.StatusUnauthorized, "code, %s", name)
+		status, _ := x.useCode(0, code, "n")
+		kit.Equalf(t, status, http.StatusUnauthorized, "code, %s", name)
 	}
-	kit.Equalf(t, x.request(0, "", "POST /hub/join", joinRequest{Code: signedCode(hubKey, code)}, nil), http.StatusBadRequest, "without a nonce")
+	status, _ := x.useCode(0, signedCode(hubKey, code), "")
+	kit.Equalf(t, status, http.StatusBadRequest, "without a nonce")
 }
 
 // hangingTransport is a Chat that does not answer what is posted into a space, until over
@@ -140,9 +137,7 @@ func TestHubJoin_HangingChatDelaysNobody(t *testing.T) {
 	bound.Until(t, "the hub answers Eve", func() bool { return hangs.posts.Load() > 0 })
 	x.Say(bob, b.Space, nil, "hello")
 	bound.Until(t, "Bob's machine hears him", func() bool {
-		var got pubsub.PullResponse
-		x.request(2, b.Token, "POST /v1/"+b.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 1}, &got)
-		return len(got.ReceivedMessages) > 0
+		return len(x.pull(2, b)) > 0
 	})
 }
 
@@ -175,9 +170,7 @@ func TestHubJoin_AnsweredInPrivate(t *testing.T) {
 	x.request(0, j.Token, createMessage(j, 1), &chat.Message{Text: "Merge or join?"}, &question)
 	x.Say(ann, room, &question, "join")
 	bound.Until(t, "her machine hears the answer", func() bool {
-		var got pubsub.PullResponse
-		x.request(0, j.Token, "POST /v1/"+j.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 1}, &got)
-		return len(got.ReceivedMessages) > 0
+		return len(x.pull(0, j)) > 0
 	})
 }
 
@@ -188,7 +181,7 @@ func TestHubJoin_OldTokenNotRenewed(t *testing.T) {
 	old := hub.Claims{Kind: "token", Machine: j.Machine, User: j.User, Space: j.Space, DirectSpace: j.Space}
 	for days, want := range map[int]int{7: http.StatusOK, 40: http.StatusUnauthorized} {
 		old.ExpiresAt = time.Now().AddDate(0, 0, -days).Unix()
-		kit.Equalf(t, x.request(0, signedCode(hubKey, old), "POST /hub/join", struct{}{}, nil), want, "ended %d days ago", days)
+		kit.Equalf(t, x.renew(0, signedCode(hubKey, old)), want, "ended %d days ago", days)
 	}
 }
 
@@ -264,14 +257,8 @@ func TestHubJoin_ByTheLineInChat(t *testing.T) {
 				}
 				kit.NoError(t, os.WriteFile(file, []byte(strings.ReplaceAll(string(b), x.urls[0], x.urls[1])), 0o600))
 			}
-			all, err := x.hubs[0].ListMachines(t.Context())
-			if err != nil || len(all) != 1 {
-				t.Fatalf("%+v, %v", all, err)
-			}
-			if err := x.hubs[0].Revoke(t.Context(), nil, hub.Machine{ID: all[0].ID}); err != nil {
-				// its code has ended long ago
-				t.Fatal(err)
-			}
+			// its code has ended long ago
+			kit.NoError(t, x.hubs[0].Revoke(t.Context(), nil, hub.Machine{ID: x.listMachines(1)[0].ID}))
 			got, said = run("doctor")
 			if got == 0 || !strings.Contains(said, "write join to the app") {
 				t.Errorf("revoked: %d: %s", got, said)

@@ -127,12 +127,49 @@ func (x *testTeam) joinCode(u *chat.User, space string) string {
 	return code
 }
 
-// joinHub has a person's machine join.
-func (x *testTeam) joinHub(u *chat.User, space string) (j gchat.JoinResponse) {
+// useCode has a machine join with a code.
+func (x *testTeam) useCode(replica int, code, nonce string) (status int, j gchat.JoinResponse) {
 	x.Helper()
-	if got := x.request(0, "", "POST /hub/join", joinRequest{Code: x.joinCode(u, space), Nonce: u.Name}, &j); got != http.StatusOK {
-		x.Fatalf("join: %d", got)
+	status = x.request(replica, "", "POST /hub/join", joinRequest{Code: code, Nonce: nonce}, &j)
+	return status, j
+}
+
+// renew has a machine renew its token.
+func (x *testTeam) renew(replica int, token string) (status int) {
+	x.Helper()
+	return x.request(replica, token, "POST /hub/join", struct{}{}, nil)
+}
+
+// pull is what a machine pulls.
+func (x *testTeam) pull(replica int, j gchat.JoinResponse) []*pubsub.ReceivedMessage {
+	x.Helper()
+	var got pubsub.PullResponse
+	x.request(replica, j.Token, "POST /v1/"+j.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 100}, &got)
+	return got.ReceivedMessages
+}
+
+// readSpace has a machine read its space.
+func (x *testTeam) readSpace(replica int, j gchat.JoinResponse) (status int) {
+	x.Helper()
+	return x.request(replica, j.Token, "GET /v1/"+j.Space, nil, nil)
+}
+
+// listMachines are the machines of the hub.
+func (x *testTeam) listMachines(n int) []hub.Machine {
+	x.Helper()
+	all, err := x.hubs[0].ListMachines(x.Context())
+	kit.NoError(x, err)
+	if len(all) != n {
+		x.Fatalf("machines: %+v, not %d", all, n)
 	}
+	return all
+}
+
+// joinHub has a person's machine join.
+func (x *testTeam) joinHub(u *chat.User, space string) gchat.JoinResponse {
+	x.Helper()
+	status, j := x.useCode(0, x.joinCode(u, space), u.Name)
+	kit.Equalf(x, status, http.StatusOK, "join")
 	return j
 }
 

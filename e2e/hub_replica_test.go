@@ -80,6 +80,17 @@ func (r *replica) kill() {
 	_ = r.cmd.Wait()
 }
 
+// killSome kills one hub after another, which starts again, until ctx ends.
+func killSome(ctx context.Context, hubs []*replica) (kills int) {
+	for ; ctx.Err() == nil; kills++ {
+		time.Sleep(time.Duration(10+rand.IntN(100)) * time.Millisecond)
+		r := hubs[rand.IntN(len(hubs))]
+		r.kill()
+		r.start()
+	}
+	return kills
+}
+
 // A joinedMachine is a client of hubs, and no hooks.
 type joinedMachine struct {
 	gchat.JoinResponse
@@ -175,15 +186,7 @@ func TestHubReplica_KilledLosesNothing(t *testing.T) {
 		})
 	}
 	kills := 0
-	all.Go(func() {
-		for ctx.Err() == nil {
-			time.Sleep(time.Duration(20+rand.IntN(150)) * time.Millisecond)
-			r := hubs[rand.IntN(len(hubs))]
-			r.kill()
-			r.start()
-			kills++
-		}
-	})
+	all.Go(func() { kills = killSome(ctx, hubs) })
 	posts, unknown := 0, 0
 	all.Go(func() { // one machine posts on, each message until it is known to be there
 		m := *machines[2]
@@ -429,19 +432,14 @@ func runGo(t *testing.T, dir, hub string, args ...string) string {
 func TestHubEvents_ReachTheirMachines(t *testing.T) {
 	x := newTestTeam(t)
 	a, b := x.joinHub(ann, ""), x.joinHub(bob, "")
-	pull := func(j gchat.JoinResponse) (got pubsub.PullResponse) {
-		x.request(1, j.Token, "POST /v1/"+j.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 100}, &got)
-		return got
-	}
 	for range 20 {
 		x.Say(ann, a.Space, nil, "hello")
 	}
 	x.Say(bob, b.Space, nil, "hi")
 	seen := map[string]bool{}
 	bound.Until(t, "all events", func() bool {
-		got := pull(a)
 		ack := &pubsub.AcknowledgeRequest{}
-		for _, m := range got.ReceivedMessages {
+		for _, m := range x.pull(1, a) {
 			if seen[m.Message.MessageId] || len(m.Message.Attributes) > 0 {
 				t.Errorf("twice, or with attributes: %+v", m.Message)
 			}
@@ -450,9 +448,7 @@ func TestHubEvents_ReachTheirMachines(t *testing.T) {
 		}
 		return x.request(0, a.Token, "POST /v1/"+a.Subscription+":acknowledge", ack, nil) == http.StatusOK && len(seen) == 20
 	})
-	if got := pull(b); len(got.ReceivedMessages) != 1 {
-		t.Errorf("bob's machine hears %d", len(got.ReceivedMessages))
-	}
+	kit.Equalf(t, len(x.pull(1, b)), 1, "events for Bob's machine")
 }
 
 // An event that was published and not acknowledged is published again, under the same id.
@@ -469,12 +465,9 @@ func TestHubEvents_RepublishedUnderOneID(t *testing.T) {
 	}
 	n := 0
 	bound.Until(t, "both", func() bool {
-		var got pubsub.PullResponse
-		x.request(0, a.Token, "POST /v1/"+a.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 100}, &got)
-		for _, m := range got.ReceivedMessages {
-			if n++; m.Message.MessageId != "77" {
-				t.Errorf("id %s", m.Message.MessageId)
-			}
+		for _, m := range x.pull(0, a) {
+			n++
+			kit.Equalf(t, m.Message.MessageId, "77", "the id")
 		}
 		return n >= 2
 	})
@@ -508,14 +501,7 @@ func TestHubReplica_KilledWhilePeopleJoin(t *testing.T) {
 	g.Refuse(func(*http.Request) int { time.Sleep(20 * time.Millisecond); return 0 })
 	ctx, end := context.WithCancel(t.Context())
 	var killing sync.WaitGroup
-	killing.Go(func() {
-		for ctx.Err() == nil {
-			time.Sleep(time.Duration(10+rand.IntN(60)) * time.Millisecond)
-			r := hubs[rand.IntN(len(hubs))]
-			r.kill()
-			r.start()
-		}
-	})
+	killing.Go(func() { killSome(ctx, hubs) })
 	people := make([]*chat.User, 40)
 	for i := range people {
 		people[i] = person(i+1, "x@example.com")

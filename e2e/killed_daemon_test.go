@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"gchat-hooks/e2e/bound"
@@ -26,29 +25,15 @@ import (
 //
 // A few of the steps by default; GCHAT_E2E_KILLS=all takes all of them.
 func TestDaemon_KilledWhileTyping(t *testing.T) {
-	if _, err := exec.LookPath("strace"); err != nil {
-		skip(t, "needs strace to kill at system calls")
-	}
-	every := os.Getenv("GCHAT_E2E_KILLS") == "all"
-	var steps []killStep
-	for call, most := range map[string]int{"renameat,renameat2": 10, "fsync": 16, "waitid,wait4": 20, "clone,clone3,vfork": 24} {
-		if every {
-			for n := 1; n <= most; n++ {
-				steps = append(steps, killStep{call, n})
-			}
-			continue
-		}
-		// Every answer makes the first quarter of these calls; how many more, depends on
-		// the machine.
-		steps = append(steps, killStep{call, 1 + rand.IntN(most/4)}, killStep{call, 1 + rand.IntN(most)})
-	}
-	rand.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
+	// Every answer makes the first quarter of these calls; how many more, depends on the
+	// machine.
+	steps := killSteps(t, map[string]int{"renameat,renameat2": 10, "fsync": 16, "waitid,wait4": 20, "clone,clone3,vfork": 24}, 4, 1)
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		var script []turn
 		for n := range steps {
 			script = append(script, turn{questionCall(roundQuestion(n))}, turn{textBlock(fmt.Sprintf("Noted %d.", n))})
 		}
-		b := startInject(t, c, script...)
+		b := startInject(t, c, config{Script: script})
 		keys := b.logTmux()
 		killed, looked := 0, 0
 		for n, at := range steps {
@@ -63,9 +48,7 @@ func TestDaemon_KilledWhileTyping(t *testing.T) {
 			b.WaitScreen(fmt.Sprintf("Noted %d.", n))
 		}
 		t.Logf("%d answers typed, the daemon killed in %d of them; %d times a person was told to look", len(steps), killed, looked)
-		if killed == 0 {
-			t.Error("it was never killed: the test does not do what it says")
-		}
+		kit.Equalf(t, killed > 0, true, "it was killed")
 	})
 }
 
@@ -73,6 +56,24 @@ func TestDaemon_KilledWhileTyping(t *testing.T) {
 type killStep struct {
 	call string
 	n    int
+}
+
+// killSteps are steps out of the most of each call: one at random within each of these
+// parts of them. With GCHAT_E2E_KILLS=all there is one for each call as well.
+func killSteps(t *testing.T, calls map[string]int, parts ...int) (steps []killStep) {
+	if _, err := exec.LookPath("strace"); err != nil {
+		skip(t, "needs strace to kill at system calls")
+	}
+	for call, most := range calls {
+		for n := 1; os.Getenv("GCHAT_E2E_KILLS") == "all" && n <= most; n++ {
+			steps = append(steps, killStep{call, n})
+		}
+		for _, part := range parts {
+			steps = append(steps, killStep{call, 1 + rand.IntN(most/part)})
+		}
+	}
+	rand.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
+	return steps
 }
 
 func roundQuestion(n int) question {
@@ -84,15 +85,10 @@ func roundQuestion(n int) question {
 // returns the keys sent so far.
 func (b *hookedSession) logTmux() func() []string {
 	b.t.Helper()
-	tmux, err := exec.LookPath("tmux")
-	kit.NoError(b.t, err)
-	dir := b.t.TempDir()
-	log := filepath.Join(dir, "log")
-	script := fmt.Sprintf("#!/bin/sh\nprintf '%%s\\n' \"$*\" >>%s\nexec %s \"$@\"\n", log, tmux)
-	kit.NoError(b.t, os.WriteFile(filepath.Join(dir, "tmux"), []byte(script), 0o700))
+	dir := putTmux(b.t, `printf '%s\n' "$*" >>"$(dirname "$0")/log"`)
 	b.tmux.env = append(b.tmux.env, "PATH="+dir+":"+os.Getenv("PATH"))
 	return func() (keys []string) {
-		raw, _ := os.ReadFile(log)
+		raw, _ := os.ReadFile(filepath.Join(dir, "log"))
 		for line := range strings.Lines(string(raw)) {
 			if _, sent, ok := strings.Cut(line, "send-keys"); ok {
 				keys = append(keys, strings.TrimSpace(sent))
@@ -113,19 +109,10 @@ func (b *hookedSession) answerWhileDying(n int, at killStep, keys func() []strin
 	b.reply(q, "2")
 	name := fmt.Sprintf("round %d (%s %d)", n, at.call, at.n)
 	record := func() *state.Question { return b.loadQuestions()[n] }
-	bound.WaitFor(bound.Patience, func() bool {
-		select {
-		case err := <-victim.done:
-			victim.done <- err
-			died = true
-		default:
-		}
-		return died || record().Status == state.Resolved
-	})
-	if !died {
-		victim.cmd.Process.Signal(syscall.SIGTERM)
-		victim.waitExit()
-	} else {
+	bound.WaitFor(bound.Patience, func() bool { return victim.hasEnded() || record().Status == state.Resolved })
+	died = victim.hasEnded()
+	victim.stop()
+	if died {
 		next := b.startDaemon()
 		over := bound.WaitFor(bound.Patience, func() bool {
 			r := record()
@@ -139,22 +126,15 @@ func (b *hookedSession) answerWhileDying(n int, at killStep, keys func() []strin
 			b.awaitPost("[Look]", "only partly typed")
 			b.Choose("3. "+roundQuestion(n).Options[2].Label, "3") // the person does
 		}
-		next.cmd.Process.Signal(syscall.SIGTERM)
-		next.waitExit()
+		next.stop()
 	}
-	told := b.API.WaitToolResult(b.t, n+1).Text
 	want := `"="Rolling"`
 	if looked {
 		want = `"="Canary"`
 	}
-	kit.Containsf(b.t, told, want, "%s: told", name)
-	seen := map[string]bool{}
-	for _, key := range keys()[before:] {
-		if seen[key] {
-			b.t.Errorf("%s: sent twice: %q", name, key)
-		}
-		seen[key] = true
-	}
+	b.awaitResult(n+1, want)
+	sent := slices.Sorted(slices.Values(keys()[before:]))
+	kit.Equalf(b.t, slices.Compact(slices.Clone(sent)), sent, "%s: sent once", name)
 	return died, looked
 }
 
@@ -178,90 +158,57 @@ func (b *hookedSession) killAt(d *daemon, at killStep) {
 	}()
 }
 
-// TestDaemon_KilledWhileDeliveringPrompts kills -9 the daemon at a step of bringing what
-// a person wrote to a session: one that is idle, and one that has ended and is resumed
-// for it. Another daemon follows. Claude has the words once, or their thread is told; and
-// no session is started twice.
+// TestDaemon_KilledWhileDeliveringPrompts kills -9 the daemon at a step of delivering
+// what a person wrote to a session: one that is idle, and one that has ended and is
+// resumed for it. Another daemon follows. Claude has the prompt once, or its thread is
+// told; and no session is started twice.
 //
 // A few of the steps by default; GCHAT_E2E_KILLS=all takes more of them.
 func TestDaemon_KilledWhileDeliveringPrompts(t *testing.T) {
-	if _, err := exec.LookPath("strace"); err != nil {
-		skip(t, "needs strace to kill at system calls")
-	}
-	var steps []killStep
-	for call, most := range map[string]int{"renameat,renameat2": 8, "fsync": 12, "clone,clone3,vfork": 8} {
-		if os.Getenv("GCHAT_E2E_KILLS") == "all" {
-			for n := 1; n <= most; n++ {
-				steps = append(steps, killStep{call, n})
-			}
-			continue
-		}
-		steps = append(steps, killStep{call, 1 + rand.IntN(most)})
-	}
+	steps := killSteps(t, map[string]int{"renameat,renameat2": 8, "fsync": 12, "clone,clone3,vfork": 8}, 1)
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		script := []turn{askBackTurn}
-		for range 3 * len(steps) {
-			script = append(script, turn{textBlock("Done.")})
-		}
-		b := startApproving(t, c, config{Prepare: allowStarts(t, nil), Env: []string{"GCHAT_IDLE=asks"}, Script: script})
+		script := slices.Concat([]turn{askBackTurn}, slices.Repeat([]turn{{textBlock("Done.")}}, 3*len(steps)))
+		b := startApproving(t, c, config{Files: allowStarts, Env: []string{"GCHAT_IDLE=asks"}, Script: script})
 		b.Prompt("go ahead")
 		thread := b.awaitPost("[Waiting for you]")
-		killed := 0
-		said := 0
+		killed, sent := 0, 0
 		for _, at := range steps {
 			for _, ended := range []bool{false, true} {
 				windows := b.windowCount()
 				if ended {
 					b.killAllOurs()
 				}
-				said++
-				words := fmt.Sprintf("words number %d.", said)
+				sent++
+				prompt := fmt.Sprintf("prompt number %d.", sent)
 				victim := b.startDaemon()
 				victim.awaitPolling()
 				b.killAt(victim, at)
-				b.reply(thread, words)
-				over := func() bool { return b.API.maxCount(words) > 0 || b.isLossTold() }
-				died := false
-				bound.WaitFor(bound.Patience, func() bool {
-					select {
-					case err := <-victim.done:
-						victim.done <- err
-						died = true
-					default:
-					}
-					return died || over()
-				})
-				if !died {
-					victim.cmd.Process.Signal(syscall.SIGTERM)
-					victim.waitExit()
-				}
-				next := b.startDaemon()
-				name := fmt.Sprintf("%s, ended %v (%s %d, died %v)", words, ended, at.call, at.n, died)
-				if !bound.WaitFor(2*bound.Patience, over) {
-					t.Fatalf("%s: neither said nor told", name)
-				}
-				if n := b.API.maxCount(words); n > 1 {
-					t.Errorf("%s: Claude has it %d times", name, n)
-				}
-				if started := b.windowCount() - windows; ended && started > 1 {
-					t.Errorf("%s: started %d times", name, started)
-				}
+				b.reply(thread, prompt)
+				over := func() bool { return b.API.maxCount(prompt) > 0 || b.isLossTold() }
+				bound.WaitFor(bound.Patience, func() bool { return victim.hasEnded() || over() })
+				died := victim.hasEnded()
 				if died {
 					killed++
 				}
-				if b.API.maxCount(words) > 0 {
-					bound.Until(t, "the words are told of", func() bool {
-						return b.countPosts("[Sent]")+b.countPosts("[Look]")+b.countPosts("[Not started]")+b.countPosts("[Cancelled]")+b.countPosts("[Not used]") >= said
-					})
+				victim.stop()
+				next := b.startDaemon()
+				name := fmt.Sprintf("%s, ended %v (%s %d, died %v)", prompt, ended, at.call, at.n, died)
+				if !bound.WaitFor(2*bound.Patience, over) {
+					t.Fatalf("%s: neither sent nor told", name)
 				}
-				next.cmd.Process.Signal(syscall.SIGTERM)
-				next.waitExit()
+				count, started := b.API.maxCount(prompt), b.windowCount()-windows
+				if count > 1 || ended && started > 1 {
+					t.Errorf("%s: Claude has it %d times, started %d times", name, count, started)
+				}
+				bound.Until(t, "the thread is told", func() bool {
+					told := b.countPosts("[Sent]") + b.countPosts("[Look]") + b.countPosts("[Not started]") + b.countPosts("[Cancelled]") + b.countPosts("[Not used]")
+					return count == 0 || told >= sent
+				})
+				next.stop()
 			}
 		}
-		t.Logf("the daemon was killed in %d of %d", killed, said)
-		if killed == 0 {
-			t.Error("it was never killed: the test does not do what it says")
-		}
+		t.Logf("the daemon was killed in %d of %d", killed, sent)
+		kit.Equalf(t, killed > 0, true, "it was killed")
 	})
 }
 
@@ -286,9 +233,7 @@ func (b *hookedSession) killAllOurs() {
 		b.Quit()
 		return
 	}
-	if out, err := b.tmux.run("kill-window", "-a", "-t", "=claude:0"); err != nil {
-		b.t.Fatal(out, err)
-	}
+	b.runTmux("kill-window", "-a", "-t", "=claude:0")
 	bound.Until(b.t, "its process is gone", func() bool {
 		all, _ := state.SessionsIn(filepath.Join(b.Home, ".local", "state", "gchat-hooks")).All()
 		return !slices.ContainsFunc(all, func(s *state.Session) bool { return s.ClaudePID > 0 && !inject.HasEnded(s.ClaudePID, s.ClaudeStart) })

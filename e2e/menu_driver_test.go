@@ -69,13 +69,6 @@ func (m menuDriver) mustRefuse(message, action string, args ...string) {
 	}
 }
 
-func (m menuDriver) awaitResult(n int, parts ...string) {
-	m.t.Helper()
-	if got := m.API.WaitToolResult(m.t, n); !containsAll(got.Text, parts) {
-		m.t.Errorf("Claude was told %q, want %q", got.Text, parts)
-	}
-}
-
 // deployNextQuestion is another question than deploy: of two equal ones in a row, the
 // second can be on the screen before anybody saw the first one go, and then the driver
 // rightly says that it saw no effect.
@@ -170,7 +163,7 @@ func TestMenuDriver_ChoosesAmongPreviews(t *testing.T) {
 func TestMenuDriver_SmallPane(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		m := newMenuDriver(t, c, turn{questionCall(deployQuestion)}, turn{questionCall(deployNextQuestion)}, thanksTurn)
-		m.runTmux("resize-window", "-t", "=claude:", "-x", "60", "-y", "15")
+		m.resize("60", "15")
 		m.Prompt("go ahead")
 		m.WaitScreen(firstOption)
 		m.mustRun("choose", "3")
@@ -215,8 +208,8 @@ func TestMenuDriver_DecidesByThePersonsSetting(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		script := []turn{{toolCall("ExitPlanMode", map[string]any{"plan": "# The plan"})}, {bash("mkdir one")}, thanksTurn}
 		word := map[string]bool{"menu_decides": true}
-		s := startSession(t, c, config{Script: script, Args: []string{"--permission-mode", "plan"}, Prepare: func(_, dir string) {
-			writeFile(t, filepath.Join(dir, ".claude", "gchat-hooks.json"), word)
+		s := startSession(t, c, config{Script: script, Args: []string{"--permission-mode", "plan"}, Files: map[string]string{
+			".claude/gchat-hooks.json": `{"menu_decides": true}`,
 		}})
 		run := func(args ...string) (int, string) {
 			cmd := exec.Command(builtProgram(t), append([]string{"menu", "clau"}, args...)...)
@@ -250,9 +243,7 @@ func TestMenuDriver_DecidesByThePersonsSetting(t *testing.T) {
 			writeFile(t, mine, struct{}{})
 		}
 		s.WaitScreen("Thanks, understood.")
-		if _, err := os.Stat(filepath.Join(s.Dir, "one")); err != nil {
-			t.Error(err)
-		}
+		s.checkMade(true, "one")
 		log, err := os.ReadFile(filepath.Join(s.Home, ".claude", "logs", "gchat-hooks-audit.log"))
 		lines := strings.Split(strings.TrimSpace(string(log)), "\n")
 		if err != nil || len(lines) != 2 || !containsAll(lines[0], []string{`"kind":"plan"`, `"by":"menu-driver"`, `"replied":"choose 1"`, `"told":"Yes`}) ||
@@ -279,12 +270,10 @@ func TestMenuDriver_ClearsThenSends(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		m := newMenuDriver(t, c, turn{textBlock("The first conversation.")}, turn{textBlock("The second one.")}, turn{textBlock("The third.")}, turn{textBlock("The fourth.")})
 		m.Prompt("remember the heron")
-		m.WaitScreen("The first conversation.")
-		m.WaitIdle()
+		m.WaitDone("The first conversation.")
 		for _, next := range []struct{ command, reply string }{{"now the second", "The second one."}, {"now the third\nof several\nlines\nof text", "The third."}} {
 			m.mustRun("clear_then", next.command)
-			m.WaitScreen(next.reply)
-			m.WaitIdle()
+			m.WaitDone(next.reply)
 		}
 		m.mustRun("clear_then", "/clear") // two clears with nothing said in between
 		m.mustRun("clear_then", "now the fourth")

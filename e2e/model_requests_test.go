@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"gchat-hooks/e2e/kit"
 	"slices"
 	"strings"
 	"testing"
@@ -185,6 +186,13 @@ func (a *fakeModel) WaitToolResult(t *testing.T, n int) toolResult {
 func (a *fakeModel) WaitText(t *testing.T, text string) {
 	t.Helper()
 	a.Wait(t, fmt.Sprintf("a message with %q", text), func() bool { return a.maxCount(text) > 0 })
+}
+
+// WaitTextOnce is WaitText of what no message repeats.
+func (a *fakeModel) WaitTextOnce(t *testing.T, text string) {
+	t.Helper()
+	a.WaitText(t, text)
+	kit.Equalf(t, a.maxCount(text), 1, "messages with %q", text)
 }
 
 // maxCount says in how many messages of the conversation text is, not counting

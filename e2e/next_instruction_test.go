@@ -5,31 +5,24 @@ import (
 	"testing"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 )
 
 func TestNextInstruction_TypedIntoTmux(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		b := startApproving(t, c, config{Script: []turn{askBackTurn, thanksTurn, {textBlock("Bye.")}}})
-		b.Prompt("go ahead")
+	eachSession(t, bothVersions, startApproving, config{Script: []turn{askBackTurn, thanksTurn, {textBlock("Bye.")}}}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Waiting for you]", "Shall I commit?", "Reply with the next instruction.")
 		b.reply(q, "yes, and push \"it\"\nwith $care; Enter 然后")
 		b.WaitScreen("Thanks, understood.")
 		b.API.WaitText(t, "with $care; Enter 然后")
-		if got := b.awaitPost("[Sent]"); got.Thread.Name != q.Thread.Name {
-			t.Errorf("told in %s, asked in %s", got.Thread.Name, q.Thread.Name)
-		}
+		b.awaitPostInThread(q, "[Sent]")
 		b.WaitIdle()
-		if n := b.countPosts("[Waiting for you]"); n != 1 { // the last words are no question
-			t.Errorf("asked %d times", n)
-		}
+		b.checkPosts(1, "[Waiting for you]")
 	})
 }
 
 // What the prompt would not take as words is asked back, and what follows is typed.
 func TestNextInstruction_AskedBackOrSent(t *testing.T) {
-	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		b := startApproving(t, c, config{Script: []turn{askBackTurn, thanksTurn}})
-		b.Prompt("go ahead")
+	eachSession(t, testedVersions, startApproving, config{Script: []turn{askBackTurn, thanksTurn}}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Waiting for you]")
 		for i, words := range []string{"exit", ":wq!", "\u0301abc", "go on with @/etc/hosts"} {
 			b.reply(q, words)
@@ -60,9 +53,7 @@ func TestNextInstruction_WakesOutsideTmux(t *testing.T) {
 }
 
 func TestNextInstruction_KeepsADraft(t *testing.T) {
-	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		b := startApproving(t, c, config{Script: []turn{askBackTurn, thanksTurn}})
-		b.Prompt("go ahead")
+	eachSession(t, testedVersions, startApproving, config{Script: []turn{askBackTurn, thanksTurn}}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Waiting for you]")
 		b.WaitIdle()
 		b.Type("half a thought")
@@ -71,9 +62,7 @@ func TestNextInstruction_KeepsADraft(t *testing.T) {
 		if m := b.awaitPost("[Kept]", "Someone is typing"); strings.Contains(m.Text, "half a thought") {
 			t.Errorf("the space reads the draft: %q", m.Text)
 		}
-		if screen := b.Screen(); !strings.Contains(screen, "half a thought") || strings.Contains(screen, "commit it") {
-			t.Errorf("the draft was touched:\n%s", screen)
-		}
+		kit.Equalf(t, inputText(b.Screen()), "halfathought", "the draft")
 		b.Keys("C-u") // the person gives it up
 		b.WaitScreen("Thanks, understood.")
 		b.API.WaitText(t, "commit it")
@@ -81,14 +70,10 @@ func TestNextInstruction_KeepsADraft(t *testing.T) {
 }
 
 func TestNextInstruction_ClosedByTheTerminal(t *testing.T) {
-	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		b := startApproving(t, c, config{Script: []turn{askBackTurn, thanksTurn}})
-		b.Prompt("go ahead")
+	eachSession(t, testedVersions, startApproving, config{Script: []turn{askBackTurn, thanksTurn}}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Waiting for you]")
 		b.Prompt("no, wait")
 		b.WaitScreen("Thanks, understood.")
-		if got := b.awaitPost("[Answered]", "You went on in the terminal."); got.Thread.Name != q.Thread.Name {
-			t.Errorf("told in %s, asked in %s", got.Thread.Name, q.Thread.Name)
-		}
+		b.awaitPostInThread(q, "[Answered]", "You went on in the terminal.")
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -29,55 +30,37 @@ const elsewhere = "10.77.0.1"
 // prints. The question is answered with a tap on the page, on this machine and at the
 // address that a phone would open.
 func TestPage_NewUserAnswers(t *testing.T) {
-	t.Parallel()
-	for name, phone := range map[string]bool{"here": false, "phone": true} {
-		t.Run(name, func(t *testing.T) {
-			eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-				requireIsolation(t)
-				program, installer := builtProgram(t), absPath(t, "../install.sh")
-				address, args := "127.0.0.1:"+freePort(t), []string{"--space"}
-				served := []string{"space", "--listen", address}
-				if phone {
-					addAddress(t)
-					address = "0.0.0.0:" + freePort(t)
-					args, served = append(args, "--phone", "--address", address), []string{"space", "--phone", "--listen", address}
-				} else {
-					args = append(args, "--address", address)
-				}
-				var page string
-				s := startSession(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}, Prepare: func(home, project string) {
-					env := []string{"HOME=" + home, "PATH=" + filepath.Dir(c.Argv[len(c.Argv)-1]) + ":/usr/bin:/bin", "TMPDIR=" + os.TempDir()}
-					for _, command := range [][]string{
-						{"sh", installer, "--binary", program},
-						append([]string{filepath.Join(home, "bin", "gchat-hooks"), "setup"}, args...),
-					} {
-						cmd := bound.Command(t, command[0], command[1:]...)
-						cmd.Dir, cmd.Env = project, env
-						if out, err := cmd.CombinedOutput(); err != nil {
-							t.Fatalf("%s: %v\n%s", strings.Join(command, " "), err, out)
-						}
-					}
-					page = serveSpace(t, env, filepath.Join(home, "bin", "gchat-hooks"), served)
-				}})
-				if phone != strings.Contains(page, elsewhere) {
-					t.Fatalf("the page is at %s", page)
-				}
-				tap := phoneBrowser(t)
-				tap(chromedp.Navigate(page))
-				s.Prompt("go ahead")
-				s.WaitScreen(firstOption)
-				tap(chromedp.Click(chromedp.CSS(`[data-thread][data-state="open"]`), chromedp.NodeVisible))
-				tap(chromedp.Click(chromedp.CSS(`[data-option="3"]`), chromedp.NodeVisible))
-				(&hookedSession{session: s}).awaitResult(1, "Canary")
-				tap(chromedp.WaitVisible(chromedp.CSS(`#thread-state[data-state="answered"]`)))
-				tap(chromedp.Evaluate[chromedp.Void](`(async () => {
+	eachCase(t, testedVersions, map[string]bool{"here": false, "phone": true}, func(t *testing.T, c claude, phone bool) {
+		program, installer := builtProgram(t), absPath(t, "../install.sh")
+		args, address := []string(nil), "127.0.0.1:"+freePort(t)
+		if phone {
+			addAddress(t)
+			args, address = []string{"--phone"}, "0.0.0.0:"+freePort(t)
+		}
+		var page string
+		s := startSession(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}, Prepare: func(t *testing.T, home, project string) {
+			env := personEnv(c, home)
+			runIn(t, project, env, "sh", installer, "--binary", program)
+			runIn(t, project, env, filepath.Join(home, "bin", "gchat-hooks"), slices.Concat([]string{"setup", "--space"}, args, []string{"--address", address})...)
+			page = serveSpace(t, env, filepath.Join(home, "bin", "gchat-hooks"), slices.Concat([]string{"space"}, args, []string{"--listen", address}))
+		}})
+		if phone != strings.Contains(page, elsewhere) {
+			t.Fatalf("the page is at %s", page)
+		}
+		tap := newBrowser(t).do
+		tap(chromedp.Navigate(page))
+		s.Prompt("go ahead")
+		s.WaitScreen(firstOption)
+		tap(chromedp.Click(chromedp.CSS(`[data-thread][data-state="open"]`), chromedp.NodeVisible))
+		tap(chromedp.Click(chromedp.CSS(`[data-option="3"]`), chromedp.NodeVisible))
+		s.awaitResult(1, "Canary")
+		tap(chromedp.WaitVisible(chromedp.CSS(`#thread-state[data-state="answered"]`)))
+		tap(chromedp.Evaluate[chromedp.Void](`(async () => {
 					const { request } = await import('/page/key.js');
 					const { week } = await (await request('/page/week')).json();
 					if (!/^since .*questions 1, .*answered in chat 1, .*lost 0/.test(week)) throw new Error(week);
 				})()`, chromedp.EvalAwaitPromise))
-			})
-		})
-	}
+	})
 }
 
 // serveSpace runs the space until the test ends, and returns its page's address.
@@ -113,8 +96,7 @@ func spaceSocket(t *testing.T, env []string, address string) string {
 	t.Helper()
 	_, port, _ := net.SplitHostPort(address)
 	at, _ := strconv.Atoi(port)
-	home, _ := strings.CutPrefix(env[0], "HOME=")
-	socket, err := state.ReadSpaceSocket(func(name string) string { return map[string]string{"HOME": home}[name] }, at)
+	socket, err := state.ReadSpaceSocket(lookupIn(env[:1]), at)
 	if err != nil || socket == "" {
 		t.Fatalf("the space's socket is %q: %v", socket, err)
 	}
@@ -144,24 +126,13 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-func absPath(t *testing.T, path string) string {
-	t.Helper()
-	path, err := filepath.Abs(path)
-	kit.NoError(t, err)
-	return path
-}
-
 // setUpSpace connects a machine to an embedded space of its own, as a person does, and
 // runs it. It gives the page's address.
 func setUpSpace(t *testing.T, c claude, home, project string, flags ...string) (page string) {
 	t.Helper()
 	program, address := builtProgram(t), "127.0.0.1:"+freePort(t)
-	env := []string{"HOME=" + home, "PATH=" + filepath.Dir(c.Argv[len(c.Argv)-1]) + ":" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}
-	cmd := exec.Command(program, append([]string{"setup", "--space", "--address", address, "--preset", "approve"}, flags...)...)
-	cmd.Dir, cmd.Env = project, env
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("setup: %v\n%s", err, out)
-	}
+	env := personEnv(c, home)
+	runIn(t, project, env, program, append([]string{"setup", "--space", "--address", address, "--preset", "approve"}, flags...)...)
 	return serveSpace(t, env, program, []string{"space", "--listen", address})
 }
 
@@ -169,17 +140,16 @@ func setUpSpace(t *testing.T, c claude, home, project string, flags ...string) (
 func TestPage_StartsSession(t *testing.T) {
 	const words = `model is "what" I ask about; $(touch owned)`
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		requireIsolation(t)
 		var page string
 		s := startSession(t, c, config{
 			Script:  []turn{{questionCall(deployQuestion)}, thanksTurn, {textBlock("The new one is at work.")}},
-			Prepare: func(home, project string) { page = setUpSpace(t, c, home, project, "--start-sessions") },
+			Prepare: func(t *testing.T, home, project string) { page = setUpSpace(t, c, home, project, "--start-sessions") },
 		})
 		defer (&hookedSession{session: s}).runOwnTmux("kill-server")
 		s.Prompt("go ahead")
 		s.Choose(firstOption, "2") // by which the project is known
 		s.WaitScreen("Thanks, understood.")
-		tap := phoneBrowser(t)
+		tap := newBrowser(t).do
 		tap(chromedp.Navigate(page), chromedp.Click(chromedp.CSS(`#begin`), chromedp.NodeVisible))
 		tap(chromedp.SendKeys(chromedp.CSS(`#new-project`), "project"), chromedp.SendKeys(chromedp.CSS(`#new-words`), words))
 		tap(chromedp.Click(chromedp.CSS(`#new-start`)))
@@ -192,18 +162,15 @@ func TestPage_StartsSession(t *testing.T) {
 func TestPage_StopsSession(t *testing.T) {
 	const forever = "./forever.sh"
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		requireIsolation(t)
 		var page string
 		s := startSession(t, c, config{
-			Folder: `<script>document.title='owned'` + "\u202e" + strings.Repeat("x", 100),
-			Args:   []string{"--allowedTools", "Bash(" + forever + ")"},
-			Script: []turn{{textBlock("What shall I do?")}, {toolCall("Bash", map[string]any{"command": forever})}, {questionCall(deployQuestion)}, thanksTurn},
-			Prepare: func(home, project string) {
-				kit.NoError(t, os.WriteFile(filepath.Join(project, "forever.sh"), []byte("#!/bin/sh\nexec sleep 1000\n"), 0o700))
-				page = setUpSpace(t, c, home, project)
-			},
+			Folder:  `<script>document.title='owned'` + "\u202e" + strings.Repeat("x", 100),
+			Args:    []string{"--allowedTools", "Bash(" + forever + ")"},
+			Script:  []turn{{textBlock("What shall I do?")}, {toolCall("Bash", map[string]any{"command": forever})}, {questionCall(deployQuestion)}, thanksTurn},
+			Files:   map[string]string{forever: "#!/bin/sh\nexec sleep 1000\n"},
+			Prepare: func(t *testing.T, home, project string) { page = setUpSpace(t, c, home, project) },
 		})
-		tap := phoneBrowser(t)
+		tap := newBrowser(t).do
 		does := func(want string) {
 			t.Helper()
 			tap(chromedp.WaitVisible(chromedp.CSS(`#does[data-does="` + want + `"]`)))

@@ -32,8 +32,8 @@ func TestPicture(t *testing.T) {
 			{textBlock("The release is ready to go out."), questionCall(deployQuestion)},
 			{textBlock("Rolling deployment it is. I replace one instance at a time.")},
 		},
-	}, questionEvents...)
-	b.runTmux("resize-window", "-t", "=claude:", "-x", fmt.Sprint(terminalColumns), "-y", fmt.Sprint(terminalRows))
+	})
+	b.resize(fmt.Sprint(terminalColumns), fmt.Sprint(terminalRows))
 	b.WaitIdle()
 	stop := b.recordFrames()
 	b.Prompt("release the shop")

@@ -18,8 +18,7 @@ func TestPlan_DecidedInChat(t *testing.T) {
 		b := startApproving(t, c, config{Args: []string{"--permission-mode", "plan"}, Script: []turn{
 			{textBlock("Hm.")}, {toolCall("ExitPlanMode", plan)}, {toolCall("ExitPlanMode", plan)}, thanksTurn,
 		}})
-		b.awaitPlan(text)
-		b.Prompt("go ahead")
+		b.promptPlan(text)
 		q := b.awaitPost("[Plan] Session:", "The plan", "do that")
 		b.reply(q, "no, leave the second step out")
 		b.awaitResult(1, "leave the second step out")
@@ -35,49 +34,39 @@ func TestPlan_DecidedInChat(t *testing.T) {
 func TestPlan_ApprovedWithEdits(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		cfg := config{Args: []string{"--permission-mode", "plan"}, Script: []turn{
-			{textBlock("Hm.")}, {toolCall("ExitPlanMode", map[string]any{"plan": "# The plan"})}, {}, thanksTurn,
+			{textBlock("Hm.")}, {toolCall("ExitPlanMode", map[string]any{"plan": "# The plan"})}, {writeCall("a.txt")}, thanksTurn,
 		}}
-		cfg.Prepare = func(_, project string) {
-			cfg.Script[2] = turn{toolCall("Write", map[string]string{"file_path": filepath.Join(project, "a.txt"), "content": "x"})}
-		}
 		b := startApproving(t, c, cfg)
-		b.awaitPlan("# The plan")
-		b.Prompt("go ahead")
+		b.promptPlan("# The plan")
 		b.reply(b.awaitPost("[Plan] Session:", "common file commands"), "Yes, auto")
 		b.WaitScreen("Thanks, understood.")
-		if _, err := os.Stat(filepath.Join(b.Dir, "a.txt")); err != nil {
-			t.Error(err)
-		}
+		b.checkMade(true, "a.txt")
 		b.awaitPost("[Answered]", "From now on edits and common file commands such as rm, mv and cp need no permission.")
-		kit.Equalf(t, b.countPosts("[Permission]"), 0, "asked")
+		b.checkPosts(0, "[Permission]")
 	})
 }
 
-// awaitPlan has a session in plan mode end a turn, which says "Hm.", with a plan in its
-// file.
-func (b *hookedSession) awaitPlan(plan string) {
-	b.t.Helper()
-	b.Prompt("think")
-	b.WaitScreen("Hm.")
-	b.WaitIdle()
-	b.writePlan(plan)
+// promptPlan has a session in plan mode end a turn, which says "Hm.", with a plan in its
+// file, and go ahead.
+func (s *session) promptPlan(plan string) {
+	s.t.Helper()
+	s.Prompt("think")
+	s.WaitDone("Hm.")
+	s.writePlan(plan)
+	s.Prompt("go ahead")
 }
 
 // writePlan writes the plan into the file that the session keeps it in, as the model does
 // (2.1.329).
-func (b *hookedSession) writePlan(text string) {
-	b.t.Helper()
+func (s *session) writePlan(text string) {
+	s.t.Helper()
 	named := regexp.MustCompile(`"planFilePath":"([^"]+)"`)
 	var plan string
-	bound.Until(b.t, "the transcript names the plan's file", func() bool {
-		files, _ := filepath.Glob(filepath.Join(b.Home, ".claude", "projects", "*", "*.jsonl"))
-		for _, file := range files {
-			raw, _ := os.ReadFile(file)
-			if m := named.FindSubmatch(raw); m != nil {
-				plan = string(m[1])
-			}
+	bound.Until(s.t, "the transcript names the plan's file", func() bool {
+		if m := named.FindStringSubmatch(s.readTranscripts()); m != nil {
+			plan = m[1]
 		}
 		return plan != ""
 	})
-	kit.NoError(b.t, errors.Join(os.MkdirAll(filepath.Dir(plan), 0o700), os.WriteFile(plan, []byte(text), 0o600)))
+	kit.NoError(s.t, errors.Join(os.MkdirAll(filepath.Dir(plan), 0o700), os.WriteFile(plan, []byte(text), 0o600)))
 }

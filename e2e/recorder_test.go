@@ -176,6 +176,14 @@ func (r *recorder) Events() []event {
 	return all
 }
 
+// Names are those of the events so far.
+func (r *recorder) Names() (names []string) {
+	for _, e := range r.Events() {
+		names = append(names, e.Name)
+	}
+	return names
+}
+
 // Wait returns the first event of that name, as soon as there is one.
 func (r *recorder) Wait(t *testing.T, name string) event {
 	t.Helper()
@@ -193,11 +201,7 @@ func (r *recorder) WaitFor(t *testing.T, what string, ok func(event) bool) event
 		return at >= 0
 	})
 	if !found {
-		var names []string
-		for _, e := range all {
-			names = append(names, e.Name)
-		}
-		t.Fatalf("no hook event %s in %v; there were: %q", what, bound.Patience, names)
+		t.Fatalf("no hook event %s in %v; there were: %q", what, bound.Patience, r.Names())
 	}
 	return all[at]
 }

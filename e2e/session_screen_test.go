@@ -2,11 +2,14 @@ package e2e
 
 import (
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"strings"
+	"testing"
 	"time"
 	"unicode"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/inject"
 )
@@ -82,6 +85,13 @@ func (s *session) pollScreen(d time.Duration, ok func(screen string) bool) (stri
 	}
 }
 
+// WaitDone waits until the screen holds text and Claude Code is idle.
+func (s *session) WaitDone(text string) {
+	s.t.Helper()
+	s.WaitScreen(text)
+	s.WaitIdle()
+}
+
 // WaitIdle waits until Claude Code has nothing to do but read the prompt.
 func (s *session) WaitIdle() {
 	s.t.Helper()
@@ -111,6 +121,19 @@ func (s *session) Type(text string) {
 		text = rest + `\;` // tmux takes a bare ; at the end for a command separator
 	}
 	s.runTmux("send-keys", "-t", "=claude:", "-l", "--", text)
+}
+
+// TypeLine types a line, and Enter.
+func (s *session) TypeLine(text string) {
+	s.t.Helper()
+	s.Type(text)
+	s.Keys("Enter")
+}
+
+// resize gives the session's window another size.
+func (s *session) resize(columns, rows string) {
+	s.t.Helper()
+	s.runTmux("resize-window", "-t", "=claude:", "-x", columns, "-y", rows)
 }
 
 // Choose presses a key in the dialog that shows text, and returns when the text
@@ -212,4 +235,43 @@ func (b *hookedSession) awaitBusy() {
 		capture, err := b.capture()
 		return err == nil && inject.ReadScreen(capture).Busy
 	})
+}
+
+// checkNotShown checks that a text is not on the screen.
+func (s *session) checkNotShown(text string) {
+	s.t.Helper()
+	checkLacks(s.t, s.Screen(), text)
+}
+
+// checkLacks checks that a text lacks a part.
+func checkLacks(t *testing.T, text, part string) {
+	t.Helper()
+	if strings.Contains(text, part) {
+		t.Errorf("there is %q in\n%s", part, text)
+	}
+}
+
+// awaitResult checks what the model was told in its n-th tool result.
+func (s *session) awaitResult(n int, parts ...string) {
+	s.t.Helper()
+	if got := s.API.WaitToolResult(s.t, n); !containsAll(got.Text, parts) {
+		s.t.Errorf("the model was told %q, which does not hold %q", got.Text, parts)
+	}
+}
+
+// isMade reports whether a file or a folder is in the project.
+func (s *session) isMade(name string) bool { return fileExists(filepath.Join(s.Dir, name)) }
+
+// checkMade checks whether files or folders are in the project.
+func (s *session) checkMade(want bool, names ...string) {
+	s.t.Helper()
+	for _, name := range names {
+		kit.Equalf(s.t, s.isMade(name), want, "%s is in the project", name)
+	}
+}
+
+// awaitMade waits until a file or a folder is in the project.
+func (s *session) awaitMade(name string) {
+	s.t.Helper()
+	bound.Until(s.t, name+" is made", func() bool { return s.isMade(name) })
 }

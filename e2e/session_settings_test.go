@@ -6,8 +6,10 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 )
 
@@ -60,6 +62,9 @@ func (h hook) MarshalJSON() ([]byte, error) {
 	}{h.Matcher, []command{{"command", h.Command, h.Timeout, h.AsyncRewake}}})
 }
 
+// personalConfig is the file of a person's own configuration, as [config] names it.
+const personalConfig = "~/.config/gchat-hooks/config.json"
+
 // fakeKey opens nothing. Claude Code remembers an approved key by its end.
 const fakeKey = "fake-key-0000000000aa"
 
@@ -95,15 +100,50 @@ func writeFile(t *testing.T, path string, v any) {
 	kit.NoError(t, errors.Join(os.WriteFile(path+".new", raw, 0o600), os.Rename(path+".new", path)))
 }
 
-// setMember puts a member into a person's settings.
-func setMember(t *testing.T, home, member string, value any) {
+// amendSettings puts members into a person's settings.
+func amendSettings(t *testing.T, home string, members map[string]any) {
 	t.Helper()
-	path := filepath.Join(home, ".claude", "settings.json")
-	var settings map[string]any
-	raw, err := os.ReadFile(path)
-	if err != nil || json.Unmarshal(raw, &settings) != nil {
-		t.Fatal(err)
+	amendJSON(t, filepath.Join(home, ".claude", "settings.json"), members)
+}
+
+func fileExists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// runIn runs a command in a folder with that environment, and returns what it prints.
+func runIn(t *testing.T, dir string, env []string, name string, args ...string) string {
+	t.Helper()
+	return runWithInput(t, "", dir, env, name, args...)
+}
+
+// runWithInput is runIn with a standard input.
+func runWithInput(t *testing.T, input, dir string, env []string, name string, args ...string) string {
+	t.Helper()
+	cmd := bound.Command(t, name, args...)
+	cmd.Stdin, cmd.Dir, cmd.Env = strings.NewReader(input), dir, env
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %q: %v\n%s", name, args, err, out)
 	}
-	settings[member] = value
-	writeFile(t, path, settings)
+	return string(out)
+}
+
+// lookupIn looks a variable up in an environment, whose last word counts.
+func lookupIn(env []string) func(name string) string {
+	return func(name string) (value string) {
+		for _, pair := range env {
+			if is, found := strings.CutPrefix(pair, name+"="); found {
+				value = is
+			}
+		}
+		return value
+	}
+}
+
+func absPath(t *testing.T, path string) string {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	kit.NoError(t, err)
+	return path
 }

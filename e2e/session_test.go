@@ -41,13 +41,14 @@ exec sh -i`
 // config is what a test may choose about a session. The zero value is a session
 // without hooks whose model says "All done."
 type config struct {
-	Script  []turn                     // what the model says
-	Hooks   hooks                      // settings.json
-	Env     []string                   // NAME=value, for Claude Code and so for its hooks
-	Args    []string                   // for Claude Code, e.g. "--permission-mode", "auto"
-	Prepare func(home, project string) // called before the start, for files of the test's own
-	Folder  string                     // the project's name in HOME; "" for a folder beside HOME
-	App     bool                       // it asks with a Chat app's cards (bridged)
+	Script  []turn                                   // what the model says
+	Hooks   hooks                                    // settings.json
+	Env     []string                                 // NAME=value, for Claude Code and so for its hooks
+	Args    []string                                 // for Claude Code, e.g. "--permission-mode", "auto"
+	Files   map[string]string                        // in the project, or in HOME where a name begins with ~
+	Prepare func(t *testing.T, home, project string) // called before the start, for what else it needs
+	Folder  string                                   // the project's name in HOME; "" for a folder beside HOME
+	App     bool                                     // it asks with a Chat app's cards (bridged)
 }
 
 // A session is a real Claude Code in a pane of a tmux server of its own.
@@ -67,12 +68,23 @@ type session struct {
 // and every process it left. As root, bypassPermissions needs Env IS_SANDBOX=1.
 func startSession(t *testing.T, c claude, cfg config) *session {
 	t.Helper()
+	s := newSession(t, c, cfg)
+	pidFile := filepath.Join(s.tmux.dir, "pid")
+	args := []string{"new-session", "-d", "-s", "claude", "-x", "110", "-y", "40", "-c", s.Dir, "sh", "-c", paneScript, pidFile, pidFile}
+	s.runTmux(append(append(args, c.Argv...), cfg.Args...)...)
+	s.process = s.findProcess(pidFile)
+	s.WaitIdle()
+	return s
+}
+
+// newSession is a session's model and folders, where Claude Code is not started yet.
+func newSession(t *testing.T, c claude, cfg config) *session {
+	t.Helper()
 	requireIsolation(t)
 	takeSessionSlot(t)
 	root, err := os.MkdirTemp("", "s-") // short: a socket's path ends at 107 bytes
 	kit.NoError(t, err)
-	s := &session{t: t, Claude: c, API: newFakeModel(t, cfg.Script...), Home: filepath.Join(root, "home"), Dir: filepath.Join(root, "project")}
-	s.processMark = rand.Text()
+	s := &session{t: t, Claude: c, API: newFakeModel(t, cfg.Script...), Home: filepath.Join(root, "home"), Dir: filepath.Join(root, "project"), processMark: rand.Text()}
 	s.tmux = tmux{socket: "gchat-e2e-" + strings.ToLower(s.processMark[:8]), dir: root}
 	s.tmux.env = s.sessionEnv(cfg.Env)
 	t.Cleanup(func() { s.cleanUp(root) })
@@ -80,16 +92,20 @@ func startSession(t *testing.T, c claude, cfg config) *session {
 	if cfg.Folder != "" {
 		s.Dir = filepath.Join(s.Home, cfg.Folder)
 	}
+	s.API.project = s.Dir
 	kit.NoError(t, os.MkdirAll(s.Dir, 0o700))
 	writeSettings(t, s.Home, s.Dir, cfg.Hooks)
-	if cfg.Prepare != nil {
-		cfg.Prepare(s.Home, s.Dir)
+	for name, text := range cfg.Files {
+		path := filepath.Join(s.Dir, name)
+		if rest, isInHome := strings.CutPrefix(name, "~"); isInHome {
+			path = filepath.Join(s.Home, rest)
+		}
+		kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		kit.NoError(t, os.WriteFile(path, []byte(text), 0o700))
 	}
-	pidFile := filepath.Join(root, "pid")
-	args := []string{"new-session", "-d", "-s", "claude", "-x", "110", "-y", "40", "-c", s.Dir, "sh", "-c", paneScript, pidFile, pidFile}
-	s.runTmux(append(append(args, c.Argv...), cfg.Args...)...)
-	s.process = s.findProcess(pidFile)
-	s.WaitIdle()
+	if cfg.Prepare != nil {
+		cfg.Prepare(t, s.Home, s.Dir)
+	}
 	return s
 }
 
@@ -100,8 +116,7 @@ func (s *session) Restart(args ...string) {
 	kit.NoError(s.t, os.Remove(pidFile))
 	begin := []string{"sh", "-c", `echo $$ >"$0.new"; mv "$0.new" "$0"; exec "$@"`, pidFile}
 	// The last session's input box is wiped away first: it would pass for the new one's.
-	s.Type(`printf '\033[2J\033[H'; ` + shellLine(append(append(begin, s.Claude.Argv...), args...)...))
-	s.Keys("Enter")
+	s.TypeLine(`printf '\033[2J\033[H'; ` + shellLine(append(append(begin, s.Claude.Argv...), args...)...))
 	s.process.Close()
 	s.process = s.findProcess(pidFile)
 	s.WaitIdle()
@@ -197,7 +212,8 @@ func (s *session) cleanUp(root string) {
 		if err != nil {
 			screen = err.Error()
 		}
-		s.t.Logf("Claude Code %s, screen:\n%s\n%s\n%s", s.Claude.Version, screen, s.API.lastRequests(5), s.transcripts())
+		s.t.Logf("log of the hooks:\n%s", s.readLog("gchat-hooks.log"))
+		s.t.Logf("Claude Code %s, screen:\n%s\n%s\n%s", s.Claude.Version, screen, s.API.lastRequests(5), lastLines(s.readTranscripts(), 8))
 	}
 	s.tmux.run("kill-server")
 	if killed := killMarked(sessionVariable+"="+s.processMark, 2*time.Second); len(killed) > 0 {
@@ -212,25 +228,6 @@ func (s *session) cleanUp(root string) {
 	if !bound.WaitFor(bound.Patience, func() bool { err = os.RemoveAll(root); return err == nil }) {
 		s.t.Errorf("remove session folder: %v", err)
 	}
-}
-
-// transcripts are the ends of what the session wrote about itself: hooks read it, and it
-// can be late.
-func (s *session) transcripts() string {
-	var b strings.Builder
-	files, _ := filepath.Glob(filepath.Join(s.Home, ".claude", "projects", "*", "*.jsonl"))
-	for _, file := range files {
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			raw = []byte(err.Error())
-		}
-		lines := strings.Split(strings.TrimSpace(string(raw)), "\n")
-		fmt.Fprintf(&b, "%s, %d lines:\n", filepath.Base(file), len(lines))
-		for _, line := range lines[max(0, len(lines)-8):] {
-			fmt.Fprintf(&b, "   %.600s\n", line)
-		}
-	}
-	return b.String()
 }
 
 // A Claude Code starting up takes a core for a second or two. Tests take a seat
@@ -304,4 +301,74 @@ func (s *session) sitDown(t *testing.T) (command func(...string)) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// mark is in the environment of all of the session's processes.
+func (s *session) mark() string { return sessionVariable + "=" + s.processMark }
+
+// processes are the command lines of the session's processes that hold a text.
+func (s *session) processes(text string) (lines []string) {
+	for _, p := range markedProcesses(s.mark()) {
+		if strings.Contains(p.String(), text) {
+			lines = append(lines, p.String())
+		}
+		p.Close()
+	}
+	return lines
+}
+
+// killProcesses kills -9 the session's processes whose command line holds a text, waits
+// for their end, and says how many there were.
+func (s *session) killProcesses(text string) (n int) {
+	for _, p := range markedProcesses(s.mark()) {
+		if strings.Contains(p.String(), text) && p.Signal(syscall.SIGKILL) == nil {
+			p.Exited(bound.Patience)
+			n++
+		}
+		p.Close()
+	}
+	return n
+}
+
+// readTranscripts is all that the session's transcripts say.
+func (s *session) readTranscripts() (all string) {
+	files, _ := filepath.Glob(filepath.Join(s.Home, ".claude", "projects", "*", "*.jsonl"))
+	for _, file := range files {
+		raw, _ := os.ReadFile(file)
+		all += string(raw)
+	}
+	return all
+}
+
+// lastLines are the last lines of a text, each cut.
+func lastLines(text string, n int) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	lines = lines[max(0, len(lines)-n):]
+	for i, line := range lines {
+		lines[i] = fmt.Sprintf("   %.600s", line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// readLog is what a log of the session's hooks says.
+func (s *session) readLog(name string) string {
+	log, _ := os.ReadFile(filepath.Join(s.Home, ".claude", "logs", name))
+	return string(log)
+}
+
+// putTmux makes a folder with a tmux that runs a script before the real one, which the
+// script knows as $tmux.
+func putTmux(t *testing.T, script string) (dir string) {
+	t.Helper()
+	tmux, err := exec.LookPath("tmux")
+	kit.NoError(t, err)
+	dir = t.TempDir()
+	writeScript(t, filepath.Join(dir, "tmux"), "tmux="+tmux+"\n"+script+"\nexec $tmux \"$@\"")
+	return dir
+}
+
+// writeScript writes a program for the shell.
+func writeScript(t *testing.T, path, script string) {
+	t.Helper()
+	kit.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o700))
 }

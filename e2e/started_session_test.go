@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,20 +13,11 @@ import (
 
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
-	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
 )
 
-// allowStarts has the person of a test want sessions to be started.
-func allowStarts(t *testing.T, more func(home, project string)) func(home, project string) {
-	return func(home, project string) {
-		t.Helper()
-		writeFile(t, filepath.Join(home, ".config", "gchat-hooks", "config.json"), map[string]any{"start_sessions": true})
-		if more != nil {
-			more(home, project)
-		}
-	}
-}
+// allowStarts are the files of a person who wants sessions to be started.
+var allowStarts = map[string]string{personalConfig: `{"start_sessions": true}`}
 
 // runOwnTmux asks our own tmux server.
 func (b *hookedSession) runOwnTmux(args ...string) string {
@@ -39,59 +29,45 @@ func (b *hookedSession) runOwnTmux(args ...string) string {
 	return string(out)
 }
 
-// Words in the thread of a session that has ended resume it, once, also where two write,
-// and go in as its next instruction.
+// A prompt in the thread of a session that has ended resumes it, once, also where two
+// write, and goes in as its next instruction.
 func TestStart_PromptResumesSession(t *testing.T) {
-	for name, end := range map[string]func(*hookedSession){
+	eachCase(t, bothVersions, map[string]func(*hookedSession){
 		"left": func(b *hookedSession) { b.Quit() },
 		"killed": func(b *hookedSession) {
 			b.WaitIdle()
 			// What 2.1.197 had not written down yet when it was killed, it cannot resume.
 			bound.Until(b.t, "the transcript has the turn", func() bool {
-				files, _ := filepath.Glob(filepath.Join(b.Home, ".claude", "projects", "*", "*.jsonl"))
-				return slices.ContainsFunc(files, func(file string) bool {
-					raw, _ := os.ReadFile(file)
-					return strings.Contains(string(raw), "Shall I commit?")
-				})
+				return strings.Contains(b.readTranscripts(), "Shall I commit?")
 			})
 			b.Kill(syscall.SIGKILL)
 			b.WaitExit()
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-				b := startApproving(t, c, config{Prepare: allowStarts(t, nil), Script: []turn{askBackTurn, askBackTurn, {textBlock("Heard both.")}, {textBlock("Bye.")}}})
-				b.Prompt("go ahead")
-				q := b.awaitPost("[Waiting for you]")
-				end(b)
-				b.awaitPost("[Cancelled]")
-				b.reply(q, "first: commit it")
-				b.reply(q, "second: push it")
-				b.awaitPost("[Started]", "attach")
-				b.API.WaitText(t, "first: commit it")
-				b.API.WaitText(t, "second: push it")
-				bound.Until(t, "both told", func() bool { return b.countPosts("[Sent]") == 2 })
-				kit.Equalf(t, b.countPosts("[Started]"), 1, "started")
-				for _, words := range []string{"first: commit it", "second: push it"} {
-					kit.Equalf(t, b.API.maxCount(words), 1, "Claude has %q", words)
-				}
-				for _, m := range b.space.Messages() {
-					kit.Equalf(t, m.Thread.Name, q.Thread.Name, "%q is in another thread", m.Text)
-				}
-				windows, err := b.tmux.run("list-windows", "-t", "=claude", "-F", "#{pane_start_command}")
-				if err != nil || strings.Count(windows, "--resume") != 1 || strings.Contains(windows, "commit") {
-					t.Errorf("windows %q, %v", windows, err)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, c claude, end func(*hookedSession)) {
+		b := startApproving(t, c, config{Files: allowStarts, Script: []turn{askBackTurn, askBackTurn, {textBlock("Heard both.")}, {textBlock("Bye.")}}})
+		b.Prompt("go ahead")
+		q := b.awaitPost("[Waiting for you]")
+		end(b)
+		b.awaitPost("[Cancelled]")
+		b.reply(q, "first: commit it")
+		b.reply(q, "second: push it")
+		b.awaitPost("[Started]", "attach")
+		b.awaitPosts(2, "[Sent]")
+		b.checkPosts(1, "[Started]")
+		b.API.WaitTextOnce(t, "first: commit it")
+		b.API.WaitTextOnce(t, "second: push it")
+		b.checkOneThread(q)
+		windows := b.runTmux("list-windows", "-t", "=claude", "-F", "#{pane_start_command}")
+		kit.Equalf(t, strings.Count(windows, "--resume"), 1, "resumed by %s", windows)
+		checkLacks(t, windows, "commit")
+	})
 }
 
 // /new begins a session in a project by the beginning of its name, in our own tmux
 // server; its thread begins with what was asked.
 func TestStart_NewSession(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		b := startApproving(t, c, config{Prepare: allowStarts(t, nil), Script: []turn{
+		b := startApproving(t, c, config{Files: allowStarts, Script: []turn{
 			{questionCall(databaseQuestion)}, thanksTurn, {textBlock("The new one is at work.")}, {textBlock("And goes on.")},
 		}})
 		defer b.runOwnTmux("kill-server")
@@ -99,26 +75,17 @@ func TestStart_NewSession(t *testing.T) {
 		b.reply(b.awaitPost("[AskUserQuestion]"), "1") // by which the project is known
 		b.WaitScreen("Thanks, understood.")
 		for text, told := range map[string]string{"/new nothing here": "No project here is called nothing", "/new": "• "} {
-			if _, err := b.space.PostAs(space.Person(), "", text); err != nil {
-				t.Fatal(err)
-			}
+			b.post("", text)
 			b.awaitPost("[Not used]", told)
 		}
-		words := "--dangerously-skip-permissions is what I ask; about"
-		m, err := b.space.PostAs(space.Person(), "", "/new proj "+words)
-		kit.NoError(t, err)
-		head := b.awaitPost("[New session] project", words)
-		if head.Thread.Name == m.Thread.Name {
-			t.Error("it has no thread of its own")
-		}
+		prompt := "--dangerously-skip-permissions is what I ask; about"
+		head := b.awaitPostInOtherThread(b.post("", "/new proj "+prompt), "[New session] project", prompt)
 		b.awaitPost("[Started]", "attach")
-		b.API.WaitText(t, words)
-		if got := b.awaitPost("[Sent]"); got.Thread.Name != head.Thread.Name {
-			t.Errorf("told in %s", got.Thread.Name)
-		}
-		if got := b.runOwnTmux("list-panes", "-a", "-F", "#{pane_start_command} #{pane_current_path}"); strings.Contains(got, "danger") || !strings.Contains(got, b.Dir) {
-			t.Errorf("it runs as %q", got)
-		}
+		b.API.WaitText(t, prompt)
+		b.awaitPostInThread(head, "[Sent]")
+		panes := b.runOwnTmux("list-panes", "-a", "-F", "#{pane_start_command} #{pane_current_path}")
+		kit.Containsf(t, panes, b.Dir, "it runs as")
+		checkLacks(t, panes, "danger")
 		b.reply(head, "go on then")
 		b.API.WaitText(t, "go on then")
 	})
@@ -127,30 +94,27 @@ func TestStart_NewSession(t *testing.T) {
 // A direct message to the app begins one, too, by this machine's name.
 func TestStart_NewSessionByDirectMessage(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		b := startApproving(t, c, config{App: true, Prepare: allowStarts(t, nil), Script: []turn{{questionCall(databaseQuestion)}, thanksTurn, {textBlock("At work.")}}})
+		b := startApproving(t, c, config{App: true, Files: allowStarts, Script: []turn{{questionCall(databaseQuestion)}, thanksTurn, {textBlock("At work.")}}})
 		defer b.runOwnTmux("kill-server")
 		b.Prompt("go ahead")
 		b.reply(b.awaitPostFunc("the question", func(m *chat.Message) bool { return len(m.CardsV2) > 0 }), "1")
 		b.WaitScreen("Thanks, understood.")
-		if _, err := b.space.PostAs(space.Person(), "", "/new "+state.MachineName()+" project tidy up"); err != nil {
-			t.Fatal(err)
-		}
+		b.post("", "/new "+state.MachineName()+" project tidy up")
 		head := b.awaitPost("[New session] project", "tidy up")
 		b.API.WaitText(t, "tidy up")
-		if got := b.awaitPost("[Sent]"); got.Thread.Name != head.Thread.Name {
-			t.Errorf("told in %s", got.Thread.Name)
-		}
+		b.awaitPostInThread(head, "[Sent]")
 	})
 }
 
 // Where a session cannot be started, its thread says why, and nothing is started.
 func TestStart_RefusalNamesReason(t *testing.T) {
-	for name, c := range map[string]struct {
+	type testCase struct {
 		before func(*testing.T, *hookedSession)
 		told   string
-	}{
+	}
+	eachCase(t, testedVersions, map[string]testCase{
 		"trust withdrawn": {func(t *testing.T, b *hookedSession) {
-			kit.NoError(t, os.WriteFile(filepath.Join(b.Home, ".claude.json"), []byte(`{"projects":{}}`), 0o600))
+			writeText(t, filepath.Join(b.Home, ".claude.json"), `{"projects":{}}`)
 		}, "trust"},
 		"folder gone": {func(t *testing.T, b *hookedSession) {
 			kit.NoError(t, os.Rename(b.Dir, b.Dir+".old"))
@@ -161,35 +125,24 @@ func TestStart_RefusalNamesReason(t *testing.T) {
 		"off": {func(t *testing.T, b *hookedSession) {
 			writeFile(t, filepath.Join(b.Home, ".config", "gchat-hooks", "config.json"), map[string]any{})
 		}, "claude --resume"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			eachClaude(t, testedVersions, func(t *testing.T, cl claude) {
-				b := startApproving(t, cl, config{Prepare: allowStarts(t, nil), Script: []turn{askBackTurn, askBackTurn}})
-				b.Prompt("go ahead")
-				q := b.awaitPost("[Waiting for you]")
-				b.Quit()
-				b.awaitPost("[Cancelled]")
-				c.before(t, b)
-				b.reply(q, "go on")
-				b.awaitPostFunc("why not", func(m *chat.Message) bool {
-					return (strings.HasPrefix(m.Text, "[Not started]") || strings.HasPrefix(m.Text, "[Not read]")) && strings.Contains(m.Text, c.told)
-				})
-				if n := b.API.maxCount("go on"); n > 0 {
-					t.Error("Claude has the words")
-				}
-			})
-		})
-	}
-
+	}, func(t *testing.T, cl claude, c testCase) {
+		b := startApproving(t, cl, config{Files: allowStarts, Script: []turn{askBackTurn, askBackTurn}})
+		b.Prompt("go ahead")
+		q := b.awaitPost("[Waiting for you]")
+		b.Quit()
+		b.awaitPost("[Cancelled]")
+		c.before(t, b)
+		b.reply(q, "go on")
+		b.awaitPost("[Not ", c.told)
+		kit.Equalf(t, b.API.maxCount("go on"), 0, "Claude has it")
+	})
 }
 
-// Words that are written while Claude Code ends, and while it begins, go to it as well.
+// What is written while Claude Code ends, and while it begins, goes to it as well.
 func TestStart_PromptsWhileClaudeEnds(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		b := startApproving(t, c, config{Prepare: allowStarts(t, nil), Script: []turn{
-			askBackTurn, askBackTurn, {textBlock("Heard both.")}, {textBlock("Bye.")},
-		}})
-		b.Prompt("go ahead")
+	eachSession(t, bothVersions, startApproving, config{Files: allowStarts, Script: []turn{
+		askBackTurn, askBackTurn, {textBlock("Heard both.")}, {textBlock("Bye.")},
+	}}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Waiting for you]")
 		b.Quit()
 		b.reply(q, "first: commit it")
@@ -197,18 +150,14 @@ func TestStart_PromptsWhileClaudeEnds(t *testing.T) {
 		b.reply(q, "second: push it")
 		b.API.WaitText(t, "first: commit it")
 		b.API.WaitText(t, "second: push it")
-		for _, m := range b.space.Messages() {
-			if strings.HasPrefix(m.Text, "[Not") {
-				t.Errorf("told %q", m.Text)
-			}
-		}
+		b.checkNoPost("[Not")
 	})
 }
 
-// Its project switched the hooks off meanwhile: no hook proves that the words arrived.
+// Its project switched the hooks off meanwhile: no hook proves that the prompt arrived.
 func TestStart_PromptOnceWithoutHooks(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		b := startApproving(t, c, config{Prepare: allowStarts(t, nil), Script: []turn{
+		b := startApproving(t, c, config{Files: allowStarts, Script: []turn{
 			{questionCall(databaseQuestion)}, thanksTurn, {textBlock("One.")}, {textBlock("Two.")}, {textBlock("Three.")}, {textBlock("Four.")},
 		}})
 		defer b.runOwnTmux("kill-server")
@@ -216,9 +165,7 @@ func TestStart_PromptOnceWithoutHooks(t *testing.T) {
 		b.reply(b.awaitPost("[AskUserQuestion]"), "1")
 		b.WaitScreen("Thanks, understood.")
 		writeFile(t, filepath.Join(b.Dir, ".claude", "settings.local.json"), map[string]any{"disableAllHooks": true})
-		if _, err := b.space.PostAs(space.Person(), "", "/new proj count to three"); err != nil {
-			t.Fatal(err)
-		}
+		b.post("", "/new proj count to three")
 		b.API.WaitText(t, "count to three")
 		time.Sleep(25 * time.Second)
 		kit.Equalf(t, b.API.maxCount("count to three"), 1, "Claude has it")

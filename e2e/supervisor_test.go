@@ -25,7 +25,7 @@ func wakeHooks(t testing.TB) hooks {
 
 // stagedOpenClaw stands in for the agent's CLI: it keeps each message in a file of its
 // own. hang and reply say what else it does.
-const stagedOpenClaw = `#!/bin/sh
+const stagedOpenClaw = `
 f=$(mktemp "$WAKE_E2E/messages/$(date +%s%N)-XXXXXX")
 printf '%s' "$5" > "$f" && mv "$f" "$f.txt"
 [ ! -e "$WAKE_E2E/hang" ] || exec sleep 600
@@ -41,34 +41,21 @@ type supervisedSession struct {
 func startSupervised(t *testing.T, c claude, settings string, hang bool, script ...turn) supervisedSession {
 	t.Helper()
 	dir := t.TempDir()
-	for _, sub := range []string{"bin", "messages"} {
-		kit.NoError(t, os.Mkdir(filepath.Join(dir, sub), 0o700))
-	}
-	files := map[string]string{
-		"bin/openclaw":  stagedOpenClaw,
-		"registry.json": `{"hook_settings":` + settings + `,"agents":[{"agent_id":"warden","enabled":true,"tmux_session_name":"claude","openclaw_session_id":"1111-2222"}]}`,
-	}
+	kit.NoError(t, os.Mkdir(filepath.Join(dir, "bin"), 0o700))
+	kit.NoError(t, os.Mkdir(filepath.Join(dir, "messages"), 0o700))
+	writeScript(t, filepath.Join(dir, "bin/openclaw"), stagedOpenClaw)
+	writeText(t, filepath.Join(dir, "registry.json"), `{"hook_settings":`+settings+`,"agents":[{"agent_id":"warden","enabled":true,"tmux_session_name":"claude","openclaw_session_id":"1111-2222"}]}`)
 	if hang {
-		files["hang"] = ""
-	}
-	for name, text := range files {
-		kit.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700))
+		writeText(t, filepath.Join(dir, "hang"), "")
 	}
 	kit.NoError(t, os.Symlink(builtProgram(t), filepath.Join(dir, "bin", "menu-driver.sh")))
 	s := supervisedSession{dir: dir}
-	install := func(home, _ string) { // as the preset wake does
-		writeFile(t, filepath.Join(home, ".config", "gchat-hooks", "config.json"), map[string]bool{"menu_decides": true})
-	}
-	s.session = startSession(t, c, config{Hooks: wakeHooks(t), Script: script, Prepare: install, Env: []string{
+	s.session = startSession(t, c, config{Hooks: wakeHooks(t), Script: script, Files: map[string]string{personalConfig: `{"menu_decides": true}`}, Env: []string{
 		"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "WAKE_E2E=" + dir, "GCHAT_WAKE_REGISTRY=" + filepath.Join(dir, "registry.json"),
 	}})
 	t.Cleanup(func() {
 		if t.Failed() {
-			for _, m := range s.wakeMessages() {
-				t.Logf("the agent was told:\n%s", m)
-			}
-			log, _ := os.ReadFile(filepath.Join(s.Home, ".claude", "logs", "gchat-hooks.log"))
-			t.Logf("log of the hooks:\n%s", log)
+			t.Logf("the agent was told:\n%s", strings.Join(s.wakeMessages(), "\n"))
 		}
 	})
 	return s
@@ -108,11 +95,8 @@ func (s supervisedSession) runAction(message, action string, more ...string) {
 			continue
 		}
 		command, _, _ := strings.Cut(strings.TrimSpace(line), " <")
-		cmd := bound.Command(s.t, "sh", "-c", strings.Join(append([]string{command}, more...), " "))
-		cmd.Env = append(os.Environ(), "PATH="+filepath.Join(s.dir, "bin")+":"+os.Getenv("PATH"), "TMUX="+s.TMUX(), "HOME="+s.Home)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			s.t.Fatalf("%s: %v: %s", cmd.Args[2], err, out)
-		}
+		env := append(os.Environ(), "PATH="+filepath.Join(s.dir, "bin")+":"+os.Getenv("PATH"), "TMUX="+s.TMUX(), "HOME="+s.Home)
+		runIn(s.t, "", env, "sh", "-c", strings.Join(append([]string{command}, more...), " "))
 		return
 	}
 	s.t.Fatalf("no action %q in\n%s", action, message)
@@ -123,19 +107,14 @@ func TestSupervisor_HearsLastOutput(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		s := startSupervised(t, c, "{}", false, turn{textBlock("The first words.")}, turn{textBlock("Let me look."), toolCall("Bash", map[string]any{"command": "true", "description": "Look"})}, turn{textBlock(words)})
 		s.Prompt("go ahead")
-		m := s.awaitWake("response_complete")
-		if !strings.Contains(m, "[CONTENT]\nThe first words.\n\n[STATE HINT]\nstate: idle\n") || !strings.Contains(m, "tmux_session_name: claude\n") {
-			s.t.Errorf("told\n%s", m)
-		}
+		m := s.awaitWake("response_complete", "[CONTENT]\nThe first words.\n\n[STATE HINT]\nstate: idle\n", "tmux_session_name: claude\n")
 		s.WaitIdle()
 		s.runAction(m, "type", "'and now'")
 		s.awaitWake("response_complete", "[CONTENT]\n"+words+"\n\n[STATE HINT]\nstate: idle\n")
 		s.WaitIdle()
 		kit.Equalf(s.t, len(s.wakeMessages()), 2, "messages for two turns")
 		s.Quit()
-		if m := s.awaitWake("session_end", "state: terminated"); strings.Contains(m, "menu-driver") {
-			s.t.Errorf("told\n%s", m)
-		}
+		checkLacks(t, s.awaitWake("session_end", "state: terminated"), "menu-driver")
 	})
 }
 
@@ -149,9 +128,7 @@ func TestSupervisor_AnswersQuestion(t *testing.T) {
 		m := s.awaitWake("ask_user_question", "[ASK USER QUESTION]\nQuestion: "+deployQuestion.Question+"\nHeader: "+deployQuestion.Header+"\nMulti-select: no\nOptions:\n  1. "+deployQuestion.Options[0].Label, "state: awaiting_user_input")
 		s.runAction(m, "snapshot")
 		s.runAction(m, "choose", "2")
-		if got := s.API.WaitToolResult(t, 1); !strings.Contains(got.Text, fmt.Sprintf(`"%s"="%s"`, deployQuestion.Question, deployQuestion.Options[1].Label)) {
-			t.Errorf("Claude was told %q", got.Text)
-		}
+		s.awaitResult(1, fmt.Sprintf(`"%s"="%s"`, deployQuestion.Question, deployQuestion.Options[1].Label))
 		s.WaitIdle()
 	})
 }
@@ -164,8 +141,7 @@ func TestSupervisor_SendsSessionOn(t *testing.T) {
 		kit.NoError(t, os.WriteFile(filepath.Join(s.dir, "reply"), []byte(reply), 0o600))
 		s.Prompt("go ahead")
 		s.API.WaitText(t, "Do F2.2 of the plan, too.")
-		s.WaitScreen("Then I go on.")
-		s.WaitIdle()
+		s.WaitDone("Then I go on.")
 		kit.Equalf(t, len(s.wakeMessages()), 1, "messages: the agent decides once")
 	})
 }
@@ -178,13 +154,9 @@ func TestSupervisor_SeesPermission(t *testing.T) {
 		s.Prompt("go ahead")
 		m := s.awaitWake("ask_user_question")
 		s.awaitLog(`"trigger":"permission_prompt"`, `"outcome":"unchanged"`)
-		if all := s.wakeMessages(); len(all) != 1 {
-			t.Errorf("%d messages for one question", len(all))
-		}
+		kit.Equalf(t, len(s.wakeMessages()), 1, "messages for one question")
 		s.runAction(m, "type", "'whatever is quick'")
-		if got := s.API.WaitToolResult(t, 1); !strings.Contains(got.Text, fmt.Sprintf(`"%s"="whatever is quick"`, deployQuestion.Question)) {
-			t.Errorf("Claude was told %q", got.Text)
-		}
+		s.awaitResult(1, fmt.Sprintf(`"%s"="whatever is quick"`, deployQuestion.Question))
 		m = s.awaitWake("permission_prompt", "[CONTENT]\n", "mkdir -p out/of/reach", "state: permission_prompt")
 		s.runAction(m, "choose", "1")
 		s.API.WaitToolResult(t, 2)
@@ -196,8 +168,7 @@ func TestSupervisor_SeesPermission(t *testing.T) {
 func (s supervisedSession) awaitLog(parts ...string) {
 	s.t.Helper()
 	bound.Until(s.t, fmt.Sprintf("the hooks log a line with %q", parts), func() bool {
-		log, _ := os.ReadFile(filepath.Join(s.Home, ".claude", "logs", "gchat-hooks.log"))
-		for line := range strings.Lines(string(log)) {
+		for line := range strings.Lines(s.readLog("gchat-hooks.log")) {
 			if containsAll(line, parts) {
 				return true
 			}
@@ -221,6 +192,5 @@ func checkSendsClaudeOn(t *testing.T, c claude, o *openClaw) {
 		t.Errorf("the agent heard %q", heard)
 	}
 	s.API.WaitText(t, "Do F2.2 of the plan, too.")
-	s.WaitScreen("Then I go on.")
-	s.WaitIdle()
+	s.WaitDone("Then I go on.")
 }

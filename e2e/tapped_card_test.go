@@ -52,9 +52,7 @@ func TestCard_TappedAnswers(t *testing.T) {
 // A permission is allowed, one denied with a reason, one allowed for always; then comes
 // the next instruction.
 func TestCard_TappedDecisions(t *testing.T) {
-	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		b := startWithApp(t, c, config{Script: []turn{{bash("mkdir one")}, {bash("mkdir two")}, {bash("mkdir three")}, {bash("mkdir four")}, askBackTurn, thanksTurn}})
-		b.Prompt("go ahead")
+	eachSession(t, testedVersions, startWithApp, config{Script: []turn{{bash("mkdir one")}, {bash("mkdir two")}, {bash("mkdir three")}, {bash("mkdir four")}, askBackTurn, thanksTurn}}, func(t *testing.T, b *hookedSession) {
 		for _, step := range []struct{ shown, choice, why, says string }{
 			{"mkdir one", "allow", "", "Allowed: Bash: mkdir one"}, {"mkdir two", "deny", "use git mv", "Reason: use git mv"},
 			{"mkdir three", "always", "", "Always allowed from now on:"},
@@ -81,8 +79,7 @@ func TestCard_TappedPlan(t *testing.T) {
 	plan := turn{toolCall("ExitPlanMode", map[string]any{"plan": "# The plan\n\n1. do this"})}
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startWithApp(t, c, config{Args: []string{"--permission-mode", "plan"}, Script: []turn{{textBlock("Hm.")}, plan, plan, thanksTurn}})
-		b.awaitPlan("# The plan\n\n1. do this")
-		b.Prompt("go ahead")
+		b.promptPlan("# The plan\n\n1. do this")
 		q := b.awaitPost("[Plan] Session:")
 		b.tapCard(q, "back", map[string][]string{"w1": {"leave it out"}})
 		b.awaitResult(1, "leave it out")
@@ -95,9 +92,7 @@ func TestCard_TappedPlan(t *testing.T) {
 // The terminal, a second person and an old card: the first answer counts, and each of the
 // others is told.
 func TestCard_LateTapsNotUsed(t *testing.T) {
-	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		b := startWithApp(t, c, config{Env: []string{"GCHAT_ALLOWED_USERS=" + space.PersonName + ",users/2"}, Script: []turn{{questionCall(deployQuestion)}, {questionCall(databaseQuestion)}, thanksTurn}})
-		b.Prompt("go ahead")
+	eachSession(t, testedVersions, startWithApp, config{Env: []string{"GCHAT_ALLOWED_USERS=" + space.PersonName + ",users/2"}, Script: []turn{{questionCall(deployQuestion)}, {questionCall(databaseQuestion)}, thanksTurn}}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
 		old := buttonState(q)
 		b.Choose(firstOption, "2")
@@ -125,9 +120,7 @@ func buttonState(m *chat.Message) string {
 
 // A tap while no poller runs is used when one is back, which the waiting hook starts.
 func TestCard_TapWithoutPollerCounts(t *testing.T) {
-	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		b := startWithApp(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}})
-		b.Prompt("go ahead")
+	eachSession(t, testedVersions, startWithApp, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[AskUserQuestion]")
 		b.killProcess("poller --detached")
 		b.tapCard(q, "3", nil)
@@ -139,9 +132,7 @@ func TestCard_TapWithoutPollerCounts(t *testing.T) {
 // A card whose machine is gone: another one, which has its subscription, tells who tapped
 // it.
 func TestCard_OfAnotherMachineClosed(t *testing.T) {
-	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		b := startWithApp(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}})
-		b.Prompt("go ahead")
+	eachSession(t, testedVersions, startWithApp, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
 		kit.NoError(t, b.space.Tap(nil, q.Name, strings.Repeat("0", 32), "2", nil, ""))
 		b.awaitPost("[Not used]", "This card is closed")
@@ -181,9 +172,7 @@ func TestCard_TapAndKeyTogether(t *testing.T) {
 
 // A card has a button for both.
 func TestCard_TappedDeclines(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		b := startWithApp(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn, {questionCall(databaseQuestion)}, thanksTurn}})
-		b.Prompt("go ahead")
+	eachSession(t, bothVersions, startWithApp, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn, {questionCall(databaseQuestion)}, thanksTurn}}, func(t *testing.T, b *hookedSession) {
 		card := b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
 		b.tapCard(card, "chat", map[string][]string{"w1": {"what is a canary?"}})
 		b.awaitResult(1, clarifyText+deployQuestion.Question, "The user wrote: what is a canary?")
@@ -201,9 +190,7 @@ func TestCard_TappedDeclines(t *testing.T) {
 
 // A form is filled in on its card.
 func TestCard_TappedForm(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		b := startWithApp(t, c, config{Args: formVersions, Prepare: serveForms(t, formOfAllKinds), Script: []turn{{fillFormCall}, {fillFormCall}, thanksTurn}})
-		b.Prompt("go ahead")
+	eachSession(t, bothVersions, startWithApp, config{Args: formVersions, Prepare: serveForms(formOfAllKinds), Script: []turn{{fillFormCall}, {fillFormCall}, thanksTurn}}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Form] Session:", "Book a table?")
 		// the fields come in the order of their names
 		b.tapCard(q, "accept", map[string][]string{"w2": {"Ann"}})

@@ -10,7 +10,6 @@ import (
 
 	"google.golang.org/api/chat/v1"
 
-	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 )
 
@@ -20,24 +19,11 @@ func startJoined(t *testing.T, c claude, g *fakeGoogle, hubs []*replica, u *chat
 	t.Helper()
 	line, code := g.joinLine(u, space)
 	cfg.Env = append(cfg.Env, "GCHAT_POLLER_INTERVAL=0.2")
-	cfg.Prepare = func(home, project string) {
+	cfg.Prepare = func(t *testing.T, home, project string) {
 		args := append(strings.Fields(line)[1:], "--code", "-", "--round-trip=false", "--approve")
-		cmd := bound.Command(t, builtProgram(t), args...)
-		cmd.Stdin = strings.NewReader(code)
-		cmd.Dir = project
-		cmd.Env = []string{"HOME=" + home, "PATH=" + filepath.Dir(c.Argv[len(c.Argv)-1]) + ":/usr/bin:/bin", "TMPDIR=" + os.TempDir()}
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("setup: %v\n%s", err, out)
-		}
+		runWithInput(t, code, project, personEnv(c, home), builtProgram(t), args...)
 	}
-	s := startSession(t, c, cfg)
-	t.Cleanup(func() {
-		if t.Failed() {
-			log, _ := os.ReadFile(filepath.Join(s.Home, ".claude", "logs", "gchat-hooks.log"))
-			t.Logf("log of the hooks of %s's machine:\n%s", u.Name, log)
-		}
-	})
-	return s
+	return startSession(t, c, cfg)
 }
 
 // Three machines of two people share one app, through two replicas of the hub: one
@@ -69,11 +55,10 @@ func TestTeam_AnswersOnlyTheirOwn(t *testing.T) {
 		laptop := startJoined(t, c, g, hubs, ann, "", script("one"))
 		server := startJoined(t, c, g, hubs, ann, room, script("two"))
 		bobs := startJoined(t, c, g, hubs, bob, "", planned)
-		(&hookedSession{session: bobs}).awaitPlan("# The plan")
+		bobs.promptPlan("# The plan")
 		carol := person(3, "carol@example.com")
-		for _, s := range []*session{laptop, server, bobs} {
-			s.Prompt("go ahead")
-		}
+		laptop.Prompt("go ahead")
+		server.Prompt("go ahead")
 		message, two, three := g.Await("spaces/dm1", deployQuestion.Question), g.Await(room, deployQuestion.Question), g.Await("spaces/dm2", deployQuestion.Question)
 
 		// Who is asked nothing decides nothing: a member of the room, and Bob with a card

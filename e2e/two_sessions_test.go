@@ -1,13 +1,8 @@
 package e2e
 
 import (
-	"os"
-	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
-
-	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/kit"
 )
@@ -33,10 +28,7 @@ func TestTwoSessions_DecidedCrosswise(t *testing.T) {
 		one.WaitScreen("Thanks, understood.")
 		two.WaitScreen("Bye.")
 		for _, s := range []*hookedSession{one, two} {
-			said := s.API.maxCount("alpha-one") > 0
-			if said == (s.API.maxCount("beta-two") > 0) {
-				t.Error("a session has both instructions, or none")
-			}
+			kit.Equalf(t, s.API.maxCount("alpha-one")+s.API.maxCount("beta-two"), 1, "instructions of a session")
 		}
 	})
 }
@@ -46,19 +38,13 @@ func TestTwoSessions_DecidedCrosswise(t *testing.T) {
 func TestTwoSessions_PlansAndEditsCrosswise(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		plan := turn{toolCall("ExitPlanMode", map[string]any{"plan": "# The plan"})}
-		write := func(project, name string) turn {
-			return turn{toolCall("Write", map[string]string{"file_path": filepath.Join(project, name), "content": "x\n"})}
-		}
-		first := config{Args: []string{"--permission-mode", "plan"}, Script: []turn{{textBlock("Hm.")}, plan, plan, {}, {}, thanksTurn}}
-		first.Prepare = func(_, dir string) { first.Script[3], first.Script[4] = write(dir, "a.txt"), write(dir, "b.txt") }
-		second := config{Hooks: approveHooks(t), Args: first.Args, Script: []turn{{textBlock("Hm.")}, plan, {}, {}, {textBlock("Bye.")}}}
-		second.Prepare = func(_, dir string) { second.Script[2], second.Script[3] = write(dir, "a.txt"), write(dir, "b.txt") }
+		a, b := turn{writeCall("a.txt")}, turn{writeCall("b.txt")}
+		first := config{Args: []string{"--permission-mode", "plan"}, Script: []turn{{textBlock("Hm.")}, plan, plan, a, b, thanksTurn}}
+		second := config{Hooks: approveHooks(t), Args: first.Args, Script: []turn{{textBlock("Hm.")}, plan, a, b, {textBlock("Bye.")}}}
 		one := startApproving(t, c, first)
 		two := one.startBeside(second)
-		one.awaitPlan("# The plan")
-		two.awaitPlan("# The plan")
-		one.Prompt("go ahead")
-		two.Prompt("go ahead")
+		one.promptPlan("# The plan")
+		two.promptPlan("# The plan")
 
 		ones, twos := one.awaitNthPost(1, "[Plan]"), two.awaitNthPost(1, "[Plan]")
 		one.reply(twos, "yes")
@@ -74,14 +60,10 @@ func TestTwoSessions_PlansAndEditsCrosswise(t *testing.T) {
 		two.awaitResult(2, "elsewhere")
 		one.WaitScreen("Thanks, understood.")
 		two.WaitScreen("Bye.")
-		for s, want := range map[*hookedSession]string{one: "a.txt b.txt", two: "b.txt"} {
-			files, _ := filepath.Glob(filepath.Join(s.Dir, "*.txt"))
-			for i := range files {
-				files[i] = filepath.Base(files[i])
-			}
-			kit.Equalf(t, strings.Join(files, " "), want, "%s", s.Dir)
-		}
-		kit.Equalf(t, one.countPosts("[Permission]"), 3, "asked")
+		one.checkMade(true, "a.txt", "b.txt")
+		two.checkMade(true, "b.txt")
+		two.checkMade(false, "a.txt")
+		one.checkPosts(3, "[Permission]")
 	})
 }
 
@@ -99,17 +81,14 @@ func TestTwoSessions_OneAtTheTerminal(t *testing.T) {
 		two.WaitScreen("Shall I commit?")
 		one.WaitScreen("Shall I commit?")
 
-		var waits []*chat.Message // a draft in one, while the other goes on
-		one.WaitIdle()
+		one.WaitIdle() // a draft in one, while the other goes on
 		one.Type("half a thought")
 		one.WaitScreen("half a thought")
-		waits = one.awaitTwoPosts("[Waiting for you]")
+		waits := one.awaitTwoPosts("[Waiting for you]")
 		one.reply(waits[0], "go on")
 		one.reply(waits[1], "go on")
 		two.awaitNthPost(2, "[Permission]", "mkdir b")
-		if screen := one.Screen(); !strings.Contains(screen, "half a thought") || strings.Contains(screen, "go on") {
-			t.Errorf("the draft was touched:\n%s", screen)
-		}
+		kit.Equalf(t, inputText(one.Screen()), "halfathought", "the draft")
 		one.Keys("C-u")
 
 		ones, twos = one.awaitNthPost(2, "[Permission]", "mkdir b"), two.awaitNthPost(2, "[Permission]", "mkdir b")
@@ -120,15 +99,9 @@ func TestTwoSessions_OneAtTheTerminal(t *testing.T) {
 		one.Kill(syscall.SIGKILL)
 		one.reply(twos, "yes")
 		two.WaitScreen("Bye.")
-		for name, want := range map[*hookedSession]string{one: "a", two: "a b c"} {
-			var made []string
-			for _, dir := range []string{"a", "b", "c"} {
-				if _, err := os.Stat(filepath.Join(name.Dir, dir)); err == nil {
-					made = append(made, dir)
-				}
-			}
-			kit.Equalf(t, strings.Join(made, " "), want, "%s", name.Dir)
-		}
+		one.checkMade(true, "a")
+		one.checkMade(false, "b", "c")
+		two.checkMade(true, "a", "b", "c")
 	})
 }
 
@@ -143,9 +116,8 @@ func TestTwoSessions_RepliesReachTheirOwn(t *testing.T) {
 		b1 := a.awaitPost("[AskUserQuestion] Session: s3-b", deployQuestion.Question)
 		a1 := a.awaitPost("[AskUserQuestion] Session: s3-a", deployQuestion.Question)
 		b2 := a.awaitPost("[AskUserQuestion] Session: s3-b", databaseQuestion.Question)
-		for _, s := range []*hookedSession{a, b} {
-			s.WaitScreen("I go on meanwhile.")
-		}
+		a.WaitScreen("I go on meanwhile.")
+		b.WaitScreen("I go on meanwhile.")
 		a.reply(b2, "2")
 		a.reply(a1, "1")
 		a.reply(a2, "1")
@@ -156,9 +128,7 @@ func TestTwoSessions_RepliesReachTheirOwn(t *testing.T) {
 		b.API.WaitText(t, `="SQLite"`)
 		for s, wrong := range map[*hookedSession][]string{a: {`="Canary"`, `="SQLite"`}, b: {`="Blue-green deployment"`, `="Postgres"`}} {
 			for _, w := range wrong {
-				if n := s.API.maxCount(w); n > 0 {
-					t.Errorf("%s reached the wrong session", w)
-				}
+				kit.Equalf(t, s.API.maxCount(w), 0, "%s reached the wrong session", w)
 			}
 		}
 	})

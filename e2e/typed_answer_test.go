@@ -56,9 +56,7 @@ func (y *typistSession) checkAnswered(t *testing.T, n int, told []string, choice
 	}
 	got := y.API.WaitToolResult(t, n).Text
 	for _, want := range told {
-		if !strings.Contains(got, want) {
-			t.Errorf("Claude was told %.3000q, which does not hold %q", got, want)
-		}
+		kit.Containsf(t, got, want, "what Claude is told")
 	}
 	y.WaitIdle()
 	kit.Equalf(t, inputText(y.Screen()), "", "in the input box")
@@ -102,13 +100,53 @@ var (
 
 const hostileText = `C-c Enter ; $(rm -rf ~) "quotes" 'single' {braces} [x] \n \ ; `
 
+// A typingCase is a dialog and the answers that are typed into it.
+type typingCase struct {
+	name    string
+	size    [2]string // of the pane
+	before  []string  // keys of a person who has been there
+	choices []inject.Choice
+	told    []string
+}
+
+// typeCases answers the dialogs, many in one session; a session in which a case failed is
+// left alone.
+func typeCases(t *testing.T, versions []string, cases []typingCase) {
+	eachClaude(t, versions, func(t *testing.T, cl claude) {
+		var s *session
+		told := 0
+		for _, c := range cases {
+			ok := t.Run(c.name, func(inner *testing.T) {
+				if s == nil {
+					s, told = startSession(t, cl, config{}), 0
+				}
+				s.resize("110", "40")
+				var asks []question
+				for _, choice := range c.choices {
+					asks = append(asks, questionOf(choice))
+				}
+				s.showDialog(asks...)
+				if c.size[0] != "" {
+					s.resize(c.size[0], c.size[1])
+					s.awaitStill()
+				}
+				for _, key := range c.before {
+					s.Keys(key)
+					s.awaitStill()
+				}
+				told++
+				newTypistSession(inner, s).checkAnswered(inner, told, c.told, c.choices...)
+			})
+			if !ok {
+				s = nil
+			}
+		}
+	})
+}
+
 func TestTyping_EachKindOfAnswer(t *testing.T) {
 	long := strings.Repeat("0123456789 lorem ipsum ", 445) // 10 kB
-	cases := []struct {
-		name    string
-		choices []inject.Choice
-		told    []string
-	}{
+	cases := []typingCase{
 		{name: "single choice", choices: []inject.Choice{pickOption(deployQuestion, 2)}, told: []string{`"="Rolling deployment"`}},
 		{name: "first of many", choices: []inject.Choice{pickOption(deployQuestion, 1)}, told: []string{`"="Blue-green deployment"`}},
 		{name: "free text", choices: []inject.Choice{choiceOf(deployQuestion, ownWords("neither, wait"))}, told: []string{`"="neither, wait"`}},
@@ -134,48 +172,23 @@ func TestTyping_EachKindOfAnswer(t *testing.T) {
 		{name: "preview", choices: []inject.Choice{pickOption(layoutsQuestion, 2)}, told: []string{`"="Top bar"`}},
 		{name: "preview of two", choices: []inject.Choice{pickOption(layoutsQuestion, 2), pickOption(databaseQuestion, 1)}, told: []string{`"="Top bar"`, `"Which DB?"="Postgres"`}},
 	}
-	eachClaude(t, bothVersions, func(t *testing.T, cl claude) {
-		var s *session
-		told := 0
-		for _, c := range cases {
-			ok := t.Run(c.name, func(inner *testing.T) {
-				if s == nil { // one session answers many questions; a failed one is left alone
-					s, told = startSession(t, cl, config{}), 0
-				}
-				var asks []question
-				for _, ch := range c.choices {
-					asks = append(asks, questionOf(ch))
-				}
-				s.showDialog(asks...)
-				told++
-				newTypistSession(inner, s).checkAnswered(inner, told, c.told, c.choices...)
-			})
-			if !ok {
-				s = nil
-			}
-		}
-	})
+	typeCases(t, bothVersions, cases)
 }
 
 // A session with a name has it drawn around its input box, and below its dialogs.
 func TestTyping_NamedSession(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, cl claude) {
 		s := startSession(t, cl, config{})
-		s.Type("/rename my session")
-		s.Keys("Enter")
+		s.TypeLine("/rename my session")
 		s.WaitScreen("Session renamed to: my session")
 		s.WaitScreenFunc("an empty input box", func(string) bool {
 			capture, err := s.capture()
 			return err == nil && inject.ReadScreen(capture).Shows == inject.Prompt
 		})
 		s.API.AddTurns(turn{questionCall(deployQuestion, featuresQuestion)}, thanksTurn)
-		s.Type("go ahead")
-		s.Keys("Enter")
+		s.TypeLine("go ahead")
 		s.WaitScreen("Esc to cancel")
-		out := newTypistSession(t, s).answer(t, pickOption(deployQuestion, 2), choiceOf(featuresQuestion, labelAnswer("Auth", "Search")))
-		if got := s.API.WaitToolResult(t, 1).Text; out.Result != inject.Injected || !strings.Contains(got, `"="Auth, Search"`) {
-			t.Errorf("%s: Claude was told %q", out.Result, got)
-		}
+		newTypistSession(t, s).checkAnswered(t, 1, []string{`"="Auth, Search"`}, pickOption(deployQuestion, 2), choiceOf(featuresQuestion, labelAnswer("Auth", "Search")))
 	})
 }
 
@@ -194,13 +207,7 @@ func TestTyping_OddDialogs(t *testing.T) {
 		{Label: words + "A", Description: strings.Repeat("What it says about itself is long too. ", 4)}, {Label: words + "B", Description: "2. [ ] Submit"},
 		{Label: "日本語のラベルはとても長いので折り返されます、そうでしょう？", Description: "幅の広い文字"}, {Label: "2. ❯ Type something.", Description: "→ ok ✅"}}}
 	twins := question{Question: "Same?", Header: "Same", MultiSelect: true, Options: []option{{Label: "Yes", Description: "a"}, {Label: "Yes!", Description: "b"}, {Label: "Yes.", Description: "c"}, {Label: "yes", Description: "d"}}}
-	cases := []struct {
-		name    string
-		size    [2]string
-		before  []string // keys of a person who has been there
-		choices []inject.Choice
-		told    []string
-	}{
+	cases := []typingCase{
 		{name: "wrapped", size: [2]string{"70", "40"}, choices: []inject.Choice{pickOption(odd, 2)}, told: []string{`"="` + odd.Options[1].Label}},
 		{name: "wide", size: [2]string{"50", "40"}, choices: []inject.Choice{pickOption(odd, 3)}, told: []string{`"="` + odd.Options[2].Label + `"`}},
 		{name: "like a row", size: [2]string{"110", "40"}, choices: []inject.Choice{pickOption(odd, 4)}, told: []string{`"="2. ❯ Type something."`}},
@@ -212,34 +219,7 @@ func TestTyping_OddDialogs(t *testing.T) {
 		{name: "small, own words", size: [2]string{"60", "15"}, choices: []inject.Choice{choiceOf(extrasQuestion, ownWords("none\nof it"))}, told: []string{"\"=\"none\nof it\""}},
 		{name: "small, several", size: [2]string{"60", "15"}, choices: []inject.Choice{pickOption(deployQuestion, 3), choiceOf(extrasQuestion, labelAnswer("Lint"))}, told: []string{`"="Canary"`, `"="Lint"`}},
 	}
-	eachClaude(t, testedVersions, func(t *testing.T, cl claude) {
-		var s *session
-		told := 0
-		for _, c := range cases {
-			ok := t.Run(c.name, func(inner *testing.T) {
-				if s == nil {
-					s, told = startSession(t, cl, config{}), 0
-				}
-				s.runTmux("resize-window", "-t", "=claude:", "-x", "110", "-y", "40")
-				var asks []question
-				for _, ch := range c.choices {
-					asks = append(asks, questionOf(ch))
-				}
-				s.showDialog(asks...)
-				s.runTmux("resize-window", "-t", "=claude:", "-x", c.size[0], "-y", c.size[1])
-				s.awaitStill()
-				for _, k := range c.before {
-					s.Keys(k)
-					s.awaitStill()
-				}
-				told++
-				newTypistSession(inner, s).checkAnswered(inner, told, c.told, c.choices...)
-			})
-			if !ok {
-				s = nil
-			}
-		}
-	})
+	typeCases(t, testedVersions, cases)
 }
 
 // checkUntyped gives an answer that must not be typed where at points, and checks that
@@ -273,31 +253,25 @@ func (s *session) heldKeys() string {
 }
 
 func TestTyping_LeavesOtherScreensAlone(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]func(*testing.T, *session){
-		"after Claude has quit, and where less runs": func(t *testing.T, s *session) {
-			y := newTypistSession(t, s)
+	eachCase(t, testedVersions, map[string]func(*testing.T, *typistSession){
+		"after Claude has quit, and where less runs": func(t *testing.T, y *typistSession) {
 			at := y.target()
-			s.Quit()
+			y.Quit()
 			y.checkUntyped(t, at, "has ended", pickOption(deployQuestion, 2))
-			s.Type("less /etc/passwd")
-			s.Keys("Enter")
-			s.WaitScreen("/etc/passwd")
+			y.TypeLine("less /etc/passwd")
+			y.WaitScreen("/etc/passwd")
 			y.checkUntyped(t, at, "has ended", pickOption(deployQuestion, 2))
 		},
-		"after Claude was started anew": func(t *testing.T, s *session) {
-			y := newTypistSession(t, s)
+		"after Claude was started anew": func(t *testing.T, y *typistSession) {
 			at := y.target()
-			s.Quit()
-			s.API.AddTurns(turn{questionCall(deployQuestion)})
-			s.Type(shellLine(s.Claude.Argv...) + " 'go ahead'")
-			s.Keys("Enter")
-			s.WaitScreen("Esc to cancel")
+			y.Quit()
+			y.API.AddTurns(turn{questionCall(deployQuestion)})
+			y.TypeLine(shellLine(y.Claude.Argv...) + " 'go ahead'")
+			y.WaitScreen("Esc to cancel")
 			y.checkUntyped(t, at, "has ended", pickOption(deployQuestion, 2))
 		},
-		"another question": func(t *testing.T, s *session) {
-			s.showDialog(deployQuestion)
-			y := newTypistSession(t, s)
+		"another question": func(t *testing.T, y *typistSession) {
+			y.showDialog(deployQuestion)
 			y.checkUntyped(t, y.target(), "another question is open", pickOption(databaseQuestion, 2))
 			changed := deployQuestion
 			changed.Options = deployQuestion.Options[:2]
@@ -306,9 +280,8 @@ func TestTyping_LeavesOtherScreensAlone(t *testing.T) {
 			many.MultiSelect = true
 			y.checkUntyped(t, y.target(), "another dialog", pickOption(many, 2))
 		},
-		"another session": func(t *testing.T, s *session) {
-			s.showDialog(deployQuestion)
-			y := newTypistSession(t, s)
+		"another session": func(t *testing.T, y *typistSession) {
+			y.showDialog(deployQuestion)
 			at := y.target()
 			at.ClaudeStart = "at another time"
 			y.checkUntyped(t, at, "has ended", pickOption(deployQuestion, 2))
@@ -318,71 +291,60 @@ func TestTyping_LeavesOtherScreensAlone(t *testing.T) {
 			at.Pane = "%77"
 			y.checkUntyped(t, at, "closed", pickOption(deployQuestion, 2))
 		},
-		"no dialog, and a draft": func(t *testing.T, s *session) {
-			y := newTypistSession(t, s)
-			if out := y.checkUntyped(t, y.target(), "no longer open", pickOption(deployQuestion, 2)); !out.DialogGone {
-				t.Error("the dialog is gone, which the outcome does not say")
-			}
-			s.Type("I was thinking")
-			s.WaitScreen("I was thinking")
+		"no dialog, and a draft": func(t *testing.T, y *typistSession) {
+			out := y.checkUntyped(t, y.target(), "no longer open", pickOption(deployQuestion, 2))
+			kit.Equalf(t, out.DialogGone, true, "the dialog is gone")
+			y.Type("I was thinking")
+			y.WaitScreen("I was thinking")
 			y.checkUntyped(t, y.target(), "no longer open", pickOption(deployQuestion, 2))
 		},
-		"a permission dialog": func(t *testing.T, s *session) {
-			s.API.AddTurns(turn{toolCall("Bash", map[string]any{"command": "touch something", "description": "Makes a file"})}, thanksTurn)
-			s.Prompt("go ahead")
-			s.WaitScreen("Do you want to proceed?")
-			y := newTypistSession(t, s)
+		"a permission dialog": func(t *testing.T, y *typistSession) {
+			y.API.AddTurns(turn{toolCall("Bash", map[string]any{"command": "touch something", "description": "Makes a file"})}, thanksTurn)
+			y.Prompt("go ahead")
+			y.WaitScreen("Do you want to proceed?")
 			y.checkUntyped(t, y.target(), "another dialog is open", pickOption(deployQuestion, 2))
 		},
-		"what a person has begun": func(t *testing.T, s *session) {
-			s.showDialog(featuresQuestion)
-			s.awaitStill()
-			s.Keys("2")
-			s.WaitScreen("[✔] Billing")
-			y := newTypistSession(t, s)
+		"what a person has begun": func(t *testing.T, y *typistSession) {
+			y.showDialog(featuresQuestion)
+			y.awaitStill()
+			y.Keys("2")
+			y.WaitScreen("[✔] Billing")
 			y.checkUntyped(t, y.target(), "changed in the terminal", choiceOf(featuresQuestion, labelAnswer("Auth")))
-			s.Keys("Escape")
-			s.WaitIdle()
-			s.API.mu.Lock()
-			s.API.script = s.API.script[:s.API.played]
-			s.API.mu.Unlock()
-			s.showDialog(databaseQuestion, deployQuestion)
-			s.awaitStill()
-			s.Keys("1")
-			s.WaitScreen(deployQuestion.Question)
+			y.Keys("Escape")
+			y.WaitIdle()
+			y.API.DropTurns()
+			y.showDialog(databaseQuestion, deployQuestion)
+			y.awaitStill()
+			y.Keys("1")
+			y.WaitScreen(deployQuestion.Question)
 			y.checkUntyped(t, y.target(), "another question is open", pickOption(databaseQuestion, 2), pickOption(deployQuestion, 2))
 		},
-		"a pane that somebody is at": func(t *testing.T, s *session) {
-			s.showDialog(deployQuestion)
-			y := newTypistSession(t, s)
-			desk := s.sitDown(t)
+		"a pane that somebody is at": func(t *testing.T, y *typistSession) {
+			y.showDialog(deployQuestion)
+			desk := y.sitDown(t)
 			desk("send-keys", "Down")
-			s.WaitScreen("❯ 2.")
+			y.WaitScreen("❯ 2.")
 			y.checkUntyped(t, y.target(), "a person is typing", pickOption(deployQuestion, 2))
 			desk("send-keys", "C-b")
 			desk("send-keys", "[")
-			s.untilMode("1")
+			y.untilMode("1")
 			y.checkUntyped(t, y.target(), "scrolled back", pickOption(deployQuestion, 2))
 			// Nobody has touched it for a while: then it is set right, and answered.
 			y.IdleTime, y.QuietTime = time.Millisecond, time.Millisecond
 			y.checkAnswered(t, 1, []string{"Rolling deployment"}, pickOption(deployQuestion, 2))
 		},
-		"a pane left scrolled back": func(t *testing.T, s *session) {
-			s.showDialog(deployQuestion)
-			s.runTmux("copy-mode", "-t", "=claude:")
-			y := newTypistSession(t, s)
+		"a pane left scrolled back": func(t *testing.T, y *typistSession) {
+			y.showDialog(deployQuestion)
+			y.runTmux("copy-mode", "-t", "=claude:")
 			y.checkAnswered(t, 1, []string{"Rolling deployment"}, pickOption(deployQuestion, 2))
 		},
-		"a dry run": func(t *testing.T, s *session) {
-			s.showDialog(databaseQuestion, featuresQuestion)
-			y := newTypistSession(t, s)
+		"a dry run": func(t *testing.T, y *typistSession) {
+			y.showDialog(databaseQuestion, featuresQuestion)
 			y.DryRun = true
 			out := y.checkUntyped(t, y.target(), "", pickOption(databaseQuestion, 2), choiceOf(featuresQuestion, labelAnswer("Auth", "Search")))
 			kit.Equalf(t, strings.Join(out.Steps, "; "), "SQLite; Auth, Search", "it would type")
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			eachClaude(t, testedVersions, func(t *testing.T, cl claude) { test(t, startSession(t, cl, config{})) })
-		})
-	}
+	}, func(t *testing.T, cl claude, test func(*testing.T, *typistSession)) {
+		test(t, newTypistSession(t, startSession(t, cl, config{})))
+	})
 }

@@ -112,9 +112,8 @@ func (s *session) askContest(c *answerRace, id string) {
 	if c.queued != nil {
 		asks = append(asks, questionCall(c.queued...))
 	}
-	s.API.mu.Lock()
-	s.API.script = append(s.API.script[:min(s.API.played, len(s.API.script))], asks, thanksTurn)
-	s.API.mu.Unlock()
+	s.API.DropTurns()
+	s.API.AddTurns(asks, thanksTurn)
 	s.Prompt("go ahead")
 	s.WaitScreen("Esc to cancel")
 }
