@@ -31,7 +31,7 @@ func TestAgent_PermissionDecidedInChat(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		b := startWithAgent(t, c, turn{bash("mkdir own")}, turn{textBlock("Mine is made. And now?")}, turn{textBlock("I hear you.")}, turn{textBlock("It is over.")})
 		next := b.awaitPost("[Waiting for you]", "I wait for it. What else?")
-		q := b.awaitPost("[Permission]", "mkdir out", "From the agent general-purpose: help", "The terminal does not show it")
+		q := b.awaitPost("[Permission]", "mkdir out", "From the agent general-purpose: help", "does not show it")
 		b.checkNotShown(dialogOf)
 		// The session's own dialog comes and goes, by a prompt that was typed from Chat.
 		b.reply(next, "make your own")
@@ -62,10 +62,10 @@ func TestAgent_PermissionGoesToTheKeyboard(t *testing.T) {
 		b.WaitScreen(dialogOf)
 		b.awaitPostInThread(q, "[In the terminal]", "answer it there")
 		b.reply(q, "yes")
-		b.awaitPostInThread(q, "[Not used]", "In the terminal since", "answer it there")
+		b.awaitPostInThread(q, "[Not used]", "In the terminal since")
 		b.checkMade(false, "out")
 		b.Choose("❯ 1. Yes", "1")
-		b.awaitPostInThread(q, "[Answered]", "Bash: mkdir out", "Answered in the terminal.")
+		b.awaitPostInThread(q, "[Answered]", "Bash: mkdir out", "in the terminal")
 		b.awaitMade("out")
 	})
 }
@@ -86,7 +86,7 @@ func TestAgent_TypingAllowsNothing(t *testing.T) {
 		b.WaitScreen(dialogOf)
 		b.checkMade(false, "out")
 		desk("send-keys", "Escape")
-		b.awaitPost("[Answered]", "Answered in the terminal.")
+		b.awaitPost("[Answered]", "in the terminal")
 		b.checkMade(false, "out")
 	})
 }
@@ -136,7 +136,7 @@ func TestAgent_TeammatesPermissionNoted(t *testing.T) {
 			Prepare: func(t *testing.T, home, _ string) { amendSettings(t, home, map[string]any{"teammateMode": "tmux"}) },
 		})
 		b.Prompt("go ahead")
-		note := b.awaitPost("[Permission]", "Claude waits for a permission in the terminal", "researcher needs permission for Bash")
+		note := b.awaitPost("[Permission]", "waits for a permission", "researcher needs permission for Bash")
 		b.WaitScreen("researcher")
 		b.reply(note, "then run the tests")
 		b.awaitPostAfter(note, "[Kept]")

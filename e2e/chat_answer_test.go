@@ -83,7 +83,7 @@ func TestAnswer_TerminalFirst(t *testing.T) {
 		q := b.awaitPost("[AskUserQuestion]")
 		b.Choose(firstOption, "3")
 		b.awaitResult(1, "Canary")
-		b.awaitPost("[Answered]", "Selected: Canary", "Answered in the terminal.")
+		b.awaitPost("[Answered]", "Selected: Canary", "in the terminal")
 		// A reply that comes too late changes nothing, and the next question of the
 		// session tells its person.
 		b.reply(q, "1")
@@ -166,7 +166,7 @@ func TestAnswer_HeldQuestionGoesToTheKeyboard(t *testing.T) {
 		b.awaitPostInThread(q, "[Not used]", "In the terminal since")
 		b.Choose(firstOption, "2")
 		b.awaitResult(1, "Rolling deployment")
-		b.awaitPostInThread(q, "[Answered]", "Selected: Rolling deployment", "Answered in the terminal.")
+		b.awaitPostInThread(q, "[Answered]", "Selected: Rolling deployment", "in the terminal")
 	})
 }
 

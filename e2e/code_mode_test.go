@@ -143,7 +143,7 @@ func TestPermission_CodeModeScript(t *testing.T) {
 		}
 		b.WaitScreen("Made.")
 		for _, name := range []string{"a", "b", "c"} {
-			b.awaitPost("[Answered]", "touch "+name, "Answered in the terminal.")
+			b.awaitPost("[Answered]", "touch "+name, "in the terminal")
 		}
 
 		// The first of two is allowed in the terminal, and a no comes to it while the
@@ -165,7 +165,7 @@ func TestPermission_CodeModeScript(t *testing.T) {
 		})
 		b.reply(asks[first], "no")
 		b.reply(asks[second], "yes")
-		b.awaitPost("[Answered]", "Allowed: Bash: touch "+first, "the reply in this thread did not count")
+		b.awaitPost("[Answered]", "Allowed: Bash: touch "+first, "did not count")
 		b.awaitPost("[Answered]", "Allowed: Bash: touch "+second)
 
 		b.WaitScreen("These, too.")

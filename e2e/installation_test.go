@@ -219,7 +219,7 @@ func TestInstall_PluginRemovedWhileAsking(t *testing.T) {
 		b.awaitResult(1, "Canary")
 		b.awaitPost("[Cancelled]", "Its dialog in the terminal is closed.", "/reload-plugins")
 		b.reply(q, "1")
-		b.awaitPost("[Not used]", "This question is over.")
+		b.awaitPost("[Not used]", "is over")
 		b.checkNoPost("[Sent]", "[Answered]")
 	})
 }

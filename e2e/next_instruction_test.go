@@ -10,7 +10,7 @@ import (
 
 func TestNextInstruction_TypedIntoTmux(t *testing.T) {
 	eachSession(t, bothVersions, startApproving, config{Script: []turn{askBackTurn, thanksTurn, {textBlock("Bye.")}}}, func(t *testing.T, b *hookedSession) {
-		q := b.awaitPost("[Waiting for you]", "Shall I commit?", "Reply with the next instruction.")
+		q := b.awaitPost("[Waiting for you]", "Shall I commit?", "next instruction")
 		b.reply(q, "yes, and push \"it\"\nwith $care; Enter 然后")
 		b.WaitScreen("Thanks, understood.")
 		b.API.WaitText(t, "with $care; Enter 然后")

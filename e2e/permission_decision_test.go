@@ -38,7 +38,7 @@ func TestPermission_AlwaysAsksNoMore(t *testing.T) {
 		q := b.awaitPost("[Permission]", "out/x", `"always" allows:`)
 		b.reply(q, "Always")
 		b.awaitResult(2)
-		b.awaitPost("[Answered]", "Always allowed from now on:")
+		b.awaitPost("[Answered]", "Always allowed")
 		b.WaitScreen("Thanks, understood.")
 		b.checkPosts(1, "[Permission]")
 	})
@@ -47,8 +47,8 @@ func TestPermission_AlwaysAsksNoMore(t *testing.T) {
 func TestPermission_TerminalFirst(t *testing.T) {
 	type testCase struct{ key, tag, says string }
 	eachCase(t, bothVersions, map[string]testCase{
-		"allowed":   {"1", "[Answered]", "Answered in the terminal."},
-		"dismissed": {"Escape", "[Cancelled]", "Dismissed in the terminal."},
+		"allowed":   {"1", "[Answered]", "in the terminal"},
+		"dismissed": {"Escape", "[Cancelled]", "Dismissed"},
 	}, func(t *testing.T, cl claude, c testCase) {
 		b := startApproving(t, cl, config{Script: []turn{{bash("mkdir out")}, thanksTurn}})
 		b.Prompt("go ahead")
@@ -154,7 +154,7 @@ func TestPermission_AlwaysNamesTheWorktreesFile(t *testing.T) {
 		b.Prompt("go ahead")
 		b.reply(b.awaitPost("[Permission]", "make one", said), "always")
 		b.awaitResult(1)
-		b.awaitPost("[Answered]", "Always allowed from now on:", said)
+		b.awaitPost("[Answered]", "Always allowed", said)
 		kit.Containsf(t, readFiles(t, file), "make", "the file")
 		kit.Equalf(t, fileExists(other), false, "it is written to %s, too", other)
 	})

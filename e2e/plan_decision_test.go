@@ -22,7 +22,7 @@ func TestPlan_DecidedInChat(t *testing.T) {
 		q := b.awaitPost("[Plan] Session:", "The plan", "do that")
 		b.reply(q, "no, leave the second step out")
 		b.awaitResult(1, "leave the second step out")
-		b.awaitPost("[Answered]", "Sent the plan back.", "leave the second step out")
+		b.awaitPost("[Answered]", "plan back", "leave the second step out")
 		b.reply(b.awaitPostInOtherThread(q, "[Plan] Session:"), "yes")
 		b.awaitResult(2, "approved")
 		b.awaitPost("[Answered]", "Approved the plan.")

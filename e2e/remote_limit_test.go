@@ -60,7 +60,7 @@ func TestRemoteLimit_SkillOnlyInTerminal(t *testing.T) {
 		}}
 		b := startApproving(t, c, cfg)
 		b.Prompt("go ahead")
-		q := b.awaitPost("[Permission]", `"skill": "deploy"`, "Only the terminal can allow this.")
+		q := b.awaitPost("[Permission]", `"skill": "deploy"`, "Only the terminal")
 		b.reply(q, "yes")
 		b.awaitPost("[Not used]")
 		b.reply(q, "no")
@@ -75,11 +75,11 @@ func TestRemoteLimit_CommandOnlyInTerminal(t *testing.T) {
 		personalConfig:             `{"never_remote": ["Bash(mkdir*)"]}`,
 		".claude/gchat-hooks.json": `{"never_remote": [], "approvers": ["users/9"]}`,
 	}}, func(t *testing.T, b *hookedSession) {
-		q := b.awaitPost("[Permission]", "Only the terminal can allow this.")
+		q := b.awaitPost("[Permission]", "Only the terminal")
 		for _, reply := range []string{"yes", "always", "1"} {
 			b.reply(q, reply)
 		}
-		b.awaitPost("[Not used]", "Only the terminal can allow this")
+		b.awaitPost("[Not used]", "Only the terminal")
 		b.reply(q, "no, not now")
 		b.awaitResult(1, "not now")
 		b.checkMade(false, "out")

@@ -103,7 +103,7 @@ func TestReport_PermissionShowsTheCall(t *testing.T) {
 			Script: []turn{{textBlock("Now the folder."), toolCall("Bash", map[string]string{"command": "mkdir -p out/of/reach", "description": "make a folder"})}, thanksTurn},
 		})
 		b.Prompt("go ahead")
-		b.awaitPost("[Permission] ", "Claude waits for a permission in the terminal", "Bash", "mkdir -p out/of/reach")
+		b.awaitPost("[Permission] ", "waits for a permission", "Bash", "mkdir -p out/of/reach")
 	})
 }
 

@@ -83,7 +83,7 @@ func TestCard_TappedPlan(t *testing.T) {
 		q := b.awaitPost("[Plan] Session:")
 		b.tapCard(q, "back", map[string][]string{"w1": {"leave it out"}})
 		b.awaitResult(1, "leave it out")
-		b.awaitClosedCard(q, "Sent the plan back.", "leave it out")
+		b.awaitClosedCard(q, "plan back", "leave it out")
 		b.tapCard(b.awaitPost("[Plan] Session:"), "approve", nil)
 		b.WaitScreen("Thanks, understood.")
 	})
@@ -96,7 +96,7 @@ func TestCard_LateTapsNotUsed(t *testing.T) {
 		q := b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
 		old := buttonState(q)
 		b.Choose(firstOption, "2")
-		b.awaitClosedCard(q, "Answered in the terminal.")
+		b.awaitClosedCard(q, "in the terminal")
 		b.awaitResult(1, "Rolling deployment")
 		kit.NoError(t, b.space.Tap(nil, q.Name, old, "3", nil, ""))
 		b.awaitPost("[Not used]", "already answered")
@@ -135,7 +135,7 @@ func TestCard_OfAnotherMachineClosed(t *testing.T) {
 	eachSession(t, testedVersions, startWithApp, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
 		kit.NoError(t, b.space.Tap(nil, q.Name, strings.Repeat("0", 32), "2", nil, ""))
-		b.awaitPost("[Not used]", "This card is closed")
+		b.awaitPost("[Not used]", "closed")
 		b.tapCard(q, "2", nil)
 		b.awaitResult(1, "Rolling deployment")
 	})
@@ -184,7 +184,7 @@ func TestCard_TappedDeclines(t *testing.T) {
 		b.awaitClosedCard(card, "In the terminal since ")
 		b.Choose("Postgres", "2")
 		b.awaitResult(2, `="SQLite"`)
-		b.awaitClosedCard(card, "Selected: SQLite", "Answered in the terminal.")
+		b.awaitClosedCard(card, "Selected: SQLite", "in the terminal")
 	})
 }
 

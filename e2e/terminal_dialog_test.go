@@ -34,7 +34,7 @@ func TestTerminalDialog_AutoModeNoted(t *testing.T) {
 		b.Keys("Enter")
 		b.WaitScreen("so this one needs your approval")
 		b.awaitPostAfter(note, "[Gone on]")
-		again := b.awaitPostAfter(note, "[Permission] ", "Claude waits for a permission in the terminal", "git push --force")
+		again := b.awaitPostAfter(note, "[Permission] ", "waits for a permission", "git push --force")
 		b.WaitScreen("so this one needs your approval") // nothing was typed into it
 		b.Keys("Down")
 		b.Keys("Enter")

@@ -77,7 +77,7 @@ func TestTwoSessions_OneAtTheTerminal(t *testing.T) {
 		ones, twos := one.awaitNthPost(1, "[Permission]"), two.awaitNthPost(1, "[Permission]")
 		one.Choose("❯ 1. Yes", "1") // in the terminal first, and the other from Chat
 		one.reply(twos, "yes")
-		one.awaitPostInThread(ones, "[Answered]", "Answered in the terminal.")
+		one.awaitPostInThread(ones, "[Answered]", "in the terminal")
 		two.WaitScreen("Shall I commit?")
 		one.WaitScreen("Shall I commit?")
 
@@ -94,7 +94,7 @@ func TestTwoSessions_OneAtTheTerminal(t *testing.T) {
 		ones, twos = one.awaitNthPost(2, "[Permission]", "mkdir b"), two.awaitNthPost(2, "[Permission]", "mkdir b")
 		one.Choose("❯ 1. Yes", "Escape")
 		one.reply(twos, "yes")
-		one.awaitPostInThread(ones, "[Cancelled]", "Dismissed in the terminal.")
+		one.awaitPostInThread(ones, "[Cancelled]", "Dismissed")
 		twos = two.awaitNthPost(3, "[Permission]", "mkdir c")
 		one.Kill(syscall.SIGKILL)
 		one.reply(twos, "yes")
