@@ -11,7 +11,8 @@ import (
 // runs these commands.
 func sendMessageCall(commands ...string) block {
 	return toolCall("Agent", map[string]any{
-		"description": "help", "prompt": agentErrand + strings.Join(commands, "\n"), "subagent_type": "general-purpose",
+		"description": "help", "prompt": agentErrand + strings.Join(commands, "\n"),
+		"subagent_type":     "general-purpose",
 		"run_in_background": true,
 	})
 }
@@ -19,7 +20,11 @@ func sendMessageCall(commands ...string) block {
 // startWithAgent starts a session that has an agent in the background run a command, and
 // returns the message that asks for it.
 func startWithAgent(t *testing.T, c claude, more ...turn) *hookedSession {
-	b := startApproving(t, c, config{Script: append([]turn{{sendMessageCall("mkdir out")}, {textBlock("I wait for it. What else?")}}, more...)})
+	b := startApproving(t, c, config{
+		Script: append([]turn{
+			{sendMessageCall("mkdir out")}, {textBlock("I wait for it. What else?")},
+		}, more...),
+	})
 	b.Prompt("go ahead")
 	b.WaitScreen("I wait for it.")
 	return b
@@ -29,9 +34,12 @@ func startWithAgent(t *testing.T, c claude, more ...turn) *hookedSession {
 // The session's own dialogs, prompts and turns do not end it.
 func TestAgent_PermissionDecidedInChat(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		b := startWithAgent(t, c, turn{bash("mkdir own")}, turn{textBlock("Mine is made. And now?")}, turn{textBlock("I hear you.")}, turn{textBlock("It is over.")})
+		b := startWithAgent(t, c, turn{bash("mkdir own")},
+			turn{textBlock("Mine is made. And now?")}, turn{textBlock("I hear you.")},
+			turn{textBlock("It is over.")})
 		next := b.awaitPost("[Waiting for you]", "I wait for it. What else?")
-		q := b.awaitPost("[Permission]", "mkdir out", "From the agent general-purpose: help", "does not show it")
+		q := b.awaitPost("[Permission]", "mkdir out", "From the agent general-purpose: help",
+			"does not show it")
 		b.checkNotShown(dialogOf)
 		// The session's own dialog comes and goes, by a prompt that was typed from Chat.
 		b.reply(next, "make your own")
@@ -52,11 +60,18 @@ func TestAgent_PermissionDecidedInChat(t *testing.T) {
 // alone.
 func TestAgent_PermissionGoesToTheKeyboard(t *testing.T) {
 	eachCase(t, bothVersions, map[string]func(b *hookedSession, q *chat.Message){
-		"a terminal is attached":         func(b *hookedSession, _ *chat.Message) { b.sitDown(b.t) },
-		"a reply asks for it":            func(b *hookedSession, q *chat.Message) { b.reply(q, "terminal") },
-		"a prompt, where no key is seen": func(b *hookedSession, _ *chat.Message) { b.Prompt("what is it doing?") },
+		"a terminal is attached": func(b *hookedSession, _ *chat.Message) {
+			b.sitDown(b.t)
+		},
+		"a reply asks for it": func(b *hookedSession, q *chat.Message) {
+			b.reply(q, "terminal")
+		},
+		"a prompt, where no key is seen": func(b *hookedSession, _ *chat.Message) {
+			b.Prompt("what is it doing?")
+		},
 	}, func(t *testing.T, c claude, come func(b *hookedSession, q *chat.Message)) {
-		b := startWithAgent(t, c, turn{textBlock("It waits.")}, turn{textBlock("It is over.")}, turn{textBlock("It is over.")})
+		b := startWithAgent(t, c, turn{textBlock("It waits.")}, turn{textBlock("It is over.")},
+			turn{textBlock("It is over.")})
 		q := b.awaitPost("[Permission]", "mkdir out")
 		come(b, q)
 		b.WaitScreen(dialogOf)
@@ -74,7 +89,8 @@ func TestAgent_PermissionGoesToTheKeyboard(t *testing.T) {
 // no key came for a while.
 func TestAgent_TypingAllowsNothing(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		b := startWithAgent(t, c, turn{textBlock("One.")}, turn{textBlock("Two.")}, turn{textBlock("Three.")})
+		b := startWithAgent(t, c, turn{textBlock("One.")}, turn{textBlock("Two.")},
+			turn{textBlock("Three.")})
 		b.awaitPost("[Permission]", "mkdir out")
 		desk := b.sitDown(t)
 		for _, words := range []string{"1 is the first", "1", "so"} {
@@ -111,7 +127,8 @@ func TestAgent_StoppedCancelsItsPermission(t *testing.T) {
 // from Chat.
 func TestAgent_FormOutlivesTheTurn(t *testing.T) {
 	eachSession(t, bothVersions, startApproving, config{Args: formVersions, Prepare: serveForms(nameForm), Script: []turn{
-		{sendMessageCall(fillForm)}, {textBlock("I wait for it. What else?")}, {textBlock("Done meanwhile. What else?")}, {textBlock("It is over.")},
+		{sendMessageCall(fillForm)}, {textBlock("I wait for it. What else?")},
+		{textBlock("Done meanwhile. What else?")}, {textBlock("It is over.")},
 	}}, func(t *testing.T, b *hookedSession) {
 		next := b.awaitPost("[Waiting for you]", "I wait for it. What else?")
 		q := b.awaitPost("[Form]", "Who are you?")
@@ -129,14 +146,21 @@ func TestAgent_FormOutlivesTheTurn(t *testing.T) {
 func TestAgent_TeammatesPermissionNoted(t *testing.T) {
 	eachClaude(t, bothVersions[:1], func(t *testing.T, c claude) {
 		task := toolCall("Agent", map[string]any{
-			"description": "research", "prompt": agentErrand + "mkdir team", "subagent_type": "general-purpose", "name": "researcher",
+			"description": "research", "prompt": agentErrand + "mkdir team",
+			"subagent_type": "general-purpose", "name": "researcher",
 		})
 		b := startApproving(t, c, config{
-			Env: []string{"CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS=1"}, Script: []turn{{task}, {textBlock("I wait for it.")}},
-			Prepare: func(t *testing.T, home, _ string) { amendSettings(t, home, map[string]any{"teammateMode": "tmux"}) },
+			Env: []string{
+				"CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS=1",
+			}, Script: []turn{{task}, {textBlock("I wait for it.")}},
+			Prepare: func(t *testing.T, home, _ string) {
+				amendSettings(t, home,
+					map[string]any{"teammateMode": "tmux"})
+			},
 		})
 		b.Prompt("go ahead")
-		note := b.awaitPost("[Permission]", "waits for a permission", "researcher needs permission for Bash")
+		note := b.awaitPost("[Permission]", "waits for a permission",
+			"researcher needs permission for Bash")
 		b.WaitScreen("researcher")
 		b.reply(note, "then run the tests")
 		b.awaitPostAfter(note, "[Kept]")

@@ -21,16 +21,28 @@ func TestAnswer_RepliedInChat(t *testing.T) {
 		says  []string // by the thread
 	}
 	eachCase(t, bothVersions, map[string]testCase{
-		"single choice": {[]question{deployQuestion}, "2", []string{`"="Rolling deployment"`}, []string{"Selected: Rolling deployment"}},
-		"multi-select":  {[]question{featuresQuestion}, "1,3", []string{`"="Auth, Search"`}, []string{"Selected: Auth, Search"}},
+		"single choice": {
+			[]question{deployQuestion}, "2", []string{`"="Rolling deployment"`},
+			[]string{"Selected: Rolling deployment"},
+		},
+		"multi-select": {
+			[]question{featuresQuestion}, "1,3", []string{`"="Auth, Search"`},
+			[]string{"Selected: Auth, Search"},
+		},
 		"two questions": {[]question{databaseQuestion, featuresQuestion}, "Q1: sqlite\nQ2: 3, 1", []string{`"Which DB?"="SQLite"`, `"="Auth, Search"`},
 			[]string{"Selected: SQLite", "Selected: Auth, Search"}},
 		"free text": {[]question{deployQuestion}, "neither: use \"$HOME/canary\" & 'wait'\n然后 日本語 ✅",
-			[]string{"neither: use \"$HOME/canary\" & 'wait'\n然后 日本語 ✅"}, []string{"Custom response:", "日本語"}},
-		"a remark": {[]question{deployQuestion}, "2 - but keep the old one", []string{"Rolling deployment", "notes: but keep the old one"},
+			[]string{
+				"neither: use \"$HOME/canary\" & 'wait'\n然后 日本語 ✅",
+			}, []string{"Custom response:", "日本語"}},
+		"a remark": {[]question{deployQuestion}, "2 - but keep the old one", []string{
+			"Rolling deployment", "notes: but keep the old one",
+		},
 			[]string{"Selected: Rolling deployment", "Note: but keep the old one"}},
 	}, func(t *testing.T, cl claude, c testCase) {
-		b := startAsking(t, cl, config{Script: []turn{{textBlock("A question."), questionCall(c.asks...)}, thanksTurn}})
+		b := startAsking(t, cl, config{
+			Script: []turn{{textBlock("A question."), questionCall(c.asks...)}, thanksTurn},
+		})
 		b.Prompt("go ahead")
 		q := b.awaitPost("[AskUserQuestion]", c.asks[0].Question)
 		b.WaitScreen(c.asks[0].Options[0].Label) // the dialog stands open beside it
@@ -45,7 +57,13 @@ func TestAnswer_RepliedInChat(t *testing.T) {
 // question's text as it has it.
 func TestAnswer_QuestionCutWithinAnEmoji(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		half := questionCall(question{Question: "Which HALF?", Header: "Pick", Options: []option{{Label: "Red HALF", Description: "r"}, {Label: "Blue", Description: "b"}}})
+		half := questionCall(question{
+			Question: "Which HALF?",
+			Header:   "Pick",
+			Options: []option{
+				{Label: "Red HALF", Description: "r"}, {Label: "Blue", Description: "b"},
+			},
+		})
 		half.Input = bytes.ReplaceAll(half.Input, []byte("HALF"), []byte(`\ud83d`))
 		b := startAsking(t, c, config{Script: []turn{{half}, thanksTurn}})
 		b.Prompt("go ahead")
@@ -59,7 +77,9 @@ func TestAnswer_QuestionCutWithinAnEmoji(t *testing.T) {
 func TestAnswer_PassesOnThePreview(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		layout := question{Question: "Which layout?", Header: "Layout", Options: []option{
-			{Label: "Side bar", Description: "left", Preview: "|nav|page|"}, {Label: "Top bar", Description: "above", Preview: "==nav==\npage"}}}
+			{Label: "Side bar", Description: "left", Preview: "|nav|page|"}, {
+				Label: "Top bar", Description: "above", Preview: "==nav==\npage",
+			}}}
 		b := startAsking(t, c, config{Script: []turn{{questionCall(layout)}, thanksTurn}})
 		b.Prompt("go ahead")
 		b.reply(b.awaitPost("[AskUserQuestion]"), "top")
@@ -68,18 +88,26 @@ func TestAnswer_PassesOnThePreview(t *testing.T) {
 }
 
 func TestAnswer_TwoCallsStayApart(t *testing.T) {
-	eachSession(t, testedVersions, startAsking, config{Script: []turn{{questionCall(databaseQuestion), questionCall(deployQuestion)}, thanksTurn}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, testedVersions, startAsking, config{
+		Script: []turn{{questionCall(databaseQuestion), questionCall(deployQuestion)}, thanksTurn},
+	}, func(t *testing.T, b *hookedSession) {
 		second := b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
 		b.reply(second, "3")
 		b.reply(b.awaitPost("[AskUserQuestion]", databaseQuestion.Question), "2")
-		b.awaitResults(`"Which DB?"="SQLite"`, `"Which deployment approach should we use?"="Canary"`)
+		b.awaitResults(`"Which DB?"="SQLite"`,
+			`"Which deployment approach should we use?"="Canary"`)
 		b.awaitPost("[Answered]", "Selected: SQLite")
 		b.awaitPost("[Answered]", "Selected: Canary")
 	})
 }
 
 func TestAnswer_TerminalFirst(t *testing.T) {
-	eachSession(t, testedVersions, startAsking, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn, {questionCall(databaseQuestion)}, thanksTurn}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, testedVersions, startAsking, config{
+		Script: []turn{
+			{questionCall(deployQuestion)}, thanksTurn, {questionCall(databaseQuestion)},
+			thanksTurn,
+		},
+	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[AskUserQuestion]")
 		b.Choose(firstOption, "3")
 		b.awaitResult(1, "Canary")
@@ -96,8 +124,12 @@ func TestAnswer_TerminalFirst(t *testing.T) {
 }
 
 func TestAnswer_DismissedInTheTerminal(t *testing.T) {
-	eachCase(t, bothVersions, map[string]string{"Esc": "Escape", "chat about this": "5"}, func(t *testing.T, c claude, key string) {
-		b := startAsking(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn, thanksTurn}})
+	eachCase(t, bothVersions, map[string]string{
+		"Esc": "Escape", "chat about this": "5",
+	}, func(t *testing.T, c claude, key string) {
+		b := startAsking(t, c, config{
+			Script: []turn{{questionCall(deployQuestion)}, thanksTurn, thanksTurn},
+		})
 		b.Prompt("go ahead")
 		q := b.awaitPost("[AskUserQuestion]")
 		b.Choose(firstOption, key)
@@ -107,7 +139,9 @@ func TestAnswer_DismissedInTheTerminal(t *testing.T) {
 }
 
 func TestAnswer_ClaudeKilledCancels(t *testing.T) {
-	eachCase(t, testedVersions, map[string]syscall.Signal{"by the system": syscall.SIGKILL, "by a person": syscall.SIGTERM}, func(t *testing.T, c claude, sig syscall.Signal) {
+	eachCase(t, testedVersions, map[string]syscall.Signal{
+		"by the system": syscall.SIGKILL, "by a person": syscall.SIGTERM,
+	}, func(t *testing.T, c claude, sig syscall.Signal) {
 		b := startAsking(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}})
 		b.Prompt("go ahead")
 		b.awaitPost("[AskUserQuestion]")
@@ -130,7 +164,11 @@ func TestAnswer_EachPermissionMode(t *testing.T) {
 				versions = []string{newestVersion}
 			}
 			eachClaude(t, versions, func(t *testing.T, c claude) {
-				b := startAsking(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}, Env: []string{"IS_SANDBOX=1"}, Args: []string{"--permission-mode", mode}})
+				b := startAsking(t, c, config{
+					Script: []turn{{questionCall(deployQuestion)}, thanksTurn},
+					Env:    []string{"IS_SANDBOX=1"},
+					Args:   []string{"--permission-mode", mode},
+				})
 				b.Prompt("go ahead")
 				b.reply(b.awaitPost("[AskUserQuestion]"), "blue")
 				b.awaitResult(1, "Blue-green deployment")
@@ -141,8 +179,13 @@ func TestAnswer_EachPermissionMode(t *testing.T) {
 }
 
 func TestAnswer_OneHookIsEnough(t *testing.T) {
-	eachCase(t, testedVersions, map[string]string{"waiting": "PermissionRequest", "asking": "PreToolUse"}, func(t *testing.T, c claude, event string) {
-		b := startAsking(t, c, config{Hooks: questionHooks(t, event), Script: []turn{{questionCall(deployQuestion)}, thanksTurn}})
+	eachCase(t, testedVersions, map[string]string{
+		"waiting": "PermissionRequest", "asking": "PreToolUse",
+	}, func(t *testing.T, c claude, event string) {
+		b := startAsking(t, c, config{
+			Hooks:  questionHooks(t, event),
+			Script: []turn{{questionCall(deployQuestion)}, thanksTurn},
+		})
 		b.Prompt("go ahead")
 		q := b.awaitPost("[AskUserQuestion]")
 		if event == "PermissionRequest" {
@@ -156,7 +199,10 @@ func TestAnswer_OneHookIsEnough(t *testing.T) {
 
 // A question in hold mode goes to whoever comes to the keyboard, too.
 func TestAnswer_HeldQuestionGoesToTheKeyboard(t *testing.T) {
-	eachSession(t, bothVersions, startAsking, config{Env: []string{"GCHAT_ASK_MODE=hold"}, Script: []turn{{questionCall(deployQuestion)}, thanksTurn}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, bothVersions, startAsking, config{
+		Env:    []string{"GCHAT_ASK_MODE=hold"},
+		Script: []turn{{questionCall(deployQuestion)}, thanksTurn},
+	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
 		b.checkNotShown(firstOption)
 		b.sitDown(t)
@@ -174,8 +220,11 @@ func TestAnswer_HeldQuestionGoesToTheKeyboard(t *testing.T) {
 // of two questions goes to Claude as a prompt.
 func TestAnswer_ClaudeContinuesAlone(t *testing.T) {
 	eachClaude(t, bothVersions[:1], func(t *testing.T, c claude) {
-		b := startApproving(t, c, config{Env: []string{"CLAUDE_AFK_TIMEOUT_MS=25000"}, Script: []turn{
-			{textBlock("Shall I begin?")}, {questionCall(databaseQuestion, deployQuestion)}, {textBlock("I go on, then.")}, {textBlock("SQLite it is.")},
+		b := startApproving(t, c, config{Env: []string{
+			"CLAUDE_AFK_TIMEOUT_MS=25000",
+		}, Script: []turn{
+			{textBlock("Shall I begin?")}, {questionCall(databaseQuestion, deployQuestion)},
+			{textBlock("I go on, then.")}, {textBlock("SQLite it is.")},
 		}})
 		b.Prompt("hello")
 		b.awaitPost("[Waiting for you]", "Shall I begin?") // it takes prompts from now on
@@ -189,7 +238,8 @@ func TestAnswer_ClaudeContinuesAlone(t *testing.T) {
 		b.reply(q, "send")
 		b.awaitPost("[Kept]", "with the next instruction")
 		b.WaitScreen("SQLite it is.")
-		kit.Equalf(t, b.API.maxCount(`You asked "Which DB?". The answer: SQLite.`) > 0, true, "Claude is told what was answered")
+		kit.Equalf(t, b.API.maxCount(`You asked "Which DB?". The answer: SQLite.`) > 0, true,
+			"Claude is told what was answered")
 		b.checkNoPost("Answered in the terminal")
 	})
 }
@@ -198,13 +248,16 @@ func TestAnswer_ClaudeContinuesAlone(t *testing.T) {
 // thread is told that the session is gone, and a reply there is answered. The command
 // comes from a shell that has not all that Claude Code's had in its environment.
 func TestAnswer_MachineRestartCancels(t *testing.T) {
-	eachSession(t, bothVersions, startAsking, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, bothVersions, startAsking, config{
+		Script: []turn{{questionCall(deployQuestion)}, thanksTurn},
+	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[AskUserQuestion]")
 		b.WaitScreen("Rolling deployment")
 		// one that is just ending still has its locks
 		bound.Until(t, "nothing of it is left", func() bool { return b.killProcesses("") == 0 })
 		runIn(t, b.Dir, slices.Concat(b.spaceEnv, []string{
-			"HOME=" + b.Home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(), b.mark(), runVariable + "=" + os.Getenv(runVariable),
+			"HOME=" + b.Home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(), b.mark(),
+			runVariable + "=" + os.Getenv(runVariable),
 		}), builtProgram(t), "status")
 		b.awaitPostInThread(q, "[Cancelled]", "Claude Code has ended.")
 		b.reply(q, "2")

@@ -76,7 +76,8 @@ func eachClaude(t *testing.T, versions []string, test func(*testing.T, claude)) 
 }
 
 // eachCase runs a test for each case on each version.
-func eachCase[C any](t *testing.T, versions []string, cases map[string]C, test func(*testing.T, claude, C)) {
+func eachCase[C any](t *testing.T, versions []string, cases map[string]C,
+	test func(*testing.T, claude, C)) {
 	t.Parallel()
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -105,5 +106,8 @@ func claudeDir() string {
 
 // personEnv is the environment of a person's shell, in which this Claude Code is found.
 func personEnv(c claude, home string) []string {
-	return []string{"HOME=" + home, "PATH=" + filepath.Dir(c.Argv[len(c.Argv)-1]) + ":/usr/bin:/bin", "TMPDIR=" + os.TempDir()}
+	return []string{
+		"HOME=" + home, "PATH=" + filepath.Dir(c.Argv[len(c.Argv)-1]) + ":/usr/bin:/bin",
+		"TMPDIR=" + os.TempDir(),
+	}
 }

@@ -37,7 +37,10 @@ func startInCodeMode(t *testing.T, c claude, script ...turn) *hookedSession {
 	c.Argv = append([]string{"env", "-u", "ANTHROPIC_BASE_URL"}, c.Argv...)
 	cfg := config{
 		Args: []string{"--model", "claude-opus-5-5"},
-		Env:  []string{"HTTPS_PROXY=" + address, "NO_PROXY=127.0.0.1,localhost", "NODE_EXTRA_CA_CERTS=" + ca, "SSL_CERT_FILE=" + ca},
+		Env: []string{
+			"HTTPS_PROXY=" + address, "NO_PROXY=127.0.0.1,localhost", "NODE_EXTRA_CA_CERTS=" + ca,
+			"SSL_CERT_FILE=" + ca,
+		},
 	}
 	cfg.Prepare = func(t *testing.T, home, _ string) {
 		amendSettings(t, home, map[string]any{
@@ -60,13 +63,16 @@ func startModelProxy(t *testing.T, api http.Handler) (address, ca string) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	kit.NoError(t, err)
 	is := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "api.anthropic.com"}, DNSNames: []string{"api.anthropic.com"},
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{
+			CommonName: "api.anthropic.com",
+		}, DNSNames: []string{"api.anthropic.com"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, is, is, key.Public(), key)
 	kit.NoError(t, err)
 	ca = filepath.Join(t.TempDir(), "ca.pem")
-	kit.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	kit.NoError(t,
+		os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
 	inner := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/policy_limits"):
@@ -77,7 +83,9 @@ func startModelProxy(t *testing.T, api http.Handler) (address, ca string) {
 			api.ServeHTTP(w, r)
 		}
 	}))
-	inner.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	inner.TLS = &tls.Config{
+		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+	}
 	// Claude Code opens connections that it does not use
 	inner.Config.ErrorLog = log.New(io.Discard, "", 0)
 	inner.StartTLS()
@@ -130,9 +138,16 @@ func touch(name string) string {
 func TestPermission_CodeModeScript(t *testing.T) {
 	eachClaude(t, bothVersions[:1], func(t *testing.T, c claude) {
 		b := startInCodeMode(t, c,
-			turn{codeModeCall("await Promise.all([" + touch("a") + ", " + touch("b") + ", " + touch("c") + "])")}, turn{textBlock("Made.")},
-			turn{codeModeCall("await Promise.all([" + touch("d") + ", " + touch("e") + "])")}, turn{textBlock("These, too.")},
-			turn{codeModeCall("try { await " + touch("f") + " } catch (e) {}")}, turn{textBlock("At an end.")})
+			turn{
+				codeModeCall("await Promise.all([" + touch("a") + ", " + touch("b") + ", " +
+					touch("c") + "])"),
+			},
+			turn{textBlock("Made.")},
+			turn{codeModeCall("await Promise.all([" + touch("d") + ", " + touch("e") + "])")},
+			turn{textBlock("These, too.")},
+			turn{
+				codeModeCall("try { await " + touch("f") + " } catch (e) {}"),
+			}, turn{textBlock("At an end.")})
 
 		b.Prompt("make three files")
 		for _, name := range []string{"a", "b", "c"} {
@@ -175,7 +190,8 @@ func TestPermission_CodeModeScript(t *testing.T) {
 		b.WaitScreen("At an end.")
 		for _, m := range b.space.Messages() {
 			untrue := strings.Contains(m.Text, "Denied:") && !strings.Contains(m.Text, "touch f")
-			if untrue || strings.Contains(m.Text, "without choosing") || strings.HasPrefix(m.Text, "[Cancelled]") {
+			if untrue || strings.Contains(m.Text, "without choosing") ||
+				strings.HasPrefix(m.Text, "[Cancelled]") {
 				t.Errorf("told %q", m.Text)
 			}
 		}

@@ -32,7 +32,8 @@ type daemon struct {
 func (b *hookedSession) startDaemon(args ...string) *daemon {
 	b.t.Helper()
 	cmd := exec.Command(builtProgram(b.t), append([]string{"gchat-response-poller"}, args...)...)
-	cmd.Dir, cmd.Env, cmd.Stderr = b.Dir, append(b.tmux.env, "CLAUDE_PROJECT_DIR="+b.Dir, "TMUX="+b.TMUX()), os.Stderr
+	cmd.Dir, cmd.Env, cmd.Stderr = b.Dir,
+		append(b.tmux.env, "CLAUDE_PROJECT_DIR="+b.Dir, "TMUX="+b.TMUX()), os.Stderr
 	d := &daemon{t: b.t, cmd: cmd, done: make(chan error, 1)}
 	cmd.Stdout = &d.out
 	kit.NoError(b.t, cmd.Start())
@@ -80,15 +81,29 @@ func TestDaemon_TypesAnswers(t *testing.T) {
 		says  []string
 	}
 	eachCase(t, bothVersions, map[string]testCase{
-		"single choice": {[]question{deployQuestion}, "2", []string{`"="Rolling deployment"`}, []string{"Selected: Rolling deployment"}},
-		"multi-select":  {[]question{featuresQuestion}, "1,3", []string{`"="Auth, Search"`}, []string{"Selected: Auth, Search"}},
+		"single choice": {
+			[]question{deployQuestion}, "2", []string{`"="Rolling deployment"`},
+			[]string{"Selected: Rolling deployment"},
+		},
+		"multi-select": {
+			[]question{featuresQuestion}, "1,3", []string{`"="Auth, Search"`},
+			[]string{"Selected: Auth, Search"},
+		},
 		"two questions": {[]question{databaseQuestion, featuresQuestion}, "Q1: sqlite\nQ2: 3, 1", []string{`"Which DB?"="SQLite"`, `"="Auth, Search"`},
 			[]string{"Selected: SQLite", "Selected: Auth, Search"}},
 		"free text": {[]question{deployQuestion}, "neither: use \"$(rm -rf ~)\" & 'wait'; C-c Enter {} 日本語 ✅;",
-			[]string{"neither: use \"$(rm -rf ~)\" & 'wait'; C-c Enter {} 日本語 ✅;"}, []string{"Custom response:", "日本語"}},
-		"a remark": {[]question{deployQuestion}, "2 - but keep the old one", []string{"Rolling deployment", "but keep the old one"}, []string{"Rolling deployment", "but keep the old one"}},
+			[]string{
+				"neither: use \"$(rm -rf ~)\" & 'wait'; C-c Enter {} 日本語 ✅;",
+			}, []string{"Custom response:", "日本語"}},
+		"a remark": {
+			[]question{deployQuestion}, "2 - but keep the old one",
+			[]string{"Rolling deployment", "but keep the old one"},
+			[]string{"Rolling deployment", "but keep the old one"},
+		},
 	}, func(t *testing.T, cl claude, c testCase) {
-		b := startInject(t, cl, config{Script: []turn{{textBlock("A question."), questionCall(c.asks...)}, thanksTurn}})
+		b := startInject(t, cl, config{
+			Script: []turn{{textBlock("A question."), questionCall(c.asks...)}, thanksTurn},
+		})
 		b.startDaemon()
 		b.Prompt("go ahead")
 		q := b.awaitPost("[AskUserQuestion]", c.asks[0].Question)
@@ -97,7 +112,8 @@ func TestDaemon_TypesAnswers(t *testing.T) {
 		b.awaitPostInThread(q, "[Answered]", c.says...)
 		b.WaitScreen("Thanks, understood.")
 		b.awaitQuestion("resolved by typing", func(q *state.Question) bool {
-			return q.Status == state.Resolved && q.ResolvedBy == "chat" && q.InjectionAttempted && q.InjectionSucceeded != nil && *q.InjectionSucceeded
+			return q.Status == state.Resolved && q.ResolvedBy == "chat" && q.InjectionAttempted &&
+				q.InjectionSucceeded != nil && *q.InjectionSucceeded
 		})
 	})
 }
@@ -105,7 +121,10 @@ func TestDaemon_TypesAnswers(t *testing.T) {
 // A session that was started before the hooks: what is known of its question is what
 // another program wrote down.
 func TestDaemon_AnswersAnotherProgramsQuestion(t *testing.T) {
-	eachSession(t, testedVersions, startAsking, config{Hooks: hooks{}, Script: []turn{{questionCall(featuresQuestion)}, thanksTurn}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, testedVersions, startAsking, config{
+		Hooks:  hooks{},
+		Script: []turn{{questionCall(featuresQuestion)}, thanksTurn},
+	}, func(t *testing.T, b *hookedSession) {
 		b.WaitScreen("Submit")
 		dir := filepath.Join(b.Dir, ".claude", "state", "pending-questions")
 		kit.NoError(t, os.MkdirAll(dir, 0o700))
@@ -120,13 +139,16 @@ func TestDaemon_AnswersAnotherProgramsQuestion(t *testing.T) {
 		b.reply(b.awaitPost("[AskUserQuestion]", "orch-epic4"), "2, 3")
 		b.awaitResult(1, `"="Billing, Search"`)
 		b.awaitPost("[Answered]", "Selected: Billing, Search") // which no hook says here
-		b.awaitQuestion("resolved", func(q *state.Question) bool { return q.Status == state.Resolved })
+		b.awaitQuestion("resolved",
+			func(q *state.Question) bool { return q.Status == state.Resolved })
 	})
 }
 
 // The hook that waited beside the dialog is gone: the daemon takes its place.
 func TestDaemon_AnswersAfterHookKilled(t *testing.T) {
-	eachSession(t, testedVersions, startAsking, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, testedVersions, startAsking, config{
+		Script: []turn{{questionCall(deployQuestion)}, thanksTurn},
+	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[AskUserQuestion]")
 		b.killProcess("gchat-ask-user-forward")
 		b.checkNoWaiter()
@@ -141,7 +163,9 @@ func TestDaemon_AnswersAfterHookKilled(t *testing.T) {
 // it has ended: that takes another reply. It is so, too, for a session of other settings,
 // which a poller of its own serves.
 func TestDaemon_DryRunTypesNothing(t *testing.T) {
-	eachCase(t, testedVersions, map[string][]string{"same settings": nil, "other settings": {"GCHAT_FORMAT=builtin"}}, func(t *testing.T, c claude, other []string) {
+	eachCase(t, testedVersions, map[string][]string{
+		"same settings": nil, "other settings": {"GCHAT_FORMAT=builtin"},
+	}, func(t *testing.T, c claude, other []string) {
 		b := startInject(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}})
 		env := b.tmux.env
 		b.tmux.env = slices.Concat(env, other)
@@ -155,7 +179,8 @@ func TestDaemon_DryRunTypesNothing(t *testing.T) {
 		b.awaitPost("[Not used]", "--dry-run")
 		kit.NoError(t, d.stop())
 		if other == nil {
-			kit.Equalf(t, d.out.String(), "project, pane "+b.Pane()+": would type: Rolling deployment\n", "it said")
+			kit.Equalf(t, d.out.String(),
+				"project, pane "+b.Pane()+": would type: Rolling deployment\n", "it said")
 		}
 		b.startDaemon()
 		b.reply(q, "3")
@@ -169,7 +194,8 @@ func TestDaemon_ServesSessionsWithAKey(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		b := startInject(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}})
 		env := b.tmux.env
-		b.tmux.env = slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, "ANTHROPIC_") })
+		b.tmux.env = slices.DeleteFunc(slices.Clone(env),
+			func(v string) bool { return strings.HasPrefix(v, "ANTHROPIC_") })
 		if len(b.tmux.env) != len(env)-2 {
 			t.Fatalf("the daemon has %q", b.tmux.env)
 		}
@@ -179,7 +205,8 @@ func TestDaemon_ServesSessionsWithAKey(t *testing.T) {
 		b.WaitScreen("Rolling deployment")
 		b.reply(b.awaitPost("[AskUserQuestion]"), "3")
 		b.awaitResult(1, "Canary")
-		if all := state.ReadHeartbeats(lookupIn([]string{"HOME=" + b.Home})); len(all) != 1 || !all[0].IsDaemon {
+		if all := state.ReadHeartbeats(lookupIn([]string{"HOME=" + b.Home})); len(all) != 1 ||
+			!all[0].IsDaemon {
 			t.Errorf("the pollers are %+v", all)
 		}
 	})
@@ -189,10 +216,15 @@ func TestDaemon_ServesSessionsWithAKey(t *testing.T) {
 // however early it comes.
 func TestDaemon_TypesIntoQueuedDialogs(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		b := startInject(t, c, config{Script: []turn{{questionCall(databaseQuestion), questionCall(deployQuestion)}, thanksTurn}})
+		b := startInject(t, c, config{
+			Script: []turn{
+				{questionCall(databaseQuestion), questionCall(deployQuestion)}, thanksTurn,
+			},
+		})
 		b.startDaemon()
 		b.Prompt("go ahead")
-		shown, hidden := b.awaitPost("[AskUserQuestion]", databaseQuestion.Question), b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
+		shown, hidden := b.awaitPost("[AskUserQuestion]", databaseQuestion.Question),
+			b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
 		answers := map[*chat.Message]string{shown: "2", hidden: "3"}
 		if strings.Contains(b.WaitScreen("Esc to cancel"), deployQuestion.Question) {
 			// their hooks race for who comes first
@@ -201,6 +233,7 @@ func TestDaemon_TypesIntoQueuedDialogs(t *testing.T) {
 		b.reply(hidden, answers[hidden])
 		b.awaitPostInThread(hidden, "[Waiting]", "another question is open")
 		b.reply(shown, answers[shown])
-		b.awaitResults(`"Which DB?"="SQLite"`, `"Which deployment approach should we use?"="Canary"`)
+		b.awaitResults(`"Which DB?"="SQLite"`,
+			`"Which deployment approach should we use?"="Canary"`)
 	})
 }

@@ -93,7 +93,8 @@ func TestDay(t *testing.T) {
 func beginDay(t *testing.T, c claude) *day {
 	t.Helper()
 	path := filepath.Dir(c.Argv[0]) + ":" + os.Getenv("PATH")
-	s := startSession(t, c, config{Env: []string{"PATH=" + path}, Prepare: func(t *testing.T, home, _ string) {
+	s := startSession(t, c, config{Env: []string{"PATH=" +
+		path}, Prepare: func(t *testing.T, home, _ string) {
 		settings := map[string]any{"permissions": map[string]any{"ask": []string{"Bash(mkdir:*)"}}}
 		writeFile(t, filepath.Join(home, ".claude", "settings.json"), settings)
 	}})
@@ -106,7 +107,8 @@ func beginDay(t *testing.T, c claude) *day {
 	s.Quit()
 	began := time.Now()
 	runIn(t, d.Dir, d.tmux.env, "sh", absPath(t, "../install.sh"), "--binary", builtProgram(t))
-	s.Type(filepath.Join(d.Home, "bin", "gchat-hooks") + " setup --address 127.0.0.1:" + freePort(t))
+	s.Type(filepath.Join(d.Home, "bin",
+		"gchat-hooks") + " setup --address 127.0.0.1:" + freePort(t))
 	s.Keys("Enter")
 	s.WaitScreen("or press Enter to answer on a page")
 	s.Keys("Enter")
@@ -119,7 +121,8 @@ func beginDay(t *testing.T, c claude) *day {
 	for !strings.Contains(s.Screen(), "Done. Now start claude") {
 		screen := s.WaitScreenFunc("a question, or the end", func(screen string) bool {
 			last := strings.TrimSpace(screen)
-			return strings.Contains(screen, "Done. Now start claude") || strings.HasSuffix(last, "[y/N]")
+			return strings.Contains(screen, "Done. Now start claude") ||
+				strings.HasSuffix(last, "[y/N]")
 		})
 		if strings.Contains(screen, "Done. Now start claude") {
 			break
@@ -128,7 +131,8 @@ func beginDay(t *testing.T, c claude) *day {
 		enters++
 		s.WaitScreenFunc("the answer", func(now string) bool { return now != screen })
 	}
-	t.Logf("setup, %d times Enter, %v:\n%s", enters, time.Since(began).Round(time.Millisecond), s.Screen())
+	t.Logf("setup, %d times Enter, %v:\n%s", enters, time.Since(began).Round(time.Millisecond),
+		s.Screen())
 	d.Restart()
 	stop := make(chan struct{})
 	watched := make(chan struct{})
@@ -146,7 +150,8 @@ func (d *day) openPage(page string) {
 	d.browser = newBrowser(d.t)
 	d.t.Cleanup(func() {
 		if d.t.Failed() {
-			d.t.Logf("the page at %s:\n%s", d.eval(`location.href`), d.eval(`document.body.innerText`))
+			d.t.Logf("the page at %s:\n%s", d.eval(`location.href`),
+				d.eval(`document.body.innerText`))
 			d.printTable()
 		}
 	})
@@ -216,7 +221,8 @@ func (d *day) typeReply(row, words string) {
 	} else {
 		d.eval(fmt.Sprintf(`location.hash = %q`, "#"+d.threadID()))
 	}
-	d.do(chromedp.WaitVisible(chromedp.CSS(`#reply`)), chromedp.SendKeys(chromedp.CSS(`#reply`), words))
+	d.do(chromedp.WaitVisible(chromedp.CSS(`#reply`)),
+		chromedp.SendKeys(chromedp.CSS(`#reply`), words))
 	d.do(chromedp.Click(chromedp.CSS(`#send:not(:disabled)`), chromedp.NodeVisible))
 }
 
@@ -227,7 +233,8 @@ func (d *day) loadSession() *state.Session {
 	bound.Until(d.t, "the session has a thread", func() bool {
 		all, _ := state.SessionsIn(state.UserStateDir(lookupIn(d.tmux.env))).All()
 		for _, one := range all {
-			if one.ClaudePID == d.ClaudePID() && (newest == nil || one.LastSeen.After(newest.LastSeen)) {
+			if one.ClaudePID == d.ClaudePID() &&
+				(newest == nil || one.LastSeen.After(newest.LastSeen)) {
 				newest = one
 			}
 		}
@@ -258,12 +265,14 @@ func (d *day) watchTerminal(stop <-chan struct{}) {
 		case <-time.After(200 * time.Millisecond):
 		}
 		waits := ""
-		raw, _ := os.ReadFile(filepath.Join(d.Home, ".claude", "sessions", fmt.Sprint(d.ClaudePID())+".json"))
+		raw, _ := os.ReadFile(filepath.Join(d.Home, ".claude", "sessions",
+			fmt.Sprint(d.ClaudePID())+".json"))
 		var own struct{ Status, WaitingFor string }
 		if json.Unmarshal(raw, &own) == nil && own.Status == "waiting" && d.isAlive() {
 			waits = own.WaitingFor
 		}
-		if capture, err := d.capture(); err == nil && d.isAlive() && inject.ReadScreen(capture).IsDialog() {
+		if capture, err := d.capture(); err == nil && d.isAlive() &&
+			inject.ReadScreen(capture).IsDialog() {
 			waits += " (drawn)"
 		}
 		d.mu.Lock()
@@ -302,7 +311,8 @@ func (d *day) awaitOnPage(step, row string, began time.Time) *dayLine {
 	bound.Until(d.t, "the page says "+step, func() bool {
 		all := d.seenPages()
 		for i, s := range all {
-			has := slices.ContainsFunc(s.Rows, func(text string) bool { return strings.Contains(text, row) })
+			has := slices.ContainsFunc(s.Rows,
+				func(text string) bool { return strings.Contains(text, row) })
 			until := time.Now()
 			if i+1 < len(all) {
 				until = time.UnixMilli(all[i+1].At)
@@ -325,14 +335,22 @@ func (d *day) endLine(line *dayLine, row string) {
 	bound.Until(d.t, "the page says no more "+line.step, func() bool {
 		last := d.lastPage()
 		line.goneAt = time.UnixMilli(last.At)
-		return !slices.ContainsFunc(last.Rows, func(text string) bool { return strings.Contains(text, row) })
+		return !slices.ContainsFunc(last.Rows,
+			func(text string) bool { return strings.Contains(text, row) })
 	})
 }
 
 // logStep adds a line that is no wait.
 func (d *day) logStep(step, format string, args ...any) {
 	now := time.Now()
-	d.lines = append(d.lines, &dayLine{step: step, start: now, saidAt: now, endedAt: now, goneAt: now, note: fmt.Sprintf(format, args...)})
+	d.lines = append(d.lines, &dayLine{
+		step:    step,
+		start:   now,
+		saidAt:  now,
+		endedAt: now,
+		goneAt:  now,
+		note:    fmt.Sprintf(format, args...),
+	})
 	d.t.Logf("%s %s: %s", timeOfDay(now), step, fmt.Sprintf(format, args...))
 }
 
@@ -347,22 +365,27 @@ func (d *day) prompt(words string, turns ...turn) {
 
 func (d *day) tryPageQuestion() {
 	d.prompt("first question", turn{questionCall(deployQuestion)}, turn{textBlock("Canary it is.")})
-	line := d.awaitOnPage("a question, answered on the page", deployQuestion.Question, d.waitingSince())
+	line := d.awaitOnPage("a question, answered on the page", deployQuestion.Question,
+		d.waitingSince())
 	d.tap(deployQuestion.Question, `[data-option="3"]`)
 	d.endLine(line, deployQuestion.Question)
 	d.WaitScreen("Canary it is.")
 }
 
 func (d *day) tryTerminalQuestion() {
-	d.prompt("second question", turn{questionCall(databaseQuestion)}, turn{textBlock("SQLite it is.")})
-	line := d.awaitOnPage("a question, answered at the keyboard", databaseQuestion.Question, d.waitingSince())
+	d.prompt("second question", turn{questionCall(databaseQuestion)},
+		turn{textBlock("SQLite it is.")})
+	line := d.awaitOnPage("a question, answered at the keyboard", databaseQuestion.Question,
+		d.waitingSince())
 	d.Choose("Enter to select", "2")
 	d.endLine(line, databaseQuestion.Question)
 	d.WaitScreen("SQLite it is.")
 }
 
 func (d *day) tryAutoMode() {
-	push := toolCall("Bash", map[string]string{"command": "git push --force", "description": "push"})
+	push := toolCall("Bash", map[string]string{
+		"command": "git push --force", "description": "push",
+	})
 	d.prompt("now push", turn{textBlock("I push."), push}, turn{textBlock("Pushed.")})
 	d.approveAutoMode("a push", true)
 	d.WaitScreen("Pushed.")
@@ -382,7 +405,8 @@ func (d *day) approveAutoMode(what string, sayYes bool) {
 	})
 	began := d.waitingSince()
 	if strings.Contains(screen, cannotCheck) {
-		line := d.awaitOnPage("auto mode cannot check "+what+", at the keyboard", "Claude waits", began)
+		line := d.awaitOnPage("auto mode cannot check "+what+", at the keyboard", "Claude waits",
+			began)
 		d.Choose(cannotCheck, "Enter")
 		line.endedAt = time.Now()
 		d.WaitScreen(needsApproval)
@@ -390,7 +414,8 @@ func (d *day) approveAutoMode(what string, sayYes bool) {
 		d.awaitInThread("The terminal no longer waits for this.")
 		line.goneAt = time.Now()
 	}
-	line := d.awaitOnPage("auto mode asks for "+what+", at the keyboard", "Claude waits for a permission", began)
+	line := d.awaitOnPage("auto mode asks for "+what+", at the keyboard",
+		"Claude waits for a permission", began)
 	if sayYes {
 		d.typeReply("Claude waits", "yes")
 		d.awaitInThread("Only the terminal can answer this")
@@ -398,20 +423,24 @@ func (d *day) approveAutoMode(what string, sayYes bool) {
 	for strings.Contains(d.WaitScreen(needsApproval), "❯ No") {
 		// keys of the first moment may be lost
 		d.Keys("Down")
-		d.pollScreen(time.Second, func(screen string) bool { return !strings.Contains(screen, "❯ No") })
+		d.pollScreen(time.Second,
+			func(screen string) bool { return !strings.Contains(screen, "❯ No") })
 	}
 	d.Choose(needsApproval, "Enter")
 	d.endLine(line, "Claude waits")
 }
 
 func (d *day) tryAskRule() {
-	d.prompt("a folder", turn{textBlock("A folder."), bash("mkdir one")}, turn{textBlock("One is made.")})
+	d.prompt("a folder", turn{textBlock("A folder."), bash("mkdir one")},
+		turn{textBlock("One is made.")})
 	line := d.awaitOnPage("a permission by an ask rule, on the page", "mkdir one", d.waitingSince())
 	d.tap("mkdir one", `[data-choice="allow"]`)
 	d.endLine(line, "mkdir one")
 	d.WaitScreen("One is made.")
-	d.prompt("another folder", turn{textBlock("Another."), bash("mkdir two")}, turn{textBlock("Two is made.")})
-	line = d.awaitOnPage("a permission by an ask rule, at the keyboard", "mkdir two", d.waitingSince())
+	d.prompt("another folder", turn{textBlock("Another."), bash("mkdir two")},
+		turn{textBlock("Two is made.")})
+	line = d.awaitOnPage("a permission by an ask rule, at the keyboard", "mkdir two",
+		d.waitingSince())
 	d.Choose("mkdir two", "1")
 	d.endLine(line, "mkdir two")
 	d.WaitScreen("Two is made.")
@@ -419,7 +448,9 @@ func (d *day) tryAskRule() {
 
 func (d *day) tryPlan() {
 	d.setMode("plan mode on")
-	d.API.AddTurns(turn{textBlock("Hm.")}, turn{toolCall("ExitPlanMode", map[string]any{"plan": "# The plan"})}, turn{textBlock("The plan is carried out.")})
+	d.API.AddTurns(turn{textBlock("Hm.")}, turn{
+		toolCall("ExitPlanMode", map[string]any{"plan": "# The plan"}),
+	}, turn{textBlock("The plan is carried out.")})
 	d.promptPlan("# The plan\n\n1. do this")
 	line := d.awaitOnPage("a plan, on the page", "Plan", d.waitingSince())
 	d.tap("Plan", `[data-choice="approve"]`)
@@ -455,11 +486,14 @@ func (d *day) tryTurnEnd() {
 	d.WaitScreen("Done, all tests pass.")
 	began := time.Now()
 	d.awaitInThread("Done, all tests pass.")
-	d.logStep("a turn that ends without a question", "a line in the thread after %v", time.Since(began).Round(time.Millisecond))
-	d.API.AddTurns(turn{textBlock("They are tagged. Shall I push them?")}, turn{textBlock("They stay here.")})
+	d.logStep("a turn that ends without a question", "a line in the thread after %v",
+		time.Since(began).Round(time.Millisecond))
+	d.API.AddTurns(turn{textBlock("They are tagged. Shall I push them?")},
+		turn{textBlock("They stay here.")})
 	d.typeReply("", "tag them")
 	d.WaitScreen("Shall I push them?")
-	line := d.awaitOnPage("a turn that ends in a question, words on the page", "Waiting for you", time.Now())
+	line := d.awaitOnPage("a turn that ends in a question, words on the page", "Waiting for you",
+		time.Now())
 	d.typeReply("Waiting for you", "no, leave them")
 	d.API.WaitText(d.t, "no, leave them")
 	d.endLine(line, "Waiting for you")
@@ -481,7 +515,8 @@ func (d *day) tryStopAndClear() {
 	d.WaitScreen("Something else, then.")
 	before := d.threadID()
 	d.typeReply("", "/clear")
-	d.WaitScreenFunc("an empty conversation", func(screen string) bool { return !strings.Contains(screen, "Something else, then.") })
+	d.WaitScreenFunc("an empty conversation",
+		func(screen string) bool { return !strings.Contains(screen, "Something else, then.") })
 	d.API.AddTurns(turn{textBlock("A new leaf.")})
 	d.typeReply("", "after the clearing")
 	d.WaitScreen("A new leaf.")
@@ -491,13 +526,15 @@ func (d *day) tryStopAndClear() {
 // tryBackgroundAgent has an agent in the background ask. The reply is tapped on the page,
 // or the desk's person presses a key.
 func (d *day) tryBackgroundAgent(name, reply string, desk func(...string)) {
-	d.prompt("send "+name, turn{sendMessageCall("mkdir " + name)}, turn{textBlock("I wait for " + name)})
+	d.prompt("send "+name, turn{sendMessageCall("mkdir " + name)},
+		turn{textBlock("I wait for " + name)})
 	d.approveAutoMode("the launch of "+name, false)
 	var began time.Time
 	bound.Until(d.t, "the agent calls", func() bool {
 		for _, r := range d.API.Requests() {
 			next, ok := r.errandTurn()
-			if ok && len(next) > 0 && next[0].Type == "tool_use" && strings.Contains(string(next[0].Input), name) {
+			if ok && len(next) > 0 && next[0].Type == "tool_use" &&
+				strings.Contains(string(next[0].Input), name) {
 				began = r.At
 			}
 		}
@@ -512,7 +549,8 @@ func (d *day) tryBackgroundAgent(name, reply string, desk func(...string)) {
 		key := time.Now()
 		desk("send-keys", "x")
 		d.WaitScreen(dialogOf)
-		line.note += fmt.Sprintf("; a key draws it after %v", time.Since(key).Round(time.Millisecond))
+		line.note += fmt.Sprintf("; a key draws it after %v",
+			time.Since(key).Round(time.Millisecond))
 		d.Choose("❯ 1. Yes", "1")
 	}
 	d.endLine(line, "mkdir "+name)
@@ -526,11 +564,13 @@ func (d *day) tryBackgroundAgent(name, reply string, desk func(...string)) {
 
 // tryAgentInAutoMode has a background agent do what auto mode would check.
 func (d *day) tryAgentInAutoMode() {
-	d.prompt("send the pusher", turn{sendMessageCall("git push --force origin x")}, turn{textBlock("I wait for the pusher.")})
+	d.prompt("send the pusher", turn{sendMessageCall("git push --force origin x")},
+		turn{textBlock("I wait for the pusher.")})
 	d.approveAutoMode("the launch of a pusher", false)
 	d.WaitScreen("I wait for the pusher.")
 	if !bound.WaitFor(20*time.Second, d.isWaiting) {
-		d.logStep("a background agent in auto mode", "no dialog in 20 s; the agent was told %q", d.API.ToolResults()[len(d.API.ToolResults())-1].Text)
+		d.logStep("a background agent in auto mode", "no dialog in 20 s; the agent was told %q",
+			d.API.ToolResults()[len(d.API.ToolResults())-1].Text)
 		return
 	}
 	d.t.Log(d.Screen())
@@ -549,7 +589,8 @@ func (d *day) killMatching(words ...string) (killed []string) {
 	d.t.Helper()
 	for _, p := range markedProcesses(sessionVariable + "=" + d.processMark) {
 		line := p.String()
-		if slices.ContainsFunc(words, func(w string) bool { return strings.Contains(line, w) }) && !strings.Contains(line, "tmux") {
+		if slices.ContainsFunc(words, func(w string) bool { return strings.Contains(line, w) }) &&
+			!strings.Contains(line, "tmux") {
 			killed = append(killed, line)
 			p.Signal(syscall.SIGKILL)
 			p.Exited(bound.Patience)
@@ -562,24 +603,30 @@ func (d *day) killMatching(words ...string) (killed []string) {
 // tryKillOurs kills all of ours while a question waits, and once more while an approval
 // of auto mode does.
 func (d *day) tryKillOurs() {
-	d.prompt("third question", turn{questionCall(deployQuestion)}, turn{textBlock("Once more canary.")})
-	line := d.awaitOnPage("a question; then kill -9 of poller and page", deployQuestion.Question, d.waitingSince())
+	d.prompt("third question", turn{questionCall(deployQuestion)},
+		turn{textBlock("Once more canary.")})
+	line := d.awaitOnPage("a question; then kill -9 of poller and page", deployQuestion.Question,
+		d.waitingSince())
 	d.t.Logf("ours: %q", d.processes("gchat-hooks"))
-	line.note = fmt.Sprintf("killed %d", len(d.killMatching("gchat-hooks poller", "gchat-hooks space")))
+	line.note = fmt.Sprintf("killed %d",
+		len(d.killMatching("gchat-hooks poller", "gchat-hooks space")))
 	killed := time.Now()
 	bound.Until(d.t, "the page is back", func() bool {
 		last := d.lastPage()
 		return last.Link == "Live" && time.UnixMilli(last.At).After(killed)
 	})
-	line.note += fmt.Sprintf("; the page is back after %v", time.Since(killed).Round(10*time.Millisecond))
+	line.note += fmt.Sprintf("; the page is back after %v",
+		time.Since(killed).Round(10*time.Millisecond))
 	d.tap(deployQuestion.Question, `[data-option="3"]`)
 	d.endLine(line, deployQuestion.Question)
 	d.WaitScreen("Once more canary.")
 }
 
 func (d *day) tryKillAll() {
-	d.prompt("fourth question", turn{questionCall(databaseQuestion)}, turn{textBlock("Never said.")})
-	line := d.awaitOnPage("a question; then kill -9 of everything", databaseQuestion.Question, d.waitingSince())
+	d.prompt("fourth question", turn{questionCall(databaseQuestion)},
+		turn{textBlock("Never said.")})
+	line := d.awaitOnPage("a question; then kill -9 of everything", databaseQuestion.Question,
+		d.waitingSince())
 	killed := d.killMatching("gchat-hooks", "/claude")
 	line.note = fmt.Sprintf("killed %d", len(killed))
 	d.t.Logf("killed: %q", killed)
@@ -603,8 +650,10 @@ func (d *day) tryKillAll() {
 		d.logStep("gchat-hooks status", "the page is back: %v", bound.WaitFor(10*time.Second, back))
 	}
 	d.endLine(line, databaseQuestion.Question)
-	line.note += fmt.Sprintf("; closed on the page %v after the restart", time.Since(began).Round(time.Millisecond))
-	d.prompt("fifth question", turn{questionCall(deployQuestion)}, turn{textBlock("For the last time.")})
+	line.note += fmt.Sprintf("; closed on the page %v after the restart",
+		time.Since(began).Round(time.Millisecond))
+	d.prompt("fifth question", turn{questionCall(deployQuestion)},
+		turn{textBlock("For the last time.")})
 	line = d.awaitOnPage("a question after the restart", deployQuestion.Question, d.waitingSince())
 	d.tap(deployQuestion.Question, `[data-option="2"]`)
 	d.endLine(line, deployQuestion.Question)
@@ -633,7 +682,8 @@ func (d *day) printTable() (longest time.Duration) {
 	d.mu.Unlock()
 	pages := d.seenPages()
 	var when time.Time
-	terminal = slices.CompactFunc(terminal, func(a, b seenTerminal) bool { return (a.waitingFor == "") == (b.waitingFor == "") })
+	terminal = slices.CompactFunc(terminal,
+		func(a, b seenTerminal) bool { return (a.waitingFor == "") == (b.waitingFor == "") })
 	for i, s := range terminal {
 		end := time.Now()
 		if i+1 < len(terminal) {

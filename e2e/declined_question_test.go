@@ -16,23 +16,32 @@ const clarifyText = "The user wants to clarify these questions.\n" +
 
 var talkQuestion = question{
 	Question: "Where do we talk?", Header: "Talk",
-	Options: []option{{Label: "Chat", Description: "in the space"}, {Label: "Skip", Description: "not at all"}},
+	Options: []option{
+		{Label: "Chat", Description: "in the space"}, {Label: "Skip", Description: "not at all"},
+	},
 }
 
 // A question is turned down from Chat: Claude is told what the terminal's own row tells
 // it, and the person's words.
 func TestDecline_ChatTellsClaude(t *testing.T) {
-	eachCase(t, bothVersions, map[string][]string{"native": nil, "hold": {"GCHAT_ASK_MODE=hold"}}, func(t *testing.T, c claude, env []string) {
-		script := []turn{{questionCall(databaseQuestion, deployQuestion)}, thanksTurn, {questionCall(talkQuestion)}, thanksTurn}
+	eachCase(t, bothVersions, map[string][]string{
+		"native": nil, "hold": {"GCHAT_ASK_MODE=hold"},
+	}, func(t *testing.T, c claude, env []string) {
+		script := []turn{
+			{questionCall(databaseQuestion, deployQuestion)}, thanksTurn,
+			{questionCall(talkQuestion)}, thanksTurn,
+		}
 		b := startAsking(t, c, config{Script: script, Env: env})
 		b.Prompt("go ahead")
 		q := b.awaitPost("[AskUserQuestion]")
 		b.reply(q, "Q1: 1")
 		b.awaitPost("[Kept]")
 		b.reply(q, "chat: what is a canary?\nAnd who pays?")
-		b.awaitResult(1, clarifyText+databaseQuestion.Question+"\"\n  Answer: Postgres\n- \""+deployQuestion.Question+"\"\n  (No answer provided)",
+		b.awaitResult(1, clarifyText+databaseQuestion.Question+"\"\n  Answer: Postgres\n- \""+
+			deployQuestion.Question+"\"\n  (No answer provided)",
 			"The user wrote: what is a canary?\nAnd who pays?")
-		b.awaitPostInThread(q, "[Cancelled]", "Claude was told that you want to talk about it first.")
+		b.awaitPostInThread(q, "[Cancelled]",
+			"Claude was told that you want to talk about it first.")
 		b.WaitIdle()
 		b.Prompt("again")
 		// a label named so wins
@@ -46,7 +55,10 @@ func TestDecline_SkipLeavesTheTerminal(t *testing.T) {
 	eachCase(t, bothVersions, map[string][]string{
 		"native": nil, "hold": {"GCHAT_ASK_MODE=hold"}, "inject": {"GCHAT_ASK_MODE=inject"},
 	}, func(t *testing.T, c claude, env []string) {
-		b := startAsking(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}, Env: env})
+		b := startAsking(t, c, config{
+			Script: []turn{{questionCall(deployQuestion)}, thanksTurn},
+			Env:    env,
+		})
 		b.Prompt("go ahead")
 		q := b.awaitPost("[AskUserQuestion]")
 		b.reply(q, "?")
@@ -57,11 +69,13 @@ func TestDecline_SkipLeavesTheTerminal(t *testing.T) {
 		b.checkNoWaiter()
 		b.reply(q, "1")
 		b.awaitPostInThread(q, "[Not used]", "In the terminal since")
-		b.awaitQuestion("open in the terminal", func(q *state.Question) bool { return q.Status == state.Pending })
+		b.awaitQuestion("open in the terminal",
+			func(q *state.Question) bool { return q.Status == state.Pending })
 		b.Choose(firstOption, "3")
 		b.awaitResult(1, `="Canary"`)
 		b.awaitPostInThread(q, "[Answered]", "Selected: Canary", "in the terminal")
-		if e := b.loadQuestions()[0].Ending(); e.EndedBy != "terminal" || e.AnsweredBy != "" || e.LateReplies != 1 || e.UnusedReplies != 1 {
+		if e := b.loadQuestions()[0].Ending(); e.EndedBy != "terminal" || e.AnsweredBy != "" ||
+			e.LateReplies != 1 || e.UnusedReplies != 1 {
 			t.Errorf("ended as %+v", e) // "?" was not used, and "1" came too late
 		}
 	})
@@ -70,10 +84,17 @@ func TestDecline_SkipLeavesTheTerminal(t *testing.T) {
 // A denied session has no dialog: it is woken with what the person said.
 func TestDecline_WakesDeniedSession(t *testing.T) {
 	eachCase(t, bothVersions, map[string][]string{
-		"chat": {"chat about this: not yet", "GCHAT_RESPONSE: " + clarifyText + deployQuestion.Question, "The user wrote: not yet"},
-		"skip": {"cancel", "GCHAT_RESPONSE: The user skipped these questions", deployQuestion.Question},
+		"chat": {
+			"chat about this: not yet", "GCHAT_RESPONSE: " + clarifyText + deployQuestion.Question,
+			"The user wrote: not yet",
+		},
+		"skip": {
+			"cancel", "GCHAT_RESPONSE: The user skipped these questions", deployQuestion.Question,
+		},
 	}, func(t *testing.T, c claude, texts []string) {
-		b := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn}})
+		b := startDenying(t, c, config{
+			Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn},
+		})
 		b.Prompt("go ahead")
 		q := b.awaitPost("[AskUserQuestion]")
 		b.awaitDenial(1)
@@ -90,7 +111,8 @@ func TestDecline_WakesDeniedSession(t *testing.T) {
 // In inject mode the poller chooses the dialog's own row.
 func TestDecline_TypesTheDialogsRow(t *testing.T) {
 	eachCase(t, bothVersions, map[string][]question{
-		"single choice": {deployQuestion}, "multi-select": {featuresQuestion}, "previews": {layoutsQuestion}, "two questions": {featuresQuestion, databaseQuestion},
+		"single choice": {deployQuestion}, "multi-select": {featuresQuestion},
+		"previews": {layoutsQuestion}, "two questions": {featuresQuestion, databaseQuestion},
 	}, func(t *testing.T, c claude, asks []question) {
 		b := startInject(t, c, config{Script: []turn{{questionCall(asks...)}, thanksTurn}})
 		b.Prompt("go ahead")
@@ -98,7 +120,8 @@ func TestDecline_TypesTheDialogsRow(t *testing.T) {
 		b.WaitScreen("Chat about this")
 		b.reply(q, "chat: why?")
 		b.awaitResult(1, clarifyText+asks[0].Question, "(No answer provided)")
-		b.awaitPostInThread(q, "[Cancelled]", `Chosen in the terminal: "Chat about this".`, "Claude did not get your words.")
+		b.awaitPostInThread(q, "[Cancelled]", `Chosen in the terminal: "Chat about this".`,
+			"Claude did not get your words.")
 		b.WaitIdle()
 		kit.Equalf(t, inputText(b.Screen()), "", "in the input box")
 	})

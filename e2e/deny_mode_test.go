@@ -19,18 +19,25 @@ import (
 func (b *hookedSession) awaitDenial(n int) {
 	b.t.Helper()
 	got := b.API.WaitToolResult(b.t, n)
-	if !got.IsError || !containsAll(got.Text, []string{"Question forwarded to the chat page (thread: ask-", "gchat-hooks wait --question-id ask-"}) {
+	if !got.IsError || !containsAll(got.Text, []string{
+		"Question forwarded to the chat page (thread: ask-", "gchat-hooks wait --question-id ask-",
+	}) {
 		b.t.Errorf("the model was told %q", got.Text)
 	}
 }
 
 func TestDeny_ReplyWakesSession(t *testing.T) {
-	eachSession(t, bothVersions, startDenying, config{Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, bothVersions, startDenying, config{
+		Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn},
+	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[AskUserQuestion]", "Thread key: ask-")
 		b.awaitDenial(1)
 		b.WaitDone("I go on meanwhile.")
 		b.reply(q, "2")
-		b.API.WaitText(t, fmt.Sprintf(`GCHAT_RESPONSE: The user has answered your question from the chat page: "%s"="Rolling deployment"`, deployQuestion.Question))
+		b.API.WaitText(t,
+			fmt.Sprintf(
+				`GCHAT_RESPONSE: The user has answered your question from the chat page: "%s"="Rolling deployment"`,
+				deployQuestion.Question))
 		b.WaitScreen("Acting on it.")
 		b.awaitPostInThread(q, "[Answered]", "Selected: Rolling deployment")
 		b.checkNoRewaker()
@@ -38,9 +45,13 @@ func TestDeny_ReplyWakesSession(t *testing.T) {
 }
 
 func TestDeny_TimeoutWakesSession(t *testing.T) {
-	eachSession(t, testedVersions, startDenying, config{Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn}, Env: []string{"GCHAT_REPLY_TIMEOUT=2", "GCHAT_TIMEOUT_POLICY=recommended"}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, testedVersions, startDenying, config{
+		Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn},
+		Env:    []string{"GCHAT_REPLY_TIMEOUT=2", "GCHAT_TIMEOUT_POLICY=recommended"},
+	}, func(t *testing.T, b *hookedSession) {
 		b.awaitPost("[AskUserQuestion]")
-		b.API.WaitText(t, "GCHAT_TIMEOUT: No response in 2 seconds. The timeout policy chose, not the user: ")
+		b.API.WaitText(t,
+			"GCHAT_TIMEOUT: No response in 2 seconds. The timeout policy chose, not the user: ")
 		b.WaitScreen("Acting on it.")
 		b.awaitPost("[Timeout]", "Chosen by the timeout policy, not by you: Blue-green deployment")
 	})
@@ -50,7 +61,10 @@ func TestDeny_TimeoutWakesSession(t *testing.T) {
 // terminal and in its thread.
 func TestDeny_AsksInTerminalWithoutRewakeHook(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		b := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}, Hooks: questionHooks(t, questionEvents...)})
+		b := startDenying(t, c, config{
+			Script: []turn{{questionCall(deployQuestion)}, thanksTurn},
+			Hooks:  questionHooks(t, questionEvents...),
+		})
 		b.Prompt("go ahead")
 		b.WaitScreen(firstOption)
 		b.reply(b.awaitPost("[AskUserQuestion]"), "2")
@@ -62,7 +76,12 @@ func TestDeny_AsksInTerminalWithoutRewakeHook(t *testing.T) {
 // The reply comes although the process that waited for it was killed: the session's next
 // turn brings it.
 func TestDeny_NextTurnReplacesKilledWaiter(t *testing.T) {
-	eachSession(t, testedVersions, startDenying, config{Script: []turn{{questionCall(deployQuestion)}, {questionCall(databaseQuestion)}, goOnTurn, actTurn, actTurn}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, testedVersions, startDenying, config{
+		Script: []turn{
+			{questionCall(deployQuestion)}, {questionCall(databaseQuestion)}, goOnTurn, actTurn,
+			actTurn,
+		},
+	}, func(t *testing.T, b *hookedSession) {
 		first := b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
 		second := b.awaitPost("[AskUserQuestion]", databaseQuestion.Question)
 		b.WaitDone("I go on meanwhile.")
@@ -78,7 +97,9 @@ func TestDeny_NextTurnReplacesKilledWaiter(t *testing.T) {
 
 // No other process waits: the next prompt brings it.
 func TestDeny_NextPromptReplacesKilledWaiter(t *testing.T) {
-	eachSession(t, testedVersions, startDenying, config{Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, testedVersions, startDenying, config{
+		Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn},
+	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[AskUserQuestion]")
 		b.WaitDone("I go on meanwhile.")
 		b.killWaiters()
@@ -93,7 +114,8 @@ func TestDeny_NextPromptReplacesKilledWaiter(t *testing.T) {
 // rewakers are the session's processes that wait for replies.
 func (b *hookedSession) rewakers() (all []*process) {
 	for _, p := range markedProcesses(b.mark()) {
-		if strings.Contains(p.String(), "gchat-hooks hook gchat-ask-user-rewake") && !strings.Contains(p.String(), "sh -c") {
+		if strings.Contains(p.String(), "gchat-hooks hook gchat-ask-user-rewake") &&
+			!strings.Contains(p.String(), "sh -c") {
 			all = append(all, p)
 		} else {
 			p.Close()
@@ -121,7 +143,8 @@ func (b *hookedSession) killWaiterOf(q *chat.Message) {
 	b.t.Helper()
 	id := q.Text[strings.LastIndex(q.Text, "ask-"):]
 	record := filepath.Join(b.Dir, ".claude", "state", "gchat-forwarded-ask", id+".json")
-	waiter := strings.TrimSuffix(filepath.Base(state.IndexFile(os.Getenv, record)), ".open") + ".waiter"
+	waiter := strings.TrimSuffix(filepath.Base(state.IndexFile(os.Getenv, record)), ".open") +
+		".waiter"
 	for _, p := range b.rewakers() {
 		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.pid))
 		for _, f := range files {
@@ -138,12 +161,15 @@ func (b *hookedSession) killWaiterOf(q *chat.Message) {
 // checkNoRewaker checks that nobody waits any more.
 func (b *hookedSession) checkNoRewaker() {
 	b.t.Helper()
-	b.WaitScreenFunc("the end of the waiting hook", func(string) bool { return len(b.rewakers()) == 0 })
+	b.WaitScreenFunc("the end of the waiting hook",
+		func(string) bool { return len(b.rewakers()) == 0 })
 }
 
 // The session ended before the reply came: it gets it when it is resumed.
 func TestDeny_ResumedSessionGetsReply(t *testing.T) {
-	eachSession(t, testedVersions, startDenying, config{Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, testedVersions, startDenying, config{
+		Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn},
+	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[AskUserQuestion]")
 		b.WaitDone("I go on meanwhile.")
 		b.Quit()
@@ -182,7 +208,10 @@ func TestDeny_AsksInTerminalWhileChatHangs(t *testing.T) {
 // Nobody may answer in Chat: the question is answered in the terminal, by the same
 // record.
 func TestDeny_AsksInTerminalWithoutPeople(t *testing.T) {
-	eachSession(t, bothVersions, startDenying, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}, Env: []string{"GCHAT_ALLOWED_USERS="}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, bothVersions, startDenying, config{
+		Script: []turn{{questionCall(deployQuestion)}, thanksTurn},
+		Env:    []string{"GCHAT_ALLOWED_USERS="},
+	}, func(t *testing.T, b *hookedSession) {
 		b.WaitScreen(firstOption)
 		b.awaitPost("[AskUserQuestion]")
 		b.Keys("2")
@@ -201,7 +230,8 @@ func (b *hookedSession) checkOneRecord(as state.Status) {
 	pending, bad := state.QuestionsIn(dir).All()
 	kit.Equalf(b.t, len(pending)+len(bad), 0, "records that were not to be denied")
 	questions, bad := state.MarkersIn(dir).All()
-	if len(questions) != 1 || len(bad) > 0 || questions[0].Status != as || questions[0].Mode != state.ModeNative {
+	if len(questions) != 1 || len(bad) > 0 || questions[0].Status != as ||
+		questions[0].Mode != state.ModeNative {
 		b.t.Errorf("records %+v, %v", questions, bad)
 	}
 }
@@ -211,8 +241,15 @@ func (b *hookedSession) checkOneRecord(as state.Status) {
 func TestDeny_StopGateAsksFirst(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		h := denyHooks(t)
-		h["Stop"] = append(h["Stop"], hook{Command: builtProgram(t) + " hook gchat-stop-gate", Timeout: 10})
-		b := startDenying(t, c, config{Hooks: h, Script: []turn{{textBlock("All is done.")}, {questionCall(deployQuestion)}, goOnTurn, actTurn}, Env: []string{"CLAUDE_SESSION_ID=s3-live-1"}})
+		h["Stop"] = append(h["Stop"],
+			hook{Command: builtProgram(t) + " hook gchat-stop-gate", Timeout: 10})
+		b := startDenying(t, c, config{
+			Hooks: h,
+			Script: []turn{
+				{textBlock("All is done.")}, {questionCall(deployQuestion)}, goOnTurn, actTurn,
+			},
+			Env: []string{"CLAUDE_SESSION_ID=s3-live-1"},
+		})
 		b.Prompt("go ahead")
 		b.API.WaitText(t, "Ask with the AskUserQuestion tool what comes next")
 		q := b.awaitPost("[AskUserQuestion] Session: s3-live-1")

@@ -69,11 +69,16 @@ func runFormServer(file string) int {
 		switch m.Method {
 		case "initialize":
 			answer(map[string]any{"id": m.ID, "result": map[string]any{
-				"protocolVersion": m.Params.Version, "capabilities": map[string]any{"tools": map[string]any{}},
-				"serverInfo": map[string]any{"name": "form", "version": "1"},
+				"protocolVersion": m.Params.Version,
+				"capabilities":    map[string]any{"tools": map[string]any{}},
+				"serverInfo":      map[string]any{"name": "form", "version": "1"},
 			}})
 		case "tools/list":
-			tool := map[string]any{"name": "ask", "description": "asks", "inputSchema": map[string]any{"type": "object"}}
+			tool := map[string]any{
+				"name":        "ask",
+				"description": "asks",
+				"inputSchema": map[string]any{"type": "object"},
+			}
 			answer(map[string]any{"id": m.ID, "result": map[string]any{"tools": []any{tool}}})
 		case "tools/call":
 			called = m.ID
@@ -87,11 +92,15 @@ func runFormServer(file string) int {
 			}
 			fmt.Fprintln(back, lines.Text())
 			back.Close()
-			content := []any{map[string]any{"type": "text", "text": "the form says " + lines.Text()}}
+			content := []any{
+				map[string]any{"type": "text", "text": "the form says " + lines.Text()},
+			}
 			answer(map[string]any{"id": called, "result": map[string]any{"content": content}})
 		default:
 			if len(m.ID) > 0 {
-				answer(map[string]any{"id": m.ID, "error": map[string]any{"code": -32601, "message": "no"}})
+				answer(map[string]any{
+					"id": m.ID, "error": map[string]any{"code": -32601, "message": "no"},
+				})
 			}
 		}
 	}
@@ -104,7 +113,9 @@ func serveForms(forms ...map[string]any) (prepare func(t *testing.T, home, proje
 		file := filepath.Join(home, "forms.json")
 		writeFile(t, file, forms)
 		server := map[string]any{"command": testBinary(), "args": []string{formServer, file}}
-		writeFile(t, filepath.Join(project, ".mcp.json"), map[string]any{"mcpServers": map[string]any{"form": server}})
+		writeFile(t, filepath.Join(project, ".mcp.json"), map[string]any{
+			"mcpServers": map[string]any{"form": server},
+		})
 		amendSettings(t, home, map[string]any{"enableAllProjectMcpServers": true})
 	}
 }
@@ -117,8 +128,15 @@ var formOfAllKinds = map[string]any{
 			"name":  map[string]any{"type": "string", "title": "Your name"},
 			"seats": map[string]any{"type": "integer", "minimum": 1, "maximum": 8},
 			"smoke": map[string]any{"type": "boolean", "default": false},
-			"place": map[string]any{"type": "string", "enum": []string{"in", "out"}, "enumNames": []string{"Inside", "Outside"}},
-			"food":  map[string]any{"type": "array", "items": map[string]any{"type": "string", "enum": []string{"a", "b"}}},
+			"place": map[string]any{
+				"type":      "string",
+				"enum":      []string{"in", "out"},
+				"enumNames": []string{"Inside", "Outside"},
+			},
+			"food": map[string]any{
+				"type":  "array",
+				"items": map[string]any{"type": "string", "enum": []string{"a", "b"}},
+			},
 		},
 	},
 }
@@ -130,14 +148,19 @@ const drawnForm = "requests your input"
 // dialog is not drawn meanwhile. No value of it is left.
 func TestElicitation_FilledInFromChat(t *testing.T) {
 	eachSession(t, bothVersions, startApproving, config{
-		Args: formVersions, Prepare: serveForms(formOfAllKinds), Script: []turn{{fillFormCall}, {fillFormCall}, {fillFormCall}, {textBlock("All are done.")}},
+		Args: formVersions, Prepare: serveForms(formOfAllKinds), Script: []turn{
+			{fillFormCall}, {fillFormCall}, {fillFormCall}, {textBlock("All are done.")},
+		},
 	}, func(t *testing.T, b *hookedSession) {
-		q := b.awaitPost("[Form] Session:", `"form"`, "Book a table?", "Your name (name)", "does not show it")
+		q := b.awaitPost("[Form] Session:", `"form"`, "Book a table?", "Your name (name)",
+			"does not show it")
 		b.reply(q, "name: Ann Secret\nseats: 9")
 		b.awaitPostInThread(q, "[Not used]", "seats: it takes")
 		b.checkNotShown(drawnForm)
 		b.reply(q, "name: Ann Secret\nseats: 2\nplace: outside\nfood: a, b")
-		b.awaitResult(1, `{"food":["a","b"],"name":"Ann Secret","place":"out","seats":2,"smoke":false}`, `"action":"accept"`)
+		b.awaitResult(1,
+			`{"food":["a","b"],"name":"Ann Secret","place":"out","seats":2,"smoke":false}`,
+			`"action":"accept"`)
 		b.awaitPostInThread(q, "[Answered]", "Accepted.")
 		second := b.awaitNthPost(2, "[Form]")
 		b.reply(second, "decline")
@@ -164,7 +187,8 @@ func (b *hookedSession) checkAbsent(text string) {
 		bound.WaitFor(bound.Patience, func() bool {
 			left = ""
 			_ = filepath.WalkDir(filepath.Join(b.Home, dir), func(path string, _ os.DirEntry, _ error) error {
-				if raw, err := os.ReadFile(path); err == nil && strings.Contains(string(raw), text) {
+				if raw, err := os.ReadFile(path); err == nil &&
+					strings.Contains(string(raw), text) {
 					left = path + ": " + string(raw)
 				}
 				return nil
@@ -178,7 +202,11 @@ func (b *hookedSession) checkAbsent(text string) {
 // Whoever is at the keyboard gets the dialog. What was filled in there is told as
 // accepted, and not what it was.
 func TestElicitation_GoesToTheKeyboard(t *testing.T) {
-	eachSession(t, bothVersions, startApproving, config{Args: formVersions, Prepare: serveForms(nameForm), Script: []turn{{fillFormCall}, thanksTurn}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, bothVersions, startApproving, config{
+		Args:    formVersions,
+		Prepare: serveForms(nameForm),
+		Script:  []turn{{fillFormCall}, thanksTurn},
+	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Form]", "Who are you?")
 		b.sitDown(t)
 		b.WaitScreen(drawnForm)
@@ -187,7 +215,8 @@ func TestElicitation_GoesToTheKeyboard(t *testing.T) {
 		b.awaitPostInThread(q, "[Not used]", "In the terminal since")
 		b.Type("Ann Secret")
 		b.Keys("Enter")
-		b.WaitScreenFunc("the value", func(screen string) bool { return strings.Contains(screen, "✔ name: Ann Secret") })
+		b.WaitScreenFunc("the value",
+			func(screen string) bool { return strings.Contains(screen, "✔ name: Ann Secret") })
 		b.Choose("❯ Accept", "Enter")
 		b.awaitResult(1, `{"name":"Ann Secret"}`)
 		b.awaitPostInThread(q, "[Answered]", "Accepted.", "in the terminal")
@@ -201,7 +230,11 @@ func TestElicitation_GoesToTheKeyboard(t *testing.T) {
 // late. The form's hook has it cancelled: its dialog, which nobody asked for, is not
 // drawn.
 func TestElicitation_EscCancelsHiddenForm(t *testing.T) {
-	eachSession(t, bothVersions, startApproving, config{Args: formVersions, Prepare: serveForms(nameForm), Script: []turn{{fillFormCall}, thanksTurn}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, bothVersions, startApproving, config{
+		Args:    formVersions,
+		Prepare: serveForms(nameForm),
+		Script:  []turn{{fillFormCall}, thanksTurn},
+	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Form]", "Who are you?")
 		b.Keys("Escape")
 		b.awaitPostInThread(q, "[Cancelled]", "Dismissed")
@@ -227,11 +260,16 @@ func TestElicitation_LinkAcceptedUnopened(t *testing.T) {
 		opener := filepath.Join(t.TempDir(), "xdg-open")
 		kit.NoError(t, os.WriteFile(opener, []byte("#!/bin/sh\necho \"$@\" >>"+opened+"\n"), 0o700))
 		b := startApproving(t, c, config{
-			Args: formVersions, Prepare: serveForms(link, link), Script: []turn{{fillFormCall}, {fillFormCall}, thanksTurn},
-			Env: []string{"BROWSER=" + opener, "PATH=" + filepath.Dir(opener) + ":" + os.Getenv("PATH")},
+			Args: formVersions, Prepare: serveForms(link, link), Script: []turn{
+				{fillFormCall}, {fillFormCall}, thanksTurn,
+			},
+			Env: []string{
+				"BROWSER=" + opener, "PATH=" + filepath.Dir(opener) + ":" + os.Getenv("PATH"),
+			},
 		})
 		b.Prompt("go ahead")
-		q := b.awaitPost("[Form]", "asks you to open a link", "It leads to login.example:\n```\n"+to+"\n```", "does not open it")
+		q := b.awaitPost("[Form]", "asks you to open a link",
+			"It leads to login.example:\n```\n"+to+"\n```", "does not open it")
 		b.reply(q, "accept")
 		b.awaitResult(1, `"action":"accept"`)
 		b.awaitPostInThread(q, "[Answered]", "Accepted.")
@@ -248,8 +286,15 @@ func TestElicitation_LinkAcceptedUnopened(t *testing.T) {
 // What cannot be shown whole is drawn at once, and its thread says so, and how it ended.
 func TestElicitation_LargeFormOnlyInTerminal(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		large := map[string]any{"message": strings.Repeat("long ", 2000), "requestedSchema": nameForm["requestedSchema"]}
-		b := startApproving(t, c, config{Args: formVersions, Prepare: serveForms(large), Script: []turn{{fillFormCall}, thanksTurn}})
+		large := map[string]any{
+			"message":         strings.Repeat("long ", 2000),
+			"requestedSchema": nameForm["requestedSchema"],
+		}
+		b := startApproving(t, c, config{
+			Args:    formVersions,
+			Prepare: serveForms(large),
+			Script:  []turn{{fillFormCall}, thanksTurn},
+		})
 		b.Prompt("go ahead")
 		q := b.awaitPost("[Form]", "only the terminal shows", "answer it there")
 		b.Keys("Escape")

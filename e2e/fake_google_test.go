@@ -47,10 +47,17 @@ type fakeGoogle struct {
 // newFakeGoogle starts one that ends with the test.
 func newFakeGoogle(t testing.TB) *fakeGoogle {
 	t.Helper()
-	g := &fakeGoogle{t: t, fakePubSub: newFakePubSub(t), spaces: map[string]*chat.Space{}, direct: map[string]string{}, messagesByName: map[string]*chat.Message{}}
+	g := &fakeGoogle{
+		t:              t,
+		fakePubSub:     newFakePubSub(t),
+		spaces:         map[string]*chat.Space{},
+		direct:         map[string]string{},
+		messagesByName: map[string]*chat.Message{},
+	}
 	g.topic(t, appTopic)
 	g.topic(t, machineTopic)
-	g.subscribe(t, &pubsubpb.Subscription{Name: appSubscription, Topic: appTopic, AckDeadlineSeconds: 10})
+	g.subscribe(t,
+		&pubsubpb.Subscription{Name: appSubscription, Topic: appTopic, AckDeadlineSeconds: 10})
 	server := httptest.NewServer(strict.CheckRequests(t, g, strict.OtherThreads))
 	g.URL = server.URL
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
@@ -59,7 +66,9 @@ func newFakeGoogle(t testing.TB) *fakeGoogle {
 
 // person is a user of Chat.
 func person(n int, email string) *chat.User {
-	return &chat.User{Name: fmt.Sprintf("users/%d", n), Type: "HUMAN", Email: email, DisplayName: email}
+	return &chat.User{
+		Name: fmt.Sprintf("users/%d", n), Type: "HUMAN", Email: email, DisplayName: email,
+	}
 }
 
 // AddDirectMessage makes the app's direct message with a user.
@@ -76,7 +85,9 @@ func (g *fakeGoogle) AddDirectMessage(u *chat.User) (space string) {
 func (g *fakeGoogle) AddSpace(name string) (space string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.spaces["spaces/"+name] = &chat.Space{Name: "spaces/" + name, SpaceType: "SPACE", DisplayName: name}
+	g.spaces["spaces/"+name] = &chat.Space{
+		Name: "spaces/" + name, SpaceType: "SPACE", DisplayName: name,
+	}
 	return "spaces/" + name
 }
 
@@ -167,11 +178,14 @@ func (g *fakeGoogle) addMessage(space string, m *chat.Message) *chat.Message {
 	if t != nil {
 		m.Thread.ThreadKey = t.ThreadKey
 		i := slices.IndexFunc(g.posts, func(o *chat.Message) bool {
-			return o.Thread.Name == t.Name || t.ThreadKey != "" && o.Thread.ThreadKey == t.ThreadKey && strings.HasPrefix(o.Name, space+"/")
+			return o.Thread.Name == t.Name ||
+				t.ThreadKey != "" && o.Thread.ThreadKey == t.ThreadKey &&
+					strings.HasPrefix(o.Name, space+"/")
 		})
 		if i >= 0 {
 			m.Thread.Name, m.ThreadReply = g.posts[i].Thread.Name, true
-			m.Name = space + "/messages/" + strings.TrimPrefix(m.Thread.Name, space+"/threads/") + "." + id
+			m.Name = space + "/messages/" + strings.TrimPrefix(m.Thread.Name, space+"/threads/") +
+				"." + id
 		}
 	}
 	g.posts = append(g.posts, m)
@@ -207,8 +221,12 @@ func (g *fakeGoogle) Await(space string, parts ...string) (found *chat.Message) 
 		all := g.Messages(space)
 		i := slices.IndexFunc(all, func(m *chat.Message) bool {
 			b, _ := json.Marshal(m.CardsV2)
-			is := func(w string) bool { return strings.Contains(m.Text+m.FallbackText+string(b), w) }
-			return m.Sender.Type == "BOT" && !slices.ContainsFunc(parts, func(w string) bool { return !is(w) })
+			is := func(w string) bool {
+				return strings.Contains(m.Text+m.FallbackText+string(b),
+					w)
+			}
+			return m.Sender.Type == "BOT" &&
+				!slices.ContainsFunc(parts, func(w string) bool { return !is(w) })
 		})
 		if i >= 0 {
 			found = all[i]
@@ -267,7 +285,8 @@ func codeIn(answer string) string {
 
 // Tap has a user tap the button of a message's card that carries a choice, with what its
 // fields hold. It is false where the card has no such button.
-func (g *fakeGoogle) Tap(u *chat.User, m *chat.Message, choice string, inputs map[string]string) bool {
+func (g *fakeGoogle) Tap(u *chat.User, m *chat.Message, choice string,
+	inputs map[string]string) bool {
 	g.t.Helper()
 	g.mu.Lock()
 	m = g.message(m.Name)
@@ -276,9 +295,13 @@ func (g *fakeGoogle) Tap(u *chat.User, m *chat.Message, choice string, inputs ma
 }
 
 // TapOn has a user tap a card as a program made it up.
-func (g *fakeGoogle) TapOn(u *chat.User, m *chat.Message, choice string) { g.tap(u, m, choice, nil) }
+func (g *fakeGoogle) TapOn(u *chat.User, m *chat.Message,
+	choice string) {
+	g.tap(u, m, choice, nil)
+}
 
-func (g *fakeGoogle) tap(u *chat.User, m *chat.Message, choice string, inputs map[string]string) bool {
+func (g *fakeGoogle) tap(u *chat.User, m *chat.Message, choice string,
+	inputs map[string]string) bool {
 	g.t.Helper()
 	g.mu.Lock()
 	parameters := parametersOf(m, choice)
@@ -287,9 +310,15 @@ func (g *fakeGoogle) tap(u *chat.User, m *chat.Message, choice string, inputs ma
 	if parameters == nil {
 		return false
 	}
-	e.Common = &chat.CommonEventObject{InvokedFunction: "gchat-hooks", Parameters: parameters, FormInputs: map[string]chat.Inputs{}}
+	e.Common = &chat.CommonEventObject{
+		InvokedFunction: "gchat-hooks",
+		Parameters:      parameters,
+		FormInputs:      map[string]chat.Inputs{},
+	}
 	for name, value := range inputs {
-		e.Common.FormInputs[name] = chat.Inputs{StringInputs: &chat.StringInputs{Value: []string{value}}}
+		e.Common.FormInputs[name] = chat.Inputs{
+			StringInputs: &chat.StringInputs{Value: []string{value}},
+		}
 	}
 	g.Publish(g.t, appTopic, e)
 	return true

@@ -134,7 +134,8 @@ func (a *fakeModel) Wait(t *testing.T, what string, ok func() bool) {
 
 func message(model string) map[string]any {
 	return map[string]any{
-		"id": fmt.Sprintf("msg_%d", time.Now().UnixNano()), "type": "message", "role": "assistant", "model": model,
+		"id": fmt.Sprintf("msg_%d", time.Now().UnixNano()), "type": "message", "role": "assistant",
+		"model":   model,
 		"content": turn{}, "stop_reason": nil, "stop_sequence": nil,
 		"usage": map[string]int{"input_tokens": 10, "output_tokens": 1},
 	}
@@ -167,7 +168,9 @@ func stream(w http.ResponseWriter, model string, reply turn) {
 		head := map[string]any{"type": "text", "text": ""}
 		delta := map[string]any{"type": "text_delta", "text": b.Text}
 		if b.Type == "tool_use" {
-			head = map[string]any{"type": "tool_use", "id": b.ID, "name": b.Name, "input": struct{}{}}
+			head = map[string]any{
+				"type": "tool_use", "id": b.ID, "name": b.Name, "input": struct{}{},
+			}
 			delta = map[string]any{"type": "input_json_delta", "partial_json": string(b.Input)}
 		}
 		event("content_block_start", map[string]any{"index": i, "content_block": head})

@@ -37,8 +37,13 @@ type fakePubSub struct {
 
 func newFakePubSub(t testing.TB) *fakePubSub {
 	t.Helper()
-	p := &fakePubSub{server: pstest.NewServer(), filters: map[string]string{}, waiting: map[string]chan struct{}{}}
-	conn, err := grpc.NewClient(p.server.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	p := &fakePubSub{
+		server:  pstest.NewServer(),
+		filters: map[string]string{},
+		waiting: map[string]chan struct{}{},
+	}
+	conn, err := grpc.NewClient(p.server.Addr,
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	kit.NoError(t, err)
 	t.Cleanup(func() { conn.Close(); p.server.Close() })
 	p.pub, p.sub = pubsubpb.NewPublisherClient(conn), pubsubpb.NewSubscriberClient(conn)
@@ -57,7 +62,8 @@ func (p *fakePubSub) subscribe(t testing.TB, s *pubsubpb.Subscription) {
 	kit.NoError(t, err)
 }
 
-func (p *fakePubSub) create(ctx context.Context, s *pubsubpb.Subscription) (*pubsubpb.Subscription, error) {
+func (p *fakePubSub) create(ctx context.Context,
+	s *pubsubpb.Subscription) (*pubsubpb.Subscription, error) {
 	if len(s.Filter) > 256 {
 		return nil, status.Error(codes.InvalidArgument, "a filter has 256 bytes at most")
 	}
@@ -75,18 +81,21 @@ func (p *fakePubSub) Publish(t testing.TB, topic string, v any) {
 	t.Helper()
 	b, err := json.Marshal(v)
 	if err == nil {
-		_, err = p.publish(context.Background(), &pubsubpb.PublishRequest{Topic: topic, Messages: []*pubsubpb.PubsubMessage{{Data: b}}})
+		_, err = p.publish(context.Background(),
+			&pubsubpb.PublishRequest{Topic: topic, Messages: []*pubsubpb.PubsubMessage{{Data: b}}})
 	}
 	kit.NoError(t, err)
 }
 
-func (p *fakePubSub) publish(ctx context.Context, in *pubsubpb.PublishRequest) (*pubsubpb.PublishResponse, error) {
+func (p *fakePubSub) publish(ctx context.Context,
+	in *pubsubpb.PublishRequest) (*pubsubpb.PublishResponse, error) {
 	out, err := p.pub.Publish(ctx, in)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for name, filter := range p.filters {
 		for _, m := range in.Messages {
-			if space := m.Attributes["space"]; filter == "" || strings.Contains(filter, `"`+space+`"`) {
+			if space := m.Attributes["space"]; filter == "" ||
+				strings.Contains(filter, `"`+space+`"`) {
 				if c := p.waiting[name]; c != nil {
 					close(c)
 					delete(p.waiting, name)
@@ -98,7 +107,8 @@ func (p *fakePubSub) publish(ctx context.Context, in *pubsubpb.PublishRequest) (
 }
 
 // pull waits for up to 20 seconds; Google does for about 90.
-func (p *fakePubSub) pull(ctx context.Context, in *pubsubpb.PullRequest) (*pubsubpb.PullResponse, error) {
+func (p *fakePubSub) pull(ctx context.Context,
+	in *pubsubpb.PullRequest) (*pubsubpb.PullResponse, error) {
 	//lint:ignore SA1019 it waits here
 	in.ReturnImmediately = true
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
@@ -128,7 +138,9 @@ func (p *fakePubSub) serve(w http.ResponseWriter, r *http.Request, path string, 
 	name, verb, _ := strings.Cut(path, ":")
 	answer, err := p.call(r, name, verb, body)
 	if err != nil {
-		code := map[codes.Code]int{codes.NotFound: 404, codes.AlreadyExists: 409, codes.InvalidArgument: 400}[status.Code(err)]
+		code := map[codes.Code]int{
+			codes.NotFound: 404, codes.AlreadyExists: 409, codes.InvalidArgument: 400,
+		}[status.Code(err)]
 		fail(w, max(code, 400), err.Error())
 		return
 	}
@@ -140,8 +152,10 @@ func (p *fakePubSub) serve(w http.ResponseWriter, r *http.Request, path string, 
 func (p *fakePubSub) call(r *http.Request, name, verb string, body []byte) (proto.Message, error) {
 	ctx := r.Context()
 	in := map[string]proto.Message{
-		"POST pull": &pubsubpb.PullRequest{}, "POST acknowledge": &pubsubpb.AcknowledgeRequest{}, "POST publish": &pubsubpb.PublishRequest{},
-		"PUT ": &pubsubpb.Subscription{}, "PATCH ": &pubsubpb.UpdateSubscriptionRequest{}, "GET ": &emptypb.Empty{}, "DELETE ": &emptypb.Empty{},
+		"POST pull": &pubsubpb.PullRequest{}, "POST acknowledge": &pubsubpb.AcknowledgeRequest{},
+		"POST publish": &pubsubpb.PublishRequest{},
+		"PUT ":         &pubsubpb.Subscription{}, "PATCH ": &pubsubpb.UpdateSubscriptionRequest{},
+		"GET ": &emptypb.Empty{}, "DELETE ": &emptypb.Empty{},
 	}[r.Method+" "+verb]
 	if in == nil {
 		return nil, status.Error(codes.NotFound, "no such method")
@@ -170,16 +184,21 @@ func (p *fakePubSub) call(r *http.Request, name, verb string, body []byte) (prot
 	}
 	switch project, isList := strings.CutSuffix(name, "/subscriptions"); {
 	case isList:
-		return p.sub.ListSubscriptions(ctx, &pubsubpb.ListSubscriptionsRequest{Project: project, PageSize: 1000})
+		return p.sub.ListSubscriptions(ctx,
+			&pubsubpb.ListSubscriptionsRequest{Project: project, PageSize: 1000})
 	case r.Method == http.MethodDelete:
-		return p.sub.DeleteSubscription(ctx, &pubsubpb.DeleteSubscriptionRequest{Subscription: name})
+		return p.sub.DeleteSubscription(ctx,
+			&pubsubpb.DeleteSubscriptionRequest{Subscription: name})
 	}
 	return p.sub.GetSubscription(ctx, &pubsubpb.GetSubscriptionRequest{Subscription: name})
 }
 
 // fail answers with Google's envelope.
 func fail(w http.ResponseWriter, code int, message string) {
-	status := map[int]string{400: "INVALID_ARGUMENT", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 409: "ALREADY_EXISTS", 429: "RESOURCE_EXHAUSTED"}
+	status := map[int]string{
+		400: "INVALID_ARGUMENT", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 409: "ALREADY_EXISTS",
+		429: "RESOURCE_EXHAUSTED",
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	fmt.Fprintf(w, `{"error":{"code":%d,"status":%q,"message":%q}}`, code, status[code], message)

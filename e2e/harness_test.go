@@ -39,7 +39,9 @@ func TestHarness_NamesMissingPrograms(t *testing.T) {
 		kit.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"), 0o700))
 	}
 	t.Setenv("PATH", dir)
-	if got, want := missingPrograms(), []string{"strace", "node", "python3", "curl", "bash"}; !slices.Equal(got, want) {
+	if got, want := missingPrograms(), []string{
+		"strace", "node", "python3", "curl", "bash",
+	}; !slices.Equal(got, want) {
 		t.Errorf("missing: %q, want %q", got, want)
 	}
 	readme, err := os.ReadFile(filepath.Join("..", "README.md"))
@@ -73,14 +75,16 @@ func TestMain(m *testing.M) {
 // neededPrograms are the programs that tests of any package skip without. One of each row
 // is enough.
 var neededPrograms = [][]string{
-	{"tmux"}, {"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"}, {"strace"}, {"node"}, {"python3"},
+	{"tmux"}, {"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"}, {"strace"},
+	{"node"}, {"python3"},
 	{"jq"}, {"curl"}, {"bash"},
 }
 
 // missingPrograms are those of them that are not on the PATH.
 func missingPrograms() (missing []string) {
 	for _, names := range neededPrograms {
-		if !slices.ContainsFunc(names, func(name string) bool { _, err := exec.LookPath(name); return err == nil }) {
+		if !slices.ContainsFunc(names,
+			func(name string) bool { _, err := exec.LookPath(name); return err == nil }) {
 			missing = append(missing, names[0])
 		}
 	}
@@ -93,7 +97,8 @@ func missingPrograms() (missing []string) {
 func printMissing() {
 	missing := missingPrograms()
 	for _, version := range bothVersions {
-		if _, err := os.Stat(filepath.Join(claudeDir(), version, "node_modules", claudePackage, "claude")); err != nil {
+		if _, err := os.Stat(filepath.Join(claudeDir(), version, "node_modules", claudePackage,
+			"claude")); err != nil {
 			missing = append(missing, "Claude Code "+version)
 		}
 	}
@@ -109,7 +114,8 @@ func printMissing() {
 			continue
 		}
 		defer f.Close()
-		fmt.Fprintf(f, "skipped tests that need: %s (go test -v ./... names each)\n", strings.Join(missing, ", "))
+		fmt.Fprintf(f, "skipped tests that need: %s (go test -v ./... names each)\n",
+			strings.Join(missing, ", "))
 		return
 	}
 }
@@ -172,8 +178,13 @@ func TestHarness_AnswersFromAHook(t *testing.T) {
 		rec := newRecorder(t)
 		answers := filepath.Join(t.TempDir(), "answers.json")
 		h := rec.Hooks("SessionStart", "PreToolUse", "PostToolUse", "Stop")
-		h["PermissionRequest"] = []hook{{Matcher: "AskUserQuestion", Command: rec.Answer(answers), Timeout: 60}}
-		s := startSession(t, c, config{Hooks: h, Script: []turn{{questionCall(deployQuestion)}, {textBlock("A canary, then.")}}})
+		h["PermissionRequest"] = []hook{
+			{Matcher: "AskUserQuestion", Command: rec.Answer(answers), Timeout: 60},
+		}
+		s := startSession(t, c, config{
+			Hooks:  h,
+			Script: []turn{{questionCall(deployQuestion)}, {textBlock("A canary, then.")}},
+		})
 		s.Prompt("go ahead")
 		s.WaitScreen(firstOption) // the hook waits beside the open dialog
 		writeFile(t, answers, map[string]string{deployQuestion.Question: "Canary"})
@@ -181,12 +192,15 @@ func TestHarness_AnswersFromAHook(t *testing.T) {
 		s.WaitScreen("A canary, then.")
 		rec.Wait(t, "Stop")
 
-		kit.Equalf(t, strings.Join(rec.Names(), " "), "SessionStart PreToolUse PermissionRequest PostToolUse Stop", "hook events")
+		kit.Equalf(t, strings.Join(rec.Names(), " "),
+			"SessionStart PreToolUse PermissionRequest PostToolUse Stop", "hook events")
 		var payload struct {
 			Input struct{ Questions []question } `json:"tool_input"`
 		}
-		if err := json.Unmarshal(rec.Wait(t, "PermissionRequest").Payload, &payload); err != nil || len(payload.Input.Questions) != 1 {
-			t.Errorf("PermissionRequest payload: %v, %d questions", err, len(payload.Input.Questions))
+		if err := json.Unmarshal(rec.Wait(t, "PermissionRequest").Payload, &payload); err != nil ||
+			len(payload.Input.Questions) != 1 {
+			t.Errorf("PermissionRequest payload: %v, %d questions", err,
+				len(payload.Input.Questions))
 		}
 	})
 }
@@ -218,7 +232,9 @@ func TestHarness_LeavesNothing(t *testing.T) {
 		s = startSession(t, c, config{
 			Script: []turn{{questionCall(deployQuestion)}},
 			Hooks: hooks{
-				"SessionStart":      {{Command: "setsid sleep 600 </dev/null >/dev/null 2>&1 & " + rec.Command()}},
+				"SessionStart": {
+					{Command: "setsid sleep 600 </dev/null >/dev/null 2>&1 & " + rec.Command()},
+				},
 				"PermissionRequest": {{Command: rec.Answer(filepath.Join(t.TempDir(), "never"))}},
 			},
 		})
@@ -256,9 +272,15 @@ func TestHarness_ReadsThePrompt(t *testing.T) {
 		{"typed", rule + "❯ go ahead\n" + rule, "goahead", true},
 		{"wrapped", rule + "❯ go\n  ahead\n\n" + rule, "goahead", true},
 		{"busy", rule + "❯ \n" + rule + "  esc to interrupt\n", "", false},
-		{"busy, without the hint", "✻ Choreographing… (3s · ↓ 8 tokens)\n" + rule + "❯ \n" + rule, "", false},
+		{
+			"busy, without the hint",
+			"✻ Choreographing… (3s · ↓ 8 tokens)\n" + rule + "❯ \n" + rule, "", false,
+		},
 		{"done", "✻ Crunched for 0s · done\n" + rule + "❯ \n" + rule, "", true},
-		{"dialog", rule + " ☐ Deploy\n\n❯ 1. Canary\n" + rule + "  2. Chat about this\n", "", false},
+		{
+			"dialog", rule + " ☐ Deploy\n\n❯ 1. Canary\n" + rule + "  2. Chat about this\n", "",
+			false,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -42,7 +42,9 @@ func eachSession(t *testing.T, versions []string, start func(*testing.T, claude,
 }
 
 // questionEvents are the events that the README has a person register.
-var questionEvents = []string{"PreToolUse", "PermissionRequest", "PostToolUse", "UserPromptSubmit", "Stop", "SessionEnd"}
+var questionEvents = []string{
+	"PreToolUse", "PermissionRequest", "PostToolUse", "UserPromptSubmit", "Stop", "SessionEnd",
+}
 
 // startAsking starts a session that asks through the embedded space.
 func startAsking(t *testing.T, c claude, cfg config) *hookedSession {
@@ -62,7 +64,11 @@ func questionHooks(t testing.TB, events ...string) hooks {
 		h := hook{Command: exe + " hook gchat-ask-user-answered", Timeout: 10}
 		switch event {
 		case "PreToolUse", "PermissionRequest":
-			h = hook{Matcher: "AskUserQuestion", Command: exe + " hook gchat-ask-user-forward", Timeout: 86400}
+			h = hook{
+				Matcher: "AskUserQuestion",
+				Command: exe + " hook gchat-ask-user-forward",
+				Timeout: 86400,
+			}
 		case "PostToolUse":
 			h.Matcher = "AskUserQuestion"
 		}
@@ -103,11 +109,13 @@ func startHooked(t *testing.T, c claude, cfg config) *hookedSession {
 		server.Close()
 		chat.Close()
 	})
-	b.spaceEnv = []string{"GOOGLE_CHAT_WEBHOOK_URL=" + chat.WebhookURL(server.URL), "GCHAT_API_ENDPOINT=" + chat.APIEndpoint(server.URL),
+	b.spaceEnv = []string{"GOOGLE_CHAT_WEBHOOK_URL=" +
+		chat.WebhookURL(server.URL), "GCHAT_API_ENDPOINT=" + chat.APIEndpoint(server.URL),
 		"GCHAT_ALLOWED_USERS=" + space.PersonName, "GCHAT_POLLER_INTERVAL=0.2"}
 	if cfg.App {
 		b.spaceEnv[0] = "GOOGLE_CHAT_SPACE_ID=" + space.Name
-		b.spaceEnv = append(b.spaceEnv, "GCHAT_PUBSUB_SUBSCRIPTION="+space.Subscription, "GCHAT_PUBSUB_ENDPOINT="+chat.APIEndpoint(server.URL))
+		b.spaceEnv = append(b.spaceEnv, "GCHAT_PUBSUB_SUBSCRIPTION="+space.Subscription,
+			"GCHAT_PUBSUB_ENDPOINT="+chat.APIEndpoint(server.URL))
 	}
 	b.pageURL = chat.PageURL(server.URL)
 	cfg.Env = append(slices.Clone(b.spaceEnv), cfg.Env...)
@@ -119,7 +127,13 @@ func startHooked(t *testing.T, c claude, cfg config) *hookedSession {
 func (b *hookedSession) startBeside(cfg config) *hookedSession {
 	b.t.Helper()
 	cfg.Env = append(cfg.Env, b.spaceEnv...)
-	return &hookedSession{session: startSession(b.t, b.Claude, cfg), space: b.space, gate: b.gate, spaceEnv: b.spaceEnv, pageURL: b.pageURL}
+	return &hookedSession{
+		session:  startSession(b.t, b.Claude, cfg),
+		space:    b.space,
+		gate:     b.gate,
+		spaceEnv: b.spaceEnv,
+		pageURL:  b.pageURL,
+	}
 }
 
 // deployQuestion is what most sessions ask.
@@ -137,11 +151,17 @@ const firstOption = "❯ 1. Blue-green deployment"
 var (
 	featuresQuestion = question{
 		Question: "Which features do you want to enable?", Header: "Features", MultiSelect: true,
-		Options: []option{{Label: "Auth", Description: "Sign-in"}, {Label: "Billing", Description: "Stripe"}, {Label: "Search", Description: "Full text"}},
+		Options: []option{
+			{Label: "Auth", Description: "Sign-in"}, {Label: "Billing", Description: "Stripe"},
+			{Label: "Search", Description: "Full text"},
+		},
 	}
 	databaseQuestion = question{
 		Question: "Which DB?", Header: "DB",
-		Options: []option{{Label: "Postgres", Description: "relational"}, {Label: "SQLite", Description: "embedded"}},
+		Options: []option{
+			{Label: "Postgres", Description: "relational"},
+			{Label: "SQLite", Description: "embedded"},
+		},
 	}
 	thanksTurn = turn{textBlock("Thanks, understood.")}
 )
@@ -149,25 +169,37 @@ var (
 // checkNoWaiter checks that no waiting hook of the session is left.
 func (b *hookedSession) checkNoWaiter() {
 	b.t.Helper()
-	bound.Until(b.t, "the end of the waiting hook", func() bool { return len(b.processes("gchat-ask-user-forward")) == 0 })
+	bound.Until(b.t, "the end of the waiting hook",
+		func() bool { return len(b.processes("gchat-ask-user-forward")) == 0 })
 }
 
 var askBackTurn = turn{textBlock("The tests pass. Shall I commit?")}
 
 // approveHooks are the hooks of the preset approve.
 func approveHooks(t testing.TB) hooks {
-	all := questionHooks(t, "PreToolUse", "PostToolUse", "UserPromptSubmit", "Stop", "StopFailure", "SessionEnd")
+	all := questionHooks(t, "PreToolUse", "PostToolUse", "UserPromptSubmit", "Stop", "StopFailure",
+		"SessionEnd")
 	exe := shellLine(builtProgram(t))
-	all["PermissionRequest"] = []hook{{Command: exe + " hook gchat-ask-user-forward", Timeout: 86400}}
+	all["PermissionRequest"] = []hook{
+		{Command: exe + " hook gchat-ask-user-forward", Timeout: 86400},
+	}
 	all[formEvent] = []hook{{Command: exe + " hook gchat-ask-user-forward", Timeout: 86400}}
-	for _, event := range []string{"PostToolBatch", "PermissionDenied", "SubagentStop", "ElicitationResult"} {
+	for _, event := range []string{
+		"PostToolBatch", "PermissionDenied", "SubagentStop", "ElicitationResult",
+	} {
 		all[event] = []hook{{Command: exe + " hook gchat-ask-user-answered", Timeout: 10}}
 	}
 	const dialogs = "permission_prompt|worker_permission_prompt|agent_needs_input|elicitation_dialog|elicitation_url_dialog"
-	all["Notification"] = []hook{{Matcher: dialogs, Command: exe + " hook gchat-ask-user-forward", Timeout: 10}}
-	all["Stop"] = append(all["Stop"], hook{Command: exe + " hook gchat-ask-user-rewake", Timeout: 86400, AsyncRewake: true})
-	all["UserPromptSubmit"] = append(all["UserPromptSubmit"], hook{Command: exe + " hook gchat-session-event", Timeout: 10})
-	all["SessionStart"] = []hook{{Matcher: "fork|resume", Command: exe + " hook gchat-ask-user-answered", Timeout: 10}}
+	all["Notification"] = []hook{
+		{Matcher: dialogs, Command: exe + " hook gchat-ask-user-forward", Timeout: 10},
+	}
+	all["Stop"] = append(all["Stop"],
+		hook{Command: exe + " hook gchat-ask-user-rewake", Timeout: 86400, AsyncRewake: true})
+	all["UserPromptSubmit"] = append(all["UserPromptSubmit"],
+		hook{Command: exe + " hook gchat-session-event", Timeout: 10})
+	all["SessionStart"] = []hook{
+		{Matcher: "fork|resume", Command: exe + " hook gchat-ask-user-answered", Timeout: 10},
+	}
 	return all
 }
 
@@ -202,11 +234,17 @@ func (b *hookedSession) killProcess(args string) {
 // session, beside them.
 func denyHooks(t testing.TB) hooks {
 	h := questionHooks(t, questionEvents...)
-	rewake := hook{Command: builtProgram(t) + " hook gchat-ask-user-rewake", Timeout: 86400, AsyncRewake: true}
+	rewake := hook{
+		Command:     builtProgram(t) + " hook gchat-ask-user-rewake",
+		Timeout:     86400,
+		AsyncRewake: true,
+	}
 	h["Stop"] = append(h["Stop"], rewake)
 	rewake.Matcher = "AskUserQuestion"
 	h["PreToolUse"] = append(h["PreToolUse"], rewake)
-	h["SessionStart"] = []hook{{Command: builtProgram(t) + " hook gchat-session-event", Timeout: 10}}
+	h["SessionStart"] = []hook{
+		{Command: builtProgram(t) + " hook gchat-session-event", Timeout: 10},
+	}
 	return h
 }
 

@@ -69,7 +69,8 @@ func (b *hookedSession) awaitPost(prefix string, parts ...string) *chat.Message 
 }
 
 // awaitPostFunc waits for the first message of the space that is as wanted.
-func (b *hookedSession) awaitPostFunc(what string, wanted func(*chat.Message) bool) (found *chat.Message) {
+func (b *hookedSession) awaitPostFunc(what string,
+	wanted func(*chat.Message) bool) (found *chat.Message) {
 	b.t.Helper()
 	bound.Until(b.t, "a message "+what, func() bool {
 		messages := b.space.Messages()
@@ -116,13 +117,15 @@ func (b *hookedSession) awaitResults(parts ...string) {
 
 // countPosts says how many messages of the space begin so.
 func (b *hookedSession) countPosts(beginning string) int {
-	return len(slices.DeleteFunc(b.space.Messages(), func(m *chat.Message) bool { return !strings.HasPrefix(m.Text, beginning) }))
+	return len(slices.DeleteFunc(b.space.Messages(),
+		func(m *chat.Message) bool { return !strings.HasPrefix(m.Text, beginning) }))
 }
 
 // awaitPosts waits until so many messages of the space begin so.
 func (b *hookedSession) awaitPosts(n int, beginning string) {
 	b.t.Helper()
-	bound.Until(b.t, fmt.Sprintf("%d messages %s", n, beginning), func() bool { return b.countPosts(beginning) == n })
+	bound.Until(b.t, fmt.Sprintf("%d messages %s", n, beginning),
+		func() bool { return b.countPosts(beginning) == n })
 }
 
 // checkPosts checks how many messages of the space begin so.
@@ -142,10 +145,13 @@ func (b *hookedSession) checkNoPost(parts ...string) {
 }
 
 // awaitPostInThread is awaitPost of a message in the thread of another.
-func (b *hookedSession) awaitPostInThread(m *chat.Message, beginning string, parts ...string) *chat.Message {
+func (b *hookedSession) awaitPostInThread(m *chat.Message, beginning string,
+	parts ...string) *chat.Message {
 	b.t.Helper()
-	return b.awaitPostFunc(fmt.Sprintf("%s with %q in the thread", beginning, parts), func(is *chat.Message) bool {
-		return is.Thread.Name == m.Thread.Name && strings.HasPrefix(is.Text, beginning) && containsAll(is.Text, parts)
+	return b.awaitPostFunc(fmt.Sprintf("%s with %q in the thread", beginning,
+		parts), func(is *chat.Message) bool {
+		return is.Thread.Name == m.Thread.Name && strings.HasPrefix(is.Text, beginning) &&
+			containsAll(is.Text, parts)
 	})
 }
 
@@ -169,26 +175,33 @@ func (b *hookedSession) awaitNthPost(n int, beginning string, parts ...string) (
 func (b *hookedSession) awaitTwoPosts(beginning string) (both []*chat.Message) {
 	b.t.Helper()
 	bound.Until(b.t, "two messages "+beginning, func() bool {
-		both = slices.DeleteFunc(b.space.Messages(), func(m *chat.Message) bool { return !strings.HasPrefix(m.Text, beginning) })
+		both = slices.DeleteFunc(b.space.Messages(),
+			func(m *chat.Message) bool { return !strings.HasPrefix(m.Text, beginning) })
 		return len(both) == 2 && both[0].Thread.Name != both[1].Thread.Name
 	})
 	return both
 }
 
 // awaitPostInOtherThread is awaitPost of a message in another thread.
-func (b *hookedSession) awaitPostInOtherThread(message *chat.Message, beginning string, parts ...string) *chat.Message {
+func (b *hookedSession) awaitPostInOtherThread(message *chat.Message, beginning string,
+	parts ...string) *chat.Message {
 	b.t.Helper()
 	return b.awaitPostFunc(beginning+" in another thread", func(m *chat.Message) bool {
-		return strings.HasPrefix(m.Text, beginning) && m.Thread.Name != message.Thread.Name && containsAll(m.Text, parts)
+		return strings.HasPrefix(m.Text, beginning) && m.Thread.Name != message.Thread.Name &&
+			containsAll(m.Text, parts)
 	})
 }
 
 // awaitPostAfter waits for a message of a thread that came after another one.
-func (b *hookedSession) awaitPostAfter(m *chat.Message, beginning string, parts ...string) *chat.Message {
+func (b *hookedSession) awaitPostAfter(m *chat.Message, beginning string,
+	parts ...string) *chat.Message {
 	b.t.Helper()
-	return b.awaitPostFunc(fmt.Sprintf("%s with %q, after %q", beginning, parts, m.Text), func(message *chat.Message) bool {
-		later := message.Thread.Name == m.Thread.Name && message.Name != m.Name && message.CreateTime > m.CreateTime
-		return later && strings.HasPrefix(message.Text, beginning) && containsAll(message.Text, parts)
+	return b.awaitPostFunc(fmt.Sprintf("%s with %q, after %q", beginning, parts,
+		m.Text), func(message *chat.Message) bool {
+		later := message.Thread.Name == m.Thread.Name && message.Name != m.Name &&
+			message.CreateTime > m.CreateTime
+		return later && strings.HasPrefix(message.Text, beginning) &&
+			containsAll(message.Text, parts)
 	})
 }
 
@@ -213,7 +226,8 @@ func (b *hookedSession) awaitClosedCard(m *chat.Message, parts ...string) {
 // loadQuestions are the session's, as they stand on disk, oldest first.
 func (b *hookedSession) loadQuestions() (questions []*state.Question) {
 	b.t.Helper()
-	files, err := filepath.Glob(filepath.Join(b.Dir, ".claude", "state", "pending-questions", "*.json"))
+	files, err := filepath.Glob(filepath.Join(b.Dir, ".claude", "state", "pending-questions",
+		"*.json"))
 	kit.NoError(b.t, err)
 	for _, file := range files {
 		q, err := state.LoadQuestion(file)
@@ -221,7 +235,8 @@ func (b *hookedSession) loadQuestions() (questions []*state.Question) {
 		questions = append(questions, q)
 	}
 	// Not by file name: of two questions of one second, "-2.json" stands before ".json".
-	slices.SortFunc(questions, func(a, b *state.Question) int { return a.AskedAt.Compare(b.AskedAt) })
+	slices.SortFunc(questions,
+		func(a, b *state.Question) int { return a.AskedAt.Compare(b.AskedAt) })
 	return questions
 }
 

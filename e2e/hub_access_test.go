@@ -29,32 +29,47 @@ func TestHubAccess_OnlyItsOwn(t *testing.T) {
 	text := &chat.Message{Text: "hello", Thread: &chat.Thread{ThreadKey: "k"}}
 	var posted chat.Message
 	const reply = "&messageReplyOption=REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD"
-	if got := x.request(0, a.Token, createMessage(a, 1)+reply, text, &posted); got != http.StatusOK || posted.ClientAssignedMessageId != messageID(a, 1) {
+	if got := x.request(0, a.Token, createMessage(a, 1)+reply, text,
+		&posted); got != http.StatusOK || posted.ClientAssignedMessageId != messageID(a, 1) {
 		t.Fatalf("post: %d, %+v", got, posted)
 	}
 	var bobs chat.Message
-	if got := x.request(0, b.Token, createMessage(b, 1)+reply, text, &bobs); got != http.StatusOK || bobs.Thread.Name == posted.Thread.Name {
+	if got := x.request(0, b.Token, createMessage(b, 1)+reply, text, &bobs); got != http.StatusOK ||
+		bobs.Thread.Name == posted.Thread.Name {
 		t.Errorf("two machines have one thread of a key: %d", got)
 	}
 	own := room + "/messages/" + messageID(a, 1)
 	const mask = "?updateMask=text"
 	for request, want := range map[string]int{
 		createMessage(a, 1): http.StatusConflict, // Google's, as it is
-		"POST /v1/" + room + "/messages?messageId=" + messageID(a, 2) + "&requestId=" + messageID(b, 1): http.StatusForbidden,
-		"POST /v1/" + room + "/messages?messageId=" + messageID(b, 2):                                   http.StatusForbidden,
-		"POST /v1/" + room + "/messages":                                                                http.StatusForbidden,
-		"POST /v1/" + room + "/messages?messageId=client-" + a.Machine + "-":                            http.StatusForbidden,
-		"POST /v1/" + room + "/messages?messageId=client-" + a.Machine + "-A":                           http.StatusForbidden,
-		"POST /v1/" + room + "/messages?messageId=" + messageID(a, 2) + "&messageId=" + messageID(b, 2): http.StatusBadRequest,
-		"POST /v1/" + room + "/messages?messageId=" + messageID(a, 2) + "&threadKey=x":                  http.StatusBadRequest,
-		"POST /v1/spaces/dm2/messages?messageId=" + messageID(a, 2):                                     http.StatusForbidden,
-		"POST /v1/spaces/dm1%2F..%2Fdm2/messages?messageId=" + messageID(a, 2):                          http.StatusForbidden,
-		"PATCH /v1/" + own + mask:                                                                  http.StatusOK,
-		"PATCH /v1/" + posted.Name + mask:                                                          http.StatusForbidden,
-		"PATCH /v1/" + bobs.Name + mask:                                                            http.StatusForbidden,
-		"PATCH /v1/" + room + "/messages/" + messageID(b, 1) + mask:                                http.StatusForbidden,
-		"PATCH /v1/" + own + mask + "&allowMissing=true":                                           http.StatusBadRequest,
-		"PATCH /v1/" + room + "/messages/" + messageID(a, 1) + "%2f..%2f" + messageID(b, 1) + mask: http.StatusForbidden,
+		"POST /v1/" + room + "/messages?messageId=" + messageID(a, 2) + "&requestId=" +
+			messageID(b, 1): http.StatusForbidden,
+		"POST /v1/" + room + "/messages?messageId=" +
+			messageID(b, 2): http.StatusForbidden,
+		"POST /v1/" + room + "/messages": http.StatusForbidden,
+		"POST /v1/" + room + "/messages?messageId=client-" + a.Machine +
+			"-": http.StatusForbidden,
+		"POST /v1/" + room + "/messages?messageId=client-" + a.Machine +
+			"-A": http.StatusForbidden,
+		"POST /v1/" + room + "/messages?messageId=" + messageID(a, 2) + "&messageId=" +
+			messageID(b, 2): http.StatusBadRequest,
+		"POST /v1/" + room + "/messages?messageId=" + messageID(a, 2) +
+			"&threadKey=x": http.StatusBadRequest,
+		"POST /v1/spaces/dm2/messages?messageId=" +
+			messageID(a, 2): http.StatusForbidden,
+		"POST /v1/spaces/dm1%2F..%2Fdm2/messages?messageId=" +
+			messageID(a, 2): http.StatusForbidden,
+		"PATCH /v1/" + own + mask: http.StatusOK,
+		"PATCH /v1/" + posted.Name +
+			mask: http.StatusForbidden,
+		"PATCH /v1/" + bobs.Name +
+			mask: http.StatusForbidden,
+		"PATCH /v1/" + room + "/messages/" + messageID(b, 1) +
+			mask: http.StatusForbidden,
+		"PATCH /v1/" + own + mask +
+			"&allowMissing=true": http.StatusBadRequest,
+		"PATCH /v1/" + room + "/messages/" + messageID(a, 1) + "%2f..%2f" + messageID(b, 1) +
+			mask: http.StatusForbidden,
 		"GET /v1/" + own: http.StatusOK,
 		"GET /v1/" + room + "/messages/" + messageID(b, 1):  http.StatusForbidden,
 		"GET /v1/" + room + "/messages":                     http.StatusNotFound,
@@ -85,18 +100,26 @@ func TestHubAccess_OnlyItsOwn(t *testing.T) {
 		thread string
 		want   int
 	}{
-		"its own": {posted.Thread.Name, http.StatusOK}, "a colleague's": {bobs.Thread.Name, http.StatusBadRequest},
-		"its person's":          {x.Say(ann, room, nil, "hello").Thread.Name, http.StatusOK},
-		"a colleague's words":   {x.Say(bob, room, nil, "hello").Thread.Name, http.StatusBadRequest},
+		"its own":       {posted.Thread.Name, http.StatusOK},
+		"a colleague's": {bobs.Thread.Name, http.StatusBadRequest},
+		"its person's":  {x.Say(ann, room, nil, "hello").Thread.Name, http.StatusOK},
+		"a colleague's words": {
+			x.Say(bob, room, nil, "hello").Thread.Name, http.StatusBadRequest,
+		},
 		"none":                  {room + "/threads/T999", http.StatusBadRequest},
 		"of another space":      {"spaces/dm2/threads/T1", http.StatusBadRequest},
 		"with a path in it":     {posted.Thread.Name + "/../T2", http.StatusBadRequest},
 		"with another question": {posted.Thread.Name + "?x", http.StatusBadRequest},
 	} {
 		n := 100 + len(name)
-		kit.Equalf(t, x.request(0, a.Token, createMessage(a, n)+reply, &chat.Message{Text: "hello", Thread: &chat.Thread{Name: c.thread}}, nil), c.want, "a thread, %s", name)
+		kit.Equalf(t, x.request(0, a.Token, createMessage(a, n)+reply, &chat.Message{
+			Text: "hello", Thread: &chat.Thread{Name: c.thread},
+		}, nil), c.want, "a thread, %s", name)
 	}
-	kit.Equalf(t, x.request(0, a.Token, createMessage(a, 3), strings.Repeat(" ", 256<<10)+`{"text":"x"}`, nil), http.StatusBadRequest, "a large body")
+	kit.Equalf(t,
+		x.request(0, a.Token, createMessage(a, 3), strings.Repeat(" ", 256<<10)+`{"text":"x"}`,
+			nil),
+		http.StatusBadRequest, "a large body")
 }
 
 // What each machine of a person's may say, one does; another person's is not kept from
@@ -106,14 +129,18 @@ func TestHubAccess_SharedMessagePostedOnce(t *testing.T) {
 	room := x.AddSpace("room")
 	post := func(j gchat.JoinResponse) int {
 		id := strings.Replace(messageID(j, 7), j.Machine+"-", j.Machine+"-"+gchat.OnceMark, 1)
-		return x.request(0, j.Token, "POST /v1/"+room+"/messages?messageId="+id+"&requestId="+id, &chat.Message{Text: "x"}, nil)
+		return x.request(0, j.Token, "POST /v1/"+room+"/messages?messageId="+id+"&requestId="+id,
+			&chat.Message{Text: "x"}, nil)
 	}
 	one, two, other := x.joinHub(ann, room), x.joinHub(ann, room), x.joinHub(bob, room)
-	if a, b, c := post(one), post(two), post(other); a != http.StatusOK || b != http.StatusConflict || c != http.StatusOK {
+	if a, b, c := post(one), post(two), post(other); a != http.StatusOK ||
+		b != http.StatusConflict || c != http.StatusOK {
 		t.Errorf("%d, %d, and the other's %d", a, b, c)
 	}
 	for _, m := range x.Messages(room) {
-		if id := m.ClientAssignedMessageId; id != "" && x.request(0, one.Token, "PATCH /v1/"+room+"/messages/"+id+"?updateMask=text", m, nil) != http.StatusForbidden {
+		if id := m.ClientAssignedMessageId; id != "" &&
+			x.request(0, one.Token, "PATCH /v1/"+room+"/messages/"+id+"?updateMask=text", m,
+				nil) != http.StatusForbidden {
 			t.Errorf("it changes %s", id)
 		}
 	}
@@ -142,7 +169,8 @@ func TestHubAccess_RevokedWithinCodeLifetime(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	waits := 0
-	if err := x.hubs[0].Revoke(ctx, func(until time.Time) { waits++ }, x.listMachines(1)...); err == nil || waits != 1 {
+	if err := x.hubs[0].Revoke(ctx, func(until time.Time) { waits++ },
+		x.listMachines(1)...); err == nil || waits != 1 {
 		t.Fatal("it did not wait for the code's end")
 	}
 	status, _ := x.useCode(1, code, "a")
@@ -156,14 +184,16 @@ func TestHubAccess_ManyPostsRefused(t *testing.T) {
 	a, b := x.joinHub(ann, ""), x.joinHub(bob, "")
 	refused := 0
 	for n := range 200 {
-		if x.request(0, a.Token, createMessage(a, n), &chat.Message{Text: "x"}, nil) == http.StatusTooManyRequests {
+		if x.request(0, a.Token, createMessage(a, n), &chat.Message{Text: "x"},
+			nil) == http.StatusTooManyRequests {
 			refused++
 		}
 	}
 	if refused < 100 {
 		t.Errorf("%d of 200 were refused", refused)
 	}
-	kit.Equalf(t, x.request(0, b.Token, createMessage(b, 1), &chat.Message{Text: "x"}, nil), http.StatusOK, "the other")
+	kit.Equalf(t, x.request(0, b.Token, createMessage(b, 1), &chat.Message{Text: "x"}, nil),
+		http.StatusOK, "the other")
 }
 
 // Google's own refusals come through; that it does not know the hub is no refusal of the
@@ -173,7 +203,9 @@ func TestHubAccess_GooglesErrorsPassThrough(t *testing.T) {
 	a := x.joinHub(ann, "")
 	for google, want := range map[int]int{429: 429, 403: 403, 500: 500, 401: 503} {
 		x.Refuse(func(*http.Request) int { return google })
-		kit.Equalf(t, x.request(0, a.Token, createMessage(a, google), &chat.Message{Text: "x"}, nil), want, "%d becomes", google)
+		kit.Equalf(t,
+			x.request(0, a.Token, createMessage(a, google), &chat.Message{Text: "x"}, nil), want,
+			"%d becomes", google)
 	}
 }
 
@@ -218,7 +250,9 @@ func TestHubAccess_TextAndCardsOnly(t *testing.T) {
 func TestHubAccess_ManyRequestsRefused(t *testing.T) {
 	x := newTestTeam(t)
 	a, b := x.joinHub(ann, ""), x.joinHub(bob, "")
-	for name, request := range map[string]string{"reads": "GET /v1/" + a.Space, "renews": "POST /hub/join"} {
+	for name, request := range map[string]string{
+		"reads": "GET /v1/" + a.Space, "renews": "POST /hub/join",
+	} {
 		refused := 0
 		for range 800 {
 			if x.request(0, a.Token, request, struct{}{}, nil) == http.StatusTooManyRequests {
@@ -240,7 +274,8 @@ func TestHubAccess_ManyPullsRefused(t *testing.T) {
 	var all sync.WaitGroup
 	for range 40 {
 		all.Go(func() {
-			got := x.request(0, a.Token, "POST /v1/"+a.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 1}, nil)
+			got := x.request(0, a.Token, "POST /v1/"+a.Subscription+":pull",
+				&pubsub.PullRequest{MaxMessages: 1}, nil)
 			if got == http.StatusTooManyRequests {
 				refused.Add(1)
 			}
@@ -295,5 +330,6 @@ func TestHubAccess_PersonLeftTheSpace(t *testing.T) {
 	x.mu.Lock()
 	x.leftSpaces = map[string]bool{j.Space + "/members/1": true}
 	x.mu.Unlock()
-	kit.Equalf(t, renew(), http.StatusUnauthorized, "renewed by one who is told to be none of its members")
+	kit.Equalf(t, renew(), http.StatusUnauthorized,
+		"renewed by one who is told to be none of its members")
 }

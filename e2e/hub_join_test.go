@@ -25,22 +25,26 @@ func TestHubJoin_TokenAndPolicy(t *testing.T) {
 	x := newTestTeam(t)
 	code := x.joinCode(ann, "")
 	_, one := x.useCode(0, code, "a")
-	if one.User != "users/1" || one.Space != "spaces/dm1" || one.Email != "ann@example.com" || len(one.Machine) != 12 ||
-		time.Until(one.Expires) > 24*time.Hour || one.Subscription != "projects/p/subscriptions/gchat-hooks-"+one.Machine {
+	if one.User != "users/1" || one.Space != "spaces/dm1" || one.Email != "ann@example.com" ||
+		len(one.Machine) != 12 ||
+		time.Until(one.Expires) > 24*time.Hour ||
+		one.Subscription != "projects/p/subscriptions/gchat-hooks-"+one.Machine {
 		t.Errorf("joined as %+v", one)
 	}
 	_, two := x.useCode(1, code, "a")
 	kit.Equalf(t, two.Machine, one.Machine, "the same again, its answer was lost")
 	status, _ := x.useCode(1, code, "b")
 	kit.Equalf(t, status, http.StatusConflict, "another machine with the same code")
-	if got := x.request(1, one.Token, "POST /hub/join", struct{}{}, &two); got != http.StatusOK || two.Token == "" || two.Space != one.Space {
+	if got := x.request(1, one.Token, "POST /hub/join", struct{}{}, &two); got != http.StatusOK ||
+		two.Token == "" || two.Space != one.Space {
 		t.Errorf("renewed: %d, %+v", got, two)
 	}
 	var told struct {
 		Policy  map[string]any
 		Version string
 	}
-	if got := x.request(0, two.Token, "GET /hub/policy", nil, &told); got != http.StatusOK || told.Policy["titles_only"] != true || told.Policy["spaces"] != nil {
+	if got := x.request(0, two.Token, "GET /hub/policy", nil, &told); got != http.StatusOK ||
+		told.Policy["titles_only"] != true || told.Policy["spaces"] != nil {
 		t.Errorf("policy: %d, %v", got, told)
 	}
 	x.AddSpace("room")
@@ -82,13 +86,20 @@ func TestHubJoin_CodesAndTokensExpire(t *testing.T) {
 	late := code
 	late.ExpiresAt = time.Now().Add(-time.Second).Unix()
 	for name, token := range map[string]string{
-		"none": "", "no token": "x", "cut": said, "without a signature": said + ".", "another key's": signedCode(other, c), "a code": signedCode(hubKey, code),
+		"none": "", "no token": "x", "cut": said, "without a signature": said + ".",
+		"another key's": signedCode(other, c), "a code": signedCode(hubKey, code),
 		"ended": signedCode(hubKey, ended), "other claims": strings.ToUpper(said) + "." + mac,
 	} {
-		kit.Equalf(t, x.request(0, token, "GET /hub/policy", nil, nil), http.StatusUnauthorized, "%s", name)
+		kit.Equalf(t, x.request(0, token, "GET /hub/policy", nil, nil), http.StatusUnauthorized,
+			"%s", name)
 	}
-	kit.Equalf(t, x.renew(0, signedCode(hubKey, ended)), http.StatusOK, "a token that has ended is renewed while its subscription stands")
-	for name, code := range map[string]string{"a token": j.Token, "late": signedCode(hubKey, late), "another key's": signedCode(other, code)} {
+	kit.Equalf(t, x.renew(0, signedCode(hubKey, ended)), http.StatusOK,
+		"a token that has ended is renewed while its subscription stands")
+	for name, code := range map[string]string{
+		"a token":       j.Token,
+		"late":          signedCode(hubKey, late),
+		"another key's": signedCode(other, code),
+	} {
 		status, _ := x.useCode(0, code, "n")
 		kit.Equalf(t, status, http.StatusUnauthorized, "code, %s", name)
 	}
@@ -128,7 +139,8 @@ func TestHubJoin_HangingChatDelaysNobody(t *testing.T) {
 	o := x.hubs[0].Options
 	var err error
 	client := &http.Client{Transport: hangs}
-	o.Chat, err = chat.NewService(t.Context(), apioption.WithEndpoint(x.URL+"/"), apioption.WithHTTPClient(client))
+	o.Chat, err = chat.NewService(t.Context(), apioption.WithEndpoint(x.URL+"/"),
+		apioption.WithHTTPClient(client))
 	kit.NoError(t, err)
 	server := httptest.NewServer(x.newRelayingHub(o).Handler())
 	t.Cleanup(func() { close(hangs.release); server.Close() })
@@ -154,7 +166,8 @@ func TestHubJoin_AnsweredInPrivate(t *testing.T) {
 	x.mu.Unlock()
 	before := len(x.Messages(direct))
 	x.Say(ann, both, nil, "join")
-	bound.Until(t, "a code", func() bool { return len(x.Messages(direct))+len(x.Messages(both)) > before+1 })
+	bound.Until(t, "a code",
+		func() bool { return len(x.Messages(direct))+len(x.Messages(both)) > before+1 })
 	for _, m := range x.Messages(both) {
 		if strings.Contains(m.Text, codeIntro) {
 			t.Error("both people see the code of one")
@@ -178,7 +191,13 @@ func TestHubJoin_AnsweredInPrivate(t *testing.T) {
 func TestHubJoin_OldTokenNotRenewed(t *testing.T) {
 	x := newTestTeam(t)
 	j := x.joinHub(ann, "")
-	old := hub.Claims{Kind: "token", Machine: j.Machine, User: j.User, Space: j.Space, DirectSpace: j.Space}
+	old := hub.Claims{
+		Kind:        "token",
+		Machine:     j.Machine,
+		User:        j.User,
+		Space:       j.Space,
+		DirectSpace: j.Space,
+	}
 	for days, want := range map[int]int{7: http.StatusOK, 40: http.StatusUnauthorized} {
 		old.ExpiresAt = time.Now().AddDate(0, 0, -days).Unix()
 		kit.Equalf(t, x.renew(0, signedCode(hubKey, old)), want, "ended %d days ago", days)
@@ -191,7 +210,8 @@ func TestHubJoin_ByAddingTheApp(t *testing.T) {
 	x := newTestTeam(t)
 	direct, room := x.AddDirectMessage(ann), x.AddSpace("room")
 	x.mu.Lock()
-	e := x.event("ADDED_TO_SPACE", ann, x.addMessage(room, &chat.Message{ArgumentText: " join", Sender: ann}))
+	e := x.event("ADDED_TO_SPACE", ann,
+		x.addMessage(room, &chat.Message{ArgumentText: " join", Sender: ann}))
 	x.mu.Unlock()
 	x.Publish(t, appTopic, e)
 	x.Await(direct, codeIntro)
@@ -237,7 +257,8 @@ func TestHubJoin_ByTheLineInChat(t *testing.T) {
 			}()
 			got, said := run("setup", "--hub", x.urls[0], "--code", "-", "--no-hooks")
 			<-tapped
-			if got != 0 || !strings.Contains(said, "users/1) tapped") || strings.Contains(said, "users/2)") {
+			if got != 0 || !strings.Contains(said, "users/1) tapped") ||
+				strings.Contains(said, "users/2)") {
 				t.Fatalf("%d: %s", got, said)
 			}
 			x.Await(space, "Your taps arrive")
@@ -245,20 +266,26 @@ func TestHubJoin_ByTheLineInChat(t *testing.T) {
 				t.Errorf("send: %d: %s", got, said)
 			}
 			x.Await(space, "hello from the machine")
-			if _, said := run("doctor", "--all"); !strings.Contains(said, "the hub has version 1 of gchat-hooks") || strings.Contains(said, "fail  chat.post") {
+			if _, said := run("doctor", "--all"); !strings.Contains(said,
+				"the hub has version 1 of gchat-hooks") ||
+				strings.Contains(said, "fail  chat.post") {
 				t.Errorf("doctor: %s", said)
 			}
 			for _, name := range []string{"config.json", "hub.json"} {
 				// to the other replica, as a balancer leads there
 				file := filepath.Join(home, ".config/gchat-hooks", name)
 				b, err := os.ReadFile(file)
-				if decides := strings.Contains(string(b), "users/2"); err != nil || decides != (room != "" && name == "config.json") {
+				if decides := strings.Contains(string(b), "users/2"); err != nil ||
+					decides != (room != "" && name == "config.json") {
 					t.Errorf("%s, by the hub's policy: %s, %v", name, b, err)
 				}
-				kit.NoError(t, os.WriteFile(file, []byte(strings.ReplaceAll(string(b), x.urls[0], x.urls[1])), 0o600))
+				kit.NoError(t,
+					os.WriteFile(file, []byte(strings.ReplaceAll(string(b), x.urls[0], x.urls[1])),
+						0o600))
 			}
 			// its code has ended long ago
-			kit.NoError(t, x.hubs[0].Revoke(t.Context(), nil, hub.Machine{ID: x.listMachines(1)[0].ID}))
+			kit.NoError(t,
+				x.hubs[0].Revoke(t.Context(), nil, hub.Machine{ID: x.listMachines(1)[0].ID}))
 			got, said = run("doctor")
 			if got == 0 || !strings.Contains(said, "write join to the app") {
 				t.Errorf("revoked: %d: %s", got, said)

@@ -27,7 +27,8 @@ import (
 	"gchat-hooks/gchat/hub"
 )
 
-var ann, bob, eve = person(1, "ann@example.com"), person(2, "Bob@Example.com"), person(9, "eve@example.com.evil.org")
+var ann, bob, eve = person(1, "ann@example.com"), person(2, "Bob@Example.com"), person(9,
+	"eve@example.com.evil.org")
 
 // joinRequest is what a machine says to join.
 type joinRequest struct {
@@ -60,7 +61,9 @@ type testTeam struct {
 func newTestTeam(t *testing.T) *testTeam {
 	t.Helper()
 	x := &testTeam{T: t, fakeGoogle: newFakeGoogle(t)}
-	options := []apioption.ClientOption{apioption.WithEndpoint(x.URL + "/"), apioption.WithHTTPClient(http.DefaultClient)}
+	options := []apioption.ClientOption{
+		apioption.WithEndpoint(x.URL + "/"), apioption.WithHTTPClient(http.DefaultClient),
+	}
 	messages, err := chat.NewService(t.Context(), options...)
 	kit.NoError(t, err)
 	events, err := pubsub.NewService(t.Context(), options...)
@@ -69,9 +72,12 @@ func newTestTeam(t *testing.T) *testTeam {
 	for range 2 {
 		o := hub.Options{
 			Subscription: appSubscription, Topic: machineTopic, Domains: []string{"example.com"}, Version: "1",
-			Policy: filepath.Join(t.TempDir(), "policy.json"), SigningKey: []byte(hubKey), Log: log, Chat: messages, PubSub: events,
+			Policy: filepath.Join(t.TempDir(),
+				"policy.json"), SigningKey: []byte(hubKey), Log: log, Chat: messages, PubSub: events,
 		}
-		kit.NoError(t, os.WriteFile(o.Policy, []byte(`{"titles_only":true,"spaces":{"spaces/room":["users/2"]}}`), 0o600))
+		kit.NoError(t,
+			os.WriteFile(o.Policy,
+				[]byte(`{"titles_only":true,"spaces":{"spaces/room":["users/2"]}}`), 0o600))
 		h := x.newRelayingHub(o)
 		server := httptest.NewServer(h.Handler())
 		h.URL = server.URL
@@ -102,7 +108,8 @@ func (x *testTeam) request(replica int, token, request string, body, into any) (
 	if raw, is := body.(string); is {
 		b = []byte(raw)
 	}
-	r, err := http.NewRequestWithContext(x.Context(), method, x.urls[replica]+path, bytes.NewReader(b))
+	r, err := http.NewRequestWithContext(x.Context(), method, x.urls[replica]+path,
+		bytes.NewReader(b))
 	kit.NoError(x, err)
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
@@ -114,7 +121,10 @@ func (x *testTeam) request(replica int, token, request string, body, into any) (
 	if into != nil && resp.StatusCode == http.StatusOK {
 		kit.NoError(x, json.Unmarshal(b, into))
 	}
-	if resp.StatusCode != http.StatusOK && googleapi.CheckResponse(&http.Response{StatusCode: resp.StatusCode, Body: io.NopCloser(bytes.NewReader(b))}) == nil {
+	if resp.StatusCode != http.StatusOK &&
+		googleapi.CheckResponse(&http.Response{
+			StatusCode: resp.StatusCode, Body: io.NopCloser(bytes.NewReader(b)),
+		}) == nil {
 		x.Errorf("%s: %d without an envelope: %s", request, resp.StatusCode, b)
 	}
 	return resp.StatusCode
@@ -144,7 +154,8 @@ func (x *testTeam) renew(replica int, token string) (status int) {
 func (x *testTeam) pull(replica int, j gchat.JoinResponse) []*pubsub.ReceivedMessage {
 	x.Helper()
 	var got pubsub.PullResponse
-	x.request(replica, j.Token, "POST /v1/"+j.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 100}, &got)
+	x.request(replica, j.Token, "POST /v1/"+j.Subscription+":pull",
+		&pubsub.PullRequest{MaxMessages: 100}, &got)
 	return got.ReceivedMessages
 }
 
@@ -178,5 +189,6 @@ func messageID(j gchat.JoinResponse, n int) string {
 }
 
 func createMessage(j gchat.JoinResponse, n int) string {
-	return "POST /v1/" + j.Space + "/messages?messageId=" + messageID(j, n) + "&requestId=" + messageID(j, n)
+	return "POST /v1/" + j.Space + "/messages?messageId=" + messageID(j, n) + "&requestId=" +
+		messageID(j, n)
 }

@@ -54,7 +54,10 @@ func startReplicas(t testing.TB, g *fakeGoogle, n int, args ...string) (all []*r
 		ln.Close()
 		r := &replica{t: t, address: at, args: append([]string{"hub", "--listen", at, "--subscription", appSubscription, "--topic", machineTopic,
 			"--domain", "example.com", "--key-file", key}, args...)}
-		r.env = []string{"HOME=" + dir, "GCHAT_API_ENDPOINT=" + g.URL, "GCHAT_PUBSUB_ENDPOINT=" + g.URL, "PATH=" + os.Getenv("PATH")}
+		r.env = []string{
+			"HOME=" + dir, "GCHAT_API_ENDPOINT=" + g.URL, "GCHAT_PUBSUB_ENDPOINT=" + g.URL,
+			"PATH=" + os.Getenv("PATH"),
+		}
 		r.start()
 		t.Cleanup(r.kill)
 		all = append(all, r)
@@ -104,7 +107,8 @@ var hubClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 400
 func (m *joinedMachine) ask(ctx context.Context, method, path string, body, into any) int {
 	m.n++
 	b, _ := json.Marshal(body)
-	r, _ := http.NewRequestWithContext(ctx, method, "http://"+m.hubs[m.n%len(m.hubs)].address+path, bytes.NewReader(b))
+	r, _ := http.NewRequestWithContext(ctx, method, "http://"+m.hubs[m.n%len(m.hubs)].address+path,
+		bytes.NewReader(b))
 	r.Header.Set("Authorization", "Bearer "+m.Token)
 	resp, err := hubClient.Do(r)
 	if err != nil {
@@ -112,7 +116,8 @@ func (m *joinedMachine) ask(ctx context.Context, method, path string, body, into
 	}
 	defer resp.Body.Close()
 	b, err = io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode == http.StatusOK && into != nil && json.Unmarshal(b, into) != nil {
+	if err != nil || resp.StatusCode == http.StatusOK && into != nil &&
+		json.Unmarshal(b, into) != nil {
 		return 0
 	}
 	return resp.StatusCode
@@ -124,7 +129,8 @@ func (m joinedMachine) pulls(ctx context.Context, heard func(id string, e *chat.
 	seen := map[string]bool{}
 	for ctx.Err() == nil {
 		var got pubsub.PullResponse
-		if m.ask(ctx, "POST", "/v1/"+m.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 100}, &got) != http.StatusOK {
+		if m.ask(ctx, "POST", "/v1/"+m.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 100},
+			&got) != http.StatusOK {
 			time.Sleep(50 * time.Millisecond)
 			continue
 		}
@@ -150,7 +156,8 @@ func joinThrough(t testing.TB, g *fakeGoogle, hubs []*replica, u *chat.User) *jo
 	m := &joinedMachine{hubs: hubs}
 	_, code := g.joinLine(u, "")
 	bound.Until(t, "joined", func() bool {
-		return m.ask(t.Context(), "POST", "/hub/join", joinRequest{Code: code, Nonce: "n"}, &m.JoinResponse) == http.StatusOK
+		return m.ask(t.Context(), "POST", "/hub/join", joinRequest{Code: code, Nonce: "n"},
+			&m.JoinResponse) == http.StatusOK
 	})
 	return m
 }
@@ -166,7 +173,9 @@ func TestHubReplica_KilledLosesNothing(t *testing.T) {
 	}
 	g := newFakeGoogle(t)
 	hubs := startReplicas(t, g, 2)
-	people := []*chat.User{person(1, "ann@example.com"), person(1, "ann@example.com"), person(2, "bob@example.com")}
+	people := []*chat.User{
+		person(1, "ann@example.com"), person(1, "ann@example.com"), person(2, "bob@example.com"),
+	}
 	var machines []*joinedMachine
 	for _, u := range people {
 		machines = append(machines, joinThrough(t, g, hubs, u))
@@ -214,7 +223,8 @@ func TestHubReplica_KilledLosesNothing(t *testing.T) {
 	bound.Until(t, "all events", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
-		return len(heard[0]) >= events/2+events%2 && len(heard[1]) >= events/2 && len(heard[2]) >= events/2 || ctx.Err() != nil
+		return len(heard[0]) >= events/2+events%2 && len(heard[1]) >= events/2 &&
+			len(heard[2]) >= events/2 || ctx.Err() != nil
 	})
 	bound.Until(t, "all posts", func() bool { return posts >= 50 })
 	end()
@@ -231,9 +241,11 @@ func TestHubReplica_KilledLosesNothing(t *testing.T) {
 		texts[m.Text]++
 	}
 	for n := range posts {
-		kit.Equalf(t, texts[fmt.Sprintf("post client-%s-%d", machines[2].Machine, n)], 1, "post %d stands", n)
+		kit.Equalf(t, texts[fmt.Sprintf("post client-%s-%d", machines[2].Machine, n)], 1,
+			"post %d stands", n)
 	}
-	t.Logf("%d events, %d posts, %d of unknown fate at first, %d kills", events, posts, unknown, kills)
+	t.Logf("%d events, %d posts, %d of unknown fate at first, %d kills", events, posts, unknown,
+		kills)
 }
 
 // BenchmarkHub is 1,000 machines with ten open cards each and 25 taps a second; a tap has
@@ -259,7 +271,8 @@ func BenchmarkHub(b *testing.B) {
 		for n := range cards {
 			id := fmt.Sprintf("client-%s-%d", m.Machine, n)
 			var made chat.Message
-			code := m.ask(ctx, "POST", "/v1/"+m.Space+"/messages?messageId="+id, &chat.Message{CardsV2: tapCard(id)}, &made)
+			code := m.ask(ctx, "POST", "/v1/"+m.Space+"/messages?messageId="+id,
+				&chat.Message{CardsV2: tapCard(id)}, &made)
 			if code != http.StatusOK {
 				b.Fatalf("post: %d", code)
 			}
@@ -276,8 +289,10 @@ func BenchmarkHub(b *testing.B) {
 					if at.IsZero() {
 						return // the other pull of this machine had it
 					}
-					path := "/v1/" + m.Space + "/messages/" + e.Message.ClientAssignedMessageId + "?updateMask=text,cardsV2"
-					code := (&joinedMachine{JoinResponse: m.JoinResponse, hubs: hubs}).ask(ctx, "PATCH", path, &chat.Message{Text: "done", CardsV2: tapCard("x")}, nil)
+					path := "/v1/" + m.Space + "/messages/" + e.Message.ClientAssignedMessageId +
+						"?updateMask=text,cardsV2"
+					code := (&joinedMachine{JoinResponse: m.JoinResponse, hubs: hubs}).ask(ctx,
+						"PATCH", path, &chat.Message{Text: "done", CardsV2: tapCard("x")}, nil)
 					mu.Lock()
 					defer mu.Unlock()
 					if took = append(took, now.Sub(at)); code != http.StatusOK {
@@ -302,7 +317,8 @@ func BenchmarkHub(b *testing.B) {
 		}
 		time.Sleep(time.Second / perSecond)
 	}
-	bound.Until(b, "all taps", func() bool { mu.Lock(); defer mu.Unlock(); return len(tapped) == 0 })
+	bound.Until(b, "all taps",
+		func() bool { mu.Lock(); defer mu.Unlock(); return len(tapped) == 0 })
 	used := processorTime(b, pid) - cpu
 	end()
 	slices.Sort(took)
@@ -318,8 +334,10 @@ func tapCard(id string) []*chat.CardWithId {
 	return []*chat.CardWithId{{CardId: "c", Card: &chat.GoogleAppsCardV1Card{Sections: []*chat.GoogleAppsCardV1Section{{
 		Widgets: []*chat.GoogleAppsCardV1Widget{{ButtonList: &chat.GoogleAppsCardV1ButtonList{
 			Buttons: []*chat.GoogleAppsCardV1Button{{Text: "Tap", OnClick: &chat.GoogleAppsCardV1OnClick{Action: &chat.GoogleAppsCardV1Action{
-				Function:   "gchat-hooks",
-				Parameters: []*chat.GoogleAppsCardV1ActionParameter{{Key: "question", Value: id}, {Key: "choice", Value: "send"}},
+				Function: "gchat-hooks",
+				Parameters: []*chat.GoogleAppsCardV1ActionParameter{
+					{Key: "question", Value: id}, {Key: "choice", Value: "send"},
+				},
 			}}}},
 		}}},
 	}}}}}
@@ -355,7 +373,8 @@ func TestHubReplica_EndsAtOnce(t *testing.T) {
 	m := joinThrough(t, g, hubs, person(1, "ann@example.com"))
 	pulled := make(chan int)
 	go func() {
-		pulled <- m.ask(t.Context(), "POST", "/v1/"+m.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 1}, nil)
+		pulled <- m.ask(t.Context(), "POST", "/v1/"+m.Subscription+":pull",
+			&pubsub.PullRequest{MaxMessages: 1}, nil)
 	}()
 	bound.Until(t, "the pull is under way", func() bool { return g.isWaiting(m.Subscription) })
 	kit.NoError(t, hubs[0].cmd.Process.Signal(syscall.SIGTERM))
@@ -446,7 +465,8 @@ func TestHubEvents_ReachTheirMachines(t *testing.T) {
 			seen[m.Message.MessageId] = true
 			ack.AckIds = append(ack.AckIds, m.AckId)
 		}
-		return x.request(0, a.Token, "POST /v1/"+a.Subscription+":acknowledge", ack, nil) == http.StatusOK && len(seen) == 20
+		return x.request(0, a.Token, "POST /v1/"+a.Subscription+":acknowledge", ack,
+			nil) == http.StatusOK && len(seen) == 20
 	})
 	kit.Equalf(t, len(x.pull(1, b)), 1, "events for Bob's machine")
 }
@@ -455,8 +475,15 @@ func TestHubEvents_ReachTheirMachines(t *testing.T) {
 func TestHubEvents_RepublishedUnderOneID(t *testing.T) {
 	x := newTestTeam(t)
 	a := x.joinHub(ann, "")
-	b, _ := json.Marshal(map[string]any{"type": "MESSAGE", "space": map[string]string{"name": a.Space}, "message": map[string]string{"text": "hello"}})
-	m := &pubsub.PubsubMessage{Data: base64.StdEncoding.EncodeToString(b), Attributes: map[string]string{"space": a.Space, "id": "77"}}
+	b, _ := json.Marshal(map[string]any{
+		"type":    "MESSAGE",
+		"space":   map[string]string{"name": a.Space},
+		"message": map[string]string{"text": "hello"},
+	})
+	m := &pubsub.PubsubMessage{
+		Data:       base64.StdEncoding.EncodeToString(b),
+		Attributes: map[string]string{"space": a.Space, "id": "77"},
+	}
 	for range 2 {
 		publish := &pubsub.PublishRequest{Messages: []*pubsub.PubsubMessage{m}}
 		if _, err := x.hubs[0].PubSub.Projects.Topics.Publish(machineTopic, publish).Do(); err != nil {
@@ -484,12 +511,14 @@ func TestHubReplica_EndingLetsPullsGo(t *testing.T) {
 	x.urls = append(x.urls, server.URL)
 	done := make(chan int)
 	go func() {
-		done <- x.request(2, a.Token, "POST /v1/"+a.Subscription+":pull", &pubsub.PullRequest{MaxMessages: 1}, nil)
+		done <- x.request(2, a.Token, "POST /v1/"+a.Subscription+":pull",
+			&pubsub.PullRequest{MaxMessages: 1}, nil)
 	}()
 	time.Sleep(100 * time.Millisecond)
 	end()
 	kit.Equalf(t, <-done, http.StatusOK, "the pull")
-	kit.Equalf(t, x.request(2, "", "GET /healthz", nil, nil), http.StatusServiceUnavailable, "healthz")
+	kit.Equalf(t, x.request(2, "", "GET /healthz", nil, nil), http.StatusServiceUnavailable,
+		"healthz")
 }
 
 // Replicas are killed while people join, and Chat is slow: it posts what a replica does
@@ -517,7 +546,8 @@ func TestHubReplica_KilledWhilePeopleJoin(t *testing.T) {
 		codes := slices.DeleteFunc(g.Messages(g.AddDirectMessage(u)), other)
 		code := codeIn(codes[0].Text)
 		m := &joinedMachine{hubs: hubs}
-		got := m.ask(t.Context(), "POST", "/hub/join", joinRequest{Code: code, Nonce: "n"}, &m.JoinResponse)
+		got := m.ask(t.Context(), "POST", "/hub/join", joinRequest{Code: code, Nonce: "n"},
+			&m.JoinResponse)
 		if got != http.StatusOK || len(codes) != 1 {
 			t.Errorf("%s: %d codes, joined %d", u.Name, len(codes), got)
 		}

@@ -25,12 +25,15 @@ func TestInstall_SetUpAnswerUninstall(t *testing.T) {
 		t.Cleanup(func() { server.CloseClientConnections(); server.Close(); chat.Close() })
 
 		var before, written string
-		s := startSession(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}, Prepare: func(t *testing.T, home, project string) {
+		s := startSession(t, c, config{Script: []turn{
+			{questionCall(deployQuestion)}, thanksTurn,
+		}, Prepare: func(t *testing.T, home, project string) {
 			file := filepath.Join(home, ".claude", "settings.json")
 			before = readFiles(t, file)
 			env := personEnv(c, home)
 			runIn(t, project, env, "sh", script, "--binary", builtProgram(t))
-			env = append(env, "GOOGLE_CHAT_WEBHOOK_URL="+chat.WebhookURL(server.URL), "GCHAT_ALLOWED_USERS="+space.PersonName)
+			env = append(env, "GOOGLE_CHAT_WEBHOOK_URL="+chat.WebhookURL(server.URL),
+				"GCHAT_ALLOWED_USERS="+space.PersonName)
 			runIn(t, project, env, filepath.Join(home, "bin", "gchat-hooks"), "setup")
 			written = readFiles(t, file)
 		}})
@@ -64,7 +67,8 @@ func TestInstall_SetUpAnswerUninstall(t *testing.T) {
 				if err == nil && d.IsDir() && d.Name() == "projects" {
 					return filepath.SkipDir // Claude Code's transcripts
 				}
-				if err == nil && (strings.Contains(d.Name(), "gchat") || d.Name() == "pending-questions") {
+				if err == nil && (strings.Contains(d.Name(), "gchat") ||
+					d.Name() == "pending-questions") {
 					t.Errorf("left behind: %s", path)
 				}
 				return nil
@@ -90,9 +94,12 @@ func TestInstall_ManagedHooksOnly(t *testing.T) {
 		managed, own := t.TempDir(), filepath.Join(t.TempDir(), "ran")
 		settings.write(t, managed)
 		b := startHooked(t, c.withoutTmux().withManagedSettings(t, managed), config{
-			Hooks:  hooks{"UserPromptSubmit": {{Command: "touch " + own}}},
-			Env:    []string{"GCHAT_IDLE=on", pathWithProgram(t)},
-			Script: []turn{{questionCall(deployQuestion)}, {bash("gchat-hooks doctor --json >found; true")}, askBackTurn, thanksTurn},
+			Hooks: hooks{"UserPromptSubmit": {{Command: "touch " + own}}},
+			Env:   []string{"GCHAT_IDLE=on", pathWithProgram(t)},
+			Script: []turn{
+				{questionCall(deployQuestion)}, {bash("gchat-hooks doctor --json >found; true")},
+				askBackTurn, thanksTurn,
+			},
 		})
 		b.Prompt("go ahead")
 		b.reply(b.awaitPost("[AskUserQuestion]", deployQuestion.Question), "3")
@@ -106,7 +113,8 @@ func TestInstall_ManagedHooksOnly(t *testing.T) {
 		b.checkPosts(1, "[AskUserQuestion]")
 		b.checkPosts(1, "[Permission]")
 		b.checkPosts(1, "[Sent]")
-		kit.Containsf(t, readFiles(t, filepath.Join(b.Dir, "found")), settings.found+`"`, "what doctor finds")
+		kit.Containsf(t, readFiles(t, filepath.Join(b.Dir, "found")), settings.found+`"`,
+			"what doctor finds")
 		kit.Equalf(t, fileExists(own), false, "the person's own hook ran")
 	})
 }
@@ -117,7 +125,8 @@ func TestInstall_DenyPluginWakesSession(t *testing.T) {
 		managed := t.TempDir()
 		managedPlugin(t, managed)
 		file := filepath.Join(managed, "managed-settings.json")
-		writeText(t, file, strings.Replace(readFiles(t, file), "gchat-hooks-approve@", "gchat-hooks-system3@", 1))
+		writeText(t, file,
+			strings.Replace(readFiles(t, file), "gchat-hooks-approve@", "gchat-hooks-system3@", 1))
 		b := startHooked(t, c.withoutTmux().withManagedSettings(t, managed), config{
 			Env:    []string{"GCHAT_ASK_MODE=deny", pathWithProgram(t)},
 			Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn},
@@ -140,7 +149,8 @@ func (c claude) withManagedSettings(t *testing.T, settings string) claude {
 	kit.NoError(t, os.Rename(settings, filepath.Join(upper, "claude-code")))
 	mount := `mount -t overlay overlay -o "lowerdir=/etc,upperdir=$0,workdir=$1" /etc && shift && exec "$@"`
 	argv := []string{"unshare", "--mount", "sh", "-c", mount, upper, work}
-	if out, err := bound.Command(t, argv[0], append(argv[1:], "true")...).CombinedOutput(); err != nil {
+	if out, err := bound.Command(t, argv[0],
+		append(argv[1:], "true")...).CombinedOutput(); err != nil {
 		skip(t, "no /etc of its own: "+string(out))
 	}
 	return claude{c.Version, append(argv, c.Argv...)}
@@ -158,7 +168,8 @@ func managedPlugin(t *testing.T, folder string) {
 	if !found || !strings.Contains(recipe, "/opt/gchat-hooks") {
 		t.Fatal("the page has no recipe")
 	}
-	writeText(t, filepath.Join(folder, "managed-settings.json"), strings.Replace(recipe, "/opt/gchat-hooks", absPath(t, ".."), 1))
+	writeText(t, filepath.Join(folder, "managed-settings.json"),
+		strings.Replace(recipe, "/opt/gchat-hooks", absPath(t, ".."), 1))
 }
 
 // managedPlugins enables one more: an event that both have is handled once.
@@ -172,11 +183,13 @@ func managedPlugins(t *testing.T, folder string) {
 // managedFile has `install` write a file, as the page says.
 func managedFile(t *testing.T, folder string) {
 	env := []string{"HOME=" + folder, "CLAUDE_CONFIG_DIR=" + folder}
-	runIn(t, "", env, builtProgram(t), "install", "--preset", "approve", "--claude-version", "2.1.197")
+	runIn(t, "", env, builtProgram(t), "install", "--preset", "approve", "--claude-version",
+		"2.1.197")
 	writeText(t, filepath.Join(folder, "managed-settings.json"), `{"allowManagedHooksOnly": true}`)
 	parts := filepath.Join(folder, "managed-settings.d")
 	kit.NoError(t, os.Mkdir(parts, 0o700))
-	kit.NoError(t, os.Rename(filepath.Join(folder, "settings.json"), filepath.Join(parts, "gchat-hooks.json")))
+	kit.NoError(t,
+		os.Rename(filepath.Join(folder, "settings.json"), filepath.Join(parts, "gchat-hooks.json")))
 }
 
 // Claude Code itself says whether the plugins are some, and installs them from this
@@ -186,16 +199,23 @@ func TestInstall_PluginsValid(t *testing.T) {
 		project, s := absPath(t, ".."), newSession(t, c, config{})
 		plugin := func(says string, args ...string) {
 			t.Helper()
-			out := runIn(t, s.Dir, s.tmux.env, c.Argv[0], slices.Concat(c.Argv[1:], []string{"plugin"}, args)...)
+			out := runIn(t, s.Dir, s.tmux.env, c.Argv[0],
+				slices.Concat(c.Argv[1:], []string{"plugin"}, args)...)
 			kit.Containsf(t, out, says, "%q", args)
 		}
-		plugin("PermissionRequest AskUserQuestion", "validate", filepath.Join(project, "plugins/answer"))
+		plugin("PermissionRequest AskUserQuestion", "validate",
+			filepath.Join(project, "plugins/answer"))
 		plugin("PermissionRequest", "validate", filepath.Join(project, "plugins/approve"))
-		for _, folder := range []string{"", "plugins/answer", "plugins/approve", "plugins/report", "plugins/system3", "plugins/wake", "plugins/send"} {
+		for _, folder := range []string{
+			"", "plugins/answer", "plugins/approve", "plugins/report", "plugins/system3",
+			"plugins/wake", "plugins/send",
+		} {
 			plugin("Validation passed", "validate", filepath.Join(project, folder))
 		}
 		plugin("gchat-hooks", "marketplace", "add", project)
-		for _, name := range []string{"gchat-hooks@gchat-hooks", "gchat-hooks-approve@gchat-hooks"} {
+		for _, name := range []string{
+			"gchat-hooks@gchat-hooks", "gchat-hooks-approve@gchat-hooks",
+		} {
 			plugin("Successfully installed", "install", name)
 			plugin(name, "list")
 		}
@@ -210,7 +230,11 @@ func TestInstall_PluginRemovedWhileAsking(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		plugin := filepath.Join(t.TempDir(), "answer")
 		kit.NoError(t, os.CopyFS(plugin, os.DirFS("../plugins/answer")))
-		b := startHooked(t, c, config{Args: []string{"--plugin-dir", plugin}, Env: []string{pathWithProgram(t)}, Script: []turn{{questionCall(deployQuestion)}, thanksTurn}})
+		b := startHooked(t, c, config{
+			Args:   []string{"--plugin-dir", plugin},
+			Env:    []string{pathWithProgram(t)},
+			Script: []turn{{questionCall(deployQuestion)}, thanksTurn},
+		})
 		b.Prompt("go ahead")
 		q := b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
 		b.WaitScreen(firstOption)
@@ -230,10 +254,12 @@ func TestInstall_DemoInARealSession(t *testing.T) {
 		s := newSession(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}})
 		bin := t.TempDir()
 		writeScript(t, filepath.Join(bin, "claude"), "exec "+shellLine(c.Argv...)+` "$@"`)
-		cmd := bound.Within(t, 3*bound.Patience, builtProgram(t), "demo", "--claude", "--answer", "canary")
+		cmd := bound.Within(t, 3*bound.Patience, builtProgram(t), "demo", "--claude", "--answer",
+			"canary")
 		cmd.Dir, cmd.Env = s.Dir, s.sessionEnv([]string{"PATH=" + bin + ":" + os.Getenv("PATH")})
 		out, err := cmd.CombinedOutput()
-		if err != nil || !containsAll(string(out), []string{"tmux -S ", "[Answered]", "Selected: Canary"}) {
+		if err != nil || !containsAll(string(out),
+			[]string{"tmux -S ", "[Answered]", "Selected: Canary"}) {
 			t.Errorf("the demo showed %v: %s", err, out)
 		}
 		s.awaitResult(1, `"="Canary"`)

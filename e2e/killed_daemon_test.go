@@ -27,11 +27,17 @@ import (
 func TestDaemon_KilledWhileTyping(t *testing.T) {
 	// Every answer makes the first quarter of these calls; how many more, depends on the
 	// machine.
-	steps := killSteps(t, map[string]int{"renameat,renameat2": 10, "fsync": 16, "waitid,wait4": 20, "clone,clone3,vfork": 24}, 4, 1)
+	steps := killSteps(t, map[string]int{
+		"renameat,renameat2": 10,
+		"fsync":              16,
+		"waitid,wait4":       20,
+		"clone,clone3,vfork": 24,
+	}, 4, 1)
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		var script []turn
 		for n := range steps {
-			script = append(script, turn{questionCall(roundQuestion(n))}, turn{textBlock(fmt.Sprintf("Noted %d.", n))})
+			script = append(script, turn{questionCall(roundQuestion(n))},
+				turn{textBlock(fmt.Sprintf("Noted %d.", n))})
 		}
 		b := startInject(t, c, config{Script: script})
 		keys := b.logTmux()
@@ -47,7 +53,9 @@ func TestDaemon_KilledWhileTyping(t *testing.T) {
 			}
 			b.WaitScreen(fmt.Sprintf("Noted %d.", n))
 		}
-		t.Logf("%d answers typed, the daemon killed in %d of them; %d times a person was told to look", len(steps), killed, looked)
+		t.Logf(
+			"%d answers typed, the daemon killed in %d of them; %d times a person was told to look",
+			len(steps), killed, looked)
 		kit.Equalf(t, killed > 0, true, "it was killed")
 	})
 }
@@ -78,7 +86,10 @@ func killSteps(t *testing.T, calls map[string]int, parts ...int) (steps []killSt
 
 func roundQuestion(n int) question {
 	return question{Question: fmt.Sprintf("Round %d: which approach?", n), Header: "Round",
-		Options: []option{{Label: "Blue-green", Description: "a"}, {Label: "Rolling", Description: "b"}, {Label: "Canary", Description: "c"}}}
+		Options: []option{
+			{Label: "Blue-green", Description: "a"}, {Label: "Rolling", Description: "b"},
+			{Label: "Canary", Description: "c"},
+		}}
 }
 
 // logTmux puts a tmux before the real one that writes down what it is called with. It
@@ -100,7 +111,8 @@ func (b *hookedSession) logTmux() func() []string {
 
 // answerWhileDying has the n-th question answered with "2" while the daemon dies at that
 // step.
-func (b *hookedSession) answerWhileDying(n int, at killStep, keys func() []string) (died, looked bool) {
+func (b *hookedSession) answerWhileDying(n int, at killStep,
+	keys func() []string) (died, looked bool) {
 	b.t.Helper()
 	before := len(keys())
 	victim := b.startDaemon()
@@ -109,14 +121,16 @@ func (b *hookedSession) answerWhileDying(n int, at killStep, keys func() []strin
 	b.reply(q, "2")
 	name := fmt.Sprintf("round %d (%s %d)", n, at.call, at.n)
 	record := func() *state.Question { return b.loadQuestions()[n] }
-	bound.WaitFor(bound.Patience, func() bool { return victim.hasEnded() || record().Status == state.Resolved })
+	bound.WaitFor(bound.Patience,
+		func() bool { return victim.hasEnded() || record().Status == state.Resolved })
 	died = victim.hasEnded()
 	victim.stop()
 	if died {
 		next := b.startDaemon()
 		over := bound.WaitFor(bound.Patience, func() bool {
 			r := record()
-			looked = r.Status != state.Resolved && r.InjectionSucceeded != nil && !*r.InjectionSucceeded
+			looked = r.Status != state.Resolved && r.InjectionSucceeded != nil &&
+				!*r.InjectionSucceeded
 			return looked || r.Status == state.Resolved
 		})
 		if !over {
@@ -165,10 +179,17 @@ func (b *hookedSession) killAt(d *daemon, at killStep) {
 //
 // A few of the steps by default; GCHAT_E2E_KILLS=all takes more of them.
 func TestDaemon_KilledWhileDeliveringPrompts(t *testing.T) {
-	steps := killSteps(t, map[string]int{"renameat,renameat2": 8, "fsync": 12, "clone,clone3,vfork": 8}, 1)
+	steps := killSteps(t, map[string]int{
+		"renameat,renameat2": 8, "fsync": 12, "clone,clone3,vfork": 8,
+	}, 1)
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		script := slices.Concat([]turn{askBackTurn}, slices.Repeat([]turn{{textBlock("Done.")}}, 3*len(steps)))
-		b := startApproving(t, c, config{Files: allowStarts, Env: []string{"GCHAT_IDLE=asks"}, Script: script})
+		script := slices.Concat([]turn{askBackTurn},
+			slices.Repeat([]turn{{textBlock("Done.")}}, 3*len(steps)))
+		b := startApproving(t, c, config{
+			Files:  allowStarts,
+			Env:    []string{"GCHAT_IDLE=asks"},
+			Script: script,
+		})
 		b.Prompt("go ahead")
 		thread := b.awaitPost("[Waiting for you]")
 		killed, sent := 0, 0
@@ -192,7 +213,8 @@ func TestDaemon_KilledWhileDeliveringPrompts(t *testing.T) {
 				}
 				victim.stop()
 				next := b.startDaemon()
-				name := fmt.Sprintf("%s, ended %v (%s %d, died %v)", prompt, ended, at.call, at.n, died)
+				name := fmt.Sprintf("%s, ended %v (%s %d, died %v)", prompt, ended, at.call, at.n,
+					died)
 				if !bound.WaitFor(2*bound.Patience, over) {
 					t.Fatalf("%s: neither sent nor told", name)
 				}
@@ -201,7 +223,9 @@ func TestDaemon_KilledWhileDeliveringPrompts(t *testing.T) {
 					t.Errorf("%s: Claude has it %d times, started %d times", name, count, started)
 				}
 				bound.Until(t, "the thread is told", func() bool {
-					told := b.countPosts("[Sent]") + b.countPosts("[Look]") + b.countPosts("[Not started]") + b.countPosts("[Cancelled]") + b.countPosts("[Not used]")
+					told := b.countPosts("[Sent]") + b.countPosts("[Look]") +
+						b.countPosts("[Not started]") + b.countPosts("[Cancelled]") +
+						b.countPosts("[Not used]")
 					return count == 0 || told >= sent
 				})
 				next.stop()
@@ -217,7 +241,9 @@ func TestDaemon_KilledWhileDeliveringPrompts(t *testing.T) {
 func (b *hookedSession) isLossTold() bool {
 	ms := b.space.Messages()
 	last := ms[len(ms)-1].Text
-	return slices.ContainsFunc([]string{"[Not started]", "[Look]", "came too late", "[Not used]"}, func(s string) bool { return strings.Contains(last, s) })
+	return slices.ContainsFunc([]string{
+		"[Not started]", "[Look]", "came too late", "[Not used]",
+	}, func(s string) bool { return strings.Contains(last, s) })
 }
 
 // windowCount is how many windows the session's server and our own have.
@@ -236,6 +262,10 @@ func (b *hookedSession) killAllOurs() {
 	b.runTmux("kill-window", "-a", "-t", "=claude:0")
 	bound.Until(b.t, "its process is gone", func() bool {
 		all, _ := state.SessionsIn(filepath.Join(b.Home, ".local", "state", "gchat-hooks")).All()
-		return !slices.ContainsFunc(all, func(s *state.Session) bool { return s.ClaudePID > 0 && !inject.HasEnded(s.ClaudePID, s.ClaudeStart) })
+		return !slices.ContainsFunc(all,
+			func(s *state.Session) bool {
+				return s.ClaudePID > 0 && !inject.HasEnded(s.ClaudePID,
+					s.ClaudeStart)
+			})
 	})
 }

@@ -19,7 +19,9 @@ import (
 // once the file off is taken away.
 func slowTmux(t *testing.T, word, delay string) (path, off string) {
 	t.Helper()
-	dir := putTmux(t, fmt.Sprintf(`case "$*" in *%s*) [ -e "$(dirname "$0")/off" ] || sleep %s ;; esac`, word, delay))
+	dir := putTmux(t,
+		fmt.Sprintf(`case "$*" in *%s*) [ -e "$(dirname "$0")/off" ] || sleep %s ;; esac`, word,
+			delay))
 	off = filepath.Join(dir, "off")
 	writeText(t, off, "")
 	return "PATH=" + dir + ":" + os.Getenv("PATH"), off
@@ -104,7 +106,8 @@ func (w *lateTyping) trial(number int, before time.Duration) {
 	which.Question = "Which deployment is for " + name + "?"
 	asked := len(w.API.ToolResults())
 	w.words = append(w.words, words)
-	w.API.AddTurns(turn{bash(pause)}, turn{questionCall(which)}, turn{bash("mkdir " + folder)}, turn{textBlock(made)})
+	w.API.AddTurns(turn{bash(pause)}, turn{questionCall(which)}, turn{bash("mkdir " + folder)},
+		turn{textBlock(made)})
 	w.reply(w.thread, "yes, go on with "+name)
 	w.WaitScreen(pause)
 	kit.NoError(t, os.Remove(w.off))
@@ -114,7 +117,8 @@ func (w *lateTyping) trial(number int, before time.Duration) {
 	// Where the words came into the dialog's field for own words, they are taken out
 	// again.
 	w.WaitScreenFunc("the dialog without the words", func(screen string) bool {
-		return strings.Contains(screen, "1. Blue-green deployment") && !strings.Contains(screen, "4. "+words)
+		return strings.Contains(screen, "1. Blue-green deployment") &&
+			!strings.Contains(screen, "4. "+words)
 	})
 	kit.NoError(t, os.WriteFile(w.off, nil, 0o600))
 	w.reply(q, "2")
@@ -125,7 +129,8 @@ func (w *lateTyping) trial(number int, before time.Duration) {
 	bound.Until(t, "Claude has the words", func() bool { return w.timesTold(words) > 0 })
 	w.WaitIdle()
 	kit.Equalf(t, w.timesTold(words), 1, "Claude has the words")
-	kit.Containsf(t, w.API.WaitToolResult(t, asked+2).Text, "Rolling deployment", "Claude was told of the question")
+	kit.Containsf(t, w.API.WaitToolResult(t, asked+2).Text, "Rolling deployment",
+		"Claude was told of the question")
 }
 
 // timesTold is how often a text stands in what Claude was told so far.
@@ -154,7 +159,8 @@ func TestTyping_ClearsAQuestionsField(t *testing.T) {
 		})
 		s.Keys("C-u")
 		s.WaitScreenFunc("an empty field", func(screen string) bool {
-			return strings.Contains(screen, "❯ 4. Type something") && !strings.Contains(screen, "delete it all")
+			return strings.Contains(screen, "❯ 4. Type something") &&
+				!strings.Contains(screen, "delete it all")
 		})
 	})
 }
@@ -175,7 +181,9 @@ func TestTyping_LateDigitAllowsNothing(t *testing.T) {
 		exit
 	fi
 esac`
-	eachCase(t, bothVersions, map[string]bool{"by a person": true, "by a program": false}, func(t *testing.T, c claude, byPerson bool) {
+	eachCase(t, bothVersions, map[string]bool{
+		"by a person": true, "by a program": false,
+	}, func(t *testing.T, c claude, byPerson bool) {
 		dir := putTmux(t, lateDigit)
 		b := startApproving(t, c, config{
 			Env:    []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "GCHAT_ASK_MODE=inject"},
@@ -184,12 +192,14 @@ esac`
 		answer := `$tmux -S "$3" send-keys -t "$6" 3`
 		if byPerson {
 			b.sitDown(t)
-			answer = fmt.Sprintf("TMUX_TMPDIR=%s $tmux -L %s-desk -f /dev/null send-keys 3", b.tmux.dir, b.tmux.socket)
+			answer = fmt.Sprintf("TMUX_TMPDIR=%s $tmux -L %s-desk -f /dev/null send-keys 3",
+				b.tmux.dir, b.tmux.socket)
 		}
 		writeText(t, filepath.Join(dir, "answer"), answer)
 		b.Prompt("go ahead")
 		b.reply(b.awaitPost("[AskUserQuestion]", deployQuestion.Question), "2")
-		bound.Until(t, "tmux came to the digit", func() bool { return fileExists(filepath.Join(dir, "came")) })
+		bound.Until(t, "tmux came to the digit",
+			func() bool { return fileExists(filepath.Join(dir, "came")) })
 		b.awaitPost("[Answered]", "Canary")
 		p := b.awaitPost("[Permission]", "mkdir one")
 		b.checkMade(false, "one")

@@ -33,7 +33,13 @@ func (m menuDriver) run(action string, args ...string) (int, string) {
 		}
 		return os.Getenv(name)
 	}
-	menu := inject.Menu{UserState: m.state, Env: env, Out: &out, EffectTimeout: patience, MayDecide: m.decides}
+	menu := inject.Menu{
+		UserState:     m.state,
+		Env:           env,
+		Out:           &out,
+		EffectTimeout: patience,
+		MayDecide:     m.decides,
+	}
 	err := menu.Run(m.t.Context(), "clau", action, args) // the beginning of the session's name
 	if err == nil {
 		return 0, out.String()
@@ -72,7 +78,11 @@ func (m menuDriver) mustRefuse(message, action string, args ...string) {
 // deployNextQuestion is another question than deploy: of two equal ones in a row, the
 // second can be on the screen before anybody saw the first one go, and then the driver
 // rightly says that it saw no effect.
-var deployNextQuestion = question{Question: "And how should the second service go?", Header: deployQuestion.Header, Options: deployQuestion.Options}
+var deployNextQuestion = question{
+	Question: "And how should the second service go?",
+	Header:   deployQuestion.Header,
+	Options:  deployQuestion.Options,
+}
 
 func newMenuDriver(t *testing.T, c claude, script ...turn) menuDriver {
 	return menuDriver{session: startSession(t, c, config{Script: script}), state: t.TempDir()}
@@ -80,17 +90,22 @@ func newMenuDriver(t *testing.T, c claude, script ...turn) menuDriver {
 
 func TestMenuDriver_Answers(t *testing.T) {
 	features := question{Question: "Which features?", Header: "Features", MultiSelect: true,
-		Options: []option{{Label: "Auth", Description: "Log in."}, {Label: "Search", Description: "Find."}, {Label: "Export", Description: "Take out."}}}
+		Options: []option{
+			{Label: "Auth", Description: "Log in."}, {Label: "Search", Description: "Find."},
+			{Label: "Export", Description: "Take out."},
+		}}
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		m := newMenuDriver(t, c,
-			turn{questionCall(deployQuestion)}, turn{questionCall(deployNextQuestion)}, turn{questionCall(features)}, turn{questionCall(features)}, turn{questionCall(deployQuestion, features)}, turn{questionCall(deployQuestion)}, thanksTurn)
+			turn{questionCall(deployQuestion)}, turn{questionCall(deployNextQuestion)}, turn{questionCall(features)}, turn{questionCall(features)}, turn{questionCall(
+				deployQuestion, features)}, turn{questionCall(deployQuestion)}, thanksTurn)
 		m.mustRefuse("no dialog is open", "choose", "1")
 		m.mustRefuse("an empty input box", "submit")
 		m.mustRefuse("an empty input box", "enter")
 		m.mustRefuse("an empty input box", "esc")
 		m.Type("a person's draft")
 		m.WaitScreen("a person's draft")
-		m.mustRefuse("nothing was typed: there already is a text, \"a person's draft\"", "type", "more")
+		m.mustRefuse("nothing was typed: there already is a text, \"a person's draft\"", "type",
+			"more")
 		m.mustRefuse("nothing to leave", "esc")
 		m.mustRun("submit")
 
@@ -124,7 +139,8 @@ func TestMenuDriver_Answers(t *testing.T) {
 		m.mustRun("choose", "4")
 		m.Type("a person's words")
 		m.WaitScreen("a person's words")
-		m.mustRefuse("nothing was typed: there already is a text, \"a person's words\"", "type", "more")
+		m.mustRefuse("nothing was typed: there already is a text, \"a person's words\"", "type",
+			"more")
 		m.mustRefuse("would be lost", "choose", "1")
 		m.mustRun("submit")
 		m.WaitScreen("Log in.")
@@ -137,10 +153,18 @@ func TestMenuDriver_Answers(t *testing.T) {
 		m.mustRun("esc")
 		m.WaitIdle()
 		m.Quit()
-		for action, args := range map[string][]string{"choose": {"1"}, "type": {"rm -rf ~"}, "submit": nil, "enter": nil, "esc": nil, "clear_then": {"x"}} {
+		for action, args := range map[string][]string{
+			"choose":     {"1"},
+			"type":       {"rm -rf ~"},
+			"submit":     nil,
+			"enter":      nil,
+			"esc":        nil,
+			"clear_then": {"x"},
+		} {
 			m.mustRefuse("the pane runs sh", action, args...)
 		}
-		if code, said := m.run("snapshot"); code != 0 || !strings.Contains(said, "claude exited: 0") || strings.Contains(said, "\x1b") {
+		if code, said := m.run("snapshot"); code != 0 ||
+			!strings.Contains(said, "claude exited: 0") || strings.Contains(said, "\x1b") {
 			t.Errorf("snapshot: exit %d: %q", code, said)
 		}
 	})
@@ -149,7 +173,9 @@ func TestMenuDriver_Answers(t *testing.T) {
 func TestMenuDriver_ChoosesAmongPreviews(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		m := newMenuDriver(t, c, turn{questionCall(question{Question: "Which layout?", Header: "Layout", Options: []option{
-			{Label: "Side bar", Description: "left", Preview: "|nav|page|"}, {Label: "Top bar", Description: "above", Preview: "==nav==\npage"}}})}, thanksTurn)
+			{Label: "Side bar", Description: "left", Preview: "|nav|page|"}, {
+				Label: "Top bar", Description: "above", Preview: "==nav==\npage",
+			}}})}, thanksTurn)
 		m.Prompt("go ahead")
 		m.WaitScreen("Side bar")
 		m.mustRefuse("no place for a text", "type", "more")
@@ -162,7 +188,8 @@ func TestMenuDriver_ChoosesAmongPreviews(t *testing.T) {
 // looked for.
 func TestMenuDriver_SmallPane(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		m := newMenuDriver(t, c, turn{questionCall(deployQuestion)}, turn{questionCall(deployNextQuestion)}, thanksTurn)
+		m := newMenuDriver(t, c, turn{questionCall(deployQuestion)},
+			turn{questionCall(deployNextQuestion)}, thanksTurn)
 		m.resize("60", "15")
 		m.Prompt("go ahead")
 		m.WaitScreen(firstOption)
@@ -179,23 +206,40 @@ func TestMenuDriver_DecidesOnTools(t *testing.T) {
 		return turn{toolCall("Bash", map[string]string{"command": command, "description": "Test"})}
 	}
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		m := newMenuDriver(t, c, bash("touch one"), bash("touch two"), bash("touch three"), bash("touch four; until test -e never; do sleep 1; done"), thanksTurn)
+		m := newMenuDriver(t, c, bash("touch one"), bash("touch two"), bash("touch three"),
+			bash("touch four; until test -e never; do sleep 1; done"), thanksTurn)
 		m.decides = true
 		m.mustRun("type", "go", "ahead; C-c 日本 $(x)")
 		m.WaitScreen("Do you want to")
 		m.mustRefuse("no place for a text", "type", "yes")
 		m.mustRun("enter")
 		m.awaitResult(1)
-		m.WaitScreenFunc("the dialog", func(screen string) bool { return containsAll(screen, []string{"touch two", "Do you want to"}) })
+		m.WaitScreenFunc("the dialog",
+			func(screen string) bool {
+				return containsAll(screen, []string{
+					"touch two", "Do you want to",
+				})
+			})
 		m.mustRun("choose", "1")
 		m.awaitResult(2)
-		m.WaitScreenFunc("the dialog", func(screen string) bool { return containsAll(screen, []string{"touch three", "Do you want to"}) })
+		m.WaitScreenFunc("the dialog",
+			func(screen string) bool {
+				return containsAll(screen, []string{
+					"touch three", "Do you want to",
+				})
+			})
 		m.mustRun("esc")
 		m.WaitIdle()
 		m.Prompt("once more")
-		m.WaitScreenFunc("the dialog", func(screen string) bool { return containsAll(screen, []string{"test -e never", "Do you want to"}) })
+		m.WaitScreenFunc("the dialog",
+			func(screen string) bool {
+				return containsAll(screen, []string{
+					"test -e never", "Do you want to",
+				})
+			})
 		m.mustRun("choose", "1")
-		m.WaitScreenFunc("Claude at work", func(screen string) bool { return inputBox.MatchString(screen) && !isIdle(screen) })
+		m.WaitScreenFunc("Claude at work",
+			func(screen string) bool { return inputBox.MatchString(screen) && !isIdle(screen) })
 		m.mustRefuse("not idle", "clear_then", "x")
 		m.mustRun("esc")
 		m.WaitIdle()
@@ -206,15 +250,21 @@ func TestMenuDriver_DecidesOnTools(t *testing.T) {
 // project's file does not.
 func TestMenuDriver_DecidesByThePersonsSetting(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		script := []turn{{toolCall("ExitPlanMode", map[string]any{"plan": "# The plan"})}, {bash("mkdir one")}, thanksTurn}
+		script := []turn{
+			{toolCall("ExitPlanMode", map[string]any{"plan": "# The plan"})}, {bash("mkdir one")},
+			thanksTurn,
+		}
 		word := map[string]bool{"menu_decides": true}
-		s := startSession(t, c, config{Script: script, Args: []string{"--permission-mode", "plan"}, Files: map[string]string{
+		s := startSession(t, c, config{Script: script, Args: []string{
+			"--permission-mode", "plan",
+		}, Files: map[string]string{
 			".claude/gchat-hooks.json": `{"menu_decides": true}`,
 		}})
 		run := func(args ...string) (int, string) {
 			cmd := exec.Command(builtProgram(t), append([]string{"menu", "clau"}, args...)...)
 			cmd.Dir = s.Dir
-			cmd.Env = []string{"HOME=" + s.Home, "PATH=" + os.Getenv("PATH"), "TMUX=" + s.TMUX(), "CLAUDE_PROJECT_DIR=" + s.Dir,
+			cmd.Env = []string{"HOME=" + s.Home, "PATH=" + os.Getenv("PATH"), "TMUX=" +
+				s.TMUX(), "CLAUDE_PROJECT_DIR=" + s.Dir,
 				"menu_decides=true", "MENU_DECIDES=true", "GCHAT_MENU_DECIDES=true"}
 			out, _ := cmd.CombinedOutput()
 			return cmd.ProcessState.ExitCode(), string(out)
@@ -223,7 +273,8 @@ func TestMenuDriver_DecidesByThePersonsSetting(t *testing.T) {
 			t.Helper()
 			s.WaitScreen(dialog)
 			for _, args := range [][]string{{"choose", "1"}, {"enter"}} {
-				if code, said := run(args...); code != 2 || !containsAll(said, []string{"does not decide", "menu_decides"}) {
+				if code, said := run(args...); code != 2 ||
+					!containsAll(said, []string{"does not decide", "menu_decides"}) {
 					t.Errorf("%q: exit %d: %s", args, code, said)
 				}
 			}
@@ -246,7 +297,10 @@ func TestMenuDriver_DecidesByThePersonsSetting(t *testing.T) {
 		s.checkMade(true, "one")
 		log, err := os.ReadFile(filepath.Join(s.Home, ".claude", "logs", "gchat-hooks-audit.log"))
 		lines := strings.Split(strings.TrimSpace(string(log)), "\n")
-		if err != nil || len(lines) != 2 || !containsAll(lines[0], []string{`"kind":"plan"`, `"by":"menu-driver"`, `"replied":"choose 1"`, `"told":"Yes`}) ||
+		if err != nil || len(lines) != 2 ||
+			!containsAll(lines[0], []string{
+				`"kind":"plan"`, `"by":"menu-driver"`, `"replied":"choose 1"`, `"told":"Yes`,
+			}) ||
 			!containsAll(lines[1], []string{`"kind":"permission"`, "mkdir one", `"told":"Yes"`}) {
 			t.Errorf("the log of decisions: %v: %s", err, log)
 		}
@@ -257,7 +311,10 @@ func TestMenuDriver_DecidesByThePersonsSetting(t *testing.T) {
 func TestMenuDriver_SendsCompletableText(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		m := newMenuDriver(t, c)
-		for _, text := range []string{"@/etc/hosts", "look at @README.md", "ask a@example.org now", "say :qa", "then run /cl", `a\`, "#note"} {
+		for _, text := range []string{
+			"@/etc/hosts", "look at @README.md", "ask a@example.org now", "say :qa", "then run /cl",
+			`a\`, "#note",
+		} {
 			writeFile(t, filepath.Join(m.Dir, "README.md"), "read me")
 			m.mustRun("type", text)
 			m.API.WaitText(t, strings.TrimSuffix(text, `\`))
@@ -268,10 +325,15 @@ func TestMenuDriver_SendsCompletableText(t *testing.T) {
 
 func TestMenuDriver_ClearsThenSends(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		m := newMenuDriver(t, c, turn{textBlock("The first conversation.")}, turn{textBlock("The second one.")}, turn{textBlock("The third.")}, turn{textBlock("The fourth.")})
+		m := newMenuDriver(t, c, turn{textBlock("The first conversation.")},
+			turn{textBlock("The second one.")}, turn{textBlock("The third.")},
+			turn{textBlock("The fourth.")})
 		m.Prompt("remember the heron")
 		m.WaitDone("The first conversation.")
-		for _, next := range []struct{ command, reply string }{{"now the second", "The second one."}, {"now the third\nof several\nlines\nof text", "The third."}} {
+		for _, next := range []struct{ command, reply string }{
+			{"now the second", "The second one."},
+			{"now the third\nof several\nlines\nof text", "The third."},
+		} {
 			m.mustRun("clear_then", next.command)
 			m.WaitDone(next.reply)
 		}
@@ -280,7 +342,8 @@ func TestMenuDriver_ClearsThenSends(t *testing.T) {
 		m.WaitScreen("The fourth.")
 		all := m.API.Requests()
 		last := string(all[len(all)-1].Body)
-		if !strings.Contains(last, "now the fourth") || strings.Contains(last, "heron") || strings.Contains(last, "now the second") {
+		if !strings.Contains(last, "now the fourth") || strings.Contains(last, "heron") ||
+			strings.Contains(last, "now the second") {
 			t.Errorf("the conversation was not cleared: %.2000s", last)
 		}
 		kit.Equalf(t, m.API.maxCount("of several"), 1, "the text of several lines came")

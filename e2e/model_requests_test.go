@@ -85,7 +85,8 @@ func (r request) dictatedWords() (words string, ok bool) {
 // handBackTurn is how a subagent reports its words: as plain text, and, where it was sent
 // back for that, with the tool for it.
 func (r request) handBackTurn(words string) turn {
-	offered := slices.ContainsFunc(r.Tools, func(t struct{ Name string }) bool { return t.Name == "SubagentHandback" })
+	offered := slices.ContainsFunc(r.Tools,
+		func(t struct{ Name string }) bool { return t.Name == "SubagentHandback" })
 	replied := slices.ContainsFunc(r.Messages, func(m struct {
 		Role    string
 		Content content
@@ -217,7 +218,8 @@ func (a *fakeModel) lastRequests(n int) string {
 	fmt.Fprintf(&s, "%d requests to the model", len(all))
 	for i := max(0, len(all)-n); i < len(all); i++ {
 		r := all[i]
-		fmt.Fprintf(&s, "\n%d: %s %s main=%v messages=%d", i+1, r.Method, r.Path, r.Main, len(r.Messages))
+		fmt.Fprintf(&s, "\n%d: %s %s main=%v messages=%d", i+1, r.Method, r.Path, r.Main,
+			len(r.Messages))
 		if len(r.Messages) > 0 {
 			last := r.Messages[len(r.Messages)-1]
 			text := last.Content.Text()

@@ -79,7 +79,8 @@ func runAgainIsolated() (int, error) {
 	mark := rand.Text()
 	cmd := exec.Command(exe, os.Args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), runVariable+"="+mark, "TMPDIR="+tmp, "GCHAT_E2E_CLAUDE_DIR="+claudeDir())
+	cmd.Env = append(os.Environ(), runVariable+"="+mark, "TMPDIR="+tmp,
+		"GCHAT_E2E_CLAUDE_DIR="+claudeDir())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET, Pdeathsig: unix.SIGTERM}
 	if os.Getuid() != 0 {
 		dropToUser(cmd.SysProcAttr)
@@ -119,8 +120,12 @@ func runAgainIsolated() (int, error) {
 // treat root differently; hence the one capability is handed over by name.
 func dropToUser(attr *syscall.SysProcAttr) {
 	attr.Cloneflags |= unix.CLONE_NEWUSER
-	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
-	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
+	attr.UidMappings = []syscall.SysProcIDMap{
+		{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1},
+	}
+	attr.GidMappings = []syscall.SysProcIDMap{
+		{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1},
+	}
 	attr.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN}
 }
 

@@ -9,7 +9,9 @@ import (
 )
 
 func TestNextInstruction_TypedIntoTmux(t *testing.T) {
-	eachSession(t, bothVersions, startApproving, config{Script: []turn{askBackTurn, thanksTurn, {textBlock("Bye.")}}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, bothVersions, startApproving, config{
+		Script: []turn{askBackTurn, thanksTurn, {textBlock("Bye.")}},
+	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Waiting for you]", "Shall I commit?", "next instruction")
 		b.reply(q, "yes, and push \"it\"\nwith $care; Enter 然后")
 		b.WaitScreen("Thanks, understood.")
@@ -22,11 +24,14 @@ func TestNextInstruction_TypedIntoTmux(t *testing.T) {
 
 // What the prompt would not take as words is asked back, and what follows is typed.
 func TestNextInstruction_AskedBackOrSent(t *testing.T) {
-	eachSession(t, testedVersions, startApproving, config{Script: []turn{askBackTurn, thanksTurn}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, testedVersions, startApproving, config{
+		Script: []turn{askBackTurn, thanksTurn},
+	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Waiting for you]")
 		for i, words := range []string{"exit", ":wq!", "\u0301abc", "go on with @/etc/hosts"} {
 			b.reply(q, words)
-			bound.Until(t, words+" is asked back", func() bool { return b.countPosts("[Not used]") > i })
+			bound.Until(t, words+" is asked back",
+				func() bool { return b.countPosts("[Not used]") > i })
 		}
 		b.WaitIdle()
 		b.reply(q, "go on with /etc/hosts")
@@ -40,7 +45,10 @@ func TestNextInstruction_AskedBackOrSent(t *testing.T) {
 // they are written that they are no approval.
 func TestNextInstruction_WakesOutsideTmux(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		b := startApproving(t, c.withoutTmux(), config{Env: []string{"GCHAT_IDLE=on"}, Script: []turn{thanksTurn, askBackTurn}})
+		b := startApproving(t, c.withoutTmux(), config{
+			Env:    []string{"GCHAT_IDLE=on"},
+			Script: []turn{thanksTurn, askBackTurn},
+		})
 		b.Prompt("go ahead")
 		const beforehand = "a message from a hook, which does not count as your approval"
 		b.awaitPost("[Session Start]", beforehand)
@@ -53,13 +61,16 @@ func TestNextInstruction_WakesOutsideTmux(t *testing.T) {
 }
 
 func TestNextInstruction_KeepsADraft(t *testing.T) {
-	eachSession(t, testedVersions, startApproving, config{Script: []turn{askBackTurn, thanksTurn}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, testedVersions, startApproving, config{
+		Script: []turn{askBackTurn, thanksTurn},
+	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Waiting for you]")
 		b.WaitIdle()
 		b.Type("half a thought")
 		b.WaitScreen("half a thought")
 		b.reply(q, "commit it")
-		if m := b.awaitPost("[Kept]", "Someone is typing"); strings.Contains(m.Text, "half a thought") {
+		if m := b.awaitPost("[Kept]",
+			"Someone is typing"); strings.Contains(m.Text, "half a thought") {
 			t.Errorf("the space reads the draft: %q", m.Text)
 		}
 		kit.Equalf(t, inputText(b.Screen()), "halfathought", "the draft")
@@ -70,7 +81,9 @@ func TestNextInstruction_KeepsADraft(t *testing.T) {
 }
 
 func TestNextInstruction_ClosedByTheTerminal(t *testing.T) {
-	eachSession(t, testedVersions, startApproving, config{Script: []turn{askBackTurn, thanksTurn}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, testedVersions, startApproving, config{
+		Script: []turn{askBackTurn, thanksTurn},
+	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Waiting for you]")
 		b.Prompt("no, wait")
 		b.WaitScreen("Thanks, understood.")

@@ -59,7 +59,13 @@ func newOpenClaw(t *testing.T) *openClaw {
 	requireIsolation(t)
 	node, script := findOpenClaw(t)
 	takeSessionSlot(t)
-	o := &openClaw{t: t, mark: rand.Text(), port: openClawPort(), reply: "Understood.", changed: make(chan struct{})}
+	o := &openClaw{
+		t:       t,
+		mark:    rand.Text(),
+		port:    openClawPort(),
+		reply:   "Understood.",
+		changed: make(chan struct{}),
+	}
 	model := httptest.NewServer(o)
 	t.Cleanup(func() {
 		model.CloseClientConnections()
@@ -77,7 +83,8 @@ func newOpenClaw(t *testing.T) *openClaw {
 	writeFile(t, filepath.Join(o.home(), ".openclaw", "openclaw.json"), o.settings(model.URL))
 	// All else of the caller's environment gets through, as it does to an installed
 	// openclaw.
-	program := fmt.Sprintf("#!/bin/sh\nexport HOME=%s TMPDIR=%s\nexec %s \"$@\"\n", shellLine(o.home()), shellLine(o.tmp()), shellLine(node, script))
+	program := fmt.Sprintf("#!/bin/sh\nexport HOME=%s TMPDIR=%s\nexec %s \"$@\"\n",
+		shellLine(o.home()), shellLine(o.tmp()), shellLine(node, script))
 	kit.NoError(t, os.WriteFile(filepath.Join(o.Bin, "openclaw"), []byte(program), 0o700))
 	o.serve()
 	return o
@@ -126,18 +133,21 @@ func (o *openClaw) settings(model string) map[string]any {
 	type m = map[string]any
 	return m{
 		"gateway": m{
-			"mode": "local", "bind": "loopback", "port": o.port, "auth": m{"mode": "token", "token": "a-token-for-tests"},
+			"mode": "local", "bind": "loopback", "port": o.port,
+			"auth":      m{"mode": "token", "token": "a-token-for-tests"},
 			"controlUi": m{"enabled": false},
 		},
 		"agents": m{"defaults": m{
-			"workspace": filepath.Join(o.home(), "workspace"), "skipBootstrap": true, "model": m{"primary": "played/played"},
+			"workspace": filepath.Join(o.home(), "workspace"), "skipBootstrap": true,
+			"model": m{"primary": "played/played"},
 		}},
 		"models": m{
 			"mode": "replace", "catalogRefresh": m{"enabled": false},
 			"providers": m{"played": m{
 				"baseUrl": model, "apiKey": fakeKey, "api": "anthropic-messages",
 				"models": []m{{
-					"id": "played", "name": "Played", "input": []string{"text"}, "reasoning": false, "contextWindow": 1_000_000, "maxTokens": 8192,
+					"id": "played", "name": "Played", "input": []string{"text"}, "reasoning": false,
+					"contextWindow": 1_000_000, "maxTokens": 8192,
 				}},
 			}},
 		},
@@ -151,8 +161,10 @@ func (o *openClaw) settings(model string) map[string]any {
 // environ is all that OpenClaw's processes get here.
 func (o *openClaw) environ(extra ...string) []string {
 	return append([]string{
-		"PATH=" + o.Bin + ":" + os.Getenv("PATH"), "HOME=" + o.home(), "LANG=C.UTF-8", "OPENCLAW_OFFLINE=1", "OPENCLAW_NO_AUTO_UPDATE=1",
-		"OPENCLAW_DISABLE_BONJOUR=1", "OPENCLAW_SKIP_CHANNELS=1", runVariable + "=" + os.Getenv(runVariable), sessionVariable + "=" + o.mark,
+		"PATH=" + o.Bin + ":" + os.Getenv("PATH"), "HOME=" + o.home(), "LANG=C.UTF-8",
+		"OPENCLAW_OFFLINE=1", "OPENCLAW_NO_AUTO_UPDATE=1",
+		"OPENCLAW_DISABLE_BONJOUR=1", "OPENCLAW_SKIP_CHANNELS=1",
+		runVariable + "=" + os.Getenv(runVariable), sessionVariable + "=" + o.mark,
 	}, extra...)
 }
 
@@ -197,7 +209,8 @@ func (o *openClaw) serve() {
 func (o *openClaw) cleanUp() {
 	if o.t.Failed() {
 		log, _ := os.ReadFile(o.log())
-		o.t.Logf("the agent heard %q\nthe gateway's log ends:\n%s", o.messages(), log[max(0, len(log)-4000):])
+		o.t.Logf("the agent heard %q\nthe gateway's log ends:\n%s", o.messages(),
+			log[max(0, len(log)-4000):])
 	}
 	o.removeLocks()
 	if err := os.RemoveAll(o.root); err != nil {
@@ -212,7 +225,8 @@ func (o *openClaw) removeLocks() {
 	_ = filepath.WalkDir(o.home(), func(path string, _ fs.DirEntry, err error) error {
 		if err == nil && filepath.Ext(path) == ".sqlite" {
 			hash := sha256.Sum256([]byte(path))
-			locks, _ := filepath.Glob(fmt.Sprintf("/tmp/openclaw-state-locks-%d/*.%x.lock.sqlite", os.Getuid(), hash[:4]))
+			locks, _ := filepath.Glob(fmt.Sprintf("/tmp/openclaw-state-locks-%d/*.%x.lock.sqlite",
+				os.Getuid(), hash[:4]))
 			for _, lock := range locks {
 				_ = os.Remove(lock)
 			}
@@ -295,13 +309,15 @@ func lastUserText(req request) string {
 }
 
 // run is one call of the program.
-func (o *openClaw) run(t *testing.T, env []string, args ...string) (code int, stdout, stderr string) {
+func (o *openClaw) run(t *testing.T, env []string,
+	args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), openClawPatience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(o.Bin, "openclaw"), args...)
 	var out, errs strings.Builder
-	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = o.environ(env...), o.root, &out, &errs, time.Second
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = o.environ(env...), o.root, &out,
+		&errs, time.Second
 	var exit *exec.ExitError
 	if err := cmd.Run(); err != nil && (!errors.As(err, &exit) || ctx.Err() != nil) {
 		t.Fatalf("run openclaw: %v, %s", err, errs.String())
@@ -354,7 +370,8 @@ func TestOpenClaw_TakesMessages(t *testing.T) {
 
 	t.Run("file", func(t *testing.T) {
 		o.setAnswer("I see.")
-		long := "[BEGIN]\n" + strings.Repeat("A line of a long text, ❯ and more.\n", 200<<10/36) + "[END]"
+		long := "[BEGIN]\n" + strings.Repeat("A line of a long text, ❯ and more.\n", 200<<10/36) +
+			"[END]"
 		file := filepath.Join(o.root, "message.txt")
 		kit.NoError(t, os.WriteFile(file, []byte(long), 0o600))
 		code, out, errs := o.run(t, nil, "agent", "--session-id", "file", "--message-file", file)
@@ -366,15 +383,18 @@ func TestOpenClaw_TakesMessages(t *testing.T) {
 		}
 	})
 
-	t.Run("Claude Code", func(t *testing.T) { checkSendsClaudeOn(t, findClaude(t, newestVersion), o) })
+	t.Run("Claude Code",
+		func(t *testing.T) { checkSendsClaudeOn(t, findClaude(t, newestVersion), o) })
 
 	t.Run("decision", func(t *testing.T) {
 		const decision = `{"decision": "block", "reason": "Run \"go test\" first."}`
 		for _, says := range []string{decision, "Not yet:\n\n```json\n" + decision + "\n```"} {
 			o.setAnswer(says)
-			code, out, errs := o.run(t, nil, "agent", "--session-id", "decision", "--message", "It wants to stop.", "--json")
+			code, out, errs := o.run(t, nil, "agent", "--session-id", "decision", "--message",
+				"It wants to stop.", "--json")
 			a := readAnswer(t, out)
-			if code != 0 || a.Status != "ok" || len(a.Result.Payloads) != 1 || a.Result.Payloads[0].Text != says {
+			if code != 0 || a.Status != "ok" || len(a.Result.Payloads) != 1 ||
+				a.Result.Payloads[0].Text != says {
 				t.Errorf("exit %d, %+v, %q", code, a, errs)
 			}
 		}
@@ -384,18 +404,22 @@ func TestOpenClaw_TakesMessages(t *testing.T) {
 	// would be to tell it twice.
 	t.Run("silence", func(t *testing.T) {
 		o.setAnswer("NO_REPLY")
-		code, out, errs := o.run(t, nil, "agent", "--session-id", "silence", "--message", "Nothing to do.", "--json")
+		code, out, errs := o.run(t, nil, "agent", "--session-id", "silence", "--message",
+			"Nothing to do.", "--json")
 		a := readAnswer(t, out)
-		if code != 1 || a.Status != "error" || a.RunID == "" || len(a.Result.Payloads) != 1 || !a.Result.Payloads[0].IsError {
+		if code != 1 || a.Status != "error" || a.RunID == "" || len(a.Result.Payloads) != 1 ||
+			!a.Result.Payloads[0].IsError {
 			t.Errorf("exit %d, %+v, %q", code, a, errs)
 		}
 		o.awaitMessage(t, "Nothing to do.")
 	})
 
 	t.Run("no gateway", func(t *testing.T) {
-		code, out, errs := o.run(t, []string{"OPENCLAW_GATEWAY_PORT=9"}, "agent", "--session-id", "none", "--message", "Unheard: no gateway", "--json")
+		code, out, errs := o.run(t, []string{"OPENCLAW_GATEWAY_PORT=9"}, "agent", "--session-id",
+			"none", "--message", "Unheard: no gateway", "--json")
 		a := readAnswer(t, out)
-		if code != 1 || a.OK == nil || *a.OK || a.RunID != "" || !strings.Contains(a.Error.Message, "Gateway not reachable") {
+		if code != 1 || a.OK == nil || *a.OK || a.RunID != "" ||
+			!strings.Contains(a.Error.Message, "Gateway not reachable") {
 			t.Errorf("exit %d, %+v, %q", code, a, errs)
 		}
 	})
@@ -404,7 +428,8 @@ func TestOpenClaw_TakesMessages(t *testing.T) {
 	// started that way. OpenClaw wants agents to use its own tool for messages to each
 	// other, and says so.
 	t.Run("from an agent's shell", func(t *testing.T) {
-		code, _, errs := o.run(t, []string{"OPENCLAW_SHELL=exec"}, "agent", "--session-id", "marked", "--message", "Unheard: marked")
+		code, _, errs := o.run(t, []string{"OPENCLAW_SHELL=exec"}, "agent", "--session-id",
+			"marked", "--message", "Unheard: marked")
 		if code != 1 || !strings.Contains(errs, "from agent exec") {
 			t.Errorf("exit %d, %q", code, errs)
 		}

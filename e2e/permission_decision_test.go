@@ -17,11 +17,16 @@ func TestPermission_DecidedInChat(t *testing.T) {
 	eachCase(t, bothVersions, map[string]testCase{
 		"allowed":              {"yes", "", "Allowed: Bash: mkdir out", true},
 		"denied with a reason": {"no, use git mv", "use git mv", "Reason: use git mv", false},
-		"denied":               {"N", "denied this from the chat page", "Denied: Bash: mkdir out", false},
+		"denied": {
+			"N", "denied this from the chat page", "Denied: Bash: mkdir out", false,
+		},
 	}, func(t *testing.T, cl claude, c testCase) {
-		b := startApproving(t, cl, config{Script: []turn{{textBlock("A folder."), bash("mkdir out")}, thanksTurn}})
+		b := startApproving(t, cl, config{
+			Script: []turn{{textBlock("A folder."), bash("mkdir out")}, thanksTurn},
+		})
 		b.Prompt("go ahead")
-		q := b.awaitPost("[Permission] Session:", "Bash: make a folder", "mkdir out", "Reply yes or no")
+		q := b.awaitPost("[Permission] Session:", "Bash: make a folder", "mkdir out",
+			"Reply yes or no")
 		b.WaitScreen("Do you want to proceed?") // the dialog stands open beside it
 		b.reply(q, "sure thing")
 		b.awaitPost("[Not used]", "yes or no")
@@ -34,7 +39,9 @@ func TestPermission_DecidedInChat(t *testing.T) {
 }
 
 func TestPermission_AlwaysAsksNoMore(t *testing.T) {
-	eachSession(t, bothVersions, startApproving, config{Script: []turn{{bash("mkdir -p out/x")}, {bash("mkdir -p out/y")}, thanksTurn}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, bothVersions, startApproving, config{
+		Script: []turn{{bash("mkdir -p out/x")}, {bash("mkdir -p out/y")}, thanksTurn},
+	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Permission]", "out/x", `"always" allows:`)
 		b.reply(q, "Always")
 		b.awaitResult(2)
@@ -59,7 +66,9 @@ func TestPermission_TerminalFirst(t *testing.T) {
 }
 
 func TestPermission_EndsWithItsSession(t *testing.T) {
-	eachSession(t, testedVersions, startApproving, config{Script: []turn{{bash("mkdir out")}, thanksTurn}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, testedVersions, startApproving, config{
+		Script: []turn{{bash("mkdir out")}, thanksTurn},
+	}, func(t *testing.T, b *hookedSession) {
 		b.awaitPost("[Permission]")
 		b.Kill(syscall.SIGKILL)
 		b.awaitPost("[Cancelled]", "Claude Code has ended.")
@@ -69,7 +78,8 @@ func TestPermission_EndsWithItsSession(t *testing.T) {
 // Whatever of ours dies or hangs, the dialog in the terminal answers.
 func TestPermission_DialogNeedsNoneOfOurs(t *testing.T) {
 	eachCase(t, bothVersions, map[string]string{
-		"Chat hangs": "", "the hook is killed": "hook gchat-ask-user-forward", "the poller is killed": "poller --detached",
+		"Chat hangs": "", "the hook is killed": "hook gchat-ask-user-forward",
+		"the poller is killed": "poller --detached",
 	}, func(t *testing.T, c claude, victim string) {
 		b := startApproving(t, c, config{Script: []turn{{bash("mkdir out")}, thanksTurn}})
 		if victim == "" {
@@ -91,13 +101,20 @@ func TestPermission_DialogNeedsNoneOfOurs(t *testing.T) {
 // person sits asks there at once.
 func TestPermission_GraceKeepsChatQuiet(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		b := startApproving(t, c, config{Env: []string{"GCHAT_GRACE=10m"}, Script: []turn{{bash("mkdir one")}, thanksTurn}})
+		b := startApproving(t, c, config{
+			Env:    []string{"GCHAT_GRACE=10m"},
+			Script: []turn{{bash("mkdir one")}, thanksTurn},
+		})
 		desk := b.sitDown(t)
 		desk("send-keys", "go ahead")
 		b.WaitScreen("go ahead")
 		desk("send-keys", "Enter")
 		b.WaitScreen("Do you want to proceed?")
-		other := b.startBeside(config{Env: []string{"GCHAT_GRACE=10m"}, Hooks: approveHooks(t), Script: []turn{{bash("mkdir two")}, thanksTurn}})
+		other := b.startBeside(config{
+			Env:    []string{"GCHAT_GRACE=10m"},
+			Hooks:  approveHooks(t),
+			Script: []turn{{bash("mkdir two")}, thanksTurn},
+		})
 		other.Prompt("go ahead")
 		other.reply(other.awaitPost("[Permission]", "mkdir two"), "yes")
 		desk("send-keys", "1")
@@ -112,8 +129,11 @@ func TestPermission_GraceKeepsChatQuiet(t *testing.T) {
 func TestPermission_GrantForAWhile(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		b := startApproving(t, c, config{
-			Script: []turn{{bash("mkdir one")}, {bash("mkdir two")}, {bash("mkdir three")}, {textBlock("Three.")}, {bash("mkdir four")}, thanksTurn},
-			Files:  map[string]string{personalConfig: `{"timed_yes": true}`},
+			Script: []turn{
+				{bash("mkdir one")}, {bash("mkdir two")}, {bash("mkdir three")},
+				{textBlock("Three.")}, {bash("mkdir four")}, thanksTurn,
+			},
+			Files: map[string]string{personalConfig: `{"timed_yes": true}`},
 		})
 		thread := b.startSteering()
 		b.Prompt("go ahead")
@@ -126,7 +146,8 @@ func TestPermission_GrantForAWhile(t *testing.T) {
 		b.checkMade(true, "one", "two", "three")
 		b.checkPosts(1, "[Permission]")
 		log := b.readLog("gchat-hooks-audit.log")
-		kit.Equalf(t, strings.Count(log, `"replied":"yes, by the grant of `), 2, "decisions by the grant in %s", log)
+		kit.Equalf(t, strings.Count(log, `"replied":"yes, by the grant of `), 2,
+			"decisions by the grant in %s", log)
 		kit.Equalf(t, strings.Count(log, `"tool":`), 3, "decisions in %s", log)
 		b.post(thread, "/ask")
 		b.awaitPost("[Asks again]")
@@ -140,13 +161,16 @@ func TestPermission_GrantForAWhile(t *testing.T) {
 // From a worktree, "always" says whose rules are written, as this version does it.
 func TestPermission_AlwaysNamesTheWorktreesFile(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		b := startApproving(t, c, config{Script: []turn{{bash("make one")}, thanksTurn}, Prepare: func(t *testing.T, _, project string) {
+		b := startApproving(t, c, config{Script: []turn{
+			{bash("make one")}, thanksTurn,
+		}, Prepare: func(t *testing.T, _, project string) {
 			root := filepath.Dir(project)
 			git(t, root, "init", "-q", "main")
 			git(t, filepath.Join(root, "main"), "commit", "-q", "--allow-empty", "-m", "x")
 			git(t, filepath.Join(root, "main"), "worktree", "add", "-q", project)
 		}})
-		worktree, main := filepath.Join(b.Dir, ".claude/settings.local.json"), filepath.Join(b.Dir, "../main/.claude/settings.local.json")
+		worktree, main := filepath.Join(b.Dir, ".claude/settings.local.json"),
+			filepath.Join(b.Dir, "../main/.claude/settings.local.json")
 		said, file, other := "in the main checkout ("+main+")", main, worktree
 		if c.Version == olderVersion {
 			said, file, other = "in this worktree (.claude/settings.local.json)", worktree, main

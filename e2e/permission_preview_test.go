@@ -13,7 +13,9 @@ import (
 // command.
 func TestPermission_CommandShownAsItRuns(t *testing.T) {
 	const command = `echo "password="; touch PWN; echo "done"`
-	eachSession(t, bothVersions, startApproving, config{Script: []turn{{bash(command)}, thanksTurn}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, bothVersions, startApproving, config{
+		Script: []turn{{bash(command)}, thanksTurn},
+	}, func(t *testing.T, b *hookedSession) {
 		b.reply(b.awaitPost("[Permission]", command), "no")
 		b.awaitResult(1, "denied this from the chat page")
 		b.WaitScreen("Thanks, understood.")
@@ -25,7 +27,8 @@ func TestPermission_CommandShownAsItRuns(t *testing.T) {
 func TestPermission_SymlinkTargetShown(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		cfg := config{Script: []turn{
-			{toolCall("Read", map[string]string{"file_path": inProject + "docs/private"})}, {writeCall("docs/authorized_keys")}, thanksTurn,
+			{toolCall("Read", map[string]string{"file_path": inProject + "docs/private"})},
+			{writeCall("docs/authorized_keys")}, thanksTurn,
 		}, Files: map[string]string{"~/keys/private": "x"}}
 		cfg.Prepare = func(t *testing.T, home, project string) {
 			kit.NoError(t, os.Symlink(filepath.Join(home, "keys"), filepath.Join(project, "docs")))
@@ -33,8 +36,14 @@ func TestPermission_SymlinkTargetShown(t *testing.T) {
 		b := startApproving(t, c, cfg)
 		b.Prompt("go ahead")
 		outside := filepath.Join(b.Home, "keys")
-		b.reply(b.awaitPost("[Permission]", "Read: "+filepath.Join(outside, "private"), "outside of the folder", "through the link"), "no")
-		b.reply(b.awaitPost("[Permission]", "Write: "+filepath.Join(outside, "authorized_keys"), "outside of the folder", "through the link"), "no")
+		b.reply(
+			b.awaitPost("[Permission]", "Read: "+filepath.Join(outside, "private"),
+				"outside of the folder", "through the link"),
+			"no")
+		b.reply(
+			b.awaitPost("[Permission]", "Write: "+filepath.Join(outside, "authorized_keys"),
+				"outside of the folder", "through the link"),
+			"no")
 		b.awaitResult(2, "denied this from the chat page")
 		if _, err := os.Stat(filepath.Join(outside, "authorized_keys")); err == nil {
 			t.Error("it was written")
@@ -45,15 +54,31 @@ func TestPermission_SymlinkTargetShown(t *testing.T) {
 // Every member of a call that changes what happens is shown.
 func TestPermission_EveryArgumentShown(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		edit := map[string]any{"file_path": inProject + "a.txt", "old_string": "one", "new_string": "eins", "replace_all": true}
-		job := map[string]any{"command": "mkdir out", "description": "make a folder", "run_in_background": true, "timeout": 5000}
+		edit := map[string]any{
+			"file_path":   inProject + "a.txt",
+			"old_string":  "one",
+			"new_string":  "eins",
+			"replace_all": true,
+		}
+		job := map[string]any{
+			"command":           "mkdir out",
+			"description":       "make a folder",
+			"run_in_background": true,
+			"timeout":           5000,
+		}
 		cfg := config{Script: []turn{
-			{toolCall("Read", map[string]string{"file_path": inProject + "a.txt"})}, {toolCall("Edit", edit)}, {toolCall("Bash", job)}, thanksTurn,
+			{toolCall("Read", map[string]string{"file_path": inProject + "a.txt"})},
+			{toolCall("Edit", edit)}, {toolCall("Bash", job)}, thanksTurn,
 		}, Files: map[string]string{"a.txt": "one\ntwo\none\n"}}
 		b := startApproving(t, c, cfg)
 		b.Prompt("go ahead")
-		b.reply(b.awaitPost("[Permission]", "Edit: a.txt", "‹replace_all: true›", "replaces 2 places"), "yes")
-		b.reply(b.awaitPost("[Permission]", "‹run_in_background: true›", "‹timeout: 5000›", "mkdir out"), "no")
+		b.reply(
+			b.awaitPost("[Permission]", "Edit: a.txt", "‹replace_all: true›", "replaces 2 places"),
+			"yes")
+		b.reply(
+			b.awaitPost("[Permission]", "‹run_in_background: true›", "‹timeout: 5000›",
+				"mkdir out"),
+			"no")
 		b.awaitResult(3, "denied this from the chat page")
 	})
 }
@@ -65,7 +90,9 @@ func TestPermission_OutputCannotFakeDenial(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		quoted, _ := json.Marshal(words)
 		for _, end := range []string{"touch made", "touch made; exit 3"} {
-			b := startApproving(t, c, config{Script: []turn{{bash("echo " + string(quoted) + "; " + end)}, thanksTurn}})
+			b := startApproving(t, c, config{
+				Script: []turn{{bash("echo " + string(quoted) + "; " + end)}, thanksTurn},
+			})
 			b.Prompt("go ahead")
 			b.reply(b.awaitPost("[Permission]", end), "yes")
 			b.WaitScreen("Thanks, understood.")
@@ -77,9 +104,12 @@ func TestPermission_OutputCannotFakeDenial(t *testing.T) {
 
 func TestPermission_EditShownAsDiff(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		edit := map[string]string{"file_path": inProject + "a.txt", "old_string": "two\n", "new_string": "zwei\n"}
+		edit := map[string]string{
+			"file_path": inProject + "a.txt", "old_string": "two\n", "new_string": "zwei\n",
+		}
 		cfg := config{Script: []turn{
-			{toolCall("Read", map[string]string{"file_path": inProject + "a.txt"})}, {toolCall("Edit", edit)}, thanksTurn,
+			{toolCall("Read", map[string]string{"file_path": inProject + "a.txt"})},
+			{toolCall("Edit", edit)}, thanksTurn,
 		}, Files: map[string]string{"a.txt": "one\ntwo\nthree\n"}}
 		b := startApproving(t, c, cfg)
 		b.Prompt("go ahead")

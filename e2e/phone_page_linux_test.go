@@ -30,7 +30,9 @@ const elsewhere = "10.77.0.1"
 // prints. The question is answered with a tap on the page, on this machine and at the
 // address that a phone would open.
 func TestPage_NewUserAnswers(t *testing.T) {
-	eachCase(t, testedVersions, map[string]bool{"here": false, "phone": true}, func(t *testing.T, c claude, phone bool) {
+	eachCase(t, testedVersions, map[string]bool{
+		"here": false, "phone": true,
+	}, func(t *testing.T, c claude, phone bool) {
 		program, installer := builtProgram(t), absPath(t, "../install.sh")
 		args, address := []string(nil), "127.0.0.1:"+freePort(t)
 		if phone {
@@ -38,11 +40,16 @@ func TestPage_NewUserAnswers(t *testing.T) {
 			args, address = []string{"--phone"}, "0.0.0.0:"+freePort(t)
 		}
 		var page string
-		s := startSession(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}, Prepare: func(t *testing.T, home, project string) {
+		s := startSession(t, c, config{Script: []turn{
+			{questionCall(deployQuestion)}, thanksTurn,
+		}, Prepare: func(t *testing.T, home, project string) {
 			env := personEnv(c, home)
 			runIn(t, project, env, "sh", installer, "--binary", program)
-			runIn(t, project, env, filepath.Join(home, "bin", "gchat-hooks"), slices.Concat([]string{"setup", "--space"}, args, []string{"--address", address})...)
-			page = serveSpace(t, env, filepath.Join(home, "bin", "gchat-hooks"), slices.Concat([]string{"space"}, args, []string{"--listen", address}))
+			runIn(t, project, env, filepath.Join(home, "bin", "gchat-hooks"),
+				slices.Concat([]string{"setup", "--space"}, args,
+					[]string{"--address", address})...)
+			page = serveSpace(t, env, filepath.Join(home, "bin", "gchat-hooks"),
+				slices.Concat([]string{"space"}, args, []string{"--listen", address}))
 		}})
 		if phone != strings.Contains(page, elsewhere) {
 			t.Fatalf("the page is at %s", page)
@@ -132,7 +139,9 @@ func setUpSpace(t *testing.T, c claude, home, project string, flags ...string) (
 	t.Helper()
 	program, address := builtProgram(t), "127.0.0.1:"+freePort(t)
 	env := personEnv(c, home)
-	runIn(t, project, env, program, append([]string{"setup", "--space", "--address", address, "--preset", "approve"}, flags...)...)
+	runIn(t, project, env, program, append([]string{
+		"setup", "--space", "--address", address, "--preset", "approve",
+	}, flags...)...)
 	return serveSpace(t, env, program, []string{"space", "--listen", address})
 }
 
@@ -142,8 +151,13 @@ func TestPage_StartsSession(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		var page string
 		s := startSession(t, c, config{
-			Script:  []turn{{questionCall(deployQuestion)}, thanksTurn, {textBlock("The new one is at work.")}},
-			Prepare: func(t *testing.T, home, project string) { page = setUpSpace(t, c, home, project, "--start-sessions") },
+			Script: []turn{
+				{questionCall(deployQuestion)}, thanksTurn, {textBlock("The new one is at work.")},
+			},
+			Prepare: func(t *testing.T, home, project string) {
+				page = setUpSpace(t, c, home,
+					project, "--start-sessions")
+			},
 		})
 		defer (&hookedSession{session: s}).runOwnTmux("kill-server")
 		s.Prompt("go ahead")
@@ -151,7 +165,8 @@ func TestPage_StartsSession(t *testing.T) {
 		s.WaitScreen("Thanks, understood.")
 		tap := newBrowser(t).do
 		tap(chromedp.Navigate(page), chromedp.Click(chromedp.CSS(`#begin`), chromedp.NodeVisible))
-		tap(chromedp.SendKeys(chromedp.CSS(`#new-project`), "project"), chromedp.SendKeys(chromedp.CSS(`#new-words`), words))
+		tap(chromedp.SendKeys(chromedp.CSS(`#new-project`), "project"),
+			chromedp.SendKeys(chromedp.CSS(`#new-words`), words))
 		tap(chromedp.Click(chromedp.CSS(`#new-start`)))
 		s.API.WaitText(t, words)
 	})
@@ -164,11 +179,17 @@ func TestPage_StopsSession(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		var page string
 		s := startSession(t, c, config{
-			Folder:  `<script>document.title='owned'` + "\u202e" + strings.Repeat("x", 100),
-			Args:    []string{"--allowedTools", "Bash(" + forever + ")"},
-			Script:  []turn{{textBlock("What shall I do?")}, {toolCall("Bash", map[string]any{"command": forever})}, {questionCall(deployQuestion)}, thanksTurn},
-			Files:   map[string]string{forever: "#!/bin/sh\nexec sleep 1000\n"},
-			Prepare: func(t *testing.T, home, project string) { page = setUpSpace(t, c, home, project) },
+			Folder: `<script>document.title='owned'` + "\u202e" + strings.Repeat("x", 100),
+			Args:   []string{"--allowedTools", "Bash(" + forever + ")"},
+			Script: []turn{
+				{textBlock("What shall I do?")},
+				{toolCall("Bash", map[string]any{"command": forever})},
+				{questionCall(deployQuestion)}, thanksTurn,
+			},
+			Files: map[string]string{forever: "#!/bin/sh\nexec sleep 1000\n"},
+			Prepare: func(t *testing.T, home, project string) {
+				page = setUpSpace(t, c, home, project)
+			},
 		})
 		tap := newBrowser(t).do
 		does := func(want string) {
@@ -193,7 +214,8 @@ func TestPage_StopsSession(t *testing.T) {
 		tap(chromedp.Evaluate[chromedp.Void](`if (document.title.includes('owned') || document.querySelector('main script')) throw new Error('owned')`))
 		s.Kill(syscall.SIGKILL)
 		does("ended")
-		tap(chromedp.WaitVisible(chromedp.CSS(`#reply`)), chromedp.WaitNotVisible(chromedp.CSS(`#steer`)))
+		tap(chromedp.WaitVisible(chromedp.CSS(`#reply`)),
+			chromedp.WaitNotVisible(chromedp.CSS(`#steer`)))
 		// Who writes to it then is told what to type.
 		tap(chromedp.SendKeys(chromedp.CSS(`#reply`), "go on\n"))
 		tap(chromedp.Poll[chromedp.Void](`document.querySelector('#messages').textContent.includes('claude --resume')`))

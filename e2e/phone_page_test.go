@@ -12,7 +12,9 @@ import (
 func TestPage_TapsEveryKind(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startWithApp(t, c, config{Script: []turn{
-			{questionCall(deployQuestion)}, {questionCall(featuresQuestion)}, {questionCall(databaseQuestion, featuresQuestion)}, {questionCall(deployQuestion)}, {bash("mkdir one")}, {bash("mkdir two")}, askBackTurn, thanksTurn,
+			{questionCall(deployQuestion)}, {questionCall(featuresQuestion)},
+			{questionCall(databaseQuestion, featuresQuestion)}, {questionCall(deployQuestion)},
+			{bash("mkdir one")}, {bash("mkdir two")}, askBackTurn, thanksTurn,
 		}})
 		p := b.openPhonePage()
 		b.Prompt("go ahead")
@@ -20,7 +22,8 @@ func TestPage_TapsEveryKind(t *testing.T) {
 		p.awaitAnswered(1, "Canary")
 		p.tapAnswer(`[data-option="1"]`, `[data-option="3"]`, `[data-choice="send"]`)
 		p.awaitAnswered(2, "Auth, Search")
-		p.tapAnswer(`[data-question="1"] [data-option="2"]`, `[data-question="2"] [data-option="1"]`, `[data-choice="send"]`)
+		p.tapAnswer(`[data-question="1"] [data-option="2"]`,
+			`[data-question="2"] [data-option="1"]`, `[data-choice="send"]`)
 		p.awaitAnswered(3, `"Which DB?"="SQLite"`, "Auth")
 		p.sendAnswer("neither, wait", `#send`)
 		p.awaitAnswered(4, "neither, wait")
@@ -37,7 +40,10 @@ func TestPage_TapsEveryKind(t *testing.T) {
 func TestPage_TapsPlan(t *testing.T) {
 	plan := turn{toolCall("ExitPlanMode", map[string]any{"plan": "# The plan\n\n1. do this"})}
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		b := startWithApp(t, c, config{Args: []string{"--permission-mode", "plan"}, Script: []turn{{textBlock("Hm.")}, plan, plan, thanksTurn}})
+		b := startWithApp(t, c, config{
+			Args:   []string{"--permission-mode", "plan"},
+			Script: []turn{{textBlock("Hm.")}, plan, plan, thanksTurn},
+		})
 		p := b.openPhonePage()
 		b.promptPlan("# The plan\n\n1. do this")
 		p.sendAnswer("leave it out", `[data-choice="back"]`)
@@ -52,7 +58,8 @@ func TestPage_TapsPlan(t *testing.T) {
 func TestPage_TextGoesWithTaps(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startWithApp(t, c, config{Script: []turn{
-			{questionCall(deployQuestion)}, {questionCall(databaseQuestion, featuresQuestion)}, {questionCall(databaseQuestion, featuresQuestion)}, {bash("mkdir one")}, thanksTurn,
+			{questionCall(deployQuestion)}, {questionCall(databaseQuestion, featuresQuestion)},
+			{questionCall(databaseQuestion, featuresQuestion)}, {bash("mkdir one")}, thanksTurn,
 		}})
 		p := b.openPhonePage()
 		b.Prompt("go ahead")
@@ -60,7 +67,8 @@ func TestPage_TextGoesWithTaps(t *testing.T) {
 		p.awaitResult(1, `"="Rolling deployment"`, "but keep the footer")
 
 		p.leaveThread()
-		p.sendAnswer("if it is fast", `[data-question="2"] [data-option="3"]`, `[data-question="1"] [data-option="2"]`, `[data-choice="send"]`)
+		p.sendAnswer("if it is fast", `[data-question="2"] [data-option="3"]`,
+			`[data-question="1"] [data-option="2"]`, `[data-choice="send"]`)
 		p.awaitResult(2, `"Which DB?"="SQLite"`, "if it is fast", `"="Search"`)
 
 		p.leaveThread()
@@ -164,7 +172,9 @@ func newBrowser(t *testing.T) *browser {
 		cancel()
 	})
 	// The first call must have no bound: it would be the browser's.
-	kit.NoError(t, chromedp.Do(ctx, chromedp.EmulateViewport(390, 844, chromedp.EmulateScale(2), chromedp.EmulateMobile)))
+	kit.NoError(t,
+		chromedp.Do(ctx,
+			chromedp.EmulateViewport(390, 844, chromedp.EmulateScale(2), chromedp.EmulateMobile)))
 	return &browser{t, ctx}
 }
 
@@ -181,7 +191,13 @@ func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
 // The page has a button for both, and takes the words of its box along.
 func TestPage_DeclinesQuestion(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		b := startAsking(t, c, config{App: true, Script: []turn{{questionCall(deployQuestion)}, thanksTurn, {questionCall(talkQuestion)}, {questionCall(databaseQuestion)}, thanksTurn}})
+		b := startAsking(t, c, config{
+			App: true,
+			Script: []turn{
+				{questionCall(deployQuestion)}, thanksTurn, {questionCall(talkQuestion)},
+				{questionCall(databaseQuestion)}, thanksTurn,
+			},
+		})
 		p := b.openPhonePage()
 		b.Prompt("go ahead")
 		p.sendAnswer("what is a canary?", `[data-choice="chat"]`)
@@ -206,11 +222,17 @@ func TestPage_DeclinesQuestion(t *testing.T) {
 // On the page a form's fields are filled in, and what is missing is said there.
 func TestPage_FillsInForm(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		b := startWithApp(t, c, config{Args: formVersions, Prepare: serveForms(formOfAllKinds, nameForm), Script: []turn{{fillFormCall}, {fillFormCall}, {fillFormCall}, thanksTurn}})
+		b := startWithApp(t, c, config{
+			Args:    formVersions,
+			Prepare: serveForms(formOfAllKinds, nameForm),
+			Script:  []turn{{fillFormCall}, {fillFormCall}, {fillFormCall}, thanksTurn},
+		})
 		p := b.openPhonePage()
 		b.Prompt("go ahead")
-		p.tapAnswer(`[aria-label="1. food"] [data-option="2"]`, `[aria-label="5. smoke"] [data-option="1"]`)
-		p.do(chromedp.SendKeys(chromedp.CSS(`textarea[name="w2"]`), "Ann Secret", chromedp.NodeVisible))
+		p.tapAnswer(`[aria-label="1. food"] [data-option="2"]`,
+			`[aria-label="5. smoke"] [data-option="1"]`)
+		p.do(chromedp.SendKeys(chromedp.CSS(`textarea[name="w2"]`), "Ann Secret",
+			chromedp.NodeVisible))
 		p.tapAnswer(`[data-choice="accept"]`)
 		b.awaitPost("[Not used]", "4. seats: it is required.")
 		p.do(chromedp.SendKeys(chromedp.CSS(`textarea[name="w4"]`), "2", chromedp.NodeVisible))
@@ -218,7 +240,8 @@ func TestPage_FillsInForm(t *testing.T) {
 		p.awaitAnswered(1, `{"food":["b"],"name":"Ann Secret","seats":2,"smoke":true}`)
 		p.openThread()
 		// the only field
-		p.do(chromedp.SendKeys(chromedp.CSS(`textarea[name="w1"]`), "Ann Secret", chromedp.NodeVisible))
+		p.do(chromedp.SendKeys(chromedp.CSS(`textarea[name="w1"]`), "Ann Secret",
+			chromedp.NodeVisible))
 		p.tapAnswer(`[data-choice="accept"]`)
 		p.awaitAnswered(2, `{"name":"Ann Secret"}`)
 		p.tapAnswer(`[data-choice="decline"]`)

@@ -49,7 +49,9 @@ func TestPicture(t *testing.T) {
 	if len(picture) > 150_000 || bytes.Contains(picture, []byte(os.TempDir())) {
 		t.Errorf("the picture has %d bytes, or a path of this machine", len(picture))
 	}
-	for _, shown := range []string{deployQuestion.Question, "Reply with the option number", "Selected: Rolling deployment"} {
+	for _, shown := range []string{
+		deployQuestion.Question, "Reply with the option number", "Selected: Rolling deployment",
+	} {
 		if !bytes.Contains(picture, []byte(shown)) {
 			t.Errorf("the picture does not show %q", shown)
 		}
@@ -91,7 +93,8 @@ func (b *hookedSession) recordFrames() (stop func() []frame) {
 			f.thread = append(f.thread, text)
 		}
 		last := len(frames) - 1
-		if last < 0 || !slices.Equal(frames[last].terminal, f.terminal) || !slices.Equal(frames[last].thread, f.thread) {
+		if last < 0 || !slices.Equal(frames[last].terminal, f.terminal) ||
+			!slices.Equal(frames[last].thread, f.thread) {
 			frames = append(frames, f)
 		}
 	}
@@ -195,7 +198,8 @@ text{white-space:pre;dominant-baseline:hanging;font-family:ui-monospace,Menlo,Co
 `, width, height, "A session asks in its terminal; a reply in its thread answers it.", style.String(), shapes.String(),
 		margin/2, margin+10, terminalColumns*cellWidth+margin, terminalRows*cellHeight+1.5*margin)
 	for i, title := range []string{"Claude Code in a terminal", "The session's thread"} {
-		fmt.Fprintf(&out, "<text x=\"%g\" y=\"8\" fill=\"#5a6072\">%s</text>\n", []float64{margin, threadLeft}[i], title)
+		fmt.Fprintf(&out, "<text x=\"%g\" y=\"8\" fill=\"#5a6072\">%s</text>\n",
+			[]float64{margin, threadLeft}[i], title)
 	}
 	out.WriteString(body.String() + "</svg>\n")
 	return out.Bytes()
@@ -220,10 +224,12 @@ func drawBubbles(messages []string) string {
 		if mine {
 			x, fill = threadColumns*cellWidth-w, "#d6e4ff"
 		}
-		fmt.Fprintf(&out, `<rect x="%g" y="%g" width="%g" height="%g" rx="8" fill="%s"/>`, x, y, w, h, fill)
+		fmt.Fprintf(&out, `<rect x="%g" y="%g" width="%g" height="%g" rx="8" fill="%s"/>`, x, y, w,
+			h, fill)
 		for i, line := range lines {
 			if line != "" {
-				fmt.Fprintf(&out, `<text x="%g" y="%g" fill="#1d2230">%s</text>`, x+9, y+7+float64(i)*15, html.EscapeString(line))
+				fmt.Fprintf(&out, `<text x="%g" y="%g" fill="#1d2230">%s</text>`, x+9,
+					y+7+float64(i)*15, html.EscapeString(line))
 			}
 		}
 		y += h + 8
@@ -312,7 +318,8 @@ func (p *penState) draw(row string) string {
 // set takes the parameters of one SGR sequence.
 func (p *penState) set(parameters string) {
 	var codes []int
-	for _, c := range strings.FieldsFunc(parameters, func(r rune) bool { return r == ';' || r == ':' }) {
+	for _, c := range strings.FieldsFunc(parameters,
+		func(r rune) bool { return r == ';' || r == ':' }) {
 		n, _ := strconv.Atoi(c)
 		codes = append(codes, n)
 	}

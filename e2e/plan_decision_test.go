@@ -15,8 +15,11 @@ func TestPlan_DecidedInChat(t *testing.T) {
 	const text = "# The plan\n\n1. do *this*\n2. do that"
 	plan := map[string]any{"plan": text}
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		b := startApproving(t, c, config{Args: []string{"--permission-mode", "plan"}, Script: []turn{
-			{textBlock("Hm.")}, {toolCall("ExitPlanMode", plan)}, {toolCall("ExitPlanMode", plan)}, thanksTurn,
+		b := startApproving(t, c, config{Args: []string{
+			"--permission-mode", "plan",
+		}, Script: []turn{
+			{textBlock("Hm.")}, {toolCall("ExitPlanMode", plan)}, {toolCall("ExitPlanMode", plan)},
+			thanksTurn,
 		}})
 		b.promptPlan(text)
 		q := b.awaitPost("[Plan] Session:", "The plan", "do that")
@@ -34,14 +37,16 @@ func TestPlan_DecidedInChat(t *testing.T) {
 func TestPlan_ApprovedWithEdits(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		cfg := config{Args: []string{"--permission-mode", "plan"}, Script: []turn{
-			{textBlock("Hm.")}, {toolCall("ExitPlanMode", map[string]any{"plan": "# The plan"})}, {writeCall("a.txt")}, thanksTurn,
+			{textBlock("Hm.")}, {toolCall("ExitPlanMode", map[string]any{"plan": "# The plan"})},
+			{writeCall("a.txt")}, thanksTurn,
 		}}
 		b := startApproving(t, c, cfg)
 		b.promptPlan("# The plan")
 		b.reply(b.awaitPost("[Plan] Session:", "common file commands"), "Yes, auto")
 		b.WaitScreen("Thanks, understood.")
 		b.checkMade(true, "a.txt")
-		b.awaitPost("[Answered]", "From now on edits and common file commands such as rm, mv and cp need no permission.")
+		b.awaitPost("[Answered]",
+			"From now on edits and common file commands such as rm, mv and cp need no permission.")
 		b.checkPosts(0, "[Permission]")
 	})
 }
@@ -68,5 +73,7 @@ func (s *session) writePlan(text string) {
 		}
 		return plan != ""
 	})
-	kit.NoError(s.t, errors.Join(os.MkdirAll(filepath.Dir(plan), 0o700), os.WriteFile(plan, []byte(text), 0o600)))
+	kit.NoError(s.t,
+		errors.Join(os.MkdirAll(filepath.Dir(plan), 0o700),
+			os.WriteFile(plan, []byte(text), 0o600)))
 }

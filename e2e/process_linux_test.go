@@ -37,7 +37,8 @@ func (p *process) Exited(d time.Duration) bool {
 	deadline := time.Now().Add(d)
 	for {
 		left := max(0, time.Until(deadline))
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}, int(left.Milliseconds()))
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}},
+			int(left.Milliseconds()))
 		if err == unix.EINTR {
 			continue
 		}
@@ -98,5 +99,6 @@ func killMarked(mark string, grace time.Duration) (killed []string) {
 
 func (p *process) String() string {
 	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
-	return fmt.Sprintf("%d %s", p.pid, strings.ReplaceAll(strings.TrimRight(string(line), "\x00"), "\x00", " "))
+	return fmt.Sprintf("%d %s", p.pid,
+		strings.ReplaceAll(strings.TrimRight(string(line), "\x00"), "\x00", " "))
 }

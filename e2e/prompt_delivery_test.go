@@ -23,13 +23,16 @@ func TestPrompt_QueuedWhileClaudeWorks(t *testing.T) {
 		b.reply(q, "yes, commit")
 		b.awaitPost("[Sent]")
 		b.WaitScreen("sleep 12")
-		for _, words := range []string{"first: push \"it\" too", "second: and tag it", "third: then rest"} {
+		for _, words := range []string{
+			"first: push \"it\" too", "second: and tag it", "third: then rest",
+		} {
 			b.reply(q, words)
 		}
 		b.WaitScreen("Heard.")
 		text := b.API.lastMainText()
 		inOrder := regexp.MustCompile("first: push|second: and tag|third: then rest").FindAllString(text, -1)
-		kit.Equalf(t, inOrder, []string{"first: push", "second: and tag", "third: then rest"}, "Claude has")
+		kit.Equalf(t, inOrder, []string{"first: push", "second: and tag", "third: then rest"},
+			"Claude has")
 		b.awaitPosts(4, "[Sent]")
 		if n := b.countPosts("[Sent] Queued."); n < 3 {
 			t.Errorf("told %d times that Claude is working", n)
@@ -39,7 +42,11 @@ func TestPrompt_QueuedWhileClaudeWorks(t *testing.T) {
 
 // A prompt that comes while a dialog is open waits for it.
 func TestPrompt_WaitsForADialog(t *testing.T) {
-	eachSession(t, testedVersions, startApproving, config{Script: []turn{askBackTurn, {bash("mkdir one")}, {textBlock("Made.")}, {textBlock("Heard.")}}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, testedVersions, startApproving, config{
+		Script: []turn{
+			askBackTurn, {bash("mkdir one")}, {textBlock("Made.")}, {textBlock("Heard.")},
+		},
+	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Waiting for you]")
 		b.reply(q, "yes")
 		p := b.awaitPost("[Permission]", "mkdir one")
@@ -55,14 +62,18 @@ func TestPrompt_WaitsForADialog(t *testing.T) {
 // what it asks is answered in Chat.
 func TestPrompt_JustBeforeADialog(t *testing.T) {
 	eachSession(t, bothVersions, startApproving, config{
-		Args:   allowSleep,
-		Script: []turn{askBackTurn, {bash("sleep 6")}, {bash("mkdir one")}, {textBlock("Made.")}, {textBlock("Heard.")}},
+		Args: allowSleep,
+		Script: []turn{
+			askBackTurn, {bash("sleep 6")}, {bash("mkdir one")}, {textBlock("Made.")},
+			{textBlock("Heard.")},
+		},
 	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Waiting for you]")
 		b.reply(q, "yes")
 		p := b.awaitPost("[Permission]", "mkdir one")
 		b.reply(q, "then push") // the dialog may be drawn, or not yet
-		bound.Until(t, "the thread is told of the words", func() bool { return b.countPosts("[Sent]")+b.countPosts("[Kept]") == 2 })
+		bound.Until(t, "the thread is told of the words",
+			func() bool { return b.countPosts("[Sent]")+b.countPosts("[Kept]") == 2 })
 		b.reply(p, "yes")
 		b.API.WaitTextOnce(t, "then push")
 		b.checkPosts(0, "[Cancelled]")
@@ -74,7 +85,9 @@ func TestPrompt_OutsideTmuxWaitsForTurnEnd(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		b := startApproving(t, c.withoutTmux(), config{
 			Env: []string{"GCHAT_IDLE=on"}, Args: allowSleep,
-			Script: []turn{thanksTurn, {bash("sleep 8")}, {textBlock("Slept.")}, {textBlock("Heard.")}},
+			Script: []turn{
+				thanksTurn, {bash("sleep 8")}, {textBlock("Slept.")}, {textBlock("Heard.")},
+			},
 		})
 		b.Prompt("go ahead")
 		q := b.awaitPost("[Waiting for you]")
@@ -87,7 +100,8 @@ func TestPrompt_OutsideTmuxWaitsForTurnEnd(t *testing.T) {
 	})
 }
 
-var longPrompt = "the long prompt\n" + strings.Repeat("a line of what is to be done next, in so many words\n", 25) + "is over"
+var longPrompt = "the long prompt\n" +
+	strings.Repeat("a line of what is to be done next, in so many words\n", 25) + "is over"
 
 // 2.1.330 tells of a longer paste with marks around it.
 func TestPrompt_LongWhileClaudeWorks(t *testing.T) {
@@ -106,7 +120,9 @@ func TestPrompt_LongWhileClaudeWorks(t *testing.T) {
 }
 
 func TestPrompt_EqualDraftNotSent(t *testing.T) {
-	eachSession(t, testedVersions, startApproving, config{Script: []turn{askBackTurn, askBackTurn, askBackTurn}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, testedVersions, startApproving, config{
+		Script: []turn{askBackTurn, askBackTurn, askBackTurn},
+	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Waiting for you]")
 		b.Type("go on")
 		b.WaitScreen("go on")
@@ -118,7 +134,8 @@ func TestPrompt_EqualDraftNotSent(t *testing.T) {
 
 func TestPrompt_LongAtIdle(t *testing.T) {
 	eachSession(t, testedVersions, startApproving, config{Args: allowSleep, Script: []turn{
-		askBackTurn, thanksTurn, {bash("sleep 20")}, {textBlock("Heard.")}, {textBlock("Again.")}, {textBlock("Again.")}, {textBlock("Again.")},
+		askBackTurn, thanksTurn, {bash("sleep 20")}, {textBlock("Heard.")}, {textBlock("Again.")},
+		{textBlock("Again.")}, {textBlock("Again.")},
 	}}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Waiting for you]")
 		b.reply(q, "yes, commit")
@@ -153,7 +170,9 @@ func TestPrompt_ThreadFromTheFirst(t *testing.T) {
 
 // After /branch, what is written in the session's thread goes to the branch at once.
 func TestPrompt_ReachesABranch(t *testing.T) {
-	eachSession(t, bothVersions, startApproving, config{Script: []turn{{textBlock("Done.")}, thanksTurn}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, bothVersions, startApproving, config{
+		Script: []turn{{textBlock("Done.")}, thanksTurn},
+	}, func(t *testing.T, b *hookedSession) {
 		begun := b.awaitPost("[Session Start]")
 		b.awaitPost("[Turn Done]")
 		b.WaitIdle()

@@ -10,8 +10,11 @@ import (
 func TestRemoteLimit_NoAlwaysBesideManagedRules(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		managed := t.TempDir()
-		writeText(t, filepath.Join(managed, "managed-settings.json"), `{"allowManagedPermissionRulesOnly": true}`)
-		b := startApproving(t, c.withManagedSettings(t, managed), config{Script: []turn{{bash("make one")}, {bash("make two")}, thanksTurn}})
+		writeText(t, filepath.Join(managed, "managed-settings.json"),
+			`{"allowManagedPermissionRulesOnly": true}`)
+		b := startApproving(t, c.withManagedSettings(t, managed), config{
+			Script: []turn{{bash("make one")}, {bash("make two")}, thanksTurn},
+		})
 		b.Prompt("go ahead")
 		q := b.awaitPost("[Permission]", "make one")
 		checkLacks(t, q.Text, "always")
@@ -29,8 +32,11 @@ func TestRemoteLimit_NoAlwaysBesideManagedRules(t *testing.T) {
 func TestRemoteLimit_NoAlwaysForEdits(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		cfg := config{Args: []string{"--permission-mode", "plan"}, Script: []turn{
-			{textBlock("Hm.")}, {toolCall("ExitPlanMode", map[string]any{"plan": "# The plan"})}, {writeCall("a.md")}, {bash("mkdir out")}, {bash("touch a.txt")}, thanksTurn,
-		}, Files: map[string]string{personalConfig: `{"never_remote": ["Write(*secrets.env)", "Bash(rm *)"]}`}}
+			{textBlock("Hm.")}, {toolCall("ExitPlanMode", map[string]any{"plan": "# The plan"})},
+			{writeCall("a.md")}, {bash("mkdir out")}, {bash("touch a.txt")}, thanksTurn,
+		}, Files: map[string]string{
+			personalConfig: `{"never_remote": ["Write(*secrets.env)", "Bash(rm *)"]}`,
+		}}
 		b := startApproving(t, c, cfg)
 		b.promptPlan("# The plan")
 		q := b.awaitPost("[Plan] Session:")
@@ -55,8 +61,11 @@ func TestRemoteLimit_NoAlwaysForEdits(t *testing.T) {
 func TestRemoteLimit_SkillOnlyInTerminal(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		const skill = "---\nname: deploy\ndescription: deploys\nallowed-tools: Bash(touch *)\n---\nhello !`touch made`\n"
-		cfg := config{Script: []turn{{toolCall("Skill", map[string]string{"skill": "deploy"})}, thanksTurn}, Files: map[string]string{
-			".claude/skills/deploy/SKILL.md": skill, personalConfig: `{"never_remote": ["Bash(touch*)"]}`,
+		cfg := config{Script: []turn{
+			{toolCall("Skill", map[string]string{"skill": "deploy"})}, thanksTurn,
+		}, Files: map[string]string{
+			".claude/skills/deploy/SKILL.md": skill,
+			personalConfig:                   `{"never_remote": ["Bash(touch*)"]}`,
 		}}
 		b := startApproving(t, c, cfg)
 		b.Prompt("go ahead")
@@ -71,7 +80,9 @@ func TestRemoteLimit_SkillOnlyInTerminal(t *testing.T) {
 
 // never_remote is the person's: what it names is shown, and only the terminal allows it.
 func TestRemoteLimit_CommandOnlyInTerminal(t *testing.T) {
-	eachSession(t, testedVersions, startApproving, config{Script: []turn{{bash("cd . && mkdir out")}, thanksTurn}, Files: map[string]string{
+	eachSession(t, testedVersions, startApproving, config{Script: []turn{
+		{bash("cd . && mkdir out")}, thanksTurn,
+	}, Files: map[string]string{
 		personalConfig:             `{"never_remote": ["Bash(mkdir*)"]}`,
 		".claude/gchat-hooks.json": `{"never_remote": [], "approvers": ["users/9"]}`,
 	}}, func(t *testing.T, b *hookedSession) {

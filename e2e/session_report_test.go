@@ -16,13 +16,16 @@ import (
 // screen shows these words.
 func (b *hookedSession) allowUntilShown(words string) {
 	b.t.Helper()
-	keys := []struct{ shows, key string }{{"Enter to stay in auto mode", "Enter"}, {"❯ No", "Down"}, {"❯ Yes", "Enter"}}
+	keys := []struct{ shows, key string }{
+		{"Enter to stay in auto mode", "Enter"}, {"❯ No", "Down"}, {"❯ Yes", "Enter"},
+	}
 	bound.Until(b.t, "the screen shows "+words, func() bool {
 		screen := b.Screen()
 		for _, k := range keys {
 			if strings.Contains(screen, k.shows) {
 				b.Keys(k.key)
-				bound.WaitFor(2*time.Second, func() bool { return !strings.Contains(b.Screen(), k.shows) })
+				bound.WaitFor(2*time.Second,
+					func() bool { return !strings.Contains(b.Screen(), k.shows) })
 				return false
 			}
 		}
@@ -49,7 +52,12 @@ func TestReport_SubagentHandsBackByTool(t *testing.T) {
 
 // subagent is a call of the tool that starts one.
 func subagent(says string) block {
-	input := map[string]any{"description": "help", "prompt": dictation + says, "subagent_type": "general-purpose", "run_in_background": false}
+	input := map[string]any{
+		"description":       "help",
+		"prompt":            dictation + says,
+		"subagent_type":     "general-purpose",
+		"run_in_background": false,
+	}
 	return toolCall("Agent", input)
 }
 
@@ -66,29 +74,39 @@ func subagentTurns(c claude, says string) []turn {
 // gitRepository makes the project a git repository with one commit, and says that the
 // start of a session is to be told.
 func gitRepository(t *testing.T, _, project string) {
-	writeFile(t, filepath.Join(project, ".claude", "gchat-hooks.json"), map[string]any{"reports": map[string]string{"session_start": "on"}})
+	writeFile(t, filepath.Join(project, ".claude", "gchat-hooks.json"), map[string]any{
+		"reports": map[string]string{"session_start": "on"},
+	})
 	git(t, project, "init", "-q", "-b", "main")
 	git(t, project, "commit", "-q", "--allow-empty", "-m", "begin")
 }
 
 func git(t *testing.T, dir string, args ...string) {
 	t.Helper()
-	who := []string{"-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"}
-	runIn(t, dir, append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null"), "git", append(who, args...)...)
+	who := []string{
+		"-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false",
+	}
+	runIn(t, dir,
+		append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null"), "git",
+		append(who, args...)...)
 }
 
 func TestReport_SessionAndSubagent(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		b := startHooked(t, c, config{
-			Hooks: reportHooks(t), Env: []string{"CLAUDE_SESSION_ID=orch-epic4"}, Prepare: gitRepository,
-			Script: append(subagentTurns(c, "The *sub* work."), turn{textBlock("The **work** is done. <users/all>")}),
+			Hooks: reportHooks(t), Env: []string{
+				"CLAUDE_SESSION_ID=orch-epic4",
+			}, Prepare: gitRepository,
+			Script: append(subagentTurns(c, "The *sub* work."),
+				turn{textBlock("The **work** is done. <users/all>")}),
 		})
 		begun := b.awaitPost("[Session Start] orch-epic4 | ", "main")
 		b.Prompt("go ahead")
 		b.WaitScreen("is done.")
 		b.awaitPostInThread(begun, "[Subagent Done] orch-epic4\ngeneral-purpose completed task")
 		b.Quit()
-		ended := b.awaitPostInThread(begun, "[Session End] orch-epic4 | ", "Duration: ", "Turns: 1", "The *work* is done. ‹users/all>")
+		ended := b.awaitPostInThread(begun, "[Session End] orch-epic4 | ", "Duration: ", "Turns: 1",
+			"The *work* is done. ‹users/all>")
 		if !strings.Contains(ended.Text, "Agent 1") && !strings.Contains(ended.Text, "Task 1") {
 			t.Errorf("the tools are missing: %q", ended.Text)
 		}
@@ -99,8 +117,16 @@ func TestReport_SessionAndSubagent(t *testing.T) {
 func TestReport_PermissionShowsTheCall(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startHooked(t, c, config{
-			Hooks:  reportHooks(t),
-			Script: []turn{{textBlock("Now the folder."), toolCall("Bash", map[string]string{"command": "mkdir -p out/of/reach", "description": "make a folder"})}, thanksTurn},
+			Hooks: reportHooks(t),
+			Script: []turn{
+				{
+					textBlock("Now the folder."),
+					toolCall("Bash", map[string]string{
+						"command": "mkdir -p out/of/reach", "description": "make a folder",
+					}),
+				},
+				thanksTurn,
+			},
 		})
 		b.Prompt("go ahead")
 		b.awaitPost("[Permission] ", "waits for a permission", "Bash", "mkdir -p out/of/reach")
@@ -116,7 +142,10 @@ func TestReport_NoneBesideAQuestion(t *testing.T) {
 			h[event] = append(h[event], entries...)
 		}
 		h["Notification"] = append(h["Notification"], rec.Hooks("Notification")["Notification"]...)
-		b := startHooked(t, c, config{Hooks: h, Script: []turn{{questionCall(deployQuestion)}, thanksTurn}})
+		b := startHooked(t, c, config{
+			Hooks:  h,
+			Script: []turn{{questionCall(deployQuestion)}, thanksTurn},
+		})
 		b.Prompt("go ahead")
 		q := b.awaitPost("[AskUserQuestion]")
 		rec.Wait(t, "Notification")
@@ -133,7 +162,11 @@ func TestReport_NoneBesideAQuestion(t *testing.T) {
 // back, once and in order.
 func TestReport_HangingChatDelaysNobody(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		b := startHooked(t, c, config{Hooks: reportHooks(t), Prepare: gitRepository, Script: twentyEvents()})
+		b := startHooked(t, c, config{
+			Hooks:   reportHooks(t),
+			Prepare: gitRepository,
+			Script:  twentyEvents(),
+		})
 		b.gate.holdBack()
 		b.Prompt("go ahead")
 		b.WaitScreen("All twenty are done.")
@@ -143,7 +176,10 @@ func TestReport_HangingChatDelaysNobody(t *testing.T) {
 		b.gate.open()
 		b.awaitPost("[Session End]", "Turns: ")
 		for n := range 20 {
-			kit.Equalf(t, strings.Count(b.postTexts(), fmt.Sprintf("general-purpose completed task\nsub %02d is done", n)), 1, "subagent %d is reported", n)
+			kit.Equalf(t,
+				strings.Count(b.postTexts(),
+					fmt.Sprintf("general-purpose completed task\nsub %02d is done", n)),
+				1, "subagent %d is reported", n)
 		}
 	})
 }
@@ -160,11 +196,21 @@ func twentyEvents() (script []turn) {
 // agent only as an agent's.
 func TestReport_BackgroundCommandOnce(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		job := toolCall("Bash", map[string]any{"command": "sleep 3; exit 3", "description": "a long & <odd> job", "run_in_background": true})
+		job := toolCall("Bash", map[string]any{
+			"command":           "sleep 3; exit 3",
+			"description":       "a long & <odd> job",
+			"run_in_background": true,
+		})
 		h := reportHooks(t)
 		h["UserPromptSubmit"] = h["SubagentStop"]
-		script := append(subagentTurns(c, "The sub work."), turn{textBlock("The agent is done."), job}, turn{textBlock("It runs.")}, turn{textBlock("I saw it end.")})
-		b := startHooked(t, c, config{Hooks: h, Args: []string{"--allowedTools", "Bash"}, Script: script})
+		script := append(subagentTurns(c, "The sub work."),
+			turn{textBlock("The agent is done."), job}, turn{textBlock("It runs.")},
+			turn{textBlock("I saw it end.")})
+		b := startHooked(t, c, config{
+			Hooks:  h,
+			Args:   []string{"--allowedTools", "Bash"},
+			Script: script,
+		})
 		b.Prompt("go ahead")
 		b.awaitPost("[Task Done]", "a long & ‹odd> job", "exit code 3")
 		b.WaitScreen("I saw it end.")

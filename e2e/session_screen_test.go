@@ -58,7 +58,8 @@ func (s *session) capture() (string, error) {
 // WaitScreen waits until the screen holds text, and returns the screen.
 func (s *session) WaitScreen(text string) string {
 	s.t.Helper()
-	return s.WaitScreenFunc(fmt.Sprintf("%q", text), func(screen string) bool { return strings.Contains(screen, text) })
+	return s.WaitScreenFunc(fmt.Sprintf("%q", text),
+		func(screen string) bool { return strings.Contains(screen, text) })
 }
 
 // WaitScreenFunc waits until the screen is as ok wants it; what names that in
@@ -104,7 +105,8 @@ func (s *session) WaitIdle() {
 }
 
 func isIdle(screen string) bool {
-	return inputBox.MatchString(screen) && !spinner.MatchString(screen) && !strings.Contains(screen, "esc to interrupt")
+	return inputBox.MatchString(screen) && !spinner.MatchString(screen) &&
+		!strings.Contains(screen, "esc to interrupt")
 }
 
 // Keys presses keys by tmux's names ("2", "Down", "Enter", "Escape"), whatever

@@ -78,9 +78,12 @@ func writeSettings(t *testing.T, home, project string, h hooks) {
 		"numStartups":                   3, // notices come at the first and the sixth
 		"hasSeenAutoDefaultNudge":       true,
 		"bypassPermissionsModeAccepted": true,
-		"customApiKeyResponses":         map[string]any{"approved": []string{fakeKey[len(fakeKey)-20:]}, "rejected": []string{}},
+		"customApiKeyResponses": map[string]any{
+			"approved": []string{fakeKey[len(fakeKey)-20:]}, "rejected": []string{},
+		},
 		"projects": map[string]any{project: map[string]any{
-			"hasTrustDialogAccepted": true, "hasCompletedProjectOnboarding": true, "allowedTools": []string{},
+			"hasTrustDialogAccepted": true, "hasCompletedProjectOnboarding": true,
+			"allowedTools": []string{},
 		}},
 	})
 	// Newer versions start in auto mode unless told otherwise.
@@ -118,7 +121,8 @@ func runIn(t *testing.T, dir string, env []string, name string, args ...string) 
 }
 
 // runWithInput is runIn with a standard input.
-func runWithInput(t *testing.T, input, dir string, env []string, name string, args ...string) string {
+func runWithInput(t *testing.T, input, dir string, env []string, name string,
+	args ...string) string {
 	t.Helper()
 	cmd := bound.Command(t, name, args...)
 	cmd.Stdin, cmd.Dir, cmd.Env = strings.NewReader(input), dir, env

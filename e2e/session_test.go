@@ -41,14 +41,19 @@ exec sh -i`
 // config is what a test may choose about a session. The zero value is a session
 // without hooks whose model says "All done."
 type config struct {
-	Script  []turn                                   // what the model says
-	Hooks   hooks                                    // settings.json
-	Env     []string                                 // NAME=value, for Claude Code and so for its hooks
-	Args    []string                                 // for Claude Code, e.g. "--permission-mode", "auto"
-	Files   map[string]string                        // in the project, or in HOME where a name begins with ~
-	Prepare func(t *testing.T, home, project string) // called before the start, for what else it needs
-	Folder  string                                   // the project's name in HOME; "" for a folder beside HOME
-	App     bool                                     // it asks with a Chat app's cards (bridged)
+	Script []turn // what the model says
+	Hooks  hooks  // settings.json
+	// NAME=value, for Claude Code and so for its hooks
+	Env []string
+	// for Claude Code, e.g. "--permission-mode", "auto"
+	Args []string
+	// in the project, or in HOME where a name begins with ~
+	Files map[string]string
+	// called before the start, for what else it needs
+	Prepare func(t *testing.T, home, project string)
+	// the project's name in HOME; "" for a folder beside HOME
+	Folder string
+	App    bool // it asks with a Chat app's cards (bridged)
 }
 
 // A session is a real Claude Code in a pane of a tmux server of its own.
@@ -70,7 +75,10 @@ func startSession(t *testing.T, c claude, cfg config) *session {
 	t.Helper()
 	s := newSession(t, c, cfg)
 	pidFile := filepath.Join(s.tmux.dir, "pid")
-	args := []string{"new-session", "-d", "-s", "claude", "-x", "110", "-y", "40", "-c", s.Dir, "sh", "-c", paneScript, pidFile, pidFile}
+	args := []string{
+		"new-session", "-d", "-s", "claude", "-x", "110", "-y", "40", "-c", s.Dir, "sh", "-c",
+		paneScript, pidFile, pidFile,
+	}
 	s.runTmux(append(append(args, c.Argv...), cfg.Args...)...)
 	s.process = s.findProcess(pidFile)
 	s.WaitIdle()
@@ -84,7 +92,14 @@ func newSession(t *testing.T, c claude, cfg config) *session {
 	takeSessionSlot(t)
 	root, err := os.MkdirTemp("", "s-") // short: a socket's path ends at 107 bytes
 	kit.NoError(t, err)
-	s := &session{t: t, Claude: c, API: newFakeModel(t, cfg.Script...), Home: filepath.Join(root, "home"), Dir: filepath.Join(root, "project"), processMark: rand.Text()}
+	s := &session{
+		t:           t,
+		Claude:      c,
+		API:         newFakeModel(t, cfg.Script...),
+		Home:        filepath.Join(root, "home"),
+		Dir:         filepath.Join(root, "project"),
+		processMark: rand.Text(),
+	}
 	s.tmux = tmux{socket: "gchat-e2e-" + strings.ToLower(s.processMark[:8]), dir: root}
 	s.tmux.env = s.sessionEnv(cfg.Env)
 	t.Cleanup(func() { s.cleanUp(root) })
@@ -116,7 +131,8 @@ func (s *session) Restart(args ...string) {
 	kit.NoError(s.t, os.Remove(pidFile))
 	begin := []string{"sh", "-c", `echo $$ >"$0.new"; mv "$0.new" "$0"; exec "$@"`, pidFile}
 	// The last session's input box is wiped away first: it would pass for the new one's.
-	s.TypeLine(`printf '\033[2J\033[H'; ` + shellLine(append(append(begin, s.Claude.Argv...), args...)...))
+	s.TypeLine(`printf '\033[2J\033[H'; ` + shellLine(append(append(begin, s.Claude.Argv...),
+		args...)...))
 	s.process.Close()
 	s.process = s.findProcess(pidFile)
 	s.WaitIdle()
@@ -126,9 +142,11 @@ func (s *session) Restart(args ...string) {
 // configuration may reach them.
 func (s *session) sessionEnv(extra []string) []string {
 	env := []string{
-		"HOME=" + s.Home, "TMPDIR=" + s.tmux.dir, "PATH=" + os.Getenv("PATH"), "SHELL=/bin/sh", "LANG=C.UTF-8", "TERM=screen-256color",
+		"HOME=" + s.Home, "TMPDIR=" + s.tmux.dir, "PATH=" + os.Getenv("PATH"), "SHELL=/bin/sh",
+		"LANG=C.UTF-8", "TERM=screen-256color",
 		"ANTHROPIC_API_KEY=" + fakeKey, "ANTHROPIC_BASE_URL=" + s.API.URL,
-		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1", "DISABLE_AUTOUPDATER=1", "DISABLE_ERROR_REPORTING=1",
+		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1",
+		"DISABLE_AUTOUPDATER=1", "DISABLE_ERROR_REPORTING=1",
 		"CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION=false", // a suggestion takes a turn of the script
 		// to compile what is used for seconds costs more of a core than it gives
 		"BUN_JSC_useDFGJIT=0",
@@ -213,7 +231,8 @@ func (s *session) cleanUp(root string) {
 			screen = err.Error()
 		}
 		s.t.Logf("log of the hooks:\n%s", s.readLog("gchat-hooks.log"))
-		s.t.Logf("Claude Code %s, screen:\n%s\n%s\n%s", s.Claude.Version, screen, s.API.lastRequests(5), lastLines(s.readTranscripts(), 8))
+		s.t.Logf("Claude Code %s, screen:\n%s\n%s\n%s", s.Claude.Version, screen,
+			s.API.lastRequests(5), lastLines(s.readTranscripts(), 8))
 	}
 	s.tmux.run("kill-server")
 	if killed := killMarked(sessionVariable+"="+s.processMark, 2*time.Second); len(killed) > 0 {
@@ -275,7 +294,8 @@ type tmux struct {
 func (x tmux) run(args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "tmux", append([]string{"-L", x.socket, "-f", "/dev/null"}, args...)...)
+	cmd := exec.CommandContext(ctx, "tmux",
+		append([]string{"-L", x.socket, "-f", "/dev/null"}, args...)...)
 	cmd.Env = append(x.env, "TMUX_TMPDIR="+x.dir)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
@@ -290,7 +310,8 @@ func (x tmux) run(args ...string) (string, error) {
 func (s *session) sitDown(t *testing.T) (command func(...string)) {
 	desk := tmux{socket: s.tmux.socket + "-desk", dir: s.tmux.dir, env: s.tmux.env}
 	socket, _, _ := strings.Cut(s.TMUX(), ",")
-	if _, err := desk.run("new-session", "-d", "-x", "120", "-y", "45", "unset TMUX; exec tmux -u -S "+filepath.Clean(socket)+" attach -t =claude"); err != nil {
+	if _, err := desk.run("new-session", "-d", "-x", "120", "-y", "45",
+		"unset TMUX; exec tmux -u -S "+filepath.Clean(socket)+" attach -t =claude"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _, _ = desk.run("kill-server") })

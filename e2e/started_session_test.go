@@ -44,7 +44,12 @@ func TestStart_PromptResumesSession(t *testing.T) {
 			b.WaitExit()
 		},
 	}, func(t *testing.T, c claude, end func(*hookedSession)) {
-		b := startApproving(t, c, config{Files: allowStarts, Script: []turn{askBackTurn, askBackTurn, {textBlock("Heard both.")}, {textBlock("Bye.")}}})
+		b := startApproving(t, c, config{
+			Files: allowStarts,
+			Script: []turn{
+				askBackTurn, askBackTurn, {textBlock("Heard both.")}, {textBlock("Bye.")},
+			},
+		})
 		b.Prompt("go ahead")
 		q := b.awaitPost("[Waiting for you]")
 		end(b)
@@ -68,22 +73,27 @@ func TestStart_PromptResumesSession(t *testing.T) {
 func TestStart_NewSession(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		b := startApproving(t, c, config{Files: allowStarts, Script: []turn{
-			{questionCall(databaseQuestion)}, thanksTurn, {textBlock("The new one is at work.")}, {textBlock("And goes on.")},
+			{questionCall(databaseQuestion)}, thanksTurn, {textBlock("The new one is at work.")},
+			{textBlock("And goes on.")},
 		}})
 		defer b.runOwnTmux("kill-server")
 		b.Prompt("go ahead")
 		b.reply(b.awaitPost("[AskUserQuestion]"), "1") // by which the project is known
 		b.WaitScreen("Thanks, understood.")
-		for text, told := range map[string]string{"/new nothing here": "No project here is called nothing", "/new": "• "} {
+		for text, told := range map[string]string{
+			"/new nothing here": "No project here is called nothing", "/new": "• ",
+		} {
 			b.post("", text)
 			b.awaitPost("[Not used]", told)
 		}
 		prompt := "--dangerously-skip-permissions is what I ask; about"
-		head := b.awaitPostInOtherThread(b.post("", "/new proj "+prompt), "[New session] project", prompt)
+		head := b.awaitPostInOtherThread(b.post("", "/new proj "+prompt), "[New session] project",
+			prompt)
 		b.awaitPost("[Started]", "attach")
 		b.API.WaitText(t, prompt)
 		b.awaitPostInThread(head, "[Sent]")
-		panes := b.runOwnTmux("list-panes", "-a", "-F", "#{pane_start_command} #{pane_current_path}")
+		panes := b.runOwnTmux("list-panes", "-a", "-F",
+			"#{pane_start_command} #{pane_current_path}")
 		kit.Containsf(t, panes, b.Dir, "it runs as")
 		checkLacks(t, panes, "danger")
 		b.reply(head, "go on then")
@@ -94,10 +104,17 @@ func TestStart_NewSession(t *testing.T) {
 // A direct message to the app begins one, too, by this machine's name.
 func TestStart_NewSessionByDirectMessage(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		b := startApproving(t, c, config{App: true, Files: allowStarts, Script: []turn{{questionCall(databaseQuestion)}, thanksTurn, {textBlock("At work.")}}})
+		b := startApproving(t, c, config{
+			App:    true,
+			Files:  allowStarts,
+			Script: []turn{{questionCall(databaseQuestion)}, thanksTurn, {textBlock("At work.")}},
+		})
 		defer b.runOwnTmux("kill-server")
 		b.Prompt("go ahead")
-		b.reply(b.awaitPostFunc("the question", func(m *chat.Message) bool { return len(m.CardsV2) > 0 }), "1")
+		b.reply(
+			b.awaitPostFunc("the question",
+				func(m *chat.Message) bool { return len(m.CardsV2) > 0 }),
+			"1")
 		b.WaitScreen("Thanks, understood.")
 		b.post("", "/new "+state.MachineName()+" project tidy up")
 		head := b.awaitPost("[New session] project", "tidy up")
@@ -123,10 +140,14 @@ func TestStart_RefusalNamesReason(t *testing.T) {
 			kit.NoError(t, os.RemoveAll(filepath.Join(b.Home, ".claude", "projects")))
 		}, "transcript is gone"},
 		"off": {func(t *testing.T, b *hookedSession) {
-			writeFile(t, filepath.Join(b.Home, ".config", "gchat-hooks", "config.json"), map[string]any{})
+			writeFile(t, filepath.Join(b.Home, ".config", "gchat-hooks", "config.json"),
+				map[string]any{})
 		}, "claude --resume"},
 	}, func(t *testing.T, cl claude, c testCase) {
-		b := startApproving(t, cl, config{Files: allowStarts, Script: []turn{askBackTurn, askBackTurn}})
+		b := startApproving(t, cl, config{
+			Files:  allowStarts,
+			Script: []turn{askBackTurn, askBackTurn},
+		})
 		b.Prompt("go ahead")
 		q := b.awaitPost("[Waiting for you]")
 		b.Quit()
@@ -158,13 +179,15 @@ func TestStart_PromptsWhileClaudeEnds(t *testing.T) {
 func TestStart_PromptOnceWithoutHooks(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		b := startApproving(t, c, config{Files: allowStarts, Script: []turn{
-			{questionCall(databaseQuestion)}, thanksTurn, {textBlock("One.")}, {textBlock("Two.")}, {textBlock("Three.")}, {textBlock("Four.")},
+			{questionCall(databaseQuestion)}, thanksTurn, {textBlock("One.")}, {textBlock("Two.")},
+			{textBlock("Three.")}, {textBlock("Four.")},
 		}})
 		defer b.runOwnTmux("kill-server")
 		b.Prompt("go ahead")
 		b.reply(b.awaitPost("[AskUserQuestion]"), "1")
 		b.WaitScreen("Thanks, understood.")
-		writeFile(t, filepath.Join(b.Dir, ".claude", "settings.local.json"), map[string]any{"disableAllHooks": true})
+		writeFile(t, filepath.Join(b.Dir, ".claude", "settings.local.json"),
+			map[string]any{"disableAllHooks": true})
 		b.post("", "/new proj count to three")
 		b.API.WaitText(t, "count to three")
 		time.Sleep(25 * time.Second)

@@ -18,8 +18,10 @@ func wakeHooks(t testing.TB) hooks {
 		return []hook{{Matcher: matcher, Command: builtProgram(t) + " " + name, Timeout: 60}}
 	}
 	return hooks{
-		"Stop": on("stop-hook", ""), "PreToolUse": on("pre-tool-use-hook", "AskUserQuestion"), "SessionEnd": on("session-end-hook", ""), "PreCompact": on("pre-compact-hook", ""),
-		"Notification": append(on("notification-idle-hook", "idle_prompt"), on("notification-permission-hook", "permission_prompt")...),
+		"Stop": on("stop-hook", ""), "PreToolUse": on("pre-tool-use-hook", "AskUserQuestion"),
+		"SessionEnd": on("session-end-hook", ""), "PreCompact": on("pre-compact-hook", ""),
+		"Notification": append(on("notification-idle-hook", "idle_prompt"),
+			on("notification-permission-hook", "permission_prompt")...),
 	}
 }
 
@@ -38,20 +40,24 @@ type supervisedSession struct {
 	dir string
 }
 
-func startSupervised(t *testing.T, c claude, settings string, hang bool, script ...turn) supervisedSession {
+func startSupervised(t *testing.T, c claude, settings string, hang bool,
+	script ...turn) supervisedSession {
 	t.Helper()
 	dir := t.TempDir()
 	kit.NoError(t, os.Mkdir(filepath.Join(dir, "bin"), 0o700))
 	kit.NoError(t, os.Mkdir(filepath.Join(dir, "messages"), 0o700))
 	writeScript(t, filepath.Join(dir, "bin/openclaw"), stagedOpenClaw)
-	writeText(t, filepath.Join(dir, "registry.json"), `{"hook_settings":`+settings+`,"agents":[{"agent_id":"warden","enabled":true,"tmux_session_name":"claude","openclaw_session_id":"1111-2222"}]}`)
+	writeText(t, filepath.Join(dir, "registry.json"),
+		`{"hook_settings":`+settings+
+			`,"agents":[{"agent_id":"warden","enabled":true,"tmux_session_name":"claude","openclaw_session_id":"1111-2222"}]}`)
 	if hang {
 		writeText(t, filepath.Join(dir, "hang"), "")
 	}
 	kit.NoError(t, os.Symlink(builtProgram(t), filepath.Join(dir, "bin", "menu-driver.sh")))
 	s := supervisedSession{dir: dir}
 	s.session = startSession(t, c, config{Hooks: wakeHooks(t), Script: script, Files: map[string]string{personalConfig: `{"menu_decides": true}`}, Env: []string{
-		"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "WAKE_E2E=" + dir, "GCHAT_WAKE_REGISTRY=" + filepath.Join(dir, "registry.json"),
+		"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "WAKE_E2E=" + dir,
+		"GCHAT_WAKE_REGISTRY=" + filepath.Join(dir, "registry.json"),
 	}})
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -95,7 +101,8 @@ func (s supervisedSession) runAction(message, action string, more ...string) {
 			continue
 		}
 		command, _, _ := strings.Cut(strings.TrimSpace(line), " <")
-		env := append(os.Environ(), "PATH="+filepath.Join(s.dir, "bin")+":"+os.Getenv("PATH"), "TMUX="+s.TMUX(), "HOME="+s.Home)
+		env := append(os.Environ(), "PATH="+filepath.Join(s.dir, "bin")+":"+os.Getenv("PATH"),
+			"TMUX="+s.TMUX(), "HOME="+s.Home)
 		runIn(s.t, "", env, "sh", "-c", strings.Join(append([]string{command}, more...), " "))
 		return
 	}
@@ -105,9 +112,14 @@ func (s supervisedSession) runAction(message, action string, more ...string) {
 func TestSupervisor_HearsLastOutput(t *testing.T) {
 	words := "The **last** words: \"ü\" 🙂 `x`\n\n- one\n- two"
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		s := startSupervised(t, c, "{}", false, turn{textBlock("The first words.")}, turn{textBlock("Let me look."), toolCall("Bash", map[string]any{"command": "true", "description": "Look"})}, turn{textBlock(words)})
+		s := startSupervised(t, c, "{}", false, turn{textBlock("The first words.")}, turn{
+			textBlock("Let me look."),
+			toolCall("Bash", map[string]any{"command": "true", "description": "Look"}),
+		}, turn{textBlock(words)})
 		s.Prompt("go ahead")
-		m := s.awaitWake("response_complete", "[CONTENT]\nThe first words.\n\n[STATE HINT]\nstate: idle\n", "tmux_session_name: claude\n")
+		m := s.awaitWake("response_complete",
+			"[CONTENT]\nThe first words.\n\n[STATE HINT]\nstate: idle\n",
+			"tmux_session_name: claude\n")
 		s.WaitIdle()
 		s.runAction(m, "type", "'and now'")
 		s.awaitWake("response_complete", "[CONTENT]\n"+words+"\n\n[STATE HINT]\nstate: idle\n")
@@ -125,10 +137,15 @@ func TestSupervisor_AnswersQuestion(t *testing.T) {
 		s := startSupervised(t, c, "{}", true, turn{questionCall(deployQuestion)}, thanksTurn)
 		s.Prompt("go ahead")
 		s.WaitScreen(firstOption)
-		m := s.awaitWake("ask_user_question", "[ASK USER QUESTION]\nQuestion: "+deployQuestion.Question+"\nHeader: "+deployQuestion.Header+"\nMulti-select: no\nOptions:\n  1. "+deployQuestion.Options[0].Label, "state: awaiting_user_input")
+		m := s.awaitWake("ask_user_question",
+			"[ASK USER QUESTION]\nQuestion: "+deployQuestion.Question+"\nHeader: "+
+				deployQuestion.Header+"\nMulti-select: no\nOptions:\n  1. "+
+				deployQuestion.Options[0].Label,
+			"state: awaiting_user_input")
 		s.runAction(m, "snapshot")
 		s.runAction(m, "choose", "2")
-		s.awaitResult(1, fmt.Sprintf(`"%s"="%s"`, deployQuestion.Question, deployQuestion.Options[1].Label))
+		s.awaitResult(1,
+			fmt.Sprintf(`"%s"="%s"`, deployQuestion.Question, deployQuestion.Options[1].Label))
 		s.WaitIdle()
 	})
 }
@@ -136,7 +153,8 @@ func TestSupervisor_AnswersQuestion(t *testing.T) {
 // A decision to block sends the session on, once.
 func TestSupervisor_SendsSessionOn(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		s := startSupervised(t, c, `{"hook_mode":"bidirectional"}`, false, turn{textBlock("I stop here.")}, turn{textBlock("Then I go on.")})
+		s := startSupervised(t, c, `{"hook_mode":"bidirectional"}`, false,
+			turn{textBlock("I stop here.")}, turn{textBlock("Then I go on.")})
 		reply := `{"result":{"payloads":[{"text":"{\"decision\":\"block\",\"reason\":\"Do F2.2 of the plan, too.\"}"}]}}`
 		kit.NoError(t, os.WriteFile(filepath.Join(s.dir, "reply"), []byte(reply), 0o600))
 		s.Prompt("go ahead")
@@ -150,14 +168,19 @@ func TestSupervisor_SendsSessionOn(t *testing.T) {
 // a tool's permission, and sees what Claude wants to run, but not twice of a question.
 func TestSupervisor_SeesPermission(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		s := startSupervised(t, c, "{}", false, turn{questionCall(deployQuestion)}, turn{toolCall("Bash", map[string]any{"command": "mkdir -p out/of/reach", "description": "Make a folder"})}, thanksTurn)
+		s := startSupervised(t, c, "{}", false, turn{questionCall(deployQuestion)}, turn{
+			toolCall("Bash", map[string]any{
+				"command": "mkdir -p out/of/reach", "description": "Make a folder",
+			}),
+		}, thanksTurn)
 		s.Prompt("go ahead")
 		m := s.awaitWake("ask_user_question")
 		s.awaitLog(`"trigger":"permission_prompt"`, `"outcome":"unchanged"`)
 		kit.Equalf(t, len(s.wakeMessages()), 1, "messages for one question")
 		s.runAction(m, "type", "'whatever is quick'")
 		s.awaitResult(1, fmt.Sprintf(`"%s"="whatever is quick"`, deployQuestion.Question))
-		m = s.awaitWake("permission_prompt", "[CONTENT]\n", "mkdir -p out/of/reach", "state: permission_prompt")
+		m = s.awaitWake("permission_prompt", "[CONTENT]\n", "mkdir -p out/of/reach",
+			"state: permission_prompt")
 		s.runAction(m, "choose", "1")
 		s.API.WaitToolResult(t, 2)
 		s.WaitIdle()
@@ -186,9 +209,15 @@ func checkSendsClaudeOn(t *testing.T, c claude, o *openClaw) {
 	kit.NoError(t, os.WriteFile(registry, []byte(agents), 0o600))
 	h := wakeHooks(t)
 	h["Stop"][0].Timeout = 150
-	s := startSession(t, c, config{Hooks: h, Script: []turn{{textBlock("I stop here.")}, {textBlock("Then I go on.")}}, Env: []string{"PATH=" + o.Bin + ":" + os.Getenv("PATH"), "GCHAT_WAKE_REGISTRY=" + registry}})
+	s := startSession(t, c, config{
+		Hooks:  h,
+		Script: []turn{{textBlock("I stop here.")}, {textBlock("Then I go on.")}},
+		Env:    []string{"PATH=" + o.Bin + ":" + os.Getenv("PATH"), "GCHAT_WAKE_REGISTRY=" + registry},
+	})
 	s.Prompt("go ahead")
-	if heard := o.awaitMessage(t, "[TRIGGER]\ntype: response_complete", "[CONTENT]\nI stop here.\n\n[STATE HINT]"); !strings.HasPrefix(heard, "[SESSION IDENTITY]\nagent_id: warden\ntmux_session_name: claude\n") {
+	if heard := o.awaitMessage(t, "[TRIGGER]\ntype: response_complete",
+		"[CONTENT]\nI stop here.\n\n[STATE HINT]"); !strings.HasPrefix(heard,
+		"[SESSION IDENTITY]\nagent_id: warden\ntmux_session_name: claude\n") {
 		t.Errorf("the agent heard %q", heard)
 	}
 	s.API.WaitText(t, "Do F2.2 of the plan, too.")

@@ -25,10 +25,17 @@ func TestCard_TappedAnswers(t *testing.T) {
 		told   []string
 	}{
 		"single choice": {[]question{deployQuestion}, "2", nil, []string{`"="Rolling deployment"`}},
-		"several":       {[]question{featuresQuestion}, "send", map[string][]string{"q1": {"1", "3"}}, []string{`"="Auth, Search"`}},
-		"two questions": {[]question{databaseQuestion, featuresQuestion}, "send", map[string][]string{"q1": {"2"}, "q2": {"3"}},
+		"several": {
+			[]question{featuresQuestion}, "send", map[string][]string{"q1": {"1", "3"}},
+			[]string{`"="Auth, Search"`},
+		},
+		"two questions": {[]question{
+			databaseQuestion, featuresQuestion,
+		}, "send", map[string][]string{"q1": {"2"}, "q2": {"3"}},
 			[]string{`"Which DB?"="SQLite"`, `"="Search"`}},
-		"own words": {[]question{deployQuestion}, "send", map[string][]string{"w1": {"neither: use \"$HOME\" & wait\nQ2: 1 然后 ✅"}},
+		"own words": {[]question{deployQuestion}, "send", map[string][]string{
+			"w1": {"neither: use \"$HOME\" & wait\nQ2: 1 然后 ✅"},
+		},
 			[]string{"neither: use \"$HOME\" & wait\nQ2: 1 然后 ✅"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -37,7 +44,9 @@ func TestCard_TappedAnswers(t *testing.T) {
 				versions = bothVersions
 			}
 			eachClaude(t, versions, func(t *testing.T, cl claude) {
-				b := startWithApp(t, cl, config{Script: []turn{{questionCall(c.asks...)}, thanksTurn}})
+				b := startWithApp(t, cl, config{
+					Script: []turn{{questionCall(c.asks...)}, thanksTurn},
+				})
 				b.Prompt("go ahead")
 				q := b.awaitPost("[AskUserQuestion]", c.asks[0].Question)
 				b.tapCard(q, c.choice, c.inputs)
@@ -52,9 +61,15 @@ func TestCard_TappedAnswers(t *testing.T) {
 // A permission is allowed, one denied with a reason, one allowed for always; then comes
 // the next instruction.
 func TestCard_TappedDecisions(t *testing.T) {
-	eachSession(t, testedVersions, startWithApp, config{Script: []turn{{bash("mkdir one")}, {bash("mkdir two")}, {bash("mkdir three")}, {bash("mkdir four")}, askBackTurn, thanksTurn}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, testedVersions, startWithApp, config{
+		Script: []turn{
+			{bash("mkdir one")}, {bash("mkdir two")}, {bash("mkdir three")}, {bash("mkdir four")},
+			askBackTurn, thanksTurn,
+		},
+	}, func(t *testing.T, b *hookedSession) {
 		for _, step := range []struct{ shown, choice, why, says string }{
-			{"mkdir one", "allow", "", "Allowed: Bash: mkdir one"}, {"mkdir two", "deny", "use git mv", "Reason: use git mv"},
+			{"mkdir one", "allow", "", "Allowed: Bash: mkdir one"},
+			{"mkdir two", "deny", "use git mv", "Reason: use git mv"},
 			{"mkdir three", "always", "", "Always allowed from now on:"},
 		} {
 			q := b.awaitPost("[Permission]", step.shown)
@@ -67,7 +82,9 @@ func TestCard_TappedDecisions(t *testing.T) {
 		b.API.WaitText(t, "yes, and push it")
 		b.WaitScreen("Thanks, understood.")
 		b.awaitClosedCard(q, "[Sent]")
-		for name, want := range map[string]bool{"one": true, "two": false, "three": true, "four": true} {
+		for name, want := range map[string]bool{
+			"one": true, "two": false, "three": true, "four": true,
+		} {
 			if _, err := os.Stat(filepath.Join(b.Dir, name)); (err == nil) != want {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -78,7 +95,10 @@ func TestCard_TappedDecisions(t *testing.T) {
 func TestCard_TappedPlan(t *testing.T) {
 	plan := turn{toolCall("ExitPlanMode", map[string]any{"plan": "# The plan\n\n1. do this"})}
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		b := startWithApp(t, c, config{Args: []string{"--permission-mode", "plan"}, Script: []turn{{textBlock("Hm.")}, plan, plan, thanksTurn}})
+		b := startWithApp(t, c, config{
+			Args:   []string{"--permission-mode", "plan"},
+			Script: []turn{{textBlock("Hm.")}, plan, plan, thanksTurn},
+		})
 		b.promptPlan("# The plan\n\n1. do this")
 		q := b.awaitPost("[Plan] Session:")
 		b.tapCard(q, "back", map[string][]string{"w1": {"leave it out"}})
@@ -92,7 +112,12 @@ func TestCard_TappedPlan(t *testing.T) {
 // The terminal, a second person and an old card: the first answer counts, and each of the
 // others is told.
 func TestCard_LateTapsNotUsed(t *testing.T) {
-	eachSession(t, testedVersions, startWithApp, config{Env: []string{"GCHAT_ALLOWED_USERS=" + space.PersonName + ",users/2"}, Script: []turn{{questionCall(deployQuestion)}, {questionCall(databaseQuestion)}, thanksTurn}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, testedVersions, startWithApp, config{
+		Env: []string{"GCHAT_ALLOWED_USERS=" + space.PersonName + ",users/2"},
+		Script: []turn{
+			{questionCall(deployQuestion)}, {questionCall(databaseQuestion)}, thanksTurn,
+		},
+	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
 		old := buttonState(q)
 		b.Choose(firstOption, "2")
@@ -120,7 +145,9 @@ func buttonState(m *chat.Message) string {
 
 // A tap while no poller runs is used when one is back, which the waiting hook starts.
 func TestCard_TapWithoutPollerCounts(t *testing.T) {
-	eachSession(t, testedVersions, startWithApp, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, testedVersions, startWithApp, config{
+		Script: []turn{{questionCall(deployQuestion)}, thanksTurn},
+	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[AskUserQuestion]")
 		b.killProcess("poller --detached")
 		b.tapCard(q, "3", nil)
@@ -132,7 +159,9 @@ func TestCard_TapWithoutPollerCounts(t *testing.T) {
 // A card whose machine is gone: another one, which has its subscription, tells who tapped
 // it.
 func TestCard_OfAnotherMachineClosed(t *testing.T) {
-	eachSession(t, testedVersions, startWithApp, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, testedVersions, startWithApp, config{
+		Script: []turn{{questionCall(deployQuestion)}, thanksTurn},
+	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
 		kit.NoError(t, b.space.Tap(nil, q.Name, strings.Repeat("0", 32), "2", nil, ""))
 		b.awaitPost("[Not used]", "closed")
@@ -172,7 +201,12 @@ func TestCard_TapAndKeyTogether(t *testing.T) {
 
 // A card has a button for both.
 func TestCard_TappedDeclines(t *testing.T) {
-	eachSession(t, bothVersions, startWithApp, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn, {questionCall(databaseQuestion)}, thanksTurn}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, bothVersions, startWithApp, config{
+		Script: []turn{
+			{questionCall(deployQuestion)}, thanksTurn, {questionCall(databaseQuestion)},
+			thanksTurn,
+		},
+	}, func(t *testing.T, b *hookedSession) {
 		card := b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
 		b.tapCard(card, "chat", map[string][]string{"w1": {"what is a canary?"}})
 		b.awaitResult(1, clarifyText+deployQuestion.Question, "The user wrote: what is a canary?")
@@ -190,13 +224,20 @@ func TestCard_TappedDeclines(t *testing.T) {
 
 // A form is filled in on its card.
 func TestCard_TappedForm(t *testing.T) {
-	eachSession(t, bothVersions, startWithApp, config{Args: formVersions, Prepare: serveForms(formOfAllKinds), Script: []turn{{fillFormCall}, {fillFormCall}, thanksTurn}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, bothVersions, startWithApp, config{
+		Args:    formVersions,
+		Prepare: serveForms(formOfAllKinds),
+		Script:  []turn{{fillFormCall}, {fillFormCall}, thanksTurn},
+	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Form] Session:", "Book a table?")
 		// the fields come in the order of their names
 		b.tapCard(q, "accept", map[string][]string{"w2": {"Ann"}})
 		b.awaitPost("[Not used]", "4. seats: it is required.")
-		b.tapCard(q, "accept", map[string][]string{"q1": {"2", "1"}, "w2": {"Ann"}, "w4": {"4"}, "q5": {"1"}})
-		b.awaitResult(1, `{"food":["a","b"],"name":"Ann","seats":4,"smoke":true}`, `"action":"accept"`)
+		b.tapCard(q, "accept", map[string][]string{
+			"q1": {"2", "1"}, "w2": {"Ann"}, "w4": {"4"}, "q5": {"1"},
+		})
+		b.awaitResult(1, `{"food":["a","b"],"name":"Ann","seats":4,"smoke":true}`,
+			`"action":"accept"`)
 		b.awaitClosedCard(q, "Accepted.")
 		next := b.awaitPostFunc("the second form", func(m *chat.Message) bool {
 			return strings.HasPrefix(cmp.Or(m.Text, m.FallbackText), "[Form]") && m.Name != q.Name

@@ -15,7 +15,8 @@ import (
 
 // startJoined starts a Claude Code on a machine that a person has joined to the hub with
 // the line from the app: by a direct message, or in a named space.
-func startJoined(t *testing.T, c claude, g *fakeGoogle, hubs []*replica, u *chat.User, space string, cfg config) *session {
+func startJoined(t *testing.T, c claude, g *fakeGoogle, hubs []*replica, u *chat.User, space string,
+	cfg config) *session {
 	t.Helper()
 	line, code := g.joinLine(u, space)
 	cfg.Env = append(cfg.Env, "GCHAT_POLLER_INTERVAL=0.2")
@@ -36,7 +37,8 @@ func TestTeam_AnswersOnlyTheirOwn(t *testing.T) {
 			if t.Failed() {
 				for _, space := range []string{"spaces/dm1", "spaces/dm2", "spaces/room"} {
 					for _, m := range g.Messages(space) {
-						t.Logf("%s: %s: %s %q", space, m.Sender.Name, m.ClientAssignedMessageId, m.Text+m.FallbackText)
+						t.Logf("%s: %s: %s %q", space, m.Sender.Name, m.ClientAssignedMessageId,
+							m.Text+m.FallbackText)
 					}
 				}
 			}
@@ -46,10 +48,17 @@ func TestTeam_AnswersOnlyTheirOwn(t *testing.T) {
 		writeFile(t, policy, map[string]any{"spaces": map[string][]string{room: {bob.Name}}})
 		hubs := startReplicas(t, g, 2, "--policy", policy)
 		script := func(folder string) config {
-			return config{Script: []turn{{questionCall(deployQuestion)}, {bash("mkdir " + folder)}, askBackTurn, {textBlock("Done with " + folder + ".")}}}
+			return config{
+				Script: []turn{
+					{questionCall(deployQuestion)}, {bash("mkdir " + folder)}, askBackTurn,
+					{textBlock("Done with " + folder + ".")},
+				},
+			}
 		}
 		planned := script("three")
-		planned.Script = slices.Insert(planned.Script, 1, turn{toolCall("ExitPlanMode", map[string]any{"plan": "# The plan"})})
+		planned.Script = slices.Insert(planned.Script, 1, turn{
+			toolCall("ExitPlanMode", map[string]any{"plan": "# The plan"}),
+		})
 		planned.Script = slices.Insert(planned.Script, 0, turn{textBlock("Hm.")})
 		planned.Args = []string{"--permission-mode", "plan"}
 		laptop := startJoined(t, c, g, hubs, ann, "", script("one"))
@@ -59,7 +68,8 @@ func TestTeam_AnswersOnlyTheirOwn(t *testing.T) {
 		carol := person(3, "carol@example.com")
 		laptop.Prompt("go ahead")
 		server.Prompt("go ahead")
-		message, two, three := g.Await("spaces/dm1", deployQuestion.Question), g.Await(room, deployQuestion.Question), g.Await("spaces/dm2", deployQuestion.Question)
+		message, two, three := g.Await("spaces/dm1", deployQuestion.Question),
+			g.Await(room, deployQuestion.Question), g.Await("spaces/dm2", deployQuestion.Question)
 
 		// Who is asked nothing decides nothing: a member of the room, and Bob with a card
 		// of his own that carries Ann's button.
@@ -80,13 +90,15 @@ func TestTeam_AnswersOnlyTheirOwn(t *testing.T) {
 		plan := g.Await("spaces/dm2", "The plan")
 		g.Tap(bob, plan, "approve", nil)
 
-		message, two, three = g.Await("spaces/dm1", "mkdir one"), g.Await(room, "mkdir two"), g.Await("spaces/dm2", "mkdir three")
+		message, two, three = g.Await("spaces/dm1", "mkdir one"), g.Await(room, "mkdir two"),
+			g.Await("spaces/dm2", "mkdir three")
 		g.Say(carol, room, two, "no")
 		g.Tap(ann, message, "allow", nil)
 		g.Say(ann, room, two, "yes")
 		g.Say(bob, "spaces/dm2", three, "no, use git mv")
 
-		message, two, three = g.Await("spaces/dm1", "Shall I commit?"), g.Await(room, "Shall I commit?"), g.Await("spaces/dm2", "Shall I commit?")
+		message, two, three = g.Await("spaces/dm1", "Shall I commit?"),
+			g.Await(room, "Shall I commit?"), g.Await("spaces/dm2", "Shall I commit?")
 		g.Say(ann, "spaces/dm1", message, "commit one")
 		g.Say(bob, room, two, "commit two")
 		g.Tap(bob, three, "send", map[string]string{"w1": "commit three"})
@@ -106,11 +118,14 @@ func TestTeam_AnswersOnlyTheirOwn(t *testing.T) {
 		ids := map[string][]string{}
 		for _, space := range []string{"spaces/dm1", room, "spaces/dm2"} {
 			for _, m := range g.Messages(space) {
-				if parts := strings.Split(m.ClientAssignedMessageId, "-"); len(parts) > 2 && !slices.Contains(ids[space], parts[1]) {
+				if parts := strings.Split(m.ClientAssignedMessageId, "-"); len(parts) > 2 &&
+					!slices.Contains(ids[space], parts[1]) {
 					ids[space] = append(ids[space], parts[1])
 				}
 				b, _ := json.Marshal(m)
-				for folder, where := range map[string]string{"one": "spaces/dm1", "two": room, "three": "spaces/dm2"} {
+				for folder, where := range map[string]string{
+					"one": "spaces/dm1", "two": room, "three": "spaces/dm2",
+				} {
 					if strings.Contains(string(b), "mkdir "+folder) && space != where {
 						t.Errorf("%s has a message about %s", space, folder)
 					}

@@ -13,15 +13,20 @@ import (
 // there answers it; and what is written there goes to Claude when it is over.
 func TestTerminalDialog_AutoModeNoted(t *testing.T) {
 	eachClaude(t, []string{newestVersion}, func(t *testing.T, c claude) {
-		push := toolCall("Bash", map[string]string{"command": "git push --force", "description": "push"})
+		push := toolCall("Bash", map[string]string{
+			"command": "git push --force", "description": "push",
+		})
 		b := startHooked(t, c, config{
 			Hooks: approveAndReportHooks(t), Args: []string{"--permission-mode", "auto"},
-			Script: []turn{{textBlock("I push."), push}, {textBlock("Pushed.")}, {textBlock("And tested.")}},
+			Script: []turn{
+				{textBlock("I push."), push}, {textBlock("Pushed.")}, {textBlock("And tested.")},
+			},
 		})
 		b.Prompt("go ahead")
 		b.WaitScreen("Enter to stay in auto mode")
 		began := time.Now()
-		note := b.awaitPost("[Permission] ", "Claude waits in the terminal: Auto mode can't check actions", "git push --force")
+		note := b.awaitPost("[Permission] ",
+			"Claude waits in the terminal: Auto mode can't check actions", "git push --force")
 		t.Logf("noted %v after the dialog was seen", time.Since(began))
 		kit.Containsf(t, b.runCommand("status"), "Claude waits in the terminal", "status")
 		kit.Containsf(t, b.runCommand("doctor"), "waits in its terminal", "doctor")
@@ -34,7 +39,8 @@ func TestTerminalDialog_AutoModeNoted(t *testing.T) {
 		b.Keys("Enter")
 		b.WaitScreen("so this one needs your approval")
 		b.awaitPostAfter(note, "[Gone on]")
-		again := b.awaitPostAfter(note, "[Permission] ", "waits for a permission", "git push --force")
+		again := b.awaitPostAfter(note, "[Permission] ", "waits for a permission",
+			"git push --force")
 		b.WaitScreen("so this one needs your approval") // nothing was typed into it
 		b.Keys("Down")
 		b.Keys("Enter")
@@ -54,7 +60,10 @@ func TestTerminalDialog_FormNoted(t *testing.T) {
 		delete(hooks, formEvent) // as where the preset was registered by an earlier version
 		b := startHooked(t, c, config{
 			Hooks: hooks, Args: formVersions,
-			Script:  []turn{{textBlock("A form."), fillFormCall}, {textBlock("Filled in.")}, {textBlock("And tested.")}},
+			Script: []turn{
+				{textBlock("A form."), fillFormCall}, {textBlock("Filled in.")},
+				{textBlock("And tested.")},
+			},
 			Prepare: serveForms(nameForm),
 		})
 		b.Prompt("go ahead")

@@ -22,8 +22,10 @@ func (b *hookedSession) startSteering() (thread string) {
 	env := lookupIn(b.tmux.env)
 	host, _, _ := strings.Cut(strings.TrimPrefix(env("GOOGLE_CHAT_WEBHOOK_URL"), "http://"), "/")
 	_, err = state.SessionsIn(state.UserStateDir(env)).Change("the-session", func(s *state.Session) {
-		s.Name, s.ThreadName, s.Chat, s.Environment = "here", m.Thread.Name, host+"/"+space.Name, state.Environment(env)
-		s.AcceptsCommands, s.StartedAt, s.LastSeen, s.ProjectDir = true, time.Now(), time.Now(), b.Dir
+		s.Name, s.ThreadName, s.Chat, s.Environment = "here", m.Thread.Name, host+"/"+space.Name,
+			state.Environment(env)
+		s.AcceptsCommands, s.StartedAt, s.LastSeen, s.ProjectDir = true, time.Now(), time.Now(),
+			b.Dir
 		s.ClaudePID, s.ClaudeStart = b.ClaudePID(), inject.ProcessStart(b.ClaudePID())
 		s.TmuxPane, s.TmuxSocket = b.Pane(), inject.ServerOf(b.TMUX()).Socket
 	})
@@ -37,9 +39,12 @@ func TestCommand_StatusScreenStop(t *testing.T) {
 	const forever = "./forever.sh"
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		b := startAsking(t, c, config{
-			Args:   []string{"--allowedTools", "Bash(" + forever + ")"},
-			Files:  map[string]string{forever: "#!/bin/sh\nexec sleep 1000\n"},
-			Script: []turn{{toolCall("Bash", map[string]any{"command": forever})}, {toolCall("Bash", map[string]any{"command": "mkdir -p out/of/reach"})}, thanksTurn},
+			Args:  []string{"--allowedTools", "Bash(" + forever + ")"},
+			Files: map[string]string{forever: "#!/bin/sh\nexec sleep 1000\n"},
+			Script: []turn{
+				{toolCall("Bash", map[string]any{"command": forever})},
+				{toolCall("Bash", map[string]any{"command": "mkdir -p out/of/reach"})}, thanksTurn,
+			},
 		})
 		thread := b.startSteering()
 		b.startDaemon()
@@ -73,8 +78,9 @@ func TestCommand_StatusScreenStop(t *testing.T) {
 // we typed is taken out of it again, and the next prompt goes in.
 func TestCommand_StopBeforeFirstOutput(t *testing.T) {
 	eachCase(t, bothVersions, map[string]string{
-		"one line":  "yes, and publish it",
-		"long":      "yes, and publish it: " + strings.Repeat("the whole of it, with each part in its place, ", 6) + "today",
+		"one line": "yes, and publish it",
+		"long": "yes, and publish it: " +
+			strings.Repeat("the whole of it, with each part in its place, ", 6) + "today",
 		"two lines": "yes,\nand publish \"it\"; then rest  twice",
 	}, func(t *testing.T, c claude, prompt string) {
 		b := startApproving(t, c, config{Script: []turn{askBackTurn, {emptyBlock}, thanksTurn}})
@@ -93,7 +99,9 @@ func TestCommand_StopBeforeFirstOutput(t *testing.T) {
 // Claude Code's own commands are typed as they are when Claude is idle, and the thread is
 // told what the terminal says of them.
 func TestCommand_ClaudesOwn(t *testing.T) {
-	eachSession(t, bothVersions, startApproving, config{Script: []turn{askBackTurn, askBackTurn, askBackTurn, askBackTurn}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, bothVersions, startApproving, config{
+		Script: []turn{askBackTurn, askBackTurn, askBackTurn, askBackTurn},
+	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Waiting for you]")
 		b.reply(q, "/model haiku")
 		b.awaitPost("[Sent] /model haiku", "Haiku")
@@ -115,8 +123,13 @@ func TestCommand_ClaudesOwn(t *testing.T) {
 // In a question's thread our commands are commands, and "help" and "?" ask what to write:
 // Claude gets the answer alone.
 func TestCommand_InAQuestionsThread(t *testing.T) {
-	eachCase(t, bothVersions, map[string]bool{"chat": false, "page": true}, func(t *testing.T, c claude, onPage bool) {
-		b := startApproving(t, c, config{App: onPage, Script: []turn{askBackTurn, {questionCall(deployQuestion)}, thanksTurn}})
+	eachCase(t, bothVersions, map[string]bool{
+		"chat": false, "page": true,
+	}, func(t *testing.T, c claude, onPage bool) {
+		b := startApproving(t, c, config{
+			App:    onPage,
+			Script: []turn{askBackTurn, {questionCall(deployQuestion)}, thanksTurn},
+		})
 		b.Prompt("go ahead")
 		b.reply(b.awaitPost("[Waiting for you]"), "yes")
 		q := b.awaitPost("[AskUserQuestion]", deployQuestion.Question)

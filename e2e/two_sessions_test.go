@@ -10,11 +10,17 @@ import (
 // Two sessions at once, and each gets what was said to it.
 func TestTwoSessions_DecidedCrosswise(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		one := startApproving(t, c, config{Script: []turn{{bash("mkdir one")}, askBackTurn, thanksTurn}})
-		two := one.startBeside(config{Hooks: approveHooks(t), Script: []turn{{bash("mkdir two")}, askBackTurn, {textBlock("Bye.")}}})
+		one := startApproving(t, c, config{
+			Script: []turn{{bash("mkdir one")}, askBackTurn, thanksTurn},
+		})
+		two := one.startBeside(config{
+			Hooks:  approveHooks(t),
+			Script: []turn{{bash("mkdir two")}, askBackTurn, {textBlock("Bye.")}},
+		})
 		one.Prompt("go ahead")
 		two.Prompt("go ahead")
-		first, second := one.awaitPost("[Permission]", "mkdir one"), one.awaitPost("[Permission]", "mkdir two")
+		first, second := one.awaitPost("[Permission]", "mkdir one"),
+			one.awaitPost("[Permission]", "mkdir two")
 		one.reply(second, "no, not that one")
 		one.reply(first, "y")
 		two.awaitResult(1, "not that one")
@@ -28,7 +34,8 @@ func TestTwoSessions_DecidedCrosswise(t *testing.T) {
 		one.WaitScreen("Thanks, understood.")
 		two.WaitScreen("Bye.")
 		for _, s := range []*hookedSession{one, two} {
-			kit.Equalf(t, s.API.maxCount("alpha-one")+s.API.maxCount("beta-two"), 1, "instructions of a session")
+			kit.Equalf(t, s.API.maxCount("alpha-one")+s.API.maxCount("beta-two"), 1,
+				"instructions of a session")
 		}
 	})
 }
@@ -39,8 +46,15 @@ func TestTwoSessions_PlansAndEditsCrosswise(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		plan := turn{toolCall("ExitPlanMode", map[string]any{"plan": "# The plan"})}
 		a, b := turn{writeCall("a.txt")}, turn{writeCall("b.txt")}
-		first := config{Args: []string{"--permission-mode", "plan"}, Script: []turn{{textBlock("Hm.")}, plan, plan, a, b, thanksTurn}}
-		second := config{Hooks: approveHooks(t), Args: first.Args, Script: []turn{{textBlock("Hm.")}, plan, a, b, {textBlock("Bye.")}}}
+		first := config{
+			Args:   []string{"--permission-mode", "plan"},
+			Script: []turn{{textBlock("Hm.")}, plan, plan, a, b, thanksTurn},
+		}
+		second := config{
+			Hooks:  approveHooks(t),
+			Args:   first.Args,
+			Script: []turn{{textBlock("Hm.")}, plan, a, b, {textBlock("Bye.")}},
+		}
 		one := startApproving(t, c, first)
 		two := one.startBeside(second)
 		one.promptPlan("# The plan")
@@ -49,10 +63,12 @@ func TestTwoSessions_PlansAndEditsCrosswise(t *testing.T) {
 		ones, twos := one.awaitNthPost(1, "[Plan]"), two.awaitNthPost(1, "[Plan]")
 		one.reply(twos, "yes")
 		one.reply(ones, "no, shorter")
-		ones, twos = one.awaitNthPost(2, "[Plan]"), two.awaitNthPost(1, "[Permission]", "Write: a.txt")
+		ones, twos = one.awaitNthPost(2, "[Plan]"),
+			two.awaitNthPost(1, "[Permission]", "Write: a.txt")
 		one.reply(twos, "no, elsewhere")
 		one.reply(ones, "yes")
-		ones, twos = one.awaitNthPost(1, "[Permission]", "Write: a.txt"), two.awaitNthPost(2, "[Permission]", "Write: b.txt")
+		ones, twos = one.awaitNthPost(1, "[Permission]", "Write: a.txt"),
+			two.awaitNthPost(2, "[Permission]", "Write: b.txt")
 		one.reply(ones, "always")
 		one.reply(twos, "yes")
 
@@ -70,8 +86,19 @@ func TestTwoSessions_PlansAndEditsCrosswise(t *testing.T) {
 // What is done in one session's terminal, and to it, leaves the other one alone.
 func TestTwoSessions_OneAtTheTerminal(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		one := startApproving(t, c, config{Script: []turn{{bash("mkdir a")}, askBackTurn, {bash("mkdir b")}, {textBlock("Well then.")}, {bash("mkdir c")}}})
-		two := one.startBeside(config{Hooks: approveHooks(t), Script: []turn{{bash("mkdir a")}, askBackTurn, {bash("mkdir b")}, {bash("mkdir c")}, {textBlock("Bye.")}}})
+		one := startApproving(t, c, config{
+			Script: []turn{
+				{bash("mkdir a")}, askBackTurn, {bash("mkdir b")}, {textBlock("Well then.")},
+				{bash("mkdir c")},
+			},
+		})
+		two := one.startBeside(config{
+			Hooks: approveHooks(t),
+			Script: []turn{
+				{bash("mkdir a")}, askBackTurn, {bash("mkdir b")}, {bash("mkdir c")},
+				{textBlock("Bye.")},
+			},
+		})
 		one.Prompt("go ahead")
 		two.Prompt("go ahead")
 		ones, twos := one.awaitNthPost(1, "[Permission]"), two.awaitNthPost(1, "[Permission]")
@@ -91,7 +118,8 @@ func TestTwoSessions_OneAtTheTerminal(t *testing.T) {
 		kit.Equalf(t, inputText(one.Screen()), "halfathought", "the draft")
 		one.Keys("C-u")
 
-		ones, twos = one.awaitNthPost(2, "[Permission]", "mkdir b"), two.awaitNthPost(2, "[Permission]", "mkdir b")
+		ones, twos = one.awaitNthPost(2, "[Permission]", "mkdir b"),
+			two.awaitNthPost(2, "[Permission]", "mkdir b")
 		one.Choose("❯ 1. Yes", "Escape")
 		one.reply(twos, "yes")
 		one.awaitPostInThread(ones, "[Cancelled]", "Dismissed")
@@ -108,8 +136,21 @@ func TestTwoSessions_OneAtTheTerminal(t *testing.T) {
 // Two sessions ask two questions each; the replies come crosswise.
 func TestTwoSessions_RepliesReachTheirOwn(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		a := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion), questionCall(databaseQuestion)}, goOnTurn, actTurn, actTurn}, Env: []string{"CLAUDE_SESSION_ID=s3-a"}})
-		b := a.startBeside(config{Script: []turn{{questionCall(deployQuestion), questionCall(databaseQuestion)}, goOnTurn, actTurn, actTurn}, Hooks: denyHooks(t), Env: []string{"CLAUDE_SESSION_ID=s3-b", "GCHAT_ASK_MODE=deny"}})
+		a := startDenying(t, c, config{
+			Script: []turn{
+				{questionCall(deployQuestion), questionCall(databaseQuestion)}, goOnTurn, actTurn,
+				actTurn,
+			},
+			Env: []string{"CLAUDE_SESSION_ID=s3-a"},
+		})
+		b := a.startBeside(config{
+			Script: []turn{
+				{questionCall(deployQuestion), questionCall(databaseQuestion)}, goOnTurn, actTurn,
+				actTurn,
+			},
+			Hooks: denyHooks(t),
+			Env:   []string{"CLAUDE_SESSION_ID=s3-b", "GCHAT_ASK_MODE=deny"},
+		})
 		a.Prompt("go ahead")
 		b.Prompt("go ahead")
 		a2 := a.awaitPost("[AskUserQuestion] Session: s3-a", databaseQuestion.Question)
@@ -126,7 +167,9 @@ func TestTwoSessions_RepliesReachTheirOwn(t *testing.T) {
 		a.API.WaitText(t, `="Postgres"`)
 		b.API.WaitText(t, `="Canary"`)
 		b.API.WaitText(t, `="SQLite"`)
-		for s, wrong := range map[*hookedSession][]string{a: {`="Canary"`, `="SQLite"`}, b: {`="Blue-green deployment"`, `="Postgres"`}} {
+		for s, wrong := range map[*hookedSession][]string{
+			a: {`="Canary"`, `="SQLite"`}, b: {`="Blue-green deployment"`, `="Postgres"`},
+		} {
 			for _, w := range wrong {
 				kit.Equalf(t, s.API.maxCount(w), 0, "%s reached the wrong session", w)
 			}

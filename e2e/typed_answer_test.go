@@ -35,20 +35,27 @@ func newTypistSession(t *testing.T, s *session) *typistSession {
 
 func (y *typistSession) target() inject.Target {
 	pid := y.ClaudePID()
-	return inject.Target{Server: inject.ServerOf(y.TMUX()), Pane: y.Pane(), ClaudePID: pid, ClaudeStart: inject.ProcessStart(pid)}
+	return inject.Target{
+		Server:      inject.ServerOf(y.TMUX()),
+		Pane:        y.Pane(),
+		ClaudePID:   pid,
+		ClaudeStart: inject.ProcessStart(pid),
+	}
 }
 
 func (y *typistSession) answer(t *testing.T, choices ...inject.Choice) inject.Outcome {
 	t.Helper()
 	began := time.Now()
 	out := y.AnswerDialog(context.Background(), y.target(), choices)
-	t.Logf("%s in %d ms, %d keys %q: %s", out.Result, time.Since(began).Milliseconds(), out.KeyCount, out.Steps, out.Why)
+	t.Logf("%s in %d ms, %d keys %q: %s", out.Result, time.Since(began).Milliseconds(),
+		out.KeyCount, out.Steps, out.Why)
 	return out
 }
 
 // checkAnswered types the answers and checks what Claude was told with the nth tool
 // result.
-func (y *typistSession) checkAnswered(t *testing.T, n int, told []string, choices ...inject.Choice) {
+func (y *typistSession) checkAnswered(t *testing.T, n int, told []string,
+	choices ...inject.Choice) {
 	t.Helper()
 	out := y.answer(t, choices...)
 	if out.Result != inject.Injected {
@@ -93,9 +100,25 @@ func (s *session) showDialog(asks ...question) {
 
 var (
 	layoutsQuestion = question{Question: "Which layout?", Header: "Layout", Options: []option{
-		{Label: "Side bar", Description: "left", Preview: "|nav|page|"}, {Label: "Top bar", Description: "above", Preview: "==nav==\npage"}}}
-	editorQuestion = question{Question: "Which editor?", Header: "Editor", Options: []option{{Label: "vim", Description: "modal"}, {Label: "ed", Description: "the standard one"}}}
-	extrasQuestion = question{Question: "Which extras?", Header: "Extras", MultiSelect: true, Options: []option{{Label: "Docs", Description: "a manual"}, {Label: "Tests", Description: "unit tests"}, {Label: "CI", Description: "pipelines"}, {Label: "Lint", Description: "style"}}}
+		{Label: "Side bar", Description: "left", Preview: "|nav|page|"}, {
+			Label: "Top bar", Description: "above", Preview: "==nav==\npage",
+		}}}
+	editorQuestion = question{
+		Question: "Which editor?",
+		Header:   "Editor",
+		Options: []option{
+			{Label: "vim", Description: "modal"}, {Label: "ed", Description: "the standard one"},
+		},
+	}
+	extrasQuestion = question{
+		Question:    "Which extras?",
+		Header:      "Extras",
+		MultiSelect: true,
+		Options: []option{
+			{Label: "Docs", Description: "a manual"}, {Label: "Tests", Description: "unit tests"},
+			{Label: "CI", Description: "pipelines"}, {Label: "Lint", Description: "style"},
+		},
+	}
 )
 
 const hostileText = `C-c Enter ; $(rm -rf ~) "quotes" 'single' {braces} [x] \n \ ; `
@@ -147,30 +170,141 @@ func typeCases(t *testing.T, versions []string, cases []typingCase) {
 func TestTyping_EachKindOfAnswer(t *testing.T) {
 	long := strings.Repeat("0123456789 lorem ipsum ", 445) // 10 kB
 	cases := []typingCase{
-		{name: "single choice", choices: []inject.Choice{pickOption(deployQuestion, 2)}, told: []string{`"="Rolling deployment"`}},
-		{name: "first of many", choices: []inject.Choice{pickOption(deployQuestion, 1)}, told: []string{`"="Blue-green deployment"`}},
-		{name: "free text", choices: []inject.Choice{choiceOf(deployQuestion, ownWords("neither, wait"))}, told: []string{`"="neither, wait"`}},
-		{name: "one letter", choices: []inject.Choice{choiceOf(deployQuestion, ownWords("x"))}, told: []string{`"="x"`}},
-		{name: "a number", choices: []inject.Choice{choiceOf(deployQuestion, ownWords("2"))}, told: []string{`"="2`}},
-		{name: "literal", choices: []inject.Choice{choiceOf(deployQuestion, ownWords(hostileText))}, told: []string{`"="` + strings.TrimSpace(hostileText) + `"`}},
-		{name: "slash", choices: []inject.Choice{choiceOf(deployQuestion, ownWords("/help @main.go !ls # x"))}, told: []string{`"="/help @main.go !ls # x"`}},
-		{name: "backslash", choices: []inject.Choice{choiceOf(deployQuestion, ownWords(`C:\`))}, told: []string{`"="C:\`}},
-		{name: "several lines", choices: []inject.Choice{choiceOf(deployQuestion, ownWords("one\ntwo\n\nthree"))}, told: []string{"\"=\"one\ntwo\n\nthree\""}},
-		{name: "CJK and emoji", choices: []inject.Choice{choiceOf(deployQuestion, ownWords("然后 日本語 ✅ 👩‍👩‍👧 ok"))}, told: []string{`"="然后 日本語 ✅ 👩‍👩‍👧 ok"`}},
-		{name: "an emoji of several characters first", choices: []inject.Choice{choiceOf(deployQuestion, ownWords("❤️ 👍🏽 e\u0301"))}, told: []string{"\"=\"❤️ 👍🏽 e\u0301\""}},
-		{name: "accents apart", choices: []inject.Choice{choiceOf(featuresQuestion, ownWords("e\u0301 and a\u0308"))}, told: []string{"\"=\"e\u0301 and a\u0308\""}},
-		{name: "ten kilobytes", choices: []inject.Choice{choiceOf(deployQuestion, ownWords(long))}, told: []string{`"="` + strings.TrimSpace(long) + `"`}},
-		{name: "a remark", choices: []inject.Choice{choiceOf(deployQuestion, state.Answer{Labels: []string{"Canary"}, Notes: "but slowly"})}, told: []string{"Canary – but slowly"}},
-		{name: "multi", choices: []inject.Choice{choiceOf(featuresQuestion, labelAnswer("Auth", "Search"))}, told: []string{`"="Auth, Search"`}},
-		{name: "multi all", choices: []inject.Choice{choiceOf(extrasQuestion, labelAnswer("Docs", "Tests", "CI", "Lint"))}, told: []string{`"="Docs, Tests, CI, Lint"`}},
-		{name: "multi text", choices: []inject.Choice{choiceOf(featuresQuestion, ownWords("dark mode"))}, told: []string{`"="dark mode"`}},
-		{name: "multi with text", choices: []inject.Choice{choiceOf(featuresQuestion, state.Answer{Labels: []string{"Auth", "Billing"}, Text: "dark mode"})}, told: []string{`"="Auth, Billing, dark mode"`}},
-		{name: "multi lines", choices: []inject.Choice{choiceOf(featuresQuestion, state.Answer{Labels: []string{"Auth"}, Text: "dark\nmode"})}, told: []string{"\"=\"Auth, dark\nmode\""}},
-		{name: "two questions", choices: []inject.Choice{pickOption(databaseQuestion, 2), choiceOf(featuresQuestion, labelAnswer("Search"))}, told: []string{`"Which DB?"="SQLite"`, `"="Search"`}},
-		{name: "four questions", choices: []inject.Choice{pickOption(databaseQuestion, 1), choiceOf(featuresQuestion, state.Answer{Labels: []string{"Auth"}, Text: "more"}), choiceOf(editorQuestion, ownWords("emacs\nreally")), choiceOf(extrasQuestion, labelAnswer("CI"))},
-			told: []string{`"Which DB?"="Postgres"`, `"="Auth, more"`, "\"Which editor?\"=\"emacs\nreally\"", `"Which extras?"="CI"`}},
-		{name: "preview", choices: []inject.Choice{pickOption(layoutsQuestion, 2)}, told: []string{`"="Top bar"`}},
-		{name: "preview of two", choices: []inject.Choice{pickOption(layoutsQuestion, 2), pickOption(databaseQuestion, 1)}, told: []string{`"="Top bar"`, `"Which DB?"="Postgres"`}},
+		{
+			name:    "single choice",
+			choices: []inject.Choice{pickOption(deployQuestion, 2)},
+			told:    []string{`"="Rolling deployment"`},
+		},
+		{
+			name:    "first of many",
+			choices: []inject.Choice{pickOption(deployQuestion, 1)},
+			told:    []string{`"="Blue-green deployment"`},
+		},
+		{
+			name:    "free text",
+			choices: []inject.Choice{choiceOf(deployQuestion, ownWords("neither, wait"))},
+			told:    []string{`"="neither, wait"`},
+		},
+		{
+			name:    "one letter",
+			choices: []inject.Choice{choiceOf(deployQuestion, ownWords("x"))},
+			told:    []string{`"="x"`},
+		},
+		{
+			name:    "a number",
+			choices: []inject.Choice{choiceOf(deployQuestion, ownWords("2"))},
+			told:    []string{`"="2`},
+		},
+		{
+			name:    "literal",
+			choices: []inject.Choice{choiceOf(deployQuestion, ownWords(hostileText))},
+			told:    []string{`"="` + strings.TrimSpace(hostileText) + `"`},
+		},
+		{
+			name:    "slash",
+			choices: []inject.Choice{choiceOf(deployQuestion, ownWords("/help @main.go !ls # x"))},
+			told:    []string{`"="/help @main.go !ls # x"`},
+		},
+		{
+			name:    "backslash",
+			choices: []inject.Choice{choiceOf(deployQuestion, ownWords(`C:\`))},
+			told:    []string{`"="C:\`},
+		},
+		{
+			name:    "several lines",
+			choices: []inject.Choice{choiceOf(deployQuestion, ownWords("one\ntwo\n\nthree"))},
+			told:    []string{"\"=\"one\ntwo\n\nthree\""},
+		},
+		{
+			name:    "CJK and emoji",
+			choices: []inject.Choice{choiceOf(deployQuestion, ownWords("然后 日本語 ✅ 👩‍👩‍👧 ok"))},
+			told:    []string{`"="然后 日本語 ✅ 👩‍👩‍👧 ok"`},
+		},
+		{
+			name:    "an emoji of several characters first",
+			choices: []inject.Choice{choiceOf(deployQuestion, ownWords("❤️ 👍🏽 e\u0301"))},
+			told:    []string{"\"=\"❤️ 👍🏽 e\u0301\""},
+		},
+		{
+			name:    "accents apart",
+			choices: []inject.Choice{choiceOf(featuresQuestion, ownWords("e\u0301 and a\u0308"))},
+			told:    []string{"\"=\"e\u0301 and a\u0308\""},
+		},
+		{
+			name:    "ten kilobytes",
+			choices: []inject.Choice{choiceOf(deployQuestion, ownWords(long))},
+			told:    []string{`"="` + strings.TrimSpace(long) + `"`},
+		},
+		{
+			name: "a remark",
+			choices: []inject.Choice{
+				choiceOf(deployQuestion,
+					state.Answer{Labels: []string{"Canary"}, Notes: "but slowly"}),
+			},
+			told: []string{"Canary – but slowly"},
+		},
+		{
+			name:    "multi",
+			choices: []inject.Choice{choiceOf(featuresQuestion, labelAnswer("Auth", "Search"))},
+			told:    []string{`"="Auth, Search"`},
+		},
+		{
+			name: "multi all",
+			choices: []inject.Choice{
+				choiceOf(extrasQuestion, labelAnswer("Docs", "Tests", "CI", "Lint")),
+			},
+			told: []string{`"="Docs, Tests, CI, Lint"`},
+		},
+		{
+			name:    "multi text",
+			choices: []inject.Choice{choiceOf(featuresQuestion, ownWords("dark mode"))},
+			told:    []string{`"="dark mode"`},
+		},
+		{
+			name: "multi with text",
+			choices: []inject.Choice{
+				choiceOf(featuresQuestion,
+					state.Answer{Labels: []string{"Auth", "Billing"}, Text: "dark mode"}),
+			},
+			told: []string{`"="Auth, Billing, dark mode"`},
+		},
+		{
+			name: "multi lines",
+			choices: []inject.Choice{
+				choiceOf(featuresQuestion,
+					state.Answer{Labels: []string{"Auth"}, Text: "dark\nmode"}),
+			},
+			told: []string{"\"=\"Auth, dark\nmode\""},
+		},
+		{
+			name: "two questions",
+			choices: []inject.Choice{
+				pickOption(databaseQuestion, 2), choiceOf(featuresQuestion, labelAnswer("Search")),
+			},
+			told: []string{`"Which DB?"="SQLite"`, `"="Search"`},
+		},
+		{name: "four questions", choices: []inject.Choice{
+			pickOption(databaseQuestion, 1),
+			choiceOf(featuresQuestion, state.Answer{Labels: []string{"Auth"}, Text: "more"}),
+			choiceOf(editorQuestion, ownWords("emacs\nreally")),
+			choiceOf(extrasQuestion, labelAnswer("CI")),
+		},
+			told: []string{
+				`"Which DB?"="Postgres"`, `"="Auth, more"`, "\"Which editor?\"=\"emacs\nreally\"",
+				`"Which extras?"="CI"`,
+			}},
+		{
+			name:    "preview",
+			choices: []inject.Choice{pickOption(layoutsQuestion, 2)},
+			told:    []string{`"="Top bar"`},
+		},
+		{
+			name: "preview of two",
+			choices: []inject.Choice{
+				pickOption(layoutsQuestion, 2), pickOption(databaseQuestion, 1),
+			},
+			told: []string{`"="Top bar"`, `"Which DB?"="Postgres"`},
+		},
 	}
 	typeCases(t, bothVersions, cases)
 }
@@ -188,7 +322,9 @@ func TestTyping_NamedSession(t *testing.T) {
 		s.API.AddTurns(turn{questionCall(deployQuestion, featuresQuestion)}, thanksTurn)
 		s.TypeLine("go ahead")
 		s.WaitScreen("Esc to cancel")
-		newTypistSession(t, s).checkAnswered(t, 1, []string{`"="Auth, Search"`}, pickOption(deployQuestion, 2), choiceOf(featuresQuestion, labelAnswer("Auth", "Search")))
+		newTypistSession(t, s).checkAnswered(t, 1, []string{`"="Auth, Search"`},
+			pickOption(deployQuestion, 2),
+			choiceOf(featuresQuestion, labelAnswer("Auth", "Search")))
 	})
 }
 
@@ -204,33 +340,104 @@ func questionOf(c inject.Choice) question {
 func TestTyping_OddDialogs(t *testing.T) {
 	words := strings.Repeat("a label that is long and wraps ", 3)
 	odd := question{Question: "Which of these should we take, given that all of them look much the same and the question is long enough for several lines?", Header: "Odd", Options: []option{
-		{Label: words + "A", Description: strings.Repeat("What it says about itself is long too. ", 4)}, {Label: words + "B", Description: "2. [ ] Submit"},
-		{Label: "日本語のラベルはとても長いので折り返されます、そうでしょう？", Description: "幅の広い文字"}, {Label: "2. ❯ Type something.", Description: "→ ok ✅"}}}
-	twins := question{Question: "Same?", Header: "Same", MultiSelect: true, Options: []option{{Label: "Yes", Description: "a"}, {Label: "Yes!", Description: "b"}, {Label: "Yes.", Description: "c"}, {Label: "yes", Description: "d"}}}
+		{
+			Label:       words + "A",
+			Description: strings.Repeat("What it says about itself is long too. ", 4),
+		},
+		{Label: words + "B", Description: "2. [ ] Submit"},
+		{
+			Label: "日本語のラベルはとても長いので折り返されます、そうでしょう？", Description: "幅の広い文字",
+		}, {Label: "2. ❯ Type something.", Description: "→ ok ✅"}}}
+	twins := question{
+		Question:    "Same?",
+		Header:      "Same",
+		MultiSelect: true,
+		Options: []option{
+			{Label: "Yes", Description: "a"}, {Label: "Yes!", Description: "b"},
+			{Label: "Yes.", Description: "c"}, {Label: "yes", Description: "d"},
+		},
+	}
 	cases := []typingCase{
-		{name: "wrapped", size: [2]string{"70", "40"}, choices: []inject.Choice{pickOption(odd, 2)}, told: []string{`"="` + odd.Options[1].Label}},
-		{name: "wide", size: [2]string{"50", "40"}, choices: []inject.Choice{pickOption(odd, 3)}, told: []string{`"="` + odd.Options[2].Label + `"`}},
-		{name: "like a row", size: [2]string{"110", "40"}, choices: []inject.Choice{pickOption(odd, 4)}, told: []string{`"="2. ❯ Type something."`}},
-		{name: "almost the same", size: [2]string{"110", "40"}, choices: []inject.Choice{choiceOf(twins, labelAnswer("Yes.", "yes"))}, told: []string{`"="Yes., yes"`}},
-		{name: "cursor left on the field", size: [2]string{"110", "40"}, before: []string{"4"}, choices: []inject.Choice{pickOption(deployQuestion, 3)}, told: []string{`"="Canary"`}},
-		{name: "cursor left on the field, own words", size: [2]string{"110", "40"}, before: []string{"4"}, choices: []inject.Choice{choiceOf(deployQuestion, ownWords("no"))}, told: []string{`"="no"`}},
-		{name: "cursor left on the chat", size: [2]string{"110", "40"}, before: []string{"Up"}, choices: []inject.Choice{pickOption(deployQuestion, 3)}, told: []string{`"="Canary"`}},
-		{name: "small", size: [2]string{"60", "15"}, choices: []inject.Choice{choiceOf(extrasQuestion, labelAnswer("Docs", "Lint"))}, told: []string{`"="Docs, Lint"`}},
-		{name: "small, own words", size: [2]string{"60", "15"}, choices: []inject.Choice{choiceOf(extrasQuestion, ownWords("none\nof it"))}, told: []string{"\"=\"none\nof it\""}},
-		{name: "small, several", size: [2]string{"60", "15"}, choices: []inject.Choice{pickOption(deployQuestion, 3), choiceOf(extrasQuestion, labelAnswer("Lint"))}, told: []string{`"="Canary"`, `"="Lint"`}},
+		{
+			name:    "wrapped",
+			size:    [2]string{"70", "40"},
+			choices: []inject.Choice{pickOption(odd, 2)},
+			told:    []string{`"="` + odd.Options[1].Label},
+		},
+		{
+			name:    "wide",
+			size:    [2]string{"50", "40"},
+			choices: []inject.Choice{pickOption(odd, 3)},
+			told:    []string{`"="` + odd.Options[2].Label + `"`},
+		},
+		{
+			name:    "like a row",
+			size:    [2]string{"110", "40"},
+			choices: []inject.Choice{pickOption(odd, 4)},
+			told:    []string{`"="2. ❯ Type something."`},
+		},
+		{
+			name:    "almost the same",
+			size:    [2]string{"110", "40"},
+			choices: []inject.Choice{choiceOf(twins, labelAnswer("Yes.", "yes"))},
+			told:    []string{`"="Yes., yes"`},
+		},
+		{
+			name:    "cursor left on the field",
+			size:    [2]string{"110", "40"},
+			before:  []string{"4"},
+			choices: []inject.Choice{pickOption(deployQuestion, 3)},
+			told:    []string{`"="Canary"`},
+		},
+		{
+			name:    "cursor left on the field, own words",
+			size:    [2]string{"110", "40"},
+			before:  []string{"4"},
+			choices: []inject.Choice{choiceOf(deployQuestion, ownWords("no"))},
+			told:    []string{`"="no"`},
+		},
+		{
+			name:    "cursor left on the chat",
+			size:    [2]string{"110", "40"},
+			before:  []string{"Up"},
+			choices: []inject.Choice{pickOption(deployQuestion, 3)},
+			told:    []string{`"="Canary"`},
+		},
+		{
+			name:    "small",
+			size:    [2]string{"60", "15"},
+			choices: []inject.Choice{choiceOf(extrasQuestion, labelAnswer("Docs", "Lint"))},
+			told:    []string{`"="Docs, Lint"`},
+		},
+		{
+			name:    "small, own words",
+			size:    [2]string{"60", "15"},
+			choices: []inject.Choice{choiceOf(extrasQuestion, ownWords("none\nof it"))},
+			told:    []string{"\"=\"none\nof it\""},
+		},
+		{
+			name: "small, several",
+			size: [2]string{"60", "15"},
+			choices: []inject.Choice{
+				pickOption(deployQuestion, 3), choiceOf(extrasQuestion, labelAnswer("Lint")),
+			},
+			told: []string{`"="Canary"`, `"="Lint"`},
+		},
 	}
 	typeCases(t, testedVersions, cases)
 }
 
 // checkUntyped gives an answer that must not be typed where at points, and checks that
 // nothing was.
-func (y *typistSession) checkUntyped(t *testing.T, at inject.Target, why string, choices ...inject.Choice) inject.Outcome {
+func (y *typistSession) checkUntyped(t *testing.T, at inject.Target, why string,
+	choices ...inject.Choice) inject.Outcome {
 	t.Helper()
 	before := y.heldKeys()
 	out := y.AnswerDialog(t.Context(), at, choices)
 	t.Logf("%s: %s", out.Result, out.Why)
 	if out.Result != inject.Unchanged || out.KeyCount != 0 || y.keys.Load() != 0 {
-		t.Errorf("%s, %d keys %q, %d announced: %s", out.Result, out.KeyCount, out.Steps, y.keys.Load(), out.Why)
+		t.Errorf("%s, %d keys %q, %d announced: %s", out.Result, out.KeyCount, out.Steps,
+			y.keys.Load(), out.Why)
 	}
 	kit.Containsf(t, out.Why, why, "why")
 	if after := y.heldKeys(); after != before {
@@ -272,7 +479,8 @@ func TestTyping_LeavesOtherScreensAlone(t *testing.T) {
 		},
 		"another question": func(t *testing.T, y *typistSession) {
 			y.showDialog(deployQuestion)
-			y.checkUntyped(t, y.target(), "another question is open", pickOption(databaseQuestion, 2))
+			y.checkUntyped(t, y.target(), "another question is open",
+				pickOption(databaseQuestion, 2))
 			changed := deployQuestion
 			changed.Options = deployQuestion.Options[:2]
 			y.checkUntyped(t, y.target(), "other options", pickOption(changed, 2))
@@ -299,7 +507,11 @@ func TestTyping_LeavesOtherScreensAlone(t *testing.T) {
 			y.checkUntyped(t, y.target(), "no longer open", pickOption(deployQuestion, 2))
 		},
 		"a permission dialog": func(t *testing.T, y *typistSession) {
-			y.API.AddTurns(turn{toolCall("Bash", map[string]any{"command": "touch something", "description": "Makes a file"})}, thanksTurn)
+			y.API.AddTurns(turn{
+				toolCall("Bash", map[string]any{
+					"command": "touch something", "description": "Makes a file",
+				}),
+			}, thanksTurn)
 			y.Prompt("go ahead")
 			y.WaitScreen("Do you want to proceed?")
 			y.checkUntyped(t, y.target(), "another dialog is open", pickOption(deployQuestion, 2))
@@ -309,7 +521,8 @@ func TestTyping_LeavesOtherScreensAlone(t *testing.T) {
 			y.awaitStill()
 			y.Keys("2")
 			y.WaitScreen("[✔] Billing")
-			y.checkUntyped(t, y.target(), "changed in the terminal", choiceOf(featuresQuestion, labelAnswer("Auth")))
+			y.checkUntyped(t, y.target(), "changed in the terminal",
+				choiceOf(featuresQuestion, labelAnswer("Auth")))
 			y.Keys("Escape")
 			y.WaitIdle()
 			y.API.DropTurns()
@@ -317,7 +530,8 @@ func TestTyping_LeavesOtherScreensAlone(t *testing.T) {
 			y.awaitStill()
 			y.Keys("1")
 			y.WaitScreen(deployQuestion.Question)
-			y.checkUntyped(t, y.target(), "another question is open", pickOption(databaseQuestion, 2), pickOption(deployQuestion, 2))
+			y.checkUntyped(t, y.target(), "another question is open",
+				pickOption(databaseQuestion, 2), pickOption(deployQuestion, 2))
 		},
 		"a pane that somebody is at": func(t *testing.T, y *typistSession) {
 			y.showDialog(deployQuestion)
@@ -341,7 +555,8 @@ func TestTyping_LeavesOtherScreensAlone(t *testing.T) {
 		"a dry run": func(t *testing.T, y *typistSession) {
 			y.showDialog(databaseQuestion, featuresQuestion)
 			y.DryRun = true
-			out := y.checkUntyped(t, y.target(), "", pickOption(databaseQuestion, 2), choiceOf(featuresQuestion, labelAnswer("Auth", "Search")))
+			out := y.checkUntyped(t, y.target(), "", pickOption(databaseQuestion, 2),
+				choiceOf(featuresQuestion, labelAnswer("Auth", "Search")))
 			kit.Equalf(t, strings.Join(out.Steps, "; "), "SQLite; Auth, Search", "it would type")
 		},
 	}, func(t *testing.T, cl claude, test func(*testing.T, *typistSession)) {

@@ -30,16 +30,56 @@ type answerRace struct {
 
 func answerRaces() []*answerRace {
 	return []*answerRace{
-		{name: "choice", asks: []question{deployQuestion}, ourChoices: []inject.Choice{pickOption(deployQuestion, 2)}, ourResult: `"="Rolling deployment"`, personKeys: []string{"3"}, ourTraces: []string{"Rolling", "neither"}},
-		{name: "choice by Down, Enter", asks: []question{deployQuestion}, ourChoices: []inject.Choice{pickOption(deployQuestion, 3)}, ourResult: `"="Canary"`, personKeys: []string{"Down", "Enter"}, ourTraces: []string{"Canary"}},
-		{name: "choice, another queued", asks: []question{deployQuestion}, queued: []question{databaseQuestion}, ourChoices: []inject.Choice{pickOption(deployQuestion, 2)}, ourResult: `"="Rolling deployment"`, personKeys: []string{"3"}, ourTraces: []string{"Rolling", "neither"}},
-		{name: "own words", asks: []question{deployQuestion}, ourChoices: []inject.Choice{choiceOf(deployQuestion, ownWords("neither, wait"))}, ourResult: `"="neither, wait"`, personKeys: []string{"3"}, ourTraces: []string{"Rolling", "neither"}},
-		{name: "multi, blindly", asks: []question{featuresQuestion}, ourChoices: []inject.Choice{choiceOf(featuresQuestion, labelAnswer("Auth", "Search"))}, ourResult: `"="Auth, Search"`, personKeys: []string{"2", "Tab", "1"}, ourTraces: []string{"Auth", "Search"}},
-		{name: "multi", asks: []question{featuresQuestion}, ourChoices: []inject.Choice{choiceOf(featuresQuestion, labelAnswer("Auth", "Search"))}, ourResult: `"="Auth, Search"`, personKeys: []string{"2", "Tab", "1"}, ourTraces: []string{"Auth", "Search"},
+		{
+			name:       "choice",
+			asks:       []question{deployQuestion},
+			ourChoices: []inject.Choice{pickOption(deployQuestion, 2)},
+			ourResult:  `"="Rolling deployment"`,
+			personKeys: []string{"3"},
+			ourTraces:  []string{"Rolling", "neither"},
+		},
+		{
+			name:       "choice by Down, Enter",
+			asks:       []question{deployQuestion},
+			ourChoices: []inject.Choice{pickOption(deployQuestion, 3)},
+			ourResult:  `"="Canary"`,
+			personKeys: []string{"Down", "Enter"},
+			ourTraces:  []string{"Canary"},
+		},
+		{
+			name:       "choice, another queued",
+			asks:       []question{deployQuestion},
+			queued:     []question{databaseQuestion},
+			ourChoices: []inject.Choice{pickOption(deployQuestion, 2)},
+			ourResult:  `"="Rolling deployment"`,
+			personKeys: []string{"3"},
+			ourTraces:  []string{"Rolling", "neither"},
+		},
+		{
+			name:       "own words",
+			asks:       []question{deployQuestion},
+			ourChoices: []inject.Choice{choiceOf(deployQuestion, ownWords("neither, wait"))},
+			ourResult:  `"="neither, wait"`,
+			personKeys: []string{"3"},
+			ourTraces:  []string{"Rolling", "neither"},
+		},
+		{
+			name:       "multi, blindly",
+			asks:       []question{featuresQuestion},
+			ourChoices: []inject.Choice{choiceOf(featuresQuestion, labelAnswer("Auth", "Search"))},
+			ourResult:  `"="Auth, Search"`,
+			personKeys: []string{"2", "Tab", "1"},
+			ourTraces:  []string{"Auth", "Search"},
+		},
+		{name: "multi", asks: []question{featuresQuestion}, ourChoices: []inject.Choice{
+			choiceOf(featuresQuestion, labelAnswer("Auth", "Search")),
+		}, ourResult: `"="Auth, Search"`, personKeys: []string{"2", "Tab", "1"}, ourTraces: []string{"Auth", "Search"},
 			isReady: func(screen string) bool {
-				return !strings.Contains(screen, "[✔] Auth") && !strings.Contains(screen, "[✔] Search") && !strings.Contains(screen, "→ Auth")
+				return !strings.Contains(screen, "[✔] Auth") &&
+					!strings.Contains(screen, "[✔] Search") && !strings.Contains(screen, "→ Auth")
 			}},
-		{name: "two questions, blindly", asks: []question{databaseQuestion, featuresQuestion}, ourChoices: []inject.Choice{pickOption(databaseQuestion, 2), choiceOf(featuresQuestion, labelAnswer("Search"))},
+		{name: "two questions, blindly", asks: []question{databaseQuestion, featuresQuestion}, ourChoices: []inject.Choice{pickOption(databaseQuestion, 2), choiceOf(
+			featuresQuestion, labelAnswer("Search"))},
 			ourResult: `"Which DB?"="SQLite", "Which features do you want to enable?"="Search"`, personKeys: []string{"1", "1", "Tab", "1"}, ourTraces: []string{"SQLite", "Search"}},
 	}
 }
@@ -57,7 +97,8 @@ func TestTyping_WhileAPersonAnswers(t *testing.T) {
 		rounds, only = n, os.Getenv("GCHAT_E2E_RACE")
 	}
 	eachClaude(t, testedVersions, func(t *testing.T, cl claude) {
-		all := slices.DeleteFunc(answerRaces(), func(c *answerRace) bool { return only != "" && !strings.Contains(c.name, only) })
+		all := slices.DeleteFunc(answerRaces(),
+			func(c *answerRace) bool { return only != "" && !strings.Contains(c.name, only) })
 		tally := map[string]int{}
 		var s *session
 		for i := range rounds {
@@ -97,9 +138,11 @@ func (y *typistSession) dialogState(choices []inject.Choice) string {
 	switch s := inject.ReadScreen(capture); {
 	case err != nil || s.Shows == inject.Unknown:
 		return dialogUnknown
-	case s.Shows == inject.Review || s.Shows == inject.Question && slices.ContainsFunc(choices, func(c inject.Choice) bool {
-		return inject.SameText(s.Question, c.SubQuestion.Question) || s.IsCut && inject.IsEndOf(s.Question, c.SubQuestion.Question)
-	}):
+	case s.Shows == inject.Review ||
+		s.Shows == inject.Question && slices.ContainsFunc(choices, func(c inject.Choice) bool {
+			return inject.SameText(s.Question, c.SubQuestion.Question) ||
+				s.IsCut && inject.IsEndOf(s.Question, c.SubQuestion.Question)
+		}):
 		return dialogOpen
 	}
 	return dialogGone
@@ -154,7 +197,8 @@ func (s *session) runRace(t *testing.T, c *answerRace, id string) string {
 			return "BAD: " + left + detail
 		}
 		s.Keys("Escape")
-		if _, ok := s.pollScreen(retryAfter, func(screen string) bool { return !strings.Contains(screen, "Esc to cancel") }); !ok {
+		if _, ok := s.pollScreen(retryAfter,
+			func(screen string) bool { return !strings.Contains(screen, "Esc to cancel") }); !ok {
 			s.Keys("Escape")
 		}
 		s.answerQueued(c)
@@ -164,7 +208,8 @@ func (s *session) runRace(t *testing.T, c *answerRace, id string) string {
 	if c.queued != nil {
 		// The queued one must be open.
 		next := []inject.Choice{pickOption(databaseQuestion, 1)}
-		s.pollScreen(retryAfter, func(string) bool { standing = y.dialogState(next); return standing != dialogUnknown })
+		s.pollScreen(retryAfter,
+			func(string) bool { standing = y.dialogState(next); return standing != dialogUnknown })
 		if standing != dialogOpen && out.Result != inject.Injected {
 			return "BAD: the queued one is " + standing + detail
 		}
@@ -172,7 +217,8 @@ func (s *session) runRace(t *testing.T, c *answerRace, id string) string {
 	}
 	s.WaitIdle()
 	if rest := inputText(s.Screen()); rest != "" {
-		late := strings.NewReplacer("Tab", "", "Down", "", "Enter", "").Replace(strings.Join(c.personKeys, ""))
+		late := strings.NewReplacer("Tab", "", "Down", "", "Enter",
+			"").Replace(strings.Join(c.personKeys, ""))
 		if !strings.Contains(late, rest) { // what the person typed too late is the person's
 			return "BAD: left in the box: " + rest + detail
 		}
@@ -221,7 +267,8 @@ func (s *session) answerQueued(c *answerRace) {
 			return
 		}
 		screen := s.awaitStill()
-		if strings.Contains(screen, "❯ 3. Type") || strings.Contains(screen, "❯ 4. Type") || !strings.Contains(screen, "Type something.") {
+		if strings.Contains(screen, "❯ 3. Type") || strings.Contains(screen, "❯ 4. Type") ||
+			!strings.Contains(screen, "Type something.") {
 			// a late key of the person's
 			s.Keys("Up")
 			s.awaitStill()
