@@ -126,10 +126,14 @@ func TestAgent_StoppedCancelsItsPermission(t *testing.T) {
 // The form of an agent in the background outlives its session's turns, and is filled in
 // from Chat.
 func TestAgent_FormOutlivesTheTurn(t *testing.T) {
-	eachSession(t, bothVersions, startApproving, config{Args: formVersions, Prepare: serveForms(nameForm), Script: []turn{
-		{sendMessageCall(fillForm)}, {textBlock("I wait for it. What else?")},
-		{textBlock("Done meanwhile. What else?")}, {textBlock("It is over.")},
-	}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, bothVersions, startApproving, config{
+		Args:    formVersions,
+		Prepare: serveForms(nameForm),
+		Script: []turn{
+			{sendMessageCall(fillForm)}, {textBlock("I wait for it. What else?")},
+			{textBlock("Done meanwhile. What else?")}, {textBlock("It is over.")},
+		},
+	}, func(t *testing.T, b *hookedSession) {
 		next := b.awaitPost("[Waiting for you]", "I wait for it. What else?")
 		q := b.awaitPost("[Form]", "Who are you?")
 		b.reply(next, "do something")
@@ -150,9 +154,8 @@ func TestAgent_TeammatesPermissionNoted(t *testing.T) {
 			"subagent_type": "general-purpose", "name": "researcher",
 		})
 		b := startApproving(t, c, config{
-			Env: []string{
-				"CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS=1",
-			}, Script: []turn{{task}, {textBlock("I wait for it.")}},
+			Env:    []string{"CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS=1"},
+			Script: []turn{{task}, {textBlock("I wait for it.")}},
 			Prepare: func(t *testing.T, home, _ string) {
 				amendSettings(t, home,
 					map[string]any{"teammateMode": "tmux"})

@@ -22,23 +22,28 @@ func TestAnswer_RepliedInChat(t *testing.T) {
 	}
 	eachCase(t, bothVersions, map[string]testCase{
 		"single choice": {
-			[]question{deployQuestion}, "2", []string{`"="Rolling deployment"`},
-			[]string{"Selected: Rolling deployment"},
+			[]question{deployQuestion}, "2",
+			[]string{`"="Rolling deployment"`}, []string{"Selected: Rolling deployment"},
 		},
 		"multi-select": {
-			[]question{featuresQuestion}, "1,3", []string{`"="Auth, Search"`},
-			[]string{"Selected: Auth, Search"},
+			[]question{featuresQuestion}, "1,3",
+			[]string{`"="Auth, Search"`}, []string{"Selected: Auth, Search"},
 		},
-		"two questions": {[]question{databaseQuestion, featuresQuestion}, "Q1: sqlite\nQ2: 3, 1", []string{`"Which DB?"="SQLite"`, `"="Auth, Search"`},
-			[]string{"Selected: SQLite", "Selected: Auth, Search"}},
-		"free text": {[]question{deployQuestion}, "neither: use \"$HOME/canary\" & 'wait'\n然后 日本語 ✅",
-			[]string{
-				"neither: use \"$HOME/canary\" & 'wait'\n然后 日本語 ✅",
-			}, []string{"Custom response:", "日本語"}},
-		"a remark": {[]question{deployQuestion}, "2 - but keep the old one", []string{
-			"Rolling deployment", "notes: but keep the old one",
+		"two questions": {
+			[]question{databaseQuestion, featuresQuestion}, "Q1: sqlite\nQ2: 3, 1",
+			[]string{`"Which DB?"="SQLite"`, `"="Auth, Search"`},
+			[]string{"Selected: SQLite", "Selected: Auth, Search"},
 		},
-			[]string{"Selected: Rolling deployment", "Note: but keep the old one"}},
+		"free text": {
+			[]question{deployQuestion}, "neither: use \"$HOME/canary\" & 'wait'\n然后 日本語 ✅",
+			[]string{"neither: use \"$HOME/canary\" & 'wait'\n然后 日本語 ✅"},
+			[]string{"Custom response:", "日本語"},
+		},
+		"a remark": {
+			[]question{deployQuestion}, "2 - but keep the old one",
+			[]string{"Rolling deployment", "notes: but keep the old one"},
+			[]string{"Selected: Rolling deployment", "Note: but keep the old one"},
+		},
 	}, func(t *testing.T, cl claude, c testCase) {
 		b := startAsking(t, cl, config{
 			Script: []turn{{textBlock("A question."), questionCall(c.asks...)}, thanksTurn},
@@ -75,13 +80,9 @@ func TestAnswer_QuestionCutWithinAnEmoji(t *testing.T) {
 }
 
 func TestAnswer_PassesOnThePreview(t *testing.T) {
-	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		layout := question{Question: "Which layout?", Header: "Layout", Options: []option{
-			{Label: "Side bar", Description: "left", Preview: "|nav|page|"}, {
-				Label: "Top bar", Description: "above", Preview: "==nav==\npage",
-			}}}
-		b := startAsking(t, c, config{Script: []turn{{questionCall(layout)}, thanksTurn}})
-		b.Prompt("go ahead")
+	eachSession(t, testedVersions, startAsking, config{
+		Script: []turn{{questionCall(layoutsQuestion)}, thanksTurn},
+	}, func(t *testing.T, b *hookedSession) {
 		b.reply(b.awaitPost("[AskUserQuestion]"), "top")
 		b.awaitResult(1, "Top bar", "selected preview", "==nav==")
 	})
@@ -220,12 +221,13 @@ func TestAnswer_HeldQuestionGoesToTheKeyboard(t *testing.T) {
 // of two questions goes to Claude as a prompt.
 func TestAnswer_ClaudeContinuesAlone(t *testing.T) {
 	eachClaude(t, bothVersions[:1], func(t *testing.T, c claude) {
-		b := startApproving(t, c, config{Env: []string{
-			"CLAUDE_AFK_TIMEOUT_MS=25000",
-		}, Script: []turn{
-			{textBlock("Shall I begin?")}, {questionCall(databaseQuestion, deployQuestion)},
-			{textBlock("I go on, then.")}, {textBlock("SQLite it is.")},
-		}})
+		b := startApproving(t, c, config{
+			Env: []string{"CLAUDE_AFK_TIMEOUT_MS=25000"},
+			Script: []turn{
+				{textBlock("Shall I begin?")}, {questionCall(databaseQuestion, deployQuestion)},
+				{textBlock("I go on, then.")}, {textBlock("SQLite it is.")},
+			},
+		})
 		b.Prompt("hello")
 		b.awaitPost("[Waiting for you]", "Shall I begin?") // it takes prompts from now on
 		b.Prompt("go ahead")

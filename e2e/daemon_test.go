@@ -80,21 +80,25 @@ func TestDaemon_TypesAnswers(t *testing.T) {
 		told  []string
 		says  []string
 	}
+	const hostile = "neither: use \"$(rm -rf ~)\" & 'wait'; C-c Enter {} 日本語 ✅;"
 	eachCase(t, bothVersions, map[string]testCase{
 		"single choice": {
-			[]question{deployQuestion}, "2", []string{`"="Rolling deployment"`},
-			[]string{"Selected: Rolling deployment"},
+			[]question{deployQuestion}, "2",
+			[]string{`"="Rolling deployment"`}, []string{"Selected: Rolling deployment"},
 		},
 		"multi-select": {
-			[]question{featuresQuestion}, "1,3", []string{`"="Auth, Search"`},
-			[]string{"Selected: Auth, Search"},
+			[]question{featuresQuestion}, "1,3",
+			[]string{`"="Auth, Search"`}, []string{"Selected: Auth, Search"},
 		},
-		"two questions": {[]question{databaseQuestion, featuresQuestion}, "Q1: sqlite\nQ2: 3, 1", []string{`"Which DB?"="SQLite"`, `"="Auth, Search"`},
-			[]string{"Selected: SQLite", "Selected: Auth, Search"}},
-		"free text": {[]question{deployQuestion}, "neither: use \"$(rm -rf ~)\" & 'wait'; C-c Enter {} 日本語 ✅;",
-			[]string{
-				"neither: use \"$(rm -rf ~)\" & 'wait'; C-c Enter {} 日本語 ✅;",
-			}, []string{"Custom response:", "日本語"}},
+		"two questions": {
+			[]question{databaseQuestion, featuresQuestion}, "Q1: sqlite\nQ2: 3, 1",
+			[]string{`"Which DB?"="SQLite"`, `"="Auth, Search"`},
+			[]string{"Selected: SQLite", "Selected: Auth, Search"},
+		},
+		"free text": {
+			[]question{deployQuestion}, hostile,
+			[]string{hostile}, []string{"Custom response:", "日本語"},
+		},
 		"a remark": {
 			[]question{deployQuestion}, "2 - but keep the old one",
 			[]string{"Rolling deployment", "but keep the old one"},

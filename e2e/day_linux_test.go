@@ -93,11 +93,15 @@ func TestDay(t *testing.T) {
 func beginDay(t *testing.T, c claude) *day {
 	t.Helper()
 	path := filepath.Dir(c.Argv[0]) + ":" + os.Getenv("PATH")
-	s := startSession(t, c, config{Env: []string{"PATH=" +
-		path}, Prepare: func(t *testing.T, home, _ string) {
-		settings := map[string]any{"permissions": map[string]any{"ask": []string{"Bash(mkdir:*)"}}}
-		writeFile(t, filepath.Join(home, ".claude", "settings.json"), settings)
-	}})
+	s := startSession(t, c, config{
+		Env: []string{"PATH=" + path},
+		Prepare: func(t *testing.T, home, _ string) {
+			settings := map[string]any{
+				"permissions": map[string]any{"ask": []string{"Bash(mkdir:*)"}},
+			}
+			writeFile(t, filepath.Join(home, ".claude", "settings.json"), settings)
+		},
+	})
 	d := &day{hookedSession: &hookedSession{session: s}}
 	t.Cleanup(func() {
 		if t.Failed() {

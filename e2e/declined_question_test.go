@@ -15,7 +15,8 @@ const clarifyText = "The user wants to clarify these questions.\n" +
 	"    Start by asking them what they would like to clarify.\n\n    Questions asked:\n- \""
 
 var talkQuestion = question{
-	Question: "Where do we talk?", Header: "Talk",
+	Question: "Where do we talk?",
+	Header:   "Talk",
 	Options: []option{
 		{Label: "Chat", Description: "in the space"}, {Label: "Skip", Description: "not at all"},
 	},

@@ -148,7 +148,9 @@ const drawnForm = "requests your input"
 // dialog is not drawn meanwhile. No value of it is left.
 func TestElicitation_FilledInFromChat(t *testing.T) {
 	eachSession(t, bothVersions, startApproving, config{
-		Args: formVersions, Prepare: serveForms(formOfAllKinds), Script: []turn{
+		Args:    formVersions,
+		Prepare: serveForms(formOfAllKinds),
+		Script: []turn{
 			{fillFormCall}, {fillFormCall}, {fillFormCall}, {textBlock("All are done.")},
 		},
 	}, func(t *testing.T, b *hookedSession) {
@@ -260,9 +262,9 @@ func TestElicitation_LinkAcceptedUnopened(t *testing.T) {
 		opener := filepath.Join(t.TempDir(), "xdg-open")
 		kit.NoError(t, os.WriteFile(opener, []byte("#!/bin/sh\necho \"$@\" >>"+opened+"\n"), 0o700))
 		b := startApproving(t, c, config{
-			Args: formVersions, Prepare: serveForms(link, link), Script: []turn{
-				{fillFormCall}, {fillFormCall}, thanksTurn,
-			},
+			Args:    formVersions,
+			Prepare: serveForms(link, link),
+			Script:  []turn{{fillFormCall}, {fillFormCall}, thanksTurn},
 			Env: []string{
 				"BROWSER=" + opener, "PATH=" + filepath.Dir(opener) + ":" + os.Getenv("PATH"),
 			},

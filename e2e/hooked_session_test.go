@@ -138,7 +138,8 @@ func (b *hookedSession) startBeside(cfg config) *hookedSession {
 
 // deployQuestion is what most sessions ask.
 var deployQuestion = question{
-	Question: "Which deployment approach should we use?", Header: "Deploy",
+	Question: "Which deployment approach should we use?",
+	Header:   "Deploy",
 	Options: []option{
 		{Label: "Blue-green deployment", Description: "Zero downtime with instant rollback."},
 		{Label: "Rolling deployment", Description: "Gradual rollout."},
@@ -150,14 +151,17 @@ const firstOption = "❯ 1. Blue-green deployment"
 
 var (
 	featuresQuestion = question{
-		Question: "Which features do you want to enable?", Header: "Features", MultiSelect: true,
+		Question:    "Which features do you want to enable?",
+		Header:      "Features",
+		MultiSelect: true,
 		Options: []option{
 			{Label: "Auth", Description: "Sign-in"}, {Label: "Billing", Description: "Stripe"},
 			{Label: "Search", Description: "Full text"},
 		},
 	}
 	databaseQuestion = question{
-		Question: "Which DB?", Header: "DB",
+		Question: "Which DB?",
+		Header:   "DB",
 		Options: []option{
 			{Label: "Postgres", Description: "relational"},
 			{Label: "SQLite", Description: "embedded"},

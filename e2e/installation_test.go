@@ -25,18 +25,19 @@ func TestInstall_SetUpAnswerUninstall(t *testing.T) {
 		t.Cleanup(func() { server.CloseClientConnections(); server.Close(); chat.Close() })
 
 		var before, written string
-		s := startSession(t, c, config{Script: []turn{
-			{questionCall(deployQuestion)}, thanksTurn,
-		}, Prepare: func(t *testing.T, home, project string) {
-			file := filepath.Join(home, ".claude", "settings.json")
-			before = readFiles(t, file)
-			env := personEnv(c, home)
-			runIn(t, project, env, "sh", script, "--binary", builtProgram(t))
-			env = append(env, "GOOGLE_CHAT_WEBHOOK_URL="+chat.WebhookURL(server.URL),
-				"GCHAT_ALLOWED_USERS="+space.PersonName)
-			runIn(t, project, env, filepath.Join(home, "bin", "gchat-hooks"), "setup")
-			written = readFiles(t, file)
-		}})
+		s := startSession(t, c, config{
+			Script: []turn{{questionCall(deployQuestion)}, thanksTurn},
+			Prepare: func(t *testing.T, home, project string) {
+				file := filepath.Join(home, ".claude", "settings.json")
+				before = readFiles(t, file)
+				env := personEnv(c, home)
+				runIn(t, project, env, "sh", script, "--binary", builtProgram(t))
+				env = append(env, "GOOGLE_CHAT_WEBHOOK_URL="+chat.WebhookURL(server.URL),
+					"GCHAT_ALLOWED_USERS="+space.PersonName)
+				runIn(t, project, env, filepath.Join(home, "bin", "gchat-hooks"), "setup")
+				written = readFiles(t, file)
+			},
+		})
 		b := &hookedSession{session: s, space: chat}
 		s.Prompt("go ahead")
 		asked := b.awaitPost("[AskUserQuestion]", deployQuestion.Question)

@@ -85,11 +85,14 @@ func killSteps(t *testing.T, calls map[string]int, parts ...int) (steps []killSt
 }
 
 func roundQuestion(n int) question {
-	return question{Question: fmt.Sprintf("Round %d: which approach?", n), Header: "Round",
+	return question{
+		Question: fmt.Sprintf("Round %d: which approach?", n),
+		Header:   "Round",
 		Options: []option{
 			{Label: "Blue-green", Description: "a"}, {Label: "Rolling", Description: "b"},
 			{Label: "Canary", Description: "c"},
-		}}
+		},
+	}
 }
 
 // logTmux puts a tmux before the real one that writes down what it is called with. It

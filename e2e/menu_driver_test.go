@@ -89,15 +89,21 @@ func newMenuDriver(t *testing.T, c claude, script ...turn) menuDriver {
 }
 
 func TestMenuDriver_Answers(t *testing.T) {
-	features := question{Question: "Which features?", Header: "Features", MultiSelect: true,
+	features := question{
+		Question:    "Which features?",
+		Header:      "Features",
+		MultiSelect: true,
 		Options: []option{
 			{Label: "Auth", Description: "Log in."}, {Label: "Search", Description: "Find."},
 			{Label: "Export", Description: "Take out."},
-		}}
+		},
+	}
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		m := newMenuDriver(t, c,
-			turn{questionCall(deployQuestion)}, turn{questionCall(deployNextQuestion)}, turn{questionCall(features)}, turn{questionCall(features)}, turn{questionCall(
-				deployQuestion, features)}, turn{questionCall(deployQuestion)}, thanksTurn)
+			turn{questionCall(deployQuestion)}, turn{questionCall(deployNextQuestion)},
+			turn{questionCall(features)}, turn{questionCall(features)},
+			turn{questionCall(deployQuestion, features)}, turn{questionCall(deployQuestion)},
+			thanksTurn)
 		m.mustRefuse("no dialog is open", "choose", "1")
 		m.mustRefuse("an empty input box", "submit")
 		m.mustRefuse("an empty input box", "enter")
@@ -172,10 +178,7 @@ func TestMenuDriver_Answers(t *testing.T) {
 
 func TestMenuDriver_ChoosesAmongPreviews(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		m := newMenuDriver(t, c, turn{questionCall(question{Question: "Which layout?", Header: "Layout", Options: []option{
-			{Label: "Side bar", Description: "left", Preview: "|nav|page|"}, {
-				Label: "Top bar", Description: "above", Preview: "==nav==\npage",
-			}}})}, thanksTurn)
+		m := newMenuDriver(t, c, turn{questionCall(layoutsQuestion)}, thanksTurn)
 		m.Prompt("go ahead")
 		m.WaitScreen("Side bar")
 		m.mustRefuse("no place for a text", "type", "more")
@@ -216,26 +219,20 @@ func TestMenuDriver_DecidesOnTools(t *testing.T) {
 		m.awaitResult(1)
 		m.WaitScreenFunc("the dialog",
 			func(screen string) bool {
-				return containsAll(screen, []string{
-					"touch two", "Do you want to",
-				})
+				return containsAll(screen, []string{"touch two", "Do you want to"})
 			})
 		m.mustRun("choose", "1")
 		m.awaitResult(2)
 		m.WaitScreenFunc("the dialog",
 			func(screen string) bool {
-				return containsAll(screen, []string{
-					"touch three", "Do you want to",
-				})
+				return containsAll(screen, []string{"touch three", "Do you want to"})
 			})
 		m.mustRun("esc")
 		m.WaitIdle()
 		m.Prompt("once more")
 		m.WaitScreenFunc("the dialog",
 			func(screen string) bool {
-				return containsAll(screen, []string{
-					"test -e never", "Do you want to",
-				})
+				return containsAll(screen, []string{"test -e never", "Do you want to"})
 			})
 		m.mustRun("choose", "1")
 		m.WaitScreenFunc("Claude at work",
@@ -255,11 +252,11 @@ func TestMenuDriver_DecidesByThePersonsSetting(t *testing.T) {
 			thanksTurn,
 		}
 		word := map[string]bool{"menu_decides": true}
-		s := startSession(t, c, config{Script: script, Args: []string{
-			"--permission-mode", "plan",
-		}, Files: map[string]string{
-			".claude/gchat-hooks.json": `{"menu_decides": true}`,
-		}})
+		s := startSession(t, c, config{
+			Script: script,
+			Args:   []string{"--permission-mode", "plan"},
+			Files:  map[string]string{".claude/gchat-hooks.json": `{"menu_decides": true}`},
+		})
 		run := func(args ...string) (int, string) {
 			cmd := exec.Command(builtProgram(t), append([]string{"menu", "clau"}, args...)...)
 			cmd.Dir = s.Dir

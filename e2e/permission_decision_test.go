@@ -17,9 +17,7 @@ func TestPermission_DecidedInChat(t *testing.T) {
 	eachCase(t, bothVersions, map[string]testCase{
 		"allowed":              {"yes", "", "Allowed: Bash: mkdir out", true},
 		"denied with a reason": {"no, use git mv", "use git mv", "Reason: use git mv", false},
-		"denied": {
-			"N", "denied this from the chat page", "Denied: Bash: mkdir out", false,
-		},
+		"denied":               {"N", "denied this from the chat page", "Denied: Bash: mkdir out", false},
 	}, func(t *testing.T, cl claude, c testCase) {
 		b := startApproving(t, cl, config{
 			Script: []turn{{textBlock("A folder."), bash("mkdir out")}, thanksTurn},
@@ -161,14 +159,15 @@ func TestPermission_GrantForAWhile(t *testing.T) {
 // From a worktree, "always" says whose rules are written, as this version does it.
 func TestPermission_AlwaysNamesTheWorktreesFile(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		b := startApproving(t, c, config{Script: []turn{
-			{bash("make one")}, thanksTurn,
-		}, Prepare: func(t *testing.T, _, project string) {
-			root := filepath.Dir(project)
-			git(t, root, "init", "-q", "main")
-			git(t, filepath.Join(root, "main"), "commit", "-q", "--allow-empty", "-m", "x")
-			git(t, filepath.Join(root, "main"), "worktree", "add", "-q", project)
-		}})
+		b := startApproving(t, c, config{
+			Script: []turn{{bash("make one")}, thanksTurn},
+			Prepare: func(t *testing.T, _, project string) {
+				root := filepath.Dir(project)
+				git(t, root, "init", "-q", "main")
+				git(t, filepath.Join(root, "main"), "commit", "-q", "--allow-empty", "-m", "x")
+				git(t, filepath.Join(root, "main"), "worktree", "add", "-q", project)
+			},
+		})
 		worktree, main := filepath.Join(b.Dir, ".claude/settings.local.json"),
 			filepath.Join(b.Dir, "../main/.claude/settings.local.json")
 		said, file, other := "in the main checkout ("+main+")", main, worktree

@@ -26,10 +26,13 @@ func TestPermission_CommandShownAsItRuns(t *testing.T) {
 // A file is shown by where it leads: the terminal says so, too.
 func TestPermission_SymlinkTargetShown(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		cfg := config{Script: []turn{
-			{toolCall("Read", map[string]string{"file_path": inProject + "docs/private"})},
-			{writeCall("docs/authorized_keys")}, thanksTurn,
-		}, Files: map[string]string{"~/keys/private": "x"}}
+		cfg := config{
+			Script: []turn{
+				{toolCall("Read", map[string]string{"file_path": inProject + "docs/private"})},
+				{writeCall("docs/authorized_keys")}, thanksTurn,
+			},
+			Files: map[string]string{"~/keys/private": "x"},
+		}
 		cfg.Prepare = func(t *testing.T, home, project string) {
 			kit.NoError(t, os.Symlink(filepath.Join(home, "keys"), filepath.Join(project, "docs")))
 		}
@@ -66,10 +69,13 @@ func TestPermission_EveryArgumentShown(t *testing.T) {
 			"run_in_background": true,
 			"timeout":           5000,
 		}
-		cfg := config{Script: []turn{
-			{toolCall("Read", map[string]string{"file_path": inProject + "a.txt"})},
-			{toolCall("Edit", edit)}, {toolCall("Bash", job)}, thanksTurn,
-		}, Files: map[string]string{"a.txt": "one\ntwo\none\n"}}
+		cfg := config{
+			Script: []turn{
+				{toolCall("Read", map[string]string{"file_path": inProject + "a.txt"})},
+				{toolCall("Edit", edit)}, {toolCall("Bash", job)}, thanksTurn,
+			},
+			Files: map[string]string{"a.txt": "one\ntwo\none\n"},
+		}
 		b := startApproving(t, c, cfg)
 		b.Prompt("go ahead")
 		b.reply(
@@ -107,10 +113,13 @@ func TestPermission_EditShownAsDiff(t *testing.T) {
 		edit := map[string]string{
 			"file_path": inProject + "a.txt", "old_string": "two\n", "new_string": "zwei\n",
 		}
-		cfg := config{Script: []turn{
-			{toolCall("Read", map[string]string{"file_path": inProject + "a.txt"})},
-			{toolCall("Edit", edit)}, thanksTurn,
-		}, Files: map[string]string{"a.txt": "one\ntwo\nthree\n"}}
+		cfg := config{
+			Script: []turn{
+				{toolCall("Read", map[string]string{"file_path": inProject + "a.txt"})},
+				{toolCall("Edit", edit)}, thanksTurn,
+			},
+			Files: map[string]string{"a.txt": "one\ntwo\nthree\n"},
+		}
 		b := startApproving(t, c, cfg)
 		b.Prompt("go ahead")
 		b.reply(b.awaitPost("[Permission]", "Edit: a.txt", "\n-two\n+zwei\n"), "1")

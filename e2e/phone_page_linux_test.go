@@ -40,17 +40,18 @@ func TestPage_NewUserAnswers(t *testing.T) {
 			args, address = []string{"--phone"}, "0.0.0.0:"+freePort(t)
 		}
 		var page string
-		s := startSession(t, c, config{Script: []turn{
-			{questionCall(deployQuestion)}, thanksTurn,
-		}, Prepare: func(t *testing.T, home, project string) {
-			env := personEnv(c, home)
-			runIn(t, project, env, "sh", installer, "--binary", program)
-			runIn(t, project, env, filepath.Join(home, "bin", "gchat-hooks"),
-				slices.Concat([]string{"setup", "--space"}, args,
-					[]string{"--address", address})...)
-			page = serveSpace(t, env, filepath.Join(home, "bin", "gchat-hooks"),
-				slices.Concat([]string{"space"}, args, []string{"--listen", address}))
-		}})
+		s := startSession(t, c, config{
+			Script: []turn{{questionCall(deployQuestion)}, thanksTurn},
+			Prepare: func(t *testing.T, home, project string) {
+				env := personEnv(c, home)
+				runIn(t, project, env, "sh", installer, "--binary", program)
+				runIn(t, project, env, filepath.Join(home, "bin", "gchat-hooks"),
+					slices.Concat([]string{"setup", "--space"}, args,
+						[]string{"--address", address})...)
+				page = serveSpace(t, env, filepath.Join(home, "bin", "gchat-hooks"),
+					slices.Concat([]string{"space"}, args, []string{"--listen", address}))
+			},
+		})
 		if phone != strings.Contains(page, elsewhere) {
 			t.Fatalf("the page is at %s", page)
 		}

@@ -15,12 +15,14 @@ func TestPlan_DecidedInChat(t *testing.T) {
 	const text = "# The plan\n\n1. do *this*\n2. do that"
 	plan := map[string]any{"plan": text}
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		b := startApproving(t, c, config{Args: []string{
-			"--permission-mode", "plan",
-		}, Script: []turn{
-			{textBlock("Hm.")}, {toolCall("ExitPlanMode", plan)}, {toolCall("ExitPlanMode", plan)},
-			thanksTurn,
-		}})
+		b := startApproving(t, c, config{
+			Args: []string{"--permission-mode", "plan"},
+			Script: []turn{
+				{textBlock("Hm.")}, {toolCall("ExitPlanMode", plan)},
+				{toolCall("ExitPlanMode", plan)},
+				thanksTurn,
+			},
+		})
 		b.promptPlan(text)
 		q := b.awaitPost("[Plan] Session:", "The plan", "do that")
 		b.reply(q, "no, leave the second step out")
@@ -36,10 +38,14 @@ func TestPlan_DecidedInChat(t *testing.T) {
 // "yes, auto" approves the plan, and edits need no permission from then on.
 func TestPlan_ApprovedWithEdits(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		cfg := config{Args: []string{"--permission-mode", "plan"}, Script: []turn{
-			{textBlock("Hm.")}, {toolCall("ExitPlanMode", map[string]any{"plan": "# The plan"})},
-			{writeCall("a.txt")}, thanksTurn,
-		}}
+		cfg := config{
+			Args: []string{"--permission-mode", "plan"},
+			Script: []turn{
+				{textBlock("Hm.")},
+				{toolCall("ExitPlanMode", map[string]any{"plan": "# The plan"})},
+				{writeCall("a.txt")}, thanksTurn,
+			},
+		}
 		b := startApproving(t, c, cfg)
 		b.promptPlan("# The plan")
 		b.reply(b.awaitPost("[Plan] Session:", "common file commands"), "Yes, auto")

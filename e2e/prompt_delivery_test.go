@@ -16,9 +16,10 @@ var allowSleep = []string{"--allowedTools", "Bash(sleep:*)"}
 // What a person writes in a session's thread while Claude works is typed, and Claude Code
 // queues it: in order, once, and told once.
 func TestPrompt_QueuedWhileClaudeWorks(t *testing.T) {
-	eachSession(t, bothVersions, startApproving, config{Args: allowSleep, Script: []turn{
-		askBackTurn, {bash("sleep 12")}, {textBlock("Heard.")},
-	}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, bothVersions, startApproving, config{
+		Args:   allowSleep,
+		Script: []turn{askBackTurn, {bash("sleep 12")}, {textBlock("Heard.")}},
+	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Waiting for you]")
 		b.reply(q, "yes, commit")
 		b.awaitPost("[Sent]")
@@ -84,7 +85,8 @@ func TestPrompt_JustBeforeADialog(t *testing.T) {
 func TestPrompt_OutsideTmuxWaitsForTurnEnd(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		b := startApproving(t, c.withoutTmux(), config{
-			Env: []string{"GCHAT_IDLE=on"}, Args: allowSleep,
+			Env:  []string{"GCHAT_IDLE=on"},
+			Args: allowSleep,
 			Script: []turn{
 				thanksTurn, {bash("sleep 8")}, {textBlock("Slept.")}, {textBlock("Heard.")},
 			},
@@ -105,9 +107,12 @@ var longPrompt = "the long prompt\n" +
 
 // 2.1.330 tells of a longer paste with marks around it.
 func TestPrompt_LongWhileClaudeWorks(t *testing.T) {
-	eachSession(t, testedVersions, startApproving, config{Args: allowSleep, Script: []turn{
-		askBackTurn, {bash("sleep 12")}, {textBlock("Heard.")}, {textBlock("Heard.")},
-	}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, testedVersions, startApproving, config{
+		Args: allowSleep,
+		Script: []turn{
+			askBackTurn, {bash("sleep 12")}, {textBlock("Heard.")}, {textBlock("Heard.")},
+		},
+	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Waiting for you]")
 		b.reply(q, "yes, commit")
 		b.awaitPost("[Sent]")
@@ -133,10 +138,14 @@ func TestPrompt_EqualDraftNotSent(t *testing.T) {
 }
 
 func TestPrompt_LongAtIdle(t *testing.T) {
-	eachSession(t, testedVersions, startApproving, config{Args: allowSleep, Script: []turn{
-		askBackTurn, thanksTurn, {bash("sleep 20")}, {textBlock("Heard.")}, {textBlock("Again.")},
-		{textBlock("Again.")}, {textBlock("Again.")},
-	}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, testedVersions, startApproving, config{
+		Args: allowSleep,
+		Script: []turn{
+			askBackTurn, thanksTurn, {bash("sleep 20")}, {textBlock("Heard.")},
+			{textBlock("Again.")},
+			{textBlock("Again.")}, {textBlock("Again.")},
+		},
+	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Waiting for you]")
 		b.reply(q, "yes, commit")
 		b.WaitDone("Thanks, understood.")
@@ -150,9 +159,10 @@ func TestPrompt_LongAtIdle(t *testing.T) {
 // A session has a thread from its first prompt on: what is written there counts in the
 // first turn, and after a turn that asks for nothing, which leaves one line there.
 func TestPrompt_ThreadFromTheFirst(t *testing.T) {
-	eachSession(t, bothVersions, startApproving, config{Args: allowSleep, Script: []turn{
-		{bash("sleep 8")}, {textBlock("Done, all tests pass.")}, thanksTurn,
-	}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, bothVersions, startApproving, config{
+		Args:   allowSleep,
+		Script: []turn{{bash("sleep 8")}, {textBlock("Done, all tests pass.")}, thanksTurn},
+	}, func(t *testing.T, b *hookedSession) {
 		begun := b.awaitPost("[Session Start]", filepath.Base(b.Dir))
 		b.WaitScreen("sleep 8")
 		b.reply(begun, "and tag it")

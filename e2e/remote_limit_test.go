@@ -31,12 +31,17 @@ func TestRemoteLimit_NoAlwaysBesideManagedRules(t *testing.T) {
 // edits, nor "yes, auto" for a plan.
 func TestRemoteLimit_NoAlwaysForEdits(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		cfg := config{Args: []string{"--permission-mode", "plan"}, Script: []turn{
-			{textBlock("Hm.")}, {toolCall("ExitPlanMode", map[string]any{"plan": "# The plan"})},
-			{writeCall("a.md")}, {bash("mkdir out")}, {bash("touch a.txt")}, thanksTurn,
-		}, Files: map[string]string{
-			personalConfig: `{"never_remote": ["Write(*secrets.env)", "Bash(rm *)"]}`,
-		}}
+		cfg := config{
+			Args: []string{"--permission-mode", "plan"},
+			Script: []turn{
+				{textBlock("Hm.")},
+				{toolCall("ExitPlanMode", map[string]any{"plan": "# The plan"})},
+				{writeCall("a.md")}, {bash("mkdir out")}, {bash("touch a.txt")}, thanksTurn,
+			},
+			Files: map[string]string{
+				personalConfig: `{"never_remote": ["Write(*secrets.env)", "Bash(rm *)"]}`,
+			},
+		}
 		b := startApproving(t, c, cfg)
 		b.promptPlan("# The plan")
 		q := b.awaitPost("[Plan] Session:")
@@ -61,12 +66,13 @@ func TestRemoteLimit_NoAlwaysForEdits(t *testing.T) {
 func TestRemoteLimit_SkillOnlyInTerminal(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		const skill = "---\nname: deploy\ndescription: deploys\nallowed-tools: Bash(touch *)\n---\nhello !`touch made`\n"
-		cfg := config{Script: []turn{
-			{toolCall("Skill", map[string]string{"skill": "deploy"})}, thanksTurn,
-		}, Files: map[string]string{
-			".claude/skills/deploy/SKILL.md": skill,
-			personalConfig:                   `{"never_remote": ["Bash(touch*)"]}`,
-		}}
+		cfg := config{
+			Script: []turn{{toolCall("Skill", map[string]string{"skill": "deploy"})}, thanksTurn},
+			Files: map[string]string{
+				".claude/skills/deploy/SKILL.md": skill,
+				personalConfig:                   `{"never_remote": ["Bash(touch*)"]}`,
+			},
+		}
 		b := startApproving(t, c, cfg)
 		b.Prompt("go ahead")
 		q := b.awaitPost("[Permission]", `"skill": "deploy"`, "Only the terminal")
@@ -80,12 +86,13 @@ func TestRemoteLimit_SkillOnlyInTerminal(t *testing.T) {
 
 // never_remote is the person's: what it names is shown, and only the terminal allows it.
 func TestRemoteLimit_CommandOnlyInTerminal(t *testing.T) {
-	eachSession(t, testedVersions, startApproving, config{Script: []turn{
-		{bash("cd . && mkdir out")}, thanksTurn,
-	}, Files: map[string]string{
-		personalConfig:             `{"never_remote": ["Bash(mkdir*)"]}`,
-		".claude/gchat-hooks.json": `{"never_remote": [], "approvers": ["users/9"]}`,
-	}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, testedVersions, startApproving, config{
+		Script: []turn{{bash("cd . && mkdir out")}, thanksTurn},
+		Files: map[string]string{
+			personalConfig:             `{"never_remote": ["Bash(mkdir*)"]}`,
+			".claude/gchat-hooks.json": `{"never_remote": [], "approvers": ["users/9"]}`,
+		},
+	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Permission]", "Only the terminal")
 		for _, reply := range []string{"yes", "always", "1"} {
 			b.reply(q, reply)

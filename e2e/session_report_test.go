@@ -38,7 +38,8 @@ func (b *hookedSession) allowUntilShown(words string) {
 func TestReport_SubagentHandsBackByTool(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startHooked(t, c, config{
-			Hooks: reportHooks(t), Args: []string{"--permission-mode", "auto"},
+			Hooks:  reportHooks(t),
+			Args:   []string{"--permission-mode", "auto"},
 			Script: append(subagentTurns(c, "The sub work is done."), turn{textBlock("Over.")}),
 		})
 		b.Prompt("go ahead")
@@ -94,9 +95,9 @@ func git(t *testing.T, dir string, args ...string) {
 func TestReport_SessionAndSubagent(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		b := startHooked(t, c, config{
-			Hooks: reportHooks(t), Env: []string{
-				"CLAUDE_SESSION_ID=orch-epic4",
-			}, Prepare: gitRepository,
+			Hooks:   reportHooks(t),
+			Env:     []string{"CLAUDE_SESSION_ID=orch-epic4"},
+			Prepare: gitRepository,
 			Script: append(subagentTurns(c, "The *sub* work."),
 				turn{textBlock("The **work** is done. <users/all>")}),
 		})

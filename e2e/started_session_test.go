@@ -72,10 +72,14 @@ func TestStart_PromptResumesSession(t *testing.T) {
 // server; its thread begins with what was asked.
 func TestStart_NewSession(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		b := startApproving(t, c, config{Files: allowStarts, Script: []turn{
-			{questionCall(databaseQuestion)}, thanksTurn, {textBlock("The new one is at work.")},
-			{textBlock("And goes on.")},
-		}})
+		b := startApproving(t, c, config{
+			Files: allowStarts,
+			Script: []turn{
+				{questionCall(databaseQuestion)}, thanksTurn,
+				{textBlock("The new one is at work.")},
+				{textBlock("And goes on.")},
+			},
+		})
 		defer b.runOwnTmux("kill-server")
 		b.Prompt("go ahead")
 		b.reply(b.awaitPost("[AskUserQuestion]"), "1") // by which the project is known
@@ -161,9 +165,10 @@ func TestStart_RefusalNamesReason(t *testing.T) {
 
 // What is written while Claude Code ends, and while it begins, goes to it as well.
 func TestStart_PromptsWhileClaudeEnds(t *testing.T) {
-	eachSession(t, bothVersions, startApproving, config{Files: allowStarts, Script: []turn{
-		askBackTurn, askBackTurn, {textBlock("Heard both.")}, {textBlock("Bye.")},
-	}}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, bothVersions, startApproving, config{
+		Files:  allowStarts,
+		Script: []turn{askBackTurn, askBackTurn, {textBlock("Heard both.")}, {textBlock("Bye.")}},
+	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Waiting for you]")
 		b.Quit()
 		b.reply(q, "first: commit it")
@@ -178,10 +183,14 @@ func TestStart_PromptsWhileClaudeEnds(t *testing.T) {
 // Its project switched the hooks off meanwhile: no hook proves that the prompt arrived.
 func TestStart_PromptOnceWithoutHooks(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		b := startApproving(t, c, config{Files: allowStarts, Script: []turn{
-			{questionCall(databaseQuestion)}, thanksTurn, {textBlock("One.")}, {textBlock("Two.")},
-			{textBlock("Three.")}, {textBlock("Four.")},
-		}})
+		b := startApproving(t, c, config{
+			Files: allowStarts,
+			Script: []turn{
+				{questionCall(databaseQuestion)}, thanksTurn, {textBlock("One.")},
+				{textBlock("Two.")},
+				{textBlock("Three.")}, {textBlock("Four.")},
+			},
+		})
 		defer b.runOwnTmux("kill-server")
 		b.Prompt("go ahead")
 		b.reply(b.awaitPost("[AskUserQuestion]"), "1")

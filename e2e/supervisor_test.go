@@ -55,10 +55,15 @@ func startSupervised(t *testing.T, c claude, settings string, hang bool,
 	}
 	kit.NoError(t, os.Symlink(builtProgram(t), filepath.Join(dir, "bin", "menu-driver.sh")))
 	s := supervisedSession{dir: dir}
-	s.session = startSession(t, c, config{Hooks: wakeHooks(t), Script: script, Files: map[string]string{personalConfig: `{"menu_decides": true}`}, Env: []string{
-		"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "WAKE_E2E=" + dir,
-		"GCHAT_WAKE_REGISTRY=" + filepath.Join(dir, "registry.json"),
-	}})
+	s.session = startSession(t, c, config{
+		Hooks:  wakeHooks(t),
+		Script: script,
+		Files:  map[string]string{personalConfig: `{"menu_decides": true}`},
+		Env: []string{
+			"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "WAKE_E2E=" + dir,
+			"GCHAT_WAKE_REGISTRY=" + filepath.Join(dir, "registry.json"),
+		},
+	})
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the agent was told:\n%s", strings.Join(s.wakeMessages(), "\n"))
@@ -212,7 +217,9 @@ func checkSendsClaudeOn(t *testing.T, c claude, o *openClaw) {
 	s := startSession(t, c, config{
 		Hooks:  h,
 		Script: []turn{{textBlock("I stop here.")}, {textBlock("Then I go on.")}},
-		Env:    []string{"PATH=" + o.Bin + ":" + os.Getenv("PATH"), "GCHAT_WAKE_REGISTRY=" + registry},
+		Env: []string{
+			"PATH=" + o.Bin + ":" + os.Getenv("PATH"), "GCHAT_WAKE_REGISTRY=" + registry,
+		},
 	})
 	s.Prompt("go ahead")
 	if heard := o.awaitMessage(t, "[TRIGGER]\ntype: response_complete",

@@ -17,7 +17,8 @@ func TestTerminalDialog_AutoModeNoted(t *testing.T) {
 			"command": "git push --force", "description": "push",
 		})
 		b := startHooked(t, c, config{
-			Hooks: approveAndReportHooks(t), Args: []string{"--permission-mode", "auto"},
+			Hooks: approveAndReportHooks(t),
+			Args:  []string{"--permission-mode", "auto"},
 			Script: []turn{
 				{textBlock("I push."), push}, {textBlock("Pushed.")}, {textBlock("And tested.")},
 			},
@@ -59,7 +60,8 @@ func TestTerminalDialog_FormNoted(t *testing.T) {
 		hooks := approveHooks(t)
 		delete(hooks, formEvent) // as where the preset was registered by an earlier version
 		b := startHooked(t, c, config{
-			Hooks: hooks, Args: formVersions,
+			Hooks: hooks,
+			Args:  formVersions,
 			Script: []turn{
 				{textBlock("A form."), fillFormCall}, {textBlock("Filled in.")},
 				{textBlock("And tested.")},

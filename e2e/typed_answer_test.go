@@ -99,10 +99,14 @@ func (s *session) showDialog(asks ...question) {
 }
 
 var (
-	layoutsQuestion = question{Question: "Which layout?", Header: "Layout", Options: []option{
-		{Label: "Side bar", Description: "left", Preview: "|nav|page|"}, {
-			Label: "Top bar", Description: "above", Preview: "==nav==\npage",
-		}}}
+	layoutsQuestion = question{
+		Question: "Which layout?",
+		Header:   "Layout",
+		Options: []option{
+			{Label: "Side bar", Description: "left", Preview: "|nav|page|"}, {
+				Label: "Top bar", Description: "above", Preview: "==nav==\npage",
+			}},
+	}
 	editorQuestion = question{
 		Question: "Which editor?",
 		Header:   "Editor",
@@ -339,15 +343,19 @@ func questionOf(c inject.Choice) question {
 // Panes and labels that make a dialog hard to read.
 func TestTyping_OddDialogs(t *testing.T) {
 	words := strings.Repeat("a label that is long and wraps ", 3)
-	odd := question{Question: "Which of these should we take, given that all of them look much the same and the question is long enough for several lines?", Header: "Odd", Options: []option{
-		{
-			Label:       words + "A",
-			Description: strings.Repeat("What it says about itself is long too. ", 4),
-		},
-		{Label: words + "B", Description: "2. [ ] Submit"},
-		{
-			Label: "日本語のラベルはとても長いので折り返されます、そうでしょう？", Description: "幅の広い文字",
-		}, {Label: "2. ❯ Type something.", Description: "→ ok ✅"}}}
+	odd := question{
+		Question: "Which of these should we take, given that all of them look much the same and the question is long enough for several lines?",
+		Header:   "Odd",
+		Options: []option{
+			{
+				Label:       words + "A",
+				Description: strings.Repeat("What it says about itself is long too. ", 4),
+			},
+			{Label: words + "B", Description: "2. [ ] Submit"},
+			{
+				Label: "日本語のラベルはとても長いので折り返されます、そうでしょう？", Description: "幅の広い文字",
+			}, {Label: "2. ❯ Type something.", Description: "→ ok ✅"}},
+	}
 	twins := question{
 		Question:    "Same?",
 		Header:      "Same",

@@ -78,7 +78,9 @@ func answerRaces() []*answerRace {
 				return !strings.Contains(screen, "[✔] Auth") &&
 					!strings.Contains(screen, "[✔] Search") && !strings.Contains(screen, "→ Auth")
 			}},
-		{name: "two questions, blindly", asks: []question{databaseQuestion, featuresQuestion}, ourChoices: []inject.Choice{pickOption(databaseQuestion, 2), choiceOf(
+		{name: "two questions, blindly", asks: []question{
+			databaseQuestion, featuresQuestion,
+		}, ourChoices: []inject.Choice{pickOption(databaseQuestion, 2), choiceOf(
 			featuresQuestion, labelAnswer("Search"))},
 			ourResult: `"Which DB?"="SQLite", "Which features do you want to enable?"="Search"`, personKeys: []string{"1", "1", "Tab", "1"}, ourTraces: []string{"SQLite", "Search"}},
 	}
