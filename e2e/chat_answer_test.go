@@ -12,39 +12,44 @@ import (
 	"gchat-hooks/state"
 )
 
+// An answerCase is a reply to questions, and what becomes of it.
+type answerCase struct {
+	asks  []question
+	reply string
+	told  []string // to Claude
+	says  []string // by the thread
+}
+
+const hostileReply = "neither: use \"$(rm -rf ~)\" & 'wait'; C-c Enter {}\n然后 日本語 ✅;"
+
+var answerCases = map[string]answerCase{
+	"single choice": {
+		[]question{deployQuestion}, "2",
+		[]string{`"="Rolling deployment"`}, []string{"Selected: Rolling deployment"},
+	},
+	"multi-select": {
+		[]question{featuresQuestion}, "1,3",
+		[]string{`"="Auth, Search"`}, []string{"Selected: Auth, Search"},
+	},
+	"two questions": {
+		[]question{databaseQuestion, featuresQuestion}, "Q1: sqlite\nQ2: 3, 1",
+		[]string{`"Which DB?"="SQLite"`, `"="Auth, Search"`},
+		[]string{"Selected: SQLite", "Selected: Auth, Search"},
+	},
+	"free text": {
+		[]question{deployQuestion}, hostileReply,
+		[]string{hostileReply}, []string{"Custom response:", "日本語"},
+	},
+	"a remark": {
+		[]question{deployQuestion}, "2 - but keep the old one",
+		[]string{"Rolling deployment", "but keep the old one"},
+		[]string{"Rolling deployment", "but keep the old one"},
+	},
+}
+
 // The replies of a person on the phone, and what the model is told.
 func TestAnswer_RepliedInChat(t *testing.T) {
-	type testCase struct {
-		asks  []question
-		reply string
-		told  []string
-		says  []string // by the thread
-	}
-	eachCase(t, bothVersions, map[string]testCase{
-		"single choice": {
-			[]question{deployQuestion}, "2",
-			[]string{`"="Rolling deployment"`}, []string{"Selected: Rolling deployment"},
-		},
-		"multi-select": {
-			[]question{featuresQuestion}, "1,3",
-			[]string{`"="Auth, Search"`}, []string{"Selected: Auth, Search"},
-		},
-		"two questions": {
-			[]question{databaseQuestion, featuresQuestion}, "Q1: sqlite\nQ2: 3, 1",
-			[]string{`"Which DB?"="SQLite"`, `"="Auth, Search"`},
-			[]string{"Selected: SQLite", "Selected: Auth, Search"},
-		},
-		"free text": {
-			[]question{deployQuestion}, "neither: use \"$HOME/canary\" & 'wait'\n然后 日本語 ✅",
-			[]string{"neither: use \"$HOME/canary\" & 'wait'\n然后 日本語 ✅"},
-			[]string{"Custom response:", "日本語"},
-		},
-		"a remark": {
-			[]question{deployQuestion}, "2 - but keep the old one",
-			[]string{"Rolling deployment", "notes: but keep the old one"},
-			[]string{"Selected: Rolling deployment", "Note: but keep the old one"},
-		},
-	}, func(t *testing.T, cl claude, c testCase) {
+	eachCase(t, bothVersions, answerCases, func(t *testing.T, cl claude, c answerCase) {
 		b := startAsking(t, cl, config{
 			Script: []turn{{textBlock("A question."), questionCall(c.asks...)}, thanksTurn},
 		})

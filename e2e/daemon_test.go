@@ -74,37 +74,7 @@ func (d *daemon) stop() error {
 func (d *daemon) hasEnded() bool { return len(d.done) > 0 }
 
 func TestDaemon_TypesAnswers(t *testing.T) {
-	type testCase struct {
-		asks  []question
-		reply string
-		told  []string
-		says  []string
-	}
-	const hostile = "neither: use \"$(rm -rf ~)\" & 'wait'; C-c Enter {} 日本語 ✅;"
-	eachCase(t, bothVersions, map[string]testCase{
-		"single choice": {
-			[]question{deployQuestion}, "2",
-			[]string{`"="Rolling deployment"`}, []string{"Selected: Rolling deployment"},
-		},
-		"multi-select": {
-			[]question{featuresQuestion}, "1,3",
-			[]string{`"="Auth, Search"`}, []string{"Selected: Auth, Search"},
-		},
-		"two questions": {
-			[]question{databaseQuestion, featuresQuestion}, "Q1: sqlite\nQ2: 3, 1",
-			[]string{`"Which DB?"="SQLite"`, `"="Auth, Search"`},
-			[]string{"Selected: SQLite", "Selected: Auth, Search"},
-		},
-		"free text": {
-			[]question{deployQuestion}, hostile,
-			[]string{hostile}, []string{"Custom response:", "日本語"},
-		},
-		"a remark": {
-			[]question{deployQuestion}, "2 - but keep the old one",
-			[]string{"Rolling deployment", "but keep the old one"},
-			[]string{"Rolling deployment", "but keep the old one"},
-		},
-	}, func(t *testing.T, cl claude, c testCase) {
+	eachCase(t, bothVersions, answerCases, func(t *testing.T, cl claude, c answerCase) {
 		b := startInject(t, cl, config{
 			Script: []turn{{textBlock("A question."), questionCall(c.asks...)}, thanksTurn},
 		})

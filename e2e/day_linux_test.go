@@ -367,20 +367,30 @@ func (d *day) prompt(words string, turns ...turn) {
 	d.Prompt(words)
 }
 
+// askQuestion has Claude ask, and begins a line of the table.
+func (d *day) askQuestion(step, prompt string, q question, next string) *dayLine {
+	d.t.Helper()
+	d.prompt(prompt, turn{questionCall(q)}, turn{textBlock(next)})
+	return d.awaitOnPage(step, q.Question, d.waitingSince())
+}
+
+// answerOnPage taps an option of the question that waits, and ends its line.
+func (d *day) answerOnPage(line *dayLine, q question, option, next string) {
+	d.t.Helper()
+	d.tap(q.Question, `[data-option="`+option+`"]`)
+	d.endLine(line, q.Question)
+	d.WaitScreen(next)
+}
+
 func (d *day) tryPageQuestion() {
-	d.prompt("first question", turn{questionCall(deployQuestion)}, turn{textBlock("Canary it is.")})
-	line := d.awaitOnPage("a question, answered on the page", deployQuestion.Question,
-		d.waitingSince())
-	d.tap(deployQuestion.Question, `[data-option="3"]`)
-	d.endLine(line, deployQuestion.Question)
-	d.WaitScreen("Canary it is.")
+	line := d.askQuestion("a question, answered on the page", "first question", deployQuestion,
+		"Canary it is.")
+	d.answerOnPage(line, deployQuestion, "3", "Canary it is.")
 }
 
 func (d *day) tryTerminalQuestion() {
-	d.prompt("second question", turn{questionCall(databaseQuestion)},
-		turn{textBlock("SQLite it is.")})
-	line := d.awaitOnPage("a question, answered at the keyboard", databaseQuestion.Question,
-		d.waitingSince())
+	line := d.askQuestion("a question, answered at the keyboard", "second question",
+		databaseQuestion, "SQLite it is.")
 	d.Choose("Enter to select", "2")
 	d.endLine(line, databaseQuestion.Question)
 	d.WaitScreen("SQLite it is.")
@@ -607,10 +617,8 @@ func (d *day) killMatching(words ...string) (killed []string) {
 // tryKillOurs kills all of ours while a question waits, and once more while an approval
 // of auto mode does.
 func (d *day) tryKillOurs() {
-	d.prompt("third question", turn{questionCall(deployQuestion)},
-		turn{textBlock("Once more canary.")})
-	line := d.awaitOnPage("a question; then kill -9 of poller and page", deployQuestion.Question,
-		d.waitingSince())
+	line := d.askQuestion("a question; then kill -9 of poller and page", "third question",
+		deployQuestion, "Once more canary.")
 	d.t.Logf("ours: %q", d.processes("gchat-hooks"))
 	line.note = fmt.Sprintf("killed %d",
 		len(d.killMatching("gchat-hooks poller", "gchat-hooks space")))
@@ -621,16 +629,12 @@ func (d *day) tryKillOurs() {
 	})
 	line.note += fmt.Sprintf("; the page is back after %v",
 		time.Since(killed).Round(10*time.Millisecond))
-	d.tap(deployQuestion.Question, `[data-option="3"]`)
-	d.endLine(line, deployQuestion.Question)
-	d.WaitScreen("Once more canary.")
+	d.answerOnPage(line, deployQuestion, "3", "Once more canary.")
 }
 
 func (d *day) tryKillAll() {
-	d.prompt("fourth question", turn{questionCall(databaseQuestion)},
-		turn{textBlock("Never said.")})
-	line := d.awaitOnPage("a question; then kill -9 of everything", databaseQuestion.Question,
-		d.waitingSince())
+	line := d.askQuestion("a question; then kill -9 of everything", "fourth question",
+		databaseQuestion, "Never said.")
 	killed := d.killMatching("gchat-hooks", "/claude")
 	line.note = fmt.Sprintf("killed %d", len(killed))
 	d.t.Logf("killed: %q", killed)
@@ -656,12 +660,9 @@ func (d *day) tryKillAll() {
 	d.endLine(line, databaseQuestion.Question)
 	line.note += fmt.Sprintf("; closed on the page %v after the restart",
 		time.Since(began).Round(time.Millisecond))
-	d.prompt("fifth question", turn{questionCall(deployQuestion)},
-		turn{textBlock("For the last time.")})
-	line = d.awaitOnPage("a question after the restart", deployQuestion.Question, d.waitingSince())
-	d.tap(deployQuestion.Question, `[data-option="2"]`)
-	d.endLine(line, deployQuestion.Question)
-	d.WaitScreen("For the last time.")
+	line = d.askQuestion("a question after the restart", "fifth question", deployQuestion,
+		"For the last time.")
+	d.answerOnPage(line, deployQuestion, "2", "For the last time.")
 	d.typeReply("", "good night")
 	d.WaitScreen("All done.")
 }

@@ -248,7 +248,7 @@ func TestMenuDriver_DecidesOnTools(t *testing.T) {
 func TestMenuDriver_DecidesByThePersonsSetting(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		script := []turn{
-			{toolCall("ExitPlanMode", map[string]any{"plan": "# The plan"})}, {bash("mkdir one")},
+			planTurn("# The plan"), {bash("mkdir one")},
 			thanksTurn,
 		}
 		word := map[string]bool{"menu_decides": true}

@@ -38,12 +38,9 @@ func TestPage_TapsEveryKind(t *testing.T) {
 }
 
 func TestPage_TapsPlan(t *testing.T) {
-	plan := turn{toolCall("ExitPlanMode", map[string]any{"plan": "# The plan\n\n1. do this"})}
+	plan := planTurn("# The plan\n\n1. do this")
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		b := startWithApp(t, c, config{
-			Args:   []string{"--permission-mode", "plan"},
-			Script: []turn{{textBlock("Hm.")}, plan, plan, thanksTurn},
-		})
+		b := startWithApp(t, c, inPlanMode(plan, plan, thanksTurn))
 		p := b.openPhonePage()
 		b.promptPlan("# The plan\n\n1. do this")
 		p.sendAnswer("leave it out", `[data-choice="back"]`)

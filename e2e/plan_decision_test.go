@@ -13,16 +13,8 @@ import (
 
 func TestPlan_DecidedInChat(t *testing.T) {
 	const text = "# The plan\n\n1. do *this*\n2. do that"
-	plan := map[string]any{"plan": text}
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		b := startApproving(t, c, config{
-			Args: []string{"--permission-mode", "plan"},
-			Script: []turn{
-				{textBlock("Hm.")}, {toolCall("ExitPlanMode", plan)},
-				{toolCall("ExitPlanMode", plan)},
-				thanksTurn,
-			},
-		})
+		b := startApproving(t, c, inPlanMode(planTurn(text), planTurn(text), thanksTurn))
 		b.promptPlan(text)
 		q := b.awaitPost("[Plan] Session:", "The plan", "do that")
 		b.reply(q, "no, leave the second step out")
@@ -38,14 +30,7 @@ func TestPlan_DecidedInChat(t *testing.T) {
 // "yes, auto" approves the plan, and edits need no permission from then on.
 func TestPlan_ApprovedWithEdits(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		cfg := config{
-			Args: []string{"--permission-mode", "plan"},
-			Script: []turn{
-				{textBlock("Hm.")},
-				{toolCall("ExitPlanMode", map[string]any{"plan": "# The plan"})},
-				{writeCall("a.txt")}, thanksTurn,
-			},
-		}
+		cfg := inPlanMode(planTurn("# The plan"), turn{writeCall("a.txt")}, thanksTurn)
 		b := startApproving(t, c, cfg)
 		b.promptPlan("# The plan")
 		b.reply(b.awaitPost("[Plan] Session:", "common file commands"), "Yes, auto")
@@ -55,6 +40,19 @@ func TestPlan_ApprovedWithEdits(t *testing.T) {
 			"From now on edits and common file commands such as rm, mv and cp need no permission.")
 		b.checkPosts(0, "[Permission]")
 	})
+}
+
+// planTurn is a turn that presents a plan.
+func planTurn(plan string) turn {
+	return turn{toolCall("ExitPlanMode", map[string]any{"plan": plan})}
+}
+
+// inPlanMode is a session in plan mode, for [session.promptPlan], with these turns.
+func inPlanMode(turns ...turn) config {
+	return config{
+		Args:   []string{"--permission-mode", "plan"},
+		Script: append([]turn{{textBlock("Hm.")}}, turns...),
+	}
 }
 
 // promptPlan has a session in plan mode end a turn, which says "Hm.", with a plan in its

@@ -31,16 +31,10 @@ func TestRemoteLimit_NoAlwaysBesideManagedRules(t *testing.T) {
 // edits, nor "yes, auto" for a plan.
 func TestRemoteLimit_NoAlwaysForEdits(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		cfg := config{
-			Args: []string{"--permission-mode", "plan"},
-			Script: []turn{
-				{textBlock("Hm.")},
-				{toolCall("ExitPlanMode", map[string]any{"plan": "# The plan"})},
-				{writeCall("a.md")}, {bash("mkdir out")}, {bash("touch a.txt")}, thanksTurn,
-			},
-			Files: map[string]string{
-				personalConfig: `{"never_remote": ["Write(*secrets.env)", "Bash(rm *)"]}`,
-			},
+		cfg := inPlanMode(planTurn("# The plan"), turn{writeCall("a.md")}, turn{bash("mkdir out")},
+			turn{bash("touch a.txt")}, thanksTurn)
+		cfg.Files = map[string]string{
+			personalConfig: `{"never_remote": ["Write(*secrets.env)", "Bash(rm *)"]}`,
 		}
 		b := startApproving(t, c, cfg)
 		b.promptPlan("# The plan")

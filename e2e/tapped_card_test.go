@@ -93,12 +93,9 @@ func TestCard_TappedDecisions(t *testing.T) {
 }
 
 func TestCard_TappedPlan(t *testing.T) {
-	plan := turn{toolCall("ExitPlanMode", map[string]any{"plan": "# The plan\n\n1. do this"})}
+	plan := planTurn("# The plan\n\n1. do this")
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		b := startWithApp(t, c, config{
-			Args:   []string{"--permission-mode", "plan"},
-			Script: []turn{{textBlock("Hm.")}, plan, plan, thanksTurn},
-		})
+		b := startWithApp(t, c, inPlanMode(plan, plan, thanksTurn))
 		b.promptPlan("# The plan\n\n1. do this")
 		q := b.awaitPost("[Plan] Session:")
 		b.tapCard(q, "back", map[string][]string{"w1": {"leave it out"}})

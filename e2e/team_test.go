@@ -47,22 +47,15 @@ func TestTeam_AnswersOnlyTheirOwn(t *testing.T) {
 		policy := filepath.Join(t.TempDir(), "policy.json")
 		writeFile(t, policy, map[string]any{"spaces": map[string][]string{room: {bob.Name}}})
 		hubs := startReplicas(t, g, 2, "--policy", policy)
-		script := func(folder string) config {
-			return config{
-				Script: []turn{
-					{questionCall(deployQuestion)}, {bash("mkdir " + folder)}, askBackTurn,
-					{textBlock("Done with " + folder + ".")},
-				},
+		asks := func(folder string) []turn {
+			return []turn{
+				{questionCall(deployQuestion)}, {bash("mkdir " + folder)}, askBackTurn,
+				{textBlock("Done with " + folder + ".")},
 			}
 		}
-		planned := script("three")
-		planned.Script = slices.Insert(planned.Script, 1, turn{
-			toolCall("ExitPlanMode", map[string]any{"plan": "# The plan"}),
-		})
-		planned.Script = slices.Insert(planned.Script, 0, turn{textBlock("Hm.")})
-		planned.Args = []string{"--permission-mode", "plan"}
-		laptop := startJoined(t, c, g, hubs, ann, "", script("one"))
-		server := startJoined(t, c, g, hubs, ann, room, script("two"))
+		planned := inPlanMode(slices.Insert(asks("three"), 1, planTurn("# The plan"))...)
+		laptop := startJoined(t, c, g, hubs, ann, "", config{Script: asks("one")})
+		server := startJoined(t, c, g, hubs, ann, room, config{Script: asks("two")})
 		bobs := startJoined(t, c, g, hubs, bob, "", planned)
 		bobs.promptPlan("# The plan")
 		carol := person(3, "carol@example.com")

@@ -44,18 +44,10 @@ func TestTwoSessions_DecidedCrosswise(t *testing.T) {
 // its own.
 func TestTwoSessions_PlansAndEditsCrosswise(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		plan := turn{toolCall("ExitPlanMode", map[string]any{"plan": "# The plan"})}
-		a, b := turn{writeCall("a.txt")}, turn{writeCall("b.txt")}
-		first := config{
-			Args:   []string{"--permission-mode", "plan"},
-			Script: []turn{{textBlock("Hm.")}, plan, plan, a, b, thanksTurn},
-		}
-		second := config{
-			Hooks:  approveHooks(t),
-			Args:   first.Args,
-			Script: []turn{{textBlock("Hm.")}, plan, a, b, {textBlock("Bye.")}},
-		}
-		one := startApproving(t, c, first)
+		plan, a, b := planTurn("# The plan"), turn{writeCall("a.txt")}, turn{writeCall("b.txt")}
+		second := inPlanMode(plan, a, b, turn{textBlock("Bye.")})
+		second.Hooks = approveHooks(t)
+		one := startApproving(t, c, inPlanMode(plan, plan, a, b, thanksTurn))
 		two := one.startBeside(second)
 		one.promptPlan("# The plan")
 		two.promptPlan("# The plan")
