@@ -85,7 +85,7 @@ func TestAgent_PermissionGoesToTheKeyboard(t *testing.T) {
 	})
 }
 
-// A person who types words and Enter allows nothing with that: the dialog is drawn when
+// A person who types a line and Enter allows nothing with that: the dialog is drawn when
 // no key came for a while.
 func TestAgent_TypingAllowsNothing(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
@@ -93,8 +93,8 @@ func TestAgent_TypingAllowsNothing(t *testing.T) {
 			turn{textBlock("Three.")})
 		b.awaitPost("[Permission]", "mkdir out")
 		desk := b.sitDown(t)
-		for _, words := range []string{"1 is the first", "1", "so"} {
-			for _, key := range words {
+		for _, line := range []string{"1 is the first", "1", "so"} {
+			for _, key := range line {
 				desk("send-keys", "-l", string(key))
 			}
 			desk("send-keys", "Enter")

@@ -14,10 +14,10 @@ import (
 
 // An answerCase is a reply to questions, and what becomes of it.
 type answerCase struct {
-	asks  []question
-	reply string
-	told  []string // to Claude
-	says  []string // by the thread
+	asks    []question
+	reply   string
+	results []string // to Claude
+	notes   []string // by the thread
 }
 
 const hostileReply = "neither: use \"$(rm -rf ~)\" & 'wait'; C-c Enter {}\n然后 日本語 ✅;"
@@ -57,8 +57,8 @@ func TestAnswer_RepliedInChat(t *testing.T) {
 		q := b.awaitPost("[AskUserQuestion]", c.asks[0].Question)
 		b.WaitScreen(c.asks[0].Options[0].Label) // the dialog stands open beside it
 		b.reply(q, c.reply)
-		b.awaitResult(1, c.told...)
-		b.awaitPostInThread(q, "[Answered]", c.says...)
+		b.awaitResult(1, c.results...)
+		b.awaitPostInThread(q, "[Answered]", c.notes...)
 		b.WaitScreen("Thanks, understood.")
 	})
 }

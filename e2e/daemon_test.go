@@ -82,8 +82,8 @@ func TestDaemon_TypesAnswers(t *testing.T) {
 		b.Prompt("go ahead")
 		q := b.awaitPost("[AskUserQuestion]", c.asks[0].Question)
 		b.reply(q, c.reply)
-		b.awaitResult(1, c.told...)
-		b.awaitPostInThread(q, "[Answered]", c.says...)
+		b.awaitResult(1, c.results...)
+		b.awaitPostInThread(q, "[Answered]", c.notes...)
 		b.WaitScreen("Thanks, understood.")
 		b.awaitQuestion("resolved by typing", func(q *state.Question) bool {
 			return q.Status == state.Resolved && q.ResolvedBy == "chat" && q.InjectionAttempted &&

@@ -218,7 +218,7 @@ func (d *day) openThread(row string) {
 }
 
 // typeReply writes into the session's own thread, or into that of a row that waits.
-func (d *day) typeReply(row, words string) {
+func (d *day) typeReply(row, prompt string) {
 	d.t.Helper()
 	if row != "" {
 		d.openThread(row)
@@ -226,7 +226,7 @@ func (d *day) typeReply(row, words string) {
 		d.eval(fmt.Sprintf(`location.hash = %q`, "#"+d.threadID()))
 	}
 	d.do(chromedp.WaitVisible(chromedp.CSS(`#reply`)),
-		chromedp.SendKeys(chromedp.CSS(`#reply`), words))
+		chromedp.SendKeys(chromedp.CSS(`#reply`), prompt))
 	d.do(chromedp.Click(chromedp.CSS(`#send:not(:disabled)`), chromedp.NodeVisible))
 }
 
@@ -361,10 +361,10 @@ func (d *day) logStep(step, format string, args ...any) {
 func timeOfDay(at time.Time) string { return at.Format("15:04:05.000") }
 
 // prompt gives the model its next turns, and Claude Code a prompt.
-func (d *day) prompt(words string, turns ...turn) {
+func (d *day) prompt(prompt string, turns ...turn) {
 	d.t.Helper()
 	d.API.AddTurns(turns...)
-	d.Prompt(words)
+	d.Prompt(prompt)
 }
 
 // askQuestion has Claude ask, and begins a line of the table.
@@ -598,12 +598,12 @@ func (d *day) tryAgentInAutoMode() {
 }
 
 // killMatching kills -9 the processes of the day whose command line holds one of the
-// words.
-func (d *day) killMatching(words ...string) (killed []string) {
+// parts.
+func (d *day) killMatching(parts ...string) (killed []string) {
 	d.t.Helper()
 	for _, p := range markedProcesses(sessionVariable + "=" + d.processMark) {
 		line := p.String()
-		if slices.ContainsFunc(words, func(w string) bool { return strings.Contains(line, w) }) &&
+		if slices.ContainsFunc(parts, func(w string) bool { return strings.Contains(line, w) }) &&
 			!strings.Contains(line, "tmux") {
 			killed = append(killed, line)
 			p.Signal(syscall.SIGKILL)

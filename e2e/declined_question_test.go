@@ -22,8 +22,8 @@ var talkQuestion = question{
 	},
 }
 
-// A question is turned down from Chat: Claude is told what the terminal's own row tells
-// it, and the person's words.
+// A question is declined from Chat: Claude is told what the terminal's own row tells it,
+// and what the person wrote.
 func TestDecline_ChatTellsClaude(t *testing.T) {
 	eachCase(t, bothVersions, map[string][]string{
 		"native": nil, "hold": {"GCHAT_ASK_MODE=hold"},

@@ -144,7 +144,7 @@ var formOfAllKinds = map[string]any{
 // drawnForm is what a form's dialog says, in both versions.
 const drawnForm = "requests your input"
 
-// A form is filled in by words, declined, and filled in while the poller is killed. Its
+// A form is filled in by a reply, declined, and filled in while the poller is killed. Its
 // dialog is not drawn meanwhile. No value of it is left.
 func TestElicitation_FilledInFromChat(t *testing.T) {
 	eachSession(t, bothVersions, startApproving, config{

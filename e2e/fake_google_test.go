@@ -213,7 +213,7 @@ func (g *fakeGoogle) Messages(space string) (all []*chat.Message) {
 	return all
 }
 
-// Await waits for a message of the app's in a space that has all these words, in its text
+// Await waits for a message of the app's in a space that has all these parts, in its text
 // or in its card.
 func (g *fakeGoogle) Await(space string, parts ...string) (found *chat.Message) {
 	g.t.Helper()

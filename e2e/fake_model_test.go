@@ -88,8 +88,8 @@ func (a *fakeModel) nextTurn(req request) turn {
 	if !req.Main {
 		return turn{textBlock("ok")}
 	}
-	if words, ok := req.dictatedWords(); ok {
-		next := req.handBackTurn(words)
+	if text, ok := req.dictatedText(); ok {
+		next := req.handBackTurn(text)
 		next[0].ID = fmt.Sprintf("toolu_handback_%d", len(a.requests))
 		return next
 	}

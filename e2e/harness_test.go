@@ -168,7 +168,7 @@ func TestHarness_AnswersInTheTerminal(t *testing.T) {
 		s.Choose(firstOption, "2")
 		s.awaitResult(1, "Rolling deployment")
 		s.WaitScreen("Rolling it is.")
-		s.Prompt("go ahead") // the same words a second time are a second prompt
+		s.Prompt("go ahead") // the same text a second time is a second prompt
 		s.WaitScreen("Again: rolling.")
 	})
 }

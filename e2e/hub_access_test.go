@@ -224,14 +224,14 @@ func TestHubAccess_PersonRevoked(t *testing.T) {
 	}
 }
 
-// A message has text and cards. It shows nobody else's words or files in the app's name.
+// A message has text and cards. It shows nobody else's text or files in the app's name.
 func TestHubAccess_TextAndCardsOnly(t *testing.T) {
 	x := newTestTeam(t)
 	j := x.joinHub(ann, x.AddSpace("room"))
-	said := x.Say(bob, j.Space, nil, "between us")
+	foreign := x.Say(bob, j.Space, nil, "between us")
 	body := fmt.Sprintf(`{"text":"x","TEXT":"y","attachment":[{"attachmentDataRef":{"resourceName":"1"}}],"accessoryWidgets":[{}],
 		"quotedMessageMetadata":{"name":%q,"lastUpdateTime":%q},"cardsV2":[{"cardId":"c","card":{}}]}`,
-		said.Name, said.CreateTime)
+		foreign.Name, foreign.CreateTime)
 	patch := "PATCH /v1/" + j.Space + "/messages/" + messageID(j, 1) + "?updateMask=text,cardsV2"
 	for _, request := range []string{createMessage(j, 1), patch} {
 		if got := x.request(0, j.Token, request, body, nil); got != http.StatusOK {

@@ -72,8 +72,8 @@ func TestHubJoin_StrangersRefused(t *testing.T) {
 func TestHubJoin_CodesAndTokensExpire(t *testing.T) {
 	x := newTestTeam(t)
 	j := x.joinHub(ann, "")
-	said, mac, _ := strings.Cut(j.Token, ".")
-	raw, _ := base64.RawURLEncoding.DecodeString(said)
+	claims, mac, _ := strings.Cut(j.Token, ".")
+	raw, _ := base64.RawURLEncoding.DecodeString(claims)
 	var c hub.Claims
 	if err := json.Unmarshal(raw, &c); err != nil || signedCode(hubKey, c) != j.Token {
 		t.Fatalf("the token says %s, %v", raw, err)
@@ -86,9 +86,9 @@ func TestHubJoin_CodesAndTokensExpire(t *testing.T) {
 	late := code
 	late.ExpiresAt = time.Now().Add(-time.Second).Unix()
 	for name, token := range map[string]string{
-		"none": "", "no token": "x", "cut": said, "without a signature": said + ".",
+		"none": "", "no token": "x", "cut": claims, "without a signature": claims + ".",
 		"another key's": signedCode(other, c), "a code": signedCode(hubKey, code),
-		"ended": signedCode(hubKey, ended), "other claims": strings.ToUpper(said) + "." + mac,
+		"ended": signedCode(hubKey, ended), "other claims": strings.ToUpper(claims) + "." + mac,
 	} {
 		kit.Equalf(t, x.request(0, token, "GET /hub/policy", nil, nil), http.StatusUnauthorized,
 			"%s", name)
@@ -204,7 +204,7 @@ func TestHubJoin_OldTokenNotRenewed(t *testing.T) {
 	}
 }
 
-// Who adds the app to a room by its mention joins by the same words: Chat tells of them
+// Who adds the app to a room by its mention joins by the same message: Chat tells of it
 // once, as what added it.
 func TestHubJoin_ByAddingTheApp(t *testing.T) {
 	x := newTestTeam(t)
@@ -238,7 +238,7 @@ func TestHubJoin_ByTheLineInChat(t *testing.T) {
 			x, home := newTestTeam(t), t.TempDir()
 			x.AddSpace("room")
 			code, space := x.joinCode(ann, room), max(room, x.AddDirectMessage(ann))
-			run := func(args ...string) (exit int, said string) {
+			run := func(args ...string) (exit int, output string) {
 				cmd := bound.Command(t, builtProgram(t), args...)
 				cmd.Stdin = strings.NewReader(code)
 				cmd.Env = []string{"HOME=" + home, "PATH=/usr/bin:/bin"}
@@ -255,21 +255,21 @@ func TestHubJoin_ByTheLineInChat(t *testing.T) {
 					}
 				}
 			}()
-			got, said := run("setup", "--hub", x.urls[0], "--code", "-", "--no-hooks")
+			got, output := run("setup", "--hub", x.urls[0], "--code", "-", "--no-hooks")
 			<-tapped
-			if got != 0 || !strings.Contains(said, "users/1) tapped") ||
-				strings.Contains(said, "users/2)") {
-				t.Fatalf("%d: %s", got, said)
+			if got != 0 || !strings.Contains(output, "users/1) tapped") ||
+				strings.Contains(output, "users/2)") {
+				t.Fatalf("%d: %s", got, output)
 			}
 			x.Await(space, "Your taps arrive")
-			if got, said := run("send", "hello from the machine"); got != 0 {
-				t.Errorf("send: %d: %s", got, said)
+			if got, output := run("send", "hello from the machine"); got != 0 {
+				t.Errorf("send: %d: %s", got, output)
 			}
 			x.Await(space, "hello from the machine")
-			if _, said := run("doctor", "--all"); !strings.Contains(said,
+			if _, output := run("doctor", "--all"); !strings.Contains(output,
 				"the hub has version 1 of gchat-hooks") ||
-				strings.Contains(said, "fail  chat.post") {
-				t.Errorf("doctor: %s", said)
+				strings.Contains(output, "fail  chat.post") {
+				t.Errorf("doctor: %s", output)
 			}
 			for _, name := range []string{"config.json", "hub.json"} {
 				// to the other replica, as a balancer leads there
@@ -286,9 +286,9 @@ func TestHubJoin_ByTheLineInChat(t *testing.T) {
 			// its code has ended long ago
 			kit.NoError(t,
 				x.hubs[0].Revoke(t.Context(), nil, hub.Machine{ID: x.listMachines(1)[0].ID}))
-			got, said = run("doctor")
-			if got == 0 || !strings.Contains(said, "write join to the app") {
-				t.Errorf("revoked: %d: %s", got, said)
+			got, output = run("doctor")
+			if got == 0 || !strings.Contains(output, "write join to the app") {
+				t.Errorf("revoked: %d: %s", got, output)
 			}
 			if refused := strings.Count(x.log.String(), `"code":403`); refused > 0 {
 				t.Errorf("the hub refused %d requests: %s", refused, x.log.String())

@@ -42,10 +42,10 @@ const hubKey = "q7Vt0fXbE3mJ9aKcR1sLwYhU6pZdN2gT"
 // signedCode are claims as a hub with that key signs them.
 func signedCode(key string, c hub.Claims) string {
 	b, _ := json.Marshal(c)
-	said := base64.RawURLEncoding.EncodeToString(b)
+	claims := base64.RawURLEncoding.EncodeToString(b)
 	mac := hmac.New(sha256.New, []byte(key))
-	mac.Write([]byte("claims " + said))
-	return said + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+	mac.Write([]byte("claims " + claims))
+	return claims + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
 // testTeam is a hub before a Google, and two replicas of it.

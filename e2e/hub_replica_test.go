@@ -261,7 +261,7 @@ func BenchmarkHub(b *testing.B) {
 	defer end()
 	var mu sync.Mutex
 	tapped := map[string]time.Time{} // by message
-	var took []time.Duration
+	var durations []time.Duration
 	open := make([][]*chat.Message, machines)
 	people := make([]*chat.User, machines)
 	var all sync.WaitGroup
@@ -295,7 +295,7 @@ func BenchmarkHub(b *testing.B) {
 						"PATCH", path, &chat.Message{Text: "done", CardsV2: tapCard("x")}, nil)
 					mu.Lock()
 					defer mu.Unlock()
-					if took = append(took, now.Sub(at)); code != http.StatusOK {
+					if durations = append(durations, now.Sub(at)); code != http.StatusOK {
 						b.Errorf("patch: %d", code)
 					}
 				})
@@ -321,12 +321,12 @@ func BenchmarkHub(b *testing.B) {
 		func() bool { mu.Lock(); defer mu.Unlock(); return len(tapped) == 0 })
 	used := processorTime(b, pid) - cpu
 	end()
-	slices.Sort(took)
-	b.ReportMetric(float64(took[len(took)/2].Milliseconds()), "p50-ms")
-	b.ReportMetric(float64(took[len(took)*95/100].Milliseconds()), "p95-ms")
+	slices.Sort(durations)
+	b.ReportMetric(float64(durations[len(durations)/2].Milliseconds()), "p50-ms")
+	b.ReportMetric(float64(durations[len(durations)*95/100].Milliseconds()), "p95-ms")
 	b.ReportMetric(float64(peakMemory(b, pid))/1024, "MB-peak")
 	b.ReportMetric(100*used.Seconds()/float64(seconds), "%-processor")
-	b.ReportMetric(float64(len(took)), "taps")
+	b.ReportMetric(float64(len(durations)), "taps")
 	all.Wait()
 }
 
@@ -403,11 +403,11 @@ func TestHubReplica_OneCommitApart(t *testing.T) {
 			}
 			hub := filepath.Join(t.TempDir(), "gchat-hooks")
 			runGo(t, c.hub, "", "build", "-o", hub, ".")
-			said := runGo(t, c.machine, hub, "test", "-vet=off", "-count=1", "-v", "./poller",
+			output := runGo(t, c.machine, hub, "test", "-vet=off", "-count=1", "-v", "./poller",
 				"-run", "^TestTransport/^app_behind_a_hub$") // of each commit by its name there
-			passed := regexp.MustCompile(`--- PASS: \w+/app_behind_a_hub/`).FindAllString(said, -1)
+			passed := regexp.MustCompile(`--- PASS: \w+/app_behind_a_hub/`).FindAllString(output, -1)
 			if len(passed) < 10 {
-				t.Errorf("only %d promises were looked at:\n%s", len(passed), said)
+				t.Errorf("only %d promises were looked at:\n%s", len(passed), output)
 			}
 		})
 	}

@@ -208,7 +208,7 @@ func TestDaemon_KilledWhileDeliveringPrompts(t *testing.T) {
 				victim.awaitPolling()
 				b.killAt(victim, at)
 				b.reply(thread, prompt)
-				over := func() bool { return b.API.maxCount(prompt) > 0 || b.isLossTold() }
+				over := func() bool { return b.API.maxCount(prompt) > 0 || b.isLossNoted() }
 				bound.WaitFor(bound.Patience, func() bool { return victim.hasEnded() || over() })
 				died := victim.hasEnded()
 				if died {
@@ -226,10 +226,10 @@ func TestDaemon_KilledWhileDeliveringPrompts(t *testing.T) {
 					t.Errorf("%s: Claude has it %d times, started %d times", name, count, started)
 				}
 				bound.Until(t, "the thread is told", func() bool {
-					told := b.countPosts("[Sent]") + b.countPosts("[Look]") +
+					notes := b.countPosts("[Sent]") + b.countPosts("[Look]") +
 						b.countPosts("[Not started]") + b.countPosts("[Cancelled]") +
 						b.countPosts("[Not used]")
-					return count == 0 || told >= sent
+					return count == 0 || notes >= sent
 				})
 				next.stop()
 			}
@@ -239,9 +239,9 @@ func TestDaemon_KilledWhileDeliveringPrompts(t *testing.T) {
 	})
 }
 
-// isLossTold says whether the last message tells that words are not with Claude, or that
+// isLossNoted says whether the last message tells that a prompt is not with Claude, or that
 // a person has to look.
-func (b *hookedSession) isLossTold() bool {
+func (b *hookedSession) isLossNoted() bool {
 	ms := b.space.Messages()
 	last := ms[len(ms)-1].Text
 	return slices.ContainsFunc([]string{

@@ -33,7 +33,7 @@ func trialCount() int {
 	return max(n, 1)
 }
 
-// Words for Claude that are under way when a dialog opens answer no question and allow no
+// A prompt that is under way when a dialog opens answers no question and allows no
 // permission, however late tmux comes to a call. What is kept is delivered afterwards,
 // once.
 func TestTyping_LatePromptDecidesNothing(t *testing.T) {
@@ -69,8 +69,8 @@ func runTrials(t *testing.T, c claude, word, delay string, next *int) {
 	})
 	b.Prompt("go ahead")
 	w := &lateTyping{hookedSession: b, thread: b.awaitPost("[Waiting for you]"), off: off}
-	for *next < trialCount() && len(w.words) < mostTrials && !t.Failed() {
-		// The dialog opens four seconds after the words at most; a later trial writes
+	for *next < trialCount() && len(w.prompts) < mostTrials && !t.Failed() {
+		// The dialog opens four seconds after the prompt at most; a later trial writes
 		// later.
 		before := 4 * time.Second * time.Duration(*next) / time.Duration(trialCount())
 		if trialCount() == 1 {
@@ -80,17 +80,17 @@ func runTrials(t *testing.T, c claude, word, delay string, next *int) {
 		*next++
 		w.trial(*next, before)
 	}
-	for _, words := range w.words {
-		kit.Equalf(t, w.timesTold(words), 1, "in the end Claude has %q", words)
+	for _, prompt := range w.prompts {
+		kit.Equalf(t, w.countInLast(prompt), 1, "in the end Claude has %q", prompt)
 	}
 }
 
 // lateTyping makes trials in one session, each with names of its own.
 type lateTyping struct {
 	*hookedSession
-	thread *chat.Message
-	off    string   // while this file is there, tmux is quick
-	words  []string // of each trial so far
+	thread  *chat.Message
+	off     string   // while this file is there, tmux is quick
+	prompts []string // of each trial so far
 }
 
 func (w *lateTyping) trial(number int, before time.Duration) {
@@ -100,25 +100,24 @@ func (w *lateTyping) trial(number int, before time.Duration) {
 		pause  = "sleep 4." + name
 		folder = "one-" + name
 		made   = "Made " + name + "."
-		words  = "yes, delete it all, " + name
+		prompt = "yes, delete it all, " + name
 		which  = deployQuestion
 	)
 	which.Question = "Which deployment is for " + name + "?"
 	asked := len(w.API.ToolResults())
-	w.words = append(w.words, words)
+	w.prompts = append(w.prompts, prompt)
 	w.API.AddTurns(turn{bash(pause)}, turn{questionCall(which)}, turn{bash("mkdir " + folder)},
 		turn{textBlock(made)})
 	w.reply(w.thread, "yes, go on with "+name)
 	w.WaitScreen(pause)
 	kit.NoError(t, os.Remove(w.off))
 	time.Sleep(before)
-	w.reply(w.thread, words)
+	w.reply(w.thread, prompt)
 	q := w.awaitPost("[AskUserQuestion]", which.Question)
-	// Where the words came into the dialog's field for own words, they are taken out
-	// again.
-	w.WaitScreenFunc("the dialog without the words", func(screen string) bool {
+	// Where the prompt came into the dialog's field for own text, it is taken out again.
+	w.WaitScreenFunc("the dialog without the prompt", func(screen string) bool {
 		return strings.Contains(screen, "1. Blue-green deployment") &&
-			!strings.Contains(screen, "4. "+words)
+			!strings.Contains(screen, "4. "+prompt)
 	})
 	kit.NoError(t, os.WriteFile(w.off, nil, 0o600))
 	w.reply(q, "2")
@@ -126,15 +125,15 @@ func (w *lateTyping) trial(number int, before time.Duration) {
 	w.checkMade(false, folder)
 	w.reply(p, "yes")
 	w.WaitScreen(made)
-	bound.Until(t, "Claude has the words", func() bool { return w.timesTold(words) > 0 })
+	bound.Until(t, "Claude has the prompt", func() bool { return w.countInLast(prompt) > 0 })
 	w.WaitIdle()
-	kit.Equalf(t, w.timesTold(words), 1, "Claude has the words")
+	kit.Equalf(t, w.countInLast(prompt), 1, "Claude has the prompt")
 	kit.Containsf(t, w.API.WaitToolResult(t, asked+2).Text, "Rolling deployment",
 		"Claude was told of the question")
 }
 
-// timesTold is how often a text stands in what Claude was told so far.
-func (w *lateTyping) timesTold(text string) int {
+// countInLast is how often a text stands in all that Claude has.
+func (w *lateTyping) countInLast(text string) int {
 	return strings.Count(w.API.lastMainText(), text)
 }
 

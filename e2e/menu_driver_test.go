@@ -21,7 +21,7 @@ type menuDriver struct {
 	decides bool
 }
 
-// run runs one action and returns its exit code and what it said.
+// run runs one action and returns its exit code and its output.
 func (m menuDriver) run(action string, args ...string) (int, string) {
 	var out bytes.Buffer
 	env := func(name string) string {
@@ -56,22 +56,22 @@ func (m menuDriver) run(action string, args ...string) (int, string) {
 // more.
 func (m menuDriver) mustRun(action string, args ...string) {
 	m.t.Helper()
-	code, said := m.run(action, args...)
-	if code == 3 && action == "choose" && strings.Contains(said, "but the screen still shows") {
-		m.t.Logf("%s %q: %s; once more", action, args, said)
-		code, said = m.run(action, args...)
+	code, output := m.run(action, args...)
+	if code == 3 && action == "choose" && strings.Contains(output, "but the screen still shows") {
+		m.t.Logf("%s %q: %s; once more", action, args, output)
+		code, output = m.run(action, args...)
 	}
 	if code != 0 {
-		m.t.Fatalf("%s %q: exit %d: %s", action, args, code, said)
+		m.t.Fatalf("%s %q: exit %d: %s", action, args, code, output)
 	}
 }
 
-// mustRefuse checks that an action is refused with these words and leaves the screen as
+// mustRefuse checks that an action is refused with this message and leaves the screen as
 // it is.
 func (m menuDriver) mustRefuse(message, action string, args ...string) {
 	m.t.Helper()
-	if code, said := m.run(action, args...); code != 2 || !strings.Contains(said, message) {
-		m.t.Errorf("%s %q: exit %d: %s; want it refused with %q", action, args, code, said, message)
+	if code, output := m.run(action, args...); code != 2 || !strings.Contains(output, message) {
+		m.t.Errorf("%s %q: exit %d: %s; want it refused with %q", action, args, code, output, message)
 	}
 }
 
@@ -169,9 +169,9 @@ func TestMenuDriver_Answers(t *testing.T) {
 		} {
 			m.mustRefuse("the pane runs sh", action, args...)
 		}
-		if code, said := m.run("snapshot"); code != 0 ||
-			!strings.Contains(said, "claude exited: 0") || strings.Contains(said, "\x1b") {
-			t.Errorf("snapshot: exit %d: %q", code, said)
+		if code, output := m.run("snapshot"); code != 0 ||
+			!strings.Contains(output, "claude exited: 0") || strings.Contains(output, "\x1b") {
+			t.Errorf("snapshot: exit %d: %q", code, output)
 		}
 	})
 }
@@ -270,9 +270,9 @@ func TestMenuDriver_DecidesByThePersonsSetting(t *testing.T) {
 			t.Helper()
 			s.WaitScreen(dialog)
 			for _, args := range [][]string{{"choose", "1"}, {"enter"}} {
-				if code, said := run(args...); code != 2 ||
-					!containsAll(said, []string{"does not decide", "menu_decides"}) {
-					t.Errorf("%q: exit %d: %s", args, code, said)
+				if code, output := run(args...); code != 2 ||
+					!containsAll(output, []string{"does not decide", "menu_decides"}) {
+					t.Errorf("%q: exit %d: %s", args, code, output)
 				}
 			}
 			if !strings.Contains(s.Screen(), dialog) {
@@ -284,8 +284,8 @@ func TestMenuDriver_DecidesByThePersonsSetting(t *testing.T) {
 		for i, dialog := range []string{"exit plan mode", "Do you want to"} {
 			refused(dialog)
 			writeFile(t, mine, word)
-			if code, said := run("choose", "1"); code != 0 {
-				t.Errorf("choose 1: exit %d: %s", code, said)
+			if code, output := run("choose", "1"); code != 0 {
+				t.Errorf("choose 1: exit %d: %s", code, output)
 			}
 			s.API.WaitToolResult(t, i+1)
 			writeFile(t, mine, struct{}{})

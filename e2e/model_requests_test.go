@@ -73,18 +73,18 @@ func readRequest(method, path string, body []byte) request {
 // take no turn of the script.
 const dictation = "Reply with exactly: "
 
-// dictatedWords is the reply that a subagent's prompt says.
-func (r request) dictatedWords() (words string, ok bool) {
+// dictatedText is the reply that a subagent's prompt says.
+func (r request) dictatedText() (text string, ok bool) {
 	if len(r.Messages) == 0 {
 		return "", false
 	}
-	_, words, ok = strings.Cut(r.Messages[0].Content.Text(), dictation)
-	return words, ok
+	_, text, ok = strings.Cut(r.Messages[0].Content.Text(), dictation)
+	return text, ok
 }
 
-// handBackTurn is how a subagent reports its words: as plain text, and, where it was sent
+// handBackTurn is how a subagent reports its text: as plain text, and, where it was sent
 // back for that, with the tool for it.
-func (r request) handBackTurn(words string) turn {
+func (r request) handBackTurn(text string) turn {
 	offered := slices.ContainsFunc(r.Tools,
 		func(t struct{ Name string }) bool { return t.Name == "SubagentHandback" })
 	replied := slices.ContainsFunc(r.Messages, func(m struct {
@@ -93,11 +93,11 @@ func (r request) handBackTurn(words string) turn {
 	}) bool {
 		return m.Role == "assistant"
 	})
-	words, _, _ = strings.Cut(words, "\n\n<system-reminder>")
+	text, _, _ = strings.Cut(text, "\n\n<system-reminder>")
 	if !offered || !replied {
-		return turn{textBlock(words)}
+		return turn{textBlock(text)}
 	}
-	return turn{toolCall("SubagentHandback", map[string]string{"message": words})}
+	return turn{toolCall("SubagentHandback", map[string]string{"message": text})}
 }
 
 // agentErrand begins the prompt of a subagent that runs the commands that follow, one a

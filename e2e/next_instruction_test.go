@@ -22,15 +22,15 @@ func TestNextInstruction_TypedIntoTmux(t *testing.T) {
 	})
 }
 
-// What the prompt would not take as words is asked back, and what follows is typed.
+// What the prompt would not take as a text is asked back, and what follows is typed.
 func TestNextInstruction_AskedBackOrSent(t *testing.T) {
 	eachSession(t, testedVersions, startApproving, config{
 		Script: []turn{askBackTurn, thanksTurn},
 	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Waiting for you]")
-		for i, words := range []string{"exit", ":wq!", "\u0301abc", "go on with @/etc/hosts"} {
-			b.reply(q, words)
-			bound.Until(t, words+" is asked back",
+		for i, prompt := range []string{"exit", ":wq!", "\u0301abc", "go on with @/etc/hosts"} {
+			b.reply(q, prompt)
+			bound.Until(t, prompt+" is asked back",
 				func() bool { return b.countPosts("[Not used]") > i })
 		}
 		b.WaitIdle()
@@ -41,7 +41,7 @@ func TestNextInstruction_AskedBackOrSent(t *testing.T) {
 	})
 }
 
-// Outside of tmux, words wake the session as a hook's message. The thread says before
+// Outside of tmux, a reply wakes the session as a hook's message. The thread says before
 // they are written that they are no approval.
 func TestNextInstruction_WakesOutsideTmux(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {

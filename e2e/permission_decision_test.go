@@ -172,14 +172,14 @@ func TestPermission_AlwaysNamesTheWorktreesFile(t *testing.T) {
 		})
 		worktree, main := filepath.Join(b.Dir, ".claude/settings.local.json"),
 			filepath.Join(b.Dir, "../main/.claude/settings.local.json")
-		said, file, other := "in the main checkout ("+main+")", main, worktree
+		output, file, other := "in the main checkout ("+main+")", main, worktree
 		if c.Version == olderVersion {
-			said, file, other = "in this worktree (.claude/settings.local.json)", worktree, main
+			output, file, other = "in this worktree (.claude/settings.local.json)", worktree, main
 		}
 		b.Prompt("go ahead")
-		b.reply(b.awaitPost("[Permission]", "make one", said), "always")
+		b.reply(b.awaitPost("[Permission]", "make one", output), "always")
 		b.awaitResult(1)
-		b.awaitPost("[Answered]", "Always allowed", said)
+		b.awaitPost("[Answered]", "Always allowed", output)
 		kit.Containsf(t, readFiles(t, file), "make", "the file")
 		kit.Equalf(t, fileExists(other), false, "it is written to %s, too", other)
 	})

@@ -210,9 +210,9 @@ func drawBubbles(messages []string) string {
 	var out strings.Builder
 	y := 0.0
 	for _, m := range messages {
-		words, mine := strings.CutPrefix(m, "> ")
+		prompt, mine := strings.CutPrefix(m, "> ")
 		var lines []string
-		for line := range strings.Lines(words) {
+		for line := range strings.Lines(prompt) {
 			lines = append(lines, wrapLine(strings.TrimRight(line, "\n"), threadColumns-3)...)
 		}
 		longest := 0

@@ -24,10 +24,10 @@ func TestPrompt_QueuedWhileClaudeWorks(t *testing.T) {
 		b.reply(q, "yes, commit")
 		b.awaitPost("[Sent]")
 		b.WaitScreen("sleep 12")
-		for _, words := range []string{
+		for _, prompt := range []string{
 			"first: push \"it\" too", "second: and tag it", "third: then rest",
 		} {
-			b.reply(q, words)
+			b.reply(q, prompt)
 		}
 		b.WaitScreen("Heard.")
 		text := b.API.lastMainText()

@@ -14,12 +14,12 @@ import (
 
 // allowUntilShown allows calls in auto mode, whose check cannot run here, until the
 // screen shows these words.
-func (b *hookedSession) allowUntilShown(words string) {
+func (b *hookedSession) allowUntilShown(prompt string) {
 	b.t.Helper()
 	keys := []struct{ shows, key string }{
 		{"Enter to stay in auto mode", "Enter"}, {"❯ No", "Down"}, {"❯ Yes", "Enter"},
 	}
-	bound.Until(b.t, "the screen shows "+words, func() bool {
+	bound.Until(b.t, "the screen shows "+prompt, func() bool {
 		screen := b.Screen()
 		for _, k := range keys {
 			if strings.Contains(screen, k.shows) {
@@ -29,7 +29,7 @@ func (b *hookedSession) allowUntilShown(words string) {
 				return false
 			}
 		}
-		return strings.Contains(screen, words)
+		return strings.Contains(screen, prompt)
 	})
 }
 

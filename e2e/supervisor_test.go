@@ -115,19 +115,19 @@ func (s supervisedSession) runAction(message, action string, more ...string) {
 }
 
 func TestSupervisor_HearsLastOutput(t *testing.T) {
-	words := "The **last** words: \"ü\" 🙂 `x`\n\n- one\n- two"
+	prompt := "The **last** words: \"ü\" 🙂 `x`\n\n- one\n- two"
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		s := startSupervised(t, c, "{}", false, turn{textBlock("The first words.")}, turn{
 			textBlock("Let me look."),
 			toolCall("Bash", map[string]any{"command": "true", "description": "Look"}),
-		}, turn{textBlock(words)})
+		}, turn{textBlock(prompt)})
 		s.Prompt("go ahead")
 		m := s.awaitWake("response_complete",
 			"[CONTENT]\nThe first words.\n\n[STATE HINT]\nstate: idle\n",
 			"tmux_session_name: claude\n")
 		s.WaitIdle()
 		s.runAction(m, "type", "'and now'")
-		s.awaitWake("response_complete", "[CONTENT]\n"+words+"\n\n[STATE HINT]\nstate: idle\n")
+		s.awaitWake("response_complete", "[CONTENT]\n"+prompt+"\n\n[STATE HINT]\nstate: idle\n")
 		s.WaitIdle()
 		kit.Equalf(s.t, len(s.wakeMessages()), 2, "messages for two turns")
 		s.Quit()

@@ -84,7 +84,7 @@ func choiceOf(q question, a state.Answer) inject.Choice {
 
 func labelAnswer(of ...string) state.Answer { return state.Answer{Labels: of} }
 
-func ownWords(words string) state.Answer { return state.Answer{Text: words} }
+func ownWords(prompt string) state.Answer { return state.Answer{Text: prompt} }
 
 func pickOption(q question, n int) inject.Choice {
 	return choiceOf(q, labelAnswer(q.Options[n-1].Label))
@@ -133,7 +133,7 @@ type typingCase struct {
 	size    [2]string // of the pane
 	before  []string  // keys of a person who has been there
 	choices []inject.Choice
-	told    []string
+	results []string
 }
 
 // typeCases answers the dialogs, many in one session; a session in which a case failed is
@@ -162,7 +162,7 @@ func typeCases(t *testing.T, versions []string, cases []typingCase) {
 					s.awaitStill()
 				}
 				told++
-				newTypistSession(inner, s).checkAnswered(inner, told, c.told, c.choices...)
+				newTypistSession(inner, s).checkAnswered(inner, told, c.results, c.choices...)
 			})
 			if !ok {
 				s = nil
@@ -177,67 +177,67 @@ func TestTyping_EachKindOfAnswer(t *testing.T) {
 		{
 			name:    "single choice",
 			choices: []inject.Choice{pickOption(deployQuestion, 2)},
-			told:    []string{`"="Rolling deployment"`},
+			results: []string{`"="Rolling deployment"`},
 		},
 		{
 			name:    "first of many",
 			choices: []inject.Choice{pickOption(deployQuestion, 1)},
-			told:    []string{`"="Blue-green deployment"`},
+			results: []string{`"="Blue-green deployment"`},
 		},
 		{
 			name:    "free text",
 			choices: []inject.Choice{choiceOf(deployQuestion, ownWords("neither, wait"))},
-			told:    []string{`"="neither, wait"`},
+			results: []string{`"="neither, wait"`},
 		},
 		{
 			name:    "one letter",
 			choices: []inject.Choice{choiceOf(deployQuestion, ownWords("x"))},
-			told:    []string{`"="x"`},
+			results: []string{`"="x"`},
 		},
 		{
 			name:    "a number",
 			choices: []inject.Choice{choiceOf(deployQuestion, ownWords("2"))},
-			told:    []string{`"="2`},
+			results: []string{`"="2`},
 		},
 		{
 			name:    "literal",
 			choices: []inject.Choice{choiceOf(deployQuestion, ownWords(hostileText))},
-			told:    []string{`"="` + strings.TrimSpace(hostileText) + `"`},
+			results: []string{`"="` + strings.TrimSpace(hostileText) + `"`},
 		},
 		{
 			name:    "slash",
 			choices: []inject.Choice{choiceOf(deployQuestion, ownWords("/help @main.go !ls # x"))},
-			told:    []string{`"="/help @main.go !ls # x"`},
+			results: []string{`"="/help @main.go !ls # x"`},
 		},
 		{
 			name:    "backslash",
 			choices: []inject.Choice{choiceOf(deployQuestion, ownWords(`C:\`))},
-			told:    []string{`"="C:\`},
+			results: []string{`"="C:\`},
 		},
 		{
 			name:    "several lines",
 			choices: []inject.Choice{choiceOf(deployQuestion, ownWords("one\ntwo\n\nthree"))},
-			told:    []string{"\"=\"one\ntwo\n\nthree\""},
+			results: []string{"\"=\"one\ntwo\n\nthree\""},
 		},
 		{
 			name:    "CJK and emoji",
 			choices: []inject.Choice{choiceOf(deployQuestion, ownWords("然后 日本語 ✅ 👩‍👩‍👧 ok"))},
-			told:    []string{`"="然后 日本語 ✅ 👩‍👩‍👧 ok"`},
+			results: []string{`"="然后 日本語 ✅ 👩‍👩‍👧 ok"`},
 		},
 		{
 			name:    "an emoji of several characters first",
 			choices: []inject.Choice{choiceOf(deployQuestion, ownWords("❤️ 👍🏽 e\u0301"))},
-			told:    []string{"\"=\"❤️ 👍🏽 e\u0301\""},
+			results: []string{"\"=\"❤️ 👍🏽 e\u0301\""},
 		},
 		{
 			name:    "accents apart",
 			choices: []inject.Choice{choiceOf(featuresQuestion, ownWords("e\u0301 and a\u0308"))},
-			told:    []string{"\"=\"e\u0301 and a\u0308\""},
+			results: []string{"\"=\"e\u0301 and a\u0308\""},
 		},
 		{
 			name:    "ten kilobytes",
 			choices: []inject.Choice{choiceOf(deployQuestion, ownWords(long))},
-			told:    []string{`"="` + strings.TrimSpace(long) + `"`},
+			results: []string{`"="` + strings.TrimSpace(long) + `"`},
 		},
 		{
 			name: "a remark",
@@ -245,24 +245,24 @@ func TestTyping_EachKindOfAnswer(t *testing.T) {
 				choiceOf(deployQuestion,
 					state.Answer{Labels: []string{"Canary"}, Notes: "but slowly"}),
 			},
-			told: []string{"Canary – but slowly"},
+			results: []string{"Canary – but slowly"},
 		},
 		{
 			name:    "multi",
 			choices: []inject.Choice{choiceOf(featuresQuestion, labelAnswer("Auth", "Search"))},
-			told:    []string{`"="Auth, Search"`},
+			results: []string{`"="Auth, Search"`},
 		},
 		{
 			name: "multi all",
 			choices: []inject.Choice{
 				choiceOf(extrasQuestion, labelAnswer("Docs", "Tests", "CI", "Lint")),
 			},
-			told: []string{`"="Docs, Tests, CI, Lint"`},
+			results: []string{`"="Docs, Tests, CI, Lint"`},
 		},
 		{
 			name:    "multi text",
 			choices: []inject.Choice{choiceOf(featuresQuestion, ownWords("dark mode"))},
-			told:    []string{`"="dark mode"`},
+			results: []string{`"="dark mode"`},
 		},
 		{
 			name: "multi with text",
@@ -270,7 +270,7 @@ func TestTyping_EachKindOfAnswer(t *testing.T) {
 				choiceOf(featuresQuestion,
 					state.Answer{Labels: []string{"Auth", "Billing"}, Text: "dark mode"}),
 			},
-			told: []string{`"="Auth, Billing, dark mode"`},
+			results: []string{`"="Auth, Billing, dark mode"`},
 		},
 		{
 			name: "multi lines",
@@ -278,14 +278,14 @@ func TestTyping_EachKindOfAnswer(t *testing.T) {
 				choiceOf(featuresQuestion,
 					state.Answer{Labels: []string{"Auth"}, Text: "dark\nmode"}),
 			},
-			told: []string{"\"=\"Auth, dark\nmode\""},
+			results: []string{"\"=\"Auth, dark\nmode\""},
 		},
 		{
 			name: "two questions",
 			choices: []inject.Choice{
 				pickOption(databaseQuestion, 2), choiceOf(featuresQuestion, labelAnswer("Search")),
 			},
-			told: []string{`"Which DB?"="SQLite"`, `"="Search"`},
+			results: []string{`"Which DB?"="SQLite"`, `"="Search"`},
 		},
 		{name: "four questions", choices: []inject.Choice{
 			pickOption(databaseQuestion, 1),
@@ -293,21 +293,21 @@ func TestTyping_EachKindOfAnswer(t *testing.T) {
 			choiceOf(editorQuestion, ownWords("emacs\nreally")),
 			choiceOf(extrasQuestion, labelAnswer("CI")),
 		},
-			told: []string{
+			results: []string{
 				`"Which DB?"="Postgres"`, `"="Auth, more"`, "\"Which editor?\"=\"emacs\nreally\"",
 				`"Which extras?"="CI"`,
 			}},
 		{
 			name:    "preview",
 			choices: []inject.Choice{pickOption(layoutsQuestion, 2)},
-			told:    []string{`"="Top bar"`},
+			results: []string{`"="Top bar"`},
 		},
 		{
 			name: "preview of two",
 			choices: []inject.Choice{
 				pickOption(layoutsQuestion, 2), pickOption(databaseQuestion, 1),
 			},
-			told: []string{`"="Top bar"`, `"Which DB?"="Postgres"`},
+			results: []string{`"="Top bar"`, `"Which DB?"="Postgres"`},
 		},
 	}
 	typeCases(t, bothVersions, cases)
@@ -342,16 +342,16 @@ func questionOf(c inject.Choice) question {
 
 // Panes and labels that make a dialog hard to read.
 func TestTyping_OddDialogs(t *testing.T) {
-	words := strings.Repeat("a label that is long and wraps ", 3)
+	prompt := strings.Repeat("a label that is long and wraps ", 3)
 	odd := question{
 		Question: "Which of these should we take, given that all of them look much the same and the question is long enough for several lines?",
 		Header:   "Odd",
 		Options: []option{
 			{
-				Label:       words + "A",
+				Label:       prompt + "A",
 				Description: strings.Repeat("What it says about itself is long too. ", 4),
 			},
-			{Label: words + "B", Description: "2. [ ] Submit"},
+			{Label: prompt + "B", Description: "2. [ ] Submit"},
 			{
 				Label: "日本語のラベルはとても長いので折り返されます、そうでしょう？", Description: "幅の広い文字",
 			}, {Label: "2. ❯ Type something.", Description: "→ ok ✅"}},
@@ -370,58 +370,58 @@ func TestTyping_OddDialogs(t *testing.T) {
 			name:    "wrapped",
 			size:    [2]string{"70", "40"},
 			choices: []inject.Choice{pickOption(odd, 2)},
-			told:    []string{`"="` + odd.Options[1].Label},
+			results: []string{`"="` + odd.Options[1].Label},
 		},
 		{
 			name:    "wide",
 			size:    [2]string{"50", "40"},
 			choices: []inject.Choice{pickOption(odd, 3)},
-			told:    []string{`"="` + odd.Options[2].Label + `"`},
+			results: []string{`"="` + odd.Options[2].Label + `"`},
 		},
 		{
 			name:    "like a row",
 			size:    [2]string{"110", "40"},
 			choices: []inject.Choice{pickOption(odd, 4)},
-			told:    []string{`"="2. ❯ Type something."`},
+			results: []string{`"="2. ❯ Type something."`},
 		},
 		{
 			name:    "almost the same",
 			size:    [2]string{"110", "40"},
 			choices: []inject.Choice{choiceOf(twins, labelAnswer("Yes.", "yes"))},
-			told:    []string{`"="Yes., yes"`},
+			results: []string{`"="Yes., yes"`},
 		},
 		{
 			name:    "cursor left on the field",
 			size:    [2]string{"110", "40"},
 			before:  []string{"4"},
 			choices: []inject.Choice{pickOption(deployQuestion, 3)},
-			told:    []string{`"="Canary"`},
+			results: []string{`"="Canary"`},
 		},
 		{
 			name:    "cursor left on the field, own words",
 			size:    [2]string{"110", "40"},
 			before:  []string{"4"},
 			choices: []inject.Choice{choiceOf(deployQuestion, ownWords("no"))},
-			told:    []string{`"="no"`},
+			results: []string{`"="no"`},
 		},
 		{
 			name:    "cursor left on the chat",
 			size:    [2]string{"110", "40"},
 			before:  []string{"Up"},
 			choices: []inject.Choice{pickOption(deployQuestion, 3)},
-			told:    []string{`"="Canary"`},
+			results: []string{`"="Canary"`},
 		},
 		{
 			name:    "small",
 			size:    [2]string{"60", "15"},
 			choices: []inject.Choice{choiceOf(extrasQuestion, labelAnswer("Docs", "Lint"))},
-			told:    []string{`"="Docs, Lint"`},
+			results: []string{`"="Docs, Lint"`},
 		},
 		{
 			name:    "small, own words",
 			size:    [2]string{"60", "15"},
 			choices: []inject.Choice{choiceOf(extrasQuestion, ownWords("none\nof it"))},
-			told:    []string{"\"=\"none\nof it\""},
+			results: []string{"\"=\"none\nof it\""},
 		},
 		{
 			name: "small, several",
@@ -429,7 +429,7 @@ func TestTyping_OddDialogs(t *testing.T) {
 			choices: []inject.Choice{
 				pickOption(deployQuestion, 3), choiceOf(extrasQuestion, labelAnswer("Lint")),
 			},
-			told: []string{`"="Canary"`, `"="Lint"`},
+			results: []string{`"="Canary"`, `"="Lint"`},
 		},
 	}
 	typeCases(t, testedVersions, cases)
