@@ -262,15 +262,12 @@ func TestHubJoin_ByTheLineInChat(t *testing.T) {
 				t.Fatalf("%d: %s", got, output)
 			}
 			x.Await(space, "Your taps arrive")
-			if got, output := run("send", "hello from the machine"); got != 0 {
-				t.Errorf("send: %d: %s", got, output)
-			}
+			got, output = run("send", "hello from the machine")
+			kit.Equalf(t, got, 0, "send: %s", output)
 			x.Await(space, "hello from the machine")
-			if _, output := run("doctor", "--all"); !strings.Contains(output,
-				"the hub has version 1 of gchat-hooks") ||
-				strings.Contains(output, "fail  chat.post") {
-				t.Errorf("doctor: %s", output)
-			}
+			_, output = run("doctor", "--all")
+			kit.Containsf(t, output, "the hub has version 1 of gchat-hooks", "doctor")
+			checkLacks(t, output, "fail  chat.post")
 			for _, name := range []string{"config.json", "hub.json"} {
 				// to the other replica, as a balancer leads there
 				file := filepath.Join(home, ".config/gchat-hooks", name)

@@ -27,8 +27,11 @@ import (
 	"gchat-hooks/gchat/hub"
 )
 
-var ann, bob, eve = person(1, "ann@example.com"), person(2, "Bob@Example.com"), person(9,
-	"eve@example.com.evil.org")
+var (
+	ann = person(1, "ann@example.com")
+	bob = person(2, "Bob@Example.com")
+	eve = person(9, "eve@example.com.evil.org") // of another domain
+)
 
 // joinRequest is what a machine says to join.
 type joinRequest struct {
