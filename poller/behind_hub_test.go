@@ -35,7 +35,8 @@ func newHubMachine(t *testing.T, kind string) (*testMachine, *fakeGoogle, *team.
 		err = hub.Save(file)
 	}
 	kit.NoError(t, err)
-	d.vars["GCHAT_API_ENDPOINT"], d.vars["GCHAT_PUBSUB_ENDPOINT"], d.vars["GOOGLE_CHAT_CREDENTIALS_FILE"] = h.URL, h.URL, file
+	d.vars["GCHAT_API_ENDPOINT"], d.vars["GCHAT_PUBSUB_ENDPOINT"],
+		d.vars["GOOGLE_CHAT_CREDENTIALS_FILE"] = h.URL, h.URL, file
 	d.vars["GCHAT_PUBSUB_SUBSCRIPTION"] = h.Subscription
 	return d, g, h
 }
@@ -47,60 +48,61 @@ func newHubMachine(t *testing.T, kind string) (*testMachine, *fakeGoogle, *team.
 func TestBehindHub_QuestionPasses(t *testing.T) {
 	d, g, h := newHubMachine(t, "DIRECT_MESSAGE")
 	plan, button := d.addCardQuestion(func(q *state.Question) {
-		q.Kind, q.ToolName, q.ShownText = state.KindPlan, "ExitPlanMode", strings.Repeat("a step\n\n", 6000)
+		q.Kind, q.ToolName, q.ShownText =
+			state.KindPlan, "ExitPlanMode", strings.Repeat("a step\n\n", 6000)
 		q.Approvers = &[]string{"users/1"}
-		q.SubQuestions[0].Options = []state.Option{{Label: state.LabelApprove}, {Label: state.LabelSendBack}}
+		q.SubQuestions[0].Options = []state.Option{
+			{Label: state.LabelApprove}, {Label: state.LabelSendBack},
+		}
 	})
-	waiter, err := state.LockWaiter(d.env, plan.Path)
-	kit.NoError(t, err)
-	t.Cleanup(waiter.Unlock)
+	d.startWaiter(plan)
 	d.runPoller(Options{Daemon: true})
 	card := g.awaitPost("(The full text is above.)")
-	plan = d.awaitQuestion(plan, "posted", func(q *state.Question) bool { return q.IsMessageSent })
-	if plan.MessageName != card.Name || plan.CardMessage == card.Name {
-		t.Errorf("it is %s, and its card %s", plan.MessageName, plan.CardMessage)
+	plan = d.awaitQuestion(plan, "posted", isSent)
+	kit.True(t, g.countMessages("") >= 3, "the plan is %d messages", g.countMessages(""))
+	for _, m := range g.messages("") {
+		kit.Equalf(t, m.Thread.Name, card.Thread.Name, "the thread of %.20q", m.Text)
 	}
+	kit.True(t, plan.MessageName == card.Name && plan.CardMessage != card.Name,
+		"it is %s, and its card %s", plan.MessageName, plan.CardMessage)
 	g.tap("users/9", card, button, "more", nil) // a stranger, who is told so in the thread
 	said := g.addHumanMessage(card.Thread.Name, "what?", "")
 	g.publish(newEvent("MESSAGE", "users/1", said))
 	d.awaitQuestion(plan, "heard", func(q *state.Question) bool { return len(q.Replies) == 2 })
 	g.awaitAcknowledged()
-	if _, err := state.CloseQuestion(plan.Path, state.Cancelled, "", nil); err != nil {
-		t.Fatal(err)
-	}
+	d.closeQuestion(plan, state.Cancelled, "")
 	g.awaitPatch(card.Name, "Cancelled")
 	bound.Until(t, "all is sent", func() bool {
-		waiting, _ := state.OutboxIn(state.UserStateDir(d.env)).Waiting()
+		waiting, _ := d.outbox().Waiting()
 		return len(waiting) == 0
 	})
 	joined, requests, refused := h.Seen()
-	if policy := slices.DeleteFunc(requests, func(r string) bool { return r != "GET /hub/policy" }); joined != 1 || len(refused) > 0 || len(policy) != 1 {
-		t.Errorf("%d tokens, refused %q; its policy was asked for %d times", joined, refused, len(policy))
-	}
-	if len(g.unexpectedRequests) > 0 {
-		t.Errorf("asked for %q", g.unexpectedRequests)
-	}
+	policy := slices.DeleteFunc(requests, func(r string) bool { return r != "GET /hub/policy" })
+	kit.True(t, joined == 1 && len(refused) == 0 && len(policy) == 1,
+		"%d tokens, refused %q; its policy was asked for %d times", joined, refused, len(policy))
+	kit.True(t, len(g.unexpectedRequests) == 0, "asked for %q", g.unexpectedRequests)
 }
 
 // A post whose answer was lost is searched for by its own id, and not repeated.
 func TestBehindHub_FindsUnknownPost(t *testing.T) {
 	d, g, h := newHubMachine(t, "DIRECT_MESSAGE")
 	message := &state.Message{
-		ID: state.MessageID("report", "1"), Type: state.MessageReport, Parts: []string{"a report"}, CreatedAt: time.Now().UTC(),
+		ID: state.MessageID("report", "1"), Type: state.MessageReport, Parts: []string{"a report"},
+		CreatedAt:    time.Now().UTC(),
 		FirstTriedAt: time.Now().UTC(), Chat: strings.TrimPrefix(h.URL, "http://") + "/" + appSpace,
 	}
-	g.post([]byte(`{"text":"a report"}`), "client-"+team.Machine+"-"+strings.TrimPrefix(message.ID, "client-"))
-	if _, _, err := state.OutboxIn(state.UserStateDir(d.env)).Enqueue(d.env, message, 0); err != nil {
-		t.Fatal(err)
-	}
+	g.post([]byte(`{"text":"a report"}`),
+		"client-"+team.Machine+"-"+strings.TrimPrefix(message.ID, "client-"))
+	_, _, err := d.outbox().Enqueue(d.env, message, 0)
+	kit.NoError(t, err)
 	d.runPoller(Options{Daemon: true})
 	bound.Until(t, "its receipt", func() bool {
-		all, _ := state.OutboxIn(state.UserStateDir(d.env)).All()
+		all, _ := d.outbox().All()
 		return len(all) == 1 && all[0].MessageName == appSpace+"/messages/m0.m0"
 	})
-	if _, requests, _ := h.Seen(); strings.Contains(strings.Join(requests, " "), "POST /v1/"+appSpace) {
-		t.Errorf("it was posted again: %q", requests)
-	}
+	_, requests, _ := h.Seen()
+	kit.True(t, !strings.Contains(strings.Join(requests, " "), "POST /v1/"+appSpace),
+		"it was posted again: %q", requests)
 }
 
 // The hub lists no space, and no poller asks it to. Taps come all the same. The poller
@@ -110,24 +112,21 @@ func TestBehindHub_NamedSpace(t *testing.T) {
 	q, button := d.addCardQuestion(nil)
 	d.runPoller(Options{Daemon: true})
 	card := g.awaitPost("Which?")
-	q = d.awaitQuestion(q, "posted", func(q *state.Question) bool { return q.IsMessageSent })
+	q = d.awaitQuestion(q, "posted", isSent)
 	over := *card
 	over.CardsV2 = []*chatapi.CardWithId{gchat.CardV2(wording.NoticeCard("over", ""))}
 	// the card has no button of that question
 	g.tap("users/1", &over, strings.Repeat("a", 32), "1", nil)
 	g.awaitPost(wording.OldCardText)
 	g.tap("users/1", card, button, "2", nil)
-	d.awaitQuestion(q, "answered", func(q *state.Question) bool { return q.Status == state.Answered })
+	d.awaitQuestion(q, "answered", isAnswered)
 	g.awaitAcknowledged()
-	if space := state.SpacesIn(state.UserStateDir(d.env)).Get(q.Chat); space.ReadTrouble != nil || len(space.PausedWebhooks) > 0 {
-		t.Errorf("%+v", space)
-	}
+	space := d.spaces().Get(q.Chat)
+	kit.True(t, space.ReadTrouble == nil && len(space.PausedWebhooks) == 0, "%+v", space)
 	_, _, refused := h.Seen()
 	refused = slices.DeleteFunc(refused, func(r string) bool {
 		// on a slow machine: see whether it was posted
 		return strings.HasPrefix(r, "GET ") && strings.Contains(r, "-"+gchat.OnceMark)
 	})
-	if len(refused) > 0 {
-		t.Errorf("refused %q", refused)
-	}
+	kit.True(t, len(refused) == 0, "refused %q", refused)
 }

@@ -60,7 +60,8 @@ var transportTests = map[string]func(*testing.T) *transportTest{
 	},
 	"app in a direct message": func(t *testing.T) *transportTest {
 		c := newTransportTest(t, space.Options{IsDirect: true})
-		c.openApp(strict.CheckRequests(t, c, strict.Embedded, strict.OtherThreads, strict.DirectMessage))
+		c.openApp(strict.CheckRequests(t, c, strict.Embedded, strict.OtherThreads,
+			strict.DirectMessage))
 		return c
 	},
 	"app in a space": func(t *testing.T) *transportTest {
@@ -181,9 +182,7 @@ func (c *transportTest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (c *transportTest) post(p gchat.Post) gchat.PostedMessage {
 	c.t.Helper()
 	posted, err := c.transport.Post(c.t.Context(), p)
-	if err != nil {
-		c.t.Fatalf("post %q: %v", p.Text, err)
-	}
+	kit.Must(c.t, err == nil, "post %q: %v", p.Text, err)
 	return posted
 }
 
@@ -207,24 +206,21 @@ func (c *transportTest) receiveMessage(from time.Time) (got gchat.Message) {
 	if !all {
 		reader, err := c.openReader(c.t.Context())
 		if err == nil {
-			err = reader.ListSince(c.t.Context(), c.projectGateway.spaceName, from, func(page []gchat.Message) {
-				for _, m := range page {
-					if m.IsHuman {
-						got = m
+			err = reader.ListSince(c.t.Context(), c.projectGateway.spaceName, from,
+				func(page []gchat.Message) {
+					for _, m := range page {
+						if m.IsHuman {
+							got = m
+						}
 					}
-				}
-			})
+				})
 		}
 		kit.NoError(c.t, err)
 		return got
 	}
 	heard, err := c.eventSource().Pull(c.t.Context())
-	if err != nil || len(heard) != 1 {
-		c.t.Fatalf("heard %+v, %v", heard, err)
-	}
-	if err := c.eventSource().Ack(c.t.Context(), []string{heard[0].AckID}); err != nil {
-		c.t.Error(err)
-	}
+	kit.Must(c.t, err == nil && len(heard) == 1, "heard %+v, %v", heard, err)
+	kit.NoError(c.t, c.eventSource().Ack(c.t.Context(), []string{heard[0].AckID}))
 	return heard[0].Message
 }
 
@@ -241,11 +237,11 @@ func TestTransport_KeepsItsContract(t *testing.T) {
 
 // Only the code that opens a gateway knows which transports there are.
 func TestTransport_NamedInOnePlace(t *testing.T) {
-	kinds := regexp.MustCompile(`gchat\.(App|NewApp|Webhook\w*|ListedWebhook|Hub|ReadHub|CardV2)\b|\.Hub\b|\.Subscription\b`)
+	kinds := regexp.MustCompile(
+		`gchat\.(App|NewApp|Webhook\w*|ListedWebhook|Hub|ReadHub|CardV2)\b|` +
+			`\.Hub\b|\.Subscription\b`)
 	files, err := filepath.Glob("*.go")
-	if err != nil || len(files) < 20 {
-		t.Fatalf("only %d files: %v", len(files), err)
-	}
+	kit.Must(t, err == nil && len(files) >= 20, "only %d files: %v", len(files), err)
 	for _, file := range files {
 		b, err := os.ReadFile(file)
 		kit.NoError(t, err)
@@ -261,7 +257,8 @@ func isMissingMessage(err error) bool { return gchat.IsPermanent(err) && !gchat.
 
 var transportPromises = map[string]func(*testing.T, *transportTest){
 	"it says where it leads": func(t *testing.T, c *transportTest) {
-		if c.projectGateway.spaceName != space.Name || !strings.HasSuffix(c.transport.Chat(), "/"+space.Name) {
+		if c.projectGateway.spaceName != space.Name ||
+			!strings.HasSuffix(c.transport.Chat(), "/"+space.Name) {
 			t.Errorf("it leads to %q, %q", c.projectGateway.spaceName, c.transport.Chat())
 		}
 		if id := c.transport.ID(); id == "" || strings.Contains(id, "key=") {
@@ -272,7 +269,8 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 	"two posts of an id are one message": func(t *testing.T, c *transportTest) {
 		p := gchat.Post{Text: "once", ThreadKey: "k", MessageID: state.MessageID("twice")}
 		first := c.post(p)
-		if again, err := c.transport.Post(t.Context(), p); err != nil && !gchat.IsAlreadyExists(err) {
+		if again, err := c.transport.Post(t.Context(), p); err != nil &&
+			!gchat.IsAlreadyExists(err) {
 			t.Error(err)
 		} else if err == nil && (again.Name != first.Name || again.ThreadName != first.ThreadName) {
 			t.Errorf("the first receipt is %+v, the second %+v", first, again)
@@ -282,7 +280,8 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 		}
 	},
 
-	"a post of unknown fate is found, and one that never was is not": func(t *testing.T, c *transportTest) {
+	"a post of unknown fate is found, and one that never was is not": func(t *testing.T,
+		c *transportTest) {
 		from, id := time.Now().Add(-time.Minute), state.MessageID("unknown")
 		c.fault.Store(&chatFault{code: 503, status: "UNAVAILABLE", isLate: true})
 		p := gchat.Post{Text: "perhaps", ThreadKey: "k", MessageID: id}
@@ -295,10 +294,12 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 		kit.NoError(t, err)
 		m := c.shownMessage(found.Name)
 		created, _ := time.Parse(time.RFC3339Nano, m.CreateTime)
-		if m.Text != "perhaps" || found.ThreadName != m.Thread.Name || !found.ServerTime.Equal(created) {
+		if m.Text != "perhaps" || found.ThreadName != m.Thread.Name ||
+			!found.ServerTime.Equal(created) {
 			t.Errorf("found %+v, and it is %+v", found, m)
 		}
-		if _, err := c.transport.Find(t.Context(), state.MessageID("never"), from); !isMissingMessage(err) {
+		if _, err := c.transport.Find(t.Context(), state.MessageID("never"),
+			from); !isMissingMessage(err) {
 			t.Errorf("what never was: %v", err)
 		}
 	},
@@ -307,7 +308,8 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 		id := state.MessageID("old")
 		posted := c.post(gchat.Post{Text: "old", MessageID: id})
 		changed := gchat.Post{Text: "new"}
-		err := c.transport.Update(t.Context(), gchat.MessageName(c.projectGateway.spaceName, id), changed)
+		err := c.transport.Update(t.Context(), gchat.MessageName(c.projectGateway.spaceName, id),
+			changed)
 		want := "new"
 		if errors.Is(err, errors.ErrUnsupported) {
 			want, err = "old", nil
@@ -344,7 +346,8 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 		kit.Equalf(t, len(closed), 1, "it is told")
 	},
 
-	"a thread of another space is refused, and the message begins one": func(t *testing.T, c *transportTest) {
+	"a thread of another space is refused, and the message begins one": func(t *testing.T,
+		c *transportTest) {
 		const other = "spaces/other/threads/T"
 		id := state.MessageID("moved")
 		p := gchat.Post{Text: "hello", ThreadName: other, MessageID: id}
@@ -364,7 +367,9 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 
 	"a thread is found again": func(t *testing.T, c *transportTest) {
 		first := c.post(gchat.Post{Text: "1", ThreadKey: "k", MessageID: state.MessageID("1")})
-		named := gchat.Post{Text: "2", ThreadName: first.ThreadName, MessageID: state.MessageID("2")}
+		named := gchat.Post{
+			Text: "2", ThreadName: first.ThreadName, MessageID: state.MessageID("2"),
+		}
 		if second := c.post(named); second.ThreadName != first.ThreadName {
 			t.Errorf("by its name: %s, not %s", second.ThreadName, first.ThreadName)
 		}
@@ -376,7 +381,9 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 
 	"what is written comes back": func(t *testing.T, c *transportTest) {
 		from := time.Now().Add(-time.Minute)
-		posted := c.post(gchat.Post{Text: "Which?", ThreadKey: "k", MessageID: state.MessageID("asked")})
+		posted := c.post(gchat.Post{
+			Text: "Which?", ThreadKey: "k", MessageID: state.MessageID("asked"),
+		})
 		ann := &chatapi.User{Name: "users/7", DisplayName: "Ann", Email: "ann@example.com"}
 		said, err := c.space.PostAs(ann, posted.ThreadName, "the second")
 		kit.NoError(t, err)
@@ -384,12 +391,14 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 		got := c.receiveMessage(from)
 		want := gchat.Message{
 			Name: said.Name, ThreadName: posted.ThreadName, Text: "the second",
-			CreateTime: created, IsReply: true, IsHuman: true, Sender: ann.Name, SenderEmail: ann.Email, DisplayName: ann.DisplayName,
+			CreateTime: created, IsReply: true, IsHuman: true, Sender: ann.Name,
+			SenderEmail: ann.Email, DisplayName: ann.DisplayName,
 		}
 		kit.Equalf(t, got, want, "it came as")
 	},
 
-	"a question is a card where taps are heard, and text where they are not": func(t *testing.T, c *transportTest) {
+	"a question is a card where taps are heard, and text where they are not": func(t *testing.T,
+		c *transportTest) {
 		q := &state.Question{QuestionID: "q", SubQuestions: []state.SubQuestion{{
 			Question: "Which?", Options: []state.Option{{Label: "One"}, {Label: "Two"}},
 		}}}
@@ -420,7 +429,9 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 	"a message for one person is shown to no one else": func(t *testing.T, c *transportTest) {
 		all, err := c.transport.ReceivesAllAsEvents(t.Context())
 		kit.NoError(t, err)
-		posted := c.post(gchat.Post{Text: "psst", Viewer: "users/7", MessageID: state.MessageID("psst")})
+		posted := c.post(gchat.Post{
+			Text: "psst", Viewer: "users/7", MessageID: state.MessageID("psst"),
+		})
 		hides := c.transport.DrawsCards() && !all
 		if viewer := c.shownMessage(posted.Name).PrivateMessageViewer; (viewer != nil) != hides {
 			t.Errorf("hidden from others: %t, want %t", viewer != nil, hides)
@@ -434,25 +445,32 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 			chatFault
 			auth, permanent, refused, tooMany, overloaded, unsure bool
 		}{
-			"PERMISSION_DENIED":  {chatFault: chatFault{code: 403}, auth: true, permanent: true},
-			"INVALID_ARGUMENT":   {chatFault: chatFault{code: 400}, permanent: true, refused: true},
-			"NOT_FOUND":          {chatFault: chatFault{code: 404}, permanent: true, refused: true},
-			"RESOURCE_EXHAUSTED": {chatFault: chatFault{code: 429, retryAfter: "7"}, tooMany: true, overloaded: true},
-			"UNAVAILABLE":        {chatFault: chatFault{code: 503}, overloaded: true, unsure: true},
+			"PERMISSION_DENIED": {chatFault: chatFault{code: 403}, auth: true, permanent: true},
+			"INVALID_ARGUMENT":  {chatFault: chatFault{code: 400}, permanent: true, refused: true},
+			"NOT_FOUND":         {chatFault: chatFault{code: 404}, permanent: true, refused: true},
+			"RESOURCE_EXHAUSTED": {
+				chatFault: chatFault{code: 429, retryAfter: "7"}, tooMany: true, overloaded: true,
+			},
+			"UNAVAILABLE": {chatFault: chatFault{code: 503}, overloaded: true, unsure: true},
 		} {
 			want.status = status
 			c.fault.Store(&want.chatFault)
 			p := gchat.Post{Text: "y", MessageID: state.MessageID("y")}
 			_, posting := c.transport.Post(t.Context(), p)
 			_, finding := c.transport.Find(t.Context(), id, time.Now().Add(-time.Minute))
-			changing := c.transport.Update(t.Context(), gchat.MessageName(c.projectGateway.spaceName, id), p)
-			for what, err := range map[string]error{"post": posting, "find": finding, "update": changing} {
-				if what == "update" && (errors.Is(err, errors.ErrUnsupported) || want.code == 404 && err == nil) {
+			changing := c.transport.Update(t.Context(),
+				gchat.MessageName(c.projectGateway.spaceName, id), p)
+			for what, err := range map[string]error{"post": posting, "find": finding,
+				"update": changing} {
+				if what == "update" &&
+					(errors.Is(err, errors.ErrUnsupported) || want.code == 404 && err == nil) {
 					continue
 				}
 				got := want
-				got.auth, got.permanent, got.refused = gchat.IsAuthFailure(err), gchat.IsPermanent(err), gchat.IsRefused(err)
-				got.tooMany, got.overloaded, got.unsure = gchat.IsRateLimited(err), gchat.IsOverloaded(err), gchat.MayHaveArrived(err)
+				got.auth, got.permanent, got.refused =
+					gchat.IsAuthFailure(err), gchat.IsPermanent(err), gchat.IsRefused(err)
+				got.tooMany, got.overloaded, got.unsure =
+					gchat.IsRateLimited(err), gchat.IsOverloaded(err), gchat.MayHaveArrived(err)
 				if got != want || want.retryAfter != "" && gchat.RetryAfter(err) != 7*time.Second {
 					t.Errorf("%s, answered with %s: %v is %+v", what, status, err, got)
 				}
@@ -463,12 +481,24 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 
 func TestTransport_MessageSaysItsKind(t *testing.T) {
 	for want, message := range map[gchat.About]*state.Message{
-		{Kind: "blocked_alert", Session: "shop"}: {Report: &state.Report{Type: state.ReportBlockedAlert, SessionName: "shop"}},
-		{Kind: "permission"}:                     {Report: &state.Report{Type: state.ReportPlain, RuleKind: "permission"}},
-		{Kind: "note sent"}:                      {Type: state.MessageNote, Note: &state.OwedNote{About: state.NoteSent}},
-		{Kind: "gone_on"}:                        {Type: state.MessageNote, Parts: []string{wording.DialogOverText}},
-		{Kind: "note"}:                           {Type: state.MessageNote, Parts: []string{"[Status] shop"}},
-		{Kind: "question"}:                       {Type: state.MessageQuestion, Parts: []string{"[Plan] (1/2)", "x"}},
+		{Kind: "blocked_alert", Session: "shop"}: {
+			Report: &state.Report{Type: state.ReportBlockedAlert, SessionName: "shop"},
+		},
+		{Kind: "permission"}: {
+			Report: &state.Report{Type: state.ReportPlain, RuleKind: "permission"},
+		},
+		{Kind: "note sent"}: {
+			Type: state.MessageNote, Note: &state.OwedNote{About: state.NoteSent},
+		},
+		{Kind: "gone_on"}: {
+			Type: state.MessageNote, Parts: []string{wording.DialogOverText},
+		},
+		{Kind: "note"}: {
+			Type: state.MessageNote, Parts: []string{"[Status] shop"},
+		},
+		{Kind: "question"}: {
+			Type: state.MessageQuestion, Parts: []string{"[Plan] (1/2)", "x"},
+		},
 	} {
 		kit.Equal(t, aboutOf(message), want)
 	}

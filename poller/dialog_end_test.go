@@ -1,15 +1,15 @@
 package poller
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
-	"errors"
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
-	"path/filepath"
 )
 
 // No hook reports the end of a question whose plugin folder was deleted. Claude Code's
@@ -22,13 +22,28 @@ func TestDialogEnd_ClosesItsQuestion(t *testing.T) {
 		later    time.Duration
 		want     state.Status
 	}{
-		"its dialog is gone":         {state.ModeNative, []string{waits, works, works}, graceForAnswered, state.Cancelled},
-		"its hooks have a while":     {state.ModeNative, []string{waits, works, works}, graceForAnswered - time.Second, state.Pending},
-		"another dialog came":        {state.ModeNative, []string{waits, works, works, waits}, graceForAnswered, state.Pending},
-		"its dialog was not seen":    {state.ModeNative, []string{works, works, works}, graceForAnswered, state.Pending},
-		"the poller looks itself":    {state.ModeInject, []string{waits, works, works}, graceForAnswered, state.Pending},
-		"no dialog is drawn (hold)":  {state.ModeHold, []string{waits, works, works}, graceForAnswered, state.Pending},
-		"the session goes on (deny)": {state.ModeDeny, []string{waits, works, works}, graceForAnswered, state.Pending},
+		"its dialog is gone": {
+			state.ModeNative, []string{waits, works, works}, graceForAnswered, state.Cancelled,
+		},
+		"its hooks have a while": {
+			state.ModeNative, []string{waits, works, works}, graceForAnswered - time.Second,
+			state.Pending,
+		},
+		"another dialog came": {
+			state.ModeNative, []string{waits, works, works, waits}, graceForAnswered, state.Pending,
+		},
+		"its dialog was not seen": {
+			state.ModeNative, []string{works, works, works}, graceForAnswered, state.Pending,
+		},
+		"the poller looks itself": {
+			state.ModeInject, []string{waits, works, works}, graceForAnswered, state.Pending,
+		},
+		"no dialog is drawn (hold)": {
+			state.ModeHold, []string{waits, works, works}, graceForAnswered, state.Pending,
+		},
+		"the session goes on (deny)": {
+			state.ModeDeny, []string{waits, works, works}, graceForAnswered, state.Pending,
+		},
 	} {
 		d := newTestMachine(t)
 		q := d.addQuestion(func(q *state.Question) {
@@ -46,7 +61,8 @@ func TestDialogEnd_ClosesItsQuestion(t *testing.T) {
 		}
 		now = now.Add(c.later)
 		p.attendRecord(t.Context(), record, true)
-		if stored := d.loadQuestion(q); stored.Status != c.want || c.want != state.Pending && stored.ResolvedBy != state.EndedDialogGone {
+		if stored := d.loadQuestion(q); stored.Status != c.want || c.want != state.Pending &&
+			stored.ResolvedBy != state.EndedDialogGone {
 			t.Errorf("%s: %s by %q, want %s", name, stored.Status, stored.ResolvedBy, c.want)
 		}
 	}
@@ -71,17 +87,21 @@ func TestDialogEnd_FormEndsWithTurn(t *testing.T) {
 			d := newTestMachine(t)
 			q := d.addQuestion(func(q *state.Question) {
 				d.markPosted(q)
-				q.Kind, q.Mode, q.IsDialogHidden, q.ClaudePID, q.SessionID = state.KindForm, state.ModeHold, true, os.Getpid(), "s"
+				q.Kind, q.Mode, q.IsDialogHidden, q.ClaudePID, q.SessionID =
+					state.KindForm, state.ModeHold, true, os.Getpid(), "s"
 				if isOver {
 					q.HandedOverAt = new(time.Now())
 				}
 			})
-			d.startClaudeStatus("s")(fmt.Sprintf(`{"status":%q,"statusUpdatedAt":%d}`, c.status, q.AskedAt.Add(c.since).UnixMilli()))
+			d.startClaudeStatus("s")(fmt.Sprintf(`{"status":%q,"statusUpdatedAt":%d}`, c.status,
+				q.AskedAt.Add(c.since).UnixMilli()))
 			p := d.newPoller()
 			p.readIndex()
 			p.attendRecord(t.Context(), p.ownOldestFirst()[0], true)
-			if stored := d.loadQuestion(q); stored.Status != c.want || c.want != state.Pending && stored.ResolvedBy != "signal" {
-				t.Errorf("%s, handed over %v: %s by %q, want %s", name, isOver, stored.Status, stored.ResolvedBy, c.want)
+			if stored := d.loadQuestion(q); stored.Status != c.want || c.want != state.Pending &&
+				stored.ResolvedBy != "signal" {
+				t.Errorf("%s, handed over %v: %s by %q, want %s", name, isOver, stored.Status,
+					stored.ResolvedBy, c.want)
 			}
 		}
 	}
@@ -93,14 +113,14 @@ func (d *testMachine) startClaudeStatus(session string) (says func(status string
 	d.t.Helper()
 	config := filepath.Join(d.dir, "claude")
 	transcript := filepath.Join(config, "projects", "p", "s.jsonl")
-	if _, err := state.SessionsIn(state.UserStateDir(d.env)).Change(session, func(s *state.Session) {
+	_, err := d.sessions().Change(session, func(s *state.Session) {
 		s.TranscriptPath = transcript
-	}); err != nil {
-		d.t.Fatal(err)
-	}
+	})
+	kit.NoError(d.t, err)
 	return func(status string) {
 		file := filepath.Join(config, "sessions", fmt.Sprint(os.Getpid())+".json")
-		kit.NoError(d.t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(status), 0o600)))
+		kit.NoError(d.t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o700),
+			os.WriteFile(file, []byte(status), 0o600)))
 	}
 }
 
@@ -113,16 +133,30 @@ func TestDialogEnd_ClosesNoOther(t *testing.T) {
 		beside bool
 		want   state.Status
 	}{
-		"the session's own":                    {nil, false, state.Resolved},
-		"the session's own, with an agent's":   {nil, true, state.Resolved},
-		"hidden":                               {func(q *state.Question) { q.AgentID, q.IsDialogHidden = "a1", true }, false, state.Pending},
-		"handed over":                          {func(q *state.Question) { q.AgentID, q.IsDialogHidden = "a1", true; q.HandOver(time.Now()) }, false, state.Pending},
-		"of an agent in front":                 {func(q *state.Question) { q.AgentID = "a1" }, false, state.Resolved},
-		"of an agent in front, with another's": {func(q *state.Question) { q.AgentID = "a1" }, true, state.Pending},
+		"the session's own":                  {nil, false, state.Resolved},
+		"the session's own, with an agent's": {nil, true, state.Resolved},
+		"hidden": {
+			func(q *state.Question) { q.AgentID, q.IsDialogHidden = "a1", true }, false,
+			state.Pending,
+		},
+		"handed over": {
+			func(q *state.Question) {
+				q.AgentID, q.IsDialogHidden = "a1", true
+				q.HandOver(time.Now())
+			},
+			false, state.Pending,
+		},
+		"of an agent in front": {
+			func(q *state.Question) { q.AgentID = "a1" }, false, state.Resolved,
+		},
+		"of an agent in front, with another's": {
+			func(q *state.Question) { q.AgentID = "a1" }, true, state.Pending,
+		},
 	} {
 		d := newTestMachine(t)
 		as := func(q *state.Question) {
-			q.Mode, q.Kind, q.ClaudePID, q.SessionID = state.ModeNative, state.KindPermission, os.Getpid(), "s"
+			q.Mode, q.Kind, q.ClaudePID, q.SessionID =
+				state.ModeNative, state.KindPermission, os.Getpid(), "s"
 		}
 		q := d.addQuestion(func(q *state.Question) {
 			if as(q); c.as != nil {
@@ -135,13 +169,14 @@ func TestDialogEnd_ClosesNoOther(t *testing.T) {
 		says, p := d.startClaudeStatus("s"), d.newPoller()
 		p.readIndex()
 		record := p.ownOldestFirst()[0]
-		for _, status := range []string{`{"status":"waiting"}`, `{"status":"busy"}`, `{"status":"busy"}`} {
+		for _, status := range []string{`{"status":"waiting"}`, `{"status":"busy"}`,
+			`{"status":"busy"}`} {
 			says(status)
 			p.handleDialogEnd(record)
 		}
-		if stored := d.loadQuestion(q); stored.Status != c.want {
-			t.Errorf("%s: %s by %q, want %s", name, stored.Status, stored.ResolvedBy, c.want)
-		}
+		stored := d.loadQuestion(q)
+		kit.True(t, stored.Status == c.want,
+			"%s: %s by %q, want %s", name, stored.Status, stored.ResolvedBy, c.want)
 	}
 }
 
@@ -151,7 +186,9 @@ func TestDialogEnd_ClosesNoOther(t *testing.T) {
 func TestDialogEnd_IsAnswerOneRoundLater(t *testing.T) {
 	d := newTestMachine(t)
 	pid := os.Getpid()
-	q := d.addQuestion(func(q *state.Question) { q.Mode, q.Kind, q.ClaudePID = state.ModeNative, state.KindPermission, pid })
+	q := d.addQuestion(func(q *state.Question) {
+		q.Mode, q.Kind, q.ClaudePID = state.ModeNative, state.KindPermission, pid
+	})
 	says, p := d.startClaudeStatus(q.SessionID), d.newPoller()
 	p.readIndex()
 	record := p.ownOldestFirst()[0]
@@ -159,15 +196,19 @@ func TestDialogEnd_IsAnswerOneRoundLater(t *testing.T) {
 		status string
 		want   state.Status
 	}{
-		{`{"status":"busy"}`, state.Pending}, {`{"status":"waiting","sessionId":"` + q.SessionID + `"}`, state.Pending},
+		{`{"status":"busy"}`, state.Pending}, {
+			`{"status":"waiting","sessionId":"` + q.SessionID + `"}`, state.Pending,
+		},
 		// Another container's, with the same HOME and the same pid in it.
-		{`{"status":"busy","sessionId":"another"}`, state.Pending}, {`{"status":"busy","sessionId":"another"}`, state.Pending},
+		{`{"status":"busy","sessionId":"another"}`, state.Pending}, {
+			`{"status":"busy","sessionId":"another"}`, state.Pending,
+		},
 		{`{"status":"busy"}`, state.Pending}, {`{"status":"busy"}`, state.Resolved},
 	} {
 		says(step.status)
 		p.handleDialogEnd(record)
-		if stored := d.loadQuestion(q); stored.Status != step.want {
-			t.Errorf("step %d, %s: %s, want %s", i, step.status, stored.Status, step.want)
-		}
+		stored := d.loadQuestion(q)
+		kit.True(t, stored.Status == step.want,
+			"step %d, %s: %s, want %s", i, step.status, stored.Status, step.want)
 	}
 }

@@ -18,7 +18,9 @@ import (
 func (x *testSession) writeClaudeStatus(status, waitingFor string, since time.Time) {
 	x.t.Helper()
 	projects := filepath.Join(x.dir, "claude", "projects", "p")
-	x.changeSession(x.sessionID, func(s *state.Session) { s.TranscriptPath = filepath.Join(projects, x.sessionID+".jsonl") })
+	x.changeSession(x.sessionID, func(s *state.Session) {
+		s.TranscriptPath = filepath.Join(projects, x.sessionID+".jsonl")
+	})
 	own := fmt.Sprintf(`{"sessionId":%q,"status":%q,"waitingFor":%q,"statusUpdatedAt":%d}`,
 		x.sessionID, status, waitingFor, since.UnixMilli())
 	file := filepath.Join(x.dir, "claude", "sessions", fmt.Sprintf("%d.json", os.Getpid()))
@@ -31,9 +33,10 @@ func (x *testSession) recordDialogNotes() (says *[]string) {
 	says = new([]string)
 	x.poller.EnqueueDialogNote = func(env state.Getenv, session *state.Session) error {
 		*says = append(*says, session.Dialog.Text)
-		_, err := state.SessionsIn(state.UserStateDir(env)).Change(session.ID, func(s *state.Session) {
-			s.Dialog.IsNoteEnqueued = true
-		})
+		_, err := state.SessionsIn(state.UserStateDir(env)).Change(session.ID,
+			func(s *state.Session) {
+				s.Dialog.IsNoteEnqueued = true
+			})
 		return err
 	}
 	return says
@@ -46,33 +49,31 @@ func TestDialogs_EachGetsOneNote(t *testing.T) {
 	says := x.recordDialogNotes()
 	began := time.Now()
 	x.writeClaudeStatus("waiting", "permission prompt", began)
-	if notes := x.readNotes(); len(*says) > 0 || len(notes) > 0 {
-		t.Errorf("at once, where a hook may be about to ask: %q %q", *says, notes)
-	}
+	notes := x.readNotes()
+	kit.True(t, len(*says) == 0 && len(notes) == 0,
+		"at once, where a hook may be about to ask: %q %q", *says, notes)
 	x.writeClaudeStatus("waiting", "permission prompt", began.Add(-graceForDialog))
 	for range 3 {
 		x.readNotes()
 	}
-	if len(*says) != 1 || !strings.HasPrefix((*says)[0], "Claude waits for a permission in the terminal") {
-		t.Fatalf("told of %q", *says)
-	}
+	kit.Must(t, len(*says) == 1 &&
+		strings.HasPrefix((*says)[0], "Claude waits for a permission in the terminal"),
+		"told of %q", *says)
 	// the next dialog
 	x.writeClaudeStatus("waiting", "worker request", began.Add(-graceForDialog).Add(time.Second))
-	if notes := x.readNotes(); len(notes) != 1 || notes[0] != wording.DialogOverText {
-		t.Errorf("when another stands: %q", notes)
-	}
+	notes = x.readNotes()
+	kit.True(t, len(notes) == 1 && notes[0] == wording.DialogOverText,
+		"when another stands: %q", notes)
 	x.writeClaudeStatus("waiting", "worker request", began.Add(-graceForDialog-time.Second))
 	x.readNotes()
-	if len(*says) != 2 || x.loadSession().Dialog == nil {
-		t.Errorf("of the next one: %q", *says)
-	}
+	kit.True(t, len(*says) == 2 && x.loadSession().Dialog != nil, "of the next one: %q", *says)
 	x.writeClaudeStatus("busy", "", time.Now())
-	if notes := x.readNotes(); len(notes) != 1 || notes[0] != wording.DialogOverText || x.loadSession().Dialog != nil {
-		t.Errorf("when it is over: %q, %+v", notes, x.loadSession().Dialog)
-	}
-	if notes := x.readNotes(); len(notes) > 0 {
-		t.Errorf("told again: %q", notes)
-	}
+	notes = x.readNotes()
+	kit.True(t, len(notes) == 1 && notes[0] == wording.DialogOverText &&
+		x.loadSession().Dialog == nil,
+		"when it is over: %q, %+v", notes, x.loadSession().Dialog)
+	notes = x.readNotes()
+	kit.True(t, len(notes) == 0, "told again: %q", notes)
 }
 
 // An open record of ours explains the dialog, so it gets no note. A menu that a person
@@ -82,23 +83,17 @@ func TestDialogs_OpenQuestionExplainsIt(t *testing.T) {
 	says := x.recordDialogNotes()
 	x.writeClaudeStatus("waiting", "dialog open", time.Now().Add(-graceForMenu/2))
 	x.readNotes()
-	if len(*says) > 0 {
-		t.Errorf("a menu: %q", *says)
-	}
+	kit.True(t, len(*says) == 0, "a menu: %q", *says)
 	q := x.addQuestion(func(q *state.Question) {
 		q.ClaudeSessionID, q.Kind, q.ToolName = x.sessionID, state.KindPermission, "Bash"
 	})
 	x.writeClaudeStatus("waiting", "permission prompt", time.Now().Add(-time.Hour))
 	x.readNotes()
-	if len(*says) > 0 {
-		t.Errorf("a permission of ours: %q", *says)
-	}
+	kit.True(t, len(*says) == 0, "a permission of ours: %q", *says)
 	x.checkAnswer("/status", "Waits for you:\n• Which?")
 	x.poller.closeQuestion(q, state.Resolved, "terminal", nil)
 	x.readNotes()
-	if len(*says) != 1 {
-		t.Errorf("the dialog after it: %q", *says)
-	}
+	kit.True(t, len(*says) == 1, "the dialog after it: %q", *says)
 }
 
 // A dialog gets its note as soon as its time is up, and not a round later, even if
@@ -113,16 +108,14 @@ func TestDialogs_NoteComesInTime(t *testing.T) {
 	x.writeClaudeStatus("waiting", "permission prompt", at)
 	x.poller.readState()
 	next, _ := x.poller.attendAll(t.Context(), &cfg)
-	if due := at.Add(graceForDialog); !next.Equal(due) || len(*says) > 0 {
-		t.Fatalf("it comes again at %v, and is due at %v; told %q", next, due, *says)
-	}
+	due := at.Add(graceForDialog)
+	kit.Must(t, next.Equal(due) && len(*says) == 0,
+		"it comes again at %v, and is due at %v; told %q", next, due, *says)
 	x.poller.Now = func() time.Time { return next }
 	x.poller.readState()
 	x.poller.attendAll(t.Context(), &cfg)
 	x.poller.goroutines.Wait()
-	if len(*says) != 1 {
-		t.Errorf("told of %q", *says)
-	}
+	kit.True(t, len(*says) == 1, "told of %q", *says)
 }
 
 // A hook can report a dialog before Claude Code's file has it, and then its start is
@@ -139,13 +132,14 @@ func TestDialogs_NotedBeforeClaudesFile(t *testing.T) {
 	x.readNotes()
 	x.writeClaudeStatus("waiting", "worker request", at)
 	x.readNotes()
-	if d := x.loadSession().Dialog; d == nil || !d.WaitsSince.Equal(at) || !d.IsNoteEnqueued || d.Text != "Claude waits: researcher needs it" {
-		t.Errorf("it stands as %+v", d)
-	}
+	d := x.loadSession().Dialog
+	kit.True(t, d != nil && d.WaitsSince.Equal(at) && d.IsNoteEnqueued &&
+		d.Text == "Claude waits: researcher needs it",
+		"it stands as %+v", d)
 	x.writeClaudeStatus("busy", "", time.Now())
-	if notes := x.readNotes(); len(notes) != 1 || notes[0] != wording.DialogOverText || len(*says) > 0 {
-		t.Errorf("when it is over: %q %q", notes, *says)
-	}
+	notes := x.readNotes()
+	kit.True(t, len(notes) == 1 && notes[0] == wording.DialogOverText && len(*says) == 0,
+		"when it is over: %q %q", notes, *says)
 }
 
 // A session that is gone has no dialog that waits.
@@ -155,9 +149,8 @@ func TestDialogs_EndWithTheirSession(t *testing.T) {
 	x.writeClaudeStatus("waiting", "permission prompt", time.Now().Add(-time.Hour))
 	x.readNotes()
 	x.changeSession(x.sessionID, func(s *state.Session) { s.ClaudePID, s.ClaudeStart = 1<<30, "" })
-	if notes := x.readNotes(); len(notes) != 1 || notes[0] != wording.DialogOverText {
-		t.Errorf("told %q", notes)
-	}
+	notes := x.readNotes()
+	kit.True(t, len(notes) == 1 && notes[0] == wording.DialogOverText, "told %q", notes)
 }
 
 // A note that was held back until the dialog was over is not sent.
@@ -165,22 +158,20 @@ func TestDialogs_HeldNoteIsWithdrawn(t *testing.T) {
 	x := newTestSession(t, nil)
 	d := state.NewDialog(true, "")
 	d.WaitsSince, d.IsNoteEnqueued = time.Now().Add(-time.Minute).UTC(), true
-	box := state.OutboxIn(state.UserStateDir(x.env))
+	box := x.outbox()
 	held := &state.Message{
-		ID: "client-held", Key: d.MessageKey(x.sessionID), Type: state.MessageReport, Report: &state.Report{Text: "x"},
+		ID: "client-held", Key: d.MessageKey(x.sessionID), Type: state.MessageReport,
+		Report:    &state.Report{Text: "x"},
 		CreatedAt: time.Now(), NotBefore: time.Now().Add(time.Hour),
 	}
-	if _, _, err := box.Enqueue(x.env, held, time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err := box.Enqueue(x.env, held, time.Hour)
+	kit.NoError(t, err)
 	x.changeSession(x.sessionID, func(s *state.Session) { s.Dialog = d })
 	x.writeClaudeStatus("busy", "", time.Now())
-	if notes := x.readNotes(); len(notes) > 0 {
-		t.Errorf("told %q", notes)
-	}
-	if message, err := box.FindByKey(d.MessageKey(x.sessionID)); message != nil || err != nil {
-		t.Errorf("it is still there: %+v, %v", message, err)
-	}
+	notes := x.readNotes()
+	kit.True(t, len(notes) == 0, "told %q", notes)
+	message, err := box.FindByKey(d.MessageKey(x.sessionID))
+	kit.True(t, message == nil && err == nil, "it is still there: %+v, %v", message, err)
 }
 
 // While a dialog waits in the terminal that Chat cannot answer, a yes counts for
@@ -201,14 +192,13 @@ func TestDialogs_YesIsNotKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	x.readNotes()
-	if got := x.waitingPrompts(); len(got) > 0 {
-		t.Errorf("said to Claude: %q", got)
-	}
+	x.checkPrompts()
 	x.writeClaudeStatus("waiting", "permission prompt", time.Now().Add(-time.Hour))
 	x.readNotes()
 	x.checkAnswer("and then the tests", "[Kept]")
 	_, end := x.addNextQuestion(func(q *state.Question) {
-		q.Chat, q.ThreadName, q.IsMessageSent, q.PostedAt = x.loadSession().Chat, x.threadName, true, new(time.Now().Add(-time.Minute))
+		q.Chat, q.ThreadName, q.IsMessageSent, q.PostedAt =
+			x.loadSession().Chat, x.threadName, true, new(time.Now().Add(-time.Minute))
 	})
 	defer end()
 	x.checkAnswer("yes", wording.DialogOpenText)
@@ -221,5 +211,6 @@ func TestDialogs_YesToReportingSession(t *testing.T) {
 	x.changeSession(x.sessionID, func(s *state.Session) {
 		s.Dialog = &state.Dialog{Text: "Claude waits in the terminal", IsNoteEnqueued: true}
 	})
-	kit.Equalf(t, x.poller.commandRunner().NotTakenText(x.loadSession()), wording.DialogOpenText, "told")
+	kit.Equalf(t, x.poller.commandRunner().NotTakenText(x.loadSession()), wording.DialogOpenText,
+		"told")
 }

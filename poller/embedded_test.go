@@ -43,13 +43,14 @@ func (d *testMachine) addTextQuestion(hook *gchat.Webhook) *state.Question {
 	d.t.Helper()
 	q := d.addQuestion(func(q *state.Question) {
 		q.Mode = state.ModeNative
-		posted, err := hook.Post(d.t.Context(), gchat.Post{Text: wording.QuestionTexts(q)[0], ThreadKey: q.ThreadKey})
+		posted, err := hook.Post(d.t.Context(), gchat.Post{
+			Text: wording.QuestionTexts(q)[0], ThreadKey: q.ThreadKey,
+		})
 		kit.NoError(d.t, err)
-		q.IsMessageSent, q.ThreadName, q.MessageName, q.Space, q.Chat = true, posted.ThreadName, posted.Name, space.Name, hook.Chat()
+		q.IsMessageSent, q.ThreadName, q.MessageName, q.Space, q.Chat =
+			true, posted.ThreadName, posted.Name, space.Name, hook.Chat()
 	})
-	waiter, err := state.LockWaiter(d.env, q.Path)
-	kit.NoError(d.t, err)
-	d.t.Cleanup(waiter.Unlock)
+	d.startWaiter(q)
 	return q
 }
 
@@ -68,11 +69,14 @@ func (d *testMachine) cardMessages(thread string) (cards []*chatapi.Message) {
 // and from after that.
 func TestEmbedded_TextBecomesCard(t *testing.T) {
 	d, hook := newEmbeddedMachine(t)
-	before, tapped, typed := d.addTextQuestion(hook), d.addTextQuestion(hook), d.addTextQuestion(hook)
+	before, tapped, typed :=
+		d.addTextQuestion(hook), d.addTextQuestion(hook), d.addTextQuestion(hook)
 	d.reply(before.ThreadName, "", "2")
 	end := d.runPoller(Options{})
 	has := func(q *state.Question) bool { return q.CardMessage != "" && q.ThreadName != "" }
-	answered := func(q *state.Question) bool { return q.Status == state.Answered && q.Answers["Which?"] == "Two" }
+	answered := func(q *state.Question) bool {
+		return q.Status == state.Answered && q.Answers["Which?"] == "Two"
+	}
 	d.awaitQuestion(before, "what was typed before counts", answered)
 	tapped = d.awaitQuestion(tapped, "a card", has)
 	typed = d.awaitQuestion(typed, "a card", has)
@@ -82,13 +86,12 @@ func TestEmbedded_TextBecomesCard(t *testing.T) {
 	d.reply(typed.ThreadName, "", "two")
 	for _, q := range []*state.Question{tapped, typed} {
 		d.awaitQuestion(q, "answered", answered)
-		if cards := d.cardMessages(q.ThreadName); len(cards) != 1 || cards[0].Name != q.MessageName {
-			t.Errorf("%d cards in the thread", len(cards))
-		}
+		cards := d.cardMessages(q.ThreadName)
+		kit.True(t, len(cards) == 1 && cards[0].Name == q.MessageName,
+			"%d cards in the thread", len(cards))
 	}
-	if cards := d.cardMessages(before.ThreadName); len(cards) != 0 {
-		t.Errorf("a card for what was answered: %v", cards)
-	}
+	cards := d.cardMessages(before.ThreadName)
+	kit.True(t, len(cards) == 0, "a card for what was answered: %v", cards)
 }
 
 // A reply answers some of several questions on a card. The card shows those answers as
@@ -99,15 +102,15 @@ func TestEmbedded_CardShowsPartialReply(t *testing.T) {
 		options := []state.Option{{Label: "One"}, {Label: "Two"}}
 		q.Mode = state.ModeNative
 		q.SubQuestions = []state.SubQuestion{
-			{Question: "Which?", Options: options, OptionCount: 2}, {Question: "Why?", Options: options, OptionCount: 2},
+			{Question: "Which?", Options: options, OptionCount: 2}, {
+				Question: "Why?", Options: options, OptionCount: 2,
+			},
 			{Question: "And?", Options: options, OptionCount: 2},
 		}
 	})
-	waiter, err := state.LockWaiter(d.env, q.Path)
-	kit.NoError(t, err)
-	t.Cleanup(waiter.Unlock)
+	d.startWaiter(q)
 	d.runPoller(Options{})
-	q = d.awaitQuestion(q, "a card", func(q *state.Question) bool { return q.CardMessage != "" })
+	q = d.awaitQuestion(q, "a card", hasCard)
 	d.reply(q.ThreadName, "", "Q1: 2\nQ2: none of them")
 	d.awaitQuestion(q, "kept", func(q *state.Question) bool { return len(q.PartialAnswers) == 2 })
 	given := map[string]string{"q1": "2", "w2": "none of them"}
@@ -119,7 +122,8 @@ func TestEmbedded_CardShowsPartialReply(t *testing.T) {
 				if w.TextInput != nil && w.TextInput.Value != "" {
 					shown[w.TextInput.Name] = w.TextInput.Value
 				}
-				for _, item := range cmp.Or(w.SelectionInput, &chatapi.GoogleAppsCardV1SelectionInput{}).Items {
+				for _, item := range cmp.Or(w.SelectionInput,
+					&chatapi.GoogleAppsCardV1SelectionInput{}).Items {
 					if item.Selected {
 						shown[w.SelectionInput.Name] += item.Value
 					}
@@ -128,9 +132,9 @@ func TestEmbedded_CardShowsPartialReply(t *testing.T) {
 		}
 		return maps.Equal(shown, given)
 	})
-	if cards := d.cardMessages(q.ThreadName); len(cards) != 1 || cards[0].CardsV2[0].CardId != "gchat-hooks.question.open" {
-		t.Errorf("%d cards, %s", len(cards), cards[0].CardsV2[0].CardId)
-	}
+	cards := d.cardMessages(q.ThreadName)
+	kit.True(t, len(cards) == 1 && cards[0].CardsV2[0].CardId == "gchat-hooks.question.open",
+		"%d cards, %s", len(cards), cards[0].CardsV2[0].CardId)
 	inputs := map[string][]string{"q3": {"1"}}
 	for name, value := range given {
 		inputs[name] = []string{value}
@@ -138,7 +142,8 @@ func TestEmbedded_CardShowsPartialReply(t *testing.T) {
 	kit.NoError(t, d.space.Tap(nil, q.MessageName, "", "send", inputs, "tap:1"))
 	d.awaitQuestion(q, "answered", func(q *state.Question) bool {
 		a := q.Answers
-		return q.Status == state.Answered && a["Which?"] == "Two" && a["Why?"] == "none of them" && a["And?"] == "One"
+		return q.Status == state.Answered && a["Which?"] == "Two" && a["Why?"] == "none of them" &&
+			a["And?"] == "One"
 	})
 }
 
@@ -153,7 +158,6 @@ func TestEmbedded_WebhookThreadIsLeftAlone(t *testing.T) {
 	kit.NoError(t, err)
 	m := d.reply(posted.ThreadName, "", "2")
 	follows := gchat.Message{Name: m.Name, ThreadName: m.Thread.Name, IsReply: true}.ParentMessage()
-	if concerns, err := app.CanAnswerFor(t.Context(), follows); concerns || err != nil {
-		t.Errorf("%v, %v", concerns, err)
-	}
+	concerns, err := app.CanAnswerFor(t.Context(), follows)
+	kit.True(t, !concerns && err == nil, "%v, %v", concerns, err)
 }

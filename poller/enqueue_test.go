@@ -18,23 +18,23 @@ import (
 func TestEnqueue_QuestionGetsReceipt(t *testing.T) {
 	o := newSendTest(t)
 	q := o.addTestQuestion()
-	if err := o.enqueueQuestion(q, &state.IndexEntry{}, firstMessageKey); err != nil {
+	if err := o.poller.enqueueQuestion(q, &state.IndexEntry{}, firstMessageKey); err != nil {
 		// a second time changes nothing
 		t.Fatal(err)
 	}
-	o.newSender().sendUntilIdle(t.Context())
+	o.poller.newSender().sendUntilIdle(t.Context())
 	all := o.space.Messages()
-	if len(all) != 1 || !strings.Contains(all[0].Text, "Which?") {
-		t.Fatalf("in the space: %q", o.texts())
-	}
-	q = o.reloadQuestion(q)
-	if !q.IsMessageSent || q.MessageName != all[0].Name || q.ThreadName != all[0].Thread.Name || q.Space != "spaces/local" ||
-		!strings.HasSuffix(q.Chat, "/spaces/local") || q.PostedAt == nil {
-		t.Errorf("the question knows %+v", q)
-	}
-	if message, err := state.OutboxIn(o.userStateDir).FindByKey(messageKey(firstMessageKey, q)); err != nil || message == nil || message.MessageName != q.MessageName || message.ThreadName != q.ThreadName {
-		t.Errorf("its message knows %+v, %v", message, err)
-	}
+	kit.Must(t, len(all) == 1 && strings.Contains(all[0].Text, "Which?"),
+		"in the space: %q", o.texts())
+	q = o.loadQuestion(q)
+	kit.True(t, q.IsMessageSent && q.MessageName == all[0].Name &&
+		q.ThreadName == all[0].Thread.Name && q.Space == "spaces/local" &&
+		strings.HasSuffix(q.Chat, "/spaces/local") && q.PostedAt != nil, "the question knows %+v",
+		q)
+	message, err := o.outbox().FindByKey(messageKey(firstMessageKey, q))
+	kit.True(t, err == nil && message != nil && message.MessageName == q.MessageName &&
+		message.ThreadName == q.ThreadName,
+		"its message knows %+v, %v", message, err)
 }
 
 // A deny-mode question that is asked in the terminal instead has one message, whenever
@@ -44,30 +44,41 @@ func TestEnqueue_DeniedThenAskedIsOneMessage(t *testing.T) {
 		name string
 		sent func(o *sendTest, move func())
 	}{
-		{"before it was tried", func(o *sendTest, move func()) { move(); o.newSender().sendUntilIdle(o.t.Context()) }},
+		{"before it was tried", func(o *sendTest, move func()) {
+			move()
+			o.poller.newSender().sendUntilIdle(o.t.Context())
+		}},
 		{"before it was tried, and the sender had it", func(o *sendTest, move func()) {
-			s := o.newSender()
+			s := o.poller.newSender()
 			s.readOutbox()
 			move()
 			s.sendUntilIdle(o.t.Context())
 		}},
 		{"in flight", func(o *sendTest, move func()) {
-			o.setFault(func(string, http.ResponseWriter, func()) bool { o.setFault(nil); move(); return false })
-			o.newSender().sendUntilIdle(o.t.Context())
+			o.setFault(func(string, http.ResponseWriter, func()) bool {
+				o.setFault(nil)
+				move()
+				return false
+			})
+			o.poller.newSender().sendUntilIdle(o.t.Context())
 		}},
 		{"after a try that may have arrived", func(o *sendTest, move func()) {
 			o.setFault(breakAfterStore)
-			s := o.newSender()
+			s := o.poller.newSender()
 			s.sendUntilIdle(o.t.Context())
 			o.setFault(nil)
 			move()
 			o.advance(time.Hour)
 			s.sendUntilIdle(o.t.Context())
 		}},
-		{"after its receipt", func(o *sendTest, move func()) { o.newSender().sendUntilIdle(o.t.Context()); move() }},
-		{"after it had to wait, since no reply to a denied question could be used", func(o *sendTest, move func()) {
-			o.env["GCHAT_ALLOWED_USERS"] = ""
-			s := o.newSender()
+		{"after its receipt", func(o *sendTest, move func()) {
+			o.poller.newSender().sendUntilIdle(o.t.Context())
+			move()
+		}},
+		{"after it had to wait, since no reply to a denied question could be used", func(
+			o *sendTest, move func()) {
+			o.vars["GCHAT_ALLOWED_USERS"] = ""
+			s := o.poller.newSender()
 			s.sendUntilIdle(o.t.Context())
 			move()
 			o.advance(retryPause)
@@ -77,23 +88,28 @@ func TestEnqueue_DeniedThenAskedIsOneMessage(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			o := newSendTest(t)
 			q := o.addTestQuestion(func(q *state.Question) {
-				q.Mode, q.QuestionID, q.ThreadKey = state.ModeDeny, "ask-s-01234567", "ask-s-01234567"
+				q.Mode, q.QuestionID, q.ThreadKey =
+					state.ModeDeny, "ask-s-01234567", "ask-s-01234567"
 			})
 			tt.sent(o, func() {
-				native, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Mode = state.ModeNative; return nil })
+				native, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+					q.Mode = state.ModeNative
+					return nil
+				})
 				if err == nil {
-					err = o.enqueueQuestion(native, &state.IndexEntry{}, firstMessageKey)
+					err = o.poller.enqueueQuestion(native, &state.IndexEntry{}, firstMessageKey)
 				}
 				if err != nil {
 					t.Error(err)
 				}
 			})
-			o.newSender().sendUntilIdle(t.Context())
-			all, stored := o.space.Messages(), o.reloadQuestion(q)
-			if len(all) != 1 || !stored.IsMessageSent || stored.MessageName != all[0].Name || stored.ThreadName != all[0].Thread.Name ||
-				stored.Space != "spaces/local" || !strings.HasSuffix(stored.Chat, "/spaces/local") {
-				t.Errorf("%d messages; the question knows %v %q %q %q", len(all), stored.IsMessageSent, stored.MessageName, stored.ThreadName, stored.Chat)
-			}
+			o.poller.newSender().sendUntilIdle(t.Context())
+			all, stored := o.space.Messages(), o.loadQuestion(q)
+			kit.True(t, len(all) == 1 && stored.IsMessageSent &&
+				stored.MessageName == all[0].Name && stored.ThreadName == all[0].Thread.Name &&
+				stored.Space == "spaces/local" && strings.HasSuffix(stored.Chat, "/spaces/local"),
+				"%d messages; the question knows %v %q %q %q", len(all), stored.IsMessageSent,
+				stored.MessageName, stored.ThreadName, stored.Chat)
 		})
 	}
 }
@@ -102,17 +118,16 @@ func TestEnqueue_RecordHasPostError(t *testing.T) {
 	o := newSendTest(t)
 	o.setFault(answerWithError(403, "PERMISSION_DENIED", "no"))
 	q := o.addTestQuestion()
-	s := o.newSender()
+	s := o.poller.newSender()
 	s.sendUntilIdle(t.Context())
-	if q = o.reloadQuestion(q); !strings.Contains(q.PostError, "403") {
-		t.Errorf("post error %q", q.PostError)
-	}
+	q = o.loadQuestion(q)
+	kit.True(t, strings.Contains(q.PostError, "403"), "post error %q", q.PostError)
 	o.setFault(nil)
 	o.advance(time.Minute)
 	s.sendUntilIdle(t.Context())
-	if q = o.reloadQuestion(q); q.PostError != "" || !q.IsMessageSent {
-		t.Errorf("post error %q, sent %v", q.PostError, q.IsMessageSent)
-	}
+	q = o.loadQuestion(q)
+	kit.True(t, q.PostError == "" && q.IsMessageSent,
+		"post error %q, sent %v", q.PostError, q.IsMessageSent)
 }
 
 func TestEnqueue_DropsEndedUnlessTried(t *testing.T) {
@@ -128,27 +143,26 @@ func TestEnqueue_DropsEndedUnlessTried(t *testing.T) {
 			o := newSendTest(t)
 			q := o.addTestQuestion()
 			o.setFault(c.fault)
-			s := o.newSender()
+			s := o.poller.newSender()
 			s.sendUntilIdle(t.Context())
-			if ended, err := state.CloseQuestion(q.Path, state.Cancelled, "signal", nil); !ended || err != nil {
+			if ended, err := state.CloseQuestion(q.Path, state.Cancelled, "signal", nil); !ended ||
+				err != nil {
 				t.Fatal(ended, err)
 			}
-			owed := o.reloadQuestion(q).OwedNotes[0]
-			if done, err := o.enqueueNote(o.reloadQuestion(q), &state.IndexEntry{}, owed); done || err != nil {
-				t.Errorf("the note is struck off before its question's message is over: %v, %v", done, err)
-			}
+			owed := o.loadQuestion(q).OwedNotes[0]
+			done, err := o.poller.enqueueNote(o.loadQuestion(q), &state.IndexEntry{}, owed)
+			kit.True(t, !done && err == nil,
+				"the note is struck off before its question's message is over: %v, %v", done, err)
 			o.setFault(nil)
 			o.advance(time.Minute)
 			s.sendUntilIdle(t.Context())
-			if done, err := o.enqueueNote(o.reloadQuestion(q), &state.IndexEntry{}, owed); !done || err != nil {
-				t.Errorf("the note is not struck off: %v, %v", done, err)
-			}
+			done, err = o.poller.enqueueNote(o.loadQuestion(q), &state.IndexEntry{}, owed)
+			kit.True(t, done && err == nil, "the note is not struck off: %v, %v", done, err)
 			s.sendUntilIdle(t.Context())
 			all := o.space.Messages()
-			if len(all) != 2*c.posts {
-				t.Fatalf("in the space: %q", o.texts())
-			}
-			if c.posts > 0 && (!strings.HasPrefix(all[1].Text, "[Cancelled] shop") || all[1].Thread.Name != all[0].Thread.Name) {
+			kit.Must(t, len(all) == 2*c.posts, "in the space: %q", o.texts())
+			if c.posts > 0 && (!strings.HasPrefix(all[1].Text, "[Cancelled] shop") ||
+				all[1].Thread.Name != all[0].Thread.Name) {
 				t.Errorf("the thread is told %q", all[1].Text)
 			}
 		})
@@ -160,54 +174,62 @@ func TestEnqueue_DropsEndedUnlessTried(t *testing.T) {
 func TestEnqueue_EndedInTerminalIsNotPosted(t *testing.T) {
 	for _, posted := range []bool{false, true} {
 		o := newSendTest(t)
-		s := o.newSender()
-		q := o.addTestQuestion(func(q *state.Question) { q.QuestionID, q.Mode = q.ThreadKey, state.ModeDeny })
+		s := o.poller.newSender()
+		q := o.addTestQuestion(func(q *state.Question) {
+			q.QuestionID, q.Mode = q.ThreadKey, state.ModeDeny
+		})
 		if posted {
 			s.sendUntilIdle(t.Context())
 		}
-		native, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Mode = state.ModeNative; return nil })
+		native, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+			q.Mode = state.ModeNative
+			return nil
+		})
 		if err == nil {
-			err = o.enqueueQuestion(native, &state.IndexEntry{}, firstMessageKey)
+			err = o.poller.enqueueQuestion(native, &state.IndexEntry{}, firstMessageKey)
 		}
 		kit.NoError(t, err)
-		if _, err := state.CloseQuestion(q.Path, state.Resolved, "terminal", nil); err != nil {
-			t.Fatal(err)
-		}
+		o.closeQuestion(q, state.Resolved, "terminal")
 		s.sendUntilIdle(t.Context())
-		if stored := o.reloadQuestion(q); stored.IsMessageSent != posted || (stored.ThreadName != "") != posted || len(o.texts()) != intOf(posted) {
-			t.Errorf("posted %v: sent %v, in thread %q; in the space: %q", posted, stored.IsMessageSent, stored.ThreadName, o.texts())
-		}
+		stored := o.loadQuestion(q)
+		kit.True(t, stored.IsMessageSent == posted && (stored.ThreadName != "") == posted &&
+			len(o.texts()) == intOf(posted),
+			"posted %v: sent %v, in thread %q; in the space: %q", posted, stored.IsMessageSent,
+			stored.ThreadName, o.texts())
 	}
 }
 
 func TestEnqueue_NoteIsWrittenOnce(t *testing.T) {
 	o := newSendTest(t)
 	q := o.addTestQuestion()
-	s := o.newSender()
+	s := o.poller.newSender()
 	s.sendUntilIdle(t.Context())
-	q = o.reloadQuestion(q)
-	for _, owed := range []state.OwedNote{{About: state.NoteNoWaiter}, {About: state.NoteNoWaiter}, {About: "unknown"}} {
-		if done, err := o.enqueueNote(q, &state.IndexEntry{}, owed); !done || err != nil {
-			t.Errorf("%+v: %v, %v", owed, done, err)
-		}
+	q = o.loadQuestion(q)
+	for _, owed := range []state.OwedNote{{About: state.NoteNoWaiter}, {About: state.NoteNoWaiter},
+		{About: "unknown"}} {
+		done, err := o.poller.enqueueNote(q, &state.IndexEntry{}, owed)
+		kit.True(t, done && err == nil, "%+v: %v, %v", owed, done, err)
 	}
 	s.sendUntilIdle(t.Context())
 	for _, now := range []state.Status{state.TimedOut, state.Answered, state.Resolved} {
 		// a late reply counted as the answer
-		if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { return q.MoveTo(now, o.now()) }); err != nil {
-			t.Fatal(err)
-		}
-		if done, err := o.enqueueNote(o.reloadQuestion(q), &state.IndexEntry{}, state.OwedNote{About: state.NoteClosed}); !done || err != nil {
-			t.Error(done, err)
-		}
+		_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+			return q.MoveTo(now, o.now())
+		})
+		kit.NoError(t, err)
+		done, err := o.poller.enqueueNote(o.loadQuestion(q), &state.IndexEntry{}, state.OwedNote{
+			About: state.NoteClosed,
+		})
+		kit.True(t, done && err == nil, "%v %v", done, err)
 	}
 	s.sendUntilIdle(t.Context())
-	if all := o.texts(); len(all) != 4 || !strings.HasPrefix(all[2], "[Timeout]") || !strings.HasPrefix(all[3], "[Answered]") {
-		t.Errorf("in the space: %q", all)
-	}
-	if all := o.texts(); !strings.HasPrefix(all[1], "[Not read] Please answer in the terminal. No hook") {
-		t.Errorf("in the space: %q", all)
-	}
+	all := o.texts()
+	kit.True(t, len(all) == 4 && strings.HasPrefix(all[2], "[Timeout]") &&
+		strings.HasPrefix(all[3], "[Answered]"),
+		"in the space: %q", all)
+	all = o.texts()
+	kit.True(t, strings.HasPrefix(all[1], "[Not read] Please answer in the terminal. No hook"),
+		"in the space: %q", all)
 }
 
 // If no reply could be read, a deny-mode question goes to the terminal at once. Its
@@ -218,14 +240,19 @@ func TestEnqueue_DenyNeedsReadableReplies(t *testing.T) {
 		why    string
 	}{
 		"a reply can be used": {func(*sendTest) {}, ""},
-		"nobody may answer":   {func(o *sendTest) { o.env["GCHAT_ALLOWED_USERS"] = "" }, "nobody is on allowed_users"},
-		"no webhook":          {func(o *sendTest) { delete(o.env, "GOOGLE_CHAT_WEBHOOK_URL") }, "no webhook"},
+		"nobody may answer": {
+			func(o *sendTest) { o.vars["GCHAT_ALLOWED_USERS"] = "" }, "nobody is on allowed_users",
+		},
+		"no webhook": {
+			func(o *sendTest) { delete(o.vars, "GOOGLE_CHAT_WEBHOOK_URL") }, "no webhook",
+		},
 		"no credentials": {func(o *sendTest) {
-			o.env["GOOGLE_CHAT_WEBHOOK_URL"] = "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"
+			const url = "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"
+			o.vars["GOOGLE_CHAT_WEBHOOK_URL"] = url
 		}, "no usable Google credentials"},
 		"the space is unreadable": {func(o *sendTest) {
-			chat := o.gatewayFor(context.Background(), configSource{}).transport.Chat()
-			_, _ = state.SpacesIn(o.userStateDir).Change(chat, func(s *state.Space) {
+			chat := o.poller.gatewayFor(context.Background(), configSource{}).transport.Chat()
+			_, _ = o.spaces().Change(chat, func(s *state.Space) {
 				s.ReadTrouble = &state.ReadTrouble{IsRefused: true, Why: "403"}
 			})
 		}, "403"},
@@ -233,17 +260,18 @@ func TestEnqueue_DenyNeedsReadableReplies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := newSendTest(t)
 			c.change(o)
-			o.environment = state.Environment(o.Env)
+			o.poller.environment = state.Environment(o.env)
 			q := o.addTestQuestion(func(q *state.Question) { q.Mode = state.ModeDeny })
-			o.newSender().sendUntilIdle(t.Context())
-			message, err := state.OutboxIn(o.userStateDir).FindByKey(messageKey(firstMessageKey, q))
-			if err != nil || message == nil || message.IsFinal() != (c.why == "") || !strings.Contains(message.LastError, c.why) {
-				t.Errorf("its message: %+v, %v", message, err)
-			}
-			stored := o.reloadQuestion(q)
-			if stored.IsMessageSent != (c.why == "") || len(o.posts) != intOf(stored.IsMessageSent) || !strings.Contains(stored.PostError, c.why) {
-				t.Errorf("sent %v, posts %q, %s", stored.IsMessageSent, o.posts, stored.PostError)
-			}
+			o.poller.newSender().sendUntilIdle(t.Context())
+			message, err := o.outbox().FindByKey(messageKey(firstMessageKey, q))
+			kit.True(t, err == nil && message != nil && message.IsFinal() == (c.why == "") &&
+				strings.Contains(message.LastError, c.why),
+				"its message: %+v, %v", message, err)
+			stored := o.loadQuestion(q)
+			kit.True(t, stored.IsMessageSent == (c.why == "") &&
+				len(o.posts) == intOf(stored.IsMessageSent) &&
+				strings.Contains(stored.PostError, c.why),
+				"sent %v, posts %q, %s", stored.IsMessageSent, o.posts, stored.PostError)
 		})
 	}
 }
@@ -256,35 +284,37 @@ func TestEnqueue_WordingIsPaidOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := 0
-			model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+				_ *http.Request) {
 				asked++
-				_, _ = w.Write([]byte(`{"type":"message","model":"m","content":[{"type":"text","text":"` + c.answer +
-					`"}],"stop_reason":"end_turn","usage":{"input_tokens":1000,"output_tokens":200}}`))
+				_, _ = w.Write([]byte(`{"type":"message","model":"m","stop_reason":"end_turn",` +
+					`"usage":{"input_tokens":1000,"output_tokens":200},` +
+					`"content":[{"type":"text","text":"` + c.answer + `"}]}`))
 			}))
 			defer model.Close()
 			o := newSendTest(t)
-			o.env["GCHAT_FORMAT"], o.env["ANTHROPIC_API_KEY"], o.env["ANTHROPIC_BASE_URL"] = "haiku", "k", model.URL
-			o.environment = state.Environment(o.Env)
+			o.vars["GCHAT_FORMAT"], o.vars["ANTHROPIC_API_KEY"], o.vars["ANTHROPIC_BASE_URL"] =
+				"haiku", "k", model.URL
+			o.poller.environment = state.Environment(o.env)
 			o.setFault(answerWithError(429, "RESOURCE_EXHAUSTED", "slow"))
 			q := o.addTestQuestion()
-			s := o.newSender()
+			s := o.poller.newSender()
 			s.sendUntilIdle(t.Context())
 			o.setFault(nil)
 			o.advance(time.Minute)
 			s.sendUntilIdle(t.Context())
-			if all := o.texts(); len(all) != 1 || !strings.Contains(all[0], c.in) {
-				t.Errorf("in the space: %q", all)
-			}
-			if q = o.reloadQuestion(q); asked != 1 || q.WordingCostUSD != 0.002 {
-				t.Errorf("asked %d times for %v USD", asked, q.WordingCostUSD)
-			}
+			all := o.texts()
+			kit.True(t, len(all) == 1 && strings.Contains(all[0], c.in), "in the space: %q", all)
+			q = o.loadQuestion(q)
+			kit.True(t, asked == 1 && q.WordingCostUSD == 0.002,
+				"asked %d times for %v USD", asked, q.WordingCostUSD)
 		})
 	}
 }
 
 func TestEnqueue_ReportRulesHold(t *testing.T) {
 	o := newSendTest(t)
-	conf := filepath.Join(o.env["HOME"], ".config", "gchat-hooks")
+	conf := filepath.Join(o.vars["HOME"], ".config", "gchat-hooks")
 	kit.NoError(t, os.MkdirAll(conf, 0o700))
 	rules := `{"reports":{"session_end":"off","task_done":"digest"}}`
 	kit.NoError(t, os.WriteFile(filepath.Join(conf, "config.json"), []byte(rules), 0o600))
@@ -294,12 +324,14 @@ func TestEnqueue_ReportRulesHold(t *testing.T) {
 		{Type: state.ReportProgressUpdate, RuleKind: "task_done", Text: "later"},
 		{Type: state.ReportPlain, Text: "now"},
 	} {
-		message := &state.Message{Report: &r, SessionID: session.ID, Key: string(rune('a' + i)), CreatedAt: o.Now().UTC()}
-		if _, err := config.EnqueueReport(o.Env, o.loadConfig(configSource{}), message, ""); err != nil {
-			t.Fatal(err)
+		message := &state.Message{
+			Report: &r, SessionID: session.ID, Key: string(rune('a' + i)),
+			CreatedAt: o.poller.Now().UTC(),
 		}
+		_, err := config.EnqueueReport(o.env, o.poller.loadConfig(configSource{}), message, "")
+		kit.NoError(t, err)
 	}
-	s := o.newSender()
+	s := o.poller.newSender()
 	s.sendUntilIdle(t.Context())
 	o.checkTexts("now")
 	o.advance(time.Hour)

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	chatapi "google.golang.org/api/chat/v1"
-
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/space"
@@ -36,9 +34,13 @@ func TestEnvironments_UnclaimedReplyGetsNote(t *testing.T) {
 		after        time.Duration
 		told         int
 	}{
-		"after a minute":                         {reads: true, after: undecidedTimeout, told: 1},
-		"before that":                            {reads: true, after: undecidedTimeout - 10*time.Second},
-		"while its poller runs":                  {lives: true, reads: true, after: undecidedTimeout},
+		"after a minute": {reads: true, after: undecidedTimeout, told: 1},
+		"before that": {
+			reads: true, after: undecidedTimeout - 10*time.Second,
+		},
+		"while its poller runs": {
+			lives: true, reads: true, after: undecidedTimeout,
+		},
 		"by a poller that does not read there":   {after: undecidedTimeout},
 		"long after, by the next one that reads": {reads: true, after: 20 * time.Hour, told: 1},
 	} {
@@ -68,18 +70,15 @@ func TestEnvironments_UnclaimedReplyGetsNote(t *testing.T) {
 			if c.told > 0 {
 				left = 0
 			}
-			if len(notes) != c.told || x.countUnfinished() != left {
-				t.Errorf("told %q, %d are undecided", notes, x.countUnfinished())
-			}
+			kit.True(t, len(notes) == c.told && x.countUnfinished() == left,
+				"told %q, %d are undecided", notes, x.countUnfinished())
 			if len(notes) > 0 && !strings.HasPrefix(notes[0], "[Not read] ") {
 				t.Errorf("told %q", notes)
 			}
-			if stored := x.loadQuestion(theirs); stored.Status != state.Pending || len(stored.Replies) > 0 {
-				t.Errorf("the question is %s, with %+v", stored.Status, stored.Replies)
-			}
-			if state.IsLocked(lock) != c.lives {
-				t.Error("its poller's lock is not left as it was")
-			}
+			stored := x.loadQuestion(theirs)
+			kit.True(t, stored.Status == state.Pending && len(stored.Replies) == 0,
+				"the question is %s, with %+v", stored.Status, stored.Replies)
+			kit.True(t, state.IsLocked(lock) == c.lives, "its poller's lock is not left as it was")
 		})
 	}
 }
@@ -100,30 +99,36 @@ func TestEnvironments_ReaderWritesNoOtherRecord(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newTestSession(t, nil)
-			theirs := x.addQuestion(func(q *state.Question) { x.markPosted(q); q.Mode = state.ModeNative })
+			theirs := x.addQuestion(func(q *state.Question) {
+				x.markPosted(q)
+				q.Mode = state.ModeNative
+			})
 			thread := x.beginThread(theirs)
 			x.moveToAnother(theirs)
 			asked := readAll(t, theirs.Path)
 			x.listSpace()
-			kit.Equalf(t, readAll(t, theirs.Path), asked, "of the question's own message the reader wrote")
+			kit.Equalf(t, readAll(t, theirs.Path), asked,
+				"of the question's own message the reader wrote")
 			other := x.newPoller()
 			other.environment = "another"
 			m := gchat.Message{
-				Name: space.Name + "/messages/m", ThreadName: thread, Sender: "users/1", IsHuman: true, CreateTime: time.Now(),
+				Name: space.Name + "/messages/m", ThreadName: thread, Sender: "users/1",
+				IsHuman: true, CreateTime: time.Now(),
 			}
 			for _, text := range c.replies {
 				m.Text, m.IsDeleted = text, text == ""
 				before := readAll(t, theirs.Path)
 				x.poller.readIndex()
-				x.reader.readPage(&listPass{spaceView: x.poller.spaceViews()[x.reader.chat]}, []gchat.Message{m})
+				x.reader.readPage(&listPass{spaceView: x.poller.spaceViews()[x.reader.chat]},
+					[]gchat.Message{m})
 				x.poller.readAndAttend(t.Context())
 				kit.Equalf(t, readAll(t, theirs.Path), before, "with %q the reader wrote", text)
 				other.readAndAttend(t.Context())
 			}
 			stored := x.loadQuestion(theirs)
-			if len(stored.Replies) != 1 || stored.Replies[0].Text != c.want || stored.Replies[0].Verdict != c.verdict || x.countUnfinished() > 0 {
-				t.Errorf("the question has %+v, %d are undecided", stored.Replies, x.countUnfinished())
-			}
+			kit.True(t, len(stored.Replies) == 1 && stored.Replies[0].Text == c.want &&
+				stored.Replies[0].Verdict == c.verdict && x.countUnfinished() == 0,
+				"the question has %+v, %d are undecided", stored.Replies, x.countUnfinished())
 		})
 	}
 }
@@ -134,15 +139,11 @@ func TestEnvironments_ReaderWritesNoOtherRecord(t *testing.T) {
 func TestEnvironments_WaitBesideAnotherReader(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.addQuestion(x.markPosted) // keeps the space open
-	app := &chatapi.User{Name: "users/app", Type: "BOT"}
-	said, err := x.space.PostAs(app, "", "look at this")
-	kit.NoError(t, err)
+	said := x.postAsApp("", "look at this")
 	thread := said.Thread.Name
 	x.reply(thread, "", "of the message before")
 	x.clockLead.Store(int64(10 * time.Millisecond)) // records have whole milliseconds
-	if _, err = x.space.PostAs(app, thread, "and at this"); err != nil {
-		t.Fatal(err)
-	}
+	x.postAsApp(thread, "and at this")
 	x.clockLead.Store(int64(20 * time.Millisecond))
 	x.listSpace()
 	waits := x.addQuestion(func(q *state.Question) {
@@ -150,9 +151,7 @@ func TestEnvironments_WaitBesideAnotherReader(t *testing.T) {
 		q.Mode, q.ThreadName, q.MessageName, q.PostedAt = state.ModeThread, thread, "", nil
 		q.SubQuestions = nil
 	})
-	waiter, err := state.LockWaiter(x.env, waits.Path)
-	kit.NoError(t, err)
-	defer waiter.Unlock()
+	x.startWaiter(waits)
 	first := x.reply(thread, "", "the first reply")
 	x.reply(thread, "", "another")
 	x.moveToAnother(waits)
@@ -168,15 +167,15 @@ func TestEnvironments_WaitBesideAnotherReader(t *testing.T) {
 		other.poller.readAndAttend(t.Context())
 	}
 	stored := x.loadQuestion(waits)
-	if stored.Status != state.Answered || stored.AnsweredMessage != first.Name {
-		t.Errorf("%s, with %q of %+v", stored.Status, stored.AnsweredMessage, stored.Replies)
-	}
+	kit.True(t, stored.Status == state.Answered && stored.AnsweredMessage == first.Name,
+		"%s, with %q of %+v", stored.Status, stored.AnsweredMessage, stored.Replies)
 }
 
 // Few places handle several environments. Index entries and sessions are separated as
 // they are read, and little other code asks which environment a record is of.
 func TestEnvironments_ComparedInFewPlaces(t *testing.T) {
-	asks := regexp.MustCompile(`(\.Env|\w*nvironment(\(env\))?) [!=]= [^"]|[!=]= (\w+\.)?(\w*nvironment|Env)\b`)
+	asks := regexp.MustCompile(
+		`(\.Env|\w*nvironment(\(env\))?) [!=]= [^"]|[!=]= (\w+\.)?(\w*nvironment|Env)\b`)
 	var places []string
 	for _, dir := range []string{".", "../state"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -187,14 +186,14 @@ func TestEnvironments_ComparedInFewPlaces(t *testing.T) {
 			}
 			for n, line := range strings.Split(readAll(t, file), "\n") {
 				if asks.MatchString(line) {
-					places = append(places, fmt.Sprintf("%s:%d: %s", file, n+1, strings.TrimSpace(line)))
+					places = append(places,
+						fmt.Sprintf("%s:%d: %s", file, n+1, strings.TrimSpace(line)))
 				}
 			}
 		}
 	}
-	if len(places) == 0 || len(places) > 10 {
-		t.Errorf("%d places:\n%s", len(places), strings.Join(places, "\n"))
-	}
+	kit.True(t, len(places) != 0 && len(places) <= 10,
+		"%d places:\n%s", len(places), strings.Join(places, "\n"))
 }
 
 // The poller neither posts nor judges a question of another environment. It leaves the
@@ -216,16 +215,14 @@ func TestEnvironments_OtherQuestionIsReadOnly(t *testing.T) {
 		kit.NoError(t, p.readerFor(chat).listAndRelease(t.Context(), v))
 	}
 	p.readAndAttend(t.Context())
-	if stored := d.loadQuestion(theirs); len(stored.Replies) > 0 {
-		t.Errorf("replies %+v", stored.Replies)
-	}
-	left, _ := state.InboxIn(state.UserStateDir(d.env)).All()
-	if len(left) != 1 || left[0].MessageName != m.Name || left[0].Status != state.IncomingNew {
-		t.Errorf("left for its own poller: %+v", left)
-	}
-	if d.loadQuestion(unposted).IsMessageSent {
-		t.Error("another environment's question was posted")
-	}
+	stored := d.loadQuestion(theirs)
+	kit.True(t, len(stored.Replies) == 0, "replies %+v", stored.Replies)
+	left, _ := d.inbox().All()
+	kit.True(t, len(left) == 1 && left[0].MessageName == m.Name &&
+		left[0].Status == state.IncomingNew,
+		"left for its own poller: %+v", left)
+	kit.True(t, !d.loadQuestion(unposted).IsMessageSent,
+		"another environment's question was posted")
 }
 
 // A message that another environment does not decide holds back none of ours for longer
@@ -241,24 +238,20 @@ func TestEnvironments_OtherMessageHoldsNothingBack(t *testing.T) {
 	x.readNotes()
 	later := time.Now().Add(2 * time.Minute)
 	x.poller.Now = func() time.Time { return later }
-	x.poller.readState()
-	x.poller.routeAll(t.Context())
-	if x.countUnfinished() != 1 {
-		t.Fatalf("%d messages are undecided", x.countUnfinished())
-	}
-	if x.poller.hasUndecided(x.reader.chat) {
-		t.Error("what only another environment decides counts as still to be decided here")
-	}
+	x.route()
+	kit.Must(t, x.countUnfinished() == 1, "%d messages are undecided", x.countUnfinished())
+	kit.True(t, !x.poller.hasUndecided(x.reader.chat),
+		"what only another environment decides counts as still to be decided here")
 	_, space, _ := strings.Cut(x.reader.chat, "/")
 	err := x.poller.addIncoming(newIncoming(x.reader.chat, gchat.Message{
-		Name: space + "/messages/quoting", ThreadName: thread, QuotedMessage: x.loadQuestion(ours).MessageName, Text: "2",
+		Name: space + "/messages/quoting", ThreadName: thread,
+		QuotedMessage: x.loadQuestion(ours).MessageName, Text: "2",
 		Sender: "users/1", IsHuman: true, CreateTime: later,
 	}, 0))
 	kit.NoError(t, err)
 	x.poller.readAndAttend(t.Context())
-	if x.loadQuestion(ours).Status != state.Answered {
-		t.Error("a reply to ours waits behind what another environment decides")
-	}
+	kit.True(t, x.loadQuestion(ours).Status == state.Answered,
+		"a reply to ours waits behind what another environment decides")
 }
 
 // A poller that pulls an event of another environment calls that environment's poller, as
@@ -272,11 +265,9 @@ func TestEnvironments_EventCallsItsPoller(t *testing.T) {
 	writeFile(t, calls, "", 0o600)
 	x.threadName = thread
 	x.addEventMessage("m", "2", time.Now())
-	x.poller.readState()
-	x.poller.routeAll(t.Context())
-	if info, err := os.Stat(calls); err != nil || info.Size() == 0 {
-		t.Errorf("not called: %v", err)
-	}
+	x.route()
+	info, err := os.Stat(calls)
+	kit.True(t, err == nil && info.Size() != 0, "not called: %v", err)
 }
 
 // The poller of another environment's session was killed. The next one decides the
@@ -286,15 +277,13 @@ func TestEnvironments_MessageWaitsForNextPoller(t *testing.T) {
 	x := newTestSession(t, func(s *state.Session) { s.Environment = "another" })
 	x.addListedMessage("words", x.threadName, "go on")
 	x.poller.readAndAttend(t.Context())
-	if x.countUnfinished() != 1 {
-		t.Fatal("they are dropped at once")
-	}
+	kit.Must(t, x.countUnfinished() == 1, "they are dropped at once")
 	later := time.Now().Add(undecidedTimeout + time.Second)
 	x.poller.Now = func() time.Time { return later }
 	x.poller.readAndAttend(t.Context())
-	if notes := x.notesIn(x.threadName); x.countUnfinished() != 0 || len(notes) != 1 {
-		t.Errorf("after a minute %d wait, and the thread is told %q", x.countUnfinished(), notes)
-	}
+	notes := x.notesIn(x.threadName)
+	kit.True(t, x.countUnfinished() == 0 && len(notes) == 1,
+		"after a minute %d wait, and the thread is told %q", x.countUnfinished(), notes)
 }
 
 // Two environments share a space. The other one has no poller, and its session has
@@ -302,16 +291,16 @@ func TestEnvironments_MessageWaitsForNextPoller(t *testing.T) {
 func TestEnvironments_EndedSessionWithoutPoller(t *testing.T) {
 	x := newEndedSession(t, func(s *state.Session) { s.Environment = "0123456789abcdef" })
 	x.changeSession("live", func(s *state.Session) {
-		s.Name, s.ThreadName, s.Chat, s.Environment, s.ProjectDir = "other", x.threadName+"2", x.reader.chat, state.Environment(x.env), x.dir
+		s.Name, s.ThreadName, s.Chat, s.Environment, s.ProjectDir =
+			"other", x.threadName+"2", x.reader.chat, state.Environment(x.env), x.dir
 		s.AcceptsCommands, s.StartedAt, s.LastSeen = true, time.Now(), time.Now()
 		s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.ProcessStart(os.Getpid())
 	})
 	x.poller.readAndAttend(t.Context())
-	x.reply(x.threadName, "", "go on")
-	notes := x.readNotes()
-	if len(notes) != 1 || !strings.HasPrefix(notes[0], "[Not read]") || x.countUnfinished() > 0 {
-		t.Errorf("told %q, left %d", notes, x.countUnfinished())
-	}
+	notes := x.say("go on")
+	kit.True(t, len(notes) == 1 && strings.HasPrefix(notes[0], "[Not read]") &&
+		x.countUnfinished() == 0,
+		"told %q, left %d", notes, x.countUnfinished())
 }
 
 // The poller that pulls for all environments leaves a tap to the one whose question it is
@@ -330,13 +319,12 @@ func TestEnvironments_TapIsLeftToItsOwner(t *testing.T) {
 	kit.NoError(t, p.addIncoming(newIncomingTap(q.Chat, e)))
 	p.readState()
 	p.routeAll(t.Context())
-	if stored := d.loadQuestion(q); len(stored.Replies) > 0 {
-		t.Errorf("it was given to another one's question: %+v", stored.Replies)
-	}
+	stored := d.loadQuestion(q)
+	kit.True(t, len(stored.Replies) == 0,
+		"it was given to another one's question: %+v", stored.Replies)
 	own := d.newPoller()
 	own.readState()
 	own.routeAll(t.Context())
-	if stored := d.loadQuestion(q); len(stored.Replies) != 1 {
-		t.Errorf("%d taps are stored", len(stored.Replies))
-	}
+	stored = d.loadQuestion(q)
+	kit.True(t, len(stored.Replies) == 1, "%d taps are stored", len(stored.Replies))
 }

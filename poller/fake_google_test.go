@@ -60,27 +60,35 @@ type fakeGoogle struct {
 
 func newFakeGoogle(t testing.TB) *fakeGoogle {
 	t.Helper()
-	g := &fakeGoogle{t: t, pubsubServer: pstest.NewServer(), spaceType: "DIRECT_MESSAGE", patched: map[string][]*chatapi.Message{}}
-	conn, err := grpc.NewClient(g.pubsubServer.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	g := &fakeGoogle{
+		t: t, pubsubServer: pstest.NewServer(), spaceType: "DIRECT_MESSAGE",
+		patched: map[string][]*chatapi.Message{},
+	}
+	conn, err := grpc.NewClient(g.pubsubServer.Addr,
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	kit.NoError(t, err)
 	g.subscriber = pubsubpb.NewSubscriberClient(conn)
 	topic := &pubsubpb.Topic{Name: appTopic}
-	if _, err = pubsubpb.NewPublisherClient(conn).CreateTopic(t.Context(), topic); err != nil {
-		t.Fatal(err)
-	}
+	_, err = pubsubpb.NewPublisherClient(conn).CreateTopic(t.Context(), topic)
+	kit.NoError(t, err)
 	g.subscribe(appSubscription)
-	server := httptest.NewServer(strict.CheckRequests(t, http.HandlerFunc(g.serve), strict.DirectMessage))
+	server := httptest.NewServer(strict.CheckRequests(t, http.HandlerFunc(g.serve),
+		strict.DirectMessage))
 	g.url = server.URL
-	t.Cleanup(func() { server.CloseClientConnections(); server.Close(); conn.Close(); g.pubsubServer.Close() })
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+		conn.Close()
+		g.pubsubServer.Close()
+	})
 	return g
 }
 
 func (g *fakeGoogle) subscribe(name string) {
 	g.t.Helper()
 	one := &pubsubpb.Subscription{Name: name, Topic: appTopic, AckDeadlineSeconds: 10}
-	if _, err := g.subscriber.CreateSubscription(g.t.Context(), one); err != nil {
-		g.t.Fatal(err)
-	}
+	_, err := g.subscriber.CreateSubscription(g.t.Context(), one)
+	kit.NoError(g.t, err)
 }
 
 // serve answers the requests of an app.
@@ -94,10 +102,14 @@ func (g *fakeGoogle) serve(w http.ResponseWriter, r *http.Request) {
 			b, err = protojson.Marshal(m)
 		}
 		if err != nil {
-			http.Error(w, `{"error":{"code":503,"message":"`+err.Error()+`"}}`, http.StatusServiceUnavailable)
+			http.Error(w, `{"error":{"code":503,"message":"`+err.Error()+`"}}`,
+				http.StatusServiceUnavailable)
 			return
 		}
 		w.Write(b)
+	}
+	refuse := func(code int, status, message string) {
+		answerWithError(code, status, message)("", w, nil)
 	}
 	switch {
 	case called == "pull":
@@ -120,7 +132,7 @@ func (g *fakeGoogle) serve(w http.ResponseWriter, r *http.Request) {
 	case path == appSpace+"/messages" && r.Method == http.MethodPost:
 		id := r.URL.Query().Get("messageId")
 		if g.hidesPosts.Load() && g.message("/"+id).Name != "" {
-			http.Error(w, `{"error":{"code":409,"status":"ALREADY_EXISTS","message":"it is there"}}`, http.StatusConflict)
+			refuse(409, "ALREADY_EXISTS", "it is there")
 			return
 		}
 		m := g.post(body, id)
@@ -133,7 +145,7 @@ func (g *fakeGoogle) serve(w http.ResponseWriter, r *http.Request) {
 		_ = json.Unmarshal(body, m)
 		was := g.message(path)
 		if was.Name == "" {
-			http.Error(w, `{"error":{"code":404,"status":"NOT_FOUND","message":"no such message"}}`, http.StatusNotFound)
+			refuse(404, "NOT_FOUND", "no such message")
 			return
 		}
 		m.Name, m.ClientAssignedMessageId = was.Name, was.ClientAssignedMessageId
@@ -144,18 +156,18 @@ func (g *fakeGoogle) serve(w http.ResponseWriter, r *http.Request) {
 	case strings.HasPrefix(path, appSpace+"/messages/") && r.Method == http.MethodGet:
 		m := g.message(path)
 		if strings.Contains(path, "secret") {
-			http.Error(w, `{"error":{"code":403,"status":"PERMISSION_DENIED","message":"of a person's"}}`, http.StatusForbidden)
+			refuse(403, "PERMISSION_DENIED", "of a person's")
 			return
 		}
 		if m.Name == "" || g.hidesPosts.Load() {
-			http.Error(w, `{"error":{"code":404,"status":"NOT_FOUND","message":"no such message"}}`, http.StatusNotFound)
+			refuse(404, "NOT_FOUND", "no such message")
 			return
 		}
 		answer(m, nil)
 	case path == appSpace+"/messages":
 		g.listCount.Add(1)
 		if g.isListForbidden {
-			http.Error(w, `{"error":{"code":403,"status":"PERMISSION_DENIED","message":"insufficient scopes"}}`, http.StatusForbidden)
+			refuse(403, "PERMISSION_DENIED", "insufficient scopes")
 			return
 		}
 		g.mu.Lock()
@@ -213,43 +225,47 @@ func (g *fakeGoogle) message(name string) *chatapi.Message {
 func (g *fakeGoogle) awaitPost(words string) (found *chatapi.Message) {
 	g.t.Helper()
 	bound.Until(g.t, "a message "+words, func() bool {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		for _, m := range g.posts {
-			if strings.Contains(m.Text+m.FallbackText, words) {
-				found = m
-			}
+		for _, m := range g.messages(words) {
+			found = m
 		}
 		return found != nil
 	})
 	return found
 }
 
+// messages returns the messages whose text or fallback text contains a text.
+func (g *fakeGoogle) messages(words string) []*chatapi.Message {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(g.posts), func(m *chatapi.Message) bool {
+		return !strings.Contains(m.Text+m.FallbackText, words)
+	})
+}
+
 // newEvent returns the event that Google publishes for a tap or a message.
 func newEvent(kind, user string, m *chatapi.Message) *chatapi.DeprecatedEvent {
 	return &chatapi.DeprecatedEvent{
-		Type: kind, EventTime: time.Now().UTC().Format(time.RFC3339Nano), Message: m, Thread: m.Thread,
-		User:  &chatapi.User{Name: user, Type: "HUMAN", DisplayName: "Ann", Email: "ann@example.com"},
+		Type: kind, EventTime: time.Now().UTC().Format(time.RFC3339Nano), Message: m,
+		Thread: m.Thread,
+		User: &chatapi.User{
+			Name: user, Type: "HUMAN", DisplayName: "Ann", Email: "ann@example.com",
+		},
 		Space: &chatapi.Space{Name: appSpace, SpaceType: "DIRECT_MESSAGE"},
 	}
 }
 
-// tap publishes a tap, and returns Pub/Sub's id of it.
-// holds says whether a message with these words was posted.
-func (g *fakeGoogle) hasMessage(words string) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return slices.ContainsFunc(g.posts, func(m *chatapi.Message) bool { return strings.Contains(m.Text, words) })
-}
-
-func (g *fakeGoogle) tap(user string, m *chatapi.Message, question, choice string, inputs map[string]string) string {
+func (g *fakeGoogle) tap(user string, m *chatapi.Message, question, choice string,
+	inputs map[string]string) string {
 	e := newEvent("CARD_CLICKED", user, m)
-	e.Action = &chatapi.FormAction{ActionMethodName: "gchat-hooks", Parameters: []*chatapi.ActionParameter{
-		{Key: "question", Value: question}, {Key: "choice", Value: choice},
-	}}
+	e.Action = &chatapi.FormAction{ActionMethodName: "gchat-hooks",
+		Parameters: []*chatapi.ActionParameter{
+			{Key: "question", Value: question}, {Key: "choice", Value: choice},
+		}}
 	e.Common = &chatapi.CommonEventObject{FormInputs: map[string]chatapi.Inputs{}}
 	for name, value := range inputs {
-		e.Common.FormInputs[name] = chatapi.Inputs{StringInputs: &chatapi.StringInputs{Value: []string{value}}}
+		e.Common.FormInputs[name] = chatapi.Inputs{
+			StringInputs: &chatapi.StringInputs{Value: []string{value}},
+		}
 	}
 	return g.publish(e)
 }
@@ -283,8 +299,10 @@ func (g *fakeGoogle) newMachine(subscription string) *testMachine {
 	d := newTestMachine(g.t)
 	delete(d.vars, "GOOGLE_CHAT_WEBHOOK_URL")
 	for name, value := range map[string]string{
-		"GOOGLE_CHAT_SPACE_ID": appSpace, "GCHAT_PUBSUB_SUBSCRIPTION": subscription, "GCHAT_API_ENDPOINT": g.url,
-		"GCHAT_PUBSUB_ENDPOINT": g.url, "GCHAT_ALLOWED_USERS": "users/1,users/2", "GCHAT_APPROVERS": "users/1",
+		"GOOGLE_CHAT_SPACE_ID": appSpace, "GCHAT_PUBSUB_SUBSCRIPTION": subscription,
+		"GCHAT_API_ENDPOINT":    g.url,
+		"GCHAT_PUBSUB_ENDPOINT": g.url, "GCHAT_ALLOWED_USERS": "users/1,users/2",
+		"GCHAT_APPROVERS": "users/1",
 	} {
 		d.vars[name] = value
 	}
@@ -297,8 +315,10 @@ func (g *fakeGoogle) addHumanMessage(thread, text, quotes string) *chatapi.Messa
 	defer g.mu.Unlock()
 	g.messageCount++
 	m := &chatapi.Message{
-		Name: fmt.Sprintf("%s/messages/said%d", appSpace, g.messageCount), Text: text, Thread: &chatapi.Thread{Name: thread},
-		Sender: &chatapi.User{Name: "users/1", Type: "HUMAN"}, CreateTime: time.Now().UTC().Format(time.RFC3339Nano),
+		Name: fmt.Sprintf("%s/messages/said%d", appSpace, g.messageCount), Text: text,
+		Thread:     &chatapi.Thread{Name: thread},
+		Sender:     &chatapi.User{Name: "users/1", Type: "HUMAN"},
+		CreateTime: time.Now().UTC().Format(time.RFC3339Nano),
 	}
 	if quotes != "" {
 		m.QuotedMessageMetadata = &chatapi.QuotedMessageMetadata{Name: quotes}
@@ -318,7 +338,7 @@ func (g *fakeGoogle) newSecondMachine() *testMachine {
 }
 
 // buttonCardID returns the id in the first button of a card.
-func buttonCardID(t *testing.T, m *chatapi.Message) string {
+func buttonCardID(t testing.TB, m *chatapi.Message) string {
 	t.Helper()
 	for _, s := range m.CardsV2[0].Card.Sections {
 		for _, w := range s.Widgets {
@@ -332,16 +352,7 @@ func buttonCardID(t *testing.T, m *chatapi.Message) string {
 }
 
 // countMessages returns how many messages contain a text.
-func (g *fakeGoogle) countMessages(words string) (n int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, m := range g.posts {
-		if strings.Contains(m.Text+m.FallbackText, words) {
-			n++
-		}
-	}
-	return n
-}
+func (g *fakeGoogle) countMessages(words string) int { return len(g.messages(words)) }
 
 // addCardQuestion adds a question that is posted, and returns the id in its buttons.
 func (d *testMachine) addCardQuestion(change func(*state.Question)) (*state.Question, string) {
@@ -356,21 +367,24 @@ func (g *fakeGoogle) awaitPatch(name, words string) {
 	changed := bound.WaitFor(bound.Patience, func() bool {
 		m := g.message(name)
 		b, _ = m.MarshalJSON()
-		return strings.Contains(string(b), words) && !strings.Contains(string(b), "onClick") && strings.Contains(m.Text, words)
+		return strings.Contains(string(b), words) && !strings.Contains(string(b), "onClick") &&
+			strings.Contains(m.Text, words)
 	})
-	if !changed {
-		g.t.Fatalf("%s was not changed to %q: %s", name, words, b)
-	}
+	kit.Must(g.t, changed, "%s was not changed to %q: %s", name, words, b)
 }
 
 // awaitDelivered waits until a poller got an event, and awaitAcknowledged until all
 // events are acknowledged.
 func (g *fakeGoogle) awaitDelivered(id string) {
 	g.t.Helper()
-	bound.Until(g.t, "the event is delivered", func() bool { return g.pubsubServer.Message(id).Deliveries > 0 })
+	bound.Until(g.t, "the event is delivered", func() bool {
+		return g.pubsubServer.Message(id).Deliveries > 0
+	})
 }
 
 func (g *fakeGoogle) awaitAcknowledged() {
 	g.t.Helper()
-	bound.Until(g.t, "all events are acknowledged", func() bool { return g.countUnacknowledged() == 0 })
+	bound.Until(g.t, "all events are acknowledged", func() bool {
+		return g.countUnacknowledged() == 0
+	})
 }

@@ -20,9 +20,15 @@ import (
 func (d *testMachine) addHiddenDialog(change func(*state.Question)) *state.Question {
 	return d.addQuestion(func(q *state.Question) {
 		d.markPosted(q)
-		q.Mode, q.Kind, q.ToolName, q.IsDialogHidden, q.AgentID = state.ModeNative, state.KindPermission, "Bash", true, "a1"
+		q.Mode, q.Kind, q.ToolName, q.IsDialogHidden, q.AgentID =
+			state.ModeNative, state.KindPermission, "Bash", true, "a1"
 		q.Approvers = &[]string{"users/1"}
-		q.SubQuestions = []state.SubQuestion{{Question: "May it?", Options: []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}}}
+		q.SubQuestions = []state.SubQuestion{
+			{
+				Question: "May it?",
+				Options:  []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}},
+			},
+		}
 		if change != nil {
 			change(q)
 		}
@@ -42,20 +48,46 @@ func TestKeyboard_WhenDialogIsHandedOver(t *testing.T) {
 		env  string // GCHAT_ALLOWED_USERS
 		over bool
 	}{
-		"nobody sits there":           {asked(time.Hour), &keyCheck{isKnown: true}, "", false},
-		"a key long before":           {asked(time.Minute), &keyCheck{isKnown: true, lastKeyAt: ago(4 * time.Minute)}, "", false},
-		"a key shortly before":        {asked(time.Minute), &keyCheck{isKnown: true, lastKeyAt: ago(2 * time.Minute)}, "", true},
-		"a key since":                 {asked(time.Hour), &keyCheck{isKnown: true, lastKeyAt: ago(10 * time.Minute)}, "", true},
-		"a key just now":              {asked(time.Hour), &keyCheck{isKnown: true, lastKeyAt: ago(time.Second)}, "", false},
-		"keys cannot be seen":         {asked(time.Minute), &keyCheck{}, "", false},
-		"nor for long":                {asked(3 * time.Minute), &keyCheck{}, "", true},
-		"not in its thread":           {func(q *state.Question) { asked(6 * time.Second)(q); q.IsMessageSent = false }, &keyCheck{isKnown: true}, "", true},
-		"not in its thread yet":       {func(q *state.Question) { asked(2 * time.Second)(q); q.IsMessageSent = false }, &keyCheck{isKnown: true}, "", false},
-		"replies cannot be read":      {func(q *state.Question) { q.HasUnreadNote = true }, &keyCheck{isKnown: true}, "", true},
-		"nobody may answer":           {nil, &keyCheck{isKnown: true}, ",", true},
-		"a prompt was given":          {func(q *state.Question) { at := ago(3 * time.Second); q.WantedInTerminalAt = &at }, &keyCheck{}, "", true},
-		"a prompt was given just now": {func(q *state.Question) { at := ago(time.Second); q.WantedInTerminalAt = &at }, &keyCheck{}, "", false},
-		"it was answered":             {func(q *state.Question) { q.Status = state.Answered }, &keyCheck{isKnown: true, lastKeyAt: ago(10 * time.Second)}, "", false},
+		"nobody sits there": {asked(time.Hour), &keyCheck{isKnown: true}, "", false},
+		"a key long before": {
+			asked(time.Minute), &keyCheck{isKnown: true, lastKeyAt: ago(4 * time.Minute)}, "",
+			false,
+		},
+		"a key shortly before": {
+			asked(time.Minute), &keyCheck{isKnown: true, lastKeyAt: ago(2 * time.Minute)}, "", true,
+		},
+		"a key since": {
+			asked(time.Hour), &keyCheck{isKnown: true, lastKeyAt: ago(10 * time.Minute)}, "", true,
+		},
+		"a key just now": {
+			asked(time.Hour), &keyCheck{isKnown: true, lastKeyAt: ago(time.Second)}, "", false,
+		},
+		"keys cannot be seen": {asked(time.Minute), &keyCheck{}, "", false},
+		"nor for long":        {asked(3 * time.Minute), &keyCheck{}, "", true},
+		"not in its thread": {
+			func(q *state.Question) { asked(6 * time.Second)(q); q.IsMessageSent = false },
+			&keyCheck{isKnown: true}, "", true,
+		},
+		"not in its thread yet": {
+			func(q *state.Question) { asked(2 * time.Second)(q); q.IsMessageSent = false },
+			&keyCheck{isKnown: true}, "", false,
+		},
+		"replies cannot be read": {
+			func(q *state.Question) { q.HasUnreadNote = true }, &keyCheck{isKnown: true}, "", true,
+		},
+		"nobody may answer": {nil, &keyCheck{isKnown: true}, ",", true},
+		"a prompt was given": {
+			func(q *state.Question) { at := ago(3 * time.Second); q.WantedInTerminalAt = &at },
+			&keyCheck{}, "", true,
+		},
+		"a prompt was given just now": {
+			func(q *state.Question) { at := ago(time.Second); q.WantedInTerminalAt = &at },
+			&keyCheck{}, "", false,
+		},
+		"it was answered": {
+			func(q *state.Question) { q.Status = state.Answered },
+			&keyCheck{isKnown: true, lastKeyAt: ago(10 * time.Second)}, "", false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newTestMachine(t)
@@ -63,16 +95,14 @@ func TestKeyboard_WhenDialogIsHandedOver(t *testing.T) {
 				d.vars["GCHAT_ALLOWED_USERS"] = c.env
 			}
 			q := d.addHiddenDialog(c.as)
-			p := d.newPoller()
-			p.readIndex()
-			record := p.ownOldestFirst()[0]
+			p, record := d.readFirst()
 			c.saw.startedAt = time.Now()
 			record.lastKeyCheck.Store(c.saw)
 			p.attendRecord(t.Context(), record, false)
 			stored := d.loadQuestion(q)
-			if isOver := stored.HandedOverAt != nil; isOver != c.over || stored.Status != q.Status {
-				t.Errorf("handed over: %v, %s", isOver, stored.Status)
-			}
+			isOver := stored.HandedOverAt != nil
+			kit.True(t, isOver == c.over && stored.Status == q.Status,
+				"handed over: %v, %s", isOver, stored.Status)
 		})
 	}
 }
@@ -81,23 +111,26 @@ func TestKeyboard_WhenDialogIsHandedOver(t *testing.T) {
 // closed, and not handed over: its hook would have the dialog drawn, although the call
 // is over.
 func TestKeyboard_EndedFormIsNotHandedOver(t *testing.T) {
-	for status, want := range map[string]state.Status{"idle": state.Cancelled, "busy": state.Pending} {
+	for status, want := range map[string]state.Status{"idle": state.Cancelled,
+		"busy": state.Pending} {
 		d := newTestMachine(t)
 		q := d.addHiddenDialog(func(q *state.Question) {
-			q.Kind, q.Mode, q.AgentID, q.ClaudePID, q.SessionID = state.KindForm, state.ModeHold, "", os.Getpid(), "s"
+			q.Kind, q.Mode, q.AgentID, q.ClaudePID, q.SessionID =
+				state.KindForm, state.ModeHold, "", os.Getpid(), "s"
 			q.AskedAt = time.Now().Add(-time.Minute).UTC()
 		})
 		pressed := time.Now().Add(-10 * time.Second)
-		d.startClaudeStatus("s")(fmt.Sprintf(`{"status":%q,"statusUpdatedAt":%d}`, status, pressed.UnixMilli()))
-		p := d.newPoller()
-		p.readIndex()
-		record := p.ownOldestFirst()[0]
-		record.lastKeyCheck.Store(&keyCheck{startedAt: time.Now(), isKnown: true, lastKeyAt: pressed})
+		d.startClaudeStatus("s")(fmt.Sprintf(`{"status":%q,"statusUpdatedAt":%d}`, status,
+			pressed.UnixMilli()))
+		p, record := d.readFirst()
+		record.lastKeyCheck.Store(&keyCheck{
+			startedAt: time.Now(), isKnown: true, lastKeyAt: pressed,
+		})
 		p.attendRecord(t.Context(), record, false)
 		stored := d.loadQuestion(q)
-		if isOver := stored.HandedOverAt != nil; stored.Status != want || isOver != (want == state.Pending) {
-			t.Errorf("%s: %s, handed over %v", status, stored.Status, isOver)
-		}
+		isOver := stored.HandedOverAt != nil
+		kit.True(t, stored.Status == want && isOver == (want == state.Pending),
+			"%s: %s, handed over %v", status, stored.Status, isOver)
 	}
 }
 
@@ -109,7 +142,9 @@ func TestKeyboard_KeyBringsHiddenDialog(t *testing.T) {
 	socket, pane := d.startTmux("claude")
 	// the terminal was attached long before
 	asked := time.Now().Add(state.MaxKeyAge + time.Minute).UTC()
-	q := d.addHiddenDialog(func(q *state.Question) { q.TmuxSocket, q.TmuxPane, q.AskedAt = socket, pane, asked })
+	q := d.addHiddenDialog(func(q *state.Question) {
+		q.TmuxSocket, q.TmuxPane, q.AskedAt = socket, pane, asked
+	})
 	p := d.newPoller()
 	p.Now = func() time.Time { return asked.Add(time.Second) }
 	p.readIndex()
@@ -117,27 +152,30 @@ func TestKeyboard_KeyBringsHiddenDialog(t *testing.T) {
 	look := func() {
 		record.lastKeyCheck.Store(nil)
 		p.handOverDialog(t.Context(), record)
-		bound.Until(t, "a look", func() bool { return record.lastKeyCheck.Load() != nil && !record.isCheckingKeys.Load() })
+		bound.Until(t, "a look", func() bool {
+			return record.lastKeyCheck.Load() != nil && !record.isCheckingKeys.Load()
+		})
 	}
 	look()
-	if saw := record.lastKeyCheck.Load(); !saw.isKnown || !saw.lastKeyAt.IsZero() {
-		t.Fatalf("without a terminal: %+v", saw)
-	}
+	saw := record.lastKeyCheck.Load()
+	kit.Must(t, saw.isKnown && saw.lastKeyAt.IsZero(), "without a terminal: %+v", saw)
 	desk := socket + "-desk"
-	begin := exec.Command("tmux", "-S", desk, "-f", os.DevNull, "new-session", "-d", "-x", "100", "-y", "30",
+	begin := exec.Command("tmux", "-S", desk, "-f", os.DevNull, "new-session", "-d", "-x", "100",
+		"-y", "30",
 		"unset TMUX; exec tmux -u -S "+socket+" attach -t =claude")
-	if out, err := begin.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	out, err := begin.CombinedOutput()
+	kit.Must(t, err == nil, "%v: %s", err, out)
 	t.Cleanup(func() { _ = bound.Command(t, "tmux", "-S", desk, "kill-server").Run() })
 	shows := func(words string) bool {
 		out, _ := bound.Command(t, "tmux", "-S", desk, "capture-pane", "-p").CombinedOutput()
 		return strings.Contains(string(out), words)
 	}
-	bound.Until(t, "the notice", func() bool { look(); return shows("a permission waits: press a key") })
-	if stored := d.loadQuestion(q); stored.HandedOverAt != nil {
-		t.Fatal("handed over although nobody typed")
-	}
+	bound.Until(t, "the notice", func() bool {
+		look()
+		return shows("a permission waits: press a key")
+	})
+	stored := d.loadQuestion(q)
+	kit.Must(t, stored.HandedOverAt == nil, "handed over although nobody typed")
 	d.changeQuestion(q, func(q *state.Question) { q.AskedAt = time.Now().UTC() })
 	p.Now = time.Now
 	bound.Until(t, "the dialog is handed over", func() bool {
@@ -154,42 +192,44 @@ func TestKeyboard_HandedOverTakesNoReply(t *testing.T) {
 	q := d.addHiddenDialog(nil)
 	says := func(text string) *state.Question {
 		d.changeQuestion(q, func(q *state.Question) {
-			q.Replies = append(q.Replies, state.Reply{MessageName: text, Sender: "users/1", Text: text, CreatedAt: time.Now()})
+			q.Replies = append(q.Replies, state.Reply{
+				MessageName: text, Sender: "users/1", Text: text, CreatedAt: time.Now(),
+			})
 		})
 		p := d.newPoller()
 		p.readIndex()
 		p.judgeUnread(p.ownOldestFirst()[0])
 		return d.loadQuestion(q)
 	}
-	lock, err := state.LockWaiter(d.env, q.Path)
-	kit.NoError(t, err)
-	defer lock.Unlock()
-	if stored := says("terminal"); stored.WantedInTerminalAt == nil || stored.Status != state.Pending || len(stored.OwedNotes) != 0 {
-		t.Errorf("terminal: wanted %v, %s, owes %+v", stored.WantedInTerminalAt, stored.Status, stored.OwedNotes)
-	}
+	d.startWaiter(q)
+	stored := says("terminal")
+	kit.True(t, stored.WantedInTerminalAt != nil && stored.Status == state.Pending &&
+		len(stored.OwedNotes) == 0,
+		"terminal: wanted %v, %s, owes %+v", stored.WantedInTerminalAt, stored.Status,
+		stored.OwedNotes)
 	d.changeQuestion(q, func(q *state.Question) { q.HandOver(time.Now()) })
 	for _, text := range []string{"yes", "no", "Terminal"} {
 		stored := says(text)
-		if r := stored.FindReply(text); r.Verdict != state.VerdictLate || stored.Status != state.Pending || len(stored.Answers) != 0 {
-			t.Errorf("%s: %s, %s", text, r.Verdict, stored.Status)
-		}
-		if last := stored.OwedNotes[len(stored.OwedNotes)-1]; last.About != state.NoteLate || last.ReplyMessage != text {
-			t.Errorf("%s: owed %+v", text, last)
-		}
+		r := stored.FindReply(text)
+		kit.True(t, r.Verdict == state.VerdictLate && stored.Status == state.Pending &&
+			len(stored.Answers) == 0,
+			"%s: %s, %s", text, r.Verdict, stored.Status)
+		last := stored.OwedNotes[len(stored.OwedNotes)-1]
+		kit.True(t, last.About == state.NoteLate && last.ReplyMessage == text,
+			"%s: owed %+v", text, last)
 	}
 	given := *d.loadQuestion(q)
-	given.Grant = &state.Grant{QuestionID: "x", GrantedAt: time.Now().Add(-time.Hour), EndsAt: time.Now().Add(time.Hour)}
+	given.Grant = &state.Grant{
+		QuestionID: "x", GrantedAt: time.Now().Add(-time.Hour), EndsAt: time.Now().Add(time.Hour),
+	}
 	given.AnsweredMessage, given.ClaudePID, given.ClaudeStart = "yes", os.Getpid(), "1"
 	over := *d.loadQuestion(q)
 	over.ClaudePID, over.ClaudeStart = os.Getpid(), "1"
 	cfg := d.newPoller().loadPersonalConfig()
-	if err := judge.AnswerByGrant(cfg, &over, &given, time.Now()); err == nil {
-		t.Error("a yes for a while allowed it")
-	}
+	err := judge.AnswerByGrant(cfg, &over, &given, time.Now())
+	kit.True(t, err != nil, "a yes for a while allowed it")
 	over.HandedOverAt = nil
-	if err := judge.AnswerByGrant(cfg, &over, &given, time.Now()); err != nil {
-		t.Errorf("hidden, it is not allowed by a yes for a while: %v", err)
-	}
+	kit.NoError(t, judge.AnswerByGrant(cfg, &over, &given, time.Now()))
 }
 
 // A reply and handing over exclude each other: the one that is written first counts.
@@ -198,19 +238,14 @@ func TestKeyboard_ReplyExcludesHandOver(t *testing.T) {
 	first := q
 	answered := first.MoveTo(state.Answered, time.Now()) == nil
 	first.HandOver(time.Now())
-	if !answered || first.HandedOverAt != nil {
-		t.Error("what was answered is handed over")
-	}
+	kit.True(t, answered && first.HandedOverAt == nil, "what was answered is handed over")
 	q.HandOver(time.Now())
 	since := q.HandedOverAt
 	answered = q.MoveTo(state.Answered, time.Now()) == nil
 	q.HandOver(time.Now())
-	if since == nil || answered || q.HandedOverAt != since {
-		t.Error("what was handed over is answered")
-	}
-	if q.MoveTo(state.Resolved, time.Now()) != nil {
-		t.Error("it cannot end")
-	}
+	kit.True(t, since != nil && !answered && q.HandedOverAt == since,
+		"what was handed over is answered")
+	kit.True(t, q.MoveTo(state.Resolved, time.Now()) == nil, "it cannot end")
 }
 
 // A person at the keyboard sees a permission first, but it is posted to Chat within ten
@@ -218,14 +253,16 @@ func TestKeyboard_ReplyExcludesHandOver(t *testing.T) {
 func TestKeyboard_PermissionWaitsUnderTenSeconds(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(func(q *state.Question) {
-		q.Mode, q.Kind, q.ToolName, q.GracePeriod, q.TmuxPane = state.ModeNative, state.KindPermission, "Bash", config.DefaultGrace, "%1"
+		q.Mode, q.Kind, q.ToolName, q.GracePeriod, q.TmuxPane =
+			state.ModeNative, state.KindPermission, "Bash", config.DefaultGrace, "%1"
 	})
 	p := d.newPoller()
 	for after, left := range map[time.Duration]bool{5 * time.Second: true, 9 * time.Second: false} {
 		p.Now = func() time.Time { return q.AskedAt.Add(after) }
-		due := p.graceEnd(t.Context(), &trackedRecord{question: q, hasCheckedKeys: true, isPersonTyping: true})
-		if due.IsZero() == left {
-			t.Errorf("%v after it was asked, it is left to the keyboard: %v", after, !left)
-		}
+		due := p.graceEnd(t.Context(), &trackedRecord{
+			question: q, hasCheckedKeys: true, isPersonTyping: true,
+		})
+		kit.True(t, due.IsZero() != left,
+			"%v after it was asked, it is left to the keyboard: %v", after, !left)
 	}
 }

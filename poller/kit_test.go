@@ -1,22 +1,26 @@
 package poller
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	chatapi "google.golang.org/api/chat/v1"
 
-	"bytes"
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
@@ -25,10 +29,6 @@ import (
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
-	"io"
-	"os/exec"
-	"slices"
-	"sync"
 )
 
 // testMachine is a machine with its own folders, and a space that its pollers talk to
@@ -42,35 +42,48 @@ type testMachine struct {
 	listStatus atomic.Int64 // the status that every list is answered with; 0 for none
 	// the number of messages on a page of a list; 0 for as many as the request asks for
 	pageSize       atomic.Int64
-	hasEndlessList atomic.Bool  // the last page of a list leads to the first
-	clockLead      atomic.Int64 // added to the space's clock, nanoseconds
+	hasEndlessList atomic.Bool // the last page of a list leads to the first
+	clockLead      testClock   // the space's clock
 	questionCount  int
 }
 
 func newTestMachine(t testing.TB) *testMachine {
 	t.Helper()
+	return newMachineWith(t, space.Options{IsDirect: true}, nil)
+}
+
+// newMachineWith returns a machine whose space answers through a handler, if there is
+// one.
+func newMachineWith(
+	t testing.TB, options space.Options, handler http.Handler, rules ...strict.Rule,
+) *testMachine {
+	t.Helper()
 	d := &testMachine{t: t, dir: t.TempDir()}
+	options.Now = d.clockLead.now
 	var err error
-	if d.space, err = space.Open(space.Options{IsDirect: true, Now: func() time.Time { return time.Now().Add(time.Duration(d.clockLead.Load())) }}); err != nil {
-		t.Fatal(err)
+	d.space, err = space.Open(options)
+	kit.NoError(t, err)
+	if handler == nil {
+		handler = d.space.Handler()
 	}
-	inner := strict.CheckRequests(t, d.space.Handler(), strict.Embedded)
+	inner := strict.CheckRequests(t, handler, append(rules, strict.Embedded)...)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Date", time.Now().Add(time.Duration(d.clockLead.Load())).UTC().Format(http.TimeFormat))
-		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/messages") {
-			d.listCount.Add(1)
-			if code := d.listStatus.Load(); code != 0 {
-				http.Error(w, `{"error":{"code":503}}`, int(code))
-				return
-			}
-			d.servePage(w, r, inner)
+		w.Header().Set("Date", d.clockLead.now().UTC().Format(http.TimeFormat))
+		if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/messages") {
+			inner.ServeHTTP(w, r)
 			return
 		}
-		inner.ServeHTTP(w, r)
+		d.listCount.Add(1)
+		if code := d.listStatus.Load(); code != 0 {
+			http.Error(w, `{"error":{"code":503}}`, int(code))
+			return
+		}
+		d.servePage(w, r, inner)
 	}))
 	t.Cleanup(func() { server.Close(); d.space.Close() })
 	d.vars = map[string]string{
-		"HOME": d.dir, "PATH": os.Getenv("PATH"), "TMUX_TMPDIR": d.dir, "GCHAT_ALLOWED_USERS": space.PersonName + ",users/1",
+		"HOME": d.dir, "PATH": os.Getenv("PATH"), "TMUX_TMPDIR": d.dir,
+		"GCHAT_ALLOWED_USERS":     space.PersonName + ",users/1",
 		"GOOGLE_CHAT_WEBHOOK_URL": d.space.WebhookURL(server.URL), "GCHAT_POLLER_INTERVAL": "1s",
 	}
 	return d
@@ -125,9 +138,17 @@ func (d *testMachine) writeQuestion(change func(*state.Question)) *state.Questio
 	// the times of files are no finer, and questions are ordered by them
 	time.Sleep(time.Millisecond)
 	q := &state.Question{
-		QuestionID: fmt.Sprintf("%08d-0000-4000-8000-000000000000", d.questionCount), SessionID: fmt.Sprintf("s-%d", d.questionCount), SessionName: fmt.Sprintf("shop %d", d.questionCount),
-		AskedAt: time.Now().UTC(), Status: state.Pending, Mode: state.ModeInject, ProjectDir: filepath.Join(d.dir, "shop"),
-		SubQuestions: []state.SubQuestion{{Question: "Which?", Options: []state.Option{{Label: "One"}, {Label: "Two"}}, OptionCount: 2}},
+		QuestionID: fmt.Sprintf("%08d-0000-4000-8000-000000000000", d.questionCount),
+		SessionID:  fmt.Sprintf("s-%d", d.questionCount), SessionName: fmt.Sprintf("shop %d",
+			d.questionCount),
+		AskedAt: time.Now().UTC(), Status: state.Pending, Mode: state.ModeInject,
+		ProjectDir: filepath.Join(d.dir, "shop"),
+		SubQuestions: []state.SubQuestion{
+			{
+				Question: "Which?", Options: []state.Option{{Label: "One"}, {Label: "Two"}},
+				OptionCount: 2,
+			},
+		},
 	}
 	q.ThreadKey = state.QuestionThreadKey(q.QuestionID)
 	if change != nil {
@@ -137,7 +158,9 @@ func (d *testMachine) writeQuestion(change func(*state.Question)) *state.Questio
 	if q.Kind != state.KindQuestion { // what lets Claude act
 		dir = filepath.Join(state.UserStateDir(d.env), "projects", "shop")
 	}
-	q, err := state.QuestionsIn(dir).Record(q.SessionID, func([]*state.Question) *state.Question { return q })
+	q, err := state.QuestionsIn(dir).Record(q.SessionID, func([]*state.Question) *state.Question {
+		return q
+	})
 	kit.NoError(d.t, err)
 	return q
 }
@@ -146,7 +169,8 @@ func (d *testMachine) writeQuestion(change func(*state.Question)) *state.Questio
 func (d *testMachine) markPosted(q *state.Question) {
 	name := space.Name + "/threads/" + q.QuestionID[:8]
 	at := q.AskedAt
-	q.IsMessageSent, q.ThreadName, q.MessageName = true, name, space.Name+"/messages/"+q.QuestionID[:8]
+	q.IsMessageSent, q.ThreadName, q.MessageName =
+		true, name, space.Name+"/messages/"+q.QuestionID[:8]
 	q.Space, q.PostedAt = space.Name, &at
 	q.Chat = strings.TrimPrefix(d.vars["GOOGLE_CHAT_WEBHOOK_URL"], "http://")
 	q.Chat, _, _ = strings.Cut(q.Chat, "/")
@@ -160,7 +184,8 @@ func (d *testMachine) loadQuestion(q *state.Question) *state.Question {
 	return q
 }
 
-func (d *testMachine) changeQuestion(q *state.Question, change func(*state.Question)) *state.Question {
+func (d *testMachine) changeQuestion(q *state.Question,
+	change func(*state.Question)) *state.Question {
 	d.t.Helper()
 	q, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { change(q); return nil })
 	kit.NoError(d.t, err)
@@ -182,7 +207,8 @@ func (d *testMachine) reply(thread, sender, text string) *chatapi.Message {
 }
 
 // awaitQuestion waits until a question meets a condition.
-func (d *testMachine) awaitQuestion(q *state.Question, what string, done func(*state.Question) bool) *state.Question {
+func (d *testMachine) awaitQuestion(q *state.Question, what string,
+	done func(*state.Question) bool) *state.Question {
 	d.t.Helper()
 	var stored *state.Question
 	found := bound.WaitFor(bound.Patience, func() bool {
@@ -190,11 +216,24 @@ func (d *testMachine) awaitQuestion(q *state.Question, what string, done func(*s
 		stored, err = state.LoadQuestion(q.Path)
 		return err == nil && done(stored)
 	})
-	if !found {
-		d.t.Fatalf("%s: not in time: %+v", what, stored)
-	}
+	kit.Must(d.t, found, "%s: not in time: %+v", what, stored)
 	return stored
 }
+
+func isSent(q *state.Question) bool     { return q.IsMessageSent }
+func hasCard(q *state.Question) bool    { return q.CardMessage != "" }
+func isDecided(q *state.Question) bool  { return q.Status != state.Pending }
+func isAnswered(q *state.Question) bool { return q.Status == state.Answered }
+
+// isAnsweredWith returns a condition: the question "Which?" has this answer.
+func isAnsweredWith(label string) func(*state.Question) bool {
+	return func(q *state.Question) bool { return q.Answers["Which?"] == label }
+}
+
+// testClock is a clock that a test sets ahead while a poller runs.
+type testClock struct{ atomic.Int64 }
+
+func (c *testClock) now() time.Time { return time.Now().Add(time.Duration(c.Load())) }
 
 // runPoller runs a poller until the test ends. It returns a function that ends the poller
 // earlier, and waits for that.
@@ -216,9 +255,47 @@ func (d *testMachine) runPoller(o Options) (end func() error) {
 	return end
 }
 
+// postAsApp posts a message of the app into a thread, or begins one.
+func (d *testMachine) postAsApp(thread, text string) *chatapi.Message {
+	d.t.Helper()
+	m, err := d.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, thread, text)
+	kit.NoError(d.t, err)
+	return m
+}
+
+// startWaiter has a hook wait for a question, until the test ends or unlocks it.
+func (d *testMachine) startWaiter(q *state.Question) *state.Lock {
+	d.t.Helper()
+	waiter, err := state.LockWaiter(d.env, q.Path)
+	kit.NoError(d.t, err)
+	d.t.Cleanup(waiter.Unlock)
+	return waiter
+}
+
+func (d *testMachine) closeQuestion(q *state.Question, status state.Status, resolvedBy string) {
+	d.t.Helper()
+	_, err := state.CloseQuestion(q.Path, status, resolvedBy, nil)
+	kit.NoError(d.t, err)
+}
+
+// readFirst returns a poller that has read the index, and its oldest question.
+func (d *testMachine) readFirst() (*Poller, *trackedRecord) {
+	p := d.newPoller()
+	p.readIndex()
+	return p, p.ownOldestFirst()[0]
+}
+
+// runSteps has a poller take steps, and waits for what it began in the background.
+func (d *testMachine) runSteps(p *Poller, n int) {
+	for range n {
+		p.readAndAttend(d.t.Context())
+		p.goroutines.Wait()
+	}
+}
+
 // noteKinds returns the kinds of the notes about a question in the outbox.
 func (d *testMachine) noteKinds(q *state.Question) (about []string) {
-	all, _ := state.OutboxIn(state.UserStateDir(d.env)).All()
+	all, _ := d.outbox().All()
 	for _, message := range all {
 		if message.Note != nil && message.Question == q.Path {
 			about = append(about, message.Note.About)
@@ -242,11 +319,12 @@ func (d *testMachine) logLines(words string) (lines []string) {
 // page. It returns that reply.
 func (d *testMachine) startThread(q *state.Question) *chatapi.Message {
 	d.t.Helper()
-	m, err := d.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "a question")
-	kit.NoError(d.t, err)
+	m := d.postAsApp("", "a question")
 	at, err := time.Parse(time.RFC3339Nano, m.CreateTime)
 	kit.NoError(d.t, err)
-	d.changeQuestion(q, func(q *state.Question) { q.ThreadName, q.MessageName, q.PostedAt = m.Thread.Name, m.Name, &at })
+	d.changeQuestion(q, func(q *state.Question) {
+		q.ThreadName, q.MessageName, q.PostedAt = m.Thread.Name, m.Name, &at
+	})
 	return d.reply(m.Thread.Name, "", "2")
 }
 
@@ -296,13 +374,13 @@ type testSession struct {
 func newTestSession(t *testing.T, as func(*state.Session)) *testSession {
 	t.Helper()
 	d := newTestMachine(t)
-	m, err := d.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "a report")
-	kit.NoError(t, err)
+	m := d.postAsApp("", "a report")
 	at := &state.Question{QuestionID: "00000000"}
 	d.markPosted(at)
 	x := &testSession{threadName: m.Thread.Name, sessionID: "s"}
 	d.changeSession(x.sessionID, func(s *state.Session) {
-		s.Name, s.ThreadName, s.Chat, s.Environment, s.ProjectDir = "shop", x.threadName, at.Chat, state.Environment(d.env), d.dir
+		s.Name, s.ThreadName, s.Chat, s.Environment, s.ProjectDir =
+			"shop", x.threadName, at.Chat, state.Environment(d.env), d.dir
 		s.AcceptsCommands, s.StartedAt, s.LastSeen = true, time.Now().Add(-time.Hour), time.Now()
 		s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.ProcessStart(os.Getpid())
 		if as != nil {
@@ -313,17 +391,46 @@ func newTestSession(t *testing.T, as func(*state.Session)) *testSession {
 	return x
 }
 
+// nextPoller returns the session with the poller that follows the first one.
+func (x *testSession) nextPoller() *testSession {
+	next := newReadTest(x.testMachine, &state.Question{Chat: x.reader.chat})
+	return &testSession{next, x.threadName, x.sessionID}
+}
+
+// oldCommand returns a message as versions without an inbox kept it in a session's
+// record.
+func oldCommand(sender, text string) []state.OldCommand {
+	return []state.OldCommand{{
+		MessageName: "spaces/local/messages/m", Sender: sender, Text: text,
+		LocalCreatedAt: time.Now(),
+	}}
+}
+
+// shifted returns a clock that is ahead of this machine's.
+func shifted(by time.Duration) func() time.Time {
+	return func() time.Time { return time.Now().Add(by) }
+}
+
 func (d *testMachine) changeSession(id string, as func(*state.Session)) {
 	d.t.Helper()
 	state.Environment(d.env) // creates the salt, which has a lock of its own
-	if _, err := state.SessionsIn(state.UserStateDir(d.env)).Change(id, func(s *state.Session) { as(s) }); err != nil {
-		d.t.Fatal(err)
-	}
+	_, err := d.sessions().Change(id, func(s *state.Session) { as(s) })
+	kit.NoError(d.t, err)
 }
+
+func (d *testMachine) inbox() state.Inbox { return state.InboxIn(state.UserStateDir(d.env)) }
+
+func (d *testMachine) outbox() state.Outbox { return state.OutboxIn(state.UserStateDir(d.env)) }
+
+func (d *testMachine) sessions() state.Sessions {
+	return state.SessionsIn(state.UserStateDir(d.env))
+}
+
+func (d *testMachine) spaces() state.Spaces { return state.SpacesIn(state.UserStateDir(d.env)) }
 
 func (x *testSession) loadSession() *state.Session {
 	x.t.Helper()
-	s, err := state.SessionsIn(state.UserStateDir(x.env)).Get(x.sessionID)
+	s, err := x.sessions().Get(x.sessionID)
 	kit.NoError(x.t, err)
 	return s
 }
@@ -332,10 +439,8 @@ func (x *testSession) loadSession() *state.Session {
 // kept prompts.
 func (x *testSession) countUnfinished() int {
 	x.t.Helper()
-	all, bad := state.InboxIn(state.UserStateDir(x.env)).All()
-	if len(bad) > 0 {
-		x.t.Fatal(bad)
-	}
+	all, bad := x.inbox().All()
+	kit.Must(x.t, len(bad) == 0, "%v", bad)
 	all = slices.DeleteFunc(all, (*state.Incoming).IsWaitingPrompt)
 	return len(all) + len(x.loadSession().OldCommands)
 }
@@ -351,10 +456,11 @@ func (x *testSession) readNotes() (notes []string) {
 		x.poller.readAndAttend(x.t.Context())
 		x.poller.goroutines.Wait()
 	}
-	box := state.OutboxIn(state.UserStateDir(x.env))
+	box := x.outbox()
 	all, _ := box.All()
 	for _, message := range all {
-		if message.Type == state.MessageNote && message.ThreadName == x.threadName && message.IsUrgent {
+		if message.Type == state.MessageNote && message.ThreadName == x.threadName &&
+			message.IsUrgent {
 			notes = append(notes, message.Parts...)
 			kit.NoError(x.t, box.RemoveMessage(x.env, message))
 		}
@@ -362,15 +468,31 @@ func (x *testSession) readNotes() (notes []string) {
 	return notes
 }
 
+// say has the page's person write into the session's thread, and returns the notes there.
+func (x *testSession) say(text string) (notes []string) {
+	x.t.Helper()
+	x.reply(x.threadName, "", text)
+	return x.readNotes()
+}
+
+// checkPrompts checks which prompts wait for sessions.
+func (x *testSession) checkPrompts(want ...string) {
+	x.t.Helper()
+	kit.Equalf(x.t, strings.Join(x.waitingPrompts(), "\n"), strings.Join(want, "\n"), "the prompts")
+}
+
+// route has the poller read its state and decide what each message is for.
+func (x *testSession) route() {
+	x.poller.readState()
+	x.poller.routeAll(x.t.Context())
+}
+
 // checkAnswer has the page's person write into the session's thread, and expects one
 // note that contains these texts.
 func (x *testSession) checkAnswer(text string, want ...string) {
 	x.t.Helper()
-	x.reply(x.threadName, "", text)
-	notes := x.readNotes()
-	if len(notes) != 1 {
-		x.t.Fatalf("%s: told %q, want one of %q", text, notes, want)
-	}
+	notes := x.say(text)
+	kit.Must(x.t, len(notes) == 1, "%s: told %q, want one of %q", text, notes, want)
 	for _, w := range want {
 		kit.Containsf(x.t, notes[0], w, "%s: told", text)
 	}
@@ -395,10 +517,9 @@ func (x *testSession) runInPane(screen, then string) (got func() string) {
 	}
 	kit.NoError(x.t, err)
 	run := func(args ...string) string {
-		out, err := bound.Command(x.t, "tmux", append([]string{"-S", socket}, args...)...).CombinedOutput()
-		if err != nil {
-			x.t.Fatalf("tmux: %v: %s", err, out)
-		}
+		out, err := bound.Command(x.t, "tmux", append([]string{"-S", socket},
+			args...)...).CombinedOutput()
+		kit.Must(x.t, err == nil, "tmux: %v: %s", err, out)
 		return strings.TrimSpace(string(out))
 	}
 	run("resize-window", "-t", pane, "-x", "100", "-y", "30")
@@ -413,7 +534,8 @@ func (x *testSession) runInPane(screen, then string) (got func() string) {
 		return pid != 0
 	})
 	x.changeSession(x.sessionID, func(s *state.Session) {
-		s.TmuxSocket, s.TmuxPane, s.ClaudePID, s.ClaudeStart = socket, pane, pid, inject.ProcessStart(pid)
+		s.TmuxSocket, s.TmuxPane, s.ClaudePID, s.ClaudeStart =
+			socket, pane, pid, inject.ProcessStart(pid)
 	})
 	return func() string {
 		keys, _ := os.ReadFile(filepath.Join(dir, "got"))
@@ -425,14 +547,15 @@ func (x *testSession) runInPane(screen, then string) (got func() string) {
 // draws it.
 func withInputBox(lines ...string) string {
 	rule := strings.Repeat("─", 100)
-	return strings.Join(slices.Concat(lines, []string{"", rule, "❯ ", rule, "  ? for shortcuts"}), "\r\n")
+	return strings.Join(slices.Concat(lines, []string{"", rule, "❯ ", rule, "  ? for shortcuts"}),
+		"\r\n")
 }
 
 // waitingPrompts returns the prompts that wait for sessions, in the order in which
 // Claude gets them.
 func (x *testSession) waitingPrompts() (words []string) {
 	x.t.Helper()
-	for _, in := range state.InboxIn(state.UserStateDir(x.env)).WaitingPrompts() {
+	for _, in := range x.inbox().WaitingPrompts() {
 		words = append(words, in.Text)
 	}
 	return words
@@ -443,14 +566,16 @@ func (x *testSession) waitingPrompts() (words []string) {
 func (x *testSession) addEventMessage(name, text string, at time.Time) (acked bool) {
 	_, space, _ := strings.Cut(x.reader.chat, "/")
 	in := newIncoming(x.reader.chat, gchat.Message{
-		Name: space + "/messages/" + name, ThreadName: x.threadName, Text: text, CreateTime: at, Sender: "users/1", IsHuman: true,
+		Name: space + "/messages/" + name, ThreadName: x.threadName, Text: text, CreateTime: at,
+		Sender: "users/1", IsHuman: true,
 	}, 0)
 	in.EventID = name
 	return x.poller.addIncoming(in) == nil
 }
 
 func (x *testSession) addEventEdit(full, text string) bool {
-	return x.addEventMessage(full[strings.LastIndex(full, "/")+1:], text, time.Now().Add(-500*time.Millisecond))
+	return x.addEventMessage(full[strings.LastIndex(full, "/")+1:], text,
+		time.Now().Add(-500*time.Millisecond))
 }
 
 func (x *testSession) moveToAnother(q *state.Question) { x.moveToEnvironment(q, "another") }
@@ -470,9 +595,7 @@ func (x *testSession) moveToEnvironment(q *state.Question, environment string) {
 		kit.NoError(x.t, os.Rename(file+".new", file))
 	}
 	x.poller.readIndex()
-	if len(x.poller.otherRecords) == 0 {
-		x.t.Fatal("no other environment serves it")
-	}
+	kit.Must(x.t, len(x.poller.otherRecords) != 0, "no other environment serves it")
 }
 
 // addListedMessage adds a message of a person as a list brings it.
@@ -489,10 +612,8 @@ func (x *testSession) addListedMessage(name, thread, text string) {
 // notesIn returns the texts that wait in the outbox for a thread.
 func (x *testSession) notesIn(thread string) (texts []string) {
 	x.t.Helper()
-	all, bad := state.OutboxIn(state.UserStateDir(x.env)).All()
-	if len(bad) > 0 {
-		x.t.Fatal(bad)
-	}
+	all, bad := x.outbox().All()
+	kit.Must(x.t, len(bad) == 0, "%v", bad)
 	for _, message := range all {
 		if message.ThreadName == thread {
 			texts = append(texts, message.Parts...)
@@ -511,18 +632,26 @@ func readAll(t *testing.T, path string) string {
 // beginThread begins a question's thread in the space and returns the thread's name.
 func (x *testSession) beginThread(q *state.Question) string {
 	x.t.Helper()
-	m, err := x.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "Which?")
-	kit.NoError(x.t, err)
-	x.changeQuestion(q, func(q *state.Question) { q.ThreadName, q.MessageName = m.Thread.Name, m.Name })
+	m := x.postAsApp("", "Which?")
+	x.changeQuestion(q, func(q *state.Question) {
+		q.ThreadName, q.MessageName = m.Thread.Name, m.Name
+	})
 	return m.Thread.Name
 }
 
 // newPermission returns a permission that a process of a session asks for.
 func newPermission(command string, asked time.Time) *state.Question {
 	return &state.Question{
-		QuestionID: "q-" + command, Kind: state.KindPermission, ToolName: "Bash", ShownText: command, CallTexts: []string{command}, Mode: state.ModeNative,
-		Status: state.Pending, AskedAt: asked, PostedAt: &asked, Approvers: &[]string{"users/1", "users/2"}, ClaudePID: 7, ClaudeStart: "a",
-		SubQuestions: []state.SubQuestion{{Question: "Bash", Options: []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}}},
+		QuestionID: "q-" + command, Kind: state.KindPermission, ToolName: "Bash",
+		ShownText: command, CallTexts: []string{command}, Mode: state.ModeNative,
+		Status: state.Pending, AskedAt: asked, PostedAt: &asked, Approvers: &[]string{"users/1",
+			"users/2"}, ClaudePID: 7, ClaudeStart: "a",
+		SubQuestions: []state.SubQuestion{
+			{
+				Question: "Bash",
+				Options:  []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}},
+			},
+		},
 	}
 }
 
@@ -539,13 +668,11 @@ func writeFile(t *testing.T, path, text string, mode os.FileMode) {
 	kit.NoError(t, os.WriteFile(path, []byte(text), mode))
 }
 
-// sendTest is a poller whose clock the test sets, with a space that answers as the test
-// says.
+// sendTest is a machine whose poller's clock the test sets, with a space that answers
+// posts as the test says.
 type sendTest struct {
-	*Poller
-	t            *testing.T
-	space        *space.Space
-	env          map[string]string
+	*testMachine
+	poller       *Poller
 	findStatus   int  // the status that reading a message is answered with; 0 for none
 	isUnfindable bool // a message is not found by the id that it was posted with
 
@@ -558,17 +685,10 @@ type sendTest struct {
 
 func newSendTest(t *testing.T, rules ...strict.Rule) *sendTest {
 	t.Helper()
-	s, err := space.Open(space.Options{})
-	kit.NoError(t, err)
-	o := &sendTest{t: t, space: s, clock: time.Now()}
-	server := httptest.NewServer(strict.CheckRequests(t, o, append(rules, strict.Embedded)...))
-	t.Cleanup(func() { server.Close(); s.Close() })
-	dir := t.TempDir()
-	o.env = map[string]string{
-		"HOME": dir, "XDG_STATE_HOME": dir, "GOOGLE_CHAT_WEBHOOK_URL": s.WebhookURL(server.URL), "GCHAT_ALLOWED_USERS": "users/1",
-	}
-	env := func(name string) string { return o.env[name] }
-	o.Poller = newPoller(Options{Env: env, Now: o.now, Log: state.NewLog(env, "test")})
+	o := &sendTest{clock: time.Now()}
+	o.testMachine = newMachineWith(t, space.Options{}, o, rules...)
+	o.vars["GCHAT_ALLOWED_USERS"] = "users/1"
+	o.poller = newPoller(Options{Env: o.env, Now: o.now, Log: state.NewLog(o.env, "test")})
 	return o
 }
 
@@ -623,7 +743,8 @@ func (o *sendTest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // answerWithError answers each post with an error.
-func answerWithError(code int, status, message string, header ...string) func(string, http.ResponseWriter, func()) bool {
+func answerWithError(code int, status, message string, header ...string) func(string,
+	http.ResponseWriter, func()) bool {
 	return func(_ string, w http.ResponseWriter, _ func()) bool {
 		for i := 0; i < len(header); i += 2 {
 			w.Header().Set(header[i], header[i+1])
@@ -641,7 +762,8 @@ func breakAfterStore(_ string, _ http.ResponseWriter, store func()) bool {
 }
 
 // enqueueReport enqueues a plain report.
-func (o *sendTest) enqueueReport(session, text string, also ...func(*state.Message)) *state.Message {
+func (o *sendTest) enqueueReport(session, text string,
+	also ...func(*state.Message)) *state.Message {
 	o.t.Helper()
 	message := &state.Message{
 		ID: state.MessageID("report", session, text), Type: state.MessageReport, SessionID: session,
@@ -653,35 +775,28 @@ func (o *sendTest) enqueueReport(session, text string, also ...func(*state.Messa
 	for _, f := range also {
 		f(message)
 	}
-	message, _, err := state.OutboxIn(o.userStateDir).Enqueue(o.Env, message, 0)
+	message, _, err := o.outbox().Enqueue(o.env, message, 0)
 	kit.NoError(o.t, err)
 	return message
 }
 
+// addTestQuestion adds a question in native mode, and enqueues its message.
 func (o *sendTest) addTestQuestion(also ...func(*state.Question)) *state.Question {
 	o.t.Helper()
-	q, err := state.QuestionsIn(filepath.Join(o.env["HOME"], "project")).Record("s", func([]*state.Question) *state.Question {
-		q := &state.Question{
-			QuestionID: "01234567-q", SessionID: "s", SessionName: "shop", AskedAt: o.now(), Status: state.Pending, Mode: state.ModeNative,
-			ThreadKey:    "ask-user-01234567",
-			SubQuestions: []state.SubQuestion{{Question: "Which?", Options: []state.Option{{Label: "A"}, {Label: "B"}}, OptionCount: 2}},
-		}
+	q := o.writeQuestion(func(q *state.Question) {
+		q.Mode, q.AskedAt = state.ModeNative, o.now()
 		for _, f := range also {
 			f(q)
 		}
-		return q
 	})
-	kit.NoError(o.t, err)
-	kit.NoError(o.t, o.enqueueQuestion(q, &state.IndexEntry{}, firstMessageKey))
+	kit.NoError(o.t, o.poller.enqueueQuestion(q, &state.IndexEntry{}, firstMessageKey))
 	return q
 }
 
 func (o *sendTest) reloadMessage(message *state.Message) *state.Message {
 	o.t.Helper()
-	now, err := state.OutboxIn(o.userStateDir).FindByKey(message.Key)
-	if err != nil || now == nil {
-		o.t.Fatalf("message %s: %v, %v", message.Key, now, err)
-	}
+	now, err := o.outbox().FindByKey(message.Key)
+	kit.Must(o.t, err == nil && now != nil, "message %s: %v, %v", message.Key, now, err)
 	return now
 }
 
@@ -694,9 +809,7 @@ func (o *sendTest) texts() (texts []string) {
 
 func (o *sendTest) checkTexts(texts ...string) {
 	o.t.Helper()
-	if got := o.texts(); !slices.Equal(got, texts) {
-		o.t.Errorf("in the space: %q, want %q", got, texts)
-	}
+	kit.Equalf(o.t, o.texts(), texts, "in the space")
 }
 
 func intOf(b bool) int {
@@ -712,7 +825,9 @@ const childDir = "GCHAT_TEST_SENDER"
 
 func TestMain(m *testing.M) {
 	if os.Getenv("GCHAT_TEST_POLLER") != "" { // see TestPullEvents_SurviveKills
-		fmt.Println(Run(context.Background(), Options{Env: os.Getenv, Log: state.NewLog(os.Getenv, "poller"), Daemon: true}))
+		fmt.Println(Run(context.Background(), Options{
+			Env: os.Getenv, Log: state.NewLog(os.Getenv, "poller"), Daemon: true,
+		}))
 		os.Exit(1)
 	}
 	dir := os.Getenv(childDir)
@@ -720,7 +835,7 @@ func TestMain(m *testing.M) {
 		os.Exit(underlock.Run(m))
 	}
 	env := map[string]string{
-		"HOME": dir, "XDG_STATE_HOME": dir, "GOOGLE_CHAT_WEBHOOK_URL": os.Getenv("GCHAT_TEST_WEBHOOK"),
+		"HOME": dir, "GOOGLE_CHAT_WEBHOOK_URL": os.Getenv("GCHAT_TEST_WEBHOOK"),
 		"GCHAT_WRITES_PER_MINUTE": "60000",
 	}
 	getenv := func(name string) string { return env[name] }
@@ -741,9 +856,7 @@ func TestMain(m *testing.M) {
 func (d *testMachine) startTmux(session string) (socket, pane string) {
 	d.t.Helper()
 	if _, err := exec.LookPath("tmux"); err != nil {
-		if os.Getenv("GCHAT_E2E_REQUIRED") == "1" {
-			d.t.Fatal("tmux is missing")
-		}
+		kit.Must(d.t, os.Getenv("GCHAT_E2E_REQUIRED") != "1", "tmux is missing")
 		d.t.Skip("needs tmux")
 	}
 	dir, err := os.MkdirTemp("", "t-") // short: a socket's path ends at 107 bytes
@@ -753,19 +866,13 @@ func (d *testMachine) startTmux(session string) (socket, pane string) {
 		_ = bound.Command(d.t, "tmux", "-S", socket, "kill-server").Run()
 		os.RemoveAll(dir)
 	})
-	begin := []string{"-S", socket, "-f", os.DevNull, "new-session", "-d", "-P", "-F", "#{pane_id}", "-s", session, "sleep", "1000"}
-	out, err := bound.Command(d.t, "tmux", begin...).CombinedOutput()
-	if err != nil {
-		d.t.Fatalf("tmux: %v: %s", err, out)
+	begin := []string{
+		"-S", socket, "-f", os.DevNull, "new-session", "-d", "-P", "-F", "#{pane_id}", "-s",
+		session, "sleep", "1000",
 	}
+	out, err := bound.Command(d.t, "tmux", begin...).CombinedOutput()
+	kit.Must(d.t, err == nil, "tmux: %v: %s", err, out)
 	return socket, strings.TrimSpace(string(out))
-}
-
-func (o *sendTest) reloadQuestion(q *state.Question) *state.Question {
-	o.t.Helper()
-	q, err := state.LoadQuestion(q.Path)
-	kit.NoError(o.t, err)
-	return q
 }
 
 // judgeByPersonalConfig judges a question's replies by what the person alone set, as it

@@ -23,36 +23,42 @@ func TestListSpaces_QuickForTwoMinutes(t *testing.T) {
 	} {
 		d := newTestMachine(t)
 		d.vars["GCHAT_POLLER_INTERVAL"] = c.interval.String()
-		v := &spaceView{sources: []configSource{{"", false}}, youngestAskedAt: time.Now().Add(-c.since)}
-		kit.Equalf(t, d.newPoller().readerFor("chat").listInterval(v), c.want, "%v after, interval %v", c.since, c.interval)
+		v := &spaceView{
+			sources: []configSource{{"", false}}, youngestAskedAt: time.Now().Add(-c.since),
+		}
+		kit.Equalf(t, d.newPoller().readerFor("chat").listInterval(v), c.want,
+			"%v after, interval %v", c.since, c.interval)
 	}
 }
 
 func TestListSpaces_FailuresBackOff(t *testing.T) {
 	for code, wants := range map[int][]time.Duration{
-		429: {30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute},
+		429: {
+			30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute,
+			5 * time.Minute,
+		},
 		500: {time.Second, 2 * time.Second, 4 * time.Second},
-		503: {time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second},
+		503: {
+			time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second,
+			32 * time.Second,
+		},
 	} {
 		var tr listFailures
 		for i, want := range wants {
-			kit.Equalf(t, tr.pauseAfter(&gchat.APIError{HTTP: code}), want, "%d, failure %d", code, i+1)
+			kit.Equalf(t, tr.pauseAfter(&gchat.APIError{HTTP: code}), want, "%d, failure %d", code,
+				i+1)
 		}
 	}
 	var tr listFailures
-	kit.Equalf(t, tr.pauseAfter(&gchat.APIError{HTTP: 429, RetryAfter: 7 * time.Second}), 7*time.Second, "with Retry-After")
-	if got := tr.pauseAfter(errors.New("connection refused")); got != 0 {
-		t.Errorf("the network is down: %v; the usual cycle is enough", got)
-	}
+	kit.Equalf(t, tr.pauseAfter(&gchat.APIError{HTTP: 429, RetryAfter: 7 * time.Second}),
+		7*time.Second, "with Retry-After")
+	got := tr.pauseAfter(errors.New("connection refused"))
+	kit.True(t, got == 0, "the network is down: %v; the usual cycle is enough", got)
 	for i := 1; i <= maxAuthFailures; i++ {
-		if tr.isDegraded() {
-			t.Errorf("degraded after %d failures", i-1)
-		}
+		kit.True(t, !tr.isDegraded(), "degraded after %d failures", i-1)
 		kit.Equalf(t, tr.pauseAfter(&gchat.APIError{HTTP: 403}), time.Minute, "auth failure %d", i)
 	}
-	if !tr.isDegraded() {
-		t.Error("not degraded after five")
-	}
+	kit.True(t, tr.isDegraded(), "not degraded after five")
 }
 
 // An outage is logged when it begins, changes and ends, not in every cycle. `status`
@@ -61,29 +67,25 @@ func TestListSpaces_OutageIsLoggedOnce(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(d.markPosted)
 	x := newReadTest(d, q)
-	spaces := state.SpacesIn(state.UserStateDir(d.env))
+	spaces := d.spaces()
 	d.listStatus.Store(http.StatusServiceUnavailable)
 	for range 10 {
-		if err := x.readOnce(); err == nil {
-			t.Fatal("no error")
-		}
+		err := x.readOnce()
+		kit.Must(t, err != nil, "no error")
 	}
-	if is := spaces.Get(q.Chat).ReadTrouble; is == nil || is.IsDegraded {
-		t.Errorf("status shows %+v", is)
-	}
-	if len(d.noteKinds(q)) != 0 {
-		t.Errorf("of what passes by itself the thread is told %q", d.noteKinds(q))
-	}
+	is := spaces.Get(q.Chat).ReadTrouble
+	kit.True(t, is != nil && !is.IsDegraded, "status shows %+v", is)
+	kit.True(t, len(d.noteKinds(q)) == 0,
+		"of what passes by itself the thread is told %q", d.noteKinds(q))
 	d.listStatus.Store(0)
 	for range 3 {
 		x.mustRead()
 	}
-	if spaces.Get(q.Chat).ReadTrouble != nil {
-		t.Error("status still shows trouble")
-	}
-	if got := d.logLines("replies "); len(got) != 2 || !strings.Contains(got[0], "cannot be read") || !strings.Contains(got[1], "are read again") {
-		t.Errorf("the log says %q", got)
-	}
+	kit.True(t, spaces.Get(q.Chat).ReadTrouble == nil, "status still shows trouble")
+	got := d.logLines("replies ")
+	kit.True(t, len(got) == 2 && strings.Contains(got[0], "cannot be read") &&
+		strings.Contains(got[1], "are read again"),
+		"the log says %q", got)
 }
 
 // After five refusals in a row, the log and `status` say so, and each open thread gets
@@ -94,38 +96,41 @@ func TestListSpaces_FiveRefusalsDegrade(t *testing.T) {
 	x := newReadTest(d, q)
 	x.poller.readAndAttend(t.Context())
 	v := x.poller.spaceViews()[q.Chat]
-	x.reader.spaceRecord = state.SpacesIn(state.UserStateDir(d.env)).Get(q.Chat)
+	x.reader.spaceRecord = d.spaces().Get(q.Chat)
 	refused := &gchat.APIError{HTTP: http.StatusForbidden, Message: "no scope"}
 	for n := 1; n <= 8; n++ {
 		x.reader.failures.pauseAfter(refused)
 		x.reader.reportTrouble(refused, v)
 		x.poller.readAndAttend(t.Context())
-		if is := x.reader.spaceRecord.ReadTrouble; is == nil || is.IsDegraded != (n >= 5) || (len(d.noteKinds(q)) == 1) != (n >= 5) {
-			t.Errorf("after %d refusals: %+v, said %q", n, is, d.noteKinds(q))
-		}
+		is := x.reader.spaceRecord.ReadTrouble
+		kit.True(t, is != nil && is.IsDegraded == (n >= 5) &&
+			(len(d.noteKinds(q)) == 1) == (n >= 5),
+			"after %d refusals: %+v, said %q", n, is, d.noteKinds(q))
 	}
-	if !d.loadQuestion(q).HasUnreadNote || d.noteKinds(q)[0] != state.NoteUnread {
-		t.Errorf("said %q", d.noteKinds(q))
-	}
+	kit.True(t, d.loadQuestion(q).HasUnreadNote && d.noteKinds(q)[0] == state.NoteUnread,
+		"said %q", d.noteKinds(q))
 }
 
 func TestListSpaces_OneReaderPerSpace(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(d.markPosted)
-	lock, err := state.SpacesIn(state.UserStateDir(d.env)).LockReader(q.Chat)
+	lock, err := d.spaces().LockReader(q.Chat)
 	kit.NoError(t, err)
 	d.runPoller(Options{})
-	d.awaitQuestion(d.addQuestion(nil), "the loop goes on", func(q *state.Question) bool { return q.IsMessageSent })
+	d.awaitQuestion(d.addQuestion(nil), "the loop goes on", isSent)
 	kit.Equalf(t, d.listCount.Load(), 0, "lists beside another process's")
 	m := d.startThread(q)
 	lock.Unlock()
-	d.awaitQuestion(q, "read after it", func(q *state.Question) bool { return q.FindReply(m.Name) != nil })
+	d.awaitQuestion(q, "read after it", func(q *state.Question) bool {
+		return q.FindReply(m.Name) != nil
+	})
 }
 
 // A reader that fails releases the space for another environment's reader, which may have
 // a better connection to Chat.
 func TestListSpaces_FailedReaderReleases(t *testing.T) {
-	for _, code := range []int{http.StatusServiceUnavailable, http.StatusNotFound, http.StatusForbidden} {
+	for _, code := range []int{http.StatusServiceUnavailable, http.StatusNotFound,
+		http.StatusForbidden} {
 		d := newTestMachine(t)
 		q := d.addQuestion(d.markPosted)
 		x := newReadTest(d, q)
@@ -134,10 +139,8 @@ func TestListSpaces_FailedReaderReleases(t *testing.T) {
 		if err := x.reader.listSpace(t.Context(), x.poller.spaceViews()[q.Chat]); err == nil {
 			t.Fatal("no error")
 		}
-		lock, err := state.SpacesIn(state.UserStateDir(d.env)).LockReader(q.Chat)
-		if err != nil {
-			t.Fatalf("after %d: %v", code, err)
-		}
+		lock, err := d.spaces().LockReader(q.Chat)
+		kit.Must(t, err == nil, "after %d: %v", code, err)
 		lock.Unlock()
 	}
 }
@@ -147,25 +150,26 @@ func TestListSpaces_FailedReaderReleases(t *testing.T) {
 func TestListSpaces_StoppedReaderIsNoSilence(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(d.markPosted)
-	lock, err := state.SpacesIn(state.UserStateDir(d.env)).LockReader(q.Chat)
+	lock, err := d.spaces().LockReader(q.Chat)
 	kit.NoError(t, err)
 	defer lock.Unlock()
 	p := d.newPoller()
 	p.readIndex()
 	r := p.readerFor(q.Chat)
-	if _ = r.listSpace(t.Context(), p.spaceViews()[q.Chat]); !r.lastGoodList.IsZero() {
-		t.Errorf("read until %s by a process that shows no life", r.lastGoodList)
-	}
+	_ = r.listSpace(t.Context(), p.spaceViews()[q.Chat])
+	kit.True(t, r.lastGoodList.IsZero(),
+		"read until %s by a process that shows no life", r.lastGoodList)
 	other := func(name string) string {
 		if name == "GCHAT_FORMAT" {
 			return "another environment"
 		}
 		return d.env(name)
 	}
-	kit.NoError(t, state.WriteHeartbeat(other, state.Heartbeat{PID: os.Getppid(), BeatAt: time.Now(), AwakeTime: state.AwakeTime()}))
-	if _ = r.listSpace(t.Context(), p.spaceViews()[q.Chat]); r.lastGoodList.IsZero() {
-		t.Error("a process that goes on reads nothing")
-	}
+	kit.NoError(t, state.WriteHeartbeat(other, state.Heartbeat{
+		PID: os.Getppid(), BeatAt: time.Now(), AwakeTime: state.AwakeTime(),
+	}))
+	_ = r.listSpace(t.Context(), p.spaceViews()[q.Chat])
+	kit.True(t, !r.lastGoodList.IsZero(), "a process that goes on reads nothing")
 }
 
 // Without an open question the poller makes no request. Otherwise it lists the space once
@@ -192,15 +196,12 @@ func TestListSpaces_OneListForAll(t *testing.T) {
 	}
 	n := lists()
 	p.readAndAttend(t.Context())
-	if n != 1 || d.loadQuestion(questions[4]).FindReply(m.Name) == nil {
-		t.Errorf("%d lists, replies %+v", n, d.loadQuestion(questions[4]).Replies)
-	}
+	kit.True(t, n == 1 && d.loadQuestion(questions[4]).FindReply(m.Name) != nil,
+		"%d lists, replies %+v", n, d.loadQuestion(questions[4]).Replies)
 	now = now.Add(100 * time.Millisecond)
 	kit.Equalf(t, lists(), 1, "lists in the next cycle")
 	for _, q := range questions {
-		if _, err := state.CloseQuestion(q.Path, state.Cancelled, "stop", nil); err != nil {
-			t.Fatal(err)
-		}
+		d.closeQuestion(q, state.Cancelled, "stop")
 	}
 	now = now.Add(readAfterEnd + time.Second)
 	d.addQuestion(nil) // it is not posted
@@ -219,18 +220,16 @@ func TestListSpaces_ReadsAfterTheEnd(t *testing.T) {
 	p := d.newPoller()
 	p.readIndex()
 	v := p.spaceViews()[q.Chat]
-	if v == nil || len(v.sources) != 1 || len(v.ownOpen) != 0 {
-		t.Fatalf("its space is not read: %+v", v)
-	}
+	kit.Must(t, v != nil && len(v.sources) == 1 && len(v.ownOpen) == 0,
+		"its space is not read: %+v", v)
 	r := p.readerFor(q.Chat)
 	var cycles []time.Duration
 	for _, after := range []time.Duration{0, time.Minute, 4 * time.Minute} {
 		p.Now = func() time.Time { return now.Add(after) }
 		cycles = append(cycles, r.listInterval(v).Truncate(time.Second))
 	}
-	if cycles[0] > time.Second || cycles[1] != 15*time.Second || cycles[2] != time.Minute {
-		t.Errorf("read every %v", cycles)
-	}
+	kit.True(t, cycles[0] <= time.Second && cycles[1] == 15*time.Second && cycles[2] == time.Minute,
+		"read every %v", cycles)
 	p.Now = func() time.Time { return now.Add(readAfterEnd + time.Second) }
 	if v := p.spaceViews()[q.Chat]; v != nil && len(v.sources) > 0 {
 		t.Error("it is read for longer than five minutes")
@@ -247,25 +246,22 @@ func TestListSpaces_EndlessListBacksOff(t *testing.T) {
 	x := newReadTest(d, q)
 	for n, pause := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
 		before := d.listCount.Load()
-		if err := x.readOnce(); err == nil || x.reader.minPause != pause {
-			t.Errorf("list %d: %v, and then a pause of %v", n+1, err, x.reader.minPause)
-		}
-		if pages := d.listCount.Load() - before; pages > 3 {
-			t.Errorf("list %d read %d pages", n+1, pages)
-		}
+		err := x.readOnce()
+		kit.True(t, err != nil && x.reader.minPause == pause,
+			"list %d: %v, and then a pause of %v", n+1, err, x.reader.minPause)
+		pages := d.listCount.Load() - before
+		kit.True(t, pages <= 3, "list %d read %d pages", n+1, pages)
 	}
-	if stored := d.loadQuestion(q); stored.FindReply(m.Name) == nil || stored.Status != state.Answered {
-		t.Errorf("%s, %+v", stored.Status, stored.Replies)
-	}
-	trouble := state.SpacesIn(state.UserStateDir(d.env)).Get(q.Chat).ReadTrouble
-	if got := d.logLines("replies cannot be read"); len(got) != 1 || trouble == nil {
-		t.Errorf("%+v, logged: %q", trouble, got)
-	}
+	stored := d.loadQuestion(q)
+	kit.True(t, stored.FindReply(m.Name) != nil && stored.Status == state.Answered,
+		"%s, %+v", stored.Status, stored.Replies)
+	trouble := d.spaces().Get(q.Chat).ReadTrouble
+	got := d.logLines("replies cannot be read")
+	kit.True(t, len(got) == 1 && trouble != nil, "%+v, logged: %q", trouble, got)
 	d.hasEndlessList.Store(false)
 	x.mustRead()
-	if got := d.logLines(`"message":"` + logReadAgain); len(got) != 1 {
-		t.Errorf("logged: %q", got)
-	}
+	got = d.logLines(`"message":"` + logReadAgain)
+	kit.True(t, len(got) == 1, "logged: %q", got)
 }
 
 // The thread of a session is read, and keeps a poller running, while the session
@@ -275,29 +271,30 @@ func TestListSpaces_WhileSessionListens(t *testing.T) {
 		as   func(*state.Session)
 		read bool
 	}{
-		"listens":          {func(*state.Session) {}, true},
-		"does not listen":  {func(s *state.Session) { s.AcceptsCommands = false }, false},
-		"ended":            {func(s *state.Session) { s.EndedAt = time.Now() }, true},
-		"killed":           {func(s *state.Session) { s.ClaudeStart = "another process" }, true},
-		"no report yet":    {func(s *state.Session) { s.ThreadName = "" }, false},
-		"another's":        {func(s *state.Session) { s.Environment = "another" }, false},
-		"of an old record": {func(s *state.Session) { s.ClaudePID, s.LastSeen = 0, time.Now().Add(-25*time.Hour) }, false},
+		"listens":         {func(*state.Session) {}, true},
+		"does not listen": {func(s *state.Session) { s.AcceptsCommands = false }, false},
+		"ended":           {func(s *state.Session) { s.EndedAt = time.Now() }, true},
+		"killed":          {func(s *state.Session) { s.ClaudeStart = "another process" }, true},
+		"no report yet":   {func(s *state.Session) { s.ThreadName = "" }, false},
+		"another's":       {func(s *state.Session) { s.Environment = "another" }, false},
+		"of an old record": {
+			func(s *state.Session) { s.ClaudePID, s.LastSeen = 0, time.Now().Add(-25*time.Hour) },
+			false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newTestSession(t, c.as)
 			x.poller.readState()
 			_, isBusy := x.poller.attendAll(t.Context(), x.poller.loadOwnConfig())
-			if got := x.poller.spaceViews(); (len(got) == 1) != c.read || isBusy != c.read {
-				t.Errorf("%d views, busy %t", len(got), isBusy)
-			}
+			got := x.poller.spaceViews()
+			kit.True(t, (len(got) == 1) == c.read && isBusy == c.read,
+				"%d views, busy %t", len(got), isBusy)
 			if !c.read {
 				return
 			}
 			x.poller.readSessions()
-			if got := x.reader.listInterval(x.poller.spaceViews()[x.reader.chat]); got != time.Second {
-				// the interval of its cycle
-				t.Errorf("read every %v", got)
-			}
+			view := x.poller.spaceViews()[x.reader.chat]
+			kit.Equalf(t, x.reader.listInterval(view), time.Second, "the interval of its cycle")
 		})
 	}
 }

@@ -1,10 +1,10 @@
 package poller
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,11 +27,9 @@ func allowEveryone(q *state.Question) {
 func TestMachines_TapCountsOnOwnCard(t *testing.T) {
 	d, g := newAppMachine(t)
 	q, _ := d.addCardQuestion(allowEveryone)
-	waiter, err := state.LockWaiter(d.env, q.Path) // the hook
-	kit.NoError(t, err)
-	defer waiter.Unlock()
-	var later atomic.Int64
-	d.runPoller(Options{Daemon: true, Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) }})
+	d.startWaiter(q) // the hook
+	var later testClock
+	d.runPoller(Options{Daemon: true, Now: later.now})
 	m := g.awaitPost("[Permission]")
 	q = d.awaitQuestion(q, "posted", func(q *state.Question) bool { return q.MessageName != "" })
 	card := buttonCardID(t, m)
@@ -45,17 +43,15 @@ func TestMachines_TapCountsOnOwnCard(t *testing.T) {
 		g.awaitDelivered(g.tap("users/1", on, card, "allow", nil))
 	}
 	g.tap("users/1", m, card, "deny", nil)
-	q = d.awaitQuestion(q, "decided", func(q *state.Question) bool { return q.Status == state.Answered })
-	if label, _ := q.Decision(); label != state.LabelDeny || len(q.Replies) != 1 {
-		t.Errorf("%q, %+v", label, q.Replies)
-	}
+	q = d.awaitQuestion(q, "decided", isAnswered)
+	label, _ := q.Decision()
+	kit.True(t, label == state.LabelDeny && len(q.Replies) == 1, "%q, %+v", label, q.Replies)
 	bound.Until(t, "all events are acknowledged", func() bool {
 		later.Add(int64(undecidedTimeout))
 		return g.countUnacknowledged() == 0
 	})
-	if q = d.loadQuestion(q); len(q.Replies) != 1 {
-		t.Errorf("%+v", q.Replies)
-	}
+	q = d.loadQuestion(q)
+	kit.True(t, len(q.Replies) == 1, "%+v", q.Replies)
 }
 
 // Two machines of one app get all events. Each uses its own, and the other acknowledges
@@ -67,12 +63,16 @@ func TestMachines_EachUsesItsEvents(t *testing.T) {
 	q, _ := d.addCardQuestion(nil)
 	d.runPoller(Options{Daemon: true})
 	m := g.awaitPost("Which?")
-	others, _ := other.addCardQuestion(func(q *state.Question) { q.SubQuestions[0].Question = "Whose?" })
+	others, _ := other.addCardQuestion(func(q *state.Question) {
+		q.SubQuestions[0].Question = "Whose?"
+	})
 	other.runPoller(Options{Daemon: true})
 	theirs := g.awaitPost("Whose?")
 	both := func(id string) {
 		t.Helper()
-		bound.Until(t, "both machines acknowledge it", func() bool { return g.pubsubServer.Message(id).Acks == 2 })
+		bound.Until(t, "both machines acknowledge it", func() bool {
+			return g.pubsubServer.Message(id).Acks == 2
+		})
 	}
 	both(g.tap("users/1", m, buttonCardID(t, m), "2", nil))
 	both(g.tap("users/2", theirs, buttonCardID(t, theirs), "1", nil))
@@ -80,12 +80,10 @@ func TestMachines_EachUsesItsEvents(t *testing.T) {
 	// a card of a closed question of the first machine
 	both(g.tap("users/1", m, strings.Repeat("0", 32)+"-"+machine, "2", nil))
 	g.awaitPost("This card is closed")
-	if q = d.loadQuestion(q); q.Answers["Which?"] != "Two" || len(q.Replies) != 1 {
-		t.Errorf("%+v", q)
-	}
-	if others = other.loadQuestion(others); others.Answers["Whose?"] != "One" || len(others.Replies) != 1 {
-		t.Errorf("%+v", others)
-	}
+	q = d.loadQuestion(q)
+	kit.True(t, q.Answers["Which?"] == "Two" && len(q.Replies) == 1, "%+v", q)
+	others = other.loadQuestion(others)
+	kit.True(t, others.Answers["Whose?"] == "One" && len(others.Replies) == 1, "%+v", others)
 }
 
 // A message that no machine knows gets one note from all machines together. A message
@@ -93,22 +91,26 @@ func TestMachines_EachUsesItsEvents(t *testing.T) {
 func TestMachines_UnboundGetsOneNote(t *testing.T) {
 	t.Parallel()
 	d, g := newAppMachine(t)
-	var later atomic.Int64
-	now := func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+	var later testClock
 	asked := func(by *testMachine, words, machine string) *chatapi.Message {
-		by.addCardQuestion(func(q *state.Question) { q.SubQuestions[0].Question, q.Machine = words, machine })
-		by.runPoller(Options{Daemon: true, Now: now})
+		by.addCardQuestion(func(q *state.Question) {
+			q.SubQuestions[0].Question, q.Machine = words, machine
+		})
+		by.runPoller(Options{Daemon: true, Now: later.now})
 		return g.awaitPost(words)
 	}
 	asked(d, "Which?", state.MachineName())
 	theirs := asked(g.newSecondMachine(), "Whose?", "another")
-	old := g.post([]byte(`{"text":"[Permission] Session: shop\nMachine: `+state.MachineName()+`\n\nIt is over."}`), "client-old")
-	closed := g.post([]byte(`{"cardsV2":[{"card":{"header":{"subtitle":"shop · `+state.MachineName()+`"}}}]}`), "client-closed")
+	const over = `{"text":"[Permission] Session: shop\nMachine: %s\n\nIt is over."%s}`
+	old := g.post(fmt.Appendf(nil, over, state.MachineName(), ""), "client-old")
+	closed := g.post(
+		[]byte(`{"cardsV2":[{"card":{"header":{"subtitle":"shop · `+state.MachineName()+`"}}}]}`),
+		"client-closed")
 	gone := g.post([]byte(`{"text":"[Report] of a machine that nobody knows"}`), "client-gone")
 	report := g.post([]byte(`{"text":"hello"}`), state.MachineMessageID("report"))
 	theirReport := g.post([]byte(`{"text":"hello"}`), state.MachineIDPrefix+"01234567-89")
 	bot := g.post([]byte(`{"text":"of another app"}`), "")
-	theirsToo := g.post([]byte(`{"text":"[Permission] Session: shop\nMachine: another\n\nIt is over.","cardsV2":[null,{}]}`), "client-theirs")
+	theirsToo := g.post(fmt.Appendf(nil, over, "another", `,"cardsV2":[null,{}]`), "client-theirs")
 	var ids []string
 	say := func(thread, quotes string) {
 		m := g.addHumanMessage(thread, "hello", quotes)
@@ -129,16 +131,19 @@ func TestMachines_UnboundGetsOneNote(t *testing.T) {
 	say(bot.Thread.Name, "")
 	say(appSpace+"/threads/secret", "")
 	for _, id := range ids {
-		bound.Until(t, "both machines heard it", func() bool { return g.pubsubServer.Message(id).Deliveries >= 2 })
+		bound.Until(t, "both machines heard it", func() bool {
+			return g.pubsubServer.Message(id).Deliveries >= 2
+		})
 	}
 	bound.Until(t, "both machines acknowledge all", func() bool {
 		later.Add(int64(undecidedTimeout) / 2)
-		return !slices.ContainsFunc(ids, func(id string) bool { return g.pubsubServer.Message(id).Acks < 2 })
+		return !slices.ContainsFunc(ids, func(id string) bool {
+			return g.pubsubServer.Message(id).Acks < 2
+		})
 	})
 	bound.Until(t, "all are answered", func() bool { return g.countMessages(note) >= told })
-	if bound.WaitFor(time.Second, func() bool { return g.countMessages(note) > told }) {
-		t.Errorf("told %d times", g.countMessages(note))
-	}
+	kit.True(t, !bound.WaitFor(time.Second, func() bool { return g.countMessages(note) > told }),
+		"told %d times", g.countMessages(note))
 }
 
 // Outside of a machine's own threads, /new starts a session only where its first word
@@ -146,38 +151,45 @@ func TestMachines_UnboundGetsOneNote(t *testing.T) {
 // that another machine has carried out gets none.
 func TestMachines_NewNamesItsMachine(t *testing.T) {
 	d, g := newAppMachine(t)
-	var later atomic.Int64
-	now := func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+	var later testClock
 	for _, one := range []*testMachine{d, g.newSecondMachine()} {
 		trusted := `{"projects": {"` + one.dir + `": {"hasTrustDialogAccepted": true}}}`
 		writeFile(t, filepath.Join(one.dir, ".claude.json"), trusted, 0o600)
 		one.writeConfig(`{"start_sessions": true}`)
-		kit.NoError(t, state.RegisterProject(one.env, filepath.Join(one.dir, ".claude", "state"), one.dir))
+		kit.NoError(t,
+			state.RegisterProject(one.env, filepath.Join(one.dir, ".claude", "state"), one.dir))
 		one.addCardQuestion(nil)
-		one.runPoller(Options{Daemon: true, Now: now})
+		one.runPoller(Options{Daemon: true, Now: later.now})
 	}
 	project := filepath.Base(d.dir)
 	var ids []string
-	for _, text := range []string{"/new", "/new " + project + " fix it", "/new vps3 shop fix it", "/new vps2 shop fix it"} {
+	for _, text := range []string{"/new", "/new " + project + " fix it", "/new vps3 shop fix it",
+		"/new vps2 shop fix it"} {
 		m := g.addHumanMessage(appSpace+"/threads/new", text, "")
 		if strings.HasPrefix(text, "/new vps2") { // that one began it
-			g.post([]byte(`{"text":"[New session] shop on vps2"}`), commands.NewSessionNoteID(m.Name, "vps2"))
+			g.post([]byte(`{"text":"[New session] shop on vps2"}`),
+				commands.NewSessionNoteID(m.Name, "vps2"))
 		}
 		ids = append(ids, g.publish(newEvent("MESSAGE", "users/1", m)))
 	}
 	for _, id := range ids {
-		bound.Until(t, "both machines heard it", func() bool { return g.pubsubServer.Message(id).Deliveries >= 2 })
+		bound.Until(t, "both machines heard it", func() bool {
+			return g.pubsubServer.Message(id).Deliveries >= 2
+		})
 	}
-	if n := g.countMessages("[Not used]"); n > 0 {
-		t.Errorf("%d were answered before a machine that is named could take them", n)
-	}
+	n := g.countMessages("[Not used]")
+	kit.True(t, n == 0, "%d were answered before a machine that is named could take them", n)
 	bound.Until(t, "both machines acknowledge all", func() bool {
 		later.Add(int64(undecidedTimeout) / 2)
-		return !slices.ContainsFunc(ids, func(id string) bool { return g.pubsubServer.Message(id).Acks < 2 })
+		return !slices.ContainsFunc(ids, func(id string) bool {
+			return g.pubsubServer.Message(id).Acks < 2
+		})
 	})
 	const note = "Start with the name of a machine: `/new "
 	bound.Until(t, "three are answered", func() bool { return g.countMessages(note) >= 3 })
-	if bound.WaitFor(time.Second, func() bool { return g.countMessages(note) > 3 || g.countMessages("[New session]") > 1 }) {
-		t.Errorf("told %d times, %d sessions", g.countMessages(note), g.countMessages("[New session]"))
-	}
+	kit.True(t, !bound.WaitFor(time.Second, func() bool {
+		return g.countMessages(note) > 3 ||
+			g.countMessages("[New session]") > 1
+	}), "told %d times, %d sessions",
+		g.countMessages(note), g.countMessages("[New session]"))
 }

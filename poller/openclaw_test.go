@@ -20,32 +20,35 @@ import (
 // shell script says, and logs its arguments.
 func (o *sendTest) installAgent(script string) (program string) {
 	o.t.Helper()
-	dir := filepath.Join(o.env["HOME"], "bin")
+	dir := filepath.Join(o.vars["HOME"], "bin")
 	program = filepath.Join(dir, "openclaw")
-	text := "#!/bin/sh\nfor a; do echo \"$a\"; done >>" + dir + "/args\nenv >" + dir + "/env\npwd >" + dir + "/pwd\n" + script + "\n"
+	text := "#!/bin/sh\nfor a; do echo \"$a\"; done >>" + dir + "/args\nenv >" + dir +
+		"/env\npwd >" + dir + "/pwd\n" + script + "\n"
 	kit.NoError(o.t, os.MkdirAll(dir, 0o700))
 	kit.NoError(o.t, os.WriteFile(program, []byte(text), 0o700))
 	return program
 }
 
 func (o *sendTest) agentFile(name string) string {
-	b, _ := os.ReadFile(filepath.Join(o.env["HOME"], "bin", name))
+	b, _ := os.ReadFile(filepath.Join(o.vars["HOME"], "bin", name))
 	return string(b)
 }
 
 func (o *sendTest) enqueueWake(program, text string, also ...func(*state.Message)) *state.Message {
 	o.t.Helper()
 	message := &state.Message{
-		ID: state.MessageID("wake", text), Type: state.MessageWake, SessionID: "s", CreatedAt: o.now(),
+		ID: state.MessageID("wake", text), Type: state.MessageWake, SessionID: "s",
+		CreatedAt: o.now(),
 		Wake: &state.Wake{
-			Args: []string{"agent", "--session-id", "boss", "--message", text}, AgentSession: "boss", Trigger: "stop",
+			Args:         []string{"agent", "--session-id", "boss", "--message", text},
+			AgentSession: "boss", Trigger: "stop",
 			SearchPath: filepath.Dir(program) + ":/usr/bin:/bin:relative",
 		},
 	}
 	for _, f := range also {
 		f(message)
 	}
-	message, _, err := state.OutboxIn(o.userStateDir).Enqueue(o.Env, message, 0)
+	message, _, err := o.outbox().Enqueue(o.env, message, 0)
 	kit.NoError(o.t, err)
 	return message
 }
@@ -55,19 +58,22 @@ func TestOpenClaw_AgentGetsMessage(t *testing.T) {
 	o := newSendTest(t)
 	program := o.installAgent("echo done")
 	first := o.enqueueWake(program, "one two")
-	answered := o.enqueueWake(program, "three", func(message *state.Message) { message.Wake.NeedsReply = true })
-	o.newSender().sendUntilIdle(t.Context())
+	answered := o.enqueueWake(program, "three", func(message *state.Message) {
+		message.Wake.NeedsReply = true
+	})
+	o.poller.newSender().sendUntilIdle(t.Context())
 	first, answered = o.reloadMessage(first), o.reloadMessage(answered)
-	if first.SentAt.IsZero() || first.AgentAnswer != "" || answered.AgentAnswer != "done\n" {
-		t.Errorf("answers %q and %q", first.AgentAnswer, answered.AgentAnswer)
-	}
-	want := "agent\n--session-id\nboss\n--message\none two\nagent\n--session-id\nboss\n--message\nthree\n"
+	kit.True(t, !first.SentAt.IsZero() && first.AgentAnswer == "" &&
+		answered.AgentAnswer == "done\n",
+		"answers %q and %q", first.AgentAnswer, answered.AgentAnswer)
+	const call = "agent\n--session-id\nboss\n--message\n"
+	want := call + "one two\n" + call + "three\n"
 	kit.Equalf(t, o.agentFile("args"), want, "told")
 	path := "PATH=" + filepath.Dir(program) + ":/usr/bin:/bin:"
-	if env := o.agentFile("env"); strings.Contains(env, "secret") || !strings.Contains(env, path) {
-		t.Errorf("openclaw's environment: %s", env)
-	}
-	kit.Equalf(t, strings.TrimSpace(o.agentFile("pwd")), o.env["HOME"], "it works in")
+	env := o.agentFile("env")
+	kit.True(t, !strings.Contains(env, "secret") && strings.Contains(env, path),
+		"openclaw's environment: %s", env)
+	kit.Equalf(t, strings.TrimSpace(o.agentFile("pwd")), o.vars["HOME"], "it works in")
 }
 
 // If gchat-send acts as the poller, it starts no agent's turn: the turn would end with
@@ -78,27 +84,27 @@ func TestOpenClaw_SendNowStartsNoTurn(t *testing.T) {
 	r := o.enqueueReport("", "x")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	now, err := SendNow(ctx, Options{Env: o.Env, Log: o.Log, Now: time.Now}, config.Load(o.Env, r.ProjectDir), r)
-	if err != nil || now.SentAt.IsZero() {
-		t.Fatal(now, err)
-	}
-	if message = o.reloadMessage(message); !message.FirstTriedAt.IsZero() || o.agentFile("args") != "" || ctx.Err() != nil {
-		t.Errorf("the agent was told %q; the message: %+v", o.agentFile("args"), message)
-	}
+	now, err := SendNow(ctx, Options{Env: o.env, Log: o.poller.Log, Now: time.Now},
+		config.Load(o.env, r.ProjectDir), r)
+	kit.Must(t, err == nil && !now.SentAt.IsZero(), "%v %v", now, err)
+	message = o.reloadMessage(message)
+	kit.True(t, message.FirstTriedAt.IsZero() && o.agentFile("args") == "" && ctx.Err() == nil,
+		"the agent was told %q; the message: %+v", o.agentFile("args"), message)
 }
 
 func TestOpenClaw_LongMessageGoesByFile(t *testing.T) {
 	o := newSendTest(t)
 	program := o.installAgent(`while [ "$1" != --message-file ]; do shift; done; cat "$2"`)
-	message := o.enqueueWake(program, strings.Repeat("long ", 20_000), func(message *state.Message) { message.Wake.NeedsReply = true })
-	o.newSender().sendUntilIdle(t.Context())
-	if message = o.reloadMessage(message); message.AgentAnswer != strings.Repeat("long ", 20_000) {
-		t.Errorf("the agent got %d bytes", len(message.AgentAnswer))
-	}
-	left, err := filepath.Glob(filepath.Join(o.userStateDir, "outbox", "*.txt"))
-	if err != nil || len(left) > 0 {
-		t.Errorf("left behind: %q, %v", left, err)
-	}
+	message := o.enqueueWake(program, strings.Repeat("long ", 20_000),
+		func(message *state.Message) {
+			message.Wake.NeedsReply = true
+		})
+	o.poller.newSender().sendUntilIdle(t.Context())
+	message = o.reloadMessage(message)
+	kit.True(t, message.AgentAnswer == strings.Repeat("long ", 20_000),
+		"the agent got %d bytes", len(message.AgentAnswer))
+	left, err := filepath.Glob(filepath.Join(o.poller.userStateDir, "outbox", "*.txt"))
+	kit.True(t, err == nil && len(left) == 0, "left behind: %q, %v", left, err)
 }
 
 func TestOpenClaw_FailedTurnIsRetried(t *testing.T) {
@@ -110,69 +116,74 @@ func TestOpenClaw_FailedTurnIsRetried(t *testing.T) {
 		pauses       []time.Duration
 	}{
 		{"says nothing", `echo "⚠️ Agent couldn't generate a response"; exit 1`, true, "", nil},
-		{"its turn fails", `echo '{"runId": 1}'; exit 1`, false, "its turn failed", []time.Duration{agentRetryPause, 2 * agentRetryPause, 4 * agentRetryPause}},
-		{"gateway down", `echo "connection refused" >&2; exit 1`, false, "connection refused", []time.Duration{agentRetryPause}},
+		{
+			"its turn fails", `echo '{"runId": 1}'; exit 1`, false, "its turn failed",
+			[]time.Duration{agentRetryPause, 2 * agentRetryPause, 4 * agentRetryPause},
+		},
+		{
+			"gateway down", `echo "connection refused" >&2; exit 1`, false, "connection refused",
+			[]time.Duration{agentRetryPause},
+		},
 		{"leaves a child", `sleep 5 & exit 0`, true, "", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := newSendTest(t)
-			s := o.newSender()
+			s := o.poller.newSender()
 			message := o.enqueueWake(o.installAgent(c.script), "hello")
 			behind := o.enqueueWake(o.installAgent(c.script), "behind")
 			for _, want := range append(slices.Clone(c.pauses), 0) {
 				next := s.sendUntilIdle(t.Context())
-				if message = o.reloadMessage(message); !strings.Contains(message.LastError, c.why) || message.IsFinal() != c.sent {
-					t.Errorf("last error %q, final %v", message.LastError, message.IsFinal())
-				}
+				message = o.reloadMessage(message)
+				kit.True(t, strings.Contains(message.LastError, c.why) &&
+					message.IsFinal() == c.sent,
+					"last error %q, final %v", message.LastError, message.IsFinal())
 				if want == 0 {
 					break
 				}
 				kit.Equalf(t, next.Sub(o.now()).Round(time.Second), want, "next in")
 				o.advance(want)
 			}
-			if strings.Contains(o.agentFile("args"), "behind") != c.sent || o.reloadMessage(behind).IsFinal() != c.sent {
-				t.Error("the messages of one agent keep no order")
-			}
+			kit.True(t, strings.Contains(o.agentFile("args"), "behind") == c.sent &&
+				o.reloadMessage(behind).IsFinal() == c.sent,
+				"the messages of one agent keep no order")
 		})
 	}
 }
 
 func TestOpenClaw_FailingAgentIsGivenUp(t *testing.T) {
 	o := newSendTest(t)
-	s := o.newSender()
+	s := o.poller.newSender()
 	message := o.enqueueWake(o.installAgent("exit 1"), "hello")
 	for range minFailedTurns + 2 {
 		s.sendUntilIdle(t.Context())
 		o.advance(5 * time.Minute)
 	}
-	if message = o.reloadMessage(message); message.SetAsideReason != "" {
-		t.Errorf("set aside after %d tries: %s", message.FailedTries, message.SetAsideReason)
-	}
+	message = o.reloadMessage(message)
+	kit.True(t, message.SetAsideReason == "",
+		"set aside after %d tries: %s", message.FailedTries, message.SetAsideReason)
 	o.advance(maxAgentMessageAge)
 	s.sendUntilIdle(t.Context())
-	if message = o.reloadMessage(message); message.SetAsideReason == "" {
-		t.Error("it is tried for ever")
-	}
+	message = o.reloadMessage(message)
+	kit.True(t, message.SetAsideReason != "", "it is tried for ever")
 }
 
 func TestOpenClaw_InstalledLaterIsFound(t *testing.T) {
 	o := newSendTest(t)
-	o.env["PATH"] = filepath.Join(o.env["HOME"], "bin")
+	o.vars["PATH"] = filepath.Join(o.vars["HOME"], "bin")
 	message := o.enqueueWake("", "hello")
 	if program, err := exec.LookPath("openclaw"); err == nil {
 		t.Skip("this machine has an openclaw: " + program)
 	}
-	s := o.newSender()
+	s := o.poller.newSender()
 	s.sendUntilIdle(t.Context())
-	if message = o.reloadMessage(message); !strings.Contains(message.LastError, "not in PATH") {
-		t.Errorf("last error %q", message.LastError)
-	}
+	message = o.reloadMessage(message)
+	kit.True(t, strings.Contains(message.LastError, "not in PATH"),
+		"last error %q", message.LastError)
 	o.installAgent("")
 	o.advance(5 * time.Second)
 	s.sendUntilIdle(t.Context())
-	if message = o.reloadMessage(message); message.SentAt.IsZero() {
-		t.Errorf("not sent: %s", message.LastError)
-	}
+	message = o.reloadMessage(message)
+	kit.True(t, !message.SentAt.IsZero(), "not sent: %s", message.LastError)
 }
 
 func (hangingChat) Post(ctx context.Context, _ gchat.Post) (gchat.PostedMessage, error) {

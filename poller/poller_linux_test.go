@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"testing"
 	"time"
 
@@ -51,12 +50,9 @@ func TestPoller_HeartbeatNamesUnreadableFolder(t *testing.T) {
 				p.writeHeartbeat(false)
 				return state.ReadHeartbeat(d.env, state.Environment(d.env)).UnreadableFolders
 			}
-			if got := unread(0); !slices.Equal(got, []string{folder}) {
-				t.Errorf("closed: %q", got)
-			}
-			if got := unread(0o700); len(got) > 0 {
-				t.Errorf("open: %q", got)
-			}
+			kit.Equalf(t, unread(0), []string{folder}, "closed")
+			got := unread(0o700)
+			kit.True(t, len(got) == 0, "open: %q", got)
 		})
 	}
 }

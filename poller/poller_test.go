@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gchat-hooks/e2e/bound"
@@ -16,84 +17,80 @@ import (
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
-	"testing/synctest"
 )
 
 func TestPoller_BringsAnswerToHook(t *testing.T) {
 	t.Parallel()
 	d := newTestMachine(t)
 	q := d.addQuestion(func(q *state.Question) { q.Mode = state.ModeNative })
-	waiter, err := state.LockWaiter(d.env, q.Path)
-	kit.NoError(t, err)
-	defer waiter.Unlock()
+	d.startWaiter(q)
 	d.runPoller(Options{})
-	stored := d.awaitQuestion(q, "posted", func(q *state.Question) bool { return q.IsMessageSent })
+	stored := d.awaitQuestion(q, "posted", isSent)
 	answered := make(chan *state.Question, 1)
 	go func() {
-		q, _ := state.Await(t.Context(), d.env, "", q.Path, func(q *state.Question) bool { return q.Status != state.Pending })
+		q, _ := state.Await(t.Context(), d.env, "", q.Path, isDecided)
 		answered <- q
 	}()
 	d.reply(stored.ThreadName, "users/2", "1")
 	d.reply(stored.ThreadName, "", "2 - soon")
 	stored = <-answered
-	if stored.Answers["Which?"] != "Two" || stored.Notes["Which?"] != "soon" || stored.AnsweredBy != space.PersonName {
-		t.Errorf("answered %v, %v by %s", stored.Answers, stored.Notes, stored.AnsweredBy)
-	}
-	stored = d.awaitQuestion(q, "refused", func(q *state.Question) bool { return len(q.OwedNotes) == 0 })
-	if stored.Replies[0].Verdict != state.VerdictRefused || strings.Join(d.noteKinds(q), " ") != state.NoteRefused {
-		t.Errorf("%+v, notes %q", stored.Replies, d.noteKinds(q))
-	}
+	kit.True(t, stored.Answers["Which?"] == "Two" && stored.Notes["Which?"] == "soon" &&
+		stored.AnsweredBy == space.PersonName,
+		"answered %v, %v by %s", stored.Answers, stored.Notes, stored.AnsweredBy)
+	stored = d.awaitQuestion(q, "refused", func(q *state.Question) bool {
+		return len(q.OwedNotes) == 0
+	})
+	kit.True(t, stored.Replies[0].Verdict == state.VerdictRefused &&
+		strings.Join(d.noteKinds(q), " ") == state.NoteRefused,
+		"%+v, notes %q", stored.Replies, d.noteKinds(q))
 	if _, err := state.CloseQuestion(q.Path, state.Resolved, "chat", nil); err != nil {
 		// as the PostToolUse hook does
 		t.Fatal(err)
 	}
 	d.awaitQuestion(q, "told", func(q *state.Question) bool { return len(q.OwedNotes) == 0 })
-	if got := d.noteKinds(q); len(got) != 2 || got[1] != state.NoteClosed {
-		t.Errorf("notes %q", got)
-	}
+	got := d.noteKinds(q)
+	kit.True(t, len(got) == 2 && got[1] == state.NoteClosed, "notes %q", got)
 }
 
 func TestPoller_OnePerEnvironment(t *testing.T) {
 	d := newTestMachine(t)
 	end := d.runPoller(Options{})
-	d.awaitQuestion(d.addQuestion(nil), "posted", func(q *state.Question) bool { return q.IsMessageSent })
-	if err := Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test")}); !errors.Is(err, state.ErrLocked) {
+	d.awaitQuestion(d.addQuestion(nil), "posted", isSent)
+	if err := Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test")}); !errors.Is(
+		err, state.ErrLocked) {
 		t.Errorf("a second one: %v", err)
 	}
 	stop := d.runPoller(Options{Daemon: true}) // the detached one yields
-	bound.Until(t, "the daemon runs", func() bool { return state.ReadDaemonPID(state.UserStateDir(d.env)) != 0 })
-	d.awaitQuestion(d.addQuestion(nil), "posted by the daemon", func(q *state.Question) bool { return q.IsMessageSent })
+	bound.Until(t, "the daemon runs", func() bool {
+		return state.ReadDaemonPID(state.UserStateDir(d.env)) != 0
+	})
+	d.awaitQuestion(d.addQuestion(nil), "posted by the daemon", isSent)
 	if err := end(); err != nil {
 		t.Errorf("the one that yielded: %v", err)
 	}
 	err := Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Daemon: true})
-	if !errors.Is(err, ErrDaemonRuns) || !strings.Contains(err.Error(), fmt.Sprint("pid ", os.Getpid())) {
-		t.Errorf("a second daemon: %v", err)
-	}
-	if state.ReadDaemonPID(state.UserStateDir(d.env)) != os.Getpid() {
-		t.Error("no pid file")
-	}
-	if err := stop(); err != nil || isPollerRunning(d.env) {
-		t.Errorf("after its end: %v", err)
-	}
-	if state.ReadDaemonPID(state.UserStateDir(d.env)) != 0 {
-		t.Error("the pid file stays")
-	}
+	kit.True(t, errors.Is(err, ErrDaemonRuns) &&
+		strings.Contains(err.Error(), fmt.Sprint("pid ", os.Getpid())),
+		"a second daemon: %v", err)
+	kit.True(t, state.ReadDaemonPID(state.UserStateDir(d.env)) == os.Getpid(), "no pid file")
+	err = stop()
+	kit.True(t, err == nil && !isPollerRunning(d.env), "after its end: %v", err)
+	kit.True(t, state.ReadDaemonPID(state.UserStateDir(d.env)) == 0, "the pid file stays")
 }
 
 func TestPoller_OnceDoesOneRound(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(d.markPosted)
 	m := d.startThread(q)
-	kit.NoError(t, Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Once: true}))
-	if stored := d.loadQuestion(q); stored.FindReply(m.Name) == nil || stored.Status != state.Answered {
-		t.Errorf("%s, %+v", stored.Status, stored.Replies)
-	}
+	kit.NoError(t,
+		Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Once: true}))
+	stored := d.loadQuestion(q)
+	kit.True(t, stored.FindReply(m.Name) != nil && stored.Status == state.Answered,
+		"%s, %+v", stored.Status, stored.Replies)
 	d.listStatus.Store(http.StatusForbidden)
 	d.addQuestion(d.markPosted)
-	if err := Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Once: true}); err == nil {
-		t.Error("what keeps it from reading is not returned")
-	}
+	err := Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Once: true})
+	kit.True(t, err != nil, "what keeps it from reading is not returned")
 }
 
 // A single round takes over from a detached poller. A new detached poller starts
@@ -104,14 +101,15 @@ func TestPoller_OnceStartsDetachedPoller(t *testing.T) {
 	kit.NoError(t, os.WriteFile(self, []byte("#!/bin/sh\necho >"+mark+"\n"), 0o700))
 	d.addQuestion(d.markPosted)
 	for _, dry := range []bool{true, false} {
-		kit.NoError(t, Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), ProgramPath: self, Once: true, DryRun: dry}))
+		kit.NoError(t, Run(t.Context(), Options{
+			Env: d.env, Log: state.NewLog(d.env, "test"), ProgramPath: self, Once: true,
+			DryRun: dry,
+		}))
 		there := bound.WaitFor(time.Duration(1-intOf(dry))*10*time.Second, func() bool {
 			_, err := os.Stat(mark)
 			return err == nil
 		})
-		if there == dry {
-			t.Errorf("dry run %v: started %v", dry, there)
-		}
+		kit.True(t, there != dry, "dry run %v: started %v", dry, there)
 	}
 }
 
@@ -121,9 +119,7 @@ func TestPoller_SurvivesAPanic(t *testing.T) {
 	p.runSafely("test", func() { panic("a bug") })
 	p.runInBackground("test", func() { panic("another") })
 	p.goroutines.Wait()
-	if len(d.logLines("a bug in gchat-hooks")) != 2 {
-		t.Error("the log does not say so")
-	}
+	kit.True(t, len(d.logLines("a bug in gchat-hooks")) == 2, "the log does not say so")
 }
 
 // isPollerRunning reports whether a poller has the environment's lock.
@@ -141,15 +137,13 @@ func TestPoller_DaemonNeedsConfiguration(t *testing.T) {
 	d := newTestMachine(t)
 	d.vars["GOOGLE_CHAT_WEBHOOK_URL"] = ""
 	err := Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Daemon: true})
-	if user := (*state.UserError)(nil); !errors.As(err, &user) || user.Hint == "" {
-		t.Errorf("%v", err)
-	}
+	user := (*state.UserError)(nil)
+	kit.True(t, errors.As(err, &user) && user.Hint != "", "%v", err)
 	d.addQuestion(nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Run(ctx, Options{Env: d.env, Log: state.NewLog(d.env, "test"), Daemon: true}); err != nil {
-		t.Errorf("with a question: %v", err)
-	}
+	err = Run(ctx, Options{Env: d.env, Log: state.NewLog(d.env, "test"), Daemon: true})
+	kit.True(t, err == nil, "with a question: %v", err)
 }
 
 // A poller whose home folder was deleted beneath it ends.
@@ -157,7 +151,10 @@ func TestPoller_EndsWithoutItsFolder(t *testing.T) {
 	d := newTestMachine(t)
 	d.addQuestion(nil)
 	ended := make(chan error, 1)
-	go func() { ended <- Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Daemon: true}) }()
+	go func() {
+		ended <- Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"),
+			Daemon: true})
+	}()
 	bound.Until(t, "the poller runs", func() bool { return isPollerRunning(d.env) })
 	for range 100 { // it may just be writing
 		if os.RemoveAll(filepath.Join(state.UserStateDir(d.env), "pollers")) == nil {
@@ -169,17 +166,6 @@ func TestPoller_EndsWithoutItsFolder(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Fatal("it lives on")
 	}
-}
-
-// An error with a name that is another each time is logged once.
-func TestPoller_LogsRandomNamesOnce(t *testing.T) {
-	d := newTestMachine(t)
-	p := d.newPoller()
-	for n := range 50 {
-		p.Log.ErrorOnce(fmt.Errorf("open /x/.new-%d: no space left on device", 1000000+n*7919), "not written")
-	}
-	p.Log.ErrorOnce(errors.New("open /x/y: permission denied"), "not written")
-	kit.Equalf(t, len(d.logLines("not written")), 2, "lines")
 }
 
 // Where no lock excludes other processes, a poller that hooks started ends at once, since
@@ -196,12 +182,9 @@ func TestPoller_OnlyDaemonServesWithoutLocks(t *testing.T) {
 		p := d.newPoller()
 		p.ProgramPath, p.Lock, p.Daemon = self, lock, daemon
 		serves, err := p.checkPollerLock(t.Context())
-		if serves != daemon || err != nil {
-			t.Errorf("daemon %v: serves %v, %v", daemon, serves, err)
-		}
-		if place := state.ReadLockFolder(d.env); place == nil || place.Dir != "" {
-			t.Errorf("locks are at %+v", place)
-		}
+		kit.True(t, serves == daemon && err == nil, "daemon %v: serves %v, %v", daemon, serves, err)
+		place := state.ReadLockFolder(d.env)
+		kit.True(t, place != nil && place.Dir == "", "locks are at %+v", place)
 		release(&p.Lock)
 	}
 }
@@ -211,14 +194,17 @@ func TestPoller_KeepsMachineAwake(t *testing.T) {
 	for _, wanted := range []bool{true, false} {
 		d := newTestMachine(t)
 		bin, told := t.TempDir(), filepath.Join(t.TempDir(), "told")
-		program := "#!/bin/sh\necho \"$@\" >> " + told + "\nwhile case $1 in -*) ;; *) false ;; esac; do shift; done\n\"$@\"\necho ended >> " + told + "\n"
+		program := "#!/bin/sh\necho \"$@\" >> " + told +
+			"\nwhile case $1 in -*) ;; *) false ;; esac; do shift; done\n\"$@\"\necho ended >> " +
+			told + "\n"
 		for _, name := range []string{"systemd-inhibit", "caffeinate"} {
 			kit.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte(program), 0o700))
 		}
 		t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 		if wanted {
 			d.vars["GCHAT_CONFIG"] = filepath.Join(d.dir, "config.json")
-			kit.NoError(t, os.WriteFile(d.vars["GCHAT_CONFIG"], []byte(`{"keep_awake": true}`), 0o600))
+			kit.NoError(t,
+				os.WriteFile(d.vars["GCHAT_CONFIG"], []byte(`{"keep_awake": true}`), 0o600))
 		}
 		says := func(lines int) string {
 			var said []byte
@@ -233,12 +219,11 @@ func TestPoller_KeepsMachineAwake(t *testing.T) {
 		p.readIndex()
 		p.writeHeartbeat(p.loadOwnConfig().KeepsAwake)
 		if !wanted {
-			if p.stopKeepingAwake != nil {
-				t.Error("kept awake unasked")
-			}
+			kit.True(t, p.stopKeepingAwake == nil, "kept awake unasked")
 			continue
 		}
-		if said := says(1); !strings.Contains(said, "idle") && !strings.Contains(said, "-w") || strings.Contains(said, "ended") {
+		if said := says(1); !strings.Contains(said, "idle") && !strings.Contains(said, "-w") ||
+			strings.Contains(said, "ended") {
 			t.Fatalf("while it is open: %q", said)
 		}
 		d.changeQuestion(q, func(q *state.Question) { q.Status = state.Cancelled })
@@ -246,9 +231,7 @@ func TestPoller_KeepsMachineAwake(t *testing.T) {
 		p.readIndex()
 		p.writeHeartbeat(p.loadOwnConfig().KeepsAwake)
 		p.goroutines.Wait()
-		if p.stopKeepingAwake != nil {
-			t.Error("it is kept awake for what is over")
-		}
+		kit.True(t, p.stopKeepingAwake == nil, "it is kept awake for what is over")
 	}
 }
 
@@ -262,10 +245,10 @@ func TestSendNow_KeepsOrder(t *testing.T) {
 	o.enqueueReport("a", "first")
 	second, other := o.enqueueReport("a", "second", tried), o.enqueueReport("b", "other", tried)
 	for message, sent := range map[*state.Message]bool{second: false, other: true} {
-		now, err := SendNow(t.Context(), Options{Env: o.Env, Log: o.Log, Now: time.Now}, config.Load(o.Env, message.ProjectDir), message)
-		if err != nil || now.SentAt.IsZero() == sent || now.FirstTriedAt.IsZero() == sent {
-			t.Errorf("%+v: %v", now, err)
-		}
+		now, err := SendNow(t.Context(), Options{Env: o.env, Log: o.poller.Log, Now: time.Now},
+			config.Load(o.env, message.ProjectDir), message)
+		kit.True(t, err == nil && now.SentAt.IsZero() != sent && now.FirstTriedAt.IsZero() != sent,
+			"%+v: %v", now, err)
 	}
 }
 
@@ -276,9 +259,11 @@ type hangingChat struct{ transport }
 // checks what became of it.
 func TestSendNow_KeepsItsBound(t *testing.T) {
 	o := newSendTest(t)
-	message := o.enqueueReport("", "x", func(message *state.Message) { message.Parts, message.FirstTriedAt = []string{"x"}, o.now() })
-	command := Options{Env: o.Env, Log: o.Log, Now: time.Now}
-	cfg := config.Load(o.Env, message.ProjectDir)
+	message := o.enqueueReport("", "x", func(message *state.Message) {
+		message.Parts, message.FirstTriedAt = []string{"x"}, o.now()
+	})
+	command := Options{Env: o.env, Log: o.poller.Log, Now: time.Now}
+	cfg := config.Load(o.env, message.ProjectDir)
 	s := newCommandSender(command, message)
 	gateway := s.openGateway(t.Context(), cfg)
 	gateway.transport = hangingChat{gateway.transport}
@@ -288,8 +273,8 @@ func TestSendNow_KeepsItsBound(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		now, err := s.sendAllParts(ctx, message, gateway)
-		if took := time.Since(began); err != nil || now.IsFinal() || now.FirstTriedAt.IsZero() || took != bound {
-			t.Errorf("it took %s, error %v: %+v", took, err, now)
-		}
+		took := time.Since(began)
+		kit.True(t, err == nil && !now.IsFinal() && !now.FirstTriedAt.IsZero() && took == bound,
+			"it took %s, error %v: %+v", took, err, now)
 	})
 }

@@ -47,7 +47,8 @@ func newBlackHole(t *testing.T, server string) *blackHole {
 			depth := h.depth.Load()
 			for from, to := range map[net.Conn]net.Conn{near: far, far: near} {
 				go func() {
-					_, _ = io.Copy(gatedWriter{to, func() bool { return h.depth.Load() == depth }}, from)
+					_, _ = io.Copy(gatedWriter{to, func() bool { return h.depth.Load() == depth }},
+						from)
 				}()
 			}
 		}
@@ -96,8 +97,10 @@ func TestPullEvents_ReconnectAfterSleep(t *testing.T) {
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	kit.NoError(t, os.WriteFile(trusted, ca, 0o600))
 	between := newBlackHole(t, server.Listener.Addr().String())
-	d.vars["GCHAT_API_ENDPOINT"], d.vars["GCHAT_PUBSUB_ENDPOINT"] = server.URL, "https://"+between.Addr().String()
-	d.vars["GOOGLE_CHAT_CREDENTIALS_FILE"], d.vars["SSL_CERT_FILE"] = strict.ServiceAccount(t, server.URL+"/token"), trusted
+	d.vars["GCHAT_API_ENDPOINT"], d.vars["GCHAT_PUBSUB_ENDPOINT"] =
+		server.URL, "https://"+between.Addr().String()
+	d.vars["GOOGLE_CHAT_CREDENTIALS_FILE"], d.vars["SSL_CERT_FILE"] =
+		strict.ServiceAccount(t, server.URL+"/token"), trusted
 
 	q, card := d.addCardQuestion(nil)
 	cmd := d.pollerProcess()
@@ -108,12 +111,11 @@ func TestPullEvents_ReconnectAfterSleep(t *testing.T) {
 	between.depth.Add(1)
 	began := time.Now()
 	g.tap("users/1", m, card, "2", nil)
-	if !bound.WaitFor(3*time.Minute, func() bool { return d.loadQuestion(q).Status == state.Answered }) {
-		t.Fatal("the tap does not come")
-	}
+	kit.Must(t, bound.WaitFor(3*time.Minute,
+		func() bool { return d.loadQuestion(q).Status == state.Answered }), "the tap does not come")
 	t.Logf("taps come again after %s", time.Since(began).Round(time.Second))
 	log, err := os.ReadFile(state.LogPath(d.env))
-	if err != nil || strings.Count(string(log), "connection was lost") != 1 || new1.Load() {
-		t.Errorf("HTTP/1: %v, the log: %s (%v)", new1.Load(), log, err)
-	}
+	kit.True(t, err == nil && strings.Count(string(log), "connection was lost") == 1 &&
+		!new1.Load(),
+		"HTTP/1: %v, the log: %s (%v)", new1.Load(), log, err)
 }

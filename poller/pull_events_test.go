@@ -29,45 +29,18 @@ func TestPullEvents_TapIsTheAnswer(t *testing.T) {
 	q, card := d.addCardQuestion(nil)
 	d.runPoller(Options{Daemon: true})
 	m := g.awaitPost("Which?")
-	if m.Text != "" || len(m.CardsV2) != 1 || !strings.Contains(m.FallbackText, "2. Two") {
-		t.Errorf("text %q, fallback %q, %d cards", m.Text, m.FallbackText, len(m.CardsV2))
-	}
+	kit.True(t, m.Text == "" && len(m.CardsV2) == 1 && strings.Contains(m.FallbackText, "2. Two"),
+		"text %q, fallback %q, %d cards", m.Text, m.FallbackText, len(m.CardsV2))
 	id := g.tap("users/2", m, card, "2", nil)
-	q = d.awaitQuestion(q, "answered", func(q *state.Question) bool { return q.Status == state.Answered })
-	if q.Answers["Which?"] != "Two" || q.AnsweredBy != "users/2" || q.AnsweredByName != "Ann" || q.AnsweredMessage != "tap/"+id {
-		t.Errorf("%+v", q)
-	}
+	q = d.awaitQuestion(q, "answered", isAnswered)
+	kit.True(t, q.Answers["Which?"] == "Two" && q.AnsweredBy == "users/2" &&
+		q.AnsweredByName == "Ann" && q.AnsweredMessage == "tap/"+id,
+		"%+v", q)
 	d.changeQuestion(q, func(q *state.Question) {})
-	if _, err := state.CloseQuestion(q.Path, state.Resolved, "chat", nil); err != nil {
-		t.Fatal(err)
-	}
+	d.closeQuestion(q, state.Resolved, "chat")
 	g.awaitPatch(m.Name, "Two")
 	kit.Equalf(t, g.listCount.Load(), 0, "the space was listed")
-	if len(g.unexpectedRequests) > 0 {
-		t.Errorf("asked for %q", g.unexpectedRequests)
-	}
-}
-
-// A plan of several messages stays in one thread of a direct conversation, which has no
-// thread keys.
-func TestPullEvents_LongPlanIsOneThread(t *testing.T) {
-	d, g := newAppMachine(t)
-	d.addCardQuestion(func(q *state.Question) {
-		q.Kind, q.ToolName, q.ShownText = state.KindPlan, "ExitPlanMode", strings.Repeat("a step\n\n", 6000)
-		q.SubQuestions[0].Options = []state.Option{{Label: state.LabelApprove}, {Label: state.LabelSendBack}}
-	})
-	d.runPoller(Options{Daemon: true})
-	last := g.awaitPost("(The full text is above.)")
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if len(g.posts) < 3 {
-		t.Errorf("%d messages", len(g.posts))
-	}
-	for _, m := range g.posts {
-		if m.Thread.Name != last.Thread.Name {
-			t.Errorf("%.20q is in %s, and the card in %s", m.Text, m.Thread.Name, last.Thread.Name)
-		}
-	}
+	kit.True(t, len(g.unexpectedRequests) == 0, "asked for %q", g.unexpectedRequests)
 }
 
 // The event's user is the one who tapped, whatever the card carries. A second tap changes
@@ -77,11 +50,11 @@ func TestPullEvents_WhoseTapCounts(t *testing.T) {
 	d, g := newAppMachine(t)
 	q, card := d.addCardQuestion(func(q *state.Question) {
 		q.Kind, q.ToolName, q.Approvers = state.KindPermission, "Bash", &[]string{"users/1"}
-		q.SubQuestions[0].Options = []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}
+		q.SubQuestions[0].Options = []state.Option{
+			{Label: state.LabelAllow}, {Label: state.LabelDeny},
+		}
 	})
-	waiter, err := state.LockWaiter(d.env, q.Path) // the hook
-	kit.NoError(t, err)
-	defer waiter.Unlock()
+	d.startWaiter(q) // the hook
 	other, _ := d.addCardQuestion(nil)
 	d.runPoller(Options{Daemon: true})
 	m := g.awaitPost("[Permission]")
@@ -95,22 +68,20 @@ func TestPullEvents_WhoseTapCounts(t *testing.T) {
 		{"users/1", "deny", "use git mv"}, {"users/1", "allow", ""},
 	} {
 		g.tap(tap.by, m, card, tap.choice, map[string]string{"w1": tap.why})
-		q = d.awaitQuestion(q, "judged", func(q *state.Question) bool { return len(q.Replies) == i+1 && !q.HasUnreadReply() })
+		q = d.awaitQuestion(q, "judged", func(q *state.Question) bool {
+			return len(q.Replies) == i+1 && !q.HasUnreadReply()
+		})
 	}
 	label, why := q.Decision()
-	if label != state.LabelDeny || why != "use git mv" {
-		t.Errorf("%q, %q", label, why)
-	}
+	kit.True(t, label == state.LabelDeny && why == "use git mv", "%q, %q", label, why)
 	var verdicts []string
 	for _, r := range q.Replies {
 		verdicts = append(verdicts, string(r.Verdict))
 	}
-	if got := strings.Join(verdicts, " "); got != "refused refused asked_back used late" {
-		t.Error(got)
-	}
-	if stored := d.loadQuestion(other); len(stored.Replies) > 0 {
-		t.Errorf("another question has %+v", stored.Replies)
-	}
+	got := strings.Join(verdicts, " ")
+	kit.True(t, got == "refused refused asked_back used late", "%v", got)
+	stored := d.loadQuestion(other)
+	kit.True(t, len(stored.Replies) == 0, "another question has %+v", stored.Replies)
 }
 
 // A direct message to the app answers the question whose thread it is in, or whose
@@ -119,84 +90,66 @@ func TestPullEvents_DirectMessageAnswers(t *testing.T) {
 	t.Parallel()
 	d, g := newAppMachine(t)
 	one, _ := d.addCardQuestion(nil)
-	var later atomic.Int64
-	d.runPoller(Options{Daemon: true, Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) }})
+	var later testClock
+	d.runPoller(Options{Daemon: true, Now: later.now})
 	m := g.awaitPost("Which?")
 	e := newEvent("MESSAGE", "users/1", g.addHumanMessage(m.Thread.Name, "2 - soon", ""))
 	g.publish(e)
 	g.publish(e)
-	q := d.awaitQuestion(one, "answered", func(q *state.Question) bool { return q.Status == state.Answered })
-	if q.Answers["Which?"] != "Two" || q.Notes["Which?"] != "soon" || len(q.Replies) != 1 {
-		t.Errorf("%+v", q)
-	}
+	q := d.awaitQuestion(one, "answered", isAnswered)
+	kit.True(t, q.Answers["Which?"] == "Two" && q.Notes["Which?"] == "soon" && len(q.Replies) == 1,
+		"%+v", q)
 	two, _ := d.addCardQuestion(nil)
 	m = g.awaitPost(two.ThreadKey)
-	for _, ago := range []time.Duration{2 * time.Minute, 25 * time.Hour, -250 * 365 * 24 * time.Hour} {
+	for _, ago := range []time.Duration{2 * time.Minute, 25 * time.Hour,
+		-250 * 365 * 24 * time.Hour} {
 		// the last lies ahead
 		e := newEvent("MESSAGE", "users/1", g.addHumanMessage(appSpace+"/threads/new", "1", ""))
 		e.EventTime = time.Now().Add(-ago).UTC().Format(time.RFC3339Nano)
 		g.awaitDelivered(g.publish(e))
 	}
 	g.awaitAcknowledged()
-	if bound.WaitFor(300*time.Millisecond, func() bool { return g.hasMessage("[Not used]") }) {
-		t.Error("answered before its record could be written")
-	}
+	kit.True(t, !bound.WaitFor(300*time.Millisecond,
+		func() bool { return g.countMessages("[Not used]") > 0 }),
+		"answered before its record could be written")
 	later.Store(int64(undecidedTimeout))
 	g.awaitPost("Nothing here is waiting for that")
 	g.awaitAcknowledged()
-	g.publish(newEvent("MESSAGE", "users/1", g.addHumanMessage(appSpace+"/threads/newer", "1", m.Name)))
-	d.awaitQuestion(two, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "One" })
+	g.publish(newEvent("MESSAGE", "users/1",
+		g.addHumanMessage(appSpace+"/threads/newer", "1", m.Name)))
+	d.awaitQuestion(two, "answered", isAnsweredWith("One"))
 }
 
 // The app may be in spaces where this machine posts nothing. The poller acknowledges the
 // events from there and answers none.
 func TestPullEvents_OtherSpaceIsIgnored(t *testing.T) {
 	d, g := newAppMachine(t)
+	d.writeConfig(`{"start_sessions": true}`)
 	d.addCardQuestion(nil)
-	var later atomic.Int64
-	d.runPoller(Options{Daemon: true, Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) }})
+	var later testClock
+	d.runPoller(Options{Daemon: true, Now: later.now})
 	g.awaitPost("Which?")
 	elsewhere := &chatapi.Message{
-		Name: "spaces/OTHER/messages/M", Text: "hello", Thread: &chatapi.Thread{Name: "spaces/OTHER/threads/T"},
+		Name: "spaces/OTHER/messages/M", Text: "hello", Thread: &chatapi.Thread{
+			Name: "spaces/OTHER/threads/T",
+		},
 		Sender: &chatapi.User{Name: "users/1", Type: "HUMAN"},
 	}
+	asksForSession := *elsewhere
+	asksForSession.Name, asksForSession.Text =
+		"spaces/OTHER/messages/N", "/new "+state.MachineName()+" shop fix it"
 	g.publish(newEvent("MESSAGE", "users/1", elsewhere))
+	g.publish(newEvent("MESSAGE", "users/1", &asksForSession))
 	g.tap("users/1", elsewhere, strings.Repeat("0", 32), "1", nil)
-	g.publish(newEvent("MESSAGE", "users/1", g.addHumanMessage(appSpace+"/threads/new", "hello", "")))
+	g.publish(newEvent("MESSAGE", "users/1", g.addHumanMessage(appSpace+"/threads/new", "hello",
+		"")))
 	bound.Until(t, "all events are acknowledged", func() bool {
 		later.Add(int64(undecidedTimeout))
 		return g.countUnacknowledged() == 0
 	})
 	g.awaitPost("Nothing here is waiting for that")
-	if len(g.posts) != 2 || len(g.unexpectedRequests) > 0 {
-		t.Errorf("%d messages are posted, asked for %q", len(g.posts), g.unexpectedRequests)
-	}
-}
-
-// A reply counts even if it comes before Google has answered the post of its question.
-func TestPullEvents_ReplyBeforeReceipt(t *testing.T) {
-	t.Parallel()
-	d, g := newAppMachine(t)
-	g.postGate = make(chan struct{})
-	q, _ := d.addCardQuestion(nil)
-	d.runPoller(Options{Daemon: true})
-	m := g.awaitPost("Which?")
-	id := g.publish(newEvent("MESSAGE", "users/1", g.addHumanMessage(m.Thread.Name, "2", "")))
-	g.awaitDelivered(id)
-	g.awaitAcknowledged()
-	if bound.WaitFor(time.Second, func() bool { return len(d.loadQuestion(q).Replies) > 0 }) {
-		t.Error("used before the question is known to be posted")
-	}
-	close(g.postGate)
-	q = d.awaitQuestion(q, "answered", func(q *state.Question) bool { return q.Status == state.Answered })
-	if q.Answers["Which?"] != "Two" || len(q.Replies) != 1 {
-		t.Errorf("%+v", q)
-	}
-	for _, m := range g.posts {
-		if strings.Contains(m.Text, "[Not used]") {
-			t.Errorf("told %q", m.Text)
-		}
-	}
+	kit.True(t, len(g.posts) == 2 && len(g.unexpectedRequests) == 0,
+		"%d messages are posted, asked for %q", len(g.posts), g.unexpectedRequests)
 }
 
 // In a space an app gets only messages that mention it. So the poller lists the space
@@ -218,15 +171,11 @@ func TestPullEvents_SpaceIsListed(t *testing.T) {
 				bound.Until(t, "the space is listed", func() bool { return g.listCount.Load() > 0 })
 				g.tap("users/1", m, card, "2", nil)
 			}
-			d.awaitQuestion(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
+			d.awaitQuestion(q, "answered", isAnsweredWith("Two"))
 			if n := g.listCount.Load(); n == 0 || locked && n > 1 {
 				t.Errorf("listed %d times", n)
 			}
-			for _, m := range g.posts {
-				if strings.Contains(m.Text, "cannot be read") {
-					t.Errorf("told %q", m.Text)
-				}
-			}
+			kit.Equalf(t, g.countMessages("cannot be read"), 0, "notes about it")
 		})
 	}
 }
@@ -245,16 +194,14 @@ func TestPullEvents_RepeatedTapCountsOnce(t *testing.T) {
 	g.losesAcks.Store(true)
 	id := g.tap("users/1", m, card, "1", nil)
 	d.runPoller(Options{Daemon: true})
-	d.awaitQuestion(q, "answered", func(q *state.Question) bool { return q.Status == state.Answered })
+	d.awaitQuestion(q, "answered", isAnswered)
 	bound.Until(t, "an acknowledgement is lost", func() bool { return g.lostAcks.Load() > 0 })
 	g.losesAcks.Store(false)
 	g.awaitAcknowledged()
-	if delivered := g.pubsubServer.Message(id).Deliveries; delivered < 2 {
-		t.Errorf("delivered %d times", delivered)
-	}
-	if q := d.loadQuestion(q); len(q.Replies) != 1 {
-		t.Errorf("%+v", q.Replies)
-	}
+	delivered := g.pubsubServer.Message(id).Deliveries
+	kit.True(t, delivered >= 2, "delivered %d times", delivered)
+	q = d.loadQuestion(q)
+	kit.True(t, len(q.Replies) == 1, "%+v", q.Replies)
 }
 
 // Of ten thousand events in any order none is lost and none is used twice, while the
@@ -285,7 +232,7 @@ func TestPullEvents_SurviveKills(t *testing.T) {
 		}
 	}
 	killed := 0
-	inbox := state.InboxIn(state.UserStateDir(d.env))
+	inbox := d.inbox()
 	isDone := func() bool {
 		left, _ := inbox.Names()
 		return g.countUnacknowledged() == 0 && len(left) == 0
@@ -309,12 +256,9 @@ func TestPullEvents_SurviveKills(t *testing.T) {
 		}
 		slices.Sort(got)
 		slices.Sort(want[q.Path])
-		if !slices.Equal(got, want[q.Path]) {
-			t.Errorf("%s has %d taps, want %d", q.QuestionID, len(got), len(want[q.Path]))
-		}
-		if used > 1 {
-			t.Errorf("%s was answered %d times", q.QuestionID, used)
-		}
+		kit.True(t, slices.Equal(got, want[q.Path]),
+			"%s has %d taps, want %d", q.QuestionID, len(got), len(want[q.Path]))
+		kit.True(t, used <= 1, "%s was answered %d times", q.QuestionID, used)
 	}
 	t.Logf("%d events, the poller killed %d times", questions*each, killed)
 }
@@ -335,24 +279,9 @@ func (d *testMachine) pollerProcess() *exec.Cmd {
 func (d *testMachine) markPostedByApp(q *state.Question, g *fakeGoogle) {
 	m := g.post([]byte("{}"), "")
 	at := q.AskedAt
-	q.IsMessageSent, q.ThreadName, q.MessageName, q.CardMessage = true, m.Thread.Name, m.Name, m.Name
+	q.IsMessageSent, q.ThreadName, q.MessageName, q.CardMessage =
+		true, m.Thread.Name, m.Name, m.Name
 	q.Space, q.PostedAt, q.Chat = appSpace, &at, strings.TrimPrefix(g.url, "http://")+"/"+appSpace
-}
-
-// A session that waits a second time has one card with a button. The older card has lost
-// its button.
-func TestPullEvents_OlderCardHasNoButton(t *testing.T) {
-	d, g := newAppMachine(t)
-	q, _ := d.addCardQuestion(func(q *state.Question) {
-		q.Kind, q.ShownText, q.SubQuestions = state.KindNext, "Shall I commit?", []state.SubQuestion{{Question: "What is to be done next?"}}
-	})
-	d.runPoller(Options{Daemon: true})
-	m := g.awaitPost("Shall I commit?")
-	d.awaitQuestion(q, "posted", func(q *state.Question) bool { return q.CardMessage != "" })
-	if _, err := state.CloseQuestion(q.Path, state.Cancelled, state.EndedReplaced, nil); err != nil {
-		t.Fatal(err)
-	}
-	g.awaitPatch(m.Name, "[Cancelled]")
 }
 
 // A card that a person deleted in Chat needs no update. The update counts as done.
@@ -361,23 +290,21 @@ func TestPullEvents_DeletedCardIsLeft(t *testing.T) {
 	q, _ := d.addCardQuestion(nil)
 	d.runPoller(Options{Daemon: true})
 	g.awaitPost("Which?")
-	q = d.awaitQuestion(q, "posted", func(q *state.Question) bool { return q.CardMessage != "" })
+	q = d.awaitQuestion(q, "posted", hasCard)
 	g.mu.Lock()
 	g.posts = nil
 	g.mu.Unlock()
-	if _, err := state.CloseQuestion(q.Path, state.Cancelled, "terminal", nil); err != nil {
-		t.Fatal(err)
-	}
-	box := state.OutboxIn(state.UserStateDir(d.env))
+	d.closeQuestion(q, state.Cancelled, "terminal")
+	box := d.outbox()
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		all, err := box.All()
-		i := slices.IndexFunc(all, func(message *state.Message) bool { return message.PatchedMessage != "" && message.IsFinal() })
+		i := slices.IndexFunc(all, func(message *state.Message) bool {
+			return message.PatchedMessage != "" && message.IsFinal()
+		})
 		if i >= 0 && all[i].SetAsideReason == "" {
 			return
 		}
-		if err != nil || i >= 0 || time.Now().After(end) {
-			t.Fatalf("%v, %+v", err, all)
-		}
+		kit.Must(t, err == nil && i < 0 && !time.Now().After(end), "%v, %+v", err, all)
 	}
 }
 
@@ -393,7 +320,8 @@ func (l *lostConnection) RoundTrip(r *http.Request) (*http.Response, error) {
 		answer = "{}"
 	}
 	header := http.Header{"Content-Type": {"application/json"}}
-	return &http.Response{StatusCode: http.StatusOK, Header: header, Body: io.NopCloser(strings.NewReader(answer)), Request: r}, nil
+	return &http.Response{StatusCode: http.StatusOK, Header: header,
+		Body: io.NopCloser(strings.NewReader(answer)), Request: r}, nil
 }
 
 // After the computer slept, the log says once that the connection was lost, and the next
@@ -408,22 +336,20 @@ func TestPullEvents_LeavesSubscription(t *testing.T) {
 		lock.Unlock()
 		return errors.Is(err, state.ErrLocked)
 	}
-	g.publish(newEvent("MESSAGE", "users/1", g.addHumanMessage(appSpace+"/threads/new", "hello", "")))
+	g.publish(newEvent("MESSAGE", "users/1", g.addHumanMessage(appSpace+"/threads/new", "hello",
+		"")))
 	bound.Until(t, "words that no record knows yet are kept", step)
 	other := appSubscription + "-other"
 	g.subscribe(other)
 	d.vars["GCHAT_PUBSUB_SUBSCRIPTION"] = other
 	bound.Until(t, "it turns to the other subscription", func() bool { step(); return held(other) })
-	if held(appSubscription) {
-		t.Error("the first one is still held")
-	}
-	g.publish(newEvent("MESSAGE", "users/1", g.addHumanMessage(appSpace+"/threads/newer", "hello", "")))
+	kit.True(t, !held(appSubscription), "the first one is still held")
+	g.publish(newEvent("MESSAGE", "users/1",
+		g.addHumanMessage(appSpace+"/threads/newer", "hello", "")))
 	bound.Until(t, "words are kept again", step)
 	delete(d.vars, "GCHAT_PUBSUB_SUBSCRIPTION")
 	bound.Until(t, "nothing is kept without a subscription", func() bool { return !step() })
-	if held(other) {
-		t.Error("the second one is still held")
-	}
+	kit.True(t, !held(other), "the second one is still held")
 }
 
 func TestPullEvents_LostConnectionLoggedOnce(t *testing.T) {
@@ -434,20 +360,21 @@ func TestPullEvents_LostConnectionLoggedOnce(t *testing.T) {
 
 	d := newTestMachine(t)
 	p := d.newPoller()
-	app, err := gchat.NewApp(t.Context(), &config.Config{SpaceID: appSpace, Subscription: appSubscription, CredentialsFile: file})
+	app, err := gchat.NewApp(t.Context(), &config.Config{
+		SpaceID: appSpace, Subscription: appSubscription, CredentialsFile: file,
+	})
 	kit.NoError(t, err)
 	p.puller.switchTo(appSubscription, nil)
 	for range maxPulls {
 		p.puller.runningPulls++
 		p.pullEvents(t.Context(), app)
-		if !p.puller.nextPullAt.IsZero() || p.puller.failedPulls > 0 {
-			t.Error("the next pull waits")
-		}
+		kit.True(t, p.puller.nextPullAt.IsZero() && p.puller.failedPulls == 0,
+			"the next pull waits")
 	}
 	log, err := os.ReadFile(state.LogPath(d.env))
-	if err != nil || strings.Count(string(log), "connection was lost") != 1 || strings.Count(string(log), "\n") != 1 {
-		t.Errorf("the log: %s (%v)", log, err)
-	}
+	kit.True(t, err == nil && strings.Count(string(log), "connection was lost") == 1 &&
+		strings.Count(string(log), "\n") == 1,
+		"the log: %s (%v)", log, err)
 }
 
 // otherMachineEvents is an app whose cards were posted while the machine had another
@@ -471,31 +398,48 @@ func TestPullEvents_CardOfEarlierSetup(t *testing.T) {
 	card := gchat.Message{Name: q.MessageName, ThreadName: q.ThreadName}
 	tap := &wording.Tap{QuestionID: state.CardID(x.env, q.QuestionID), Choice: "2"}
 	err := x.poller.addEvent(otherMachineEvents{chat: x.reader.chat}, gchat.PulledEvent{
-		ID: "e", Event: gchat.Event{At: time.Now(), Person: gchat.Person{Name: "users/1"}, IsHuman: true, Message: card, Tap: tap},
+		ID: "e", Event: gchat.Event{
+			At: time.Now(), Person: gchat.Person{Name: "users/1"}, IsHuman: true, Message: card,
+			Tap: tap,
+		},
 	})
 	kit.NoError(t, err)
-	if x.countUnfinished() != 1 {
-		t.Error("the tap is acknowledged as another machine's, and is nowhere")
-	}
+	kit.True(t, x.countUnfinished() == 1,
+		"the tap is acknowledged as another machine's, and is nowhere")
 }
 
-// A tap counts even if it comes before Google has answered the post of its question.
-func TestPullEvents_TapBeforeReceipt(t *testing.T) {
+// A tap or a reply counts even if it comes before Google has answered the post of its
+// question.
+func TestPullEvents_BeforeReceipt(t *testing.T) {
 	t.Parallel()
-	d, g := newAppMachine(t)
-	g.postGate = make(chan struct{})
-	q, _ := d.addCardQuestion(nil)
-	d.runPoller(Options{Daemon: true})
-	m := g.awaitPost("Which?")
-	unnamed := *m
-	unnamed.Name = ""
-	g.tap("users/1", &unnamed, buttonCardID(t, m), "1", nil)
-	g.awaitDelivered(g.tap("users/1", m, buttonCardID(t, m), "2", nil))
-	if bound.WaitFor(time.Second, func() bool { return len(d.loadQuestion(q).Replies) > 0 }) {
-		t.Error("used before the question is known to be posted")
+	for name, write := range map[string]func(d *testMachine, g *fakeGoogle,
+		m *chatapi.Message) string{
+		"a reply": func(_ *testMachine, g *fakeGoogle, m *chatapi.Message) string {
+			return g.publish(newEvent("MESSAGE", "users/1",
+				g.addHumanMessage(m.Thread.Name, "2", "")))
+		},
+		"a tap": func(d *testMachine, g *fakeGoogle, m *chatapi.Message) string {
+			unnamed := *m
+			unnamed.Name = ""
+			g.tap("users/1", &unnamed, buttonCardID(d.t, m), "1", nil)
+			return g.tap("users/1", m, buttonCardID(d.t, m), "2", nil)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, g := newAppMachine(t)
+			g.postGate = make(chan struct{})
+			q, _ := d.addCardQuestion(nil)
+			d.runPoller(Options{Daemon: true})
+			g.awaitDelivered(write(d, g, g.awaitPost("Which?")))
+			isUsed := func() bool { return len(d.loadQuestion(q).Replies) > 0 }
+			kit.True(t, !bound.WaitFor(time.Second, isUsed), "used before the receipt is there")
+			close(g.postGate)
+			q = d.awaitQuestion(q, "answered", isAnsweredWith("Two"))
+			kit.Equalf(t, len(q.Replies), 1, "replies")
+			kit.Equalf(t, g.countMessages("[Not used]"), 0, "notes that it was not used")
+		})
 	}
-	close(g.postGate)
-	d.awaitQuestion(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
 }
 
 // A question's message arrived, the answer to its post was lost, and Chat does not find
@@ -508,22 +452,13 @@ func TestPullEvents_TapOnLateFoundMessage(t *testing.T) {
 	g.hidesPosts.Store(true)
 	kit.NoError(t, state.AddQuestionToIndex(d.env, q))
 	d.runPoller(Options{Daemon: true})
-	d.awaitQuestion(q, "sent, and not found", func(q *state.Question) bool { return q.PostError != "" || q.IsMessageSent })
+	d.awaitQuestion(q, "sent, and not found", func(q *state.Question) bool {
+		return q.PostError != "" || q.IsMessageSent
+	})
 	g.hidesPosts.Store(false)
-	d.awaitQuestion(q, "found", func(q *state.Question) bool { return q.MessageName == m.Name && q.CardMessage != "" })
+	d.awaitQuestion(q, "found", func(q *state.Question) bool {
+		return q.MessageName == m.Name && q.CardMessage != ""
+	})
 	g.tap("users/1", m, state.CardID(d.env, q.QuestionID), "2", nil)
-	d.awaitQuestion(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
-}
-
-// A tap on a card that an earlier version posted counts. A tap on a card that no machine
-// knows gets a note.
-func TestPullEvents_CardOfEarlierVersion(t *testing.T) {
-	d, g := newAppMachine(t)
-	q, card := d.addCardQuestion(nil)
-	d.runPoller(Options{Daemon: true})
-	m := g.awaitPost("Which?")
-	g.tap("users/1", m, strings.Repeat("0", 32), "2", nil)
-	g.awaitPost("This card is closed")
-	g.tap("users/1", m, card, "2", nil)
-	d.awaitQuestion(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
+	d.awaitQuestion(q, "answered", isAnsweredWith("Two"))
 }

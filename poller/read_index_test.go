@@ -3,6 +3,7 @@ package poller
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,30 +11,26 @@ import (
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
-	"slices"
 )
 
 // A checkout can bring a question. The poller ignores it: no hook of ours wrote an index
 // entry for it.
 func TestReadIndex_IgnoresUnnamedRecord(t *testing.T) {
 	d := newTestMachine(t)
-	planted := d.writeQuestion(func(q *state.Question) { q.TmuxPane, q.TmuxSocket = "%0", "/tmp/x" })
+	planted := d.writeQuestion(func(q *state.Question) {
+		q.TmuxPane, q.TmuxSocket = "%0", "/tmp/x"
+	})
 	d.addQuestion(nil)
 	p := d.newPoller()
 	p.readAndAttend(t.Context())
 	for _, record := range p.ownRecords {
-		if record.Path == planted.Path {
-			t.Error("it is served")
-		}
+		kit.True(t, record.Path != planted.Path, "it is served")
 	}
-	if d.loadQuestion(planted).IsMessageSent {
-		t.Error("it was posted")
-	}
+	kit.True(t, !d.loadQuestion(planted).IsMessageSent, "it was posted")
 	named := d.newPoller(filepath.Dir(planted.Path))
 	named.readAndAttend(t.Context())
-	if len(named.ownRecords) != 2 {
-		t.Errorf("of a folder that a person named, %d questions are served", len(named.ownRecords))
-	}
+	kit.True(t, len(named.ownRecords) == 2,
+		"of a folder that a person named, %d questions are served", len(named.ownRecords))
 }
 
 // A person may name a folder by another path than the hook does. It is the same folder:
@@ -46,17 +43,19 @@ func TestReadIndex_FolderOfTwoNames(t *testing.T) {
 		q.Mode, q.AskedAt = state.ModeNative, time.Now().Add(-time.Minute)
 		d.markPosted(q)
 	})
-	waiter, err := state.LockWaiter(d.env, q.Path)
-	kit.NoError(t, err)
-	defer waiter.Unlock()
-	p := d.newPoller(filepath.Join(link, ".claude", "state", "pending-questions"), filepath.Dir(q.Path))
+	d.startWaiter(q)
+	p := d.newPoller(filepath.Join(link, ".claude", "state", "pending-questions"),
+		filepath.Dir(q.Path))
 	d.changeQuestion(q, func(q *state.Question) {
-		q.Replies = []state.Reply{{MessageName: "m", Sender: space.PersonName, Text: "1", CreatedAt: time.Now().UTC()}}
+		q.Replies = []state.Reply{
+			{MessageName: "m", Sender: space.PersonName, Text: "1", CreatedAt: time.Now().UTC()},
+		}
 	})
 	p.readAndAttend(t.Context())
-	if stored := d.loadQuestion(q); stored.Replies[0].Verdict != state.VerdictUsed || len(p.ownRecords) != 1 {
-		t.Errorf("a hook waits, and the reply is %q; %d are served", stored.Replies[0].Verdict, len(p.ownRecords))
-	}
+	stored := d.loadQuestion(q)
+	kit.True(t, stored.Replies[0].Verdict == state.VerdictUsed && len(p.ownRecords) == 1,
+		"a hook waits, and the reply is %q; %d are served", stored.Replies[0].Verdict,
+		len(p.ownRecords))
 }
 
 // The poller makes no lock file where a hook has just taken its record back.
@@ -71,9 +70,8 @@ func TestReadIndex_MakesNoLockFile(t *testing.T) {
 		p.holdEntryLock(record)
 		p.removeFromIndex(record)
 	}
-	if _, err := os.Lstat(file); err == nil {
-		t.Error("an empty one stands there")
-	}
+	_, err := os.Lstat(file)
+	kit.True(t, err != nil, "an empty one stands there")
 }
 
 // What lets Claude act counts in the person's own state alone: Claude may write into the
@@ -81,14 +79,14 @@ func TestReadIndex_MakesNoLockFile(t *testing.T) {
 func TestReadIndex_IgnoresDecisionInProject(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.writeQuestion(func(q *state.Question) { q.SessionID = "forged" })
-	q = d.changeQuestion(q, func(q *state.Question) { q.Kind, q.Status = state.KindNext, state.Answered })
+	q = d.changeQuestion(q, func(q *state.Question) {
+		q.Kind, q.Status = state.KindNext, state.Answered
+	})
 	kit.NoError(t, state.AddQuestionToIndex(d.env, q))
 	p := d.newPoller()
 	p.readIndex()
 	for _, record := range p.ownRecords {
-		if record.question != nil {
-			t.Errorf("it is served: %+v", record.question)
-		}
+		kit.True(t, record.question == nil, "it is served: %+v", record.question)
 	}
 }
 
@@ -106,16 +104,16 @@ func TestReadIndex_LockWakesWaiters(t *testing.T) {
 	}
 	held(true, "pending")
 	d.changeQuestion(q, func(q *state.Question) {
-		q.Replies = append(q.Replies, state.Reply{MessageName: "m", Sender: "users/9", Text: "1", CreatedAt: time.Now()})
+		q.Replies = append(q.Replies, state.Reply{
+			MessageName: "m", Sender: "users/9", Text: "1", CreatedAt: time.Now(),
+		})
 	})
 	held(false, "a reply was judged")
 	for _, record := range p.ownRecords {
 		record.relockAt = time.Time{}
 	}
 	held(true, "and it waits again")
-	if _, err := state.CloseQuestion(q.Path, state.Cancelled, "stop", nil); err != nil {
-		t.Fatal(err)
-	}
+	d.closeQuestion(q, state.Cancelled, "stop")
 	held(false, "closed")
 	held(false, "closed for good")
 }
@@ -137,13 +135,11 @@ func TestReadIndex_HeldLockBacksOff(t *testing.T) {
 		pauses = append(pauses, retryAt.Sub(now)/time.Millisecond)
 		now = retryAt
 	}
-	if want := []time.Duration{100, 200, 400, 800, 1600, 2000, 2000}; !slices.Equal(pauses, want) {
-		t.Errorf("pauses %d, want %d", pauses, want)
-	}
+	want := []time.Duration{100, 200, 400, 800, 1600, 2000, 2000}
+	kit.True(t, slices.Equal(pauses, want), "pauses %d, want %d", pauses, want)
 	lock.Unlock()
-	if retryAt := p.holdEntryLock(record); !retryAt.IsZero() || record.entryLock == nil {
-		t.Error("it is not taken when it is free")
-	}
+	retryAt := p.holdEntryLock(record)
+	kit.True(t, retryAt.IsZero() && record.entryLock != nil, "it is not taken when it is free")
 }
 
 // A record whose file is gone is removed from the index, and the processes that wait for
@@ -155,9 +151,9 @@ func TestReadIndex_ForgetsGoneRecord(t *testing.T) {
 	p.readAndAttend(t.Context())
 	kit.NoError(t, os.Remove(q.Path))
 	p.readAndAttend(t.Context())
-	if all, _ := state.IndexEntries(d.env); len(all) != 0 || len(p.ownRecords) != 0 {
-		t.Errorf("%d in the index, %d served", len(all), len(p.ownRecords))
-	}
+	all, _ := state.IndexEntries(d.env)
+	kit.True(t, len(all) == 0 && len(p.ownRecords) == 0,
+		"%d in the index, %d served", len(all), len(p.ownRecords))
 }
 
 // A record of another environment whose file is missing may belong to another machine
@@ -173,13 +169,14 @@ func TestReadIndex_KeepsRecordOfOtherMachine(t *testing.T) {
 	for _, later := range []struct {
 		by   time.Duration
 		want int
-	}{{0, 1}, {state.MaxQuestionAge, 1}, {state.MaxQuestionAge + otherEnvironmentGrace + time.Minute, 0}} {
-		p.Now = func() time.Time { return time.Now().Add(later.by) }
+	}{{0, 1}, {state.MaxQuestionAge, 1}, {state.MaxQuestionAge + otherEnvironmentGrace +
+		time.Minute, 0}} {
+		p.Now = shifted(later.by)
 		p.readAndAttend(t.Context())
 		p.sweep()
-		if all, _ := state.IndexEntries(d.env); len(all) != later.want {
-			t.Errorf("%d in the index after %s, want %d", len(all), later.by, later.want)
-		}
+		all, _ := state.IndexEntries(d.env)
+		kit.True(t, len(all) == later.want,
+			"%d in the index after %s, want %d", len(all), later.by, later.want)
 	}
 }
 
@@ -188,23 +185,36 @@ func TestReadIndex_KeepsRecordOfOtherMachine(t *testing.T) {
 func TestReadIndex_PicksQuestionByName(t *testing.T) {
 	d := newTestMachine(t)
 	for _, q := range []state.Question{
-		{QuestionID: "77770000-0000-4000-8000-000000000000", SessionID: "one", SessionName: "1", Status: state.Resolved, ThreadKey: "ask-user-77770000"},
-		{QuestionID: "1abc0000-0000-4000-8000-000000000000", SessionID: "bill", SessionName: "billing", Status: state.Pending, ThreadKey: "ask-user-1abc0000"},
-		{QuestionID: "1fff0000-0000-4000-8000-000000000000", SessionID: "2222", SessionName: "shop", Status: state.Pending, ThreadKey: "ask-2222-1fff0000"},
-		{QuestionID: "1abc5555-0000-4000-8000-000000000000", SessionID: "gone", SessionName: "1fff", Status: state.Cancelled, ThreadKey: "ask-user-1abc5555"},
+		{
+			QuestionID: "77770000-0000-4000-8000-000000000000", SessionID: "one", SessionName: "1",
+			Status: state.Resolved, ThreadKey: "ask-user-77770000",
+		},
+		{
+			QuestionID: "1abc0000-0000-4000-8000-000000000000", SessionID: "bill",
+			SessionName: "billing", Status: state.Pending, ThreadKey: "ask-user-1abc0000",
+		},
+		{
+			QuestionID: "1fff0000-0000-4000-8000-000000000000", SessionID: "2222",
+			SessionName: "shop", Status: state.Pending, ThreadKey: "ask-2222-1fff0000",
+		},
+		{
+			QuestionID: "1abc5555-0000-4000-8000-000000000000", SessionID: "gone",
+			SessionName: "1fff", Status: state.Cancelled, ThreadKey: "ask-user-1abc5555",
+		},
 	} {
 		d.addQuestion(func(to *state.Question) { q.AskedAt = noon; *to = q })
 	}
 	for by, want := range map[string]string{
 		"1": "one", "1fff": "gone", // a session's name, and the beginning of another's id
-		"billing": "bill", "2222": "2222", "ask-user-1abc0000": "bill", "ask-user-1abc5555": "gone", "ask-2222-1fff0000": "2222",
-		"1abc": "", "ask-user-1abc": "", "ask-user": "", "ask-2222": "", "a": "", "": "",
+		"billing": "bill", "2222": "2222", "ask-user-1abc0000": "bill", "ask-user-1abc5555": "gone",
+		"ask-2222-1fff0000": "2222",
+		"1abc":              "", "ask-user-1abc": "", "ask-user": "", "ask-2222": "", "a": "",
+		"": "",
 	} {
 		q, err := state.PickQuestion(d.env, by)
 		if want == "" {
-			if err == nil || !strings.Contains(err.Error(), "no open question \""+by+"\"") {
-				t.Errorf("%q is %v, %v", by, q, err)
-			}
+			kit.True(t, err != nil && strings.Contains(err.Error(), "no open question \""+by+"\""),
+				"%q is %v, %v", by, q, err)
 		} else if err != nil || q.SessionID != want {
 			t.Errorf("%q is %v, %v; want the one of session %s", by, q, err, want)
 		}

@@ -23,9 +23,16 @@ import (
 
 func TestReadMessages_ListStart(t *testing.T) {
 	posted := noon.Add(-time.Hour)
-	old := &state.Question{QuestionID: "old", Status: state.Pending, AskedAt: noon.Add(-2 * time.Hour), PostedAt: &posted}
-	unknown := &state.Question{QuestionID: "unknown", Status: state.Pending, AskedAt: noon.Add(-time.Hour)}
-	closed := &state.Question{QuestionID: "closed", Status: state.Resolved, AskedAt: noon.Add(-20 * time.Hour)}
+	old := &state.Question{
+		QuestionID: "old", Status: state.Pending, AskedAt: noon.Add(-2 * time.Hour),
+		PostedAt: &posted,
+	}
+	unknown := &state.Question{
+		QuestionID: "unknown", Status: state.Pending, AskedAt: noon.Add(-time.Hour),
+	}
+	closed := &state.Question{
+		QuestionID: "closed", Status: state.Resolved, AskedAt: noon.Add(-20 * time.Hour),
+	}
 	covered := map[string]bool{"old": true}
 	for name, c := range map[string]struct {
 		mark    time.Time
@@ -33,16 +40,30 @@ func TestReadMessages_ListStart(t *testing.T) {
 		qs      []*state.Question
 		want    time.Time
 	}{
-		"all read":                  {noon, covered, []*state.Question{old, closed}, noon.Add(-listOverlap)},
-		"one not read":              {noon, nil, []*state.Question{old, closed}, posted.Add(-listOverlap)},
-		"posted at an unknown time": {noon, nil, []*state.Question{unknown}, unknown.AskedAt.Add(-clockSlack)},
-		"nothing read yet":          {time.Time{}, nil, []*state.Question{old}, posted.Add(-listOverlap)},
-		"a watermark further back":  {noon.Add(-9 * time.Hour), nil, []*state.Question{old}, noon.Add(-9*time.Hour - listOverlap)},
-		"a watermark of last week":  {noon.Add(-200 * time.Hour), nil, []*state.Question{old}, noon.Add(-state.MaxQuestionAge - clockSlack)},
+		"all read": {
+			noon, covered, []*state.Question{old, closed}, noon.Add(-listOverlap),
+		},
+		"one not read": {
+			noon, nil, []*state.Question{old, closed}, posted.Add(-listOverlap),
+		},
+		"posted at an unknown time": {
+			noon, nil, []*state.Question{unknown}, unknown.AskedAt.Add(-clockSlack),
+		},
+		"nothing read yet": {
+			time.Time{}, nil, []*state.Question{old}, posted.Add(-listOverlap),
+		},
+		"a watermark further back": {
+			noon.Add(-9 * time.Hour), nil, []*state.Question{old},
+			noon.Add(-9*time.Hour - listOverlap),
+		},
+		"a watermark of last week": {
+			noon.Add(-200 * time.Hour), nil, []*state.Question{old},
+			noon.Add(-state.MaxQuestionAge - clockSlack),
+		},
 	} {
-		if got := listStart(c.mark, c.covered, &spaceView{questionsByThread: map[string][]*state.Question{"T": c.qs}}, noon); !got.Equal(c.want) {
-			t.Errorf("%s: since %v, want %v", name, got, c.want)
-		}
+		got := listStart(c.mark, c.covered,
+			&spaceView{questionsByThread: map[string][]*state.Question{"T": c.qs}}, noon)
+		kit.True(t, got.Equal(c.want), "%s: since %v, want %v", name, got, c.want)
 	}
 }
 
@@ -60,16 +81,15 @@ func TestReadMessages_WatermarkKeepsServersClock(t *testing.T) {
 	if stored := d.loadQuestion(q); len(stored.Replies) != 2 || stored.Status != state.Answered {
 		t.Fatalf("%s, %+v", stored.Status, stored.Replies)
 	}
-	mark := state.SpacesIn(state.UserStateDir(d.env)).Get(q.Chat).Watermark
-	if mark.After(time.Now().Add(10*time.Second)) || mark.IsZero() {
-		t.Fatalf("the watermark is %v", mark)
-	}
+	mark := d.spaces().Get(q.Chat).Watermark
+	kit.Must(t, !mark.After(time.Now().Add(10*time.Second)) && !mark.IsZero(),
+		"the watermark is %v", mark)
 	next := d.addQuestion(d.markPosted)
 	late := d.startThread(next)
 	x.mustRead()
-	if stored := d.loadQuestion(next); stored.FindReply(late.Name) == nil {
-		t.Error("what came after a message from the future is not read")
-	}
+	stored := d.loadQuestion(next)
+	kit.True(t, stored.FindReply(late.Name) != nil,
+		"what came after a message from the future is not read")
 }
 
 // This machine's clock is a day ahead. The space is read all the same, once a list has
@@ -82,9 +102,10 @@ func TestReadMessages_ClockADayAhead(t *testing.T) {
 	x := newReadTest(d, q)
 	x.mustRead()
 	x.mustRead()
-	if stored := d.loadQuestion(q); stored.FindReply(m.Name) == nil {
-		t.Errorf("the reply of %s is not read; the question is of %s, posted %s", m.CreateTime, stored.AskedAt, stored.PostedAt)
-	}
+	stored := d.loadQuestion(q)
+	kit.True(t, stored.FindReply(m.Name) != nil,
+		"the reply of %s is not read; the question is of %s, posted %s", m.CreateTime,
+		stored.AskedAt, stored.PostedAt)
 }
 
 // Each message is added once, although the overlap lists it many times.
@@ -102,9 +123,8 @@ func TestReadMessages_OverlapIsSkipped(t *testing.T) {
 		x.mustRead()
 	}
 	stored := d.loadQuestion(q)
-	if len(stored.Replies) != 2 || stored.Replies[1].Verdict != state.VerdictLate {
-		t.Errorf("%+v", stored.Replies)
-	}
+	kit.True(t, len(stored.Replies) == 2 && stored.Replies[1].Verdict == state.VerdictLate,
+		"%+v", stored.Replies)
 	kit.Equalf(t, strings.Join(d.noteKinds(q), " "), state.NoteLater+" "+state.NoteLate, "notes")
 }
 
@@ -116,13 +136,12 @@ func TestReadMessages_OwnMessageIsReadOnce(t *testing.T) {
 	d.startThread(q)
 	x := newReadTest(d, q)
 	x.mustRead()
-	lock, err := state.TryLock(filepath.Join(filepath.Dir(q.Path), ".locks", state.RecordName(q.Path)))
+	lock, err := state.TryLock(filepath.Join(filepath.Dir(q.Path), ".locks",
+		state.RecordName(q.Path)))
 	kit.NoError(t, err)
 	defer lock.Unlock()
 	x.poller.readIndex()
-	if err := x.reader.listAndRelease(t.Context(), x.poller.spaceViews()[q.Chat]); err != nil {
-		t.Error(err)
-	}
+	kit.NoError(t, x.reader.listAndRelease(t.Context(), x.poller.spaceViews()[q.Chat]))
 }
 
 // A list that fails halfway does not move the watermark. A message that a full disk kept
@@ -137,17 +156,14 @@ func TestReadMessages_FullDiskKeepsWatermark(t *testing.T) {
 		t.Fatal(err)
 	}
 	x.poller.readIndex()
-	if err := x.reader.listAndRelease(t.Context(), x.poller.spaceViews()[q.Chat]); err == nil {
-		t.Error("no error")
-	}
-	if at := state.SpacesIn(state.UserStateDir(d.env)).Get(q.Chat).Watermark; !at.IsZero() {
-		t.Errorf("the watermark moved to %v", at)
-	}
+	err := x.reader.listAndRelease(t.Context(), x.poller.spaceViews()[q.Chat])
+	kit.True(t, err != nil, "no error")
+	at := d.spaces().Get(q.Chat).Watermark
+	kit.True(t, at.IsZero(), "the watermark moved to %v", at)
 	kit.NoError(t, os.Remove(inbox))
 	x.mustRead()
-	if stored := d.loadQuestion(q); stored.FindReply(m.Name) == nil {
-		t.Error("the reply is lost")
-	}
+	stored := d.loadQuestion(q)
+	kit.True(t, stored.FindReply(m.Name) != nil, "the reply is lost")
 }
 
 // A reply that is deleted before it is judged answers nothing, even where Chat leaves out
@@ -159,13 +175,16 @@ func TestReadMessages_DeletedReplyIsNone(t *testing.T) {
 	file := filepath.Join(d.dir, ".config", "gchat-hooks", "config.json")
 	allow := func(text string) {
 		t.Helper()
-		kit.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)))
+		kit.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o700),
+			os.WriteFile(file, []byte(text), 0o600)))
 	}
 	allow(`{"allowed_users": [`)
-	chat := httptest.NewServer(strict.CheckRequests(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	chat := httptest.NewServer(strict.CheckRequests(t, http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
 		m := &chatapi.Message{
-			Name: space.Name + "/messages/M", Thread: &chatapi.Thread{Name: thread}, CreateTime: time.Now().UTC().Format(time.RFC3339Nano),
-			Sender: &chatapi.User{Name: "users/1", Type: "HUMAN"}, Text: "2",
+			Name: space.Name + "/messages/M", Thread: &chatapi.Thread{Name: thread},
+			CreateTime: time.Now().UTC().Format(time.RFC3339Nano),
+			Sender:     &chatapi.User{Name: "users/1", Type: "HUMAN"}, Text: "2",
 		}
 		list := &chatapi.ListMessagesResponse{Messages: []*chatapi.Message{m}}
 		if deleted {
@@ -188,9 +207,10 @@ func TestReadMessages_DeletedReplyIsNone(t *testing.T) {
 	x.mustRead()
 	allow(`{"allowed_users": ["users/1"]}`)
 	x.mustRead()
-	if stored := d.loadQuestion(q); stored.Status != state.Pending || len(stored.Replies) != 1 || stored.Replies[0].Verdict != state.VerdictIgnored {
-		t.Errorf("%s, %+v", stored.Status, stored.Replies)
-	}
+	stored := d.loadQuestion(q)
+	kit.True(t, stored.Status == state.Pending && len(stored.Replies) == 1 &&
+		stored.Replies[0].Verdict == state.VerdictIgnored,
+		"%s, %+v", stored.Status, stored.Replies)
 }
 
 // A process that waits in a thread gets the first reply after our last message there.
@@ -199,16 +219,14 @@ func TestReadMessages_WaitGetsFirstReply(t *testing.T) {
 	d := newTestMachine(t)
 	app := &chatapi.User{Name: "users/app", Type: "BOT"}
 	d.clockLead.Store(int64(-time.Hour)) // it was said before the wait begins
-	said, err := d.space.PostAs(app, "", "look at this")
-	kit.NoError(t, err)
+	said := d.postAsApp("", "look at this")
 	thread := said.Thread.Name
 	d.reply(thread, "", "of the message before")
-	if _, err := d.space.PostAs(app, thread, "and at this"); err != nil {
-		t.Fatal(err)
-	}
+	d.postAsApp(thread, "and at this")
 	d.reply(thread, "users/9", "not allowed")
 	first := d.reply(thread, "", "  yes, "+strings.Repeat("please ", 3))
-	if _, err := d.space.PostAs(app, thread, wording.NobodyWaitsText(&state.Session{}, true)); err != nil {
+	if _, err := d.space.PostAs(app, thread, wording.NobodyWaitsText(&state.Session{},
+		true)); err != nil {
 		// the reply came before the wait
 		t.Fatal(err)
 	}
@@ -218,7 +236,9 @@ func TestReadMessages_WaitGetsFirstReply(t *testing.T) {
 			d.markPosted(q)
 			q.Mode, q.ThreadName, q.SubQuestions, q.PostedAt = state.ModeThread, thread, nil, nil
 		})
-		kit.NoError(t, state.AddToIndex(d.env, state.IndexEntry{RecordType: state.IndexedQuestion, Path: q.Path}))
+		kit.NoError(t, state.AddToIndex(d.env, state.IndexEntry{
+			RecordType: state.IndexedQuestion, Path: q.Path,
+		}))
 		return q
 	}
 	one := wait()
@@ -226,9 +246,9 @@ func TestReadMessages_WaitGetsFirstReply(t *testing.T) {
 	x.mustRead()
 	x.mustRead()
 	stored := d.loadQuestion(one)
-	if stored.Status != state.Answered || stored.AnsweredMessage != first.Name || !strings.HasPrefix(strings.TrimSpace(*stored.Response), "yes, please") {
-		t.Fatalf("%s by %s, replies %+v", stored.Status, stored.AnsweredMessage, stored.Replies)
-	}
+	kit.Must(t, stored.Status == state.Answered && stored.AnsweredMessage == first.Name &&
+		strings.HasPrefix(strings.TrimSpace(*stored.Response), "yes, please"),
+		"%s by %s, replies %+v", stored.Status, stored.AnsweredMessage, stored.Replies)
 	two := wait()
 	x.mustRead()
 	if stored := d.loadQuestion(two); stored.Status != state.Pending {
@@ -236,12 +256,10 @@ func TestReadMessages_WaitGetsFirstReply(t *testing.T) {
 	}
 	second := d.reply(thread, "", "and this")
 	x.mustRead()
-	if stored := d.loadQuestion(two); stored.AnsweredMessage != second.Name {
-		t.Errorf("the second wait has %+v", stored.Replies)
-	}
-	if len(d.noteKinds(one)) > 0 || len(d.loadQuestion(one).OwedNotes) > 0 {
-		t.Error("the thread of a wait is given notes")
-	}
+	stored = d.loadQuestion(two)
+	kit.True(t, stored.AnsweredMessage == second.Name, "the second wait has %+v", stored.Replies)
+	kit.True(t, len(d.noteKinds(one)) == 0 && len(d.loadQuestion(one).OwedNotes) == 0,
+		"the thread of a wait is given notes")
 }
 
 // A process that begins to wait in a thread gets what people write from then on, even
@@ -249,7 +267,8 @@ func TestReadMessages_WaitGetsFirstReply(t *testing.T) {
 func TestReadMessages_WaitWithFastClock(t *testing.T) {
 	d := newTestMachine(t)
 	d.clockLead.Store(int64(-time.Hour))
-	said, err := d.space.PostAs(&chatapi.User{Name: "users/carl", Type: "HUMAN"}, "", "a thread of other people")
+	said, err := d.space.PostAs(&chatapi.User{Name: "users/carl", Type: "HUMAN"}, "",
+		"a thread of other people")
 	kit.NoError(t, err)
 	d.clockLead.Store(int64(-30 * time.Second))
 	thread := said.Thread.Name
@@ -257,31 +276,33 @@ func TestReadMessages_WaitWithFastClock(t *testing.T) {
 		d.markPosted(q)
 		q.Mode, q.ThreadName, q.SubQuestions, q.PostedAt = state.ModeThread, thread, nil, nil
 	})
-	kit.NoError(t, state.AddToIndex(d.env, state.IndexEntry{RecordType: state.IndexedQuestion, Path: q.Path}))
+	kit.NoError(t,
+		state.AddToIndex(d.env, state.IndexEntry{RecordType: state.IndexedQuestion, Path: q.Path}))
 	x := newReadTest(d, d.writeQuestion(d.markPosted))
 	x.mustRead()
 	d.reply(thread, "", "said after the wait began")
 	x.mustRead()
-	if stored := d.loadQuestion(q); stored.Status != state.Answered {
-		t.Errorf("%s, replies %+v, read since %v", stored.Status, stored.Replies, stored.PostedAt)
-	}
+	stored := d.loadQuestion(q)
+	kit.True(t, stored.Status == state.Answered,
+		"%s, replies %+v, read since %v", stored.Status, stored.Replies, stored.PostedAt)
 }
 
 // A process that waited in a thread and was killed gets no reply. The next process that
 // waits there gets it.
 func TestReadMessages_KilledWaitGetsNoReply(t *testing.T) {
 	d := newTestMachine(t)
-	said, err := d.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "look at this")
-	kit.NoError(t, err)
+	said := d.postAsApp("", "look at this")
 	thread := said.Thread.Name
 	wait := func(ago time.Duration) (*state.Question, *state.Lock) {
 		q := d.writeQuestion(func(q *state.Question) {
 			d.markPosted(q)
-			q.Mode, q.ThreadName, q.SubQuestions, q.PostedAt, q.AskedAt = state.ModeThread, thread, nil, nil, time.Now().Add(-ago)
+			q.Mode, q.ThreadName, q.SubQuestions, q.PostedAt, q.AskedAt =
+				state.ModeThread, thread, nil, nil, time.Now().Add(-ago)
 		})
-		kit.NoError(t, state.AddToIndex(d.env, state.IndexEntry{RecordType: state.IndexedQuestion, Path: q.Path}))
-		lock, err := state.LockWaiter(d.env, q.Path)
-		kit.NoError(t, err)
+		kit.NoError(t, state.AddToIndex(d.env, state.IndexEntry{
+			RecordType: state.IndexedQuestion, Path: q.Path,
+		}))
+		lock := d.startWaiter(q)
 		return q, lock
 	}
 	one, lock := wait(time.Minute)
@@ -290,7 +311,8 @@ func TestReadMessages_KilledWaitGetsNoReply(t *testing.T) {
 	lock.Unlock()
 	m := d.reply(thread, "", "yes")
 	x.poller.readIndex()
-	if err := x.reader.listAndRelease(t.Context(), x.poller.spaceViews()[x.reader.chat]); err != nil {
+	if err := x.reader.listAndRelease(t.Context(),
+		x.poller.spaceViews()[x.reader.chat]); err != nil {
 		// before the poller has seen that the process is gone
 		t.Fatal(err)
 	}
@@ -303,9 +325,9 @@ func TestReadMessages_KilledWaitGetsNoReply(t *testing.T) {
 	two, lock := wait(0)
 	defer lock.Unlock()
 	x.mustRead()
-	if stored := d.loadQuestion(two); stored.AnsweredMessage != m.Name {
-		t.Errorf("the next is %s, with %+v", stored.Status, stored.Replies)
-	}
+	stored := d.loadQuestion(two)
+	kit.True(t, stored.AnsweredMessage == m.Name,
+		"the next is %s, with %+v", stored.Status, stored.Replies)
 }
 
 // A poller was off for long, and a list has more pages than are read at once: it is read
@@ -315,9 +337,11 @@ func TestReadMessages_LongBacklog(t *testing.T) {
 	d.pageSize.Store(2)
 	long := 10 * time.Hour
 	d.clockLead.Store(int64(-long))
-	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.AskedAt = q.AskedAt.Add(-long) })
-	said, err := d.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "look at this")
-	kit.NoError(t, err)
+	q := d.addQuestion(func(q *state.Question) {
+		d.markPosted(q)
+		q.AskedAt = q.AskedAt.Add(-long)
+	})
+	said := d.postAsApp("", "look at this")
 	thread := said.Thread.Name
 	other := d.reply("", "users/9", "of other people").Thread.Name
 	for n := range 300 {
@@ -326,9 +350,7 @@ func TestReadMessages_LongBacklog(t *testing.T) {
 	}
 	d.reply(thread, "", "an answer to what was said before")
 	d.clockLead.Store(int64(-time.Hour))
-	if _, err := d.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, thread, "and now?"); err != nil {
-		t.Fatal(err)
-	}
+	d.postAsApp(thread, "and now?")
 	right := d.reply(thread, "", "the answer")
 	d.clockLead.Store(0)
 	m := d.startThread(q)
@@ -337,25 +359,23 @@ func TestReadMessages_LongBacklog(t *testing.T) {
 		d.markPosted(q)
 		q.Mode, q.ThreadName, q.SubQuestions, q.PostedAt = state.ModeThread, thread, nil, nil
 	})
-	kit.NoError(t, state.AddToIndex(d.env, state.IndexEntry{RecordType: state.IndexedQuestion, Path: wait.Path}))
+	kit.NoError(t, state.AddToIndex(d.env, state.IndexEntry{
+		RecordType: state.IndexedQuestion, Path: wait.Path,
+	}))
 	x := newReadTest(d, q)
 	lists := 0
 	for d.loadQuestion(q).FindReply(m.Name) == nil || d.loadQuestion(wait).Status == state.Pending {
 		lists++
-		if lists > 10 {
-			t.Fatalf("%d lists, %d pages: %+v", lists, d.listCount.Load(), d.loadQuestion(wait))
-		}
+		kit.Must(t, lists <= 10,
+			"%d lists, %d pages: %+v", lists, d.listCount.Load(), d.loadQuestion(wait))
 		x.poller.readAndAttend(t.Context())
 		kit.NoError(t, x.reader.listSpace(t.Context(), x.poller.spaceViews()[x.reader.chat]))
 		x.poller.readAndAttend(t.Context())
 	}
-	if stored := d.loadQuestion(wait); stored.AnsweredMessage != right.Name {
-		t.Errorf("the thread's wait has %q of %+v", *stored.Response, stored.Replies)
-	}
-	if lists == 1 {
-		t.Errorf("one list read all of its %d pages", d.listCount.Load())
-	}
-	if got := d.logLines("replies cannot be read"); len(got) > 0 {
-		t.Errorf("logged: %q", got)
-	}
+	stored := d.loadQuestion(wait)
+	kit.True(t, stored.AnsweredMessage == right.Name,
+		"the thread's wait has %q of %+v", *stored.Response, stored.Replies)
+	kit.True(t, lists != 1, "one list read all of its %d pages", d.listCount.Load())
+	got := d.logLines("replies cannot be read")
+	kit.True(t, len(got) == 0, "logged: %q", got)
 }

@@ -67,7 +67,8 @@ func (h *usedOnceTest) describeUse(notes []string) string {
 		tag, _, _ := strings.Cut(text, "]")
 		tags = append(tags, tag+"]")
 	}
-	return fmt.Sprintf("%d answers, %d words, %d muted, %d left, told %q", answers, len(h.testSession.waitingPrompts()), muted, h.countUnfinished(), tags)
+	return fmt.Sprintf("%d answers, %d words, %d muted, %d left, told %q", answers,
+		len(h.testSession.waitingPrompts()), muted, h.countUnfinished(), tags)
 }
 
 // A poller that is killed at any step of handling a message loses no message and uses
@@ -91,9 +92,7 @@ func TestReceive_SurvivesAKill(t *testing.T) {
 			h.poller.readAndAttend(h.t.Context())
 			_ = h.reader.listAndRelease(h.t.Context(), h.poller.spaceViews()[h.reader.chat])
 			files, _ := filepath.Glob(filepath.Join(state.UserStateDir(h.env), "inbox", "*.json"))
-			if len(files) != 1 {
-				h.t.Fatalf("the inbox has %q", files)
-			}
+			kit.Must(h.t, len(files) == 1, "the inbox has %q", files)
 			b, err := os.ReadFile(files[0])
 			kit.NoError(h.t, err)
 			h.readAllNotes()
@@ -103,7 +102,9 @@ func TestReceive_SurvivesAKill(t *testing.T) {
 		"when all was done, and the watermark not moved": func(h *usedOnceTest) {
 			h.readAllNotes()
 			h.forgetReceipts()
-			_, err := state.SpacesIn(state.UserStateDir(h.env)).Change(h.reader.chat, func(s *state.Space) { s.Watermark = time.Time{} })
+			_, err := h.spaces().Change(h.reader.chat, func(s *state.Space) {
+				s.Watermark = time.Time{}
+			})
 			kit.NoError(h.t, err)
 		},
 	}
@@ -151,37 +152,37 @@ func (h *usedOnceTest) forgetReceipts() {
 // allNotes returns the notes in the session's thread about commands and prompts.
 func (h *usedOnceTest) allNotes() (notes []string) {
 	notes = slices.Clone(h.notes)
-	all, _ := state.OutboxIn(state.UserStateDir(h.env)).All()
+	all, _ := h.outbox().All()
 	for _, message := range all {
-		if message.Type == state.MessageNote && message.ThreadName == h.testSession.threadName && message.Question == "" {
+		if message.Type == state.MessageNote && message.ThreadName == h.testSession.threadName &&
+			message.Question == "" {
 			notes = append(notes, message.Parts...)
 		}
 	}
 	return notes
 }
 
-// A message that is edited or deleted before it is routed counts in its newest form.
+// A message that is edited or deleted before it is routed counts in its newest form, also
+// if its deletion is read first.
 func TestReceive_EditBeforeUseCounts(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.poller.readSessions()
 	at := time.Now().Add(-time.Second)
 	for _, text := range []string{"go on", "stop at once", "stop at once"} {
-		if !x.addEventMessage("edited", text, at) {
-			t.Fatal("not taken")
-		}
+		kit.True(t, x.addEventMessage("edited", text, at), "%q is not acknowledged", text)
 	}
 	x.addEventMessage("deleted", "delete it all", at)
 	_, space, _ := strings.Cut(x.reader.chat, "/")
-	for range 2 {
-		kit.NoError(t, x.poller.revokeIncoming(state.IncomingID(x.reader.chat, space+"/messages/deleted")))
+	for _, name := range []string{"deleted", "deleted", "deleted first"} {
+		id := state.IncomingID(x.reader.chat, space+"/messages/"+name)
+		kit.NoError(t, x.poller.revokeIncoming(id))
 	}
-	notes := x.readNotes()
+	x.addEventMessage("deleted first", "delete it all", at)
+	x.readNotes()
 	x.addEventMessage("edited", "too late", at)
 	x.addEventMessage("deleted", "back again", at)
-	notes = append(notes, x.readNotes()...)
-	if got := x.waitingPrompts(); !slices.Equal(got, []string{"stop at once"}) {
-		t.Errorf("said %q, told %q", got, notes)
-	}
+	x.readNotes()
+	x.checkPrompts("stop at once")
 }
 
 // Many messages of strangers keep out none of a person who may answer. A message that is
@@ -192,7 +193,8 @@ func TestReceive_StrangersKeepNobodyOut(t *testing.T) {
 	p.readSessions()
 	write := func(name, sender, thread string, at time.Time) error {
 		in := newIncoming("chat.example/"+appSpace, gchat.Message{
-			Name: appSpace + "/messages/" + name, ThreadName: appSpace + "/threads/" + thread, Text: "hello",
+			Name: appSpace + "/messages/" + name, ThreadName: appSpace + "/threads/" + thread,
+			Text:   "hello",
 			Sender: sender, IsHuman: true, CreateTime: at,
 		}, 0)
 		in.EventID = name
@@ -207,17 +209,15 @@ func TestReceive_StrangersKeepNobodyOut(t *testing.T) {
 	}
 	for n := range 50 {
 		err := write(fmt.Sprint("ours", n), "users/1", fmt.Sprint("u", n), now)
-		if err != nil {
-			t.Fatalf("words %d of who may answer: %v", n, err)
-		}
+		kit.Must(t, err == nil, "words %d of who may answer: %v", n, err)
 	}
 	kit.Equalf(t, refused, 50-state.MaxUndecidedOfStranger, "of 50 are left for later")
 	err := write("old", "users/1", "v", now.Add(-72*time.Hour))
 	p.readInbox()
-	isOld := slices.ContainsFunc(p.incoming, func(in *state.Incoming) bool { return in.ThreadName == appSpace+"/threads/v" })
-	if err != nil || isOld {
-		t.Errorf("what is three days old: %v, kept %v", err, isOld)
-	}
+	isOld := slices.ContainsFunc(p.incoming, func(in *state.Incoming) bool {
+		return in.ThreadName == appSpace+"/threads/v"
+	})
+	kit.True(t, err == nil && !isOld, "what is three days old: %v, kept %v", err, isOld)
 }
 
 // An event that could not be written to disk is not acknowledged. The watermark does not
@@ -231,22 +231,7 @@ func TestReceive_FullDiskLosesNoEvent(t *testing.T) {
 	d.runPoller(Options{Daemon: true})
 	m := g.awaitPost("Which?")
 	g.awaitDelivered(g.tap("users/1", m, card, "2", nil))
-	if g.countUnacknowledged() != 1 {
-		t.Error("acknowledged, and not written down")
-	}
+	kit.True(t, g.countUnacknowledged() == 1, "acknowledged, and not written down")
 	kit.NoError(t, os.Remove(inbox))
-	d.awaitQuestion(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
-}
-
-// A message that was deleted before its event came is not used.
-func TestReceive_DeletionBeforeMessageCounts(t *testing.T) {
-	x := newTestSession(t, nil)
-	x.poller.readSessions()
-	_, space, _ := strings.Cut(x.reader.chat, "/")
-	kit.NoError(t, x.poller.revokeIncoming(state.IncomingID(x.reader.chat, space+"/messages/deleted")))
-	x.addEventMessage("deleted", "delete it all", time.Now().Add(-time.Second))
-	x.readNotes()
-	if got := x.waitingPrompts(); len(got) > 0 {
-		t.Errorf("said %q", got)
-	}
+	d.awaitQuestion(q, "answered", isAnsweredWith("Two"))
 }

@@ -24,38 +24,43 @@ func TestReplies_JudgedOnce(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.Mode = state.ModeDeny })
 	reply := func(name, sender, text string, after time.Duration) state.Reply {
-		return state.Reply{MessageName: name, Sender: sender, Text: text, CreatedAt: q.AskedAt.Add(after)}
+		return state.Reply{
+			MessageName: name, Sender: sender, Text: text, CreatedAt: q.AskedAt.Add(after),
+		}
 	}
 	d.changeQuestion(q, func(q *state.Question) {
 		q.Replies = []state.Reply{ // in the order of arrival, not of writing
-			reply("m5", "users/1", "One", 6*time.Second), reply("m4", "users/1", "2", 5*time.Second), reply("m3", "users/1", " ", 3*time.Second),
-			reply("m2", "users/2", "1", 2*time.Second), reply("m2b", "users/2", "1", 3*time.Second), reply("m7", "users/2", "", 0),
+			reply("m5", "users/1", "One", 6*time.Second), reply("m4", "users/1", "2",
+				5*time.Second), reply("m3", "users/1", " ", 3*time.Second),
+			reply("m2", "users/2", "1", 2*time.Second), reply("m2b", "users/2", "1", 3*time.Second),
+			reply("m7", "users/2", "", 0),
 			reply("m0", "users/1", "1", -time.Minute), reply("m3b", "users/1", "7", 4*time.Second),
 		}
 	})
-	p := d.newPoller()
-	p.readIndex()
-	record := p.ownOldestFirst()[0]
+	p, record := d.readFirst()
 	for range 2 { // judging a second time changes nothing
 		p.judgeUnread(record)
 		after := d.loadQuestion(q)
 		want := map[string]state.Verdict{
-			"m7": state.VerdictIgnored, "m0": state.VerdictIgnored, "m2": state.VerdictRefused, "m2b": state.VerdictRefused, "m3": state.VerdictIgnored, "m3b": state.VerdictAskedBack,
-			"m4": state.VerdictUsed, "m5": state.VerdictLate,
+			"m7": state.VerdictIgnored, "m0": state.VerdictIgnored, "m2": state.VerdictRefused,
+			"m2b": state.VerdictRefused, "m3": state.VerdictIgnored,
+			"m3b": state.VerdictAskedBack,
+			"m4":  state.VerdictUsed, "m5": state.VerdictLate,
 		}
 		for name, v := range want {
 			kit.Equalf(t, after.FindReply(name).Verdict, v, "%s", name)
 		}
-		if after.Status != state.Answered || after.Answers["Which?"] != "Two" || after.AnsweredMessage != "m4" {
-			t.Errorf("%s %v by %s", after.Status, after.Answers, after.AnsweredMessage)
-		}
+		kit.True(t, after.Status == state.Answered && after.Answers["Which?"] == "Two" &&
+			after.AnsweredMessage == "m4",
+			"%s %v by %s", after.Status, after.Answers, after.AnsweredMessage)
 		owed := []state.OwedNote{
-			{About: state.NoteRefused, ReplyMessage: "m2"}, {About: state.NoteNoText, ReplyMessage: "m3"}, {About: state.NoteUnclear, ReplyMessage: "m3b"},
-			{About: state.NoteLate, ReplyMessage: "m5"}, {About: state.NoteLater, ReplyMessage: "m4"},
+			{About: state.NoteRefused, ReplyMessage: "m2"}, {About: state.NoteNoText,
+				ReplyMessage: "m3"}, {About: state.NoteUnclear, ReplyMessage: "m3b"},
+			{About: state.NoteLate, ReplyMessage: "m5"}, {
+				About: state.NoteLater, ReplyMessage: "m4",
+			},
 		}
-		if !slices.Equal(after.OwedNotes, owed) {
-			t.Errorf("owes %+v", after.OwedNotes)
-		}
+		kit.True(t, slices.Equal(after.OwedNotes, owed), "owes %+v", after.OwedNotes)
 	}
 }
 
@@ -83,19 +88,21 @@ func TestReplies_WithoutWaitingHook(t *testing.T) {
 			})
 			d.changeQuestion(q, func(q *state.Question) {
 				q.AskedAt = time.Now().Add(-c.age)
-				q.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", Text: "2", CreatedAt: time.Now()}}
+				q.Replies = []state.Reply{
+					{MessageName: "m", Sender: "users/1", Text: "2", CreatedAt: time.Now()},
+				}
 			})
 			if c.waiter {
-				l, err := state.LockWaiter(d.env, q.Path)
-				kit.NoError(t, err)
-				defer l.Unlock()
+				d.startWaiter(q)
 			}
 			p := d.newPoller()
 			p.readIndex()
 			p.judgeUnread(p.ownOldestFirst()[0])
 			stored := d.loadQuestion(q)
 			kit.Equal(t, stored.Replies[0].Verdict, c.want)
-			kit.Equalf(t, len(stored.OwedNotes) == 1 && stored.OwedNotes[0].About == state.NoteNoWaiter, (c.want == state.VerdictNoWaiter), "owes %+v", stored.OwedNotes)
+			kit.Equalf(t,
+				len(stored.OwedNotes) == 1 && stored.OwedNotes[0].About == state.NoteNoWaiter,
+				(c.want == state.VerdictNoWaiter), "owes %+v", stored.OwedNotes)
 		})
 	}
 }
@@ -105,10 +112,11 @@ func TestReplies_WithoutWaitingHook(t *testing.T) {
 func TestReplies_KilledHookGetsNote(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.Mode = state.ModeNative })
-	l, err := state.LockWaiter(d.env, q.Path)
-	kit.NoError(t, err)
+	l := d.startWaiter(q)
 	d.changeQuestion(q, func(q *state.Question) {
-		q.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", Text: "2", CreatedAt: time.Now()}}
+		q.Replies = []state.Reply{
+			{MessageName: "m", Sender: "users/1", Text: "2", CreatedAt: time.Now()},
+		}
 	})
 	p := d.newPoller()
 	p.readAndAttend(t.Context())
@@ -118,9 +126,11 @@ func TestReplies_KilledHookGetsNote(t *testing.T) {
 	l.Unlock()
 	p.readAndAttend(t.Context())
 	p.readAndAttend(t.Context())
-	if stored := d.loadQuestion(q); stored.Status != state.Answered || stored.Replies[0].Verdict != state.VerdictNoWaiter || !slices.Equal(d.noteKinds(q), []string{state.NoteNoWaiter}) {
-		t.Errorf("%s, %+v, notes %q", stored.Status, stored.Replies, d.noteKinds(q))
-	}
+	stored := d.loadQuestion(q)
+	kit.True(t, stored.Status == state.Answered &&
+		stored.Replies[0].Verdict == state.VerdictNoWaiter &&
+		slices.Equal(d.noteKinds(q), []string{state.NoteNoWaiter}),
+		"%s, %+v, notes %q", stored.Status, stored.Replies, d.noteKinds(q))
 }
 
 // While somebody edits the file that says who may answer, the login's own person may
@@ -128,19 +138,22 @@ func TestReplies_KilledHookGetsNote(t *testing.T) {
 func TestReplies_HalfWrittenConfiguration(t *testing.T) {
 	d := newTestMachine(t)
 	delete(d.vars, "GCHAT_ALLOWED_USERS")
-	config, login := filepath.Join(d.dir, ".config", "gchat-hooks", "config.json"), config.LoginFile(d.env)
+	config, login :=
+		filepath.Join(d.dir, ".config", "gchat-hooks", "config.json"), config.LoginFile(d.env)
 	write := func(path, content string) {
 		t.Helper()
-		kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		kit.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+		writeFile(t, path, content, 0o600)
 	}
-	write(login, `{"type":"authorized_user","client_id":"x","client_secret":"y","refresh_token":"z","token_uri":"https://127.0.0.1:1/",
-		"scopes":[],"made_by":"gchat-hooks login","logged_in_at":"2026-11-22T00:00:00Z","user":"users/1"}`)
+	write(login, `{"type":"authorized_user","client_id":"x","client_secret":"y","refresh_token":"z",
+		"token_uri":"https://127.0.0.1:1/","scopes":[],"made_by":"gchat-hooks login",
+		"logged_in_at":"2026-11-22T00:00:00Z","user":"users/1"}`)
 	write(config, `{"allowed_users":["users/2"],`)
 	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.Mode = state.ModeDeny })
 	d.changeQuestion(q, func(q *state.Question) {
 		for _, who := range []string{"users/3", "users/1"} {
-			q.Replies = append(q.Replies, state.Reply{MessageName: who, Sender: who, Text: "2", CreatedAt: time.Now()})
+			q.Replies = append(q.Replies, state.Reply{
+				MessageName: who, Sender: who, Text: "2", CreatedAt: time.Now(),
+			})
 		}
 	})
 	p := d.newPoller()
@@ -156,9 +169,9 @@ func TestReplies_HalfWrittenConfiguration(t *testing.T) {
 	before, err := os.Stat(q.Path)
 	kit.NoError(t, err)
 	verdicts(state.VerdictUnread, state.VerdictUsed)
-	if after, err := os.Stat(q.Path); err != nil || !os.SameFile(before, after) {
-		t.Errorf("the file is rewritten though nothing is new: %v", err)
-	}
+	after, err := os.Stat(q.Path)
+	kit.True(t, err == nil && os.SameFile(before, after),
+		"the file is rewritten though nothing is new: %v", err)
 	write(config, `{"allowed_users":["users/2"]}`)
 	verdicts(state.VerdictRefused, state.VerdictUsed)
 }
@@ -173,20 +186,30 @@ func TestReplyFile_AnswersItsQuestion(t *testing.T) {
 		other   func(*state.Question)
 		want    bool
 	}{
-		"not trusted":                     {"main", time.Minute, nil, false},
-		"not trusted, by id":              {"s-1", time.Minute, nil, true},
-		"not trusted, but its folder":     {"main", time.Minute, nil, true},
-		"by the session's id":             {"s-1", time.Minute, nil, true},
-		"by its name":                     {"main", time.Minute, nil, true},
-		"just before":                     {"main", -time.Second, nil, true},
-		"to an earlier question":          {"s-1", -10 * time.Second, nil, false},
-		"two of that name ask":            {"main", time.Minute, main, false},
-		"two of that name ask, by id":     {"s-1", time.Minute, main, true},
-		"one session asks twice":          {"main", time.Minute, func(q *state.Question) { q.SessionName, q.SessionID = "main", "s-1" }, true},
-		"another name asks":               {"main", time.Minute, func(q *state.Question) { q.SessionName = "side" }, true},
-		"the other's Claude Code is gone": {"main", time.Minute, func(q *state.Question) { q.SessionName, q.ClaudePID = "main", 1<<30 }, true},
+		"not trusted":                 {"main", time.Minute, nil, false},
+		"not trusted, by id":          {"s-1", time.Minute, nil, true},
+		"not trusted, but its folder": {"main", time.Minute, nil, true},
+		"by the session's id":         {"s-1", time.Minute, nil, true},
+		"by its name":                 {"main", time.Minute, nil, true},
+		"just before":                 {"main", -time.Second, nil, true},
+		"to an earlier question":      {"s-1", -10 * time.Second, nil, false},
+		"two of that name ask":        {"main", time.Minute, main, false},
+		"two of that name ask, by id": {"s-1", time.Minute, main, true},
+		"one session asks twice": {
+			"main", time.Minute,
+			func(q *state.Question) { q.SessionName, q.SessionID = "main", "s-1" }, true,
+		},
+		"another name asks": {
+			"main", time.Minute, func(q *state.Question) { q.SessionName = "side" }, true,
+		},
+		"the other's Claude Code is gone": {
+			"main", time.Minute,
+			func(q *state.Question) { q.SessionName, q.ClaudePID = "main", 1<<30 }, true,
+		},
 		"the other has its answer": {"main", time.Minute, func(q *state.Question) {
-			q.SessionName, q.Status, q.Answers = "main", state.Answered, map[string]string{"Which?": "Two"}
+			q.SessionName, q.Status, q.Answers = "main", state.Answered, map[string]string{
+				"Which?": "Two",
+			}
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -194,18 +217,20 @@ func TestReplyFile_AnswersItsQuestion(t *testing.T) {
 			if !strings.HasPrefix(name, "not trusted") {
 				d.vars["CLAUDE_PROJECT_DIR"] = filepath.Join(d.dir, "shop")
 			}
-			q := d.addQuestion(func(q *state.Question) { main(q); q.AskedAt = time.Now().Add(-c.written) })
+			q := d.addQuestion(func(q *state.Question) {
+				main(q)
+				q.AskedAt = time.Now().Add(-c.written)
+			})
 			if c.other != nil {
 				d.addQuestion(c.other)
 			}
 			path := filepath.Join(stateDirOf(q), "user-input-queue", c.file+".txt")
-			kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-			kit.NoError(t, os.WriteFile(path, []byte("2\n"), 0o600))
+			writeFile(t, path, "2\n", 0o600)
 			future := time.Now().Add(time.Hour) // an archive can set such a modification time
 			kit.NoError(t, os.Chtimes(path, future, future))
 			p := d.newPoller()
 			// it is written to its end
-			p.Now = func() time.Time { return time.Now().Add(time.Second) }
+			p.Now = shifted(time.Second)
 			if name == "not trusted, but its folder" {
 				p.QuestionDirs = []string{filepath.Dir(q.Path)}
 			}
@@ -214,12 +239,11 @@ func TestReplyFile_AnswersItsQuestion(t *testing.T) {
 				p.readReplyFile(p.ownOldestFirst()[0])
 			}
 			kit.Equalf(t, len(d.loadQuestion(q).Replies) == 1, c.want, "taken")
-			if _, err := os.Stat(path); os.IsNotExist(err) != c.want {
-				t.Errorf("the file: %v", err)
-			}
-			if n := len(d.logLines("reply file not used")); (n == 1) == c.want || n > 1 {
-				t.Errorf("the log says %d times that it is not used", n)
-			}
+			_, err := os.Stat(path)
+			kit.True(t, os.IsNotExist(err) == c.want, "the file: %v", err)
+			n := len(d.logLines("reply file not used"))
+			kit.True(t, (n == 1) != c.want && n <= 1,
+				"the log says %d times that it is not used", n)
 		})
 	}
 }
@@ -229,19 +253,20 @@ func TestReplyFile_SameTextTwice(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(func(q *state.Question) {
 		q.AskedAt = time.Now().Add(-time.Hour)
-		q.SubQuestions = append(q.SubQuestions, state.SubQuestion{Question: "And?", Options: q.SubQuestions[0].Options, OptionCount: 2})
+		q.SubQuestions = append(q.SubQuestions, state.SubQuestion{
+			Question: "And?", Options: q.SubQuestions[0].Options, OptionCount: 2,
+		})
 	})
 	p := d.newPoller()
-	p.Now = func() time.Time { return time.Now().Add(time.Second) } // each is written to its end
+	p.Now = shifted(time.Second) // each is written to its end
 	for range 2 {
 		path := filepath.Join(filepath.Join(stateDirOf(q), "user-input-queue"), q.SessionID+".txt")
-		kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		kit.NoError(t, os.WriteFile(path, []byte("1\n"), 0o600))
+		writeFile(t, path, "1\n", 0o600)
 		p.readAndAttend(t.Context())
 	}
-	if stored := d.loadQuestion(q); stored.Status != state.Answered {
-		t.Errorf("it is %s, with %d replies", stored.Status, len(stored.Replies))
-	}
+	stored := d.loadQuestion(q)
+	kit.True(t, stored.Status == state.Answered,
+		"it is %s, with %d replies", stored.Status, len(stored.Replies))
 }
 
 // A poller was killed after it wrote a reply file into a question and before it removed
@@ -251,43 +276,53 @@ func TestReplyFile_AnswersOneQuestion(t *testing.T) {
 	asked := func(q *state.Question) { q.SessionID, q.ClaudeSessionID = "s", "s" }
 	one, two := d.addQuestion(asked), d.addQuestion(asked)
 	path := filepath.Join(filepath.Join(stateDirOf(one), "user-input-queue"), "s.txt")
-	kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-	kit.NoError(t, os.WriteFile(path, []byte("1\n"), 0o600))
+	writeFile(t, path, "1\n", 0o600)
 	var file unix.Stat_t
 	kit.NoError(t, unix.Lstat(path, &file))
 	d.changeQuestion(one, func(q *state.Question) {
 		said := fmt.Sprintf("local/%x-%x", file.Ino, time.Unix(file.Ctim.Unix()).UnixNano())
-		q.Replies = []state.Reply{{MessageName: said, Sender: state.LocalSender, Text: "1\n", CreatedAt: time.Now().UTC()}}
+		q.Replies = []state.Reply{
+			{
+				MessageName: said, Sender: state.LocalSender, Text: "1\n",
+				CreatedAt: time.Now().UTC(),
+			},
+		}
 	})
-	if _, err := state.CloseQuestion(one.Path, state.Resolved, "terminal", nil); err != nil {
-		t.Fatal(err)
-	}
+	d.closeQuestion(one, state.Resolved, "terminal")
 	p := d.newPoller()
-	p.Now = func() time.Time { return time.Now().Add(time.Second) } // it is written to its end
+	p.Now = shifted(time.Second) // it is written to its end
 	p.readAndAttend(t.Context())
 	p.readAndAttend(t.Context())
-	if stored := d.loadQuestion(two); len(stored.Replies) > 0 {
-		t.Errorf("the other question has %+v", stored.Replies)
-	}
-	if _, err := os.Stat(path); !os.IsNotExist(err) {
-		t.Errorf("the file stays: %v", err)
-	}
+	stored := d.loadQuestion(two)
+	kit.True(t, len(stored.Replies) == 0, "the other question has %+v", stored.Replies)
+	_, err := os.Stat(path)
+	kit.True(t, os.IsNotExist(err), "the file stays: %v", err)
 }
 
 // A checkout can contain a link or a pipe in place of a reply file, or a link in place
 // of its folder. The poller neither reads them as replies nor waits for them.
 func TestReplyFile_MustBePlainFile(t *testing.T) {
 	for name, plant := range map[string]func(folder, theirs string) error{
-		"link":          func(folder, theirs string) error { return os.Symlink(theirs, filepath.Join(folder, "main.txt")) },
-		"pipe":          func(folder, _ string) error { return syscall.Mkfifo(filepath.Join(folder, "main.txt"), 0o600) },
-		"linked folder": func(folder, theirs string) error { os.Remove(folder); return os.Symlink(filepath.Dir(theirs), folder) },
+		"link": func(folder, theirs string) error {
+			return os.Symlink(theirs, filepath.Join(folder, "main.txt"))
+		},
+		"pipe": func(folder, _ string) error {
+			return syscall.Mkfifo(filepath.Join(folder, "main.txt"), 0o600)
+		},
+		"linked folder": func(folder, theirs string) error {
+			os.Remove(folder)
+			return os.Symlink(filepath.Dir(theirs), folder)
+		},
 		"too large": func(folder, _ string) error {
-			return os.WriteFile(filepath.Join(folder, "main.txt"), make([]byte, maxReplyFile+1), 0o600)
+			return os.WriteFile(filepath.Join(folder, "main.txt"), make([]byte, maxReplyFile+1),
+				0o600)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newTestMachine(t)
-			q := d.addQuestion(func(q *state.Question) { q.SessionName, q.AskedAt = "main", time.Now().Add(-time.Hour) })
+			q := d.addQuestion(func(q *state.Question) {
+				q.SessionName, q.AskedAt = "main", time.Now().Add(-time.Hour)
+			})
 			theirs := filepath.Join(t.TempDir(), "main.txt")
 			folder := filepath.Join(stateDirOf(q), "user-input-queue")
 			kit.NoError(t, os.WriteFile(theirs, []byte("2\n"), 0o600))
@@ -295,13 +330,12 @@ func TestReplyFile_MustBePlainFile(t *testing.T) {
 			kit.NoError(t, plant(folder, theirs))
 			p := d.newPoller()
 			// it is written to its end
-			p.Now = func() time.Time { return time.Now().Add(time.Second) }
+			p.Now = shifted(time.Second)
 			p.readIndex()
 			p.readReplyFile(p.ownOldestFirst()[0])
 			kit.Equalf(t, len(d.loadQuestion(q).Replies), 0, "replies")
-			if b, _ := os.ReadFile(theirs); string(b) != "2\n" {
-				t.Errorf("the person's file holds %q", b)
-			}
+			b, _ := os.ReadFile(theirs)
+			kit.True(t, string(b) == "2\n", "the person's file holds %q", b)
 		})
 	}
 }
@@ -313,10 +347,16 @@ func TestReplies_BehindDeliveredAnswer(t *testing.T) {
 	now := time.Now().UTC()
 	q := d.addQuestion(func(q *state.Question) {
 		d.markPosted(q)
-		q.Mode, q.Status, q.ResolvedAt, q.ResolvedBy, q.DeliveredAt = state.ModeDeny, state.Resolved, &now, "chat", &now
-		q.AnsweredMessage, q.AnsweredBy, q.Answers = "m1", space.PersonName, map[string]string{"Which?": "Two"}
+		q.Mode, q.Status, q.ResolvedAt, q.ResolvedBy, q.DeliveredAt =
+			state.ModeDeny, state.Resolved, &now, "chat", &now
+		q.AnsweredMessage, q.AnsweredBy, q.Answers = "m1", space.PersonName, map[string]string{
+			"Which?": "Two",
+		}
 		q.Replies = []state.Reply{
-			{MessageName: "m1", Sender: q.AnsweredBy, Text: "2", CreatedAt: now, Verdict: state.VerdictUsed},
+			{
+				MessageName: "m1", Sender: q.AnsweredBy, Text: "2", CreatedAt: now,
+				Verdict: state.VerdictUsed,
+			},
 			{MessageName: "m2", Sender: q.AnsweredBy, Text: "thanks, and tidy up", CreatedAt: now},
 		}
 	})
@@ -325,7 +365,8 @@ func TestReplies_BehindDeliveredAnswer(t *testing.T) {
 	for _, record := range p.ownRecords {
 		p.judgeUnread(record)
 	}
-	if q = d.loadQuestion(q); !slices.Equal(q.OwedNotes, []state.OwedNote{{About: state.NoteLate, ReplyMessage: "m2"}}) {
-		t.Errorf("owed are %+v", q.OwedNotes)
-	}
+	q = d.loadQuestion(q)
+	kit.True(t,
+		slices.Equal(q.OwedNotes, []state.OwedNote{{About: state.NoteLate, ReplyMessage: "m2"}}),
+		"owed are %+v", q.OwedNotes)
 }

@@ -3,18 +3,16 @@ package poller
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	chatapi "google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
-	"slices"
 )
 
 // Another program posted two questions into one thread. A reply answers the older one,
@@ -25,18 +23,20 @@ func TestRoute_OneReplyOneQuestion(t *testing.T) {
 	x := newReadTest(d, older)
 	first := d.startThread(older)
 	d.changeQuestion(newer, func(q *state.Question) {
-		q.ThreadName, q.ThreadKey, q.AskedAt = first.Thread.Name, older.ThreadKey, q.AskedAt.Add(time.Second)
+		q.ThreadName, q.ThreadKey, q.AskedAt =
+			first.Thread.Name, older.ThreadKey, q.AskedAt.Add(time.Second)
 	})
 	x.mustRead()
 	x.mustRead()
-	if d.loadQuestion(older).Answers["Which?"] != "Two" || d.loadQuestion(newer).Status != state.Pending {
-		t.Fatalf("older %v, newer %v", d.loadQuestion(older).Answers, d.loadQuestion(newer).Answers)
-	}
+	kit.Must(t, d.loadQuestion(older).Answers["Which?"] == "Two" &&
+		d.loadQuestion(newer).Status == state.Pending,
+		"older %v, newer %v", d.loadQuestion(older).Answers, d.loadQuestion(newer).Answers)
 	d.reply(first.Thread.Name, "", "1")
 	x.mustRead()
-	if d.loadQuestion(newer).Answers["Which?"] != "One" || len(d.loadQuestion(older).Replies) != 1 {
-		t.Errorf("newer %v, older has %d replies", d.loadQuestion(newer).Answers, len(d.loadQuestion(older).Replies))
-	}
+	kit.True(t, d.loadQuestion(newer).Answers["Which?"] == "One" &&
+		len(d.loadQuestion(older).Replies) == 1,
+		"newer %v, older has %d replies", d.loadQuestion(newer).Answers,
+		len(d.loadQuestion(older).Replies))
 }
 
 // In a space without threads a reply answers the question that it quotes. A reply without
@@ -49,23 +49,28 @@ func TestRoute_QuoteNamesTheQuestion(t *testing.T) {
 	x := newReadTest(d, first)
 	say := func(name, text, quotes string) {
 		x.poller.readAndAttend(t.Context())
-		m := gchat.Message{Name: space.Name + "/messages/" + name, ThreadName: first.ThreadName, Text: text, CreateTime: at, QuotedMessage: quotes}
+		m := gchat.Message{
+			Name: space.Name + "/messages/" + name, ThreadName: first.ThreadName, Text: text,
+			CreateTime: at, QuotedMessage: quotes,
+		}
 		m.Sender, m.IsHuman = "users/1", true
 		kit.NoError(t, x.poller.addIncoming(newIncoming(x.reader.chat, m, 0)))
 		x.poller.readAndAttend(t.Context())
 	}
 	say("a", "1", "")
-	if q := d.loadQuestion(first); q.Status != state.Pending || fmt.Sprint(d.noteKinds(q)) != "["+state.NoteUnclear+"]" {
-		t.Errorf("%s, told %q", q.Status, d.noteKinds(q))
-	}
+	q := d.loadQuestion(first)
+	kit.True(t, q.Status == state.Pending &&
+		fmt.Sprint(d.noteKinds(q)) == "["+state.NoteUnclear+"]",
+		"%s, told %q", q.Status, d.noteKinds(q))
 	say("b", "2", second.MessageName)
-	kit.Equalf(t, d.loadQuestion(second).Answers["Which?"], "Two", "the quoted one is answered with")
+	kit.Equalf(t, d.loadQuestion(second).Answers["Which?"], "Two",
+		"the quoted one is answered with")
 	say("a", "1", "")
-	if q := d.loadQuestion(first); q.Status != state.Pending {
-		t.Errorf("answered with %v", q.Answers)
-	}
+	q = d.loadQuestion(first)
+	kit.True(t, q.Status == state.Pending, "answered with %v", q.Answers)
 	say("c", "1", "")
-	kit.Equalf(t, d.loadQuestion(first).Answers["Which?"], "One", "the last one that is open is answered with")
+	kit.Equalf(t, d.loadQuestion(first).Answers["Which?"], "One",
+		"the last one that is open is answered with")
 }
 
 // A question that timed out may have been asked once more, or have its answer. It then
@@ -77,21 +82,23 @@ func TestRoute_YoungerQuestionGetsReply(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newTestMachine(t)
-			m, err := d.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "question")
-			kit.NoError(t, err)
+			m := d.postAsApp("", "question")
 			d.addQuestion(func(q *state.Question) {
 				d.markPosted(q)
-				q.ThreadName, q.AskedAt, q.Status, q.Mode = m.Thread.Name, q.AskedAt.Add(-time.Minute), state.TimedOut, state.ModeDeny
+				q.ThreadName, q.AskedAt, q.Status, q.Mode =
+					m.Thread.Name, q.AskedAt.Add(-time.Minute), state.TimedOut, state.ModeDeny
 				over(q)
 			})
-			young := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.ThreadName = m.Thread.Name })
+			young := d.addQuestion(func(q *state.Question) {
+				d.markPosted(q)
+				q.ThreadName = m.Thread.Name
+			})
 			x := newReadTest(d, young)
 			x.mustRead()
 			d.reply(m.Thread.Name, "", "1")
 			x.mustRead()
-			if stored := d.loadQuestion(young); stored.Status != state.Answered {
-				t.Errorf("the younger is %s", stored.Status)
-			}
+			stored := d.loadQuestion(young)
+			kit.True(t, stored.Status == state.Answered, "the younger is %s", stored.Status)
 		})
 	}
 }
@@ -101,10 +108,10 @@ func TestRoute_YoungerQuestionGetsReply(t *testing.T) {
 func TestRoute_ReplyToReportGetsNote(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(d.markPosted)
-	m, err := d.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "a report")
-	kit.NoError(t, err)
-	if _, err := state.SessionsIn(state.UserStateDir(d.env)).Change("s", func(s *state.Session) {
-		s.Name, s.ThreadName, s.Chat, s.Environment = "shop", m.Thread.Name, q.Chat, state.Environment(d.env)
+	m := d.postAsApp("", "a report")
+	if _, err := d.sessions().Change("s", func(s *state.Session) {
+		s.Name, s.ThreadName, s.Chat, s.Environment =
+			"shop", m.Thread.Name, q.Chat, state.Environment(d.env)
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -115,26 +122,24 @@ func TestRoute_ReplyToReportGetsNote(t *testing.T) {
 	kit.NoError(t, err)
 	x.mustRead()
 	x.mustRead()
-	all, _ := state.OutboxIn(state.UserStateDir(d.env)).All()
+	all, _ := d.outbox().All()
 	var keys []string
 	for _, one := range all {
 		keys = append(keys, one.Key)
 	}
-	if len(keys) != 1 || keys[0] != state.MessageID("nobody", mine.Name) {
-		t.Fatalf("%d echoes: %q (not to %s)", len(keys), keys, other.Name)
-	}
+	kit.Must(t, len(keys) == 1 && keys[0] == state.MessageID("nobody", mine.Name),
+		"%d echoes: %q (not to %s)", len(keys), keys, other.Name)
 	for all[0].SentAt.IsZero() {
 		x.poller.sender.sendUntilIdle(t.Context())
-		all, _ = state.OutboxIn(state.UserStateDir(d.env)).All()
+		all, _ = d.outbox().All()
 	}
-	if err := state.OutboxIn(state.UserStateDir(d.env)).RemoveMessage(d.env, all[0]); err != nil {
+	if err := d.outbox().RemoveMessage(d.env, all[0]); err != nil {
 		// its receipt was swept
 		t.Fatal(err)
 	}
 	newReadTest(d, q).mustRead()
-	if all, _ := state.OutboxIn(state.UserStateDir(d.env)).All(); len(all) > 0 {
-		t.Errorf("a later poller tells it again: %q", all[0].Parts)
-	}
+	all, _ = d.outbox().All()
+	kit.True(t, len(all) == 0, "a later poller tells it again: %+v", all)
 }
 
 // Another process may read the space. Then a reply can be in the inbox before this poller
@@ -143,8 +148,7 @@ func TestRoute_ReplyBeforeItsQuestion(t *testing.T) {
 	x := newTestSession(t, nil)
 	over := x.addQuestion(x.markPosted)
 	thread := x.beginThread(over)
-	_, err := state.CloseQuestion(over.Path, state.Resolved, "chat", nil)
-	kit.NoError(t, err)
+	x.closeQuestion(over, state.Resolved, "chat")
 	ctx, stop := context.WithCancel(t.Context())
 	stopped := make(chan bool)
 	go func() {
@@ -187,9 +191,8 @@ func TestRoute_ReplyWaitsForReceipt(t *testing.T) {
 	q = x.changeQuestion(q, func(q *state.Question) { q.ThreadName = thread })
 	x.poller.readIndex()
 	x.poller.readAndAttend(t.Context())
-	if stored := x.loadQuestion(q); len(stored.Replies) != 1 {
-		t.Errorf("%d replies are stored", len(stored.Replies))
-	}
+	stored := x.loadQuestion(q)
+	kit.True(t, len(stored.Replies) == 1, "%d replies are stored", len(stored.Replies))
 }
 
 // The same holds in a session's thread, for a message that is no reply.
@@ -197,12 +200,14 @@ func TestRoute_AttachmentGetsNote(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.readNotes()
 	err := x.poller.addIncoming(newIncoming(x.reader.chat, gchat.Message{
-		Name: "spaces/local/messages/picture", ThreadName: x.threadName, Sender: "users/local-human", IsHuman: true,
+		Name: "spaces/local/messages/picture", ThreadName: x.threadName,
+		Sender: "users/local-human", IsHuman: true,
 		Text: "make it look like this", CreateTime: time.Now(), HasAttachment: true,
 	}, 0))
 	kit.NoError(t, err)
 	notes := slices.Concat(x.readNotes(), x.readNotes())
-	if !slices.ContainsFunc(notes, func(text string) bool { return strings.HasPrefix(text, "[Words only] The attachment was not read") }) {
-		t.Errorf("told %q", notes)
-	}
+	kit.True(t, slices.ContainsFunc(notes, func(text string) bool {
+		return strings.HasPrefix(text,
+			"[Words only] The attachment was not read")
+	}), "told %q", notes)
 }

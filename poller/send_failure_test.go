@@ -17,8 +17,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// In TestSendFailure_WhatItMeans, Chat fails on the first message of three lanes and then
-// works.
+// Chat fails on the first message of three lanes and then works.
 func TestSendFailure_WhatItMeans(t *testing.T) {
 	hangUp := func(string, http.ResponseWriter, func()) bool { panic(http.ErrAbortHandler) }
 	for _, c := range []struct {
@@ -30,77 +29,98 @@ func TestSendFailure_WhatItMeans(t *testing.T) {
 		notice string
 		found  bool // it is asked for before it is sent again
 	}{
-		{"wrong token", answerWithError(403, "PERMISSION_DENIED", "no"), false, time.Minute, false, "nothing can be sent", false},
-		{"wrong key", answerWithError(400, "INVALID_ARGUMENT", "API key not valid"), false, time.Minute, false, "nothing can be sent", false},
-		{"refused", answerWithError(400, "INVALID_ARGUMENT", "no such field"), true, 0, true, "was refused", false},
-		{"space gone", answerWithError(404, "NOT_FOUND", "no"), true, 0, true, "was refused", false},
-		{"too many", answerWithError(429, "RESOURCE_EXHAUSTED", "slow"), false, time.Second, false, "", false},
-		{"too many, says when", answerWithError(429, "RESOURCE_EXHAUSTED", "slow", "Retry-After", "77"),
+		{
+			"wrong token", answerWithError(403, "PERMISSION_DENIED", "no"), false, time.Minute,
+			false, "nothing can be sent", false,
+		},
+		{
+			"wrong key", answerWithError(400, "INVALID_ARGUMENT", "API key not valid"), false,
+			time.Minute, false, "nothing can be sent", false,
+		},
+		{
+			"refused", answerWithError(400, "INVALID_ARGUMENT", "no such field"), true, 0, true,
+			"was refused", false,
+		},
+		{
+			"space gone", answerWithError(404, "NOT_FOUND", "no"), true, 0, true, "was refused",
+			false,
+		},
+		{
+			"too many", answerWithError(429, "RESOURCE_EXHAUSTED", "slow"), false, time.Second,
+			false, "", false,
+		},
+		{"too many, says when", answerWithError(429, "RESOURCE_EXHAUSTED", "slow", "Retry-After",
+			"77"),
 			false, 77 * time.Second, false, "", false},
-		{"stumbles", answerWithError(503, "UNAVAILABLE", "sorry"), true, time.Second, false, "", true},
+		{
+			"stumbles", answerWithError(503, "UNAVAILABLE", "sorry"), true, time.Second, false, "",
+			true,
+		},
 		{"hangs up", hangUp, false, time.Second, false, "", true},
 		{"cut after storing", breakAfterStore, false, time.Second, false, "", true},
-		{"a hotel's network", func(_ string, w http.ResponseWriter, _ func()) bool { fmt.Fprint(w, "<html>"); return true },
+		{"a hotel's network", func(_ string, w http.ResponseWriter, _ func()) bool {
+			fmt.Fprint(w, "<html>")
+			return true
+		},
 			false, time.Second, false, "", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := newSendTest(t)
-			s := o.newSender()
+			s := o.poller.newSender()
 			first := o.enqueueReport("a", "first")
 			o.setFault(c.fault)
 			next := s.sendUntilIdle(t.Context())
-			if got := o.reloadMessage(first); (got.SetAsideReason != "") != c.aside || got.LastError == "" {
-				t.Errorf("set aside: %q, last error: %q", got.SetAsideReason, got.LastError)
-			}
+			got := o.reloadMessage(first)
+			kit.True(t, (got.SetAsideReason != "") == c.aside && got.LastError != "",
+				"set aside: %q, last error: %q", got.SetAsideReason, got.LastError)
 			if c.after > 0 && next.Sub(o.now()).Round(time.Second) != c.after {
 				t.Errorf("next in %v, want %v", next.Sub(o.now()), c.after)
 			}
-			text := state.SessionsIn(o.userStateDir).TakeNotices("a")
-			if (c.notice == "") != (text == "") || !strings.Contains(text, c.notice) {
-				t.Errorf("notice %q, want %q", text, c.notice)
-			}
+			text := o.sessions().TakeNotices("a")
+			kit.True(t, (c.notice == "") == (text == "") && strings.Contains(text, c.notice),
+				"notice %q, want %q", text, c.notice)
 			o.setFault(nil)
 			second, other := o.enqueueReport("a", "second"), o.enqueueReport("b", "other")
 			s.sendUntilIdle(t.Context())
-			kit.Equalf(t, o.reloadMessage(other).IsFinal(), c.others, "the other lane's message sent")
-			kit.Equalf(t, o.reloadMessage(second).IsFinal(), c.aside, "the same lane's message sent")
+			kit.Equalf(t, o.reloadMessage(other).IsFinal(), c.others,
+				"the other lane's message sent")
+			kit.Equalf(t, o.reloadMessage(second).IsFinal(), c.aside,
+				"the same lane's message sent")
 			o.findCount = 0
 			o.advance(c.after)
 			s.sendUntilIdle(t.Context())
-			if !o.reloadMessage(first).IsFinal() || !o.reloadMessage(second).IsFinal() || !o.reloadMessage(other).IsFinal() {
-				t.Error("something still waits")
-			}
-			if n := o.findCount; (n > 0) != c.found {
-				t.Errorf("asked for %d times", n)
-			}
+			kit.True(t, o.reloadMessage(first).IsFinal() && o.reloadMessage(second).IsFinal() &&
+				o.reloadMessage(other).IsFinal(),
+				"something still waits")
+			n := o.findCount
+			kit.True(t, (n > 0) == c.found, "asked for %d times", n)
 			seen := o.texts()
-			if slices.Contains(seen, "first") == c.aside || len(seen) != 3-intOf(c.aside) {
-				t.Errorf("in the space: %q", seen)
-			}
-			kit.Equalf(t, state.SessionsIn(o.userStateDir).TakeNotices("a"), "", "told again")
-			space := state.SpacesIn(o.userStateDir).Get(s.gatewayFor(t.Context(), configSource{}).transport.Chat())
-			if space.Failures > 0 || len(space.PausedWebhooks) > 0 {
-				t.Errorf("the space is still in trouble: %+v", space)
-			}
+			kit.True(t, slices.Contains(seen, "first") != c.aside && len(seen) == 3-intOf(c.aside),
+				"in the space: %q", seen)
+			kit.Equalf(t, o.sessions().TakeNotices("a"), "", "told again")
+			space := o.spaces().Get(s.gatewayFor(t.Context(), configSource{}).transport.Chat())
+			kit.True(t, space.Failures == 0 && len(space.PausedWebhooks) == 0,
+				"the space is still in trouble: %+v", space)
 		})
 	}
 }
 
 func TestSendFailure_PausesGrow(t *testing.T) {
 	o := newSendTest(t)
-	s := o.newSender()
+	s := o.poller.newSender()
 	message := o.enqueueReport("a", "x")
 	o.setFault(answerWithError(500, "INTERNAL", "no"))
 	for _, want := range []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300} {
-		if next := s.sendUntilIdle(t.Context()); next.Sub(o.now()).Round(time.Second) != time.Duration(want)*time.Second {
-			t.Errorf("after %d tries: %v, want %d s", o.reloadMessage(message).FailedTries, next.Sub(o.now()), want)
-		}
+		next := s.sendUntilIdle(t.Context())
+		kit.True(t, next.Sub(o.now()).Round(time.Second) == time.Duration(want)*time.Second,
+			"after %d tries: %v, want %d s", o.reloadMessage(message).FailedTries,
+			next.Sub(o.now()), want)
 		o.advance(time.Duration(want) * time.Second)
 	}
 	kit.Equalf(t, len(o.posts), 11, "tries")
 }
 
-// In TestSendFailure_LanesTogetherAreOne, the connections of eight lanes break at once.
+// The connections of eight lanes break at once. That is one failure.
 func TestSendFailure_LanesTogetherAreOne(t *testing.T) {
 	o := newSendTest(t)
 	var together sync.WaitGroup
@@ -113,9 +133,9 @@ func TestSendFailure_LanesTogetherAreOne(t *testing.T) {
 	for i := range maxParallelLanes {
 		o.enqueueReport(fmt.Sprint(i), "x")
 	}
-	if next := o.newSender().sendUntilIdle(t.Context()); next.Sub(o.now()).Round(time.Second) != time.Second {
-		t.Errorf("next in %v", next.Sub(o.now()))
-	}
+	next := o.poller.newSender().sendUntilIdle(t.Context())
+	kit.True(t, next.Sub(o.now()).Round(time.Second) == time.Second,
+		"next in %v", next.Sub(o.now()))
 }
 
 func TestSendFailure_PausedWebhookTriedEachMinute(t *testing.T) {
@@ -124,18 +144,18 @@ func TestSendFailure_PausedWebhookTriedEachMinute(t *testing.T) {
 	for i := range 5 {
 		o.enqueueReport(fmt.Sprint(i), "x")
 	}
-	o.newSender().sendUntilIdle(t.Context()) // all lanes are under way before the first answer
+	// all lanes are under way before the first answer
+	o.poller.newSender().sendUntilIdle(t.Context())
 	o.posts = nil
 	for minute := range 4 {
 		o.advance(time.Minute)
-		s := o.newSender() // also a poller that is begun anew keeps to it
+		s := o.poller.newSender() // also a poller that is begun anew keeps to it
 		for range 3 {
 			s.sendUntilIdle(t.Context())
 			o.advance(time.Second)
 		}
-		if n := len(o.posts); n != minute+1 {
-			t.Errorf("%d tries in %d minutes", n, minute+1)
-		}
+		n := len(o.posts)
+		kit.True(t, n == minute+1, "%d tries in %d minutes", n, minute+1)
 	}
 }
 
@@ -143,74 +163,79 @@ func TestSendFailure_PausedWebhookTriedEachMinute(t *testing.T) {
 // message at once, whatever pause it had noted.
 func TestSendFailure_FlushEndsPause(t *testing.T) {
 	for name, fault := range map[string]func(string, http.ResponseWriter, func()) bool{
-		"the webhook was wrong": answerWithError(http.StatusForbidden, "PERMISSION_DENIED", "no"), "too many": answerWithError(http.StatusTooManyRequests, "RESOURCE_EXHAUSTED", "slower"),
+		"the webhook was wrong": answerWithError(http.StatusForbidden, "PERMISSION_DENIED", "no"),
+		"too many": answerWithError(http.StatusTooManyRequests, "RESOURCE_EXHAUSTED",
+			"slower"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := newSendTest(t)
-			sender := o.newSender()
+			sender := o.poller.newSender()
 			message := o.enqueueReport("a", "first")
 			o.setFault(fault)
 			sender.sendUntilIdle(t.Context())
 			o.setFault(nil)
-			if sender.sendUntilIdle(t.Context()); o.reloadMessage(message).IsFinal() {
-				t.Fatal("it does not wait")
-			}
+			sender.sendUntilIdle(t.Context())
+			kit.Must(t, !o.reloadMessage(message).IsFinal(), "it does not wait")
 			o.advance(time.Millisecond)
 			message = o.reloadMessage(message)
-			if _, err := sender.outbox.Change(message.Path, func(message *state.Message) { message.NotBefore = o.now().UTC() }); err != nil {
-				t.Fatal(err)
-			}
-			hook := sender.gatewayFor(t.Context(), configSource{message.ProjectDir, message.IsTrusted}).transport
-			if _, err := sender.spaces.Change(hook.Chat(), func(s *state.Space) { s.NotBefore, s.PausedWebhooks = time.Time{}, nil }); err != nil {
-				t.Fatal(err)
-			}
-			if sender.sendUntilIdle(t.Context()); !o.reloadMessage(message).IsFinal() {
-				t.Error("it still waits")
-			}
+			_, err := sender.outbox.Change(message.Path, func(message *state.Message) {
+				message.NotBefore = o.now().UTC()
+			})
+			kit.NoError(t, err)
+			hook := sender.gatewayFor(t.Context(), configSource{message.ProjectDir,
+				message.IsTrusted}).transport
+			_, err = sender.spaces.Change(hook.Chat(), func(s *state.Space) {
+				s.NotBefore, s.PausedWebhooks = time.Time{}, nil
+			})
+			kit.NoError(t, err)
+			sender.sendUntilIdle(t.Context())
+			kit.True(t, o.reloadMessage(message).IsFinal(), "it still waits")
 		})
 	}
 }
 
 func TestSendFailure_NoWebhookNoticeOnce(t *testing.T) {
 	o := newSendTest(t)
-	url := o.env["GOOGLE_CHAT_WEBHOOK_URL"]
-	delete(o.env, "GOOGLE_CHAT_WEBHOOK_URL")
-	s := o.newSender()
-	message, env := o.enqueueReport("a", "x", func(message *state.Message) { message.Environment = "" }), o.environment
+	url := o.vars["GOOGLE_CHAT_WEBHOOK_URL"]
+	delete(o.vars, "GOOGLE_CHAT_WEBHOOK_URL")
+	s := o.poller.newSender()
+	message, env :=
+		o.enqueueReport("a", "x", func(message *state.Message) { message.Environment = "" }),
+		o.poller.environment
 	s.environment = message.Environment
 	for i := range 3 {
 		s.sendUntilIdle(t.Context())
-		if text := state.SessionsIn(o.userStateDir).TakeNotices("a"); strings.Contains(text, "no webhook") != (i == 0) {
-			t.Errorf("pass %d: %q", i, text)
-		}
+		text := o.sessions().TakeNotices("a")
+		kit.True(t, strings.Contains(text, "no webhook") == (i == 0), "pass %d: %q", i, text)
 		o.advance(2 * time.Minute)
 	}
-	o.env["GOOGLE_CHAT_WEBHOOK_URL"] = url
+	o.vars["GOOGLE_CHAT_WEBHOOK_URL"] = url
 	s.sendUntilIdle(t.Context())
 	o.checkTexts("x")
-	if env == message.Environment {
-		t.Error("two environments are one")
-	}
+	kit.True(t, env != message.Environment, "two environments are one")
 }
 
 // A poller that ends interrupts the command for the webhook. The webhook does not count
 // as broken.
 func TestSendFailure_CutCommandIsNone(t *testing.T) {
 	o := newSendTest(t)
-	delete(o.env, "GOOGLE_CHAT_WEBHOOK_URL")
-	conf := filepath.Join(o.env["HOME"], ".config", "gchat-hooks")
+	delete(o.vars, "GOOGLE_CHAT_WEBHOOK_URL")
+	conf := filepath.Join(o.vars["HOME"], ".config", "gchat-hooks")
 	kit.NoError(t, os.MkdirAll(conf, 0o700))
-	kit.NoError(t, os.WriteFile(filepath.Join(conf, "config.json"), []byte(`{"webhook_url_command": "sleep 5"}`), 0o600))
-	o.environment = state.Environment(o.Env)
+	kit.NoError(t, os.WriteFile(filepath.Join(conf, "config.json"),
+		[]byte(`{"webhook_url_command": "sleep 5"}`), 0o600))
+	o.poller.environment = state.Environment(o.env)
 	message := o.enqueueReport("a", "x")
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	s := o.newSender()
+	s := o.poller.newSender()
 	s.dispatch(ctx)
 	s.goroutines.Wait()
-	if text := state.SessionsIn(o.userStateDir).TakeNotices("a"); text != "" || o.reloadMessage(message).LastError != "" || len(o.gateways.bySource) > 0 {
-		t.Errorf("told %q; last error %q; %d gateways kept", text, o.reloadMessage(message).LastError, len(o.gateways.bySource))
-	}
+	text := o.sessions().TakeNotices("a")
+	kit.True(t, text == "" && o.reloadMessage(message).LastError == "" &&
+		len(o.poller.gateways.bySource) == 0,
+		"told %q; last error %q; %d gateways kept", text, o.reloadMessage(message).LastError,
+		len(o.poller.gateways.bySource))
 }
 
 // A message to a thread of another space is not lost. It goes into the thread of its key,
@@ -218,25 +243,32 @@ func TestSendFailure_CutCommandIsNone(t *testing.T) {
 // most.
 func TestSendFailure_ThreadOfAnotherSpace(t *testing.T) {
 	o := newSendTest(t, strict.OtherThreads)
-	keyed := o.enqueueReport("a", "keyed", func(message *state.Message) { message.ThreadName = "spaces/OLD/threads/T" })
-	alone := o.enqueueReport("", "alone", func(message *state.Message) { message.ThreadName = "spaces/OLD/threads/T" })
-	s := o.newSender()
+	keyed := o.enqueueReport("a", "keyed", func(message *state.Message) {
+		message.ThreadName = "spaces/OLD/threads/T"
+	})
+	alone := o.enqueueReport("", "alone", func(message *state.Message) {
+		message.ThreadName = "spaces/OLD/threads/T"
+	})
+	s := o.poller.newSender()
 	s.sendUntilIdle(t.Context())
 	keyed, alone = o.reloadMessage(keyed), o.reloadMessage(alone)
-	if keyed.SentAt.IsZero() || alone.SentAt.IsZero() || keyed.ThreadName == alone.ThreadName {
-		t.Errorf("keyed: %q in %s; alone: %q in %s", keyed.LastError, keyed.ThreadName, alone.LastError, alone.ThreadName)
-	}
-	if session, err := state.SessionsIn(o.userStateDir).Get("a"); err != nil || session.ThreadName != keyed.ThreadName {
-		t.Errorf("the session knows %q, want %q (%v)", session.ThreadName, keyed.ThreadName, err)
-	}
+	kit.True(t, !keyed.SentAt.IsZero() && !alone.SentAt.IsZero() &&
+		keyed.ThreadName != alone.ThreadName,
+		"keyed: %q in %s; alone: %q in %s", keyed.LastError, keyed.ThreadName, alone.LastError,
+		alone.ThreadName)
+	session, err := o.sessions().Get("a")
+	kit.True(t, err == nil && session.ThreadName == keyed.ThreadName,
+		"the session knows %q, want %q (%v)", session.ThreadName, keyed.ThreadName, err)
 	o.posts = nil
 	o.setFault(answerWithError(400, "INVALID_ARGUMENT", "no"))
-	bad := o.enqueueReport("b", "bad", func(message *state.Message) { message.ThreadName = keyed.ThreadName })
+	bad := o.enqueueReport("b", "bad", func(message *state.Message) {
+		message.ThreadName = keyed.ThreadName
+	})
 	for range 3 {
 		s.sendUntilIdle(t.Context())
 		o.advance(maxBackoff)
 	}
-	if n := len(o.posts); n != 2 || o.reloadMessage(bad).SetAsideReason == "" {
-		t.Errorf("posted %d times, set aside: %q", n, o.reloadMessage(bad).SetAsideReason)
-	}
+	n := len(o.posts)
+	kit.True(t, n == 2 && o.reloadMessage(bad).SetAsideReason != "",
+		"posted %d times, set aside: %q", n, o.reloadMessage(bad).SetAsideReason)
 }

@@ -1,16 +1,14 @@
 package poller
 
 import (
+	"context"
+	"errors"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	chatapi "google.golang.org/api/chat/v1"
-
-	"context"
-	"errors"
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/inject"
@@ -30,29 +28,31 @@ func TestSessionCommands_InSessionThread(t *testing.T) {
 		x.checkAnswer(text, "[Not used]", "the session does not run in tmux")
 	}
 	x.checkAnswer("/model", "[Not used] Name a model")
-	x.checkAnswer("and now?", "[Kept]", "does not run in tmux", "when its turn ends", "If Claude is idle")
+	x.checkAnswer("and now?", "[Kept]", "does not run in tmux", "when its turn ends",
+		"If Claude is idle")
 	x.addQuestion(func(q *state.Question) { q.ClaudeSessionID = x.sessionID })
 	x.addQuestion(func(q *state.Question) {
-		q.ClaudeSessionID, q.Kind, q.ToolName, q.About = x.sessionID, state.KindPermission, "Bash", "git push"
+		q.ClaudeSessionID, q.Kind, q.ToolName, q.About =
+			x.sessionID, state.KindPermission, "Bash", "git push"
 	})
 	x.addQuestion(func(q *state.Question) {
-		q.ClaudeSessionID, q.Kind, q.ShownText, q.SubQuestions[0].Question = x.sessionID, state.KindNext, "Shall I push?", "What is to be done next?"
+		q.ClaudeSessionID, q.Kind, q.ShownText, q.SubQuestions[0].Question =
+			x.sessionID, state.KindNext, "Shall I push?", "What is to be done next?"
 	})
-	x.checkAnswer("/status", "[Status] shop\n", "not known", "Kept until Claude can take them: 1 of your messages\n",
+	x.checkAnswer("/status", "[Status] shop\n", "not known",
+		"Kept until Claude can take them: 1 of your messages\n",
 		"Waits for you:\n• Which?\n• Which?\n• Shall I push?")
-	if notes := x.readNotes(); len(notes) > 0 {
-		t.Errorf("told again: %q", notes)
-	}
-	if notes := (&testSession{newReadTest(x.testMachine, &state.Question{Chat: x.reader.chat}), x.threadName, x.sessionID}).readNotes(); len(notes) > 0 {
-		t.Errorf("a later poller does it again: %q", notes)
-	}
+	notes := x.readNotes()
+	kit.True(t, len(notes) == 0, "told again: %q", notes)
+	notes = (&testSession{newReadTest(x.testMachine, &state.Question{Chat: x.reader.chat}),
+		x.threadName, x.sessionID}).readNotes()
+	kit.True(t, len(notes) == 0, "a later poller does it again: %q", notes)
 	x.changeSession(x.sessionID, func(s *state.Session) { s.EndedAt = time.Now() })
 	if err := x.readOnce(); err != nil { // the list reads older messages again
 		t.Fatal(err)
 	}
-	if notes := x.readNotes(); len(notes) > 0 {
-		t.Errorf("once the session has ended: %q", notes)
-	}
+	notes = x.readNotes()
+	kit.True(t, len(notes) == 0, "once the session has ended: %q", notes)
 }
 
 // A command of an allowed person is run by the poller of the session's environment,
@@ -60,39 +60,46 @@ func TestSessionCommands_InSessionThread(t *testing.T) {
 func TestSessionCommands_WhoseIsDone(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.reply(x.threadName, "users/9", "/mute")
-	if _, err := x.testMachine.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, x.threadName, "/mute"); err != nil {
-		t.Fatal(err)
-	}
-	if notes := x.readNotes(); len(notes) > 0 || !x.loadSession().MutedUntil.IsZero() || x.countUnfinished() > 0 {
-		t.Errorf("a stranger is told %q, muted until %v", notes, x.loadSession().MutedUntil)
-	}
+	x.testMachine.postAsApp(x.threadName, "/mute")
+	notes := x.readNotes()
+	kit.True(t, len(notes) == 0 && x.loadSession().MutedUntil.IsZero() && x.countUnfinished() == 0,
+		"a stranger is told %q, muted until %v", notes, x.loadSession().MutedUntil)
 	x.testMachine.reply(x.threadName, "users/9", "/mute 3h") // may have the same millisecond
 	x.checkAnswer("/mute", "[Muted]")
 	x.changeSession(x.sessionID, func(s *state.Session) { s.MutedUntil = time.Time{} })
 
-	command := state.OldCommand{MessageName: "m", Sender: "users/1", Text: "/mute", LocalCreatedAt: time.Now()}
-	x.changeSession(x.sessionID, func(s *state.Session) { s.Environment, s.OldCommands = "another", []state.OldCommand{command} })
-	if x.readNotes(); !x.loadSession().MutedUntil.IsZero() {
-		t.Error("it was done for another environment's session")
+	command := state.OldCommand{
+		MessageName: "m", Sender: "users/1", Text: "/mute", LocalCreatedAt: time.Now(),
 	}
+	x.changeSession(x.sessionID, func(s *state.Session) {
+		s.Environment, s.OldCommands = "another", []state.OldCommand{command}
+	})
+	x.readNotes()
+	kit.True(t, x.loadSession().MutedUntil.IsZero(),
+		"it was done for another environment's session")
 	x.changeSession(x.sessionID, func(s *state.Session) {
 		s.Environment = state.Environment(x.env)
 		s.OldCommands[0].LocalCreatedAt = time.Now().Add(-commands.MaxCommandAge - time.Minute)
 	})
-	if notes := x.readNotes(); len(notes) != 1 || !strings.Contains(notes[0], "[Not used] /mute was read too late") {
-		t.Errorf("an old one: %q", notes)
-	}
-	command.MessageName, command.Sender, command.LocalCreatedAt = "of a stranger, as another environment read it", "users/9", time.Now()
-	x.changeSession(x.sessionID, func(s *state.Session) { s.OldCommands = []state.OldCommand{command} })
-	if notes := x.readNotes(); len(notes) > 0 || !x.loadSession().MutedUntil.IsZero() {
-		t.Errorf("a stranger's: %q", notes)
-	}
+	notes = x.readNotes()
+	kit.True(t, len(notes) == 1 && strings.Contains(notes[0], "[Not used] /mute was read too late"),
+		"an old one: %q", notes)
+	command.MessageName, command.Sender, command.LocalCreatedAt =
+		"of a stranger, as another environment read it", "users/9", time.Now()
+	x.changeSession(x.sessionID, func(s *state.Session) {
+		s.OldCommands = []state.OldCommand{command}
+	})
+	notes = x.readNotes()
+	kit.True(t, len(notes) == 0 && x.loadSession().MutedUntil.IsZero(), "a stranger's: %q", notes)
 	command.Sender = "users/1"
-	command.MessageName, command.LocalCreatedAt = "older than the session", time.Now().Add(-2*time.Hour)
-	x.changeSession(x.sessionID, func(s *state.Session) { s.OldCommands = []state.OldCommand{command} })
-	if notes := x.readNotes(); len(notes) > 0 || !x.loadSession().MutedUntil.IsZero() {
-		t.Errorf("older than the session: %q", notes)
-	}
+	command.MessageName, command.LocalCreatedAt =
+		"older than the session", time.Now().Add(-2*time.Hour)
+	x.changeSession(x.sessionID, func(s *state.Session) {
+		s.OldCommands = []state.OldCommand{command}
+	})
+	notes = x.readNotes()
+	kit.True(t, len(notes) == 0 && x.loadSession().MutedUntil.IsZero(),
+		"older than the session: %q", notes)
 }
 
 // An app's events come in any order, and more than once: each command runs once, the
@@ -104,14 +111,12 @@ func TestSessionCommands_InAnyOrder(t *testing.T) {
 		x.addEventMessage("second", "/help", now)
 		x.addEventMessage("first", "/mute 2h", now.Add(-time.Second))
 		x.addEventMessage("third", "/status", now) // with the same millisecond
-		if notes := x.readNotes(); len(notes) != 3*(1-n) {
-			t.Errorf("told %q", notes)
-		}
+		notes := x.readNotes()
+		kit.True(t, len(notes) == 3*(1-n), "told %q", notes)
 	}
 	notes := x.readNotes()
-	if x.loadSession().MutedUntil.IsZero() || len(notes) > 0 {
-		t.Errorf("muted until %v, told %q again", x.loadSession().MutedUntil, notes)
-	}
+	kit.True(t, !x.loadSession().MutedUntil.IsZero() && len(notes) == 0,
+		"muted until %v, told %q again", x.loadSession().MutedUntil, notes)
 }
 
 // A command that a version without an inbox ran does not run again when a list or an
@@ -121,36 +126,38 @@ func TestSessionCommands_OfEarlierVersion(t *testing.T) {
 	now := time.Now().Add(-time.Minute)
 	_, space, _ := strings.Cut(x.reader.chat, "/")
 	x.changeSession(x.sessionID, func(s *state.Session) {
-		s.OldDoneCommands = []state.OldDoneCommand{{MessageName: space + "/messages/did", DoneAt: now}}
+		s.OldDoneCommands = []state.OldDoneCommand{
+			{MessageName: space + "/messages/did", DoneAt: now},
+		}
 		s.OldCommandsDoneUntil = now.Add(-time.Minute)
 	})
 	x.addEventMessage("did", "/mute 2h", now)
 	x.addEventMessage("before", "/mute 3h", now.Add(-2*time.Minute))
-	if notes := x.readNotes(); len(notes) > 0 || !x.loadSession().MutedUntil.IsZero() || x.countUnfinished() > 0 {
-		t.Errorf("told %q, muted until %v", notes, x.loadSession().MutedUntil)
-	}
+	notes := x.readNotes()
+	kit.True(t, len(notes) == 0 && x.loadSession().MutedUntil.IsZero() && x.countUnfinished() == 0,
+		"told %q, muted until %v", notes, x.loadSession().MutedUntil)
 	x.addEventMessage("after", "/mute 2h", now)
-	if notes := x.readNotes(); len(notes) != 1 || x.loadSession().MutedUntil.IsZero() {
-		t.Errorf("told %q, muted until %v", notes, x.loadSession().MutedUntil)
-	}
+	notes = x.readNotes()
+	kit.True(t, len(notes) == 1 && !x.loadSession().MutedUntil.IsZero(),
+		"told %q, muted until %v", notes, x.loadSession().MutedUntil)
 }
 
 // A command that a poller was running when it was killed does not run again, since a
 // second Esc would stop something else. A note says so, once.
 func TestSessionCommands_NotDoneTwice(t *testing.T) {
 	x := newTestSession(t, nil)
-	given := state.OldCommand{MessageName: "m", Sender: "users/1", Text: "/mute", LocalCreatedAt: time.Now()}
+	given := state.OldCommand{
+		MessageName: "m", Sender: "users/1", Text: "/mute", LocalCreatedAt: time.Now(),
+	}
 	in := given.Incoming(x.loadSession(), time.Now())
 	in.Status = state.IncomingDoing
-	_, err := state.InboxIn(state.UserStateDir(x.env)).Add(in, false)
+	_, err := x.inbox().Add(in, false)
 	kit.NoError(t, err)
 	notes := x.readNotes()
-	if len(notes) != 1 || !strings.HasPrefix(notes[0], "[Not known]") {
-		t.Errorf("told %q", notes)
-	}
-	if again := x.readNotes(); len(again) > 0 || x.countUnfinished() > 0 || !x.loadSession().MutedUntil.IsZero() {
-		t.Errorf("told %q, %d left, muted until %v", again, x.countUnfinished(), x.loadSession().MutedUntil)
-	}
+	kit.True(t, len(notes) == 1 && strings.HasPrefix(notes[0], "[Not known]"), "told %q", notes)
+	again := x.readNotes()
+	kit.True(t, len(again) == 0 && x.countUnfinished() == 0 && x.loadSession().MutedUntil.IsZero(),
+		"told %q, %d left, muted until %v", again, x.countUnfinished(), x.loadSession().MutedUntil)
 }
 
 // A question in the session's thread takes no command as its reply, and a question that
@@ -169,28 +176,34 @@ func TestSessionCommands_AreNoReplies(t *testing.T) {
 	if stored := x.loadQuestion(q); len(stored.Replies) > 0 {
 		t.Fatalf("it was given to the question: %+v", stored.Replies)
 	}
-	x.reply(x.threadName, "", "go on")
-	x.readNotes()
+	x.say("go on")
 	if stored := x.loadQuestion(q); len(stored.Replies) != 1 || stored.Replies[0].Text != "go on" {
 		t.Fatalf("replies %+v", stored.Replies)
 	}
 	x.changeQuestion(q, func(q *state.Question) { q.Status = state.Resolved })
 	x.checkAnswer("and then?", "[Kept]", "when its turn ends")
-	if stored := x.loadQuestion(q); len(stored.Replies) != 1 {
-		t.Errorf("replies to what was over: %+v", stored.Replies)
-	}
+	stored := x.loadQuestion(q)
+	kit.True(t, len(stored.Replies) == 1, "replies to what was over: %+v", stored.Replies)
 }
 
 func TestSessionCommands_MuteDuration(t *testing.T) {
 	x := newTestSession(t, nil)
 	now := time.Now().Truncate(time.Millisecond) // with the precision of the session's file
-	room := commands.Runner{Env: x.env, Log: x.poller.Log, Config: &config.Config{}, Now: func() time.Time { return now }}
+	room := commands.Runner{Env: x.env, Log: x.poller.Log, Config: &config.Config{},
+		Now: func() time.Time {
+			return now
+		}}
 	for words, want := range map[string]time.Duration{
-		"": time.Hour, "2h": 2 * time.Hour, "30m": 30 * time.Minute, "2 hours": 2 * time.Hour, "45 min": 45 * time.Minute,
-		"1h30m": 90 * time.Minute, "99h": 24 * time.Hour, "off": 0, "long": -1, "-2h": -1,
+		"": time.Hour, "2h": 2 * time.Hour, "30m": 30 * time.Minute, "2 hours": 2 * time.Hour,
+		"45 min": 45 * time.Minute,
+		"1h30m":  90 * time.Minute, "99h": 24 * time.Hour, "off": 0, "long": -1, "-2h": -1,
 	} {
-		x.changeSession(x.sessionID, func(s *state.Session) { s.MutedUntil = time.Unix(7, 0).UTC() })
-		said := room.RunCommand(t.Context(), x.loadSession(), &state.Incoming{Text: "/mute " + words, LocalCreatedAt: now})
+		x.changeSession(x.sessionID, func(s *state.Session) {
+			s.MutedUntil = time.Unix(7, 0).UTC()
+		})
+		said := room.RunCommand(t.Context(), x.loadSession(), &state.Incoming{
+			Text: "/mute " + words, LocalCreatedAt: now,
+		})
 		got := x.loadSession().MutedUntil
 		switch {
 		case want < 0 && (!strings.HasPrefix(said, "[Not used]") || !got.Equal(time.Unix(7, 0))),
@@ -204,7 +217,8 @@ func TestSessionCommands_StopAndScreen(t *testing.T) {
 	t.Parallel()
 	const tool, spinner = "● Bash(sleep 60)", "✻ Working… (3s · ↓ 20 tokens)"
 	idle := withInputBox("❯ go ahead", "", "● Done.")
-	dialog := strings.Join([]string{tool, "", strings.Repeat("─", 100), " Bash command", "", "   git push", "", " Do you want to proceed?",
+	dialog := strings.Join([]string{tool, "", strings.Repeat("─", 100), " Bash command", "",
+		"   git push", "", " Do you want to proceed?",
 		" ❯ 1. Yes", "   2. No", "", " Esc to cancel · Tab to amend"}, "\r\n")
 	const queued = "  ⎿  Queued · ctrl+x ctrl+s to send now"
 	ended := []string{"❯ hello", "", "● Hello.", "", "✻ Baked for 2s"}
@@ -212,14 +226,25 @@ func TestSessionCommands_StopAndScreen(t *testing.T) {
 		screen, stop, status, keys string
 	}{
 		"named": {
-			strings.Replace(withInputBox("❯ go ahead", "", "● I begin.", "", spinner), strings.Repeat("─", 13)+"\r", " my session ─\r", 1),
+			strings.Replace(withInputBox("❯ go ahead", "", "● I begin.", "", spinner),
+				strings.Repeat("─", 13)+"\r", " my session ─\r", 1),
 			`[Stopped] the work on "go ahead"`, "Claude works", "\x1b",
 		},
-		"a tool":    {withInputBox("❯ go ahead", "", tool, "", spinner), "[Stopped] Bash(sleep 60)", "Claude works: Bash(sleep 60)", "\x1b"},
-		"a command": {withInputBox("❯ go ahead", "", "  Running ./long.sh", "  ⎿  $ ./long.sh", "", spinner), "[Stopped] ./long.sh", "Claude works: ./long.sh", "\x1b"},
-		"a prompt":  {withInputBox(tool, "❯ go ahead", "", "● I begin.", "", spinner), `[Stopped] the work on "go ahead"`, "Claude works", "\x1b"},
+		"a tool": {
+			withInputBox("❯ go ahead", "", tool, "", spinner), "[Stopped] Bash(sleep 60)",
+			"Claude works: Bash(sleep 60)", "\x1b",
+		},
+		"a command": {
+			withInputBox("❯ go ahead", "", "  Running ./long.sh", "  ⎿  $ ./long.sh", "", spinner),
+			"[Stopped] ./long.sh", "Claude works: ./long.sh", "\x1b",
+		},
+		"a prompt": {
+			withInputBox(tool, "❯ go ahead", "", "● I begin.", "", spinner),
+			`[Stopped] the work on "go ahead"`, "Claude works", "\x1b",
+		},
 		"a tool, and queued words": {
-			withInputBox("❯ go ahead", "", "  ⎿  $ ./long.sh (4s)", "", "❯ one", "", "❯ two", queued, "", spinner),
+			withInputBox("❯ go ahead", "", "  ⎿  $ ./long.sh (4s)", "", "❯ one", "", "❯ two",
+				queued, "", spinner),
 			"[Stopped] ./long.sh", "Claude works: ./long.sh", "\x1b",
 		},
 		"a prompt, and queued words": {
@@ -227,18 +252,25 @@ func TestSessionCommands_StopAndScreen(t *testing.T) {
 			`[Stopped] the work on "go ahead"`, "Claude works", "\x1b",
 		},
 		"words, and queued words": {
-			withInputBox(append(ended, "❯ go ahead", "● I begin.", "❯ one", queued, "", spinner)...),
+			withInputBox(append(ended, "❯ go ahead", "● I begin.", "❯ one", queued, "",
+				spinner)...),
 			`[Stopped] the work on "go ahead"`, "Claude works", "\x1b",
 		},
-		"idle":     {idle, "[Not used] Claude is not working.", "Claude is idle, at an empty input box", ""},
-		"a dialog": {dialog, "[Not used] A dialog is open in the terminal: answer it first.", "A dialog is open in the terminal", ""},
-		"a shell":  {"$ ", "No key was pressed", "The terminal shows", ""},
+		"idle": {
+			idle, "[Not used] Claude is not working.", "Claude is idle, at an empty input box", "",
+		},
+		"a dialog": {
+			dialog, "[Not used] A dialog is open in the terminal: answer it first.",
+			"A dialog is open in the terminal", "",
+		},
+		"a shell": {"$ ", "No key was pressed", "The terminal shows", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newTestSession(t, nil)
 			then := idle
 			if strings.HasSuffix(name, "queued words") { // Claude continues with them
-				then = withInputBox(append(ended, "❯ go ahead", "  ⎿  Interrupted · What should Claude do instead?", "❯ one", "", spinner)...)
+				then = withInputBox(append(ended, "❯ go ahead",
+					"  ⎿  Interrupted · What should Claude do instead?", "❯ one", "", spinner)...)
 			}
 			got := x.runInPane(c.screen, then)
 			x.checkAnswer("/status", "[Status] shop", c.status)
@@ -255,7 +287,9 @@ func TestSessionCommands_StopAndScreen(t *testing.T) {
 func TestSessionCommands_LeaveOtherClaude(t *testing.T) {
 	x := newTestSession(t, nil)
 	got := x.runInPane(withInputBox("❯ go", "", "✻ Working… (3s)"), "")
-	x.changeSession(x.sessionID, func(s *state.Session) { s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.ProcessStart(os.Getpid()) })
+	x.changeSession(x.sessionID, func(s *state.Session) {
+		s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.ProcessStart(os.Getpid())
+	})
 	x.checkAnswer("/stop", "[Not used] The terminal is out of reach")
 	x.checkAnswer("/screen", "[Not used] The terminal is out of reach")
 	kit.Equalf(t, got(), "", "keys")
@@ -269,18 +303,24 @@ func TestSessionCommands_InQuestionThread(t *testing.T) {
 		want string
 		done bool // by the session; otherwise the question asks back
 	}{
-		"it listens":       {nil, "[Status] shop", true},
-		"it does not":      {func(s *state.Session) { s.AcceptsCommands = false }, "[Not used] Reply with the option number", false},
-		"it is in another": {func(s *state.Session) { s.Chat = "chat.example/spaces/other" }, "[Not used] Reply with", false},
+		"it listens": {nil, "[Status] shop", true},
+		"it does not": {
+			func(s *state.Session) { s.AcceptsCommands = false },
+			"[Not used] Reply with the option number", false,
+		},
+		"it is in another": {
+			func(s *state.Session) { s.Chat = "chat.example/spaces/other" },
+			"[Not used] Reply with", false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newTestSession(t, c.as)
-			m, err := x.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "a question")
-			kit.NoError(t, err)
+			m := x.postAsApp("", "a question")
 			q := x.addQuestion(func(q *state.Question) {
 				x.markPosted(q)
 				q.MessageName, q.ThreadName = m.Name, m.Thread.Name
-				q.ClaudeSessionID, q.Mode, q.AskedAt = x.sessionID, state.ModeDeny, time.Now().Add(-time.Minute)
+				q.ClaudeSessionID, q.Mode, q.AskedAt =
+					x.sessionID, state.ModeDeny, time.Now().Add(-time.Minute)
 				q.PostedAt = new(q.AskedAt)
 			})
 			x.poller.readIndex()
@@ -288,20 +328,17 @@ func TestSessionCommands_InQuestionThread(t *testing.T) {
 			x.threadName = m.Thread.Name
 			x.checkAnswer("/status", c.want)
 			stored := x.loadQuestion(q)
-			if stored.Status != state.Pending || len(stored.Replies) > 0 == c.done {
-				t.Errorf("%s with %+v", stored.Status, stored.Replies)
-			}
-			if notes := x.readNotes(); len(notes) > 0 {
-				t.Errorf("told again: %q", notes)
-			}
-			if session := x.loadSession(); session.ThreadName != thread {
-				t.Errorf("the session's thread is %s, was %s", session.ThreadName, thread)
-			}
-			x.reply(x.threadName, "", "2")
-			x.readNotes()
-			if stored := x.loadQuestion(q); stored.Status != state.Answered || stored.Answers["Which?"] != "Two" {
-				t.Errorf("%s with %v", stored.Status, stored.Answers)
-			}
+			kit.True(t, stored.Status == state.Pending && len(stored.Replies) > 0 != c.done,
+				"%s with %+v", stored.Status, stored.Replies)
+			notes := x.readNotes()
+			kit.True(t, len(notes) == 0, "told again: %q", notes)
+			session := x.loadSession()
+			kit.True(t, session.ThreadName == thread,
+				"the session's thread is %s, was %s", session.ThreadName, thread)
+			x.say("2")
+			stored = x.loadQuestion(q)
+			kit.True(t, stored.Status == state.Answered && stored.Answers["Which?"] == "Two",
+				"%s with %v", stored.Status, stored.Answers)
 		})
 	}
 }
@@ -310,20 +347,16 @@ func TestSessionCommands_InQuestionThread(t *testing.T) {
 func TestSessionCommands_SummaryIsTriedOnce(t *testing.T) {
 	d := newTestMachine(t)
 	p := d.newPoller()
-	if _, err := state.SessionsIn(state.UserStateDir(d.env)).Change("s", func(s *state.Session) {
+	_, err := d.sessions().Change("s", func(s *state.Session) {
 		s.Name, s.Environment, s.SummaryOwedFor = "shop", state.Environment(d.env), time.Now().UTC()
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})
+	kit.NoError(t, err)
 	said := 0
 	p.EnqueueSummary = func(context.Context, state.Getenv, *state.Session) error {
 		said++
 		return errors.New("not now")
 	}
-	for range 2 {
-		p.readAndAttend(t.Context())
-		p.goroutines.Wait()
-	}
+	d.runSteps(p, 2)
 	kit.Equalf(t, said, 1, "it was tried")
 }
 
@@ -331,19 +364,22 @@ func TestSessionCommands_SummaryIsTriedOnce(t *testing.T) {
 func TestSessionCommands_FirstSessionIsSeen(t *testing.T) {
 	d := newTestMachine(t)
 	asked := make(chan bool, 1)
-	d.runPoller(Options{Daemon: true, EnqueueSummary: func(_ context.Context, env state.Getenv, session *state.Session) error {
+	d.runPoller(Options{Daemon: true, EnqueueSummary: func(_ context.Context, env state.Getenv,
+		session *state.Session) error {
 		asked <- true
-		_, err := state.SessionsIn(state.UserStateDir(env)).Change(session.ID, func(s *state.Session) {
-			s.SummaryOwedFor = time.Time{}
-		})
+		_, err := state.SessionsIn(state.UserStateDir(env)).Change(session.ID,
+			func(s *state.Session) {
+				s.SummaryOwedFor = time.Time{}
+			})
 		return err
 	}})
-	bound.Until(t, "its first step is done", func() bool { return state.ReadHeartbeat(d.env, state.Environment(d.env)).PID != 0 })
-	if _, err := state.SessionsIn(state.UserStateDir(d.env)).Change("s", func(s *state.Session) {
+	bound.Until(t, "its first step is done", func() bool {
+		return state.ReadHeartbeat(d.env, state.Environment(d.env)).PID != 0
+	})
+	_, err := d.sessions().Change("s", func(s *state.Session) {
 		s.Name, s.Environment, s.SummaryOwedFor = "shop", state.Environment(d.env), time.Now().UTC()
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})
+	kit.NoError(t, err)
 	state.CallPoller(d.env, state.Environment(d.env))
 	select {
 	case <-asked:
@@ -355,7 +391,9 @@ func TestSessionCommands_FirstSessionIsSeen(t *testing.T) {
 // markTyped saves a prompt as typed into the session's terminal.
 func (x *testSession) markTyped(words string, at time.Time) {
 	x.t.Helper()
-	x.changeSession(x.sessionID, func(s *state.Session) { s.LastTyped = &state.TypedPrompt{Text: words, TypedAt: at.UTC()} })
+	x.changeSession(x.sessionID, func(s *state.Session) {
+		s.LastTyped = &state.TypedPrompt{Text: words, TypedAt: at.UTC()}
+	})
 }
 
 // After a /stop before Claude's first output, Claude Code puts the prompt back into its
@@ -363,7 +401,8 @@ func (x *testSession) markTyped(words string, at time.Time) {
 // character, and no person was at the keyboard since.
 func TestSessionCommands_StopLeavesDraft(t *testing.T) {
 	draft := func(text string) string {
-		return strings.Replace(withInputBox("❯ hello", "", "● Hello.", ""), "❯ \r", "❯ "+text+"\r", 1)
+		return strings.Replace(withInputBox("❯ hello", "", "● Hello.", ""), "❯ \r", "❯ "+text+"\r",
+			1)
 	}
 	const spinner = "✻ Working… (3s)"
 	for name, c := range map[string]struct {
@@ -386,7 +425,8 @@ func TestSessionCommands_StopLeavesDraft(t *testing.T) {
 			if c.attached {
 				x.attachPerson()
 			}
-			x.checkAnswer("/stop", `[Stopped] the work on "go ahead"`, "The input box of the terminal holds a text. To have messages")
+			x.checkAnswer("/stop", `[Stopped] the work on "go ahead"`,
+				"The input box of the terminal holds a text. To have messages")
 			kit.Equalf(t, got(), "\x1b", "keys")
 		})
 	}
@@ -398,9 +438,9 @@ func (x *testSession) attachPerson() {
 	socket, pane := x.startTmux("person")
 	at := inject.Server{Socket: x.loadSession().TmuxSocket}
 	look := "unset TMUX; exec tmux -u -S " + at.Socket + " attach"
-	if out, err := bound.Command(x.t, "tmux", "-S", socket, "respawn-pane", "-k", "-t", pane, look).CombinedOutput(); err != nil {
-		x.t.Fatalf("tmux: %v: %s", err, out)
-	}
+	out, err := bound.Command(x.t, "tmux", "-S", socket, "respawn-pane", "-k", "-t", pane,
+		look).CombinedOutput()
+	kit.Must(x.t, err == nil, "tmux: %v: %s", err, out)
 	bound.Until(x.t, "a person is attached", func() bool {
 		last, err := at.LastTyped(x.t.Context(), x.loadSession().TmuxPane)
 		return err == nil && !last.IsZero()
@@ -413,19 +453,14 @@ func TestSessionCommands_BegunIsNotRepeated(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.poller.readSessions()
 	x.addEventMessage("m", "/mute 2h", time.Now().Add(-time.Second))
-	x.poller.readState()
-	x.poller.routeAll(t.Context())
+	x.route()
 	stale := slices.Clone(x.poller.routedBySession[x.sessionID])
-	if len(stale) != 1 {
-		t.Fatalf("%d messages are for the session", len(stale))
-	}
-	_, err := state.InboxIn(state.UserStateDir(x.env)).Update(stale[0].ID, func(in *state.Incoming) error {
+	kit.Must(t, len(stale) == 1, "%d messages are for the session", len(stale))
+	_, err := x.inbox().Update(stale[0].ID, func(in *state.Incoming) error {
 		in.Status = state.IncomingDoing
 		return nil
 	})
 	kit.NoError(t, err)
 	kit.NoError(t, x.poller.commandRunner().RunCommands(t.Context(), x.loadSession(), stale))
-	if !x.loadSession().MutedUntil.IsZero() {
-		t.Error("it is done once more")
-	}
+	kit.True(t, x.loadSession().MutedUntil.IsZero(), "it is done once more")
 }

@@ -2,6 +2,7 @@ package poller
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,13 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"errors"
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
-
-	chatapi "google.golang.org/api/chat/v1"
 )
 
 const endedSessionID = "5f0c8a52-8b25-4a59-9f6e-3a7d1f0f8a11"
@@ -34,17 +32,22 @@ func (x *testSession) startArguments() (with []string) {
 func newEndedSession(t *testing.T, as func(*state.Session)) *testSession {
 	t.Helper()
 	x := newTestSession(t, func(s *state.Session) { s.AcceptsCommands = false })
-	program, transcript := filepath.Join(x.dir, "claude"), filepath.Join(x.dir, ".claude", "projects", "p", "t.jsonl")
+	program, transcript :=
+		filepath.Join(x.dir, "claude"), filepath.Join(x.dir, ".claude", "projects", "p", "t.jsonl")
 	writeFile(t, program, "#!/bin/sh\necho \"$*\" >>'"+x.dir+"/args'\nexec sleep 60\n", 0o700)
-	trusted, _ := json.Marshal(map[string]any{"projects": map[string]any{x.dir: map[string]bool{"hasTrustDialogAccepted": true}}})
+	trusted, _ := json.Marshal(map[string]any{
+		"projects": map[string]any{x.dir: map[string]bool{"hasTrustDialogAccepted": true}},
+	})
 	writeFile(t, filepath.Join(x.dir, ".claude.json"), string(trusted), 0o600)
 	writeFile(t, state.ConfigFile(x.env), `{"start_sessions": true}`, 0o600)
 	writeFile(t, transcript, "{}\n", 0o600)
 	x.changeSession(x.sessionID, func(s *state.Session) { s.ThreadName = "" })
 	x.sessionID = endedSessionID
 	x.changeSession(x.sessionID, func(s *state.Session) {
-		s.Name, s.ThreadName, s.Chat, s.Environment, s.ProjectDir = "shop", x.threadName, x.reader.chat, state.Environment(x.env), x.dir
-		s.AcceptsCommands, s.StartedAt, s.LastSeen, s.EndedAt = true, time.Now().Add(-time.Hour), time.Now(), time.Now()
+		s.Name, s.ThreadName, s.Chat, s.Environment, s.ProjectDir =
+			"shop", x.threadName, x.reader.chat, state.Environment(x.env), x.dir
+		s.AcceptsCommands, s.StartedAt, s.LastSeen, s.EndedAt =
+			true, time.Now().Add(-time.Hour), time.Now(), time.Now()
 		s.ClaudeCommand, s.TranscriptPath = []string{program}, transcript
 		if as != nil {
 			as(s)
@@ -52,7 +55,8 @@ func newEndedSession(t *testing.T, as func(*state.Session)) *testSession {
 	})
 	x.poller.readAndAttend(t.Context())
 	t.Cleanup(func() {
-		_ = exec.Command("tmux", "-S", inject.OwnServer(state.UserStateDir(x.env)).Socket, "kill-server").Run()
+		_ = exec.Command("tmux", "-S", inject.OwnServer(state.UserStateDir(x.env)).Socket,
+			"kill-server").Run()
 	})
 	return x
 }
@@ -69,19 +73,14 @@ func TestStartClaude_ResumesOnce(t *testing.T) {
 	x.reply(x.threadName, "", "--dangerously-skip-permissions; first")
 	x.reply(x.threadName, "users/1", "second")
 	notes := x.readNotes()
-	if len(notes) != 1 || !strings.HasPrefix(notes[0], "[Started]") {
-		t.Errorf("told %q", notes)
-	}
+	kit.True(t, len(notes) == 1 && strings.HasPrefix(notes[0], "[Started]"), "told %q", notes)
 	bound.Until(t, "it runs", func() bool { return len(x.startArguments()) > 0 })
-	if got := x.startArguments(); !slices.Equal(got, []string{"--resume " + endedSessionID}) {
-		t.Errorf("started with %q", got)
-	}
-	if got := x.waitingPrompts(); !slices.Equal(got, []string{"--dangerously-skip-permissions; first", "second"}) {
-		t.Errorf("said %q", got)
-	}
-	if stored := x.loadSession(); !stored.IsRunning() || stored.ClaudePID <= 1 || stored.TmuxPane == "" || x.countUnfinished() > 0 {
-		t.Errorf("%+v", stored)
-	}
+	kit.Equalf(t, x.startArguments(), []string{"--resume " + endedSessionID}, "started with")
+	x.checkPrompts("--dangerously-skip-permissions; first", "second")
+	stored := x.loadSession()
+	kit.True(t, stored.IsRunning() && stored.ClaudePID > 1 && stored.TmuxPane != "" &&
+		x.countUnfinished() == 0,
+		"%+v", stored)
 }
 
 // A poller that is killed at any step starts nothing twice, and each message is
@@ -89,28 +88,37 @@ func TestStartClaude_ResumesOnce(t *testing.T) {
 func TestStartClaude_SurvivesAKill(t *testing.T) {
 	t.Parallel()
 	needsTmux(t)
-	c := state.OldCommand{MessageName: "spaces/local/messages/m", Sender: "users/1", Text: "go on", LocalCreatedAt: time.Now()}
+	c := state.OldCommand{
+		MessageName: "spaces/local/messages/m", Sender: "users/1", Text: "go on",
+		LocalCreatedAt: time.Now(),
+	}
 	x := newEndedSession(t, func(s *state.Session) { // killed just before it called tmux
-		s.OldCommands, s.StartingAt, s.EndedAt = []state.OldCommand{c}, time.Now(), time.Now().Add(-time.Minute)
+		s.OldCommands, s.StartingAt, s.EndedAt =
+			[]state.OldCommand{c}, time.Now(), time.Now().Add(-time.Minute)
 	})
-	if notes := x.readNotes(); len(notes) > 0 || len(x.startArguments()) > 0 || x.countUnfinished() != 1 {
+	if notes := x.readNotes(); len(notes) > 0 || len(x.startArguments()) > 0 ||
+		x.countUnfinished() != 1 {
 		t.Errorf("told %q, started %q, %d commands", notes, x.startArguments(), x.countUnfinished())
 	}
-	x.changeSession(x.sessionID, func(s *state.Session) { s.StartingAt = time.Now().Add(-time.Minute) })
+	x.changeSession(x.sessionID, func(s *state.Session) {
+		s.StartingAt = time.Now().Add(-time.Minute)
+	})
 	notes := x.readNotes()
-	if len(notes) != 1 || !strings.HasPrefix(notes[0], "[Not started] It was started, but it did not begin in time") ||
-		!strings.Contains(notes[0], "claude --resume") || len(x.startArguments()) > 0 || x.countUnfinished() > 0 {
-		t.Errorf("told %q, started %q, %d commands", notes, x.startArguments(), x.countUnfinished())
-	}
+	kit.True(t, len(notes) == 1 && strings.HasPrefix(notes[0],
+		"[Not started] It was started, but it did not begin in time") &&
+		strings.Contains(notes[0], "claude --resume") && len(x.startArguments()) == 0 &&
+		x.countUnfinished() <= 0, "told %q, started %q, %d commands", notes, x.startArguments(),
+		x.countUnfinished())
 
 	y := newEndedSession(t, func(s *state.Session) {
 		// killed just after: the hook saved the session
-		s.OldCommands, s.StartingAt, s.EndedAt, s.StartedAt = []state.OldCommand{c}, time.Now(), time.Time{}, time.Now().Add(time.Second)
+		s.OldCommands, s.StartingAt, s.EndedAt, s.StartedAt =
+			[]state.OldCommand{c}, time.Now(), time.Time{}, time.Now().Add(time.Second)
 		s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.ProcessStart(os.Getpid())
 	})
-	if notes := y.readNotes(); len(y.startArguments()) > 0 || len(y.waitingPrompts()) != 1 {
-		t.Errorf("told %q, started %q, said %q", notes, y.startArguments(), y.waitingPrompts())
-	}
+	notes = y.readNotes()
+	kit.True(t, len(y.startArguments()) == 0 && len(y.waitingPrompts()) == 1,
+		"told %q, started %q, said %q", notes, y.startArguments(), y.waitingPrompts())
 }
 
 func TestStartClaude_WhatResumesNothing(t *testing.T) {
@@ -123,12 +131,17 @@ func TestStartClaude_WhatResumesNothing(t *testing.T) {
 		"a stranger": {nil, "users/9", "go on", ""},
 		"a command":  {nil, "", "/compact", "[Not read]"},
 		"an id that is an option": {func(x *testSession, was *state.Session) {
-			x.changeSession("--help", func(s *state.Session) { *s = *was; s.Record, s.ID = state.Record{}, "--help" })
+			x.changeSession("--help", func(s *state.Session) {
+				*s = *was
+				s.Record, s.ID = state.Record{}, "--help"
+			})
 			x.changeSession(endedSessionID, func(s *state.Session) { s.ThreadName = "" })
 			x.sessionID = "--help"
 		}, "", "go on", "[Not started]"},
 		"it runs elsewhere": {func(x *testSession, _ *state.Session) {
-			writeFile(t, filepath.Join(x.dir, ".claude", "sessions", strconv.Itoa(os.Getpid())+".json"), `{"sessionId":"`+endedSessionID+`"}`, 0o600)
+			writeFile(t,
+				filepath.Join(x.dir, ".claude", "sessions", strconv.Itoa(os.Getpid())+".json"),
+				`{"sessionId":"`+endedSessionID+`"}`, 0o600)
 		}, "", "go on", "[Not started] It runs in another terminal"},
 		"a new one runs elsewhere": {func(x *testSession, _ *state.Session) {
 			// a poller was killed after it started the session
@@ -137,12 +150,20 @@ func TestStartClaude_WhatResumesNothing(t *testing.T) {
 			writeFile(t, own, `{"sessionId":"`+endedSessionID+`"}`, 0o600)
 		}, "", "go on", "[Not started] It runs in another terminal"},
 		"its folder is gone": {func(x *testSession, _ *state.Session) {
-			x.changeSession(x.sessionID, func(s *state.Session) { s.ProjectDir = filepath.Join(x.dir, "gone") })
+			x.changeSession(x.sessionID, func(s *state.Session) {
+				s.ProjectDir = filepath.Join(x.dir, "gone")
+			})
 		}, "", "go on", "[Not started] Its folder is gone"},
-		"off": {func(x *testSession, _ *state.Session) { writeFile(t, state.ConfigFile(x.env), "{}", 0o600) }, "", "go on", "[Not read]"},
+		"off": {
+			func(x *testSession, _ *state.Session) {
+				writeFile(t, state.ConfigFile(x.env), "{}", 0o600)
+			},
+			"", "go on", "[Not read]",
+		},
 		"a project's wish": {func(x *testSession, _ *state.Session) {
 			writeFile(t, state.ConfigFile(x.env), "{}", 0o600)
-			writeFile(t, filepath.Join(x.dir, ".claude", "gchat-hooks.json"), `{"start_sessions": true}`, 0o600)
+			writeFile(t, filepath.Join(x.dir, ".claude", "gchat-hooks.json"),
+				`{"start_sessions": true}`, 0o600)
 		}, "", "go on", "[Not read]"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -153,18 +174,16 @@ func TestStartClaude_WhatResumesNothing(t *testing.T) {
 			x.poller.readAndAttend(t.Context())
 			x.reply(x.threadName, c.from, c.says)
 			notes := x.readNotes()
-			if c.told == "" && len(notes) > 0 || c.told != "" && (len(notes) != 1 || !strings.HasPrefix(notes[0], c.told)) {
+			if c.told == "" && len(notes) > 0 || c.told != "" &&
+				(len(notes) != 1 || !strings.HasPrefix(notes[0], c.told)) {
 				t.Errorf("told %q", notes)
 			}
-			if slices.ContainsFunc(notes, func(text string) bool {
-				return strings.HasPrefix(text, "[Not started]") && strings.Contains(text, "claude --resume")
-			}) {
-				t.Errorf("what the terminal cannot do, either, is told to be typed there: %q", notes)
-			}
+			kit.True(t, !slices.ContainsFunc(notes, func(text string) bool {
+				return strings.HasPrefix(text, "[Not started]") &&
+					strings.Contains(text, "claude --resume")
+			}), "what the terminal cannot do, either, is told to be typed there: %q", notes)
 			time.Sleep(100 * time.Millisecond)
-			if len(x.startArguments()) > 0 {
-				t.Errorf("started with %q", x.startArguments())
-			}
+			kit.True(t, len(x.startArguments()) == 0, "started with %q", x.startArguments())
 		})
 	}
 }
@@ -180,21 +199,24 @@ func TestStartClaude_NewSession(t *testing.T) {
 		kit.NoError(t, os.MkdirAll(dir, 0o700))
 		kit.NoError(t, state.RegisterProject(x.env, filepath.Join(dir, ".claude", "state"), dir))
 	}
-	if err := exec.Command("git", "init", "-q", filepath.Join(x.dir, "stranger")).Run(); err != nil {
+	if err := exec.Command("git", "init", "-q",
+		filepath.Join(x.dir, "stranger")).Run(); err != nil {
 		// otherwise the folder above counts as trusted
 		t.Fatal(err)
 	}
 	for text, want := range map[string]string{
-		"/new ../../etc words": "No project", "/new " + shop + " words": "No project", "/new str words": "No project",
-		"/new app words": "Several projects", "/new shop": "Name a project", "/NEW": "Name a project",
+		"/new ../../etc words": "No project", "/new " + shop + " words": "No project",
+		"/new str words": "No project",
+		"/new app words": "Several projects", "/new shop": "Name a project",
+		"/NEW": "Name a project",
 	} {
 		x.reply(x.threadName, "", text)
 		// The test removes the receipts, so a message that is listed again gets its
 		// note again.
 		notes := x.readNotes()
-		if !slices.ContainsFunc(notes, func(text string) bool { return strings.Contains(text, want) }) {
-			t.Errorf("%s: told %q", text, notes)
-		}
+		kit.True(t, slices.ContainsFunc(notes,
+			func(text string) bool { return strings.Contains(text, want) }), "%s: told %q", text,
+			notes)
 	}
 	x.reply(x.threadName, "users/9", "/new shop mine")
 	x.reply(x.threadName, "", "/new shop Of mine --model opus\nand; more")
@@ -203,16 +225,16 @@ func TestStartClaude_NewSession(t *testing.T) {
 	}
 	bound.Until(t, "it runs", func() bool { return len(x.startArguments()) > 0 })
 	got := x.startArguments()
-	if len(got) != 1 || !strings.HasPrefix(got[0], "--session-id ") || strings.Contains(got[0], "opus") {
-		t.Errorf("started with %q", got)
-	}
-	if said := x.waitingPrompts(); !slices.Equal(said, []string{"--model opus\nand; more"}) {
-		t.Errorf("said %q", said)
-	}
-	all, _ := state.SessionsIn(state.UserStateDir(x.env)).All()
-	if !slices.ContainsFunc(all, func(s *state.Session) bool { return s.ProjectDir == filepath.Join(x.dir, "shop of mine") }) {
-		t.Error("it runs in another project")
-	}
+	kit.True(t, len(got) == 1 && strings.HasPrefix(got[0], "--session-id ") &&
+		!strings.Contains(got[0], "opus"),
+		"started with %q", got)
+	x.checkPrompts("--model opus\nand; more")
+	all, _ := x.sessions().All()
+	kit.True(t, slices.ContainsFunc(all,
+		func(s *state.Session) bool {
+			return s.ProjectDir == filepath.Join(x.dir,
+				"shop of mine")
+		}), "it runs in another project")
 }
 
 // Another poller began to start the session after this poller read its record.
@@ -223,9 +245,8 @@ func TestStartClaude_StaleRecordStartsNothing(t *testing.T) {
 	x.changeSession(x.sessionID, func(s *state.Session) { s.StartingAt = time.Now() })
 	begun, why := x.poller.commandRunner().StartClaude(t.Context(), stale)
 	time.Sleep(100 * time.Millisecond)
-	if begun != nil || why != "" || len(x.startArguments()) > 0 {
-		t.Errorf("begun %+v, %q, started %q", begun, why, x.startArguments())
-	}
+	kit.True(t, begun == nil && why == "" && len(x.startArguments()) == 0,
+		"begun %+v, %q, started %q", begun, why, x.startArguments())
 }
 
 // A message whose note said that it started nothing starts nothing when it is listed
@@ -235,20 +256,17 @@ func TestStartClaude_FailedStartIsFinal(t *testing.T) {
 	x := newEndedSession(t, func(s *state.Session) { s.TranscriptPath += ".gone" })
 	gone := x.loadSession().TranscriptPath
 	x.reply(x.threadName, "", "go on")
-	if notes := x.readNotes(); len(notes) != 1 || !strings.HasPrefix(notes[0], "[Not started] Its transcript is gone") {
-		t.Fatalf("told %q", notes)
-	}
+	notes := x.readNotes()
+	kit.Must(t, len(notes) == 1 &&
+		strings.HasPrefix(notes[0], "[Not started] Its transcript is gone"),
+		"told %q", notes)
 	writeFile(t, gone, "{}\n", 0o600)
 	again := append(x.readNotes(), x.readNotes()...)
 	time.Sleep(100 * time.Millisecond)
-	if len(again) > 0 || len(x.startArguments()) > 0 || len(x.waitingPrompts()) > 0 {
-		t.Errorf("then told %q, started %q, said %q", again, x.startArguments(), x.waitingPrompts())
-	}
-	x.reply(x.threadName, "", "go on, please")
-	x.readNotes()
-	if got := x.waitingPrompts(); !slices.Equal(got, []string{"go on, please"}) {
-		t.Errorf("said %q", got)
-	}
+	kit.True(t, len(again) == 0 && len(x.startArguments()) == 0 && len(x.waitingPrompts()) == 0,
+		"then told %q, started %q, said %q", again, x.startArguments(), x.waitingPrompts())
+	x.say("go on, please")
+	x.checkPrompts("go on, please")
 }
 
 // A new session starts with a prompt: a command would be dropped, since it is older
@@ -257,10 +275,8 @@ func TestStartClaude_NewTakesNoCommand(t *testing.T) {
 	needsTmux(t)
 	x := newEndedSession(t, nil)
 	kit.NoError(t, state.RegisterProject(x.env, filepath.Join(x.dir, ".claude", "state"), x.dir))
-	x.reply(x.threadName, "", "/new "+filepath.Base(x.dir)+" /compact")
-	if notes := x.readNotes(); len(notes) != 1 || !strings.HasPrefix(notes[0], "[Not used]") {
-		t.Errorf("told %q", notes)
-	}
+	notes := x.say("/new " + filepath.Base(x.dir) + " /compact")
+	kit.True(t, len(notes) == 1 && strings.HasPrefix(notes[0], "[Not used]"), "told %q", notes)
 }
 
 // A person who may answer but not start sessions answers a question with a text that
@@ -272,14 +288,14 @@ func TestStartClaude_NewNeedsApprover(t *testing.T) {
 	q := x.addQuestion(x.markPosted)
 	x.readTest = newReadTest(x.testMachine, q) // with the current configuration
 	x.poller.readIndex()
-	at, err := x.space.PostAs(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "Which?")
-	kit.NoError(t, err)
-	x.changeQuestion(q, func(q *state.Question) { q.ThreadName, q.MessageName = at.Thread.Name, at.Name })
+	at := x.postAsApp("", "Which?")
+	x.changeQuestion(q, func(q *state.Question) {
+		q.ThreadName, q.MessageName = at.Thread.Name, at.Name
+	})
 	m := x.reply(at.Thread.Name, "users/2", "/new wording for the page, please")
 	x.readNotes()
-	if q = x.loadQuestion(q); q.FindReply(m.Name) == nil {
-		t.Errorf("replies %+v", q.Replies)
-	}
+	q = x.loadQuestion(q)
+	kit.True(t, q.FindReply(m.Name) != nil, "replies %+v", q.Replies)
 }
 
 // A session has ended, but its process has not. The process is about to exit, or
@@ -287,17 +303,20 @@ func TestStartClaude_NewNeedsApprover(t *testing.T) {
 func TestStartClaude_LivingProcessIsNotResumed(t *testing.T) {
 	t.Parallel()
 	needsTmux(t)
-	x := newEndedSession(t, func(s *state.Session) { s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.ProcessStart(os.Getpid()) })
-	x.reply(x.threadName, "", "go on")
-	notes := x.readNotes()
+	x := newEndedSession(t, func(s *state.Session) {
+		s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.ProcessStart(os.Getpid())
+	})
+	notes := x.say("go on")
 	time.Sleep(100 * time.Millisecond)
-	if len(notes) > 0 || len(x.startArguments()) > 0 || x.countUnfinished() != 1 {
-		t.Fatalf("told %q, started %q, kept %d", notes, x.startArguments(), x.countUnfinished())
-	}
-	x.changeSession(x.sessionID, func(s *state.Session) { s.EndedAt = time.Now().Add(-time.Minute) })
-	if notes = x.readNotes(); len(notes) != 1 || !strings.HasPrefix(notes[0], "[Not started]") || len(x.startArguments()) > 0 {
-		t.Errorf("told %q, started %q", notes, x.startArguments())
-	}
+	kit.Must(t, len(notes) == 0 && len(x.startArguments()) == 0 && x.countUnfinished() == 1,
+		"told %q, started %q, kept %d", notes, x.startArguments(), x.countUnfinished())
+	x.changeSession(x.sessionID, func(s *state.Session) {
+		s.EndedAt = time.Now().Add(-time.Minute)
+	})
+	notes = x.readNotes()
+	kit.True(t, len(notes) == 1 && strings.HasPrefix(notes[0], "[Not started]") &&
+		len(x.startArguments()) == 0,
+		"told %q, started %q", notes, x.startArguments())
 }
 
 // After a restart of the machine, another user's tmux may listen where the person's
@@ -308,15 +327,15 @@ func TestStartClaude_AvoidsOtherUsersTmux(t *testing.T) {
 		t.Skip("only root can give a socket to another user")
 	}
 	socket := filepath.Join(t.TempDir(), "s")
-	kit.NoError(t, exec.Command("tmux", "-S", socket, "new-session", "-d", "-s", "work", "sleep 60").Run())
+	kit.NoError(t,
+		exec.Command("tmux", "-S", socket, "new-session", "-d", "-s", "work", "sleep 60").Run())
 	t.Cleanup(func() { _ = exec.Command("tmux", "-S", socket, "kill-server").Run() })
 	kit.NoError(t, os.Chown(socket, 12345, -1))
 	x := newEndedSession(t, func(s *state.Session) { s.TmuxSocket, s.TmuxSession = socket, "work" })
-	x.reply(x.threadName, "", "go on")
-	x.readNotes()
-	if stored := x.loadSession(); stored.TmuxSocket == socket || !stored.IsRunning() {
-		t.Errorf("it runs at %s", stored.TmuxSocket)
-	}
+	x.say("go on")
+	stored := x.loadSession()
+	kit.True(t, stored.TmuxSocket != socket && stored.IsRunning(),
+		"it runs at %s", stored.TmuxSocket)
 }
 
 // Folder names that tmux's formats, its command line or a shell would read differently.
@@ -324,7 +343,8 @@ func TestStartClaude_HostileFolderNames(t *testing.T) {
 	t.Parallel()
 	needsTmux(t)
 	for _, name := range []string{
-		"a #(touch x) b", "#{pid}", "%Y %d", "##", "x;", `y\;`, "-c", "$HOME", "ä ö:.=", "`id`", "a\nb",
+		"a #(touch x) b", "#{pid}", "%Y %d", "##", "x;", `y\;`, "-c", "$HOME", "ä ö:.=", "`id`",
+		"a\nb",
 	} {
 		x := newEndedSession(t, nil)
 		dir := filepath.Join(x.dir, name)
@@ -332,8 +352,7 @@ func TestStartClaude_HostileFolderNames(t *testing.T) {
 		program := x.loadSession().ClaudeCommand[0]
 		writeFile(t, program, "#!/bin/sh\npwd -P >'"+x.dir+"/args'\nexec sleep 60\n", 0o700)
 		x.changeSession(x.sessionID, func(s *state.Session) { s.ProjectDir = dir })
-		x.reply(x.threadName, "", "go on")
-		notes := x.readNotes()
+		notes := x.say("go on")
 		want, _ := filepath.EvalSymlinks(dir)
 		var got string
 		for range 50 {
@@ -343,39 +362,8 @@ func TestStartClaude_HostileFolderNames(t *testing.T) {
 			}
 			time.Sleep(20 * time.Millisecond)
 		}
-		if got != want {
-			t.Errorf("%q: in %q, told %q", name, got, notes)
-		}
+		kit.True(t, got == want, "%q: in %q, told %q", name, got, notes)
 	}
-}
-
-// A message in another space that asks the app for a session, where the app does not
-// post, starts none.
-func TestStartClaude_NewInAnotherSpace(t *testing.T) {
-	d, g := newAppMachine(t)
-	trusted := `{"projects": {"` + d.dir + `": {"hasTrustDialogAccepted": true}}}`
-	writeFile(t, filepath.Join(d.dir, ".claude.json"), trusted, 0o600)
-	d.writeConfig(`{"start_sessions": true}`)
-	kit.NoError(t, state.RegisterProject(d.env, filepath.Join(d.dir, ".claude", "state"), d.dir))
-	d.addQuestion(nil)
-	d.runPoller(Options{Daemon: true})
-	g.awaitPost("Which?")
-	elsewhere := g.addHumanMessage("spaces/OTHER/threads/T", "/new "+state.MachineName()+" nothing like it", "")
-	elsewhere.Name = "spaces/OTHER/messages/M"
-	g.publish(newEvent("MESSAGE", "users/1", elsewhere))
-	own := g.addHumanMessage(appSpace+"/threads/T", "/new "+state.MachineName()+" nothing like this", "")
-	g.publish(newEvent("MESSAGE", "users/1", own))
-	g.awaitPost("No project here is called nothing")
-	time.Sleep(300 * time.Millisecond)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	n := 0
-	for _, m := range g.posts {
-		if strings.Contains(m.Text, "No project here") {
-			n++
-		}
-	}
-	kit.Equalf(t, n, 1, "told")
 }
 
 // The session opens in the tmux session with exactly the recorded name, however tmux
@@ -386,9 +374,9 @@ func TestStartClaude_HostileTmuxNames(t *testing.T) {
 	for _, name := range []string{"wor", "w*", "{last}", "=x", "-", "a b", "a#b;c", "ä"} {
 		socket := filepath.Join(t.TempDir(), "s")
 		run := func(args ...string) {
-			if out, err := exec.Command("tmux", append([]string{"-u", "-S", socket}, args...)...).CombinedOutput(); err != nil {
-				t.Fatalf("%q: %s", name, out)
-			}
+			out, err := exec.Command("tmux", append([]string{"-u", "-S", socket},
+				args...)...).CombinedOutput()
+			kit.Must(t, err == nil, "%q: %s", name, out)
 		}
 		run("new-session", "-d", "-s", "work", "sleep 60")
 		t.Cleanup(func() { run("kill-server") })
@@ -396,12 +384,15 @@ func TestStartClaude_HostileTmuxNames(t *testing.T) {
 			if there {
 				run("new-session", "-d", "-s", name, "sleep 60")
 			}
-			x := newEndedSession(t, func(s *state.Session) { s.TmuxSocket, s.TmuxSession = socket, name })
-			x.reply(x.threadName, "", "go on")
-			x.readNotes()
-			if stored := x.loadSession(); !stored.IsRunning() || there != (stored.TmuxSocket == socket) || there != (stored.TmuxSession == name) {
-				t.Errorf("%q, there %v: it runs in %q at %s", name, there, stored.TmuxSession, stored.TmuxSocket)
-			}
+			x := newEndedSession(t, func(s *state.Session) {
+				s.TmuxSocket, s.TmuxSession = socket, name
+			})
+			x.say("go on")
+			stored := x.loadSession()
+			kit.True(t, stored.IsRunning() && there == (stored.TmuxSocket == socket) &&
+				there == (stored.TmuxSession == name),
+				"%q, there %v: it runs in %q at %s", name, there, stored.TmuxSession,
+				stored.TmuxSocket)
 		}
 	}
 }
@@ -411,19 +402,18 @@ func TestStartClaude_HostileTmuxNames(t *testing.T) {
 func TestStartClaude_NewWithOtherBlanks(t *testing.T) {
 	needsTmux(t)
 	for _, text := range []string{
-		"/new\u00a0shop app fix", "/new shop\u00a0app fix", "/new\u3000shop\u3000app fix", "/new\nshop\tapp fix",
+		"/new\u00a0shop app fix", "/new shop\u00a0app fix", "/new\u3000shop\u3000app fix",
+		"/new\nshop\tapp fix",
 		"/new two words\u00a0app fix",
 	} {
 		x := newEndedSession(t, nil)
 		for _, name := range []string{"shop", "app", "two words"} {
 			dir := filepath.Join(x.dir, name)
-			kit.NoError(t, errors.Join(os.MkdirAll(dir, 0o700), state.RegisterProject(x.env, filepath.Join(dir, ".claude", "state"), dir)))
+			kit.NoError(t, errors.Join(os.MkdirAll(dir, 0o700),
+				state.RegisterProject(x.env, filepath.Join(dir, ".claude", "state"), dir)))
 		}
-		x.reply(x.threadName, "", text)
-		x.readNotes()
-		if said := x.waitingPrompts(); !slices.Equal(said, []string{"app fix"}) {
-			t.Errorf("%q: said %q", text, said)
-		}
+		x.say(text)
+		x.checkPrompts("app fix")
 	}
 }
 
@@ -434,21 +424,23 @@ func TestStartClaude_KeepsSessionsSettings(t *testing.T) {
 	x := newEndedSession(t, nil)
 	other := filepath.Join(x.dir, "work #1")
 	writeFile(t, filepath.Join(other, "projects", "p", "t.jsonl"), "{}\n", 0o600)
-	writeFile(t, x.loadSession().ClaudeCommand[0], "#!/bin/sh\necho \"$CLAUDE_CONFIG_DIR\" >>'"+x.dir+"/args'\nexec sleep 60\n", 0o700)
-	x.changeSession(x.sessionID, func(s *state.Session) { s.TranscriptPath = filepath.Join(other, "projects", "p", "t.jsonl") })
+	writeFile(t, x.loadSession().ClaudeCommand[0],
+		"#!/bin/sh\necho \"$CLAUDE_CONFIG_DIR\" >>'"+x.dir+"/args'\nexec sleep 60\n", 0o700)
+	x.changeSession(x.sessionID, func(s *state.Session) {
+		s.TranscriptPath = filepath.Join(other, "projects", "p", "t.jsonl")
+	})
 	x.reply(x.threadName, "", "go on")
-	if notes := x.readNotes(); len(notes) != 1 || !strings.HasPrefix(notes[0], "[Not started] Claude Code was not told to trust") {
+	if notes := x.readNotes(); len(notes) != 1 ||
+		!strings.HasPrefix(notes[0], "[Not started] Claude Code was not told to trust") {
 		t.Errorf("told %q, %q", notes, x.startArguments())
 	}
 	trusted, _ := os.ReadFile(filepath.Join(x.dir, ".claude.json"))
 	writeFile(t, filepath.Join(other, ".claude.json"), string(trusted), 0o600)
 	time.Sleep(10 * time.Millisecond)
-	x.reply(x.threadName, "", "go on")
-	notes := x.readNotes()
+	notes := x.say("go on")
 	bound.WaitFor(bound.Patience, func() bool { return len(x.startArguments()) > 0 })
-	if got := x.startArguments(); !slices.Equal(got, []string{other}) {
-		t.Errorf("started with %q, told %q", got, notes)
-	}
+	got := x.startArguments()
+	kit.True(t, slices.Equal(got, []string{other}), "started with %q, told %q", got, notes)
 }
 
 // A message that started a session is not delivered to another one, however it is
@@ -458,13 +450,14 @@ func TestStartClaude_EditedNewIsNoPrompt(t *testing.T) {
 	x := newEndedSession(t, nil)
 	kit.NoError(t, state.RegisterProject(x.env, filepath.Join(x.dir, ".claude", "state"), x.dir))
 	x.changeSession(x.sessionID, func(s *state.Session) {
-		s.EndedAt, s.ClaudePID, s.ClaudeStart = time.Time{}, os.Getpid(), inject.ProcessStart(os.Getpid())
+		s.EndedAt, s.ClaudePID, s.ClaudeStart =
+			time.Time{}, os.Getpid(), inject.ProcessStart(os.Getpid())
 	})
 	m := x.reply(x.threadName, "", "/new "+filepath.Base(x.dir)+" fix the login")
 	x.readNotes()
 	x.addEventEdit(m.Name, "fix the login, please")
 	x.readNotes()
-	if said := x.waitingPrompts(); !slices.Equal(said, []string{"fix the login"}) || x.countUnfinished() > 0 {
-		t.Errorf("said %q", said)
-	}
+	said := x.waitingPrompts()
+	kit.True(t, slices.Equal(said, []string{"fix the login"}) && x.countUnfinished() == 0,
+		"said %q", said)
 }

@@ -16,28 +16,29 @@ import (
 func TestTypeAnswer_AbandonedAfterThreeRounds(t *testing.T) {
 	d := newTestMachine(t)
 	socket, pane := d.startTmux("shop")
-	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.TmuxPane, q.TmuxSocket = pane, socket })
+	q := d.addQuestion(func(q *state.Question) {
+		d.markPosted(q)
+		q.TmuxPane, q.TmuxSocket = pane, socket
+	})
 	// a checkout's
 	d.changeQuestion(q, func(q *state.Question) { q.TmuxPane, q.TmuxSocket = "%99", "/nowhere" })
 	p := d.newPoller()
 	round := func() *state.Question {
-		p.readAndAttend(t.Context())
-		p.goroutines.Wait()
+		d.runSteps(p, 1)
 		return d.loadQuestion(q)
 	}
 	for range 5 {
-		if stored := round(); stored.PaneMissedCycles != 0 || stored.Status != state.Pending {
-			t.Fatalf("%s, missed %d", stored.Status, stored.PaneMissedCycles)
-		}
+		stored := round()
+		kit.Must(t, stored.PaneMissedCycles == 0 && stored.Status == state.Pending,
+			"%s, missed %d", stored.Status, stored.PaneMissedCycles)
 	}
 	_ = bound.Command(t, "tmux", "-S", socket, "kill-server").Run()
 	stored := round()
 	for n := 0; n < 10 && stored.Status == state.Pending; n++ {
 		stored = round()
 	}
-	if stored.Status != state.Abandoned || stored.PaneMissedCycles != maxMissedRounds {
-		t.Errorf("%s, missed %d", stored.Status, stored.PaneMissedCycles)
-	}
+	kit.True(t, stored.Status == state.Abandoned && stored.PaneMissedCycles == maxMissedRounds,
+		"%s, missed %d", stored.Status, stored.PaneMissedCycles)
 }
 
 // One call of --once is one of those rounds.
@@ -50,9 +51,9 @@ func TestTypeAnswer_OnceCountsOneRound(t *testing.T) {
 	for n := 1; n <= maxMissedRounds; n++ {
 		o := Options{Env: d.env, Log: state.NewLog(d.env, "test"), Daemon: true, Once: true}
 		kit.NoError(t, Run(t.Context(), o))
-		if stored := d.loadQuestion(q); stored.PaneMissedCycles != n || stored.Status.IsOpen() != (n < maxMissedRounds) {
-			t.Errorf("after %d: %s, missed %d", n, stored.Status, stored.PaneMissedCycles)
-		}
+		stored := d.loadQuestion(q)
+		kit.True(t, stored.PaneMissedCycles == n && stored.Status.IsOpen() == (n < maxMissedRounds),
+			"after %d: %s, missed %d", n, stored.Status, stored.PaneMissedCycles)
 	}
 }
 
@@ -63,28 +64,25 @@ func TestTypeAnswer_RetriesThenWritesNote(t *testing.T) {
 	socket, pane := d.startTmux("shop")
 	q := d.addQuestion(func(q *state.Question) {
 		d.markPosted(q)
-		q.Mode, q.TmuxPane, q.TmuxSocket, q.AskedAt = state.ModeNative, pane, socket, time.Now().Add(-time.Minute)
-		q.Status, q.Answers, q.AnsweredMessage = state.Answered, map[string]string{"Which?": "Two"}, "m"
+		q.Mode, q.TmuxPane, q.TmuxSocket, q.AskedAt =
+			state.ModeNative, pane, socket, time.Now().Add(-time.Minute)
+		q.Status, q.Answers, q.AnsweredMessage =
+			state.Answered, map[string]string{"Which?": "Two"}, "m"
 	})
-	p := d.newPoller()
-	p.readIndex()
-	record := p.ownOldestFirst()[0]
+	p, record := d.readFirst()
 	for range triesBeforeNote + 1 {
 		record.tries.nextAt = time.Time{}
 		p.startTyping(t.Context(), record)
 		p.goroutines.Wait()
 	}
 	stored := d.loadQuestion(q)
-	if stored.Status != state.Answered || stored.InjectionAttempted || len(stored.OwedNotes) != 1 || stored.OwedNotes[0].About != state.NoteNotTyped {
-		t.Errorf("%s, attempted %v, owes %+v", stored.Status, stored.InjectionAttempted, stored.OwedNotes)
-	}
-	l, err := state.LockWaiter(d.env, q.Path)
-	kit.NoError(t, err)
-	defer l.Unlock()
+	kit.True(t, stored.Status == state.Answered && !stored.InjectionAttempted &&
+		len(stored.OwedNotes) == 1 && stored.OwedNotes[0].About == state.NoteNotTyped,
+		"%s, attempted %v, owes %+v", stored.Status, stored.InjectionAttempted, stored.OwedNotes)
+	d.startWaiter(q)
 	record.tries.nextAt = time.Time{}
-	if p.startTyping(t.Context(), record); record.isTyping.Load() {
-		t.Error("it is typed beside a hook that waits")
-	}
+	p.startTyping(t.Context(), record)
+	kit.True(t, !record.isTyping.Load(), "it is typed beside a hook that waits")
 }
 
 // A question that ends while its answer is being typed gets only the note about its end.
@@ -92,11 +90,14 @@ func TestTypeAnswer_EndedQuestionGetsNoNote(t *testing.T) {
 	for name, tell := range map[string]func(*Poller, *trackedRecord){
 		"nothing typed": func(p *Poller, record *trackedRecord) {
 			for range triesBeforeNote {
-				p.handleNotTyped(record, record.question, "the terminal shows an empty input box", false)
+				p.handleNotTyped(record, record.question, "the terminal shows an empty input box",
+					false)
 			}
 		},
 		"typed in part": func(p *Poller, record *trackedRecord) {
-			p.leaveToPerson(record.question, inject.Outcome{Result: inject.Dirty, Why: "a key had no effect"})
+			p.leaveToPerson(record.question, inject.Outcome{
+				Result: inject.Dirty, Why: "a key had no effect",
+			})
 		},
 	} {
 		d := newTestMachine(t)
@@ -104,16 +105,11 @@ func TestTypeAnswer_EndedQuestionGetsNoNote(t *testing.T) {
 			d.markPosted(q)
 			q.Mode, q.Status, q.AnsweredMessage = state.ModeInject, state.Answered, "m"
 		})
-		p := d.newPoller()
-		p.readIndex()
-		record := p.ownOldestFirst()[0]
-		if _, err := state.CloseQuestion(q.Path, state.Resolved, "terminal", nil); err != nil {
-			t.Fatal(err)
-		}
+		p, record := d.readFirst()
+		d.closeQuestion(q, state.Resolved, "terminal")
 		tell(p, record)
-		if owes := d.loadQuestion(q).OwedNotes; len(owes) != 1 || owes[0].About != state.NoteClosed {
-			t.Errorf("%s: owes %+v", name, owes)
-		}
+		owes := d.loadQuestion(q).OwedNotes
+		kit.True(t, len(owes) == 1 && owes[0].About == state.NoteClosed, "%s: owes %+v", name, owes)
 	}
 }
 
@@ -123,22 +119,22 @@ func TestTypeAnswer_KilledTypingNeedsPerson(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(func(q *state.Question) {
 		d.markPosted(q)
-		q.Status, q.Answers, q.AnsweredMessage = state.Answered, map[string]string{"Which?": "Two"}, "m"
+		q.Status, q.Answers, q.AnsweredMessage =
+			state.Answered, map[string]string{"Which?": "Two"}, "m"
 		q.Typing = &state.Typing{LastKeyAt: time.Now(), KeyCount: 1, LastKey: "2"}
 		q.TmuxPane, q.TmuxSocket = "%0", "/nowhere/s"
 	})
-	p := d.newPoller()
-	p.readIndex()
-	record := p.ownOldestFirst()[0]
-	p.leaveToPerson(record.question, inject.Outcome{Result: inject.Dirty, Why: "the poller was stopped while it typed your answer"})
+	p, record := d.readFirst()
+	p.leaveToPerson(record.question, inject.Outcome{
+		Result: inject.Dirty, Why: "the poller was stopped while it typed your answer",
+	})
 	stored := d.loadQuestion(q)
-	if stored.Status != state.Answered || !needsPerson(stored) || stored.Typing.Result != "dirty" || len(stored.OwedNotes) != 1 {
-		t.Errorf("%s, %+v, owes %+v", stored.Status, stored.Typing, stored.OwedNotes)
-	}
+	kit.True(t, stored.Status == state.Answered && needsPerson(stored) &&
+		stored.Typing.Result == "dirty" && len(stored.OwedNotes) == 1,
+		"%s, %+v, owes %+v", stored.Status, stored.Typing, stored.OwedNotes)
 	p.readIndex()
-	if p.startTyping(t.Context(), record); record.isTyping.Load() {
-		t.Error("it is typed again")
-	}
+	p.startTyping(t.Context(), record)
+	kit.True(t, !record.isTyping.Load(), "it is typed again")
 }
 
 // A dry run counts for all sessions of the person, whatever their settings. A reply
@@ -150,8 +146,11 @@ func TestTypeAnswer_DryRunTypesNothing(t *testing.T) {
 		return d.addQuestion(func(q *state.Question) {
 			d.markPosted(q)
 			q.Kind, q.TmuxPane, q.TmuxSocket = kind, pane, socket
-			q.Status, q.Answers, q.AnsweredMessage = state.Answered, map[string]string{"Which?": "Two"}, "m"
-			q.Replies = []state.Reply{{MessageName: "m", Text: "2", CreatedAt: time.Now(), Verdict: state.VerdictUsed}}
+			q.Status, q.Answers, q.AnsweredMessage =
+				state.Answered, map[string]string{"Which?": "Two"}, "m"
+			q.Replies = []state.Reply{
+				{MessageName: "m", Text: "2", CreatedAt: time.Now(), Verdict: state.VerdictUsed},
+			}
 		})
 	}
 	question, next := answered(state.KindQuestion), answered(state.KindNext)
@@ -164,24 +163,20 @@ func TestTypeAnswer_DryRunTypesNothing(t *testing.T) {
 	mark, err := state.MarkDryRun(other)
 	kit.NoError(t, err)
 	p := d.newPoller()
-	for range 2 {
-		p.readAndAttend(t.Context())
-		p.goroutines.Wait()
-	}
+	d.runSteps(p, 2)
 	mark.Unlock()
-	for range 2 {
-		p.readAndAttend(t.Context())
-		p.goroutines.Wait()
-	}
-	for q, want := range map[*state.Question]state.Status{question: state.Pending, next: state.Pending} {
+	d.runSteps(p, 2)
+	for q, want := range map[*state.Question]state.Status{question: state.Pending,
+		next: state.Pending} {
 		stored := d.loadQuestion(q)
-		if stored.Status != want || stored.InjectionAttempted || stored.Typing != nil {
-			t.Errorf("%s: %s, attempted %v, typing %+v", stored.Kind, stored.Status, stored.InjectionAttempted, stored.Typing)
-		}
+		kit.True(t, stored.Status == want && !stored.InjectionAttempted && stored.Typing == nil,
+			"%s: %s, attempted %v, typing %+v", stored.Kind, stored.Status,
+			stored.InjectionAttempted, stored.Typing)
 	}
-	if stored := d.loadQuestion(question); stored.FindReply("m").Verdict != state.VerdictNoWaiter || len(stored.Answers) != 0 || stored.AnsweredMessage != "" {
-		t.Errorf("the answer is kept: %+v", stored)
-	}
+	stored := d.loadQuestion(question)
+	kit.True(t, stored.FindReply("m").Verdict == state.VerdictNoWaiter &&
+		len(stored.Answers) == 0 && stored.AnsweredMessage == "",
+		"the answer is kept: %+v", stored)
 	told := 0
 	waiting, _ := state.OutboxIn(p.userStateDir).Waiting()
 	for _, message := range waiting {
@@ -196,11 +191,7 @@ func TestTypeAnswer_DryRunTypesNothing(t *testing.T) {
 func TestTypeAnswer_DryRunEndsWithProcess(t *testing.T) {
 	d := newTestMachine(t)
 	mark, err := state.MarkDryRun(d.env)
-	if err != nil || !state.IsDryRunMarked(d.env) {
-		t.Fatal("not marked", err)
-	}
+	kit.Must(t, err == nil && state.IsDryRunMarked(d.env), "not marked %v", err)
 	mark.Unlock() // as the kernel does
-	if state.IsDryRunMarked(d.env) {
-		t.Error("it goes on")
-	}
+	kit.True(t, !state.IsDryRunMarked(d.env), "it goes on")
 }

@@ -1,17 +1,17 @@
 package poller
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"fmt"
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
-	"os"
-	"path/filepath"
 )
 
 // The same holds for a message to a session.
@@ -20,13 +20,12 @@ func TestTypePrompt_DryRunTypesNothing(t *testing.T) {
 	x.runInPane(withInputBox("● Hello."), "")
 	mark, err := state.MarkDryRun(x.env)
 	kit.NoError(t, err)
-	x.reply(x.threadName, "", "go on")
-	notes := x.readNotes()
+	notes := x.say("go on")
 	mark.Unlock()
 	notes = append(notes, x.readNotes()...)
-	if len(notes) != 1 || !strings.Contains(notes[0], "--dry-run") || len(x.waitingPrompts()) > 0 {
-		t.Errorf("told %q, said %q", notes, x.waitingPrompts())
-	}
+	kit.True(t, len(notes) == 1 && strings.Contains(notes[0], "--dry-run") &&
+		len(x.waitingPrompts()) == 0,
+		"told %q, said %q", notes, x.waitingPrompts())
 }
 
 // Claude began to work between the look at the screen and the key. The prompt is in
@@ -35,24 +34,27 @@ func TestTypePrompt_FindsQueuedText(t *testing.T) {
 	x := newTestSession(t, nil)
 	tr := filepath.Join(x.dir, "t.jsonl")
 	at := time.Now().Add(-11 * time.Second).UTC()
-	line := fmt.Sprintf(`{"type":"queue-operation","operation":"enqueue","timestamp":%q,"content":"go on"}`, at.Add(time.Second).Format(time.RFC3339Nano))
+	line := fmt.Sprintf(
+		`{"type":"queue-operation","operation":"enqueue","timestamp":%q,"content":"go on"}`,
+		at.Add(time.Second).Format(time.RFC3339Nano))
 	_ = os.WriteFile(tr, []byte(line+"\n"), 0o600)
 	x.changeSession(x.sessionID, func(s *state.Session) {
 		s.TranscriptPath, s.TmuxPane, s.TmuxSocket = tr, "%1", "/nonexistent"
 	})
-	x.reply(x.threadName, "", "go on")
-	x.readNotes()
-	inbox := state.InboxIn(state.UserStateDir(x.env))
+	x.say("go on")
+	inbox := x.inbox()
 	in := inbox.WaitingPrompts(x.sessionID)[0]
 	_, err := inbox.Update(in.ID, func(in *state.Incoming) error {
 		in.Typing = &state.Typing{LastKeyAt: at, LastKey: "text", IsSubmit: true, KeyCount: 1}
 		return nil
 	})
 	kit.NoError(t, err)
-	x.poller.typeKeptPrompt(t.Context(), x.loadSession(), &nextPrompt{incoming: in, tries: x.poller.promptTriesOf(in)})
-	if left := inbox.WaitingPrompts(x.sessionID); len(left) > 0 {
-		t.Errorf("it stands to be typed again: tries %d", x.poller.promptTriesOf(in).failed)
-	}
+	x.poller.typeKeptPrompt(t.Context(), x.loadSession(), &nextPrompt{
+		incoming: in, tries: x.poller.promptTriesOf(in),
+	})
+	left := inbox.WaitingPrompts(x.sessionID)
+	kit.True(t, len(left) == 0,
+		"it stands to be typed again: tries %d", x.poller.promptTriesOf(in).failed)
 }
 
 // The transcript has a queue line with the same text, written 0.5 s before the prompt
@@ -60,11 +62,12 @@ func TestTypePrompt_FindsQueuedText(t *testing.T) {
 func TestTypePrompt_EarlierLineIsNoProof(t *testing.T) {
 	tr := filepath.Join(t.TempDir(), "t.jsonl")
 	typing := time.Now().Truncate(time.Second).Add(900 * time.Millisecond).UTC()
-	line := fmt.Sprintf(`{"type":"queue-operation","operation":"enqueue","timestamp":%q,"content":"go on"}`, typing.Add(-500*time.Millisecond).Format(time.RFC3339Nano))
+	line := fmt.Sprintf(
+		`{"type":"queue-operation","operation":"enqueue","timestamp":%q,"content":"go on"}`,
+		typing.Add(-500*time.Millisecond).Format(time.RFC3339Nano))
 	_ = os.WriteFile(tr, []byte(line+"\n"), 0o600)
-	if inject.TranscriptHasPrompt(tr, "go on", typing, true) {
-		t.Error("an earlier one is the proof")
-	}
+	kit.True(t, !inject.TranscriptHasPrompt(tr, "go on", typing, true),
+		"an earlier one is the proof")
 }
 
 // A message that is kept for two minutes gets a second note, which says what a person
@@ -73,9 +76,14 @@ func TestTypePrompt_SecondNoteAfterTwoMinutes(t *testing.T) {
 	for name, c := range map[string]struct {
 		screen, does string
 	}{
-		"a draft":     {strings.Replace(withInputBox("● Hello."), "❯ \r", "❯ half a thought\r", 1), "empty the box there (Ctrl-U), or send its text (Enter)"},
-		"a shell":     {"$ ", "/screen shows the terminal."},
-		"out of tmux": {"", "gets it when its turn ends. If Claude is idle, type any prompt in the terminal"},
+		"a draft": {
+			strings.Replace(withInputBox("● Hello."), "❯ \r", "❯ half a thought\r", 1),
+			"empty the box there (Ctrl-U), or send its text (Enter)",
+		},
+		"a shell": {"$ ", "/screen shows the terminal."},
+		"out of tmux": {
+			"", "gets it when its turn ends. If Claude is idle, type any prompt in the terminal",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -91,13 +99,13 @@ func TestTypePrompt_SecondNoteAfterTwoMinutes(t *testing.T) {
 				notes = append(notes, x.readNotes()...)
 				now = now.Add(20 * time.Second)
 			}
-			later := &testSession{newReadTest(x.testMachine, &state.Question{Chat: x.reader.chat}), x.threadName, x.sessionID}
+			later := x.nextPoller()
 			later.poller.Now = x.poller.Now
 			notes = append(notes, later.readNotes()...)
-			if len(notes) != 2 || !strings.HasPrefix(notes[0], "[Kept]") || !strings.HasPrefix(notes[1], "[Kept] Claude does not have your message yet") ||
-				!strings.Contains(notes[1], c.does) || strings.Contains(notes[1], "half a thought") {
-				t.Errorf("told %q", notes)
-			}
+			kit.True(t, len(notes) == 2 && strings.HasPrefix(notes[0], "[Kept]") &&
+				strings.HasPrefix(notes[1], "[Kept] Claude does not have your message yet") &&
+				strings.Contains(notes[1], c.does) && !strings.Contains(notes[1], "half a thought"),
+				"told %q", notes)
 		})
 	}
 }
@@ -108,8 +116,10 @@ func TestTypePrompt_WaitsForUsageLimit(t *testing.T) {
 	t.Parallel()
 	const limit = "  Continuing automatically at 12:47pm · Esc to cancel"
 	for name, screen := range map[string]string{
-		"above the box": withInputBox("❯ go ahead", "", "● You've hit your session limit", "", limit),
-		"below the box": withInputBox("❯ go ahead", "", "● You've hit your session limit") + "\r\n" + limit,
+		"above the box": withInputBox("❯ go ahead", "", "● You've hit your session limit", "",
+			limit),
+		"below the box": withInputBox("❯ go ahead", "", "● You've hit your session limit") +
+			"\r\n" + limit,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -123,10 +133,10 @@ func TestTypePrompt_WaitsForUsageLimit(t *testing.T) {
 				notes = append(notes, x.readNotes()...)
 				now = now.Add(5 * time.Second)
 			}
-			want := "[Kept] The usage limit is reached, and Claude goes on at 12:47pm; your message goes in then."
-			if len(notes) != 1 || notes[0] != want || got() != "" {
-				t.Errorf("told %q, keys %q", notes, got())
-			}
+			const want = "[Kept] The usage limit is reached, and Claude goes on at 12:47pm; " +
+				"your message goes in then."
+			kit.True(t, len(notes) == 1 && notes[0] == want && got() == "",
+				"told %q, keys %q", notes, got())
 		})
 	}
 	x := newTestSession(t, nil) // the older lines about it do not count

@@ -57,3 +57,11 @@ func True(t testing.TB, holds bool, format string, args ...any) {
 		t.Errorf(format, args...)
 	}
 }
+
+// Must is True, but ends the test.
+func Must(t testing.TB, holds bool, format string, args ...any) {
+	t.Helper()
+	if !holds {
+		t.Fatalf(format, args...)
+	}
+}

@@ -20,8 +20,12 @@ func TestMain(m *testing.M) { os.Exit(underlock.Run(m)) }
 // A draft in the input box is not what Claude works on.
 func TestTerminalCommands_DraftIsNoWork(t *testing.T) {
 	rule := strings.Repeat("─", 60)
-	room := Runner{Log: state.NewLog(func(string) string { return "" }, "test"), Config: &config.Config{}}
-	screen := []string{"❯ go ahead", "", "✻ Working… (3s)", rule, "❯ my draft", rule, "  ? for shortcuts"}
+	room := Runner{
+		Log: state.NewLog(func(string) string { return "" }, "test"), Config: &config.Config{},
+	}
+	screen := []string{
+		"❯ go ahead", "", "✻ Working… (3s)", rule, "❯ my draft", rule, "  ? for shortcuts",
+	}
 	kit.Contains(t, room.currentWork(screen), "go ahead")
 }
 
@@ -46,7 +50,8 @@ func TestTerminalCommands_ScreenState(t *testing.T) {
 		{err: inject.ErrNoTmux, want: "out of reach"},
 		{err: inject.ErrNoTmux, asked: true, want: "waits for you"},
 	} {
-		kit.Equalf(t, screenState(c.screen, c.err, c.asked), c.want, "%+v, %v, asked %v", c.screen.Shows, c.err, c.asked)
+		kit.Equalf(t, screenState(c.screen, c.err, c.asked), c.want, "%+v, %v, asked %v",
+			c.screen.Shows, c.err, c.asked)
 	}
 }
 
@@ -56,25 +61,31 @@ func TestTerminalCommands_ThreadOfLastSession(t *testing.T) {
 	env := func(name string) string { return map[string]string{"HOME": home}[name] }
 	now := time.Now()
 	for id, one := range map[string]state.Session{
-		"a": {ThreadName: "spaces/s/threads/1", LastSeen: now.Add(-time.Minute), EndedAt: now, AcceptsCommands: true},
+		"a": {
+			ThreadName: "spaces/s/threads/1", LastSeen: now.Add(-time.Minute), EndedAt: now,
+			AcceptsCommands: true,
+		},
 		"b": {ThreadName: "spaces/s/threads/1", LastSeen: now, AcceptsCommands: true},
 		"c": {ThreadName: "spaces/s/threads/2", LastSeen: now, EndedAt: now, AcceptsCommands: true},
 		"d": {LastSeen: now},
-		"e": {ThreadName: "spaces/s/threads/4", LastSeen: now, AcceptsCommands: true, TmuxPane: "%1"},
+		"e": {
+			ThreadName: "spaces/s/threads/4", LastSeen: now, AcceptsCommands: true, TmuxPane: "%1",
+		},
 	} {
-		if _, err := state.SessionsIn(state.UserStateDir(env)).Change(id, func(s *state.Session) {
-			s.ThreadName, s.LastSeen, s.EndedAt, s.AcceptsCommands = one.ThreadName, one.LastSeen, one.EndedAt, one.AcceptsCommands
+		_, err := state.SessionsIn(state.UserStateDir(env)).Change(id, func(s *state.Session) {
+			s.ThreadName, s.LastSeen, s.EndedAt, s.AcceptsCommands =
+				one.ThreadName, one.LastSeen, one.EndedAt, one.AcceptsCommands
 			s.TmuxPane = one.TmuxPane
-		}); err != nil {
-			t.Fatal(err)
-		}
+		})
+		kit.NoError(t, err)
 	}
 	for thread, want := range map[string]string{
 		"spaces/s/threads/1": "out of reach true true", "spaces/s/threads/2": "ended false false",
-		"spaces/s/threads/3": " false false", "": " false false", "spaces/s/threads/4": "out of reach true false",
+		"spaces/s/threads/3": " false false", "": " false false",
+		"spaces/s/threads/4": "out of reach true false",
 	} {
-		if does, reads, outside := DescribeThread(t.Context(), env, thread); fmt.Sprint(does, " ", reads, " ", outside) != want {
-			t.Errorf("%s: %q %v %v, want %q", thread, does, reads, outside, want)
-		}
+		does, reads, outside := DescribeThread(t.Context(), env, thread)
+		kit.True(t, fmt.Sprint(does, " ", reads, " ", outside) == want,
+			"%s: %q %v %v, want %q", thread, does, reads, outside, want)
 	}
 }

@@ -23,7 +23,8 @@ func TestAddReply_StrangerKeepsOne(t *testing.T) {
 	for n := range 400 {
 		AddReply(q, replyFrom(fmt.Sprint("users/", 5+n%3), fmt.Sprint(n), "hi"), true)
 	}
-	kit.Equalf(t, AddReply(q, replyFrom("users/1", "right", "yes"), false), true, "another reply is added")
+	kit.Equalf(t, AddReply(q, replyFrom("users/1", "right", "yes"), false), true,
+		"another reply is added")
 	kit.Equalf(t, len(q.Replies), 4, "replies")
 }
 
@@ -57,12 +58,21 @@ func TestAddReply_RevisedUntilJudged(t *testing.T) {
 		now     state.Incoming
 		want    state.Reply
 	}{
-		"edited":           {unread, state.Incoming{Text: "2"}, state.Reply{Text: "2"}},
-		"deleted":          {unread, state.Incoming{IsRevoked: true}, state.Reply{Text: "1", Verdict: state.VerdictIgnored}},
-		"as it was":        {unread, state.Incoming{Text: "1"}, state.Reply{Text: "1"}},
-		"edited too late":  {used, state.Incoming{Text: "2"}, state.Reply{Text: "1", Verdict: used}},
-		"deleted too late": {used, state.Incoming{IsRevoked: true}, state.Reply{Text: "1", Verdict: used}},
-		"another sender's": {unread, state.Incoming{Text: "2", Sender: "users/2"}, state.Reply{Text: "1"}},
+		"edited": {unread, state.Incoming{Text: "2"}, state.Reply{Text: "2"}},
+		"deleted": {
+			unread, state.Incoming{IsRevoked: true},
+			state.Reply{Text: "1", Verdict: state.VerdictIgnored},
+		},
+		"as it was": {unread, state.Incoming{Text: "1"}, state.Reply{Text: "1"}},
+		"edited too late": {
+			used, state.Incoming{Text: "2"}, state.Reply{Text: "1", Verdict: used},
+		},
+		"deleted too late": {
+			used, state.Incoming{IsRevoked: true}, state.Reply{Text: "1", Verdict: used},
+		},
+		"another sender's": {
+			unread, state.Incoming{Text: "2", Sender: "users/2"}, state.Reply{Text: "1"},
+		},
 	} {
 		r := replyFrom("users/1", "M", "1")
 		r.Verdict = c.verdict

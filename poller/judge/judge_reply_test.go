@@ -15,8 +15,16 @@ import (
 // An attachment of a message that is used was not read, and a note says so, whatever
 // was asked. A message that is not used gets no such note.
 func TestJudge_AttachmentGetsNote(t *testing.T) {
-	two := []state.SubQuestion{{Question: "Which?", Options: []state.Option{{Label: "One"}, {Label: "Two"}}}, {Question: "Why?"}}
-	decision := []state.SubQuestion{{Question: "Bash", Options: []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}}}
+	two := []state.SubQuestion{
+		{Question: "Which?", Options: []state.Option{{Label: "One"}, {Label: "Two"}}},
+		{Question: "Why?"},
+	}
+	decision := []state.SubQuestion{
+		{
+			Question: "Bash",
+			Options:  []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}},
+		},
+	}
 	cfg := &config.Config{AllowedUsers: []string{"users/1"}, Approvers: []string{"users/1"}}
 	for _, tt := range []struct {
 		name, text string
@@ -28,26 +36,36 @@ func TestJudge_AttachmentGetsNote(t *testing.T) {
 		{"own words", "see the picture", state.KindQuestion, two[:1], true},
 		{"one of two answers", "Q1: 2", state.KindQuestion, two, true},
 		{"a yes", "yes", state.KindPermission, decision, true},
-		{"the next instruction", "do as in the file", state.KindNext, []state.SubQuestion{{Question: "Next?"}}, true},
+		{
+			"the next instruction", "do as in the file", state.KindNext,
+			[]state.SubQuestion{{Question: "Next?"}}, true,
+		},
 		{"an option that there is not", "9", state.KindQuestion, two[:1], false},
 		{"nothing but the attachment", "", state.KindQuestion, two[:1], false},
 	} {
 		for _, attached := range []bool{true, false} {
 			now := time.Now()
 			q := &state.Question{
-				QuestionID: "q", Kind: tt.kind, Mode: state.ModeNative, Status: state.Pending, AskedAt: now, IsMessageSent: true,
+				QuestionID: "q", Kind: tt.kind, Mode: state.ModeNative, Status: state.Pending,
+				AskedAt: now, IsMessageSent: true,
 				SubQuestions: tt.prompts, Approvers: &[]string{"users/1"},
 			}
-			m := state.Reply{MessageName: "m", Sender: "users/1", Text: tt.text, CreatedAt: now, HasAttachment: attached}
-			if !AddReply(q, m, false) {
-				t.Fatalf("%s: not stored", tt.name)
+			m := state.Reply{
+				MessageName: "m", Sender: "users/1", Text: tt.text, CreatedAt: now,
+				HasAttachment: attached,
 			}
+			kit.Must(t, AddReply(q, m, false), "%s: not stored", tt.name)
 			JudgeReply(cfg, q, q.FindReply("m"), now)
-			owed := slices.Contains(q.OwedNotes, state.OwedNote{About: state.NoteAttached, ReplyMessage: "m"})
-			kit.Equalf(t, owed, (attached && tt.told), "%s, attached %t: owes %v", tt.name, attached, q.OwedNotes)
-			if texts := wording.NoteTexts(q, state.OwedNote{About: state.NoteAttached, ReplyMessage: "m"}); !strings.Contains(texts[0], "attachment was not read") {
-				t.Errorf("%s: %q", tt.name, texts)
-			}
+			owed := slices.Contains(q.OwedNotes, state.OwedNote{
+				About: state.NoteAttached, ReplyMessage: "m",
+			})
+			kit.Equalf(t, owed, (attached && tt.told), "%s, attached %t: owes %v", tt.name,
+				attached, q.OwedNotes)
+			texts := wording.NoteTexts(q, state.OwedNote{
+				About: state.NoteAttached, ReplyMessage: "m",
+			})
+			kit.True(t, strings.Contains(texts[0], "attachment was not read"),
+				"%s: %q", tt.name, texts)
 		}
 	}
 }
@@ -57,28 +75,64 @@ func TestJudge_AttachmentGetsNote(t *testing.T) {
 func TestJudge_ApproverDecides(t *testing.T) {
 	asked := time.Now().Add(-time.Minute).Truncate(time.Second)
 	early := asked.Add(-5 * time.Second)
-	cfg := &config.Config{AllowedUsers: []string{"users/1", "users/2"}, Approvers: []string{"users/1"}}
+	cfg := &config.Config{
+		AllowedUsers: []string{"users/1", "users/2"}, Approvers: []string{"users/1"},
+	}
 	for name, test := range map[string]struct {
 		replies []state.Reply
 		want    string // the decision; "" for none
 		owed    string // the note that the last reply gets
 		seen    string
 	}{
-		"an approver":                 {[]state.Reply{{Sender: "users/1", Text: "yes"}}, state.LabelAllow, "", ""},
-		"who may only answer":         {[]state.Reply{{Sender: "users/2", Text: "yes"}}, "", state.NoteRefused, wording.NotApprover},
-		"a stranger":                  {[]state.Reply{{Sender: "users/3", Text: "yes"}}, "", state.NoteRefused, ""},
-		"before all of it was there":  {[]state.Reply{{Sender: "users/1", Text: "yes", CreatedAt: early}}, "", state.NoteUnclear, wording.TooEarlyHint},
-		"a stranger, before that":     {[]state.Reply{{Sender: "users/3", Text: "yes", CreatedAt: early}}, "", "", ""},
-		"unclear, twice":              {[]state.Reply{{Sender: "users/1", Text: "ok"}, {Sender: "users/1", Text: "ok"}}, "", state.NoteUnclear, ""},
-		"unclear, then clear":         {[]state.Reply{{Sender: "users/1", Text: "hm"}, {Sender: "users/1", Text: "no"}}, state.LabelDeny, state.NoteUnclear, ""},
-		"said twice":                  {[]state.Reply{{Sender: "users/1", Text: "no"}, {Sender: "users/1", Text: "yes"}}, state.LabelDeny, state.NoteLate, ""},
-		"always, not offered":         {[]state.Reply{{Sender: "users/1", Text: "always"}}, "", state.NoteUnclear, ""},
-		"more":                        {[]state.Reply{{Sender: "users/1", Text: "more"}}, "", state.NoteFullText, ""},
-		"a number that no option has": {[]state.Reply{{Sender: "users/1", Text: "2"}, {Sender: "users/1", Text: "2"}}, "", state.NoteUnclear, ""},
+		"an approver": {
+			[]state.Reply{{Sender: "users/1", Text: "yes"}}, state.LabelAllow, "", "",
+		},
+		"who may only answer": {
+			[]state.Reply{{Sender: "users/2", Text: "yes"}}, "", state.NoteRefused,
+			wording.NotApprover,
+		},
+		"a stranger": {
+			[]state.Reply{{Sender: "users/3", Text: "yes"}}, "", state.NoteRefused, "",
+		},
+		"before all of it was there": {
+			[]state.Reply{{Sender: "users/1", Text: "yes", CreatedAt: early}}, "",
+			state.NoteUnclear, wording.TooEarlyHint,
+		},
+		"a stranger, before that": {
+			[]state.Reply{{Sender: "users/3", Text: "yes", CreatedAt: early}}, "", "", "",
+		},
+		"unclear, twice": {
+			[]state.Reply{{Sender: "users/1", Text: "ok"}, {Sender: "users/1", Text: "ok"}}, "",
+			state.NoteUnclear, "",
+		},
+		"unclear, then clear": {
+			[]state.Reply{{Sender: "users/1", Text: "hm"}, {Sender: "users/1", Text: "no"}},
+			state.LabelDeny, state.NoteUnclear, "",
+		},
+		"said twice": {
+			[]state.Reply{{Sender: "users/1", Text: "no"}, {Sender: "users/1", Text: "yes"}},
+			state.LabelDeny, state.NoteLate, "",
+		},
+		"always, not offered": {
+			[]state.Reply{{Sender: "users/1", Text: "always"}}, "", state.NoteUnclear, "",
+		},
+		"more": {
+			[]state.Reply{{Sender: "users/1", Text: "more"}}, "", state.NoteFullText, "",
+		},
+		"a number that no option has": {
+			[]state.Reply{{Sender: "users/1", Text: "2"}, {Sender: "users/1", Text: "2"}}, "",
+			state.NoteUnclear, "",
+		},
 	} {
 		q := &state.Question{
-			Kind: state.KindPermission, Mode: state.ModeNative, Status: state.Pending, AskedAt: asked, PostedAt: &asked, Approvers: &[]string{},
-			SubQuestions: []state.SubQuestion{{Question: "Bash", Options: []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}}},
+			Kind: state.KindPermission, Mode: state.ModeNative, Status: state.Pending,
+			AskedAt: asked, PostedAt: &asked, Approvers: &[]string{},
+			SubQuestions: []state.SubQuestion{
+				{
+					Question: "Bash",
+					Options:  []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}},
+				},
+			},
 		}
 		for i, r := range test.replies {
 			r.MessageName = string(rune('a' + i))
@@ -88,16 +142,14 @@ func TestJudge_ApproverDecides(t *testing.T) {
 			q.Replies = append(q.Replies, r)
 			JudgeReply(cfg, q, &q.Replies[i], time.Now())
 		}
-		if got, _ := q.Decision(); got != test.want || (q.Status == state.Answered) != (test.want != "") {
-			t.Errorf("%s: %q, %s", name, got, q.Status)
-		}
+		got, _ := q.Decision()
+		kit.True(t, got == test.want && (q.Status == state.Answered) == (test.want != ""),
+			"%s: %q, %s", name, got, q.Status)
 		last := state.OwedNote{}
 		if len(q.OwedNotes) > 0 {
 			last = q.OwedNotes[len(q.OwedNotes)-1]
 		}
-		if last.About != test.owed || last.Text != test.seen {
-			t.Errorf("%s: told %+v", name, last)
-		}
+		kit.True(t, last.About == test.owed && last.Text == test.seen, "%s: told %+v", name, last)
 	}
 }
 
@@ -107,16 +159,22 @@ func TestJudge_NextInstructionIsVerbatim(t *testing.T) {
 	asked := time.Now().Add(-time.Minute)
 	cfg := &config.Config{AllowedUsers: []string{"users/1"}, Approvers: []string{"users/1"}}
 	for text, want := range map[string]string{
-		"commit it": "commit it", "1": "1", "yes\nand push": "yes\nand push", "!rm -rf /": "", "/exit": "", " /clear": "", "# remember": "",
-		"exit": "", " quit\n": "", ":q": "", ":q!": "", ":wq": "", ":wq!": "", "exit now": "exit now", "Exit": "Exit", ":x": ":x",
-		"\u0301abc": "", "\u0301": "", "e\u0301t\u00e9": "e\u0301t\u00e9", "@/etc/hosts": "", "see @README.md": "", "a@b.example": "a@b.example",
+		"commit it": "commit it", "1": "1", "yes\nand push": "yes\nand push", "!rm -rf /": "",
+		"/exit": "", " /clear": "", "# remember": "",
+		"exit": "", " quit\n": "", ":q": "", ":q!": "", ":wq": "", ":wq!": "",
+		"exit now": "exit now", "Exit": "Exit", ":x": ":x",
+		"\u0301abc": "", "\u0301": "", "e\u0301t\u00e9": "e\u0301t\u00e9", "@/etc/hosts": "",
+		"see @README.md": "", "a@b.example": "a@b.example",
 	} {
-		q := &state.Question{Kind: state.KindNext, Mode: state.ModeNative, Status: state.Pending, AskedAt: asked, PostedAt: &asked,
-			SubQuestions: []state.SubQuestion{{Question: "next"}}, Replies: []state.Reply{{MessageName: "a", Sender: "users/1", Text: text, CreatedAt: time.Now()}}}
+		q := &state.Question{Kind: state.KindNext, Mode: state.ModeNative, Status: state.Pending,
+			AskedAt: asked, PostedAt: &asked,
+			SubQuestions: []state.SubQuestion{{Question: "next"}}, Replies: []state.Reply{
+				{MessageName: "a", Sender: "users/1", Text: text, CreatedAt: time.Now()},
+			}}
 		JudgeReply(cfg, q, &q.Replies[0], time.Now())
-		if got, _ := q.Decision(); got != want || len(q.OwedNotes) != map[bool]int{true: 0, false: 1}[want != ""] {
-			t.Errorf("%q: %q, %+v", text, got, q.OwedNotes)
-		}
+		got, _ := q.Decision()
+		kit.True(t, got == want && len(q.OwedNotes) == map[bool]int{true: 0, false: 1}[want != ""],
+			"%q: %q, %+v", text, got, q.OwedNotes)
 	}
 }
 
@@ -124,7 +182,9 @@ func TestJudge_NextInstructionIsVerbatim(t *testing.T) {
 // does not say it is for the terminal.
 func TestJudge_StricterOfRecordAndConfiguration(t *testing.T) {
 	asked := time.Now().Add(-time.Minute).Truncate(time.Second)
-	cfg := &config.Config{AllowedUsers: []string{"users/1", "users/2"}, Approvers: []string{"users/1", "users/2"}}
+	cfg := &config.Config{
+		AllowedUsers: []string{"users/1", "users/2"}, Approvers: []string{"users/1", "users/2"},
+	}
 	guarded := *cfg
 	guarded.NeverRemote = []string{"Bash(git push*)"}
 	all := []string{state.LabelAllow, state.LabelDeny, state.LabelAlways}
@@ -136,33 +196,62 @@ func TestJudge_StricterOfRecordAndConfiguration(t *testing.T) {
 		by, text  string
 		want      string
 	}{
-		"who could and can":                   {cfg, &[]string{"users/1"}, nil, "make", "users/1", "yes", state.LabelAllow},
-		"who can now, and could not":          {cfg, &[]string{"users/1"}, nil, "make", "users/2", "yes", ""},
-		"who could, and cannot now":           {&config.Config{Approvers: []string{"users/2"}}, &[]string{"users/1"}, nil, "make", "users/1", "yes", ""},
-		"nobody was on the list":              {cfg, &[]string{}, nil, "make", "users/2", "yes", state.LabelAllow},
-		"the record does not say":             {cfg, nil, nil, "make", "users/1", "yes", ""},
-		"the record does not say, denied":     {cfg, nil, nil, "make", "users/1", "no", state.LabelDeny},
-		"named since":                         {&guarded, &[]string{"users/1"}, nil, "git push", "users/1", "yes", ""},
-		"named since, denied":                 {&guarded, &[]string{"users/1"}, nil, "git push", "users/1", "no", state.LabelDeny},
-		"not named":                           {&guarded, &[]string{"users/1"}, nil, "make", "users/1", "yes", state.LabelAllow},
-		"always, beside rules that are new":   {&guarded, &[]string{"users/1"}, nil, "make", "users/1", "always", ""},
-		"always, held against the same rules": {&guarded, &[]string{"users/1"}, guarded.NeverRemote, "make", "users/1", "always", state.LabelAlways},
-		"a local reply, as of the page":       {cfg, &[]string{}, nil, "make", state.LocalSender, "yes", ""},
+		"who could and can": {
+			cfg, &[]string{"users/1"}, nil, "make", "users/1", "yes", state.LabelAllow,
+		},
+		"who can now, and could not": {
+			cfg, &[]string{"users/1"}, nil, "make", "users/2", "yes", "",
+		},
+		"who could, and cannot now": {
+			&config.Config{Approvers: []string{"users/2"}}, &[]string{"users/1"}, nil, "make",
+			"users/1", "yes", "",
+		},
+		"nobody was on the list": {
+			cfg, &[]string{}, nil, "make", "users/2", "yes", state.LabelAllow,
+		},
+		"the record does not say": {cfg, nil, nil, "make", "users/1", "yes", ""},
+		"the record does not say, denied": {
+			cfg, nil, nil, "make", "users/1", "no", state.LabelDeny,
+		},
+		"named since": {
+			&guarded, &[]string{"users/1"}, nil, "git push", "users/1", "yes", "",
+		},
+		"named since, denied": {
+			&guarded, &[]string{"users/1"}, nil, "git push", "users/1", "no", state.LabelDeny,
+		},
+		"not named": {
+			&guarded, &[]string{"users/1"}, nil, "make", "users/1", "yes", state.LabelAllow,
+		},
+		"always, beside rules that are new": {
+			&guarded, &[]string{"users/1"}, nil, "make", "users/1", "always", "",
+		},
+		"always, held against the same rules": {
+			&guarded, &[]string{"users/1"}, guarded.NeverRemote, "make", "users/1", "always",
+			state.LabelAlways,
+		},
+		"a local reply, as of the page": {
+			cfg, &[]string{}, nil, "make", state.LocalSender, "yes", "",
+		},
 	} {
 		q := &state.Question{
-			Kind: state.KindPermission, ToolName: "Bash", Mode: state.ModeNative, Status: state.Pending, AskedAt: asked, PostedAt: &asked,
+			Kind: state.KindPermission, ToolName: "Bash", Mode: state.ModeNative,
+			Status: state.Pending, AskedAt: asked, PostedAt: &asked,
 			Approvers: test.approvers, NeverRemote: test.never, CallTexts: []string{test.call},
 			SubQuestions: []state.SubQuestion{{Question: "Bash"}},
-			Replies:      []state.Reply{{MessageName: "a", Sender: test.by, Text: test.text, CreatedAt: time.Now()}},
+			Replies: []state.Reply{
+				{MessageName: "a", Sender: test.by, Text: test.text, CreatedAt: time.Now()},
+			},
 		}
 		for _, label := range all {
-			q.SubQuestions[0].Options = append(q.SubQuestions[0].Options, state.Option{Label: label})
+			q.SubQuestions[0].Options = append(q.SubQuestions[0].Options, state.Option{
+				Label: label,
+			})
 		}
 		RestrictChoices(test.cfg, q)
 		JudgeReply(test.cfg, q, &q.Replies[0], time.Now())
-		if got, _ := q.Decision(); got != test.want {
-			t.Errorf("%s: %q, want %q (%s)", name, got, test.want, q.Replies[0].Verdict)
-		}
+		got, _ := q.Decision()
+		kit.True(t, got == test.want,
+			"%s: %q, want %q (%s)", name, got, test.want, q.Replies[0].Verdict)
 	}
 }
 
@@ -178,39 +267,65 @@ func TestJudge_CanAnswerFailsClosed(t *testing.T) {
 		{[]string{"users/1"}, state.Reply{Sender: "users/11"}, false},
 		{[]string{"1"}, state.Reply{Sender: "1"}, false},
 		{[]string{"*", "users/*", "all", "users/"}, state.Reply{Sender: "users/1"}, false},
-		{[]string{"Ann@Example.com"}, state.Reply{Sender: "users/1", SenderEmail: "ann@example.com"}, true},
-		{[]string{"users/ann@example.com"}, state.Reply{Sender: "users/1", SenderEmail: "ann@example.com"}, true},
-		{[]string{"ann@example.com"}, state.Reply{Sender: "users/1", DisplayName: "ann@example.com"}, false},
+		{
+			[]string{"Ann@Example.com"},
+			state.Reply{Sender: "users/1", SenderEmail: "ann@example.com"}, true,
+		},
+		{
+			[]string{"users/ann@example.com"},
+			state.Reply{Sender: "users/1", SenderEmail: "ann@example.com"}, true,
+		},
+		{
+			[]string{"ann@example.com"},
+			state.Reply{Sender: "users/1", DisplayName: "ann@example.com"}, false,
+		},
 		{[]string{"ann@example.com"}, state.Reply{Sender: "users/1"}, false},
 		{[]string{"users/"}, state.Reply{Sender: "users/"}, false},
 		{[]string{"users/@"}, state.Reply{Sender: "users/@", SenderEmail: "@"}, false},
-		{[]string{"@example.com"}, state.Reply{Sender: "users/1", SenderEmail: "@example.com"}, false},
-		{[]string{"kim@example.com"}, state.Reply{Sender: "users/1", SenderEmail: "\u212Aim@example.com"}, false},
-		{[]string{"sam@example.com"}, state.Reply{Sender: "users/1", SenderEmail: "\u017Fam@example.com"}, false},
+		{
+			[]string{"@example.com"}, state.Reply{Sender: "users/1", SenderEmail: "@example.com"},
+			false,
+		},
+		{
+			[]string{"kim@example.com"},
+			state.Reply{Sender: "users/1", SenderEmail: "\u212Aim@example.com"}, false,
+		},
+		{
+			[]string{"sam@example.com"},
+			state.Reply{Sender: "users/1", SenderEmail: "\u017Fam@example.com"}, false,
+		},
 		{[]string{"local"}, state.Reply{Sender: "users/1"}, false},
 		{nil, state.Reply{Sender: state.LocalSender}, true},
 	} {
-		kit.Equalf(t, CanAnswer(&config.Config{AllowedUsers: c.users}, &state.Question{}, &c.sender), c.want, "%q, %+v", c.users, c.sender)
+		kit.Equalf(t,
+			CanAnswer(&config.Config{AllowedUsers: c.users}, &state.Question{}, &c.sender), c.want,
+			"%q, %+v", c.users, c.sender)
 	}
 }
 
 func TestJudge_SeveralQuestions(t *testing.T) {
 	cfg := &config.Config{AllowedUsers: []string{"users/1"}}
 	q := &state.Question{Status: state.Pending, SubQuestions: []state.SubQuestion{
-		{Question: "A?", Options: []state.Option{{Label: "x"}, {Label: "y"}}}, {Question: "B?", Options: []state.Option{{Label: "z"}}},
+		{Question: "A?", Options: []state.Option{{Label: "x"}, {Label: "y"}}}, {
+			Question: "B?", Options: []state.Option{{Label: "z"}},
+		},
 	}}
 	say := func(name, text string) *state.Reply {
-		q.Replies = append(q.Replies, state.Reply{MessageName: name, Sender: "users/1", Text: text, CreatedAt: noon})
+		q.Replies = append(q.Replies, state.Reply{
+			MessageName: name, Sender: "users/1", Text: text, CreatedAt: noon,
+		})
 		r := &q.Replies[len(q.Replies)-1]
 		JudgeReply(cfg, q, r, noon)
 		return r
 	}
-	if r := say("m1", "Q1: 2"); r.Verdict != state.VerdictKept || q.PartialAnswers[0].Value() != "y" || q.OwedNotes[0] != (state.OwedNote{About: state.NoteKept, ReplyMessage: "m1"}) {
-		t.Errorf("%+v, owes %+v", r, q.OwedNotes)
-	}
-	if r := say("m2", " Q2: 1\n"); r.Verdict != state.VerdictUsed || *q.Response != "Q2: 1" || q.Answers["A?"] != "y" || q.Answers["B?"] != "z" || *q.ResponseType != "multi_question" {
-		t.Errorf("%+v, %v", r, q.Answers)
-	}
+	r := say("m1", "Q1: 2")
+	kit.True(t, r.Verdict == state.VerdictKept && q.PartialAnswers[0].Value() == "y" &&
+		q.OwedNotes[0] == (state.OwedNote{About: state.NoteKept, ReplyMessage: "m1"}),
+		"%+v, owes %+v", r, q.OwedNotes)
+	r = say("m2", " Q2: 1\n")
+	kit.True(t, r.Verdict == state.VerdictUsed && *q.Response == "Q2: 1" &&
+		q.Answers["A?"] == "y" && q.Answers["B?"] == "z" && *q.ResponseType == "multi_question",
+		"%+v, %v", r, q.Answers)
 }
 
 // A tap on a button that the card does not have, and that also names an option, is
@@ -225,29 +340,46 @@ func TestJudge_TapOnNoButtonIsAskedBack(t *testing.T) {
 			"nothing answered": nil,
 			"one answered":     {0: {Labels: []string{"x"}}},
 		} {
-			q := &state.Question{Status: state.Pending, PartialAnswers: partial, SubQuestions: []state.SubQuestion{
-				{Question: "A?", Options: []state.Option{{Label: "x"}}},
-				{Question: "B?", Options: []state.Option{{Label: label}}},
-			}}
-			r := &state.Reply{MessageName: "tap/1", Sender: "users/1", Text: choice, Choice: choice, CreatedAt: noon}
-			JudgeReply(cfg, q, r, noon)
-			isTold := slices.Equal(q.OwedNotes, []state.OwedNote{{About: state.NoteUnclear, ReplyMessage: "tap/1"}})
-			if r.Verdict != state.VerdictAskedBack || !isTold || len(q.PartialAnswers) != len(partial) || q.Declined != "" {
-				t.Errorf("%s, %s: %s, owes %+v, kept %v", choice, name, r.Verdict, q.OwedNotes, q.PartialAnswers)
+			q := &state.Question{Status: state.Pending, PartialAnswers: partial,
+				SubQuestions: []state.SubQuestion{
+					{Question: "A?", Options: []state.Option{{Label: "x"}}},
+					{Question: "B?", Options: []state.Option{{Label: label}}},
+				}}
+			r := &state.Reply{
+				MessageName: "tap/1", Sender: "users/1", Text: choice, Choice: choice,
+				CreatedAt: noon,
 			}
+			JudgeReply(cfg, q, r, noon)
+			isTold := slices.Equal(q.OwedNotes, []state.OwedNote{
+				{About: state.NoteUnclear, ReplyMessage: "tap/1"},
+			})
+			kit.True(t, r.Verdict == state.VerdictAskedBack && isTold &&
+				len(q.PartialAnswers) == len(partial) && q.Declined == "",
+				"%s, %s: %s, owes %+v, kept %v", choice, name, r.Verdict, q.OwedNotes,
+				q.PartialAnswers)
 		}
 	}
 }
 
 // A reply with `gchat-hooks answer` is answered in the shell, and not in the thread.
 func TestJudge_ShellReplyGetsNoNote(t *testing.T) {
-	for text, want := range map[string]state.Verdict{"9": state.VerdictAskedBack, "1": state.VerdictUsed} {
-		q := &state.Question{Status: state.Pending, SubQuestions: []state.SubQuestion{{Question: "A?", Options: []state.Option{{Label: "x"}, {Label: "y"}}}}}
-		r := &state.Reply{MessageName: ShellReplyPrefix + "1", Sender: state.LocalSender, Text: text, CreatedAt: noon}
-		if JudgeReply(&config.Config{}, q, r, noon); r.Verdict != want || len(q.OwedNotes) != 0 {
-			t.Errorf("%s: %s, owes %+v", text, r.Verdict, q.OwedNotes)
+	for text, want := range map[string]state.Verdict{"9": state.VerdictAskedBack,
+		"1": state.VerdictUsed} {
+		q := &state.Question{
+			Status: state.Pending,
+			SubQuestions: []state.SubQuestion{
+				{Question: "A?", Options: []state.Option{{Label: "x"}, {Label: "y"}}},
+			},
 		}
-		if JudgeReply(&config.Config{}, q, r, noon); want == state.VerdictUsed && (r.Verdict != state.VerdictLate || len(q.OwedNotes) != 0) {
+		r := &state.Reply{
+			MessageName: ShellReplyPrefix + "1", Sender: state.LocalSender, Text: text,
+			CreatedAt: noon,
+		}
+		JudgeReply(&config.Config{}, q, r, noon)
+		kit.True(t, r.Verdict == want && len(q.OwedNotes) == 0,
+			"%s: %s, owes %+v", text, r.Verdict, q.OwedNotes)
+		if JudgeReply(&config.Config{}, q, r, noon); want == state.VerdictUsed &&
+			(r.Verdict != state.VerdictLate || len(q.OwedNotes) != 0) {
 			t.Errorf("again: %s, owes %+v", r.Verdict, q.OwedNotes)
 		}
 	}
@@ -261,20 +393,21 @@ func FuzzJudge(f *testing.F) {
 	cfg := &config.Config{AllowedUsers: []string{"users/1"}}
 	f.Fuzz(func(t *testing.T, text string) {
 		q := &state.Question{Status: state.Pending, SubQuestions: []state.SubQuestion{
-			{Question: "A?", Options: []state.Option{{Label: "x"}, {Label: "y"}}, MultiSelect: true}, {Question: "B?", Options: []state.Option{{Label: "z"}}},
+			{Question: "A?", Options: []state.Option{{Label: "x"}, {Label: "y"}},
+				MultiSelect: true}, {Question: "B?", Options: []state.Option{{Label: "z"}}},
 		}}
-		q.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", Text: text, CreatedAt: noon}}
-		JudgeReply(cfg, q, &q.Replies[0], noon)
-		if q.Replies[0].Verdict == state.VerdictUnread {
-			t.Error("no verdict")
+		q.Replies = []state.Reply{
+			{MessageName: "m", Sender: "users/1", Text: text, CreatedAt: noon},
 		}
-		if q.Status == state.Answered && (len(q.Answers) != 2 || q.Answers["A?"] == "" || q.Answers["B?"] == "") {
+		JudgeReply(cfg, q, &q.Replies[0], noon)
+		kit.True(t, q.Replies[0].Verdict != state.VerdictUnread, "no verdict")
+		if q.Status == state.Answered &&
+			(len(q.Answers) != 2 || q.Answers["A?"] == "" || q.Answers["B?"] == "") {
 			t.Errorf("answered with %v", q.Answers)
 		}
 		for _, owed := range q.OwedNotes {
-			if wording.NoteTexts(q, owed) == nil {
-				t.Errorf("the thread is told nothing of %+v", owed)
-			}
+			kit.True(t, wording.NoteTexts(q, owed) != nil,
+				"the thread is told nothing of %+v", owed)
 		}
 	})
 }
@@ -291,18 +424,38 @@ func TestJudge_DeclinedQuestion(t *testing.T) {
 		handed         bool
 		owes           string
 	}{
-		"chat":      {mode: state.ModeNative, text: "chat: why?", status: state.Answered, declined: "chat", said: "why?"},
-		"a tap":     {mode: state.ModeHold, text: "chat about this: why?", choice: "chat", status: state.Answered, declined: "chat", said: "why?"},
-		"skip":      {mode: state.ModeNative, text: "skip", status: state.Pending, declined: "skip", handed: true, owes: state.NoteHandedOver},
-		"injected":  {mode: state.ModeInject, text: "cancel", status: state.Pending, declined: "skip", handed: true, owes: state.NoteHandedOver},
-		"denied":    {mode: state.ModeDeny, text: "skip", status: state.Answered, declined: "skip"},
-		"help":      {mode: state.ModeNative, text: "help", status: state.Pending, owes: state.NoteUnclear},
-		"own words": {mode: state.ModeNative, text: "chat", choice: "send", inputs: map[string][]string{"w1": {"chat"}}, status: state.Answered},
+		"chat": {
+			mode: state.ModeNative, text: "chat: why?", status: state.Answered, declined: "chat",
+			said: "why?",
+		},
+		"a tap": {
+			mode: state.ModeHold, text: "chat about this: why?", choice: "chat",
+			status: state.Answered, declined: "chat", said: "why?",
+		},
+		"skip": {
+			mode: state.ModeNative, text: "skip", status: state.Pending, declined: "skip",
+			handed: true, owes: state.NoteHandedOver,
+		},
+		"injected": {
+			mode: state.ModeInject, text: "cancel", status: state.Pending, declined: "skip",
+			handed: true, owes: state.NoteHandedOver,
+		},
+		"denied": {mode: state.ModeDeny, text: "skip", status: state.Answered, declined: "skip"},
+		"help": {
+			mode: state.ModeNative, text: "help", status: state.Pending, owes: state.NoteUnclear,
+		},
+		"own words": {
+			mode: state.ModeNative, text: "chat", choice: "send",
+			inputs: map[string][]string{"w1": {"chat"}}, status: state.Answered,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := &state.Question{
-				Mode: c.mode, Status: state.Pending, ClaudePID: 7, IsMessageSent: true, PostedAt: new(noon.Add(-time.Hour)),
-				SubQuestions: []state.SubQuestion{{Question: "A?", Options: []state.Option{{Label: "x"}, {Label: "y"}}}},
+				Mode: c.mode, Status: state.Pending, ClaudePID: 7, IsMessageSent: true,
+				PostedAt: new(noon.Add(-time.Hour)),
+				SubQuestions: []state.SubQuestion{
+					{Question: "A?", Options: []state.Option{{Label: "x"}, {Label: "y"}}},
+				},
 			}
 			say := func(r state.Reply) state.Verdict {
 				r.Sender, r.CreatedAt = "users/1", noon
@@ -311,11 +464,15 @@ func TestJudge_DeclinedQuestion(t *testing.T) {
 				JudgeReply(&config.Config{AllowedUsers: []string{"users/1"}}, q, last, noon)
 				return last.Verdict
 			}
-			verdict := say(state.Reply{MessageName: "m1", Text: c.text, Choice: c.choice, Inputs: c.inputs})
-			if q.Status != c.status || q.Declined != c.declined || q.DeclinedText != c.said || (q.HandedOverAt != nil) != c.handed {
-				t.Errorf("%s, %q with %q, handed over %v", q.Status, q.Declined, q.DeclinedText, q.HandedOverAt)
-			}
-			if len(q.OwedNotes) > 0 != (c.owes != "") || c.owes != "" && q.OwedNotes[0].About != c.owes {
+			verdict := say(state.Reply{
+				MessageName: "m1", Text: c.text, Choice: c.choice, Inputs: c.inputs,
+			})
+			kit.True(t, q.Status == c.status && q.Declined == c.declined &&
+				q.DeclinedText == c.said && (q.HandedOverAt != nil) == c.handed,
+				"%s, %q with %q, handed over %v", q.Status, q.Declined, q.DeclinedText,
+				q.HandedOverAt)
+			if len(q.OwedNotes) > 0 != (c.owes != "") || c.owes != "" &&
+				q.OwedNotes[0].About != c.owes {
 				t.Errorf("owes %+v", q.OwedNotes)
 			}
 			want, then := state.VerdictUsed, state.VerdictLate
@@ -323,9 +480,8 @@ func TestJudge_DeclinedQuestion(t *testing.T) {
 				// the first number that is no option is still asked back
 				want, then = state.VerdictAskedHow, state.VerdictAskedBack
 			}
-			if next := say(state.Reply{MessageName: "m2", Text: "9"}); verdict != want || next != then {
-				t.Errorf("%s, then %s", verdict, next)
-			}
+			next := say(state.Reply{MessageName: "m2", Text: "9"})
+			kit.True(t, verdict == want && next == then, "%s, then %s", verdict, next)
 		})
 	}
 }
@@ -344,10 +500,13 @@ func TestTimeoutPolicy_ChoosesRecommended(t *testing.T) {
 		"there may be a reply": {state.TimeoutRecommended, true, "/"},
 		"another policy":       {state.TimeoutAskTerminal, false, "/"},
 	} {
-		q := &state.Question{Mode: state.ModeDeny, SubQuestions: prompts, TimeoutPolicy: c.policy, PartialAnswers: map[int]state.Answer{1: {Labels: []string{"w"}}}}
-		ApplyTimeoutPolicy(q, c.unread)
-		if got := q.Answers["A?"] + "/" + q.Answers["B?"]; got != c.want || (q.ResolvedBy == "policy") != (c.want != "/") {
-			t.Errorf("%s: %q by %q", name, got, q.ResolvedBy)
+		q := &state.Question{
+			Mode: state.ModeDeny, SubQuestions: prompts, TimeoutPolicy: c.policy,
+			PartialAnswers: map[int]state.Answer{1: {Labels: []string{"w"}}},
 		}
+		ApplyTimeoutPolicy(q, c.unread)
+		got := q.Answers["A?"] + "/" + q.Answers["B?"]
+		kit.True(t, got == c.want && (q.ResolvedBy == "policy") == (c.want != "/"),
+			"%s: %q by %q", name, got, q.ResolvedBy)
 	}
 }

@@ -39,15 +39,20 @@ func (f *fakeLaunchd) launchctl(command string) (string, error) {
 		}
 	case verb == "print":
 		if !f.isLoaded {
-			return fmt.Sprintf("Bad request.\nCould not find service %q in domain for user gui: 501\n", daemonLabel), exitStatus(113)
+			return fmt.Sprintf("Bad request.\n"+
+				"Could not find service %q in domain for user gui: 501\n",
+				daemonLabel), exitStatus(113)
 		}
 		if f.lingeringPrints > 0 {
 			f.lingeringPrints--
 			f.isLoaded = f.lingeringPrints > 0
-			return daemonLabel + " = {\n\tactive count = 1\n\tstate = SIGTERMed\n\n\tpid = 7\n}\n", nil
+			return daemonLabel + " = {\n\tactive count = 1\n\tstate = SIGTERMed\n\n\tpid = 7\n}\n",
+				nil
 		}
-		return fmt.Sprintf("%s = {\n\tactive count = 1\n\tstate = running\n\n\truns = 1\n\tpid = %d\n"+
-			"\tlast exit code = (never exited)\n\tendpoints = {\n\t\tpid = 99\n\t}\n}\n", daemonLabel, f.pid), nil
+		return fmt.Sprintf("%s = {\n\tactive count = 1\n\tstate = running\n\n\truns = 1\n"+
+			"\tpid = %d\n"+
+			"\tlast exit code = (never exited)\n\tendpoints = {\n\t\tpid = 99\n\t}\n}\n",
+			daemonLabel, f.pid), nil
 	case verb == "bootout":
 		if !f.isLoaded {
 			return "Boot-out failed: 3: No such process\n", exitStatus(3)
@@ -64,7 +69,8 @@ func (f *fakeLaunchd) launchctl(command string) (string, error) {
 		}
 		if f.isLoaded || f.failingBootstraps > 0 {
 			f.failingBootstraps--
-			return "Bootstrap failed: 5: Input/output error\nTry re-running the command as root for richer errors.\n", exitStatus(5)
+			return "Bootstrap failed: 5: Input/output error\n" +
+				"Try re-running the command as root for richer errors.\n", exitStatus(5)
 		}
 		f.isLoaded, f.pid = true, 4242
 	}
@@ -75,43 +81,44 @@ func TestLaunchd_InstallsAndRemoves(t *testing.T) {
 	f, p := newFakeLaunchd(t)
 	synctest.Test(t, func(t *testing.T) {
 		const agent = "gui/501/com.claude.gchat-response-poller"
-		path := filepath.Join(p.env["HOME"], "Library/LaunchAgents/com.claude.gchat-response-poller.plist")
+		path := filepath.Join(p.env["HOME"],
+			"Library/LaunchAgents/com.claude.gchat-response-poller.plist")
 		kit.NoError(t, p.Install(t.Context()))
-		want := []string{"launchctl bootout " + agent, "launchctl enable " + agent, "launchctl bootstrap gui/501 " + path}
-		if did := p.newCommands(); !slices.Equal(did, want) {
-			t.Errorf("installed by %q", did)
+		want := []string{
+			"launchctl bootout " + agent, "launchctl enable " + agent,
+			"launchctl bootstrap gui/501 " + path,
 		}
+		kit.Equalf(t, p.newCommands(), want, "installed by")
 		kit.Contains(t, p.newOutput(), "installed as "+path+", and started")
-		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o644 {
-			t.Errorf("the plist: %v, %v", info, err)
-		}
-		if info, err := os.Stat(filepath.Join(p.env["HOME"], ".claude/logs")); err != nil || !info.IsDir() {
-			t.Errorf("without the log folder launchd starts nothing: %v", err)
-		}
+		info, err := os.Stat(path)
+		kit.True(t, err == nil && info.Mode().Perm() == 0o644, "the plist: %v, %v", info, err)
+		info, err = os.Stat(filepath.Join(p.env["HOME"], ".claude/logs"))
+		kit.True(t, err == nil && info.IsDir(),
+			"without the log folder launchd starts nothing: %v", err)
 
 		// Install a second time: the old job ends, launchd takes time for that, and
 		// then the new one starts.
-		if err := p.Install(t.Context()); err != nil || !f.isLoaded || f.pid != 4242 {
-			t.Errorf("a second install: %v, pid %d", err, f.pid)
-		}
-		if enabled := slices.Index(p.commands, "launchctl enable "+agent); enabled < 4 || p.commands[enabled-4] != "launchctl print "+agent {
+		err = p.Install(t.Context())
+		kit.True(t, err == nil && f.isLoaded && f.pid == 4242,
+			"a second install: %v, pid %d", err, f.pid)
+		if enabled := slices.Index(p.commands, "launchctl enable "+agent); enabled < 4 ||
+			p.commands[enabled-4] != "launchctl print "+agent {
 			// the first three checks still see the old job
 			t.Errorf("loaded anew before it was gone: %q", p.commands)
 		}
-		if did := p.newCommands(); len(did) != 5 || did[0] != "launchctl bootout "+agent || !strings.HasPrefix(did[4], "launchctl bootstrap ") {
-			t.Errorf("reloaded by %q", did)
-		}
+		did := p.newCommands()
+		kit.True(t, len(did) == 5 && did[0] == "launchctl bootout "+agent &&
+			strings.HasPrefix(did[4], "launchctl bootstrap "),
+			"reloaded by %q", did)
 
-		if err := p.Uninstall(t.Context()); err != nil || f.isLoaded {
-			t.Errorf("uninstall: %v, loaded %v", err, f.isLoaded)
-		}
-		if _, err := os.Stat(path); err == nil {
-			t.Error("the plist is still there")
-		}
+		err = p.Uninstall(t.Context())
+		kit.True(t, err == nil && !f.isLoaded, "uninstall: %v, loaded %v", err, f.isLoaded)
+		_, err = os.Stat(path)
+		kit.True(t, err != nil, "the plist is still there")
 		p.newOutput()
-		if err := p.Uninstall(t.Context()); err != nil || p.newOutput() != "not installed: nothing to remove\n" {
-			t.Errorf("uninstall of nothing: %v", err)
-		}
+		err = p.Uninstall(t.Context())
+		kit.True(t, err == nil && p.newOutput() == "not installed: nothing to remove\n",
+			"uninstall of nothing: %v", err)
 	})
 }
 
@@ -121,11 +128,24 @@ func TestLaunchd_FailedInstall(t *testing.T) {
 		loaded bool
 		says   string // in the output or the error
 	}{
-		"reached by ssh only":            {func(f *fakeLaunchd) { f.isLoggedOut = true }, false, "logged in at the Mac's screen"},
-		"a file that launchd refuses":    {func(f *fakeLaunchd) { f.bootstrapError = "109: Invalid property list" }, false, "failed: 109: Invalid property list"},
-		"input/output error, for good":   {func(f *fakeLaunchd) { f.failingBootstraps = 1000 }, false, "failed: 5: Input/output error"},
-		"input/output error for a while": {func(f *fakeLaunchd) { f.failingBootstraps = 6 }, true, "and started"},
-		"launchd keeps it":               {func(f *fakeLaunchd) { f.isLoaded, f.ignoresBootout = true, true }, true, "does not unload"},
+		"reached by ssh only": {
+			func(f *fakeLaunchd) { f.isLoggedOut = true }, false, "logged in at the Mac's screen",
+		},
+		"a file that launchd refuses": {
+			func(f *fakeLaunchd) { f.bootstrapError = "109: Invalid property list" }, false,
+			"failed: 109: Invalid property list",
+		},
+		"input/output error, for good": {
+			func(f *fakeLaunchd) { f.failingBootstraps = 1000 }, false,
+			"failed: 5: Input/output error",
+		},
+		"input/output error for a while": {
+			func(f *fakeLaunchd) { f.failingBootstraps = 6 }, true, "and started",
+		},
+		"launchd keeps it": {
+			func(f *fakeLaunchd) { f.isLoaded, f.ignoresBootout = true, true }, true,
+			"does not unload",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, p := newFakeLaunchd(t)
@@ -133,23 +153,23 @@ func TestLaunchd_FailedInstall(t *testing.T) {
 				c.before(f)
 				err := p.Install(t.Context())
 				kit.Contains(t, fmt.Sprint(err, p.newOutput()), c.says)
-				if did := strings.Join(p.newCommands(), "\n"); f.isLoaded != c.loaded || strings.Count(did, "bootout") > 1 {
-					t.Errorf("loaded: %v; did %q", f.isLoaded, did)
-				}
-				if _, there := p.FindFile(); there == f.isLoggedOut {
-					t.Errorf("the plist is there: %v", there)
-				}
+				did := strings.Join(p.newCommands(), "\n")
+				kit.True(t, f.isLoaded == c.loaded && strings.Count(did, "bootout") <= 1,
+					"loaded: %v; did %q", f.isLoaded, did)
+				_, there := p.FindFile()
+				kit.True(t, there != f.isLoggedOut, "the plist is there: %v", there)
 			})
 		})
 	}
 }
 
 func TestLaunchd_WithoutLaunchctl(t *testing.T) {
-	p := newServiceHome(t, "darwin", func(string) (string, error) { return "", &exec.Error{Name: "launchctl", Err: exec.ErrNotFound} })
-	if err := p.Install(t.Context()); err == nil || !strings.Contains(hintOf(err), "@reboot in a crontab") {
-		t.Errorf("got %v, hint %q", err, hintOf(err))
-	}
-	if path, there := p.FindFile(); there {
-		t.Errorf("%s is written, and no program reads it", path)
-	}
+	p := newServiceHome(t, "darwin", func(string) (string, error) {
+		return "", &exec.Error{Name: "launchctl", Err: exec.ErrNotFound}
+	})
+	err := p.Install(t.Context())
+	kit.True(t, err != nil && strings.Contains(hintOf(err), "@reboot in a crontab"),
+		"got %v, hint %q", err, hintOf(err))
+	path, there := p.FindFile()
+	kit.True(t, !there, "%s is written, and no program reads it", path)
 }

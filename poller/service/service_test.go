@@ -31,14 +31,18 @@ type serviceHome struct {
 }
 
 // newServiceHome returns a home in which answer stands for the system's programs.
-func newServiceHome(t *testing.T, goos string, answer func(command string) (string, error)) *serviceHome {
+func newServiceHome(t *testing.T, goos string, answer func(command string) (string,
+	error)) *serviceHome {
 	t.Helper()
 	home := t.TempDir()
 	t.Setenv("PATH", "")
 	t.Setenv("HOME", home)
 	p := &serviceHome{env: map[string]string{"HOME": home, "CLAUDE_PROJECT_DIR": home}}
 	env := func(name string) string { return p.env[name] }
-	p.Service = &Service{Name: DaemonName, Args: []string{"poller"}, Env: env, GOOS: goos, UID: 501, Out: &p.output, ProgramPath: "/opt/bin/gchat-hooks"}
+	p.Service = &Service{
+		Name: DaemonName, Args: []string{"poller"}, Env: env, GOOS: goos, UID: 501, Out: &p.output,
+		ProgramPath: "/opt/bin/gchat-hooks",
+	}
 	p.Run = func(_ context.Context, name string, args ...string) ([]byte, error) {
 		command := strings.Join(append([]string{name}, args...), " ")
 		p.commands = append(p.commands, command)
@@ -53,7 +57,8 @@ func (p *serviceHome) newCommands() []string {
 	asked := p.commands
 	p.commands = nil
 	return slices.DeleteFunc(asked, func(c string) bool {
-		return strings.HasPrefix(c, "launchctl print ") || strings.HasPrefix(c, "systemctl --user show ")
+		return strings.HasPrefix(c, "launchctl print ") ||
+			strings.HasPrefix(c, "systemctl --user show ")
 	})
 }
 
@@ -87,33 +92,45 @@ func mustWrite(t *testing.T, path, text string, mode os.FileMode) {
 // format.
 func awkwardService() *Service {
 	env := map[string]string{
-		"HOME": "/home/zoë & <co>", "XDG_STATE_HOME": "/home/zoë & <co>/state 100%", "XDG_CONFIG_HOME": "relative",
-		"GCHAT_CONFIG": `/home/zoë & <co>/"my" $HOME\config;#.json`, "TMUX_TMPDIR": "/home/zoë & <co>/it's",
-		"GCHAT_STATE_DIR": "/a\nExecStart=relative", "GOOGLE_CHAT_WEBHOOK_URL": "https://chat.example/?key=SECRET",
+		"HOME": "/home/zoë & <co>", "XDG_STATE_HOME": "/home/zoë & <co>/state 100%",
+		"XDG_CONFIG_HOME":         "relative",
+		"GCHAT_CONFIG":            `/home/zoë & <co>/"my" $HOME\config;#.json`,
+		"TMUX_TMPDIR":             "/home/zoë & <co>/it's",
+		"GCHAT_STATE_DIR":         "/a\nExecStart=relative",
+		"GOOGLE_CHAT_WEBHOOK_URL": "https://chat.example/?key=SECRET",
 	}
-	return &Service{Name: DaemonName, Args: []string{"poller"}, Env: func(name string) string { return env[name] }, ProgramPath: "/home/zoë & <co>/bin/${X} %h/gchat-hooks"}
+	return &Service{
+		Name: DaemonName, Args: []string{"poller"},
+		Env:         func(name string) string { return env[name] },
+		ProgramPath: "/home/zoë & <co>/bin/${X} %h/gchat-hooks",
+	}
 }
 
 func usualService() *Service {
 	env := map[string]string{"HOME": "/home/ann"}
-	return &Service{Name: DaemonName, Args: []string{"poller"}, Env: func(name string) string { return env[name] }, ProgramPath: "/home/ann/bin/gchat-hooks"}
+	return &Service{
+		Name: DaemonName, Args: []string{"poller"},
+		Env:         func(name string) string { return env[name] },
+		ProgramPath: "/home/ann/bin/gchat-hooks",
+	}
 }
 
 // spaceService returns the embedded space's service.
 func spaceService() *Service {
-	return NewSpace(usualService().Env, usualService().ProgramPath, nil, "--listen", "127.0.0.1:8765", "--phone")
+	return NewSpace(usualService().Env, usualService().ProgramPath, nil, "--listen",
+		"127.0.0.1:8765", "--phone")
 }
 
 func TestService_FilesAreGolden(t *testing.T) {
 	t.Setenv("PATH", "")
-	for name, s := range map[string]*Service{"awkward": awkwardService(), "usual": usualService(), "space": spaceService()} {
+	for name, s := range map[string]*Service{"awkward": awkwardService(), "usual": usualService(),
+		"space": spaceService()} {
 		for suffix, sup := range map[string]supervisor{"plist": launchd{s}, "service": systemd{s}} {
 			got := sup.fileText(s.environmentForService())
 			path := filepath.Join("testdata", name+"."+suffix)
 			golden.Compare(t, path, got)
-			if strings.Contains(got, "SECRET") || strings.Contains(got, "relative") {
-				t.Errorf("%s holds a secret, or a path that leads elsewhere or into another line", path)
-			}
+			kit.True(t, !strings.Contains(got, "SECRET") && !strings.Contains(got, "relative"),
+				"%s holds a secret, or a path that leads elsewhere or into another line", path)
 		}
 	}
 }
@@ -125,25 +142,25 @@ func TestService_PlistParses(t *testing.T) {
 		t.Skip("no python3 to read it with")
 	}
 	s := awkwardService()
-	cmd := bound.Command(t, python, "-c", "import json, plistlib, sys; print(json.dumps(plistlib.loads(sys.stdin.buffer.read())))")
+	cmd := bound.Command(t, python, "-c",
+		"import json, plistlib, sys; print(json.dumps(plistlib.loads(sys.stdin.buffer.read())))")
 	cmd.Stdin = strings.NewReader(launchd{s}.fileText([]string{"PATH=/bin", "A=<b>=&"}))
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	kit.Must(t, err == nil, "%v: %s", err, out)
 	var got any
 	kit.NoError(t, json.Unmarshal(out, &got))
 	home := s.Env("HOME")
 	want := map[string]any{
-		"Label": "com.claude.gchat-response-poller", "ProgramArguments": []any{s.ProgramPath, "poller"}, "RunAtLoad": true,
-		"KeepAlive": map[string]any{"Crashed": true, "SuccessfulExit": false}, "ThrottleInterval": 20.0, "ExitTimeOut": 90.0,
+		"Label": "com.claude.gchat-response-poller", "ProgramArguments": []any{s.ProgramPath,
+			"poller"}, "RunAtLoad": true,
+		"KeepAlive":        map[string]any{"Crashed": true, "SuccessfulExit": false},
+		"ThrottleInterval": 20.0, "ExitTimeOut": 90.0,
 		"ProcessType": "Interactive", "Umask": 63.0,
 		"StandardErrorPath":    home + "/.claude/logs/gchat-hooks.log",
-		"EnvironmentVariables": map[string]any{"PATH": "/bin", "A": "<b>=&"}, "WorkingDirectory": home,
+		"EnvironmentVariables": map[string]any{"PATH": "/bin", "A": "<b>=&"},
+		"WorkingDirectory":     home,
 	}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("got  %v\nwant %v", got, want)
-	}
+	kit.True(t, fmt.Sprint(got) == fmt.Sprint(want), "got  %v\nwant %v", got, want)
 }
 
 // systemd itself accepts the units of programs with awkward paths.
@@ -154,20 +171,20 @@ func TestService_UnitPassesSystemd(t *testing.T) {
 	}
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	args := []string{"--user", "--man=no", "verify"}
-	for i, name := range []string{"plain", "two words", "100%h", "$HOME ${X}", "ü & <é>", "a;b # c"} {
+	for i, name := range []string{"plain", "two words", "100%h", "$HOME ${X}", "ü & <é>",
+		"a;b # c"} {
 		program := filepath.Join(t.TempDir(), name, "gchat-hooks")
 		mustWrite(t, program, "#!/bin/sh\n", 0o755)
 		path := filepath.Join(t.TempDir(), fmt.Sprintf("%s-%d.service", DaemonName, i))
-		mustWrite(t, path, systemd{&Service{ProgramPath: program}}.fileText([]string{"TMUX_TMPDIR=" + program, `B="\'`}), 0o644)
+		unit := systemd{&Service{ProgramPath: program}}
+		mustWrite(t, path, unit.fileText([]string{"TMUX_TMPDIR=" + program, `B="\'`}), 0o644)
 		args = append(args, path)
 	}
 	out, err := bound.Command(t, analyze, args...).CombinedOutput()
 	if strings.Contains(string(out), "Failed to initialize manager") {
 		t.Skipf("systemd-analyze does not work here: %s", out)
 	}
-	if err != nil || len(out) > 0 {
-		t.Errorf("%v: %s", err, out)
-	}
+	kit.True(t, err == nil && len(out) == 0, "%v: %s", err, out)
 }
 
 func TestService_PathBeginsWithTmux(t *testing.T) {
@@ -175,9 +192,10 @@ func TestService_PathBeginsWithTmux(t *testing.T) {
 	mustWrite(t, filepath.Join(dir, "tmux"), "", 0o755)
 	mustWrite(t, filepath.Join(other, "tmux"), "", 0o644) // not a program
 	t.Setenv("PATH", other+":"+dir)
-	if got := usualService().environmentForService()[0]; got != "PATH="+dir+":/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin" {
-		t.Error(got)
-	}
+	got := usualService().environmentForService()[0]
+	kit.True(t,
+		got == "PATH="+dir+":/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "%v",
+		got)
 }
 
 func TestHealth_LineAndExitCode(t *testing.T) {
@@ -188,29 +206,59 @@ func TestHealth_LineAndExitCode(t *testing.T) {
 		line          string
 		code          int
 	}{
-		"just now":            {"2026-11-21T11:59:56Z\n", "", "", "OK: Last poll 4s ago (threshold: 20s)", 0},
-		"with a fraction":     {"2026-11-21T17:29:56.000001+05:30", "", "", "OK: Last poll 3s ago (threshold: 20s)", 0},
-		"at the threshold":    {"2026-11-21T11:59:40Z", "", "", "OK: Last poll 20s ago (threshold: 20s)", 0},
-		"behind it":           {"2026-11-21T11:59:39Z", "", "", "WARN: Last poll 21s ago (threshold: 20s) — daemon may be stuck", 1},
-		"a slower daemon":     {"2026-11-21T11:58:30Z", "", "60", "OK: Last poll 90s ago (threshold: 120s)", 0},
-		"default settings":    {"2026-11-21T11:59:50Z", "", "3", "OK: Last poll 10s ago (threshold: 20s)", 0},
-		"a faster daemon":     {"2026-11-21T11:59:50Z", "", "0.25", "OK: Last poll 10s ago (threshold: 20s)", 0},
-		"the clock set back":  {"2026-11-21T13:00:00Z", "", "", "WARN: Last poll 3600s ago (threshold: 20s) — daemon may be stuck", 1},
-		"the project's first": {"2026-11-21T11:59:55Z", "2026-11-21T11:00:00Z", "", "OK: Last poll 5s ago (threshold: 20s)", 0},
-		"the user's only":     {"", "2026-11-21T11:59:57Z", "", "OK: Last poll 3s ago (threshold: 20s)", 0},
-		"never":               {"", "", "", "WARN: Health file not found — daemon may not have run yet", 2},
-		"not a time":          {"yesterday", "", "", "WARN: Health file not found — daemon may not have run yet", 2},
+		"just now": {
+			"2026-11-21T11:59:56Z\n", "", "", "OK: Last poll 4s ago (threshold: 20s)", 0,
+		},
+		"with a fraction": {
+			"2026-11-21T17:29:56.000001+05:30", "", "", "OK: Last poll 3s ago (threshold: 20s)", 0,
+		},
+		"at the threshold": {
+			"2026-11-21T11:59:40Z", "", "", "OK: Last poll 20s ago (threshold: 20s)", 0,
+		},
+		"behind it": {
+			"2026-11-21T11:59:39Z", "", "",
+			"WARN: Last poll 21s ago (threshold: 20s) — daemon may be stuck", 1,
+		},
+		"a slower daemon": {
+			"2026-11-21T11:58:30Z", "", "60", "OK: Last poll 90s ago (threshold: 120s)", 0,
+		},
+		"default settings": {
+			"2026-11-21T11:59:50Z", "", "3", "OK: Last poll 10s ago (threshold: 20s)", 0,
+		},
+		"a faster daemon": {
+			"2026-11-21T11:59:50Z", "", "0.25", "OK: Last poll 10s ago (threshold: 20s)", 0,
+		},
+		"the clock set back": {
+			"2026-11-21T13:00:00Z", "", "",
+			"WARN: Last poll 3600s ago (threshold: 20s) — daemon may be stuck", 1,
+		},
+		"the project's first": {
+			"2026-11-21T11:59:55Z", "2026-11-21T11:00:00Z", "",
+			"OK: Last poll 5s ago (threshold: 20s)", 0,
+		},
+		"the user's only": {
+			"", "2026-11-21T11:59:57Z", "", "OK: Last poll 3s ago (threshold: 20s)", 0,
+		},
+		"never": {
+			"", "", "", "WARN: Health file not found — daemon may not have run yet", 2,
+		},
+		"not a time": {
+			"yesterday", "", "", "WARN: Health file not found — daemon may not have run yet", 2,
+		},
 	} {
 		home := t.TempDir()
-		env := map[string]string{"HOME": home, "CLAUDE_PROJECT_DIR": home, "GCHAT_POLLER_INTERVAL": cmp.Or(c.interval, "10")}
+		env := map[string]string{
+			"HOME": home, "CLAUDE_PROJECT_DIR": home,
+			"GCHAT_POLLER_INTERVAL": cmp.Or(c.interval, "10"),
+		}
 		env["GCHAT_STATE_DIR"] = filepath.Join(home, "p")
-		for dir, text := range map[string]string{"p": c.project, ".local/state/gchat-hooks": c.user} {
+		for dir, text := range map[string]string{"p": c.project,
+			".local/state/gchat-hooks": c.user} {
 			if text != "" {
 				mustWrite(t, filepath.Join(home, dir, state.LastPollFile), text, 0o600)
 			}
 		}
-		if line, code := Health(func(n string) string { return env[n] }, noon); line != c.line || code != c.code {
-			t.Errorf("%s: %d, %s", name, code, line)
-		}
+		line, code := Health(func(n string) string { return env[n] }, noon)
+		kit.True(t, line == c.line && code == c.code, "%s: %d, %s", name, code, line)
 	}
 }

@@ -46,7 +46,8 @@ func (f *fakeSystemd) systemctl(command string) (string, error) {
 	case "disable":
 		f.isRunning = false
 	case "reset-failed":
-		return "Failed to reset failed state of unit: Unit gchat-response-poller.service not loaded.\n", exitStatus(1)
+		return "Failed to reset failed state of unit: " +
+			"Unit gchat-response-poller.service not loaded.\n", exitStatus(1)
 	}
 	return "", nil
 }
@@ -62,31 +63,30 @@ func TestSystemd_InstallsAndRemoves(t *testing.T) {
 		}
 		return commands
 	}
-	if did := p.newCommands(); !slices.Equal(did, ctl("enable "+path, "reset-failed"+unit, "restart"+unit)) {
-		t.Errorf("installed by %q", did)
-	}
+	kit.Equalf(t, p.newCommands(), ctl("enable "+path, "reset-failed"+unit, "restart"+unit),
+		"installed by")
 	want := "installed as " + path + ", and started; gchat-hooks status shows whether it runs\n" +
-		"its settings come from " + p.env["HOME"] + "/.config/gchat-hooks/config.json, not from this shell\n"
+		"its settings come from " + p.env["HOME"] +
+		"/.config/gchat-hooks/config.json, not from this shell\n"
 	kit.Equal(t, p.newOutput(), want)
 
 	log := state.LogPath(p.Env)
 	mustWrite(t, log, "x", 0o600)
 	p.newCommands()
-	if err := p.Uninstall(t.Context()); err != nil || p.newOutput() != "removed "+path+"; state and logs stay\n" {
-		t.Errorf("uninstall: %v", err)
-	}
-	if did := p.newCommands(); !slices.Equal(did, ctl("disable --now"+unit)) || f.isRunning {
-		t.Errorf("uninstalled by %q", did)
-	}
-	if _, there := p.FindFile(); there {
-		t.Error("the unit is still there")
-	}
+	err := p.Uninstall(t.Context())
+	kit.True(t, err == nil && p.newOutput() == "removed "+path+"; state and logs stay\n",
+		"uninstall: %v", err)
+	did := p.newCommands()
+	kit.True(t, slices.Equal(did, ctl("disable --now"+unit)) && !f.isRunning,
+		"uninstalled by %q", did)
+	_, there := p.FindFile()
+	kit.True(t, !there, "the unit is still there")
 	if _, err := os.Stat(log); err != nil {
 		t.Error("uninstall removed the log")
 	}
-	if err := p.Uninstall(t.Context()); err != nil || p.newOutput() != "not installed: nothing to remove\n" {
-		t.Errorf("uninstall of nothing: %v", err)
-	}
+	err = p.Uninstall(t.Context())
+	kit.True(t, err == nil && p.newOutput() == "not installed: nothing to remove\n",
+		"uninstall of nothing: %v", err)
 }
 
 func TestSystemd_FailedStart(t *testing.T) {
@@ -94,7 +94,9 @@ func TestSystemd_FailedStart(t *testing.T) {
 		before func(*fakeSystemd)
 		says   string // in the output or the error
 	}{
-		"a start that fails": {func(f *fakeSystemd) { f.failingVerb = "restart" }, "Job failed. See journalctl"},
+		"a start that fails": {
+			func(f *fakeSystemd) { f.failingVerb = "restart" }, "Job failed. See journalctl",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, p := newFakeSystemd(t)
@@ -113,18 +115,18 @@ func TestSystemd_WithoutManager(t *testing.T) {
 	f, p := newFakeSystemd(t)
 	f.busError = "Failed to connect to bus: No medium found"
 	err := p.Install(t.Context())
-	if err == nil || !strings.Contains(err.Error(), f.busError) || !strings.Contains(hintOf(err), "@reboot in a crontab") {
-		t.Errorf("got %v, hint %q", err, hintOf(err))
-	}
+	kit.True(t, err != nil && strings.Contains(err.Error(), f.busError) &&
+		strings.Contains(hintOf(err), "@reboot in a crontab"),
+		"got %v, hint %q", err, hintOf(err))
 	path, there := p.FindFile()
-	if there {
-		t.Error("a file that nothing reads was written")
-	}
+	kit.True(t, !there, "a file that nothing reads was written")
 	mustWrite(t, path, "[Unit]\n", 0o644) // from an install when systemd ran
-	if err := p.Uninstall(t.Context()); err != nil || !strings.Contains(p.newOutput(), "cannot be stopped") {
-		t.Errorf("uninstall: %v", err)
-	}
-	if _, there := p.FindFile(); there || !slices.Contains(p.newCommands(), "systemctl --user disable --now gchat-response-poller.service") {
-		t.Error("uninstall left the unit, or what leads to it")
-	}
+	err = p.Uninstall(t.Context())
+	kit.True(t, err == nil && strings.Contains(p.newOutput(), "cannot be stopped"),
+		"uninstall: %v", err)
+	_, there = p.FindFile()
+	kit.True(t, !there &&
+		slices.Contains(p.newCommands(),
+			"systemctl --user disable --now gchat-response-poller.service"),
+		"uninstall left the unit, or what leads to it")
 }
