@@ -48,10 +48,13 @@ func (m Menu) Run(ctx context.Context, session, action string, args []string) er
 	d := menuRun{
 		Menu:    m,
 		session: session,
-		hint:    "menu-driver " + state.QuoteForShell(session) + " snapshot",
+		keyboard: keyboard{
+			server:        ServerOf(m.Env("TMUX")),
+			effectTimeout: cmp.Or(m.EffectTimeout, 10*time.Second),
+		},
+		commandLine: strings.Join(append([]string{action}, args...), " "),
+		hint:        "menu-driver " + state.QuoteForShell(session) + " snapshot",
 	}
-	d.commandLine = strings.Join(append([]string{action}, args...), " ")
-	d.server = ServerOf(m.Env("TMUX"))
 	act, err := d.findAction(action, args)
 	if err != nil {
 		return err
@@ -61,7 +64,6 @@ func (m Menu) Run(ctx context.Context, session, action string, args []string) er
 		return d.withExitCode(err)
 	}
 	d.pane, d.session = pane.ID, pane.Session
-	d.effectTimeout = cmp.Or(m.EffectTimeout, 10*time.Second)
 	if action == "snapshot" {
 		return d.withExitCode(act(ctx))
 	}

@@ -340,16 +340,11 @@ func (p *Poller) closeEndedForm(record *trackedRecord) {
 
 // hasOtherDialog reports whether the session of a question has another open dialog.
 func (p *Poller) hasOtherDialog(record *trackedRecord) bool {
-	for _, other := range p.ownRecords {
-		isDialog := other != record && other.question != nil &&
-			other.question.Status == state.Pending &&
-			other.question.IsDialogDrawn() &&
-			!other.question.Kind.Traits().IsPrompt
-		if isDialog && other.question.ClaudeSession() == record.question.ClaudeSession() {
-			return true
-		}
-	}
-	return false
+	return p.hasSessionRecord(record.question.ClaudeSession(), func(other *trackedRecord) bool {
+		q := other.question
+		return other != record && q.Status == state.Pending && q.IsDialogDrawn() &&
+			!q.Kind.Traits().IsPrompt
+	})
 }
 
 // graceForAnswered is how long the poller waits for the hook that reports a question's

@@ -72,14 +72,11 @@ func (p *Poller) returnToHook(session *state.Session, in *state.Incoming) bool {
 	if session.TmuxPane != "" || !canBeTyped(in) {
 		return false
 	}
-	hasWaiter := false
-	for _, record := range p.ownRecords {
-		isNext := record.question != nil && record.question.Kind == state.KindNext &&
-			record.question.ClaudeSession() == session.ID
-		isOpen := isNext && record.question.Status == state.Pending &&
-			!record.question.HasUnreadReply()
-		hasWaiter = hasWaiter || isOpen && state.HasWaiter(p.Env, record.Path)
-	}
+	hasWaiter := p.hasSessionRecord(session.ID, func(record *trackedRecord) bool {
+		q := record.question
+		isOpen := q.Kind == state.KindNext && q.Status == state.Pending && !q.HasUnreadReply()
+		return isOpen && state.HasWaiter(p.Env, record.Path)
+	})
 	if !hasWaiter {
 		return false
 	}
@@ -123,18 +120,11 @@ func canBeTyped(in *state.Incoming) bool {
 // has to be typed before this prompt: the question was asked before the prompt was
 // written.
 func (p *Poller) isBehindAnswer(in *state.Incoming) bool {
-	for _, record := range p.ownRecords {
+	return p.hasSessionRecord(in.SessionID, func(record *trackedRecord) bool {
 		q := record.question
-		isAnswer := q != nil && q.Kind.Traits().IsPrompt && q.Status == state.Answered &&
-			!needsPerson(q)
-		if !isAnswer || q.ClaudeSession() != in.SessionID {
-			continue
-		}
-		if q.AskedAt.Before(in.LocalCreatedAt) && p.canType(record) {
-			return true
-		}
-	}
-	return false
+		isAnswer := q.Kind.Traits().IsPrompt && q.Status == state.Answered && !needsPerson(q)
+		return isAnswer && q.AskedAt.Before(in.LocalCreatedAt) && p.canType(record)
+	})
 }
 
 // isBehindPrompt reports whether a prompt that was written before this question was

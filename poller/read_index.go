@@ -355,6 +355,18 @@ func (p *Poller) allOldestFirst() []*trackedRecord {
 	return sortOldestFirst(slices.Collect(p.allRecords()))
 }
 
+// hasSessionRecord reports whether a question of this environment and this Claude session
+// matches.
+func (p *Poller) hasSessionRecord(sessionID string, matches func(*trackedRecord) bool) bool {
+	for _, record := range p.ownRecords {
+		q := record.question
+		if q != nil && q.ClaudeSession() == sessionID && matches(record) {
+			return true
+		}
+	}
+	return false
+}
+
 func sortOldestFirst(records []*trackedRecord) []*trackedRecord {
 	askedAt := func(record *trackedRecord) time.Time {
 		if record.question != nil {

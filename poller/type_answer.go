@@ -188,18 +188,12 @@ func (p *Poller) startTyping(ctx context.Context, record *trackedRecord) (retryA
 // hasEarlierPrompt reports whether the answer to an earlier "next instruction" question
 // of the same session still has to be delivered.
 func (p *Poller) hasEarlierPrompt(record *trackedRecord) bool {
-	for _, other := range p.ownRecords {
+	question := record.question
+	return p.hasSessionRecord(question.ClaudeSession(), func(other *trackedRecord) bool {
 		q := other.question
-		if other == record || q == nil || !q.Kind.Traits().IsPrompt {
-			continue
-		}
-		isWaiting := q.Status == state.Answered && !needsPerson(q)
-		isSameSession := q.ClaudeSession() == record.question.ClaudeSession()
-		if isWaiting && isSameSession && q.AskedAt.Before(record.question.AskedAt) {
-			return true
-		}
-	}
-	return false
+		isAnswer := q.Kind.Traits().IsPrompt && q.Status == state.Answered && !needsPerson(q)
+		return isAnswer && other != record && q.AskedAt.Before(question.AskedAt)
+	})
 }
 
 func (p *Poller) typeAnswer(ctx context.Context, record *trackedRecord) {
