@@ -19,9 +19,11 @@ import (
 type fakeModel struct {
 	URL string
 
-	project  string // what inProject stands for
+	project  string        // what inProject stands for
+	patience time.Duration // how long Wait waits
 	mu       sync.Mutex
 	script   []turn
+	all      turn // the reply to every request, where it is not nil
 	played   int
 	requests []request
 	changed  chan struct{} // closed and replaced with every request
@@ -29,7 +31,7 @@ type fakeModel struct {
 
 func newFakeModel(t *testing.T, script ...turn) *fakeModel {
 	t.Helper()
-	a := &fakeModel{script: script, changed: make(chan struct{})}
+	a := &fakeModel{script: script, changed: make(chan struct{}), patience: patience}
 	server := httptest.NewServer(a)
 	a.URL = server.URL
 	t.Cleanup(func() {
@@ -44,6 +46,13 @@ func (a *fakeModel) AddTurns(turns ...turn) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.script = append(a.script, turns...)
+}
+
+// AnswerAll has every request from now on get the same reply, without the script.
+func (a *fakeModel) AnswerAll(reply ...block) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.all = reply
 }
 
 // DropTurns forgets the turns that were not played yet.
@@ -85,6 +94,9 @@ func (a *fakeModel) nextTurn(req request) turn {
 	a.requests = append(a.requests, req)
 	close(a.changed)
 	a.changed = make(chan struct{})
+	if a.all != nil {
+		return a.all
+	}
 	if !req.Main {
 		return turn{textBlock("ok")}
 	}
@@ -116,7 +128,7 @@ func (a *fakeModel) nextTurn(req request) turn {
 // Wait blocks until ok holds, and asks it again after every request.
 func (a *fakeModel) Wait(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(a.patience)
 	for {
 		a.mu.Lock()
 		changed := a.changed // before asking, or a request in between is missed
@@ -127,7 +139,7 @@ func (a *fakeModel) Wait(t *testing.T, what string, ok func() bool) {
 		select {
 		case <-changed:
 		case <-deadline:
-			t.Fatalf("the model stand-in waited %v for %s", patience, what)
+			t.Fatalf("the model stand-in waited %v for %s", a.patience, what)
 		}
 	}
 }

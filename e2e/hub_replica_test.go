@@ -231,9 +231,7 @@ func TestHubReplica_KilledLosesNothing(t *testing.T) {
 	all.Wait()
 	for i := range machines {
 		for text, ids := range heard[i] {
-			if n := len(ids); n != 1 {
-				t.Errorf("machine %d: %q has %d ids", i, text, n)
-			}
+			kit.Equalf(t, len(ids), 1, "ids of %q at machine %d", text, i)
 		}
 	}
 	texts := map[string]int{}
@@ -486,9 +484,8 @@ func TestHubEvents_RepublishedUnderOneID(t *testing.T) {
 	}
 	for range 2 {
 		publish := &pubsub.PublishRequest{Messages: []*pubsub.PubsubMessage{m}}
-		if _, err := x.hubs[0].PubSub.Projects.Topics.Publish(machineTopic, publish).Do(); err != nil {
-			t.Fatal(err)
-		}
+		_, err := x.hubs[0].PubSub.Projects.Topics.Publish(machineTopic, publish).Do()
+		kit.NoError(t, err)
 	}
 	n := 0
 	bound.Until(t, "both", func() bool {

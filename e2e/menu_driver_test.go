@@ -71,7 +71,8 @@ func (m menuDriver) mustRun(action string, args ...string) {
 func (m menuDriver) mustRefuse(message, action string, args ...string) {
 	m.t.Helper()
 	if code, output := m.run(action, args...); code != 2 || !strings.Contains(output, message) {
-		m.t.Errorf("%s %q: exit %d: %s; want it refused with %q", action, args, code, output, message)
+		m.t.Errorf("%s %q: exit %d: %s; want it refused with %q", action, args, code, output,
+			message)
 	}
 }
 
@@ -217,23 +218,14 @@ func TestMenuDriver_DecidesOnTools(t *testing.T) {
 		m.mustRefuse("no place for a text", "type", "yes")
 		m.mustRun("enter")
 		m.awaitResult(1)
-		m.WaitScreenFunc("the dialog",
-			func(screen string) bool {
-				return containsAll(screen, []string{"touch two", "Do you want to"})
-			})
+		m.WaitScreen("touch two", "Do you want to")
 		m.mustRun("choose", "1")
 		m.awaitResult(2)
-		m.WaitScreenFunc("the dialog",
-			func(screen string) bool {
-				return containsAll(screen, []string{"touch three", "Do you want to"})
-			})
+		m.WaitScreen("touch three", "Do you want to")
 		m.mustRun("esc")
 		m.WaitIdle()
 		m.Prompt("once more")
-		m.WaitScreenFunc("the dialog",
-			func(screen string) bool {
-				return containsAll(screen, []string{"test -e never", "Do you want to"})
-			})
+		m.WaitScreen("test -e never", "Do you want to")
 		m.mustRun("choose", "1")
 		m.WaitScreenFunc("Claude at work",
 			func(screen string) bool { return inputBox.MatchString(screen) && !isIdle(screen) })

@@ -8,10 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,7 +18,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -41,15 +38,11 @@ const (
 type openClaw struct {
 	Bin string // a folder with the program openclaw, to be first in a PATH
 
-	t    *testing.T
-	root string
-	mark string
-	port int
-
-	mu       sync.Mutex
-	reply    string
-	requests []string
-	changed  chan struct{} // closed and replaced with every request
+	t     *testing.T
+	root  string
+	mark  string
+	port  int
+	model *fakeModel
 }
 
 // newOpenClaw starts a gateway and waits until it takes messages. The end of the test
@@ -59,28 +52,18 @@ func newOpenClaw(t *testing.T) *openClaw {
 	requireIsolation(t)
 	node, script := findOpenClaw(t)
 	takeSessionSlot(t)
-	o := &openClaw{
-		t:       t,
-		mark:    rand.Text(),
-		port:    openClawPort(),
-		reply:   "Understood.",
-		changed: make(chan struct{}),
-	}
-	model := httptest.NewServer(o)
-	t.Cleanup(func() {
-		model.CloseClientConnections()
-		model.Close()
-	})
-	var err error
-	if o.root, err = os.MkdirTemp("", "o-"); err != nil {
-		t.Fatal(err)
-	}
+	o := &openClaw{t: t, mark: rand.Text(), port: openClawPort(), model: newFakeModel(t)}
+	o.model.patience = openClawPatience
+	o.setAnswer("Understood.")
+	root, err := os.MkdirTemp("", "o-")
+	kit.NoError(t, err)
+	o.root = root
 	t.Cleanup(o.cleanUp)
 	o.Bin = filepath.Join(o.root, "bin")
 	for _, dir := range []string{o.Bin, o.home(), o.tmp()} {
 		kit.NoError(t, os.Mkdir(dir, 0o700))
 	}
-	writeFile(t, filepath.Join(o.home(), ".openclaw", "openclaw.json"), o.settings(model.URL))
+	writeFile(t, filepath.Join(o.home(), ".openclaw", "openclaw.json"), o.settings(o.model.URL))
 	// All else of the caller's environment gets through, as it does to an installed
 	// openclaw.
 	program := fmt.Sprintf("#!/bin/sh\nexport HOME=%s TMPDIR=%s\nexec %s \"$@\"\n",
@@ -236,60 +219,30 @@ func (o *openClaw) removeLocks() {
 }
 
 // setAnswer sets what the agent answers from now on.
-func (o *openClaw) setAnswer(text string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.reply = text
-}
+func (o *openClaw) setAnswer(text string) { o.model.AnswerAll(textBlock(text)) }
 
-// messages returns what the agent was told, oldest first: the last words of every request
-// to its model. An answer that says nothing has OpenClaw ask a second time, in words of
-// its own.
-func (o *openClaw) messages() []string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return slices.Clone(o.requests)
+// messages returns what the agent was told, oldest first: the last message of every
+// request to its model. An answer that says nothing has OpenClaw ask a second time, with
+// a text of its own.
+func (o *openClaw) messages() (all []string) {
+	for _, req := range o.model.Requests() {
+		all = append(all, lastUserText(req))
+	}
+	return all
 }
 
 // awaitMessage blocks until the agent heard a message with all the parts, and returns it.
-func (o *openClaw) awaitMessage(t *testing.T, parts ...string) string {
+func (o *openClaw) awaitMessage(t *testing.T, parts ...string) (found string) {
 	t.Helper()
-	deadline := time.After(openClawPatience)
-	for {
-		o.mu.Lock()
-		asked, changed := o.requests, o.changed
-		o.mu.Unlock()
-		for _, text := range asked {
-			if containsAll(text, parts) {
-				return text
-			}
+	o.model.Wait(t, fmt.Sprintf("a message with %q", parts), func() bool {
+		all := o.messages()
+		i := slices.IndexFunc(all, func(text string) bool { return containsAll(text, parts) })
+		if i >= 0 {
+			found = all[i]
 		}
-		select {
-		case <-changed:
-		case <-deadline:
-			t.Fatalf("the agent did not hear %q within %v", parts, openClawPatience)
-		}
-	}
-}
-
-// ServeHTTP is the agent's model.
-func (o *openClaw) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, 64<<20))
-	if err != nil {
-		return // the gateway is gone
-	}
-	req := readRequest(r.Method, r.URL.Path, body)
-	if r.Method != http.MethodPost || r.URL.Path != "/v1/messages" || !req.Stream {
-		http.NotFound(w, r)
-		return
-	}
-	o.mu.Lock()
-	o.requests = append(o.requests, lastUserText(req))
-	reply := o.reply
-	close(o.changed)
-	o.changed = make(chan struct{})
-	o.mu.Unlock()
-	stream(w, req.Model, turn{textBlock(reply)})
+		return i >= 0
+	})
+	return found
 }
 
 // arrivalPrefix is what OpenClaw puts before a message, as in "[Sat 2026-11-21 22:06 UTC]

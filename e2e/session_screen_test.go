@@ -55,11 +55,11 @@ func (s *session) capture() (string, error) {
 	return s.tmux.run("capture-pane", "-p", "-t", "=claude:")
 }
 
-// WaitScreen waits until the screen holds text, and returns the screen.
-func (s *session) WaitScreen(text string) string {
+// WaitScreen waits until the screen holds all parts, and returns the screen.
+func (s *session) WaitScreen(parts ...string) string {
 	s.t.Helper()
-	return s.WaitScreenFunc(fmt.Sprintf("%q", text),
-		func(screen string) bool { return strings.Contains(screen, text) })
+	return s.WaitScreenFunc(fmt.Sprintf("%q", parts),
+		func(screen string) bool { return containsAll(screen, parts) })
 }
 
 // WaitScreenFunc waits until the screen is as ok wants it; what names that in

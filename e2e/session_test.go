@@ -309,19 +309,17 @@ func (x tmux) run(args ...string) (string, error) {
 // sitDown attaches a terminal to the session: the pane of a second server plays it.
 func (s *session) sitDown(t *testing.T) (command func(...string)) {
 	desk := tmux{socket: s.tmux.socket + "-desk", dir: s.tmux.dir, env: s.tmux.env}
-	socket, _, _ := strings.Cut(s.TMUX(), ",")
-	if _, err := desk.run("new-session", "-d", "-x", "120", "-y", "45",
-		"unset TMUX; exec tmux -u -S "+filepath.Clean(socket)+" attach -t =claude"); err != nil {
-		t.Fatal(err)
+	command = func(args ...string) {
+		t.Helper()
+		_, err := desk.run(args...)
+		kit.NoError(t, err)
 	}
+	socket, _, _ := strings.Cut(s.TMUX(), ",")
+	command("new-session", "-d", "-x", "120", "-y", "45",
+		"unset TMUX; exec tmux -u -S "+filepath.Clean(socket)+" attach -t =claude")
 	t.Cleanup(func() { _, _ = desk.run("kill-server") })
 	s.WaitScreenFunc("a terminal", func(string) bool { return s.runTmux("list-clients") != "" })
-	return func(args ...string) {
-		t.Helper()
-		if _, err := desk.run(args...); err != nil {
-			t.Fatal(err)
-		}
-	}
+	return command
 }
 
 // mark is in the environment of all of the session's processes.

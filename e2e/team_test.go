@@ -99,9 +99,7 @@ func TestTeam_AnswersOnlyTheirOwn(t *testing.T) {
 			s.API.WaitText(t, "commit "+folder)
 			_, err := os.Stat(filepath.Join(s.Dir, folder))
 			kit.Equalf(t, err == nil, (folder != "three"), "the folder %s is there", folder)
-			if n := s.API.maxCount("commit " + folder); n != 1 {
-				t.Errorf("Claude has \"commit %s\" %d times", folder, n)
-			}
+			kit.Equalf(t, s.API.maxCount("commit "+folder), 1, "Claude has commit %s", folder)
 		}
 		if bobs.API.maxCount("git mv") == 0 {
 			t.Error("Bob's reason is not told")
@@ -124,9 +122,7 @@ func TestTeam_AnswersOnlyTheirOwn(t *testing.T) {
 					}
 				}
 			}
-			if n := len(ids[space]); n != 1 {
-				t.Errorf("%d machines wrote into %s: %q", n, space, ids[space])
-			}
+			kit.Equalf(t, len(ids[space]), 1, "machines that wrote into %s: %q", space, ids[space])
 		}
 	})
 }
