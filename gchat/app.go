@@ -33,9 +33,9 @@ const (
 // That space may be the person's direct message with the app.
 var ErrNoSpace = errors.New("a Chat app needs a space: set space_id")
 
-// App is a Chat app. It writes to one space under its own name, and receives people's taps
-// and messages there from a Pub/Sub subscription. With the scope chat.bot, Google lets it
-// list no messages.
+// App is a Chat app. It writes to one space under its own name, and receives people's
+// taps and messages there from a Pub/Sub subscription. With the scope chat.bot, Google
+// lets it list no messages.
 type App struct {
 	Subscription string // projects/P/subscriptions/S
 
@@ -90,10 +90,10 @@ func NewServices(
 // ID distinguishes one app from another.
 func (a *App) ID() string { return a.Subscription }
 
-// Patch changes the card of one of the app's messages. It also writes the beginning of the
-// text above the card, because Google lets nobody change the fallback text of a message
-// that exists (spaces.messages.patch, updateMask). Without a card, Patch changes the text.
-// The name may end with the id that the message was posted with.
+// Patch changes the card of one of the app's messages. It also writes the beginning of
+// the text above the card, because Google lets nobody change the fallback text of a
+// message that exists (spaces.messages.patch, updateMask). Without a card, Patch changes
+// the text. The name may end with the id that the message was posted with.
 func (a *App) Patch(ctx context.Context, name, text string, card json.RawMessage) error {
 	m := &chat.Message{
 		Text:         wording.Cut(text, 1000),
@@ -155,7 +155,9 @@ func (m Message) ParentMessage() string {
 
 // IsShared reports whether other machines may receive the same events. No other machine
 // receives those of the embedded space.
-func (a *App) IsShared() bool { return a.Hub != nil || a.Subscription != state.EmbeddedSubscription }
+func (a *App) IsShared() bool {
+	return a.Hub != nil || a.Subscription != state.EmbeddedSubscription
+}
 
 // CanAnswerFor reports whether this machine may write a note that a reply to the named
 // message was not used. The poller asks this if it has no record that the reply belongs
@@ -198,8 +200,8 @@ func (a *App) IsDirect(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	direct := isDirectSpace(s)
-	// The embedded space is asked again: it may become a direct message when a newer version
-	// of it starts.
+	// The embedded space is asked again: it may become a direct message when a newer
+	// version of it starts.
 	if direct || a.IsShared() {
 		a.isDirect.Store(&direct)
 	}
@@ -267,8 +269,8 @@ func (a *App) Ack(ctx context.Context, ackIDs []string) error {
 	return err
 }
 
-// ErrAddOn means that an event has the form of a Workspace add-on's event. Google sends an
-// add-on no taps over Pub/Sub.
+// ErrAddOn means that an event has the form of a Workspace add-on's event. Google sends
+// an add-on no taps over Pub/Sub.
 var ErrAddOn = errors.New(
 	"the Chat app is a Google Workspace add-on, which gets no taps over Pub/Sub: " +
 		"make another app in a new Cloud project, and clear " +

@@ -43,14 +43,15 @@ func findCredentials(path, appScope, userScope string) (*auth.Credentials, error
 	appOptions := &credentials.DetectOptions{Client: NewTokenClient(), Scopes: []string{appScope}}
 	userOptions := &credentials.DetectOptions{Client: NewTokenClient(), Scopes: []string{userScope}}
 	var file struct {
-		Type     credentials.CredType `json:"type"`
-		TokenURI string               `json:"token_uri"`
-		As       string               `json:"service_account_impersonation_url"`
+		Type             credentials.CredType `json:"type"`
+		TokenURI         string               `json:"token_uri"`
+		ImpersonationURL string               `json:"service_account_impersonation_url"`
 	}
 	switch {
 	case path == "" && userScope == "":
 		return credentials.DetectDefault(appOptions)
 	case path == "":
+		// Only the credentials that were found show whether they need the app scope.
 		creds, err := credentials.DetectDefault(userOptions)
 		accounts := []credentials.CredType{
 			credentials.ServiceAccount, credentials.ImpersonatedServiceAccount,
@@ -70,20 +71,20 @@ func findCredentials(path, appScope, userScope string) (*auth.Credentials, error
 	if err := json.Unmarshal(b, &file); err != nil {
 		return nil, fmt.Errorf("credentials file: %w", err)
 	}
-	isGoogleURL := strings.HasPrefix(file.As, "https://iamcredentials.googleapis.com/")
-	impersonates := userScope == "" && isGoogleURL &&
-		file.Type == credentials.ImpersonatedServiceAccount
-	// No other type is accepted. One of another type may name a file or a program to get a
-	// secret from, and the host to send it to.
+	impersonates := userScope == "" && file.Type == credentials.ImpersonatedServiceAccount &&
+		strings.HasPrefix(file.ImpersonationURL, "https://iamcredentials.googleapis.com/")
+	// No other type is accepted. One of another type may name a file or a program to get
+	// a secret from, and the host to send it to.
 	switch {
 	case file.Type == credentials.ServiceAccount || impersonates:
 		return credentials.NewCredentialsFromJSON(file.Type, b, appOptions)
 	case file.Type == credentials.AuthorizedUser && userScope != "":
-		// Google's library ignores the file's token_uri. A login's refresh token has to go
-		// to the endpoint that issued it.
+		// Google's library ignores the file's token_uri. A login's refresh token has to
+		// go to the endpoint that issued it.
 		if u, err := url.Parse(file.TokenURI); file.TokenURI != "" {
 			if err != nil || !IsAllowedBaseURL(u) {
-				return nil, errors.New("credentials file: token_uri is neither https nor on this machine")
+				return nil, errors.New(
+					"credentials file: token_uri is neither https nor on this machine")
 			}
 			userOptions.TokenURL = file.TokenURI
 		}
@@ -151,8 +152,8 @@ func (t *renewingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // ReadTokenError returns the reason that a token endpoint gives for refusing credentials,
-// in at most 300 bytes. It leaves out the rest of the response, which may hold what should
-// not be in a log.
+// in at most 300 bytes. It leaves out the rest of the response, which may hold what
+// should not be in a log.
 func ReadTokenError(body []byte) string {
 	var b struct {
 		// RFC 6749's "invalid_grant", or Google's own "admin_policy_enforced"
@@ -170,8 +171,8 @@ const DesktopClientHint = "make an OAuth client of type Desktop app " +
 	"shown only then, and log in with it (gchat-hooks login --client-id-file FILE)"
 
 // loginHints are what a person can do about a reason that Google gives for refusing a
-// login. The first row counts that has one of its words in the reason. A specific word may
-// come together with a general one, so its row is above the general one's.
+// login. The first row counts that has one of its words in the reason. A specific word
+// may come together with a general one, so its row is above the general one's.
 var loginHints = []struct{ words, hint string }{
 	{
 		"invalid_rapt rapt_required",
@@ -206,8 +207,8 @@ var loginHints = []struct{ words, hint string }{
 	},
 	{
 		"invalid_client deleted_client disabled_client unauthorized_client redirect_uri_mismatch",
-		"the OAuth client was deleted, its secret was replaced, or it is not of type Desktop app: " +
-			DesktopClientHint,
+		"the OAuth client was deleted, its secret was replaced, " +
+			"or it is not of type Desktop app: " + DesktopClientHint,
 	},
 	{
 		"invalid_scope",
@@ -229,8 +230,8 @@ func LoginHint(reason string) string {
 	return "log in again (gchat-hooks login)"
 }
 
-// tokenError returns the error of a refused token, which is ErrCredentials with a hint. If
-// the token endpoint has trouble, it returns an *APIError instead.
+// tokenError returns the error of a refused token, which is ErrCredentials with a hint.
+// If the token endpoint has trouble, it returns an *APIError instead.
 func tokenError(statusCode int, h http.Header, reason, hint string) error {
 	e := &APIError{HTTP: statusCode, Message: "no token", RetryAfter: parseRetryAfter(h)}
 	if IsOverloaded(e) {

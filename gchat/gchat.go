@@ -75,7 +75,9 @@ func IsAuthFailure(err error) bool {
 }
 
 // hasBadKey reports whether the webhook's key is cut off. Chat answers that with 400.
-func (e *APIError) hasBadKey() bool { return e.HTTP == 400 && strings.Contains(e.Message, "API key") }
+func (e *APIError) hasBadKey() bool {
+	return e.HTTP == http.StatusBadRequest && strings.Contains(e.Message, "API key")
+}
 
 // IsRateLimited reports whether the space's quota is used up.
 func IsRateLimited(err error) bool { return asAPIError(err).HTTP == http.StatusTooManyRequests }
@@ -142,12 +144,14 @@ func NetworkHint(err error) string {
 	case err == nil:
 		return ""
 	case errors.As(err, new(*tls.CertificateVerificationError)):
-		return "this machine does not trust the server's certificate: if your company inspects TLS, " +
-			"set SSL_CERT_FILE to the file of its certificate, or on a Mac add it to the keychain; " +
+		return "this machine does not trust the server's certificate: " +
+			"if your company inspects TLS, set SSL_CERT_FILE to the file of its certificate, " +
+			"or on a Mac add it to the keychain; " +
 			"NODE_EXTRA_CA_CERTS works for Claude Code only"
 	case asAPIError(err).HTTP == http.StatusProxyAuthRequired,
 		strings.HasSuffix(err.Error(), proxyAuthText):
-		return "the proxy wants a user and a password: set HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT"
+		return "the proxy wants a user and a password: " +
+			"set HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT"
 	}
 	return ""
 }
@@ -192,8 +196,8 @@ var hints = []struct {
 	},
 	{
 		ErrBadResponse,
-		"something between here and Google Chat answers in its place (a proxy, a hotel's network); " +
-			"it is tried again",
+		"something between here and Google Chat answers in its place " +
+			"(a proxy, a hotel's network); it is tried again",
 	},
 }
 
@@ -238,7 +242,7 @@ func Hint(err error) string {
 	if hint := NetworkHint(err); hint != "" {
 		return hint
 	}
-	if userErr, is := errors.AsType[*state.UserError](err); is {
+	if userErr, ok := errors.AsType[*state.UserError](err); ok {
 		return userErr.Hint
 	}
 	for _, entry := range hints {
@@ -268,8 +272,8 @@ const embeddedSpaceName = state.EmbeddedSpaceName
 // embeddedAppName is the sender of an app's messages in the embedded space.
 const embeddedAppName = "users/local-app"
 
-// withEmbeddedSpaceHint gives an error of the embedded space a hint of its own, which does
-// not mention Google. It returns errors of other spaces unchanged.
+// withEmbeddedSpaceHint gives an error of the embedded space a hint of its own, which
+// does not mention Google. It returns errors of other spaces unchanged.
 func withEmbeddedSpaceHint(err error, base *url.URL, space string) error {
 	if base == nil || base.Scheme != "http" || space != embeddedSpaceName ||
 		errors.As(err, new(*state.UserError)) {
@@ -293,8 +297,8 @@ func withEmbeddedSpaceHint(err error, base *url.URL, space string) error {
 // withoutURL removes the URL from an error of net/http, since the URL holds the webhook's
 // key and token.
 func withoutURL(err error) error {
-	if u, is := errors.AsType[*url.Error](err); is {
-		return fmt.Errorf("%s: %w", strings.ToLower(u.Op), u.Err)
+	if urlErr, ok := errors.AsType[*url.Error](err); ok {
+		return fmt.Errorf("%s: %w", strings.ToLower(urlErr.Op), urlErr.Err)
 	}
 	return err
 }
@@ -386,10 +390,10 @@ func withNotListeningHint(err error, address net.Addr) error {
 // dial starts none.
 var StartEmbeddedSpace func(port int)
 
-// pingTimeout is how long an HTTP/2 connection may be silent before net/http pings it, and
-// how long the ping may take. A pull is always under way, so its connection never counts
-// as idle. After the computer slept or changed its network, the connection may be dead,
-// which TCP finds out only after a quarter of an hour.
+// pingTimeout is how long an HTTP/2 connection may be silent before net/http pings it,
+// and how long the ping may take. A pull is always under way, so its connection never
+// counts as idle. After the computer slept or changed its network, the connection may be
+// dead, which TCP finds out only after a quarter of an hour.
 const pingTimeout = 15 * time.Second
 
 func init() {

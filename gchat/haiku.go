@@ -45,15 +45,16 @@ type Haiku struct {
 
 // Wording is the model's result.
 type Wording struct {
-	// Texts has one text for each question. They are foreign. Question.Wording keeps them.
+	// Texts has one text for each question. They are foreign. Question.Wording keeps
+	// them.
 	Texts        []string `json:"-"`
 	Model        string   `json:"-"`
 	InputTokens  int64    `json:"input_tokens"`
 	OutputTokens int64    `json:"output_tokens"`
 }
 
-// USD returns the price: claude-haiku-4-5 costs $1 for a million input tokens and $5 for a
-// million output tokens.
+// USD returns the price: claude-haiku-4-5 costs $1 for a million input tokens and $5 for
+// a million output tokens.
 func (w Wording) USD() float64 { return (float64(w.InputTokens) + 5*float64(w.OutputTokens)) / 1e6 }
 
 // Reword asks the model once, within ctx and haikuTimeout. It sends the questions' texts,
@@ -85,7 +86,8 @@ func (h Haiku) callModel(
 	case len(texts) == 0:
 		return w, "", errors.New("there is no question")
 	case len(questionsJSON) > maxQuestionBytes:
-		return w, "", fmt.Errorf("it is longer than %d bytes: no time to reword it", maxQuestionBytes)
+		return w, "", fmt.Errorf("it is longer than the %d bytes that can be reworded in time",
+			maxQuestionBytes)
 	case h.Key == "":
 		return w, "", errors.New("no key for Anthropic's API")
 	case err != nil || !IsAllowedBaseURL(base):

@@ -45,16 +45,16 @@ type JoinResponse struct {
 	Email        string `json:"email,omitempty"` // "" if Chat does not give it
 	Space        string `json:"space"`           // spaces/S
 	Subscription string `json:"subscription"`    // projects/P/subscriptions/S
-	// Deciders are the users/ID of the others who may answer in the space. The response to
-	// a renewal has none.
+	// Deciders are the users/ID of the others who may answer in the space. The response
+	// to a renewal has none.
 	Deciders []string  `json:"deciders,omitempty"`
 	Version  string    `json:"version"` // of the hub
 	Time     time.Time `json:"time"`    // by the hub's clock, like Expires
 }
 
 const (
-	// renewRetryPause is how long this process waits after a failed renewal before it tries
-	// another one. Meanwhile it uses the old token.
+	// renewRetryPause is how long this process waits after a failed renewal before it
+	// tries another one. Meanwhile it uses the old token.
 	renewRetryPause = time.Minute
 	// policyTimeout is short because a hook reads the policy before it asks.
 	policyTimeout      = 3 * time.Second
@@ -170,8 +170,9 @@ func (h *HubClient) sendRequest(r *http.Request, token string) (*http.Response, 
 func (h *HubClient) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !strings.HasPrefix(r.URL.String(), h.URL+"/") {
 		err := fmt.Errorf("%w: the token is only for the hub %s", ErrCredentials, h.URL)
-		hint := "set api_endpoint and pubsub_endpoint (GCHAT_API_ENDPOINT, GCHAT_PUBSUB_ENDPOINT) to " +
-			h.URL + ", or credentials_file to another file; to join again, " + joinAgainHint
+		hint := "set api_endpoint and pubsub_endpoint (GCHAT_API_ENDPOINT, " +
+			"GCHAT_PUBSUB_ENDPOINT) to " + h.URL + ", or credentials_file to another file; " +
+			"to join again, " + joinAgainHint
 		return nil, &state.UserError{Err: err, Hint: hint, Code: 1}
 	}
 	token, err := h.freshToken(r.Context(), false)
@@ -193,8 +194,8 @@ func (h *HubClient) tokenLife() time.Duration { return h.Expires.Sub(h.Time) }
 
 // freshToken returns a token that the hub accepts. It prefers h's token in the first half
 // of its life, then the token that another process saved in the file, then a new one,
-// which it saves there. With force it always gets a new one. If several processes renew at
-// the same time, the token of each is valid.
+// which it saves there. With force it always gets a new one. If several processes renew
+// at the same time, the token of each is valid.
 func (h *HubClient) freshToken(ctx context.Context, force bool) (string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -227,8 +228,8 @@ func (h *HubClient) freshToken(ctx context.Context, force bool) (string, error) 
 	return h.Token, nil
 }
 
-// Problems returns what was wrong when the hub last gave a token: the clocks differ, or the
-// versions do. Each is a *state.UserError.
+// Problems returns what was wrong when the hub last gave a token: the clocks differ, or
+// the versions do. Each is a *state.UserError.
 func (h *HubClient) Problems(version string) (problems []error) {
 	if h == nil {
 		return nil
@@ -270,8 +271,8 @@ func ReadPolicy(ctx context.Context, credentialsFile string) (json.RawMessage, e
 	return answer.Policy, err
 }
 
-// withHubHint gives an error of a hub a hint of its own, which does not send the person to
-// Google's console.
+// withHubHint gives an error of a hub a hint of its own, which does not send the person
+// to Google's console.
 func (h *HubClient) withHubHint(err error) error {
 	hint := ""
 	switch e := asAPIError(err); {

@@ -57,8 +57,8 @@ type API struct {
 	chat    *chat.Service
 	baseURL *url.URL   // nil for Google's
 	Hub     *HubClient // the hub between this machine and Google; nil for none
-	// ClockAhead is how far Chat's clock is ahead of ours, to about two seconds. ListSince
-	// measures it.
+	// ClockAhead is how far Chat's clock is ahead of ours, to about two seconds.
+	// ListSince measures it.
 	ClockAhead time.Duration
 }
 
@@ -111,8 +111,9 @@ func (a *API) chatMessageID(id string) string {
 	return "client-" + a.Hub.Machine + "-" + rest
 }
 
-// OnceMark in a message's id says that each machine of a person tries to post the message,
-// and that only one of them should. A hub gives these posts one id, so Chat keeps one.
+// OnceMark in a message's id says that each machine of a person tries to post the
+// message, and that only one of them should. A hub gives these posts one id, so Chat
+// keeps one.
 const OnceMark = "x-" // it is short because Chat allows an id 63 characters
 
 // OnceID returns an id with OnceMark in it.
@@ -136,8 +137,8 @@ func NewReader(ctx context.Context, endpoint, credentialsFile string) (*API, err
 
 // serviceOptions returns the client options for one of Google's APIs, or for the endpoint
 // in its place. Requests carry the file's credentials. To plain http on this machine they
-// carry none, unless hub is set. If hub is not nil, file is that hub's, and requests carry
-// the hub's token. See findCredentials for the scopes.
+// carry none, unless hub is set. If hub is not nil, file is that hub's, and requests
+// carry the hub's token. See findCredentials for the scopes.
 func serviceOptions(
 	endpoint, file string,
 	hub *HubClient,
@@ -151,7 +152,8 @@ func serviceOptions(
 	if base != nil {
 		options = append(options, option.WithEndpoint(strings.TrimSuffix(endpoint, "/")+"/"))
 	}
-	// Plain http may lead to the embedded space, which this transport dials by its socket.
+	// Plain http may lead to the embedded space, which this transport dials by its
+	// socket.
 	client := &http.Client{Transport: noRedirectClient.Transport}
 	if hub != nil {
 		client.Transport = hub
@@ -167,8 +169,8 @@ func serviceOptions(
 	return append(options, option.WithHTTPClient(client)), base, nil
 }
 
-// ParseEndpoint parses an API's base URL. It returns nil for "", which means Google's. The
-// error is ErrEndpoint if requests may not go there.
+// ParseEndpoint parses an API's base URL. It returns nil for "", which means Google's.
+// The error is ErrEndpoint if requests may not go there.
 func ParseEndpoint(endpoint string) (*url.URL, error) {
 	if endpoint == "" {
 		return nil, nil
@@ -182,8 +184,8 @@ func ParseEndpoint(endpoint string) (*url.URL, error) {
 
 // ListSince lists the messages of a space that were created after from, by the server's
 // clock. Deleted messages are among them. The oldest comes first, which is Google's
-// default. handlePage gets each page. A page that it got stays valid if a later page fails,
-// and if the error is ErrEndlessList.
+// default. handlePage gets each page. A page that it got stays valid if a later page
+// fails, and if the error is ErrEndlessList.
 func (a *API) ListSince(
 	ctx context.Context,
 	space string,
@@ -198,8 +200,8 @@ func (a *API) ListSince(
 		Filter(fmt.Sprintf("createTime > %q", after))
 	next := func(response *chat.ListMessagesResponse) string { return response.NextPageToken }
 	err := list.Pages(ctx, LimitPages(next, func(response *chat.ListMessagesResponse) {
-		// serverNow has whole seconds. A small change is not one of the clocks, so the first
-		// measurement stays.
+		// serverNow has whole seconds. A small change is not one of the clocks, so the
+		// first measurement stays.
 		serverNow := serverTime(response.Header)
 		ahead := time.Until(serverNow)
 		hasChanged := a.ClockAhead == 0 || (ahead-a.ClockAhead).Abs() > 2*time.Second
@@ -222,8 +224,8 @@ func (a *API) ListSince(
 
 // FindPosted returns the message that was posted with that MessageID after from, by the
 // server's clock. It asks Chat for the id, and searches the list if Chat knows no such
-// message. Google documents the id only for the app that gave it (spaces.messages.get), so
-// Chat may not find a webhook's message for a person's login.
+// message. Google documents the id only for the app that gave it (spaces.messages.get),
+// so Chat may not find a webhook's message for a person's login.
 func (a *API) FindPosted(ctx context.Context, space, id string, from time.Time) (Message, error) {
 	found, err := a.GetByClientID(ctx, space, id)
 	if !isNotFound(err) {
@@ -324,15 +326,15 @@ type Person struct {
 // wrote no message that a search finds.
 var ErrUnknownPerson = errors.New("chat does not say whose login this is")
 
-// Me returns the person whose login reads. With the scopes for reading, the API names that
-// person only by a detour: members.get needs chat.memberships.readonly, but
+// Me returns the person whose login reads. With the scopes for reading, the API names
+// that person only by a detour: members.get needs chat.memberships.readonly, but
 // messages.search finds the messages of "users/me", and a message has its sender. Errors
 // are ErrUnknownPerson, ErrCredentials and the API's.
-func (r *API) Me(ctx context.Context) (Person, error) {
+func (a *API) Me(ctx context.Context) (Person, error) {
 	request := &chat.SearchMessagesRequest{Filter: `sender.name = "users/me"`, PageSize: 25}
 	// The messages' texts are not fetched.
-	search := r.chat.Spaces.Messages.Search("spaces/-", request).Fields("results/message/sender")
-	response, err := call(ctx, r, listTimeout, "ask who logged in", "", search)
+	search := a.chat.Spaces.Messages.Search("spaces/-", request).Fields("results/message/sender")
+	response, err := call(ctx, a, listTimeout, "ask who logged in", "", search)
 	if err != nil {
 		return Person{}, err
 	}

@@ -7,7 +7,8 @@ import "fmt"
 const maxPages = 50
 
 // ErrEndlessList means that a list has maxPages pages and another one, or that a page
-// names the same next page as the page before it. The caller got all pages up to that one.
+// names the same next page as the page before it. The caller got all pages up to that
+// one.
 var ErrEndlessList = fmt.Errorf("%w: the pages of a list have no end", ErrBadResponse)
 
 // LimitPages wraps handlePage for the Pages method of Google's client library, so that a

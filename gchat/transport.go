@@ -85,8 +85,8 @@ func (a *App) Find(ctx context.Context, id string, _ time.Time) (PostedMessage, 
 	return m.asPosted(), err
 }
 
-// QuestionTexts returns the messages that hold a question's text, and the card of the last
-// one in Google's form. The card's buttons carry id.
+// QuestionTexts returns the messages that hold a question's text, and the card of the
+// last one in Google's form. The card's buttons carry id.
 func (a *App) QuestionTexts(q *state.Question, id string) ([]string, json.RawMessage) {
 	texts, card := wording.CardTexts(q, a.CardID(id), CardSize)
 	return texts, StoredCard(card)
@@ -107,8 +107,8 @@ func (a *App) ReceivesAllAsEvents(ctx context.Context) (bool, error) {
 	return a.IsDirect(ctx)
 }
 
-// CanFindOthers reports whether Find finds messages that other machines posted as the same
-// app. A hub shows each machine its own messages only.
+// CanFindOthers reports whether Find finds messages that other machines posted as the
+// same app. A hub shows each machine its own messages only.
 func (a *App) CanFindOthers() bool { return a.Hub == nil }
 
 // ConfiguredChat returns host/spaces/S for a space, with the host that the configuration

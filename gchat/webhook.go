@@ -25,8 +25,8 @@ import (
 // the next try uses the same id.
 const postTimeout = 10 * time.Second
 
-// Webhook posts to one space with spaces.messages.create. The key and the token in its URL
-// authenticate it.
+// Webhook posts to one space with spaces.messages.create. The key and the token in its
+// URL authenticate it.
 type Webhook struct {
 	*API // its baseURL is the webhook's URL, with the secrets
 }
@@ -35,12 +35,13 @@ var webhookPathPattern = state.LazyPattern(`^(.*/)?v1/(spaces/[^/]+)/messages/?$
 
 // ParseWebhook parses a webhook's URL, raw, which the configuration or its command gave.
 // A space's page "Apps & integrations > Webhooks" gives URLs of the form
-// https://chat.googleapis.com/v1/spaces/S/messages?key=K&token=T. Plain http is allowed to
-// this machine only. ParseWebhook unescapes &amp;. If the configuration names a space, the
-// URL may have another form, such as a gateway's. If it names an API endpoint, the webhook
-// posts to that endpoint in place of Google's host. No error quotes the URL.
+// https://chat.googleapis.com/v1/spaces/S/messages?key=K&token=T. Plain http is allowed
+// to this machine only. ParseWebhook unescapes &amp;. If the configuration names a space,
+// the URL may have another form, such as a gateway's. If it names an API endpoint, the
+// webhook posts to that endpoint in place of Google's host. No error quotes the URL.
 func ParseWebhook(cfg *config.Config, raw string) (*Webhook, error) {
-	u, err := url.Parse(strings.ReplaceAll(strings.Trim(strings.TrimSpace(raw), `"'`), "&amp;", "&"))
+	raw = strings.Trim(strings.TrimSpace(raw), `"'`)
+	u, err := url.Parse(strings.ReplaceAll(raw, "&amp;", "&"))
 	if err != nil || !IsAllowedBaseURL(u) {
 		return nil, ErrNotWebhook
 	}
@@ -107,8 +108,8 @@ func (w *Webhook) LocalEndpoint() string {
 type Post struct {
 	Text       string // in Chat's markup, at most MaxText bytes
 	ThreadName string // the thread to reply in
-	// ThreadKey is the key of the thread to reply in. Chat begins that thread if it does not
-	// exist. If ThreadName and ThreadKey are both "", the message begins a thread.
+	// ThreadKey is the key of the thread to reply in. Chat begins that thread if it does
+	// not exist. If ThreadName and ThreadKey are both "", the message begins a thread.
 	ThreadKey string
 	MessageID string // client-…: Chat keeps one message for an id
 	// Card is a StoredCard. Only an app can post one. Text is then the fallback, shown
@@ -120,8 +121,8 @@ type Post struct {
 
 // About says what a message without a card is about.
 type About struct {
-	// Kind is a state.ReportType, or the word that a rule uses for the message. For a note
-	// about a reply it begins with "note ".
+	// Kind is a state.ReportType, or the word that a rule uses for the message. For a
+	// note about a reply it begins with "note ".
 	Kind    string
 	Session string // the session's name
 }
@@ -162,8 +163,8 @@ type PostedMessage struct {
 	ServerTime time.Time // by the server's clock; zero if the response has no time
 }
 
-// MessageName returns spaces/S/messages/ID, the name of the message with an id in a space.
-// The id may be the one that its sender gave it (client-…).
+// MessageName returns spaces/S/messages/ID, the name of the message with an id in a
+// space. The id may be the one that its sender gave it (client-…).
 func MessageName(space, id string) string { return space + "/messages/" + id }
 
 // SpaceOf returns the space that a thread or message is in: spaces/S.
@@ -173,8 +174,8 @@ func SpaceOf(name string) (space string) {
 	return space
 }
 
-// ChatAtEndpoint returns host/spaces/S for a space at an endpoint of the API. The endpoint
-// "" is Google's.
+// ChatAtEndpoint returns host/spaces/S for a space at an endpoint of the API. The
+// endpoint "" is Google's.
 func ChatAtEndpoint(endpoint, space string) string {
 	host := googleHost
 	if u, err := url.Parse(endpoint); err == nil {
@@ -190,8 +191,8 @@ func IsThreadName(s string) bool {
 }
 
 // noRedirectClient follows no redirect, since a redirected request would give the secret
-// to another host. The whole process shares it. It does not use HTTP/2: a process posts to
-// one host, usually once, so HTTP/2 would only cost time.
+// to another host. The whole process shares it. It does not use HTTP/2: a process posts
+// to one host, usually once, so HTTP/2 would only cost time.
 var noRedirectClient = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	Transport: bodyLimiter{&http.Transport{
@@ -214,8 +215,8 @@ func (w *Webhook) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // Post creates the message. The error is an *APIError if Chat refused it, ErrBadResponse,
-// or an error of the connection. None contains the URL. IsAlreadyExists(err) means that an
-// earlier try with this MessageID has arrived.
+// or an error of the connection. None contains the URL. IsAlreadyExists(err) means that
+// an earlier try with this MessageID has arrived.
 func (a *API) Post(ctx context.Context, p Post) (posted PostedMessage, err error) {
 	create := a.chat.Spaces.Messages.Create(a.Space, p.chatMessage())
 	if p.ThreadName != "" || p.ThreadKey != "" {
@@ -235,6 +236,7 @@ func (a *API) Post(ctx context.Context, p Post) (posted PostedMessage, err error
 	if err != nil {
 		return posted, err
 	}
+	// A name in another space shows that Chat did not create the message.
 	if matches, _ := path.Match(a.Space+"/messages/?*", created.Name); !matches {
 		return posted, a.callError("post message", a.Space, ErrBadResponse)
 	}
@@ -251,8 +253,8 @@ func (a *API) Post(ctx context.Context, p Post) (posted PostedMessage, err error
 	return posted, nil
 }
 
-// serverTime returns the time in a response's Date header, in whole seconds. It is zero if
-// there is none.
+// serverTime returns the time in a response's Date header, in whole seconds. It is zero
+// if there is none.
 func serverTime(h http.Header) time.Time {
 	t, _ := http.ParseTime(h.Get("Date"))
 	return t
@@ -296,11 +298,11 @@ func (w *Webhook) Probe(ctx context.Context) (ahead time.Duration, err error) {
 	return ahead, err
 }
 
-// ThreadLink returns the address that opens a thread in a browser, or "" if none is known.
-// chat is host/spaces/S. For Google Chat, the link has the form that Chat's own page gives
-// out, which Google does not document. For the embedded space on this machine, the link
-// leads to the space's page and has no token, since status must not show it. The page asks
-// for the token.
+// ThreadLink returns the address that opens a thread in a browser, or "" if none is
+// known. chat is host/spaces/S. For Google Chat, the link has the form that Chat's own
+// page gives out, which Google does not document. For the embedded space on this machine,
+// the link leads to the space's page and has no token, since status must not show it. The
+// page asks for the token.
 func ThreadLink(chat, thread string) string {
 	host, space, _ := strings.Cut(chat, "/")
 	id, ok := strings.CutPrefix(thread, space+"/threads/")

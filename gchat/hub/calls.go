@@ -28,9 +28,10 @@ type call struct {
 	messageName string // spaces/S/messages/M, if the path names one
 }
 
-// checkAllowed refuses a call for a space or a message that is not the machine's. To Chat,
-// the messages of all machines are the same app's, so only the hub can tell them apart.
-// checkAllowed also refuses a query name that the call does not have, and a repeated one.
+// checkAllowed refuses a call for a space or a message that is not the machine's. To
+// Chat, the messages of all machines are the same app's, so only the hub can tell them
+// apart. checkAllowed also refuses a query name that the call does not have, and a
+// repeated one.
 func (c *call) checkAllowed(allowedNames []string) error {
 	for name, values := range c.query {
 		if len(values) != 1 || !slices.Contains(append(allowedNames, "alt", "prettyPrint"), name) {
@@ -51,13 +52,13 @@ func (c *call) checkAllowed(allowedNames []string) error {
 }
 
 const (
-	// maxCalls bounds a machine's calls in a minute, and maxCallsInFlight those under way. A
-	// poller has two pulls under way. Chat allows an app 3,000 reads and 3,000 writes in a
-	// minute, so one machine leaves most of them to the others.
+	// maxCalls bounds a machine's calls in a minute, and maxCallsInFlight those under
+	// way. A poller has two pulls under way. Chat allows an app 3,000 reads and 3,000
+	// writes in a minute, so one machine leaves most of them to the others.
 	maxCalls, maxCallsInFlight = 600, 8
 	// maxSpaceWrites bounds the writes into a space in a minute. Chat allows 60.
-	// maxMachineWrites bounds a machine's writes into a named space in a minute, so that it
-	// leaves some to the others there.
+	// maxMachineWrites bounds a machine's writes into a named space in a minute, so that
+	// it leaves some to the others there.
 	maxSpaceWrites, maxMachineWrites = 60, 40
 )
 
@@ -89,9 +90,9 @@ func tooManyRequests() error {
 	return r
 }
 
-// reserveCall counts a call of a machine, or a greeting of a person, as under way until ctx
-// ends. It refuses the call if limit of them are under way, since each holds memory and
-// connections to Google.
+// reserveCall counts a call of a machine, or a greeting of a person, as under way until
+// ctx ends. It refuses the call if limit of them are under way, since each holds memory
+// and connections to Google.
 func (h *Hub) reserveCall(ctx context.Context, caller string, limit int) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -164,8 +165,8 @@ func (h *Hub) createMessage(c *call) (any, error) {
 		return nil, newRefusal(http.StatusForbidden,
 			"messageId has to begin with "+ownPrefix+", and requestId has to equal it")
 	}
-	// All machines of a person get the same id for a message with OnceMark. The id names no
-	// machine, so none can read or change the message.
+	// All machines of a person get the same id for a message with OnceMark. The id names
+	// no machine, so none can read or change the message.
 	if sharedID, isShared := strings.CutPrefix(id, ownPrefix+gchat.OnceMark); isShared {
 		id = fmt.Sprintf("client-%x-%s",
 			h.macOf("once " + c.claims.User + " " + c.space)[:6], sharedID)
@@ -198,8 +199,8 @@ func (h *Hub) createMessage(c *call) (any, error) {
 // checkThread refuses a thread that neither the machine nor its person began. A message
 // there would seem to come from a colleague's machine. In a direct message all threads
 // belong to one person. The first message of spaces/S/threads/T is spaces/S/messages/T.T,
-// as observed at Google. If Google has no such message, the thread is refused too, and the
-// machine begins another one.
+// as observed at Google. If Google has no such message, the thread is refused too, and
+// the machine begins another one.
 func (h *Hub) checkThread(c *call, thread string) error {
 	id, ok := strings.CutPrefix(thread, c.space+"/threads/")
 	if !ok || id == "" || strings.ContainsAny(id, "/?#%") {

@@ -57,7 +57,8 @@ type Hub struct {
 	subscriptions map[string]subscriptionState // by subscription
 	callsInFlight map[string]int               // calls by machine, and greetings by person
 	limiters      map[string]*rate.Limiter     // of calls and log lines by machine, and of writes
-	// writableThreads has the threads in which a machine may write, as machine + " " + thread.
+	// writableThreads has the threads in which a machine may write, as machine + " " +
+	// thread.
 	writableThreads map[string]bool
 }
 
@@ -138,8 +139,8 @@ func (h *Hub) Handler() http.Handler {
 		}
 		h.respond(w, r, claims, response, err)
 	})
-	// A replica is unhealthy while it drains, and after two failed rounds of the relay in a
-	// row. A new replica is unhealthy after one.
+	// A replica is unhealthy while it drains, and after two failed rounds of the relay in
+	// a row. A new replica is unhealthy after one.
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		if h.drainContext.Err() != nil || h.failedRounds.Load() > 1 {
 			w.WriteHeader(http.StatusServiceUnavailable)
@@ -227,8 +228,8 @@ func (h *Hub) respond(
 	_ = json.NewEncoder(w).Encode(map[string]any{"error": ours})
 }
 
-// maxLoggedRefusals is how many refusals of one machine are logged in a minute. All callers
-// without a valid token count as one machine. The others are only counted.
+// maxLoggedRefusals is how many refusals of one machine are logged in a minute. All
+// callers without a valid token count as one machine. The others are only counted.
 const maxLoggedRefusals = 60
 
 // refusalLogLine begins a refusal's line in the log. After many refusals it returns nil,
@@ -253,13 +254,13 @@ func (h *Hub) refusalLogLine(r *http.Request, claims *Claims) *zerolog.Event {
 	return line
 }
 
-// logText returns the first 200 bytes of foreign text, as one line for the log. It removes
-// characters that control a terminal or reorder text.
+// logText returns the first 200 bytes of foreign text, as one line for the log. It
+// removes characters that control a terminal or reorder text.
 func logText(s string) string { return state.OneLine(s[:min(len(s), 200)]) }
 
-// authenticate returns the claims of the machine that makes a request. It returns an error
-// if the token has expired, too many calls are under way, or the machine's subscription is
-// not valid.
+// authenticate returns the claims of the machine that makes a request. It returns an
+// error if the token has expired, too many calls are under way, or the machine's
+// subscription is not valid.
 func (h *Hub) authenticate(r *http.Request) (*Claims, error) {
 	claims, err := h.bearerClaims(r)
 	if err == nil && claims.isExpired(tokenLife) {
@@ -306,15 +307,16 @@ func (h *Hub) checkSubscription(ctx context.Context, claims *Claims) error {
 	return nil
 }
 
-// googleStatus returns the HTTP status of Google's error, or 0 if err is none of Google's.
+// googleStatus returns the HTTP status of Google's error, or 0 if err is none of
+// Google's.
 func googleStatus(err error) int {
 	googleErr := &googleapi.Error{}
 	errors.As(err, &googleErr)
 	return googleErr.Code
 }
 
-// readPolicyFile reads the administrator's policy. While the file cannot be read, machines
-// use the last policy that they got.
+// readPolicyFile reads the administrator's policy. While the file cannot be read,
+// machines use the last policy that they got.
 func (h *Hub) readPolicyFile() (*config.HubPolicy, error) {
 	p, err := config.ReadHubPolicy(h.Policy)
 	if err != nil {

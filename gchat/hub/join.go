@@ -24,8 +24,8 @@ import (
 // Claims are the content of a code or a token, which the hub signs.
 type Claims struct {
 	Kind string `json:"k"` // codeKind or tokenKind
-	// Machine is 12 hex digits. The names of the machine's messages and of its subscription
-	// contain it.
+	// Machine is 12 hex digits. The names of the machine's messages and of its
+	// subscription contain it.
 	Machine string `json:"m"`
 	User    string `json:"u"`           // users/ID
 	Email   string `json:"e,omitempty"` // "" if Chat does not give it
@@ -41,8 +41,8 @@ const (
 	tokenLife           = 24 * time.Hour
 	// maxClockSkew is how much the clocks of two replicas may differ.
 	maxClockSkew = 2 * time.Minute
-	// subscriptionIdleLife is how long a machine may pull nothing before Google deletes its
-	// subscription.
+	// subscriptionIdleLife is how long a machine may pull nothing before Google deletes
+	// its subscription.
 	subscriptionIdleLife = 31 * 24 * time.Hour
 )
 
@@ -50,8 +50,8 @@ const (
 // "_" and "-".
 const (
 	userLabel = "user" // the machine's owner
-	// nonceLabel is a hash of the nonce that the machine joined with. A second join with the
-	// same code needs the same nonce.
+	// nonceLabel is a hash of the nonce that the machine joined with. A second join with
+	// the same code needs the same nonce.
 	nonceLabel   = "nonce"
 	createdLabel = "made"    // seconds since 1970
 	revokedLabel = "revoked" // present if the machine was revoked
@@ -127,8 +127,8 @@ func (h *Hub) readJoinRequest(
 	return request, decodeBody(r, &request)
 }
 
-// issueToken returns a new token in exchange for a code, or for an earlier token, which may
-// have expired.
+// issueToken returns a new token in exchange for a code, or for an earlier token, which
+// may have expired.
 func (h *Hub) issueToken(
 	r *http.Request, request joinRequest,
 ) (claims *Claims, response any, err error) {
@@ -226,9 +226,10 @@ func (h *Hub) redeemCode(ctx context.Context, request joinRequest) (*Claims, err
 		existing, err = h.PubSub.Projects.Subscriptions.Get(name).Context(ctx).Do()
 		if err == nil &&
 			(existing.Labels[nonceLabel] != nonce || existing.Labels[revokedLabel] != "") {
-			err = newRefusal(http.StatusConflict, "the code was used already. If you did not use "+
-				"it, somebody else has this machine's token: have the person who runs the hub revoke "+
-				claims.Machine+", and write join to the app again")
+			err = newRefusal(http.StatusConflict, "the code was used already. "+
+				"If you did not use it, somebody else has this machine's token: "+
+				"have the person who runs the hub revoke "+claims.Machine+
+				", and write join to the app again")
 		}
 	}
 	return claims, err
@@ -277,10 +278,11 @@ func (h *Hub) ListMachines(ctx context.Context) (machines []Machine, err error) 
 	return machines, err
 }
 
-// Revoke has the hub refuse machines, within stateMaxAge, and deletes their subscriptions.
-// A code that has not expired could create a deleted subscription again. So Revoke first
-// labels the subscriptions as revoked, and deletes them when all the codes have expired. If
-// it has to wait for that, it calls notifyWait with the time at which it goes on.
+// Revoke has the hub refuse machines, within stateMaxAge, and deletes their
+// subscriptions. A code that has not expired could create a deleted subscription again.
+// So Revoke first labels the subscriptions as revoked, and deletes them when all the
+// codes have expired. If it has to wait for that, it calls notifyWait with the time at
+// which it goes on.
 func (h *Hub) Revoke(
 	ctx context.Context,
 	notifyWait func(until time.Time),

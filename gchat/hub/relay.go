@@ -30,10 +30,11 @@ const (
 )
 
 const (
-	// minRelayPause and maxRelayPause bound the pause after a failed round. It doubles with
-	// each failure.
+	// minRelayPause and maxRelayPause bound the pause after a failed round. It doubles
+	// with each failure.
 	minRelayPause, maxRelayPause = time.Second, 30 * time.Second
-	// maxRelayedEvents bounds one round. An event has some kB, and a publish may have 10 MB.
+	// maxRelayedEvents bounds one round. An event has some kB, and a publish may have 10
+	// MB.
 	maxRelayedEvents = 50
 )
 
@@ -103,8 +104,8 @@ func (h *Hub) relayOnce(ctx context.Context) error {
 	return err
 }
 
-// parseEvent parses an event that Chat published. If it cannot be parsed, the result has no
-// space, so the hub relays it to no machine.
+// parseEvent parses an event that Chat published. If it cannot be parsed, the result has
+// no space, so the hub relays it to no machine.
 func parseEvent(m *pubsub.PubsubMessage) *chat.DeprecatedEvent {
 	e := &chat.DeprecatedEvent{}
 	data, err := base64.StdEncoding.DecodeString(m.Data)
@@ -117,8 +118,8 @@ func parseEvent(m *pubsub.PubsubMessage) *chat.DeprecatedEvent {
 	return e
 }
 
-// isForHub reports whether an event is for the hub itself, and not for machines: a message
-// join or help, or a person who added the app to a direct message.
+// isForHub reports whether an event is for the hub itself, and not for machines: a
+// message join or help, or a person who added the app to a direct message.
 func isForHub(e *chat.DeprecatedEvent) bool {
 	if e.Space == nil || e.User == nil || e.User.Type == "BOT" {
 		return false
@@ -135,8 +136,8 @@ func isDirect(s *chat.Space) bool { return s.SingleUserBotDm || s.Type == "DM" }
 const maxGreetings = 2
 
 // startGreeting runs greet in a goroutine, so that trouble with one person's message does
-// not delay other events. If greet fails, or too many are under way, startGreeting does not
-// acknowledge the event, and Pub/Sub delivers it again.
+// not delay other events. If greet fails, or too many are under way, startGreeting does
+// not acknowledge the event, and Pub/Sub delivers it again.
 func (h *Hub) startGreeting(e *chat.DeprecatedEvent, m *pubsub.ReceivedMessage) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	if h.reserveCall(ctx, "greet "+e.User.Name, maxGreetings) != nil {
@@ -201,7 +202,8 @@ func (h *Hub) greet(ctx context.Context, e *chat.DeprecatedEvent, id string) err
 		DirectSpace: space,
 		ExpiresAt:   time.Now().Add(codeLife).Unix(),
 	})
-	// The code is not part of the command line, which other users of the machine can read.
+	// The code is not part of the command line, which other users of the machine can
+	// read.
 	return h.postOnce(ctx, space, id, "Run this on your machine, in the next ten minutes:\n```\n"+
 		"gchat-hooks setup --hub "+h.URL+"\n```\nIt asks for this code:\n```\n"+code+"\n```")
 }

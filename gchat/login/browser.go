@@ -16,7 +16,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// invite shows the person the address to log in at, and opens the browser if there is one.
+// invite shows the person the address to log in at, and opens the browser if there is
+// one.
 func (o Options) invite(address, redirectURL string) {
 	open := o.OpenBrowser
 	if open == nil {
@@ -29,15 +30,16 @@ func (o Options) invite(address, redirectURL string) {
 			"If it does not open, open this yourself:\n\n  %s\n\n", address)
 	}
 	if o.NextLine != nil {
-		fmt.Fprintf(o.Out, "If that browser is on another machine, it then fails to load a page at "+
-			"%s…. That is expected:\npaste that page's address here.\n", redirectURL)
+		fmt.Fprintf(o.Out, "If that browser is on another machine, "+
+			"it then fails to load a page at %s…. That is expected:\n"+
+			"paste that page's address here.\n", redirectURL)
 	}
 }
 
-// openBrowser has the system open an address. Over ssh it does not: the browser would open
-// on a screen far from the person. Without a screen it does not either: a browser would
-// open in the terminal, which is in use. The address may show up in a process list, since
-// it has no secret.
+// openBrowser has the system open an address. Over ssh it does not: the browser would
+// open on a screen far from the person. Without a screen it does not either: a browser
+// would open in the terminal, which is in use. The address may show up in a process list,
+// since it has no secret.
 func openBrowser(env state.Getenv, address string) error {
 	program, hasScreen := "xdg-open", env("DISPLAY") != "" || env("WAYLAND_DISPLAY") != ""
 	if runtime.GOOS == "darwin" {
@@ -108,8 +110,8 @@ func (b *callbackServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, b.resultText)
 }
 
-// pastedCallback returns the query of the address that the person pasted, which is that of
-// the redirect. The query of a line that is no such address has no state.
+// pastedCallback returns the query of the address that the person pasted, which is that
+// of the redirect. The query of a line that is no such address has no state.
 func pastedCallback(line string) url.Values {
 	_, query, _ := strings.Cut(strings.Trim(line, " \t\r\n\"'<>"), "?")
 	callback, _ := url.ParseQuery(query) // it keeps the pairs that it can parse

@@ -1,8 +1,9 @@
 // Package login gets a person's permission to read Google Chat through their browser, and
 // saves it in a credentials file, with which package gchat reads. It asks for two scopes,
-// to read messages and to name spaces, and for who the person is. It asks for nothing that
-// can write. The OAuth client is the person's own. Google gives Chat scopes to a shared
-// client only after a review, and has refused them to gcloud's client since June 2025.
+// to read messages and to name spaces, and for who the person is. It asks for nothing
+// that can write. The OAuth client is the person's own. Google gives Chat scopes to a
+// shared client only after a review, and has refused them to gcloud's client since June
+// 2025.
 //
 // The flow is that of RFC 8252: a client of type Desktop, PKCE (RFC 7636), and a redirect
 // to a port of this machine.
@@ -35,21 +36,21 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// chatScopes are what a login needs. Beside them it asks for openid, which names the person
-// who logged in. It asks for no Cloud scope: with one, an organisation's session control
-// would end the login after some hours.
+// chatScopes are what a login needs. Beside them it asks for openid, which names the
+// person who logged in. It asks for no Cloud scope: with one, an organisation's session
+// control would end the login after some hours.
 var chatScopes = []string{chat.ChatMessagesReadonlyScope, chat.ChatSpacesReadonlyScope}
 
-// Options are what a login depends on. Getenv and Out are required. ClientFile is required
-// if there is no earlier login. The others have a working zero value.
+// Options are what a login depends on. Getenv and Out are required. ClientFile is
+// required if there is no earlier login. The others have a working zero value.
 type Options struct {
 	// ClientFile is the OAuth client's JSON file. "" is the client of the earlier login.
 	ClientFile string
 	Getenv     state.Getenv // says where the login is saved, and whether there is a browser
 	// Out gets what the person has to know during the login, such as the address to open.
 	Out io.Writer
-	// NextLine returns a channel with the next line that the person types. It is closed at
-	// the end of the input. A nil NextLine means that the person cannot type.
+	// NextLine returns a channel with the next line that the person types. It is closed
+	// at the end of the input. A nil NextLine means that the person cannot type.
 	NextLine    func() <-chan string
 	NoBrowser   bool                       // the person opens the address
 	Timeout     time.Duration              // how long to wait for the person; 0 for 5 minutes
@@ -58,9 +59,9 @@ type Options struct {
 
 const (
 	scopeHint   = "log in again and tick every box on Google's page: both only allow reading"
-	timeoutHint = "log in again. If Google's page said org_internal or admin_policy_enforced, an " +
-		"administrator has to allow the OAuth client; if access_denied, add yourself as one of its " +
-		"test users; if redirect_uri_mismatch, its type has to be Desktop app"
+	timeoutHint = "log in again. If Google's page said org_internal or admin_policy_enforced, " +
+		"an administrator has to allow the OAuth client; if access_denied, add yourself as " +
+		"one of its test users; if redirect_uri_mismatch, its type has to be Desktop app"
 	reachHint = "check that this machine reaches oauth2.googleapis.com " +
 		"(behind a proxy, set HTTPS_PROXY), then log in again"
 )
@@ -69,8 +70,8 @@ func userError(hint, format string, args ...any) error {
 	return &state.UserError{Err: fmt.Errorf(format, args...), Hint: hint, Code: 1}
 }
 
-// Run logs a person in. It opens the browser or prints the address, and waits until Google
-// redirects the browser or the person pastes the address of the redirect. Then it
+// Run logs a person in. It opens the browser or prints the address, and waits until
+// Google redirects the browser or the person pastes the address of the redirect. Then it
 // exchanges the code and saves the login. user is the person who logged in, users/ID, or
 // "" if Google does not say. If Run fails, it saves nothing, and an earlier login stays.
 // Errors are *state.UserError, and those of listening on this machine and of writing the
@@ -101,14 +102,15 @@ func Run(ctx context.Context, options Options) (user string, err error) {
 	return user, err
 }
 
-// oauthClient returns the OAuth client in ClientFile, or that of the earlier login if there
-// is no ClientFile. Google does not rely on the client's secret (RFC 8252, 8.5), but it is
-// treated as a secret. Errors quote no value of the file.
+// oauthClient returns the OAuth client in ClientFile, or that of the earlier login if
+// there is no ClientFile. Google does not rely on the client's secret (RFC 8252, 8.5),
+// but it is treated as a secret. Errors quote no value of the file.
 func (o Options) oauthClient() (*oauth2.Config, error) {
 	if o.ClientFile == "" {
 		l, err := config.ReadLogin(config.LoginFile(o.Getenv))
 		if err != nil {
-			return nil, userError(gchat.DesktopClientHint, "client file: none was named, and %w", err)
+			return nil, userError(gchat.DesktopClientHint,
+				"client file: none was named, and %w", err)
 		}
 		return &oauth2.Config{
 			ClientID:     l.ClientID,
@@ -130,8 +132,8 @@ func (o Options) oauthClient() (*oauth2.Config, error) {
 }
 
 // oauthEndpoint returns Google's endpoint, whatever a file names, so that the author of a
-// client's file cannot have logins sent elsewhere. The one exception is a test's server on
-// this machine. It has /auth and /revoke beside /token, as Google has.
+// client's file cannot have logins sent elsewhere. The one exception is a test's server
+// on this machine. It has /auth and /revoke beside /token, as Google has.
 func oauthEndpoint(tokenURI string) oauth2.Endpoint {
 	u, err := url.Parse(tokenURI)
 	if err != nil || !gchat.IsAllowedBaseURL(u) || u.Hostname() != "127.0.0.1" {
@@ -211,8 +213,8 @@ func userName(token *oauth2.Token, clientID string) string {
 	return ""
 }
 
-// awaitCallback waits until Google redirects the browser, or the person pastes the address
-// of the redirect.
+// awaitCallback waits until Google redirects the browser, or the person pastes the
+// address of the redirect.
 func (o Options) awaitCallback(ctx context.Context, server *callbackServer) (url.Values, error) {
 	timeout := cmp.Or(o.Timeout, 5*time.Minute)
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout,
