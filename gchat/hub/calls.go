@@ -257,9 +257,9 @@ func (h *Hub) getSpace(c *call) (any, error) {
 // callSubscription pulls events from the machine's subscription, or acknowledges them.
 func (h *Hub) callSubscription(c *call) (any, error) {
 	subscription := h.subscriptionName(c.claims.Machine)
-	name, verb, _ := strings.Cut(
-		"projects/"+c.PathValue("project")+"/subscriptions/"+c.PathValue("to"), ":")
-	if name != subscription {
+	// The project's own name may have a colon: example.com:p.
+	id, verb, _ := strings.Cut(c.PathValue("to"), ":")
+	if "projects/"+c.PathValue("project")+"/subscriptions/"+id != subscription {
 		return nil, newRefusal(http.StatusForbidden, "that subscription is not this machine's")
 	}
 	switch verb {

@@ -323,3 +323,45 @@ func TestHub_JoinsOfOnePersonLeaveRoom(t *testing.T) {
 	n := len(h.greetSlots)
 	kit.True(t, n <= maxGreetings+1, "%d answers to one person are under way", n)
 }
+
+// newHubAtGoogle returns a hub whose Pub/Sub is served by handler.
+func newHubAtGoogle(t *testing.T, project string, handler http.HandlerFunc) *Hub {
+	google := httptest.NewServer(handler)
+	t.Cleanup(google.Close)
+	events, err := pubsub.NewService(t.Context(), option.WithEndpoint(google.URL), option.WithHTTPClient(google.Client()))
+	kit.NoError(t, err)
+	return New(t.Context(), Options{
+		Topic: "projects/" + project + "/topics/t", PubSub: events, SigningKey: []byte("k"), Log: zerolog.Nop(),
+	})
+}
+
+// The name of a project that belongs to a domain has a colon.
+func TestHub_ServesTheProjectOfADomain(t *testing.T) {
+	var path string
+	h := newHubAtGoogle(t, "example.com:p", func(w http.ResponseWriter, r *http.Request) {
+		path = r.URL.Path
+		_, _ = w.Write([]byte(`{}`))
+	})
+	h.subscriptions[h.subscriptionName("m")] = subscriptionState{true, time.Now()}
+	token := h.Sign(Claims{Kind: tokenKind, Machine: "m", ExpiresAt: time.Now().Add(time.Minute).Unix()})
+	r := httptest.NewRequest(http.MethodPost, "/v1/"+h.subscriptionName("m")+":acknowledge", strings.NewReader(`{"ackIds": ["1"]}`))
+	r.Header.Set("Authorization", "Bearer "+token)
+	response := httptest.NewRecorder()
+	h.Handler().ServeHTTP(response, r)
+	kit.Equalf(t, response.Code, http.StatusOK, "status")
+	kit.Equalf(t, path, "/v1/"+h.subscriptionName("m")+":acknowledge", "path")
+}
+
+// An administrator may have removed a subscription's labels.
+func TestHub_RevokesASubscriptionWithoutLabels(t *testing.T) {
+	var patched string
+	h := newHubAtGoogle(t, "p", func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPatch {
+			body, _ := io.ReadAll(r.Body)
+			patched = string(body)
+		}
+		_, _ = w.Write([]byte(`{"name": "projects/p/subscriptions/s", "topic": "projects/p/topics/t"}`))
+	})
+	kit.NoError(t, h.Revoke(t.Context(), nil, Machine{ID: "m"}))
+	kit.Contains(t, patched, `"labels":{"`+revokedLabel+`":"1"}`)
+}

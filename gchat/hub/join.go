@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"path"
 	"strconv"
@@ -295,12 +296,14 @@ func (h *Hub) Revoke(
 		name := h.subscriptionName(machine.ID)
 		existing, err := subs.Get(name).Context(ctx).Do()
 		if err == nil {
-			existing.Labels[revokedLabel] = "1"
+			labels := map[string]string{}
+			maps.Copy(labels, existing.Labels)
+			labels[revokedLabel] = "1"
 			change := &pubsub.UpdateSubscriptionRequest{
 				Subscription: &pubsub.Subscription{
 					Name:   name,
 					Topic:  existing.Topic,
-					Labels: existing.Labels,
+					Labels: labels,
 				},
 				UpdateMask: "labels",
 			}
