@@ -171,11 +171,8 @@ func (h *Hook) completePermission(q *state.Question, e *Event, personal *config.
 			labels = append(labels, state.LabelApproveAuto)
 		}
 	} else {
-		about := q.About
-		if about == "" {
-			about = shortenToLine(q.ShownText, maxTextBytes)
-		}
 		if access.CanShow {
+			about := cmp.Or(q.About, shortenToLine(q.ShownText, maxTextBytes))
 			subQuestion.Question = "Claude wants to use " + e.ToolName + ": " + about
 		}
 		if len(e.PermissionSuggestions) > 0 && !config.AllowsOnlyManagedRules(h.Env) {

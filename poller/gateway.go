@@ -93,9 +93,7 @@ func (p *Poller) useWebhook(ctx context.Context, gateway *projectGateway) error 
 	if err != nil {
 		return err
 	}
-	if gateway.readEndpoint == "" {
-		gateway.readEndpoint = webhook.LocalEndpoint()
-	}
+	gateway.readEndpoint = cmp.Or(gateway.readEndpoint, webhook.LocalEndpoint())
 	gateway.transport = gchat.ListedWebhook{
 		Webhook:         webhook,
 		Endpoint:        gateway.readEndpoint,

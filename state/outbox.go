@@ -2,6 +2,7 @@ package state
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -191,9 +192,7 @@ func OutboxIn(userState string) Outbox {
 func (o Outbox) Enqueue(env Getenv, m *Message, repeatAfter time.Duration) (
 	stored *Message, isNew bool, err error,
 ) {
-	if m.Key == "" {
-		m.Key = m.ID
-	}
+	m.Key = cmp.Or(m.Key, m.ID)
 	m.Environment = Environment(env)
 	if m.ProjectDir != "" && !m.IsTrusted {
 		m.IsTrusted = IsProjectTrusted(env, m.ProjectDir)
