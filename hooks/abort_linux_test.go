@@ -13,7 +13,7 @@ import (
 
 // For the first two signals, Go ends a process with 2, which Claude Code takes for
 // "block". A hook that does not wait ignores them and finishes its work.
-func TestAbortedHookEndsWithZero(t *testing.T) {
+func TestHook_SignalEndsWithZero(t *testing.T) {
 	for name, sig := range map[string]os.Signal{
 		"SIGQUIT": syscall.SIGQUIT, "SIGABRT": syscall.SIGABRT, "SIGTERM": syscall.SIGTERM, "SIGHUP": syscall.SIGHUP,
 	} {

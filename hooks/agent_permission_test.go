@@ -63,7 +63,7 @@ func (w *world) awaitOnlyPermission(p *hookProcess) (*hookProcess, *state.Questi
 
 // A background agent's question ends with that agent's own events and with no other event
 // of its session. The session goes on.
-func TestAnAgentsPermissionEndsByItsOwnEvents(t *testing.T) {
+func TestSubagent_PermissionEndsByItsEvents(t *testing.T) {
 	t.Parallel()
 	denied := map[string]any{"command": "mkdir out", "description": "Run it"}
 	for name, c := range map[string]struct {
@@ -118,7 +118,7 @@ func TestAnAgentsPermissionEndsByItsOwnEvents(t *testing.T) {
 
 // If the session waits for an agent's call, the agent's dialog is drawn beside the hook.
 // If that is not known, the dialog counts as hidden.
-func TestWhichAgentsDialogIsHidden(t *testing.T) {
+func TestSubagent_WhichDialogIsHidden(t *testing.T) {
 	t.Parallel()
 	const begun = `{"type":"assistant","message":{"content":[{"type":"tool_use","id":"toolu_1","name":"Agent","input":{"prompt":"x"}}]}}` + "\n"
 	const inBackground = `{"type":"assistant","message":{"content":[{"type":"tool_use","id":"toolu_1","name":"Agent","input":{"run_in_background":true}}]}}` + "\n"
@@ -159,7 +159,7 @@ func TestWhichAgentsDialogIsHidden(t *testing.T) {
 
 // A prompt at the keyboard shows that a person is there. A prompt from Chat or of Claude
 // Code's own does not.
-func TestAPromptAtTheKeyboard(t *testing.T) {
+func TestSubagent_PromptAtTheKeyboard(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		prompt string
@@ -190,7 +190,7 @@ func TestAPromptAtTheKeyboard(t *testing.T) {
 
 // If no poller serves it, the hook itself hands a hidden dialog to the terminal: when it
 // was not posted in time, or after background_wait. The hook prints nothing then.
-func TestAHookHandsItsDialogOverByItself(t *testing.T) {
+func TestSubagent_HookHandsOverByItself(t *testing.T) {
 	t.Parallel()
 	for name, isPosted := range map[string]bool{"in no thread": false, "in its thread": true} {
 		t.Run(name, func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestAHookHandsItsDialogOverByItself(t *testing.T) {
 
 // A question that was handed over explains Claude Code's own notification of its dialog.
 // A hidden question does not.
-func TestANotificationOfWhatWasHandedOver(t *testing.T) {
+func TestSubagent_HandedOverIsNotReported(t *testing.T) {
 	t.Parallel()
 	for _, isOver := range []bool{true, false} {
 		w := newAgentWorld(t)
@@ -231,7 +231,7 @@ func TestANotificationOfWhatWasHandedOver(t *testing.T) {
 
 // A hook whose dialog the poller hands over ends and prints nothing. A reply that came
 // first is printed.
-func TestAHookEndsWhenItsDialogIsHandedOver(t *testing.T) {
+func TestSubagent_HookEndsWhenHandedOver(t *testing.T) {
 	t.Parallel()
 	for _, isAnswered := range []bool{false, true} {
 		w := newAgentWorld(t)

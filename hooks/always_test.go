@@ -13,7 +13,7 @@ import (
 
 // A rule that an organization forbids a person to add is not offered. For any other rule,
 // the text says where it is written.
-func TestWhatAlwaysMeansHere(t *testing.T) {
+func TestPermission_AlwaysNamesItsPlace(t *testing.T) {
 	t.Parallel()
 	const only = `{"allowManagedPermissionRulesOnly": true}`
 	const here = "Bash(make *) in this project (.claude/settings.local.json)"

@@ -27,7 +27,7 @@ func answeredEvent(t testing.TB, answer string, kv ...any) []byte {
 	return recorded(t, "single-05-PostToolUse", append([]any{"tool_response", response}, kv...)...)
 }
 
-func TestReplyBecomesTheAnswer(t *testing.T) {
+func TestQuestion_ReplyIsPrinted(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutPoller(t)
 	w.env["CLAUDE_SESSION_ID"] = "orch-epic4"
@@ -75,7 +75,7 @@ func hasWholeInput(t *testing.T, out string, event []byte) bool {
 	return err == nil && string(in.Questions) == string(sent.Questions)
 }
 
-func TestRemarkAndPreviewTravelAsAnnotations(t *testing.T) {
+func TestQuestion_RemarkBecomesAnnotation(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutPoller(t)
 	p := w.startHook(forwardHook, recorded(t, "single-04-PermissionRequest", "tool_input", map[string]any{
@@ -97,7 +97,7 @@ func TestRemarkAndPreviewTravelAsAnnotations(t *testing.T) {
 	}
 }
 
-func TestTerminalFirst(t *testing.T) {
+func TestQuestion_AnsweredInTheTerminal(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutPoller(t)
 	w.runHook(forwardHook, recorded(t, "single-03-PreToolUse"))
@@ -114,7 +114,7 @@ func TestTerminalFirst(t *testing.T) {
 
 // The thread gets the answer that PostToolUse carries, whatever was recorded before, and
 // gets it once.
-func TestPostToolUseHasTheLastWord(t *testing.T) {
+func TestAnswered_PostToolUseDecides(t *testing.T) {
 	correction := state.OwedNote{About: state.NoteClosed, ReplyMessage: "corrected"}
 	for name, c := range map[string]struct {
 		before func(w *world, q *state.Question)
@@ -157,7 +157,7 @@ func TestPostToolUseHasTheLastWord(t *testing.T) {
 	}
 }
 
-func TestWhatEndsAQuestionOtherwise(t *testing.T) {
+func TestAnswered_EventsThatCancel(t *testing.T) {
 	session := "b1e91434-d410-4fbe-b382-0fbc1f1c23d3"
 	for resolvedBy, end := range map[string]func(w *world, p *hookProcess){
 		"signal": func(w *world, p *hookProcess) { terminate(p) },
@@ -185,7 +185,7 @@ func TestWhatEndsAQuestionOtherwise(t *testing.T) {
 
 // Events of another session, of another terminal with the same session, or of a subagent
 // do not end a dialog that they are not about.
-func TestOthersEventsEndNothing(t *testing.T) {
+func TestAnswered_ForeignEventsEndNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutPoller(t)
 	one, two := w.withVariables("CLAUDE_PID", livingPID(t)), w.withVariables("CLAUDE_PID", livingPID(t))
@@ -218,7 +218,7 @@ func livingPID(t testing.TB) string {
 // A session that is resumed, after a crash or in a second terminal, asks the same
 // question again. The hook beside the dialog on the screen waits for that dialog's
 // question.
-func TestEqualQuestionOfAnotherClaude(t *testing.T) {
+func TestQuestion_EqualOneOfAnotherProcess(t *testing.T) {
 	for _, first := range []string{"lives", "is gone"} {
 		t.Run(first, func(t *testing.T) {
 			t.Parallel()
@@ -240,7 +240,7 @@ func TestEqualQuestionOfAnotherClaude(t *testing.T) {
 	}
 }
 
-func TestSameEventTwiceActsOnce(t *testing.T) {
+func TestQuestion_SameEventTwiceAsksOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutPoller(t)
 	pre, request := recorded(t, "single-03-PreToolUse"), recorded(t, "single-04-PermissionRequest")
@@ -263,7 +263,7 @@ func TestSameEventTwiceActsOnce(t *testing.T) {
 // Two equal questions are asked at once. A PermissionRequest does not say whose it is, so
 // one hook waits and the other dialog is answered in the terminal. Each thread gets the
 // answer that Claude got in the end.
-func TestEqualQuestionsEndEachForItself(t *testing.T) {
+func TestQuestion_EqualOnesEndSeparately(t *testing.T) {
 	for _, ids := range [][2]string{{"toolu_a", "toolu_b"}, {"toolu_b", "toolu_a"}} {
 		t.Run("first dialog "+ids[0], func(t *testing.T) {
 			t.Parallel()
@@ -294,7 +294,7 @@ func TestEqualQuestionsEndEachForItself(t *testing.T) {
 }
 
 // The same question asked again is a new one, whether PreToolUse is registered or not.
-func TestAskedAgainIsANewQuestion(t *testing.T) {
+func TestQuestion_AskedAgainIsNew(t *testing.T) {
 	for _, registered := range []bool{true, false} {
 		t.Run(fmt.Sprintf("PreToolUse registered: %v", registered), func(t *testing.T) {
 			t.Parallel()
@@ -315,7 +315,7 @@ func TestAskedAgainIsANewQuestion(t *testing.T) {
 	}
 }
 
-func TestModes(t *testing.T) {
+func TestQuestion_EachMode(t *testing.T) {
 	t.Run("off", func(t *testing.T) {
 		t.Parallel()
 		w := newWorldWithoutPoller(t)
@@ -362,7 +362,7 @@ func TestModes(t *testing.T) {
 
 // A session's record is created with its first question and stays unchanged until the
 // session runs elsewhere. Two running sessions of a project have different names.
-func TestSessionIsKnownByOneName(t *testing.T) {
+func TestSession_KeepsItsName(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutPoller(t)
 	one, two := w.withVariables("CLAUDE_PID", livingPID(t)), w.withVariables("CLAUDE_PID", livingPID(t))
@@ -393,7 +393,7 @@ func TestSessionIsKnownByOneName(t *testing.T) {
 }
 
 // Our files in a project are ignored by git. A .gitignore that a person wrote stays.
-func TestStateFolderIsKeptOutOfGit(t *testing.T) {
+func TestQuestion_FolderIsIgnoredByGit(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutPoller(t)
 	path := filepath.Join(w.projectState(), ".gitignore")
@@ -409,7 +409,7 @@ func TestStateFolderIsKeptOutOfGit(t *testing.T) {
 }
 
 // Two sessions that start in one project at the same moment have different names, too.
-func TestSessionsThatBeginAtOnce(t *testing.T) {
+func TestSession_ConcurrentNamesDiffer(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutPoller(t)
 	var hooks []*hookProcess
@@ -431,7 +431,7 @@ func TestSessionsThatBeginAtOnce(t *testing.T) {
 // What a grant (a yes for a while) allowed is shown in the terminal with the call's
 // result, and is in the log of decisions. The grant ends with the session, since the same
 // Claude Code may resume it.
-func TestAYesForAWhileIsSeenAtTheTerminal(t *testing.T) {
+func TestPermission_GrantIsShownInTheTerminal(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutPoller(t)
 	w.env["GOOGLE_CHAT_WEBHOOK_URL"] = "http://127.0.0.1:1/v1/spaces/x/messages?key=k&token=t"

@@ -59,7 +59,7 @@ func onlyPermissionOf(w *world) *state.Question {
 
 // No command and no local reply decides a permission. Any program of this user could give
 // one, Claude's own included.
-func TestNoLocalReplyDecides(t *testing.T) {
+func TestPermission_LocalReplyDecidesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	p, thread := startPermission(w, permissionEvent(w, "s-1", "rm -rf /"))
@@ -78,7 +78,7 @@ func TestNoLocalReplyDecides(t *testing.T) {
 
 // A project's webhook gets questions and reports but no permissions: its server could
 // allow them.
-func TestAProjectsServerDecidesNothing(t *testing.T) {
+func TestPermission_ProjectServerDecidesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var asked atomic.Int64
@@ -107,7 +107,7 @@ func TestAProjectsServerDecidesNothing(t *testing.T) {
 
 // A configuration that is broken or missing, while something is asked or decided, gives
 // nobody the right to decide and lets nothing pass.
-func TestABrokenConfigurationWidensNothing(t *testing.T) {
+func TestPermission_BrokenConfigurationAllowsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const config = `{"allowed_users": ["users/ann", "users/bob"], "approvers": ["users/ann"], "never_remote": ["Bash(git push*)", "ExitPlanMode"]}`
@@ -168,7 +168,7 @@ func planEvent(w *world, session, plan string) []byte {
 
 // An approval is for one plan. If its hook was killed, another plan is shown and decided
 // separately.
-func TestAYesApprovesOnePlan(t *testing.T) {
+func TestPlan_ApprovalIsForOne(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	first, thread := startPermission(w, planEvent(w, "s-1", "Read the code"))
@@ -184,7 +184,7 @@ func TestAYesApprovesOnePlan(t *testing.T) {
 
 // A decision is for one call. An equal call is asked again: of the same session, of
 // another prompt and of a subagent.
-func TestAYesAllowsOneCall(t *testing.T) {
+func TestPermission_AnswerIsForOneCall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, first := range []string{"yes", "no"} {
@@ -211,7 +211,7 @@ func TestAYesAllowsOneCall(t *testing.T) {
 
 // Two registrations of ours (settings and plugin) that get the same event have one call.
 // It is asked once and decided once.
-func TestTwoRegistrationsAskOnce(t *testing.T) {
+func TestPermission_TwoRegistrationsAskOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	plugin := w.withVariables("CLAUDE_PLUGIN_ROOT", "/plugins/gchat-hooks")
@@ -234,7 +234,7 @@ func TestTwoRegistrationsAskOnce(t *testing.T) {
 
 // If another process locks the folder of records for some seconds, a permission is late
 // but not lost.
-func TestAFolderThatIsHeldLosesNoPermission(t *testing.T) {
+func TestPermission_WaitsForALockedFolder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	p, thread := startPermission(w, permissionEvent(w, "s-1", "make one"))
@@ -253,7 +253,7 @@ func TestAFolderThatIsHeldLosesNoPermission(t *testing.T) {
 
 // A plan that is not found or a command that is too long cannot be shown in full. Neither
 // can be allowed from Chat.
-func TestWhatIsNotShownWholeIsNotAllowed(t *testing.T) {
+func TestPermission_PartlyShownIsNotAllowed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, e := range [][]byte{planEvent(w, "s-1", ""), permissionEvent(w, "s-1", "ls "+strings.Repeat("x ", 150<<10))} {
@@ -267,7 +267,7 @@ func TestWhatIsNotShownWholeIsNotAllowed(t *testing.T) {
 
 // The answer that Claude got is recorded although another process locks the record for
 // some seconds.
-func TestPostToolUseTriesAgain(t *testing.T) {
+func TestAnswered_WaitsForALockedRecord(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutPoller(t)
 	w.runHook(forwardHook, recorded(t, "single-03-PreToolUse"))
@@ -285,7 +285,7 @@ func TestPostToolUseTriesAgain(t *testing.T) {
 }
 
 // Only an approver can give the next instruction, as for a permission.
-func TestOnlyApproversInstruct(t *testing.T) {
+func TestPrompt_OnlyApproversInstruct(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.env["GCHAT_ALLOWED_USERS"], w.env["GCHAT_APPROVERS"], w.env["GCHAT_IDLE"] = "users/ann,users/bob", "users/ann", "on"
@@ -312,7 +312,7 @@ func TestOnlyApproversInstruct(t *testing.T) {
 
 // Files that Claude writes into its project never reach it as an instruction of its
 // person's.
-func TestAProjectsFileInstructsNobody(t *testing.T) {
+func TestPrompt_ProjectFilesInstructNobody(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutPoller(t)
 	w.runHook(forwardHook, recorded(t, "single-03-PreToolUse"))
@@ -328,7 +328,7 @@ func TestAProjectsFileInstructsNobody(t *testing.T) {
 
 // A decision that cannot be written into the log of decisions allows nothing. A denial
 // still counts.
-func TestAYesWithoutItsAuditLineIsNone(t *testing.T) {
+func TestPermission_UnloggedYesIsNone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	audit := filepath.Join(w.env["HOME"], ".claude", "logs", "gchat-hooks-audit.log")

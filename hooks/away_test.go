@@ -11,7 +11,7 @@ import (
 
 // Nobody answers for a minute, and Claude Code goes on (2.1.332). That is not a person's
 // answer.
-func TestTheAwayTimerIsNoAnswer(t *testing.T) {
+func TestAnswered_AwayTimerIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		before func(*state.Question)

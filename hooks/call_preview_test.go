@@ -16,7 +16,7 @@ import (
 	"gchat-hooks/state/config"
 )
 
-func TestPermissionShown(t *testing.T) {
+func TestCallPreview_ShowsTheCall(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "a.txt")
 	kit.NoError(t, os.WriteFile(file, []byte("one\ntwo\nthree\nfour\nfive\n"), 0o600))
@@ -93,7 +93,7 @@ func TestPermissionShown(t *testing.T) {
 }
 
 // A search may read every file below its folder, so never_remote applies to all of these.
-func TestASearchIsHeldAgainstItsFolder(t *testing.T) {
+func TestCallPreview_SearchCountsAsItsFolder(t *testing.T) {
 	dir := t.TempDir()
 	real, _ := filepath.EvalSymlinks(dir)
 	kit.NoError(t, os.Symlink("/", filepath.Join(dir, "all")))
@@ -120,7 +120,7 @@ func TestASearchIsHeldAgainstItsFolder(t *testing.T) {
 	}
 }
 
-func FuzzPermissionShown(f *testing.F) {
+func FuzzCallPreview(f *testing.F) {
 	f.Add("Bash", `{"command":"ls\u202e"}`)
 	f.Add("Edit", `{"old_string":"a","new_string":"b"}`)
 	f.Fuzz(func(t *testing.T, tool, input string) {
@@ -136,7 +136,7 @@ func FuzzPermissionShown(f *testing.F) {
 	})
 }
 
-func TestAlwaysAllows(t *testing.T) {
+func TestCallPreview_AlwaysRules(t *testing.T) {
 	for suggestions, want := range map[string]string{
 		`[{"type":"addRules","rules":[{"toolName":"Bash","ruleContent":"rm -rf build"},{"toolName":"Bash","ruleContent":"git push *"}],"behavior":"allow","destination":"localSettings"}]`: "Bash(rm -rf build), Bash(git push *) in this project (.claude/settings.local.json)",
 		`[{"type":"addDirectories","directories":["/x/out"],"destination":"session"},{"type":"setMode","mode":"acceptEdits","destination":"session"}]`:                                     "access to /x/out in this session; all edits and common file commands (mkdir, touch, rm, rmdir, mv, cp, sed) in this session",
@@ -180,7 +180,7 @@ func TestAlwaysAllows(t *testing.T) {
 
 // A host with many foreign characters does not take long: converting it to Punycode takes
 // the square of its length.
-func TestALongHostIsShown(t *testing.T) {
+func TestCallPreview_LongHostIsShown(t *testing.T) {
 	host := make([]rune, 60_000)
 	for i := range host {
 		host[i] = rune(0x4e00 + i%20_000)
@@ -193,7 +193,7 @@ func TestALongHostIsShown(t *testing.T) {
 }
 
 // A preview that is not complete says so, and does not take long.
-func TestWhatIsTooLongIsNotWhole(t *testing.T) {
+func TestCallPreview_TooLongIsIncomplete(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "a")
 	var was, is strings.Builder
@@ -222,7 +222,7 @@ func TestWhatIsTooLongIsNotWhole(t *testing.T) {
 	}
 }
 
-func TestPlanShown(t *testing.T) {
+func TestPlan_IsShown(t *testing.T) {
 	dir := t.TempDir()
 	plan, transcript := filepath.Join(dir, "plan.md"), filepath.Join(dir, "a.jsonl")
 	line := `{"type":"attachment","attachment":{"type":"plan_mode","planFilePath":"` + plan + `","planExists":false}}` + "\n"
@@ -244,7 +244,7 @@ func TestPlanShown(t *testing.T) {
 
 // A call's result shows how a permission was decided, whoever decided it. The text that a
 // tool prints proves nothing.
-func TestWhatClaudeWasTold(t *testing.T) {
+func TestDecision_ResultShowsIt(t *testing.T) {
 	const words = "The user doesn't want to proceed with this tool use. x"
 	const user = `{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t1","is_error":%v,"content":%q}]},"toolUseResult":%s}`
 	succeeded := fmt.Sprintf(user, false, words, `{"stdout":"`+words+`"}`)
@@ -302,7 +302,7 @@ func TestWhatClaudeWasTold(t *testing.T) {
 
 // Esc comes at the moment of an approval: Claude Code refuses the call and ignores what
 // the hook prints. Esc on a call that runs leaves the same text.
-func TestEscBesideAYes(t *testing.T) {
+func TestDecision_EscBesideAYes(t *testing.T) {
 	const refusal = `{"type":"user","timestamp":"2026-11-27T04:00:0%s","message":{"content":[{"type":"tool_result","tool_use_id":"t1",` +
 		`"is_error":true,"content":"x"}]},"toolUseResult":"User rejected tool use"%s}`
 	printed := time.Date(2026, 11, 27, 4, 0, 2, 0, time.UTC)
@@ -341,7 +341,7 @@ func TestEscBesideAYes(t *testing.T) {
 	}
 }
 
-func TestEndsInQuestion(t *testing.T) {
+func TestTurnEnd_TextEndsInQuestion(t *testing.T) {
 	for text, want := range map[string]bool{
 		"Shall I?": true, "Done. *Shall I go on?*\n": true, "コミットしますか？": true, `He said "why?"`: true, "Done.": false, "Why? Because.": false, "": false,
 	} {
@@ -351,7 +351,7 @@ func TestEndsInQuestion(t *testing.T) {
 
 // A path below the project but not below the working folder is shown in full, since it is
 // not the file of that name in the working folder.
-func TestAPathIsShownFromTheWorkingFolder(t *testing.T) {
+func TestCallPreview_PathFromTheWorkingFolder(t *testing.T) {
 	project, _ := filepath.EvalSymlinks(t.TempDir())
 	for path, want := range map[string]string{"docs/a": "a", "Makefile": filepath.Join(project, "Makefile"), "docs/../Makefile": filepath.Join(project, "Makefile")} {
 		if shown, _, _ := displayPath(filepath.Join(project, path), []string{filepath.Join(project, "docs"), project}); shown != want {
@@ -367,7 +367,7 @@ func TestAPathIsShownFromTheWorkingFolder(t *testing.T) {
 }
 
 // A link may lead elsewhere after it was shown. A call is not allowed for the new target.
-func TestAnotherFileIsNotAllowed(t *testing.T) {
+func TestDecision_AnotherFileIsNotAllowed(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a", "b"} {
 		writeFile(t, filepath.Join(dir, name), name)
@@ -391,7 +391,7 @@ func TestAnotherFileIsNotAllowed(t *testing.T) {
 
 // A plan's file may change after it was shown. The changed plan is not approved. 2.1.332
 // also has the plan in its input, but uses the file.
-func TestAnotherPlanIsNotApproved(t *testing.T) {
+func TestPlan_ChangedOneIsNotApproved(t *testing.T) {
 	dir := t.TempDir()
 	plan, transcript := filepath.Join(dir, "plan.md"), filepath.Join(dir, "a.jsonl")
 	writeFile(t, transcript, `{"type":"attachment","attachment":{"type":"plan_mode","planFilePath":"`+plan+`"}}`+"\n")

@@ -15,7 +15,7 @@ import (
 // A process that asks with an API key and an API address has its question worded with
 // them, also if the running poller has neither. Both have one environment, so one poller
 // serves them.
-func TestTheKeyOfTheProcessThatAsksWordsItsQuestion(t *testing.T) {
+func TestQuestion_WordedWithItsOwnKey(t *testing.T) {
 	t.Parallel()
 	const worded, key = "Which way shall it go out?", "sk-ant-of-the-asker"
 	model := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

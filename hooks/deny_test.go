@@ -104,7 +104,7 @@ func (w *world) markTimedOut(q *state.Question, change func(*state.Question)) {
 }
 
 // Of two installs only one wakes the session, whichever hook of the call starts first.
-func TestReplyWakesTheSession(t *testing.T) {
+func TestRewake_ReplyWakesOnce(t *testing.T) {
 	t.Parallel()
 	w := newDenyWorld(t)
 	ask := questionEvent(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres")
@@ -124,7 +124,7 @@ func TestReplyWakesTheSession(t *testing.T) {
 
 // A stopped process holds the question's lock when the reply comes. The hook wakes the
 // session when that process releases the lock.
-func TestReplyWakesTheSessionAfterALock(t *testing.T) {
+func TestRewake_WaitsForALock(t *testing.T) {
 	t.Parallel()
 	w := newDenyWorld(t)
 	ask := questionEvent(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres")
@@ -146,7 +146,7 @@ func TestReplyWakesTheSessionAfterALock(t *testing.T) {
 
 // A question is never denied when nobody can answer it. If it cannot be posted, or if no
 // hook would wake the session, it is asked in the terminal.
-func TestNeverDeniedIntoTheVoid(t *testing.T) {
+func TestDeny_OnlyIfAnswerable(t *testing.T) {
 	settings := func(hooks string) func(*world) {
 		return func(w *world) { writeFile(w, filepath.Join(w.env["HOME"], ".claude", "settings.json"), hooks) }
 	}
@@ -197,7 +197,7 @@ func TestNeverDeniedIntoTheVoid(t *testing.T) {
 }
 
 // A dialog does not reclaim an equal question that was denied long ago.
-func TestDialogBesideAnOldMarker(t *testing.T) {
+func TestDeny_OldMarkerIsNotReclaimed(t *testing.T) {
 	t.Parallel()
 	w := newDenyWorld(t)
 	old := w.askDenied(recorded(t, "single-03-PreToolUse", "tool_use_id", "t1"))
@@ -211,7 +211,7 @@ func TestDialogBesideAnOldMarker(t *testing.T) {
 
 // The hook is killed before it can deny, and the dialog's hook can write nothing. The
 // terminal's answer still closes the marker.
-func TestAnswerDespiteDeny(t *testing.T) {
+func TestDeny_KilledHookAnsweredInTerminal(t *testing.T) {
 	t.Parallel()
 	w := newDenyWorld(t)
 	p := w.startHook(forwardHook, recorded(t, "single-03-PreToolUse", "tool_use_id", "t2"))
@@ -227,7 +227,7 @@ func TestAnswerDespiteDeny(t *testing.T) {
 // The denial does not arrive, or the question is asked in the terminal instead. The
 // dialog's hook waits for the same record, which the rewake hook releases. The record
 // ends as that of any dialog.
-func TestDialogDespiteDeny(t *testing.T) {
+func TestDeny_DialogTakesTheRecord(t *testing.T) {
 	for name, c := range map[string]struct {
 		instead bool // the question was not posted in time
 		ends    func(w *world, p *hookProcess) (out string)
@@ -291,7 +291,7 @@ func TestDialogDespiteDeny(t *testing.T) {
 }
 
 // The session's end ends its waiters. The reply comes with the next session start, once.
-func TestEndedSessionGetsTheReplyWhenItIsResumed(t *testing.T) {
+func TestRewake_ResumedSessionGetsTheReply(t *testing.T) {
 	t.Parallel()
 	w := newDenyWorld(t)
 	w.env["CLAUDE_SESSION_ID"] = "system3-1"
@@ -315,7 +315,7 @@ func TestEndedSessionGetsTheReplyWhenItIsResumed(t *testing.T) {
 
 // After a restart, a session is resumed with other variables. The poller of the new
 // environment reads its question.
-func TestResumedInAnotherEnvironment(t *testing.T) {
+func TestRewake_ResumedInAnotherEnvironment(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.env["GCHAT_ASK_MODE"] = "deny"
@@ -332,7 +332,7 @@ func TestResumedInAnotherEnvironment(t *testing.T) {
 }
 
 // A Stop hook delivers what a killed waiter left, and does nothing if there is nothing.
-func TestStopTakesOverFromAKilledWaiter(t *testing.T) {
+func TestRewake_StopReplacesAKilledWaiter(t *testing.T) {
 	t.Parallel()
 	w := newDenyWorld(t)
 	stop := namedEvent(t, "Stop", "s-1")
@@ -356,7 +356,7 @@ func TestStopTakesOverFromAKilledWaiter(t *testing.T) {
 
 // The session is woken once with the timeout's outcome, and with a reply that comes
 // later.
-func TestTimeoutWakesTheSession(t *testing.T) {
+func TestRewake_TimeoutWakesOnce(t *testing.T) {
 	both := []any{
 		map[string]any{"question": "Drop table users?", "header": "Drop", "options": []any{}, "multiSelect": false},
 		map[string]any{"question": "Which zone?", "header": "Zone", "options": []any{}, "multiSelect": false},
@@ -416,7 +416,7 @@ func TestTimeoutWakesTheSession(t *testing.T) {
 
 // No process waits when the time is up. The next Stop delivers the timeout, and delivers
 // it once more if the transcript lacks it.
-func TestTimeoutWithoutAWaiterIsTold(t *testing.T) {
+func TestRewake_TimeoutWithoutAWaiter(t *testing.T) {
 	t.Parallel()
 	w := newDenyWorld(t)
 	q := w.askDenied(questionEvent(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres"))
@@ -437,7 +437,7 @@ func TestTimeoutWithoutAWaiterIsTold(t *testing.T) {
 }
 
 // Only the timed-out question itself may be asked in the terminal again.
-func TestAskTerminalIsMeantForTheQuestion(t *testing.T) {
+func TestDeny_AskTerminalIsForOneQuestion(t *testing.T) {
 	t.Parallel()
 	w := newDenyWorld(t)
 	w.env["GCHAT_TIMEOUT_POLICY"] = "ask-terminal"
@@ -455,7 +455,7 @@ func TestAskTerminalIsMeantForTheQuestion(t *testing.T) {
 // A reply is delivered as the context of a prompt, but another hook may block the prompt.
 // Then Claude gets neither. The transcript shows that, and also whether a wake-up arrived
 // whose process was killed before its end.
-func TestWhatNeverArrivedIsToldAgain(t *testing.T) {
+func TestRewake_LostDeliveryIsRepeated(t *testing.T) {
 	turn := `{"type":"assistant","version":"2.1.197","timestamp":"` + time.Now().UTC().Format(time.RFC3339Nano) + `"}`
 	for name, c := range map[string]struct {
 		after string // what the transcript has after the delivery; %s stands for the delivered text
@@ -491,7 +491,7 @@ func TestWhatNeverArrivedIsToldAgain(t *testing.T) {
 
 // Whatever fails on the way to the denial, the question is either denied and recorded as
 // denied, or asked in the terminal.
-func TestFailingLocksDenyNothingIntoTheVoid(t *testing.T) {
+func TestDeny_FailingLocks(t *testing.T) {
 	if _, err := exec.LookPath("strace"); err != nil {
 		t.Skip("needs strace: apt-get install strace")
 	}

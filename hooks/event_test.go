@@ -35,7 +35,7 @@ func decode(b []byte) (*Event, error) { return (&Hook{Stdin: bytes.NewReader(b)}
 
 // The three events of one call carry the same questions among different members. One hash
 // identifies the call.
-func TestInputHashIsOneForACall(t *testing.T) {
+func TestQuestion_OneHashForACall(t *testing.T) {
 	for _, version := range []string{"2.1.197", "2.1.329"} {
 		for _, call := range []string{"single", "multi"} {
 			hashes := map[string]bool{}
@@ -55,7 +55,7 @@ func TestInputHashIsOneForACall(t *testing.T) {
 	}
 }
 
-func TestAnswersOfEveryVersion(t *testing.T) {
+func TestAnswered_AnswersOfEveryVersion(t *testing.T) {
 	const deploy, features = "Which deployment approach should we use?", "Which features do you want to enable?"
 	for file, want := range map[string]map[string]string{
 		"2.1.329/single-05-PostToolUse.json": {deploy: "ship|it"},
@@ -137,7 +137,7 @@ func FuzzEvent(f *testing.F) {
 
 // Each folder that may have a question is read once, also where the project has no folder
 // of its own.
-func TestAFolderIsLookedAtOnce(t *testing.T) {
+func TestQuestion_ReadsEachFolderOnce(t *testing.T) {
 	dir := t.TempDir()
 	project := filepath.Join(dir, "clone")
 	kit.NoError(t, errors.Join(os.MkdirAll(project, 0o700), os.Symlink(dir, filepath.Join(project, ".claude"))))

@@ -10,7 +10,7 @@ import (
 )
 
 // Texts for Claude name the place where the person really answered.
-func TestClaudeIsToldWhereThePersonAnswered(t *testing.T) {
+func TestClaudeText_NamesTheChat(t *testing.T) {
 	const google, page = "chat.googleapis.com/spaces/AAAA", "127.0.0.1:8765/spaces/local"
 	told := map[string]func(*state.Question) string{
 		"an answer":             answerText,
@@ -43,7 +43,7 @@ func TestClaudeIsToldWhereThePersonAnswered(t *testing.T) {
 }
 
 // So do texts for Claude before any question was asked.
-func TestTheStopGateNamesTheChat(t *testing.T) {
+func TestStopGate_NamesTheChat(t *testing.T) {
 	for _, tt := range []struct {
 		cfg  config.Config
 		want bool

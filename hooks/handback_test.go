@@ -8,7 +8,7 @@ import (
 
 // In auto mode a subagent reports by a tool. Its end is reported once, with that report,
 // however often Claude Code sent it back for it.
-func TestASubagentHandsBackByATool(t *testing.T) {
+func TestNotification_SubagentHandsBack(t *testing.T) {
 	const (
 		asked  = `{"type":"user","isSidechain":true,"message":{"content":"Look at it.\n\nYour final report is delivered through SubagentHandback."}}` + "\n"
 		plain  = `{"type":"assistant","isSidechain":true,"message":{"id":"m1","content":[{"type":"text","text":"All is well."}]}}` + "\n"

@@ -60,10 +60,10 @@ func killAtEachStep(t *testing.T, atLeast int64, scenario func(w *world, killCom
 	}
 }
 
-// TestKilledAtEveryStep kills each hook of a question with -9 at each of its steps that
+// TestKilledHook_OneAnswer kills each hook of a question with -9 at each of its steps that
 // other processes can see. Then it runs what Claude Code or the next hook would run. It
 // expects one question, one answer and one confirmation.
-func TestKilledAtEveryStep(t *testing.T) {
+func TestKilledHook_OneAnswer(t *testing.T) {
 	t.Parallel()
 	killAtEachStep(t, 40, killOnce, "PreToolUse", "PermissionRequest", "PostToolUse")
 }
@@ -106,10 +106,10 @@ func (w *world) wantPromptSentOnce() {
 	}
 }
 
-// TestDeniedKilledAtEveryStep kills each hook of a denied question with -9 at each of its
+// TestKilledHook_DeniedReplyArrivesOnce kills each hook of a denied question with -9 at each of its
 // steps. Then it runs what Claude Code would run next. It expects one question in the
 // space, and that Claude gets the reply once.
-func TestDeniedKilledAtEveryStep(t *testing.T) {
+func TestKilledHook_DeniedReplyArrivesOnce(t *testing.T) {
 	t.Parallel()
 	killAtEachStep(t, 20, killWhileDenied, forwardHook, rewake)
 }

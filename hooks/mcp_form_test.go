@@ -69,7 +69,7 @@ func readFormAnswer(out string) string {
 
 // These cases go from a server's schema to what Claude Code gets. The values have the
 // schema's types. A reply with an error in it does not count at all.
-func TestAFormFromSchemaToAnswer(t *testing.T) {
+func TestForm_SchemaToAnswer(t *testing.T) {
 	t.Parallel()
 	const schema = `{"type":"object","required":["seats"],"properties":{
 		"seats":{"type":"integer","minimum":1},"tip":{"type":"number"},"smoke":{"type":"boolean"},
@@ -103,7 +103,7 @@ func TestAFormFromSchemaToAnswer(t *testing.T) {
 
 // A form that cannot be shown in full is left to the terminal at once. Its hook ends, and
 // its thread says so.
-func TestAFormThatOnlyTheTerminalShows(t *testing.T) {
+func TestForm_OnlyTheTerminalShowsIt(t *testing.T) {
 	t.Parallel()
 	field := func(says string) string { return `{"type":"object","properties":{"x":` + says + `}}` }
 	many := strings.Builder{}
@@ -163,7 +163,7 @@ func TestAFormThatOnlyTheTerminalShows(t *testing.T) {
 
 // These cases show what ends a form and what does not. The record keeps none of its
 // values, whoever replied and when.
-func TestWhatEndsAForm(t *testing.T) {
+func TestForm_EventsThatEndIt(t *testing.T) {
 	t.Parallel()
 	result := func(action string) func(w *world) []byte {
 		return func(w *world) []byte {
@@ -225,7 +225,7 @@ func TestWhatEndsAForm(t *testing.T) {
 
 // Esc interrupts the turn in which a form is asked. If the hook then prints nothing,
 // Claude Code draws the form's dialog though its call is over (2.1.197 and 2.1.332).
-func TestAFormOfABrokenTurnIsCancelled(t *testing.T) {
+func TestForm_BrokenTurnCancelsIt(t *testing.T) {
 	t.Parallel()
 	closes := func(status state.Status, resolvedBy string) func(*world, *hookProcess, *state.Question) {
 		return func(w *world, _ *hookProcess, q *state.Question) {
@@ -257,7 +257,7 @@ func TestAFormOfABrokenTurnIsCancelled(t *testing.T) {
 
 // A form that was answered in Chat is closed with its call. No value is left in its
 // record or in a log.
-func TestAnAnsweredFormLeavesNoValue(t *testing.T) {
+func TestForm_LeavesNoValue(t *testing.T) {
 	t.Parallel()
 	w := newAgentWorld(t)
 	p, q := w.startForm(t, formEvents(w, nameSchema))
@@ -282,7 +282,7 @@ func TestAnAnsweredFormLeavesNoValue(t *testing.T) {
 
 // A form is asked once, however many registrations of ours there are. It is asked only if
 // the person's own configuration sends and no policy keeps it in the terminal.
-func TestWhereAFormIsAsked(t *testing.T) {
+func TestForm_WhereItIsAsked(t *testing.T) {
 	t.Parallel()
 	for name, set := range map[string]func(w *world){
 		"no space": func(w *world) { delete(w.env, "GOOGLE_CHAT_WEBHOOK_URL") },

@@ -42,7 +42,7 @@ func oldNotificationEvent(t testing.TB, kind, title, body, agent string) []byte 
 	return b
 }
 
-func TestNotificationRoutes(t *testing.T) {
+func TestNotification_ReportOfEachKind(t *testing.T) {
 	claude := func(kind string, kv ...any) []byte {
 		return payload(t, "timing-05-Notification", append([]any{"notification_type", kind, "message", "The message."}, kv...)...)
 	}
@@ -152,7 +152,7 @@ func TestNotificationRoutes(t *testing.T) {
 }
 
 // Two tasks of one name that end within a minute are two reports.
-func TestTasksOfOneNameAreToldEach(t *testing.T) {
+func TestNotification_EqualTasksAreTwo(t *testing.T) {
 	m := newMachine(t)
 	for _, id := range []string{"b1", "b2", "b2"} { // Claude Code may send one twice
 		m.run(notifyHook, payload(t, "single-02-UserPromptSubmit", "prompt", "<task-notification>\n<task-id>"+id+"</task-id>\n"+
@@ -162,7 +162,7 @@ func TestTasksOfOneNameAreToldEach(t *testing.T) {
 	m.wantReports(told, told)
 }
 
-func TestNotificationsOfASession(t *testing.T) {
+func TestNotification_OncePerInstall(t *testing.T) {
 	m := newMachine(t)
 	for range 2 { // two installs
 		m.run(notifyHook, m.event("timing-05-Notification"))
@@ -177,7 +177,7 @@ func TestNotificationsOfASession(t *testing.T) {
 	}
 }
 
-func TestNotificationIsHeldByTheQuietHours(t *testing.T) {
+func TestNotification_DigestIsHeld(t *testing.T) {
 	m := newMachine(t)
 	m.writeConfig(`{"reports":{"progress_update":"digest"}}`)
 	m.run(notifyHook, m.event("plan-12-SubagentStop"))
@@ -186,7 +186,7 @@ func TestNotificationIsHeldByTheQuietHours(t *testing.T) {
 	}
 }
 
-func TestReportsTakeTheNameFromTheSession(t *testing.T) {
+func TestNotification_NameOfTheSession(t *testing.T) {
 	m := newMachine(t)
 	m.run(sessionHook, m.event("single-01-SessionStart"))
 	delete(m.env, "CLAUDE_SESSION_ID")
@@ -194,7 +194,7 @@ func TestReportsTakeTheNameFromTheSession(t *testing.T) {
 	m.wantReports("[Subagent Done] orch-epic4\ngeneral-purpose completed task\nsub text")
 }
 
-func TestReportsWithoutAWebhook(t *testing.T) {
+func TestNotification_WithoutAWebhook(t *testing.T) {
 	m := newMachine(t)
 	delete(m.env, "GOOGLE_CHAT_WEBHOOK_URL")
 	for _, event := range []string{"timing-05-Notification", "plan-12-SubagentStop"} {
@@ -208,7 +208,7 @@ func TestReportsWithoutAWebhook(t *testing.T) {
 
 // An open question of the session replaces the report, since it says more. Another
 // session's question does not, nor does a closed one.
-func TestPermissionPromptBesideAQuestion(t *testing.T) {
+func TestNotification_BesideAQuestion(t *testing.T) {
 	for name, c := range map[string]struct {
 		session string
 		status  state.Status
@@ -226,7 +226,7 @@ func TestPermissionPromptBesideAQuestion(t *testing.T) {
 	}
 }
 
-func TestPermissionPromptTellsWhatIsAsked(t *testing.T) {
+func TestNotification_NamesThePendingCall(t *testing.T) {
 	said := func(kind, content string) string {
 		return `{"type":"` + kind + `","message":{"role":"` + kind + `","content":` + content + `}}` + "\n"
 	}
@@ -262,7 +262,7 @@ func TestPermissionPromptTellsWhatIsAsked(t *testing.T) {
 	}
 }
 
-func TestReportHooksWhereNothingCanBeWritten(t *testing.T) {
+func TestNotification_NothingCanBeWritten(t *testing.T) {
 	m := newMachine(t)
 	blocked := m.writeFile(filepath.Join(m.dir, "blocked"), "")
 	m.env["GCHAT_STATE_DIR"], m.env["XDG_STATE_HOME"] = filepath.Join(blocked, "a"), filepath.Join(blocked, "b")
@@ -300,7 +300,7 @@ func FuzzNotice(f *testing.F) {
 	})
 }
 
-func TestWordsTakeAnything(t *testing.T) {
+func TestHook_LooseTextTakesAnything(t *testing.T) {
 	var in struct{ A, B, C, D, E LooseText }
 	kit.NoError(t, json.Unmarshal([]byte(`{"A":"a","B":null,"C":7,"D":{"x": [1, 2]},"E":false}`), &in))
 	if in.A != "a" || in.B != "" || in.C != "7" || in.D != `{"x":[1,2]}` || in.E != "false" {
@@ -311,7 +311,7 @@ func TestWordsTakeAnything(t *testing.T) {
 // With the preset approve alone, a permission without a PermissionRequest event gets one
 // note, whichever hooks of ours are registered. Keys are masked in it. A request of any
 // other kind is only a title.
-func TestADialogThatOnlyTheTerminalAnswersIsNoted(t *testing.T) {
+func TestNotification_TerminalDialogIsNoted(t *testing.T) {
 	m := newMachine(t)
 	key := "sk-ant-api03-" + strings.Repeat("a", 93) + "AA"
 	transcript := m.writeFile(filepath.Join(m.env["HOME"], ".claude", "projects", "p", "t.jsonl"), `{"type":"assistant","message":{"content":[`+
@@ -339,7 +339,7 @@ func TestADialogThatOnlyTheTerminalAnswersIsNoted(t *testing.T) {
 	}
 }
 
-func TestNoDialogIsNotedWhereTheModeIsOff(t *testing.T) {
+func TestNotification_NothingInModeOff(t *testing.T) {
 	m := newMachine(t)
 	m.env["GCHAT_ASK_MODE"] = "off"
 	m.run("gchat-ask-user-forward", m.event("timing-05-Notification"))

@@ -35,7 +35,7 @@ func (w *world) status() string {
 
 // If nobody can be asked in Chat, the hook ends without a decision. The dialog stays in
 // the terminal, and status says why.
-func TestAHookEndsWhereNobodyCanBeAsked(t *testing.T) {
+func TestHook_EndsWhereNobodyCanBeAsked(t *testing.T) {
 	for name, c := range map[string]struct {
 		world func(*testing.T) *world
 		wrap  []string
@@ -64,7 +64,7 @@ func TestAHookEndsWhereNobodyCanBeAsked(t *testing.T) {
 }
 
 // A project whose name is not valid UTF-8 can have questions, too.
-func TestAProjectThatIsNoUTF8(t *testing.T) {
+func TestHook_ProjectNameIsNoUTF8(t *testing.T) {
 	w := newWorld(t)
 	w.env["CLAUDE_PROJECT_DIR"] = filepath.Join(w.dir, "shop\xff")
 	if err := os.MkdirAll(w.env["CLAUDE_PROJECT_DIR"], 0o700); err != nil {
@@ -77,7 +77,7 @@ func TestAProjectThatIsNoUTF8(t *testing.T) {
 }
 
 // Without /proc, Linux does not say where this program is.
-func TestAHookWithoutProcIsAnsweredFromChat(t *testing.T) {
+func TestHook_RunsWithoutProc(t *testing.T) {
 	bare := []string{
 		"unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
 		`mount -t tmpfs none /proc && exec "$@"`, "sh",

@@ -40,7 +40,7 @@ func (w *world) inTmux() (socket, pane string) {
 
 // The variables of tmux were passed into a sandbox or to another terminal. Keys would not
 // reach this Claude Code, so it counts as outside of tmux. The hook finds that out once.
-func TestAPaneThatIsNotSeenIsNoPane(t *testing.T) {
+func TestSession_UnseenPaneIsNone(t *testing.T) {
 	for name, set := range map[string]func(*world){
 		"no server there":  func(w *world) { w.env["TMUX"] = filepath.Join(w.dir, "no-server") + ",1,0" },
 		"no such pane":     func(w *world) { w.env["TMUX_PANE"] = "%999" },
@@ -68,7 +68,7 @@ func TestAPaneThatIsNotSeenIsNoPane(t *testing.T) {
 
 // After /branch the same Claude Code goes on as another session, which continues the
 // thread at once.
-func TestABranchHasTheThreadAtOnce(t *testing.T) {
+func TestSession_BranchKeepsTheThread(t *testing.T) {
 	for _, source := range []string{"fork", "resume"} { // of 2.1.332, and of 2.1.197
 		t.Run(source, func(t *testing.T) { testBranched(t, source) })
 	}

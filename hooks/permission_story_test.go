@@ -50,7 +50,7 @@ func readDecision(out string) (behavior, message string) {
 // permission gets the decision from its own thread.
 //
 // With GCHAT_LOAD=1, ten sessions ask for six permissions each, at 60 messages a minute.
-func TestPermissionsOfManySessions(t *testing.T) {
+func TestFaults_EveryPermissionIsDecided(t *testing.T) {
 	t.Parallel()
 	sessions, each, pace := 3, 2, "60000"
 	if os.Getenv("GCHAT_LOAD") != "" {
@@ -136,7 +136,7 @@ func TestPermissionsOfManySessions(t *testing.T) {
 }
 
 // A project's files cannot approve anything, nor can a file that Claude could write.
-func TestAProjectApprovesNothing(t *testing.T) {
+func TestPermission_ProjectFilesDecideNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	p := w.startHook(forwardHook, permissionEvent(w, "s-1", "rm -rf /"))
@@ -159,7 +159,7 @@ func TestAProjectApprovesNothing(t *testing.T) {
 
 // "claude -p" has no person at the keyboard. It does not wait for the next instruction,
 // and it waits for a permission only once that is posted.
-func TestAnUnattendedSessionWaitsForNobodyUntold(t *testing.T) {
+func TestPermission_UnattendedSession(t *testing.T) {
 	t.Parallel()
 	for name, vars := range map[string]map[string]string{
 		"2.1.330": {"CLAUDE_CODE_SESSION_ATTENDED": "0"}, "2.1.197": {"CLAUDE_CODE_ENTRYPOINT": "sdk-cli"},

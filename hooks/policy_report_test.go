@@ -20,7 +20,7 @@ func (m *machine) writePolicy(text string) {
 
 // A hook that neither asks nor reports reads no policy. It does not even log that a
 // policy cannot be read.
-func TestIdleHooksReadNoPolicy(t *testing.T) {
+func TestPolicy_IdleHooksReadNone(t *testing.T) {
 	for name, run := range map[string]func(*machine) (hook string, event []byte){
 		"off": func(m *machine) (string, []byte) {
 			m.env["GCHAT_ASK_MODE"] = "off"
@@ -54,7 +54,7 @@ func TestIdleHooksReadNoPolicy(t *testing.T) {
 
 // What a policy keeps in the terminal is not reported either. If a policy shows titles
 // only, a permission's report does not say what it is about.
-func TestReportsUnderAPolicy(t *testing.T) {
+func TestPolicy_ReportsUnderOne(t *testing.T) {
 	const head = "[Permission] orch-epic4\nClaude waits for a permission in the terminal"
 	for name, test := range map[string]struct{ policy, want string }{
 		"none":                {`{}`, head + "\nBash: `touch a.txt`"},
@@ -85,7 +85,7 @@ func TestReportsUnderAPolicy(t *testing.T) {
 
 // If a policy keeps questions in the terminal, the session may stop, since no record
 // shows them. If it keeps next instructions there, too, the session is not asked for one.
-func TestStopUnderAPolicy(t *testing.T) {
+func TestPolicy_StopUnderOne(t *testing.T) {
 	for policy, blocked := range map[string]bool{`{}`: true, `{"terminal_only": ["question"]}`: false, `{"terminal_only": ["plan"]}`: true} {
 		m := newGate(t)
 		m.writePolicy(policy)

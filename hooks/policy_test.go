@@ -19,7 +19,7 @@ func (w *world) writePolicy(text string) {
 
 // A question that a policy keeps in the terminal is not asked in Chat. Its hook ends at
 // once and writes nothing. If a policy cannot be read, that goes for every kind and mode.
-func TestWhatAPolicyKeepsInTheTerminal(t *testing.T) {
+func TestPolicy_TerminalOnlyAsksNothing(t *testing.T) {
 	for name, test := range map[string]struct {
 		policy, mode string
 		event        func(*world) []byte
@@ -51,7 +51,7 @@ func TestWhatAPolicyKeepsInTheTerminal(t *testing.T) {
 
 // If a policy shows titles only, no message says what a permission or a plan is about. An
 // approval does not count, and a denial does.
-func TestTitlesOnly(t *testing.T) {
+func TestPolicy_TitlesOnlyHidesContent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.writePolicy(`{"titles_only": true}`)

@@ -53,7 +53,7 @@ func (w *world) wantStillKept(in *state.Incoming, what string) {
 
 // A poller was killed after it recorded that it types and before the first key. Then the
 // turn ends.
-func TestSaidStopProvesNothing(t *testing.T) {
+func TestPrompt_StopProvesNothing(t *testing.T) {
 	w := newWorldWithoutPoller(t)
 	w.env["GCHAT_IDLE"] = "on"
 	now := time.Now().UTC()
@@ -68,7 +68,7 @@ func TestSaidStopProvesNothing(t *testing.T) {
 
 // The person types the same text in the terminal as a prompt that waits and was never
 // typed.
-func TestSaidEqualWordsFromTheTerminal(t *testing.T) {
+func TestPrompt_EqualTextFromTheTerminal(t *testing.T) {
 	w := newWorldWithoutPoller(t)
 	q := w.addPrompt("s-1", "go on", func(*state.Incoming) {})
 	w.runHook(answeredHook, recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1", "prompt", "go on"))
@@ -76,7 +76,7 @@ func TestSaidEqualWordsFromTheTerminal(t *testing.T) {
 }
 
 // 2.1.332 combines a letter and its accent into one character.
-func TestSaidWithAnAccentApart(t *testing.T) {
+func TestPrompt_AccentIsCombined(t *testing.T) {
 	w := newWorldWithoutPoller(t)
 	q := w.addPrompt("s-1", "cafe\u0301, please", func(in *state.Incoming) { in.Typing = &state.Typing{LastKeyAt: time.Now(), LastKey: "text"} })
 	w.runHook(answeredHook, recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1", "prompt", "café, please"))
@@ -87,7 +87,7 @@ func TestSaidWithAnAccentApart(t *testing.T) {
 
 // A background task ends, and Claude Code starts a turn by itself. No person gave a
 // prompt, and nothing was dismissed.
-func TestATaskNotificationIsNoPrompt(t *testing.T) {
+func TestPrompt_TaskNotificationIsNone(t *testing.T) {
 	w := newWorldWithoutPoller(t)
 	kept := w.addOldPrompt("s-1", "go on", func(q *state.Question) { q.Kind = state.KindNext })
 	asked := w.addOldPrompt("s-1", "", func(q *state.Question) { q.Kind, q.Status = state.KindPermission, state.Pending })
@@ -103,7 +103,7 @@ func TestATaskNotificationIsNoPrompt(t *testing.T) {
 
 // A prompt went into Claude Code's queue a moment before a dialog opened. The dialog's
 // question stays open.
-func TestQueuedWordsLeaveADialogOpen(t *testing.T) {
+func TestPrompt_QueuedLeavesADialogOpen(t *testing.T) {
 	w := newWorldWithoutPoller(t)
 	at := time.Now().UTC().Add(-time.Second).Format(time.RFC3339Nano)
 	transcript := filepath.Join(t.TempDir(), "t.jsonl")
@@ -130,7 +130,7 @@ func TestQueuedWordsLeaveADialogOpen(t *testing.T) {
 
 // Outside of tmux, the hook was killed after it recorded that it printed a prompt. The
 // person types something else.
-func TestSaidPrintedAndAnotherPrompt(t *testing.T) {
+func TestPrompt_PrintedThenAnother(t *testing.T) {
 	w := newWorldWithoutPoller(t)
 	now := time.Now().UTC()
 	q := w.addPrompt("s-1", "go on", func(in *state.Incoming) { in.Status, in.PrintedAt = state.IncomingDoing, now })
@@ -140,7 +140,7 @@ func TestSaidPrintedAndAnotherPrompt(t *testing.T) {
 
 // A /clear that was typed for Chat closes the question for the next instruction without a
 // note. Prompts that came after it stay. Other questions are closed as cleared.
-func TestATypedClearCancelsNothing(t *testing.T) {
+func TestPrompt_TypedClearCancelsNothing(t *testing.T) {
 	w := newWorldWithoutPoller(t)
 	w.runHook(answeredHook, recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1", "prompt", "hello"))
 	qs := map[string]*state.Question{}
@@ -170,7 +170,7 @@ func TestATypedClearCancelsNothing(t *testing.T) {
 
 // Without a SessionStart hook, the first prompt after a session's end shows that the
 // session goes on: after /resume, in the same Claude Code.
-func TestAPromptAfterTheEndGoesOn(t *testing.T) {
+func TestPrompt_AfterTheEndGoesOn(t *testing.T) {
 	w := newWorldWithoutPoller(t)
 	prompt := recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1", "prompt", "go on")
 	w.runHook(answeredHook, prompt)
@@ -193,7 +193,7 @@ func TestAPromptAfterTheEndGoesOn(t *testing.T) {
 
 // Outside of tmux, the end of a turn wakes the session with each waiting prompt once, the
 // oldest first. The prompt that carries it proves that it arrived.
-func TestSaidWakesASessionOutsideTmux(t *testing.T) {
+func TestPrompt_WakesOutsideTmux(t *testing.T) {
 	w := newWorldWithoutPoller(t)
 	first := w.addPrompt("s-1", "go on", func(*state.Incoming) {})
 	second := w.addPrompt("s-1", "and tag", func(in *state.Incoming) { in.CreatedAt = in.CreatedAt.Add(time.Second) })
@@ -216,7 +216,7 @@ func TestSaidWakesASessionOutsideTmux(t *testing.T) {
 // A prompt that a version without an inbox kept as a question is not lost if a hook runs
 // before the poller moves it to the inbox. A prompt event leaves such prompts alone, and
 // the next turn's end wakes the session with the first of them.
-func TestOldWordsBeforeTheirPollerCame(t *testing.T) {
+func TestPrompt_OldFormatIsDelivered(t *testing.T) {
 	w := newWorldWithoutPoller(t)
 	old := func(words string) *state.Question {
 		return w.addOldPrompt("s-1", words, func(q *state.Question) {
@@ -245,7 +245,7 @@ func TestOldWordsBeforeTheirPollerCame(t *testing.T) {
 
 // The hooks of two installs that get one Stop wake the session with one text. The second
 // hook's event does not prove that the first one's text arrived.
-func TestSaidWakesOnceForAStop(t *testing.T) {
+func TestPrompt_WakesOnceForAStop(t *testing.T) {
 	w := newWorldWithoutPoller(t)
 	first := w.addPrompt("s-1", "go on", func(*state.Incoming) {})
 	second := w.addPrompt("s-1", "and tag", func(in *state.Incoming) { in.CreatedAt = in.CreatedAt.Add(time.Second) })

@@ -9,7 +9,7 @@ import (
 // Two equal calls at one moment, each with the events of two registrations, are two
 // records. Each record is marked as seen by both registrations. No record's lock is taken
 // under another record's: see underlock.
-func TestEachCallIsSeenByBothRegistrations(t *testing.T) {
+func TestPermission_BothRegistrationsSeeEachCall(t *testing.T) {
 	t.Parallel()
 	w := newAgentWorld(t)
 	plugin := w.withVariables("CLAUDE_PLUGIN_ROOT", "/plugins/gchat-hooks")
@@ -37,7 +37,7 @@ func TestEachCallIsSeenByBothRegistrations(t *testing.T) {
 
 // A question that PermissionRequest records because PreToolUse is not registered is
 // written without reading tmux or the session under its folder's lock: see underlock.
-func TestADialogsHookLooksAroundBeforeItLocks(t *testing.T) {
+func TestQuestion_ReadsTmuxBeforeItLocks(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutPoller(t)
 	w.inTmux()

@@ -15,7 +15,7 @@ import (
 
 // In Code Mode (2.1.332), a batch names only the script. The transcript has the calls
 // that the script made.
-func TestThePermissionsOfAScript(t *testing.T) {
+func TestDecision_PermissionOfAScript(t *testing.T) {
 	env := func(string) string { return "" }
 	asked := time.Date(2026, 11, 28, 14, 0, 0, 0, time.UTC)
 	const batch, stop, prompt, esc = "PostToolBatch", "Stop", "UserPromptSubmit", "SIGTERM"

@@ -24,7 +24,7 @@ func (m *machine) newRepository() (dir, head string) {
 	return dir, head
 }
 
-func TestSessionStart(t *testing.T) {
+func TestSession_StartIsRecorded(t *testing.T) {
 	m := newMachine(t)
 	dir, head := m.newRepository()
 	kit.Equalf(t, m.run(sessionHook, m.event("single-01-SessionStart")), "", "printed")
@@ -37,7 +37,7 @@ func TestSessionStart(t *testing.T) {
 	kit.Equalf(t, len(m.reports()), 0, "reports")
 }
 
-func TestSessionStartIsToldWhenWanted(t *testing.T) {
+func TestSession_StartIsReportedOnce(t *testing.T) {
 	m := newMachine(t)
 	m.newRepository()
 	m.writeConfig(`{"reports":{"session_start":"on"}}`)
@@ -49,7 +49,7 @@ func TestSessionStartIsToldWhenWanted(t *testing.T) {
 }
 
 // After a compaction a session goes on. With every other source it starts again.
-func TestSourcesOfASession(t *testing.T) {
+func TestSession_SourceSaysIfItGoesOn(t *testing.T) {
 	m := newMachine(t)
 	m.run(sessionHook, m.event("single-01-SessionStart"))
 	told := time.Now().UTC().Truncate(time.Millisecond)
@@ -75,7 +75,7 @@ func TestSourcesOfASession(t *testing.T) {
 // After /clear the thread goes on, and commands that were carried out in it are not
 // repeated. Without that, a /stop that had been answered interrupted the next session's
 // first turn, seen with Claude Code 2.1.197.
-func TestTheNextSessionKnowsWhatWasDone(t *testing.T) {
+func TestSession_ClearKeepsTheThread(t *testing.T) {
 	m := newMachine(t)
 	m.env["CLAUDE_PID"] = strconv.Itoa(os.Getpid())
 	m.run(sessionHook, m.event("single-01-SessionStart"))
@@ -93,7 +93,7 @@ func TestTheNextSessionKnowsWhatWasDone(t *testing.T) {
 	}
 }
 
-func TestSessionEndOwesTheSummary(t *testing.T) {
+func TestSession_EndOwesTheSummary(t *testing.T) {
 	for name, start := range map[string]bool{"with a start": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)
@@ -113,7 +113,7 @@ func TestSessionEndOwesTheSummary(t *testing.T) {
 
 // Two installs of the hooks, whose events coincide with those of a Stop, owe one summary.
 // A session that was resumed may end again.
-func TestSessionEndsOnce(t *testing.T) {
+func TestSession_EndsOnce(t *testing.T) {
 	m := newMachine(t)
 	m.run(sessionHook, m.event("single-01-SessionStart"))
 	owed := map[time.Time]bool{}
@@ -136,7 +136,7 @@ func TestSessionEndsOnce(t *testing.T) {
 }
 
 // All hooks of SessionEnd share one and a half seconds.
-func TestSessionEndStartsNoGit(t *testing.T) {
+func TestSession_EndStartsNoGit(t *testing.T) {
 	m := newMachine(t)
 	m.newRepository()
 	ran := filepath.Join(m.dir, "ran")
@@ -150,14 +150,14 @@ func TestSessionEndStartsNoGit(t *testing.T) {
 }
 
 // A turn's end is not recorded.
-func TestStopWritesNothing(t *testing.T) {
+func TestSession_StopWritesNothing(t *testing.T) {
 	m := newMachine(t)
 	m.run(sessionHook, m.event("single-07-Stop"))
 	m.wantNoOutput()
 }
 
 // The terminal shows the person once what went wrong.
-func TestNoticesAreShownOnce(t *testing.T) {
+func TestSession_NoticesAreShownOnce(t *testing.T) {
 	m := newMachine(t)
 	for _, run := range [][2]string{
 		{sessionHook, "single-07-Stop"}, {sessionHook, "single-01-SessionStart"}, {"gchat-ask-user-answered", "single-07-Stop"},
@@ -183,7 +183,7 @@ func (m *machine) summary() (text string, turns int) {
 }
 
 // This is a whole session: it starts in a repository, works for two turns and ends.
-func TestSummaryOfASession(t *testing.T) {
+func TestSummary_WholeSession(t *testing.T) {
 	m := newMachine(t)
 	dir, _ := m.newRepository()
 	m.run(sessionHook, m.event("single-01-SessionStart"))
@@ -219,7 +219,7 @@ func TestSummaryOfASession(t *testing.T) {
 
 // After a kill between the report and the session's record, the summary is still sent
 // once. A session that was resumed and ended without a turn gets none.
-func TestSummaryIsToldOnce(t *testing.T) {
+func TestSummary_IsSentOnce(t *testing.T) {
 	m := newMachine(t)
 	for _, turn := range []struct {
 		source, said string
@@ -253,7 +253,7 @@ func TestSummaryIsToldOnce(t *testing.T) {
 
 // In these cases the start or a repository is not known, or the transcript cannot be
 // read.
-func TestSummaryOfWhatIsKnown(t *testing.T) {
+func TestSummary_SaysWhatIsKnown(t *testing.T) {
 	recording, err := filepath.Abs("testdata/2.1.197/transcripts/single.jsonl")
 	kit.NoError(t, err)
 	ended := func(reason string) func(*machine, *state.Session) {
@@ -294,7 +294,7 @@ func TestSummaryOfWhatIsKnown(t *testing.T) {
 	}
 }
 
-func TestSummaryThatIsBrokenOff(t *testing.T) {
+func TestSummary_CancelledIsNone(t *testing.T) {
 	m := newMachine(t)
 	m.run(sessionHook, m.event("timing-10-SessionEnd"))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -304,7 +304,7 @@ func TestSummaryThatIsBrokenOff(t *testing.T) {
 	}
 }
 
-func TestTurns(t *testing.T) {
+func TestSummary_CountsTurns(t *testing.T) {
 	start := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
 	now := start.Add(time.Minute)
 	n := 0
@@ -345,7 +345,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-func TestTurnsOfRecordedSessions(t *testing.T) {
+func TestSummary_TurnsOfRecordings(t *testing.T) {
 	for file, want := range map[string]int{"single": 1, "dismissed": 1, "denied-again": 1, "woken": 1} {
 		for _, version := range []string{"2.1.197", "2.1.329"} {
 			path, err := filepath.Abs(filepath.Join("testdata", version, "transcripts", file+".jsonl"))

@@ -75,7 +75,7 @@ func makeOlder(t testing.TB, path string, by time.Duration) {
 	kit.NoError(t, os.Chtimes(path, at, at))
 }
 
-func TestGateMarkers(t *testing.T) {
+func TestStopGate_MarkersOfOthers(t *testing.T) {
 	now := time.Now()
 	const minute, hour = time.Minute, time.Hour
 	at := func(ago time.Duration) string { return now.Add(-ago).UTC().Format(time.RFC3339Nano) }
@@ -134,7 +134,7 @@ func TestGateMarkers(t *testing.T) {
 
 // If another program's marker lacks something, or has an unknown word for it, the file's
 // time counts.
-func TestGateMarkersWithoutTimeOrKnownStatus(t *testing.T) {
+func TestStopGate_MarkersWithoutTimeOrStatus(t *testing.T) {
 	for name, kv := range map[string][]any{
 		"no asked_at":                  {"asked_at", nil},
 		"no asked_at, answered":        {"asked_at", nil, "status", "answered", "answer", "2"},
@@ -158,7 +158,7 @@ func TestGateMarkersWithoutTimeOrKnownStatus(t *testing.T) {
 
 // The more exact status of a closed marker counts. A marker belongs to the session by its
 // name or by Claude Code's id, which /clear and a resume change.
-func TestGateMarkersOfThisVersion(t *testing.T) {
+func TestStopGate_MarkersOfThisVersion(t *testing.T) {
 	for name, c := range map[string]struct {
 		name, claude string
 		status       state.Status
@@ -187,7 +187,7 @@ func TestGateMarkersOfThisVersion(t *testing.T) {
 }
 
 // A marker may be in the person's own state and have another kind of name.
-func TestGateMarkersElsewhere(t *testing.T) {
+func TestStopGate_MarkersElsewhere(t *testing.T) {
 	for name, path := range map[string]func(m *machine) string{
 		"spare folder": func(m *machine) string {
 			env := func(k string) string { return m.env[k] }
@@ -210,7 +210,7 @@ func TestGateMarkersElsewhere(t *testing.T) {
 }
 
 // A question in the terminal is proved by our hooks' record of it.
-func TestGateQuestionsInTheTerminal(t *testing.T) {
+func TestStopGate_QuestionsInTheTerminal(t *testing.T) {
 	for name, c := range map[string]struct {
 		status, session string
 		asked           time.Duration
@@ -237,7 +237,7 @@ func TestGateQuestionsInTheTerminal(t *testing.T) {
 }
 
 // A permission, a plan and a next instruction do not ask what comes next.
-func TestGateCountsOnlyQuestions(t *testing.T) {
+func TestStopGate_CountsOnlyQuestions(t *testing.T) {
 	for kind, block := range map[state.Kind]bool{
 		state.KindQuestion: false, state.KindPermission: true, state.KindPlan: true, state.KindNext: true,
 		state.KindPrompt: true,
@@ -259,7 +259,7 @@ func TestGateCountsOnlyQuestions(t *testing.T) {
 
 // A session that may stop has reported what it had to: its question is in the space. Only
 // its end brings a summary.
-func TestGateTellsNothingOfAStop(t *testing.T) {
+func TestStopGate_AllowedStopIsSilent(t *testing.T) {
 	m := newGate(t)
 	m.writeMarker("ask-sess-1-0a1b2c3d", "sess-1", "pending", time.Now())
 	kit.Equal(t, m.runGate("last_assistant_message", "All done."), (gateVerdict{}))
@@ -270,7 +270,7 @@ func TestGateTellsNothingOfAStop(t *testing.T) {
 
 // These are the gate's own limits: whom it guards, how often it sends a session back, and
 // what it ignores.
-func TestGateLevels(t *testing.T) {
+func TestStopGate_LevelOfEachSession(t *testing.T) {
 	for name, c := range map[string]struct {
 		mode, config, env string
 		block             bool
@@ -304,7 +304,7 @@ func TestGateLevels(t *testing.T) {
 	}
 }
 
-func TestGateKnowsOnlyTheSessionsOwnStop(t *testing.T) {
+func TestStopGate_OnlyTheSessionsOwnStop(t *testing.T) {
 	m := newGate(t)
 	for name, event := range map[string][]byte{
 		"a subagent's":               m.event("single-07-Stop", "agent_id", "a1"),
@@ -326,7 +326,7 @@ func TestGateKnowsOnlyTheSessionsOwnStop(t *testing.T) {
 
 // The gate blocks three times a minute, whatever Claude Code says about earlier blocks.
 // It counts for each session separately.
-func TestGateEndsALoop(t *testing.T) {
+func TestStopGate_EndsALoop(t *testing.T) {
 	m := newGate(t)
 	for i := range 3 {
 		if v := m.runGate(); v.Decision != "block" {
@@ -356,7 +356,7 @@ func TestGateEndsALoop(t *testing.T) {
 }
 
 // A block that cannot be counted could repeat forever.
-func TestGateThatCannotCountLetsStop(t *testing.T) {
+func TestStopGate_UncountableBlockLetsStop(t *testing.T) {
 	for name, spoil := range map[string]func(path string) error{
 		"a folder":  func(path string) error { return os.MkdirAll(path, 0o700) },
 		"no folder": func(path string) error { return os.WriteFile(filepath.Dir(path), nil, 0o600) },
@@ -376,7 +376,7 @@ func TestGateThatCannotCountLetsStop(t *testing.T) {
 
 // None of these files counts as a question, hides one that does, delays the gate, or is
 // changed. A file that names the session is logged.
-func TestGatePassesOver(t *testing.T) {
+func TestStopGate_SkipsOddFiles(t *testing.T) {
 	good := `{"question_id":"ask-sess-1-0a1b2c3d","session_id":"sess-1","status":"pending","asked_at":"2999-01-01T00:00:00Z"}`
 	file := func(content string) func(path string) error {
 		return func(path string) error { return os.WriteFile(path, []byte(content), 0o600) }
@@ -424,7 +424,7 @@ func TestGatePassesOver(t *testing.T) {
 }
 
 // It does not matter what the folder is, or whether it can be written.
-func TestGateWithoutAFolder(t *testing.T) {
+func TestStopGate_WithoutAFolder(t *testing.T) {
 	m := newGate(t)
 	dir := state.MarkersIn(filepath.Join(m.env["CLAUDE_PROJECT_DIR"], ".claude", "state")).Dir
 	if v := m.runGate(); v.Decision != "block" || strings.Contains(m.log(), "marker") {
@@ -449,7 +449,7 @@ func (m *machine) writeTeam(name, config string) string {
 	return path
 }
 
-func TestGatePersistentAgents(t *testing.T) {
+func TestStopGate_PersistentAgents(t *testing.T) {
 	for name, c := range map[string]struct {
 		members string // "" for no team
 		block   bool
@@ -488,7 +488,7 @@ func TestGatePersistentAgents(t *testing.T) {
 }
 
 // The session's own team is preferred to the one that all share.
-func TestGateFindsTheTeam(t *testing.T) {
+func TestStopGate_FindsTheTeam(t *testing.T) {
 	const here, away = `{"members":[{"name":"s3-heartbeat"}]}`, `{"members":[]}`
 	for name, c := range map[string]struct {
 		set   func(m *machine)
@@ -529,7 +529,7 @@ func TestGateFindsTheTeam(t *testing.T) {
 	}
 }
 
-func TestGateTeamThatCannotBeRead(t *testing.T) {
+func TestStopGate_UnreadableTeam(t *testing.T) {
 	for name, put := range map[string]func(path string) error{
 		"garbage":    func(path string) error { return os.WriteFile(path, []byte(`{"members":[`), 0o600) },
 		"no members": func(path string) error { return os.WriteFile(path, []byte(`{"name":"s3-live"}`), 0o600) },
@@ -550,7 +550,7 @@ func TestGateTeamThatCannotBeRead(t *testing.T) {
 }
 
 // Both checks are made, each at its own level, and lead to one decision.
-func TestGateJoinsItsChecks(t *testing.T) {
+func TestStopGate_JoinsItsChecks(t *testing.T) {
 	for name, c := range map[string]struct{ question, agents, reason, told string }{
 		"both on":      {"on", "on", "AskUserQuestion s3-live", ""},
 		"one advises":  {"on", "advice", "AskUserQuestion", "s3-live"},

@@ -22,7 +22,7 @@ import (
 // These stories go from Claude Code's event to the phone and back, with the real program,
 // its poller and an embedded space.
 
-func TestQuestionTravelsToThePhoneAndBack(t *testing.T) {
+func TestQuestion_RoundTripThroughChat(t *testing.T) {
 	for name, c := range map[string]struct {
 		mode   string
 		waits  string // the event whose hook waits
@@ -73,7 +73,7 @@ func answerAtShell(text string) func(*world, string) {
 
 // Two sessions ask two questions each in deny mode, at once. The replies come in any
 // order, as numbers, labels or free text.
-func TestCrosswiseRepliesReachWhoAsked(t *testing.T) {
+func TestDeny_RepliesReachTheirSession(t *testing.T) {
 	t.Parallel()
 	runs := 12
 	if n, err := strconv.Atoi(os.Getenv("GCHAT_CROSS_RUNS")); err == nil {
@@ -161,7 +161,7 @@ func testCrosswise(w *world, run int) {
 
 // Chat stores the question of a denied call but does not answer in time. The question is
 // asked in the terminal, and the reply in that same thread counts.
-func TestDeniedTooLateGoesOnInItsThread(t *testing.T) {
+func TestDeny_LatePostKeepsItsThread(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.env["GCHAT_ASK_MODE"] = "deny"
@@ -180,7 +180,7 @@ func TestDeniedTooLateGoesOnInItsThread(t *testing.T) {
 
 // A stop gate and a poll script in Python find a deny-mode question. The poll script
 // answers it, and the session is woken with that.
-func TestReadersInPython(t *testing.T) {
+func TestDeny_PythonReadersAgree(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3 is not there: that stop gates and poll scripts in Python can read our files is not shown")
 	}

@@ -17,7 +17,7 @@ func withHalfSurrogate(event []byte) []byte {
 
 // A text that was cut within an emoji ends in half of it. Keys and labels are returned
 // unchanged, byte for byte.
-func TestHalfACharacterComesBack(t *testing.T) {
+func TestSurrogates_ComeBackUnchanged(t *testing.T) {
 	t.Parallel()
 	input := map[string]any{"questions": []any{map[string]any{
 		"question": `Which \ud83d of HALF? 🚀`, "header": "Pick", "multiSelect": false,

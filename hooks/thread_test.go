@@ -15,7 +15,7 @@ func (m *machine) promptEvent(kv ...any) []byte {
 
 // A session's thread starts with its first prompt. From then on the session gets what is
 // written there.
-func TestAThreadBeginsWithTheFirstPrompt(t *testing.T) {
+func TestSession_ThreadBeginsWithFirstPrompt(t *testing.T) {
 	m := newMachine(t)
 	kit.Equalf(t, m.run(sessionHook, m.promptEvent()), "", "printed")
 	began := "(session_start) orch-epic4\nProject: shop\nMachine: " + state.MachineName() + "\n\n" + state.OutsideTmuxWarning
@@ -28,7 +28,7 @@ func TestAThreadBeginsWithTheFirstPrompt(t *testing.T) {
 }
 
 // If a session has a thread, the next prompt starts no other.
-func TestAThreadBeginsOnce(t *testing.T) {
+func TestSession_ThreadBeginsOnce(t *testing.T) {
 	for name, has := range map[string]func(*machine){
 		"a thread": func(m *machine) { m.changeSession(func(s *state.Session) { s.ThreadName = "spaces/x/threads/t" }) },
 		"a report of its start": func(m *machine) {
@@ -48,7 +48,7 @@ func TestAThreadBeginsOnce(t *testing.T) {
 
 // No thread starts for a program's own session, for a session that asks nothing in Chat,
 // or where the person wants no report of a start.
-func TestNoThreadBegins(t *testing.T) {
+func TestSession_WithoutAThread(t *testing.T) {
 	for name, set := range map[string]func(*machine){
 		"claude -p of 2.1.332": func(m *machine) { m.env["CLAUDE_CODE_SESSION_ATTENDED"] = "0" },
 		"claude -p of 2.1.197": func(m *machine) { m.env["CLAUDE_CODE_ENTRYPOINT"] = "sdk-cli" },
@@ -66,7 +66,7 @@ func TestNoThreadBegins(t *testing.T) {
 
 // A turn that ends without a question leaves one line. If the person is asked for the
 // next instruction, that question replaces the line.
-func TestATurnsEndLeavesALine(t *testing.T) {
+func TestTurnEnd_LeavesALine(t *testing.T) {
 	const done = "Done, all tests pass.\n\nThe *details* are in the log."
 	long := strings.Repeat("word ", 100)
 	for name, c := range map[string]struct {
@@ -100,7 +100,7 @@ func TestATurnsEndLeavesALine(t *testing.T) {
 }
 
 // If a session gets nothing from a thread, its turns leave no lines.
-func TestAQuietSessionsTurnsLeaveNothing(t *testing.T) {
+func TestTurnEnd_QuietSessionLeavesNothing(t *testing.T) {
 	m := newMachine(t)
 	m.run("gchat-ask-user-rewake", m.event("single-07-Stop", "last_assistant_message", "Done."))
 	m.wantReports()

@@ -59,7 +59,7 @@ func callNames(calls []contentBlock) (got string) {
 	return strings.TrimSpace(got)
 }
 
-func TestPendingCalls(t *testing.T) {
+func TestTranscript_PendingCalls(t *testing.T) {
 	now := time.Now()
 	bash := func(id string) string {
 		return assistantLine(t, now, call(id, "Bash", map[string]any{"command": "ls"}))
@@ -100,7 +100,7 @@ func TestPendingCalls(t *testing.T) {
 }
 
 // In one of the recorded transcripts the question waits, in the other it is answered.
-func TestPendingCallsOfEveryVersion(t *testing.T) {
+func TestTranscript_PendingCallsOfEveryVersion(t *testing.T) {
 	for _, version := range []string{"2.1.197", "2.1.329"} {
 		for file, want := range map[string]int{"single.jsonl": 0, "two-questions.jsonl": 1} {
 			path, _ := filepath.Abs(filepath.Join("testdata", version, "transcripts", file))
@@ -113,7 +113,7 @@ func TestPendingCallsOfEveryVersion(t *testing.T) {
 }
 
 // Only the end is read, and the line that is cut at its beginning is skipped.
-func TestPendingCallsOfALongTranscript(t *testing.T) {
+func TestTranscript_OnlyItsEndIsRead(t *testing.T) {
 	long := assistantLine(t, time.Now(), call("early", "Bash", nil)) +
 		strings.Repeat(`{"type":"progress","data":"`+strings.Repeat("x", 1000)+`"}`+"\n", 600)
 	calls, err := pendingCalls(transcript(t, long+assistantLine(t, time.Now(), call("late", "Bash", nil))))
@@ -126,7 +126,7 @@ func TestPendingCallsOfALongTranscript(t *testing.T) {
 	}
 }
 
-func TestTranscriptsThatAreNone(t *testing.T) {
+func TestTranscript_FilesThatAreNone(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
 	kit.NoError(t, syscall.Mkfifo(path("fifo.jsonl"), 0o600))
@@ -153,7 +153,7 @@ func TestTranscriptsThatAreNone(t *testing.T) {
 	}
 }
 
-func TestTally(t *testing.T) {
+func TestTranscript_TallyFromAStart(t *testing.T) {
 	start := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
 	before, after := start.Add(-time.Hour), start.Add(time.Minute)
 	dir := t.TempDir()
@@ -174,7 +174,7 @@ func TestTally(t *testing.T) {
 	}
 }
 
-func TestShorten(t *testing.T) {
+func TestClaudeText_IsShortened(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"  short \n", "short"}, {strings.Repeat("ä", 20), strings.Repeat("ä", 5) + "…"}, {"1\n2\n3\n4", "1\n2\n3…"},
 		{"```\n1\n2\n3", "```\n1\n2…\n```"}, {"", ""},
@@ -184,7 +184,7 @@ func TestShorten(t *testing.T) {
 	}
 }
 
-func TestPlain(t *testing.T) {
+func TestClaudeText_MarkdownIsEscaped(t *testing.T) {
 	for in, want := range map[string]string{
 		"main": "main", "fix(x): it works, 100%": "fix(x): it works, 100%", "foo_test.go": "foo_test.go",
 		"__init__.py": "`__init__.py`", "*x*": "`*x*`",
@@ -195,7 +195,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-func TestDuration(t *testing.T) {
+func TestSummary_DurationText(t *testing.T) {
 	end := time.Now()
 	for d, want := range map[time.Duration]string{
 		0: "0s", 59*time.Second + 999*time.Millisecond: "59s", time.Minute: "1m", 59*time.Minute + 59*time.Second: "59m", 20 * time.Minute: "20m",
@@ -207,7 +207,7 @@ func TestDuration(t *testing.T) {
 
 // A repository can name programs for git to start, and have file names that act
 // elsewhere.
-func TestGitOfAHostileRepository(t *testing.T) {
+func TestSummary_HostileRepository(t *testing.T) {
 	repo := newRepository(t)
 	_, start := gitHead(t.Context(), repo, gitTimeout)
 	ran := filepath.Join(t.TempDir(), "ran")
@@ -254,7 +254,7 @@ func TestGitOfAHostileRepository(t *testing.T) {
 	}
 }
 
-func TestGitThatHangs(t *testing.T) {
+func TestSummary_HangingGit(t *testing.T) {
 	repo := newRepository(t)
 	bin := t.TempDir()
 	kit.NoError(t, os.WriteFile(filepath.Join(bin, "git"), []byte("#!/bin/sh\nsleep 1000 & echo $! > "+filepath.Join(bin,
@@ -342,7 +342,7 @@ func transcriptOf(t *testing.T, lines ...string) string {
 	return path
 }
 
-func TestLastWords(t *testing.T) {
+func TestTranscript_LastText(t *testing.T) {
 	says := func(id, blocks string) string {
 		return fmt.Sprintf(`{"parentUuid":"u1","isSidechain":false,"type":"assistant","uuid":"a-%s",`+
 			`"message":{"id":%q,"role":"assistant","content":[%s]}}`, id, id, blocks)

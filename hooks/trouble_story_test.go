@@ -35,7 +35,7 @@ type troubleMaker struct {
 // session that asked, and its thread ends with what Claude got.
 //
 // With GCHAT_TROUBLE=3000 it asks so many questions, in 20 sessions.
-func TestNothingIsLostInTrouble(t *testing.T) {
+func TestFaults_EveryQuestionIsAnsweredOnce(t *testing.T) {
 	t.Parallel()
 	total, sessions := 40, 4
 	if testing.Short() {

@@ -13,7 +13,7 @@ import (
 	"gchat-hooks/state"
 )
 
-func TestBadStdin(t *testing.T) {
+func TestHook_BadInputIsIgnored(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutPoller(t)
 	deep := strings.Repeat(`{"tool_input":`, 100000) + "1" + strings.Repeat("}", 100000)
@@ -42,7 +42,7 @@ func TestBadStdin(t *testing.T) {
 
 // The event is handled once it is there, even if the pipe that it came through stays
 // open.
-func TestEventOnAnOpenPipe(t *testing.T) {
+func TestHook_EventOnAnOpenPipe(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutPoller(t)
 	r, event, err := os.Pipe()
@@ -64,7 +64,7 @@ func TestEventOnAnOpenPipe(t *testing.T) {
 
 // If a project cannot be written or its disk is full, its questions are in the person's
 // own state.
-func TestUnwritableStateGoesToThePersonsOwn(t *testing.T) {
+func TestQuestion_UnwritableProjectUsesPersonalState(t *testing.T) {
 	for name, block := range map[string]func(w *world){
 		"a file where a folder should be": func(w *world) { writeFile(w, filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude"), "") },
 		"a full disk": func(w *world) {
@@ -93,7 +93,7 @@ func TestUnwritableStateGoesToThePersonsOwn(t *testing.T) {
 
 // A project that could not be written for a moment does not make a question be asked
 // twice.
-func TestAQuestionInThePersonsOwnStateIsAskedOnce(t *testing.T) {
+func TestQuestion_PersonalStateIsAskedOnce(t *testing.T) {
 	w := newWorldWithoutPoller(t)
 	claude := filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude")
 	writeFile(w, claude, "") // no folder can be made there
@@ -144,7 +144,7 @@ func fillDisk(t testing.TB, dir string) {
 
 // A full disk does not let the session be woken again and again. It is woken once, when
 // that can be recorded.
-func TestFullDiskWakesNobodyForEver(t *testing.T) {
+func TestRewake_FullDiskWakesOnce(t *testing.T) {
 	w := newDenyWorld(t)
 	dir := w.smallDisk()
 	ask := questionEvent(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres")
@@ -164,7 +164,7 @@ func TestFullDiskWakesNobodyForEver(t *testing.T) {
 	}
 }
 
-func TestNothingCanBeWritten(t *testing.T) {
+func TestHook_NothingCanBeWritten(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutPoller(t)
 	blocked := filepath.Join(w.dir, "blocked")
@@ -178,7 +178,7 @@ func TestNothingCanBeWritten(t *testing.T) {
 
 // No hook opens a socket, whether it waits or not. It is as fast when Chat hangs as when
 // Chat is idle.
-func TestNoHookOpensASocket(t *testing.T) {
+func TestHook_OpensNoSocket(t *testing.T) {
 	if _, err := exec.LookPath("strace"); err != nil {
 		t.Skip("needs strace: apt-get install strace")
 	}
@@ -218,7 +218,7 @@ func TestNoHookOpensASocket(t *testing.T) {
 
 // A disk that is full for a moment makes no thread say something untrue. That an answer
 // was delivered, and that a question ended, is recorded a little later.
-func TestFullDiskForAMoment(t *testing.T) {
+func TestQuestion_FullDiskForAMoment(t *testing.T) {
 	if _, err := exec.LookPath("strace"); err != nil {
 		t.Skip("needs strace: apt-get install strace")
 	}

@@ -9,7 +9,7 @@ import (
 
 // What Claude got counts as the reply if it is what the poller types for it, and nothing
 // else does.
-func TestTyped(t *testing.T) {
+func TestAnswered_TypedAnswers(t *testing.T) {
 	const which = "Which?"
 	for name, c := range map[string]struct {
 		meant, remark, told string

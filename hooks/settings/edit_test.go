@@ -17,7 +17,7 @@ func newestEntries(t testing.TB, presets ...string) []Entry {
 
 // Every shape of file survives install and uninstall, and a second install changes
 // nothing.
-func TestShapes(t *testing.T) {
+func TestEdit_KeepsEveryShape(t *testing.T) {
 	for _, s := range shapes {
 		t.Run(s.name, func(t *testing.T) {
 			checkBothWays(t, []byte(s.file), entriesOf(t, Version{}, "answer"), newestEntries(t, "report", "wake"))
@@ -30,7 +30,7 @@ func TestShapes(t *testing.T) {
 }
 
 // What is added looks like the rest of the file, and comes behind what is there.
-func TestInstalledFile(t *testing.T) {
+func TestEdit_LooksLikeTheFile(t *testing.T) {
 	entries := []Entry{
 		{Event: "PreToolUse", Matcher: "AskUserQuestion", Command: "/b/gchat-hooks", Args: []string{"hook", "gchat-ask-user-forward"}, Timeout: 86400, AsyncRewake: true},
 		{Event: "Stop", Command: "'/b c/gchat-hooks' hook gchat-stop-gate", Timeout: 10},
@@ -91,7 +91,7 @@ func TestInstalledFile(t *testing.T) {
 
 // An entry of ours in another form is replaced by the wanted one. What a person added to
 // an entry in the wanted form stays.
-func TestInstallReplacesOurs(t *testing.T) {
+func TestEdit_ReplacesOurEntries(t *testing.T) {
 	wanted := []Entry{{Event: "Stop", Command: "/b/gchat-hooks", Args: []string{"hook", "gchat-stop-gate"}, Timeout: 10}}
 	const as = `{"type":"command","command":"/b/gchat-hooks","args":["hook","gchat-stop-gate"],"timeout":10`
 	for _, test := range []struct {
@@ -121,7 +121,7 @@ func TestInstallReplacesOurs(t *testing.T) {
 }
 
 // A person edited the file after the install. Their changes stay, and our entries go.
-func TestUninstallAfterAnEdit(t *testing.T) {
+func TestEdit_KeepsAPersonsChanges(t *testing.T) {
 	const before = "{\n  \"hooks\": {\n    \"Stop\": []\n  },\n  \"model\": \"opus\"\n}\n"
 	out, err := Install([]byte(before), newestEntries(t, "report"))
 	kit.NoError(t, err)
@@ -145,7 +145,7 @@ func withoutBlanks(s string) string { return strings.Join(strings.Fields(s), "")
 
 // A file that cannot be understood is refused. The error names the line and shows nothing
 // that may be a secret.
-func TestRefused(t *testing.T) {
+func TestEdit_RefusesBadFiles(t *testing.T) {
 	for _, test := range []struct {
 		name, file   string
 		line, column int
@@ -181,7 +181,7 @@ func TestRefused(t *testing.T) {
 }
 
 // Only an entry with a command of ours is ours.
-func TestOurs(t *testing.T) {
+func TestEdit_KnowsOurCommands(t *testing.T) {
 	for command, want := range map[string]string{
 		"gchat-hooks hook gchat-ask-user-forward":       "gchat-hooks",
 		"~/bin/gchat-hooks hook gchat-ask-user-forward": "~/bin/gchat-hooks",
@@ -224,7 +224,7 @@ func TestOurs(t *testing.T) {
 
 // The mode that setup offers is added if the file names none, and removed if it is still
 // the same. Then the file is what it was, to the byte.
-func TestAModeGoesInAndOut(t *testing.T) {
+func TestEdit_AddsAndRemovesAMode(t *testing.T) {
 	for name, file := range map[string]string{
 		"nothing":     "",
 		"other rules": "{\n  \"permissions\": {\n    \"allow\": [\"Bash(ls)\"]\n  },\n  \"model\": \"opus\"\n}\n",

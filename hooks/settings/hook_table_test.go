@@ -27,7 +27,7 @@ func entryWords(entries []Entry) (all []string) {
 	return all
 }
 
-func TestPresets(t *testing.T) {
+func TestHookTable_HooksOfEachPreset(t *testing.T) {
 	answer := []string{
 		"PreToolUse AskUserQuestion gchat-ask-user-forward 86400",
 		"PermissionRequest AskUserQuestion gchat-ask-user-forward 86400",
@@ -89,7 +89,7 @@ func TestPresets(t *testing.T) {
 
 // What an older Claude Code does not know is left out: with an unknown asyncRewake, a
 // session would stand still.
-func TestVersions(t *testing.T) {
+func TestHookTable_FormForEachVersion(t *testing.T) {
 	all, err := PresetHooks("system3", "wake")
 	kit.NoError(t, err)
 	for _, test := range []struct {
@@ -134,7 +134,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-func TestTooOld(t *testing.T) {
+func TestHookTable_TooOldIsRefused(t *testing.T) {
 	for version, want := range map[string]string{
 		"2.1.45": "Claude Code 2.1.45 is too old: update it (`claude update`)", "1.0.99": "Claude Code 1.0.99 is too old: update it (`claude update`)",
 		"2.1.100": "Claude Code 2.1.100 is too old: update it (`claude update`)", "2.1.101": "", "2.1.197": "", "2.2.0": "", "3.0.0": "",
@@ -150,7 +150,7 @@ func TestTooOld(t *testing.T) {
 }
 
 // Everything that the table names exists.
-func TestNames(t *testing.T) {
+func TestHookTable_NamesExist(t *testing.T) {
 	for _, r := range hookTable {
 		first := slices.IndexFunc(hookTable, func(of struct {
 			part string
@@ -173,7 +173,7 @@ func hasSameWords(a, b []Entry) bool {
 
 // One preset replaces another, and an upgrade keeps what was chosen. That holds also if
 // presets share a hook, and if the person gave it another matcher.
-func TestHooksAreKept(t *testing.T) {
+func TestHookTable_UpgradeKeepsTheChoice(t *testing.T) {
 	file := File{Path: filepath.Join(t.TempDir(), "settings.json"), Mode: 0o600}
 	for _, test := range []struct{ presets, also, want []string }{
 		{presets: []string{"answer"}}, {presets: []string{"approve"}}, {presets: []string{"answer"}}, {presets: []string{"report"}},

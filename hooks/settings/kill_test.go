@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 
 // If it is killed at any moment, the file is the old one or the new one, and the next
 // uninstall restores what was there.
-func TestKilled(t *testing.T) {
+func TestSettingsFile_KilledAtAnyMoment(t *testing.T) {
 	const content = "{\n  \"model\": \"opus\"\n}\n"
 	f := newFile(t, []byte(content))
 	with, err := Install([]byte(content), entriesOf(t, Version{2, 1, 329}, "system3"))

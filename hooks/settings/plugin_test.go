@@ -16,7 +16,7 @@ const pluginPath = `PATH="$PATH:$HOME/bin:$HOME/go/bin" gchat-hooks`
 
 // There is a plugin for each preset, with exactly the hooks of the table. Their commands
 // are a shell's lines, which every version supports.
-func TestPluginsHaveTheHooksOfTheTable(t *testing.T) {
+func TestHookTable_PluginsHaveItsHooks(t *testing.T) {
 	var marketplace struct {
 		Plugins []struct{ Name, Source string }
 	}

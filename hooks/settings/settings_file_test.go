@@ -69,7 +69,7 @@ func mustUninstall(t testing.TB, f File) *Change {
 }
 
 // After an install, another install and an uninstall, the folder is what it was.
-func TestOnDisk(t *testing.T) {
+func TestSettingsFile_InstallAndUninstall(t *testing.T) {
 	const content = "{\n  \"model\": \"opus\"\n}\n"
 	f := newFile(t, []byte(content))
 	c := mustInstall(t, f, newestEntries(t, "answer"))
@@ -100,7 +100,7 @@ func TestOnDisk(t *testing.T) {
 	}
 }
 
-func TestNoFile(t *testing.T) {
+func TestSettingsFile_CreatedAndRemoved(t *testing.T) {
 	f := newFile(t, nil)
 	if c := mustUninstall(t, f); c.New != nil || len(otherFiles(t, f)) > 0 {
 		t.Error("uninstall makes a file")
@@ -123,7 +123,7 @@ func TestNoFile(t *testing.T) {
 	kit.Equal(t, readTestFile(t, f.Path), "{\n  \"model\": \"opus\"\n}\n")
 }
 
-func TestDryRun(t *testing.T) {
+func TestSettingsFile_DryRunWritesNothing(t *testing.T) {
 	const content = "{\n  \"model\": \"opus\"\n}\n"
 	f := newFile(t, []byte(content))
 	c, err := f.Install(newestEntries(t, "answer"), true)
@@ -136,7 +136,7 @@ func TestDryRun(t *testing.T) {
 }
 
 // A link stays a link, and its file keeps its mode.
-func TestLinks(t *testing.T) {
+func TestSettingsFile_LinkStays(t *testing.T) {
 	const content = "{\"a\":1}\n"
 	f := newFile(t, nil)
 	real := filepath.Join(filepath.Dir(f.Path), "..", "dotfiles", "claude.json")
@@ -159,7 +159,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-func TestModeStays(t *testing.T) {
+func TestSettingsFile_ModeStays(t *testing.T) {
 	for _, mode := range []os.FileMode{0o600, 0o644, 0o664} {
 		f := newFile(t, []byte("{}"))
 		kit.NoError(t, os.Chmod(f.Path, mode))
@@ -170,7 +170,7 @@ func TestModeStays(t *testing.T) {
 	}
 }
 
-func TestNotWritten(t *testing.T) {
+func TestSettingsFile_NotWrittenWhere(t *testing.T) {
 	t.Run("read-only", func(t *testing.T) {
 		f := newFile(t, []byte("{}"))
 		kit.NoError(t, os.Chmod(f.Path, 0o444))
@@ -220,7 +220,7 @@ func TestNotWritten(t *testing.T) {
 	})
 }
 
-func TestPaths(t *testing.T) {
+func TestSettingsFile_PathOfEachScope(t *testing.T) {
 	env := map[string]string{"HOME": "/h", "CLAUDE_PROJECT_DIR": "/p"}
 	for _, test := range []struct {
 		scope  Scope

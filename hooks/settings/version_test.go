@@ -8,7 +8,7 @@ import (
 )
 
 // claude may be a wrapper that does other things as well.
-func TestAskVersion(t *testing.T) {
+func TestHookTable_InstalledVersion(t *testing.T) {
 	for _, test := range []struct{ name, script, err string }{
 		{"as it is", "echo '2.1.197 (Claude Code)'", ""},
 		{"a child of it holds the pipe", "sleep 5 & echo '2.1.197 (Claude Code)'", ""},

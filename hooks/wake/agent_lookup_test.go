@@ -19,7 +19,7 @@ import (
 
 // A person who watches has a session of the same group, and tmux names the session that
 // was used last.
-func TestGroupedSession(t *testing.T) {
+func TestWake_SessionOfAGroup(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
 	w.runTmux("new-session", "-d", "-t", "warden-main", "-s", "person")
 	if name := w.runTmux("display-message", "-p", "-t", w.pane, "#{session_name}"); name != "person" {
@@ -31,7 +31,7 @@ func TestGroupedSession(t *testing.T) {
 
 // A notification does not repeat what the agent knows. It shows what the session waits
 // for.
-func TestPermissionAfterWords(t *testing.T) {
+func TestWakeMessage_PermissionAfterText(t *testing.T) {
 	w := newWorld(t, "warden-main", readScreenFile("permission-02-open"))
 	w.awaitOnPane("Esc to cancel")
 	transcript := w.path("project/t.jsonl")
@@ -46,7 +46,7 @@ func TestPermissionAfterWords(t *testing.T) {
 }
 
 // A text whose blanks an event trimmed is the same text.
-func TestTrimmedWords(t *testing.T) {
+func TestWake_TrimmedTextIsTheSame(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
 	w.awaitOnPane("ready")
 	transcript := w.path("project/t.jsonl")
@@ -58,7 +58,7 @@ func TestTrimmedWords(t *testing.T) {
 }
 
 // A message that a killed hook left is sent even if the next event brings nothing new.
-func TestLeftByAKilledHook(t *testing.T) {
+func TestWake_SendsWhatAKilledHookLeft(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
 	w.awaitOnPane("ready")
 	w.runStopWith("done") // without a poller
@@ -68,7 +68,7 @@ func TestLeftByAKilledHook(t *testing.T) {
 }
 
 // openclaw gets exactly Claude's text, without control characters for a terminal.
-func TestWordsAreExact(t *testing.T) {
+func TestWakeMessage_TextIsExact(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
 	w.runStopWith("He said: \"it's $(done)\" `now`\n\n\t- äöü 🙂 \\ %s\x00\x1b[31m")
 	kit.Equalf(t, section(w.lastMessageText(), "CONTENT"), "He said: \"it's $(done)\" `now`\n\n\t- äöü 🙂 \\ %s", "content")
@@ -76,7 +76,7 @@ func TestWordsAreExact(t *testing.T) {
 
 // An agent runs the commands of its message outside of tmux. menu-driver learns from the
 // session which tmux server to use.
-func TestServerIsRemembered(t *testing.T) {
+func TestWake_ServerIsRemembered(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
 	w.runStopWith("done")
 	if got := state.SessionsIn(w.userState()).TmuxSockets("warden-main"); !slices.Equal(got, []string{w.path("s")}) {
@@ -85,7 +85,7 @@ func TestServerIsRemembered(t *testing.T) {
 }
 
 // A hook that is killed at any step has enqueued its message, or its next event does.
-func TestHookKilled(t *testing.T) {
+func TestWake_KilledHookSends(t *testing.T) {
 	if _, err := exec.LookPath("strace"); err != nil {
 		if os.Getenv("GCHAT_E2E_REQUIRED") == "1" {
 			t.Fatal("strace is missing")

@@ -13,7 +13,7 @@ import (
 
 // A decision to block is read in each form in which openclaw prints it. Anything else
 // lets the session stop.
-func TestReadDecision(t *testing.T) {
+func TestAgentDecision_FormsOfABlock(t *testing.T) {
 	block := `{"decision":"block","reason":"go on with \"F2\""}`
 	quotedBlock, _ := json.Marshal(block)
 	fenced, _ := json.Marshal("I would say:\n```json\n" + block + "\n```")
@@ -40,7 +40,7 @@ func TestReadDecision(t *testing.T) {
 
 // The agent sends the session back to work once. Stop waits for the agent, and no other
 // hook does.
-func TestBidirectional(t *testing.T) {
+func TestAgentDecision_BlocksTheStopOnce(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
 	w.writeSettings("warden-main", `{"hook_mode":"bidirectional"}`)
 	answered := make(chan *state.Message)
@@ -83,7 +83,7 @@ func (w *world) answerAsAgent(answer string) (message *state.Message) {
 }
 
 // The agent takes too long: the session stops, and the poller goes on with the message.
-func TestUndecided(t *testing.T) {
+func TestAgentDecision_TooLateLetsStop(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
 	w.writeSettings("warden-main", `{"hook_mode":"bidirectional","reply_seconds":1}`)
 	if out := w.runStopWith("done"); out != "" || len(w.wakeMessages()) != 1 {

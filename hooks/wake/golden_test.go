@@ -19,7 +19,7 @@ func readScreenFile(name string) string {
 }
 
 // This test compares the messages of all triggers, through a real tmux, to the last byte.
-func TestGoldenMessages(t *testing.T) {
+func TestWakeMessage_OfEachTrigger(t *testing.T) {
 	transcript, err := filepath.Abs(filepath.Join("testdata", "2.1.329", "single.jsonl"))
 	kit.NoError(t, err)
 	lines := "i=1; while [ $i -le 60 ]; do echo \"line $i\"; i=$((i+1)); done; printf '\\033[1mbold\\033[0m \\342\\224\\202 boxed \\342\\224\\202\\n'; echo 'opus  ctx 83%'; exec sleep 600"

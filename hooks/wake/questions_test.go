@@ -8,7 +8,7 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-func TestQuestions(t *testing.T) {
+func TestWakeMessage_QuestionsOfACall(t *testing.T) {
 	for input, want := range map[string]string{
 		`{"questions":[{"question":"Why?\nReally?","options":[]}]}`: "Question: Why?\nReally?\nMulti-select: no",
 		`{"questions":[{"question":"A","header":"H","multiSelect":true,"options":[{"label":"x\ny","description":""}]},{"question":"B","options":[{"label":"z","description":"d\n e"}]}]}`: "Question: A\nHeader: H\nMulti-select: yes\nOptions:\n  1. x y\n\nQuestion: B\nMulti-select: no\nOptions:\n  1. z: d  e",
@@ -21,7 +21,7 @@ func TestQuestions(t *testing.T) {
 
 // A label is sent as it is on the screen. Only line ends and control characters are
 // replaced.
-func TestOneLine(t *testing.T) {
+func TestWakeMessage_LabelIsOneLine(t *testing.T) {
 	for s, want := range map[string]string{
 		"a  b": "a  b", " a ": " a ", "a\nb": "a b", "a\r\nb": "a b", "a\tb": "a b", "a\x1b[31mb\x00": "ab", "a\u2028b": "a b", "a\u009bb": "a", "ä\xff": "ä\uFFFD", "a\u00a0b": "a\u00a0b",
 	} {
@@ -34,7 +34,7 @@ func TestOneLine(t *testing.T) {
 }
 
 // If no question can be read, the agent gets the call's input.
-func TestHopelessQuestions(t *testing.T) {
+func TestWakeMessage_UnreadableQuestions(t *testing.T) {
 	for input, want := range map[string]string{
 		``: "", `{"questions":[]}`: "\n{\"questions\":[]}", `{"ask":"Why?"}`: "\n{\"ask\":\"Why?\"}", `["Why?"]`: "\n[\"Why?\"]", `{"questions":7}`: "\n{\"questions\":7}", `null`: "\nnull",
 		`{"questions":[{"prompt":"Why?"}]}`: "\n{\"questions\":[{\"prompt\":\"Why?\"}]}", `{"questions":[{"question":7}]}`: "\n{\"questions\":[{\"question\":7}]}", `{"questions":[{"question":"Why?","options":"one"}]}`: "\n{\"questions\":[{\"question\":\"Why?\",\"options\":\"one\"}]}",
@@ -48,7 +48,7 @@ func TestHopelessQuestions(t *testing.T) {
 
 // Claude Code notifies of a question's dialog, too. The agent gets one message about it,
 // and one about each other dialog.
-func TestQuestionIsToldOnce(t *testing.T) {
+func TestWake_QuestionIsSentOnce(t *testing.T) {
 	w := newWorld(t, "warden-main", readScreenFile("single-02-open"))
 	w.awaitOnPane("Esc to cancel")
 	ask, notification := recorded(t, "single-03-PreToolUse"), recorded(t, "timing-05-Notification")

@@ -34,7 +34,7 @@ func paneOf(lines []string) pane {
 
 // These are recorded screens of the measured versions. The name of each says what it
 // shows.
-func TestStateOfRecordedScreens(t *testing.T) {
+func TestScreen_StateOfRecordings(t *testing.T) {
 	states := map[string]string{
 		"box-01-idle": idleState, "box-02-type-a-draft": idleState, "multi-00-idle": idleState, "busy-00-busy": workingState, "busy-01-type-a-draft-while-busy": workingState,
 		"permission-02-open": permissionState, "permission-03-Down": permissionState, "plan-01-open": permissionState, "edit-01-edit": permissionState,
@@ -62,7 +62,7 @@ func paneWithBox(above, below []string) pane {
 	return paneOf(slices.Concat(above, []string{"", rule, "❯ ", rule}, below))
 }
 
-func TestStateHint(t *testing.T) {
+func TestScreen_StateHint(t *testing.T) {
 	plain := func(lines ...string) pane { return paneOf(lines) }
 	turn := paneWithBox([]string{"● Looking.", "", "✻ Choreographing… (3s · ↓ 20 tokens)"}, nil)
 	for name, c := range map[string]struct {
@@ -113,7 +113,7 @@ func TestStateHint(t *testing.T) {
 	}
 }
 
-func TestPressure(t *testing.T) {
+func TestScreen_ContextPressure(t *testing.T) {
 	plain := func(lines ...string) pane { return paneOf(lines) }
 	for name, c := range map[string]struct {
 		pane
@@ -156,7 +156,7 @@ func TestPressure(t *testing.T) {
 	}
 }
 
-func TestDelta(t *testing.T) {
+func TestWakeMessage_NewLines(t *testing.T) {
 	words := func(s string) []string { return strings.Fields(s) }
 	for name, c := range map[string]struct {
 		was   []string
@@ -180,7 +180,7 @@ func TestDelta(t *testing.T) {
 	}
 }
 
-func TestClean(t *testing.T) {
+func TestScreen_LinesAreCleaned(t *testing.T) {
 	got := cleanLines([]string{"  indented", "╭──────╮", "│ boxed  text │", "", "   ", "▐▛███▜▌ logo", "red \x1b[31mtext\x1b[0m", "hid\u200bden", "trailing   "})
 	want := []string{"  indented", "boxed text", "logo", "red text", "hidden", "trailing"}
 	if !slices.Equal(got, want) {
@@ -189,7 +189,7 @@ func TestClean(t *testing.T) {
 }
 
 // With deliver: chat the event is reported in Chat, instead of to the agent or as well.
-func TestDeliverToChat(t *testing.T) {
+func TestWake_DeliversToChat(t *testing.T) {
 	for deliver, agents := range map[string]int{"chat": 0, "both": 1} {
 		w := newWorld(t, "warden-main", quiet)
 		w.env["GOOGLE_CHAT_WEBHOOK_URL"] = "https://chat.googleapis.com/v1/spaces/S/messages?key=k&token=t"
@@ -212,7 +212,7 @@ func TestDeliverToChat(t *testing.T) {
 	}
 }
 
-func TestNames(t *testing.T) {
+func TestWake_NamesOfHooks(t *testing.T) {
 	if got := Names(); len(got) != 6 || slices.ContainsFunc(got, func(name string) bool { return !IsName(name) || hooks.IsName(name) }) || IsName("stop") {
 		t.Errorf("names %q", got)
 	}

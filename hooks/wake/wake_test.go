@@ -20,7 +20,7 @@ import (
 const quiet = "echo ready; exec sleep 600"
 
 // If a hook is not meant, it sends nothing and leaves nothing behind.
-func TestGuards(t *testing.T) {
+func TestWake_IrrelevantEvents(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
 	w.awaitOnPane("ready")
 	stop := recorded(t, "single-07-Stop")
@@ -63,7 +63,7 @@ func TestGuards(t *testing.T) {
 }
 
 // An event without a name counts as the hook's own event.
-func TestUnnamedEvent(t *testing.T) {
+func TestWake_UnnamedEvent(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
 	w.awaitOnPane("ready")
 	for i, c := range []struct {
@@ -94,7 +94,7 @@ func TestUnnamedEvent(t *testing.T) {
 }
 
 // If no other hook is registered, this one records what status says about a session.
-func TestSessionIsWrittenDown(t *testing.T) {
+func TestWake_RecordsTheSession(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
 	w.awaitOnPane("ready")
 	w.runHook("stop-hook", recorded(t, "single-07-Stop"))
@@ -106,7 +106,7 @@ func TestSessionIsWrittenDown(t *testing.T) {
 }
 
 // What the agent knows is not sent again. What is new is sent, whichever hook runs first.
-func TestDedup(t *testing.T) {
+func TestWake_KnownTextIsNotRepeated(t *testing.T) {
 	w := newWorld(t, "warden-main", "echo ready; while read l; do echo \"$l\"; done")
 	w.awaitOnPane("ready")
 	said := func(text string) []byte { return recorded(t, "single-07-Stop", "last_assistant_message", text) }
@@ -170,7 +170,7 @@ func TestDedup(t *testing.T) {
 
 // Two hooks run at one moment, a hundred times: each line of the pane is sent once, and
 // none is lost.
-func TestAtOnce(t *testing.T) {
+func TestWake_ConcurrentHooksSendOnce(t *testing.T) {
 	runs := 100
 	if testing.Short() {
 		runs = 10
@@ -211,7 +211,7 @@ func TestAtOnce(t *testing.T) {
 }
 
 // Any name of a session stays inside our folder, and is sent as tmux has it.
-func TestSessionNames(t *testing.T) {
+func TestWake_AnySessionName(t *testing.T) {
 	w := newWorld(t, "plain", quiet)
 	for _, name := range []string{"two words", "two  blanks", " around ", "a/b", "../../up", "..", "emoji 🙂", strings.Repeat("x", 200), "it's $(touch x)", "-dash", "%5", "épic"} {
 		w.runTmux("rename-session", "-t", w.pane, "--", name)
@@ -238,7 +238,7 @@ func TestSessionNames(t *testing.T) {
 	w.wantWritesOnlyIn(w.path("home"))
 }
 
-func TestRegistry(t *testing.T) {
+func TestRegistry_FindsTheAgent(t *testing.T) {
 	for name, c := range map[string]struct{ registry, session, want string }{
 		"exact":                        {`{"agents":[{"agent_id":"a","tmux_session_name":"a-main"},{"agent_id":"b","tmux_session_name":"x"}]}`, "x", "b"},
 		"by the agent's id":            {`{"agents":[{"agent_id":"a","tmux_session_name":"zzz"}]}`, "a-main-2", "a"},
@@ -290,7 +290,7 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
-func TestSettings(t *testing.T) {
+func TestRegistry_ReadsSettings(t *testing.T) {
 	r, err := parseRegistry([]byte(`{"hook_settings":{"pane_capture_lines":7,"hook_mode":"bidirectional","transcript_extract_chars":30,"other":1},
 		"agents":[{"agent_id":"a","hook_settings":{"pane_capture_lines":9,"min_context_lines":0,"dedup_enabled":false,"deliver":"both"}},
 		{"agent_id":"b","hook_settings":{"pane_capture_lines":"many","hook_mode":"x","dedup_enabled":1,"context_pressure_threshold":-4,"min_context_lines":1.5e9,"deliver":"fax"}},
@@ -308,7 +308,7 @@ func TestSettings(t *testing.T) {
 }
 
 // Whatever is wrong with what a hook reads, it ends with 0 and logs that once.
-func TestBadInput(t *testing.T) {
+func TestWake_BadInputIsLoggedOnce(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
 	w.awaitOnPane("ready")
 	good, err := os.ReadFile(w.path("registry.json"))
@@ -368,7 +368,7 @@ func TestBadInput(t *testing.T) {
 }
 
 // A tmux that hangs is not waited for.
-func TestTmuxHangs(t *testing.T) {
+func TestWake_HangingTmux(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
 	w.awaitOnPane("ready")
 	w.runHook("stop-hook", recorded(t, "single-07-Stop"))
@@ -383,7 +383,7 @@ func TestTmuxHangs(t *testing.T) {
 	}
 }
 
-func TestCut(t *testing.T) {
+func TestWakeMessage_TextIsCut(t *testing.T) {
 	for _, c := range []struct {
 		s    string
 		n    int
@@ -396,7 +396,7 @@ func TestCut(t *testing.T) {
 
 // The table in docs/openclaw.md matches the code that reads the settings: the same
 // members, their defaults, and a value that each of them refuses.
-func TestSettingsPage(t *testing.T) {
+func TestRegistry_SettingsPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/openclaw.md")
 	kit.NoError(t, err)
 	code, err := os.ReadFile("registry.go")
