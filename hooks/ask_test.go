@@ -1,69 +1,55 @@
-package hooks_test
+package hooks
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
 
-// These tests show what hooks do to records. The test acts as the poller.
-
-const singleQuestion = "Which deployment approach should we use?"
-
-// answeredEvent is a PostToolUse of the recorded call with this answer.
-func answeredEvent(t testing.TB, answer string, kv ...any) []byte {
-	response := map[string]any{"answers": map[string]string{singleQuestion: answer}}
-	return recorded(t, "single-05-PostToolUse", append([]any{"tool_response", response}, kv...)...)
-}
-
 func TestQuestion_ReplyIsPrinted(t *testing.T) {
 	t.Parallel()
-	w := newWorldWithoutPoller(t)
+	w := newWorld(t)
 	w.env["CLAUDE_SESSION_ID"] = "orch-epic4"
 	kit.Equalf(t, w.runHook(forwardHook, recorded(t, "single-03-PreToolUse")), "", "PreToolUse printed")
 	q := w.question()
-	if q.Status != state.Pending || q.ToolUseID == "" || q.ThreadKey != "ask-user-"+q.QuestionID[:8] ||
-		q.SessionName != "orch-epic4" {
-		t.Errorf("recorded %s %q %q %q", q.Status, q.ToolUseID, q.ThreadKey, q.SessionName)
-	}
-	if o, err := state.ReadIndexEntry(state.IndexFile(w.getenv, q.Path)); err != nil || o.Environment != state.Environment(w.getenv) || !o.IsTrusted {
-		t.Errorf("the poller is told %+v, %v", o, err)
-	}
+	kit.Equalf(t, q.Status, state.Pending, "status")
+	kit.Equalf(t, q.ToolUseID == "", false, "it lacks its call's id")
+	kit.Equalf(t, q.ThreadKey, "ask-user-"+q.QuestionID[:8], "thread key")
+	kit.Equalf(t, q.SessionName, "orch-epic4", "session")
+	entry := w.indexEntry(q)
+	kit.Equalf(t, entry.Environment, state.Environment(w.getenv), "environment")
+	kit.Equalf(t, entry.IsTrusted, true, "trusted")
 	p := w.startHook(forwardHook, recorded(t, "single-04-PermissionRequest"))
 	w.awaitWaiter(q)
 	w.markReplied(q, "Rolling deployment")
 	out := p.awaitOutput()
-	if got := w.readAnswers(out); !maps.Equal(got, map[string]string{singleQuestion: "Rolling deployment"}) {
-		t.Errorf("answers %v", got)
-	}
+	kit.Equal(t, w.readAnswers(out), map[string]string{singleQuestion: "Rolling deployment"})
 	if !hasWholeInput(t, out, recorded(t, "single-04-PermissionRequest")) {
 		t.Errorf("the input did not come back whole: %s", out)
 	}
-	if q = w.question(); q.Status != state.Answered || !q.IsPrinted || q.PrintedAt == nil {
-		t.Errorf("after the print: %s, %v at %v", q.Status, q.IsPrinted, q.PrintedAt)
+	w.wantEnd(q, state.Answered, "")
+	if q = w.reload(q); !q.IsPrinted || q.PrintedAt == nil {
+		t.Errorf("after the print: %v at %v", q.IsPrinted, q.PrintedAt)
 	}
 	kit.Equalf(t, w.runHook(answeredHook, answeredEvent(t, "Rolling deployment")), "", "PostToolUse printed")
-	if q = w.question(); q.Status != state.Resolved || q.ResolvedBy != "chat" {
-		t.Errorf("at the end: %s by %q", q.Status, q.ResolvedBy)
-	}
+	w.wantEnd(q, state.Resolved, "chat")
 	w.wantOwedNotes(q, closedNote)
 }
 
 // hasWholeInput reports whether a decision carries the event's questions unchanged.
 func hasWholeInput(t *testing.T, out string, event []byte) bool {
 	t.Helper()
-	var d hookDecision
+	var d printedDecision
 	var in, sent struct {
 		Questions json.RawMessage `json:"questions"`
 	}
@@ -77,14 +63,13 @@ func hasWholeInput(t *testing.T, out string, event []byte) bool {
 
 func TestQuestion_RemarkBecomesAnnotation(t *testing.T) {
 	t.Parallel()
-	w := newWorldWithoutPoller(t)
+	w := newWorld(t)
 	p := w.startHook(forwardHook, recorded(t, "single-04-PermissionRequest", "tool_input", map[string]any{
 		"questions": []any{map[string]any{
 			"question": "Which layout?", "header": "Layout", "multiSelect": false, "from_the_future": 1,
 			"options": []any{map[string]any{"label": "Side bar", "preview": "|=|"}, map[string]any{"label": "Top bar", "preview": "---"}},
 		}}, "metadata": map[string]any{"source": "x"}}))
-	w.waitUntil("the question", func() bool { return len(w.questions()) == 1 })
-	w.changeQuestion(w.question(), func(q *state.Question) {
+	w.changeQuestion(w.awaitQuestion(), func(q *state.Question) {
 		q.Status, q.Answers = state.Answered, map[string]string{"Which layout?": "Top bar"}
 		q.Notes = map[string]string{"Which layout?": "but keep the footer"}
 	})
@@ -99,120 +84,13 @@ func TestQuestion_RemarkBecomesAnnotation(t *testing.T) {
 
 func TestQuestion_AnsweredInTheTerminal(t *testing.T) {
 	t.Parallel()
-	w := newWorldWithoutPoller(t)
-	w.runHook(forwardHook, recorded(t, "single-03-PreToolUse"))
-	p := w.startHook(forwardHook, recorded(t, "single-04-PermissionRequest"))
-	w.awaitWaiter(w.question())
+	w := newWorld(t)
+	p, q := w.startDialog()
 	w.runHook(answeredHook, recorded(t, "single-05-PostToolUse"))
 	kit.Equalf(t, p.awaitOutput(), "", "the waiting hook printed")
-	q := w.question()
-	if q.Status != state.Resolved || q.ResolvedBy != "terminal" || q.Answers[singleQuestion] != "ship|it" {
-		t.Errorf("%s by %q: %v", q.Status, q.ResolvedBy, q.Answers)
-	}
+	w.wantEnd(q, state.Resolved, "terminal")
+	kit.Equal(t, w.reload(q).Answers[singleQuestion], "ship|it")
 	w.wantOwedNotes(q, closedNote)
-}
-
-// The thread gets the answer that PostToolUse carries, whatever was recorded before, and
-// gets it once.
-func TestAnswered_PostToolUseDecides(t *testing.T) {
-	correction := state.OwedNote{About: state.NoteClosed, ReplyMessage: "corrected"}
-	for name, c := range map[string]struct {
-		before func(w *world, q *state.Question)
-		owes   []state.OwedNote
-	}{
-		"printed": {func(w *world, q *state.Question) {
-			w.changeQuestion(q, func(q *state.Question) { q.IsPrinted, q.HasSentNote = true, true })
-		}, []state.OwedNote{closedNote}},
-		"closed, and told so": {func(w *world, q *state.Question) {
-			w.changeQuestion(q, func(q *state.Question) { q.IsPrinted = true })
-			w.runHook(answeredHook, recorded(t, "single-07-Stop"))
-			w.changeQuestion(q, func(q *state.Question) { q.OwedNotes = nil })
-		}, []state.OwedNote{correction}},
-		"closed, and not told yet": {func(w *world, q *state.Question) {
-			w.changeQuestion(q, func(q *state.Question) { q.IsPrinted = true })
-			w.runHook(answeredHook, recorded(t, "single-07-Stop"))
-		}, []state.OwedNote{closedNote}},
-		"dismissed, and told so": {func(w *world, q *state.Question) {
-			w.runHook(answeredHook, recorded(t, "single-02-UserPromptSubmit"))
-			w.changeQuestion(q, func(q *state.Question) { q.OwedNotes = nil })
-		}, []state.OwedNote{correction}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorldWithoutPoller(t)
-			w.runHook(forwardHook, recorded(t, "single-03-PreToolUse"))
-			q := w.question()
-			w.markPosted(q)
-			w.markReplied(q, "Canary")
-			c.before(w, q)
-			for range 2 {
-				w.runHook(answeredHook, answeredEvent(t, "Rolling deployment"))
-			}
-			q = w.question()
-			if q.Status != state.Resolved || q.ResolvedBy != "terminal" || q.Answers[singleQuestion] != "Rolling deployment" {
-				t.Errorf("%s by %q: %v", q.Status, q.ResolvedBy, q.Answers)
-			}
-			w.wantOwedNotes(q, c.owes...)
-		})
-	}
-}
-
-func TestAnswered_EventsThatCancel(t *testing.T) {
-	session := "b1e91434-d410-4fbe-b382-0fbc1f1c23d3"
-	for resolvedBy, end := range map[string]func(w *world, p *hookProcess){
-		"signal": func(w *world, p *hookProcess) { terminate(p) },
-		"stop":   func(w *world, p *hookProcess) { w.runHook(answeredHook, recorded(w.TB, "single-07-Stop")) },
-		"prompt": func(w *world, p *hookProcess) { w.runHook(answeredHook, recorded(w.TB, "single-02-UserPromptSubmit")) },
-		"session_end": func(w *world, p *hookProcess) {
-			w.runHook(answeredHook, recorded(w.TB, "killed-04-SessionEnd", "session_id", session))
-		},
-	} {
-		t.Run(resolvedBy, func(t *testing.T) {
-			t.Parallel()
-			w := newWorldWithoutPoller(t)
-			w.runHook(forwardHook, recorded(t, "single-03-PreToolUse"))
-			p := w.startHook(forwardHook, recorded(t, "single-04-PermissionRequest"))
-			w.awaitWaiter(w.question())
-			end(w, p)
-			kit.Equalf(t, p.awaitOutput(), "", "printed")
-			if q := w.question(); q.Status != state.Cancelled || q.ResolvedBy != resolvedBy {
-				t.Errorf("%s by %q", q.Status, q.ResolvedBy)
-			}
-			w.wantOwedNotes(w.question(), closedNote)
-		})
-	}
-}
-
-// Events of another session, of another terminal with the same session, or of a subagent
-// do not end a dialog that they are not about.
-func TestAnswered_ForeignEventsEndNothing(t *testing.T) {
-	t.Parallel()
-	w := newWorldWithoutPoller(t)
-	one, two := w.withVariables("CLAUDE_PID", livingPID(t)), w.withVariables("CLAUDE_PID", livingPID(t))
-	one.runHook(forwardHook, recorded(t, "single-03-PreToolUse", "agent_id", "a1"))
-	for name, event := range map[string]func(){
-		"another session's Stop":      func() { one.runHook(answeredHook, recorded(t, "single-07-Stop", "session_id", "another")) },
-		"another call's PostToolUse":  func() { one.runHook(answeredHook, recorded(t, "two-calls-08-PostToolUse")) },
-		"the other terminal's Stop":   func() { two.runHook(answeredHook, recorded(t, "single-07-Stop", "agent_id", "a1")) },
-		"the other terminal's prompt": func() { two.runHook(answeredHook, recorded(t, "single-02-UserPromptSubmit")) },
-		"the session's own Stop":      func() { one.runHook(answeredHook, recorded(t, "single-07-Stop")) },
-	} {
-		if event(); w.question().Status != state.Pending {
-			t.Fatalf("%s made it %s by %q", name, w.question().Status, w.question().ResolvedBy)
-		}
-	}
-}
-
-// livingPID is a process that stands for Claude Code and lives as long as the test.
-func livingPID(t testing.TB) string {
-	t.Helper()
-	cmd := exec.Command("sleep", "300")
-	kit.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	return fmt.Sprint(cmd.Process.Pid)
 }
 
 // A session that is resumed, after a crash or in a second terminal, asks the same
@@ -222,7 +100,7 @@ func TestQuestion_EqualOneOfAnotherProcess(t *testing.T) {
 	for _, first := range []string{"lives", "is gone"} {
 		t.Run(first, func(t *testing.T) {
 			t.Parallel()
-			w := newWorldWithoutPoller(t)
+			w := newWorld(t)
 			one, two := w.withVariables("CLAUDE_PID", livingPID(t)), w.withVariables("CLAUDE_PID", livingPID(t))
 			one.runHook(forwardHook, recorded(t, "single-03-PreToolUse", "tool_use_id", "toolu_a"))
 			if first == "is gone" {
@@ -232,17 +110,15 @@ func TestQuestion_EqualOneOfAnotherProcess(t *testing.T) {
 			p := two.startHook(forwardHook, recorded(t, "single-04-PermissionRequest"))
 			w.awaitWaiter(w.questionOfCall("toolu_b"))
 			w.markReplied(w.questionOfCall("toolu_b"), "Canary")
-			kit.Equalf(t, w.readAnswers(p.awaitOutput())[singleQuestion], "Canary", "answered")
-			if q := w.questionOfCall("toolu_a"); q.Status != state.Pending {
-				t.Errorf("the first one is %s", q.Status)
-			}
+			p.wantAnswer("Canary")
+			w.wantEnd(w.questionOfCall("toolu_a"), state.Pending, "")
 		})
 	}
 }
 
 func TestQuestion_SameEventTwiceAsksOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorldWithoutPoller(t)
+	w := newWorld(t)
 	pre, request := recorded(t, "single-03-PreToolUse"), recorded(t, "single-04-PermissionRequest")
 	a, b := w.startHook(forwardHook, pre), w.startHook(forwardHook, pre)
 	a.awaitOutput()
@@ -250,9 +126,7 @@ func TestQuestion_SameEventTwiceAsksOnce(t *testing.T) {
 	a, b = w.startHook(forwardHook, request), w.startHook(forwardHook, request)
 	w.waitUntil("one of them to leave it to the other", func() bool { return a.hasEnded() != b.hasEnded() })
 	w.markReplied(w.question(), "Canary")
-	if outs := []string{a.awaitOutput(), b.awaitOutput()}; (outs[0] == "") == (outs[1] == "") {
-		t.Errorf("printed %q; one of them answers", outs)
-	}
+	kit.Equalf(t, (a.awaitOutput() == "") != (b.awaitOutput() == ""), true, "one of them answers")
 	for range 2 {
 		w.runHook(answeredHook, answeredEvent(t, "Canary"))
 	}
@@ -267,27 +141,23 @@ func TestQuestion_EqualOnesEndSeparately(t *testing.T) {
 	for _, ids := range [][2]string{{"toolu_a", "toolu_b"}, {"toolu_b", "toolu_a"}} {
 		t.Run("first dialog "+ids[0], func(t *testing.T) {
 			t.Parallel()
-			w := newWorldWithoutPoller(t)
-			w.runHook(forwardHook, recorded(t, "single-03-PreToolUse", "tool_use_id", "toolu_a"))
+			w := newWorld(t)
+			w.recordQuestion("tool_use_id", "toolu_a")
 			w.runHook(forwardHook, recorded(t, "single-03-PreToolUse", "tool_use_id", "toolu_b"))
 			first := w.startHook(forwardHook, recorded(t, "single-04-PermissionRequest"))
-			var waited *state.Question
+			qs, i := w.questions(), -1
 			w.waitUntil("a hook to wait", func() bool {
-				for _, q := range w.questions() {
-					if state.HasWaiter(w.getenv, q.Path) {
-						waited = q
-					}
-				}
-				return waited != nil
+				i = slices.IndexFunc(qs, func(q *state.Question) bool {
+					return state.HasWaiter(w.getenv, q.Path)
+				})
+				return i >= 0
 			})
 			kit.Equalf(t, w.runHook(forwardHook, recorded(t, "single-04-PermissionRequest")), "", "the second hook printed")
-			w.markReplied(waited, "Canary")
-			kit.Equalf(t, w.readAnswers(first.awaitOutput())[singleQuestion], "Canary", "answered")
+			w.markReplied(qs[i], "Canary")
+			first.wantAnswer("Canary")
 			for i, answer := range []string{"Canary", "Blue-green deployment"} {
 				w.runHook(answeredHook, answeredEvent(t, answer, "tool_use_id", ids[i]))
-				if q := w.questionOfCall(ids[i]); q.Status != state.Resolved || q.Answers[singleQuestion] != answer {
-					t.Errorf("%s is %s by %q with %v", ids[i], q.Status, q.ResolvedBy, q.Answers)
-				}
+				kit.Equalf(t, w.questionOfCall(ids[i]).Answers[singleQuestion], answer, "%s", ids[i])
 			}
 		})
 	}
@@ -298,7 +168,7 @@ func TestQuestion_AskedAgainIsNew(t *testing.T) {
 	for _, registered := range []bool{true, false} {
 		t.Run(fmt.Sprintf("PreToolUse registered: %v", registered), func(t *testing.T) {
 			t.Parallel()
-			w := newWorldWithoutPoller(t)
+			w := newWorld(t)
 			for i, id := range []string{"toolu_a", "toolu_b"} {
 				if registered {
 					w.runHook(forwardHook, recorded(t, "single-03-PreToolUse", "tool_use_id", id))
@@ -318,160 +188,254 @@ func TestQuestion_AskedAgainIsNew(t *testing.T) {
 func TestQuestion_EachMode(t *testing.T) {
 	t.Run("off", func(t *testing.T) {
 		t.Parallel()
-		w := newWorldWithoutPoller(t)
+		w := newWorld(t)
 		w.env["GCHAT_ASK_MODE"] = "off"
 		for _, event := range []string{"single-03-PreToolUse", "single-04-PermissionRequest"} {
-			if out := w.runHook(forwardHook, recorded(t, event)); out != "" || len(w.questions()) > 0 {
-				t.Errorf("%s printed %q, %d questions", event, out, len(w.questions()))
-			}
+			kit.Equalf(t, w.runHook(forwardHook, recorded(t, event)), "", "%s printed", event)
 		}
-		if _, err := os.Stat(w.env["XDG_STATE_HOME"]); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("a hook with nothing to do wrote state: %v", err)
-		}
+		kit.Equalf(t, len(w.questions()), 0, "questions")
+		w.wantNoOutput()
 	})
 	t.Run("hold", func(t *testing.T) {
 		t.Parallel()
-		w := newWorldWithoutPoller(t)
+		w := newWorld(t)
 		w.env["GCHAT_ASK_MODE"] = "hold"
 		p := w.startHook(forwardHook, recorded(t, "single-03-PreToolUse"))
-		w.waitUntil("the question", func() bool { return len(w.questions()) == 1 })
-		w.awaitWaiter(w.question())
-		w.markReplied(w.question(), "Canary")
+		q := w.awaitQuestion()
+		w.awaitWaiter(q)
+		w.markReplied(q, "Canary")
 		out := p.awaitOutput()
-		if !strings.Contains(out, `"permissionDecision":"allow"`) || !strings.Contains(out, `"answers":{"`+singleQuestion+`":"Canary"}`) {
-			t.Errorf("printed %s", out)
-		}
+		kit.Contains(t, out, `"permissionDecision":"allow"`)
+		kit.Contains(t, out, `"answers":{"`+singleQuestion+`":"Canary"}`)
 		// A dialog that is drawn although the call was denied is asked here.
-		kit.Equalf(t, w.readAnswers(w.runHook(forwardHook, recorded(t, "single-04-PermissionRequest")))[singleQuestion], "Canary", "PermissionRequest after hold")
+		w.startHook(forwardHook, recorded(t, "single-04-PermissionRequest")).wantAnswer("Canary")
 	})
 	t.Run("inject", func(t *testing.T) {
 		t.Parallel()
-		w := newWorldWithoutPoller(t)
+		w := newWorld(t)
 		w.env["GCHAT_ASK_MODE"] = "inject"
 		socket, pane := w.inTmux()
-		w.runHook(forwardHook, recorded(t, "single-03-PreToolUse"))
-		if out := w.runHook(forwardHook, recorded(t, "single-04-PermissionRequest")); out != "" {
-			t.Errorf("printed %q beside the typist", out)
-		}
-		o, err := state.ReadIndexEntry(state.IndexFile(w.getenv, w.question().Path))
-		if err != nil || o.TmuxPane != pane || o.TmuxSocket != socket {
-			t.Errorf("the poller is told of pane %q, %v", o.TmuxPane, err)
-		}
+		entry := w.indexEntry(w.recordQuestion())
+		kit.Equalf(t, w.runHook(forwardHook, recorded(t, "single-04-PermissionRequest")), "", "printed")
+		kit.Equalf(t, entry.TmuxPane, pane, "pane")
+		kit.Equalf(t, entry.TmuxSocket, socket, "socket")
 	})
-}
-
-// A session's record is created with its first question and stays unchanged until the
-// session runs elsewhere. Two running sessions of a project have different names.
-func TestSession_KeepsItsName(t *testing.T) {
-	t.Parallel()
-	w := newWorldWithoutPoller(t)
-	one, two := w.withVariables("CLAUDE_PID", livingPID(t)), w.withVariables("CLAUDE_PID", livingPID(t))
-	sessions := state.SessionsIn(state.UserStateDir(w.getenv))
-	ask := func(w *world, session, call string) *state.Session {
-		w.runHook(forwardHook, recorded(t, "single-03-PreToolUse", "session_id", session, "tool_use_id", call))
-		s, err := sessions.Get(session)
-		kit.NoError(t, err)
-		return s
-	}
-	first := ask(one, "s-1", "t1")
-	again := ask(one, "s-1", "t2")
-	project := w.env["CLAUDE_PROJECT_DIR"]
-	if !again.LastSeen.Equal(first.LastSeen) || again.ProjectDir != project || !again.IsTrusted || again.Environment == "" {
-		t.Errorf("written again: %+v", again)
-	}
-	if second := ask(two, "s-2", "t3"); second.Name == first.Name || w.questionOfCall("t3").SessionName != second.Name {
-		t.Errorf("two sessions are called %q", second.Name)
-	}
-	if resumed := ask(two, "s-1", "t4"); resumed.ClaudePID == first.ClaudePID || !resumed.StartedAt.Equal(first.StartedAt) {
-		t.Errorf("resumed in another process: %+v", resumed)
-	}
-	if ended, err := sessions.Change("s-1", func(s *state.Session) {
-		s.LastSeen = s.LastSeen.Add(-25 * time.Hour)
-	}); err != nil || !ask(two, "s-1", "t5").LastSeen.After(ended.LastSeen) {
-		t.Errorf("a session that goes on for a day is not seen: %v", err)
-	}
 }
 
 // Our files in a project are ignored by git. A .gitignore that a person wrote stays.
 func TestQuestion_FolderIsIgnoredByGit(t *testing.T) {
 	t.Parallel()
-	w := newWorldWithoutPoller(t)
+	w := newWorld(t)
 	path := filepath.Join(w.projectState(), ".gitignore")
 	for i, want := range []string{"*\n", "!kept\n"} {
 		if i == 1 {
 			writeFile(t, path, want)
 		}
 		w.runHook(forwardHook, recorded(t, "single-03-PreToolUse", "tool_use_id", fmt.Sprint("t", i)))
-		if b, err := os.ReadFile(path); err != nil || string(b) != want {
-			t.Errorf(".gitignore: %q, %v", b, err)
+		kit.Equalf(t, readFile(t, path), want, ".gitignore")
+	}
+}
+
+func TestQuestion_RoundTripThroughChat(t *testing.T) {
+	for name, c := range map[string]struct {
+		mode   string
+		waits  string // the event whose hook waits
+		answer func(w *world, thread string)
+		says   string // in the thread, at the end
+	}{
+		"native":     {"native", "single-04-PermissionRequest", replyInChat("2"), "Selected: Rolling deployment"},
+		"hold":       {"hold", "single-03-PreToolUse", replyInChat("rolling"), "Selected: Rolling deployment"},
+		"at a shell": {"native", "single-04-PermissionRequest", answerAtShell("2"), "Answered with gchat-hooks answer."},
+		"in the dialog": {"native", "single-04-PermissionRequest", func(w *world, _ string) {
+			w.runHook(answeredHook, answeredEvent(w, "Rolling deployment"))
+		}, "terminal"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newChatWorld(t)
+			w.env["GCHAT_ASK_MODE"], w.env["CLAUDE_SESSION_ID"] = c.mode, "orch-epic4"
+			if c.waits != "single-03-PreToolUse" {
+				w.runHook(forwardHook, recorded(t, "single-03-PreToolUse"))
+			}
+			p := w.startHook(forwardHook, recorded(t, c.waits))
+			c.answer(w, w.awaitThread(1))
+			out := p.awaitOutput()
+			kit.Equalf(t, name != "in the dialog", strings.Contains(out, `"answers":{"`+singleQuestion+`":"Rolling deployment"}`), "printed %q", out)
+			w.runHook(answeredHook, answeredEvent(t, "Rolling deployment"))
+			kit.Containsf(t, w.awaitMessage("[Answered]").Text, c.says, "the thread")
+			kit.Equalf(t, w.messages("[Answered]")[0].Thread.Name, w.awaitThread(1), "it is said in")
+			w.wantSentOnce()
+		})
+	}
+}
+
+func replyInChat(text string) func(*world, string) {
+	return func(w *world, thread string) { w.sendAsUser(ann, thread, text) }
+}
+
+func answerAtShell(text string) func(*world, string) {
+	return func(w *world, _ string) {
+		kit.NoError(w, w.programCommand("answer", "orch-epic4", text).Run())
+	}
+}
+
+// A process that asks with an API key and an API address has its question worded with
+// them, also if the running poller has neither. Both have one environment, so one poller
+// serves them.
+func TestQuestion_WordedWithItsOwnKey(t *testing.T) {
+	t.Parallel()
+	const worded, key = "Which way shall it go out?", "sk-ant-of-the-asker"
+	model := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Api-Key") != key {
+			rw.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_, _ = rw.Write([]byte(`{"type":"message","model":"m","content":[{"type":"text","text":"[\"` + worded +
+			`\"]"}],"stop_reason":"end_turn","usage":{"input_tokens":1000,"output_tokens":200}}`))
+	}))
+	defer model.Close()
+	w := newChatWorld(t)
+	writeFile(t, state.ConfigFile(w.getenv), `{"format":"haiku"}`)
+	w.runHook(forwardHook, recorded(t, "single-03-PreToolUse"))
+	w.awaitThread(1) // posted by a poller without a key
+	asker := w.withVariables("ANTHROPIC_API_KEY", key, "ANTHROPIC_BASE_URL", model.URL)
+	asker.runHook(forwardHook, recorded(t, "single-03-PreToolUse", "tool_use_id", "toolu_second"))
+	w.awaitThread(2)
+	messages := w.messages("[AskUserQuestion]")
+	kit.Equalf(t, strings.Contains(messages[0].Text, worded), false, "%q", messages[0].Text)
+	kit.Contains(t, messages[1].Text, worded)
+	kit.Equalf(t, w.questions()[0].WordingCostUSD, 0.002, "cost")
+	kit.Equalf(t, len(state.ReadHeartbeats(w.getenv)), 1, "pollers")
+	w.endPollers()
+	kit.NoError(t, filepath.WalkDir(w.dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && strings.Contains(readFile(t, path), key) {
+			t.Errorf("the key stands in %s", path)
+		}
+		return err
+	}))
+}
+
+// The three events of one call carry the same questions among different members. One hash
+// identifies the call.
+func TestQuestion_OneHashForACall(t *testing.T) {
+	for _, version := range []string{"2.1.197", "2.1.329"} {
+		for _, call := range []string{"single", "multi"} {
+			hashes := map[string]bool{}
+			for _, event := range []string{"PreToolUse", "PermissionRequest", "PostToolUse"} {
+				for _, b := range payloads(t, filepath.Join(version, call+"-0*-"+event+".json")) {
+					e := eventOf(t, b)
+					hashes[callHash(e.ToolName, e.ToolInput)] = true
+				}
+			}
+			kit.Equalf(t, len(hashes), 1, "%s %s: hashes", version, call)
+			kit.Equalf(t, hashes[""], false, "%s %s: no hash", version, call)
 		}
 	}
 }
 
-// Two sessions that start in one project at the same moment have different names, too.
-func TestSession_ConcurrentNamesDiffer(t *testing.T) {
-	t.Parallel()
-	w := newWorldWithoutPoller(t)
-	var hooks []*hookProcess
-	for i := range 3 {
-		one := w.withVariables("CLAUDE_PID", livingPID(t))
-		hooks = append(hooks, one.startHook(forwardHook, recorded(t, "single-03-PreToolUse",
-			"session_id", fmt.Sprintf("%d-session", i), "tool_use_id", fmt.Sprint("t", i))))
-	}
-	names := map[string]bool{}
-	for i, p := range hooks {
-		p.awaitOutput()
-		s, err := state.SessionsIn(state.UserStateDir(w.getenv)).Get(fmt.Sprintf("%d-session", i))
-		kit.NoError(t, err)
-		names[s.Name] = true
-	}
-	kit.Equalf(t, len(names), len(hooks), "called %v", names)
+// Each folder that may have a question is read once, also where the project has no folder
+// of its own.
+func TestQuestion_ReadsEachFolderOnce(t *testing.T) {
+	w := newWorld(t)
+	delete(w.env, "XDG_STATE_HOME")
+	kit.NoError(t, os.Symlink(w.env["HOME"], filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude")))
+	own := state.QuestionsIn(state.SpareStateDir(w.getenv))
+	kit.Equal(t, w.newHook().folders(state.QuestionsIn), []state.Questions{own})
 }
 
-// What a grant (a yes for a while) allowed is shown in the terminal with the call's
-// result, and is in the log of decisions. The grant ends with the session, since the same
-// Claude Code may resume it.
-func TestPermission_GrantIsShownInTheTerminal(t *testing.T) {
+// A question that PermissionRequest records because PreToolUse is not registered is
+// written without reading tmux or the session under its folder's lock: see underlock.
+func TestQuestion_ReadsTmuxBeforeItLocks(t *testing.T) {
 	t.Parallel()
-	w := newWorldWithoutPoller(t)
-	w.env["GOOGLE_CHAT_WEBHOOK_URL"] = "http://127.0.0.1:1/v1/spaces/x/messages?key=k&token=t"
-	g := state.Grant{GrantedAt: time.Now().Add(-time.Minute), EndsAt: time.Now().Add(time.Hour)}
-	p := w.startHook(forwardHook, permissionEvent(w, "s-1", "make"))
-	var q *state.Question
-	w.waitUntil("the permission", func() bool {
-		qs, _ := state.ReadIndexedQuestions(w.getenv)
-		if len(qs) == 1 {
-			q = qs[0]
-		}
-		return q != nil
-	})
-	w.awaitWaiter(q)
-	resolvedBy := "yes, by the grant of Ann"
-	w.changeQuestion(q, func(q *state.Question) { // in one write, as the poller does
-		if err := q.MoveTo(state.Answered, time.Now()); err != nil {
-			t.Error(err)
-		}
-		q.Answers = map[string]string{q.SubQuestions[0].Question: state.LabelAllow}
-		q.Grant, q.Response, q.AnsweredMessage, q.AnsweredByName = &g, &resolvedBy, "spaces/x/messages/m", "Ann\n\x1b[31m"
-	})
-	if behavior, _ := readDecision(p.awaitOutput()); behavior != "allow" {
-		t.Errorf("%s", behavior)
+	w := newWorld(t)
+	w.inTmux()
+	w.startHook(forwardHook, recorded(t, "single-04-PermissionRequest"))
+	w.awaitWaiter(w.awaitQuestion())
+}
+
+// If a project cannot be written or its disk is full, its questions are in the person's
+// own state.
+func TestQuestion_UnwritableProjectUsesPersonalState(t *testing.T) {
+	for name, block := range map[string]func(w *world){
+		"a file where a folder should be": func(w *world) { writeFile(w, filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude"), "") },
+		"a full disk": func(w *world) {
+			dir := w.smallDisk()
+			kit.NoError(w, os.MkdirAll(filepath.Join(dir, "pending-questions", ".locks"), 0o700))
+			fillDisk(w, dir)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			block(w)
+			w.runHook(forwardHook, recorded(t, "single-03-PreToolUse"))
+			q := w.answerPersonalQuestion()
+			w.runHook(answeredHook, answeredEvent(t, "Canary"))
+			w.wantOwedNotes(q, closedNote)
+		})
 	}
-	want := `{"systemMessage":"Allowed by Ann` + "\ufffd" + `[31m until ` + g.EndsAt.Local().Format("15:04") + ` (Google Chat)"}` + "\n"
-	if out := w.runHook(answeredHook, batchEvent(w, "s-1", "make", "")); strings.ReplaceAll(out, " \ufffd", "\ufffd") != want {
-		t.Errorf("%q, want %q", out, want)
+}
+
+// A project that could not be written for a moment does not make a question be asked
+// twice.
+func TestQuestion_PersonalStateIsAskedOnce(t *testing.T) {
+	w := newWorld(t)
+	claude := filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude")
+	writeFile(w, claude, "") // no folder can be made there
+	w.runHook(forwardHook, recorded(t, "single-03-PreToolUse"))
+	kit.NoError(t, os.Remove(claude))
+	w.answerPersonalQuestion()
+	kit.Equalf(t, len(w.questions()), 0, "questions in the project")
+}
+
+// answerPersonalQuestion answers the question in the person's own state in its dialog.
+func (w *world) answerPersonalQuestion() *state.Question {
+	w.Helper()
+	p := w.startHook(forwardHook, recorded(w, "single-04-PermissionRequest"))
+	qs, loadErrs := state.QuestionsIn(state.SpareStateDir(w.getenv)).All()
+	if len(qs) != 1 || len(loadErrs) > 0 {
+		w.Fatalf("%d questions in the person's own state, %v", len(qs), loadErrs)
 	}
-	if log, _ := os.ReadFile(state.AuditPath(w.getenv)); !strings.Contains(string(log), `"replied":"yes, by the grant of Ann"`) {
-		t.Errorf("the log of decisions: %s", log)
+	w.awaitWaiter(qs[0])
+	w.markReplied(qs[0], "Canary")
+	p.wantAnswer("Canary")
+	return qs[0]
+}
+
+// A disk that is full for a moment makes no thread say something untrue. That an answer
+// was delivered, and that a question ended, is recorded a little later.
+func TestQuestion_FullDiskForAMoment(t *testing.T) {
+	needProgram(t, "strace")
+	full := []string{
+		"strace", "-D", "-f", "-qq", "-o", os.DevNull, "-e", "trace=rename,renameat,renameat2",
+		"-e", "inject=rename,renameat,renameat2:error=ENOSPC:when=1",
 	}
-	w.changeQuestion(q, func(q *state.Question) { q.Grant.QuestionID = q.QuestionID })
-	w.runHook(answeredHook, namedEvent(t, "Stop", "s-1"))
-	w.runHook(answeredHook, namedEvent(t, "SessionEnd", "s-2"))
-	if current, err := state.LoadQuestion(q.Path); err != nil || !current.LastDenialAt.IsZero() {
-		t.Error("a turn's end ends it, or another session's")
-	}
-	w.runHook(answeredHook, namedEvent(t, "SessionEnd", "s-1"))
-	if current, err := state.LoadQuestion(q.Path); err != nil || current.LastDenialAt.IsZero() {
-		t.Error("it outlives its session")
+	for name, c := range map[string]struct {
+		end       func(w *world)
+		status    state.Status
+		by        string
+		isPrinted bool
+	}{
+		"printed": {func(w *world) {
+			p, q := w.startDialog(full...)
+			w.markReplied(q, "Canary")
+			p.wantAnswer("Canary")
+		}, state.Answered, "", true},
+		"dismissed": {func(w *world) {
+			p, _ := w.startDialog(full...)
+			terminate(p)
+			p.awaitOutput()
+		}, state.Cancelled, "signal", false},
+		"stopped": {func(w *world) {
+			w.recordQuestion()
+			w.startHook(answeredHook, recorded(t, "single-07-Stop"), full...).awaitOutput()
+		}, state.Cancelled, "stop", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			c.end(w)
+			w.wantEnd(w.question(), c.status, c.by)
+			kit.Equalf(t, w.question().IsPrinted, c.isPrinted, "printed")
+		})
 	}
 }

@@ -2,13 +2,11 @@ package hooks
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 	"unicode"
 
 	"gchat-hooks/e2e/kit"
@@ -222,133 +220,6 @@ func TestCallPreview_TooLongIsIncomplete(t *testing.T) {
 	}
 }
 
-func TestPlan_IsShown(t *testing.T) {
-	dir := t.TempDir()
-	plan, transcript := filepath.Join(dir, "plan.md"), filepath.Join(dir, "a.jsonl")
-	line := `{"type":"attachment","attachment":{"type":"plan_mode","planFilePath":"` + plan + `","planExists":false}}` + "\n"
-	for path, text := range map[string]string{plan: "# Do\u202e it", transcript: line + `{"type":"user"}` + "\n"} {
-		kit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	}
-	for name, test := range map[string]struct{ input, transcript, want string }{
-		"in the input":  {`{"plan":"# A plan\n"}`, transcript, "# A plan"},
-		"in Arabic":     {`{"plan":"خطة\u202e می\u200cخواهم"}`, transcript, "خطة‹U+202E› می\u200cخواهم"},
-		"in its file":   {`{}`, transcript, "# Do‹U+202E› it"},
-		"nowhere":       {`{}`, filepath.Join(dir, "none.jsonl"), ""},
-		"no transcript": {`{}`, "", ""},
-	} {
-		if got, whole := readPlan(json.RawMessage(test.input), test.transcript, false); got != test.want || whole != (test.want != "") {
-			t.Errorf("%s: %q, %v", name, got, whole)
-		}
-	}
-}
-
-// A call's result shows how a permission was decided, whoever decided it. The text that a
-// tool prints proves nothing.
-func TestDecision_ResultShowsIt(t *testing.T) {
-	const words = "The user doesn't want to proceed with this tool use. x"
-	const user = `{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t1","is_error":%v,"content":%q}]},"toolUseResult":%s}`
-	succeeded := fmt.Sprintf(user, false, words, `{"stdout":"`+words+`"}`)
-	failing := fmt.Sprintf(user, true, "Exit code 1\n"+words, `"Error: Exit code 1\n`+words+`"`)
-	denied := fmt.Sprintf(user, true, "use git mv", `"Error: use git mv"`)
-	inTerminal := fmt.Sprintf(user, true, words, `"User rejected tool use"`)
-	because := fmt.Sprintf(user, true, words, `"Error: `+words+`"`)
-	kind := strings.Replace(fmt.Sprintf(user, true, "", `"Error: no"`), `{"type"`, `{"toolDenialKind":"user-rejected","type"`, 1)
-	for name, test := range map[string]struct {
-		decided, line string
-		printed       bool
-		by, label     string
-	}{
-		"allowed in the thread":                  {state.LabelAllow, succeeded, true, "chat", state.LabelAllow},
-		"allowed in the thread, and it failed":   {state.LabelAllow, failing, true, "chat", state.LabelAllow},
-		"denied in the thread":                   {state.LabelDeny, denied, true, "chat", state.LabelDeny},
-		"no transcript":                          {state.LabelAllow, "", true, "chat", state.LabelAllow},
-		"allowed, denied in terminal":            {state.LabelAllow, inTerminal, true, "terminal", state.LabelDeny},
-		"allowed, denied in terminal with words": {state.LabelAllow, because, true, "terminal", state.LabelDeny},
-		"allowed, denied in terminal of 2.1.329": {state.LabelAllow, kind, true, "terminal", state.LabelDeny},
-		"denied, allowed in terminal":            {state.LabelDeny, succeeded, true, "terminal", state.LabelAllow},
-		"not printed yet":                        {state.LabelDeny, succeeded, false, "terminal", state.LabelAllow},
-		"allowed, printed, and not written down": {state.LabelAllow, succeeded, false, "chat", state.LabelAllow},
-		"always, and not known to be printed":    {state.LabelAlways, succeeded, false, "terminal", state.LabelAllow},
-		"allowed, not printed, and not known":    {state.LabelAllow, "", false, "terminal", ""},
-		"answered in the terminal":               {"", failing, false, "terminal", state.LabelAllow},
-		"denied in the terminal":                 {"", inTerminal, false, "terminal", state.LabelDeny},
-		"in the terminal, and not known how":     {"", "", false, "terminal", ""},
-	} {
-		// What may be allowed only in the terminal offers no Allow button, and can still
-		// be allowed there.
-		q := &state.Question{
-			QuestionID: "q", SessionID: "s", Kind: state.KindPermission, ToolName: "Bash", Status: state.Pending, Mode: state.ModeNative,
-			SubQuestions: []state.SubQuestion{{Question: "Bash", Options: []state.Option{{Label: state.LabelDeny}}}},
-		}
-		if test.decided != "" {
-			q.Status, q.IsPrinted = state.Answered, test.printed
-			q.Answers = map[string]string{"Bash": test.decided}
-		}
-		dir := t.TempDir()
-		kit.NoError(t, state.QuestionsIn(dir).Create("q", q))
-		transcript := filepath.Join(dir, "a.jsonl")
-		kit.NoError(t, os.WriteFile(transcript, []byte(`{"type":"assistant"}`+"\n"+test.line+"\n"), 0o600))
-		h := &Hook{Env: func(string) string { return "" }, log: state.NewLog(func(string) string { return "" }, "t")}
-		if err := h.confirmDecision(q, readCallResult(&Event{TranscriptPath: LooseText(transcript)}, "t1")); err != nil {
-			t.Error(err)
-		}
-		current, err := state.LoadQuestion(q.Path)
-		kit.NoError(t, err)
-		if label, _ := current.Decision(); current.Status != state.Resolved || current.ResolvedBy != test.by || label != test.label {
-			t.Errorf("%s: %s by %s, %q", name, current.Status, current.ResolvedBy, label)
-		}
-	}
-}
-
-// Esc comes at the moment of an approval: Claude Code refuses the call and ignores what
-// the hook prints. Esc on a call that runs leaves the same text.
-func TestDecision_EscBesideAYes(t *testing.T) {
-	const refusal = `{"type":"user","timestamp":"2026-11-27T04:00:0%s","message":{"content":[{"type":"tool_result","tool_use_id":"t1",` +
-		`"is_error":true,"content":"x"}]},"toolUseResult":"User rejected tool use"%s}`
-	printed := time.Date(2026, 11, 27, 4, 0, 2, 0, time.UTC)
-	for name, test := range map[string]struct {
-		line  string
-		by    string
-		label string
-	}{
-		"before it was printed":          {fmt.Sprintf(refusal, "1.9Z", ""), "terminal", state.LabelDeny},
-		"it did not begin to run":        {fmt.Sprintf(refusal, "2.1Z", `,"toolDenialBeforeRun":true`), "terminal", state.LabelDeny},
-		"it ran, and was broken off":     {fmt.Sprintf(refusal, "9.0Z", ""), "chat", state.LabelAllow},
-		"the transcript does not tell":   {"", "chat", state.LabelAllow},
-		"an equal call was refused then": {strings.Replace(fmt.Sprintf(refusal, "1.0Z", ""), "t1", "t0", 1), "chat", state.LabelAllow},
-	} {
-		dir := t.TempDir()
-		transcript := filepath.Join(dir, "a.jsonl")
-		lines := ""
-		for _, id := range []string{"t0", "t1"} {
-			lines += `{"type":"assistant","message":{"content":[{"type":"tool_use","id":"` + id + `","name":"Bash","input":{"command":"ls"}}]}}` + "\n"
-		}
-		kit.NoError(t, os.WriteFile(transcript, []byte(lines+test.line+"\n"), 0o600))
-		q := &state.Question{
-			QuestionID: "q", SessionID: "s", Kind: state.KindPermission, ToolName: "Bash", Status: state.Answered, Mode: state.ModeNative,
-			InputHash: callHash("Bash", json.RawMessage(`{"command":"ls"}`)), IsPrinted: true, PrintedAt: &printed,
-			SubQuestions: []state.SubQuestion{{Question: "Bash"}}, Answers: map[string]string{"Bash": state.LabelAllow},
-		}
-		kit.NoError(t, state.QuestionsIn(dir).Create("q", q))
-		env := func(string) string { return "" }
-		h := &Hook{Env: env, log: state.NewLog(env, "t")}
-		h.closeOpenQuestions(&Event{HookEventName: "UserPromptSubmit", TranscriptPath: LooseText(transcript)}, []*state.Question{q}, nil)
-		current, err := state.LoadQuestion(q.Path)
-		kit.NoError(t, err)
-		if label, _ := current.Decision(); current.Status != state.Resolved || current.ResolvedBy != test.by || label != test.label {
-			t.Errorf("%s: %s by %s, %q", name, current.Status, current.ResolvedBy, label)
-		}
-	}
-}
-
-func TestTurnEnd_TextEndsInQuestion(t *testing.T) {
-	for text, want := range map[string]bool{
-		"Shall I?": true, "Done. *Shall I go on?*\n": true, "コミットしますか？": true, `He said "why?"`: true, "Done.": false, "Why? Because.": false, "": false,
-	} {
-		kit.Equalf(t, endsInQuestion(text), want, "%q", text)
-	}
-}
-
 // A path below the project but not below the working folder is shown in full, since it is
 // not the file of that name in the working folder.
 func TestCallPreview_PathFromTheWorkingFolder(t *testing.T) {
@@ -364,56 +235,4 @@ func TestCallPreview_PathFromTheWorkingFolder(t *testing.T) {
 			t.Error("a path that a message shortens may be allowed")
 		}
 	}
-}
-
-// A link may lead elsewhere after it was shown. A call is not allowed for the new target.
-func TestDecision_AnotherFileIsNotAllowed(t *testing.T) {
-	dir := t.TempDir()
-	for _, name := range []string{"a", "b"} {
-		writeFile(t, filepath.Join(dir, name), name)
-	}
-	link := filepath.Join(dir, "link")
-	input, _ := json.Marshal(map[string]string{"file_path": link})
-	e := &Event{ToolName: "Read", ToolInput: input, CWD: dir, PermissionSuggestions: json.RawMessage("[]")}
-	for _, label := range []string{state.LabelAllow, state.LabelAlways} {
-		kit.NoError(t, os.Symlink("a", link))
-		q := &state.Question{About: previewCall("Read", input, dir).about, SubQuestions: []state.SubQuestion{{Question: "p"}}, Answers: map[string]string{"p": label}}
-		if d := hookDecision(e, q); d["behavior"] != "allow" || (d["updatedPermissions"] != nil) != (label == state.LabelAlways) {
-			t.Errorf("%s: %v", label, d)
-		}
-		kit.NoError(t, errors.Join(os.Remove(link), os.Symlink("b", link)))
-		if d := hookDecision(e, q); d != nil {
-			t.Errorf("%s: another file is allowed: %v", label, d)
-		}
-		os.Remove(link)
-	}
-}
-
-// A plan's file may change after it was shown. The changed plan is not approved. 2.1.332
-// also has the plan in its input, but uses the file.
-func TestPlan_ChangedOneIsNotApproved(t *testing.T) {
-	dir := t.TempDir()
-	plan, transcript := filepath.Join(dir, "plan.md"), filepath.Join(dir, "a.jsonl")
-	writeFile(t, transcript, `{"type":"attachment","attachment":{"type":"plan_mode","planFilePath":"`+plan+`"}}`+"\n")
-	for _, input := range []string{`{}`, `{"plan":"# Harmless","planFilePath":"` + plan + `"}`} {
-		writeFile(t, plan, "# Harmless")
-		e := &Event{ToolName: planTool, ToolInput: json.RawMessage(input), TranscriptPath: LooseText(transcript)}
-		shown, _ := readPlan(e.ToolInput, transcript, false)
-		for _, label := range []string{state.LabelApprove, state.LabelApproveAuto} {
-			q := &state.Question{Kind: state.KindPlan, InputHash: planHash(shown), SubQuestions: []state.SubQuestion{{Question: "p"}}, Answers: map[string]string{"p": label}}
-			if d := hookDecision(e, q); d["behavior"] != "allow" || (d["updatedPermissions"] != nil) != (label == state.LabelApproveAuto) {
-				t.Errorf("%s: %s: %v", input, label, d)
-			}
-			writeFile(t, plan, "# Evil")
-			if d := hookDecision(e, q); d != nil {
-				t.Errorf("%s: %s: another plan is approved: %v", input, label, d)
-			}
-			writeFile(t, plan, "# Harmless")
-		}
-	}
-}
-
-func writeFile(t *testing.T, path, text string) {
-	t.Helper()
-	kit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 }

@@ -1,10 +1,6 @@
-package hooks_test
+package hooks
 
 import (
-	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,55 +8,56 @@ import (
 	"gchat-hooks/state"
 )
 
-// A process that asks with an API key and an API address has its question worded with
-// them, also if the running poller has neither. Both have one environment, so one poller
-// serves them.
-func TestQuestion_WordedWithItsOwnKey(t *testing.T) {
-	t.Parallel()
-	const worded, key = "Which way shall it go out?", "sk-ant-of-the-asker"
-	model := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("X-Api-Key") != key {
-			rw.WriteHeader(http.StatusUnauthorized)
-			return
-		}
-		_, _ = rw.Write([]byte(`{"type":"message","model":"m","content":[{"type":"text","text":"[\"` + worded +
-			`\"]"}],"stop_reason":"end_turn","usage":{"input_tokens":1000,"output_tokens":200}}`))
-	}))
-	defer model.Close()
-	w := newWorld(t)
-	dir := filepath.Join(w.env["HOME"], ".config", "gchat-hooks")
-	kit.NoError(t, os.MkdirAll(dir, 0o700))
-	config := filepath.Join(dir, "config.json")
-	kit.NoError(t, os.WriteFile(config, []byte(`{"format":"haiku"}`), 0o600))
-	w.runHook(forwardHook, recorded(t, "single-03-PreToolUse"))
-	w.awaitThread(1) // posted by a poller without a key
-	asker := w.withVariables("ANTHROPIC_API_KEY", key, "ANTHROPIC_BASE_URL", model.URL)
-	asker.runHook(forwardHook, recorded(t, "single-03-PreToolUse", "tool_use_id", "toolu_second"))
-	w.awaitThread(2)
-	messages := w.messages("[AskUserQuestion]")
-	if strings.Contains(messages[0].Text, worded) || !strings.Contains(messages[1].Text, worded) {
-		t.Errorf("posted %q and %q", messages[0].Text, messages[1].Text)
+// Texts for Claude name the place where the person really answered.
+func TestClaudeText_NamesTheChat(t *testing.T) {
+	const google, page = "chat.googleapis.com/spaces/AAAA", "127.0.0.1:8765/spaces/local"
+	told := map[string]func(*state.Question) string{
+		"an answer":             answerText,
+		"the next instruction":  func(q *state.Question) string { return promptText(q, "go on") },
+		"words for the session": func(q *state.Question) string { q.Kind = state.KindPrompt; return promptText(q, "go on") },
+		"a denial":              refusalText,
+		"a plan sent back": func(q *state.Question) string {
+			q.Answers["Which DB?"] = state.LabelSendBack
+			return refusalText(q)
+		},
 	}
-	if q := w.questions()[0]; q.WordingCostUSD != 0.002 {
-		t.Errorf("it cost %v", q.WordingCostUSD)
-	}
-	kit.Equalf(t, len(state.ReadHeartbeats(w.getenv)), 1, "pollers")
-	w.endPollers()
-	for _, file := range w.files() {
-		b, err := os.ReadFile(file)
-		if err == nil && strings.Contains(string(b), key) {
-			t.Errorf("the key stands in %s", file)
+	for name, tell := range told {
+		for _, where := range []struct{ chat, by, says string }{
+			{google, "users/1", " from Google Chat"},
+			{page, "users/human", " from the chat page"},
+			{page, state.LocalSender, " on this machine"},
+			{google, state.LocalSender, " on this machine"},
+		} {
+			q := &state.Question{
+				SubQuestions: []state.SubQuestion{{Question: "Which DB?"}}, Chat: where.chat, AnsweredBy: where.by,
+				Answers: map[string]string{"Which DB?": state.LabelDeny},
+			}
+			if text := tell(q); !strings.Contains(text, where.says) {
+				t.Errorf("%s at %s by %s: %q does not say %q", name, where.chat, where.by, text, where.says)
+			}
 		}
+	}
+	q := &state.Question{Chat: page}
+	kit.Contains(t, timeoutText(q, true), "The chat page cannot be read at present")
+}
+
+func TestClaudeText_IsShortened(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{"  short \n", "short"}, {strings.Repeat("ä", 20), strings.Repeat("ä", 5) + "…"}, {"1\n2\n3\n4", "1\n2\n3…"},
+		{"```\n1\n2\n3", "```\n1\n2…\n```"}, {"", ""},
+		{"0123456789\n", "0123456789"},
+	} {
+		kit.Equalf(t, shorten(c.in, 11, 3), c.want, "%q", c.in)
 	}
 }
 
-// files are those of this machine's state
-func (w *world) files() (files []string) {
-	_ = filepath.WalkDir(w.dir, func(path string, d os.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			files = append(files, path)
-		}
-		return nil
-	})
-	return files
+func TestClaudeText_MarkdownIsEscaped(t *testing.T) {
+	for in, want := range map[string]string{
+		"main": "main", "fix(x): it works, 100%": "fix(x): it works, 100%", "foo_test.go": "foo_test.go",
+		"__init__.py": "`__init__.py`", "*x*": "`*x*`",
+		"<users/all>": "`<users/all>`", "a`b": "`a'b`", "[x](http://y)": "`[x](http://y)`", "_x_": "`_x_`", "": "",
+		"日本_語": "`日本_語`", "&lt;": "`&lt;`",
+	} {
+		kit.Equalf(t, escapeMarkdown(in), want, "%q", in)
+	}
 }

@@ -1,10 +1,9 @@
-package hooks_test
+package hooks
 
 import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,8 +15,6 @@ import (
 	"gchat-hooks/state/config"
 )
 
-const answeredHookName = "gchat-ask-user-answered"
-
 // formEvents is the event of a form with this schema.
 func formEvents(w *world, schema string, kv ...any) []byte {
 	members := []any{"mcp_server_name", "form", "message", "Who are you?", "mode", "form", "requested_schema", json.RawMessage(schema),
@@ -27,20 +24,6 @@ func formEvents(w *world, schema string, kv ...any) []byte {
 
 // nameSchema is a form with one field.
 const nameSchema = `{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`
-
-// writeProjectFile writes a file of the test's own.
-func (w *world) writeProjectFile(name, content string) (path string) {
-	w.Helper()
-	path = filepath.Join(w.env["HOME"], name)
-	writeFile(w, path, content)
-	return path
-}
-
-// startForm has a session ask for a form, and waits until its hook waits.
-func (w *world) startForm(t *testing.T, event []byte) (*hookProcess, *state.Question) {
-	t.Helper()
-	return w.awaitOnlyPermission(w.startHook(forwardHook, event))
-}
 
 // answerInText enters a reply of a person in Chat to a form.
 func (w *world) answerInText(q *state.Question, text string) {
@@ -83,18 +66,16 @@ func TestForm_SchemaToAnswer(t *testing.T) {
 		{"decline", "maybe", "decline"},
 		{"cancel", "seats: 2\nnone: 1", "cancel"},
 	} {
-		w := newAgentWorld(t)
-		p, q := w.startForm(t, formEvents(w, schema))
+		w := newPermissionWorld(t)
+		p, q := w.startWaiting(formEvents(w, schema))
 		if !q.IsDialogHidden || q.Mode != state.ModeHold || q.ToolName != "mcp__form" || !strings.HasPrefix(q.Path, state.SpareStateDir(w.getenv)) {
 			t.Errorf("the record is %+v", q)
 		}
 		for _, text := range c[1:] {
 			w.answerInText(q, text)
 		}
-		if got := readFormAnswer(p.awaitOutput()); got != c[0] {
-			t.Errorf("%q: %s, want %s", c[1:], got, c[0])
-		}
-		current, _ := state.LoadQuestion(q.Path)
+		kit.Equalf(t, readFormAnswer(p.awaitOutput()), c[0], "%q", c[1:])
+		current := w.reload(q)
 		if !current.IsPrinted || current.Replies[0].Verdict != state.VerdictAskedBack || current.Replies[1].Verdict != state.VerdictUsed {
 			t.Errorf("%q: printed %v, %+v", c[1:], current.IsPrinted, current.Replies)
 		}
@@ -137,15 +118,15 @@ func TestForm_OnlyTheTerminalShowsIt(t *testing.T) {
 		},
 		"a link of signs": func(w *world) []byte { return formEvents(w, `null`, "mode", "url", "url", "https://ex\u0430mple.com/") },
 		"never_remote": func(w *world) []byte {
-			w.env["GCHAT_POLICY_FILE"] = w.writeProjectFile("policy.json", `{"never_remote":["mcp__form"]}`)
+			w.writePolicy(`{"never_remote":["mcp__form"]}`)
 			return formEvents(w, nameSchema)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newAgentWorld(t)
+			w := newPermissionWorld(t)
 			kit.Equalf(t, w.runHook(forwardHook, event(w)), "", "it printed")
-			q := w.onlyPermission()
+			q := w.onlyIndexed()
 			text := strings.Join(wording.QuestionTexts(q), "\n")
 			if q.HandedOverAt == nil || !strings.Contains(text, "only the terminal shows") || !strings.Contains(text, "answer it there") {
 				t.Errorf("handed over %v: %s", q.HandedOverAt, text)
@@ -154,9 +135,7 @@ func TestForm_OnlyTheTerminalShowsIt(t *testing.T) {
 				t.Errorf("it shows %s", text)
 			}
 			w.answerInText(q, "yes")
-			if current, _ := state.LoadQuestion(q.Path); current.Status != state.Pending {
-				t.Errorf("a reply answered it: %s", current.Status)
-			}
+			w.wantEnd(q, state.Pending, "")
 		})
 	}
 }
@@ -199,26 +178,17 @@ func TestForm_EventsThatEndIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newAgentWorld(t)
-			p, q := w.startForm(t, formEvents(w, nameSchema))
+			w := newPermissionWorld(t)
+			p, q := w.startWaiting(formEvents(w, nameSchema))
 			w.answerInText(q, "name; hunter2")
-			w.runHook(answeredHookName, c.event(w))
-			current, err := state.LoadQuestion(q.Path)
-			if err != nil || current.Status != c.status || current.ResolvedBy != c.by {
-				t.Fatalf("%v: %s by %q", err, current.Status, current.ResolvedBy)
-			}
-			if label, _ := current.Decision(); label != c.label {
-				t.Errorf("ended with %q", label)
-			}
+			w.runHook(answeredHook, c.event(w))
+			w.wantDecided(q, c.status, c.by, c.label)
 			if c.status == state.Pending {
 				return
 			}
 			kit.Equalf(t, p.awaitOutput(), "", "the hook printed")
-			w.answerInText(current, "name: hunter2")
-			raw, _ := os.ReadFile(q.Path)
-			if strings.Contains(string(raw), "hunter2") {
-				t.Errorf("a value stands in its record: %s", raw)
-			}
+			w.answerInText(q, "name: hunter2")
+			kit.Equalf(t, strings.Contains(readFile(t, q.Path), "hunter2"), false, "a value is left")
 		})
 	}
 }
@@ -229,9 +199,7 @@ func TestForm_BrokenTurnCancelsIt(t *testing.T) {
 	t.Parallel()
 	closes := func(status state.Status, resolvedBy string) func(*world, *hookProcess, *state.Question) {
 		return func(w *world, _ *hookProcess, q *state.Question) {
-			if ended, err := state.CloseQuestion(q.Path, status, resolvedBy, nil); !ended || err != nil {
-				w.Fatalf("closed %v, %v", ended, err)
-			}
+			w.closeQuestion(q, status, resolvedBy, nil)
 		}
 	}
 	for name, c := range map[string]struct {
@@ -247,8 +215,8 @@ func TestForm_BrokenTurnCancelsIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newAgentWorld(t)
-			p, q := w.startForm(t, formEvents(w, nameSchema))
+			w := newPermissionWorld(t)
+			p, q := w.startWaiting(formEvents(w, nameSchema))
 			c.end(w, p, q)
 			kit.Equalf(t, readFormAnswer(p.awaitOutput()), c.printed, "it printed")
 		})
@@ -259,17 +227,12 @@ func TestForm_BrokenTurnCancelsIt(t *testing.T) {
 // record or in a log.
 func TestForm_LeavesNoValue(t *testing.T) {
 	t.Parallel()
-	w := newAgentWorld(t)
-	p, q := w.startForm(t, formEvents(w, nameSchema))
+	w := newPermissionWorld(t)
+	p, q := w.startWaiting(formEvents(w, nameSchema))
 	w.answerInText(q, "name: hunter2")
-	if got := readFormAnswer(p.awaitOutput()); got != `accept {"name":"hunter2"}` {
-		t.Fatalf("it printed %s", got)
-	}
-	w.runHook(answeredHookName, namedEvent(w, "PostToolBatch", "s-1", "tool_calls", []map[string]any{{"tool_name": "mcp__form__ask", "tool_use_id": "x"}}))
-	current, _ := state.LoadQuestion(q.Path)
-	if current.Status != state.Resolved || current.ResolvedBy != "chat" {
-		t.Errorf("%s by %s", current.Status, current.ResolvedBy)
-	}
+	kit.Equal(t, readFormAnswer(p.awaitOutput()), `accept {"name":"hunter2"}`)
+	w.runHook(answeredHook, namedEvent(w, "PostToolBatch", "s-1", "tool_calls", []map[string]any{{"tool_name": "mcp__form__ask", "tool_use_id": "x"}}))
+	w.wantEnd(q, state.Resolved, "chat")
 	raw, _ := os.ReadFile(q.Path)
 	audit, _ := os.ReadFile(state.AuditPath(w.getenv))
 	if all := string(raw) + string(audit) + w.log(); strings.Contains(all, "hunter2") {
@@ -288,20 +251,18 @@ func TestForm_WhereItIsAsked(t *testing.T) {
 		"no space": func(w *world) { delete(w.env, "GOOGLE_CHAT_WEBHOOK_URL") },
 		"mode off": func(w *world) { w.env["GCHAT_ASK_MODE"] = "off" },
 		"terminal_only": func(w *world) {
-			w.env["GCHAT_POLICY_FILE"] = w.writeProjectFile("policy.json", `{"terminal_only":["form"]}`)
+			w.writePolicy(`{"terminal_only":["form"]}`)
 		},
 	} {
-		w := newAgentWorld(t)
+		w := newPermissionWorld(t)
 		set(w)
-		out := w.runHook(forwardHook, formEvents(w, nameSchema))
-		if qs, _ := state.ReadIndexedQuestions(w.getenv); out != "" || len(qs) > 0 {
-			t.Errorf("%s: %d records, %q", name, len(qs), out)
-		}
+		kit.Equalf(t, w.runHook(forwardHook, formEvents(w, nameSchema)), "", "%s: printed", name)
+		kit.Equalf(t, len(w.indexed()), 0, "%s: records", name)
 	}
-	w := newAgentWorld(t)
-	w.env["GCHAT_POLICY_FILE"] = w.writeProjectFile("policy.json", `{"titles_only":true}`)
+	w := newPermissionWorld(t)
+	w.writePolicy(`{"titles_only":true}`)
 	w.runHook(forwardHook, formEvents(w, nameSchema))
-	if q := w.onlyPermission(); q.HandedOverAt == nil || strings.Contains(strings.Join(wording.QuestionTexts(q), ""), "Who are you") {
+	if q := w.onlyIndexed(); q.HandedOverAt == nil || strings.Contains(strings.Join(wording.QuestionTexts(q), ""), "Who are you") {
 		t.Errorf("titles_only: %+v", q)
 	}
 }

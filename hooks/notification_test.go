@@ -3,9 +3,7 @@ package hooks
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -13,22 +11,45 @@ import (
 	"gchat-hooks/state"
 )
 
-// wantReports checks that the outbox has exactly these reports.
-func (m *machine) wantReports(want ...string) {
-	m.Helper()
-	var got []string
-	for _, one := range m.reports() {
-		got = append(got, reportText(one.Report))
+// In auto mode a subagent reports by a tool. Its end is reported once, with that report,
+// however often Claude Code sent it back for it.
+func TestNotification_SubagentHandsBack(t *testing.T) {
+	const (
+		asked  = `{"type":"user","isSidechain":true,"message":{"content":"Look at it.\n\nYour final report is delivered through SubagentHandback."}}` + "\n"
+		plain  = `{"type":"assistant","isSidechain":true,"message":{"id":"m1","content":[{"type":"text","text":"All is well."}]}}` + "\n"
+		handed = `{"type":"assistant","isSidechain":true,"message":{"id":"m2","content":[{"type":"tool_use","id":"t1","name":"SubagentHandback","input":{"message":"All is well, in full."}}]}}` + "\n" +
+			`{"type":"user","isSidechain":true,"message":{"content":[{"type":"tool_result","tool_use_id":"t1","content":"ok"}]}}` + "\n"
+		done = "[Subagent Done] orch-epic4\ngeneral-purpose completed task"
+	)
+	type stop struct {
+		transcript string
+		words      any // nil for no report
+		sentBack   bool
 	}
-	if !slices.Equal(got, want) {
-		m.Errorf("got %q\nwant %q", got, want)
+	for name, c := range map[string]struct {
+		mode  string
+		stops []stop
+		want  []string
+	}{
+		"at once":            {"auto", []stop{{asked + handed, nil, false}}, []string{done + "\nAll is well, in full."}},
+		"sent back once":     {"auto", []stop{{asked + plain, "All is well.", false}, {asked + plain + handed, nil, true}}, []string{done + "\nAll is well, in full."}},
+		"without words":      {"auto", []stop{{asked, nil, false}, {asked, nil, true}, {asked, nil, true}, {asked + handed, nil, true}}, []string{done + "\nAll is well, in full."}},
+		"never by the tool":  {"auto", []stop{{asked + plain, "All is well.", false}, {asked + plain, "All is well.", true}, {asked + plain, "All is well.", true}}, []string{done + "\nAll is well."}},
+		"asked once more":    {"auto", []stop{{asked + handed + asked + plain, "All is well.", true}}, []string{done + "\nAll is well."}},
+		"without that tool":  {"auto", []stop{{strings.ReplaceAll(asked, "SubagentHandback", "words") + plain, "All is well.", false}}, []string{done + "\nAll is well."}},
+		"in another mode":    {"default", []stop{{plain, "All is well.", false}}, []string{done + "\nAll is well."}},
+		"no transcript here": {"auto", []stop{{"", "All is well.", false}}, []string{done + "\nAll is well."}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newReportWorld(t)
+			for _, s := range c.stops {
+				writeFile(w, filepath.Join(w.dir, "sess-1", "subagents", "agent-a1.jsonl"), s.transcript)
+				w.callHook(notifyHook, w.event("plan-12-SubagentStop", "permission_mode", c.mode, "agent_id", "a1",
+					"agent_type", "general-purpose", "last_assistant_message", s.words, "stop_hook_active", s.sentBack))
+			}
+			w.wantReports(c.want...)
+		})
 	}
-}
-
-func mustWrite(t testing.TB, path, content string) {
-	t.Helper()
-	kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-	kit.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
 // oldNotificationEvent is a notification as scripts send it that are older than
@@ -44,14 +65,14 @@ func oldNotificationEvent(t testing.TB, kind, title, body, agent string) []byte 
 
 func TestNotification_ReportOfEachKind(t *testing.T) {
 	claude := func(kind string, kv ...any) []byte {
-		return payload(t, "timing-05-Notification", append([]any{"notification_type", kind, "message", "The message."}, kv...)...)
+		return recorded(t, "timing-05-Notification", append([]any{"notification_type", kind, "message", "The message."}, kv...)...)
 	}
-	stop := func(kv ...any) []byte { return payload(t, "plan-12-SubagentStop", kv...) }
+	stop := func(kv ...any) []byte { return recorded(t, "plan-12-SubagentStop", kv...) }
 	failure := func(kv ...any) []byte {
-		return setMembers(t, payload(t, "single-07-Stop"), append([]any{"hook_event_name", "StopFailure", "last_assistant_message",
+		return setMembers(t, recorded(t, "single-07-Stop"), append([]any{"hook_event_name", "StopFailure", "last_assistant_message",
 			nil}, kv...)...)
 	}
-	prompt := func(words string) []byte { return payload(t, "single-02-UserPromptSubmit", "prompt", words) }
+	prompt := func(words string) []byte { return recorded(t, "single-02-UserPromptSubmit", "prompt", words) }
 	// 2.1.332 and 2.1.197 report the end of a task in this form.
 	task := func(status, summary string) []byte {
 		if status != "" {
@@ -83,20 +104,20 @@ func TestNotification_ReportOfEachKind(t *testing.T) {
 		"first form, no notification": {
 			[]byte(`{"session_id":"s","hook_event_name":"Notification","notification":"hello"}`), "", ""},
 		"no type":         {[]byte(`{"session_id":"s","hook_event_name":"Notification"}`), "", ""},
-		"idle":            {payload(t, "timing-09-Notification"), "", ""},
+		"idle":            {recorded(t, "timing-09-Notification"), "", ""},
 		"logged in":       {claude("auth_success"), "", ""},
 		"unknown":         {claude("moon_phase"), "", ""},
 		"agent completed": {claude("agent_completed", "title", "Build"), "", "[Task Done] orch-epic4\nBuild\nThe message."},
 		"agent waits":     {claude("agent_needs_input"), "", "[Permission] orch-epic4\nClaude waits in the terminal: The message."},
 		"form":            {claude("elicitation_dialog", "title", "Server"), "", "[Permission] orch-epic4\nClaude waits in the terminal: The message."},
-		"permission":      {payload(t, "timing-05-Notification"), "", "[Permission] orch-epic4\nClaude waits for a permission in the terminal"},
-		"turned on, idle": {payload(t, "timing-09-Notification"), `{"reports":{"idle_prompt":"on"}}`,
+		"permission":      {recorded(t, "timing-05-Notification"), "", "[Permission] orch-epic4\nClaude waits for a permission in the terminal"},
+		"turned on, idle": {recorded(t, "timing-09-Notification"), `{"reports":{"idle_prompt":"on"}}`,
 			"[Notification] orch-epic4\nClaude is waiting for your input"},
 		"turned on, new": {claude("moon_phase", "title", "Full"), `{"reports":{"moon_phase":"on"}}`,
 			"[Notification] orch-epic4\nFull\nThe message."},
 		"several lines": {claude("moon_phase", "message", "One.\nTwo."), `{"reports":{"moon_phase":"on"}}`,
 			"[Notification] orch-epic4\nOne.\nTwo."},
-		"no rule for it":  {payload(t, "timing-05-Notification"), `{"reports":{"permission":"off"}}`, ""},
+		"no rule for it":  {recorded(t, "timing-05-Notification"), `{"reports":{"permission":"off"}}`, ""},
 		"off by its type": {stop(), `{"reports":{"progress_update":"off"}}`, ""},
 		"on by its kind": {stop(), `{"reports":{"progress_update":"off","subagent_done":"on"}}`,
 			"[Subagent Done] orch-epic4\ngeneral-purpose completed task\nsub text"},
@@ -135,42 +156,42 @@ func TestNotification_ReportOfEachKind(t *testing.T) {
 			"<users/all>\n[Done] y"), "",
 			"[Subagent Done] orch-epic4\n<users/all>\n[Done] y completed task\n<users/all> **bold**\n" +
 				"[Session End] x | 2026-01-01 00:00:00"},
-		"another hook's event": {payload(t, "single-07-Stop"), "", ""},
+		"another hook's event": {recorded(t, "single-07-Stop"), "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := newMachine(t)
-			m.writeConfig(c.config)
-			kit.Equalf(t, m.run(notifyHook, c.event), "", "printed")
+			w := newReportWorld(t)
+			w.writeConfig(c.config)
+			kit.Equalf(t, w.callHook(notifyHook, c.event), "", "printed")
 			if c.want == "" {
-				m.wantNoOutput()
+				w.wantNoOutput()
 				return
 			}
-			m.wantReports(c.want)
+			w.wantReports(c.want)
 		})
 	}
 }
 
 // Two tasks of one name that end within a minute are two reports.
 func TestNotification_EqualTasksAreTwo(t *testing.T) {
-	m := newMachine(t)
+	w := newReportWorld(t)
 	for _, id := range []string{"b1", "b2", "b2"} { // Claude Code may send one twice
-		m.run(notifyHook, payload(t, "single-02-UserPromptSubmit", "prompt", "<task-notification>\n<task-id>"+id+"</task-id>\n"+
+		w.callHook(notifyHook, recorded(t, "single-02-UserPromptSubmit", "prompt", "<task-notification>\n<task-id>"+id+"</task-id>\n"+
 			"<status>completed</status>\n<summary>Background command \"test\" completed</summary>\n</task-notification>"))
 	}
 	const told = "[Task Done] orch-epic4\nBackground command \"test\" completed"
-	m.wantReports(told, told)
+	w.wantReports(told, told)
 }
 
 func TestNotification_OncePerInstall(t *testing.T) {
-	m := newMachine(t)
+	w := newReportWorld(t)
 	for range 2 { // two installs
-		m.run(notifyHook, m.event("timing-05-Notification"))
-		m.run(notifyHook, m.event("timing-05-Notification", "message", "Claude needs more."))
+		w.callHook(notifyHook, w.event("timing-05-Notification"))
+		w.callHook(notifyHook, w.event("timing-05-Notification", "message", "Claude needs more."))
 	}
-	m.wantReports("[Permission] orch-epic4\nClaude waits for a permission in the terminal", "[Permission] orch-epic4\nClaude waits for a permission in the terminal: Claude needs more.")
-	for _, one := range m.reports() {
-		if one.ThreadKey != "session-sess-1" || one.SessionID != "sess-1" || one.ProjectDir != m.env["CLAUDE_PROJECT_DIR"] ||
+	w.wantReports("[Permission] orch-epic4\nClaude waits for a permission in the terminal", "[Permission] orch-epic4\nClaude waits for a permission in the terminal: Claude needs more.")
+	for _, one := range w.reports() {
+		if one.ThreadKey != "session-sess-1" || one.SessionID != "sess-1" || one.ProjectDir != w.env["CLAUDE_PROJECT_DIR"] ||
 			one.Type != state.MessageReport || one.Report.RuleKind != "permission" || one.IsUrgent {
 			t.Errorf("message %+v", one)
 		}
@@ -178,32 +199,32 @@ func TestNotification_OncePerInstall(t *testing.T) {
 }
 
 func TestNotification_DigestIsHeld(t *testing.T) {
-	m := newMachine(t)
-	m.writeConfig(`{"reports":{"progress_update":"digest"}}`)
-	m.run(notifyHook, m.event("plan-12-SubagentStop"))
-	if one := m.reports()[0]; !one.IsDigest || one.NotBefore.IsZero() || !strings.HasPrefix(one.ThreadKey, "digest-") {
+	w := newReportWorld(t)
+	w.writeConfig(`{"reports":{"progress_update":"digest"}}`)
+	w.callHook(notifyHook, w.event("plan-12-SubagentStop"))
+	if one := w.reports()[0]; !one.IsDigest || one.NotBefore.IsZero() || !strings.HasPrefix(one.ThreadKey, "digest-") {
 		t.Errorf("message %+v", one)
 	}
 }
 
 func TestNotification_NameOfTheSession(t *testing.T) {
-	m := newMachine(t)
-	m.run(sessionHook, m.event("single-01-SessionStart"))
-	delete(m.env, "CLAUDE_SESSION_ID")
-	m.run(notifyHook, m.event("plan-12-SubagentStop"))
-	m.wantReports("[Subagent Done] orch-epic4\ngeneral-purpose completed task\nsub text")
+	w := newReportWorld(t)
+	w.callHook(sessionHook, w.event("single-01-SessionStart"))
+	delete(w.env, "CLAUDE_SESSION_ID")
+	w.callHook(notifyHook, w.event("plan-12-SubagentStop"))
+	w.wantReports("[Subagent Done] orch-epic4\ngeneral-purpose completed task\nsub text")
 }
 
 func TestNotification_WithoutAWebhook(t *testing.T) {
-	m := newMachine(t)
-	delete(m.env, "GOOGLE_CHAT_WEBHOOK_URL")
+	w := newReportWorld(t)
+	delete(w.env, "GOOGLE_CHAT_WEBHOOK_URL")
 	for _, event := range []string{"timing-05-Notification", "plan-12-SubagentStop"} {
-		m.run(notifyHook, m.event(event))
+		w.callHook(notifyHook, w.event(event))
 	}
 	for _, event := range []string{"single-01-SessionStart", "single-07-Stop", "timing-10-SessionEnd"} {
-		m.run(sessionHook, m.event(event))
+		w.callHook(sessionHook, w.event(event))
 	}
-	m.wantNoOutput()
+	w.wantNoOutput()
 }
 
 // An open question of the session replaces the report, since it says more. Another
@@ -217,11 +238,11 @@ func TestNotification_BesideAQuestion(t *testing.T) {
 		"its own": {"sess-1", state.Pending, 0}, "another's": {"sess-2", state.Pending, 1}, "over": {"sess-1", state.Resolved, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMachine(t)
-			m.writeFile(filepath.Join(m.env["CLAUDE_PROJECT_DIR"], ".claude", "state", "pending-questions", "x-1.json"),
+			w := newReportWorld(t)
+			writeFile(w, filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude", "state", "pending-questions", "x-1.json"),
 				fmt.Sprintf(`{"question_id":"0a1b2c3d","session_id":%q,"status":%q}`, c.session, c.status))
-			m.run(notifyHook, m.event("timing-05-Notification"))
-			kit.Equalf(t, len(m.reports()), c.want, "reports")
+			w.callHook(notifyHook, w.event("timing-05-Notification"))
+			kit.Equalf(t, len(w.reports()), c.want, "reports")
 		})
 	}
 }
@@ -238,43 +259,43 @@ func TestNotification_NamesThePendingCall(t *testing.T) {
 		make func(t *testing.T, path string)
 		want string
 	}{
-		"a command": {func(t *testing.T, path string) { mustWrite(t, path, bash("1", "touch a.txt")) }, head + "\nBash: `touch a.txt`"},
+		"a command": {func(t *testing.T, path string) { writeFile(t, path, bash("1", "touch a.txt")) }, head + "\nBash: `touch a.txt`"},
 		"done": {func(t *testing.T, path string) {
-			mustWrite(t, path, bash("1", "ls")+said("user", `[{"type":"tool_result","tool_use_id":"1"}]`))
+			writeFile(t, path, bash("1", "ls")+said("user", `[{"type":"tool_result","tool_use_id":"1"}]`))
 		}, head},
-		"nothing": {func(t *testing.T, path string) { mustWrite(t, path, "") }, head},
+		"nothing": {func(t *testing.T, path string) { writeFile(t, path, "") }, head},
 		"absent":  {func(*testing.T, string) {}, head},
-		"invalid": {func(t *testing.T, path string) { mustWrite(t, path, "{{{\n"+bash("1", "ls")+"\x00{") }, head + "\nBash: `ls`"},
+		"invalid": {func(t *testing.T, path string) { writeFile(t, path, "{{{\n"+bash("1", "ls")+"\x00{") }, head + "\nBash: `ls`"},
 		"hostile": {func(t *testing.T, path string) {
-			mustWrite(t, path, bash("1", "<users/all>\n```\n[Session End] x\n*b*"))
+			writeFile(t, path, bash("1", "<users/all>\n```\n[Session End] x\n*b*"))
 		}, head + "\nBash:\n```\n<users/all>\n'''\n[Session End] x\n*b*\n```"},
-		"hostile inline": {func(t *testing.T, path string) { mustWrite(t, path, bash("1", "<users/all> *b* [Done] x")) }, head +
+		"hostile inline": {func(t *testing.T, path string) { writeFile(t, path, bash("1", "<users/all> *b* [Done] x")) }, head +
 			"\nBash: `<users/all> *b* [Done] x`"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := newMachine(t)
-			path := filepath.Join(m.dir, "session.jsonl")
+			w := newReportWorld(t)
+			path := filepath.Join(w.dir, "session.jsonl")
 			c.make(t, path)
-			m.run(notifyHook, payload(t, "timing-05-Notification", "transcript_path", path))
-			m.wantReports(c.want)
+			w.callHook(notifyHook, recorded(t, "timing-05-Notification", "transcript_path", path))
+			w.wantReports(c.want)
 		})
 	}
 }
 
 func TestNotification_NothingCanBeWritten(t *testing.T) {
-	m := newMachine(t)
-	blocked := m.writeFile(filepath.Join(m.dir, "blocked"), "")
-	m.env["GCHAT_STATE_DIR"], m.env["XDG_STATE_HOME"] = filepath.Join(blocked, "a"), filepath.Join(blocked, "b")
+	w := newReportWorld(t)
+	blocked := writeFile(w, filepath.Join(w.dir, "blocked"), "")
+	w.env["GCHAT_STATE_DIR"], w.env["XDG_STATE_HOME"] = filepath.Join(blocked, "a"), filepath.Join(blocked, "b")
 	for hook, events := range map[string][]string{
 		notifyHook: {"plan-12-SubagentStop"}, sessionHook: {"single-01-SessionStart", "timing-10-SessionEnd"},
 	} {
 		for _, event := range events {
-			kit.Equalf(t, m.run(hook, m.event(event)), "", "%s printed", event)
+			kit.Equalf(t, w.callHook(hook, w.event(event)), "", "%s printed", event)
 		}
 	}
-	if n := strings.Count(m.log(), `"level":"error"`); n < 3 {
-		t.Errorf("the log has %d errors, want one for each hook: %s", n, m.log())
+	if n := strings.Count(w.log(), `"level":"error"`); n < 3 {
+		t.Errorf("the log has %d errors, want one for each hook: %s", n, w.log())
 	}
 }
 
@@ -300,28 +321,20 @@ func FuzzNotice(f *testing.F) {
 	})
 }
 
-func TestHook_LooseTextTakesAnything(t *testing.T) {
-	var in struct{ A, B, C, D, E LooseText }
-	kit.NoError(t, json.Unmarshal([]byte(`{"A":"a","B":null,"C":7,"D":{"x": [1, 2]},"E":false}`), &in))
-	if in.A != "a" || in.B != "" || in.C != "7" || in.D != `{"x":[1,2]}` || in.E != "false" {
-		t.Errorf("%+v", in)
-	}
-}
-
 // With the preset approve alone, a permission without a PermissionRequest event gets one
 // note, whichever hooks of ours are registered. Keys are masked in it. A request of any
 // other kind is only a title.
 func TestNotification_TerminalDialogIsNoted(t *testing.T) {
-	m := newMachine(t)
+	w := newReportWorld(t)
 	key := "sk-ant-api03-" + strings.Repeat("a", 93) + "AA"
-	transcript := m.writeFile(filepath.Join(m.env["HOME"], ".claude", "projects", "p", "t.jsonl"), `{"type":"assistant","message":{"content":[`+
+	transcript := writeFile(w, filepath.Join(w.env["HOME"], ".claude", "projects", "p", "t.jsonl"), `{"type":"assistant","message":{"content":[`+
 		`{"type":"tool_use","id":"1","name":"Bash","input":{"command":"curl -H 'x: `+key+`' example.com"}},`+
 		`{"type":"tool_use","id":"2","name":"AskUserQuestion","input":{"questions":[{"question":"secret?"}]}}]}}`+"\n")
-	event := m.event("timing-05-Notification", "transcript_path", transcript)
-	m.run("gchat-ask-user-forward", event)
-	m.run(notifyHook, event)
-	m.run("gchat-ask-user-forward", event)
-	all := m.reports()
+	event := w.event("timing-05-Notification", "transcript_path", transcript)
+	w.callHook(forwardHook, event)
+	w.callHook(notifyHook, event)
+	w.callHook(forwardHook, event)
+	all := w.reports()
 	if len(all) != 1 {
 		t.Fatalf("%d reports", len(all))
 	}
@@ -330,18 +343,18 @@ func TestNotification_TerminalDialogIsNoted(t *testing.T) {
 	if !begins || strings.Contains(text, key) || strings.Contains(text, "secret?") {
 		t.Errorf("it says %q", text)
 	}
-	if d := m.session().Dialog; d == nil || !d.IsNoteEnqueued || d.IsOver || !m.session().AcceptsCommands {
-		t.Errorf("the session has %+v, and listens: %v", d, m.session().AcceptsCommands)
+	if d := w.session().Dialog; d == nil || !d.IsNoteEnqueued || d.IsOver || !w.session().AcceptsCommands {
+		t.Errorf("the session has %+v, and listens: %v", d, w.session().AcceptsCommands)
 	}
-	m.run("gchat-ask-user-answered", m.event("single-07-Stop"))
-	if d := m.session().Dialog; d == nil || !d.IsOver {
+	w.callHook(answeredHook, w.event("single-07-Stop"))
+	if d := w.session().Dialog; d == nil || !d.IsOver {
 		t.Errorf("after its turn, where Claude Code's file does not tell: %+v", d)
 	}
 }
 
 func TestNotification_NothingInModeOff(t *testing.T) {
-	m := newMachine(t)
-	m.env["GCHAT_ASK_MODE"] = "off"
-	m.run("gchat-ask-user-forward", m.event("timing-05-Notification"))
-	m.wantNoOutput()
+	w := newReportWorld(t)
+	w.env["GCHAT_ASK_MODE"] = "off"
+	w.callHook(forwardHook, w.event("timing-05-Notification"))
+	w.wantNoOutput()
 }

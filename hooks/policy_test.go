@@ -1,4 +1,4 @@
-package hooks_test
+package hooks
 
 import (
 	"bytes"
@@ -10,11 +10,94 @@ import (
 	"gchat-hooks/state"
 )
 
-// writePolicy puts a policy into force on this machine.
-func (w *world) writePolicy(text string) {
-	w.Helper()
-	w.env["GCHAT_POLICY_FILE"] = filepath.Join(w.dir, "policy.json")
-	writeFile(w.TB, w.env["GCHAT_POLICY_FILE"], text)
+// A hook that neither asks nor reports reads no policy. It does not even log that a
+// policy cannot be read.
+func TestPolicy_IdleHooksReadNone(t *testing.T) {
+	for name, run := range map[string]func(*world) (hook string, event []byte){
+		"off": func(w *world) (string, []byte) {
+			w.env["GCHAT_ASK_MODE"] = "off"
+			return forwardHook, w.event("single-03-PreToolUse")
+		},
+		"another tool": func(w *world) (string, []byte) {
+			return forwardHook, w.event("timing-03-PreToolUse", "tool_name", "Bash")
+		},
+		"answered":      func(w *world) (string, []byte) { return answeredHook, w.event("single-05-PostToolUse") },
+		"a turn's end":  func(w *world) (string, []byte) { return rewakeHook, w.event("single-07-Stop") },
+		"a start":       func(w *world) (string, []byte) { return sessionHook, w.event("single-01-SessionStart") },
+		"an end":        func(w *world) (string, []byte) { return sessionHook, w.event("timing-10-SessionEnd") },
+		"a stop":        func(w *world) (string, []byte) { return gateHook, w.event("single-07-Stop") },
+		"what is quiet": func(w *world) (string, []byte) { return notifyHook, w.event("timing-09-Notification") },
+		"no webhook": func(w *world) (string, []byte) {
+			delete(w.env, "GOOGLE_CHAT_WEBHOOK_URL")
+			return forwardHook, w.event("single-04-PermissionRequest", "tool_name", "Bash")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newReportWorld(t)
+			w.writePolicy("")
+			hook, event := run(w)
+			w.callHook(hook, event)
+			if strings.Contains(w.log(), "policy") {
+				t.Error(w.log())
+			}
+		})
+	}
+}
+
+// What a policy keeps in the terminal is not reported either. If a policy shows titles
+// only, a permission's report does not say what it is about.
+func TestPolicy_ReportsUnderOne(t *testing.T) {
+	const head = "[Permission] orch-epic4\nClaude waits for a permission in the terminal"
+	for name, test := range map[string]struct{ policy, want string }{
+		"none":                {`{}`, head + "\nBash: `touch a.txt`"},
+		"titles only":         {`{"titles_only": true}`, head},
+		"no reports":          {`{"terminal_only": ["report"]}`, ""},
+		"no permissions":      {`{"terminal_only": ["permission"]}`, ""},
+		"no questions":        {`{"terminal_only": ["question", "plan", "next", "said"]}`, head + "\nBash: `touch a.txt`"},
+		"that cannot be read": {"", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newReportWorld(t)
+			w.writePolicy(test.policy)
+			path := filepath.Join(w.dir, "session.jsonl")
+			writeFile(t, path, `{"type":"assistant","message":{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"Bash",`+
+				`"input":{"command":"touch a.txt"}}]}}`+"\n")
+			w.callHook(notifyHook, recorded(t, "timing-05-Notification", "transcript_path", path))
+			if test.want == "" {
+				w.wantReports()
+			} else {
+				w.wantReports(test.want)
+			}
+			if strings.Contains(w.log(), "read policy") != (test.policy == "") {
+				t.Error(w.log())
+			}
+		})
+	}
+}
+
+// If a policy keeps questions in the terminal, the session may stop, since no record
+// shows them. If it keeps next instructions there, too, the session is not asked for one.
+func TestPolicy_StopUnderOne(t *testing.T) {
+	for policy, blocked := range map[string]bool{`{}`: true, `{"terminal_only": ["question"]}`: false, `{"terminal_only": ["plan"]}`: true} {
+		w := newGate(t)
+		w.writePolicy(policy)
+		if v := w.runGate(); (v.Decision == "block") != blocked {
+			t.Errorf("%s: %+v", policy, v)
+		}
+	}
+	for policy, asks := range map[string]bool{`{}`: true, `{"terminal_only": ["next"]}`: false, ``: false} {
+		w := newReportWorld(t)
+		w.env["GCHAT_IDLE"] = "on"
+		w.writePolicy(policy)
+		h := &Hook{Env: w.getenv}
+		e, err := decode(w.event("single-07-Stop", "last_assistant_message", "Done. What next?"))
+		kit.NoError(t, err)
+		h.log = state.NewLog(w.getenv, "test")
+		q, err := h.askNextInstruction(t.Context(), e)
+		if err != nil || (q != nil) != asks {
+			t.Errorf("%s: %+v, %v", policy, q, err)
+		}
+	}
 }
 
 // A question that a policy keeps in the terminal is not asked in Chat. Its hook ends at
@@ -35,11 +118,11 @@ func TestPolicy_TerminalOnlyAsksNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorldWithoutPoller(t)
-			w.env["GOOGLE_CHAT_WEBHOOK_URL"], w.env["GCHAT_ASK_MODE"] = "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t", test.mode
+			w := newWorld(t)
+			w.env["GOOGLE_CHAT_WEBHOOK_URL"], w.env["GCHAT_ASK_MODE"] = webhookURL, test.mode
 			w.writePolicy(test.policy)
 			kit.Equalf(t, w.runHook(forwardHook, test.event(w)), "", "printed")
-			if open, _ := state.ReadIndexedQuestions(w.getenv); len(open) > 0 {
+			if open := w.indexed(); len(open) > 0 {
 				t.Errorf("written down: %+v", open[0])
 			}
 			if told := strings.Contains(w.log(), "nothing is asked in Chat"); told != (test.policy == "{") {
@@ -53,23 +136,23 @@ func TestPolicy_TerminalOnlyAsksNothing(t *testing.T) {
 // approval does not count, and a denial does.
 func TestPolicy_TitlesOnlyHidesContent(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newChatWorld(t)
 	w.writePolicy(`{"titles_only": true}`)
 	edit := permissionEvent(w, "s-1", "")
 	edit = bytes.Replace(edit, []byte(`"tool_name":"Bash"`), []byte(`"tool_name":"Edit"`), 1)
 	edit = bytes.Replace(edit, []byte(`"command":""`), []byte(`"file_path":"hidden-word.go","old_string":"a","new_string":"tables"`), 1)
 	for _, e := range [][]byte{permissionEvent(w, "s-1", "deploy --to hidden-word"), planEvent(w, "s-1", "# hidden-word\n\nDrop the tables"), edit} {
-		p, thread := startPermission(w, e)
+		p, thread := w.askPermission(e)
 		for i, reply := range []string{"more", "yes", "always", "yes, auto"} {
 			w.sendAsUser(ann, thread, reply)
-			w.waitUntil(reply, func() bool { return len(messagesInThread(w, thread, "[Not used]")) == i+1 })
+			w.waitUntil(reply, func() bool { return len(w.messagesInThread(thread, "[Not used]")) == i+1 })
 		}
-		if q := onlyPermissionOf(w); !q.IsTerminalOnly || q.Status != state.Pending {
+		if q := w.openPermission(); !q.IsTerminalOnly || q.Status != state.Pending {
 			t.Errorf("%+v", q)
 		}
-		wantUndecided(w, p, thread)
+		p.wantUndecided(thread)
 		w.runHook(answeredHook, namedEvent(w, "Stop", "s-1"))
-		w.waitUntil("the end", func() bool { return len(messagesInThread(w, thread, "[Answered]")) > 0 })
+		w.waitUntil("the end", func() bool { return len(w.messagesInThread(thread, "[Answered]")) > 0 })
 	}
 	shown := ""
 	for _, m := range w.chat.Messages() {
@@ -86,7 +169,7 @@ func TestPolicy_TitlesOnlyHidesContent(t *testing.T) {
 }
 
 // messagesInThread are the texts of a thread that begin with a prefix.
-func messagesInThread(w *world, thread, prefix string) (texts []string) {
+func (w *world) messagesInThread(thread, prefix string) (texts []string) {
 	for _, m := range w.messages(prefix) {
 		if m.Thread.Name == thread {
 			texts = append(texts, m.Text)

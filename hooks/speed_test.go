@@ -1,4 +1,4 @@
-package hooks_test
+package hooks
 
 import (
 	"bytes"
@@ -39,7 +39,7 @@ func report(b *testing.B, name string, ds []time.Duration) {
 // BenchmarkNothingToDo measures a hook that finds nothing to do: a Stop without an open
 // question.
 func BenchmarkNothingToDo(b *testing.B) {
-	w := newWorld(b)
+	w := newChatWorld(b)
 	event := recorded(b, "single-07-Stop")
 	var ds []time.Duration
 	for b.Loop() {
@@ -57,7 +57,7 @@ func freshEvent(b *testing.B, i int) (event []byte) {
 // BenchmarkWaitingHook measures what a hook costs while it waits: resident memory, and
 // processor time over ten seconds.
 func BenchmarkWaitingHook(b *testing.B) {
-	w := newWorld(b)
+	w := newChatWorld(b)
 	for b.Loop() {
 		cmd := exec.Command(program, "hook", forwardHook)
 		cmd.Env, cmd.Stdin = w.environ(), bytes.NewReader(recorded(b, "single-04-PermissionRequest"))
@@ -105,7 +105,7 @@ func BenchmarkBesidePythonAndBash(b *testing.B) {
 			b.Skip("needs ", tool)
 		}
 	}
-	w := newWorld(b)
+	w := newChatWorld(b)
 	var ours, py, sh []time.Duration
 	for i := 0; b.Loop(); i++ {
 		env, event := w.environ(), freshEvent(b, i)

@@ -13,15 +13,34 @@ import (
 
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
+// So do texts for Claude before any question was asked.
+func TestStopGate_NamesTheChat(t *testing.T) {
+	for _, tt := range []struct {
+		cfg  config.Config
+		want bool
+	}{
+		{config.Config{WebhookURL: "https://chat.googleapis.com/v1/spaces/AAAA/messages?key=k&token=t"}, false},
+		{config.Config{WebhookURL: "http://127.0.0.1:8765/v1/spaces/local/messages?key=k&token=t"}, true},
+		{config.Config{SpaceID: "spaces/local", Subscription: "projects/p/subscriptions/s"}, true},
+		{config.Config{WebhookCommand: "pass webhook"}, false},
+	} {
+		kit.Equalf(t, tt.cfg.UsesChatPage(), tt.want, "%+v is on the page", tt.cfg)
+	}
+	w := newGate(t)
+	w.env["GOOGLE_CHAT_WEBHOOK_URL"] = "http://127.0.0.1:8765/v1/spaces/local/messages?key=k&token=t"
+	kit.Contains(t, w.runGate().Reason, "The question goes to the chat page")
+}
+
 // newGate returns a machine whose session is in deny mode and therefore guarded.
-func newGate(t testing.TB) *machine {
+func newGate(t testing.TB) *world {
 	t.Helper()
-	m := newMachine(t)
-	delete(m.env, "CLAUDE_SESSION_ID")
-	m.env["GCHAT_ASK_MODE"] = "deny"
-	return m
+	w := newReportWorld(t)
+	delete(w.env, "CLAUDE_SESSION_ID")
+	w.env["GCHAT_ASK_MODE"] = "deny"
+	return w
 }
 
 // gateVerdict is what the gate printed.
@@ -33,39 +52,45 @@ type gateVerdict struct {
 
 // runGate has the session sess-1 stop, with some members of its event set, and returns
 // the verdict.
-func (m *machine) runGate(kv ...any) (v gateVerdict) {
-	m.Helper()
-	out := m.run(gateHook, setMembers(m.TB, m.event("single-07-Stop"), kv...))
+func (w *world) runGate(kv ...any) (v gateVerdict) {
+	w.Helper()
+	out := w.callHook(gateHook, setMembers(w, w.event("single-07-Stop"), kv...))
 	if out == "" {
 		return v
 	}
 	d := json.NewDecoder(strings.NewReader(out))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&v); err != nil || d.More() {
-		m.Fatalf("printed %q: %v", out, err)
+		w.Fatalf("printed %q: %v", out, err)
 	}
 	if v == (gateVerdict{}) || (v.Decision != "" && v.Decision != "block") || (v.Decision == "") != (v.Reason == "") {
-		m.Fatalf("printed %q", out)
+		w.Fatalf("printed %q", out)
 	}
 	return v
 }
 
-func (m *machine) markerPath(name string) string {
-	return filepath.Join(m.env["CLAUDE_PROJECT_DIR"], ".claude", "state", "gchat-forwarded-ask", name+".json")
+// wantBlock has the session sess-1 stop, and checks whether the gate blocks.
+func (w *world) wantBlock(want bool, kv ...any) {
+	w.Helper()
+	v := w.runGate(kv...)
+	kit.Equalf(w, v.Decision == "block", want, "blocks: %+v", v)
+}
+
+func (w *world) markerPath(name string) string {
+	return filepath.Join(state.MarkersIn(w.projectState()).Dir, name+".json")
 }
 
 // writeMarker writes a marker as a program of the first design does, with some members
 // set; nil removes one.
-func (m *machine) writeMarker(id, session, status string, asked time.Time, kv ...any) string {
-	m.Helper()
+func (w *world) writeMarker(id, session, status string, asked time.Time, kv ...any) string {
+	w.Helper()
 	b, err := json.Marshal(map[string]any{
 		"question_id": id, "session_id": session, "asked_at": asked.UTC().Format("2006-01-02T15:04:05Z"), "gchat_thread_key": id,
 		"status":    status,
 		"questions": []any{map[string]any{"question": "What is \"next\"?", "header": "Next", "options": []any{}, "multiSelect": false}},
 	})
-	kit.NoError(m, err)
-	m.writeFile(m.markerPath(id), string(setMembers(m.TB, b, kv...)))
-	return m.markerPath(id)
+	kit.NoError(w, err)
+	return writeFile(w, w.markerPath(id), string(setMembers(w, b, kv...)))
 }
 
 // makeOlder changes when a file was written.
@@ -115,19 +140,14 @@ func TestStopGate_MarkersOfOthers(t *testing.T) {
 		"expired":                              {"sess-1", "expired", minute, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newGate(t)
-			m.env["CLAUDE_SESSION_ID"] = "system3-main"
-			path := m.writeMarker("ask-"+c.session+"-0a1b2c3d", c.session, c.status, now.Add(-c.asked), c.kv...)
-			v := m.runGate()
-			if (v.Decision == "block") != c.block || v.SystemMessage != "" {
-				t.Errorf("said %+v", v)
-			}
-			if c.block && (!strings.Contains(v.Reason, "AskUserQuestion") || !strings.Contains(v.Reason, "Google Chat")) {
-				t.Errorf("the reason does not say what to do: %q", v.Reason)
-			}
-			if _, err := os.Stat(path); err != nil {
-				t.Errorf("a marker of today is gone: %v", err)
-			}
+			w := newGate(t)
+			w.env["CLAUDE_SESSION_ID"] = "system3-main"
+			w.writeMarker("ask-"+c.session+"-0a1b2c3d", c.session, c.status, now.Add(-c.asked), c.kv...)
+			v := w.runGate()
+			kit.Equalf(t, v.Decision == "block", c.block, "blocks: %+v", v)
+			kit.Equalf(t, strings.Contains(v.Reason, "AskUserQuestion"), c.block, "reason %q", v.Reason)
+			kit.Equalf(t, v.SystemMessage, "", "message")
+			kit.Equalf(t, len(w.questions()), 1, "markers of today")
 		})
 	}
 }
@@ -144,13 +164,11 @@ func TestStopGate_MarkersWithoutTimeOrStatus(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for block, written := range map[bool]time.Duration{false: 29 * time.Minute, true: 31 * time.Minute} {
-				m := newGate(t)
-				m.env["CLAUDE_SESSION_ID"] = "system3-main"
-				path := m.writeMarker("system3-main-0a1b2c3d", "system3-main", "pending", time.Now().Add(-5*time.Hour), kv...)
+				w := newGate(t)
+				w.env["CLAUDE_SESSION_ID"] = "system3-main"
+				path := w.writeMarker("system3-main-0a1b2c3d", "system3-main", "pending", time.Now().Add(-5*time.Hour), kv...)
 				makeOlder(t, path, written)
-				if v := m.runGate(); (v.Decision == "block") != block {
-					t.Errorf("written %s ago: said %+v", written, v)
-				}
+				w.wantBlock(block)
 			}
 		})
 	}
@@ -174,37 +192,35 @@ func TestStopGate_MarkersOfThisVersion(t *testing.T) {
 		"of another name and session": {"system3-old", "sess-0", state.Pending, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newGate(t)
-			m.env["CLAUDE_SESSION_ID"] = "system3-main"
+			w := newGate(t)
+			w.env["CLAUDE_SESSION_ID"] = "system3-main"
 			q := &state.Question{QuestionID: "ask-system3-old-0a1b2c3d", SessionID: c.name, ClaudeSessionID: c.claude,
 				AskedAt: time.Now(), Status: c.status, Mode: state.ModeDeny}
-			kit.NoError(t, state.MarkersIn(filepath.Dir(filepath.Dir(m.markerPath(q.QuestionID)))).Create(q.QuestionID, q))
-			if v := m.runGate(); (v.Decision == "block") != c.block {
-				t.Errorf("said %+v", v)
-			}
+			kit.NoError(t, state.MarkersIn(w.projectState()).Create(q.QuestionID, q))
+			w.wantBlock(c.block)
 		})
 	}
 }
 
 // A marker may be in the person's own state and have another kind of name.
 func TestStopGate_MarkersElsewhere(t *testing.T) {
-	for name, path := range map[string]func(m *machine) string{
-		"spare folder": func(m *machine) string {
-			env := func(k string) string { return m.env[k] }
-			return filepath.Join(state.MarkersIn(state.SpareStateDir(env)).Dir, "ask-sess-1-0a1b2c3d.json")
+	for name, path := range map[string]func(w *world) string{
+		"spare folder": func(w *world) string {
+			spare := state.MarkersIn(state.SpareStateDir(w.getenv))
+			return filepath.Join(spare.Dir, "ask-sess-1-0a1b2c3d.json")
 		},
-		"other digits": func(m *machine) string { return m.markerPath("ask-sess-1-x4k2m8") },
-		"another name": func(m *machine) string { return m.markerPath("question") },
-		"state folder set": func(m *machine) string {
-			m.env["GCHAT_STATE_DIR"] = filepath.Join(m.dir, "elsewhere")
-			return filepath.Join(m.env["GCHAT_STATE_DIR"], "gchat-forwarded-ask", "ask-sess-1-0a1b2c3d.json")
+		"other digits": func(w *world) string { return w.markerPath("ask-sess-1-x4k2m8") },
+		"another name": func(w *world) string { return w.markerPath("question") },
+		"state folder set": func(w *world) string {
+			w.env["GCHAT_STATE_DIR"] = filepath.Join(w.dir, "elsewhere")
+			return filepath.Join(w.env["GCHAT_STATE_DIR"], "gchat-forwarded-ask", "ask-sess-1-0a1b2c3d.json")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newGate(t)
-			m.writeFile(path(m), fmt.Sprintf(`{"question_id":"q","session_id":"sess-1","status":"pending","asked_at":%q}`,
+			w := newGate(t)
+			writeFile(w, path(w), fmt.Sprintf(`{"question_id":"q","session_id":"sess-1","status":"pending","asked_at":%q}`,
 				time.Now().UTC().Format(time.RFC3339)))
-			kit.Equal(t, m.runGate(), (gateVerdict{}))
+			kit.Equal(t, w.runGate(), (gateVerdict{}))
 		})
 	}
 }
@@ -223,15 +239,13 @@ func TestStopGate_QuestionsInTheTerminal(t *testing.T) {
 		"from the future":   {"pending", "sess-1", -time.Hour, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newGate(t)
+			w := newGate(t)
 			asked := time.Now().Add(-c.asked)
-			m.writeFile(filepath.Join(m.env["CLAUDE_PROJECT_DIR"], ".claude", "state", "pending-questions", fmt.Sprintf("%s-%d.json",
+			writeFile(w, filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude", "state", "pending-questions", fmt.Sprintf("%s-%d.json",
 				c.session, asked.Unix())),
 				fmt.Sprintf(`{"question_id":"0a1b2c3d","session_id":%q,"status":%q,"asked_at":%q}`, c.session, c.status,
 					asked.UTC().Format(time.RFC3339)))
-			if v := m.runGate(); (v.Decision == "block") != c.block {
-				t.Errorf("said %+v", v)
-			}
+			w.wantBlock(c.block)
 		})
 	}
 }
@@ -243,16 +257,13 @@ func TestStopGate_CountsOnlyQuestions(t *testing.T) {
 		state.KindPrompt: true,
 	} {
 		t.Run(string(kind), func(t *testing.T) {
-			m := newGate(t)
-			env := func(name string) string { return m.env[name] }
+			w := newGate(t)
 			q := &state.Question{
 				QuestionID: "0a1b2c3d", Kind: kind, SessionID: "sess-1", ClaudeSessionID: "sess-1",
 				AskedAt: time.Now().Add(-time.Minute), Status: state.Resolved, Mode: state.ModeNative,
 			}
-			kit.NoError(t, state.QuestionsIn(state.SpareStateDir(env)).Create("sess-1-1", q))
-			if v := m.runGate(); (v.Decision == "block") != block {
-				t.Errorf("said %+v", v)
-			}
+			kit.NoError(t, state.QuestionsIn(state.SpareStateDir(w.getenv)).Create("sess-1-1", q))
+			w.wantBlock(block)
 		})
 	}
 }
@@ -260,10 +271,10 @@ func TestStopGate_CountsOnlyQuestions(t *testing.T) {
 // A session that may stop has reported what it had to: its question is in the space. Only
 // its end brings a summary.
 func TestStopGate_AllowedStopIsSilent(t *testing.T) {
-	m := newGate(t)
-	m.writeMarker("ask-sess-1-0a1b2c3d", "sess-1", "pending", time.Now())
-	kit.Equal(t, m.runGate("last_assistant_message", "All done."), (gateVerdict{}))
-	if s := m.session(); s != nil && !s.SummaryOwedFor.IsZero() || len(m.reports()) != 0 {
+	w := newGate(t)
+	w.writeMarker("ask-sess-1-0a1b2c3d", "sess-1", "pending", time.Now())
+	kit.Equal(t, w.runGate("last_assistant_message", "All done."), (gateVerdict{}))
+	if s := w.session(); s != nil && !s.SummaryOwedFor.IsZero() || len(w.reports()) != 0 {
 		t.Errorf("session %+v", s)
 	}
 }
@@ -289,70 +300,59 @@ func TestStopGate_LevelOfEachSession(t *testing.T) {
 		"off, and the gate is on":       {"off", `{}`, "on", false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newGate(t)
-			m.env["GCHAT_ASK_MODE"], m.env["GCHAT_STOP_GATE"], m.env["CLAUDE_SESSION_ID"] = c.mode, c.env, "orch-epic4"
-			m.writeConfig(c.config)
-			v := m.runGate()
-			if (v.Decision == "block") != c.block || (v.SystemMessage == "") != (c.told == "") || !strings.Contains(v.SystemMessage,
-				c.told) {
-				t.Errorf("said %+v", v)
-			}
-			if c.block && strings.Contains(v.Reason, "Google Chat") != (c.mode != "off") {
-				t.Errorf("reason %q", v.Reason)
-			}
+			w := newGate(t)
+			w.env["GCHAT_ASK_MODE"], w.env["GCHAT_STOP_GATE"], w.env["CLAUDE_SESSION_ID"] = c.mode, c.env, "orch-epic4"
+			w.writeConfig(c.config)
+			v := w.runGate()
+			kit.Equalf(t, v.Decision == "block", c.block, "blocks: %+v", v)
+			kit.Equalf(t, v.SystemMessage == "", c.told == "", "says nothing: %+v", v)
+			kit.Contains(t, v.SystemMessage, c.told)
+			kit.Equalf(t, strings.Contains(v.Reason, "Google Chat"), c.block, "reason %q", v.Reason)
 		})
 	}
 }
 
 func TestStopGate_OnlyTheSessionsOwnStop(t *testing.T) {
-	m := newGate(t)
+	w := newGate(t)
 	for name, event := range map[string][]byte{
-		"a subagent's":               m.event("single-07-Stop", "agent_id", "a1"),
-		"SubagentStop":               m.event("plan-12-SubagentStop"),
-		"SessionEnd":                 m.event("timing-10-SessionEnd"),
-		"no session id":              m.event("single-07-Stop", "session_id", ""),
-		"sent back":                  m.event("single-07-Stop", "stop_hook_active", true),
-		"sent back, in another type": m.event("single-07-Stop", "stop_hook_active", "true"),
+		"a subagent's":               w.event("single-07-Stop", "agent_id", "a1"),
+		"SubagentStop":               w.event("plan-12-SubagentStop"),
+		"SessionEnd":                 w.event("timing-10-SessionEnd"),
+		"no session id":              w.event("single-07-Stop", "session_id", ""),
+		"sent back":                  w.event("single-07-Stop", "stop_hook_active", true),
+		"sent back, in another type": w.event("single-07-Stop", "stop_hook_active", "true"),
 	} {
-		kit.Equalf(t, m.run(gateHook, event), "", "%s: printed", name)
+		kit.Equalf(t, w.callHook(gateHook, event), "", "%s: printed", name)
 	}
 	for name, event := range map[string][]byte{
-		"no flag":           setMembers(t, m.event("single-07-Stop"), "stop_hook_active", nil, "session_id", "sess-2"),
-		"odd other members": m.event("single-07-Stop", "background_tasks", "many", "transcript_path", 7, "session_id", "sess-3"),
+		"no flag":           setMembers(t, w.event("single-07-Stop"), "stop_hook_active", nil, "session_id", "sess-2"),
+		"odd other members": w.event("single-07-Stop", "background_tasks", "many", "transcript_path", 7, "session_id", "sess-3"),
 	} {
-		kit.Containsf(t, m.run(gateHook, event), `"decision":"block"`, "%s: printed", name)
+		kit.Containsf(t, w.callHook(gateHook, event), `"decision":"block"`, "%s: printed", name)
 	}
 }
 
 // The gate blocks three times a minute, whatever Claude Code says about earlier blocks.
 // It counts for each session separately.
 func TestStopGate_EndsALoop(t *testing.T) {
-	m := newGate(t)
-	for i := range 3 {
-		if v := m.runGate(); v.Decision != "block" {
-			t.Fatalf("stop %d: said %+v", i+1, v)
-		}
+	w := newGate(t)
+	for range 3 {
+		w.wantBlock(true)
 	}
 	for range 2 {
-		if v := m.runGate(); v.Decision != "" || !strings.Contains(v.SystemMessage, "sent back 3 times") ||
-			!strings.Contains(v.SystemMessage, "without having asked you") {
-			t.Errorf("the fourth: said %+v", v)
-		}
+		v := w.runGate()
+		kit.Equalf(t, v.Decision, "", "the fourth decision")
+		kit.Contains(t, v.SystemMessage, "sent back 3 times")
+		kit.Contains(t, v.SystemMessage, "without having asked you")
 	}
-	if n := strings.Count(m.log(), "lets a session stop"); n != 2 {
-		t.Errorf("%d lines in the log: %s", n, m.log())
-	}
-	if v := m.runGate("session_id", "sess-2"); v.Decision != "block" {
-		t.Errorf("another session: said %+v", v)
-	}
-	m.changeSession(func(s *state.Session) {
+	w.wantLogged("lets a session stop", 2)
+	w.wantBlock(true, "session_id", "sess-2")
+	w.changeSession("sess-1", func(s *state.Session) {
 		for i := range s.GateBlocks {
 			s.GateBlocks[i] = s.GateBlocks[i].Add(-time.Hour)
 		}
 	})
-	if v := m.runGate(); v.Decision != "block" {
-		t.Errorf("an hour later: said %+v", v)
-	}
+	w.wantBlock(true)
 }
 
 // A block that cannot be counted could repeat forever.
@@ -362,14 +362,13 @@ func TestStopGate_UncountableBlockLetsStop(t *testing.T) {
 		"no folder": func(path string) error { return os.WriteFile(filepath.Dir(path), nil, 0o600) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newGate(t)
-			path := filepath.Join(state.UserStateDir(m.getenv), "sessions", "sess-1.json")
+			w := newGate(t)
+			path := filepath.Join(state.UserStateDir(w.getenv), "sessions", "sess-1.json")
 			kit.NoError(t, os.MkdirAll(filepath.Dir(filepath.Dir(path)), 0o700))
 			kit.NoError(t, spoil(path))
-			v := m.runGate("stop_hook_active", nil)
-			if v.Decision != "" || !strings.Contains(v.SystemMessage, "cannot be written down") {
-				t.Errorf("said %+v", v)
-			}
+			v := w.runGate("stop_hook_active", nil)
+			kit.Equalf(t, v.Decision, "", "decision")
+			kit.Contains(t, v.SystemMessage, "cannot be written down")
 		})
 	}
 }
@@ -402,19 +401,15 @@ func TestStopGate_SkipsOddFiles(t *testing.T) {
 		"a link to a device":  {func(path string) error { return os.Symlink("/dev/zero", path) }, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newGate(t)
-			path := m.markerPath("ask-sess-1-0a1b2c3d")
+			w := newGate(t)
+			path := w.markerPath("ask-sess-1-0a1b2c3d")
 			kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 			kit.NoError(t, c.put(path))
 			before, _ := os.Lstat(path)
-			if v := m.runGate(); v.Decision != "block" {
-				t.Errorf("said %+v", v)
-			}
-			if n := strings.Count(m.log(), "record passed over"); n != c.logged {
-				t.Errorf("%d lines in the log: %s", n, m.log())
-			}
-			m.writeMarker("ask-sess-1-0a1b2c3e", "sess-1", "pending", time.Now())
-			kit.Equalf(t, m.runGate(), (gateVerdict{}), "with evidence beside it")
+			w.wantBlock(true)
+			w.wantLogged("record passed over", c.logged)
+			w.writeMarker("ask-sess-1-0a1b2c3e", "sess-1", "pending", time.Now())
+			kit.Equalf(t, w.runGate(), (gateVerdict{}), "with evidence beside it")
 			after, err := os.Lstat(path)
 			if err != nil || !os.SameFile(before, after) || after.Size() != before.Size() {
 				t.Errorf("it was touched: %v", err)
@@ -425,28 +420,22 @@ func TestStopGate_SkipsOddFiles(t *testing.T) {
 
 // It does not matter what the folder is, or whether it can be written.
 func TestStopGate_WithoutAFolder(t *testing.T) {
-	m := newGate(t)
-	dir := state.MarkersIn(filepath.Join(m.env["CLAUDE_PROJECT_DIR"], ".claude", "state")).Dir
-	if v := m.runGate(); v.Decision != "block" || strings.Contains(m.log(), "marker") {
-		t.Errorf("no folder: said %+v, log %s", v, m.log())
-	}
-	m.writeFile(dir, "a file where a folder should be")
-	if v := m.runGate(); v.Decision != "block" {
-		t.Errorf("a file: said %+v", v)
-	}
+	w := newGate(t)
+	w.wantBlock(true)
+	w.wantLogged("marker", 0)
+	writeFile(w, state.MarkersIn(w.projectState()).Dir, "a file where a folder should be")
+	w.wantBlock(true)
 }
 
 // newAgentGate returns a machine whose gate checks only the team.
-func newAgentGate(t testing.TB) *machine {
-	m := newGate(t)
-	m.writeConfig(`{"stop_gate":{"question_asked":"off"},"reports":{"session_end":"off"}}`)
-	return m
+func newAgentGate(t testing.TB) *world {
+	w := newGate(t)
+	w.writeConfig(`{"stop_gate":{"question_asked":"off"},"reports":{"session_end":"off"}}`)
+	return w
 }
 
-func (m *machine) writeTeam(name, config string) string {
-	path := filepath.Join(m.env["HOME"], ".claude", "teams", name, "config.json")
-	m.writeFile(path, config)
-	return path
+func (w *world) writeTeam(name, config string) string {
+	return writeFile(w, filepath.Join(w.env["HOME"], ".claude", "teams", name, "config.json"), config)
 }
 
 func TestStopGate_PersistentAgents(t *testing.T) {
@@ -471,18 +460,18 @@ func TestStopGate_PersistentAgents(t *testing.T) {
 		"an odd status is no reason": {`[{"name":"s3-heartbeat","status":{"phase":"idle"},"isActive":null}]`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newAgentGate(t)
+			w := newAgentGate(t)
 			if c.members != "" {
-				m.writeTeam("s3-live", `{"name":"s3-live","members":`+c.members+`}`)
+				w.writeTeam("s3-live", `{"name":"s3-live","members":`+c.members+`}`)
 			}
-			v := m.runGate()
-			if (v.Decision == "block") != c.block || c.block && (!strings.Contains(v.Reason, "s3-heartbeat") ||
-				!strings.Contains(v.Reason, "s3-live")) || strings.Contains(v.Reason, "AskUserQuestion") {
-				t.Errorf("said %+v", v)
+			v := w.runGate()
+			kit.Equalf(t, v.Decision == "block", c.block, "blocks: %+v", v)
+			for text, want := range map[string]bool{
+				"s3-heartbeat": c.block, "s3-live": c.block, "AskUserQuestion": false,
+			} {
+				kit.Equalf(t, strings.Contains(v.Reason, text), want, "%s in %q", text, v.Reason)
 			}
-			if log := m.log(); strings.Contains(log, "team") {
-				t.Errorf("log: %s", log)
-			}
+			w.wantLogged("team", 0)
 		})
 	}
 }
@@ -491,40 +480,38 @@ func TestStopGate_PersistentAgents(t *testing.T) {
 func TestStopGate_FindsTheTeam(t *testing.T) {
 	const here, away = `{"members":[{"name":"s3-heartbeat"}]}`, `{"members":[]}`
 	for name, c := range map[string]struct {
-		set   func(m *machine)
+		set   func(w *world)
 		block bool
 	}{
-		"by the session's id":   {func(m *machine) { m.writeTeam("s3-live-ession-1", away); m.writeTeam("s3-live", here) }, true},
-		"by the session's name": {func(m *machine) { m.writeTeam("s3-live-a7f3b9e1", away); m.writeTeam("s3-live", here) }, true},
-		"the name goes first":   {func(m *machine) { m.writeTeam("s3-live-a7f3b9e1", here); m.writeTeam("s3-live-ession-1", away) }, false},
-		"shared":                {func(m *machine) { m.writeTeam("s3-live-00000000", here); m.writeTeam("s3-live", away) }, true},
-		"own, without a file": {func(m *machine) {
-			_ = os.MkdirAll(filepath.Join(m.env["HOME"], ".claude", "teams", "s3-live-a7f3b9e1"), 0o700)
-			m.writeTeam("s3-live", away)
+		"by the session's id":   {func(w *world) { w.writeTeam("s3-live-ession-1", away); w.writeTeam("s3-live", here) }, true},
+		"by the session's name": {func(w *world) { w.writeTeam("s3-live-a7f3b9e1", away); w.writeTeam("s3-live", here) }, true},
+		"the name goes first":   {func(w *world) { w.writeTeam("s3-live-a7f3b9e1", here); w.writeTeam("s3-live-ession-1", away) }, false},
+		"shared":                {func(w *world) { w.writeTeam("s3-live-00000000", here); w.writeTeam("s3-live", away) }, true},
+		"own, without a file": {func(w *world) {
+			_ = os.MkdirAll(filepath.Join(w.env["HOME"], ".claude", "teams", "s3-live-a7f3b9e1"), 0o700)
+			w.writeTeam("s3-live", away)
 		}, true},
-		"in the configuration folder": {func(m *machine) {
-			m.env["CLAUDE_CONFIG_DIR"] = filepath.Join(m.dir, "claude")
-			m.writeFile(filepath.Join(m.env["CLAUDE_CONFIG_DIR"], "teams", "s3-live", "config.json"), away)
-			m.writeTeam("s3-live", here)
+		"in the configuration folder": {func(w *world) {
+			w.env["CLAUDE_CONFIG_DIR"] = filepath.Join(w.dir, "claude")
+			writeFile(w, filepath.Join(w.env["CLAUDE_CONFIG_DIR"], "teams", "s3-live", "config.json"), away)
+			w.writeTeam("s3-live", here)
 		}, true},
-		"configured agents": {func(m *machine) {
-			m.env["GCHAT_PERSISTENT_AGENTS"] = "night-watch"
-			m.writeTeam("s3-live",
+		"configured agents": {func(w *world) {
+			w.env["GCHAT_PERSISTENT_AGENTS"] = "night-watch"
+			w.writeTeam("s3-live",
 				here)
 		}, true},
-		"a name that leads elsewhere": {func(m *machine) {
-			m.env["CLAUDE_SESSION_ID"] = "x/../../s3"
-			m.writeFile(filepath.Join(m.env["HOME"], ".claude", "teams", "s3", "config.json"), away)
-			m.writeTeam("s3-live-x", "{}")
+		"a name that leads elsewhere": {func(w *world) {
+			w.env["CLAUDE_SESSION_ID"] = "x/../../s3"
+			writeFile(w, filepath.Join(w.env["HOME"], ".claude", "teams", "s3", "config.json"), away)
+			w.writeTeam("s3-live-x", "{}")
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newAgentGate(t)
-			m.env["CLAUDE_SESSION_ID"] = "20260221T103000Z-a7f3b9e1"
-			c.set(m)
-			if v := m.runGate("session_id", "my-session-1"); (v.Decision == "block") != c.block {
-				t.Errorf("said %+v", v)
-			}
+			w := newAgentGate(t)
+			w.env["CLAUDE_SESSION_ID"] = "20260221T103000Z-a7f3b9e1"
+			c.set(w)
+			w.wantBlock(c.block, "session_id", "my-session-1")
 		})
 	}
 }
@@ -537,14 +524,12 @@ func TestStopGate_UnreadableTeam(t *testing.T) {
 		"a pipe":     func(path string) error { return syscall.Mkfifo(path, 0o600) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newAgentGate(t)
-			path := filepath.Join(m.env["HOME"], ".claude", "teams", "s3-live", "config.json")
-			kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+			w := newAgentGate(t)
+			path := w.writeTeam("s3-live", "")
+			kit.NoError(t, os.Remove(path))
 			kit.NoError(t, put(path))
-			kit.Equal(t, m.runGate(), (gateVerdict{}))
-			if n := strings.Count(m.log(), "team not read"); n != 1 {
-				t.Errorf("%d lines in the log: %s", n, m.log())
-			}
+			kit.Equal(t, w.runGate(), (gateVerdict{}))
+			w.wantLogged("team not read", 1)
 		})
 	}
 }
@@ -560,13 +545,13 @@ func TestStopGate_JoinsItsChecks(t *testing.T) {
 		"both are off": {"off", "off", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newGate(t)
-			m.writeConfig(`{"stop_gate":{"question_asked":"` + c.question + `","persistent_agents":"` + c.agents +
+			w := newGate(t)
+			w.writeConfig(`{"stop_gate":{"question_asked":"` + c.question + `","persistent_agents":"` + c.agents +
 				`"},"reports":{"session_end":"off"}}`)
-			m.writeTeam("s3-live", `{"members":[]}`)
-			v := m.runGate()
+			w.writeTeam("s3-live", `{"members":[]}`)
+			v := w.runGate()
 			said := func(what, text string) {
-				kit.Equalf(t, (what == ""), (text == ""), "said %+v", v)
+				kit.Equalf(t, what == "", text == "", "said %+v", v)
 				for _, part := range []string{"AskUserQuestion", "s3-live", "without having asked you"} {
 					kit.Equalf(t, strings.Contains(what, part), strings.Contains(text, part), "%q: said %+v", part, v)
 				}

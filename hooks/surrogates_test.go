@@ -1,11 +1,10 @@
-package hooks_test
+package hooks
 
 import (
 	"bytes"
 	"strings"
 	"testing"
 
-	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 )
 
@@ -33,7 +32,7 @@ func TestSurrogates_ComeBackUnchanged(t *testing.T) {
 		"no answer came through":     {map[string]any{"answers": map[string]any{}}, state.Cancelled, "Your reply did not reach Claude."},
 		"one text for all questions": {map[string]any{"answers": map[string]any{}, "response": "Red HALF"}, state.Resolved, "[Answered]"},
 	} {
-		w := newWorldWithoutPoller(t)
+		w := newWorld(t)
 		w.runHook(forwardHook, withHalfSurrogate(recorded(t, "single-03-PreToolUse", "tool_input", input)))
 		q := w.question()
 		w.markPosted(q)
@@ -52,7 +51,7 @@ func TestSurrogates_ComeBackUnchanged(t *testing.T) {
 		}
 		w.runHook(answeredHook, withHalfSurrogate(recorded(t, "single-05-PostToolUse", "tool_input", input, "tool_response", c.response)))
 		q = w.question()
-		note := strings.Join(wording.NoteTexts(q, closedNote), "")
+		note := closingNote(q)
 		if q.Status != c.status || !strings.Contains(note, c.says) || strings.HasPrefix(note, "[Answered]") != (c.status == state.Resolved) {
 			t.Errorf("%s: %s, told %q", name, q.Status, note)
 		}

@@ -1,4 +1,4 @@
-package hooks_test
+package hooks
 
 import (
 	"encoding/json"
@@ -6,7 +6,9 @@ import (
 	"hash/crc32"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +20,95 @@ import (
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
+
+// Many sessions ask for permissions at once, while pollers die and Chat fails. Each
+// permission gets the decision from its own thread.
+//
+// With GCHAT_LOAD=1, ten sessions ask for six permissions each, at 60 messages a minute.
+func TestFaults_EveryPermissionIsDecided(t *testing.T) {
+	t.Parallel()
+	sessions, each, pace := 3, 2, "60000"
+	if os.Getenv("GCHAT_LOAD") != "" {
+		sessions, each, pace = 10, 6, "60"
+	}
+	x := &troubleMaker{world: newChatWorld(t), waiting: map[int]*hookProcess{}, stop: make(chan struct{})}
+	x.env["GCHAT_WRITES_PER_MINUTE"] = pace
+	x.trace.setIntercept(x.interceptBadly)
+	var beside, asking sync.WaitGroup
+	beside.Go(x.runKiller) // kills pollers only
+	beside.Go(func() {
+		replied := map[string]bool{}
+		for {
+			select {
+			case <-x.stop:
+				return
+			case <-time.After(50 * time.Millisecond):
+			}
+			for _, m := range x.messages("[Permission]") {
+				if replied[m.Name] {
+					continue
+				}
+				replied[m.Name] = true
+				command := strings.Split(m.Text, "\n```\n")[1]
+				x.sendAsUser(ann, m.Thread.Name, map[bool]string{true: "yes", false: "no, not " + command}[choiceFor(command) == 0])
+			}
+		}
+	})
+	for s := range sessions {
+		asking.Go(func() {
+			w := x.withVariables("CLAUDE_SESSION_ID", fmt.Sprintf("session-%d", s))
+			for n := range each {
+				command := fmt.Sprintf("make target-%d-%d", s, n)
+				p := w.startHook(forwardHook, permissionEvent(w, fmt.Sprintf("s-%d", s), command))
+				select {
+				case <-p.done:
+				case <-time.After(300 * time.Second):
+					x.Errorf("%s: its hook does not end", command)
+					return
+				}
+				behavior, message := readDecision(p.out.String())
+				if want := choiceFor(command) == 0; want != (behavior == "allow") || !want && message != "not "+command {
+					x.Errorf("%s: %s %q", command, behavior, message)
+				}
+				w.runHook(answeredHook, batchEvent(w, fmt.Sprintf("s-%d", s), command, message))
+			}
+		})
+	}
+	began := time.Now()
+	asking.Wait()
+	took := time.Since(began)
+	close(x.stop)
+	beside.Wait()
+	x.trace.setIntercept(nil)
+	for end := time.Now().Add(4 * time.Minute); len(x.messages("[Answered]")) < sessions*each && time.Now().Before(end); {
+		// like any hook, it starts a poller if none is left
+		x.runHook(answeredHook, namedEvent(x, "Stop", "another"))
+		time.Sleep(100 * time.Millisecond)
+	}
+	kit.Equalf(t, len(x.messages("[Answered]")), sessions*each, "notes")
+	var at []time.Time
+	for _, m := range x.messages("[") {
+		posted, _ := time.Parse(time.RFC3339Nano, m.CreateTime)
+		at = append(at, posted)
+	}
+	slices.SortFunc(at, time.Time.Compare)
+	most := 0
+	for i, from := range at {
+		n := 0
+		for _, t := range at[i:] {
+			if t.Sub(from) < time.Minute {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	t.Logf("%d decided in %s, %d pollers killed or stopped, %d requests failed, at most %d messages in a minute",
+		sessions*each, took.Round(time.Second), x.kills.Load(), x.faults.Load(), most)
+	kit.Equalf(t, len(x.messages("[Permission]")), sessions*each, "asked")
+	if pace == "60" && most > 60+13 {
+		t.Errorf("%d messages within a minute", most)
+	}
+}
 
 // troubleMaker is a run of many native questions while processes die and Chat fails.
 type troubleMaker struct {
@@ -44,7 +135,7 @@ func TestFaults_EveryQuestionIsAnsweredOnce(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("GCHAT_TROUBLE")); err == nil {
 		total, sessions = n, 20
 	}
-	x := &troubleMaker{world: newWorld(t), waiting: map[int]*hookProcess{}, stop: make(chan struct{})}
+	x := &troubleMaker{world: newChatWorld(t), waiting: map[int]*hookProcess{}, stop: make(chan struct{})}
 	x.env["GCHAT_WRITES_PER_MINUTE"] = "60000"
 	x.trace.setIntercept(x.interceptBadly)
 	var beside, asking sync.WaitGroup
@@ -83,7 +174,7 @@ func TestFaults_EveryQuestionIsAnsweredOnce(t *testing.T) {
 // labels are the choices of a person; the question decides which.
 var labels = []string{"alpha", "beta", "gamma"}
 
-func choice(question string) int { return int(crc32.ChecksumIEEE([]byte(question))) % len(labels) }
+func choiceFor(question string) int { return int(crc32.ChecksumIEEE([]byte(question))) % len(labels) }
 
 // ask has a session ask one question, as Claude Code does. It returns what Claude got:
 // the answer that the hook printed, or "by hand" if the hook died and the person answered
@@ -149,7 +240,7 @@ func (x *troubleMaker) runPerson() {
 			replied[m.Name] = true
 			for line := range strings.Lines(m.Text) {
 				if q := strings.TrimSpace(line); strings.HasPrefix(q, "Question ") {
-					x.sendAsUser(ann, m.Thread.Name, strconv.Itoa(choice(q)+1))
+					x.sendAsUser(ann, m.Thread.Name, strconv.Itoa(choiceFor(q)+1))
 				}
 			}
 		}
@@ -212,7 +303,7 @@ func (x *troubleMaker) interceptBadly(rw http.ResponseWriter, r *http.Request) b
 	done := make(chan struct{})
 	go func() { // Chat does what was asked, but the answer says otherwise
 		defer close(done)
-		x.chat.Handler().ServeHTTP(discardingWriter{http.Header{}}, r)
+		x.chat.Handler().ServeHTTP(httptest.NewRecorder(), r)
 	}()
 	<-done
 	if fault == 3 {
@@ -222,17 +313,10 @@ func (x *troubleMaker) interceptBadly(rw http.ResponseWriter, r *http.Request) b
 	return true
 }
 
-// discardingWriter takes an answer that no client gets.
-type discardingWriter struct{ header http.Header }
-
-func (d discardingWriter) Header() http.Header         { return d.header }
-func (d discardingWriter) Write(b []byte) (int, error) { return len(b), nil }
-func (d discardingWriter) WriteHeader(int)             {}
-
 // wantSettled checks what the space has of a question in the end.
 func (x *troubleMaker) wantSettled(question, told string) {
 	x.Helper()
-	if want := labels[choice(question)]; told != "by hand" && told != want {
+	if want := labels[choiceFor(question)]; told != "by hand" && told != want {
 		x.Errorf("%q: Claude was told %q, the person said %q", question, told, want)
 	}
 	thread, asked := "", 0

@@ -1,8 +1,8 @@
-package hooks_test
+package hooks
 
 import (
-	"encoding/json"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,55 +10,12 @@ import (
 	"gchat-hooks/state"
 )
 
-// newAgentWorld returns a world whose permissions are asked in Chat.
-func newAgentWorld(t *testing.T) *world {
-	w := newWorldWithoutPoller(t)
-	w.env["GOOGLE_CHAT_WEBHOOK_URL"] = "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"
-	w.env["GCHAT_ALLOWED_USERS"] = ann.Name
-	return w
-}
-
-// withMembers returns an event with some members set.
-func withMembers(t *testing.T, event []byte, kv ...any) []byte {
-	t.Helper()
-	var e map[string]any
-	kit.NoError(t, json.Unmarshal(event, &e))
-	for i := 0; i < len(kv); i += 2 {
-		e[kv[i].(string)] = kv[i+1]
-	}
-	b, err := json.Marshal(e)
-	kit.NoError(t, err)
-	return b
-}
-
-// onlyPermission returns the one permission that is recorded.
-func (w *world) onlyPermission() *state.Question {
+// startSubagentPermission has the agent a1 ask for a permission, and waits until its hook
+// waits.
+func (w *world) startSubagentPermission() (*hookProcess, *state.Question) {
 	w.Helper()
-	qs, loadErrs := state.ReadIndexedQuestions(w.getenv)
-	if len(qs) != 1 || len(loadErrs) > 0 {
-		w.Fatalf("%d records, %v", len(qs), loadErrs)
-	}
-	return qs[0]
-}
-
-// startPermission has an agent ask for a permission, and waits until its hook waits.
-func (w *world) startPermission(t *testing.T, agentID string) (*hookProcess, *state.Question) {
-	w.Helper()
-	return w.awaitOnlyPermission(w.startHook(forwardHook, withMembers(t, permissionEvent(w, "s-1", "mkdir out"), "agent_id", agentID, "agent_type", "Explore")))
-}
-
-// awaitOnlyPermission waits until a hook waits for the one question that is open.
-func (w *world) awaitOnlyPermission(p *hookProcess) (*hookProcess, *state.Question) {
-	w.Helper()
-	var q *state.Question
-	w.waitUntil("the hook", func() bool {
-		qs, _ := state.ReadIndexedQuestions(w.getenv)
-		if len(qs) == 1 {
-			q = qs[0]
-		}
-		return q != nil && state.HasWaiter(w.getenv, q.Path)
-	})
-	return p, q
+	event := permissionEvent(w, "s-1", "mkdir out")
+	return w.startWaiting(setMembers(w, event, "agent_id", "a1", "agent_type", "Explore"))
 }
 
 // A background agent's question ends with that agent's own events and with no other event
@@ -91,27 +48,23 @@ func TestSubagent_PermissionEndsByItsEvents(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newAgentWorld(t)
-			_, q := w.startPermission(t, "a1")
+			w := newPermissionWorld(t)
+			_, q := w.startSubagentPermission()
 			if !q.IsDialogHidden || q.AgentType != "Explore" {
 				t.Fatalf("hidden %v, of %q", q.IsDialogHidden, q.AgentType)
 			}
-			w.changeQuestion(q, func(q *state.Question) {
-				if name == "agent was stopped" || name == "another was stopped" {
+			if strings.HasSuffix(name, "was stopped") {
+				w.changeQuestion(q, func(q *state.Question) {
 					q.AgentTask = "help"
 					q.HandOver(q.AskedAt)
-				}
-			})
+				})
+			}
 			e := namedEvent(w, c.event, "s-1", c.kv...)
 			if c.event == "PostToolBatch" {
-				e = withMembers(t, batchEvent(w, "s-1", "mkdir out", "done"), c.kv...)
+				e = setMembers(t, batchEvent(w, "s-1", "mkdir out", "done"), c.kv...)
 			}
 			w.runHook(answeredHook, e)
-			current, err := state.LoadQuestion(q.Path)
-			kit.NoError(t, err)
-			if current.Status != c.status || current.ResolvedBy != c.by {
-				t.Errorf("%s by %q, want %s by %q", current.Status, current.ResolvedBy, c.status, c.by)
-			}
+			w.wantEnd(q, c.status, c.by)
 		})
 	}
 }
@@ -138,19 +91,15 @@ func TestSubagent_WhichDialogIsHidden(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newAgentWorld(t)
+			w := newPermissionWorld(t)
 			transcript := filepath.Join(w.dir, "projects", "shop", "s-1.jsonl")
 			writeFile(t, transcript, c.transcript)
 			if c.meta != "" {
 				writeFile(t, filepath.Join(w.dir, "projects", "shop", "s-1", "subagents", "agent-a1.meta.json"), c.meta)
 			}
-			e := withMembers(t, permissionEvent(w, "s-1", "mkdir out"), "agent_id", "a1", "transcript_path", transcript)
+			e := setMembers(t, permissionEvent(w, "s-1", "mkdir out"), "agent_id", "a1", "transcript_path", transcript)
 			w.startHook(forwardHook, e)
-			w.waitUntil("the record", func() bool {
-				qs, _ := state.ReadIndexedQuestions(w.getenv)
-				return len(qs) == 1
-			})
-			if q := w.onlyPermission(); q.IsDialogHidden != c.hidden || c.meta != "" && q.AgentTask != "help" {
+			if q := w.awaitIndexed(); q.IsDialogHidden != c.hidden || c.meta != "" && q.AgentTask != "help" {
 				t.Errorf("hidden %v, its task %q", q.IsDialogHidden, q.AgentTask)
 			}
 		})
@@ -173,17 +122,14 @@ func TestSubagent_PromptAtTheKeyboard(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newAgentWorld(t)
-			_, q := w.startPermission(t, "a1")
-			_, err := state.SessionsIn(state.UserStateDir(w.getenv)).Change("s-1", func(s *state.Session) {
+			w := newPermissionWorld(t)
+			_, q := w.startSubagentPermission()
+			w.changeSession("s-1", func(s *state.Session) {
 				s.LastTyped = &state.TypedPrompt{Text: "please  go on", TypedAt: time.Now().UTC()}
 			})
-			kit.NoError(t, err)
 			w.runHook(answeredHook, namedEvent(w, "UserPromptSubmit", "s-1", "prompt", c.prompt))
-			current, err := state.LoadQuestion(q.Path)
-			if err != nil || current.Status != state.Pending || (current.WantedInTerminalAt != nil) != c.wanted {
-				t.Errorf("%v: %s, wanted in the terminal: %v", err, current.Status, current.WantedInTerminalAt)
-			}
+			w.wantEnd(q, state.Pending, "")
+			kit.Equalf(t, w.reload(q).WantedInTerminalAt != nil, c.wanted, "wanted in the terminal")
 		})
 	}
 }
@@ -195,17 +141,15 @@ func TestSubagent_HookHandsOverByItself(t *testing.T) {
 	for name, isPosted := range map[string]bool{"in no thread": false, "in its thread": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newAgentWorld(t)
+			w := newPermissionWorld(t)
 			w.env["GCHAT_BACKGROUND_WAIT"] = "7s"
-			p, q := w.startPermission(t, "a1")
+			p, q := w.startSubagentPermission()
 			if isPosted {
 				w.markPosted(q)
 			}
 			kit.Equalf(t, p.awaitOutput(), "", "it printed")
-			current, err := state.LoadQuestion(q.Path)
-			if err != nil || current.HandedOverAt == nil || current.Status != state.Pending {
-				t.Errorf("%v: %s, handed over at %v", err, current.Status, current.HandedOverAt)
-			}
+			w.wantEnd(q, state.Pending, "")
+			kit.Equalf(t, w.reload(q).HandedOverAt != nil, true, "handed over")
 			w.wantOwedNotes(q, state.OwedNote{About: state.NoteHandedOver})
 		})
 	}
@@ -216,16 +160,13 @@ func TestSubagent_HookHandsOverByItself(t *testing.T) {
 func TestSubagent_HandedOverIsNotReported(t *testing.T) {
 	t.Parallel()
 	for _, isOver := range []bool{true, false} {
-		w := newAgentWorld(t)
-		_, q := w.startPermission(t, "a1")
+		w := newPermissionWorld(t)
+		_, q := w.startSubagentPermission()
 		if isOver {
 			w.changeQuestion(q, func(q *state.Question) { q.HandOver(time.Now()) })
 		}
-		w.runHook("gchat-notification-dispatch", namedEvent(w, "Notification", "s-1", "notification_type", "permission_prompt", "message", "x"))
-		all, err := state.OutboxIn(state.UserStateDir(w.getenv)).All()
-		if err != nil || (len(all) == 0) != isOver {
-			t.Errorf("handed over %v: %d reports, %v", isOver, len(all), err)
-		}
+		w.runHook(notifyHook, namedEvent(w, "Notification", "s-1", "notification_type", "permission_prompt", "message", "x"))
+		kit.Equalf(t, len(w.reports()) == 0, isOver, "no reports")
 	}
 }
 
@@ -234,8 +175,8 @@ func TestSubagent_HandedOverIsNotReported(t *testing.T) {
 func TestSubagent_HookEndsWhenHandedOver(t *testing.T) {
 	t.Parallel()
 	for _, isAnswered := range []bool{false, true} {
-		w := newAgentWorld(t)
-		p, q := w.startPermission(t, "a1")
+		w := newPermissionWorld(t)
+		p, q := w.startSubagentPermission()
 		w.changeQuestion(q, func(q *state.Question) {
 			if isAnswered {
 				_ = q.MoveTo(state.Answered, time.Now())
@@ -244,8 +185,6 @@ func TestSubagent_HookEndsWhenHandedOver(t *testing.T) {
 			}
 			q.HandOver(time.Now())
 		})
-		if behavior, _ := readDecision(p.awaitOutput()); (behavior == "allow") != isAnswered {
-			t.Errorf("answered %v: it printed %q", isAnswered, behavior)
-		}
+		p.wantDecision(map[bool]string{true: "allow"}[isAnswered], "")
 	}
 }

@@ -1,18 +1,58 @@
-package hooks_test
+package hooks
 
 import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 )
 
+// For the first two signals, Go ends a process with 2, which Claude Code takes for
+// "block". A hook that does not wait ignores them and finishes its work.
+func TestHook_SignalEndsWithZero(t *testing.T) {
+	for name, sig := range map[string]os.Signal{
+		"SIGQUIT": syscall.SIGQUIT, "SIGABRT": syscall.SIGABRT, "SIGTERM": syscall.SIGTERM, "SIGHUP": syscall.SIGHUP,
+	} {
+		t.Run(name+" to a waiting hook", func(t *testing.T) {
+			w := newWorld(t)
+			p, _ := w.startDialog()
+			_ = p.Process.Signal(sig)
+			kit.Equalf(t, p.awaitOutput(), "", "printed")
+		})
+		t.Run(name+" to a hook that reads its event", func(t *testing.T) {
+			w := newWorld(t)
+			in, out, err := os.Pipe()
+			kit.NoError(t, err)
+			defer out.Close()
+			p := &hookProcess{Cmd: exec.Command(os.Args[0]), w: w, done: make(chan struct{})}
+			p.Env, p.Stdin, p.Stdout, p.Stderr = append(w.environ(), hookNameVariable+"=gchat-stop-gate"), in, &p.out, &p.err
+			kit.NoError(t, p.Start())
+			go func() { _ = p.Wait(); close(p.done) }()
+			if _, err := out.WriteString(`{"half":`); err != nil {
+				t.Fatal(err)
+			}
+			w.waitUntil("the event's first half to be read", func() bool {
+				n, err := unix.IoctlGetInt(int(in.Fd()), unix.TIOCINQ)
+				return err == nil && n == 0
+			})
+			_ = p.Process.Signal(sig)
+			if _, err := out.WriteString(`0}`); err != nil {
+				t.Fatal(err)
+			}
+			kit.Equalf(t, p.awaitOutput(), "", "printed")
+		})
+	}
+}
+
 // newOddWorld returns a world whose home folder has a name that is not valid UTF-8.
 func newOddWorld(t *testing.T) *world {
-	w := newWorld(t)
+	w := newChatWorld(t)
 	home := filepath.Join(w.dir, "home\xff")
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		t.Skipf("this disk takes no such name: %v", err)
@@ -43,7 +83,7 @@ func TestHook_EndsWhereNobodyCanBeAsked(t *testing.T) {
 	}{
 		"a home folder that is no UTF-8": {newOddWorld, nil, "not valid UTF-8"},
 		"ten descriptors": {
-			func(t *testing.T) *world { return newWorld(t) },
+			func(t *testing.T) *world { return newChatWorld(t) },
 			[]string{"sh", "-c", `ulimit -n 10 && exec "$@"`, "sh"}, "too many open files",
 		},
 	} {
@@ -65,7 +105,7 @@ func TestHook_EndsWhereNobodyCanBeAsked(t *testing.T) {
 
 // A project whose name is not valid UTF-8 can have questions, too.
 func TestHook_ProjectNameIsNoUTF8(t *testing.T) {
-	w := newWorld(t)
+	w := newChatWorld(t)
 	w.env["CLAUDE_PROJECT_DIR"] = filepath.Join(w.dir, "shop\xff")
 	if err := os.MkdirAll(w.env["CLAUDE_PROJECT_DIR"], 0o700); err != nil {
 		t.Skipf("this disk takes no such name: %v", err)
@@ -73,7 +113,7 @@ func TestHook_ProjectNameIsNoUTF8(t *testing.T) {
 	w.runHook(forwardHook, recorded(w, "single-03-PreToolUse"))
 	p := w.startHook(forwardHook, recorded(w, "single-04-PermissionRequest"))
 	w.sendAsUser(ann, w.awaitThread(1), "canary")
-	kit.Equalf(t, w.readAnswers(p.awaitOutput())[singleQuestion], "Canary", "answered")
+	p.wantAnswer("Canary")
 }
 
 // Without /proc, Linux does not say where this program is.
@@ -89,8 +129,8 @@ func TestHook_RunsWithoutProc(t *testing.T) {
 		}
 		t.Skipf("/proc cannot be hidden here: %v: %s", err, out)
 	}
-	w := newWorld(t)
+	w := newChatWorld(t)
 	p := w.startHook(forwardHook, recorded(w, "single-04-PermissionRequest"), bare...)
 	w.sendAsUser(ann, w.awaitThread(1), "canary")
-	kit.Equalf(t, w.readAnswers(p.awaitOutput())[singleQuestion], "Canary", "answered")
+	p.wantAnswer("Canary")
 }

@@ -1,17 +1,13 @@
-package hooks_test
+package hooks
 
 import (
 	"fmt"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
@@ -22,12 +18,7 @@ import (
 // strace kills the real program right at them, so the test cannot miss a step.
 func killAtEachStep(t *testing.T, atLeast int64, scenario func(w *world, killCommand func(victim string) []string) (killed bool),
 	victims ...string) {
-	if _, err := exec.LookPath("strace"); err != nil {
-		if os.Getenv("GCHAT_E2E_REQUIRED") == "1" {
-			t.Fatal("strace is missing: apt-get install strace")
-		}
-		t.Skip("needs strace to kill at system calls: apt-get install strace")
-	}
+	needProgram(t, "strace")
 	killed := atomic.Int64{}
 	t.Run("steps", func(t *testing.T) {
 		for _, victim := range victims {
@@ -41,7 +32,7 @@ func killAtEachStep(t *testing.T, atLeast int64, scenario func(w *world, killCom
 						t.Parallel()
 						strace := []string{"strace", "-f", "-qq", "-b", "execve", "-o", os.DevNull, "-e", "trace=" + call,
 							"-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", call, step)}
-						if scenario(newWorld(t), func(name string) []string {
+						if scenario(newChatWorld(t), func(name string) []string {
 							if name == victim {
 								return strace
 							}
@@ -88,16 +79,14 @@ func killOnce(w *world, killCommand func(string) []string) (killed bool) {
 	kit.Equalf(w, w.readAnswers(run(forwardHook, "PermissionRequest", recorded(w, "single-04-PermissionRequest")))[singleQuestion], "Canary", "answered")
 	run(answeredHook, "PostToolUse", answeredEvent(w, "Canary"))
 	w.awaitMessage("[Answered]")
-	if q := w.question(); q.Status != state.Resolved || q.ResolvedBy != "chat" {
-		w.Errorf("at the end: %s by %s", q.Status, q.ResolvedBy)
-	}
-	w.wantPromptSentOnce()
+	w.wantEnd(w.question(), state.Resolved, "chat")
+	w.wantSentOnce()
 	return killed
 }
 
-// wantPromptSentOnce checks that the space has one question and one confirmation, and no
+// wantSentOnce checks that the space has one question and one confirmation, and no
 // other message about it.
-func (w *world) wantPromptSentOnce() {
+func (w *world) wantSentOnce() {
 	w.Helper()
 	for prefix, want := range map[string]int{
 		"[AskUserQuestion]": 1, "[Answered]": 1, "[Cancelled]": 0, "[Not used]": 0, "[Timeout]": 0,
@@ -111,13 +100,13 @@ func (w *world) wantPromptSentOnce() {
 // space, and that Claude gets the reply once.
 func TestKilledHook_DeniedReplyArrivesOnce(t *testing.T) {
 	t.Parallel()
-	killAtEachStep(t, 20, killWhileDenied, forwardHook, rewake)
+	killAtEachStep(t, 20, killWhileDenied, forwardHook, rewakeHook)
 }
 
 func killWhileDenied(w *world, killCommand func(string) []string) (killed bool) {
 	w.env["GCHAT_ASK_MODE"] = "deny"
 	pre := recorded(w, "single-03-PreToolUse")
-	wakes := w.startHook(rewake, pre, killCommand(rewake)...)
+	wakes := w.startHook(rewakeHook, pre, killCommand(rewakeHook)...)
 	ask := w.startHook(forwardHook, pre, killCommand(forwardHook)...)
 	<-ask.done
 	if strings.Contains(ask.out.String(), `"permissionDecision":"deny"`) {
@@ -129,7 +118,7 @@ func killWhileDenied(w *world, killCommand func(string) []string) (killed bool) 
 			transcript := filepath.Join(w.dir, "transcript.jsonl")
 			writeFile(w, transcript, `{"type":"user"}`)
 			session := w.question().ClaudeSessionID
-			told = w.startHook(rewake, namedEvent(w, "Stop", session, "transcript_path", transcript)).awaitWakeText()
+			told = w.startHook(rewakeHook, namedEvent(w, "Stop", session, "transcript_path", transcript)).awaitWakeText()
 		}
 		kit.Containsf(w, told, `="Canary"`, "woken with")
 	} else { // no decision: Claude Code draws the dialog
@@ -139,39 +128,12 @@ func killWhileDenied(w *world, killCommand func(string) []string) (killed bool) 
 			return slices.ContainsFunc(w.questions(), func(q *state.Question) bool { return q.Mode == state.ModeNative })
 		})
 		w.sendAsUser(ann, w.awaitThread(1), "canary")
-		kit.Equalf(w, w.readAnswers(p.awaitOutput())[singleQuestion], "Canary", "answered")
+		p.wantAnswer("Canary")
 		w.runHook(answeredHook, answeredEvent(w, "Canary"))
 		terminate(wakes) // it searches its marker for a while
 		<-wakes.done
 	}
 	w.awaitMessage("[Answered]")
-	w.wantPromptSentOnce()
+	w.wantSentOnce()
 	return killed
 }
-
-// storesAndHangs is a Chat that stores the first message and does not answer until open
-// is closed.
-func storesAndHangs(w *world, release <-chan struct{}, once *sync.Once) func(http.ResponseWriter, *http.Request) bool {
-	handler := w.chat.Handler()
-	return func(_ http.ResponseWriter, r *http.Request) (hang bool) {
-		if r.Method != http.MethodPost {
-			return false
-		}
-		once.Do(func() { hang = true })
-		if hang {
-			handler.ServeHTTP(&discardedResponse{header: http.Header{}}, r)
-			select {
-			case <-release:
-			case <-time.After(testTimeout):
-			}
-		}
-		return hang
-	}
-}
-
-// discardedResponse accepts an answer that does not reach its client.
-type discardedResponse struct{ header http.Header }
-
-func (u *discardedResponse) Header() http.Header         { return u.header }
-func (u *discardedResponse) Write(b []byte) (int, error) { return len(b), nil }
-func (u *discardedResponse) WriteHeader(int)             {}
