@@ -32,9 +32,7 @@ func TestClaudeText_NamesTheChat(t *testing.T) {
 				SubQuestions: []state.SubQuestion{{Question: "Which DB?"}}, Chat: where.chat, AnsweredBy: where.by,
 				Answers: map[string]string{"Which DB?": state.LabelDeny},
 			}
-			if text := tell(q); !strings.Contains(text, where.says) {
-				t.Errorf("%s at %s by %s: %q does not say %q", name, where.chat, where.by, text, where.says)
-			}
+			kit.Containsf(t, tell(q), where.says, "%s at %s by %s", name, where.chat, where.by)
 		}
 	}
 	q := &state.Question{Chat: page}

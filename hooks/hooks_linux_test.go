@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 )
 
@@ -34,17 +33,15 @@ func TestHook_SignalEndsWithZero(t *testing.T) {
 			p.Env, p.Stdin, p.Stdout, p.Stderr = append(w.environ(), hookNameVariable+"=gchat-stop-gate"), in, &p.out, &p.err
 			kit.NoError(t, p.Start())
 			go func() { _ = p.Wait(); close(p.done) }()
-			if _, err := out.WriteString(`{"half":`); err != nil {
-				t.Fatal(err)
-			}
+			_, err = out.WriteString(`{"half":`)
+			kit.NoError(t, err)
 			w.waitUntil("the event's first half to be read", func() bool {
 				n, err := unix.IoctlGetInt(int(in.Fd()), unix.TIOCINQ)
 				return err == nil && n == 0
 			})
 			_ = p.Process.Signal(sig)
-			if _, err := out.WriteString(`0}`); err != nil {
-				t.Fatal(err)
-			}
+			_, err = out.WriteString(`0}`)
+			kit.NoError(t, err)
 			kit.Equalf(t, p.awaitOutput(), "", "printed")
 		})
 	}
@@ -64,12 +61,8 @@ func newOddWorld(t *testing.T) *world {
 // status returns what gchat-hooks status prints.
 func (w *world) status() string {
 	w.Helper()
-	cmd := bound.Command(w, program, "status")
-	cmd.Env, cmd.Dir = w.environ(), w.env["CLAUDE_PROJECT_DIR"]
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		w.Fatalf("status: %v: %s", err, out)
-	}
+	out, err := w.programCommand("status").CombinedOutput()
+	kit.NoError(w, err)
 	return string(out)
 }
 

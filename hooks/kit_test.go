@@ -3,9 +3,7 @@ package hooks
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -352,6 +350,9 @@ const (
 	gateHook     = "gchat-stop-gate"
 )
 
+// permissionReport is how the report of a permission's dialog begins.
+const permissionReport = "[Permission] orch-epic4\nClaude waits for a permission in the terminal"
+
 // webhookURL is a webhook that no test reaches.
 const webhookURL = "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"
 
@@ -553,6 +554,12 @@ func readFile(t testing.TB, path string) string {
 	return string(content)
 }
 
+func wantNoFile(t testing.TB, path string) {
+	t.Helper()
+	_, err := os.Stat(path)
+	kit.Equalf(t, os.IsNotExist(err), true, "%s does not exist", path)
+}
+
 // writeFile writes a file, and returns its path.
 func writeFile(t testing.TB, path, content string) string {
 	t.Helper()
@@ -607,15 +614,10 @@ func reportText(r *state.Report) string {
 	return strings.TrimRight(first+" "+r.SessionName+"\n"+strings.TrimPrefix(r.About+"\n", "\n")+r.Text, "\n")
 }
 
-// session returns the record of sess-1; nil if there is none.
+// session returns the record of sess-1.
 func (w *world) session() *state.Session {
 	w.Helper()
-	s, err := w.sessions().Get("sess-1")
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	kit.NoError(w, err)
-	return s
+	return w.loadSession("sess-1")
 }
 
 // changeSession changes the record of a session, as the poller does.

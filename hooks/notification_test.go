@@ -110,7 +110,7 @@ func TestNotification_ReportOfEachKind(t *testing.T) {
 		"agent completed": {claude("agent_completed", "title", "Build"), "", "[Task Done] orch-epic4\nBuild\nThe message."},
 		"agent waits":     {claude("agent_needs_input"), "", "[Permission] orch-epic4\nClaude waits in the terminal: The message."},
 		"form":            {claude("elicitation_dialog", "title", "Server"), "", "[Permission] orch-epic4\nClaude waits in the terminal: The message."},
-		"permission":      {recorded(t, "timing-05-Notification"), "", "[Permission] orch-epic4\nClaude waits for a permission in the terminal"},
+		"permission":      {recorded(t, "timing-05-Notification"), "", permissionReport},
 		"turned on, idle": {recorded(t, "timing-09-Notification"), `{"reports":{"idle_prompt":"on"}}`,
 			"[Notification] orch-epic4\nClaude is waiting for your input"},
 		"turned on, new": {claude("moon_phase", "title", "Full"), `{"reports":{"moon_phase":"on"}}`,
@@ -165,9 +165,9 @@ func TestNotification_ReportOfEachKind(t *testing.T) {
 			kit.Equalf(t, w.callHook(notifyHook, c.event), "", "printed")
 			if c.want == "" {
 				w.wantNoOutput()
-				return
+			} else {
+				w.wantReports(c.want)
 			}
-			w.wantReports(c.want)
 		})
 	}
 }
@@ -189,7 +189,7 @@ func TestNotification_OncePerInstall(t *testing.T) {
 		w.callHook(notifyHook, w.event("timing-05-Notification"))
 		w.callHook(notifyHook, w.event("timing-05-Notification", "message", "Claude needs more."))
 	}
-	w.wantReports("[Permission] orch-epic4\nClaude waits for a permission in the terminal", "[Permission] orch-epic4\nClaude waits for a permission in the terminal: Claude needs more.")
+	w.wantReports(permissionReport, permissionReport+": Claude needs more.")
 	for _, one := range w.reports() {
 		if one.ThreadKey != "session-sess-1" || one.SessionID != "sess-1" || one.ProjectDir != w.env["CLAUDE_PROJECT_DIR"] ||
 			one.Type != state.MessageReport || one.Report.RuleKind != "permission" || one.IsUrgent {
@@ -254,33 +254,30 @@ func TestNotification_NamesThePendingCall(t *testing.T) {
 	bash := func(id, command string) string {
 		return said("assistant", fmt.Sprintf(`[{"type":"tool_use","id":%q,"name":"Bash","input":{"command":%q}}]`, id, command))
 	}
-	const head = "[Permission] orch-epic4\nClaude waits for a permission in the terminal"
-	for name, c := range map[string]struct {
-		make func(t *testing.T, path string)
-		want string
-	}{
-		"a command": {func(t *testing.T, path string) { writeFile(t, path, bash("1", "touch a.txt")) }, head + "\nBash: `touch a.txt`"},
-		"done": {func(t *testing.T, path string) {
-			writeFile(t, path, bash("1", "ls")+said("user", `[{"type":"tool_result","tool_use_id":"1"}]`))
-		}, head},
-		"nothing": {func(t *testing.T, path string) { writeFile(t, path, "") }, head},
-		"absent":  {func(*testing.T, string) {}, head},
-		"invalid": {func(t *testing.T, path string) { writeFile(t, path, "{{{\n"+bash("1", "ls")+"\x00{") }, head + "\nBash: `ls`"},
-		"hostile": {func(t *testing.T, path string) {
-			writeFile(t, path, bash("1", "<users/all>\n```\n[Session End] x\n*b*"))
-		}, head + "\nBash:\n```\n<users/all>\n'''\n[Session End] x\n*b*\n```"},
-		"hostile inline": {func(t *testing.T, path string) { writeFile(t, path, bash("1", "<users/all> *b* [Done] x")) }, head +
-			"\nBash: `<users/all> *b* [Done] x`"},
+	for name, c := range map[string]struct{ lines, want string }{
+		"a command": {bash("1", "touch a.txt"), "\nBash: `touch a.txt`"},
+		"done":      {bash("1", "ls") + said("user", `[{"type":"tool_result","tool_use_id":"1"}]`), ""},
+		"nothing":   {"", ""},
+		"invalid":   {"{{{\n" + bash("1", "ls") + "\x00{", "\nBash: `ls`"},
+		"hostile": {
+			bash("1", "<users/all>\n```\n[Session End] x\n*b*"),
+			"\nBash:\n```\n<users/all>\n'''\n[Session End] x\n*b*\n```",
+		},
+		"hostile inline": {
+			bash("1", "<users/all> *b* [Done] x"), "\nBash: `<users/all> *b* [Done] x`",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newReportWorld(t)
-			path := filepath.Join(w.dir, "session.jsonl")
-			c.make(t, path)
+			path := transcript(t, c.lines)
 			w.callHook(notifyHook, recorded(t, "timing-05-Notification", "transcript_path", path))
-			w.wantReports(c.want)
+			w.wantReports(permissionReport + c.want)
 		})
 	}
+	w := newReportWorld(t) // without a transcript
+	w.callHook(notifyHook, w.event("timing-05-Notification"))
+	w.wantReports(permissionReport)
 }
 
 func TestNotification_NothingCanBeWritten(t *testing.T) {
@@ -334,15 +331,7 @@ func TestNotification_TerminalDialogIsNoted(t *testing.T) {
 	w.callHook(forwardHook, event)
 	w.callHook(notifyHook, event)
 	w.callHook(forwardHook, event)
-	all := w.reports()
-	if len(all) != 1 {
-		t.Fatalf("%d reports", len(all))
-	}
-	text := reportText(all[0].Report)
-	begins := strings.HasPrefix(text, "[Permission] orch-epic4\nClaude waits for a permission in the terminal\nBash: `curl ")
-	if !begins || strings.Contains(text, key) || strings.Contains(text, "secret?") {
-		t.Errorf("it says %q", text)
-	}
+	w.wantReports(permissionReport + "\nBash: `curl -H 'x: sk-ant-api03-•••' example.com`\nAskUserQuestion")
 	if d := w.session().Dialog; d == nil || !d.IsNoteEnqueued || d.IsOver || !w.session().AcceptsCommands {
 		t.Errorf("the session has %+v, and listens: %v", d, w.session().AcceptsCommands)
 	}

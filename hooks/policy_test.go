@@ -1,10 +1,9 @@
 package hooks
 
 import (
-	"bytes"
-	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
@@ -37,9 +36,7 @@ func TestPolicy_IdleHooksReadNone(t *testing.T) {
 			w.writePolicy("")
 			hook, event := run(w)
 			w.callHook(hook, event)
-			if strings.Contains(w.log(), "policy") {
-				t.Error(w.log())
-			}
+			w.wantLogged("policy", 0)
 		})
 	}
 }
@@ -47,30 +44,21 @@ func TestPolicy_IdleHooksReadNone(t *testing.T) {
 // What a policy keeps in the terminal is not reported either. If a policy shows titles
 // only, a permission's report does not say what it is about.
 func TestPolicy_ReportsUnderOne(t *testing.T) {
-	const head = "[Permission] orch-epic4\nClaude waits for a permission in the terminal"
 	for name, test := range map[string]struct{ policy, want string }{
-		"none":                {`{}`, head + "\nBash: `touch a.txt`"},
-		"titles only":         {`{"titles_only": true}`, head},
+		"none":                {`{}`, permissionReport + "\nBash: `touch a.txt`"},
+		"titles only":         {`{"titles_only": true}`, permissionReport},
 		"no reports":          {`{"terminal_only": ["report"]}`, ""},
 		"no permissions":      {`{"terminal_only": ["permission"]}`, ""},
-		"no questions":        {`{"terminal_only": ["question", "plan", "next", "said"]}`, head + "\nBash: `touch a.txt`"},
+		"no questions":        {`{"terminal_only": ["question", "plan", "next", "said"]}`, permissionReport + "\nBash: `touch a.txt`"},
 		"that cannot be read": {"", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newReportWorld(t)
 			w.writePolicy(test.policy)
-			path := filepath.Join(w.dir, "session.jsonl")
-			writeFile(t, path, `{"type":"assistant","message":{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"Bash",`+
-				`"input":{"command":"touch a.txt"}}]}}`+"\n")
+			path := transcript(t, assistantLine(t, time.Now(), call("1", "Bash", map[string]any{"command": "touch a.txt"})))
 			w.callHook(notifyHook, recorded(t, "timing-05-Notification", "transcript_path", path))
-			if test.want == "" {
-				w.wantReports()
-			} else {
-				w.wantReports(test.want)
-			}
-			if strings.Contains(w.log(), "read policy") != (test.policy == "") {
-				t.Error(w.log())
-			}
+			w.wantReports(nonEmpty(test.want)...)
+			kit.Equalf(t, strings.Contains(w.log(), "read policy"), test.policy == "", "%s", w.log())
 		})
 	}
 }
@@ -81,22 +69,16 @@ func TestPolicy_StopUnderOne(t *testing.T) {
 	for policy, blocked := range map[string]bool{`{}`: true, `{"terminal_only": ["question"]}`: false, `{"terminal_only": ["plan"]}`: true} {
 		w := newGate(t)
 		w.writePolicy(policy)
-		if v := w.runGate(); (v.Decision == "block") != blocked {
-			t.Errorf("%s: %+v", policy, v)
-		}
+		w.wantBlock(blocked)
 	}
 	for policy, asks := range map[string]bool{`{}`: true, `{"terminal_only": ["next"]}`: false, ``: false} {
 		w := newReportWorld(t)
 		w.env["GCHAT_IDLE"] = "on"
 		w.writePolicy(policy)
-		h := &Hook{Env: w.getenv}
-		e, err := decode(w.event("single-07-Stop", "last_assistant_message", "Done. What next?"))
+		event := w.event("single-07-Stop", "last_assistant_message", "Done. What next?")
+		q, err := w.newHook().askNextInstruction(t.Context(), eventOf(t, event))
 		kit.NoError(t, err)
-		h.log = state.NewLog(w.getenv, "test")
-		q, err := h.askNextInstruction(t.Context(), e)
-		if err != nil || (q != nil) != asks {
-			t.Errorf("%s: %+v, %v", policy, q, err)
-		}
+		kit.Equalf(t, q != nil, asks, "%s: asks", policy)
 	}
 }
 
@@ -122,12 +104,9 @@ func TestPolicy_TerminalOnlyAsksNothing(t *testing.T) {
 			w.env["GOOGLE_CHAT_WEBHOOK_URL"], w.env["GCHAT_ASK_MODE"] = webhookURL, test.mode
 			w.writePolicy(test.policy)
 			kit.Equalf(t, w.runHook(forwardHook, test.event(w)), "", "printed")
-			if open := w.indexed(); len(open) > 0 {
-				t.Errorf("written down: %+v", open[0])
-			}
-			if told := strings.Contains(w.log(), "nothing is asked in Chat"); told != (test.policy == "{") {
-				t.Errorf("log: %s", w.log())
-			}
+			kit.Equalf(t, len(w.indexed()), 0, "records")
+			logged := strings.Contains(w.log(), "nothing is asked in Chat")
+			kit.Equalf(t, logged, test.policy == "{", "log: %s", w.log())
 		})
 	}
 }
@@ -138,10 +117,15 @@ func TestPolicy_TitlesOnlyHidesContent(t *testing.T) {
 	t.Parallel()
 	w := newChatWorld(t)
 	w.writePolicy(`{"titles_only": true}`)
-	edit := permissionEvent(w, "s-1", "")
-	edit = bytes.Replace(edit, []byte(`"tool_name":"Bash"`), []byte(`"tool_name":"Edit"`), 1)
-	edit = bytes.Replace(edit, []byte(`"command":""`), []byte(`"file_path":"hidden-word.go","old_string":"a","new_string":"tables"`), 1)
-	for _, e := range [][]byte{permissionEvent(w, "s-1", "deploy --to hidden-word"), planEvent(w, "s-1", "# hidden-word\n\nDrop the tables"), edit} {
+	edit := map[string]any{
+		"file_path": "hidden-word.go", "old_string": "a", "new_string": "tables", "description": "Run it",
+	}
+	command := permissionEvent(w, "s-1", "deploy --to hidden-word")
+	for _, e := range [][]byte{
+		command,
+		planEvent(w, "s-1", "# hidden-word\n\nDrop the tables"),
+		setMembers(w, command, "tool_name", "Edit", "tool_input", edit),
+	} {
 		p, thread := w.askPermission(e)
 		for i, reply := range []string{"more", "yes", "always", "yes, auto"} {
 			w.sendAsUser(ann, thread, reply)
@@ -159,9 +143,7 @@ func TestPolicy_TitlesOnlyHidesContent(t *testing.T) {
 		shown += m.Text + "\n"
 	}
 	for _, word := range []string{"hidden-word", "deploy", "tables", "Run it"} {
-		if strings.Contains(shown, word) {
-			t.Errorf("%s is in Chat:\n%s", word, shown)
-		}
+		kit.Equalf(t, strings.Contains(shown, word), false, "%s is in Chat:\n%s", word, shown)
 	}
 	for _, title := range []string{"Bash", "Edit", "[Plan]", "Only the terminal can allow this."} {
 		kit.Contains(t, shown, title)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,9 +30,8 @@ func (w *world) summary() (text string, turns int) {
 	s := w.session()
 	r, turns, err := buildSummary(w.Context(), w.getenv, s)
 	kit.NoError(w, err)
-	if r.Type != state.ReportSessionEnded || !r.At.Equal(s.SummaryOwedFor) {
-		w.Errorf("report %+v", r)
-	}
+	kit.Equalf(w, r.Type, state.ReportSessionEnded, "type")
+	kit.Equalf(w, r.At, s.SummaryOwedFor, "time")
 	return reportText(&r), turns
 }
 
@@ -65,9 +65,8 @@ func TestSummary_WholeSession(t *testing.T) {
 		"Commits:\n• `Fix *all* of <users/all>`\n• Add b\n1 of 3 promises verified\nEnded: the person closed it in the terminal\n" +
 		"To continue: `cd " + dir + " && claude --resume sess-1`\n\n" +
 		"Last words:\nAll **done**.\nSee `b.go`."
-	if text != want || turns != 2 {
-		t.Errorf("%d turns, got %q\nwant %q", turns, text, want)
-	}
+	kit.Equal(t, text, want)
+	kit.Equalf(t, turns, 2, "turns")
 }
 
 // After a kill between the report and the session's record, the summary is still sent
@@ -89,18 +88,11 @@ func TestSummary_IsSentOnce(t *testing.T) {
 		for range 2 {
 			kit.NoError(t, EnqueueSummary(w.Context(), w.getenv, owing))
 		}
-		if current := w.session(); !current.SummaryOwedFor.IsZero() {
-			t.Errorf("the session still owes: %+v", current)
-		}
-		summaries := 0
-		for _, r := range w.reports() {
-			if r.Report.Type == state.ReportSessionEnded {
-				summaries++
-			}
-		}
-		if summaries != turn.want {
-			t.Errorf("%+v: %d summaries", turn, summaries)
-		}
+		kit.Equalf(t, w.session().SummaryOwedFor.IsZero(), true, "no summary is owed")
+		summaries := slices.DeleteFunc(w.reports(), func(m *state.Message) bool {
+			return m.Report.Type != state.ReportSessionEnded
+		})
+		kit.Equalf(t, len(summaries), turn.want, "%+v: summaries", turn)
 	}
 }
 
@@ -140,9 +132,8 @@ func TestSummary_SaysWhatIsKnown(t *testing.T) {
 			w.changeSession("sess-1", func(s *state.Session) { c.change(w, s) })
 			want := strings.TrimSuffix("(session_end) orch-epic4\n"+c.want, "\n")
 			want = strings.ReplaceAll(want, "PROJECT", w.session().ProjectDir)
-			if text, _ := w.summary(); text != want {
-				t.Errorf("got %q\nwant %q", text, want)
-			}
+			text, _ := w.summary()
+			kit.Equal(t, text, want)
 		})
 	}
 }
@@ -191,10 +182,8 @@ func TestSummary_CountsTurns(t *testing.T) {
 		"a command for Claude Code": {one + text + prompt("<command-name>/compact</command-name>"), 1},
 		"broken lines":              {one + text + "{\"type\":\"user\"\n\x00\n" + prompt("go on") + text + `{"type":"us`, 2},
 	} {
-		path := transcript(t, c.lines)
-		if did := tallyTranscript(t.Context(), path, start); did.turns != c.want {
-			t.Errorf("%s: %d turns, want %d", name, did.turns, c.want)
-		}
+		did := tallyTranscript(t.Context(), transcript(t, c.lines), start)
+		kit.Equalf(t, did.turns, c.want, "%s: turns", name)
 	}
 }
 
@@ -207,9 +196,8 @@ func TestSummary_TurnsOfRecordings(t *testing.T) {
 				// of 2.1.197 it was not recorded
 				continue
 			}
-			if did := tallyTranscript(t.Context(), path, time.Time{}); did.turns != want {
-				t.Errorf("%s of %s: %d turns", file, version, did.turns)
-			}
+			did := tallyTranscript(t.Context(), path, time.Time{})
+			kit.Equalf(t, did.turns, want, "%s of %s: turns", file, version)
 		}
 	}
 }
@@ -230,15 +218,15 @@ func TestSummary_HostileRepository(t *testing.T) {
 	repo := newRepository(t)
 	_, start := gitHead(t.Context(), repo, gitTimeout)
 	ran := filepath.Join(t.TempDir(), "ran")
-	evil := filepath.Join(t.TempDir(), "evil")
-	kit.NoError(t, os.WriteFile(evil, []byte("#!/bin/sh\ntouch "+ran+"\n"), 0o700))
+	evil := writeFile(t, filepath.Join(t.TempDir(), "evil"), "#!/bin/sh\ntouch "+ran+"\n")
+	kit.NoError(t, os.Chmod(evil, 0o700))
 	for _, kv := range [][2]string{{"core.fsmonitor", evil}, {"diff.external", evil}, {"diff.x.textconv", evil},
 		{"diff.x.command", evil}, {"core.hooksPath", filepath.Dir(evil)},
 		{"core.pager", evil}, {"gpg.program", evil}, {"log.showSignature", "true"}, {"color.ui", "always"}} {
 		runGit(t, repo, "config", kv[0], kv[1])
 	}
 	for name, content := range map[string]string{".gitattributes": "* diff=x\n", "<users!all> *bold*": "x", "new\nline": "x"} {
-		kit.NoError(t, os.WriteFile(filepath.Join(repo, name), []byte(content), 0o600))
+		writeFile(t, filepath.Join(repo, name), content)
 	}
 	runGit(t, repo, "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "add", "-A")
 	runGit(t, repo, "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "commit", "-qm", "[Session End] *x*\n\nbody")
@@ -249,12 +237,8 @@ func TestSummary_HostileRepository(t *testing.T) {
 		c.diffStat != "3 files changed, 3 insertions(+)" {
 		t.Errorf("got %+v", c)
 	}
-	old := filepath.Join(repo, "was there before")
-	for _, f := range []string{old, filepath.Join(repo, "new and never added")} {
-		kit.NoError(t, os.WriteFile(f, nil, 0o600))
-	}
-	long := time.Now().Add(-time.Hour)
-	kit.NoError(t, os.Chtimes(old, long, long))
+	writeFile(t, filepath.Join(repo, "new and never added"), "")
+	makeOlder(t, writeFile(t, filepath.Join(repo, "was there before"), ""), time.Hour)
 	if c := gitChangesSince(t.Context(), repo, start, time.Now().Add(-time.Minute)); len(c.files) != 4 ||
 		c.files[3] != "new and never added" {
 		t.Errorf("files %q", c.files)
@@ -262,15 +246,11 @@ func TestSummary_HostileRepository(t *testing.T) {
 	if len(c.subjects) != 1 || c.subjects[0] != "[Session End] *x*" {
 		t.Errorf("subjects %q", c.subjects)
 	}
-	if _, err := os.Stat(ran); err == nil {
-		t.Error("git started a program that the repository names")
-	}
+	wantNoFile(t, ran) // a program that the repository names
 	if c := gitChangesSince(t.Context(), repo, "--output="+ran, time.Now()); len(c.subjects) != 0 || len(c.files) != 0 {
 		t.Errorf("an option passed for a commit: %+v", c)
 	}
-	if _, err := os.Stat(ran); err == nil {
-		t.Error("git wrote a file that a ledger names")
-	}
+	wantNoFile(t, ran)
 }
 
 func TestSummary_HangingGit(t *testing.T) {
@@ -315,7 +295,7 @@ func initRepository(t testing.TB, dir string) {
 
 func commitFile(t testing.TB, dir, subject, file, content string) {
 	t.Helper()
-	kit.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600))
+	writeFile(t, filepath.Join(dir, file), content)
 	runGit(t, dir, "add", "--", file)
 	runGit(t, dir, "commit", "-qm", subject)
 }
@@ -324,7 +304,6 @@ func runGit(t testing.TB, dir string, args ...string) {
 	t.Helper()
 	cmd := bound.Command(t, "git", args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("git %v: %v: %s", args, err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	kit.Equalf(t, err, nil, "git %v: %s", args, out)
 }

@@ -38,14 +38,10 @@ func TestTurnEnd_LeavesALine(t *testing.T) {
 			w := newReportWorld(t)
 			w.writeConfig(c.config)
 			w.callHook(sessionHook, w.event("single-02-UserPromptSubmit"))
-			began := len(w.reports())
+			beginning := reportText(w.reports()[0].Report)
 			w.env["TMUX_PANE"] = "%1" // the poller would type the answer, so the hook does not wait
 			w.callHook(rewakeHook, w.event("single-07-Stop", "last_assistant_message", c.said))
-			var got []string
-			for _, one := range w.reports()[began:] {
-				got = append(got, reportText(one.Report))
-			}
-			kit.Equalf(t, strings.Join(got, "|"), c.want, "told %q", got)
+			w.wantReports(nonEmpty(beginning, c.want)...)
 		})
 	}
 }

@@ -11,10 +11,6 @@ import (
 	"gchat-hooks/state"
 )
 
-func newestEntries(t testing.TB, presets ...string) []Entry {
-	return entriesOf(t, Version{2, 1, 329}, presets...)
-}
-
 // Every shape of file survives install and uninstall, and a second install changes
 // nothing.
 func TestEdit_KeepsEveryShape(t *testing.T) {
@@ -140,9 +136,6 @@ func TestEdit_KeepsAPersonsChanges(t *testing.T) {
 	}
 }
 
-// withoutBlanks returns a text without its white space.
-func withoutBlanks(s string) string { return strings.Join(strings.Fields(s), "") }
-
 // A file that cannot be understood is refused. The error names the line and shows nothing
 // that may be a secret.
 func TestEdit_RefusesBadFiles(t *testing.T) {
@@ -203,9 +196,8 @@ func TestEdit_KnowsOurCommands(t *testing.T) {
 		"# gchat-hooks hook x":                            "",
 		"/b/gchat-hooks/run hook gchat-hook":              "",
 	} {
-		if start, _ := ParseOwnCommand(command, nil); start != want {
-			t.Errorf("%q starts %q, want %q", command, start, want)
-		}
+		start, _ := ParseOwnCommand(command, nil)
+		kit.Equalf(t, start, want, "%q starts", command)
 	}
 	for _, path := range []string{"/b/gchat-hooks", "/it's a/gchat-hooks", `/a"\$b/gchat-hooks`, "/ü/gchat-hooks", "~/gchat-hooks"} {
 		if start, name := ParseOwnCommand(state.QuoteForShell(path)+" hook x", nil); start != path || name != "x" {
@@ -216,9 +208,8 @@ func TestEdit_KnowsOurCommands(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{{}, {"send", "x"}, {"hook"}, {"hook", "x", "y"}} {
-		if _, name := ParseOwnCommand("/b/gchat-hooks", args); name != "" {
-			t.Errorf("%q is ours", args)
-		}
+		_, name := ParseOwnCommand("/b/gchat-hooks", args)
+		kit.Equalf(t, name, "", "%q is", args)
 	}
 }
 
@@ -230,22 +221,22 @@ func TestEdit_AddsAndRemovesAMode(t *testing.T) {
 		"other rules": "{\n  \"permissions\": {\n    \"allow\": [\"Bash(ls)\"]\n  },\n  \"model\": \"opus\"\n}\n",
 		"tabs":        "{\n\t\"model\": \"opus\"\n}\n",
 	} {
-		in, err := setPermissionMode([]byte(file), "default", false)
-		if err != nil || !strings.Contains(string(in), `"defaultMode": "default"`) {
-			t.Errorf("%s: %s, %v", name, in, err)
-		}
-		if again, err := setPermissionMode(in, "default", false); err != nil || string(again) != string(in) {
-			t.Errorf("%s, twice: %s, %v", name, again, err)
-		}
-		if out, err := setPermissionMode(in, "default", true); err != nil || string(out) != file {
-			t.Errorf("%s, taken out: %q, want %q, %v", name, out, file, err)
-		}
+		in := setMode(t, file, false)
+		kit.Containsf(t, in, `"defaultMode": "default"`, "%s", name)
+		kit.Equalf(t, setMode(t, in, false), in, "%s, twice", name)
+		kit.Equalf(t, setMode(t, in, true), file, "%s, removed", name)
 	}
 	for _, own := range []string{`{"permissions": {"defaultMode": "acceptEdits"}}`, `{"permissions": {"defaultMode": 7}}`} {
 		for _, out := range []bool{false, true} {
-			if got, err := setPermissionMode([]byte(own), "default", out); err != nil || string(got) != own {
-				t.Errorf("a mode of the person's own, out %v: %s, %v", out, got, err)
-			}
+			kit.Equalf(t, setMode(t, own, out), own, "a mode of the person's own")
 		}
 	}
+}
+
+// setMode adds the mode default to a file, or removes it.
+func setMode(t *testing.T, file string, removes bool) string {
+	t.Helper()
+	out, err := setPermissionMode([]byte(file), "default", removes)
+	kit.NoError(t, err)
+	return string(out)
 }

@@ -1,13 +1,15 @@
 package settings
 
 import (
+	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"gchat-hooks/e2e/golden"
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/hooks"
 )
@@ -78,13 +80,10 @@ func TestHookTable_HooksOfEachPreset(t *testing.T) {
 		{[]string{"report", "approve"}, slices.Concat(approve, report[7:])},
 		{[]string{"approve", "system3"}, slices.Concat(approve, report[7:], system3[14:16])},
 	} {
-		if got := entryWords(newestEntries(t, test.presets...)); !slices.Equal(got, test.want) {
-			t.Errorf("%q:\n%s", test.presets, strings.Join(got, "\n"))
-		}
+		kit.Equalf(t, entryWords(newestEntries(t, test.presets...)), test.want, "%q", test.presets)
 	}
-	if _, err := PresetHooks("answer", "all"); err == nil || err.Error() != "no such preset: all (there are answer, approve, report, system3, wake, send)" {
-		t.Error(err)
-	}
+	_, err := PresetHooks("answer", "all")
+	wantError(t, err, "no such preset: all (there are answer, approve, report, system3, wake, send)")
 }
 
 // What an older Claude Code does not know is left out: with an unknown asyncRewake, a
@@ -128,24 +127,17 @@ func TestHookTable_FormForEachVersion(t *testing.T) {
 			}
 		}
 	}
-	err = Version{2, 1, 45}.CheckSupported()
-	if err == nil || err.Error() != "Claude Code 2.1.45 is too old: update it (`claude update`)" {
-		t.Error(err)
-	}
 }
 
 func TestHookTable_TooOldIsRefused(t *testing.T) {
-	for version, want := range map[string]string{
-		"2.1.45": "Claude Code 2.1.45 is too old: update it (`claude update`)", "1.0.99": "Claude Code 1.0.99 is too old: update it (`claude update`)",
-		"2.1.100": "Claude Code 2.1.100 is too old: update it (`claude update`)", "2.1.101": "", "2.1.197": "", "2.2.0": "", "3.0.0": "",
-	} {
+	for _, version := range []string{"2.1.45", "1.0.99", "2.1.100"} {
 		v, _ := ParseVersion(version)
-		if err := v.CheckSupported(); (err == nil) != (want == "") || err != nil && err.Error() != want {
-			t.Errorf("%s: %v, want %q", version, err, want)
-		}
+		wantError(t, v.CheckSupported(),
+			"Claude Code "+version+" is too old: update it (`claude update`)")
 	}
-	if err := (Version{}).CheckSupported(); err != nil {
-		t.Errorf("unknown: %v", err)
+	for _, version := range []string{"2.1.101", "2.1.197", "2.2.0", "3.0.0", "unknown"} {
+		v, _ := ParseVersion(version)
+		kit.NoError(t, v.CheckSupported())
 	}
 }
 
@@ -158,17 +150,21 @@ func TestHookTable_NamesExist(t *testing.T) {
 		}) bool {
 			return of.part == r.part
 		})
-		if got := partOf(hookTable[first].Event, hookTable[first].Name); got != r.part {
-			t.Errorf("%s is known by a hook of %s", r.part, got)
-		}
-		if r.part != "wake" && !hooks.IsName(r.Name) {
-			t.Errorf("no hook %s", r.Name)
-		}
+		kit.Equalf(t, partOf(hookTable[first].Event, hookTable[first].Name), r.part, "known as")
+		kit.Equalf(t, hooks.IsName(r.Name), r.part != "wake", "hook %s", r.Name)
 	}
 }
 
-func hasSameWords(a, b []Entry) bool {
-	return slices.Equal(slices.Sorted(slices.Values(entryWords(a))), slices.Sorted(slices.Values(entryWords(b))))
+// wantKept checks which hooks an upgrade keeps.
+func wantKept(t *testing.T, file File, also, want []string) {
+	t.Helper()
+	hooks, err := file.OwnHooks(also...)
+	kit.NoError(t, err)
+	kept, _ := EntriesFor("/b/gchat-hooks", Version{2, 1, 329}, hooks)
+	got, wanted := entryWords(kept), entryWords(newestEntries(t, want...))
+	slices.Sort(got)
+	slices.Sort(wanted)
+	kit.Equalf(t, got, wanted, "%q and %q", want, also)
 }
 
 // One preset replaces another, and an upgrade keeps what was chosen. That holds also if
@@ -185,15 +181,8 @@ func TestHookTable_UpgradeKeepsTheChoice(t *testing.T) {
 		if test.want == nil {
 			test.want = test.presets
 		}
-		entries := newestEntries(t, test.presets...)
-		if _, err := file.Install(entries, false); err != nil {
-			t.Fatal(err)
-		}
-		hooks, err := file.OwnHooks(test.also...)
-		kept, _ := EntriesFor("/b/gchat-hooks", Version{2, 1, 329}, hooks)
-		if err != nil || !hasSameWords(kept, newestEntries(t, test.want...)) {
-			t.Errorf("%q and %q: %v\n%s", test.presets, test.also, err, strings.Join(entryWords(kept), "\n"))
-		}
+		mustInstall(t, file, newestEntries(t, test.presets...))
+		wantKept(t, file, test.also, test.want)
 	}
 	for matcher, want := range map[string]string{"AskUserQuestion|Bash": "answer", "*": "approve"} {
 		entries := newestEntries(t, want)
@@ -202,25 +191,77 @@ func TestHookTable_UpgradeKeepsTheChoice(t *testing.T) {
 				entries[i].Matcher = matcher
 			}
 		}
-		if _, err := file.Install(entries, false); err != nil {
-			t.Fatal(err)
-		}
-		hooks, err := file.OwnHooks()
-		kept, _ := EntriesFor("/b/gchat-hooks", Version{2, 1, 329}, hooks)
-		if err != nil || !hasSameWords(kept, newestEntries(t, want)) {
-			t.Errorf("%s: %v\n%s", matcher, err, strings.Join(entryWords(kept), "\n"))
-		}
+		mustInstall(t, file, entries)
+		wantKept(t, file, nil, []string{want})
 	}
-	before, err := os.ReadFile(file.Path)
+	before := readTestFile(t, file.Path)
 	// These belong to the preset approve.
-	ofOthers := strings.Count(string(before), dialogTypes) + strings.Count(string(before), `"Elicitation"`)
-	if err != nil || strings.Count(string(before), "gchat-ask-user-forward") != 2+ofOthers {
-		t.Errorf("%v: the settings are\n%s", err, before)
+	ofOthers := strings.Count(before, dialogTypes) + strings.Count(before, `"Elicitation"`)
+	kit.Equalf(t, strings.Count(before, "gchat-ask-user-forward"), 2+ofOthers, "%s", before)
+	mustUninstall(t, file)
+	wantFiles(t, file, 0)
+}
+
+// There is a plugin for each preset, with exactly the hooks of the table. Their commands
+// are a shell's lines, which every version supports.
+func TestHookTable_PluginsHaveItsHooks(t *testing.T) {
+	var marketplace struct {
+		Plugins []struct{ Name, Source string }
 	}
-	if _, err := file.Uninstall(false); err != nil {
-		t.Fatal(err)
+	root := filepath.Join("..", "..")
+	list := readTestFile(t, filepath.Join(root, ".claude-plugin", "marketplace.json"))
+	kit.NoError(t, json.Unmarshal([]byte(list), &marketplace))
+	kit.Equalf(t, len(marketplace.Plugins), len(PresetNames()), "plugins")
+	for i, preset := range PresetNames() {
+		p := marketplace.Plugins[i]
+		if source := "./plugins/" + preset; p.Source != source || preset != "answer" && p.Name != "gchat-hooks-"+preset {
+			t.Errorf("%s is %s in %s, want %s", preset, p.Name, p.Source, source)
+		}
+		comparePlugin(t, filepath.Join(root, "plugins", preset, "hooks", "hooks.json"), preset)
 	}
-	if _, err := os.Stat(file.Path); err == nil {
-		t.Error("an uninstall left the file")
+}
+
+func comparePlugin(t *testing.T, path, preset string) {
+	t.Helper()
+	hooks, err := PresetHooks(preset)
+	kit.NoError(t, err)
+	var entries []Entry
+	for _, h := range hooks {
+		e := Entry{Event: h.Event, Matcher: h.Matcher, Command: pluginPath + " hook " + h.Name, Timeout: h.Timeout, AsyncRewake: h.WakesSession}
+		// otherwise an install beside the plugin would not be seen
+		_, name := ParseOwnCommand(e.Command, nil)
+		kit.Equalf(t, name, h.Name, "%q is known as", e.Command)
+		entries = append(entries, e)
+	}
+	want, err := Install(nil, entries)
+	kit.NoError(t, err)
+	golden.Compare(t, path, string(want))
+}
+
+// claude may be a wrapper that does other things as well.
+func TestHookTable_InstalledVersion(t *testing.T) {
+	for _, test := range []struct{ name, script, err string }{
+		{"as it is", "echo '2.1.197 (Claude Code)'", ""},
+		{"a child of it holds the pipe", "sleep 5 & echo '2.1.197 (Claude Code)'", ""},
+		{"it fails", "echo 'node 18.0.0 is too old'; exit 1", "exit status 1"},
+		{"no version", "echo hello", "prints no version"},
+		{"never", "exec sleep 60", "context deadline exceeded"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			home := t.TempDir()
+			writeTestFile(t, filepath.Join(home, ".local/bin/claude"), []byte("#!/bin/sh\n"+test.script+"\n"), 0o755)
+			t.Setenv("PATH", "/usr/bin:/bin")
+			wait := time.Minute
+			if test.name == "never" {
+				wait = 50 * time.Millisecond
+			}
+			v, err := InstalledVersion(t.Context(), func(string) string { return home }, wait)
+			if test.err != "" {
+				wantError(t, err, test.err)
+				return
+			}
+			kit.NoError(t, err)
+			kit.Equal(t, v, Version{2, 1, 197})
+		})
 	}
 }

@@ -3,16 +3,82 @@ package settings
 import (
 	"bytes"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
 )
+
+// endlessVariable makes a process of the test program install and uninstall in this home
+// until it is killed.
+const endlessVariable = "SETTINGS_TEST_ENDLESS_IN"
+
+func TestMain(m *testing.M) {
+	if home := os.Getenv(endlessVariable); home != "" {
+		f, _ := FileFor(func(name string) string { return map[string]string{"HOME": home}[name] }, User)
+		hooks, _ := PresetHooks("system3")
+		entries, _ := EntriesFor("/b/gchat-hooks", Version{2, 1, 329}, hooks)
+		os.Stdout.WriteString("begins\n")
+		for {
+			if _, err := f.Install(entries, false); err != nil {
+				panic(err)
+			}
+			if _, err := f.Uninstall(false); err != nil {
+				panic(err)
+			}
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// If it is killed at any moment, the file is the old one or the new one, and the next
+// uninstall restores what was there.
+func TestSettingsFile_KilledAtAnyMoment(t *testing.T) {
+	const content = "{\n  \"model\": \"opus\"\n}\n"
+	f := newFile(t, []byte(content))
+	with, err := Install([]byte(content), entriesOf(t, Version{2, 1, 329}, "system3"))
+	kit.NoError(t, err)
+	with = []byte(strings.ReplaceAll(string(with), "/home/me/bin/", "/b/"))
+	rounds := 40
+	if testing.Short() {
+		rounds = 5
+	}
+	var seen [2]int
+	for range rounds {
+		cmd := bound.Command(t, os.Args[0])
+		cmd.Env = []string{endlessVariable + "=" + filepath.Dir(filepath.Dir(f.Path))}
+		out, err := cmd.StdoutPipe()
+		kit.NoError(t, err)
+		kit.NoError(t, cmd.Start())
+		_, err = out.Read(make([]byte, 7))
+		kit.NoError(t, err)
+		// This does not synchronise: it kills at a random moment.
+		time.Sleep(time.Duration(rand.IntN(20_000)) * time.Microsecond)
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		switch got := readTestFile(t, f.Path); got {
+		case content:
+			seen[0]++
+		case string(with):
+			seen[1]++
+		default:
+			t.Fatalf("neither the old file nor the new one:\n%s", got)
+		}
+		mustUninstall(t, f)
+		kit.Equal(t, readTestFile(t, f.Path), content)
+	}
+	if slices.Contains(seen[:], 0) && !testing.Short() {
+		t.Errorf("the kills came at %d and %d: always at the same moment", seen[0], seen[1])
+	}
+}
 
 // newFile returns a settings file with these bytes, or none for nil, in a home of its
 // own.
@@ -27,13 +93,6 @@ func newFile(t testing.TB, content []byte) File {
 	return f
 }
 
-func writeTestFile(t testing.TB, path string, content []byte, mode os.FileMode) {
-	t.Helper()
-	kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	kit.NoError(t, os.WriteFile(path, content, mode))
-	kit.NoError(t, os.Chmod(path, mode))
-}
-
 func readTestFile(t testing.TB, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -41,17 +100,21 @@ func readTestFile(t testing.TB, path string) string {
 	return string(b)
 }
 
-// otherFiles are the names in a file's folder.
-func otherFiles(t testing.TB, f File) (names []string) {
+// wantFiles checks how many files a settings file's folder has.
+func wantFiles(t testing.TB, f File, want int) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(f.Path))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		t.Fatal(err)
+	if !errors.Is(err, os.ErrNotExist) {
+		kit.NoError(t, err)
 	}
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	return names
+	kit.Equalf(t, len(entries), want, "files: %v", entries)
+}
+
+// wantHooks checks how many hooks a change adds or removes, and what the file is then.
+func wantHooks(t testing.TB, f File, c *Change, count int, content string) {
+	t.Helper()
+	kit.Equalf(t, c.HookCount, count, "hooks")
+	kit.Equal(t, readTestFile(t, f.Path), content)
 }
 
 func mustInstall(t testing.TB, f File, entries []Entry) *Change {
@@ -73,48 +136,35 @@ func TestSettingsFile_InstallAndUninstall(t *testing.T) {
 	const content = "{\n  \"model\": \"opus\"\n}\n"
 	f := newFile(t, []byte(content))
 	c := mustInstall(t, f, newestEntries(t, "answer"))
-	if c.HookCount != 7 {
-		t.Fatalf("%d hooks", c.HookCount)
-	}
 	first := readTestFile(t, f.Path)
-	if c := mustInstall(t, f, newestEntries(t, "answer")); !c.IsEmpty() || readTestFile(t, f.Path) != first {
-		t.Error("the second install writes")
-	}
+	wantHooks(t, f, c, 7, first)
+	again := mustInstall(t, f, newestEntries(t, "answer"))
+	kit.Equalf(t, again.IsEmpty(), true, "the second install is empty")
+	kit.Equal(t, readTestFile(t, f.Path), first)
 	mustInstall(t, f, newestEntries(t, "system3", "wake"))
-	if names := otherFiles(t, f); !slices.Equal(names, []string{"settings.json"}) {
-		t.Errorf("beside it: %q", names)
-	}
-	if c := mustUninstall(t, f); c.HookCount != 23 || readTestFile(t, f.Path) != content {
-		t.Errorf("uninstall of %d hooks leaves %q", c.HookCount, readTestFile(t, f.Path))
-	}
-	if c := mustUninstall(t, f); !c.IsEmpty() || len(otherFiles(t, f)) != 1 {
-		t.Errorf("uninstall writes where nothing is ours: %q", otherFiles(t, f))
-	}
+	wantFiles(t, f, 1)
+	wantHooks(t, f, mustUninstall(t, f), 23, content)
+	kit.Equalf(t, mustUninstall(t, f).IsEmpty(), true, "the second uninstall is empty")
+	wantFiles(t, f, 1)
 
 	// A person edits it between two installs.
 	mustInstall(t, f, newestEntries(t, "answer"))
 	writeTestFile(t, f.Path, []byte(strings.Replace(readTestFile(t, f.Path), "opus", "sonnet", 1)), 0o640)
 	mustInstall(t, f, newestEntries(t, "report"))
-	if c := mustUninstall(t, f); !strings.Contains(string(c.New), "\"sonnet\"") || len(otherFiles(t, f)) != 1 {
-		t.Errorf("%s\n%q", c.New, otherFiles(t, f))
-	}
+	kit.Contains(t, string(mustUninstall(t, f).New), "\"sonnet\"")
+	wantFiles(t, f, 1)
 }
 
 func TestSettingsFile_CreatedAndRemoved(t *testing.T) {
 	f := newFile(t, nil)
-	if c := mustUninstall(t, f); c.New != nil || len(otherFiles(t, f)) > 0 {
-		t.Error("uninstall makes a file")
-	}
-	if c := mustInstall(t, f, newestEntries(t, "answer")); c.Old != nil || len(otherFiles(t, f)) != 1 {
-		t.Errorf("%+v", c)
-	}
-	if info, err := os.Stat(f.Path); err != nil || info.Mode() != 0o600 {
-		t.Errorf("%v, %v", info.Mode(), err)
-	}
+	kit.Equal(t, mustUninstall(t, f).New, nil)
+	wantFiles(t, f, 0)
+	kit.Equal(t, mustInstall(t, f, newestEntries(t, "answer")).Old, nil)
+	wantFiles(t, f, 1)
+	wantMode(t, f.Path, 0o600)
 	mustInstall(t, f, newestEntries(t, "report"))
-	if c := mustUninstall(t, f); c.New != nil || len(otherFiles(t, f)) > 0 {
-		t.Errorf("%q, left: %q", c.New, otherFiles(t, f))
-	}
+	kit.Equal(t, mustUninstall(t, f).New, nil)
+	wantFiles(t, f, 0)
 
 	// What a person wrote into a file that install created stays.
 	mustInstall(t, f, newestEntries(t, "answer"))
@@ -127,12 +177,10 @@ func TestSettingsFile_DryRunWritesNothing(t *testing.T) {
 	const content = "{\n  \"model\": \"opus\"\n}\n"
 	f := newFile(t, []byte(content))
 	c, err := f.Install(newestEntries(t, "answer"), true)
-	if err != nil || c.IsEmpty() || !strings.Contains(c.Diff(), "\n-  \"model\": \"opus\"\n+  \"model\": \"opus\",\n+  \"hooks\": {\n") {
-		t.Errorf("%v\n%s", err, c.Diff())
-	}
-	if readTestFile(t, f.Path) != content || len(otherFiles(t, f)) != 1 {
-		t.Errorf("a dry run writes: %q", otherFiles(t, f))
-	}
+	kit.NoError(t, err)
+	kit.Contains(t, c.Diff(), "\n-  \"model\": \"opus\"\n+  \"model\": \"opus\",\n+  \"hooks\": {\n")
+	kit.Equal(t, readTestFile(t, f.Path), content)
+	wantFiles(t, f, 1)
 }
 
 // A link stays a link, and its file keeps its mode.
@@ -143,20 +191,15 @@ func TestSettingsFile_LinkStays(t *testing.T) {
 	writeTestFile(t, real, []byte(content), 0o644)
 	kit.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(f.Path), 0o755), os.Symlink("../dotfiles/claude.json", f.Path)))
 	mustInstall(t, f, newestEntries(t, "answer"))
-	if got, _ := os.Readlink(f.Path); got != "../dotfiles/claude.json" || readTestFile(t, real) == content {
-		t.Errorf("the link is %q", got)
-	}
-	if info, err := os.Stat(real); err != nil || info.Mode() != 0o644 {
-		t.Errorf("mode %v", info.Mode())
-	}
+	kit.Equalf(t, readTestFile(t, real) == content, false, "nothing is installed")
+	wantMode(t, real, 0o644)
 	mustUninstall(t, f)
-	if got, _ := os.Readlink(f.Path); got != "../dotfiles/claude.json" || withoutBlanks(readTestFile(t, real)) != withoutBlanks(content) {
-		t.Errorf("%q, %q", got, readTestFile(t, real))
-	}
+	link, _ := os.Readlink(f.Path)
+	kit.Equalf(t, link, "../dotfiles/claude.json", "link")
+	kit.Equal(t, withoutBlanks(readTestFile(t, real)), withoutBlanks(content))
 	kit.NoError(t, os.Remove(real))
-	if _, err := f.Install(newestEntries(t, "answer"), false); err == nil || !strings.Contains(err.Error(), "a link to a file that does not exist") {
-		t.Error(err)
-	}
+	_, err := f.Install(newestEntries(t, "answer"), false)
+	wantError(t, err, "a link to a file that does not exist")
 }
 
 func TestSettingsFile_ModeStays(t *testing.T) {
@@ -164,60 +207,52 @@ func TestSettingsFile_ModeStays(t *testing.T) {
 		f := newFile(t, []byte("{}"))
 		kit.NoError(t, os.Chmod(f.Path, mode))
 		mustInstall(t, f, newestEntries(t, "answer"))
-		if is, err := os.Stat(f.Path); err != nil || is.Mode() != mode {
-			t.Errorf("%v became %v (%v)", mode, is.Mode(), err)
-		}
+		wantMode(t, f.Path, mode)
 	}
 }
 
 func TestSettingsFile_NotWrittenWhere(t *testing.T) {
-	t.Run("read-only", func(t *testing.T) {
-		f := newFile(t, []byte("{}"))
-		kit.NoError(t, os.Chmod(f.Path, 0o444))
-		if c, err := f.Install(newestEntries(t, "answer"), true); err != nil || c.Diff() == "" {
-			t.Errorf("what would be done is not shown: %v %+v", err, c)
-		}
-		if _, err := f.Install(newestEntries(t, "answer"), false); err == nil || !strings.Contains(err.Error(), "is read-only") {
-			t.Error(err)
-		}
-		if readTestFile(t, f.Path) != "{}" || len(otherFiles(t, f)) != 1 {
-			t.Errorf("%q", otherFiles(t, f))
-		}
-	})
-	t.Run("does not parse", func(t *testing.T) {
-		f := newFile(t, []byte("{\n  \"a\": 1\n  \"b\": 2\n}\n"))
-		_, err := f.Install(newestEntries(t, "answer"), false)
-		var bad *state.UserError
-		if !errors.As(err, &bad) || bad.Hint == "" || !strings.HasPrefix(err.Error(), f.Path+" does not parse: line 3, column 3: ") {
-			t.Error(err)
-		}
-		if _, err := f.Uninstall(false); !errors.As(err, &bad) {
-			t.Errorf("uninstall: %v", err)
-		}
-		if len(otherFiles(t, f)) != 1 {
-			t.Errorf("%q", otherFiles(t, f))
-		}
-	})
-	t.Run("a folder", func(t *testing.T) {
-		f := newFile(t, nil)
-		kit.NoError(t, os.MkdirAll(f.Path, 0o755))
-		if _, err := f.Install(newestEntries(t, "answer"), false); err == nil || !strings.Contains(err.Error(), "not a plain file") {
-			t.Error(err)
-		}
-	})
-	t.Run("a pipe", func(t *testing.T) {
-		f := newFile(t, nil)
-		kit.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(f.Path), 0o755), syscall.Mkfifo(f.Path, 0o600)))
-		if _, err := f.Install(newestEntries(t, "answer"), false); err == nil || !strings.Contains(err.Error(), "not a plain file") {
-			t.Error(err)
-		}
-	})
-	t.Run("too large", func(t *testing.T) {
-		f := newFile(t, bytes.Repeat([]byte(" "), maxFileBytes+1))
-		if _, err := f.Install(newestEntries(t, "answer"), false); err == nil || !strings.Contains(err.Error(), "larger than") {
-			t.Error(err)
-		}
-	})
+	for name, c := range map[string]struct {
+		content []byte
+		spoil   func(path string) error
+		says    string
+	}{
+		"read-only": {[]byte("{}"), func(path string) error { return os.Chmod(path, 0o444) }, "is read-only"},
+		"a folder":  {nil, func(path string) error { return os.MkdirAll(path, 0o755) }, "not a plain file"},
+		"a pipe": {nil, func(path string) error {
+			return errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), syscall.Mkfifo(path, 0o600))
+		}, "not a plain file"},
+		"too large": {bytes.Repeat([]byte(" "), maxFileBytes+1), func(string) error { return nil }, "larger than"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFile(t, c.content)
+			kit.NoError(t, c.spoil(f.Path))
+			_, err := f.Install(newestEntries(t, "answer"), false)
+			wantError(t, err, c.says)
+			wantFiles(t, f, 1)
+		})
+	}
+}
+
+// What would be done is shown where the file is read-only.
+func TestSettingsFile_ReadOnlyShowsTheChange(t *testing.T) {
+	f := newFile(t, []byte("{}"))
+	kit.NoError(t, os.Chmod(f.Path, 0o444))
+	c, err := f.Install(newestEntries(t, "answer"), true)
+	kit.NoError(t, err)
+	kit.Equalf(t, c.Diff() == "", false, "no difference")
+	kit.Equal(t, readTestFile(t, f.Path), "{}")
+}
+
+func TestSettingsFile_DoesNotParse(t *testing.T) {
+	f := newFile(t, []byte("{\n  \"a\": 1\n  \"b\": 2\n}\n"))
+	_, err := f.Install(newestEntries(t, "answer"), false)
+	var bad *state.UserError
+	kit.Equalf(t, errors.As(err, &bad) && bad.Hint != "", true, "%v has a hint", err)
+	wantError(t, err, f.Path+" does not parse: line 3, column 3: ")
+	_, err = f.Uninstall(false)
+	kit.Equalf(t, errors.As(err, &bad), true, "uninstall: %v", err)
+	wantFiles(t, f, 1)
 }
 
 func TestSettingsFile_PathOfEachScope(t *testing.T) {
@@ -235,9 +270,8 @@ func TestSettingsFile_PathOfEachScope(t *testing.T) {
 	} {
 		env["CLAUDE_CONFIG_DIR"] = test.config
 		f, err := FileFor(func(name string) string { return env[name] }, test.scope)
-		if err != nil || f.Path != test.want || f.Mode != test.mode {
-			t.Errorf("%s: %+v, %v", test.scope, f, err)
-		}
+		kit.NoError(t, err)
+		kit.Equalf(t, f, File{Path: test.want, Mode: test.mode}, "%s", test.scope)
 	}
 	if _, err := FileFor(func(string) string { return "" }, User); err == nil {
 		t.Error("a home out of nowhere")

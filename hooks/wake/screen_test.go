@@ -156,64 +156,8 @@ func TestScreen_ContextPressure(t *testing.T) {
 	}
 }
 
-func TestWakeMessage_NewLines(t *testing.T) {
-	words := func(s string) []string { return strings.Fields(s) }
-	for name, c := range map[string]struct {
-		was   []string
-		is    string
-		least int
-		want  string
-	}{
-		"the first time":        {nil, "a b c d", 2, "c d"},
-		"the first time, short": {nil, "a", 10, "a"},
-		"the first time, all":   {nil, "a b", 0, "a b"},
-		"scrolled":              {words("a b c"), "b c d e", 0, "d e"},
-		"nothing new":           {words("a b c"), "a b c", 0, ""},
-		"nothing new, context":  {words("a b c"), "a b c", 2, "b c"},
-		"in the middle":         {words("a b c"), "a x b y c", 0, "x y"},
-		"few, with context":     {words("a b c d"), "a x b c d", 3, "x c d"},
-		"said twice":            {words("ok a ok"), "ok a ok ok", 0, "ok"},
-		"all of it":             {words("a b"), "c d", 1, "c d"},
-		"an empty pane before":  {[]string{}, "a b", 0, "a b"},
-	} {
-		kit.Equalf(t, strings.Join(newLines(c.was, words(c.is), c.least), " "), c.want, "%s", name)
-	}
-}
-
 func TestScreen_LinesAreCleaned(t *testing.T) {
 	got := cleanLines([]string{"  indented", "╭──────╮", "│ boxed  text │", "", "   ", "▐▛███▜▌ logo", "red \x1b[31mtext\x1b[0m", "hid\u200bden", "trailing   "})
 	want := []string{"  indented", "boxed text", "logo", "red text", "hidden", "trailing"}
-	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-}
-
-// With deliver: chat the event is reported in Chat, instead of to the agent or as well.
-func TestWake_DeliversToChat(t *testing.T) {
-	for deliver, agents := range map[string]int{"chat": 0, "both": 1} {
-		w := newWorld(t, "warden-main", quiet)
-		w.env["GOOGLE_CHAT_WEBHOOK_URL"] = "https://chat.googleapis.com/v1/spaces/S/messages?key=k&token=t"
-		w.writeSettings("warden-main", `{"deliver":"`+deliver+`"}`)
-		w.awaitOnPane("ready")
-		w.runHook("stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", "**done** <users/all>"))
-		w.runHook("pre-tool-use-hook", recorded(t, "single-03-PreToolUse"))
-		all, _ := state.OutboxIn(w.userState()).Waiting()
-		all = slices.DeleteFunc(all, func(message *state.Message) bool { return message.Type != state.MessageReport })
-		if len(all) != 2 || len(w.wakeMessages()) != 2*agents {
-			t.Fatalf("%s: %d for Chat, %d for the agent", deliver, len(all), len(w.wakeMessages()))
-		}
-		first, second := all[0].Report, all[1].Report
-		if first.Prefix != "[Wake]" || first.SessionName != "warden-main" || first.About != "response_complete, idle" || first.Text != "**done** <users/all>" {
-			t.Errorf("Chat gets %+v", first)
-		}
-		if !strings.HasPrefix(second.Text, "```\nQuestion: Which deployment approach should we use?") || second.RuleKind != "wake" {
-			t.Errorf("Chat gets %+v", second)
-		}
-	}
-}
-
-func TestWake_NamesOfHooks(t *testing.T) {
-	if got := Names(); len(got) != 6 || slices.ContainsFunc(got, func(name string) bool { return !IsName(name) || hooks.IsName(name) }) || IsName("stop") {
-		t.Errorf("names %q", got)
-	}
+	kit.Equal(t, got, want)
 }

@@ -1,28 +1,189 @@
 package wake
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
+	"gchat-hooks/hooks"
 	"gchat-hooks/state"
 )
 
-const quiet = "echo ready; exec sleep 600"
+// runShell returns what a script prints.
+func (w *world) runShell(script string) string {
+	w.Helper()
+	cmd := bound.Command(w, "sh", "-c", script)
+	cmd.Dir = w.path("project")
+	out, err := cmd.Output()
+	kit.NoError(w, err)
+	return string(out)
+}
+
+// wantWritesOnlyIn checks that everything was written under these folders, readable by
+// this user only.
+func (w *world) wantWritesOnlyIn(dirs ...string) {
+	w.Helper()
+	kit.NoError(w, filepath.WalkDir(w.userState(), func(path string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			w.Errorf("%s is %s", path, info.Mode())
+		}
+		return err
+	}))
+	kit.NoError(w, filepath.WalkDir(w.dir, func(path string, d os.DirEntry, err error) error {
+		known := []string{"bin", "project", "registry.json", "s"}
+		rel, _ := filepath.Rel(w.dir, path)
+		first, _, _ := strings.Cut(rel, "/")
+		if err == nil && rel != "." && !slices.Contains(known, first) && !slices.ContainsFunc(dirs, func(dir string) bool { return strings.HasPrefix(path, dir) }) {
+			w.Errorf("%s was written", path)
+		}
+		return err
+	}))
+}
+
+// A person who watches has a session of the same group, and tmux names the session that
+// was used last.
+func TestWake_SessionOfAGroup(t *testing.T) {
+	w := newQuietWorld(t)
+	w.runTmux("new-session", "-d", "-t", "warden-main", "-s", "person")
+	w.runHook("stop-hook", recorded(t, "single-07-Stop"))
+	kit.Containsf(t, w.lastMessageText(), "tmux_session_name: warden-main\n", "told")
+}
+
+// A text whose blanks an event trimmed is the same text.
+func TestWake_TrimmedTextIsTheSame(t *testing.T) {
+	w := newQuietWorld(t)
+	transcript := w.path("project/t.jsonl")
+	kit.NoError(w, os.WriteFile(transcript, []byte(`{"type":"assistant","message":{"id":"m","content":[{"type":"text","text":"\n\nHello there"}]}}`+"\n"), 0o600))
+	w.runHook("stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", "Hello there"))
+	w.runHook("stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", nil, "transcript_path", transcript))
+	w.runHook("notification-idle-hook", recorded(t, "timing-09-Notification", "transcript_path", transcript))
+	kit.Equalf(t, len(w.wakeMessages()), 1, "messages")
+}
+
+// A message that a killed hook left is sent even if the next event brings nothing new.
+func TestWake_SendsWhatAKilledHookLeft(t *testing.T) {
+	w := newQuietWorld(t)
+	w.runStopWith("done") // without a poller
+	kit.NoError(w, os.WriteFile(w.path("bin/poller"), []byte("#!/bin/sh\n: > "+w.path("project/started")+"\n"), 0o700))
+	w.runHookWith(w.path("bin/poller"), "stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", "done"))
+	w.waitUntil("a poller is started", func() bool { _, err := os.Stat(w.path("project/started")); return err == nil })
+}
+
+// An agent runs the commands of its message outside of tmux. menu-driver learns from the
+// session which tmux server to use.
+func TestWake_ServerIsRemembered(t *testing.T) {
+	w := newQuietWorld(t)
+	w.runStopWith("done")
+	kit.Equal(t, state.SessionsIn(w.userState()).TmuxSockets("warden-main"), []string{w.path("s")})
+}
+
+// A hook that is killed at any step has enqueued its message, or its next event does.
+func TestWake_KilledHookSends(t *testing.T) {
+	needProgram(t, "strace")
+	self, err := os.Executable()
+	kit.NoError(t, err)
+	w := newQuietWorld(t)
+	killed := 0
+	for _, step := range []string{"flock", "linkat", "renameat,renameat2", "fsync", "unlinkat", "write", "openat"} {
+		for nth := 1; nth <= 9; nth += 2 {
+			when := nth
+			if step == "openat" {
+				when += 6 // the first ones belong to the loader and the runtime
+			}
+			text := fmt.Sprint(step, " ", nth)
+			event := recorded(t, "single-07-Stop", "last_assistant_message", text)
+			kill := fmt.Sprintf("inject=%s:signal=KILL:when=%d", step, when)
+			cmd := bound.Command(t, "strace", "-f", "-qq", "-o", os.DevNull, "-e", "trace="+step, "-e", kill, self)
+			cmd.Env = []string{hookNameVariable + "=stop-hook"}
+			for k, v := range w.env {
+				cmd.Env = append(cmd.Env, k+"="+v)
+			}
+			cmd.Stdin = bytes.NewReader(event)
+			if cmd.Run() != nil {
+				killed++
+			}
+			w.runHook("stop-hook", event)
+			told := 0
+			for _, message := range w.wakeMessages() {
+				if section(messageText(message), "CONTENT") == text {
+					told++
+				}
+			}
+			if told < 1 || told > 2 {
+				t.Errorf("killed at %s %d: told %d times", step, nth, told)
+			}
+		}
+	}
+	if killed < 8 { // how many files a hook opens depends on its threads
+		t.Errorf("only %d hooks were killed: the test does not do what it says", killed)
+	}
+}
+
+// Claude Code notifies of a question's dialog, too. The agent gets one message about it,
+// and one about each other dialog.
+func TestWake_QuestionIsSentOnce(t *testing.T) {
+	w := newWorld(t, "warden-main", readScreenFile("single-02-open"))
+	w.awaitOnPane("Esc to cancel")
+	ask, notification := recorded(t, "single-03-PreToolUse"), recorded(t, "timing-05-Notification")
+	var other map[string]any
+	kit.NoError(w, json.Unmarshal([]byte(`{"questions":[{"question":"And then?","options":[]}]}`), &other))
+	w.wantNew("a question", "pre-tool-use-hook", ask, 1)
+	w.wantNew("the notification of it", "notification-permission-hook", notification, 0)
+	w.wantNew("another question", "pre-tool-use-hook", recorded(t, "single-03-PreToolUse", "tool_input", other), 1)
+	w.wantNew("a dialog that was not told", "notification-permission-hook", notification, 1)
+	w.runTmux("respawn-pane", "-k", "-t", w.pane, "sh", "-c", readScreenFile("permission-02-open"))
+	w.awaitOnPane("git push --force")
+	w.wantNew("a tool's permission", "notification-permission-hook", notification, 1)
+	kit.Containsf(t, w.lastContent(), "rm -rf build && git push --force", "told")
+}
+
+// With deliver: chat the event is reported in Chat, instead of to the agent or as well.
+func TestWake_DeliversToChat(t *testing.T) {
+	for deliver, agents := range map[string]int{"chat": 0, "both": 1} {
+		w := newQuietWorld(t)
+		w.env["GOOGLE_CHAT_WEBHOOK_URL"] = "https://chat.googleapis.com/v1/spaces/S/messages?key=k&token=t"
+		w.writeSettings("warden-main", `{"deliver":"`+deliver+`"}`)
+		w.awaitOnPane("ready")
+		w.runHook("stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", "**done** <users/all>"))
+		w.runHook("pre-tool-use-hook", recorded(t, "single-03-PreToolUse"))
+		all, _ := state.OutboxIn(w.userState()).Waiting()
+		all = slices.DeleteFunc(all, func(message *state.Message) bool { return message.Type != state.MessageReport })
+		if len(all) != 2 || len(w.wakeMessages()) != 2*agents {
+			t.Fatalf("%s: %d for Chat, %d for the agent", deliver, len(all), len(w.wakeMessages()))
+		}
+		first, second := all[0].Report, all[1].Report
+		if first.Prefix != "[Wake]" || first.SessionName != "warden-main" || first.About != "response_complete, idle" || first.Text != "**done** <users/all>" {
+			t.Errorf("Chat gets %+v", first)
+		}
+		if !strings.HasPrefix(second.Text, "```\nQuestion: Which deployment approach should we use?") || second.RuleKind != "wake" {
+			t.Errorf("Chat gets %+v", second)
+		}
+	}
+}
+
+func TestWake_NamesOfHooks(t *testing.T) {
+	if got := Names(); len(got) != 6 || slices.ContainsFunc(got, func(name string) bool { return !IsName(name) || hooks.IsName(name) }) || IsName("stop") {
+		t.Errorf("names %q", got)
+	}
+}
 
 // If a hook is not meant, it sends nothing and leaves nothing behind.
 func TestWake_IrrelevantEvents(t *testing.T) {
-	w := newWorld(t, "warden-main", quiet)
-	w.awaitOnPane("ready")
+	w := newQuietWorld(t)
 	stop := recorded(t, "single-07-Stop")
 	for name, c := range map[string]struct {
 		hook    string
@@ -42,30 +203,25 @@ func TestWake_IrrelevantEvents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := *w
 			w.T = t
-			w.env = map[string]string{}
-			for k, v := range map[string]string{"HOME": t.TempDir(), "GCHAT_WAKE_REGISTRY": filepath.Join(t.TempDir(), "r.json"), "PATH": os.Getenv("PATH"), "TMUX": w.path("s") + ",1,0", "TMUX_PANE": w.pane} {
-				w.env[k] = v
+			w.env = map[string]string{
+				"HOME": t.TempDir(), "GCHAT_WAKE_REGISTRY": filepath.Join(t.TempDir(), "r.json"),
+				"PATH": os.Getenv("PATH"), "TMUX": w.path("s") + ",1,0", "TMUX_PANE": w.pane,
 			}
-			for k, v := range c.env {
-				w.env[k] = v
-			}
-			w.must(os.WriteFile(w.env["GCHAT_WAKE_REGISTRY"], []byte(`{"agents":[`+agentJSON("zarden", c.session, "")+`]}`), 0o600))
+			maps.Copy(w.env, c.env)
+			kit.NoError(w, os.WriteFile(w.env["GCHAT_WAKE_REGISTRY"], []byte(`{"agents":[`+agentJSON("zarden", c.session, "")+`]}`), 0o600))
 			kit.Equalf(t, w.runHook(c.hook, c.event), "", "printed")
 			kit.Equalf(t, len(w.wakeMessages()), 0, "messages")
-			if log, _ := os.ReadFile(state.LogPath(w.getenv)); len(log) > 0 {
-				t.Errorf("not silent: %s", log)
-			}
-			if dirs, _ := filepath.Glob(filepath.Join(w.userState(), "wake", "sessions", "*")); len(dirs) > 0 {
-				t.Errorf("left %q", dirs)
-			}
+			log, _ := os.ReadFile(state.LogPath(w.getenv))
+			kit.Equalf(t, string(log), "", "log")
+			left, _ := filepath.Glob(filepath.Join(w.userState(), "wake", "sessions", "*"))
+			kit.Equalf(t, left, nil, "left files")
 		})
 	}
 }
 
 // An event without a name counts as the hook's own event.
 func TestWake_UnnamedEvent(t *testing.T) {
-	w := newWorld(t, "warden-main", quiet)
-	w.awaitOnPane("ready")
+	w := newQuietWorld(t)
 	for i, c := range []struct {
 		hook, event, trigger string
 		name                 any
@@ -75,28 +231,22 @@ func TestWake_UnnamedEvent(t *testing.T) {
 		{"session-end-hook", "timing-10-SessionEnd", "session_end", nil}, {"pre-compact-hook", "timing-10-SessionEnd", "pre_compact", nil},
 	} {
 		w.writeSettings("warden-main", `{"dedup_enabled":false}`)
-		w.runHook(c.hook, recorded(t, c.event, "hook_event_name", c.name))
-		if all := w.wakeMessages(); len(all) != i+1 || all[i].Wake.Trigger != c.trigger {
-			t.Fatalf("%s: %d messages\n%s", c.hook, len(all), w.errorLines())
-		}
+		w.wantNew(c.hook, c.hook, recorded(t, c.event, "hook_event_name", c.name), 1)
+		kit.Equalf(t, w.wakeMessages()[i].Wake.Trigger, c.trigger, "%s", c.hook)
 	}
-	w.runHook("stop-hook", []byte(`{"last_assistant_message":"words"}`))
-	if all := w.wakeMessages(); len(all) != 7 || section(w.lastMessageText(), "CONTENT") != "words" {
-		t.Errorf("%d messages\n%s", len(all), w.errorLines())
-	}
+	w.wantNew("its text", "stop-hook", []byte(`{"last_assistant_message":"words"}`), 1)
+	kit.Equal(t, w.lastContent(), "words")
 	// What stops an event that has a name stops one that has none, too.
-	w.runHook("stop-hook", []byte(`{"stop_hook_active":true}`))
-	w.runHook("pre-tool-use-hook", []byte(`{"tool_name":"Bash"}`))
-	w.runHook("notification-idle-hook", []byte(`{"notification_type":"permission_prompt"}`))
-	if all := w.wakeMessages(); len(all) != 7 || w.errorLines() != "" {
-		t.Errorf("%d messages\n%s", len(all), w.errorLines())
-	}
+	w.wantNew("sent back", "stop-hook", []byte(`{"stop_hook_active":true}`), 0)
+	w.wantNew("another tool", "pre-tool-use-hook", []byte(`{"tool_name":"Bash"}`), 0)
+	dialog := []byte(`{"notification_type":"permission_prompt"}`)
+	w.wantNew("a dialog", "notification-idle-hook", dialog, 0)
+	kit.Equalf(t, w.errorLines(), "", "log")
 }
 
 // If no other hook is registered, this one records what status says about a session.
 func TestWake_RecordsTheSession(t *testing.T) {
-	w := newWorld(t, "warden-main", quiet)
-	w.awaitOnPane("ready")
+	w := newQuietWorld(t)
 	w.runHook("stop-hook", recorded(t, "single-07-Stop"))
 	project, _ := filepath.Abs(state.ProjectDir(w.getenv))
 	all, _ := state.SessionsIn(w.userState()).All()
@@ -111,13 +261,6 @@ func TestWake_KnownTextIsNotRepeated(t *testing.T) {
 	w.awaitOnPane("ready")
 	said := func(text string) []byte { return recorded(t, "single-07-Stop", "last_assistant_message", text) }
 	idle := recorded(t, "timing-09-Notification")
-	step := func(what, hook string, event []byte, want int) {
-		t.Helper()
-		before := len(w.wakeMessages())
-		if w.runHook(hook, event); len(w.wakeMessages())-before != want {
-			t.Errorf("%s: %d messages, want %d", what, len(w.wakeMessages())-before, want)
-		}
-	}
 	typed := 0
 	typing := func() {
 		typed++
@@ -127,26 +270,24 @@ func TestWake_KnownTextIsNotRepeated(t *testing.T) {
 			return strings.Count(w.runTmux("capture-pane", "-p", "-t", w.pane), fmt.Sprintf("typed %d", typed)) == 2
 		})
 	}
-	step("the first", "stop-hook", said("one"), 1)
-	step("the same", "stop-hook", said("one"), 0)
-	step("idle after it", "notification-idle-hook", idle, 0)
-	step("other words", "stop-hook", said("two"), 1)
+	w.wantNew("the first", "stop-hook", said("one"), 1)
+	w.wantNew("the same", "stop-hook", said("one"), 0)
+	w.wantNew("idle after it", "notification-idle-hook", idle, 0)
+	w.wantNew("other words", "stop-hook", said("two"), 1)
 	typing()
-	step("the same words, another screen", "stop-hook", said("two"), 1)
+	w.wantNew("the same words, another screen", "stop-hook", said("two"), 1)
 	typing()
-	step("idle, another screen", "notification-idle-hook", idle, 1)
-	if last := w.lastMessageText(); !strings.Contains(section(last, "CONTENT"), "typed 2") {
-		t.Errorf("told\n%s", last)
-	}
-	step("words after the screen was told", "stop-hook", said("three"), 1)
-	step("the end is always told", "session-end-hook", recorded(t, "timing-10-SessionEnd"), 1)
+	w.wantNew("idle, another screen", "notification-idle-hook", idle, 1)
+	kit.Contains(t, w.lastContent(), "typed 2")
+	w.wantNew("words after the screen was told", "stop-hook", said("three"), 1)
+	w.wantNew("the end is always told", "session-end-hook", recorded(t, "timing-10-SessionEnd"), 1)
 	ask := recorded(t, "single-03-PreToolUse")
-	step("a question", "pre-tool-use-hook", ask, 1)
-	step("from a second install", "pre-tool-use-hook", ask, 0)
-	step("asked again", "pre-tool-use-hook", recorded(t, "single-03-PreToolUse", "tool_use_id", "other"), 1)
+	w.wantNew("a question", "pre-tool-use-hook", ask, 1)
+	w.wantNew("from a second install", "pre-tool-use-hook", ask, 0)
+	w.wantNew("asked again", "pre-tool-use-hook", recorded(t, "single-03-PreToolUse", "tool_use_id", "other"), 1)
 	w.writeSettings("warden-main", `{"dedup_enabled":false}`)
-	step("without dedup", "stop-hook", said("three"), 1)
-	step("without dedup again", "stop-hook", said("three"), 1)
+	w.wantNew("without dedup", "stop-hook", said("three"), 1)
+	w.wantNew("without dedup again", "stop-hook", said("three"), 1)
 
 	type logLine struct {
 		State, Pressure, Outcome, Trigger string
@@ -157,7 +298,7 @@ func TestWake_KnownTextIsNotRepeated(t *testing.T) {
 	var fires []logLine
 	for line := range strings.Lines(w.infoLines()) {
 		var f logLine
-		w.must(json.Unmarshal([]byte(line), &f))
+		kit.NoError(w, json.Unmarshal([]byte(line), &f))
 		if f.State == "" || f.Pressure != "unknown" || f.Content == "" || f.DurationMS <= 0 || f.AgentID != "warden" {
 			t.Errorf("log line %s", line)
 		}
@@ -219,14 +360,8 @@ func TestWake_AnySessionName(t *testing.T) {
 		name = w.runTmux("display-message", "-p", "-t", w.pane, "#{session_name}")
 		b, _ := json.Marshal(name)
 		w.writeRegistry(`{"agents":[{"agent_id":"a","tmux_session_name":` + string(b) + `,"openclaw_session_id":"x","hook_settings":{"dedup_enabled":false}}]}`)
-		before := len(w.wakeMessages())
-		w.runHook("stop-hook", recorded(t, "single-07-Stop"))
-		all := w.wakeMessages()
-		if len(all) != before+1 {
-			t.Errorf("%q: %d messages", name, len(all)-before)
-			continue
-		}
-		message := messageText(all[before])
+		w.wantNew(name, "stop-hook", recorded(t, "single-07-Stop"), 1)
+		message := w.lastMessageText()
 		kit.Containsf(t, message, "tmux_session_name: "+name+"\n", "%q", name)
 		// The actions are commands for a shell, which has to produce the name unchanged.
 		action := strings.Split(section(message, "AVAILABLE ACTIONS"), "\n")[6]
@@ -238,102 +373,27 @@ func TestWake_AnySessionName(t *testing.T) {
 	w.wantWritesOnlyIn(w.path("home"))
 }
 
-func TestRegistry_FindsTheAgent(t *testing.T) {
-	for name, c := range map[string]struct{ registry, session, want string }{
-		"exact":                        {`{"agents":[{"agent_id":"a","tmux_session_name":"a-main"},{"agent_id":"b","tmux_session_name":"x"}]}`, "x", "b"},
-		"by the agent's id":            {`{"agents":[{"agent_id":"a","tmux_session_name":"zzz"}]}`, "a-main-2", "a"},
-		"the id alone is no beginning": {`{"agents":[{"agent_id":"a"}]}`, "a", ""},
-		"another word":                 {`{"agents":[{"agent_id":"a"}]}`, "ab-main", ""},
-		"the longest":                  {`{"agents":[{"agent_id":"a"},{"agent_id":"a-b"},{"agent_id":"a-b-c-d"}]}`, "a-b-c", "a-b"},
-		"exact before longest":         {`{"agents":[{"agent_id":"a-b"},{"agent_id":"q","tmux_session_name":"a-b-c"}]}`, "a-b-c", "q"},
-		"disabled":                     {`{"agents":[{"agent_id":"a","enabled":false,"tmux_session_name":"a-x"},{"agent_id":"q"}]}`, "a-x", ""},
-		"disabled twin":                {`{"agents":[{"agent_id":"a","enabled":false,"tmux_session_name":"x"},{"agent_id":"b","tmux_session_name":"x"}]}`, "x", "b"},
-		"twins":                        {`{"agents":[{"agent_id":"a","tmux_session_name":"x"},{"agent_id":"b","tmux_session_name":"x"}]}`, "x", "a"},
-		"odd entries":                  {`{"agents":[null,3,"x",[],{"agent_id":7},{"tmux_session_name":"x"},{"agent_id":"b","tmux_session_name":["x"]},{"agent_id":"c","tmux_session_name":"x"}]}`, "x", "x"},
-		"no id, exact":                 {`{"agents":[{"agent_id":"a","tmux_session_name":"y"},{"tmux_session_name":"x"}]}`, "x", "x"},
-		"no id is no beginning":        {`{"agents":[{"tmux_session_name":"x"}]}`, "x-main", ""},
-		"no id, disabled":              {`{"agents":[{"tmux_session_name":"x","enabled":false}]}`, "x", ""},
-		"no id, no session":            {`{"agents":[{"enabled":true}]}`, "", ""},
-		"twins, one to nobody":         {`{"agents":[{"agent_id":"a","tmux_session_name":"x","openclaw_session_id":""},{"agent_id":"b","tmux_session_name":"x","openclaw_session_id":"1"}]}`, "x", "b"},
-		"twins, one to Chat":           {`{"agents":[{"agent_id":"a","tmux_session_name":"x","hook_settings":{"deliver":"chat"}},{"agent_id":"b","tmux_session_name":"x","openclaw_session_id":"1"}]}`, "x", "a"},
-		"twins, the usable one is off": {`{"agents":[{"agent_id":"a","tmux_session_name":"x"},{"agent_id":"b","enabled":false,"tmux_session_name":"x","openclaw_session_id":"1"}]}`, "x", "a"},
-		"a byte order mark":            {"\xef\xbb\xbf" + `{"agents":[{"agent_id":"a","tmux_session_name":"x"}]}`, "x", "a"},
-		"no agents":                    {`{}`, "x", ""},
-		"null":                         {`{"agents":null,"hook_settings":null}`, "x", ""},
-	} {
-		r, err := parseRegistry([]byte(c.registry))
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		a, ok := r.agentForSession(c.session)
-		if ok != (c.want != "") || ok && a.id != c.want {
-			t.Errorf("%s: %q %v, want %q", name, a.id, ok, c.want)
-		}
-	}
-	r, err := parseRegistry([]byte(`{"agents":[{"agent_id":"a"},{"agent_id":"a","openclaw_session_id":"1"}]}`))
-	kit.NoError(t, err)
-	if a, _ := r.agentForSession("a-main"); a.openclawSession != "1" {
-		t.Errorf("of two with one id: %+v", a)
-	}
-	for _, off := range []string{"false", "0", "null", "[]", `"no"`, `"false"`, `"off"`, `"No"`, `"OFF"`, `""`, `"0"`, `1`, `"yes"`} {
-		r, err := parseRegistry([]byte(`{"agents":[{"agent_id":"a","tmux_session_name":"x","enabled":` + off + `}]}`))
-		kit.NoError(t, err)
-		if _, ok := r.agentForSession("x"); ok || (len(r.problems) == 1) == (off == "false") {
-			t.Errorf("enabled: %s: %v %q", off, ok, r.problems)
-		}
-	}
-	for _, broken := range []string{"", "{", "null", "[]", `"x"`, "null x", `{"agents":{}}`, `{"agents":3}`} {
-		if _, err := parseRegistry([]byte(broken)); err == nil || strings.Contains(err.Error(), "Go ") || strings.Contains(err.Error(), "struct") {
-			t.Errorf("%q: %v", broken, err)
-		}
-	}
-}
-
-func TestRegistry_ReadsSettings(t *testing.T) {
-	r, err := parseRegistry([]byte(`{"hook_settings":{"pane_capture_lines":7,"hook_mode":"bidirectional","transcript_extract_chars":30,"other":1},
-		"agents":[{"agent_id":"a","hook_settings":{"pane_capture_lines":9,"min_context_lines":0,"dedup_enabled":false,"deliver":"both"}},
-		{"agent_id":"b","hook_settings":{"pane_capture_lines":"many","hook_mode":"x","dedup_enabled":1,"context_pressure_threshold":-4,"min_context_lines":1.5e9,"deliver":"fax"}},
-		{"agent_id":"c","hook_settings":[]}, {"agent_id":"d","hook_settings":{"deliver":"chat","transcript_extract_chars":2000000000}}]}`))
-	kit.NoError(t, err)
-	global := defaultSettings
-	global.paneLines, global.isBidirectional, global.transcriptChars = 7, true, 30
-	a, d := global, global
-	a.paneLines, a.minPaneLines, a.skipsKnown, a.toChat = 9, 0, false, true
-	d.toAgent, d.toChat, d.transcriptChars = false, true, maxMessageChars
-	for i, want := range []settings{a, global, global, d} {
-		kit.Equalf(t, r.agents[i].settings, want, "agent %d", i)
-	}
-	kit.Equalf(t, len(r.problems), 7, "problems: %q", r.problems)
-}
-
 // Whatever is wrong with what a hook reads, it ends with 0 and logs that once.
 func TestWake_BadInputIsLoggedOnce(t *testing.T) {
-	w := newWorld(t, "warden-main", quiet)
-	w.awaitOnPane("ready")
+	w := newQuietWorld(t)
 	good, err := os.ReadFile(w.path("registry.json"))
-	w.must(err)
+	kit.NoError(w, err)
 	stop := recorded(t, "single-07-Stop")
 	lines := func() int { return strings.Count(w.errorLines(), "\n") }
 	step := func(what string, event []byte, messages, logged int) {
 		t.Helper()
-		sent, said := len(w.wakeMessages()), lines()
-		w.runHook("stop-hook", event)
-		if n := len(w.wakeMessages()) - sent; n != messages {
-			t.Errorf("%s: %d messages, want %d", what, n, messages)
-		}
-		if n := lines() - said; n != logged {
-			t.Errorf("%s: %d lines in the log, want %d:\n%s", what, n, logged, w.errorLines())
-		}
+		before := lines()
+		w.wantNew(what, "stop-hook", event, messages)
+		kit.Equalf(t, lines()-before, logged, "%s: lines in the log:\n%s", what, w.errorLines())
 	}
-	w.must(os.Remove(w.path("registry.json")))
+	kit.NoError(w, os.Remove(w.path("registry.json")))
 	step("no registry", stop, 0, 1)
 	w.writeRegistry("{")
 	step("a broken registry at first", stop, 0, 1)
-	w.must(os.Remove(w.path("registry.json")))
-	w.must(syscall.Mkfifo(w.path("registry.json"), 0o600))
+	kit.NoError(w, os.Remove(w.path("registry.json")))
+	kit.NoError(w, syscall.Mkfifo(w.path("registry.json"), 0o600))
 	step("a pipe for a registry", stop, 0, 1)
-	w.must(os.Remove(w.path("registry.json")))
+	kit.NoError(w, os.Remove(w.path("registry.json")))
 	w.writeRegistry(string(good))
 	step("mended", stop, 1, 0)
 	w.writeRegistry(string(good[:len(good)/2]))
@@ -348,9 +408,9 @@ func TestWake_BadInputIsLoggedOnce(t *testing.T) {
 	step("disabled in a word", recorded(t, "single-07-Stop", "last_assistant_message", "to nobody"), 0, 1)
 	w.writeRegistry(`{"agents":[{"tmux_session_name":"warden-main","openclaw_session_id":"1"}]}`)
 	step("no agent_id", recorded(t, "single-07-Stop", "last_assistant_message", "to the session"), 1, 0)
-	if all := w.wakeMessages(); all[len(all)-1].Wake.AgentName != "warden-main" || !strings.Contains(w.lastMessageText(), "agent_id: warden-main\n") {
-		t.Errorf("told\n%s", w.lastMessageText())
-	}
+	all := w.wakeMessages()
+	kit.Equalf(t, all[len(all)-1].Wake.AgentName, "warden-main", "agent")
+	kit.Contains(t, w.lastMessageText(), "agent_id: warden-main\n")
 	w.writeRegistry(string(good))
 	step("told when it is known whom", recorded(t, "single-07-Stop", "last_assistant_message", "to nobody"), 1, 0)
 	for _, odd := range []string{``, `{`, `[]`, `{"hook_event_name":7}`} {
@@ -361,81 +421,21 @@ func TestWake_BadInputIsLoggedOnce(t *testing.T) {
 	step("a folder for a transcript", recorded(t, "single-07-Stop", "last_assistant_message", nil, "transcript_path", t.TempDir()), 0, 1)
 	w.runTmux("kill-server")
 	step("tmux is gone", recorded(t, "single-07-Stop", "last_assistant_message", "and yet"), 1, 1)
-	if m := w.lastMessageText(); !strings.Contains(m, "[CONTENT]\nand yet\n") || !strings.Contains(m, "state: error") {
-		t.Errorf("told\n%s", m)
-	}
+	kit.Equal(t, w.lastContent(), "and yet")
+	kit.Contains(t, w.lastMessageText(), "state: error")
 	step("tmux is gone, and the session unknown", recorded(t, "single-07-Stop", "session_id", "another"), 0, 1)
 }
 
 // A tmux that hangs is not waited for.
 func TestWake_HangingTmux(t *testing.T) {
-	w := newWorld(t, "warden-main", quiet)
-	w.awaitOnPane("ready")
+	w := newQuietWorld(t)
 	w.runHook("stop-hook", recorded(t, "single-07-Stop"))
 	var pid int
 	_, err := fmt.Sscan(w.runTmux("display-message", "-p", "#{pid}"), &pid)
-	w.must(err)
-	w.must(syscall.Kill(pid, syscall.SIGSTOP))
+	kit.NoError(w, err)
+	kit.NoError(w, syscall.Kill(pid, syscall.SIGSTOP))
 	defer func() { _ = syscall.Kill(pid, syscall.SIGCONT) }()
 	w.runHook("stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", "while it hangs"))
-	if m := w.wakeMessages(); len(m) != 2 || section(w.lastMessageText(), "CONTENT") != "while it hangs" {
-		t.Errorf("%d messages", len(m))
-	}
-}
-
-func TestWakeMessage_TextIsCut(t *testing.T) {
-	for _, c := range []struct {
-		s    string
-		n    int
-		want string
-	}{{"", 3, ""}, {"abc", 3, "abc"}, {"abcd", 3, "bcd"}, {"äöü", 2, "öü"}, {"🙂🙃", 1, "🙃"}} {
-		kit.Equalf(t, lastChars(c.s, c.n), c.want, "%q to %d", c.s, c.n)
-	}
-	kit.Equal(t, firstChars("🙂🙃", 1), "🙂")
-}
-
-// The table in docs/openclaw.md matches the code that reads the settings: the same
-// members, their defaults, and a value that each of them refuses.
-func TestRegistry_SettingsPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/openclaw.md")
-	kit.NoError(t, err)
-	code, err := os.ReadFile("registry.go")
-	kit.NoError(t, err)
-	unknown := map[string]bool{}
-	for _, m := range regexp.MustCompile(`in\["(\w+_\w+|deliver)"\]|\{"(\w+)", &s\.`).FindAllStringSubmatch(string(code), -1) {
-		unknown[m[1]+m[2]] = true
-	}
-	for _, entry := range []string{"agent_id", "tmux_session_name", "openclaw_session_id", "hook_settings"} {
-		delete(unknown, entry)
-	}
-	rows := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| `(\\w+)` \\|").FindAllStringSubmatch(string(page), -1)
-	for _, row := range rows {
-		name, value := row[1], row[2]
-		delete(unknown, name)
-		if !json.Valid([]byte(value)) {
-			value = strconv.Quote(value)
-		}
-		with := func(value string) (settings, []string) {
-			r := &registry{}
-			return r.readSettings(defaultSettings, json.RawMessage(fmt.Sprintf(`{%q: %s}`, name, value)), "here"), r.problems
-		}
-		if is, problems := with(value); is != defaultSettings || len(problems) > 0 {
-			t.Errorf("%s: %s is not its default: %+v %q", name, value, is, problems)
-		}
-		if _, problems := with(`"nonsense"`); len(problems) != 1 || !strings.HasPrefix(problems[0], "here."+name+" is not") {
-			t.Errorf("%s: nonsense is not refused: %q", name, problems)
-		}
-	}
-	for _, example := range regexp.MustCompile(`"hook_settings": (\{[^}]*\})`).FindAllStringSubmatch(string(page), -1) {
-		set, ok := objectMembers([]byte(example[1]))
-		for name := range set {
-			ok = ok && slices.ContainsFunc(rows, func(row []string) bool { return row[1] == name })
-		}
-		if !ok {
-			t.Errorf("the page shows %s", example[1])
-		}
-	}
-	if len(rows) != 8 || len(unknown) > 0 {
-		t.Errorf("%d rows; the code also reads %v", len(rows), unknown)
-	}
+	kit.Equalf(t, len(w.wakeMessages()), 2, "messages")
+	kit.Equal(t, w.lastContent(), "while it hangs")
 }

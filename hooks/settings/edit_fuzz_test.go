@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/tailscale/hujson"
-
-	"gchat-hooks/e2e/kit"
 )
 
 // entrySets are the hooks of a few installs, in the forms for an older and a newer Claude
@@ -22,14 +20,6 @@ func entrySets(t testing.TB) (all [][]Entry) {
 		}
 	}
 	return all
-}
-
-func entriesOf(t testing.TB, v Version, presets ...string) []Entry {
-	t.Helper()
-	hooks, err := PresetHooks(presets...)
-	kit.NoError(t, err)
-	entries, _ := EntriesFor("/home/me/bin/gchat-hooks", v, hooks)
-	return entries
 }
 
 // FuzzInstall checks that JSON stays JSON, that entries of others keep their meaning, and

@@ -46,14 +46,22 @@ type world struct {
 	env  map[string]string
 }
 
+// needProgram skips the test where a program is missing. Where all are required, the test
+// fails.
+func needProgram(t testing.TB, program string) {
+	t.Helper()
+	_, err := exec.LookPath(program)
+	if err != nil && os.Getenv("GCHAT_E2E_REQUIRED") == "1" {
+		t.Fatal(err)
+	}
+	if err != nil {
+		t.Skip(err)
+	}
+}
+
 func newWorld(t *testing.T, session, command string) *world {
 	t.Helper()
-	if _, err := exec.LookPath("tmux"); err != nil {
-		if os.Getenv("GCHAT_E2E_REQUIRED") == "1" {
-			t.Fatal("tmux is missing")
-		}
-		t.Skip("needs tmux")
-	}
+	needProgram(t, "tmux")
 	dir, err := os.MkdirTemp("", "w-") // short: a socket's path ends at 107 bytes
 	kit.NoError(t, err)
 	w := &world{T: t, dir: dir}
@@ -62,15 +70,23 @@ func newWorld(t *testing.T, session, command string) *world {
 		_ = os.RemoveAll(dir)
 	})
 	for _, sub := range []string{"home", "bin", "project"} {
-		w.must(os.MkdirAll(w.path(sub), 0o700))
+		kit.NoError(w, os.MkdirAll(w.path(sub), 0o700))
 	}
-	w.must(os.WriteFile(w.path("bin/openclaw"), []byte("#!/bin/sh\n"), 0o700))
+	kit.NoError(w, os.WriteFile(w.path("bin/openclaw"), []byte("#!/bin/sh\n"), 0o700))
 	w.pane = w.runTmux("new-session", "-d", "-P", "-F", "#{pane_id}", "-s", session, "-x", "110", "-y", "40", "sh", "-c", command)
 	w.env = map[string]string{
 		"PATH": w.path("bin") + ":" + os.Getenv("PATH"), "HOME": w.path("home"), "CLAUDE_PROJECT_DIR": w.path("project"),
 		"TMUX": w.path("s") + ",1,0", "TMUX_PANE": w.pane, "GCHAT_WAKE_REGISTRY": w.path("registry.json"), "LANG": "C.UTF-8",
 	}
 	w.writeRegistry(`{"agents":[` + agentJSON("warden", session, "") + `]}`)
+	return w
+}
+
+// newQuietWorld returns a world whose session shows "ready" and does nothing.
+func newQuietWorld(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t, "warden-main", quiet)
+	w.awaitOnPane("ready")
 	return w
 }
 
@@ -85,17 +101,10 @@ func agentJSON(id, session, settings string) string {
 
 func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
 
-func (w *world) must(err error) {
+func (w *world) writeRegistry(text string) {
 	w.Helper()
-	kit.NoError(w, err)
+	kit.NoError(w, os.WriteFile(w.path("registry.json"), []byte(text), 0o600))
 }
-
-func (w *world) writeFile(name, text string) {
-	w.Helper()
-	w.must(os.WriteFile(w.path(name), []byte(text), 0o600))
-}
-
-func (w *world) writeRegistry(text string) { w.Helper(); w.writeFile("registry.json", text) }
 
 // writeSettings gives the one agent settings.
 func (w *world) writeSettings(session, settings string) {
@@ -133,7 +142,8 @@ func (w *world) waitUntil(what string, isDone func() bool) {
 // errorLines are the log's lines about failures; infoLines are its lines about events
 // that were handled.
 func (w *world) errorLines() string { return w.logLines(false) }
-func (w *world) infoLines() string  { return w.logLines(true) }
+
+func (w *world) infoLines() string { return w.logLines(true) }
 
 func (w *world) logLines(info bool) (lines string) {
 	b, _ := os.ReadFile(w.path("home/.claude/logs/gchat-hooks.log"))
@@ -145,24 +155,21 @@ func (w *world) logLines(info bool) (lines string) {
 	return lines
 }
 
-// recorded is an event of a real Claude Code, with some members replaced.
+// recorded is an event of a real Claude Code, with some members set.
 func recorded(t testing.TB, name string, members ...any) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", "2.1.329", name+".json"))
-	var e map[string]any
-	if err == nil {
-		err = json.Unmarshal(b, &e)
-	}
 	kit.NoError(t, err)
+	var e map[string]any
+	kit.NoError(t, json.Unmarshal(b, &e))
 	delete(e, "transcript_path")
 	// the recordings are of several sessions
 	e["session_id"] = "b1e91434-d410-4fbe-b382-0fbc1f1c23d3"
 	for i := 0; i+1 < len(members); i += 2 {
 		e[members[i].(string)] = members[i+1]
 	}
-	if b, err = json.Marshal(e); err != nil {
-		t.Fatal(err)
-	}
+	b, err = json.Marshal(e)
+	kit.NoError(t, err)
 	return b
 }
 
@@ -200,6 +207,17 @@ func (w *world) wakeMessages() []*state.Message {
 	return slices.DeleteFunc(all, func(message *state.Message) bool { return message.Type != state.MessageWake })
 }
 
+// wantNew runs a hook and checks how many messages it adds. The hook must print nothing.
+func (w *world) wantNew(what, hook string, event []byte, want int) {
+	w.Helper()
+	before := len(w.wakeMessages())
+	kit.Equalf(w, w.runHook(hook, event), "", "%s: printed", what)
+	kit.Equalf(w, len(w.wakeMessages())-before, want, "%s: messages (log: %s)", what, w.errorLines())
+}
+
+// lastContent is the section CONTENT of the last message.
+func (w *world) lastContent() string { return section(w.lastMessageText(), "CONTENT") }
+
 // messageText is the text of a wake message.
 func messageText(message *state.Message) string { return message.Wake.Args[4] }
 
@@ -224,37 +242,10 @@ func section(message, name string) string {
 	return rest
 }
 
-// runShell returns what a script prints.
-func (w *world) runShell(script string) string {
-	w.Helper()
-	cmd := bound.Command(w, "sh", "-c", script)
-	cmd.Dir = w.path("project")
-	out, err := cmd.Output()
-	w.must(err)
-	return string(out)
+// readScreenFile makes a pane show a recorded screen of 110x40, unchanged.
+func readScreenFile(name string) string {
+	path, _ := filepath.Abs(filepath.Join("testdata", "2.1.329", name+".ansi"))
+	return "head -c -1 '" + path + "'; exec sleep 600"
 }
 
-// wantWritesOnlyIn checks that everything was written under these folders, readable by
-// this user only.
-func (w *world) wantWritesOnlyIn(dirs ...string) {
-	w.Helper()
-	w.must(filepath.WalkDir(w.userState(), func(path string, d os.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := d.Info()
-		if err == nil && info.Mode().Perm()&0o077 != 0 {
-			w.Errorf("%s is %s", path, info.Mode())
-		}
-		return err
-	}))
-	w.must(filepath.WalkDir(w.dir, func(path string, d os.DirEntry, err error) error {
-		known := []string{"bin", "project", "registry.json", "s"}
-		rel, _ := filepath.Rel(w.dir, path)
-		first, _, _ := strings.Cut(rel, "/")
-		if err == nil && rel != "." && !slices.Contains(known, first) && !slices.ContainsFunc(dirs, func(dir string) bool { return strings.HasPrefix(path, dir) }) {
-			w.Errorf("%s was written", path)
-		}
-		return err
-	}))
-}
+const quiet = "echo ready; exec sleep 600"
