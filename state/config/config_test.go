@@ -14,48 +14,12 @@ import (
 	"gchat-hooks/state"
 )
 
-// place is a machine's configuration: an environment, a home, a project.
-type place struct {
-	t    *testing.T
-	env  map[string]string
-	proj string
-}
-
-func newPlace(t *testing.T) *place {
-	root := t.TempDir()
-	proj := filepath.Join(root, "proj")
-	return &place{t, map[string]string{"HOME": filepath.Join(root, "home"), "CLAUDE_PROJECT_DIR": proj}, proj}
-}
-
-func (p *place) getenv(name string) string { return p.env[name] }
-
-// full is a path in the project, or with "~/" in the home folder.
-func (p *place) full(path string) string {
-	if rest, ok := strings.CutPrefix(path, "~/"); ok {
-		return filepath.Join(p.env["HOME"], rest)
-	}
-	return filepath.Join(p.proj, path)
-}
-
-func (p *place) remove(path string) {
-	p.t.Helper()
-	kit.NoError(p.t, os.RemoveAll(p.full(path)))
-}
-
-func (p *place) write(path, content string) {
-	p.t.Helper()
-	full := p.full(path)
-	kit.NoError(p.t, os.MkdirAll(filepath.Dir(full), 0o755))
-	kit.NoError(p.t, os.WriteFile(full, []byte(content), 0o600))
-}
-
 // A file of the person's that was read once and is gone counts as one that cannot be
 // read: who deletes it, or replaces it by another, lifts nothing meanwhile.
 func TestConfig_MissingFileIsUnread(t *testing.T) {
 	const bridge = `{"mcpServers": {"google-chat-bridge": {"env": {"GCHAT_APPROVERS": "users/1"}}}}`
 	const space = `{"mcpServers": {"google-chat-bridge": {"env": {"GOOGLE_CHAT_SPACE_ID": "spaces/A"}}}}`
-	const own = "~/.config/gchat-hooks/config.json"
-	all := map[string]string{own: `{"never_remote": ["Bash(git push*)"]}`, "~/.mcp.json": bridge}
+	all := map[string]string{personFile: `{"never_remote": ["Bash(git push*)"]}`, "~/.mcp.json": bridge}
 	for name, test := range map[string]struct {
 		was    map[string]string
 		change func(p *place)
@@ -63,20 +27,20 @@ func TestConfig_MissingFileIsUnread(t *testing.T) {
 	}{
 		"nothing was there":      {nil, func(*place) {}, false},
 		"all is there":           {all, func(*place) {}, false},
-		"the person's file":      {all, func(p *place) { p.remove(own) }, true},
+		"the person's file":      {all, func(p *place) { p.remove(personFile) }, true},
 		"its folder":             {all, func(p *place) { p.remove("~/.config") }, true},
 		"another's place":        {all, func(p *place) { p.env["GCHAT_CONFIG"] = filepath.Join(p.proj, "none.json") }, false},
 		"the person's .mcp.json": {all, func(p *place) { p.remove("~/.mcp.json") }, true},
 		"a .mcp.json that had nothing of ours": {map[string]string{"~/.mcp.json": `{"mcpServers": {"x": {}}}`},
 			func(p *place) { p.remove("~/.mcp.json") }, false},
-		"a project's file": {map[string]string{".claude/gchat-hooks.json": `{"ask_mode": "off"}`, ".mcp.json": space},
+		"a project's file": {map[string]string{projectFile: `{"ask_mode": "off"}`, ".mcp.json": space},
 			func(p *place) { p.remove(".claude"); p.remove(".mcp.json") }, false},
 		"gone, and there again": {all, func(p *place) {
-			p.remove(own)
-			Load(p.getenv, p.proj)
-			p.write(own, "{}")
+			p.remove(personFile)
+			p.load()
+			p.write(personFile, "{}")
 		}, false},
-		"gone with the state": {all, func(p *place) { p.remove(own); p.remove("~/.local/state") }, false},
+		"gone with the state": {all, func(p *place) { p.remove(personFile); p.remove("~/.local/state") }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t)
@@ -84,11 +48,10 @@ func TestConfig_MissingFileIsUnread(t *testing.T) {
 			for path, text := range test.was {
 				p.write(path, text)
 			}
-			if c := Load(p.getenv, p.proj); c.HasUnreadFile || len(c.Problems) > 0 {
-				t.Fatalf("before: %v", c.Problems)
-			}
+			c := p.load()
+			kit.True(t, !c.HasUnreadFile && len(c.Problems) == 0, "before: %v", c.Problems)
 			test.change(p)
-			for _, c := range []*Config{Load(p.getenv, p.proj), LoadPersonal(p.getenv)} {
+			for _, c := range []*Config{p.load(), LoadPersonal(p.getenv)} {
 				isClosed := c.HasUnreadFile && c.IsAllowlistUnknown && c.isNeverRemote("Read", "x") && errors.Is(c.noWebhookError(), ErrFileGone)
 				kit.True(t, isClosed == test.closed && c.HasUnreadFile == test.closed &&
 					(len(c.Problems) > 0) == test.closed,
@@ -100,17 +63,16 @@ func TestConfig_MissingFileIsUnread(t *testing.T) {
 
 // The error of a file that is gone says what to do, and both ways lead on.
 func TestConfig_AfterAMissingFile(t *testing.T) {
-	const own = "~/.config/gchat-hooks/config.json"
 	p := newPlace(t)
-	p.write(own, `{"approvers": []}`)
+	p.write(personFile, `{"approvers": []}`)
 	p.write("~/.local/state/gchat-hooks/x", "")
-	Load(p.getenv, p.proj)
-	p.remove(own)
-	told := Load(p.getenv, p.proj).Problems[0].Error()
+	p.load()
+	p.remove(personFile)
+	told := p.load().Problems[0].Error()
 	file, remove, _ := strings.Cut(told, "put it back, or an empty {}; or, to do without it: rm ")
 	kit.Containsf(t, file, state.ConfigFile(p.getenv), "no file is named: %s", told)
 	kit.NoError(t, os.Remove(remove))
-	c := Load(p.getenv, p.proj)
+	c := p.load()
 	kit.True(t, !c.HasUnreadFile && len(c.Problems) == 0, "without its mark: %v", c.Problems)
 }
 
@@ -143,13 +105,13 @@ func TestConfig_Order(t *testing.T) {
 	steps := []func(){
 		func() {},
 		func() { p.write(".mcp.json", mcp("project-mcp")) },
-		func() { p.write("~/.config/gchat-hooks/config.json", `{"webhook_url":"user"}`) },
-		func() { p.write(".claude/gchat-hooks.json", "\ufeff"+`{"webhook_url":"project"}`) },
+		func() { p.write(personFile, `{"webhook_url":"user"}`) },
+		func() { p.write(projectFile, "\ufeff"+`{"webhook_url":"project"}`) },
 		func() { p.env["GOOGLE_CHAT_WEBHOOK_URL"] = "environment" },
 	}
 	for i, step := range steps {
 		step()
-		c := Load(p.getenv, p.proj)
+		c := p.load()
 		kit.True(t, c.WebhookURL == want[i] && len(c.Problems) == 0,
 			"webhook is from %q, problems %v; want %q", c.WebhookURL, c.Problems, want[i])
 	}
@@ -157,10 +119,10 @@ func TestConfig_Order(t *testing.T) {
 
 func TestConfig_Values(t *testing.T) {
 	p := newPlace(t)
-	p.write("~/.config/gchat-hooks/config.json", `{"space_id":"AAA","credentials_file":"~/key.json","allowed_users":["users/1","ann@example.com"],
+	p.write(personFile, `{"space_id":"AAA","credentials_file":"~/key.json","allowed_users":["users/1","ann@example.com"],
 		"ask_mode":"Hold","poll_interval":2.5,"unknown":{"x":1},
 		"rules":[{"session":"orch-*","ask_mode":"off"},{"output_style":"system3*","ask_mode":"deny"}]}`)
-	c := Load(p.getenv, p.proj)
+	c := p.load()
 	if len(c.Problems) > 0 {
 		t.Fatal(c.Problems)
 	}
@@ -176,7 +138,7 @@ func TestConfig_Values(t *testing.T) {
 	}
 	p.env["GCHAT_ALLOWED_USERS"] = " users/7 ,, bob@example.com "
 	p.env["GCHAT_POLLER_INTERVAL"] = "0.25"
-	c = Load(p.getenv, p.proj)
+	c = p.load()
 	kit.True(t, slices.Equal(c.AllowedUsers, []string{"users/7", "bob@example.com"}) &&
 		c.PollInterval == 250*time.Millisecond,
 		"from the environment: %+v", c)
@@ -184,9 +146,9 @@ func TestConfig_Values(t *testing.T) {
 
 func TestConfig_BrokenFileHidesLowerLayers(t *testing.T) {
 	p := newPlace(t)
-	p.write(".claude/gchat-hooks.json", `{"webhook_url": `)
-	p.write("~/.config/gchat-hooks/config.json", `{"webhook_url":"https://another.example/space","allowed_users":["users/1"]}`)
-	c := Load(p.getenv, p.proj)
+	p.write(projectFile, `{"webhook_url": `)
+	p.write(personFile, `{"webhook_url":"https://another.example/space","allowed_users":["users/1"]}`)
+	c := p.load()
 	kit.True(t, c.WebhookURL == "" && len(c.AllowedUsers) == 0 && len(c.Problems) == 1,
 		"got %+v; want nothing and one problem", c)
 	_, err := c.ResolveWebhook(context.Background())
@@ -202,7 +164,7 @@ func TestConfig_ReportsNonsense(t *testing.T) {
 	p.env["GCHAT_ASK_MODE"] = "nativ"
 	p.env["GCHAT_POLLER_INTERVAL"] = "-3"
 	p.env["GCHAT_REPLY_TIMEOUT"] = "1e400"
-	c := Load(p.getenv, p.proj)
+	c := p.load()
 	kit.True(t, c.AskMode == state.ModeNative && c.PollInterval == defaultPollInterval &&
 		c.ReplyTimeout == DefaultReplyTimeout && len(c.Problems) == 3,
 		"got %+v", c)
@@ -210,12 +172,12 @@ func TestConfig_ReportsNonsense(t *testing.T) {
 
 func TestConfig_WebhookCommand(t *testing.T) {
 	p := newPlace(t)
-	p.write("~/.config/gchat-hooks/config.json", `{"webhook_url_command":"printf 'https://x/%s\\n' made"}`)
-	c := Load(p.getenv, p.proj)
+	p.write(personFile, `{"webhook_url_command":"printf 'https://x/%s\\n' made"}`)
+	c := p.load()
 	got, err := c.ResolveWebhook(context.Background())
 	kit.True(t, err == nil && got == "https://x/made", "got %q, %v", got, err)
-	p.write("~/.config/gchat-hooks/config.json", `{"webhook_url_command":"echo https://secret; exit 3"}`)
-	_, err = Load(p.getenv, p.proj).ResolveWebhook(context.Background())
+	p.write(personFile, `{"webhook_url_command":"echo https://secret; exit 3"}`)
+	_, err = p.load().ResolveWebhook(context.Background())
 	kit.True(t, err != nil && !strings.Contains(err.Error(), "secret"), "failed command: %v", err)
 	told := &state.UserError{}
 	kit.True(t, errors.As(err, &told) &&
@@ -239,7 +201,7 @@ func TestConfig_ApproversOfThePersonsFileFirst(t *testing.T) {
 		"approvers of the environment":  {`{"allowed_users": ["users/1", "users/2"]}`, map[string]string{"GCHAT_APPROVERS": "users/2,users/9"}, []string{"users/2"}},
 	} {
 		p := newPlace(t)
-		p.write("~/.config/gchat-hooks/config.json", test.file)
+		p.write(personFile, test.file)
 		for k, v := range test.env {
 			p.env[k] = v
 		}

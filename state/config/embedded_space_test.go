@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"testing"
@@ -40,30 +41,20 @@ func TestEmbeddedSpace_IsAnApp(t *testing.T) {
 		"beside another app of ours":  {own: `{"webhook_url":"` + embeddedURL + `","space_id":"spaces/A","pubsub_subscription":"projects/p/subscriptions/s"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			home := t.TempDir()
-			project := filepath.Join(home, "src", "shop")
-			for path, text := range map[string]string{
-				filepath.Join(home, ".config/gchat-hooks/config.json"): c.own,
-				filepath.Join(project, ".claude/gchat-hooks.json"):     c.project,
-				filepath.Join(home, ".claude.json"):                    `{"projects":{"` + project + `":{"hasTrustDialogAccepted":true}}}`,
-			} {
-				if text == "" {
-					continue
-				}
-				kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-				kit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-			}
-			env := map[string]string{"HOME": home, "CLAUDE_PROJECT_DIR": project, "GOOGLE_CHAT_WEBHOOK_URL": c.exported}
-			kit.NoError(t, state.WriteSpaceSocket(func(name string) string { return env[name] }, 8765, filepath.Join(home, "socket")))
-			got := Load(func(name string) string { return env[name] }, project)
-			if got.UsesEmbeddedApp() != c.app || c.webhook != "" && got.WebhookURL != c.webhook || len(got.Problems) > 0 {
-				t.Fatalf("%+v", got)
-			}
-			switch {
-			case c.app && (got.SpaceID != state.EmbeddedSpaceName || got.APIEndpoint != embeddedBase || got.PubSubEndpoint != embeddedBase):
-				t.Errorf("the app is %q %q %q", got.SpaceID, got.APIEndpoint, got.PubSubEndpoint)
-			case !c.app && c.webhook != "" && (got.SpaceID != "" || got.APIEndpoint != "" || got.PubSubEndpoint != ""):
-				t.Errorf("beside the webhook stand %q %q %q", got.SpaceID, got.APIEndpoint, got.PubSubEndpoint)
+			p := newPlace(t)
+			p.write("~/.claude.json", `{"projects":{"`+p.proj+`":{"hasTrustDialogAccepted":true}}}`)
+			p.write(personFile, cmp.Or(c.own, "{}"))
+			p.write(projectFile, cmp.Or(c.project, "{}"))
+			p.env["GOOGLE_CHAT_WEBHOOK_URL"] = c.exported
+			kit.NoError(t, state.WriteSpaceSocket(p.getenv, 8765, p.full("~/socket")))
+			got := p.load()
+			kit.True(t, got.UsesEmbeddedApp() == c.app && len(got.Problems) == 0, "%+v", got)
+			kit.True(t, c.webhook == "" || got.WebhookURL == c.webhook, "the webhook is %q", got.WebhookURL)
+			places := [3]string{got.SpaceID, got.APIEndpoint, got.PubSubEndpoint}
+			if c.app {
+				kit.Equal(t, places, [3]string{state.EmbeddedSpaceName, embeddedBase, embeddedBase})
+			} else if c.webhook != "" {
+				kit.Equal(t, places, [3]string{})
 			}
 		})
 	}

@@ -18,20 +18,20 @@ import (
 // hub is out of reach.
 func TestHubPolicy_HowLongItHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, h := newGoverned(t), &hub{policy: strictPolicy}
-		g.put(".config/gchat-hooks/hub.json", `{"type": "gchat_hooks_hub", "hub": "https://hub", "token": "t"}`)
+		p, h := newPlace(t), &hub{policy: strictPolicy}
+		p.write("~/.config/gchat-hooks/hub.json", `{"type": "gchat_hooks_hub", "hub": "https://hub", "token": "t"}`)
 		renews := true // as the poller
 		restrict := func(what string, asked int, reads bool) *Config {
 			t.Helper()
-			c, before := Load(g.getenv, g.project), h.asked
+			c, before := p.load(), h.asked
 			c.ReadPolicy, c.RenewsPolicy = h.read, renews
-			err := c.ApplyPolicies(t.Context(), g.getenv)
+			err := c.ApplyPolicies(t.Context(), p.getenv)
 			kit.True(t, (err == nil) == reads && c.HasUnreadFile != reads, "%s: %v", what, err)
 			kit.Equalf(t, h.asked-before, asked, "%s: asked", what)
-			g.held(what, c)
+			p.checkStrict(what, c)
 			return c
 		}
-		if c, err := g.load(); err == nil || !c.HasUnreadFile {
+		if c, err := p.loadGoverned(); err == nil || !c.HasUnreadFile {
 			t.Error("a policy that was never read lets Chat decide")
 		}
 		h.down = errors.New("down")
@@ -40,7 +40,7 @@ func TestHubPolicy_HowLongItHolds(t *testing.T) {
 		time.Sleep(policyRetryPause + time.Second)
 		h.down = nil
 		restrict("read", 1, true)
-		if c, err := g.load(); err != nil || !c.titlesOnly {
+		if c, err := p.loadGoverned(); err != nil || !c.titlesOnly {
 			t.Error("its copy does not count without the hub")
 		}
 		time.Sleep(59 * time.Minute)
@@ -68,9 +68,9 @@ func TestHubPolicy_HowLongItHolds(t *testing.T) {
 		kit.True(t, strings.Contains(c.policyError.Error(), "later"), "%v", c.policyError)
 		time.Sleep(2 * time.Hour)
 		h.policy = `{"titles_only": true}`
-		c = Load(g.getenv, g.project)
+		c = p.load()
 		c.ReadPolicy = h.read
-		err := c.ApplyPolicies(t.Context(), g.getenv)
+		err := c.ApplyPolicies(t.Context(), p.getenv)
 		kit.True(t, err == nil && c.titlesOnly && c.AccessTo(state.KindPlan, "").CanAsk,
 			"what the hub says now does not count: %v", err)
 	})
@@ -79,36 +79,36 @@ func TestHubPolicy_HowLongItHolds(t *testing.T) {
 // Neither another credentials file, nor a copy that is broken, foreign or of a future
 // time, lifts a hub's policy.
 func TestHubPolicy_NothingLiftsIt(t *testing.T) {
-	for name, try := range map[string]func(*governed){
-		"no credentials":   func(g *governed) { g.env["GOOGLE_CHAT_CREDENTIALS_FILE"] = "/none" },
-		"a person's file":  func(g *governed) { g.put(".config/gchat-hooks/config.json", `{"credentials_file": "/none"}`) },
-		"a project's file": func(g *governed) { g.put("shop/.claude/gchat-hooks.json", `{"credentials_file": "none.json"}`) },
-		"another hub": func(g *governed) {
-			g.env["GOOGLE_CHAT_CREDENTIALS_FILE"] = g.put("mine.json", `{"type": "gchat_hooks_hub", "hub": "https://mine", "token": "t"}`)
+	for name, try := range map[string]func(*place){
+		"no credentials":   func(p *place) { p.env["GOOGLE_CHAT_CREDENTIALS_FILE"] = "/none" },
+		"a person's file":  func(p *place) { p.write(personFile, `{"credentials_file": "/none"}`) },
+		"a project's file": func(p *place) { p.write(projectFile, `{"credentials_file": "none.json"}`) },
+		"another hub": func(p *place) {
+			p.env["GOOGLE_CHAT_CREDENTIALS_FILE"] = p.write("~/mine.json", `{"type": "gchat_hooks_hub", "hub": "https://mine", "token": "t"}`)
 		},
-		"a broken copy":  func(g *governed) { g.put(".local/state/gchat-hooks/policy.json", `{`) },
-		"no copy at all": func(g *governed) { g.put(".local/state/gchat-hooks/policy.json", `null`) },
-		"a future copy": func(g *governed) {
-			g.put(".local/state/gchat-hooks/policy.json", `{"https://hub": {"policy": {}, "read": "2999-01-01T00:00:00Z"}}`)
+		"a broken copy":  func(p *place) { p.write("~/.local/state/gchat-hooks/policy.json", `{`) },
+		"no copy at all": func(p *place) { p.write("~/.local/state/gchat-hooks/policy.json", `null`) },
+		"a future copy": func(p *place) {
+			p.write("~/.local/state/gchat-hooks/policy.json", `{"https://hub": {"policy": {}, "read": "2999-01-01T00:00:00Z"}}`)
 		},
-		"another hub's copy": func(g *governed) {
+		"another hub's copy": func(p *place) {
 			now, _ := json.Marshal(time.Now())
-			g.put(".local/state/gchat-hooks/policy.json", `{"https://mine": {"policy": {}, "read": `+string(now)+`}}`)
+			p.write("~/.local/state/gchat-hooks/policy.json", `{"https://mine": {"policy": {}, "read": `+string(now)+`}}`)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := newGoverned(t)
-			g.put(".config/gchat-hooks/hub.json", `{"type": "gchat_hooks_hub", "hub": "https://hub", "token": "t"}`)
-			try(g)
-			c := Load(g.getenv, g.project)
+			p := newPlace(t)
+			p.write("~/.config/gchat-hooks/hub.json", `{"type": "gchat_hooks_hub", "hub": "https://hub", "token": "t"}`)
+			try(p)
+			c := p.load()
 			c.ReadPolicy = func(_ context.Context, file string) (json.RawMessage, error) {
 				if filepath.Base(file) == "hub.json" {
 					return json.RawMessage(strictPolicy), nil
 				}
 				return json.RawMessage(`{}`), nil
 			}
-			kit.NoError(t, c.ApplyPolicies(t.Context(), g.getenv))
-			g.held(name, c)
+			kit.NoError(t, c.ApplyPolicies(t.Context(), p.getenv))
+			p.checkStrict(name, c)
 		})
 	}
 }
@@ -125,7 +125,7 @@ func TestHubPolicy_Kept(t *testing.T) {
 		`{"spaces": {"A": ["users/1"]}}`:                "spaces takes",
 		`{"spaces": {"spaces/A": "users/222"}}`:         "spaces",
 	} {
-		p, err := ReadHubPolicy(newGoverned(t).put("p.json", text))
+		p, err := ReadHubPolicy(newPlace(t).write("~/p.json", text))
 		kit.True(t, (wrong == "") == (err == nil) &&
 			(err == nil || strings.Contains(err.Error(), wrong)),
 			"%s: %+v, %v", text, p, err)

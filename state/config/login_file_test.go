@@ -12,6 +12,8 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
+const loginFile = "~/.local/state/gchat-hooks/login.json"
+
 func TestLoginFile_ForItsOwnerOnly(t *testing.T) {
 	p := newPlace(t)
 	path := LoginFile(p.getenv)
@@ -19,9 +21,7 @@ func TestLoginFile_ForItsOwnerOnly(t *testing.T) {
 	kit.True(t, errors.Is(err, fs.ErrNotExist), "before any login: %v", err)
 	l := &Login{ClientID: "id", ClientSecret: "cs", RefreshToken: "1//r", TokenURI: "https://t", User: "users/7"}
 	kit.NoError(t, l.Save(path))
-	if err := os.Chmod(path, 0o644); err != nil { // somebody restored it from a backup
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.Chmod(path, 0o644)) // somebody restored it from a backup
 	l.User = "users/8"
 	kit.NoError(t, l.Save(path))
 	info, err := os.Stat(path)
@@ -42,10 +42,8 @@ func TestLoginFile_OfAnotherPerson(t *testing.T) {
 		"garbage": "{", "empty": "",
 	} {
 		p := newPlace(t)
-		path := LoginFile(p.getenv)
-		kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		kit.NoError(t, os.WriteFile(path, []byte(content), 0o600))
-		c := Load(p.getenv, p.proj)
+		p.write(loginFile, content)
+		c := p.load()
 		kit.True(t, c.CredentialsFile == "" && len(c.AllowedUsers) == 0 && len(c.Problems) == 1 &&
 			strings.Contains(c.Problems[0].Error(), "not written by gchat-hooks login"),
 			"%s: read with %q, problems %v", name, c.CredentialsFile, c.Problems)
@@ -56,11 +54,9 @@ func TestLoginFile_OfAnotherPerson(t *testing.T) {
 // by these.
 func TestLoginFile_OfAnotherRelease(t *testing.T) {
 	p := newPlace(t)
-	path := LoginFile(p.getenv)
 	const before = `{"type":"authorized_user","client_id":"id","client_secret":"cs","refresh_token":"1//r","auth_uri":"https://a","token_uri":"https://t",
 		"scopes":["a"],"made_by":"gchat-hooks login","logged_in_at":"2026-08-16T12:00:00Z","ends_at":"2026-08-23T12:00:00Z","user":"users/7","email":"ann@example.com"}`
-	kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-	kit.NoError(t, os.WriteFile(path, []byte(before), 0o600))
+	path := p.write(loginFile, before)
 	l, err := ReadLogin(path)
 	if err != nil || l.ClientID != "id" || l.ClientSecret != "cs" || l.RefreshToken != "1//r" || l.TokenURI != "https://t" || l.User != "users/7" {
 		t.Fatalf("%+v, %v", l, err)
@@ -75,19 +71,19 @@ func TestLoginFile_OfAnotherRelease(t *testing.T) {
 func TestLoginFile_ConfigReadsWithIt(t *testing.T) {
 	p := newPlace(t)
 	path := LoginFile(p.getenv)
-	c := Load(p.getenv, p.proj)
+	c := p.load()
 	kit.True(t, c.CredentialsFile == "" && len(c.AllowedUsers) == 0 && len(c.Problems) == 0,
 		"logged out: %q, %v, %v", c.CredentialsFile, c.AllowedUsers, c.Problems)
 	kit.NoError(t, (&Login{RefreshToken: "r", User: "users/7"}).Save(path))
-	p.write("~/.config/gchat-hooks/config.json", `{"allowed_users":["users/1"]}`)
-	c = Load(p.getenv, p.proj)
+	p.write(personFile, `{"allowed_users":["users/1"]}`)
+	c = p.load()
 	kit.True(t, c.CredentialsFile == path &&
 		slices.Equal(c.AllowedUsers, []string{"users/1", "users/7"}),
 		"logged in: %q, %v", c.CredentialsFile, c.AllowedUsers)
 	// Other credentials may be another person's or a robot's: then the login is nobody's
 	// who may answer.
 	p.env["GOOGLE_CHAT_CREDENTIALS_FILE"] = "/key.json"
-	c = Load(p.getenv, p.proj)
+	c = p.load()
 	kit.True(t, c.CredentialsFile == "/key.json" &&
 		slices.Equal(c.AllowedUsers, []string{"users/1"}),
 		"with a key: %q, %v", c.CredentialsFile, c.AllowedUsers)
@@ -97,7 +93,7 @@ func TestLoginFile_AllowsOnlyAPersonsName(t *testing.T) {
 	for _, user := range []string{"", "users/all", "users/app", "users/ann@example.com", "ann@example.com", "users/7\nusers/8", "local", "users/" + strings.Repeat("1", 41)} {
 		p := newPlace(t)
 		kit.NoError(t, (&Login{RefreshToken: "r", User: user}).Save(LoginFile(p.getenv)))
-		c := Load(p.getenv, p.proj)
+		c := p.load()
 		kit.True(t, len(c.AllowedUsers) == 0, "%q may answer: %v", user, c.AllowedUsers)
 	}
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,17 +19,17 @@ const theirHook = "https://chat.googleapis.com/v1/spaces/THEIRS/messages?key=k&t
 // command and a host do not.
 func TestProjectLayer_WhatItMayChoose(t *testing.T) {
 	for name, file := range map[string]string{
-		".claude/gchat-hooks.json": `{"webhook_url": "` + theirHook + `", "webhook_url_command": "theirs", "allowed_users": ["users/666"],
+		projectFile: `{"webhook_url": "` + theirHook + `", "webhook_url_command": "theirs", "allowed_users": ["users/666"],
 			"api_endpoint": "https://theirs.example/", "menu_decides": true, "ask_mode": "hold", "rules": [{"ask_mode": "off"}]}`,
 		".mcp.json": `{"mcpServers":{"google-chat-bridge":{"env":{"GOOGLE_CHAT_WEBHOOK_URL": "` + theirHook + `", "webhook_url_command": "theirs",
 			"GCHAT_ALLOWED_USERS": "users/666", "GCHAT_API_ENDPOINT": "https://theirs.example/", "menu_decides": "true", "GCHAT_ASK_MODE": "hold"}}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t)
-			p.write("~/.config/gchat-hooks/config.json", `{"api_endpoint": "https://mine.example/"}`)
+			p.write(personFile, `{"api_endpoint": "https://mine.example/"}`)
 			p.write("~/.mcp.json", `{"mcpServers":{"google-chat-bridge":{"env":{"GCHAT_ALLOWED_USERS":"users/1"}}}}`)
 			p.write(name, file)
-			c := Load(p.getenv, p.proj)
+			c := p.load()
 			kit.True(t, c.WebhookURL == theirHook && c.AskMode == state.ModeHold &&
 				(!strings.HasSuffix(name, "hooks.json") || len(c.Rules) == 1),
 				"the project's own choice does not count: %+v", c)
@@ -48,25 +49,23 @@ func TestProjectLayer_WhatItMayChoose(t *testing.T) {
 // not at all; what a project says about credentials means nothing for the person's
 // webhook.
 func TestProjectLayer_Credentials(t *testing.T) {
-	const project, own = ".claude/gchat-hooks.json", "~/.config/gchat-hooks/config.json"
-	const login = "~/.local/state/gchat-hooks/login.json"
 	webhook := `"webhook_url": "` + theirHook + `"`
 	for name, tt := range map[string]struct {
 		files map[string]string
 		env   string
 		want  string
 	}{
-		"the person's file":          {map[string]string{project: `{` + webhook + `}`, own: `{"credentials_file": "KEY"}`}, "", NoCredentials},
-		"the login":                  {map[string]string{project: `{` + webhook + `}`, login: `{"made_by":"gchat-hooks login","user":"users/1"}`}, "", NoCredentials},
-		"default credentials":        {map[string]string{project: `{` + webhook + `}`}, "", NoCredentials},
-		"a space alone":              {map[string]string{project: `{"space_id": "THEIRS"}`}, "", NoCredentials},
-		"its own":                    {map[string]string{project: `{` + webhook + `, "credentials_file": "key.json"}`, ".claude/key.json": `{}`}, "", "PROJECT/.claude/key.json"},
+		"the person's file":          {map[string]string{projectFile: `{` + webhook + `}`, personFile: `{"credentials_file": "KEY"}`}, "", NoCredentials},
+		"the login":                  {map[string]string{projectFile: `{` + webhook + `}`, loginFile: `{"made_by":"gchat-hooks login","user":"users/1"}`}, "", NoCredentials},
+		"default credentials":        {map[string]string{projectFile: `{` + webhook + `}`}, "", NoCredentials},
+		"a space alone":              {map[string]string{projectFile: `{"space_id": "THEIRS"}`}, "", NoCredentials},
+		"its own":                    {map[string]string{projectFile: `{` + webhook + `, "credentials_file": "key.json"}`, ".claude/key.json": `{}`}, "", "PROJECT/.claude/key.json"},
 		"its own in .mcp.json":       {map[string]string{".mcp.json": `{"mcpServers":{"google-chat-bridge":{"env":{"GOOGLE_CHAT_WEBHOOK_URL":"x","GOOGLE_CHAT_CREDENTIALS_FILE":"key.json"}}}}`, "key.json": `{}`}, "", "PROJECT/key.json"},
-		"the person's by its path":   {map[string]string{project: `{` + webhook + `, "credentials_file": "KEY"}`}, "", NoCredentials},
-		"the person's by a link":     {map[string]string{project: `{` + webhook + `, "credentials_file": "link.json"}`}, "", NoCredentials},
-		"those of the environment":   {map[string]string{project: `{` + webhook + `}`}, "KEY", "KEY"},
-		"for the person's webhook":   {map[string]string{project: `{"credentials_file": "key.json"}`, ".claude/key.json": `{}`, own: `{` + webhook + `, "credentials_file": "KEY"}`}, "", "KEY"},
-		"a space beside the webhook": {map[string]string{project: `{"space_id": "THEIRS"}`, own: `{` + webhook + `, "credentials_file": "KEY"}`}, "", "KEY"},
+		"the person's by its path":   {map[string]string{projectFile: `{` + webhook + `, "credentials_file": "KEY"}`}, "", NoCredentials},
+		"the person's by a link":     {map[string]string{projectFile: `{` + webhook + `, "credentials_file": "link.json"}`}, "", NoCredentials},
+		"those of the environment":   {map[string]string{projectFile: `{` + webhook + `}`}, "KEY", "KEY"},
+		"for the person's webhook":   {map[string]string{projectFile: `{"credentials_file": "key.json"}`, ".claude/key.json": `{}`, personFile: `{` + webhook + `, "credentials_file": "KEY"}`}, "", "KEY"},
+		"a space beside the webhook": {map[string]string{projectFile: `{"space_id": "THEIRS"}`, personFile: `{` + webhook + `, "credentials_file": "KEY"}`}, "", "KEY"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t)
@@ -79,9 +78,9 @@ func TestProjectLayer_Credentials(t *testing.T) {
 				p.write(path, names.Replace(content))
 			}
 			p.env["GOOGLE_CHAT_CREDENTIALS_FILE"], tt.want = names.Replace(tt.env), names.Replace(tt.want)
-			c := Load(p.getenv, p.proj)
+			c := p.load()
 			kit.Equalf(t, c.CredentialsFile, tt.want, "credentials")
-			kit.True(t, tt.files[login] == "" || slices.Contains(c.AllowedUsers, "users/1"),
+			kit.True(t, tt.files[loginFile] == "" || slices.Contains(c.AllowedUsers, "users/1"),
 				"the person who logged in may not answer: %q", c.AllowedUsers)
 		})
 	}
@@ -92,19 +91,11 @@ func TestProjectLayer_Credentials(t *testing.T) {
 func TestProjectLayer_HomeIsNoProject(t *testing.T) {
 	p := newPlace(t)
 	p.proj = p.env["HOME"]
-	p.write("~/.config/gchat-hooks/config.json", `{"webhook_url": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"}`)
+	p.write(personFile, `{"webhook_url": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"}`)
 	p.write("~/.mcp.json", `{"mcpServers":{"google-chat-bridge":{"env":{"GCHAT_API_ENDPOINT":"https://proxy.example/"}}}}`)
-	c := Load(p.getenv, p.proj)
+	c := p.load()
 	kit.True(t, c.APIEndpoint != "" && len(c.Problems) == 0,
 		"endpoint %q, problems %v", c.APIEndpoint, c.Problems)
-}
-
-func writeAll(t *testing.T, files map[string]string) {
-	t.Helper()
-	for path, content := range files {
-		kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		kit.NoError(t, os.WriteFile(path, []byte(content), 0o600))
-	}
 }
 
 // A folder that came from elsewhere says nothing about where questions go until Claude
@@ -134,30 +125,28 @@ func TestProjectLayer_CountsOnceTrusted(t *testing.T) {
 		{"another list of Claude's", `{"projects":{"PROJECT":{"hasTrustDialogAccepted":true}}}`, map[string]string{"CLAUDE_CONFIG_DIR": "/elsewhere"}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			home, project := t.TempDir(), filepath.Join(t.TempDir(), "clone")
-			real, _ := filepath.EvalSymlinks(filepath.Dir(project))
+			p := newPlace(t)
+			parent, err := filepath.EvalSymlinks(filepath.Dir(p.proj))
+			kit.NoError(t, err)
 			link, around := filepath.Join(t.TempDir(), "link"), filepath.Join(t.TempDir(), "around")
-			for to, name := range map[string]string{project: link, real: around} {
-				kit.NoError(t, os.Symlink(to, name))
-			}
-			names := strings.NewReplacer("PROJECT", filepath.Join(real, "clone"), "PARENT", real, "LINK", link, "AROUND", around)
-			writeAll(t, map[string]string{
-				filepath.Join(project, ".claude", "gchat-hooks.json"):        `{"webhook_url": "theirs", "rules": [{"ask_mode": "off"}]}`,
-				filepath.Join(project, ".mcp.json"):                          `{"mcpServers":{"google-chat-bridge":{"env":{"GOOGLE_CHAT_SPACE_ID":"spaces/THEIRS"}}}}`,
-				filepath.Join(home, ".config", "gchat-hooks", "config.json"): `{"webhook_url": "mine"}`,
-			})
+			kit.NoError(t, errors.Join(os.Symlink(p.proj, link), os.Symlink(parent, around)))
+			names := strings.NewReplacer("PROJECT", filepath.Join(parent, "proj"), "PARENT", parent,
+				"LINK", link, "AROUND", around)
+			p.write(projectFile, `{"webhook_url": "theirs", "rules": [{"ask_mode": "off"}]}`)
+			p.write(".mcp.json", `{"mcpServers":{"google-chat-bridge":{"env":{"GOOGLE_CHAT_SPACE_ID":"spaces/THEIRS"}}}}`)
+			p.write(personFile, `{"webhook_url": "mine"}`)
 			if tt.claude != "" {
-				writeAll(t, map[string]string{filepath.Join(home, ".claude.json"): names.Replace(tt.claude)})
+				p.write("~/.claude.json", names.Replace(tt.claude))
 			}
 			if tt.env["clone"] != "" {
-				writeAll(t, map[string]string{filepath.Join(project, ".git", "HEAD"): ""})
+				p.write(".git/HEAD", "")
 			}
-			t.Chdir(project)
-			env := map[string]string{"HOME": home}
+			t.Chdir(p.proj)
+			delete(p.env, "CLAUDE_PROJECT_DIR")
 			for k, v := range tt.env {
-				env[k] = names.Replace(v)
+				p.env[k] = names.Replace(v)
 			}
-			c := Load(func(name string) string { return env[name] }, project)
+			c := p.load()
 			theirs := c.WebhookURL == "theirs" && c.SpaceID != "" && len(c.Rules) == 1 && len(c.Problems) == 0
 			mine := c.WebhookURL == "mine" && c.SpaceID == "" && len(c.Rules) == 0 && len(c.Problems) == 2
 			kit.True(t, (!tt.counts || theirs) && (tt.counts || mine),
@@ -183,12 +172,12 @@ func TestProjectLayer_ConfigurationThatIsNoFile(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			project := t.TempDir()
-			writeAll(t, map[string]string{filepath.Join(project, ".claude", "x"): ""})
-			if err := plant(filepath.Join(project, ".claude", "gchat-hooks.json")); err != nil {
+			p := newPlace(t)
+			p.write(".claude/x", "")
+			if err := plant(p.full(projectFile)); err != nil {
 				t.Skip(err)
 			}
-			c := Load(func(name string) string { return map[string]string{"HOME": t.TempDir()}[name] }, project)
+			c := p.load()
 			kit.True(t, len(c.Problems) == 1, "problems: %v", c.Problems)
 		})
 	}
@@ -197,17 +186,15 @@ func TestProjectLayer_ConfigurationThatIsNoFile(t *testing.T) {
 // Without HOME there is no person's configuration, login or state: not what another user
 // put into the temporary folder, nor what a checkout has in the working folder.
 func TestProjectLayer_NoHome(t *testing.T) {
-	strange := t.TempDir()
-	t.Chdir(strange)
-	t.Setenv("TMPDIR", strange)
+	strange := &place{t, nil, t.TempDir()}
+	t.Chdir(strange.proj)
+	t.Setenv("TMPDIR", strange.proj)
 	t.Setenv("HOME", "")
-	writeAll(t, map[string]string{
-		filepath.Join(strange, ".config", "gchat-hooks", "config.json"):           `{"webhook_url_command": "theirs", "allowed_users": ["users/666"]}`,
-		filepath.Join(strange, ".mcp.json"):                                       `{"mcpServers":{"google-chat-bridge":{"env":{"GOOGLE_CHAT_SPACE_ID":"spaces/THEIRS"}}}}`,
-		filepath.Join(strange, ".local", "state", "gchat-hooks", "projects.json"): `{"projects":{"/theirs":{}}}`,
-		filepath.Join(strange, ".local", "state", "gchat-hooks", "login.json"):    `{"type":"authorized_user","made_by":"gchat-hooks login","user":"users/666"}`,
-		filepath.Join(strange, ".claude.json"):                                    `{"projects":{"/":{"hasTrustDialogAccepted":true}}}`,
-	})
+	strange.write(".config/gchat-hooks/config.json", `{"webhook_url_command": "theirs", "allowed_users": ["users/666"]}`)
+	strange.write(".mcp.json", `{"mcpServers":{"google-chat-bridge":{"env":{"GOOGLE_CHAT_SPACE_ID":"spaces/THEIRS"}}}}`)
+	strange.write(".local/state/gchat-hooks/projects.json", `{"projects":{"/theirs":{}}}`)
+	strange.write(".local/state/gchat-hooks/login.json", `{"type":"authorized_user","made_by":"gchat-hooks login","user":"users/666"}`)
+	strange.write(".claude.json", `{"projects":{"/":{"hasTrustDialogAccepted":true}}}`)
 	for name, home := range map[string]string{"unset": "", "relative": "."} {
 		t.Run(name, func(t *testing.T) {
 			env := func(name string) string { return map[string]string{"HOME": home}[name] }
@@ -229,34 +216,23 @@ func TestProjectLayer_NoHome(t *testing.T) {
 // Who approves, and what only the terminal allows, is the person's to say: a project
 // cannot change it.
 func TestProjectLayer_CannotLiftApprovals(t *testing.T) {
-	home, project := t.TempDir(), t.TempDir()
-	write := func(path, text string) {
-		kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		kit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	}
-	env := func(name string) string {
-		return map[string]string{"HOME": home, "CLAUDE_PROJECT_DIR": project}[name]
-	}
-	person := filepath.Join(state.ConfigDir(env), "config.json")
-	write(person, `{"allowed_users": ["users/1", "users/2"], "approvers": ["users/1"], "never_remote": ["Bash(a,b)", "Write"]}`)
-	write(filepath.Join(project, ".claude", "gchat-hooks.json"), `{"approvers": ["users/9"], "never_remote": []}`)
-	write(filepath.Join(project, ".mcp.json"), `{"mcpServers": {"google-chat-bridge": {"env": {"GCHAT_APPROVERS": "users/9"}}}}`)
-	c := Load(env, project)
+	p := newPlace(t)
+	p.write(personFile, `{"allowed_users": ["users/1", "users/2"], "approvers": ["users/1"], "never_remote": ["Bash(a,b)", "Write"]}`)
+	p.write(projectFile, `{"approvers": ["users/9"], "never_remote": []}`)
+	p.write(".mcp.json", `{"mcpServers": {"google-chat-bridge": {"env": {"GCHAT_APPROVERS": "users/9"}}}}`)
+	c := p.load()
 	kit.True(t, slices.Equal(c.Approvers, []string{"users/1"}) &&
 		slices.Equal(c.NeverRemote, []string{"Bash(a,b)", "Write"}),
 		"approvers %q, never_remote %q", c.Approvers, c.NeverRemote)
 
-	write(person, `{"allowed_users": ["users/1"], "approvers": []}`)
-	if c := Load(env, project); len(c.Approvers) != 0 || len(c.AllowedUsers) != 1 {
-		t.Errorf("with an empty list: %q", c.Approvers)
-	}
-	write(person, `{"allowed_users": ["users/1"]}`)
-	if c := Load(env, project); !slices.Equal(c.Approvers, []string{"users/1"}) {
-		t.Errorf("with none: %q", c.Approvers)
-	}
+	p.write(personFile, `{"allowed_users": ["users/1"], "approvers": []}`)
+	c = p.load()
+	kit.True(t, len(c.Approvers) == 0 && len(c.AllowedUsers) == 1, "with an empty list: %q", c.Approvers)
+	p.write(personFile, `{"allowed_users": ["users/1"]}`)
+	kit.Equalf(t, p.load().Approvers, []string{"users/1"}, "with none")
 	for _, broken := range []string{`{"never_remote": ["Bash"`, `{"never_remote": 7}`} {
-		write(person, broken)
-		c := Load(env, project)
+		p.write(personFile, broken)
+		c := p.load()
 		kit.True(t, c.isNeverRemote("Read", "x") && len(c.Problems) != 0,
 			"%s: %q is not known, and something can be allowed", broken, c.NeverRemote)
 	}
@@ -280,9 +256,9 @@ func TestProjectLayer_WebhookHost(t *testing.T) {
 		{"http://127.0.0.1:7000/v1/spaces/A/messages?key=k", `{"webhook_url": "http://127.0.0.1:7000/v1/spaces/local/messages"}`, true},
 	} {
 		p := newPlace(t)
-		p.write("~/.config/gchat-hooks/config.json", test.person)
-		p.write(".claude/gchat-hooks.json", `{"webhook_url": "`+test.webhook+`"}`)
-		c := Load(p.getenv, p.proj)
+		p.write(personFile, test.person)
+		p.write(projectFile, `{"webhook_url": "`+test.webhook+`"}`)
+		c := p.load()
 		counts := c.WebhookURL == test.webhook
 		kit.True(t, counts == test.counts && counts == (len(c.Problems) == 0),
 			"%s beside %s: %q, %v", test.webhook, test.person, c.WebhookURL, c.Problems)

@@ -1,31 +1,22 @@
 package config
 
 import (
-	"path/filepath"
-	"strings"
+	"fmt"
 	"testing"
 	"time"
 
 	"gchat-hooks/e2e/kit"
-	"gchat-hooks/state"
 )
 
 func TestReportRules_Settings(t *testing.T) {
-	home, project := t.TempDir(), t.TempDir()
-	write := func(path, s string) {
-		t.Helper()
-		kit.NoError(t, state.MakeFolder(filepath.Dir(path)))
-		kit.NoError(t, state.WriteFile(path, []byte(s)))
-	}
-	write(filepath.Join(project, ".claude", "gchat-hooks.json"), `{
+	p := newPlace(t)
+	p.write(projectFile, `{
 		"reports": {"heartbeat": "off", "progress_update": "nonsense"}, "quiet_hours": {"from": "25:00", "to": "7"}}`)
-	write(filepath.Join(home, ".config", "gchat-hooks", "config.json"), `{
+	p.write(personFile, `{
 		"webhook_url": "https://chat.example/x", "reports": {"heartbeat": "on", "progress_update": "Digest"},
 		"quiet_hours": {"from": "22:30", "to": "07:00", "time_zone": "Asia/Kathmandu"}, "writes_per_minute": 20}`)
-	c := Load(func(name string) string { return map[string]string{"HOME": home, "CLAUDE_PROJECT_DIR": project}[name] }, project)
-	got := c.ReportRule("heartbeat")
-	kit.True(t, got == ReportOff,
-		"heartbeat: %q: the project's file stands above the person's", got)
+	c := p.load()
+	kit.Equalf(t, c.ReportRule("heartbeat"), ReportOff, "heartbeat, by the project's file")
 	kit.Equalf(t, c.ReportRule("subagent_done", "progress_update"), ReportDigest, "subagent_done")
 	kit.Equalf(t, c.ReportRule("error"), "", "error")
 	kit.True(t, c.QuietHours != nil && c.QuietHours.From == 22*60+30 &&
@@ -34,14 +25,9 @@ func TestReportRules_Settings(t *testing.T) {
 	kit.True(t, c.WritesPerMinute == 20 && c.WebhookURL != "",
 		"%d a minute, %q", c.WritesPerMinute, c.WebhookURL)
 	// What is wrong is said, and takes nothing else along.
-	var said []string
-	for _, err := range c.Problems {
-		said = append(said, err.Error())
-	}
-	for _, want := range []string{"reports: progress_update: it takes on, off, digest", "quiet_hours: \"25:00\" is not a time of day"} {
-		kit.True(t, strings.Contains(strings.Join(said, "\n"), want),
-			"nothing says %q in %q", want, said)
-	}
+	said := fmt.Sprint(c.Problems)
+	kit.Contains(t, said, "reports: progress_update: it takes on, off, digest")
+	kit.Contains(t, said, `quiet_hours: "25:00" is not a time of day`)
 }
 
 func TestReportRules_QuietHours(t *testing.T) {

@@ -43,9 +43,9 @@ func TestSessionRules_Table(t *testing.T) {
 				p.env[k] = v
 			}
 			if c.file != "" {
-				p.write(".claude/gchat-hooks.json", c.file)
+				p.write(projectFile, c.file)
 			}
-			cfg := Load(p.getenv, p.proj)
+			cfg := p.load()
 			if len(cfg.Problems) > 0 {
 				t.Fatal(cfg.Problems)
 			}
@@ -70,9 +70,9 @@ func TestSessionRules_Table(t *testing.T) {
 
 func TestSessionRules_ReportsNonsense(t *testing.T) {
 	p := newPlace(t)
-	p.write(".claude/gchat-hooks.json", `{"timeout_policy":"guess","stop_gate":{"question_asked":"maybe","nothing":"on"},"format":"opus",
+	p.write(projectFile, `{"timeout_policy":"guess","stop_gate":{"question_asked":"maybe","nothing":"on"},"format":"opus",
 		"rules":[{"session":"[","preset":"system4","ask_mode":"deny"},{"sesion":"x-*","ask_mode":"deny"}]}`)
-	c := Load(p.getenv, p.proj)
+	c := p.load()
 	kit.Equalf(t, len(c.Problems), 5, "problems: %v", c.Problems)
 	got := c.RulesFor(SessionFacts{Name: "web"})
 	kit.True(t, got.AskMode == state.ModeNative && got.TimeoutPolicy == state.TimeoutLeaveOpen &&
