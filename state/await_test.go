@@ -23,8 +23,7 @@ func TestAwait_EndsWithoutAPoller(t *testing.T) {
 		"none can be started": "/nothing/is/here", "each ends at once": ends,
 	} {
 		env := envOf(t)
-		q := record(t, QuestionsIn(t.TempDir()), question("s"))
-		kit.NoError(t, AddQuestionToIndex(env, q))
+		q := newIndexed(t, env)
 		synctest.Test(t, func(t *testing.T) {
 			_, err := Await(t.Context(), env, self, q.Path, func(*Question) bool { return false })
 			kit.True(t, errors.Is(err, ErrNoPoller) &&
@@ -36,26 +35,20 @@ func TestAwait_EndsWithoutAPoller(t *testing.T) {
 
 func TestAwait_ReturnsTheFinalRecord(t *testing.T) {
 	env := envOf(t)
-	q := record(t, QuestionsIn(t.TempDir()), question("s"))
-	kit.NoError(t, AddQuestionToIndex(env, q))
-	serving, err := TryLock(IndexFile(env, q.Path)) // as the poller does
-	kit.NoError(t, err)
+	q := newIndexed(t, env)
+	serving := tryLock(t, IndexFile(env, q.Path)) // as the poller does
 	got := make(chan *Question)
 	go func() {
 		q, err := Await(t.Context(), env, "", q.Path, func(q *Question) bool { return q.Status == Answered })
 		kit.True(t, err == nil, "%v", err)
 		got <- q
 	}()
-	if _, err := UpdateQuestion(q.Path, func(q *Question) error {
+	update(t, q.Path, func(q *Question) error {
 		q.Answers = map[string]string{"Which?": "A"}
-		return q.MoveTo(Answered, time.Now())
-	}); err != nil {
-		t.Fatal(err)
-	}
+		return q.MoveTo(Answered, asked)
+	})
 	serving.Unlock()
-	if q := <-got; q.Status != Answered {
-		t.Errorf("returned at %s", q.Status)
-	}
+	kit.Equal(t, (<-got).Status, Answered)
 }
 
 // A poller lets the waiting process go for a moment when the message was sent, and goes
@@ -63,8 +56,7 @@ func TestAwait_ReturnsTheFinalRecord(t *testing.T) {
 // the same.
 func TestAwait_SeesAChangeWithoutAWake(t *testing.T) {
 	env := envOf(t)
-	q := record(t, QuestionsIn(t.TempDir()), question("s"))
-	kit.NoError(t, AddQuestionToIndex(env, q))
+	q := newIndexed(t, env)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	looks, pauses := 0, make(chan bool, 1)
@@ -72,12 +64,10 @@ func TestAwait_SeesAChangeWithoutAWake(t *testing.T) {
 		<-pauses
 		time.Sleep(30 * time.Millisecond) // of a pause of 160
 		serving, err := TryLock(IndexFile(env, q.Path))
-		if err != nil {
-			t.Error(err)
-			return
+		if err == nil {
+			t.Cleanup(serving.Unlock)
+			_, err = UpdateQuestion(q.Path, func(q *Question) error { q.IsMessageSent = true; return nil })
 		}
-		t.Cleanup(serving.Unlock)
-		_, err = UpdateQuestion(q.Path, func(q *Question) error { q.IsMessageSent = true; return nil })
 		kit.True(t, err == nil, "%v", err)
 	}()
 	_, err := Await(ctx, env, "", q.Path, func(q *Question) bool {
@@ -91,14 +81,12 @@ func TestAwait_SeesAChangeWithoutAWake(t *testing.T) {
 
 func TestAwait_EndsWithItsContext(t *testing.T) {
 	env := envOf(t)
-	q := record(t, QuestionsIn(t.TempDir()), question("s"))
-	kit.NoError(t, AddQuestionToIndex(env, q))
+	q := newIndexed(t, env)
 	never := func(*Question) bool { return false }
-	serving, err := TryLock(IndexFile(env, q.Path))
-	kit.NoError(t, err)
+	serving := tryLock(t, IndexFile(env, q.Path))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = Await(ctx, env, "", q.Path, never)
+	_, err := Await(ctx, env, "", q.Path, never)
 	kit.True(t, errors.Is(err, context.Canceled), "told to end: %v", err)
 	os.Remove(q.Path)
 	serving.Unlock()

@@ -82,8 +82,7 @@ func TestEnvironment_KeepsItsName(t *testing.T) {
 // A machine that slept is not taken for a poller that hangs, nor one that cannot be seen
 // from here for one that is gone.
 func TestEnvironment_HeartbeatOfAnotherMachine(t *testing.T) {
-	home := t.TempDir()
-	env := func(name string) string { return map[string]string{"HOME": home}[name] }
+	env := envOf(t)
 	long, now := time.Now().Add(-8*time.Hour), time.Now()
 	for name, c := range map[string]struct {
 		h             Heartbeat
@@ -105,12 +104,7 @@ func TestEnvironment_HeartbeatOfAnotherMachine(t *testing.T) {
 			}
 			kit.NoError(t, WriteHeartbeat(env, c.h))
 			if c.where != "" {
-				b, err := os.ReadFile(pollerFile(env, ".json"))
-				if err == nil {
-					b = bytes.Replace(b, []byte(PIDScope()), []byte(c.where), 1)
-					err = os.WriteFile(pollerFile(env, ".json"), b, 0o600)
-				}
-				kit.NoError(t, err)
+				replaceIn(t, pollerFile(env, ".json"), PIDScope(), c.where)
 			}
 			h := ReadHeartbeat(env, Environment(env))
 			kit.True(t, h.IsAlive == c.lives && h.IsSilent(time.Now()) == c.silent &&
@@ -120,60 +114,51 @@ func TestEnvironment_HeartbeatOfAnotherMachine(t *testing.T) {
 	}
 }
 
+func replaceIn(t *testing.T, path, old, by string) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	kit.NoError(t, err)
+	kit.NoError(t, os.WriteFile(path, bytes.ReplaceAll(b, []byte(old), []byte(by)), 0o600))
+}
+
 // What an earlier version wrote down, for which Anthropic's variables made an
 // environment, comes under this one, unless a poller of that version runs.
 func TestEnvironment_OfAnEarlierVersion(t *testing.T) {
 	for name, isServed := range map[string]bool{"no poller": false, "its poller runs": true} {
-		vars := map[string]string{"HOME": t.TempDir(), "ANTHROPIC_API_KEY": "k"}
-		env := func(name string) string { return vars[name] }
-		path := vars["HOME"] + "/q.json"
+		env := envOf(t, "ANTHROPIC_API_KEY", "k")
+		path := env("HOME") + "/q.json"
 		kit.NoError(t, AddToIndex(env, IndexEntry{RecordType: IndexedQuestion, Path: path}))
 		file, former := IndexFile(env, path), formerEnvironment(env)
-		b, _ := os.ReadFile(file)
-		b = bytes.ReplaceAll(b, []byte(Environment(env)), []byte(former))
-		kit.NoError(t, os.WriteFile(file, b, 0o600))
+		replaceIn(t, file, Environment(env), former)
 		sessions := SessionsIn(UserStateDir(env))
-		if _, err := sessions.Change("s", func(session *Session) { session.Environment = former }); err != nil {
-			t.Fatal(err)
-		}
-		box := OutboxIn(UserStateDir(env))
-		m, _, err := box.Enqueue(env, &Message{ID: "m", Type: MessageReport, Parts: []string{"x"}, CreatedAt: time.Now()}, time.Hour)
-		if err == nil {
-			_, err = box.Change(m.Path, func(m *Message) { m.Environment = former })
-		}
+		_, err := sessions.Change("s", func(session *Session) { session.Environment = former })
 		kit.NoError(t, err)
+		m := enqueue(t, env, message("m", "x"))
+		changeMessage(t, env, m, func(m *Message) { m.Environment = former })
 		if isServed {
-			lock, err := TryLock(pollersDir(env) + "/" + former + ".lock")
-			kit.NoError(t, err)
-			defer lock.Unlock()
+			defer tryLock(t, pollersDir(env)+"/"+former+".lock").Unlock()
 		}
-		err = AdoptFormerEnvironment(env)
-		o, oerr := ReadIndexEntry(file)
-		session, serr := sessions.Get("s")
-		if err != nil || oerr != nil || serr != nil {
-			t.Fatal(err, oerr, serr)
-		}
+		kit.NoError(t, AdoptFormerEnvironment(env))
+		o, err := ReadIndexEntry(file)
+		kit.NoError(t, err)
+		session, err := sessions.Get("s")
+		kit.NoError(t, err)
 		want := Environment(env)
 		if isServed {
 			want = former
 		}
-		waiting, _ := box.Waiting()
-		isOfThis := len(waiting) == 1 && waiting[0].Environment == want && o.Environment == want && session.Environment == want
-		kit.True(t, former != Environment(env) && isOfThis,
-			"%s: the record is of %s, the session of %s, want %s", name, o.Environment,
-			session.Environment, want)
+		waiting, _ := OutboxIn(UserStateDir(env)).Waiting()
+		kit.True(t, former != Environment(env) && len(waiting) == 1, "%s: %v wait", name, waiting)
+		kit.Equalf(t, waiting[0].Environment, want, "%s: the message's", name)
+		kit.Equalf(t, o.Environment, want, "%s: the record's", name)
+		kit.Equalf(t, session.Environment, want, "%s: the session's", name)
 	}
 }
 
 func TestRecords_EnvironmentsDiffer(t *testing.T) {
 	env := envOf(t)
 	with := func(name, value string) Getenv {
-		return func(n string) string {
-			if n == name {
-				return value
-			}
-			return env(n)
-		}
+		return envOf(t, name, value, "HOME", env("HOME"))
 	}
 	same := Environment(env)
 	for _, name := range []string{"GOOGLE_CHAT_WEBHOOK_URL", "GCHAT_ALLOWED_USERS", "GCHAT_CONFIG", "https_proxy", "OPENCLAW_HOME"} {
@@ -185,34 +170,25 @@ func TestRecords_EnvironmentsDiffer(t *testing.T) {
 	} {
 		kit.Equalf(t, Environment(with(name, "x")), same, "%s counts", name)
 	}
-	other := envOf(t)
-	kit.True(t, Environment(other) != same, "the hash has no salt")
+	kit.True(t, Environment(envOf(t)) != same, "the hash has no salt")
 }
 
 func TestRecords_OnePollerLock(t *testing.T) {
 	env := envOf(t)
-	lock, err := LockPoller(env)
-	kit.NoError(t, err)
-	if _, err := LockPoller(env); !errors.Is(err, ErrLocked) {
-		t.Errorf("taken twice: %v", err)
-	}
+	const gone = "/nothing/is/here"
+	lock := lockPoller(t, env)
+	_, err := LockPoller(env)
+	kit.True(t, errors.Is(err, ErrLocked), "taken twice: %v", err)
 	calls := CountPollerCalls(env)
-	if _, err := StartPoller(env, "/nothing/is/here"); err != nil {
-		t.Errorf("beside a poller: %v", err)
-	}
-	if err := lock.UnlockPoller(env, "/nothing/is/here", calls); err == nil {
-		t.Error("a poller that was called while it ended has no successor")
-	}
-	if lock, err = LockPoller(env); err != nil {
-		t.Fatal(err)
-	}
-	if err := lock.UnlockPoller(env, "/nothing/is/here", CountPollerCalls(env)); err != nil {
-		t.Errorf("one that was not called has a successor: %v", err)
-	}
-	if _, err := StartPoller(env, "/nothing/is/here"); err == nil {
-		t.Error("a program that is not there was started")
-	}
-	lock, err = LockPoller(env)
-	kit.True(t, err == nil, "a poller that could not be started has the lock: %v", err)
+	_, err = StartPoller(env, gone)
+	kit.True(t, err == nil, "beside a poller: %v", err)
+	kit.True(t, lock.UnlockPoller(env, gone, calls) != nil,
+		"a poller that was called while it ended has no successor")
+	lock = lockPoller(t, env)
+	err = lock.UnlockPoller(env, gone, CountPollerCalls(env))
+	kit.True(t, err == nil, "one that was not called has a successor: %v", err)
+	_, err = StartPoller(env, gone)
+	kit.True(t, err != nil, "a program that is not there was started")
+	lock = lockPoller(t, env) // a poller that could not be started does not have it
 	lock.Unlock()
 }

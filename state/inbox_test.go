@@ -10,6 +10,12 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
+func addIncoming(t *testing.T, box Inbox, in *Incoming) {
+	t.Helper()
+	_, err := box.Add(in, false)
+	kit.NoError(t, err)
+}
+
 // What is left of a message that is done has none of its words, also where it was read
 // from disk.
 func TestInbox_TombstoneHasNoText(t *testing.T) {
@@ -20,9 +26,7 @@ func TestInbox_TombstoneHasNoText(t *testing.T) {
 		Text: "a secret", CreatedAt: time.Now(), Status: IncomingNew,
 		Tap: &IncomingTap{Choice: "accept", Inputs: map[string][]string{"w1": {"a secret"}}},
 	}
-	if _, err := box.Add(in, false); err != nil {
-		t.Fatal(err)
-	}
+	addIncoming(t, box, in)
 	read, err := box.Load(in.ID)
 	kit.NoError(t, err)
 	kit.NoError(t, box.Finish(read, OutcomeReply, time.Now()))
@@ -37,13 +41,10 @@ func TestInbox_RemovesOldRecords(t *testing.T) {
 	t.Parallel()
 	box, now := InboxIn(t.TempDir()), time.Now()
 	for id, age := range map[string]time.Duration{"old": tombstoneAge + time.Hour, "young": time.Hour} {
-		in := &Incoming{
+		addIncoming(t, box, &Incoming{
 			ID: id, Chat: "host/spaces/S", MessageName: "spaces/S/messages/" + id, Text: "go on", Status: IncomingNew,
 			CreatedAt: now.Add(-age), LocalCreatedAt: now.Add(-age), ReadAt: now.Add(-age),
-		}
-		if _, err := box.Add(in, false); err != nil {
-			t.Fatal(err)
-		}
+		})
 	}
 	box.Sweep(now)
 	names, err := box.Names()

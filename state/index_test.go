@@ -24,9 +24,8 @@ func TestIndex_HasWhatWeWrote(t *testing.T) {
 	}
 	qs, bad := ReadIndexedQuestions(env)
 	kit.True(t, len(qs) == 1 && len(bad) == 0, "%v, %v", qs, bad)
-	err = RemoveClosedQuestion(env, q)
-	kit.True(t, err != nil, "an open question was removed")
-	q, err = UpdateQuestion(q.Path, func(q *Question) error { return q.MoveTo(Cancelled, time.Now()) })
+	kit.True(t, RemoveClosedQuestion(env, q) != nil, "an open question was removed")
+	q, err = UpdateQuestion(q.Path, moveTo(Cancelled))
 	kit.NoError(t, errors.Join(err, RemoveClosedQuestion(env, q)))
 	all, _ = IndexEntries(env)
 	kit.True(t, len(all) == 0, "still in the index: %+v", all)
@@ -38,24 +37,15 @@ func TestIndex_HasWhatWeWrote(t *testing.T) {
 func TestIndex_AQuestionWithItsMessages(t *testing.T) {
 	for _, lives := range []bool{true, false} {
 		env := envOf(t)
-		old := func(name string) string {
-			if name == "GCHAT_FORMAT" {
-				return "haiku"
-			}
-			return env(name)
-		}
-		q := record(t, QuestionsIn(t.TempDir()), question("s"))
-		kit.NoError(t, AddQuestionToIndex(old, q))
+		old := envOf(t, "GCHAT_FORMAT", "haiku", "HOME", env("HOME"))
+		q := newIndexed(t, old)
 		about := map[string]string{"its text": q.Path, "of another": "/q.json"}
 		for key, question := range about {
 			m := message(key, "words")
 			m.Question, m.CreatedAt = question, time.Now().UTC()
-			if _, _, err := OutboxIn(UserStateDir(env)).Enqueue(old, m, 0); err != nil {
-				t.Fatal(err)
-			}
+			enqueue(t, old, m)
 		}
-		lock, err := LockPoller(old)
-		kit.NoError(t, err)
+		lock := lockPoller(t, old)
 		if !lives {
 			lock.Unlock()
 		}

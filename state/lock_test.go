@@ -14,10 +14,8 @@ import (
 // A detached poller takes over its environment's lock and nothing else: the program may
 // be started with any descriptor.
 func TestLock_IsAllThatAChildInherits(t *testing.T) {
-	home := t.TempDir()
-	env := func(name string) string { return map[string]string{"HOME": home}[name] }
-	lock, err := LockPoller(env)
-	kit.NoError(t, err)
+	env := envOf(t)
+	lock := lockPoller(t, env)
 	defer lock.Unlock()
 	path := lock.Path
 	passed := func(f *os.File, err error) uintptr { // as a child has it
@@ -48,11 +46,10 @@ func TestLock_IsAllThatAChildInherits(t *testing.T) {
 // lockHome is a home whose locks are to have twins, in a runtime folder of the test's.
 func lockHome(t *testing.T, mode os.FileMode) (env Getenv, runtime string) {
 	t.Helper()
-	home := t.TempDir()
-	runtime = filepath.Join(home, "run")
+	runtime = filepath.Join(t.TempDir(), "run")
 	kit.NoError(t, os.MkdirAll(filepath.Join(runtime, "gchat-hooks"), 0o700))
 	kit.NoError(t, os.Chmod(filepath.Join(runtime, "gchat-hooks"), mode))
-	env = func(name string) string { return map[string]string{"HOME": home, "XDG_RUNTIME_DIR": runtime}[name] }
+	env = envOf(t, "XDG_RUNTIME_DIR", runtime)
 	t.Cleanup(UseLockEnv(env))
 	return env, runtime
 }
@@ -61,25 +58,17 @@ func lockHome(t *testing.T, mode os.FileMode) (env Getenv, runtime string) {
 // is called, as ever.
 func TestLock_SpareFolderLocksToo(t *testing.T) {
 	env, runtime := lockHome(t, 0o700)
-	before, err := LockPoller(env)
-	kit.NoError(t, err)
-	defer before.Unlock() // a lock of the home's, which is held to no effect
-	if !chooseLockFolder(env, "locks do not lock", func(string) bool { return true }) {
-		t.Fatal("not moved")
-	}
-	lock, err := LockPoller(env)
-	if err != nil {
-		t.Fatal("its twin is not free: ", err)
-	}
-	_, err = LockPoller(env)
+	defer lockPoller(t, env).Unlock() // a lock of the home's, which is held to no effect
+	kit.True(t, chooseLockFolder(env, "locks do not lock", func(string) bool { return true }), "not moved")
+	lock := lockPoller(t, env) // its twin is free
+	_, err := LockPoller(env)
 	kit.True(t, errors.Is(err, ErrLocked), "two have it: %v", err)
 	kit.True(t, IsLocked(lock.Path) && !lock.IsFileGone() &&
 		filepath.Dir(lock.lockedFile.Name()) == filepath.Join(runtime, "gchat-hooks"),
 		"held %v, gone %v, locked in %s", IsLocked(lock.Path), lock.IsFileGone(),
 		lock.lockedFile.Name())
-	if CallPoller(env, Environment(env)); CountPollerCalls(env) != 1 {
-		t.Errorf("%d calls", CountPollerCalls(env))
-	}
+	CallPoller(env, Environment(env))
+	kit.Equalf(t, CountPollerCalls(env), 1, "calls")
 	lock.Unlock()
 	kit.True(t, !IsLocked(lock.Path), "it is held when it was given up")
 }
@@ -92,8 +81,7 @@ func TestLock_SpareFolderIsPrivate(t *testing.T) {
 	kit.True(t, p != nil && p.Dir == "", "they are at %+v", p)
 	dir := filepath.Join(runtime, "gchat-hooks")
 	kit.NoError(t, errors.Join(os.Remove(dir), os.Symlink(t.TempDir(), dir)))
-	err := makeOwnFolder(dir)
-	kit.True(t, err != nil, "a link is taken")
+	kit.True(t, makeOwnFolder(dir) != nil, "a link is taken")
 	started, err := StartPoller(env, "/no/program")
 	kit.True(t, !started && err != nil && strings.Contains(err.Error(), "only the daemon serves"),
 		"a poller is started: %v, %v", started, err)

@@ -13,27 +13,25 @@ import (
 // take no line and hold nothing up. A log that its person keeps behind a link is written
 // to.
 func TestLog_IsAPlainFile(t *testing.T) {
-	home := t.TempDir()
-	env := func(name string) string { return map[string]string{"HOME": home}[name] }
+	env := envOf(t)
 	kit.NoError(t, os.MkdirAll(filepath.Dir(LogPath(env)), 0o700))
 	log := NewLog(env, "test")
 	for _, path := range []string{LogPath(env), AuditPath(env)} {
 		kit.NoError(t, syscall.Mkfifo(path, 0o600))
 	}
 	log.Info().Msg("into a pipe")
-	err := AppendDecision(env, log, AuditLine{})
-	kit.True(t, err != nil, "a decision counts as written into a pipe")
+	kit.True(t, AppendDecision(env, log, AuditLine{}) != nil, "a decision counts as written into a pipe")
 	kit.NoError(t, os.Remove(AuditPath(env)))
 	kit.NoError(t, os.Symlink("/dev/null", AuditPath(env)))
-	err = AppendDecision(env, log, AuditLine{})
-	kit.True(t, err != nil, "a decision counts as written into a device")
-	elsewhere := filepath.Join(home, "elsewhere")
+	kit.True(t, AppendDecision(env, log, AuditLine{}) != nil,
+		"a decision counts as written into a device")
+	elsewhere := filepath.Join(t.TempDir(), "elsewhere")
 	kit.NoError(t, os.WriteFile(elsewhere, nil, 0o600))
 	kit.NoError(t, os.Remove(LogPath(env)))
 	kit.NoError(t, os.Symlink(elsewhere, LogPath(env)))
 	log.Info().Msg("behind a link")
 	b, _ := os.ReadFile(elsewhere)
 	kit.True(t, len(b) != 0, "a log behind a link is not written")
-	_, err = ReadPlainOrLink("/dev/zero", MaxFileSize)
+	_, err := ReadPlainOrLink("/dev/zero", MaxFileSize)
 	kit.True(t, err != nil, "a device without an end is read")
 }

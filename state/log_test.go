@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -32,14 +31,12 @@ func TestLog_Redacts(t *testing.T) {
 }
 
 func TestLog_IsCappedAndClean(t *testing.T) {
-	home := t.TempDir()
-	env := func(name string) string { return map[string]string{"HOME": home}[name] }
+	env := envOf(t)
 	path := LogPath(env)
 	NewLog(env, "test")
 	_, err := os.Stat(path)
 	kit.True(t, err != nil, "a log without a line was opened")
-	os.MkdirAll(filepath.Dir(path), 0o700)
-	os.WriteFile(path, make([]byte, maxLogSize+1), 0o600)
+	writeAt(t, path, strings.Repeat("x", maxLogSize+1))
 	l := NewLog(env, "test")
 	l.AddSecrets("topsecret")
 	l.Error().Str("url", "topsecret").Msg("x")
@@ -54,8 +51,7 @@ func TestLog_IsCappedAndClean(t *testing.T) {
 // What comes again and again is logged once, whatever file or port it names, until it is
 // forgotten; and no run of faults fills the memory.
 func TestLog_WritesAnErrorOnce(t *testing.T) {
-	home := t.TempDir()
-	l := NewLog(func(name string) string { return map[string]string{"HOME": home}[name] }, "test")
+	l := NewLog(envOf(t), "test")
 	lines := func() int {
 		b, _ := os.ReadFile(l.path)
 		return strings.Count(string(b), "\n")

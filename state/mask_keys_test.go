@@ -138,8 +138,7 @@ func lastWord(s string) string {
 }
 
 func TestMaskKeys_Audit(t *testing.T) {
-	home := t.TempDir()
-	env := func(name string) string { return map[string]string{"HOME": home}[name] }
+	env := envOf(t)
 	log, whole := NewLog(env, "t"), "TOKEN=hunter2secret ghp_"+r(36)+strings.Repeat("x", 5000)
 	log.AddSecrets("our-own-secret")
 	var all sync.WaitGroup
@@ -156,12 +155,11 @@ func TestMaskKeys_Audit(t *testing.T) {
 	b, _ := os.ReadFile(path)
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
 	var line AuditLine
-	if err := json.Unmarshal([]byte(lines[19]), &line); err != nil || len(lines) != 20 || time.Since(line.Time) > time.Hour ||
-		line.ShownText != whole+" https://x?key=[secret]" {
-		t.Errorf("%d lines, %+v, %v", len(lines), line, err)
-	}
+	kit.NoError(t, json.Unmarshal([]byte(lines[19]), &line))
+	kit.True(t, len(lines) == 20 && time.Since(line.Time) <= time.Hour, "%d lines, %+v", len(lines), line)
+	kit.Equal(t, line.ShownText, whole+" https://x?key=[secret]")
 	kit.NoError(t, os.Remove(path))
-	kit.NoError(t, os.Symlink(filepath.Join(home, "elsewhere"), path))
+	kit.NoError(t, os.Symlink(filepath.Join(t.TempDir(), "elsewhere"), path))
 	kit.True(t, AppendDecision(env, log, AuditLine{}) != nil, "it followed a link")
 }
 

@@ -15,14 +15,11 @@ func TestOutbox_KeepsOrderAndKeys(t *testing.T) {
 	late := message("a", "first")
 	late.CreatedAt = time.Now().Add(time.Hour) // the clock was set back after it
 	for _, m := range []*Message{late, message("b", "second"), message("c", "third")} {
-		if _, put, err := box.Enqueue(env, m, time.Minute); err != nil || !put {
-			t.Fatal(put, err)
-		}
+		enqueue(t, env, m)
 	}
 	again, put, err := box.Enqueue(env, message("b", "second"), time.Minute)
 	kit.True(t, err == nil && !put && again.Key == "b", "put twice: %v, %v, %v", again, put, err)
-	_, put, err = box.Enqueue(env, message("b", "second"), 0)
-	kit.True(t, err == nil && put, "put again later: %v, %v", put, err)
+	enqueue(t, env, message("b", "second")) // later
 	waiting, bad := box.Waiting()
 	var keys string
 	for _, m := range waiting {
@@ -36,10 +33,9 @@ func TestOutbox_KeepsOrderAndKeys(t *testing.T) {
 func TestOutbox_RemovedStaysRemoved(t *testing.T) {
 	env := envOf(t)
 	box := OutboxIn(UserStateDir(env))
-	m, _, err := box.Enqueue(env, message("a", "never"), 0)
-	kit.NoError(t, err)
+	m := enqueue(t, env, message("a", "never"))
 	dropped := make(chan error)
-	if _, err := box.Change(m.Path, func(m *Message) {
+	changeMessage(t, env, m, func(m *Message) {
 		go func() { dropped <- box.RemoveMessage(env, m) }()
 		m.FailedTries++
 		select {
@@ -47,9 +43,7 @@ func TestOutbox_RemovedStaysRemoved(t *testing.T) {
 			go func() { dropped <- err }()
 		case <-time.After(50 * time.Millisecond):
 		}
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})
 	kit.NoError(t, <-dropped)
 	all, bad := box.All()
 	kit.True(t, len(all)+len(bad) == 0, "left are %v, %v", all, bad)
@@ -59,23 +53,19 @@ func TestOutbox_KeepsReceipts(t *testing.T) {
 	env, now := envOf(t), time.Now()
 	box := OutboxIn(UserStateDir(env))
 	end := func(key string, ago time.Duration, aside string) {
-		m, _, err := box.Enqueue(env, message(key, key), time.Minute)
-		kit.NoError(t, err)
-		if _, err := box.Change(m.Path, func(m *Message) {
-			if m.EndedAt, m.SetAsideReason = now.Add(-ago).UTC(), aside; aside == "" {
+		m := enqueue(t, env, message(key, key))
+		changeMessage(t, env, m, func(m *Message) {
+			m.EndedAt, m.SetAsideReason = now.Add(-ago).UTC(), aside
+			if aside == "" {
 				m.SentAt = m.EndedAt
 			}
-		}); err != nil {
-			t.Fatal(err)
-		}
+		})
 	}
 	end("fresh", time.Minute, "")
 	end("old", time.Hour, "")
 	end("aside", 24*time.Hour, "refused")
 	end("gone", 31*24*time.Hour, "refused")
-	if _, _, err := box.Enqueue(env, message("waits", "x"), 0); err != nil {
-		t.Fatal(err)
-	}
+	enqueue(t, env, message("waits", "x"))
 	box.Sweep(env, now)
 	all, _ := box.All()
 	var left []string
@@ -83,15 +73,14 @@ func TestOutbox_KeepsReceipts(t *testing.T) {
 		left = append(left, m.Key)
 	}
 	slices.Sort(left)
-	kit.True(t, slices.Equal(left, []string{"aside", "fresh", "waits"}), "left are %v", left)
+	kit.Equalf(t, left, []string{"aside", "fresh", "waits"}, "what is left")
 	n, err := box.RetrySetAside(now)
 	kit.True(t, n == 1 && err == nil && len(box.SetAside()) == 0, "revived %d, %v", n, err)
 }
 
 // Messages of the release before wait in the same folder.
 func TestOutbox_MessageOfTheReleaseBefore(t *testing.T) {
-	env := envOf(t)
-	box := OutboxIn(UserStateDir(env))
+	box := OutboxIn(UserStateDir(envOf(t)))
 	writeAt(t, filepath.Join(box.Dir, "1795357346000000000-0a1b2c3d4e5f60-client-1.json"),
 		`{"message_id":"client-1","key":"client-1","chat":"h/spaces/S","parts":["Done."],"project_dir":"/p","kind":"task_done","created_at":"2026-11-22T10:00:00Z"}`)
 	waiting, bad := box.Waiting()

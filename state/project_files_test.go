@@ -47,9 +47,3 @@ func TestProjectFiles_LeaveOtherProgramsAlone(t *testing.T) {
 	kit.True(t, !slices.Contains(folders, "/somewhere"),
 		"a folder around a state folder that was chosen by hand would go")
 }
-
-func writeAt(t *testing.T, path, text string) {
-	t.Helper()
-	kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-	kit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-}

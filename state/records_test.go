@@ -14,22 +14,6 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-// envOf is the environment of a person with a home folder of their own.
-func envOf(t testing.TB, pairs ...string) Getenv {
-	home := t.TempDir()
-	return func(name string) string {
-		for i := 0; i+1 < len(pairs); i += 2 {
-			if pairs[i] == name {
-				return pairs[i+1]
-			}
-		}
-		if name == "HOME" {
-			return home
-		}
-		return ""
-	}
-}
-
 func TestRecords_OneWaiter(t *testing.T) {
 	env := envOf(t)
 	lock, err := LockWaiter(env, "/q.json")
@@ -52,10 +36,6 @@ func TestRecords_ClosingOwesOneNote(t *testing.T) {
 	kit.True(t, err == nil && slices.Equal(q.OwedNotes, []OwedNote{{About: NoteClosed}}) &&
 		q.ResolvedBy == "signal",
 		"%+v, %v", q, err)
-}
-
-func message(key, text string) *Message {
-	return &Message{ID: "client-" + key, Key: key, Type: MessageReport, Report: &Report{Type: ReportPlain, Text: text}}
 }
 
 func TestRecords_SessionIsKept(t *testing.T) {
@@ -117,8 +97,7 @@ func TestRecords_WaiterTakesItsRecordAlong(t *testing.T) {
 	q := &Question{QuestionID: "q", SessionID: "s", Status: Pending, Mode: ModeDeny, AskedAt: time.Now()}
 	kit.NoError(t, MarkersIn(filepath.Join(dir, "p")).Create("q", q))
 	kit.NoError(t, AddQuestionToIndex(env, q))
-	other, err := LockPoller(env) // A's poller
-	kit.NoError(t, err)
+	other := lockPoller(t, env)             // A's poller
 	vars["GCHAT_ALLOWED_USERS"] = "users/1" // B: the session is resumed
 	kit.NoError(t, AddQuestionToIndex(env, q))
 	other.Unlock() // A's poller is killed

@@ -26,9 +26,8 @@ func TestSmallRecords_RegisterAtOnce(t *testing.T) {
 
 func TestSmallRecords_SpaceDropsGarbage(t *testing.T) {
 	s := SpacesIn(t.TempDir())
-	if _, err := s.Change("h/spaces/A", func(one *Space) { one.Watermark = asked }); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Change("h/spaces/A", func(space *Space) { space.Watermark = asked })
+	kit.NoError(t, err)
 	again := s.Get("h/spaces/A")
 	kit.True(t, again.Watermark.Equal(asked), "got %+v", again)
 	os.WriteFile(s.path(safeFileName("h/spaces/A")), []byte(`{"watermark":"yesterday"}`), 0o600)
