@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"gchat-hooks/e2e/kit"
+	"gchat-hooks/hooks/settings"
+	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
 
@@ -134,4 +136,164 @@ func FuzzClaudeChecks_AnySettings(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestClaudeChecks_FindFaults(t *testing.T) {
+	checkFaults(t, []plantedFault{
+		{
+			"no hooks", "claude.hooks", Fail, "no hook of gchat-hooks", "gchat-hooks install",
+			func(p *doctorHome) { p.presets = nil },
+		},
+		{
+			"no PermissionRequest", "claude.hooks", Fail,
+			"PermissionRequest", "gchat-hooks install --preset answer",
+			installWithout("report", "PermissionRequest"),
+		},
+		{
+			"no PostToolUse", "claude.hooks", Warn,
+			"PostToolUse", "gchat-hooks install --preset answer",
+			installWithout("report", "PostToolUse"),
+		},
+		{
+			"only an agent's hooks", "claude.hooks", Fail,
+			"PreToolUse", "gchat-hooks install --preset answer",
+			func(p *doctorHome) { p.presets = []string{"wake"} },
+		},
+		{
+			"permissions without PostToolBatch", "claude.hooks", Warn,
+			"PostToolBatch", "gchat-hooks install --preset approve",
+			installWithout("approve", "PostToolBatch"),
+		},
+		{
+			"permissions without the hook for them", "claude.hooks", Fail,
+			"is not registered on PermissionRequest", "gchat-hooks install --preset approve",
+			installWithout("approve", "PermissionRequest"),
+		},
+		{
+			"permissions with the hook for questions", "claude.hooks", Fail,
+			"is not registered on PermissionRequest", "gchat-hooks install --preset approve",
+			func(p *doctorHome) {
+				p.presets = []string{"approve"}
+				entries := p.hookEntries()
+				for i := range entries {
+					if entries[i].Event == "PermissionRequest" {
+						entries[i].Matcher = "AskUserQuestion"
+					}
+				}
+				p.installHooks(entries)
+			},
+		},
+		{
+			"no hook for the next instruction", "claude.hooks", Warn,
+			"is not registered on Stop", "gchat-hooks install --preset approve",
+			installWithout("approve", "Stop"),
+		},
+		{
+			"a program that is gone", "claude.hooks", Fail,
+			"/nowhere/gchat-hooks", "gchat-hooks install",
+			func(p *doctorHome) {
+				p.writeFile(filepath.Join(p.project, ".claude", "settings.local.json"), `{"hooks": {"PreCompact": [`+
+					`{"matcher": "", "hooks": [{"type": "command", "command": "/nowhere/gchat-hooks hook pre-compact-hook"}]}]}}`, 0o644)
+			},
+		},
+		{
+			"settings with a comment", "claude.settings", Fail,
+			"a comment or a trailing comma", "correct its JSON",
+			func(p *doctorHome) {
+				p.writeFile(filepath.Join(p.project, ".claude", "settings.json"), "{\n  // mine\n  \"env\": {}\n}\n", 0o644)
+			},
+		},
+		{
+			"deny mode without a waker", "claude.hooks", Warn,
+			"no gchat-ask-user-rewake", "--preset system3",
+			configure("ask_mode", "deny"),
+		},
+		{
+			"disableAllHooks", "claude.settings", Fail,
+			"disableAllHooks is set", "remove the setting",
+			set("disableAllHooks", true),
+		},
+		{
+			"allowManagedHooksOnly", "claude.settings", Fail,
+			"allowManagedHooksOnly is set", "administrator",
+			func(p *doctorHome) {
+				p.writeFile(filepath.Join(p.env["CLAUDE_CODE_MANAGED_SETTINGS_PATH"], "managed-settings.json"), `{"allowManagedHooksOnly": true}`, 0o644)
+			},
+		},
+		{
+			"a plugin whose folder is gone", "claude.settings", Fail,
+			"the plugin gchat-hooks-report@gchat-hooks is gone: /nowhere/0.1.0", "/reload-plugins",
+			func(p *doctorHome) {
+				p.settings["enabledPlugins"] = map[string]bool{"gchat-hooks-report@gchat-hooks": true}
+				p.writeJSON(filepath.Join(p.home, ".claude", "plugins", "installed_plugins.json"), map[string]any{"plugins": map[string]any{
+					"gchat-hooks-report@gchat-hooks": []map[string]string{{"installPath": "/nowhere/0.1.0"}}}})
+			},
+		},
+		{
+			"a folder that is not trusted", "claude.trust", Warn,
+			"was not told to trust", "start claude",
+			func(p *doctorHome) {
+				p.writeJSON(filepath.Join(p.home, ".claude.json"), map[string]any{"projects": map[string]any{}})
+			},
+		},
+		{
+			"askUserQuestionTimeout", "claude.settings", Warn, `"60s"`, `"never"`,
+			set("askUserQuestionTimeout", "60s"),
+		},
+		{
+			"AskUserQuestion denied", "claude.settings", Fail,
+			"permissions.deny", "remove the setting",
+			set("permissions", map[string]any{"deny": []string{"AskUserQuestion"}}),
+		},
+		{
+			"an old Claude Code", "claude.version", Fail, "2.1.45 is too old", "claude update",
+			func(p *doctorHome) { p.claude = "2.1.45 (Claude Code)" },
+		},
+		{
+			"no Claude Code", "claude.version", Warn, "not on PATH", "install Claude Code",
+			func(p *doctorHome) {
+				p.presets = []string{"answer"}
+				p.installHooks(p.hookEntries())
+				p.claude = ""
+			},
+		},
+		{
+			"auto mode behind a gateway", "claude.waits", Warn,
+			"but gateway.example:8443 does not pass on its check", "setup --approve",
+			func(p *doctorHome) {
+				p.presets = []string{"approve"}
+				p.env["ANTHROPIC_BASE_URL"] = "https://gateway.example:8443"
+			},
+		},
+		{
+			"auto mode behind a gateway, in the settings", "claude.waits", Warn,
+			"gateway.example", "defaultMode",
+			func(p *doctorHome) {
+				p.presets = []string{"approve"}
+				p.settings["env"] = map[string]any{"ANTHROPIC_BASE_URL": "https://gateway.example", "OTHER": 7}
+				p.settings["permissions"] = map[string]any{"defaultMode": "auto"}
+			},
+		},
+		{
+			"a session that waits in its terminal", "claude.waits", Warn,
+			"shop waits in its terminal", "answer it in that terminal",
+			func(p *doctorHome) {
+				_, err := state.SessionsIn(state.UserStateDir(p.getenv)).Change("s", func(s *state.Session) {
+					s.Name, s.Dialog = "shop", state.NewDialog(true, "")
+				})
+				p.check(err)
+			},
+		},
+	})
+}
+
+// installWithout writes the hooks of a preset but those on an event; of those on Stop it
+// leaves out the waking one.
+func installWithout(preset, event string) func(p *doctorHome) {
+	return func(p *doctorHome) {
+		p.presets = []string{preset}
+		p.installHooks(slices.DeleteFunc(p.hookEntries(), func(e settings.Entry) bool {
+			return e.Event == event && e.AsyncRewake == (event == "Stop")
+		}))
+	}
 }

@@ -15,18 +15,12 @@ import (
 func TestFileChecks_OnlyOurFiles(t *testing.T) {
 	p := newDoctorHome(t)
 	p.writeDefaults()
-	config := filepath.Join(p.home, ".config", "gchat-hooks", "config.json")
-	mcp := filepath.Join(p.home, ".mcp.json")
-	p.writeFile(mcp, `{"mcpServers": {"x": {"env": {"A": "`+plantedKey+`"}}}}`, 0o644)
+	p.writeFile(filepath.Join(p.home, ".mcp.json"), `{"mcpServers": {"x": {"env": {"A": "`+plantedKey+`"}}}}`, 0o644)
 	p.check(os.Chmod(p.settingsFile(), 0o666))
 	p.check(os.Chmod(p.home, 0o700))
-	if r := p.runJSON(); r.ExitCode != 0 {
-		t.Errorf("others' files: exit code %d, not well: %v", r.ExitCode, r.problemIDs())
-	}
-	p.check(os.Chmod(config, 0o644))
-	if r := p.runJSON(); r.ExitCode != 2 || !strings.Contains(r.finding("files.private").Text, config) {
-		t.Errorf("the configuration: exit code %d, %+v", r.ExitCode, r.finding("files.private"))
-	}
+	p.runJSON().wantWell(t)
+	p.check(os.Chmod(p.configFile(), 0o644))
+	p.runJSON().wantFinding(t, "files.private", Fail, p.configFile(), "")
 }
 
 // A project's state folders that others may write to are found one by one.
@@ -35,20 +29,13 @@ func TestFileChecks_OpenProjectState(t *testing.T) {
 	p.writeDefaults()
 	p.check(os.Chmod(p.home, 0o700))
 	p.check(os.Chmod(p.project, 0o700))
-	dir := filepath.Join(p.project, ".claude", "state")
-	all := []string{dir}
-	for _, name := range []string{"pending-questions", "gchat-forwarded-ask", "user-input-queue"} {
-		all = append(all, filepath.Join(dir, name))
-	}
-	for _, path := range all {
-		p.check(os.MkdirAll(path, 0o700))
-		p.check(os.Chmod(path, 0o777))
+	names := []string{"", "pending-questions", "gchat-forwarded-ask", "user-input-queue"}
+	for _, name := range names {
+		p.makeOpenFolder(filepath.Join(p.project, ".claude", "state", name))
 	}
 	r := p.runJSON()
-	for _, path := range all {
-		if f := r.finding("files.private"); f.Level != Fail || !strings.Contains(f.Text, path) {
-			t.Errorf("%s is not found", path)
-		}
+	for _, name := range names {
+		r.wantFinding(t, "files.private", Fail, filepath.Join(p.project, ".claude", "state", name), "")
 	}
 }
 
@@ -57,14 +44,79 @@ func TestFileChecks_FullDisk(t *testing.T) {
 	p.writeDefaults()
 	dir := p.userState()
 	p.check(os.MkdirAll(dir, 0o700))
-	if out, err := bounded.Command(t, "mount", "-t", "tmpfs", "-o", "size=4k,mode=700", "tmpfs", dir).CombinedOutput(); err != nil {
+	mount := bounded.Command(t, "mount", "-t", "tmpfs", "-o", "size=4k,mode=700", "tmpfs", dir)
+	if out, err := mount.CombinedOutput(); err != nil {
 		t.Skipf("needs to mount a small disk: %v: %s", err, out)
 	}
 	t.Cleanup(func() { p.check(bounded.Command(t, "umount", "-l", dir).Run()) })
 	p.writeFile(filepath.Join(dir, "fill"), strings.Repeat("x", 4096), 0o600)
-	for _, f := range p.runJSON("--all").Findings {
-		if f.ID == "files.folders" && (f.Level != Fail || !strings.Contains(f.Text, "no space left on device")) {
-			t.Errorf("got %+v", f)
-		}
-	}
+	p.runJSON("--all").wantFinding(t, "files.folders", Fail, "no space left on device", "")
+}
+
+func TestFileChecks_FindFaults(t *testing.T) {
+	checkFaults(t, []plantedFault{
+		{
+			"a configuration that others read", "files.private", Fail,
+			"can read or change", "chmod go-rwx",
+			func(p *doctorHome) {
+				p.writeDefaults()
+				p.config = nil
+				p.check(os.Chmod(p.configFile(), 0o644))
+			},
+		},
+		{
+			"a configuration's backup that others read", "files.private", Fail,
+			"config.json~", "chmod go-rwx",
+			func(p *doctorHome) {
+				p.writeFile(p.configFile()+"~", `{"webhook_url": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=`+plantedKey+`"}`, 0o644)
+			},
+		},
+		{
+			"a folder of ours that others write to", "files.private", Fail,
+			".config/gchat-hooks", "chmod go-rwx",
+			func(p *doctorHome) {
+				p.makeOpenFolder(filepath.Dir(p.configFile()))
+			},
+		},
+		{
+			"a project's state that others write to", "files.private", Fail,
+			".claude/state", "chmod go-rwx",
+			func(p *doctorHome) {
+				p.makeOpenFolder(filepath.Join(p.project, ".claude", "state"))
+			},
+		},
+		{
+			"state that others read", "files.private", Fail, "projects.json", "chmod go-rwx",
+			func(p *doctorHome) { p.writeFile(filepath.Join(p.userState(), "projects.json"), "{}", 0o644) },
+		},
+		{
+			"state that others write", "files.private", Fail, "projects.json", "chmod go-rwx",
+			func(p *doctorHome) { p.writeFile(filepath.Join(p.userState(), "projects.json"), "{}", 0o666) },
+		},
+		{
+			"a file in a folder's place", "files.folders", Fail,
+			"not a directory", "a file has its name",
+			func(p *doctorHome) { p.writeFile(filepath.Join(p.home, ".local", "state"), "", 0o600) },
+		},
+		{
+			"a folder that cannot be made", "files.folders", Fail,
+			"cannot write to", "who owns the folder",
+			func(p *doctorHome) {
+				dir := filepath.Join(p.home, ".local", "state")
+				p.writeFile(filepath.Join(dir, "x"), "", 0o600)
+				p.check(os.Chmod(dir, 0o500))
+				if os.Getuid() == 0 { // to whom no folder is closed
+					p.check(os.RemoveAll(dir))
+					p.check(os.Symlink("/proc/sys", dir))
+				}
+			},
+		},
+		{
+			"a state folder that is no UTF-8", "files.folders", Fail,
+			`state\xff/gchat-hooks" is not UTF-8`, "XDG_STATE_HOME",
+			func(p *doctorHome) {
+				p.env["XDG_STATE_HOME"] = filepath.Join(p.home, "state\xff")
+			},
+		},
+	})
 }

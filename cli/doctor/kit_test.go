@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/api/chat/v1"
+
 	bounded "gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
@@ -155,6 +157,10 @@ func (p *doctorHome) userState() string {
 
 func (p *doctorHome) getenv(name string) string { return p.env[name] }
 
+func (p *doctorHome) configFile() string {
+	return filepath.Join(p.home, ".config", "gchat-hooks", "config.json")
+}
+
 func (p *doctorHome) settingsFile() string { return filepath.Join(p.home, ".claude", "settings.json") }
 
 // hookEntries are those of presets, as this Claude Code takes them.
@@ -167,11 +173,40 @@ func (p *doctorHome) hookEntries() []settings.Entry {
 	return entries
 }
 
+// installHooks writes the user's settings with these hooks.
+func (p *doctorHome) installHooks(entries []settings.Entry) {
+	p.Helper()
+	b, err := settings.Install(nil, entries)
+	p.check(err)
+	p.writeFile(p.settingsFile(), string(b), 0o600)
+}
+
+// makeOpenFolder makes a folder that others may write to.
+func (p *doctorHome) makeOpenFolder(path string) {
+	p.Helper()
+	p.check(os.MkdirAll(path, 0o755))
+	p.check(os.Chmod(path, 0o777))
+}
+
+// replyOnce has a person reply to the first of three messages, when they are read.
+func (p *doctorHome) replyOnce(user *chat.User, text string) {
+	hasReplied := false
+	p.answerInstead = func(_ http.ResponseWriter, r *http.Request) bool {
+		ms := p.space.Messages()
+		if r.Method == http.MethodGet && len(ms) == 3 && !hasReplied {
+			hasReplied = true
+			_, err := p.space.PostAs(user, ms[0].Thread.Name, text)
+			kit.Equalf(p, err, nil, "the reply's error")
+		}
+		return false
+	}
+}
+
 // writeDefaults writes what was not written yet.
 func (p *doctorHome) writeDefaults() {
 	p.Helper()
 	if p.config != nil {
-		p.writeJSON(filepath.Join(p.home, ".config", "gchat-hooks", "config.json"), p.config)
+		p.writeJSON(p.configFile(), p.config)
 	}
 	if _, err := os.Stat(p.settingsFile()); err != nil {
 		b, err := json.Marshal(p.settings)
@@ -248,11 +283,65 @@ func (r Report) problemIDs() (ids []string) {
 	return ids
 }
 
-func (r Report) finding(id string) Finding {
+// wantFinding fails the test if there is no finding of this level that says this.
+func (r Report) wantFinding(t *testing.T, id string, level Level, says, fix string) {
+	t.Helper()
+	found := ""
 	for _, f := range r.Findings {
-		if f.ID == id {
-			return *f
+		if f.ID != id {
+			continue
 		}
+		if f.Level == level && strings.Contains(f.Text, says) && strings.Contains(f.Fix, fix) {
+			return
+		}
+		found += fmt.Sprintf("%+v\n", f)
 	}
-	return Finding{}
+	t.Errorf("%s is not %s with %q and the fix %q:\n%s", id, level, says, fix, found)
+}
+
+// wantWell fails the test if something is not well.
+func (r Report) wantWell(t *testing.T) {
+	t.Helper()
+	kit.Equalf(t, r.problemIDs(), nil, "not well")
+	kit.Equalf(t, r.ExitCode, 0, "exit code")
+}
+
+// plantedFault is something wrong, and the finding that tells of it.
+type plantedFault struct {
+	name      string
+	ids       string // of the finding, and of those that the fault brings with it
+	level     Level
+	says, fix string
+	plant     func(p *doctorHome)
+}
+
+// configure sets a member of the configuration.
+func configure(member string, value any) func(p *doctorHome) {
+	return func(p *doctorHome) { p.config[member] = value }
+}
+
+// set sets a member of Claude Code's settings.
+func set(member string, value any) func(p *doctorHome) {
+	return func(p *doctorHome) { p.settings[member] = value }
+}
+
+// checkFaults fails the test where a fault is not found by the check that is for it, or
+// by another one, and where its line does not name the fix.
+func checkFaults(t *testing.T, faults []plantedFault) {
+	for _, c := range faults {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := newDoctorHome(t)
+			c.plant(p)
+			p.writeDefaults()
+			r := p.runJSON()
+			want := strings.Fields(c.ids)
+			r.wantFinding(t, want[0], c.level, c.says, c.fix)
+			if wantCode := map[Level]int{Warn: 1, Fail: 2}[c.level]; len(want) == 1 {
+				kit.Equalf(t, r.ExitCode, wantCode, "exit code")
+			}
+			slices.Sort(want)
+			kit.Equalf(t, r.problemIDs(), want, "what is not well")
+		})
+	}
 }

@@ -150,14 +150,7 @@ func TestProbes_ReplyShowsTheLogin(t *testing.T) {
 	for user, seen := range map[string]string{space.PersonName: "same id", "users/7": "another id, or another person replied"} {
 		p := newDoctorHome(t)
 		p.writeLogin(p.server, func(l *config.Login) { l.User = user })
-		said := false
-		p.answerInstead = func(_ http.ResponseWriter, r *http.Request) bool {
-			if ms := p.space.Messages(); r.Method == http.MethodGet && len(ms) == 3 && !said {
-				said = true
-				_, _ = p.space.PostAs(space.Person(), ms[0].Thread.Name, "a secret of mine")
-			}
-			return false
-		}
+		p.replyOnce(space.Person(), "a secret of mine")
 		l, _ := p.runLive("--wait", "20s")
 		p.checkProbes(l, map[string]string{"same-user": seen})
 		kit.Equalf(t, l.Credentials, "login", "%+v", l)

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"strings"
 	"testing"
 
 	"google.golang.org/api/chat/v1"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat/space"
 )
 
@@ -17,30 +17,25 @@ import (
 func TestRoundTrip_IsAnswered(t *testing.T) {
 	p := newDoctorHome(t)
 	p.config["writes_per_minute"] = 6000
-	said := false
-	p.answerInstead = func(_ http.ResponseWriter, r *http.Request) bool {
-		if ms := p.space.Messages(); r.Method == http.MethodGet && len(ms) == 3 && !said && strings.Contains(ms[0].Text, "please choose ok") {
-			said = true
-			_, err := p.space.PostAs(space.Person(), ms[0].Thread.Name, "ok")
-			if err != nil {
-				t.Error(err)
-			}
-		}
-		return false
-	}
+	p.replyOnce(space.Person(), "ok")
 	p.writeDefaults()
 	r := p.runJSON("--live", "--wait", "20s")
-	if bad := r.problemIDs(); r.ExitCode != 0 || len(bad) > 0 || r.finding("live.out").Level != OK || !strings.HasPrefix(r.finding("live.in").Text, "your reply was read") {
-		t.Errorf("exit code %d, not well: %v; %+v, %+v", r.ExitCode, bad, r.finding("live.out"), r.finding("live.in"))
-	}
+	r.wantWell(t)
+	r.wantFinding(t, "live.out", OK, "", "")
+	r.wantFinding(t, "live.in", OK, "your reply was read", "")
 	ms := p.space.Messages()
-	if len(ms) != 6 || !strings.HasPrefix(ms[4].Text, "[Answered] ") || !strings.Contains(ms[4].Text, "\nSelected: ok\n") || !strings.Contains(ms[4].Text, "The test is over.") || ms[4].Thread.Name != ms[0].Thread.Name {
-		t.Errorf("%d messages", len(ms))
+	if len(ms) != 6 {
+		t.Fatalf("%d messages", len(ms))
+	}
+	kit.Containsf(t, ms[0].Text, "please choose ok", "the question")
+	kit.Equalf(t, ms[4].Thread.Name, ms[0].Thread.Name, "the end's thread")
+	for _, want := range []string{"[Answered] ", "\nSelected: ok\n", "The test is over."} {
+		kit.Containsf(t, ms[4].Text, want, "the end")
 	}
 	r = p.runJSON("--live", "--wait", "0")
-	if n := len(p.space.Messages()); r.ExitCode != 0 || n != 10 || r.finding("live.in").Level != Skip {
-		t.Errorf("asking nobody: exit code %d, %d messages, %+v", r.ExitCode, n, r.finding("live.in"))
-	}
+	r.wantWell(t)
+	r.wantFinding(t, "live.in", Skip, "", "")
+	kit.Equalf(t, len(p.space.Messages()), 10, "messages, asking nobody")
 }
 
 // A round trip that goes wrong is found.
@@ -49,10 +44,9 @@ func TestRoundTrip_FindsWhatIsWrong(t *testing.T) {
 		name  string
 		plant func(p *doctorHome)
 		id    string
-		level Level
 		says  string
 	}{
-		{"nobody replies", func(*doctorHome) {}, "live.in", Fail, "no person replied within"},
+		{"nobody replies", func(*doctorHome) {}, "live.in", "no person replied within"},
 		{"the answer names no thread", func(p *doctorHome) {
 			p.answerInstead = func(w http.ResponseWriter, r *http.Request) bool {
 				if r.Method != http.MethodPost {
@@ -66,7 +60,7 @@ func TestRoundTrip_FindsWhatIsWrong(t *testing.T) {
 				_ = json.NewEncoder(w).Encode(chat.Message{Name: "spaces/local/messages/m"})
 				return true
 			}
-		}, "live.out", Fail, "thread keys do not work"},
+		}, "live.out", "thread keys do not work"},
 		{"a thread for each message", func(p *doctorHome) {
 			p.answerInstead = func(_ http.ResponseWriter, r *http.Request) bool {
 				if r.Method == http.MethodPost {
@@ -79,17 +73,10 @@ func TestRoundTrip_FindsWhatIsWrong(t *testing.T) {
 				}
 				return false
 			}
-		}, "live.out", Fail, "thread keys do not work"},
+		}, "live.out", "thread keys do not work"},
 		{"somebody else replies", func(p *doctorHome) {
-			said := false
-			p.answerInstead = func(_ http.ResponseWriter, r *http.Request) bool {
-				if ms := p.space.Messages(); r.Method == http.MethodGet && len(ms) == 3 && !said {
-					said = true
-					_, _ = p.space.PostAs(&chat.User{Name: "users/7", Type: "HUMAN"}, ms[0].Thread.Name, "ok")
-				}
-				return false
-			}
-		}, "live.in", Fail, "the only reply is from someone who may not answer: users/7"},
+			p.replyOnce(&chat.User{Name: "users/7", Type: "HUMAN"}, "ok")
+		}, "live.in", "the only reply is from someone who may not answer: users/7"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newDoctorHome(t)
@@ -97,9 +84,7 @@ func TestRoundTrip_FindsWhatIsWrong(t *testing.T) {
 			c.plant(p)
 			p.writeDefaults()
 			r := p.runJSON("--live", "--wait", "1500ms")
-			if f := r.finding(c.id); f.Level != c.level || !strings.Contains(f.Text, c.says) || f.Fix == "" {
-				t.Errorf("%+v", f)
-			}
+			r.wantFinding(t, c.id, Fail, c.says, " ") // some words of a fix
 		})
 	}
 }

@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -63,10 +64,8 @@ func writeFile(t *testing.T, dir, p, text string) {
 	t.Helper()
 	p = filepath.Join(dir, p)
 	kit.NoError(t, os.MkdirAll(filepath.Dir(p), 0o755))
-	if err := errors.Join(os.WriteFile(p, []byte(text), 0o644), os.Chmod(p, 0o644)); err != nil {
-		// whatever the umask is
-		t.Fatal(err)
-	}
+	kit.NoError(t, os.WriteFile(p, []byte(text), 0o644))
+	kit.NoError(t, os.Chmod(p, 0o644)) // whatever the umask is
 }
 
 // readTree is a folder as it is, without .git: for each path its mode, and its bytes or
@@ -93,11 +92,11 @@ func readTree(t *testing.T, dir string) map[string]string {
 	return tree
 }
 
-func runMigrate(t *testing.T, dir string, apply bool) (string, error) {
+func migrate(t *testing.T, dir string, apply bool) string {
 	t.Helper()
 	var out strings.Builder
-	err := Run(&out, dir, apply)
-	return out.String(), err
+	kit.NoError(t, Run(&out, dir, apply))
+	return out.String()
 }
 
 func compareTrees(t *testing.T, what string, got, want map[string]string) {
@@ -111,14 +110,12 @@ func compareTrees(t *testing.T, what string, got, want map[string]string) {
 func TestMigrate_ShowsThenMoves(t *testing.T) {
 	dir := makeHarness(t, harnessFiles)
 	before := readTree(t, dir)
-	shown, err := runMigrate(t, dir, false)
-	if err != nil || !strings.Contains(shown, "would move .claude/skills/s3-communicator to ") || !strings.Contains(shown, "Nothing was written") {
-		t.Errorf("the plan is %v\n%s", err, shown)
-	}
+	plan := migrate(t, dir, false)
+	kit.Containsf(t, plan, "would move .claude/skills/s3-communicator to ", "the plan")
+	kit.Containsf(t, plan, "Nothing was written", "the plan")
 	compareTrees(t, "after showing", readTree(t, dir), before)
 
-	output, err := runMigrate(t, dir, true)
-	kit.NoError(t, err)
+	output := migrate(t, dir, true)
 	after, want := readTree(t, dir), maps.Clone(before)
 	for _, m := range []struct{ from, to string }{
 		{".claude/skills/s3-communicator", ".claude/skills/_archived/s3-communicator"},
@@ -147,10 +144,7 @@ func TestMigrate_ShowsThenMoves(t *testing.T) {
 	} {
 		kit.Contains(t, output, wanted)
 	}
-	secondRun, err := runMigrate(t, dir, true)
-	if err != nil || !strings.HasPrefix(secondRun, "Nothing to move.\n") {
-		t.Errorf("a second time: %v\n%s", err, secondRun)
-	}
+	kit.Containsf(t, migrate(t, dir, true), "Nothing to move.\n", "a second time")
 	compareTrees(t, "after a second time", readTree(t, dir), after)
 }
 
@@ -164,11 +158,9 @@ func TestMigrate_ListsTheUnreadable(t *testing.T) {
 	writeFile(t, dir, "a.md", "s3-communicator")
 	kit.NoError(t, errors.Join(os.Chmod(filepath.Join(dir, "data"), 0), os.Chmod(filepath.Join(dir, "a.md"), 0)))
 	t.Cleanup(func() { _ = os.Chmod(filepath.Join(dir, "data"), 0o700) })
-	out, err := runMigrate(t, dir, true)
+	out := migrate(t, dir, true)
 	for _, listed := range []string{"data: is not searched", "a.md: is not searched", "notes.md:1: check it"} {
-		if err != nil || !strings.Contains(out, listed) {
-			t.Errorf("%q: %v\n%s", listed, err, out)
-		}
+		kit.Contains(t, out, listed)
 	}
 }
 
@@ -176,11 +168,12 @@ func TestMigrate_RefusesOtherFolders(t *testing.T) {
 	dir := makeHarness(t, harnessFiles)
 	linked := t.TempDir()
 	kit.NoError(t, os.Symlink(filepath.Join(dir, ".claude"), filepath.Join(linked, ".claude")))
-	for _, dir := range []string{linked, filepath.Join(dir, ".claude"), filepath.Join(dir, "none"), filepath.Join(dir, ".claude/settings.json")} {
-		_, err := runMigrate(t, dir, true)
-		if hinted, ok := err.(*state.UserError); !ok || !strings.Contains(hinted.Hint, "the folder that holds .claude") {
-			t.Errorf("%s: %v", dir, err)
+	for _, dir := range []string{linked, dir + "/.claude", dir + "/none", dir + "/.claude/settings.json"} {
+		var hinted *state.UserError
+		if err := Run(io.Discard, dir, true); !errors.As(err, &hinted) {
+			t.Fatalf("%s: %v", dir, err)
 		}
+		kit.Containsf(t, hinted.Hint, "the folder that holds .claude", "%s: the hint", dir)
 	}
 }
 
@@ -203,8 +196,7 @@ func TestMigrate_HostileHarness(t *testing.T) {
 	}
 	kit.NoError(t, syscall.Mkfifo(filepath.Join(dir, ".claude/commands/fifo.md"), 0o644))
 	before, want := readTree(t, outside), readTree(t, dir)
-	out, err := runMigrate(t, dir, true)
-	kit.NoError(t, err)
+	out := migrate(t, dir, true)
 	compareTrees(t, "inside", readTree(t, dir), want)
 	compareTrees(t, "outside", readTree(t, outside), before)
 	for _, look := range []string{
