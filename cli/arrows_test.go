@@ -1,12 +1,10 @@
 package cli
 
 import (
-	"go/parser"
-	"go/token"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -44,58 +42,34 @@ var importRules = []struct {
 }
 
 func TestArrows_AllowedImportsOnly(t *testing.T) {
-	rooms := map[string]map[string]bool{}
-	why := map[string]string{}
-	for _, a := range importRules {
-		rooms[a.room], why[a.room] = map[string]bool{}, a.why
-		for _, m := range a.may {
-			rooms[a.room][m] = true
-		}
+	packages, why := map[string][]string{}, map[string]string{}
+	for _, rule := range importRules {
+		packages[rule.room], why[rule.room] = rule.may, rule.why
 	}
 	seen := map[string]bool{}
-	changeToRoot(t)
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && (d.Name() == "testdata" || d.Name() == "e2e" || strings.HasPrefix(d.Name(), ".") && path != ".") {
-			// tests only: they look at everything, and only tests import e2e/bound,
-			// e2e/strict and e2e/team
-			return fs.SkipDir
-		}
-		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return nil
-		}
+	for _, path := range sourceFiles(t) {
 		room := filepath.ToSlash(filepath.Dir(path))
 		seen[room] = true
-		may, ok := rooms[room]
-		if !ok {
-			t.Errorf("%s: the house has no room %q: a new one needs a reason and a line in arrows_test.go", path, room)
-			return nil
+		may, isKnown := packages[room]
+		if !isKnown {
+			t.Errorf("%s: no package %q is known: a new one needs a reason and a line in arrows_test.go", path, room)
+			continue
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
-		if err != nil {
-			return err
-		}
-		for _, imp := range f.Imports {
-			name, _ := strconv.Unquote(imp.Path.Value)
+		for _, spec := range parseFile(t, path).Imports {
+			name, _ := strconv.Unquote(spec.Path.Value)
 			if name == "gchat-hooks" {
 				t.Errorf("%s imports main: nobody may", path)
 			}
-			if to, ours := strings.CutPrefix(name, "gchat-hooks/"); ours && !may[to] {
+			if to, ours := strings.CutPrefix(name, "gchat-hooks/"); ours && !slices.Contains(may, to) {
 				t.Errorf("%s imports %s: %s may not (%s)", path, to, room, why[room])
 			}
 			if strings.HasPrefix(name, "github.com/urfave/") && filepath.Dir(path) != "cli" {
 				t.Errorf("%s imports %s: cli has the only command line", path, name)
 			}
 		}
-		return nil
-	})
-	kit.NoError(t, err)
-	for _, room := range []string{".", "cli", "cli/doctor", "cli/migrate", "hooks", "hooks/settings", "hooks/wake", "gchat", "gchat/login", "gchat/space", "gchat/hub", "poller", "poller/judge", "poller/service", "inject", "state", "state/config"} {
-		if !seen[room] {
-			t.Errorf("no Go file seen in %s: the test looks in the wrong place", room)
-		}
+	}
+	for room := range packages {
+		kit.Equalf(t, seen[room], true, "a Go file was seen in %s", room)
 	}
 }
 
@@ -103,21 +77,20 @@ func TestArrows_AllowedImportsOnly(t *testing.T) {
 // configures it: who else needs one asks gchat for it. Comments, help texts and what the
 // documents fix may name them.
 func TestArrows_GoogleNamesInOnePlace(t *testing.T) {
-	known := regexp.MustCompile(`^(gchat/|state/config/|cli/(doctor/|setup|login|hub)|e2e/)`)
-	names := regexp.MustCompile(`"[^" ]*(googleapis\.com|/messages/|/threads/|^users/|"users/|"spaces/)[^" ]*"|api/chat/v1"`)
-	changeToRoot(t)
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || known.MatchString(path) {
-			return err
+	known := regexp.MustCompile(`^(gchat/|state/config/|cli/(doctor/|setup|login|hub))`)
+	names := regexp.MustCompile(`"[^" ]*(googleapis\.com|/messages/|/threads/|^users/|"users/|"spaces/)[^" ]*"` +
+		`|api/chat/v1"`)
+	for _, path := range sourceFiles(t) {
+		if known.MatchString(path) {
+			continue
 		}
 		b, err := os.ReadFile(path)
+		kit.NoError(t, err)
 		for n, line := range strings.Split(string(b), "\n") {
 			code, _, _ := strings.Cut(line, "//")
 			if names.MatchString(code) && !strings.Contains(code, "LocalSpace = ") {
 				t.Errorf("%s:%d: %s", path, n+1, strings.TrimSpace(line))
 			}
 		}
-		return err
-	})
-	kit.NoError(t, err)
+	}
 }

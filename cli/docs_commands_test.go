@@ -71,9 +71,7 @@ func TestDocsCommands_Exist(t *testing.T) {
 			}
 		}
 	}
-	if checked < 60 {
-		t.Errorf("only %d commands were found in the pages", checked)
-	}
+	wantFound(t, checked, 60, "commands")
 }
 
 // isInstallerFlag says whether install.sh takes a flag.

@@ -3,9 +3,7 @@ package cli
 import (
 	"fmt"
 	"go/ast"
-	"go/parser"
 	"go/token"
-	"io/fs"
 	"maps"
 	"path/filepath"
 	"regexp"
@@ -31,27 +29,14 @@ func stringLiterals(t *testing.T) string {
 	text = func(e ast.Expr) string {
 		switch e := e.(type) {
 		case *ast.BasicLit:
-			s, _ := strconv.Unquote(e.Value)
-			return s
+			return unquoted(e)
 		case *ast.BinaryExpr:
 			return text(e.X) + text(e.Y)
 		}
 		return ""
 	}
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "e2e"):
-			return fs.SkipDir
-		case strings.HasSuffix(path, "_test.go") || !strings.HasSuffix(path, ".go"):
-			return nil
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-		if err != nil {
-			return err
-		}
-		ast.Inspect(f, func(n ast.Node) bool {
+	for _, path := range sourceFiles(t) {
+		ast.Inspect(parseFile(t, path), func(n ast.Node) bool {
 			if e, ok := n.(ast.Expr); ok {
 				if s := text(e); s != "" {
 					collected.WriteString(s + "\n")
@@ -59,10 +44,18 @@ func stringLiterals(t *testing.T) string {
 			}
 			return true
 		})
-		return nil
-	})
-	kit.NoError(t, err)
+	}
 	return collected.String()
+}
+
+// unquoted is a string in the code, and "" for anything else.
+func unquoted(e ast.Expr) string {
+	literal, ok := e.(*ast.BasicLit)
+	if !ok || literal.Kind != token.STRING {
+		return ""
+	}
+	text, _ := strconv.Unquote(literal.Value)
+	return text
 }
 
 // foreignTexts are what Google and Claude Code say, as troubleshooting.md quotes them.
@@ -117,9 +110,7 @@ func TestDocsNames_QuotedTextsExist(t *testing.T) {
 			has(p, m[3])
 		}
 	}
-	if checked < 40 {
-		t.Errorf("only %d quoted texts were found in the pages", checked)
-	}
+	wantFound(t, checked, 40, "quoted texts")
 }
 
 // foreignVariables are variables that only other programs read, and what a script reads
@@ -208,9 +199,7 @@ func TestDocsNames_ListedNamesExist(t *testing.T) {
 			}
 		}
 	}
-	if checked < 60 {
-		t.Errorf("only %d names were found in the pages", checked)
-	}
+	wantFound(t, checked, 60, "names")
 }
 
 // isInTree says whether a file is there: at its path, or, where only its name is given,
@@ -245,49 +234,27 @@ func TestDocsNames_AllVariablesAreListed(t *testing.T) {
 	for _, name := range systemVariables {
 		listed[name] = true
 	}
-	changeToRoot(t)
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && (d.Name() == "testdata" || d.Name() == "e2e" || strings.HasPrefix(d.Name(), ".") && path != ".") {
-			return fs.SkipDir
-		}
-		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || filepath.Base(path) == "reference.go" {
-			return nil
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-		if err != nil {
-			return err
-		}
-		ast.Inspect(f, func(n ast.Node) bool {
+	for _, path := range sourceFiles(t) {
+		ast.Inspect(parseFile(t, path), func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.BasicLit:
-				if text, err := strconv.Unquote(n.Value); n.Kind == token.STRING && err == nil {
-					named[text] = true
-				}
+				named[unquoted(n)] = true
 			case *ast.CallExpr:
-				name, function := "", ""
-				if len(n.Args) == 1 {
-					if lit, ok := n.Args[0].(*ast.BasicLit); ok && lit.Kind == token.STRING {
-						name, _ = strconv.Unquote(lit.Value)
-					}
-				}
+				function := ""
 				switch f := n.Fun.(type) {
 				case *ast.Ident:
 					function = f.Name
 				case *ast.SelectorExpr:
 					function = f.Sel.Name
 				}
-				if name != "" && strings.HasSuffix(strings.ToLower(function), "env") {
-					read[name] = path
+				if len(n.Args) == 1 && strings.HasSuffix(strings.ToLower(function), "env") {
+					read[unquoted(n.Args[0])] = path
 				}
 			}
 			return true
 		})
-		return nil
-	})
-	kit.NoError(t, err)
+	}
+	delete(read, "") // a name that is not in the code
 	if len(read) < 20 {
 		t.Fatalf("only %d variables were found: %v", len(read), read)
 	}

@@ -84,6 +84,15 @@ func docPages(t *testing.T) (pages []docPage) {
 	return pages
 }
 
+// wantFound fails the test if it found so little in the pages that it looks in the wrong
+// place.
+func wantFound(t *testing.T, found, least int, what string) {
+	t.Helper()
+	if found < least {
+		t.Errorf("only %d %s were found in the pages", found, what)
+	}
+}
+
 // TestDocs_JSONIsValid parses what the pages show as JSON. What is a configuration loads without
 // a problem, and what registers hooks names ours. Registries are held to their code in
 // hooks/wake.
@@ -157,9 +166,7 @@ func TestDocs_JSONIsValid(t *testing.T) {
 			}
 		}
 	}
-	if checked < 10 {
-		t.Errorf("only %d pieces of JSON were found in the pages", checked)
-	}
+	wantFound(t, checked, 10, "pieces of JSON")
 }
 
 // loadConfigText is the configuration of a person whose file holds that.
@@ -209,9 +216,7 @@ func TestDocs_LinksLeadSomewhere(t *testing.T) {
 			t.Errorf("the README does not lead to %s", path)
 		}
 	}
-	if checked < 20 {
-		t.Errorf("only %d links were found in the pages", checked)
-	}
+	wantFound(t, checked, 20, "links")
 }
 
 // anchorOf is what a heading is called in a link, as GitHub makes it.

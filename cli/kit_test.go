@@ -6,6 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"math/rand/v2"
 	"net"
@@ -62,6 +65,36 @@ func programPath(t testing.TB) string {
 func changeToRoot(t *testing.T) {
 	t.Helper()
 	t.Chdir("..")
+}
+
+// sourceFiles are the Go files of the program, below the folder with main.go, to which the
+// test goes. Tests, and e2e, which only tests import, are not among them.
+func sourceFiles(t *testing.T) (paths []string) {
+	t.Helper()
+	if _, err := os.Stat("main.go"); err != nil {
+		changeToRoot(t)
+	}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		name := d.Name()
+		isHidden := strings.HasPrefix(name, ".") && path != "."
+		if d.IsDir() && (name == "testdata" || name == "e2e" || isHidden) {
+			return fs.SkipDir
+		}
+		if strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
+			paths = append(paths, path)
+		}
+		return err
+	})
+	kit.NoError(t, err)
+	return paths
+}
+
+// parseFile is a Go file's syntax.
+func parseFile(t *testing.T, path string) *ast.File {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+	kit.NoError(t, err)
+	return f
 }
 
 // getenvOf reads an environment as a process has it: of two values the later one counts.

@@ -2,6 +2,7 @@ package space
 
 import (
 	"fmt"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -21,14 +22,13 @@ func TestAccess_LoopbackOnly(t *testing.T) {
 			kit.Equalf(t, callHandler(s, "GET", path, "", "Host: "+host, pageKeyField(s)).Code, want, "%s at %s", path, host)
 		}
 	}
-	webhook := strings.TrimPrefix(s.WebhookURL(""), "")
-	kit.Equalf(t, callHandler(s, "POST", webhook, `{"text":"x"}`, "Host: evil.example").Code, 403, "webhook through a foreign name")
+	w := callHandler(s, "POST", s.WebhookURL(""), `{"text":"x"}`, "Host: evil.example")
+	kit.Equalf(t, w.Code, 403, "webhook through a foreign name")
 }
 
 func TestAccess_PagePost(t *testing.T) {
 	s, _ := testServer(t, Options{})
-	root, err := s.PostAs(nil, "", "root")
-	kit.NoError(t, err)
+	root := postAsPerson(t, s, "", "root")
 	good := `{"thread":"` + root.Thread.Name + `","text":"2","clientId":"c1"}`
 	const asJSON = "Content-Type: application/json"
 	for _, tt := range []struct {
@@ -57,12 +57,9 @@ func TestAccess_PagePost(t *testing.T) {
 			kit.Equalf(t, w.Code, tt.want, "%s", w.Body)
 		})
 	}
-	if got := joinTexts(s.Messages()); got != "root 2" {
-		t.Errorf("the space has %q, want one reply for one client id", got)
-	}
-	if m := s.Messages()[1]; m.Sender.Name != PersonName || m.Sender.Type != "HUMAN" || m.Thread.Name != root.Thread.Name {
-		t.Errorf("reply is from %+v in %s", m.Sender, m.Thread.Name)
-	}
+	wantTexts(t, s, "root 2") // one reply for one client id
+	wantFromPerson(t, s.Messages()[1])
+	kit.Equalf(t, s.Messages()[1].Thread.Name, root.Thread.Name, "the reply's thread")
 }
 
 // Every path that tells or takes anything wants the token or the page's key, for a phone
@@ -76,9 +73,7 @@ func TestAccess_WantsATokenOrKey(t *testing.T) {
 func wantsToken(t *testing.T, opts Options, host string) {
 	s, srv := testServer(t, opts)
 	s.secrets.APIToken = "sesame-1"
-	if _, err := s.PostAs(nil, "", "secret"); err != nil {
-		t.Fatal(err)
-	}
+	postAsPerson(t, s, "", "secret")
 	elsewhere := "Host: " + host
 	for path, want := range map[string]int{
 		"/":                                    200, // the page's files are for all
@@ -108,54 +103,40 @@ func wantsToken(t *testing.T, opts Options, host string) {
 		if w.Code != want || tells || leaks {
 			t.Errorf("%s: %d, want %d", path, w.Code, want)
 		}
-		if len(w.Header().Values("Set-Cookie")) > 0 {
-			t.Errorf("%s sets a cookie", path)
-		}
+		kit.Equalf(t, len(w.Header().Values("Set-Cookie")), 0, "cookies of %s", path)
 	}
-	if w := callHandler(s, "POST", "/page/messages", `{"text":"x","clientId":"c"}`, elsewhere, "Content-Type: application/json"); w.Code != 401 {
-		t.Errorf("post without key: %d", w.Code)
+	wantCode := func(want int, method, url, body string, headers ...string) *httptest.ResponseRecorder {
+		t.Helper()
+		w := callHandler(s, method, url, body, append(headers, elsewhere)...)
+		kit.Equalf(t, w.Code, want, "%s %s with %q", method, url, headers)
+		return w
 	}
-	if w := callHandler(s, "POST", "/v1/"+Subscription+":pull", `{"maxMessages":1}`, elsewhere); w.Code != 401 {
-		t.Errorf("pull without token: %d", w.Code)
-	}
+	const message = `{"text":"x","clientId":"c"}`
+	wantCode(401, "POST", "/page/messages", message, "Content-Type: application/json")
+	wantCode(401, "POST", "/v1/"+Subscription+":pull", `{"maxMessages":1}`)
 	for _, wrong := range []string{"guess", "", "sesame-1", s.secrets.WebhookToken, s.pageKey() + "x", s.pageKey()[1:]} {
-		if w := callHandler(s, "GET", "/page/week", "", elsewhere, pageKeyHeader+": "+wrong); w.Code != 401 {
-			t.Errorf("with the key %q: %d", wrong, w.Code)
-		}
+		wantCode(401, "GET", "/page/week", "", pageKeyHeader+": "+wrong)
 	}
-	if w := callHandler(s, "GET", "/page/week", "", elsewhere, pageKeyField(s)); w.Code != 200 {
-		t.Errorf("with the key: %d", w.Code)
-	}
-	if w := callHandler(s, "GET", "/t/"+s.pageKey()+"/v1/"+Name, "", elsewhere); w.Code != 401 {
-		t.Errorf("the API with the page's key: %d", w.Code)
-	}
+	wantCode(200, "GET", "/page/week", "", pageKeyField(s))
+	wantCode(401, "GET", "/t/"+s.pageKey()+"/v1/"+Name, "")
 	for _, prefix := range []string{"", "/t/sesame-1"} {
 		webhook := prefix + strings.TrimPrefix(s.WebhookURL(""), "/t/sesame-1")
-		if w := callHandler(s, "POST", webhook, `{"text":"x"}`, elsewhere); w.Code != 200 {
-			t.Errorf("webhook with prefix %q: %d", prefix, w.Code)
-		}
-		if w := callHandler(s, "POST", strings.Replace(webhook, "token=", "token=x", 1), `{"text":"x"}`, elsewhere); w.Code != 403 {
-			t.Errorf("webhook with prefix %q and a bad token: %d", prefix, w.Code)
-		}
+		wantCode(200, "POST", webhook, `{"text":"x"}`)
+		wantCode(403, "POST", strings.Replace(webhook, "token=", "token=x", 1), `{"text":"x"}`)
 	}
-	if list, err := newClient(t, s.APIEndpoint(srv.URL)).Spaces.Messages.List(Name).Do(); err != nil || len(list.Messages) != 3 {
-		t.Errorf("client with the endpoint: %+v, %v", list, err)
-	}
+	list, err := newClient(t, s.APIEndpoint(srv.URL)).Spaces.Messages.List(Name).Do()
+	kit.NoError(t, err)
+	kit.Equalf(t, len(list.Messages), 3, "messages for a client with the endpoint")
 
-	link := s.PageURL("http://" + host)
-	if !strings.HasPrefix(link, "http://"+host+"/#key=") || strings.Contains(link, "sesame") {
-		t.Errorf("the page's link is %s", link)
-	}
+	kit.Equalf(t, s.PageURL("http://"+host), "http://"+host+"/#key="+s.pageKey(), "the page's link")
 	// A link of an earlier version, with the token in it, leads to this version's.
-	w := callHandler(s, "GET", "/?token=sesame-1", "", elsewhere)
-	if w.Code != 303 || w.Header().Get("Location") != "/#key="+s.pageKey() || w.Header().Get("Cache-Control") != "no-store" {
-		t.Errorf("an older link: %d to %q", w.Code, w.Header().Get("Location"))
-	}
-	w = callHandler(s, "GET", "/", "", elsewhere)
-	if policy := w.Header().Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'") ||
-		!strings.Contains(policy, "frame-ancestors 'none'") || w.Header().Get("X-Content-Type-Options") != "nosniff" {
-		t.Errorf("policy %q", policy)
-	}
+	header := wantCode(303, "GET", "/?token=sesame-1", "").Header()
+	kit.Equalf(t, header.Get("Location"), "/#key="+s.pageKey(), "an older link leads to")
+	kit.Equalf(t, header.Get("Cache-Control"), "no-store", "an older link's cache")
+	header = wantCode(200, "GET", "/", "").Header()
+	kit.Containsf(t, header.Get("Content-Security-Policy"), "default-src 'none'", "the policy")
+	kit.Containsf(t, header.Get("Content-Security-Policy"), "frame-ancestors 'none'", "the policy")
+	kit.Equalf(t, header.Get("X-Content-Type-Options"), "nosniff", "the types")
 }
 
 // A page of another origin may not send the key's header: a browser that asks for it is

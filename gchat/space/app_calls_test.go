@@ -1,6 +1,7 @@
 package space
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -16,10 +17,11 @@ func TestAppCalls_SentTwiceHappensOnce(t *testing.T) {
 	s, srv, app := openApp(t, Options{IsDirect: true})
 	card := postCard(t, app)
 	for range 2 {
-		count := sendTo(t, "POST", srv.URL+"/page/messages", `{"thread":"","text":"hello","clientId":"a1"}`, pageKeyField(s))
-		tapped := sendTo(t, "POST", srv.URL+"/page/messages", `{"message":"`+card+`","choice":"2","inputs":{},"clientId":"a1"}`, pageKeyField(s))
-		if count != 200 || tapped != 200 {
-			t.Errorf("answers %d and %d", count, tapped)
+		for _, body := range []string{
+			`{"thread":"","text":"hello","clientId":"a1"}`,
+			`{"message":"` + card + `","choice":"2","inputs":{},"clientId":"a1"}`,
+		} {
+			kit.Equalf(t, sendTo(t, "POST", srv.URL+"/page/messages", body, pageKeyField(s)), 200, "%s", body)
 		}
 	}
 	pullAll(t, app, 2)
@@ -40,9 +42,7 @@ func TestAppCalls_Tap(t *testing.T) {
 	if err := s.Tap(ann, name, "", "2", nil, ""); err == nil {
 		t.Error("a button that is gone was tapped")
 	}
-	if err := s.Tap(ann, name, "x", "2", nil, ""); err != nil {
-		t.Errorf("tap on an old screen: %v", err)
-	}
+	kit.NoError(t, s.Tap(ann, name, "x", "2", nil, "")) // on an old screen
 }
 
 // In a space the app hears what begins with its name, and no other word that begins so.
@@ -50,13 +50,9 @@ func TestAppCalls_Mention(t *testing.T) {
 	s, _, app := openApp(t, Options{})
 	postCard(t, app)
 	for _, text := range []string{"hello", "@gchat-hooksters hello", "@gchat-hooks yes"} {
-		if _, err := s.PostAs(nil, "", text); err != nil {
-			t.Fatal(err)
-		}
+		postAsPerson(t, s, "", text)
 	}
-	if e := pullAll(t, app, 1)[0].Event; e.Message.Text != " yes" {
-		t.Errorf("heard %q", e.Message.Text)
-	}
+	kit.Equalf(t, pullAll(t, app, 1)[0].Event.Message.Text, " yes", "the app hears")
 }
 
 // The holder of a webhook's URL is not the app.
@@ -65,11 +61,16 @@ func TestAppCalls_WebhookIsNoApp(t *testing.T) {
 	name := postCard(t, app)
 	hook, err := gchat.ParseWebhook(&config.Config{}, s.WebhookURL(srv.URL))
 	kit.NoError(t, err)
-	a, errA := hook.Post(t.Context(), gchat.Post{Text: "x", ThreadKey: "k"})
-	b, errB := app.Post(t.Context(), gchat.Post{Text: "x", ThreadKey: "k"})
-	c, errC := app.Post(t.Context(), gchat.Post{Text: "x", ThreadKey: "k"})
-	if a.ThreadName == b.ThreadName || b.ThreadName != c.ThreadName || errA != nil || errB != nil || errC != nil {
-		t.Errorf("threads %s %s %s (%v %v %v)", a.ThreadName, b.ThreadName, c.ThreadName, errA, errB, errC)
+	var threads []string
+	for _, sender := range []interface {
+		Post(context.Context, gchat.Post) (gchat.PostedMessage, error)
+	}{hook, app, app} {
+		posted, err := sender.Post(t.Context(), gchat.Post{Text: "x", ThreadKey: "k"})
+		kit.NoError(t, err)
+		threads = append(threads, posted.ThreadName)
+	}
+	if threads[0] == threads[1] || threads[1] != threads[2] {
+		t.Errorf("threads %q", threads)
 	}
 	patch := strings.Replace(s.WebhookURL(srv.URL), Name+"/messages", name, 1) + "&updateMask=text"
 	kit.Equalf(t, sendTo(t, "PATCH", patch, `{"text":"changed"}`), 403, "a webhook's patch")
@@ -83,11 +84,10 @@ func TestAppCalls_AboutReachesThePage(t *testing.T) {
 	hook, err := gchat.ParseWebhook(&config.Config{}, s.WebhookURL(srv.URL))
 	kit.NoError(t, err)
 	about := gchat.Post{Text: "x", About: gchat.About{Kind: "blocked_alert", Session: "shöp · a&b"}}
-	_, errA := app.Post(t.Context(), about)
-	_, errB := hook.Post(t.Context(), about)
-	if errA != nil || errB != nil {
-		t.Fatal(errA, errB)
-	}
+	_, err = app.Post(t.Context(), about)
+	kit.NoError(t, err)
+	_, err = hook.Post(t.Context(), about)
+	kit.NoError(t, err)
 	for range 2 {
 		rows, _, _ := s.rowsAfter(0)
 		a, b := pageRow(rows[0]), pageRow(rows[1])
@@ -107,9 +107,7 @@ func TestAppCalls_OutliveARestart(t *testing.T) {
 	kit.NoError(t, app.Patch(t.Context(), name, "over", buttonsCard()))
 	s.Close()
 	s, _, app = openApp(t, opts)
-	if _, err := s.PostAs(nil, "", "first"); err != nil {
-		t.Fatal(err)
-	}
+	postAsPerson(t, s, "", "first")
 	pullAll(t, app, 1)
 	if m := s.Messages(); len(m) != 2 || m[0].Text != "over" || m[0].LastUpdateTime == "" {
 		t.Errorf("after the restart: %+v", m)
@@ -122,8 +120,8 @@ func TestAppCalls_LearnThatItIsDirect(t *testing.T) {
 	s, _, app := openApp(t, Options{})
 	for _, want := range []bool{false, true} {
 		s.isDirect = want
-		if is, err := app.IsDirect(t.Context()); is != want || err != nil {
-			t.Errorf("direct: %v, want %v (%v)", is, want, err)
-		}
+		is, err := app.IsDirect(t.Context())
+		kit.NoError(t, err)
+		kit.Equalf(t, is, want, "direct")
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/chromedp"
-
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/wording"
@@ -20,7 +18,7 @@ import (
 func TestCard_TapsFromThePage(t *testing.T) {
 	ctx := newBrowser(t)
 	s, srv, app := openApp(t, Options{IsDirect: true})
-	runActions(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))
+	navigate(t, ctx, s.PageURL(srv.URL))
 	options := func(labels ...string) []state.SubQuestion {
 		p := state.SubQuestion{Header: "DB", Question: "Which?"}
 		for _, l := range labels {
@@ -53,7 +51,7 @@ func TestCard_TapsFromThePage(t *testing.T) {
 			kit.NoError(t, err)
 			openThread(t, ctx, posted.ThreadName)
 			if c.words != "" {
-				runActions(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), c.words))
+				typeReply(t, ctx, c.words)
 			}
 			for _, selector := range c.press {
 				click(t, ctx, selector)
@@ -103,9 +101,10 @@ func TestCard_ShowsPreviews(t *testing.T) {
 		}
 		openQuestion(t, ctx, d.ask(q))
 		shown := strings.Replace(top, "```", "``‹U+0060›", 1)
-		waitUntil(t, ctx, fmt.Sprintf(`JSON.stringify([...document.querySelectorAll('.preview')].map((p) => p.textContent)) === %s`,
-			jsonText(jsonText([]string{side, shown, side, shown}[:2*n]))))
-		waitUntil(t, ctx, fmt.Sprintf(`document.querySelectorAll('[data-option]').length === %d &&
+		waitUntil(t, ctx,
+			fmt.Sprintf(`JSON.stringify([...document.querySelectorAll('.preview')].map((p) => p.textContent)) === %s`,
+				jsonText(jsonText([]string{side, shown, side, shown}[:2*n]))),
+			fmt.Sprintf(`document.querySelectorAll('[data-option]').length === %d &&
 			document.querySelector('.description').textContent === 'left'`, 3*n))
 		screenshot(t, ctx, fmt.Sprint("phone-previews-", n))
 		wantContrast(t, ctx, "previews")

@@ -1,15 +1,10 @@
 package space
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/chromedp"
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/wording"
@@ -18,11 +13,11 @@ import (
 
 const buttonsGone = `![...document.querySelectorAll('.decide')].some((b) => b.checkVisibility())`
 
-// named are the buttons that stand, and whether they can be pressed.
-func wantButtons(t *testing.T, ctx context.Context, want string) {
-	t.Helper()
-	waitUntil(t, ctx, fmt.Sprintf(`[...document.querySelectorAll('.decide')].filter((b) => b.checkVisibility())
-		.map((b) => b.textContent + (b.disabled ? ' (off)' : '')).join(', ') === %s`, jsonText(want)))
+// hasButtons is the condition that these buttons stand; one that is off cannot be
+// pressed.
+func hasButtons(want string) string {
+	return fmt.Sprintf(`[...document.querySelectorAll('.decide')].filter((b) => b.checkVisibility())
+		.map((b) => b.textContent + (b.disabled ? ' (off)' : '')).join(', ') === %s`, jsonText(want))
 }
 
 // Each button of each kind sends its choice, can be pressed once, and goes when the card
@@ -50,19 +45,21 @@ func TestDecision_Buttons(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			thread := d.ask(c.q)
 			openThread(t, ctx, thread)
-			wantState(t, ctx, "open")
+			waitUntil(t, ctx, hasState("open"))
 			if c.words != "" {
-				runActions(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), c.words))
+				typeReply(t, ctx, c.words)
 			}
-			wantButtons(t, ctx, c.buttons)
-			waitUntil(t, ctx, `[...document.querySelectorAll('.decide')].every((b) => b.offsetHeight >= 44 && b.offsetWidth >= 44 &&
+			waitUntil(t, ctx,
+				hasButtons(c.buttons),
+				`[...document.querySelectorAll('.decide')].every((b) => b.offsetHeight >= 44 && b.offsetWidth >= 44 &&
 				b.getBoundingClientRect().right <= 390 && b.type === 'button' && b.tabIndex === 0)`)
 			click(t, ctx, `[data-choice="`+c.press+`"]`)
 			d.wantTap(c.want)
 			bare := strings.NewReplacer(off, "", " with these words", "").Replace(c.buttons)
 			allOff := strings.ReplaceAll(bare, ", ", off+", ") + off
-			wantButtons(t, ctx, strings.ReplaceAll(allOff, "Approve"+off+", accept", "Approve, accept"))
-			waitUntil(t, ctx, `document.querySelector('[data-reply]').value === '' && document.title === 'Local space'`)
+			waitUntil(t, ctx,
+				hasButtons(strings.ReplaceAll(allOff, "Approve"+off+", accept", "Approve, accept")),
+				`document.querySelector('[data-reply]').value === '' && document.title === 'Local space'`)
 
 			d.postReport(thread, "note "+state.NoteUnclear, "", "[Not used] That came too early. Reply again.")
 			waitUntil(t, ctx, `!document.querySelector('.decide').disabled && document.title === '(1) Local space'`)
@@ -73,33 +70,36 @@ func TestDecision_Buttons(t *testing.T) {
 			d.postReport(thread, "note "+state.NoteSent, "", "[Sent] Sent to Claude.")
 			waitUntil(t, ctx, `document.querySelector('#messages').lastChild.textContent.includes('Sent to Claude.') && document.querySelector('.decide').disabled`)
 			d.end(thread, answerWith())
-			wantState(t, ctx, "answered")
-			waitUntil(t, ctx, buttonsGone+` && document.querySelector('[data-reply]').disabled && document.title === 'Local space'`)
+			waitUntil(t, ctx,
+				hasState("answered"),
+				buttonsGone+` && document.querySelector('[data-reply]').disabled && document.title === 'Local space'`)
 		})
 	}
 	t.Run("more", func(t *testing.T) {
 		thread := d.ask(editPermission())
 		openThread(t, ctx, thread)
-		waitUntil(t, ctx, `document.querySelector('.line.removed').textContent.includes('return len(items)') && document.querySelector('.line.added')`)
-		wantButtons(t, ctx, "Allow, Deny, Always, Show all")
+		waitUntil(t, ctx,
+			`document.querySelector('.line.removed').textContent.includes('return len(items)') && document.querySelector('.line.added')`,
+			hasButtons("Allow, Deny, Always, Show all"))
 		click(t, ctx, `[data-choice="more"]`)
 		d.wantTap("more")
 		d.postReport(thread, "note "+state.NoteFullText, "", "[More] The rest:\n```\n+// end\n```")
-		wantButtons(t, ctx, "Allow, Deny, Always")
+		waitUntil(t, ctx, hasButtons("Allow, Deny, Always"))
 		d.end(thread, cancelQuestion)
-		wantState(t, ctx, "cancelled")
-		waitUntil(t, ctx, buttonsGone)
+		waitUntil(t, ctx, hasState("cancelled"), buttonsGone)
 	})
 	t.Run("in the terminal", func(t *testing.T) {
 		thread := d.ask(bashPermission())
 		openThread(t, ctx, thread)
-		wantButtons(t, ctx, "Allow, Deny, Always")
+		waitUntil(t, ctx, hasButtons("Allow, Deny, Always"))
 		d.end(thread, func(q *state.Question) { q.Status, q.HandedOverAt = state.Pending, new(time.Now()) })
-		wantState(t, ctx, "terminal")
-		waitUntil(t, ctx, buttonsGone+` && document.title === '(1) Local space'`)
+		waitUntil(t, ctx,
+			hasState("terminal"),
+			buttonsGone+` && document.title === '(1) Local space'`)
 		d.end(thread, func(q *state.Question) { answerWith()(q); q.ResolvedBy = "terminal" })
-		wantState(t, ctx, "answered")
-		waitUntil(t, ctx, `document.title === 'Local space' && document.querySelector('#messages').textContent.includes('Answered in the terminal.')`)
+		waitUntil(t, ctx,
+			hasState("answered"),
+			`document.title === 'Local space' && document.querySelector('#messages').textContent.includes('Answered in the terminal.')`)
 	})
 	t.Run("words in the box go as they are, or refuse by a button", func(t *testing.T) {
 		const refuse, send = `[data-refuse]`, `[data-send]`
@@ -121,9 +121,10 @@ func TestDecision_Buttons(t *testing.T) {
 		} {
 			thread := d.ask(c.q)
 			openQuestion(t, ctx, thread)
-			runActions(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), c.words))
-			waitUntil(t, ctx, fmt.Sprintf(`document.querySelector('.decision > .hint').textContent === %s`, jsonText(c.hint)))
-			waitUntil(t, ctx, fmt.Sprintf(`(document.querySelector(%q).checkVisibility() ? document.querySelector(%[1]q).textContent : '') === %q`, refuse, c.beside))
+			typeReply(t, ctx, c.words)
+			waitUntil(t, ctx,
+				fmt.Sprintf(`document.querySelector('.decision > .hint').textContent === %s`, jsonText(c.hint)),
+				fmt.Sprintf(`(document.querySelector(%q).checkVisibility() ? document.querySelector(%[1]q).textContent : '') === %q`, refuse, c.beside))
 			click(t, ctx, c.press)
 			if c.press == refuse {
 				d.wantTap(c.want)
@@ -131,8 +132,9 @@ func TestDecision_Buttons(t *testing.T) {
 				wantReplies(t, d.s, thread, c.want)
 			}
 			d.end(thread, answerWith(c.end))
-			wantState(t, ctx, c.state)
-			waitUntil(t, ctx, fmt.Sprintf(`document.querySelector('[data-reply]').disabled && document.querySelector('[data-thread="%s"] .chip').dataset.state === %q`, thread, c.state))
+			waitUntil(t, ctx,
+				hasState(c.state),
+				fmt.Sprintf(`document.querySelector('[data-reply]').disabled && document.querySelector('[data-thread="%s"] .chip').dataset.state === %q`, thread, c.state))
 		}
 	})
 	t.Run("a plan in parts", func(t *testing.T) {
@@ -140,8 +142,9 @@ func TestDecision_Buttons(t *testing.T) {
 		long.ShownText = "The start of it\n\n" + strings.Repeat("- One more step of many\n", 4000)
 		thread := d.ask(long)
 		openThread(t, ctx, thread)
-		wantButtons(t, ctx, "Approve, Approve, accept edits, Send back (off)")
-		waitUntil(t, ctx, fmt.Sprintf(`document.querySelectorAll('[data-message]').length > 2 &&
+		waitUntil(t, ctx,
+			hasButtons("Approve, Approve, accept edits, Send back (off)"),
+			fmt.Sprintf(`document.querySelectorAll('[data-message]').length > 2 &&
 			document.querySelector('[data-thread="%s"] p').textContent.includes('The start of it')`, thread))
 		openThread(t, ctx, thread)
 		waitUntil(t, ctx, `document.querySelector('#scroll').scrollTop < 20`)
@@ -151,28 +154,30 @@ func TestDecision_Buttons(t *testing.T) {
 	t.Run("the next instruction", func(t *testing.T) {
 		thread := d.ask(nextQuestion())
 		openThread(t, ctx, thread)
-		wantState(t, ctx, "open")
-		waitUntil(t, ctx, `document.querySelector('[data-reply]').placeholder === 'The next instruction' && !document.querySelector('[data-choice]')`)
+		waitUntil(t, ctx,
+			hasState("open"),
+			`document.querySelector('[data-reply]').placeholder === 'The next instruction' && !document.querySelector('[data-choice]')`)
 		d.postReport(thread, "note", "", "[Status] web-shop\n\nIt waits.")
-		runActions(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), "/screen\n"))
+		typeReply(t, ctx, "/screen\n")
 		wantReplies(t, d.s, thread, "/screen")
 		d.postReport(thread, "note", "", "[Screen] web-shop\n```\n>\n```")
-		wantState(t, ctx, "open")
-		runActions(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), "yes, round up"))
+		waitUntil(t, ctx, hasState("open"))
+		typeReply(t, ctx, "yes, round up")
 		click(t, ctx, `[data-send]`)
 		wantReplies(t, d.s, thread, "/screen", "yes, round up")
-		wantState(t, ctx, "replied")
+		waitUntil(t, ctx, hasState("replied"))
 		d.postReport(thread, "note "+state.NoteSent, "", "[Sent] Sent to Claude.")
-		waitUntil(t, ctx, `document.querySelectorAll('[data-message]').length === 6`)
-		wantState(t, ctx, "replied")
+		waitUntil(t, ctx,
+			`document.querySelectorAll('[data-message]').length === 6`,
+			hasState("replied"))
 		d.end(thread, answerWith("yes, round up"))
-		wantState(t, ctx, "answered")
-		waitUntil(t, ctx, `document.title === 'Local space' && !document.querySelector('[data-reply]').disabled`)
+		waitUntil(t, ctx,
+			hasState("answered"),
+			`document.title === 'Local space' && !document.querySelector('[data-reply]').disabled`)
 
 		for _, by := range []string{"prompt", "session_end"} {
 			thread := d.askIn(thread, nextQuestion())
-			waitUntil(t, ctx, `document.title === '(1) Local space'`)
-			wantState(t, ctx, "open")
+			waitUntil(t, ctx, `document.title === '(1) Local space'`, hasState("open"))
 			d.end(thread, func(q *state.Question) { q.Status, q.ResolvedBy = state.Cancelled, by })
 			waitUntil(t, ctx, `document.title === 'Local space' && !document.querySelector('.decision[data-state="open"]')`)
 		}
@@ -195,11 +200,12 @@ func TestDecision_HostileTexts(t *testing.T) {
 	hostile := terminalPermission()
 	hostile.About, hostile.ShownText = "*x* <b>y</b> \u202ez", evil
 	openThread(t, ctx, d.ask(hostile))
-	wantButtons(t, ctx, "Deny")
-	waitUntil(t, ctx, `!document.querySelector('.card img, .card b, .card strong') && document.querySelector('.shown').textContent.includes('‹img src=x onerror=alert(1)>')`)
-	waitUntil(t, ctx, `document.querySelector('.shown').textContent.includes('Reply yes or no (x), or always.') && document.querySelector('.shown').textContent.endsWith('‹U+202E›txt.exe')`)
-	waitUntil(t, ctx, `document.querySelectorAll('.shown .line').length === 7 && document.querySelector('.card .about').textContent.includes('y')`)
-	waitUntil(t, ctx, `!document.querySelector('.card').textContent.includes('\u202e')`)
+	waitUntil(t, ctx,
+		hasButtons("Deny"),
+		`!document.querySelector('.card img, .card b, .card strong') && document.querySelector('.shown').textContent.includes('‹img src=x onerror=alert(1)>')`,
+		`document.querySelector('.shown').textContent.includes('Reply yes or no (x), or always.') && document.querySelector('.shown').textContent.endsWith('‹U+202E›txt.exe')`,
+		`document.querySelectorAll('.shown .line').length === 7 && document.querySelector('.card .about').textContent.includes('y')`,
+		`!document.querySelector('.card').textContent.includes('\u202e')`)
 
 	// Nothing that a card says is read as HTML.
 	const tag = "<img src=x onerror=alert(1)> &lt;b> & *"
@@ -226,9 +232,7 @@ func TestDecision_HostileTexts(t *testing.T) {
 		waitUntil(t, ctx, `document.querySelector('#threads').textContent.includes('rm -rf build (`+`'+'`+tool+`: Delete the build folder)')`)
 	}
 	for _, said := range []string{"[Permission] Session: x\n\nBash: x\n\nReply yes or no (x).\nThread key: k", "[Answered] web-shop\n\nAllowed"} {
-		if _, err := d.s.PostAs(nil, thread, said); err != nil {
-			t.Fatal(err)
-		}
+		postAsPerson(t, d.s, thread, said)
 	}
 	openThread(t, ctx, thread)
 	waitUntil(t, ctx, `document.querySelectorAll('.mine').length === 2 && document.querySelectorAll('.decision').length === 1 && document.querySelector('#thread-state').dataset.state === 'replied'`)
@@ -243,16 +247,10 @@ func TestDecision_Screens(t *testing.T) {
 		"next": d.ask(nextQuestion()), "over": d.ask(bashPermission()), "sent": d.ask(planQuestion()),
 	}
 	d.end(threads["over"], answerWith(state.LabelDeny))
-	if _, err := d.s.PostAs(nil, threads["sent"], "no, test it first"); err != nil {
-		t.Fatal(err)
-	}
+	postAsPerson(t, d.s, threads["sent"], "no, test it first")
 	for _, scheme := range []string{"light", "dark"} {
-		runActions(t, ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-			_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-				Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
-			return err
-		}))
-		runActions(t, ctx, chromedp.Navigate("about:blank"), chromedp.Navigate(d.s.PageURL(d.base)))
+		preferScheme(t, ctx, scheme)
+		navigate(t, ctx, "about:blank", d.s.PageURL(d.base))
 		waitUntil(t, ctx, `document.title === '(5) Local space'`)
 		wantContrast(t, ctx, "list, "+scheme)
 		screenshot(t, ctx, "decisions-list-"+scheme)

@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
 	"gchat-hooks/e2e/bound"
@@ -140,7 +138,7 @@ func TestPageKey_AnotherPortDecidesNothing(t *testing.T) {
 	d := newCardDesk(t)
 	s := d.s
 	thread := d.ask(bashPermission())
-	runActions(t, ctx, chromedp.Navigate(s.PageURL(d.base)))
+	navigate(t, ctx, s.PageURL(d.base))
 	openThread(t, ctx, thread)
 	waitUntil(t, ctx, isLiveScript+` && document.querySelector('[data-choice="allow"]')`)
 
@@ -148,7 +146,7 @@ func TestPageKey_AnotherPortDecidesNothing(t *testing.T) {
 	next := httptest.NewServer(n)
 	defer next.Close()
 	other := openTab(t, ctx)
-	runActions(t, other, chromedp.Navigate(next.URL))
+	navigate(t, other, next.URL)
 	click(t, other, "button")
 	got, err := chromedp.Run(other, chromedp.Evaluate[string](`window.got`, chromedp.EvalAwaitPromise))
 	if err != nil || got != "nothing" {
@@ -235,23 +233,23 @@ func TestPageKey_LinkIsOpenedOnce(t *testing.T) {
 	s := replace()
 	t.Cleanup(func() { now.Load().Close() }) // first: it ends the event streams
 
-	runActions(t, ctx, chromedp.Navigate(srv.URL))
+	navigate(t, ctx, srv.URL)
 	waitUntil(t, ctx, isLockedScript+` && !document.body.textContent.includes('rm -rf')`)
 	wantContrast(t, ctx, "locked")
 	screenshot(t, ctx, "phone-locked")
-	runActions(t, ctx, chromedp.Navigate(srv.URL+"/#key=wrong"))
+	navigate(t, ctx, srv.URL+"/#key=wrong")
 	waitUntil(t, ctx, isLockedScript+` && document.querySelector('#locked-words').textContent.includes('no longer valid')`)
-	runActions(t, ctx, chromedp.Navigate(s.PageURL(srv.URL))) // the same document
+	navigate(t, ctx, s.PageURL(srv.URL)) // the same document
 	const shows = isLiveScript + ` && document.querySelector('main').checkVisibility() && document.querySelector('[data-thread]') &&
 		!document.querySelector('#locked').checkVisibility() && !document.querySelector('#only-tab').checkVisibility()`
 	waitUntil(t, ctx, shows)
 	wantCleanAddress(t, ctx)
 
 	other := openTab(t, ctx)
-	runActions(t, other, chromedp.Navigate(srv.URL))
+	navigate(t, other, srv.URL)
 	waitUntil(t, other, shows)
 	for _, link := range []string{"/#key=wrong", "/?token=wrong", "/?token=" + s.secrets.APIToken} {
-		runActions(t, other, chromedp.Navigate("about:blank"), chromedp.Navigate(srv.URL+link))
+		navigate(t, other, "about:blank", srv.URL+link)
 		waitUntil(t, other, shows)
 		wantCleanAddress(t, other)
 		runActions(t, other, chromedp.Reload())
@@ -261,14 +259,15 @@ func TestPageKey_LinkIsOpenedOnce(t *testing.T) {
 	s = replace()
 	waitUntil(t, ctx, isLockedScript)
 	waitUntil(t, other, isLockedScript)
-	runActions(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))
+	navigate(t, ctx, s.PageURL(srv.URL))
 	waitUntil(t, ctx, shows)
 	waitUntil(t, other, shows)
 
 	// A reload before the server took the key does not lose it.
 	elsewhere := strings.Replace(srv.URL, "127.0.0.1", "localhost", 1) // an origin of its own
 	down.Store(true)
-	runActions(t, ctx, chromedp.Navigate("about:blank"), chromedp.Navigate(s.PageURL(elsewhere)), chromedp.Reload())
+	navigate(t, ctx, "about:blank", s.PageURL(elsewhere))
+	runActions(t, ctx, chromedp.Reload())
 	wantCleanAddress(t, ctx)
 	down.Store(false)
 	waitUntil(t, ctx, shows)
@@ -277,18 +276,15 @@ func TestPageKey_LinkIsOpenedOnce(t *testing.T) {
 	// page says so.
 	elsewhere = strings.Replace(srv.URL, "127.0.0.1", "space.localhost", 1)
 	private := openTab(t, ctx)
-	runActions(t, private, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		const refuse = `Object.defineProperty(window, 'indexedDB', { get() { throw new DOMException('no', 'SecurityError'); } })`
-		_, err := cdp.Call(ctx, target, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: refuse})
-		return err
-	}))
+	runFirst(t, private, `Object.defineProperty(window, 'indexedDB', {
+		get() { throw new DOMException('no', 'SecurityError'); } })`)
 	const says = isLiveScript + ` && document.querySelector('#only-tab').checkVisibility()`
-	runActions(t, private, chromedp.Navigate(s.PageURL(elsewhere)))
+	navigate(t, private, s.PageURL(elsewhere))
 	waitUntil(t, private, says)
 	wantCleanAddress(t, private)
 	runActions(t, private, chromedp.Reload())
 	waitUntil(t, private, says)
 	screenshot(t, private, "phone-only-tab")
-	runActions(t, other, chromedp.Navigate(elsewhere))
+	navigate(t, other, elsewhere)
 	waitUntil(t, other, isLockedScript)
 }

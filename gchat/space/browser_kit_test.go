@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
 	"gchat-hooks/e2e/kit"
@@ -85,20 +88,59 @@ func runActions(t *testing.T, ctx context.Context, actions ...chromedp.Action[ch
 	}
 }
 
-// waitUntil waits for a condition of the page, written in JavaScript. Where it throws,
-// it does not hold yet.
-func waitUntil(t *testing.T, ctx context.Context, condition string) {
+// waitUntil waits for conditions of the page, one after the other, written in JavaScript.
+// Where one throws, it does not hold yet.
+func waitUntil(t *testing.T, ctx context.Context, conditions ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	if _, err := chromedp.Run(ctx, chromedp.Poll[bool]("(() => { try { return Boolean("+condition+") } catch { return false } })()")); err != nil {
-		t.Fatalf("the page never came to %s: %v", condition, err)
+	for _, condition := range conditions {
+		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+		defer cancel()
+		script := "(() => { try { return Boolean(" + condition + ") } catch { return false } })()"
+		if _, err := chromedp.Run(ctx, chromedp.Poll[bool](script)); err != nil {
+			t.Fatalf("the page never came to %s: %v", condition, err)
+		}
 	}
 }
 
-func click(t *testing.T, ctx context.Context, selector string) {
+func click(t *testing.T, ctx context.Context, selectors ...string) {
 	t.Helper()
-	runActions(t, ctx, chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
+	for _, selector := range selectors {
+		runActions(t, ctx, chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
+	}
+}
+
+// evaluate runs a script in the page.
+func evaluate(t *testing.T, ctx context.Context, script string) {
+	t.Helper()
+	runActions(t, ctx, chromedp.Evaluate[chromedp.Void](script))
+}
+
+func navigate(t *testing.T, ctx context.Context, addresses ...string) {
+	t.Helper()
+	for _, address := range addresses {
+		runActions(t, ctx, chromedp.Navigate(address))
+	}
+}
+
+// runFirst runs a script in each document before its own.
+func runFirst(t *testing.T, ctx context.Context, script string) {
+	t.Helper()
+	runActions(t, ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, page.AddScriptToEvaluateOnNewDocument,
+			page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
+		return err
+	}))
+}
+
+// preferScheme has the person prefer light or dark.
+func preferScheme(t *testing.T, ctx context.Context, scheme string) {
+	t.Helper()
+	runActions(t, ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+		})
+		return err
+	}))
 }
 
 func screenshot(t *testing.T, ctx context.Context, name string) {
@@ -116,13 +158,8 @@ func screenshot(t *testing.T, ctx context.Context, name string) {
 // postQuestion posts a question as the forwarder does and returns its thread.
 func postQuestion(t *testing.T, s *Space, base, key, text string) string {
 	t.Helper()
-	body, err := json.Marshal(map[string]any{"text": text, "thread": map[string]string{"threadKey": key}})
-	kit.NoError(t, err)
-	code, v := postTo(t, s.WebhookURL(base)+"&messageReplyOption="+replyOrFallback, string(body))
-	if code != 200 {
-		t.Fatal(code, v)
-	}
-	return v["thread"].(map[string]any)["name"].(string)
+	body := jsonText(map[string]any{"text": text, "thread": map[string]string{"threadKey": key}})
+	return threadOf(mustPost(t, s.WebhookURL(base)+"&messageReplyOption="+replyOrFallback, body))
 }
 
 func jsonText(v any) string {
@@ -167,7 +204,7 @@ func wantReplies(t *testing.T, s *Space, thread string, want ...string) {
 func openThread(t *testing.T, ctx context.Context, thread string) {
 	t.Helper()
 	waitUntil(t, ctx, fmt.Sprintf(`document.querySelector('[data-thread="%s"]')`, thread))
-	runActions(t, ctx, chromedp.Evaluate[chromedp.Void](`location.hash = ''`))
+	evaluate(t, ctx, `location.hash = ''`)
 	click(t, ctx, fmt.Sprintf(`[data-thread="%s"]`, thread))
 }
 
@@ -209,10 +246,10 @@ func wantContrast(t *testing.T, ctx context.Context, where string) {
 	}
 }
 
-// typeWords types into the reply box, at its end.
-func typeWords(t *testing.T, ctx context.Context, words string) {
+// typeReply types into the reply box, at its end.
+func typeReply(t *testing.T, ctx context.Context, text string) {
 	t.Helper()
-	runActions(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), words))
+	runActions(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), text))
 }
 
 // fillBox puts a text of any lines into the reply box.
@@ -229,24 +266,23 @@ func fillBox(t *testing.T, ctx context.Context, text string) {
 func openQuestion(t *testing.T, ctx context.Context, thread string) {
 	t.Helper()
 	openThread(t, ctx, thread)
-	waitUntil(t, ctx, `document.querySelector('#thread-state').dataset.state === 'open'`)
+	waitUntil(t, ctx, hasState("open"))
 }
 
 const boxIsEmpty = `document.querySelector('[data-reply]').value === ''`
 
-// pressed are the options that the page shows as chosen, as "question.option".
-func wantPressed(t *testing.T, ctx context.Context, want string) {
-	t.Helper()
-	waitUntil(t, ctx, fmt.Sprintf(`[...document.querySelectorAll('[aria-pressed="true"]')]
-		.map((b) => b.closest('section').dataset.question + '.' + b.dataset.option).join() === %q`, want))
+// hasPressed is the condition that the page shows these options as chosen, such as
+// "1.2,2.3": "question.option".
+func hasPressed(want string) string {
+	return fmt.Sprintf(`[...document.querySelectorAll('[aria-pressed="true"]')]
+		.map((b) => b.closest('section').dataset.question + '.' + b.dataset.option).join() === %q`, want)
 }
 
-// wantOwnWords are the words that the page shows as an answer, or as a remark on what is
-// chosen.
-func wantOwnWords(t *testing.T, ctx context.Context, want string) {
-	t.Helper()
-	waitUntil(t, ctx, fmt.Sprintf(`[...document.querySelectorAll('.own')].filter((p) => p.checkVisibility())
-		.map((p) => p.textContent).join('|') === %s`, jsonText(want)))
+// hasOwnText is the condition that the page shows this text as an answer, or as a remark
+// on what is chosen.
+func hasOwnText(want string) string {
+	return fmt.Sprintf(`[...document.querySelectorAll('.own')].filter((p) => p.checkVisibility())
+		.map((p) => p.textContent).join('|') === %s`, jsonText(want))
 }
 
 // openTab is another tab of the browser.
@@ -254,9 +290,7 @@ func openTab(t *testing.T, ctx context.Context) context.Context {
 	t.Helper()
 	newTab, cancel := chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
-	if err := chromedp.Do(newTab); err != nil { // the tab lives as long as this call's context
-		t.Fatalf("open a tab: %v", err)
-	}
+	kit.NoError(t, chromedp.Do(newTab)) // the tab lives as long as this call's context
 	return newTab
 }
 
@@ -374,7 +408,11 @@ type askedQuestion struct {
 func newCardDesk(t *testing.T) *cardDesk {
 	t.Helper()
 	s, srv, app := openApp(t, Options{IsDirect: true})
-	return &cardDesk{t, s, srv.URL, app, map[string]*askedQuestion{}}
+	return newCardDeskOf(t, s, srv.URL, app)
+}
+
+func newCardDeskOf(t *testing.T, s *Space, base string, app *gchat.App) *cardDesk {
+	return &cardDesk{t, s, base, app, map[string]*askedQuestion{}}
 }
 
 // openCards is a browser at the page of such a space.
@@ -382,7 +420,7 @@ func openCards(t *testing.T) (context.Context, *cardDesk) {
 	t.Helper()
 	ctx := newBrowser(t)
 	d := newCardDesk(t)
-	runActions(t, ctx, chromedp.Navigate(d.s.PageURL(d.base)))
+	navigate(t, ctx, d.s.PageURL(d.base))
 	return ctx, d
 }
 
@@ -479,7 +517,7 @@ func (d *cardDesk) wantTap(want string) {
 	}
 }
 
-func wantState(t *testing.T, ctx context.Context, want string) {
-	t.Helper()
-	waitUntil(t, ctx, fmt.Sprintf(`document.querySelector('#thread-state').dataset.state === %q`, want))
+// hasState is the condition that the thread is in a state.
+func hasState(want string) string {
+	return fmt.Sprintf(`document.querySelector('#thread-state').dataset.state === %q`, want)
 }

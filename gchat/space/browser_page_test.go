@@ -1,7 +1,6 @@
 package space
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -10,13 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
 	"gchat-hooks/e2e/kit"
-	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -28,7 +23,7 @@ func TestPage_Questions(t *testing.T) {
 	screenshot(t, ctx, "phone-empty")
 
 	t.Run("a question comes live, a button answers it", func(t *testing.T) {
-		runActions(t, ctx, chromedp.Evaluate[chromedp.Void](`window.sameDocument = true`))
+		evaluate(t, ctx, `window.sameDocument = true`)
 		thread := d.ask(askQuestions(deploymentQuestion))
 		waitUntil(t, ctx, `document.title === '(1) Local space'`)
 		openThread(t, ctx, thread)
@@ -36,39 +31,43 @@ func TestPage_Questions(t *testing.T) {
 		screenshot(t, ctx, "phone-question")
 		click(t, ctx, `[data-option="2"]`)
 		d.wantTap("2")
-		waitUntil(t, ctx, `document.title === 'Local space' && document.querySelector('[data-option="2"]').disabled`)
-		wantPressed(t, ctx, "1.2")
+		waitUntil(t, ctx,
+			`document.title === 'Local space' && document.querySelector('[data-option="2"]').disabled`,
+			hasPressed("1.2"))
 
 		d.end(thread, answerWith("Rolling deployment"))
-		wantState(t, ctx, "answered")
-		wantPressed(t, ctx, "1.2")
-		waitUntil(t, ctx, `[...document.querySelectorAll('[data-option]')].every((b) => b.disabled)`)
-		waitUntil(t, ctx, `window.sameDocument && document.querySelectorAll('[data-message]').length === 2`)
-		waitUntil(t, ctx, `document.querySelector('.end .bubble').textContent.includes('Selected: Rolling deployment')`)
+		waitUntil(t, ctx,
+			hasState("answered"),
+			hasPressed("1.2"),
+			`[...document.querySelectorAll('[data-option]')].every((b) => b.disabled)`,
+			`window.sameDocument && document.querySelectorAll('[data-message]').length === 2`,
+			`document.querySelector('.end .bubble').textContent.includes('Selected: Rolling deployment')`)
 		screenshot(t, ctx, "phone-answered")
 		runActions(t, ctx, chromedp.Reload())
-		wantState(t, ctx, "answered")
-		waitUntil(t, ctx, `document.querySelectorAll('[data-message]').length === 2 && document.querySelector('[data-option="2"]').disabled`)
+		waitUntil(t, ctx,
+			hasState("answered"),
+			`document.querySelectorAll('[data-message]').length === 2 && document.querySelector('[data-option="2"]').disabled`)
 	})
 	t.Run("a typed reply answers", func(t *testing.T) {
 		thread := d.ask(askQuestions(deploymentQuestion))
 		openThread(t, ctx, thread)
-		runActions(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), "neither, <b>wait</b>\n"))
+		typeReply(t, ctx, "neither, <b>wait</b>\n")
 		wantReplies(t, d.s, thread, "neither, <b>wait</b>")
-		waitUntil(t, ctx, `document.querySelector('.mine .bubble').textContent === 'neither, <b>wait</b>' && !document.querySelector('[data-reply]').value`)
-		wantState(t, ctx, "replied")
+		waitUntil(t, ctx,
+			`document.querySelector('.mine .bubble').textContent === 'neither, <b>wait</b>' && !document.querySelector('[data-reply]').value`,
+			hasState("replied"))
 
 		// The session did not understand: the question is open again.
 		d.postReport(thread, "note "+state.NoteUnclear, "", "[Not used] Please choose one of the options.")
-		wantState(t, ctx, "open")
-		waitUntil(t, ctx, `!document.querySelector('[data-option="1"]').disabled`)
-		runActions(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), "Blue-green"))
-		runActions(t, ctx, chromedp.Evaluate[chromedp.Void](`document.querySelector('[data-reply]').dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', shiftKey: true, cancelable: true}))`))
+		waitUntil(t, ctx, hasState("open"), `!document.querySelector('[data-option="1"]').disabled`)
+		typeReply(t, ctx, "Blue-green")
+		evaluate(t, ctx, `document.querySelector('[data-reply]').dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', shiftKey: true, cancelable: true}))`)
 		click(t, ctx, `[data-send]`)
 		wantReplies(t, d.s, thread, "neither, <b>wait</b>", "Blue-green")
 		d.postReport(thread, "note "+state.NoteSent, "", "[Sent] Sent to Claude.")
-		waitUntil(t, ctx, `document.querySelector('#messages').lastChild.textContent.includes('Sent to Claude.')`)
-		wantState(t, ctx, "replied")
+		waitUntil(t, ctx,
+			`document.querySelector('#messages').lastChild.textContent.includes('Sent to Claude.')`,
+			hasState("replied"))
 	})
 	t.Run("several options", func(t *testing.T) {
 		thread := d.ask(askQuestions(featuresQuestion))
@@ -88,8 +87,9 @@ func TestPage_Questions(t *testing.T) {
 		click(t, ctx, `[data-question="1"] [data-option="1"]`)
 		click(t, ctx, `[data-question="1"] [data-option="2"]`) // one only: takes the place of 1
 		waitUntil(t, ctx, `document.querySelector('[data-choice="send"]').disabled`)
-		click(t, ctx, `[data-question="2"] [data-option="1"]`)
-		click(t, ctx, `[data-question="2"] [data-option="3"]`)
+		click(t, ctx,
+			`[data-question="2"] [data-option="1"]`,
+			`[data-question="2"] [data-option="3"]`)
 		screenshot(t, ctx, "phone-two")
 		click(t, ctx, `[data-send]`) // the other send button does the same
 		d.wantTap("send q1=2 q2=1 q2=3")
@@ -102,10 +102,11 @@ func TestPage_Questions(t *testing.T) {
 		openThread(t, ctx, d.ask(state.Question{SessionName: "web-shop", Machine: "vps1", SubQuestions: []state.SubQuestion{{
 			Header: "Plan", Question: "## Which *plan*?\n\n- **fast**, see `a.go`\n- <img src=x onerror=alert(1)> [x](javascript:alert(1))\n```go\nx := 1\n```",
 			Options: []state.Option{{Label: "The `first`", Description: "**bold** <b>no</b>"}, {Label: "second"}}}}}))
-		waitUntil(t, ctx, `document.querySelector('.ask p strong').textContent === 'Which plan?' && document.querySelectorAll('.ask .bullet').length === 2`)
-		waitUntil(t, ctx, `document.querySelector('.ask .bullet strong').textContent === 'fast' && document.querySelector('.ask pre').textContent.trim() === 'x := 1'`)
-		waitUntil(t, ctx, `document.querySelector('.label code').textContent === 'first' && document.querySelector('.description strong').textContent === 'bold'`)
-		waitUntil(t, ctx, `!document.querySelector('.card img, .card b, .card a') && document.querySelector('.description').textContent.includes('b>no')`)
+		waitUntil(t, ctx,
+			`document.querySelector('.ask p strong').textContent === 'Which plan?' && document.querySelectorAll('.ask .bullet').length === 2`,
+			`document.querySelector('.ask .bullet strong').textContent === 'fast' && document.querySelector('.ask pre').textContent.trim() === 'x := 1'`,
+			`document.querySelector('.label code').textContent === 'first' && document.querySelector('.description strong').textContent === 'bold'`,
+			`!document.querySelector('.card img, .card b, .card a') && document.querySelector('.description').textContent.includes('b>no')`)
 		screenshot(t, ctx, "phone-markdown")
 	})
 	t.Run("the box is off where a reply would not be read", func(t *testing.T) {
@@ -164,16 +165,18 @@ func TestPage_Questions(t *testing.T) {
 		thread := d.ask(askQuestions(deploymentQuestion))
 		openThread(t, ctx, thread)
 		d.end(thread, cancelQuestion)
-		wantState(t, ctx, "cancelled")
-		waitUntil(t, ctx, `document.querySelector('[data-option="1"]').disabled`)
+		waitUntil(t, ctx,
+			hasState("cancelled"),
+			`document.querySelector('[data-option="1"]').disabled`)
 	})
 	t.Run("a message is text, whatever it says", func(t *testing.T) {
 		thread := postQuestion(t, d.s, d.base, "k6", "[Stop] <img src=x onerror=alert(1)> *done* in `main.go`, see <https://example.com/a|the log>, not <javascript:alert(1)|this>\n```\nok  \tall 12 *tests*\n```\n- _one_\n- two")
 		openThread(t, ctx, thread)
-		waitUntil(t, ctx, `document.querySelector('.theirs strong')?.textContent === 'done'`)
-		waitUntil(t, ctx, `document.querySelector('.theirs pre').textContent === 'ok  \tall 12 *tests*'`)
-		waitUntil(t, ctx, `document.querySelectorAll('#messages a').length === 1 && document.querySelector('#messages a').href === 'https://example.com/a'`)
-		waitUntil(t, ctx, `!document.querySelector('#messages img') && document.querySelector('.theirs').textContent.includes('<img src=x onerror=alert(1)>')`)
+		waitUntil(t, ctx,
+			`document.querySelector('.theirs strong')?.textContent === 'done'`,
+			`document.querySelector('.theirs pre').textContent === 'ok  \tall 12 *tests*'`,
+			`document.querySelectorAll('#messages a').length === 1 && document.querySelector('#messages a').href === 'https://example.com/a'`,
+			`!document.querySelector('#messages img') && document.querySelector('.theirs').textContent.includes('<img src=x onerror=alert(1)>')`)
 		screenshot(t, ctx, "phone-markup")
 	})
 	t.Run("a webhook's text is no card, and no mark", func(t *testing.T) {
@@ -196,12 +199,9 @@ func TestPage_WhatWaits(t *testing.T) {
 	const stub = `window.shown = []; document.hasFocus = () => false;
 		window.Notification = class { static permission = 'default'; static async requestPermission() { this.permission = 'granted' }
 			constructor(title, { body }) { window.shown.push(title + '|' + body) } };`
-	runActions(t, ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: stub})
-		return err
-	}))
+	runFirst(t, ctx, stub)
 	d.ask(askQuestions(retriesQuestion))
-	runActions(t, ctx, chromedp.Navigate(d.s.PageURL(d.base)))
+	navigate(t, ctx, d.s.PageURL(d.base))
 	waitUntil(t, ctx, `document.title === '(1) Local space'`)
 	click(t, ctx, "#notify")
 	waitUntil(t, ctx, `document.querySelector('#notify').hidden`)
@@ -210,10 +210,11 @@ func TestPage_WhatWaits(t *testing.T) {
 	thread := d.postReport("", string(state.ReportSessionStarted), name, "[Session Start] orch-epic4 | 2026-02-21 10:45:23\n\nProject: web-shop")
 	permission := d.postReport(thread, string(state.KindPermission), name, "[Permission] orch-epic4\nClaude needs your permission\nBash: rm -rf build")
 	done := d.postReport("", string(state.ReportTaskCompletion), "other", "[Done] other | 2026-02-21 10:45:23\n\nThe rest.")
-	waitUntil(t, ctx, `document.title === '(2) Local space' &&
-		window.shown.join() === 'Permission|orch-epic4\nClaude needs your permission Bash: rm -rf build'`)
-	waitUntil(t, ctx, fmt.Sprintf(`[...document.querySelectorAll('[data-thread]')].findIndex((n) => n.dataset.thread === %q) === 0`, permission))
-	waitUntil(t, ctx, fmt.Sprintf(`[...document.querySelectorAll('[data-thread]')].findIndex((n) => n.dataset.thread === %q) === 2`, done))
+	waitUntil(t, ctx,
+		`document.title === '(2) Local space' &&
+		window.shown.join() === 'Permission|orch-epic4\nClaude needs your permission Bash: rm -rf build'`,
+		fmt.Sprintf(`[...document.querySelectorAll('[data-thread]')].findIndex((n) => n.dataset.thread === %q) === 0`, permission),
+		fmt.Sprintf(`[...document.querySelectorAll('[data-thread]')].findIndex((n) => n.dataset.thread === %q) === 2`, done))
 	openThread(t, ctx, permission)
 	waitUntil(t, ctx, `document.querySelector('#thread-session').textContent === 'orch-epic4' && document.querySelector('#thread-state').dataset.state === 'open'`)
 	screenshot(t, ctx, "phone-permission")
@@ -236,7 +237,7 @@ func TestPage_WhatWaits(t *testing.T) {
 	private, psrv := testServer(t, Options{AllowsPhone: true})
 	private.secrets.APIToken = "sesame"
 	address := strings.Replace(private.PageURL(psrv.URL), "127.0.0.1", "phone.test", 1)
-	runActions(t, ctx, chromedp.Navigate(address))
+	navigate(t, ctx, address)
 	waitUntil(t, ctx, `document.querySelector('#link').dataset.state === 'live' && !window.isSecureContext && document.querySelector('#notify').hidden`)
 }
 
@@ -263,23 +264,20 @@ func TestPage_OutOfReach(t *testing.T) {
 	s, err := Open(Options{})
 	kit.NoError(t, err)
 	var down atomic.Bool
-	h := s.Handler()
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	srv := serveWith(t, s, func(w http.ResponseWriter, r *http.Request) {
 		if down.Load() {
 			http.Error(w, "down", http.StatusBadGateway)
 			return
 		}
-		h.ServeHTTP(w, r)
-	}))
-	defer srv.Close()
-	defer s.Close() // first: it ends the event streams
+		s.Handler().ServeHTTP(w, r)
+	})
 	const summary = `document.querySelector('#summary').textContent`
-	runActions(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))
+	navigate(t, ctx, s.PageURL(srv.URL))
 	waitUntil(t, ctx, summary+` === 'Nothing needs you'`)
 	down.Store(true)
 	srv.CloseClientConnections()
 	waitUntil(t, ctx, `document.querySelector('#link').textContent === 'Reconnecting'`)
-	runActions(t, ctx, chromedp.Evaluate[chromedp.Void](`{ const now = Date.now; Date.now = () => now() + 20000 }`))
+	evaluate(t, ctx, `{ const now = Date.now; Date.now = () => now() + 20000 }`)
 	waitUntil(t, ctx, summary+` === 'Out of reach: it is not known what needs you'`)
 	down.Store(false)
 	waitUntil(t, ctx, summary+` === 'Nothing needs you'`)
@@ -290,7 +288,7 @@ func TestPage_Screens(t *testing.T) {
 	ctx := newBrowser(t)
 	now := time.Now().Add(-50 * time.Minute)
 	s, srv, app := openApp(t, Options{IsDirect: true, Now: func() time.Time { return now }})
-	d := &cardDesk{t, s, srv.URL, app, map[string]*askedQuestion{}}
+	d := newCardDeskOf(t, s, srv.URL, app)
 	named := func(name string, prompts ...state.SubQuestion) state.Question {
 		q := askQuestions(prompts...)
 		q.SessionName, q.CWD = name, "/home/ann/"+name
@@ -300,9 +298,7 @@ func TestPage_Screens(t *testing.T) {
 	now = now.Add(9 * time.Minute)
 	over := d.ask(named("mail-worker", retriesQuestion))
 	now = now.Add(time.Minute)
-	if _, err := s.PostAs(nil, over, "1"); err != nil {
-		t.Fatal(err)
-	}
+	postAsPerson(t, s, over, "1")
 	d.end(over, answerWith())
 	now = now.Add(27 * time.Minute)
 	d.postReport("", string(state.KindPermission), "crawler · parser", "[Permission] crawler · parser\nClaude needs your permission\nBash: `rm -rf build/cache`")
@@ -314,17 +310,14 @@ func TestPage_Screens(t *testing.T) {
 	thread := d.ask(named("orch-epic4", deploymentQuestion))
 
 	for _, scheme := range []string{"light", "dark"} {
-		runActions(t, ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-			_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-				Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
-			return err
-		}))
+		preferScheme(t, ctx, scheme)
 		emulatePhone(t, ctx)
-		runActions(t, ctx, chromedp.Navigate("about:blank"), chromedp.Navigate(s.PageURL(srv.URL)))
+		navigate(t, ctx, "about:blank", s.PageURL(srv.URL))
 		waitUntil(t, ctx, `document.title === '(4) Local space' && document.querySelectorAll('[data-thread]').length === 7`)
 		// newest first
-		waitUntil(t, ctx, fmt.Sprintf(`document.querySelector('[data-thread]').dataset.thread === '%s'`, thread))
-		waitUntil(t, ctx, `document.querySelector('main').contains(document.querySelector('[data-thread]')) && document.querySelector('main').checkVisibility()`)
+		waitUntil(t, ctx,
+			fmt.Sprintf(`document.querySelector('[data-thread]').dataset.thread === '%s'`, thread),
+			`document.querySelector('main').contains(document.querySelector('[data-thread]')) && document.querySelector('main').checkVisibility()`)
 		wantContrast(t, ctx, "list, "+scheme)
 		screenshot(t, ctx, "phone-list-"+scheme)
 		for _, other := range []string{over, ended} {
@@ -348,36 +341,29 @@ func TestPage_FailedReply(t *testing.T) {
 	ctx := newBrowser(t)
 	s, err := Open(Options{IsDirect: true})
 	kit.NoError(t, err)
-	defer s.Close()
 	var down, swallow atomic.Bool
-	h := s.Handler()
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/page/messages" && down.Load() {
+	srv := serveWith(t, s, func(w http.ResponseWriter, r *http.Request) {
+		isPost := r.URL.Path == "/page/messages"
+		if isPost && swallow.Load() { // posted, but the answer is lost
+			s.Handler().ServeHTTP(httptest.NewRecorder(), r)
+		}
+		if isPost && (down.Load() || swallow.Load()) {
 			http.Error(w, "down", http.StatusBadGateway)
 			return
 		}
-		if r.URL.Path == "/page/messages" && swallow.Load() { // posted, but the answer is lost
-			h.ServeHTTP(httptest.NewRecorder(), r)
-			http.Error(w, "lost", http.StatusBadGateway)
-			return
-		}
-		h.ServeHTTP(w, r)
-	}))
-	defer srv.Close()
-	defer s.Close() // first: it ends the event streams
-	app, err := gchat.NewApp(t.Context(), &config.Config{SpaceID: Name, Subscription: Subscription,
-		APIEndpoint: s.APIEndpoint(srv.URL), PubSubEndpoint: s.APIEndpoint(srv.URL)})
-	kit.NoError(t, err)
-	d := &cardDesk{t, s, srv.URL, app, map[string]*askedQuestion{}}
+		s.Handler().ServeHTTP(w, r)
+	})
+	app := newApp(t, s, srv.URL)
+	d := newCardDeskOf(t, s, srv.URL, app)
 	thread := d.ask(askQuestions(deploymentQuestion))
-	runActions(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))
+	navigate(t, ctx, s.PageURL(srv.URL))
 	openThread(t, ctx, thread)
 	const taken = `document.title === 'Local space' && document.querySelector('[data-option="1"]').disabled`
 	const notSent = `document.title === '(1) Local space' && !document.querySelector('[data-option="1"]').disabled &&
 		document.querySelector('.hint').textContent === 'Not sent. Tap it again.'`
 
 	down.Store(true)
-	typeWords(t, ctx, "soon")
+	typeReply(t, ctx, "soon")
 	click(t, ctx, `[data-option="1"]`)
 	waitUntil(t, ctx, notSent+` && document.querySelector('[data-reply]').value === 'soon'`)
 	screenshot(t, ctx, "phone-failed")
@@ -393,7 +379,7 @@ func TestPage_FailedReply(t *testing.T) {
 	// A typed reply that failed can be sent again, and arrives once.
 	d.postReport(thread, string(state.ReportPlain), "", "Which one?")
 	down.Store(true)
-	runActions(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), "the first\n"))
+	typeReply(t, ctx, "the first\n")
 	waitUntil(t, ctx, `document.querySelector('[data-retry]') && document.title === '(1) Local space'`)
 	down.Store(false)
 	swallow.Store(true)
@@ -403,12 +389,12 @@ func TestPage_FailedReply(t *testing.T) {
 
 	// The page of a phone's space works; and a page whose server came back with
 	// other messages shows those.
-	runActions(t, ctx, chromedp.Navigate("about:blank"))
+	navigate(t, ctx, "about:blank")
 	private, psrv := testServer(t, Options{AllowsPhone: true})
 	private.secrets.APIToken = "sesame"
 	other := postQuestion(t, private, psrv.URL, "k", "Which features?")
-	runActions(t, ctx, chromedp.Navigate(private.PageURL(psrv.URL)))
+	navigate(t, ctx, private.PageURL(psrv.URL))
 	openThread(t, ctx, other)
-	runActions(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), "all\n"))
+	typeReply(t, ctx, "all\n")
 	wantReplies(t, private, other, "all")
 }

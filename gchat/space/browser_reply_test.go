@@ -31,7 +31,7 @@ func TestReplyBox_GoesWithATap(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			openQuestion(t, ctx, d.ask(askQuestions(c.of)))
-			typeWords(t, ctx, c.words)
+			typeReply(t, ctx, c.words)
 			for _, tap := range c.taps {
 				click(t, ctx, tap)
 			}
@@ -42,12 +42,13 @@ func TestReplyBox_GoesWithATap(t *testing.T) {
 	t.Run("skip takes none", func(t *testing.T) {
 		thread := d.ask(askQuestions(deploymentQuestion))
 		openQuestion(t, ctx, thread)
-		typeWords(t, ctx, "later")
+		typeReply(t, ctx, "later")
 		click(t, ctx, `[data-choice="skip"]`)
 		d.wantTap("skip")
 		d.end(thread, func(q *state.Question) { q.HandedOverAt = new(time.Now()); q.Status = state.Pending })
-		wantState(t, ctx, "terminal")
-		waitUntil(t, ctx, `document.querySelector('[data-reply]').value === 'later' && document.title.startsWith('(1)')`)
+		waitUntil(t, ctx,
+			hasState("terminal"),
+			`document.querySelector('[data-reply]').value === 'later' && document.title.startsWith('(1)')`)
 	})
 }
 
@@ -62,13 +63,12 @@ func TestReplyBox_TwoQuestions(t *testing.T) {
 		return fmt.Sprintf(`document.querySelector(%q).textContent === %q`, send, want)
 	}
 	openQuestion(t, ctx, d.ask(askQuestions(databaseQuestion, mergesQuestion)))
-	typeWords(t, ctx, "if it is fast")
-	wantOwnWords(t, ctx, "Your words: if it is fast")
+	typeReply(t, ctx, "if it is fast")
+	waitUntil(t, ctx, hasOwnText("Your words: if it is fast"))
 	click(t, ctx, option(2, 3))
-	wantPressed(t, ctx, "2.3")
+	waitUntil(t, ctx, hasPressed("2.3"))
 	click(t, ctx, option(1, 2))
-	wantPressed(t, ctx, "1.2,2.3")
-	wantOwnWords(t, ctx, "Your words: if it is fast")
+	waitUntil(t, ctx, hasPressed("1.2,2.3"), hasOwnText("Your words: if it is fast"))
 	click(t, ctx, send)
 	d.wantTap("send q1=2 q2=3 w=if it is fast")
 	waitUntil(t, ctx, boxIsEmpty)
@@ -76,7 +76,7 @@ func TestReplyBox_TwoQuestions(t *testing.T) {
 	openQuestion(t, ctx, d.ask(askQuestions(databaseQuestion, mergesQuestion)))
 	click(t, ctx, option(1, 1))
 	fillBox(t, ctx, "please:\nQ2: other: none")
-	wantPressed(t, ctx, "1.1")
+	waitUntil(t, ctx, hasPressed("1.1"))
 	click(t, ctx, `[data-send]`)
 	d.wantTap("send q1=1 w=please:\nQ2: other: none")
 
@@ -92,19 +92,19 @@ func TestReplyBox_TwoQuestions(t *testing.T) {
 	// A part of the answers counts, and is shown as chosen, also after a reload.
 	thread := d.ask(askQuestions(databaseQuestion, mergesQuestion))
 	openQuestion(t, ctx, thread)
-	typeWords(t, ctx, "Q1: redis\n")
+	typeReply(t, ctx, "Q1: redis\n")
 	waitForReplies(t, d.s, thread, 1)
 	d.keepPartial(thread, map[int]state.Answer{0: {Labels: []string{"Redis"}, Notes: "soon"}})
 	for range 2 {
-		wantPressed(t, ctx, "1.2")
-		waitUntil(t, ctx, `document.querySelector('[name="w1"]').value === 'soon' && `+says("Send (1 to go)"))
+		waitUntil(t, ctx,
+			hasPressed("1.2"),
+			`document.querySelector('[name="w1"]').value === 'soon' && `+says("Send (1 to go)"))
 		d.postReport(thread, "note "+state.NoteKept, "", "[Kept] Q1: Redis - soon. Still missing: Q2.")
-		wantState(t, ctx, "open")
+		waitUntil(t, ctx, hasState("open"))
 		runActions(t, ctx, chromedp.Reload())
 	}
 	click(t, ctx, option(2, 1))
-	wantPressed(t, ctx, "1.2,2.1")
-	waitUntil(t, ctx, says("Send"))
+	waitUntil(t, ctx, hasPressed("1.2,2.1"), says("Send"))
 	click(t, ctx, send)
 	d.wantTap("send q1=2 q2=1 w1=soon")
 }
@@ -114,7 +114,7 @@ func TestReplyBox_UnsentTextStays(t *testing.T) {
 	ctx, d := openCards(t)
 	thread := d.ask(bashPermission())
 	openQuestion(t, ctx, thread)
-	typeWords(t, ctx, "use git mv")
+	typeReply(t, ctx, "use git mv")
 	click(t, ctx, `[data-choice="allow"]`)
 	d.wantTap("allow")
 	d.end(thread, answerWith())
@@ -130,9 +130,8 @@ func TestReplyBox_UnsentTextStays(t *testing.T) {
 		document.querySelector('#too-long').textContent === 'Too long: at most 32,000 bytes'`
 	write(32002)
 	waitUntil(t, ctx, tooLong+` && document.querySelector('[data-send]').disabled`)
-	typeWords(t, ctx, "\n")
-	click(t, ctx, `[data-option="2"]`)
-	click(t, ctx, `[data-choice="send"]`)
+	typeReply(t, ctx, "\n")
+	click(t, ctx, `[data-option="2"]`, `[data-choice="send"]`)
 	// nothing was sent
 	waitUntil(t, ctx, tooLong+` && !document.querySelector('[data-choice="send"]').disabled`)
 	write(32000)

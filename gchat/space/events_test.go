@@ -3,7 +3,6 @@ package space
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -29,10 +28,14 @@ func pullEventIDs(t *testing.T, s *Space) (ids []string) {
 	return ids
 }
 
+func wantEvents(t *testing.T, s *Space, want ...string) {
+	t.Helper()
+	kit.Equalf(t, pullEventIDs(t, s), want, "the app hears")
+}
+
 func postEvent(t *testing.T, s *Space, text string) (id string) {
 	t.Helper()
-	m, err := s.PostAs(nil, "", text)
-	kit.NoError(t, err)
+	m := postAsPerson(t, s, "", text)
 	return "message:" + m.Name
 }
 
@@ -44,9 +47,7 @@ func TestEvents_OutliveTheProcess(t *testing.T) {
 	s, _, app := openApp(t, opts)
 	card := postCard(t, app)
 	first := postEvent(t, s, "first")
-	if got := pullEventIDs(t, s); strings.Join(got, " ") != first {
-		t.Fatalf("heard %q, want %q", got, first)
-	}
+	wantEvents(t, s, first)
 	file := filepath.Join(opts.DataDir, eventsFile)
 	second := postEvent(t, s, "second")
 	kit.NoError(t, s.Tap(nil, card, "", "2", nil, "tap:a"))
@@ -56,14 +57,10 @@ func TestEvents_OutliveTheProcess(t *testing.T) {
 	s.Close()
 	kit.NoError(t, os.WriteFile(file, append(written, `{"id":"half`...), 0o600))
 	s, _, _ = openApp(t, opts)
-	if got, want := strings.Join(pullEventIDs(t, s), " "), second+" tap:a "+third; got != want {
-		t.Errorf("heard %q, want %q", got, want)
-	}
+	wantEvents(t, s, second, "tap:a", third)
 	s.Close()
 	s, _, _ = openApp(t, opts)
-	if got := pullEventIDs(t, s); len(got) != 0 {
-		t.Errorf("heard again: %q", got)
-	}
+	wantEvents(t, s)
 	if info, err := os.Stat(file); err != nil || info.Size() > 100 {
 		t.Errorf("the file of events is %v (%v)", info.Size(), err)
 	}

@@ -29,17 +29,12 @@ func testServer(t testing.TB, opts Options) (*Space, *httptest.Server) {
 	t.Helper()
 	s, err := Open(opts)
 	kit.NoError(t, err)
-	srv := httptest.NewServer(withSchemaCheck(t, s.Handler()))
-	t.Cleanup(func() {
-		s.Close()
-		srv.Close()
-	})
-	return s, srv
+	return s, serveWith(t, s, withSchemaCheck(t, s.Handler()))
 }
 
 // withSchemaCheck wraps a handler: what it answers to a call of the API is validated.
-func withSchemaCheck(t testing.TB, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func withSchemaCheck(t testing.TB, next http.Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		_, path, isAPI := strings.Cut(r.URL.Path, "/v1/")
 		if !isAPI {
 			next.ServeHTTP(w, r)
@@ -56,7 +51,7 @@ func withSchemaCheck(t testing.TB, next http.Handler) http.Handler {
 		}
 		w.WriteHeader(rec.Code)
 		w.Write(rec.Body.Bytes())
-	})
+	}
 }
 
 func checkAnswer(method, path string, code int, body []byte) error {
@@ -113,12 +108,62 @@ func openApp(t *testing.T, opts Options) (*Space, *httptest.Server, *gchat.App) 
 	t.Helper()
 	s, err := Open(opts)
 	kit.NoError(t, err)
-	srv := httptest.NewServer(s.Handler())
-	t.Cleanup(func() { s.Close(); srv.Close() })
-	app, err := gchat.NewApp(t.Context(), &config.Config{SpaceID: Name, Subscription: Subscription,
-		APIEndpoint: s.APIEndpoint(srv.URL), PubSubEndpoint: s.APIEndpoint(srv.URL)})
+	srv := serveWith(t, s, s.Handler().ServeHTTP)
+	return s, srv, newApp(t, s, srv.URL)
+}
+
+func newApp(t testing.TB, s *Space, base string) *gchat.App {
+	t.Helper()
+	app, err := gchat.NewApp(t.Context(), &config.Config{
+		SpaceID: Name, Subscription: Subscription,
+		APIEndpoint: s.APIEndpoint(base), PubSubEndpoint: s.APIEndpoint(base),
+	})
 	kit.NoError(t, err)
-	return s, srv, app
+	return app
+}
+
+// serveWith serves a space whose requests go through a handler of the test.
+func serveWith(t testing.TB, s *Space, handler http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	srv := httptest.NewServer(handler)
+	t.Cleanup(func() {
+		s.Close() // first: it ends the event streams
+		srv.Close()
+	})
+	return srv
+}
+
+// postAsPerson is what the person writes: in a thread, or "" for a new one.
+func postAsPerson(t testing.TB, s *Space, thread, text string) *chat.Message {
+	t.Helper()
+	m, err := s.PostAs(nil, thread, text)
+	kit.NoError(t, err)
+	return m
+}
+
+// wantFromPerson fails the test if a message is not the person's.
+func wantFromPerson(t testing.TB, m *chat.Message) {
+	t.Helper()
+	kit.Equalf(t, m.Sender.Name+" "+m.Sender.Type, PersonName+" HUMAN", "the sender")
+}
+
+// mustPost is postTo for what must be taken.
+func mustPost(t testing.TB, url, body string) map[string]any {
+	t.Helper()
+	code, v := postTo(t, url, body)
+	if code != http.StatusOK {
+		t.Fatal(code, v)
+	}
+	return v
+}
+
+// threadOf is the name of a message's thread.
+func threadOf(v map[string]any) string { return v["thread"].(map[string]any)["name"].(string) }
+
+// wantTexts compares what is in a space.
+func wantTexts(t testing.TB, s *Space, want string) {
+	t.Helper()
+	kit.Equalf(t, joinTexts(s.Messages()), want, "in the space")
 }
 
 // buttonsCard is a card with these buttons.

@@ -21,8 +21,7 @@ func postNumbers(t *testing.T, n int) (*Space, *chat.Service) {
 	s, srv := testServer(t, Options{Now: func() time.Time { return now }})
 	threads := make([]string, 2)
 	for i := range n {
-		m, err := s.PostAs(nil, threads[i%2], fmt.Sprint(i))
-		kit.NoError(t, err)
+		m := postAsPerson(t, s, threads[i%2], fmt.Sprint(i))
 		threads[i%2] = m.Thread.Name
 		now = now.Add(time.Second)
 	}
@@ -100,9 +99,8 @@ func TestList_Pages(t *testing.T) {
 				pages = append(pages, joinTexts(list.Messages))
 				return nil
 			})
-			if err != nil || strings.Join(pages, "|") != tt.pages {
-				t.Errorf("got %q (%v), want %q", pages, err, tt.pages)
-			}
+			kit.NoError(t, err)
+			kit.Equal(t, strings.Join(pages, "|"), tt.pages)
 		})
 	}
 }
@@ -111,8 +109,8 @@ func TestList_PageSizes(t *testing.T) {
 	_, api := postNumbers(t, 1010)
 	for asked, want := range map[int64]int{1: 1, 1000: 1000, 5000: 1000} {
 		list, err := api.Spaces.Messages.List(Name).PageSize(asked).Do()
-		if err != nil || len(list.Messages) != want || list.NextPageToken == "" {
-			t.Errorf("page size %d gives %d messages, token %q (%v)", asked, len(list.Messages), list.NextPageToken, err)
-		}
+		kit.NoError(t, err)
+		kit.Equalf(t, len(list.Messages), want, "messages for the page size %d", asked)
+		kit.Equalf(t, list.NextPageToken == "", false, "the last page is size %d", asked)
 	}
 }

@@ -26,8 +26,7 @@ func TestPageSession_LookedAtOnce(t *testing.T) {
 			return Session{State: fmt.Sprint("works ", looks.Add(1)), AcceptsCommands: true}
 		},
 	})
-	m, err := s.PostAs(nil, "", "hello")
-	kit.NoError(t, err)
+	m := postAsPerson(t, s, "", "hello")
 	ask := func(thread string) string {
 		return callHandler(s, "GET", "http://localhost/page/session?thread="+url.QueryEscape(thread), "", pageKeyField(s)).Body.String()
 	}
@@ -77,7 +76,7 @@ func TestPageSession_IsSteered(t *testing.T) {
 		ListProjects: func() ([]string, bool) { return names, true },
 		DescribeWeek: func() string { return "day 2026-11-27: 3 questions,\n" + names[0] + long },
 	})
-	d := &cardDesk{t, s, srv.URL, app, map[string]*askedQuestion{}}
+	d := newCardDeskOf(t, s, srv.URL, app)
 	name := "<script>document.title = 'owned'</script>\u202e" + long
 	thread := d.postReport("", "session_start", name, "[Session Start] "+name+"\n\nProject: "+names[0])
 	other := d.postReport("", "progress_update", "other", "[Progress] other\n\nStep 2.")
@@ -85,8 +84,9 @@ func TestPageSession_IsSteered(t *testing.T) {
 	waitUntil(t, ctx, `document.querySelectorAll('[data-thread]').length === 2`)
 	wantContrast(t, ctx, "closed week")
 	runActions(t, ctx, chromedp.Click(chromedp.CSS(`#week summary`)))
-	waitUntil(t, ctx, `document.querySelector('#week-lines').textContent.startsWith('day 2026-11-27: 3 questions,\n"><img')`)
-	waitUntil(t, ctx, `document.querySelector('#week-lines').innerText.includes('questions,\n') && document.documentElement.scrollWidth <= 360`)
+	waitUntil(t, ctx,
+		`document.querySelector('#week-lines').textContent.startsWith('day 2026-11-27: 3 questions,\n"><img')`,
+		`document.querySelector('#week-lines').innerText.includes('questions,\n') && document.documentElement.scrollWidth <= 360`)
 	wantContrast(t, ctx, "week")
 	screenshot(t, ctx, "phone-week")
 	runActions(t, ctx, chromedp.Click(chromedp.CSS(`#week summary`)))
@@ -106,9 +106,10 @@ func TestPageSession_IsSteered(t *testing.T) {
 		{Session{"waits for you", true, ""}, "Screen,Status,Compact,Clear,Mute 1h"},
 	} {
 		now.Store(c.Session)
-		waitUntil(t, ctx, fmt.Sprintf(`document.querySelector('#does').checkVisibility() && document.querySelector('#does').textContent === %q && %s === %q`, c.State, shownScript, c.want))
-		waitUntil(t, ctx, `document.querySelector('#reply').checkVisibility() && document.documentElement.scrollWidth <= 360`)
-		waitUntil(t, ctx, fmt.Sprintf(`document.querySelector('#outside').innerText === %q`, c.OutsideTmux))
+		waitUntil(t, ctx,
+			fmt.Sprintf(`document.querySelector('#does').checkVisibility() && document.querySelector('#does').textContent === %q && %s === %q`, c.State, shownScript, c.want),
+			`document.querySelector('#reply').checkVisibility() && document.documentElement.scrollWidth <= 360`,
+			fmt.Sprintf(`document.querySelector('#outside').innerText === %q`, c.OutsideTmux))
 		wantContrast(t, ctx, c.State)
 	}
 	screenshot(t, ctx, "phone-session")
@@ -133,10 +134,11 @@ func TestPageSession_IsSteered(t *testing.T) {
 	// A session is begun from the list. What is not sent stays in the form, and comes
 	// once.
 	openList := `location.hash = ''`
-	runActions(t, ctx, chromedp.Evaluate[chromedp.Void](openList))
+	evaluate(t, ctx, openList)
 	click(t, ctx, `#begin`)
-	waitUntil(t, ctx, `document.activeElement.id === 'new-project' && document.documentElement.scrollWidth <= 360`)
-	waitUntil(t, ctx, `JSON.stringify([...document.querySelectorAll('#projects option')].map((o) => o.value)) === JSON.stringify(`+jsonText(names)+`)`)
+	waitUntil(t, ctx,
+		`document.activeElement.id === 'new-project' && document.documentElement.scrollWidth <= 360`,
+		`JSON.stringify([...document.querySelectorAll('#projects option')].map((o) => o.value)) === JSON.stringify(`+jsonText(names)+`)`)
 	wantContrast(t, ctx, "new session")
 	screenshot(t, ctx, "phone-new")
 	runActions(t, ctx, chromedp.SendKeys(chromedp.CSS(`#new-project`), "web-shop"), chromedp.SendKeys(chromedp.CSS(`#new-words`), "Fix the\ncart"))
@@ -149,7 +151,7 @@ func TestPageSession_IsSteered(t *testing.T) {
 	waitUntil(t, ctx, `document.querySelector('#new-form').hidden && document.querySelector('#new-words').value === '' && document.title !== 'owned' && !document.querySelector('main script, #new img[src=x]')`)
 
 	// A page that nobody sees asks for nothing.
-	runActions(t, ctx, chromedp.Evaluate[chromedp.Void](`Object.defineProperty(document, 'hidden', { value: true }); window.asked = 0; const real = fetch; window.fetch = (...a) => { window.asked++; return real(...a) }`))
+	evaluate(t, ctx, `Object.defineProperty(document, 'hidden', { value: true }); window.asked = 0; const real = fetch; window.fetch = (...a) => { window.asked++; return real(...a) }`)
 	time.Sleep(2500 * time.Millisecond)
 	waitUntil(t, ctx, `window.asked === 0`)
 }

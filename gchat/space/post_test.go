@@ -33,13 +33,12 @@ func TestPost_Threads(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s, srv := testServer(t, Options{})
-			_, first := postTo(t, s.WebhookURL(srv.URL)+fallback, `{"text":"root","thread":{"threadKey":"k"}}`)
-			thread := first["thread"].(map[string]any)["name"].(string)
+			thread := threadOf(mustPost(t, s.WebhookURL(srv.URL)+fallback, `{"text":"root","thread":{"threadKey":"k"}}`))
 			code, v := postTo(t, s.WebhookURL(srv.URL)+tt.query, strings.ReplaceAll(tt.body, "THREAD", thread))
 			got := "new"
 			if code != 200 {
 				got = errorOf(v)
-			} else if v["thread"].(map[string]any)["name"] == thread {
+			} else if threadOf(v) == thread {
 				got = "same"
 			}
 			kit.Equal(t, got, tt.want)
@@ -91,9 +90,8 @@ func TestPost_Accepts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, srv := testServer(t, Options{})
-			if code, v := postTo(t, s.WebhookURL(srv.URL)+"&alt=json&prettyPrint=false&fields=name&$.xgafv=2&messageId=client-"+strings.Repeat("a", 56), body); code != 200 {
-				t.Errorf("%d %v", code, v)
-			}
+			globals := "&alt=json&prettyPrint=false&fields=name&$.xgafv=2&messageId=client-" + strings.Repeat("a", 56)
+			mustPost(t, s.WebhookURL(srv.URL)+globals, body)
 		})
 	}
 }
@@ -101,11 +99,9 @@ func TestPost_Accepts(t *testing.T) {
 func TestPost_SameIDOnce(t *testing.T) {
 	s, srv := testServer(t, Options{})
 	url := s.WebhookURL(srv.URL)
-	_, first := postTo(t, url+"&requestId=r1&messageId=client-one", `{"text":"one"}`)
-	code, again := postTo(t, url+"&requestId=r1&messageId=client-one", `{"text":"one, changed"}`)
-	if code != 200 || again["name"] != first["name"] || again["text"] != "one" {
-		t.Errorf("the same request id gives %d %v", code, again)
-	}
+	first := mustPost(t, url+"&requestId=r1&messageId=client-one", `{"text":"one"}`)
+	again := mustPost(t, url+"&requestId=r1&messageId=client-one", `{"text":"one, changed"}`)
+	kit.Equalf(t, again, first, "the same request id gives")
 	for _, query := range []string{"&messageId=client-one", "&messageId=client-one&requestId=r2"} {
 		if code, v := postTo(t, url+query, `{"text":"two"}`); code != 409 || !strings.HasPrefix(errorOf(v), "ALREADY_EXISTS") {
 			t.Errorf("%s gives %d %s", query, code, errorOf(v))

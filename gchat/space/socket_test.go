@@ -34,9 +34,7 @@ func serveForUser(t *testing.T, data string, ln net.Listener, port int) (s *Spac
 	return s, func() {
 		t.Helper()
 		cancel()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
+		kit.NoError(t, <-served)
 		s.Close()
 	}
 }
@@ -56,9 +54,7 @@ func callAll(t *testing.T, s *Space, base string) map[string]error {
 	kit.NoError(t, err)
 	reader, err := gchat.NewReader(t.Context(), webhook.LocalEndpoint(), "")
 	kit.NoError(t, err)
-	app, err := gchat.NewApp(t.Context(), &config.Config{SpaceID: Name, Subscription: Subscription,
-		APIEndpoint: s.APIEndpoint(base), PubSubEndpoint: s.APIEndpoint(base)})
-	kit.NoError(t, err)
+	app := newApp(t, s, base)
 	said := map[string]error{}
 	_, said["webhook"] = webhook.Post(t.Context(), gchat.Post{Text: "x"})
 	_, said["probe"] = webhook.Probe(t.Context())
@@ -66,6 +62,14 @@ func callAll(t *testing.T, s *Space, base string) map[string]error {
 	_, said["app"] = app.Post(t.Context(), gchat.Post{Text: "x"})
 	said["subscription"] = app.CheckPullAccess(t.Context())
 	return said
+}
+
+// wantReached fails the test if one of our programs does not reach a space.
+func wantReached(t *testing.T, s *Space, base string) {
+	t.Helper()
+	for what, err := range callAll(t, s, base) {
+		kit.Equalf(t, err, nil, "%s at %s", what, base)
+	}
 }
 
 // A space that opened once is reached by its socket only, under every name of this
@@ -80,11 +84,7 @@ func TestSocket_AloneIsTrusted(t *testing.T) {
 	s, stop := serveForUser(t, data, ln, port)
 	hosts := []string{"127.0.0.1", "localhost", "127.0.0.2", "[::1]", "127.0.0.1:0"}
 	for _, host := range hosts {
-		for what, err := range callAll(t, s, addressOf(host, port)) {
-			if err != nil {
-				t.Errorf("%s at %s: %v", what, host, err)
-			}
-		}
+		wantReached(t, s, addressOf(host, port))
 	}
 	stop()
 	for _, host := range hosts {
@@ -119,11 +119,7 @@ func TestSocket_AloneIsTrusted(t *testing.T) {
 	kit.NoError(t, err)
 	s, stop = serveForUser(t, data, elsewhere, port)
 	defer stop()
-	for what, err := range callAll(t, s, squatter.URL) {
-		if err != nil {
-			t.Errorf("%s, with the space back: %v", what, err)
-		}
-	}
+	wantReached(t, s, squatter.URL)
 	kit.Equalf(t, connected.Load(), 0, "another program at the space's port was reached")
 }
 
@@ -158,11 +154,7 @@ func TestSocket_Place(t *testing.T) {
 			if err != nil || inside != (filepath.Dir(socket) == filepath.Clean(dir)) {
 				t.Errorf("the socket is %s, %v", socket, err)
 			}
-			for what, err := range callAll(t, s, "http://127.0.0.2:"+strconv.Itoa(port)) {
-				if err != nil {
-					t.Errorf("%s: %v", what, err)
-				}
-			}
+			wantReached(t, s, addressOf("127.0.0.2", port))
 			stop()
 			if _, err := os.Lstat(socket); err == nil {
 				t.Errorf("%s is left", socket)
@@ -170,16 +162,14 @@ func TestSocket_Place(t *testing.T) {
 			if _, err := os.Lstat(filepath.Dir(socket)); (err == nil) != inside {
 				t.Errorf("the folder of %s: %v", socket, err)
 			}
-			if err := os.MkdirAll(filepath.Dir(socket), 0o777); err != nil {
-				// as another user could, once it is gone
-				t.Fatal(err)
-			}
+			// as another user could, once it is gone
+			kit.NoError(t, os.MkdirAll(filepath.Dir(socket), 0o777))
 			defer os.Remove(filepath.Dir(socket))
 			kit.NoError(t, os.Chmod(filepath.Dir(socket), 0o777))
 			fake, err := net.Listen("unix", socket)
 			kit.NoError(t, err)
 			defer fake.Close()
-			for what, err := range callAll(t, s, "http://127.0.0.1:"+strconv.Itoa(port)) {
+			for what, err := range callAll(t, s, addressOf("127.0.0.1", port)) {
 				if err == nil || !strings.Contains(err.Error(), state.ErrNotOwnFolder.Error()) {
 					t.Errorf("%s goes to a folder that is open to others: %v", what, err)
 				}

@@ -16,25 +16,18 @@ import (
 
 func TestSpace_Conversation(t *testing.T) {
 	s, srv := testServer(t, Options{})
-	code, asked := postTo(t, s.WebhookURL(srv.URL)+"&messageReplyOption="+replyOrFallback,
-		`{"text":"Which one?","thread":{"threadKey":"ask-1"},"sender":{"name":"users/liar"},"deleteTime":"2001-01-01T00:00:00Z"}`)
-	if code != 200 {
-		t.Fatal(code, asked)
-	}
+	asked := mustPost(t, s.WebhookURL(srv.URL)+"&messageReplyOption="+replyOrFallback,
+		`{"text":"Which one?","thread":{"threadKey":"ask-1"},"sender":{"name":"users/liar"},`+
+			`"deleteTime":"2001-01-01T00:00:00Z"}`)
 	thread := asked["thread"].(map[string]any)
 	if len(asked) != 3 || asked["text"] != "Which one?" || thread["threadKey"] != "ask-1" {
 		t.Errorf("a webhook is told more than name, thread and its own words: %v", asked)
 	}
-	name, id := thread["name"].(string), strings.TrimPrefix(thread["name"].(string), Name+"/threads/")
-	if asked["name"] != Name+"/messages/"+id+"."+id {
-		t.Errorf("root message %v does not belong to thread %v", asked["name"], name)
-	}
+	id := strings.TrimPrefix(threadOf(asked), Name+"/threads/")
+	kit.Equalf(t, asked["name"], any(Name+"/messages/"+id+"."+id), "the root message of %s", id)
 
-	reply, err := s.PostAs(nil, name, "2")
-	kit.NoError(t, err)
-	if !strings.HasPrefix(reply.Name, Name+"/messages/"+id+".") {
-		t.Errorf("reply is named %s", reply.Name)
-	}
+	reply := postAsPerson(t, s, threadOf(asked), "2")
+	kit.Containsf(t, reply.Name, Name+"/messages/"+id+".", "the reply's name")
 	api := newClient(t, s.APIEndpoint(srv.URL))
 	list, err := api.Spaces.Messages.List(Name).Filter(`createTime > "2020-01-01T00:00:00Z"`).Do()
 	kit.NoError(t, err)
@@ -42,13 +35,12 @@ func TestSpace_Conversation(t *testing.T) {
 		t.Fatalf("list gives %d messages", len(list.Messages))
 	}
 	q, a := list.Messages[0], list.Messages[1]
-	if q.DeleteTime != "" {
-		t.Error("an output-only field of the request is kept")
-	}
+	kit.Equalf(t, q.DeleteTime, "", "an output-only field of the request")
 	if q.Sender.Name != webhookName || q.Sender.Type != "BOT" || q.Sender.DisplayName != "gchat-hooks" {
 		t.Errorf("question is from %+v", q.Sender)
 	}
-	if a.Sender.Name != PersonName || a.Sender.Type != "HUMAN" || a.Sender.DisplayName != "You" || a.Text != "2" || !a.ThreadReply {
+	wantFromPerson(t, a)
+	if a.Sender.DisplayName != "You" || a.Text != "2" || !a.ThreadReply {
 		t.Errorf("reply is %+v from %+v", a, a.Sender)
 	}
 	if got, err := api.Spaces.Messages.Get(a.Name).Do(); err != nil || got.Text != "2" || got.CreateTime != a.CreateTime {
@@ -88,17 +80,13 @@ func TestSpace_TimesIncrease(t *testing.T) {
 		return now
 	}})
 	for range 4 {
-		if _, err := s.PostAs(nil, "", "tick"); err != nil {
-			t.Fatal(err)
-		}
+		postAsPerson(t, s, "", "tick")
 	}
 	var got []string
 	for _, m := range s.Messages() {
 		got = append(got, strings.TrimPrefix(m.CreateTime, "2026-03-01T12:00:"))
 	}
-	if want := "[00.123456Z 00.123457Z 00.123458Z 01.123456Z]"; fmt.Sprint(got) != want {
-		t.Errorf("times %v, want %s", got, want)
-	}
+	kit.Equalf(t, fmt.Sprint(got), "[00.123456Z 00.123457Z 00.123458Z 01.123456Z]", "times")
 }
 
 func TestSpace_ManyAtOnce(t *testing.T) {
@@ -117,7 +105,6 @@ func TestSpace_ManyAtOnce(t *testing.T) {
 		}
 		last = m.CreateTime
 	}
-	if len(s.Messages()) != 20 || len(threads) != 3 {
-		t.Errorf("%d messages in %d threads", len(s.Messages()), len(threads))
-	}
+	kit.Equalf(t, len(s.Messages()), 20, "messages")
+	kit.Equalf(t, len(threads), 3, "threads")
 }

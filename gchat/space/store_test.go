@@ -3,7 +3,6 @@ package space
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -53,34 +52,29 @@ func TestStore_Reload(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "space")
 	s, srv := testServer(t, Options{DataDir: dir})
 	url := s.WebhookURL("http://localhost")
-	_, first := postTo(t, s.WebhookURL(srv.URL)+"&requestId=r&messageId=client-a&messageReplyOption="+replyOrFallback,
+	first := mustPost(t, s.WebhookURL(srv.URL)+"&requestId=r&messageId=client-a&messageReplyOption="+replyOrFallback,
 		`{"text":"one","thread":{"threadKey":"k"}}`)
 	kit.NoError(t, s.Close())
 	if _, err := s.PostAs(nil, "", "too late"); !errors.Is(err, ErrClosed) {
 		t.Errorf("a closed space says %v", err)
 	}
-	for name, want := range map[string]os.FileMode{dir: 0o700, filepath.Join(dir, messagesFile): 0o600, filepath.Join(dir, secretsFile): 0o600} {
-		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != want {
-			t.Errorf("%s: %v, %v", name, info.Mode(), err)
-		}
+	for name, want := range map[string]os.FileMode{".": 0o700, messagesFile: 0o600, secretsFile: 0o600} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		kit.NoError(t, err)
+		kit.Equalf(t, info.Mode().Perm(), want, "the mode of %s", name)
 	}
 
 	s, srv = testServer(t, Options{DataDir: dir})
-	if s.WebhookURL("http://localhost/") != url {
-		t.Error("the webhook's address changed")
-	}
+	kit.Equalf(t, s.WebhookURL("http://localhost/"), url, "the webhook's address")
 	if m := s.Messages()[0]; m.Text != "one" || m.ClientAssignedMessageId != "client-a" {
 		t.Errorf("read back %+v", m)
 	}
 	again := s.WebhookURL(srv.URL) + "&messageReplyOption=" + replyOrFail
-	if code, v := postTo(t, again+"&requestId=r", `{"text":"one"}`); code != 200 || v["name"] != first["name"] {
-		t.Errorf("the request id is forgotten: %d %v", code, v)
-	}
-	if code, v := postTo(t, again+"&messageId=client-a", `{"text":"one"}`); code != 409 {
-		t.Errorf("the message id is forgotten: %d %v", code, v)
-	}
-	_, v := postTo(t, again, `{"text":"two","thread":{"threadKey":"k"}}`)
-	kit.Equalf(t, fmt.Sprint(v["thread"]), fmt.Sprint(first["thread"]), "the thread key is forgotten: %v", v)
+	kit.Equalf(t, mustPost(t, again+"&requestId=r", `{"text":"one"}`)["name"], first["name"], "of the same request id")
+	code, v := postTo(t, again+"&messageId=client-a", `{"text":"one"}`)
+	kit.Equalf(t, code, 409, "the same message id: %v", v)
+	second := mustPost(t, again, `{"text":"two","thread":{"threadKey":"k"}}`)
+	kit.Equalf(t, threadOf(second), threadOf(first), "the thread of the same key")
 }
 
 // An earlier version kept the page's token in a file of its own: its link still leads in.
@@ -100,9 +94,7 @@ func TestStore_HalfWrittenLine(t *testing.T) {
 	whole := t.TempDir()
 	s := openSpace(t, whole)
 	for _, text := range []string{"one", "two", "three"} {
-		if _, err := s.PostAs(nil, "", text); err != nil {
-			t.Fatal(err)
-		}
+		postAsPerson(t, s, "", text)
 	}
 	s.Close()
 	b, err := os.ReadFile(filepath.Join(whole, messagesFile))
@@ -116,9 +108,7 @@ func TestStore_HalfWrittenLine(t *testing.T) {
 		dir := t.TempDir()
 		kit.NoError(t, os.WriteFile(filepath.Join(dir, messagesFile), b[:cut], 0o600))
 		s := openSpace(t, dir)
-		if _, err := s.PostAs(nil, "", "four"); err != nil {
-			t.Fatal(err)
-		}
+		postAsPerson(t, s, "", "four")
 		s.Close()
 		s = openSpace(t, dir)
 		kit.Equalf(t, joinTexts(s.Messages()), "one two four", "cut at %d", cut)
@@ -143,9 +133,7 @@ func TestStore_BadLine(t *testing.T) {
 func TestStore_FullDisk(t *testing.T) {
 	dir := t.TempDir()
 	s := openSpace(t, dir)
-	if _, err := s.PostAs(nil, "", "one"); err != nil {
-		t.Fatal(err)
-	}
+	postAsPerson(t, s, "", "one")
 	var free, full syscall.Rlimit
 	kit.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &free))
 	full = free
@@ -165,7 +153,7 @@ func TestStore_FullDisk(t *testing.T) {
 	}
 	s.Close()
 	s = openSpace(t, dir)
-	kit.Equalf(t, joinTexts(s.Messages()), "one two", "read back")
+	wantTexts(t, s, "one two")
 }
 
 func TestStore_InUse(t *testing.T) {

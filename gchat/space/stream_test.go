@@ -67,26 +67,37 @@ func readEvents(t *testing.T, s *Space, url, lastID, last string) (events, id, d
 func TestStream_ResumesAfterAnID(t *testing.T) {
 	s, srv := testServer(t, Options{})
 	for range 250 {
-		if _, err := s.PostAs(nil, "", "early"); err != nil {
-			t.Fatal(err)
-		}
+		postAsPerson(t, s, "", "early")
 	}
 	events, id, _ := readEvents(t, s, srv.URL+"/events", "", "ready")
 	kit.Equalf(t, events, "reset messages messages ready", "a new browser gets")
-	if events, _, _ := readEvents(t, s, srv.URL+"/events", id, "ready"); events != "ready" {
-		t.Errorf("one that has everything gets %s", events)
-	}
-	if _, err := s.PostAs(nil, "", "late"); err != nil {
-		t.Fatal(err)
-	}
+	events, _, _ = readEvents(t, s, srv.URL+"/events", id, "ready")
+	kit.Equalf(t, events, "ready", "one that has everything gets")
+	postAsPerson(t, s, "", "late")
 	events, _, data := readEvents(t, s, srv.URL+"/events?after="+id, "", "messages")
 	if events != "messages" || strings.Count(data, `"late"`) != 1 || strings.Contains(data, `"early"`) {
 		t.Errorf("one that resumes gets %s %s", events, data)
 	}
-	for _, foreign := range []string{"0123456789ab-3", strings.Split(id, "-")[0] + "-9999", strings.Split(id, "-")[0] + "--1", "x"} {
-		if events, _, _ := readEvents(t, s, srv.URL+"/events", foreign, "ready"); !strings.HasPrefix(events, "reset messages") {
-			t.Errorf("one with id %s of another space gets %s", foreign, events)
-		}
+	epoch, _, _ := strings.Cut(id, "-")
+	for _, foreign := range []string{"0123456789ab-3", epoch + "-9999", epoch + "--1", "x"} {
+		events, _, _ := readEvents(t, s, srv.URL+"/events", foreign, "ready")
+		kit.Containsf(t, events, "reset messages", "events for the id %s of another space", foreign)
+	}
+}
+
+// wantEnded fails the test if a stream does not end, or is cut.
+func wantEnded(t *testing.T, answer *http.Response) {
+	t.Helper()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.Discard, answer.Body)
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		kit.NoError(t, err)
+	case <-time.After(10 * time.Second):
+		t.Fatal("the stream does not end")
 	}
 }
 
@@ -95,25 +106,11 @@ func TestStream_EndsWithTheSpace(t *testing.T) {
 	answer := openEvents(t, s, srv.URL)
 	defer answer.Body.Close()
 	s.Close()
-	ended := make(chan error, 1)
-	go func() {
-		_, err := io.Copy(io.Discard, answer.Body)
-		ended <- err
-	}()
-	select {
-	case err := <-ended:
-		if err != nil {
-			t.Errorf("the stream was cut, not ended: %v", err)
-		}
-	case <-time.After(10 * time.Second):
-		t.Fatal("the stream outlives the space")
-	}
+	wantEnded(t, answer)
 }
 
 func TestStream_EndsWithTheServer(t *testing.T) {
-	s, err := Open(Options{})
-	kit.NoError(t, err)
-	defer s.Close()
+	s := openSpace(t, "")
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	kit.NoError(t, err)
 	base := "http://" + ln.Addr().String()
@@ -123,16 +120,10 @@ func TestStream_EndsWithTheServer(t *testing.T) {
 
 	answer := openEvents(t, s, base)
 	defer answer.Body.Close()
-	if code, v := postTo(t, s.WebhookURL(base), `{"text":"x"}`); code != 200 {
-		t.Fatal(code, v)
-	}
+	mustPost(t, s.WebhookURL(base), `{"text":"x"}`)
 	cancel()
-	if err := <-served; err != nil {
-		t.Errorf("Serve: %v", err)
-	}
-	if _, err := io.Copy(io.Discard, answer.Body); err != nil {
-		t.Errorf("the stream was cut, not ended: %v", err)
-	}
+	kit.NoError(t, <-served)
+	wantEnded(t, answer)
 	if err := Serve(t.Context(), ln, s); err == nil {
 		t.Error("Serve on a closed listener is content")
 	}
