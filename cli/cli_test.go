@@ -25,7 +25,8 @@ import (
 )
 
 var scriptsWithASpace = []string{
-	"send", "send-trouble", "poller", "deny", "wait", "live", "answer", "status", "doctor", "setup", "names",
+	"send", "send-trouble", "poller", "deny", "wait", "live", "answer", "status", "doctor", "setup",
+	"names",
 	"permission",
 }
 
@@ -49,7 +50,8 @@ func TestCLI_Scripts(t *testing.T) {
 			if slices.Contains(scriptsWithASpace, script) {
 				s, server := serveSpace(t, space.Options{}, nil)
 				e.Setenv("GOOGLE_CHAT_WEBHOOK_URL", s.WebhookURL(server.URL))
-				e.Setenv("ELSEWHERE", s.WebhookURL(strings.Replace(server.URL, "127.0.0.1", "localhost", 1)))
+				e.Setenv("ELSEWHERE",
+					s.WebhookURL(strings.Replace(server.URL, "127.0.0.1", "localhost", 1)))
 				e.Setenv("SERVER", server.URL)
 				e.Setenv("ENDPOINT", s.APIEndpoint(server.URL))
 				e.Setenv("GCHAT_ALLOWED_USERS", space.PersonName)
@@ -82,9 +84,10 @@ func checkArrived(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	ms := slices.DeleteFunc(ts.Value(spaceKey{}).(*space.Space).Messages(), func(m *chat.Message) bool {
-		return strings.HasPrefix(m.Text, "[Kept] Claude reads your reply")
-	})
+	ms := slices.DeleteFunc(ts.Value(spaceKey{}).(*space.Space).Messages(),
+		func(m *chat.Message) bool {
+			return strings.HasPrefix(m.Text, "[Kept] Claude reads your reply")
+		})
 	listing := ""
 	for _, m := range ms {
 		listing += fmt.Sprintf("%s: %q\n", m.Thread.Name, m.Text)
@@ -104,7 +107,8 @@ func replyInThread(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 || len(ms) == 0 {
 		ts.Fatalf("usage: says TEXT, with a message in the space")
 	}
-	_, err := s.PostAs(&chat.User{Name: space.PersonName, Type: "HUMAN"}, ms[len(ms)-1].Thread.Name, args[0])
+	_, err := s.PostAs(&chat.User{Name: space.PersonName, Type: "HUMAN"}, ms[len(ms)-1].Thread.Name,
+		args[0])
 	ts.Check(err)
 }
 
@@ -119,7 +123,8 @@ func setAskedAt(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(err)
 		askedAt = askedAt.Add(-age)
 	}
-	text := strings.ReplaceAll(ts.ReadFile(args[0]), "@NOW@", askedAt.Format("2006-01-02T15:04:05.000000+00:00"))
+	text := strings.ReplaceAll(ts.ReadFile(args[0]), "@NOW@",
+		askedAt.Format("2006-01-02T15:04:05.000000+00:00"))
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
 }
 
@@ -180,11 +185,13 @@ func writeBytes(ts *testscript.TestScript, neg bool, args []string) {
 // obeyed by it, and no secret is shown.
 func TestCLI_ErrorsAreInert(t *testing.T) {
 	const hostile = `\u001b]52;c;cHduZWQ=\u0007\u009b31m\u202etxt`
-	server := httptest.NewServer(strict.CheckRequests(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.WriteHeader(http.StatusForbidden)
-		fmt.Fprintf(w, `{"error":{"code":403,"status":"PERMISSION_DENIED","message":"%s: wrong TOKENTOKEN1299 in %s"}}`,
-			hostile, r.URL.RequestURI())
-	})))
+	server := httptest.NewServer(strict.CheckRequests(t,
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprintf(w,
+				`{"error":{"code":403,"status":"PERMISSION_DENIED","message":"%s: wrong TOKENTOKEN1299 in %s"}}`,
+				hostile, r.URL.RequestURI())
+		})))
 	defer server.Close()
 	h := newHome(t)
 	h.env = append(h.env, "GCHAT_STATE_DIR="+h.path("state"))
@@ -193,8 +200,11 @@ func TestCLI_ErrorsAreInert(t *testing.T) {
 			`{"question_id":"evil%d","session_id":"evil","gchat_thread_key":"ask-%s%[1]d","status":"pending",`+
 				`"asked_at":"2026-01-01T00:00:00Z","questions":[{"question":"?","options":[]}]}`, i, hostile))
 	}
-	webhook := "GOOGLE_CHAT_WEBHOOK_URL=" + server.URL + "/v1/spaces/AAAA/messages?key=KEYKEY1234&token=TOKENTOKEN1299"
-	for _, args := range [][]string{{"answer", "evil", "1"}, {"setup"}, {"send", "--no-queue", "hello"}} {
+	webhook := "GOOGLE_CHAT_WEBHOOK_URL=" + server.URL +
+		"/v1/spaces/AAAA/messages?key=KEYKEY1234&token=TOKENTOKEN1299"
+	for _, args := range [][]string{
+		{"answer", "evil", "1"}, {"setup"}, {"send", "--no-queue", "hello"},
+	} {
 		cmd := h.command(h.program, args...)
 		if args[0] != "answer" {
 			cmd.Env = append(cmd.Env, webhook)
@@ -204,7 +214,9 @@ func TestCLI_ErrorsAreInert(t *testing.T) {
 		if cmd.Run() == nil || out.Len() == 0 {
 			t.Errorf("%v: no error: %s", args, out.String())
 		}
-		for _, bad := range []string{"\x1b", "\x07", "\u009b", "\u202e", "KEYKEY1234", "TOKENTOKEN1299"} {
+		for _, bad := range []string{
+			"\x1b", "\x07", "\u009b", "\u202e", "KEYKEY1234", "TOKENTOKEN1299",
+		} {
 			if strings.Contains(out.String(), bad) {
 				t.Errorf("%v prints %q: %q", args, bad, out.String())
 			}
@@ -226,13 +238,17 @@ func TestCLI_ExitCodes(t *testing.T) {
 			"nonsense", "poller instal", "migrate nonsense", "menu a-session dance",
 		}},
 		{"a flag that there is not", 4, []string{
-			"--bogus", "setup --bogus", "install --bogus", "uninstall --bogus", "login --bogus", "logout --bogus", "demo --bogus",
-			"space --bogus", "hub --bogus", "hub revoke --bogus", "status --bogus", "answer --bogus 2", "send --bogus hi", "gchat-send --bogus hi", "logs --bogus",
-			"doctor --bogus", "flush --bogus", "poller --bogus", "poller install --bogus", "menu --bogus",
+			"--bogus", "setup --bogus", "install --bogus", "uninstall --bogus", "login --bogus",
+			"logout --bogus", "demo --bogus",
+			"space --bogus", "hub --bogus", "hub revoke --bogus", "status --bogus",
+			"answer --bogus 2", "send --bogus hi", "gchat-send --bogus hi", "logs --bogus",
+			"doctor --bogus", "flush --bogus", "poller --bogus", "poller install --bogus",
+			"menu --bogus",
 			"health --bogus", "wake --bogus", "migrate s3-communicator --bogus",
 		}},
 		{"a word too many", 4, []string{
-			"setup x", "install x", "uninstall x", "login x", "logout x", "demo x", "space x", "hub x", "status x", "logs x", "doctor x",
+			"setup x", "install x", "uninstall x", "login x", "logout x", "demo x", "space x",
+			"hub x", "status x", "logs x", "doctor x",
 			"flush x", "poller install x", "health x", "wake x", "migrate s3-communicator x",
 		}},
 		{"a word too few", 4, []string{
@@ -241,21 +257,27 @@ func TestCLI_ExitCodes(t *testing.T) {
 		{"a value that a flag does not take", 4, []string{
 			"poller --poll-interval x", "install --preset nope", "install --claude-version x",
 			"setup --wait x", "setup --space --address nope", "login --wait x",
-			"space --listen nope", "hub --listen nope", "hub revoke --topic nope", "logs --level x", "logs --lines x", "doctor --live --wait x",
+			"space --listen nope", "hub --listen nope", "hub revoke --topic nope", "logs --level x",
+			"logs --lines x", "doctor --live --wait x",
 			"flush --timeout x", "send --type x hi",
 			"send --thread-name x hi",
 		}},
 		{"flags that do not go with each other", 4, []string{
-			"hub", "hub --tls-cert x", "hub --listen 0.0.0.0:0 --topic projects/p/topics/t --subscription s --domain d --key-file k",
-			aHub + "--behind-proxy", aHub + "--url http://hub.example.com", aHub + "--subscription x", aHub + "--domain *", aHub + "--domain @example.com",
+			"hub", "hub --tls-cert x",
+			"hub --listen 0.0.0.0:0 --topic projects/p/topics/t --subscription s --domain d --key-file k",
+			aHub + "--behind-proxy", aHub + "--url http://hub.example.com",
+			aHub + "--subscription x", aHub + "--domain *", aHub + "--domain @example.com",
 			"install --user --local", "uninstall --purge --local", "send --queue --no-queue hi",
 			"doctor --wait 1m", "send --thread-key x --thread-name spaces/S/threads/T hi",
 		}},
 		{"a mistake of gchat-wait's callers, who know three codes", 2, []string{
-			"wait", "gchat-wait", "wait --bogus", "wait x", "wait --thread-key x --timeout x", "wait --thread-key x --interval x",
+			"wait", "gchat-wait", "wait --bogus", "wait x", "wait --thread-key x --timeout x",
+			"wait --thread-key x --interval x",
 			"wait --thread-key x --marker y",
 		}},
-		{"no webhook", 1, []string{"setup", "send hi", "send --queue hi", "send --no-queue hi", "send --webhook x hi"}},
+		{"no webhook", 1, []string{
+			"setup", "send hi", "send --queue hi", "send --no-queue hi", "send --webhook x hi",
+		}},
 	} {
 		t.Run(tt.mistake, func(t *testing.T) {
 			h := newHome(t)

@@ -28,7 +28,8 @@ func commandsIn(line string) (found [][]string) {
 	line = regexp.MustCompile(`"[^"]*"|'[^']*'`).ReplaceAllString(line, "QUOTED")
 	for _, part := range regexp.MustCompile(`&&|\|\||[|;()]`).Split(line, -1) {
 		words := strings.Fields(part)
-		for len(words) > 0 && (strings.Contains(words[0], "=") && !strings.HasPrefix(words[0], "-") || words[0] == "$") {
+		for len(words) > 0 && (strings.Contains(words[0], "=") &&
+			!strings.HasPrefix(words[0], "-") || words[0] == "$") {
 			words = words[1:]
 		}
 		if len(words) > 2 && words[0] == "go" && words[1] == "run" && words[2] == "." {
@@ -44,8 +45,8 @@ func commandsIn(line string) (found [][]string) {
 	return found
 }
 
-// TestDocsCommands_Exist asks of every command line in the pages whether the program has the
-// command, the hook and the flags.
+// TestDocsCommands_Exist asks of every command line in the pages whether the program has
+// the command, the hook and the flags.
 func TestDocsCommands_Exist(t *testing.T) {
 	app := Program{}.buildApp()
 	checked := 0
@@ -65,7 +66,8 @@ func TestDocsCommands_Exist(t *testing.T) {
 				}
 			}
 			flag, _, _ := strings.Cut(line, " ")
-			isKnown := anyHasFlag(app, flag) || slices.Contains(foreignFlags, flag) || isInstallerFlag(flag)
+			isKnown := anyHasFlag(app, flag) || slices.Contains(foreignFlags, flag) ||
+				isInstallerFlag(flag)
 			if strings.HasPrefix(flag, "--") && !isKnown {
 				t.Errorf("%s: no command has the flag %s", p.path, flag)
 			}

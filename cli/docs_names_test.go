@@ -60,15 +60,17 @@ func unquoted(e ast.Expr) string {
 
 // foreignTexts are what Google and Claude Code say, as troubleshooting.md quotes them.
 var foreignTexts = []string{
-	"invalid_grant", "invalid_rapt", "invalid_client", "deleted_client", "admin_policy_enforced", "org_internal", "SCOPE",
-	"redirect_uri_mismatch", "access_denied", "API key not valid", "called without a valid token", "unregistered callers",
+	"invalid_grant", "invalid_rapt", "invalid_client", "deleted_client", "admin_policy_enforced",
+	"org_internal", "SCOPE",
+	"redirect_uri_mismatch", "access_denied", "API key not valid", "called without a valid token",
+	"unregistered callers",
 	"has not been used in project", "Chat app not found", "could not find default credentials",
 	"certificate signed by unknown authority", "Proxy Authentication Required",
 }
 
-// TestDocsNames_QuotedTextsExist looks for the texts that the pages quote: headers of messages anywhere,
-// and all that troubleshooting.md says that a person sees. Where the program fills
-// something in, the page has "…".
+// TestDocsNames_QuotedTextsExist looks for the texts that the pages quote: headers of
+// messages anywhere, and all that troubleshooting.md says that a person sees. Where the
+// program fills something in, the page has "…".
 func TestDocsNames_QuotedTextsExist(t *testing.T) {
 	all := docPages(t)
 	known, checked := stringLiterals(t), 0
@@ -83,7 +85,8 @@ func TestDocsNames_QuotedTextsExist(t *testing.T) {
 		for _, part := range parts {
 			inBrackets := "\n" + strings.Trim(part, "[]") + "\n"
 			part = strings.Trim(part, " .:")
-			if part != "" && !strings.Contains(known, part) && !strings.Contains(known, inBrackets) {
+			if part != "" && !strings.Contains(known, part) &&
+				!strings.Contains(known, inBrackets) {
 				t.Errorf("%s quotes %q, which the program does not say", p.path, part)
 			}
 		}
@@ -100,7 +103,8 @@ func TestDocsNames_QuotedTextsExist(t *testing.T) {
 		for _, row := range tableRows(p.text) {
 			for _, quoted := range codeSpans(row[0]) {
 				isCommand := len(commandsIn(quoted)) > 0 || strings.HasPrefix(quoted, "-")
-				if !isCommand && !header.MatchString(quoted) && !slices.Contains(foreignTexts, quoted) {
+				if !isCommand && !header.MatchString(quoted) &&
+					!slices.Contains(foreignTexts, quoted) {
 					has(p, quoted)
 				}
 			}
@@ -116,11 +120,13 @@ func TestDocsNames_QuotedTextsExist(t *testing.T) {
 // foreignVariables are variables that only other programs read, and what a script reads
 // on its standard output.
 var foreignVariables = []string{
-	"HTTPS_PROXY", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "CLAUDE_CODE_SAFE_MODE", "OPENCLAW_SHELL", "CGO_ENABLED", "GCHAT_RESPONSE", "GCHAT_TIMEOUT",
+	"HTTPS_PROXY", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "CLAUDE_CODE_SAFE_MODE",
+	"OPENCLAW_SHELL", "CGO_ENABLED", "GCHAT_RESPONSE", "GCHAT_TIMEOUT",
 }
 
-// TestDocsNames_ListedNamesExist holds what the pages list to what there is: presets, types of messages,
-// exit codes as the help of a command on the page says them, and variables.
+// TestDocsNames_ListedNamesExist holds what the pages list to what there is: presets,
+// types of messages, exit codes as the help of a command on the page says them, and
+// variables.
 func TestDocsNames_ListedNamesExist(t *testing.T) {
 	var presets, types []string
 	for _, row := range tableRows(section(t, "docs/install.md", "What does `install` write?")) {
@@ -142,7 +148,8 @@ func TestDocsNames_ListedNamesExist(t *testing.T) {
 	kit.Equalf(t, len(types), len(state.ReportTypes), "sending.md has the types %q", types)
 
 	for heading, member := range map[string]string{
-		"Which mode do I want?": "ask_mode", "What happens if nobody replies in deny mode?": "timeout_policy",
+		"Which mode do I want?":                        "ask_mode",
+		"What happens if nobody replies in deny mode?": "timeout_policy",
 	} {
 		var values []string
 		for _, row := range tableRows(section(t, "docs/advanced.md", heading)) {
@@ -218,14 +225,16 @@ func exitCodes(list string) []string { return regexp.MustCompile(`\b\d\b`).FindA
 
 // systemVariables are the variables that are read and that configure other programs.
 var systemVariables = []string{
-	"HOME", "PATH", "TMUX", "TMUX_PANE", "TMUX_TMPDIR", "DISPLAY", "WAYLAND_DISPLAY", "SSH_CONNECTION", "SSH_TTY", "SUDO_USER", "WSL_DISTRO_NAME",
+	"HOME", "PATH", "TMUX", "TMUX_PANE", "TMUX_TMPDIR", "DISPLAY", "WAYLAND_DISPLAY",
+	"SSH_CONNECTION", "SSH_TTY", "SUDO_USER", "WSL_DISTRO_NAME",
 	"CLAUDE_CODE_MANAGED_SETTINGS_PATH",     // Claude Code's own, which the doctor reads
 	"CLOUDSDK_CONFIG", "ANTHROPIC_BASE_URL", // Google's and Anthropic's own
-	"XDG_RUNTIME_DIR", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_SESSION_ATTENDED", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_PID", "USER", "LOGNAME", "TERM", "NO_COLOR",
+	"XDG_RUNTIME_DIR", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_SESSION_ATTENDED",
+	"CLAUDE_CODE_ENTRYPOINT", "CLAUDE_PID", "USER", "LOGNAME", "TERM", "NO_COLOR",
 }
 
-// TestDocsNames_AllVariablesAreListed looks for the variables that any part of the program reads:
-// what can be set is in the list, and what is in the list is read.
+// TestDocsNames_AllVariablesAreListed looks for the variables that any part of the
+// program reads: what can be set is in the list, and what is in the list is read.
 func TestDocsNames_AllVariablesAreListed(t *testing.T) {
 	listed, named, read := map[string]bool{}, map[string]bool{}, map[string]string{}
 	for _, s := range config.AllSettings() {

@@ -72,7 +72,8 @@ func docPages(t *testing.T) (pages []docPage) {
 		p.prose = strings.Join(prose, "\n")
 		for _, m := range codeSpan.FindAllStringSubmatch(p.prose, -1) {
 			s := strings.Join(strings.Fields(m[1]), " ")
-			if strings.HasPrefix(s, `{"`) || strings.HasPrefix(s, `"`) && strings.Contains(s, `":`) {
+			if strings.HasPrefix(s, `{"`) ||
+				strings.HasPrefix(s, `"`) && strings.Contains(s, `":`) {
 				p.jsonBlocks = append(p.jsonBlocks, s)
 			} else {
 				p.codeLines = append(p.codeLines, s)
@@ -93,9 +94,9 @@ func wantFound(t *testing.T, found, least int, what string) {
 	}
 }
 
-// TestDocs_JSONIsValid parses what the pages show as JSON. What is a configuration loads without
-// a problem, and what registers hooks names ours. Registries are held to their code in
-// hooks/wake.
+// TestDocs_JSONIsValid parses what the pages show as JSON. What is a configuration loads
+// without a problem, and what registers hooks names ours. Registries are held to their
+// code in hooks/wake.
 func TestDocs_JSONIsValid(t *testing.T) {
 	members, events := map[string]bool{}, map[string]bool{}
 	for _, s := range config.AllSettings() {
@@ -149,10 +150,10 @@ func TestDocs_JSONIsValid(t *testing.T) {
 			case "a policy":
 				file := filepath.Join(t.TempDir(), "policy.json")
 				kit.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-				env := map[string]string{"HOME": t.TempDir(), "GCHAT_POLICY_FILE": file}
-				if err := new(config.Config).ApplyPolicies(t.Context(), func(name string) string { return env[name] }); err != nil {
-					t.Errorf("%s: %v", p.path, err)
-				}
+				err := new(config.Config).ApplyPolicies(t.Context(), getenvOf([]string{
+					"HOME=" + t.TempDir(), "GCHAT_POLICY_FILE=" + file,
+				}))
+				kit.Equalf(t, err, nil, "%s: the policy's error", p.path)
 			case "hooks":
 				named := regexp.MustCompile(`hook (g?[a-z-]+)"`).FindAllStringSubmatch(text, -1)
 				if len(named) == 0 {
@@ -179,8 +180,8 @@ func loadConfigText(t *testing.T, text string) *config.Config {
 	}, filepath.Dir(file))
 }
 
-// TestDocs_LinksLeadSomewhere follows the links between the pages: to files, pictures and headings that
-// are there.
+// TestDocs_LinksLeadSomewhere follows the links between the pages: to files, pictures and
+// headings that are there.
 func TestDocs_LinksLeadSomewhere(t *testing.T) {
 	anchors := map[string][]string{}
 	for _, p := range docPages(t) {
@@ -207,7 +208,8 @@ func TestDocs_LinksLeadSomewhere(t *testing.T) {
 			if _, err := os.Stat(target); err != nil {
 				t.Errorf("%s: %s leads nowhere", p.path, to)
 			} else if anchor != "" && !slices.Contains(anchors[target], anchor) {
-				t.Errorf("%s: %s: %s has no such heading (it has %q)", p.path, to, target, anchors[target])
+				t.Errorf("%s: %s: %s has no such heading (it has %q)", p.path, to, target,
+					anchors[target])
 			}
 		}
 	}
@@ -226,7 +228,8 @@ func anchorOf(heading string) string {
 	return strings.ReplaceAll(strings.TrimSpace(heading), " ", "-")
 }
 
-// TestDocs_READMEIsTrue holds the README to the versions and the commands that a new reader tries.
+// TestDocs_READMEIsTrue holds the README to the versions and the commands that a new
+// reader tries.
 func TestDocs_READMEIsTrue(t *testing.T) {
 	for _, p := range docPages(t) {
 		if p.path != "README.md" {
@@ -235,11 +238,16 @@ func TestDocs_READMEIsTrue(t *testing.T) {
 		module, err := os.ReadFile("go.mod")
 		kit.NoError(t, err)
 		version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(module)
-		needs := []string{"Go " + string(version[1]) + ",", "Claude Code " + settings.MinVersion.String() + " or newer"}
+		needs := []string{
+			"Go " + string(version[1]) + ",",
+			"Claude Code " + settings.MinVersion.String() + " or newer",
+		}
 		for _, need := range needs {
 			kit.Containsf(t, p.text, need, "the README")
 		}
-		for _, command := range []string{"    go run . demo ", "    go test ./... ", "    ./install.sh "} {
+		for _, command := range []string{
+			"    go run . demo ", "    go test ./... ", "    ./install.sh ",
+		} {
 			if !strings.Contains(p.text, "\n"+command) {
 				t.Errorf("the README does not show %q", command)
 			}
@@ -248,7 +256,8 @@ func TestDocs_READMEIsTrue(t *testing.T) {
 	picture, err := os.ReadFile("docs/answer.svg")
 	kit.NoError(t, err)
 	if len(picture) > 150_000 || regexp.MustCompile(`/(tmp|home|root|Users)/`).Match(picture) {
-		t.Errorf("the picture has %d bytes, or a path of the machine that recorded it", len(picture))
+		t.Errorf("the picture has %d bytes, or a path of the machine that recorded it",
+			len(picture))
 	}
 }
 
@@ -301,7 +310,9 @@ func section(t *testing.T, path, heading string) string {
 // TestDocs_RepliesAreRead types what the README's table says that people can type.
 func TestDocs_RepliesAreRead(t *testing.T) {
 	prompt := func(multi bool, labels ...string) state.SubQuestion {
-		p := state.SubQuestion{Question: strings.Join(labels, "?"), MultiSelect: multi, OptionCount: len(labels)}
+		p := state.SubQuestion{
+			Question: strings.Join(labels, "?"), MultiSelect: multi, OptionCount: len(labels),
+		}
 		for _, l := range labels {
 			p.Options = append(p.Options, state.Option{Label: l})
 		}
@@ -309,8 +320,10 @@ func TestDocs_RepliesAreRead(t *testing.T) {
 	}
 	deploy := prompt(false, "Blue-green deployment", "Rolling deployment", "Canary")
 	features := prompt(true, "Auth", "Billing", "Search")
-	one, many, both := []state.SubQuestion{deploy}, []state.SubQuestion{features}, []state.SubQuestion{deploy, features}
-	rolling, two := state.Answer{Labels: []string{"Rolling deployment"}}, state.Answer{Labels: []string{"Auth", "Search"}}
+	one, many := []state.SubQuestion{deploy}, []state.SubQuestion{features}
+	both := []state.SubQuestion{deploy, features}
+	rolling := state.Answer{Labels: []string{"Rolling deployment"}}
+	two := state.Answer{Labels: []string{"Auth", "Search"}}
 	remarked := state.Answer{Labels: rolling.Labels, Notes: "but keep the footer"}
 	rows := []struct {
 		prompts []state.SubQuestion
@@ -324,7 +337,10 @@ func TestDocs_RepliesAreRead(t *testing.T) {
 		{one, []string{"2", "roll", "Rolling deployment"}, map[int]state.Answer{0: rolling}, 0, ""},
 		{many, []string{"1,3", "auth, search"}, map[int]state.Answer{0: two}, 0, ""},
 		{one, []string{"2 - but keep the footer"}, map[int]state.Answer{0: remarked}, 0, ""},
-		{both, []string{"Q1: 2; Q2: text"}, map[int]state.Answer{0: rolling, 1: {Text: "text"}}, 0, ""},
+		{
+			both, []string{"Q1: 2; Q2: text"},
+			map[int]state.Answer{0: rolling, 1: {Text: "text"}}, 0, "",
+		},
 		{both, []string{"2; 1,3"}, map[int]state.Answer{0: rolling, 1: two}, 0, ""},
 		{one, []string{"other: 2"}, map[int]state.Answer{0: {Text: "2"}}, 0, ""},
 		{one, []string{"9"}, map[int]state.Answer{0: {Text: "9"}}, 9, ""},

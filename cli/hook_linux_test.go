@@ -29,14 +29,37 @@ const (
 )
 
 var hookRuns = []hookRun{
-	{hook: "gchat-session-event", event: `{"hook_event_name":"SessionStart","source":"startup",` + hookEventCommon + `}`},
-	{hook: "gchat-ask-user-forward", event: `{"hook_event_name":"PreToolUse",` + hookEventCommon + `,` + hookEventQuestion + `}`},
-	{hook: "gchat-ask-user-forward", event: `{"hook_event_name":"PermissionRequest",` + hookEventCommon + `,` + hookEventQuestion + `}`, isWaiting: true},
-	{hook: "gchat-notification-dispatch", event: `{"hook_event_name":"Notification","message":"Claude needs your permission",` + hookEventCommon + `}`},
-	{hook: "gchat-stop-gate", event: `{"hook_event_name":"Stop","stop_hook_active":false,` + hookEventCommon + `}`},
-	{hook: "gchat-session-event", event: `{"hook_event_name":"Stop","stop_hook_active":false,` + hookEventCommon + `}`},
-	{hook: "gchat-ask-user-answered", event: `{"hook_event_name":"SessionEnd","reason":"other",` + hookEventCommon + `}`},
-	{hook: "gchat-session-event", event: `{"hook_event_name":"SessionEnd","reason":"other",` + hookEventCommon + `}`},
+	{
+		hook:  "gchat-session-event",
+		event: `{"hook_event_name":"SessionStart","source":"startup",` + hookEventCommon + `}`,
+	},
+	{
+		hook:  "gchat-ask-user-forward",
+		event: `{"hook_event_name":"PreToolUse",` + hookEventCommon + `,` + hookEventQuestion + `}`,
+	},
+	{hook: "gchat-ask-user-forward", event: `{"hook_event_name":"PermissionRequest",` +
+		hookEventCommon + `,` + hookEventQuestion + `}`, isWaiting: true},
+	{
+		hook: "gchat-notification-dispatch",
+		event: `{"hook_event_name":"Notification","message":"Claude needs your permission",` +
+			hookEventCommon + `}`,
+	},
+	{
+		hook:  "gchat-stop-gate",
+		event: `{"hook_event_name":"Stop","stop_hook_active":false,` + hookEventCommon + `}`,
+	},
+	{
+		hook:  "gchat-session-event",
+		event: `{"hook_event_name":"Stop","stop_hook_active":false,` + hookEventCommon + `}`,
+	},
+	{
+		hook:  "gchat-ask-user-answered",
+		event: `{"hook_event_name":"SessionEnd","reason":"other",` + hookEventCommon + `}`,
+	},
+	{
+		hook:  "gchat-session-event",
+		event: `{"hook_event_name":"SessionEnd","reason":"other",` + hookEventCommon + `}`,
+	},
 }
 
 // No hook opens a network socket, whatever Chat does: so it is as fast when Chat hangs as
@@ -74,7 +97,9 @@ type tracedHome struct {
 
 func newTracedHome(t *testing.T, chatState string) *tracedHome {
 	t.Helper()
-	h := &tracedHome{home: newProjectHome(t, "GCHAT_ALLOWED_USERS="+space.PersonName, "GCHAT_ASK_MODE=native")}
+	h := &tracedHome{
+		home: newProjectHome(t, "GCHAT_ALLOWED_USERS="+space.PersonName, "GCHAT_ASK_MODE=native"),
+	}
 	release := make(chan struct{})
 	chatSpace, server := serveSpace(t, space.Options{}, func(next http.Handler) http.Handler {
 		if chatState != "hanging" {
@@ -97,7 +122,9 @@ func newTracedHome(t *testing.T, chatState string) *tracedHome {
 // process opened: strace lets go of what it starts.
 func (h *tracedHome) traceSockets(r hookRun, args ...string) (sockets string) {
 	h.Helper()
-	args = append([]string{"-f", "-qq", "-b", "execve", "-o", "trace", "-e", "trace=socket", h.program}, args...)
+	args = append([]string{
+		"-f", "-qq", "-b", "execve", "-o", "trace", "-e", "trace=socket", h.program,
+	}, args...)
 	cmd := h.command("strace", args...)
 	cmd.Stdin = strings.NewReader(r.event)
 	kit.NoError(h, cmd.Start())
@@ -114,9 +141,11 @@ func (h *tracedHome) traceSockets(r hookRun, args ...string) (sockets string) {
 // tells it to end.
 func (h *tracedHome) endWaitingHook(strace int) {
 	h.Helper()
-	h.awaitQuestion("a hook waits", func(q *state.Question) bool { return state.HasWaiter(h.getenv, q.Path) })
+	h.awaitQuestion("a hook waits",
+		func(q *state.Question) bool { return state.HasWaiter(h.getenv, q.Path) })
 	if h.space != nil {
-		q := h.awaitQuestion("it is posted", func(q *state.Question) bool { return q.ThreadName != "" })
+		q := h.awaitQuestion("it is posted",
+			func(q *state.Question) bool { return q.ThreadName != "" })
 		_, err := h.space.PostAs(space.Person(), q.ThreadName, "2")
 		kit.NoError(h, err)
 		return

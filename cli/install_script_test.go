@@ -35,7 +35,8 @@ func newInstallHome(t *testing.T) *home {
 // install runs install.sh with the program that the tests built.
 func (h *home) install(args ...string) (output string) {
 	h.Helper()
-	return h.mustExecute("sh", append([]string{installScript(h), "--binary", h.program}, args...)...)
+	return h.mustExecute("sh",
+		append([]string{installScript(h), "--binary", h.program}, args...)...)
 }
 
 // wantFiles fails the test if a file of these is not there, or is.
@@ -73,7 +74,8 @@ func TestInstallScript_LeavesNothingBehind(t *testing.T) {
 		"bare": func(*home) {},
 		"lived in": func(h *home) {
 			for name, text := range map[string]string{
-				settingsFile: usedSettings, ".claude/logs/mine.log": "mine\n", "bin/mine": "#!/bin/sh\n",
+				settingsFile: usedSettings, ".claude/logs/mine.log": "mine\n",
+				"bin/mine":             "#!/bin/sh\n",
 				".config/other/config": "x", ".local/state/x": "x",
 			} {
 				h.writeFile(name, text)
@@ -84,7 +86,8 @@ func TestInstallScript_LeavesNothingBehind(t *testing.T) {
 				h.Skip("only root can be another user")
 			}
 			for _, dir := range []string{h.dir, h.path("install.sh"), h.getenv("TMPDIR")} {
-				kit.NoError(h, errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chown(dir, 65534, 65534)))
+				kit.NoError(h,
+					errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chown(dir, 65534, 65534)))
 			}
 			h.credential = &syscall.Credential{Uid: 65534, Gid: 65534}
 		},
@@ -103,11 +106,13 @@ func TestInstallScript_LeavesNothingBehind(t *testing.T) {
 			install("--binary", h.program, "--preset", "report")
 			install("--binary", h.program) // an upgrade keeps the hooks
 			kit.Containsf(t, h.readFile(settingsFile), "gchat-session-event", "the settings")
-			h.mustExecute(h.path("bin/gchat-hooks"), "setup", "--space", "--address", freeAddress(t))
+			h.mustExecute(h.path("bin/gchat-hooks"), "setup", "--space", "--address",
+				freeAddress(t))
 			h.mustExecute(h.path("bin/gchat-send"), "--queue", "a message that stays in the outbox")
 			const hook = "echo no JSON: it goes into the log | bin/gchat-hooks hook gchat-ask-user-answered"
 			kit.Equalf(t, h.mustExecute("sh", "-c", hook), "", "a hook prints")
-			h.wantFiles(true, "bin/gchat-send", ".claude/logs/gchat-hooks.log", configFile, ".local/state/gchat-hooks/space")
+			h.wantFiles(true, "bin/gchat-send", ".claude/logs/gchat-hooks.log", configFile,
+				".local/state/gchat-hooks/space")
 			out = install("--uninstall") // there is no terminal to ask on
 			if after := h.listTree(); after != before {
 				t.Errorf("the home folder is not what it was:\n--- before\n%s\n--- after\n%s\n--- said\n%s", before, after, out)
@@ -121,7 +126,8 @@ func TestInstallScript_UpgradeAsksForNoSetup(t *testing.T) {
 	h := newInstallHome(t)
 	const next = "Next, say where questions go:  "
 	kit.Containsf(t, h.install(), next+h.dir+"/bin/gchat-hooks setup\n", "the first install")
-	h.writeFile(configFile, `{"webhook_url": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"}`)
+	h.writeFile(configFile,
+		`{"webhook_url": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"}`)
 	if out := h.install(); strings.Contains(out, next) {
 		t.Errorf("an upgrade says\n%s", out)
 	}
@@ -149,7 +155,9 @@ func TestInstallScript_ChecksTheSum(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			h := newInstallHome(t)
 			h.writeFile("Downloads/", "")
-			for to, from := range map[string]string{"install.sh": installScript(t), name: h.program, "own": h.program} {
+			for to, from := range map[string]string{
+				"install.sh": installScript(t), name: h.program, "own": h.program,
+			} {
 				h.mustExecute("cp", from, "Downloads/"+to)
 			}
 			if c.sums != "" {
@@ -178,7 +186,9 @@ func TestInstallScript_BuildsFromSource(t *testing.T) {
 	}
 	h := newInstallHome(t)
 	h.env = append(h.env, "PATH="+filepath.Dir(golang)+":/usr/bin:/bin")
-	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS", "GOTOOLCHAIN", "CGO_ENABLED"} {
+	for _, name := range []string{
+		"GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS", "GOTOOLCHAIN", "CGO_ENABLED",
+	} {
 		// what is cached need not be fetched
 		out, err := bound.Command(t, "go", "env", name).Output()
 		kit.NoError(t, err)
@@ -186,8 +196,10 @@ func TestInstallScript_BuildsFromSource(t *testing.T) {
 	}
 	h.timeout = bound.BuildPatience
 	h.mustExecute("sh", installScript(t), "--prefix", "my tools/./bin")
-	kit.Containsf(t, h.mustExecute(h.path("my tools/bin/gchat-hooks"), "status"), "outbox", "the program")
-	h.mustExecute("sh", installScript(t), "--uninstall", "--yes", "--prefix", h.path("my tools/bin"))
+	kit.Containsf(t, h.mustExecute(h.path("my tools/bin/gchat-hooks"), "status"), "outbox",
+		"the program")
+	h.mustExecute("sh", installScript(t), "--uninstall", "--yes", "--prefix",
+		h.path("my tools/bin"))
 	h.wantFiles(false, "my tools/bin", ".claude")
 }
 
@@ -201,19 +213,30 @@ func TestInstallScript_RefusesFirst(t *testing.T) {
 		h.writeFile("part", string(b[:int(part*float64(len(b)))]))
 		before := h.listTree()
 		out, _ := h.execute("sh", "-c", `sh -s -- --binary "$0" <part`, h.program)
-		kit.Equalf(t, h.listTree(), before, "after %.1f%% of the script, which says %s,", 100*part, out)
+		kit.Equalf(t, h.listTree(), before, "after %.1f%% of the script, which says %s,", 100*part,
+			out)
 	}
 	for name, c := range map[string]struct {
 		file, text string
 		args       []string
 		says       string
 	}{
-		"no such option":             {args: []string{"--nonsense"}, says: "no such option: --nonsense"},
-		"no value":                   {args: []string{"--prefix"}, says: "--prefix takes a value"},
-		"no such program":            {args: []string{"--binary", "/nowhere"}, says: "there is no program /nowhere"},
-		"nothing to uninstall":       {args: []string{"--uninstall"}, says: "bin/gchat-hooks is not there"},
-		"no such preset":             {args: []string{"--preset", "anwser"}, says: "no such preset: anwser"},
-		"another program":            {file: "bin/gchat-hooks", text: "#!/bin/sh\necho mine\n", says: "not a gchat-hooks"},
+		"no such option": {
+			args: []string{"--nonsense"}, says: "no such option: --nonsense",
+		},
+		"no value": {args: []string{"--prefix"}, says: "--prefix takes a value"},
+		"no such program": {
+			args: []string{"--binary", "/nowhere"}, says: "there is no program /nowhere",
+		},
+		"nothing to uninstall": {
+			args: []string{"--uninstall"}, says: "bin/gchat-hooks is not there",
+		},
+		"no such preset": {
+			args: []string{"--preset", "anwser"}, says: "no such preset: anwser",
+		},
+		"another program": {
+			file: "bin/gchat-hooks", text: "#!/bin/sh\necho mine\n", says: "not a gchat-hooks",
+		},
 		"settings that do not parse": {file: settingsFile, text: "{", says: "nothing was written"},
 		"an old Claude Code": {
 			file: ".local/bin/claude", text: "#!/bin/sh\necho '2.1.45 (Claude Code)'\n",
@@ -227,7 +250,8 @@ func TestInstallScript_RefusesFirst(t *testing.T) {
 				kit.NoError(t, os.Chmod(h.path(c.file), 0o755))
 			}
 			before := h.listTree()
-			out, code := h.execute("sh", append([]string{installScript(t), "--binary", h.program}, c.args...)...)
+			out, code := h.execute("sh",
+				append([]string{installScript(t), "--binary", h.program}, c.args...)...)
 			kit.Equalf(t, code == 0, false, "it goes well")
 			kit.Containsf(t, out, c.says, "it says")
 			kit.Containsf(t, out, " error: ", "it says")
@@ -238,7 +262,8 @@ func TestInstallScript_RefusesFirst(t *testing.T) {
 
 func TestInstallScript_NamesMacOSQuarantine(t *testing.T) {
 	h := newInstallHome(t)
-	h.writeFile("fakes/xattr", "#!/bin/sh\n[ \"$1 $2\" = '-p com.apple.quarantine' ] && [ -e \"$3\" ]\n")
+	h.writeFile("fakes/xattr",
+		"#!/bin/sh\n[ \"$1 $2\" = '-p com.apple.quarantine' ] && [ -e \"$3\" ]\n")
 	kit.NoError(t, os.Chmod(h.path("fakes/xattr"), 0o755))
 	h.env = append(h.env, "PATH="+h.path("fakes")+":/usr/bin:/bin")
 	h.writeFile("Downloads/gchat-hooks", "#!/bin/sh\nexit 137\n")
@@ -258,8 +283,12 @@ func TestInstallScript_PipeRunsNoLocalFile(t *testing.T) {
 			}
 			h := newInstallHome(t)
 			h.writeFile("evil/go.mod", "module gchat-hooks\n")
-			names := []string{"go", "evil/" + shell, "evil/install.sh"} // go stands for what a build would run
-			for _, name := range []string{"linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64"} {
+			names := []string{
+				"go", "evil/" + shell, "evil/install.sh",
+			} // go stands for what a build would run
+			for _, name := range []string{
+				"linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64",
+			} {
 				names = append(names, "gchat-hooks-"+name, "evil/gchat-hooks-"+name)
 			}
 			for _, name := range names {
@@ -271,7 +300,8 @@ func TestInstallScript_PipeRunsNoLocalFile(t *testing.T) {
 			kit.Equalf(t, code == 0, false, "it goes well")
 			kit.Containsf(t, out, "install.sh: error: there is no program and no source", "it says")
 			h.wantFiles(false, "evil/ran")
-			h.mustExecute("sh", "-c", `cd evil && cat "$0" | `+shell+` -s -- --binary "$1"`, installScript(t), h.program)
+			h.mustExecute("sh", "-c", `cd evil && cat "$0" | `+shell+` -s -- --binary "$1"`,
+				installScript(t), h.program)
 		})
 	}
 }

@@ -47,6 +47,7 @@ func TestInstall_RegistersTheLink(t *testing.T) {
 	self, err := os.Executable()
 	kit.NoError(t, err)
 	for _, os.Args[0] = range []string{"gchat-stop-gate", ""} {
-		kit.Equalf(t, (Program{self: self}).installedPath(), self, "a call that tells nothing is of")
+		kit.Equalf(t, (Program{self: self}).installedPath(), self,
+			"a call that tells nothing is of")
 	}
 }

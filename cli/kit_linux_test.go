@@ -220,7 +220,9 @@ func newFakeGoogle(t *testing.T) *fakeGoogle {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /auth", func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
-		answer := url.Values{"code": {"4/0Acode"}, "state": {q.Get("state")}, "scope": {q.Get("scope")}}
+		answer := url.Values{
+			"code": {"4/0Acode"}, "state": {q.Get("state")}, "scope": {q.Get("scope")},
+		}
 		http.Redirect(w, r, q.Get("redirect_uri")+"?"+answer.Encode(), http.StatusFound)
 	})
 	mux.HandleFunc("POST /token", func(w http.ResponseWriter, r *http.Request) {
@@ -238,7 +240,8 @@ func newFakeGoogle(t *testing.T) *fakeGoogle {
 		if token == nil || r.Header.Get("Authorization") != "Bearer "+*token {
 			g.refused.Add(1)
 			w.WriteHeader(http.StatusUnauthorized)
-			io.WriteString(w, `{"error":{"code":401,"status":"UNAUTHENTICATED","message":"no such token"}}`)
+			io.WriteString(w,
+				`{"error":{"code":401,"status":"UNAUTHENTICATED","message":"no such token"}}`)
 			return
 		}
 		r.Host = strings.TrimPrefix(g.serverURL, "http://")

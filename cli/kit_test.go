@@ -51,7 +51,8 @@ var builtProgram = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return dir, errors.Join(os.Chmod(dir, 0o755), underlock.Build(filepath.Join(dir, "gchat-hooks")))
+	return dir, errors.Join(os.Chmod(dir, 0o755),
+		underlock.Build(filepath.Join(dir, "gchat-hooks")))
 })
 
 func programPath(t testing.TB) string {
@@ -67,8 +68,8 @@ func changeToRoot(t *testing.T) {
 	t.Chdir("..")
 }
 
-// sourceFiles are the Go files of the program, below the folder with main.go, to which the
-// test goes. Tests, and e2e, which only tests import, are not among them.
+// sourceFiles are the Go files of the program, below the folder with main.go, to which
+// the test goes. Tests, and e2e, which only tests import, are not among them.
 func sourceFiles(t *testing.T) (paths []string) {
 	t.Helper()
 	if _, err := os.Stat("main.go"); err != nil {
@@ -144,7 +145,8 @@ func endPollersIn(dir string) {
 		lives := false
 		_ = filepath.WalkDir(dir, func(path string, _ os.DirEntry, _ error) error {
 			folder := filepath.Dir(path)
-			if filepath.Base(folder) == "pollers" && filepath.Ext(path) == ".lock" && state.IsLocked(path) {
+			if filepath.Base(folder) == "pollers" && filepath.Ext(path) == ".lock" &&
+				state.IsLocked(path) {
 				lives = true
 			}
 			if filepath.Base(path) != "pollers" {
@@ -328,7 +330,8 @@ func (h *home) runHook(name, event string) {
 func (h *home) record(q *state.Question, more ...string) *state.Question {
 	h.Helper()
 	add := func([]*state.Question) *state.Question { return q }
-	q, err := state.QuestionsIn(filepath.Join(h.project, ".claude", "state")).Record(q.SessionID, add)
+	q, err := state.QuestionsIn(filepath.Join(h.project, ".claude", "state")).Record(q.SessionID,
+		add)
 	if err == nil {
 		err = state.AddQuestionToIndex(getenvOf(slices.Concat(h.env, more)), q)
 	}
@@ -345,7 +348,9 @@ func (h *home) recordQuestion(i int) {
 		SessionName: "orch-" + fmt.Sprint(i), Mode: state.ModeNative, Status: state.Pending,
 		AskedAt:       time.Now().UTC().Add(time.Duration(i) * time.Millisecond),
 		IsMessageSent: true, ThreadName: "spaces/A/threads/T", Chat: "chat.googleapis.com/spaces/A",
-		SubQuestions: []state.SubQuestion{{Question: "Which \x1b[31mDB\u202e\u009b\U000e0041?\nreally"}},
+		SubQuestions: []state.SubQuestion{
+			{Question: "Which \x1b[31mDB\u202e\u009b\U000e0041?\nreally"},
+		},
 	})
 }
 
@@ -451,7 +456,11 @@ func (p *spaceHome) ask(session string) (thread string, answer func() string) {
 	waiting.Env, waiting.Stdout = p.env, &stdout
 	waiting.Stdin = strings.NewReader(p.hookEvent(session, "PermissionRequest"))
 	kit.NoError(p, waiting.Start())
-	return p.awaitThread(session), func() string { _ = bound.Wait(p, waiting); return stdout.String() }
+	answer = func() string {
+		_ = bound.Wait(p, waiting)
+		return stdout.String()
+	}
+	return p.awaitThread(session), answer
 }
 
 // hookEvent is what Claude Code tells a hook of a question.
@@ -551,7 +560,8 @@ func newMachine(t testing.TB, perMinute int) *machine {
 	t.Logf("seed %d", seed)
 	m := &machine{
 		home: newProjectHome(t), perMinute: perMinute, running: map[*exec.Cmd]bool{},
-		random: rand.New(rand.NewPCG(seed, 1)), nextFault: func(*rand.Rand) fault { return noFault },
+		random:    rand.New(rand.NewPCG(seed, 1)),
+		nextFault: func(*rand.Rand) fault { return noFault },
 	}
 	m.timeout = 3 * time.Minute
 	// a path of its own: by it kill knows its processes

@@ -16,9 +16,9 @@ import (
 	"gchat-hooks/gchat/space"
 )
 
-// TestLoad_EachMessageArrivesOnce has twenty workers send five hundred messages through a Chat that refuses or
-// stumbles half the time, while the machine is killed at random moments. Every message
-// arrives, none twice, in order in each thread, within the rate.
+// TestLoad_EachMessageArrivesOnce has twenty workers send five hundred messages through a
+// Chat that refuses or stumbles half the time, while the machine is killed at random
+// moments. Every message arrives, none twice, in order in each thread, within the rate.
 func TestLoad_EachMessageArrivesOnce(t *testing.T) {
 	workers, each, calm := 20, 25, 1800
 	if testing.Short() {
@@ -26,7 +26,10 @@ func TestLoad_EachMessageArrivesOnce(t *testing.T) {
 	}
 	m := newMachine(t, 6000)
 	m.nextFault = func(r *rand.Rand) fault {
-		return []fault{noFault, noFault, noFault, noFault, tooMany, tooMany, storedThenTooMany, serverError, storedThenServerError, storedThenConnectionCut}[r.IntN(10)]
+		return []fault{
+			noFault, noFault, noFault, noFault, tooMany, tooMany, storedThenTooMany,
+			serverError, storedThenServerError, storedThenConnectionCut,
+		}[r.IntN(10)]
 	}
 	stop := make(chan struct{})
 	var killers sync.WaitGroup
@@ -57,9 +60,9 @@ func TestLoad_EachMessageArrivesOnce(t *testing.T) {
 
 	var counts arrivals
 	counts.count(m.space)
-	t.Logf("%d messages from %d workers; %d requests, of which %d refused or broken, %d stored all the same; "+
-		"the machine killed %d times, %d processes; bursts of at most %d over the rate", workers*each, workers,
-		m.posts.Load(), m.faults.Load(), m.storedFaults.Load(), m.kills.Load(), m.killed.Load(), m.largestBurst())
+	t.Logf("%d requests, of which %d refused or broken, %d stored all the same; the machine killed %d times, "+
+		"%d processes; bursts of at most %d over the rate", m.posts.Load(), m.faults.Load(),
+		m.storedFaults.Load(), m.kills.Load(), m.killed.Load(), m.largestBurst())
 	kit.Equalf(t, len(counts.counts), workers*each, "arrived")
 	kit.Equalf(t, counts.duplicates, 0, "arrived twice")
 	kit.Equalf(t, counts.outOfOrder, 0, "arrived out of order")
@@ -69,7 +72,8 @@ func TestLoad_EachMessageArrivesOnce(t *testing.T) {
 	// The rate is one write per 10 ms here, with bursts of 10; a busy machine may deliver
 	// a few of them late, together.
 	if over := m.largestBurst(); over > 2*10 {
-		t.Errorf("%d writes more than the rate at some moment, want at most 10 and what came late", over)
+		t.Errorf("%d writes more than the rate at some moment, want at most 10 and what came late",
+			over)
 	}
 }
 

@@ -19,7 +19,8 @@ func TestLogs_ErrorsUntilTheyAreOver(t *testing.T) {
 	minute := func(i int) time.Time { return at.Add(time.Duration(i) * time.Minute) }
 	var text strings.Builder
 	line := func(i int, level, job string) {
-		fmt.Fprintf(&text, `{"level":%q,"time":%q,"job":%q,"message":"m%d","error":"e","hint":"h"}`+"\n",
+		fmt.Fprintf(&text,
+			`{"level":%q,"time":%q,"job":%q,"message":"m%d","error":"e","hint":"h"}`+"\n",
 			level, minute(i).Format(time.RFC3339), job, i)
 	}
 	for i := range 9000 { // more than a megabyte
@@ -40,11 +41,13 @@ func TestLogs_ErrorsUntilTheyAreOver(t *testing.T) {
 	wantErrors(at, "[m8995 e h m8996 e h m8997 e h m8998 e h m8999 e h]")
 	wantErrors(minute(8999), "[m8999 e h]")
 	since := minute(9001)
-	text.WriteString(`{"level":"error","time":"` + since.Format(time.RFC3339) + `","job":"poller","message":"unread","until":"read again"}` + "\n")
+	text.WriteString(`{"level":"error","time":"` + since.Format(time.RFC3339) +
+		`","job":"poller","message":"unread","until":"read again"}` + "\n")
 	line(9002, "error", "poller")
 	line(9003, "info", "poller")
 	wantErrors(since, "[unread   m9002 e h]")
-	text.WriteString(`{"level":"info","time":"` + minute(9004).Format(time.RFC3339) + `","job":"flush","message":"read again"}` + "\n")
+	text.WriteString(`{"level":"info","time":"` + minute(9004).Format(time.RFC3339) +
+		`","job":"flush","message":"read again"}` + "\n")
 	wantErrors(since, "[m9002 e h]")
 }
 

@@ -30,9 +30,12 @@ func TestOpenQuestions_SayWhoDelivers(t *testing.T) {
 			SubQuestions: []state.SubQuestion{{Question: "What is to be done next?"}},
 		},
 		{
-			QuestionID: "permission", Mode: state.ModeNative, Kind: state.KindPermission, Status: state.Pending,
+			QuestionID: "permission", Mode: state.ModeNative, Kind: state.KindPermission,
+			Status:   state.Pending,
 			ToolName: "Bash", ShownText: "rm -rf build\nmake", About: "Clean and rebuild",
-			SubQuestions: []state.SubQuestion{{Question: "Claude wants to use Bash: Clean and rebuild"}},
+			SubQuestions: []state.SubQuestion{
+				{Question: "Claude wants to use Bash: Clean and rebuild"},
+			},
 		},
 		{QuestionID: "over", Mode: state.ModeNative, Status: state.Resolved},
 	} {
@@ -40,7 +43,8 @@ func TestOpenQuestions_SayWhoDelivers(t *testing.T) {
 		kit.NoError(t, folder.Create(q.QuestionID, &q))
 		kit.NoError(t, state.AddQuestionToIndex(env, &q))
 		if q.QuestionID == "next" { // its hook is there, and the poller types all the same
-			waits := flock.New(strings.TrimSuffix(state.IndexFile(env, q.Path), ".open") + ".waiter")
+			waits := flock.New(strings.TrimSuffix(state.IndexFile(env, q.Path),
+				".open") + ".waiter")
 			_, err := waits.TryLock()
 			kit.NoError(t, err)
 			defer waits.Close()

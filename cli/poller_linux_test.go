@@ -47,8 +47,9 @@ func TestPoller_ReadsASpaceForAllEnvironments(t *testing.T) {
 			QuestionID: key + "-0000-4000-8000-000000000000", ThreadKey: "ask-user-" + key,
 			SessionID: "s-" + key, Mode: state.ModeNative, Status: state.Pending, AskedAt: at,
 			PostedAt: &at, IsMessageSent: true, ProjectDir: h.project, Space: space.Name,
-			Chat:       strings.TrimPrefix(server.URL, "http://") + "/" + space.Name,
-			ThreadName: space.Name + "/threads/" + key, MessageName: space.Name + "/messages/" + key,
+			Chat:        strings.TrimPrefix(server.URL, "http://") + "/" + space.Name,
+			ThreadName:  space.Name + "/threads/" + key,
+			MessageName: space.Name + "/messages/" + key,
 			SubQuestions: []state.SubQuestion{{
 				Question: "Which?", Options: []state.Option{{Label: "One"}, {Label: "Two"}},
 			}},
@@ -62,9 +63,10 @@ func TestPoller_ReadsASpaceForAllEnvironments(t *testing.T) {
 	}
 	bound.Until(t, "all pollers serve what is theirs", func() bool {
 		all := state.ReadHeartbeats(h.getenv)
-		return len(all) == environments && !slices.ContainsFunc(all, func(beat state.Heartbeat) bool {
-			return beat.OpenQuestions != questions/environments
-		})
+		return len(all) == environments &&
+			!slices.ContainsFunc(all, func(beat state.Heartbeat) bool {
+				return beat.OpenQuestions != questions/environments
+			})
 	})
 	began, before := time.Now(), lists.Load()
 	bound.Until(t, "the space is read", func() bool { return lists.Load() >= before+4 })
@@ -119,7 +121,9 @@ func TestPoller_ServesTwoPIDNamespaces(t *testing.T) {
 	containers := map[string]*exec.Cmd{}
 	for _, name := range []string{"one", "two"} {
 		for _, session := range sessions(name) {
-			for file, event := range map[string]string{"ask": "PreToolUse", "wait": "PermissionRequest"} {
+			for file, event := range map[string]string{
+				"ask": "PreToolUse", "wait": "PermissionRequest",
+			} {
 				p.writeFile(session+"-"+file, p.hookEvent(session, event))
 			}
 		}
@@ -166,8 +170,10 @@ func TestPoller_HomeWithoutWorkingLocks(t *testing.T) {
 		says   string
 		serve  int
 	}{
-		"all get a lock":  {"retval=0", false, "do not work; gchat-hooks locks files in ", 1},
-		"no locks":        {"error=ENOLCK", false, "no locks available); gchat-hooks locks files in ", 1},
+		"all get a lock": {"retval=0", false, "do not work; gchat-hooks locks files in ", 1},
+		"no locks": {
+			"error=ENOLCK", false, "no locks available); gchat-hooks locks files in ", 1,
+		},
 		"nothing locks":   {"retval=0", true, "only the daemon serves", 0},
 		"no locks at all": {"error=ENOLCK", true, "only the daemon serves", 0},
 	} {
@@ -182,7 +188,10 @@ func TestPoller_HomeWithoutWorkingLocks(t *testing.T) {
 			lock.Unlock()
 			const script = `"$0" status & "$0" status & "$0" status & wait
 				while [ ! -e stop ]; do "$0" status >new && mv new said; sleep 0.2; done`
-			args := []string{"-f", "-qq", "-o", os.DevNull, "-e", "trace=flock", "-e", "inject=flock:" + c.inject}
+			args := []string{
+				"-f", "-qq", "-o", os.DevNull, "-e", "trace=flock", "-e",
+				"inject=flock:" + c.inject,
+			}
 			if !c.all {
 				args = append(args, "-P", lock.Path)
 			}
@@ -194,11 +203,13 @@ func TestPoller_HomeWithoutWorkingLocks(t *testing.T) {
 				endPollersIn(h.dir)
 				_ = bound.Wait(t, cmd)
 			})
-			bound.Until(t, "status says so", func() bool { return strings.Contains(h.readFile("said"), c.says) })
+			bound.Until(t, "status says so",
+				func() bool { return strings.Contains(h.readFile("said"), c.says) })
 			bound.Until(t, "as many serve as can", func() bool {
-				serving := slices.DeleteFunc(state.ReadHeartbeats(h.getenv), func(beat state.Heartbeat) bool {
-					return !beat.IsAlive
-				})
+				serving := slices.DeleteFunc(state.ReadHeartbeats(h.getenv),
+					func(beat state.Heartbeat) bool {
+						return !beat.IsAlive
+					})
 				return len(serving) == c.serve
 			})
 		})

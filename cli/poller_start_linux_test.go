@@ -43,7 +43,8 @@ func TestPollerStart_AfterAKill(t *testing.T) {
 		if (Program{env: h.getenv, self: "/no/program"}).startPoller() == nil {
 			t.Error("the lock of a dying poller is not looked at again")
 		}
-		kit.NoError(t, state.WriteHeartbeat(h.getenv, state.Heartbeat{PID: endedPID(t), BeatAt: time.Now()}))
+		kit.NoError(t,
+			state.WriteHeartbeat(h.getenv, state.Heartbeat{PID: endedPID(t), BeatAt: time.Now()}))
 		sessions := state.SessionsIn(state.UserStateDir(h.getenv))
 		_, err = sessions.Change("s", func(s *state.Session) {
 			s.Name, s.AcceptsCommands, s.StartedAt, s.LastSeen = "shop", true, time.Now(), time.Now()
@@ -152,7 +153,8 @@ func TestPollerStart_AfterALogin(t *testing.T) {
 	g.project = g.dir
 	g.env = append(g.env, "CLAUDE_PROJECT_DIR="+g.dir, "GOOGLE_CHAT_WEBHOOK_URL="+g.webhookURL)
 	q := g.recordDeadSession("127.0.0.1:1/spaces/A/threads/T")
-	dialog := g.startDialog(g.program, "login", "--no-browser", "--client-id-file", g.writeClientFile())
+	dialog := g.startDialog(g.program, "login", "--no-browser", "--client-id-file",
+		g.writeClientFile())
 	g.agreeToLogin(dialog)
 	dialog.expect("logged in: users/7")
 	g.awaitClosed(q, "the login")

@@ -94,7 +94,8 @@ func TestSend_UnkeptWhileChatHangs(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, 6000)
 	m.hold = make(chan struct{})
-	m.wantRun(exitNotDelivered, "it may have arrived, and is not kept", "send", "--no-queue", "words")
+	m.wantRun(exitNotDelivered, "it may have arrived, and is not kept", "send", "--no-queue",
+		"words")
 	close(m.hold)
 	waiting, _ := m.outbox().Waiting()
 	kit.Equalf(t, len(waiting), 0, "messages are kept")
@@ -108,7 +109,8 @@ func TestSend_NowInQuietHours(t *testing.T) {
 	m.writeFile(configFile, fmt.Sprintf(`{"quiet_hours":{"from":%q,"to":%q,"time_zone":"UTC"}}`,
 		now.Add(-time.Hour).Format("15:04"), now.Add(time.Hour).Format("15:04")))
 	for i, args := range [][]string{
-		{"--no-queue", "alone"}, {"--queue", "--type", "error", "starts a poller"}, {"--no-queue", "beside it"},
+		{"--no-queue", "alone"}, {"--queue", "--type", "error", "starts a poller"},
+		{"--no-queue", "beside it"},
 	} {
 		m.wantRun(0, "", append([]string{"send"}, args...)...)
 		bound.Until(t, "it is in the space", func() bool { return len(m.space.Messages()) == i+1 })
@@ -172,7 +174,9 @@ func TestSend_FullDisk(t *testing.T) {
 // A dry run names the thread that the message would go into, where its key is known.
 func TestSend_DryRunNamesTheThread(t *testing.T) {
 	m := newMachine(t, 60)
-	for _, want := range []string{`"thread":{"threadKey":"K"}`, `"thread":{"name":"spaces/local/threads/`} {
+	for _, want := range []string{
+		`"thread":{"threadKey":"K"}`, `"thread":{"name":"spaces/local/threads/`,
+	} {
 		m.wantRun(0, want, "send", "--dry-run", "--thread-key", "K", "words")
 		m.mustRun("send", "--thread-key", "K", "words")
 	}

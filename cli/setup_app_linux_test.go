@@ -46,13 +46,14 @@ func newFakeAppGoogle(t *testing.T) *fakeAppGoogle {
 	t.Helper()
 	c := &fakeAppGoogle{home: newHome(t), traps: map[string]trap{}}
 	var server *httptest.Server
-	c.space, server = serveSpace(t, space.Options{IsDirect: true}, func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if !c.answerInstead(w, r) {
-				next.ServeHTTP(w, r)
-			}
+	c.space, server = serveSpace(t, space.Options{IsDirect: true},
+		func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if !c.answerInstead(w, r) {
+					next.ServeHTTP(w, r)
+				}
+			})
 		})
-	})
 	c.endpoint = c.space.APIEndpoint(server.URL)
 	c.env = append(c.env, "GCHAT_API_ENDPOINT="+c.endpoint, "GCHAT_PUBSUB_ENDPOINT="+c.endpoint)
 	return c
@@ -123,7 +124,8 @@ func TestSetupApp_NamesWhatIsMissing(t *testing.T) {
 	c.setTrap("/v1/spaces", 404, `{"error":{"code":404,"message":"Google Chat app not found. `+
 		`To create a Chat app, you must turn on the Chat API and configure the app"}}`)
 	dialog.answerPrompt("Press Enter", "")
-	dialog.expect(`clear it, and choose Disable, BEFORE the first save`, `fill in the app's page, and save it`)
+	dialog.expect(`clear it, and choose Disable, BEFORE the first save`,
+		`fill in the app's page, and save it`)
 	c.setTrap("/v1/spaces", 200, "{}")
 	dialog.answerPrompt("Press Enter", "")
 	dialog.expect(`write the app a direct message`)
@@ -134,7 +136,9 @@ func TestSetupApp_NamesWhatIsMissing(t *testing.T) {
 	dialog.expect(`Ann \(users/111\) tapped`)
 	dialog.answerPrompt("Is that you", "y")
 	dialog.wantExit(0)
-	for _, want := range []string{`"projects/local/subscriptions/` + name + `"`, `"spaces/local"`, `"users/111"`} {
+	for _, want := range []string{
+		`"projects/local/subscriptions/` + name + `"`, `"spaces/local"`, `"users/111"`,
+	} {
 		kit.Containsf(t, c.readFile(configFile), want, "the configuration")
 	}
 	last := c.space.Messages()[len(c.space.Messages())-1]
@@ -192,5 +196,6 @@ func TestSetupApp_AcknowledgesOnlyItsOwn(t *testing.T) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	kit.Equalf(t, len(c.ackedIDs), 2, "events were acknowledged, want the greeting's and the card's own")
+	kit.Equalf(t, len(c.ackedIDs), 2,
+		"events were acknowledged, want the greeting's and the card's own")
 }

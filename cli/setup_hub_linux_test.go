@@ -68,8 +68,9 @@ const hubFile = ".config/gchat-hooks/hub.json"
 func TestSetupHub_JoinsWithOneLine(t *testing.T) {
 	c := newHubHome(t)
 	c.setPolicy(`{"spaces": {"spaces/local": ["users/7"]}}`)
-	c.writeFile(configFile, "{\n\t// mine\n\t\"ask_mode\": \"hold\",\n\t\"allowed_users\": [\"users/666\"],\n"+
-		"\t\"credentials_file\": \"key.json\",\n}\n")
+	c.writeFile(configFile,
+		"{\n\t// mine\n\t\"ask_mode\": \"hold\",\n\t\"allowed_users\": [\"users/666\"],\n"+
+			"\t\"credentials_file\": \"key.json\",\n}\n")
 	kit.NoError(t, os.Chmod(c.path(configFile), 0o644))
 	tapped := make(chan bool)
 	go func() {
@@ -81,7 +82,8 @@ func TestSetupHub_JoinsWithOneLine(t *testing.T) {
 		}
 		bound.Until(t, "the stranger's tap is heard", func() bool {
 			_, requests, _ := c.Seen()
-			return slices.ContainsFunc(requests, func(r string) bool { return strings.HasSuffix(r, ":acknowledge") })
+			return slices.ContainsFunc(requests,
+				func(r string) bool { return strings.HasSuffix(r, ":acknowledge") })
 		})
 		tapCard(t, c.space, &chat.User{Name: "users/1", DisplayName: "Ann"})
 	}()
@@ -98,7 +100,9 @@ func TestSetupHub_JoinsWithOneLine(t *testing.T) {
 	} {
 		kit.Containsf(t, config, want, "the configuration")
 	}
-	for _, hidden := range []string{"users/666", "key.json", gchat.LoadHubClient(c.path(hubFile)).Token} {
+	for _, hidden := range []string{
+		"users/666", "key.json", gchat.LoadHubClient(c.path(hubFile)).Token,
+	} {
 		if strings.Contains(output+config, hidden) {
 			t.Errorf("%s stands in %s\n%s", hidden, output, config)
 		}
@@ -130,7 +134,8 @@ func TestSetupHub_SurvivesAKill(t *testing.T) {
 	joined := 0
 	for i := 0; i < 12 || joined < 2 && i < 200; i++ {
 		// on a busy machine a setup takes long to come that far
-		cmd := c.command(c.program, "setup", "--hub", c.URL, "--code", "-", "--no-hooks", "--round-trip=false")
+		cmd := c.command(c.program, "setup", "--hub", c.URL, "--code", "-", "--no-hooks",
+			"--round-trip=false")
 		cmd.Stdin = strings.NewReader(c.Code)
 		kit.NoError(t, cmd.Start())
 		time.Sleep(time.Duration(i*4) * time.Millisecond)
@@ -159,19 +164,29 @@ func TestSetupHub_SaysWhatIsWrong(t *testing.T) {
 	}{
 		"no code":      {[]string{"--hub", c.URL}, "", "give --code -, and the code on stdin"},
 		"an empty one": {[]string{"--hub", c.URL, "--code", "-"}, "\n", "write join to the app"},
-		"in the clear": {[]string{"--hub", c.URL, "--code", c.Code}, "", "can be read by every user"},
-		"no hub":       {[]string{"--code", "-"}, c.Code, "write join to the app"},
-		"an app":       {[]string{"--hub", c.URL, "--code", "-", "--app"}, c.Code, "cannot be used with --app"},
-		"too old":      {[]string{"--hub", c.URL, "--code", "-"}, c.Code + "x", "within ten minutes"},
-		"not TLS":      {[]string{"--hub", "http://192.0.2.1", "--code", "-"}, c.Code, "neither https nor"},
-		"nobody":       {[]string{"--hub", "http://127.0.0.1:1", "--code", "-"}, c.Code, "cannot be reached"},
-		"not a hub":    {[]string{"--hub", notAHub, "--code", "-"}, c.Code, "there is no hub"},
+		"in the clear": {
+			[]string{"--hub", c.URL, "--code", c.Code}, "", "can be read by every user",
+		},
+		"no hub": {[]string{"--code", "-"}, c.Code, "write join to the app"},
+		"an app": {
+			[]string{"--hub", c.URL, "--code", "-", "--app"}, c.Code,
+			"cannot be used with --app",
+		},
+		"too old": {[]string{"--hub", c.URL, "--code", "-"}, c.Code + "x", "within ten minutes"},
+		"not TLS": {
+			[]string{"--hub", "http://192.0.2.1", "--code", "-"}, c.Code, "neither https nor",
+		},
+		"nobody": {
+			[]string{"--hub", "http://127.0.0.1:1", "--code", "-"}, c.Code, "cannot be reached",
+		},
+		"not a hub": {[]string{"--hub", notAHub, "--code", "-"}, c.Code, "there is no hub"},
 		"no tapping": {[]string{"--hub", c.URL, "--code", "-", "--wait", "300ms"}, c.Code,
 			"everything is set up; gchat-hooks doctor"},
 	} {
 		args := append([]string{"setup", "--no-hooks"}, test.args...)
 		output, code := c.executeWithInput(test.code, c.program, args...)
-		if code == 0 || !strings.Contains(output, test.says) || strings.Contains(output, "gchat-hooks login") {
+		if code == 0 || !strings.Contains(output, test.says) ||
+			strings.Contains(output, "gchat-hooks login") {
 			t.Errorf("%s: exit code %d: %s", name, code, output)
 		}
 	}
@@ -213,7 +228,8 @@ func TestSetupHub_DoctorAndStatusKnowIt(t *testing.T) {
 	c.wantPostFinding("ok", "receive taps")
 	c.wantHubInStatus("hub", false)
 	kit.NoError(t, os.Chmod(c.path(hubFile), 0o604))
-	output, _ := c.run("doctor") // which may renew the token, and so close the file, before it looks
+	// Doctor may renew the token, and so close the file, before it looks.
+	output, _ := c.run("doctor")
 	info, err := os.Stat(c.path(hubFile))
 	isClosed := err == nil && info.Mode().Perm() == 0o600
 	if !isClosed && !strings.Contains(output, "your private files: "+c.path(hubFile)) {
@@ -252,7 +268,9 @@ func TestSetupHub_PolicyBindsTheMachine(t *testing.T) {
 	}{
 		`{"terminal_only": ["report"]}`: {0, "not sent: the configuration or a policy"},
 		`{"terminal_only": ["plan"]}`:   {0, "sent spaces/local/messages/"},
-		`{"no_reports": true}`:          {2, "nothing is asked in Chat: the policy of " + c.URL + " was not read"},
+		`{"no_reports": true}`: {
+			2, "nothing is asked in Chat: the policy of " + c.URL + " was not read",
+		},
 	} {
 		c.setPolicy(policy)
 		kit.NoError(t, os.RemoveAll(filepath.Join(state.UserStateDir(c.getenv), "policy.json")))

@@ -58,9 +58,11 @@ func TestSetup_OffersAnotherPermissionMode(t *testing.T) {
 	kit.NoError(t, os.Chmod(s.path(".local/bin/claude"), 0o700))
 	s.writeFile(settingsFile, own)
 
-	dialog := s.runSetup("--approve", "--start-sessions=false", "--round-trip=false", "--allow", "users/111")
+	dialog := s.runSetup("--approve", "--start-sessions=false", "--round-trip=false", "--allow",
+		"users/111")
 	dialog.answerPrompt("Paste its URL here", s.webhookURL)
-	dialog.expect("auto mode, but gateway.example does not pass on its check", "defaultMode.*default")
+	dialog.expect("auto mode, but gateway.example does not pass on its check",
+		"defaultMode.*default")
 	dialog.answerPrompt(`Start sessions in the mode default\? \[y/N\]`, "y")
 	dialog.expect("Done.")
 	dialog.wantExit(0)
@@ -156,7 +158,8 @@ func TestSetup_TriesThePage(t *testing.T) {
 	for name, isTyped := range map[string]bool{"tapped": false, "typed": true} {
 		t.Run(name, func(t *testing.T) {
 			s := newSetupHome(t)
-			dialog := s.runSetup("--space", "--no-hooks", "--service=false", "--address", freeAddress(t))
+			dialog := s.runSetup("--space", "--no-hooks", "--service=false", "--address",
+				freeAddress(t))
 			dialog.expect(`Now open the page, and tap ok`)
 			page := regexp.MustCompile(`page: +(http://\S+)`).FindStringSubmatch(dialog.screen())[1]
 			messages := func() (all []chat.Message) {

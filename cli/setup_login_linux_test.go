@@ -28,7 +28,8 @@ func TestSetupLogin_ReplyIsRead(t *testing.T) {
 	kit.Equalf(t, g.refused.Load(), 0, "requests without the login's token")
 	dialog.wantHidden("ya29.access", "1//0refresh", "GOCSPX-s", "4/0Acode", g.webhookSecret())
 
-	dialog = g.runSetup("--no-browser", "--service=false", "--round-trip=false") // nothing is asked again
+	dialog = g.runSetup("--no-browser", "--service=false",
+		"--round-trip=false") // nothing is asked again
 	dialog.expect("ok    reading   replies can be read", "nothing to change", "Done.")
 	dialog.wantExit(0)
 }

@@ -121,7 +121,8 @@ func TestSpace_DetachedEnds(t *testing.T) {
 		}
 		s, needed := begin()
 		time.Sleep(23 * time.Hour)
-		s.Handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "http://127.0.0.1/", nil))
+		s.Handler().ServeHTTP(httptest.NewRecorder(),
+			httptest.NewRequest("GET", "http://127.0.0.1/", nil))
 		time.Sleep(23 * time.Hour)
 		kit.Equalf(t, needed.Err() == nil, true, "it runs within a day of its use")
 		time.Sleep(2 * time.Hour)
@@ -171,7 +172,9 @@ func TestSpace_OffersTrustedProjects(t *testing.T) {
 	home := t.TempDir()
 	env := getenvOf([]string{"HOME=" + home})
 	trusted := map[string]map[string]bool{}
-	for i, name := range []string{"web-shop", "api", "sub/api", "stranger", "\u202egpj.evil", "<script>"} {
+	for i, name := range []string{
+		"web-shop", "api", "sub/api", "stranger", "\u202egpj.evil", "<script>",
+	} {
 		dir := filepath.Join(home, "src", name)
 		kit.NoError(t, os.MkdirAll(dir, 0o700))
 		kit.NoError(t, state.RegisterProject(env, filepath.Join(dir, ".claude", "state"), dir))
@@ -212,7 +215,8 @@ func TestSpace_ToThePhoneAndBack(t *testing.T) {
 	elsewhere := ""
 	addrs, _ := net.InterfaceAddrs()
 	for _, a := range addrs {
-		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && !n.IP.IsLoopback() && elsewhere == "" {
+		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && !n.IP.IsLoopback() &&
+			elsewhere == "" {
 			elsewhere = n.IP.String()
 		}
 	}
@@ -222,7 +226,9 @@ func TestSpace_ToThePhoneAndBack(t *testing.T) {
 	p := newSpaceHome(t)
 	local := p.readFile(configFile)
 	out := p.mustRun("setup", "--space", "--phone", "--address", p.address)
-	for _, want := range []string{"http://" + elsewhere + ":", "/#key=", "█ ▄▄▄▄▄ █", "ok    reading"} {
+	for _, want := range []string{
+		"http://" + elsewhere + ":", "/#key=", "█ ▄▄▄▄▄ █", "ok    reading",
+	} {
 		kit.Containsf(t, out, want, "setup --phone")
 	}
 	// What it prints last is what the person opens: the address that a phone reaches.
@@ -241,7 +247,8 @@ func TestSpace_ToThePhoneAndBack(t *testing.T) {
 		t.Errorf("the first page is %s", page)
 	}
 	p.replyOnPage(page, thread, "2")
-	kit.Containsf(t, answer(), `"Which DB in one?":"Postgres"`, "asked on loopback, answered on the phone")
+	kit.Containsf(t, answer(), `"Which DB in one?":"Postgres"`,
+		"asked on loopback, answered on the phone")
 	thread, answer = p.ask("two")
 
 	// The same port once more: the space runs, or it does in the other mode.
@@ -250,10 +257,12 @@ func TestSpace_ToThePhoneAndBack(t *testing.T) {
 	}
 	p.wantRun(1, "hint: end it where it runs (Ctrl-C", "space", "--listen", p.address)
 	// Without the token, as an earlier setup wrote it.
-	p.writeFile(configFile, `{"webhook_url": "http://`+p.address+`/v1/spaces/local/messages?key=k&token=t", `+
-		`"allowed_users": ["users/local-human"]}`)
+	p.writeFile(configFile,
+		`{"webhook_url": "http://`+p.address+`/v1/spaces/local/messages?key=k&token=t", `+
+			`"allowed_users": ["users/local-human"]}`)
 	out, _ = p.run("doctor")
-	hint := "gchat-hooks setup --space --listen " + p.address + " (for a phone, with --phone) writes down the token"
+	hint := "gchat-hooks setup --space --listen " + p.address +
+		" (for a phone, with --phone) writes down the token"
 	kit.Containsf(t, out, hint, "doctor on a phone's space without a token")
 	if regexp.MustCompile(`Google|OAuth|log in|login|Apps`).MatchString(out) {
 		t.Errorf("doctor speaks of Google:\n%s", out)
@@ -263,7 +272,8 @@ func TestSpace_ToThePhoneAndBack(t *testing.T) {
 	page, end = p.runSpace()
 	defer end()
 	p.replyOnPage(page, thread, "1")
-	kit.Containsf(t, answer(), `"Which DB in two?":"SQLite"`, "asked with the phone, answered on loopback")
+	kit.Containsf(t, answer(), `"Which DB in two?":"SQLite"`,
+		"asked with the phone, answered on loopback")
 }
 
 var (
@@ -297,7 +307,8 @@ func TestSpace_SetupSaysAndWrites(t *testing.T) {
 		said += "$ gchat-hooks " + strings.Join(args, " ") + "\n" + p.mustRun(args...)
 	}
 	golden.Compare(t, "testdata/setup_space.golden", p.withoutVariables(said))
-	golden.Compare(t, "testdata/setup_space_config.golden", p.withoutVariables(p.readFile(configFile)))
+	golden.Compare(t, "testdata/setup_space_config.golden",
+		p.withoutVariables(p.readFile(configFile)))
 }
 
 // How a question's end stands in the list of the space, as a text.
@@ -313,7 +324,8 @@ func TestSpace_ListsHowAQuestionEnded(t *testing.T) {
 		answers := regexp.MustCompile(`"answers":(\{[^}]*\})`).FindString(answer())
 		if answers != "" { // what is left to the terminal stays open
 			event := p.hookEvent(session, "PostToolUse")
-			event = strings.Replace(event, `"tool_input"`, `"tool_response":{`+answers+`},"tool_input"`, 1)
+			event = strings.Replace(event, `"tool_input"`,
+				`"tool_response":{`+answers+`},"tool_input"`, 1)
 			p.runHook("gchat-ask-user-answered", event)
 		}
 		ends += p.awaitText("the end is listed", func() string { return p.listedEnd(thread) })
@@ -329,7 +341,8 @@ func (p *spaceHome) listedEnd(thread string) string {
 	p.Helper()
 	kept, err := space.LoadAddresses(p.path(".local/state/gchat-hooks/space"))
 	kit.NoError(p, err)
-	resp, err := http.Get(kept.APIEndpoint("http://"+p.address) + "v1/" + space.Name + "/messages?pageSize=1000")
+	resp, err := http.Get(kept.APIEndpoint("http://"+p.address) + "v1/" + space.Name +
+		"/messages?pageSize=1000")
 	kit.NoError(p, err)
 	defer resp.Body.Close()
 	var list chat.ListMessagesResponse

@@ -16,8 +16,8 @@ import (
 	"gchat-hooks/gchat/space"
 )
 
-// BenchmarkSpeed_SendBesideBash runs gchat-send and the bash script of the first design in
-// turn, each as a process, and takes off what the server needed for itself.
+// BenchmarkSpeed_SendBesideBash runs gchat-send and the bash script of the first design
+// in turn, each as a process, and takes off what the server needed for itself.
 func BenchmarkSpeed_SendBesideBash(b *testing.B) {
 	for _, tool := range []string{"bash", "jq", "curl"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -28,8 +28,10 @@ func BenchmarkSpeed_SendBesideBash(b *testing.B) {
 	m.env = append(m.env, "CLAUDE_SESSION_ID=bench")
 	var ours, bash []time.Duration
 	for i := 0; b.Loop(); i++ {
-		ours = append(ours, m.timeRun(m.program, "send", "--type", "task_completion", "ours "+strconv.Itoa(i)))
-		bash = append(bash, m.timeRun("../e2e/bench/send.sh", "--type", "task_completion", "bash "+strconv.Itoa(i)))
+		ours = append(ours,
+			m.timeRun(m.program, "send", "--type", "task_completion", "ours "+strconv.Itoa(i)))
+		bash = append(bash,
+			m.timeRun("../e2e/bench/send.sh", "--type", "task_completion", "bash "+strconv.Itoa(i)))
 	}
 	oursMedian, bashMedian := median(ours), median(bash)
 	b.ReportMetric(float64(oursMedian)/1e6, "gchat-send-ms(median)")
@@ -56,13 +58,15 @@ func median(durations []time.Duration) time.Duration {
 	return durations[len(durations)/2]
 }
 
-// BenchmarkSpeed_Tap is the time from a tap on the embedded space to the end of the hook that
-// printed the answer, with forty questions open: real hooks, one poller.
+// BenchmarkSpeed_Tap is the time from a tap on the embedded space to the end of the hook
+// that printed the answer, with forty questions open: real hooks, one poller.
 func BenchmarkSpeed_Tap(b *testing.B) {
 	h := newProjectHome(b)
 	sp, server := serveSpace(b, space.Options{IsDirect: true}, nil)
-	h.env = append(h.env, "GOOGLE_CHAT_SPACE_ID="+space.Name, "GCHAT_PUBSUB_SUBSCRIPTION="+space.Subscription,
-		"GCHAT_API_ENDPOINT="+sp.APIEndpoint(server.URL), "GCHAT_PUBSUB_ENDPOINT="+sp.APIEndpoint(server.URL),
+	h.env = append(h.env, "GOOGLE_CHAT_SPACE_ID="+space.Name,
+		"GCHAT_PUBSUB_SUBSCRIPTION="+space.Subscription,
+		"GCHAT_API_ENDPOINT="+
+			sp.APIEndpoint(server.URL), "GCHAT_PUBSUB_ENDPOINT="+sp.APIEndpoint(server.URL),
 		"GCHAT_WRITES_PER_MINUTE=60000", "GCHAT_ALLOWED_USERS="+space.PersonName)
 	n := 0
 	ask := func() (end chan time.Time, card *chat.Message) {

@@ -48,7 +48,8 @@ func TestStats_EqualWhatChatHolds(t *testing.T) {
 				return
 			case <-time.After(time.Duration(1500+rand.IntN(3000)) * time.Millisecond):
 				m.killAll()
-				m.wantRun(0, "", "poller", "--once") // as the next hook of any session would start one
+				m.wantRun(0, "", "poller",
+					"--once") // as the next hook of any session would start one
 			}
 		}
 	})
@@ -115,32 +116,39 @@ func TestStats_EqualWhatChatHolds(t *testing.T) {
 	t.Logf("%d questions in %v, %d answered in Chat, %d in the terminal, %d replies, %d messages; %d faults, %d killed: %v",
 		len(posted), time.Since(began), len(took), inTerminal, said, sent, m.faults.Load(), m.killed.Load(), all.Counts)
 	for what, want := range map[string]int{
-		"questions": workers * each, "answered_in_chat": len(took), "answered_in_the_terminal": inTerminal,
-		"messages_sent": sent, "open": 0, "unanswered": 0,
+		"questions": workers * each, "answered_in_chat": len(took),
+		"answered_in_the_terminal": inTerminal,
+		"messages_sent":            sent, "open": 0, "unanswered": 0,
 	} {
 		kit.Equalf(t, all.Counts[what], want, "%s", what)
 	}
 	kit.Equalf(t, len(posted), workers*each, "questions posted")
 	kit.Equalf(t, len(all.Lost), 0, "lost: %v", all.Lost)
-	replies := all.Counts["answered_in_chat"] + all.Counts["late_replies"] + all.Counts["replies_not_used"]
+	replies := all.Counts["answered_in_chat"] + all.Counts["late_replies"] +
+		all.Counts["replies_not_used"]
 	kit.Equalf(t, replies, said, "replies")
-	if f := all.Counts["messages_tried_again"]; f == 0 || f > int(m.faults.Load()) || m.killed.Load() == 0 && !testing.Short() {
+	if f := all.Counts["messages_tried_again"]; f == 0 || f > int(m.faults.Load()) ||
+		m.killed.Load() == 0 && !testing.Short() {
 		// the short form may end before a kill
 		t.Errorf("%d tries again after %d faults, %d killed", f, m.faults.Load(), m.killed.Load())
 	}
 	for percent, name := range map[int]string{50: "p50", 95: "p95"} {
 		if d := all.Took[name] - took.Percentile(percent); d > 0.01 || d < -0.01 {
-			t.Errorf("%s: %.3f s, and Chat says %.3f s", name, all.Took[name], took.Percentile(percent))
+			t.Errorf("%s: %.3f s, and Chat says %.3f s", name, all.Took[name],
+				took.Percentile(percent))
 		}
 	}
 	endPollersIn(m.dir)
-	for _, dir := range []string{filepath.Join(m.project, ".claude", "state"), state.UserStateDir(m.getenv)} {
+	for _, dir := range []string{
+		filepath.Join(m.project, ".claude", "state"), state.UserStateDir(m.getenv),
+	} {
 		kit.NoError(t, os.RemoveAll(dir))
 	}
 	was := all.Counts
 	all.Counts = nil
 	read()
-	kit.Equalf(t, fmt.Sprint(all.Counts), fmt.Sprint(was), "without the records: %v, before %v", all.Counts, was)
+	kit.Equalf(t, fmt.Sprint(all.Counts), fmt.Sprint(was), "without the records: %v, before %v",
+		all.Counts, was)
 }
 
 // What has no project, or the person's own state for one, counts in its session's;
@@ -148,11 +156,13 @@ func TestStats_EqualWhatChatHolds(t *testing.T) {
 func TestStats_ByProject(t *testing.T) {
 	env := getenvOf([]string{"HOME=" + t.TempDir()})
 	now := time.Now().UTC().Format(time.RFC3339Nano)
-	sent := `{"time":"` + now + `","id":%q,"message":"` + state.LogMessageSent + `","project":%q,"session":%q}` + "\n"
+	sent := `{"time":"` + now + `","id":%q,"message":"` + state.LogMessageSent +
+		`","project":%q,"session":%q}` + "\n"
 	for path, text := range map[string]string{
 		state.AuditPath(env): `{"message":"ended","id":"q","kind":"next","status":"cancelled","ended_by":"prompt",` +
 			`"project":"/p/shop","session":"shop","session_id":"s-1","asked_at":"` + now + `"}` + "\n",
-		state.LogPath(env): fmt.Sprintf(sent+sent, "1", "", "s-1", "2", state.UserStateDir(env), ""),
+		state.LogPath(env): fmt.Sprintf(sent+sent, "1", "", "s-1", "2", state.UserStateDir(env),
+			""),
 	} {
 		kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		kit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
@@ -163,8 +173,10 @@ func TestStats_ByProject(t *testing.T) {
 		rows[i] = strings.Join(strings.Fields(row), " ")
 	}
 	for _, want := range []string{
-		"instructions 1", "answered in the terminal 1", "late replies 0", "messages sent 2", "replies not used 0", "lost 0",
-		"project asked answered in chat in the terminal messages sent lost", "/p/shop 1 0 1 1 0", "shop s-1 1 0 1 1 0",
+		"instructions 1", "answered in the terminal 1", "late replies 0", "messages sent 2",
+		"replies not used 0", "lost 0",
+		"project asked answered in chat in the terminal messages sent lost", "/p/shop 1 0 1 1 0",
+		"shop s-1 1 0 1 1 0",
 	} {
 		kit.Equalf(t, slices.Contains(rows, want), true, "%q is a row of\n%s\nthis", want, text)
 	}
@@ -191,7 +203,8 @@ func (m *machine) liveQuestion(worker, n int) {
 		var stdout strings.Builder
 		cmd.Stdout = &stdout
 		err := m.runKillable(cmd)
-		if exit := (*exec.ExitError)(nil); err != nil && (!errors.As(err, &exit) || exit.ExitCode() != -1) {
+		if exit := (*exec.ExitError)(nil); err != nil &&
+			(!errors.As(err, &exit) || exit.ExitCode() != -1) {
 			m.Errorf("%s: %v", event, err)
 		}
 		return stdout.String(), err != nil

@@ -33,7 +33,9 @@ func TestStatus_ManyQuestions(t *testing.T) {
 	}
 	kit.NoError(t, syscall.Mkfifo(filepath.Join(dir, "pipe-1.json"), 0o600))
 	kit.NoError(t, os.Mkdir(filepath.Join(dir, "folder-1.json"), 0o700))
-	for _, name := range []string{"broken-1.json", "number-1.json", "pipe-1.json", "folder-1.json"} {
+	for _, name := range []string{
+		"broken-1.json", "number-1.json", "pipe-1.json", "folder-1.json",
+	} {
 		entry := state.IndexEntry{RecordType: state.IndexedQuestion, Path: filepath.Join(dir, name)}
 		kit.NoError(t, state.AddToIndex(h.getenv, entry))
 	}
@@ -51,7 +53,8 @@ func TestStatus_ManyQuestions(t *testing.T) {
 	kit.NoError(t, json.Unmarshal([]byte(inJSON), &r))
 	kit.Equalf(t, len(r.Questions), many, "questions in the JSON")
 	kit.Containsf(t, r.Questions[0].Question, "DB\u202e\u009b\U000e0041?", "the question")
-	kit.Equalf(t, strings.Count(h.mustRun("answer"), "ask-user-"), many, "questions that answer lists")
+	kit.Equalf(t, strings.Count(h.mustRun("answer"), "ask-user-"), many,
+		"questions that answer lists")
 }
 
 func TestStatus_Text(t *testing.T) {
@@ -60,18 +63,23 @@ func TestStatus_Text(t *testing.T) {
 		At: at,
 		Questions: []openQuestion{
 			{
-				ThreadKey: "ask-user-1a2b3c4d", SessionName: "orch", AskedAt: at.Add(-3 * time.Minute),
+				ThreadKey: "ask-user-1a2b3c4d", SessionName: "orch",
+				AskedAt:  at.Add(-3 * time.Minute),
 				Question: "日本語の質問" + strings.Repeat("?", 200), Questions: 2, Mode: state.ModeNative,
 				Status: state.Pending, Posted: true, ThreadName: "spaces/A/threads/T",
-				ThreadURL: "https://chat.google.com/room/A/T", Deliverer: state.DelivererHook, ProjectDir: "/p",
+				ThreadURL: "https://chat.google.com/room/A/T", Deliverer: state.DelivererHook,
+				ProjectDir: "/p",
 			},
 			{
-				ThreadKey: "ask-s-1a2b3c4d", SessionName: "a-longer-name", AskedAt: at.Add(-125 * time.Minute),
+				ThreadKey: "ask-s-1a2b3c4d", SessionName: "a-longer-name",
+				AskedAt:  at.Add(-125 * time.Minute),
 				Question: "Which?", Questions: 1, Mode: state.ModeDeny, Status: state.Pending,
 				PostError: "refused", Deliverer: state.DelivererNone, ProjectDir: "/p",
 			},
 		},
-		Errors: []logError{{Time: at, Job: "flush", Message: "not sent", Cause: "refused", Hint: "do x"}},
+		Errors: []logError{
+			{Time: at, Job: "flush", Message: "not sent", Cause: "refused", Hint: "do x"},
+		},
 	}
 	screen := r.text()
 	if !strings.HasPrefix(screen, "errors: ") {
@@ -120,7 +128,8 @@ func TestStatus_Sessions(t *testing.T) {
 		kit.NoError(t, err)
 	}
 	r := collectStatus(env, &config.Config{}, &state.Redactor{})
-	if len(r.Sessions) != 1 || r.Sessions[0].SessionID != "runs" || time.Since(r.Sessions[0].LastSeen) > 5*time.Minute {
+	if len(r.Sessions) != 1 || r.Sessions[0].SessionID != "runs" ||
+		time.Since(r.Sessions[0].LastSeen) > 5*time.Minute {
 		t.Errorf("%+v", r.Sessions)
 	}
 }

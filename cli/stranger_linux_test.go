@@ -35,7 +35,9 @@ func init() {
 
 // requestAsStranger does with a space that runs what a person without the token may try.
 func requestAsStranger(address, socket string) {
-	for _, path := range []string{"/events", "/page/session", "/page/week", "/v1/spaces/local/messages"} {
+	for _, path := range []string{
+		"/events", "/page/session", "/page/week", "/v1/spaces/local/messages",
+	} {
 		resp, err := http.Get("http://" + address + path)
 		if err != nil {
 			fmt.Println(path, err)
@@ -72,8 +74,9 @@ func squatAsStranger(address, thread string) {
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			fmt.Println("got", r.Method, r.URL)
 			at := time.Now().UTC().Format(time.RFC3339Nano)
-			fmt.Fprintf(w, `{"name":"spaces/local/messages/a.a","thread":{"name":%q},"messages":[{"name":"spaces/local/messages/b.b",`+
-				`"thread":{"name":%q},"text":"2","createTime":%q,"sender":{"name":"users/local-human","type":"HUMAN"}}]}`, thread, thread, at)
+			fmt.Fprintf(w,
+				`{"name":"spaces/local/messages/a.a","thread":{"name":%q},"messages":[{"name":"spaces/local/messages/b.b",`+
+					`"thread":{"name":%q},"text":"2","createTime":%q,"sender":{"name":"users/local-human","type":"HUMAN"}}]}`, thread, thread, at)
 		}),
 	}
 	fmt.Println(server.Serve(ln))
@@ -97,7 +100,8 @@ func (p *spaceHome) strangerCommand(anotherUser bool, args ...string) *exec.Cmd 
 			_, err = io.Copy(to, from)
 		}
 		kit.NoError(p, errors.Join(err, to.Close(), os.Chmod(dir, 0o755)))
-		args = append([]string{"--reuid=65534", "--regid=65534", "--clear-groups", program}, args...)
+		args = append([]string{"--reuid=65534", "--regid=65534", "--clear-groups", program},
+			args...)
 		cmd = exec.CommandContext(p.Context(), "setpriv", args...)
 	}
 	cmd.Env, cmd.Dir, cmd.Stderr = []string{"GCHAT_TEST_STRANGER=1"}, "/", os.Stderr
@@ -109,7 +113,8 @@ func (p *spaceHome) strangerCommand(anotherUser bool, args ...string) *exec.Cmd 
 // nothing. The question goes on when the space is back.
 func TestStranger_ReachesNoSpace(t *testing.T) {
 	canChangeUser := os.Getuid() == 0 &&
-		exec.Command("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "true").Run() == nil
+		exec.Command("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
+			"true").Run() == nil
 	for name, anotherUser := range map[string]bool{"no token": false, "another user": true} {
 		t.Run(name, func(t *testing.T) {
 			if anotherUser && !canChangeUser {
@@ -150,13 +155,15 @@ func TestStranger_ReachesNoSpace(t *testing.T) {
 			kit.NoError(t, os.Rename(address+".away", address))
 			bound.Until(t, "the poller finds the space down", func() bool {
 				for line := range strings.Lines(p.readFile(".claude/logs/gchat-hooks.log")) {
-					if strings.Contains(line, "cannot be read") && strings.Contains(line, "the embedded space is down") {
+					if strings.Contains(line, "cannot be read") &&
+						strings.Contains(line, "the embedded space is down") {
 						return true
 					}
 				}
 				return false
 			})
-			p.wantRun(2, "→ nothing answers on this machine: gchat-hooks space --listen "+p.address, "doctor", "--live")
+			p.wantRun(2, "→ nothing answers on this machine: gchat-hooks space --listen "+p.address,
+				"doctor", "--live")
 			squatter.Process.Kill()
 			if rest, _ := io.ReadAll(said); len(rest) > 0 {
 				t.Errorf("the squatter was reached:\n%s", rest)

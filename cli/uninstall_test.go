@@ -28,8 +28,11 @@ func TestUninstall_EndsNoOtherProgram(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() { ended <- other.Wait() }()
 			defer other.Process.Kill()
-			beat, _ := json.Marshal(state.Heartbeat{PID: other.Process.Pid, BeatAt: tt.beat, PIDScope: tt.where})
-			h.writeFile(".local/state/gchat-hooks/pollers/"+state.Environment(h.getenv)+".json", string(beat))
+			beat, _ := json.Marshal(state.Heartbeat{
+				PID: other.Process.Pid, BeatAt: tt.beat, PIDScope: tt.where,
+			})
+			h.writeFile(".local/state/gchat-hooks/pollers/"+state.Environment(h.getenv)+".json",
+				string(beat))
 			endPollers(h.getenv)
 			select {
 			case err := <-ended:
@@ -56,9 +59,10 @@ func TestUninstall_PurgesAFreshProject(t *testing.T) {
 func TestUninstall_PurgesAnotherConfigFolder(t *testing.T) {
 	h := newHome(t)
 	h.mustExecute("env", "CLAUDE_CONFIG_DIR="+h.path("work"), h.program, "install")
-	_, err := state.SessionsIn(state.UserStateDir(h.getenv)).Change("s", func(session *state.Session) {
-		session.TranscriptPath = h.path("work/projects/p/s.jsonl")
-	})
+	_, err := state.SessionsIn(state.UserStateDir(h.getenv)).Change("s",
+		func(session *state.Session) {
+			session.TranscriptPath = h.path("work/projects/p/s.jsonl")
+		})
 	kit.NoError(t, err)
 	h.wantFiles(true, "work/settings.json")
 	h.mustRun("uninstall", "--purge", "--yes")

@@ -11,8 +11,8 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-// TestVersion_IsTheSameEverywhere compares the places that name the version: the program, the changelog's
-// newest release and the plugins.
+// TestVersion_IsTheSameEverywhere compares the places that name the version: the program,
+// the changelog's newest release and the plugins.
 func TestVersion_IsTheSameEverywhere(t *testing.T) {
 	changeToRoot(t)
 	if !strings.HasPrefix(version(), releaseVersion) {

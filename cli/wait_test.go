@@ -28,7 +28,8 @@ func TestWait_PrintsALateAnswer(t *testing.T) {
 		t.Run(string(mode), func(t *testing.T) {
 			answer := "yes"
 			q := &state.Question{
-				Mode: mode, Status: state.Answered, Response: &answer, Answers: map[string]string{"A?": answer},
+				Mode: mode, Status: state.Answered, Response: &answer,
+				Answers: map[string]string{"A?": answer},
 			}
 			env := newWaitHome(t, q)
 			stale := *q

@@ -27,7 +27,9 @@ func refuseWith(method string, code int, status, message string) func(p *doctorH
 				return false
 			}
 			w.WriteHeader(code)
-			_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{"code": code, "status": status, "message": message}})
+			_ = json.NewEncoder(w).Encode(map[string]any{
+				"error": map[string]any{"code": code, "status": status, "message": message},
+			})
 			return true
 		}
 	}
@@ -46,7 +48,9 @@ func startGoogle(p *doctorHome, answer func(w http.ResponseWriter)) *httptest.Se
 	}))
 	p.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	ca := filepath.Join(p.binDir, "ca.pem")
-	p.writeFile(ca, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})), 0o644)
+	p.writeFile(ca, string(pem.EncodeToMemory(&pem.Block{
+		Type: "CERTIFICATE", Bytes: server.Certificate().Raw,
+	})), 0o644)
 	p.env["SSL_CERT_FILE"] = ca
 	p.config["webhook_url"] = p.space.WebhookURL(server.URL)
 	p.config["api_endpoint"] = p.space.APIEndpoint(server.URL)
@@ -60,7 +64,10 @@ func writeToken(w http.ResponseWriter) {
 
 // writeLogin writes a login as gchat-hooks login leaves it.
 func (p *doctorHome) writeLogin(server *httptest.Server, change func(*config.Login)) {
-	l := &config.Login{ClientID: "id", ClientSecret: plantedClient, RefreshToken: plantedRefresh, TokenURI: server.URL + "/token", User: "users/1"}
+	l := &config.Login{
+		ClientID: "id", ClientSecret: plantedClient, RefreshToken: plantedRefresh,
+		TokenURI: server.URL + "/token", User: "users/1",
+	}
 	change(l)
 	p.check(l.Save(filepath.Join(p.userState(), "login.json")))
 }
@@ -68,7 +75,10 @@ func (p *doctorHome) writeLogin(server *httptest.Server, change func(*config.Log
 // writeCredentials writes a credentials file of the person's own, and configures it.
 func (p *doctorHome) writeCredentials(server *httptest.Server) string {
 	path := filepath.Join(p.home, "own.json")
-	p.writeJSON(path, map[string]any{"type": "authorized_user", "client_id": "id", "client_secret": plantedClient, "refresh_token": plantedRefresh, "token_uri": server.URL + "/token"})
+	p.writeJSON(path, map[string]any{
+		"type": "authorized_user", "client_id": "id", "client_secret": plantedClient,
+		"refresh_token": plantedRefresh, "token_uri": server.URL + "/token",
+	})
 	p.config["credentials_file"] = path
 	return path
 }
@@ -110,7 +120,10 @@ func TestChatChecks_FindFaults(t *testing.T) {
 			"a webhook command that hangs", "chat.post", Fail,
 			"webhook_url_command", "within 4 seconds",
 			func(p *doctorHome) {
-				p.config = map[string]any{"webhook_url_command": "sleep 60", "allowed_users": p.config["allowed_users"]}
+				p.config = map[string]any{
+					"webhook_url_command": "sleep 60",
+					"allowed_users":       p.config["allowed_users"],
+				}
 			},
 		},
 		{
@@ -127,7 +140,8 @@ func TestChatChecks_FindFaults(t *testing.T) {
 			"another embedded space", "chat.post", Fail,
 			"chat answered 400", "gchat-hooks setup --space --listen 127.0.0.1:",
 			func(p *doctorHome) {
-				p.config["webhook_url"] = strings.Replace(fmt.Sprint(p.config["webhook_url"]), p.secrets[0], "other", 1)
+				p.config["webhook_url"] = strings.Replace(fmt.Sprint(p.config["webhook_url"]),
+					p.secrets[0], "other", 1)
 			},
 		},
 		{
@@ -156,7 +170,8 @@ func TestChatChecks_FindFaults(t *testing.T) {
 			"an answer that quotes the webhook", "chat.post", Fail,
 			"bad token [secret] in", "token is missing or wrong",
 			func(p *doctorHome) {
-				refuseWith("POST", 403, "PERMISSION_DENIED", "bad token "+p.secrets[1]+" in "+fmt.Sprint(p.config["webhook_url"]))(p)
+				refuseWith("POST", 403, "PERMISSION_DENIED",
+					"bad token "+p.secrets[1]+" in "+fmt.Sprint(p.config["webhook_url"]))(p)
 			},
 		},
 		{
@@ -180,12 +195,14 @@ func TestChatChecks_FindFaults(t *testing.T) {
 		{
 			"a scope that is missing", "chat.read", Fail,
 			"insufficient authentication scopes", "gchat-hooks login",
-			refuseWith("GET", 403, "PERMISSION_DENIED", "Request had insufficient authentication scopes."),
+			refuseWith("GET", 403, "PERMISSION_DENIED",
+				"Request had insufficient authentication scopes."),
 		},
 		{
 			"an API that is not enabled", "chat.read", Fail,
 			"has not been used", "enable the Google Chat API",
-			refuseWith("GET", 403, "PERMISSION_DENIED", "Google Chat API has not been used in project 1"),
+			refuseWith("GET", 403, "PERMISSION_DENIED",
+				"Google Chat API has not been used in project 1"),
 		},
 		{
 			"no credentials", "chat.read", Fail,
@@ -204,12 +221,14 @@ func TestChatChecks_FindFaults(t *testing.T) {
 			"chat answered 401", "gchat-hooks login",
 			func(p *doctorHome) {
 				p.writeLogin(startGoogle(p, writeToken), func(*config.Login) {})
-				refuseWith("GET", 401, "UNAUTHENTICATED", "Request had invalid authentication credentials.")(p)
+				refuseWith("GET", 401, "UNAUTHENTICATED",
+					"Request had invalid authentication credentials.")(p)
 			},
 		},
 		{
 			"a credentials file whose login ended at Google", "chat.read", Fail,
-			"invalid_grant", "(gchat-hooks login); if it ends every 7 days, the OAuth client is in Testing: make its consent screen Internal or publish it; a login is used only where the webhook is your own",
+			"invalid_grant",
+			"(gchat-hooks login); if it ends every 7 days, the OAuth client is in Testing: make its consent screen Internal or publish it; a login is used only where the webhook is your own",
 			func(p *doctorHome) {
 				p.writeCredentials(startGoogle(p, refuseToken))
 			},
@@ -219,7 +238,8 @@ func TestChatChecks_FindFaults(t *testing.T) {
 			"chat answered 403", "no credentials_file",
 			func(p *doctorHome) {
 				p.writeCredentials(startGoogle(p, writeToken))
-				refuseWith("GET", 403, "PERMISSION_DENIED", "The caller does not have permission")(p)
+				refuseWith("GET", 403, "PERMISSION_DENIED",
+					"The caller does not have permission")(p)
 			},
 		},
 		{
@@ -232,7 +252,11 @@ func TestChatChecks_FindFaults(t *testing.T) {
 						return false
 					}
 					w.Header().Set("Content-Type", "application/json")
-					_ = json.NewEncoder(w).Encode(map[string]any{"results": []any{map[string]any{"message": map[string]any{"sender": map[string]any{"name": "users/99", "type": "HUMAN"}}}}})
+					_ = json.NewEncoder(w).Encode(map[string]any{"results": []any{map[string]any{
+						"message": map[string]any{
+							"sender": map[string]any{"name": "users/99", "type": "HUMAN"},
+						},
+					}}})
 					return true
 				}
 			},
@@ -248,7 +272,9 @@ func TestChatChecks_FindFaults(t *testing.T) {
 		},
 		{
 			"a person by name on the list", "chat.allowed", Warn, `"users/Bob"`, "users/ID",
-			configure("allowed_users", []string{"users/local-human", "ann@example.com", "users/ann@example.com", "users/Bob"}),
+			configure("allowed_users", []string{
+				"users/local-human", "ann@example.com", "users/ann@example.com", "users/Bob",
+			}),
 		},
 		{
 			"a clock that is behind", "chat.post", Warn,

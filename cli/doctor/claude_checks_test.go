@@ -34,7 +34,8 @@ func newExamOf(t *testing.T, files map[string]string) *exam {
 	}
 	env := func(name string) string {
 		return map[string]string{
-			"HOME": dir + "/home", "CLAUDE_PROJECT_DIR": dir + "/project", "CLAUDE_CODE_MANAGED_SETTINGS_PATH": dir + "/managed",
+			"HOME": dir + "/home", "CLAUDE_PROJECT_DIR": dir + "/project",
+			"CLAUDE_CODE_MANAGED_SETTINGS_PATH": dir + "/managed",
 		}[name]
 	}
 	return &exam{Options: Options{Env: env}, cfg: &config.Config{}, sources: readSources(env)}
@@ -68,13 +69,18 @@ func TestClaudeChecks_SwitchesRank(t *testing.T) {
 		{"managed over local", map[string]string{localFile: on, managedFile: off}, OK},
 		{"no switch", map[string]string{userFile: `{"disableAllHooks": "yes"}`}, OK},
 		{"managed hooks only", map[string]string{managedFile: `{` + managedOnly + `}`}, Fail},
-		{"managed hooks only, with ours", map[string]string{managedFile: `{` + managedOnly + `, ` + ours + `}`}, OK},
-		{"managed hooks only, by the user", map[string]string{userFile: `{` + managedOnly + `}`}, OK},
+		{
+			"managed hooks only, with ours",
+			map[string]string{managedFile: `{` + managedOnly + `, ` + ours + `}`}, OK,
+		},
+		{
+			"managed hooks only, by the user",
+			map[string]string{userFile: `{` + managedOnly + `}`}, OK,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := newExamOf(t, c.files).levelsOf(t, "claude.settings"); !slices.Equal(got, []Level{c.want}) {
-				t.Errorf("%v", got)
-			}
+			levels := newExamOf(t, c.files).levelsOf(t, "claude.settings")
+			kit.Equalf(t, levels, []Level{c.want}, "what is found")
 		})
 	}
 }
@@ -90,15 +96,37 @@ func TestClaudeChecks_PluginsThatCount(t *testing.T) {
 		files map[string]string
 		want  []string // the sources whose hooks count
 	}{
-		{"managed", map[string]string{managedFile: `{` + only + `, ` + approve + `}`}, []string{"the plugin gchat-hooks-approve@here"}},
-		{"by a part of the settings", map[string]string{managedFile: `{` + approve + `}`, "managed/managed-settings.d/20.json": `{` + only + `}`},
+		{
+			"managed", map[string]string{managedFile: `{` + only + `, ` + approve + `}`},
+			[]string{"the plugin gchat-hooks-approve@here"},
+		},
+		{"by a part of the settings", map[string]string{
+			managedFile:                          `{` + approve + `}`,
+			"managed/managed-settings.d/20.json": `{` + only + `}`,
+		},
 			[]string{"the plugin gchat-hooks-approve@here"}},
-		{"switched off", map[string]string{userFile: `{` + approve + `}`, localFile: `{"enabledPlugins": {"gchat-hooks-approve@here": false}}`}, nil},
-		{"by the person", map[string]string{managedFile: `{` + only + `}`, userFile: `{` + approve + `}`}, nil},
-		{"by the person, as they may", map[string]string{userFile: `{` + approve + `}`}, []string{"the plugin gchat-hooks-approve@here"}},
-		{"the default one", map[string]string{userFile: `{"enabledPlugins": {"gchat-hooks@here": true}}`}, []string{"the plugin gchat-hooks@here"}},
+		{"switched off", map[string]string{
+			userFile:  `{` + approve + `}`,
+			localFile: `{"enabledPlugins": {"gchat-hooks-approve@here": false}}`,
+		}, nil},
+		{
+			"by the person",
+			map[string]string{managedFile: `{` + only + `}`, userFile: `{` + approve + `}`},
+			nil,
+		},
+		{
+			"by the person, as they may", map[string]string{userFile: `{` + approve + `}`},
+			[]string{"the plugin gchat-hooks-approve@here"},
+		},
+		{
+			"the default one",
+			map[string]string{userFile: `{"enabledPlugins": {"gchat-hooks@here": true}}`},
+			[]string{"the plugin gchat-hooks@here"},
+		},
 		{"the person's own", map[string]string{managedFile: `{` + only + `}`, userFile: own}, nil},
-		{"another's", map[string]string{userFile: `{"enabledPlugins": {"report@here": true, "gchat-hooks-x@": true, "": true, "@": true}}`}, nil},
+		{"another's", map[string]string{
+			userFile: `{"enabledPlugins": {"report@here": true, "gchat-hooks-x@": true, "": true, "@": true}}`,
+		}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string
@@ -117,8 +145,10 @@ func TestClaudeChecks_PluginsThatCount(t *testing.T) {
 // Whatever stands in a settings file, the doctor reads on.
 func FuzzClaudeChecks_AnySettings(f *testing.F) {
 	for _, s := range []string{
-		``, `{}`, `[]`, `{"hooks": []}`, `{"hooks": {"Stop": {}}}`, `{"hooks": {"Stop": [null, {"hooks": [1, {"command": 2}]}]}}`,
-		`{"permissions": 1, "env": []}`, "\xef\xbb\xbf{}", `{"hooks": {"PreToolUse": [{"matcher": "[", "hooks": [{"command": ""}]}]}}`,
+		``, `{}`, `[]`, `{"hooks": []}`, `{"hooks": {"Stop": {}}}`,
+		`{"hooks": {"Stop": [null, {"hooks": [1, {"command": 2}]}]}}`,
+		`{"permissions": 1, "env": []}`, "\xef\xbb\xbf{}",
+		`{"hooks": {"PreToolUse": [{"matcher": "[", "hooks": [{"command": ""}]}]}}`,
 	} {
 		f.Add(s)
 	}
@@ -128,7 +158,8 @@ func FuzzClaudeChecks_AnySettings(f *testing.F) {
 		e := &exam{cfg: &config.Config{}, sources: []*source{s}}
 		e.Env = func(string) string { return "" }
 		for _, c := range checks {
-			if strings.HasPrefix(c.id, "claude.") && c.id != "claude.version" && c.id != "claude.trust" {
+			if strings.HasPrefix(c.id, "claude.") && c.id != "claude.version" &&
+				c.id != "claude.trust" {
 				r := &result{check: c}
 				if c.run(e, t.Context(), r); len(r.found) == 0 {
 					t.Errorf("%s has no finding", c.id)
@@ -192,15 +223,17 @@ func TestClaudeChecks_FindFaults(t *testing.T) {
 			"a program that is gone", "claude.hooks", Fail,
 			"/nowhere/gchat-hooks", "gchat-hooks install",
 			func(p *doctorHome) {
-				p.writeFile(filepath.Join(p.project, ".claude", "settings.local.json"), `{"hooks": {"PreCompact": [`+
-					`{"matcher": "", "hooks": [{"type": "command", "command": "/nowhere/gchat-hooks hook pre-compact-hook"}]}]}}`, 0o644)
+				p.writeFile(filepath.Join(p.project, ".claude", "settings.local.json"),
+					`{"hooks": {"PreCompact": [`+
+						`{"matcher": "", "hooks": [{"type": "command", "command": "/nowhere/gchat-hooks hook pre-compact-hook"}]}]}}`, 0o644)
 			},
 		},
 		{
 			"settings with a comment", "claude.settings", Fail,
 			"a comment or a trailing comma", "correct its JSON",
 			func(p *doctorHome) {
-				p.writeFile(filepath.Join(p.project, ".claude", "settings.json"), "{\n  // mine\n  \"env\": {}\n}\n", 0o644)
+				p.writeFile(filepath.Join(p.project, ".claude", "settings.json"),
+					"{\n  // mine\n  \"env\": {}\n}\n", 0o644)
 			},
 		},
 		{
@@ -217,23 +250,30 @@ func TestClaudeChecks_FindFaults(t *testing.T) {
 			"allowManagedHooksOnly", "claude.settings", Fail,
 			"allowManagedHooksOnly is set", "administrator",
 			func(p *doctorHome) {
-				p.writeFile(filepath.Join(p.env["CLAUDE_CODE_MANAGED_SETTINGS_PATH"], "managed-settings.json"), `{"allowManagedHooksOnly": true}`, 0o644)
+				p.writeFile(filepath.Join(p.env["CLAUDE_CODE_MANAGED_SETTINGS_PATH"],
+					"managed-settings.json"), `{"allowManagedHooksOnly": true}`, 0o644)
 			},
 		},
 		{
 			"a plugin whose folder is gone", "claude.settings", Fail,
 			"the plugin gchat-hooks-report@gchat-hooks is gone: /nowhere/0.1.0", "/reload-plugins",
 			func(p *doctorHome) {
-				p.settings["enabledPlugins"] = map[string]bool{"gchat-hooks-report@gchat-hooks": true}
-				p.writeJSON(filepath.Join(p.home, ".claude", "plugins", "installed_plugins.json"), map[string]any{"plugins": map[string]any{
-					"gchat-hooks-report@gchat-hooks": []map[string]string{{"installPath": "/nowhere/0.1.0"}}}})
+				p.settings["enabledPlugins"] = map[string]bool{
+					"gchat-hooks-report@gchat-hooks": true,
+				}
+				p.writeJSON(filepath.Join(p.home, ".claude", "plugins", "installed_plugins.json"),
+					map[string]any{"plugins": map[string]any{
+						"gchat-hooks-report@gchat-hooks": []map[string]string{
+							{"installPath": "/nowhere/0.1.0"},
+						}}})
 			},
 		},
 		{
 			"a folder that is not trusted", "claude.trust", Warn,
 			"was not told to trust", "start claude",
 			func(p *doctorHome) {
-				p.writeJSON(filepath.Join(p.home, ".claude.json"), map[string]any{"projects": map[string]any{}})
+				p.writeJSON(filepath.Join(p.home, ".claude.json"),
+					map[string]any{"projects": map[string]any{}})
 			},
 		},
 		{
@@ -270,7 +310,9 @@ func TestClaudeChecks_FindFaults(t *testing.T) {
 			"gateway.example", "defaultMode",
 			func(p *doctorHome) {
 				p.presets = []string{"approve"}
-				p.settings["env"] = map[string]any{"ANTHROPIC_BASE_URL": "https://gateway.example", "OTHER": 7}
+				p.settings["env"] = map[string]any{
+					"ANTHROPIC_BASE_URL": "https://gateway.example", "OTHER": 7,
+				}
 				p.settings["permissions"] = map[string]any{"defaultMode": "auto"}
 			},
 		},
@@ -278,9 +320,10 @@ func TestClaudeChecks_FindFaults(t *testing.T) {
 			"a session that waits in its terminal", "claude.waits", Warn,
 			"shop waits in its terminal", "answer it in that terminal",
 			func(p *doctorHome) {
-				_, err := state.SessionsIn(state.UserStateDir(p.getenv)).Change("s", func(s *state.Session) {
-					s.Name, s.Dialog = "shop", state.NewDialog(true, "")
-				})
+				_, err := state.SessionsIn(state.UserStateDir(p.getenv)).Change("s",
+					func(s *state.Session) {
+						s.Name, s.Dialog = "shop", state.NewDialog(true, "")
+					})
 				p.check(err)
 			},
 		},

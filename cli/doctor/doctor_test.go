@@ -28,7 +28,8 @@ func TestDoctor_AllIsWell(t *testing.T) {
 	r.wantFinding(t, "live", Skip, "gchat-hooks doctor --live", "")
 	kit.Equalf(t, len(p.space.Messages()), 0, "messages were posted")
 	for _, dir := range []string{
-		p.userState(), filepath.Join(p.project, ".claude", "state"), filepath.Join(p.home, ".claude", "logs"),
+		p.userState(), filepath.Join(p.project, ".claude", "state"),
+		filepath.Join(p.home, ".claude", "logs"),
 	} {
 		if _, err := os.Stat(dir); err == nil {
 			t.Errorf("it made %s", dir)
@@ -53,15 +54,19 @@ func TestDoctor_ProblemsComeFirst(t *testing.T) {
 	p.writeDefaults()
 	_, stdout, _ := p.runDoctor("--all")
 	order := regexp.MustCompile(`^fail  claude\.hooks .*\nwarn  config\.parse .*\nok    `)
-	kit.Equalf(t, order.MatchString(stdout), true, "failures, warnings and the rest stand in order in\n%s\nwhich", stdout)
+	kit.Equalf(t, order.MatchString(stdout), true,
+		"failures, warnings and the rest stand in order in\n%s\nwhich", stdout)
 }
 
 // What answers in Chat's place must not reach into the terminal.
 func TestDoctor_ReportIsInert(t *testing.T) {
 	e := &exam{log: state.NewLog(func(string) string { return "" }, "doctor")}
 	esc := "\x1b]0;title\x07\x1b[2J"
-	got := e.newReport([]*Finding{{ID: "live.in", Level: Fail, Text: "why" + esc, Fix: "so" + esc}}).Text(false)
-	if strings.ContainsAny(got, "\x1b\x07") || !strings.HasPrefix(got, "fail  live.in         why") {
+	got := e.newReport([]*Finding{
+		{ID: "live.in", Level: Fail, Text: "why" + esc, Fix: "so" + esc},
+	}).Text(false)
+	if strings.ContainsAny(got, "\x1b\x07") ||
+		!strings.HasPrefix(got, "fail  live.in         why") {
 		t.Errorf("%q", got)
 	}
 }
@@ -71,7 +76,8 @@ func TestDoctor_ReportIsInert(t *testing.T) {
 func (p *doctorHome) recordDaemon(age time.Duration) {
 	beatAt := time.Now().Add(-age)
 	p.check(os.MkdirAll(filepath.Join(p.userState(), "pollers"), 0o700))
-	p.check(state.WriteHeartbeat(p.getenv, state.Heartbeat{PID: os.Getpid(), IsDaemon: true, StartedAt: beatAt, BeatAt: beatAt}))
+	p.check(state.WriteHeartbeat(p.getenv,
+		state.Heartbeat{PID: os.Getpid(), IsDaemon: true, StartedAt: beatAt, BeatAt: beatAt}))
 	p.check(state.WriteDaemonPID(p.userState()))
 	p.check(state.WriteLastPoll(p.userState(), beatAt))
 }
@@ -87,7 +93,8 @@ func TestDoctor_FindsFaults(t *testing.T) {
 			"a configuration that does not parse", "config.parse chat.post chat.allowed", Fail,
 			"gchat-hooks.json", "correct the file",
 			func(p *doctorHome) {
-				p.writeFile(filepath.Join(p.project, ".claude", "gchat-hooks.json"), `{"ask_mode": `, 0o644)
+				p.writeFile(filepath.Join(p.project, ".claude", "gchat-hooks.json"),
+					`{"ask_mode": `, 0o644)
 			},
 		},
 		{

@@ -15,7 +15,8 @@ import (
 func TestFileChecks_OnlyOurFiles(t *testing.T) {
 	p := newDoctorHome(t)
 	p.writeDefaults()
-	p.writeFile(filepath.Join(p.home, ".mcp.json"), `{"mcpServers": {"x": {"env": {"A": "`+plantedKey+`"}}}}`, 0o644)
+	p.writeFile(filepath.Join(p.home, ".mcp.json"),
+		`{"mcpServers": {"x": {"env": {"A": "`+plantedKey+`"}}}}`, 0o644)
 	p.check(os.Chmod(p.settingsFile(), 0o666))
 	p.check(os.Chmod(p.home, 0o700))
 	p.runJSON().wantWell(t)
@@ -35,7 +36,8 @@ func TestFileChecks_OpenProjectState(t *testing.T) {
 	}
 	r := p.runJSON()
 	for _, name := range names {
-		r.wantFinding(t, "files.private", Fail, filepath.Join(p.project, ".claude", "state", name), "")
+		r.wantFinding(t, "files.private", Fail, filepath.Join(p.project, ".claude", "state", name),
+			"")
 	}
 }
 
@@ -68,7 +70,9 @@ func TestFileChecks_FindFaults(t *testing.T) {
 			"a configuration's backup that others read", "files.private", Fail,
 			"config.json~", "chmod go-rwx",
 			func(p *doctorHome) {
-				p.writeFile(p.configFile()+"~", `{"webhook_url": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=`+plantedKey+`"}`, 0o644)
+				p.writeFile(p.configFile()+"~",
+					`{"webhook_url": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=`+
+						plantedKey+`"}`, 0o644)
 			},
 		},
 		{
@@ -87,16 +91,25 @@ func TestFileChecks_FindFaults(t *testing.T) {
 		},
 		{
 			"state that others read", "files.private", Fail, "projects.json", "chmod go-rwx",
-			func(p *doctorHome) { p.writeFile(filepath.Join(p.userState(), "projects.json"), "{}", 0o644) },
+			func(p *doctorHome) {
+				p.writeFile(filepath.Join(p.userState(), "projects.json"), "{}",
+					0o644)
+			},
 		},
 		{
 			"state that others write", "files.private", Fail, "projects.json", "chmod go-rwx",
-			func(p *doctorHome) { p.writeFile(filepath.Join(p.userState(), "projects.json"), "{}", 0o666) },
+			func(p *doctorHome) {
+				p.writeFile(filepath.Join(p.userState(), "projects.json"), "{}",
+					0o666)
+			},
 		},
 		{
 			"a file in a folder's place", "files.folders", Fail,
 			"not a directory", "a file has its name",
-			func(p *doctorHome) { p.writeFile(filepath.Join(p.home, ".local", "state"), "", 0o600) },
+			func(p *doctorHome) {
+				p.writeFile(filepath.Join(p.home, ".local", "state"), "",
+					0o600)
+			},
 		},
 		{
 			"a folder that cannot be made", "files.folders", Fail,

@@ -44,10 +44,14 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	flags := flag.NewFlagSet("doctor", flag.ExitOnError)
-	all, live, inJSON := flags.Bool("all", false, ""), flags.Bool("live", false, ""), flags.Bool("json", false, "")
+	all, live, inJSON := flags.Bool("all", false,
+		""), flags.Bool("live", false, ""), flags.Bool("json", false, "")
 	wait, paste := flags.Duration("wait", 0, ""), flags.Bool("paste", false, "")
 	_ = flags.Parse(os.Args[1:])
-	o := Options{Env: os.Getenv, Version: "v1.2.3", Live: *live, Wait: *wait, Notify: func(s string) { fmt.Fprintln(os.Stderr, s) }}
+	o := Options{
+		Env: os.Getenv, Version: "v1.2.3", Live: *live, Wait: *wait,
+		Notify: func(s string) { fmt.Fprintln(os.Stderr, s) },
+	}
 	r, err := Run(context.Background(), o)
 	if err == nil && *paste {
 		err = json.NewEncoder(os.Stdout).Encode(r.Live)
@@ -91,10 +95,14 @@ func newDoctorHome(t *testing.T) *doctorHome {
 	self, err := os.Executable()
 	kit.NoError(t, err)
 	p := &doctorHome{
-		T: t, home: filepath.Join(dir, "home"), project: filepath.Join(dir, "project"), binDir: filepath.Join(dir, "bin"), presets: []string{"report"},
+		T: t, home: filepath.Join(dir, "home"), project: filepath.Join(dir, "project"),
+		binDir: filepath.Join(dir, "bin"), presets: []string{"report"},
 		claude: "2.1.329 (Claude Code)", settings: map[string]any{},
 	}
-	for _, d := range []string{p.home, p.binDir, filepath.Join(p.project, ".claude"), filepath.Join(dir, "tmux"), filepath.Join(dir, "managed")} {
+	for _, d := range []string{
+		p.home, p.binDir, filepath.Join(p.project, ".claude"), filepath.Join(dir, "tmux"),
+		filepath.Join(dir, "managed"),
+	} {
 		p.check(os.MkdirAll(d, 0o755))
 	}
 	p.program = filepath.Join(p.binDir, "gchat-hooks")
@@ -104,16 +112,22 @@ func newDoctorHome(t *testing.T) *doctorHome {
 	p.server = httptest.NewServer(strict.CheckRequests(t, p, strict.Embedded))
 	t.Cleanup(func() { p.server.CloseClientConnections(); p.server.Close(); p.space.Close() })
 	p.env = map[string]string{
-		doctorVariable: "1", "HOME": p.home, "PATH": p.binDir + ":/usr/bin:/bin", "CLAUDE_PROJECT_DIR": p.project, "TZ": "UTC", "ANTHROPIC_API_KEY": plantedKey,
-		"TMUX_TMPDIR": filepath.Join(dir, "tmux"), "CLAUDE_CODE_MANAGED_SETTINGS_PATH": filepath.Join(dir, "managed"),
+		doctorVariable: "1", "HOME": p.home, "PATH": p.binDir + ":/usr/bin:/bin",
+		"CLAUDE_PROJECT_DIR": p.project, "TZ": "UTC", "ANTHROPIC_API_KEY": plantedKey,
+		"TMUX_TMPDIR":                       filepath.Join(dir, "tmux"),
+		"CLAUDE_CODE_MANAGED_SETTINGS_PATH": filepath.Join(dir, "managed"),
 		// Google's library would look for the machine that it runs on.
-		"GOOGLE_APPLICATION_CREDENTIALS": filepath.Join(dir, "none.json"), "GCE_METADATA_HOST": "127.0.0.1:1",
+		"GOOGLE_APPLICATION_CREDENTIALS": filepath.Join(dir, "none.json"),
+		"GCE_METADATA_HOST":              "127.0.0.1:1",
 	}
 	hook := p.space.WebhookURL(p.server.URL)
 	p.config = map[string]any{"webhook_url": hook, "allowed_users": []string{space.PersonName}}
 	_, query, _ := strings.Cut(hook, "?key=")
-	p.secrets = append(strings.Split(query, "&token="), plantedKey, plantedRefresh, plantedClient, foreignSecret)
-	p.writeJSON(filepath.Join(p.home, ".claude.json"), map[string]any{"projects": map[string]any{p.project: map[string]any{"hasTrustDialogAccepted": true}}})
+	p.secrets = append(strings.Split(query, "&token="), plantedKey, plantedRefresh, plantedClient,
+		foreignSecret)
+	p.writeJSON(filepath.Join(p.home, ".claude.json"), map[string]any{
+		"projects": map[string]any{p.project: map[string]any{"hasTrustDialogAccepted": true}},
+	})
 	return p
 }
 
@@ -134,7 +148,8 @@ func (p *doctorHome) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 const googleSpace = "spaces/AAAA"
 
 func (p *doctorHome) pretendGoogle() {
-	p.config["webhook_url"] = strings.Replace(fmt.Sprint(p.config["webhook_url"]), space.Name, googleSpace, 1)
+	p.config["webhook_url"] = strings.Replace(fmt.Sprint(p.config["webhook_url"]), space.Name,
+		googleSpace, 1)
 }
 
 func (p *doctorHome) writeFile(path, text string, mode os.FileMode) {
@@ -161,7 +176,10 @@ func (p *doctorHome) configFile() string {
 	return filepath.Join(p.home, ".config", "gchat-hooks", "config.json")
 }
 
-func (p *doctorHome) settingsFile() string { return filepath.Join(p.home, ".claude", "settings.json") }
+func (p *doctorHome) settingsFile() string {
+	return filepath.Join(p.home, ".claude",
+		"settings.json")
+}
 
 // hookEntries are those of presets, as this Claude Code takes them.
 func (p *doctorHome) hookEntries() []settings.Entry {
@@ -218,7 +236,8 @@ func (p *doctorHome) writeDefaults() {
 		p.writeFile(p.settingsFile(), string(b), 0o600)
 	}
 	if p.claude != "" {
-		p.writeFile(filepath.Join(p.binDir, "claude"), "#!/bin/sh\nps -eo args > "+filepath.Join(p.binDir, "ps.txt")+"\necho '"+p.claude+"'\n", 0o755)
+		p.writeFile(filepath.Join(p.binDir, "claude"), "#!/bin/sh\nps -eo args > "+
+			filepath.Join(p.binDir, "ps.txt")+"\necho '"+p.claude+"'\n", 0o755)
 	}
 }
 
@@ -246,12 +265,15 @@ func (p *doctorHome) runDoctor(args ...string) (code int, stdout, stderr string)
 	log, _ := os.ReadFile(filepath.Join(p.home, ".claude", "logs", "gchat-hooks.log"))
 	processes, _ := os.ReadFile(filepath.Join(p.binDir, "ps.txt"))
 	for _, secret := range p.secrets {
-		for stream, text := range map[string]string{"stdout": out.String(), "stderr": errs.String(), "ps": string(processes)} {
+		for stream, text := range map[string]string{
+			"stdout": out.String(), "stderr": errs.String(), "ps": string(processes),
+		} {
 			if strings.Contains(text, secret) {
 				p.Errorf("%s holds the secret %q:\n%s", stream, secret, text)
 			}
 		}
-		if bytes.Contains(log, []byte(secret)) && !bytes.Contains(log, []byte("planted by the test")) {
+		if bytes.Contains(log, []byte(secret)) &&
+			!bytes.Contains(log, []byte("planted by the test")) {
 			p.Errorf("the log holds the secret %q:\n%s", secret, log)
 		}
 	}

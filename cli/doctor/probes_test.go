@@ -66,9 +66,12 @@ func (p *doctorHome) useApp() {
 	p.Cleanup(func() { p.space.Close() })
 	at := p.space.APIEndpoint(p.server.URL)
 	p.config = map[string]any{"pubsub_subscription": "projects/p/subscriptions/s", "space_id": space.Name, "api_endpoint": at, "pubsub_endpoint": at,
-		"allowed_users": []string{space.PersonName}, "credentials_file": filepath.Join(p.home, "adc.json")}
-	p.writeJSON(filepath.Join(p.home, "adc.json"), map[string]any{"type": "impersonated_service_account"})
-	p.secrets = append(p.secrets, strings.Trim(at[strings.LastIndex(strings.Trim(at, "/"), "/"):], "/"))
+		"allowed_users":    []string{space.PersonName},
+		"credentials_file": filepath.Join(p.home, "adc.json")}
+	p.writeJSON(filepath.Join(p.home, "adc.json"),
+		map[string]any{"type": "impersonated_service_account"})
+	p.secrets = append(p.secrets,
+		strings.Trim(at[strings.LastIndex(strings.Trim(at, "/"), "/"):], "/"))
 }
 
 // What the embedded space does.
@@ -77,10 +80,12 @@ func TestProbes_EmbeddedSpace(t *testing.T) {
 	p.config["allowed_users"] = []string{space.PersonName, "ann@example.com"}
 	l, code := p.runLive()
 	p.checkProbes(l, map[string]string{
-		"same-id": "same message", "get-by-id": "200, found", "thread-key": "not tried: no direct message", "card-text": "not tried: no Chat app",
+		"same-id": "same message", "get-by-id": "200, found",
+		"thread-key": "not tried: no direct message", "card-text": "not tried: no Chat app",
 		"same-user": "not tried: no login",
 	})
-	if code != 0 || l.ExitCode != 0 || l.Version != "v1.2.3" || l.OS != runtime.GOOS+"/"+runtime.GOARCH || l.Space != space.Name ||
+	if code != 0 || l.ExitCode != 0 || l.Version != "v1.2.3" ||
+		l.OS != runtime.GOOS+"/"+runtime.GOARCH || l.Space != space.Name ||
 		l.Kind != "space, threads unknown" || l.PostsBy != "webhook" || l.Credentials != "no file" {
 		t.Errorf("exit code %d, %+v", code, l)
 	}
@@ -94,10 +99,12 @@ func TestProbes_App(t *testing.T) {
 	p.useApp()
 	l, code := p.runLive()
 	p.checkProbes(l, map[string]string{
-		"same-id": "same message", "get-by-id": "200, found", "thread-key": "same thread", "card-text": "200, taken",
+		"same-id": "same message", "get-by-id": "200, found", "thread-key": "same thread",
+		"card-text": "200, taken",
 		"same-user": "not tried: no login",
 	})
-	if code != 0 || l.Kind != "direct message, threads unknown" || l.PostsBy != "app" || l.Credentials != "impersonated service account" {
+	if code != 0 || l.Kind != "direct message, threads unknown" || l.PostsBy != "app" ||
+		l.Credentials != "impersonated service account" {
 		t.Errorf("exit code %d, %+v", code, l)
 	}
 }
@@ -114,7 +121,8 @@ func TestProbes_AppDeletesThem(t *testing.T) {
 		}
 		return r.Method == http.MethodDelete
 	}
-	if p.runLive(); len(deleted) != 3 || !strings.HasPrefix(deleted[0], "spaces/local/messages/client-verify-") {
+	if p.runLive(); len(deleted) != 3 ||
+		!strings.HasPrefix(deleted[0], "spaces/local/messages/client-verify-") {
 		t.Errorf("deleted were %v", deleted)
 	}
 }
@@ -147,7 +155,9 @@ func TestProbes_DeletedAfterAnInterrupt(t *testing.T) {
 
 // Where Chat does not tell who logged in, the person who replied does.
 func TestProbes_ReplyShowsTheLogin(t *testing.T) {
-	for user, seen := range map[string]string{space.PersonName: "same id", "users/7": "another id, or another person replied"} {
+	for user, seen := range map[string]string{
+		space.PersonName: "same id", "users/7": "another id, or another person replied",
+	} {
 		p := newDoctorHome(t)
 		p.writeLogin(p.server, func(l *config.Login) { l.User = user })
 		p.replyOnce(space.Person(), "a secret of mine")
@@ -181,7 +191,9 @@ func TestProbes_DifferentChats(t *testing.T) {
 		return true
 	}
 	refusal := func(w http.ResponseWriter, code int, status string) bool {
-		b, _ := json.Marshal(map[string]any{"error": map[string]any{"code": code, "status": status, "message": "not for ann@example.com"}})
+		b, _ := json.Marshal(map[string]any{"error": map[string]any{
+			"code": code, "status": status, "message": "not for ann@example.com",
+		}})
 		return answer(w, code, string(b))
 	}
 	posts := 0
@@ -198,14 +210,16 @@ func TestProbes_DifferentChats(t *testing.T) {
 			return r.URL.Query().Has("messageId") && posts == 2 && refusal(w, 409, "ALREADY_EXISTS")
 		}},
 		{name: "the same id makes another message", probe: "same-id", seen: "another message", answers: func(_ http.ResponseWriter, r *http.Request) bool {
-			r.URL.RawQuery = strings.NewReplacer("messageId=", "x=", "requestId=", "y=").Replace(r.URL.RawQuery)
+			r.URL.RawQuery = strings.NewReplacer("messageId=", "x=", "requestId=",
+				"y=").Replace(r.URL.RawQuery)
 			return false
 		}},
 		{name: "the reader does not find the id", probe: "get-by-id", seen: "404 not found", answers: func(w http.ResponseWriter, r *http.Request) bool {
 			return strings.Contains(r.URL.Path, "/messages/client-") && refusal(w, 404, "NOT_FOUND")
 		}},
 		{name: "no thread keys in a direct message", app: true, probe: "thread-key", seen: "another thread", plant: func(p *doctorHome) {
-			p.server.Config.Handler = strict.CheckRequests(p, p, strict.Embedded, strict.DirectMessage)
+			p.server.Config.Handler = strict.CheckRequests(p, p, strict.Embedded,
+				strict.DirectMessage)
 		}},
 		{name: "a card takes no text", app: true, probe: "card-text", seen: "400 invalid argument", answers: func(w http.ResponseWriter, r *http.Request) bool {
 			return r.Method == http.MethodPatch && refusal(w, 400, "INVALID_ARGUMENT")
@@ -214,7 +228,8 @@ func TestProbes_DifferentChats(t *testing.T) {
 			p.writeLogin(p.server, func(l *config.Login) { l.User = "users/7" })
 		}, answers: func(w http.ResponseWriter, r *http.Request) bool {
 			return strings.HasSuffix(r.URL.Path, ":search") &&
-				answer(w, 200, `{"results": [{"message": {"sender": {"name": "users/8", "type": "HUMAN", "email": "ann@example.com"}}}]}`)
+				answer(w, 200,
+					`{"results": [{"message": {"sender": {"name": "users/8", "type": "HUMAN", "email": "ann@example.com"}}}]}`)
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

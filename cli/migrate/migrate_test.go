@@ -139,8 +139,10 @@ func TestMigrate_ShowsThenMoves(t *testing.T) {
 		".claude/output-styles/system3.md:11: remove the row\n",
 		".claude/output-styles/system3.md:16: replace the message with Bash(\"gchat-send --type plain 'TEXT'\")\n",
 		".claude/output-styles/system3.md:19: check it: no agent relays messages\n",
-		".claude/skills/s3-heartbeat/SKILL.md:1: replace the message with ", ".claude/skills/s3-heartbeat/SKILL.md:2: remove it",
-		".claude/skills/s3-heartbeat/notes.md:1: check it", "Add this to the output style:\n\n" + styleText,
+		".claude/skills/s3-heartbeat/SKILL.md:1: replace the message with ",
+		".claude/skills/s3-heartbeat/SKILL.md:2: remove it",
+		".claude/skills/s3-heartbeat/notes.md:1: check it",
+		"Add this to the output style:\n\n" + styleText,
 	} {
 		kit.Contains(t, output, wanted)
 	}
@@ -156,10 +158,13 @@ func TestMigrate_ListsTheUnreadable(t *testing.T) {
 	dir := makeHarness(t, harnessFiles)
 	writeFile(t, dir, "data/x", "")
 	writeFile(t, dir, "a.md", "s3-communicator")
-	kit.NoError(t, errors.Join(os.Chmod(filepath.Join(dir, "data"), 0), os.Chmod(filepath.Join(dir, "a.md"), 0)))
+	kit.NoError(t, errors.Join(os.Chmod(filepath.Join(dir, "data"), 0),
+		os.Chmod(filepath.Join(dir, "a.md"), 0)))
 	t.Cleanup(func() { _ = os.Chmod(filepath.Join(dir, "data"), 0o700) })
 	out := migrate(t, dir, true)
-	for _, listed := range []string{"data: is not searched", "a.md: is not searched", "notes.md:1: check it"} {
+	for _, listed := range []string{
+		"data: is not searched", "a.md: is not searched", "notes.md:1: check it",
+	} {
 		kit.Contains(t, out, listed)
 	}
 }
@@ -168,7 +173,9 @@ func TestMigrate_RefusesOtherFolders(t *testing.T) {
 	dir := makeHarness(t, harnessFiles)
 	linked := t.TempDir()
 	kit.NoError(t, os.Symlink(filepath.Join(dir, ".claude"), filepath.Join(linked, ".claude")))
-	for _, dir := range []string{linked, dir + "/.claude", dir + "/none", dir + "/.claude/settings.json"} {
+	for _, dir := range []string{
+		linked, dir + "/.claude", dir + "/none", dir + "/.claude/settings.json",
+	} {
 		var hinted *state.UserError
 		if err := Run(io.Discard, dir, true); !errors.As(err, &hinted) {
 			t.Fatalf("%s: %v", dir, err)
@@ -183,13 +190,18 @@ func TestMigrate_HostileHarness(t *testing.T) {
 	const message = "SendMessage(to=\"s3-communicator\", message=\"hi\")\n"
 	outside := makeHarness(t, map[string]string{"style.md": message, "kept/a": ""})
 	dir := makeHarness(t, map[string]string{
-		".claude/commands/binary.md": "\x00" + message, ".claude/commands/latin1.md": "\xe9" + message,
-		".claude/commands/large.md": message + strings.Repeat("x", 1<<20), ".claude/commands/\x1b[2J.md": "\x1b]0;x\a s3-communicator\n",
-		".claude/state/log.md": message, "sub/CLAUDE.md": message, "sub/.git": "", ".claude/skills/s3-communicator/SKILL.md": message,
-		".claude/agents/s3-communicator.md": message, ".claude/skills/_archived/s3-communicator-agent.md": "older",
+		".claude/commands/binary.md":  "\x00" + message,
+		".claude/commands/latin1.md":  "\xe9" + message,
+		".claude/commands/large.md":   message + strings.Repeat("x", 1<<20),
+		".claude/commands/\x1b[2J.md": "\x1b]0;x\a s3-communicator\n",
+		".claude/state/log.md":        message, "sub/CLAUDE.md": message, "sub/.git": "",
+		".claude/skills/s3-communicator/SKILL.md":           message,
+		".claude/agents/s3-communicator.md":                 message,
+		".claude/skills/_archived/s3-communicator-agent.md": "older",
 	})
 	for from, to := range map[string]string{
-		".claude/output-styles": outside, "CLAUDE.md": outside + "/style.md", ".claude/commands/loop.md": "loop.md",
+		".claude/output-styles": outside, "CLAUDE.md": outside + "/style.md",
+		".claude/commands/loop.md":                 "loop.md",
 		".claude/skills/_archived/s3-communicator": outside + "/kept",
 	} {
 		kit.NoError(t, os.Symlink(to, filepath.Join(dir, from)))
@@ -200,7 +212,8 @@ func TestMigrate_HostileHarness(t *testing.T) {
 	compareTrees(t, "inside", readTree(t, dir), want)
 	compareTrees(t, "outside", readTree(t, outside), before)
 	for _, look := range []string{
-		"binary.md:1: ", "latin1.md:1: ", "large.md: is not searched", "\uFFFD[2J.md:1: ", ".claude/output-styles: is a link",
+		"binary.md:1: ", "latin1.md:1: ", "large.md: is not searched", "\uFFFD[2J.md:1: ",
+		".claude/output-styles: is a link",
 		"skills/s3-communicator: is not moved", "agents/s3-communicator.md: is not moved",
 	} {
 		kit.Contains(t, out, look)

@@ -13,13 +13,16 @@ func TestAccess_LoopbackOnly(t *testing.T) {
 	s, _ := testServer(t, Options{})
 	s.secrets.APIToken = "sesame"
 	for host, want := range map[string]int{
-		"localhost": 200, "localhost:8080": 200, "LOCALHOST:1": 200, "127.0.0.1:8080": 200, "127.1.2.3": 200,
+		"localhost": 200, "localhost:8080": 200, "LOCALHOST:1": 200, "127.0.0.1:8080": 200,
+		"127.1.2.3":  200,
 		"[::1]:8080": 200, "[::1]": 200, "space.localhost:80": 200, "[::ffff:127.0.0.1]:1": 200,
-		"evil.example": 403, "evil.example:8080": 403, "127.0.0.1.evil.example": 403, "192.168.1.5:8080": 403,
+		"evil.example": 403, "evil.example:8080": 403, "127.0.0.1.evil.example": 403,
+		"192.168.1.5:8080":       403,
 		"localhost.evil.example": 403, "evillocalhost": 403, "0.0.0.0:80": 403,
 	} {
 		for _, path := range []string{"/", "/t/sesame/v1/" + Name + "/messages", "/page/page.js"} {
-			kit.Equalf(t, callHandler(s, "GET", path, "", "Host: "+host, pageKeyField(s)).Code, want, "%s at %s", path, host)
+			kit.Equalf(t, callHandler(s, "GET", path, "", "Host: "+host, pageKeyField(s)).Code,
+				want, "%s at %s", path, host)
 		}
 	}
 	w := callHandler(s, "POST", s.WebhookURL(""), `{"text":"x"}`, "Host: evil.example")
@@ -48,12 +51,19 @@ func TestAccess_PagePost(t *testing.T) {
 		{"no type", good, nil, 415},
 		{"no client id", `{"thread":"` + root.Thread.Name + `","text":"2"}`, []string{asJSON}, 400},
 		{"unknown field", `{"text":"2","clientId":"c","sender":"users/x"}`, []string{asJSON}, 400},
-		{"unknown thread", `{"thread":"spaces/local/threads/no","text":"2","clientId":"c2"}`, []string{asJSON}, 404},
-		{"empty", `{"thread":"` + root.Thread.Name + `","text":"","clientId":"c3"}`, []string{asJSON}, 400},
+		{
+			"unknown thread", `{"thread":"spaces/local/threads/no","text":"2","clientId":"c2"}`,
+			[]string{asJSON}, 404,
+		},
+		{
+			"empty", `{"thread":"` + root.Thread.Name + `","text":"","clientId":"c3"}`,
+			[]string{asJSON}, 400,
+		},
 		{"no JSON", `text=2`, []string{asJSON}, 400},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := callHandler(s, "POST", "http://localhost:8080/page/messages", tt.body, append(tt.headers, pageKeyField(s))...)
+			w := callHandler(s, "POST", "http://localhost:8080/page/messages", tt.body,
+				append(tt.headers, pageKeyField(s))...)
 			kit.Equalf(t, w.Code, tt.want, "%s", w.Body)
 		})
 	}
@@ -65,8 +75,11 @@ func TestAccess_PagePost(t *testing.T) {
 // Every path that tells or takes anything wants the token or the page's key, for a phone
 // and for the other users of this machine.
 func TestAccess_WantsATokenOrKey(t *testing.T) {
-	for name, host := range map[string]string{"phone": "space.example", "loopback": "127.0.0.1:8765"} {
-		t.Run(name, func(t *testing.T) { wantsToken(t, Options{AllowsPhone: name == "phone"}, host) })
+	for name, host := range map[string]string{
+		"phone": "space.example", "loopback": "127.0.0.1:8765",
+	} {
+		t.Run(name,
+			func(t *testing.T) { wantsToken(t, Options{AllowsPhone: name == "phone"}, host) })
 	}
 }
 
@@ -98,7 +111,8 @@ func wantsToken(t *testing.T, opts Options, host string) {
 		"/v1/" + Name + "/messages/client-x":   401,
 	} {
 		w := callHandler(s, "GET", path, "", elsewhere)
-		tells := strings.Contains(w.Body.String(), "secret") && !strings.HasPrefix(path, "/t/sesame-1/v1/")
+		tells := strings.Contains(w.Body.String(), "secret") &&
+			!strings.HasPrefix(path, "/t/sesame-1/v1/")
 		leaks := strings.Contains(fmt.Sprint(w.Body, w.Header()), s.pageKey())
 		if w.Code != want || tells || leaks {
 			t.Errorf("%s: %d, want %d", path, w.Code, want)
@@ -114,7 +128,9 @@ func wantsToken(t *testing.T, opts Options, host string) {
 	const message = `{"text":"x","clientId":"c"}`
 	wantCode(401, "POST", "/page/messages", message, "Content-Type: application/json")
 	wantCode(401, "POST", "/v1/"+Subscription+":pull", `{"maxMessages":1}`)
-	for _, wrong := range []string{"guess", "", "sesame-1", s.secrets.WebhookToken, s.pageKey() + "x", s.pageKey()[1:]} {
+	for _, wrong := range []string{
+		"guess", "", "sesame-1", s.secrets.WebhookToken, s.pageKey() + "x", s.pageKey()[1:],
+	} {
 		wantCode(401, "GET", "/page/week", "", pageKeyHeader+": "+wrong)
 	}
 	wantCode(200, "GET", "/page/week", "", pageKeyField(s))
@@ -143,10 +159,15 @@ func wantsToken(t *testing.T, opts Options, host string) {
 // refused.
 func TestAccess_NoOtherOrigin(t *testing.T) {
 	s, _ := testServer(t, Options{})
-	for _, path := range []string{"/", "/events", "/page/week", "/page/messages", "/page/key.js", "/v1/" + Name + "/messages"} {
+	for _, path := range []string{
+		"/", "/events", "/page/week", "/page/messages", "/page/key.js",
+		"/v1/" + Name + "/messages",
+	} {
 		for _, method := range []string{"OPTIONS", "GET", "POST"} {
-			w := callHandler(s, method, path, `{"text":"yes","clientId":"c"}`, "Host: 127.0.0.1:8765", "Origin: http://127.0.0.1:8766",
-				"Content-Type: application/json", "Access-Control-Request-Method: POST", "Access-Control-Request-Headers: "+pageKeyHeader)
+			w := callHandler(s, method, path, `{"text":"yes","clientId":"c"}`,
+				"Host: 127.0.0.1:8765", "Origin: http://127.0.0.1:8766",
+				"Content-Type: application/json", "Access-Control-Request-Method: POST", "Access-Control-Request-Headers: "+
+					pageKeyHeader)
 			for name := range w.Header() {
 				if strings.HasPrefix(name, "Access-Control-") {
 					t.Errorf("%s %s answers with %s", method, path, name)

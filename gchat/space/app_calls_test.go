@@ -21,7 +21,8 @@ func TestAppCalls_SentTwiceHappensOnce(t *testing.T) {
 			`{"thread":"","text":"hello","clientId":"a1"}`,
 			`{"message":"` + card + `","choice":"2","inputs":{},"clientId":"a1"}`,
 		} {
-			kit.Equalf(t, sendTo(t, "POST", srv.URL+"/page/messages", body, pageKeyField(s)), 200, "%s", body)
+			kit.Equalf(t, sendTo(t, "POST", srv.URL+"/page/messages", body, pageKeyField(s)), 200,
+				"%s", body)
 		}
 	}
 	pullAll(t, app, 2)
@@ -35,7 +36,8 @@ func TestAppCalls_Tap(t *testing.T) {
 	kit.NoError(t, s.Tap(ann, name, "", "2", map[string][]string{"w1": {"words"}}, ""))
 	e := pullAll(t, app, 1)[0].Event
 	tap := e.Tap
-	if !e.IsHuman || e.Person.Email != ann.Email || tap.QuestionID != "x" || tap.Choice != "2" || tap.Inputs["w1"][0] != "words" {
+	if !e.IsHuman || e.Person.Email != ann.Email || tap.QuestionID != "x" || tap.Choice != "2" ||
+		tap.Inputs["w1"][0] != "words" {
 		t.Errorf("event %+v, tap %+v", e, tap)
 	}
 	kit.NoError(t, app.Patch(t.Context(), name, "over", buttonsCard()))
@@ -91,7 +93,8 @@ func TestAppCalls_AboutReachesThePage(t *testing.T) {
 	for range 2 {
 		rows, _, _ := s.rowsAfter(0)
 		a, b := pageRow(rows[0]), pageRow(rows[1])
-		if a.Kind != "blocked_alert" || a.Session != "shöp · a&b" || b.Kind != "" || b.Session != "" {
+		if a.Kind != "blocked_alert" || a.Session != "shöp · a&b" || b.Kind != "" ||
+			b.Session != "" {
 			t.Errorf("the page is told %+v and %+v", a, b)
 		}
 		s.Close()

@@ -39,15 +39,30 @@ func TestCard_TapsFromThePage(t *testing.T) {
 		input  string
 		want   string
 	}{
-		{"single", state.Question{SubQuestions: options("A", "B")}, "", []string{`[data-option="2"]`}, "2", "", ""},
-		{"several", several, "", []string{`[data-option="1"]`, `[data-option="3"]`, `[data-choice="send"]`}, "send", "q1", "1 3"},
-		{"a reason", permission, "use git mv", []string{`[data-choice="deny"]`}, "deny", "w1", "use git mv"},
-		{"a denial", permission, "deny, use git mv", []string{`[data-choice="deny"]`}, "deny", "w1", "deny, use git mv"},
+		{
+			"single", state.Question{SubQuestions: options("A", "B")}, "",
+			[]string{`[data-option="2"]`}, "2", "", "",
+		},
+		{
+			"several", several, "",
+			[]string{`[data-option="1"]`, `[data-option="3"]`, `[data-choice="send"]`}, "send",
+			"q1", "1 3",
+		},
+		{
+			"a reason", permission, "use git mv", []string{`[data-choice="deny"]`}, "deny",
+			"w1", "use git mv",
+		},
+		{
+			"a denial", permission, "deny, use git mv", []string{`[data-choice="deny"]`},
+			"deny", "w1", "deny, use git mv",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.q.SessionName, c.q.CWD, c.q.ThreadKey = "shop", "/home/ann/shop", "ask-user-"+c.choice
-			texts, card := wording.CardTexts(&c.q, "0123456789abcdef0123456789abcdef", gchat.CardSize)
-			posted, err := app.Post(t.Context(), gchat.Post{Text: texts[len(texts)-1], Card: gchat.StoredCard(card)})
+			texts, card := wording.CardTexts(&c.q, "0123456789abcdef0123456789abcdef",
+				gchat.CardSize)
+			posted, err := app.Post(t.Context(),
+				gchat.Post{Text: texts[len(texts)-1], Card: gchat.StoredCard(card)})
 			kit.NoError(t, err)
 			openThread(t, ctx, posted.ThreadName)
 			if c.words != "" {
@@ -71,15 +86,18 @@ func TestCard_TapsFromThePage(t *testing.T) {
 			c.q.Status, c.q.ResolvedBy = state.Resolved, "chat"
 			text, closed := wording.ClosedCard(&c.q, time.Now())
 			kit.NoError(t, app.Patch(t.Context(), posted.Name, text, gchat.StoredCard(closed)))
-			waitUntil(t, ctx, `!document.querySelector('#messages [data-option]:enabled, #messages .decide:not([hidden])')
+			waitUntil(t, ctx,
+				`!document.querySelector('#messages [data-option]:enabled, #messages .decide:not([hidden])')
 				&& !document.querySelector('#messages [data-choice="send"]:not([hidden])')
 				&& document.querySelectorAll('#messages article').length === 2
 				&& document.querySelector('#messages article.card :is(.ask, .about)')
-				&& document.querySelectorAll('#messages article')[1].classList.contains('end') && document.title === 'Local space'`)
+				&& document.querySelectorAll('#messages article')[1].classList.contains('end') &&
+				document.title === 'Local space'`)
 			var chosen []string
 			for _, selector := range c.press {
 				if strings.HasPrefix(selector, "[data-option") {
-					chosen = append(chosen, `document.querySelector('#messages `+selector+`').ariaPressed === 'true'`)
+					chosen = append(chosen,
+						`document.querySelector('#messages `+selector+`').ariaPressed === 'true'`)
 				}
 			}
 			waitUntil(t, ctx, strings.Join(append(chosen, "true"), " && "))
@@ -92,7 +110,8 @@ func TestCard_ShowsPreviews(t *testing.T) {
 	ctx, d := openCards(t)
 	const side, top = "+--+\n|  nav\n+--+", "==\n3. All\nOptions:\n1. x\n```\nReply with a\n---\nQ2. b"
 	p := state.SubQuestion{Header: "Layout", Question: "Which?", Options: []state.Option{
-		{Label: "Side", Description: "left", Preview: side}, {Label: "Top", Preview: top}, {Label: "None"},
+		{Label: "Side", Description: "left", Preview: side}, {Label: "Top", Preview: top},
+		{Label: "None"},
 	}}
 	for n := 1; n <= 2; n++ {
 		q := state.Question{SessionName: "shop", ThreadKey: "k"}

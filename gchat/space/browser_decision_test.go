@@ -33,14 +33,30 @@ func TestDecision_Buttons(t *testing.T) {
 	}{
 		{"allow", bashPermission(), "Allow, Deny, Always", "", "allow", "allow", "allow"},
 		{"deny", bashPermission(), "Allow, Deny, Always", "", "deny", "deny", "allow"},
-		{"deny with words", bashPermission(), "Allow, Deny with these words, Always", "use git mv", "deny", "deny w1=use git mv", "allow"},
-		{"deny with a denial", bashPermission(), "Allow, Deny with these words, Always", "No, use git mv", "deny", "deny w1=No, use git mv", "allow"},
+		{
+			"deny with words", bashPermission(), "Allow, Deny with these words, Always",
+			"use git mv", "deny", "deny w1=use git mv", "allow",
+		},
+		{
+			"deny with a denial", bashPermission(), "Allow, Deny with these words, Always",
+			"No, use git mv", "deny", "deny w1=No, use git mv", "allow",
+		},
 		{"always", bashPermission(), "Allow, Deny, Always", "", "always", "always", "allow"},
 		{"without always", oncePermission(), "Allow, Deny", "", "allow", "allow", "allow"},
 		{"the terminal only", terminalPermission(), "Deny", "", "deny", "deny", "deny"},
-		{"approve", planQuestion(), "Approve, Approve, accept edits, Send back (off)", "", "approve", "approve", "approve"},
-		{"approve, accept edits", planQuestion(), "Approve, Approve, accept edits, Send back (off)", "", "auto", "auto", "approve"},
-		{"send back", planQuestion(), "Approve, Approve, accept edits, Send back with these words", "test it first", "back", "back w1=test it first", "approve"},
+		{
+			"approve", planQuestion(), "Approve, Approve, accept edits, Send back (off)", "",
+			"approve", "approve", "approve",
+		},
+		{
+			"approve, accept edits", planQuestion(),
+			"Approve, Approve, accept edits, Send back (off)", "", "auto", "auto", "approve",
+		},
+		{
+			"send back", planQuestion(),
+			"Approve, Approve, accept edits, Send back with these words", "test it first",
+			"back", "back w1=test it first", "approve",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			thread := d.ask(c.q)
@@ -51,7 +67,8 @@ func TestDecision_Buttons(t *testing.T) {
 			}
 			waitUntil(t, ctx,
 				hasButtons(c.buttons),
-				`[...document.querySelectorAll('.decide')].every((b) => b.offsetHeight >= 44 && b.offsetWidth >= 44 &&
+				`[...document.querySelectorAll('.decide')].every((b) => b.offsetHeight >= 44 &&
+					b.offsetWidth >= 44 &&
 				b.getBoundingClientRect().right <= 390 && b.type === 'button' && b.tabIndex === 0)`)
 			click(t, ctx, `[data-choice="`+c.press+`"]`)
 			d.wantTap(c.want)
@@ -59,27 +76,36 @@ func TestDecision_Buttons(t *testing.T) {
 			allOff := strings.ReplaceAll(bare, ", ", off+", ") + off
 			waitUntil(t, ctx,
 				hasButtons(strings.ReplaceAll(allOff, "Approve"+off+", accept", "Approve, accept")),
-				`document.querySelector('[data-reply]').value === '' && document.title === 'Local space'`)
+				`document.querySelector('[data-reply]').value === '' &&
+					document.title === 'Local space'`)
 
-			d.postReport(thread, "note "+state.NoteUnclear, "", "[Not used] That came too early. Reply again.")
-			waitUntil(t, ctx, `!document.querySelector('.decide').disabled && document.title === '(1) Local space'`)
-			d.postReport(thread, "note "+state.NoteReminder, "", "[Reminder] web-shop\n\nIt still waits.")
-			waitUntil(t, ctx, `document.querySelector('#messages').lastChild.textContent.includes('It still waits.')`)
+			d.postReport(thread, "note "+state.NoteUnclear, "",
+				"[Not used] That came too early. Reply again.")
+			waitUntil(t, ctx,
+				`!document.querySelector('.decide').disabled &&
+					document.title === '(1) Local space'`)
+			d.postReport(thread, "note "+state.NoteReminder, "",
+				"[Reminder] web-shop\n\nIt still waits.")
+			waitUntil(t, ctx,
+				`document.querySelector('#messages').lastChild.textContent.includes('It still waits.')`)
 			click(t, ctx, `.decide:not(:disabled)`)
 			d.wantTap(c.first)
 			d.postReport(thread, "note "+state.NoteSent, "", "[Sent] Sent to Claude.")
-			waitUntil(t, ctx, `document.querySelector('#messages').lastChild.textContent.includes('Sent to Claude.') && document.querySelector('.decide').disabled`)
+			waitUntil(t, ctx,
+				`document.querySelector('#messages').lastChild.textContent.includes('Sent to Claude.') && document.querySelector('.decide').disabled`)
 			d.end(thread, answerWith())
 			waitUntil(t, ctx,
 				hasState("answered"),
-				buttonsGone+` && document.querySelector('[data-reply]').disabled && document.title === 'Local space'`)
+				buttonsGone+` && document.querySelector('[data-reply]').disabled &&
+					document.title === 'Local space'`)
 		})
 	}
 	t.Run("more", func(t *testing.T) {
 		thread := d.ask(editPermission())
 		openThread(t, ctx, thread)
 		waitUntil(t, ctx,
-			`document.querySelector('.line.removed').textContent.includes('return len(items)') && document.querySelector('.line.added')`,
+			`document.querySelector('.line.removed').textContent.includes('return len(items)') &&
+				document.querySelector('.line.added')`,
 			hasButtons("Allow, Deny, Always, Show all"))
 		click(t, ctx, `[data-choice="more"]`)
 		d.wantTap("more")
@@ -92,14 +118,16 @@ func TestDecision_Buttons(t *testing.T) {
 		thread := d.ask(bashPermission())
 		openThread(t, ctx, thread)
 		waitUntil(t, ctx, hasButtons("Allow, Deny, Always"))
-		d.end(thread, func(q *state.Question) { q.Status, q.HandedOverAt = state.Pending, new(time.Now()) })
+		d.end(thread,
+			func(q *state.Question) { q.Status, q.HandedOverAt = state.Pending, new(time.Now()) })
 		waitUntil(t, ctx,
 			hasState("terminal"),
 			buttonsGone+` && document.title === '(1) Local space'`)
 		d.end(thread, func(q *state.Question) { answerWith()(q); q.ResolvedBy = "terminal" })
 		waitUntil(t, ctx,
 			hasState("answered"),
-			`document.title === 'Local space' && document.querySelector('#messages').textContent.includes('Answered in the terminal.')`)
+			`document.title === 'Local space' &&
+				document.querySelector('#messages').textContent.includes('Answered in the terminal.')`)
 	})
 	t.Run("words in the box go as they are, or refuse by a button", func(t *testing.T) {
 		const refuse, send = `[data-refuse]`, `[data-send]`
@@ -110,20 +138,45 @@ func TestDecision_Buttons(t *testing.T) {
 			words, hint, beside, press string
 			want, end, state           string
 		}{
-			{bashPermission(), "use git mv instead", nothing + denies + "”", denies, refuse, "deny w1=use git mv instead", state.LabelDeny, "denied"},
-			{planQuestion(), "test it first", nothing + sendsBack + "”", sendsBack, refuse, "back w1=test it first", state.LabelSendBack, "denied"},
-			{bashPermission(), "use git", nothing + denies + "”", denies, send, "use git", state.LabelAllow, "answered"},
-			{bashPermission(), "👍", nothing + denies + "”", denies, send, "👍", state.LabelAllow, "answered"},
-			{planQuestion(), "ja", nothing + sendsBack + "”", sendsBack, send, "ja", state.LabelApprove, "answered"},
-			{bashPermission(), "no, use git mv", nothing + denies + "”", denies, send, "no, use git mv", state.LabelDeny, "denied"},
-			{bashPermission(), "yes", nothing + denies + "”", denies, send, "yes", state.LabelAllow, "answered"},
-			{bashPermission(), "/ask", "Send below sends a command", denies, send, "/ask", state.LabelAllow, "answered"},
+			{
+				bashPermission(), "use git mv instead", nothing + denies + "”", denies, refuse,
+				"deny w1=use git mv instead", state.LabelDeny, "denied",
+			},
+			{
+				planQuestion(), "test it first", nothing + sendsBack + "”", sendsBack, refuse,
+				"back w1=test it first", state.LabelSendBack, "denied",
+			},
+			{
+				bashPermission(), "use git", nothing + denies + "”", denies, send, "use git",
+				state.LabelAllow, "answered",
+			},
+			{
+				bashPermission(), "👍", nothing + denies + "”", denies, send, "👍",
+				state.LabelAllow, "answered",
+			},
+			{
+				planQuestion(), "ja", nothing + sendsBack + "”", sendsBack, send, "ja",
+				state.LabelApprove, "answered",
+			},
+			{
+				bashPermission(), "no, use git mv", nothing + denies + "”", denies, send,
+				"no, use git mv", state.LabelDeny, "denied",
+			},
+			{
+				bashPermission(), "yes", nothing + denies + "”", denies, send, "yes",
+				state.LabelAllow, "answered",
+			},
+			{
+				bashPermission(), "/ask", "Send below sends a command", denies, send, "/ask",
+				state.LabelAllow, "answered",
+			},
 		} {
 			thread := d.ask(c.q)
 			openQuestion(t, ctx, thread)
 			typeReply(t, ctx, c.words)
 			waitUntil(t, ctx,
-				fmt.Sprintf(`document.querySelector('.decision > .hint').textContent === %s`, jsonText(c.hint)),
+				fmt.Sprintf(`document.querySelector('.decision > .hint').textContent === %s`,
+					jsonText(c.hint)),
 				fmt.Sprintf(`(document.querySelector(%q).checkVisibility() ? document.querySelector(%[1]q).textContent : '') === %q`, refuse, c.beside))
 			click(t, ctx, c.press)
 			if c.press == refuse {
@@ -134,7 +187,8 @@ func TestDecision_Buttons(t *testing.T) {
 			d.end(thread, answerWith(c.end))
 			waitUntil(t, ctx,
 				hasState(c.state),
-				fmt.Sprintf(`document.querySelector('[data-reply]').disabled && document.querySelector('[data-thread="%s"] .chip').dataset.state === %q`, thread, c.state))
+				fmt.Sprintf(`document.querySelector('[data-reply]').disabled &&
+					document.querySelector('[data-thread="%s"] .chip').dataset.state === %q`, thread, c.state))
 		}
 	})
 	t.Run("a plan in parts", func(t *testing.T) {
@@ -156,7 +210,8 @@ func TestDecision_Buttons(t *testing.T) {
 		openThread(t, ctx, thread)
 		waitUntil(t, ctx,
 			hasState("open"),
-			`document.querySelector('[data-reply]').placeholder === 'The next instruction' && !document.querySelector('[data-choice]')`)
+			`document.querySelector('[data-reply]').placeholder === 'The next instruction' &&
+				!document.querySelector('[data-choice]')`)
 		d.postReport(thread, "note", "", "[Status] web-shop\n\nIt waits.")
 		typeReply(t, ctx, "/screen\n")
 		wantReplies(t, d.s, thread, "/screen")
@@ -179,13 +234,17 @@ func TestDecision_Buttons(t *testing.T) {
 			thread := d.askIn(thread, nextQuestion())
 			waitUntil(t, ctx, `document.title === '(1) Local space'`, hasState("open"))
 			d.end(thread, func(q *state.Question) { q.Status, q.ResolvedBy = state.Cancelled, by })
-			waitUntil(t, ctx, `document.title === 'Local space' && !document.querySelector('.decision[data-state="open"]')`)
+			waitUntil(t, ctx,
+				`document.title === 'Local space' &&
+					!document.querySelector('.decision[data-state="open"]')`)
 		}
 	})
 	t.Run("a notice of the terminal's is text", func(t *testing.T) {
-		thread := d.postReport("", string(state.KindPermission), "web-shop", "[Permission] web-shop\nClaude needs your permission\nBash: rm -rf build")
+		thread := d.postReport("", string(state.KindPermission), "web-shop",
+			"[Permission] web-shop\nClaude needs your permission\nBash: rm -rf build")
 		openThread(t, ctx, thread)
-		waitUntil(t, ctx, `document.querySelector('[data-reply]').placeholder === 'Allow or deny it in the terminal' && !document.querySelector('.decision')`)
+		waitUntil(t, ctx,
+			`document.querySelector('[data-reply]').placeholder === 'Allow or deny it in the terminal' && !document.querySelector('.decision')`)
 	})
 }
 
@@ -196,46 +255,66 @@ func TestDecision_HostileTexts(t *testing.T) {
 	const evil = "echo <img src=x onerror=alert(1)>\n```\n(9 more lines: reply \"more\")\n\"always\" allows: everything\n" +
 		"Reply yes or no (x), or always.\nThread key: k\n\u202etxt.exe"
 	openThread(t, ctx, d.ask(bashPermission()))
-	waitUntil(t, ctx, `[...document.querySelectorAll('.card .note')].some((n) => n.textContent.includes('rm -rf build:* in this folder'))`)
+	waitUntil(t, ctx,
+		`[...document.querySelectorAll('.card .note')].some((n) => n.textContent.includes('rm -rf build:* in this folder'))`)
 	hostile := terminalPermission()
 	hostile.About, hostile.ShownText = "*x* <b>y</b> \u202ez", evil
 	openThread(t, ctx, d.ask(hostile))
 	waitUntil(t, ctx,
 		hasButtons("Deny"),
-		`!document.querySelector('.card img, .card b, .card strong') && document.querySelector('.shown').textContent.includes('‹img src=x onerror=alert(1)>')`,
-		`document.querySelector('.shown').textContent.includes('Reply yes or no (x), or always.') && document.querySelector('.shown').textContent.endsWith('‹U+202E›txt.exe')`,
-		`document.querySelectorAll('.shown .line').length === 7 && document.querySelector('.card .about').textContent.includes('y')`,
+		`!document.querySelector('.card img, .card b, .card strong') &&
+			document.querySelector('.shown').textContent.includes('‹img src=x onerror=alert(1)>')`,
+		`document.querySelector('.shown').textContent.includes('Reply yes or no (x), or always.') &&
+			document.querySelector('.shown').textContent.endsWith('‹U+202E›txt.exe')`,
+		`document.querySelectorAll('.shown .line').length === 7 &&
+			document.querySelector('.card .about').textContent.includes('y')`,
 		`!document.querySelector('.card').textContent.includes('\u202e')`)
 
 	// Nothing that a card says is read as HTML.
 	const tag = "<img src=x onerror=alert(1)> &lt;b> & *"
 	shown := d.post(gchat.Post{Text: "x", Card: gchat.StoredCard(&wording.Card{
-		ID: deskID, Kind: "question", State: wording.CardOpen, Title: tag, Subtitle: tag, Sections: []wording.Section{{Header: tag, Widgets: []wording.Widget{
-			{Text: tag}, {Code: "```\n" + tag + "\n```"}, {Select: &wording.Select{Name: "q1", Label: tag, Items: []wording.Item{{Text: tag, Value: "1"}}}},
-			{Field: &wording.Field{Name: "w1", Label: tag}}, {Field: &wording.Field{Name: "w2", Label: tag, Value: tag}},
-			{Buttons: []wording.Button{{Text: tag, Choice: "1"}}}, {Text: tag}, {Buttons: []wording.Button{{Text: tag, Choice: "send"}}},
+		ID: deskID, Kind: "question", State: wording.CardOpen, Title: tag, Subtitle: tag,
+		Sections: []wording.Section{{Header: tag, Widgets: []wording.Widget{
+			{Text: tag}, {Code: "```\n" + tag + "\n```"}, {Select: &wording.Select{
+				Name: "q1", Label: tag, Items: []wording.Item{{Text: tag, Value: "1"}},
+			}},
+			{Field: &wording.Field{Name: "w1", Label: tag}},
+			{Field: &wording.Field{Name: "w2", Label: tag, Value: tag}},
+			{Buttons: []wording.Button{{Text: tag, Choice: "1"}}}, {Text: tag},
+			{Buttons: []wording.Button{{Text: tag, Choice: "send"}}},
 		}}}})})
 	openThread(t, ctx, shown.ThreadName)
-	waitUntil(t, ctx, fmt.Sprintf(`!document.querySelector('#thread img, .card b') && [...document.querySelectorAll('.question h2, .ask, .preview, .label, .description, [data-choice]')]
-		.filter((n) => n.textContent.startsWith(%s)).length === 7 && document.querySelector('[name="w2"]').value === %[1]s`, jsonText(tag)))
+	waitUntil(t, ctx,
+		fmt.Sprintf(`!document.querySelector('#thread img, .card b') &&
+			[...document.querySelectorAll('.question h2, .ask, .preview, .label, .description, [data-choice]')]
+		.filter((n) => n.textContent.startsWith(%s)).length === 7 &&
+		document.querySelector('[name="w2"]').value === %[1]s`, jsonText(tag)))
 
 	long := bashPermission()
 	long.ShownText = "rm " + strings.Repeat("-v ", 150) + "END"
 	openThread(t, ctx, d.ask(long))
-	waitUntil(t, ctx, `document.querySelector('.shown').scrollWidth <= document.querySelector('.shown').clientWidth && document.querySelector('.shown').clientWidth < 390`)
+	waitUntil(t, ctx,
+		`document.querySelector('.shown').scrollWidth <= document.querySelector('.shown').clientWidth && document.querySelector('.shown').clientWidth < 390`)
 
 	thread := d.ask(bashPermission())
 	watch := bashPermission()
 	watch.ToolName = "Monitor"
 	d.ask(watch)
 	for _, tool := range []string{"Bash", "Monitor"} { // the command first
-		waitUntil(t, ctx, `document.querySelector('#threads').textContent.includes('rm -rf build (`+`'+'`+tool+`: Delete the build folder)')`)
+		waitUntil(t, ctx, `document.querySelector('#threads').textContent.includes('rm -rf build (`+
+			`'+'`+tool+`: Delete the build folder)')`)
 	}
-	for _, said := range []string{"[Permission] Session: x\n\nBash: x\n\nReply yes or no (x).\nThread key: k", "[Answered] web-shop\n\nAllowed"} {
+	for _, said := range []string{
+		"[Permission] Session: x\n\nBash: x\n\nReply yes or no (x).\nThread key: k",
+		"[Answered] web-shop\n\nAllowed",
+	} {
 		postAsPerson(t, d.s, thread, said)
 	}
 	openThread(t, ctx, thread)
-	waitUntil(t, ctx, `document.querySelectorAll('.mine').length === 2 && document.querySelectorAll('.decision').length === 1 && document.querySelector('#thread-state').dataset.state === 'replied'`)
+	waitUntil(t, ctx,
+		`document.querySelectorAll('.mine').length === 2 &&
+			document.querySelectorAll('.decision').length === 1 &&
+			document.querySelector('#thread-state').dataset.state === 'replied'`)
 }
 
 // The cards can be read, in light and in dark.
@@ -243,8 +322,10 @@ func TestDecision_Screens(t *testing.T) {
 	ctx := newBrowser(t)
 	d := newCardDesk(t)
 	threads := map[string]string{
-		"edit": d.ask(editPermission()), "bash": d.ask(bashPermission()), "terminal": d.ask(terminalPermission()), "plan": d.ask(planQuestion()),
-		"next": d.ask(nextQuestion()), "over": d.ask(bashPermission()), "sent": d.ask(planQuestion()),
+		"edit": d.ask(editPermission()), "bash": d.ask(bashPermission()),
+		"terminal": d.ask(terminalPermission()), "plan": d.ask(planQuestion()),
+		"next": d.ask(nextQuestion()), "over": d.ask(bashPermission()),
+		"sent": d.ask(planQuestion()),
 	}
 	d.end(threads["over"], answerWith(state.LabelDeny))
 	postAsPerson(t, d.s, threads["sent"], "no, test it first")

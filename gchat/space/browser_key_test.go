@@ -106,7 +106,9 @@ func (n *attackerSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		n.cookies = append(n.cookies, header)
 	}
 	body := fmt.Sprintf(`{"thread":%q,"text":"yes","clientId":"replayed"}`, n.thread)
-	for path, method := range map[string]string{"/page/messages": "POST", "/page/week": "GET", "/page/projects": "GET"} {
+	for path, method := range map[string]string{
+		"/page/messages": "POST", "/page/week": "GET", "/page/projects": "GET",
+	} {
 		again, _ := http.NewRequest(method, n.space+path, strings.NewReader(body))
 		again.Header = r.Header.Clone()
 		again.Header.Set("Content-Type", "application/json")
@@ -148,13 +150,15 @@ func TestPageKey_AnotherPortDecidesNothing(t *testing.T) {
 	other := openTab(t, ctx)
 	navigate(t, other, next.URL)
 	click(t, other, "button")
-	got, err := chromedp.Run(other, chromedp.Evaluate[string](`window.got`, chromedp.EvalAwaitPromise))
+	got, err := chromedp.Run(other,
+		chromedp.Evaluate[string](`window.got`, chromedp.EvalAwaitPromise))
 	if err != nil || got != "nothing" {
 		t.Errorf("the neighbour's page got %s (%v)", got, err)
 	}
 	n.mu.Lock()
 	if n.visits == 0 || len(n.cookies) > 0 || len(n.stolen) > 0 {
-		t.Errorf("of %d requests the neighbour has the cookies %q, and got %q with them", n.visits, n.cookies, n.stolen)
+		t.Errorf("of %d requests the neighbour has the cookies %q, and got %q with them", n.visits,
+			n.cookies, n.stolen)
 	}
 	n.mu.Unlock()
 	for _, m := range s.Messages() {
@@ -184,12 +188,14 @@ func TestPageKey_AnotherPortDecidesNothing(t *testing.T) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	all := strings.Join(n.received, "\n")
-	if strings.Contains(all, s.pageKey()) || strings.Contains(all, "Referer:["+d.base) || len(n.stolen) > 0 {
+	if strings.Contains(all, s.pageKey()) || strings.Contains(all, "Referer:["+d.base) ||
+		len(n.stolen) > 0 {
 		t.Errorf("the neighbour heard %s", all)
 	}
 }
 
-const isLockedScript = `document.querySelector('#locked').checkVisibility() && !document.querySelector('main').checkVisibility() &&
+const isLockedScript = `document.querySelector('#locked').checkVisibility() &&
+	!document.querySelector('main').checkVisibility() &&
 	document.querySelector('#locked').textContent.includes('gchat-hooks space')`
 
 // wantCleanAddress fails where the key stands in the tab's address, its history or its
@@ -200,7 +206,8 @@ func wantCleanAddress(t *testing.T, ctx context.Context) {
 	kit.NoError(t, err)
 	waitUntil(t, ctx, `location.hash === '' && location.search === ''`)
 	for _, e := range entries.Entries {
-		if strings.Contains(e.URL, "key=") || strings.Contains(e.URL, "token=") || strings.Contains(e.Title, "key") {
+		if strings.Contains(e.URL, "key=") || strings.Contains(e.URL, "token=") ||
+			strings.Contains(e.Title, "key") {
 			t.Errorf("in the tab's history stands %s, %q", e.URL, e.Title)
 		}
 	}
@@ -238,10 +245,14 @@ func TestPageKey_LinkIsOpenedOnce(t *testing.T) {
 	wantContrast(t, ctx, "locked")
 	screenshot(t, ctx, "phone-locked")
 	navigate(t, ctx, srv.URL+"/#key=wrong")
-	waitUntil(t, ctx, isLockedScript+` && document.querySelector('#locked-words').textContent.includes('no longer valid')`)
+	waitUntil(t, ctx, isLockedScript+
+		` && document.querySelector('#locked-words').textContent.includes('no longer valid')`)
 	navigate(t, ctx, s.PageURL(srv.URL)) // the same document
-	const shows = isLiveScript + ` && document.querySelector('main').checkVisibility() && document.querySelector('[data-thread]') &&
-		!document.querySelector('#locked').checkVisibility() && !document.querySelector('#only-tab').checkVisibility()`
+	const shows = isLiveScript +
+		` && document.querySelector('main').checkVisibility() &&
+			document.querySelector('[data-thread]') &&
+		!document.querySelector('#locked').checkVisibility() &&
+		!document.querySelector('#only-tab').checkVisibility()`
 	waitUntil(t, ctx, shows)
 	wantCleanAddress(t, ctx)
 

@@ -29,7 +29,9 @@ import (
 func newBrowser(t *testing.T) context.Context {
 	t.Helper()
 	var path string
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
+	for _, name := range []string{
+		"chromium", "chromium-browser", "google-chrome", "google-chrome-stable",
+	} {
 		if p, err := exec.LookPath(name); err == nil {
 			path = p
 			break
@@ -76,7 +78,8 @@ func newBrowser(t *testing.T) context.Context {
 }
 
 func emulatePhone(t *testing.T, ctx context.Context) {
-	runActions(t, ctx, chromedp.EmulateViewport(390, 844, chromedp.EmulateScale(2), chromedp.EmulateMobile))
+	runActions(t, ctx,
+		chromedp.EmulateViewport(390, 844, chromedp.EmulateScale(2), chromedp.EmulateMobile))
 }
 
 func runActions(t *testing.T, ctx context.Context, actions ...chromedp.Action[chromedp.Void]) {
@@ -136,9 +139,10 @@ func runFirst(t *testing.T, ctx context.Context, script string) {
 func preferScheme(t *testing.T, ctx context.Context, scheme string) {
 	t.Helper()
 	runActions(t, ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
-		})
+		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia,
+			emulation.SetEmulatedMediaParams{
+				Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+			})
 		return err
 	}))
 }
@@ -231,9 +235,13 @@ const faintScript = `(() => {
 	const out = [];
 	for (const n of document.querySelectorAll('body *')) {
 		const field = n.placeholder && getComputedStyle(n).display !== 'none';
-		const says = n.checkVisibility() && [...n.childNodes].some((c) => c.nodeType === 3 && c.data.trim()) && parseFloat(getComputedStyle(n).fontSize) > 0;
-		if (n.checkVisibility() && getComputedStyle(n).opacity !== '1') out.push('opacity of ' + n.className);
-		if ((says || field) && ratio(n, field ? '::placeholder' : undefined) < 4.5) out.push((n.className || n.tagName) + ' ' + n.textContent.slice(0, 20) + ' ' + ratio(n).toFixed(2));
+		const says = n.checkVisibility() && [...n.childNodes].some((c) => c.nodeType === 3 &&
+		c.data.trim()) && parseFloat(getComputedStyle(n).fontSize) > 0;
+		if (n.checkVisibility() &&
+		getComputedStyle(n).opacity !== '1') out.push('opacity of ' + n.className);
+		if ((says || field) &&
+		ratio(n, field ? '::placeholder' : undefined) < 4.5) out.push((n.className ||
+		n.tagName) + ' ' + n.textContent.slice(0, 20) + ' ' + ratio(n).toFixed(2));
 	}
 	return out.join('; ');
 })()`
@@ -313,11 +321,13 @@ var (
 		Header: "Deployment Strategy", Question: "Which deployment approach should we use?",
 		Options: []state.Option{
 			newOption("Blue-green deployment", "Zero-downtime with instant rollback."),
-			newOption("Rolling deployment", "Gradual rollout."), newOption("Recreate", "Simple; a short downtime."),
+			newOption("Rolling deployment", "Gradual rollout."),
+			newOption("Recreate", "Simple; a short downtime."),
 		},
 	}
 	featuresQuestion = state.SubQuestion{
-		Header: "Features", Question: "Which features should the first release have?", MultiSelect: true,
+		Header: "Features", Question: "Which features should the first release have?",
+		MultiSelect: true,
 		Options: []state.Option{
 			newOption("Search", "Full text, with typo tolerance."), newOption("Wish lists", ""),
 			newOption("Gift cards", "Needs the new payment provider."),
@@ -326,16 +336,23 @@ var (
 	retriesQuestion = state.SubQuestion{
 		Header: "Retry policy", Question: "How often should a failed delivery be tried again?",
 		Options: []state.Option{
-			newOption("Five times in an hour", "Then it goes to the dead letters."), newOption("Until it works", ""),
+			newOption("Five times in an hour", "Then it goes to the dead letters."),
+			newOption("Until it works", ""),
 		},
 	}
 	databaseQuestion = state.SubQuestion{
 		Header: "Database", Question: "Where should sessions be stored?",
-		Options: []state.Option{newOption("PostgreSQL", "What we have."), newOption("Redis", "Faster, one more service.")},
+		Options: []state.Option{
+			newOption("PostgreSQL", "What we have."),
+			newOption("Redis", "Faster, one more service."),
+		},
 	}
 	mergesQuestion = state.SubQuestion{
 		Header: "Checks", Question: "Which checks should block a merge?", MultiSelect: true,
-		Options: []state.Option{newOption("Unit tests", ""), newOption("Lint", ""), newOption("Race detector", "Twice as slow.")},
+		Options: []state.Option{
+			newOption("Unit tests", ""), newOption("Lint", ""),
+			newOption("Race detector", "Twice as slow."),
+		},
 	}
 )
 
@@ -367,7 +384,8 @@ func oncePermission() state.Question {
 func editPermission() state.Question {
 	q := askDecision(state.KindPermission, state.LabelAllow, state.LabelDeny, state.LabelAlways)
 	q.ToolName, q.About, q.AlwaysAllows = "Edit", "cart/total.go", "all edits in this session"
-	q.ShownText = " func total(items []Item) int {\n-\treturn len(items)\n+\tsum := 0\n" + strings.Repeat("+\tsum++\n", 40) + " }"
+	q.ShownText = " func total(items []Item) int {\n-\treturn len(items)\n+\tsum := 0\n" +
+		strings.Repeat("+\tsum++\n", 40) + " }"
 	return q
 }
 
@@ -378,7 +396,8 @@ func terminalPermission() state.Question {
 }
 
 func planQuestion() state.Question {
-	q := askDecision(state.KindPlan, state.LabelApprove, state.LabelSendBack, state.LabelApproveAuto)
+	q := askDecision(state.KindPlan, state.LabelApprove, state.LabelSendBack,
+		state.LabelApproveAuto)
 	q.ShownText = "**Totals**\n\n- Sum the prices in `cart/total.go`\n- Round once, at the end\n\nNo change to the database."
 	return q
 }
@@ -444,9 +463,13 @@ func (d *cardDesk) askIn(thread string, q state.Question) string {
 	texts, card := wording.CardTexts(&q, d.app.CardID(deskID), gchat.CardSize)
 	last := len(texts) - 1
 	for _, text := range texts[:last] {
-		thread = d.post(gchat.Post{Text: text, ThreadName: thread, About: gchat.About{Kind: "question"}}).ThreadName
+		thread = d.post(gchat.Post{
+			Text: text, ThreadName: thread, About: gchat.About{Kind: "question"},
+		}).ThreadName
 	}
-	posted := d.post(gchat.Post{Text: texts[last], ThreadName: thread, Card: gchat.StoredCard(card)})
+	posted := d.post(gchat.Post{
+		Text: texts[last], ThreadName: thread, Card: gchat.StoredCard(card),
+	})
 	d.asked[posted.ThreadName] = &askedQuestion{q, posted.Name}
 	return posted.ThreadName
 }
@@ -454,7 +477,9 @@ func (d *cardDesk) askIn(thread string, q state.Question) string {
 // postReport posts a text of the app's.
 func (d *cardDesk) postReport(thread, kind, session, text string) string {
 	d.t.Helper()
-	return d.post(gchat.Post{Text: text, ThreadName: thread, About: gchat.About{Kind: kind, Session: session}}).ThreadName
+	return d.post(gchat.Post{
+		Text: text, ThreadName: thread, About: gchat.About{Kind: kind, Session: session},
+	}).ThreadName
 }
 
 // keepPartial shows what counted of a reply.

@@ -19,7 +19,9 @@ import (
 
 func TestPage_Questions(t *testing.T) {
 	ctx, d := openCards(t)
-	waitUntil(t, ctx, `document.querySelector('#link').dataset.state === 'live' && !document.querySelector('#no-threads').hidden`)
+	waitUntil(t, ctx,
+		`document.querySelector('#link').dataset.state === 'live' &&
+			!document.querySelector('#no-threads').hidden`)
 	screenshot(t, ctx, "phone-empty")
 
 	t.Run("a question comes live, a button answers it", func(t *testing.T) {
@@ -32,7 +34,8 @@ func TestPage_Questions(t *testing.T) {
 		click(t, ctx, `[data-option="2"]`)
 		d.wantTap("2")
 		waitUntil(t, ctx,
-			`document.title === 'Local space' && document.querySelector('[data-option="2"]').disabled`,
+			`document.title === 'Local space' &&
+				document.querySelector('[data-option="2"]').disabled`,
 			hasPressed("1.2"))
 
 		d.end(thread, answerWith("Rolling deployment"))
@@ -46,7 +49,8 @@ func TestPage_Questions(t *testing.T) {
 		runActions(t, ctx, chromedp.Reload())
 		waitUntil(t, ctx,
 			hasState("answered"),
-			`document.querySelectorAll('[data-message]').length === 2 && document.querySelector('[data-option="2"]').disabled`)
+			`document.querySelectorAll('[data-message]').length === 2 &&
+				document.querySelector('[data-option="2"]').disabled`)
 	})
 	t.Run("a typed reply answers", func(t *testing.T) {
 		thread := d.ask(askQuestions(deploymentQuestion))
@@ -54,14 +58,17 @@ func TestPage_Questions(t *testing.T) {
 		typeReply(t, ctx, "neither, <b>wait</b>\n")
 		wantReplies(t, d.s, thread, "neither, <b>wait</b>")
 		waitUntil(t, ctx,
-			`document.querySelector('.mine .bubble').textContent === 'neither, <b>wait</b>' && !document.querySelector('[data-reply]').value`,
+			`document.querySelector('.mine .bubble').textContent === 'neither, <b>wait</b>' &&
+				!document.querySelector('[data-reply]').value`,
 			hasState("replied"))
 
 		// The session did not understand: the question is open again.
-		d.postReport(thread, "note "+state.NoteUnclear, "", "[Not used] Please choose one of the options.")
+		d.postReport(thread, "note "+state.NoteUnclear, "",
+			"[Not used] Please choose one of the options.")
 		waitUntil(t, ctx, hasState("open"), `!document.querySelector('[data-option="1"]').disabled`)
 		typeReply(t, ctx, "Blue-green")
-		evaluate(t, ctx, `document.querySelector('[data-reply]').dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', shiftKey: true, cancelable: true}))`)
+		evaluate(t, ctx,
+			`document.querySelector('[data-reply]').dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', shiftKey: true, cancelable: true}))`)
 		click(t, ctx, `[data-send]`)
 		wantReplies(t, d.s, thread, "neither, <b>wait</b>", "Blue-green")
 		d.postReport(thread, "note "+state.NoteSent, "", "[Sent] Sent to Claude.")
@@ -72,7 +79,9 @@ func TestPage_Questions(t *testing.T) {
 	t.Run("several options", func(t *testing.T) {
 		thread := d.ask(askQuestions(featuresQuestion))
 		openThread(t, ctx, thread)
-		waitUntil(t, ctx, `document.querySelector('[data-choice="send"]').disabled && document.querySelector('[data-send]').disabled`)
+		waitUntil(t, ctx,
+			`document.querySelector('[data-choice="send"]').disabled &&
+				document.querySelector('[data-send]').disabled`)
 		for _, n := range []string{"3", "2", "1", "2"} { // 2 on, and off again
 			click(t, ctx, `[data-option="`+n+`"]`)
 		}
@@ -83,7 +92,8 @@ func TestPage_Questions(t *testing.T) {
 	t.Run("two questions", func(t *testing.T) {
 		thread := d.ask(askQuestions(databaseQuestion, mergesQuestion))
 		openThread(t, ctx, thread)
-		waitUntil(t, ctx, `document.querySelectorAll('.question section:has([data-option])').length === 2`)
+		waitUntil(t, ctx,
+			`document.querySelectorAll('.question section:has([data-option])').length === 2`)
 		click(t, ctx, `[data-question="1"] [data-option="1"]`)
 		click(t, ctx, `[data-question="1"] [data-option="2"]`) // one only: takes the place of 1
 		waitUntil(t, ctx, `document.querySelector('[data-choice="send"]').disabled`)
@@ -96,22 +106,34 @@ func TestPage_Questions(t *testing.T) {
 	})
 	t.Run("a question in words alone", func(t *testing.T) {
 		d.ask(askQuestions(state.SubQuestion{Header: "Name", Question: "What shall it be called?"}))
-		waitUntil(t, ctx, `[...document.querySelectorAll('[data-thread]')].some((n) => n.dataset.state === 'open' && n.textContent.includes('What shall it be called?'))`)
+		waitUntil(t, ctx,
+			`[...document.querySelectorAll('[data-thread]')].some((n) => n.dataset.state === 'open' && n.textContent.includes('What shall it be called?'))`)
 	})
 	t.Run("Markdown in a question", func(t *testing.T) {
-		openThread(t, ctx, d.ask(state.Question{SessionName: "web-shop", Machine: "vps1", SubQuestions: []state.SubQuestion{{
-			Header: "Plan", Question: "## Which *plan*?\n\n- **fast**, see `a.go`\n- <img src=x onerror=alert(1)> [x](javascript:alert(1))\n```go\nx := 1\n```",
-			Options: []state.Option{{Label: "The `first`", Description: "**bold** <b>no</b>"}, {Label: "second"}}}}}))
+		openThread(t, ctx,
+			d.ask(state.Question{SessionName: "web-shop", Machine: "vps1", SubQuestions: []state.SubQuestion{{
+				Header:   "Plan",
+				Question: "## Which *plan*?\n\n- **fast**, see `a.go`\n- <img src=x onerror=alert(1)> [x](javascript:alert(1))\n```go\nx := 1\n```",
+				Options: []state.Option{
+					{Label: "The `first`", Description: "**bold** <b>no</b>"},
+					{Label: "second"},
+				}}}}))
 		waitUntil(t, ctx,
-			`document.querySelector('.ask p strong').textContent === 'Which plan?' && document.querySelectorAll('.ask .bullet').length === 2`,
-			`document.querySelector('.ask .bullet strong').textContent === 'fast' && document.querySelector('.ask pre').textContent.trim() === 'x := 1'`,
-			`document.querySelector('.label code').textContent === 'first' && document.querySelector('.description strong').textContent === 'bold'`,
-			`!document.querySelector('.card img, .card b, .card a') && document.querySelector('.description').textContent.includes('b>no')`)
+			`document.querySelector('.ask p strong').textContent === 'Which plan?' &&
+				document.querySelectorAll('.ask .bullet').length === 2`,
+			`document.querySelector('.ask .bullet strong').textContent === 'fast' &&
+				document.querySelector('.ask pre').textContent.trim() === 'x := 1'`,
+			`document.querySelector('.label code').textContent === 'first' &&
+				document.querySelector('.description strong').textContent === 'bold'`,
+			`!document.querySelector('.card img, .card b, .card a') &&
+				document.querySelector('.description').textContent.includes('b>no')`)
 		screenshot(t, ctx, "phone-markdown")
 	})
 	t.Run("the box is off where a reply would not be read", func(t *testing.T) {
-		const off = `document.querySelector('[data-reply]').disabled && document.querySelector('#unread-words').textContent.startsWith(%q)`
-		const on = `!document.querySelector('[data-reply]').disabled && document.querySelector('#unread').hidden`
+		const off = `document.querySelector('[data-reply]').disabled &&
+			document.querySelector('#unread-words').textContent.startsWith(%q)`
+		const on = `!document.querySelector('[data-reply]').disabled &&
+			document.querySelector('#unread').hidden`
 		anyway := func(offered bool) string {
 			return fmt.Sprintf(`document.querySelector('#anyway').hidden === %t`, !offered)
 		}
@@ -130,7 +152,10 @@ func TestPage_Questions(t *testing.T) {
 			{"followed up", answerWith(), "Selected: ", "Here is more: what now?", ""},
 			{"closed", cancelQuestion, "The session ended.", "", "This question is closed."},
 			{"in time for Claude only", timedOut("timeout"), "a reply still reaches it.", "", ""},
-			{"chosen", timedOut("policy"), "Nobody replied in time.", "", "The time for this question has run out."},
+			{
+				"chosen", timedOut("policy"), "Nobody replied in time.", "",
+				"The time for this question has run out.",
+			},
 		} {
 			thread := d.ask(askQuestions(deploymentQuestion))
 			openThread(t, ctx, thread)
@@ -139,7 +164,8 @@ func TestPage_Questions(t *testing.T) {
 			if c.more != "" {
 				d.postReport(thread, string(state.ReportPlain), "", c.more)
 			}
-			waitUntil(t, ctx, fmt.Sprintf(`document.querySelector('#messages').textContent.includes(%q) &&
+			waitUntil(t, ctx,
+				fmt.Sprintf(`document.querySelector('#messages').textContent.includes(%q) &&
 				document.querySelector('#messages').textContent.includes(%q)`, c.words, c.more))
 			if c.want == "" {
 				waitUntil(t, ctx, on)
@@ -148,18 +174,25 @@ func TestPage_Questions(t *testing.T) {
 			}
 			waitUntil(t, ctx, anyway(c.name == "chosen"))
 		}
-		thread := d.postReport("", "task_completion", "mail-worker", "[Done] mail-worker | 2026-02-21 10:45:23\n\nAll is sent.")
+		thread := d.postReport("", "task_completion", "mail-worker",
+			"[Done] mail-worker | 2026-02-21 10:45:23\n\nAll is sent.")
 		openThread(t, ctx, thread)
-		waitUntil(t, ctx, on+` && document.querySelector('[data-reply]').placeholder === 'Reply (read only if a script waits)'`)
-		d.postReport(thread, "note "+state.NoteNoWaiter, "", "[Not read] Please answer in the terminal. No hook waits for a reply to this question.")
+		waitUntil(t, ctx,
+			on+` &&
+				document.querySelector('[data-reply]').placeholder === 'Reply (read only if a script waits)'`)
+		d.postReport(thread, "note "+state.NoteNoWaiter, "",
+			"[Not read] Please answer in the terminal. No hook waits for a reply to this question.")
 		waitUntil(t, ctx, fmt.Sprintf(off, "Please answer in the terminal")+" && "+anyway(true))
 		screenshot(t, ctx, "phone-unread")
-		d.postReport(thread, "task_completion", "mail-worker", "[Done] mail-worker\n\nSend the rest?")
+		d.postReport(thread, "task_completion", "mail-worker",
+			"[Done] mail-worker\n\nSend the rest?")
 		waitUntil(t, ctx, on)
-		d.postReport(thread, string(state.ReportSessionEnded), "mail-worker", "[Session End] mail-worker | 2026-02-21 10:45:23\n\nTurns: 2")
+		d.postReport(thread, string(state.ReportSessionEnded), "mail-worker",
+			"[Session End] mail-worker | 2026-02-21 10:45:23\n\nTurns: 2")
 		waitUntil(t, ctx, fmt.Sprintf(off, "This session has ended."))
 		click(t, ctx, "#anyway")
-		waitUntil(t, ctx, on+` && document.activeElement === document.querySelector('[data-reply]')`)
+		waitUntil(t, ctx,
+			on+` && document.activeElement === document.querySelector('[data-reply]')`)
 	})
 	t.Run("cancelled", func(t *testing.T) {
 		thread := d.ask(askQuestions(deploymentQuestion))
@@ -170,23 +203,33 @@ func TestPage_Questions(t *testing.T) {
 			`document.querySelector('[data-option="1"]').disabled`)
 	})
 	t.Run("a message is text, whatever it says", func(t *testing.T) {
-		thread := postQuestion(t, d.s, d.base, "k6", "[Stop] <img src=x onerror=alert(1)> *done* in `main.go`, see <https://example.com/a|the log>, not <javascript:alert(1)|this>\n```\nok  \tall 12 *tests*\n```\n- _one_\n- two")
+		thread := postQuestion(t, d.s, d.base, "k6",
+			"[Stop] <img src=x onerror=alert(1)> *done* in `main.go`, see <https://example.com/a|the log>, not <javascript:alert(1)|this>\n```\nok  \tall 12 *tests*\n```\n- _one_\n- two")
 		openThread(t, ctx, thread)
 		waitUntil(t, ctx,
 			`document.querySelector('.theirs strong')?.textContent === 'done'`,
 			`document.querySelector('.theirs pre').textContent === 'ok  \tall 12 *tests*'`,
-			`document.querySelectorAll('#messages a').length === 1 && document.querySelector('#messages a').href === 'https://example.com/a'`,
-			`!document.querySelector('#messages img') && document.querySelector('.theirs').textContent.includes('<img src=x onerror=alert(1)>')`)
+			`document.querySelectorAll('#messages a').length === 1 &&
+				document.querySelector('#messages a').href === 'https://example.com/a'`,
+			`!document.querySelector('#messages img') &&
+				document.querySelector('.theirs').textContent.includes('<img src=x onerror=alert(1)>')`)
 		screenshot(t, ctx, "phone-markup")
 	})
 	t.Run("a webhook's text is no card, and no mark", func(t *testing.T) {
 		for _, text := range []string{
-			wording.QuestionTexts(&state.Question{SessionName: "s", ThreadKey: "k", SubQuestions: []state.SubQuestion{deploymentQuestion}})[0],
-			"[Permission] web-shop\nClaude needs your permission", "[BLOCKED] web-shop\n\nACTION REQUIRED: the key",
+			wording.QuestionTexts(&state.Question{
+				SessionName: "s", ThreadKey: "k",
+				SubQuestions: []state.SubQuestion{deploymentQuestion},
+			})[0],
+			"[Permission] web-shop\nClaude needs your permission",
+			"[BLOCKED] web-shop\n\nACTION REQUIRED: the key",
 		} {
 			openThread(t, ctx, postQuestion(t, d.s, d.base, text, text))
-			waitUntil(t, ctx, fmt.Sprintf(`document.querySelector('.theirs').textContent.includes(%s) && !document.querySelector('.question')
-				&& document.querySelector('#thread-state').hidden && !document.querySelector('[data-reply]').disabled`, jsonText(text[:12])))
+			waitUntil(t, ctx,
+				fmt.Sprintf(`document.querySelector('.theirs').textContent.includes(%s) &&
+					!document.querySelector('.question')
+				&& document.querySelector('#thread-state').hidden &&
+				!document.querySelector('[data-reply]').disabled`, jsonText(text[:12])))
 		}
 	})
 }
@@ -207,30 +250,44 @@ func TestPage_WhatWaits(t *testing.T) {
 	waitUntil(t, ctx, `document.querySelector('#notify').hidden`)
 
 	const name = "orch-epic4"
-	thread := d.postReport("", string(state.ReportSessionStarted), name, "[Session Start] orch-epic4 | 2026-02-21 10:45:23\n\nProject: web-shop")
-	permission := d.postReport(thread, string(state.KindPermission), name, "[Permission] orch-epic4\nClaude needs your permission\nBash: rm -rf build")
-	done := d.postReport("", string(state.ReportTaskCompletion), "other", "[Done] other | 2026-02-21 10:45:23\n\nThe rest.")
+	thread := d.postReport("", string(state.ReportSessionStarted), name,
+		"[Session Start] orch-epic4 | 2026-02-21 10:45:23\n\nProject: web-shop")
+	permission := d.postReport(thread, string(state.KindPermission), name,
+		"[Permission] orch-epic4\nClaude needs your permission\nBash: rm -rf build")
+	done := d.postReport("", string(state.ReportTaskCompletion), "other",
+		"[Done] other | 2026-02-21 10:45:23\n\nThe rest.")
 	waitUntil(t, ctx,
 		`document.title === '(2) Local space' &&
 		window.shown.join() === 'Permission|orch-epic4\nClaude needs your permission Bash: rm -rf build'`,
 		fmt.Sprintf(`[...document.querySelectorAll('[data-thread]')].findIndex((n) => n.dataset.thread === %q) === 0`, permission),
 		fmt.Sprintf(`[...document.querySelectorAll('[data-thread]')].findIndex((n) => n.dataset.thread === %q) === 2`, done))
 	openThread(t, ctx, permission)
-	waitUntil(t, ctx, `document.querySelector('#thread-session').textContent === 'orch-epic4' && document.querySelector('#thread-state').dataset.state === 'open'`)
+	waitUntil(t, ctx,
+		`document.querySelector('#thread-session').textContent === 'orch-epic4' &&
+			document.querySelector('#thread-state').dataset.state === 'open'`)
 	screenshot(t, ctx, "phone-permission")
 
 	// in the background: the dialog may stand
 	d.postReport(thread, "task_done", name, "[Task Done] orch-epic4\nstep 4")
-	d.postReport("", string(state.ReportProgressUpdate), name, "[Progress] orch-epic4 | 2026-02-21 10:45:23\n\nIt goes on.")
-	waitUntil(t, ctx, `document.querySelectorAll('[data-message]').length === 3 && document.title === '(2) Local space'`)
+	d.postReport("", string(state.ReportProgressUpdate), name,
+		"[Progress] orch-epic4 | 2026-02-21 10:45:23\n\nIt goes on.")
+	waitUntil(t, ctx,
+		`document.querySelectorAll('[data-message]').length === 3 &&
+			document.title === '(2) Local space'`)
 	d.postReport(thread, "gone_on", "", wording.DialogOverText)
 	waitUntil(t, ctx, `document.title === '(1) Local space' && window.shown.length === 1`)
-	d.postReport("", string(state.ReportBlockedAlert), name, "[BLOCKED] orch-epic4 | 2026-02-21 10:45:23\n\nACTION REQUIRED: the key")
-	waitUntil(t, ctx, `document.title === '(2) Local space' && window.shown[1] === 'Blocked alert|orch-epic4\nACTION REQUIRED: the key'`)
+	d.postReport("", string(state.ReportBlockedAlert), name,
+		"[BLOCKED] orch-epic4 | 2026-02-21 10:45:23\n\nACTION REQUIRED: the key")
+	waitUntil(t, ctx,
+		`document.title === '(2) Local space' &&
+			window.shown[1] === 'Blocked alert|orch-epic4\nACTION REQUIRED: the key'`)
 	d.postReport("", config.KindTurnDone, name, "[Turn Done] orch-epic4\nmeanwhile")
 	d.postReport("", string(state.ReportProgressUpdate), "other", "[Progress] other")
-	waitUntil(t, ctx, `document.querySelectorAll('[data-thread]').length === 7 && document.title === '(2) Local space'`)
-	d.postReport("", string(state.ReportProgressUpdate), name, "[Progress] orch-epic4 | 2026-02-21 10:45:23\n\nIt goes on.")
+	waitUntil(t, ctx,
+		`document.querySelectorAll('[data-thread]').length === 7 &&
+			document.title === '(2) Local space'`)
+	d.postReport("", string(state.ReportProgressUpdate), name,
+		"[Progress] orch-epic4 | 2026-02-21 10:45:23\n\nIt goes on.")
 	waitUntil(t, ctx, `document.title === '(1) Local space' && window.shown.length === 2`)
 
 	// Over plain http, on another address than this machine's own, a browser shows none.
@@ -238,7 +295,9 @@ func TestPage_WhatWaits(t *testing.T) {
 	private.secrets.APIToken = "sesame"
 	address := strings.Replace(private.PageURL(psrv.URL), "127.0.0.1", "phone.test", 1)
 	navigate(t, ctx, address)
-	waitUntil(t, ctx, `document.querySelector('#link').dataset.state === 'live' && !window.isSecureContext && document.querySelector('#notify').hidden`)
+	waitUntil(t, ctx,
+		`document.querySelector('#link').dataset.state === 'live' && !window.isSecureContext &&
+			document.querySelector('#notify').hidden`)
 }
 
 // What waits in the terminal alone waits until the thread takes it back, whatever else
@@ -247,8 +306,12 @@ func TestPage_WhatWaits(t *testing.T) {
 func TestPage_TerminalDialogsWait(t *testing.T) {
 	ctx, d := openCards(t)
 	session := ""
-	for _, says := range []string{"Claude waits for a permission in the terminal", "Claude waits in the terminal: " + "Claude needs your input"} {
-		session = d.postReport(session, string(state.KindPermission), "web-shop", "[Permission] web-shop\n"+says)
+	for _, says := range []string{
+		"Claude waits for a permission in the terminal",
+		"Claude waits in the terminal: " + "Claude needs your input",
+	} {
+		session = d.postReport(session, string(state.KindPermission), "web-shop",
+			"[Permission] web-shop\n"+says)
 		thread := d.ask(bashPermission())
 		waitUntil(t, ctx, `document.title === '(2) Local space'`)
 		d.end(thread, answerWith())
@@ -294,15 +357,18 @@ func TestPage_Screens(t *testing.T) {
 		q.SessionName, q.CWD = name, "/home/ann/"+name
 		return q
 	}
-	ended := d.postReport("", string(state.ReportSessionEnded), "docs-site", "[Session End] docs-site | 2026-02-21 10:45:23\n\nDuration: 42m\nTurns: 6\nFiles: README.md, docs/install.md\nLast words: All links work.")
+	ended := d.postReport("", string(state.ReportSessionEnded), "docs-site",
+		"[Session End] docs-site | 2026-02-21 10:45:23\n\nDuration: 42m\nTurns: 6\nFiles: README.md, docs/install.md\nLast words: All links work.")
 	now = now.Add(9 * time.Minute)
 	over := d.ask(named("mail-worker", retriesQuestion))
 	now = now.Add(time.Minute)
 	postAsPerson(t, s, over, "1")
 	d.end(over, answerWith())
 	now = now.Add(27 * time.Minute)
-	d.postReport("", string(state.KindPermission), "crawler · parser", "[Permission] crawler · parser\nClaude needs your permission\nBash: `rm -rf build/cache`")
-	d.postReport("", string(state.ReportProgressUpdate), "data-import", "[Progress] data-import | 2026-02-21 10:45:23\n\nStep 2 of 5 is done.")
+	d.postReport("", string(state.KindPermission), "crawler · parser",
+		"[Permission] crawler · parser\nClaude needs your permission\nBash: `rm -rf build/cache`")
+	d.postReport("", string(state.ReportProgressUpdate), "data-import",
+		"[Progress] data-import | 2026-02-21 10:45:23\n\nStep 2 of 5 is done.")
 	d.ask(named("api-gateway", databaseQuestion, mergesQuestion))
 	now = now.Add(8 * time.Minute)
 	d.ask(named("web-shop", featuresQuestion))
@@ -313,11 +379,14 @@ func TestPage_Screens(t *testing.T) {
 		preferScheme(t, ctx, scheme)
 		emulatePhone(t, ctx)
 		navigate(t, ctx, "about:blank", s.PageURL(srv.URL))
-		waitUntil(t, ctx, `document.title === '(4) Local space' && document.querySelectorAll('[data-thread]').length === 7`)
+		waitUntil(t, ctx,
+			`document.title === '(4) Local space' &&
+				document.querySelectorAll('[data-thread]').length === 7`)
 		// newest first
 		waitUntil(t, ctx,
 			fmt.Sprintf(`document.querySelector('[data-thread]').dataset.thread === '%s'`, thread),
-			`document.querySelector('main').contains(document.querySelector('[data-thread]')) && document.querySelector('main').checkVisibility()`)
+			`document.querySelector('main').contains(document.querySelector('[data-thread]')) &&
+				document.querySelector('main').checkVisibility()`)
 		wantContrast(t, ctx, "list, "+scheme)
 		screenshot(t, ctx, "phone-list-"+scheme)
 		for _, other := range []string{over, ended} {
@@ -330,8 +399,12 @@ func TestPage_Screens(t *testing.T) {
 		waitUntil(t, ctx, `document.querySelectorAll('[data-option]').length === 3`)
 		wantContrast(t, ctx, "question, "+scheme)
 		screenshot(t, ctx, "phone-thread-"+scheme)
-		runActions(t, ctx, chromedp.EmulateViewport(1280, 800), chromedp.Evaluate[chromedp.Void](`document.querySelector('#threads').scrollTop = 0`))
-		waitUntil(t, ctx, `document.querySelector('#threads').scrollTop === 0 && document.querySelector('#list-pane').offsetWidth > 300 && document.querySelector('#thread-pane').offsetWidth > 800`)
+		runActions(t, ctx, chromedp.EmulateViewport(1280, 800),
+			chromedp.Evaluate[chromedp.Void](`document.querySelector('#threads').scrollTop = 0`))
+		waitUntil(t, ctx,
+			`document.querySelector('#threads').scrollTop === 0 &&
+				document.querySelector('#list-pane').offsetWidth > 300 &&
+				document.querySelector('#thread-pane').offsetWidth > 800`)
 		screenshot(t, ctx, "desktop-"+scheme)
 	}
 }
@@ -358,8 +431,10 @@ func TestPage_FailedReply(t *testing.T) {
 	thread := d.ask(askQuestions(deploymentQuestion))
 	navigate(t, ctx, s.PageURL(srv.URL))
 	openThread(t, ctx, thread)
-	const taken = `document.title === 'Local space' && document.querySelector('[data-option="1"]').disabled`
-	const notSent = `document.title === '(1) Local space' && !document.querySelector('[data-option="1"]').disabled &&
+	const taken = `document.title === 'Local space' &&
+		document.querySelector('[data-option="1"]').disabled`
+	const notSent = `document.title === '(1) Local space' &&
+		!document.querySelector('[data-option="1"]').disabled &&
 		document.querySelector('.hint').textContent === 'Not sent. Tap it again.'`
 
 	down.Store(true)
@@ -380,12 +455,15 @@ func TestPage_FailedReply(t *testing.T) {
 	d.postReport(thread, string(state.ReportPlain), "", "Which one?")
 	down.Store(true)
 	typeReply(t, ctx, "the first\n")
-	waitUntil(t, ctx, `document.querySelector('[data-retry]') && document.title === '(1) Local space'`)
+	waitUntil(t, ctx,
+		`document.querySelector('[data-retry]') && document.title === '(1) Local space'`)
 	down.Store(false)
 	swallow.Store(true)
 	click(t, ctx, `[data-retry]`)
 	wantReplies(t, s, thread, "the first")
-	waitUntil(t, ctx, `document.querySelectorAll('.mine').length === 1 && !document.querySelector('[data-retry]')`)
+	waitUntil(t, ctx,
+		`document.querySelectorAll('.mine').length === 1 &&
+			!document.querySelector('[data-retry]')`)
 
 	// The page of a phone's space works; and a page whose server came back with
 	// other messages shows those.

@@ -22,12 +22,27 @@ func TestReplyBox_GoesWithATap(t *testing.T) {
 		taps  []string
 		want  string
 	}{
-		{"a remark", deploymentQuestion, "but keep the footer", []string{second}, "2 w1=but keep the footer"},
+		{
+			"a remark", deploymentQuestion, "but keep the footer", []string{second},
+			"2 w1=but keep the footer",
+		},
 		{"like another option", deploymentQuestion, "9", []string{second}, "2 w1=9"},
-		{"several", featuresQuestion, "but small", []string{second, third, send}, "send q1=2 q1=3 w1=but small"},
-		{"several, by the other button", featuresQuestion, "but small", []string{second, third, `[data-send]`}, "send q1=2 q1=3 w1=but small"},
-		{"to talk about", deploymentQuestion, "why now?", []string{`[data-choice="chat"]`}, "chat w1=why now?"},
-		{"several, to talk about", featuresQuestion, "why now?", []string{third, `[data-choice="chat"]`}, "chat q1=3 w1=why now?"},
+		{
+			"several", featuresQuestion, "but small", []string{second, third, send},
+			"send q1=2 q1=3 w1=but small",
+		},
+		{
+			"several, by the other button", featuresQuestion, "but small",
+			[]string{second, third, `[data-send]`}, "send q1=2 q1=3 w1=but small",
+		},
+		{
+			"to talk about", deploymentQuestion, "why now?", []string{`[data-choice="chat"]`},
+			"chat w1=why now?",
+		},
+		{
+			"several, to talk about", featuresQuestion, "why now?",
+			[]string{third, `[data-choice="chat"]`}, "chat q1=3 w1=why now?",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			openQuestion(t, ctx, d.ask(askQuestions(c.of)))
@@ -45,10 +60,12 @@ func TestReplyBox_GoesWithATap(t *testing.T) {
 		typeReply(t, ctx, "later")
 		click(t, ctx, `[data-choice="skip"]`)
 		d.wantTap("skip")
-		d.end(thread, func(q *state.Question) { q.HandedOverAt = new(time.Now()); q.Status = state.Pending })
+		d.end(thread,
+			func(q *state.Question) { q.HandedOverAt = new(time.Now()); q.Status = state.Pending })
 		waitUntil(t, ctx,
 			hasState("terminal"),
-			`document.querySelector('[data-reply]').value === 'later' && document.title.startsWith('(1)')`)
+			`document.querySelector('[data-reply]').value === 'later' &&
+				document.title.startsWith('(1)')`)
 	})
 }
 
@@ -99,7 +116,8 @@ func TestReplyBox_TwoQuestions(t *testing.T) {
 		waitUntil(t, ctx,
 			hasPressed("1.2"),
 			`document.querySelector('[name="w1"]').value === 'soon' && `+says("Send (1 to go)"))
-		d.postReport(thread, "note "+state.NoteKept, "", "[Kept] Q1: Redis - soon. Still missing: Q2.")
+		d.postReport(thread, "note "+state.NoteKept, "",
+			"[Kept] Q1: Redis - soon. Still missing: Q2.")
 		waitUntil(t, ctx, hasState("open"))
 		runActions(t, ctx, chromedp.Reload())
 	}
@@ -118,8 +136,11 @@ func TestReplyBox_UnsentTextStays(t *testing.T) {
 	click(t, ctx, `[data-choice="allow"]`)
 	d.wantTap("allow")
 	d.end(thread, answerWith())
-	waitUntil(t, ctx, `document.querySelector('[data-reply]').disabled && document.querySelector('[data-reply]').checkVisibility() &&
-		document.querySelector('[data-reply]').value === 'use git mv' && !document.querySelector('[data-send]').checkVisibility()`)
+	waitUntil(t, ctx,
+		`document.querySelector('[data-reply]').disabled &&
+			document.querySelector('[data-reply]').checkVisibility() &&
+		document.querySelector('[data-reply]').value === 'use git mv' &&
+		!document.querySelector('[data-send]').checkVisibility()`)
 
 	openQuestion(t, ctx, d.ask(askQuestions(featuresQuestion)))
 	write := func(bytes int) {

@@ -21,7 +21,10 @@ import (
 // The cards of every kind of question, open and closed, are such as Google takes.
 func TestCard_IsAsGoogleTakesIt(t *testing.T) {
 	const id = "0123456789abcdef0123456789abcdef"
-	one := state.SubQuestion{Header: "DB", Question: "Which?", Options: []state.Option{{Label: "A", Description: "a"}, {Label: "B"}}}
+	one := state.SubQuestion{
+		Header: "DB", Question: "Which?",
+		Options: []state.Option{{Label: "A", Description: "a"}, {Label: "B"}},
+	}
 	several := one
 	several.MultiSelect = true
 	labels := func(labels ...string) []state.SubQuestion {
@@ -32,7 +35,8 @@ func TestCard_IsAsGoogleTakesIt(t *testing.T) {
 		return []state.SubQuestion{p}
 	}
 	for name, q := range map[string]*state.Question{
-		"single": {SubQuestions: []state.SubQuestion{one}}, "multi": {SubQuestions: []state.SubQuestion{several}},
+		"single":  {SubQuestions: []state.SubQuestion{one}},
+		"multi":   {SubQuestions: []state.SubQuestion{several}},
 		"several": {SubQuestions: []state.SubQuestion{one, several}}, "none": {},
 		"permission": {Kind: state.KindPermission, ToolName: "Bash", ShownText: strings.Repeat("ls\n", 99), AlwaysAllows: "ls",
 			SubQuestions: labels(state.LabelAllow, state.LabelDeny, state.LabelAlways)},
@@ -49,7 +53,8 @@ func TestCard_IsAsGoogleTakesIt(t *testing.T) {
 		} {
 			body, err := json.Marshal(m)
 			kit.NoError(t, err)
-			r := httptest.NewRequestWithContext(t.Context(), "POST", "/v1/spaces/A/messages", bytes.NewReader(body))
+			r := httptest.NewRequestWithContext(t.Context(), "POST", "/v1/spaces/A/messages",
+				bytes.NewReader(body))
 			strict.CheckRequests(t, http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), r)
 			for _, s := range m.CardsV2[0].Card.Sections {
 				if len(s.Widgets) == 0 {

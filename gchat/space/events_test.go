@@ -113,7 +113,8 @@ func TestEvents_WakeTheServer(t *testing.T) {
 // counts.
 func TestEvents_ComeAgainUntilAcknowledged(t *testing.T) {
 	var late atomic.Int64
-	s, _, app := openApp(t, Options{Now: func() time.Time { return time.Now().Add(time.Duration(late.Load())) }})
+	s, _, app := openApp(t,
+		Options{Now: func() time.Time { return time.Now().Add(time.Duration(late.Load())) }})
 	kit.NoError(t, s.Tap(nil, postCard(t, app), "", "1", nil, ""))
 	first := pullAll(t, app, 1)[0]
 	for i, ack := range []bool{false, true} {

@@ -57,7 +57,8 @@ func withSchemaCheck(t testing.TB, next http.Handler) http.HandlerFunc {
 func checkAnswer(method, path string, code int, body []byte) error {
 	if code != http.StatusOK {
 		var no struct{ Error apiError }
-		if err := json.Unmarshal(body, &no); err != nil || no.Error.Code != code || no.Error.Status == "" || no.Error.Message == "" {
+		if err := json.Unmarshal(body, &no); err != nil || no.Error.Code != code ||
+			no.Error.Status == "" || no.Error.Message == "" {
 			return fmt.Errorf("status %d with a strange error: %s", code, body)
 		}
 		return nil
@@ -73,7 +74,8 @@ func checkAnswer(method, path string, code int, body []byte) error {
 
 func newClient(t testing.TB, endpoint string) *chat.Service {
 	t.Helper()
-	c, err := chat.NewService(t.Context(), option.WithEndpoint(endpoint), option.WithoutAuthentication())
+	c, err := chat.NewService(t.Context(), option.WithEndpoint(endpoint),
+		option.WithoutAuthentication())
 	kit.NoError(t, err)
 	return c
 }
@@ -169,13 +171,17 @@ func wantTexts(t testing.TB, s *Space, want string) {
 // buttonsCard is a card with these buttons.
 func buttonsCard(b ...*chat.GoogleAppsCardV1Button) json.RawMessage {
 	card, _ := json.Marshal(chat.CardWithId{CardId: "c", Card: &chat.GoogleAppsCardV1Card{Sections: []*chat.GoogleAppsCardV1Section{{
-		Widgets: []*chat.GoogleAppsCardV1Widget{{ButtonList: &chat.GoogleAppsCardV1ButtonList{Buttons: b}}},
+		Widgets: []*chat.GoogleAppsCardV1Widget{
+			{ButtonList: &chat.GoogleAppsCardV1ButtonList{Buttons: b}},
+		},
 	}}}})
 	return card
 }
 
 func tapButton(choice string) *chat.GoogleAppsCardV1Button {
-	carried := []*chat.GoogleAppsCardV1ActionParameter{{Key: "question", Value: "x"}, {Key: "choice", Value: choice}}
+	carried := []*chat.GoogleAppsCardV1ActionParameter{
+		{Key: "question", Value: "x"}, {Key: "choice", Value: choice},
+	}
 	return &chat.GoogleAppsCardV1Button{Text: choice, OnClick: &chat.GoogleAppsCardV1OnClick{
 		Action: &chat.GoogleAppsCardV1Action{Function: gchat.TapFunction, Parameters: carried},
 	}}
@@ -188,7 +194,8 @@ func postCard(t *testing.T, app *gchat.App) string {
 	link := &chat.GoogleAppsCardV1Button{Text: "Docs", OnClick: &chat.GoogleAppsCardV1OnClick{
 		OpenLink: &chat.GoogleAppsCardV1OpenLink{Url: "https://example.com"},
 	}}
-	p, err := app.Post(t.Context(), gchat.Post{Text: "Which?", Card: buttonsCard(link, tapButton("1"), tapButton("2"))})
+	p, err := app.Post(t.Context(),
+		gchat.Post{Text: "Which?", Card: buttonsCard(link, tapButton("1"), tapButton("2"))})
 	kit.NoError(t, err)
 	return p.Name
 }

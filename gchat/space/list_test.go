@@ -52,9 +52,16 @@ func TestList_Refuses(t *testing.T) {
 		call *chat.SpacesMessagesListCall
 		want string
 	}{
-		{"at or after", list().Filter(`createTime >= "2026-03-01T12:00:00Z"`), "Invalid filter query"},
+		{
+			"at or after", list().Filter(`createTime >= "2026-03-01T12:00:00Z"`),
+			"Invalid filter query",
+		},
 		{"no quotes", list().Filter(`createTime > 2026-03-01T12:00:00Z`), "Invalid filter query"},
-		{"or", list().Filter(`createTime > "2026-03-01T12:00:00Z" OR createTime < "2026-03-01T12:00:00Z"`), "Invalid filter query"},
+		{
+			"or",
+			list().Filter(`createTime > "2026-03-01T12:00:00Z" OR createTime < "2026-03-01T12:00:00Z"`),
+			"Invalid filter query",
+		},
 		{"half", list().Filter(`createTime >`), "Invalid filter query"},
 		{"open quote", list().Filter(`createTime > "2026-03-01T12:00:00Z`), "Invalid filter query"},
 		{"other field", list().Filter(`sender.name = "users/x"`), "Invalid filter query"},
@@ -68,7 +75,8 @@ func TestList_Refuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := tt.call.Do()
 			var apiErr *googleapi.Error
-			if !errors.As(err, &apiErr) || apiErr.Code != 400 || !strings.Contains(apiErr.Message, tt.want) {
+			if !errors.As(err, &apiErr) || apiErr.Code != 400 ||
+				!strings.Contains(apiErr.Message, tt.want) {
 				t.Errorf("got %v, want 400 %s", err, tt.want)
 			}
 		})
@@ -95,10 +103,11 @@ func TestList_Pages(t *testing.T) {
 		t.Run(fmt.Sprint(tt.size), func(t *testing.T) {
 			_, api := postNumbers(t, int(tt.total))
 			var pages []string
-			err := api.Spaces.Messages.List(Name).PageSize(tt.size).Pages(t.Context(), func(list *chat.ListMessagesResponse) error {
-				pages = append(pages, joinTexts(list.Messages))
-				return nil
-			})
+			err := api.Spaces.Messages.List(Name).PageSize(tt.size).Pages(t.Context(),
+				func(list *chat.ListMessagesResponse) error {
+					pages = append(pages, joinTexts(list.Messages))
+					return nil
+				})
 			kit.NoError(t, err)
 			kit.Equal(t, strings.Join(pages, "|"), tt.pages)
 		})

@@ -28,14 +28,16 @@ func TestPageSession_LookedAtOnce(t *testing.T) {
 	})
 	m := postAsPerson(t, s, "", "hello")
 	ask := func(thread string) string {
-		return callHandler(s, "GET", "http://localhost/page/session?thread="+url.QueryEscape(thread), "", pageKeyField(s)).Body.String()
+		return callHandler(s, "GET", "http://localhost/page/session?thread="+
+			url.QueryEscape(thread), "", pageKeyField(s)).Body.String()
 	}
 	for at, want := range []int{1, 1, 2, 2, 3} { // a second each
 		ahead.Store(int64(at))
 		var pages sync.WaitGroup
 		for range 5 {
 			pages.Go(func() {
-				kit.Equalf(t, ask(m.Thread.Name), fmt.Sprintf(`{"does":"works %d","commands":true}`+"\n", want), "after %d s", at)
+				kit.Equalf(t, ask(m.Thread.Name),
+					fmt.Sprintf(`{"does":"works %d","commands":true}`+"\n", want), "after %d s", at)
 			})
 		}
 		pages.Wait()
@@ -52,9 +54,11 @@ func TestPageSession_NoneWithoutAnOwner(t *testing.T) {
 	s, _ := testServer(t, Options{})
 	m, _ := s.PostAs(nil, "", "hello")
 	for path, want := range map[string]string{
-		"session?thread=" + m.Thread.Name: `{"does":"","commands":false}`, "projects": `{"start":false,"projects":null}`, "week": `{}`,
+		"session?thread=" + m.Thread.Name: `{"does":"","commands":false}`,
+		"projects":                        `{"start":false,"projects":null}`, "week": `{}`,
 	} {
-		kit.Equalf(t, callHandler(s, "GET", "/page/"+path, "", "Host: localhost", pageKeyField(s)).Body.String(), want+"\n", "%s", path)
+		kit.Equalf(t, callHandler(s, "GET", "/page/"+path, "", "Host: localhost",
+			pageKeyField(s)).Body.String(), want+"\n", "%s", path)
 	}
 }
 
@@ -66,7 +70,10 @@ func TestPageSession_IsSteered(t *testing.T) {
 	now.Store(Session{})
 	var looks atomic.Int32
 	long := strings.Repeat("x", 10<<10)
-	names := []string{`"><img src=x onerror=alert(1)><script>document.title = "owned"</script>`, "\u202egpj.evil", long, "web-shop"}
+	names := []string{
+		`"><img src=x onerror=alert(1)><script>document.title = "owned"</script>`,
+		"\u202egpj.evil", long, "web-shop",
+	}
 	s, srv, app := openApp(t, Options{
 		IsDirect: true,
 		DescribeSession: func(context.Context, string) Session {
@@ -78,21 +85,26 @@ func TestPageSession_IsSteered(t *testing.T) {
 	})
 	d := newCardDeskOf(t, s, srv.URL, app)
 	name := "<script>document.title = 'owned'</script>\u202e" + long
-	thread := d.postReport("", "session_start", name, "[Session Start] "+name+"\n\nProject: "+names[0])
+	thread := d.postReport("", "session_start", name,
+		"[Session Start] "+name+"\n\nProject: "+names[0])
 	other := d.postReport("", "progress_update", "other", "[Progress] other\n\nStep 2.")
-	runActions(t, ctx, chromedp.EmulateViewport(360, 740, chromedp.EmulateScale(2), chromedp.EmulateMobile), chromedp.Navigate(s.PageURL(srv.URL)))
+	runActions(t, ctx, chromedp.EmulateViewport(360, 740, chromedp.EmulateScale(2),
+		chromedp.EmulateMobile), chromedp.Navigate(s.PageURL(srv.URL)))
 	waitUntil(t, ctx, `document.querySelectorAll('[data-thread]').length === 2`)
 	wantContrast(t, ctx, "closed week")
 	runActions(t, ctx, chromedp.Click(chromedp.CSS(`#week summary`)))
 	waitUntil(t, ctx,
 		`document.querySelector('#week-lines').textContent.startsWith('day 2026-11-27: 3 questions,\n"><img')`,
-		`document.querySelector('#week-lines').innerText.includes('questions,\n') && document.documentElement.scrollWidth <= 360`)
+		`document.querySelector('#week-lines').innerText.includes('questions,\n') &&
+			document.documentElement.scrollWidth <= 360`)
 	wantContrast(t, ctx, "week")
 	screenshot(t, ctx, "phone-week")
 	runActions(t, ctx, chromedp.Click(chromedp.CSS(`#week summary`)))
 	kit.Equalf(t, looks.Load(), 0, "looks without an open thread")
 	openThread(t, ctx, thread)
-	waitUntil(t, ctx, `document.querySelector('#thread-title').textContent === 'Session start' && document.querySelector('#session').hidden`)
+	waitUntil(t, ctx,
+		`document.querySelector('#thread-title').textContent === 'Session start' &&
+			document.querySelector('#session').hidden`)
 	for _, c := range []struct {
 		Session
 		want string
@@ -107,8 +119,11 @@ func TestPageSession_IsSteered(t *testing.T) {
 	} {
 		now.Store(c.Session)
 		waitUntil(t, ctx,
-			fmt.Sprintf(`document.querySelector('#does').checkVisibility() && document.querySelector('#does').textContent === %q && %s === %q`, c.State, shownScript, c.want),
-			`document.querySelector('#reply').checkVisibility() && document.documentElement.scrollWidth <= 360`,
+			fmt.Sprintf(`document.querySelector('#does').checkVisibility() &&
+				document.querySelector('#does').textContent === %q &&
+				%s === %q`, c.State, shownScript, c.want),
+			`document.querySelector('#reply').checkVisibility() &&
+				document.documentElement.scrollWidth <= 360`,
 			fmt.Sprintf(`document.querySelector('#outside').innerText === %q`, c.OutsideTmux))
 		wantContrast(t, ctx, c.State)
 	}
@@ -126,7 +141,10 @@ func TestPageSession_IsSteered(t *testing.T) {
 	openThread(t, ctx, thread)
 	now.Store(Session{"works", true, ""})
 	waitUntil(t, ctx, `!document.querySelector('#stop').disabled`)
-	for _, id := range []string{`[data-say="/screen"]`, `#stop`, `[data-say="/mute 1h"]`, `#clear`, `[data-say="/clear"]`} {
+	for _, id := range []string{
+		`[data-say="/screen"]`, `#stop`, `[data-say="/mute 1h"]`, `#clear`,
+		`[data-say="/clear"]`,
+	} {
 		click(t, ctx, id)
 	}
 	wantReplies(t, s, thread, "/screen", "/stop", "/mute 1h", "/clear")
@@ -137,21 +155,31 @@ func TestPageSession_IsSteered(t *testing.T) {
 	evaluate(t, ctx, openList)
 	click(t, ctx, `#begin`)
 	waitUntil(t, ctx,
-		`document.activeElement.id === 'new-project' && document.documentElement.scrollWidth <= 360`,
-		`JSON.stringify([...document.querySelectorAll('#projects option')].map((o) => o.value)) === JSON.stringify(`+jsonText(names)+`)`)
+		`document.activeElement.id === 'new-project' &&
+			document.documentElement.scrollWidth <= 360`,
+		`JSON.stringify([...document.querySelectorAll('#projects option')].map((o) => o.value)) === JSON.stringify(`+
+			jsonText(names)+`)`)
 	wantContrast(t, ctx, "new session")
 	screenshot(t, ctx, "phone-new")
-	runActions(t, ctx, chromedp.SendKeys(chromedp.CSS(`#new-project`), "web-shop"), chromedp.SendKeys(chromedp.CSS(`#new-words`), "Fix the\ncart"))
+	runActions(t, ctx, chromedp.SendKeys(chromedp.CSS(`#new-project`), "web-shop"),
+		chromedp.SendKeys(chromedp.CSS(`#new-words`), "Fix the\ncart"))
 	click(t, ctx, `#new-start`)
-	waitUntil(t, ctx, `location.hash && document.querySelector('.mine .bubble').textContent.startsWith('/new web-shop Fix the')`)
+	waitUntil(t, ctx,
+		`location.hash &&
+			document.querySelector('.mine .bubble').textContent.startsWith('/new web-shop Fix the')`)
 	last := s.Messages()[len(s.Messages())-1]
-	if last.Text != "/new web-shop Fix the\ncart" || last.ThreadReply || last.Sender.Name != PersonName {
+	if last.Text != "/new web-shop Fix the\ncart" || last.ThreadReply ||
+		last.Sender.Name != PersonName {
 		t.Errorf("begun with %+v", last)
 	}
-	waitUntil(t, ctx, `document.querySelector('#new-form').hidden && document.querySelector('#new-words').value === '' && document.title !== 'owned' && !document.querySelector('main script, #new img[src=x]')`)
+	waitUntil(t, ctx,
+		`document.querySelector('#new-form').hidden &&
+			document.querySelector('#new-words').value === '' && document.title !== 'owned' &&
+			!document.querySelector('main script, #new img[src=x]')`)
 
 	// A page that nobody sees asks for nothing.
-	evaluate(t, ctx, `Object.defineProperty(document, 'hidden', { value: true }); window.asked = 0; const real = fetch; window.fetch = (...a) => { window.asked++; return real(...a) }`)
+	evaluate(t, ctx,
+		`Object.defineProperty(document, 'hidden', { value: true }); window.asked = 0; const real = fetch; window.fetch = (...a) => { window.asked++; return real(...a) }`)
 	time.Sleep(2500 * time.Millisecond)
 	waitUntil(t, ctx, `window.asked === 0`)
 }

@@ -109,7 +109,8 @@ func TestSocket_AloneIsTrusted(t *testing.T) {
 	defer squatter.Close()
 	for _, host := range hosts {
 		for what, err := range callAll(t, s, addressOf(host, port)) {
-			if hint := gchat.Hint(err); !strings.Contains(hint, ":"+strconv.Itoa(port)+" runs the embedded space") || gchat.MayHaveArrived(err) {
+			if hint := gchat.Hint(err); !strings.Contains(hint, ":"+strconv.Itoa(port)+" runs the embedded space") ||
+				gchat.MayHaveArrived(err) {
 				t.Errorf("%s at %s, with the space down: %v (%s)", what, host, err, hint)
 			}
 		}
@@ -130,8 +131,10 @@ func TestSocket_Place(t *testing.T) {
 	kit.NoError(t, err)
 	defer os.RemoveAll(short)
 	for name, dir := range map[string]string{
-		"plain": filepath.Join(short, "plain"), "a killed process's is there": filepath.Join(short, "killed"),
-		"long": filepath.Join(short, strings.Repeat("long/", 40)), "open to others": filepath.Join(short, "open"),
+		"plain":                       filepath.Join(short, "plain"),
+		"a killed process's is there": filepath.Join(short, "killed"),
+		"long":                        filepath.Join(short, strings.Repeat("long/", 40)),
+		"open to others":              filepath.Join(short, "open"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("XDG_STATE_HOME", t.TempDir())

@@ -36,14 +36,16 @@ func TestSpace_Conversation(t *testing.T) {
 	}
 	q, a := list.Messages[0], list.Messages[1]
 	kit.Equalf(t, q.DeleteTime, "", "an output-only field of the request")
-	if q.Sender.Name != webhookName || q.Sender.Type != "BOT" || q.Sender.DisplayName != "gchat-hooks" {
+	if q.Sender.Name != webhookName || q.Sender.Type != "BOT" ||
+		q.Sender.DisplayName != "gchat-hooks" {
 		t.Errorf("question is from %+v", q.Sender)
 	}
 	wantFromPerson(t, a)
 	if a.Sender.DisplayName != "You" || a.Text != "2" || !a.ThreadReply {
 		t.Errorf("reply is %+v from %+v", a, a.Sender)
 	}
-	if got, err := api.Spaces.Messages.Get(a.Name).Do(); err != nil || got.Text != "2" || got.CreateTime != a.CreateTime {
+	if got, err := api.Spaces.Messages.Get(a.Name).Do(); err != nil || got.Text != "2" ||
+		got.CreateTime != a.CreateTime {
 		t.Errorf("get: %+v, %v", got, err)
 	}
 }
@@ -56,13 +58,17 @@ func TestSpace_NotFound(t *testing.T) {
 	if !errors.As(err, &apiErr) || apiErr.Code != 404 {
 		t.Errorf("get of no message: %v", err)
 	}
-	if _, err := api.Spaces.Messages.List("spaces/other").Do(); !errors.As(err, &apiErr) || apiErr.Code != 404 {
+	if _, err := api.Spaces.Messages.List("spaces/other").Do(); !errors.As(err, &apiErr) ||
+		apiErr.Code != 404 {
 		t.Errorf("list of no space: %v", err)
 	}
-	for _, path := range []string{"v1", "v1/", "v1/users/me", "v2/spaces", "nothing", "page/", "page/../space.go"} {
+	for _, path := range []string{
+		"v1", "v1/", "v1/users/me", "v2/spaces", "nothing", "page/", "page/../space.go",
+	} {
 		answer, err := http.Get(s.APIEndpoint(srv.URL) + path)
 		kit.NoError(t, err)
-		if code, v := readAnswer(t, answer); code != 404 || !strings.HasPrefix(errorOf(v), "NOT_FOUND") {
+		if code, v := readAnswer(t, answer); code != 404 ||
+			!strings.HasPrefix(errorOf(v), "NOT_FOUND") {
 			t.Errorf("%s: %d %v", path, code, v)
 		}
 	}
@@ -94,7 +100,10 @@ func TestSpace_ManyAtOnce(t *testing.T) {
 	url := s.WebhookURL(srv.URL) + "&messageReplyOption=" + replyOrFallback
 	var wg sync.WaitGroup
 	for i := range 20 {
-		wg.Go(func() { postTo(t, url, fmt.Sprintf(`{"text":"n","thread":{"threadKey":"k%d"}}`, i%3)) })
+		wg.Go(func() {
+			postTo(t, url,
+				fmt.Sprintf(`{"text":"n","thread":{"threadKey":"k%d"}}`, i%3))
+		})
 		wg.Go(func() { s.Messages() })
 	}
 	wg.Wait()

@@ -52,13 +52,16 @@ func TestStore_Reload(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "space")
 	s, srv := testServer(t, Options{DataDir: dir})
 	url := s.WebhookURL("http://localhost")
-	first := mustPost(t, s.WebhookURL(srv.URL)+"&requestId=r&messageId=client-a&messageReplyOption="+replyOrFallback,
+	first := mustPost(t,
+		s.WebhookURL(srv.URL)+"&requestId=r&messageId=client-a&messageReplyOption="+replyOrFallback,
 		`{"text":"one","thread":{"threadKey":"k"}}`)
 	kit.NoError(t, s.Close())
 	if _, err := s.PostAs(nil, "", "too late"); !errors.Is(err, ErrClosed) {
 		t.Errorf("a closed space says %v", err)
 	}
-	for name, want := range map[string]os.FileMode{".": 0o700, messagesFile: 0o600, secretsFile: 0o600} {
+	for name, want := range map[string]os.FileMode{
+		".": 0o700, messagesFile: 0o600, secretsFile: 0o600,
+	} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		kit.NoError(t, err)
 		kit.Equalf(t, info.Mode().Perm(), want, "the mode of %s", name)
@@ -70,7 +73,8 @@ func TestStore_Reload(t *testing.T) {
 		t.Errorf("read back %+v", m)
 	}
 	again := s.WebhookURL(srv.URL) + "&messageReplyOption=" + replyOrFail
-	kit.Equalf(t, mustPost(t, again+"&requestId=r", `{"text":"one"}`)["name"], first["name"], "of the same request id")
+	kit.Equalf(t, mustPost(t, again+"&requestId=r", `{"text":"one"}`)["name"], first["name"],
+		"of the same request id")
 	code, v := postTo(t, again+"&messageId=client-a", `{"text":"one"}`)
 	kit.Equalf(t, code, 409, "the same message id: %v", v)
 	second := mustPost(t, again, `{"text":"two","thread":{"threadKey":"k"}}`)
@@ -80,7 +84,9 @@ func TestStore_Reload(t *testing.T) {
 // An earlier version kept the page's token in a file of its own: its link still leads in.
 func TestStore_EarlierToken(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{secretsFile: `{"key": "k", "token": "t"}`, "page-token": "p\n"} {
+	for name, text := range map[string]string{
+		secretsFile: `{"key": "k", "token": "t"}`, "page-token": "p\n",
+	} {
 		kit.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	s := openSpace(t, dir)
@@ -120,7 +126,8 @@ func TestStore_BadLine(t *testing.T) {
 	path := filepath.Join(dir, messagesFile)
 	const foreign = "{\"message\":{}}\n{}\n"
 	kit.NoError(t, os.WriteFile(path, []byte(foreign), 0o600))
-	if _, err := Open(Options{DataDir: dir}); err == nil || !strings.Contains(err.Error(), "messages.jsonl line 1") {
+	if _, err := Open(Options{DataDir: dir}); err == nil ||
+		!strings.Contains(err.Error(), "messages.jsonl line 1") {
 		t.Errorf("opened: %v", err)
 	}
 	if b, err := os.ReadFile(path); err != nil || string(b) != foreign {

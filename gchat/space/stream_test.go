@@ -75,7 +75,8 @@ func TestStream_ResumesAfterAnID(t *testing.T) {
 	kit.Equalf(t, events, "ready", "one that has everything gets")
 	postAsPerson(t, s, "", "late")
 	events, _, data := readEvents(t, s, srv.URL+"/events?after="+id, "", "messages")
-	if events != "messages" || strings.Count(data, `"late"`) != 1 || strings.Contains(data, `"early"`) {
+	if events != "messages" || strings.Count(data, `"late"`) != 1 ||
+		strings.Contains(data, `"early"`) {
 		t.Errorf("one that resumes gets %s %s", events, data)
 	}
 	epoch, _, _ := strings.Cut(id, "-")
