@@ -315,6 +315,18 @@ func (p *penState) draw(row string) string {
 	return backs.String() + texts.String()
 }
 
+// penFlags are the parameters of an SGR sequence without colors.
+var penFlags = map[int]func(*penState){
+	0:  func(p *penState) { *p = penState{} },
+	1:  func(p *penState) { p.bold = true },
+	2:  func(p *penState) { p.dim = true },
+	3:  func(p *penState) { p.italic = true },
+	7:  func(p *penState) { p.inverse = true },
+	22: func(p *penState) { p.bold, p.dim = false, false },
+	23: func(p *penState) { p.italic = false },
+	27: func(p *penState) { p.inverse = false },
+}
+
 // set takes the parameters of one SGR sequence.
 func (p *penState) set(parameters string) {
 	var codes []int
@@ -327,49 +339,25 @@ func (p *penState) set(parameters string) {
 		codes = []int{0}
 	}
 	for len(codes) > 0 {
-		c, used := codes[0], 1
+		code, used := codes[0], 1
+		color := &p.fg
+		if code/10 == 4 || code/10 == 10 {
+			color = &p.bg
+		}
+		isExtended := code == 38 || code == 48
 		switch {
-		case c == 0:
-			*p = penState{}
-		case c == 1:
-			p.bold = true
-		case c == 2:
-			p.dim = true
-		case c == 3:
-			p.italic = true
-		case c == 7:
-			p.inverse = true
-		case c == 22:
-			p.bold, p.dim = false, false
-		case c == 23:
-			p.italic = false
-		case c == 27:
-			p.inverse = false
-		case c >= 30 && c <= 37:
-			p.fg = palette(c - 30)
-		case c >= 90 && c <= 97:
-			p.fg = palette(c - 90 + 8)
-		case c >= 40 && c <= 47:
-			p.bg = palette(c - 40)
-		case c >= 100 && c <= 107:
-			p.bg = palette(c - 100 + 8)
-		case c == 39:
-			p.fg = ""
-		case c == 49:
-			p.bg = ""
-		case c == 38 || c == 48:
-			color := ""
-			switch {
-			case len(codes) >= 3 && codes[1] == 5:
-				color, used = palette(codes[2]), 3
-			case len(codes) >= 5 && codes[1] == 2:
-				color, used = fmt.Sprintf("#%02x%02x%02x", codes[2], codes[3], codes[4]), 5
-			}
-			if c == 38 {
-				p.fg = color
-			} else {
-				p.bg = color
-			}
+		case penFlags[code] != nil:
+			penFlags[code](p)
+		case code == 39 || code == 49:
+			*color = ""
+		case isExtended && len(codes) >= 3 && codes[1] == 5:
+			*color, used = palette(codes[2]), 3
+		case isExtended && len(codes) >= 5 && codes[1] == 2:
+			*color, used = fmt.Sprintf("#%02x%02x%02x", codes[2], codes[3], codes[4]), 5
+		case code >= 90:
+			*color = palette(code%10 + 8)
+		case code >= 30 && !isExtended:
+			*color = palette(code % 10)
 		}
 		codes = codes[used:]
 	}
