@@ -7,9 +7,9 @@ import (
 	"google.golang.org/api/chat/v1"
 )
 
-// sendMessageCall is a call of the tool that starts an agent in the background, which
+// agentCall is a call of the tool that starts an agent in the background, which
 // runs these commands.
-func sendMessageCall(commands ...string) block {
+func agentCall(commands ...string) block {
 	return toolCall("Agent", map[string]any{
 		"description": "help", "prompt": agentErrand + strings.Join(commands, "\n"),
 		"subagent_type":     "general-purpose",
@@ -22,7 +22,7 @@ func sendMessageCall(commands ...string) block {
 func startWithAgent(t *testing.T, c claude, more ...turn) *hookedSession {
 	b := startApproving(t, c, config{
 		Script: append([]turn{
-			{sendMessageCall("mkdir out")}, {textBlock("I wait for it. What else?")},
+			{agentCall("mkdir out")}, {textBlock("I wait for it. What else?")},
 		}, more...),
 	})
 	b.Prompt("go ahead")
@@ -40,7 +40,7 @@ func TestAgent_PermissionDecidedInChat(t *testing.T) {
 		next := b.awaitPost("[Waiting for you]", "I wait for it. What else?")
 		q := b.awaitPost("[Permission]", "mkdir out", "From the agent general-purpose: help",
 			"does not show it")
-		b.checkNotShown(dialogOf)
+		b.checkNotShown(permissionDialog)
 		// The session's own dialog comes and goes, by a prompt that was typed from Chat.
 		b.reply(next, "make your own")
 		b.Choose("❯ 1. Yes", "1")
@@ -74,7 +74,7 @@ func TestAgent_PermissionGoesToTheKeyboard(t *testing.T) {
 			turn{textBlock("It is over.")})
 		q := b.awaitPost("[Permission]", "mkdir out")
 		come(b, q)
-		b.WaitScreen(dialogOf)
+		b.WaitScreen(permissionDialog)
 		b.awaitPostInThread(q, "[In the terminal]", "answer it there")
 		b.reply(q, "yes")
 		b.awaitPostInThread(q, "[Not used]", "In the terminal since")
@@ -99,7 +99,7 @@ func TestAgent_TypingAllowsNothing(t *testing.T) {
 			}
 			desk("send-keys", "Enter")
 		}
-		b.WaitScreen(dialogOf)
+		b.WaitScreen(permissionDialog)
 		b.checkMade(false, "out")
 		desk("send-keys", "Escape")
 		b.awaitPost("[Answered]", "in the terminal")
@@ -114,7 +114,7 @@ func TestAgent_StoppedCancelsItsPermission(t *testing.T) {
 		b := startWithAgent(t, c, turn{textBlock("It was stopped.")})
 		q := b.awaitPost("[Permission]", "mkdir out")
 		b.reply(q, "terminal")
-		b.WaitScreen(dialogOf)
+		b.WaitScreen(permissionDialog)
 		for range 2 {
 			b.Keys("C-x")
 			b.Keys("C-k")
@@ -127,10 +127,10 @@ func TestAgent_StoppedCancelsItsPermission(t *testing.T) {
 // from Chat.
 func TestAgent_FormOutlivesTheTurn(t *testing.T) {
 	eachSession(t, bothVersions, startApproving, config{
-		Args:    formVersions,
+		Args:    allowFormTool,
 		Prepare: serveForms(nameForm),
 		Script: []turn{
-			{sendMessageCall(fillForm)}, {textBlock("I wait for it. What else?")},
+			{agentCall(fillForm)}, {textBlock("I wait for it. What else?")},
 			{textBlock("Done meanwhile. What else?")}, {textBlock("It is over.")},
 		},
 	}, func(t *testing.T, b *hookedSession) {

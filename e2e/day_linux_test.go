@@ -540,7 +540,7 @@ func (d *day) tryStopAndClear() {
 // tryBackgroundAgent has an agent in the background ask. The reply is tapped on the page,
 // or the desk's person presses a key.
 func (d *day) tryBackgroundAgent(name, reply string, desk func(...string)) {
-	d.prompt("send "+name, turn{sendMessageCall("mkdir " + name)},
+	d.prompt("send "+name, turn{agentCall("mkdir " + name)},
 		turn{textBlock("I wait for " + name)})
 	d.approveAutoMode("the launch of "+name, false)
 	var began time.Time
@@ -556,13 +556,13 @@ func (d *day) tryBackgroundAgent(name, reply string, desk func(...string)) {
 	})
 	line := d.awaitOnPage("a background agent's permission: "+name, "mkdir "+name, began)
 	d.WaitScreen("I wait for " + name)
-	line.note = fmt.Sprintf("its dialog is drawn: %v", strings.Contains(d.Screen(), dialogOf))
+	line.note = fmt.Sprintf("its dialog is drawn: %v", strings.Contains(d.Screen(), permissionDialog))
 	if reply != "" {
 		d.tap("mkdir "+name, `[data-choice="`+reply+`"]`)
 	} else {
 		key := time.Now()
 		desk("send-keys", "x")
-		d.WaitScreen(dialogOf)
+		d.WaitScreen(permissionDialog)
 		line.note += fmt.Sprintf("; a key draws it after %v",
 			time.Since(key).Round(time.Millisecond))
 		d.Choose("❯ 1. Yes", "1")
@@ -578,7 +578,7 @@ func (d *day) tryBackgroundAgent(name, reply string, desk func(...string)) {
 
 // tryAgentInAutoMode has a background agent do what auto mode would check.
 func (d *day) tryAgentInAutoMode() {
-	d.prompt("send the pusher", turn{sendMessageCall("git push --force origin x")},
+	d.prompt("send the pusher", turn{agentCall("git push --force origin x")},
 		turn{textBlock("I wait for the pusher.")})
 	d.approveAutoMode("the launch of a pusher", false)
 	d.WaitScreen("I wait for the pusher.")

@@ -25,11 +25,11 @@ const formServer = "form-server"
 // answersSuffix ends the name of the file with what came back.
 const answersSuffix = ".answers"
 
-// fillFormCall is a call of the server's tool. formVersions are the arguments that allow
+// fillFormCall is a call of the server's tool. allowFormTool are the arguments that allow
 // it.
 var (
-	fillFormCall = toolCall("mcp__form__ask", map[string]any{})
-	formVersions = []string{"--allowedTools", "mcp__form__ask"}
+	fillFormCall  = toolCall("mcp__form__ask", map[string]any{})
+	allowFormTool = []string{"--allowedTools", "mcp__form__ask"}
 )
 
 // nameForm is a form with one field.
@@ -148,7 +148,7 @@ const drawnForm = "requests your input"
 // dialog is not drawn meanwhile. No value of it is left.
 func TestElicitation_FilledInFromChat(t *testing.T) {
 	eachSession(t, bothVersions, startApproving, config{
-		Args:    formVersions,
+		Args:    allowFormTool,
 		Prepare: serveForms(formOfAllKinds),
 		Script: []turn{
 			{fillFormCall}, {fillFormCall}, {fillFormCall}, {textBlock("All are done.")},
@@ -205,7 +205,7 @@ func (b *hookedSession) checkAbsent(text string) {
 // accepted, and not what it was.
 func TestElicitation_GoesToTheKeyboard(t *testing.T) {
 	eachSession(t, bothVersions, startApproving, config{
-		Args:    formVersions,
+		Args:    allowFormTool,
 		Prepare: serveForms(nameForm),
 		Script:  []turn{{fillFormCall}, thanksTurn},
 	}, func(t *testing.T, b *hookedSession) {
@@ -233,7 +233,7 @@ func TestElicitation_GoesToTheKeyboard(t *testing.T) {
 // drawn.
 func TestElicitation_EscCancelsHiddenForm(t *testing.T) {
 	eachSession(t, bothVersions, startApproving, config{
-		Args:    formVersions,
+		Args:    allowFormTool,
 		Prepare: serveForms(nameForm),
 		Script:  []turn{{fillFormCall}, thanksTurn},
 	}, func(t *testing.T, b *hookedSession) {
@@ -262,7 +262,7 @@ func TestElicitation_LinkAcceptedUnopened(t *testing.T) {
 		opener := filepath.Join(t.TempDir(), "xdg-open")
 		kit.NoError(t, os.WriteFile(opener, []byte("#!/bin/sh\necho \"$@\" >>"+opened+"\n"), 0o700))
 		b := startApproving(t, c, config{
-			Args:    formVersions,
+			Args:    allowFormTool,
 			Prepare: serveForms(link, link),
 			Script:  []turn{{fillFormCall}, {fillFormCall}, thanksTurn},
 			Env: []string{
@@ -293,7 +293,7 @@ func TestElicitation_LargeFormOnlyInTerminal(t *testing.T) {
 			"requestedSchema": nameForm["requestedSchema"],
 		}
 		b := startApproving(t, c, config{
-			Args:    formVersions,
+			Args:    allowFormTool,
 			Prepare: serveForms(large),
 			Script:  []turn{{fillFormCall}, thanksTurn},
 		})

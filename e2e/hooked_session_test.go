@@ -31,8 +31,11 @@ type hookedSession struct {
 	pageURL  string   // its page's address
 }
 
+// A starter starts a session of one kind: startAsking, startApproving and so on.
+type starter func(*testing.T, claude, config) *hookedSession
+
 // eachSession runs a test in a session of its own on each version, whose model goes ahead.
-func eachSession(t *testing.T, versions []string, start func(*testing.T, claude, config) *hookedSession, cfg config,
+func eachSession(t *testing.T, versions []string, start starter, cfg config,
 	test func(*testing.T, *hookedSession)) {
 	eachClaude(t, versions, func(t *testing.T, c claude) {
 		b := start(t, c, cfg)
@@ -109,9 +112,11 @@ func startHooked(t *testing.T, c claude, cfg config) *hookedSession {
 		server.Close()
 		chat.Close()
 	})
-	b.spaceEnv = []string{"GOOGLE_CHAT_WEBHOOK_URL=" +
-		chat.WebhookURL(server.URL), "GCHAT_API_ENDPOINT=" + chat.APIEndpoint(server.URL),
-		"GCHAT_ALLOWED_USERS=" + space.PersonName, "GCHAT_POLLER_INTERVAL=0.2"}
+	b.spaceEnv = []string{
+		"GOOGLE_CHAT_WEBHOOK_URL=" + chat.WebhookURL(server.URL),
+		"GCHAT_API_ENDPOINT=" + chat.APIEndpoint(server.URL),
+		"GCHAT_ALLOWED_USERS=" + space.PersonName, "GCHAT_POLLER_INTERVAL=0.2",
+	}
 	if cfg.App {
 		b.spaceEnv[0] = "GOOGLE_CHAT_SPACE_ID=" + space.Name
 		b.spaceEnv = append(b.spaceEnv, "GCHAT_PUBSUB_SUBSCRIPTION="+space.Subscription,
@@ -318,5 +323,5 @@ func startWithApp(t *testing.T, c claude, cfg config) *hookedSession {
 	return startApproving(t, c, cfg)
 }
 
-// dialogOf is what a permission's dialog says of an agent, in both versions.
-const dialogOf = "Do you want to proceed?"
+// permissionDialog is what a permission's dialog says, in both versions.
+const permissionDialog = "Do you want to proceed?"

@@ -29,13 +29,13 @@ func TestInstall_SetUpAnswerUninstall(t *testing.T) {
 			Script: []turn{{questionCall(deployQuestion)}, thanksTurn},
 			Prepare: func(t *testing.T, home, project string) {
 				file := filepath.Join(home, ".claude", "settings.json")
-				before = readFiles(t, file)
+				before = readText(t, file)
 				env := personEnv(c, home)
 				runIn(t, project, env, "sh", script, "--binary", builtProgram(t))
 				env = append(env, "GOOGLE_CHAT_WEBHOOK_URL="+chat.WebhookURL(server.URL),
 					"GCHAT_ALLOWED_USERS="+space.PersonName)
 				runIn(t, project, env, filepath.Join(home, "bin", "gchat-hooks"), "setup")
-				written = readFiles(t, file)
+				written = readText(t, file)
 			},
 		})
 		b := &hookedSession{session: s, space: chat}
@@ -51,10 +51,10 @@ func TestInstall_SetUpAnswerUninstall(t *testing.T) {
 		// A person edits the file between install and uninstall; Claude Code itself adds
 		// a setting of its own.
 		const mine = "{\n  \"model\": \"opus\","
-		writeText(t, file, strings.Replace(readFiles(t, file), "{", mine, 1))
+		writeText(t, file, strings.Replace(readText(t, file), "{", mine, 1))
 		env := personEnv(c, s.Home)
 		runIn(t, s.Dir, env, filepath.Join(s.Home, "bin", "gchat-hooks"), "uninstall")
-		after := readFiles(t, file)
+		after := readText(t, file)
 		kit.Containsf(t, after, mine, "the edited file")
 		kit.Containsf(t, after, "defaultMode", "the edited file")
 		checkLacks(t, after, "hooks")
@@ -62,7 +62,7 @@ func TestInstall_SetUpAnswerUninstall(t *testing.T) {
 		// Where nobody touched the file, its bytes are those of before.
 		writeText(t, file, written)
 		runIn(t, s.Dir, env, "sh", script, "--uninstall", "--yes")
-		kit.Equalf(t, readFiles(t, file), before, "what uninstall leaves")
+		kit.Equalf(t, readText(t, file), before, "what uninstall leaves")
 		for _, dir := range []string{s.Home, s.Dir} {
 			_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 				if err == nil && d.IsDir() && d.Name() == "projects" {
@@ -114,7 +114,7 @@ func TestInstall_ManagedHooksOnly(t *testing.T) {
 		b.checkPosts(1, "[AskUserQuestion]")
 		b.checkPosts(1, "[Permission]")
 		b.checkPosts(1, "[Sent]")
-		kit.Containsf(t, readFiles(t, filepath.Join(b.Dir, "found")), settings.found+`"`,
+		kit.Containsf(t, readText(t, filepath.Join(b.Dir, "found")), settings.found+`"`,
 			"what doctor finds")
 		kit.Equalf(t, fileExists(own), false, "the person's own hook ran")
 	})
@@ -127,7 +127,7 @@ func TestInstall_DenyPluginWakesSession(t *testing.T) {
 		managedPlugin(t, managed)
 		file := filepath.Join(managed, "managed-settings.json")
 		writeText(t, file,
-			strings.Replace(readFiles(t, file), "gchat-hooks-approve@", "gchat-hooks-system3@", 1))
+			strings.Replace(readText(t, file), "gchat-hooks-approve@", "gchat-hooks-system3@", 1))
 		b := startHooked(t, c.withoutTmux().withManagedSettings(t, managed), config{
 			Env:    []string{"GCHAT_ASK_MODE=deny", pathWithProgram(t)},
 			Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn},
@@ -164,7 +164,7 @@ func pathWithProgram(t *testing.T) string {
 
 // managedPlugin writes the recipe of the page, with the folder of this project.
 func managedPlugin(t *testing.T, folder string) {
-	_, recipe, _ := strings.Cut(readFiles(t, "../docs/install.md"), "```json\n")
+	_, recipe, _ := strings.Cut(readText(t, "../docs/install.md"), "```json\n")
 	recipe, _, found := strings.Cut(recipe, "```")
 	if !found || !strings.Contains(recipe, "/opt/gchat-hooks") {
 		t.Fatal("the page has no recipe")
@@ -178,7 +178,7 @@ func managedPlugins(t *testing.T, folder string) {
 	managedPlugin(t, folder)
 	const one, more = `"gchat-hooks-approve@gchat-hooks": true`, `, "gchat-hooks-report@gchat-hooks": true`
 	file := filepath.Join(folder, "managed-settings.json")
-	writeText(t, file, strings.Replace(readFiles(t, file), one, one+more, 1))
+	writeText(t, file, strings.Replace(readText(t, file), one, one+more, 1))
 }
 
 // managedFile has `install` write a file, as the page says.

@@ -200,7 +200,7 @@ func TestDaemon_KilledWhileDeliveringPrompts(t *testing.T) {
 			for _, ended := range []bool{false, true} {
 				windows := b.windowCount()
 				if ended {
-					b.killAllOurs()
+					b.endAllClaudes()
 				}
 				sent++
 				prompt := fmt.Sprintf("prompt number %d.", sent)
@@ -255,8 +255,8 @@ func (b *hookedSession) windowCount() int {
 	return strings.Count(out+"\n", "\n")
 }
 
-// killAllOurs ends every Claude Code in the session's tmux, and leaves its first window.
-func (b *hookedSession) killAllOurs() {
+// endAllClaudes ends every Claude Code in the session's tmux, and leaves its first window.
+func (b *hookedSession) endAllClaudes() {
 	b.t.Helper()
 	if b.process != nil && !b.process.Exited(0) {
 		b.Quit()

@@ -202,7 +202,7 @@ esac`
 		b.awaitPost("[Answered]", "Canary")
 		p := b.awaitPost("[Permission]", "mkdir one")
 		b.checkMade(false, "one")
-		b.WaitScreen("Do you want to proceed?")
+		b.WaitScreen(permissionDialog)
 		b.reply(p, "yes")
 		b.awaitPost("[Answered]", "Allowed: Bash: mkdir one")
 	})

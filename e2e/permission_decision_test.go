@@ -27,7 +27,7 @@ func TestPermission_DecidedInChat(t *testing.T) {
 		b.Prompt("go ahead")
 		q := b.awaitPost("[Permission] Session:", "Bash: make a folder", "mkdir out",
 			"Reply yes or no")
-		b.WaitScreen("Do you want to proceed?") // the dialog stands open beside it
+		b.WaitScreen(permissionDialog) // the dialog stands open beside it
 		b.reply(q, "sure thing")
 		b.awaitPost("[Not used]", "yes or no")
 		b.reply(q, c.reply)
@@ -86,7 +86,7 @@ func TestPermission_DialogNeedsNoneOfOurs(t *testing.T) {
 			b.gate.holdBack()
 		}
 		b.Prompt("go ahead")
-		b.WaitScreen("Do you want to proceed?")
+		b.WaitScreen(permissionDialog)
 		if victim != "" {
 			b.awaitPost("[Permission]")
 			b.killProcess(victim)
@@ -109,7 +109,7 @@ func TestPermission_GraceKeepsChatQuiet(t *testing.T) {
 		desk("send-keys", "go ahead")
 		b.WaitScreen("go ahead")
 		desk("send-keys", "Enter")
-		b.WaitScreen("Do you want to proceed?")
+		b.WaitScreen(permissionDialog)
 		other := b.startBeside(config{
 			Env:    []string{"GCHAT_GRACE=10m"},
 			Hooks:  approveHooks(t),
@@ -180,7 +180,7 @@ func TestPermission_AlwaysNamesTheWorktreesFile(t *testing.T) {
 		b.reply(b.awaitPost("[Permission]", "make one", output), "always")
 		b.awaitResult(1)
 		b.awaitPost("[Answered]", "Always allowed", output)
-		kit.Containsf(t, readFiles(t, file), "make", "the file")
+		kit.Containsf(t, readText(t, file), "make", "the file")
 		kit.Equalf(t, fileExists(other), false, "it is written to %s, too", other)
 	})
 }

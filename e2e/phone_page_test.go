@@ -220,7 +220,7 @@ func TestPage_DeclinesQuestion(t *testing.T) {
 func TestPage_FillsInForm(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startWithApp(t, c, config{
-			Args:    formVersions,
+			Args:    allowFormTool,
 			Prepare: serveForms(formOfAllKinds, nameForm),
 			Script:  []turn{{fillFormCall}, {fillFormCall}, {fillFormCall}, thanksTurn},
 		})

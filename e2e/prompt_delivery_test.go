@@ -49,7 +49,7 @@ func TestPrompt_WaitsForADialog(t *testing.T) {
 		q := b.awaitPost("[Waiting for you]")
 		b.reply(q, "yes")
 		p := b.awaitPost("[Permission]", "mkdir one")
-		b.WaitScreen("Do you want to proceed?")
+		b.WaitScreen(permissionDialog)
 		b.reply(q, "then push")
 		b.awaitPost("[Kept]", "the dialog")
 		b.reply(p, "yes")

@@ -25,7 +25,7 @@ func amendJSON(t *testing.T, path string, members map[string]any) {
 	writeFile(t, path, all)
 }
 
-func readFiles(t *testing.T, path string) string {
+func readText(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
 	kit.NoError(t, err)

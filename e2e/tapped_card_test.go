@@ -222,7 +222,7 @@ func TestCard_TappedDeclines(t *testing.T) {
 // A form is filled in on its card.
 func TestCard_TappedForm(t *testing.T) {
 	eachSession(t, bothVersions, startWithApp, config{
-		Args:    formVersions,
+		Args:    allowFormTool,
 		Prepare: serveForms(formOfAllKinds),
 		Script:  []turn{{fillFormCall}, {fillFormCall}, thanksTurn},
 	}, func(t *testing.T, b *hookedSession) {

@@ -61,7 +61,7 @@ func TestTerminalDialog_FormNoted(t *testing.T) {
 		delete(hooks, formEvent) // as where the preset was registered by an earlier version
 		b := startHooked(t, c, config{
 			Hooks: hooks,
-			Args:  formVersions,
+			Args:  allowFormTool,
 			Script: []turn{
 				{textBlock("A form."), fillFormCall}, {textBlock("Filled in.")},
 				{textBlock("And tested.")},

@@ -65,10 +65,10 @@ func TestCommand_StatusScreenStop(t *testing.T) {
 		b.WaitScreen("Interrupted")
 
 		b.Prompt("once more")
-		b.WaitScreen("Do you want to proceed?")
+		b.WaitScreen(permissionDialog)
 		b.post(thread, "/stop")
 		b.awaitPost("[Not used]", "A dialog is open")
-		b.WaitScreen("Do you want to proceed?")
+		b.WaitScreen(permissionDialog)
 		b.checkPosts(1, "[Stopped]")
 		b.checkMade(false, "out")
 	})

@@ -521,7 +521,7 @@ func TestTyping_LeavesOtherScreensAlone(t *testing.T) {
 				}),
 			}, thanksTurn)
 			y.Prompt("go ahead")
-			y.WaitScreen("Do you want to proceed?")
+			y.WaitScreen(permissionDialog)
 			y.checkUntyped(t, y.target(), "another dialog is open", pickOption(deployQuestion, 2))
 		},
 		"what a person has begun": func(t *testing.T, y *typistSession) {
