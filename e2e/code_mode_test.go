@@ -63,10 +63,13 @@ func startModelProxy(t *testing.T, api http.Handler) (address, ca string) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	kit.NoError(t, err)
 	is := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{
-			CommonName: "api.anthropic.com",
-		}, DNSNames: []string{"api.anthropic.com"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		SerialNumber:          big.NewInt(1),
+		Subject:               pkix.Name{CommonName: "api.anthropic.com"},
+		DNSNames:              []string{"api.anthropic.com"},
+		NotBefore:             time.Now().Add(-time.Hour),
+		NotAfter:              time.Now().Add(time.Hour),
+		IsCA:                  true,
+		BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, is, is, key.Public(), key)
 	kit.NoError(t, err)

@@ -556,7 +556,8 @@ func (d *day) tryBackgroundAgent(name, reply string, desk func(...string)) {
 	})
 	line := d.awaitOnPage("a background agent's permission: "+name, "mkdir "+name, began)
 	d.WaitScreen("I wait for " + name)
-	line.note = fmt.Sprintf("its dialog is drawn: %v", strings.Contains(d.Screen(), permissionDialog))
+	line.note = fmt.Sprintf("its dialog is drawn: %v",
+		strings.Contains(d.Screen(), permissionDialog))
 	if reply != "" {
 		d.tap("mkdir "+name, `[data-choice="`+reply+`"]`)
 	} else {
@@ -679,8 +680,9 @@ func (d *day) report() {
 func (d *day) printTable() (longest time.Duration) {
 	var b strings.Builder
 	for _, l := range d.lines {
-		fmt.Fprintf(&b, "| %s | %s | %s | %v | %s | %v | %s |\n", l.step, timeOfDay(l.start), timeOfDay(l.saidAt),
-			l.saidAt.Sub(l.start).Round(10*time.Millisecond), timeOfDay(l.endedAt), l.goneAt.Sub(l.endedAt).Round(10*time.Millisecond), l.note)
+		fmt.Fprintf(&b, "| %s | %s | %s | %v | %s | %v | %s |\n", l.step,
+			timeOfDay(l.start), timeOfDay(l.saidAt), l.saidAt.Sub(l.start).Round(10*time.Millisecond),
+			timeOfDay(l.endedAt), l.goneAt.Sub(l.endedAt).Round(10*time.Millisecond), l.note)
 	}
 	d.mu.Lock()
 	all, terminal := slices.Clone(d.terminal), slices.Clone(d.terminal)
@@ -706,7 +708,8 @@ func (d *day) printTable() (longest time.Duration) {
 		}
 	}
 	d.t.Logf("| step | began | page said | after | answered | page took it back after | |\n%s\n"+
-		"longest time in which the page said %q while the terminal waited: %v, at %s", b.String(), quietText, longest.Round(10*time.Millisecond), timeOfDay(when))
+		"longest time in which the page said %q while the terminal waited: %v, at %s",
+		b.String(), quietText, longest.Round(10*time.Millisecond), timeOfDay(when))
 	for _, s := range all {
 		d.t.Logf("terminal %s %q", timeOfDay(s.at), s.waitingFor)
 	}

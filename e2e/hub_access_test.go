@@ -100,12 +100,10 @@ func TestHubAccess_OnlyItsOwn(t *testing.T) {
 		thread string
 		want   int
 	}{
-		"its own":       {posted.Thread.Name, http.StatusOK},
-		"a colleague's": {bobs.Thread.Name, http.StatusBadRequest},
-		"its person's":  {x.Say(ann, room, nil, "hello").Thread.Name, http.StatusOK},
-		"a colleague's words": {
-			x.Say(bob, room, nil, "hello").Thread.Name, http.StatusBadRequest,
-		},
+		"its own":               {posted.Thread.Name, http.StatusOK},
+		"a colleague's":         {bobs.Thread.Name, http.StatusBadRequest},
+		"its person's":          {x.Say(ann, room, nil, "hello").Thread.Name, http.StatusOK},
+		"a colleague's words":   {x.Say(bob, room, nil, "hello").Thread.Name, http.StatusBadRequest},
 		"none":                  {room + "/threads/T999", http.StatusBadRequest},
 		"of another space":      {"spaces/dm2/threads/T1", http.StatusBadRequest},
 		"with a path in it":     {posted.Thread.Name + "/../T2", http.StatusBadRequest},

@@ -351,7 +351,12 @@ func parametersOf(m *chat.Message, choice string) map[string]string {
 func (g *fakeGoogle) event(kind string, u *chat.User, m *chat.Message) *chat.DeprecatedEvent {
 	space, _, _ := strings.Cut(m.Name, "/messages/")
 	return &chat.DeprecatedEvent{
-		Type: kind, EventTime: time.Now().UTC().Format(time.RFC3339Nano), User: u, Space: g.spaces[space], Message: m, Thread: m.Thread,
+		Type:      kind,
+		EventTime: time.Now().UTC().Format(time.RFC3339Nano),
+		User:      u,
+		Space:     g.spaces[space],
+		Message:   m,
+		Thread:    m.Thread,
 	}
 }
 

@@ -74,9 +74,16 @@ func newTestTeam(t *testing.T) *testTeam {
 	log := zerolog.New(zerolog.SyncWriter(&x.log))
 	for range 2 {
 		o := hub.Options{
-			Subscription: appSubscription, Topic: machineTopic, Domains: []string{"example.com"}, Version: "1",
+			Subscription: appSubscription,
+			Topic:        machineTopic,
+			Domains:      []string{"example.com"},
+			Version:      "1",
 			Policy: filepath.Join(t.TempDir(),
-				"policy.json"), SigningKey: []byte(hubKey), Log: log, Chat: messages, PubSub: events,
+				"policy.json"),
+			SigningKey: []byte(hubKey),
+			Log:        log,
+			Chat:       messages,
+			PubSub:     events,
 		}
 		kit.NoError(t,
 			os.WriteFile(o.Policy,

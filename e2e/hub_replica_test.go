@@ -52,8 +52,12 @@ func startReplicas(t testing.TB, g *fakeGoogle, n int, args ...string) (all []*r
 		kit.NoError(t, err)
 		at := ln.Addr().String()
 		ln.Close()
-		r := &replica{t: t, address: at, args: append([]string{"hub", "--listen", at, "--subscription", appSubscription, "--topic", machineTopic,
-			"--domain", "example.com", "--key-file", key}, args...)}
+		r := &replica{
+			t:       t,
+			address: at,
+			args: append([]string{"hub", "--listen", at, "--subscription", appSubscription, "--topic", machineTopic,
+				"--domain", "example.com", "--key-file", key}, args...),
+		}
 		r.env = []string{
 			"HOME=" + dir, "GCHAT_API_ENDPOINT=" + g.URL, "GCHAT_PUBSUB_ENDPOINT=" + g.URL,
 			"PATH=" + os.Getenv("PATH"),
@@ -329,16 +333,22 @@ func BenchmarkHub(b *testing.B) {
 }
 
 func tapCard(id string) []*chat.CardWithId {
-	return []*chat.CardWithId{{CardId: "c", Card: &chat.GoogleAppsCardV1Card{Sections: []*chat.GoogleAppsCardV1Section{{
-		Widgets: []*chat.GoogleAppsCardV1Widget{{ButtonList: &chat.GoogleAppsCardV1ButtonList{
-			Buttons: []*chat.GoogleAppsCardV1Button{{Text: "Tap", OnClick: &chat.GoogleAppsCardV1OnClick{Action: &chat.GoogleAppsCardV1Action{
-				Function: "gchat-hooks",
-				Parameters: []*chat.GoogleAppsCardV1ActionParameter{
-					{Key: "question", Value: id}, {Key: "choice", Value: "send"},
-				},
-			}}}},
+	return []*chat.CardWithId{{
+		CardId: "c",
+		Card: &chat.GoogleAppsCardV1Card{Sections: []*chat.GoogleAppsCardV1Section{{
+			Widgets: []*chat.GoogleAppsCardV1Widget{{ButtonList: &chat.GoogleAppsCardV1ButtonList{
+				Buttons: []*chat.GoogleAppsCardV1Button{{
+					Text: "Tap",
+					OnClick: &chat.GoogleAppsCardV1OnClick{Action: &chat.GoogleAppsCardV1Action{
+						Function: "gchat-hooks",
+						Parameters: []*chat.GoogleAppsCardV1ActionParameter{
+							{Key: "question", Value: id}, {Key: "choice", Value: "send"},
+						},
+					}},
+				}},
+			}}},
 		}}},
-	}}}}}
+	}}
 }
 
 // processorTime is what a process has used so far.

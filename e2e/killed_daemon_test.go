@@ -158,7 +158,8 @@ func (b *hookedSession) answerWhileDying(n int, at killStep,
 // killAt has a running daemon killed at that step from now on.
 func (b *hookedSession) killAt(d *daemon, at killStep) {
 	b.t.Helper()
-	strace := exec.Command("strace", "-f", "-b", "execve", "-o", os.DevNull, "-p", strconv.Itoa(d.cmd.Process.Pid), "-e", "trace="+at.call,
+	strace := exec.Command("strace", "-f", "-b", "execve", "-o", os.DevNull,
+		"-p", strconv.Itoa(d.cmd.Process.Pid), "-e", "trace="+at.call,
 		"-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", at.call, at.n))
 	strace.Env = b.tmux.env
 	says, err := strace.StderrPipe()

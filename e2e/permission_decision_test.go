@@ -17,9 +17,7 @@ func TestPermission_DecidedInChat(t *testing.T) {
 	eachCase(t, bothVersions, map[string]testCase{
 		"allowed":              {"yes", "", "Allowed: Bash: mkdir out", true},
 		"denied with a reason": {"no, use git mv", "use git mv", "Reason: use git mv", false},
-		"denied": {
-			"N", "denied this from the chat page", "Denied: Bash: mkdir out", false,
-		},
+		"denied":               {"N", "denied this from the chat page", "Denied: Bash: mkdir out", false},
 	}, func(t *testing.T, cl claude, c testCase) {
 		b := startApproving(t, cl, config{
 			Script: []turn{{textBlock("A folder."), bash("mkdir out")}, thanksTurn},

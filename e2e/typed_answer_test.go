@@ -26,10 +26,14 @@ type typistSession struct {
 
 func newTypistSession(t *testing.T, s *session) *typistSession {
 	y := &typistSession{session: s}
-	y.Typist = inject.Typist{UserState: t.TempDir(), EffectTimeout: 6 * time.Second, BeforeKey: func(string, bool) error {
-		y.keys.Add(1)
-		return nil
-	}}
+	y.Typist = inject.Typist{
+		UserState:     t.TempDir(),
+		EffectTimeout: 6 * time.Second,
+		BeforeKey: func(string, bool) error {
+			y.keys.Add(1)
+			return nil
+		},
+	}
 	return y
 }
 

@@ -71,18 +71,27 @@ func answerRaces() []*answerRace {
 			personKeys: []string{"2", "Tab", "1"},
 			ourTraces:  []string{"Auth", "Search"},
 		},
-		{name: "multi", asks: []question{featuresQuestion}, ourChoices: []inject.Choice{
-			choiceOf(featuresQuestion, labelAnswer("Auth", "Search")),
-		}, ourResult: `"="Auth, Search"`, personKeys: []string{"2", "Tab", "1"}, ourTraces: []string{"Auth", "Search"},
+		{
+			name:       "multi",
+			asks:       []question{featuresQuestion},
+			ourChoices: []inject.Choice{choiceOf(featuresQuestion, labelAnswer("Auth", "Search"))},
+			ourResult:  `"="Auth, Search"`,
+			personKeys: []string{"2", "Tab", "1"},
+			ourTraces:  []string{"Auth", "Search"},
 			isReady: func(screen string) bool {
 				return !strings.Contains(screen, "[✔] Auth") &&
 					!strings.Contains(screen, "[✔] Search") && !strings.Contains(screen, "→ Auth")
-			}},
-		{name: "two questions, blindly", asks: []question{
-			databaseQuestion, featuresQuestion,
-		}, ourChoices: []inject.Choice{pickOption(databaseQuestion, 2), choiceOf(
-			featuresQuestion, labelAnswer("Search"))},
-			ourResult: `"Which DB?"="SQLite", "Which features do you want to enable?"="Search"`, personKeys: []string{"1", "1", "Tab", "1"}, ourTraces: []string{"SQLite", "Search"}},
+			},
+		},
+		{
+			name: "two questions, blindly",
+			asks: []question{databaseQuestion, featuresQuestion},
+			ourChoices: []inject.Choice{pickOption(databaseQuestion, 2), choiceOf(
+				featuresQuestion, labelAnswer("Search"))},
+			ourResult:  `"Which DB?"="SQLite", "Which features do you want to enable?"="Search"`,
+			personKeys: []string{"1", "1", "Tab", "1"},
+			ourTraces:  []string{"SQLite", "Search"},
+		},
 	}
 }
 
