@@ -11,7 +11,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -78,16 +77,13 @@ func newTestTeam(t *testing.T) *testTeam {
 			Topic:        machineTopic,
 			Domains:      []string{"example.com"},
 			Version:      "1",
-			Policy: filepath.Join(t.TempDir(),
-				"policy.json"),
-			SigningKey: []byte(hubKey),
-			Log:        log,
-			Chat:       messages,
-			PubSub:     events,
+			Policy:       filepath.Join(t.TempDir(), "policy.json"),
+			SigningKey:   []byte(hubKey),
+			Log:          log,
+			Chat:         messages,
+			PubSub:       events,
 		}
-		kit.NoError(t,
-			os.WriteFile(o.Policy,
-				[]byte(`{"titles_only":true,"spaces":{"spaces/room":["users/2"]}}`), 0o600))
+		writeText(t, o.Policy, `{"titles_only":true,"spaces":{"spaces/room":["users/2"]}}`)
 		h := x.newRelayingHub(o)
 		server := httptest.NewServer(h.Handler())
 		h.URL = server.URL

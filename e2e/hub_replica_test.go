@@ -55,8 +55,10 @@ func startReplicas(t testing.TB, g *fakeGoogle, n int, args ...string) (all []*r
 		r := &replica{
 			t:       t,
 			address: at,
-			args: append([]string{"hub", "--listen", at, "--subscription", appSubscription, "--topic", machineTopic,
-				"--domain", "example.com", "--key-file", key}, args...),
+			args: append([]string{
+				"hub", "--listen", at, "--subscription", appSubscription, "--topic", machineTopic,
+				"--domain", "example.com", "--key-file", key,
+			}, args...),
 		}
 		r.env = []string{
 			"HOME=" + dir, "GCHAT_API_ENDPOINT=" + g.URL, "GCHAT_PUBSUB_ENDPOINT=" + g.URL,

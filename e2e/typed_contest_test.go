@@ -86,8 +86,9 @@ func answerRaces() []*answerRace {
 		{
 			name: "two questions, blindly",
 			asks: []question{databaseQuestion, featuresQuestion},
-			ourChoices: []inject.Choice{pickOption(databaseQuestion, 2), choiceOf(
-				featuresQuestion, labelAnswer("Search"))},
+			ourChoices: []inject.Choice{
+				pickOption(databaseQuestion, 2), choiceOf(featuresQuestion, labelAnswer("Search")),
+			},
 			ourResult:  `"Which DB?"="SQLite", "Which features do you want to enable?"="Search"`,
 			personKeys: []string{"1", "1", "Tab", "1"},
 			ourTraces:  []string{"SQLite", "Search"},
