@@ -145,12 +145,12 @@ func answerText(q *state.Question) string {
 
 // promptText is the text that wakes a session with a person's prompt.
 func promptText(q *state.Question, prompt string) string {
+	text := "The user replied to your last message " + q.AnsweredWhere() +
+		", and this is the next instruction: "
 	if q.Kind == state.KindPrompt {
-		return replyPrefix + "The user wrote this " + q.AnsweredWhere() +
-			" while you were working: " + prompt
+		text = "The user wrote this " + q.AnsweredWhere() + " while you were working: "
 	}
-	return replyPrefix + "The user replied to your last message " + q.AnsweredWhere() +
-		", and this is the next instruction: " + prompt
+	return replyPrefix + text + prompt + "\n\n" + deliveryMark(q)
 }
 
 // deliveryMark ends the text that wakes a session. No other text of ours has it, so the
@@ -161,6 +161,9 @@ func deliveryMark(q *state.Question) string {
 	}
 	if q.Declined != "" {
 		return "(turned down question " + q.QuestionID + ")"
+	}
+	if q.Kind.Traits().IsPrompt {
+		return "(message " + q.QuestionID + ")"
 	}
 	return "(answered question " + q.QuestionID + ")"
 }

@@ -448,18 +448,11 @@ func (h *Hook) findLostDeliveries(
 		if q.Status != state.TimedOut && !isDeliveredHere {
 			continue
 		}
-		if elapsed := time.Since(*q.DeliveredAt).Abs(); elapsed < transcriptLag {
-			if e.HookEventName != "Stop" {
-				continue // the next event looks again
-			}
-			state.Sleep(ctx, transcriptLag-elapsed) // this hook runs in the background
+		hasArrived, isKnown := h.checkArrival(ctx, e, q, *q.DeliveredAt)
+		if !isKnown {
+			continue
 		}
-		tail, isComplete, err := inject.TranscriptEnd(string(e.TranscriptPath), maxTailBytes)
-		hasArrived := bytes.Contains(tail, []byte(deliveryMark(q)))
-		if err != nil || !hasArrived && !isComplete {
-			continue // whether it arrived is not known
-		}
-		_, err = state.ChangeQuestion(q.Path, func(q *state.Question) { q.IsDeliverySeen = true })
+		_, err := state.ChangeQuestion(q.Path, func(q *state.Question) { q.IsDeliverySeen = true })
 		if err != nil || hasArrived {
 			continue
 		}
@@ -470,4 +463,21 @@ func (h *Hook) findLostDeliveries(
 		}
 	}
 	return lostTexts
+}
+
+// checkArrival reports whether the session's transcript has the text about q, which a hook
+// printed at that time. isKnown is false while the transcript may lack the text only
+// because it is young, or if the transcript cannot be read or is too long.
+func (h *Hook) checkArrival(
+	ctx context.Context, e *Event, q *state.Question, printedAt time.Time,
+) (hasArrived, isKnown bool) {
+	if elapsed := time.Since(printedAt).Abs(); elapsed < transcriptLag {
+		if e.HookEventName != "Stop" {
+			return false, false // the next event looks again
+		}
+		state.Sleep(ctx, transcriptLag-elapsed) // this hook runs in the background
+	}
+	tail, isComplete, err := inject.TranscriptEnd(string(e.TranscriptPath), maxTailBytes)
+	hasArrived = bytes.Contains(tail, []byte(deliveryMark(q)))
+	return hasArrived, err == nil && (hasArrived || isComplete)
 }

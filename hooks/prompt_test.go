@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -264,4 +265,47 @@ func TestPrompt_WakesOnceForAStop(t *testing.T) {
 	kit.Equalf(t, w.runRewake(stop), "", "then")
 	w.wantKept(first)
 	w.wantKept(second)
+}
+
+// A hook was killed after it recorded that it prints a prompt or a next instruction. Then
+// the transcript lacks the text, and the end of the next turn delivers it. Where the
+// transcript has it, or cannot be read, it is not delivered twice.
+func TestPrompt_LostTextIsDeliveredWithTheNextTurnsEnd(t *testing.T) {
+	for name, test := range map[string]struct {
+		transcript func(questionID string) string
+		isLost     bool
+	}{
+		"the transcript lacks it":     {func(string) string { return `{"type":"user"}` + "\n" }, true},
+		"the transcript has it":       {func(id string) string { return `{"type":"user","x":"go on (message ` + id + `)"}` + "\n" }, false},
+		"the transcript is not there": {func(string) string { return "" }, false},
+	} {
+		for _, kind := range []state.Kind{state.KindPrompt, state.KindNext} {
+			t.Run(name+", "+string(kind), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				printed := time.Now().UTC().Add(-time.Minute)
+				var id string
+				if kind == state.KindPrompt {
+					in := w.addPrompt("s-1", "go on", func(in *state.Incoming) { in.Status, in.PrintedAt = state.IncomingDoing, printed })
+					id = in.AsQuestion(&state.Session{}).QuestionID
+				} else {
+					id = w.addOldPrompt("s-1", "go on", func(q *state.Question) {
+						q.Kind, q.TmuxPane, q.TmuxSocket = state.KindNext, "", ""
+						q.IsPrinted, q.PrintedAt = true, &printed
+					}).QuestionID
+				}
+				path := filepath.Join(w.dir, "s-1.jsonl")
+				if text := test.transcript(id); text != "" {
+					kit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+				}
+				stop := recorded(t, "single-07-Stop", "session_id", "s-1", "transcript_path", path)
+				text := w.runRewake(stop)
+				if test.isLost {
+					kit.Contains(t, text, "go on")
+				} else {
+					kit.Equal(t, text, "")
+				}
+			})
+		}
+	}
 }

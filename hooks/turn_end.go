@@ -22,8 +22,14 @@ const sameStopWindow = 3 * time.Second
 func (h *Hook) handleTurnEnd(ctx context.Context, e *Event) error {
 	questions := h.questionsOfSession(e, h.personalFolders(), state.OpenStatusTexts...)
 	prompts := h.waitingPrompts(e.SessionID)
+	lost := h.reopenLost(ctx, e, questions, prompts)
 	h.closeNextQuestions(e, questions, prompts)
 	if h.isUnattended() { // the session ends when this hook does
+		return nil
+	}
+	if paths := h.becomeWaiter(e, lost); len(paths) > 0 {
+		h.awaitAndWake(ctx, e, paths)
+		h.StartPoller()
 		return nil
 	}
 	for _, in := range prompts {
@@ -49,6 +55,42 @@ func (h *Hook) handleTurnEnd(ctx context.Context, e *Event) error {
 // the prompt itself shows later whether the hook did so.
 func isJustPrinted(in *state.Incoming) bool {
 	return time.Since(in.PrintedAt).Abs() < sameStopWindow
+}
+
+// reopenLost undoes the record that a hook printed a prompt or a next instruction if the
+// transcript shows that Claude never got it: the hook was killed in between. A prompt then
+// waits as before. reopenLost returns the questions whose answer is the next instruction.
+func (h *Hook) reopenLost(
+	ctx context.Context, e *Event, questions []*state.Question, prompts []*state.Incoming,
+) (lost []*state.Question) {
+	isLost := func(q *state.Question, printedAt time.Time) bool {
+		hasArrived, isKnown := h.checkArrival(ctx, e, q, printedAt)
+		return isKnown && !hasArrived
+	}
+	for _, in := range prompts {
+		if in.PrintedAt.IsZero() || isJustPrinted(in) ||
+			!isLost(in.AsQuestion(h.ensureSession(e)), in.PrintedAt) {
+			continue
+		}
+		in.Status, in.PrintedAt = state.IncomingKept, time.Time{}
+		_, err := h.inbox().Change(in.ID, func(current *state.Incoming) {
+			current.Status, current.PrintedAt = in.Status, in.PrintedAt
+		})
+		h.logFailed(err, "prompt not delivered again")
+	}
+	for _, q := range questions {
+		isPrinted := q.Kind.Traits().IsPrompt && q.Status == state.Answered && q.PrintedAt != nil
+		if !isPrinted || time.Since(*q.PrintedAt).Abs() < sameStopWindow || !isLost(q, *q.PrintedAt) {
+			continue
+		}
+		q.IsPrinted, q.PrintedAt = false, nil
+		_, err := state.ChangeQuestion(q.Path, func(current *state.Question) {
+			current.IsPrinted, current.PrintedAt = false, nil
+		})
+		h.logFailed(err, "next instruction not delivered again")
+		lost = append(lost, q)
+	}
+	return lost
 }
 
 // waitingPrompts are the prompts that wait for these sessions, oldest first.
