@@ -57,8 +57,14 @@ func TestAnswered_EventsThatCancel(t *testing.T) {
 	session := "b1e91434-d410-4fbe-b382-0fbc1f1c23d3"
 	for resolvedBy, end := range map[string]func(w *world, p *hookProcess){
 		"signal": func(w *world, p *hookProcess) { terminate(p) },
-		"stop":   func(w *world, p *hookProcess) { w.runHook(answeredHook, recorded(w.TB, "single-07-Stop")) },
-		"prompt": func(w *world, p *hookProcess) { w.runHook(answeredHook, recorded(w.TB, "single-02-UserPromptSubmit")) },
+		"stop": func(w *world, p *hookProcess) {
+			w.runHook(answeredHook,
+				recorded(w.TB, "single-07-Stop"))
+		},
+		"prompt": func(w *world, p *hookProcess) {
+			w.runHook(answeredHook,
+				recorded(w.TB, "single-02-UserPromptSubmit"))
+		},
 		"session_end": func(w *world, p *hookProcess) {
 			w.runHook(answeredHook, recorded(w.TB, "killed-04-SessionEnd", "session_id", session))
 		},
@@ -80,14 +86,30 @@ func TestAnswered_EventsThatCancel(t *testing.T) {
 func TestAnswered_ForeignEventsEndNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	one, two := w.withVariables("CLAUDE_PID", livingPID(t)), w.withVariables("CLAUDE_PID", livingPID(t))
+	one, two := w.withVariables("CLAUDE_PID", livingPID(t)),
+		w.withVariables("CLAUDE_PID", livingPID(t))
 	one.recordQuestion("agent_id", "a1")
 	for name, event := range map[string]func(){
-		"another session's Stop":      func() { one.runHook(answeredHook, recorded(t, "single-07-Stop", "session_id", "another")) },
-		"another call's PostToolUse":  func() { one.runHook(answeredHook, recorded(t, "two-calls-08-PostToolUse")) },
-		"the other terminal's Stop":   func() { two.runHook(answeredHook, recorded(t, "single-07-Stop", "agent_id", "a1")) },
-		"the other terminal's prompt": func() { two.runHook(answeredHook, recorded(t, "single-02-UserPromptSubmit")) },
-		"the session's own Stop":      func() { one.runHook(answeredHook, recorded(t, "single-07-Stop")) },
+		"another session's Stop": func() {
+			one.runHook(answeredHook,
+				recorded(t, "single-07-Stop", "session_id", "another"))
+		},
+		"another call's PostToolUse": func() {
+			one.runHook(answeredHook,
+				recorded(t, "two-calls-08-PostToolUse"))
+		},
+		"the other terminal's Stop": func() {
+			two.runHook(answeredHook,
+				recorded(t, "single-07-Stop", "agent_id", "a1"))
+		},
+		"the other terminal's prompt": func() {
+			two.runHook(answeredHook,
+				recorded(t, "single-02-UserPromptSubmit"))
+		},
+		"the session's own Stop": func() {
+			one.runHook(answeredHook,
+				recorded(t, "single-07-Stop"))
+		},
 	} {
 		if event(); w.question().Status != state.Pending {
 			t.Fatalf("%s made it %s by %q", name, w.question().Status, w.question().ResolvedBy)
@@ -122,7 +144,8 @@ func TestAnswered_AwayTimerIsNoAnswer(t *testing.T) {
 		"a part was answered": {func(q *state.Question) { q.PartialAnswers = map[int]state.Answer{0: {Labels: []string{"Canary"}}} },
 			[]string{"Your answer: Canary", "did not reach Claude", `Reply "send"`}},
 		"a reply came too late": {func(q *state.Question) {
-			q.Status, q.Answers, q.AnsweredMessage, q.AnsweredBy = state.Answered, map[string]string{singleQuestion: "Canary"}, "m", ann.Name
+			q.Status, q.Answers, q.AnsweredMessage, q.AnsweredBy = state.Answered,
+				map[string]string{singleQuestion: "Canary"}, "m", ann.Name
 		}, []string{"Your reply did not reach Claude"}},
 		"the sessions file told first": {func(q *state.Question) {
 			q.Status, q.ResolvedBy, q.ResolvedAt = state.Resolved, "terminal", &q.AskedAt
@@ -133,18 +156,19 @@ func TestAnswered_AwayTimerIsNoAnswer(t *testing.T) {
 		w.changeSession(q.ClaudeSession(), func(s *state.Session) { s.AcceptsCommands = true })
 		w.changeQuestion(q, c.before)
 		w.runHook(answeredHook, recorded(t, "single-05-PostToolUse", "tool_response",
-			map[string]any{"answers": map[string]any{}, "annotations": map[string]any{}, "afkTimeoutMs": 60000}))
+			map[string]any{"answers": map[string]any{}, "annotations": map[string]any{},
+				"afkTimeoutMs": 60000}))
 		q = w.question()
 		note := closingNote(q)
 		for _, want := range append(c.says, "[Timeout]", "Claude Code went on after 60 s") {
 			kit.Containsf(t, note, want, "%s: note", name)
 		}
-		kit.Equalf(t, strings.Contains(note, "in the terminal"), false, "%s: %q", name, note)
+		kit.True(t, !strings.Contains(note, "in the terminal"), "%s: %q", name, note)
 		kit.Equalf(t, len(q.OwedNotes), 1, "%s: owed notes", name)
 		counts := state.ReadStats(w.getenv, time.Now().AddDate(-1, 0, 0)).Total.Counts
-		if counts["unanswered"] != 1 || counts["answered_in_the_terminal"]+counts["answered_in_chat"] > 0 {
-			t.Errorf("%s: counted %v", name, counts)
-		}
+		kit.True(t, counts["unanswered"] == 1 &&
+			counts["answered_in_the_terminal"]+counts["answered_in_chat"] == 0,
+			"%s: counted %v", name, counts)
 	}
 }
 
@@ -154,30 +178,30 @@ func TestAnswered_AnswersOfEveryVersion(t *testing.T) {
 		"2.1.329/single-05-PostToolUse.json": {deploy: "ship|it"},
 		"2.1.329/timing-06-PostToolUse.json": {deploy: "Rolling deployment"},
 		"2.1.329/two-questions-free-text-04-PostToolUse.json": {
-			"Which DB?": `neither, use $HOME/duck "db"; 日本語`, "Which features?": "Auth, Search, something else"},
+			"Which DB?":       `neither, use $HOME/duck "db"; 日本語`,
+			"Which features?": "Auth, Search, something else"},
 	} {
 		e, err := decode(payloads(t, file)[filepath.Join("testdata", file)])
 		kit.NoError(t, err)
 		prompts, err := e.subQuestions()
 		kit.NoError(t, err)
 		answers, notes, err := readAnswers(e, prompts)
-		if err != nil || !maps.Equal(answers, want) || len(notes) > 0 {
-			t.Errorf("%s: %v, notes %v, %v; want %v", file, answers, notes, err, want)
-		}
+		kit.True(t, err == nil && maps.Equal(answers, want) && len(notes) == 0,
+			"%s: %v, notes %v, %v; want %v", file, answers, notes, err, want)
 	}
 	e := &Event{ToolResponse: json.RawMessage(
 		`{"answers":{"` + features + `":"Auth, Export"},"annotations":{"` + features + `":{"notes":"soon"}}}`)}
 	answers, notes, err := readAnswers(e, []state.SubQuestion{{Question: features}})
-	if err != nil || answers[features] != "Auth, Export" || notes[features] != "soon" {
-		t.Errorf("with a remark: %v, %v, %v", answers, notes, err)
-	}
+	kit.True(t, err == nil && answers[features] == "Auth, Export" && notes[features] == "soon",
+		"with a remark: %v, %v, %v", answers, notes, err)
 	e.ToolResponse = json.RawMessage(`{"answers":[{"selectedOption":"Rolling deployment","customText":null},
 		{"selectedOptions":["Auth","Export"]},{"selectedOption":null,"customText":"soon"},{"customText":"of no question"}]}`)
-	answers, _, err = readAnswers(e, []state.SubQuestion{{Question: deploy}, {Question: features}, {Question: "When?"}})
-	want := map[string]string{deploy: "Rolling deployment", features: "Auth, Export", "When?": "soon"}
-	if err != nil || !maps.Equal(answers, want) {
-		t.Errorf("in a list: %v, %v; want %v", answers, err, want)
-	}
+	answers, _, err = readAnswers(e, []state.SubQuestion{{Question: deploy}, {Question: features},
+		{Question: "When?"}})
+	want := map[string]string{deploy: "Rolling deployment", features: "Auth, Export",
+		"When?": "soon"}
+	kit.True(t, err == nil && maps.Equal(answers, want), "in a list: %v, %v; want %v",
+		answers, err, want)
 }
 
 // What Claude got counts as the reply if it is what the poller types for it, and nothing
@@ -201,7 +225,8 @@ func TestAnswered_TypedAnswers(t *testing.T) {
 		"nothing":                   {"Two", "", "", false},
 		"own words with the choice": {"Auth, dark mode", "", "Auth, dark mode", true},
 	} {
-		q := &state.Question{Typing: &state.Typing{}, SubQuestions: []state.SubQuestion{{Question: which}}}
+		q := &state.Question{Typing: &state.Typing{},
+			SubQuestions: []state.SubQuestion{{Question: which}}}
 		q.Answers = map[string]string{which: c.meant}
 		if c.remark != "" {
 			q.Notes = map[string]string{which: c.remark}

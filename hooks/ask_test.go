@@ -20,28 +20,29 @@ func TestQuestion_ReplyIsPrinted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.env["CLAUDE_SESSION_ID"] = "orch-epic4"
-	kit.Equalf(t, w.runHook(forwardHook, recorded(t, "single-03-PreToolUse")), "", "PreToolUse printed")
+	kit.Equalf(t, w.runHook(forwardHook, recorded(t, "single-03-PreToolUse")), "",
+		"PreToolUse printed")
 	q := w.question()
 	kit.Equalf(t, q.Status, state.Pending, "status")
-	kit.Equalf(t, q.ToolUseID == "", false, "it lacks its call's id")
+	kit.True(t, q.ToolUseID != "", "it lacks its call's id")
 	kit.Equalf(t, q.ThreadKey, "ask-user-"+q.QuestionID[:8], "thread key")
 	kit.Equalf(t, q.SessionName, "orch-epic4", "session")
 	entry := w.indexEntry(q)
 	kit.Equalf(t, entry.Environment, state.Environment(w.getenv), "environment")
-	kit.Equalf(t, entry.IsTrusted, true, "trusted")
+	kit.True(t, entry.IsTrusted, "not trusted")
 	p := w.startHook(forwardHook, recorded(t, "single-04-PermissionRequest"))
 	w.awaitWaiter(q)
 	w.markReplied(q, "Rolling deployment")
 	out := p.awaitOutput()
 	kit.Equal(t, w.readAnswers(out), map[string]string{singleQuestion: "Rolling deployment"})
-	if !hasWholeInput(t, out, recorded(t, "single-04-PermissionRequest")) {
-		t.Errorf("the input did not come back whole: %s", out)
-	}
+	kit.True(t, hasWholeInput(t, out, recorded(t, "single-04-PermissionRequest")),
+		"the input did not come back whole: %s", out)
 	w.wantEnd(q, state.Answered, "")
 	if q = w.reload(q); !q.IsPrinted || q.PrintedAt == nil {
 		t.Errorf("after the print: %v at %v", q.IsPrinted, q.PrintedAt)
 	}
-	kit.Equalf(t, w.runHook(answeredHook, answeredEvent(t, "Rolling deployment")), "", "PostToolUse printed")
+	kit.Equalf(t, w.runHook(answeredHook, answeredEvent(t, "Rolling deployment")), "",
+		"PostToolUse printed")
 	w.wantEnd(q, state.Resolved, "chat")
 	w.wantOwedNotes(q, closedNote)
 }
@@ -56,7 +57,8 @@ func hasWholeInput(t *testing.T, out string, event []byte) bool {
 	var e struct {
 		ToolInput json.RawMessage `json:"tool_input"`
 	}
-	err := errors.Join(json.Unmarshal([]byte(out), &d), json.Unmarshal(d.HookOutput.Decision.Input, &in),
+	err := errors.Join(json.Unmarshal([]byte(out), &d),
+		json.Unmarshal(d.HookOutput.Decision.Input, &in),
 		json.Unmarshal(event, &e), json.Unmarshal(e.ToolInput, &sent))
 	return err == nil && string(in.Questions) == string(sent.Questions)
 }
@@ -64,18 +66,22 @@ func hasWholeInput(t *testing.T, out string, event []byte) bool {
 func TestQuestion_RemarkBecomesAnnotation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	p := w.startHook(forwardHook, recorded(t, "single-04-PermissionRequest", "tool_input", map[string]any{
-		"questions": []any{map[string]any{
-			"question": "Which layout?", "header": "Layout", "multiSelect": false, "from_the_future": 1,
-			"options": []any{map[string]any{"label": "Side bar", "preview": "|=|"}, map[string]any{"label": "Top bar", "preview": "---"}},
-		}}, "metadata": map[string]any{"source": "x"}}))
+	p := w.startHook(forwardHook, recorded(t, "single-04-PermissionRequest", "tool_input",
+		map[string]any{
+			"questions": []any{map[string]any{
+				"question": "Which layout?", "header": "Layout", "multiSelect": false,
+				"from_the_future": 1,
+				"options": []any{map[string]any{"label": "Side bar", "preview": "|=|"},
+					map[string]any{"label": "Top bar", "preview": "---"}},
+			}}, "metadata": map[string]any{"source": "x"}}))
 	w.changeQuestion(w.awaitQuestion(), func(q *state.Question) {
 		q.Status, q.Answers = state.Answered, map[string]string{"Which layout?": "Top bar"}
 		q.Notes = map[string]string{"Which layout?": "but keep the footer"}
 	})
 	out := p.awaitOutput()
 	for _, want := range []string{
-		`"annotations":{"Which layout?":{"preview":"---","notes":"but keep the footer"}}`, `"answers":{"Which layout?":"Top bar"}`,
+		`"annotations":{"Which layout?":{"preview":"---","notes":"but keep the footer"}}`,
+		`"answers":{"Which layout?":"Top bar"}`,
 		`"metadata":{"source":"x"}`, `"from_the_future":1`,
 	} {
 		kit.Contains(t, out, want)
@@ -101,10 +107,12 @@ func TestQuestion_EqualOneOfAnotherProcess(t *testing.T) {
 		t.Run(first, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			one, two := w.withVariables("CLAUDE_PID", livingPID(t)), w.withVariables("CLAUDE_PID", livingPID(t))
+			one, two := w.withVariables("CLAUDE_PID", livingPID(t)),
+				w.withVariables("CLAUDE_PID", livingPID(t))
 			one.runHook(forwardHook, recorded(t, "single-03-PreToolUse", "tool_use_id", "toolu_a"))
 			if first == "is gone" {
-				w.changeQuestion(w.question(), func(q *state.Question) { q.ClaudeStart = "of another process" })
+				w.changeQuestion(w.question(),
+					func(q *state.Question) { q.ClaudeStart = "of another process" })
 			}
 			two.runHook(forwardHook, recorded(t, "single-03-PreToolUse", "tool_use_id", "toolu_b"))
 			p := two.startHook(forwardHook, recorded(t, "single-04-PermissionRequest"))
@@ -124,9 +132,10 @@ func TestQuestion_SameEventTwiceAsksOnce(t *testing.T) {
 	a.awaitOutput()
 	b.awaitOutput()
 	a, b = w.startHook(forwardHook, request), w.startHook(forwardHook, request)
-	w.waitUntil("one of them to leave it to the other", func() bool { return a.hasEnded() != b.hasEnded() })
+	w.waitUntil("one of them to leave it to the other",
+		func() bool { return a.hasEnded() != b.hasEnded() })
 	w.markReplied(w.question(), "Canary")
-	kit.Equalf(t, (a.awaitOutput() == "") != (b.awaitOutput() == ""), true, "one of them answers")
+	kit.True(t, (a.awaitOutput() == "") != (b.awaitOutput() == ""), "both answer, or none")
 	for range 2 {
 		w.runHook(answeredHook, answeredEvent(t, "Canary"))
 	}
@@ -152,12 +161,14 @@ func TestQuestion_EqualOnesEndSeparately(t *testing.T) {
 				})
 				return i >= 0
 			})
-			kit.Equalf(t, w.runHook(forwardHook, recorded(t, "single-04-PermissionRequest")), "", "the second hook printed")
+			kit.Equalf(t, w.runHook(forwardHook, recorded(t, "single-04-PermissionRequest")), "",
+				"the second hook printed")
 			w.markReplied(qs[i], "Canary")
 			first.wantAnswer("Canary")
 			for i, answer := range []string{"Canary", "Blue-green deployment"} {
 				w.runHook(answeredHook, answeredEvent(t, answer, "tool_use_id", ids[i]))
-				kit.Equalf(t, w.questionOfCall(ids[i]).Answers[singleQuestion], answer, "%s", ids[i])
+				kit.Equalf(t, w.questionOfCall(ids[i]).Answers[singleQuestion],
+					answer, "%s", ids[i])
 			}
 		})
 	}
@@ -178,7 +189,8 @@ func TestQuestion_AskedAgainIsNew(t *testing.T) {
 				q := w.questions()[0]
 				w.awaitWaiter(q)
 				w.markReplied(q, "Canary")
-				kit.Equalf(t, w.readAnswers(p.awaitOutput())[singleQuestion], "Canary", "time %d", i+1)
+				kit.Equalf(t, w.readAnswers(p.awaitOutput())[singleQuestion], "Canary",
+					"time %d", i+1)
 				w.runHook(answeredHook, answeredEvent(t, "Canary", "tool_use_id", id))
 			}
 		})
@@ -216,7 +228,8 @@ func TestQuestion_EachMode(t *testing.T) {
 		w.env["GCHAT_ASK_MODE"] = "inject"
 		socket, pane := w.inTmux()
 		entry := w.indexEntry(w.recordQuestion())
-		kit.Equalf(t, w.runHook(forwardHook, recorded(t, "single-04-PermissionRequest")), "", "printed")
+		kit.Equalf(t, w.runHook(forwardHook, recorded(t,
+			"single-04-PermissionRequest")), "", "printed")
 		kit.Equalf(t, entry.TmuxPane, pane, "pane")
 		kit.Equalf(t, entry.TmuxSocket, socket, "socket")
 	})
@@ -231,7 +244,8 @@ func TestQuestion_FolderIsIgnoredByGit(t *testing.T) {
 		if i == 1 {
 			writeFile(t, path, want)
 		}
-		w.runHook(forwardHook, recorded(t, "single-03-PreToolUse", "tool_use_id", fmt.Sprint("t", i)))
+		w.runHook(forwardHook, recorded(t, "single-03-PreToolUse", "tool_use_id",
+			fmt.Sprint("t", i)))
 		kit.Equalf(t, readFile(t, path), want, ".gitignore")
 	}
 }
@@ -243,9 +257,12 @@ func TestQuestion_RoundTripThroughChat(t *testing.T) {
 		answer func(w *world, thread string)
 		says   string // in the thread, at the end
 	}{
-		"native":     {"native", "single-04-PermissionRequest", replyInChat("2"), "Selected: Rolling deployment"},
-		"hold":       {"hold", "single-03-PreToolUse", replyInChat("rolling"), "Selected: Rolling deployment"},
-		"at a shell": {"native", "single-04-PermissionRequest", answerAtShell("2"), "Answered with gchat-hooks answer."},
+		"native": {"native", "single-04-PermissionRequest", replyInChat("2"),
+			"Selected: Rolling deployment"},
+		"hold": {"hold", "single-03-PreToolUse", replyInChat("rolling"),
+			"Selected: Rolling deployment"},
+		"at a shell": {"native", "single-04-PermissionRequest", answerAtShell("2"),
+			"Answered with gchat-hooks answer."},
 		"in the dialog": {"native", "single-04-PermissionRequest", func(w *world, _ string) {
 			w.runHook(answeredHook, answeredEvent(w, "Rolling deployment"))
 		}, "terminal"},
@@ -260,10 +277,13 @@ func TestQuestion_RoundTripThroughChat(t *testing.T) {
 			p := w.startHook(forwardHook, recorded(t, c.waits))
 			c.answer(w, w.awaitThread(1))
 			out := p.awaitOutput()
-			kit.Equalf(t, name != "in the dialog", strings.Contains(out, `"answers":{"`+singleQuestion+`":"Rolling deployment"}`), "printed %q", out)
+			kit.Equalf(t, name != "in the dialog",
+				strings.Contains(out, `"answers":{"`+singleQuestion+`":"Rolling deployment"}`),
+				"printed %q", out)
 			w.runHook(answeredHook, answeredEvent(t, "Rolling deployment"))
 			kit.Containsf(t, w.awaitMessage("[Answered]").Text, c.says, "the thread")
-			kit.Equalf(t, w.messages("[Answered]")[0].Thread.Name, w.awaitThread(1), "it is said in")
+			kit.Equalf(t, w.messages("[Answered]")[0].Thread.Name, w.awaitThread(1),
+				"it is said in")
 			w.wantSentOnce()
 		})
 	}
@@ -302,15 +322,14 @@ func TestQuestion_WordedWithItsOwnKey(t *testing.T) {
 	asker.runHook(forwardHook, recorded(t, "single-03-PreToolUse", "tool_use_id", "toolu_second"))
 	w.awaitThread(2)
 	messages := w.messages("[AskUserQuestion]")
-	kit.Equalf(t, strings.Contains(messages[0].Text, worded), false, "%q", messages[0].Text)
+	kit.True(t, !strings.Contains(messages[0].Text, worded), "%q", messages[0].Text)
 	kit.Contains(t, messages[1].Text, worded)
 	kit.Equalf(t, w.questions()[0].WordingCostUSD, 0.002, "cost")
 	kit.Equalf(t, len(state.ReadHeartbeats(w.getenv)), 1, "pollers")
 	w.endPollers()
 	kit.NoError(t, filepath.WalkDir(w.dir, func(path string, d os.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() && strings.Contains(readFile(t, path), key) {
-			t.Errorf("the key stands in %s", path)
-		}
+		kit.True(t, err != nil || !d.Type().IsRegular() ||
+			!strings.Contains(readFile(t, path), key), "the key stands in %s", path)
 		return err
 	}))
 }
@@ -328,7 +347,7 @@ func TestQuestion_OneHashForACall(t *testing.T) {
 				}
 			}
 			kit.Equalf(t, len(hashes), 1, "%s %s: hashes", version, call)
-			kit.Equalf(t, hashes[""], false, "%s %s: no hash", version, call)
+			kit.True(t, !hashes[""], "%s %s: no hash", version, call)
 		}
 	}
 }
@@ -357,7 +376,10 @@ func TestQuestion_ReadsTmuxBeforeItLocks(t *testing.T) {
 // own state.
 func TestQuestion_UnwritableProjectUsesPersonalState(t *testing.T) {
 	for name, block := range map[string]func(w *world){
-		"a file where a folder should be": func(w *world) { writeFile(w, filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude"), "") },
+		"a file where a folder should be": func(w *world) {
+			writeFile(w,
+				filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude"), "")
+		},
 		"a full disk": func(w *world) {
 			dir := w.smallDisk()
 			kit.NoError(w, os.MkdirAll(filepath.Join(dir, "pending-questions", ".locks"), 0o700))
@@ -392,9 +414,8 @@ func (w *world) answerPersonalQuestion() *state.Question {
 	w.Helper()
 	p := w.startHook(forwardHook, recorded(w, "single-04-PermissionRequest"))
 	qs, loadErrs := state.QuestionsIn(state.SpareStateDir(w.getenv)).All()
-	if len(qs) != 1 || len(loadErrs) > 0 {
-		w.Fatalf("%d questions in the person's own state, %v", len(qs), loadErrs)
-	}
+	kit.Must(w, len(qs) == 1 && len(loadErrs) == 0, "%d questions in the person's own state, %v",
+		len(qs), loadErrs)
 	w.awaitWaiter(qs[0])
 	w.markReplied(qs[0], "Canary")
 	p.wantAnswer("Canary")
@@ -404,7 +425,7 @@ func (w *world) answerPersonalQuestion() *state.Question {
 // A disk that is full for a moment makes no thread say something untrue. That an answer
 // was delivered, and that a question ended, is recorded a little later.
 func TestQuestion_FullDiskForAMoment(t *testing.T) {
-	needProgram(t, "strace")
+	kit.NeedProgram(t, "strace")
 	full := []string{
 		"strace", "-D", "-f", "-qq", "-o", os.DevNull, "-e", "trace=rename,renameat,renameat2",
 		"-e", "inject=rename,renameat,renameat2:error=ENOSPC:when=1",

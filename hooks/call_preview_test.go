@@ -20,7 +20,8 @@ func TestCallPreview_ShowsTheCall(t *testing.T) {
 	kit.NoError(t, os.WriteFile(file, []byte("one\ntwo\nthree\nfour\nfive\n"), 0o600))
 	real, _ := filepath.EvalSymlinks(dir)
 	out, _ := filepath.EvalSymlinks(t.TempDir())
-	for name, content := range map[string]string{"bin": "a\xffb", "large": strings.Repeat("x", 2<<20)} {
+	for name, content := range map[string]string{"bin": "a\xffb",
+		"large": strings.Repeat("x", 2<<20)} {
 		kit.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
 	for name, to := range map[string]string{"docs": out, "soon": filepath.Join(out, "later")} {
@@ -30,63 +31,96 @@ func TestCallPreview_ShowsTheCall(t *testing.T) {
 		tool, about, shown string
 		input              map[string]any
 	}{
-		"a command":     {"Bash", "Clean up", "rm -rf build", map[string]any{"command": "rm -rf build", "description": "Clean up"}},
-		"an edit":       {"Edit", "a.txt", " x\n a\n b\n-c\n+C\n d", map[string]any{"file_path": file, "old_string": "x\na\nb\nc\nd", "new_string": "x\na\nb\nC\nd"}},
-		"a file anew":   {"Write", "a.txt", " one\n two\n-three\n+3\n four\n five", map[string]any{"file_path": file, "content": "one\ntwo\n3\nfour\nfive\n"}},
-		"a new file":    {"Write", "b/c.txt", "+x\n+y", map[string]any{"file_path": filepath.Join(dir, "b/c.txt"), "content": "x\ny\n"}},
-		"elsewhere":     {"Write", "/etc/x (outside of the folder)", "+x", map[string]any{"file_path": "/etc/x", "content": "x"}},
-		"an address":    {"WebFetch", "https://x/", "{\n  \"prompt\": \"read it\",\n  \"url\": \"https://x/\"\n}", map[string]any{"url": "https://x/", "prompt": "read it"}},
-		"another tool":  {"mcp__db__drop", "", "{\n  \"table\":\n  | a\n  | force: true\n}", map[string]any{"table": "a\nforce: true"}},
-		"its own words": {"mcp__db__drop", "", "{\n  \"description\": \"Read a table\",\n  \"url\": \"https://x\"\n}", map[string]any{"description": "Read a table", "url": "https://x"}},
+		"a command": {"Bash", "Clean up", "rm -rf build",
+			map[string]any{"command": "rm -rf build", "description": "Clean up"}},
+		"an edit": {"Edit", "a.txt", " x\n a\n b\n-c\n+C\n d",
+			map[string]any{"file_path": file, "old_string": "x\na\nb\nc\nd",
+				"new_string": "x\na\nb\nC\nd"}},
+		"a file anew": {"Write", "a.txt", " one\n two\n-three\n+3\n four\n five",
+			map[string]any{"file_path": file, "content": "one\ntwo\n3\nfour\nfive\n"}},
+		"a new file": {"Write", "b/c.txt", "+x\n+y",
+			map[string]any{"file_path": filepath.Join(dir, "b/c.txt"), "content": "x\ny\n"}},
+		"elsewhere": {"Write", "/etc/x (outside of the folder)", "+x",
+			map[string]any{"file_path": "/etc/x", "content": "x"}},
+		"an address": {"WebFetch", "https://x/",
+			"{\n  \"prompt\": \"read it\",\n  \"url\": \"https://x/\"\n}",
+			map[string]any{"url": "https://x/", "prompt": "read it"}},
+		"another tool": {"mcp__db__drop", "", "{\n  \"table\":\n  | a\n  | force: true\n}",
+			map[string]any{"table": "a\nforce: true"}},
+		"its own words": {"mcp__db__drop", "",
+			"{\n  \"description\": \"Read a table\",\n  \"url\": \"https://x\"\n}",
+			map[string]any{"description": "Read a table", "url": "https://x"}},
 		"code in a member": {"Workflow", "", "{\n  \"list\": [\n    {\n      \"n\\ne\": 1,\n      \"s\":\n      | \\ \"a\",\n      | \n      | b\n    }\n  ],\n  \"script\":\n  | x()\n  | y()\n}", map[string]any{
 			"script": "x()\ny()", "list": []any{map[string]any{"n\ne": 1, "s": "\\ \"a\",\n\nb"}}}},
-		"a block in a note": {"Bash", "", "‹other:\n| a\n| b›\nls", map[string]any{"command": "ls", "other": "a\nb"}},
-		"marks of ours":     {"Bash", "", "ls ‹U+2039›U+0020‹U+203A› ghp_‹U+2022›‹U+2022›‹U+2022› ‹U+22EF›", map[string]any{"command": "ls ‹U+0020› ghp_••• ⋯"}},
+		"a block in a note": {"Bash", "", "‹other:\n| a\n| b›\nls",
+			map[string]any{"command": "ls", "other": "a\nb"}},
+		"marks of ours": {"Bash", "", "ls ‹U+2039›U+0020‹U+203A› ghp_‹U+2022›‹U+2022›‹U+2022› ‹U+22EF›", map[string]any{"command": "ls ‹U+0020› ghp_••• ⋯"}},
 		"hosts": {"Bash", "", "curl https://xn--80ak6aa92e.com:8/x https://u@xn--80ak6aa92e.com https://evil.example/p ‹U+0430›‹U+0440›‹U+0440›‹U+04CF›‹U+0435›.com https://a.example/é", map[string]any{
 			"command": "curl https://аррӏе.com:8/x https://u@аррӏе.com https://evil。example/p аррӏе.com https://a.example/é"}},
 		"more letters alike": {"Bash", "", "‹U+0261›it c‹U+0251›t ‹U+217C›s ‹U+1D04›at ‹U+A731›udo g‹U+1040›‹U+1040›gle chm‹U+0966›d g‹U+0131›t ‹U+2113›s ma‹U+212A›e 1‹U+FF10›", map[string]any{
 			"command": "ɡit cɑt ⅼs ᴄat ꜱudo g၀၀gle chm०d gıt ℓs ma\u212ae 1０"}},
-		"more signs alike": {"Bash", "", "‹U+2032› ‹U+02BC› ‹U+02CB› ‹U+FF1B› ‹U+FF5C› ‹U+A78A›", map[string]any{"command": "′ ʼ ˋ ； ｜ ꞊"}},
+		"more signs alike": {"Bash", "", "‹U+2032› ‹U+02BC› ‹U+02CB› ‹U+FF1B› ‹U+FF5C› ‹U+A78A›",
+			map[string]any{"command": "′ ʼ ˋ ； ｜ ꞊"}},
 		"words of people": {"Bash", "", "git commit -m 'Gro‹U+00DF›, älter, déjà vu, ‹U+0142›ódź: Привет мир 版本 v2版本 한국어 नमस्ते 🚀👍🏽'", map[string]any{
 			"command": "git commit -m 'Groß, älter, déjà vu, łódź: Привет мир 版本 v2版本 한국어 नमस्ते 🚀👍🏽'"}},
-		"right to left":  {"Bash", "", "rm -rf ‹U+05D0›/‹U+05D1› 1", map[string]any{"command": "rm -rf א/ב 1"}},
-		"line ends":      {"Bash", "", "ls‹U+000D›\nrm x", map[string]any{"command": "ls\r\nrm x"}},
-		"control":        {"Bash", "", "echo ‹U+001B›[2J‹U+000D›x‹U+202E›y r‹U+200D›m", map[string]any{"command": "echo \x1b[2J\rx\u202ey r\u200dm"}},
-		"blank lines":    {"Bash", "", "ls\n‹40 blank lines›\nrm -rf /", map[string]any{"command": "ls\n" + strings.Repeat(" \n", 40) + "rm -rf /"}},
-		"blanks":         {"Bash", "", "ls ‹5000 blanks› ; rm -rf /", map[string]any{"command": "ls" + strings.Repeat(" ", 5000) + "; rm -rf /"}},
-		"no longer line": {"Bash", "", "echo \\‹U+0020›\nrm x \\\n-f", map[string]any{"command": "echo \\ \nrm x \\\n-f"}},
-		"letters alike":  {"Bash", "", "curl ‹U+0430›pple.com # Привет, мир: x=‹U+00B5›s Goで", map[string]any{"command": "curl аpple.com # Привет, мир: x=µs Goで"}},
+		"right to left": {"Bash", "", "rm -rf ‹U+05D0›/‹U+05D1› 1",
+			map[string]any{"command": "rm -rf א/ב 1"}},
+		"line ends": {"Bash", "", "ls‹U+000D›\nrm x", map[string]any{"command": "ls\r\nrm x"}},
+		"control": {"Bash", "", "echo ‹U+001B›[2J‹U+000D›x‹U+202E›y r‹U+200D›m",
+			map[string]any{"command": "echo \x1b[2J\rx\u202ey r\u200dm"}},
+		"blank lines": {"Bash", "", "ls\n‹40 blank lines›\nrm -rf /",
+			map[string]any{"command": "ls\n" + strings.Repeat(" \n", 40) + "rm -rf /"}},
+		"blanks": {"Bash", "", "ls ‹5000 blanks› ; rm -rf /",
+			map[string]any{"command": "ls" + strings.Repeat(" ", 5000) + "; rm -rf /"}},
+		"no longer line": {"Bash", "", "echo \\‹U+0020›\nrm x \\\n-f",
+			map[string]any{"command": "echo \\ \nrm x \\\n-f"}},
+		"letters alike": {"Bash", "", "curl ‹U+0430›pple.com # Привет, мир: x=‹U+00B5›s Goで",
+			map[string]any{"command": "curl аpple.com # Привет, мир: x=µs Goで"}},
 		"signs alike": {"Bash", "", "rsync ‹U+2013›n ‹U+2014›del x ‹U+2013› y 1‹U+2013›2 ‹U+2011›n a‹U+2215›b x>‹U+0338›y ‹U+037E› e\u0301 ñ", map[string]any{
 			"command": "rsync –n —del x – y 1–2 ‑n a∕b x>\u0338y \u037e e\u0301 ñ"}},
-		"hidden joiners": {"Bash", "", "ls ‹U+200D›" + "\n‹U+200D›\nrm", map[string]any{"command": "ls \u200d\n\u200d\nrm"}},
-		"a key":          {"Bash", "", "TOKEN=ghp_••• ./run", map[string]any{"command": "TOKEN=ghp_abcdefghij0123456789 ./run"}},
-		"no key":         {"Bash", "", `echo "password="; touch PWN; echo "x"`, map[string]any{"command": `echo "password="; touch PWN; echo "x"`}},
+		"hidden joiners": {"Bash", "", "ls ‹U+200D›" + "\n‹U+200D›\nrm",
+			map[string]any{"command": "ls \u200d\n\u200d\nrm"}},
+		"a key": {"Bash", "", "TOKEN=ghp_••• ./run",
+			map[string]any{"command": "TOKEN=ghp_abcdefghij0123456789 ./run"}},
+		"no key": {"Bash", "", `echo "password="; touch PWN; echo "x"`,
+			map[string]any{"command": `echo "password="; touch PWN; echo "x"`}},
 		"more members": {"Bash", "", "‹run_in_background: true›\n‹dangerouslyDisableSandbox: true›\nls", map[string]any{
 			"command": "ls", "run_in_background": true, "dangerouslyDisableSandbox": true}},
 		"a watch": {"Monitor", "watch", "‹timeout_ms: 9›\nwhile :\ndo ls; done", map[string]any{
 			"command": "while :\ndo ls; done", "description": "watch", "timeout_ms": 9}},
 		"all places": {"Edit", "a.txt", "‹replaces 3 places in the file›\n‹replace_all: true›\n-o\n+0", map[string]any{
 			"file_path": file, "old_string": "o", "new_string": "0", "replace_all": true}},
-		"a name with blanks": {"Write", "a b .c", "‹file: \"DIR/a  b .c\"›\n+x", map[string]any{"file_path": "a  b .c", "content": "x"}},
-		"a name with marks":  {"Edit", "__init__.py", "‹file: \"DIR/__init__.py\"›\n-x\n+y", map[string]any{"file_path": "__init__.py", "old_string": "x", "new_string": "y"}},
-		"another case": {"Bash", "", "‹Description: \"no\"›\n‹Command: \"echo harmless\"›\nrm x", map[string]any{
-			"command": "rm x", "Command": "echo harmless", "Description": "no"}},
-		"over a binary":    {"Write", "bin", "‹replaces a file of 3 bytes, which is not shown›\n+x", map[string]any{"file_path": filepath.Join(dir, "bin"), "content": "x"}},
-		"over a large one": {"Write", "large", "‹replaces a file of 2097152 bytes, which is not shown›\n+x", map[string]any{"file_path": filepath.Join(dir, "large"), "content": "x"}},
+		"a name with blanks": {"Write", "a b .c", "‹file: \"DIR/a  b .c\"›\n+x",
+			map[string]any{"file_path": "a  b .c", "content": "x"}},
+		"a name with marks": {"Edit", "__init__.py", "‹file: \"DIR/__init__.py\"›\n-x\n+y",
+			map[string]any{"file_path": "__init__.py", "old_string": "x", "new_string": "y"}},
+		"another case": {"Bash", "", "‹Description: \"no\"›\n‹Command: \"echo harmless\"›\nrm x",
+			map[string]any{
+				"command": "rm x", "Command": "echo harmless", "Description": "no"}},
+		"over a binary": {"Write", "bin", "‹replaces a file of 3 bytes, which is not shown›\n+x",
+			map[string]any{"file_path": filepath.Join(dir, "bin"), "content": "x"}},
+		"over a large one": {"Write", "large",
+			"‹replaces a file of 2097152 bytes, which is not shown›\n+x",
+			map[string]any{"file_path": filepath.Join(dir, "large"), "content": "x"}},
 		"a read through a link": {"Read", "OUT/keys (outside of the folder) (through the link docs/keys)", "{\n  \"file_path\": \"docs/keys\"\n}", map[string]any{
 			"file_path": "docs/keys"}},
-		"a page through a link": {"Artifact", "OUT/page (outside of the folder) (through the link docs/page)", "{\n  \"file_path\": \"docs/page\"\n}", map[string]any{
-			"file_path": "docs/page"}},
-		"a new file through a link":   {"Write", "OUT/new (outside of the folder) (through the link docs/new)", "+x", map[string]any{"file_path": "docs/new", "content": "x"}},
-		"a link to what is not there": {"Write", "OUT/later (outside of the folder) (through the link soon)", "+x", map[string]any{"file_path": "soon", "content": "x"}},
+		"a page through a link": {"Artifact",
+			"OUT/page (outside of the folder) (through the link docs/page)",
+			"{\n  \"file_path\": \"docs/page\"\n}", map[string]any{
+				"file_path": "docs/page"}},
+		"a new file through a link": {"Write",
+			"OUT/new (outside of the folder) (through the link docs/new)", "+x",
+			map[string]any{"file_path": "docs/new", "content": "x"}},
+		"a link to what is not there": {"Write",
+			"OUT/later (outside of the folder) (through the link soon)", "+x",
+			map[string]any{"file_path": "soon", "content": "x"}},
 	} {
 		input, _ := json.Marshal(test.input)
 		test.about = strings.ReplaceAll(test.about, "OUT", out)
 		test.shown = strings.ReplaceAll(test.shown, "DIR", real)
 		c := previewCall(test.tool, input, dir)
-		if c.about != test.about || c.text != test.shown || !c.isComplete {
-			t.Errorf("%s: %q\n%q, want\n%q", name, c.about, c.text, test.shown)
-		}
+		kit.True(t, c.about == test.about && c.text == test.shown && c.isComplete,
+			"%s: %q\n%q, want\n%q", name, c.about, c.text, test.shown)
 	}
 }
 
@@ -104,15 +138,17 @@ func TestCallPreview_SearchCountsAsItsFolder(t *testing.T) {
 		"the folder of the file": {"Glob", "keys", "*", "Read(" + real + "/keys/*)", true},
 		"the file":               {"Grep", "keys/a", "x", "Read(" + real + "/keys/*)", true},
 		"through a link":         {"Grep", "all", "x", "Read(/etc/*)", true},
-		"by an absolute pattern": {"Glob", "src", real + "/keys/[a-z]*", "Read(" + real + "/keys/*)", true},
-		"by a pattern upwards":   {"Glob", "src", "../k*", "Read(" + real + "/keys/*)", true},
-		"another tool":           {"Read", "src", "x", "Read(" + real + "/src/*)", false},
+		"by an absolute pattern": {"Glob", "src", real + "/keys/[a-z]*",
+			"Read(" + real + "/keys/*)", true},
+		"by a pattern upwards": {"Glob", "src", "../k*", "Read(" + real + "/keys/*)", true},
+		"another tool":         {"Read", "src", "x", "Read(" + real + "/src/*)", false},
 	} {
 		member := fileInputMember[test.tool]
 		input, _ := json.Marshal(map[string]string{member: test.path, "pattern": test.searched})
 		never := &config.Config{NeverRemote: []string{test.pattern}}
 		c := previewCall(test.tool, input, dir)
-		if got := never.AccessTo(state.KindPermission, test.tool, c.ruleTexts...); got.CanAllow == test.want {
+		if got := never.AccessTo(state.KindPermission, test.tool,
+			c.ruleTexts...); got.CanAllow == test.want {
 			t.Errorf("%s: %s beside %q: %v", name, test.pattern, c.ruleTexts, got)
 		}
 	}
@@ -124,11 +160,11 @@ func FuzzCallPreview(f *testing.F) {
 	f.Fuzz(func(t *testing.T, tool, input string) {
 		never := func(string) bool { return false }
 		c := previewCall(tool, json.RawMessage(input), "/x")
-		for _, text := range []string{c.about, c.text, alwaysRulesText(json.RawMessage(input), false, never, localRulesPlace("", ""))} {
+		for _, text := range []string{c.about, c.text,
+			alwaysRulesText(json.RawMessage(input), false, never, localRulesPlace("", ""))} {
 			for _, c := range text {
-				if unicode.IsControl(c) && c != '\n' && c != '\t' || c == '\u202e' || c == '\u200b' || c == '\ufeff' {
-					t.Errorf("%q has %U", text, c)
-				}
+				kit.True(t, (!unicode.IsControl(c) || c == '\n' || c == '\t') && c != '\u202e' &&
+					c != '\u200b' && c != '\ufeff', "%q has %U", text, c)
 			}
 		}
 	})
@@ -149,7 +185,8 @@ func TestCallPreview_AlwaysRules(t *testing.T) {
 		`[{"type":"addDirectories","directories":["/x"],"destination":"nowhere"}]`:                                                                                                         "",
 		`[]`: "", `{}`: "", ``: "", `null`: "",
 	} {
-		kit.Equalf(t, alwaysRulesText(json.RawMessage(suggestions), false, nil, localRulesPlace("", "")), want, "%s", suggestions)
+		kit.Equalf(t, alwaysRulesText(json.RawMessage(suggestions), false, nil,
+			localRulesPlace("", "")), want, "%s", suggestions)
 	}
 	// With never_remote set, only rules of tools that it does not name are offered.
 	never := func(tool string) bool { return tool == "Bash" }
@@ -164,15 +201,19 @@ func TestCallPreview_AlwaysRules(t *testing.T) {
 		`[{"type":"addDirectories","directories":["/x"],"destination":"session"}]`:                                                                                    false,
 		`[{"type":"addRules","rules":[{"toolName":"X"}],"behavior":"allow","destination":"session"},{"type":"setMode","mode":"acceptEdits","destination":"session"}]`: false,
 	} {
-		if got := alwaysRulesText(json.RawMessage(suggestions), true, never, localRulesPlace("", "")); (got != "") != offered {
+		if got := alwaysRulesText(json.RawMessage(suggestions), true, never,
+			localRulesPlace("", "")); (got != "") != offered {
 			t.Errorf("%s: %q", suggestions, got)
 		}
 	}
 	// A rule for one file tool allows the other file tools, and commands may read what a
 	// tool may read.
 	for rule, named := range map[string]string{"Read": "Bash", "Edit": "Write", "Grep": "Read"} {
-		suggestion := `[{"type":"addRules","rules":[{"toolName":"` + rule + `","ruleContent":"//x/**"}],"behavior":"allow","destination":"session"}]`
-		kit.Equalf(t, alwaysRulesText(json.RawMessage(suggestion), true, func(tool string) bool { return tool == named }, "here"), "", "%s beside %s", rule, named)
+		suggestion := `[{"type":"addRules","rules":[{"toolName":"` + rule +
+			`","ruleContent":"//x/**"}],"behavior":"allow","destination":"session"}]`
+		kit.Equalf(t, alwaysRulesText(json.RawMessage(suggestion), true,
+			func(tool string) bool { return tool == named }, "here"), "",
+			"%s beside %s", rule, named)
 	}
 }
 
@@ -205,7 +246,8 @@ func TestCallPreview_TooLongIsIncomplete(t *testing.T) {
 		"Write": {"file_path": file, "content": is.String()},
 	} {
 		input, _ := json.Marshal(in)
-		if c := previewCall(name, input, dir); c.isComplete || !strings.Contains(c.text, " bytes are not shown›") {
+		if c := previewCall(name, input, dir); c.isComplete ||
+			!strings.Contains(c.text, " bytes are not shown›") {
 			t.Errorf("%s: whole %v, %d bytes", name, c.isComplete, len(c.text))
 		}
 	}
@@ -224,15 +266,18 @@ func TestCallPreview_TooLongIsIncomplete(t *testing.T) {
 // not the file of that name in the working folder.
 func TestCallPreview_PathFromTheWorkingFolder(t *testing.T) {
 	project, _ := filepath.EvalSymlinks(t.TempDir())
-	for path, want := range map[string]string{"docs/a": "a", "Makefile": filepath.Join(project, "Makefile"), "docs/../Makefile": filepath.Join(project, "Makefile")} {
-		if shown, _, _ := displayPath(filepath.Join(project, path), []string{filepath.Join(project, "docs"), project}); shown != want {
+	for path, want := range map[string]string{"docs/a": "a",
+		"Makefile":         filepath.Join(project, "Makefile"),
+		"docs/../Makefile": filepath.Join(project, "Makefile")} {
+		if shown, _, _ := displayPath(filepath.Join(project, path),
+			[]string{filepath.Join(project, "docs"), project}); shown != want {
 			t.Errorf("%s is shown as %s", path, shown)
 		}
 	}
-	if shown, _, _ := displayPath("/"+strings.Repeat("x/", 200)+"y", []string{project}); len(shown) > state.MaxAboutLength {
+	if shown, _, _ := displayPath("/"+strings.Repeat("x/", 200)+"y",
+		[]string{project}); len(shown) > state.MaxAboutLength {
 		input, _ := json.Marshal(map[string]string{"file_path": shown, "content": "x"})
-		if previewCall("Write", input, project).isComplete {
-			t.Error("a path that a message shortens may be allowed")
-		}
+		kit.True(t, !previewCall("Write", input, project).isComplete,
+			"a path that a message shortens may be allowed")
 	}
 }

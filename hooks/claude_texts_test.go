@@ -29,8 +29,9 @@ func TestClaudeText_NamesTheChat(t *testing.T) {
 			{google, state.LocalSender, " on this machine"},
 		} {
 			q := &state.Question{
-				SubQuestions: []state.SubQuestion{{Question: "Which DB?"}}, Chat: where.chat, AnsweredBy: where.by,
-				Answers: map[string]string{"Which DB?": state.LabelDeny},
+				SubQuestions: []state.SubQuestion{{Question: "Which DB?"}}, Chat: where.chat,
+				AnsweredBy: where.by,
+				Answers:    map[string]string{"Which DB?": state.LabelDeny},
 			}
 			kit.Containsf(t, tell(q), where.says, "%s at %s by %s", name, where.chat, where.by)
 		}
@@ -41,7 +42,8 @@ func TestClaudeText_NamesTheChat(t *testing.T) {
 
 func TestClaudeText_IsShortened(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
-		{"  short \n", "short"}, {strings.Repeat("ä", 20), strings.Repeat("ä", 5) + "…"}, {"1\n2\n3\n4", "1\n2\n3…"},
+		{"  short \n", "short"}, {strings.Repeat("ä", 20), strings.Repeat("ä", 5) + "…"},
+		{"1\n2\n3\n4", "1\n2\n3…"},
 		{"```\n1\n2\n3", "```\n1\n2…\n```"}, {"", ""},
 		{"0123456789\n", "0123456789"},
 	} {
@@ -51,9 +53,11 @@ func TestClaudeText_IsShortened(t *testing.T) {
 
 func TestClaudeText_MarkdownIsEscaped(t *testing.T) {
 	for in, want := range map[string]string{
-		"main": "main", "fix(x): it works, 100%": "fix(x): it works, 100%", "foo_test.go": "foo_test.go",
+		"main": "main", "fix(x): it works, 100%": "fix(x): it works, 100%",
+		"foo_test.go": "foo_test.go",
 		"__init__.py": "`__init__.py`", "*x*": "`*x*`",
-		"<users/all>": "`<users/all>`", "a`b": "`a'b`", "[x](http://y)": "`[x](http://y)`", "_x_": "`_x_`", "": "",
+		"<users/all>": "`<users/all>`", "a`b": "`a'b`", "[x](http://y)": "`[x](http://y)`",
+		"_x_": "`_x_`", "": "",
 		"日本_語": "`日本_語`", "&lt;": "`&lt;`",
 	} {
 		kit.Equalf(t, escapeMarkdown(in), want, "%q", in)

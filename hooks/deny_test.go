@@ -54,8 +54,10 @@ func testCrosswise(w *world, run int) {
 	var calls []*call
 	for session := range 2 {
 		for n := range 2 {
-			c := &call{question: fmt.Sprintf("Which of run %d, session %d, call %d?", run, session, n)}
-			ask := questionEvent(w, fmt.Sprintf("s-%d-%d", run, session), fmt.Sprintf("t-%d", n), c.question, labels...)
+			c := &call{question: fmt.Sprintf("Which of run %d, session %d, call %d?",
+				run, session, n)}
+			ask := questionEvent(w, fmt.Sprintf("s-%d-%d", run, session), fmt.Sprintf("t-%d", n),
+				c.question, labels...)
 			c.p = w.startHook(rewakeHook, ask)
 			if out := w.runHook(forwardHook, ask); out != "" {
 				w.readDenial(out)
@@ -64,14 +66,17 @@ func testCrosswise(w *world, run int) {
 				// call is asked in the terminal.
 				var in map[string]any
 				kit.NoError(w, json.Unmarshal(ask, &in))
-				c.dialog = w.startHook(forwardHook, recorded(w, "single-04-PermissionRequest", "session_id", in["session_id"], "tool_input", in["tool_input"]))
+				c.dialog = w.startHook(forwardHook,
+					recorded(w, "single-04-PermissionRequest", "session_id", in["session_id"],
+						"tool_input", in["tool_input"]))
 			}
 			calls = append(calls, c)
 		}
 	}
 	for _, i := range rand.Perm(len(calls)) {
 		c, choice := calls[i], rand.N(len(labels))
-		said := []string{strconv.Itoa(choice + 1), labels[choice], "own words " + strconv.Itoa(rand.N(1000000))}[rand.N(3)]
+		said := []string{strconv.Itoa(choice + 1), labels[choice],
+			"own words " + strconv.Itoa(rand.N(1000000))}[rand.N(3)]
 		if c.want = labels[choice]; strings.HasPrefix(said, "own") {
 			c.want = said
 		}
@@ -101,7 +106,8 @@ func testCrosswise(w *world, run int) {
 		}
 		for s, text := range told {
 			pair := fmt.Sprintf("%q=%q", c.question, c.want)
-			if n := strings.Count(text, pair); s == i/2 && n != 1 || s != i/2 && strings.Contains(text, c.question) {
+			if n := strings.Count(text, pair); s == i/2 && n != 1 || s != i/2 &&
+				strings.Contains(text, c.question) {
 				w.Errorf("run %d: session %d was told %d times of %s: %s", run, s, n, pair, text)
 			}
 		}
@@ -127,9 +133,10 @@ func TestDeny_LatePostKeepsItsThread(t *testing.T) {
 // A stop gate and a poll script in Python find a deny-mode question. The poll script
 // answers it, and the session is woken with that.
 func TestDeny_PythonReadersAgree(t *testing.T) {
-	needProgram(t, "python3")
+	kit.NeedProgram(t, "python3")
 	for name, c := range map[string]struct{ called, gate, file string }{
-		"named by a launch script":      {"system3-1763726400", "system3-1763726400", "ask-system3-1763726400-"},
+		"named by a launch script": {"system3-1763726400", "system3-1763726400",
+			"ask-system3-1763726400-"},
 		"a name that is no file's name": {"orch/epic 4", "orch/epic 4", "ask-orch_epic_4_"},
 		"not named":                     {"", "s-1", "ask-s-1-"},
 	} {
@@ -140,9 +147,8 @@ func TestDeny_PythonReadersAgree(t *testing.T) {
 			gate := w.withVariables("CLAUDE_SESSION_ID", c.gate)
 			ask := databaseEvent(t)
 			id := w.readDenial(w.runHook(forwardHook, ask))
-			if !strings.HasPrefix(id, c.file) || id[len(id)-9] != '-' {
-				t.Errorf("the question and its thread are called %s", id)
-			}
+			kit.True(t, strings.HasPrefix(id, c.file) && id[len(id)-9] == '-',
+				"the question and its thread are called %s", id)
 			gate.wantGateSees(gateExpectation{Asked: 1, Waiting: 1})
 			w.withVariables("CLAUDE_SESSION_ID", "another").wantGateSees(gateExpectation{})
 			p := w.startHook(rewakeHook, ask)
@@ -155,14 +161,12 @@ func TestDeny_PythonReadersAgree(t *testing.T) {
 			w.runPython("poll_replies.py", &looked, "2")
 			posted, err := time.Parse(time.RFC3339, w.messages("[AskUserQuestion]")[0].CreateTime)
 			kit.NoError(t, err)
-			if len(looked) != 1 || looked[0].ID != id || looked[0].Thread != w.awaitThread(1) {
-				t.Fatalf("a poll script looks at %v", looked)
-			}
+			kit.Must(t, len(looked) == 1 && looked[0].ID == id &&
+				looked[0].Thread == w.awaitThread(1), "a poll script looks at %v", looked)
 			// the time is that of the post
 			since, asked := looked[0].Since, w.question().AskedAt.Truncate(time.Second)
-			if since.Before(asked) || since.After(posted) {
-				t.Errorf("it looks from %s on: asked at %s, posted at %s", since, asked, posted)
-			}
+			kit.True(t, !since.Before(asked) && !since.After(posted),
+				"it looks from %s on: asked at %s, posted at %s", since, asked, posted)
 			kit.Containsf(t, p.awaitWakeText(), `"Which DB?"="Postgres"`, "woken with")
 			gate.wantGateSees(gateExpectation{Asked: 1, Answer: "2"})
 			q := w.question()
@@ -177,7 +181,8 @@ func TestDeny_PythonReadersAgree(t *testing.T) {
 // session's environment.
 func (w *world) runPython(script string, target any, args ...string) {
 	w.Helper()
-	cmd := bound.Command(w, "python3", append([]string{filepath.Join("testdata", "readers", script), w.projectState()}, args...)...)
+	cmd := bound.Command(w, "python3", append([]string{filepath.Join("testdata", "readers", script),
+		w.projectState()}, args...)...)
 	cmd.Env = append(w.environ(), "PYTHONDONTWRITEBYTECODE=1")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
@@ -259,9 +264,8 @@ func (w *world) askDenied(ask []byte) *state.Question {
 	w.Helper()
 	id := w.readDenial(w.runWhileAsked(ask, w.markPosted))
 	q, err := state.LoadQuestion(filepath.Join(state.MarkersIn(w.projectState()).Dir, id+".json"))
-	if err != nil || !q.IsDenied || q.ThreadKey != id || q.TimesOutAt == nil {
-		w.Fatalf("marker of a denied call: %+v, %v", q, err)
-	}
+	kit.Must(w, err == nil && q.IsDenied && q.ThreadKey == id && q.TimesOutAt != nil,
+		"marker of a denied call: %+v, %v", q, err)
 	return q
 }
 
@@ -275,7 +279,10 @@ func (w *world) markTimedOut(q *state.Question, change func(*state.Question)) {
 // hook would wake the session, it is asked in the terminal.
 func TestDeny_OnlyIfAnswerable(t *testing.T) {
 	settings := func(hooks string) func(*world) {
-		return func(w *world) { writeFile(w, filepath.Join(w.env["HOME"], ".claude", "settings.json"), hooks) }
+		return func(w *world) {
+			writeFile(w, filepath.Join(w.env["HOME"], ".claude",
+				"settings.json"), hooks)
+		}
 	}
 	for name, c := range map[string]struct {
 		before    func(*world)
@@ -297,9 +304,9 @@ func TestDeny_OnlyIfAnswerable(t *testing.T) {
 			})
 			kit.Equalf(t, out, "", "printed")
 			q := w.question()
-			if q.Mode != state.ModeNative || q.Status != state.Pending || q.IsDenied || q.TimesOutAt != nil {
-				t.Errorf("%s, %s, denied %v, until %v", q.Mode, q.Status, q.IsDenied, q.TimesOutAt)
-			}
+			kit.True(t, q.Mode == state.ModeNative && q.Status == state.Pending && !q.IsDenied &&
+				q.TimesOutAt == nil, "%s, %s, denied %v, until %v", q.Mode, q.Status,
+				q.IsDenied, q.TimesOutAt)
 			lacksHook := name == "no rewake hook"
 			kit.Equalf(t, state.IsMarkerFile(q.Path), !lacksHook, "marker: %s", q.Path)
 			logged := strings.Contains(w.log(), "no gchat-ask-user-rewake hook is registered")
@@ -337,7 +344,7 @@ func TestDeny_KilledHookAnsweredInTerminal(t *testing.T) {
 	p.kill()
 	w.runHook(answeredHook, recorded(t, "single-05-PostToolUse", "tool_use_id", "t2"))
 	w.wantEnd(q, state.Resolved, "terminal")
-	kit.Equalf(t, w.reload(q).IsDenied, false, "denied")
+	kit.True(t, !w.reload(q).IsDenied, "denied")
 }
 
 // The denial does not arrive, or the question is asked in the terminal instead. The
@@ -361,9 +368,10 @@ func TestDeny_DialogTakesTheRecord(t *testing.T) {
 		status  state.Status
 		by      string
 	}{
-		"a reply":                           {false, reply, state.Answered, ""},
-		"a reply, asked there instead":      {true, reply, state.Answered, ""},
-		"the terminal, asked there instead": {true, event("tool_use_id", "t2"), state.Resolved, "terminal"},
+		"a reply":                      {false, reply, state.Answered, ""},
+		"a reply, asked there instead": {true, reply, state.Answered, ""},
+		"the terminal, asked there instead": {true, event("tool_use_id", "t2"),
+			state.Resolved, "terminal"},
 		"a new prompt, asked there instead": {true, prompt, state.Cancelled, "prompt"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -386,8 +394,10 @@ func TestDeny_DialogTakesTheRecord(t *testing.T) {
 			p := w.startHook(forwardHook, recorded(t, "single-04-PermissionRequest"))
 			kit.Equalf(t, waking.awaitWakeText(), "", "woken with")
 			w.awaitWaiter(first)
-			if q := w.question(); q.Path != first.Path || q.Mode != state.ModeNative || q.IsDenied || q.IsMessageSent == c.instead {
-				t.Errorf("the dialog's question: %s, %s, sent %v, denied %v", q.Path, q.Mode, q.IsMessageSent, q.IsDenied)
+			if q := w.question(); q.Path != first.Path || q.Mode != state.ModeNative ||
+				q.IsDenied || q.IsMessageSent == c.instead {
+				t.Errorf("the dialog's question: %s, %s, sent %v, denied %v", q.Path, q.Mode,
+					q.IsMessageSent, q.IsDenied)
 			}
 			c.end(w, p)
 			w.wantEnd(first, c.status, c.by)
@@ -401,9 +411,11 @@ func TestDeny_AskTerminalIsForOneQuestion(t *testing.T) {
 	w := newDenyWorld(t)
 	w.env["GCHAT_TIMEOUT_POLICY"] = "ask-terminal"
 	for i, text := range []string{"Which DB?", "Which zone?"} {
-		w.markTimedOut(w.askDenied(questionEvent(t, "s-1", fmt.Sprint("t", i), text, "A", fmt.Sprint("B", i))), nil)
+		w.markTimedOut(w.askDenied(questionEvent(t, "s-1", fmt.Sprint("t", i), text, "A",
+			fmt.Sprint("B", i))), nil)
 	}
-	kit.Equalf(t, w.runHook(forwardHook, questionEvent(t, "s-1", "u0", "Which DB, then?", "A", "B0")), "", "printed")
+	kit.Equalf(t, w.runHook(forwardHook, questionEvent(t, "s-1", "u0", "Which DB, then?", "A",
+		"B0")), "", "printed")
 	for call, want := range map[string]bool{"t0": true, "t1": false} {
 		kit.Equalf(t, w.questionOfCall(call).IsAskedAgain, want, "%s: asked again", call)
 	}
@@ -412,21 +424,24 @@ func TestDeny_AskTerminalIsForOneQuestion(t *testing.T) {
 // Whatever fails on the way to the denial, the question is either denied and recorded as
 // denied, or asked in the terminal.
 func TestDeny_FailingLocks(t *testing.T) {
-	needProgram(t, "strace")
+	kit.NeedProgram(t, "strace")
 	for nth := 1; nth <= 12; nth++ {
 		t.Run(fmt.Sprint(nth), func(t *testing.T) {
 			t.Parallel()
 			w := newDenyWorld(t)
 			p := w.startHook(forwardHook, databaseEvent(t), "strace", "-f", "-qq", "-b", "execve",
 				"-o", os.DevNull, "-e", "trace=flock", "-e", fmt.Sprintf("inject=flock:error=EIO:when=%d", nth))
-			w.waitUntil("the question or the end", func() bool { return len(w.questions()) > 0 || p.hasEnded() })
+			w.waitUntil("the question or the end",
+				func() bool { return len(w.questions()) > 0 || p.hasEnded() })
 			for _, q := range w.questions() {
 				w.changeQuestion(q, func(q *state.Question) { q.IsMessageSent = true })
 			}
 			<-p.done
 			w.wantLogged(`"panic"`, 0)
-			isRecorded := slices.ContainsFunc(w.questions(), func(q *state.Question) bool { return q.IsDenied })
-			kit.Equalf(t, strings.Contains(p.out.String(), `"deny"`), isRecorded, "printed %q", &p.out)
+			isRecorded := slices.ContainsFunc(w.questions(),
+				func(q *state.Question) bool { return q.IsDenied })
+			kit.Equalf(t, strings.Contains(p.out.String(), `"deny"`), isRecorded,
+				"printed %q", &p.out)
 		})
 	}
 }

@@ -16,7 +16,8 @@ import (
 // "block". A hook that does not wait ignores them and finishes its work.
 func TestHook_SignalEndsWithZero(t *testing.T) {
 	for name, sig := range map[string]os.Signal{
-		"SIGQUIT": syscall.SIGQUIT, "SIGABRT": syscall.SIGABRT, "SIGTERM": syscall.SIGTERM, "SIGHUP": syscall.SIGHUP,
+		"SIGQUIT": syscall.SIGQUIT, "SIGABRT": syscall.SIGABRT, "SIGTERM": syscall.SIGTERM,
+		"SIGHUP": syscall.SIGHUP,
 	} {
 		t.Run(name+" to a waiting hook", func(t *testing.T) {
 			w := newWorld(t)
@@ -30,7 +31,8 @@ func TestHook_SignalEndsWithZero(t *testing.T) {
 			kit.NoError(t, err)
 			defer out.Close()
 			p := &hookProcess{Cmd: exec.Command(os.Args[0]), w: w, done: make(chan struct{})}
-			p.Env, p.Stdin, p.Stdout, p.Stderr = append(w.environ(), hookNameVariable+"=gchat-stop-gate"), in, &p.out, &p.err
+			p.Env, p.Stdin, p.Stdout, p.Stderr = append(w.environ(),
+				hookNameVariable+"=gchat-stop-gate"), in, &p.out, &p.err
 			kit.NoError(t, p.Start())
 			go func() { _ = p.Wait(); close(p.done) }()
 			_, err = out.WriteString(`{"half":`)
@@ -82,14 +84,18 @@ func TestHook_EndsWhereNobodyCanBeAsked(t *testing.T) {
 	} {
 		for kind, event := range map[string]func(*world) []byte{
 			"permission": func(w *world) []byte { return permissionEvent(w, "s", "make") },
-			"question":   func(w *world) []byte { return recorded(w, "single-04-PermissionRequest") },
+			"question": func(w *world) []byte {
+				return recorded(w,
+					"single-04-PermissionRequest")
+			},
 		} {
 			t.Run(name+", "+kind, func(t *testing.T) {
 				t.Parallel()
 				w := c.world(t)
 				w.env["CLAUDE_PROJECT_DIR"] = filepath.Join(w.env["HOME"], "shop")
 				kit.NoError(t, os.MkdirAll(w.env["CLAUDE_PROJECT_DIR"], 0o700))
-				kit.Equalf(t, w.startHook(forwardHook, event(w), c.wrap...).awaitOutput(), "", "printed")
+				kit.Equalf(t, w.startHook(forwardHook, event(w),
+					c.wrap...).awaitOutput(), "", "printed")
 				kit.Containsf(t, w.status(), c.why, "status")
 			})
 		}
@@ -117,9 +123,8 @@ func TestHook_RunsWithoutProc(t *testing.T) {
 	}
 	try := exec.CommandContext(t.Context(), bare[0], append(bare[1:], "true")...)
 	if out, err := try.CombinedOutput(); err != nil {
-		if os.Getenv("GCHAT_E2E_REQUIRED") == "1" {
-			t.Fatalf("/proc cannot be hidden, and GCHAT_E2E_REQUIRED=1: %v: %s", err, out)
-		}
+		kit.Must(t, os.Getenv("GCHAT_E2E_REQUIRED") != "1",
+			"/proc cannot be hidden, and GCHAT_E2E_REQUIRED=1: %v: %s", err, out)
 		t.Skipf("/proc cannot be hidden here: %v: %s", err, out)
 	}
 	w := newChatWorld(t)

@@ -17,9 +17,7 @@ import (
 func payloads(t testing.TB, pattern string) map[string][]byte {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", pattern))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no recorded payloads %s: %v", pattern, err)
-	}
+	kit.Must(t, err == nil && len(files) != 0, "no recorded payloads %s: %v", pattern, err)
 	got := map[string][]byte{}
 	for _, f := range files {
 		if got[f], err = os.ReadFile(f); err != nil {
@@ -60,14 +58,13 @@ func FuzzEvent(f *testing.F) {
 			return
 		}
 		_, _, _ = readAnswers(e, prompts)
-		q := &state.Question{SubQuestions: prompts, Answers: map[string]string{}, Notes: map[string]string{}}
+		q := &state.Question{SubQuestions: prompts, Answers: map[string]string{},
+			Notes: map[string]string{}}
 		for _, p := range prompts {
 			q.Answers[p.Question], q.Notes[p.Question] = "x", "y"
 		}
 		in, err := inputWithAnswers(e.ToolInput, q)
-		if err != nil {
-			t.Fatalf("prompts were read, the input was not: %v", err)
-		}
+		kit.Must(t, err == nil, "prompts were read, the input was not: %v", err)
 		var before, after map[string]json.RawMessage
 		if err := json.Unmarshal(in, &after); err != nil {
 			t.Fatalf("no JSON: %s", in)
@@ -83,7 +80,8 @@ func FuzzEvent(f *testing.F) {
 
 func TestHook_LooseTextTakesAnything(t *testing.T) {
 	var in struct{ A, B, C, D, E LooseText }
-	kit.NoError(t, json.Unmarshal([]byte(`{"A":"a","B":null,"C":7,"D":{"x": [1, 2]},"E":false}`), &in))
+	kit.NoError(t, json.Unmarshal([]byte(`{"A":"a","B":null,"C":7,"D":{"x": [1, 2]},"E":false}`),
+		&in))
 	want := [5]LooseText{"a", "", "7", `{"x":[1,2]}`, "false"}
 	kit.Equal(t, [5]LooseText{in.A, in.B, in.C, in.D, in.E}, want)
 }
@@ -95,9 +93,11 @@ func TestHook_BadInputIsIgnored(t *testing.T) {
 	ask := string(recorded(t, "single-04-PermissionRequest"))
 	const ours = `{"hook_event_name":"PermissionRequest","tool_name":"AskUserQuestion",`
 	for name, in := range map[string]string{
-		"nothing": "", "blank": " \n", "garbage": "\x00\x01\xff\xfe{{{", "text": "hello", "null": "null", "number": "7", "list": "[]",
+		"nothing": "", "blank": " \n", "garbage": "\x00\x01\xff\xfe{{{", "text": "hello",
+		"null": "null", "number": "7", "list": "[]",
 		"truncated": ask[:len(ask)/2], "deep": deep,
-		"huge":                 ours + `"session_id":"s","tool_input":"` + strings.Repeat("x", 10<<20) + `"}`,
+		"huge": ours + `"session_id":"s","tool_input":"` + strings.Repeat("x",
+			10<<20) + `"}`,
 		"no session":           ours + `"tool_input":{"questions":[{"question":"Q?","options":[]}]}}`,
 		"no questions":         ours + `"session_id":"s","tool_input":{"questions":[]}}`,
 		"questions are text":   ours + `"session_id":"s","tool_input":{"questions":"?"}}`,
@@ -105,7 +105,8 @@ func TestHook_BadInputIsIgnored(t *testing.T) {
 		"another tool":         `{"hook_event_name":"PreToolUse","tool_name":"Bash","session_id":"s","tool_input":{"command":"ls"}}`,
 		"an event of tomorrow": `{"hook_event_name":"PreCoffee","session_id":"s"}`,
 	} {
-		for _, hook := range []string{forwardHook, answeredHook, sessionHook, notifyHook, "gchat-stop-gate"} {
+		for _, hook := range []string{forwardHook, answeredHook, sessionHook, notifyHook,
+			"gchat-stop-gate"} {
 			kit.Equalf(t, w.runHook(hook, []byte(in)), "", "%s, %s: printed", hook, name)
 		}
 	}
@@ -126,7 +127,8 @@ func TestHook_EventOnAnOpenPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := bound.Command(t, os.Args[0])
-	cmd.Env, cmd.Dir, cmd.Stdin = append(w.environ(), hookNameVariable+"="+forwardHook), w.env["CLAUDE_PROJECT_DIR"], r
+	cmd.Env, cmd.Dir, cmd.Stdin = append(w.environ(), hookNameVariable+"="+forwardHook),
+		w.env["CLAUDE_PROJECT_DIR"], r
 	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -137,7 +139,8 @@ func TestHook_NothingCanBeWritten(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	blocked := writeFile(t, filepath.Join(w.dir, "blocked"), "")
-	w.env["GCHAT_STATE_DIR"], w.env["XDG_STATE_HOME"] = filepath.Join(blocked, "a"), filepath.Join(blocked, "b")
+	w.env["GCHAT_STATE_DIR"], w.env["XDG_STATE_HOME"] = filepath.Join(blocked, "a"),
+		filepath.Join(blocked, "b")
 	for _, event := range []string{"single-03-PreToolUse", "single-04-PermissionRequest"} {
 		kit.Equalf(t, w.runHook(forwardHook, recorded(t, event)), "", "%s printed", event)
 	}
@@ -147,11 +150,13 @@ func TestHook_NothingCanBeWritten(t *testing.T) {
 // No hook opens a socket, whether it waits or not. It is as fast when Chat hangs as when
 // Chat is idle.
 func TestHook_OpensNoSocket(t *testing.T) {
-	needProgram(t, "strace")
+	kit.NeedProgram(t, "strace")
 	for mode, events := range map[string][]string{
-		"native": {forwardHook, "single-03-PreToolUse", forwardHook, "single-04-PermissionRequest", answeredHook, "single-05-PostToolUse"},
-		"hold":   {forwardHook, "single-03-PreToolUse", answeredHook, "single-05-PostToolUse"},
-		"deny":   {rewakeHook, "single-03-PreToolUse", forwardHook, "single-03-PreToolUse", answeredHook, "single-07-Stop"},
+		"native": {forwardHook, "single-03-PreToolUse", forwardHook, "single-04-PermissionRequest",
+			answeredHook, "single-05-PostToolUse"},
+		"hold": {forwardHook, "single-03-PreToolUse", answeredHook, "single-05-PostToolUse"},
+		"deny": {rewakeHook, "single-03-PreToolUse", forwardHook, "single-03-PreToolUse",
+			answeredHook, "single-07-Stop"},
 	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
@@ -161,9 +166,14 @@ func TestHook_OpensNoSocket(t *testing.T) {
 			trace := filepath.Join(w.dir, "trace")
 			var hooks []*hookProcess
 			for i := 0; i < len(events); i += 2 {
-				p := w.startHook(events[i], recorded(t, events[i+1]), "strace", "-f", "-qq", "-A", "-o", trace, "-e", "trace=socket")
+				p := w.startHook(events[i], recorded(t, events[i+1]), "strace", "-f", "-qq", "-A",
+					"-o", trace, "-e", "trace=socket")
 				if hooks = append(hooks, p); i == 0 || events[i] == forwardHook {
-					w.waitUntil("its question or its end", func() bool { return len(w.questions()) > 0 || p.hasEnded() || events[i] == rewakeHook })
+					w.waitUntil("its question or its end",
+						func() bool {
+							return len(w.questions()) > 0 || p.hasEnded() ||
+								events[i] == rewakeHook
+						})
 				}
 			}
 			for _, q := range w.questions() {

@@ -18,11 +18,12 @@ import (
 // strace kills the real program right at them, so the test cannot miss a step.
 func killAtEachStep(t *testing.T, atLeast int64, scenario func(w *world, killCommand func(victim string) []string) (killed bool),
 	victims ...string) {
-	needProgram(t, "strace")
+	kit.NeedProgram(t, "strace")
 	killed := atomic.Int64{}
 	t.Run("steps", func(t *testing.T) {
 		for _, victim := range victims {
-			for _, call := range []string{"flock", "linkat", "renameat,renameat2", "fsync", "unlinkat", "write", "openat"} {
+			for _, call := range []string{"flock", "linkat", "renameat,renameat2", "fsync",
+				"unlinkat", "write", "openat"} {
 				for nth := 1; nth <= 6; nth++ {
 					step := nth
 					if call == "openat" {
@@ -30,7 +31,8 @@ func killAtEachStep(t *testing.T, atLeast int64, scenario func(w *world, killCom
 					}
 					t.Run(fmt.Sprintf("%s/%s/%d", victim, call, step), func(t *testing.T) {
 						t.Parallel()
-						strace := []string{"strace", "-f", "-qq", "-b", "execve", "-o", os.DevNull, "-e", "trace=" + call,
+						strace := []string{"strace", "-f", "-qq", "-b", "execve", "-o", os.DevNull,
+							"-e", "trace=" + call,
 							"-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", call, step)}
 						if scenario(newChatWorld(t), func(name string) []string {
 							if name == victim {
@@ -46,9 +48,7 @@ func killAtEachStep(t *testing.T, atLeast int64, scenario func(w *world, killCom
 		}
 	})
 	t.Logf("%d processes were killed", killed.Load())
-	if killed.Load() < atLeast {
-		t.Errorf("only %d processes were killed: the test does not do what it says", killed.Load())
-	}
+	kit.True(t, killed.Load() >= atLeast, "only %d processes were killed: the test does not do what it says", killed.Load())
 }
 
 // TestKilledHook_OneAnswer kills each hook of a question with -9 at each of its steps that
@@ -76,7 +76,8 @@ func killOnce(w *world, killCommand func(string) []string) (killed bool) {
 	run(forwardHook, "PreToolUse", recorded(w, "single-03-PreToolUse"))
 	// whichever process is being killed meanwhile
 	go func() { w.sendAsUser(ann, w.awaitThread(1), "canary") }()
-	kit.Equalf(w, w.readAnswers(run(forwardHook, "PermissionRequest", recorded(w, "single-04-PermissionRequest")))[singleQuestion], "Canary", "answered")
+	kit.Equalf(w, w.readAnswers(run(forwardHook, "PermissionRequest",
+		recorded(w, "single-04-PermissionRequest")))[singleQuestion], "Canary", "answered")
 	run(answeredHook, "PostToolUse", answeredEvent(w, "Canary"))
 	w.awaitMessage("[Answered]")
 	w.wantEnd(w.question(), state.Resolved, "chat")
@@ -118,14 +119,16 @@ func killWhileDenied(w *world, killCommand func(string) []string) (killed bool) 
 			transcript := filepath.Join(w.dir, "transcript.jsonl")
 			writeFile(w, transcript, `{"type":"user"}`)
 			session := w.question().ClaudeSessionID
-			told = w.startHook(rewakeHook, namedEvent(w, "Stop", session, "transcript_path", transcript)).awaitWakeText()
+			told = w.startHook(rewakeHook, namedEvent(w, "Stop", session, "transcript_path",
+				transcript)).awaitWakeText()
 		}
 		kit.Containsf(w, told, `="Canary"`, "woken with")
 	} else { // no decision: Claude Code draws the dialog
 		killed = true
 		p := w.startHook(forwardHook, recorded(w, "single-04-PermissionRequest"))
 		w.waitUntil("the question of the dialog", func() bool {
-			return slices.ContainsFunc(w.questions(), func(q *state.Question) bool { return q.Mode == state.ModeNative })
+			return slices.ContainsFunc(w.questions(),
+				func(q *state.Question) bool { return q.Mode == state.ModeNative })
 		})
 		w.sendAsUser(ann, w.awaitThread(1), "canary")
 		p.wantAnswer("Canary")

@@ -17,7 +17,8 @@ import (
 
 // formEvents is the event of a form with this schema.
 func formEvents(w *world, schema string, kv ...any) []byte {
-	members := []any{"mcp_server_name", "form", "message", "Who are you?", "mode", "form", "requested_schema", json.RawMessage(schema),
+	members := []any{"mcp_server_name", "form", "message", "Who are you?", "mode", "form",
+		"requested_schema", json.RawMessage(schema),
 		"tool_use_id", ""}
 	return namedEvent(w, "Elicitation", "s-1", append(members, kv...)...)
 }
@@ -30,7 +31,8 @@ func (w *world) answerInText(q *state.Question, text string) {
 	w.Helper()
 	cfg := config.LoadPersonal(w.getenv)
 	w.changeQuestion(q, func(q *state.Question) {
-		q.Replies = append(q.Replies, state.Reply{MessageName: fmt.Sprint("m", len(q.Replies)), Sender: ann.Name, Text: text, CreatedAt: time.Now()})
+		q.Replies = append(q.Replies, state.Reply{MessageName: fmt.Sprint("m", len(q.Replies)),
+			Sender: ann.Name, Text: text, CreatedAt: time.Now()})
 		judge.JudgeReply(cfg, q, &q.Replies[len(q.Replies)-1], time.Now())
 	})
 }
@@ -68,17 +70,16 @@ func TestForm_SchemaToAnswer(t *testing.T) {
 	} {
 		w := newPermissionWorld(t)
 		p, q := w.startWaiting(formEvents(w, schema))
-		if !q.IsDialogHidden || q.Mode != state.ModeHold || q.ToolName != "mcp__form" || !strings.HasPrefix(q.Path, state.SpareStateDir(w.getenv)) {
-			t.Errorf("the record is %+v", q)
-		}
+		kit.True(t, q.IsDialogHidden && q.Mode == state.ModeHold && q.ToolName == "mcp__form" &&
+			strings.HasPrefix(q.Path, state.SpareStateDir(w.getenv)), "the record is %+v", q)
 		for _, text := range c[1:] {
 			w.answerInText(q, text)
 		}
 		kit.Equalf(t, readFormAnswer(p.awaitOutput()), c[0], "%q", c[1:])
 		current := w.reload(q)
-		if !current.IsPrinted || current.Replies[0].Verdict != state.VerdictAskedBack || current.Replies[1].Verdict != state.VerdictUsed {
-			t.Errorf("%q: printed %v, %+v", c[1:], current.IsPrinted, current.Replies)
-		}
+		kit.True(t, current.IsPrinted && current.Replies[0].Verdict == state.VerdictAskedBack &&
+			current.Replies[1].Verdict == state.VerdictUsed, "%q: printed %v, %+v", c[1:],
+			current.IsPrinted, current.Replies)
 	}
 }
 
@@ -92,31 +93,67 @@ func TestForm_OnlyTheTerminalShowsIt(t *testing.T) {
 		fmt.Fprintf(&many, `,"f%d":{"type":"string"}`, i)
 	}
 	for name, event := range map[string]func(w *world) []byte{
-		"10,000 fields": func(w *world) []byte { return formEvents(w, `{"type":"object","properties":{`+many.String()[1:]+`}}`) },
+		"10,000 fields": func(w *world) []byte {
+			return formEvents(w,
+				`{"type":"object","properties":{`+many.String()[1:]+`}}`)
+		},
 		"31 fields": func(w *world) []byte {
 			return formEvents(w, `{"type":"object","properties":{`+strings.Join(strings.SplitN(many.String(), ",", 33)[1:32], ",")+`}}`)
 		},
-		"a nested object":    func(w *world) []byte { return formEvents(w, field(`{"type":"object","properties":{}}`)) },
-		"an unknown member":  func(w *world) []byte { return formEvents(w, field(`{"type":"string","if":{}}`)) },
-		"an unknown type":    func(w *world) []byte { return formEvents(w, field(`{"type":["string","null"]}`)) },
-		"a list of anything": func(w *world) []byte { return formEvents(w, field(`{"type":"array","items":{"type":"string"}}`)) },
+		"a nested object": func(w *world) []byte {
+			return formEvents(w,
+				field(`{"type":"object","properties":{}}`))
+		},
+		"an unknown member": func(w *world) []byte {
+			return formEvents(w,
+				field(`{"type":"string","if":{}}`))
+		},
+		"an unknown type": func(w *world) []byte {
+			return formEvents(w,
+				field(`{"type":["string","null"]}`))
+		},
+		"a list of anything": func(w *world) []byte {
+			return formEvents(w,
+				field(`{"type":"array","items":{"type":"string"}}`))
+		},
 		"a list of numbers": func(w *world) []byte {
 			return formEvents(w, field(`{"type":"array","items":{"type":"integer","enum":["1"]}}`))
 		},
-		"a default object": func(w *world) []byte { return formEvents(w, field(`{"type":"string","default":{}}`)) },
+		"a default object": func(w *world) []byte {
+			return formEvents(w,
+				field(`{"type":"string","default":{}}`))
+		},
 		"a name twice": func(w *world) []byte {
 			return formEvents(w, `{"type":"object","properties":{"x":{"type":"string"},"x":{"type":"boolean"}}}`)
 		},
-		"what is not there": func(w *world) []byte { return formEvents(w, `{"type":"object","properties":{},"required":["x"]}`) },
-		"a huge message":    func(w *world) []byte { return formEvents(w, nameSchema, "message", strings.Repeat("x", 8000)) },
-		"no schema":         func(w *world) []byte { return formEvents(w, `null`) },
-		"another mode":      func(w *world) []byte { return formEvents(w, `null`, "mode", "voice") },
-		"a script":          func(w *world) []byte { return formEvents(w, `null`, "mode", "url", "url", "javascript:alert(1)") },
-		"an odd scheme":     func(w *world) []byte { return formEvents(w, `null`, "mode", "url", "url", "httpx://a.example/") },
+		"what is not there": func(w *world) []byte {
+			return formEvents(w,
+				`{"type":"object","properties":{},"required":["x"]}`)
+		},
+		"a huge message": func(w *world) []byte {
+			return formEvents(w, nameSchema, "message",
+				strings.Repeat("x", 8000))
+		},
+		"no schema": func(w *world) []byte { return formEvents(w, `null`) },
+		"another mode": func(w *world) []byte {
+			return formEvents(w, `null`,
+				"mode", "voice")
+		},
+		"a script": func(w *world) []byte {
+			return formEvents(w, `null`, "mode", "url",
+				"url", "javascript:alert(1)")
+		},
+		"an odd scheme": func(w *world) []byte {
+			return formEvents(w, `null`, "mode", "url",
+				"url", "httpx://a.example/")
+		},
 		"a link of two": func(w *world) []byte {
 			return formEvents(w, `null`, "mode", "url", "url", `https://a.example\@b.example/`)
 		},
-		"a link of signs": func(w *world) []byte { return formEvents(w, `null`, "mode", "url", "url", "https://ex\u0430mple.com/") },
+		"a link of signs": func(w *world) []byte {
+			return formEvents(w, `null`, "mode", "url",
+				"url", "https://ex\u0430mple.com/")
+		},
 		"never_remote": func(w *world) []byte {
 			w.writePolicy(`{"never_remote":["mcp__form"]}`)
 			return formEvents(w, nameSchema)
@@ -128,12 +165,12 @@ func TestForm_OnlyTheTerminalShowsIt(t *testing.T) {
 			kit.Equalf(t, w.runHook(forwardHook, event(w)), "", "it printed")
 			q := w.onlyIndexed()
 			text := strings.Join(wording.QuestionTexts(q), "\n")
-			if q.HandedOverAt == nil || !strings.Contains(text, "only the terminal shows") || !strings.Contains(text, "answer it there") {
-				t.Errorf("handed over %v: %s", q.HandedOverAt, text)
-			}
-			if len(q.Fields) > 0 || strings.Contains(text, "xxx") || strings.Contains(text, "example") {
-				t.Errorf("it shows %s", text)
-			}
+			kit.True(t, q.HandedOverAt != nil &&
+				strings.Contains(text, "only the terminal shows") &&
+				strings.Contains(text, "answer it there"), "handed over %v: %s",
+				q.HandedOverAt, text)
+			kit.True(t, len(q.Fields) == 0 && !strings.Contains(text, "xxx") &&
+				!strings.Contains(text, "example"), "it shows %s", text)
 			w.answerInText(q, "yes")
 			w.wantEnd(q, state.Pending, "")
 		})
@@ -146,13 +183,15 @@ func TestForm_EventsThatEndIt(t *testing.T) {
 	t.Parallel()
 	result := func(action string) func(w *world) []byte {
 		return func(w *world) []byte {
-			return namedEvent(w, "ElicitationResult", "s-1", "mcp_server_name", "form", "mode", "form", "action", action,
+			return namedEvent(w, "ElicitationResult", "s-1", "mcp_server_name", "form", "mode",
+				"form", "action", action,
 				"content", map[string]any{"name": "hunter2"})
 		}
 	}
 	called := func(tool, id string) func(w *world) []byte {
 		return func(w *world) []byte {
-			calls := []map[string]any{{"tool_name": tool, "tool_use_id": id, "tool_input": map[string]any{}}}
+			calls := []map[string]any{{"tool_name": tool, "tool_use_id": id,
+				"tool_input": map[string]any{}}}
 			return namedEvent(w, "PostToolBatch", "s-1", "tool_calls", calls)
 		}
 	}
@@ -170,7 +209,8 @@ func TestForm_EventsThatEndIt(t *testing.T) {
 		"accepted in the terminal": {result("accept"), state.Resolved, "terminal", "Accept"},
 		"declined in the terminal": {result("decline"), state.Resolved, "terminal", "Decline"},
 		"Esc in its dialog":        {result("cancel"), state.Resolved, "terminal", "Cancel"},
-		"its call has ended":       {called("mcp__form__ask", "toolu_1"), state.Cancelled, "tool_end", ""},
+		"its call has ended": {called("mcp__form__ask", "toolu_1"), state.Cancelled,
+			"tool_end", ""},
 		"a call of another server": {called("mcp__formal__ask", "toolu_2"), state.Pending, "", ""},
 		"a turn's end":             {plain("Stop"), state.Pending, "", ""},
 		"a prompt":                 {plain("UserPromptSubmit"), state.Pending, "", ""},
@@ -188,7 +228,7 @@ func TestForm_EventsThatEndIt(t *testing.T) {
 			}
 			kit.Equalf(t, p.awaitOutput(), "", "the hook printed")
 			w.answerInText(q, "name: hunter2")
-			kit.Equalf(t, strings.Contains(readFile(t, q.Path), "hunter2"), false, "a value is left")
+			kit.True(t, !strings.Contains(readFile(t, q.Path), "hunter2"), "a value is left")
 		})
 	}
 }
@@ -197,7 +237,8 @@ func TestForm_EventsThatEndIt(t *testing.T) {
 // Claude Code draws the form's dialog though its call is over (2.1.197 and 2.1.332).
 func TestForm_BrokenTurnCancelsIt(t *testing.T) {
 	t.Parallel()
-	closes := func(status state.Status, resolvedBy string) func(*world, *hookProcess, *state.Question) {
+	closes := func(status state.Status, resolvedBy string) func(*world, *hookProcess,
+		*state.Question) {
 		return func(w *world, _ *hookProcess, q *state.Question) {
 			w.closeQuestion(q, status, resolvedBy, nil)
 		}
@@ -208,7 +249,10 @@ func TestForm_BrokenTurnCancelsIt(t *testing.T) {
 	}{
 		"its turn was broken off": {closes(state.Cancelled, state.EndedDismissed), "cancel"},
 		"its time is up":          {closes(state.Expired, "age"), ""},
-		"its hook is told to end": {func(_ *world, p *hookProcess, _ *state.Question) { terminate(p) }, ""},
+		"its hook is told to end": {func(_ *world, p *hookProcess,
+			_ *state.Question) {
+			terminate(p)
+		}, ""},
 		"it is the terminal's": {func(w *world, _ *hookProcess, q *state.Question) {
 			w.changeQuestion(q, func(q *state.Question) { q.HandOver(time.Now()) })
 		}, ""},
@@ -231,16 +275,16 @@ func TestForm_LeavesNoValue(t *testing.T) {
 	p, q := w.startWaiting(formEvents(w, nameSchema))
 	w.answerInText(q, "name: hunter2")
 	kit.Equal(t, readFormAnswer(p.awaitOutput()), `accept {"name":"hunter2"}`)
-	w.runHook(answeredHook, namedEvent(w, "PostToolBatch", "s-1", "tool_calls", []map[string]any{{"tool_name": "mcp__form__ask", "tool_use_id": "x"}}))
+	w.runHook(answeredHook, namedEvent(w, "PostToolBatch", "s-1", "tool_calls",
+		[]map[string]any{{"tool_name": "mcp__form__ask", "tool_use_id": "x"}}))
 	w.wantEnd(q, state.Resolved, "chat")
 	raw, _ := os.ReadFile(q.Path)
 	audit, _ := os.ReadFile(state.AuditPath(w.getenv))
 	if all := string(raw) + string(audit) + w.log(); strings.Contains(all, "hunter2") {
 		t.Errorf("a value is left: %s", all)
 	}
-	if !strings.Contains(string(audit), `"kind":"form"`) || !strings.Contains(string(audit), `accept`) {
-		t.Errorf("the log of decisions: %s", audit)
-	}
+	kit.True(t, strings.Contains(string(audit), `"kind":"form"`) &&
+		strings.Contains(string(audit), `accept`), "the log of decisions: %s", audit)
 }
 
 // A form is asked once, however many registrations of ours there are. It is asked only if
@@ -262,7 +306,8 @@ func TestForm_WhereItIsAsked(t *testing.T) {
 	w := newPermissionWorld(t)
 	w.writePolicy(`{"titles_only":true}`)
 	w.runHook(forwardHook, formEvents(w, nameSchema))
-	if q := w.onlyIndexed(); q.HandedOverAt == nil || strings.Contains(strings.Join(wording.QuestionTexts(q), ""), "Who are you") {
+	if q := w.onlyIndexed(); q.HandedOverAt == nil ||
+		strings.Contains(strings.Join(wording.QuestionTexts(q), ""), "Who are you") {
 		t.Errorf("titles_only: %+v", q)
 	}
 }

@@ -31,20 +31,32 @@ func TestNotification_SubagentHandsBack(t *testing.T) {
 		stops []stop
 		want  []string
 	}{
-		"at once":            {"auto", []stop{{asked + handed, nil, false}}, []string{done + "\nAll is well, in full."}},
-		"sent back once":     {"auto", []stop{{asked + plain, "All is well.", false}, {asked + plain + handed, nil, true}}, []string{done + "\nAll is well, in full."}},
-		"without words":      {"auto", []stop{{asked, nil, false}, {asked, nil, true}, {asked, nil, true}, {asked + handed, nil, true}}, []string{done + "\nAll is well, in full."}},
-		"never by the tool":  {"auto", []stop{{asked + plain, "All is well.", false}, {asked + plain, "All is well.", true}, {asked + plain, "All is well.", true}}, []string{done + "\nAll is well."}},
-		"asked once more":    {"auto", []stop{{asked + handed + asked + plain, "All is well.", true}}, []string{done + "\nAll is well."}},
-		"without that tool":  {"auto", []stop{{strings.ReplaceAll(asked, "SubagentHandback", "words") + plain, "All is well.", false}}, []string{done + "\nAll is well."}},
-		"in another mode":    {"default", []stop{{plain, "All is well.", false}}, []string{done + "\nAll is well."}},
-		"no transcript here": {"auto", []stop{{"", "All is well.", false}}, []string{done + "\nAll is well."}},
+		"at once": {"auto", []stop{{asked + handed, nil, false}},
+			[]string{done + "\nAll is well, in full."}},
+		"sent back once": {"auto", []stop{{asked + plain, "All is well.", false},
+			{asked + plain + handed, nil, true}}, []string{done + "\nAll is well, in full."}},
+		"without words": {"auto", []stop{{asked, nil, false}, {asked, nil, true},
+			{asked, nil, true}, {asked + handed, nil, true}},
+			[]string{done + "\nAll is well, in full."}},
+		"never by the tool": {"auto", []stop{{asked + plain, "All is well.", false},
+			{asked + plain, "All is well.", true}, {asked + plain, "All is well.", true}},
+			[]string{done + "\nAll is well."}},
+		"asked once more": {"auto", []stop{{asked + handed + asked + plain, "All is well.",
+			true}}, []string{done + "\nAll is well."}},
+		"without that tool": {"auto", []stop{{strings.ReplaceAll(asked, "SubagentHandback",
+			"words") + plain, "All is well.", false}}, []string{done + "\nAll is well."}},
+		"in another mode": {"default", []stop{{plain, "All is well.", false}},
+			[]string{done + "\nAll is well."}},
+		"no transcript here": {"auto", []stop{{"", "All is well.", false}},
+			[]string{done + "\nAll is well."}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newReportWorld(t)
 			for _, s := range c.stops {
-				writeFile(w, filepath.Join(w.dir, "sess-1", "subagents", "agent-a1.jsonl"), s.transcript)
-				w.callHook(notifyHook, w.event("plan-12-SubagentStop", "permission_mode", c.mode, "agent_id", "a1",
+				writeFile(w, filepath.Join(w.dir, "sess-1", "subagents",
+					"agent-a1.jsonl"), s.transcript)
+				w.callHook(notifyHook, w.event("plan-12-SubagentStop", "permission_mode", c.mode,
+					"agent_id", "a1",
 					"agent_type", "general-purpose", "last_assistant_message", s.words, "stop_hook_active", s.sentBack))
 			}
 			w.wantReports(c.want...)
@@ -56,7 +68,8 @@ func TestNotification_SubagentHandsBack(t *testing.T) {
 // notification_type.
 func oldNotificationEvent(t testing.TB, kind, title, body, agent string) []byte {
 	t.Helper()
-	b, err := json.Marshal(map[string]any{"session_id": "orch-epic4", "hook_event_name": "Notification",
+	b, err := json.Marshal(map[string]any{"session_id": "orch-epic4",
+		"hook_event_name": "Notification",
 		"notification": map[string]any{
 			"type": kind, "title": title, "body": body, "agent_name": agent, "timestamp": "2026-02-21T10:45:00Z"}})
 	kit.NoError(t, err)
@@ -65,14 +78,19 @@ func oldNotificationEvent(t testing.TB, kind, title, body, agent string) []byte 
 
 func TestNotification_ReportOfEachKind(t *testing.T) {
 	claude := func(kind string, kv ...any) []byte {
-		return recorded(t, "timing-05-Notification", append([]any{"notification_type", kind, "message", "The message."}, kv...)...)
+		return recorded(t, "timing-05-Notification",
+			append([]any{"notification_type", kind, "message", "The message."}, kv...)...)
 	}
 	stop := func(kv ...any) []byte { return recorded(t, "plan-12-SubagentStop", kv...) }
 	failure := func(kv ...any) []byte {
-		return setMembers(t, recorded(t, "single-07-Stop"), append([]any{"hook_event_name", "StopFailure", "last_assistant_message",
-			nil}, kv...)...)
+		return setMembers(t, recorded(t, "single-07-Stop"),
+			append([]any{"hook_event_name", "StopFailure", "last_assistant_message",
+				nil}, kv...)...)
 	}
-	prompt := func(words string) []byte { return recorded(t, "single-02-UserPromptSubmit", "prompt", words) }
+	prompt := func(words string) []byte {
+		return recorded(t, "single-02-UserPromptSubmit",
+			"prompt", words)
+	}
 	// 2.1.332 and 2.1.197 report the end of a task in this form.
 	task := func(status, summary string) []byte {
 		if status != "" {
@@ -88,13 +106,17 @@ func TestNotification_ReportOfEachKind(t *testing.T) {
 		config string
 		want   string // "": suppressed, and nothing is written
 	}{
-		"first form, subagent": {oldNotificationEvent(t, "subagent_complete", "Subagent finished", body, "tdd-test-engineer"), "",
+		"first form, subagent": {oldNotificationEvent(t, "subagent_complete", "Subagent finished",
+			body, "tdd-test-engineer"), "",
 			"[Subagent Done] orch-epic4\ntdd-test-engineer completed task\n" + body},
-		"first form, subagent without a name": {oldNotificationEvent(t, "subagent_complete", "Subagent finished", body, ""), "",
+		"first form, subagent without a name": {oldNotificationEvent(t, "subagent_complete",
+			"Subagent finished", body, ""), "",
 			"[Subagent Done] orch-epic4\nSubagent finished\n" + body},
-		"first form, background task": {oldNotificationEvent(t, "background_task_complete", "Build finished", "All green.", ""), "",
+		"first form, background task": {oldNotificationEvent(t, "background_task_complete",
+			"Build finished", "All green.", ""), "",
 			"[Task Done] orch-epic4\nBuild finished\nAll green."},
-		"first form, background task of an agent": {oldNotificationEvent(t, "background_task_complete", "Build finished", "All green.",
+		"first form, background task of an agent": {oldNotificationEvent(t,
+			"background_task_complete", "Build finished", "All green.",
 			"builder"), "",
 			"[Task Done] orch-epic4\nbuilder completed task\nAll green."},
 		"first form, error": {oldNotificationEvent(t, "error", "Oops", "Disk is full.", ""), "",
@@ -102,22 +124,29 @@ func TestNotification_ReportOfEachKind(t *testing.T) {
 		"first form, idle": {oldNotificationEvent(t, "idle", "Idle", "Waiting.", ""), "", ""},
 		"first form, new":  {oldNotificationEvent(t, "moon_phase", "Full", "Howl.", ""), "", ""},
 		"first form, no notification": {
-			[]byte(`{"session_id":"s","hook_event_name":"Notification","notification":"hello"}`), "", ""},
-		"no type":         {[]byte(`{"session_id":"s","hook_event_name":"Notification"}`), "", ""},
-		"idle":            {recorded(t, "timing-09-Notification"), "", ""},
-		"logged in":       {claude("auth_success"), "", ""},
-		"unknown":         {claude("moon_phase"), "", ""},
-		"agent completed": {claude("agent_completed", "title", "Build"), "", "[Task Done] orch-epic4\nBuild\nThe message."},
-		"agent waits":     {claude("agent_needs_input"), "", "[Permission] orch-epic4\nClaude waits in the terminal: The message."},
-		"form":            {claude("elicitation_dialog", "title", "Server"), "", "[Permission] orch-epic4\nClaude waits in the terminal: The message."},
-		"permission":      {recorded(t, "timing-05-Notification"), "", permissionReport},
-		"turned on, idle": {recorded(t, "timing-09-Notification"), `{"reports":{"idle_prompt":"on"}}`,
+			[]byte(`{"session_id":"s","hook_event_name":"Notification","notification":"hello"}`),
+			"", ""},
+		"no type":   {[]byte(`{"session_id":"s","hook_event_name":"Notification"}`), "", ""},
+		"idle":      {recorded(t, "timing-09-Notification"), "", ""},
+		"logged in": {claude("auth_success"), "", ""},
+		"unknown":   {claude("moon_phase"), "", ""},
+		"agent completed": {claude("agent_completed", "title", "Build"), "",
+			"[Task Done] orch-epic4\nBuild\nThe message."},
+		"agent waits": {claude("agent_needs_input"), "",
+			"[Permission] orch-epic4\nClaude waits in the terminal: The message."},
+		"form": {claude("elicitation_dialog", "title", "Server"), "",
+			"[Permission] orch-epic4\nClaude waits in the terminal: The message."},
+		"permission": {recorded(t, "timing-05-Notification"), "", permissionReport},
+		"turned on, idle": {recorded(t, "timing-09-Notification"),
+			`{"reports":{"idle_prompt":"on"}}`,
 			"[Notification] orch-epic4\nClaude is waiting for your input"},
 		"turned on, new": {claude("moon_phase", "title", "Full"), `{"reports":{"moon_phase":"on"}}`,
 			"[Notification] orch-epic4\nFull\nThe message."},
-		"several lines": {claude("moon_phase", "message", "One.\nTwo."), `{"reports":{"moon_phase":"on"}}`,
+		"several lines": {claude("moon_phase", "message", "One.\nTwo."),
+			`{"reports":{"moon_phase":"on"}}`,
 			"[Notification] orch-epic4\nOne.\nTwo."},
-		"no rule for it":  {recorded(t, "timing-05-Notification"), `{"reports":{"permission":"off"}}`, ""},
+		"no rule for it": {recorded(t, "timing-05-Notification"),
+			`{"reports":{"permission":"off"}}`, ""},
 		"off by its type": {stop(), `{"reports":{"progress_update":"off"}}`, ""},
 		"on by its kind": {stop(), `{"reports":{"progress_update":"off","subagent_done":"on"}}`,
 			"[Subagent Done] orch-epic4\ngeneral-purpose completed task\nsub text"},
@@ -126,33 +155,40 @@ func TestNotification_ReportOfEachKind(t *testing.T) {
 			"[Task Done] orch-epic4\n[\"a\",\"b\"]\n{\"x\":1}"},
 
 		"subagent": {stop(), "", "[Subagent Done] orch-epic4\ngeneral-purpose completed task\nsub text"},
-		"subagent with much to say": {stop("last_assistant_message", strings.Repeat("line\n", 20)), "",
+		"subagent with much to say": {stop("last_assistant_message",
+			strings.Repeat("line\n", 20)), "",
 			"[Subagent Done] orch-epic4\ngeneral-purpose completed task\n" + strings.Repeat("line\n", 7) + "line…"},
 		"subagent without words": {stop("last_assistant_message", nil), "",
 			"[Subagent Done] orch-epic4\ngeneral-purpose completed task"},
-		"subagent without a type":  {stop("agent_type", ""), "", "[Subagent Done] orch-epic4\nSubagent completed task\nsub text"},
+		"subagent without a type": {stop("agent_type", ""), "",
+			"[Subagent Done] orch-epic4\nSubagent completed task\nsub text"},
 		"Claude Code's own helper": {stop("agent_type", "", "last_assistant_message", nil), "", ""},
 
-		"background command": {task("completed", `Background command "a long job" completed (exit code 0)`), "",
+		"background command": {task("completed",
+			`Background command "a long job" completed (exit code 0)`), "",
 			"[Task Done] orch-epic4\nBackground command \"a long job\" completed (exit code 0)"},
-		"background command that failed": {task("failed", `Background command "a &amp;&amp; &lt;b&gt;" failed with exit code 3`), "",
+		"background command that failed": {task("failed",
+			`Background command "a &amp;&amp; &lt;b&gt;" failed with exit code 3`), "",
 			"[Task Done] orch-epic4\nBackground command \"a && <b>\" failed with exit code 3"},
 		// SubagentStop reports it
-		"background agent":             {task("completed", `Agent "help" finished`), "", ""},
-		"background command, off":      {task("completed", "Done"), `{"reports":{"task_done":"off"}}`, ""},
+		"background agent": {task("completed", `Agent "help" finished`), "", ""},
+		"background command, off": {task("completed", "Done"),
+			`{"reports":{"task_done":"off"}}`, ""},
 		"a task that goes on":          {task("", "Monitor event"), "", ""},
 		"a person's prompt":            {prompt("go ahead"), "", ""},
 		"a person's prompt about that": {prompt("What is <task-notification>\n<status>completed</status>"), "", ""},
 
 		"failure": {failure("error", "rate_limit", "error_details", "429 Too Many Requests"), "",
 			"[Error] orch-epic4\nAn error occurred that requires attention.\nrate_limit: 429 Too Many Requests"},
-		"failure in words": {failure("error", "server_error", "last_assistant_message", "API Error: 500"), "",
+		"failure in words": {failure("error", "server_error", "last_assistant_message",
+			"API Error: 500"), "",
 			"[Error] orch-epic4\nAn error occurred that requires attention.\nserver_error: API Error: 500"},
 		"failure without details": {failure("error", "unknown"), "",
 			"[Error] orch-epic4\nAn error occurred that requires attention.\nunknown"},
 		"failure turned off": {failure("error", "unknown"), `{"reports":{"error":"off"}}`, ""},
 
-		"foreign words": {oldNotificationEvent(t, "subagent_complete", "", "<users/all> **bold**\n[Session End] x | 2026-01-01 00:00:00",
+		"foreign words": {oldNotificationEvent(t, "subagent_complete", "",
+			"<users/all> **bold**\n[Session End] x | 2026-01-01 00:00:00",
 			"<users/all>\n[Done] y"), "",
 			"[Subagent Done] orch-epic4\n<users/all>\n[Done] y completed task\n<users/all> **bold**\n" +
 				"[Session End] x | 2026-01-01 00:00:00"},
@@ -176,8 +212,9 @@ func TestNotification_ReportOfEachKind(t *testing.T) {
 func TestNotification_EqualTasksAreTwo(t *testing.T) {
 	w := newReportWorld(t)
 	for _, id := range []string{"b1", "b2", "b2"} { // Claude Code may send one twice
-		w.callHook(notifyHook, recorded(t, "single-02-UserPromptSubmit", "prompt", "<task-notification>\n<task-id>"+id+"</task-id>\n"+
-			"<status>completed</status>\n<summary>Background command \"test\" completed</summary>\n</task-notification>"))
+		w.callHook(notifyHook, recorded(t, "single-02-UserPromptSubmit", "prompt",
+			"<task-notification>\n<task-id>"+id+"</task-id>\n"+
+				"<status>completed</status>\n<summary>Background command \"test\" completed</summary>\n</task-notification>"))
 	}
 	const told = "[Task Done] orch-epic4\nBackground command \"test\" completed"
 	w.wantReports(told, told)
@@ -191,10 +228,9 @@ func TestNotification_OncePerInstall(t *testing.T) {
 	}
 	w.wantReports(permissionReport, permissionReport+": Claude needs more.")
 	for _, one := range w.reports() {
-		if one.ThreadKey != "session-sess-1" || one.SessionID != "sess-1" || one.ProjectDir != w.env["CLAUDE_PROJECT_DIR"] ||
-			one.Type != state.MessageReport || one.Report.RuleKind != "permission" || one.IsUrgent {
-			t.Errorf("message %+v", one)
-		}
+		kit.True(t, one.ThreadKey == "session-sess-1" && one.SessionID == "sess-1" &&
+			one.ProjectDir == w.env["CLAUDE_PROJECT_DIR"] && one.Type == state.MessageReport &&
+			one.Report.RuleKind == "permission" && !one.IsUrgent, "message %+v", one)
 	}
 }
 
@@ -202,7 +238,8 @@ func TestNotification_DigestIsHeld(t *testing.T) {
 	w := newReportWorld(t)
 	w.writeConfig(`{"reports":{"progress_update":"digest"}}`)
 	w.callHook(notifyHook, w.event("plan-12-SubagentStop"))
-	if one := w.reports()[0]; !one.IsDigest || one.NotBefore.IsZero() || !strings.HasPrefix(one.ThreadKey, "digest-") {
+	if one := w.reports()[0]; !one.IsDigest || one.NotBefore.IsZero() ||
+		!strings.HasPrefix(one.ThreadKey, "digest-") {
 		t.Errorf("message %+v", one)
 	}
 }
@@ -221,7 +258,8 @@ func TestNotification_WithoutAWebhook(t *testing.T) {
 	for _, event := range []string{"timing-05-Notification", "plan-12-SubagentStop"} {
 		w.callHook(notifyHook, w.event(event))
 	}
-	for _, event := range []string{"single-01-SessionStart", "single-07-Stop", "timing-10-SessionEnd"} {
+	for _, event := range []string{"single-01-SessionStart", "single-07-Stop",
+		"timing-10-SessionEnd"} {
 		w.callHook(sessionHook, w.event(event))
 	}
 	w.wantNoOutput()
@@ -235,12 +273,15 @@ func TestNotification_BesideAQuestion(t *testing.T) {
 		status  state.Status
 		want    int
 	}{
-		"its own": {"sess-1", state.Pending, 0}, "another's": {"sess-2", state.Pending, 1}, "over": {"sess-1", state.Resolved, 1},
+		"its own": {"sess-1", state.Pending, 0}, "another's": {"sess-2", state.Pending, 1},
+		"over": {"sess-1", state.Resolved, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newReportWorld(t)
-			writeFile(w, filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude", "state", "pending-questions", "x-1.json"),
-				fmt.Sprintf(`{"question_id":"0a1b2c3d","session_id":%q,"status":%q}`, c.session, c.status))
+			writeFile(w, filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude", "state",
+				"pending-questions", "x-1.json"),
+				fmt.Sprintf(`{"question_id":"0a1b2c3d","session_id":%q,"status":%q}`,
+					c.session, c.status))
 			w.callHook(notifyHook, w.event("timing-05-Notification"))
 			kit.Equalf(t, len(w.reports()), c.want, "reports")
 		})
@@ -249,16 +290,18 @@ func TestNotification_BesideAQuestion(t *testing.T) {
 
 func TestNotification_NamesThePendingCall(t *testing.T) {
 	said := func(kind, content string) string {
-		return `{"type":"` + kind + `","message":{"role":"` + kind + `","content":` + content + `}}` + "\n"
+		return `{"type":"` + kind + `","message":{"role":"` + kind + `","content":` +
+			content + `}}` + "\n"
 	}
 	bash := func(id, command string) string {
 		return said("assistant", fmt.Sprintf(`[{"type":"tool_use","id":%q,"name":"Bash","input":{"command":%q}}]`, id, command))
 	}
 	for name, c := range map[string]struct{ lines, want string }{
 		"a command": {bash("1", "touch a.txt"), "\nBash: `touch a.txt`"},
-		"done":      {bash("1", "ls") + said("user", `[{"type":"tool_result","tool_use_id":"1"}]`), ""},
-		"nothing":   {"", ""},
-		"invalid":   {"{{{\n" + bash("1", "ls") + "\x00{", "\nBash: `ls`"},
+		"done": {bash("1", "ls") + said("user",
+			`[{"type":"tool_result","tool_use_id":"1"}]`), ""},
+		"nothing": {"", ""},
+		"invalid": {"{{{\n" + bash("1", "ls") + "\x00{", "\nBash: `ls`"},
 		"hostile": {
 			bash("1", "<users/all>\n```\n[Session End] x\n*b*"),
 			"\nBash:\n```\n<users/all>\n'''\n[Session End] x\n*b*\n```",
@@ -283,9 +326,11 @@ func TestNotification_NamesThePendingCall(t *testing.T) {
 func TestNotification_NothingCanBeWritten(t *testing.T) {
 	w := newReportWorld(t)
 	blocked := writeFile(w, filepath.Join(w.dir, "blocked"), "")
-	w.env["GCHAT_STATE_DIR"], w.env["XDG_STATE_HOME"] = filepath.Join(blocked, "a"), filepath.Join(blocked, "b")
+	w.env["GCHAT_STATE_DIR"], w.env["XDG_STATE_HOME"] = filepath.Join(blocked, "a"),
+		filepath.Join(blocked, "b")
 	for hook, events := range map[string][]string{
-		notifyHook: {"plan-12-SubagentStop"}, sessionHook: {"single-01-SessionStart", "timing-10-SessionEnd"},
+		notifyHook:  {"plan-12-SubagentStop"},
+		sessionHook: {"single-01-SessionStart", "timing-10-SessionEnd"},
 	} {
 		for _, event := range events {
 			kit.Equalf(t, w.callHook(hook, w.event(event)), "", "%s printed", event)
@@ -298,7 +343,8 @@ func TestNotification_NothingCanBeWritten(t *testing.T) {
 
 // FuzzNotice feeds anything as a notification. It is read and worded without a panic.
 func FuzzNotice(f *testing.F) {
-	for _, pattern := range []string{"2.1.329/*Notification.json", "2.1.*/*SubagentStop.json", "2.1.*/*Stop.json"} {
+	for _, pattern := range []string{"2.1.329/*Notification.json", "2.1.*/*SubagentStop.json",
+		"2.1.*/*Stop.json"} {
 		for _, b := range payloads(f, pattern) {
 			f.Add(b)
 		}
@@ -324,15 +370,17 @@ func FuzzNotice(f *testing.F) {
 func TestNotification_TerminalDialogIsNoted(t *testing.T) {
 	w := newReportWorld(t)
 	key := "sk-ant-api03-" + strings.Repeat("a", 93) + "AA"
-	transcript := writeFile(w, filepath.Join(w.env["HOME"], ".claude", "projects", "p", "t.jsonl"), `{"type":"assistant","message":{"content":[`+
-		`{"type":"tool_use","id":"1","name":"Bash","input":{"command":"curl -H 'x: `+key+`' example.com"}},`+
-		`{"type":"tool_use","id":"2","name":"AskUserQuestion","input":{"questions":[{"question":"secret?"}]}}]}}`+"\n")
+	transcript := writeFile(w, filepath.Join(w.env["HOME"], ".claude", "projects", "p", "t.jsonl"),
+		`{"type":"assistant","message":{"content":[`+
+			`{"type":"tool_use","id":"1","name":"Bash","input":{"command":"curl -H 'x: `+key+`' example.com"}},`+
+			`{"type":"tool_use","id":"2","name":"AskUserQuestion","input":{"questions":[{"question":"secret?"}]}}]}}`+"\n")
 	event := w.event("timing-05-Notification", "transcript_path", transcript)
 	w.callHook(forwardHook, event)
 	w.callHook(notifyHook, event)
 	w.callHook(forwardHook, event)
 	w.wantReports(permissionReport + "\nBash: `curl -H 'x: sk-ant-api03-•••' example.com`\nAskUserQuestion")
-	if d := w.session().Dialog; d == nil || !d.IsNoteEnqueued || d.IsOver || !w.session().AcceptsCommands {
+	if d := w.session().Dialog; d == nil || !d.IsNoteEnqueued || d.IsOver ||
+		!w.session().AcceptsCommands {
 		t.Errorf("the session has %+v, and listens: %v", d, w.session().AcceptsCommands)
 	}
 	w.callHook(answeredHook, w.event("single-07-Stop"))

@@ -31,7 +31,8 @@ func TestPlan_ApprovalIsForOne(t *testing.T) {
 	first.kill()
 	w.sendAsUser(ann, thread, "yes")
 	second, other := w.askPermission(planEvent(w, "s-1", "Delete the code"))
-	if texts := w.messages("[Plan]"); other == thread || len(texts) != 2 || !strings.Contains(texts[1].Text, "Delete the code") {
+	if texts := w.messages("[Plan]"); other == thread || len(texts) != 2 ||
+		!strings.Contains(texts[1].Text, "Delete the code") {
 		t.Fatalf("the second plan is not shown: %d messages", len(texts))
 	}
 	second.wantUndecided(other)
@@ -40,18 +41,22 @@ func TestPlan_ApprovalIsForOne(t *testing.T) {
 func TestPlan_IsShown(t *testing.T) {
 	dir := t.TempDir()
 	plan, transcript := filepath.Join(dir, "plan.md"), filepath.Join(dir, "a.jsonl")
-	line := `{"type":"attachment","attachment":{"type":"plan_mode","planFilePath":"` + plan + `","planExists":false}}` + "\n"
-	for path, text := range map[string]string{plan: "# Do\u202e it", transcript: line + `{"type":"user"}` + "\n"} {
+	line := `{"type":"attachment","attachment":{"type":"plan_mode","planFilePath":"` + plan +
+		`","planExists":false}}` + "\n"
+	for path, text := range map[string]string{plan: "# Do\u202e it",
+		transcript: line + `{"type":"user"}` + "\n"} {
 		kit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	for name, test := range map[string]struct{ input, transcript, want string }{
-		"in the input":  {`{"plan":"# A plan\n"}`, transcript, "# A plan"},
-		"in Arabic":     {`{"plan":"خطة\u202e می\u200cخواهم"}`, transcript, "خطة‹U+202E› می\u200cخواهم"},
+		"in the input": {`{"plan":"# A plan\n"}`, transcript, "# A plan"},
+		"in Arabic": {`{"plan":"خطة\u202e می\u200cخواهم"}`, transcript,
+			"خطة‹U+202E› می\u200cخواهم"},
 		"in its file":   {`{}`, transcript, "# Do‹U+202E› it"},
 		"nowhere":       {`{}`, filepath.Join(dir, "none.jsonl"), ""},
 		"no transcript": {`{}`, "", ""},
 	} {
-		if got, whole := readPlan(json.RawMessage(test.input), test.transcript, false); got != test.want || whole != (test.want != "") {
+		if got, whole := readPlan(json.RawMessage(test.input), test.transcript,
+			false); got != test.want || whole != (test.want != "") {
 			t.Errorf("%s: %q, %v", name, got, whole)
 		}
 	}
@@ -67,34 +72,50 @@ func TestDecision_ResultShowsIt(t *testing.T) {
 	denied := fmt.Sprintf(user, true, "use git mv", `"Error: use git mv"`)
 	inTerminal := fmt.Sprintf(user, true, words, `"User rejected tool use"`)
 	because := fmt.Sprintf(user, true, words, `"Error: `+words+`"`)
-	kind := strings.Replace(fmt.Sprintf(user, true, "", `"Error: no"`), `{"type"`, `{"toolDenialKind":"user-rejected","type"`, 1)
+	kind := strings.Replace(fmt.Sprintf(user, true, "", `"Error: no"`), `{"type"`,
+		`{"toolDenialKind":"user-rejected","type"`, 1)
 	for name, test := range map[string]struct {
 		decided, line string
 		printed       bool
 		by, label     string
 	}{
-		"allowed in the thread":                  {state.LabelAllow, succeeded, true, "chat", state.LabelAllow},
-		"allowed in the thread, and it failed":   {state.LabelAllow, failing, true, "chat", state.LabelAllow},
-		"denied in the thread":                   {state.LabelDeny, denied, true, "chat", state.LabelDeny},
-		"no transcript":                          {state.LabelAllow, "", true, "chat", state.LabelAllow},
-		"allowed, denied in terminal":            {state.LabelAllow, inTerminal, true, "terminal", state.LabelDeny},
-		"allowed, denied in terminal with words": {state.LabelAllow, because, true, "terminal", state.LabelDeny},
-		"allowed, denied in terminal of 2.1.329": {state.LabelAllow, kind, true, "terminal", state.LabelDeny},
-		"denied, allowed in terminal":            {state.LabelDeny, succeeded, true, "terminal", state.LabelAllow},
-		"not printed yet":                        {state.LabelDeny, succeeded, false, "terminal", state.LabelAllow},
-		"allowed, printed, and not written down": {state.LabelAllow, succeeded, false, "chat", state.LabelAllow},
-		"always, and not known to be printed":    {state.LabelAlways, succeeded, false, "terminal", state.LabelAllow},
-		"allowed, not printed, and not known":    {state.LabelAllow, "", false, "terminal", ""},
-		"answered in the terminal":               {"", failing, false, "terminal", state.LabelAllow},
-		"denied in the terminal":                 {"", inTerminal, false, "terminal", state.LabelDeny},
-		"in the terminal, and not known how":     {"", "", false, "terminal", ""},
+		"allowed in the thread": {state.LabelAllow, succeeded, true, "chat",
+			state.LabelAllow},
+		"allowed in the thread, and it failed": {state.LabelAllow, failing, true, "chat",
+			state.LabelAllow},
+		"denied in the thread": {state.LabelDeny, denied, true, "chat",
+			state.LabelDeny},
+		"no transcript": {state.LabelAllow, "", true, "chat",
+			state.LabelAllow},
+		"allowed, denied in terminal": {state.LabelAllow, inTerminal, true, "terminal",
+			state.LabelDeny},
+		"allowed, denied in terminal with words": {state.LabelAllow, because, true, "terminal",
+			state.LabelDeny},
+		"allowed, denied in terminal of 2.1.329": {state.LabelAllow, kind, true, "terminal",
+			state.LabelDeny},
+		"denied, allowed in terminal": {state.LabelDeny, succeeded, true, "terminal",
+			state.LabelAllow},
+		"not printed yet": {state.LabelDeny, succeeded, false, "terminal",
+			state.LabelAllow},
+		"allowed, printed, and not written down": {state.LabelAllow, succeeded, false, "chat",
+			state.LabelAllow},
+		"always, and not known to be printed": {state.LabelAlways, succeeded, false, "terminal",
+			state.LabelAllow},
+		"allowed, not printed, and not known": {state.LabelAllow, "", false, "terminal", ""},
+		"answered in the terminal": {"", failing, false, "terminal",
+			state.LabelAllow},
+		"denied in the terminal": {"", inTerminal, false, "terminal",
+			state.LabelDeny},
+		"in the terminal, and not known how": {"", "", false, "terminal", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			// What may be allowed only in the terminal offers no Allow button, and can still
 			// be allowed there.
 			q := &state.Question{
-				QuestionID: "q", SessionID: "s", Kind: state.KindPermission, ToolName: "Bash", Status: state.Pending, Mode: state.ModeNative,
-				SubQuestions: []state.SubQuestion{{Question: "Bash", Options: []state.Option{{Label: state.LabelDeny}}}},
+				QuestionID: "q", SessionID: "s", Kind: state.KindPermission, ToolName: "Bash",
+				Status: state.Pending, Mode: state.ModeNative,
+				SubQuestions: []state.SubQuestion{{Question: "Bash",
+					Options: []state.Option{{Label: state.LabelDeny}}}},
 			}
 			if test.decided != "" {
 				q.Status, q.IsPrinted = state.Answered, test.printed
@@ -121,11 +142,15 @@ func TestDecision_EscBesideAYes(t *testing.T) {
 		by    string
 		label string
 	}{
-		"before it was printed":          {fmt.Sprintf(refusal, "1.9Z", ""), "terminal", state.LabelDeny},
-		"it did not begin to run":        {fmt.Sprintf(refusal, "2.1Z", `,"toolDenialBeforeRun":true`), "terminal", state.LabelDeny},
-		"it ran, and was broken off":     {fmt.Sprintf(refusal, "9.0Z", ""), "chat", state.LabelAllow},
-		"the transcript does not tell":   {"", "chat", state.LabelAllow},
-		"an equal call was refused then": {strings.Replace(fmt.Sprintf(refusal, "1.0Z", ""), "t1", "t0", 1), "chat", state.LabelAllow},
+		"before it was printed": {fmt.Sprintf(refusal, "1.9Z", ""), "terminal",
+			state.LabelDeny},
+		"it did not begin to run": {fmt.Sprintf(refusal, "2.1Z",
+			`,"toolDenialBeforeRun":true`), "terminal", state.LabelDeny},
+		"it ran, and was broken off": {fmt.Sprintf(refusal, "9.0Z", ""), "chat",
+			state.LabelAllow},
+		"the transcript does not tell": {"", "chat", state.LabelAllow},
+		"an equal call was refused then": {strings.Replace(fmt.Sprintf(refusal, "1.0Z", ""), "t1",
+			"t0", 1), "chat", state.LabelAllow},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -135,9 +160,12 @@ func TestDecision_EscBesideAYes(t *testing.T) {
 			}
 			transcript := transcript(t, lines+test.line+"\n")
 			q := &state.Question{
-				QuestionID: "q", SessionID: "s", Kind: state.KindPermission, ToolName: "Bash", Status: state.Answered, Mode: state.ModeNative,
-				InputHash: callHash("Bash", json.RawMessage(`{"command":"ls"}`)), IsPrinted: true, PrintedAt: &printed,
-				SubQuestions: []state.SubQuestion{{Question: "Bash"}}, Answers: map[string]string{"Bash": state.LabelAllow},
+				QuestionID: "q", SessionID: "s", Kind: state.KindPermission, ToolName: "Bash",
+				Status: state.Answered, Mode: state.ModeNative,
+				InputHash: callHash("Bash", json.RawMessage(`{"command":"ls"}`)), IsPrinted: true,
+				PrintedAt:    &printed,
+				SubQuestions: []state.SubQuestion{{Question: "Bash"}},
+				Answers:      map[string]string{"Bash": state.LabelAllow},
 			}
 			kit.NoError(t, state.QuestionsIn(w.dir).Create("q", q))
 			e := &Event{HookEventName: "UserPromptSubmit", TranscriptPath: LooseText(transcript)}
@@ -155,11 +183,15 @@ func TestDecision_AnotherFileIsNotAllowed(t *testing.T) {
 	}
 	link := filepath.Join(dir, "link")
 	input, _ := json.Marshal(map[string]string{"file_path": link})
-	e := &Event{ToolName: "Read", ToolInput: input, CWD: dir, PermissionSuggestions: json.RawMessage("[]")}
+	e := &Event{ToolName: "Read", ToolInput: input, CWD: dir,
+		PermissionSuggestions: json.RawMessage("[]")}
 	for _, label := range []string{state.LabelAllow, state.LabelAlways} {
 		kit.NoError(t, os.Symlink("a", link))
-		q := &state.Question{About: previewCall("Read", input, dir).about, SubQuestions: []state.SubQuestion{{Question: "p"}}, Answers: map[string]string{"p": label}}
-		if d := hookDecision(e, q); d["behavior"] != "allow" || (d["updatedPermissions"] != nil) != (label == state.LabelAlways) {
+		q := &state.Question{About: previewCall("Read", input, dir).about,
+			SubQuestions: []state.SubQuestion{{Question: "p"}},
+			Answers:      map[string]string{"p": label}}
+		if d := hookDecision(e, q); d["behavior"] != "allow" ||
+			(d["updatedPermissions"] != nil) != (label == state.LabelAlways) {
 			t.Errorf("%s: %v", label, d)
 		}
 		kit.NoError(t, errors.Join(os.Remove(link), os.Symlink("b", link)))
@@ -178,11 +210,15 @@ func TestPlan_ChangedOneIsNotApproved(t *testing.T) {
 	writeFile(t, transcript, `{"type":"attachment","attachment":{"type":"plan_mode","planFilePath":"`+plan+`"}}`+"\n")
 	for _, input := range []string{`{}`, `{"plan":"# Harmless","planFilePath":"` + plan + `"}`} {
 		writeFile(t, plan, "# Harmless")
-		e := &Event{ToolName: planTool, ToolInput: json.RawMessage(input), TranscriptPath: LooseText(transcript)}
+		e := &Event{ToolName: planTool, ToolInput: json.RawMessage(input),
+			TranscriptPath: LooseText(transcript)}
 		shown, _ := readPlan(e.ToolInput, transcript, false)
 		for _, label := range []string{state.LabelApprove, state.LabelApproveAuto} {
-			q := &state.Question{Kind: state.KindPlan, InputHash: planHash(shown), SubQuestions: []state.SubQuestion{{Question: "p"}}, Answers: map[string]string{"p": label}}
-			if d := hookDecision(e, q); d["behavior"] != "allow" || (d["updatedPermissions"] != nil) != (label == state.LabelApproveAuto) {
+			q := &state.Question{Kind: state.KindPlan, InputHash: planHash(shown),
+				SubQuestions: []state.SubQuestion{{Question: "p"}},
+				Answers:      map[string]string{"p": label}}
+			if d := hookDecision(e, q); d["behavior"] != "allow" ||
+				(d["updatedPermissions"] != nil) != (label == state.LabelApproveAuto) {
 				t.Errorf("%s: %s: %v", input, label, d)
 			}
 			writeFile(t, plan, "# Evil")
@@ -206,38 +242,63 @@ func TestDecision_PermissionOfAScript(t *testing.T) {
 		status                           state.Status
 		by, label, says                  string
 	}{
-		"allowed in the terminal":              {"script-allowed", "touch one.txt", "one", "", batch, state.Resolved, "terminal", state.LabelAllow, "Allowed: Bash: touch one.txt"},
-		"the same, and the batch came early":   {"script-allowed", "touch two.txt", "two", "", stop, state.Resolved, "terminal", state.LabelAllow, "Allowed: Bash: touch two.txt"},
-		"denied in Chat, and it ran":           {"script-allowed", "touch three.txt", "three", state.LabelDeny, batch, state.Resolved, "terminal", state.LabelAllow, "Allowed: Bash: touch three.txt"},
-		"the same, at the end of the turn":     {"script-allowed", "touch three.txt", "three", state.LabelDeny, stop, state.Resolved, "terminal", state.LabelAllow, "Allowed: Bash: touch three.txt"},
-		"denied in Chat":                       {"script-denied", "touch c1.txt", "q", state.LabelDeny, batch, state.Resolved, "chat", state.LabelDeny, "Denied: Bash: touch c1.txt"},
-		"allowed in Chat":                      {"script-allowed", "touch one.txt", "one", state.LabelAllow, batch, state.Resolved, "chat", state.LabelAllow, "Allowed: Bash: touch one.txt"},
-		"denied in the terminal":               {"script-refused", "touch a1.txt", "one", state.LabelAllow, prompt, state.Resolved, "terminal", state.LabelDeny, "Denied: Bash: touch a1.txt"},
-		"it ran, and Esc ended a later one":    {"script-interrupted", "touch q1.txt", "q", "", esc, state.Resolved, "terminal", state.LabelAllow, "Allowed: Bash: touch q1.txt"},
-		"the transcript has it not":            {"script-allowed", "touch four.txt", "four", "", stop, state.Cancelled, state.EndedUnseen, "", "is not known"},
-		"the same, and a no was sent":          {"script-allowed", "touch four.txt", "four", state.LabelDeny, stop, state.Resolved, state.EndedUnconfirmed, state.LabelDeny, "not known"},
-		"Esc while the script runs":            {"script-runs", "touch one.txt", "one", "", esc, state.Cancelled, state.EndedUnseen, "", "is not known"},
-		"equal calls, one ran, one was denied": {"script-both", "touch c1.txt", "q", state.LabelDeny, stop, state.Resolved, state.EndedUnconfirmed, state.LabelDeny, "not known"},
+		"allowed in the terminal": {"script-allowed", "touch one.txt", "one", "",
+			batch, state.Resolved, "terminal", state.LabelAllow, "Allowed: Bash: touch one.txt"},
+		"the same, and the batch came early": {"script-allowed", "touch two.txt", "two", "", stop,
+			state.Resolved, "terminal", state.LabelAllow, "Allowed: Bash: touch two.txt"},
+		"denied in Chat, and it ran": {"script-allowed", "touch three.txt", "three",
+			state.LabelDeny, batch, state.Resolved, "terminal", state.LabelAllow,
+			"Allowed: Bash: touch three.txt"},
+		"the same, at the end of the turn": {"script-allowed", "touch three.txt", "three",
+			state.LabelDeny, stop, state.Resolved, "terminal", state.LabelAllow,
+			"Allowed: Bash: touch three.txt"},
+		"denied in Chat": {"script-denied", "touch c1.txt", "q",
+			state.LabelDeny, batch, state.Resolved, "chat", state.LabelDeny,
+			"Denied: Bash: touch c1.txt"},
+		"allowed in Chat": {"script-allowed", "touch one.txt", "one",
+			state.LabelAllow, batch, state.Resolved, "chat", state.LabelAllow,
+			"Allowed: Bash: touch one.txt"},
+		"denied in the terminal": {"script-refused", "touch a1.txt", "one",
+			state.LabelAllow, prompt, state.Resolved, "terminal", state.LabelDeny,
+			"Denied: Bash: touch a1.txt"},
+		"it ran, and Esc ended a later one": {"script-interrupted", "touch q1.txt", "q", "", esc,
+			state.Resolved, "terminal", state.LabelAllow, "Allowed: Bash: touch q1.txt"},
+		"the transcript has it not": {"script-allowed", "touch four.txt", "four", "",
+			stop, state.Cancelled, state.EndedUnseen, "", "is not known"},
+		"the same, and a no was sent": {"script-allowed", "touch four.txt", "four",
+			state.LabelDeny, stop, state.Resolved, state.EndedUnconfirmed,
+			state.LabelDeny, "not known"},
+		"Esc while the script runs": {"script-runs", "touch one.txt", "one", "", esc,
+			state.Cancelled, state.EndedUnseen, "", "is not known"},
+		"equal calls, one ran, one was denied": {"script-both", "touch c1.txt", "q",
+			state.LabelDeny, stop, state.Resolved, state.EndedUnconfirmed,
+			state.LabelDeny, "not known"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			transcript := transcript(t, readTranscript(t, test.transcript)+"\n")
-			input, _ := json.Marshal(map[string]string{"command": test.command, "description": test.description})
+			input, _ := json.Marshal(map[string]string{"command": test.command,
+				"description": test.description})
 			q := &state.Question{
-				QuestionID: "q", SessionID: "s", ClaudeSessionID: "s", Kind: state.KindPermission, ToolName: "Bash",
-				Status: state.Pending, Mode: state.ModeNative, InputHash: callHash("Bash", input), ShownText: test.command, AskedAt: asked,
+				QuestionID: "q", SessionID: "s", ClaudeSessionID: "s", Kind: state.KindPermission,
+				ToolName: "Bash",
+				Status:   state.Pending, Mode: state.ModeNative, InputHash: callHash("Bash", input),
+				ShownText: test.command, AskedAt: asked,
 				SubQuestions: []state.SubQuestion{{Question: "Bash"}},
 			}
 			if test.printed != "" {
-				q.Status, q.IsPrinted, q.PrintedAt = state.Answered, true, new(asked.Add(time.Second))
+				q.Status, q.IsPrinted, q.PrintedAt = state.Answered, true,
+					new(asked.Add(time.Second))
 				q.Answers = map[string]string{"Bash": test.printed}
 			}
 			h := w.newHook()
 			kit.NoError(t, h.personalFolders()[0].Create("q", q))
-			e := &Event{HookEventName: test.event, SessionID: "s", TranscriptPath: LooseText(transcript)}
+			e := &Event{HookEventName: test.event, SessionID: "s",
+				TranscriptPath: LooseText(transcript)}
 			switch test.event {
 			case batch:
-				e.ToolCalls = []batchToolCall{{Name: "REPL", ID: "x", Input: json.RawMessage(`{"code":"x"}`)}}
+				e.ToolCalls = []batchToolCall{{Name: "REPL", ID: "x",
+					Input: json.RawMessage(`{"code":"x"}`)}}
 				h.confirmBatch(e, readCallResult)
 			case esc:
 				h.dismissQuestion(e, q)
@@ -247,9 +308,9 @@ func TestDecision_PermissionOfAScript(t *testing.T) {
 			w.wantDecided(q, test.status, test.by, test.label)
 			note := closingNote(w.reload(q))
 			kit.Containsf(t, note, test.says, "told")
-			if test.says != "Denied: Bash: "+test.command && strings.Contains(note, "Denied:") || strings.Contains(note, "without choosing") {
-				t.Errorf("told %q", note)
-			}
+			kit.True(t, (test.says == "Denied: Bash: "+test.command ||
+				!strings.Contains(note, "Denied:")) && !strings.Contains(note, "without choosing"),
+				"told %q", note)
 		})
 	}
 }
@@ -267,7 +328,8 @@ func readTranscript(t *testing.T, name string) (content string) {
 	case "script-runs":
 		content, _, _ = strings.Cut(read("script-allowed"), "\n")
 	case "script-both":
-		ran := strings.NewReplacer("touch q1.txt", "touch c1.txt").Replace(read("script-interrupted"))
+		ran := strings.NewReplacer("touch q1.txt",
+			"touch c1.txt").Replace(read("script-interrupted"))
 		content = ran + read("script-denied")
 	default:
 		content = read(name)

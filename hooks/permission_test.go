@@ -30,19 +30,21 @@ func TestPermission_GrantIsShownInTheTerminal(t *testing.T) {
 	w.changeQuestion(q, func(q *state.Question) { // in one write, as the poller does
 		kit.NoError(t, q.MoveTo(state.Answered, time.Now()))
 		q.Answers = map[string]string{q.SubQuestions[0].Question: state.LabelAllow}
-		q.Grant, q.Response, q.AnsweredMessage, q.AnsweredByName = &g, &resolvedBy, "spaces/x/messages/m", "Ann\n\x1b[31m"
+		q.Grant, q.Response, q.AnsweredMessage, q.AnsweredByName = &g, &resolvedBy,
+			"spaces/x/messages/m", "Ann\n\x1b[31m"
 	})
 	p.wantDecision("allow", "")
-	want := `{"systemMessage":"Allowed by Ann` + "\ufffd" + `[31m until ` + g.EndsAt.Local().Format("15:04") + ` (Google Chat)"}` + "\n"
+	want := `{"systemMessage":"Allowed by Ann` + "\ufffd" + `[31m until ` +
+		g.EndsAt.Local().Format("15:04") + ` (Google Chat)"}` + "\n"
 	out := w.runHook(answeredHook, batchEvent(w, "s-1", "make", ""))
 	kit.Equal(t, strings.ReplaceAll(out, " \ufffd", "\ufffd"), want)
 	kit.Contains(t, readFile(t, state.AuditPath(w.getenv)), `"replied":"yes, by the grant of Ann"`)
 	w.changeQuestion(q, func(q *state.Question) { q.Grant.QuestionID = q.QuestionID })
 	w.runHook(answeredHook, namedEvent(t, "Stop", "s-1"))
 	w.runHook(answeredHook, namedEvent(t, "SessionEnd", "s-2"))
-	kit.Equalf(t, w.reload(q).LastDenialAt.IsZero(), true, "it outlives a turn and other sessions")
+	kit.True(t, w.reload(q).LastDenialAt.IsZero(), "a turn or another session ended it")
 	w.runHook(answeredHook, namedEvent(t, "SessionEnd", "s-1"))
-	kit.Equalf(t, w.reload(q).LastDenialAt.IsZero(), false, "it outlives its session")
+	kit.True(t, !w.reload(q).LastDenialAt.IsZero(), "it outlives its session")
 }
 
 // A rule that an organization forbids a person to add is not offered. For any other rule,
@@ -54,16 +56,22 @@ func TestPermission_AlwaysNamesItsPlace(t *testing.T) {
 	for name, c := range map[string]struct {
 		managed, file, git, version, want string
 	}{
-		"nothing is managed":      {"managed-settings.json", "", "", "2.1.332", here},
-		"rules are managed":       {"managed-settings.json", only, "", "2.1.332", ""},
-		"in a file beside":        {"managed-settings.d/a.json", only, "", "2.1.332", ""},
-		"others may be added":     {"managed-settings.json", `{"allowManagedPermissionRulesOnly": false}`, "", "2.1.332", here},
-		"not what it should be":   {"managed-settings.json", `{`, "", "2.1.332", here},
-		"a worktree of 2.1.332":   {"", "", "gitdir: /src/main/.git/worktrees/x\n", "2.1.332", "Bash(make *) in the main checkout (/src/main/.claude/settings.local.json)"},
-		"a worktree of a later":   {"", "", "gitdir: /src/main/.git/worktrees/x\n", "2.2.0", "Bash(make *) in the main checkout (/src/main/.claude/settings.local.json)"},
-		"a worktree of 2.1.197":   {"", "", "gitdir: /src/main/.git/worktrees/x\n", "2.1.197", "Bash(make *) in this worktree (.claude/settings.local.json)"},
-		"a worktree, not known":   {"", "", "gitdir: /src/main/.git/worktrees/x\n", "", "Bash(make *) in this worktree, or in its main checkout (.claude/settings.local.json)"},
-		"a worktree in between":   {"", "", "gitdir: /src/main/.git/worktrees/x\n", "2.1.250", "Bash(make *) in this worktree, or in its main checkout (.claude/settings.local.json)"},
+		"nothing is managed": {"managed-settings.json", "", "", "2.1.332", here},
+		"rules are managed":  {"managed-settings.json", only, "", "2.1.332", ""},
+		"in a file beside":   {"managed-settings.d/a.json", only, "", "2.1.332", ""},
+		"others may be added": {"managed-settings.json",
+			`{"allowManagedPermissionRulesOnly": false}`, "", "2.1.332", here},
+		"not what it should be": {"managed-settings.json", `{`, "", "2.1.332", here},
+		"a worktree of 2.1.332": {"", "", "gitdir: /src/main/.git/worktrees/x\n", "2.1.332",
+			"Bash(make *) in the main checkout (/src/main/.claude/settings.local.json)"},
+		"a worktree of a later": {"", "", "gitdir: /src/main/.git/worktrees/x\n", "2.2.0",
+			"Bash(make *) in the main checkout (/src/main/.claude/settings.local.json)"},
+		"a worktree of 2.1.197": {"", "", "gitdir: /src/main/.git/worktrees/x\n", "2.1.197",
+			"Bash(make *) in this worktree (.claude/settings.local.json)"},
+		"a worktree, not known": {"", "", "gitdir: /src/main/.git/worktrees/x\n", "",
+			"Bash(make *) in this worktree, or in its main checkout (.claude/settings.local.json)"},
+		"a worktree in between": {"", "", "gitdir: /src/main/.git/worktrees/x\n", "2.1.250",
+			"Bash(make *) in this worktree, or in its main checkout (.claude/settings.local.json)"},
 		"a submodule of a person": {"", "", "gitdir: ../.git/modules/x\n", "2.1.332", here},
 	} {
 		w := newWorld(t)
@@ -79,7 +87,8 @@ func TestPermission_AlwaysNamesItsPlace(t *testing.T) {
 		}
 		q := &state.Question{Kind: state.KindPermission, ProjectDir: project, ClaudePID: 7}
 		w.newHook().completePermission(q, &Event{
-			ToolName: "Bash", ToolInput: json.RawMessage(`{"command":"make one"}`), TranscriptPath: LooseText(filepath.Join(w.dir, "projects", "p", "s.jsonl")),
+			ToolName: "Bash", ToolInput: json.RawMessage(`{"command":"make one"}`),
+			TranscriptPath:        LooseText(filepath.Join(w.dir, "projects", "p", "s.jsonl")),
 			PermissionSuggestions: json.RawMessage(`[{"type":"addRules","behavior":"allow","destination":"localSettings","rules":[{"toolName":"Bash","ruleContent":"make *"}]}]`),
 		}, config.LoadPersonal(w.getenv))
 		kit.Equalf(t, q.AlwaysAllows, c.want, "%s", name)
@@ -99,7 +108,8 @@ func TestPermission_LocalReplyDecidesNothing(t *testing.T) {
 	}
 	w.changeQuestion(q, func(q *state.Question) {
 		// as a program does that knows the record's format
-		q.Replies = append(q.Replies, state.Reply{MessageName: "shell/x", Sender: state.LocalSender, Text: "yes", CreatedAt: time.Now()})
+		q.Replies = append(q.Replies, state.Reply{MessageName: "shell/x", Sender: state.LocalSender,
+			Text: "yes", CreatedAt: time.Now()})
 	})
 	p.wantUndecided(thread)
 }
@@ -116,14 +126,17 @@ func TestPermission_ProjectServerDecidesNothing(t *testing.T) {
 	}))
 	defer theirs.Close()
 	person, _ := json.Marshal(map[string]any{
-		"webhook_url": w.env["GOOGLE_CHAT_WEBHOOK_URL"], "api_endpoint": w.env["GCHAT_API_ENDPOINT"], "allowed_users": []string{ann.Name},
+		"webhook_url":  w.env["GOOGLE_CHAT_WEBHOOK_URL"],
+		"api_endpoint": w.env["GCHAT_API_ENDPOINT"], "allowed_users": []string{ann.Name},
 	})
-	for _, name := range []string{"GOOGLE_CHAT_WEBHOOK_URL", "GCHAT_API_ENDPOINT", "GCHAT_ALLOWED_USERS"} {
+	for _, name := range []string{"GOOGLE_CHAT_WEBHOOK_URL", "GCHAT_API_ENDPOINT",
+		"GCHAT_ALLOWED_USERS"} {
 		delete(w.env, name)
 	}
 	writeFile(t, state.ConfigFile(w.getenv), string(person))
 	project := filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude", "gchat-hooks.json")
-	for _, webhook := range []string{theirs.URL + "/v1/spaces/X/messages?key=k&token=t", "https://chat.googleapis.com/v1/spaces/X/messages?key=k&token=t"} {
+	for _, webhook := range []string{theirs.URL + "/v1/spaces/X/messages?key=k&token=t",
+		"https://chat.googleapis.com/v1/spaces/X/messages?key=k&token=t"} {
 		writeFile(t, project, `{"webhook_url": "`+webhook+`"}`)
 		p, thread := w.askPermission(permissionEvent(w, "s-1", "rm -rf "+webhook))
 		p.wantUndecided(thread)
@@ -145,11 +158,13 @@ func TestPermission_BrokenConfigurationAllowsNothing(t *testing.T) {
 			kit.NoError(t, os.Remove(path))
 		}
 	}
-	for name, broken := range map[string]string{"broken": config[:60], "gone": "", "without approvers": `{"allowed_users": ["users/ann", "users/bob"]}`} {
+	for name, broken := range map[string]string{"broken": config[:60], "gone": "",
+		"without approvers": `{"allowed_users": ["users/ann", "users/bob"]}`} {
 		set(config)
 		// what still counts if the file is missing
 		w.env["GCHAT_ALLOWED_USERS"] = "users/ann,users/bob"
-		p, thread := w.askPermission(permissionEvent(w, "s-1", "git push "+strings.ReplaceAll(name, " ", "-")))
+		p, thread := w.askPermission(permissionEvent(w, "s-1",
+			"git push "+strings.ReplaceAll(name, " ", "-")))
 		set(broken)
 		w.sendAsUser(bob, thread, "yes")
 		w.sendAsUser(ann, thread, "yes")
@@ -159,7 +174,8 @@ func TestPermission_BrokenConfigurationAllowsNothing(t *testing.T) {
 		w.sendAsUser(bob, thread, "always")
 		p.wantUndecided(thread)
 
-		p, thread = w.askPermission(permissionEvent(w, "s-1", "make "+strings.ReplaceAll(name, " ", "-")))
+		p, thread = w.askPermission(permissionEvent(w, "s-1",
+			"make "+strings.ReplaceAll(name, " ", "-")))
 		set(broken)
 		w.sendAsUser(bob, thread, "yes")
 		time.Sleep(500 * time.Millisecond)
@@ -194,7 +210,7 @@ func TestPermission_AnswerIsForOneCall(t *testing.T) {
 			event := setMembers(w, permissionEvent(w, "s-1", command), kv...)
 			p, other := w.askPermission(event)
 			p.wantUndecided(other)
-			kit.Equalf(t, other == thread, false, "%q in the thread of another call", kv)
+			kit.True(t, other != thread, "%q in the thread of another call", kv)
 		}
 	}
 }
@@ -226,7 +242,8 @@ func TestPermission_WaitsForALockedFolder(t *testing.T) {
 	t.Parallel()
 	w := newChatWorld(t)
 	p, thread := w.askPermission(permissionEvent(w, "s-1", "make one"))
-	lock, err := state.TryLock(filepath.Join(filepath.Dir(w.openPermission().Path), ".locks", "record"))
+	lock, err := state.TryLock(filepath.Join(filepath.Dir(w.openPermission().Path),
+		".locks", "record"))
 	kit.NoError(t, err)
 	held := w.startHook(forwardHook, permissionEvent(w, "s-1", "make two"))
 	time.Sleep(3 * time.Second) // longer than a hook tries once
@@ -241,7 +258,8 @@ func TestPermission_WaitsForALockedFolder(t *testing.T) {
 func TestPermission_PartlyShownIsNotAllowed(t *testing.T) {
 	t.Parallel()
 	w := newChatWorld(t)
-	for _, e := range [][]byte{planEvent(w, "s-1", ""), permissionEvent(w, "s-1", "ls "+strings.Repeat("x ", 150<<10))} {
+	for _, e := range [][]byte{planEvent(w, "s-1", ""),
+		permissionEvent(w, "s-1", "ls "+strings.Repeat("x ", 150<<10))} {
 		p, thread := w.askPermission(e)
 		for _, text := range []string{"yes", "always", "yes, auto", "1"} {
 			w.sendAsUser(ann, thread, text)
@@ -271,9 +289,8 @@ func TestPermission_ProjectFilesDecideNothing(t *testing.T) {
 	w := newChatWorld(t)
 	p, thread := w.askPermission(permissionEvent(w, "s-1", "rm -rf /"))
 	q := w.onlyIndexed()
-	if q.Kind != state.KindPermission || strings.HasPrefix(q.Path, w.env["CLAUDE_PROJECT_DIR"]) {
-		t.Fatalf("%+v", q)
-	}
+	kit.Must(t, q.Kind == state.KindPermission &&
+		!strings.HasPrefix(q.Path, w.env["CLAUDE_PROJECT_DIR"]), "%+v", q)
 	queue := filepath.Join(w.projectState(), "user-input-queue")
 	for _, name := range []string{"s-1", q.SessionID, q.SessionName} {
 		writeFile(t, filepath.Join(queue, name+".txt"), "yes")
@@ -286,15 +303,16 @@ func TestPermission_ProjectFilesDecideNothing(t *testing.T) {
 func TestPermission_UnattendedSession(t *testing.T) {
 	t.Parallel()
 	for name, variable := range map[string][2]string{
-		"2.1.330": {"CLAUDE_CODE_SESSION_ATTENDED", "0"}, "2.1.197": {"CLAUDE_CODE_ENTRYPOINT", "sdk-cli"},
+		"2.1.330": {"CLAUDE_CODE_SESSION_ATTENDED", "0"},
+		"2.1.197": {"CLAUDE_CODE_ENTRYPOINT", "sdk-cli"},
 	} {
 		w := newPermissionWorld(t).withVariables("GCHAT_IDLE", "on", variable[0], variable[1])
-		kit.Equalf(t, w.runHook(forwardHook, permissionEvent(w, "s-1", "ls")), "", "%s: printed", name)
+		kit.Equalf(t, w.runHook(forwardHook, permissionEvent(w, "s-1", "ls")), "",
+			"%s: printed", name)
 		personal := state.QuestionsIn(state.SpareStateDir(w.getenv))
 		qs, _, _ := personal.OfSession("s-1")
-		if len(qs) != 1 || qs[0].ResolvedBy != "unposted" {
-			t.Errorf("%s: the permission that no poller posted: %+v", name, qs)
-		}
+		kit.True(t, len(qs) == 1 && qs[0].ResolvedBy == "unposted",
+			"%s: the permission that no poller posted: %+v", name, qs)
 		w.runHook(rewakeHook, namedEvent(t, "Stop", "s-2", "last_assistant_message", "Shall I?"))
 		qs, _, _ = personal.OfSession("s-2")
 		kit.Equalf(t, len(qs), 0, "%s: questions at its end", name)
@@ -327,9 +345,8 @@ func TestPermission_BothRegistrationsSeeEachCall(t *testing.T) {
 		}
 		return seen == len(hooks)
 	})
-	if len(qs) != 2 || len(qs[0].SeenByHooks) != 2 || len(qs[1].SeenByHooks) != 2 {
-		t.Errorf("%d records", len(qs))
-	}
+	kit.True(t, len(qs) == 2 && len(qs[0].SeenByHooks) == 2 && len(qs[1].SeenByHooks) == 2,
+		"%d records", len(qs))
 	for _, q := range qs {
 		w.awaitWaiter(q)
 	}

@@ -20,12 +20,30 @@ func TestPolicy_IdleHooksReadNone(t *testing.T) {
 		"another tool": func(w *world) (string, []byte) {
 			return forwardHook, w.event("timing-03-PreToolUse", "tool_name", "Bash")
 		},
-		"answered":      func(w *world) (string, []byte) { return answeredHook, w.event("single-05-PostToolUse") },
-		"a turn's end":  func(w *world) (string, []byte) { return rewakeHook, w.event("single-07-Stop") },
-		"a start":       func(w *world) (string, []byte) { return sessionHook, w.event("single-01-SessionStart") },
-		"an end":        func(w *world) (string, []byte) { return sessionHook, w.event("timing-10-SessionEnd") },
-		"a stop":        func(w *world) (string, []byte) { return gateHook, w.event("single-07-Stop") },
-		"what is quiet": func(w *world) (string, []byte) { return notifyHook, w.event("timing-09-Notification") },
+		"answered": func(w *world) (string, []byte) {
+			return answeredHook,
+				w.event("single-05-PostToolUse")
+		},
+		"a turn's end": func(w *world) (string, []byte) {
+			return rewakeHook,
+				w.event("single-07-Stop")
+		},
+		"a start": func(w *world) (string, []byte) {
+			return sessionHook,
+				w.event("single-01-SessionStart")
+		},
+		"an end": func(w *world) (string, []byte) {
+			return sessionHook,
+				w.event("timing-10-SessionEnd")
+		},
+		"a stop": func(w *world) (string, []byte) {
+			return gateHook,
+				w.event("single-07-Stop")
+		},
+		"what is quiet": func(w *world) (string, []byte) {
+			return notifyHook,
+				w.event("timing-09-Notification")
+		},
 		"no webhook": func(w *world) (string, []byte) {
 			delete(w.env, "GOOGLE_CHAT_WEBHOOK_URL")
 			return forwardHook, w.event("single-04-PermissionRequest", "tool_name", "Bash")
@@ -45,20 +63,23 @@ func TestPolicy_IdleHooksReadNone(t *testing.T) {
 // only, a permission's report does not say what it is about.
 func TestPolicy_ReportsUnderOne(t *testing.T) {
 	for name, test := range map[string]struct{ policy, want string }{
-		"none":                {`{}`, permissionReport + "\nBash: `touch a.txt`"},
-		"titles only":         {`{"titles_only": true}`, permissionReport},
-		"no reports":          {`{"terminal_only": ["report"]}`, ""},
-		"no permissions":      {`{"terminal_only": ["permission"]}`, ""},
-		"no questions":        {`{"terminal_only": ["question", "plan", "next", "said"]}`, permissionReport + "\nBash: `touch a.txt`"},
+		"none":           {`{}`, permissionReport + "\nBash: `touch a.txt`"},
+		"titles only":    {`{"titles_only": true}`, permissionReport},
+		"no reports":     {`{"terminal_only": ["report"]}`, ""},
+		"no permissions": {`{"terminal_only": ["permission"]}`, ""},
+		"no questions": {`{"terminal_only": ["question", "plan", "next", "said"]}`,
+			permissionReport + "\nBash: `touch a.txt`"},
 		"that cannot be read": {"", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newReportWorld(t)
 			w.writePolicy(test.policy)
-			path := transcript(t, assistantLine(t, time.Now(), call("1", "Bash", map[string]any{"command": "touch a.txt"})))
+			path := transcript(t, assistantLine(t, time.Now(),
+				call("1", "Bash", map[string]any{"command": "touch a.txt"})))
 			w.callHook(notifyHook, recorded(t, "timing-05-Notification", "transcript_path", path))
 			w.wantReports(nonEmpty(test.want)...)
-			kit.Equalf(t, strings.Contains(w.log(), "read policy"), test.policy == "", "%s", w.log())
+			kit.Equalf(t, strings.Contains(w.log(), "read policy"),
+				test.policy == "", "%s", w.log())
 		})
 	}
 }
@@ -66,12 +87,14 @@ func TestPolicy_ReportsUnderOne(t *testing.T) {
 // If a policy keeps questions in the terminal, the session may stop, since no record
 // shows them. If it keeps next instructions there, too, the session is not asked for one.
 func TestPolicy_StopUnderOne(t *testing.T) {
-	for policy, blocked := range map[string]bool{`{}`: true, `{"terminal_only": ["question"]}`: false, `{"terminal_only": ["plan"]}`: true} {
+	for policy, blocked := range map[string]bool{`{}`: true,
+		`{"terminal_only": ["question"]}`: false, `{"terminal_only": ["plan"]}`: true} {
 		w := newGate(t)
 		w.writePolicy(policy)
 		w.wantBlock(blocked)
 	}
-	for policy, asks := range map[string]bool{`{}`: true, `{"terminal_only": ["next"]}`: false, ``: false} {
+	for policy, asks := range map[string]bool{`{}`: true,
+		`{"terminal_only": ["next"]}`: false, ``: false} {
 		w := newReportWorld(t)
 		w.env["GCHAT_IDLE"] = "on"
 		w.writePolicy(policy)
@@ -89,14 +112,22 @@ func TestPolicy_TerminalOnlyAsksNothing(t *testing.T) {
 		policy, mode string
 		event        func(*world) []byte
 	}{
-		"a question":           {`{"terminal_only": ["question"]}`, "native", func(w *world) []byte { return recorded(w, "single-03-PreToolUse") }},
-		"a question's dialog":  {`{"terminal_only": ["question"]}`, "native", func(w *world) []byte { return recorded(w, "single-04-PermissionRequest") }},
-		"a question, hold":     {`{"terminal_only": ["question"]}`, "hold", func(w *world) []byte { return recorded(w, "single-03-PreToolUse") }},
-		"a question, deny":     {`{"terminal_only": ["question"]}`, "deny", func(w *world) []byte { return recorded(w, "single-03-PreToolUse") }},
-		"a permission":         {`{"terminal_only": ["permission"]}`, "native", func(w *world) []byte { return permissionEvent(w, "s-1", "make") }},
-		"a plan":               {`{"terminal_only": ["plan"]}`, "native", func(w *world) []byte { return planEvent(w, "s-1", "Read") }},
-		"broken: a question":   {`{`, "hold", func(w *world) []byte { return recorded(w, "single-03-PreToolUse") }},
-		"broken: a permission": {`{`, "native", func(w *world) []byte { return permissionEvent(w, "s-1", "make") }},
+		"a question": {`{"terminal_only": ["question"]}`, "native",
+			func(w *world) []byte { return recorded(w, "single-03-PreToolUse") }},
+		"a question's dialog": {`{"terminal_only": ["question"]}`, "native",
+			func(w *world) []byte { return recorded(w, "single-04-PermissionRequest") }},
+		"a question, hold": {`{"terminal_only": ["question"]}`, "hold",
+			func(w *world) []byte { return recorded(w, "single-03-PreToolUse") }},
+		"a question, deny": {`{"terminal_only": ["question"]}`, "deny",
+			func(w *world) []byte { return recorded(w, "single-03-PreToolUse") }},
+		"a permission": {`{"terminal_only": ["permission"]}`, "native",
+			func(w *world) []byte { return permissionEvent(w, "s-1", "make") }},
+		"a plan": {`{"terminal_only": ["plan"]}`, "native",
+			func(w *world) []byte { return planEvent(w, "s-1", "Read") }},
+		"broken: a question": {`{`, "hold",
+			func(w *world) []byte { return recorded(w, "single-03-PreToolUse") }},
+		"broken: a permission": {`{`, "native",
+			func(w *world) []byte { return permissionEvent(w, "s-1", "make") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -118,7 +149,8 @@ func TestPolicy_TitlesOnlyHidesContent(t *testing.T) {
 	w := newChatWorld(t)
 	w.writePolicy(`{"titles_only": true}`)
 	edit := map[string]any{
-		"file_path": "hidden-word.go", "old_string": "a", "new_string": "tables", "description": "Run it",
+		"file_path": "hidden-word.go", "old_string": "a", "new_string": "tables",
+		"description": "Run it",
 	}
 	command := permissionEvent(w, "s-1", "deploy --to hidden-word")
 	for _, e := range [][]byte{
@@ -129,21 +161,27 @@ func TestPolicy_TitlesOnlyHidesContent(t *testing.T) {
 		p, thread := w.askPermission(e)
 		for i, reply := range []string{"more", "yes", "always", "yes, auto"} {
 			w.sendAsUser(ann, thread, reply)
-			w.waitUntil(reply, func() bool { return len(w.messagesInThread(thread, "[Not used]")) == i+1 })
+			w.waitUntil(reply, func() bool {
+				return len(w.messagesInThread(thread,
+					"[Not used]")) == i+1
+			})
 		}
 		if q := w.openPermission(); !q.IsTerminalOnly || q.Status != state.Pending {
 			t.Errorf("%+v", q)
 		}
 		p.wantUndecided(thread)
 		w.runHook(answeredHook, namedEvent(w, "Stop", "s-1"))
-		w.waitUntil("the end", func() bool { return len(w.messagesInThread(thread, "[Answered]")) > 0 })
+		w.waitUntil("the end", func() bool {
+			return len(w.messagesInThread(thread,
+				"[Answered]")) > 0
+		})
 	}
 	shown := ""
 	for _, m := range w.chat.Messages() {
 		shown += m.Text + "\n"
 	}
 	for _, word := range []string{"hidden-word", "deploy", "tables", "Run it"} {
-		kit.Equalf(t, strings.Contains(shown, word), false, "%s is in Chat:\n%s", word, shown)
+		kit.True(t, !strings.Contains(shown, word), "%s is in Chat:\n%s", word, shown)
 	}
 	for _, title := range []string{"Bash", "Edit", "[Plan]", "Only the terminal can allow this."} {
 		kit.Contains(t, shown, title)

@@ -26,7 +26,7 @@ func TestRewake_ReplyWakesOnce(t *testing.T) {
 		"You can now continue with this answer in mind. (answered question " + q.QuestionID + ")\n"
 	kit.Equalf(t, first.awaitWakeText()+second.awaitWakeText(), want, "woken with")
 	w.wantEnd(q, state.Resolved, "chat")
-	kit.Equalf(t, w.reload(q).DeliveredAt == nil, false, "not delivered")
+	kit.True(t, w.reload(q).DeliveredAt != nil, "not delivered")
 	w.wantOwedNotes(q, closedNote)
 }
 
@@ -46,7 +46,8 @@ func TestRewake_WaitsForALock(t *testing.T) {
 	kit.NoError(t, os.Link(q.Path, elsewhere.Path))
 	w.markReplied(&elsewhere, "Postgres")
 	kit.NoError(t, os.Rename(elsewhere.Path, q.Path))
-	w.waitUntil("the hook to find the lock taken", func() bool { return time.Since(q.AskedAt) > 3*time.Second || hook.hasEnded() })
+	w.waitUntil("the hook to find the lock taken",
+		func() bool { return time.Since(q.AskedAt) > 3*time.Second || hook.hasEnded() })
 	lock.Unlock()
 	kit.Containsf(t, hook.awaitWakeText(), "Postgres", "woken with")
 }
@@ -61,7 +62,8 @@ func TestRewake_ResumedSessionGetsTheReply(t *testing.T) {
 	kit.Equalf(t, p.awaitWakeText(), "", "an ended session was woken with")
 	w.markReplied(q, "SQLite")
 	w.env["CLAUDE_SESSION_ID"] = "system3-2" // the session is resumed under another name
-	kit.Equalf(t, w.runHook(sessionHook, namedEvent(t, "SessionStart", "s-2", "source", "resume")), "", "another session is told")
+	kit.Equalf(t, w.runHook(sessionHook, namedEvent(t, "SessionStart", "s-2", "source", "resume")),
+		"", "another session is told")
 	start := namedEvent(t, "SessionStart", "s-1", "source", "resume")
 	out := w.runHook(sessionHook, start)
 	kit.Contains(t, out, `"hookEventName":"SessionStart"`)
@@ -77,7 +79,8 @@ func TestRewake_ResumedInAnotherEnvironment(t *testing.T) {
 	w := newChatWorld(t)
 	w.env["GCHAT_ASK_MODE"] = "deny"
 	const session = "5ca1ab1e-0000-4000-8000-000000000003"
-	w.readDenial(w.runHook(forwardHook, questionEvent(t, session, "c1", "Which DB?", "SQLite", "Postgres")))
+	w.readDenial(w.runHook(forwardHook, questionEvent(t, session, "c1", "Which DB?",
+		"SQLite", "Postgres")))
 	thread := w.awaitThread(1)
 	w.endPollers()
 	elsewhere := w.withVariables("NO_PROXY", "example.org")
@@ -111,8 +114,10 @@ func TestRewake_StopReplacesAKilledWaiter(t *testing.T) {
 // later.
 func TestRewake_TimeoutWakesOnce(t *testing.T) {
 	both := []any{
-		map[string]any{"question": "Drop table users?", "header": "Drop", "options": []any{}, "multiSelect": false},
-		map[string]any{"question": "Which zone?", "header": "Zone", "options": []any{}, "multiSelect": false},
+		map[string]any{"question": "Drop table users?", "header": "Drop", "options": []any{},
+			"multiSelect": false},
+		map[string]any{"question": "Which zone?", "header": "Zone", "options": []any{},
+			"multiSelect": false},
 	}
 	partial := func(q *state.Question) { q.PartialAnswers = map[int]state.Answer{0: {Labels: []string{"No"}}} }
 	for name, c := range map[string]struct {
@@ -121,13 +126,16 @@ func TestRewake_TimeoutWakesOnce(t *testing.T) {
 		says   []string
 	}{
 		"left open": {also: partial, says: []string{
-			"GCHAT_TIMEOUT: No response in 30 minutes. Go on without an answer", "a later reply still comes to you",
+			"GCHAT_TIMEOUT: No response in 30 minutes. Go on without an answer",
+			"a later reply still comes to you",
 			`The user did answer: "Drop table users?"="No"`, `The question was: "Which zone?"`}},
 		"chosen by the policy": {also: func(q *state.Question) {
 			partial(q)
-			q.ResolvedBy, q.Answers = "policy", map[string]string{"Drop table users?": "No", "Which zone?": "a"}
+			q.ResolvedBy, q.Answers = "policy",
+				map[string]string{"Drop table users?": "No", "Which zone?": "a"}
 		}, says: []string{
-			`The timeout policy chose, not the user: "Which zone?"="a".`, `The user did answer: "Drop table users?"="No"`}},
+			`The timeout policy chose, not the user: "Which zone?"="a".`,
+			`The user did answer: "Drop table users?"="No"`}},
 		"a reply that could not be judged": {also: func(q *state.Question) {
 			q.Replies = []state.Reply{{MessageName: "m", Sender: ann.Name, Text: "No"}}
 		}, says: []string{"Google Chat cannot be read at present: the user may have replied."}},
@@ -142,7 +150,8 @@ func TestRewake_TimeoutWakesOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newDenyWorld(t)
-			ask := recorded(t, "single-03-PreToolUse", "session_id", "s-1", "tool_input", map[string]any{"questions": both})
+			ask := recorded(t, "single-03-PreToolUse", "session_id", "s-1", "tool_input",
+				map[string]any{"questions": both})
 			q := w.askDenied(ask)
 			if c.before != nil {
 				c.before(w, q)
@@ -176,9 +185,8 @@ func TestRewake_TimeoutWithoutAWaiter(t *testing.T) {
 	stop := namedEvent(t, "Stop", "s-1", "transcript_path", transcript)
 	for i, want := range []string{"GCHAT_TIMEOUT: ", "GCHAT_TIMEOUT: ", ""} {
 		got := w.runRewake(stop)
-		if !strings.HasPrefix(got, want) || want == "" && got != "" {
-			t.Errorf("Stop %d: woken with %q", i+1, got)
-		}
+		kit.True(t, strings.HasPrefix(got, want) && (want != "" || got == ""),
+			"Stop %d: woken with %q", i+1, got)
 		w.changeQuestion(w.question(), func(q *state.Question) {
 			q.DeliveredAt = new(q.DeliveredAt.Add(-time.Minute))
 		})
@@ -189,7 +197,8 @@ func TestRewake_TimeoutWithoutAWaiter(t *testing.T) {
 // Then Claude gets neither. The transcript shows that, and also whether a wake-up arrived
 // whose process was killed before its end.
 func TestRewake_LostDeliveryIsRepeated(t *testing.T) {
-	turn := `{"type":"assistant","version":"2.1.197","timestamp":"` + time.Now().UTC().Format(time.RFC3339Nano) + `"}`
+	turn := `{"type":"assistant","version":"2.1.197","timestamp":"` +
+		time.Now().UTC().Format(time.RFC3339Nano) + `"}`
 	for name, c := range map[string]struct {
 		after string // what the transcript has after the delivery; %s stands for the delivered text
 		want  int
@@ -205,10 +214,12 @@ func TestRewake_LostDeliveryIsRepeated(t *testing.T) {
 			transcript := writeFile(t, filepath.Join(w.dir, "transcript.jsonl"), `{"type":"user"}`)
 			count := 0
 			for range 3 {
-				out := w.runHook(answeredHook, namedEvent(t, "UserPromptSubmit", "s-1", "transcript_path", transcript))
+				out := w.runHook(answeredHook,
+					namedEvent(t, "UserPromptSubmit", "s-1", "transcript_path", transcript))
 				if strings.Contains(out, `=\"Postgres\"`) {
 					count++
-					writeFile(t, transcript, strings.Replace(c.after, "%s", strings.TrimSpace(out), 1))
+					writeFile(t, transcript, strings.Replace(c.after, "%s",
+						strings.TrimSpace(out), 1))
 				}
 				w.changeQuestion(w.question(), func(q *state.Question) {
 					// the transcript has it by then
@@ -229,13 +240,10 @@ func TestRewake_FullDiskWakesOnce(t *testing.T) {
 	p, q := w.startWaiter(databaseEvent(t))
 	w.markTimedOut(q, nil)
 	fillDisk(w, dir)
-	if bound.WaitFor(time.Second, p.hasEnded) {
-		t.Fatalf("woken with %q while the disk is full", p.awaitWakeText())
-	}
+	kit.Must(t, !bound.WaitFor(time.Second, p.hasEnded), "woken while the disk is full")
 	kit.NoError(t, os.Remove(filepath.Join(dir, "fill")))
 	kit.Containsf(t, p.awaitWakeText(), "GCHAT_TIMEOUT", "woken with")
-	if again := w.startHook(rewakeHook, namedEvent(t, "Stop", "s-1")); bound.WaitFor(time.Second, again.hasEnded) {
-		// it waits for a late reply
-		t.Errorf("woken again with %q", again.awaitWakeText())
-	}
+	again := w.startHook(rewakeHook, namedEvent(t, "Stop", "s-1"))
+	// it waits for a late reply
+	kit.True(t, !bound.WaitFor(time.Second, again.hasEnded), "woken again")
 }

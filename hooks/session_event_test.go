@@ -18,26 +18,29 @@ import (
 func TestSession_KeepsItsName(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	one, two := w.withVariables("CLAUDE_PID", livingPID(t)), w.withVariables("CLAUDE_PID", livingPID(t))
+	one, two := w.withVariables("CLAUDE_PID", livingPID(t)),
+		w.withVariables("CLAUDE_PID", livingPID(t))
 	ask := func(w *world, session, call string) *state.Session {
-		w.runHook(forwardHook, recorded(t, "single-03-PreToolUse", "session_id", session, "tool_use_id", call))
+		w.runHook(forwardHook, recorded(t, "single-03-PreToolUse", "session_id", session,
+			"tool_use_id", call))
 		return w.loadSession(session)
 	}
 	first := ask(one, "s-1", "t1")
 	again := ask(one, "s-1", "t2")
 	project := w.env["CLAUDE_PROJECT_DIR"]
-	if !again.LastSeen.Equal(first.LastSeen) || again.ProjectDir != project || !again.IsTrusted || again.Environment == "" {
-		t.Errorf("written again: %+v", again)
-	}
-	if second := ask(two, "s-2", "t3"); second.Name == first.Name || w.questionOfCall("t3").SessionName != second.Name {
+	kit.True(t, again.LastSeen.Equal(first.LastSeen) && again.ProjectDir == project &&
+		again.IsTrusted && again.Environment != "", "written again: %+v", again)
+	if second := ask(two, "s-2", "t3"); second.Name == first.Name ||
+		w.questionOfCall("t3").SessionName != second.Name {
 		t.Errorf("two sessions are called %q", second.Name)
 	}
-	if resumed := ask(two, "s-1", "t4"); resumed.ClaudePID == first.ClaudePID || !resumed.StartedAt.Equal(first.StartedAt) {
+	if resumed := ask(two, "s-1", "t4"); resumed.ClaudePID == first.ClaudePID ||
+		!resumed.StartedAt.Equal(first.StartedAt) {
 		t.Errorf("resumed in another process: %+v", resumed)
 	}
 	w.changeSession("s-1", func(s *state.Session) { s.LastSeen = s.LastSeen.Add(-25 * time.Hour) })
 	isSeen := ask(two, "s-1", "t5").LastSeen.After(first.LastSeen.Add(-time.Hour))
-	kit.Equalf(t, isSeen, true, "a session that goes on for a day is seen")
+	kit.True(t, isSeen, "a session that goes on for a day is not seen")
 }
 
 // Two sessions that start in one project at the same moment have different names, too.
@@ -62,7 +65,10 @@ func TestSession_ConcurrentNamesDiffer(t *testing.T) {
 // reach this Claude Code, so it counts as outside of tmux. The hook finds that out once.
 func TestSession_UnseenPaneIsNone(t *testing.T) {
 	for name, set := range map[string]func(*world){
-		"no server there":  func(w *world) { w.env["TMUX"] = filepath.Join(w.dir, "no-server") + ",1,0" },
+		"no server there": func(w *world) {
+			w.env["TMUX"] = filepath.Join(w.dir,
+				"no-server") + ",1,0"
+		},
 		"no such pane":     func(w *world) { w.env["TMUX_PANE"] = "%999" },
 		"another terminal": func(w *world) { w.env["CLAUDE_PID"] = livingPID(w) },
 	} {
@@ -73,9 +79,8 @@ func TestSession_UnseenPaneIsNone(t *testing.T) {
 			set(w)
 			w.runHook(sessionHook, recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1"))
 			first := w.loadSession("s-1")
-			if first.TmuxPane != "" || first.TmuxSocket != "" || !first.AcceptsCommands {
-				t.Errorf("it is in pane %q of %q", first.TmuxPane, first.TmuxSocket)
-			}
+			kit.True(t, first.TmuxPane == "" && first.TmuxSocket == "" && first.AcceptsCommands,
+				"it is in pane %q of %q", first.TmuxPane, first.TmuxSocket)
 			w.runHook(sessionHook, recorded(t, "single-02-UserPromptSubmit", "session_id", "s-1"))
 			kit.Equalf(t, w.loadSession("s-1").LastSeen, first.LastSeen, "last seen")
 		})
@@ -92,12 +97,13 @@ func TestSession_BranchKeepsTheThread(t *testing.T) {
 		w.changeSession("s-1", func(s *state.Session) {
 			s.ThreadName, s.Chat = "spaces/x/threads/t", "h/spaces/x"
 		})
-		w.runHook(answeredHook, recorded(t, "timing-10-SessionEnd", "session_id", "s-1", "reason", "resume"))
-		w.runHook(answeredHook, recorded(t, "single-01-SessionStart", "session_id", "s-2", "source", source))
+		w.runHook(answeredHook, recorded(t, "timing-10-SessionEnd", "session_id", "s-1",
+			"reason", "resume"))
+		w.runHook(answeredHook, recorded(t, "single-01-SessionStart", "session_id", "s-2",
+			"source", source))
 		s := w.loadSession("s-2")
-		if s.ThreadName != "spaces/x/threads/t" || !s.AcceptsCommands || s.PreviousSession != "s-1" {
-			t.Errorf("%s: %+v", source, s)
-		}
+		kit.True(t, s.ThreadName == "spaces/x/threads/t" && s.AcceptsCommands &&
+			s.PreviousSession == "s-1", "%s: %+v", source, s)
 	}
 }
 
@@ -106,11 +112,10 @@ func TestSession_StartIsRecorded(t *testing.T) {
 	dir, head := w.newRepository()
 	kit.Equalf(t, w.callHook(sessionHook, w.event("single-01-SessionStart")), "", "printed")
 	s := w.session()
-	if s.Name != "orch-epic4" || s.ProjectDir != dir || s.CWD != dir || s.Source != "startup" || s.Model != "claude-opus-5-5" ||
-		s.Branch != "main" || s.Commit != head || s.StartedAt.IsZero() || !s.IsRunning() ||
-		s.TranscriptPath != filepath.Join(w.dir, "sess-1.jsonl") {
-		t.Errorf("session %+v", s)
-	}
+	kit.True(t, s.Name == "orch-epic4" && s.ProjectDir == dir && s.CWD == dir &&
+		s.Source == "startup" && s.Model == "claude-opus-5-5" && s.Branch == "main" &&
+		s.Commit == head && !s.StartedAt.IsZero() && s.IsRunning() &&
+		s.TranscriptPath == filepath.Join(w.dir, "sess-1.jsonl"), "session %+v", s)
 	kit.Equalf(t, len(w.reports()), 0, "reports")
 }
 
@@ -130,22 +135,24 @@ func TestSession_SourceSaysIfItGoesOn(t *testing.T) {
 	w := newReportWorld(t)
 	w.callHook(sessionHook, w.event("single-01-SessionStart"))
 	told := time.Now().UTC().Truncate(time.Millisecond)
-	tell := func() { w.changeSession("sess-1", func(s *state.Session) { s.SummarySentFor, s.EndedAt = told, told }) }
+	tell := func() {
+		w.changeSession("sess-1",
+			func(s *state.Session) { s.SummarySentFor, s.EndedAt = told, told })
+	}
 	tell()
 	began := w.session().StartedAt
-	w.callHook(sessionHook, w.event("single-01-SessionStart", "source", "compact", "model", "claude-next"))
+	w.callHook(sessionHook, w.event("single-01-SessionStart", "source", "compact", "model",
+		"claude-next"))
 	s := w.session()
-	if !s.StartedAt.Equal(began) || s.Model != "claude-next" || s.Source != "startup" || !s.IsRunning() {
-		t.Errorf("after a compaction: %+v", s)
-	}
+	kit.True(t, s.StartedAt.Equal(began) && s.Model == "claude-next" && s.Source == "startup" &&
+		s.IsRunning(), "after a compaction: %+v", s)
 	for _, source := range []string{"resume", "clear", "fork", "startup"} {
 		tell()
 		before := w.session().StartedAt
 		w.callHook(sessionHook, w.event("single-01-SessionStart", "source", source))
 		s := w.session()
-		if !s.StartedAt.After(before) || !s.SummarySentFor.Equal(told) || s.Source != source || !s.IsRunning() {
-			t.Errorf("after %s: %+v", source, s)
-		}
+		kit.True(t, s.StartedAt.After(before) && s.SummarySentFor.Equal(told) &&
+			s.Source == source && s.IsRunning(), "after %s: %+v", source, s)
 	}
 }
 
@@ -158,15 +165,15 @@ func TestSession_ClearKeepsTheThread(t *testing.T) {
 	w.callHook(sessionHook, w.event("single-01-SessionStart"))
 	done := time.Now().UTC().Truncate(time.Millisecond)
 	w.changeSession("sess-1", func(s *state.Session) {
-		s.ThreadName, s.Chat, s.AcceptsCommands, s.OldCommandsDoneUntil = "spaces/x/threads/t", "h/spaces/x", true, done
+		s.ThreadName, s.Chat, s.AcceptsCommands, s.OldCommandsDoneUntil = "spaces/x/threads/t",
+			"h/spaces/x", true, done
 		s.OldIgnoredUntil = done
 	})
-	w.callHook(sessionHook, w.event("single-01-SessionStart", "session_id", "sess-2", "source", "clear"))
+	w.callHook(sessionHook, w.event("single-01-SessionStart", "session_id", "sess-2",
+		"source", "clear"))
 	s := w.loadSession("sess-2")
 	knows := s.OldCommandsDoneUntil.Equal(done) && s.OldIgnoredUntil.Equal(done)
-	if s.ThreadName != "spaces/x/threads/t" || !s.AcceptsCommands || !knows {
-		t.Errorf("%+v", s)
-	}
+	kit.True(t, s.ThreadName == "spaces/x/threads/t" && s.AcceptsCommands && knows, "%+v", s)
 }
 
 func TestSession_EndOwesTheSummary(t *testing.T) {
@@ -179,10 +186,9 @@ func TestSession_EndOwesTheSummary(t *testing.T) {
 			}
 			kit.Equalf(t, w.callHook(sessionHook, w.event("timing-10-SessionEnd")), "", "printed")
 			s := w.session()
-			if s.IsRunning() || s.SummaryOwedFor.IsZero() || s.EndReason != "prompt_input_exit" ||
-				s.Name != "orch-epic4" || s.TranscriptPath == "" || (s.Source != "") != start {
-				t.Errorf("session %+v", s)
-			}
+			kit.True(t, !s.IsRunning() && !s.SummaryOwedFor.IsZero() &&
+				s.EndReason == "prompt_input_exit" && s.Name == "orch-epic4" &&
+				s.TranscriptPath != "" && (s.Source != "") == start, "session %+v", s)
 			kit.Equalf(t, len(w.reports()), 0, "reports: they are the poller's")
 		})
 	}
@@ -196,7 +202,8 @@ func TestSession_EndsOnce(t *testing.T) {
 	owed := map[time.Time]bool{}
 	for range 2 {
 		var all sync.WaitGroup
-		for _, event := range []string{"timing-10-SessionEnd", "single-07-Stop", "timing-10-SessionEnd"} {
+		for _, event := range []string{"timing-10-SessionEnd", "single-07-Stop",
+			"timing-10-SessionEnd"} {
 			all.Go(func() { w.callHook(sessionHook, w.event(event)) })
 		}
 		all.Wait()
@@ -207,9 +214,7 @@ func TestSession_EndsOnce(t *testing.T) {
 	w.callHook(sessionHook, w.event("single-01-SessionStart", "source", "resume"))
 	w.callHook(sessionHook, w.event("timing-10-SessionEnd"))
 	owed[w.session().SummaryOwedFor] = true
-	if owed[time.Time{}] || len(owed) != 2 {
-		t.Errorf("owed: %v", owed)
-	}
+	kit.True(t, !owed[time.Time{}] && len(owed) == 2, "owed: %v", owed)
 }
 
 // All hooks of SessionEnd share one and a half seconds.
@@ -235,10 +240,12 @@ func TestSession_StopWritesNothing(t *testing.T) {
 func TestSession_NoticesAreShownOnce(t *testing.T) {
 	w := newReportWorld(t)
 	for _, run := range [][2]string{
-		{sessionHook, "single-07-Stop"}, {sessionHook, "single-01-SessionStart"}, {answeredHook, "single-07-Stop"},
+		{sessionHook, "single-07-Stop"}, {sessionHook, "single-01-SessionStart"},
+		{answeredHook, "single-07-Stop"},
 	} {
 		w.changeSession("sess-1", func(s *state.Session) { s.Notices = []string{"Look here."} })
-		kit.Equalf(t, w.callHook(run[0], w.event(run[1])), `{"systemMessage":"Look here."}`+"\n", "%q printed", run)
+		kit.Equalf(t, w.callHook(run[0], w.event(run[1])), `{"systemMessage":"Look here."}`+"\n",
+			"%q printed", run)
 		kit.Equalf(t, w.callHook(run[0], w.event(run[1])), "", "%q printed once more", run)
 	}
 }
@@ -248,7 +255,8 @@ func TestSession_NoticesAreShownOnce(t *testing.T) {
 func TestSession_ThreadBeginsWithFirstPrompt(t *testing.T) {
 	w := newReportWorld(t)
 	kit.Equalf(t, w.callHook(sessionHook, w.event("single-02-UserPromptSubmit")), "", "printed")
-	began := "(session_start) orch-epic4\nProject: shop\nMachine: " + state.MachineName() + "\n\n" + state.OutsideTmuxWarning
+	began := "(session_start) orch-epic4\nProject: shop\nMachine: " + state.MachineName() + "\n\n" +
+		state.OutsideTmuxWarning
 	w.wantReports(began)
 	if s := w.session(); !s.AcceptsCommands || !s.IsRunning() {
 		t.Errorf("session %+v", s)

@@ -43,19 +43,22 @@ func TestSummary_WholeSession(t *testing.T) {
 	w.changeSession("sess-1", func(s *state.Session) { s.StartedAt = s.StartedAt.Add(-72*time.Minute - time.Second/2) })
 	at := time.Now()
 	prompt := func(text string) string {
-		return strings.Replace(entryLine(t, "user", at, text), `"uuid":"u"`, `"uuid":"of `+text+`"`, 1)
+		return strings.Replace(entryLine(t, "user", at, text), `"uuid":"u"`,
+			`"uuid":"of `+text+`"`, 1)
 	}
 	lines := prompt("first")
 	for i, tool := range strings.Fields("Read Read Read Bash Bash mcp__server__do A1 A2 A3 A4 A5 A6 A7") {
 		lines += assistantLine(t, at, call(fmt.Sprint("t", i), tool, nil))
 	}
-	lines += prompt("second") + assistantLine(t, at, map[string]any{"type": "text", "text": "All **done**.\nSee `b.go`."})
+	lines += prompt("second") + assistantLine(t, at,
+		map[string]any{"type": "text", "text": "All **done**.\nSee `b.go`."})
 	writeFile(w, filepath.Join(w.dir, "sess-1.jsonl"), lines)
 	commitFile(t, dir, "Add b", "b.go", "1\n2\n")
 	commitFile(t, dir, "Fix *all* of <users/all>", "__init__.py", "1\n")
 	writeFile(w, filepath.Join(dir, "a.go"), "a\nnot committed\n")
 	for i, status := range []string{"verified", "in_progress", "pending"} {
-		writeFile(w, filepath.Join(dir, ".claude", "completion-state", "promises", fmt.Sprint(i)+".json"), `{"status":"`+status+`"}`)
+		writeFile(w, filepath.Join(dir, ".claude", "completion-state", "promises",
+			fmt.Sprint(i)+".json"), `{"status":"`+status+`"}`)
 	}
 	w.callHook(sessionHook, w.event("timing-10-SessionEnd"))
 	text, turns := w.summary()
@@ -80,7 +83,8 @@ func TestSummary_IsSentOnce(t *testing.T) {
 		w.callHook(sessionHook, w.event("single-01-SessionStart", "source", turn.source))
 		lines := ""
 		if turn.said != "" {
-			lines = entryLine(t, "user", time.Now(), turn.said) + assistantLine(t, time.Now(), map[string]any{"type": "text", "text": "Done."})
+			lines = entryLine(t, "user", time.Now(), turn.said) + assistantLine(t, time.Now(),
+				map[string]any{"type": "text", "text": "Done."})
 		}
 		writeFile(w, filepath.Join(w.dir, "sess-1.jsonl"), lines)
 		w.callHook(sessionHook, w.event("timing-10-SessionEnd"))
@@ -88,7 +92,7 @@ func TestSummary_IsSentOnce(t *testing.T) {
 		for range 2 {
 			kit.NoError(t, EnqueueSummary(w.Context(), w.getenv, owing))
 		}
-		kit.Equalf(t, w.session().SummaryOwedFor.IsZero(), true, "no summary is owed")
+		kit.True(t, w.session().SummaryOwedFor.IsZero(), "a summary is owed")
 		summaries := slices.DeleteFunc(w.reports(), func(m *state.Message) bool {
 			return m.Report.Type != state.ReportSessionEnded
 		})
@@ -116,15 +120,17 @@ func TestSummary_SaysWhatIsKnown(t *testing.T) {
 		},
 			"Duration: 1h\nEnded: the person closed it in the terminal"},
 		"begun anew meanwhile": {func(_ *world, s *state.Session) {
-			s.Source, s.StartedAt, s.TranscriptPath = "resume", s.SummaryOwedFor.Add(time.Second), recording
+			s.Source, s.StartedAt, s.TranscriptPath = "resume",
+				s.SummaryOwedFor.Add(time.Second), recording
 		}, "Turns: 1\nTools: AskUserQuestion 1\nEnded: the person closed it in the terminal\nTo continue: `cd PROJECT && claude --resume sess-1`\n\nLast words:\nThanks, understood."},
 		"cleared": {ended("clear"), "Ended: the conversation was cleared"},
 		"resumed": {ended("resume"), "Ended: another session was resumed in its place"},
 		"logout":  {ended("logout"), "Ended: the person logged out"},
-		"mode":    {ended("bypass_permissions_disabled"), "Ended: permissions may no longer be bypassed"},
-		"other":   {ended("other"), "Ended: Claude Code was closed"},
-		"later":   {ended("moved_to_cloud"), "Ended: moved to cloud"},
-		"none":    {ended(""), ""},
+		"mode": {ended("bypass_permissions_disabled"),
+			"Ended: permissions may no longer be bypassed"},
+		"other": {ended("other"), "Ended: Claude Code was closed"},
+		"later": {ended("moved_to_cloud"), "Ended: moved to cloud"},
+		"none":  {ended(""), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newReportWorld(t)
@@ -160,7 +166,10 @@ func TestSummary_CountsTurns(t *testing.T) {
 	flag := func(line, flags string) string {
 		return strings.Replace(line, `"isSidechain":false`, `"isSidechain":false,`+flags, 1)
 	}
-	side := func(line string) string { return strings.Replace(line, `"isSidechain":false`, `"isSidechain":true`, 1) }
+	side := func(line string) string {
+		return strings.Replace(line, `"isSidechain":false`,
+			`"isSidechain":true`, 1)
+	}
 	text := assistantLine(t, now, map[string]any{"type": "text", "text": "Done."})
 	bash := assistantLine(t, now, call("b", "Bash", nil)) + entryLine(t, "user", now, result("b"))
 	one := prompt("go")
@@ -168,19 +177,27 @@ func TestSummary_CountsTurns(t *testing.T) {
 		lines string
 		want  int
 	}{
-		"none": {"", 0}, "one": {one + bash + text, 1}, "two": {one + text + prompt("and now?") + text, 2},
+		"none": {"", 0}, "one": {one + bash + text, 1},
+		"two":                        {one + text + prompt("and now?") + text, 2},
 		"before the session's start": {entryLine(t, "user", start.Add(-time.Hour), "go") + text, 0},
 		"a prompt without an answer": {one + text + prompt("and now?"), 1},
 		"two prompts, one answer":    {one + prompt("and this") + text, 1},
-		"sent back by a Stop hook":   {one + text + flag(prompt("Stop hook feedback:\nnot yet"), `"isMeta":true`) + text, 1},
-		"woken by a background task": {one + text + flag(prompt("x"), `"origin":{"kind":"task-notification"}`) + text, 1},
-		"woken, in an older version": {one + text + prompt("<task-notification>\n<summary>") + text, 1},
+		"sent back by a Stop hook": {one + text + flag(prompt("Stop hook feedback:\nnot yet"),
+			`"isMeta":true`) + text, 1},
+		"woken by a background task": {one + text + flag(prompt("x"),
+			`"origin":{"kind":"task-notification"}`) + text, 1},
+		"woken, in an older version": {one + text +
+			prompt("<task-notification>\n<summary>") + text, 1},
 		"compacted": {one + text + flag(prompt("This session is being continued"),
 			`"isCompactSummary":true`) + text, 1},
-		"interrupted":               {one + text + prompt("[Request interrupted by user]") + text, 1},
-		"a subagent's":              {one + text + side(prompt("look at a.go")) + side(text) + text, 1},
-		"a command for Claude Code": {one + text + prompt("<command-name>/compact</command-name>"), 1},
-		"broken lines":              {one + text + "{\"type\":\"user\"\n\x00\n" + prompt("go on") + text + `{"type":"us`, 2},
+		"interrupted": {one + text +
+			prompt("[Request interrupted by user]") + text, 1},
+		"a subagent's": {one + text + side(prompt("look at a.go")) +
+			side(text) + text, 1},
+		"a command for Claude Code": {one + text +
+			prompt("<command-name>/compact</command-name>"), 1},
+		"broken lines": {one + text + "{\"type\":\"user\"\n\x00\n" + prompt("go on") +
+			text + `{"type":"us`, 2},
 	} {
 		did := tallyTranscript(t.Context(), transcript(t, c.lines), start)
 		kit.Equalf(t, did.turns, c.want, "%s: turns", name)
@@ -188,9 +205,11 @@ func TestSummary_CountsTurns(t *testing.T) {
 }
 
 func TestSummary_TurnsOfRecordings(t *testing.T) {
-	for file, want := range map[string]int{"single": 1, "dismissed": 1, "denied-again": 1, "woken": 1} {
+	for file, want := range map[string]int{"single": 1, "dismissed": 1,
+		"denied-again": 1, "woken": 1} {
 		for _, version := range []string{"2.1.197", "2.1.329"} {
-			path, err := filepath.Abs(filepath.Join("testdata", version, "transcripts", file+".jsonl"))
+			path, err := filepath.Abs(filepath.Join("testdata", version, "transcripts",
+				file+".jsonl"))
 			kit.NoError(t, err)
 			if _, err := os.Stat(path); err != nil && file == "woken" {
 				// of 2.1.197 it was not recorded
@@ -205,8 +224,10 @@ func TestSummary_TurnsOfRecordings(t *testing.T) {
 func TestSummary_DurationText(t *testing.T) {
 	end := time.Now()
 	for d, want := range map[time.Duration]string{
-		0: "0s", 59*time.Second + 999*time.Millisecond: "59s", time.Minute: "1m", 59*time.Minute + 59*time.Second: "59m", 20 * time.Minute: "20m",
-		time.Hour: "1h", 10 * time.Hour: "10h", 72 * time.Minute: "1h12m", 27*time.Hour + 5*time.Minute: "27h5m", -time.Second: "",
+		0: "0s", 59*time.Second + 999*time.Millisecond: "59s", time.Minute: "1m",
+		59*time.Minute + 59*time.Second: "59m", 20 * time.Minute: "20m",
+		time.Hour: "1h", 10 * time.Hour: "10h", 72 * time.Minute: "1h12m",
+		27*time.Hour + 5*time.Minute: "27h5m", -time.Second: "",
 	} {
 		kit.Equalf(t, durationText(end.Add(-d), end), want, "%s", d)
 	}
@@ -220,34 +241,38 @@ func TestSummary_HostileRepository(t *testing.T) {
 	ran := filepath.Join(t.TempDir(), "ran")
 	evil := writeFile(t, filepath.Join(t.TempDir(), "evil"), "#!/bin/sh\ntouch "+ran+"\n")
 	kit.NoError(t, os.Chmod(evil, 0o700))
-	for _, kv := range [][2]string{{"core.fsmonitor", evil}, {"diff.external", evil}, {"diff.x.textconv", evil},
+	for _, kv := range [][2]string{{"core.fsmonitor", evil}, {"diff.external", evil},
+		{"diff.x.textconv", evil},
 		{"diff.x.command", evil}, {"core.hooksPath", filepath.Dir(evil)},
-		{"core.pager", evil}, {"gpg.program", evil}, {"log.showSignature", "true"}, {"color.ui", "always"}} {
+		{"core.pager", evil}, {"gpg.program", evil}, {"log.showSignature",
+			"true"}, {"color.ui", "always"}} {
 		runGit(t, repo, "config", kv[0], kv[1])
 	}
-	for name, content := range map[string]string{".gitattributes": "* diff=x\n", "<users!all> *bold*": "x", "new\nline": "x"} {
+	for name, content := range map[string]string{".gitattributes": "* diff=x\n",
+		"<users!all> *bold*": "x", "new\nline": "x"} {
 		writeFile(t, filepath.Join(repo, name), content)
 	}
 	runGit(t, repo, "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "add", "-A")
-	runGit(t, repo, "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "commit", "-qm", "[Session End] *x*\n\nbody")
-	runGit(t, repo, "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "checkout", "-qb", "`<users/all>`")
+	runGit(t, repo, "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "commit", "-qm",
+		"[Session End] *x*\n\nbody")
+	runGit(t, repo, "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "checkout",
+		"-qb", "`<users/all>`")
 	_ = os.Remove(ran)
 	c := gitChangesSince(t.Context(), repo, start, time.Now().Add(-time.Minute))
-	if c.branch != "`<users/all>`" || len(c.subjects) != 1 || len(c.files) != 3 ||
-		c.diffStat != "3 files changed, 3 insertions(+)" {
-		t.Errorf("got %+v", c)
-	}
+	kit.True(t, c.branch == "`<users/all>`" && len(c.subjects) == 1 && len(c.files) == 3 &&
+		c.diffStat == "3 files changed, 3 insertions(+)", "got %+v", c)
 	writeFile(t, filepath.Join(repo, "new and never added"), "")
 	makeOlder(t, writeFile(t, filepath.Join(repo, "was there before"), ""), time.Hour)
-	if c := gitChangesSince(t.Context(), repo, start, time.Now().Add(-time.Minute)); len(c.files) != 4 ||
+	if c := gitChangesSince(t.Context(), repo, start,
+		time.Now().Add(-time.Minute)); len(c.files) != 4 ||
 		c.files[3] != "new and never added" {
 		t.Errorf("files %q", c.files)
 	}
-	if len(c.subjects) != 1 || c.subjects[0] != "[Session End] *x*" {
-		t.Errorf("subjects %q", c.subjects)
-	}
+	kit.True(t, len(c.subjects) == 1 && c.subjects[0] == "[Session End] *x*",
+		"subjects %q", c.subjects)
 	wantNoFile(t, ran) // a program that the repository names
-	if c := gitChangesSince(t.Context(), repo, "--output="+ran, time.Now()); len(c.subjects) != 0 || len(c.files) != 0 {
+	if c := gitChangesSince(t.Context(), repo, "--output="+ran, time.Now()); len(c.subjects) != 0 ||
+		len(c.files) != 0 {
 		t.Errorf("an option passed for a commit: %+v", c)
 	}
 	wantNoFile(t, ran)
@@ -256,8 +281,9 @@ func TestSummary_HostileRepository(t *testing.T) {
 func TestSummary_HangingGit(t *testing.T) {
 	repo := newRepository(t)
 	bin := t.TempDir()
-	kit.NoError(t, os.WriteFile(filepath.Join(bin, "git"), []byte("#!/bin/sh\nsleep 1000 & echo $! > "+filepath.Join(bin,
-		"pid")+"; wait\n"), 0o700))
+	kit.NoError(t, os.WriteFile(filepath.Join(bin, "git"),
+		[]byte("#!/bin/sh\nsleep 1000 & echo $! > "+filepath.Join(bin,
+			"pid")+"; wait\n"), 0o700))
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	if branch, commit := gitHead(t.Context(), repo, gitHookTimeout); branch != "" || commit != "" {
 		t.Errorf("got %q %q", branch, commit)
@@ -271,9 +297,7 @@ func TestSummary_HangingGit(t *testing.T) {
 		return err != nil || strings.Contains(string(b), ") Z ")
 	}
 	for deadline := time.Now().Add(30 * time.Second); !gone(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("git's child was left behind")
-		}
+		kit.Must(t, !time.Now().After(deadline), "git's child was left behind")
 	}
 }
 
@@ -303,7 +327,8 @@ func commitFile(t testing.TB, dir, subject, file, content string) {
 func runGit(t testing.TB, dir string, args ...string) {
 	t.Helper()
 	cmd := bound.Command(t, "git", args...)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null",
+		"GIT_CONFIG_NOSYSTEM=1")
 	out, err := cmd.CombinedOutput()
 	kit.Equalf(t, err, nil, "git %v: %s", args, out)
 }

@@ -51,7 +51,8 @@ func BenchmarkNothingToDo(b *testing.B) {
 // freshEvent is the event of a session of its own, in the same project.
 func freshEvent(b *testing.B, i int) (event []byte) {
 	n := strconv.Itoa(i)
-	return recorded(b, "single-03-PreToolUse", "session_id", "session-"+n, "tool_use_id", "toolu_"+n)
+	return recorded(b, "single-03-PreToolUse", "session_id", "session-"+n,
+		"tool_use_id", "toolu_"+n)
 }
 
 // BenchmarkWaitingHook measures what a hook costs while it waits: resident memory, and
@@ -60,12 +61,14 @@ func BenchmarkWaitingHook(b *testing.B) {
 	w := newChatWorld(b)
 	for b.Loop() {
 		cmd := exec.Command(program, "hook", forwardHook)
-		cmd.Env, cmd.Stdin = w.environ(), bytes.NewReader(recorded(b, "single-04-PermissionRequest"))
+		cmd.Env, cmd.Stdin = w.environ(), bytes.NewReader(recorded(b,
+			"single-04-PermissionRequest"))
 		kit.NoError(b, cmd.Start())
 		w.awaitThread(1)
 		before := cpuTime(cmd.Process.Pid)
 		time.Sleep(10 * time.Second)
-		b.ReportMetric(float64(cpuTime(cmd.Process.Pid)-before)/float64(10*time.Second)*100, "cpu-percent")
+		b.ReportMetric(float64(cpuTime(cmd.Process.Pid)-before)/float64(10*time.Second)*100,
+			"cpu-percent")
 		b.ReportMetric(residentKB(cmd.Process.Pid)/1024, "MB-resident")
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -111,7 +114,8 @@ func BenchmarkBesidePythonAndBash(b *testing.B) {
 		env, event := w.environ(), freshEvent(b, i)
 		ours = append(ours, runOnce(b, env, event, program, "hook", forwardHook))
 		w.endPollers()
-		py = append(py, runOnce(b, env, event, strings.TrimSpace(string(python)), "../e2e/bench/hook.py"))
+		py = append(py, runOnce(b, env, event, strings.TrimSpace(string(python)),
+			"../e2e/bench/hook.py"))
 		sh = append(sh, runOnce(b, env, event, "bash", "../e2e/bench/hook.sh"))
 	}
 	report(b, "gchat-hooks", ours)

@@ -23,7 +23,8 @@ func TestStopGate_NamesTheChat(t *testing.T) {
 		want bool
 	}{
 		{config.Config{WebhookURL: "https://chat.googleapis.com/v1/spaces/AAAA/messages?key=k&token=t"}, false},
-		{config.Config{WebhookURL: "http://127.0.0.1:8765/v1/spaces/local/messages?key=k&token=t"}, true},
+		{config.Config{WebhookURL: "http://127.0.0.1:8765/v1/spaces/local/messages?key=k&token=t"},
+			true},
 		{config.Config{SpaceID: "spaces/local", Subscription: "projects/p/subscriptions/s"}, true},
 		{config.Config{WebhookCommand: "pass webhook"}, false},
 	} {
@@ -63,9 +64,8 @@ func (w *world) runGate(kv ...any) (v gateVerdict) {
 	if err := d.Decode(&v); err != nil || d.More() {
 		w.Fatalf("printed %q: %v", out, err)
 	}
-	if v == (gateVerdict{}) || (v.Decision != "" && v.Decision != "block") || (v.Decision == "") != (v.Reason == "") {
-		w.Fatalf("printed %q", out)
-	}
+	kit.Must(w, v != (gateVerdict{}) && (v.Decision == "" || v.Decision == "block") &&
+		(v.Decision == "") == (v.Reason == ""), "printed %q", out)
 	return v
 }
 
@@ -85,9 +85,11 @@ func (w *world) markerPath(name string) string {
 func (w *world) writeMarker(id, session, status string, asked time.Time, kv ...any) string {
 	w.Helper()
 	b, err := json.Marshal(map[string]any{
-		"question_id": id, "session_id": session, "asked_at": asked.UTC().Format("2006-01-02T15:04:05Z"), "gchat_thread_key": id,
-		"status":    status,
-		"questions": []any{map[string]any{"question": "What is \"next\"?", "header": "Next", "options": []any{}, "multiSelect": false}},
+		"question_id": id, "session_id": session,
+		"asked_at": asked.UTC().Format("2006-01-02T15:04:05Z"), "gchat_thread_key": id,
+		"status": status,
+		"questions": []any{map[string]any{"question": "What is \"next\"?", "header": "Next",
+			"options": []any{}, "multiSelect": false}},
 	})
 	kit.NoError(w, err)
 	return writeFile(w, w.markerPath(id), string(setMembers(w, b, kv...)))
@@ -125,27 +127,32 @@ func TestStopGate_MarkersOfOthers(t *testing.T) {
 			now.Add(-minute).UTC().Format("2006-01-02T15:04:05.000000")}, false},
 		"pending, another zone": {"sess-1", "pending", minute, []any{"asked_at",
 			now.Add(-minute).In(time.FixedZone("", 5*3600)).Format(time.RFC3339)}, false},
-		"timeout":                              {"sess-1", "timeout", 31 * minute, nil, false},
-		"timeout 23 hours ago":                 {"sess-1", "timeout", 23 * hour, nil, false},
-		"timeout 25 hours ago":                 {"sess-1", "timeout", 25 * hour, nil, true},
-		"timeout, of another session":          {"sess-2", "timeout", hour, nil, true},
-		"timeout, from the future":             {"sess-1", "timeout", -hour, nil, true},
-		"resolved now, asked long ago":         {"sess-1", "resolved", 5 * hour, []any{"resolved_at", at(minute)}, false},
-		"resolved long ago":                    {"sess-1", "resolved", 5 * hour, []any{"resolved_at", at(hour)}, true},
+		"timeout":                     {"sess-1", "timeout", 31 * minute, nil, false},
+		"timeout 23 hours ago":        {"sess-1", "timeout", 23 * hour, nil, false},
+		"timeout 25 hours ago":        {"sess-1", "timeout", 25 * hour, nil, true},
+		"timeout, of another session": {"sess-2", "timeout", hour, nil, true},
+		"timeout, from the future":    {"sess-1", "timeout", -hour, nil, true},
+		"resolved now, asked long ago": {"sess-1", "resolved", 5 * hour,
+			[]any{"resolved_at", at(minute)}, false},
+		"resolved long ago": {"sess-1", "resolved", 5 * hour,
+			[]any{"resolved_at", at(hour)}, true},
 		"resolved, when is in the file's time": {"sess-1", "resolved", 5 * hour, nil, false},
-		"answered":                             {"sess-1", "answered", 5 * hour, []any{"answer", "2"}, false},
-		"asked and resolved lately":            {"sess-1", "resolved", 29 * minute, nil, false},
-		"cancelled":                            {"sess-1", "cancelled", minute, nil, true},
-		"abandoned":                            {"sess-1", "abandoned", minute, nil, true},
-		"expired":                              {"sess-1", "expired", minute, nil, true},
+		"answered": {"sess-1", "answered", 5 * hour,
+			[]any{"answer", "2"}, false},
+		"asked and resolved lately": {"sess-1", "resolved", 29 * minute, nil, false},
+		"cancelled":                 {"sess-1", "cancelled", minute, nil, true},
+		"abandoned":                 {"sess-1", "abandoned", minute, nil, true},
+		"expired":                   {"sess-1", "expired", minute, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newGate(t)
 			w.env["CLAUDE_SESSION_ID"] = "system3-main"
-			w.writeMarker("ask-"+c.session+"-0a1b2c3d", c.session, c.status, now.Add(-c.asked), c.kv...)
+			w.writeMarker("ask-"+c.session+"-0a1b2c3d", c.session, c.status,
+				now.Add(-c.asked), c.kv...)
 			v := w.runGate()
 			kit.Equalf(t, v.Decision == "block", c.block, "blocks: %+v", v)
-			kit.Equalf(t, strings.Contains(v.Reason, "AskUserQuestion"), c.block, "reason %q", v.Reason)
+			kit.Equalf(t, strings.Contains(v.Reason, "AskUserQuestion"), c.block,
+				"reason %q", v.Reason)
 			kit.Equalf(t, v.SystemMessage, "", "message")
 			kit.Equalf(t, len(w.questions()), 1, "markers of today")
 		})
@@ -163,10 +170,12 @@ func TestStopGate_MarkersWithoutTimeOrStatus(t *testing.T) {
 		"closed in a word of its own":  {"status", "resolved", "closed_as", "pondered"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for block, written := range map[bool]time.Duration{false: 29 * time.Minute, true: 31 * time.Minute} {
+			for block, written := range map[bool]time.Duration{false: 29 * time.Minute,
+				true: 31 * time.Minute} {
 				w := newGate(t)
 				w.env["CLAUDE_SESSION_ID"] = "system3-main"
-				path := w.writeMarker("system3-main-0a1b2c3d", "system3-main", "pending", time.Now().Add(-5*time.Hour), kv...)
+				path := w.writeMarker("system3-main-0a1b2c3d", "system3-main", "pending",
+					time.Now().Add(-5*time.Hour), kv...)
 				makeOlder(t, path, written)
 				w.wantBlock(block)
 			}
@@ -194,8 +203,9 @@ func TestStopGate_MarkersOfThisVersion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newGate(t)
 			w.env["CLAUDE_SESSION_ID"] = "system3-main"
-			q := &state.Question{QuestionID: "ask-system3-old-0a1b2c3d", SessionID: c.name, ClaudeSessionID: c.claude,
-				AskedAt: time.Now(), Status: c.status, Mode: state.ModeDeny}
+			q := &state.Question{QuestionID: "ask-system3-old-0a1b2c3d", SessionID: c.name,
+				ClaudeSessionID: c.claude,
+				AskedAt:         time.Now(), Status: c.status, Mode: state.ModeDeny}
 			kit.NoError(t, state.MarkersIn(w.projectState()).Create(q.QuestionID, q))
 			w.wantBlock(c.block)
 		})
@@ -213,7 +223,8 @@ func TestStopGate_MarkersElsewhere(t *testing.T) {
 		"another name": func(w *world) string { return w.markerPath("question") },
 		"state folder set": func(w *world) string {
 			w.env["GCHAT_STATE_DIR"] = filepath.Join(w.dir, "elsewhere")
-			return filepath.Join(w.env["GCHAT_STATE_DIR"], "gchat-forwarded-ask", "ask-sess-1-0a1b2c3d.json")
+			return filepath.Join(w.env["GCHAT_STATE_DIR"], "gchat-forwarded-ask",
+				"ask-sess-1-0a1b2c3d.json")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -232,18 +243,22 @@ func TestStopGate_QuestionsInTheTerminal(t *testing.T) {
 		asked           time.Duration
 		block           bool
 	}{
-		"pending": {"pending", "sess-1", time.Minute, false}, "resolved": {"resolved", "sess-1", 29 * time.Minute, false},
-		"cancelled": {"cancelled", "sess-1", time.Minute, false},
-		"expired":   {"expired", "sess-1", time.Minute, true}, "long ago": {"resolved", "sess-1", 31 * time.Minute, true},
+		"pending":           {"pending", "sess-1", time.Minute, false},
+		"resolved":          {"resolved", "sess-1", 29 * time.Minute, false},
+		"cancelled":         {"cancelled", "sess-1", time.Minute, false},
+		"expired":           {"expired", "sess-1", time.Minute, true},
+		"long ago":          {"resolved", "sess-1", 31 * time.Minute, true},
 		"another session's": {"resolved", "sess-2", time.Minute, true},
 		"from the future":   {"pending", "sess-1", -time.Hour, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newGate(t)
 			asked := time.Now().Add(-c.asked)
-			writeFile(w, filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude", "state", "pending-questions", fmt.Sprintf("%s-%d.json",
-				c.session, asked.Unix())),
-				fmt.Sprintf(`{"question_id":"0a1b2c3d","session_id":%q,"status":%q,"asked_at":%q}`, c.session, c.status,
+			writeFile(w, filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude", "state",
+				"pending-questions", fmt.Sprintf("%s-%d.json",
+					c.session, asked.Unix())),
+				fmt.Sprintf(`{"question_id":"0a1b2c3d","session_id":%q,"status":%q,"asked_at":%q}`,
+					c.session, c.status,
 					asked.UTC().Format(time.RFC3339)))
 			w.wantBlock(c.block)
 		})
@@ -253,14 +268,16 @@ func TestStopGate_QuestionsInTheTerminal(t *testing.T) {
 // A permission, a plan and a next instruction do not ask what comes next.
 func TestStopGate_CountsOnlyQuestions(t *testing.T) {
 	for kind, block := range map[state.Kind]bool{
-		state.KindQuestion: false, state.KindPermission: true, state.KindPlan: true, state.KindNext: true,
+		state.KindQuestion: false, state.KindPermission: true, state.KindPlan: true,
+		state.KindNext:   true,
 		state.KindPrompt: true,
 	} {
 		t.Run(string(kind), func(t *testing.T) {
 			w := newGate(t)
 			q := &state.Question{
 				QuestionID: "0a1b2c3d", Kind: kind, SessionID: "sess-1", ClaudeSessionID: "sess-1",
-				AskedAt: time.Now().Add(-time.Minute), Status: state.Resolved, Mode: state.ModeNative,
+				AskedAt: time.Now().Add(-time.Minute), Status: state.Resolved,
+				Mode: state.ModeNative,
 			}
 			kit.NoError(t, state.QuestionsIn(state.SpareStateDir(w.getenv)).Create("sess-1-1", q))
 			w.wantBlock(block)
@@ -276,7 +293,7 @@ func TestStopGate_AllowedStopIsSilent(t *testing.T) {
 	kit.Equal(t, w.runGate("last_assistant_message", "All done."), (gateVerdict{}))
 	w.wantReports()
 	session, err := w.sessions().Get("sess-1")
-	kit.Equalf(t, err != nil || session.SummaryOwedFor.IsZero(), true, "no summary is owed")
+	kit.True(t, err != nil || session.SummaryOwedFor.IsZero(), "a summary is owed")
 }
 
 // These are the gate's own limits: whom it guards, how often it sends a session back, and
@@ -287,21 +304,27 @@ func TestStopGate_LevelOfEachSession(t *testing.T) {
 		block             bool
 		told              string
 	}{
-		"deny mode":                 {"deny", `{}`, "", true, ""},
-		"deny mode, off":            {"deny", `{"stop_gate":"off"}`, "", false, ""},
-		"deny mode, that check off": {"deny", `{"stop_gate":{"question_asked":"off"}}`, "", false, ""},
-		"deny mode, advice":         {"deny", `{"stop_gate":"advice"}`, "", false, "without having asked you"},
-		"native mode":               {"native", `{}`, "", false, ""},
-		"native mode, on":           {"native", `{}`, "on", true, ""},
-		"native mode, on by a rule": {"native", `{"rules":[{"session":"orch-*","stop_gate":{"question_asked":"on"}}]}`, "",
+		"deny mode":      {"deny", `{}`, "", true, ""},
+		"deny mode, off": {"deny", `{"stop_gate":"off"}`, "", false, ""},
+		"deny mode, that check off": {"deny", `{"stop_gate":{"question_asked":"off"}}`,
+			"", false, ""},
+		"deny mode, advice": {"deny", `{"stop_gate":"advice"}`, "", false,
+			"without having asked you"},
+		"native mode":     {"native", `{}`, "", false, ""},
+		"native mode, on": {"native", `{}`, "on", true, ""},
+		"native mode, on by a rule": {"native",
+			`{"rules":[{"session":"orch-*","stop_gate":{"question_asked":"on"}}]}`, "",
 			true, ""},
-		"native mode, another's rule":   {"native", `{"rules":[{"session":"main-*","stop_gate":"on"}]}`, "", false, ""},
-		"native mode, only other check": {"native", `{"stop_gate":{"persistent_agents":"on"}}`, "", false, ""},
-		"off, and the gate is on":       {"off", `{}`, "on", false, ""},
+		"native mode, another's rule": {"native",
+			`{"rules":[{"session":"main-*","stop_gate":"on"}]}`, "", false, ""},
+		"native mode, only other check": {"native", `{"stop_gate":{"persistent_agents":"on"}}`,
+			"", false, ""},
+		"off, and the gate is on": {"off", `{}`, "on", false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newGate(t)
-			w.env["GCHAT_ASK_MODE"], w.env["GCHAT_STOP_GATE"], w.env["CLAUDE_SESSION_ID"] = c.mode, c.env, "orch-epic4"
+			w.env["GCHAT_ASK_MODE"], w.env["GCHAT_STOP_GATE"], w.env["CLAUDE_SESSION_ID"] = c.mode,
+				c.env, "orch-epic4"
 			w.writeConfig(c.config)
 			v := w.runGate()
 			kit.Equalf(t, v.Decision == "block", c.block, "blocks: %+v", v)
@@ -325,8 +348,10 @@ func TestStopGate_OnlyTheSessionsOwnStop(t *testing.T) {
 		kit.Equalf(t, w.callHook(gateHook, event), "", "%s: printed", name)
 	}
 	for name, event := range map[string][]byte{
-		"no flag":           setMembers(t, w.event("single-07-Stop"), "stop_hook_active", nil, "session_id", "sess-2"),
-		"odd other members": w.event("single-07-Stop", "background_tasks", "many", "transcript_path", 7, "session_id", "sess-3"),
+		"no flag": setMembers(t, w.event("single-07-Stop"), "stop_hook_active", nil,
+			"session_id", "sess-2"),
+		"odd other members": w.event("single-07-Stop", "background_tasks", "many",
+			"transcript_path", 7, "session_id", "sess-3"),
 	} {
 		kit.Containsf(t, w.callHook(gateHook, event), `"decision":"block"`, "%s: printed", name)
 	}
@@ -358,8 +383,11 @@ func TestStopGate_EndsALoop(t *testing.T) {
 // A block that cannot be counted could repeat forever.
 func TestStopGate_UncountableBlockLetsStop(t *testing.T) {
 	for name, spoil := range map[string]func(path string) error{
-		"a folder":  func(path string) error { return os.MkdirAll(path, 0o700) },
-		"no folder": func(path string) error { return os.WriteFile(filepath.Dir(path), nil, 0o600) },
+		"a folder": func(path string) error { return os.MkdirAll(path, 0o700) },
+		"no folder": func(path string) error {
+			return os.WriteFile(filepath.Dir(path), nil,
+				0o600)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newGate(t)
@@ -382,23 +410,28 @@ func TestStopGate_SkipsOddFiles(t *testing.T) {
 	}
 	old := func(content string) func(path string) error {
 		at := time.Now().Add(-time.Minute)
-		return func(path string) error { return errors.Join(file(content)(path), os.Chtimes(path, at, at)) }
+		return func(path string) error {
+			return errors.Join(file(content)(path),
+				os.Chtimes(path, at, at))
+		}
 	}
 	for name, c := range map[string]struct {
 		put    func(path string) error
 		logged int
 	}{
-		"from the future":     {file(good), 0},
-		"half-written":        {file(good[:len(good)-5]), 0}, // it may still be written
-		"broken off":          {old(good[:len(good)-5]), 1},
-		"broken further on":   {file(good[:len(good)-1] + `,"questions":[{]]}`), 1},
-		"no question":         {file(strings.Replace(good, `"question_id"`, `"question"`, 1)), 1},
-		"another session's":   {file(`{"session_id":"sess-2"`), 0},
-		"garbage":             {file("\x00\xff{{{"), 1},
-		"a folder":            {func(path string) error { return os.Mkdir(path, 0o700) }, 1},
-		"a pipe":              {func(path string) error { return syscall.Mkfifo(path, 0o600) }, 1},
-		"a link into nothing": {func(path string) error { return os.Symlink(path+".gone", path) }, 1},
-		"a link to a device":  {func(path string) error { return os.Symlink("/dev/zero", path) }, 1},
+		"from the future":   {file(good), 0},
+		"half-written":      {file(good[:len(good)-5]), 0}, // it may still be written
+		"broken off":        {old(good[:len(good)-5]), 1},
+		"broken further on": {file(good[:len(good)-1] + `,"questions":[{]]}`), 1},
+		"no question":       {file(strings.Replace(good, `"question_id"`, `"question"`, 1)), 1},
+		"another session's": {file(`{"session_id":"sess-2"`), 0},
+		"garbage":           {file("\x00\xff{{{"), 1},
+		"a folder":          {func(path string) error { return os.Mkdir(path, 0o700) }, 1},
+		"a pipe":            {func(path string) error { return syscall.Mkfifo(path, 0o600) }, 1},
+		"a link into nothing": {func(path string) error { return os.Symlink(path+".gone", path) },
+			1},
+		"a link to a device": {func(path string) error { return os.Symlink("/dev/zero", path) },
+			1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newGate(t)
@@ -411,9 +444,8 @@ func TestStopGate_SkipsOddFiles(t *testing.T) {
 			w.writeMarker("ask-sess-1-0a1b2c3e", "sess-1", "pending", time.Now())
 			kit.Equalf(t, w.runGate(), (gateVerdict{}), "with evidence beside it")
 			after, err := os.Lstat(path)
-			if err != nil || !os.SameFile(before, after) || after.Size() != before.Size() {
-				t.Errorf("it was touched: %v", err)
-			}
+			kit.True(t, err == nil && os.SameFile(before, after) && after.Size() == before.Size(),
+				"it was touched: %v", err)
 		})
 	}
 }
@@ -435,7 +467,8 @@ func newAgentGate(t testing.TB) *world {
 }
 
 func (w *world) writeTeam(name, config string) string {
-	return writeFile(w, filepath.Join(w.env["HOME"], ".claude", "teams", name, "config.json"), config)
+	return writeFile(w, filepath.Join(w.env["HOME"], ".claude", "teams", name,
+		"config.json"), config)
 }
 
 func TestStopGate_PersistentAgents(t *testing.T) {
@@ -483,17 +516,35 @@ func TestStopGate_FindsTheTeam(t *testing.T) {
 		set   func(w *world)
 		block bool
 	}{
-		"by the session's id":   {func(w *world) { w.writeTeam("s3-live-ession-1", away); w.writeTeam("s3-live", here) }, true},
-		"by the session's name": {func(w *world) { w.writeTeam("s3-live-a7f3b9e1", away); w.writeTeam("s3-live", here) }, true},
-		"the name goes first":   {func(w *world) { w.writeTeam("s3-live-a7f3b9e1", here); w.writeTeam("s3-live-ession-1", away) }, false},
-		"shared":                {func(w *world) { w.writeTeam("s3-live-00000000", here); w.writeTeam("s3-live", away) }, true},
+		"by the session's id": {func(w *world) {
+			w.writeTeam("s3-live-ession-1",
+				away)
+			w.writeTeam("s3-live", here)
+		}, true},
+		"by the session's name": {func(w *world) {
+			w.writeTeam("s3-live-a7f3b9e1",
+				away)
+			w.writeTeam("s3-live", here)
+		}, true},
+		"the name goes first": {func(w *world) {
+			w.writeTeam("s3-live-a7f3b9e1",
+				here)
+			w.writeTeam("s3-live-ession-1", away)
+		}, false},
+		"shared": {func(w *world) {
+			w.writeTeam("s3-live-00000000",
+				here)
+			w.writeTeam("s3-live", away)
+		}, true},
 		"own, without a file": {func(w *world) {
-			_ = os.MkdirAll(filepath.Join(w.env["HOME"], ".claude", "teams", "s3-live-a7f3b9e1"), 0o700)
+			_ = os.MkdirAll(filepath.Join(w.env["HOME"], ".claude", "teams",
+				"s3-live-a7f3b9e1"), 0o700)
 			w.writeTeam("s3-live", away)
 		}, true},
 		"in the configuration folder": {func(w *world) {
 			w.env["CLAUDE_CONFIG_DIR"] = filepath.Join(w.dir, "claude")
-			writeFile(w, filepath.Join(w.env["CLAUDE_CONFIG_DIR"], "teams", "s3-live", "config.json"), away)
+			writeFile(w, filepath.Join(w.env["CLAUDE_CONFIG_DIR"], "teams", "s3-live",
+				"config.json"), away)
 			w.writeTeam("s3-live", here)
 		}, true},
 		"configured agents": {func(w *world) {
@@ -503,7 +554,8 @@ func TestStopGate_FindsTheTeam(t *testing.T) {
 		}, true},
 		"a name that leads elsewhere": {func(w *world) {
 			w.env["CLAUDE_SESSION_ID"] = "x/../../s3"
-			writeFile(w, filepath.Join(w.env["HOME"], ".claude", "teams", "s3", "config.json"), away)
+			writeFile(w, filepath.Join(w.env["HOME"], ".claude", "teams", "s3",
+				"config.json"), away)
 			w.writeTeam("s3-live-x", "{}")
 		}, false},
 	} {
@@ -518,10 +570,19 @@ func TestStopGate_FindsTheTeam(t *testing.T) {
 
 func TestStopGate_UnreadableTeam(t *testing.T) {
 	for name, put := range map[string]func(path string) error{
-		"garbage":    func(path string) error { return os.WriteFile(path, []byte(`{"members":[`), 0o600) },
-		"no members": func(path string) error { return os.WriteFile(path, []byte(`{"name":"s3-live"}`), 0o600) },
-		"huge":       func(path string) error { return os.WriteFile(path, make([]byte, 5<<20), 0o600) },
-		"a pipe":     func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"garbage": func(path string) error {
+			return os.WriteFile(path,
+				[]byte(`{"members":[`), 0o600)
+		},
+		"no members": func(path string) error {
+			return os.WriteFile(path,
+				[]byte(`{"name":"s3-live"}`), 0o600)
+		},
+		"huge": func(path string) error {
+			return os.WriteFile(path,
+				make([]byte, 5<<20), 0o600)
+		},
+		"a pipe": func(path string) error { return syscall.Mkfifo(path, 0o600) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newAgentGate(t)
@@ -546,14 +607,17 @@ func TestStopGate_JoinsItsChecks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newGate(t)
-			w.writeConfig(`{"stop_gate":{"question_asked":"` + c.question + `","persistent_agents":"` + c.agents +
+			w.writeConfig(`{"stop_gate":{"question_asked":"` + c.question +
+				`","persistent_agents":"` + c.agents +
 				`"},"reports":{"session_end":"off"}}`)
 			w.writeTeam("s3-live", `{"members":[]}`)
 			v := w.runGate()
 			said := func(what, text string) {
 				kit.Equalf(t, what == "", text == "", "said %+v", v)
-				for _, part := range []string{"AskUserQuestion", "s3-live", "without having asked you"} {
-					kit.Equalf(t, strings.Contains(what, part), strings.Contains(text, part), "%q: said %+v", part, v)
+				for _, part := range []string{"AskUserQuestion", "s3-live",
+					"without having asked you"} {
+					kit.Equalf(t, strings.Contains(what, part), strings.Contains(text, part),
+						"%q: said %+v", part, v)
 				}
 			}
 			said(c.reason, v.Reason)

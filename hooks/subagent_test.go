@@ -29,12 +29,17 @@ func TestSubagent_PermissionEndsByItsEvents(t *testing.T) {
 		status state.Status
 		by     string
 	}{
-		"its batch":              {"PostToolBatch", []any{"agent_id", "a1"}, state.Resolved, "terminal"},
-		"its batch, after clear": {"PostToolBatch", []any{"agent_id", "a1", "session_id", "s-9"}, state.Resolved, "terminal"},
-		"it was denied": {"PermissionDenied", []any{"agent_id", "a1", "tool_name", "Bash", "tool_input", denied, "tool_use_id", "x"},
+		"its batch": {"PostToolBatch", []any{"agent_id", "a1"},
 			state.Resolved, "terminal"},
-		"its end":             {"SubagentStop", []any{"agent_id", "a1"}, state.Cancelled, "agent_end"},
-		"the session's end":   {"SessionEnd", []any{"reason", "prompt_input_exit"}, state.Cancelled, "session_end"},
+		"its batch, after clear": {"PostToolBatch", []any{"agent_id", "a1", "session_id", "s-9"},
+			state.Resolved, "terminal"},
+		"it was denied": {"PermissionDenied",
+			[]any{"agent_id", "a1", "tool_name", "Bash", "tool_input", denied, "tool_use_id", "x"},
+			state.Resolved, "terminal"},
+		"its end": {"SubagentStop", []any{"agent_id", "a1"},
+			state.Cancelled, "agent_end"},
+		"the session's end": {"SessionEnd", []any{"reason", "prompt_input_exit"}, state.Cancelled,
+			"session_end"},
 		"a prompt":            {"UserPromptSubmit", []any{"prompt", "go on"}, state.Pending, ""},
 		"a turn's end":        {"Stop", nil, state.Pending, ""},
 		"a turn that broke":   {"StopFailure", nil, state.Pending, ""},
@@ -42,17 +47,21 @@ func TestSubagent_PermissionEndsByItsEvents(t *testing.T) {
 		"a resume":            {"SessionEnd", []any{"reason", "resume"}, state.Pending, ""},
 		"another agent's end": {"SubagentStop", []any{"agent_id", "a2"}, state.Pending, ""},
 		"the session's batch": {"PostToolBatch", nil, state.Pending, ""},
-		"a task is done":      {"UserPromptSubmit", []any{"prompt", "<task-notification>x</task-notification>"}, state.Pending, ""},
-		"another was stopped": {"UserPromptSubmit", []any{"prompt", `Background agent "other" was stopped by the user.`}, state.Pending, ""},
-		"agent was stopped":   {"UserPromptSubmit", []any{"prompt", `Background agent "help" was stopped by the user.`}, state.Cancelled, "agent_end"},
+		"a task is done": {"UserPromptSubmit",
+			[]any{"prompt", "<task-notification>x</task-notification>"}, state.Pending, ""},
+		"another was stopped": {"UserPromptSubmit",
+			[]any{"prompt", `Background agent "other" was stopped by the user.`},
+			state.Pending, ""},
+		"agent was stopped": {"UserPromptSubmit",
+			[]any{"prompt", `Background agent "help" was stopped by the user.`},
+			state.Cancelled, "agent_end"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newPermissionWorld(t)
 			_, q := w.startSubagentPermission()
-			if !q.IsDialogHidden || q.AgentType != "Explore" {
-				t.Fatalf("hidden %v, of %q", q.IsDialogHidden, q.AgentType)
-			}
+			kit.Must(t, q.IsDialogHidden && q.AgentType == "Explore", "hidden %v, of %q",
+				q.IsDialogHidden, q.AgentType)
 			if strings.HasSuffix(name, "was stopped") {
 				w.changeQuestion(q, func(q *state.Question) {
 					q.AgentTask = "help"
@@ -80,14 +89,20 @@ func TestSubagent_WhichDialogIsHidden(t *testing.T) {
 		transcript, meta string
 		hidden           bool
 	}{
-		"2.1.197, in front":          {begun, `{"description":"help","toolUseId":"toolu_1"}`, false},
-		"2.1.197, in the background": {inBackground + launched, `{"description":"help","toolUseId":"toolu_1"}`, true},
-		"2.1.197, not written yet":   {inBackground, `{"description":"help","toolUseId":"toolu_1"}`, true},
-		"2.1.332, in front":          {begun, `{"description":"help","toolUseId":"toolu_1","requestShape":"foreground"}`, false},
-		"2.1.332, in the background": {begun, `{"description":"help","toolUseId":"toolu_1","requestShape":"background"}`, true},
-		"sent to the background":     {begun + launched, `{"description":"help","toolUseId":"toolu_1","requestShape":"foreground"}`, true},
-		"nothing is known":           {begun, ``, true},
-		"of another agent":           {begun, `{"description":"help","toolUseId":"toolu_2"}`, true},
+		"2.1.197, in front": {begun,
+			`{"description":"help","toolUseId":"toolu_1"}`, false},
+		"2.1.197, in the background": {inBackground + launched,
+			`{"description":"help","toolUseId":"toolu_1"}`, true},
+		"2.1.197, not written yet": {inBackground,
+			`{"description":"help","toolUseId":"toolu_1"}`, true},
+		"2.1.332, in front": {begun,
+			`{"description":"help","toolUseId":"toolu_1","requestShape":"foreground"}`, false},
+		"2.1.332, in the background": {begun,
+			`{"description":"help","toolUseId":"toolu_1","requestShape":"background"}`, true},
+		"sent to the background": {begun + launched,
+			`{"description":"help","toolUseId":"toolu_1","requestShape":"foreground"}`, true},
+		"nothing is known": {begun, ``, true},
+		"of another agent": {begun, `{"description":"help","toolUseId":"toolu_2"}`, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -95,11 +110,14 @@ func TestSubagent_WhichDialogIsHidden(t *testing.T) {
 			transcript := filepath.Join(w.dir, "projects", "shop", "s-1.jsonl")
 			writeFile(t, transcript, c.transcript)
 			if c.meta != "" {
-				writeFile(t, filepath.Join(w.dir, "projects", "shop", "s-1", "subagents", "agent-a1.meta.json"), c.meta)
+				writeFile(t, filepath.Join(w.dir, "projects", "shop", "s-1", "subagents",
+					"agent-a1.meta.json"), c.meta)
 			}
-			e := setMembers(t, permissionEvent(w, "s-1", "mkdir out"), "agent_id", "a1", "transcript_path", transcript)
+			e := setMembers(t, permissionEvent(w, "s-1", "mkdir out"), "agent_id", "a1",
+				"transcript_path", transcript)
 			w.startHook(forwardHook, e)
-			if q := w.awaitIndexed(); q.IsDialogHidden != c.hidden || c.meta != "" && q.AgentTask != "help" {
+			if q := w.awaitIndexed(); q.IsDialogHidden != c.hidden || c.meta != "" &&
+				q.AgentTask != "help" {
 				t.Errorf("hidden %v, its task %q", q.IsDialogHidden, q.AgentTask)
 			}
 		})
@@ -114,9 +132,10 @@ func TestSubagent_PromptAtTheKeyboard(t *testing.T) {
 		prompt string
 		wanted bool
 	}{
-		"a person's":           {"what is that agent doing?", true},
-		"the poller's":         {"please go on", false},
-		"a task is done":       {"<task-notification>\n<task-id>a</task-id></task-notification>", false},
+		"a person's":   {"what is that agent doing?", true},
+		"the poller's": {"please go on", false},
+		"a task is done": {"<task-notification>\n<task-id>a</task-id></task-notification>",
+			false},
 		"a wake":               {"<task-notification>\n<summary>Stop hook feedback</summary>\n</task-notification>\n<system-reminder>x</system-reminder>", false},
 		"an agent was stopped": {`Background agent "other" was stopped by the user.`, false},
 	} {
@@ -149,7 +168,7 @@ func TestSubagent_HookHandsOverByItself(t *testing.T) {
 			}
 			kit.Equalf(t, p.awaitOutput(), "", "it printed")
 			w.wantEnd(q, state.Pending, "")
-			kit.Equalf(t, w.reload(q).HandedOverAt != nil, true, "handed over")
+			kit.True(t, w.reload(q).HandedOverAt != nil, "not handed over")
 			w.wantOwedNotes(q, state.OwedNote{About: state.NoteHandedOver})
 		})
 	}
@@ -165,7 +184,8 @@ func TestSubagent_HandedOverIsNotReported(t *testing.T) {
 		if isOver {
 			w.changeQuestion(q, func(q *state.Question) { q.HandOver(time.Now()) })
 		}
-		w.runHook(notifyHook, namedEvent(w, "Notification", "s-1", "notification_type", "permission_prompt", "message", "x"))
+		w.runHook(notifyHook, namedEvent(w, "Notification", "s-1", "notification_type",
+			"permission_prompt", "message", "x"))
 		kit.Equalf(t, len(w.reports()) == 0, isOver, "no reports")
 	}
 }

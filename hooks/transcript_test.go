@@ -71,23 +71,29 @@ func TestTranscript_PendingCalls(t *testing.T) {
 		"no newline at the end": {strings.TrimSpace(said("go") + bash("1")), "Bash:1"},
 		"done":                  {said("go") + bash("1") + done("1"), ""},
 		"one of two":            {said("go") + bash("1") + bash("2") + done("1"), "Bash:2"},
-		"two in one message": {said("go") + assistantLine(t, now, call("1", "Read", nil), call("2", "Edit", nil)),
+		"two in one message": {said("go") + assistantLine(t, now, call("1", "Read", nil),
+			call("2", "Edit", nil)),
 			"Read:1 Edit:2"},
 		"at most three": {bash("1") + bash("2") + bash("3") + bash("4"), "Bash:2 Bash:3 Bash:4"},
-		"five in one message": {assistantLine(t, now, call("1", "A", nil), call("2", "B", nil), call("3", "C", nil), call("4", "D",
-			nil)), "B:2 C:3 D:4"},
-		"broken off before":      {bash("1") + said("[Request interrupted by user]") + said("do that") + bash("2"), "Bash:2"},
+		"five in one message": {assistantLine(t, now, call("1", "A", nil), call("2", "B", nil),
+			call("3", "C", nil), call("4", "D",
+				nil)), "B:2 C:3 D:4"},
+		"broken off before": {bash("1") + said("[Request interrupted by user]") +
+			said("do that") + bash("2"), "Bash:2"},
 		"the person spoke last":  {bash("1") + said("stop"), ""},
 		"half a line at the end": {said("go") + bash("1") + bash("2")[:80], "Bash:1"},
-		"garbage between":        {bash("1") + "\x00\xff{{{\nnull\n7\n[]\n\"x\"\n{\"type\":7}\n" + bash("2"), "Bash:1 Bash:2"},
+		"garbage between": {bash("1") + "\x00\xff{{{\nnull\n7\n[]\n\"x\"\n{\"type\":7}\n" +
+			bash("2"), "Bash:1 Bash:2"},
 		"members of other types": {`{"type":"assistant","timestamp":7,"isSidechain":"x","message":{"content":` +
 			`[{"type":"tool_use","id":"1","name":"Bash","input":{},"text":{}}]}}`, "Bash:1"},
 		"content is no list":         {`{"type":"assistant","message":{"content":{"type":"tool_use","id":"1"}}}`, ""},
 		"a call without an id":       {assistantLine(t, now, call("", "Bash", nil)), ""},
 		"a result that Claude wrote": {bash("1") + assistantLine(t, now, result("1")...), "Bash:1"},
-		"a note of Claude Code's": {bash("1") + strings.Replace(said("<system-reminder>"), `"isSidechain":false`, `"isMeta":true`, 1),
+		"a note of Claude Code's": {bash("1") + strings.Replace(said("<system-reminder>"),
+			`"isSidechain":false`, `"isMeta":true`, 1),
 			"Bash:1"},
-		"other lines after": {bash("1") + `{"type":"progress","data":{}}` + "\n" + `{"type":"file-history-snapshot"}` + "\n", "Bash:1"},
+		"other lines after": {bash("1") + `{"type":"progress","data":{}}` + "\n" +
+			`{"type":"file-history-snapshot"}` + "\n", "Bash:1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			calls, err := pendingCalls(transcript(t, c.lines))
@@ -104,9 +110,8 @@ func TestTranscript_PendingCallsOfEveryVersion(t *testing.T) {
 		for file, want := range map[string]int{"single.jsonl": 0, "two-questions.jsonl": 1} {
 			path, _ := filepath.Abs(filepath.Join("testdata", version, "transcripts", file))
 			calls, err := pendingCalls(path)
-			if err != nil || len(calls) != want {
-				t.Errorf("%s %s: %v, %v; want %d", version, file, calls, err, want)
-			}
+			kit.True(t, err == nil && len(calls) == want, "%s %s: %v, %v; want %d", version, file,
+				calls, err, want)
 		}
 	}
 }
@@ -115,11 +120,13 @@ func TestTranscript_PendingCallsOfEveryVersion(t *testing.T) {
 func TestTranscript_OnlyItsEndIsRead(t *testing.T) {
 	long := assistantLine(t, time.Now(), call("early", "Bash", nil)) +
 		strings.Repeat(`{"type":"progress","data":"`+strings.Repeat("x", 1000)+`"}`+"\n", 600)
-	calls, err := pendingCalls(transcript(t, long+assistantLine(t, time.Now(), call("late", "Bash", nil))))
+	calls, err := pendingCalls(transcript(t, long+assistantLine(t, time.Now(),
+		call("late", "Bash", nil))))
 	if got := callNames(calls); got != "Bash:late" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
-	big := assistantLine(t, time.Now(), call("big", "Write", map[string]any{"content": strings.Repeat("x", 2*tailBytes)}))
+	big := assistantLine(t, time.Now(), call("big", "Write",
+		map[string]any{"content": strings.Repeat("x", 2*tailBytes)}))
 	if calls, err := pendingCalls(transcript(t, big)); len(calls) != 0 || err != nil {
 		t.Errorf("of a line that is longer than what is read: %q, %v", callNames(calls), err)
 	}
@@ -129,14 +136,17 @@ func TestTranscript_FilesThatAreNone(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
 	kit.NoError(t, syscall.Mkfifo(path("fifo.jsonl"), 0o600))
-	for _, link := range [][2]string{{"/dev/zero", "zero.jsonl"}, {path("real.jsonl"), "link.jsonl"}} {
+	for _, link := range [][2]string{{"/dev/zero", "zero.jsonl"},
+		{path("real.jsonl"), "link.jsonl"}} {
 		kit.NoError(t, os.Symlink(link[0], path(link[1])))
 	}
 	for _, name := range []string{"real.jsonl", "secrets.txt"} {
-		kit.NoError(t, os.WriteFile(path(name), []byte(assistantLine(t, time.Now(), call("1", "Bash", nil))), 0o600))
+		kit.NoError(t, os.WriteFile(path(name),
+			[]byte(assistantLine(t, time.Now(), call("1", "Bash", nil))), 0o600))
 	}
 	kit.NoError(t, os.Mkdir(path("folder.jsonl"), 0o700))
-	for _, name := range []string{"fifo.jsonl", "zero.jsonl", "link.jsonl", "folder.jsonl", "absent.jsonl", "secrets.txt"} {
+	for _, name := range []string{"fifo.jsonl", "zero.jsonl", "link.jsonl", "folder.jsonl",
+		"absent.jsonl", "secrets.txt"} {
 		if calls, err := pendingCalls(path(name)); err == nil || len(calls) > 0 {
 			t.Errorf("%s was read: %v", name, calls)
 		}
@@ -158,11 +168,13 @@ func TestTranscript_TallyFromAStart(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "s.jsonl")
 	main := assistantLine(t, before, call("0", "Bash", nil)) +
-		assistantLine(t, after, call("1", "Read", map[string]any{"file_path": "/p/a.go"}), call("2", "Edit",
-			map[string]any{"file_path": "/p/a.go"})) +
+		assistantLine(t, after, call("1", "Read", map[string]any{"file_path": "/p/a.go"}),
+			call("2", "Edit",
+				map[string]any{"file_path": "/p/a.go"})) +
 		entryLine(t, "user", after, `I am the "assistant"`) +
 		"half {\"assistant\"" + "\n" + strings.Repeat("x", 20<<20) + `"assistant"` + "\n" +
-		assistantLine(t, after, map[string]any{"type": "text", "text": "Done."}) + strings.TrimSpace(assistantLine(t, after,
+		assistantLine(t, after, map[string]any{"type": "text",
+			"text": "Done."}) + strings.TrimSpace(assistantLine(t, after,
 		call("3", "Write", map[string]any{"file_path": "/p/b.go"})))
 	kit.NoError(t, os.WriteFile(path, []byte(main), 0o600))
 	did := tallyTranscript(t.Context(), path, start)
@@ -178,13 +190,13 @@ func FuzzTranscriptTail(f *testing.F) {
 	for _, b := range payloads(f, "2.1.*/transcripts/*.jsonl") {
 		f.Add(b)
 	}
-	f.Add([]byte(assistantLine(f, time.Now(), call("1", "Bash", map[string]any{"command": "```\n<users/all>"}))))
-	f.Add([]byte(assistantLine(f, time.Now(), call("1", questionTool, map[string]any{"questions": []any{nil}}))))
+	f.Add([]byte(assistantLine(f, time.Now(),
+		call("1", "Bash", map[string]any{"command": "```\n<users/all>"}))))
+	f.Add([]byte(assistantLine(f, time.Now(),
+		call("1", questionTool, map[string]any{"questions": []any{nil}}))))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		calls := lastPendingCalls(b)
-		if len(calls) > 3 {
-			t.Fatalf("%d calls", len(calls))
-		}
+		kit.Must(t, len(calls) <= 3, "%d calls", len(calls))
 		did := tallyTranscript(t.Context(), "/absent.jsonl", time.Time{})
 		for line := range bytes.Lines(b) {
 			did.addLine(line)
@@ -228,7 +240,8 @@ func TestTranscript_LastText(t *testing.T) {
 			`"message":{"role":"user","content":"This session is being continued."}}`
 		system = `{"type":"system","subtype":"turn_duration"}`
 	)
-	side := strings.Replace(says("m9", text("a subagent")), `"isSidechain":false`, `"isSidechain":true`, 1)
+	side := strings.Replace(says("m9", text("a subagent")), `"isSidechain":false`,
+		`"isSidechain":true`, 1)
 	meta := strings.Replace(says("m9", text("meta")), `"isSidechain":false`, `"isMeta":true`, 1)
 	for name, c := range map[string]struct {
 		lines []string
@@ -236,23 +249,35 @@ func TestTranscript_LastText(t *testing.T) {
 	}{
 		"nothing": {nil, ""},
 		"one":     {[]string{prompt, says("m1", text("done"))}, "done"},
-		"all its blocks in order": {[]string{prompt, says("m1", thinking+","+text("one")+","+call+","+text("two"))},
+		"all its blocks in order": {[]string{prompt,
+			says("m1", thinking+","+text("one")+","+call+","+text("two"))},
 			"one\ntwo"},
-		"a message in several lines": {[]string{prompt, says("m1", text("old")), says("m2", thinking), says("m2",
-			text("one")), says("m2", text("two"))}, "one\ntwo"},
-		"a result between the lines": {[]string{prompt, says("m2", text("one")), says("m2", call), result, says("m2",
-			text("two"))}, "one\ntwo"},
-		"the last message only": {[]string{prompt, says("m1", text("old")), result, says("m2", text("new"))}, "new"},
-		"without ids":           {[]string{prompt, says("", text("old")), says("", text("new"))}, "new"},
-		"calls after the words": {[]string{prompt, says("m1", text("let me look")), says("m2", call), result, says("m3",
-			call)}, ""},
-		"a call's result":                  {[]string{prompt, says("m1", text("let me look")), says("m1", call), result}, ""},
-		"a call in one line":               {[]string{prompt, says("m1", text("let me look")+","+call), result}, ""},
-		"thoughts":                         {[]string{prompt, says("m1", text("let me look")), says("m2", thinking)}, ""},
-		"a prompt after the words":         {[]string{says("m1", text("old")), typed}, ""},
-		"a call after the prompt":          {[]string{says("m1", text("old")), typed, says("m2", thinking), says("m2", call)}, ""},
-		"commands and breaks are no words": {[]string{prompt, says("m1", text("done")), broken, note, command, system}, "done"},
-		"sidechain and meta":               {[]string{prompt, says("m1", text("done")), side, meta}, "done"},
+		"a message in several lines": {[]string{prompt, says("m1", text("old")),
+			says("m2", thinking), says("m2",
+				text("one")), says("m2", text("two"))}, "one\ntwo"},
+		"a result between the lines": {[]string{prompt, says("m2", text("one")), says("m2", call),
+			result, says("m2",
+				text("two"))}, "one\ntwo"},
+		"the last message only": {[]string{prompt, says("m1", text("old")), result,
+			says("m2", text("new"))}, "new"},
+		"without ids": {[]string{prompt, says("", text("old")),
+			says("", text("new"))}, "new"},
+		"calls after the words": {[]string{prompt, says("m1", text("let me look")),
+			says("m2", call), result, says("m3",
+				call)}, ""},
+		"a call's result": {[]string{prompt, says("m1", text("let me look")),
+			says("m1", call), result}, ""},
+		"a call in one line": {[]string{prompt,
+			says("m1", text("let me look")+","+call), result}, ""},
+		"thoughts": {[]string{prompt, says("m1", text("let me look")),
+			says("m2", thinking)}, ""},
+		"a prompt after the words": {[]string{says("m1", text("old")), typed}, ""},
+		"a call after the prompt": {[]string{says("m1", text("old")), typed,
+			says("m2", thinking), says("m2", call)}, ""},
+		"commands and breaks are no words": {[]string{prompt, says("m1", text("done")), broken,
+			note, command, system}, "done"},
+		"sidechain and meta": {[]string{prompt, says("m1", text("done")), side,
+			meta}, "done"},
 		"half a line": {[]string{prompt, says("m1", text("done")),
 			`{"type":"assistant","message":{"content":[{"type":"text","te`}, "done"},
 		"cut by the first look": {[]string{prompt, says("m2", text("one")), says("m2",
@@ -266,9 +291,7 @@ func TestTranscript_LastText(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := LastClaudeText(transcriptOf(t, c.lines...))
-			if err != nil || got != c.want {
-				t.Errorf("got %q, %v, want %q", got, err, c.want)
-			}
+			kit.True(t, err == nil && got == c.want, "got %q, %v, want %q", got, err, c.want)
 		})
 	}
 	if _, err := LastClaudeText(filepath.Join(t.TempDir(), "none.jsonl")); !os.IsNotExist(err) {

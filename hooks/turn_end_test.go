@@ -9,7 +9,8 @@ import (
 
 func TestTurnEnd_TextEndsInQuestion(t *testing.T) {
 	for text, want := range map[string]bool{
-		"Shall I?": true, "Done. *Shall I go on?*\n": true, "コミットしますか？": true, `He said "why?"`: true, "Done.": false, "Why? Because.": false, "": false,
+		"Shall I?": true, "Done. *Shall I go on?*\n": true, "コミットしますか？": true,
+		`He said "why?"`: true, "Done.": false, "Why? Because.": false, "": false,
 	} {
 		kit.Equalf(t, endsInQuestion(text), want, "%q", text)
 	}
@@ -25,13 +26,16 @@ func TestTurnEnd_LeavesALine(t *testing.T) {
 		config string
 		want   string // "": none
 	}{
-		"words":            {done, "", "[Turn Done] orch-epic4\n`Done, all tests pass. The *details* are in the log.`"},
-		"long words":       {long, "", "[Turn Done] orch-epic4\n" + strings.Repeat("word ", 39) + "word…"},
-		"a question":       {"Shall I commit?", "", ""},
-		"every end waits":  {done, `{"idle":"on"}`, ""},
-		"no end waits":     {"Shall I commit?", `{"idle":"off"}`, "[Turn Done] orch-epic4\nShall I commit?"},
-		"switched off":     {done, `{"reports":{"turn_done":"off"}}`, ""},
-		"a key in it":      {"The key is sk-ant-api03-" + strings.Repeat("a", 93) + "AA.", "", "[Turn Done] orch-epic4\nThe key is sk-ant-api03-•••."},
+		"words": {done, "", "[Turn Done] orch-epic4\n`Done, all tests pass. The *details* are in the log.`"},
+		"long words": {long, "", "[Turn Done] orch-epic4\n" + strings.Repeat("word ",
+			39) + "word…"},
+		"a question":      {"Shall I commit?", "", ""},
+		"every end waits": {done, `{"idle":"on"}`, ""},
+		"no end waits": {"Shall I commit?", `{"idle":"off"}`,
+			"[Turn Done] orch-epic4\nShall I commit?"},
+		"switched off": {done, `{"reports":{"turn_done":"off"}}`, ""},
+		"a key in it": {"The key is sk-ant-api03-" + strings.Repeat("a", 93) + "AA.", "",
+			"[Turn Done] orch-epic4\nThe key is sk-ant-api03-•••."},
 		"without any word": {"", "", "[Turn Done] orch-epic4"},
 	} {
 		t.Run(name, func(t *testing.T) {

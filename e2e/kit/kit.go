@@ -3,6 +3,8 @@ package kit
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
 	"reflect"
 	"strings"
 	"testing"
@@ -13,6 +15,17 @@ func NoError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// NeedProgram skips the test where a program is missing. With GCHAT_E2E_REQUIRED=1 it
+// fails there.
+func NeedProgram(t testing.TB, program string) {
+	t.Helper()
+	_, err := exec.LookPath(program)
+	Must(t, err == nil || os.Getenv("GCHAT_E2E_REQUIRED") != "1", "%v", err)
+	if err != nil {
+		t.Skip(err)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/tailscale/hujson"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // entrySets are the hooks of a few installs, in the forms for an older and a newer Claude
@@ -44,9 +46,7 @@ func FuzzInstall(f *testing.F) {
 		if len(file) == 0 {
 			g.lines = g.IntN(3) > 0
 			file = []byte(g.randomBlank() + g.settings() + g.randomBlank())
-			if !json.Valid(file) {
-				t.Fatalf("grown wrong: %s", file)
-			}
+			kit.Must(t, json.Valid(file), "grown wrong: %s", file)
 		}
 		checkBothWays(t, file, all[g.IntN(len(all))], all[g.IntN(len(all))])
 	})
@@ -58,22 +58,17 @@ func checkBothWays(t *testing.T, file []byte, first, second []Entry) {
 	if err != nil || hasDuplicateMembers(file) {
 		return
 	}
-	if len(had) == 0 && !bytes.Equal(bare, file) {
-		t.Fatalf("nothing of ours in it, and yet it changes:\n%q\n%q", file, bare)
-	}
+	kit.Must(t, len(had) != 0 || bytes.Equal(bare, file),
+		"nothing of ours in it, and yet it changes:\n%q\n%q", file, bare)
 	wantSameOthers(t, file, bare)
 	out, err := Install(file, first)
 	if err != nil {
-		if !strings.Contains(err.Error(), "has to be") {
-			t.Fatalf("%v\n%q", err, file)
-		}
+		kit.Must(t, strings.Contains(err.Error(), "has to be"), "%v\n%q", err, file)
 		return
 	}
 	other, err := Install(out, second)
 	if err != nil {
-		if !strings.Contains(err.Error(), "has to be") {
-			t.Fatal(err)
-		}
+		kit.Must(t, strings.Contains(err.Error(), "has to be"), "%v", err)
 		return
 	}
 	for i, installed := range [][]byte{out, other} {
@@ -83,11 +78,11 @@ func checkBothWays(t *testing.T, file []byte, first, second []Entry) {
 		}
 		wantSameOthers(t, file, installed)
 		back, found, err := replaceOwnEntries(installed, nil)
-		if err != nil || sortedText(found) != sortedText(entries) {
-			t.Fatalf("uninstall does not take out what was put in (%v):\n%q\n%q", err, back, installed)
-		}
+		kit.Must(t, err == nil && sortedText(found) == sortedText(entries),
+			"uninstall does not take out what was put in (%v):\n%q\n%q", err, back, installed)
 		wantSameOthers(t, file, back)
-		if blank := len(bytes.TrimSpace(bytes.TrimPrefix(file, []byte(byteOrderMark)))) == 0; len(had) == 0 && !blank && !bytes.Equal(back, file) {
+		if blank := len(bytes.TrimSpace(bytes.TrimPrefix(file,
+			[]byte(byteOrderMark)))) == 0; len(had) == 0 && !blank && !bytes.Equal(back, file) {
 			t.Fatalf("what was not ours is not as it was:\n%q\n%q\n%q", file, installed, back)
 		}
 	}
@@ -118,9 +113,8 @@ func hasDuplicateMembers(file []byte) bool {
 // objects of hooks that are empty or null.
 func wantSameOthers(t *testing.T, a, b []byte) {
 	t.Helper()
-	if json.Valid(a) && !json.Valid(b) && len(bytes.TrimSpace(a)) > 0 && b != nil {
-		t.Fatalf("no JSON any more:\n%s", b)
-	}
+	kit.Must(t, !json.Valid(a) || json.Valid(b) || len(bytes.TrimSpace(a)) == 0 || b == nil,
+		"no JSON any more:\n%s", b)
 	if x, y := otherMembers(t, a), otherMembers(t, b); !reflect.DeepEqual(x, y) {
 		t.Fatalf("what is not ours has changed:\n%v\n%v\n%s\n%s", x, y, a, b)
 	}
@@ -186,7 +180,8 @@ func withoutOurs(g any) any {
 		}
 	}
 	group["hooks"] = theirs
-	if _, matches := group["matcher"]; len(theirs) == 0 && (len(group) == 1 || len(group) == 2 && matches) {
+	if _, matches := group["matcher"]; len(theirs) == 0 &&
+		(len(group) == 1 || len(group) == 2 && matches) {
 		return nil
 	}
 	return group

@@ -16,9 +16,11 @@ import (
 func TestEdit_KeepsEveryShape(t *testing.T) {
 	for _, s := range shapes {
 		t.Run(s.name, func(t *testing.T) {
-			checkBothWays(t, []byte(s.file), entriesOf(t, Version{}, "answer"), newestEntries(t, "report", "wake"))
+			checkBothWays(t, []byte(s.file), entriesOf(t, Version{}, "answer"),
+				newestEntries(t, "report", "wake"))
 			out, err := Install([]byte(s.file), newestEntries(t, "answer"))
-			if lf, crlf := bytes.Count(out, []byte("\n")), bytes.Count(out, []byte("\r\n")); err != nil || strings.Contains(s.name, "CRLF") && lf != crlf {
+			if lf, crlf := bytes.Count(out, []byte("\n")), bytes.Count(out,
+				[]byte("\r\n")); err != nil || strings.Contains(s.name, "CRLF") && lf != crlf {
 				t.Errorf("%v: %d of %d lines do not end in CRLF", err, lf-crlf, lf)
 			}
 		})
@@ -28,7 +30,8 @@ func TestEdit_KeepsEveryShape(t *testing.T) {
 // What is added looks like the rest of the file, and comes behind what is there.
 func TestEdit_LooksLikeTheFile(t *testing.T) {
 	entries := []Entry{
-		{Event: "PreToolUse", Matcher: "AskUserQuestion", Command: "/b/gchat-hooks", Args: []string{"hook", "gchat-ask-user-forward"}, Timeout: 86400, AsyncRewake: true},
+		{Event: "PreToolUse", Matcher: "AskUserQuestion", Command: "/b/gchat-hooks",
+			Args: []string{"hook", "gchat-ask-user-forward"}, Timeout: 86400, AsyncRewake: true},
 		{Event: "Stop", Command: "'/b c/gchat-hooks' hook gchat-stop-gate", Timeout: 10},
 	}
 	const before = `{
@@ -72,9 +75,7 @@ func TestEdit_LooksLikeTheFile(t *testing.T) {
 }
 `
 	out, err := Install([]byte(before), entries)
-	if err != nil || string(out) != want {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	kit.Must(t, err == nil && string(out) == want, "%v\n%s", err, out)
 	// Claude Code rewrites its settings now and then in its own form. That is no reason
 	// to change them.
 	var v any
@@ -88,17 +89,21 @@ func TestEdit_LooksLikeTheFile(t *testing.T) {
 // An entry of ours in another form is replaced by the wanted one. What a person added to
 // an entry in the wanted form stays.
 func TestEdit_ReplacesOurEntries(t *testing.T) {
-	wanted := []Entry{{Event: "Stop", Command: "/b/gchat-hooks", Args: []string{"hook", "gchat-stop-gate"}, Timeout: 10}}
+	wanted := []Entry{{Event: "Stop", Command: "/b/gchat-hooks",
+		Args: []string{"hook", "gchat-stop-gate"}, Timeout: 10}}
 	const as = `{"type":"command","command":"/b/gchat-hooks","args":["hook","gchat-stop-gate"],"timeout":10`
 	for _, test := range []struct {
 		name, hooks string
 		stays       bool
 	}{
 		{"as wanted", `"Stop":[{"hooks":[` + as + `}]}]`, true},
-		{"as wanted, with a key of its person", `"Stop":[{"hooks":[` + as + `,"statusMessage":"gate"}]}]`, true},
+		{"as wanted, with a key of its person",
+			`"Stop":[{"hooks":[` + as + `,"statusMessage":"gate"}]}]`, true},
 		{"as wanted, among others", `"Stop":[{"matcher":"","hooks":[{"type":"command","command":"x"},` + as + `}]}]`, true},
-		{"another time limit", `"Stop":[{"hooks":[` + strings.Replace(as, "10", "11", 1) + `}]}]`, false},
-		{"a time limit that is none", `"Stop":[{"hooks":[` + strings.Replace(as, "10", `"ten"`, 1) + `}]}]`, false},
+		{"another time limit", `"Stop":[{"hooks":[` + strings.Replace(as, "10", "11",
+			1) + `}]}]`, false},
+		{"a time limit that is none", `"Stop":[{"hooks":[` + strings.Replace(as, "10", `"ten"`,
+			1) + `}]}]`, false},
 		{"another matcher", `"Stop":[{"matcher":"x","hooks":[` + as + `}]}]`, false},
 		{"another event", `"StopFailure":[{"hooks":[` + as + `}]}]`, false},
 		{"twice", `"Stop":[{"hooks":[` + as + `},` + as + `}]},{"hooks":[` + as + `}]}]`, false},
@@ -107,10 +112,10 @@ func TestEdit_ReplacesOurEntries(t *testing.T) {
 	} {
 		file := []byte(`{"hooks":{` + test.hooks + `}}`)
 		out, err := Install(file, wanted)
-		if err != nil || test.stays != bytes.Equal(out, file) {
-			t.Errorf("%s: %v\n%s", test.name, err, out)
-		}
-		if _, found, err := replaceOwnEntries(out, nil); err != nil || sortedText(found) != sortedText(wanted) {
+		kit.True(t, err == nil && test.stays == bytes.Equal(out, file), "%s: %v\n%s",
+			test.name, err, out)
+		if _, found, err := replaceOwnEntries(out, nil); err != nil ||
+			sortedText(found) != sortedText(wanted) {
 			t.Errorf("%s: %v\n%s", test.name, err, out)
 		}
 	}
@@ -130,9 +135,9 @@ func TestEdit_KeepsAPersonsChanges(t *testing.T) {
 	} {
 		edited := strings.Replace(string(out), test.old, test.new, 1)
 		back, _, err := replaceOwnEntries([]byte(edited), nil)
-		if err != nil || edited == string(out) || withoutBlanks(string(back)) != withoutBlanks(test.want) {
-			t.Errorf("%s: %v\ngot\n%s\nwant\n%s", test.name, err, back, test.want)
-		}
+		kit.True(t, err == nil && edited != string(out) &&
+			withoutBlanks(string(back)) == withoutBlanks(test.want), "%s: %v\ngot\n%s\nwant\n%s",
+			test.name, err, back, test.want)
 	}
 }
 
@@ -149,7 +154,8 @@ func TestEdit_RefusesBadFiles(t *testing.T) {
 		{"a merge", "{\n<<<<<<< HEAD\n}", 2, 1, "invalid character '<'"},
 		{"a bad escape", "{\n\n\"token\": \"s3cr3t\\q\"}", 3, 10, "no valid text"},
 		{"an open comment", "{\n} /* ", 2, 3, "comment"},
-		{"a comment, for which Claude Code skips the file", "{\n} // mine\n", 0, 0, "it has a comment or a trailing comma"},
+		{"a comment, for which Claude Code skips the file", "{\n} // mine\n", 0, 0,
+			"it has a comment or a trailing comma"},
 		{"a trailing comma", "{\"a\": 1,}", 0, 0, "it has a comment or a trailing comma"},
 		{"a list", "[]", 1, 0, "the settings are not an object"},
 		{"hooks is a list", "{\n  \"hooks\": []\n}", 0, 0, `"hooks" has to be {…}`},
@@ -167,9 +173,9 @@ func TestEdit_RefusesBadFiles(t *testing.T) {
 		if test.line == 0 {
 			where = ""
 		}
-		if err == nil || !strings.HasPrefix(err.Error(), where) || !strings.Contains(err.Error(), test.msg) || strings.Contains(err.Error(), "s3cr3t") {
-			t.Errorf("%s: %v, want %s… %s", test.name, err, where, test.msg)
-		}
+		kit.True(t, err != nil && strings.HasPrefix(err.Error(), where) &&
+			strings.Contains(err.Error(), test.msg) && !strings.Contains(err.Error(), "s3cr3t"),
+			"%s: %v, want %s… %s", test.name, err, where, test.msg)
 	}
 }
 

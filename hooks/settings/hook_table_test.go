@@ -43,7 +43,8 @@ func TestHookTable_HooksOfEachPreset(t *testing.T) {
 	approve[1] = "PermissionRequest gchat-ask-user-forward 86400"
 	approve = append(approve, "PostToolBatch gchat-ask-user-answered 10",
 		"Elicitation gchat-ask-user-forward 86400", "ElicitationResult gchat-ask-user-answered 10",
-		"Notification "+dialogTypes+" gchat-ask-user-forward 10", "Stop gchat-ask-user-rewake rewake 86400",
+		"Notification "+dialogTypes+" gchat-ask-user-forward 10",
+		"Stop gchat-ask-user-rewake rewake 86400",
 		"PermissionDenied gchat-ask-user-answered 10", "SubagentStop gchat-ask-user-answered 10",
 		"UserPromptSubmit gchat-session-event 10", "SessionStart fork|resume gchat-ask-user-answered 10")
 	report := slices.Concat(answer, []string{
@@ -74,7 +75,8 @@ func TestHookTable_HooksOfEachPreset(t *testing.T) {
 	for _, test := range []struct {
 		presets, want []string
 	}{
-		{nil, answer}, {[]string{"answer"}, answer}, {[]string{"report"}, report}, {[]string{"system3"}, system3}, {[]string{"wake"}, wake}, {[]string{"send"}, send},
+		{nil, answer}, {[]string{"answer"}, answer}, {[]string{"report"}, report},
+		{[]string{"system3"}, system3}, {[]string{"wake"}, wake}, {[]string{"send"}, send},
 		{[]string{"wake", "answer", "report"}, slices.Concat(report, wake)},
 		{[]string{"approve"}, approve}, {[]string{"answer", "approve"}, approve},
 		{[]string{"report", "approve"}, slices.Concat(approve, report[7:])},
@@ -108,9 +110,8 @@ func TestHookTable_FormForEachVersion(t *testing.T) {
 		{"unknown: node v22.3.0, npm v10.8.1", false, 2},
 	} {
 		v, ok := ParseVersion(test.version)
-		if ok == strings.HasPrefix(test.version, "unknown") || v.CheckSupported() != nil {
-			t.Errorf("%q is %v: %v", test.version, v, v.CheckSupported())
-		}
+		kit.True(t, ok != strings.HasPrefix(test.version, "unknown") && v.CheckSupported() == nil,
+			"%q is %v: %v", test.version, v, v.CheckSupported())
 		entries, left := EntriesFor("/a b/gchat-hooks", v, all)
 		if len(left) != test.left || len(entries)+len(left) != len(all) {
 			t.Errorf("%s: %d of %d, left out: %v", v, len(entries), len(all), left)
@@ -122,9 +123,8 @@ func TestHookTable_FormForEachVersion(t *testing.T) {
 				command = "/a b/gchat-hooks"
 			}
 			_, name := ParseOwnCommand(e.Command, e.Args)
-			if (e.Args != nil) != test.args || !strings.HasPrefix(e.Command, command) || name == "" {
-				t.Errorf("%s: %+v", v, e)
-			}
+			kit.True(t, (e.Args != nil) == test.args && strings.HasPrefix(e.Command, command) &&
+				name != "", "%s: %+v", v, e)
 		}
 	}
 }
@@ -172,9 +172,12 @@ func wantKept(t *testing.T, file File, also, want []string) {
 func TestHookTable_UpgradeKeepsTheChoice(t *testing.T) {
 	file := File{Path: filepath.Join(t.TempDir(), "settings.json"), Mode: 0o600}
 	for _, test := range []struct{ presets, also, want []string }{
-		{presets: []string{"answer"}}, {presets: []string{"approve"}}, {presets: []string{"answer"}}, {presets: []string{"report"}},
-		{presets: []string{"approve"}}, {presets: []string{"report", "approve"}}, {presets: []string{"system3"}},
-		{presets: []string{"system3", "approve"}}, {presets: []string{"send"}}, {presets: []string{"wake"}},
+		{presets: []string{"answer"}}, {presets: []string{"approve"}},
+		{presets: []string{"answer"}}, {presets: []string{"report"}},
+		{presets: []string{"approve"}}, {presets: []string{"report", "approve"}},
+		{presets: []string{"system3"}},
+		{presets: []string{"system3", "approve"}}, {presets: []string{"send"}},
+		{presets: []string{"wake"}},
 		{[]string{"report"}, []string{"approve"}, []string{"report", "approve"}},
 		{[]string{"system3", "wake"}, []string{"approve"}, []string{"system3", "wake", "approve"}},
 	} {
@@ -214,7 +217,8 @@ func TestHookTable_PluginsHaveItsHooks(t *testing.T) {
 	kit.Equalf(t, len(marketplace.Plugins), len(PresetNames()), "plugins")
 	for i, preset := range PresetNames() {
 		p := marketplace.Plugins[i]
-		if source := "./plugins/" + preset; p.Source != source || preset != "answer" && p.Name != "gchat-hooks-"+preset {
+		if source := "./plugins/" + preset; p.Source != source || preset != "answer" &&
+			p.Name != "gchat-hooks-"+preset {
 			t.Errorf("%s is %s in %s, want %s", preset, p.Name, p.Source, source)
 		}
 		comparePlugin(t, filepath.Join(root, "plugins", preset, "hooks", "hooks.json"), preset)
@@ -227,7 +231,8 @@ func comparePlugin(t *testing.T, path, preset string) {
 	kit.NoError(t, err)
 	var entries []Entry
 	for _, h := range hooks {
-		e := Entry{Event: h.Event, Matcher: h.Matcher, Command: pluginPath + " hook " + h.Name, Timeout: h.Timeout, AsyncRewake: h.WakesSession}
+		e := Entry{Event: h.Event, Matcher: h.Matcher, Command: pluginPath + " hook " + h.Name,
+			Timeout: h.Timeout, AsyncRewake: h.WakesSession}
 		// otherwise an install beside the plugin would not be seen
 		_, name := ParseOwnCommand(e.Command, nil)
 		kit.Equalf(t, name, h.Name, "%q is known as", e.Command)
@@ -249,7 +254,8 @@ func TestHookTable_InstalledVersion(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			home := t.TempDir()
-			writeTestFile(t, filepath.Join(home, ".local/bin/claude"), []byte("#!/bin/sh\n"+test.script+"\n"), 0o755)
+			writeTestFile(t, filepath.Join(home, ".local/bin/claude"),
+				[]byte("#!/bin/sh\n"+test.script+"\n"), 0o755)
 			t.Setenv("PATH", "/usr/bin:/bin")
 			wait := time.Minute
 			if test.name == "never" {

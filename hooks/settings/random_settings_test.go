@@ -40,7 +40,10 @@ func (g settingsGenerator) pair(name, value string) string {
 }
 
 func (g settingsGenerator) settings() string {
-	parts := g.repeat(3, func() string { return g.pair(g.pickOne("model", "env", "", "a\\\"b"), g.value(2)) })
+	parts := g.repeat(3, func() string {
+		return g.pair(g.pickOne("model", "env", "",
+			"a\\\"b"), g.value(2))
+	})
 	if g.IntN(4) > 0 {
 		parts = append(parts, g.pair(g.pickOne("hooks", "hooks", "\\u0068ooks"), g.hooks()))
 		g.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
@@ -53,9 +56,13 @@ func (g settingsGenerator) value(deep int) string {
 	case n == 0 && deep > 0:
 		return g.list("[", "]", g.repeat(3, func() string { return g.value(deep - 1) })...)
 	case n == 1 && deep > 0:
-		return g.list("{", "}", g.repeat(3, func() string { return g.pair(g.pickOne("x", "y", "hooks"), g.value(deep-1)) })...)
+		return g.list("{", "}", g.repeat(3, func() string {
+			return g.pair(g.pickOne("x", "y",
+				"hooks"), g.value(deep-1))
+		})...)
 	}
-	return g.pickOne("null", "true", "-1.50e+3", `"t"`, `"// no comment"`, `"\ud83d"`, "12345678901234567890", `"gchat-hooks hook x"`)
+	return g.pickOne("null", "true", "-1.50e+3", `"t"`, `"// no comment"`, `"\ud83d"`,
+		"12345678901234567890", `"gchat-hooks hook x"`)
 }
 
 func (g settingsGenerator) hooks() string {
@@ -83,7 +90,8 @@ func (g settingsGenerator) group() string {
 	}
 	var parts []string
 	if g.IntN(2) == 0 {
-		parts = append(parts, g.pair("matcher", g.pickOne(`"AskUserQuestion"`, `"Bash"`, `""`, `"*"`, "1")))
+		parts = append(parts, g.pair("matcher",
+			g.pickOne(`"AskUserQuestion"`, `"Bash"`, `""`, `"*"`, "1")))
 	}
 	if g.IntN(8) == 0 {
 		parts = append(parts, g.pair("note", g.value(1)))
@@ -101,12 +109,16 @@ func (g settingsGenerator) handler() string {
 	parts := []string{g.pair("type", `"command"`)}
 	switch g.IntN(5) {
 	case 0, 1:
-		parts = append(parts, g.pair("command", g.pickOne(`"~/bin/guard.sh"`, `"stop-hook"`, `"gchat-send hi"`)))
+		parts = append(parts, g.pair("command",
+			g.pickOne(`"~/bin/guard.sh"`, `"stop-hook"`, `"gchat-send hi"`)))
 	case 2:
-		parts = append(parts, g.pair("command", g.pickOne(`"gchat-hooks hook gchat-stop-gate"`, `"'/a b/gchat-hooks' hook gchat-ask-user-forward"`)))
+		parts = append(parts, g.pair("command",
+			g.pickOne(`"gchat-hooks hook gchat-stop-gate"`,
+				`"'/a b/gchat-hooks' hook gchat-ask-user-forward"`)))
 	case 3:
 		parts = append(parts, g.pair("command", g.pickOne(`"/home/me/bin/gchat-hooks"`, `"sh"`)),
-			g.pair("args", g.list("[", "]", `"hook"`, g.pickOne(`"gchat-stop-gate"`, `"gchat-session-event"`, `"stop-hook"`))))
+			g.pair("args", g.list("[", "]", `"hook"`,
+				g.pickOne(`"gchat-stop-gate"`, `"gchat-session-event"`, `"stop-hook"`))))
 	}
 	if g.IntN(2) == 0 {
 		parts = append(parts, g.pair("timeout", g.pickOne("10", "86400", "600")))

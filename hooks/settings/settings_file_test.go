@@ -23,7 +23,8 @@ const endlessVariable = "SETTINGS_TEST_ENDLESS_IN"
 
 func TestMain(m *testing.M) {
 	if home := os.Getenv(endlessVariable); home != "" {
-		f, _ := FileFor(func(name string) string { return map[string]string{"HOME": home}[name] }, User)
+		f, _ := FileFor(func(name string) string { return map[string]string{"HOME": home}[name] },
+			User)
 		hooks, _ := PresetHooks("system3")
 		entries, _ := EntriesFor("/b/gchat-hooks", Version{2, 1, 329}, hooks)
 		os.Stdout.WriteString("begins\n")
@@ -75,9 +76,8 @@ func TestSettingsFile_KilledAtAnyMoment(t *testing.T) {
 		mustUninstall(t, f)
 		kit.Equal(t, readTestFile(t, f.Path), content)
 	}
-	if slices.Contains(seen[:], 0) && !testing.Short() {
-		t.Errorf("the kills came at %d and %d: always at the same moment", seen[0], seen[1])
-	}
+	kit.True(t, !slices.Contains(seen[:], 0) || testing.Short(),
+		"the kills came at %d and %d: always at the same moment", seen[0], seen[1])
 }
 
 // newFile returns a settings file with these bytes, or none for nil, in a home of its
@@ -85,7 +85,8 @@ func TestSettingsFile_KilledAtAnyMoment(t *testing.T) {
 func newFile(t testing.TB, content []byte) File {
 	t.Helper()
 	home := t.TempDir()
-	f, err := FileFor(func(name string) string { return map[string]string{"HOME": home}[name] }, User)
+	f, err := FileFor(func(name string) string { return map[string]string{"HOME": home}[name] },
+		User)
 	kit.NoError(t, err)
 	if content != nil {
 		writeTestFile(t, f.Path, content, 0o640)
@@ -139,17 +140,18 @@ func TestSettingsFile_InstallAndUninstall(t *testing.T) {
 	first := readTestFile(t, f.Path)
 	wantHooks(t, f, c, 7, first)
 	again := mustInstall(t, f, newestEntries(t, "answer"))
-	kit.Equalf(t, again.IsEmpty(), true, "the second install is empty")
+	kit.True(t, again.IsEmpty(), "the second install changes something")
 	kit.Equal(t, readTestFile(t, f.Path), first)
 	mustInstall(t, f, newestEntries(t, "system3", "wake"))
 	wantFiles(t, f, 1)
 	wantHooks(t, f, mustUninstall(t, f), 23, content)
-	kit.Equalf(t, mustUninstall(t, f).IsEmpty(), true, "the second uninstall is empty")
+	kit.True(t, mustUninstall(t, f).IsEmpty(), "the second uninstall changes something")
 	wantFiles(t, f, 1)
 
 	// A person edits it between two installs.
 	mustInstall(t, f, newestEntries(t, "answer"))
-	writeTestFile(t, f.Path, []byte(strings.Replace(readTestFile(t, f.Path), "opus", "sonnet", 1)), 0o640)
+	writeTestFile(t, f.Path, []byte(strings.Replace(readTestFile(t, f.Path), "opus",
+		"sonnet", 1)), 0o640)
 	mustInstall(t, f, newestEntries(t, "report"))
 	kit.Contains(t, string(mustUninstall(t, f).New), "\"sonnet\"")
 	wantFiles(t, f, 1)
@@ -168,7 +170,8 @@ func TestSettingsFile_CreatedAndRemoved(t *testing.T) {
 
 	// What a person wrote into a file that install created stays.
 	mustInstall(t, f, newestEntries(t, "answer"))
-	writeTestFile(t, f.Path, []byte(strings.Replace(readTestFile(t, f.Path), "{\n", "{\n  \"model\": \"opus\",\n", 1)), 0o600)
+	writeTestFile(t, f.Path, []byte(strings.Replace(readTestFile(t, f.Path), "{\n",
+		"{\n  \"model\": \"opus\",\n", 1)), 0o600)
 	mustUninstall(t, f)
 	kit.Equal(t, readTestFile(t, f.Path), "{\n  \"model\": \"opus\"\n}\n")
 }
@@ -189,9 +192,10 @@ func TestSettingsFile_LinkStays(t *testing.T) {
 	f := newFile(t, nil)
 	real := filepath.Join(filepath.Dir(f.Path), "..", "dotfiles", "claude.json")
 	writeTestFile(t, real, []byte(content), 0o644)
-	kit.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(f.Path), 0o755), os.Symlink("../dotfiles/claude.json", f.Path)))
+	kit.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(f.Path), 0o755),
+		os.Symlink("../dotfiles/claude.json", f.Path)))
 	mustInstall(t, f, newestEntries(t, "answer"))
-	kit.Equalf(t, readTestFile(t, real) == content, false, "nothing is installed")
+	kit.True(t, readTestFile(t, real) != content, "nothing is installed")
 	wantMode(t, real, 0o644)
 	mustUninstall(t, f)
 	link, _ := os.Readlink(f.Path)
@@ -217,12 +221,15 @@ func TestSettingsFile_NotWrittenWhere(t *testing.T) {
 		spoil   func(path string) error
 		says    string
 	}{
-		"read-only": {[]byte("{}"), func(path string) error { return os.Chmod(path, 0o444) }, "is read-only"},
-		"a folder":  {nil, func(path string) error { return os.MkdirAll(path, 0o755) }, "not a plain file"},
+		"read-only": {[]byte("{}"), func(path string) error { return os.Chmod(path, 0o444) },
+			"is read-only"},
+		"a folder": {nil, func(path string) error { return os.MkdirAll(path, 0o755) },
+			"not a plain file"},
 		"a pipe": {nil, func(path string) error {
 			return errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), syscall.Mkfifo(path, 0o600))
 		}, "not a plain file"},
-		"too large": {bytes.Repeat([]byte(" "), maxFileBytes+1), func(string) error { return nil }, "larger than"},
+		"too large": {bytes.Repeat([]byte(" "), maxFileBytes+1), func(string) error { return nil },
+			"larger than"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFile(t, c.content)
@@ -240,7 +247,7 @@ func TestSettingsFile_ReadOnlyShowsTheChange(t *testing.T) {
 	kit.NoError(t, os.Chmod(f.Path, 0o444))
 	c, err := f.Install(newestEntries(t, "answer"), true)
 	kit.NoError(t, err)
-	kit.Equalf(t, c.Diff() == "", false, "no difference")
+	kit.True(t, c.Diff() != "", "no difference")
 	kit.Equal(t, readTestFile(t, f.Path), "{}")
 }
 
@@ -248,10 +255,10 @@ func TestSettingsFile_DoesNotParse(t *testing.T) {
 	f := newFile(t, []byte("{\n  \"a\": 1\n  \"b\": 2\n}\n"))
 	_, err := f.Install(newestEntries(t, "answer"), false)
 	var bad *state.UserError
-	kit.Equalf(t, errors.As(err, &bad) && bad.Hint != "", true, "%v has a hint", err)
+	kit.True(t, errors.As(err, &bad) && bad.Hint != "", "%v has no hint", err)
 	wantError(t, err, f.Path+" does not parse: line 3, column 3: ")
 	_, err = f.Uninstall(false)
-	kit.Equalf(t, errors.As(err, &bad), true, "uninstall: %v", err)
+	kit.True(t, errors.As(err, &bad), "uninstall: %v", err)
 	wantFiles(t, f, 1)
 }
 

@@ -18,17 +18,21 @@ func TestAgentDecision_FormsOfABlock(t *testing.T) {
 	quotedBlock, _ := json.Marshal(block)
 	fenced, _ := json.Marshal("I would say:\n```json\n" + block + "\n```")
 	for name, c := range map[string]struct{ reply, want string }{
-		"the decision itself":           {block, `go on with "F2"`},
-		"in the last payload":           {`{"status":"ok","result":{"payloads":[{"text":"hm"},{"text":` + string(quotedBlock) + `,"mediaUrl":null}],"meta":{}}}`, `go on with "F2"`},
-		"in a payload at the top":       {`{"payloads":[{"text":` + string(fenced) + `}]}`, `go on with "F2"`},
-		"after a line of something":     {"Config: x\n" + block, `go on with "F2"`},
-		"braces in other lines":         {"[plugins] loaded {a,b}\n" + block + "\nsee {docs}", `go on with "F2"`},
-		"approved":                      {`{"decision":"approve","reason":"fine"}`, ""},
-		"without a reason":              {`{"decision":"block"}`, ""},
-		"in words":                      {`{"payloads":[{"text":"block it"}]}`, ""},
-		"nothing":                       {"", ""},
-		"nonsense":                      {"}{", ""},
-		"the last payload counts":       {`{"payloads":[{"text":` + string(quotedBlock) + `},{"text":"{\"decision\":\"approve\"}"}]}`, ""},
+		"the decision itself": {block, `go on with "F2"`},
+		"in the last payload": {`{"status":"ok","result":{"payloads":[{"text":"hm"},{"text":` +
+			string(quotedBlock) + `,"mediaUrl":null}],"meta":{}}}`, `go on with "F2"`},
+		"in a payload at the top": {`{"payloads":[{"text":` + string(fenced) + `}]}`,
+			`go on with "F2"`},
+		"after a line of something": {"Config: x\n" + block, `go on with "F2"`},
+		"braces in other lines": {"[plugins] loaded {a,b}\n" + block + "\nsee {docs}",
+			`go on with "F2"`},
+		"approved":         {`{"decision":"approve","reason":"fine"}`, ""},
+		"without a reason": {`{"decision":"block"}`, ""},
+		"in words":         {`{"payloads":[{"text":"block it"}]}`, ""},
+		"nothing":          {"", ""},
+		"nonsense":         {"}{", ""},
+		"the last payload counts": {`{"payloads":[{"text":` + string(quotedBlock) +
+			`},{"text":"{\"decision\":\"approve\"}"}]}`, ""},
 		"a decision of the wrong types": {`{"decision":true,"reason":[1]}`, ""},
 	} {
 		d := readDecision([]byte(c.reply))
@@ -49,13 +53,15 @@ func TestAgentDecision_BlocksTheStopOnce(t *testing.T) {
 		answered <- w.answerAsAgent(`{"payloads":[{"text":"{\"decision\":\"block\",\"reason\":\"go on\"}"}]}`)
 	}()
 	kit.Equalf(t, w.runStopWith("done"), `{"decision":"block","reason":"go on"}`+"\n", "printed")
-	if message := <-answered; !message.Wake.NeedsReply || len(message.Wake.Args) != 6 || message.Wake.Args[5] != "--json" {
+	if message := <-answered; !message.Wake.NeedsReply || len(message.Wake.Args) != 6 ||
+		message.Wake.Args[5] != "--json" {
 		t.Errorf("called as %+v", message.Wake)
 	}
-	w.wantNew("sent on already", "stop-hook", recorded(t, "single-07-Stop", "stop_hook_active", true), 0)
+	w.wantNew("sent on already", "stop-hook",
+		recorded(t, "single-07-Stop", "stop_hook_active", true), 0)
 	w.wantNew("a question", "pre-tool-use-hook", recorded(t, "single-03-PreToolUse"), 1)
 	question := w.wakeMessages()[0].Wake
-	kit.Equalf(t, question.NeedsReply, false, "needs a reply")
+	kit.True(t, !question.NeedsReply, "needs a reply")
 	kit.Equalf(t, len(question.Args), 5, "arguments")
 }
 
@@ -95,7 +101,8 @@ func FuzzReadDecision(f *testing.F) {
 	f.Add([]byte(`{"result":{"payloads":[{"text":"{\"decision\":\"block\",\"reason\":\"x\"}"}]}}`))
 	f.Add([]byte("x {\"decision\":1}"))
 	f.Fuzz(func(t *testing.T, reply []byte) {
-		if d := readDecision(reply); d.blocksStop() && !strings.Contains(string(reply), "block") && !strings.Contains(string(reply), `\u00`) {
+		if d := readDecision(reply); d.blocksStop() && !strings.Contains(string(reply), "block") &&
+			!strings.Contains(string(reply), `\u00`) {
 			t.Errorf("%q blocks", reply)
 		}
 	})

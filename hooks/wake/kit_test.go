@@ -29,7 +29,8 @@ const hookNameVariable = "WAKE_TEST_HOOK"
 func TestMain(m *testing.M) {
 	if name := os.Getenv(hookNameVariable); name != "" {
 		underlock.Watch()
-		h := &hooks.Hook{Name: name, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv}
+		h := &hooks.Hook{Name: name, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+			Env: os.Getenv}
 		if !SetJob(h) {
 			os.Exit(1)
 		}
@@ -46,22 +47,9 @@ type world struct {
 	env  map[string]string
 }
 
-// needProgram skips the test where a program is missing. Where all are required, the test
-// fails.
-func needProgram(t testing.TB, program string) {
-	t.Helper()
-	_, err := exec.LookPath(program)
-	if err != nil && os.Getenv("GCHAT_E2E_REQUIRED") == "1" {
-		t.Fatal(err)
-	}
-	if err != nil {
-		t.Skip(err)
-	}
-}
-
 func newWorld(t *testing.T, session, command string) *world {
 	t.Helper()
-	needProgram(t, "tmux")
+	kit.NeedProgram(t, "tmux")
 	dir, err := os.MkdirTemp("", "w-") // short: a socket's path ends at 107 bytes
 	kit.NoError(t, err)
 	w := &world{T: t, dir: dir}
@@ -73,10 +61,13 @@ func newWorld(t *testing.T, session, command string) *world {
 		kit.NoError(w, os.MkdirAll(w.path(sub), 0o700))
 	}
 	kit.NoError(w, os.WriteFile(w.path("bin/openclaw"), []byte("#!/bin/sh\n"), 0o700))
-	w.pane = w.runTmux("new-session", "-d", "-P", "-F", "#{pane_id}", "-s", session, "-x", "110", "-y", "40", "sh", "-c", command)
+	w.pane = w.runTmux("new-session", "-d", "-P", "-F", "#{pane_id}", "-s", session, "-x", "110",
+		"-y", "40", "sh", "-c", command)
 	w.env = map[string]string{
-		"PATH": w.path("bin") + ":" + os.Getenv("PATH"), "HOME": w.path("home"), "CLAUDE_PROJECT_DIR": w.path("project"),
-		"TMUX": w.path("s") + ",1,0", "TMUX_PANE": w.pane, "GCHAT_WAKE_REGISTRY": w.path("registry.json"), "LANG": "C.UTF-8",
+		"PATH": w.path("bin") + ":" + os.Getenv("PATH"), "HOME": w.path("home"),
+		"CLAUDE_PROJECT_DIR": w.path("project"),
+		"TMUX":               w.path("s") + ",1,0", "TMUX_PANE": w.pane,
+		"GCHAT_WAKE_REGISTRY": w.path("registry.json"), "LANG": "C.UTF-8",
 	}
 	w.writeRegistry(`{"agents":[` + agentJSON("warden", session, "") + `]}`)
 	return w
@@ -115,12 +106,12 @@ func (w *world) runTmux(args ...string) string {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "tmux", append([]string{"-u", "-S", w.path("s"), "-f", os.DevNull}, args...)...)
-	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "TMUX") }), "LANG=C.UTF-8", "PS1=$ ")
+	cmd := exec.CommandContext(ctx, "tmux", append([]string{"-u", "-S", w.path("s"), "-f",
+		os.DevNull}, args...)...)
+	cmd.Env = append(slices.DeleteFunc(os.Environ(),
+		func(v string) bool { return strings.HasPrefix(v, "TMUX") }), "LANG=C.UTF-8", "PS1=$ ")
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		w.Fatalf("tmux %q: %v: %s", args, err, out)
-	}
+	kit.Must(w, err == nil, "tmux %q: %v: %s", args, err, out)
 	return strings.TrimRight(string(out), "\n")
 }
 
@@ -180,7 +171,8 @@ func (w *world) runHook(name string, event []byte) string { return w.runHookWith
 // runHookWith is runHook of a hook that starts a poller from the program self.
 func (w *world) runHookWith(self, name string, event []byte) string {
 	out := &bytes.Buffer{}
-	h := &hooks.Hook{Name: name, Stdin: bytes.NewReader(event), Stdout: out, Stderr: out, Env: w.getenv, Self: self}
+	h := &hooks.Hook{Name: name, Stdin: bytes.NewReader(event), Stdout: out, Stderr: out,
+		Env: w.getenv, Self: self}
 	if !SetJob(h) {
 		w.Errorf("no hook %s", name)
 	} else if code := h.Run(); code != 0 {
@@ -201,9 +193,7 @@ func (w *world) getenv(name string) string { return w.env[name] }
 func (w *world) wakeMessages() []*state.Message {
 	w.Helper()
 	all, bad := state.OutboxIn(w.userState()).Waiting()
-	if len(bad) > 0 {
-		w.Fatal(bad)
-	}
+	kit.Must(w, len(bad) == 0, "%v", bad)
 	return slices.DeleteFunc(all, func(message *state.Message) bool { return message.Type != state.MessageWake })
 }
 
@@ -212,7 +202,8 @@ func (w *world) wantNew(what, hook string, event []byte, want int) {
 	w.Helper()
 	before := len(w.wakeMessages())
 	kit.Equalf(w, w.runHook(hook, event), "", "%s: printed", what)
-	kit.Equalf(w, len(w.wakeMessages())-before, want, "%s: messages (log: %s)", what, w.errorLines())
+	kit.Equalf(w, len(w.wakeMessages())-before, want, "%s: messages (log: %s)", what,
+		w.errorLines())
 }
 
 // lastContent is the section CONTENT of the last message.
@@ -225,9 +216,7 @@ func messageText(message *state.Message) string { return message.Wake.Args[4] }
 func (w *world) lastMessageText() string {
 	w.Helper()
 	all := w.wakeMessages()
-	if len(all) == 0 {
-		w.Fatal("no message")
-	}
+	kit.Must(w, len(all) != 0, "no message")
 	return messageText(all[len(all)-1])
 }
 

@@ -20,7 +20,9 @@ func FuzzRegistry(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if a, ok := r.agentForSession(session); ok && (!a.isEnabled || a.id == "" || a.tmuxSession != session && !strings.HasPrefix(session, a.id+"-")) {
+		if a, ok := r.agentForSession(session); ok &&
+			(!a.isEnabled || a.id == "" || a.tmuxSession != session &&
+				!strings.HasPrefix(session, a.id+"-")) {
 			t.Errorf("%q is %+v", session, a)
 		}
 	})
@@ -28,8 +30,9 @@ func FuzzRegistry(f *testing.F) {
 
 func TestRegistry_FindsTheAgent(t *testing.T) {
 	for name, c := range map[string]struct{ registry, session, want string }{
-		"exact":                        {`{"agents":[{"agent_id":"a","tmux_session_name":"a-main"},{"agent_id":"b","tmux_session_name":"x"}]}`, "x", "b"},
-		"by the agent's id":            {`{"agents":[{"agent_id":"a","tmux_session_name":"zzz"}]}`, "a-main-2", "a"},
+		"exact": {`{"agents":[{"agent_id":"a","tmux_session_name":"a-main"},{"agent_id":"b","tmux_session_name":"x"}]}`, "x", "b"},
+		"by the agent's id": {`{"agents":[{"agent_id":"a","tmux_session_name":"zzz"}]}`,
+			"a-main-2", "a"},
 		"the id alone is no beginning": {`{"agents":[{"agent_id":"a"}]}`, "a", ""},
 		"another word":                 {`{"agents":[{"agent_id":"a"}]}`, "ab-main", ""},
 		"the longest":                  {`{"agents":[{"agent_id":"a"},{"agent_id":"a-b"},{"agent_id":"a-b-c-d"}]}`, "a-b-c", "a-b"},
@@ -40,14 +43,16 @@ func TestRegistry_FindsTheAgent(t *testing.T) {
 		"odd entries":                  {`{"agents":[null,3,"x",[],{"agent_id":7},{"tmux_session_name":"x"},{"agent_id":"b","tmux_session_name":["x"]},{"agent_id":"c","tmux_session_name":"x"}]}`, "x", "x"},
 		"no id, exact":                 {`{"agents":[{"agent_id":"a","tmux_session_name":"y"},{"tmux_session_name":"x"}]}`, "x", "x"},
 		"no id is no beginning":        {`{"agents":[{"tmux_session_name":"x"}]}`, "x-main", ""},
-		"no id, disabled":              {`{"agents":[{"tmux_session_name":"x","enabled":false}]}`, "x", ""},
+		"no id, disabled": {`{"agents":[{"tmux_session_name":"x","enabled":false}]}`,
+			"x", ""},
 		"no id, no session":            {`{"agents":[{"enabled":true}]}`, "", ""},
 		"twins, one to nobody":         {`{"agents":[{"agent_id":"a","tmux_session_name":"x","openclaw_session_id":""},{"agent_id":"b","tmux_session_name":"x","openclaw_session_id":"1"}]}`, "x", "b"},
 		"twins, one to Chat":           {`{"agents":[{"agent_id":"a","tmux_session_name":"x","hook_settings":{"deliver":"chat"}},{"agent_id":"b","tmux_session_name":"x","openclaw_session_id":"1"}]}`, "x", "a"},
 		"twins, the usable one is off": {`{"agents":[{"agent_id":"a","tmux_session_name":"x"},{"agent_id":"b","enabled":false,"tmux_session_name":"x","openclaw_session_id":"1"}]}`, "x", "a"},
-		"a byte order mark":            {"\xef\xbb\xbf" + `{"agents":[{"agent_id":"a","tmux_session_name":"x"}]}`, "x", "a"},
-		"no agents":                    {`{}`, "x", ""},
-		"null":                         {`{"agents":null,"hook_settings":null}`, "x", ""},
+		"a byte order mark": {"\xef\xbb\xbf" +
+			`{"agents":[{"agent_id":"a","tmux_session_name":"x"}]}`, "x", "a"},
+		"no agents": {`{}`, "x", ""},
+		"null":      {`{"agents":null,"hook_settings":null}`, "x", ""},
 	} {
 		r, err := parseRegistry([]byte(c.registry))
 		kit.NoError(t, err)
@@ -61,15 +66,18 @@ func TestRegistry_FindsTheAgent(t *testing.T) {
 	kit.NoError(t, err)
 	twin, _ := r.agentForSession("a-main")
 	kit.Equalf(t, twin.openclawSession, "1", "of two with one id")
-	for _, off := range []string{"false", "0", "null", "[]", `"no"`, `"false"`, `"off"`, `"No"`, `"OFF"`, `""`, `"0"`, `1`, `"yes"`} {
+	for _, off := range []string{"false", "0", "null", "[]", `"no"`, `"false"`, `"off"`, `"No"`,
+		`"OFF"`, `""`, `"0"`, `1`, `"yes"`} {
 		r, err := parseRegistry([]byte(`{"agents":[{"agent_id":"a","tmux_session_name":"x","enabled":` + off + `}]}`))
 		kit.NoError(t, err)
 		if _, ok := r.agentForSession("x"); ok || (len(r.problems) == 1) == (off == "false") {
 			t.Errorf("enabled: %s: %v %q", off, ok, r.problems)
 		}
 	}
-	for _, broken := range []string{"", "{", "null", "[]", `"x"`, "null x", `{"agents":{}}`, `{"agents":3}`} {
-		if _, err := parseRegistry([]byte(broken)); err == nil || strings.Contains(err.Error(), "Go ") || strings.Contains(err.Error(), "struct") {
+	for _, broken := range []string{"", "{", "null", "[]", `"x"`, "null x", `{"agents":{}}`,
+		`{"agents":3}`} {
+		if _, err := parseRegistry([]byte(broken)); err == nil ||
+			strings.Contains(err.Error(), "Go ") || strings.Contains(err.Error(), "struct") {
 			t.Errorf("%q: %v", broken, err)
 		}
 	}
@@ -103,7 +111,8 @@ func TestRegistry_SettingsPage(t *testing.T) {
 	for _, m := range regexp.MustCompile(`in\["(\w+_\w+|deliver)"\]|\{"(\w+)", &s\.`).FindAllStringSubmatch(string(code), -1) {
 		unknown[m[1]+m[2]] = true
 	}
-	for _, entry := range []string{"agent_id", "tmux_session_name", "openclaw_session_id", "hook_settings"} {
+	for _, entry := range []string{"agent_id", "tmux_session_name", "openclaw_session_id",
+		"hook_settings"} {
 		delete(unknown, entry)
 	}
 	rows := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| `(\\w+)` \\|").FindAllStringSubmatch(string(page), -1)
@@ -115,12 +124,14 @@ func TestRegistry_SettingsPage(t *testing.T) {
 		}
 		with := func(value string) (settings, []string) {
 			r := &registry{}
-			return r.readSettings(defaultSettings, json.RawMessage(fmt.Sprintf(`{%q: %s}`, name, value)), "here"), r.problems
+			return r.readSettings(defaultSettings,
+				json.RawMessage(fmt.Sprintf(`{%q: %s}`, name, value)), "here"), r.problems
 		}
 		if is, problems := with(value); is != defaultSettings || len(problems) > 0 {
 			t.Errorf("%s: %s is not its default: %+v %q", name, value, is, problems)
 		}
-		if _, problems := with(`"nonsense"`); len(problems) != 1 || !strings.HasPrefix(problems[0], "here."+name+" is not") {
+		if _, problems := with(`"nonsense"`); len(problems) != 1 ||
+			!strings.HasPrefix(problems[0], "here."+name+" is not") {
 			t.Errorf("%s: nonsense is not refused: %q", name, problems)
 		}
 	}
@@ -129,11 +140,8 @@ func TestRegistry_SettingsPage(t *testing.T) {
 		for name := range set {
 			ok = ok && slices.ContainsFunc(rows, func(row []string) bool { return row[1] == name })
 		}
-		if !ok {
-			t.Errorf("the page shows %s", example[1])
-		}
+		kit.True(t, ok, "the page shows %s", example[1])
 	}
-	if len(rows) != 8 || len(unknown) > 0 {
-		t.Errorf("%d rows; the code also reads %v", len(rows), unknown)
-	}
+	kit.True(t, len(rows) == 8 && len(unknown) == 0, "%d rows; the code also reads %v",
+		len(rows), unknown)
 }

@@ -21,7 +21,8 @@ func TestWakeMessage_PermissionAfterText(t *testing.T) {
 {"type":"assistant","message":{"id":"m","content":[{"type":"text","text":"Let me look around first."}]}}
 {"type":"assistant","message":{"id":"m","content":[{"type":"tool_use","id":"t","name":"Bash","input":{}}]}}
 `), 0o600))
-	w.runHook("notification-permission-hook", recorded(t, "timing-05-Notification", "transcript_path", transcript))
+	w.runHook("notification-permission-hook",
+		recorded(t, "timing-05-Notification", "transcript_path", transcript))
 	kit.Equalf(t, len(w.wakeMessages()), 1, "messages")
 	kit.Contains(t, w.lastContent(), "rm -rf build")
 }
@@ -44,16 +45,28 @@ func TestWakeMessage_OfEachTrigger(t *testing.T) {
 		name, screen, shows, hook string
 		event                     []byte
 	}{
-		{"stop", readScreenFile("single-00-idle"), "? for shortcuts", "stop-hook", recorded(t, "single-07-Stop")},
-		{"stop-transcript", readScreenFile("single-00-idle"), "? for shortcuts", "stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", nil, "transcript_path", transcript)},
-		{"stop-pane", lines, "ctx 83%", "stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", "")},
-		{"question", readScreenFile("single-00-idle"), "? for shortcuts", "pre-tool-use-hook", recorded(t, "single-03-PreToolUse")},
-		{"questions-multi", readScreenFile("single-00-idle"), "? for shortcuts", "pre-tool-use-hook", recorded(t, "multi-03-PreToolUse")},
-		{"idle", readScreenFile("single-00-idle"), "? for shortcuts", "notification-idle-hook", recorded(t, "timing-09-Notification")},
-		{"permission", readScreenFile("permission-02-open"), "Esc to cancel", "notification-permission-hook", recorded(t, "timing-05-Notification")},
-		{"session-end", readScreenFile("single-00-idle"), "? for shortcuts", "session-end-hook", recorded(t, "timing-10-SessionEnd")},
-		{"pre-compact", readScreenFile("single-00-idle"), "? for shortcuts", "pre-compact-hook", recorded(t, "timing-10-SessionEnd", "hook_event_name", "PreCompact", "trigger", "auto", "transcript_path", transcript)},
-		{"menu", readScreenFile("single-02-open"), "Esc to cancel", "notification-permission-hook", recorded(t, "timing-05-Notification")},
+		{"stop", readScreenFile("single-00-idle"), "? for shortcuts", "stop-hook",
+			recorded(t, "single-07-Stop")},
+		{"stop-transcript", readScreenFile("single-00-idle"), "? for shortcuts", "stop-hook",
+			recorded(t, "single-07-Stop", "last_assistant_message", nil,
+				"transcript_path", transcript)},
+		{"stop-pane", lines, "ctx 83%", "stop-hook",
+			recorded(t, "single-07-Stop", "last_assistant_message", "")},
+		{"question", readScreenFile("single-00-idle"), "? for shortcuts", "pre-tool-use-hook",
+			recorded(t, "single-03-PreToolUse")},
+		{"questions-multi", readScreenFile("single-00-idle"), "? for shortcuts",
+			"pre-tool-use-hook", recorded(t, "multi-03-PreToolUse")},
+		{"idle", readScreenFile("single-00-idle"), "? for shortcuts", "notification-idle-hook",
+			recorded(t, "timing-09-Notification")},
+		{"permission", readScreenFile("permission-02-open"), "Esc to cancel",
+			"notification-permission-hook", recorded(t, "timing-05-Notification")},
+		{"session-end", readScreenFile("single-00-idle"), "? for shortcuts", "session-end-hook",
+			recorded(t, "timing-10-SessionEnd")},
+		{"pre-compact", readScreenFile("single-00-idle"), "? for shortcuts", "pre-compact-hook",
+			recorded(t, "timing-10-SessionEnd", "hook_event_name", "PreCompact", "trigger", "auto",
+				"transcript_path", transcript)},
+		{"menu", readScreenFile("single-02-open"), "Esc to cancel", "notification-permission-hook",
+			recorded(t, "timing-05-Notification")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -61,10 +74,11 @@ func TestWakeMessage_OfEachTrigger(t *testing.T) {
 			w.awaitOnPane(c.shows)
 			w.wantNew(c.name, c.hook, c.event, 1)
 			got := w.wakeMessages()[0].Wake
-			arguments := []string{"agent", "--session-id", "11111111-2222", "--message", w.lastMessageText()}
+			arguments := []string{"agent", "--session-id", "11111111-2222", "--message",
+				w.lastMessageText()}
 			kit.Equalf(t, got.Args, arguments, "arguments")
 			kit.Equalf(t, got.SearchPath, w.env["PATH"], "PATH")
-			kit.Equalf(t, got.NeedsReply, false, "needs a reply")
+			kit.True(t, !got.NeedsReply, "needs a reply")
 			text := timestampPattern.ReplaceAllString(w.lastMessageText(), "timestamp: TIME")
 			golden.Compare(t, "testdata/messages/"+c.name+".txt", text)
 		})
@@ -84,7 +98,9 @@ func TestWakeMessage_QuestionsOfACall(t *testing.T) {
 // replaced.
 func TestWakeMessage_LabelIsOneLine(t *testing.T) {
 	for s, want := range map[string]string{
-		"a  b": "a  b", " a ": " a ", "a\nb": "a b", "a\r\nb": "a b", "a\tb": "a b", "a\x1b[31mb\x00": "ab", "a\u2028b": "a b", "a\u009bb": "a", "ä\xff": "ä\uFFFD", "a\u00a0b": "a\u00a0b",
+		"a  b": "a  b", " a ": " a ", "a\nb": "a b", "a\r\nb": "a b", "a\tb": "a b",
+		"a\x1b[31mb\x00": "ab", "a\u2028b": "a b", "a\u009bb": "a", "ä\xff": "ä\uFFFD",
+		"a\u00a0b": "a\u00a0b",
 	} {
 		kit.Equalf(t, oneLine(s), want, "%q", s)
 	}
@@ -96,9 +112,14 @@ func TestWakeMessage_LabelIsOneLine(t *testing.T) {
 // If no question can be read, the agent gets the call's input.
 func TestWakeMessage_UnreadableQuestions(t *testing.T) {
 	for input, want := range map[string]string{
-		``: "", `{"questions":[]}`: "\n{\"questions\":[]}", `{"ask":"Why?"}`: "\n{\"ask\":\"Why?\"}", `["Why?"]`: "\n[\"Why?\"]", `{"questions":7}`: "\n{\"questions\":7}", `null`: "\nnull",
-		`{"questions":[{"prompt":"Why?"}]}`: "\n{\"questions\":[{\"prompt\":\"Why?\"}]}", `{"questions":[{"question":7}]}`: "\n{\"questions\":[{\"question\":7}]}", `{"questions":[{"question":"Why?","options":"one"}]}`: "\n{\"questions\":[{\"question\":\"Why?\",\"options\":\"one\"}]}",
-		`{"ask":"` + strings.Repeat("ä", 3000) + `"}`: "\n{\"ask\":\"" + strings.Repeat("ä", maxRawChars-8),
+		``: "", `{"questions":[]}`: "\n{\"questions\":[]}",
+		`{"ask":"Why?"}`: "\n{\"ask\":\"Why?\"}", `["Why?"]`: "\n[\"Why?\"]",
+		`{"questions":7}`: "\n{\"questions\":7}", `null`: "\nnull",
+		`{"questions":[{"prompt":"Why?"}]}`:                   "\n{\"questions\":[{\"prompt\":\"Why?\"}]}",
+		`{"questions":[{"question":7}]}`:                      "\n{\"questions\":[{\"question\":7}]}",
+		`{"questions":[{"question":"Why?","options":"one"}]}`: "\n{\"questions\":[{\"question\":\"Why?\",\"options\":\"one\"}]}",
+		`{"ask":"` + strings.Repeat("ä", 3000) + `"}`: "\n{\"ask\":\"" + strings.Repeat("ä",
+			maxRawChars-8),
 	} {
 		kit.Equalf(t, questionsText([]byte(input)), "(could not parse questions)"+want, "%s", input)
 	}

@@ -67,10 +67,13 @@ func newDesk(b *testing.B) *benchDesk {
 	d.write("bin/openclaw", "#!/bin/sh\n")
 	d.write("registry.json", `{"hook_settings": {}, "agents": [
 		{"agent_id": "warden", "enabled": true, "tmux_session_name": "warden-main", "openclaw_session_id": "1111", "hook_settings": {}}]}`)
-	d.env = append(os.Environ(), "PATH="+d.path("bin")+":"+os.Getenv("PATH"), "HOME="+d.path("home"), "XDG_STATE_HOME="+d.path("home"),
+	d.env = append(os.Environ(), "PATH="+d.path("bin")+":"+os.Getenv("PATH"),
+		"HOME="+d.path("home"), "XDG_STATE_HOME="+d.path("home"),
 		"GCHAT_WAKE_REGISTRY="+d.path("registry.json"), "TMUX="+d.path("s")+",1,0", "TMUX_PANE=%0", "WAKE_BENCH="+dir)
-	d.mustRun("go", "build", "-tags", "urfave_cli_no_docs", "-o", d.path("gchat-hooks"), "gchat-hooks")
-	d.mustRun("tmux", "-S", d.path("s"), "-f", os.DevNull, "new-session", "-d", "-s", "warden-main", "-x", "100", "-y", "50", "sleep", "6000")
+	d.mustRun("go", "build", "-tags", "urfave_cli_no_docs", "-o",
+		d.path("gchat-hooks"), "gchat-hooks")
+	d.mustRun("tmux", "-S", d.path("s"), "-f", os.DevNull, "new-session", "-d", "-s", "warden-main",
+		"-x", "100", "-y", "50", "sleep", "6000")
 	return d
 }
 
@@ -92,7 +95,8 @@ func (d *benchDesk) stop(words string) []byte {
 	kit.NoError(d, err)
 	var m map[string]any
 	kit.NoError(d, json.Unmarshal(event, &m))
-	m["transcript_path"], m["cwd"], m["last_assistant_message"] = d.path("t.jsonl"), d.path("home"), words
+	m["transcript_path"], m["cwd"], m["last_assistant_message"] = d.path("t.jsonl"),
+		d.path("home"), words
 	line, _ := json.Marshal(words)
 	d.write("t.jsonl", `{"type":"assistant","uuid":"u","message":{"id":"m","role":"assistant","content":[{"type":"text","text":`+string(line)+"}]}}\n")
 	event, _ = json.Marshal(m)
@@ -119,7 +123,8 @@ func (d *benchDesk) endPollers() {
 	for _, file := range files {
 		env, _ := os.ReadFile(file)
 		var pid int
-		if _, err := fmt.Sscanf(file, "/proc/%d/environ", &pid); err == nil && strings.Contains(string(env), "WAKE_BENCH="+d.dir+"\x00") {
+		if _, err := fmt.Sscanf(file, "/proc/%d/environ", &pid); err == nil &&
+			strings.Contains(string(env), "WAKE_BENCH="+d.dir+"\x00") {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}

@@ -33,23 +33,24 @@ func (w *world) runShell(script string) string {
 // this user only.
 func (w *world) wantWritesOnlyIn(dirs ...string) {
 	w.Helper()
-	kit.NoError(w, filepath.WalkDir(w.userState(), func(path string, d os.DirEntry, err error) error {
-		if err != nil {
+	kit.NoError(w, filepath.WalkDir(w.userState(),
+		func(path string, d os.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := d.Info()
+			kit.True(w, err != nil || info.Mode().Perm()&0o077 == 0, "%s is %s", path, info.Mode())
 			return err
-		}
-		info, err := d.Info()
-		if err == nil && info.Mode().Perm()&0o077 != 0 {
-			w.Errorf("%s is %s", path, info.Mode())
-		}
-		return err
-	}))
+		}))
 	kit.NoError(w, filepath.WalkDir(w.dir, func(path string, d os.DirEntry, err error) error {
 		known := []string{"bin", "project", "registry.json", "s"}
 		rel, _ := filepath.Rel(w.dir, path)
 		first, _, _ := strings.Cut(rel, "/")
-		if err == nil && rel != "." && !slices.Contains(known, first) && !slices.ContainsFunc(dirs, func(dir string) bool { return strings.HasPrefix(path, dir) }) {
-			w.Errorf("%s was written", path)
-		}
+		kit.True(w, err != nil || rel == "." || slices.Contains(known, first) ||
+			slices.ContainsFunc(dirs, func(dir string) bool {
+				return strings.HasPrefix(path,
+					dir)
+			}), "%s was written", path)
 		return err
 	}))
 }
@@ -69,8 +70,10 @@ func TestWake_TrimmedTextIsTheSame(t *testing.T) {
 	transcript := w.path("project/t.jsonl")
 	kit.NoError(w, os.WriteFile(transcript, []byte(`{"type":"assistant","message":{"id":"m","content":[{"type":"text","text":"\n\nHello there"}]}}`+"\n"), 0o600))
 	w.runHook("stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", "Hello there"))
-	w.runHook("stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", nil, "transcript_path", transcript))
-	w.runHook("notification-idle-hook", recorded(t, "timing-09-Notification", "transcript_path", transcript))
+	w.runHook("stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", nil,
+		"transcript_path", transcript))
+	w.runHook("notification-idle-hook", recorded(t, "timing-09-Notification",
+		"transcript_path", transcript))
 	kit.Equalf(t, len(w.wakeMessages()), 1, "messages")
 }
 
@@ -78,9 +81,15 @@ func TestWake_TrimmedTextIsTheSame(t *testing.T) {
 func TestWake_SendsWhatAKilledHookLeft(t *testing.T) {
 	w := newQuietWorld(t)
 	w.runStopWith("done") // without a poller
-	kit.NoError(w, os.WriteFile(w.path("bin/poller"), []byte("#!/bin/sh\n: > "+w.path("project/started")+"\n"), 0o700))
-	w.runHookWith(w.path("bin/poller"), "stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", "done"))
-	w.waitUntil("a poller is started", func() bool { _, err := os.Stat(w.path("project/started")); return err == nil })
+	kit.NoError(w, os.WriteFile(w.path("bin/poller"),
+		[]byte("#!/bin/sh\n: > "+w.path("project/started")+"\n"), 0o700))
+	w.runHookWith(w.path("bin/poller"), "stop-hook",
+		recorded(t, "single-07-Stop", "last_assistant_message", "done"))
+	w.waitUntil("a poller is started", func() bool {
+		_,
+			err := os.Stat(w.path("project/started"))
+		return err == nil
+	})
 }
 
 // An agent runs the commands of its message outside of tmux. menu-driver learns from the
@@ -93,12 +102,13 @@ func TestWake_ServerIsRemembered(t *testing.T) {
 
 // A hook that is killed at any step has enqueued its message, or its next event does.
 func TestWake_KilledHookSends(t *testing.T) {
-	needProgram(t, "strace")
+	kit.NeedProgram(t, "strace")
 	self, err := os.Executable()
 	kit.NoError(t, err)
 	w := newQuietWorld(t)
 	killed := 0
-	for _, step := range []string{"flock", "linkat", "renameat,renameat2", "fsync", "unlinkat", "write", "openat"} {
+	for _, step := range []string{"flock", "linkat", "renameat,renameat2", "fsync", "unlinkat",
+		"write", "openat"} {
 		for nth := 1; nth <= 9; nth += 2 {
 			when := nth
 			if step == "openat" {
@@ -107,7 +117,8 @@ func TestWake_KilledHookSends(t *testing.T) {
 			text := fmt.Sprint(step, " ", nth)
 			event := recorded(t, "single-07-Stop", "last_assistant_message", text)
 			kill := fmt.Sprintf("inject=%s:signal=KILL:when=%d", step, when)
-			cmd := bound.Command(t, "strace", "-f", "-qq", "-o", os.DevNull, "-e", "trace="+step, "-e", kill, self)
+			cmd := bound.Command(t, "strace", "-f", "-qq", "-o", os.DevNull, "-e", "trace="+step,
+				"-e", kill, self)
 			cmd.Env = []string{hookNameVariable + "=stop-hook"}
 			for k, v := range w.env {
 				cmd.Env = append(cmd.Env, k+"="+v)
@@ -123,9 +134,7 @@ func TestWake_KilledHookSends(t *testing.T) {
 					told++
 				}
 			}
-			if told < 1 || told > 2 {
-				t.Errorf("killed at %s %d: told %d times", step, nth, told)
-			}
+			kit.True(t, told >= 1 && told <= 2, "killed at %s %d: told %d times", step, nth, told)
 		}
 	}
 	if killed < 8 { // how many files a hook opens depends on its threads
@@ -140,10 +149,12 @@ func TestWake_QuestionIsSentOnce(t *testing.T) {
 	w.awaitOnPane("Esc to cancel")
 	ask, notification := recorded(t, "single-03-PreToolUse"), recorded(t, "timing-05-Notification")
 	var other map[string]any
-	kit.NoError(w, json.Unmarshal([]byte(`{"questions":[{"question":"And then?","options":[]}]}`), &other))
+	kit.NoError(w, json.Unmarshal([]byte(`{"questions":[{"question":"And then?","options":[]}]}`),
+		&other))
 	w.wantNew("a question", "pre-tool-use-hook", ask, 1)
 	w.wantNew("the notification of it", "notification-permission-hook", notification, 0)
-	w.wantNew("another question", "pre-tool-use-hook", recorded(t, "single-03-PreToolUse", "tool_input", other), 1)
+	w.wantNew("another question", "pre-tool-use-hook",
+		recorded(t, "single-03-PreToolUse", "tool_input", other), 1)
 	w.wantNew("a dialog that was not told", "notification-permission-hook", notification, 1)
 	w.runTmux("respawn-pane", "-k", "-t", w.pane, "sh", "-c", readScreenFile("permission-02-open"))
 	w.awaitOnPane("git push --force")
@@ -158,25 +169,26 @@ func TestWake_DeliversToChat(t *testing.T) {
 		w.env["GOOGLE_CHAT_WEBHOOK_URL"] = "https://chat.googleapis.com/v1/spaces/S/messages?key=k&token=t"
 		w.writeSettings("warden-main", `{"deliver":"`+deliver+`"}`)
 		w.awaitOnPane("ready")
-		w.runHook("stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", "**done** <users/all>"))
+		w.runHook("stop-hook", recorded(t, "single-07-Stop", "last_assistant_message",
+			"**done** <users/all>"))
 		w.runHook("pre-tool-use-hook", recorded(t, "single-03-PreToolUse"))
 		all, _ := state.OutboxIn(w.userState()).Waiting()
 		all = slices.DeleteFunc(all, func(message *state.Message) bool { return message.Type != state.MessageReport })
-		if len(all) != 2 || len(w.wakeMessages()) != 2*agents {
-			t.Fatalf("%s: %d for Chat, %d for the agent", deliver, len(all), len(w.wakeMessages()))
-		}
+		kit.Must(t, len(all) == 2 && len(w.wakeMessages()) == 2*agents,
+			"%s: %d for Chat, %d for the agent", deliver, len(all), len(w.wakeMessages()))
 		first, second := all[0].Report, all[1].Report
-		if first.Prefix != "[Wake]" || first.SessionName != "warden-main" || first.About != "response_complete, idle" || first.Text != "**done** <users/all>" {
-			t.Errorf("Chat gets %+v", first)
-		}
-		if !strings.HasPrefix(second.Text, "```\nQuestion: Which deployment approach should we use?") || second.RuleKind != "wake" {
-			t.Errorf("Chat gets %+v", second)
-		}
+		kit.True(t, first.Prefix == "[Wake]" && first.SessionName == "warden-main" &&
+			first.About == "response_complete, idle" && first.Text == "**done** <users/all>",
+			"Chat gets %+v", first)
+		kit.True(t, strings.HasPrefix(second.Text,
+			"```\nQuestion: Which deployment approach should we use?") && second.RuleKind == "wake",
+			"Chat gets %+v", second)
 	}
 }
 
 func TestWake_NamesOfHooks(t *testing.T) {
-	if got := Names(); len(got) != 6 || slices.ContainsFunc(got, func(name string) bool { return !IsName(name) || hooks.IsName(name) }) || IsName("stop") {
+	if got := Names(); len(got) != 6 || slices.ContainsFunc(got,
+		func(name string) bool { return !IsName(name) || hooks.IsName(name) }) || IsName("stop") {
 		t.Errorf("names %q", got)
 	}
 }
@@ -191,14 +203,21 @@ func TestWake_IrrelevantEvents(t *testing.T) {
 		env     map[string]string
 		session string // of the registry
 	}{
-		"sent back already":         {"stop-hook", recorded(t, "single-07-Stop", "stop_hook_active", true), nil, "warden-main"},
-		"not in tmux":               {"stop-hook", stop, map[string]string{"TMUX": ""}, "warden-main"},
-		"unknown session":           {"stop-hook", stop, nil, "other"},
-		"another event":             {"stop-hook", recorded(t, "timing-09-Notification"), nil, "warden-main"},
-		"a subagent's end":          {"stop-hook", recorded(t, "single-07-Stop", "hook_event_name", "SubagentStop"), nil, "warden-main"},
-		"another tool":              {"pre-tool-use-hook", recorded(t, "single-03-PreToolUse", "tool_name", "Bash"), nil, "warden-main"},
-		"another notification":      {"notification-idle-hook", recorded(t, "timing-05-Notification"), nil, "warden-main"},
-		"another notification, too": {"notification-permission-hook", recorded(t, "timing-09-Notification"), nil, "warden-main"},
+		"sent back already": {"stop-hook",
+			recorded(t, "single-07-Stop", "stop_hook_active", true), nil, "warden-main"},
+		"not in tmux": {"stop-hook", stop, map[string]string{"TMUX": ""},
+			"warden-main"},
+		"unknown session": {"stop-hook", stop, nil, "other"},
+		"another event": {"stop-hook", recorded(t, "timing-09-Notification"), nil,
+			"warden-main"},
+		"a subagent's end": {"stop-hook",
+			recorded(t, "single-07-Stop", "hook_event_name", "SubagentStop"), nil, "warden-main"},
+		"another tool": {"pre-tool-use-hook",
+			recorded(t, "single-03-PreToolUse", "tool_name", "Bash"), nil, "warden-main"},
+		"another notification": {"notification-idle-hook",
+			recorded(t, "timing-05-Notification"), nil, "warden-main"},
+		"another notification, too": {"notification-permission-hook",
+			recorded(t, "timing-09-Notification"), nil, "warden-main"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := *w
@@ -208,7 +227,8 @@ func TestWake_IrrelevantEvents(t *testing.T) {
 				"PATH": os.Getenv("PATH"), "TMUX": w.path("s") + ",1,0", "TMUX_PANE": w.pane,
 			}
 			maps.Copy(w.env, c.env)
-			kit.NoError(w, os.WriteFile(w.env["GCHAT_WAKE_REGISTRY"], []byte(`{"agents":[`+agentJSON("zarden", c.session, "")+`]}`), 0o600))
+			kit.NoError(w, os.WriteFile(w.env["GCHAT_WAKE_REGISTRY"],
+				[]byte(`{"agents":[`+agentJSON("zarden", c.session, "")+`]}`), 0o600))
 			kit.Equalf(t, w.runHook(c.hook, c.event), "", "printed")
 			kit.Equalf(t, len(w.wakeMessages()), 0, "messages")
 			log, _ := os.ReadFile(state.LogPath(w.getenv))
@@ -226,9 +246,12 @@ func TestWake_UnnamedEvent(t *testing.T) {
 		hook, event, trigger string
 		name                 any
 	}{
-		{"stop-hook", "single-07-Stop", "response_complete", ""}, {"pre-tool-use-hook", "single-03-PreToolUse", "ask_user_question", nil},
-		{"notification-idle-hook", "timing-09-Notification", "idle_prompt", nil}, {"notification-permission-hook", "timing-05-Notification", "permission_prompt", nil},
-		{"session-end-hook", "timing-10-SessionEnd", "session_end", nil}, {"pre-compact-hook", "timing-10-SessionEnd", "pre_compact", nil},
+		{"stop-hook", "single-07-Stop", "response_complete", ""},
+		{"pre-tool-use-hook", "single-03-PreToolUse", "ask_user_question", nil},
+		{"notification-idle-hook", "timing-09-Notification", "idle_prompt", nil},
+		{"notification-permission-hook", "timing-05-Notification", "permission_prompt", nil},
+		{"session-end-hook", "timing-10-SessionEnd", "session_end", nil},
+		{"pre-compact-hook", "timing-10-SessionEnd", "pre_compact", nil},
 	} {
 		w.writeSettings("warden-main", `{"dedup_enabled":false}`)
 		w.wantNew(c.hook, c.hook, recorded(t, c.event, "hook_event_name", c.name), 1)
@@ -250,16 +273,18 @@ func TestWake_RecordsTheSession(t *testing.T) {
 	w.runHook("stop-hook", recorded(t, "single-07-Stop"))
 	project, _ := filepath.Abs(state.ProjectDir(w.getenv))
 	all, _ := state.SessionsIn(w.userState()).All()
-	if len(all) != 1 || all[0].StartedAt.IsZero() || all[0].ProjectDir != project || all[0].TmuxSession != "warden-main" {
-		t.Errorf("got %+v", all)
-	}
+	kit.True(t, len(all) == 1 && !all[0].StartedAt.IsZero() && all[0].ProjectDir == project &&
+		all[0].TmuxSession == "warden-main", "got %+v", all)
 }
 
 // What the agent knows is not sent again. What is new is sent, whichever hook runs first.
 func TestWake_KnownTextIsNotRepeated(t *testing.T) {
 	w := newWorld(t, "warden-main", "echo ready; while read l; do echo \"$l\"; done")
 	w.awaitOnPane("ready")
-	said := func(text string) []byte { return recorded(t, "single-07-Stop", "last_assistant_message", text) }
+	said := func(text string) []byte {
+		return recorded(t, "single-07-Stop",
+			"last_assistant_message", text)
+	}
 	idle := recorded(t, "timing-09-Notification")
 	typed := 0
 	typing := func() {
@@ -267,7 +292,8 @@ func TestWake_KnownTextIsNotRepeated(t *testing.T) {
 		w.runTmux("send-keys", "-t", w.pane, "-l", fmt.Sprintf("typed %d", typed))
 		w.runTmux("send-keys", "-t", w.pane, "Enter")
 		w.waitUntil("the line is echoed", func() bool {
-			return strings.Count(w.runTmux("capture-pane", "-p", "-t", w.pane), fmt.Sprintf("typed %d", typed)) == 2
+			return strings.Count(w.runTmux("capture-pane", "-p", "-t", w.pane),
+				fmt.Sprintf("typed %d", typed)) == 2
 		})
 	}
 	w.wantNew("the first", "stop-hook", said("one"), 1)
@@ -284,7 +310,8 @@ func TestWake_KnownTextIsNotRepeated(t *testing.T) {
 	ask := recorded(t, "single-03-PreToolUse")
 	w.wantNew("a question", "pre-tool-use-hook", ask, 1)
 	w.wantNew("from a second install", "pre-tool-use-hook", ask, 0)
-	w.wantNew("asked again", "pre-tool-use-hook", recorded(t, "single-03-PreToolUse", "tool_use_id", "other"), 1)
+	w.wantNew("asked again", "pre-tool-use-hook",
+		recorded(t, "single-03-PreToolUse", "tool_use_id", "other"), 1)
 	w.writeSettings("warden-main", `{"dedup_enabled":false}`)
 	w.wantNew("without dedup", "stop-hook", said("three"), 1)
 	w.wantNew("without dedup again", "stop-hook", said("three"), 1)
@@ -299,14 +326,13 @@ func TestWake_KnownTextIsNotRepeated(t *testing.T) {
 	for line := range strings.Lines(w.infoLines()) {
 		var f logLine
 		kit.NoError(w, json.Unmarshal([]byte(line), &f))
-		if f.State == "" || f.Pressure != "unknown" || f.Content == "" || f.DurationMS <= 0 || f.AgentID != "warden" {
-			t.Errorf("log line %s", line)
-		}
+		kit.True(t, f.State != "" && f.Pressure == "unknown" && f.Content != "" &&
+			f.DurationMS > 0 && f.AgentID == "warden", "log line %s", line)
 		fires = append(fires, f)
 	}
-	if len(fires) != 13 || fires[1].Outcome != "unchanged" || fires[0].Outcome != "queued" || fires[0].Trigger != "response_complete" {
-		t.Errorf("%d lines: %+v", len(fires), fires)
-	}
+	kit.True(t, len(fires) == 13 && fires[1].Outcome == "unchanged" &&
+		fires[0].Outcome == "queued" && fires[0].Trigger == "response_complete", "%d lines: %+v",
+		len(fires), fires)
 }
 
 // Two hooks run at one moment, a hundred times: each line of the pane is sent once, and
@@ -320,7 +346,8 @@ func TestWake_ConcurrentHooksSendOnce(t *testing.T) {
 	w.writeSettings("warden-main", `{"min_context_lines":0}`)
 	w.awaitOnPane("ready")
 	w.runTmux("set-option", "-t", "warden-main", "history-limit", "5000")
-	stop, idle := recorded(t, "single-07-Stop", "last_assistant_message", nil), recorded(t, "timing-09-Notification")
+	stop, idle := recorded(t, "single-07-Stop", "last_assistant_message", nil),
+		recorded(t, "timing-09-Notification")
 	w.runHook("stop-hook", stop)
 	first := len(w.wakeMessages())
 	for run := range runs {
@@ -328,7 +355,8 @@ func TestWake_ConcurrentHooksSendOnce(t *testing.T) {
 		w.runTmux("send-keys", "-t", w.pane, "-l", key)
 		var both sync.WaitGroup
 		for _, fire := range []func(){
-			func() { w.runHook("stop-hook", stop) }, func() { w.runHook("notification-idle-hook", idle) },
+			func() { w.runHook("stop-hook", stop) },
+			func() { w.runHook("notification-idle-hook", idle) },
 			func() { w.runTmux("send-keys", "-t", w.pane, "Enter") }, // the lines come in between
 		} {
 			both.Go(fire)
@@ -354,18 +382,22 @@ func TestWake_ConcurrentHooksSendOnce(t *testing.T) {
 // Any name of a session stays inside our folder, and is sent as tmux has it.
 func TestWake_AnySessionName(t *testing.T) {
 	w := newWorld(t, "plain", quiet)
-	for _, name := range []string{"two words", "two  blanks", " around ", "a/b", "../../up", "..", "emoji 🙂", strings.Repeat("x", 200), "it's $(touch x)", "-dash", "%5", "épic"} {
+	for _, name := range []string{"two words", "two  blanks", " around ", "a/b", "../../up", "..",
+		"emoji 🙂", strings.Repeat("x", 200), "it's $(touch x)", "-dash", "%5", "épic"} {
 		w.runTmux("rename-session", "-t", w.pane, "--", name)
 		// tmux keeps no dots
 		name = w.runTmux("display-message", "-p", "-t", w.pane, "#{session_name}")
 		b, _ := json.Marshal(name)
-		w.writeRegistry(`{"agents":[{"agent_id":"a","tmux_session_name":` + string(b) + `,"openclaw_session_id":"x","hook_settings":{"dedup_enabled":false}}]}`)
+		w.writeRegistry(`{"agents":[{"agent_id":"a","tmux_session_name":` + string(b) +
+			`,"openclaw_session_id":"x","hook_settings":{"dedup_enabled":false}}]}`)
 		w.wantNew(name, "stop-hook", recorded(t, "single-07-Stop"), 1)
 		message := w.lastMessageText()
 		kit.Containsf(t, message, "tmux_session_name: "+name+"\n", "%q", name)
 		// The actions are commands for a shell, which has to produce the name unchanged.
 		action := strings.Split(section(message, "AVAILABLE ACTIONS"), "\n")[6]
-		if got := w.runShell("set -- " + strings.TrimPrefix(action, "menu-driver.sh ") + `; printf %s "$1"`); got != name && (got != w.pane || !strings.ContainsAny(name[:1], "-%")) {
+		if got := w.runShell("set -- " + strings.TrimPrefix(action,
+			"menu-driver.sh ") + `; printf %s "$1"`); got != name &&
+			(got != w.pane || !strings.ContainsAny(name[:1], "-%")) {
 			// which menu-driver would take for something else
 			t.Errorf("%q comes out of %q as %q", name, action, got)
 		}
@@ -397,33 +429,43 @@ func TestWake_BadInputIsLoggedOnce(t *testing.T) {
 	w.writeRegistry(string(good))
 	step("mended", stop, 1, 0)
 	w.writeRegistry(string(good[:len(good)/2]))
-	step("broken by an edit", recorded(t, "single-07-Stop", "last_assistant_message", "while broken"), 0, 1)
-	w.writeRegistry(`{"agents":[` + agentJSON("warden", "warden-main", `{"pane_capture_lines":"x"}`) + `]}`)
+	step("broken by an edit", recorded(t, "single-07-Stop", "last_assistant_message",
+		"while broken"), 0, 1)
+	w.writeRegistry(`{"agents":[` + agentJSON("warden", "warden-main",
+		`{"pane_capture_lines":"x"}`) + `]}`)
 	step("an odd setting", recorded(t, "single-07-Stop", "last_assistant_message", "odd"), 1, 1)
 	w.writeRegistry(strings.Replace(string(good), "11111111-2222", "", 1))
-	step("nobody to tell", recorded(t, "single-07-Stop", "last_assistant_message", "to nobody"), 0, 1)
+	step("nobody to tell", recorded(t, "single-07-Stop", "last_assistant_message",
+		"to nobody"), 0, 1)
 	w.writeRegistry(`{"agents":[{"openclaw_session_id":"1"},{"agent_id":7,"tmux_session_name":["warden-main"]},3]}`)
-	step("entries that are passed over", recorded(t, "single-07-Stop", "last_assistant_message", "to nobody"), 0, 3)
+	step("entries that are passed over", recorded(t, "single-07-Stop", "last_assistant_message",
+		"to nobody"), 0, 3)
 	w.writeRegistry(`{"agents":[{"agent_id":"warden","enabled":"no","tmux_session_name":"warden-main"}]}`)
-	step("disabled in a word", recorded(t, "single-07-Stop", "last_assistant_message", "to nobody"), 0, 1)
+	step("disabled in a word", recorded(t, "single-07-Stop", "last_assistant_message",
+		"to nobody"), 0, 1)
 	w.writeRegistry(`{"agents":[{"tmux_session_name":"warden-main","openclaw_session_id":"1"}]}`)
-	step("no agent_id", recorded(t, "single-07-Stop", "last_assistant_message", "to the session"), 1, 0)
+	step("no agent_id", recorded(t, "single-07-Stop", "last_assistant_message",
+		"to the session"), 1, 0)
 	all := w.wakeMessages()
 	kit.Equalf(t, all[len(all)-1].Wake.AgentName, "warden-main", "agent")
 	kit.Contains(t, w.lastMessageText(), "agent_id: warden-main\n")
 	w.writeRegistry(string(good))
-	step("told when it is known whom", recorded(t, "single-07-Stop", "last_assistant_message", "to nobody"), 1, 0)
+	step("told when it is known whom", recorded(t, "single-07-Stop", "last_assistant_message",
+		"to nobody"), 1, 0)
 	for _, odd := range []string{``, `{`, `[]`, `{"hook_event_name":7}`} {
 		step("stdin "+odd, []byte(odd), 0, 1)
 	}
 	step("members of odd types", []byte(`{"hook_event_name":"Stop","last_assistant_message":{"a":1},"transcript_path":[1],"stop_hook_active":"no"}`), 0, 0)
-	step("no transcript there", recorded(t, "single-07-Stop", "last_assistant_message", nil, "transcript_path", "/nowhere/x.jsonl"), 0, 0)
-	step("a folder for a transcript", recorded(t, "single-07-Stop", "last_assistant_message", nil, "transcript_path", t.TempDir()), 0, 1)
+	step("no transcript there", recorded(t, "single-07-Stop", "last_assistant_message", nil,
+		"transcript_path", "/nowhere/x.jsonl"), 0, 0)
+	step("a folder for a transcript", recorded(t, "single-07-Stop", "last_assistant_message", nil,
+		"transcript_path", t.TempDir()), 0, 1)
 	w.runTmux("kill-server")
 	step("tmux is gone", recorded(t, "single-07-Stop", "last_assistant_message", "and yet"), 1, 1)
 	kit.Equal(t, w.lastContent(), "and yet")
 	kit.Contains(t, w.lastMessageText(), "state: error")
-	step("tmux is gone, and the session unknown", recorded(t, "single-07-Stop", "session_id", "another"), 0, 1)
+	step("tmux is gone, and the session unknown",
+		recorded(t, "single-07-Stop", "session_id", "another"), 0, 1)
 }
 
 // A tmux that hangs is not waited for.
@@ -435,7 +477,8 @@ func TestWake_HangingTmux(t *testing.T) {
 	kit.NoError(w, err)
 	kit.NoError(w, syscall.Kill(pid, syscall.SIGSTOP))
 	defer func() { _ = syscall.Kill(pid, syscall.SIGCONT) }()
-	w.runHook("stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", "while it hangs"))
+	w.runHook("stop-hook", recorded(t, "single-07-Stop", "last_assistant_message",
+		"while it hangs"))
 	kit.Equalf(t, len(w.wakeMessages()), 2, "messages")
 	kit.Equal(t, w.lastContent(), "while it hangs")
 }
