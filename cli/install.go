@@ -202,7 +202,7 @@ func (i installer) hasApprovePreset() bool {
 }
 
 // programPath is the path of this program that hooks are registered with. It fails if the
-// program will not stay there, or has another name.
+// program will not stay there (as one that `go run` built), or has another name.
 func (i installer) programPath() (string, error) {
 	if strings.Contains(i.self, string(filepath.Separator)+"go-build") {
 		return "", exitError(errors.New("`go run` removes its program when it ends"),

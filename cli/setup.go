@@ -594,8 +594,9 @@ func (s *setupWizard) offerDefaultMode(ctx context.Context) error {
 // offeredMode is the permission mode that setup offers.
 const offeredMode = "default"
 
-// modeMarkerFile is the file that records that setup wrote offeredMode. It contains the
-// path of the settings file.
+// modeMarkerFile is the file that records that setup, not the person, set the permission
+// mode in Claude Code's settings. So uninstall may remove that mode. The file contains the
+// path of those settings.
 func modeMarkerFile(env state.Getenv) string {
 	return filepath.Join(state.UserStateDir(env), "default-mode")
 }

@@ -104,7 +104,7 @@ func policyOutcome(q *state.Question) string {
 // (2.1.197, 2.1.332) and what the person wrote.
 func declineText(q *state.Question) string {
 	text := "The user skipped these questions and gave no answer. " +
-		"Go on without one, as carefully as they demand.\n\n"
+		"Go on without one, as carefully as the questions demand.\n\n"
 	if q.Declined == state.DeclinedChat {
 		text = "The user wants to clarify these questions.\n" +
 			"    This means they may have additional information, context or questions for you.\n" +

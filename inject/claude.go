@@ -288,15 +288,19 @@ func (p process) isClaude(args func(pid int) []string) bool {
 		return true
 	}
 	isEngine := name == "node" || name == "nodejs" || name == "bun"
+	// The native installer names the program's file by its version, as in "2.1.332".
 	isVersion := name != "" && name[0] >= '0' && name[0] <= '9'
 	if !isEngine && !isVersion {
 		return false
 	}
 	argv := args(p.pid)
-	if len(argv) == 0 || filepath.Base(argv[0]) == "claude" {
-		return len(argv) > 0
+	if len(argv) == 0 {
+		return false
 	}
-	// argv[1] is the package's script, or the link to it on the PATH.
+	if filepath.Base(argv[0]) == "claude" {
+		return true
+	}
+	// The package's script may follow the engine's options. A link to it is argv[1].
 	isScript := func(arg string) bool { return strings.HasSuffix("/"+arg, "/claude-code/cli.js") }
 	return isEngine && len(argv) > 1 &&
 		(filepath.Base(argv[1]) == "claude" || slices.ContainsFunc(argv[1:], isScript))

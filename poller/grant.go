@@ -49,7 +49,7 @@ func (p *Poller) applyGrant(record *trackedRecord) (next time.Time) {
 // isAllRead reports whether the poller has read and handled all that people wrote in a
 // question's space and to its session.
 func (p *Poller) isAllRead(q *state.Question) bool {
-	if !p.isReadSince(q.Chat, p.awakeSince) || p.readers[q.Chat].hasFailed.Load() {
+	if !p.isReadUpTo(q.Chat, p.awakeSince) || p.readers[q.Chat].hasFailed.Load() {
 		return false
 	}
 	session, err := state.SessionsIn(p.userStateDir).Get(q.ClaudeSession())

@@ -425,13 +425,14 @@ func (p *Poller) mustReadFirst(q *state.Question, due time.Time) (mustWait, hasU
 	if p.awakeSince.After(due) {
 		due = p.awakeSince
 	}
-	hasUnread = q.HasUnreadReply() || !p.isReadSince(q.Chat, due)
+	hasUnread = q.HasUnreadReply() || !p.isReadUpTo(q.Chat, due)
 	return hasUnread && p.Now().Sub(due) <= graceForUnreadSpace, hasUnread
 }
 
-// isReadSince reports whether all messages in a chat until since are read and decided.
-func (p *Poller) isReadSince(chat string, since time.Time) bool {
-	return p.readUntil[chat].After(since) && !p.hasUndecided(chat)
+// isReadUpTo reports whether the poller has read every message that came to a chat before
+// that time, and has decided what each of them is.
+func (p *Poller) isReadUpTo(chat string, end time.Time) bool {
+	return p.readUntil[chat].After(end) && !p.hasUndecided(chat)
 }
 
 // updateReadUntil notes until when each chat was read.

@@ -86,7 +86,7 @@ func (p *Poller) completeForeign(ctx context.Context, record *trackedRecord) {
 		if q.Chat == "" {
 			q.Chat, q.Space = chat, space
 		}
-		q.Mode = state.ModeInject
+		q.Mode = state.ModeInject // no hook of ours waits for the answer, so it is typed
 		q.ProjectDir = cmp.Or(q.ProjectDir, p.projectDirOf(stateDirOf(q)))
 		name := q.SessionID
 		if uuid.Validate(name) == nil { // Claude Code's own ids say nothing to a person

@@ -239,7 +239,8 @@ const (
 	// NoteHandedOver is about a dialog that only the terminal can answer from now on.
 	NoteHandedOver = "handed over"
 
-	// NoteStillKept is about a prompt that has been kept for more than two minutes.
+	// NoteStillKept tells a person that their message to a session has waited for more
+	// than two minutes: the session cannot take it yet.
 	NoteStillKept = "still kept"
 )
 

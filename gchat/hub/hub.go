@@ -254,7 +254,7 @@ func (h *Hub) refusalLogLine(r *http.Request, claims *Claims) *zerolog.Event {
 	return line
 }
 
-// logText returns the first 200 bytes of foreign text, as one line for the log. It
+// logText returns the first 200 bytes of untrusted text, as one line for the log. It
 // removes characters that control a terminal or reorder text.
 func logText(s string) string { return state.OneLine(s[:min(len(s), 200)]) }
 

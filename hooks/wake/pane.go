@@ -209,24 +209,16 @@ func (p pane) contextPressure(threshold int) string {
 	return fmt.Sprintf("%d%% [%s]", used, level)
 }
 
-// contextPercent reads the percentage of the context that is used. It takes the last one
-// in a part of a status line that names the context, else the last one of all. Within
-// such a part, the first one behind the name is preferred. A percentage that is called
-// "left" is one that is not used.
+// contextPercent reads from the status lines how much of the context is used, in percent.
+// A percentage in a part that names the context counts before any other; among equals,
+// the last one counts. A percentage that is called "left" is one that is not used.
 func (p pane) contextPercent() (used int, ok bool) {
 	isNamed := false
 	for _, l := range p.statusLines() {
 		for _, part := range separatorPattern().Split(l, -1) {
 			name := contextPattern().FindStringIndex(part)
-			all := percentPattern().FindAllStringSubmatch(part, -1)
-			if name != nil {
-				all = append(all, percentPattern().FindAllStringSubmatch(part[name[1]:], 1)...)
-			}
-			if len(all) == 0 || isNamed && name == nil {
-				continue
-			}
-			value, _ := strconv.Atoi(all[len(all)-1][1]) // at most three digits, so it is a number
-			if value > 100 {
+			value, isFound := percentIn(part, name)
+			if !isFound || value > 100 || isNamed && name == nil {
 				continue
 			}
 			if name != nil && remainingPattern().MatchString(part) {
@@ -236,6 +228,20 @@ func (p pane) contextPercent() (used int, ok bool) {
 		}
 	}
 	return used, ok
+}
+
+// percentIn returns the first percentage in part behind the context's name, if part has
+// one there; otherwise the last percentage in part.
+func percentIn(part string, name []int) (value int, ok bool) {
+	all := percentPattern().FindAllStringSubmatch(part, -1)
+	if name != nil {
+		all = append(all, percentPattern().FindAllStringSubmatch(part[name[1]:], 1)...)
+	}
+	if len(all) == 0 {
+		return 0, false
+	}
+	value, _ = strconv.Atoi(all[len(all)-1][1]) // at most three digits, so it is a number
+	return value, true
 }
 
 // statusLines are the lines in which a status line may be: below the input box, else the

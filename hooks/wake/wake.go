@@ -65,7 +65,8 @@ func SetJob(h *hooks.Hook) bool {
 	h.Job = func(_ *hooks.Hook, ctx context.Context, e *hooks.Event) error {
 		return f.handleEvent(ctx, e)
 	}
-	h.JobMayWait = func(_ *hooks.Hook, e *hooks.Event) bool { // for an agent's decision
+	// Only a Stop hook waits, for the decision of an agent that can answer.
+	h.JobMayWait = func(_ *hooks.Hook, e *hooks.Event) bool {
 		loaded, err := f.loadRegistry()
 		return t.hookEvent == "Stop" && e.HookEventName == "Stop" && err == nil &&
 			slices.ContainsFunc(loaded.agents, func(a agent) bool { return a.isBidirectional })

@@ -253,8 +253,8 @@ func Health(env state.Getenv, now time.Time) (line string, exitCode int) {
 	return "OK: " + line, ExitHealthy
 }
 
-// loadTimeout is how long start tries bootstrap. For about 5 s after the old job is
-// gone, bootstrap fails with "5: Input/output error".
+// loadTimeout is how long start repeats `launchctl bootstrap`. For about 5 s after the old
+// job is gone, it fails with "5: Input/output error".
 const loadTimeout = 20 * time.Second
 
 type launchd struct{ *Service }
@@ -357,7 +357,7 @@ func (s systemd) fileText(env []string) string {
 	for _, word := range append([]string{s.ProgramPath}, s.Args...) {
 		words = append(words, quoteUnitWord(word))
 	}
-	if s.isDaemon() { // a SIGHUP would end the space
+	if s.isDaemon() { // the space's server would end on SIGHUP
 		vars.WriteString("ExecReload=/bin/kill -HUP $MAINPID\n")
 	} else { // the space prints its links, and others may read the journal
 		vars.WriteString("StandardOutput=null\nStandardError=journal\n")

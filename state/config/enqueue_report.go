@@ -118,8 +118,8 @@ func heldUntil(cfg *Config, rule ReportRule, isUrgent bool, now time.Time) (unti
 	return until
 }
 
-// KindTurnDone is the name in rules of the line that is posted in a session's thread when
-// a turn ends.
+// KindTurnDone is the name of a kind of report in the setting reports. When a turn ends,
+// such a report is posted in the session's thread.
 const KindTurnDone = "turn_done"
 
 // ReportRule says whether and when reports of a kind are sent.
