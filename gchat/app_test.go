@@ -13,7 +13,6 @@ import (
 
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
-	"gchat-hooks/state/config"
 )
 
 // blackHoles is a TCP proxy whose connections can be made to lead nowhere, as after a
@@ -85,23 +84,16 @@ func TestApp_PullLeavesADeadConnection(t *testing.T) {
 	proxy := newHoles(t, server.Listener.Addr().String())
 	at := "https://" + proxy.Addr().String()
 
-	original := http.DefaultTransport
-	transport := original.(*http.Transport).Clone()
+	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.HTTP2.SendPingTimeout /= 20
 	transport.HTTP2.PingTimeout /= 20
 	transport.TLSClientConfig.RootCAs = x509.NewCertPool()
 	transport.TLSClientConfig.RootCAs.AddCert(server.Certificate())
-	http.DefaultTransport = transport
-	t.Cleanup(func() { http.DefaultTransport = original })
+	kit.UseTransport(t, transport)
 
-	app, err := NewApp(t.Context(), &config.Config{
-		SpaceID: "spaces/S", Subscription: "projects/p/subscriptions/s", CredentialsFile: strict.ServiceAccount(t, at+"/token"),
-		APIEndpoint: at, PubSubEndpoint: at,
-	})
-	kit.NoError(t, err)
-	if events, err := app.Pull(t.Context()); err != nil || len(events) != 1 {
-		t.Fatalf("%d events, %v", len(events), err)
-	}
+	app := newTestApp(t, at, strict.ServiceAccount(t, at+"/token"))
+	events, err := app.Pull(t.Context())
+	kit.True(t, err == nil && len(events) == 1, "%d events, %v", len(events), err)
 	lost := make(chan error)
 	go func() {
 		_, err := app.Pull(t.Context())
@@ -120,17 +112,14 @@ func TestApp_PullLeavesADeadConnection(t *testing.T) {
 
 // Google may answer a list of spaces in pages, also where a page had room for more.
 func TestApp_SpacesOfAllPages(t *testing.T) {
-	server := httptest.NewServer(strict.CheckRequests(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("pageToken") == "" {
 			io.WriteString(w, `{"spaces":[{"name":"spaces/A","spaceType":"SPACE"}],"nextPageToken":"2"}`)
 			return
 		}
 		io.WriteString(w, `{"spaces":[{"name":"spaces/B","spaceType":"DIRECT_MESSAGE"}]}`)
-	})))
-	defer server.Close()
-	a, err := NewApp(t.Context(), &config.Config{SpaceID: "spaces/A", Subscription: "projects/p/subscriptions/s",
-		APIEndpoint: server.URL, PubSubEndpoint: server.URL})
-	kit.NoError(t, err)
+	})
+	a := newTestApp(t, server.URL, "")
 	spaces, err := a.Spaces(t.Context())
 	kit.True(t, err == nil && len(spaces) == 2 && spaces[0].Name == "spaces/B",
 		"%v, %v", spaces, err)

@@ -17,7 +17,6 @@ import (
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat/wording"
-	"gchat-hooks/state/config"
 )
 
 // writeUserFile writes a login whose tokens come from tokenURI.
@@ -26,9 +25,22 @@ func writeUserFile(t *testing.T, tokenURI string) string {
 	f := map[string]string{"type": "authorized_user", "client_id": "id", "client_secret": "GOCSPX-secret", "refresh_token": "1//refresh", "token_uri": tokenURI}
 	b, err := json.Marshal(f)
 	kit.NoError(t, err)
-	file := filepath.Join(t.TempDir(), "login.json")
-	kit.NoError(t, os.WriteFile(file, b, 0o600))
+	return writeFile(t, string(b))
+}
+
+func writeFile(t *testing.T, content string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "credentials.json")
+	kit.NoError(t, os.WriteFile(file, []byte(content), 0o600))
 	return file
+}
+
+// refuseTokens is a token endpoint that answers 400 with this body.
+func refuseTokens(t *testing.T, body string) *httptest.Server {
+	return tokenServer(t, func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(400)
+		io.WriteString(w, body)
+	})
 }
 
 func TestCredentials_ExpiredLogin(t *testing.T) {
@@ -48,13 +60,9 @@ func TestCredentials_ExpiredLogin(t *testing.T) {
 		"another form":                        {`{"error":{"code":403,"status":"PERMISSION_DENIED","message":"no"}}`, "token refused: no reason was given", "log in again"},
 		"nothing to read":                     {`<html>GOCSPX-secret 1//refresh`, "token refused", "log in again"},
 	} {
-		tokens := tokenServer(t, func(w http.ResponseWriter, r *http.Request) {
-			w.WriteHeader(400)
-			io.WriteString(w, c.body)
-		})
-		r, err := NewReader(t.Context(), "https://127.0.0.1:1/", writeUserFile(t, tokens.URL+"/token"))
-		kit.NoError(t, err)
-		err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
+		tokens := refuseTokens(t, c.body)
+		r := newReader(t, nobodyListens, writeUserFile(t, tokens.URL+"/token"))
+		_, err := listAll(t, r)
 		kit.True(t, errors.Is(err, ErrCredentials) && IsAuthFailure(err) &&
 			strings.Contains(err.Error(), c.says) && strings.Contains(Hint(err), c.hint),
 			"%s: %v; hint: %s", name, err, Hint(err))
@@ -65,14 +73,11 @@ func TestCredentials_ExpiredLogin(t *testing.T) {
 }
 
 func TestCredentials_DisabledServiceAccount(t *testing.T) {
-	tokens := tokenServer(t, func(w http.ResponseWriter, r *http.Request) {
-		w.WriteHeader(400)
-		io.WriteString(w, `{"error":"invalid_grant","error_description":"Invalid JWT Signature."}`)
-	})
-	r, err := NewReader(t.Context(), "https://127.0.0.1:1/", strict.ServiceAccount(t, tokens.URL))
-	kit.NoError(t, err)
-	err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
+	tokens := refuseTokens(t, `{"error":"invalid_grant","error_description":"Invalid JWT Signature."}`)
+	r := newReader(t, nobodyListens, strict.ServiceAccount(t, tokens.URL))
+	_, err := listAll(t, r)
 	hint := Hint(err)
+	kit.True(t, errors.Is(err, ErrCredentials) && IsAuthFailure(err), "%v", err)
 	kit.True(t, strings.Contains(err.Error(), "Invalid JWT") &&
 		strings.Contains(hint, "service account") && !strings.Contains(hint, "log in"),
 		"%v; hint: %s", err, hint)
@@ -84,9 +89,8 @@ func TestCredentials_TokenEndpointFails(t *testing.T) {
 			w.Header().Set("Retry-After", "7")
 			w.WriteHeader(code)
 		})
-		r, err := NewReader(t.Context(), "https://127.0.0.1:1/", writeUserFile(t, tokens.URL+"/token"))
-		kit.NoError(t, err)
-		err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
+		r := newReader(t, nobodyListens, writeUserFile(t, tokens.URL+"/token"))
+		_, err := listAll(t, r)
 		kit.True(t, !IsAuthFailure(err) && IsOverloaded(err) && RetryAfter(err) == 7*time.Second,
 			"%d: %v", code, err)
 	}
@@ -112,18 +116,15 @@ func TestCredentials_RedirectCarriesNoSecret(t *testing.T) {
 			http.Redirect(w, r, elsewhere.URL+r.URL.Path, code)
 		}))
 		t.Cleanup(srv.Close)
-		original := http.DefaultTransport
-		http.DefaultTransport = srv.Client().Transport
-		t.Cleanup(func() { http.DefaultTransport = original })
+		kit.UseTransport(t, srv.Client().Transport)
 		for name, file := range map[string]string{"login": writeUserFile(t, srv.URL+"/login"), "service account": strict.ServiceAccount(t, srv.URL+"/account")} {
 			t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", file)
 			for _, path := range []string{file, ""} {
 				if path == "" && name == "login" {
 					continue // Google's library asks Google then
 				}
-				r, err := NewReader(t.Context(), "https://127.0.0.1:1/", path)
-				kit.NoError(t, err)
-				err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
+				r := newReader(t, nobodyListens, path)
+				_, err := listAll(t, r)
 				kit.True(t, err != nil && !IsAuthFailure(err) &&
 					strings.Contains(err.Error(), "redirects"),
 					"%s, %d: %v", name, code, err)
@@ -152,13 +153,9 @@ func TestCredentials_RefusedTokenIsReplaced(t *testing.T) {
 		io.WriteString(w, `{"name":"spaces/AAA/messages/1","thread":{"name":"spaces/AAA/threads/1"}}`)
 	}))
 	defer srv.Close()
-	original := http.DefaultTransport
-	http.DefaultTransport = srv.Client().Transport
-	defer func() { http.DefaultTransport = original }()
-	cfg := &config.Config{SpaceID: "spaces/AAA", APIEndpoint: srv.URL, CredentialsFile: strict.ServiceAccount(t, srv.URL+"/token")}
-	app, err := NewApp(t.Context(), cfg)
-	kit.NoError(t, err)
-	_, err = app.Post(t.Context(), Post{Text: "hello"})
+	kit.UseTransport(t, srv.Client().Transport)
+	app := newTestApp(t, srv.URL, strict.ServiceAccount(t, srv.URL+"/token"))
+	_, err := app.Post(t.Context(), Post{Text: "hello"})
 	kit.True(t, err == nil && got == 2 && len(bodies) == 2 && bodies[0] == bodies[1] &&
 		bodies[0] != "",
 		"%v, %d tokens, posted %q", err, got, bodies)
@@ -197,14 +194,10 @@ func (i *impersonationServer) RoundTrip(r *http.Request) (*http.Response, error)
 // writeImpersonatedFile has this process's default credentials be a service account's
 // that a login impersonates.
 func writeImpersonatedFile(t *testing.T, i *impersonationServer) (file string) {
-	original := http.DefaultTransport
-	http.DefaultTransport = i
-	t.Cleanup(func() { http.DefaultTransport = original })
-	file = filepath.Join(t.TempDir(), "adc.json")
+	kit.UseTransport(t, i)
 	const as = "https://iamcredentials.googleapis.com/v1/projects/-/serviceAccounts/x@p.iam.gserviceaccount.com:generateAccessToken"
-	err := os.WriteFile(file, []byte(`{"type":"impersonated_service_account","service_account_impersonation_url":"`+as+`",
-		"source_credentials":{"type":"authorized_user","client_id":"id","client_secret":"GOCSPX-secret","refresh_token":"1//refresh"}}`), 0o600)
-	kit.NoError(t, err)
+	file = writeFile(t, `{"type":"impersonated_service_account","service_account_impersonation_url":"`+as+`",
+		"source_credentials":{"type":"authorized_user","client_id":"id","client_secret":"GOCSPX-secret","refresh_token":"1//refresh"}}`)
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", file)
 	return file
 }
@@ -214,9 +207,9 @@ func writeImpersonatedFile(t *testing.T, i *impersonationServer) (file string) {
 func TestCredentials_ImpersonatedAccountReadsAsAnApp(t *testing.T) {
 	i := &impersonationServer{}
 	writeImpersonatedFile(t, i)
-	r, err := NewReader(t.Context(), "", "")
+	r := newReader(t, "", "")
+	_, err := listAll(t, r)
 	kit.NoError(t, err)
-	kit.NoError(t, r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {}))
 	kit.Equalf(t, strings.Join(i.scopes, " "), "https://www.googleapis.com/auth/chat.app.messages.readonly", "asked for")
 	kit.True(t, len(i.bearers) == 1 && i.bearers[0] == "Bearer scope:account",
 		"asked Chat with %q", i.bearers)
@@ -236,15 +229,13 @@ func TestCredentials_RefusedImpersonation(t *testing.T) {
 	} {
 		file := writeImpersonatedFile(t, &impersonationServer{code: c.code, refusal: c.refusal})
 		for _, file := range []string{file, ""} {
-			app, err := NewApp(t.Context(), &config.Config{SpaceID: "spaces/AAA", Subscription: "projects/p/subscriptions/s", CredentialsFile: file})
-			kit.NoError(t, err)
-			err = app.CheckPullAccess(t.Context())
+			app := newTestApp(t, "", file)
+			err := app.CheckPullAccess(t.Context())
 			kit.True(t, IsAuthFailure(err) != c.busy && errors.Is(err, ErrCredentials) != c.busy &&
 				IsOverloaded(err) == c.busy && strings.Contains(err.Error(), c.says),
 				"%s: %v", name, err)
-			if _, err := app.Pull(t.Context()); IsAuthFailure(err) == c.busy {
-				t.Errorf("%s, pulled: %v", name, err)
-			}
+			_, pullErr := app.Pull(t.Context())
+			kit.True(t, IsAuthFailure(pullErr) != c.busy, "%s, pulled: %v", name, pullErr)
 			for _, hint := range []string{Hint(err), AppHint(err)} {
 				isTold := strings.Contains(hint, "iamcredentials.googleapis.com") && strings.Contains(hint, "roles/iam.serviceAccountTokenCreator")
 				kit.True(t, isTold != c.busy && !strings.Contains(err.Error()+hint, "ya29"),
@@ -267,9 +258,7 @@ func tlsChatServer(t *testing.T, token string, h http.HandlerFunc) *httptest.Ser
 		google.ServeHTTP(w, r)
 	}))
 	t.Cleanup(srv.Close)
-	original := http.DefaultTransport
-	http.DefaultTransport = srv.Client().Transport
-	t.Cleanup(func() { http.DefaultTransport = original })
+	kit.UseTransport(t, srv.Client().Transport)
 	return srv
 }
 
@@ -302,17 +291,15 @@ func TestCredentials_WhoAmI(t *testing.T) {
 				"asked %s %s %+v", r.Method, r.URL, body)
 			io.WriteString(w, `{"results":[`+c.rows+`]}`)
 		})
-		r, err := NewReader(t.Context(), srv.URL, writeUserFile(t, tokens.URL+"/token"))
-		kit.NoError(t, err)
+		r := newReader(t, srv.URL, writeUserFile(t, tokens.URL+"/token"))
 		me, err := r.Me(t.Context())
 		kit.True(t, me.Name == c.want && (c.want == "") == errors.Is(err, ErrUnknownPerson) &&
 			(c.want == "" || me.Email == "ann@example.com" && me.DisplayName == "Ann"),
 			"%s: %+v, %v", name, me, err)
 	}
 	srv := tlsChatServer(t, "another", nil)
-	r, err := NewReader(t.Context(), srv.URL, writeUserFile(t, tokens.URL+"/token"))
-	kit.NoError(t, err)
-	_, err = r.Me(t.Context())
+	r := newReader(t, srv.URL, writeUserFile(t, tokens.URL+"/token"))
+	_, err := r.Me(t.Context())
 	kit.True(t, IsAuthFailure(err) && !errors.Is(err, ErrUnknownPerson), "refused: %v", err)
 }
 
@@ -339,18 +326,14 @@ func TestCredentials_ScopesOfTheMethods(t *testing.T) {
 	})
 	account := strict.ServiceAccount(t, tokens.URL)
 	for _, file := range []string{account, writeUserFile(t, tokens.URL+"/token")} {
-		r, err := NewReader(t.Context(), srv.URL, file)
-		kit.NoError(t, err)
-		_ = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
+		r := newReader(t, srv.URL, file)
+		_, _ = listAll(t, r)
 		_, _ = r.GetByClientID(t.Context(), "spaces/AAA", "client-x")
 		if file != account {
 			_, _ = r.Me(t.Context())
 		}
 	}
-	a, err := NewApp(t.Context(), &config.Config{
-		SpaceID: "spaces/AAA", Subscription: "projects/p/subscriptions/s", APIEndpoint: srv.URL, PubSubEndpoint: srv.URL, CredentialsFile: account,
-	})
-	kit.NoError(t, err)
+	a := newTestApp(t, srv.URL, account)
 	card := StoredCard(wording.NoticeCard("words", "id"))
 	_, _ = a.Post(t.Context(), Post{Text: "x", ThreadKey: "k", MessageID: "client-x", Card: card, Viewer: "users/1"})
 	_ = a.Patch(t.Context(), "spaces/AAA/messages/client-x", "x", card)
@@ -396,50 +379,23 @@ func TestCredentials_EndpointGetsNone(t *testing.T) {
 	}
 }
 
-func TestCredentials_ServiceAccountIsRefused(t *testing.T) {
-	scope := ""
-	tokens := tokenServer(t, func(w http.ResponseWriter, r *http.Request) {
-		_ = r.ParseForm()
-		scope = r.Form.Get("assertion")
-		w.WriteHeader(400)
-		fmt.Fprint(w, `{"error":"invalid_grant","error_description":"reauth related error (invalid_rapt)"}`)
-	})
-	// TLS to a port where no program listens: the token is asked for first, and refused.
-	r, err := NewReader(t.Context(), "https://127.0.0.1:1/", strict.ServiceAccount(t, tokens.URL))
-	kit.NoError(t, err)
-	err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
-	kit.True(t, errors.Is(err, ErrCredentials) && IsAuthFailure(err) &&
-		strings.Contains(err.Error(), "invalid_rapt") && scope != "",
-		"got %v", err)
-}
-
-func TestCredentials_FilesThatAreNone(t *testing.T) {
-	dir := t.TempDir()
-	for name, content := range map[string]string{"garbage": "{", "no type": "{}", "external": `{"type":"external_account"}`} {
-		file := filepath.Join(dir, name)
-		kit.NoError(t, os.WriteFile(file, []byte(content), 0o600))
-		_, err := NewReader(t.Context(), "", file)
-		kit.True(t, errors.Is(err, ErrCredentials), "%s: %v", name, err)
-	}
-	_, err := NewReader(t.Context(), "", filepath.Join(dir, "missing"))
-	kit.True(t, errors.Is(err, ErrCredentials), "missing: %v", err)
-	user := filepath.Join(dir, "user")
-	kit.NoError(t, os.WriteFile(user, []byte(`{"type":"authorized_user","client_id":"1","client_secret":"s","refresh_token":"r"}`), 0o600))
-	_, err = NewReader(t.Context(), "", user)
-	kit.True(t, err == nil, "authorized user: %v", err)
-	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", strict.ServiceAccount(t, "https://127.0.0.1:1/"))
-	_, err = NewReader(t.Context(), "", "")
-	kit.True(t, err == nil, "application default: %v", err)
-}
-
 // Credentials that lead to others could name a file of the person's, and a host to send
 // it to.
-func TestCredentials_OtherKindsAreRefused(t *testing.T) {
-	for _, kind := range []string{"impersonated_service_account", "external_account", "external_account_authorized_user", "gdch_service_account"} {
-		file := filepath.Join(t.TempDir(), "c.json")
-		kit.NoError(t, os.WriteFile(file, []byte(`{"type": "`+kind+`", "source_credentials": {"type": "external_account"}}`), 0o600))
-		_, err := NewReader(t.Context(), "", file)
-		kit.True(t, errors.Is(err, ErrCredentials) && strings.Contains(err.Error(), "is neither"),
-			"%s: %v", kind, err)
+func TestCredentials_FilesThatAreNone(t *testing.T) {
+	leads := `{"type": "%s", "source_credentials": {"type": "external_account"}}`
+	for content, says := range map[string]string{
+		"{": "", "{}": "",
+		fmt.Sprintf(leads, "impersonated_service_account"):     "is neither",
+		fmt.Sprintf(leads, "external_account"):                 "is neither",
+		fmt.Sprintf(leads, "external_account_authorized_user"): "is neither",
+		fmt.Sprintf(leads, "gdch_service_account"):             "is neither",
+	} {
+		_, err := NewReader(t.Context(), "", writeFile(t, content))
+		kit.True(t, errors.Is(err, ErrCredentials) && strings.Contains(err.Error(), says), "%s: %v", content, err)
 	}
+	_, err := NewReader(t.Context(), "", filepath.Join(t.TempDir(), "missing"))
+	kit.True(t, errors.Is(err, ErrCredentials), "missing: %v", err)
+	newReader(t, "", writeFile(t, `{"type":"authorized_user","client_id":"1","client_secret":"s","refresh_token":"r"}`))
+	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", strict.ServiceAccount(t, nobodyListens))
+	newReader(t, "", "") // by default
 }

@@ -2,7 +2,6 @@ package gchat
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"reflect"
 	"strconv"
 	"strings"
@@ -10,7 +9,6 @@ import (
 
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat/wording"
-	"gchat-hooks/state/config"
 )
 
 // Google's events have members that no document of Google's names: retentionSettings,
@@ -66,17 +64,14 @@ func TestEvent_CardsNameTheirMachine(t *testing.T) {
 // A message that Chat does not show an app is none of its machines'; one that a hub does
 // not show may be another machine's.
 func TestEvent_SendersThatAreIgnored(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := testServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		code := http.StatusForbidden
 		if strings.HasSuffix(r.URL.Path, "/T.T") {
 			code = http.StatusServiceUnavailable
 		}
 		http.Error(w, `{"error":{"code":`+strconv.Itoa(code)+`,"message":"no"}}`, code)
 	}))
-	defer server.Close()
-	app, err := NewApp(t.Context(), &config.Config{SpaceID: "spaces/A", Subscription: "projects/p/subscriptions/s",
-		APIEndpoint: server.URL, PubSubEndpoint: server.URL})
-	kit.NoError(t, err)
+	app := newTestApp(t, server.URL, "")
 	message := Message{ThreadName: "spaces/A/threads/T", IsReply: true}
 	if concerns, err := app.CanAnswerFor(t.Context(), message.ParentMessage()); concerns || err == nil {
 		t.Errorf("%v, %v of a Chat in trouble", concerns, err)

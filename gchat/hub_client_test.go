@@ -101,9 +101,7 @@ func TestHubClient_TokenGoesToTheHubOnly(t *testing.T) {
 	}))
 	other := httptest.NewServer(secure.Config.Handler)
 	t.Cleanup(func() { secure.Close(); other.Close() })
-	original := http.DefaultTransport
-	http.DefaultTransport = secure.Client().Transport
-	t.Cleanup(func() { http.DefaultTransport = original })
+	kit.UseTransport(t, secure.Client().Transport)
 	for _, endpoint := range []string{"", other.URL, secure.URL, strings.Replace(h.URL, "http:", "https:", 1), strings.Replace(h.URL, "127.0.0.1", "localhost", 1)} {
 		a, err := gchat.NewApp(t.Context(), &config.Config{
 			SpaceID: h.Space, Subscription: h.Subscription, CredentialsFile: file, APIEndpoint: endpoint, PubSubEndpoint: endpoint,

@@ -23,10 +23,10 @@ func TestListMessages_ServerClockIsSteady(t *testing.T) {
 		w.Header().Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
 		io.WriteString(w, `{}`)
 	})
-	r, err := NewReader(t.Context(), srv.URL, "")
-	kit.NoError(t, err)
+	r := newReader(t, srv.URL, "")
 	list := func() time.Duration {
-		kit.NoError(t, r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {}))
+		_, err := listAll(t, r)
+		kit.NoError(t, err)
 		return r.ClockAhead
 	}
 	was := list()
@@ -58,11 +58,10 @@ func TestListMessages_ReadsAllPages(t *testing.T) {
 			io.WriteString(w, `{"messages":[{"name":"spaces/AAA/messages/2","text":"bye","clientAssignedMessageId":"client-x","sender":{"type":"BOT"},"deleteTime":"2026-11-21T10:00:01Z"}]}`)
 		}
 	})
-	r, err := NewReader(t.Context(), srv.URL, "")
-	kit.NoError(t, err)
+	r := newReader(t, srv.URL, "")
 	at := time.Date(2026, 11, 21, 9, 0, 0, 5000, time.FixedZone("", 3600))
 	var ms []Message
-	err = r.ListSince(t.Context(), "spaces/AAA", at, func(page []Message) { ms = append(ms, page...) })
+	err := r.ListSince(t.Context(), "spaces/AAA", at, func(page []Message) { ms = append(ms, page...) })
 	if err != nil || len(ms) != 2 {
 		t.Fatalf("%d messages, %v", len(ms), err)
 	}
@@ -85,11 +84,9 @@ func TestListMessages_PagesBeforeAnError(t *testing.T) {
 		}
 		io.WriteString(w, `{"messages":[{"name":"spaces/AAA/messages/1"}],"nextPageToken":"x"}`)
 	})
-	r, err := NewReader(t.Context(), srv.URL, "")
-	kit.NoError(t, err)
-	n := 0
-	err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func(page []Message) { n += len(page) })
-	kit.True(t, n == 1 && IsOverloaded(err), "%d messages, %v", n, err)
+	r := newReader(t, srv.URL, "")
+	ms, err := listAll(t, r)
+	kit.True(t, len(ms) == 1 && IsOverloaded(err), "%d messages, %v", len(ms), err)
 }
 
 func TestListMessages_Errors(t *testing.T) {
@@ -99,9 +96,8 @@ func TestListMessages_Errors(t *testing.T) {
 			w.WriteHeader(code)
 			io.WriteString(w, `{"error":{"message":"why","status":"STATUS"}}`)
 		})
-		r, err := NewReader(t.Context(), srv.URL, "")
-		kit.NoError(t, err)
-		err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
+		r := newReader(t, srv.URL, "")
+		_, err := listAll(t, r)
 		kit.True(t, check(err) && strings.Contains(err.Error(), "why") &&
 			RetryAfter(err) == 3*time.Second,
 			"%d: %v", code, err)
@@ -131,16 +127,8 @@ func FuzzMessages(f *testing.F) {
 
 // "local" is the sender of what was put there by hand, and may always answer.
 func TestListMessages_SenderIsAUserOrNobody(t *testing.T) {
-	srv := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
-		io.WriteString(w, `{"messages":[{"name":"spaces/AAA/messages/1","text":"2","sender":{"name":"local","type":"HUMAN"}}]}`)
-	})
-	r, err := NewReader(t.Context(), srv.URL, "")
-	kit.NoError(t, err)
-	var ms []Message
-	if err := r.ListSince(t.Context(), "spaces/AAA", time.Now(), func(page []Message) { ms = append(ms, page...) }); err != nil || len(ms) != 1 {
-		t.Fatalf("%d messages, %v", len(ms), err)
-	}
-	kit.Equalf(t, ms[0].Sender, "", "sender")
+	m := &chat.Message{Sender: &chat.User{Name: "local", Type: "HUMAN"}}
+	kit.Equalf(t, messageFromChat(m).Sender, "", "sender")
 }
 
 // A few bytes on the wire can be a great many in memory: of such a page, nothing is
@@ -152,11 +140,10 @@ func TestListMessages_LargeAnswer(t *testing.T) {
 		io.WriteString(zip, `{"messages":[{"text":"`+strings.Repeat("a", maxBodyBytes)+`"}]}`)
 		zip.Close()
 	})
-	r, err := NewReader(t.Context(), srv.URL, "")
-	kit.NoError(t, err)
-	err = r.ListSince(t.Context(), "spaces/AAA", time.Now(), func(ms []Message) { t.Errorf("%d messages", len(ms)) })
+	r := newReader(t, srv.URL, "")
+	ms, err := listAll(t, r)
 	var tooMuch *http.MaxBytesError
-	kit.True(t, errors.As(err, &tooMuch), "error %v", err)
+	kit.True(t, len(ms) == 0 && errors.As(err, &tooMuch), "%d messages, %v", len(ms), err)
 }
 
 func TestListMessages_Attachments(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -15,25 +14,8 @@ import (
 	"google.golang.org/api/option"
 
 	"gchat-hooks/e2e/kit"
-	"gchat-hooks/e2e/strict"
 	"gchat-hooks/state/config"
 )
-
-const webhookPathAndKeys = "/v1/spaces/AAA/messages?key=K%2BK&token=secret%3D"
-
-// chatServer answers every request with f, where Google would take it.
-func chatServer(t *testing.T, f http.HandlerFunc) *httptest.Server {
-	return testServer(t, strict.CheckRequests(t, f))
-}
-
-func testServer(t *testing.T, h http.Handler) *httptest.Server {
-	srv := httptest.NewServer(h)
-	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
-	return srv
-}
-
-// tokenServer answers in place of Google's token endpoint.
-func tokenServer(t *testing.T, f http.HandlerFunc) *httptest.Server { return testServer(t, f) }
 
 func TestWebhook_Parse(t *testing.T) {
 	for raw, space := range map[string]string{
@@ -114,8 +96,7 @@ func TestWebhook_PostRequest(t *testing.T) {
 				kit.True(t, string(g) == string(wb), "body %s, want %s", g, wb)
 				io.WriteString(w, `{"name":"spaces/AAA/messages/M.M","thread":{"name":"spaces/AAA/threads/M"},"retentionSettings":{}}`)
 			})
-			w, err := ParseWebhook(&config.Config{}, srv.URL+webhookPathAndKeys)
-			kit.NoError(t, err)
+			w := newWebhook(t, srv.URL)
 			got, err := w.Post(t.Context(), c.post)
 			kit.True(t, err == nil && got.Name == "spaces/AAA/messages/M.M" &&
 				got.ThreadName == "spaces/AAA/threads/M" &&
@@ -123,6 +104,12 @@ func TestWebhook_PostRequest(t *testing.T) {
 				"posted %+v, %v", got, err)
 		})
 	}
+}
+
+// postTo posts to the webhook of a server.
+func postTo(t *testing.T, server string) error {
+	_, err := newWebhook(t, server).Post(t.Context(), Post{Text: "x"})
+	return err
 }
 
 func TestWebhook_PostErrors(t *testing.T) {
@@ -170,9 +157,7 @@ func TestWebhook_PostErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			srv := chatServer(t, c.serve)
-			w, err := ParseWebhook(&config.Config{}, srv.URL+webhookPathAndKeys)
-			kit.NoError(t, err)
-			_, err = w.Post(t.Context(), Post{Text: "x"})
+			err := postTo(t, srv.URL)
 			if err == nil || !c.check(err) {
 				t.Fatalf("got %v", err)
 			}
@@ -186,31 +171,21 @@ func TestWebhook_PostErrors(t *testing.T) {
 }
 
 func TestWebhook_MayHaveArrived(t *testing.T) {
-	refused := chatServer(t, func(http.ResponseWriter, *http.Request) {})
-	url := refused.URL
-	refused.Close()
 	for name, c := range map[string]struct {
-		url   string
 		serve http.HandlerFunc
 		want  bool
 	}{
-		"nobody listens": {url: url, want: false},
-		"403":            {serve: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) }, want: false},
-		"429":            {serve: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) }, want: false},
-		"500":            {serve: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, want: true},
-		"nonsense":       {serve: func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") }, want: true},
-		"cut":            {serve: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, want: true},
+		"403":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) }, false},
+		"429":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) }, false},
+		"500":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, true},
+		"nonsense": {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") }, true},
+		"cut":      {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, true},
 	} {
-		at := c.url
-		if c.serve != nil {
-			at = chatServer(t, c.serve).URL
-		}
-		w, err := ParseWebhook(&config.Config{}, at+webhookPathAndKeys)
-		kit.NoError(t, err)
-		_, err = w.Post(t.Context(), Post{Text: "x"})
-		kit.True(t, err != nil && MayHaveArrived(err) == c.want,
-			"%s: %v may have arrived: %v, want %v", name, err, !c.want, c.want)
+		err := postTo(t, chatServer(t, c.serve).URL)
+		kit.True(t, err != nil && MayHaveArrived(err) == c.want, "%s: %v", name, err)
 	}
+	err := postTo(t, "http://127.0.0.1:1")
+	kit.True(t, err != nil && !MayHaveArrived(err), "nobody listens: %v", err)
 }
 
 func TestWebhook_PostEndsWithItsContext(t *testing.T) {
@@ -218,11 +193,10 @@ func TestWebhook_PostEndsWithItsContext(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r.Body) // only then the server sees the caller go
 		<-r.Context().Done()
 	})
-	w, err := ParseWebhook(&config.Config{}, srv.URL+webhookPathAndKeys)
-	kit.NoError(t, err)
+	w := newWebhook(t, srv.URL)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err = w.Post(ctx, Post{Text: "x"})
+	_, err := w.Post(ctx, Post{Text: "x"})
 	kit.True(t, errors.Is(err, context.DeadlineExceeded) &&
 		!strings.Contains(err.Error(), "secret"),
 		"got %v", err)
@@ -282,20 +256,18 @@ func TestWebhook_Probe(t *testing.T) {
 		code       int
 		nonsense   bool
 	}{
-		{"a message", `{"name": "spaces/A/messages/m", "thread": {"name": "spaces/A/threads/t"}}`, 200, false},
+		{"a message", `{"name": "spaces/AAA/messages/m", "thread": {"name": "spaces/AAA/threads/t"}}`, 200, false},
 		{"another name", `{"name": "projects/A"}`, 200, true},
 		{"no name", `{}`, 200, true},
-		{"no object", `"spaces/A/messages/m"`, 200, true},
-		{"a page", `<html>spaces/A/messages/m</html>`, 200, true},
+		{"no object", `"spaces/AAA/messages/m"`, 200, true},
+		{"a page", `<html>spaces/AAA/messages/m</html>`, 200, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			server := chatServer(t, func(w http.ResponseWriter, _ *http.Request) {
 				w.WriteHeader(c.code)
 				_, _ = io.WriteString(w, c.body)
 			})
-			hook, err := ParseWebhook(&config.Config{}, server.URL+"/v1/spaces/A/messages?key=k&token=t")
-			kit.NoError(t, err)
-			_, err = hook.Probe(t.Context())
+			_, err := newWebhook(t, server.URL).Probe(t.Context())
 			kit.True(t, errors.Is(err, ErrBadResponse) == c.nonsense && (c.nonsense || err == nil),
 				"%v", err)
 		})

@@ -3,6 +3,7 @@ package kit
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"reflect"
@@ -77,4 +78,11 @@ func Must(t testing.TB, holds bool, format string, args ...any) {
 	if !holds {
 		t.Fatalf(format, args...)
 	}
+}
+
+// UseTransport makes r the transport of http.DefaultClient until the test ends.
+func UseTransport(t testing.TB, r http.RoundTripper) {
+	original := http.DefaultTransport
+	http.DefaultTransport = r
+	t.Cleanup(func() { http.DefaultTransport = original })
 }

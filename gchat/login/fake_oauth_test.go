@@ -93,9 +93,7 @@ func newGoogle(t *testing.T) *fakeGoogle {
 		google.ServeHTTP(w, r)
 	}))
 	t.Cleanup(g.chat.Close)
-	original := http.DefaultTransport
-	http.DefaultTransport = g.chat.Client().Transport
-	t.Cleanup(func() { http.DefaultTransport = original })
+	kit.UseTransport(t, g.chat.Client().Transport)
 	return g
 }
 
