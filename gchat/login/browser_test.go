@@ -39,16 +39,14 @@ func TestBrowser_OpensAtADesktopOnly(t *testing.T) {
 }
 
 func TestBrowser_DoesNotOpen(t *testing.T) {
-	g := newGoogle(t)
-	p := newPerson(g)
+	p := newPerson(t)
 	o := p.options()
 	o.OpenBrowser = func(address string) error {
 		go p.browse(address)
 		return errors.New("no such program")
 	}
-	_, err := Run(t.Context(), o)
-	kit.True(t, err == nil && strings.Contains(p.out.String(), "Open this in a browser"),
-		"%v; %s", err, p.out.String())
+	p.logIn(o)
+	kit.Contains(t, p.out.String(), "Open this in a browser")
 }
 
 // requestPage sends a request to the port that waits for the browser.
@@ -67,8 +65,7 @@ func requestPage(t *testing.T, address string) (int, string) {
 }
 
 func TestBrowser_HostileCallbacks(t *testing.T) {
-	g := newGoogle(t)
-	p := newPerson(g)
+	p := newPerson(t)
 	o := p.options()
 	o.OpenBrowser = func(address string) error {
 		u, _ := url.Parse(address)
@@ -96,20 +93,18 @@ func TestBrowser_HostileCallbacks(t *testing.T) {
 		go p.browse(address)
 		return nil
 	}
-	user, err := Run(t.Context(), o)
-	kit.True(t, err == nil && user == "users/7", "%+v, %v", user, err)
+	kit.Equal(t, p.logIn(o), "users/7")
 	kit.Containsf(t, <-p.pages, "You are logged in", "page")
 }
 
 func TestBrowser_FirstCallbackCounts(t *testing.T) {
-	g := newGoogle(t)
-	p := newPerson(g)
+	p := newPerson(t)
 	o := p.options()
 	var first url.Values
-	g.callback = func(q url.Values) { first = q }
+	p.callback = func(q url.Values) { first = q }
 	exchanges := 0
 	pages := make(chan string, 2)
-	g.tokenHandler = func(w http.ResponseWriter, r *http.Request) bool {
+	p.tokenHandler = func(w http.ResponseWriter, r *http.Request) bool {
 		_ = r.ParseForm()
 		if r.PostForm.Get("grant_type") != "authorization_code" {
 			return false
@@ -127,8 +122,8 @@ func TestBrowser_FirstCallbackCounts(t *testing.T) {
 		}
 		return false
 	}
-	_, err := Run(t.Context(), o)
-	kit.True(t, err == nil && exchanges == 1, "%d exchanges, %v", exchanges, err)
+	p.logIn(o)
+	kit.Equalf(t, exchanges, 1, "exchanges")
 	kit.Containsf(t, <-p.pages, "You are logged in", "page")
 	for range 2 {
 		<-pages
@@ -156,8 +151,7 @@ func TestBrowser_PastedAddress(t *testing.T) {
 		"its query":          func(u *url.URL) string { return "?" + u.RawQuery },
 		"by another name":    func(u *url.URL) string { return strings.Replace(u.String(), "127.0.0.1", "localhost", 1) },
 	} {
-		g := newGoogle(t)
-		p := newPerson(g)
+		p := newPerson(t)
 		o := p.options()
 		lines := make(chan string)
 		o.NextLine, o.NoBrowser = func() <-chan string { return lines }, true
@@ -169,26 +163,23 @@ func TestBrowser_PastedAddress(t *testing.T) {
 			m := addressPattern.FindStringSubmatch(p.out.String())
 			lines <- form(p.browseElsewhere(t, m[1]))
 		}()
-		user, err := Run(t.Context(), o)
-		kit.True(t, err == nil && user == "users/7", "%s: %+v, %v", name, user, err)
+		kit.Equalf(t, p.logIn(o), "users/7", "%s: the user", name)
 		out := p.out.String()
 		kit.True(t, len(p.opened) == 0 &&
 			strings.Count(out, "That address is not this login's") == 6 &&
 			strings.Contains(out, "Open this in a browser"),
 			"%s: %d browsers; said %s", name, len(p.opened), out)
-		g.checkNoSecrets(out)
+		p.checkNoSecrets(out)
 	}
 }
 
 func TestBrowser_EndOfInput(t *testing.T) {
-	g := newGoogle(t)
-	p := newPerson(g)
+	p := newPerson(t)
 	o := p.options()
 	lines := make(chan string)
 	close(lines) // as in a script
 	o.NextLine = func() <-chan string { return lines }
-	_, err := Run(t.Context(), o)
-	kit.True(t, err == nil, "%v", err)
+	p.logIn(o)
 }
 
 // FuzzPaste is for what a clipboard holds.
