@@ -48,9 +48,8 @@ func TestAsker_IdentifyUsesTheRealTmux(t *testing.T) {
 		a.TmuxPane == second.ID && a.TmuxSocket == w.Socket,
 		"%+v", a)
 	env["TMUX_PANE"] = first.ID
-	if IdentifySession(t.Context(), getenv, a); a.TmuxSession != "main" {
-		t.Errorf("the first pane's session is %q", a.TmuxSession)
-	}
+	IdentifySession(t.Context(), getenv, a)
+	kit.Equalf(t, a.TmuxSession, "main", "the first pane's session")
 	for _, pane := range []string{"", "main", "%0; kill-server", "%999"} {
 		env["TMUX_PANE"] = pane
 		window := IdentifySession(t.Context(), getenv, a)
@@ -59,9 +58,8 @@ func TestAsker_IdentifyUsesTheRealTmux(t *testing.T) {
 	}
 	w.tmux("has-session", "-t", "=main")
 	env["TMUX"] = w.Socket + "x,1,0"
-	if IdentifySession(t.Context(), getenv, a); a.TmuxSession != "" {
-		t.Errorf("no server: %q", a.TmuxSession)
-	}
+	IdentifySession(t.Context(), getenv, a)
+	kit.Equalf(t, a.TmuxSession, "", "the session without a server")
 }
 
 func TestAsker_KnowsALaterProcess(t *testing.T) {

@@ -21,28 +21,22 @@ func TestAttention_LastTypedIsAPersons(t *testing.T) {
 		kit.NoError(t, err)
 		return at
 	}
-	at := last(p)
-	kit.True(t, at.IsZero(), "nobody is attached, and typed at %v", at)
+	kit.True(t, last(p).IsZero(), "nobody is attached, and typed")
 
 	desk, person := newTestTmux(t, "unset TMUX; exec tmux -u -S "+w.Socket+" attach -t =main")
 	bound.Until(t, "somebody is attached", func() bool { return !last(p).IsZero() })
-	if at := last(other); !at.IsZero() {
-		t.Errorf("attached to another session: %v", at)
-	}
+	kit.True(t, last(other).IsZero(), "attached to another session")
 	// tmux counts whole seconds
 	past := func(base time.Time) bool { return time.Now().Unix() > base.Unix()+1 }
 	bound.Until(t, "the answers of the terminal are over", func() bool { return past(last(p)) })
 
 	base := last(p)
 	bound.Until(t, "we have typed for a while", func() bool {
-		for _, err := range []error{w.PressKey(t.Context(), p.ID, KeyEnter), w.PasteText(t.Context(), p.ID, "ours")} {
-			kit.NoError(t, err)
-		}
+		kit.NoError(t, w.PressKey(t.Context(), p.ID, KeyEnter))
+		kit.NoError(t, w.PasteText(t.Context(), p.ID, "ours"))
 		return past(base)
 	})
-	if at := last(p); !at.Equal(base) {
-		t.Errorf("our own keys count: %v, was %v", at, base)
-	}
+	kit.Equalf(t, last(p), base, "after our own keys")
 	bound.Until(t, "a person's key counts", func() bool {
 		kit.NoError(t, desk.PressKey(t.Context(), person.ID, KeyDigit(1)))
 		return last(p).After(base)
@@ -51,12 +45,8 @@ func TestAttention_LastTypedIsAPersons(t *testing.T) {
 	// A second session with the same window also shows the pane.
 	w.tmux("new-session", "-d", "-t", "=other", "-s", "twin")
 	w.tmux("switch-client", "-c", w.tmux("list-clients", "-F", "#{client_name}"), "-t", "=twin")
-	if at := last(other); at.IsZero() {
-		t.Error("a client of the same window's other session does not count")
-	}
-	if at := last(p); !at.IsZero() {
-		t.Errorf("it went to another session: %v", at)
-	}
+	kit.True(t, !last(other).IsZero(), "a client of the same window's other session does not count")
+	kit.True(t, last(p).IsZero(), "it went to another session")
 }
 
 func TestAttention_ReadOnlyClientTypesNothing(t *testing.T) {

@@ -51,9 +51,8 @@ func TestCapture_IsTheLiveScreen(t *testing.T) {
 		"%v: %q", err, live)
 	w.tmux("copy-mode", "-t", p.ID)
 	w.tmux("send-keys", "-t", p.ID, "-X", "history-top")
-	if again, err := w.Capture(t.Context(), p.ID); err != nil || again != live {
-		t.Errorf("scrolled back: %v: %q", err, again)
-	}
+	again, err := w.Capture(t.Context(), p.ID)
+	kit.True(t, err == nil && again == live, "scrolled back: %v: %q", err, again)
 	w.tmux("copy-mode", "-q", "-t", p.ID)
 
 	for lines, first := range map[int]string{3: "99", 101: "1", 1000: "1"} {

@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -45,6 +44,24 @@ func (w testTmux) awaitProcess(p Pane, name string) (pid int) {
 	return pid
 }
 
+// awaitKeyboard waits until a Claude Code has the keyboard of a pane.
+func (w testTmux) awaitKeyboard(pane string, pid int) {
+	w.t.Helper()
+	bound.Until(w.t, "it has the keyboard", func() bool {
+		found, _ := w.pane(pane).FindClaude(0, "")
+		return found == pid
+	})
+}
+
+// awaitNoClaude waits until a pane has no Claude Code in front, which says why.
+func (w testTmux) awaitNoClaude(pane string, pid int, why string) {
+	w.t.Helper()
+	bound.Until(w.t, why, func() bool {
+		found, err := w.pane(pane).FindClaude(pid, "")
+		return found == 0 && errors.Is(err, ErrNoClaude) && strings.Contains(err.Error(), why)
+	})
+}
+
 func TestClaude_HasTheKeyboard(t *testing.T) {
 	for name, command := range map[string]string{
 		"alone":          `exec ./claude 600`,
@@ -60,31 +77,27 @@ func TestClaude_HasTheKeyboard(t *testing.T) {
 			p := w.newSession("claude", command)
 			pid := w.awaitProcess(p, "claude")
 			w.awaitProcess(first, "sleep")
-			bound.Until(t, "it has the keyboard", func() bool { got, _ := w.pane(p.ID).FindClaude(0, ""); return got == pid })
+			w.awaitKeyboard(p.ID, pid)
 			start := ProcessStart(pid)
 			for _, start := range []string{"", start} {
 				got, err := w.pane(p.ID).FindClaude(pid, start)
 				kit.True(t, err == nil && got == pid, "asked for: %d, %v; want %d", got, err, pid)
 			}
-			_, err := w.pane(p.ID).FindClaude(pid, start+"1")
-			kit.True(t, errors.Is(err, ErrNoClaude) &&
-				strings.Contains(err.Error(), "another container"),
-				"one of the same number elsewhere: %v", err)
-			_, err = w.pane(p.ID).FindClaude(pid, "1"+start)
-			kit.True(t, errors.Is(err, ErrNoClaude) && strings.Contains(err.Error(), "has ended"),
-				"another process of the same number: %v", err)
-			_, err = w.pane(first.ID).FindClaude(pid, start)
-			kit.True(t, errors.Is(err, ErrNoClaude) &&
-				strings.Contains(err.Error(), "or is not in front, the pane runs sleep"),
-				"another pane: %v", err)
-			_, err = w.pane(first.ID).FindClaude(first.PID, "")
-			kit.True(t, errors.Is(err, ErrNoClaude) &&
-				strings.Contains(err.Error(), "or is not in front, the pane runs sleep"),
-				"no Claude Code by its number: %v", err)
-			_, err = w.pane(first.ID).FindClaude(0, "")
-			kit.True(t, errors.Is(err, ErrNoClaude) &&
-				strings.Contains(err.Error(), "the pane runs sleep"),
-				"another program: %v", err)
+			const notInFront = "or is not in front, the pane runs sleep"
+			for name, c := range map[string]struct {
+				pane       Pane
+				pid        int
+				start, why string
+			}{
+				"one of the same number elsewhere":   {p, pid, start + "1", "another container"},
+				"another process of the same number": {p, pid, "1" + start, "has ended"},
+				"another pane":                       {first, pid, start, notInFront},
+				"no Claude Code, by its number":      {first, first.PID, "", notInFront},
+				"another program":                    {first, 0, "", "the pane runs sleep"},
+			} {
+				_, err := w.pane(c.pane.ID).FindClaude(c.pid, c.start)
+				kit.True(t, errors.Is(err, ErrNoClaude) && strings.Contains(err.Error(), c.why), "%s: %v", name, err)
+			}
 		})
 	}
 }
@@ -110,10 +123,7 @@ func TestClaude_WithoutTheKeyboard(t *testing.T) {
 				kit.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
 			}
 			for _, want := range []int{0, pid} {
-				bound.Until(t, "it says why", func() bool {
-					got, err := w.pane(p.ID).FindClaude(want, "")
-					return got == 0 && errors.Is(err, ErrNoClaude) && strings.Contains(err.Error(), c.says)
-				})
+				w.awaitNoClaude(p.ID, want, c.says)
 			}
 			kit.True(t, isAlive(pid), "a stopped process counts as ended")
 		})
@@ -128,19 +138,13 @@ func TestClaude_AfterCtrlZ(t *testing.T) {
 	p := w.newSession("claude", "exec bash --norc --noprofile -i")
 	w.tmux("send-keys", "-t", p.ID, "./claude 600", "Enter")
 	pid := w.awaitProcess(p, "claude")
-	bound.Until(t, "it has the keyboard", func() bool { got, _ := w.pane(p.ID).FindClaude(0, ""); return got == pid })
+	w.awaitKeyboard(p.ID, pid)
 	w.tmux("send-keys", "-t", p.ID, "C-z")
-	bound.Until(t, "it is stopped", func() bool {
-		_, err := w.pane(p.ID).FindClaude(0, "")
-		return err != nil && strings.Contains(err.Error(), "the pane runs bash")
-	})
+	w.awaitNoClaude(p.ID, 0, "the pane runs bash") // it is stopped
 	w.tmux("send-keys", "-t", p.ID, "fg", "Enter")
-	bound.Until(t, "it has the keyboard again", func() bool { got, _ := w.pane(p.ID).FindClaude(pid, ""); return got == pid })
+	w.awaitKeyboard(p.ID, pid)
 	w.tmux("send-keys", "-t", p.ID, "C-c")
-	bound.Until(t, "it has ended", func() bool {
-		_, err := w.pane(p.ID).FindClaude(pid, "")
-		return err != nil && strings.Contains(err.Error(), "has ended or is not in front, the pane runs bash")
-	})
+	w.awaitNoClaude(p.ID, pid, "has ended or is not in front, the pane runs bash")
 	bound.Until(t, "its parent has asked for its end", func() bool { return !isAlive(pid) && ProcessStart(pid) == "" })
 }
 
@@ -235,14 +239,10 @@ func TestClaude_RunningAndStart(t *testing.T) {
 	cmd := bound.Command(t, "true")
 	kit.NoError(t, cmd.Start())
 	bound.Until(t, "an ended child counts as ended before its parent asks", func() bool { return !isAlive(cmd.Process.Pid) })
-	if err := cmd.Process.Signal(syscall.Signal(0)); err != nil {
-		t.Errorf("it was not a zombie: %v", err)
-	}
+	kit.NoError(t, cmd.Process.Signal(syscall.Signal(0))) // it is a zombie
 	_ = cmd.Wait()
-	if p := (Pane{ID: "%0", PID: 1 << 30}); true {
-		for _, want := range []int{0, os.Getpid()} {
-			_, err := p.FindClaude(want, "")
-			kit.True(t, errors.Is(err, ErrNoClaude), "%s: %v", strconv.Itoa(want), err)
-		}
+	for _, want := range []int{0, os.Getpid()} {
+		_, err := Pane{ID: "%0", PID: 1 << 30}.FindClaude(want, "")
+		kit.True(t, errors.Is(err, ErrNoClaude), "%d: %v", want, err)
 	}
 }

@@ -1,7 +1,6 @@
 package inject
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -70,9 +69,7 @@ func TestKeys_ArriveAsSent(t *testing.T) {
 	}
 	var want strings.Builder
 	for _, k := range keys {
-		if err := w.PressKey(t.Context(), p.ID, k.key); err != nil {
-			t.Fatalf("%s: %v", k.key, err)
-		}
+		kit.NoError(t, w.PressKey(t.Context(), p.ID, k.key))
 		want.WriteString(k.want)
 	}
 	for _, bad := range []Key{"", "C-c", "C-d", "y", "0", "10", "F1", "-X", "Enter; kill-server", "Up Down", KeyDigit(0), KeyDigit(10)} {
@@ -136,9 +133,7 @@ func TestKeys_Paste(t *testing.T) {
 			w.tmux("set-buffer", "-b", "mine", "a person's")
 			var want strings.Builder
 			for _, text := range append(awkwardTexts, "two\nlines;\n", strings.Repeat("line 日本語;\n", 1000), "") {
-				if err := w.PasteText(t.Context(), p.ID, text); err != nil {
-					t.Fatalf("%.60q: %v", text, err)
-				}
+				kit.NoError(t, w.PasteText(t.Context(), p.ID, text))
 				if text != "" {
 					want.WriteString(c.open + text + c.close)
 				}
@@ -147,8 +142,7 @@ func TestKeys_Paste(t *testing.T) {
 			err := w.PasteText(t.Context(), "%999", "text")
 			kit.True(t, errors.Is(err, ErrNoPane), "no pane: %v", err)
 			kit.Equalf(t, w.tmux("list-buffers", "-F", "#{buffer_name}"), "mine", "buffers")
-			got, _ := os.ReadFile(filepath.Join(w.dir, "got"))
-			kit.True(t, bytes.Equal(got, []byte(want.String())), "a refused paste left something")
+			kit.True(t, w.sentKeys() == want.String(), "a refused paste left something")
 		})
 	}
 }
@@ -158,12 +152,8 @@ func TestKeys_Paste(t *testing.T) {
 func TestKeys_OnlyForTheProgramInFront(t *testing.T) {
 	w, p := newTestTmux(t, "stty raw -echo; cat >got")
 	bound.Until(t, "cat has the keyboard", func() bool { return w.pane(p.ID).Program != "" })
-	mine := w.Server
-	if mine.FrontProgram = w.pane(p.ID).Program; mine.FrontProgram == "" {
-		t.Fatal("the program has no name")
-	}
-	other := w.Server
-	other.FrontProgram = "claude"
+	ours := Server{Socket: w.Socket, FrontProgram: w.pane(p.ID).Program}
+	other := Server{Socket: w.Socket, FrontProgram: "claude"}
 	for name, press := range map[string]func(Server) error{
 		"a key":   func(s Server) error { return s.PressKey(t.Context(), p.ID, KeyDigit(2)) },
 		"a paste": func(s Server) error { return s.PasteText(t.Context(), p.ID, "rm\nls") },
@@ -173,11 +163,8 @@ func TestKeys_OnlyForTheProgramInFront(t *testing.T) {
 			strings.Contains(err.Error(), "another program has its keyboard"),
 			"%s for another program: %v", name, err)
 	}
-	kit.NoError(t, mine.PressKey(t.Context(), p.ID, KeyDigit(7)))
-	got := filepath.Join(w.dir, "got")
-	bound.Until(t, "the key arrives", func() bool { raw, _ := os.ReadFile(got); return len(raw) > 0 })
-	raw, _ := os.ReadFile(got)
-	kit.True(t, string(raw) == "7", "arrived: %q", raw)
+	kit.NoError(t, ours.PressKey(t.Context(), p.ID, KeyDigit(7)))
+	w.checkReceived("7")
 }
 
 // tmux does not press a key or paste a text after its deadline, because by then the pane
@@ -208,9 +195,8 @@ func TestKeys_OnlyForTheDialogSeen(t *testing.T) {
 	capture, err := w.Capture(t.Context(), p.ID)
 	kit.NoError(t, err)
 	seen := guard{dialog: lastLines(capture)}
-	if err := w.pressKeyGuarded(t.Context(), p.ID, KeyDigit(1), seen); err != nil || len(seen.dialog) != 3 {
-		t.Errorf("%q stands there: %v", seen.dialog, err)
-	}
+	kit.NoError(t, w.pressKeyGuarded(t.Context(), p.ID, KeyDigit(1), seen))
+	kit.Equalf(t, len(seen.dialog), 3, "lines of %q", seen.dialog)
 	for _, other := range []string{"Which DB?\n❯ 1. {#H}\n  2. c", "❯ 1. Yes\n  2. No"} {
 		gone := guard{dialog: lastLines(other)}
 		err := w.pressKeyGuarded(t.Context(), p.ID, KeyDigit(2), gone)
@@ -220,9 +206,7 @@ func TestKeys_OnlyForTheDialogSeen(t *testing.T) {
 	typed := seen
 	typed.activity, err = w.sessionActivity(t.Context(), p.ID)
 	kit.NoError(t, err)
-	if err := w.pressKeyGuarded(t.Context(), p.ID, KeyDigit(3), typed); err != nil {
-		t.Errorf("nobody typed: %v", err)
-	}
+	kit.NoError(t, w.pressKeyGuarded(t.Context(), p.ID, KeyDigit(3), typed)) // nobody typed
 	desk, person := newTestTmux(t, "unset TMUX; exec tmux -u -S "+w.Socket+" attach -t =main")
 	bound.Until(t, "a person's key is seen", func() bool {
 		kit.NoError(t, desk.PressKey(t.Context(), person.ID, KeyDigit(9)))
@@ -232,8 +216,7 @@ func TestKeys_OnlyForTheDialogSeen(t *testing.T) {
 	err = w.pressKeyGuarded(t.Context(), p.ID, KeyDigit(4), typed)
 	kit.True(t, errors.Is(err, ErrNoKeys) && strings.Contains(err.Error(), "a person is typing"),
 		"a person typed: %v", err)
-	raw, _ := os.ReadFile(filepath.Join(w.dir, "got"))
-	kit.True(t, !strings.ContainsAny(string(raw), "24"), "arrived: %q", raw)
+	kit.True(t, !strings.ContainsAny(w.sentKeys(), "24"), "arrived: %q", w.sentKeys())
 }
 
 // If a dialog is redrawn between our look and the key, we look again. If it is the same
@@ -266,8 +249,6 @@ func TestKeys_ADialogDrawnAgain(t *testing.T) {
 		if pressed := err == nil; pressed != (want != "") {
 			t.Fatalf("then %s: %v", then, err)
 		}
-		if w.checkReceived(want); w.sentKeys() != want {
-			t.Errorf("then %s: %q was pressed, want %q", then, w.sentKeys(), want)
-		}
+		w.checkReceived(want)
 	}
 }

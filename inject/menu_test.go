@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -85,6 +84,27 @@ func (w testTmux) runMenu(session, action string, args ...string) (code int, sai
 		return -1, err.Error()
 	}
 	return coded.Code, err.Error()
+}
+
+// exitCode is what menu-driver exits with; 0 for none of its own.
+func exitCode(err error) int {
+	var coded *state.UserError
+	if errors.As(err, &coded) {
+		return coded.Code
+	}
+	return 0
+}
+
+// runAsClaude runs a shell script that draws a box, under the name of Claude Code.
+func (w testTmux) runAsClaude(script string) Pane {
+	w.t.Helper()
+	sh, err := os.ReadFile("/bin/sh")
+	kit.NoError(w.t, err)
+	kit.NoError(w.t, os.WriteFile(filepath.Join(w.dir, "claude"), sh, 0o700))
+	kit.NoError(w.t, os.WriteFile(filepath.Join(w.dir, "script"), []byte(script), 0o600))
+	p := w.newSession("box", "exec ./claude script")
+	w.awaitText(p.ID, "❯")
+	return p
 }
 
 // A refused action sends nothing. An allowed action sends these keys and reports that
@@ -201,11 +221,7 @@ func TestMenu_GuardsThePane(t *testing.T) {
 			w.tmux("respawn-pane", "-k", "-t", p.ID, "true")
 			bound.Until(w.t, "it is dead", func() bool { return w.pane(p.ID).Dead })
 		}, "has ended"},
-		"another of ours types": {"single", func(w testTmux, p Pane) {
-			lock, err := LockPane(filepath.Join(w.dir, "state"), w.Server, p.ID)
-			kit.NoError(w.t, err)
-			w.t.Cleanup(lock.Unlock)
-		}, "gchat-hooks is typing into this pane already"},
+		"another of ours types": {"single", lockPane, "gchat-hooks is typing into this pane already"},
 		"unknown screen": {"single", func(w testTmux, p Pane) {
 			w.tmux("respawn-pane", "-k", "-t", p.ID, "echo Pick a model:; stty raw -echo; exec ./claude >got")
 			w.awaitFrontProgram(p.ID, "claude")
@@ -309,26 +325,20 @@ func TestMenu_LocksThePane(t *testing.T) {
 	kit.NoError(t, os.Symlink(dir, link))
 	l, err := LockPane(dir, Server{Socket: socket}, "%1")
 	kit.NoError(t, err)
-	if _, err := LockPane(dir, Server{Socket: filepath.Join(link, "s")}, "%1"); !errors.Is(err, state.ErrLocked) {
-		t.Errorf("the same pane by another path: %v", err)
-	}
+	_, err = LockPane(dir, Server{Socket: filepath.Join(link, "s")}, "%1")
+	kit.True(t, errors.Is(err, state.ErrLocked), "the same pane by another path: %v", err)
 	for _, free := range []struct {
 		s    Server
 		pane string
 	}{{Server{Socket: socket}, "%11"}, {Server{Socket: filepath.Join(dir, "s2")}, "%1"}} {
 		other, err := LockPane(dir, free.s, free.pane)
-		if err != nil {
-			t.Errorf("%+v: %v", free, err)
-			continue
-		}
+		kit.NoError(t, err)
 		other.Unlock()
 	}
 	l.Unlock()
-	if l, err = LockPane(dir, Server{Socket: socket}, "%1"); err != nil {
-		t.Errorf("let go: %v", err)
-	} else {
-		l.Unlock()
-	}
+	l, err = LockPane(dir, Server{Socket: socket}, "%1")
+	kit.NoError(t, err)
+	l.Unlock()
 }
 
 // With InterruptOnly, esc leaves an open dialog alone. It presses nothing in the pane of
@@ -341,9 +351,8 @@ func TestMenu_InterruptsOnlyWhatIsMeant(t *testing.T) {
 		"another Claude": {ClaudePID: os.Getpid(), ClaudeStart: ProcessStart(os.Getpid())},
 	} {
 		m.UserState, m.Env, m.EffectTimeout = filepath.Join(w.dir, "state"), w.getenv, time.Millisecond
-		var coded *state.UserError
 		err := m.Run(t.Context(), p.ID, "esc", nil)
-		kit.True(t, errors.As(err, &coded) && coded.Code == exitRefused, "%s: %v", name, err)
+		kit.True(t, exitCode(err) == exitRefused, "%s: %v", name, err)
 	}
 	kit.Equalf(t, w.sentKeys(), "", "keys")
 }
@@ -363,9 +372,8 @@ func TestMenu_DecidesInNoRecordedDialog(t *testing.T) {
 				d := menuRun{Menu: Menu{Env: func(string) string { return "" }}, keyboard: keyboard{screen: s}}
 				do, err := d.findAction(action, args)
 				kit.NoError(t, err)
-				var coded *state.UserError
 				err = do(t.Context())
-				kit.True(t, errors.As(err, &coded) && coded.Code == exitRefused,
+				kit.True(t, exitCode(err) == exitRefused,
 					"%s in %s: %v", action, name, err)
 			}
 		}
@@ -382,13 +390,6 @@ func TestMenu_DecidesAndReportsIt(t *testing.T) {
 		m := Menu{UserState: filepath.Join(w.dir, "state"), Env: env, EffectTimeout: time.Millisecond, MayDecide: true}
 		return m.Run(t.Context(), pane.ID, args[0], args[1:])
 	}
-	code := func(err error) (code int) {
-		var coded *state.UserError
-		if errors.As(err, &coded) {
-			code = coded.Code
-		}
-		return code
-	}
 	itself := func(name string) string {
 		if name == "CLAUDE_PID" {
 			return strconv.Itoa(w.awaitProcess(p, "claude"))
@@ -396,22 +397,18 @@ func TestMenu_DecidesAndReportsIt(t *testing.T) {
 		return w.getenv(name)
 	}
 	err := run(p, itself, "choose", "1")
-	kit.True(t, code(err) == exitRefused &&
+	kit.True(t, exitCode(err) == exitRefused &&
 		strings.Contains(err.Error(), "a session does not decide"),
 		"for itself: %v", err)
 	noLog := func(name string) string {
 		return map[string]string{"TMUX": w.Socket + ",1,0", "HOME": os.DevNull}[name]
 	}
-	if err := run(p, noLog, "choose", "1"); code(err) != exitRefused || !strings.Contains(err.Error(), "nothing was pressed") {
-		t.Errorf("without the log: %v", err)
-	}
-	if err := run(p, w.getenv, "choose", "2"); code(err) != exitUnseen {
-		// The program ignores the key.
-		t.Error(err)
-	}
-	if err := run(p, w.getenv, "enter"); code(err) != exitUnseen {
-		t.Error(err)
-	}
+	err = run(p, noLog, "choose", "1")
+	kit.True(t, exitCode(err) == exitRefused && strings.Contains(err.Error(), "nothing was pressed"),
+		"without the log: %v", err)
+	// The program ignores the keys.
+	kit.Equal(t, exitCode(run(p, w.getenv, "choose", "2")), exitUnseen)
+	kit.Equal(t, exitCode(run(p, w.getenv, "enter")), exitUnseen)
 	w.checkReceived("2\r")
 	other, _ := newTestTmux(t, "exec sleep 600")
 	p = other.showRecordedScreen("plan")
@@ -421,9 +418,7 @@ func TestMenu_DecidesAndReportsIt(t *testing.T) {
 		}
 		return other.getenv(name)
 	}
-	if err := run(p, sameLog, "choose", "1"); code(err) != exitUnseen {
-		t.Error(err)
-	}
+	kit.Equal(t, exitCode(run(p, sameLog, "choose", "1")), exitUnseen)
 	other.checkReceived("1")
 	b, err := os.ReadFile(state.AuditPath(w.getenv))
 	kit.NoError(t, err)
@@ -437,7 +432,7 @@ func TestMenu_DecidesAndReportsIt(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s %s: %s: %.20s", l.SessionName, l.Kind, l.ReplyText, l.ClaudeText))
 	}
 	want := []string{"permission permission: choose 2: Yes, and don't ask a", "permission permission: enter: Yes", "plan plan: choose 1: Yes, and use auto mo"}
-	kit.True(t, slices.Equal(got, want), "the log has %q", got)
+	kit.Equalf(t, got, want, "the log")
 }
 
 // Claude Code ends between our last look and the paste, and another program then has the
@@ -463,8 +458,6 @@ func TestMenu_TypesOnlyToTheClaudeSeen(t *testing.T) {
 // If Enter does not send a text, menu-driver removes it, so that the box is empty for the
 // next text. This also works with a Claude Code that lags behind its keys.
 func TestMenu_RemovesUnsentText(t *testing.T) {
-	sh, err := os.ReadFile("/bin/sh")
-	kit.NoError(t, err)
 	rule := strings.Repeat("─", 80)
 	for name, clears := range map[string]string{
 		"in time":                      `text=`,
@@ -483,15 +476,10 @@ while :; do
 	*) text=$text${key%.} ;;
 	esac
 done`
-		for file, content := range map[string]string{"claude": string(sh), "script": script} {
-			kit.NoError(t, os.WriteFile(filepath.Join(w.dir, file), []byte(content), 0o700))
-		}
-		p := w.newSession("box", "exec ./claude script")
-		w.awaitText(p.ID, "❯")
+		p := w.runAsClaude(script)
 		m := Menu{UserState: filepath.Join(w.dir, "state"), Env: w.getenv, EffectTimeout: time.Second}
-		var coded *state.UserError
 		err := m.Run(t.Context(), p.ID, "type", []string{"hello"})
-		kit.True(t, errors.As(err, &coded) && coded.Code == exitUnseen,
+		kit.True(t, exitCode(err) == exitUnseen,
 			"%s: not sent: %v", name, err)
 		now, err := w.Capture(t.Context(), p.ID)
 		kit.True(t, err == nil && ReadScreen(now).Shows == Prompt,
@@ -504,8 +492,6 @@ done`
 // question with it.
 func TestMenu_RemovesTextFromADialog(t *testing.T) {
 	w, _ := newTestTmux(t, "exec sleep 600")
-	sh, err := os.ReadFile("/bin/sh")
-	kit.NoError(t, err)
 	rule := strings.Repeat("─", 80)
 	const above, below = "Which one?\\r\\n\\r\\n  1. Blue\\r\\n  2. Green\\r\\n", "Enter to select · ↑/↓ to navigate · ctrl+g to edit in Vim · Esc to cancel"
 	script := `stty raw -echo; text=; clear=$(printf '\025'); back=$(printf '\177')
@@ -516,15 +502,10 @@ while :; do
 	case $key in "$clear".) text= ;; "$back".) ;; *) text=$text${key%.} ;; esac
 	printf '\033[2J\033[H` + rule + `\r\n ☐ Deploy\r\n\r\n` + above + `❯ 3. %s\r\n` + rule + `\r\n  4. Chat about this\r\n\r\n` + below + `' "${text:-Type something.}"
 done`
-	for name, content := range map[string]string{"claude": string(sh), "script": script} {
-		kit.NoError(t, os.WriteFile(filepath.Join(w.dir, name), []byte(content), 0o700))
-	}
-	p := w.newSession("box", "exec ./claude script")
-	w.awaitText(p.ID, "❯")
+	p := w.runAsClaude(script)
 	m := Menu{UserState: filepath.Join(w.dir, "state"), Env: w.getenv, PromptOnly: true, EffectTimeout: time.Second}
-	var coded *state.UserError
-	err = m.Run(t.Context(), p.ID, "type", []string{"hello"})
-	kit.True(t, errors.As(err, &coded) && coded.Code == exitRefused, "%v", err)
+	err := m.Run(t.Context(), p.ID, "type", []string{"hello"})
+	kit.True(t, exitCode(err) == exitRefused, "%v", err)
 	now, err := w.Capture(t.Context(), p.ID)
 	s := ReadScreen(now)
 	kit.True(t, err == nil && s.Shows == Question && s.cursorRow().Text == "" &&

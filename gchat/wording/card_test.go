@@ -47,11 +47,16 @@ func drawWidget(b *strings.Builder, w Widget) {
 	}
 }
 
-func allButtons(card *Card) (all []Button) {
+func allWidgets(card *Card) (all []Widget) {
 	for _, s := range card.Sections {
-		for _, w := range s.Widgets {
-			all = append(all, w.Buttons...)
-		}
+		all = append(all, s.Widgets...)
+	}
+	return all
+}
+
+func allButtons(card *Card) (all []Button) {
+	for _, w := range allWidgets(card) {
+		all = append(all, w.Buttons...)
 	}
 	return all
 }
@@ -157,15 +162,20 @@ func largestQuestions() map[string]*state.Question {
 	return all
 }
 
+// checkCardFits fails the test if a card and the text beside it are too long for Chat.
+func checkCardFits(t *testing.T, name string, texts []string, card *Card) {
+	t.Helper()
+	total := len(texts[len(texts)-1]) + countBytes(card)
+	kit.True(t, total <= MaxText, "%s: %d bytes", name, total)
+}
+
 func TestCard_Fits(t *testing.T) {
 	for name, q := range largestQuestions() {
 		texts, card := CardTexts(q, cardID, countBytes)
 		for i, text := range texts {
 			kit.True(t, len(text) <= MaxText, "%s: text %d has %d bytes", name, i, len(text))
 		}
-		if total := len(texts[len(texts)-1]) + countBytes(card); total > MaxText {
-			t.Errorf("%s: %d bytes", name, total)
-		}
+		checkCardFits(t, name, texts, card)
 		if len(allButtons(card)) == 0 && q.Kind.Traits().IsPersonal {
 			// a question's answer can be written
 			t.Errorf("%s: no button: %s", name, drawCard(card))
@@ -173,9 +183,8 @@ func TestCard_Fits(t *testing.T) {
 		for _, status := range []state.Status{state.Resolved, state.Cancelled, state.TimedOut} {
 			q.Status, q.AnsweredByName = status, q.SessionName
 			text, card := ClosedCard(q, time.Now())
-			total := len(text) + countBytes(card)
-			kit.True(t, total <= MaxText && len(allButtons(card)) == 0,
-				"%s, %s: %d bytes", name, status, total)
+			checkCardFits(t, fmt.Sprint(name, ", ", status), []string{text}, card)
+			kit.Equalf(t, len(allButtons(card)), 0, "%s, %s: buttons", name, status)
 		}
 	}
 }
@@ -190,8 +199,7 @@ func TestCard_EndIsShown(t *testing.T) {
 	kit.True(t, strings.Contains(drawCard(card), "\nrm -rf /\n"+fence) &&
 		strings.Contains(texts[0], "\nrm -rf /\n"+fence),
 		"%v", drawCard(card))
-	total := len(texts[0]) + countBytes(card)
-	kit.True(t, total <= MaxText, "%d bytes", total)
+	checkCardFits(t, "a long command", texts, card)
 }
 
 // A question with more than a card may hold is asked in words, above the card.
@@ -300,10 +308,8 @@ func FuzzQuestionCard(f *testing.F) {
 		p.ToolName, p.About, p.ShownText, p.SessionName = foreign, foreign, foreign, foreign
 		for _, q := range []*state.Question{q, p} {
 			card := QuestionCard(q)
-			for _, s := range card.Sections {
-				for _, w := range s.Widgets {
-					kit.True(t, w.Code == "" || strings.Count(w.Code, fence) == 2, "%q", w.Code)
-				}
+			for _, w := range allWidgets(card) {
+				kit.True(t, w.Code == "" || strings.Count(w.Code, fence) == 2, "%q", w.Code)
 			}
 		}
 	})

@@ -50,6 +50,14 @@ func askLink(link string) *state.Question {
 	return q
 }
 
+// formOutcome is what is wrong with a reply to a form, or else the answer.
+func formOutcome(a state.Answer, problem string) string {
+	if problem != "" {
+		return problem
+	}
+	return strings.Join(a.Labels, ",") + " " + a.Notes
+}
+
 // A form is answered as a whole, or not at all, and what is wrong is said in a sentence.
 func TestForm_FilledInByText(t *testing.T) {
 	t.Parallel()
@@ -82,10 +90,7 @@ func TestForm_FilledInByText(t *testing.T) {
 	} {
 		q := formWithTable()
 		a, problem := fillFormFromText(reply, q)
-		got := problem
-		if problem == "" {
-			got = strings.Join(a.Labels, ",") + " " + a.Notes
-		}
+		got := formOutcome(a, problem)
 		kit.True(t, strings.HasPrefix(got, want) && (problem != "" || got == want),
 			"%q: %q, want %q", reply, got, want)
 		if problem == "" {
@@ -129,10 +134,7 @@ func TestForm_FilledInByTap(t *testing.T) {
 		q := formWithTable()
 		tap := &Tap{Choice: c.choice, Inputs: c.inputs}
 		a, problem := tap.fillForm(q)
-		got := problem
-		if problem == "" {
-			got = strings.Join(a.Labels, ",") + " " + a.Notes
-		}
+		got := formOutcome(a, problem)
 		answers, text, about := ReadTap(q, tap)
 		kit.True(t, got == c.want && text == c.choice && (about == "") == (len(answers) == 1),
 			"%s: %q, want %q (%q, %q)", name, got, c.want, text, about)
@@ -313,11 +315,9 @@ func TestForm_LargeFits(t *testing.T) {
 			fields = append(fields, state.Field{Name: strings.Repeat(of, 120/len(of)), Description: strings.Repeat(of, 120/len(of)), Type: "string"})
 		}
 		texts, card := CardTexts(askForm(fields...), cardID, countBytes)
-		last := texts[len(texts)-1]
 		for _, text := range append(texts, QuestionTexts(askForm(fields...))...) {
 			kit.True(t, len(text) <= MaxText, "%q: a message of %d bytes", of, len(text))
 		}
-		size := countBytes(card) + len(last)
-		kit.True(t, size <= MaxText, "%q: a card of %d bytes", of, size)
+		checkCardFits(t, of, texts, card)
 	}
 }

@@ -12,8 +12,10 @@ import (
 	"gchat-hooks/state"
 )
 
+func renderCleaned(text string) string { return renderMarkdown(state.Clean(state.ForChat, text)) }
+
 func TestMarkdown_Table(t *testing.T) {
-	for _, tt := range []struct{ name, in, want string }{
+	checkTexts(t, renderCleaned, []textCase{
 		{"empty", " \n\n", ""},
 		{"ordinary text", "Epic 3 completed. 12/12 subtasks validated.", "Epic 3 completed. 12/12 subtasks validated."},
 		{"names and sums", "file_name_here.go and 2 * 3 * 4", "file_name_here.go and 2 * 3 * 4"},
@@ -73,16 +75,12 @@ func TestMarkdown_Table(t *testing.T) {
 		{"no table", "a | b\nc | d", "a | b\nc | d"},
 		{"fence in a table", "|a|\n|-|\n|x ``` y|", "```\na\n-\nx ''' y\n```"},
 		{"stars of file names", "# Run rm **/x\n|a|\n|-|\n|`rm **/y`|\n|rm **/z **|\n|`a` and `b`|", "Run rm **/x\n```\na\n-\nrm **/y\nrm **/z **\n`a` and `b`\n```"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			kit.Equalf(t, renderMarkdown(state.Clean(state.ForChat, tt.in)), tt.want, "%q", tt.in)
-		})
-	}
+	})
 }
 
 // A link shows its target, so that its label cannot claim another one.
 func TestMarkdown_Links(t *testing.T) {
-	for _, tt := range []struct{ name, in, want string }{
+	checkTexts(t, renderCleaned, []textCase{
 		{"link", "[the docs](https://x.example/a)", "the docs (https://x.example/a)"},
 		{"styled", "**[a *b* `c`](https://x.example)**", "*a _b_ `c` (https://x.example)*"},
 		{"its own label", "[https://x.example/a](https://x.example/a)", "https://x.example/a"},
@@ -92,16 +90,12 @@ func TestMarkdown_Links(t *testing.T) {
 		{"image", "![a](https://x.example/a.png) ![](b.png)", "a (https://x.example/a.png) b.png"},
 		{"Chat's own link", "<https://evil.example|label> [a](https://x.example/|b>)", "‹https://evil.example|label> a (https://x.example/|b>)"},
 		{"another host as label", "[https://bank.example](https://evil.example)", "https://bank.example (https://evil.example)"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			kit.Equalf(t, renderMarkdown(state.Clean(state.ForChat, tt.in)), tt.want, "%q", tt.in)
-		})
-	}
+	})
 }
 
 // A text that is long or nested deeper than people write is shown whole, too.
 func TestMarkdown_IsBounded(t *testing.T) {
-	for _, tt := range []struct{ name, in, want string }{
+	checkTexts(t, renderMarkdown, []textCase{
 		{"long", strings.Repeat("**a**\n", 100000), strings.Repeat("*a*\n", 99999) + "*a*"},
 		{"quotes", strings.Repeat("> ", 100000) + "**a**", strings.Repeat("> ", 100000) + "*a*"},
 		{"items", strings.Repeat("- ", 1000) + "**a**", "* " + strings.Repeat("- ", 999) + "*a*"},
@@ -110,9 +104,7 @@ func TestMarkdown_IsBounded(t *testing.T) {
 		{"open brackets", strings.Repeat("[", 100000) + "a](b)", strings.Repeat("[", 99999) + "a (b)"},
 		{"open links", strings.Repeat("[a](b", 20000) + " c", strings.Repeat("[a](b", 20000) + " c"},
 		{"open backticks", strings.Repeat("\\``x ", 50000) + "**a**", strings.Repeat("``x ", 50000) + "*a*"},
-	} {
-		kit.Equalf(t, renderMarkdown(tt.in), tt.want, "%s", tt.name)
-	}
+	})
 }
 
 // openingPattern begins a block of code, whose language is not shown.

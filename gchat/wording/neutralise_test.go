@@ -12,8 +12,18 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
+// textCase is a text, and what a function makes of it.
+type textCase struct{ name, in, want string }
+
+func checkTexts(t *testing.T, change func(string) string, cases []textCase) {
+	t.Helper()
+	for _, c := range cases {
+		kit.Equalf(t, change(c.in), c.want, "%s: of %.100q", c.name, c.in)
+	}
+}
+
 func TestNeutralise_Line(t *testing.T) {
-	for _, tt := range []struct{ name, in, want string }{
+	checkTexts(t, SafeLine, []textCase{
 		{"empty", "", ""},
 		{"plain", "Blue-green deployment", "Blue-green deployment"},
 		{"newlines and tabs", " a\r\n\tb\n\nc ", "a b c"},
@@ -40,15 +50,11 @@ func TestNeutralise_Line(t *testing.T) {
 		{"byte order mark", "\uFEFFa\u2060b", "ab"},
 		{"joiners of emoji and Persian", "👩\u200d💻 می\u200cخواهم", "👩\u200d💻 می\u200cخواهم"},
 		{"invalid bytes", "a\xff\xed\xa0\x80b", "a\uFFFD\uFFFD\uFFFD\uFFFDb"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			kit.Equalf(t, SafeLine(tt.in), tt.want, "Line(%q)", tt.in)
-		})
-	}
+	})
 }
 
 func TestNeutralise_Block(t *testing.T) {
-	for _, tt := range []struct{ name, in, want string }{
+	checkTexts(t, SafeBlock, []textCase{
 		{"empty", " \n\n", ""},
 		{"one line", " Which one? ", "Which one?"},
 		{"later lines", "a\r\nb\nc", "a\n  b\n  c"},
@@ -63,11 +69,7 @@ func TestNeutralise_Block(t *testing.T) {
 		{"open fence", "see\n```\ncode", "see\n  '''\n  code"},
 		{"mention at a line's start", "hi\n<users/all>", "hi\n  ‹users/all>"},
 		{"bracket at a line's end", "a <\nb", "a <\n  b"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			kit.Equalf(t, SafeBlock(tt.in), tt.want, "Block(%q)", tt.in)
-		})
-	}
+	})
 }
 
 // checkHarmless fails when the text could mention, link, or open a block. Own are places
@@ -107,7 +109,7 @@ func FuzzNeutralise(f *testing.F) {
 }
 
 func TestNeutralise_Disarm(t *testing.T) {
-	for _, tt := range []struct{ name, in, want string }{
+	checkTexts(t, disarm, []textCase{
 		{"words", "Done: [x] all", "Done: [x] all"},
 		{"in a line", "ok [Done] x", "ok [Done] x"},
 		{"other brackets", "[Download] x", "[Download] x"},
@@ -125,23 +127,15 @@ func TestNeutralise_Disarm(t *testing.T) {
 		{"thread key in bold", "*Thread  KEY*: x", "*Thread  KEY* - x"},
 		{"threads", "Thread keys: x", "Thread keys: x"},
 		{"bytes", "\xff\x00[Done]", "\xff\x00[Done]"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			kit.Equalf(t, disarm(tt.in), tt.want, "disarm(%q)", tt.in)
-		})
-	}
+	})
 }
 
 // Every prefix that a message of ours begins with is guarded.
 func TestNeutralise_OwnPrefixes(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) < 20 {
-		t.Fatal(files, err)
-	}
+	kit.True(t, err == nil && len(files) >= 20, "%v, %v", files, err)
 	reports, err := filepath.Glob("testdata/reports/*.txt")
-	if err != nil || len(reports) < 8 {
-		t.Fatal(reports, err)
-	}
+	kit.True(t, err == nil && len(reports) >= 8, "%v, %v", reports, err)
 	for _, name := range append(files, reports...) {
 		text, err := os.ReadFile(name)
 		kit.NoError(t, err)

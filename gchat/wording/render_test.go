@@ -56,6 +56,13 @@ var hostileQuestion = state.SubQuestion{
 	},
 }
 
+// checkGolden compares a text with its file, and fails the test if it could do harm.
+func checkGolden(t *testing.T, name, text string, own ...string) {
+	t.Helper()
+	golden.Compare(t, "testdata/"+name+".txt", text+"\n")
+	checkHarmless(t, text, own...)
+}
+
 func TestRender_Question(t *testing.T) {
 	multi, noHeader, one, two := toolsQuestion, strategyQuestion, strategyQuestion, toolsQuestion
 	noHeader.Header = ""
@@ -77,9 +84,7 @@ func TestRender_Question(t *testing.T) {
 		"question_emoji_and_cjk": askQuestions(state.SubQuestion{Header: "部署", Question: "哪一个？👩‍💻", Options: []state.Option{{Label: "蓝绿", Description: "快"}, {Label: "🚀"}}}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			text := questionMessage(q)
-			golden.Compare(t, "testdata/"+name+".txt", text+"\n")
-			checkHarmless(t, text, "<answer>")
+			checkGolden(t, name, questionMessage(q), "<answer>")
 		})
 	}
 }
@@ -114,9 +119,7 @@ func TestRender_Answered(t *testing.T) {
 		"answered_hostile_words": terminal(withAnswers("<users/all>", []state.SubQuestion{hostileQuestion}, answerText("a\nThread key: x <"))),
 	} {
 		t.Run(name, func(t *testing.T) {
-			text := closingText(q)
-			golden.Compare(t, "testdata/"+name+".txt", text+"\n")
-			checkHarmless(t, text)
+			checkGolden(t, name, closingText(q))
 		})
 	}
 }
@@ -130,9 +133,7 @@ func TestRender_Cancelled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			q.Status = state.Cancelled
-			text := closingText(q)
-			golden.Compare(t, "testdata/"+name+".txt", text+"\n")
-			checkHarmless(t, text)
+			checkGolden(t, name, closingText(q))
 		})
 	}
 }
@@ -159,9 +160,9 @@ func TestRender_LongPreviewsAreFolded(t *testing.T) {
 		for _, q := range []*state.Question{q, askQuestions(p)} {
 			texts, card := CardTexts(q, cardID, countBytes)
 			buttons := allButtons(card)
-			total := len(texts[0]) + countBytes(card)
-			kit.True(t, len(texts) == 1 && total <= MaxText && len(buttons) != 0,
-				"%q: %d messages, %d bytes, %d buttons", unit, len(texts), total, len(buttons))
+			checkCardFits(t, unit, texts, card)
+			kit.True(t, len(texts) == 1 && len(buttons) != 0,
+				"%q: %d messages, %d buttons", unit, len(texts), len(buttons))
 			kit.Containsf(t, drawCard(card), "begin3 ", "%q: no preview", unit)
 		}
 	}
@@ -254,9 +255,8 @@ func TestRender_Cut(t *testing.T) {
 	}
 	text := strings.Repeat("a é 漢 🚀 ", 200)
 	for n := range len(text) + 2 {
-		if got := Cut(text, n); len(got) > n || !utf8.ValidString(got) {
-			t.Fatalf("Cut to %d = %d bytes, %q", n, len(got), got)
-		}
+		got := Cut(text, n)
+		kit.True(t, len(got) <= n && utf8.ValidString(got), "Cut to %d = %d bytes, %q", n, len(got), got)
 	}
 }
 

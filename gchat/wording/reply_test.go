@@ -203,8 +203,7 @@ func TestReply_ToOneQuestion(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, _ := ParseReply(tt.text, []state.SubQuestion{tt.p}, nil)
-			kit.True(t, reflect.DeepEqual(got, map[int]state.Answer{0: tt.want}),
-				"reply %q = %+v, want %+v", tt.text, got, tt.want)
+			kit.Equalf(t, got, map[int]state.Answer{0: tt.want}, "reply %q", tt.text)
 		})
 	}
 }
@@ -285,17 +284,14 @@ func TestReply_ToSeveralQuestions(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			before := maps.Clone(tt.partial)
 			got, _ := ParseReply(tt.text, tt.questions, tt.partial)
-			kit.True(t, reflect.DeepEqual(got, tt.want),
-				"reply %q = %+v, want %+v", tt.text, got, tt.want)
+			kit.Equalf(t, got, tt.want, "reply %q", tt.text)
 			missing := Unanswered(tt.questions, got)
-			kit.True(t, slices.Equal(missing, tt.missing),
-				"reply %q: missing %v, want %v", tt.text, missing, tt.missing)
+			kit.Equalf(t, missing, tt.missing, "reply %q: missing", tt.text)
 			kit.True(t, reflect.DeepEqual(before, tt.partial), "partial became %+v", tt.partial)
 		})
 	}
 }
 
-// A number without an option counts as words, and is told apart from them.
 // What a person says in place of an answer. A label named so, or that begins so, wins.
 func TestReply_Decline(t *testing.T) {
 	const chat, skip = state.DeclinedChat, state.DeclinedSkip
@@ -335,6 +331,7 @@ func TestReply_Decline(t *testing.T) {
 	}
 }
 
+// A number without an option counts as words, and is told apart from them.
 func TestReply_FindsNoOption(t *testing.T) {
 	one, several := []state.SubQuestion{deployQuestion}, []state.SubQuestion{deployQuestion, featuresQuestion}
 	for _, tt := range []struct {
@@ -360,8 +357,7 @@ func TestReply_FindsNoOption(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			answers, got := ParseReply(tt.text, tt.questions, nil)
-			kit.True(t, reflect.DeepEqual(got, tt.want),
-				"reply %q: %+v, want %+v", tt.text, got, tt.want)
+			kit.Equalf(t, got, tt.want, "reply %q", tt.text)
 			kit.True(t, got == nil || len(answers[got.Question].Labels) == 0,
 				"reply %q chose %+v", tt.text, answers)
 		})

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"gchat-hooks/e2e/golden"
 	"gchat-hooks/e2e/kit"
@@ -188,15 +187,9 @@ var forgedHeader = regexp.MustCompile("(?i)^[\\s*_~>`]*(?:\\[\\s*(?:done|progres
 func checkReport(t *testing.T, r state.Report) {
 	t.Helper()
 	for i, text := range ReportTexts(r) {
-		kit.True(t, utf8.ValidString(text), "part %d is no UTF-8: %q", i+1, text)
+		checkHarmless(t, text)
 		kit.True(t, len(text) <= MaxText && strings.TrimSpace(text) != "",
 			"part %d has %d bytes", i+1, len(text))
-		for at, c := range text {
-			if next, size := utf8.DecodeRuneInString(text[at+1:]); c == '<' && size > 0 && next != '=' && next != '-' && !unicode.IsSpace(next) {
-				t.Errorf("part %d has an open bracket: …%.60q", i+1, text[at:])
-				break
-			}
-		}
 		checkNothingHidden(t, text)
 		kit.True(t, !strings.Contains(text, "<users/"), "part %d mentions", i+1)
 		code := false

@@ -161,19 +161,15 @@ func TestTap_ButtonsAreRead(t *testing.T) {
 			}
 			kit.Equalf(t, got, want, "%s: %q is read as %v, %q, %q", name, b.Text, answers, text, about)
 		}
-		for _, s := range QuestionCard(q).Sections {
-			for _, w := range s.Widgets {
-				if w.Select == nil {
-					continue
-				}
-				for _, item := range w.Select.Items {
-					one := newTap(ChoiceSend, w.Select.Name+"="+item.Value)
-					answers, _, _ := ReadTap(q, one)
-					for _, a := range answers {
-						kit.True(t, len(answers) == 1 &&
-							strings.HasPrefix(item.Text, SafeLine(a.Labels[0])),
-							"%s: %q is read as %v", name, item.Text, answers)
-					}
+		for _, w := range allWidgets(QuestionCard(q)) {
+			if w.Select == nil {
+				continue
+			}
+			for _, item := range w.Select.Items {
+				answers, _, _ := ReadTap(q, newTap(ChoiceSend, w.Select.Name+"="+item.Value))
+				for _, a := range answers {
+					kit.True(t, len(answers) == 1 && strings.HasPrefix(item.Text, SafeLine(a.Labels[0])),
+						"%s: %q is read as %v", name, item.Text, answers)
 				}
 			}
 		}
