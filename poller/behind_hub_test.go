@@ -66,8 +66,8 @@ func TestBehindHub_QuestionPasses(t *testing.T) {
 	kit.True(t, plan.MessageName == card.Name && plan.CardMessage != card.Name,
 		"it is %s, and its card %s", plan.MessageName, plan.CardMessage)
 	g.tap("users/9", card, button, "more", nil) // a stranger, who is told so in the thread
-	said := g.addHumanMessage(card.Thread.Name, "what?", "")
-	g.publish(newEvent("MESSAGE", "users/1", said))
+	message := g.addHumanMessage(card.Thread.Name, "what?", "")
+	g.publish(newEvent("MESSAGE", "users/1", message))
 	d.awaitQuestion(plan, "heard", func(q *state.Question) bool { return len(q.Replies) == 2 })
 	g.awaitAcknowledged()
 	d.closeQuestion(plan, state.Cancelled, "")

@@ -218,10 +218,10 @@ func (c *transportTest) receiveMessage(from time.Time) (got gchat.Message) {
 		kit.NoError(c.t, err)
 		return got
 	}
-	heard, err := c.eventSource().Pull(c.t.Context())
-	kit.Must(c.t, err == nil && len(heard) == 1, "heard %+v, %v", heard, err)
-	kit.NoError(c.t, c.eventSource().Ack(c.t.Context(), []string{heard[0].AckID}))
-	return heard[0].Message
+	events, err := c.eventSource().Pull(c.t.Context())
+	kit.Must(c.t, err == nil && len(events) == 1, "heard %+v, %v", events, err)
+	kit.NoError(c.t, c.eventSource().Ack(c.t.Context(), []string{events[0].AckID}))
+	return events[0].Message
 }
 
 // Each transport keeps the contract that the poller relies on.
@@ -246,9 +246,8 @@ func TestTransport_NamedInOnePlace(t *testing.T) {
 		b, err := os.ReadFile(file)
 		kit.NoError(t, err)
 		elsewhere := file != "gateway.go" && !strings.HasSuffix(file, "_test.go")
-		if found := kinds.FindString(string(b)); found != "" && elsewhere {
-			t.Errorf("%s names %s", file, found)
-		}
+		found := kinds.FindString(string(b))
+		kit.True(t, found == "" || !elsewhere, "%s names %s", file, found)
 	}
 }
 
@@ -257,27 +256,21 @@ func isMissingMessage(err error) bool { return gchat.IsPermanent(err) && !gchat.
 
 var transportPromises = map[string]func(*testing.T, *transportTest){
 	"it says where it leads": func(t *testing.T, c *transportTest) {
-		if c.projectGateway.spaceName != space.Name ||
-			!strings.HasSuffix(c.transport.Chat(), "/"+space.Name) {
-			t.Errorf("it leads to %q, %q", c.projectGateway.spaceName, c.transport.Chat())
-		}
-		if id := c.transport.ID(); id == "" || strings.Contains(id, "key=") {
-			t.Errorf("its id is %q", id)
-		}
+		kit.True(t, c.projectGateway.spaceName == space.Name &&
+			strings.HasSuffix(c.transport.Chat(), "/"+space.Name), "it leads to %q, %q",
+			c.projectGateway.spaceName, c.transport.Chat())
+		id := c.transport.ID()
+		kit.True(t, id != "" && !strings.Contains(id, "key="), "its id is %q", id)
 	},
 
 	"two posts of an id are one message": func(t *testing.T, c *transportTest) {
 		p := gchat.Post{Text: "once", ThreadKey: "k", MessageID: state.MessageID("twice")}
 		first := c.post(p)
-		if again, err := c.transport.Post(t.Context(), p); err != nil &&
-			!gchat.IsAlreadyExists(err) {
-			t.Error(err)
-		} else if err == nil && (again.Name != first.Name || again.ThreadName != first.ThreadName) {
-			t.Errorf("the first receipt is %+v, the second %+v", first, again)
-		}
-		if n := len(c.space.Messages()); n != 1 {
-			t.Errorf("there are %d messages", n)
-		}
+		again, err := c.transport.Post(t.Context(), p)
+		isSame := again.Name == first.Name && again.ThreadName == first.ThreadName
+		kit.True(t, err == nil && isSame || gchat.IsAlreadyExists(err),
+			"the first receipt is %+v, the second %+v, %v", first, again, err)
+		kit.Equalf(t, len(c.space.Messages()), 1, "messages")
 	},
 
 	"a post of unknown fate is found, and one that never was is not": func(t *testing.T,
@@ -286,22 +279,17 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 		c.fault.Store(&chatFault{code: 503, status: "UNAVAILABLE", isLate: true})
 		p := gchat.Post{Text: "perhaps", ThreadKey: "k", MessageID: id}
 		_, err := c.transport.Post(t.Context(), p)
-		if !gchat.MayHaveArrived(err) {
-			t.Errorf("a failed post: %v", err)
-		}
+		kit.True(t, gchat.MayHaveArrived(err), "a failed post: %v", err)
 		c.fault.Store(nil)
 		found, err := c.transport.Find(t.Context(), id, from)
 		kit.NoError(t, err)
 		m := c.shownMessage(found.Name)
 		created, _ := time.Parse(time.RFC3339Nano, m.CreateTime)
-		if m.Text != "perhaps" || found.ThreadName != m.Thread.Name ||
-			!found.ServerTime.Equal(created) {
-			t.Errorf("found %+v, and it is %+v", found, m)
-		}
-		if _, err := c.transport.Find(t.Context(), state.MessageID("never"),
-			from); !isMissingMessage(err) {
-			t.Errorf("what never was: %v", err)
-		}
+		kit.True(t, m.Text == "perhaps" && found.ThreadName == m.Thread.Name &&
+			found.ServerTime.Equal(created), "found %+v, and it is %+v", found, m)
+		_, err = c.transport.Find(t.Context(), state.MessageID("never"),
+			from)
+		kit.True(t, isMissingMessage(err), "what never was: %v", err)
 	},
 
 	"a message of ours is changed, or none is": func(t *testing.T, c *transportTest) {
@@ -314,36 +302,31 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 		if errors.Is(err, errors.ErrUnsupported) {
 			want, err = "old", nil
 		}
-		if m := c.shownMessage(posted.Name); err != nil || m.Text != want {
-			t.Errorf("it is %q, want %q: %v", m.Text, want, err)
-		}
+		m := c.shownMessage(posted.Name)
+		kit.True(t, err == nil && m.Text == want, "it is %q, want %q: %v", m.Text, want, err)
 		gone := gchat.MessageName(c.projectGateway.spaceName, state.MessageID("gone"))
 		err = c.transport.Update(t.Context(), gone, changed)
-		if err != nil && !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("one that is gone: %v", err)
-		}
-		if n := len(c.space.Messages()); n != 1 {
-			t.Errorf("there are %d messages", n)
-		}
+		kit.True(t, err == nil || errors.Is(err, errors.ErrUnsupported),
+			"one that is gone: %v", err)
+		kit.Equalf(t, len(c.space.Messages()), 1, "messages")
 	},
 
-	"what cannot be changed is told in a message": func(t *testing.T, c *transportTest) {
+	"what cannot be changed is posted as a message": func(t *testing.T, c *transportTest) {
 		id := state.MessageID("card")
 		first := c.post(gchat.Post{Text: "open", MessageID: id})
 		message := &state.Message{
 			ID: state.MessageID("closed"), Parts: []string{"closed"}, ThreadName: first.ThreadName,
 			PatchedMessage: gchat.MessageName(c.projectGateway.spaceName, id),
 		}
-		if _, err := c.postPart(t.Context(), message); err != nil {
-			t.Fatal(err)
-		}
+		_, err := c.postPart(t.Context(), message)
+		kit.NoError(t, err)
 		var closed []*chatapi.Message
 		for _, m := range c.space.Messages() {
 			if m.Text == "closed" && m.Thread.Name == first.ThreadName {
 				closed = append(closed, m)
 			}
 		}
-		kit.Equalf(t, len(closed), 1, "it is told")
+		kit.Equalf(t, len(closed), 1, "messages")
 	},
 
 	"a thread of another space is refused, and the message begins one": func(t *testing.T,
@@ -352,17 +335,12 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 		id := state.MessageID("moved")
 		p := gchat.Post{Text: "hello", ThreadName: other, MessageID: id}
 		_, err := c.transport.Post(t.Context(), p)
-		if !gchat.IsMalformed(err) || gchat.MayHaveArrived(err) {
-			t.Errorf("posted: %v", err)
-		}
+		kit.True(t, gchat.IsMalformed(err) && !gchat.MayHaveArrived(err), "posted: %v", err)
 		message := &state.Message{ID: id, Parts: []string{"hello"}, ThreadName: other}
 		posted, err := c.postPart(t.Context(), message)
-		if err != nil || gchat.SpaceOf(posted.ThreadName) != space.Name {
-			t.Errorf("delivered as %+v, %v", posted, err)
-		}
-		if n := len(c.space.Messages()); n != 1 {
-			t.Errorf("there are %d messages", n)
-		}
+		kit.True(t, err == nil && gchat.SpaceOf(posted.ThreadName) == space.Name,
+			"delivered as %+v, %v", posted, err)
+		kit.Equalf(t, len(c.space.Messages()), 1, "messages")
 	},
 
 	"a thread is found again": func(t *testing.T, c *transportTest) {
@@ -370,13 +348,12 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 		named := gchat.Post{
 			Text: "2", ThreadName: first.ThreadName, MessageID: state.MessageID("2"),
 		}
-		if second := c.post(named); second.ThreadName != first.ThreadName {
-			t.Errorf("by its name: %s, not %s", second.ThreadName, first.ThreadName)
-		}
+		second := c.post(named)
+		kit.True(t, second.ThreadName == first.ThreadName,
+			"by its name: %s, not %s", second.ThreadName, first.ThreadName)
 		third := c.post(gchat.Post{Text: "3", ThreadKey: "k", MessageID: state.MessageID("3")})
-		if c.transport.KeepsThreadKeys() && third.ThreadName != first.ThreadName {
-			t.Errorf("by its key: %s, not %s", third.ThreadName, first.ThreadName)
-		}
+		kit.True(t, !c.transport.KeepsThreadKeys() || third.ThreadName == first.ThreadName,
+			"by its key: %s, not %s", third.ThreadName, first.ThreadName)
 	},
 
 	"what is written comes back": func(t *testing.T, c *transportTest) {
@@ -385,12 +362,12 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 			Text: "Which?", ThreadKey: "k", MessageID: state.MessageID("asked"),
 		})
 		ann := &chatapi.User{Name: "users/7", DisplayName: "Ann", Email: "ann@example.com"}
-		said, err := c.space.PostAs(ann, posted.ThreadName, "the second")
+		message, err := c.space.PostAs(ann, posted.ThreadName, "the second")
 		kit.NoError(t, err)
-		created, _ := time.Parse(time.RFC3339Nano, said.CreateTime)
+		created, _ := time.Parse(time.RFC3339Nano, message.CreateTime)
 		got := c.receiveMessage(from)
 		want := gchat.Message{
-			Name: said.Name, ThreadName: posted.ThreadName, Text: "the second",
+			Name: message.Name, ThreadName: posted.ThreadName, Text: "the second",
 			CreateTime: created, IsReply: true, IsHuman: true, Sender: ann.Name,
 			SenderEmail: ann.Email, DisplayName: ann.DisplayName,
 		}
@@ -404,26 +381,24 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 		}}}
 		texts, card := c.transport.QuestionTexts(q, "cafe12")
 		draws := c.transport.DrawsCards()
-		if draws != (card != nil) || draws != (c.eventSource() != nil) || len(texts) != 1 {
-			t.Fatalf("draws cards: %t; %d texts, the card %s", draws, len(texts), card)
-		}
+		kit.Must(t, draws == (card != nil) && draws == (c.eventSource() != nil) && len(texts) == 1,
+			"draws cards: %t; %d texts, the card %s", draws, len(texts), card)
 		message := &state.Message{ID: state.MessageID("q"), Parts: texts, Card: card}
 		posted, err := c.postPart(t.Context(), message)
 		kit.NoError(t, err)
-		stands := c.shownMessage(posted.Name)
-		b, _ := json.Marshal(stands.CardsV2)
-		asks := strings.Contains(stands.Text+stands.FallbackText, "Which?")
-		if !asks || strings.Contains(string(b), "cafe12") != draws {
-			t.Errorf("it is %q, %q, and the card %s", stands.Text, stands.FallbackText, b)
-		}
+		shown := c.shownMessage(posted.Name)
+		b, _ := json.Marshal(shown.CardsV2)
+		asks := strings.Contains(shown.Text+shown.FallbackText, "Which?")
+		kit.True(t, asks && strings.Contains(string(b), "cafe12") == draws,
+			"it is %q, %q, and the card %s", shown.Text, shown.FallbackText, b)
 	},
 
 	"a card is not drawn where nobody could tap it": func(t *testing.T, c *transportTest) {
 		card := gchat.StoredCard(wording.NoticeCard("words", "cafe12"))
 		posted := c.post(gchat.Post{Text: "text", Card: card, MessageID: state.MessageID("card")})
-		if m := c.shownMessage(posted.Name); (len(m.CardsV2) > 0) != c.transport.DrawsCards() {
-			t.Errorf("text %q, %d cards", m.Text, len(m.CardsV2))
-		}
+		m := c.shownMessage(posted.Name)
+		kit.True(t, (len(m.CardsV2) > 0) == c.transport.DrawsCards(),
+			"text %q, %d cards", m.Text, len(m.CardsV2))
 	},
 
 	"a message for one person is shown to no one else": func(t *testing.T, c *transportTest) {
@@ -433,9 +408,9 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 			Text: "psst", Viewer: "users/7", MessageID: state.MessageID("psst"),
 		})
 		hides := c.transport.DrawsCards() && !all
-		if viewer := c.shownMessage(posted.Name).PrivateMessageViewer; (viewer != nil) != hides {
-			t.Errorf("hidden from others: %t, want %t", viewer != nil, hides)
-		}
+		viewer := c.shownMessage(posted.Name).PrivateMessageViewer
+		kit.True(t, (viewer != nil) == hides,
+			"hidden from others: %t, want %t", viewer != nil, hides)
 	},
 
 	"errors mean the same": func(t *testing.T, c *transportTest) {
@@ -471,9 +446,9 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 					gchat.IsAuthFailure(err), gchat.IsPermanent(err), gchat.IsRefused(err)
 				got.tooMany, got.overloaded, got.unsure =
 					gchat.IsRateLimited(err), gchat.IsOverloaded(err), gchat.MayHaveArrived(err)
-				if got != want || want.retryAfter != "" && gchat.RetryAfter(err) != 7*time.Second {
-					t.Errorf("%s, answered with %s: %v is %+v", what, status, err, got)
-				}
+				isInTime := want.retryAfter == "" || gchat.RetryAfter(err) == 7*time.Second
+				kit.True(t, got == want && isInTime,
+					"%s, answered with %s: %v is %+v", what, status, err, got)
 			}
 		}
 	},

@@ -1,7 +1,6 @@
 package poller
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -61,10 +60,10 @@ func TestDialogEnd_ClosesItsQuestion(t *testing.T) {
 		}
 		now = now.Add(c.later)
 		p.attendRecord(t.Context(), record, true)
-		if stored := d.loadQuestion(q); stored.Status != c.want || c.want != state.Pending &&
-			stored.ResolvedBy != state.EndedDialogGone {
-			t.Errorf("%s: %s by %q, want %s", name, stored.Status, stored.ResolvedBy, c.want)
-		}
+		stored := d.loadQuestion(q)
+		isByDialog := stored.ResolvedBy == state.EndedDialogGone
+		kit.True(t, stored.Status == c.want && isByDialog == (c.want != state.Pending),
+			"%s: %s by %q, want %s", name, stored.Status, stored.ResolvedBy, c.want)
 	}
 }
 
@@ -98,11 +97,11 @@ func TestDialogEnd_FormEndsWithTurn(t *testing.T) {
 			p := d.newPoller()
 			p.readIndex()
 			p.attendRecord(t.Context(), p.ownOldestFirst()[0], true)
-			if stored := d.loadQuestion(q); stored.Status != c.want || c.want != state.Pending &&
-				stored.ResolvedBy != "signal" {
-				t.Errorf("%s, handed over %v: %s by %q, want %s", name, isOver, stored.Status,
-					stored.ResolvedBy, c.want)
-			}
+			stored := d.loadQuestion(q)
+			isByTurn := stored.ResolvedBy == "signal"
+			kit.True(t, stored.Status == c.want && isByTurn == (c.want != state.Pending),
+				"%s, handed over %v: %s by %q, want %s", name, isOver, stored.Status,
+				stored.ResolvedBy, c.want)
 		}
 	}
 }
@@ -119,8 +118,7 @@ func (d *testMachine) startClaudeStatus(session string) (says func(status string
 	kit.NoError(d.t, err)
 	return func(status string) {
 		file := filepath.Join(config, "sessions", fmt.Sprint(os.Getpid())+".json")
-		kit.NoError(d.t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o700),
-			os.WriteFile(file, []byte(status), 0o600)))
+		writeFile(d.t, file, status, 0o600)
 	}
 }
 

@@ -24,41 +24,40 @@ func (x *testSession) writeClaudeStatus(status, waitingFor string, since time.Ti
 	own := fmt.Sprintf(`{"sessionId":%q,"status":%q,"waitingFor":%q,"statusUpdatedAt":%d}`,
 		x.sessionID, status, waitingFor, since.UnixMilli())
 	file := filepath.Join(x.dir, "claude", "sessions", fmt.Sprintf("%d.json", os.Getpid()))
-	kit.NoError(x.t, os.MkdirAll(filepath.Dir(file), 0o700))
-	kit.NoError(x.t, os.WriteFile(file, []byte(own), 0o600))
+	writeFile(x.t, file, own, 0o600)
 }
 
 // recordDialogNotes has the poller enqueue notes of dialogs, and returns the notes.
-func (x *testSession) recordDialogNotes() (says *[]string) {
-	says = new([]string)
+func (x *testSession) recordDialogNotes() (texts *[]string) {
+	texts = new([]string)
 	x.poller.EnqueueDialogNote = func(env state.Getenv, session *state.Session) error {
-		*says = append(*says, session.Dialog.Text)
+		*texts = append(*texts, session.Dialog.Text)
 		_, err := state.SessionsIn(state.UserStateDir(env)).Change(session.ID,
 			func(s *state.Session) {
 				s.Dialog.IsNoteEnqueued = true
 			})
 		return err
 	}
-	return says
+	return texts
 }
 
 // A dialog that belongs to no record of ours gets a note, even if no hook reported it,
 // and so does its end. Each dialog gets one.
 func TestDialogs_EachGetsOneNote(t *testing.T) {
 	x := newTestSession(t, nil)
-	says := x.recordDialogNotes()
+	dialogNotes := x.recordDialogNotes()
 	began := time.Now()
 	x.writeClaudeStatus("waiting", "permission prompt", began)
 	notes := x.readNotes()
-	kit.True(t, len(*says) == 0 && len(notes) == 0,
-		"at once, where a hook may be about to ask: %q %q", *says, notes)
+	kit.True(t, len(*dialogNotes) == 0 && len(notes) == 0,
+		"at once, where a hook may be about to ask: %q %q", *dialogNotes, notes)
 	x.writeClaudeStatus("waiting", "permission prompt", began.Add(-graceForDialog))
 	for range 3 {
 		x.readNotes()
 	}
-	kit.Must(t, len(*says) == 1 &&
-		strings.HasPrefix((*says)[0], "Claude waits for a permission in the terminal"),
-		"told of %q", *says)
+	kit.Must(t, len(*dialogNotes) == 1 &&
+		strings.HasPrefix((*dialogNotes)[0], "Claude waits for a permission in the terminal"),
+		"notes %q", *dialogNotes)
 	// the next dialog
 	x.writeClaudeStatus("waiting", "worker request", began.Add(-graceForDialog).Add(time.Second))
 	notes = x.readNotes()
@@ -66,34 +65,35 @@ func TestDialogs_EachGetsOneNote(t *testing.T) {
 		"when another stands: %q", notes)
 	x.writeClaudeStatus("waiting", "worker request", began.Add(-graceForDialog-time.Second))
 	x.readNotes()
-	kit.True(t, len(*says) == 2 && x.loadSession().Dialog != nil, "of the next one: %q", *says)
+	kit.True(t, len(*dialogNotes) == 2 && x.loadSession().Dialog != nil,
+		"of the next one: %q", *dialogNotes)
 	x.writeClaudeStatus("busy", "", time.Now())
 	notes = x.readNotes()
 	kit.True(t, len(notes) == 1 && notes[0] == wording.DialogOverText &&
 		x.loadSession().Dialog == nil,
 		"when it is over: %q, %+v", notes, x.loadSession().Dialog)
 	notes = x.readNotes()
-	kit.True(t, len(notes) == 0, "told again: %q", notes)
+	kit.True(t, len(notes) == 0, "a second time: %q", notes)
 }
 
 // An open record of ours explains the dialog, so it gets no note. A menu that a person
 // has just opened is no dialog that waits.
 func TestDialogs_OpenQuestionExplainsIt(t *testing.T) {
 	x := newTestSession(t, nil)
-	says := x.recordDialogNotes()
+	dialogNotes := x.recordDialogNotes()
 	x.writeClaudeStatus("waiting", "dialog open", time.Now().Add(-graceForMenu/2))
 	x.readNotes()
-	kit.True(t, len(*says) == 0, "a menu: %q", *says)
+	kit.True(t, len(*dialogNotes) == 0, "a menu: %q", *dialogNotes)
 	q := x.addQuestion(func(q *state.Question) {
 		q.ClaudeSessionID, q.Kind, q.ToolName = x.sessionID, state.KindPermission, "Bash"
 	})
 	x.writeClaudeStatus("waiting", "permission prompt", time.Now().Add(-time.Hour))
 	x.readNotes()
-	kit.True(t, len(*says) == 0, "a permission of ours: %q", *says)
+	kit.True(t, len(*dialogNotes) == 0, "a permission of ours: %q", *dialogNotes)
 	x.checkAnswer("/status", "Waits for you:\n• Which?")
 	x.poller.closeQuestion(q, state.Resolved, "terminal", nil)
 	x.readNotes()
-	kit.True(t, len(*says) == 1, "the dialog after it: %q", *says)
+	kit.True(t, len(*dialogNotes) == 1, "the dialog after it: %q", *dialogNotes)
 }
 
 // A dialog gets its note as soon as its time is up, and not a round later, even if
@@ -101,7 +101,7 @@ func TestDialogs_OpenQuestionExplainsIt(t *testing.T) {
 // (2.1.332).
 func TestDialogs_NoteComesInTime(t *testing.T) {
 	x := newTestSession(t, nil)
-	says := x.recordDialogNotes()
+	dialogNotes := x.recordDialogNotes()
 	cfg := *x.poller.loadOwnConfig()
 	cfg.PollInterval = time.Minute
 	at := time.Now().Truncate(time.Millisecond)
@@ -109,13 +109,13 @@ func TestDialogs_NoteComesInTime(t *testing.T) {
 	x.poller.readState()
 	next, _ := x.poller.attendAll(t.Context(), &cfg)
 	due := at.Add(graceForDialog)
-	kit.Must(t, next.Equal(due) && len(*says) == 0,
-		"it comes again at %v, and is due at %v; told %q", next, due, *says)
+	kit.Must(t, next.Equal(due) && len(*dialogNotes) == 0,
+		"it comes again at %v, and is due at %v; notes %q", next, due, *dialogNotes)
 	x.poller.Now = func() time.Time { return next }
 	x.poller.readState()
 	x.poller.attendAll(t.Context(), &cfg)
 	x.poller.goroutines.Wait()
-	kit.True(t, len(*says) == 1, "told of %q", *says)
+	kit.True(t, len(*dialogNotes) == 1, "notes %q", *dialogNotes)
 }
 
 // A hook can report a dialog before Claude Code's file has it, and then its start is
@@ -123,7 +123,7 @@ func TestDialogs_NoteComesInTime(t *testing.T) {
 // notification of the same dialog, and its end.
 func TestDialogs_NotedBeforeClaudesFile(t *testing.T) {
 	x := newTestSession(t, nil)
-	says := x.recordDialogNotes()
+	dialogNotes := x.recordDialogNotes()
 	at := time.Now().Add(-time.Second).Truncate(time.Millisecond)
 	x.changeSession(x.sessionID, func(s *state.Session) {
 		s.Dialog = &state.Dialog{Text: "Claude waits: researcher needs it", IsNoteEnqueued: true}
@@ -138,8 +138,8 @@ func TestDialogs_NotedBeforeClaudesFile(t *testing.T) {
 		"it stands as %+v", d)
 	x.writeClaudeStatus("busy", "", time.Now())
 	notes := x.readNotes()
-	kit.True(t, len(notes) == 1 && notes[0] == wording.DialogOverText && len(*says) == 0,
-		"when it is over: %q %q", notes, *says)
+	kit.True(t, len(notes) == 1 && notes[0] == wording.DialogOverText && len(*dialogNotes) == 0,
+		"when it is over: %q %q", notes, *dialogNotes)
 }
 
 // A session that is gone has no dialog that waits.
@@ -150,7 +150,7 @@ func TestDialogs_EndWithTheirSession(t *testing.T) {
 	x.readNotes()
 	x.changeSession(x.sessionID, func(s *state.Session) { s.ClaudePID, s.ClaudeStart = 1<<30, "" })
 	notes := x.readNotes()
-	kit.True(t, len(notes) == 1 && notes[0] == wording.DialogOverText, "told %q", notes)
+	kit.True(t, len(notes) == 1 && notes[0] == wording.DialogOverText, "notes %q", notes)
 }
 
 // A note that was held back until the dialog was over is not sent.
@@ -169,7 +169,7 @@ func TestDialogs_HeldNoteIsWithdrawn(t *testing.T) {
 	x.changeSession(x.sessionID, func(s *state.Session) { s.Dialog = d })
 	x.writeClaudeStatus("busy", "", time.Now())
 	notes := x.readNotes()
-	kit.True(t, len(notes) == 0, "told %q", notes)
+	kit.True(t, len(notes) == 0, "notes %q", notes)
 	message, err := box.FindByKey(d.MessageKey(x.sessionID))
 	kit.True(t, message == nil && err == nil, "it is still there: %+v, %v", message, err)
 }
@@ -188,9 +188,8 @@ func TestDialogs_YesIsNotKept(t *testing.T) {
 	x.checkAnswer("/status", "Waits for you:\n• Claude waits for a permission in the terminal")
 	x.writeClaudeStatus("busy", "", time.Now())
 	x.readNotes()
-	if err := x.readOnce(); err != nil { // the list reads older messages again
-		t.Fatal(err)
-	}
+	// the list reads older messages again
+	kit.NoError(t, x.readOnce())
 	x.readNotes()
 	x.checkPrompts()
 	x.writeClaudeStatus("waiting", "permission prompt", time.Now().Add(-time.Hour))
@@ -212,5 +211,5 @@ func TestDialogs_YesToReportingSession(t *testing.T) {
 		s.Dialog = &state.Dialog{Text: "Claude waits in the terminal", IsNoteEnqueued: true}
 	})
 	kit.Equalf(t, x.poller.commandRunner().NotTakenText(x.loadSession()), wording.DialogOpenText,
-		"told")
+		"the answer")
 }

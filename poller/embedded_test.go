@@ -64,9 +64,9 @@ func (d *testMachine) cardMessages(thread string) (cards []*chatapi.Message) {
 	return cards
 }
 
-// An open question that is in the embedded space as a text is posted once more, as a card
-// in its thread, and is tapped there. A typed reply to the text counts, both from before
-// and from after that.
+// An open question that is in the embedded space as a text is posted again, as a card in
+// its thread, and can be tapped there. A typed reply to the text counts, both before and
+// after that.
 func TestEmbedded_TextBecomesCard(t *testing.T) {
 	d, hook := newEmbeddedMachine(t)
 	before, tapped, typed :=

@@ -4,8 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -18,11 +16,9 @@ import (
 func TestEnqueue_QuestionGetsReceipt(t *testing.T) {
 	o := newSendTest(t)
 	q := o.addTestQuestion()
-	if err := o.poller.enqueueQuestion(q, &state.IndexEntry{}, firstMessageKey); err != nil {
-		// a second time changes nothing
-		t.Fatal(err)
-	}
-	o.poller.newSender().sendUntilIdle(t.Context())
+	// a second time changes nothing
+	kit.NoError(t, o.poller.enqueueQuestion(q, &state.IndexEntry{}, firstMessageKey))
+	o.send()
 	all := o.space.Messages()
 	kit.Must(t, len(all) == 1 && strings.Contains(all[0].Text, "Which?"),
 		"in the space: %q", o.texts())
@@ -37,72 +33,59 @@ func TestEnqueue_QuestionGetsReceipt(t *testing.T) {
 		"its message knows %+v, %v", message, err)
 }
 
+// askInTerminal has a deny-mode question asked in the terminal instead.
+func (o *sendTest) askInTerminal(q *state.Question) {
+	o.t.Helper()
+	native := o.changeQuestion(q, func(q *state.Question) { q.Mode = state.ModeNative })
+	kit.NoError(o.t, o.poller.enqueueQuestion(native, &state.IndexEntry{}, firstMessageKey))
+}
+
 // A deny-mode question that is asked in the terminal instead has one message, whenever
 // it is sent.
 func TestEnqueue_DeniedThenAskedIsOneMessage(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		sent func(o *sendTest, move func())
-	}{
-		{"before it was tried", func(o *sendTest, move func()) {
+	for name, send := range map[string]func(o *sendTest, move func()){
+		"before it was tried": func(o *sendTest, move func()) {
 			move()
-			o.poller.newSender().sendUntilIdle(o.t.Context())
-		}},
-		{"before it was tried, and the sender had it", func(o *sendTest, move func()) {
-			s := o.poller.newSender()
-			s.readOutbox()
+			o.send()
+		},
+		"before it was tried, and the sender had it": func(o *sendTest, move func()) {
+			o.sender.readOutbox()
 			move()
-			s.sendUntilIdle(o.t.Context())
-		}},
-		{"in flight", func(o *sendTest, move func()) {
+			o.send()
+		},
+		"in flight": func(o *sendTest, move func()) {
 			o.setFault(func(string, http.ResponseWriter, func()) bool {
 				o.setFault(nil)
 				move()
 				return false
 			})
-			o.poller.newSender().sendUntilIdle(o.t.Context())
-		}},
-		{"after a try that may have arrived", func(o *sendTest, move func()) {
+			o.send()
+		},
+		"after a try that may have arrived": func(o *sendTest, move func()) {
 			o.setFault(breakAfterStore)
-			s := o.poller.newSender()
-			s.sendUntilIdle(o.t.Context())
+			o.send()
 			o.setFault(nil)
 			move()
-			o.advance(time.Hour)
-			s.sendUntilIdle(o.t.Context())
-		}},
-		{"after its receipt", func(o *sendTest, move func()) {
-			o.poller.newSender().sendUntilIdle(o.t.Context())
+			o.sendAfter(time.Hour)
+		},
+		"after its receipt": func(o *sendTest, move func()) {
+			o.send()
 			move()
-		}},
-		{"after it had to wait, since no reply to a denied question could be used", func(
-			o *sendTest, move func()) {
+		},
+		"after it had to wait, since no reply could be used": func(o *sendTest, move func()) {
 			o.vars["GCHAT_ALLOWED_USERS"] = ""
-			s := o.poller.newSender()
-			s.sendUntilIdle(o.t.Context())
+			o.send()
 			move()
-			o.advance(retryPause)
-			s.sendUntilIdle(o.t.Context())
-		}},
+			o.sendAfter(retryPause)
+		},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			o := newSendTest(t)
 			q := o.addTestQuestion(func(q *state.Question) {
 				q.Mode, q.QuestionID, q.ThreadKey =
 					state.ModeDeny, "ask-s-01234567", "ask-s-01234567"
 			})
-			tt.sent(o, func() {
-				native, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
-					q.Mode = state.ModeNative
-					return nil
-				})
-				if err == nil {
-					err = o.poller.enqueueQuestion(native, &state.IndexEntry{}, firstMessageKey)
-				}
-				if err != nil {
-					t.Error(err)
-				}
-			})
+			send(o, func() { o.askInTerminal(q) })
 			o.poller.newSender().sendUntilIdle(t.Context())
 			all, stored := o.space.Messages(), o.loadQuestion(q)
 			kit.True(t, len(all) == 1 && stored.IsMessageSent &&
@@ -118,13 +101,11 @@ func TestEnqueue_RecordHasPostError(t *testing.T) {
 	o := newSendTest(t)
 	o.setFault(answerWithError(403, "PERMISSION_DENIED", "no"))
 	q := o.addTestQuestion()
-	s := o.poller.newSender()
-	s.sendUntilIdle(t.Context())
+	o.send()
 	q = o.loadQuestion(q)
 	kit.True(t, strings.Contains(q.PostError, "403"), "post error %q", q.PostError)
 	o.setFault(nil)
-	o.advance(time.Minute)
-	s.sendUntilIdle(t.Context())
+	o.sendAfter(time.Minute)
 	q = o.loadQuestion(q)
 	kit.True(t, q.PostError == "" && q.IsMessageSent,
 		"post error %q, sent %v", q.PostError, q.IsMessageSent)
@@ -143,27 +124,22 @@ func TestEnqueue_DropsEndedUnlessTried(t *testing.T) {
 			o := newSendTest(t)
 			q := o.addTestQuestion()
 			o.setFault(c.fault)
-			s := o.poller.newSender()
-			s.sendUntilIdle(t.Context())
-			if ended, err := state.CloseQuestion(q.Path, state.Cancelled, "signal", nil); !ended ||
-				err != nil {
-				t.Fatal(ended, err)
-			}
+			o.send()
+			o.closeQuestion(q, state.Cancelled, "signal")
 			owed := o.loadQuestion(q).OwedNotes[0]
 			done, err := o.poller.enqueueNote(o.loadQuestion(q), &state.IndexEntry{}, owed)
 			kit.True(t, !done && err == nil,
 				"the note is struck off before its question's message is over: %v, %v", done, err)
 			o.setFault(nil)
-			o.advance(time.Minute)
-			s.sendUntilIdle(t.Context())
+			o.sendAfter(time.Minute)
 			done, err = o.poller.enqueueNote(o.loadQuestion(q), &state.IndexEntry{}, owed)
 			kit.True(t, done && err == nil, "the note is not struck off: %v, %v", done, err)
-			s.sendUntilIdle(t.Context())
+			o.send()
 			all := o.space.Messages()
 			kit.Must(t, len(all) == 2*c.posts, "in the space: %q", o.texts())
-			if c.posts > 0 && (!strings.HasPrefix(all[1].Text, "[Cancelled] shop") ||
-				all[1].Thread.Name != all[0].Thread.Name) {
-				t.Errorf("the thread is told %q", all[1].Text)
+			if c.posts > 0 {
+				kit.Contains(t, all[1].Text, "[Cancelled] shop")
+				kit.Equalf(t, all[1].Thread.Name, all[0].Thread.Name, "the thread")
 			}
 		})
 	}
@@ -174,23 +150,15 @@ func TestEnqueue_DropsEndedUnlessTried(t *testing.T) {
 func TestEnqueue_EndedInTerminalIsNotPosted(t *testing.T) {
 	for _, posted := range []bool{false, true} {
 		o := newSendTest(t)
-		s := o.poller.newSender()
 		q := o.addTestQuestion(func(q *state.Question) {
 			q.QuestionID, q.Mode = q.ThreadKey, state.ModeDeny
 		})
 		if posted {
-			s.sendUntilIdle(t.Context())
+			o.send()
 		}
-		native, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
-			q.Mode = state.ModeNative
-			return nil
-		})
-		if err == nil {
-			err = o.poller.enqueueQuestion(native, &state.IndexEntry{}, firstMessageKey)
-		}
-		kit.NoError(t, err)
+		o.askInTerminal(q)
 		o.closeQuestion(q, state.Resolved, "terminal")
-		s.sendUntilIdle(t.Context())
+		o.send()
 		stored := o.loadQuestion(q)
 		kit.True(t, stored.IsMessageSent == posted && (stored.ThreadName != "") == posted &&
 			len(o.texts()) == intOf(posted),
@@ -202,15 +170,14 @@ func TestEnqueue_EndedInTerminalIsNotPosted(t *testing.T) {
 func TestEnqueue_NoteIsWrittenOnce(t *testing.T) {
 	o := newSendTest(t)
 	q := o.addTestQuestion()
-	s := o.poller.newSender()
-	s.sendUntilIdle(t.Context())
+	o.send()
 	q = o.loadQuestion(q)
 	for _, owed := range []state.OwedNote{{About: state.NoteNoWaiter}, {About: state.NoteNoWaiter},
 		{About: "unknown"}} {
 		done, err := o.poller.enqueueNote(q, &state.IndexEntry{}, owed)
 		kit.True(t, done && err == nil, "%+v: %v, %v", owed, done, err)
 	}
-	s.sendUntilIdle(t.Context())
+	o.send()
 	for _, now := range []state.Status{state.TimedOut, state.Answered, state.Resolved} {
 		// a late reply counted as the answer
 		_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
@@ -222,7 +189,7 @@ func TestEnqueue_NoteIsWrittenOnce(t *testing.T) {
 		})
 		kit.True(t, done && err == nil, "%v %v", done, err)
 	}
-	s.sendUntilIdle(t.Context())
+	o.send()
 	all := o.texts()
 	kit.True(t, len(all) == 4 && strings.HasPrefix(all[2], "[Timeout]") &&
 		strings.HasPrefix(all[3], "[Answered]"),
@@ -262,7 +229,7 @@ func TestEnqueue_DenyNeedsReadableReplies(t *testing.T) {
 			c.change(o)
 			o.poller.environment = state.Environment(o.env)
 			q := o.addTestQuestion(func(q *state.Question) { q.Mode = state.ModeDeny })
-			o.poller.newSender().sendUntilIdle(t.Context())
+			o.send()
 			message, err := o.outbox().FindByKey(messageKey(firstMessageKey, q))
 			kit.True(t, err == nil && message != nil && message.IsFinal() == (c.why == "") &&
 				strings.Contains(message.LastError, c.why),
@@ -298,11 +265,9 @@ func TestEnqueue_WordingIsPaidOnce(t *testing.T) {
 			o.poller.environment = state.Environment(o.env)
 			o.setFault(answerWithError(429, "RESOURCE_EXHAUSTED", "slow"))
 			q := o.addTestQuestion()
-			s := o.poller.newSender()
-			s.sendUntilIdle(t.Context())
+			o.send()
 			o.setFault(nil)
-			o.advance(time.Minute)
-			s.sendUntilIdle(t.Context())
+			o.sendAfter(time.Minute)
 			all := o.texts()
 			kit.True(t, len(all) == 1 && strings.Contains(all[0], c.in), "in the space: %q", all)
 			q = o.loadQuestion(q)
@@ -314,10 +279,7 @@ func TestEnqueue_WordingIsPaidOnce(t *testing.T) {
 
 func TestEnqueue_ReportRulesHold(t *testing.T) {
 	o := newSendTest(t)
-	conf := filepath.Join(o.vars["HOME"], ".config", "gchat-hooks")
-	kit.NoError(t, os.MkdirAll(conf, 0o700))
-	rules := `{"reports":{"session_end":"off","task_done":"digest"}}`
-	kit.NoError(t, os.WriteFile(filepath.Join(conf, "config.json"), []byte(rules), 0o600))
+	o.writeConfig(`{"reports":{"session_end":"off","task_done":"digest"}}`)
 	session := &state.Session{ID: "a"}
 	for i, r := range []state.Report{
 		{Type: state.ReportSessionEnded, Text: "off"},
@@ -331,10 +293,8 @@ func TestEnqueue_ReportRulesHold(t *testing.T) {
 		_, err := config.EnqueueReport(o.env, o.poller.loadConfig(configSource{}), message, "")
 		kit.NoError(t, err)
 	}
-	s := o.poller.newSender()
-	s.sendUntilIdle(t.Context())
+	o.send()
 	o.checkTexts("now")
-	o.advance(time.Hour)
-	s.sendUntilIdle(t.Context())
+	o.sendAfter(time.Hour)
 	o.checkTexts("now", "[Digest] 1 message\n\n[Progress]\n\nlater")
 }

@@ -32,9 +32,9 @@ func TestEnvironments_UnclaimedReplyGetsNote(t *testing.T) {
 	for name, c := range map[string]struct {
 		lives, reads bool
 		after        time.Duration
-		told         int
+		notes        int
 	}{
-		"after a minute": {reads: true, after: undecidedTimeout, told: 1},
+		"after a minute": {reads: true, after: undecidedTimeout, notes: 1},
 		"before that": {
 			reads: true, after: undecidedTimeout - 10*time.Second,
 		},
@@ -42,7 +42,7 @@ func TestEnvironments_UnclaimedReplyGetsNote(t *testing.T) {
 			lives: true, reads: true, after: undecidedTimeout,
 		},
 		"by a poller that does not read there":   {after: undecidedTimeout},
-		"long after, by the next one that reads": {reads: true, after: 20 * time.Hour, told: 1},
+		"long after, by the next one that reads": {reads: true, after: 20 * time.Hour, notes: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newTestSession(t, nil)
@@ -67,14 +67,13 @@ func TestEnvironments_UnclaimedReplyGetsNote(t *testing.T) {
 				x.poller.readAndAttend(t.Context())
 			}
 			notes, left := x.notesIn(thread), 2
-			if c.told > 0 {
+			if c.notes > 0 {
 				left = 0
 			}
-			kit.True(t, len(notes) == c.told && x.countUnfinished() == left,
-				"told %q, %d are undecided", notes, x.countUnfinished())
-			if len(notes) > 0 && !strings.HasPrefix(notes[0], "[Not read] ") {
-				t.Errorf("told %q", notes)
-			}
+			kit.True(t, len(notes) == c.notes && x.countUnfinished() == left,
+				"notes %q, %d are undecided", notes, x.countUnfinished())
+			kit.True(t, len(notes) == 0 || strings.HasPrefix(notes[0], "[Not read] "),
+				"notes %q", notes)
 			stored := x.loadQuestion(theirs)
 			kit.True(t, stored.Status == state.Pending && len(stored.Replies) == 0,
 				"the question is %s, with %+v", stored.Status, stored.Replies)
@@ -139,18 +138,13 @@ func TestEnvironments_ReaderWritesNoOtherRecord(t *testing.T) {
 func TestEnvironments_WaitBesideAnotherReader(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.addQuestion(x.markPosted) // keeps the space open
-	said := x.postAsApp("", "look at this")
-	thread := said.Thread.Name
+	thread := x.postAsApp("", "look at this").Thread.Name
 	x.reply(thread, "", "of the message before")
 	x.clockLead.Store(int64(10 * time.Millisecond)) // records have whole milliseconds
 	x.postAsApp(thread, "and at this")
 	x.clockLead.Store(int64(20 * time.Millisecond))
 	x.listSpace()
-	waits := x.addQuestion(func(q *state.Question) {
-		x.markPosted(q)
-		q.Mode, q.ThreadName, q.MessageName, q.PostedAt = state.ModeThread, thread, "", nil
-		q.SubQuestions = nil
-	})
+	waits := x.waitInThread(thread, 0)
 	x.startWaiter(waits)
 	first := x.reply(thread, "", "the first reply")
 	x.reply(thread, "", "another")
@@ -200,14 +194,14 @@ func TestEnvironments_ComparedInFewPlaces(t *testing.T) {
 // replies to that environment's poller.
 func TestEnvironments_OtherQuestionIsReadOnly(t *testing.T) {
 	d := newTestMachine(t)
-	mine := d.addQuestion(d.markPosted)
+	own := d.addQuestion(d.markPosted)
 	d.vars["GCHAT_ALLOWED_USERS"] += ",users/3"
 	theirs := d.addQuestion(d.markPosted)
 	unposted := d.addQuestion(nil)
 	d.vars["GCHAT_ALLOWED_USERS"] = space.PersonName
-	mine = d.changeQuestion(mine, func(q *state.Question) {})
-	kit.NoError(t, state.RemoveFromIndex(d.env, mine.Path))
-	kit.NoError(t, state.AddQuestionToIndex(d.env, mine))
+	own = d.changeQuestion(own, func(q *state.Question) {})
+	kit.NoError(t, state.RemoveFromIndex(d.env, own.Path))
+	kit.NoError(t, state.AddQuestionToIndex(d.env, own))
 	m := d.startThread(theirs)
 	p := d.newPoller()
 	p.readAndAttend(t.Context())
@@ -283,7 +277,7 @@ func TestEnvironments_MessageWaitsForNextPoller(t *testing.T) {
 	x.poller.readAndAttend(t.Context())
 	notes := x.notesIn(x.threadName)
 	kit.True(t, x.countUnfinished() == 0 && len(notes) == 1,
-		"after a minute %d wait, and the thread is told %q", x.countUnfinished(), notes)
+		"after a minute %d wait, and the thread is notes %q", x.countUnfinished(), notes)
 }
 
 // Two environments share a space. The other one has no poller, and its session has
@@ -300,7 +294,7 @@ func TestEnvironments_EndedSessionWithoutPoller(t *testing.T) {
 	notes := x.say("go on")
 	kit.True(t, len(notes) == 1 && strings.HasPrefix(notes[0], "[Not read]") &&
 		x.countUnfinished() == 0,
-		"told %q, left %d", notes, x.countUnfinished())
+		"notes %q, left %d", notes, x.countUnfinished())
 }
 
 // The poller that pulls for all environments leaves a tap to the one whose question it is
@@ -327,4 +321,37 @@ func TestEnvironments_TapIsLeftToItsOwner(t *testing.T) {
 	own.routeAll(t.Context())
 	stored = d.loadQuestion(q)
 	kit.True(t, len(stored.Replies) == 1, "%d taps are stored", len(stored.Replies))
+}
+
+func (x *testSession) moveToAnother(q *state.Question) { x.moveToEnvironment(q, "another") }
+
+// moveToEnvironment makes another environment serve a question.
+func (x *testSession) moveToEnvironment(q *state.Question, environment string) {
+	x.t.Helper()
+	x.poller.readIndex()
+	for file, record := range x.poller.ownRecords {
+		if record.Path != q.Path {
+			continue
+		}
+		b, err := os.ReadFile(file)
+		kit.NoError(x.t, err)
+		text := strings.ReplaceAll(string(b), x.poller.environment, environment)
+		kit.NoError(x.t, os.WriteFile(file+".new", []byte(text), 0o600))
+		kit.NoError(x.t, os.Rename(file+".new", file))
+	}
+	x.poller.readIndex()
+	kit.Must(x.t, len(x.poller.otherRecords) != 0, "no other environment serves it")
+}
+
+// notesIn returns the texts that wait in the outbox for a thread.
+func (x *testSession) notesIn(thread string) (texts []string) {
+	x.t.Helper()
+	all, bad := x.outbox().All()
+	kit.Must(x.t, len(bad) == 0, "%v", bad)
+	for _, message := range all {
+		if message.ThreadName == thread {
+			texts = append(texts, message.Parts...)
+		}
+	}
+	return texts
 }

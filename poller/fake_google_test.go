@@ -222,10 +222,10 @@ func (g *fakeGoogle) message(name string) *chatapi.Message {
 }
 
 // awaitPost waits for a message whose text or fallback text contains a text.
-func (g *fakeGoogle) awaitPost(words string) (found *chatapi.Message) {
+func (g *fakeGoogle) awaitPost(text string) (found *chatapi.Message) {
 	g.t.Helper()
-	bound.Until(g.t, "a message "+words, func() bool {
-		for _, m := range g.messages(words) {
+	bound.Until(g.t, "a message "+text, func() bool {
+		for _, m := range g.messages(text) {
 			found = m
 		}
 		return found != nil
@@ -234,11 +234,11 @@ func (g *fakeGoogle) awaitPost(words string) (found *chatapi.Message) {
 }
 
 // messages returns the messages whose text or fallback text contains a text.
-func (g *fakeGoogle) messages(words string) []*chatapi.Message {
+func (g *fakeGoogle) messages(text string) []*chatapi.Message {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(g.posts), func(m *chatapi.Message) bool {
-		return !strings.Contains(m.Text+m.FallbackText, words)
+		return !strings.Contains(m.Text+m.FallbackText, text)
 	})
 }
 
@@ -352,7 +352,7 @@ func buttonCardID(t testing.TB, m *chatapi.Message) string {
 }
 
 // countMessages returns how many messages contain a text.
-func (g *fakeGoogle) countMessages(words string) int { return len(g.messages(words)) }
+func (g *fakeGoogle) countMessages(text string) int { return len(g.messages(text)) }
 
 // addCardQuestion adds a question that is posted, and returns the id in its buttons.
 func (d *testMachine) addCardQuestion(change func(*state.Question)) (*state.Question, string) {
@@ -361,16 +361,16 @@ func (d *testMachine) addCardQuestion(change func(*state.Question)) (*state.Ques
 }
 
 // awaitPatch waits until a message shows this text and no button.
-func (g *fakeGoogle) awaitPatch(name, words string) {
+func (g *fakeGoogle) awaitPatch(name, text string) {
 	g.t.Helper()
 	var b []byte
 	changed := bound.WaitFor(bound.Patience, func() bool {
 		m := g.message(name)
 		b, _ = m.MarshalJSON()
-		return strings.Contains(string(b), words) && !strings.Contains(string(b), "onClick") &&
-			strings.Contains(m.Text, words)
+		return strings.Contains(string(b), text) && !strings.Contains(string(b), "onClick") &&
+			strings.Contains(m.Text, text)
 	})
-	kit.Must(g.t, changed, "%s was not changed to %q: %s", name, words, b)
+	kit.Must(g.t, changed, "%s was not changed to %q: %s", name, text, b)
 }
 
 // awaitDelivered waits until a poller got an event, and awaitAcknowledged until all

@@ -103,7 +103,7 @@ func TestGrant_AnswersUntilNo(t *testing.T) {
 	x.replyUntil("", "no", false)
 	five := x.askPermission("make five", nil)
 	x.awaitQuestion(five, "posted", isSent)
-	bound.Until(t, "told", func() bool {
+	bound.Until(t, "the note", func() bool {
 		return slices.ContainsFunc(x.appTexts(), func(s string) bool {
 			return strings.HasPrefix(s, "[Asks again]")
 		})
@@ -265,7 +265,7 @@ func TestGrant_SurvivesAKill(t *testing.T) {
 			"nothing goes on, or a no is not read")
 	}
 	notes := x.noteKinds(x.first)
-	kit.True(t, len(notes) == 1 && notes[0] == state.NoteGranted, "told %q", notes)
+	kit.True(t, len(notes) == 1 && notes[0] == state.NoteGranted, "notes %q", notes)
 	x.changeQuestion(x.first, func(q *state.Question) { q.LastDenialAt = time.Now() })
 	x.newReadPoller().readAndAttend(t.Context())
 	stored := x.loadQuestion(x.first)
@@ -312,11 +312,7 @@ func TestGrant_AskEndsIt(t *testing.T) {
 func TestGrant_AppListsInOneMessage(t *testing.T) {
 	d, g := newAppMachine(t)
 	d.vars["GCHAT_APPROVERS"] = "users/1"
-	d.writeConfig(`{"timed_yes": true}`)
-	d.changeSession("s", func(session *state.Session) {
-		session.StartedAt, session.LastSeen = time.Now().Add(-time.Hour), time.Now()
-	})
-	first := d.askPermission("make one", nil)
+	first := newGrantTest(t, d, nil).first
 	d.runPoller(Options{Daemon: true})
 	g.awaitPost("make one")
 	first = d.awaitQuestion(first, "posted", isSent)

@@ -3,7 +3,6 @@ package poller
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -160,19 +159,13 @@ func TestKeyboard_KeyBringsHiddenDialog(t *testing.T) {
 	saw := record.lastKeyCheck.Load()
 	kit.Must(t, saw.isKnown && saw.lastKeyAt.IsZero(), "without a terminal: %+v", saw)
 	desk := socket + "-desk"
-	begin := exec.Command("tmux", "-S", desk, "-f", os.DevNull, "new-session", "-d", "-x", "100",
-		"-y", "30",
+	runTmux(t, desk, "-f", os.DevNull, "new-session", "-d", "-x", "100", "-y", "30",
 		"unset TMUX; exec tmux -u -S "+socket+" attach -t =claude")
-	out, err := begin.CombinedOutput()
-	kit.Must(t, err == nil, "%v: %s", err, out)
 	t.Cleanup(func() { _ = bound.Command(t, "tmux", "-S", desk, "kill-server").Run() })
-	shows := func(words string) bool {
-		out, _ := bound.Command(t, "tmux", "-S", desk, "capture-pane", "-p").CombinedOutput()
-		return strings.Contains(string(out), words)
-	}
 	bound.Until(t, "the notice", func() bool {
 		look()
-		return shows("a permission waits: press a key")
+		return strings.Contains(runTmux(t, desk, "capture-pane", "-p"),
+			"a permission waits: press a key")
 	})
 	stored := d.loadQuestion(q)
 	kit.Must(t, stored.HandedOverAt == nil, "handed over although nobody typed")

@@ -1,20 +1,16 @@
 package poller
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,9 +21,7 @@ import (
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/e2e/underlock"
-	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/space"
-	"gchat-hooks/inject"
 	"gchat-hooks/state"
 )
 
@@ -177,6 +171,19 @@ func (d *testMachine) markPosted(q *state.Question) {
 	q.Chat += "/" + space.Name
 }
 
+// waitInThread adds the record of a process that waits in a thread since a moment ago.
+func (d *testMachine) waitInThread(thread string, ago time.Duration) *state.Question {
+	d.t.Helper()
+	q := d.writeQuestion(func(q *state.Question) {
+		d.markPosted(q)
+		q.Mode, q.ThreadName, q.MessageName = state.ModeThread, thread, ""
+		q.SubQuestions, q.PostedAt, q.AskedAt = nil, nil, q.AskedAt.Add(-ago)
+	})
+	entry := state.IndexEntry{RecordType: state.IndexedQuestion, Path: q.Path}
+	kit.NoError(d.t, state.AddToIndex(d.env, entry))
+	return q
+}
+
 func (d *testMachine) loadQuestion(q *state.Question) *state.Question {
 	d.t.Helper()
 	q, err := state.LoadQuestion(q.Path)
@@ -234,6 +241,12 @@ func isAnsweredWith(label string) func(*state.Question) bool {
 type testClock struct{ atomic.Int64 }
 
 func (c *testClock) now() time.Time { return time.Now().Add(time.Duration(c.Load())) }
+
+// run runs a poller that ends by itself.
+func (d *testMachine) run(o Options) error {
+	o.Env, o.Log = d.env, state.NewLog(d.env, "test")
+	return Run(d.t.Context(), o)
+}
 
 // runPoller runs a poller until the test ends. It returns a function that ends the poller
 // earlier, and waits for that.
@@ -305,10 +318,10 @@ func (d *testMachine) noteKinds(q *state.Question) (about []string) {
 }
 
 // logLines returns the lines of the log that contain a text.
-func (d *testMachine) logLines(words string) (lines []string) {
+func (d *testMachine) logLines(text string) (lines []string) {
 	raw, _ := os.ReadFile(state.LogPath(d.env))
 	for line := range strings.Lines(string(raw)) {
-		if strings.Contains(line, words) {
+		if strings.Contains(line, text) {
 			lines = append(lines, line)
 		}
 	}
@@ -343,6 +356,20 @@ func newReadTest(d *testMachine, q *state.Question) *readTest {
 	return x
 }
 
+// newPostedQuestion returns a machine with a question that is posted, and a poller that
+// lists its space.
+func newPostedQuestion(t *testing.T) (*testMachine, *state.Question, *readTest) {
+	t.Helper()
+	d := newTestMachine(t)
+	q := d.addQuestion(d.markPosted)
+	return d, q, newReadTest(d, q)
+}
+
+// list lists the space, and then releases it for other readers.
+func (x *readTest) list() error {
+	return x.reader.listAndRelease(x.t.Context(), x.poller.spaceViews()[x.reader.chat])
+}
+
 // listAndRelease lists the space, and then releases it for other readers.
 func (r *reader) listAndRelease(ctx context.Context, v *spaceView) error {
 	defer release(&r.lock)
@@ -353,8 +380,7 @@ func (r *reader) listAndRelease(ctx context.Context, v *spaceView) error {
 func (x *readTest) readOnce() error {
 	x.t.Helper()
 	x.poller.readAndAttend(x.t.Context())
-	v := x.poller.spaceViews()[x.reader.chat]
-	err := x.reader.listAndRelease(x.t.Context(), v)
+	err := x.list()
 	x.poller.readAndAttend(x.t.Context())
 	return err
 }
@@ -362,48 +388,6 @@ func (x *readTest) readOnce() error {
 func (x *readTest) mustRead() {
 	x.t.Helper()
 	kit.NoError(x.t, x.readOnce())
-}
-
-// testSession is a session that accepts messages in a thread of the desk's space.
-type testSession struct {
-	*readTest
-	threadName string
-	sessionID  string
-}
-
-func newTestSession(t *testing.T, as func(*state.Session)) *testSession {
-	t.Helper()
-	d := newTestMachine(t)
-	m := d.postAsApp("", "a report")
-	at := &state.Question{QuestionID: "00000000"}
-	d.markPosted(at)
-	x := &testSession{threadName: m.Thread.Name, sessionID: "s"}
-	d.changeSession(x.sessionID, func(s *state.Session) {
-		s.Name, s.ThreadName, s.Chat, s.Environment, s.ProjectDir =
-			"shop", x.threadName, at.Chat, state.Environment(d.env), d.dir
-		s.AcceptsCommands, s.StartedAt, s.LastSeen = true, time.Now().Add(-time.Hour), time.Now()
-		s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.ProcessStart(os.Getpid())
-		if as != nil {
-			as(s)
-		}
-	})
-	x.readTest = newReadTest(d, at)
-	return x
-}
-
-// nextPoller returns the session with the poller that follows the first one.
-func (x *testSession) nextPoller() *testSession {
-	next := newReadTest(x.testMachine, &state.Question{Chat: x.reader.chat})
-	return &testSession{next, x.threadName, x.sessionID}
-}
-
-// oldCommand returns a message as versions without an inbox kept it in a session's
-// record.
-func oldCommand(sender, text string) []state.OldCommand {
-	return []state.OldCommand{{
-		MessageName: "spaces/local/messages/m", Sender: sender, Text: text,
-		LocalCreatedAt: time.Now(),
-	}}
 }
 
 // shifted returns a clock that is ahead of this machine's.
@@ -428,215 +412,11 @@ func (d *testMachine) sessions() state.Sessions {
 
 func (d *testMachine) spaces() state.Spaces { return state.SpacesIn(state.UserStateDir(d.env)) }
 
-func (x *testSession) loadSession() *state.Session {
-	x.t.Helper()
-	s, err := x.sessions().Get(x.sessionID)
-	kit.NoError(x.t, err)
-	return s
-}
-
-// countUnfinished returns how many messages to the session are not finished, without
-// kept prompts.
-func (x *testSession) countUnfinished() int {
-	x.t.Helper()
-	all, bad := x.inbox().All()
-	kit.Must(x.t, len(bad) == 0, "%v", bad)
-	all = slices.DeleteFunc(all, (*state.Incoming).IsWaitingPrompt)
-	return len(all) + len(x.loadSession().OldCommands)
-}
-
-// readNotes lists the space, handles the messages there, and returns the notes in the
-// session's thread.
-func (x *testSession) readNotes() (notes []string) {
-	x.t.Helper()
-	if x.poller.readSessions(); x.poller.spaceViews()[x.reader.chat] != nil {
-		x.mustRead()
-	}
-	for range 2 { // a message becomes a record, which is then judged
-		x.poller.readAndAttend(x.t.Context())
-		x.poller.goroutines.Wait()
-	}
-	box := x.outbox()
-	all, _ := box.All()
-	for _, message := range all {
-		if message.Type == state.MessageNote && message.ThreadName == x.threadName &&
-			message.IsUrgent {
-			notes = append(notes, message.Parts...)
-			kit.NoError(x.t, box.RemoveMessage(x.env, message))
-		}
-	}
-	return notes
-}
-
-// say has the page's person write into the session's thread, and returns the notes there.
-func (x *testSession) say(text string) (notes []string) {
-	x.t.Helper()
-	x.reply(x.threadName, "", text)
-	return x.readNotes()
-}
-
-// checkPrompts checks which prompts wait for sessions.
-func (x *testSession) checkPrompts(want ...string) {
-	x.t.Helper()
-	kit.Equalf(x.t, strings.Join(x.waitingPrompts(), "\n"), strings.Join(want, "\n"), "the prompts")
-}
-
-// route has the poller read its state and decide what each message is for.
-func (x *testSession) route() {
-	x.poller.readState()
-	x.poller.routeAll(x.t.Context())
-}
-
-// checkAnswer has the page's person write into the session's thread, and expects one
-// note that contains these texts.
-func (x *testSession) checkAnswer(text string, want ...string) {
-	x.t.Helper()
-	notes := x.say(text)
-	kit.Must(x.t, len(notes) == 1, "%s: told %q, want one of %q", text, notes, want)
-	for _, w := range want {
-		kit.Containsf(x.t, notes[0], w, "%s: told", text)
-	}
-}
-
-// runInPane runs a program called claude in a tmux pane. It shows a screen, and after a
-// key another one.
-func (x *testSession) runInPane(screen, then string) (got func() string) {
-	x.t.Helper()
-	socket, pane := x.startTmux("shop")
-	dir := x.t.TempDir()
-	cat, err := exec.LookPath("cat")
-	kit.NoError(x.t, err)
-	b, err := os.ReadFile(cat)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "claude"), b, 0o700)
-	}
-	for name, text := range map[string]string{"screen": screen, "then": then} {
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)
-		}
-	}
-	kit.NoError(x.t, err)
-	run := func(args ...string) string {
-		out, err := bound.Command(x.t, "tmux", append([]string{"-S", socket},
-			args...)...).CombinedOutput()
-		kit.Must(x.t, err == nil, "tmux: %v: %s", err, out)
-		return strings.TrimSpace(string(out))
-	}
-	run("resize-window", "-t", pane, "-x", "100", "-y", "30")
-	run("respawn-pane", "-k", "-t", pane, "-c", dir, "sh", "-c", `stty raw -echo; : >got; cat screen
-(until test -s got; do sleep 0.02; done; printf '\033[2J\033[H'; cat then) & exec ./claude >got`)
-	server, pid := inject.Server{Socket: socket}, 0
-	bound.Until(x.t, "the pane runs Claude Code", func() bool {
-		p, err := server.Pane(x.t.Context(), pane)
-		if err == nil {
-			pid, _ = p.FindClaude(0, "")
-		}
-		return pid != 0
-	})
-	x.changeSession(x.sessionID, func(s *state.Session) {
-		s.TmuxSocket, s.TmuxPane, s.ClaudePID, s.ClaudeStart =
-			socket, pane, pid, inject.ProcessStart(pid)
-	})
-	return func() string {
-		keys, _ := os.ReadFile(filepath.Join(dir, "got"))
-		return string(keys)
-	}
-}
-
-// withInputBox returns a screen with these lines and an input box below, as raw mode
-// draws it.
-func withInputBox(lines ...string) string {
-	rule := strings.Repeat("─", 100)
-	return strings.Join(slices.Concat(lines, []string{"", rule, "❯ ", rule, "  ? for shortcuts"}),
-		"\r\n")
-}
-
-// waitingPrompts returns the prompts that wait for sessions, in the order in which
-// Claude gets them.
-func (x *testSession) waitingPrompts() (words []string) {
-	x.t.Helper()
-	for _, in := range x.inbox().WaitingPrompts() {
-		words = append(words, in.Text)
-	}
-	return words
-}
-
-// addEventMessage adds a message from an event to the inbox, and reports whether the
-// event is acknowledged.
-func (x *testSession) addEventMessage(name, text string, at time.Time) (acked bool) {
-	_, space, _ := strings.Cut(x.reader.chat, "/")
-	in := newIncoming(x.reader.chat, gchat.Message{
-		Name: space + "/messages/" + name, ThreadName: x.threadName, Text: text, CreateTime: at,
-		Sender: "users/1", IsHuman: true,
-	}, 0)
-	in.EventID = name
-	return x.poller.addIncoming(in) == nil
-}
-
-func (x *testSession) addEventEdit(full, text string) bool {
-	return x.addEventMessage(full[strings.LastIndex(full, "/")+1:], text,
-		time.Now().Add(-500*time.Millisecond))
-}
-
-func (x *testSession) moveToAnother(q *state.Question) { x.moveToEnvironment(q, "another") }
-
-// moveToEnvironment makes another environment serve a question.
-func (x *testSession) moveToEnvironment(q *state.Question, environment string) {
-	x.t.Helper()
-	x.poller.readIndex()
-	for file, record := range x.poller.ownRecords {
-		if record.Path != q.Path {
-			continue
-		}
-		b, err := os.ReadFile(file)
-		kit.NoError(x.t, err)
-		text := strings.ReplaceAll(string(b), x.poller.environment, environment)
-		kit.NoError(x.t, os.WriteFile(file+".new", []byte(text), 0o600))
-		kit.NoError(x.t, os.Rename(file+".new", file))
-	}
-	x.poller.readIndex()
-	kit.Must(x.t, len(x.poller.otherRecords) != 0, "no other environment serves it")
-}
-
-// addListedMessage adds a message of a person as a list brings it.
-func (x *testSession) addListedMessage(name, thread, text string) {
-	x.t.Helper()
-	_, space, _ := strings.Cut(x.reader.chat, "/")
-	err := x.poller.addIncoming(newIncoming(x.reader.chat, gchat.Message{
-		Name: space + "/messages/" + name, ThreadName: thread, Text: text,
-		Sender: "users/1", IsHuman: true, CreateTime: time.Now(),
-	}, 0))
-	kit.NoError(x.t, err)
-}
-
-// notesIn returns the texts that wait in the outbox for a thread.
-func (x *testSession) notesIn(thread string) (texts []string) {
-	x.t.Helper()
-	all, bad := x.outbox().All()
-	kit.Must(x.t, len(bad) == 0, "%v", bad)
-	for _, message := range all {
-		if message.ThreadName == thread {
-			texts = append(texts, message.Parts...)
-		}
-	}
-	return texts
-}
-
-func readAll(t *testing.T, path string) string {
+func readAll(t testing.TB, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
 	kit.NoError(t, err)
 	return string(b)
-}
-
-// beginThread begins a question's thread in the space and returns the thread's name.
-func (x *testSession) beginThread(q *state.Question) string {
-	x.t.Helper()
-	m := x.postAsApp("", "Which?")
-	x.changeQuestion(q, func(q *state.Question) {
-		q.ThreadName, q.MessageName = m.Thread.Name, m.Name
-	})
-	return m.Thread.Name
 }
 
 // newPermission returns a permission that a process of a session asks for.
@@ -655,161 +435,16 @@ func newPermission(command string, asked time.Time) *state.Question {
 	}
 }
 
+// writeConfig writes the person's configuration.
 func (d *testMachine) writeConfig(file string) {
 	d.t.Helper()
-	path := filepath.Join(d.dir, ".config", "gchat-hooks", "config.json")
-	kit.NoError(d.t, os.MkdirAll(filepath.Dir(path), 0o700))
-	kit.NoError(d.t, os.WriteFile(path, []byte(file), 0o600))
+	writeFile(d.t, state.ConfigFile(d.env), file, 0o600)
 }
 
-func writeFile(t *testing.T, path, text string, mode os.FileMode) {
+func writeFile(t testing.TB, path, text string, mode os.FileMode) {
 	t.Helper()
 	kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	kit.NoError(t, os.WriteFile(path, []byte(text), mode))
-}
-
-// sendTest is a machine whose poller's clock the test sets, with a space that answers
-// posts as the test says.
-type sendTest struct {
-	*testMachine
-	poller       *Poller
-	findStatus   int  // the status that reading a message is answered with; 0 for none
-	isUnfindable bool // a message is not found by the id that it was posted with
-
-	mu        sync.Mutex
-	clock     time.Time
-	posts     []string // texts that were asked to be posted
-	findCount int      // messages that were asked for by id
-	fault     func(text string, w http.ResponseWriter, store func()) (handled bool)
-}
-
-func newSendTest(t *testing.T, rules ...strict.Rule) *sendTest {
-	t.Helper()
-	o := &sendTest{clock: time.Now()}
-	o.testMachine = newMachineWith(t, space.Options{}, o, rules...)
-	o.vars["GCHAT_ALLOWED_USERS"] = "users/1"
-	o.poller = newPoller(Options{Env: o.env, Now: o.now, Log: state.NewLog(o.env, "test")})
-	return o
-}
-
-func (o *sendTest) now() time.Time {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.clock
-}
-
-func (o *sendTest) advance(d time.Duration) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.clock = o.clock.Add(d)
-}
-
-func (o *sendTest) setFault(fault func(text string, w http.ResponseWriter, store func()) bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.fault = fault
-}
-
-func (o *sendTest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost {
-		o.mu.Lock()
-		o.findCount++
-		o.mu.Unlock()
-		if o.findStatus != 0 {
-			w.WriteHeader(o.findStatus)
-			return
-		}
-		if o.isUnfindable && strings.Contains(r.URL.Path, "/messages/client-") {
-			answerWithError(404, "NOT_FOUND", "no such message")("", w, nil)
-			return
-		}
-		o.space.Handler().ServeHTTP(w, r)
-		return
-	}
-	body, _ := io.ReadAll(r.Body)
-	var m struct{ Text string }
-	_ = json.Unmarshal(body, &m)
-	o.mu.Lock()
-	o.posts = append(o.posts, m.Text)
-	fault := o.fault
-	o.mu.Unlock()
-	real := func(w http.ResponseWriter) {
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		o.space.Handler().ServeHTTP(w, r)
-	}
-	if fault == nil || !fault(m.Text, w, func() { real(httptest.NewRecorder()) }) {
-		real(w)
-	}
-}
-
-// answerWithError answers each post with an error.
-func answerWithError(code int, status, message string, header ...string) func(string,
-	http.ResponseWriter, func()) bool {
-	return func(_ string, w http.ResponseWriter, _ func()) bool {
-		for i := 0; i < len(header); i += 2 {
-			w.Header().Set(header[i], header[i+1])
-		}
-		w.WriteHeader(code)
-		fmt.Fprintf(w, `{"error":{"code":%d,"status":%q,"message":%q}}`, code, status, message)
-		return true
-	}
-}
-
-// breakAfterStore breaks the connection after it stored the message.
-func breakAfterStore(_ string, _ http.ResponseWriter, store func()) bool {
-	store()
-	panic(http.ErrAbortHandler)
-}
-
-// enqueueReport enqueues a plain report.
-func (o *sendTest) enqueueReport(session, text string,
-	also ...func(*state.Message)) *state.Message {
-	o.t.Helper()
-	message := &state.Message{
-		ID: state.MessageID("report", session, text), Type: state.MessageReport, SessionID: session,
-		Report: &state.Report{Type: state.ReportPlain, Text: text}, CreatedAt: o.now(),
-	}
-	if session != "" {
-		message.ThreadKey = "session-" + session
-	}
-	for _, f := range also {
-		f(message)
-	}
-	message, _, err := o.outbox().Enqueue(o.env, message, 0)
-	kit.NoError(o.t, err)
-	return message
-}
-
-// addTestQuestion adds a question in native mode, and enqueues its message.
-func (o *sendTest) addTestQuestion(also ...func(*state.Question)) *state.Question {
-	o.t.Helper()
-	q := o.writeQuestion(func(q *state.Question) {
-		q.Mode, q.AskedAt = state.ModeNative, o.now()
-		for _, f := range also {
-			f(q)
-		}
-	})
-	kit.NoError(o.t, o.poller.enqueueQuestion(q, &state.IndexEntry{}, firstMessageKey))
-	return q
-}
-
-func (o *sendTest) reloadMessage(message *state.Message) *state.Message {
-	o.t.Helper()
-	now, err := o.outbox().FindByKey(message.Key)
-	kit.Must(o.t, err == nil && now != nil, "message %s: %v, %v", message.Key, now, err)
-	return now
-}
-
-func (o *sendTest) texts() (texts []string) {
-	for _, m := range o.space.Messages() {
-		texts = append(texts, m.Text)
-	}
-	return texts
-}
-
-func (o *sendTest) checkTexts(texts ...string) {
-	o.t.Helper()
-	kit.Equalf(o.t, o.texts(), texts, "in the space")
 }
 
 func intOf(b bool) int {
@@ -851,6 +486,15 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
+// runTmux runs a command of a tmux server, and returns its output.
+func runTmux(t testing.TB, socket string, args ...string) string {
+	t.Helper()
+	command := append([]string{"-u", "-S", socket}, args...)
+	out, err := bound.Command(t, "tmux", command...).CombinedOutput()
+	kit.Must(t, err == nil, "tmux %q: %v: %s", args, err, out)
+	return strings.TrimSpace(string(out))
+}
+
 // startTmux starts a tmux server for the test, with a session. It returns its socket and
 // the pane.
 func (d *testMachine) startTmux(session string) (socket, pane string) {
@@ -866,13 +510,9 @@ func (d *testMachine) startTmux(session string) (socket, pane string) {
 		_ = bound.Command(d.t, "tmux", "-S", socket, "kill-server").Run()
 		os.RemoveAll(dir)
 	})
-	begin := []string{
-		"-S", socket, "-f", os.DevNull, "new-session", "-d", "-P", "-F", "#{pane_id}", "-s",
-		session, "sleep", "1000",
-	}
-	out, err := bound.Command(d.t, "tmux", begin...).CombinedOutput()
-	kit.Must(d.t, err == nil, "tmux: %v: %s", err, out)
-	return socket, strings.TrimSpace(string(out))
+	pane = runTmux(d.t, socket, "-f", os.DevNull, "new-session", "-d", "-P", "-F", "#{pane_id}",
+		"-s", session, "sleep", "1000")
+	return socket, pane
 }
 
 // judgeByPersonalConfig judges a question's replies by what the person alone set, as it

@@ -104,10 +104,9 @@ func TestLifecycle_ClosesWhatIsOver(t *testing.T) {
 				"%s by %q, owes %q; want %s by %q, %q", stored.Status, stored.ResolvedBy, owed,
 				c.status, c.by, c.owed)
 			p.enqueueOwedNotes(record)
-			if stored = d.loadQuestion(q); len(stored.OwedNotes) != 0 &&
-				stored.Mode == state.ModeThread {
-				t.Errorf("a wait owes %+v", stored.OwedNotes)
-			}
+			stored = d.loadQuestion(q)
+			kit.True(t, stored.Mode != state.ModeThread || len(stored.OwedNotes) == 0,
+				"a wait owes %+v", stored.OwedNotes)
 		})
 	}
 }
@@ -161,7 +160,7 @@ func TestLifecycle_KeepsClosedForADay(t *testing.T) {
 	kit.Must(t, record.isDone && record.question.SubQuestions == nil &&
 		record.lockedQuestion == nil,
 		"it is not over")
-	// a PostToolUse hook corrects what the thread was told
+	// a PostToolUse hook corrects the thread's note
 	d.changeQuestion(q, func(q *state.Question) { q.OweNote(state.NoteClosed, "") })
 	p.loadQuestion(record)
 	kit.True(t, !record.isDone && len(record.question.OwedNotes) == 1, "a later change is not seen")
@@ -236,31 +235,28 @@ func TestLifecycle_DeadSessionGetsNoteAtOnce(t *testing.T) {
 
 // Each reminder is sent once, and after a night without a poller only the last one.
 func TestLifecycle_RemindersAreSentOnce(t *testing.T) {
-	home := t.TempDir()
-	env := func(name string) string { return map[string]string{"HOME": home}[name] }
-	p, q := newPoller(Options{Env: env, Log: state.NewLog(env, "t")}), &state.Question{
-		QuestionID: "q", SessionID: "s", Kind: state.KindPermission, Mode: state.ModeNative,
-		Status: state.Pending, IsMessageSent: true,
-		Chat: "chat.example/spaces/S", AskedAt: time.Now().Add(-20 * time.Minute),
-		RemindAfter: []time.Duration{15 * time.Minute, time.Hour},
-	}
+	d := newTestMachine(t)
+	q := d.addQuestion(func(q *state.Question) {
+		q.Mode, q.AskedAt = state.ModeNative, time.Now().Add(-20*time.Minute)
+		d.markPosted(q)
+		q.RemindAfter = []time.Duration{15 * time.Minute, time.Hour}
+	})
+	p, record := d.readFirst()
 	p.awakeSince = q.AskedAt // this poller was awake all the time
-	folder := state.QuestionsIn(t.TempDir())
-	kit.NoError(t, folder.Create("q", q))
-	record := &trackedRecord{IndexEntry: &state.IndexEntry{Path: q.Path}, question: q}
 	for _, step := range []struct {
 		at   time.Duration
 		down int // failures of the space: failed sends do not add up
 		owes int
 		seen string
 	}{
-		{0, 0, 1, "15 minutes"}, {0, 0, 1, "15 minutes"}, {time.Hour, 1, 1, "15 minutes"}, {
-			time.Hour, 0, 2, "60 minutes",
-		},
+		{0, 0, 1, "15 minutes"},
+		{0, 0, 1, "15 minutes"},
+		{time.Hour, 1, 1, "15 minutes"},
+		{time.Hour, 0, 2, "60 minutes"},
 		{9 * time.Hour, 0, 2, "60 minutes"},
 	} {
 		p.Now = shifted(step.at)
-		_, err := state.SpacesIn(p.userStateDir).Change(q.Chat, func(s *state.Space) {
+		_, err := d.spaces().Change(q.Chat, func(s *state.Space) {
 			s.Failures = step.down
 		})
 		kit.NoError(t, err)
@@ -301,19 +297,20 @@ func TestLifecycle_SweepsLeftovers(t *testing.T) {
 	dir, old := filepath.Dir(q.Path), time.Now().Add(-26*time.Hour)
 	user := state.UserStateDir(d.env)
 	var gone, kept []string
-	for _, in := range []string{dir, filepath.Dir(dir), filepath.Join(user, "open"), filepath.Join(
-		user, "spaces")} {
-		_ = os.MkdirAll(in, 0o700)
-		for name, to := range map[string]*[]string{".new-1234": &gone, ".other": &kept,
-			"notes.txt": &kept, ".renovaterc.json5": &kept} {
-			path := filepath.Join(in, name)
-			kit.NoError(t, os.WriteFile(path, []byte("{}"), 0o600))
-			*to = append(*to, path)
+	folders := []string{
+		dir, filepath.Dir(dir), filepath.Join(user, "open"), filepath.Join(user, "spaces"),
+	}
+	for _, folder := range folders {
+		for name, paths := range map[string]*[]string{
+			".new-1234": &gone, ".other": &kept, "notes.txt": &kept, ".renovaterc.json5": &kept,
+		} {
+			path := filepath.Join(folder, name)
+			writeFile(t, path, "{}", 0o600)
+			*paths = append(*paths, path)
 		}
 	}
 	foreign := filepath.Join(dir, "foreign.json")
-	kit.NoError(t, os.WriteFile(foreign, []byte(`{"question_id": "x", "status": "pending"}`),
-		0o600))
+	writeFile(t, foreign, `{"question_id": "x", "status": "pending"}`, 0o600)
 	gone, kept = append(gone, lost.Path), append(kept, foreign, q.Path)
 	for _, path := range append(slices.Clone(gone), kept...) {
 		kit.NoError(t, os.Chtimes(path, old, old))
@@ -326,9 +323,8 @@ func TestLifecycle_SweepsLeftovers(t *testing.T) {
 		kit.True(t, err != nil, "%s is there", path)
 	}
 	for _, path := range kept {
-		if _, err := os.Lstat(path); err != nil {
-			t.Error(err)
-		}
+		_, err := os.Lstat(path)
+		kit.True(t, err == nil, "%s is gone: %v", path, err)
 	}
 }
 
@@ -338,7 +334,7 @@ func TestLifecycle_ForwardsUnsentAnswers(t *testing.T) {
 	for name, c := range map[string]struct {
 		sender, text string
 		listens      bool
-		said         []string
+		prompts      []string
 		note         string
 	}{
 		"send": {
@@ -365,11 +361,11 @@ func TestLifecycle_ForwardsUnsentAnswers(t *testing.T) {
 			x.readNotes()
 		}
 		got := x.waitingPrompts()
-		kit.True(t, slices.Equal(got, c.said), "%s: said %q, want %q", name, got, c.said)
+		kit.True(t, slices.Equal(got, c.prompts), "%s: prompts %q, want %q", name, got, c.prompts)
 		notes := x.noteKinds(q)
 		kit.True(t, slices.Contains(notes, c.note) &&
-			slices.Contains(notes, state.NoteSendUnsent) == (c.said != nil),
-			"%s: told %q", name, notes)
+			slices.Contains(notes, state.NoteSendUnsent) == (c.prompts != nil),
+			"%s: notes %q", name, notes)
 	}
 }
 
@@ -402,5 +398,5 @@ func TestLifecycle_ForwardsFromSpareFolder(t *testing.T) {
 		x.readNotes()
 	}
 	got := x.waitingPrompts()
-	kit.True(t, len(got) == 1, "said %q, left %d", got, x.countUnfinished())
+	kit.True(t, len(got) == 1, "prompts %q, left %d", got, x.countUnfinished())
 }

@@ -64,9 +64,7 @@ func TestListSpaces_FailuresBackOff(t *testing.T) {
 // An outage is logged when it begins, changes and ends, not in every cycle. `status`
 // shows it meanwhile.
 func TestListSpaces_OutageIsLoggedOnce(t *testing.T) {
-	d := newTestMachine(t)
-	q := d.addQuestion(d.markPosted)
-	x := newReadTest(d, q)
+	d, q, x := newPostedQuestion(t)
 	spaces := d.spaces()
 	d.listStatus.Store(http.StatusServiceUnavailable)
 	for range 10 {
@@ -76,7 +74,7 @@ func TestListSpaces_OutageIsLoggedOnce(t *testing.T) {
 	is := spaces.Get(q.Chat).ReadTrouble
 	kit.True(t, is != nil && !is.IsDegraded, "status shows %+v", is)
 	kit.True(t, len(d.noteKinds(q)) == 0,
-		"of what passes by itself the thread is told %q", d.noteKinds(q))
+		"of what passes by itself the thread is notes %q", d.noteKinds(q))
 	d.listStatus.Store(0)
 	for range 3 {
 		x.mustRead()
@@ -91,9 +89,7 @@ func TestListSpaces_OutageIsLoggedOnce(t *testing.T) {
 // After five refusals in a row, the log and `status` say so, and each open thread gets
 // one note.
 func TestListSpaces_FiveRefusalsDegrade(t *testing.T) {
-	d := newTestMachine(t)
-	q := d.addQuestion(d.markPosted)
-	x := newReadTest(d, q)
+	d, q, x := newPostedQuestion(t)
 	x.poller.readAndAttend(t.Context())
 	v := x.poller.spaceViews()[q.Chat]
 	x.reader.spaceRecord = d.spaces().Get(q.Chat)
@@ -105,10 +101,10 @@ func TestListSpaces_FiveRefusalsDegrade(t *testing.T) {
 		is := x.reader.spaceRecord.ReadTrouble
 		kit.True(t, is != nil && is.IsDegraded == (n >= 5) &&
 			(len(d.noteKinds(q)) == 1) == (n >= 5),
-			"after %d refusals: %+v, said %q", n, is, d.noteKinds(q))
+			"after %d refusals: %+v, prompts %q", n, is, d.noteKinds(q))
 	}
 	kit.True(t, d.loadQuestion(q).HasUnreadNote && d.noteKinds(q)[0] == state.NoteUnread,
-		"said %q", d.noteKinds(q))
+		"prompts %q", d.noteKinds(q))
 }
 
 func TestListSpaces_OneReaderPerSpace(t *testing.T) {
@@ -131,14 +127,11 @@ func TestListSpaces_OneReaderPerSpace(t *testing.T) {
 func TestListSpaces_FailedReaderReleases(t *testing.T) {
 	for _, code := range []int{http.StatusServiceUnavailable, http.StatusNotFound,
 		http.StatusForbidden} {
-		d := newTestMachine(t)
-		q := d.addQuestion(d.markPosted)
-		x := newReadTest(d, q)
+		d, q, x := newPostedQuestion(t)
 		x.poller.readIndex()
 		d.listStatus.Store(int64(code))
-		if err := x.reader.listSpace(t.Context(), x.poller.spaceViews()[q.Chat]); err == nil {
-			t.Fatal("no error")
-		}
+		err := x.reader.listSpace(t.Context(), x.poller.spaceViews()[q.Chat])
+		kit.Must(t, err != nil, "no error")
 		lock, err := d.spaces().LockReader(q.Chat)
 		kit.Must(t, err == nil, "after %d: %v", code, err)
 		lock.Unlock()
@@ -208,8 +201,8 @@ func TestListSpaces_OneListForAll(t *testing.T) {
 	kit.Equalf(t, lists(), 0, "lists with nothing open")
 }
 
-// A reply that was on its way when its question ended is told so, as long as a poller
-// lives: ever more rarely, for five minutes.
+// A reply that was on its way when its question ended gets a note that it is too late.
+// For that the space is listed for five minutes, less and less often.
 func TestListSpaces_ReadsAfterTheEnd(t *testing.T) {
 	d := newTestMachine(t)
 	now := time.Now().UTC()
@@ -231,19 +224,16 @@ func TestListSpaces_ReadsAfterTheEnd(t *testing.T) {
 	kit.True(t, cycles[0] <= time.Second && cycles[1] == 15*time.Second && cycles[2] == time.Minute,
 		"read every %v", cycles)
 	p.Now = func() time.Time { return now.Add(readAfterEnd + time.Second) }
-	if v := p.spaceViews()[q.Chat]; v != nil && len(v.sources) > 0 {
-		t.Error("it is read for longer than five minutes")
-	}
+	v = p.spaceViews()[q.Chat]
+	kit.True(t, v == nil || len(v.sources) == 0, "it is read for longer than five minutes")
 }
 
-// A broken server names a next page for ever. What came is used, the pauses grow, and the
-// log has one line of it.
+// A broken server always names a next page. What came is used, the pauses grow, and the
+// log has one line about it.
 func TestListSpaces_EndlessListBacksOff(t *testing.T) {
-	d := newTestMachine(t)
-	q := d.addQuestion(d.markPosted)
+	d, q, x := newPostedQuestion(t)
 	m := d.startThread(q)
 	d.hasEndlessList.Store(true)
-	x := newReadTest(d, q)
 	for n, pause := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
 		before := d.listCount.Load()
 		err := x.readOnce()

@@ -143,7 +143,7 @@ func TestMachines_UnboundGetsOneNote(t *testing.T) {
 	})
 	bound.Until(t, "all are answered", func() bool { return g.countMessages(note) >= told })
 	kit.True(t, !bound.WaitFor(time.Second, func() bool { return g.countMessages(note) > told }),
-		"told %d times", g.countMessages(note))
+		"notes %d times", g.countMessages(note))
 }
 
 // Outside of a machine's own threads, /new starts a session only where its first word
@@ -190,6 +190,6 @@ func TestMachines_NewNamesItsMachine(t *testing.T) {
 	kit.True(t, !bound.WaitFor(time.Second, func() bool {
 		return g.countMessages(note) > 3 ||
 			g.countMessages("[New session]") > 1
-	}), "told %d times, %d sessions",
+	}), "notes %d times, %d sessions",
 		g.countMessages(note), g.countMessages("[New session]"))
 }

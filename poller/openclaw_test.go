@@ -16,16 +16,15 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// installAgent installs an openclaw in a folder of the office's machine. It does what a
-// shell script says, and logs its arguments.
+// installAgent installs an openclaw on the machine. It does what a shell script says,
+// and logs its arguments.
 func (o *sendTest) installAgent(script string) (program string) {
 	o.t.Helper()
 	dir := filepath.Join(o.vars["HOME"], "bin")
 	program = filepath.Join(dir, "openclaw")
 	text := "#!/bin/sh\nfor a; do echo \"$a\"; done >>" + dir + "/args\nenv >" + dir +
 		"/env\npwd >" + dir + "/pwd\n" + script + "\n"
-	kit.NoError(o.t, os.MkdirAll(dir, 0o700))
-	kit.NoError(o.t, os.WriteFile(program, []byte(text), 0o700))
+	writeFile(o.t, program, text, 0o700)
 	return program
 }
 
@@ -61,14 +60,14 @@ func TestOpenClaw_AgentGetsMessage(t *testing.T) {
 	answered := o.enqueueWake(program, "three", func(message *state.Message) {
 		message.Wake.NeedsReply = true
 	})
-	o.poller.newSender().sendUntilIdle(t.Context())
+	o.send()
 	first, answered = o.reloadMessage(first), o.reloadMessage(answered)
 	kit.True(t, !first.SentAt.IsZero() && first.AgentAnswer == "" &&
 		answered.AgentAnswer == "done\n",
 		"answers %q and %q", first.AgentAnswer, answered.AgentAnswer)
 	const call = "agent\n--session-id\nboss\n--message\n"
 	want := call + "one two\n" + call + "three\n"
-	kit.Equalf(t, o.agentFile("args"), want, "told")
+	kit.Equalf(t, o.agentFile("args"), want, "openclaw's arguments")
 	path := "PATH=" + filepath.Dir(program) + ":/usr/bin:/bin:"
 	env := o.agentFile("env")
 	kit.True(t, !strings.Contains(env, "secret") && strings.Contains(env, path),
@@ -89,7 +88,7 @@ func TestOpenClaw_SendNowStartsNoTurn(t *testing.T) {
 	kit.Must(t, err == nil && !now.SentAt.IsZero(), "%v %v", now, err)
 	message = o.reloadMessage(message)
 	kit.True(t, message.FirstTriedAt.IsZero() && o.agentFile("args") == "" && ctx.Err() == nil,
-		"the agent was told %q; the message: %+v", o.agentFile("args"), message)
+		"the agent was notes %q; the message: %+v", o.agentFile("args"), message)
 }
 
 func TestOpenClaw_LongMessageGoesByFile(t *testing.T) {
@@ -99,7 +98,7 @@ func TestOpenClaw_LongMessageGoesByFile(t *testing.T) {
 		func(message *state.Message) {
 			message.Wake.NeedsReply = true
 		})
-	o.poller.newSender().sendUntilIdle(t.Context())
+	o.send()
 	message = o.reloadMessage(message)
 	kit.True(t, message.AgentAnswer == strings.Repeat("long ", 20_000),
 		"the agent got %d bytes", len(message.AgentAnswer))
@@ -128,11 +127,10 @@ func TestOpenClaw_FailedTurnIsRetried(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := newSendTest(t)
-			s := o.poller.newSender()
 			message := o.enqueueWake(o.installAgent(c.script), "hello")
 			behind := o.enqueueWake(o.installAgent(c.script), "behind")
 			for _, want := range append(slices.Clone(c.pauses), 0) {
-				next := s.sendUntilIdle(t.Context())
+				next := o.send()
 				message = o.reloadMessage(message)
 				kit.True(t, strings.Contains(message.LastError, c.why) &&
 					message.IsFinal() == c.sent,
@@ -152,17 +150,15 @@ func TestOpenClaw_FailedTurnIsRetried(t *testing.T) {
 
 func TestOpenClaw_FailingAgentIsGivenUp(t *testing.T) {
 	o := newSendTest(t)
-	s := o.poller.newSender()
 	message := o.enqueueWake(o.installAgent("exit 1"), "hello")
 	for range minFailedTurns + 2 {
-		s.sendUntilIdle(t.Context())
+		o.send()
 		o.advance(5 * time.Minute)
 	}
 	message = o.reloadMessage(message)
 	kit.True(t, message.SetAsideReason == "",
 		"set aside after %d tries: %s", message.FailedTries, message.SetAsideReason)
-	o.advance(maxAgentMessageAge)
-	s.sendUntilIdle(t.Context())
+	o.sendAfter(maxAgentMessageAge)
 	message = o.reloadMessage(message)
 	kit.True(t, message.SetAsideReason != "", "it is tried for ever")
 }
@@ -174,14 +170,12 @@ func TestOpenClaw_InstalledLaterIsFound(t *testing.T) {
 	if program, err := exec.LookPath("openclaw"); err == nil {
 		t.Skip("this machine has an openclaw: " + program)
 	}
-	s := o.poller.newSender()
-	s.sendUntilIdle(t.Context())
+	o.send()
 	message = o.reloadMessage(message)
 	kit.True(t, strings.Contains(message.LastError, "not in PATH"),
 		"last error %q", message.LastError)
 	o.installAgent("")
-	o.advance(5 * time.Second)
-	s.sendUntilIdle(t.Context())
+	o.sendAfter(5 * time.Second)
 	message = o.reloadMessage(message)
 	kit.True(t, !message.SentAt.IsZero(), "not sent: %s", message.LastError)
 }

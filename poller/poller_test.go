@@ -43,11 +43,10 @@ func TestPoller_BringsAnswerToHook(t *testing.T) {
 	kit.True(t, stored.Replies[0].Verdict == state.VerdictRefused &&
 		strings.Join(d.noteKinds(q), " ") == state.NoteRefused,
 		"%+v, notes %q", stored.Replies, d.noteKinds(q))
-	if _, err := state.CloseQuestion(q.Path, state.Resolved, "chat", nil); err != nil {
-		// as the PostToolUse hook does
-		t.Fatal(err)
-	}
-	d.awaitQuestion(q, "told", func(q *state.Question) bool { return len(q.OwedNotes) == 0 })
+	d.closeQuestion(q, state.Resolved, "chat") // as the PostToolUse hook does
+	d.awaitQuestion(q, "its notes are enqueued", func(q *state.Question) bool {
+		return len(q.OwedNotes) == 0
+	})
 	got := d.noteKinds(q)
 	kit.True(t, len(got) == 2 && got[1] == state.NoteClosed, "notes %q", got)
 }
@@ -56,40 +55,35 @@ func TestPoller_OnePerEnvironment(t *testing.T) {
 	d := newTestMachine(t)
 	end := d.runPoller(Options{})
 	d.awaitQuestion(d.addQuestion(nil), "posted", isSent)
-	if err := Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test")}); !errors.Is(
-		err, state.ErrLocked) {
-		t.Errorf("a second one: %v", err)
-	}
+	err := d.run(Options{})
+	kit.True(t, errors.Is(err, state.ErrLocked), "a second one: %v", err)
 	stop := d.runPoller(Options{Daemon: true}) // the detached one yields
 	bound.Until(t, "the daemon runs", func() bool {
 		return state.ReadDaemonPID(state.UserStateDir(d.env)) != 0
 	})
 	d.awaitQuestion(d.addQuestion(nil), "posted by the daemon", isSent)
-	if err := end(); err != nil {
-		t.Errorf("the one that yielded: %v", err)
-	}
-	err := Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Daemon: true})
+	kit.NoError(t, end())
+	err = d.run(Options{Daemon: true})
 	kit.True(t, errors.Is(err, ErrDaemonRuns) &&
 		strings.Contains(err.Error(), fmt.Sprint("pid ", os.Getpid())),
 		"a second daemon: %v", err)
-	kit.True(t, state.ReadDaemonPID(state.UserStateDir(d.env)) == os.Getpid(), "no pid file")
+	kit.Equalf(t, state.ReadDaemonPID(state.UserStateDir(d.env)), os.Getpid(), "the pid file")
 	err = stop()
 	kit.True(t, err == nil && !isPollerRunning(d.env), "after its end: %v", err)
-	kit.True(t, state.ReadDaemonPID(state.UserStateDir(d.env)) == 0, "the pid file stays")
+	kit.Equalf(t, state.ReadDaemonPID(state.UserStateDir(d.env)), 0, "the pid file after the end")
 }
 
 func TestPoller_OnceDoesOneRound(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(d.markPosted)
 	m := d.startThread(q)
-	kit.NoError(t,
-		Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Once: true}))
+	kit.NoError(t, d.run(Options{Once: true}))
 	stored := d.loadQuestion(q)
 	kit.True(t, stored.FindReply(m.Name) != nil && stored.Status == state.Answered,
 		"%s, %+v", stored.Status, stored.Replies)
 	d.listStatus.Store(http.StatusForbidden)
 	d.addQuestion(d.markPosted)
-	err := Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Once: true})
+	err := d.run(Options{Once: true})
 	kit.True(t, err != nil, "what keeps it from reading is not returned")
 }
 
@@ -101,10 +95,7 @@ func TestPoller_OnceStartsDetachedPoller(t *testing.T) {
 	kit.NoError(t, os.WriteFile(self, []byte("#!/bin/sh\necho >"+mark+"\n"), 0o700))
 	d.addQuestion(d.markPosted)
 	for _, dry := range []bool{true, false} {
-		kit.NoError(t, Run(t.Context(), Options{
-			Env: d.env, Log: state.NewLog(d.env, "test"), ProgramPath: self, Once: true,
-			DryRun: dry,
-		}))
+		kit.NoError(t, d.run(Options{ProgramPath: self, Once: true, DryRun: dry}))
 		there := bound.WaitFor(time.Duration(1-intOf(dry))*10*time.Second, func() bool {
 			_, err := os.Stat(mark)
 			return err == nil
@@ -119,7 +110,7 @@ func TestPoller_SurvivesAPanic(t *testing.T) {
 	p.runSafely("test", func() { panic("a bug") })
 	p.runInBackground("test", func() { panic("another") })
 	p.goroutines.Wait()
-	kit.True(t, len(d.logLines("a bug in gchat-hooks")) == 2, "the log does not say so")
+	kit.Equalf(t, len(d.logLines("a bug in gchat-hooks")), 2, "lines of the log")
 }
 
 // isPollerRunning reports whether a poller has the environment's lock.
@@ -136,7 +127,7 @@ func isPollerRunning(env state.Getenv) bool {
 func TestPoller_DaemonNeedsConfiguration(t *testing.T) {
 	d := newTestMachine(t)
 	d.vars["GOOGLE_CHAT_WEBHOOK_URL"] = ""
-	err := Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Daemon: true})
+	err := d.run(Options{Daemon: true})
 	user := (*state.UserError)(nil)
 	kit.True(t, errors.As(err, &user) && user.Hint != "", "%v", err)
 	d.addQuestion(nil)
@@ -151,10 +142,7 @@ func TestPoller_EndsWithoutItsFolder(t *testing.T) {
 	d := newTestMachine(t)
 	d.addQuestion(nil)
 	ended := make(chan error, 1)
-	go func() {
-		ended <- Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"),
-			Daemon: true})
-	}()
+	go func() { ended <- d.run(Options{Daemon: true}) }()
 	bound.Until(t, "the poller runs", func() bool { return isPollerRunning(d.env) })
 	for range 100 { // it may just be writing
 		if os.RemoveAll(filepath.Join(state.UserStateDir(d.env), "pollers")) == nil {
@@ -193,26 +181,16 @@ func TestPoller_OnlyDaemonServesWithoutLocks(t *testing.T) {
 func TestPoller_KeepsMachineAwake(t *testing.T) {
 	for _, wanted := range []bool{true, false} {
 		d := newTestMachine(t)
-		bin, told := t.TempDir(), filepath.Join(t.TempDir(), "told")
-		program := "#!/bin/sh\necho \"$@\" >> " + told +
+		bin, calls := t.TempDir(), filepath.Join(t.TempDir(), "calls")
+		program := "#!/bin/sh\necho \"$@\" >> " + calls +
 			"\nwhile case $1 in -*) ;; *) false ;; esac; do shift; done\n\"$@\"\necho ended >> " +
-			told + "\n"
+			calls + "\n"
 		for _, name := range []string{"systemd-inhibit", "caffeinate"} {
 			kit.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte(program), 0o700))
 		}
 		t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 		if wanted {
-			d.vars["GCHAT_CONFIG"] = filepath.Join(d.dir, "config.json")
-			kit.NoError(t,
-				os.WriteFile(d.vars["GCHAT_CONFIG"], []byte(`{"keep_awake": true}`), 0o600))
-		}
-		says := func(lines int) string {
-			var said []byte
-			bound.WaitFor(10*time.Second, func() bool {
-				said, _ = os.ReadFile(told)
-				return strings.Count(string(said), "\n") >= lines
-			})
-			return string(said)
+			d.writeConfig(`{"keep_awake": true}`)
 		}
 		p := d.newPoller()
 		q := d.addQuestion(d.markPosted)
@@ -222,10 +200,15 @@ func TestPoller_KeepsMachineAwake(t *testing.T) {
 			kit.True(t, p.stopKeepingAwake == nil, "kept awake unasked")
 			continue
 		}
-		if said := says(1); !strings.Contains(said, "idle") && !strings.Contains(said, "-w") ||
-			strings.Contains(said, "ended") {
-			t.Fatalf("while it is open: %q", said)
-		}
+		var call []byte
+		bound.Until(t, "a program is called", func() bool {
+			call, _ = os.ReadFile(calls)
+			return strings.Contains(string(call), "\n")
+		})
+		isKeptAwake := strings.Contains(string(call), "idle") || strings.Contains(string(call),
+			"-w")
+		kit.True(t, isKeptAwake && !strings.Contains(string(call), "ended"),
+			"while it is open: %q", call)
 		d.changeQuestion(q, func(q *state.Question) { q.Status = state.Cancelled })
 		p.lastHeartbeatAt = time.Time{}
 		p.readIndex()

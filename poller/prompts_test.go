@@ -123,7 +123,7 @@ func TestPrompts_FollowTheirCommand(t *testing.T) {
 	x.say("one")
 	x.say("two")
 	got, want := x.waitingPrompts(), []string{"/clear", "one", "two"}
-	kit.True(t, slices.Equal(got, want), "said %q, want %q", got, want)
+	kit.True(t, slices.Equal(got, want), "prompts %q, want %q", got, want)
 	q := x.loadQuestion(next)
 	kit.True(t, len(q.Replies) == 0, "replies %+v", q.Replies)
 }
@@ -184,10 +184,11 @@ func TestPrompts_OfEarlierVersion(t *testing.T) {
 	}
 	x.checkPrompts("first", "second", "third", "fourth", "fifth")
 	// The first was not judged. The other notes are owed for the fifth.
-	all := strings.Join(notes, "\n")
-	isTold := strings.Contains(all, "[Kept] The session") && strings.Contains(all, "[Kept] So;") &&
-		strings.Contains(all, "[Words only]")
-	kit.True(t, len(notes) == 3 && isTold, "told %q", notes)
+	notesText := strings.Join(notes, "\n")
+	isTold := strings.Contains(notesText, "[Kept] The session") && strings.Contains(notesText,
+		"[Kept] So;") &&
+		strings.Contains(notesText, "[Words only]")
+	kit.True(t, len(notes) == 3 && isTold, "notes %q", notes)
 	for _, q := range []*state.Question{unread, printed} {
 		stored := x.loadQuestion(q)
 		kit.True(t, !stored.Status.IsOpen() && len(stored.OwedNotes) == 0,
@@ -214,7 +215,7 @@ func TestPrompts_EarlierVersionIgnoresInbox(t *testing.T) {
 	x.readNotes()
 	got := x.waitingPrompts()
 	kit.True(t, len(got) == 2 && x.loadSession().OldIgnoredUntil.Equal(at.Add(time.Second)),
-		"said %q, until %v", got, x.loadSession().OldIgnoredUntil)
+		"prompts %q, until %v", got, x.loadSession().OldIgnoredUntil)
 }
 
 // A message came just when the turn ended, so the Stop hook did not find it and waits
@@ -245,15 +246,15 @@ func TestPrompts_LeftSessionGetsNote(t *testing.T) {
 		})
 		x.readNotes()
 		x.readNotes()
-		told := ""
+		notes := ""
 		box, _ := x.outbox().All()
 		for _, message := range box {
-			told += strings.Join(message.Parts, "\n")
+			notes += strings.Join(message.Parts, "\n")
 		}
-		isTold := strings.Contains(told, "Another session now runs in its terminal.")
+		isTold := strings.Contains(notes, "Another session now runs in its terminal.")
 		ended := len(x.waitingPrompts()) == 0
 		kit.True(t, ended == (reason == "") && isTold == ended,
-			"%s: said %q, told %q", name, x.waitingPrompts(), told)
+			"%s: prompts %q, notes %q", name, x.waitingPrompts(), notes)
 	}
 }
 
@@ -372,14 +373,14 @@ func TestPrompts_ListedAfterADay(t *testing.T) {
 // Code's own file names the current one. Messages reach only that one, also after
 // /resume of a session that no hook knows.
 func TestPrompts_GoToCurrentSession(t *testing.T) {
-	for name, test := range map[string]struct{ has, reason, said, told string }{
-		"it goes on with s": {has: "s", said: "s"},
-		"/resume of a":      {has: "a", reason: "resume", said: "a"},
-		"just after /clear": {has: "new", reason: "clear", said: "s"},
+	for name, test := range map[string]struct{ has, reason, session, note string }{
+		"it goes on with s": {has: "s", session: "s"},
+		"/resume of a":      {has: "a", reason: "resume", session: "a"},
+		"just after /clear": {has: "new", reason: "clear", session: "s"},
 		"/resume of an unknown one": {
-			has: "new", reason: "resume", told: "Another session now runs in that terminal",
+			has: "new", reason: "resume", note: "Another session now runs in that terminal",
 		},
-		"that file is of another pid": {has: "", said: "s"},
+		"that file is of another pid": {has: "", session: "s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newTestSession(t, nil)
@@ -399,13 +400,13 @@ func TestPrompts_GoToCurrentSession(t *testing.T) {
 					"a", test.reason, filepath.Join(x.dir, "projects", "p", "s.jsonl")
 			})
 			x.reply(x.threadName, "", "go on")
-			told := strings.Join(x.readNotes(), "\n")
-			said := ""
+			notes := strings.Join(x.readNotes(), "\n")
+			sessions := ""
 			for _, in := range x.inbox().WaitingPrompts() {
-				said += in.SessionID
+				sessions += in.SessionID
 			}
-			kit.True(t, said == test.said && strings.Contains(told, test.told),
-				"said to %q, want %q; told %q", said, test.said, told)
+			kit.True(t, sessions == test.session && strings.Contains(notes, test.note),
+				"given to %q, want %q; notes %q", sessions, test.session, notes)
 		})
 	}
 }

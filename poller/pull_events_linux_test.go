@@ -19,11 +19,11 @@ import (
 	"gchat-hooks/state"
 )
 
-// A blackHole is a way to a server that can begin to swallow what its connections carry,
-// and lets new ones through: so a network looks from within after a computer's sleep.
+// blackHole forwards connections to a server. It can begin to swallow what the present
+// ones carry, and let new ones through, as a network does after a computer's sleep.
 type blackHole struct {
 	net.Listener
-	depth atomic.Int32 // connections of an earlier depth lead nowhere
+	depth atomic.Int32 // connections of a lower depth lead nowhere
 }
 
 func newBlackHole(t *testing.T, server string) *blackHole {
@@ -69,9 +69,9 @@ func (p gatedWriter) Write(b []byte) (int, error) {
 	return p.target.Write(b)
 }
 
-// The connection to the subscription leads nowhere any more, and nobody says so: taps
-// come again soon, not after the quarter of an hour that TCP takes, and the log says once
-// why they were late.
+// The connection to the subscription leads nowhere, and no error says so. Taps come again
+// soon, not after the quarter of an hour that TCP takes. The log says once why they were
+// late.
 func TestPullEvents_ReconnectAfterSleep(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -2,7 +2,6 @@ package poller
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -70,24 +69,22 @@ func TestReadMessages_ListStart(t *testing.T) {
 // A message from the future must not stop the reading. A message that is listed late is
 // read.
 func TestReadMessages_WatermarkKeepsServersClock(t *testing.T) {
-	d := newTestMachine(t)
-	q := d.addQuestion(d.markPosted)
-	x := newReadTest(d, q)
+	d, q, x := newPostedQuestion(t)
 	first := d.startThread(q)
 	d.clockLead.Store(int64(73 * 365 * 24 * time.Hour))
 	d.reply(first.Thread.Name, "users/9", "from 2099")
 	d.clockLead.Store(0)
 	x.mustRead()
-	if stored := d.loadQuestion(q); len(stored.Replies) != 2 || stored.Status != state.Answered {
-		t.Fatalf("%s, %+v", stored.Status, stored.Replies)
-	}
+	stored := d.loadQuestion(q)
+	kit.True(t, len(stored.Replies) == 2 && stored.Status == state.Answered,
+		"%s, %+v", stored.Status, stored.Replies)
 	mark := d.spaces().Get(q.Chat).Watermark
 	kit.Must(t, !mark.After(time.Now().Add(10*time.Second)) && !mark.IsZero(),
 		"the watermark is %v", mark)
 	next := d.addQuestion(d.markPosted)
 	late := d.startThread(next)
 	x.mustRead()
-	stored := d.loadQuestion(next)
+	stored = d.loadQuestion(next)
 	kit.True(t, stored.FindReply(late.Name) != nil,
 		"what came after a message from the future is not read")
 }
@@ -131,32 +128,27 @@ func TestReadMessages_OverlapIsSkipped(t *testing.T) {
 // For two minutes each list brings a question's own message. The question's file is not
 // locked for that.
 func TestReadMessages_OwnMessageIsReadOnce(t *testing.T) {
-	d := newTestMachine(t)
-	q := d.addQuestion(d.markPosted)
+	d, q, x := newPostedQuestion(t)
 	d.startThread(q)
-	x := newReadTest(d, q)
 	x.mustRead()
 	lock, err := state.TryLock(filepath.Join(filepath.Dir(q.Path), ".locks",
 		state.RecordName(q.Path)))
 	kit.NoError(t, err)
 	defer lock.Unlock()
 	x.poller.readIndex()
-	kit.NoError(t, x.reader.listAndRelease(t.Context(), x.poller.spaceViews()[q.Chat]))
+	kit.NoError(t, x.list())
 }
 
 // A list that fails halfway does not move the watermark. A message that a full disk kept
 // from being written is read once more.
 func TestReadMessages_FullDiskKeepsWatermark(t *testing.T) {
-	d := newTestMachine(t)
-	q := d.addQuestion(d.markPosted)
-	x := newReadTest(d, q)
+	d, q, x := newPostedQuestion(t)
 	m := d.startThread(q)
 	inbox := filepath.Join(state.UserStateDir(d.env), "inbox")
-	if err := os.WriteFile(inbox, nil, 0o600); err != nil { // nothing can be put there
-		t.Fatal(err)
-	}
+	// nothing can be put there
+	kit.NoError(t, os.WriteFile(inbox, nil, 0o600))
 	x.poller.readIndex()
-	err := x.reader.listAndRelease(t.Context(), x.poller.spaceViews()[q.Chat])
+	err := x.list()
 	kit.True(t, err != nil, "no error")
 	at := d.spaces().Get(q.Chat).Watermark
 	kit.True(t, at.IsZero(), "the watermark moved to %v", at)
@@ -172,15 +164,8 @@ func TestReadMessages_DeletedReplyIsNone(t *testing.T) {
 	d := newTestMachine(t)
 	delete(d.vars, "GCHAT_ALLOWED_USERS")
 	thread, deleted := space.Name+"/threads/00000001", false
-	file := filepath.Join(d.dir, ".config", "gchat-hooks", "config.json")
-	allow := func(text string) {
-		t.Helper()
-		kit.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o700),
-			os.WriteFile(file, []byte(text), 0o600)))
-	}
-	allow(`{"allowed_users": [`)
-	chat := httptest.NewServer(strict.CheckRequests(t, http.HandlerFunc(func(w http.ResponseWriter,
-		r *http.Request) {
+	d.writeConfig(`{"allowed_users": [`)
+	answer := func(w http.ResponseWriter, r *http.Request) {
 		m := &chatapi.Message{
 			Name: space.Name + "/messages/M", Thread: &chatapi.Thread{Name: thread},
 			CreateTime: time.Now().UTC().Format(time.RFC3339Nano),
@@ -194,20 +179,20 @@ func TestReadMessages_DeletedReplyIsNone(t *testing.T) {
 			list.Messages = nil
 		}
 		_ = json.NewEncoder(w).Encode(list)
-	})))
+	}
+	chat := httptest.NewServer(strict.CheckRequests(t, http.HandlerFunc(answer)))
 	t.Cleanup(chat.Close)
 	d.vars["GCHAT_API_ENDPOINT"] = chat.URL
 	q := d.addQuestion(d.markPosted)
 	x := newReadTest(d, q)
 	x.mustRead()
-	if stored := d.loadQuestion(q); len(stored.Replies) != 1 || !stored.HasUnreadReply() {
-		t.Fatalf("before: %+v", stored.Replies)
-	}
+	stored := d.loadQuestion(q)
+	kit.True(t, len(stored.Replies) == 1 && stored.HasUnreadReply(), "before: %+v", stored.Replies)
 	deleted = true
 	x.mustRead()
-	allow(`{"allowed_users": ["users/1"]}`)
+	d.writeConfig(`{"allowed_users": ["users/1"]}`)
 	x.mustRead()
-	stored := d.loadQuestion(q)
+	stored = d.loadQuestion(q)
 	kit.True(t, stored.Status == state.Pending && len(stored.Replies) == 1 &&
 		stored.Replies[0].Verdict == state.VerdictIgnored,
 		"%s, %+v", stored.Status, stored.Replies)
@@ -217,31 +202,16 @@ func TestReadMessages_DeletedReplyIsNone(t *testing.T) {
 // Each reply goes to one process only.
 func TestReadMessages_WaitGetsFirstReply(t *testing.T) {
 	d := newTestMachine(t)
-	app := &chatapi.User{Name: "users/app", Type: "BOT"}
-	d.clockLead.Store(int64(-time.Hour)) // it was said before the wait begins
-	said := d.postAsApp("", "look at this")
-	thread := said.Thread.Name
+	d.clockLead.Store(int64(-time.Hour)) // before the wait begins
+	thread := d.postAsApp("", "look at this").Thread.Name
 	d.reply(thread, "", "of the message before")
 	d.postAsApp(thread, "and at this")
 	d.reply(thread, "users/9", "not allowed")
 	first := d.reply(thread, "", "  yes, "+strings.Repeat("please ", 3))
-	if _, err := d.space.PostAs(app, thread, wording.NobodyWaitsText(&state.Session{},
-		true)); err != nil {
-		// the reply came before the wait
-		t.Fatal(err)
-	}
+	// The reply came before the wait.
+	d.postAsApp(thread, wording.NobodyWaitsText(&state.Session{}, true))
 	d.clockLead.Store(0)
-	wait := func() *state.Question {
-		q := d.writeQuestion(func(q *state.Question) {
-			d.markPosted(q)
-			q.Mode, q.ThreadName, q.SubQuestions, q.PostedAt = state.ModeThread, thread, nil, nil
-		})
-		kit.NoError(t, state.AddToIndex(d.env, state.IndexEntry{
-			RecordType: state.IndexedQuestion, Path: q.Path,
-		}))
-		return q
-	}
-	one := wait()
+	one := d.waitInThread(thread, 0)
 	x := newReadTest(d, d.writeQuestion(d.markPosted))
 	x.mustRead()
 	x.mustRead()
@@ -249,11 +219,9 @@ func TestReadMessages_WaitGetsFirstReply(t *testing.T) {
 	kit.Must(t, stored.Status == state.Answered && stored.AnsweredMessage == first.Name &&
 		strings.HasPrefix(strings.TrimSpace(*stored.Response), "yes, please"),
 		"%s by %s, replies %+v", stored.Status, stored.AnsweredMessage, stored.Replies)
-	two := wait()
+	two := d.waitInThread(thread, 0)
 	x.mustRead()
-	if stored := d.loadQuestion(two); stored.Status != state.Pending {
-		t.Fatalf("the second wait got %v", *stored.Response)
-	}
+	kit.Equalf(t, d.loadQuestion(two).Status, state.Pending, "the second wait")
 	second := d.reply(thread, "", "and this")
 	x.mustRead()
 	stored = d.loadQuestion(two)
@@ -267,20 +235,12 @@ func TestReadMessages_WaitGetsFirstReply(t *testing.T) {
 func TestReadMessages_WaitWithFastClock(t *testing.T) {
 	d := newTestMachine(t)
 	d.clockLead.Store(int64(-time.Hour))
-	said, err := d.space.PostAs(&chatapi.User{Name: "users/carl", Type: "HUMAN"}, "",
-		"a thread of other people")
-	kit.NoError(t, err)
+	thread := d.reply("", "users/carl", "a thread of other people").Thread.Name
 	d.clockLead.Store(int64(-30 * time.Second))
-	thread := said.Thread.Name
-	q := d.writeQuestion(func(q *state.Question) {
-		d.markPosted(q)
-		q.Mode, q.ThreadName, q.SubQuestions, q.PostedAt = state.ModeThread, thread, nil, nil
-	})
-	kit.NoError(t,
-		state.AddToIndex(d.env, state.IndexEntry{RecordType: state.IndexedQuestion, Path: q.Path}))
+	q := d.waitInThread(thread, 0)
 	x := newReadTest(d, d.writeQuestion(d.markPosted))
 	x.mustRead()
-	d.reply(thread, "", "said after the wait began")
+	d.reply(thread, "", "written after the wait began")
 	x.mustRead()
 	stored := d.loadQuestion(q)
 	kit.True(t, stored.Status == state.Answered,
@@ -291,47 +251,31 @@ func TestReadMessages_WaitWithFastClock(t *testing.T) {
 // waits there gets it.
 func TestReadMessages_KilledWaitGetsNoReply(t *testing.T) {
 	d := newTestMachine(t)
-	said := d.postAsApp("", "look at this")
-	thread := said.Thread.Name
-	wait := func(ago time.Duration) (*state.Question, *state.Lock) {
-		q := d.writeQuestion(func(q *state.Question) {
-			d.markPosted(q)
-			q.Mode, q.ThreadName, q.SubQuestions, q.PostedAt, q.AskedAt =
-				state.ModeThread, thread, nil, nil, time.Now().Add(-ago)
-		})
-		kit.NoError(t, state.AddToIndex(d.env, state.IndexEntry{
-			RecordType: state.IndexedQuestion, Path: q.Path,
-		}))
-		lock := d.startWaiter(q)
-		return q, lock
-	}
-	one, lock := wait(time.Minute)
+	thread := d.postAsApp("", "look at this").Thread.Name
+	one := d.waitInThread(thread, time.Minute)
+	lock := d.startWaiter(one)
 	x := newReadTest(d, one)
 	x.mustRead()
 	lock.Unlock()
 	m := d.reply(thread, "", "yes")
 	x.poller.readIndex()
-	if err := x.reader.listAndRelease(t.Context(),
-		x.poller.spaceViews()[x.reader.chat]); err != nil {
-		// before the poller has seen that the process is gone
-		t.Fatal(err)
-	}
+	kit.NoError(t, x.list()) // before the poller has seen that the process is gone
 	x.poller.readState()
 	x.poller.attendAll(t.Context(), x.poller.loadOwnConfig()) // between two rounds
 	x.poller.readAndAttend(t.Context())
-	if stored := d.loadQuestion(one); stored.Status != state.Cancelled || len(stored.Replies) > 0 {
-		t.Fatalf("the killed one is %s, with %+v", stored.Status, stored.Replies)
-	}
-	two, lock := wait(0)
-	defer lock.Unlock()
+	stored := d.loadQuestion(one)
+	kit.True(t, stored.Status == state.Cancelled && len(stored.Replies) == 0,
+		"the killed one is %s, with %+v", stored.Status, stored.Replies)
+	two := d.waitInThread(thread, 0)
+	d.startWaiter(two)
 	x.mustRead()
-	stored := d.loadQuestion(two)
+	stored = d.loadQuestion(two)
 	kit.True(t, stored.AnsweredMessage == m.Name,
 		"the next is %s, with %+v", stored.Status, stored.Replies)
 }
 
 // A poller was off for long, and a list has more pages than are read at once: it is read
-// to its end, a piece with each list. Nobody is told that replies cannot be read.
+// to its end, a piece with each list. The log does not say that replies cannot be read.
 func TestReadMessages_LongBacklog(t *testing.T) {
 	d := newTestMachine(t)
 	d.pageSize.Store(2)
@@ -341,27 +285,20 @@ func TestReadMessages_LongBacklog(t *testing.T) {
 		d.markPosted(q)
 		q.AskedAt = q.AskedAt.Add(-long)
 	})
-	said := d.postAsApp("", "look at this")
-	thread := said.Thread.Name
+	thread := d.postAsApp("", "look at this").Thread.Name
 	other := d.reply("", "users/9", "of other people").Thread.Name
 	for n := range 300 {
 		d.clockLead.Store(int64(-long + time.Duration(n)*time.Minute))
 		d.reply(other, "users/9", fmt.Sprint("word ", n))
 	}
-	d.reply(thread, "", "an answer to what was said before")
+	d.reply(thread, "", "an answer to the message before")
 	d.clockLead.Store(int64(-time.Hour))
 	d.postAsApp(thread, "and now?")
 	right := d.reply(thread, "", "the answer")
 	d.clockLead.Store(0)
 	m := d.startThread(q)
 	d.changeQuestion(q, func(q *state.Question) { q.PostedAt = new(time.Now().Add(-long)) })
-	wait := d.writeQuestion(func(q *state.Question) {
-		d.markPosted(q)
-		q.Mode, q.ThreadName, q.SubQuestions, q.PostedAt = state.ModeThread, thread, nil, nil
-	})
-	kit.NoError(t, state.AddToIndex(d.env, state.IndexEntry{
-		RecordType: state.IndexedQuestion, Path: wait.Path,
-	}))
+	wait := d.waitInThread(thread, 0)
 	x := newReadTest(d, q)
 	lists := 0
 	for d.loadQuestion(q).FindReply(m.Name) == nil || d.loadQuestion(wait).Status == state.Pending {
@@ -376,6 +313,5 @@ func TestReadMessages_LongBacklog(t *testing.T) {
 	kit.True(t, stored.AnsweredMessage == right.Name,
 		"the thread's wait has %q of %+v", *stored.Response, stored.Replies)
 	kit.True(t, lists != 1, "one list read all of its %d pages", d.listCount.Load())
-	got := d.logLines("replies cannot be read")
-	kit.True(t, len(got) == 0, "logged: %q", got)
+	kit.Equalf(t, d.logLines("replies cannot be read"), nil, "the log")
 }

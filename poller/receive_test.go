@@ -34,7 +34,7 @@ func newUsedOnceTest(t *testing.T, what string) *usedOnceTest {
 	switch what {
 	case "a reply":
 		h.text, h.toThread = "2", first
-	case "words":
+	case "a prompt":
 		h.text = "go on"
 	case "a command":
 		h.text = "/mute 2h"
@@ -67,7 +67,7 @@ func (h *usedOnceTest) describeUse(notes []string) string {
 		tag, _, _ := strings.Cut(text, "]")
 		tags = append(tags, tag+"]")
 	}
-	return fmt.Sprintf("%d answers, %d words, %d muted, %d left, told %q", answers,
+	return fmt.Sprintf("%d answers, %d prompts, %d muted, %d left, notes %q", answers,
 		len(h.testSession.waitingPrompts()), muted, h.countUnfinished(), tags)
 }
 
@@ -83,8 +83,7 @@ func TestReceive_SurvivesAKill(t *testing.T) {
 		},
 		"when it was used, and its tombstone not written": func(h *usedOnceTest) {
 			dir := filepath.Join(state.UserStateDir(h.env), "inbox", "done")
-			kit.NoError(h.t, os.MkdirAll(filepath.Dir(dir), 0o700))
-			kit.NoError(h.t, os.WriteFile(dir, nil, 0o600))
+			writeFile(h.t, dir, "", 0o600)
 			h.readAllNotes()
 			kit.NoError(h.t, os.Remove(dir))
 		},
@@ -109,13 +108,13 @@ func TestReceive_SurvivesAKill(t *testing.T) {
 		},
 	}
 	want := map[string]string{
-		"a reply":   `1 answers, 0 words, 0 muted, 0 left, told []`,
-		"words":     `0 answers, 1 words, 0 muted, 0 left, told ["[Kept]"]`,
-		"a command": `0 answers, 0 words, 1 muted, 0 left, told ["[Muted]"]`,
+		"a reply":   `1 answers, 0 prompts, 0 muted, 0 left, notes []`,
+		"a prompt":  `0 answers, 1 prompts, 0 muted, 0 left, notes ["[Kept]"]`,
+		"a command": `0 answers, 0 prompts, 1 muted, 0 left, notes ["[Muted]"]`,
 	}
 	for what, want := range want {
 		for when, step := range steps {
-			if what == "words" && when == "when its tombstone was written" {
+			if what == "a prompt" && when == "when its tombstone was written" {
 				continue // they have none before Claude has them
 			}
 			t.Run(what+" "+when, func(t *testing.T) {

@@ -120,13 +120,13 @@ func TestReplies_KilledHookGetsNote(t *testing.T) {
 	})
 	p := d.newPoller()
 	p.readAndAttend(t.Context())
-	if stored := d.loadQuestion(q); stored.Status != state.Answered || len(stored.OwedNotes) != 0 {
-		t.Fatalf("%s, owes %+v", stored.Status, stored.OwedNotes)
-	}
+	stored := d.loadQuestion(q)
+	kit.True(t, stored.Status == state.Answered && len(stored.OwedNotes) == 0,
+		"%s, owes %+v", stored.Status, stored.OwedNotes)
 	l.Unlock()
 	p.readAndAttend(t.Context())
 	p.readAndAttend(t.Context())
-	stored := d.loadQuestion(q)
+	stored = d.loadQuestion(q)
 	kit.True(t, stored.Status == state.Answered &&
 		stored.Replies[0].Verdict == state.VerdictNoWaiter &&
 		slices.Equal(d.noteKinds(q), []string{state.NoteNoWaiter}),
@@ -280,10 +280,10 @@ func TestReplyFile_AnswersOneQuestion(t *testing.T) {
 	var file unix.Stat_t
 	kit.NoError(t, unix.Lstat(path, &file))
 	d.changeQuestion(one, func(q *state.Question) {
-		said := fmt.Sprintf("local/%x-%x", file.Ino, time.Unix(file.Ctim.Unix()).UnixNano())
+		name := fmt.Sprintf("local/%x-%x", file.Ino, time.Unix(file.Ctim.Unix()).UnixNano())
 		q.Replies = []state.Reply{
 			{
-				MessageName: said, Sender: state.LocalSender, Text: "1\n",
+				MessageName: name, Sender: state.LocalSender, Text: "1\n",
 				CreatedAt: time.Now().UTC(),
 			},
 		}
@@ -340,8 +340,8 @@ func TestReplyFile_MustBePlainFile(t *testing.T) {
 	}
 }
 
-// In deny mode, words behind an answer that was delivered are told that they came too
-// late, and nothing else.
+// In deny mode, a message after an answer that was delivered gets a note that it came too
+// late, and no other note.
 func TestReplies_BehindDeliveredAnswer(t *testing.T) {
 	d := newTestMachine(t)
 	now := time.Now().UTC()

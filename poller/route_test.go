@@ -61,7 +61,7 @@ func TestRoute_QuoteNamesTheQuestion(t *testing.T) {
 	q := d.loadQuestion(first)
 	kit.True(t, q.Status == state.Pending &&
 		fmt.Sprint(d.noteKinds(q)) == "["+state.NoteUnclear+"]",
-		"%s, told %q", q.Status, d.noteKinds(q))
+		"%s, notes %q", q.Status, d.noteKinds(q))
 	say("b", "2", second.MessageName)
 	kit.Equalf(t, d.loadQuestion(second).Answers["Which?"], "Two",
 		"the quoted one is answered with")
@@ -73,8 +73,8 @@ func TestRoute_QuoteNamesTheQuestion(t *testing.T) {
 		"the last one that is open is answered with")
 }
 
-// A question that timed out may have been asked once more, or have its answer. It then
-// takes no reply from a younger question of its thread.
+// A question that timed out may have been asked again, or have its answer. Then a reply
+// in its thread goes to the younger question.
 func TestRoute_YoungerQuestionGetsReply(t *testing.T) {
 	for name, over := range map[string]func(*state.Question){
 		"asked again": func(q *state.Question) { q.IsAskedAgain = true },
@@ -109,12 +109,10 @@ func TestRoute_ReplyToReportGetsNote(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(d.markPosted)
 	m := d.postAsApp("", "a report")
-	if _, err := d.sessions().Change("s", func(s *state.Session) {
+	d.changeSession("s", func(s *state.Session) {
 		s.Name, s.ThreadName, s.Chat, s.Environment =
 			"shop", m.Thread.Name, q.Chat, state.Environment(d.env)
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})
 	x := newReadTest(d, q)
 	d.reply(m.Thread.Name, "users/9", "hello?")
 	mine := d.reply(m.Thread.Name, "", "why?")
@@ -133,10 +131,8 @@ func TestRoute_ReplyToReportGetsNote(t *testing.T) {
 		x.poller.sender.sendUntilIdle(t.Context())
 		all, _ = d.outbox().All()
 	}
-	if err := d.outbox().RemoveMessage(d.env, all[0]); err != nil {
-		// its receipt was swept
-		t.Fatal(err)
-	}
+	// its receipt was swept
+	kit.NoError(t, d.outbox().RemoveMessage(d.env, all[0]))
 	newReadTest(d, q).mustRead()
 	all, _ = d.outbox().All()
 	kit.True(t, len(all) == 0, "a later poller tells it again: %+v", all)
@@ -158,25 +154,15 @@ func TestRoute_ReplyBeforeItsQuestion(t *testing.T) {
 			x.poller.routeAll(ctx)
 		}
 	}()
-	var asked []*state.Question
+	t.Cleanup(func() { stop(); <-stopped })
 	for n := range 100 {
-		asked = append(asked, x.addQuestion(func(q *state.Question) {
-			x.markPosted(q)
-			q.ThreadName = thread
-		}))
+		q := x.addQuestion(func(q *state.Question) { x.markPosted(q); q.ThreadName = thread })
 		x.addListedMessage(fmt.Sprint("reply", n), thread, "2")
 		bound.Until(t, "the reply is decided", func() bool { return x.countUnfinished() == 0 })
-		if stored := x.loadQuestion(asked[n]); len(stored.Replies) != 1 {
-			t.Errorf("round %d: %d replies are stored", n, len(stored.Replies))
-			break
-		}
-		_, err := state.CloseQuestion(asked[n].Path, state.Resolved, "chat", nil)
-		if err != nil {
-			t.Error(err)
-		}
+		stored := x.loadQuestion(q)
+		kit.Must(t, len(stored.Replies) == 1, "round %d: replies %+v", n, stored.Replies)
+		x.closeQuestion(q, state.Resolved, "chat")
 	}
-	stop()
-	<-stopped
 }
 
 // A reply can be in the inbox before the receipt of its question's post is on disk. The
@@ -209,5 +195,5 @@ func TestRoute_AttachmentGetsNote(t *testing.T) {
 	kit.True(t, slices.ContainsFunc(notes, func(text string) bool {
 		return strings.HasPrefix(text,
 			"[Words only] The attachment was not read")
-	}), "told %q", notes)
+	}), "notes %q", notes)
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -66,10 +64,9 @@ func TestSendFailure_WhatItMeans(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := newSendTest(t)
-			s := o.poller.newSender()
 			first := o.enqueueReport("a", "first")
 			o.setFault(c.fault)
-			next := s.sendUntilIdle(t.Context())
+			next := o.send()
 			got := o.reloadMessage(first)
 			kit.True(t, (got.SetAsideReason != "") == c.aside && got.LastError != "",
 				"set aside: %q, last error: %q", got.SetAsideReason, got.LastError)
@@ -81,14 +78,13 @@ func TestSendFailure_WhatItMeans(t *testing.T) {
 				"notice %q, want %q", text, c.notice)
 			o.setFault(nil)
 			second, other := o.enqueueReport("a", "second"), o.enqueueReport("b", "other")
-			s.sendUntilIdle(t.Context())
+			o.send()
 			kit.Equalf(t, o.reloadMessage(other).IsFinal(), c.others,
 				"the other lane's message sent")
 			kit.Equalf(t, o.reloadMessage(second).IsFinal(), c.aside,
 				"the same lane's message sent")
 			o.findCount = 0
-			o.advance(c.after)
-			s.sendUntilIdle(t.Context())
+			o.sendAfter(c.after)
 			kit.True(t, o.reloadMessage(first).IsFinal() && o.reloadMessage(second).IsFinal() &&
 				o.reloadMessage(other).IsFinal(),
 				"something still waits")
@@ -97,8 +93,9 @@ func TestSendFailure_WhatItMeans(t *testing.T) {
 			seen := o.texts()
 			kit.True(t, slices.Contains(seen, "first") != c.aside && len(seen) == 3-intOf(c.aside),
 				"in the space: %q", seen)
-			kit.Equalf(t, o.sessions().TakeNotices("a"), "", "told again")
-			space := o.spaces().Get(s.gatewayFor(t.Context(), configSource{}).transport.Chat())
+			kit.Equalf(t, o.sessions().TakeNotices("a"), "", "a second notice")
+			space := o.spaces().Get(o.sender.gatewayFor(t.Context(),
+				configSource{}).transport.Chat())
 			kit.True(t, space.Failures == 0 && len(space.PausedWebhooks) == 0,
 				"the space is still in trouble: %+v", space)
 		})
@@ -107,11 +104,10 @@ func TestSendFailure_WhatItMeans(t *testing.T) {
 
 func TestSendFailure_PausesGrow(t *testing.T) {
 	o := newSendTest(t)
-	s := o.poller.newSender()
 	message := o.enqueueReport("a", "x")
 	o.setFault(answerWithError(500, "INTERNAL", "no"))
 	for _, want := range []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300} {
-		next := s.sendUntilIdle(t.Context())
+		next := o.send()
 		kit.True(t, next.Sub(o.now()).Round(time.Second) == time.Duration(want)*time.Second,
 			"after %d tries: %v, want %d s", o.reloadMessage(message).FailedTries,
 			next.Sub(o.now()), want)
@@ -133,7 +129,7 @@ func TestSendFailure_LanesTogetherAreOne(t *testing.T) {
 	for i := range maxParallelLanes {
 		o.enqueueReport(fmt.Sprint(i), "x")
 	}
-	next := o.poller.newSender().sendUntilIdle(t.Context())
+	next := o.send()
 	kit.True(t, next.Sub(o.now()).Round(time.Second) == time.Second,
 		"next in %v", next.Sub(o.now()))
 }
@@ -144,18 +140,16 @@ func TestSendFailure_PausedWebhookTriedEachMinute(t *testing.T) {
 	for i := range 5 {
 		o.enqueueReport(fmt.Sprint(i), "x")
 	}
-	// all lanes are under way before the first answer
-	o.poller.newSender().sendUntilIdle(t.Context())
+	o.send() // all lanes are under way before the first answer
 	o.posts = nil
 	for minute := range 4 {
 		o.advance(time.Minute)
-		s := o.poller.newSender() // also a poller that is begun anew keeps to it
+		o.sender = o.poller.newSender() // a poller that has just started keeps to it, too
 		for range 3 {
-			s.sendUntilIdle(t.Context())
+			o.send()
 			o.advance(time.Second)
 		}
-		n := len(o.posts)
-		kit.True(t, n == minute+1, "%d tries in %d minutes", n, minute+1)
+		kit.Equalf(t, len(o.posts), minute+1, "tries in %d minutes", minute+1)
 	}
 }
 
@@ -169,26 +163,25 @@ func TestSendFailure_FlushEndsPause(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := newSendTest(t)
-			sender := o.poller.newSender()
 			message := o.enqueueReport("a", "first")
 			o.setFault(fault)
-			sender.sendUntilIdle(t.Context())
+			o.send()
 			o.setFault(nil)
-			sender.sendUntilIdle(t.Context())
+			o.send()
 			kit.Must(t, !o.reloadMessage(message).IsFinal(), "it does not wait")
 			o.advance(time.Millisecond)
 			message = o.reloadMessage(message)
-			_, err := sender.outbox.Change(message.Path, func(message *state.Message) {
+			_, err := o.sender.outbox.Change(message.Path, func(message *state.Message) {
 				message.NotBefore = o.now().UTC()
 			})
 			kit.NoError(t, err)
-			hook := sender.gatewayFor(t.Context(), configSource{message.ProjectDir,
+			hook := o.sender.gatewayFor(t.Context(), configSource{message.ProjectDir,
 				message.IsTrusted}).transport
-			_, err = sender.spaces.Change(hook.Chat(), func(s *state.Space) {
+			_, err = o.sender.spaces.Change(hook.Chat(), func(s *state.Space) {
 				s.NotBefore, s.PausedWebhooks = time.Time{}, nil
 			})
 			kit.NoError(t, err)
-			sender.sendUntilIdle(t.Context())
+			o.send()
 			kit.True(t, o.reloadMessage(message).IsFinal(), "it still waits")
 		})
 	}
@@ -198,19 +191,18 @@ func TestSendFailure_NoWebhookNoticeOnce(t *testing.T) {
 	o := newSendTest(t)
 	url := o.vars["GOOGLE_CHAT_WEBHOOK_URL"]
 	delete(o.vars, "GOOGLE_CHAT_WEBHOOK_URL")
-	s := o.poller.newSender()
 	message, env :=
 		o.enqueueReport("a", "x", func(message *state.Message) { message.Environment = "" }),
 		o.poller.environment
-	s.environment = message.Environment
+	o.sender.environment = message.Environment
 	for i := range 3 {
-		s.sendUntilIdle(t.Context())
+		o.send()
 		text := o.sessions().TakeNotices("a")
 		kit.True(t, strings.Contains(text, "no webhook") == (i == 0), "pass %d: %q", i, text)
 		o.advance(2 * time.Minute)
 	}
 	o.vars["GOOGLE_CHAT_WEBHOOK_URL"] = url
-	s.sendUntilIdle(t.Context())
+	o.send()
 	o.checkTexts("x")
 	kit.True(t, env != message.Environment, "two environments are one")
 }
@@ -220,21 +212,17 @@ func TestSendFailure_NoWebhookNoticeOnce(t *testing.T) {
 func TestSendFailure_CutCommandIsNone(t *testing.T) {
 	o := newSendTest(t)
 	delete(o.vars, "GOOGLE_CHAT_WEBHOOK_URL")
-	conf := filepath.Join(o.vars["HOME"], ".config", "gchat-hooks")
-	kit.NoError(t, os.MkdirAll(conf, 0o700))
-	kit.NoError(t, os.WriteFile(filepath.Join(conf, "config.json"),
-		[]byte(`{"webhook_url_command": "sleep 5"}`), 0o600))
+	o.writeConfig(`{"webhook_url_command": "sleep 5"}`)
 	o.poller.environment = state.Environment(o.env)
 	message := o.enqueueReport("a", "x")
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	s := o.poller.newSender()
-	s.dispatch(ctx)
-	s.goroutines.Wait()
+	o.sender.dispatch(ctx)
+	o.sender.goroutines.Wait()
 	text := o.sessions().TakeNotices("a")
 	kit.True(t, text == "" && o.reloadMessage(message).LastError == "" &&
 		len(o.poller.gateways.bySource) == 0,
-		"told %q; last error %q; %d gateways kept", text, o.reloadMessage(message).LastError,
+		"notes %q; last error %q; %d gateways kept", text, o.reloadMessage(message).LastError,
 		len(o.poller.gateways.bySource))
 }
 
@@ -249,8 +237,7 @@ func TestSendFailure_ThreadOfAnotherSpace(t *testing.T) {
 	alone := o.enqueueReport("", "alone", func(message *state.Message) {
 		message.ThreadName = "spaces/OLD/threads/T"
 	})
-	s := o.poller.newSender()
-	s.sendUntilIdle(t.Context())
+	o.send()
 	keyed, alone = o.reloadMessage(keyed), o.reloadMessage(alone)
 	kit.True(t, !keyed.SentAt.IsZero() && !alone.SentAt.IsZero() &&
 		keyed.ThreadName != alone.ThreadName,
@@ -265,7 +252,7 @@ func TestSendFailure_ThreadOfAnotherSpace(t *testing.T) {
 		message.ThreadName = keyed.ThreadName
 	})
 	for range 3 {
-		s.sendUntilIdle(t.Context())
+		o.send()
 		o.advance(maxBackoff)
 	}
 	n := len(o.posts)

@@ -26,11 +26,9 @@ func TestSender_AlreadyExistsIsReceipt(t *testing.T) {
 	o.findStatus = http.StatusForbidden
 	message := o.enqueueReport("a", "x")
 	o.setFault(breakAfterStore)
-	s := o.poller.newSender()
-	s.sendUntilIdle(t.Context())
+	o.send()
 	o.setFault(answerWithError(409, "ALREADY_EXISTS", "it is there"))
-	o.advance(time.Minute)
-	s.sendUntilIdle(t.Context())
+	o.sendAfter(time.Minute)
 	o.checkTexts("x")
 	message = o.reloadMessage(message)
 	kit.True(t, !message.SentAt.IsZero() && len(o.posts) == 2,
@@ -42,23 +40,20 @@ func TestSender_AlreadyExistsIsReceipt(t *testing.T) {
 func TestSender_LooksForTriedUntilAnswered(t *testing.T) {
 	o := newSendTest(t)
 	q := o.addTestQuestion()
-	s := o.poller.newSender()
 	o.setFault(breakAfterStore)
-	s.sendUntilIdle(t.Context())
+	o.send()
 	o.setFault(nil)
 	o.findStatus, o.posts = http.StatusServiceUnavailable, nil
 	for range 3 {
-		o.advance(maxBackoff)
-		s.sendUntilIdle(t.Context())
+		o.sendAfter(maxBackoff)
 	}
 	n := len(o.posts)
 	kit.True(t, n == 0, "posted %d times more", n)
 	message := o.enqueueReport("b", "another")
-	s.sendUntilIdle(t.Context())
+	o.send()
 	kit.True(t, o.reloadMessage(message).IsFinal(), "the others wait for it")
 	o.findStatus = 0
-	o.advance(maxBackoff)
-	s.sendUntilIdle(t.Context())
+	o.sendAfter(maxBackoff)
 	q, _ = state.LoadQuestion(q.Path)
 	kit.True(t, q.IsMessageSent && q.ThreadName != "" && len(o.texts()) == 2,
 		"sent: %v, in thread %q; in the space: %q", q.IsMessageSent, q.ThreadName, o.texts())
@@ -69,16 +64,14 @@ func TestSender_LooksForTriedUntilAnswered(t *testing.T) {
 func TestSender_FindsTriedInList(t *testing.T) {
 	o := newSendTest(t)
 	o.isUnfindable = true
-	s := o.poller.newSender()
 	q := o.addTestQuestion()
 	o.setFault(breakAfterStore)
-	s.sendUntilIdle(t.Context())
+	o.send()
 	there := o.space.Messages()[0]
 	_, err := o.space.PostAs(nil, "", there.Text)
 	kit.NoError(t, err)
 	o.setFault(nil)
-	o.advance(maxBackoff)
-	s.sendUntilIdle(t.Context())
+	o.sendAfter(maxBackoff)
 	q, _ = state.LoadQuestion(q.Path)
 	kit.True(t, q.MessageName == there.Name && q.ThreadName == there.Thread.Name &&
 		len(o.posts) == 1,
@@ -86,11 +79,10 @@ func TestSender_FindsTriedInList(t *testing.T) {
 		len(o.posts))
 	message := o.enqueueReport("a", "x")
 	o.setFault(func(string, http.ResponseWriter, func()) bool { panic(http.ErrAbortHandler) })
-	s.sendUntilIdle(t.Context())
+	o.send()
 	o.setFault(nil)
 	o.posts, o.findCount = nil, 0
-	o.advance(maxBackoff)
-	s.sendUntilIdle(t.Context())
+	o.sendAfter(maxBackoff)
 	message = o.reloadMessage(message)
 	kit.True(t, !message.SentAt.IsZero() && len(o.posts) == 1 && o.findCount == 2,
 		"what is not there: posted %d times more, asked for %d times, last error %q", len(o.posts),
@@ -101,19 +93,17 @@ func TestSender_FindsTriedInList(t *testing.T) {
 func TestSender_FindsThreadOfExisting(t *testing.T) {
 	o := newSendTest(t)
 	q := o.addTestQuestion()
-	s := o.poller.newSender()
 	exists := answerWithError(409, "ALREADY_EXISTS", "it is there")
 	o.setFault(func(text string, w http.ResponseWriter, store func()) bool {
 		store()
 		return exists(text, w, store)
 	})
 	o.findStatus = http.StatusServiceUnavailable
-	s.sendUntilIdle(t.Context())
+	o.send()
 	q, _ = state.LoadQuestion(q.Path)
 	kit.True(t, !q.IsMessageSent, "it counts as sent")
 	o.findStatus = 0
-	o.advance(time.Minute)
-	s.sendUntilIdle(t.Context())
+	o.sendAfter(time.Minute)
 	q, _ = state.LoadQuestion(q.Path)
 	kit.True(t, q.ThreadName != "" && len(o.posts) == 1,
 		"thread %q, posted %d times", q.ThreadName, len(o.posts))
@@ -122,53 +112,46 @@ func TestSender_FindsThreadOfExisting(t *testing.T) {
 func TestSender_LeavesOtherEnvironments(t *testing.T) {
 	o := newSendTest(t)
 	message := o.enqueueReport("a", "x")
-	o.poller.newSender().environment = "other"
-	s := o.poller.newSender()
-	s.environment = "other"
-	s.sendUntilIdle(t.Context())
+	o.sender.environment = "other"
+	o.send()
 	o.checkTexts()
 	kit.True(t, !o.reloadMessage(message).IsFinal(), "it is final")
-	o.advance(maxMessageAge + time.Hour)
-	s.sendUntilIdle(t.Context())
+	o.sendAfter(maxMessageAge + time.Hour)
 	kit.True(t, o.reloadMessage(message).SetAsideReason != "", "after a week it still waits")
 }
 
 func TestSender_SendsFilesOfEarlierVersions(t *testing.T) {
 	o := newSendTest(t)
-	dir := filepath.Join(o.poller.userStateDir, "outbox")
-	kit.NoError(t, os.MkdirAll(dir, 0o700))
+	file := filepath.Join(o.poller.userStateDir, "outbox", "0000000000000000001-client-1.json")
 	old := `{"message_id":"client-1","key":"client-1","kind":"task_done","chat":"",
 		"parts":["one","two"],"parts_sent":1,
 		"thread_key":"session-a","created_at":"` + o.now().UTC().Format(time.RFC3339Nano) + `"}`
-	kit.NoError(t,
-		os.WriteFile(filepath.Join(dir, "0000000000000000001-client-1.json"), []byte(old), 0o600))
-	o.poller.newSender().sendUntilIdle(t.Context())
+	writeFile(t, file, old, 0o600)
+	o.send()
 	o.checkTexts("two")
 }
 
 func TestSender_KeepsItsPace(t *testing.T) {
 	o := newSendTest(t)
-	s := o.poller.newSender()
 	for i := range 30 {
 		o.enqueueReport(fmt.Sprint("s", i), "x")
 	}
 	urgent := o.enqueueReport("u", "urgent", func(message *state.Message) {
 		message.IsUrgent = true
 	})
-	next := s.sendUntilIdle(t.Context())
+	next := o.send()
 	n := len(o.posts) // the urgent one may be written last, as the one more that it is allowed
 	kit.True(t, n >= maxBurst && n <= maxBurst+1 && o.reloadMessage(urgent).IsFinal(),
 		"%d at once, want %d, and the urgent one among them", n, maxBurst)
 	wait := next.Sub(o.now())
 	kit.True(t, wait > 0 && wait <= time.Duration(1+n-maxBurst)*time.Second, "the next in %v", wait)
 	q := o.addTestQuestion()
-	s.sendUntilIdle(t.Context())
+	o.send()
 	q, _ = state.LoadQuestion(q.Path)
 	kit.True(t, q.IsMessageSent, "a question waits behind a flood of reports")
 	o.posts = nil
 	for range 10 {
-		o.advance(time.Second)
-		s.sendUntilIdle(t.Context())
+		o.sendAfter(time.Second)
 	}
 	n = len(o.posts)
 	kit.True(t, n >= 7 && n <= 10, "%d in ten seconds at 60 a minute", n)
@@ -177,38 +160,32 @@ func TestSender_KeepsItsPace(t *testing.T) {
 func TestSender_QuietHoursHoldReports(t *testing.T) {
 	o := newSendTest(t)
 	now := o.now()
-	conf := filepath.Join(o.vars["HOME"], ".config", "gchat-hooks")
 	quiet := fmt.Sprintf(`{"quiet_hours":{"from":%q,"to":%q}}`,
 		now.Add(-time.Hour).Format("15:04"), now.Add(time.Hour).Format("15:04"))
-	kit.NoError(t, os.MkdirAll(conf, 0o700))
-	kit.NoError(t, os.WriteFile(filepath.Join(conf, "config.json"), []byte(quiet), 0o600))
-	s := o.poller.newSender()
+	o.writeConfig(quiet)
 	o.enqueueReport("a", "can wait")
 	o.enqueueReport("a", "urgent", func(message *state.Message) { message.IsUrgent = true })
-	next := s.sendUntilIdle(t.Context())
+	next := o.send()
 	o.checkTexts("urgent")
 	wait := next.Sub(now)
 	kit.True(t, wait >= 50*time.Minute && wait <= time.Hour, "it goes in %v", wait)
-	o.advance(time.Hour)
-	s.sendUntilIdle(t.Context())
+	o.sendAfter(time.Hour)
 	o.checkTexts("urgent", "can wait")
 }
 
 func TestSender_HeldLetsOthersPass(t *testing.T) {
 	o := newSendTest(t)
-	s := o.poller.newSender()
 	o.enqueueReport("a", "held", func(message *state.Message) {
 		message.NotBefore = o.now().Add(time.Hour)
 	})
 	o.enqueueReport("a", "now")
-	next := s.sendUntilIdle(t.Context())
+	next := o.send()
 	kit.True(t, next.Sub(o.now()).Round(time.Second) == time.Hour, "next in %v", next.Sub(o.now()))
 	o.checkTexts("now")
 }
 
 func TestSender_DigestIsOneMessage(t *testing.T) {
 	o := newSendTest(t)
-	s := o.poller.newSender()
 	at := o.now().Add(time.Hour)
 	var held []*state.Message
 	for i := range 3 {
@@ -220,16 +197,14 @@ func TestSender_DigestIsOneMessage(t *testing.T) {
 	}
 	o.advance(time.Hour)
 	o.setFault(answerWithError(429, "RESOURCE_EXHAUSTED", "slow"))
-	s.sendUntilIdle(t.Context()) // a digest that is put off is worded again
+	o.send() // a digest that is put off is worded again
 	o.setFault(breakAfterStore)
-	o.advance(time.Minute)
-	s.sendUntilIdle(t.Context())
+	o.sendAfter(time.Minute)
 	o.setFault(nil)
 	o.enqueueReport("late", "late", func(message *state.Message) {
 		message.IsDigest, message.ThreadKey = true, "digest-2026-11-22"
 	})
-	o.advance(time.Minute)
-	s.sendUntilIdle(t.Context())
+	o.sendAfter(time.Minute)
 	o.checkTexts("[Digest] 3 messages\n\nnews 0\n\nnews 1\n\nnews 2", "[Digest] 1 message\n\nlate")
 	n := len(o.reloadMessage(held[0]).MergedMessages)
 	kit.True(t, n == 2, "it names %d others", n)
@@ -252,10 +227,9 @@ func TestSender_PartsShareAThread(t *testing.T) {
 		failed = true
 		return breakAfterStore(text, w, store)
 	})
-	s := o.poller.newSender()
-	s.sendUntilIdle(t.Context())
-	o.advance(time.Minute)
-	o.poller.newSender().sendUntilIdle(t.Context()) // another process goes on
+	o.send()
+	o.sender = o.poller.newSender() // another process goes on
+	o.sendAfter(time.Minute)
 	message = o.reloadMessage(message)
 	all := o.space.Messages()
 	kit.Must(t, len(all) >= 2 && len(all) == len(message.Parts) &&
@@ -281,10 +255,10 @@ func TestSender_DirectMessageKeepsThreads(t *testing.T) {
 		o.vars[name] = value
 	}
 	o.poller = newPoller(o.poller.Options)
-	s := o.poller.newSender()
+	o.sender = o.poller.newSender()
 	thread := func(message *state.Message) string {
 		t.Helper()
-		s.sendUntilIdle(t.Context())
+		o.send()
 		message = o.reloadMessage(message)
 		kit.Must(t, !message.SentAt.IsZero(), "%s is not sent: %s", message.Key, message.LastError)
 		return message.ThreadName
@@ -297,7 +271,7 @@ func TestSender_DirectMessageKeepsThreads(t *testing.T) {
 		q.Kind, q.ThreadKey, q.SessionID, q.ClaudeSessionID, q.QuestionID =
 			state.KindNext, "session-a", "a", "a", "99999999-q"
 	})
-	s.sendUntilIdle(t.Context())
+	o.send()
 	next, _ = state.LoadQuestion(next.Path)
 	kit.True(t, next.ThreadName == one,
 		"what comes next is asked in %s, and reported in %s", next.ThreadName, one)
@@ -307,7 +281,7 @@ func TestSender_DirectMessageKeepsThreads(t *testing.T) {
 	first, second := thread(keyed("first", "K")), thread(keyed("second", "K"))
 	kit.True(t, first == second, "to one key: %s and %s", first, second)
 	q := o.addTestQuestion()
-	s.sendUntilIdle(t.Context())
+	o.send()
 	kit.NoError(t, state.AddQuestionToIndex(o.env, q))
 	q, _ = state.LoadQuestion(q.Path)
 	got := thread(keyed("more", q.ThreadKey))
@@ -330,8 +304,7 @@ func TestSender_WakesWaitingProcess(t *testing.T) {
 		RecordType: state.IndexedMessage, Path: message.Path,
 	}))
 	o.poller.readIndex()
-	s := o.poller.newSender()
-	s.sendUntilIdle(t.Context())
+	o.send()
 	kit.True(t, state.IsLocked(state.IndexFile(o.env, message.Path)),
 		"a waiting process would not block")
 	got := make(chan *state.Message)
@@ -340,8 +313,7 @@ func TestSender_WakesWaitingProcess(t *testing.T) {
 		got <- message
 	}()
 	o.setFault(nil)
-	o.advance(time.Minute)
-	s.sendUntilIdle(t.Context())
+	o.sendAfter(time.Minute)
 	message = <-got
 	kit.True(t, message != nil && message.MessageName != "", "it woke with %+v", message)
 }
@@ -430,25 +402,23 @@ func TestSender_FullOutboxDelaysNoQuestion(t *testing.T) {
 		}
 		return aside
 	}
-	s := o.poller.newSender()
-	_, isBusy := s.dispatch(t.Context())
-	s.goroutines.Wait()
+	_, isBusy := o.sender.dispatch(t.Context())
+	o.sender.goroutines.Wait()
 	n := broken()
 	kit.True(t, n <= maxReadPerStep && isBusy, "one step read %d broken files, busy %v", n, isBusy)
 	got := o.texts()
 	kit.True(t, len(got) == 1 && o.loadQuestion(q).IsMessageSent,
-		"said %q, the question is sent: %v", got, o.loadQuestion(q).IsMessageSent)
-	s.sendUntilIdle(t.Context())
+		"prompts %q, the question is sent: %v", got, o.loadQuestion(q).IsMessageSent)
+	o.send()
 	got = o.texts()
 	kit.True(t, len(got) == 3 && strings.Contains(got[1], "first") &&
 		strings.Contains(got[2], "second"),
-		"said %q", got)
+		"prompts %q", got)
 	kit.Equalf(t, broken(), maxReadPerStep+1, "broken files were set aside")
 }
 
 func TestSender_MutedSessionsReportsWait(t *testing.T) {
 	o := newSendTest(t)
-	s := o.poller.newSender()
 	sessions := o.sessions()
 	mute := func(until time.Time) {
 		_, err := sessions.Change("a", func(session *state.Session) { session.MutedUntil = until })
@@ -462,12 +432,11 @@ func TestSender_MutedSessionsReportsWait(t *testing.T) {
 	o.enqueueReport("b", "another session's", func(message *state.Message) {
 		message.SessionID = "b"
 	})
-	s.sendUntilIdle(t.Context())
+	o.send()
 	got := o.texts()
 	kit.True(t, len(got) == 2 && !slices.Contains(got, "can wait"), "in the space: %q", got)
 	mute(time.Time{})
-	o.advance(muteCheckInterval)
-	s.sendUntilIdle(t.Context())
+	o.sendAfter(muteCheckInterval)
 	kit.True(t, slices.Contains(o.texts(), "can wait"), "in the space after the end: %q", o.texts())
 	mute(o.now().Add(time.Hour))
 	for kind, want := range map[state.Kind]bool{
@@ -477,10 +446,11 @@ func TestSender_MutedSessionsReportsWait(t *testing.T) {
 		q := o.addTestQuestion(func(q *state.Question) {
 			q.Kind, q.QuestionID = kind, "id-"+string(kind)
 		})
-		message, err := s.outbox.FindByKey(messageKey(firstMessageKey, q))
+		message, err := o.sender.outbox.FindByKey(messageKey(firstMessageKey, q))
 		kit.NoError(t, err)
 		message.SessionID = "a"
-		kit.Equalf(t, !message.IsUrgent && !s.quietUntil(message, &config.Config{}).IsZero(), want,
+		kit.Equalf(t, !message.IsUrgent && !o.sender.quietUntil(message, &config.Config{}).IsZero(),
+			want,
 			"%s is muted", kind)
 	}
 }

@@ -61,6 +61,13 @@ func newEndedSession(t *testing.T, as func(*state.Session)) *testSession {
 	return x
 }
 
+// newStartableSession is newEndedSession where tmux is installed.
+func newStartableSession(t *testing.T, as func(*state.Session)) *testSession {
+	t.Helper()
+	needsTmux(t)
+	return newEndedSession(t, as)
+}
+
 func needsTmux(t *testing.T) {
 	if _, err := exec.LookPath("tmux"); err != nil {
 		t.Skip("tmux is not installed")
@@ -68,12 +75,11 @@ func needsTmux(t *testing.T) {
 }
 
 func TestStartClaude_ResumesOnce(t *testing.T) {
-	needsTmux(t)
-	x := newEndedSession(t, nil)
+	x := newStartableSession(t, nil)
 	x.reply(x.threadName, "", "--dangerously-skip-permissions; first")
 	x.reply(x.threadName, "users/1", "second")
 	notes := x.readNotes()
-	kit.True(t, len(notes) == 1 && strings.HasPrefix(notes[0], "[Started]"), "told %q", notes)
+	kit.True(t, len(notes) == 1 && strings.HasPrefix(notes[0], "[Started]"), "notes %q", notes)
 	bound.Until(t, "it runs", func() bool { return len(x.startArguments()) > 0 })
 	kit.Equalf(t, x.startArguments(), []string{"--resume " + endedSessionID}, "started with")
 	x.checkPrompts("--dangerously-skip-permissions; first", "second")
@@ -87,38 +93,33 @@ func TestStartClaude_ResumesOnce(t *testing.T) {
 // delivered or gets a note.
 func TestStartClaude_SurvivesAKill(t *testing.T) {
 	t.Parallel()
-	needsTmux(t)
-	c := state.OldCommand{
-		MessageName: "spaces/local/messages/m", Sender: "users/1", Text: "go on",
-		LocalCreatedAt: time.Now(),
-	}
-	x := newEndedSession(t, func(s *state.Session) { // killed just before it called tmux
+	c := oldCommand("users/1", "go on")
+	x := newStartableSession(t, func(s *state.Session) { // killed just before it called tmux
 		s.OldCommands, s.StartingAt, s.EndedAt =
-			[]state.OldCommand{c}, time.Now(), time.Now().Add(-time.Minute)
+			c, time.Now(), time.Now().Add(-time.Minute)
 	})
-	if notes := x.readNotes(); len(notes) > 0 || len(x.startArguments()) > 0 ||
-		x.countUnfinished() != 1 {
-		t.Errorf("told %q, started %q, %d commands", notes, x.startArguments(), x.countUnfinished())
-	}
+	notes := x.readNotes()
+	kit.True(t, len(notes) == 0 && len(x.startArguments()) == 0 && x.countUnfinished() == 1,
+		"notes %q, started %q, %d commands", notes, x.startArguments(), x.countUnfinished())
 	x.changeSession(x.sessionID, func(s *state.Session) {
 		s.StartingAt = time.Now().Add(-time.Minute)
 	})
-	notes := x.readNotes()
+	notes = x.readNotes()
 	kit.True(t, len(notes) == 1 && strings.HasPrefix(notes[0],
 		"[Not started] It was started, but it did not begin in time") &&
 		strings.Contains(notes[0], "claude --resume") && len(x.startArguments()) == 0 &&
-		x.countUnfinished() <= 0, "told %q, started %q, %d commands", notes, x.startArguments(),
+		x.countUnfinished() == 0, "notes %q, started %q, %d commands", notes, x.startArguments(),
 		x.countUnfinished())
 
 	y := newEndedSession(t, func(s *state.Session) {
 		// killed just after: the hook saved the session
 		s.OldCommands, s.StartingAt, s.EndedAt, s.StartedAt =
-			[]state.OldCommand{c}, time.Now(), time.Time{}, time.Now().Add(time.Second)
+			c, time.Now(), time.Time{}, time.Now().Add(time.Second)
 		s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.ProcessStart(os.Getpid())
 	})
 	notes = y.readNotes()
 	kit.True(t, len(y.startArguments()) == 0 && len(y.waitingPrompts()) == 1,
-		"told %q, started %q, said %q", notes, y.startArguments(), y.waitingPrompts())
+		"notes %q, started %q, prompts %q", notes, y.startArguments(), y.waitingPrompts())
 }
 
 func TestStartClaude_WhatResumesNothing(t *testing.T) {
@@ -126,7 +127,7 @@ func TestStartClaude_WhatResumesNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		as         func(*testSession, *state.Session)
 		from, says string
-		told       string // "" for nothing
+		note       string // "" for none
 	}{
 		"a stranger": {nil, "users/9", "go on", ""},
 		"a command":  {nil, "", "/compact", "[Not read]"},
@@ -174,10 +175,8 @@ func TestStartClaude_WhatResumesNothing(t *testing.T) {
 			x.poller.readAndAttend(t.Context())
 			x.reply(x.threadName, c.from, c.says)
 			notes := x.readNotes()
-			if c.told == "" && len(notes) > 0 || c.told != "" &&
-				(len(notes) != 1 || !strings.HasPrefix(notes[0], c.told)) {
-				t.Errorf("told %q", notes)
-			}
+			kit.Equalf(t, len(notes), intOf(c.note != ""), "notes")
+			kit.Contains(t, strings.Join(notes, "\n"), c.note)
 			kit.True(t, !slices.ContainsFunc(notes, func(text string) bool {
 				return strings.HasPrefix(text, "[Not started]") &&
 					strings.Contains(text, "claude --resume")
@@ -191,19 +190,16 @@ func TestStartClaude_WhatResumesNothing(t *testing.T) {
 // A new session is created once, however often its message is read, in a project that
 // is known and trusted. A path does not name a project.
 func TestStartClaude_NewSession(t *testing.T) {
-	needsTmux(t)
-	x := newEndedSession(t, nil)
+	x := newStartableSession(t, nil)
 	shop := filepath.Join(x.dir, "shop")
 	for _, dir := range []string{"work/app", "home/app", "stranger", "shop", "shop of mine"} {
 		dir = filepath.Join(x.dir, dir)
 		kit.NoError(t, os.MkdirAll(dir, 0o700))
 		kit.NoError(t, state.RegisterProject(x.env, filepath.Join(dir, ".claude", "state"), dir))
 	}
-	if err := exec.Command("git", "init", "-q",
-		filepath.Join(x.dir, "stranger")).Run(); err != nil {
-		// otherwise the folder above counts as trusted
-		t.Fatal(err)
-	}
+	// otherwise the folder above counts as trusted
+	kit.NoError(t, exec.Command("git", "init", "-q",
+		filepath.Join(x.dir, "stranger")).Run())
 	for text, want := range map[string]string{
 		"/new ../../etc words": "No project", "/new " + shop + " words": "No project",
 		"/new str words": "No project",
@@ -215,7 +211,7 @@ func TestStartClaude_NewSession(t *testing.T) {
 		// note again.
 		notes := x.readNotes()
 		kit.True(t, slices.ContainsFunc(notes,
-			func(text string) bool { return strings.Contains(text, want) }), "%s: told %q", text,
+			func(text string) bool { return strings.Contains(text, want) }), "%s: notes %q", text,
 			notes)
 	}
 	x.reply(x.threadName, "users/9", "/new shop mine")
@@ -239,8 +235,7 @@ func TestStartClaude_NewSession(t *testing.T) {
 
 // Another poller began to start the session after this poller read its record.
 func TestStartClaude_StaleRecordStartsNothing(t *testing.T) {
-	needsTmux(t)
-	x := newEndedSession(t, nil)
+	x := newStartableSession(t, nil)
 	stale := x.loadSession()
 	x.changeSession(x.sessionID, func(s *state.Session) { s.StartingAt = time.Now() })
 	begun, why := x.poller.commandRunner().StartClaude(t.Context(), stale)
@@ -252,19 +247,18 @@ func TestStartClaude_StaleRecordStartsNothing(t *testing.T) {
 // A message whose note said that it started nothing starts nothing when it is listed
 // again, whatever has changed meanwhile.
 func TestStartClaude_FailedStartIsFinal(t *testing.T) {
-	needsTmux(t)
-	x := newEndedSession(t, func(s *state.Session) { s.TranscriptPath += ".gone" })
+	x := newStartableSession(t, func(s *state.Session) { s.TranscriptPath += ".gone" })
 	gone := x.loadSession().TranscriptPath
 	x.reply(x.threadName, "", "go on")
 	notes := x.readNotes()
 	kit.Must(t, len(notes) == 1 &&
 		strings.HasPrefix(notes[0], "[Not started] Its transcript is gone"),
-		"told %q", notes)
+		"notes %q", notes)
 	writeFile(t, gone, "{}\n", 0o600)
 	again := append(x.readNotes(), x.readNotes()...)
 	time.Sleep(100 * time.Millisecond)
 	kit.True(t, len(again) == 0 && len(x.startArguments()) == 0 && len(x.waitingPrompts()) == 0,
-		"then told %q, started %q, said %q", again, x.startArguments(), x.waitingPrompts())
+		"then notes %q, started %q, prompts %q", again, x.startArguments(), x.waitingPrompts())
 	x.say("go on, please")
 	x.checkPrompts("go on, please")
 }
@@ -272,11 +266,10 @@ func TestStartClaude_FailedStartIsFinal(t *testing.T) {
 // A new session starts with a prompt: a command would be dropped, since it is older
 // than the session.
 func TestStartClaude_NewTakesNoCommand(t *testing.T) {
-	needsTmux(t)
-	x := newEndedSession(t, nil)
+	x := newStartableSession(t, nil)
 	kit.NoError(t, state.RegisterProject(x.env, filepath.Join(x.dir, ".claude", "state"), x.dir))
 	notes := x.say("/new " + filepath.Base(x.dir) + " /compact")
-	kit.True(t, len(notes) == 1 && strings.HasPrefix(notes[0], "[Not used]"), "told %q", notes)
+	kit.True(t, len(notes) == 1 && strings.HasPrefix(notes[0], "[Not used]"), "notes %q", notes)
 }
 
 // A person who may answer but not start sessions answers a question with a text that
@@ -302,36 +295,35 @@ func TestStartClaude_NewNeedsApprover(t *testing.T) {
 // continues with another session (/clear), and that session's hook will say so.
 func TestStartClaude_LivingProcessIsNotResumed(t *testing.T) {
 	t.Parallel()
-	needsTmux(t)
-	x := newEndedSession(t, func(s *state.Session) {
+	x := newStartableSession(t, func(s *state.Session) {
 		s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.ProcessStart(os.Getpid())
 	})
 	notes := x.say("go on")
 	time.Sleep(100 * time.Millisecond)
 	kit.Must(t, len(notes) == 0 && len(x.startArguments()) == 0 && x.countUnfinished() == 1,
-		"told %q, started %q, kept %d", notes, x.startArguments(), x.countUnfinished())
+		"notes %q, started %q, kept %d", notes, x.startArguments(), x.countUnfinished())
 	x.changeSession(x.sessionID, func(s *state.Session) {
 		s.EndedAt = time.Now().Add(-time.Minute)
 	})
 	notes = x.readNotes()
 	kit.True(t, len(notes) == 1 && strings.HasPrefix(notes[0], "[Not started]") &&
 		len(x.startArguments()) == 0,
-		"told %q, started %q", notes, x.startArguments())
+		"notes %q, started %q", notes, x.startArguments())
 }
 
 // After a restart of the machine, another user's tmux may listen where the person's
 // did.
 func TestStartClaude_AvoidsOtherUsersTmux(t *testing.T) {
-	needsTmux(t)
 	if os.Getuid() != 0 {
 		t.Skip("only root can give a socket to another user")
 	}
 	socket := filepath.Join(t.TempDir(), "s")
-	kit.NoError(t,
-		exec.Command("tmux", "-S", socket, "new-session", "-d", "-s", "work", "sleep 60").Run())
+	runTmux(t, socket, "new-session", "-d", "-s", "work", "sleep 60")
 	t.Cleanup(func() { _ = exec.Command("tmux", "-S", socket, "kill-server").Run() })
 	kit.NoError(t, os.Chown(socket, 12345, -1))
-	x := newEndedSession(t, func(s *state.Session) { s.TmuxSocket, s.TmuxSession = socket, "work" })
+	x := newStartableSession(t, func(s *state.Session) {
+		s.TmuxSocket, s.TmuxSession = socket, "work"
+	})
 	x.say("go on")
 	stored := x.loadSession()
 	kit.True(t, stored.TmuxSocket != socket && stored.IsRunning(),
@@ -362,7 +354,7 @@ func TestStartClaude_HostileFolderNames(t *testing.T) {
 			}
 			time.Sleep(20 * time.Millisecond)
 		}
-		kit.True(t, got == want, "%q: in %q, told %q", name, got, notes)
+		kit.True(t, got == want, "%q: in %q, notes %q", name, got, notes)
 	}
 }
 
@@ -373,16 +365,11 @@ func TestStartClaude_HostileTmuxNames(t *testing.T) {
 	needsTmux(t)
 	for _, name := range []string{"wor", "w*", "{last}", "=x", "-", "a b", "a#b;c", "ä"} {
 		socket := filepath.Join(t.TempDir(), "s")
-		run := func(args ...string) {
-			out, err := exec.Command("tmux", append([]string{"-u", "-S", socket},
-				args...)...).CombinedOutput()
-			kit.Must(t, err == nil, "%q: %s", name, out)
-		}
-		run("new-session", "-d", "-s", "work", "sleep 60")
-		t.Cleanup(func() { run("kill-server") })
+		runTmux(t, socket, "new-session", "-d", "-s", "work", "sleep 60")
+		t.Cleanup(func() { runTmux(t, socket, "kill-server") })
 		for _, there := range []bool{false, true} {
 			if there {
-				run("new-session", "-d", "-s", name, "sleep 60")
+				runTmux(t, socket, "new-session", "-d", "-s", name, "sleep 60")
 			}
 			x := newEndedSession(t, func(s *state.Session) {
 				s.TmuxSocket, s.TmuxSession = socket, name
@@ -420,8 +407,7 @@ func TestStartClaude_NewWithOtherBlanks(t *testing.T) {
 // A session with other settings (CLAUDE_CONFIG_DIR) is resumed with them, and only if
 // they trust its folder.
 func TestStartClaude_KeepsSessionsSettings(t *testing.T) {
-	needsTmux(t)
-	x := newEndedSession(t, nil)
+	x := newStartableSession(t, nil)
 	other := filepath.Join(x.dir, "work #1")
 	writeFile(t, filepath.Join(other, "projects", "p", "t.jsonl"), "{}\n", 0o600)
 	writeFile(t, x.loadSession().ClaudeCommand[0],
@@ -429,25 +415,19 @@ func TestStartClaude_KeepsSessionsSettings(t *testing.T) {
 	x.changeSession(x.sessionID, func(s *state.Session) {
 		s.TranscriptPath = filepath.Join(other, "projects", "p", "t.jsonl")
 	})
-	x.reply(x.threadName, "", "go on")
-	if notes := x.readNotes(); len(notes) != 1 ||
-		!strings.HasPrefix(notes[0], "[Not started] Claude Code was not told to trust") {
-		t.Errorf("told %q, %q", notes, x.startArguments())
-	}
+	x.checkAnswer("go on", "[Not started] Claude Code was not told to trust")
 	trusted, _ := os.ReadFile(filepath.Join(x.dir, ".claude.json"))
 	writeFile(t, filepath.Join(other, ".claude.json"), string(trusted), 0o600)
 	time.Sleep(10 * time.Millisecond)
 	notes := x.say("go on")
 	bound.WaitFor(bound.Patience, func() bool { return len(x.startArguments()) > 0 })
-	got := x.startArguments()
-	kit.True(t, slices.Equal(got, []string{other}), "started with %q, told %q", got, notes)
+	kit.Equalf(t, x.startArguments(), []string{other}, "notes %q, the settings", notes)
 }
 
 // A message that started a session is not delivered to another one, however it is
 // edited.
 func TestStartClaude_EditedNewIsNoPrompt(t *testing.T) {
-	needsTmux(t)
-	x := newEndedSession(t, nil)
+	x := newStartableSession(t, nil)
 	kit.NoError(t, state.RegisterProject(x.env, filepath.Join(x.dir, ".claude", "state"), x.dir))
 	x.changeSession(x.sessionID, func(s *state.Session) {
 		s.EndedAt, s.ClaudePID, s.ClaudeStart =
@@ -459,5 +439,5 @@ func TestStartClaude_EditedNewIsNoPrompt(t *testing.T) {
 	x.readNotes()
 	said := x.waitingPrompts()
 	kit.True(t, slices.Equal(said, []string{"fix the login"}) && x.countUnfinished() == 0,
-		"said %q", said)
+		"prompts %q", said)
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
@@ -32,7 +31,7 @@ func TestTypeAnswer_AbandonedAfterThreeRounds(t *testing.T) {
 		kit.Must(t, stored.PaneMissedCycles == 0 && stored.Status == state.Pending,
 			"%s, missed %d", stored.Status, stored.PaneMissedCycles)
 	}
-	_ = bound.Command(t, "tmux", "-S", socket, "kill-server").Run()
+	runTmux(t, socket, "kill-server")
 	stored := round()
 	for n := 0; n < 10 && stored.Status == state.Pending; n++ {
 		stored = round()
@@ -49,8 +48,7 @@ func TestTypeAnswer_OnceCountsOneRound(t *testing.T) {
 		q.TmuxPane, q.TmuxSocket = "%1", filepath.Join(d.dir, "none")
 	})
 	for n := 1; n <= maxMissedRounds; n++ {
-		o := Options{Env: d.env, Log: state.NewLog(d.env, "test"), Daemon: true, Once: true}
-		kit.NoError(t, Run(t.Context(), o))
+		kit.NoError(t, d.run(Options{Daemon: true, Once: true}))
 		stored := d.loadQuestion(q)
 		kit.True(t, stored.PaneMissedCycles == n && stored.Status.IsOpen() == (n < maxMissedRounds),
 			"after %d: %s, missed %d", n, stored.Status, stored.PaneMissedCycles)
@@ -177,14 +175,14 @@ func TestTypeAnswer_DryRunTypesNothing(t *testing.T) {
 	kit.True(t, stored.FindReply("m").Verdict == state.VerdictNoWaiter &&
 		len(stored.Answers) == 0 && stored.AnsweredMessage == "",
 		"the answer is kept: %+v", stored)
-	told := 0
+	notes := 0
 	waiting, _ := state.OutboxIn(p.userStateDir).Waiting()
 	for _, message := range waiting {
 		if message.Note != nil && message.Note.About == state.NoteDryRun {
-			told++
+			notes++
 		}
 	}
-	kit.Equalf(t, told, 2, "threads are told")
+	kit.Equalf(t, notes, 2, "notes")
 }
 
 // The marker of a process that has ended does not count.

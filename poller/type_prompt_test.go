@@ -25,7 +25,7 @@ func TestTypePrompt_DryRunTypesNothing(t *testing.T) {
 	notes = append(notes, x.readNotes()...)
 	kit.True(t, len(notes) == 1 && strings.Contains(notes[0], "--dry-run") &&
 		len(x.waitingPrompts()) == 0,
-		"told %q, said %q", notes, x.waitingPrompts())
+		"notes %q, prompts %q", notes, x.waitingPrompts())
 }
 
 // Claude began to work between the look at the screen and the key. The prompt is in
@@ -105,7 +105,7 @@ func TestTypePrompt_SecondNoteAfterTwoMinutes(t *testing.T) {
 			kit.True(t, len(notes) == 2 && strings.HasPrefix(notes[0], "[Kept]") &&
 				strings.HasPrefix(notes[1], "[Kept] Claude does not have your message yet") &&
 				strings.Contains(notes[1], c.does) && !strings.Contains(notes[1], "half a thought"),
-				"told %q", notes)
+				"notes %q", notes)
 		})
 	}
 }
@@ -136,7 +136,7 @@ func TestTypePrompt_WaitsForUsageLimit(t *testing.T) {
 			const want = "[Kept] The usage limit is reached, and Claude goes on at 12:47pm; " +
 				"your message goes in then."
 			kit.True(t, len(notes) == 1 && notes[0] == want && got() == "",
-				"told %q, keys %q", notes, got())
+				"notes %q, keys %q", notes, got())
 		})
 	}
 	x := newTestSession(t, nil) // the older lines about it do not count

@@ -72,16 +72,15 @@ func TestPolicy_CountsForReplies(t *testing.T) {
 		kit.True(t, got == test.want && q.Replies[0].Verdict == test.verdict,
 			"%s: %q, %s", name, got, q.Replies[0].Verdict)
 		kit.Equalf(t, len(q.OwedNotes) > 0 && q.OwedNotes[0].Text == wording.NotInPolicy,
-			(test.verdict == state.VerdictRefused), "%s: told %+v", name, q.OwedNotes)
+			(test.verdict == state.VerdictRefused), "%s: notes %+v", name, q.OwedNotes)
 		ask := &state.Question{
 			Status: state.Pending, Mode: state.ModeNative,
 			SubQuestions: []state.SubQuestion{{Question: "A?"}}, Replies: q.Replies,
 		}
 		ask.Replies[0].Verdict = state.VerdictUnread
-		if _ = p.judgeByPersonalConfig()(ask); test.policy == "{" &&
-			ask.Replies[0].Verdict != state.VerdictUnread {
-			t.Errorf("%s: a question's reply is %s", name, ask.Replies[0].Verdict)
-		}
+		_ = p.judgeByPersonalConfig()(ask)
+		kit.True(t, test.policy != "{" || ask.Replies[0].Verdict == state.VerdictUnread,
+			"%s: a question's reply is %s", name, ask.Replies[0].Verdict)
 	}
 }
 
@@ -108,8 +107,8 @@ func TestPolicy_LimitsGrant(t *testing.T) {
 	}
 }
 
-// What was asked before a policy wants titles only is told without its words from then
-// on.
+// A policy that wants titles only counts for what was asked before it: messages from then
+// on have no text of the call.
 func TestPolicy_TitlesOnlyHidesText(t *testing.T) {
 	d := newTestMachine(t)
 	d.writePolicy(`{"titles_only": true}`)
@@ -177,9 +176,9 @@ func TestPolicy_TitlesOnlyHidesText(t *testing.T) {
 	kit.True(t, len(all) >= 20, "only %d messages", len(all))
 }
 
-// What a policy says of a session's thread: with titles only, what the terminal shows
-// stays there; where instructions are kept, words for Claude are answered, and nothing is
-// made of them.
+// With titles only, what the terminal shows is not posted in a session's thread. Where
+// prompts are kept in the terminal, a message for Claude gets a note, and becomes no
+// record.
 func TestPolicy_LimitsSessionThread(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.writePolicy(`{"titles_only": true}`)
@@ -190,9 +189,9 @@ func TestPolicy_LimitsSessionThread(t *testing.T) {
 		"/status": "Claude works: (only in the terminal)",
 	} {
 		x.reply(x.threadName, "", command)
-		told := strings.Join(x.readNotes(), "\n")
-		kit.True(t, strings.Contains(told, want) && !strings.Contains(told, "hidden-word"),
-			"%s: %s", command, told)
+		notes := strings.Join(x.readNotes(), "\n")
+		kit.True(t, strings.Contains(notes, want) && !strings.Contains(notes, "hidden-word"),
+			"%s: %s", command, notes)
 	}
 	x.checkAnswer("/stop", "[Stopped] (only in the terminal)")
 	kit.Equalf(t, got(), "\x1b", "keys")

@@ -28,8 +28,8 @@ func TestAddReply_StrangerKeepsOne(t *testing.T) {
 	kit.Equalf(t, len(q.Replies), 4, "replies")
 }
 
-// Another program read the reply in Chat and wrote it into the file: it is one reply,
-// wherever it is read once more.
+// Another program may read a reply in Chat first, and write it into the file. It is one
+// reply, even if the poller reads it in Chat, too.
 func TestAddReply_SameFromOtherProgram(t *testing.T) {
 	q := &state.Question{Replies: []state.Reply{{
 		MessageName: "local/x", Sender: state.LocalSender, DisplayName: "poll.py",

@@ -27,7 +27,7 @@ func newPermission(command string, asked time.Time) *state.Question {
 	}
 }
 
-// Who may give a yes for a while, and with which reply.
+// An approver gives a yes for a while with a reply that has a duration.
 func TestGrant_ApproverGivesIt(t *testing.T) {
 	now := time.Now()
 	on := config.Config{
@@ -84,7 +84,7 @@ func TestGrant_ApproverGivesIt(t *testing.T) {
 			&on, "users/1", "hm", func(q *state.Question) { q.Status = state.Resolved }, 0, "",
 			state.NoteLate,
 		},
-		"what was said before that": {
+		"written before that": {
 			&on, "users/1", "yes 30m",
 			func(q *state.Question) { at := now.Add(time.Minute); q.PostedAt = &at }, 0, "",
 			state.NoteUnclear,
@@ -127,7 +127,7 @@ func TestGrant_ApproverGivesIt(t *testing.T) {
 	}
 }
 
-// What a yes for a while covers, with each exception.
+// A yes for a while covers the permissions of its session, with many exceptions.
 func TestGrant_WhatItCovers(t *testing.T) {
 	now := time.Now()
 	cfg := config.Config{Approvers: []string{"users/1"}, AllowsTimedYes: true}
@@ -149,7 +149,7 @@ func TestGrant_WhatItCovers(t *testing.T) {
 		"switched off since":          func(s *set) { s.cfg.AllowsTimedYes = false },
 		"the configuration is unread": func(s *set) { s.cfg.HasUnreadFile = true },
 		"its time is up":              func(s *set) { s.g.EndsAt = now },
-		"its end was told":            func(s *set) { s.g.IsEnded = true },
+		"its end is known":            func(s *set) { s.g.IsEnded = true },
 		"its reply is gone":           func(s *set) { s.given.Replies = nil },
 		"a clock that was set back": func(s *set) {
 			s.g.GrantedAt, s.AskedAt = now.Add(time.Second), now.Add(2*time.Second)
@@ -175,7 +175,7 @@ func TestGrant_WhatItCovers(t *testing.T) {
 		"a question":           func(s *set) { s.Kind = state.KindQuestion },
 		"answered":             func(s *set) { s.Status = state.Answered },
 		"over":                 func(s *set) { s.Status = state.Cancelled },
-		"it could not be said yes to": func(s *set) {
+		"a yes was not offered": func(s *set) {
 			s.SubQuestions[0].Options = s.SubQuestions[0].Options[1:]
 		},
 		"another person of that e-mail": func(s *set) { s.given.Replies[0].Sender = "users/3" },

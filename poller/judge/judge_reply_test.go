@@ -70,8 +70,8 @@ func TestJudge_AttachmentGetsNote(t *testing.T) {
 	}
 }
 
-// What can decide a permission: the first clear word of an approver, in its thread,
-// after it was asked.
+// The first clear reply of an approver decides a permission, if it was written after the
+// permission was asked.
 func TestJudge_ApproverDecides(t *testing.T) {
 	asked := time.Now().Add(-time.Minute).Truncate(time.Second)
 	early := asked.Add(-5 * time.Second)
@@ -109,7 +109,7 @@ func TestJudge_ApproverDecides(t *testing.T) {
 			[]state.Reply{{Sender: "users/1", Text: "hm"}, {Sender: "users/1", Text: "no"}},
 			state.LabelDeny, state.NoteUnclear, "",
 		},
-		"said twice": {
+		"decided twice": {
 			[]state.Reply{{Sender: "users/1", Text: "no"}, {Sender: "users/1", Text: "yes"}},
 			state.LabelDeny, state.NoteLate, "",
 		},
@@ -149,7 +149,7 @@ func TestJudge_ApproverDecides(t *testing.T) {
 		if len(q.OwedNotes) > 0 {
 			last = q.OwedNotes[len(q.OwedNotes)-1]
 		}
-		kit.True(t, last.About == test.owed && last.Text == test.seen, "%s: told %+v", name, last)
+		kit.True(t, last.About == test.owed && last.Text == test.seen, "%s: notes %+v", name, last)
 	}
 }
 
@@ -178,8 +178,8 @@ func TestJudge_NextInstructionIsVerbatim(t *testing.T) {
 	}
 }
 
-// Who decides is the stricter of what the record and the configuration say; a record that
-// does not say it is for the terminal.
+// The stricter of the record and the configuration says who decides. If the record does
+// not say it, only the terminal can allow.
 func TestJudge_StricterOfRecordAndConfiguration(t *testing.T) {
 	asked := time.Now().Add(-time.Minute).Truncate(time.Second)
 	cfg := &config.Config{
@@ -407,13 +407,13 @@ func FuzzJudge(f *testing.F) {
 		}
 		for _, owed := range q.OwedNotes {
 			kit.True(t, wording.NoteTexts(q, owed) != nil,
-				"the thread is told nothing of %+v", owed)
+				"there is no text for %+v", owed)
 		}
 	})
 }
 
-// A reply that declines a question is used, and no reply after it. In deny mode Claude
-// is told; in other modes the dialog stays.
+// A reply that declines a question is used, and no reply after it is. In deny mode Claude
+// gets the reply. In other modes the dialog stays.
 func TestJudge_DeclinedQuestion(t *testing.T) {
 	for name, c := range map[string]struct {
 		mode           state.Mode

@@ -101,11 +101,11 @@ func TestLaunchd_InstallsAndRemoves(t *testing.T) {
 		err = p.Install(t.Context())
 		kit.True(t, err == nil && f.isLoaded && f.pid == 4242,
 			"a second install: %v, pid %d", err, f.pid)
-		if enabled := slices.Index(p.commands, "launchctl enable "+agent); enabled < 4 ||
-			p.commands[enabled-4] != "launchctl print "+agent {
-			// the first three checks still see the old job
-			t.Errorf("loaded anew before it was gone: %q", p.commands)
-		}
+		// the first three checks still see the old job
+		enabled := slices.Index(p.commands, "launchctl enable "+agent)
+		kit.True(t, enabled >= 4 &&
+			p.commands[enabled-4] == "launchctl print "+agent, "loaded anew before it was gone: %q",
+			p.commands)
 		did := p.newCommands()
 		kit.True(t, len(did) == 5 && did[0] == "launchctl bootout "+agent &&
 			strings.HasPrefix(did[4], "launchctl bootstrap "),
