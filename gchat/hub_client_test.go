@@ -51,9 +51,7 @@ func newHubApp(t *testing.T, h *team.Hub, file string) *gchat.App {
 func editHubFile(t *testing.T, file string, edit func(*gchat.HubClient)) {
 	t.Helper()
 	h := gchat.LoadHubClient(file)
-	if h == nil {
-		t.Fatal("there is no hub in the file")
-	}
+	kit.Must(t, h != nil, "there is no hub in the file")
 	edit(h)
 	kit.NoError(t, h.Save(file))
 }
@@ -63,9 +61,7 @@ func TestHubClient_SpeaksAsToGoogle(t *testing.T) {
 	a := newHubApp(t, h, file)
 	id := state.MessageID("question", "1")
 	posted, err := a.Post(t.Context(), gchat.Post{Text: "x", ThreadKey: "k", MessageID: id, Card: gchat.StoredCard(wording.NoticeCard("words", "cafe12"))})
-	if err != nil || strings.Contains(posted.Name, "client-") {
-		t.Fatalf("%+v, %v", posted, err)
-	}
+	kit.Must(t, err == nil && !strings.Contains(posted.Name, "client-"), "%+v, %v", posted, err)
 	postedAgain, err := a.Post(t.Context(), gchat.Post{Text: "x", ThreadKey: "k", MessageID: id})
 	kit.True(t, postedAgain.Name == posted.Name || gchat.IsAlreadyExists(err),
 		"posted again: %+v, %v", postedAgain, err)
@@ -211,9 +207,8 @@ func TestHubClient_WrongClockRenewsNoTokenEarly(t *testing.T) {
 		a := newHubApp(t, h, file)
 		before, _, _ := h.Seen()
 		for range 3 {
-			if _, err := a.IsDirect(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			_, err := a.IsDirect(t.Context())
+			kit.NoError(t, err)
 			kit.NoError(t, a.Ack(t.Context(), []string{"a"}))
 		}
 		kept := gchat.LoadHubClient(file)

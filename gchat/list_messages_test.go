@@ -62,9 +62,7 @@ func TestListMessages_ReadsAllPages(t *testing.T) {
 	at := time.Date(2026, 11, 21, 9, 0, 0, 5000, time.FixedZone("", 3600))
 	var ms []Message
 	err := r.ListSince(t.Context(), "spaces/AAA", at, func(page []Message) { ms = append(ms, page...) })
-	if err != nil || len(ms) != 2 {
-		t.Fatalf("%d messages, %v", len(ms), err)
-	}
+	kit.Must(t, err == nil && len(ms) == 2, "%d messages, %v", len(ms), err)
 	m := ms[0]
 	kit.True(t, m.Text == " 2" && m.IsHuman && m.Sender == "users/1" && m.SenderEmail == "a@b" &&
 		m.ThreadName == "spaces/AAA/threads/T" && m.CreateTime.Nanosecond() == 123456000,

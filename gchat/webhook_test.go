@@ -158,9 +158,7 @@ func TestWebhook_PostErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			srv := chatServer(t, c.serve)
 			err := postTo(t, srv.URL)
-			if err == nil || !c.check(err) {
-				t.Fatalf("got %v", err)
-			}
+			kit.Must(t, err != nil && c.check(err), "got %v", err)
 			for _, secret := range []string{"secret", "K%2BK", "K+K", srv.URL} {
 				kit.True(t, !strings.Contains(err.Error(), secret), "the error says %q", err)
 			}

@@ -66,9 +66,8 @@ func TestAttention_ANoticeTakesNoKey(t *testing.T) {
 		clients, _ = w.Clients(t.Context(), p.ID)
 		return len(clients) == 1
 	})
-	if clients[0].IsControlMode || clients[0].LastTyped.IsZero() {
-		t.Fatalf("attached as %+v", clients[0])
-	}
+	kit.Must(t, !clients[0].IsControlMode && !clients[0].LastTyped.IsZero(),
+		"attached as %+v", clients[0])
 	shows := func(s Server, pane, words string) bool {
 		screen, err := s.Capture(t.Context(), pane)
 		return err == nil && strings.Contains(screen, words)

@@ -132,7 +132,7 @@ func TestClaude_WithoutTheKeyboard(t *testing.T) {
 
 // A person presses Ctrl-Z in Claude Code and then enters fg in the shell.
 func TestClaude_AfterCtrlZ(t *testing.T) {
-	requireProgram(t, "bash")
+	kit.NeedProgram(t, "bash")
 	w, _ := newTestTmux(t, "exec sleep 600")
 	w.copyProgram("claude")
 	p := w.newSession("claude", "exec bash --norc --noprofile -i")

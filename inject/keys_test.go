@@ -246,9 +246,8 @@ func TestKeys_ADialogDrawnAgain(t *testing.T) {
 			}
 			return requireUnchanged(first)(now)
 		}})
-		if pressed := err == nil; pressed != (want != "") {
-			t.Fatalf("then %s: %v", then, err)
-		}
+		pressed := err == nil
+		kit.Must(t, pressed == (want != ""), "then %s: %v", then, err)
 		w.checkReceived(want)
 	}
 }

@@ -38,9 +38,7 @@ func (w testTmux) showRecordedScreen(screen string) Pane {
 		now, err := w.Capture(w.t.Context(), id)
 		return err == nil && ReadScreen(now).Shows == want.Shows
 	})
-	if want.Shows == Unknown {
-		w.t.Fatalf("%s is not read: %s", screen, want.Why)
-	}
+	kit.Must(w.t, want.Shows != Unknown, "%s is not read: %s", screen, want.Why)
 	return w.pane(id)
 }
 

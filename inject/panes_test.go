@@ -28,9 +28,7 @@ func TestPanes_AsTmuxListsThem(t *testing.T) {
 	w.tmux("copy-mode", "-t", first.ID)
 
 	panes, err := w.Panes(t.Context())
-	if err != nil || len(panes) != 3 {
-		t.Fatalf("%v, %+v", err, panes)
-	}
+	kit.Must(t, err == nil && len(panes) == 3, "%v, %+v", err, panes)
 	kit.True(t, slices.Contains(panes, other) && other.Session == "orch épic 日本" && !other.InMode &&
 		!other.Synchronized && !other.InputOff && !other.Dead,
 		"%+v is not, or not rightly, in %+v", other, panes)
@@ -121,9 +119,7 @@ func TestPanes_TmuxThatHangs(t *testing.T) {
 	w, p := newTestTmux(t, "sleep 600")
 	var server int
 	fmt.Sscan(w.tmux("display-message", "-p", "#{pid}"), &server)
-	if server <= 1 {
-		t.Fatal("no pid of the server")
-	}
+	kit.Must(t, server > 1, "no pid of the server")
 	kit.NoError(t, syscall.Kill(server, syscall.SIGSTOP))
 	// before the server is told to end
 	t.Cleanup(func() { _ = syscall.Kill(server, syscall.SIGCONT) })

@@ -24,9 +24,8 @@ func stripEscapes(capture string) string { return escapePattern.ReplaceAllString
 func recordedScreens(t testing.TB, version string) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", "screens", version, "*.ansi"))
-	if err != nil || len(files) < 50 {
-		t.Fatalf("%d recorded screens of %s: %v", len(files), version, err)
-	}
+	kit.Must(t, err == nil && len(files) >= 50,
+		"%d recorded screens of %s: %v", len(files), version, err)
 	screens := map[string]string{}
 	for _, file := range files {
 		raw, err := os.ReadFile(file)

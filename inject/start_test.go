@@ -12,7 +12,7 @@ import (
 // Several sessions start at the same moment. One of them starts our own tmux server, and
 // each gets a window in it.
 func TestStart_OneAtATime(t *testing.T) {
-	requireProgram(t, "tmux")
+	kit.NeedProgram(t, "tmux")
 	own := OwnServer(t.TempDir())
 	t.Cleanup(func() { _ = bound.Command(t, "tmux", "-S", own.Socket, "kill-server").Run() })
 	var all sync.WaitGroup

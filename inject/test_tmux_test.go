@@ -19,20 +19,10 @@ type testTmux struct {
 	Server
 }
 
-func requireProgram(t *testing.T, program string) {
-	t.Helper()
-	if _, err := exec.LookPath(program); err != nil {
-		if os.Getenv("GCHAT_E2E_REQUIRED") == "1" {
-			t.Fatalf("%s is missing", program)
-		}
-		t.Skipf("needs %s", program)
-	}
-}
-
 // newTestTmux starts a server with one pane, in which sh runs command.
 func newTestTmux(t *testing.T, command string) (testTmux, Pane) {
 	t.Helper()
-	requireProgram(t, "tmux")
+	kit.NeedProgram(t, "tmux")
 	dir, err := os.MkdirTemp("", "t-") // short, as a socket's path has at most 107 bytes
 	kit.NoError(t, err)
 	w := testTmux{t, dir, Server{Socket: filepath.Join(dir, "s")}}
@@ -65,9 +55,7 @@ func (w testTmux) tmux(args ...string) string {
 	// A test's shell must not write into the history of the person who runs the test.
 	cmd.Env = append(withoutTmux(os.Environ()), "LANG=C.UTF-8", "PS1=$ ", "HOME="+w.dir)
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		w.t.Fatalf("tmux %q: %v: %s", args, err, out)
-	}
+	kit.Must(w.t, err == nil, "tmux %q: %v: %s", args, err, out)
 	return strings.TrimRight(string(out), "\n")
 }
 

@@ -19,9 +19,9 @@ func TestIndex_HasWhatWeWrote(t *testing.T) {
 	os.WriteFile(filepath.Join(UserStateDir(env), "open", "odd.open"), []byte("{"), 0o600)
 	os.WriteFile(filepath.Join(UserStateDir(env), "open", "relative.open"), []byte(`{"path":"q.json"}`), 0o600)
 	all, err := IndexEntries(env)
-	if err != nil || len(all) != 1 || all[0].Path != q.Path || all[0].TmuxPane != "%3" || all[0].Environment != Environment(env) {
-		t.Fatalf("%+v, %v", all, err)
-	}
+	kit.Must(t, err == nil && len(all) == 1 && all[0].Path == q.Path && all[0].TmuxPane == "%3" &&
+		all[0].Environment == Environment(env),
+		"%+v, %v", all, err)
 	qs, bad := ReadIndexedQuestions(env)
 	kit.True(t, len(qs) == 1 && len(bad) == 0, "%v, %v", qs, bad)
 	kit.True(t, RemoveClosedQuestion(env, q) != nil, "an open question was removed")

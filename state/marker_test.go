@@ -30,9 +30,8 @@ func put(t testing.TB, s Questions, name string, v any, written time.Time) strin
 	b, ok := v.([]byte)
 	if !ok {
 		var err error
-		if b, err = json.Marshal(v); err != nil {
-			t.Fatal(err)
-		}
+		b, err = json.Marshal(v)
+		kit.NoError(t, err)
 	}
 	path := filepath.Join(s.Dir, name)
 	kit.NoError(t, os.MkdirAll(s.Dir, 0o700))

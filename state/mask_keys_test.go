@@ -114,15 +114,13 @@ func FuzzMaskKeys(f *testing.F) {
 				if i == len(pieces)-1 {
 					at = len(rest) - len(piece)
 				}
-				if at < 0 || at > len(hidden) || !known {
-					t.Fatalf("%q became %q: hidden is %q behind %q", s, got, rest[:max(at, 0)], kept)
-				}
+				kit.Must(t, at >= 0 && at <= len(hidden) && known,
+					"%q became %q: hidden is %q behind %q", s, got, rest[:max(at, 0)], kept)
 				rest = rest[at:]
 			}
 			var ok bool
-			if rest, ok = strings.CutPrefix(rest, piece); !ok {
-				t.Fatalf("%q became %q", s, got)
-			}
+			rest, ok = strings.CutPrefix(rest, piece)
+			kit.Must(t, ok, "%q became %q", s, got)
 		}
 	})
 }
@@ -168,9 +166,7 @@ func TestMaskKeys_EachShapeHasAMark(t *testing.T) {
 	re, err := syntax.Parse(keyPattern().String(), syntax.Perl)
 	kit.NoError(t, err)
 	keys := shortest(re)
-	if len(keys) < 60 {
-		t.Fatalf("%d keys", len(keys))
-	}
+	kit.Must(t, len(keys) >= 60, "%d keys", len(keys))
 	for _, key := range keys {
 		kit.True(t, keyPattern().MatchString(key), "%q is no key", key)
 		got := MaskKeys(key)

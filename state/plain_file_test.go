@@ -104,9 +104,7 @@ func TestPlainFile_LinkIsNotFollowed(t *testing.T) {
 		}
 	}
 	qs, bad := pending.All()
-	if len(qs) != 1 || len(bad) != 2 {
-		t.Fatalf("%d questions, %v", len(qs), bad)
-	}
+	kit.Must(t, len(qs) == 1 && len(bad) == 2, "%d questions, %v", len(qs), bad)
 	_, err := UpdateQuestion(own, func(q *Question) error { q.IsDenied = true; return nil })
 	kit.True(t, err != nil, "the question's lock is a link, and was taken")
 	pid, last := ReadDaemonPID(c.state), ReadLastPoll(c.state)

@@ -19,9 +19,8 @@ func TestQuestionFolder_LeavesForeignMarkersAlone(t *testing.T) {
 	ours, err := folder.Record("s-1", func([]*Question) *Question {
 		return &Question{QuestionID: id, ThreadKey: id, SessionID: "s-1", AskedAt: time.Now().UTC(), Status: Pending, Mode: ModeDeny, SubQuestions: []SubQuestion{{Question: "Which?"}}}
 	})
-	if err != nil || filepath.Base(ours.Path) != "ask-s-1-01234567.json" {
-		t.Fatal(ours, err)
-	}
+	kit.Must(t, err == nil && filepath.Base(ours.Path) == "ask-s-1-01234567.json",
+		"%v %v", ours, err)
 	theirs := map[string]string{
 		"ask-s-1-half.json":    `{"question_id":"ask-s-1-half","stat`,
 		"ask-s-1-empty.json":   ``,

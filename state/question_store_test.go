@@ -40,9 +40,8 @@ func TestQuestionStore_CreatesAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	qs, bad, err := s.OfSession("s1")
-	if err != nil || len(bad) > 0 || len(qs) != 8 {
-		t.Fatalf("%d questions, bad %v, err %v; want 8", len(qs), bad, err)
-	}
+	kit.Must(t, err == nil && len(bad) == 0 && len(qs) == 8,
+		"%d questions, bad %v, err %v; want 8", len(qs), bad, err)
 }
 
 // At a day's end hundreds are over, and a hook looks after each of Claude's steps.
@@ -156,9 +155,9 @@ func TestQuestionStore_SetsBrokenFilesAside(t *testing.T) {
 			kit.NoError(t, os.Chtimes(path, old, old))
 			qs, bad, err := s.OfSession("s")
 			var c *CorruptFileError
-			if err != nil || len(qs) != 1 || qs[0].QuestionID != good.QuestionID || len(bad) != 1 || !errors.As(bad[0], &c) {
-				t.Fatalf("questions %d, bad %v, err %v", len(qs), bad, err)
-			}
+			kit.Must(t, err == nil && len(qs) == 1 && qs[0].QuestionID == good.QuestionID &&
+				len(bad) == 1 && errors.As(bad[0], &c),
+				"questions %d, bad %v, err %v", len(qs), bad, err)
 			b, err := os.ReadFile(c.MovedTo)
 			kit.True(t, err == nil && string(b) == content, "moved aside: %q, %v", b, err)
 			_, err = os.Stat(path)
@@ -177,12 +176,11 @@ func TestQuestionStore_LeavesUnfinishedFilesAlone(t *testing.T) {
 	var cache Cache[Question]
 	for n := range whole[:len(whole)-1] {
 		kit.NoError(t, os.WriteFile(path, []byte(whole[:n]), 0o600))
-		if qs, bad := s.All(); len(qs) != 1 || qs[0].QuestionID != good.QuestionID || len(bad) != 0 {
-			t.Fatalf("after %d bytes: %d questions, %v", n, len(qs), bad)
-		}
-		if q, err := cache.Load(path, false); q != nil || err != nil {
-			t.Fatalf("after %d bytes the cache has %v, %v", n, q, err)
-		}
+		qs, bad := s.All()
+		kit.Must(t, len(qs) == 1 && qs[0].QuestionID == good.QuestionID && len(bad) == 0,
+			"after %d bytes: %d questions, %v", n, len(qs), bad)
+		q, err := cache.Load(path, false)
+		kit.Must(t, q == nil && err == nil, "after %d bytes the cache has %v, %v", n, q, err)
 	}
 	kit.NoError(t, os.WriteFile(path, []byte(whole), 0o600))
 	qs, bad := s.All()
@@ -296,9 +294,10 @@ func TestQuestionStore_ForeignAnswerIsAReply(t *testing.T) {
 		kit.NoError(t, os.WriteFile(path, []byte(`{"question_id":"x","session_id":"s","status":"answered",`+c.members+`,"thread_name":"spaces/S/threads/T","forwarded_at":"2026-02-21T10:30:00.123456+00:00"}`), 0o600))
 		for range 2 { // as it was written, and as we wrote it
 			q, err := UpdateQuestion(path, func(q *Question) error { q.IsDenied = true; return nil })
-			if err != nil || q.Status != Pending || len(q.Replies) != min(len(c.want), 1) || q.ThreadName != "spaces/S/threads/T" || !q.AskedAt.Truncate(time.Millisecond).Equal(asked) {
-				t.Fatalf("%s: %+v, %v", name, q, err)
-			}
+			kit.Must(t, err == nil && q.Status == Pending &&
+				len(q.Replies) == min(len(c.want), 1) && q.ThreadName == "spaces/S/threads/T" &&
+				q.AskedAt.Truncate(time.Millisecond).Equal(asked),
+				"%s: %+v, %v", name, q, err)
 			kit.True(t, c.want == "" ||
 				q.Replies[0].Text == c.want && q.Replies[0].Sender == LocalSender && q.Replies[0].Verdict == VerdictUnread && q.AnsweredBy == "",
 				"%s: %+v", name, q.Replies)
@@ -318,9 +317,8 @@ func FuzzQuestionFile(f *testing.F) {
 		}
 		out := encode(&q, nil)
 		var again Question
-		if err := decode(out, &again, asked); err != nil {
-			t.Fatalf("written but not read: %v\n%s", err, out)
-		}
+		err := decode(out, &again, asked)
+		kit.Must(t, err == nil, "written but not read: %v\n%s", err, out)
 		var before, after map[string]json.RawMessage
 		_ = json.Unmarshal(b, &before)
 		_ = json.Unmarshal(out, &after)

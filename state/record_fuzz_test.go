@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"testing"
 	"time"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // FuzzRecords reads and writes records from any bytes: what was read once is read again,
@@ -31,19 +33,15 @@ func FuzzRecords(f *testing.F) {
 				continue
 			}
 			once := unchanged(rec)
-			if !json.Valid(once) {
-				t.Fatalf("%T is written as %s", rec, once)
-			}
-			if err := decode(once, again, written); err != nil {
-				t.Fatalf("%T is not read again: %v\n%s", rec, err, once)
-			}
+			kit.Must(t, json.Valid(once), "%T is written as %s", rec, once)
+			err := decode(once, again, written)
+			kit.Must(t, err == nil, "%T is not read again: %v\n%s", rec, err, once)
 			twice := unchanged(again)
-			if err := decode(twice, third, written); err != nil {
-				t.Fatalf("%T: %v\n%s", rec, err, twice)
-			}
-			if thrice := unchanged(third); !bytes.Equal(twice, thrice) {
-				t.Fatalf("%T is written in two ways:\n%s\n%s", rec, twice, thrice)
-			}
+			err = decode(twice, third, written)
+			kit.Must(t, err == nil, "%T: %v\n%s", rec, err, twice)
+			thrice := unchanged(third)
+			kit.Must(t, bytes.Equal(twice, thrice),
+				"%T is written in two ways:\n%s\n%s", rec, twice, thrice)
 		}
 	})
 }

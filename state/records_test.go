@@ -17,9 +17,7 @@ import (
 func TestRecords_OneWaiter(t *testing.T) {
 	env := envOf(t)
 	lock, err := LockWaiter(env, "/q.json")
-	if err != nil || !HasWaiter(env, "/q.json") {
-		t.Fatal(err)
-	}
+	kit.Must(t, err == nil && HasWaiter(env, "/q.json"), "%v", err)
 	_, err = LockWaiter(env, "/q.json")
 	kit.True(t, errors.Is(err, ErrLocked), "locked twice: %v", err)
 	lock.Unlock()
@@ -55,9 +53,8 @@ func TestRecords_SessionIsKept(t *testing.T) {
 func TestRecords_Pace(t *testing.T) {
 	s, now := &Space{}, time.Now()
 	for n := range 10 {
-		if wait := s.TakeWrite(now, time.Second, 10); wait != 0 {
-			t.Fatalf("write %d waits %s", n, wait)
-		}
+		wait := s.TakeWrite(now, time.Second, 10)
+		kit.Must(t, wait == 0, "write %d waits %s", n, wait)
 	}
 	kit.Equalf(t, s.TakeWrite(now, time.Second, 10), time.Second, "the eleventh waits")
 	kit.Equalf(t, s.TakeWrite(now.Add(time.Second), time.Second, 10), 0, "a second later")

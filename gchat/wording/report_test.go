@@ -42,9 +42,7 @@ func TestReport_Text(t *testing.T) {
 				r.At = evening
 			}
 			texts := ReportTexts(r)
-			if len(texts) != 1 {
-				t.Fatalf("%d texts", len(texts))
-			}
+			kit.Must(t, len(texts) == 1, "%d texts", len(texts))
 			golden.Compare(t, "testdata/reports/"+name+".txt", texts[0]+"\n")
 			checkReport(t, r)
 		})

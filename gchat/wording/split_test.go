@@ -55,24 +55,19 @@ func checkSplit(t *testing.T, parts []string, header, distance, text string, lim
 			distance = ""
 		}
 		rest, ok := strings.CutPrefix(part, top)
-		if !ok {
-			t.Fatalf("part %d does not begin with %q: %.80q", i+1, top, part)
-		}
+		kit.Must(t, ok, "part %d does not begin with %q: %.80q", i+1, top, part)
 		if rest == "" && text == "" {
 			continue
 		}
-		if rest, ok = strings.CutPrefix(rest, distance); !ok {
-			t.Fatalf("part %d is not %q below its header", i+1, distance)
-		}
+		rest, ok = strings.CutPrefix(rest, distance)
+		kit.Must(t, ok, "part %d is not %q below its header", i+1, distance)
 		if open {
-			if rest, ok = strings.CutPrefix(rest, fence+"\n"); !ok {
-				t.Fatalf("part %d does not open the block again: %.80q", i+1, part)
-			}
+			rest, ok = strings.CutPrefix(rest, fence+"\n")
+			kit.Must(t, ok, "part %d does not open the block again: %.80q", i+1, part)
 		}
 		piece := rest
-		if open != (strings.Count(rest, fence)%2 == 1) && i+1 < len(parts) {
-			t.Fatalf("part %d leaves a block open", i+1)
-		}
+		kit.Must(t, open == (strings.Count(rest, fence)%2 == 1) || i+1 >= len(parts),
+			"part %d leaves a block open", i+1)
 		open = false
 		if !strings.HasPrefix(text, piece) { // it ends with a fence of ours
 			piece = strings.TrimSuffix(piece, fence)
@@ -81,9 +76,8 @@ func checkSplit(t *testing.T, parts []string, header, distance, text string, lim
 			}
 			open = true
 		}
-		if text, ok = strings.CutPrefix(text, piece); !ok {
-			t.Fatalf("part %d has other text: %q", i+1, piece)
-		}
+		text, ok = strings.CutPrefix(text, piece)
+		kit.Must(t, ok, "part %d has other text: %q", i+1, piece)
 	}
 	kit.True(t, text == "", "%d bytes are lost: %.80q", len(text), text)
 }
@@ -95,9 +89,7 @@ func TestSplit_AllSizes(t *testing.T) {
 			parts := splitMessage(header, "\n\n", text, limit)
 			checkSplit(t, parts, header, "\n\n", text, limit)
 			for _, p := range parts {
-				if !utf8.ValidString(p) {
-					t.Fatalf("limit %d cuts badly: %q", limit, p)
-				}
+				kit.Must(t, utf8.ValidString(p), "limit %d cuts badly: %q", limit, p)
 			}
 		}
 	}

@@ -206,9 +206,8 @@ func FuzzReadTap(f *testing.F) {
 			askDecision(state.KindPlan, state.LabelApprove, state.LabelSendBack), askDecision(state.KindNext, "Reply"), askQuestions(),
 		} {
 			answers, text, about := ReadTap(q, one)
-			if (about == "") != (len(answers) > 0) || len(text) > MaxText {
-				t.Fatalf("%v, %q, %q", answers, text, about)
-			}
+			kit.Must(t, (about == "") == (len(answers) > 0) && len(text) <= MaxText,
+				"%v, %q, %q", answers, text, about)
 			for i, a := range answers {
 				for _, label := range a.Labels {
 					kit.True(t, i < len(q.SubQuestions) &&

@@ -123,9 +123,7 @@ func TestConfig_Values(t *testing.T) {
 		"ask_mode":"Hold","poll_interval":2.5,"unknown":{"x":1},
 		"rules":[{"session":"orch-*","ask_mode":"off"},{"output_style":"system3*","ask_mode":"deny"}]}`)
 	c := p.load()
-	if len(c.Problems) > 0 {
-		t.Fatal(c.Problems)
-	}
+	kit.Must(t, len(c.Problems) == 0, "%v", c.Problems)
 	kit.True(t, c.SpaceID == "spaces/AAA" &&
 		c.CredentialsFile == filepath.Join(p.env["HOME"], "key.json") &&
 		c.AskMode == state.ModeHold && c.PollInterval == 2500*time.Millisecond &&

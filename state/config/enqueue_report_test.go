@@ -61,9 +61,7 @@ func TestEnqueueReport_Table(t *testing.T) {
 				kit.True(t, out.IsOff && len(all) == 0, "%+v, in the outbox: %d", out, len(all))
 				return
 			}
-			if len(all) != 1 || len(bad) != 0 {
-				t.Fatalf("in the outbox: %v, %v", all, bad)
-			}
+			kit.Must(t, len(all) == 1 && len(bad) == 0, "in the outbox: %v, %v", all, bad)
 			m := all[0]
 			kit.True(t, m.ThreadKey == tt.thread && out.HeldUntil.Equal(tt.held) &&
 				m.NotBefore.Equal(tt.held),

@@ -58,9 +58,9 @@ func TestLoginFile_OfAnotherRelease(t *testing.T) {
 		"scopes":["a"],"made_by":"gchat-hooks login","logged_in_at":"2026-08-16T12:00:00Z","ends_at":"2026-08-23T12:00:00Z","user":"users/7","email":"ann@example.com"}`
 	path := p.write(loginFile, before)
 	l, err := ReadLogin(path)
-	if err != nil || l.ClientID != "id" || l.ClientSecret != "cs" || l.RefreshToken != "1//r" || l.TokenURI != "https://t" || l.User != "users/7" {
-		t.Fatalf("%+v, %v", l, err)
-	}
+	kit.Must(t, err == nil && l.ClientID == "id" && l.ClientSecret == "cs" &&
+		l.RefreshToken == "1//r" && l.TokenURI == "https://t" && l.User == "users/7",
+		"%+v, %v", l, err)
 	kit.NoError(t, l.Save(path))
 	b, err := os.ReadFile(path)
 	for _, member := range []string{`"type": "authorized_user"`, `"client_id": "id"`, `"client_secret": "cs"`, `"refresh_token": "1//r"`, `"token_uri": "https://t"`, `"made_by": "gchat-hooks login"`, `"user": "users/7"`} {

@@ -128,9 +128,7 @@ func FuzzPolicy(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, err := parsePolicy(b, nil)
-		if p == nil {
-			t.Fatal("none")
-		}
+		kit.Must(t, p != nil, "none")
 		if again, _ := json.Marshal(p); err == nil {
 			q, err := parsePolicy(again, nil)
 			kit.True(t, err == nil && (q.AllowedUsers == nil) == (p.AllowedUsers == nil),

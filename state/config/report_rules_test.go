@@ -56,9 +56,7 @@ func TestReportRules_QuietHours(t *testing.T) {
 			now, err := time.Parse(time.RFC3339, tt.now)
 			kit.NoError(t, err)
 			end, quiet := tt.q.EndAfter(now)
-			if quiet != (tt.until != "") {
-				t.Fatalf("quiet: %v", quiet)
-			}
+			kit.Must(t, quiet == (tt.until != ""), "quiet: %v", quiet)
 			kit.True(t, !quiet || end.Format(time.RFC3339) == tt.until,
 				"until %s, want %s", end.Format(time.RFC3339), tt.until)
 		})

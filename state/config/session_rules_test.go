@@ -46,9 +46,7 @@ func TestSessionRules_Table(t *testing.T) {
 				p.write(projectFile, c.file)
 			}
 			cfg := p.load()
-			if len(cfg.Problems) > 0 {
-				t.Fatal(cfg.Problems)
-			}
+			kit.Must(t, len(cfg.Problems) == 0, "%v", cfg.Problems)
 			if c.want.TimeoutPolicy == "" {
 				c.want.TimeoutPolicy = state.TimeoutLeaveOpen
 			}

@@ -70,9 +70,7 @@ func FuzzMember(f *testing.F) {
 			return
 		}
 		root, err := hujson.Parse(got)
-		if err != nil {
-			t.Fatalf("%q became %q: %v", file, got, err)
-		}
+		kit.Must(t, err == nil, "%q became %q: %v", file, got, err)
 		var set string
 		value := root.Find("/webhook_url")
 		kit.True(t, value != nil &&

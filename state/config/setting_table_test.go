@@ -53,9 +53,8 @@ func rows(t *testing.T) (all []row) {
 	page, example := string(b[:last]), string(b[last+len("```json\n"):])
 	example, _, _ = strings.Cut(example, "```")
 	var examples map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(example), &examples); err != nil {
-		t.Fatalf("the example of a whole file: %v", err)
-	}
+	err = json.Unmarshal([]byte(example), &examples)
+	kit.Must(t, err == nil, "the example of a whole file: %v", err)
 	for line := range strings.Lines(page) {
 		cells := strings.Split(line, "|")
 		if len(cells) < 5 || !strings.Contains(cells[1]+cells[2], "`") {
@@ -83,9 +82,8 @@ func rows(t *testing.T) (all []row) {
 func inEnv(t *testing.T, r row) string {
 	t.Helper()
 	var v any
-	if err := json.Unmarshal([]byte(r.example), &v); err != nil {
-		t.Fatalf("%s: example %s: %v", r.JSONName, r.example, err)
-	}
+	err := json.Unmarshal([]byte(r.example), &v)
+	kit.Must(t, err == nil, "%s: example %s: %v", r.JSONName, r.example, err)
 	switch v := v.(type) {
 	case []any:
 		return strings.Trim(fmt.Sprint(v), "[]")
