@@ -12,12 +12,12 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-// importRules says which rooms a room may import, and why no others. Arrows point down
-// this list only.
+// importRules says which packages a package may import, and why no others. Arrows point
+// down this list only.
 var importRules = []struct {
-	room string
-	may  []string
-	why  string
+	folder string
+	may    []string
+	why    string
 }{
 	{
 		".", []string{"cli", "gchat", "hooks", "hooks/wake"},
@@ -27,15 +27,16 @@ var importRules = []struct {
 		"cli/doctor", "cli/migrate", "hooks", "hooks/settings", "hooks/wake", "gchat",
 		"gchat/wording", "gchat/login", "gchat/space", "gchat/hub", "poller", "poller/commands",
 		"poller/judge", "poller/service", "inject", "state", "state/config",
-	}, "a command may use every room"},
+	}, "a command may use every package"},
 	{"cli/doctor", []string{
 		"hooks/settings", "gchat", "gchat/wording", "poller", "poller/judge", "poller/service",
 		"inject", "state", "state/config",
-	}, "it asks every room how it is, and runs no hook"},
+	}, "it asks every package how it is, and runs no hook"},
 	{"cli/migrate", []string{"state"}, "it changes a harness folder and speaks to nobody"},
 	{
 		"hooks", []string{"inject", "state", "state/config"},
-		"a hook writes records and waits for them: it opens no socket, so it has no way to Chat; inject tells it who asks",
+		"a hook writes records and waits for them: it opens no socket, so it has no way to " +
+			"Chat; inject tells it who asks",
 	},
 	{"hooks/settings", []string{"state"}, "it registers hooks by their names and runs none"},
 	{"hooks/wake", []string{"hooks", "inject", "state"}, "it uses inject to read a pane"},
@@ -49,7 +50,8 @@ var importRules = []struct {
 	},
 	{
 		"gchat/hub", []string{"gchat", "state", "state/config"},
-		"it stands between machines and Google, reads its policy as machines do, and knows nothing of questions",
+		"it stands between machines and Google, reads its policy as machines do, and knows " +
+			"nothing of questions",
 	},
 	{"gchat/space", []string{}, "the embedded space is Chat's side: it knows nothing of ours"},
 	{
@@ -84,13 +86,13 @@ var importRules = []struct {
 func TestArrows_AllowedImportsOnly(t *testing.T) {
 	packages, why := map[string][]string{}, map[string]string{}
 	for _, rule := range importRules {
-		packages[rule.room], why[rule.room] = rule.may, rule.why
+		packages[rule.folder], why[rule.folder] = rule.may, rule.why
 	}
 	seen := map[string]bool{}
 	for _, path := range sourceFiles(t) {
-		room := filepath.ToSlash(filepath.Dir(path))
-		seen[room] = true
-		may, isKnown := packages[room]
+		folder := filepath.ToSlash(filepath.Dir(path))
+		seen[folder] = true
+		may, isKnown := packages[folder]
 		if !isKnown {
 			t.Errorf("%s: a new package needs a reason and a line in arrows_test.go", path)
 			continue
@@ -102,15 +104,15 @@ func TestArrows_AllowedImportsOnly(t *testing.T) {
 			}
 			if to, ours := strings.CutPrefix(name, "gchat-hooks/"); ours &&
 				!slices.Contains(may, to) {
-				t.Errorf("%s imports %s: %s may not (%s)", path, to, room, why[room])
+				t.Errorf("%s imports %s: %s may not (%s)", path, to, folder, why[folder])
 			}
 			if strings.HasPrefix(name, "github.com/urfave/") && filepath.Dir(path) != "cli" {
 				t.Errorf("%s imports %s: cli has the only command line", path, name)
 			}
 		}
 	}
-	for room := range packages {
-		kit.Equalf(t, seen[room], true, "a Go file was seen in %s", room)
+	for folder := range packages {
+		kit.Equalf(t, seen[folder], true, "a Go file was seen in %s", folder)
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-// allowedCallbacks are the fields and variables of functions through which a room calls
-// what another one gave it. Each is there since the room may not import who does the
-// work. None is called under a record's lock: underlock's tests see what each of them
+// allowedCallbacks are the fields and variables of functions through which a package
+// calls what another one gave it. Each is there since the package may not import who does
+// the work. None is called under a record's lock: underlock's tests see what each of them
 // does.
 var allowedCallbacks = map[string]string{
 	"cli/doctor Notify":           "what doctor has to say before it is done",
@@ -39,18 +39,18 @@ var allowedCallbacks = map[string]string{
 	"state/config ReadPolicy":     "a hub's policy: gchat asks for it, where a process may use the network",
 }
 
-// What a lower room calls in a higher one is in one list, with its reason.
+// What a lower package calls in a higher one is in one list, with its reason.
 func TestCallbacks_EachHasAReason(t *testing.T) {
 	changeToRoot(t)
 	found := map[string]bool{}
 	for _, a := range importRules {
-		files, _ := filepath.Glob(filepath.Join(a.room, "*.go"))
+		files, _ := filepath.Glob(filepath.Join(a.folder, "*.go"))
 		for _, path := range files {
-			if a.room == "." || a.room == "cli" || strings.HasSuffix(path, "_test.go") {
+			if a.folder == "." || a.folder == "cli" || strings.HasSuffix(path, "_test.go") {
 				continue
 			}
 			for _, name := range functionArguments(parseFile(t, path)) {
-				found[a.room+" "+name] = true
+				found[a.folder+" "+name] = true
 			}
 		}
 	}

@@ -189,7 +189,8 @@ func TestCLI_ErrorsAreInert(t *testing.T) {
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusForbidden)
 			fmt.Fprintf(w,
-				`{"error":{"code":403,"status":"PERMISSION_DENIED","message":"%s: wrong TOKENTOKEN1299 in %s"}}`,
+				`{"error":{"code":403,"status":"PERMISSION_DENIED","message":"%s: wrong `+
+					`TOKENTOKEN1299 in %s"}}`,
 				hostile, r.URL.RequestURI())
 		})))
 	defer server.Close()
@@ -197,8 +198,10 @@ func TestCLI_ErrorsAreInert(t *testing.T) {
 	h.env = append(h.env, "GCHAT_STATE_DIR="+h.path("state"))
 	for i := range 2 {
 		h.writeFile(fmt.Sprintf("state/pending-questions/evil-%d.json", i), fmt.Sprintf(
-			`{"question_id":"evil%d","session_id":"evil","gchat_thread_key":"ask-%s%[1]d","status":"pending",`+
-				`"asked_at":"2026-01-01T00:00:00Z","questions":[{"question":"?","options":[]}]}`, i, hostile))
+			`{"question_id":"evil%d","session_id":"evil","gchat_thread_key":"ask-%s%[1]d",`+
+				`"status":"pending",`+
+				`"asked_at":"2026-01-01T00:00:00Z","questions":[{"question":"?",`+
+				`"options":[]}]}`, i, hostile))
 	}
 	webhook := "GOOGLE_CHAT_WEBHOOK_URL=" + server.URL +
 		"/v1/spaces/AAAA/messages?key=KEYKEY1234&token=TOKENTOKEN1299"
@@ -228,7 +231,8 @@ func TestCLI_ErrorsAreInert(t *testing.T) {
 // The same mistake ends every command with the same exit code: a script that checks for
 // one knows it of all.
 func TestCLI_ExitCodes(t *testing.T) {
-	const aHub = "hub --topic projects/p/topics/t --subscription projects/p/subscriptions/s --domain example.com --key-file k "
+	const aHub = "hub --topic projects/p/topics/t --subscription projects/p/subscriptions/s " +
+		"--domain example.com --key-file k "
 	for _, tt := range []struct {
 		mistake  string
 		code     int
@@ -264,7 +268,8 @@ func TestCLI_ExitCodes(t *testing.T) {
 		}},
 		{"flags that do not go with each other", 4, []string{
 			"hub", "hub --tls-cert x",
-			"hub --listen 0.0.0.0:0 --topic projects/p/topics/t --subscription s --domain d --key-file k",
+			"hub --listen 0.0.0.0:0 --topic projects/p/topics/t --subscription s --domain d " +
+				"--key-file k",
 			aHub + "--behind-proxy", aHub + "--url http://hub.example.com",
 			aHub + "--subscription x", aHub + "--domain *", aHub + "--domain @example.com",
 			"install --user --local", "uninstall --purge --local", "send --queue --no-queue hi",
@@ -287,7 +292,7 @@ func TestCLI_ExitCodes(t *testing.T) {
 				cmd.Stdout, cmd.Stderr = &out, &errOut
 				_ = cmd.Run()
 				kit.Equalf(t, cmd.ProcessState.ExitCode(), tt.code, "%s: exit code", command)
-				kit.Equalf(t, out.String(), "", "%s: on stdout stands", command)
+				kit.Equalf(t, out.String(), "", "%s: stdout", command)
 				kit.Containsf(t, errOut.String(), ": error: ", "%s", command)
 			}
 		})

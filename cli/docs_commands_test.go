@@ -21,25 +21,25 @@ func programCommands() map[string][]string {
 	return commands
 }
 
-// commandsIn are the commands of ours in a line of a shell, as words; what is quoted is
+// commandsIn are the commands of ours in a line of a shell, as args; what is quoted is
 // one word, and none that is checked.
 func commandsIn(line string) (found [][]string) {
 	line, _, _ = strings.Cut(line, " # ")
 	line = regexp.MustCompile(`"[^"]*"|'[^']*'`).ReplaceAllString(line, "QUOTED")
 	for _, part := range regexp.MustCompile(`&&|\|\||[|;()]`).Split(line, -1) {
-		words := strings.Fields(part)
-		for len(words) > 0 && (strings.Contains(words[0], "=") &&
-			!strings.HasPrefix(words[0], "-") || words[0] == "$") {
-			words = words[1:]
+		args := strings.Fields(part)
+		for len(args) > 0 && (strings.Contains(args[0], "=") &&
+			!strings.HasPrefix(args[0], "-") || args[0] == "$") {
+			args = args[1:]
 		}
-		if len(words) > 2 && words[0] == "go" && words[1] == "run" && words[2] == "." {
-			words = append([]string{"gchat-hooks"}, words[3:]...)
+		if len(args) > 2 && args[0] == "go" && args[1] == "run" && args[2] == "." {
+			args = append([]string{"gchat-hooks"}, args[3:]...)
 		}
-		if len(words) == 0 {
+		if len(args) == 0 {
 			continue
 		}
-		if prefix, ok := programCommands()[strings.TrimSuffix(filepath.Base(words[0]), ".sh")]; ok {
-			found = append(found, append(slices.Clone(prefix), words[1:]...))
+		if prefix, ok := programCommands()[strings.TrimSuffix(filepath.Base(args[0]), ".sh")]; ok {
+			found = append(found, append(slices.Clone(prefix), args[1:]...))
 		}
 	}
 	return found
@@ -59,9 +59,9 @@ func TestDocsCommands_Exist(t *testing.T) {
 					}
 				}
 			}
-			for _, words := range commandsIn(line) {
+			for _, args := range commandsIn(line) {
 				checked++
-				if problem := unknownPart(app, words); problem != "" {
+				if problem := unknownPart(app, args); problem != "" {
 					t.Errorf("%s: %q: %s", p.path, strings.TrimSpace(line), problem)
 				}
 			}
@@ -86,34 +86,34 @@ func isInstallerFlag(flag string) bool {
 var foreignFlags = []string{"--bare", "--bg", "--message-file"}
 
 // unknownPart says what of a command line the program does not have.
-func unknownPart(app *cli.App, words []string) string {
-	if len(words) == 0 {
+func unknownPart(app *cli.App, args []string) string {
+	if len(args) == 0 {
 		return ""
 	}
-	if words[0] == "hook" || slices.Contains(hookNames(), words[0]) {
-		name := words[len(words)-1]
-		if len(words) > 1 && name != "NAME" && !slices.Contains(hookNames(), name) {
+	if args[0] == "hook" || slices.Contains(hookNames(), args[0]) {
+		name := args[len(args)-1]
+		if len(args) > 1 && name != "NAME" && !slices.Contains(hookNames(), name) {
 			return "there is no hook " + name
 		}
 		return ""
 	}
-	words = normalizeArgs(append([]string{"gchat-hooks"}, words...))[1:]
-	if words[0] == "help" || words[0] == "--version" {
+	args = normalizeArgs(append([]string{"gchat-hooks"}, args...))[1:]
+	if args[0] == "help" || args[0] == "--version" {
 		return ""
 	}
-	c := app.Command(words[0])
+	c := app.Command(args[0])
 	if c == nil {
-		return "there is no command " + words[0]
+		return "there is no command " + args[0]
 	}
-	words = words[1:]
-	if len(c.Subcommands) > 0 && len(words) > 0 && !strings.HasPrefix(words[0], "-") {
+	args = args[1:]
+	if len(c.Subcommands) > 0 && len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		name := c.Name
-		if c = c.Command(words[0]); c == nil {
-			return name + " has no command " + words[0]
+		if c = c.Command(args[0]); c == nil {
+			return name + " has no command " + args[0]
 		}
-		words = words[1:]
+		args = args[1:]
 	}
-	for _, w := range words {
+	for _, w := range args {
 		name, _, _ := strings.Cut(strings.Trim(w, "[],.…"), "=")
 		if strings.HasPrefix(name, "--") && name != "--" && !hasFlag(c, name) {
 			return c.Name + " has no flag " + name
@@ -145,11 +145,11 @@ func commandsNamed(app *cli.App, text string) map[string]*cli.Command {
 	found := map[string]*cli.Command{}
 	for line := range strings.Lines(text) {
 		for _, code := range append(codeSpans(line), line) {
-			for _, words := range commandsIn(code) {
-				if len(words) == 0 {
+			for _, args := range commandsIn(code) {
+				if len(args) == 0 {
 					continue
 				}
-				if c := app.Command(words[0]); c != nil {
+				if c := app.Command(args[0]); c != nil {
 					found[c.Name] = c
 					for _, sub := range c.Subcommands {
 						found[sub.Name] = sub

@@ -23,9 +23,12 @@ type hookRun struct {
 }
 
 const (
-	hookEventCommon   = `"session_id":"5f1c","cwd":"/","transcript_path":"/none","permission_mode":"default"`
-	hookEventQuestion = `"tool_name":"AskUserQuestion","tool_use_id":"t1","tool_input":{"questions":[{"question":"Which DB?",` +
-		`"header":"DB","multiSelect":false,"options":[{"label":"A","description":"a"},{"label":"B","description":"b"}]}]}`
+	hookEventCommon = `"session_id":"5f1c","cwd":"/","transcript_path":"/none",` +
+		`"permission_mode":"default"`
+	hookEventQuestion = `"tool_name":"AskUserQuestion","tool_use_id":"t1",` +
+		`"tool_input":{"questions":[{"question":"Which DB?",` +
+		`"header":"DB","multiSelect":false,"options":[{"label":"A","description":"a"},` +
+		`{"label":"B","description":"b"}]}]}`
 )
 
 var hookRuns = []hookRun{

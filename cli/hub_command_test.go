@@ -70,8 +70,8 @@ func TestHub_RevokesMachines(t *testing.T) {
 		{"users/9", "hub revoke --topic projects/p/topics/t lists them", 1, "d"},
 		{"00000000000d x", "revoke takes one machine or person", 4, "d"},
 	} {
-		said := h.wantRun(try.code, try.says, revoke(try.who)...)
-		kit.Equalf(t, strings.Contains(said, "Google Chat"), false, "it speaks of Chat: %s", said)
+		output := h.wantRun(try.code, try.says, revoke(try.who)...)
+		kit.Equalf(t, strings.Contains(output, "Google Chat"), false, "it speaks of Chat: %s", output)
 		list := h.mustRun(revoke("")...)
 		for _, id := range "abcd" {
 			isListed := strings.Contains(list, "0"+string(id)+"  users")
@@ -79,20 +79,20 @@ func TestHub_RevokesMachines(t *testing.T) {
 				try.who, list)
 		}
 	}
-	file, err := os.Create(h.path("said"))
+	file, err := os.Create(h.path("output"))
 	kit.NoError(t, err)
 	defer file.Close()
 	cmd := h.command(h.program, revoke("00000000000d")...)
 	cmd.Stdout, cmd.Stderr = file, file
 	kit.NoError(t, cmd.Start())
 	bound.Until(t, "it waits",
-		func() bool { return strings.Contains(h.readFile("said"), "revoked; waiting until ") })
+		func() bool { return strings.Contains(h.readFile("output"), "revoked; waiting until ") })
 	_ = cmd.Process.Signal(os.Interrupt)
 	_ = cmd.Wait()
 	kit.Equalf(t, cmd.ProcessState.ExitCode(), 1, "interrupted: exit code")
-	said := h.readFile("said")
-	if !strings.Contains(said, "stopped; ") || strings.Contains(said, "Chat") {
-		t.Errorf("interrupted: %s", said)
+	output := h.readFile("output")
+	if !strings.Contains(output, "stopped; ") || strings.Contains(output, "Chat") {
+		t.Errorf("interrupted: %s", output)
 	}
 	h.wantRun(0, "  revoked\n", revoke("")...)
 }

@@ -109,19 +109,21 @@ func TestInstallScript_LeavesNothingBehind(t *testing.T) {
 			h.mustExecute(h.path("bin/gchat-hooks"), "setup", "--space", "--address",
 				freeAddress(t))
 			h.mustExecute(h.path("bin/gchat-send"), "--queue", "a message that stays in the outbox")
-			const hook = "echo no JSON: it goes into the log | bin/gchat-hooks hook gchat-ask-user-answered"
+			const hook = "echo no JSON: it goes into the log | bin/gchat-hooks hook " +
+				"gchat-ask-user-answered"
 			kit.Equalf(t, h.mustExecute("sh", "-c", hook), "", "a hook prints")
 			h.wantFiles(true, "bin/gchat-send", ".claude/logs/gchat-hooks.log", configFile,
 				".local/state/gchat-hooks/space")
 			out = install("--uninstall") // there is no terminal to ask on
 			if after := h.listTree(); after != before {
-				t.Errorf("the home folder is not what it was:\n--- before\n%s\n--- after\n%s\n--- said\n%s", before, after, out)
+				t.Errorf("the home folder was\n%s\nand is\n%s\n--uninstall "+
+					"printed\n%s", before, after, out)
 			}
 		})
 	}
 }
 
-// Who has said where questions go is not told to say it with each new version.
+// An upgrade does not ask for a setup that is done.
 func TestInstallScript_UpgradeAsksForNoSetup(t *testing.T) {
 	h := newInstallHome(t)
 	const next = "Next, say where questions go:  "

@@ -160,12 +160,12 @@ func (dialog *ptyDialog) wantExit(want int) {
 	}
 }
 
-// wantHidden fails the test if one of these texts stands on the screen.
+// wantHidden fails the test if one of these texts is on the screen.
 func (dialog *ptyDialog) wantHidden(secrets ...string) {
 	dialog.Helper()
 	for _, secret := range secrets {
 		if strings.Contains(dialog.screen(), secret) {
-			dialog.Errorf("%s stands on the screen:\n%s", secret, dialog.screen())
+			dialog.Errorf("%s is on the screen:\n%s", secret, dialog.screen())
 		}
 	}
 }
@@ -232,7 +232,8 @@ func newFakeGoogle(t *testing.T) *fakeGoogle {
 		const scope = "https://www.googleapis.com/auth/chat.messages.readonly" +
 			" https://www.googleapis.com/auth/chat.spaces.readonly"
 		fmt.Fprintf(w, `{"access_token":%q,"refresh_token":"1//0refresh","expires_in":3599,`+
-			`"token_type":"Bearer","id_token":"e30.%s.s","scope":%q}`, token, base64.RawURLEncoding.EncodeToString(
+			`"token_type":"Bearer","id_token":"e30.%s.s",`+
+			`"scope":%q}`, token, base64.RawURLEncoding.EncodeToString(
 			[]byte(`{"aud":"1.apps.googleusercontent.com","sub":"7"}`)), scope)
 	})
 	chatHandler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -465,7 +465,8 @@ func (p *spaceHome) ask(session string) (thread string, answer func() string) {
 
 // hookEvent is what Claude Code tells a hook of a question.
 func (p *spaceHome) hookEvent(session, name string) string {
-	return fmt.Sprintf(`{"session_id":%q,"cwd":%q,"permission_mode":"default","hook_event_name":%q,`+
+	return fmt.Sprintf(`{"session_id":%q,"cwd":%q,"permission_mode":"default",`+
+		`"hook_event_name":%q,`+
 		`"tool_name":"AskUserQuestion","tool_use_id":%[1]q,"tool_input":{"questions":[`+
 		`{"question":"Which DB in %[1]s?","header":"DB","multiSelect":false,`+
 		`"options":[{"label":"SQLite"},{"label":"Postgres"}]}]}}`, session, p.project, name)

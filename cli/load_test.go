@@ -60,7 +60,8 @@ func TestLoad_EachMessageArrivesOnce(t *testing.T) {
 
 	var counts arrivals
 	counts.count(m.space)
-	t.Logf("%d requests, of which %d refused or broken, %d stored all the same; the machine killed %d times, "+
+	t.Logf("%d requests, of which %d refused or broken, %d stored all the same; the machine "+
+		"killed %d times, "+
 		"%d processes; bursts of at most %d over the rate", m.posts.Load(), m.faults.Load(),
 		m.storedFaults.Load(), m.kills.Load(), m.killed.Load(), m.largestBurst())
 	kit.Equalf(t, len(counts.counts), workers*each, "arrived")
@@ -98,7 +99,7 @@ func (a *arrivals) count(s *space.Space) {
 }
 
 // sendUntilKept runs gchat-send until it keeps the message: a worker whose process was
-// killed, or that is told that the message was not kept, since the outbox is crowded,
+// killed, or that learns that the message was not kept, since the outbox is crowded,
 // does what a script does, it sends again under the same id. What came under one id
 // counts as one message for ten minutes. On a slow machine a worker may be killed for
 // long, so after half a minute the killing pauses.

@@ -58,7 +58,7 @@ func TestLogs_AuditHasNoLevel(t *testing.T) {
 	kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	const line = `{"time":"2026-11-21T12:00:00Z","message":"allowed","tool":"Bash"}` + "\n"
 	kit.NoError(t, os.WriteFile(path, []byte(line), 0o600))
-	if said := h.wantRun(0, "allowed tool=Bash", "logs", "--audit"); strings.Contains(said, "???") {
-		t.Error(said)
+	if output := h.wantRun(0, "allowed tool=Bash", "logs", "--audit"); strings.Contains(output, "???") {
+		t.Error(output)
 	}
 }

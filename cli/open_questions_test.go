@@ -61,7 +61,7 @@ func TestOpenQuestions_SayWhoDelivers(t *testing.T) {
 	open, bad := openQuestions(env, time.Now(), &state.Redactor{})
 	for _, q := range open {
 		if delivererTexts[q.Deliverer] == "" {
-			t.Errorf("%s: no words for %s", q.QuestionID, q.Deliverer)
+			t.Errorf("%s: no text for %s", q.QuestionID, q.Deliverer)
 		}
 		got = append(got, strings.TrimSpace(q.QuestionID+" "+string(q.Deliverer)+" "+q.Question))
 	}

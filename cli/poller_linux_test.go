@@ -79,7 +79,7 @@ func TestPoller_ReadsASpaceForAllEnvironments(t *testing.T) {
 // once, in order each.
 const asksTwenty = `#!/bin/sh
 for i in $(seq 20); do
-	( "$1" hook gchat-ask-user-forward < "$2-$i-ask"; exec "$1" hook gchat-ask-user-forward < "$2-$i-wait" > "$2-$i-said" ) &
+	( "$1" hook gchat-ask-user-forward < "$2-$i-ask"; exec "$1" hook gchat-ask-user-forward < "$2-$i-wait" > "$2-$i-answer" ) &
 done
 wait
 `
@@ -151,7 +151,7 @@ func TestPoller_ServesTwoPIDNamespaces(t *testing.T) {
 		}
 		for _, session := range sessions(name) {
 			want := `"Which DB in ` + session + `?":"Postgres"`
-			kit.Containsf(t, p.readFile(session+"-said"), want, "what %s was told", session)
+			kit.Containsf(t, p.readFile(session+"-answer"), want, "the answer of %s", session)
 		}
 	}
 }
@@ -187,7 +187,7 @@ func TestPoller_HomeWithoutWorkingLocks(t *testing.T) {
 			kit.NoError(t, err)
 			lock.Unlock()
 			const script = `"$0" status & "$0" status & "$0" status & wait
-				while [ ! -e stop ]; do "$0" status >new && mv new said; sleep 0.2; done`
+				while [ ! -e stop ]; do "$0" status >new && mv new last; sleep 0.2; done`
 			args := []string{
 				"-f", "-qq", "-o", os.DevNull, "-e", "trace=flock", "-e",
 				"inject=flock:" + c.inject,
@@ -204,7 +204,7 @@ func TestPoller_HomeWithoutWorkingLocks(t *testing.T) {
 				_ = bound.Wait(t, cmd)
 			})
 			bound.Until(t, "status says so",
-				func() bool { return strings.Contains(h.readFile("said"), c.says) })
+				func() bool { return strings.Contains(h.readFile("last"), c.says) })
 			bound.Until(t, "as many serve as can", func() bool {
 				serving := slices.DeleteFunc(state.ReadHeartbeats(h.getenv),
 					func(beat state.Heartbeat) bool {

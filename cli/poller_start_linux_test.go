@@ -17,7 +17,7 @@ import (
 const otherSettings = "GCHAT_FORMAT=builtin"
 
 // After a restart of the machine nothing runs. Whatever the person does first starts a
-// poller, which tells the thread that the session is gone; also where the question was
+// poller, which writes into the thread that the session is gone; also if the question was
 // asked under settings that a shell does not have.
 func TestPollerStart_AfterARestart(t *testing.T) {
 	t.Parallel()
@@ -65,7 +65,8 @@ func TestPollerStart_ForAResumedSession(t *testing.T) {
 	q := h.recordDeadSession("127.0.0.1:1/spaces/A/threads/T")
 	beat := ".local/state/gchat-hooks/pollers/" + state.Environment(h.getenv) + ".json"
 	h.writeFile(beat, fmt.Sprintf(`{"pid": %d}`, q.ClaudePID))
-	const resumed = `{"session_id": "s-other", "hook_event_name": "SessionStart", "source": "resume"}`
+	const resumed = `{"session_id": "s-other", "hook_event_name": "SessionStart", "source": ` +
+		`"resume"}`
 	h.runHook("gchat-ask-user-answered", resumed)
 	h.awaitClosed(q, "the session is resumed")
 }
@@ -87,7 +88,8 @@ func TestPollerStart_LeavesOtherEnvironments(t *testing.T) {
 }
 
 // The question's message may have been under way when all was killed: then its thread is
-// not known yet. It is found under other settings, too, and told.
+// not known yet. It is found under other settings as well, and its thread
+// gets a note.
 func TestPollerStart_QuestionWithoutAThread(t *testing.T) {
 	t.Parallel()
 	p := newSpaceHome(t)
@@ -110,7 +112,7 @@ func TestPollerStart_QuestionWithoutAThread(t *testing.T) {
 	_, _, err = box.Enqueue(getenvOf(append(slices.Clone(p.env), other)), m, 0)
 	kit.NoError(t, err)
 	p.run("status")
-	bound.Until(t, "its thread is told", func() bool {
+	bound.Until(t, "its thread has the note", func() bool {
 		_, after, _ := strings.Cut(p.readFile(messagesFile), "Which DB?")
 		return strings.Contains(after, "The session is gone")
 	})
@@ -133,7 +135,7 @@ func TestPollerStart_ByThePage(t *testing.T) {
 		} else {
 			p.replyOnPage(page, thread, "2")
 		}
-		bound.Until(t, "the thread is told when "+when, func() bool {
+		bound.Until(t, "the thread has the note when "+when, func() bool {
 			for line := range strings.Lines(p.readFile(messagesFile)) {
 				if strings.Contains(line, thread) && strings.Contains(line, "The session is gone") {
 					return true

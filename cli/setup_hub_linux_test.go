@@ -80,7 +80,7 @@ func TestSetupHub_JoinsWithOneLine(t *testing.T) {
 		if lock, err := spaces.LockReader(c.Subscription); !errors.Is(err, state.ErrLocked) {
 			t.Errorf("a poller could take the tap: %v, %v", lock, err)
 		}
-		bound.Until(t, "the stranger's tap is heard", func() bool {
+		bound.Until(t, "the stranger's tap was pulled", func() bool {
 			_, requests, _ := c.Seen()
 			return slices.ContainsFunc(requests,
 				func(r string) bool { return strings.HasSuffix(r, ":acknowledge") })
@@ -104,7 +104,7 @@ func TestSetupHub_JoinsWithOneLine(t *testing.T) {
 		"users/666", "key.json", gchat.LoadHubClient(c.path(hubFile)).Token,
 	} {
 		if strings.Contains(output+config, hidden) {
-			t.Errorf("%s stands in %s\n%s", hidden, output, config)
+			t.Errorf("%s is in %s\n%s", hidden, output, config)
 		}
 	}
 	for _, name := range []string{configFile, hubFile} {
@@ -148,7 +148,7 @@ func TestSetupHub_SurvivesAKill(t *testing.T) {
 	}
 	c.mustJoinHub()
 	config := c.readFile(configFile)
-	kit.Equalf(t, strings.Count(config, c.URL), 2, "the hub's address stands in %s", config)
+	kit.Equalf(t, strings.Count(config, c.URL), 2, "the hub's address in %s", config)
 	if joined < 2 {
 		t.Error("no setup came far enough to be killed")
 	}
@@ -218,7 +218,7 @@ func (c *hubHome) wantPostFinding(level string, parts ...string) {
 func (c *hubHome) wantHubInStatus(text string, want bool) {
 	c.Helper()
 	output, _ := c.run("status")
-	kit.Equalf(c, strings.Contains(output, text), want, "%q stands in status:\n%s", text, output)
+	kit.Equalf(c, strings.Contains(output, text), want, "%q is in status:\n%s", text, output)
 }
 
 // Doctor and status say what can be wrong with a hub.
@@ -246,7 +246,7 @@ func TestSetupHub_DoctorAndStatusKnowIt(t *testing.T) {
 	c.wantHubInStatus("hub", false)
 	c.Revoke()
 	c.wantPostFinding("fail", "revoked", "write join")
-	// What the poller meets is told by status without a request.
+	// Status knows what the poller met, without a request.
 	c.run("poller", "--once")
 	c.wantHubInStatus("write join", true)
 	c.mustJoinHub()

@@ -16,7 +16,8 @@ import (
 // answerHookOffers answers what setup asks about hooks, with what it proposes.
 func (dialog *ptyDialog) answerHookOffers() {
 	dialog.Helper()
-	dialog.answerPrompt(`Also answer permissions and plans, and give the next instruction, from there\? `+
+	dialog.answerPrompt(`Also answer permissions and plans, and give the next instruction, `+
+		`from there\? `+
 		`Anyone who may answer can then approve commands on this machine. \[Y/n\]`, "")
 	dialog.expect(`settings.json: 15 hooks added`)
 	if _, err := os.Stat("/usr/bin/tmux"); err == nil { // on the PATH that setup has here
@@ -82,7 +83,8 @@ func TestSetup_OneConversation(t *testing.T) {
 	dialog.expect(`ok    webhook   questions go to 127\.0\.0\.1:\d+/spaces/local`, `ok    reading`,
 		`choose ok in the thread`)
 	s.reply(ann, "ok")
-	dialog.expect(`Ann replied, but may not answer; if that is you: gchat-hooks setup --allow users/111`)
+	dialog.expect(`Ann replied, but may not answer; if that is you: gchat-hooks setup --allow ` +
+		`users/111`)
 	dialog.typeText("\x03")
 	dialog.wantExit(1)
 	dialog.expect("run the same command again to go on")

@@ -29,7 +29,7 @@ import (
 )
 
 // After a reboot a question, or a message, brings the page back at the address that it
-// had, with all that was said; what needs the space otherwise ends it, and so does its
+// had, with all that was printed; what needs the space otherwise ends it, and so does its
 // folder's end.
 func TestSpace_StartsByItself(t *testing.T) {
 	t.Parallel()
@@ -297,16 +297,16 @@ func (p *spaceHome) withoutVariables(text string) string {
 func TestSpace_SetupSaysAndWrites(t *testing.T) {
 	t.Parallel()
 	p := newSpaceHome(t)
-	said := ""
+	printed := ""
 	for _, args := range [][]string{
 		{"setup", "--space", "--address", p.address},
 		{"setup", "--space", "--address", p.address, "--round-trip=false", "--approve"},
 		{"send", "words"},
 		{"space"},
 	} {
-		said += "$ gchat-hooks " + strings.Join(args, " ") + "\n" + p.mustRun(args...)
+		printed += "$ gchat-hooks " + strings.Join(args, " ") + "\n" + p.mustRun(args...)
 	}
-	golden.Compare(t, "testdata/setup_space.golden", p.withoutVariables(said))
+	golden.Compare(t, "testdata/setup_space.golden", p.withoutVariables(printed))
 	golden.Compare(t, "testdata/setup_space_config.golden",
 		p.withoutVariables(p.readFile(configFile)))
 }

@@ -40,7 +40,7 @@ func BenchmarkSpeed_SendBesideBash(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// timeRun is how long a program took, without the server's part.
+// timeRun is how long a program delays, without the server's part.
 func (m *machine) timeRun(program string, args ...string) time.Duration {
 	m.Helper()
 	m.serverTime.Store(0)
@@ -73,7 +73,8 @@ func BenchmarkSpeed_Tap(b *testing.B) {
 		n++
 		text := fmt.Sprintf("Which way, %d?", n)
 		event := func(name string) string {
-			return fmt.Sprintf(`{"session_id":"s%d","cwd":%q,"hook_event_name":%q,"tool_name":"AskUserQuestion",`+
+			return fmt.Sprintf(`{"session_id":"s%d","cwd":%q,"hook_event_name":%q,`+
+				`"tool_name":"AskUserQuestion",`+
 				`"tool_input":{"questions":[{"question":%q,"header":"Way",`+
 				`"options":[{"label":"Left"},{"label":"Right"}]}]}}`, n, h.dir, name, text)
 		}
@@ -99,18 +100,18 @@ func BenchmarkSpeed_Tap(b *testing.B) {
 		end, card := ask()
 		ends, cards = append(ends, end), append(cards, card)
 	}
-	var took []time.Duration
+	var delays []time.Duration
 	for b.Loop() {
 		end, card := ask() // beside forty others
 		began := time.Now()
 		kit.NoError(b, sp.Tap(nil, card.Name, "", "2", nil, ""))
-		took = append(took, (<-end).Sub(began))
+		delays = append(delays, (<-end).Sub(began))
 	}
 	for i, end := range ends {
 		_ = sp.Tap(nil, cards[i].Name, "", "1", nil, "")
 		<-end
 	}
-	slices.Sort(took)
-	b.ReportMetric(float64(took[len(took)/2].Milliseconds()), "ms/p50")
-	b.ReportMetric(float64(took[len(took)*95/100].Milliseconds()), "ms/p95")
+	slices.Sort(delays)
+	b.ReportMetric(float64(delays[len(delays)/2].Milliseconds()), "ms/p50")
+	b.ReportMetric(float64(delays[len(delays)*95/100].Milliseconds()), "ms/p95")
 }

@@ -88,12 +88,12 @@ func TestStats_EqualWhatChatHolds(t *testing.T) {
 	read()
 
 	posted, answered := map[string]*chat.Message{}, map[string]bool{}
-	var sent, said, inTerminal int
-	var took state.Durations
+	var sent, replies, inTerminal int
+	var delays state.Durations
 	for _, msg := range m.space.Messages() {
 		switch thread := msg.Thread.Name; {
 		case msg.Sender.Type == "HUMAN":
-			said++
+			replies++
 		case strings.HasPrefix(msg.Text, "[AskUserQuestion]"):
 			posted[thread] = msg
 		case strings.HasPrefix(msg.Text, "[Answered") && strings.Contains(msg.Text, "terminal"):
@@ -109,14 +109,15 @@ func TestStats_EqualWhatChatHolds(t *testing.T) {
 		if msg.Sender.Type == "HUMAN" && answered[msg.Thread.Name] {
 			from, _ := time.Parse(time.RFC3339Nano, posted[msg.Thread.Name].CreateTime)
 			to, _ := time.Parse(time.RFC3339Nano, msg.CreateTime)
-			took.Add(&from, &to)
+			delays.Add(&from, &to)
 			delete(answered, msg.Thread.Name)
 		}
 	}
-	t.Logf("%d questions in %v, %d answered in Chat, %d in the terminal, %d replies, %d messages; %d faults, %d killed: %v",
-		len(posted), time.Since(began), len(took), inTerminal, said, sent, m.faults.Load(), m.killed.Load(), all.Counts)
+	t.Logf("%d questions in %v, %d answered in Chat, %d in the terminal, %d replies, %d "+
+		"messages; %d faults, %d killed: %v",
+		len(posted), time.Since(began), len(delays), inTerminal, replies, sent, m.faults.Load(), m.killed.Load(), all.Counts)
 	for what, want := range map[string]int{
-		"questions": workers * each, "answered_in_chat": len(took),
+		"questions": workers * each, "answered_in_chat": len(delays),
 		"answered_in_the_terminal": inTerminal,
 		"messages_sent":            sent, "open": 0, "unanswered": 0,
 	} {
@@ -124,18 +125,18 @@ func TestStats_EqualWhatChatHolds(t *testing.T) {
 	}
 	kit.Equalf(t, len(posted), workers*each, "questions posted")
 	kit.Equalf(t, len(all.Lost), 0, "lost: %v", all.Lost)
-	replies := all.Counts["answered_in_chat"] + all.Counts["late_replies"] +
+	counted := all.Counts["answered_in_chat"] + all.Counts["late_replies"] +
 		all.Counts["replies_not_used"]
-	kit.Equalf(t, replies, said, "replies")
+	kit.Equalf(t, counted, replies, "replies")
 	if f := all.Counts["messages_tried_again"]; f == 0 || f > int(m.faults.Load()) ||
 		m.killed.Load() == 0 && !testing.Short() {
 		// the short form may end before a kill
 		t.Errorf("%d tries again after %d faults, %d killed", f, m.faults.Load(), m.killed.Load())
 	}
 	for percent, name := range map[int]string{50: "p50", 95: "p95"} {
-		if d := all.Took[name] - took.Percentile(percent); d > 0.01 || d < -0.01 {
+		if d := all.Took[name] - delays.Percentile(percent); d > 0.01 || d < -0.01 {
 			t.Errorf("%s: %.3f s, and Chat says %.3f s", name, all.Took[name],
-				took.Percentile(percent))
+				delays.Percentile(percent))
 		}
 	}
 	endPollersIn(m.dir)
@@ -159,8 +160,10 @@ func TestStats_ByProject(t *testing.T) {
 	sent := `{"time":"` + now + `","id":%q,"message":"` + state.LogMessageSent +
 		`","project":%q,"session":%q}` + "\n"
 	for path, text := range map[string]string{
-		state.AuditPath(env): `{"message":"ended","id":"q","kind":"next","status":"cancelled","ended_by":"prompt",` +
-			`"project":"/p/shop","session":"shop","session_id":"s-1","asked_at":"` + now + `"}` + "\n",
+		state.AuditPath(env): `{"message":"ended","id":"q","kind":"next","status":"cancelled",` +
+			`"ended_by":"prompt",` +
+			`"project":"/p/shop","session":"shop","session_id":"s-1",` +
+			`"asked_at":"` + now + `"}` + "\n",
 		state.LogPath(env): fmt.Sprintf(sent+sent, "1", "", "s-1", "2", state.UserStateDir(env),
 			""),
 	} {
@@ -198,8 +201,10 @@ func (m *machine) liveQuestion(worker, n int) {
 		input = fmt.Sprintf(`{"questions":[{"question":%q,"header":"Way",`+
 			`"options":[{"label":"Left"},{"label":"Right"}]}]%s}`, text, input)
 		cmd := m.command(m.program, "hook", name)
-		cmd.Stdin = strings.NewReader(fmt.Sprintf(`{"session_id":"s%d","cwd":%q,"hook_event_name":%q,`+
-			`"tool_name":"AskUserQuestion",%s"tool_input":%s,"tool_response":%[5]s}`, worker, m.project, event, id, input))
+		cmd.Stdin = strings.NewReader(fmt.Sprintf(`{"session_id":"s%d","cwd":%q,`+
+			`"hook_event_name":%q,`+
+			`"tool_name":"AskUserQuestion",%s"tool_input":%s,`+
+			`"tool_response":%[5]s}`, worker, m.project, event, id, input))
 		var stdout strings.Builder
 		cmd.Stdout = &stdout
 		err := m.runKillable(cmd)

@@ -95,7 +95,7 @@ func TestStatus_Text(t *testing.T) {
 	}
 }
 
-// What the daemon may not read is told also where the person's terminal may read it.
+// Status names folders that the daemon may not read, even if the person's terminal may.
 func TestStatus_UnreadableFolders(t *testing.T) {
 	env := getenvOf([]string{"HOME=" + t.TempDir()})
 	kit.NoError(t, os.MkdirAll(filepath.Join(state.UserStateDir(env), "pollers"), 0o700))
@@ -115,8 +115,8 @@ func TestStatus_NamesADryRun(t *testing.T) {
 	kit.Contains(t, r.text(), "daemon: pid 7, on vm, a dry run: nothing is typed into any session")
 }
 
-// A session is seen when its transcript was written last, and not listed where its Claude
-// Code has ended without a hook's word.
+// A session was last seen when its transcript was written, and is not listed if its
+// Claude Code ended without a hook.
 func TestStatus_Sessions(t *testing.T) {
 	env := getenvOf([]string{"HOME=" + t.TempDir()})
 	transcript := filepath.Join(t.TempDir(), "s.jsonl")

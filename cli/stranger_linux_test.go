@@ -75,8 +75,10 @@ func squatAsStranger(address, thread string) {
 			fmt.Println("got", r.Method, r.URL)
 			at := time.Now().UTC().Format(time.RFC3339Nano)
 			fmt.Fprintf(w,
-				`{"name":"spaces/local/messages/a.a","thread":{"name":%q},"messages":[{"name":"spaces/local/messages/b.b",`+
-					`"thread":{"name":%q},"text":"2","createTime":%q,"sender":{"name":"users/local-human","type":"HUMAN"}}]}`, thread, thread, at)
+				`{"name":"spaces/local/messages/a.a","thread":{"name":%q},`+
+					`"messages":[{"name":"spaces/local/messages/b.b",`+
+					`"thread":{"name":%q},"text":"2","createTime":%q,`+
+					`"sender":{"name":"users/local-human","type":"HUMAN"}}]}`, thread, thread, at)
 		}),
 	}
 	fmt.Println(server.Serve(ln))

@@ -46,7 +46,7 @@ func TestUninstall_PurgeAsks(t *testing.T) {
 	s.wantEmpty()
 }
 
-// install.sh asks, too, where there is somebody to ask.
+// On a terminal, install.sh --uninstall asks as well.
 func TestUninstall_ScriptAsks(t *testing.T) {
 	h := newInstallHome(t)
 	before := h.listTree()

@@ -43,8 +43,8 @@ func TestUninstall_EndsNoOtherProgram(t *testing.T) {
 	}
 }
 
-// Hooks in a project that nothing was asked in go with a purge, too: they would start a
-// program that is gone.
+// Hooks in a project that nothing was asked in go with a purge as well: they would start
+// a program that is gone.
 func TestUninstall_PurgesAFreshProject(t *testing.T) {
 	h := newProjectHome(t)
 	h.mustRun("install", "--project")

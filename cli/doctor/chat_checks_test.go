@@ -59,7 +59,8 @@ func startGoogle(p *doctorHome, answer func(w http.ResponseWriter)) *httptest.Se
 
 func writeToken(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write([]byte(`{"access_token": "scope:chat.messages.readonly,ya29.planted-access", "token_type": "Bearer", "expires_in": 3600}`))
+	_, _ = w.Write([]byte(`{"access_token": "scope:chat.messages.readonly,ya29.planted-access",` +
+		` "token_type": "Bearer", "expires_in": 3600}`))
 }
 
 // writeLogin writes a login as gchat-hooks login leaves it.
@@ -86,7 +87,8 @@ func (p *doctorHome) writeCredentials(server *httptest.Server) string {
 // refuseToken says that a login ended at Google.
 func refuseToken(w http.ResponseWriter) {
 	w.WriteHeader(http.StatusBadRequest)
-	_, _ = w.Write([]byte(`{"error": "invalid_grant", "error_description": "Token has been expired or revoked."}`))
+	_, _ = w.Write([]byte(`{"error": "invalid_grant", "error_description": "Token has been ` +
+		`expired or revoked."}`))
 }
 
 // setWebhook configures the webhook of a space of Google's with this key and token.
@@ -228,7 +230,9 @@ func TestChatChecks_FindFaults(t *testing.T) {
 		{
 			"a credentials file whose login ended at Google", "chat.read", Fail,
 			"invalid_grant",
-			"(gchat-hooks login); if it ends every 7 days, the OAuth client is in Testing: make its consent screen Internal or publish it; a login is used only where the webhook is your own",
+			"(gchat-hooks login); if it ends every 7 days, the OAuth client is in Testing: " +
+				"make its consent screen Internal or publish it; a login is used only where " +
+				"the webhook is your own",
 			func(p *doctorHome) {
 				p.writeCredentials(startGoogle(p, refuseToken))
 			},

@@ -90,7 +90,8 @@ func TestClaudeChecks_SwitchesRank(t *testing.T) {
 // own plugins, count for nothing.
 func TestClaudeChecks_PluginsThatCount(t *testing.T) {
 	const only, approve = `"allowManagedHooksOnly": true`, `"enabledPlugins": {"gchat-hooks-approve@here": true}`
-	const own = `{"hooks": {"Stop": [{"hooks": [{"command": "/a/gchat-hooks hook gchat-stop-gate"}]}]}}`
+	const own = `{"hooks": {"Stop": [{"hooks": [{"command": "/a/gchat-hooks hook ` +
+		`gchat-stop-gate"}]}]}}`
 	for _, c := range []struct {
 		name  string
 		files map[string]string
@@ -125,7 +126,8 @@ func TestClaudeChecks_PluginsThatCount(t *testing.T) {
 		},
 		{"the person's own", map[string]string{managedFile: `{` + only + `}`, userFile: own}, nil},
 		{"another's", map[string]string{
-			userFile: `{"enabledPlugins": {"report@here": true, "gchat-hooks-x@": true, "": true, "@": true}}`,
+			userFile: `{"enabledPlugins": {"report@here": true, "gchat-hooks-x@": true, "": ` +
+				`true, "@": true}}`,
 		}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -142,7 +144,7 @@ func TestClaudeChecks_PluginsThatCount(t *testing.T) {
 	}
 }
 
-// Whatever stands in a settings file, the doctor reads on.
+// Whatever is in a settings file, the doctor reads on.
 func FuzzClaudeChecks_AnySettings(f *testing.F) {
 	for _, s := range []string{
 		``, `{}`, `[]`, `{"hooks": []}`, `{"hooks": {"Stop": {}}}`,
@@ -225,7 +227,8 @@ func TestClaudeChecks_FindFaults(t *testing.T) {
 			func(p *doctorHome) {
 				p.writeFile(filepath.Join(p.project, ".claude", "settings.local.json"),
 					`{"hooks": {"PreCompact": [`+
-						`{"matcher": "", "hooks": [{"type": "command", "command": "/nowhere/gchat-hooks hook pre-compact-hook"}]}]}}`, 0o644)
+						`{"matcher": "", "hooks": [{"type": "command", "command": `+
+						`"/nowhere/gchat-hooks hook pre-compact-hook"}]}]}}`, 0o644)
 			},
 		},
 		{

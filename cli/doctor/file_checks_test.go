@@ -71,7 +71,8 @@ func TestFileChecks_FindFaults(t *testing.T) {
 			"config.json~", "chmod go-rwx",
 			func(p *doctorHome) {
 				p.writeFile(p.configFile()+"~",
-					`{"webhook_url": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=`+
+					`{"webhook_url": `+
+						`"https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=`+
 						plantedKey+`"}`, 0o644)
 			},
 		},

@@ -65,9 +65,12 @@ func (p *doctorHome) useApp() {
 	p.check(err)
 	p.Cleanup(func() { p.space.Close() })
 	at := p.space.APIEndpoint(p.server.URL)
-	p.config = map[string]any{"pubsub_subscription": "projects/p/subscriptions/s", "space_id": space.Name, "api_endpoint": at, "pubsub_endpoint": at,
+	p.config = map[string]any{
+		"pubsub_subscription": "projects/p/subscriptions/s", "space_id": space.Name,
+		"api_endpoint": at, "pubsub_endpoint": at,
 		"allowed_users":    []string{space.PersonName},
-		"credentials_file": filepath.Join(p.home, "adc.json")}
+		"credentials_file": filepath.Join(p.home, "adc.json"),
+	}
 	p.writeJSON(filepath.Join(p.home, "adc.json"),
 		map[string]any{"type": "impersonated_service_account"})
 	p.secrets = append(p.secrets,
@@ -203,34 +206,57 @@ func TestProbes_DifferentChats(t *testing.T) {
 		plant             func(p *doctorHome)
 		answers           func(w http.ResponseWriter, r *http.Request) bool
 	}{
-		{name: "the same id is refused", probe: "same-id", seen: "409 already exists", answers: func(w http.ResponseWriter, r *http.Request) bool {
-			if r.URL.Query().Has("messageId") {
-				posts++
-			}
-			return r.URL.Query().Has("messageId") && posts == 2 && refusal(w, 409, "ALREADY_EXISTS")
-		}},
-		{name: "the same id makes another message", probe: "same-id", seen: "another message", answers: func(_ http.ResponseWriter, r *http.Request) bool {
-			r.URL.RawQuery = strings.NewReplacer("messageId=", "x=", "requestId=",
-				"y=").Replace(r.URL.RawQuery)
-			return false
-		}},
-		{name: "the reader does not find the id", probe: "get-by-id", seen: "404 not found", answers: func(w http.ResponseWriter, r *http.Request) bool {
-			return strings.Contains(r.URL.Path, "/messages/client-") && refusal(w, 404, "NOT_FOUND")
-		}},
-		{name: "no thread keys in a direct message", app: true, probe: "thread-key", seen: "another thread", plant: func(p *doctorHome) {
-			p.server.Config.Handler = strict.CheckRequests(p, p, strict.Embedded,
-				strict.DirectMessage)
-		}},
-		{name: "a card takes no text", app: true, probe: "card-text", seen: "400 invalid argument", answers: func(w http.ResponseWriter, r *http.Request) bool {
-			return r.Method == http.MethodPatch && refusal(w, 400, "INVALID_ARGUMENT")
-		}},
-		{name: "the login has another id", probe: "same-user", seen: "another id", plant: func(p *doctorHome) {
-			p.writeLogin(p.server, func(l *config.Login) { l.User = "users/7" })
-		}, answers: func(w http.ResponseWriter, r *http.Request) bool {
-			return strings.HasSuffix(r.URL.Path, ":search") &&
-				answer(w, 200,
-					`{"results": [{"message": {"sender": {"name": "users/8", "type": "HUMAN", "email": "ann@example.com"}}}]}`)
-		}},
+		{
+			name: "the same id is refused", probe: "same-id", seen: "409 already exists",
+			answers: func(w http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Query().Has("messageId") {
+					posts++
+				}
+				return r.URL.Query().Has("messageId") && posts == 2 &&
+					refusal(w, 409, "ALREADY_EXISTS")
+			},
+		},
+		{
+			name: "the same id makes another message", probe: "same-id", seen: "another message",
+			answers: func(_ http.ResponseWriter, r *http.Request) bool {
+				r.URL.RawQuery = strings.NewReplacer("messageId=", "x=", "requestId=",
+					"y=").Replace(r.URL.RawQuery)
+				return false
+			},
+		},
+		{
+			name: "the reader does not find the id", probe: "get-by-id", seen: "404 not found",
+			answers: func(w http.ResponseWriter, r *http.Request) bool {
+				return strings.Contains(r.URL.Path, "/messages/client-") &&
+					refusal(w, 404, "NOT_FOUND")
+			},
+		},
+		{
+			name: "no thread keys in a direct message", app: true, probe: "thread-key",
+			seen: "another thread",
+			plant: func(p *doctorHome) {
+				p.server.Config.Handler = strict.CheckRequests(p, p, strict.Embedded,
+					strict.DirectMessage)
+			},
+		},
+		{
+			name: "a card takes no text", app: true, probe: "card-text",
+			seen: "400 invalid argument",
+			answers: func(w http.ResponseWriter, r *http.Request) bool {
+				return r.Method == http.MethodPatch && refusal(w, 400, "INVALID_ARGUMENT")
+			},
+		},
+		{
+			name: "the login has another id", probe: "same-user", seen: "another id",
+			plant: func(p *doctorHome) {
+				p.writeLogin(p.server, func(l *config.Login) { l.User = "users/7" })
+			},
+			answers: func(w http.ResponseWriter, r *http.Request) bool {
+				return strings.HasSuffix(r.URL.Path, ":search") &&
+					answer(w, 200,
+						`{"results": [{"message": {"sender": {"name": "users/8", "type": "HUMAN", "email": "ann@example.com"}}}]}`)
+			},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newDoctorHome(t)

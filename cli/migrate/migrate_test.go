@@ -131,13 +131,15 @@ func TestMigrate_ShowsThenMoves(t *testing.T) {
 	want[".claude/skills/_archived"] = after[".claude/skills/_archived"]
 	compareTrees(t, "after", after, want)
 	for _, wanted := range []string{
-		".claude/hooks/gate/gate.py:1: have the stop gate run `gchat-hooks hook gchat-stop-gate` instead\n",
+		".claude/hooks/gate/gate.py:1: have the stop gate run `gchat-hooks hook " +
+			"gchat-stop-gate` instead\n",
 		".claude/settings.json:1: remove it: nothing is started or awaited\n",
 		".claude/output-styles/system3.md:3: count one agent fewer\n",
 		".claude/output-styles/system3.md:5: remove it: nothing is started or awaited\n",
 		".claude/output-styles/system3.md:7: remove it: nothing is started or awaited\n",
 		".claude/output-styles/system3.md:11: remove the row\n",
-		".claude/output-styles/system3.md:16: replace the message with Bash(\"gchat-send --type plain 'TEXT'\")\n",
+		".claude/output-styles/system3.md:16: replace the message with Bash(\"gchat-send " +
+			"--type plain 'TEXT'\")\n",
 		".claude/output-styles/system3.md:19: check it: no agent relays messages\n",
 		".claude/skills/s3-heartbeat/SKILL.md:1: replace the message with ",
 		".claude/skills/s3-heartbeat/SKILL.md:2: remove it",

@@ -72,18 +72,18 @@ func TestAccess_PagePost(t *testing.T) {
 	kit.Equalf(t, s.Messages()[1].Thread.Name, root.Thread.Name, "the reply's thread")
 }
 
-// Every path that tells or takes anything wants the token or the page's key, for a phone
-// and for the other users of this machine.
+// Every path that shows or changes anything wants the token or the page's key, for a
+// phone and for the other users of this machine.
 func TestAccess_WantsATokenOrKey(t *testing.T) {
 	for name, host := range map[string]string{
 		"phone": "space.example", "loopback": "127.0.0.1:8765",
 	} {
 		t.Run(name,
-			func(t *testing.T) { wantsToken(t, Options{AllowsPhone: name == "phone"}, host) })
+			func(t *testing.T) { checkAccess(t, Options{AllowsPhone: name == "phone"}, host) })
 	}
 }
 
-func wantsToken(t *testing.T, opts Options, host string) {
+func checkAccess(t *testing.T, opts Options, host string) {
 	s, srv := testServer(t, opts)
 	s.secrets.APIToken = "sesame-1"
 	postAsPerson(t, s, "", "secret")
@@ -111,10 +111,10 @@ func wantsToken(t *testing.T, opts Options, host string) {
 		"/v1/" + Name + "/messages/client-x":   401,
 	} {
 		w := callHandler(s, "GET", path, "", elsewhere)
-		tells := strings.Contains(w.Body.String(), "secret") &&
+		shows := strings.Contains(w.Body.String(), "secret") &&
 			!strings.HasPrefix(path, "/t/sesame-1/v1/")
 		leaks := strings.Contains(fmt.Sprint(w.Body, w.Header()), s.pageKey())
-		if w.Code != want || tells || leaks {
+		if w.Code != want || shows || leaks {
 			t.Errorf("%s: %d, want %d", path, w.Code, want)
 		}
 		kit.Equalf(t, len(w.Header().Values("Set-Cookie")), 0, "cookies of %s", path)

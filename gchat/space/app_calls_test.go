@@ -28,16 +28,16 @@ func TestAppCalls_SentTwiceHappensOnce(t *testing.T) {
 	pullAll(t, app, 2)
 }
 
-// A tap tells who tapped what; a button that the card has no more cannot be tapped.
+// A tap says who tapped what; a button that the card has no more cannot be tapped.
 func TestAppCalls_Tap(t *testing.T) {
 	s, _, app := openApp(t, Options{IsDirect: true})
 	name := postCard(t, app)
 	ann := &chat.User{Name: "users/1", Email: "ann@example.com"}
-	kit.NoError(t, s.Tap(ann, name, "", "2", map[string][]string{"w1": {"words"}}, ""))
+	kit.NoError(t, s.Tap(ann, name, "", "2", map[string][]string{"w1": {"a text"}}, ""))
 	e := pullAll(t, app, 1)[0].Event
 	tap := e.Tap
 	if !e.IsHuman || e.Person.Email != ann.Email || tap.QuestionID != "x" || tap.Choice != "2" ||
-		tap.Inputs["w1"][0] != "words" {
+		tap.Inputs["w1"][0] != "a text" {
 		t.Errorf("event %+v, tap %+v", e, tap)
 	}
 	kit.NoError(t, app.Patch(t.Context(), name, "over", buttonsCard()))
@@ -78,7 +78,7 @@ func TestAppCalls_WebhookIsNoApp(t *testing.T) {
 	kit.Equalf(t, sendTo(t, "PATCH", patch, `{"text":"changed"}`), 403, "a webhook's patch")
 }
 
-// What the app says that a text is about is told to the page, also after a restart. Of a
+// What the app says that a text is about reaches the page, also after a restart. Of a
 // webhook it is not taken.
 func TestAppCalls_AboutReachesThePage(t *testing.T) {
 	opts := Options{DataDir: t.TempDir(), IsDirect: true}
@@ -95,7 +95,7 @@ func TestAppCalls_AboutReachesThePage(t *testing.T) {
 		a, b := pageRow(rows[0]), pageRow(rows[1])
 		if a.Kind != "blocked_alert" || a.Session != "shöp · a&b" || b.Kind != "" ||
 			b.Session != "" {
-			t.Errorf("the page is told %+v and %+v", a, b)
+			t.Errorf("the page has %+v and %+v", a, b)
 		}
 		s.Close()
 		s, _, _ = openApp(t, opts)

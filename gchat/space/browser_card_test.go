@@ -33,7 +33,7 @@ func TestCard_TapsFromThePage(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		q      state.Question
-		words  string
+		text   string
 		press  []string
 		choice string
 		input  string
@@ -65,8 +65,8 @@ func TestCard_TapsFromThePage(t *testing.T) {
 				gchat.Post{Text: texts[len(texts)-1], Card: gchat.StoredCard(card)})
 			kit.NoError(t, err)
 			openThread(t, ctx, posted.ThreadName)
-			if c.words != "" {
-				typeReply(t, ctx, c.words)
+			if c.text != "" {
+				typeReply(t, ctx, c.text)
 			}
 			for _, selector := range c.press {
 				click(t, ctx, selector)
@@ -121,7 +121,8 @@ func TestCard_ShowsPreviews(t *testing.T) {
 		openQuestion(t, ctx, d.ask(q))
 		shown := strings.Replace(top, "```", "``‹U+0060›", 1)
 		waitUntil(t, ctx,
-			fmt.Sprintf(`JSON.stringify([...document.querySelectorAll('.preview')].map((p) => p.textContent)) === %s`,
+			fmt.Sprintf(`JSON.stringify([...document.querySelectorAll('.preview')].map((p) => `+
+				`p.textContent)) === %s`,
 				jsonText(jsonText([]string{side, shown, side, shown}[:2*n]))),
 			fmt.Sprintf(`document.querySelectorAll('[data-option]').length === %d &&
 			document.querySelector('.description').textContent === 'left'`, 3*n))

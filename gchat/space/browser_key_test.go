@@ -28,8 +28,8 @@ type attackerSite struct {
 	stolen   []string // what it got of the space with them
 }
 
-// attackScript is what the neighbour's page tries in the person's browser. It tells what
-// it got.
+// attackScript is what the neighbour's page tries in the person's browser. Its result is
+// what it got.
 const attackScript = `<!doctype html><title>harmless</title><button>Go</button><script type="module">
 const space = %q;
 const post = { method: 'POST', credentials: 'include', body: JSON.stringify({ thread: %q, text: 'yes', clientId: 'evil' }) };
@@ -118,10 +118,10 @@ func (n *attackerSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			continue
 		}
-		said, _ := io.ReadAll(answer.Body)
+		content, _ := io.ReadAll(answer.Body)
 		answer.Body.Close()
 		if answer.StatusCode == http.StatusOK {
-			n.stolen = append(n.stolen, fmt.Sprintf("%s %s: %s", method, path, said))
+			n.stolen = append(n.stolen, fmt.Sprintf("%s %s: %s", method, path, content))
 		}
 	}
 	if r.URL.Path == "/worker.js" {
@@ -168,13 +168,13 @@ func TestPageKey_AnotherPortDecidesNothing(t *testing.T) {
 	}
 	s.mu.Lock()
 	if len(s.queue) > 0 {
-		t.Errorf("the app was told of %d events", len(s.queue))
+		t.Errorf("the app has %d events", len(s.queue))
 	}
 	s.mu.Unlock()
 	click(t, ctx, `[data-choice="deny"]`) // the person's own tab goes on
 	d.wantTap("deny")
 
-	// Nor does a link to it that stands in a message.
+	// Nor does a link to it in a message.
 	n.mu.Lock()
 	n.visits = 0
 	n.mu.Unlock()
@@ -190,7 +190,7 @@ func TestPageKey_AnotherPortDecidesNothing(t *testing.T) {
 	all := strings.Join(n.received, "\n")
 	if strings.Contains(all, s.pageKey()) || strings.Contains(all, "Referer:["+d.base) ||
 		len(n.stolen) > 0 {
-		t.Errorf("the neighbour heard %s", all)
+		t.Errorf("the neighbour received %s", all)
 	}
 }
 
@@ -198,7 +198,7 @@ const isLockedScript = `document.querySelector('#locked').checkVisibility() &&
 	!document.querySelector('main').checkVisibility() &&
 	document.querySelector('#locked').textContent.includes('gchat-hooks space')`
 
-// wantCleanAddress fails where the key stands in the tab's address, its history or its
+// wantCleanAddress fails if the key is in the tab's address, its history or its
 // title.
 func wantCleanAddress(t *testing.T, ctx context.Context) {
 	t.Helper()
@@ -208,7 +208,7 @@ func wantCleanAddress(t *testing.T, ctx context.Context) {
 	for _, e := range entries.Entries {
 		if strings.Contains(e.URL, "key=") || strings.Contains(e.URL, "token=") ||
 			strings.Contains(e.Title, "key") {
-			t.Errorf("in the tab's history stands %s, %q", e.URL, e.Title)
+			t.Errorf("the tab's history has %s, %q", e.URL, e.Title)
 		}
 	}
 }

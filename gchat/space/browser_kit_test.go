@@ -181,19 +181,19 @@ func waitForReplies(t *testing.T, s *Space, thread string, n int) []string {
 	defer cancel()
 	for {
 		_, _, changed := s.rowsAfter(0)
-		var said []string
+		var replies []string
 		for _, m := range s.Messages() {
 			if m.Thread.Name == thread && m.Sender.Name == PersonName {
-				said = append(said, m.Text)
+				replies = append(replies, m.Text)
 			}
 		}
-		if len(said) >= n {
-			return said
+		if len(replies) >= n {
+			return replies
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			t.Fatalf("%q is all that was replied", said)
+			t.Fatalf("%q is all that was replied", replies)
 		}
 	}
 }
@@ -278,6 +278,11 @@ func openQuestion(t *testing.T, ctx context.Context, thread string) {
 }
 
 const boxIsEmpty = `document.querySelector('[data-reply]').value === ''`
+
+// endsWithText is the condition that the thread's last message has a text.
+func endsWithText(text string) string {
+	return fmt.Sprintf(`document.querySelector('#messages').lastChild.textContent.includes(%q)`, text)
+}
 
 // hasPressed is the condition that the page shows these options as chosen, such as
 // "1.2,2.3": "question.option".
@@ -398,14 +403,16 @@ func terminalPermission() state.Question {
 func planQuestion() state.Question {
 	q := askDecision(state.KindPlan, state.LabelApprove, state.LabelSendBack,
 		state.LabelApproveAuto)
-	q.ShownText = "**Totals**\n\n- Sum the prices in `cart/total.go`\n- Round once, at the end\n\nNo change to the database."
+	q.ShownText = "**Totals**\n\n- Sum the prices in `cart/total.go`\n- Round once, at the " +
+		"end\n\nNo change to the database."
 	return q
 }
 
 func nextQuestion() state.Question {
 	q := askDecision(state.KindNext, "Reply")
 	q.TmuxPane = "%1"
-	q.ShownText = "The totals are right now, and all *42* tests pass. Shall I look at the rounding, too?"
+	q.ShownText = "The totals are right now, and all *42* tests pass. Shall I look at the " +
+		"rounding, too?"
 	return q
 }
 

@@ -73,7 +73,7 @@ func TestPage_Questions(t *testing.T) {
 		wantReplies(t, d.s, thread, "neither, <b>wait</b>", "Blue-green")
 		d.postReport(thread, "note "+state.NoteSent, "", "[Sent] Sent to Claude.")
 		waitUntil(t, ctx,
-			`document.querySelector('#messages').lastChild.textContent.includes('Sent to Claude.')`,
+			endsWithText("Sent to Claude."),
 			hasState("replied"))
 	})
 	t.Run("several options", func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestPage_Questions(t *testing.T) {
 		click(t, ctx, `[data-send]`) // the other send button does the same
 		d.wantTap("send q1=2 q2=1 q2=3")
 	})
-	t.Run("a question in words alone", func(t *testing.T) {
+	t.Run("a question without options", func(t *testing.T) {
 		d.ask(askQuestions(state.SubQuestion{Header: "Name", Question: "What shall it be called?"}))
 		waitUntil(t, ctx,
 			`[...document.querySelectorAll('[data-thread]')].some((n) => n.dataset.state === 'open' && n.textContent.includes('What shall it be called?'))`)
@@ -141,11 +141,11 @@ func TestPage_Questions(t *testing.T) {
 			return func(q *state.Question) { q.Status, q.ResolvedBy = state.TimedOut, by }
 		}
 		for _, c := range []struct {
-			name  string
-			end   func(q *state.Question)
-			words string
-			more  string // after it
-			want  string
+			name string
+			end  func(q *state.Question)
+			text string
+			more string // after it
+			want string
 		}{
 			{"answered", answerWith(), "Selected: ", "", "Already answered."},
 			// gchat-wait may wait here
@@ -166,7 +166,7 @@ func TestPage_Questions(t *testing.T) {
 			}
 			waitUntil(t, ctx,
 				fmt.Sprintf(`document.querySelector('#messages').textContent.includes(%q) &&
-				document.querySelector('#messages').textContent.includes(%q)`, c.words, c.more))
+				document.querySelector('#messages').textContent.includes(%q)`, c.text, c.more))
 			if c.want == "" {
 				waitUntil(t, ctx, on)
 			} else {
@@ -267,7 +267,7 @@ func TestPage_WhatWaits(t *testing.T) {
 			document.querySelector('#thread-state').dataset.state === 'open'`)
 	screenshot(t, ctx, "phone-permission")
 
-	// in the background: the dialog may stand
+	// in the background: the dialog may still be open
 	d.postReport(thread, "task_done", name, "[Task Done] orch-epic4\nstep 4")
 	d.postReport("", string(state.ReportProgressUpdate), name,
 		"[Progress] orch-epic4 | 2026-02-21 10:45:23\n\nIt goes on.")

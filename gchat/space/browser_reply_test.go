@@ -16,11 +16,11 @@ func TestReplyBox_GoesWithATap(t *testing.T) {
 	ctx, d := openCards(t)
 	const second, third, send = `[data-option="2"]`, `[data-option="3"]`, `[data-choice="send"]`
 	for _, c := range []struct {
-		name  string
-		of    state.SubQuestion
-		words string
-		taps  []string
-		want  string
+		name string
+		of   state.SubQuestion
+		text string
+		taps []string
+		want string
 	}{
 		{
 			"a remark", deploymentQuestion, "but keep the footer", []string{second},
@@ -46,7 +46,7 @@ func TestReplyBox_GoesWithATap(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			openQuestion(t, ctx, d.ask(askQuestions(c.of)))
-			typeReply(t, ctx, c.words)
+			typeReply(t, ctx, c.text)
 			for _, tap := range c.taps {
 				click(t, ctx, tap)
 			}
@@ -97,7 +97,7 @@ func TestReplyBox_TwoQuestions(t *testing.T) {
 	click(t, ctx, `[data-send]`)
 	d.wantTap("send q1=1 w=please:\nQ2: other: none")
 
-	// Own words for one of them stand in its own field.
+	// An own text for one of them has its own field.
 	openQuestion(t, ctx, d.ask(askQuestions(databaseQuestion, mergesQuestion)))
 	click(t, ctx, option(1, 1))
 	waitUntil(t, ctx, says("Send (1 to go)"))

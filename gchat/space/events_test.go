@@ -66,7 +66,7 @@ func TestEvents_OutliveTheProcess(t *testing.T) {
 	}
 }
 
-// A person is told when too much waits for an app that does not fetch it; what is a day
+// A person learns when too much waits for an app that does not fetch it; what is a day
 // old goes.
 func TestEvents_AreBounded(t *testing.T) {
 	now := time.Now()
@@ -84,14 +84,14 @@ func TestEvents_AreBounded(t *testing.T) {
 	}
 }
 
-// While an event waits, the server is told, ever more rarely, so that it can start what
-// fetches it.
+// While an event waits, the server is notified, ever more rarely, so that it can start
+// what fetches it.
 func TestEvents_WakeTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		told := 0
+		notified := 0
 		s, err := Open(Options{IsDirect: true, OnActivity: func(waits bool) {
 			if waits {
-				told++
+				notified++
 			}
 		}})
 		kit.NoError(t, err)
@@ -104,7 +104,7 @@ func TestEvents_WakeTheServer(t *testing.T) {
 			synctest.Wait()
 			pullEventIDs(t, s)
 			time.Sleep(time.Hour)
-			kit.Equalf(t, told, want, "told")
+			kit.Equalf(t, notified, want, "notified")
 		}
 	})
 }

@@ -59,7 +59,8 @@ func TestList_Refuses(t *testing.T) {
 		{"no quotes", list().Filter(`createTime > 2026-03-01T12:00:00Z`), "Invalid filter query"},
 		{
 			"or",
-			list().Filter(`createTime > "2026-03-01T12:00:00Z" OR createTime < "2026-03-01T12:00:00Z"`),
+			list().Filter(`createTime > "2026-03-01T12:00:00Z" OR createTime < ` +
+				`"2026-03-01T12:00:00Z"`),
 			"Invalid filter query",
 		},
 		{"half", list().Filter(`createTime >`), "Invalid filter query"},

@@ -62,7 +62,8 @@ func TestPageSession_NoneWithoutAnOwner(t *testing.T) {
 	}
 }
 
-const shownScript = `[...document.querySelectorAll('#session button')].filter((b) => b.checkVisibility() && !b.disabled).map((b) => b.textContent).join()`
+const shownScript = `[...document.querySelectorAll('#session button')].filter((b) => ` +
+	`b.checkVisibility() && !b.disabled).map((b) => b.textContent).join()`
 
 func TestPageSession_IsSteered(t *testing.T) {
 	ctx := newBrowser(t)
@@ -94,7 +95,8 @@ func TestPageSession_IsSteered(t *testing.T) {
 	wantContrast(t, ctx, "closed week")
 	runActions(t, ctx, chromedp.Click(chromedp.CSS(`#week summary`)))
 	waitUntil(t, ctx,
-		`document.querySelector('#week-lines').textContent.startsWith('day 2026-11-27: 3 questions,\n"><img')`,
+		`document.querySelector('#week-lines').textContent.startsWith('day 2026-11-27: 3 `+
+			`questions,\n"><img')`,
 		`document.querySelector('#week-lines').innerText.includes('questions,\n') &&
 			document.documentElement.scrollWidth <= 360`)
 	wantContrast(t, ctx, "week")
@@ -157,7 +159,8 @@ func TestPageSession_IsSteered(t *testing.T) {
 	waitUntil(t, ctx,
 		`document.activeElement.id === 'new-project' &&
 			document.documentElement.scrollWidth <= 360`,
-		`JSON.stringify([...document.querySelectorAll('#projects option')].map((o) => o.value)) === JSON.stringify(`+
+		`JSON.stringify([...document.querySelectorAll('#projects option')].map((o) => `+
+			`o.value)) === JSON.stringify(`+
 			jsonText(names)+`)`)
 	wantContrast(t, ctx, "new session")
 	screenshot(t, ctx, "phone-new")
@@ -179,7 +182,8 @@ func TestPageSession_IsSteered(t *testing.T) {
 
 	// A page that nobody sees asks for nothing.
 	evaluate(t, ctx,
-		`Object.defineProperty(document, 'hidden', { value: true }); window.asked = 0; const real = fetch; window.fetch = (...a) => { window.asked++; return real(...a) }`)
+		`Object.defineProperty(document, 'hidden', { value: true }); window.asked = 0; const `+
+			`real = fetch; window.fetch = (...a) => { window.asked++; return real(...a) }`)
 	time.Sleep(2500 * time.Millisecond)
 	waitUntil(t, ctx, `window.asked === 0`)
 }

@@ -55,13 +55,13 @@ func callAll(t *testing.T, s *Space, base string) map[string]error {
 	reader, err := gchat.NewReader(t.Context(), webhook.LocalEndpoint(), "")
 	kit.NoError(t, err)
 	app := newApp(t, s, base)
-	said := map[string]error{}
-	_, said["webhook"] = webhook.Post(t.Context(), gchat.Post{Text: "x"})
-	_, said["probe"] = webhook.Probe(t.Context())
-	said["list"] = reader.ListSince(t.Context(), Name, time.Time{}, func([]gchat.Message) {})
-	_, said["app"] = app.Post(t.Context(), gchat.Post{Text: "x"})
-	said["subscription"] = app.CheckPullAccess(t.Context())
-	return said
+	errs := map[string]error{}
+	_, errs["webhook"] = webhook.Post(t.Context(), gchat.Post{Text: "x"})
+	_, errs["probe"] = webhook.Probe(t.Context())
+	errs["list"] = reader.ListSince(t.Context(), Name, time.Time{}, func([]gchat.Message) {})
+	_, errs["app"] = app.Post(t.Context(), gchat.Post{Text: "x"})
+	errs["subscription"] = app.CheckPullAccess(t.Context())
+	return errs
 }
 
 // wantReached fails the test if one of our programs does not reach a space.
@@ -94,7 +94,8 @@ func TestSocket_AloneIsTrusted(t *testing.T) {
 
 	var connected atomic.Int32
 	squatter := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Write([]byte(`{"name":"spaces/local/messages/x.x","permissions":["pubsub.subscriptions.consume"]}`))
+		w.Write([]byte(`{"name":"spaces/local/messages/x.x",` +
+			`"permissions":["pubsub.subscriptions.consume"]}`))
 	}))
 	squatter.Listener.Close()
 	if squatter.Listener, err = net.Listen("tcp", ln.Addr().String()); err != nil {

@@ -21,7 +21,7 @@ func TestSpace_Conversation(t *testing.T) {
 			`"deleteTime":"2001-01-01T00:00:00Z"}`)
 	thread := asked["thread"].(map[string]any)
 	if len(asked) != 3 || asked["text"] != "Which one?" || thread["threadKey"] != "ask-1" {
-		t.Errorf("a webhook is told more than name, thread and its own words: %v", asked)
+		t.Errorf("a webhook gets more than name, thread and its own text: %v", asked)
 	}
 	id := strings.TrimPrefix(threadOf(asked), Name+"/threads/")
 	kit.Equalf(t, asked["name"], any(Name+"/messages/"+id+"."+id), "the root message of %s", id)

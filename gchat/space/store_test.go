@@ -16,7 +16,7 @@ import (
 
 func TestStore_SurvivesAKill(t *testing.T) {
 	dir := t.TempDir()
-	var said []string
+	var printed []string
 	for range 3 {
 		cmd := bound.Command(t, os.Args[0])
 		cmd.Env = append(os.Environ(), "SPACE_TEST_POST_TO="+dir)
@@ -26,22 +26,22 @@ func TestStore_SurvivesAKill(t *testing.T) {
 		kit.NoError(t, cmd.Start())
 		lines := bufio.NewScanner(out)
 		for n := 0; lines.Scan(); n++ {
-			said = append(said, lines.Text())
+			printed = append(printed, lines.Text())
 			if n == 50 {
 				kit.NoError(t, cmd.Process.Kill())
 			}
 		}
 		cmd.Wait()
 	}
-	if len(said) < 153 {
-		t.Fatalf("the processes said only %d messages", len(said))
+	if len(printed) < 153 {
+		t.Fatalf("the processes printed only %d names", len(printed))
 	}
 	s := openSpace(t, dir)
 	kept := map[string]bool{}
 	for _, m := range s.Messages() {
 		kept[m.Name] = true
 	}
-	for _, name := range said {
+	for _, name := range printed {
 		if !kept[name] {
 			t.Errorf("%s was acknowledged and is lost", name)
 		}
