@@ -10,35 +10,39 @@ import (
 	"gchat-hooks/state"
 )
 
-// The pid in a heartbeat may be another program's: in an old one, which a killed poller
-// or a restart of the machine left, and in that of another machine, or another container,
-// with the same HOME.
-func TestUninstall_EndsNoOtherProgram(t *testing.T) {
+// A poller is ended by the pid in its heartbeat. The pid may be another program's: in an
+// old heartbeat, which a killed poller or a restart of the machine left, and in that of
+// another machine, or another container, with the same HOME.
+func TestUninstall_EndsOnlyOurPollers(t *testing.T) {
 	for name, tt := range map[string]struct {
-		beat  time.Time
-		where string
+		beat    time.Time
+		where   string
+		isEnded bool
 	}{
-		"an old one":        {time.Now().Add(-72 * time.Hour), state.PIDScope()},
-		"another machine's": {time.Now(), "0a1b2c3d"},
+		"a poller":          {time.Now(), state.PIDScope(), true},
+		"an old one":        {time.Now().Add(-72 * time.Hour), state.PIDScope(), false},
+		"another machine's": {time.Now(), "0a1b2c3d", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHome(t)
-			other := exec.Command("sleep", "30")
-			kit.NoError(t, other.Start())
+			process := exec.Command("sleep", "30")
+			kit.NoError(t, process.Start())
 			ended := make(chan error, 1)
-			go func() { ended <- other.Wait() }()
-			defer other.Process.Kill()
+			go func() { ended <- process.Wait() }()
+			defer process.Process.Kill()
 			beat, _ := json.Marshal(state.Heartbeat{
-				PID: other.Process.Pid, BeatAt: tt.beat, PIDScope: tt.where,
+				PID: process.Process.Pid, BeatAt: tt.beat, PIDScope: tt.where,
 			})
 			h.writeFile(".local/state/gchat-hooks/pollers/"+state.Environment(h.getenv)+".json",
 				string(beat))
 			endPollers(h.getenv)
+			isEnded := false
 			select {
-			case err := <-ended:
-				t.Errorf("another program was ended: %v", err)
+			case <-ended:
+				isEnded = true
 			case <-time.After(500 * time.Millisecond):
 			}
+			kit.Equalf(t, isEnded, tt.isEnded, "the process is ended")
 		})
 	}
 }
