@@ -226,9 +226,8 @@ func TestCallPreview_LongHostIsShown(t *testing.T) {
 	}
 	command := "curl https://" + string(host) + "/x"
 	input, _ := json.Marshal(map[string]string{"command": command})
-	if c := previewCall("Bash", input, t.TempDir()); !strings.HasPrefix(c.text, "curl https://一丁") {
-		t.Errorf("%.60q", c.text)
-	}
+	text := previewCall("Bash", input, t.TempDir()).text
+	kit.True(t, strings.HasPrefix(text, "curl https://一丁"), "%.60q", text)
 }
 
 // A preview that is not complete says so, and does not take long.
@@ -246,20 +245,17 @@ func TestCallPreview_TooLongIsIncomplete(t *testing.T) {
 		"Write": {"file_path": file, "content": is.String()},
 	} {
 		input, _ := json.Marshal(in)
-		if c := previewCall(name, input, dir); c.isComplete ||
-			!strings.Contains(c.text, " bytes are not shown›") {
-			t.Errorf("%s: whole %v, %d bytes", name, c.isComplete, len(c.text))
-		}
+		c := previewCall(name, input, dir)
+		kit.True(t, !c.isComplete, "%s is complete", name)
+		kit.True(t, strings.Contains(c.text, " bytes are not shown›"), "%s does not say so", name)
 	}
 	deep := `{"a":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `}`
-	if c := previewCall("mcp__x", json.RawMessage(deep), dir); c.text != deep || !c.isComplete {
-		t.Errorf("a deep input: %d bytes, whole %v", len(c.text), c.isComplete)
-	}
+	c := previewCall("mcp__x", json.RawMessage(deep), dir)
+	kit.True(t, c.text == deep && c.isComplete, "a deep input: %d bytes", len(c.text))
 	changed := strings.Replace(was.String(), "line 10000 of the old", "line 10000 of the new", 1)
 	input, _ := json.Marshal(map[string]any{"file_path": file, "content": changed})
-	if c := previewCall("Write", input, dir); !c.isComplete || strings.Count(c.text, "\n") != 7 {
-		t.Errorf("one line changed: %q", c.text)
-	}
+	c = previewCall("Write", input, dir)
+	kit.True(t, c.isComplete && strings.Count(c.text, "\n") == 7, "one line changed: %q", c.text)
 }
 
 // A path below the project but not below the working folder is shown in full, since it is

@@ -314,9 +314,8 @@ func (x *faultyWorld) interceptBadly(rw http.ResponseWriter, r *http.Request) bo
 // wantSettled checks what the space has of a question in the end.
 func (x *faultyWorld) wantSettled(question, told string) {
 	x.Helper()
-	if want := labels[choiceFor(question)]; told != "by hand" && told != want {
-		x.Errorf("%q: Claude was told %q, the person said %q", question, told, want)
-	}
+	want := labels[choiceFor(question)]
+	kit.True(x, told == "by hand" || told == want, "%q: Claude was told %q, not %q", question, told, want)
 	thread, asked := "", 0
 	for _, m := range x.messages("[AskUserQuestion]") {
 		if strings.Contains(m.Text, question) {

@@ -177,9 +177,8 @@ func (w *world) callHook(name string, event []byte) string {
 	var out, errs bytes.Buffer
 	h := &Hook{Name: name, Stdin: bytes.NewReader(event), Stdout: &out,
 		Stderr: &errs, Env: w.getenv}
-	if code := h.Run(); code != 0 || errs.Len() > 0 {
-		w.Errorf("%s ended with %d, stderr %q", name, code, &errs)
-	}
+	kit.Equalf(w, h.Run(), 0, "%s ended with", name)
+	kit.Equalf(w, errs.String(), "", "stderr of %s", name)
 	return out.String()
 }
 

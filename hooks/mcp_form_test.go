@@ -3,7 +3,6 @@ package hooks
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -278,13 +277,11 @@ func TestForm_LeavesNoValue(t *testing.T) {
 	w.runHook(answeredHook, namedEvent(w, "PostToolBatch", "s-1", "tool_calls",
 		[]map[string]any{{"tool_name": "mcp__form__ask", "tool_use_id": "x"}}))
 	w.wantEnd(q, state.Resolved, "chat")
-	raw, _ := os.ReadFile(q.Path)
-	audit, _ := os.ReadFile(state.AuditPath(w.getenv))
-	if all := string(raw) + string(audit) + w.log(); strings.Contains(all, "hunter2") {
-		t.Errorf("a value is left: %s", all)
-	}
-	kit.True(t, strings.Contains(string(audit), `"kind":"form"`) &&
-		strings.Contains(string(audit), `accept`), "the log of decisions: %s", audit)
+	audit := readFile(t, state.AuditPath(w.getenv))
+	all := readFile(t, q.Path) + audit + w.log()
+	kit.True(t, !strings.Contains(all, "hunter2"), "a value is left: %s", all)
+	kit.Contains(t, audit, `"kind":"form"`)
+	kit.Contains(t, audit, `accept`)
 }
 
 // A form is asked once, however many registrations of ours there are. It is asked only if

@@ -323,24 +323,6 @@ func TestNotification_NamesThePendingCall(t *testing.T) {
 	w.wantReports(permissionReport)
 }
 
-func TestNotification_NothingCanBeWritten(t *testing.T) {
-	w := newReportWorld(t)
-	blocked := writeFile(w, filepath.Join(w.dir, "blocked"), "")
-	w.env["GCHAT_STATE_DIR"], w.env["XDG_STATE_HOME"] = filepath.Join(blocked, "a"),
-		filepath.Join(blocked, "b")
-	for hook, events := range map[string][]string{
-		notifyHook:  {"plan-12-SubagentStop"},
-		sessionHook: {"single-01-SessionStart", "timing-10-SessionEnd"},
-	} {
-		for _, event := range events {
-			kit.Equalf(t, w.callHook(hook, w.event(event)), "", "%s printed", event)
-		}
-	}
-	if n := strings.Count(w.log(), `"level":"error"`); n < 3 {
-		t.Errorf("the log has %d errors, want one for each hook: %s", n, w.log())
-	}
-}
-
 // FuzzNotice feeds anything as a notification. It is read and worded without a panic.
 func FuzzNotice(f *testing.F) {
 	for _, pattern := range []string{"2.1.329/*Notification.json", "2.1.*/*SubagentStop.json",

@@ -190,16 +190,18 @@ func TestDecision_AnotherFileIsNotAllowed(t *testing.T) {
 		q := &state.Question{About: previewCall("Read", input, dir).about,
 			SubQuestions: []state.SubQuestion{{Question: "p"}},
 			Answers:      map[string]string{"p": label}}
-		if d := hookDecision(e, q); d["behavior"] != "allow" ||
-			(d["updatedPermissions"] != nil) != (label == state.LabelAlways) {
-			t.Errorf("%s: %v", label, d)
-		}
+		wantAllowed(t, hookDecision(e, q), label == state.LabelAlways)
 		kit.NoError(t, errors.Join(os.Remove(link), os.Symlink("b", link)))
-		if d := hookDecision(e, q); d != nil {
-			t.Errorf("%s: another file is allowed: %v", label, d)
-		}
+		kit.Equalf(t, hookDecision(e, q), nil, "%s: another file", label)
 		os.Remove(link)
 	}
+}
+
+// wantAllowed checks that a decision allows a call, and whether it changes permissions.
+func wantAllowed(t testing.TB, decision map[string]any, changesPermissions bool) {
+	t.Helper()
+	kit.Equalf(t, decision["behavior"], any("allow"), "behavior")
+	kit.Equalf(t, decision["updatedPermissions"] != nil, changesPermissions, "permissions: %v", decision)
 }
 
 // A plan's file may change after it was shown. The changed plan is not approved. 2.1.332
@@ -217,14 +219,9 @@ func TestPlan_ChangedOneIsNotApproved(t *testing.T) {
 			q := &state.Question{Kind: state.KindPlan, InputHash: planHash(shown),
 				SubQuestions: []state.SubQuestion{{Question: "p"}},
 				Answers:      map[string]string{"p": label}}
-			if d := hookDecision(e, q); d["behavior"] != "allow" ||
-				(d["updatedPermissions"] != nil) != (label == state.LabelApproveAuto) {
-				t.Errorf("%s: %s: %v", input, label, d)
-			}
+			wantAllowed(t, hookDecision(e, q), label == state.LabelApproveAuto)
 			writeFile(t, plan, "# Evil")
-			if d := hookDecision(e, q); d != nil {
-				t.Errorf("%s: %s: another plan is approved: %v", input, label, d)
-			}
+			kit.Equalf(t, hookDecision(e, q), nil, "%s: %s: another plan", input, label)
 			writeFile(t, plan, "# Harmless")
 		}
 	}

@@ -96,15 +96,21 @@ func TestPermission_AlwaysNamesItsPlace(t *testing.T) {
 	}
 }
 
-// No command and no local reply decides a permission. Any program of this user could give
-// one, Claude's own included.
-func TestPermission_LocalReplyDecidesNothing(t *testing.T) {
+// No command, no local reply and no file in the project decides a permission. Any program
+// of this user could give one, Claude's own included.
+func TestPermission_OnlyChatDecides(t *testing.T) {
 	t.Parallel()
 	w := newChatWorld(t)
 	p, thread := w.askPermission(permissionEvent(w, "s-1", "rm -rf /"))
-	q := w.openPermission()
+	q := w.onlyIndexed()
+	kit.Must(t, q.Kind == state.KindPermission &&
+		!strings.HasPrefix(q.Path, w.env["CLAUDE_PROJECT_DIR"]), "%+v", q)
 	for _, name := range []string{q.QuestionID, q.ThreadKey, q.SessionName} {
 		w.wantAnswerRefused(name, "yes")
+	}
+	queue := filepath.Join(w.projectState(), "user-input-queue")
+	for _, name := range []string{"s-1", q.SessionID, q.SessionName} {
+		writeFile(t, filepath.Join(queue, name+".txt"), "yes")
 	}
 	w.changeQuestion(q, func(q *state.Question) {
 		// as a program does that knows the record's format
@@ -281,21 +287,6 @@ func TestPermission_UnloggedYesIsNone(t *testing.T) {
 		w.sendAsUser(ann, thread, reply)
 		p.wantDecision(want, "")
 	}
-}
-
-// A project's files cannot approve anything, nor can a file that Claude could write.
-func TestPermission_ProjectFilesDecideNothing(t *testing.T) {
-	t.Parallel()
-	w := newChatWorld(t)
-	p, thread := w.askPermission(permissionEvent(w, "s-1", "rm -rf /"))
-	q := w.onlyIndexed()
-	kit.Must(t, q.Kind == state.KindPermission &&
-		!strings.HasPrefix(q.Path, w.env["CLAUDE_PROJECT_DIR"]), "%+v", q)
-	queue := filepath.Join(w.projectState(), "user-input-queue")
-	for _, name := range []string{"s-1", q.SessionID, q.SessionName} {
-		writeFile(t, filepath.Join(queue, name+".txt"), "yes")
-	}
-	p.wantUndecided(thread)
 }
 
 // "claude -p" has no person at the keyboard. It does not wait for the next instruction,

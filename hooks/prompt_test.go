@@ -216,9 +216,8 @@ func TestPrompt_AfterTheEndGoesOn(t *testing.T) {
 		t.Errorf("after the next prompt: %+v", current)
 	}
 	w.runHook(answeredHook, namedEvent(t, "SessionEnd", "s-2", "reason", "resume"))
-	if _, err := w.sessions().Get("s-2"); err == nil {
-		t.Error("the end of a session that no hook wrote down begins it")
-	}
+	_, err := w.sessions().Get("s-2")
+	kit.True(t, err != nil, "the end of a session that no hook wrote down begins it")
 }
 
 // Outside of tmux, the end of a turn wakes the session with each waiting prompt once, the

@@ -149,9 +149,8 @@ func TestSummary_CancelledIsNone(t *testing.T) {
 	w.callHook(sessionHook, w.event("timing-10-SessionEnd"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := buildSummary(ctx, w.getenv, w.session()); err == nil {
-		t.Error("a summary of half of it")
-	}
+	_, _, err := buildSummary(ctx, w.getenv, w.session())
+	kit.True(t, err != nil, "a summary of half of it")
 }
 
 func TestSummary_CountsTurns(t *testing.T) {
@@ -285,9 +284,8 @@ func TestSummary_HangingGit(t *testing.T) {
 		[]byte("#!/bin/sh\nsleep 1000 & echo $! > "+filepath.Join(bin,
 			"pid")+"; wait\n"), 0o700))
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	if branch, commit := gitHead(t.Context(), repo, gitHookTimeout); branch != "" || commit != "" {
-		t.Errorf("got %q %q", branch, commit)
-	}
+	branch, commit := gitHead(t.Context(), repo, gitHookTimeout)
+	kit.Equal(t, branch+commit, "")
 	pid, err := os.ReadFile(filepath.Join(bin, "pid"))
 	if err != nil {
 		t.Skip("the shell was ended before it had a child")

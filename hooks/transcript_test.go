@@ -46,16 +46,16 @@ func transcript(t testing.TB, content string) string {
 	return path
 }
 
-func pendingCalls(path string) ([]contentBlock, error) {
+// wantPending checks which calls of a transcript have no result.
+func wantPending(t testing.TB, path, want string) {
+	t.Helper()
 	tail, _, err := inject.TranscriptEnd(path, tailBytes)
-	return lastPendingCalls(tail), err
-}
-
-func callNames(calls []contentBlock) (got string) {
-	for _, c := range calls {
-		got += c.Name + ":" + c.ID + " "
+	kit.NoError(t, err)
+	var got []string
+	for _, c := range lastPendingCalls(tail) {
+		got = append(got, c.Name+":"+c.ID)
 	}
-	return strings.TrimSpace(got)
+	kit.Equal(t, strings.Join(got, " "), want)
 }
 
 func TestTranscript_PendingCalls(t *testing.T) {
@@ -96,10 +96,7 @@ func TestTranscript_PendingCalls(t *testing.T) {
 			`{"type":"file-history-snapshot"}` + "\n", "Bash:1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			calls, err := pendingCalls(transcript(t, c.lines))
-			if got := callNames(calls); got != c.want || err != nil {
-				t.Errorf("got %q, %v; want %q", got, err, c.want)
-			}
+			wantPending(t, transcript(t, c.lines), c.want)
 		})
 	}
 }
@@ -108,10 +105,9 @@ func TestTranscript_PendingCalls(t *testing.T) {
 func TestTranscript_PendingCallsOfEveryVersion(t *testing.T) {
 	for _, version := range []string{"2.1.197", "2.1.329"} {
 		for file, want := range map[string]int{"single.jsonl": 0, "two-questions.jsonl": 1} {
-			path, _ := filepath.Abs(filepath.Join("testdata", version, "transcripts", file))
-			calls, err := pendingCalls(path)
-			kit.True(t, err == nil && len(calls) == want, "%s %s: %v, %v; want %d", version, file,
-				calls, err, want)
+			lines := readFile(t, filepath.Join("testdata", version, "transcripts", file))
+			calls := lastPendingCalls([]byte(lines))
+			kit.Equalf(t, len(calls), want, "%s %s: %v", version, file, calls)
 		}
 	}
 }
@@ -120,16 +116,11 @@ func TestTranscript_PendingCallsOfEveryVersion(t *testing.T) {
 func TestTranscript_OnlyItsEndIsRead(t *testing.T) {
 	long := assistantLine(t, time.Now(), call("early", "Bash", nil)) +
 		strings.Repeat(`{"type":"progress","data":"`+strings.Repeat("x", 1000)+`"}`+"\n", 600)
-	calls, err := pendingCalls(transcript(t, long+assistantLine(t, time.Now(),
-		call("late", "Bash", nil))))
-	if got := callNames(calls); got != "Bash:late" || err != nil {
-		t.Errorf("got %q, %v", got, err)
-	}
+	late := assistantLine(t, time.Now(), call("late", "Bash", nil))
+	wantPending(t, transcript(t, long+late), "Bash:late")
 	big := assistantLine(t, time.Now(), call("big", "Write",
 		map[string]any{"content": strings.Repeat("x", 2*tailBytes)}))
-	if calls, err := pendingCalls(transcript(t, big)); len(calls) != 0 || err != nil {
-		t.Errorf("of a line that is longer than what is read: %q, %v", callNames(calls), err)
-	}
+	wantPending(t, transcript(t, big), "") // the line is longer than what is read
 }
 
 func TestTranscript_FilesThatAreNone(t *testing.T) {
@@ -141,25 +132,19 @@ func TestTranscript_FilesThatAreNone(t *testing.T) {
 		kit.NoError(t, os.Symlink(link[0], path(link[1])))
 	}
 	for _, name := range []string{"real.jsonl", "secrets.txt"} {
-		kit.NoError(t, os.WriteFile(path(name),
-			[]byte(assistantLine(t, time.Now(), call("1", "Bash", nil))), 0o600))
+		writeFile(t, path(name), assistantLine(t, time.Now(), call("1", "Bash", nil)))
 	}
 	kit.NoError(t, os.Mkdir(path("folder.jsonl"), 0o700))
 	for _, name := range []string{"fifo.jsonl", "zero.jsonl", "link.jsonl", "folder.jsonl",
 		"absent.jsonl", "secrets.txt"} {
-		if calls, err := pendingCalls(path(name)); err == nil || len(calls) > 0 {
-			t.Errorf("%s was read: %v", name, calls)
-		}
-		if did := tallyTranscript(t.Context(), path(name), time.Time{}); len(did.tools) > 0 {
-			t.Errorf("%s was counted: %v", name, did.tools)
-		}
+		_, _, err := inject.TranscriptEnd(path(name), tailBytes)
+		kit.True(t, err != nil, "%s was read", name)
+		tools := tallyTranscript(t.Context(), path(name), time.Time{}).tools
+		kit.Equalf(t, len(tools), 0, "%s: tools", name)
 	}
-	if _, err := pendingCalls("real.jsonl"); err == nil {
-		t.Error("a path that is not absolute was read")
-	}
-	if calls, err := pendingCalls(path("real.jsonl")); len(calls) != 1 {
-		t.Errorf("the real one was not read: %v", err)
-	}
+	_, _, err := inject.TranscriptEnd("real.jsonl", tailBytes)
+	kit.True(t, err != nil, "a path that is not absolute was read")
+	wantPending(t, path("real.jsonl"), "Bash:1")
 }
 
 func TestTranscript_TallyFromAStart(t *testing.T) {
@@ -180,9 +165,8 @@ func TestTranscript_TallyFromAStart(t *testing.T) {
 	did := tallyTranscript(t.Context(), path, start)
 	kit.Equalf(t, fmt.Sprint(did.tools), "map[Edit:1 Read:1 Write:1]", "tools")
 	kit.Equalf(t, did.lastText, "Done.", "last words")
-	if did := tallyTranscript(t.Context(), path, time.Time{}); did.tools["Bash"] != 1 {
-		t.Errorf("from an unknown start on: %v", did.tools)
-	}
+	all := tallyTranscript(t.Context(), path, time.Time{})
+	kit.Equalf(t, all.tools["Bash"], 1, "from an unknown start on: Bash")
 }
 
 // FuzzTranscriptTail reads anything as a transcript, without a panic.

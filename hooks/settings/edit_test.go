@@ -206,12 +206,10 @@ func TestEdit_KnowsOurCommands(t *testing.T) {
 		kit.Equalf(t, start, want, "%q starts", command)
 	}
 	for _, path := range []string{"/b/gchat-hooks", "/it's a/gchat-hooks", `/a"\$b/gchat-hooks`, "/ü/gchat-hooks", "~/gchat-hooks"} {
-		if start, name := ParseOwnCommand(state.QuoteForShell(path)+" hook x", nil); start != path || name != "x" {
-			t.Errorf("%q quoted starts %q", path, start)
-		}
-		if start, name := ParseOwnCommand(path, []string{"hook", "x"}); start != path || name != "x" {
-			t.Errorf("%q starts %q", path, start)
-		}
+		start, name := ParseOwnCommand(state.QuoteForShell(path)+" hook x", nil)
+		kit.True(t, start == path && name == "x", "%q quoted starts %q", path, start)
+		start, name = ParseOwnCommand(path, []string{"hook", "x"})
+		kit.True(t, start == path && name == "x", "%q starts %q", path, start)
 	}
 	for _, args := range [][]string{{}, {"send", "x"}, {"hook"}, {"hook", "x", "y"}} {
 		_, name := ParseOwnCommand("/b/gchat-hooks", args)

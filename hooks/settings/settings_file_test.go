@@ -280,7 +280,6 @@ func TestSettingsFile_PathOfEachScope(t *testing.T) {
 		kit.NoError(t, err)
 		kit.Equalf(t, f, File{Path: test.want, Mode: test.mode}, "%s", test.scope)
 	}
-	if _, err := FileFor(func(string) string { return "" }, User); err == nil {
-		t.Error("a home out of nowhere")
-	}
+	_, err := FileFor(func(string) string { return "" }, User)
+	kit.True(t, err != nil, "a home out of nowhere")
 }

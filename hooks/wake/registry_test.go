@@ -127,9 +127,9 @@ func TestRegistry_SettingsPage(t *testing.T) {
 			return r.readSettings(defaultSettings,
 				json.RawMessage(fmt.Sprintf(`{%q: %s}`, name, value)), "here"), r.problems
 		}
-		if is, problems := with(value); is != defaultSettings || len(problems) > 0 {
-			t.Errorf("%s: %s is not its default: %+v %q", name, value, is, problems)
-		}
+		got, problems := with(value)
+		kit.True(t, got == defaultSettings && len(problems) == 0, "%s: %s is not its default: %+v %q",
+			name, value, got, problems)
 		if _, problems := with(`"nonsense"`); len(problems) != 1 ||
 			!strings.HasPrefix(problems[0], "here."+name+" is not") {
 			t.Errorf("%s: nonsense is not refused: %q", name, problems)

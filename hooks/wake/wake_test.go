@@ -372,9 +372,7 @@ func TestWake_ConcurrentHooksSendOnce(t *testing.T) {
 	for run := range runs {
 		for n := 1; n <= 12; n++ {
 			line := fmt.Sprintf("\nrun-%d %d.\n", run, n)
-			if got := strings.Count("\n"+told.String(), line); got != 1 {
-				t.Fatalf("line %q is told %d times", strings.TrimSpace(line), got)
-			}
+			kit.Equalf(t, strings.Count("\n"+told.String(), line), 1, "line %q is sent", line)
 		}
 	}
 }
