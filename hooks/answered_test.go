@@ -23,16 +23,16 @@ func TestAnswered_PostToolUseDecides(t *testing.T) {
 		"printed": {func(w *world, q *state.Question) {
 			w.changeQuestion(q, func(q *state.Question) { q.IsPrinted, q.HasSentNote = true, true })
 		}, []state.OwedNote{closedNote}},
-		"closed, and told so": {func(w *world, q *state.Question) {
+		"closed, and noted": {func(w *world, q *state.Question) {
 			w.changeQuestion(q, func(q *state.Question) { q.IsPrinted = true })
 			w.runHook(answeredHook, recorded(t, "single-07-Stop"))
 			w.changeQuestion(q, func(q *state.Question) { q.OwedNotes = nil })
 		}, []state.OwedNote{correction}},
-		"closed, and not told yet": {func(w *world, q *state.Question) {
+		"closed, and not noted yet": {func(w *world, q *state.Question) {
 			w.changeQuestion(q, func(q *state.Question) { q.IsPrinted = true })
 			w.runHook(answeredHook, recorded(t, "single-07-Stop"))
 		}, []state.OwedNote{closedNote}},
-		"dismissed, and told so": {func(w *world, q *state.Question) {
+		"dismissed, and noted": {func(w *world, q *state.Question) {
 			w.runHook(answeredHook, recorded(t, "single-02-UserPromptSubmit"))
 			w.changeQuestion(q, func(q *state.Question) { q.OwedNotes = nil })
 		}, []state.OwedNote{correction}},
@@ -147,7 +147,7 @@ func TestAnswered_AwayTimerIsNoAnswer(t *testing.T) {
 			q.Status, q.Answers, q.AnsweredMessage, q.AnsweredBy = state.Answered,
 				map[string]string{singleQuestion: "Canary"}, "m", ann.Name
 		}, []string{"Your reply did not reach Claude"}},
-		"the sessions file told first": {func(q *state.Question) {
+		"the session's file was first": {func(q *state.Question) {
 			q.Status, q.ResolvedBy, q.ResolvedAt = state.Resolved, "terminal", &q.AskedAt
 		}, nil},
 	} {
@@ -209,8 +209,8 @@ func TestAnswered_AnswersOfEveryVersion(t *testing.T) {
 func TestAnswered_TypedAnswers(t *testing.T) {
 	const which = "Which?"
 	for name, c := range map[string]struct {
-		meant, remark, told string
-		want                bool
+		meant, remark, got string
+		want               bool
 	}{
 		"the choice":             {"Two", "", "Two", true},
 		"another that begins so": {"Yes", "", "Yes, and don't ask again", false},
@@ -218,12 +218,12 @@ func TestAnswered_TypedAnswers(t *testing.T) {
 		"one more":               {"Auth", "", "Auth, Search", false},
 		"with its remark":        {"Two", "but later", "Two – but later", true},
 		// with previews, a remark has a field of its own
-		"without its remark":        {"Two", "but later", "Two", true},
-		"with another remark":       {"Two", "but later", "Two – now", false},
-		"white space on the way":    {"one\ntwo  three", "", "one two three", true},
-		"without its emoji mark":    {"❤️ red", "", "❤ red", true},
-		"nothing":                   {"Two", "", "", false},
-		"own words with the choice": {"Auth, dark mode", "", "Auth, dark mode", true},
+		"without its remark":     {"Two", "but later", "Two", true},
+		"with another remark":    {"Two", "but later", "Two – now", false},
+		"white space on the way": {"one\ntwo  three", "", "one two three", true},
+		"without its emoji mark": {"❤️ red", "", "❤ red", true},
+		"nothing":                {"Two", "", "", false},
+		"a text with the choice": {"Auth, dark mode", "", "Auth, dark mode", true},
 	} {
 		q := &state.Question{Typing: &state.Typing{},
 			SubQuestions: []state.SubQuestion{{Question: which}}}
@@ -231,8 +231,8 @@ func TestAnswered_TypedAnswers(t *testing.T) {
 		if c.remark != "" {
 			q.Notes = map[string]string{which: c.remark}
 		}
-		kit.Equalf(t, areTypedAnswers(q, map[string]string{which: c.told}), c.want, "%s", name)
-		if q.Typing = nil; areTypedAnswers(q, map[string]string{which: c.told}) {
+		kit.Equalf(t, areTypedAnswers(q, map[string]string{which: c.got}), c.want, "%s", name)
+		if q.Typing = nil; areTypedAnswers(q, map[string]string{which: c.got}) {
 			t.Errorf("%s: it was not typed at all", name)
 		}
 	}

@@ -36,7 +36,7 @@ func TestQuestion_ReplyIsPrinted(t *testing.T) {
 	out := p.awaitOutput()
 	kit.Equal(t, w.readAnswers(out), map[string]string{singleQuestion: "Rolling deployment"})
 	kit.True(t, hasWholeInput(t, out, recorded(t, "single-04-PermissionRequest")),
-		"the input did not come back whole: %s", out)
+		"the input did not come back unchanged: %s", out)
 	w.wantEnd(q, state.Answered, "")
 	if q = w.reload(q); !q.IsPrinted || q.PrintedAt == nil {
 		t.Errorf("after the print: %v at %v", q.IsPrinted, q.PrintedAt)
@@ -283,7 +283,7 @@ func TestQuestion_RoundTripThroughChat(t *testing.T) {
 			w.runHook(answeredHook, answeredEvent(t, "Rolling deployment"))
 			kit.Containsf(t, w.awaitMessage("[Answered]").Text, c.says, "the thread")
 			kit.Equalf(t, w.messages("[Answered]")[0].Thread.Name, w.awaitThread(1),
-				"it is said in")
+				"thread")
 			w.wantSentOnce()
 		})
 	}

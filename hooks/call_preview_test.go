@@ -36,7 +36,7 @@ func TestCallPreview_ShowsTheCall(t *testing.T) {
 		"an edit": {"Edit", "a.txt", " x\n a\n b\n-c\n+C\n d",
 			map[string]any{"file_path": file, "old_string": "x\na\nb\nc\nd",
 				"new_string": "x\na\nb\nC\nd"}},
-		"a file anew": {"Write", "a.txt", " one\n two\n-three\n+3\n four\n five",
+		"a file that exists": {"Write", "a.txt", " one\n two\n-three\n+3\n four\n five",
 			map[string]any{"file_path": file, "content": "one\ntwo\n3\nfour\nfive\n"}},
 		"a new file": {"Write", "b/c.txt", "+x\n+y",
 			map[string]any{"file_path": filepath.Join(dir, "b/c.txt"), "content": "x\ny\n"}},
@@ -47,7 +47,7 @@ func TestCallPreview_ShowsTheCall(t *testing.T) {
 			map[string]any{"url": "https://x/", "prompt": "read it"}},
 		"another tool": {"mcp__db__drop", "", "{\n  \"table\":\n  | a\n  | force: true\n}",
 			map[string]any{"table": "a\nforce: true"}},
-		"its own words": {"mcp__db__drop", "",
+		"its own members": {"mcp__db__drop", "",
 			"{\n  \"description\": \"Read a table\",\n  \"url\": \"https://x\"\n}",
 			map[string]any{"description": "Read a table", "url": "https://x"}},
 		"code in a member": {"Workflow", "", "{\n  \"list\": [\n    {\n      \"n\\ne\": 1,\n      \"s\":\n      | \\ \"a\",\n      | \n      | b\n    }\n  ],\n  \"script\":\n  | x()\n  | y()\n}", map[string]any{
@@ -61,7 +61,7 @@ func TestCallPreview_ShowsTheCall(t *testing.T) {
 			"command": "ɡit cɑt ⅼs ᴄat ꜱudo g၀၀gle chm०d gıt ℓs ma\u212ae 1０"}},
 		"more signs alike": {"Bash", "", "‹U+2032› ‹U+02BC› ‹U+02CB› ‹U+FF1B› ‹U+FF5C› ‹U+A78A›",
 			map[string]any{"command": "′ ʼ ˋ ； ｜ ꞊"}},
-		"words of people": {"Bash", "", "git commit -m 'Gro‹U+00DF›, älter, déjà vu, ‹U+0142›ódź: Привет мир 版本 v2版本 한국어 नमस्ते 🚀👍🏽'", map[string]any{
+		"languages": {"Bash", "", "git commit -m 'Gro‹U+00DF›, älter, déjà vu, ‹U+0142›ódź: Привет мир 版本 v2版本 한국어 नमस्ते 🚀👍🏽'", map[string]any{
 			"command": "git commit -m 'Groß, älter, déjà vu, łódź: Привет мир 版本 v2版本 한국어 नमस्ते 🚀👍🏽'"}},
 		"right to left": {"Bash", "", "rm -rf ‹U+05D0›/‹U+05D1› 1",
 			map[string]any{"command": "rm -rf א/ב 1"}},

@@ -11,17 +11,17 @@ import (
 // Texts for Claude name the place where the person really answered.
 func TestClaudeText_NamesTheChat(t *testing.T) {
 	const google, page = "chat.googleapis.com/spaces/AAAA", "127.0.0.1:8765/spaces/local"
-	told := map[string]func(*state.Question) string{
-		"an answer":             answerText,
-		"the next instruction":  func(q *state.Question) string { return promptText(q, "go on") },
-		"words for the session": func(q *state.Question) string { q.Kind = state.KindPrompt; return promptText(q, "go on") },
-		"a denial":              refusalText,
+	texts := map[string]func(*state.Question) string{
+		"an answer":                answerText,
+		"the next instruction":     func(q *state.Question) string { return promptText(q, "go on") },
+		"a prompt for the session": func(q *state.Question) string { q.Kind = state.KindPrompt; return promptText(q, "go on") },
+		"a denial":                 refusalText,
 		"a plan sent back": func(q *state.Question) string {
 			q.Answers["Which DB?"] = state.LabelSendBack
 			return refusalText(q)
 		},
 	}
-	for name, tell := range told {
+	for name, text := range texts {
 		for _, where := range []struct{ chat, by, says string }{
 			{google, "users/1", " from Google Chat"},
 			{page, "users/human", " from the chat page"},
@@ -33,7 +33,7 @@ func TestClaudeText_NamesTheChat(t *testing.T) {
 				AnsweredBy: where.by,
 				Answers:    map[string]string{"Which DB?": state.LabelDeny},
 			}
-			kit.Containsf(t, tell(q), where.says, "%s at %s by %s", name, where.chat, where.by)
+			kit.Containsf(t, text(q), where.says, "%s at %s by %s", name, where.chat, where.by)
 		}
 	}
 	q := &state.Question{Chat: page}

@@ -75,10 +75,10 @@ func testCrosswise(w *world, run int) {
 	}
 	for _, i := range rand.Perm(len(calls)) {
 		c, choice := calls[i], rand.N(len(labels))
-		said := []string{strconv.Itoa(choice + 1), labels[choice],
+		reply := []string{strconv.Itoa(choice + 1), labels[choice],
 			"own words " + strconv.Itoa(rand.N(1000000))}[rand.N(3)]
-		if c.want = labels[choice]; strings.HasPrefix(said, "own") {
-			c.want = said
+		if c.want = labels[choice]; strings.HasPrefix(reply, "own") {
+			c.want = reply
 		}
 		var thread string
 		w.waitUntil(c.question, func() bool {
@@ -90,13 +90,13 @@ func testCrosswise(w *world, run int) {
 			return thread != ""
 		})
 		w.sendAsUser(space.Person(), thread, "not mine to answer")
-		w.sendAsUser(ann, thread, said)
+		w.sendAsUser(ann, thread, reply)
 	}
 	// A process may deliver the session's other reply as well if both come at the same
 	// moment.
-	var told [2]string
+	var received [2]string
 	for i, c := range calls {
-		told[i/2] += c.p.awaitWakeText()
+		received[i/2] += c.p.awaitWakeText()
 	}
 	for i, c := range calls {
 		if c.dialog != nil {
@@ -104,11 +104,11 @@ func testCrosswise(w *world, run int) {
 			kit.Equalf(w, got, c.want, "run %d: %q in its dialog", run, c.question)
 			continue
 		}
-		for s, text := range told {
+		for s, text := range received {
 			pair := fmt.Sprintf("%q=%q", c.question, c.want)
 			if n := strings.Count(text, pair); s == i/2 && n != 1 || s != i/2 &&
 				strings.Contains(text, c.question) {
-				w.Errorf("run %d: session %d was told %d times of %s: %s", run, s, n, pair, text)
+				w.Errorf("run %d: session %d got %d times %s: %s", run, s, n, pair, text)
 			}
 		}
 	}

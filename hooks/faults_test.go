@@ -36,9 +36,9 @@ func TestFaults_EveryPermissionIsDecided(t *testing.T) {
 		stop: make(chan struct{})}
 	x.env["GCHAT_WRITES_PER_MINUTE"] = pace
 	x.trace.setIntercept(x.interceptBadly)
-	var beside, asking sync.WaitGroup
-	beside.Go(x.runKiller) // kills pollers only
-	beside.Go(func() {
+	var background, asking sync.WaitGroup
+	background.Go(x.runKiller) // kills pollers only
+	background.Go(func() {
 		x.replyToEach("[Permission]", func(text string) string {
 			command := strings.Split(text, "\n```\n")[1]
 			if choiceFor(command) == 0 {
@@ -70,9 +70,9 @@ func TestFaults_EveryPermissionIsDecided(t *testing.T) {
 	}
 	began := time.Now()
 	asking.Wait()
-	took := time.Since(began)
+	elapsed := time.Since(began)
 	close(x.stop)
-	beside.Wait()
+	background.Wait()
 	x.trace.setIntercept(nil)
 	for end := time.Now().Add(4 * time.Minute); len(x.messages("[Answered]")) < sessions*each &&
 		time.Now().Before(end); {
@@ -98,7 +98,7 @@ func TestFaults_EveryPermissionIsDecided(t *testing.T) {
 		most = max(most, n)
 	}
 	t.Logf("%d decided in %s, %d pollers killed or stopped, %d requests failed, at most %d messages in a minute",
-		sessions*each, took.Round(time.Second), x.kills.Load(), x.faults.Load(), most)
+		sessions*each, elapsed.Round(time.Second), x.kills.Load(), x.faults.Load(), most)
 	kit.Equalf(t, len(x.messages("[Permission]")), sessions*each, "asked")
 	kit.True(t, pace != "60" || most <= 60+13, "%d messages within a minute", most)
 }
@@ -132,15 +132,15 @@ func TestFaults_EveryQuestionIsAnsweredOnce(t *testing.T) {
 		stop: make(chan struct{})}
 	x.env["GCHAT_WRITES_PER_MINUTE"] = "60000"
 	x.trace.setIntercept(x.interceptBadly)
-	var beside, asking sync.WaitGroup
-	beside.Go(func() {
+	var background, asking sync.WaitGroup
+	background.Go(func() {
 		x.replyToEach("[AskUserQuestion]", func(text string) string {
 			question := regexp.MustCompile(`Question \d.*\?`).FindString(text)
 			return strconv.Itoa(choiceFor(question) + 1)
 		})
 	})
-	beside.Go(x.runKiller)
-	type outcome struct{ question, told string }
+	background.Go(x.runKiller)
+	type outcome struct{ question, got string }
 	outcomes := make(chan outcome, total)
 	for s := range sessions {
 		asking.Go(func() {
@@ -154,15 +154,15 @@ func TestFaults_EveryQuestionIsAnsweredOnce(t *testing.T) {
 	}
 	asking.Wait()
 	close(x.stop)
-	beside.Wait()
+	background.Wait()
 	x.trace.setIntercept(nil)
 	close(outcomes)
 	fromPhone := 0
 	for o := range outcomes {
-		if o.told != "by hand" {
+		if o.got != "by hand" {
 			fromPhone++
 		}
-		x.wantSettled(o.question, o.told)
+		x.wantSettled(o.question, o.got)
 	}
 	t.Logf("%d questions, %d answered from the phone, %d processes killed or stopped, %d requests failed",
 		total, fromPhone, x.kills.Load(), x.faults.Load())
@@ -212,16 +212,16 @@ func (x *faultyWorld) ask(w *world, session, call, question string) string {
 	x.mu.Lock()
 	delete(x.waiting, p.Process.Pid)
 	x.mu.Unlock()
-	told := "by hand"
+	got := "by hand"
 	if p.out.Len() > 0 {
-		told = w.readAnswers(p.out.String())[question]
+		got = w.readAnswers(p.out.String())[question]
 	}
 	event["tool_use_id"] = call
-	event["tool_response"] = map[string]any{"answers": map[string]string{question: told}}
+	event["tool_response"] = map[string]any{"answers": map[string]string{question: got}}
 	for range 1 + rand.N(2) {
 		w.runHook(answeredHook, marshal("PostToolUse"))
 	}
-	return told
+	return got
 }
 
 // replyToEach replies to every message that begins with a prefix, once, a moment after it
@@ -312,10 +312,10 @@ func (x *faultyWorld) interceptBadly(rw http.ResponseWriter, r *http.Request) bo
 }
 
 // wantSettled checks what the space has of a question in the end.
-func (x *faultyWorld) wantSettled(question, told string) {
+func (x *faultyWorld) wantSettled(question, got string) {
 	x.Helper()
 	want := labels[choiceFor(question)]
-	kit.True(x, told == "by hand" || told == want, "%q: Claude was told %q, not %q", question, told, want)
+	kit.True(x, got == "by hand" || got == want, "%q: Claude got %q, not %q", question, got, want)
 	thread, asked := "", 0
 	for _, m := range x.messages("[AskUserQuestion]") {
 		if strings.Contains(m.Text, question) {
@@ -337,6 +337,6 @@ func (x *faultyWorld) wantSettled(question, told string) {
 				last, closings = m.Text, closings+1
 			}
 		}
-		return closings > 0 && strings.Contains(last, told)
+		return closings > 0 && strings.Contains(last, got)
 	})
 }

@@ -113,16 +113,16 @@ func killWhileDenied(w *world, killCommand func(string) []string) (killed bool) 
 	if strings.Contains(ask.out.String(), `"permissionDecision":"deny"`) {
 		w.sendAsUser(ann, w.awaitThread(1), "canary")
 		<-wakes.done
-		told := wakes.err.String()
+		text := wakes.err.String()
 		if wakes.ProcessState.ExitCode() != 2 {
 			killed = true
 			transcript := filepath.Join(w.dir, "transcript.jsonl")
 			writeFile(w, transcript, `{"type":"user"}`)
 			session := w.question().ClaudeSessionID
-			told = w.startHook(rewakeHook, namedEvent(w, "Stop", session, "transcript_path",
+			text = w.startHook(rewakeHook, namedEvent(w, "Stop", session, "transcript_path",
 				transcript)).awaitWakeText()
 		}
-		kit.Containsf(w, told, `="Canary"`, "woken with")
+		kit.Containsf(w, text, `="Canary"`, "woken with")
 	} else { // no decision: Claude Code draws the dialog
 		killed = true
 		p := w.startHook(forwardHook, recorded(w, "single-04-PermissionRequest"))

@@ -23,7 +23,7 @@ func TestNotification_SubagentHandsBack(t *testing.T) {
 	)
 	type stop struct {
 		transcript string
-		words      any // nil for no report
+		text       any // nil for no report
 		sentBack   bool
 	}
 	for name, c := range map[string]struct {
@@ -35,7 +35,7 @@ func TestNotification_SubagentHandsBack(t *testing.T) {
 			[]string{done + "\nAll is well, in full."}},
 		"sent back once": {"auto", []stop{{asked + plain, "All is well.", false},
 			{asked + plain + handed, nil, true}}, []string{done + "\nAll is well, in full."}},
-		"without words": {"auto", []stop{{asked, nil, false}, {asked, nil, true},
+		"without a text": {"auto", []stop{{asked, nil, false}, {asked, nil, true},
 			{asked, nil, true}, {asked + handed, nil, true}},
 			[]string{done + "\nAll is well, in full."}},
 		"never by the tool": {"auto", []stop{{asked + plain, "All is well.", false},
@@ -57,7 +57,7 @@ func TestNotification_SubagentHandsBack(t *testing.T) {
 					"agent-a1.jsonl"), s.transcript)
 				w.callHook(notifyHook, w.event("plan-12-SubagentStop", "permission_mode", c.mode,
 					"agent_id", "a1",
-					"agent_type", "general-purpose", "last_assistant_message", s.words, "stop_hook_active", s.sentBack))
+					"agent_type", "general-purpose", "last_assistant_message", s.text, "stop_hook_active", s.sentBack))
 			}
 			w.wantReports(c.want...)
 		})
@@ -87,9 +87,9 @@ func TestNotification_ReportOfEachKind(t *testing.T) {
 			append([]any{"hook_event_name", "StopFailure", "last_assistant_message",
 				nil}, kv...)...)
 	}
-	prompt := func(words string) []byte {
+	prompt := func(text string) []byte {
 		return recorded(t, "single-02-UserPromptSubmit",
-			"prompt", words)
+			"prompt", text)
 	}
 	// 2.1.332 and 2.1.197 report the end of a task in this form.
 	task := func(status, summary string) []byte {
@@ -158,7 +158,7 @@ func TestNotification_ReportOfEachKind(t *testing.T) {
 		"subagent with much to say": {stop("last_assistant_message",
 			strings.Repeat("line\n", 20)), "",
 			"[Subagent Done] orch-epic4\ngeneral-purpose completed task\n" + strings.Repeat("line\n", 7) + "line…"},
-		"subagent without words": {stop("last_assistant_message", nil), "",
+		"subagent without a text": {stop("last_assistant_message", nil), "",
 			"[Subagent Done] orch-epic4\ngeneral-purpose completed task"},
 		"subagent without a type": {stop("agent_type", ""), "",
 			"[Subagent Done] orch-epic4\nSubagent completed task\nsub text"},
@@ -180,14 +180,14 @@ func TestNotification_ReportOfEachKind(t *testing.T) {
 
 		"failure": {failure("error", "rate_limit", "error_details", "429 Too Many Requests"), "",
 			"[Error] orch-epic4\nAn error occurred that requires attention.\nrate_limit: 429 Too Many Requests"},
-		"failure in words": {failure("error", "server_error", "last_assistant_message",
+		"failure with a text": {failure("error", "server_error", "last_assistant_message",
 			"API Error: 500"), "",
 			"[Error] orch-epic4\nAn error occurred that requires attention.\nserver_error: API Error: 500"},
 		"failure without details": {failure("error", "unknown"), "",
 			"[Error] orch-epic4\nAn error occurred that requires attention.\nunknown"},
 		"failure turned off": {failure("error", "unknown"), `{"reports":{"error":"off"}}`, ""},
 
-		"foreign words": {oldNotificationEvent(t, "subagent_complete", "",
+		"foreign texts": {oldNotificationEvent(t, "subagent_complete", "",
 			"<users/all> **bold**\n[Session End] x | 2026-01-01 00:00:00",
 			"<users/all>\n[Done] y"), "",
 			"[Subagent Done] orch-epic4\n<users/all>\n[Done] y completed task\n<users/all> **bold**\n" +
@@ -216,8 +216,8 @@ func TestNotification_EqualTasksAreTwo(t *testing.T) {
 			"<task-notification>\n<task-id>"+id+"</task-id>\n"+
 				"<status>completed</status>\n<summary>Background command \"test\" completed</summary>\n</task-notification>"))
 	}
-	const told = "[Task Done] orch-epic4\nBackground command \"test\" completed"
-	w.wantReports(told, told)
+	const report = "[Task Done] orch-epic4\nBackground command \"test\" completed"
+	w.wantReports(report, report)
 }
 
 func TestNotification_OncePerInstall(t *testing.T) {
@@ -289,16 +289,16 @@ func TestNotification_BesideAQuestion(t *testing.T) {
 }
 
 func TestNotification_NamesThePendingCall(t *testing.T) {
-	said := func(kind, content string) string {
+	entry := func(kind, content string) string {
 		return `{"type":"` + kind + `","message":{"role":"` + kind + `","content":` +
 			content + `}}` + "\n"
 	}
 	bash := func(id, command string) string {
-		return said("assistant", fmt.Sprintf(`[{"type":"tool_use","id":%q,"name":"Bash","input":{"command":%q}}]`, id, command))
+		return entry("assistant", fmt.Sprintf(`[{"type":"tool_use","id":%q,"name":"Bash","input":{"command":%q}}]`, id, command))
 	}
 	for name, c := range map[string]struct{ lines, want string }{
 		"a command": {bash("1", "touch a.txt"), "\nBash: `touch a.txt`"},
-		"done": {bash("1", "ls") + said("user",
+		"done": {bash("1", "ls") + entry("user",
 			`[{"type":"tool_result","tool_use_id":"1"}]`), ""},
 		"nothing": {"", ""},
 		"invalid": {"{{{\n" + bash("1", "ls") + "\x00{", "\nBash: `ls`"},
@@ -367,7 +367,7 @@ func TestNotification_TerminalDialogIsNoted(t *testing.T) {
 	}
 	w.callHook(answeredHook, w.event("single-07-Stop"))
 	if d := w.session().Dialog; d == nil || !d.IsOver {
-		t.Errorf("after its turn, where Claude Code's file does not tell: %+v", d)
+		t.Errorf("after its turn, where Claude Code's file does not say: %+v", d)
 	}
 }
 

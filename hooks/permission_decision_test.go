@@ -55,9 +55,9 @@ func TestPlan_IsShown(t *testing.T) {
 		"nowhere":       {`{}`, filepath.Join(dir, "none.jsonl"), ""},
 		"no transcript": {`{}`, "", ""},
 	} {
-		if got, whole := readPlan(json.RawMessage(test.input), test.transcript,
-			false); got != test.want || whole != (test.want != "") {
-			t.Errorf("%s: %q, %v", name, got, whole)
+		if got, isComplete := readPlan(json.RawMessage(test.input), test.transcript,
+			false); got != test.want || isComplete != (test.want != "") {
+			t.Errorf("%s: %q, %v", name, got, isComplete)
 		}
 	}
 }
@@ -65,13 +65,13 @@ func TestPlan_IsShown(t *testing.T) {
 // A call's result shows how a permission was decided, whoever decided it. The text that a
 // tool prints proves nothing.
 func TestDecision_ResultShowsIt(t *testing.T) {
-	const words = "The user doesn't want to proceed with this tool use. x"
+	const reason = "The user doesn't want to proceed with this tool use. x"
 	const user = `{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t1","is_error":%v,"content":%q}]},"toolUseResult":%s}`
-	succeeded := fmt.Sprintf(user, false, words, `{"stdout":"`+words+`"}`)
-	failing := fmt.Sprintf(user, true, "Exit code 1\n"+words, `"Error: Exit code 1\n`+words+`"`)
+	succeeded := fmt.Sprintf(user, false, reason, `{"stdout":"`+reason+`"}`)
+	failing := fmt.Sprintf(user, true, "Exit code 1\n"+reason, `"Error: Exit code 1\n`+reason+`"`)
 	denied := fmt.Sprintf(user, true, "use git mv", `"Error: use git mv"`)
-	inTerminal := fmt.Sprintf(user, true, words, `"User rejected tool use"`)
-	because := fmt.Sprintf(user, true, words, `"Error: `+words+`"`)
+	inTerminal := fmt.Sprintf(user, true, reason, `"User rejected tool use"`)
+	because := fmt.Sprintf(user, true, reason, `"Error: `+reason+`"`)
 	kind := strings.Replace(fmt.Sprintf(user, true, "", `"Error: no"`), `{"type"`,
 		`{"toolDenialKind":"user-rejected","type"`, 1)
 	for name, test := range map[string]struct {
@@ -89,7 +89,7 @@ func TestDecision_ResultShowsIt(t *testing.T) {
 			state.LabelAllow},
 		"allowed, denied in terminal": {state.LabelAllow, inTerminal, true, "terminal",
 			state.LabelDeny},
-		"allowed, denied in terminal with words": {state.LabelAllow, because, true, "terminal",
+		"allowed, denied in terminal with a reason": {state.LabelAllow, because, true, "terminal",
 			state.LabelDeny},
 		"allowed, denied in terminal of 2.1.329": {state.LabelAllow, kind, true, "terminal",
 			state.LabelDeny},
@@ -148,7 +148,7 @@ func TestDecision_EscBesideAYes(t *testing.T) {
 			`,"toolDenialBeforeRun":true`), "terminal", state.LabelDeny},
 		"it ran, and was broken off": {fmt.Sprintf(refusal, "9.0Z", ""), "chat",
 			state.LabelAllow},
-		"the transcript does not tell": {"", "chat", state.LabelAllow},
+		"the transcript does not say": {"", "chat", state.LabelAllow},
 		"an equal call was refused then": {strings.Replace(fmt.Sprintf(refusal, "1.0Z", ""), "t1",
 			"t0", 1), "chat", state.LabelAllow},
 	} {
@@ -304,10 +304,10 @@ func TestDecision_PermissionOfAScript(t *testing.T) {
 			}
 			w.wantDecided(q, test.status, test.by, test.label)
 			note := closingNote(w.reload(q))
-			kit.Containsf(t, note, test.says, "told")
+			kit.Containsf(t, note, test.says, "note")
 			kit.True(t, (test.says == "Denied: Bash: "+test.command ||
 				!strings.Contains(note, "Denied:")) && !strings.Contains(note, "without choosing"),
-				"told %q", note)
+				"note %q", note)
 		})
 	}
 }

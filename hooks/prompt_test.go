@@ -24,7 +24,7 @@ func TestPrompt_OnlyApproversInstruct(t *testing.T) {
 	w.sendAsUser(ann, thread, "go on")
 	<-p.done
 	kit.Contains(t, p.err.String(), "go on")
-	kit.True(t, !strings.Contains(p.err.String(), "everything"), "Claude is told %q", &p.err)
+	kit.True(t, !strings.Contains(p.err.String(), "everything"), "Claude gets %q", &p.err)
 }
 
 // Files that Claude writes into its project never reach it as an instruction of its
@@ -188,7 +188,7 @@ func TestPrompt_TypedClearCancelsNothing(t *testing.T) {
 			q.Kind, q.Status, q.Answers, q.AnsweredMessage = kind, state.Pending, nil, ""
 		})
 	}
-	words := map[string]*state.Incoming{
+	prompts := map[string]*state.Incoming{
 		"/clear": w.addPrompt("s-1", "/clear", func(in *state.Incoming) { in.Typing = &state.Typing{LastKeyAt: time.Now(), LastKey: "text"} }),
 		"before": w.addPrompt("s-1", "before", func(in *state.Incoming) { in.CreatedAt = in.CreatedAt.Add(-time.Minute) }),
 		"after":  w.addPrompt("s-1", "after", func(in *state.Incoming) { in.CreatedAt = in.CreatedAt.Add(time.Second) }),
@@ -198,7 +198,7 @@ func TestPrompt_TypedClearCancelsNothing(t *testing.T) {
 		w.wantEnd(qs[name], state.Cancelled, want)
 	}
 	for name, want := range map[string]string{"/clear": "", "before": "cleared", "after": ""} {
-		w.wantResolved(words[name], want)
+		w.wantResolved(prompts[name], want)
 	}
 }
 
@@ -227,14 +227,14 @@ func TestPrompt_WakesOutsideTmux(t *testing.T) {
 	first := w.addPrompt("s-1", "go on", func(*state.Incoming) {})
 	second := w.addPrompt("s-1", "and tag", func(in *state.Incoming) { in.CreatedAt = in.CreatedAt.Add(time.Second) })
 	stop := namedEvent(w, "Stop", "s-1")
-	said := w.runRewake(stop)
-	kit.Contains(t, said, "go on")
-	kit.True(t, !strings.Contains(said, "and tag"), "said %q", said)
-	w.runPrompt(said)
+	woken := w.runRewake(stop)
+	kit.Contains(t, woken, "go on")
+	kit.True(t, !strings.Contains(woken, "and tag"), "woken with %q", woken)
+	w.runPrompt(woken)
 	w.wantResolved(first, "chat")
-	said = w.runRewake(stop)
-	kit.Contains(t, said, "and tag")
-	kit.True(t, !strings.Contains(said, "go on"), "then said %q", said)
+	woken = w.runRewake(stop)
+	kit.Contains(t, woken, "and tag")
+	kit.True(t, !strings.Contains(woken, "go on"), "then woken with %q", woken)
 	w.wantKept(second)
 }
 
@@ -243,12 +243,12 @@ func TestPrompt_WakesOutsideTmux(t *testing.T) {
 // the next turn's end wakes the session with the first of them.
 func TestPrompt_OldFormatIsDelivered(t *testing.T) {
 	w := newWorld(t)
-	old := func(words string) *state.Question {
-		return w.addOldPrompt("s-1", words, func(q *state.Question) {
+	old := func(text string) *state.Question {
+		return w.addOldPrompt("s-1", text, func(q *state.Question) {
 			q.Kind, q.TmuxPane, q.TmuxSocket, q.Chat = state.KindPrompt, "", "", "x/spaces/x"
-			q.AnsweredMessage += words
+			q.AnsweredMessage += text
 			q.Replies = []state.Reply{{
-				MessageName: q.AnsweredMessage, Sender: ann.Name, Text: words, CreatedAt: q.AskedAt, Verdict: state.VerdictUsed,
+				MessageName: q.AnsweredMessage, Sender: ann.Name, Text: text, CreatedAt: q.AskedAt, Verdict: state.VerdictUsed,
 			}}
 		})
 	}
@@ -256,12 +256,12 @@ func TestPrompt_OldFormatIsDelivered(t *testing.T) {
 	w.runPrompt("something else")
 	second := old("and on")
 	for _, q := range []*state.Question{first, second} {
-		said := w.runRewake(namedEvent(w, "Stop", "s-1"))
-		words := q.SubQuestions[0].Question
-		kit.Contains(t, said, words+"\n")
-		w.runPrompt(said)
+		woken := w.runRewake(namedEvent(w, "Stop", "s-1"))
+		text := q.SubQuestions[0].Question
+		kit.Contains(t, woken, text+"\n")
+		w.runPrompt(woken)
 		if current := w.reload(q); current.Status.IsOpen() || current.FindReply(q.AnsweredMessage) == nil {
-			t.Errorf("%s is %v", words, current.Status)
+			t.Errorf("%s is %v", text, current.Status)
 		}
 	}
 }

@@ -63,7 +63,7 @@ func TestRewake_ResumedSessionGetsTheReply(t *testing.T) {
 	w.markReplied(q, "SQLite")
 	w.env["CLAUDE_SESSION_ID"] = "system3-2" // the session is resumed under another name
 	kit.Equalf(t, w.runHook(sessionHook, namedEvent(t, "SessionStart", "s-2", "source", "resume")),
-		"", "another session is told")
+		"", "another session gets")
 	start := namedEvent(t, "SessionStart", "s-1", "source", "resume")
 	out := w.runHook(sessionHook, start)
 	kit.Contains(t, out, `"hookEventName":"SessionStart"`)
@@ -227,7 +227,7 @@ func TestRewake_LostDeliveryIsRepeated(t *testing.T) {
 					q.ResolvedAt = new(q.ResolvedAt.Add(-time.Minute))
 				})
 			}
-			kit.Equalf(t, count, c.want, "told")
+			kit.Equalf(t, count, c.want, "deliveries")
 		})
 	}
 }

@@ -134,12 +134,12 @@ func TestSession_StartIsReportedOnce(t *testing.T) {
 func TestSession_SourceSaysIfItGoesOn(t *testing.T) {
 	w := newReportWorld(t)
 	w.callHook(sessionHook, w.event("single-01-SessionStart"))
-	told := time.Now().UTC().Truncate(time.Millisecond)
-	tell := func() {
+	sent := time.Now().UTC().Truncate(time.Millisecond)
+	markEnded := func() {
 		w.changeSession("sess-1",
-			func(s *state.Session) { s.SummarySentFor, s.EndedAt = told, told })
+			func(s *state.Session) { s.SummarySentFor, s.EndedAt = sent, sent })
 	}
-	tell()
+	markEnded()
 	began := w.session().StartedAt
 	w.callHook(sessionHook, w.event("single-01-SessionStart", "source", "compact", "model",
 		"claude-next"))
@@ -147,11 +147,11 @@ func TestSession_SourceSaysIfItGoesOn(t *testing.T) {
 	kit.True(t, s.StartedAt.Equal(began) && s.Model == "claude-next" && s.Source == "startup" &&
 		s.IsRunning(), "after a compaction: %+v", s)
 	for _, source := range []string{"resume", "clear", "fork", "startup"} {
-		tell()
+		markEnded()
 		before := w.session().StartedAt
 		w.callHook(sessionHook, w.event("single-01-SessionStart", "source", source))
 		s := w.session()
-		kit.True(t, s.StartedAt.After(before) && s.SummarySentFor.Equal(told) &&
+		kit.True(t, s.StartedAt.After(before) && s.SummarySentFor.Equal(sent) &&
 			s.Source == source && s.IsRunning(), "after %s: %+v", source, s)
 	}
 }

@@ -77,13 +77,13 @@ func TestSummary_WholeSession(t *testing.T) {
 func TestSummary_IsSentOnce(t *testing.T) {
 	w := newReportWorld(t)
 	for _, turn := range []struct {
-		source, said string
-		want         int
+		source, prompt string
+		want           int
 	}{{"startup", "", 1}, {"resume", "", 1}, {"resume", "go on", 2}} {
 		w.callHook(sessionHook, w.event("single-01-SessionStart", "source", turn.source))
 		lines := ""
-		if turn.said != "" {
-			lines = entryLine(t, "user", time.Now(), turn.said) + assistantLine(t, time.Now(),
+		if turn.prompt != "" {
+			lines = entryLine(t, "user", time.Now(), turn.prompt) + assistantLine(t, time.Now(),
 				map[string]any{"type": "text", "text": "Done."})
 		}
 		writeFile(w, filepath.Join(w.dir, "sess-1.jsonl"), lines)
@@ -119,7 +119,7 @@ func TestSummary_SaysWhatIsKnown(t *testing.T) {
 			s.StartedAt = s.SummaryOwedFor.Add(-time.Hour)
 		},
 			"Duration: 1h\nEnded: the person closed it in the terminal"},
-		"begun anew meanwhile": {func(_ *world, s *state.Session) {
+		"begun again meanwhile": {func(_ *world, s *state.Session) {
 			s.Source, s.StartedAt, s.TranscriptPath = "resume",
 				s.SummaryOwedFor.Add(time.Second), recording
 		}, "Turns: 1\nTools: AskUserQuestion 1\nEnded: the person closed it in the terminal\nTo continue: `cd PROJECT && claude --resume sess-1`\n\nLast words:\nThanks, understood."},

@@ -302,7 +302,7 @@ func TestStopGate_LevelOfEachSession(t *testing.T) {
 	for name, c := range map[string]struct {
 		mode, config, env string
 		block             bool
-		told              string
+		advice            string
 	}{
 		"deny mode":      {"deny", `{}`, "", true, ""},
 		"deny mode, off": {"deny", `{"stop_gate":"off"}`, "", false, ""},
@@ -328,8 +328,8 @@ func TestStopGate_LevelOfEachSession(t *testing.T) {
 			w.writeConfig(c.config)
 			v := w.runGate()
 			kit.Equalf(t, v.Decision == "block", c.block, "blocks: %+v", v)
-			kit.Equalf(t, v.SystemMessage == "", c.told == "", "says nothing: %+v", v)
-			kit.Contains(t, v.SystemMessage, c.told)
+			kit.Equalf(t, v.SystemMessage == "", c.advice == "", "says nothing: %+v", v)
+			kit.Contains(t, v.SystemMessage, c.advice)
 			kit.Equalf(t, strings.Contains(v.Reason, "Google Chat"), c.block, "reason %q", v.Reason)
 		})
 	}
@@ -597,7 +597,7 @@ func TestStopGate_UnreadableTeam(t *testing.T) {
 
 // Both checks are made, each at its own level, and lead to one decision.
 func TestStopGate_JoinsItsChecks(t *testing.T) {
-	for name, c := range map[string]struct{ question, agents, reason, told string }{
+	for name, c := range map[string]struct{ question, agents, reason, advice string }{
 		"both on":      {"on", "on", "AskUserQuestion s3-live", ""},
 		"one advises":  {"on", "advice", "AskUserQuestion", "s3-live"},
 		"the other":    {"advice", "on", "s3-live", "without having asked you"},
@@ -612,16 +612,16 @@ func TestStopGate_JoinsItsChecks(t *testing.T) {
 				`"},"reports":{"session_end":"off"}}`)
 			w.writeTeam("s3-live", `{"members":[]}`)
 			v := w.runGate()
-			said := func(what, text string) {
-				kit.Equalf(t, what == "", text == "", "said %+v", v)
+			wantParts := func(what, text string) {
+				kit.Equalf(t, what == "", text == "", "printed %+v", v)
 				for _, part := range []string{"AskUserQuestion", "s3-live",
 					"without having asked you"} {
 					kit.Equalf(t, strings.Contains(what, part), strings.Contains(text, part),
-						"%q: said %+v", part, v)
+						"%q: printed %+v", part, v)
 				}
 			}
-			said(c.reason, v.Reason)
-			said(c.told, v.SystemMessage)
+			wantParts(c.reason, v.Reason)
+			wantParts(c.advice, v.SystemMessage)
 		})
 	}
 }

@@ -28,7 +28,7 @@ func TestSurrogates_ComeBackUnchanged(t *testing.T) {
 		status   state.Status
 		says     string
 	}{
-		"it was told": {map[string]any{"answers": map[string]any{`Which \ud83d of HALF? 🚀`: "Red HALF"}}, state.Resolved, "[Answered]"},
+		"its own key": {map[string]any{"answers": map[string]any{`Which \ud83d of HALF? 🚀`: "Red HALF"}}, state.Resolved, "[Answered]"},
 		"the key is not the text": {map[string]any{"answers": map[string]any{`Which \ud83d of ` +
 			"\ufffd" + `? 🚀`: "Red HALF"}}, state.Cancelled, "Your reply did not reach Claude."},
 		"no answer came through": {map[string]any{"answers": map[string]any{}}, state.Cancelled,

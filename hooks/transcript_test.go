@@ -64,24 +64,24 @@ func TestTranscript_PendingCalls(t *testing.T) {
 		return assistantLine(t, now, call(id, "Bash", map[string]any{"command": "ls"}))
 	}
 	done := func(id string) string { return entryLine(t, "user", now, result(id)) }
-	said := func(text string) string { return entryLine(t, "user", now, text) }
+	prompt := func(text string) string { return entryLine(t, "user", now, text) }
 	for name, c := range map[string]struct{ lines, want string }{
 		"nothing":               {"", ""},
-		"one":                   {said("go") + bash("1"), "Bash:1"},
-		"no newline at the end": {strings.TrimSpace(said("go") + bash("1")), "Bash:1"},
-		"done":                  {said("go") + bash("1") + done("1"), ""},
-		"one of two":            {said("go") + bash("1") + bash("2") + done("1"), "Bash:2"},
-		"two in one message": {said("go") + assistantLine(t, now, call("1", "Read", nil),
+		"one":                   {prompt("go") + bash("1"), "Bash:1"},
+		"no newline at the end": {strings.TrimSpace(prompt("go") + bash("1")), "Bash:1"},
+		"done":                  {prompt("go") + bash("1") + done("1"), ""},
+		"one of two":            {prompt("go") + bash("1") + bash("2") + done("1"), "Bash:2"},
+		"two in one message": {prompt("go") + assistantLine(t, now, call("1", "Read", nil),
 			call("2", "Edit", nil)),
 			"Read:1 Edit:2"},
 		"at most three": {bash("1") + bash("2") + bash("3") + bash("4"), "Bash:2 Bash:3 Bash:4"},
 		"five in one message": {assistantLine(t, now, call("1", "A", nil), call("2", "B", nil),
 			call("3", "C", nil), call("4", "D",
 				nil)), "B:2 C:3 D:4"},
-		"broken off before": {bash("1") + said("[Request interrupted by user]") +
-			said("do that") + bash("2"), "Bash:2"},
-		"the person spoke last":  {bash("1") + said("stop"), ""},
-		"half a line at the end": {said("go") + bash("1") + bash("2")[:80], "Bash:1"},
+		"broken off before": {bash("1") + prompt("[Request interrupted by user]") +
+			prompt("do that") + bash("2"), "Bash:2"},
+		"the person spoke last":  {bash("1") + prompt("stop"), ""},
+		"half a line at the end": {prompt("go") + bash("1") + bash("2")[:80], "Bash:1"},
 		"garbage between": {bash("1") + "\x00\xff{{{\nnull\n7\n[]\n\"x\"\n{\"type\":7}\n" +
 			bash("2"), "Bash:1 Bash:2"},
 		"members of other types": {`{"type":"assistant","timestamp":7,"isSidechain":"x","message":{"content":` +
@@ -89,7 +89,7 @@ func TestTranscript_PendingCalls(t *testing.T) {
 		"content is no list":         {`{"type":"assistant","message":{"content":{"type":"tool_use","id":"1"}}}`, ""},
 		"a call without an id":       {assistantLine(t, now, call("", "Bash", nil)), ""},
 		"a result that Claude wrote": {bash("1") + assistantLine(t, now, result("1")...), "Bash:1"},
-		"a note of Claude Code's": {bash("1") + strings.Replace(said("<system-reminder>"),
+		"a note of Claude Code's": {bash("1") + strings.Replace(prompt("<system-reminder>"),
 			`"isSidechain":false`, `"isMeta":true`, 1),
 			"Bash:1"},
 		"other lines after": {bash("1") + `{"type":"progress","data":{}}` + "\n" +
@@ -164,7 +164,7 @@ func TestTranscript_TallyFromAStart(t *testing.T) {
 	kit.NoError(t, os.WriteFile(path, []byte(main), 0o600))
 	did := tallyTranscript(t.Context(), path, start)
 	kit.Equalf(t, fmt.Sprint(did.tools), "map[Edit:1 Read:1 Write:1]", "tools")
-	kit.Equalf(t, did.lastText, "Done.", "last words")
+	kit.Equalf(t, did.lastText, "Done.", "last text")
 	all := tallyTranscript(t.Context(), path, time.Time{})
 	kit.Equalf(t, all.tools["Bash"], 1, "from an unknown start on: Bash")
 }
@@ -246,7 +246,7 @@ func TestTranscript_LastText(t *testing.T) {
 			says("m2", text("new"))}, "new"},
 		"without ids": {[]string{prompt, says("", text("old")),
 			says("", text("new"))}, "new"},
-		"calls after the words": {[]string{prompt, says("m1", text("let me look")),
+		"calls after the text": {[]string{prompt, says("m1", text("let me look")),
 			says("m2", call), result, says("m3",
 				call)}, ""},
 		"a call's result": {[]string{prompt, says("m1", text("let me look")),
@@ -255,10 +255,10 @@ func TestTranscript_LastText(t *testing.T) {
 			says("m1", text("let me look")+","+call), result}, ""},
 		"thoughts": {[]string{prompt, says("m1", text("let me look")),
 			says("m2", thinking)}, ""},
-		"a prompt after the words": {[]string{says("m1", text("old")), typed}, ""},
+		"a prompt after the text": {[]string{says("m1", text("old")), typed}, ""},
 		"a call after the prompt": {[]string{says("m1", text("old")), typed,
 			says("m2", thinking), says("m2", call)}, ""},
-		"commands and breaks are no words": {[]string{prompt, says("m1", text("done")), broken,
+		"commands and breaks are no text": {[]string{prompt, says("m1", text("done")), broken,
 			note, command, system}, "done"},
 		"sidechain and meta": {[]string{prompt, says("m1", text("done")), side,
 			meta}, "done"},

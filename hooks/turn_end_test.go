@@ -22,12 +22,12 @@ func TestTurnEnd_LeavesALine(t *testing.T) {
 	const done = "Done, all tests pass.\n\nThe *details* are in the log."
 	long := strings.Repeat("word ", 100)
 	for name, c := range map[string]struct {
-		said   string
+		text   string
 		config string
 		want   string // "": none
 	}{
-		"words": {done, "", "[Turn Done] orch-epic4\n`Done, all tests pass. The *details* are in the log.`"},
-		"long words": {long, "", "[Turn Done] orch-epic4\n" + strings.Repeat("word ",
+		"a text": {done, "", "[Turn Done] orch-epic4\n`Done, all tests pass. The *details* are in the log.`"},
+		"a long text": {long, "", "[Turn Done] orch-epic4\n" + strings.Repeat("word ",
 			39) + "word…"},
 		"a question":      {"Shall I commit?", "", ""},
 		"every end waits": {done, `{"idle":"on"}`, ""},
@@ -36,7 +36,7 @@ func TestTurnEnd_LeavesALine(t *testing.T) {
 		"switched off": {done, `{"reports":{"turn_done":"off"}}`, ""},
 		"a key in it": {"The key is sk-ant-api03-" + strings.Repeat("a", 93) + "AA.", "",
 			"[Turn Done] orch-epic4\nThe key is sk-ant-api03-•••."},
-		"without any word": {"", "", "[Turn Done] orch-epic4"},
+		"without a text": {"", "", "[Turn Done] orch-epic4"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newReportWorld(t)
@@ -44,7 +44,7 @@ func TestTurnEnd_LeavesALine(t *testing.T) {
 			w.callHook(sessionHook, w.event("single-02-UserPromptSubmit"))
 			beginning := reportText(w.reports()[0].Report)
 			w.env["TMUX_PANE"] = "%1" // the poller would type the answer, so the hook does not wait
-			w.callHook(rewakeHook, w.event("single-07-Stop", "last_assistant_message", c.said))
+			w.callHook(rewakeHook, w.event("single-07-Stop", "last_assistant_message", c.text))
 			w.wantReports(nonEmpty(beginning, c.want)...)
 		})
 	}

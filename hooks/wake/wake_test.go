@@ -61,7 +61,7 @@ func TestWake_SessionOfAGroup(t *testing.T) {
 	w := newQuietWorld(t)
 	w.runTmux("new-session", "-d", "-t", "warden-main", "-s", "person")
 	w.runHook("stop-hook", recorded(t, "single-07-Stop"))
-	kit.Containsf(t, w.lastMessageText(), "tmux_session_name: warden-main\n", "told")
+	kit.Containsf(t, w.lastMessageText(), "tmux_session_name: warden-main\n", "message")
 }
 
 // A text whose blanks an event trimmed is the same text.
@@ -128,13 +128,13 @@ func TestWake_KilledHookSends(t *testing.T) {
 				killed++
 			}
 			w.runHook("stop-hook", event)
-			told := 0
+			sent := 0
 			for _, message := range w.wakeMessages() {
 				if section(messageText(message), "CONTENT") == text {
-					told++
+					sent++
 				}
 			}
-			kit.True(t, told >= 1 && told <= 2, "killed at %s %d: told %d times", step, nth, told)
+			kit.True(t, sent >= 1 && sent <= 2, "killed at %s %d: sent %d times", step, nth, sent)
 		}
 	}
 	if killed < 8 { // how many files a hook opens depends on its threads
@@ -155,11 +155,11 @@ func TestWake_QuestionIsSentOnce(t *testing.T) {
 	w.wantNew("the notification of it", "notification-permission-hook", notification, 0)
 	w.wantNew("another question", "pre-tool-use-hook",
 		recorded(t, "single-03-PreToolUse", "tool_input", other), 1)
-	w.wantNew("a dialog that was not told", "notification-permission-hook", notification, 1)
+	w.wantNew("a dialog that was not sent", "notification-permission-hook", notification, 1)
 	w.runTmux("respawn-pane", "-k", "-t", w.pane, "sh", "-c", readScreenFile("permission-02-open"))
 	w.awaitOnPane("git push --force")
 	w.wantNew("a tool's permission", "notification-permission-hook", notification, 1)
-	kit.Containsf(t, w.lastContent(), "rm -rf build && git push --force", "told")
+	kit.Containsf(t, w.lastContent(), "rm -rf build && git push --force", "message")
 }
 
 // With deliver: chat the event is reported in Chat, instead of to the agent or as well.
@@ -281,7 +281,7 @@ func TestWake_RecordsTheSession(t *testing.T) {
 func TestWake_KnownTextIsNotRepeated(t *testing.T) {
 	w := newWorld(t, "warden-main", "echo ready; while read l; do echo \"$l\"; done")
 	w.awaitOnPane("ready")
-	said := func(text string) []byte {
+	stop := func(text string) []byte {
 		return recorded(t, "single-07-Stop",
 			"last_assistant_message", text)
 	}
@@ -296,25 +296,25 @@ func TestWake_KnownTextIsNotRepeated(t *testing.T) {
 				fmt.Sprintf("typed %d", typed)) == 2
 		})
 	}
-	w.wantNew("the first", "stop-hook", said("one"), 1)
-	w.wantNew("the same", "stop-hook", said("one"), 0)
+	w.wantNew("the first", "stop-hook", stop("one"), 1)
+	w.wantNew("the same", "stop-hook", stop("one"), 0)
 	w.wantNew("idle after it", "notification-idle-hook", idle, 0)
-	w.wantNew("other words", "stop-hook", said("two"), 1)
+	w.wantNew("another text", "stop-hook", stop("two"), 1)
 	typing()
-	w.wantNew("the same words, another screen", "stop-hook", said("two"), 1)
+	w.wantNew("the same text, another screen", "stop-hook", stop("two"), 1)
 	typing()
 	w.wantNew("idle, another screen", "notification-idle-hook", idle, 1)
 	kit.Contains(t, w.lastContent(), "typed 2")
-	w.wantNew("words after the screen was told", "stop-hook", said("three"), 1)
-	w.wantNew("the end is always told", "session-end-hook", recorded(t, "timing-10-SessionEnd"), 1)
+	w.wantNew("a text after the screen was sent", "stop-hook", stop("three"), 1)
+	w.wantNew("the end is always sent", "session-end-hook", recorded(t, "timing-10-SessionEnd"), 1)
 	ask := recorded(t, "single-03-PreToolUse")
 	w.wantNew("a question", "pre-tool-use-hook", ask, 1)
 	w.wantNew("from a second install", "pre-tool-use-hook", ask, 0)
 	w.wantNew("asked again", "pre-tool-use-hook",
 		recorded(t, "single-03-PreToolUse", "tool_use_id", "other"), 1)
 	w.writeSettings("warden-main", `{"dedup_enabled":false}`)
-	w.wantNew("without dedup", "stop-hook", said("three"), 1)
-	w.wantNew("without dedup again", "stop-hook", said("three"), 1)
+	w.wantNew("without dedup", "stop-hook", stop("three"), 1)
+	w.wantNew("without dedup again", "stop-hook", stop("three"), 1)
 
 	type logLine struct {
 		State, Pressure, Outcome, Trigger string
@@ -365,14 +365,14 @@ func TestWake_ConcurrentHooksSendOnce(t *testing.T) {
 		w.awaitOnPane(key + " 12.")
 		w.runHook("stop-hook", stop)
 	}
-	var told strings.Builder
+	var sent strings.Builder
 	for _, message := range w.wakeMessages()[first:] {
-		told.WriteString(section(messageText(message), "CONTENT") + "\n")
+		sent.WriteString(section(messageText(message), "CONTENT") + "\n")
 	}
 	for run := range runs {
 		for n := 1; n <= 12; n++ {
 			line := fmt.Sprintf("\nrun-%d %d.\n", run, n)
-			kit.Equalf(t, strings.Count("\n"+told.String(), line), 1, "line %q is sent", line)
+			kit.Equalf(t, strings.Count("\n"+sent.String(), line), 1, "line %q is sent", line)
 		}
 	}
 }
@@ -433,7 +433,7 @@ func TestWake_BadInputIsLoggedOnce(t *testing.T) {
 		`{"pane_capture_lines":"x"}`) + `]}`)
 	step("an odd setting", recorded(t, "single-07-Stop", "last_assistant_message", "odd"), 1, 1)
 	w.writeRegistry(strings.Replace(string(good), "11111111-2222", "", 1))
-	step("nobody to tell", recorded(t, "single-07-Stop", "last_assistant_message",
+	step("nobody to send to", recorded(t, "single-07-Stop", "last_assistant_message",
 		"to nobody"), 0, 1)
 	w.writeRegistry(`{"agents":[{"openclaw_session_id":"1"},{"agent_id":7,"tmux_session_name":["warden-main"]},3]}`)
 	step("entries that are passed over", recorded(t, "single-07-Stop", "last_assistant_message",
@@ -448,7 +448,7 @@ func TestWake_BadInputIsLoggedOnce(t *testing.T) {
 	kit.Equalf(t, all[len(all)-1].Wake.AgentName, "warden-main", "agent")
 	kit.Contains(t, w.lastMessageText(), "agent_id: warden-main\n")
 	w.writeRegistry(string(good))
-	step("told when it is known whom", recorded(t, "single-07-Stop", "last_assistant_message",
+	step("sent when it is known whom", recorded(t, "single-07-Stop", "last_assistant_message",
 		"to nobody"), 1, 0)
 	for _, odd := range []string{``, `{`, `[]`, `{"hook_event_name":7}`} {
 		step("stdin "+odd, []byte(odd), 0, 1)
