@@ -12,8 +12,11 @@ import (
 func TestClaudeText_NamesTheChat(t *testing.T) {
 	const google, page = "chat.googleapis.com/spaces/AAAA", "127.0.0.1:8765/spaces/local"
 	texts := map[string]func(*state.Question) string{
-		"an answer":                answerText,
-		"the next instruction":     func(q *state.Question) string { return promptText(q, "go on") },
+		"an answer": answerText,
+		"the next instruction": func(q *state.Question) string {
+			return promptText(q,
+				"go on")
+		},
 		"a prompt for the session": func(q *state.Question) string { q.Kind = state.KindPrompt; return promptText(q, "go on") },
 		"a denial":                 refusalText,
 		"a plan sent back": func(q *state.Question) string {

@@ -96,8 +96,8 @@ func (w *world) wantSentOnce() {
 	}
 }
 
-// TestKilledHook_DeniedReplyArrivesOnce kills each hook of a denied question with -9 at each of its
-// steps. Then it runs what Claude Code would run next. It expects one question in the
+// TestKilledHook_DeniedReplyArrivesOnce kills each hook of a denied question with -9 at each
+// of its steps. Then it runs what Claude Code would run next. It expects one question in the
 // space, and that Claude gets the reply once.
 func TestKilledHook_DeniedReplyArrivesOnce(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -267,4 +268,45 @@ func batchEvent(w *world, session, command, response string) []byte {
 		"tool_input": shellInput(command),
 	}
 	return namedEvent(w, "PostToolBatch", session, "tool_calls", []any{call})
+}
+
+// newGate returns a machine whose session is in deny mode and therefore guarded.
+func newGate(t testing.TB) *world {
+	t.Helper()
+	w := newReportWorld(t)
+	delete(w.env, "CLAUDE_SESSION_ID")
+	w.env["GCHAT_ASK_MODE"] = "deny"
+	return w
+}
+
+// gateVerdict is what the gate printed.
+type gateVerdict struct {
+	Decision      string `json:"decision"`
+	Reason        string `json:"reason"`
+	SystemMessage string `json:"systemMessage"`
+}
+
+// runGate has the session sess-1 stop, with some members of its event set, and returns
+// the verdict.
+func (w *world) runGate(kv ...any) (v gateVerdict) {
+	w.Helper()
+	out := w.callHook(gateHook, setMembers(w, w.event("single-07-Stop"), kv...))
+	if out == "" {
+		return v
+	}
+	d := json.NewDecoder(strings.NewReader(out))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&v); err != nil || d.More() {
+		w.Fatalf("printed %q: %v", out, err)
+	}
+	kit.Must(w, v != (gateVerdict{}) && (v.Decision == "" || v.Decision == "block") &&
+		(v.Decision == "") == (v.Reason == ""), "printed %q", out)
+	return v
+}
+
+// wantBlock has the session sess-1 stop, and checks whether the gate blocks.
+func (w *world) wantBlock(want bool, kv ...any) {
+	w.Helper()
+	v := w.runGate(kv...)
+	kit.Equalf(w, v.Decision == "block", want, "blocks: %+v", v)
 }

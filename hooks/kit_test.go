@@ -314,3 +314,10 @@ func (w *world) wantReports(want ...string) {
 	}
 	kit.True(w, slices.Equal(got, want), "got %q\nwant %q", got, want)
 }
+
+// makeOlder changes when a file was written.
+func makeOlder(t testing.TB, path string, by time.Duration) {
+	t.Helper()
+	at := time.Now().Add(-by)
+	kit.NoError(t, os.Chtimes(path, at, at))
+}

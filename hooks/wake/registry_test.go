@@ -128,7 +128,8 @@ func TestRegistry_SettingsPage(t *testing.T) {
 				json.RawMessage(fmt.Sprintf(`{%q: %s}`, name, value)), "here"), r.problems
 		}
 		got, problems := with(value)
-		kit.True(t, got == defaultSettings && len(problems) == 0, "%s: %s is not its default: %+v %q",
+		kit.True(t, got == defaultSettings && len(problems) == 0,
+			"%s: %s is not its default: %+v %q",
 			name, value, got, problems)
 		if _, problems := with(`"nonsense"`); len(problems) != 1 ||
 			!strings.HasPrefix(problems[0], "here."+name+" is not") {
