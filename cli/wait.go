@@ -193,7 +193,8 @@ func (w *waiter) findQuestion(ctx context.Context, ref string) (*state.Question,
 	return w.waitInThread(ctx, q.ThreadKey, q.ThreadName)
 }
 
-// waitInThread creates the record of a process that waits for a reply in a thread.
+// waitInThread creates the record of this process's wait for a reply in a thread. The
+// poller writes the reply into it.
 func (w *waiter) waitInThread(ctx context.Context, key, name string) (*state.Question, error) {
 	askedAt, project := time.Now().UTC(), state.FindProjectDir(w.env)
 	space := gchat.SpaceOf(name)

@@ -119,7 +119,7 @@ type Post struct {
 	About  About  // for the page of the embedded space; Google ignores it
 }
 
-// About says what a message without a card is about.
+// About names the session and the kind of message that a text belongs to.
 type About struct {
 	// Kind is a state.ReportType, or the word that a rule uses for the message. For a
 	// note about a reply it begins with "note ".

@@ -250,7 +250,8 @@ func (h *Hook) enqueueMessage(
 	return err
 }
 
-// EnqueueReport enqueues a report about this event's session. Rules know it by kind. It
+// EnqueueReport enqueues a report about this event's session. The setting reports
+// has rules for each kind. It
 // returns config.ErrNoWebhook or an error of the disk.
 func (h *Hook) EnqueueReport(e *Event, kind string, report state.Report) error {
 	report.RuleKind = kind

@@ -17,7 +17,7 @@ const (
 	Draft    View = "draft"    // the input box with text that a person began
 	Question View = "question" // an AskUserQuestion dialog that shows one of its questions
 	Review   View = "review"   // that dialog's page "Review your answers"
-	// Permission is another dialog that asks for a choice: a tool permission or a plan.
+	// Permission is the dialog of a tool permission or of a plan.
 	Permission View = "permission"
 )
 

@@ -28,7 +28,7 @@ const (
 	// the PostToolUse hook, which knows what Claude got.
 	graceForConfirmation = 10 * time.Second
 	// graceForUnreadSpace is how long a question stays open after its time is up, while
-	// its space cannot be read.
+	// its space cannot be read: a reply in time may be there.
 	graceForUnreadSpace = 5 * time.Minute
 	// maxMissedRounds is how many rounds in a row the tmux session of a question may be
 	// missing before the poller abandons the question.

@@ -123,9 +123,12 @@ func (p *Poller) needsReading(record *trackedRecord) bool {
 	switch {
 	case record.isDone || !q.IsMessageSent:
 		return false
-	case q.Status.IsOpen() || q.HasActiveGrant(): // answered, too: a second reply gets a note
+	case q.Status.IsOpen() || q.HasActiveGrant():
+		// An answered question is open until Claude has the answer: a second reply gets a
+		// note.
 		return true
 	}
+	// A late reply needs somebody who delivers it.
 	return q.IsLate(p.Now()) && (p.Daemon || state.HasWaiter(p.Env, record.Path))
 }
 

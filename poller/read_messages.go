@@ -122,8 +122,9 @@ func (r *reader) saveWatermark(to time.Time) {
 }
 
 // readWaitThreads reads the threads in which a process of this environment waits for a
-// reply and needs a start, while another environment's poller reads the space. That
-// poller adds later messages there to the inbox.
+// reply, if the message from which replies count is not known yet. It is needed while
+// another environment's poller reads the space. That poller adds later messages to the
+// inbox.
 func (r *reader) readWaitThreads(ctx context.Context, view *spaceView) (err error) {
 	waitView := &spaceView{
 		questionsByThread: map[string][]*state.Question{},

@@ -84,8 +84,8 @@ func (p *Poller) revokeIncoming(id string) error {
 	return nil
 }
 
-// reopenIncoming removes the tombstone of a message that ended with this outcome. The
-// message is then added and routed once more when it is read the next time.
+// reopenIncoming removes a message's tombstone if the message ended with this outcome.
+// The message is then added and routed once more when it is read the next time.
 func (p *Poller) reopenIncoming(id string, outcome state.Outcome) error {
 	recent := &p.recentMessages
 	recent.mu.Lock()

@@ -133,6 +133,7 @@ func (p *Poller) hasDeliverer(record *trackedRecord) (canDeliver bool, retryAt t
 	if !q.NeedsHook(deliverer) { // a later process delivers it, if none waits yet
 		return true, retryAt
 	}
+	// The poller waits for a hook first, and then delivers the answer itself.
 	grace := graceForReply
 	if deliverer == state.DelivererPoller {
 		grace = graceForHook

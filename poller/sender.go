@@ -136,7 +136,7 @@ func (s *sender) applyResult(message *state.Message, result sendResult) {
 }
 
 // sendUntilIdle sends until no more messages can go at present, for onceTimeout at most.
-// It returns when the next one is due.
+// It returns the time at which the next one is due.
 func (s *sender) sendUntilIdle(ctx context.Context) time.Time {
 	ctx, cancel := context.WithTimeout(ctx, onceTimeout)
 	defer cancel()
@@ -635,8 +635,9 @@ func (s *sender) changeSpace(gateway *projectGateway, change func(*state.Space))
 	s.Log.ErrorOnce(err, "state of the space not written")
 }
 
-// retryAfterSleep ends the pauses of spaces and messages, so that each message is tried
-// at once. A pause that Chat itself asked for stays.
+// retryAfterSleep is called after the machine slept. It ends the pauses of spaces,
+// gateways and messages, so that each message is tried at once. A pause that Chat itself
+// asked for stays.
 func (s *sender) retryAfterSleep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

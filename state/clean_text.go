@@ -156,8 +156,8 @@ var (
 )
 
 // isPunctuationLookalike reports whether r could pass for a sign that matters in a shell
-// command or a path: any punctuation outside ASCII counts. The characters of our own
-// marks do not count here: reviewMarkEscaper handles them.
+// command or a path: any punctuation outside ASCII counts. The characters with which
+// we mark what was changed do not count here: reviewMarkEscaper handles them.
 func isPunctuationLookalike(r rune) bool {
 	isLetter := unicode.In(r, unicode.L, unicode.N) && !unicode.In(r, unicode.Lm, clickLetters)
 	isSign := unicode.IsPunct(r) || unicode.Is(widthVariants, r) || !isLetter && IsASCIILookalike(r)

@@ -159,7 +159,7 @@ func (e *exam) checkChatAllowed(ctx context.Context, r *result) {
 		reader, err := e.list()
 		var me gchat.Person
 		if err == nil {
-			// It fails for a service account and in the embedded space: neither has a
+			// Me fails for a service account and in the embedded space: neither has a
 			// login.
 			me, err = reader.Me(ctx)
 		}

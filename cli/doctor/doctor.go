@@ -132,8 +132,8 @@ type Options struct {
 	Live   bool
 	Wait   time.Duration    // how long the round trip waits for a reply; 0: it asks for none
 	Notify func(say string) // prints a line for the person while the round trip waits
-	// OneThread makes the round trip post only its question. The embedded space is known
-	// to follow thread keys.
+	// OneThread leaves out the second post of the round trip. That post shows whether the
+	// space follows thread keys, and the embedded space does.
 	OneThread bool
 }
 

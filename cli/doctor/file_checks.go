@@ -145,6 +145,7 @@ func (e *exam) checkFilesPrivate(_ context.Context, r *result) {
 		exposed = slices.Compact(exposed)
 		r.fail("other users of this machine can read or change your private files: %s",
 			strings.Join(exposed, ", "))
+		return
 	}
 	r.ok("configuration, credentials and state are private")
 }

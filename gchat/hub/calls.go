@@ -158,8 +158,8 @@ func (c *Claims) ownsMessageID(id string) bool {
 func (h *Hub) createMessage(c *call) (any, error) {
 	ownPrefix := "client-" + c.claims.Machine + "-"
 	id := c.query.Get("messageId")
-	// Google answers a known requestId with the message that was created with it. So a
-	// machine may not use another one's.
+	// Google answers a known requestId with the message that was created with it. With
+	// another machine's requestId, a machine could read that machine's message.
 	hasOtherRequestID := c.query.Has("requestId") && c.query.Get("requestId") != id
 	if !c.claims.ownsMessageID(id) || hasOtherRequestID {
 		return nil, newRefusal(http.StatusForbidden,

@@ -39,7 +39,8 @@ func (r Runner) StartClaude(
 ) (started *state.Session, why string) {
 	folder := state.SessionsIn(state.UserStateDir(r.Env))
 	if !session.StartingAt.IsZero() && session.ClaudePID == 0 {
-		// A poller began to start it. It may have been killed.
+		// A poller began to start the session, and may have been killed since. Until
+		// StartTimeout is over, no other poller starts it.
 		if r.Now().Sub(session.StartingAt).Abs() < StartTimeout {
 			return nil, ""
 		}

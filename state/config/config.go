@@ -327,7 +327,8 @@ func runWebhookCommand(ctx context.Context, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", command)
-	// Cancel kills the shell's children, too: one that hangs would live on.
+	// The shell gets a process group of its own. Cancel kills the whole group: otherwise
+	// a child of the shell that hangs would live on.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second

@@ -183,7 +183,8 @@ func (c *Config) RulesFor(session SessionFacts) SessionRules {
 	rules.Idle = idleFor(cmp.Or(rules.Idle, c.Idle), rules.AskMode)
 	level := GateOff
 	if rules.AskMode.Traits().HasMarker {
-		// By default a session in deny mode stops only after it asked its person.
+		// In deny mode, Claude must by default ask the person what comes next before the
+		// session may stop.
 		level = GateOn
 	}
 	fill("", "", StopGate{GateQuestionAsked: level, GatePersistentAgents: level})
