@@ -68,7 +68,8 @@ func TestApp_PullLeavesADeadConnection(t *testing.T) {
 	var pulls atomic.Int64
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasSuffix(r.URL.Path, ":pull") {
-			io.WriteString(w, `{"access_token":"ya29.access","expires_in":3600,"token_type":"Bearer"}`)
+			io.WriteString(w,
+				`{"access_token":"ya29.access","expires_in":3600,"token_type":"Bearer"}`)
 			return
 		}
 		arrived <- r.Proto
@@ -76,7 +77,8 @@ func TestApp_PullLeavesADeadConnection(t *testing.T) {
 			<-r.Context().Done() // nothing happens
 			return
 		}
-		io.WriteString(w, `{"receivedMessages":[{"ackId":"1","message":{"messageId":"1","data":"e30="}}]}`)
+		io.WriteString(w,
+			`{"receivedMessages":[{"ackId":"1","message":{"messageId":"1","data":"e30="}}]}`)
 	}))
 	server.EnableHTTP2 = true
 	server.StartTLS()
@@ -114,7 +116,8 @@ func TestApp_PullLeavesADeadConnection(t *testing.T) {
 func TestApp_SpacesOfAllPages(t *testing.T) {
 	server := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("pageToken") == "" {
-			io.WriteString(w, `{"spaces":[{"name":"spaces/A","spaceType":"SPACE"}],"nextPageToken":"2"}`)
+			io.WriteString(w,
+				`{"spaces":[{"name":"spaces/A","spaceType":"SPACE"}],"nextPageToken":"2"}`)
 			return
 		}
 		io.WriteString(w, `{"spaces":[{"name":"spaces/B","spaceType":"DIRECT_MESSAGE"}]}`)

@@ -16,13 +16,17 @@ import (
 // Each kind of widget stands in a card as Google takes it, and each button carries its
 // question.
 func TestCardV2_Golden(t *testing.T) {
-	card := &wording.Card{ID: "cafe12", Kind: "question", State: "open", Title: "Question", Subtitle: "shop", Sections: []wording.Section{{Header: "a < b", Widgets: []wording.Widget{
-		{Text: "one\n  <two>"}, {Code: "```\nls\n```"}, {Field: &wording.Field{Name: "w1", Label: "A reason"}},
-		{Field: &wording.Field{Name: "w2", Label: "Own", Value: "said"}},
-		{Select: &wording.Select{Name: "q1", Label: "Choose", Items: []wording.Item{{Text: "A", Value: "1", IsChosen: true}}}},
-		{Select: &wording.Select{Name: "q2", Label: "Choose", AllowsSeveral: true, Items: []wording.Item{{Text: "B", Value: "1"}, {Text: "C", Value: "2"}}}},
-		{Buttons: []wording.Button{{Text: "Send", Choice: "send"}}},
-	}}}}
+	card := &wording.Card{ID: "cafe12", Kind: "question", State: "open", Title: "Question",
+		Subtitle: "shop", Sections: []wording.Section{{Header: "a < b", Widgets: []wording.Widget{
+			{Text: "one\n  <two>"}, {Code: "```\nls\n```"},
+			{Field: &wording.Field{Name: "w1", Label: "A reason"}},
+			{Field: &wording.Field{Name: "w2", Label: "Own", Value: "said"}},
+			{Select: &wording.Select{Name: "q1", Label: "Choose",
+				Items: []wording.Item{{Text: "A", Value: "1", IsChosen: true}}}},
+			{Select: &wording.Select{Name: "q2", Label: "Choose", AllowsSeveral: true,
+				Items: []wording.Item{{Text: "B", Value: "1"}, {Text: "C", Value: "2"}}}},
+			{Buttons: []wording.Button{{Text: "Send", Choice: "send"}}},
+		}}}}
 	b, err := json.MarshalIndent(CardV2(card), "", " ")
 	kit.NoError(t, err)
 	var flat strings.Builder
@@ -30,8 +34,10 @@ func TestCardV2_Golden(t *testing.T) {
 		flat.WriteString(strings.TrimSpace(line))
 	}
 	for _, want := range []string{
-		`"cardId": "gchat-hooks.question.open"`, `"header": {"subtitle": "shop","title": "Question"}`, `"header": "a \u0026lt; b"`,
-		`"text": "one\u003cbr\u003e\u00a0 \u0026lt;two\u0026gt;","textSyntax": "HTML"`, `"textSyntax": "MARKDOWN"`,
+		`"cardId": "gchat-hooks.question.open"`,
+		`"header": {"subtitle": "shop","title": "Question"}`, `"header": "a \u0026lt; b"`,
+		`"text": "one\u003cbr\u003e\u00a0 \u0026lt;two\u0026gt;","textSyntax": "HTML"`,
+		`"textSyntax": "MARKDOWN"`,
 		`"label": "A reason","name": "w1","type": "MULTIPLE_LINE"`,
 		`"label": "Own","name": "w2","type": "MULTIPLE_LINE","value": "said"`,
 		`"items": [{"selected": true,"text": "A","value": "1"}],"label": "Choose","name": "q1","type": "RADIO_BUTTON"`,
@@ -48,13 +54,15 @@ func TestCardV2_Golden(t *testing.T) {
 // With the card that Google takes, whatever its text becomes there, a message is no
 // longer than Chat takes.
 func TestCardV2_FitsGooglesLimits(t *testing.T) {
-	for name, unit := range map[string]string{"words": "word ", "emoji": "👩‍👩‍👧", "marks": "<&>", "lines": "\n\n", "spaces": "  "} {
+	for name, unit := range map[string]string{"words": "word ", "emoji": "👩‍👩‍👧", "marks": "<&>",
+		"lines": "\n\n", "spaces": "  "} {
 		long := strings.Repeat(unit, 2*wording.MaxText/len(unit))
 		var prompts []state.SubQuestion
 		for i := range 4 {
 			p := state.SubQuestion{Header: long, Question: fmt.Sprint(i, long), MultiSelect: i > 1}
 			for j := range 4 {
-				p.Options = append(p.Options, state.Option{Label: fmt.Sprint(j, long), Description: long, Preview: long})
+				p.Options = append(p.Options,
+					state.Option{Label: fmt.Sprint(j, long), Description: long, Preview: long})
 			}
 			prompts = append(prompts, p)
 		}
@@ -63,11 +71,14 @@ func TestCardV2_FitsGooglesLimits(t *testing.T) {
 			for _, label := range labels {
 				p.Options = append(p.Options, state.Option{Label: label})
 			}
-			return &state.Question{Kind: kind, SessionName: long, CWD: long, ShownText: long, About: long, ToolName: long, SubQuestions: []state.SubQuestion{p}}
+			return &state.Question{Kind: kind, SessionName: long, CWD: long, ShownText: long,
+				About: long, ToolName: long, SubQuestions: []state.SubQuestion{p}}
 		}
 		for _, q := range []*state.Question{
-			{SessionName: long, SubQuestions: prompts}, {SessionName: long, SubQuestions: prompts[:1]},
-			withShownText(state.KindPermission, state.LabelAllow, state.LabelDeny), withShownText(state.KindPlan, state.LabelApprove, state.LabelSendBack),
+			{SessionName: long, SubQuestions: prompts},
+			{SessionName: long, SubQuestions: prompts[:1]},
+			withShownText(state.KindPermission, state.LabelAllow, state.LabelDeny),
+			withShownText(state.KindPlan, state.LabelApprove, state.LabelSendBack),
 		} {
 			texts, card := wording.CardTexts(q, "0123456789abcdef0123456789abcdef", CardSize)
 			n := len(texts[len(texts)-1]) + CardSize(card)
@@ -83,7 +94,8 @@ var (
 
 // Nothing of a foreign text becomes markup in a card's text, and all of it is shown.
 func FuzzCardText(f *testing.F) {
-	for _, s := range []string{`<a href="https://evil.example">docs</a>`, "<users/all>", "&lt;b&gt;", "a\n  b", "<br>", "&amp;amp;"} {
+	for _, s := range []string{`<a href="https://evil.example">docs</a>`, "<users/all>",
+		"&lt;b&gt;", "a\n  b", "<br>", "&amp;amp;"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, foreign string) {

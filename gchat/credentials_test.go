@@ -22,7 +22,8 @@ import (
 // writeUserFile writes a login whose tokens come from tokenURI.
 func writeUserFile(t *testing.T, tokenURI string) string {
 	t.Helper()
-	f := map[string]string{"type": "authorized_user", "client_id": "id", "client_secret": "GOCSPX-secret", "refresh_token": "1//refresh", "token_uri": tokenURI}
+	f := map[string]string{"type": "authorized_user", "client_id": "id",
+		"client_secret": "GOCSPX-secret", "refresh_token": "1//refresh", "token_uri": tokenURI}
 	b, err := json.Marshal(f)
 	kit.NoError(t, err)
 	return writeFile(t, string(b))
@@ -50,15 +51,21 @@ func TestCredentials_ExpiredLogin(t *testing.T) {
 	}{
 		"session control":                     {`{"error":"invalid_grant","error_subtype":"invalid_rapt","error_description":"reauth related error (invalid_rapt)"}`, "invalid_rapt", "session control"},
 		"session control without its subtype": {`{"error":"invalid_grant","error_description":"reauth related error (invalid_rapt)"}`, "invalid_rapt", "session control"},
-		"revoked":                             {expired, "expired or revoked", "access was removed"},
-		"Testing":                             {expired, "", "in Testing"},
-		"policy":                              {`{"error":"admin_policy_enforced"}`, "admin_policy_enforced", "administrator"},
-		"policy, as subtype":                  {`{"error":"access_denied","error_subtype":"access_denied","error_description":"Account restricted"}`, "Account restricted", "administrator"},
-		"client deleted":                      {`{"error":"deleted_client","error_description":"The OAuth client was deleted."}`, "deleted", "--client-id-file"},
-		"secret changed":                      {`{"error":"invalid_client","error_description":"Unauthorized"}`, "invalid_client", "--client-id-file"},
-		"gcloud's scopes":                     {`{"error":"invalid_scope"}`, "invalid_scope", "chat.messages.readonly"},
-		"another form":                        {`{"error":{"code":403,"status":"PERMISSION_DENIED","message":"no"}}`, "token refused: no reason was given", "log in again"},
-		"nothing to read":                     {`<html>GOCSPX-secret 1//refresh`, "token refused", "log in again"},
+		"revoked": {expired, "expired or revoked",
+			"access was removed"},
+		"Testing": {expired, "", "in Testing"},
+		"policy": {`{"error":"admin_policy_enforced"}`,
+			"admin_policy_enforced", "administrator"},
+		"policy, as subtype": {`{"error":"access_denied","error_subtype":"access_denied","error_description":"Account restricted"}`, "Account restricted", "administrator"},
+		"client deleted":     {`{"error":"deleted_client","error_description":"The OAuth client was deleted."}`, "deleted", "--client-id-file"},
+		"secret changed": {`{"error":"invalid_client","error_description":"Unauthorized"}`,
+			"invalid_client", "--client-id-file"},
+		"gcloud's scopes": {`{"error":"invalid_scope"}`, "invalid_scope",
+			"chat.messages.readonly"},
+		"another form": {`{"error":{"code":403,"status":"PERMISSION_DENIED","message":"no"}}`,
+			"token refused: no reason was given", "log in again"},
+		"nothing to read": {`<html>GOCSPX-secret 1//refresh`, "token refused",
+			"log in again"},
 	} {
 		tokens := refuseTokens(t, c.body)
 		r := newReader(t, nobodyListens, writeUserFile(t, tokens.URL+"/token"))
@@ -73,7 +80,8 @@ func TestCredentials_ExpiredLogin(t *testing.T) {
 }
 
 func TestCredentials_DisabledServiceAccount(t *testing.T) {
-	tokens := refuseTokens(t, `{"error":"invalid_grant","error_description":"Invalid JWT Signature."}`)
+	tokens := refuseTokens(t,
+		`{"error":"invalid_grant","error_description":"Invalid JWT Signature."}`)
 	r := newReader(t, nobodyListens, strict.ServiceAccount(t, tokens.URL))
 	_, err := listAll(t, r)
 	hint := Hint(err)
@@ -97,7 +105,8 @@ func TestCredentials_TokenEndpointFails(t *testing.T) {
 }
 
 func TestCredentials_RefreshTokenGoesToGoogleOnly(t *testing.T) {
-	for _, uri := range []string{"http://oauth2.example/token", "ftp://127.0.0.1/token", "http://127.0.0.1.oauth2.example/token", "token", ":"} {
+	for _, uri := range []string{"http://oauth2.example/token", "ftp://127.0.0.1/token",
+		"http://127.0.0.1.oauth2.example/token", "token", ":"} {
 		_, err := NewReader(t.Context(), "", writeUserFile(t, uri))
 		kit.True(t, errors.Is(err, ErrCredentials) && strings.Contains(err.Error(), "token_uri"),
 			"%s: %v", uri, err)
@@ -117,7 +126,8 @@ func TestCredentials_RedirectCarriesNoSecret(t *testing.T) {
 		}))
 		t.Cleanup(srv.Close)
 		kit.UseTransport(t, srv.Client().Transport)
-		for name, file := range map[string]string{"login": writeUserFile(t, srv.URL+"/login"), "service account": strict.ServiceAccount(t, srv.URL+"/account")} {
+		for name, file := range map[string]string{"login": writeUserFile(t, srv.URL+"/login"),
+			"service account": strict.ServiceAccount(t, srv.URL+"/account")} {
 			t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", file)
 			for _, path := range []string{file, ""} {
 				if path == "" && name == "login" {
@@ -150,7 +160,8 @@ func TestCredentials_RefusedTokenIsReplaced(t *testing.T) {
 		if r.Header.Get("Authorization") != fmt.Sprint("Bearer t", accepted) {
 			w.WriteHeader(401)
 		}
-		io.WriteString(w, `{"name":"spaces/AAA/messages/1","thread":{"name":"spaces/AAA/threads/1"}}`)
+		io.WriteString(w,
+			`{"name":"spaces/AAA/messages/1","thread":{"name":"spaces/AAA/threads/1"}}`)
 	}))
 	defer srv.Close()
 	kit.UseTransport(t, srv.Client().Transport)
@@ -188,7 +199,8 @@ func (i *impersonationServer) RoundTrip(r *http.Request) (*http.Response, error)
 		answer = "{}"
 	}
 	header := http.Header{"Content-Type": {"application/json"}}
-	return &http.Response{StatusCode: code, Header: header, Body: io.NopCloser(strings.NewReader(answer)), Request: r}, nil
+	return &http.Response{StatusCode: code, Header: header,
+		Body: io.NopCloser(strings.NewReader(answer)), Request: r}, nil
 }
 
 // writeImpersonatedFile has this process's default credentials be a service account's
@@ -210,7 +222,8 @@ func TestCredentials_ImpersonatedAccountReadsAsAnApp(t *testing.T) {
 	r := newReader(t, "", "")
 	_, err := listAll(t, r)
 	kit.NoError(t, err)
-	kit.Equalf(t, strings.Join(i.scopes, " "), "https://www.googleapis.com/auth/chat.app.messages.readonly", "asked for")
+	kit.Equalf(t, strings.Join(i.scopes, " "),
+		"https://www.googleapis.com/auth/chat.app.messages.readonly", "asked for")
 	kit.True(t, len(i.bearers) == 1 && i.bearers[0] == "Bearer scope:account",
 		"asked Chat with %q", i.bearers)
 }
@@ -223,9 +236,10 @@ func TestCredentials_RefusedImpersonation(t *testing.T) {
 		says    string
 		busy    bool
 	}{
-		"not granted": {403, denied, "403 Permission 'iam.serviceAccounts.getAccessToken' denied", false},
-		"another's":   {403, "<html>ya29.login", "403 no reason was given", false},
-		"overloaded":  {503, "{}", "503", true},
+		"not granted": {403, denied, "403 Permission 'iam.serviceAccounts.getAccessToken' denied",
+			false},
+		"another's":  {403, "<html>ya29.login", "403 no reason was given", false},
+		"overloaded": {503, "{}", "503", true},
 	} {
 		file := writeImpersonatedFile(t, &impersonationServer{code: c.code, refusal: c.refusal})
 		for _, file := range []string{file, ""} {
@@ -237,7 +251,8 @@ func TestCredentials_RefusedImpersonation(t *testing.T) {
 			_, pullErr := app.Pull(t.Context())
 			kit.True(t, IsAuthFailure(pullErr) != c.busy, "%s, pulled: %v", name, pullErr)
 			for _, hint := range []string{Hint(err), AppHint(err)} {
-				isTold := strings.Contains(hint, "iamcredentials.googleapis.com") && strings.Contains(hint, "roles/iam.serviceAccountTokenCreator")
+				isTold := strings.Contains(hint, "iamcredentials.googleapis.com") &&
+					strings.Contains(hint, "roles/iam.serviceAccountTokenCreator")
 				kit.True(t, isTold != c.busy && !strings.Contains(err.Error()+hint, "ya29"),
 					"%s: %v; hint: %s", name, err, hint)
 			}
@@ -265,14 +280,16 @@ func tlsChatServer(t *testing.T, token string, h http.HandlerFunc) *httptest.Ser
 func TestCredentials_WhoAmI(t *testing.T) {
 	tokens := tokenServer(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		io.WriteString(w, `{"access_token":"scope:chat.messages.readonly","expires_in":3600,"token_type":"Bearer"}`)
+		io.WriteString(w,
+			`{"access_token":"scope:chat.messages.readonly","expires_in":3600,"token_type":"Bearer"}`)
 	})
 	row := func(name, kind string) string {
 		return fmt.Sprintf(`{"message":{"sender":{"name":%q,"type":%q,"email":"ann@example.com","displayName":"Ann"}}}`, name, kind)
 	}
 	for name, c := range map[string]struct{ rows, want string }{
-		"one message":      {row("users/7", "HUMAN"), "users/7"},
-		"several":          {row("users/7", "HUMAN") + `,{"message":{}},{},null,` + row("users/7", "HUMAN"), "users/7"},
+		"one message": {row("users/7", "HUMAN"), "users/7"},
+		"several": {row("users/7", "HUMAN") + `,{"message":{}},{},null,` +
+			row("users/7", "HUMAN"), "users/7"},
 		"none yet":         {"", ""},
 		"filter ignored":   {row("users/7", "HUMAN") + "," + row("users/8", "HUMAN"), ""},
 		"an app":           {row("users/7", "BOT"), ""},
@@ -315,7 +332,8 @@ func TestCredentials_ScopesOfTheMethods(t *testing.T) {
 			_ = json.Unmarshal(b, &claims)
 			scopes = claims.Scope
 		}
-		names := strings.ReplaceAll(strings.ReplaceAll(scopes, "https://www.googleapis.com/auth/", ""), " ", ",")
+		names := strings.ReplaceAll(strings.ReplaceAll(scopes, "https://www.googleapis.com/auth/",
+			""), " ", ",")
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"access_token":"scope:%s","expires_in":3600,"token_type":"Bearer"}`, names)
 	})
@@ -335,7 +353,8 @@ func TestCredentials_ScopesOfTheMethods(t *testing.T) {
 	}
 	a := newTestApp(t, srv.URL, account)
 	card := StoredCard(wording.NoticeCard("words", "id"))
-	_, _ = a.Post(t.Context(), Post{Text: "x", ThreadKey: "k", MessageID: "client-x", Card: card, Viewer: "users/1"})
+	_, _ = a.Post(t.Context(),
+		Post{Text: "x", ThreadKey: "k", MessageID: "client-x", Card: card, Viewer: "users/1"})
 	_ = a.Patch(t.Context(), "spaces/AAA/messages/client-x", "x", card)
 	_, _ = a.GetByClientID(t.Context(), a.Space, "client-x")
 	_, _ = a.HasButtonOf(t.Context(), Message{Name: "spaces/AAA/messages/M"}, "q")
@@ -349,11 +368,13 @@ func TestCredentials_ScopesOfTheMethods(t *testing.T) {
 
 func TestCredentials_HintsForLogins(t *testing.T) {
 	for want, err := range map[string]error{
-		"enable the Google Chat API": &APIError{HTTP: 403, Message: "Google Chat API has not been used in project 1 before or it is disabled."},
-		"configure one":              &APIError{HTTP: 404, Message: "Google Chat app not found. To create a Chat app, you must turn on the Chat API"},
-		"was deleted":                &APIError{HTTP: 404, Message: "Space not found."},
-		"users/ID":                   fmt.Errorf("ask: %w", ErrUnknownPerson),
-		"gchat-hooks login":          fmt.Errorf("x: %w", ErrCredentials),
+		"enable the Google Chat API": &APIError{HTTP: 403,
+			Message: "Google Chat API has not been used in project 1 before or it is disabled."},
+		"configure one": &APIError{HTTP: 404,
+			Message: "Google Chat app not found. To create a Chat app, you must turn on the Chat API"},
+		"was deleted":       &APIError{HTTP: 404, Message: "Space not found."},
+		"users/ID":          fmt.Errorf("ask: %w", ErrUnknownPerson),
+		"gchat-hooks login": fmt.Errorf("x: %w", ErrCredentials),
 	} {
 		kit.Containsf(t, Hint(err), want, "%v", err)
 	}
@@ -373,7 +394,8 @@ func FuzzRefusal(f *testing.F) {
 }
 
 func TestCredentials_EndpointGetsNone(t *testing.T) {
-	for _, endpoint := range []string{"http://chat.example/", "ftp://127.0.0.1/", "http://127.0.0.1.chat.example", "not a url"} {
+	for _, endpoint := range []string{"http://chat.example/", "ftp://127.0.0.1/",
+		"http://127.0.0.1.chat.example", "not a url"} {
 		_, err := NewReader(t.Context(), endpoint, "")
 		kit.True(t, err != nil, "%s was taken", endpoint)
 	}
@@ -391,11 +413,13 @@ func TestCredentials_FilesThatAreNone(t *testing.T) {
 		fmt.Sprintf(leads, "gdch_service_account"):             "is neither",
 	} {
 		_, err := NewReader(t.Context(), "", writeFile(t, content))
-		kit.True(t, errors.Is(err, ErrCredentials) && strings.Contains(err.Error(), says), "%s: %v", content, err)
+		kit.True(t, errors.Is(err, ErrCredentials) && strings.Contains(err.Error(), says), "%s: %v",
+			content, err)
 	}
 	_, err := NewReader(t.Context(), "", filepath.Join(t.TempDir(), "missing"))
 	kit.True(t, errors.Is(err, ErrCredentials), "missing: %v", err)
-	newReader(t, "", writeFile(t, `{"type":"authorized_user","client_id":"1","client_secret":"s","refresh_token":"r"}`))
+	newReader(t, "", writeFile(t,
+		`{"type":"authorized_user","client_id":"1","client_secret":"s","refresh_token":"r"}`))
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", strict.ServiceAccount(t, nobodyListens))
 	newReader(t, "", "") // by default
 }

@@ -18,24 +18,30 @@ func TestEvent_UnknownMembers(t *testing.T) {
 		user   = `{"name":"users/1","displayName":"Ann","avatarUrl":"https://a","email":"ann@example.com","type":"HUMAN","domainId":"d"}`
 		thread = `{"name":"spaces/A/threads/T","retentionSettings":{"state":"PERMANENT"}}`
 		kept   = `"retentionSettings":{"state":"EPHEMERAL_ONE_DAY","expiryTimestamp":"2026-07-31T10:00:00Z"},"messageHistoryState":"HISTORY_OFF"`
-		about  = `"eventTime":"2026-07-30T10:00:00.123456Z","user":` + user + `,"thread":` + thread +
+		about  = `"eventTime":"2026-07-30T10:00:00.123456Z","user":` + user + `,"thread":` +
+			thread +
 			`,"space":{"name":"spaces/A","type":"ROOM","spaceType":"SPACE","messageHistoryState":"HISTORY_OFF"},"configCompleteRedirectUrl":"https://c"`
 		button = `{"buttonList":{"buttons":[{"text":"A","onClick":{"action":{"parameters":[{"key":"question","value":"q"}]}}}]}}`
 	)
 	message := func(sender, rest string) string {
-		return `{"name":"spaces/A/messages/M.N","sender":` + sender + `,"thread":` + thread + `,` + kept + `,` + rest + `}`
+		return `{"name":"spaces/A/messages/M.N","sender":` + sender + `,"thread":` + thread + `,` +
+			kept + `,` + rest + `}`
 	}
 	for name, c := range map[string]struct {
 		event string
 		text  string
 		tap   *wording.Tap
 	}{
-		"words": {`{"type":"MESSAGE",` + about + `,"message":` + message(user, `"text":"@app 2","argumentText":" 2"`) + `}`, " 2", nil},
-		"a tap": {`{"type":"CARD_CLICKED",` + about + `,"message":` + message(`{"name":"users/2","type":"BOT"}`, `"cardsV2":[{"card":{"sections":[{"widgets":[`+button+`]}]}}]`) +
+		"words": {`{"type":"MESSAGE",` + about + `,"message":` +
+			message(user, `"text":"@app 2","argumentText":" 2"`) + `}`, " 2", nil},
+		"a tap": {`{"type":"CARD_CLICKED",` + about + `,"message":` +
+			message(`{"name":"users/2","type":"BOT"}`,
+				`"cardsV2":[{"card":{"sections":[{"widgets":[`+button+`]}]}}]`) +
 			`,"action":{"actionMethodName":"gchat-hooks","parameters":[{"key":"question","value":"q-0f"},{"key":"choice","value":"1"}]},
 			"common":{"userLocale":"en","hostApp":"CHAT","platform":"WEB","timeZone":{"id":"Europe/Berlin","offset":7200000},"invokedFunction":"gchat-hooks",
 			"parameters":{"question":"q-0f","choice":"1"},"formInputs":{"w1":{"stringInputs":{"value":["soon"]}}}}}`,
-			"", &wording.Tap{QuestionID: "q", MachineID: "0f", Choice: "1", Inputs: map[string][]string{"w1": {"soon"}}, IsOnCard: true}},
+			"", &wording.Tap{QuestionID: "q", MachineID: "0f", Choice: "1",
+				Inputs: map[string][]string{"w1": {"soon"}}, IsOnCard: true}},
 	} {
 		e, err := ReadEvent([]byte(c.event))
 		kit.True(t, err == nil && e.Person == (Person{"users/1", "ann@example.com", "Ann"}) &&
@@ -52,7 +58,9 @@ func TestEvent_UnknownMembers(t *testing.T) {
 func TestEvent_CardsNameTheirMachine(t *testing.T) {
 	app, sameApp := &App{Subscription: "projects/p/subscriptions/a"}, &App{Subscription: "projects/p/subscriptions/a"}
 	otherApp := &App{Subscription: "projects/p/subscriptions/b"}
-	for id, foreign := range map[string]bool{app.CardID("cafe12"): false, sameApp.CardID("cafe12"): false, otherApp.CardID("cafe12"): true, "cafe12": false, "-": false, "": false} {
+	for id, foreign := range map[string]bool{app.CardID("cafe12"): false,
+		sameApp.CardID("cafe12"): false, otherApp.CardID("cafe12"): true, "cafe12": false,
+		"-": false, "": false} {
 		data := `{"type":"CARD_CLICKED","common":{"parameters":{"question":"` + id + `"}}}`
 		e, err := ReadEvent([]byte(data))
 		kit.True(t, err == nil && app.IsForOtherMachine(e.Tap) == foreign &&
@@ -76,7 +84,8 @@ func TestEvent_SendersThatAreIgnored(t *testing.T) {
 	if concerns, err := app.CanAnswerFor(t.Context(), message.ParentMessage()); concerns || err == nil {
 		t.Errorf("%v, %v of a Chat in trouble", concerns, err)
 	}
-	for hub, want := range map[*HubClient]bool{nil: true, {JoinResponse: JoinResponse{Machine: "0123456789ab"}}: false} {
+	for hub, want := range map[*HubClient]bool{nil: true,
+		{JoinResponse: JoinResponse{Machine: "0123456789ab"}}: false} {
 		app.Hub = hub
 		concerns, err := app.CanAnswerFor(t.Context(), "spaces/A/messages/U.U")
 		kit.True(t, concerns == want && err == nil, "with the hub %v: %v, %v", hub, concerns, err)

@@ -41,7 +41,8 @@ func startHub(t *testing.T) (h *team.Hub, file string) {
 func newHubApp(t *testing.T, h *team.Hub, file string) *gchat.App {
 	t.Helper()
 	a, err := gchat.NewApp(t.Context(), &config.Config{
-		SpaceID: h.Space, Subscription: h.Subscription, CredentialsFile: file, APIEndpoint: h.URL, PubSubEndpoint: h.URL,
+		SpaceID: h.Space, Subscription: h.Subscription, CredentialsFile: file, APIEndpoint: h.URL,
+		PubSubEndpoint: h.URL,
 	})
 	kit.NoError(t, err)
 	return a
@@ -60,12 +61,15 @@ func TestHubClient_SpeaksAsToGoogle(t *testing.T) {
 	h, file := startHub(t)
 	a := newHubApp(t, h, file)
 	id := state.MessageID("question", "1")
-	posted, err := a.Post(t.Context(), gchat.Post{Text: "x", ThreadKey: "k", MessageID: id, Card: gchat.StoredCard(wording.NoticeCard("words", "cafe12"))})
+	posted, err := a.Post(t.Context(),
+		gchat.Post{Text: "x", ThreadKey: "k", MessageID: id,
+			Card: gchat.StoredCard(wording.NoticeCard("words", "cafe12"))})
 	kit.Must(t, err == nil && !strings.Contains(posted.Name, "client-"), "%+v, %v", posted, err)
 	postedAgain, err := a.Post(t.Context(), gchat.Post{Text: "x", ThreadKey: "k", MessageID: id})
 	kit.True(t, postedAgain.Name == posted.Name || gchat.IsAlreadyExists(err),
 		"posted again: %+v, %v", postedAgain, err)
-	_, err = a.Post(t.Context(), gchat.Post{Text: "y", ThreadName: posted.ThreadName, MessageID: state.MessageID("note")})
+	_, err = a.Post(t.Context(),
+		gchat.Post{Text: "y", ThreadName: posted.ThreadName, MessageID: state.MessageID("note")})
 	kit.True(t, err == nil, "%v", err)
 	found, err := a.GetByClientID(t.Context(), a.Space, id)
 	kit.True(t, err == nil && found.Name == posted.Name &&
@@ -73,7 +77,8 @@ func TestHubClient_SpeaksAsToGoogle(t *testing.T) {
 		"%+v, %v", found, err)
 	shows, err := a.HasButtonOf(t.Context(), found, "cafe12")
 	kit.True(t, shows && err == nil, "shows: %v, %v", shows, err)
-	kit.NoError(t, a.Patch(t.Context(), a.Space+"/messages/"+id, "x", gchat.StoredCard(wording.NoticeCard("over", ""))))
+	kit.NoError(t, a.Patch(t.Context(), a.Space+"/messages/"+id, "x",
+		gchat.StoredCard(wording.NoticeCard("over", ""))))
 	shows, err = a.HasButtonOf(t.Context(), found, "cafe12")
 	kit.True(t, !shows && err == nil, "after the patch it shows: %v, %v", shows, err)
 	direct, err := a.IsDirect(t.Context())
@@ -98,9 +103,12 @@ func TestHubClient_TokenGoesToTheHubOnly(t *testing.T) {
 	other := httptest.NewServer(secure.Config.Handler)
 	t.Cleanup(func() { secure.Close(); other.Close() })
 	kit.UseTransport(t, secure.Client().Transport)
-	for _, endpoint := range []string{"", other.URL, secure.URL, strings.Replace(h.URL, "http:", "https:", 1), strings.Replace(h.URL, "127.0.0.1", "localhost", 1)} {
+	for _, endpoint := range []string{"", other.URL, secure.URL,
+		strings.Replace(h.URL, "http:", "https:", 1),
+		strings.Replace(h.URL, "127.0.0.1", "localhost", 1)} {
 		a, err := gchat.NewApp(t.Context(), &config.Config{
-			SpaceID: h.Space, Subscription: h.Subscription, CredentialsFile: file, APIEndpoint: endpoint, PubSubEndpoint: endpoint,
+			SpaceID: h.Space, Subscription: h.Subscription, CredentialsFile: file,
+			APIEndpoint: endpoint, PubSubEndpoint: endpoint,
 		})
 		kit.NoError(t, err)
 		_, perr := a.Post(t.Context(), gchat.Post{Text: "x", MessageID: "client-x"})
@@ -138,24 +146,28 @@ func TestHubClient_RenewsItsToken(t *testing.T) {
 		// words of the error or its hint; "" for none
 		fails string
 	}{
-		"fresh":                {file: got(11 * time.Hour), joined: 1},
-		"second half":          {file: got(13 * time.Hour), joined: 2, saved: true},
-		"expired":              {file: got(99 * time.Hour), joined: 2, saved: true},
-		"the clock was set":    {file: got(-time.Hour), joined: 2, saved: true},
-		"a file of few words":  {file: func(h *gchat.HubClient) { h.ReceivedAt, h.Time = time.Time{}, time.Time{} }, joined: 2, saved: true},
-		"the hub has trouble":  {file: got(13 * time.Hour), hub: trouble, joined: 1},
-		"trouble, and expired": {file: got(25 * time.Hour), hub: trouble, joined: 1, fails: "UNAVAILABLE"},
+		"fresh":               {file: got(11 * time.Hour), joined: 1},
+		"second half":         {file: got(13 * time.Hour), joined: 2, saved: true},
+		"expired":             {file: got(99 * time.Hour), joined: 2, saved: true},
+		"the clock was set":   {file: got(-time.Hour), joined: 2, saved: true},
+		"a file of few words": {file: func(h *gchat.HubClient) { h.ReceivedAt, h.Time = time.Time{}, time.Time{} }, joined: 2, saved: true},
+		"the hub has trouble": {file: got(13 * time.Hour), hub: trouble, joined: 1},
+		"trouble, and expired": {file: got(25 * time.Hour), hub: trouble, joined: 1,
+			fails: "UNAVAILABLE"},
 		"revoked": {file: got(13 * time.Hour), hub: func(h *team.Hub) { h.Revoke() },
 			joined: 1, fails: "write join to the app"},
 		"another key of the hub's": {hub: func(h *team.Hub) { h.Replace(func(o *hub.Options) { o.SigningKey = []byte(strings.Repeat("x", 32)) }) },
 			joined: 1, fails: "write join to the app"},
-		"by another process": {file: got(13 * time.Hour), before: func(t *testing.T, h *team.Hub, file string) {
-			err := newHubApp(t, h, file).CheckPullAccess(t.Context())
-			kit.True(t, err == nil, "%v", err)
-		}, joined: 2},
-		"joined anew meanwhile": {file: got(13 * time.Hour), before: func(t *testing.T, h *team.Hub, file string) {
-			editHubFile(t, file, func(h *gchat.HubClient) { h.Machine, h.Token = "ba9876543210", "another" })
-		}, joined: 2},
+		"by another process": {file: got(13 * time.Hour),
+			before: func(t *testing.T, h *team.Hub, file string) {
+				err := newHubApp(t, h, file).CheckPullAccess(t.Context())
+				kit.True(t, err == nil, "%v", err)
+			}, joined: 2},
+		"joined anew meanwhile": {file: got(13 * time.Hour),
+			before: func(t *testing.T, h *team.Hub, file string) {
+				editHubFile(t, file,
+					func(h *gchat.HubClient) { h.Machine, h.Token = "ba9876543210", "another" })
+			}, joined: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, file := startHub(t)
@@ -170,7 +182,8 @@ func TestHubClient_RenewsItsToken(t *testing.T) {
 				c.before(t, h, file)
 			}
 			before := gchat.LoadHubClient(file)
-			posted, err := a.Post(t.Context(), gchat.Post{Text: "the whole text", MessageID: "client-x"})
+			posted, err := a.Post(t.Context(),
+				gchat.Post{Text: "the whole text", MessageID: "client-x"})
 			switch {
 			case c.fails != "":
 				kit.True(t, err != nil && strings.Contains(err.Error()+gchat.Hint(err), c.fails),
@@ -187,7 +200,8 @@ func TestHubClient_RenewsItsToken(t *testing.T) {
 			}
 			joined, _, refused := h.Seen()
 			renewed := gchat.LoadHubClient(file)
-			saved := !renewed.ReceivedAt.Equal(before.ReceivedAt) && time.Since(renewed.ReceivedAt).Abs() < time.Minute
+			saved := !renewed.ReceivedAt.Equal(before.ReceivedAt) &&
+				time.Since(renewed.ReceivedAt).Abs() < time.Minute
 			kit.True(t, joined == c.joined && saved == c.saved &&
 				(saved || renewed.Token == before.Token) && len(refused) == 0,
 				"%d tokens, a new one is in the file: %t, refused %q", joined, saved, refused)
@@ -240,7 +254,8 @@ func TestHubClient_ProcessesRenewAtOnce(t *testing.T) {
 				// a hub serves eight at once
 				err := error(&gchat.APIError{HTTP: http.StatusTooManyRequests})
 				for gchat.IsRateLimited(err) {
-					_, err = a.Post(t.Context(), gchat.Post{Text: "x", MessageID: fmt.Sprintf("client-%d-%d", i, j)})
+					_, err = a.Post(t.Context(),
+						gchat.Post{Text: "x", MessageID: fmt.Sprintf("client-%d-%d", i, j)})
 				}
 				kit.True(t, err == nil, "%v", err)
 			})
@@ -265,8 +280,10 @@ func TestHubClient_JoinErrors(t *testing.T) {
 		return server.URL
 	}
 	good := map[string]any{
-		"token": "t", "expires": "2026-11-27T00:00:00Z", "machine": "0123456789ab", "user": "users/1", "space": "spaces/S",
-		"subscription": "projects/p/subscriptions/s", "time": "2026-11-26T00:00:00Z", "deciders": []string{"users/2"},
+		"token": "t", "expires": "2026-11-27T00:00:00Z", "machine": "0123456789ab",
+		"user": "users/1", "space": "spaces/S",
+		"subscription": "projects/p/subscriptions/s", "time": "2026-11-26T00:00:00Z",
+		"deciders": []string{"users/2"},
 	}
 	lies := func(member string, value any) string {
 		lie := map[string]any{}
@@ -283,28 +300,41 @@ func TestHubClient_JoinErrors(t *testing.T) {
 	for name, c := range map[string]struct{ url, code, nonce, says, hint string }{
 		"the same machine again": {h.URL, h.Code, "nonce", "", ""},
 		"another machine":        {h.URL, h.Code, "other", "the code was used", "write join"},
-		"forged":                 {h.URL, h.Code + "x", "nonce", "not one of this hub's", "within ten minutes"},
-		"nobody there":           {"http://127.0.0.1:1", "good", "nonce", "refused", "cannot be reached"},
-		"not TLS":                {"http://hub.example.com", "good", "nonce", "neither https nor on this machine", "the hub's address"},
-		"no address":             {"hub", "good", "nonce", "neither https", "the hub's address"},
-		"another server":         {answers(404, "<html>no"), "good", "nonce", "there is no hub", "the hub's address"},
-		"Google":                 {answers(404, `{"error":{"code":404,"status":"NOT_FOUND","message":"x"}}`), "good", "nonce", "there is no hub", "the hub's address"},
-		"a page":                 {answers(200, "<html>hello"), "good", "nonce", "there is no hub", "the hub's address"},
-		"trouble":                {answers(503, ""), "good", "nonce", "503", "tried again"},
-		"a token that breaks":    {lies("token", "a\r\nb"), "good", "nonce", "there is no hub", ""},
-		"no token":               {lies("token", ""), "good", "nonce", "there is no hub", ""},
-		"no machine":             {lies("machine", "../x"), "good", "nonce", "there is no hub", ""},
-		"another's decider":      {lies("deciders", []string{"users/2,users/3"}), "good", "nonce", "there is no hub", ""},
-		"an app as person":       {lies("user", "bots/1"), "good", "nonce", "there is no hub", ""},
-		"no space":               {lies("space", "spaces/S/messages/M"), "good", "nonce", "there is no hub", ""},
-		"a wrong subscription":   {lies("subscription", "projects/p/subscriptions/s:pull"), "good", "nonce", "there is no hub", ""},
-		"expired":                {lies("expires", "2026-11-25T00:00:00Z"), "good", "nonce", "there is no hub", ""},
-		"endless":                {answers(200, `{"token":"`+strings.Repeat("a", 1<<17)), "good", "nonce", "there is no hub", ""},
+		"forged": {h.URL, h.Code + "x", "nonce", "not one of this hub's",
+			"within ten minutes"},
+		"nobody there": {"http://127.0.0.1:1", "good", "nonce", "refused",
+			"cannot be reached"},
+		"not TLS": {"http://hub.example.com", "good", "nonce",
+			"neither https nor on this machine", "the hub's address"},
+		"no address": {"hub", "good", "nonce", "neither https", "the hub's address"},
+		"another server": {answers(404, "<html>no"), "good", "nonce", "there is no hub",
+			"the hub's address"},
+		"Google": {answers(404,
+			`{"error":{"code":404,"status":"NOT_FOUND","message":"x"}}`), "good", "nonce",
+			"there is no hub", "the hub's address"},
+		"a page": {answers(200, "<html>hello"), "good", "nonce", "there is no hub",
+			"the hub's address"},
+		"trouble":             {answers(503, ""), "good", "nonce", "503", "tried again"},
+		"a token that breaks": {lies("token", "a\r\nb"), "good", "nonce", "there is no hub", ""},
+		"no token":            {lies("token", ""), "good", "nonce", "there is no hub", ""},
+		"no machine":          {lies("machine", "../x"), "good", "nonce", "there is no hub", ""},
+		"another's decider": {lies("deciders", []string{"users/2,users/3"}), "good", "nonce",
+			"there is no hub", ""},
+		"an app as person": {lies("user", "bots/1"), "good", "nonce", "there is no hub", ""},
+		"no space": {lies("space", "spaces/S/messages/M"), "good", "nonce",
+			"there is no hub", ""},
+		"a wrong subscription": {lies("subscription", "projects/p/subscriptions/s:pull"), "good",
+			"nonce", "there is no hub", ""},
+		"expired": {lies("expires", "2026-11-25T00:00:00Z"), "good", "nonce",
+			"there is no hub", ""},
+		"endless": {answers(200, `{"token":"`+strings.Repeat("a", 1<<17)), "good",
+			"nonce", "there is no hub", ""},
 	} {
 		_, err := gchat.JoinHub(t.Context(), c.url, c.code, c.nonce, "v")
 		var userErr *state.UserError
 		kit.True(t, (err == nil) == (c.says == "") &&
-			(err == nil || (errors.As(err, &userErr) || name == "trouble") && strings.Contains(err.Error(), c.says) && strings.Contains(gchat.Hint(err), c.hint)),
+			(err == nil || (errors.As(err, &userErr) || name == "trouble") &&
+				strings.Contains(err.Error(), c.says) && strings.Contains(gchat.Hint(err), c.hint)),
 			"%s: %v; %s", name, err, gchat.Hint(err))
 	}
 }

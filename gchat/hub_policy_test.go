@@ -43,21 +43,29 @@ func TestHubPolicy_Read(t *testing.T) {
 		want   string // the policy
 		failed func(error) bool
 	}{
-		"a policy": {"", write(200, `{"policy":{"titles_only":true},"version":"1","time":"2026-01-01T00:00:00Z"}`), `{"titles_only":true}`, nil},
-		"revoked":  {"", write(401, `{"error":{"code":401,"status":"UNAUTHENTICATED","message":"revoked"}}`), "", IsAuthFailure},
+		"a policy": {"", write(200,
+			`{"policy":{"titles_only":true},"version":"1","time":"2026-01-01T00:00:00Z"}`),
+			`{"titles_only":true}`, nil},
+		"revoked": {"", write(401,
+			`{"error":{"code":401,"status":"UNAUTHENTICATED","message":"revoked"}}`), "",
+			IsAuthFailure},
 		"too many": {"", write(429, `{}`), "", IsRateLimited},
-		"no hub":   {"", write(200, `<html>`), "", func(err error) bool { return errors.Is(err, ErrBadResponse) }},
-		"none":     {"", write(200, `{"time":"2026-01-01T00:00:00Z"}`), "", func(err error) bool { return errors.Is(err, ErrBadResponse) }},
+		"no hub": {"", write(200, `<html>`), "",
+			func(err error) bool { return errors.Is(err, ErrBadResponse) }},
+		"none": {"", write(200, `{"time":"2026-01-01T00:00:00Z"}`), "",
+			func(err error) bool { return errors.Is(err, ErrBadResponse) }},
 		"a redirect": {"", func(w http.ResponseWriter) {
 			w.Header().Set("Location", elsewhere.URL)
 			w.WriteHeader(307)
 		}, "", func(err error) bool { return err != nil }},
 		"plain http to another machine": {`{"type":"gchat_hooks_hub","hub":"http://192.0.2.1","token":"secret",` + fresh, nil, "", IsAuthFailure},
-		"no address":                    {`{"type":"gchat_hooks_hub","token":"secret",` + fresh, nil, "", IsAuthFailure},
-		"a broken file":                 {`{`, nil, "", IsAuthFailure},
+		"no address": {`{"type":"gchat_hooks_hub","token":"secret",` + fresh,
+			nil, "", IsAuthFailure},
+		"a broken file": {`{`, nil, "", IsAuthFailure},
 	} {
 		if test.file == "" {
-			test.file = `{"type":"gchat_hooks_hub","hub":"` + hub.URL + `","token":"secret",` + fresh
+			test.file = `{"type":"gchat_hooks_hub","hub":"` + hub.URL + `","token":"secret",` +
+				fresh
 		}
 		kit.NoError(t, os.WriteFile(file, []byte(test.file), 0o600))
 		answer = test.answer

@@ -62,7 +62,8 @@ func newTestApp(t *testing.T, endpoint, file string) *App {
 // newWebhook is the webhook of spaces/AAA at a server.
 func newWebhook(t *testing.T, server string) *Webhook {
 	t.Helper()
-	w, err := ParseWebhook(&config.Config{}, server+"/v1/spaces/AAA/messages?key=K%2BK&token=secret%3D")
+	w, err := ParseWebhook(&config.Config{},
+		server+"/v1/spaces/AAA/messages?key=K%2BK&token=secret%3D")
 	kit.NoError(t, err)
 	return w
 }

@@ -55,13 +55,15 @@ func TestListMessages_ReadsAllPages(t *testing.T) {
 		case "empty": // is not the end
 			io.WriteString(w, `{"nextPageToken":"last"}`)
 		case "last":
-			io.WriteString(w, `{"messages":[{"name":"spaces/AAA/messages/2","text":"bye","clientAssignedMessageId":"client-x","sender":{"type":"BOT"},"deleteTime":"2026-11-21T10:00:01Z"}]}`)
+			io.WriteString(w,
+				`{"messages":[{"name":"spaces/AAA/messages/2","text":"bye","clientAssignedMessageId":"client-x","sender":{"type":"BOT"},"deleteTime":"2026-11-21T10:00:01Z"}]}`)
 		}
 	})
 	r := newReader(t, srv.URL, "")
 	at := time.Date(2026, 11, 21, 9, 0, 0, 5000, time.FixedZone("", 3600))
 	var ms []Message
-	err := r.ListSince(t.Context(), "spaces/AAA", at, func(page []Message) { ms = append(ms, page...) })
+	err := r.ListSince(t.Context(), "spaces/AAA", at,
+		func(page []Message) { ms = append(ms, page...) })
 	kit.Must(t, err == nil && len(ms) == 2, "%d messages, %v", len(ms), err)
 	m := ms[0]
 	kit.True(t, m.Text == " 2" && m.IsHuman && m.Sender == "users/1" && m.SenderEmail == "a@b" &&
@@ -88,7 +90,8 @@ func TestListMessages_PagesBeforeAnError(t *testing.T) {
 }
 
 func TestListMessages_Errors(t *testing.T) {
-	for code, check := range map[int]func(error) bool{401: IsAuthFailure, 403: IsAuthFailure, 404: IsPermanent, 429: IsOverloaded, 503: IsOverloaded} {
+	for code, check := range map[int]func(error) bool{401: IsAuthFailure, 403: IsAuthFailure,
+		404: IsPermanent, 429: IsOverloaded, 503: IsOverloaded} {
 		srv := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Retry-After", "3")
 			w.WriteHeader(code)

@@ -27,8 +27,10 @@ func TestNetworkHint_ProxiesAndPortals(t *testing.T) {
 	}))
 	defer wants.Close()
 	proxy, _ := url.Parse(wants.URL)
-	byProxy := &http.Transport{Proxy: http.ProxyURL(proxy), TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
-	_, tunnel := byProxy.RoundTrip(httptest.NewRequest("GET", "https://chat.googleapis.com/v1/spaces", nil))
+	byProxy := &http.Transport{Proxy: http.ProxyURL(proxy),
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
+	_, tunnel := byProxy.RoundTrip(httptest.NewRequest("GET",
+		"https://chat.googleapis.com/v1/spaces", nil))
 	hook, err := ParseWebhook(&config.Config{}, inspects.URL+"/v1/spaces/A/messages?key=k&token=t")
 	kit.NoError(t, err)
 	_, inspected := hook.Post(t.Context(), Post{Text: "x"})
@@ -37,11 +39,15 @@ func TestNetworkHint_ProxiesAndPortals(t *testing.T) {
 		err  error
 		says []string
 	}{
-		{"TLS inspection", inspected, []string{"SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS works for Claude Code only"}},
-		{"TLS inspection while reading", errors.Join(ErrCredentials, inspected), []string{"SSL_CERT_FILE"}},
-		{"a proxy before a tunnel", withoutURL(&url.Error{Op: "Post", URL: "https://x", Err: tunnel}),
+		{"TLS inspection", inspected,
+			[]string{"SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS works for Claude Code only"}},
+		{"TLS inspection while reading", errors.Join(ErrCredentials, inspected),
+			[]string{"SSL_CERT_FILE"}},
+		{"a proxy before a tunnel",
+			withoutURL(&url.Error{Op: "Post", URL: "https://x", Err: tunnel}),
 			[]string{"HTTPS_PROXY=http://USER:PASSWORD@"}},
-		{"a proxy that answers", &APIError{HTTP: http.StatusProxyAuthRequired}, []string{"HTTPS_PROXY=http://USER:PASSWORD@"}},
+		{"a proxy that answers", &APIError{HTTP: http.StatusProxyAuthRequired},
+			[]string{"HTTPS_PROXY=http://USER:PASSWORD@"}},
 	} {
 		for _, hint := range []string{Hint(tt.err), AppHint(tt.err)} {
 			for _, want := range tt.says {

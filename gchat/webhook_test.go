@@ -54,10 +54,13 @@ func TestWebhook_Endpoint(t *testing.T) {
 	const google = "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"
 	for _, c := range []struct{ raw, endpoint, want string }{
 		{google, "", google},
-		{google, "http://127.0.0.1:8080/", "http://127.0.0.1:8080/v1/spaces/A/messages?key=k&token=t"},
-		{google, "https://proxy.example/chat", "https://proxy.example/chat/v1/spaces/A/messages?key=k&token=t"},
+		{google, "http://127.0.0.1:8080/",
+			"http://127.0.0.1:8080/v1/spaces/A/messages?key=k&token=t"},
+		{google, "https://proxy.example/chat",
+			"https://proxy.example/chat/v1/spaces/A/messages?key=k&token=t"},
 		{google, "http://proxy.example/", ""},
-		{"http://127.0.0.1:1/v1/spaces/A/messages", "http://127.0.0.1:2/", "http://127.0.0.1:1/v1/spaces/A/messages"},
+		{"http://127.0.0.1:1/v1/spaces/A/messages", "http://127.0.0.1:2/",
+			"http://127.0.0.1:1/v1/spaces/A/messages"},
 	} {
 		w, err := ParseWebhook(&config.Config{APIEndpoint: c.endpoint}, c.raw)
 		if c.want == "" {
@@ -74,13 +77,19 @@ func TestWebhook_PostRequest(t *testing.T) {
 		query map[string]string // "" for: not there
 		body  string
 	}{
-		"a thread of a key": {Post{Text: "a <b> & c", ThreadKey: "ask-user-1", MessageID: "client-x"},
-			map[string]string{"messageReplyOption": "REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD", "messageId": "client-x", "requestId": "client-x", "threadKey": "", "key": "K+K", "token": "secret="},
+		"a thread of a key": {Post{Text: "a <b> & c", ThreadKey: "ask-user-1",
+			MessageID: "client-x"},
+			map[string]string{"messageReplyOption": "REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD",
+				"messageId": "client-x", "requestId": "client-x", "threadKey": "", "key": "K+K",
+				"token": "secret="},
 			`{"text":"a <b> & c","markupSyntax":"MARKUP_SYNTAX_CHAT","thread":{"threadKey":"ask-user-1"}}`},
-		"a thread's name beats its key": {Post{Text: "x", ThreadKey: "k", ThreadName: "spaces/AAA/threads/T"},
-			map[string]string{"messageReplyOption": "REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD", "messageId": "", "requestId": ""},
+		"a thread's name beats its key": {Post{Text: "x", ThreadKey: "k",
+			ThreadName: "spaces/AAA/threads/T"},
+			map[string]string{"messageReplyOption": "REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD",
+				"messageId": "", "requestId": ""},
 			`{"text":"x","markupSyntax":"MARKUP_SYNTAX_CHAT","thread":{"name":"spaces/AAA/threads/T"}}`},
-		"no thread": {Post{Text: "x"}, map[string]string{"messageReplyOption": ""}, `{"text":"x","markupSyntax":"MARKUP_SYNTAX_CHAT"}`},
+		"no thread": {Post{Text: "x"}, map[string]string{"messageReplyOption": ""},
+			`{"text":"x","markupSyntax":"MARKUP_SYNTAX_CHAT"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			srv := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
@@ -94,7 +103,8 @@ func TestWebhook_PostRequest(t *testing.T) {
 				g, _ := json.Marshal(got)
 				wb, _ := json.Marshal(want)
 				kit.True(t, string(g) == string(wb), "body %s, want %s", g, wb)
-				io.WriteString(w, `{"name":"spaces/AAA/messages/M.M","thread":{"name":"spaces/AAA/threads/M"},"retentionSettings":{}}`)
+				io.WriteString(w,
+					`{"name":"spaces/AAA/messages/M.M","thread":{"name":"spaces/AAA/threads/M"},"retentionSettings":{}}`)
 			})
 			w := newWebhook(t, srv.URL)
 			got, err := w.Post(t.Context(), c.post)
@@ -115,7 +125,8 @@ func postTo(t *testing.T, server string) error {
 func TestWebhook_PostErrors(t *testing.T) {
 	envelope := func(w http.ResponseWriter, code int, status, message string) {
 		w.WriteHeader(code)
-		_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{"code": code, "status": status, "message": message}})
+		_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{"code": code,
+			"status": status, "message": message}})
 	}
 	for name, c := range map[string]struct {
 		serve http.HandlerFunc
@@ -125,14 +136,25 @@ func TestWebhook_PostErrors(t *testing.T) {
 		"400": {func(w http.ResponseWriter, r *http.Request) {
 			envelope(w, 400, "INVALID_ARGUMENT", "API key not valid.")
 		}, IsPermanent, "cut off"},
-		"401": {func(w http.ResponseWriter, r *http.Request) { envelope(w, 401, "UNAUTHENTICATED", "") }, IsAuthFailure, "log in"},
-		"403": {func(w http.ResponseWriter, r *http.Request) { envelope(w, 403, "PERMISSION_DENIED", "x") }, IsAuthFailure, "token"},
-		"404": {func(w http.ResponseWriter, r *http.Request) { envelope(w, 404, "NOT_FOUND", "x") }, IsPermanent, "deleted"},
-		"409": {func(w http.ResponseWriter, r *http.Request) { envelope(w, 409, "ALREADY_EXISTS", "x") }, IsAlreadyExists, ""},
+		"401": {func(w http.ResponseWriter, r *http.Request) {
+			envelope(w, 401, "UNAUTHENTICATED",
+				"")
+		}, IsAuthFailure, "log in"},
+		"403": {func(w http.ResponseWriter, r *http.Request) {
+			envelope(w, 403, "PERMISSION_DENIED",
+				"x")
+		}, IsAuthFailure, "token"},
+		"404": {func(w http.ResponseWriter, r *http.Request) { envelope(w, 404, "NOT_FOUND", "x") },
+			IsPermanent, "deleted"},
+		"409": {func(w http.ResponseWriter, r *http.Request) {
+			envelope(w, 409, "ALREADY_EXISTS",
+				"x")
+		}, IsAlreadyExists, ""},
 		"429": {func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Retry-After", "7")
 			envelope(w, 429, "RESOURCE_EXHAUSTED", "x")
-		}, func(err error) bool { return IsOverloaded(err) && RetryAfter(err) == 7*time.Second }, "quota"},
+		}, func(err error) bool { return IsOverloaded(err) && RetryAfter(err) == 7*time.Second },
+			"quota"},
 		"429 for ever": {func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Retry-After", "99999999999999999999")
 			envelope(w, 429, "RESOURCE_EXHAUSTED", "x")
@@ -141,7 +163,8 @@ func TestWebhook_PostErrors(t *testing.T) {
 		"another space's message": {func(w http.ResponseWriter, r *http.Request) {
 			io.WriteString(w, `{"name":"spaces/OTHER/messages/M"}`)
 		}, func(err error) bool { return errors.Is(err, ErrBadResponse) }, "in its place"},
-		"garbage": {func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "\x00{") }, func(err error) bool { return errors.Is(err, ErrBadResponse) }, "in its place"},
+		"garbage": {func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "\x00{") },
+			func(err error) bool { return errors.Is(err, ErrBadResponse) }, "in its place"},
 		"endless": {func(w http.ResponseWriter, r *http.Request) {
 			for i := 0; i < 64; i++ {
 				if _, err := w.Write(make([]byte, 1<<20)); err != nil {
@@ -153,7 +176,8 @@ func TestWebhook_PostErrors(t *testing.T) {
 			kit.True(t, r.URL.Path != "/stolen", "the redirect was followed")
 			http.Redirect(w, r, "/stolen?"+r.URL.RawQuery, http.StatusTemporaryRedirect)
 		}, func(err error) bool { return err != nil }, ""},
-		"cut": {func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }, func(err error) bool { return !IsPermanent(err) && !IsOverloaded(err) }, "reached"},
+		"cut": {func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) },
+			func(err error) bool { return !IsPermanent(err) && !IsOverloaded(err) }, "reached"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			srv := chatServer(t, c.serve)
@@ -173,11 +197,12 @@ func TestWebhook_MayHaveArrived(t *testing.T) {
 		serve http.HandlerFunc
 		want  bool
 	}{
-		"403":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) }, false},
-		"429":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) }, false},
-		"500":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, true},
-		"nonsense": {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") }, true},
-		"cut":      {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, true},
+		"403": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) }, false},
+		"429": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) }, false},
+		"500": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, true},
+		"nonsense": {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") },
+			true},
+		"cut": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, true},
 	} {
 		err := postTo(t, chatServer(t, c.serve).URL)
 		kit.True(t, err != nil && MayHaveArrived(err) == c.want, "%s: %v", name, err)
@@ -224,12 +249,14 @@ type fixedResponse struct {
 }
 
 func (a fixedResponse) RoundTrip(r *http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: a.status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(a.body)), Request: r}, nil
+	return &http.Response{StatusCode: a.status, Header: http.Header{},
+		Body: io.NopCloser(strings.NewReader(a.body)), Request: r}, nil
 }
 
 func TestWebhook_ThreadLink(t *testing.T) {
 	for _, c := range []struct{ chat, thread, want string }{
-		{"chat.googleapis.com/spaces/AAQA-x_1", "spaces/AAQA-x_1/threads/Tq", "https://chat.google.com/room/AAQA-x_1/Tq"},
+		{"chat.googleapis.com/spaces/AAQA-x_1", "spaces/AAQA-x_1/threads/Tq",
+			"https://chat.google.com/room/AAQA-x_1/Tq"},
 		{"127.0.0.1:8765/spaces/local", "spaces/local/threads/T", "http://127.0.0.1:8765/#T"},
 		{"[::1]:8765/spaces/local", "spaces/local/threads/T", "http://[::1]:8765/#T"},
 		{"localhost:1/spaces/local", "spaces/local/threads/T", "http://localhost:1/#T"},

@@ -18,18 +18,24 @@ func TestAsker_SessionNames(t *testing.T) {
 		siblings        []*state.Session
 		want            string
 	}{
-		"alone in its project":         {session: "main", window: "api", want: "shop"},
-		"a launch script's":            {script: "orch-epic4", siblings: other, want: "orch-epic4"},
-		"the same tmux session":        {session: "main", window: "api", siblings: other, want: "shop · api"},
-		"a tmux session of its own":    {session: "orch", window: "api", siblings: other, want: "shop · orch"},
-		"a tmux session with a number": {session: "7", window: "api", siblings: other, want: "shop · api"},
-		"outside tmux":                 {siblings: other, want: "shop · 3f2a91bc"},
+		"alone in its project": {session: "main", window: "api", want: "shop"},
+		"a launch script's":    {script: "orch-epic4", siblings: other, want: "orch-epic4"},
+		"the same tmux session": {session: "main", window: "api", siblings: other,
+			want: "shop · api"},
+		"a tmux session of its own": {session: "orch", window: "api", siblings: other,
+			want: "shop · orch"},
+		"a tmux session with a number": {session: "7", window: "api", siblings: other,
+			want: "shop · api"},
+		"outside tmux": {siblings: other, want: "shop · 3f2a91bc"},
 		"the name of a sibling": {session: "main", window: "api",
-			siblings: []*state.Session{{Name: "shop · api", TmuxSession: "main"}}, want: "shop · api 3f2a91bc"},
+			siblings: []*state.Session{{Name: "shop · api", TmuxSession: "main"}},
+			want:     "shop · api 3f2a91bc"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			env := map[string]string{"CLAUDE_PROJECT_DIR": "/home/dev/shop", "CLAUDE_SESSION_ID": c.script}
-			kit.Equal(t, SessionName(func(name string) string { return env[name] }, &state.Session{ID: id, TmuxSession: c.session}, c.window, c.siblings), c.want)
+			env := map[string]string{"CLAUDE_PROJECT_DIR": "/home/dev/shop",
+				"CLAUDE_SESSION_ID": c.script}
+			kit.Equal(t, SessionName(func(name string) string { return env[name] },
+				&state.Session{ID: id, TmuxSession: c.session}, c.window, c.siblings), c.want)
 		})
 	}
 }
@@ -43,7 +49,8 @@ func TestAsker_IdentifyUsesTheRealTmux(t *testing.T) {
 	env["TMUX_PANE"] = second.ID
 	a := &state.Session{ID: "some-id"}
 	window := IdentifySession(t.Context(), getenv, a)
-	name := SessionName(getenv, a, window, []*state.Session{{Name: "shop", TmuxSession: "orch épic"}})
+	name := SessionName(getenv, a, window,
+		[]*state.Session{{Name: "shop", TmuxSession: "orch épic"}})
 	kit.True(t, name == "shop · api: v2" && a.TmuxSession == "orch épic" && window == "api: v2" &&
 		a.TmuxPane == second.ID && a.TmuxSocket == w.Socket,
 		"%+v", a)

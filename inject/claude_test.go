@@ -96,7 +96,8 @@ func TestClaude_HasTheKeyboard(t *testing.T) {
 				"another program":                    {first, 0, "", "the pane runs sleep"},
 			} {
 				_, err := w.pane(c.pane.ID).FindClaude(c.pid, c.start)
-				kit.True(t, errors.Is(err, ErrNoClaude) && strings.Contains(err.Error(), c.why), "%s: %v", name, err)
+				kit.True(t, errors.Is(err, ErrNoClaude) && strings.Contains(err.Error(), c.why),
+					"%s: %v", name, err)
 			}
 		})
 	}
@@ -108,7 +109,8 @@ func TestClaude_WithoutTheKeyboard(t *testing.T) {
 		stop          bool
 		says          string
 	}{
-		{"in the background", `set -m; ./claude 600 & ./editor 600; :`, false, "the pane runs editor"},
+		{"in the background", `set -m; ./claude 600 & ./editor 600; :`, false,
+			"the pane runs editor"},
 		{"stopped behind", `set -m; ./claude 600 & ./editor 600; :`, true, "the pane runs editor"},
 		{"stopped in front", `./claude 600 & ./editor 600; :`, true, "the pane runs "},
 	} {
@@ -145,7 +147,8 @@ func TestClaude_AfterCtrlZ(t *testing.T) {
 	w.awaitKeyboard(p.ID, pid)
 	w.tmux("send-keys", "-t", p.ID, "C-c")
 	w.awaitNoClaude(p.ID, pid, "has ended or is not in front, the pane runs bash")
-	bound.Until(t, "its parent has asked for its end", func() bool { return !isAlive(pid) && ProcessStart(pid) == "" })
+	bound.Until(t, "its parent has asked for its end",
+		func() bool { return !isAlive(pid) && ProcessStart(pid) == "" })
 }
 
 func TestClaude_ProcessesOfTheNpmPackage(t *testing.T) {
@@ -155,22 +158,26 @@ func TestClaude_ProcessesOfTheNpmPackage(t *testing.T) {
 		argv []string
 		want bool
 	}{
-		"its title":           {process{name: "claude"}, nil, true},
-		"path by ps":          {process{name: "/opt/homebrew/bin/claude"}, nil, true},
-		"its first second":    {process{name: "node"}, []string{"node", "/x/node_modules/@anthropic-ai/claude-code/cli.js", "-c"}, true},
-		"the link":            {process{name: "node"}, []string{"node", "/usr/local/bin/claude"}, true},
-		"with options":        {process{name: "node"}, []string{"node", "--no-warnings", "/x/claude-code/cli.js"}, true},
+		"its title":  {process{name: "claude"}, nil, true},
+		"path by ps": {process{name: "/opt/homebrew/bin/claude"}, nil, true},
+		"its first second": {process{name: "node"},
+			[]string{"node", "/x/node_modules/@anthropic-ai/claude-code/cli.js", "-c"}, true},
+		"the link": {process{name: "node"}, []string{"node", "/usr/local/bin/claude"}, true},
+		"with options": {process{name: "node"},
+			[]string{"node", "--no-warnings", "/x/claude-code/cli.js"}, true},
 		"by version on macOS": {process{name: "2.1.329"}, []string{"claude", "--continue"}, true},
-		"other node":          {process{name: "node"}, []string{"node", "server.js", "claude"}, false},
-		"other folder":        {process{name: "node"}, []string{"node", "/x/not-claude-code/cli.js"}, false},
-		"npm's on macOS":      {process{name: "claude.exe"}, nil, true},
-		"its title on macOS":  {process{name: "node"}, []string{"claude", "", ""}, true},
-		"other version":       {process{name: "2.1.329"}, []string{"./2.1.329"}, false},
-		"editor of its name":  {process{name: "vim"}, []string{"vim", "claude"}, false},
-		"claude-squad":        {process{name: "claude-squad"}, nil, false},
-		"no argv":             {process{name: "node"}, nil, false},
-		"no name":             {process{}, nil, false},
-		"zombie":              {process{name: "claude", dead: true}, nil, false},
+		"other node": {process{name: "node"}, []string{"node", "server.js", "claude"},
+			false},
+		"other folder": {process{name: "node"},
+			[]string{"node", "/x/not-claude-code/cli.js"}, false},
+		"npm's on macOS":     {process{name: "claude.exe"}, nil, true},
+		"its title on macOS": {process{name: "node"}, []string{"claude", "", ""}, true},
+		"other version":      {process{name: "2.1.329"}, []string{"./2.1.329"}, false},
+		"editor of its name": {process{name: "vim"}, []string{"vim", "claude"}, false},
+		"claude-squad":       {process{name: "claude-squad"}, nil, false},
+		"no argv":            {process{name: "node"}, nil, false},
+		"no name":            {process{}, nil, false},
+		"zombie":             {process{name: "claude", dead: true}, nil, false},
 	} {
 		kit.Equalf(t, c.p.isClaude(args(c.argv...)), c.want, "%s", name)
 	}
@@ -180,7 +187,8 @@ func TestClaude_ProcessesOfTheNpmPackage(t *testing.T) {
 // because open records of earlier releases contain that.
 func TestClaude_ProcessListOfMacOS(t *testing.T) {
 	east := time.FixedZone("", 2*3600)
-	kit.Equalf(t, formatLstart(time.Date(2026, 1, 2, 1, 4, 5, 999, east)), "Thu Jan 1 23:04:05 2026", "start")
+	kit.Equalf(t, formatLstart(time.Date(2026, 1, 2, 1, 4, 5, 999, east)),
+		"Thu Jan 1 23:04:05 2026", "start")
 	argc := "\x03\x00\x00\x00"
 	for raw, want := range map[string][]string{
 		argc + "/opt/node\x00\x00\x00\x00node\x00a b\x00\x00HOME=/h\x00": {"node", "a b", ""},
@@ -238,7 +246,8 @@ func TestClaude_RunningAndStart(t *testing.T) {
 	}
 	cmd := bound.Command(t, "true")
 	kit.NoError(t, cmd.Start())
-	bound.Until(t, "an ended child counts as ended before its parent asks", func() bool { return !isAlive(cmd.Process.Pid) })
+	bound.Until(t, "an ended child counts as ended before its parent asks",
+		func() bool { return !isAlive(cmd.Process.Pid) })
 	kit.NoError(t, cmd.Process.Signal(syscall.Signal(0))) // it is a zombie
 	_ = cmd.Wait()
 	for _, want := range []int{0, os.Getpid()} {

@@ -14,7 +14,8 @@ func FuzzReadScreen(f *testing.F) {
 			f.Add(capture)
 		}
 	}
-	for _, capture := range []string{screenOf(goodDialog), screenOf(box), "❯ 1. \x1b[", ruleLine + "\n❯\n" + ruleLine, "\x1b[38;2;1;2m❯1.[ ]\u200d", "⚠️\u200b1.\n"} {
+	for _, capture := range []string{screenOf(goodDialog), screenOf(box), "❯ 1. \x1b[",
+		ruleLine + "\n❯\n" + ruleLine, "\x1b[38;2;1;2m❯1.[ ]\u200d", "⚠️\u200b1.\n"} {
 		f.Add(capture)
 	}
 	f.Fuzz(func(t *testing.T, capture string) {

@@ -31,13 +31,16 @@ func (w testTmux) checkReceived(want string) {
 		for at < min(len(got), len(want)) && got[at] == want[at] {
 			at++
 		}
-		w.t.Errorf("the pane got %d bytes, want %d; at %d: %.80q, want %.80q", len(got), len(want), at, got[at:], want[at:])
+		w.t.Errorf("the pane got %d bytes, want %d; at %d: %.80q, want %.80q", len(got), len(want),
+			at, got[at:], want[at:])
 	}
 }
 
 var awkwardTexts = []string{
-	"C-c", "Enter", ";", "a;", "a\\;", ";;", "$(rm -rf ~)", "{}", "}", "{ kill-server }", `"`, `'`, `it's "so"`, "`x`", "-t", "-l", "--", "-",
-	"#{pane_id}", "#(touch x)", "%1", "~", "!", "\\", `\n`, "日本語のテキスト", "👩‍👩‍👧‍👦 ❤️", " two  blanks ", "0x41", "61 62", "e\u0301",
+	"C-c", "Enter", ";", "a;", "a\\;", ";;", "$(rm -rf ~)", "{}", "}", "{ kill-server }", `"`, `'`,
+	`it's "so"`, "`x`", "-t", "-l", "--", "-",
+	"#{pane_id}", "#(touch x)", "%1", "~", "!", "\\", `\n`, "日本語のテキスト", "👩‍👩‍👧‍👦 ❤️",
+	" two  blanks ", "0x41", "61 62", "e\u0301",
 }
 
 func TestKeys_PasteRefuses(t *testing.T) {
@@ -72,7 +75,8 @@ func TestKeys_ArriveAsSent(t *testing.T) {
 		kit.NoError(t, w.PressKey(t.Context(), p.ID, k.key))
 		want.WriteString(k.want)
 	}
-	for _, bad := range []Key{"", "C-c", "C-d", "y", "0", "10", "F1", "-X", "Enter; kill-server", "Up Down", KeyDigit(0), KeyDigit(10)} {
+	for _, bad := range []Key{"", "C-c", "C-d", "y", "0", "10", "F1", "-X", "Enter; kill-server",
+		"Up Down", KeyDigit(0), KeyDigit(10)} {
 		err := w.PressKey(t.Context(), p.ID, bad)
 		kit.True(t, err != nil, "%q was pressed", bad)
 	}
@@ -82,7 +86,10 @@ func TestKeys_ArriveAsSent(t *testing.T) {
 // If tmux would keep keys from a pane's program, none are sent, and none arrive later.
 func TestKeys_PanesThatTakeNone(t *testing.T) {
 	give := map[string]func(testTmux, Pane) error{
-		"key":   func(w testTmux, p Pane) error { return w.PressKey(w.t.Context(), p.ID, KeyDigit(1)) },
+		"key": func(w testTmux, p Pane) error {
+			return w.PressKey(w.t.Context(), p.ID,
+				KeyDigit(1))
+		},
 		"paste": func(w testTmux, p Pane) error { return w.PasteText(w.t.Context(), p.ID, "text") },
 	}
 	states := []struct {
@@ -91,9 +98,12 @@ func TestKeys_PanesThatTakeNone(t *testing.T) {
 		is       func(Pane) bool
 		thenLive bool
 	}{
-		{"scrolled back", []string{"copy-mode"}, []string{"copy-mode", "-q"}, func(p Pane) bool { return p.InMode }, true},
-		{"clock", []string{"clock-mode"}, []string{"copy-mode", "-q"}, func(p Pane) bool { return p.InMode }, true},
-		{"input off", []string{"select-pane", "-d"}, []string{"select-pane", "-e"}, func(p Pane) bool { return p.InputOff }, true},
+		{"scrolled back", []string{"copy-mode"}, []string{"copy-mode", "-q"},
+			func(p Pane) bool { return p.InMode }, true},
+		{"clock", []string{"clock-mode"}, []string{"copy-mode", "-q"},
+			func(p Pane) bool { return p.InMode }, true},
+		{"input off", []string{"select-pane", "-d"}, []string{"select-pane", "-e"},
+			func(p Pane) bool { return p.InputOff }, true},
 		{"dead", []string{"respawn-pane", "-k"}, nil, func(p Pane) bool { return p.Dead }, false},
 	}
 	for _, s := range states {
@@ -132,7 +142,8 @@ func TestKeys_Paste(t *testing.T) {
 			w.awaitText(p.ID, "ready")
 			w.tmux("set-buffer", "-b", "mine", "a person's")
 			var want strings.Builder
-			for _, text := range append(awkwardTexts, "two\nlines;\n", strings.Repeat("line 日本語;\n", 1000), "") {
+			for _, text := range append(awkwardTexts, "two\nlines;\n",
+				strings.Repeat("line 日本語;\n", 1000), "") {
 				kit.NoError(t, w.PasteText(t.Context(), p.ID, text))
 				if text != "" {
 					want.WriteString(c.open + text + c.close)
@@ -177,7 +188,10 @@ func TestKeys_LateOnesAreNotPressed(t *testing.T) {
 		"key": func(until time.Time) error {
 			return w.pressKeyGuarded(t.Context(), p.ID, KeyEnter, guard{until: until})
 		},
-		"text": func(until time.Time) error { return w.pasteTextGuarded(t.Context(), p.ID, "late", guard{until: until}) },
+		"text": func(until time.Time) error {
+			return w.pasteTextGuarded(t.Context(), p.ID, "late",
+				guard{until: until})
+		},
 	} {
 		err := press(past)
 		kit.True(t, errors.Is(err, ErrLate) && errors.Is(err, ErrNoKeys), "%s: %v", name, err)
@@ -190,7 +204,8 @@ func TestKeys_LateOnesAreNotPressed(t *testing.T) {
 // tmux does not press a key for a dialog if another dialog has replaced it, or if a
 // person has pressed a key since.
 func TestKeys_OnlyForTheDialogSeen(t *testing.T) {
-	w, p := newTestTmux(t, `stty raw -echo; printf 'Which %s?\r\n❯ 1. {#H} "a" $HOME\r\n  2. b\\;,*\r\n' DB; cat >got`)
+	w, p := newTestTmux(t,
+		`stty raw -echo; printf 'Which %s?\r\n❯ 1. {#H} "a" $HOME\r\n  2. b\\;,*\r\n' DB; cat >got`)
 	w.awaitText(p.ID, "2. b")
 	capture, err := w.Capture(t.Context(), p.ID)
 	kit.NoError(t, err)
@@ -236,16 +251,17 @@ func TestKeys_ADialogDrawnAgain(t *testing.T) {
 		first, looks := ReadScreen(capture), 0
 		k := keyboard{server: w.Server, pane: p.ID, effectTimeout: bound.Patience}
 		k.checkReady = func(context.Context, keyStep) error { return nil }
-		err = k.doStep(t.Context(), keyStep{key: KeyDigit(2), checkEffect: requireScreen(Screen.IsDialog), whyNot: func(now Screen) string {
-			switch looks++; looks {
-			case 1:
-				draw("half")
-				w.awaitText(p.ID, "half")
-			case 2:
-				draw(strings.ReplaceAll(strings.TrimSuffix(string(next), "\n"), "\n", "\r\n"))
-			}
-			return requireUnchanged(first)(now)
-		}})
+		err = k.doStep(t.Context(), keyStep{key: KeyDigit(2),
+			checkEffect: requireScreen(Screen.IsDialog), whyNot: func(now Screen) string {
+				switch looks++; looks {
+				case 1:
+					draw("half")
+					w.awaitText(p.ID, "half")
+				case 2:
+					draw(strings.ReplaceAll(strings.TrimSuffix(string(next), "\n"), "\n", "\r\n"))
+				}
+				return requireUnchanged(first)(now)
+			}})
 		pressed := err == nil
 		kit.Must(t, pressed == (want != ""), "then %s: %v", then, err)
 		w.checkReceived(want)

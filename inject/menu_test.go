@@ -48,7 +48,8 @@ func (w testTmux) showRecordedScreen(screen string) Pane {
 func (w testTmux) awaitFrontProgram(pane, name string) {
 	w.t.Helper()
 	w.awaitProcess(w.pane(pane), name)
-	bound.Until(w.t, "tmux says "+name, func() bool { return filepath.Base(w.pane(pane).Program) == name })
+	bound.Until(w.t, "tmux says "+name,
+		func() bool { return filepath.Base(w.pane(pane).Program) == name })
 }
 
 // getenv reads the environment of a program in one of the server's panes.
@@ -71,7 +72,8 @@ func (w testTmux) sentKeys() string {
 func (w testTmux) runMenu(session, action string, args ...string) (code int, said string) {
 	w.t.Helper()
 	var out bytes.Buffer
-	m := Menu{UserState: filepath.Join(w.dir, "state"), Out: &out, Env: w.getenv, EffectTimeout: time.Millisecond}
+	m := Menu{UserState: filepath.Join(w.dir, "state"), Out: &out, Env: w.getenv,
+		EffectTimeout: time.Millisecond}
 	err := m.Run(w.t.Context(), session, action, args)
 	if err == nil {
 		return 0, out.String()
@@ -119,19 +121,23 @@ func TestMenu_EveryScreen(t *testing.T) {
 	for screen, table := range map[string][]does{
 		"idle": {
 			{"choose 1", refused, "", "no dialog is open; the screen shows an empty input box"},
-			{"enter", refused, "", "there is nothing that Enter would answer or send; the screen shows an empty input box"},
+			{"enter", refused, "",
+				"there is nothing that Enter would answer or send; the screen shows an empty input box"},
 			{"esc", refused, "", "nothing to leave or to interrupt"},
 			{"submit", refused, "", "nothing to submit"},
-			{"type hello", sent, paste, "text: hello was sent, but the screen still shows an empty input box"},
+			{"type hello", sent, paste,
+				"text: hello was sent, but the screen still shows an empty input box"},
 			{"clear_then hello", sent, "/clear", "text: /clear was sent"},
 		},
 		"busy": {
-			{"clear_then hello", refused, "", "Claude is not idle at an empty input box; the screen shows Claude at work"},
+			{"clear_then hello", refused, "",
+				"Claude is not idle at an empty input box; the screen shows Claude at work"},
 			{"choose 1", refused, "", "no dialog is open; the screen shows Claude at work"},
 			{"esc", sent, "\x1b", "Escape was sent, but the screen still shows Claude at work"},
 		},
 		"draft": {
-			{"choose 1", refused, "", "no dialog is open; the screen shows a text in the input box"},
+			{"choose 1", refused, "",
+				"no dialog is open; the screen shows a text in the input box"},
 			{"type hello", refused, "", "nothing was typed: there already is a text, \"go ahead\""},
 			{"clear_then hello", refused, "", "not idle at an empty input box"},
 			{"esc", refused, "", "nothing to leave"},
@@ -175,7 +181,8 @@ func TestMenu_EveryScreen(t *testing.T) {
 			{"submit", refused, "", "nothing to submit"},
 			{"clear_then hello", refused, "", "not idle"},
 			{"choose 5", refused, "", "no row is numbered 5"},
-			{"choose 2", refused, "", "menu-driver does not decide what Claude may do; the screen shows the dialog \"Do you want to proceed?\""},
+			{"choose 2", refused, "",
+				"menu-driver does not decide what Claude may do; the screen shows the dialog \"Do you want to proceed?\""},
 			{"enter", refused, "", "menu-driver does not decide what Claude may do"},
 			{"esc", sent, "\x1b", "Escape was sent"},
 		},
@@ -191,9 +198,11 @@ func TestMenu_EveryScreen(t *testing.T) {
 				kit.True(t, code == d.code && strings.Contains(said, d.says),
 					"%s: exit %d: %s; want %d: %s", d.action, code, said, d.code, d.says)
 				want += d.keys
-				bound.Until(t, d.action+" has sent its keys", func() bool { return len(w.sentKeys()) >= len(want) })
+				bound.Until(t, d.action+" has sent its keys",
+					func() bool { return len(w.sentKeys()) >= len(want) })
 			}
-			kit.NoError(t, w.PasteText(t.Context(), w.tmux("list-panes", "-t", "="+screen, "-F", "#{pane_id}"), "."))
+			kit.NoError(t, w.PasteText(t.Context(),
+				w.tmux("list-panes", "-t", "="+screen, "-F", "#{pane_id}"), "."))
 			w.checkReceived(want + ".")
 		})
 	}
@@ -211,17 +220,26 @@ func TestMenu_GuardsThePane(t *testing.T) {
 			w.tmux("respawn-pane", "-k", "-t", p.ID, "cat single; exec ./editor 600")
 			w.awaitFrontProgram(p.ID, "editor")
 		}, "no Claude Code to type to: the pane runs editor"},
-		"scrolled back": {"single", func(w testTmux, p Pane) { w.tmux("copy-mode", "-t", p.ID) }, "takes no keys"},
-		"input off":     {"single", func(w testTmux, p Pane) { w.tmux("select-pane", "-d", "-t", p.ID) }, "input is switched off"},
-		"synchronized":  {"single", func(w testTmux, p Pane) { w.tmux("set-option", "-w", "-t", p.ID, "synchronize-panes", "on") }, "goes to all panes"},
+		"scrolled back": {"single", func(w testTmux, p Pane) { w.tmux("copy-mode", "-t", p.ID) },
+			"takes no keys"},
+		"input off": {"single",
+			func(w testTmux, p Pane) { w.tmux("select-pane", "-d", "-t", p.ID) },
+			"input is switched off"},
+		"synchronized": {"single",
+			func(w testTmux, p Pane) {
+				w.tmux("set-option", "-w", "-t", p.ID, "synchronize-panes",
+					"on")
+			}, "goes to all panes"},
 		"dead": {"single", func(w testTmux, p Pane) {
 			w.tmux("set-option", "-w", "-t", p.ID, "remain-on-exit", "on")
 			w.tmux("respawn-pane", "-k", "-t", p.ID, "true")
 			bound.Until(w.t, "it is dead", func() bool { return w.pane(p.ID).Dead })
 		}, "has ended"},
-		"another of ours types": {"single", lockPane, "gchat-hooks is typing into this pane already"},
+		"another of ours types": {"single", lockPane,
+			"gchat-hooks is typing into this pane already"},
 		"unknown screen": {"single", func(w testTmux, p Pane) {
-			w.tmux("respawn-pane", "-k", "-t", p.ID, "echo Pick a model:; stty raw -echo; exec ./claude >got")
+			w.tmux("respawn-pane", "-k", "-t", p.ID,
+				"echo Pick a model:; stty raw -echo; exec ./claude >got")
 			w.awaitFrontProgram(p.ID, "claude")
 			w.awaitText(p.ID, "Pick")
 		}, "the screen shows no dialog of Claude Code"},
@@ -251,8 +269,10 @@ func TestMenu_GuardsThePane(t *testing.T) {
 
 func TestMenu_WrongArguments(t *testing.T) {
 	w, _ := newTestTmux(t, "exec sleep 600")
-	for _, args := range [][]string{{"dance"}, {""}, {"choose"}, {"choose", "0"}, {"choose", "10"}, {"choose", "x"}, {"choose", "1", "2"}, {"type"}, {"type", " "},
-		{"type", "\x1b[A"}, {"clear_then"}, {"enter", "x"}, {"esc", "x"}, {"submit", "x"}, {"snapshot", "x"}} {
+	for _, args := range [][]string{{"dance"}, {""}, {"choose"}, {"choose", "0"}, {"choose", "10"},
+		{"choose", "x"}, {"choose", "1", "2"}, {"type"}, {"type", " "},
+		{"type", "\x1b[A"}, {"clear_then"}, {"enter", "x"}, {"esc", "x"}, {"submit", "x"},
+		{"snapshot", "x"}} {
 		code, said := w.runMenu("main", args[0], args[1:]...)
 		kit.True(t, code == 4, "%q: exit %d: %s", args, code, said)
 	}
@@ -261,7 +281,8 @@ func TestMenu_WrongArguments(t *testing.T) {
 		kit.True(t, code == 1, "%q: exit %d: %s", session, code, said)
 	}
 	w.tmux("kill-server")
-	bound.Until(t, "the server is gone", func() bool { _, err := w.Panes(t.Context()); return errors.Is(err, ErrNoServer) })
+	bound.Until(t, "the server is gone",
+		func() bool { _, err := w.Panes(t.Context()); return errors.Is(err, ErrNoServer) })
 	code, said := w.runMenu("main", "enter")
 	kit.True(t, code == 1, "no server: exit %d: %s", code, said)
 }
@@ -269,8 +290,10 @@ func TestMenu_WrongArguments(t *testing.T) {
 func TestMenu_FindsThePaneWithClaude(t *testing.T) {
 	w, shell := newTestTmux(t, "echo the shell; exec sleep 600")
 	w.copyProgram("claude")
-	w.tmux("split-window", "-d", "-t", shell.ID, "-c", w.dir, "sh", "-c", "echo the first; exec ./claude 600")
-	w.tmux("split-window", "-d", "-t", shell.ID, "-c", w.dir, "sh", "-c", "echo the editor; exec sleep 600")
+	w.tmux("split-window", "-d", "-t", shell.ID, "-c", w.dir, "sh", "-c",
+		"echo the first; exec ./claude 600")
+	w.tmux("split-window", "-d", "-t", shell.ID, "-c", w.dir, "sh", "-c",
+		"echo the editor; exec sleep 600")
 	var first Pane
 	bound.Until(t, "the first one has the keyboard", func() bool {
 		panes, _ := w.Panes(t.Context())
@@ -289,8 +312,10 @@ func TestMenu_FindsThePaneWithClaude(t *testing.T) {
 	w.awaitText(shell.ID, "the shell")
 	code, said := w.runMenu(shell.ID, "snapshot")
 	kit.True(t, code == 0 && said == "the shell\n", "by its number: exit %d: %q", code, said)
-	second := w.tmux("split-window", "-d", "-P", "-F", "#{pane_id}", "-t", shell.ID, "-c", w.dir, "sh", "-c", "exec ./claude 600")
-	bound.Until(t, "the second one has the keyboard", func() bool { _, err := w.pane(second).FindClaude(0, ""); return err == nil })
+	second := w.tmux("split-window", "-d", "-P", "-F", "#{pane_id}", "-t", shell.ID, "-c", w.dir,
+		"sh", "-c", "exec ./claude 600")
+	bound.Until(t, "the second one has the keyboard",
+		func() bool { _, err := w.pane(second).FindClaude(0, ""); return err == nil })
 	code, said = w.runMenu("main", "enter")
 	kit.True(t, code == 2 && strings.Contains(said, first.ID) && strings.Contains(said, second),
 		"two: exit %d: %s", code, said)
@@ -348,7 +373,8 @@ func TestMenu_InterruptsOnlyWhatIsMeant(t *testing.T) {
 		"a dialog":       {InterruptOnly: true},
 		"another Claude": {ClaudePID: os.Getpid(), ClaudeStart: ProcessStart(os.Getpid())},
 	} {
-		m.UserState, m.Env, m.EffectTimeout = filepath.Join(w.dir, "state"), w.getenv, time.Millisecond
+		m.UserState, m.Env, m.EffectTimeout = filepath.Join(w.dir,
+			"state"), w.getenv, time.Millisecond
 		err := m.Run(t.Context(), p.ID, "esc", nil)
 		kit.True(t, exitCode(err) == exitRefused, "%s: %v", name, err)
 	}
@@ -366,8 +392,10 @@ func TestMenu_DecidesInNoRecordedDialog(t *testing.T) {
 				continue
 			}
 			seen++
-			for action, args := range map[string][]string{"choose": {"1"}, "enter": nil, "submit": nil, "type": {"yes"}, "clear_then": {"yes"}} {
-				d := menuRun{Menu: Menu{Env: func(string) string { return "" }}, keyboard: keyboard{screen: s}}
+			for action, args := range map[string][]string{"choose": {"1"}, "enter": nil,
+				"submit": nil, "type": {"yes"}, "clear_then": {"yes"}} {
+				d := menuRun{Menu: Menu{Env: func(string) string { return "" }},
+					keyboard: keyboard{screen: s}}
 				do, err := d.findAction(action, args)
 				kit.NoError(t, err)
 				err = do(t.Context())
@@ -385,7 +413,8 @@ func TestMenu_DecidesAndReportsIt(t *testing.T) {
 	w, _ := newTestTmux(t, "exec sleep 600")
 	p := w.showRecordedScreen("permission")
 	run := func(pane Pane, env state.Getenv, args ...string) error {
-		m := Menu{UserState: filepath.Join(w.dir, "state"), Env: env, EffectTimeout: time.Millisecond, MayDecide: true}
+		m := Menu{UserState: filepath.Join(w.dir, "state"), Env: env,
+			EffectTimeout: time.Millisecond, MayDecide: true}
 		return m.Run(t.Context(), pane.ID, args[0], args[1:])
 	}
 	itself := func(name string) string {
@@ -402,7 +431,8 @@ func TestMenu_DecidesAndReportsIt(t *testing.T) {
 		return map[string]string{"TMUX": w.Socket + ",1,0", "HOME": os.DevNull}[name]
 	}
 	err = run(p, noLog, "choose", "1")
-	kit.True(t, exitCode(err) == exitRefused && strings.Contains(err.Error(), "nothing was pressed"),
+	kit.True(t, exitCode(err) == exitRefused &&
+		strings.Contains(err.Error(), "nothing was pressed"),
 		"without the log: %v", err)
 	// The program ignores the keys.
 	kit.Equal(t, exitCode(run(p, w.getenv, "choose", "2")), exitUnseen)
@@ -425,11 +455,14 @@ func TestMenu_DecidesAndReportsIt(t *testing.T) {
 		var l state.AuditLine
 		err := json.Unmarshal([]byte(text), &l)
 		kit.True(t, err == nil && l.By == "menu-driver", "%s: %v", text, err)
-		want := map[string]string{"permission": "git push --force origin main", "plan": "Would you like to proceed?"}[l.Kind]
+		want := map[string]string{"permission": "git push --force origin main",
+			"plan": "Would you like to proceed?"}[l.Kind]
 		kit.True(t, strings.Contains(l.ShownText, want), "%s shows %q", l.Kind, l.ShownText)
-		got = append(got, fmt.Sprintf("%s %s: %s: %.20s", l.SessionName, l.Kind, l.ReplyText, l.ClaudeText))
+		got = append(got,
+			fmt.Sprintf("%s %s: %s: %.20s", l.SessionName, l.Kind, l.ReplyText, l.ClaudeText))
 	}
-	want := []string{"permission permission: choose 2: Yes, and don't ask a", "permission permission: enter: Yes", "plan plan: choose 1: Yes, and use auto mo"}
+	want := []string{"permission permission: choose 2: Yes, and don't ask a",
+		"permission permission: enter: Yes", "plan plan: choose 1: Yes, and use auto mo"}
 	kit.Equalf(t, got, want, "the log")
 }
 
@@ -439,7 +472,8 @@ func TestMenu_TypesOnlyToTheClaudeSeen(t *testing.T) {
 	w, _ := newTestTmux(t, "exec sleep 600")
 	p := w.showRecordedScreen("idle")
 	w.copyProgram("editor")
-	w.tmux("respawn-pane", "-k", "-t", p.ID, "cat idle; stty raw -echo; ./claude >got; ./editor 0.1; exec cat >other")
+	w.tmux("respawn-pane", "-k", "-t", p.ID,
+		"cat idle; stty raw -echo; ./claude >got; ./editor 0.1; exec cat >other")
 	pid := w.awaitProcess(w.pane(p.ID), "claude")
 	w.awaitText(p.ID, "❯")
 	end := fmt.Sprintf("kill %d; until [ -e %s/other ]; do sleep 0.01; done", pid, w.dir)
@@ -475,7 +509,8 @@ while :; do
 	esac
 done`
 		p := w.runAsClaude(script)
-		m := Menu{UserState: filepath.Join(w.dir, "state"), Env: w.getenv, EffectTimeout: time.Second}
+		m := Menu{UserState: filepath.Join(w.dir, "state"), Env: w.getenv,
+			EffectTimeout: time.Second}
 		err := m.Run(t.Context(), p.ID, "type", []string{"hello"})
 		kit.True(t, exitCode(err) == exitUnseen,
 			"%s: not sent: %v", name, err)
@@ -501,7 +536,8 @@ while :; do
 	printf '\033[2J\033[H` + rule + `\r\n ☐ Deploy\r\n\r\n` + above + `❯ 3. %s\r\n` + rule + `\r\n  4. Chat about this\r\n\r\n` + below + `' "${text:-Type something.}"
 done`
 	p := w.runAsClaude(script)
-	m := Menu{UserState: filepath.Join(w.dir, "state"), Env: w.getenv, PromptOnly: true, EffectTimeout: time.Second}
+	m := Menu{UserState: filepath.Join(w.dir, "state"), Env: w.getenv, PromptOnly: true,
+		EffectTimeout: time.Second}
 	err := m.Run(t.Context(), p.ID, "type", []string{"hello"})
 	kit.True(t, exitCode(err) == exitRefused, "%v", err)
 	now, err := w.Capture(t.Context(), p.ID)
@@ -533,6 +569,7 @@ func TestMenu_Wraps(t *testing.T) {
 		{"yes\n", "yes", false},
 		{"[Pasted text #1 +4 lines]", "a\nb\nc\nd\ne", false},
 	} {
-		kit.Equalf(t, isDraftOf(test.draft, test.text), test.want, "wraps(%q, %q)", test.draft, test.text)
+		kit.Equalf(t, isDraftOf(test.draft, test.text), test.want, "wraps(%q, %q)", test.draft,
+			test.text)
 	}
 }

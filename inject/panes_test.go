@@ -51,13 +51,16 @@ func TestPanes_AsTmuxListsThem(t *testing.T) {
 
 func TestPanes_SessionsByName(t *testing.T) {
 	var all []Pane
-	for _, name := range []string{"main", "orch-a", "orch-ab", "orch-b", "orch-b", "épic 日本", "x_y_z", "=eq", "%7"} {
+	for _, name := range []string{"main", "orch-a", "orch-ab", "orch-b", "orch-b", "épic 日本",
+		"x_y_z", "=eq", "%7"} {
 		all = append(all, Pane{Session: name})
 	}
 	for name, want := range map[string]string{
-		"main": "main", "ma": "main", "orch-a": "orch-a", "orch-ab": "orch-ab", "orch-b": "orch-b", "épic": "épic 日本",
-		"x.y:z": "x_y_z", "x.y": "x_y_z", "=eq": "=eq", "=": "=eq", "%7": "%7", "orch": "orch-a orch-ab orch-b",
-		"": "", "ain": "", "m*": "", "MAIN": "", "{last}": "", "-t": "", "main;": "", "$0": "",
+		"main": "main", "ma": "main", "orch-a": "orch-a", "orch-ab": "orch-ab", "orch-b": "orch-b",
+		"épic":  "épic 日本",
+		"x.y:z": "x_y_z", "x.y": "x_y_z", "=eq": "=eq", "=": "=eq", "%7": "%7",
+		"orch": "orch-a orch-ab orch-b",
+		"":     "", "ain": "", "m*": "", "MAIN": "", "{last}": "", "-t": "", "main;": "", "$0": "",
 	} {
 		kit.Equalf(t, strings.Join(matchingSessions(all, name), " "), want, "%q", name)
 	}
@@ -71,7 +74,8 @@ func TestPanes_BareEnvironment(t *testing.T) {
 	if _, err := os.Stat("/usr/bin/tmux"); err == nil {
 		t.Setenv("PATH", "/nonexistent")
 	}
-	for name, value := range map[string]string{"LANG": "C", "LC_ALL": "C", "TERM": "", "HOME": "/nonexistent", "TMUX": filepath.Join(w.dir, "none") + ",1,0", "TMUX_PANE": "%99"} {
+	for name, value := range map[string]string{"LANG": "C", "LC_ALL": "C", "TERM": "",
+		"HOME": "/nonexistent", "TMUX": filepath.Join(w.dir, "none") + ",1,0", "TMUX_PANE": "%99"} {
 		t.Setenv(name, value)
 	}
 	got, err := w.Snapshot(t.Context(), p.ID, 10)
@@ -82,7 +86,8 @@ func TestPanes_BareEnvironment(t *testing.T) {
 func TestPanes_DefaultServer(t *testing.T) {
 	dir := t.TempDir()
 	mine := fmt.Sprintf("tmux-%d/default", os.Getuid())
-	for folder, want := range map[string]string{"": "/tmp", dir: dir, filepath.Join(dir, "none"): "/tmp"} {
+	for folder, want := range map[string]string{"": "/tmp", dir: dir,
+		filepath.Join(dir, "none"): "/tmp"} {
 		t.Setenv("TMUX_TMPDIR", folder)
 		kit.Equalf(t, ServerOf("").socketPath(), filepath.Join(want, mine), "%q", folder)
 	}
@@ -98,14 +103,17 @@ func TestPanes_MissingServers(t *testing.T) {
 	bound.Until(t, "the server is gone", func() bool { return !isAlive(p.PID) })
 	plain := filepath.Join(w.dir, "plain")
 	kit.NoError(t, os.WriteFile(plain, nil, 0o600))
-	for _, socket := range []string{w.Socket, filepath.Join(w.dir, "none"), filepath.Join(w.dir, "no", "folder"), plain} {
+	for _, socket := range []string{w.Socket, filepath.Join(w.dir, "none"),
+		filepath.Join(w.dir, "no", "folder"), plain} {
 		s := Server{Socket: socket}
 		_, panes := s.Panes(t.Context())
 		_, pane := s.Pane(t.Context(), p.ID)
 		_, capture := s.Capture(t.Context(), p.ID)
 		_, typed := s.LastTyped(t.Context(), p.ID)
-		for what, err := range map[string]error{"panes": panes, "pane": pane, "capture": capture, "typed": typed,
-			"key": s.PressKey(t.Context(), p.ID, KeyEnter), "paste": s.PasteText(t.Context(), p.ID, "x")} {
+		for what, err := range map[string]error{"panes": panes, "pane": pane, "capture": capture,
+			"typed": typed,
+			"key":   s.PressKey(t.Context(), p.ID, KeyEnter),
+			"paste": s.PasteText(t.Context(), p.ID, "x")} {
 			kit.True(t, errors.Is(err, ErrNoServer), "%s: %s: %v", filepath.Base(socket), what, err)
 		}
 	}

@@ -47,7 +47,8 @@ func printFlags(s Screen) string {
 	for _, f := range []struct {
 		name string
 		set  bool
-	}{{"busy", s.Busy}, {"multi", s.MultiSelect}, {"preview", s.HasPreview}, {"cut", s.IsCut}, {"above", s.HasRowsAbove}, {"below", s.HasRowsBelow}} {
+	}{{"busy", s.Busy}, {"multi", s.MultiSelect}, {"preview", s.HasPreview}, {"cut", s.IsCut},
+		{"above", s.HasRowsAbove}, {"below", s.HasRowsBelow}} {
 		if f.set {
 			text += " " + f.name
 		}

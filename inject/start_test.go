@@ -18,7 +18,8 @@ func TestStart_OneAtATime(t *testing.T) {
 	var all sync.WaitGroup
 	for range 6 {
 		all.Go(func() {
-			_, err := own.OpenWindow(t.Context(), ownTmuxSession, t.TempDir(), []string{"/bin/sleep", "60"})
+			_, err := own.OpenWindow(t.Context(), ownTmuxSession, t.TempDir(),
+				[]string{"/bin/sleep", "60"})
 			kit.True(t, err == nil, "%v", err)
 		})
 	}
@@ -31,15 +32,20 @@ func TestStart_OneAtATime(t *testing.T) {
 // in our own server.
 func TestStart_BesideOddNames(t *testing.T) {
 	w, _ := newTestTmux(t, "exec sleep 60")
-	names := []string{"$0", "%0", "@0", "=main", "-x", "{last}", "!", "*", " lead", "a,b", "#[fg=red]x", `"q"`}
+	names := []string{"$0", "%0", "@0", "=main", "-x", "{last}", "!", "*", " lead", "a,b",
+		"#[fg=red]x", `"q"`}
 	for _, name := range names {
 		w.newSession(name, "exec sleep 60")
 	}
 	user := t.TempDir()
-	t.Cleanup(func() { _ = bound.Command(t, "tmux", "-S", OwnServer(user).Socket, "kill-server").Run() })
+	t.Cleanup(func() {
+		_ = bound.Command(t, "tmux", "-S", OwnServer(user).Socket,
+			"kill-server").Run()
+	})
 	for _, name := range names {
 		session := &state.Session{TmuxSocket: w.Socket, TmuxSession: name, ProjectDir: t.TempDir()}
-		server, pane, err := OpenSessionWindow(t.Context(), user, session, []string{"/bin/sleep", "60"})
+		server, pane, err := OpenSessionWindow(t.Context(), user, session,
+			[]string{"/bin/sleep", "60"})
 		kit.True(t, err == nil && (server.Socket != w.Socket || pane.Session == name),
 			"beside %q it is opened in %q: %v", name, pane.Session, err)
 	}

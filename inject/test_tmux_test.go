@@ -36,7 +36,8 @@ func newTestTmux(t *testing.T, command string) (testTmux, Pane) {
 // newSession adds a session of 80x24 characters.
 func (w testTmux) newSession(name, command string) Pane {
 	w.t.Helper()
-	id := w.tmux("new-session", "-d", "-P", "-F", "#{pane_id}", "-s", name, "-x", "80", "-y", "24", "-c", w.dir, "sh", "-c", command)
+	id := w.tmux("new-session", "-d", "-P", "-F", "#{pane_id}", "-s", name, "-x", "80", "-y", "24",
+		"-c", w.dir, "sh", "-c", command)
 	return w.pane(id)
 }
 
@@ -51,7 +52,8 @@ func (w testTmux) tmux(args ...string) string {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), bound.Patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "tmux", append([]string{"-u", "-S", w.Socket, "-f", os.DevNull}, args...)...)
+	cmd := exec.CommandContext(ctx, "tmux",
+		append([]string{"-u", "-S", w.Socket, "-f", os.DevNull}, args...)...)
 	// A test's shell must not write into the history of the person who runs the test.
 	cmd.Env = append(withoutTmux(os.Environ()), "LANG=C.UTF-8", "PS1=$ ", "HOME="+w.dir)
 	out, err := cmd.CombinedOutput()

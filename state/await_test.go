@@ -39,7 +39,8 @@ func TestAwait_ReturnsTheFinalRecord(t *testing.T) {
 	serving := tryLock(t, IndexFile(env, q.Path)) // as the poller does
 	got := make(chan *Question)
 	go func() {
-		q, err := Await(t.Context(), env, "", q.Path, func(q *Question) bool { return q.Status == Answered })
+		q, err := Await(t.Context(), env, "", q.Path,
+			func(q *Question) bool { return q.Status == Answered })
 		kit.True(t, err == nil, "%v", err)
 		got <- q
 	}()
@@ -66,7 +67,8 @@ func TestAwait_SeesAChangeWithoutAWake(t *testing.T) {
 		serving, err := TryLock(IndexFile(env, q.Path))
 		if err == nil {
 			t.Cleanup(serving.Unlock)
-			_, err = UpdateQuestion(q.Path, func(q *Question) error { q.IsMessageSent = true; return nil })
+			_, err = UpdateQuestion(q.Path,
+				func(q *Question) error { q.IsMessageSent = true; return nil })
 		}
 		kit.True(t, err == nil, "%v", err)
 	}()

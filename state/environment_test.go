@@ -61,7 +61,8 @@ func TestEnvironment_DifferentProxiesCount(t *testing.T) {
 // An environment keeps the name that earlier versions gave it, where none of what they
 // counted besides is set: their records stay with the same poller.
 func TestEnvironment_KeepsItsName(t *testing.T) {
-	vars := map[string]string{"HOME": t.TempDir(), "GOOGLE_CHAT_SPACE_ID": "A", "HTTPS_PROXY": "http://p"}
+	vars := map[string]string{"HOME": t.TempDir(), "GOOGLE_CHAT_SPACE_ID": "A",
+		"HTTPS_PROXY": "http://p"}
 	env := func(name string) string { return vars[name] }
 	is := Environment(env)
 	h := sha256.New()
@@ -89,14 +90,21 @@ func TestEnvironment_HeartbeatOfAnotherMachine(t *testing.T) {
 		where         string
 		lives, silent bool
 	}{
-		"goes on":                        {Heartbeat{PID: os.Getpid(), BeatAt: now, AwakeTime: AwakeTime()}, "", true, false},
-		"stopped":                        {Heartbeat{PID: os.Getpid(), BeatAt: long, AwakeTime: AwakeTime() - 4*HeartbeatInterval}, "", true, true},
-		"its machine slept":              {Heartbeat{PID: os.Getpid(), BeatAt: long, AwakeTime: AwakeTime()}, "", true, false},
-		"of an earlier release, stopped": {Heartbeat{PID: os.Getpid(), BeatAt: long}, "", true, true},
-		"before its machine restarted":   {Heartbeat{PID: os.Getpid(), BeatAt: now, AwakeTime: AwakeTime() + time.Hour}, "", false, false},
-		"gone":                           {Heartbeat{PID: 1 << 30, BeatAt: now, AwakeTime: AwakeTime()}, "", false, false},
-		"on another machine":             {Heartbeat{PID: 1 << 30, BeatAt: now, AwakeTime: 1}, "elsewhere", true, false},
-		"gone there, as it seems":        {Heartbeat{PID: os.Getpid(), BeatAt: long, AwakeTime: AwakeTime()}, "elsewhere", false, false},
+		"goes on": {Heartbeat{PID: os.Getpid(), BeatAt: now,
+			AwakeTime: AwakeTime()}, "", true, false},
+		"stopped": {Heartbeat{PID: os.Getpid(), BeatAt: long,
+			AwakeTime: AwakeTime() - 4*HeartbeatInterval}, "", true, true},
+		"its machine slept": {Heartbeat{PID: os.Getpid(), BeatAt: long,
+			AwakeTime: AwakeTime()}, "", true, false},
+		"of an earlier release, stopped": {Heartbeat{PID: os.Getpid(), BeatAt: long}, "", true,
+			true},
+		"before its machine restarted": {Heartbeat{PID: os.Getpid(), BeatAt: now,
+			AwakeTime: AwakeTime() + time.Hour}, "", false, false},
+		"gone": {Heartbeat{PID: 1 << 30, BeatAt: now, AwakeTime: AwakeTime()}, "", false, false},
+		"on another machine": {Heartbeat{PID: 1 << 30, BeatAt: now, AwakeTime: 1},
+			"elsewhere", true, false},
+		"gone there, as it seems": {Heartbeat{PID: os.Getpid(), BeatAt: long,
+			AwakeTime: AwakeTime()}, "elsewhere", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if AwakeTime() < 8*HeartbeatInterval {
@@ -161,7 +169,8 @@ func TestRecords_EnvironmentsDiffer(t *testing.T) {
 		return envOf(t, name, value, "HOME", env("HOME"))
 	}
 	same := Environment(env)
-	for _, name := range []string{"GOOGLE_CHAT_WEBHOOK_URL", "GCHAT_ALLOWED_USERS", "GCHAT_CONFIG", "https_proxy", "OPENCLAW_HOME"} {
+	for _, name := range []string{"GOOGLE_CHAT_WEBHOOK_URL", "GCHAT_ALLOWED_USERS", "GCHAT_CONFIG",
+		"https_proxy", "OPENCLAW_HOME"} {
 		kit.True(t, Environment(with(name, "x")) != same, "%s does not count", name)
 	}
 	for _, name := range []string{

@@ -22,8 +22,9 @@ func TestInbox_TombstoneHasNoText(t *testing.T) {
 	t.Parallel()
 	box := InboxIn(t.TempDir())
 	in := &Incoming{
-		ID: "x", Chat: "host/spaces/S", MessageName: "spaces/S/messages/M", Sender: "users/1", DisplayName: "Secret Ann",
-		Text: "a secret", CreatedAt: time.Now(), Status: IncomingNew,
+		ID: "x", Chat: "host/spaces/S", MessageName: "spaces/S/messages/M", Sender: "users/1",
+		DisplayName: "Secret Ann",
+		Text:        "a secret", CreatedAt: time.Now(), Status: IncomingNew,
 		Tap: &IncomingTap{Choice: "accept", Inputs: map[string][]string{"w1": {"a secret"}}},
 	}
 	addIncoming(t, box, in)
@@ -40,9 +41,11 @@ func TestInbox_TombstoneHasNoText(t *testing.T) {
 func TestInbox_RemovesOldRecords(t *testing.T) {
 	t.Parallel()
 	box, now := InboxIn(t.TempDir()), time.Now()
-	for id, age := range map[string]time.Duration{"old": tombstoneAge + time.Hour, "young": time.Hour} {
+	for id, age := range map[string]time.Duration{"old": tombstoneAge + time.Hour,
+		"young": time.Hour} {
 		addIncoming(t, box, &Incoming{
-			ID: id, Chat: "host/spaces/S", MessageName: "spaces/S/messages/" + id, Text: "go on", Status: IncomingNew,
+			ID: id, Chat: "host/spaces/S", MessageName: "spaces/S/messages/" + id, Text: "go on",
+			Status:    IncomingNew,
 			CreatedAt: now.Add(-age), LocalCreatedAt: now.Add(-age), ReadAt: now.Add(-age),
 		})
 	}

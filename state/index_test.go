@@ -17,7 +17,8 @@ func TestIndex_HasWhatWeWrote(t *testing.T) {
 	record(t, QuestionsIn(t.TempDir()), q)
 	kit.NoError(t, errors.Join(AddQuestionToIndex(env, q), AddQuestionToIndex(env, q)))
 	os.WriteFile(filepath.Join(UserStateDir(env), "open", "odd.open"), []byte("{"), 0o600)
-	os.WriteFile(filepath.Join(UserStateDir(env), "open", "relative.open"), []byte(`{"path":"q.json"}`), 0o600)
+	os.WriteFile(filepath.Join(UserStateDir(env), "open", "relative.open"),
+		[]byte(`{"path":"q.json"}`), 0o600)
 	all, err := IndexEntries(env)
 	kit.Must(t, err == nil && len(all) == 1 && all[0].Path == q.Path && all[0].TmuxPane == "%3" &&
 		all[0].Environment == Environment(env),

@@ -59,7 +59,8 @@ func lockHome(t *testing.T, mode os.FileMode) (env Getenv, runtime string) {
 func TestLock_SpareFolderLocksToo(t *testing.T) {
 	env, runtime := lockHome(t, 0o700)
 	defer lockPoller(t, env).Unlock() // a lock of the home's, which is held to no effect
-	kit.True(t, chooseLockFolder(env, "locks do not lock", func(string) bool { return true }), "not moved")
+	kit.True(t, chooseLockFolder(env, "locks do not lock", func(string) bool { return true }),
+		"not moved")
 	lock := lockPoller(t, env) // its twin is free
 	_, err := LockPoller(env)
 	kit.True(t, errors.Is(err, ErrLocked), "two have it: %v", err)

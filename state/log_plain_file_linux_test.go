@@ -20,7 +20,8 @@ func TestLog_IsAPlainFile(t *testing.T) {
 		kit.NoError(t, syscall.Mkfifo(path, 0o600))
 	}
 	log.Info().Msg("into a pipe")
-	kit.True(t, AppendDecision(env, log, AuditLine{}) != nil, "a decision counts as written into a pipe")
+	kit.True(t, AppendDecision(env, log, AuditLine{}) != nil,
+		"a decision counts as written into a pipe")
 	kit.NoError(t, os.Remove(AuditPath(env)))
 	kit.NoError(t, os.Symlink("/dev/null", AuditPath(env)))
 	kit.True(t, AppendDecision(env, log, AuditLine{}) != nil,

@@ -15,10 +15,14 @@ func TestLog_Redacts(t *testing.T) {
 	r.AddSecrets("https://chat.example/v1/spaces/A/messages?key=KEYKEYKEY&token=tok%2Ftok%3D")
 	for _, leak := range []string{
 		`Post "https://chat.example/v1/spaces/A/messages?key=KEYKEYKEY&token=tok%2Ftok%3D": EOF`,
-		"token is tok/tok=", "KEYKEYKEY", `https://other.example/x?token=unseen-secret`, `{"url":"https://o/x?key=a1\u0026token=unseen-secret"}`,
-		"Authorization: Bearer unseen-secret", `"refresh_token": "unseen-secret"`, `{"refresh_token":"1//0-unseen-secret"}`,
-		`{"private_key":"-----BEGIN PRIVATE KEY-----\nunseen-secret\n"}`, "GET /?state=x&code=4/0Aunseen-secret&scope=y", "got ya29.unseen-secret",
-		"http://127.0.0.1:1/t/unseen-secret/v1/spaces", "page:  http://127.0.0.1:1/#key=unseen-secret",
+		"token is tok/tok=", "KEYKEYKEY", `https://other.example/x?token=unseen-secret`,
+		`{"url":"https://o/x?key=a1\u0026token=unseen-secret"}`,
+		"Authorization: Bearer unseen-secret", `"refresh_token": "unseen-secret"`,
+		`{"refresh_token":"1//0-unseen-secret"}`,
+		`{"private_key":"-----BEGIN PRIVATE KEY-----\nunseen-secret\n"}`,
+		"GET /?state=x&code=4/0Aunseen-secret&scope=y", "got ya29.unseen-secret",
+		"http://127.0.0.1:1/t/unseen-secret/v1/spaces",
+		"page:  http://127.0.0.1:1/#key=unseen-secret",
 		`{"type":"gchat-hooks","token": "unseen-secret"}`,
 	} {
 		got := r.Redact(leak)
@@ -56,7 +60,8 @@ func TestLog_WritesAnErrorOnce(t *testing.T) {
 		b, _ := os.ReadFile(l.path)
 		return strings.Count(string(b), "\n")
 	}
-	for _, err := range []error{errors.New("rename .new-1234567: full"), errors.New("rename .new-7654321: full"), nil} {
+	for _, err := range []error{errors.New("rename .new-1234567: full"),
+		errors.New("rename .new-7654321: full"), nil} {
 		l.ErrorOnce(err, "not written")
 	}
 	kit.Equalf(t, lines(), 1, "lines for one fault")

@@ -14,9 +14,14 @@ import (
 func aMarker(id, session string, status Status, asked time.Time) *Question {
 	response := "Canary"
 	q := &Question{
-		QuestionID: id, SessionID: session, AskedAt: asked, ThreadKey: id, ThreadName: "spaces/AAAA/threads/BBBB", IsMessageSent: true, Status: status, Response: &response, Mode: ModeDeny,
-		ProjectDir: "/home/dev/projects/x", CWD: "/home/dev/projects/x", SessionName: "system3-main", TimeoutPolicy: TimeoutLeaveOpen, TimesOutAt: &asked,
-		SubQuestions: []SubQuestion{{Question: "Which \"deployment\" approach\nshould we use?", Header: "Deploy", Options: []Option{{Label: "Rolling", Description: "Bit by bit {[\\"}, {Label: "Canary"}}}},
+		QuestionID: id, SessionID: session, AskedAt: asked, ThreadKey: id,
+		ThreadName: "spaces/AAAA/threads/BBBB", IsMessageSent: true, Status: status,
+		Response: &response, Mode: ModeDeny,
+		ProjectDir: "/home/dev/projects/x", CWD: "/home/dev/projects/x",
+		SessionName: "system3-main", TimeoutPolicy: TimeoutLeaveOpen, TimesOutAt: &asked,
+		SubQuestions: []SubQuestion{{Question: "Which \"deployment\" approach\nshould we use?",
+			Header: "Deploy", Options: []Option{{Label: "Rolling", Description: "Bit by bit {[\\"},
+				{Label: "Canary"}}}},
 	}
 	if status != Pending {
 		q.ResolvedAt = &asked
@@ -46,7 +51,8 @@ func TestMarker_Mentioning(t *testing.T) {
 	for id, session := range map[string]string{"a": "s", "b": "name", "c": "other"} {
 		put(t, s, id+".json", aMarker(id, session, Pending, now), now.Add(-time.Hour))
 	}
-	put(t, s, "d.json", map[string]any{"question_id": "d", "session_id": "s", "status": "pending"}, now)
+	put(t, s, "d.json", map[string]any{"question_id": "d", "session_id": "s", "status": "pending"},
+		now)
 	put(t, s, "ask-s-1.json", []byte("{"), now.Add(-time.Hour))
 	qs, bad, err := s.OfSessionNames([]string{"s", "name"})
 	kit.True(t, len(qs) == 3 && len(bad) == 1 && err == nil,
@@ -68,8 +74,10 @@ func TestMarker_TimeNear(t *testing.T) {
 	for _, hours := range []int{-8, 0, 2, 9} {
 		time.Local = time.FixedZone("here", hours*3600)
 		for name, text := range map[string]string{
-			"Z": "2026-02-21T10:30:00Z", "fraction": "2026-02-21T10:30:00.000000+00:00", "zone": "2026-02-21T12:30:00+02:00", "zone without colon": "2026-02-21T12:30:00+0200",
-			"space": "2026-02-21 10:30:00", "UTC without zone": "2026-02-21T10:30:00.000001", "local without zone": at.In(time.Local).Format("2006-01-02T15:04:05"),
+			"Z": "2026-02-21T10:30:00Z", "fraction": "2026-02-21T10:30:00.000000+00:00",
+			"zone": "2026-02-21T12:30:00+02:00", "zone without colon": "2026-02-21T12:30:00+0200",
+			"space": "2026-02-21 10:30:00", "UTC without zone": "2026-02-21T10:30:00.000001",
+			"local without zone": at.In(time.Local).Format("2006-01-02T15:04:05"),
 		} {
 			got, err := parseTimeNear(text, at.Add(time.Second))
 			kit.True(t, err == nil && got.Sub(at).Abs() <= time.Second,

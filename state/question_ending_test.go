@@ -14,7 +14,8 @@ func TestQuestionEnding_Table(t *testing.T) {
 	taken := func(change func(*Question)) *Question {
 		q := &Question{
 			QuestionID: "q", Status: Answered, AnsweredBy: "users/1", AnsweredMessage: "m",
-			Replies: []Reply{{MessageName: "m", CreatedAt: at, Verdict: VerdictUsed}, {Verdict: VerdictLate}, {Verdict: VerdictRefused}, {Verdict: VerdictKept}},
+			Replies: []Reply{{MessageName: "m", CreatedAt: at, Verdict: VerdictUsed},
+				{Verdict: VerdictLate}, {Verdict: VerdictRefused}, {Verdict: VerdictKept}},
 		}
 		change(q)
 		return q
@@ -25,9 +26,11 @@ func TestQuestionEnding_Table(t *testing.T) {
 		told          *time.Time
 		late, notUsed int
 	}{
-		"on its way":          {q: taken(func(*Question) {}), late: 1, notUsed: 1},
-		"claude is gone":      {q: taken(func(q *Question) { q.Status = Cancelled }), lost: true, late: 1, notUsed: 1},
-		"expired":             {q: taken(func(q *Question) { q.Status = Expired }), lost: true, late: 1, notUsed: 1},
+		"on its way": {q: taken(func(*Question) {}), late: 1, notUsed: 1},
+		"claude is gone": {q: taken(func(q *Question) { q.Status = Cancelled }), lost: true,
+			late: 1, notUsed: 1},
+		"expired": {q: taken(func(q *Question) { q.Status = Expired }), lost: true,
+			late: 1, notUsed: 1},
 		"printed, then gone":  {q: taken(func(q *Question) { q.Status, q.PrintedAt = Cancelled, &at }), told: &at, late: 1, notUsed: 1},
 		"told":                {q: taken(func(q *Question) { q.Status, q.ResolvedAt = Resolved, &at }), told: &at, late: 1, notUsed: 1},
 		"the terminal faster": {q: taken(func(q *Question) { q.Status, q.ResolvedBy = Resolved, "terminal" }), late: 1, notUsed: 2},

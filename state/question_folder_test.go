@@ -17,7 +17,8 @@ func TestQuestionFolder_LeavesForeignMarkersAlone(t *testing.T) {
 	folder := MarkersIn(dir)
 	id := MarkerQuestionID("s-1", "01234567-89ab-cdef-0123-456789abcdef")
 	ours, err := folder.Record("s-1", func([]*Question) *Question {
-		return &Question{QuestionID: id, ThreadKey: id, SessionID: "s-1", AskedAt: time.Now().UTC(), Status: Pending, Mode: ModeDeny, SubQuestions: []SubQuestion{{Question: "Which?"}}}
+		return &Question{QuestionID: id, ThreadKey: id, SessionID: "s-1", AskedAt: time.Now().UTC(),
+			Status: Pending, Mode: ModeDeny, SubQuestions: []SubQuestion{{Question: "Which?"}}}
 	})
 	kit.Must(t, err == nil && filepath.Base(ours.Path) == "ask-s-1-01234567.json",
 		"%v %v", ours, err)

@@ -17,7 +17,8 @@ import (
 
 func TestQuestionStore_NamesFilesBySessionAndSecond(t *testing.T) {
 	s := QuestionsIn(t.TempDir())
-	for _, want := range []string{"s1-1771669800.json", "s1-1771669800-2.json", "s1-1771669800-3.json"} {
+	for _, want := range []string{"s1-1771669800.json", "s1-1771669800-2.json",
+		"s1-1771669800-3.json"} {
 		kit.Equalf(t, filepath.Base(record(t, s, question("s1")).Path), want, "file")
 	}
 	info, err := os.Stat(filepath.Join(s.Dir, "s1-1771669800.json"))
@@ -78,7 +79,8 @@ func TestQuestionStore_ParsesNoClosedRecord(t *testing.T) {
 func TestQuestionStore_HostileSessionIDs(t *testing.T) {
 	root := t.TempDir()
 	s := QuestionsIn(root)
-	ids := []string{"../../etc/passwd", "/abs", "..", ".", "", "a b", "a_b", strings.Repeat("x", 300), "emoji 😀", "nul\x00", ".hidden"}
+	ids := []string{"../../etc/passwd", "/abs", "..", ".", "", "a b", "a_b",
+		strings.Repeat("x", 300), "emoji 😀", "nul\x00", ".hidden"}
 	for _, id := range ids {
 		q := record(t, s, question(id))
 		kit.Equalf(t, filepath.Dir(q.Path), s.Dir, "session %q was recorded at %s", id, q.Path)
@@ -97,7 +99,8 @@ func TestQuestionStore_KeepsUnknownFields(t *testing.T) {
 	update(t, path, moveTo(Cancelled))
 	b, _ := os.ReadFile(path)
 	kit.True(t, json.Valid(b), "no JSON: %s", b)
-	for _, want := range []string{`"from_the_future":{"a":[1,2,{"b":null}]}`, `"color":"red"`, `"hint":7`, `"zz":1`, `"gchat_message_name":null`, `"status":"cancelled"`} {
+	for _, want := range []string{`"from_the_future":{"a":[1,2,{"b":null}]}`, `"color":"red"`,
+		`"hint":7`, `"zz":1`, `"gchat_message_name":null`, `"status":"cancelled"`} {
 		kit.Contains(t, string(b), want)
 	}
 }
@@ -107,9 +110,12 @@ func TestQuestionStore_AllowedTransitions(t *testing.T) {
 		from, to Status
 		ok       bool
 	}{
-		{Pending, Answered, true}, {Answered, Resolved, true}, {Pending, Resolved, true}, {Pending, Cancelled, true},
-		{Pending, Abandoned, true}, {Pending, TimedOut, true}, {Pending, Expired, true}, {TimedOut, Resolved, true},
-		{Answered, Answered, false}, {Answered, Pending, false}, {Resolved, Answered, false}, {Cancelled, Answered, false},
+		{Pending, Answered, true}, {Answered, Resolved, true}, {Pending, Resolved, true},
+		{Pending, Cancelled, true},
+		{Pending, Abandoned, true}, {Pending, TimedOut, true}, {Pending, Expired, true},
+		{TimedOut, Resolved, true},
+		{Answered, Answered, false}, {Answered, Pending, false}, {Resolved, Answered, false},
+		{Cancelled, Answered, false},
 		{Expired, Pending, false}, {Resolved, Cancelled, false},
 	} {
 		q := &Question{Status: c.from}
@@ -143,8 +149,10 @@ func TestQuestionStore_OneWinner(t *testing.T) {
 
 func TestQuestionStore_SetsBrokenFilesAside(t *testing.T) {
 	for name, content := range map[string]string{
-		"empty": "", "garbage": "\x00\xff{", "half": `{"question_id":"x","status":"pen`, "other type": `[1,2]`, "null": "null",
-		"wrong types": `{"question_id":7}`, "no status": `{"question_id":"x"}`, "deep": strings.Repeat(`{"a":`, 20000) + "1" + strings.Repeat("}", 20000),
+		"empty": "", "garbage": "\x00\xff{", "half": `{"question_id":"x","status":"pen`,
+		"other type": `[1,2]`, "null": "null",
+		"wrong types": `{"question_id":7}`, "no status": `{"question_id":"x"}`,
+		"deep": strings.Repeat(`{"a":`, 20000) + "1" + strings.Repeat("}", 20000),
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := QuestionsIn(t.TempDir())
@@ -190,10 +198,13 @@ func TestQuestionStore_LeavesUnfinishedFilesAlone(t *testing.T) {
 // Times as other programs write them, Python's above all.
 func TestQuestionStore_ReadsForeignTimes(t *testing.T) {
 	want := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	for _, at := range []string{"2026-11-21T12:00:00Z", "2026-11-21T12:00:00", "2026-11-21T12:00:00.000000", "2026-11-21T12:00:00.000000+00:00",
+	for _, at := range []string{"2026-11-21T12:00:00Z", "2026-11-21T12:00:00",
+		"2026-11-21T12:00:00.000000", "2026-11-21T12:00:00.000000+00:00",
 		"2026-11-21 12:00:00", "2026-11-21T13:00:00+0100", "2026-11-21 13:00:00+01:00"} {
 		path := filepath.Join(t.TempDir(), "q.json")
-		kit.NoError(t, os.WriteFile(path, []byte(`{"question_id":"x","status":"pending","asked_at":"`+at+`","resolved_at":"","note":1}`), 0o600))
+		kit.NoError(t, os.WriteFile(path,
+			[]byte(`{"question_id":"x","status":"pending","asked_at":"`+at+
+				`","resolved_at":"","note":1}`), 0o600))
 		q, err := UpdateQuestion(path, func(q *Question) error { q.SessionName = "n"; return nil })
 		if err != nil || !q.AskedAt.Equal(want) || q.ResolvedAt != nil {
 			t.Errorf("%s: %v, %v", at, q, err)
@@ -223,7 +234,8 @@ func TestQuestionStore_CacheSeesChanges(t *testing.T) {
 // Of the outbox's receipts nothing is wanted but that they are there.
 func TestQuestionStore_CacheSkipsReceipts(t *testing.T) {
 	env := envOf(t)
-	m := enqueue(t, env, &Message{ID: "client-a", Parts: []string{`a "sent_at":"2 b`}, CreatedAt: asked})
+	m := enqueue(t, env,
+		&Message{ID: "client-a", Parts: []string{`a "sent_at":"2 b`}, CreatedAt: asked})
 	cache := Cache[Message]{ShouldSkip: HasReceipt}
 	now, err := cache.Load(m.Path, false)
 	kit.True(t, err == nil && now != nil, "one that waits: %v, %v", now, err)
@@ -240,9 +252,12 @@ func TestQuestionStore_ClosedMarkersForGates(t *testing.T) {
 		status   Status
 		word, as string
 	}{
-		{ModeDeny, Pending, "pending", ""}, {ModeDeny, Resolved, "resolved", ""}, {ModeDeny, TimedOut, "timeout", ""},
-		{ModeDeny, Cancelled, "resolved", "cancelled"}, {ModeDeny, Abandoned, "timeout", "abandoned"}, {ModeDeny, Expired, "timeout", "expired"},
-		{went, Cancelled, "resolved", "cancelled"}, {ModeNative, Cancelled, "cancelled", ""}, {ModeInject, Abandoned, "abandoned", ""},
+		{ModeDeny, Pending, "pending", ""}, {ModeDeny, Resolved, "resolved", ""},
+		{ModeDeny, TimedOut, "timeout", ""},
+		{ModeDeny, Cancelled, "resolved", "cancelled"},
+		{ModeDeny, Abandoned, "timeout", "abandoned"}, {ModeDeny, Expired, "timeout", "expired"},
+		{went, Cancelled, "resolved", "cancelled"}, {ModeNative, Cancelled, "cancelled", ""},
+		{ModeInject, Abandoned, "abandoned", ""},
 	} {
 		q := question("s")
 		q.Mode, q.Status = c.mode, c.status
@@ -291,15 +306,19 @@ func TestQuestionStore_ForeignAnswerIsAReply(t *testing.T) {
 		"a list":           {`"answer":["2"]`, ""},
 	} {
 		path := filepath.Join(t.TempDir(), "q.json")
-		kit.NoError(t, os.WriteFile(path, []byte(`{"question_id":"x","session_id":"s","status":"answered",`+c.members+`,"thread_name":"spaces/S/threads/T","forwarded_at":"2026-02-21T10:30:00.123456+00:00"}`), 0o600))
+		kit.NoError(t, os.WriteFile(path,
+			[]byte(`{"question_id":"x","session_id":"s","status":"answered",`+c.members+
+				`,"thread_name":"spaces/S/threads/T","forwarded_at":"2026-02-21T10:30:00.123456+00:00"}`), 0o600))
 		for range 2 { // as it was written, and as we wrote it
-			q, err := UpdateQuestion(path, func(q *Question) error { q.IsDenied = true; return nil })
+			q, err := UpdateQuestion(path,
+				func(q *Question) error { q.IsDenied = true; return nil })
 			kit.Must(t, err == nil && q.Status == Pending &&
 				len(q.Replies) == min(len(c.want), 1) && q.ThreadName == "spaces/S/threads/T" &&
 				q.AskedAt.Truncate(time.Millisecond).Equal(asked),
 				"%s: %+v, %v", name, q, err)
 			kit.True(t, c.want == "" ||
-				q.Replies[0].Text == c.want && q.Replies[0].Sender == LocalSender && q.Replies[0].Verdict == VerdictUnread && q.AnsweredBy == "",
+				q.Replies[0].Text == c.want && q.Replies[0].Sender == LocalSender &&
+					q.Replies[0].Verdict == VerdictUnread && q.AnsweredBy == "",
 				"%s: %+v", name, q.Replies)
 		}
 	}

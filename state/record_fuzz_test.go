@@ -26,7 +26,8 @@ func FuzzRecords(f *testing.F) {
 	written := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, fresh := range []func() anyRecord{
-			func() anyRecord { return &Question{} }, func() anyRecord { return &Message{} }, func() anyRecord { return &Session{} },
+			func() anyRecord { return &Question{} }, func() anyRecord { return &Message{} },
+			func() anyRecord { return &Session{} },
 		} {
 			rec, again, third := fresh(), fresh(), fresh()
 			if decode(b, rec, written) != nil {

@@ -38,7 +38,8 @@ func TestRecords_ClosingOwesOneNote(t *testing.T) {
 
 func TestRecords_SessionIsKept(t *testing.T) {
 	s := SessionsIn(t.TempDir())
-	kit.NoError(t, errors.Join(s.AddNotice("s.1", "it failed"), s.AddNotice("s.1", "it failed"), s.AddNotice("s_1", "another")))
+	kit.NoError(t, errors.Join(s.AddNotice("s.1", "it failed"), s.AddNotice("s.1", "it failed"),
+		s.AddNotice("s_1", "another")))
 	kit.Equalf(t, s.TakeNotices("s.1"), "it failed", "first")
 	kit.Equalf(t, s.TakeNotices("s.1"), "", "second")
 	now := time.Now()
@@ -58,7 +59,8 @@ func TestRecords_Pace(t *testing.T) {
 	}
 	kit.Equalf(t, s.TakeWrite(now, time.Second, 10), time.Second, "the eleventh waits")
 	kit.Equalf(t, s.TakeWrite(now.Add(time.Second), time.Second, 10), 0, "a second later")
-	kit.Equalf(t, s.TakeWrite(now.Add(-time.Hour), time.Second, 10), 0, "after the clock was set back")
+	kit.Equalf(t, s.TakeWrite(now.Add(-time.Hour), time.Second, 10), 0,
+		"after the clock was set back")
 	s.NotBefore = now.Add(2 * time.Hour)
 	kit.True(t, s.WriteDelay(now) == 0 && s.WriteDelay(now.Add(90*time.Minute)) == 30*time.Minute,
 		"a pause that no server asks for counts")
@@ -91,7 +93,8 @@ func TestRecords_WaiterTakesItsRecordAlong(t *testing.T) {
 	dir := t.TempDir()
 	vars := map[string]string{"HOME": dir}
 	env := func(name string) string { return vars[name] }
-	q := &Question{QuestionID: "q", SessionID: "s", Status: Pending, Mode: ModeDeny, AskedAt: time.Now()}
+	q := &Question{QuestionID: "q", SessionID: "s", Status: Pending, Mode: ModeDeny,
+		AskedAt: time.Now()}
 	kit.NoError(t, MarkersIn(filepath.Join(dir, "p")).Create("q", q))
 	kit.NoError(t, AddQuestionToIndex(env, q))
 	other := lockPoller(t, env)             // A's poller

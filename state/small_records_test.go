@@ -47,7 +47,8 @@ func TestSmallRecords_NoChangeWritesNothing(t *testing.T) {
 		{"nothing, of a session that is not there", func(*Session) {}, false},
 		{"its begin", func(session *Session) { session.Name = "a" }, true},
 		{"the same once more", func(session *Session) { session.Name = "a" }, false},
-		{"a member more", func(session *Session) { session.Notices = append(session.Notices, "x") }, true},
+		{"a member more", func(session *Session) { session.Notices = append(session.Notices, "x") },
+			true},
 		{"nothing", func(*Session) {}, false},
 	}
 	for _, c := range changes {

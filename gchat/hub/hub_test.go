@@ -35,7 +35,8 @@ func TestHub_WhoMayJoin(t *testing.T) {
 	h := &Hub{Options: Options{Domains: []string{"example.com", "", "ms.example.com"}}}
 	kit.True(t, h.canJoin("Ann@Example.com"), "Ann may not")
 	for _, email := range []string{
-		"", "example.com", "@example.com.evil.org", `"a@example.com"@evil.org`, "a@example.com@evil.org", "a@sub.example.com", "@",
+		"", "example.com", "@example.com.evil.org", `"a@example.com"@evil.org`,
+		"a@example.com@evil.org", "a@sub.example.com", "@",
 		"a@mſ.example.com",
 	} {
 		kit.True(t, !h.canJoin(email), "%q may join", email)
@@ -52,15 +53,18 @@ func TestHub_MembersAreUnknown(t *testing.T) {
 		_, _ = w.Write([]byte(`{}`))
 	}))
 	defer google.Close()
-	events, err := pubsub.NewService(t.Context(), option.WithEndpoint(google.URL), option.WithHTTPClient(google.Client()))
+	events, err := pubsub.NewService(t.Context(), option.WithEndpoint(google.URL),
+		option.WithHTTPClient(google.Client()))
 	kit.NoError(t, err)
 	h := New(t.Context(), Options{Topic: "projects/p/topics/t", PubSub: events})
-	for stood, wantValid := range map[time.Duration]bool{0: true, 2 * stateMaxAge: true, 2 * staleStateMaxAge: false} {
+	for stood, wantValid := range map[time.Duration]bool{0: true, 2 * stateMaxAge: true,
+		2 * staleStateMaxAge: false} {
 		h.subscriptions[h.subscriptionName("m")] = subscriptionState{true, time.Now().Add(-stood)}
 		err := h.checkSubscription(t.Context(), &Claims{Machine: "m"})
 		kit.True(t, (err == nil) == wantValid, "it stood %v ago: %v", stood, err)
 	}
-	h.subscriptions[h.subscriptionName("m")] = subscriptionState{true, time.Now().Add(-2 * stateMaxAge)}
+	h.subscriptions[h.subscriptionName("m")] = subscriptionState{true,
+		time.Now().Add(-2 * stateMaxAge)}
 	answer.Store(http.StatusNotFound)
 	err = h.checkSubscription(t.Context(), &Claims{Machine: "m"})
 	kit.True(t, err != nil, "it is gone")
@@ -86,7 +90,8 @@ func TestHub_PolicyBreaksWhileItRuns(t *testing.T) {
 	kit.True(t, strings.Contains(log.String(), `"level":"error"`) &&
 		strings.Contains(log.String(), "never_remot"),
 		"the log says %s", &log)
-	code := h.Sign(Claims{Kind: codeKind, Machine: "m", ExpiresAt: time.Now().Add(time.Minute).Unix()})
+	code := h.Sign(Claims{Kind: codeKind, Machine: "m",
+		ExpiresAt: time.Now().Add(time.Minute).Unix()})
 	join := httptest.NewRequest(http.MethodPost, "/hub/join", nil)
 	_, _, err = h.issueToken(join, joinRequest{Code: code, Nonce: "n"})
 	kit.True(t, errors.As(err, &refused) && refused.Code == http.StatusServiceUnavailable,
@@ -105,9 +110,12 @@ func TestHub_MessagesForTheHubItself(t *testing.T) {
 		direct, reply bool
 		want          string
 	}{
-		{"join", true, false, "join"}, {" Join.", true, false, "join"}, {"JOIN!", true, false, "join"}, {"/join", true, false, "join"},
-		{"“join”", true, true, "join"}, {"`join`", false, false, "join"}, {"join", false, true, ""}, {"join us", true, false, ""},
-		{"help", true, false, "help"}, {"help", true, true, ""}, {"help", false, false, ""}, {"", true, false, ""}, {"1.", true, true, ""},
+		{"join", true, false, "join"}, {" Join.", true, false, "join"},
+		{"JOIN!", true, false, "join"}, {"/join", true, false, "join"},
+		{"“join”", true, true, "join"}, {"`join`", false, false, "join"}, {"join", false, true, ""},
+		{"join us", true, false, ""},
+		{"help", true, false, "help"}, {"help", true, true, ""}, {"help", false, false, ""},
+		{"", true, false, ""}, {"1.", true, true, ""},
 	} {
 		in := &chat.Space{Name: "spaces/A", SingleUserBotDm: c.direct}
 		e := &chat.DeprecatedEvent{Type: "MESSAGE", Space: in, User: &chat.User{}}
@@ -122,7 +130,8 @@ func TestHub_ChatRefusesAnAnswer(t *testing.T) {
 	code := http.StatusTooManyRequests
 	google := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }))
 	defer google.Close()
-	messages, err := chat.NewService(t.Context(), option.WithEndpoint(google.URL), option.WithHTTPClient(google.Client()))
+	messages, err := chat.NewService(t.Context(), option.WithEndpoint(google.URL),
+		option.WithHTTPClient(google.Client()))
 	kit.NoError(t, err)
 	h := New(t.Context(), Options{Chat: messages})
 	err = h.postOnce(t.Context(), "spaces/A", "1", "hello")
@@ -158,7 +167,8 @@ func TestHub_Health(t *testing.T) {
 		pulls []int // how they are answered; another one waits
 		want  int
 	}{
-		{nil, 200}, {[]int{403}, 503}, {[]int{200}, 200}, {[]int{200, 403}, 200}, {[]int{200, 403, 403}, 503}, {[]int{403, 403, 200}, 200},
+		{nil, 200}, {[]int{403}, 503}, {[]int{200}, 200}, {[]int{200, 403}, 200},
+		{[]int{200, 403, 403}, 503}, {[]int{403, 403, 200}, 200},
 	} {
 		t.Run(fmt.Sprint(c.pulls), func(t *testing.T) {
 			t.Parallel()
@@ -174,13 +184,15 @@ func TestHub_Health(t *testing.T) {
 				_, _ = w.Write([]byte(`{}`))
 			}))
 			defer google.Close()
-			events, err := pubsub.NewService(t.Context(), option.WithEndpoint(google.URL), option.WithHTTPClient(google.Client()))
+			events, err := pubsub.NewService(t.Context(), option.WithEndpoint(google.URL),
+				option.WithHTTPClient(google.Client()))
 			kit.NoError(t, err)
 			h := New(t.Context(), Options{PubSub: events, Log: zerolog.Nop()})
 			ctx, end := context.WithCancel(t.Context())
 			done := make(chan struct{})
 			go func() { defer close(done); h.Relay(ctx) }()
-			bound.Until(t, "all are answered", func() bool { return int(pulled.Load()) > len(c.pulls) })
+			bound.Until(t, "all are answered",
+				func() bool { return int(pulled.Load()) > len(c.pulls) })
 			w := httptest.NewRecorder()
 			h.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/healthz", nil))
 			kit.Equalf(t, w.Code, c.want, "it")
@@ -194,24 +206,29 @@ func TestHub_Health(t *testing.T) {
 // right, such a code joins nobody, and such a token has to be renewed, which asks again
 // who is where.
 func TestHub_TokenSignedByAFastClock(t *testing.T) {
-	h := New(t.Context(), Options{Topic: "projects/p/topics/t", SigningKey: []byte("k"), Log: zerolog.Nop()})
+	h := New(t.Context(),
+		Options{Topic: "projects/p/topics/t", SigningKey: []byte("k"), Log: zerolog.Nop()})
 	h.subscriptions[h.subscriptionName("m")] = subscriptionState{true, time.Now()}
 	year2100 := time.Until(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC))
 	for left, good := range map[time.Duration]bool{
-		-time.Minute: false, time.Second: true, codeLife: true, codeLife + maxClockSkew/2: true, codeLife + 2*maxClockSkew: false, year2100: false,
+		-time.Minute: false, time.Second: true, codeLife: true, codeLife + maxClockSkew/2: true,
+		codeLife + 2*maxClockSkew: false, year2100: false,
 	} {
 		until := time.Now().Add(left).Unix()
-		_, err := h.redeemCode(t.Context(), joinRequest{Code: h.Sign(Claims{Kind: codeKind, Machine: "c", ExpiresAt: until})})
+		_, err := h.redeemCode(t.Context(),
+			joinRequest{Code: h.Sign(Claims{Kind: codeKind, Machine: "c", ExpiresAt: until})})
 		if isOver := refusalStatus(err) == http.StatusUnauthorized; isOver == good {
 			// a good one lacks a nonce
 			t.Errorf("a code that is good for %v: %v", left, err)
 		}
 	}
 	for left, good := range map[time.Duration]bool{
-		-time.Minute: false, time.Minute: true, tokenLife + maxClockSkew/2: true, tokenLife + 2*maxClockSkew: false, year2100: false,
+		-time.Minute: false, time.Minute: true, tokenLife + maxClockSkew/2: true,
+		tokenLife + 2*maxClockSkew: false, year2100: false,
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/hub/policy", nil)
-		token := h.Sign(Claims{Kind: tokenKind, Machine: "m", ExpiresAt: time.Now().Add(left).Unix()})
+		token := h.Sign(Claims{Kind: tokenKind, Machine: "m",
+			ExpiresAt: time.Now().Add(left).Unix()})
 		r.Header.Set("Authorization", "Bearer "+token)
 		_, err := h.authenticate(r)
 		kit.True(t, (err == nil) == good, "a token that is good for %v: %v", left, err)
@@ -232,7 +249,8 @@ func TestHub_SlowJoins(t *testing.T) {
 	h := New(t.Context(), Options{SigningKey: []byte("k"), Log: zerolog.Nop()})
 	server := httptest.NewServer(h.Handler())
 	defer server.Close()
-	large, err := http.Post(server.URL+"/hub/join", "application/json", strings.NewReader(`{"code": "`+strings.Repeat("x", maxJoinBodyBytes)+`"}`))
+	large, err := http.Post(server.URL+"/hub/join", "application/json",
+		strings.NewReader(`{"code": "`+strings.Repeat("x", maxJoinBodyBytes)+`"}`))
 	kit.NoError(t, err)
 	defer large.Body.Close()
 	said, _ := io.ReadAll(large.Body)
@@ -245,7 +263,8 @@ func TestHub_SlowJoins(t *testing.T) {
 		conn, err := net.Dial("tcp", server.Listener.Addr().String())
 		kit.NoError(t, err)
 		defer conn.Close()
-		_, _ = io.WriteString(conn, "POST /hub/join HTTP/1.1\r\nHost: x\r\nContent-Length: 4000\r\n\r\n{")
+		_, _ = io.WriteString(conn,
+			"POST /hub/join HTTP/1.1\r\nHost: x\r\nContent-Length: 4000\r\n\r\n{")
 		b := make([]byte, len("HTTP/1.1 503"))
 		_, err = io.ReadFull(conn, b)
 		kit.True(t, err == nil, "no answer: %v", err)
@@ -295,13 +314,15 @@ func TestHub_JoinsOfOnePersonLeaveRoom(t *testing.T) {
 	}))
 	defer google.Close()
 	defer close(slow)
-	at := []option.ClientOption{option.WithEndpoint(google.URL), option.WithHTTPClient(google.Client())}
+	at := []option.ClientOption{option.WithEndpoint(google.URL),
+		option.WithHTTPClient(google.Client())}
 	messages, err := chat.NewService(t.Context(), at...)
 	kit.NoError(t, err)
 	events, err := pubsub.NewService(t.Context(), at...)
 	kit.NoError(t, err)
 	h := New(t.Context(), Options{
-		Chat: messages, PubSub: events, SigningKey: []byte("k"), Domains: []string{"example.com"}, Log: zerolog.Nop(),
+		Chat: messages, PubSub: events, SigningKey: []byte("k"), Domains: []string{"example.com"},
+		Log: zerolog.Nop(),
 	})
 	join := func(user, space, id string) {
 		e := &chat.DeprecatedEvent{
@@ -328,10 +349,12 @@ func TestHub_JoinsOfOnePersonLeaveRoom(t *testing.T) {
 func newHubAtGoogle(t *testing.T, project string, handler http.HandlerFunc) *Hub {
 	google := httptest.NewServer(handler)
 	t.Cleanup(google.Close)
-	events, err := pubsub.NewService(t.Context(), option.WithEndpoint(google.URL), option.WithHTTPClient(google.Client()))
+	events, err := pubsub.NewService(t.Context(), option.WithEndpoint(google.URL),
+		option.WithHTTPClient(google.Client()))
 	kit.NoError(t, err)
 	return New(t.Context(), Options{
-		Topic: "projects/" + project + "/topics/t", PubSub: events, SigningKey: []byte("k"), Log: zerolog.Nop(),
+		Topic: "projects/" + project + "/topics/t", PubSub: events, SigningKey: []byte("k"),
+		Log: zerolog.Nop(),
 	})
 }
 
@@ -343,8 +366,10 @@ func TestHub_ServesTheProjectOfADomain(t *testing.T) {
 		_, _ = w.Write([]byte(`{}`))
 	})
 	h.subscriptions[h.subscriptionName("m")] = subscriptionState{true, time.Now()}
-	token := h.Sign(Claims{Kind: tokenKind, Machine: "m", ExpiresAt: time.Now().Add(time.Minute).Unix()})
-	r := httptest.NewRequest(http.MethodPost, "/v1/"+h.subscriptionName("m")+":acknowledge", strings.NewReader(`{"ackIds": ["1"]}`))
+	token := h.Sign(Claims{Kind: tokenKind, Machine: "m",
+		ExpiresAt: time.Now().Add(time.Minute).Unix()})
+	r := httptest.NewRequest(http.MethodPost, "/v1/"+h.subscriptionName("m")+":acknowledge",
+		strings.NewReader(`{"ackIds": ["1"]}`))
 	r.Header.Set("Authorization", "Bearer "+token)
 	response := httptest.NewRecorder()
 	h.Handler().ServeHTTP(response, r)

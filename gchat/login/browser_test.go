@@ -22,17 +22,22 @@ func TestBrowser_OpensAtADesktopOnly(t *testing.T) {
 	}
 	dir := t.TempDir()
 	args := filepath.Join(dir, "args")
-	kit.NoError(t, os.WriteFile(filepath.Join(dir, "xdg-open"), []byte("#!/bin/sh\nprintf '%s\\n' \"$@\" >"+args+".new && mv "+args+".new "+args+"\n"), 0o700))
+	kit.NoError(t, os.WriteFile(filepath.Join(dir, "xdg-open"),
+		[]byte("#!/bin/sh\nprintf '%s\\n' \"$@\" >"+args+".new && mv "+args+".new "+args+
+			"\n"), 0o700))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	env := func(m map[string]string) func(string) string { return func(name string) string { return m[name] } }
-	for _, none := range []map[string]string{{}, {"DISPLAY": ":0", "SSH_CONNECTION": "1.2.3.4 5 6.7.8.9 22"}, {"WAYLAND_DISPLAY": "w", "SSH_TTY": "/dev/pts/1"}} {
+	for _, none := range []map[string]string{{},
+		{"DISPLAY": ":0", "SSH_CONNECTION": "1.2.3.4 5 6.7.8.9 22"},
+		{"WAYLAND_DISPLAY": "w", "SSH_TTY": "/dev/pts/1"}} {
 		err := openBrowser(env(none), "https://accounts.example/auth")
 		kit.True(t, err != nil, "%v: a browser was opened", none)
 	}
 	address := "https://accounts.example/auth?a=b&c=$(id)"
 	kit.NoError(t, openBrowser(env(map[string]string{"DISPLAY": ":0"}), address))
 	var got []byte
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end) && len(got) == 0; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end) &&
+		len(got) == 0; time.Sleep(5 * time.Millisecond) {
 		got, _ = os.ReadFile(args)
 	}
 	kit.Equalf(t, string(got), address+"\n", "xdg-open got %q", got)
@@ -75,13 +80,16 @@ func TestBrowser_HostileCallbacks(t *testing.T) {
 			address string
 			status  int
 		}{
-			"no state":     {with(url.Values{"code": {"4/0Aforeign-code"}}), 400},
-			"wrong state":  {with(url.Values{"code": {"4/0Aforeign-code"}, "state": {"x" + state}}), 400},
-			"half a state": {with(url.Values{"code": {"4/0Aforeign-code"}, "state": {state[:10]}}), 400},
-			"wrong error":  {with(url.Values{"error": {"access_denied"}, "state": {"x"}}), 400},
-			"nothing":      {back, 400},
-			"an icon":      {back + "favicon.ico", 400},
-			"endless":      {with(url.Values{"state": {state}, "code": {strings.Repeat("a", 1<<20)}}), 431},
+			"no state": {with(url.Values{"code": {"4/0Aforeign-code"}}), 400},
+			"wrong state": {with(url.Values{"code": {"4/0Aforeign-code"}, "state": {"x" + state}}),
+				400},
+			"half a state": {with(url.Values{"code": {"4/0Aforeign-code"}, "state": {state[:10]}}),
+				400},
+			"wrong error": {with(url.Values{"error": {"access_denied"}, "state": {"x"}}), 400},
+			"nothing":     {back, 400},
+			"an icon":     {back + "favicon.ico", 400},
+			"endless": {with(url.Values{"state": {state},
+				"code": {strings.Repeat("a", 1<<20)}}), 431},
 		} {
 			// The endless one may be cut off before its answer is read.
 			if status, page := requestPage(t, c.address); status != c.status && !(name == "endless" && status == 0) {
@@ -145,19 +153,27 @@ func (p *person) browseElsewhere(t *testing.T, address string) (ended *url.URL) 
 
 func TestBrowser_PastedAddress(t *testing.T) {
 	for name, form := range map[string]func(*url.URL) string{
-		"the address":        func(u *url.URL) string { return u.String() },
-		"in quotes":          func(u *url.URL) string { return ` "` + u.String() + `" ` },
-		"without its scheme": func(u *url.URL) string { return strings.TrimPrefix(u.String(), "http://") },
-		"its query":          func(u *url.URL) string { return "?" + u.RawQuery },
-		"by another name":    func(u *url.URL) string { return strings.Replace(u.String(), "127.0.0.1", "localhost", 1) },
+		"the address": func(u *url.URL) string { return u.String() },
+		"in quotes":   func(u *url.URL) string { return ` "` + u.String() + `" ` },
+		"without its scheme": func(u *url.URL) string {
+			return strings.TrimPrefix(u.String(),
+				"http://")
+		},
+		"its query": func(u *url.URL) string { return "?" + u.RawQuery },
+		"by another name": func(u *url.URL) string {
+			return strings.Replace(u.String(),
+				"127.0.0.1", "localhost", 1)
+		},
 	} {
 		p := newPerson(t)
 		o := p.options()
 		lines := make(chan string)
 		o.NextLine, o.NoBrowser = func() <-chan string { return lines }, true
 		go func() {
-			for _, l := range []string{"", "   ", "hello", "https://accounts.google.com/?%zz", "4/0Aa-code-alone", "http://127.0.0.1/?code=4/0A",
-				"http://127.0.0.1/?state=x&code=4/0Aof-another-login", "http://127.0.0.1/?state=x&error=access_denied"} {
+			for _, l := range []string{"", "   ", "hello", "https://accounts.google.com/?%zz",
+				"4/0Aa-code-alone", "http://127.0.0.1/?code=4/0A",
+				"http://127.0.0.1/?state=x&code=4/0Aof-another-login",
+				"http://127.0.0.1/?state=x&error=access_denied"} {
 				lines <- l
 			}
 			m := addressPattern.FindStringSubmatch(p.out.String())
@@ -184,7 +200,8 @@ func TestBrowser_EndOfInput(t *testing.T) {
 
 // FuzzPaste is for what a clipboard holds.
 func FuzzPaste(f *testing.F) {
-	for _, s := range []string{"http://127.0.0.1:1/?state=STATE&code=4/0A", "?state=STATE&error=access_denied", "%zz?%zz", "://", "state=STATE"} {
+	for _, s := range []string{"http://127.0.0.1:1/?state=STATE&code=4/0A",
+		"?state=STATE&error=access_denied", "%zz?%zz", "://", "state=STATE"} {
 		f.Add(s)
 	}
 	b := &callbackServer{state: rand.Text()}

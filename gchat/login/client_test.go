@@ -43,9 +43,13 @@ func TestClient_LogsInAtGoogleOnly(t *testing.T) {
 	p := newPerson(t)
 	for token, isLocal := range map[string]bool{
 		"https://127.0.0.1:8443/token": true, "http://127.0.0.1:1/token": true,
-		"https://oauth2.googleapis.com/token": false, "https://accounts.example/token": false, "https://evil-googleapis.com/token": false,
-		"https://script.google.com/macros/s/A/exec": false, "http://127.0.0.1.accounts.example/token": false,
-		"http://accounts.google.com/token": false, "javascript://127.0.0.1/alert(1)": false, "--help": false, "": false,
+		"https://oauth2.googleapis.com/token": false, "https://accounts.example/token": false,
+		"https://evil-googleapis.com/token":         false,
+		"https://script.google.com/macros/s/A/exec": false,
+		"http://127.0.0.1.accounts.example/token":   false,
+		"http://accounts.google.com/token":          false,
+		"javascript://127.0.0.1/alert(1)":           false,
+		"--help":                                    false, "": false,
 	} {
 		file := p.writeClientFile(`{"installed":{"client_id":"x","client_secret":"s","auth_uri":"https://accounts.example/auth","token_uri":"` + token + `","redirect_uris":["http://localhost"]}}`)
 		config, err := Options{ClientFile: file}.oauthClient()

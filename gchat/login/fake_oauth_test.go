@@ -64,7 +64,8 @@ func idToken(claims string) string {
 
 func newGoogle(t *testing.T) *fakeGoogle {
 	g := &fakeGoogle{
-		t: t, home: t.TempDir(), codes: map[string]url.Values{}, refresh: map[string]bool{}, access: map[string]bool{}, secrets: []string{clientSecret},
+		t: t, home: t.TempDir(), codes: map[string]url.Values{}, refresh: map[string]bool{},
+		access: map[string]bool{}, secrets: []string{clientSecret},
 	}
 	g.env = map[string]string{"HOME": g.home}
 	mux := http.NewServeMux()
@@ -78,7 +79,8 @@ func newGoogle(t *testing.T) *fakeGoogle {
 		g.mu.Lock()
 		g.listings++
 		g.mu.Unlock()
-		io.WriteString(w, `{"messages":[{"name":"spaces/AAA/messages/1","text":"2","sender":{"name":"users/7","type":"HUMAN"}}]}`)
+		io.WriteString(w,
+			`{"messages":[{"name":"spaces/AAA/messages/1","text":"2","sender":{"name":"users/7","type":"HUMAN"}}]}`)
 	})
 	google := strict.CheckRequests(t, api)
 	g.chat = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -87,7 +89,8 @@ func newGoogle(t *testing.T) *fakeGoogle {
 		g.mu.Unlock()
 		if !ok {
 			w.WriteHeader(401)
-			io.WriteString(w, `{"error":{"code":401,"status":"UNAUTHENTICATED","message":"no such token"}}`)
+			io.WriteString(w,
+				`{"error":{"code":401,"status":"UNAUTHENTICATED","message":"no such token"}}`)
 			return
 		}
 		google.ServeHTTP(w, r)
@@ -111,7 +114,8 @@ func (g *fakeGoogle) authorize(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	q := r.URL.Query()
-	want := []string{"access_type", "client_id", "code_challenge", "code_challenge_method", "prompt", "redirect_uri", "response_type", "scope", "state"}
+	want := []string{"access_type", "client_id", "code_challenge", "code_challenge_method",
+		"prompt", "redirect_uri", "response_type", "scope", "state"}
 	got := slices.Sorted(maps.Keys(q))
 	kit.True(g.t, slices.Equal(got, want), "the address holds %v", got)
 	kit.True(g.t, q.Get("client_id") == clientID && q.Get("response_type") == "code" &&
@@ -154,7 +158,8 @@ func (g *fakeGoogle) exchange(w http.ResponseWriter, r *http.Request) {
 	}
 	_ = r.ParseForm()
 	f := r.PostForm
-	if f.Get("client_id") != clientID || f.Get("client_secret") != clientSecret || r.Header.Get("Authorization") != "" || r.URL.RawQuery != "" {
+	if f.Get("client_id") != clientID || f.Get("client_secret") != clientSecret ||
+		r.Header.Get("Authorization") != "" || r.URL.RawQuery != "" {
 		refuse("invalid_client")
 		return
 	}
@@ -166,13 +171,15 @@ func (g *fakeGoogle) exchange(w http.ResponseWriter, r *http.Request) {
 		delete(g.codes, f.Get("code"))
 		sum := sha256.Sum256([]byte(f.Get("code_verifier")))
 		g.secrets = append(g.secrets, f.Get("code_verifier"))
-		if !ok || f.Get("redirect_uri") != asked.Get("redirect_uri") || base64.RawURLEncoding.EncodeToString(sum[:]) != asked.Get("code_challenge") {
+		if !ok || f.Get("redirect_uri") != asked.Get("redirect_uri") ||
+			base64.RawURLEncoding.EncodeToString(sum[:]) != asked.Get("code_challenge") {
 			refuse("invalid_grant")
 			return
 		}
 		token := g.newSecret("1//0")
 		g.refresh[token] = true
-		answer["refresh_token"], answer["id_token"] = token, idToken(`{"aud":"`+clientID+`","sub":"7"}`)
+		answer["refresh_token"], answer["id_token"] = token, idToken(`{"aud":"`+clientID+
+			`","sub":"7"}`)
 		switch g.granted {
 		case "":
 			answer["scope"] = asked.Get("scope")
@@ -207,7 +214,8 @@ func (g *fakeGoogle) revoke(w http.ResponseWriter, r *http.Request) {
 	token := r.PostFormValue("token")
 	if r.URL.RawQuery != "" || !g.refresh[token] {
 		w.WriteHeader(400)
-		io.WriteString(w, `{"error":"invalid_token","error_description":"Token expired or revoked"}`)
+		io.WriteString(w,
+			`{"error":"invalid_token","error_description":"Token expired or revoked"}`)
 		return
 	}
 	g.refresh[token] = false

@@ -48,7 +48,8 @@ type person struct {
 }
 
 func newPerson(t *testing.T) *person {
-	return &person{fakeGoogle: newGoogle(t), opened: make(chan string, 9), pages: make(chan string, 9)}
+	return &person{fakeGoogle: newGoogle(t), opened: make(chan string, 9),
+		pages: make(chan string, 9)}
 }
 
 // logIn logs in, which works, and returns who the person is.
@@ -115,7 +116,8 @@ func TestLogin_IsUsedForReading(t *testing.T) {
 	kit.NoError(t, err)
 	n := 0
 	for range 3 {
-		kit.NoError(t, r.ListSince(t.Context(), "spaces/AAA", time.Now(), func(ms []gchat.Message) { n += len(ms) }))
+		kit.NoError(t, r.ListSince(t.Context(), "spaces/AAA", time.Now(),
+			func(ms []gchat.Message) { n += len(ms) }))
 	}
 	if n != 3 || p.listings != 3 || len(p.access) != 2 { // one at the login, one for three lists
 		t.Errorf("%d messages, %d lists, %d access tokens", n, p.listings, len(p.access))
@@ -139,7 +141,8 @@ func TestLogin_NameFromTheIDToken(t *testing.T) {
 		token any
 		want  string
 	}{
-		"a person":         {idToken(`{"aud":"` + clientID + `","sub":"123456789012345678901"}`), "users/123456789012345678901"},
+		"a person": {idToken(`{"aud":"` + clientID + `","sub":"123456789012345678901"}`),
+			"users/123456789012345678901"},
 		"another client's": {idToken(`{"aud":"another","sub":"8"}`), ""},
 		"no person":        {idToken(`{"aud":"` + clientID + `","sub":"app"}`), ""},
 		"no JSON":          {idToken("{"), ""},
@@ -197,12 +200,17 @@ func TestLogin_GoogleRefuses(t *testing.T) {
 		deny       url.Values
 		says, hint string
 	}{
-		"the person":          {url.Values{"error": {"access_denied"}}, "access_denied", "test user"},
-		"the organisation":    {url.Values{"error": {"admin_policy_enforced"}}, "admin_policy_enforced", "administrator"},
-		"another's project":   {url.Values{"error": {"org_internal"}}, "org_internal", "your own organisation's project"},
-		"with a subtype":      {url.Values{"error": {"access_denied"}, "error_subtype": {"admin_policy_enforced"}}, "admin_policy_enforced", "administrator"},
-		"with a description":  {url.Values{"error": {"invalid_request"}, "error_description": {"\x1b[2J" + strings.Repeat("no", 500)}}, "no", "log in again"},
-		"a code and an error": {url.Values{"error": {"access_denied"}, "code": {"4/0Acode-of-somebody"}}, "access_denied", "test user"},
+		"the person": {url.Values{"error": {"access_denied"}}, "access_denied", "test user"},
+		"the organisation": {url.Values{"error": {"admin_policy_enforced"}},
+			"admin_policy_enforced", "administrator"},
+		"another's project": {url.Values{"error": {"org_internal"}}, "org_internal",
+			"your own organisation's project"},
+		"with a subtype": {url.Values{"error": {"access_denied"},
+			"error_subtype": {"admin_policy_enforced"}}, "admin_policy_enforced", "administrator"},
+		"with a description": {url.Values{"error": {"invalid_request"},
+			"error_description": {"\x1b[2J" + strings.Repeat("no", 500)}}, "no", "log in again"},
+		"a code and an error": {url.Values{"error": {"access_denied"},
+			"code": {"4/0Acode-of-somebody"}}, "access_denied", "test user"},
 	} {
 		p := newPerson(t)
 		p.deny = c.deny
@@ -229,24 +237,45 @@ func TestLogin_TokenEndpointAnswers(t *testing.T) {
 		hint, says string
 	}{
 		"code is used": {func(p *person) {
-			p.tokenHandler = answer(400, `{"error":"invalid_grant","error_description":"Malformed auth code."}`)
+			p.tokenHandler = answer(400,
+				`{"error":"invalid_grant","error_description":"Malformed auth code."}`)
 		}, "too late", "Malformed auth code"},
-		"secret is wrong":    {func(p *person) { p.tokenHandler = answer(401, `{"error":"invalid_client"}`) }, "Desktop app", "invalid_client"},
-		"client is gone":     {func(p *person) { p.tokenHandler = answer(401, `{"error":"deleted_client"}`) }, "Desktop app", "deleted_client"},
-		"policy":             {func(p *person) { p.tokenHandler = answer(400, `{"error":"admin_policy_enforced"}`) }, "administrator", "admin_policy_enforced"},
-		"trouble":            {func(p *person) { p.tokenHandler = answer(503, `GOCSPX-client-secret`) }, "log in again", "503"},
-		"nonsense":           {func(p *person) { p.tokenHandler = answer(200, `GOCSPX-client-secret`) }, "HTTPS_PROXY", "not from Google"},
-		"no access token":    {func(p *person) { p.grant = map[string]any{"access_token": nil} }, "HTTPS_PROXY", "not from Google"},
-		"a box unticked":     {func(p *person) { p.granted = spaces }, "every box", "chat.messages.readonly"},
-		"the other unticked": {func(p *person) { p.granted = messages }, "every box", "chat.spaces.readonly"},
-		"the wrong scope":    {func(p *person) { p.granted = messages + "x " + spaces }, "every box", "chat.messages.readonly"},
+		"secret is wrong": {func(p *person) {
+			p.tokenHandler = answer(401,
+				`{"error":"invalid_client"}`)
+		}, "Desktop app", "invalid_client"},
+		"client is gone": {func(p *person) {
+			p.tokenHandler = answer(401,
+				`{"error":"deleted_client"}`)
+		}, "Desktop app", "deleted_client"},
+		"policy": {func(p *person) {
+			p.tokenHandler = answer(400,
+				`{"error":"admin_policy_enforced"}`)
+		}, "administrator", "admin_policy_enforced"},
+		"trouble": {func(p *person) {
+			p.tokenHandler = answer(503,
+				`GOCSPX-client-secret`)
+		}, "log in again", "503"},
+		"nonsense": {func(p *person) {
+			p.tokenHandler = answer(200,
+				`GOCSPX-client-secret`)
+		}, "HTTPS_PROXY", "not from Google"},
+		"no access token": {func(p *person) { p.grant = map[string]any{"access_token": nil} },
+			"HTTPS_PROXY", "not from Google"},
+		"a box unticked": {func(p *person) { p.granted = spaces }, "every box",
+			"chat.messages.readonly"},
+		"the other unticked": {func(p *person) { p.granted = messages }, "every box",
+			"chat.spaces.readonly"},
+		"the wrong scope": {func(p *person) { p.granted = messages + "x " + spaces },
+			"every box", "chat.messages.readonly"},
 		"a redirect": {func(p *person) {
 			p.tokenHandler = func(w http.ResponseWriter, r *http.Request) bool {
 				w.Header().Set("Location", p.web.URL+"/elsewhere")
 				w.WriteHeader(http.StatusTemporaryRedirect)
 				return true
 			}
-			p.web.Config.Handler.(*http.ServeMux).HandleFunc("/elsewhere", func(http.ResponseWriter, *http.Request) { p.t.Error("a redirect took the code and the secret along") })
+			p.web.Config.Handler.(*http.ServeMux).HandleFunc("/elsewhere",
+				func(http.ResponseWriter, *http.Request) { p.t.Error("a redirect took the code and the secret along") })
 		}, "HTTPS_PROXY", "redirects"},
 	} {
 		p := newPerson(t)
@@ -338,7 +367,8 @@ func TestLogout_ForgetsTheFileInAnyCase(t *testing.T) {
 				http.Redirect(w, r, p.web.URL+"/elsewhere", http.StatusTemporaryRedirect)
 				return true
 			}
-			p.web.Config.Handler.(*http.ServeMux).HandleFunc("/elsewhere", func(http.ResponseWriter, *http.Request) { t.Error("a redirect took the token along") })
+			p.web.Config.Handler.(*http.ServeMux).HandleFunc("/elsewhere",
+				func(http.ResponseWriter, *http.Request) { t.Error("a redirect took the token along") })
 			return t.Context()
 		}, false},
 		"the login had ended": {func(t *testing.T, p *person) context.Context {

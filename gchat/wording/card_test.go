@@ -37,7 +37,8 @@ func drawWidget(b *strings.Builder, w Widget) {
 	case w.Field != nil:
 		fmt.Fprintf(b, "%s (%s)\n", w.Field.Name, w.Field.Label)
 	case w.Select != nil:
-		fmt.Fprintf(b, "%s several: %v (%s)\n", w.Select.Name, w.Select.AllowsSeveral, w.Select.Label)
+		fmt.Fprintf(b, "%s several: %v (%s)\n", w.Select.Name, w.Select.AllowsSeveral,
+			w.Select.Label)
 		for _, item := range w.Select.Items {
 			fmt.Fprintf(b, "  %s %s\n", item.Value, item.Text)
 		}
@@ -79,19 +80,25 @@ func cardsOfEachKind() map[string]*state.Question {
 	terminal.IsTerminalOnly, terminal.SubQuestions[0].Options = true, terminal.SubQuestions[0].Options[1:]
 	long := askPermission("Bash(rm *)")
 	long.ShownText = strings.Repeat("echo <a>\n", 40) + "rm -rf /"
-	plan := askDecision(state.KindPlan, state.LabelApprove, state.LabelSendBack, state.LabelApproveAuto)
-	longPlan := askDecision(state.KindPlan, state.LabelApprove, state.LabelSendBack, state.LabelApproveAuto)
+	plan := askDecision(state.KindPlan, state.LabelApprove, state.LabelSendBack,
+		state.LabelApproveAuto)
+	longPlan := askDecision(state.KindPlan, state.LabelApprove, state.LabelSendBack,
+		state.LabelApproveAuto)
 	code := askDecision(state.KindPlan, state.LabelApprove, state.LabelSendBack)
 	code.ShownText = "Run\n```\nmake\n```"
 	longPlan.ShownText = strings.Repeat("A long plan.\n", 3000)
 	next := askDecision(state.KindNext, "Reply")
 	next.TmuxPane = "%1"
 	return map[string]*state.Question{
-		"single": askQuestions(strategyQuestion), "multi": askQuestions(toolsQuestion), "several": askQuestions(strategyQuestion, toolsQuestion), "free": askQuestions(branchQuestion),
-		"previews": askQuestions(layoutQuestion), "previews_several": askQuestions(layoutQuestion, toolsQuestion),
-		"hostile":    askQuestions(hostileQuestion),
-		"permission": askPermission("Bash(rm *)"), "permission_long": long, "permission_terminal": terminal,
-		"plan": plan, "plan_long": longPlan, "plan_code": code, "next": next,
+		"single": askQuestions(strategyQuestion), "multi": askQuestions(toolsQuestion),
+		"several":          askQuestions(strategyQuestion, toolsQuestion),
+		"free":             askQuestions(branchQuestion),
+		"previews":         askQuestions(layoutQuestion),
+		"previews_several": askQuestions(layoutQuestion, toolsQuestion),
+		"hostile":          askQuestions(hostileQuestion),
+		"permission":       askPermission("Bash(rm *)"), "permission_long": long,
+		"permission_terminal": terminal,
+		"plan":                plan, "plan_long": longPlan, "plan_code": code, "next": next,
 	}
 }
 
@@ -147,11 +154,13 @@ func largestQuestions() map[string]*state.Question {
 		for i := range 4 {
 			p := state.SubQuestion{Header: text, Question: fmt.Sprint(i, text), MultiSelect: i > 1}
 			for j := range 4 {
-				p.Options = append(p.Options, state.Option{Label: fmt.Sprint(j, text), Description: text, Preview: text})
+				p.Options = append(p.Options,
+					state.Option{Label: fmt.Sprint(j, text), Description: text, Preview: text})
 			}
 			prompts = append(prompts, p)
 		}
-		all["question of "+name], all["prompt of "+name] = askQuestions(prompts...), askQuestions(prompts[0])
+		all["question of "+name], all["prompt of "+
+			name] = askQuestions(prompts...), askQuestions(prompts[0])
 		for _, q := range cardsOfEachKind() {
 			if q.Kind != state.KindQuestion {
 				q.ShownText, q.About, q.ToolName, q.AlwaysAllows, q.SessionName, q.CWD = text, text, text, text, text, text
@@ -210,7 +219,8 @@ func TestCard_TooManyQuestions(t *testing.T) {
 		many.Options = append(many.Options, state.Option{Label: fmt.Sprint("option ", i)})
 		prompts = append(prompts, branchQuestion)
 	}
-	for name, q := range map[string]*state.Question{"options": askQuestions(many), "prompts": askQuestions(prompts...), "none": askQuestions()} {
+	for name, q := range map[string]*state.Question{"options": askQuestions(many),
+		"prompts": askQuestions(prompts...), "none": askQuestions()} {
 		texts, card := CardTexts(q, cardID, countBytes)
 		kit.True(t, len(texts) == 2 && texts[0] == questionMessage(q) && len(allButtons(card)) == 0,
 			"%s: %d texts", name, len(texts))
@@ -234,7 +244,10 @@ func TestCard_Closed(t *testing.T) {
 		"timed out": CardLate, "chosen by the policy": CardTimeout, "asked again": CardTimeout,
 		"denied": CardDenied, "handed over": CardTerminal,
 	}
-	q := func(kind state.Kind, labels ...string) *state.Question { return askDecision(kind, labels...) }
+	q := func(kind state.Kind, labels ...string) *state.Question {
+		return askDecision(kind,
+			labels...)
+	}
 	for _, c := range []struct {
 		name   string
 		q      *state.Question
@@ -256,13 +269,17 @@ func TestCard_Closed(t *testing.T) {
 		{"dismissed, an hour ago", q("", "A", "B"), func(q *state.Question) {
 			q.Status, q.ResolvedBy, q.ResolvedAt = state.Cancelled, "signal", &earlier
 		}, "(cancelled) | shop · /home/me/shop\nTEXT: Question: Which?\n\nDismissed in the terminal.\n\n2026-11-23 13:32"},
-		{"expired", q("", "A", "B"), func(q *state.Question) { q.Status, q.ResolvedBy = state.Expired, "age" },
+		{"expired", q("", "A", "B"),
+			func(q *state.Question) { q.Status, q.ResolvedBy = state.Expired, "age" },
 			"24 hours have passed."},
-		{"timed out", q("", "A", "B"), func(q *state.Question) { q.Status, q.ResolvedBy = state.TimedOut, "timeout" },
+		{"timed out", q("", "A", "B"),
+			func(q *state.Question) { q.Status, q.ResolvedBy = state.TimedOut, "timeout" },
 			"# Question (timeout) | shop · /home/me/shop\nTEXT: Question: Which?\n\nNobody replied in time."},
-		{"handed over", q("", "A", "B"), func(q *state.Question) { q.Status, q.HandedOverAt = state.Pending, &now },
+		{"handed over", q("", "A", "B"),
+			func(q *state.Question) { q.Status, q.HandedOverAt = state.Pending, &now },
 			"answer it there."},
-		{"chosen by the policy", q("", "A", "B"), func(q *state.Question) { q.Status, q.ResolvedBy = state.TimedOut, "policy" },
+		{"chosen by the policy", q("", "A", "B"),
+			func(q *state.Question) { q.Status, q.ResolvedBy = state.TimedOut, "policy" },
 			"Nobody replied in time."},
 		{"asked again", q("", "A", "B"), func(q *state.Question) {
 			q.Status, q.ResolvedBy, q.TimeoutPolicy = state.TimedOut, "timeout", state.TimeoutAskTerminal
@@ -279,7 +296,8 @@ func TestCard_Closed(t *testing.T) {
 		{"next", q(state.KindNext, "Reply"), func(q *state.Question) {
 			q.Status, q.Answers, q.HasSentNote = state.Resolved, map[string]string{"Which?": "Run\nthe tests"}, true
 		}, "# Waiting for you (sent) | shop · /home/me/shop\nTEXT: Sent to Claude.\nRun\n  the tests\n"},
-		{"instead", q("", "A"), func(q *state.Question) { q.Status, q.ResolvedBy = state.Cancelled, state.EndedReplaced },
+		{"instead", q("",
+			"A"), func(q *state.Question) { q.Status, q.ResolvedBy = state.Cancelled, state.EndedReplaced },
 			"It goes on in the terminal."},
 	} {
 		c.change(c.q)

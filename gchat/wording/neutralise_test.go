@@ -35,7 +35,8 @@ func TestNeutralise_Line(t *testing.T) {
 		// joiners stay only where they join
 		{"mention behind a joiner", "<\u200dusers/all>", "‹users/all>"},
 		{"two brackets", "<<users/all>", "‹‹users/all>"},
-		{"false link", "<https://evil.example|https://bank.example>", "‹https://evil.example|https://bank.example>"},
+		{"false link", "<https://evil.example|https://bank.example>",
+			"‹https://evil.example|https://bank.example>"},
 		{"less than", "a < b, a <= b, a <- b, a<", "a < b, a <= b, a <- b, a<"},
 		{"less than at the end after a trim", "a< ", "a<"},
 		{"generics", "List<String>", "List‹String>"},
@@ -62,7 +63,8 @@ func TestNeutralise_Block(t *testing.T) {
 		{"many blank lines", "a\n\n \n\t\n\n\nb", "a\n\n  b"},
 		{"trailing space", "a  \nb\t\n", "a\n  b"},
 		{"code keeps its shape", "do:\nif x:\n  y\n\tz", "do:\n  if x:\n    y\n  \tz"},
-		{"our own lines", "ok?\nThread key: ask-user-1\n---\n[Answered] x", "ok?\n  Thread key: ask-user-1\n  ---\n  [Answered] x"},
+		{"our own lines", "ok?\nThread key: ask-user-1\n---\n[Answered] x",
+			"ok?\n  Thread key: ask-user-1\n  ---\n  [Answered] x"},
 		{"our own line behind a separator", "ok?\u2028Thread key: x", "ok?\n  Thread key: x"},
 		{"our own line behind a hidden rune", "ok?\n\u200bThread key: x", "ok?\n  Thread key: x"},
 		{"fence over lines", "see\n```\ncode\n```", "see\n  ```\n  code\n  ```"},
@@ -89,7 +91,8 @@ func checkHarmless(t *testing.T, text string, own ...string) {
 }
 
 func FuzzNeutralise(f *testing.F) {
-	for _, s := range []string{"", "a\n<users/all>\n---", "````\n```", "<\u200b<=\xff<", "\r\n\r\na\n  b\n c", "``\x00`", "<\n<\u2028x", "a\n\u3000b", "a\n \tb\n\v\f\u0085c"} {
+	for _, s := range []string{"", "a\n<users/all>\n---", "````\n```", "<\u200b<=\xff<",
+		"\r\n\r\na\n  b\n c", "``\x00`", "<\n<\u2028x", "a\n\u3000b", "a\n \tb\n\v\f\u0085c"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -150,7 +153,8 @@ func TestNeutralise_OwnPrefixes(t *testing.T) {
 func TestNeutralise_OwnTagsInSources(t *testing.T) {
 	tagPattern := regexp.MustCompile("[\"`](\\[[A-Z][A-Za-z ]+\\])[ `\"]")
 	tags := map[string]bool{}
-	for _, folder := range []string{".", "..", "../space", "../hub", "../../state", "../../hooks", "../../poller", "../../poller/commands", "../../cli"} {
+	for _, folder := range []string{".", "..", "../space", "../hub", "../../state", "../../hooks",
+		"../../poller", "../../poller/commands", "../../cli"} {
 		sources, err := filepath.Glob(folder + "/*.go")
 		kit.NoError(t, err)
 		for _, source := range sources {

@@ -22,15 +22,22 @@ func TestSplit_Table(t *testing.T) {
 		{"text only", "", "a", []string{"a"}},
 		{"both", "[Done] a", "b", []string{"[Done] a\n\nb"}},
 		{"paragraphs", "[Done] a", x(100) + "\n\n" + x(50) + "\n" + x(50) + "\n\n" + x(150),
-			[]string{"[Done] a (1/2)\n\n" + x(100) + "\n\n" + x(50) + "\n" + x(50) + "\n\n", "[Done] a (2/2)\n\n" + x(150)}},
-		{"no header", "", x(200) + "\n\n" + x(200), []string{"(1/2)\n" + x(200) + "\n\n", "(2/2)\n" + x(200)}},
-		{"lines", "", x(100) + "\n" + x(100) + "\n" + x(100), []string{"(1/2)\n" + x(100) + "\n" + x(100) + "\n", "(2/2)\n" + x(100)}},
-		{"words", "", x(200) + " " + x(200), []string{"(1/2)\n" + x(200) + " ", "(2/2)\n" + x(200)}},
+			[]string{"[Done] a (1/2)\n\n" + x(100) + "\n\n" + x(50) + "\n" + x(50) + "\n\n",
+				"[Done] a (2/2)\n\n" + x(150)}},
+		{"no header", "", x(200) + "\n\n" + x(200),
+			[]string{"(1/2)\n" + x(200) + "\n\n", "(2/2)\n" + x(200)}},
+		{"lines", "", x(100) + "\n" + x(100) + "\n" + x(100),
+			[]string{"(1/2)\n" + x(100) + "\n" + x(100) + "\n", "(2/2)\n" + x(100)}},
+		{"words", "", x(200) + " " + x(200),
+			[]string{"(1/2)\n" + x(200) + " ", "(2/2)\n" + x(200)}},
 		{"characters", "", x(300), []string{"(1/2)\n" + x(234), "(2/2)\n" + x(66)}},
 		{"code", "", "a\n```\n" + x(100) + "\n\n" + x(100) + "\n" + x(100) + "\n```\nb",
-			[]string{"(1/2)\na\n```\n" + x(100) + "\n\n" + x(100) + "\n```", "(2/2)\n```\n" + x(100) + "\n```\nb"}},
-		{"a long line of code", "", "```\n" + x(300) + "\n```", []string{"(1/2)\n```\n" + x(230) + "\n```", "(2/2)\n```\n" + x(70) + "\n```"}},
-		{"no empty block", "", x(200) + "\n```\n" + x(100) + "\n```", []string{"(1/2)\n" + x(200) + "\n", "(2/2)\n```\n" + x(100) + "\n```"}},
+			[]string{"(1/2)\na\n```\n" + x(100) + "\n\n" + x(100) + "\n```",
+				"(2/2)\n```\n" + x(100) + "\n```\nb"}},
+		{"a long line of code", "", "```\n" + x(300) + "\n```",
+			[]string{"(1/2)\n```\n" + x(230) + "\n```", "(2/2)\n```\n" + x(70) + "\n```"}},
+		{"no empty block", "", x(200) + "\n```\n" + x(100) + "\n```",
+			[]string{"(1/2)\n" + x(200) + "\n", "(2/2)\n```\n" + x(100) + "\n```"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := splitMessage(tt.header, "\n\n", tt.text, 256)
@@ -83,7 +90,8 @@ func checkSplit(t *testing.T, parts []string, header, distance, text string, lim
 }
 
 func TestSplit_AllSizes(t *testing.T) {
-	text := strings.Repeat("Some wörds 👩‍💻.\n\nA line\n```\ncode\n\ncode\n```\n", 60) + strings.Repeat("漢", 400)
+	text := strings.Repeat("Some wörds 👩‍💻.\n\nA line\n```\ncode\n\ncode\n```\n", 60) +
+		strings.Repeat("漢", 400)
 	for limit := 0; limit < 1500; limit += 7 {
 		for _, header := range []string{"", "[Done] orch-epic4"} {
 			parts := splitMessage(header, "\n\n", text, limit)
@@ -111,7 +119,8 @@ func FuzzSplit(f *testing.F) {
 				"part %d is no UTF-8: %q", i+1, p)
 			kit.True(t, strings.Contains(header+text, "`") || !strings.Contains(p, "`"),
 				"part %d has a fence", i+1)
-			if strings.Contains(text, "````") || strings.Contains(header, "`") || strings.HasPrefix(text, "`") || strings.HasSuffix(text, "`") {
+			if strings.Contains(text, "````") || strings.Contains(header, "`") ||
+				strings.HasPrefix(text, "`") || strings.HasSuffix(text, "`") {
 				continue // how many fences a longer run is depends on where it begins
 			}
 			kit.True(t, len(parts) <= 1 || i+1 >= len(parts) || strings.Count(p, fence)%2 != 1,
@@ -124,7 +133,8 @@ func FuzzSplit(f *testing.F) {
 }
 
 func TestSplit_CutLineForgesNothing(t *testing.T) {
-	texts := ReportTexts(state.Report{Type: state.ReportPlain, Text: strings.Repeat("x", MaxText-100) + " [Done]" + strings.Repeat("y", 300)})
+	texts := ReportTexts(state.Report{Type: state.ReportPlain,
+		Text: strings.Repeat("x", MaxText-100) + " [Done]" + strings.Repeat("y", 300)})
 	kit.True(t, len(texts) == 2 && strings.HasPrefix(texts[1], "(2/2)\n(Done)y"),
 		"%d texts, …%.40q", len(texts), texts[len(texts)-1])
 }

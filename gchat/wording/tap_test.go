@@ -20,12 +20,14 @@ func newTap(choice string, inputs ...string) *Tap {
 }
 
 func TestTap_Read(t *testing.T) {
-	single, multi := askQuestions(newSubQuestion(false, "A", "B", "\u200b")), askQuestions(newSubQuestion(true, "A", "B", "C"))
+	single, multi := askQuestions(newSubQuestion(false, "A", "B",
+		"\u200b")), askQuestions(newSubQuestion(true, "A", "B", "C"))
 	two := askQuestions(newSubQuestion(false, "A", "B"), newSubQuestion(true, "C", "D"))
 	always, only := askPermission("Bash(rm *)"), askPermission("")
 	terminal := askPermission("")
 	terminal.IsTerminalOnly = true // and its record offers Allow, which it should not
-	plan := askDecision(state.KindPlan, state.LabelApprove, state.LabelSendBack, state.LabelApproveAuto)
+	plan := askDecision(state.KindPlan, state.LabelApprove, state.LabelSendBack,
+		state.LabelApproveAuto)
 	next := askDecision(state.KindNext, "Reply")
 	same := func(a, b state.Answer) bool { return reflect.DeepEqual(a, b) }
 	firstAnswer := func(a state.Answer) map[int]state.Answer { return map[int]state.Answer{0: a} }
@@ -38,13 +40,19 @@ func TestTap_Read(t *testing.T) {
 		about string
 	}{
 		{"option", single, newTap("2"), firstAnswer(answerLabels("B")), "2", ""},
-		{"option with a remark", single, newTap("2", "w1= keep it \n"), firstAnswer(answerWithNotes("keep it", "B")), "2 - keep it", ""},
-		{"the same choice in words", single, newTap("2", "w1=2 - but keep it"), firstAnswer(answerWithNotes("but keep it", "B")), "2 - but keep it", ""},
-		{"another choice in words", single, newTap("2", "w1=1 - but keep it"), firstAnswer(answerWithNotes("1 - but keep it", "B")),
+		{"option with a remark", single, newTap("2", "w1= keep it \n"),
+			firstAnswer(answerWithNotes("keep it", "B")), "2 - keep it", ""},
+		{"the same choice in words", single, newTap("2", "w1=2 - but keep it"),
+			firstAnswer(answerWithNotes("but keep it", "B")), "2 - but keep it", ""},
+		{"another choice in words", single, newTap("2", "w1=1 - but keep it"),
+			firstAnswer(answerWithNotes("1 - but keep it", "B")),
 			"2 - 1 - but keep it", ""},
-		{"own words", single, newTap("send", "w1=use C"), firstAnswer(answerText("use C")), "use C", ""},
-		{"own words like an option", single, newTap("send", "w1=2"), firstAnswer(answerText("2")), "2", ""},
-		{"own words like a label", single, newTap("send", "w1=b"), firstAnswer(answerText("b")), "b", ""},
+		{"own words", single, newTap("send", "w1=use C"), firstAnswer(answerText("use C")), "use C",
+			""},
+		{"own words like an option", single, newTap("send", "w1=2"), firstAnswer(answerText("2")),
+			"2", ""},
+		{"own words like a label", single, newTap("send", "w1=b"), firstAnswer(answerText("b")),
+			"b", ""},
 		{"nothing", single, newTap("send"), nil, "", state.NoteNoText},
 		{"nothing to see", single, newTap("send", "w1=\u200b \u202e"), nil, "", state.NoteNoText},
 		{"no such option", single, newTap("9"), nil, "", state.NoteUnclear},
@@ -55,29 +63,42 @@ func TestTap_Read(t *testing.T) {
 		{"huge number", single, newTap("99999999999999999999"), nil, "", state.NoteUnclear},
 		{"no choice", single, newTap(""), nil, "", state.NoteUnclear},
 		{"two of one", single, newTap("send", "q1=1", "q1=2"), nil, "", state.NoteUnclear},
-		{"several chosen", multi, newTap("send", "q1=3", "q1=1", "q1=3"), firstAnswer(answerLabels("A", "C")), "1,3", ""},
+		{"several chosen", multi, newTap("send", "q1=3", "q1=1", "q1=3"),
+			firstAnswer(answerLabels("A", "C")), "1,3", ""},
 		{"several chosen with a remark", multi, newTap("send", "q1=3", "q1=1", "w1=soon"),
 			firstAnswer(answerWithNotes("soon", "A", "C")), "1,3 - soon", ""},
-		{"one of several is none", multi, newTap("send", "q1=3", "q1=4"), nil, "", state.NoteUnclear},
+		{"one of several is none", multi, newTap("send", "q1=3", "q1=4"), nil, "",
+			state.NoteUnclear},
 		{"a button that its card does not have", multi, newTap("1"), nil, "", state.NoteUnclear},
 		{"both", two, newTap("send", "q1=2", "q2=1", "q2=2"),
-			map[int]state.Answer{0: answerLabels("B"), 1: answerLabels("C", "D")}, "Q1: 2\nQ2: 1,2", ""},
+			map[int]state.Answer{0: answerLabels("B"), 1: answerLabels("C", "D")}, "Q1: 2\nQ2: 1,2",
+			""},
 		{"choice and words", two, newTap("send", "q1=2", "w2=none of them"),
-			map[int]state.Answer{0: answerLabels("B"), 1: answerText("none of them")}, "Q1: 2\nQ2: other: none of them", ""},
-		{"words beside all, for one that has no choice", two, newTap("send", "q1=2", "w=please:\nQ2: other: none"),
-			map[int]state.Answer{0: answerWithNotes("please:", "B"), 1: answerText("none")}, "please:\nQ1: 2\nQ2: other: none", ""},
-		{"words beside all, a remark on a choice", two, newTap("send", "q1=2", "q2=1", "w=if it is fast"),
-			map[int]state.Answer{0: answerWithNotes("if it is fast", "B"), 1: answerLabels("C")}, "Q1: 2 - if it is fast\nQ2: 1", ""},
+			map[int]state.Answer{0: answerLabels("B"), 1: answerText("none of them")},
+			"Q1: 2\nQ2: other: none of them", ""},
+		{"words beside all, for one that has no choice", two,
+			newTap("send", "q1=2", "w=please:\nQ2: other: none"),
+			map[int]state.Answer{0: answerWithNotes("please:", "B"), 1: answerText("none")},
+			"please:\nQ1: 2\nQ2: other: none", ""},
+		{"words beside all, a remark on a choice", two,
+			newTap("send", "q1=2", "q2=1", "w=if it is fast"),
+			map[int]state.Answer{0: answerWithNotes("if it is fast", "B"), 1: answerLabels("C")},
+			"Q1: 2 - if it is fast\nQ2: 1", ""},
 		{"words beside all, that choose", two, newTap("send", "q1=2", "w=Q2: d"),
 			map[int]state.Answer{0: answerLabels("B"), 1: answerLabels("D")}, "Q1: 2\nQ2: d", ""},
 		{"words beside all, and a field", two, newTap("send", "w1=both", "w=Q2: 1"),
-			map[int]state.Answer{0: answerText("both"), 1: answerLabels("C")}, "Q1: other: both\nQ2: 1", ""},
-		{"one of two", two, newTap("send", "q2=1"), map[int]state.Answer{1: answerLabels("C")}, "Q2: 1", ""},
+			map[int]state.Answer{0: answerText("both"), 1: answerLabels("C")},
+			"Q1: other: both\nQ2: 1", ""},
+		{"one of two", two, newTap("send", "q2=1"), map[int]state.Answer{1: answerLabels("C")},
+			"Q2: 1", ""},
 		{"one of two is wrong", two, newTap("send", "q1=1", "q2=7"), nil, "", state.NoteUnclear},
 		{"a third", two, newTap("send", "q3=1", "w3=x"), nil, "", state.NoteNoText},
-		{"another question's", two, newTap("send", "question=other", "choice=allow"), nil, "", state.NoteNoText},
-		{"allow", always, newTap("allow", "w1=but slowly"), firstAnswer(answerLabels(state.LabelAllow)), "yes", ""},
-		{"always", always, newTap("always"), firstAnswer(answerLabels(state.LabelAlways)), "always", ""},
+		{"another question's", two, newTap("send", "question=other", "choice=allow"), nil, "",
+			state.NoteNoText},
+		{"allow", always, newTap("allow", "w1=but slowly"),
+			firstAnswer(answerLabels(state.LabelAllow)), "yes", ""},
+		{"always", always, newTap("always"), firstAnswer(answerLabels(state.LabelAlways)), "always",
+			""},
 		{"always, not offered", only, newTap("always"), nil, "", state.NoteUnclear},
 		{"deny", always, newTap("deny"), firstAnswer(answerLabels(state.LabelDeny)), "no", ""},
 		{"deny with a reason", always, newTap("deny", "w1=use git mv"),
@@ -91,17 +112,24 @@ func TestTap_Read(t *testing.T) {
 		{"send a permission", always, newTap("send", "w1=yes"), nil, "", state.NoteUnclear},
 		{"a number for a permission", always, newTap("1"), nil, "", state.NoteUnclear},
 		{"allow what only the terminal can", terminal, newTap("allow"), nil, "", state.NoteUnclear},
-		{"deny what only the terminal can allow", terminal, newTap("deny"), firstAnswer(answerLabels(state.LabelDeny)), "no", ""},
-		{"approve", plan, newTap("approve"), firstAnswer(answerLabels(state.LabelApprove)), "yes", ""},
-		{"approve, auto", plan, newTap("auto"), firstAnswer(answerLabels(state.LabelApproveAuto)), "yes, accept edits", ""},
+		{"deny what only the terminal can allow", terminal, newTap("deny"),
+			firstAnswer(answerLabels(state.LabelDeny)), "no", ""},
+		{"approve", plan, newTap("approve"), firstAnswer(answerLabels(state.LabelApprove)), "yes",
+			""},
+		{"approve, auto", plan, newTap("auto"), firstAnswer(answerLabels(state.LabelApproveAuto)),
+			"yes, accept edits", ""},
 		{"send back", plan, newTap("back", "w1=leave 2 out"),
-			firstAnswer(answerWithNotes("leave 2 out", state.LabelSendBack)), "no, leave 2 out", ""},
+			firstAnswer(answerWithNotes("leave 2 out", state.LabelSendBack)), "no, leave 2 out",
+			""},
 		{"allow a plan", plan, newTap("allow"), nil, "", state.NoteUnclear},
 		{"more of a plan", plan, newTap("more"), nil, "", state.NoteUnclear},
-		{"next", next, newTap("send", "w1= run the tests "), firstAnswer(answerText("run the tests")), "run the tests", ""},
-		{"next: a shell's command", next, newTap("send", "w1=!rm -rf /"), nil, "!rm -rf /", state.NoteUnclear},
+		{"next", next, newTap("send", "w1= run the tests "),
+			firstAnswer(answerText("run the tests")), "run the tests", ""},
+		{"next: a shell's command", next, newTap("send", "w1=!rm -rf /"), nil, "!rm -rf /",
+			state.NoteUnclear},
 		{"next: a command", next, newTap("send", "w1=/clear"), nil, "/clear", state.NoteUnclear},
-		{"next: a memory", next, newTap("send", "w1=\u200b# remember"), nil, "# remember", state.NoteUnclear},
+		{"next: a memory", next, newTap("send", "w1=\u200b# remember"), nil, "# remember",
+			state.NoteUnclear},
 		{"next: nothing", next, newTap("send"), nil, "", state.NoteNoText},
 		{"next: a choice", next, newTap("1", "w1=x"), nil, "", state.NoteUnclear},
 		{"a question without prompts", askQuestions(), newTap("1"), nil, "", state.NoteUnclear},
@@ -119,10 +147,14 @@ func TestTap_AsTyped(t *testing.T) {
 		q   *state.Question
 		tap *Tap
 	}{
-		{askQuestions(newSubQuestion(false, "A", "B")), newTap("1")}, {askQuestions(newSubQuestion(false, "A", "B")), newTap("1", "w1=but soon")},
-		{askQuestions(newSubQuestion(true, "A", "B")), newTap("send", "q1=2", "q1=1", "w1=but soon")},
-		{askQuestions(newSubQuestion(false, "A", "B"), branchQuestion), newTap("send", "q1=2", "w=well\nQ2: other: no")},
-		{askQuestions(newSubQuestion(false, "A", "B"), newSubQuestion(true, "C", "D"), branchQuestion), newTap("send", "q1=2", "q2=1", "q2=2", "w2=soon", "w3=2")},
+		{askQuestions(newSubQuestion(false, "A", "B")), newTap("1")},
+		{askQuestions(newSubQuestion(false, "A", "B")), newTap("1", "w1=but soon")},
+		{askQuestions(newSubQuestion(true, "A", "B")),
+			newTap("send", "q1=2", "q1=1", "w1=but soon")},
+		{askQuestions(newSubQuestion(false, "A", "B"), branchQuestion),
+			newTap("send", "q1=2", "w=well\nQ2: other: no")},
+		{askQuestions(newSubQuestion(false, "A", "B"), newSubQuestion(true, "C", "D"),
+			branchQuestion), newTap("send", "q1=2", "q2=1", "q2=2", "w2=soon", "w3=2")},
 	} {
 		answers, text, about := ReadTap(c.q, c.tap)
 		typed, none := ParseReply(text, c.q.SubQuestions, nil)
@@ -159,7 +191,8 @@ func TestTap_ButtonsAreRead(t *testing.T) {
 			if want == "Approve, accept edits" { // records keep the label of the releases before
 				want = state.LabelApproveAuto
 			}
-			kit.Equalf(t, got, want, "%s: %q is read as %v, %q, %q", name, b.Text, answers, text, about)
+			kit.Equalf(t, got, want, "%s: %q is read as %v, %q, %q", name, b.Text, answers, text,
+				about)
 		}
 		for _, w := range allWidgets(QuestionCard(q)) {
 			if w.Select == nil {
@@ -168,7 +201,8 @@ func TestTap_ButtonsAreRead(t *testing.T) {
 			for _, item := range w.Select.Items {
 				answers, _, _ := ReadTap(q, newTap(ChoiceSend, w.Select.Name+"="+item.Value))
 				for _, a := range answers {
-					kit.True(t, len(answers) == 1 && strings.HasPrefix(item.Text, SafeLine(a.Labels[0])),
+					kit.True(t, len(answers) == 1 &&
+						strings.HasPrefix(item.Text, SafeLine(a.Labels[0])),
 						"%s: %q is read as %v", name, item.Text, answers)
 				}
 			}
@@ -194,16 +228,21 @@ func TestTap_IsBounded(t *testing.T) {
 // However a tap looks, what it chooses is an option of its question, and it decides
 // nothing that is not offered.
 func FuzzReadTap(f *testing.F) {
-	for _, seed := range []string{"1", "send", "allow", "deny", "always", "more", "auto", "-1", "01"} {
+	for _, seed := range []string{"1", "send", "allow", "deny", "always", "more", "auto", "-1",
+		"01"} {
 		f.Add(seed, "q1", "1", "w1", "words")
 	}
 	f.Fuzz(func(t *testing.T, choice, name, value, name2, value2 string) {
-		one := &Tap{Choice: choice, Inputs: map[string][]string{name: {value, value2}, name2: {value2}}}
+		one := &Tap{Choice: choice,
+			Inputs: map[string][]string{name: {value, value2}, name2: {value2}}}
 		terminal := askPermission("")
 		terminal.IsTerminalOnly = true
 		for _, q := range []*state.Question{
-			askQuestions(newSubQuestion(false, "A", "B")), askQuestions(newSubQuestion(true, "A", "B"), newSubQuestion(false, "C")), askPermission(""), terminal,
-			askDecision(state.KindPlan, state.LabelApprove, state.LabelSendBack), askDecision(state.KindNext, "Reply"), askQuestions(),
+			askQuestions(newSubQuestion(false, "A", "B")),
+			askQuestions(newSubQuestion(true, "A", "B"), newSubQuestion(false, "C")),
+			askPermission(""), terminal,
+			askDecision(state.KindPlan, state.LabelApprove, state.LabelSendBack),
+			askDecision(state.KindNext, "Reply"), askQuestions(),
 		} {
 			answers, text, about := ReadTap(q, one)
 			kit.Must(t, (about == "") == (len(answers) > 0) && len(text) <= MaxText,

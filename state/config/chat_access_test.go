@@ -10,22 +10,26 @@ import (
 // The stricter of record, configuration and policy counts, in every combination of them.
 func TestChatAccess_StricterTermsCount(t *testing.T) {
 	kinds := []state.Kind{
-		state.KindQuestion, state.KindPermission, state.KindPlan, state.KindNext, state.KindPrompt, KindReport, KindScreen, KindTurnDone,
+		state.KindQuestion, state.KindPermission, state.KindPlan, state.KindNext, state.KindPrompt,
+		KindReport, KindScreen, KindTurnDone,
 	}
-	titled := map[state.Kind]bool{state.KindPermission: true, state.KindPlan: true, KindScreen: true, KindTurnDone: true}
+	titled := map[state.Kind]bool{state.KindPermission: true, state.KindPlan: true,
+		KindScreen: true, KindTurnDone: true}
 	for _, kind := range kinds {
 		for bits := range 1 << 5 {
 			has := func(bit int) bool { return bits&(1<<bit) != 0 }
 			isKept, isTitlesOnly, isNamed := has(0), has(1), has(2)
 			isTerminalOnly, hasApprovers := has(3), has(4)
-			cfg := &Config{titlesOnly: isTitlesOnly, NeverRemote: []string{"Bash(rm *)"}, terminalOnly: []string{"other"}}
+			cfg := &Config{titlesOnly: isTitlesOnly, NeverRemote: []string{"Bash(rm *)"},
+				terminalOnly: []string{"other"}}
 			if isKept {
 				cfg.terminalOnly = append(cfg.terminalOnly, string(kind))
 			}
 			if isKept && kind == state.KindQuestion {
 				cfg.terminalOnly = []string{"question"}
 			}
-			q := &state.Question{Kind: kind, ToolName: "Bash", CallTexts: []string{"ls"}, IsTerminalOnly: isTerminalOnly}
+			q := &state.Question{Kind: kind, ToolName: "Bash", CallTexts: []string{"ls"},
+				IsTerminalOnly: isTerminalOnly}
 			if isNamed {
 				q.CallTexts = []string{"ls; rm x"}
 			}
@@ -34,7 +38,8 @@ func TestChatAccess_StricterTermsCount(t *testing.T) {
 			}
 			want := ChatAccess{CanAsk: !isKept, CanShow: !isTitlesOnly || !titled[kind]}
 			want.CanAllow = want.CanAsk && want.CanShow && !isNamed
-			kit.Equalf(t, cfg.AccessTo(kind, q.ToolName, q.CallTexts...), want, "%q %05b", kind, bits)
+			kit.Equalf(t, cfg.AccessTo(kind, q.ToolName, q.CallTexts...), want, "%q %05b", kind,
+				bits)
 			want.CanAllow = want.CanAllow && !isTerminalOnly && hasApprovers
 			kit.Equalf(t, cfg.AccessToQuestion(q), want, "%q %05b, its record", kind, bits)
 		}
@@ -52,10 +57,12 @@ func TestChatAccess_UnreadTermsAllowNothing(t *testing.T) {
 		terms := broken.AccessTo(state.Kind(kind), "Read", "x")
 		kit.True(t, !terms.CanAsk && !terms.CanAllow, "%q: %+v", kind, terms)
 	}
-	q := &state.Question{Kind: state.KindPermission, ToolName: "Read", CallTexts: []string{"x"}, Approvers: &[]string{"users/1"}}
+	q := &state.Question{Kind: state.KindPermission, ToolName: "Read", CallTexts: []string{"x"},
+		Approvers: &[]string{"users/1"}}
 	for what, cfg := range map[string]*Config{
 		"nothing set": {}, "never_remote not read": {NeverRemote: []string{"*"}},
 	} {
-		kit.Equalf(t, cfg.AccessToQuestion(q).CanAllow, (what == "nothing set"), "%s: allowed", what)
+		kit.Equalf(t, cfg.AccessToQuestion(q).CanAllow, (what == "nothing set"), "%s: allowed",
+			what)
 	}
 }

@@ -19,28 +19,32 @@ import (
 func TestConfig_MissingFileIsUnread(t *testing.T) {
 	const bridge = `{"mcpServers": {"google-chat-bridge": {"env": {"GCHAT_APPROVERS": "users/1"}}}}`
 	const space = `{"mcpServers": {"google-chat-bridge": {"env": {"GOOGLE_CHAT_SPACE_ID": "spaces/A"}}}}`
-	all := map[string]string{personFile: `{"never_remote": ["Bash(git push*)"]}`, "~/.mcp.json": bridge}
+	all := map[string]string{personFile: `{"never_remote": ["Bash(git push*)"]}`,
+		"~/.mcp.json": bridge}
 	for name, test := range map[string]struct {
 		was    map[string]string
 		change func(p *place)
 		closed bool
 	}{
-		"nothing was there":      {nil, func(*place) {}, false},
-		"all is there":           {all, func(*place) {}, false},
-		"the person's file":      {all, func(p *place) { p.remove(personFile) }, true},
-		"its folder":             {all, func(p *place) { p.remove("~/.config") }, true},
-		"another's place":        {all, func(p *place) { p.env["GCHAT_CONFIG"] = filepath.Join(p.proj, "none.json") }, false},
+		"nothing was there": {nil, func(*place) {}, false},
+		"all is there":      {all, func(*place) {}, false},
+		"the person's file": {all, func(p *place) { p.remove(personFile) }, true},
+		"its folder":        {all, func(p *place) { p.remove("~/.config") }, true},
+		"another's place": {all,
+			func(p *place) { p.env["GCHAT_CONFIG"] = filepath.Join(p.proj, "none.json") }, false},
 		"the person's .mcp.json": {all, func(p *place) { p.remove("~/.mcp.json") }, true},
 		"a .mcp.json that had nothing of ours": {map[string]string{"~/.mcp.json": `{"mcpServers": {"x": {}}}`},
 			func(p *place) { p.remove("~/.mcp.json") }, false},
-		"a project's file": {map[string]string{projectFile: `{"ask_mode": "off"}`, ".mcp.json": space},
+		"a project's file": {map[string]string{projectFile: `{"ask_mode": "off"}`,
+			".mcp.json": space},
 			func(p *place) { p.remove(".claude"); p.remove(".mcp.json") }, false},
 		"gone, and there again": {all, func(p *place) {
 			p.remove(personFile)
 			p.load()
 			p.write(personFile, "{}")
 		}, false},
-		"gone with the state": {all, func(p *place) { p.remove(personFile); p.remove("~/.local/state") }, false},
+		"gone with the state": {all,
+			func(p *place) { p.remove(personFile); p.remove("~/.local/state") }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t)
@@ -52,7 +56,8 @@ func TestConfig_MissingFileIsUnread(t *testing.T) {
 			kit.True(t, !c.HasUnreadFile && len(c.Problems) == 0, "before: %v", c.Problems)
 			test.change(p)
 			for _, c := range []*Config{p.load(), LoadPersonal(p.getenv)} {
-				isClosed := c.HasUnreadFile && c.IsAllowlistUnknown && c.isNeverRemote("Read", "x") && errors.Is(c.noWebhookError(), ErrFileGone)
+				isClosed := c.HasUnreadFile && c.IsAllowlistUnknown &&
+					c.isNeverRemote("Read", "x") && errors.Is(c.noWebhookError(), ErrFileGone)
 				kit.True(t, isClosed == test.closed && c.HasUnreadFile == test.closed &&
 					(len(c.Problems) > 0) == test.closed,
 					"unread %v, problems %v", c.HasUnreadFile, c.Problems)
@@ -80,9 +85,12 @@ func TestConfig_AfterAMissingFile(t *testing.T) {
 // meant. What another version may know is left alone.
 func TestConfig_MisspelledSetting(t *testing.T) {
 	for name, want := range map[string]string{
-		"alowed_users": "allowed_users", "allowed_user": "allowed_users", "webhook": "webhook_url", "askmode": "ask_mode",
-		"ask-mode": "ask_mode", "AskMode": "ask_mode", "quiethours": "quiet_hours", "aprovers": "approvers", "reminder": "remind",
-		"allowed_users": "", "$schema": "", "comment": "", "notes": "", "push_text": "", "x": "", "": "",
+		"alowed_users": "allowed_users", "allowed_user": "allowed_users", "webhook": "webhook_url",
+		"askmode":  "ask_mode",
+		"ask-mode": "ask_mode", "AskMode": "ask_mode", "quiethours": "quiet_hours",
+		"aprovers": "approvers", "reminder": "remind",
+		"allowed_users": "", "$schema": "", "comment": "", "notes": "", "push_text": "", "x": "",
+		"": "",
 	} {
 		c, _ := loadWith(t, `{"`+name+`": "1"}`, nil)
 		says := ""
@@ -97,7 +105,8 @@ func TestConfig_MisspelledSetting(t *testing.T) {
 
 func TestConfig_Order(t *testing.T) {
 	mcp := func(url string) string {
-		return `{"mcpServers":{"google-chat-bridge":{"env":{"GOOGLE_CHAT_WEBHOOK_URL":"` + url + `"}},"other":{"env":{"X":"y"}}}}`
+		return `{"mcpServers":{"google-chat-bridge":{"env":{"GOOGLE_CHAT_WEBHOOK_URL":"` + url +
+			`"}},"other":{"env":{"X":"y"}}}}`
 	}
 	p := newPlace(t)
 	want := []string{"home-mcp", "project-mcp", "user", "project", "environment"}
@@ -130,7 +139,8 @@ func TestConfig_Values(t *testing.T) {
 		slices.Equal(c.AllowedUsers, []string{"users/1", "ann@example.com"}),
 		"got %+v", c)
 	for a, want := range map[SessionFacts]state.Mode{
-		{Name: "orch-epic4"}: state.ModeOff, {Name: "x", OutputStyle: "system3-meta"}: state.ModeDeny, {Name: "x"}: state.ModeHold,
+		{Name: "orch-epic4"}:                     state.ModeOff,
+		{Name: "x", OutputStyle: "system3-meta"}: state.ModeDeny, {Name: "x"}: state.ModeHold,
 	} {
 		kit.Equalf(t, c.RulesFor(a).AskMode, want, "%+v: mode", a)
 	}
@@ -145,7 +155,8 @@ func TestConfig_Values(t *testing.T) {
 func TestConfig_BrokenFileHidesLowerLayers(t *testing.T) {
 	p := newPlace(t)
 	p.write(projectFile, `{"webhook_url": `)
-	p.write(personFile, `{"webhook_url":"https://another.example/space","allowed_users":["users/1"]}`)
+	p.write(personFile,
+		`{"webhook_url":"https://another.example/space","allowed_users":["users/1"]}`)
 	c := p.load()
 	kit.True(t, c.WebhookURL == "" && len(c.AllowedUsers) == 0 && len(c.Problems) == 1,
 		"got %+v; want nothing and one problem", c)
@@ -191,12 +202,18 @@ func TestConfig_ApproversOfThePersonsFileFirst(t *testing.T) {
 		env  map[string]string
 		want []string
 	}{
-		"approvers in the file":         {`{"approvers": ["users/1"]}`, map[string]string{"GCHAT_APPROVERS": "users/9"}, []string{"users/1"}},
-		"nobody in the file":            {`{"approvers": []}`, map[string]string{"GCHAT_APPROVERS": "users/9"}, nil},
-		"those who may answer":          {`{"allowed_users": ["users/1"]}`, map[string]string{"GCHAT_ALLOWED_USERS": "users/9"}, []string{"users/1"}},
-		"the environment where no file": {`{}`, map[string]string{"GCHAT_APPROVERS": "users/2"}, []string{"users/2"}},
-		"the environment's who answer":  {`{}`, map[string]string{"GCHAT_ALLOWED_USERS": "users/2"}, []string{"users/2"}},
-		"approvers of the environment":  {`{"allowed_users": ["users/1", "users/2"]}`, map[string]string{"GCHAT_APPROVERS": "users/2,users/9"}, []string{"users/2"}},
+		"approvers in the file": {`{"approvers": ["users/1"]}`,
+			map[string]string{"GCHAT_APPROVERS": "users/9"}, []string{"users/1"}},
+		"nobody in the file": {`{"approvers": []}`,
+			map[string]string{"GCHAT_APPROVERS": "users/9"}, nil},
+		"those who may answer": {`{"allowed_users": ["users/1"]}`,
+			map[string]string{"GCHAT_ALLOWED_USERS": "users/9"}, []string{"users/1"}},
+		"the environment where no file": {`{}`, map[string]string{"GCHAT_APPROVERS": "users/2"},
+			[]string{"users/2"}},
+		"the environment's who answer": {`{}`, map[string]string{"GCHAT_ALLOWED_USERS": "users/2"},
+			[]string{"users/2"}},
+		"approvers of the environment": {`{"allowed_users": ["users/1", "users/2"]}`,
+			map[string]string{"GCHAT_APPROVERS": "users/2,users/9"}, []string{"users/2"}},
 	} {
 		p := newPlace(t)
 		p.write(personFile, test.file)

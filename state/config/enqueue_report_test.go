@@ -38,19 +38,28 @@ func TestEnqueueReport_Table(t *testing.T) {
 		{name: "off by its type", rules: map[string]ReportRule{"heartbeat": ReportOff}, now: noon,
 			report: state.Report{Type: state.ReportHeartbeat}, off: true},
 		{name: "off where nothing is set", otherwise: ReportOff, now: noon, off: true},
-		{name: "on where a rule says so", rules: map[string]ReportRule{"plain": ReportOn}, otherwise: ReportOff, now: noon,
+		{name: "on where a rule says so", rules: map[string]ReportRule{"plain": ReportOn},
+			otherwise: ReportOff, now: noon,
 			report: state.Report{Type: state.ReportPlain}, thread: "session-a"},
-		{name: "a digest goes with the full hour", rules: map[string]ReportRule{"progress_update": ReportDigest}, now: noon,
-			report: state.Report{Type: state.ReportProgressUpdate}, held: noon.Add(50 * time.Minute), thread: "digest-2026-11-21"},
-		{name: "quiet hours end in a digest", quiet: quiet, now: evening, held: morning, thread: "digest-2026-11-22"},
-		{name: "a digest that falls into quiet hours", rules: map[string]ReportRule{"plain": ReportDigest}, quiet: quiet,
-			now: evening.Add(-40 * time.Minute), report: state.Report{Type: state.ReportPlain}, held: morning, thread: "digest-2026-11-22"},
-		{name: "an alert knows no quiet hours", quiet: quiet, now: evening, report: state.Report{Type: state.ReportBlockedAlert}, thread: "session-a"},
-		{name: "a thread that was named waits for itself", quiet: quiet, now: evening, key: "mine", held: morning, thread: "mine"},
+		{name: "a digest goes with the full hour",
+			rules: map[string]ReportRule{"progress_update": ReportDigest}, now: noon,
+			report: state.Report{Type: state.ReportProgressUpdate},
+			held:   noon.Add(50 * time.Minute), thread: "digest-2026-11-21"},
+		{name: "quiet hours end in a digest", quiet: quiet, now: evening, held: morning,
+			thread: "digest-2026-11-22"},
+		{name: "a digest that falls into quiet hours",
+			rules: map[string]ReportRule{"plain": ReportDigest}, quiet: quiet,
+			now: evening.Add(-40 * time.Minute), report: state.Report{Type: state.ReportPlain},
+			held: morning, thread: "digest-2026-11-22"},
+		{name: "an alert knows no quiet hours", quiet: quiet, now: evening,
+			report: state.Report{Type: state.ReportBlockedAlert}, thread: "session-a"},
+		{name: "a thread that was named waits for itself", quiet: quiet, now: evening, key: "mine",
+			held: morning, thread: "mine"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			env := reportEnv(t)
-			cfg := &Config{WebhookURL: "https://chat.example/x", Reports: tt.rules, QuietHours: tt.quiet}
+			cfg := &Config{WebhookURL: "https://chat.example/x", Reports: tt.rules,
+				QuietHours: tt.quiet}
 			tt.report.Text = "hello"
 			out, err := EnqueueReport(env, cfg, &state.Message{
 				Report: &tt.report, SessionID: "a", ThreadKey: tt.key, CreatedAt: tt.now,
@@ -77,7 +86,8 @@ func TestEnqueueReport_Once(t *testing.T) {
 	env, cfg := reportEnv(t), &Config{WebhookURL: "https://chat.example/x"}
 	now := time.Date(2026, 11, 21, 12, 10, 0, 0, time.UTC)
 	said := func(session, text, key string, at time.Time) bool {
-		m := &state.Message{Report: &state.Report{Type: state.ReportPlain, Text: text}, SessionID: session, Key: key, CreatedAt: at}
+		m := &state.Message{Report: &state.Report{Type: state.ReportPlain, Text: text},
+			SessionID: session, Key: key, CreatedAt: at}
 		out, err := EnqueueReport(env, cfg, m, "")
 		kit.NoError(t, err)
 		kit.True(t, !out.IsRepeated || out.Message.Report.Text != "",
@@ -99,7 +109,8 @@ func TestEnqueueReport_Once(t *testing.T) {
 		{"once", "a", "end", "end-a", 0, true},
 		{"once, an hour later", "a", "other", "end-a", time.Hour, false},
 	} {
-		kit.Equalf(t, said(tt.session, tt.text, tt.key, now.Add(tt.after)), tt.want, "%s: put", tt.name)
+		kit.Equalf(t, said(tt.session, tt.text, tt.key, now.Add(tt.after)), tt.want, "%s: put",
+			tt.name)
 	}
 }
 
@@ -111,13 +122,15 @@ func TestEnqueueReport_OnceInEachPlace(t *testing.T) {
 		for _, place := range []struct{ name, webhook, space, thread string }{
 			{name: "a webhook", webhook: "https://chat.example/a"},
 			{name: "another webhook", webhook: "https://chat.example/b"},
-			{name: "another space of a gateway", webhook: "https://chat.example/b", space: "spaces/C"},
+			{name: "another space of a gateway", webhook: "https://chat.example/b",
+				space: "spaces/C"},
 			{name: "a thread", webhook: "https://chat.example/a", thread: "t"},
 		} {
 			for _, again := range []bool{false, true} {
 				cfg := &Config{WebhookURL: place.webhook, SpaceID: place.space}
 				report := &state.Report{Type: state.ReportPlain, Text: "x"}
-				m := &state.Message{Report: report, SessionID: "a", Key: key, ThreadKey: place.thread}
+				m := &state.Message{Report: report, SessionID: "a", Key: key,
+					ThreadKey: place.thread}
 				out, err := EnqueueReport(env, cfg, m, "")
 				kit.True(t, err == nil && out.IsRepeated == again,
 					"%s, key %q, again %t: repeated %t, %v", place.name, key, again, out.IsRepeated,
@@ -128,6 +141,7 @@ func TestEnqueueReport_OnceInEachPlace(t *testing.T) {
 }
 
 func TestEnqueueReport_NeedsAChat(t *testing.T) {
-	_, err := EnqueueReport(reportEnv(t), &Config{}, &state.Message{Report: &state.Report{Text: "x"}}, "")
+	_, err := EnqueueReport(reportEnv(t), &Config{},
+		&state.Message{Report: &state.Report{Text: "x"}}, "")
 	kit.True(t, errors.Is(err, ErrNoWebhook), "got %v", err)
 }

@@ -19,7 +19,8 @@ import (
 func TestHubPolicy_HowLongItHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, h := newPlace(t), &hub{policy: strictPolicy}
-		p.write("~/.config/gchat-hooks/hub.json", `{"type": "gchat_hooks_hub", "hub": "https://hub", "token": "t"}`)
+		p.write("~/.config/gchat-hooks/hub.json",
+			`{"type": "gchat_hooks_hub", "hub": "https://hub", "token": "t"}`)
 		renews := true // as the poller
 		restrict := func(what string, asked int, reads bool) *Config {
 			t.Helper()
@@ -80,25 +81,35 @@ func TestHubPolicy_HowLongItHolds(t *testing.T) {
 // time, lifts a hub's policy.
 func TestHubPolicy_NothingLiftsIt(t *testing.T) {
 	for name, try := range map[string]func(*place){
-		"no credentials":   func(p *place) { p.env["GOOGLE_CHAT_CREDENTIALS_FILE"] = "/none" },
-		"a person's file":  func(p *place) { p.write(personFile, `{"credentials_file": "/none"}`) },
-		"a project's file": func(p *place) { p.write(projectFile, `{"credentials_file": "none.json"}`) },
-		"another hub": func(p *place) {
-			p.env["GOOGLE_CHAT_CREDENTIALS_FILE"] = p.write("~/mine.json", `{"type": "gchat_hooks_hub", "hub": "https://mine", "token": "t"}`)
+		"no credentials":  func(p *place) { p.env["GOOGLE_CHAT_CREDENTIALS_FILE"] = "/none" },
+		"a person's file": func(p *place) { p.write(personFile, `{"credentials_file": "/none"}`) },
+		"a project's file": func(p *place) {
+			p.write(projectFile,
+				`{"credentials_file": "none.json"}`)
 		},
-		"a broken copy":  func(p *place) { p.write("~/.local/state/gchat-hooks/policy.json", `{`) },
-		"no copy at all": func(p *place) { p.write("~/.local/state/gchat-hooks/policy.json", `null`) },
+		"another hub": func(p *place) {
+			p.env["GOOGLE_CHAT_CREDENTIALS_FILE"] = p.write("~/mine.json",
+				`{"type": "gchat_hooks_hub", "hub": "https://mine", "token": "t"}`)
+		},
+		"a broken copy": func(p *place) { p.write("~/.local/state/gchat-hooks/policy.json", `{`) },
+		"no copy at all": func(p *place) {
+			p.write("~/.local/state/gchat-hooks/policy.json",
+				`null`)
+		},
 		"a future copy": func(p *place) {
-			p.write("~/.local/state/gchat-hooks/policy.json", `{"https://hub": {"policy": {}, "read": "2999-01-01T00:00:00Z"}}`)
+			p.write("~/.local/state/gchat-hooks/policy.json",
+				`{"https://hub": {"policy": {}, "read": "2999-01-01T00:00:00Z"}}`)
 		},
 		"another hub's copy": func(p *place) {
 			now, _ := json.Marshal(time.Now())
-			p.write("~/.local/state/gchat-hooks/policy.json", `{"https://mine": {"policy": {}, "read": `+string(now)+`}}`)
+			p.write("~/.local/state/gchat-hooks/policy.json",
+				`{"https://mine": {"policy": {}, "read": `+string(now)+`}}`)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t)
-			p.write("~/.config/gchat-hooks/hub.json", `{"type": "gchat_hooks_hub", "hub": "https://hub", "token": "t"}`)
+			p.write("~/.config/gchat-hooks/hub.json",
+				`{"type": "gchat_hooks_hub", "hub": "https://hub", "token": "t"}`)
 			try(p)
 			c := p.load()
 			c.ReadPolicy = func(_ context.Context, file string) (json.RawMessage, error) {

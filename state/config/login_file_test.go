@@ -19,7 +19,8 @@ func TestLoginFile_ForItsOwnerOnly(t *testing.T) {
 	path := LoginFile(p.getenv)
 	_, err := ReadLogin(path)
 	kit.True(t, errors.Is(err, fs.ErrNotExist), "before any login: %v", err)
-	l := &Login{ClientID: "id", ClientSecret: "cs", RefreshToken: "1//r", TokenURI: "https://t", User: "users/7"}
+	l := &Login{ClientID: "id", ClientSecret: "cs", RefreshToken: "1//r", TokenURI: "https://t",
+		User: "users/7"}
 	kit.NoError(t, l.Save(path))
 	kit.NoError(t, os.Chmod(path, 0o644)) // somebody restored it from a backup
 	l.User = "users/8"
@@ -38,8 +39,9 @@ func TestLoginFile_ForItsOwnerOnly(t *testing.T) {
 
 func TestLoginFile_OfAnotherPerson(t *testing.T) {
 	for name, content := range map[string]string{
-		"service account": `{"type":"service_account","private_key":"k"}`, "gcloud's": `{"type":"authorized_user","refresh_token":"r"}`,
-		"garbage": "{", "empty": "",
+		"service account": `{"type":"service_account","private_key":"k"}`,
+		"gcloud's":        `{"type":"authorized_user","refresh_token":"r"}`,
+		"garbage":         "{", "empty": "",
 	} {
 		p := newPlace(t)
 		p.write(loginFile, content)
@@ -63,7 +65,9 @@ func TestLoginFile_OfAnotherRelease(t *testing.T) {
 		"%+v, %v", l, err)
 	kit.NoError(t, l.Save(path))
 	b, err := os.ReadFile(path)
-	for _, member := range []string{`"type": "authorized_user"`, `"client_id": "id"`, `"client_secret": "cs"`, `"refresh_token": "1//r"`, `"token_uri": "https://t"`, `"made_by": "gchat-hooks login"`, `"user": "users/7"`} {
+	for _, member := range []string{`"type": "authorized_user"`, `"client_id": "id"`,
+		`"client_secret": "cs"`, `"refresh_token": "1//r"`, `"token_uri": "https://t"`,
+		`"made_by": "gchat-hooks login"`, `"user": "users/7"`} {
 		kit.True(t, strings.Contains(string(b), member), "%s is missing: %s, %v", member, b, err)
 	}
 }
@@ -90,7 +94,8 @@ func TestLoginFile_ConfigReadsWithIt(t *testing.T) {
 }
 
 func TestLoginFile_AllowsOnlyAPersonsName(t *testing.T) {
-	for _, user := range []string{"", "users/all", "users/app", "users/ann@example.com", "ann@example.com", "users/7\nusers/8", "local", "users/" + strings.Repeat("1", 41)} {
+	for _, user := range []string{"", "users/all", "users/app", "users/ann@example.com",
+		"ann@example.com", "users/7\nusers/8", "local", "users/" + strings.Repeat("1", 41)} {
 		p := newPlace(t)
 		kit.NoError(t, (&Login{RefreshToken: "r", User: user}).Save(LoginFile(p.getenv)))
 		c := p.load()

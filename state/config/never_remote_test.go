@@ -42,7 +42,8 @@ func TestNeverRemote_Table(t *testing.T) {
 		{"*", "Read", "", true},
 	} {
 		c := &Config{NeverRemote: []string{test.pattern}}
-		kit.Equalf(t, c.isNeverRemote(test.tool, test.input), test.want, "%s: %s %q", test.pattern, test.tool, test.input)
+		kit.Equalf(t, c.isNeverRemote(test.tool, test.input), test.want, "%s: %s %q", test.pattern,
+			test.tool, test.input)
 	}
 }
 
@@ -123,7 +124,8 @@ func TestNeverRemote_OtherSpellings(t *testing.T) {
 		{"Edit(*/.env)", "Edit", "/home/x/env", false},
 	} {
 		c := &Config{NeverRemote: []string{test.pattern}}
-		kit.Equalf(t, c.isNeverRemote(test.tool, test.input), test.want, "%s: %s %q", test.pattern, test.tool, test.input)
+		kit.Equalf(t, c.isNeverRemote(test.tool, test.input), test.want, "%s: %s %q", test.pattern,
+			test.tool, test.input)
 	}
 }
 

@@ -26,10 +26,14 @@ func TestPolicy_NothingLiftsIt(t *testing.T) {
 				}
 			}
 			p.env["GCHAT_CONFIG"] = p.write("~/other.json", lifts)
-			p.env["GCHAT_POLICY_FILE"] = p.write("~/mine.json", `{"allowed_users": ["*@example.com", "*@elsewhere.com", "users/1"]}`)
+			p.env["GCHAT_POLICY_FILE"] = p.write("~/mine.json",
+				`{"allowed_users": ["*@example.com", "*@elsewhere.com", "users/1"]}`)
 			p.env["XDG_STATE_HOME"], p.env["XDG_CONFIG_HOME"] = "", ""
 		},
-		"an empty policy": func(p *place) { p.env["GCHAT_POLICY_FILE"] = p.write("~/mine.json", `{}`) },
+		"an empty policy": func(p *place) {
+			p.env["GCHAT_POLICY_FILE"] = p.write("~/mine.json",
+				`{}`)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t)
@@ -59,8 +63,11 @@ func TestPolicy_UnreadableForbidsAll(t *testing.T) {
 		"a link to nothing": func(p *place) { path := p.writeMachinePolicy("{}"); os.Remove(path); os.Symlink("nothing", path) },
 		"another user's":    func(p *place) { os.Chown(p.writeMachinePolicy("{}"), 1000, 0) },
 		"others write it":   func(p *place) { os.Chmod(p.writeMachinePolicy("{}"), 0o666) },
-		"others replace it": func(p *place) { os.Chmod(filepath.Dir(p.writeMachinePolicy("{}")), 0o777) },
-		"named, and gone":   func(p *place) { p.env["GCHAT_POLICY_FILE"] = filepath.Join(p.env["HOME"], "none.json") },
+		"others replace it": func(p *place) {
+			os.Chmod(filepath.Dir(p.writeMachinePolicy("{}")),
+				0o777)
+		},
+		"named, and gone": func(p *place) { p.env["GCHAT_POLICY_FILE"] = filepath.Join(p.env["HOME"], "none.json") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t)
@@ -123,7 +130,8 @@ func TestPolicy_WhoIsWithin(t *testing.T) {
 }
 
 func FuzzPolicy(f *testing.F) {
-	for _, seed := range []string{strictPolicy, `{}`, `null`, `[]`, "\ufeff{}", `{"never_remote":null}`, `{"terminal_only":[null]}`, `{"allowed_users":[]}`} {
+	for _, seed := range []string{strictPolicy, `{}`, `null`, `[]`, "\ufeff{}",
+		`{"never_remote":null}`, `{"terminal_only":[null]}`, `{"allowed_users":[]}`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -19,15 +19,18 @@ const theirHook = "https://chat.googleapis.com/v1/spaces/THEIRS/messages?key=k&t
 // command and a host do not.
 func TestProjectLayer_WhatItMayChoose(t *testing.T) {
 	for name, file := range map[string]string{
-		projectFile: `{"webhook_url": "` + theirHook + `", "webhook_url_command": "theirs", "allowed_users": ["users/666"],
+		projectFile: `{"webhook_url": "` +
+			theirHook + `", "webhook_url_command": "theirs", "allowed_users": ["users/666"],
 			"api_endpoint": "https://theirs.example/", "menu_decides": true, "ask_mode": "hold", "rules": [{"ask_mode": "off"}]}`,
-		".mcp.json": `{"mcpServers":{"google-chat-bridge":{"env":{"GOOGLE_CHAT_WEBHOOK_URL": "` + theirHook + `", "webhook_url_command": "theirs",
+		".mcp.json": `{"mcpServers":{"google-chat-bridge":{"env":{"GOOGLE_CHAT_WEBHOOK_URL": "` +
+			theirHook + `", "webhook_url_command": "theirs",
 			"GCHAT_ALLOWED_USERS": "users/666", "GCHAT_API_ENDPOINT": "https://theirs.example/", "menu_decides": "true", "GCHAT_ASK_MODE": "hold"}}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t)
 			p.write(personFile, `{"api_endpoint": "https://mine.example/"}`)
-			p.write("~/.mcp.json", `{"mcpServers":{"google-chat-bridge":{"env":{"GCHAT_ALLOWED_USERS":"users/1"}}}}`)
+			p.write("~/.mcp.json",
+				`{"mcpServers":{"google-chat-bridge":{"env":{"GCHAT_ALLOWED_USERS":"users/1"}}}}`)
 			p.write(name, file)
 			c := p.load()
 			kit.True(t, c.WebhookURL == theirHook && c.AskMode == state.ModeHold &&
@@ -55,17 +58,27 @@ func TestProjectLayer_Credentials(t *testing.T) {
 		env   string
 		want  string
 	}{
-		"the person's file":          {map[string]string{projectFile: `{` + webhook + `}`, personFile: `{"credentials_file": "KEY"}`}, "", NoCredentials},
-		"the login":                  {map[string]string{projectFile: `{` + webhook + `}`, loginFile: `{"made_by":"gchat-hooks login","user":"users/1"}`}, "", NoCredentials},
-		"default credentials":        {map[string]string{projectFile: `{` + webhook + `}`}, "", NoCredentials},
-		"a space alone":              {map[string]string{projectFile: `{"space_id": "THEIRS"}`}, "", NoCredentials},
-		"its own":                    {map[string]string{projectFile: `{` + webhook + `, "credentials_file": "key.json"}`, ".claude/key.json": `{}`}, "", "PROJECT/.claude/key.json"},
-		"its own in .mcp.json":       {map[string]string{".mcp.json": `{"mcpServers":{"google-chat-bridge":{"env":{"GOOGLE_CHAT_WEBHOOK_URL":"x","GOOGLE_CHAT_CREDENTIALS_FILE":"key.json"}}}}`, "key.json": `{}`}, "", "PROJECT/key.json"},
-		"the person's by its path":   {map[string]string{projectFile: `{` + webhook + `, "credentials_file": "KEY"}`}, "", NoCredentials},
-		"the person's by a link":     {map[string]string{projectFile: `{` + webhook + `, "credentials_file": "link.json"}`}, "", NoCredentials},
-		"those of the environment":   {map[string]string{projectFile: `{` + webhook + `}`}, "KEY", "KEY"},
-		"for the person's webhook":   {map[string]string{projectFile: `{"credentials_file": "key.json"}`, ".claude/key.json": `{}`, personFile: `{` + webhook + `, "credentials_file": "KEY"}`}, "", "KEY"},
-		"a space beside the webhook": {map[string]string{projectFile: `{"space_id": "THEIRS"}`, personFile: `{` + webhook + `, "credentials_file": "KEY"}`}, "", "KEY"},
+		"the person's file": {map[string]string{projectFile: `{` + webhook + `}`,
+			personFile: `{"credentials_file": "KEY"}`}, "", NoCredentials},
+		"the login": {map[string]string{projectFile: `{` + webhook + `}`,
+			loginFile: `{"made_by":"gchat-hooks login","user":"users/1"}`}, "", NoCredentials},
+		"default credentials": {map[string]string{projectFile: `{` + webhook + `}`}, "",
+			NoCredentials},
+		"a space alone": {map[string]string{projectFile: `{"space_id": "THEIRS"}`}, "",
+			NoCredentials},
+		"its own": {map[string]string{projectFile: `{` + webhook +
+			`, "credentials_file": "key.json"}`, ".claude/key.json": `{}`}, "",
+			"PROJECT/.claude/key.json"},
+		"its own in .mcp.json": {map[string]string{".mcp.json": `{"mcpServers":{"google-chat-bridge":{"env":{"GOOGLE_CHAT_WEBHOOK_URL":"x","GOOGLE_CHAT_CREDENTIALS_FILE":"key.json"}}}}`, "key.json": `{}`}, "", "PROJECT/key.json"},
+		"the person's by its path": {map[string]string{projectFile: `{` + webhook +
+			`, "credentials_file": "KEY"}`}, "", NoCredentials},
+		"the person's by a link": {map[string]string{projectFile: `{` + webhook +
+			`, "credentials_file": "link.json"}`}, "", NoCredentials},
+		"those of the environment": {map[string]string{projectFile: `{` + webhook + `}`}, "KEY",
+			"KEY"},
+		"for the person's webhook": {map[string]string{projectFile: `{"credentials_file": "key.json"}`, ".claude/key.json": `{}`, personFile: `{` + webhook + `, "credentials_file": "KEY"}`}, "", "KEY"},
+		"a space beside the webhook": {map[string]string{projectFile: `{"space_id": "THEIRS"}`,
+			personFile: `{` + webhook + `, "credentials_file": "KEY"}`}, "", "KEY"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t)
@@ -91,8 +104,10 @@ func TestProjectLayer_Credentials(t *testing.T) {
 func TestProjectLayer_HomeIsNoProject(t *testing.T) {
 	p := newPlace(t)
 	p.proj = p.env["HOME"]
-	p.write(personFile, `{"webhook_url": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"}`)
-	p.write("~/.mcp.json", `{"mcpServers":{"google-chat-bridge":{"env":{"GCHAT_API_ENDPOINT":"https://proxy.example/"}}}}`)
+	p.write(personFile,
+		`{"webhook_url": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"}`)
+	p.write("~/.mcp.json",
+		`{"mcpServers":{"google-chat-bridge":{"env":{"GCHAT_API_ENDPOINT":"https://proxy.example/"}}}}`)
 	c := p.load()
 	kit.True(t, c.APIEndpoint != "" && len(c.Problems) == 0,
 		"endpoint %q, problems %v", c.APIEndpoint, c.Problems)
@@ -108,21 +123,32 @@ func TestProjectLayer_CountsOnceTrusted(t *testing.T) {
 	}{
 		{"never used", "", nil, false},
 		{"not trusted", `{"projects":{"PROJECT":{"hasTrustDialogAccepted":false}}}`, nil, false},
-		{"another one trusted", `{"projects":{"/elsewhere":{"hasTrustDialogAccepted":true}}}`, nil, false},
+		{"another one trusted", `{"projects":{"/elsewhere":{"hasTrustDialogAccepted":true}}}`, nil,
+			false},
 		{"trusted", `{"projects":{"PROJECT":{"hasTrustDialogAccepted":true}}}`, nil, true},
-		{"a folder around it trusted", `{"projects":{"PARENT":{"hasTrustDialogAccepted":true}}}`, nil, true},
+		{"a folder around it trusted", `{"projects":{"PARENT":{"hasTrustDialogAccepted":true}}}`,
+			nil, true},
 		{"trusted by a link", `{"projects":{"LINK":{"hasTrustDialogAccepted":true}}}`, nil, true},
-		{"a folder around it trusted by a link", `{"projects":{"AROUND":{"hasTrustDialogAccepted":true}}}`, nil, true},
-		{"a link not trusted", `{"projects":{"LINK":{"hasTrustDialogAccepted":false}}}`, nil, false},
-		{"a folder that the working folder tells", `{"projects":{".":{"hasTrustDialogAccepted":true}}}`, nil, false},
-		{"a clone in a folder trusted by a link", `{"projects":{"AROUND":{"hasTrustDialogAccepted":true}}}`, map[string]string{"clone": "yes"}, false},
-		{"a clone in a trusted folder", `{"projects":{"PARENT":{"hasTrustDialogAccepted":true}}}`, map[string]string{"clone": "yes"}, false},
+		{"a folder around it trusted by a link",
+			`{"projects":{"AROUND":{"hasTrustDialogAccepted":true}}}`, nil, true},
+		{"a link not trusted", `{"projects":{"LINK":{"hasTrustDialogAccepted":false}}}`, nil,
+			false},
+		{"a folder that the working folder tells",
+			`{"projects":{".":{"hasTrustDialogAccepted":true}}}`, nil, false},
+		{"a clone in a folder trusted by a link",
+			`{"projects":{"AROUND":{"hasTrustDialogAccepted":true}}}`,
+			map[string]string{"clone": "yes"}, false},
+		{"a clone in a trusted folder", `{"projects":{"PARENT":{"hasTrustDialogAccepted":true}}}`,
+			map[string]string{"clone": "yes"}, false},
 		{"a hook", `{"projects":{}}`, map[string]string{"CLAUDE_PROJECT_DIR": "PROJECT"}, true},
-		{"a hook by a link", `{"projects":{}}`, map[string]string{"CLAUDE_PROJECT_DIR": "LINK"}, true},
-		{"a hook of another project", `{"projects":{}}`, map[string]string{"CLAUDE_PROJECT_DIR": "PARENT"}, false},
+		{"a hook by a link", `{"projects":{}}`, map[string]string{"CLAUDE_PROJECT_DIR": "LINK"},
+			true},
+		{"a hook of another project", `{"projects":{}}`,
+			map[string]string{"CLAUDE_PROJECT_DIR": "PARENT"}, false},
 		{"Claude's own shell", `{"projects":{}}`, map[string]string{"CLAUDECODE": "1"}, false},
 		{"Claude's own shell, never used", "", map[string]string{"CLAUDECODE": "1"}, false},
-		{"another list of Claude's", `{"projects":{"PROJECT":{"hasTrustDialogAccepted":true}}}`, map[string]string{"CLAUDE_CONFIG_DIR": "/elsewhere"}, false},
+		{"another list of Claude's", `{"projects":{"PROJECT":{"hasTrustDialogAccepted":true}}}`,
+			map[string]string{"CLAUDE_CONFIG_DIR": "/elsewhere"}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := newPlace(t)
@@ -133,7 +159,8 @@ func TestProjectLayer_CountsOnceTrusted(t *testing.T) {
 			names := strings.NewReplacer("PROJECT", filepath.Join(parent, "proj"), "PARENT", parent,
 				"LINK", link, "AROUND", around)
 			p.write(projectFile, `{"webhook_url": "theirs", "rules": [{"ask_mode": "off"}]}`)
-			p.write(".mcp.json", `{"mcpServers":{"google-chat-bridge":{"env":{"GOOGLE_CHAT_SPACE_ID":"spaces/THEIRS"}}}}`)
+			p.write(".mcp.json",
+				`{"mcpServers":{"google-chat-bridge":{"env":{"GOOGLE_CHAT_SPACE_ID":"spaces/THEIRS"}}}}`)
 			p.write(personFile, `{"webhook_url": "mine"}`)
 			if tt.claude != "" {
 				p.write("~/.claude.json", names.Replace(tt.claude))
@@ -147,8 +174,10 @@ func TestProjectLayer_CountsOnceTrusted(t *testing.T) {
 				p.env[k] = names.Replace(v)
 			}
 			c := p.load()
-			theirs := c.WebhookURL == "theirs" && c.SpaceID != "" && len(c.Rules) == 1 && len(c.Problems) == 0
-			mine := c.WebhookURL == "mine" && c.SpaceID == "" && len(c.Rules) == 0 && len(c.Problems) == 2
+			theirs := c.WebhookURL == "theirs" && c.SpaceID != "" && len(c.Rules) == 1 &&
+				len(c.Problems) == 0
+			mine := c.WebhookURL == "mine" && c.SpaceID == "" && len(c.Rules) == 0 &&
+				len(c.Problems) == 2
 			kit.True(t, (!tt.counts || theirs) && (tt.counts || mine),
 				"webhook %s, space %q, %d rules, problems %v", c.WebhookURL, c.SpaceID,
 				len(c.Rules), c.Problems)
@@ -190,10 +219,13 @@ func TestProjectLayer_NoHome(t *testing.T) {
 	t.Chdir(strange.proj)
 	t.Setenv("TMPDIR", strange.proj)
 	t.Setenv("HOME", "")
-	strange.write(".config/gchat-hooks/config.json", `{"webhook_url_command": "theirs", "allowed_users": ["users/666"]}`)
-	strange.write(".mcp.json", `{"mcpServers":{"google-chat-bridge":{"env":{"GOOGLE_CHAT_SPACE_ID":"spaces/THEIRS"}}}}`)
+	strange.write(".config/gchat-hooks/config.json",
+		`{"webhook_url_command": "theirs", "allowed_users": ["users/666"]}`)
+	strange.write(".mcp.json",
+		`{"mcpServers":{"google-chat-bridge":{"env":{"GOOGLE_CHAT_SPACE_ID":"spaces/THEIRS"}}}}`)
 	strange.write(".local/state/gchat-hooks/projects.json", `{"projects":{"/theirs":{}}}`)
-	strange.write(".local/state/gchat-hooks/login.json", `{"type":"authorized_user","made_by":"gchat-hooks login","user":"users/666"}`)
+	strange.write(".local/state/gchat-hooks/login.json",
+		`{"type":"authorized_user","made_by":"gchat-hooks login","user":"users/666"}`)
 	strange.write(".claude.json", `{"projects":{"/":{"hasTrustDialogAccepted":true}}}`)
 	for name, home := range map[string]string{"unset": "", "relative": "."} {
 		t.Run(name, func(t *testing.T) {
@@ -217,9 +249,11 @@ func TestProjectLayer_NoHome(t *testing.T) {
 // cannot change it.
 func TestProjectLayer_CannotLiftApprovals(t *testing.T) {
 	p := newPlace(t)
-	p.write(personFile, `{"allowed_users": ["users/1", "users/2"], "approvers": ["users/1"], "never_remote": ["Bash(a,b)", "Write"]}`)
+	p.write(personFile,
+		`{"allowed_users": ["users/1", "users/2"], "approvers": ["users/1"], "never_remote": ["Bash(a,b)", "Write"]}`)
 	p.write(projectFile, `{"approvers": ["users/9"], "never_remote": []}`)
-	p.write(".mcp.json", `{"mcpServers": {"google-chat-bridge": {"env": {"GCHAT_APPROVERS": "users/9"}}}}`)
+	p.write(".mcp.json",
+		`{"mcpServers": {"google-chat-bridge": {"env": {"GCHAT_APPROVERS": "users/9"}}}}`)
 	c := p.load()
 	kit.True(t, slices.Equal(c.Approvers, []string{"users/1"}) &&
 		slices.Equal(c.NeverRemote, []string{"Bash(a,b)", "Write"}),
@@ -227,7 +261,8 @@ func TestProjectLayer_CannotLiftApprovals(t *testing.T) {
 
 	p.write(personFile, `{"allowed_users": ["users/1"], "approvers": []}`)
 	c = p.load()
-	kit.True(t, len(c.Approvers) == 0 && len(c.AllowedUsers) == 1, "with an empty list: %q", c.Approvers)
+	kit.True(t, len(c.Approvers) == 0 && len(c.AllowedUsers) == 1, "with an empty list: %q",
+		c.Approvers)
 	p.write(personFile, `{"allowed_users": ["users/1"]}`)
 	kit.Equalf(t, p.load().Approvers, []string{"users/1"}, "with none")
 	for _, broken := range []string{`{"never_remote": ["Bash"`, `{"never_remote": 7}`} {
@@ -251,9 +286,12 @@ func TestProjectLayer_WebhookHost(t *testing.T) {
 		{"https://chat.example/v1/spaces/A/messages?key=k&token=t", `{}`, false},
 		{"http://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t", `{}`, false},
 		{"https://chat.googleapis.com.example/v1/spaces/A/messages?key=k", `{}`, false},
-		{"http://127.0.0.1:7000/v1/spaces/A/messages?key=k", `{"api_endpoint": "http://127.0.0.1:7000/"}`, true},
-		{"http://127.0.0.1:7001/v1/spaces/A/messages?key=k", `{"api_endpoint": "http://127.0.0.1:7000/"}`, false},
-		{"http://127.0.0.1:7000/v1/spaces/A/messages?key=k", `{"webhook_url": "http://127.0.0.1:7000/v1/spaces/local/messages"}`, true},
+		{"http://127.0.0.1:7000/v1/spaces/A/messages?key=k",
+			`{"api_endpoint": "http://127.0.0.1:7000/"}`, true},
+		{"http://127.0.0.1:7001/v1/spaces/A/messages?key=k",
+			`{"api_endpoint": "http://127.0.0.1:7000/"}`, false},
+		{"http://127.0.0.1:7000/v1/spaces/A/messages?key=k",
+			`{"webhook_url": "http://127.0.0.1:7000/v1/spaces/local/messages"}`, true},
 	} {
 		p := newPlace(t)
 		p.write(personFile, test.person)

@@ -21,13 +21,16 @@ func TestSetMember_KeepsTheRest(t *testing.T) {
 	}{
 		"no file":           {"", "webhook_url", url, "{\"webhook_url\": \"" + url + "\"}\n"},
 		"nothing but space": {" \n", "webhook_url", url, "{\"webhook_url\": \"" + url + "\"}\n"},
-		"only a comment":    {"{\n  // later\n}\n", "space_id", "spaces/A", "{\n\t\"space_id\": \"spaces/A\",\n\t// later\n}\n"},
+		"only a comment": {"{\n  // later\n}\n", "space_id", "spaces/A",
+			"{\n\t\"space_id\": \"spaces/A\",\n\t// later\n}\n"},
 		"order, comments": {
-			"// mine\n{\n\t\"z\": 1, // one\n\t/* two */\n\t\"a\": [1, 2] // three\n}\n", "webhook_url", url,
+			"// mine\n{\n\t\"z\": 1, // one\n\t/* two */\n\t\"a\": [1, 2] // three\n}\n",
+			"webhook_url", url,
 			"// mine\n{\n\t\"z\": 1, // one\n\t/* two */\n\t\"a\":           [1, 2], // three\n\t\"webhook_url\": \"" + url + "\",\n}\n",
 		},
 		"a list in another's place": {
-			"{\n\t\"allowed_users\": [\"users/1\"], // Ann\n\t\"a\": 1\n}\n", "allowed_users", []string{"users/1", "users/2"},
+			"{\n\t\"allowed_users\": [\"users/1\"], // Ann\n\t\"a\": 1\n}\n", "allowed_users",
+			[]string{"users/1", "users/2"},
 			"{\n\t\"allowed_users\": [\"users/1\", \"users/2\"], // Ann\n\t\"a\":             1,\n}\n",
 		},
 		"said already, in the person's own spacing": {
@@ -61,7 +64,8 @@ func TestSetMember_ConfigurationThatIsALink(t *testing.T) {
 }
 
 func FuzzMember(f *testing.F) {
-	for _, s := range []string{"{}", "{\"a\":1,}", "// c\n{\"a\":1 /* d */}\n", "{\"webhook_url\":1 // e\n}", "{\"a\":{/**/}}"} {
+	for _, s := range []string{"{}", "{\"a\":1,}", "// c\n{\"a\":1 /* d */}\n",
+		"{\"webhook_url\":1 // e\n}", "{\"a\":{/**/}}"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, file string) {

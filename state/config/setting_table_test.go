@@ -68,8 +68,10 @@ func rows(t *testing.T) (all []row) {
 			continue
 		}
 		member, personal := strings.CutSuffix(cells[1], " *")
-		r := row{Setting: Setting{JSONName: strings.Trim(member, "`"), Variable: strings.Trim(cells[2], "`"), IsPersonal: personal}}
-		if strings.Count(cells[3], "`") == 2 && strings.HasSuffix(cells[3], "`") && strings.HasPrefix(cells[3], "`") {
+		r := row{Setting: Setting{JSONName: strings.Trim(member, "`"),
+			Variable: strings.Trim(cells[2], "`"), IsPersonal: personal}}
+		if strings.Count(cells[3], "`") == 2 && strings.HasSuffix(cells[3], "`") &&
+			strings.HasPrefix(cells[3], "`") {
 			r.byDefault = strings.Trim(cells[3], "`")
 		}
 		r.example = string(examples[r.JSONName])
