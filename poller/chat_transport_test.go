@@ -435,8 +435,9 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 			_, finding := c.transport.Find(t.Context(), id, time.Now().Add(-time.Minute))
 			changing := c.transport.Update(t.Context(),
 				gchat.MessageName(c.projectGateway.spaceName, id), p)
-			for what, err := range map[string]error{"post": posting, "find": finding,
-				"update": changing} {
+			for what, err := range map[string]error{
+				"post": posting, "find": finding, "update": changing,
+			} {
 				if what == "update" &&
 					(errors.Is(err, errors.ErrUnsupported) || want.code == 404 && err == nil) {
 					continue

@@ -167,8 +167,9 @@ func TestDialogEnd_ClosesNoOther(t *testing.T) {
 		says, p := d.startClaudeStatus("s"), d.newPoller()
 		p.readIndex()
 		record := p.ownOldestFirst()[0]
-		for _, status := range []string{`{"status":"waiting"}`, `{"status":"busy"}`,
-			`{"status":"busy"}`} {
+		for _, status := range []string{
+			`{"status":"waiting"}`, `{"status":"busy"}`, `{"status":"busy"}`,
+		} {
 			says(status)
 			p.handleDialogEnd(record)
 		}

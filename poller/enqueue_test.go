@@ -127,13 +127,11 @@ func TestEnqueue_DropsEndedUnlessTried(t *testing.T) {
 			o.send()
 			o.closeQuestion(q, state.Cancelled, "signal")
 			owed := o.loadQuestion(q).OwedNotes[0]
-			done, err := o.poller.enqueueNote(o.loadQuestion(q), &state.IndexEntry{}, owed)
-			kit.True(t, !done && err == nil,
-				"the note is struck off before its question's message is over: %v, %v", done, err)
+			kit.Equalf(t, o.enqueueNote(o.loadQuestion(q), owed), false,
+				"struck off before its question's message is over")
 			o.setFault(nil)
 			o.sendAfter(time.Minute)
-			done, err = o.poller.enqueueNote(o.loadQuestion(q), &state.IndexEntry{}, owed)
-			kit.True(t, done && err == nil, "the note is not struck off: %v, %v", done, err)
+			kit.Equalf(t, o.enqueueNote(o.loadQuestion(q), owed), true, "struck off")
 			o.send()
 			all := o.space.Messages()
 			kit.Must(t, len(all) == 2*c.posts, "in the space: %q", o.texts())
@@ -167,15 +165,23 @@ func TestEnqueue_EndedInTerminalIsNotPosted(t *testing.T) {
 	}
 }
 
+// enqueueNote enqueues a note, and reports whether the record can strike it off.
+func (o *sendTest) enqueueNote(q *state.Question, owed state.OwedNote) (isDone bool) {
+	o.t.Helper()
+	isDone, err := o.poller.enqueueNote(q, &state.IndexEntry{}, owed)
+	kit.NoError(o.t, err)
+	return isDone
+}
+
 func TestEnqueue_NoteIsWrittenOnce(t *testing.T) {
 	o := newSendTest(t)
 	q := o.addTestQuestion()
 	o.send()
 	q = o.loadQuestion(q)
-	for _, owed := range []state.OwedNote{{About: state.NoteNoWaiter}, {About: state.NoteNoWaiter},
-		{About: "unknown"}} {
-		done, err := o.poller.enqueueNote(q, &state.IndexEntry{}, owed)
-		kit.True(t, done && err == nil, "%+v: %v, %v", owed, done, err)
+	for _, owed := range []state.OwedNote{
+		{About: state.NoteNoWaiter}, {About: state.NoteNoWaiter}, {About: "unknown"},
+	} {
+		kit.Equalf(t, o.enqueueNote(q, owed), true, "%+v is struck off", owed)
 	}
 	o.send()
 	for _, now := range []state.Status{state.TimedOut, state.Answered, state.Resolved} {
@@ -184,18 +190,14 @@ func TestEnqueue_NoteIsWrittenOnce(t *testing.T) {
 			return q.MoveTo(now, o.now())
 		})
 		kit.NoError(t, err)
-		done, err := o.poller.enqueueNote(o.loadQuestion(q), &state.IndexEntry{}, state.OwedNote{
-			About: state.NoteClosed,
-		})
-		kit.True(t, done && err == nil, "%v %v", done, err)
+		owed := state.OwedNote{About: state.NoteClosed}
+		kit.Equalf(t, o.enqueueNote(o.loadQuestion(q), owed), true, "it is struck off")
 	}
 	o.send()
 	all := o.texts()
-	kit.True(t, len(all) == 4 && strings.HasPrefix(all[2], "[Timeout]") &&
-		strings.HasPrefix(all[3], "[Answered]"),
-		"in the space: %q", all)
-	all = o.texts()
-	kit.True(t, strings.HasPrefix(all[1], "[Not read] Please answer in the terminal. No hook"),
+	kit.True(t, len(all) == 4 &&
+		strings.HasPrefix(all[1], "[Not read] Please answer in the terminal. No hook") &&
+		strings.HasPrefix(all[2], "[Timeout]") && strings.HasPrefix(all[3], "[Answered]"),
 		"in the space: %q", all)
 }
 
@@ -251,13 +253,13 @@ func TestEnqueue_WordingIsPaidOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := 0
-			model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
-				_ *http.Request) {
+			answer := func(w http.ResponseWriter, _ *http.Request) {
 				asked++
 				_, _ = w.Write([]byte(`{"type":"message","model":"m","stop_reason":"end_turn",` +
 					`"usage":{"input_tokens":1000,"output_tokens":200},` +
 					`"content":[{"type":"text","text":"` + c.answer + `"}]}`))
-			}))
+			}
+			model := httptest.NewServer(http.HandlerFunc(answer))
 			defer model.Close()
 			o := newSendTest(t)
 			o.vars["GCHAT_FORMAT"], o.vars["ANTHROPIC_API_KEY"], o.vars["ANTHROPIC_BASE_URL"] =

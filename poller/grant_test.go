@@ -343,8 +343,8 @@ func TestGrant_AppListsInOneMessage(t *testing.T) {
 func (x *grantTest) endNotes() (all []string) {
 	box, _ := x.outbox().All()
 	for _, message := range box {
-		if message.Type == state.MessageNote && strings.HasPrefix(message.Parts[0],
-			"[Asks again]") {
+		if message.Type == state.MessageNote &&
+			strings.HasPrefix(message.Parts[0], "[Asks again]") {
 			all = append(all, message.Parts[0])
 		}
 	}

@@ -110,8 +110,9 @@ func TestKeyboard_WhenDialogIsHandedOver(t *testing.T) {
 // closed, and not handed over: its hook would have the dialog drawn, although the call
 // is over.
 func TestKeyboard_EndedFormIsNotHandedOver(t *testing.T) {
-	for status, want := range map[string]state.Status{"idle": state.Cancelled,
-		"busy": state.Pending} {
+	for status, want := range map[string]state.Status{
+		"idle": state.Cancelled, "busy": state.Pending,
+	} {
 		d := newTestMachine(t)
 		q := d.addHiddenDialog(func(q *state.Question) {
 			q.Kind, q.Mode, q.AgentID, q.ClaudePID, q.SessionID =

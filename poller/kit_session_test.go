@@ -58,6 +58,11 @@ func oldCommand(sender, text string) []state.OldCommand {
 	}}
 }
 
+// spareFolder returns the folder of records where the session's project cannot be written.
+func (x *testSession) spareFolder() string {
+	return state.SpareStateDir(state.ProjectEnv(x.env, x.loadSession().ProjectDir, true))
+}
+
 func (x *testSession) loadSession() *state.Session {
 	x.t.Helper()
 	s, err := x.sessions().Get(x.sessionID)

@@ -373,7 +373,7 @@ func TestLifecycle_ForwardsUnsentAnswers(t *testing.T) {
 // the folder of prompts because its project cannot be written to.
 func TestLifecycle_ForwardsFromSpareFolder(t *testing.T) {
 	x := newTestSession(t, nil)
-	dir := state.SpareStateDir(state.ProjectEnv(x.env, x.loadSession().ProjectDir, true))
+	dir := x.spareFolder()
 	x.changeSession(x.sessionID, func(s *state.Session) { s.StateDir = dir })
 	q, err := state.QuestionsIn(dir).Record(x.sessionID, func([]*state.Question) *state.Question {
 		return &state.Question{

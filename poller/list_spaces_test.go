@@ -125,8 +125,9 @@ func TestListSpaces_OneReaderPerSpace(t *testing.T) {
 // A reader that fails releases the space for another environment's reader, which may have
 // a better connection to Chat.
 func TestListSpaces_FailedReaderReleases(t *testing.T) {
-	for _, code := range []int{http.StatusServiceUnavailable, http.StatusNotFound,
-		http.StatusForbidden} {
+	for _, code := range []int{
+		http.StatusServiceUnavailable, http.StatusNotFound, http.StatusForbidden,
+	} {
 		d, q, x := newPostedQuestion(t)
 		x.poller.readIndex()
 		d.listStatus.Store(int64(code))

@@ -54,6 +54,27 @@ func TestMachines_TapCountsOnOwnCard(t *testing.T) {
 	kit.True(t, len(q.Replies) == 1, "%+v", q.Replies)
 }
 
+// awaitBothGot waits until two machines got these events.
+func (g *fakeGoogle) awaitBothGot(ids []string) {
+	g.t.Helper()
+	bound.Until(g.t, "both machines got all", func() bool {
+		return !slices.ContainsFunc(ids, func(id string) bool {
+			return g.pubsubServer.Message(id).Deliveries < 2
+		})
+	})
+}
+
+// awaitBothAcked lets time pass until two machines acknowledged these events.
+func (g *fakeGoogle) awaitBothAcked(ids []string, clock *testClock) {
+	g.t.Helper()
+	bound.Until(g.t, "both machines acknowledge all", func() bool {
+		clock.Add(int64(undecidedTimeout) / 2)
+		return !slices.ContainsFunc(ids, func(id string) bool {
+			return g.pubsubServer.Message(id).Acks < 2
+		})
+	})
+}
+
 // Two machines of one app get all events. Each uses its own, and the other acknowledges
 // them at once.
 func TestMachines_EachUsesItsEvents(t *testing.T) {
@@ -92,15 +113,15 @@ func TestMachines_UnboundGetsOneNote(t *testing.T) {
 	t.Parallel()
 	d, g := newAppMachine(t)
 	var later testClock
-	asked := func(by *testMachine, words, machine string) *chatapi.Message {
+	ask := func(by *testMachine, text, machine string) *chatapi.Message {
 		by.addCardQuestion(func(q *state.Question) {
-			q.SubQuestions[0].Question, q.Machine = words, machine
+			q.SubQuestions[0].Question, q.Machine = text, machine
 		})
 		by.runPoller(Options{Daemon: true, Now: later.now})
-		return g.awaitPost(words)
+		return g.awaitPost(text)
 	}
-	asked(d, "Which?", state.MachineName())
-	theirs := asked(g.newSecondMachine(), "Whose?", "another")
+	ask(d, "Which?", state.MachineName())
+	theirs := ask(g.newSecondMachine(), "Whose?", "another")
 	const over = `{"text":"[Permission] Session: shop\nMachine: %s\n\nIt is over."%s}`
 	old := g.post(fmt.Appendf(nil, over, state.MachineName(), ""), "client-old")
 	closed := g.post(
@@ -120,7 +141,7 @@ func TestMachines_UnboundGetsOneNote(t *testing.T) {
 	say(theirs.Thread.Name, "") // the other one uses it
 	say(theirsToo.Thread.Name, "")
 	say(theirReport.Thread.Name, "")
-	const note, told = "Nothing here is waiting for that", 9
+	const note, answered = "Nothing here is waiting for that", 9
 	say(report.Thread.Name, "")
 	say(appSpace+"/threads/new", gone.Name) // it names no machine
 	say(gone.Thread.Name, "")
@@ -130,20 +151,13 @@ func TestMachines_UnboundGetsOneNote(t *testing.T) {
 	say(appSpace+"/threads/deleted", "")
 	say(bot.Thread.Name, "")
 	say(appSpace+"/threads/secret", "")
-	for _, id := range ids {
-		bound.Until(t, "both machines heard it", func() bool {
-			return g.pubsubServer.Message(id).Deliveries >= 2
-		})
-	}
-	bound.Until(t, "both machines acknowledge all", func() bool {
-		later.Add(int64(undecidedTimeout) / 2)
-		return !slices.ContainsFunc(ids, func(id string) bool {
-			return g.pubsubServer.Message(id).Acks < 2
-		})
-	})
-	bound.Until(t, "all are answered", func() bool { return g.countMessages(note) >= told })
-	kit.True(t, !bound.WaitFor(time.Second, func() bool { return g.countMessages(note) > told }),
-		"notes %d times", g.countMessages(note))
+	g.awaitBothGot(ids)
+	g.awaitBothAcked(ids, &later)
+	bound.Until(t, "all are answered", func() bool { return g.countMessages(note) >= answered })
+	kit.True(t, !bound.WaitFor(time.Second, func() bool {
+		return g.countMessages(note) > answered
+	}),
+		"%d notes", g.countMessages(note))
 }
 
 // Outside of a machine's own threads, /new starts a session only where its first word
@@ -163,8 +177,9 @@ func TestMachines_NewNamesItsMachine(t *testing.T) {
 	}
 	project := filepath.Base(d.dir)
 	var ids []string
-	for _, text := range []string{"/new", "/new " + project + " fix it", "/new vps3 shop fix it",
-		"/new vps2 shop fix it"} {
+	for _, text := range []string{
+		"/new", "/new " + project + " fix it", "/new vps3 shop fix it", "/new vps2 shop fix it",
+	} {
 		m := g.addHumanMessage(appSpace+"/threads/new", text, "")
 		if strings.HasPrefix(text, "/new vps2") { // that one began it
 			g.post([]byte(`{"text":"[New session] shop on vps2"}`),
@@ -172,24 +187,15 @@ func TestMachines_NewNamesItsMachine(t *testing.T) {
 		}
 		ids = append(ids, g.publish(newEvent("MESSAGE", "users/1", m)))
 	}
-	for _, id := range ids {
-		bound.Until(t, "both machines heard it", func() bool {
-			return g.pubsubServer.Message(id).Deliveries >= 2
-		})
-	}
+	g.awaitBothGot(ids)
 	n := g.countMessages("[Not used]")
 	kit.True(t, n == 0, "%d were answered before a machine that is named could take them", n)
-	bound.Until(t, "both machines acknowledge all", func() bool {
-		later.Add(int64(undecidedTimeout) / 2)
-		return !slices.ContainsFunc(ids, func(id string) bool {
-			return g.pubsubServer.Message(id).Acks < 2
-		})
-	})
+	g.awaitBothAcked(ids, &later)
 	const note = "Start with the name of a machine: `/new "
 	bound.Until(t, "three are answered", func() bool { return g.countMessages(note) >= 3 })
-	kit.True(t, !bound.WaitFor(time.Second, func() bool {
-		return g.countMessages(note) > 3 ||
-			g.countMessages("[New session]") > 1
-	}), "notes %d times, %d sessions",
-		g.countMessages(note), g.countMessages("[New session]"))
+	isMore := func() bool {
+		return g.countMessages(note) > 3 || g.countMessages("[New session]") > 1
+	}
+	kit.True(t, !bound.WaitFor(time.Second, isMore),
+		"%d notes, %d sessions", g.countMessages(note), g.countMessages("[New session]"))
 }

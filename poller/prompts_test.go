@@ -50,7 +50,7 @@ func TestPrompts_SurviveAKill(t *testing.T) {
 func (x *testSession) addNextQuestion(change func(*state.Question)) (q *state.Question,
 	end func()) {
 	x.t.Helper()
-	dir := state.SpareStateDir(state.ProjectEnv(x.env, x.loadSession().ProjectDir, true))
+	dir := x.spareFolder()
 	q, err := state.QuestionsIn(dir).Record(x.sessionID, func([]*state.Question) *state.Question {
 		q := &state.Question{
 			QuestionID: "00000000-next", Kind: state.KindNext, Mode: state.ModeNative,
@@ -151,13 +151,10 @@ func TestPrompts_OfEarlierVersion(t *testing.T) {
 			},
 		}
 		change(q)
-		folder := state.QuestionsIn(state.SpareStateDir(state.ProjectEnv(x.env,
-			x.loadSession().ProjectDir, true)))
+		folder := state.QuestionsIn(x.spareFolder())
 		q, err := folder.Record(x.sessionID, func([]*state.Question) *state.Question { return q })
-		if err == nil {
-			err = state.AddQuestionToIndex(x.env, q)
-		}
 		kit.NoError(t, err)
+		kit.NoError(t, state.AddQuestionToIndex(x.env, q))
 		return q
 	}
 	unread := old("first", func(q *state.Question) {
@@ -185,10 +182,10 @@ func TestPrompts_OfEarlierVersion(t *testing.T) {
 	x.checkPrompts("first", "second", "third", "fourth", "fifth")
 	// The first was not judged. The other notes are owed for the fifth.
 	notesText := strings.Join(notes, "\n")
-	isTold := strings.Contains(notesText, "[Kept] The session") && strings.Contains(notesText,
-		"[Kept] So;") &&
-		strings.Contains(notesText, "[Words only]")
-	kit.True(t, len(notes) == 3 && isTold, "notes %q", notes)
+	kit.Equalf(t, len(notes), 3, "notes")
+	for _, part := range []string{"[Kept] The session", "[Kept] So;", "[Words only]"} {
+		kit.Contains(t, notesText, part)
+	}
 	for _, q := range []*state.Question{unread, printed} {
 		stored := x.loadQuestion(q)
 		kit.True(t, !stored.Status.IsOpen() && len(stored.OwedNotes) == 0,

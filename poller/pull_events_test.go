@@ -101,8 +101,9 @@ func TestPullEvents_DirectMessageAnswers(t *testing.T) {
 		"%+v", q)
 	two, _ := d.addCardQuestion(nil)
 	m = g.awaitPost(two.ThreadKey)
-	for _, ago := range []time.Duration{2 * time.Minute, 25 * time.Hour,
-		-250 * 365 * 24 * time.Hour} {
+	for _, ago := range []time.Duration{
+		2 * time.Minute, 25 * time.Hour, -250 * 365 * 24 * time.Hour,
+	} {
 		// the last lies ahead
 		e := newEvent("MESSAGE", "users/1", g.addHumanMessage(appSpace+"/threads/new", "1", ""))
 		e.EventTime = time.Now().Add(-ago).UTC().Format(time.RFC3339Nano)

@@ -200,19 +200,19 @@ func TestStartClaude_NewSession(t *testing.T) {
 	// otherwise the folder above counts as trusted
 	kit.NoError(t, exec.Command("git", "init", "-q",
 		filepath.Join(x.dir, "stranger")).Run())
+	machine := state.MachineName()
 	for text, want := range map[string]string{
-		"/new ../../etc words": "No project", "/new " + shop + " words": "No project",
-		"/new str words": "No project",
-		"/new app words": "Several projects", "/new shop": "Name a project",
-		"/NEW": "Name a project",
+		"/new ../../etc fix it":        "No project",
+		"/new " + shop + " fix it":     "No project",
+		"/new str fix it":              "No project",
+		"/new " + machine + " str a b": "No project here is called str",
+		"/new app fix it":              "Several projects",
+		"/new shop":                    "Name a project",
+		"/NEW":                         "Name a project",
 	} {
-		x.reply(x.threadName, "", text)
-		// The test removes the receipts, so a message that is listed again gets its
-		// note again.
-		notes := x.readNotes()
-		kit.True(t, slices.ContainsFunc(notes,
-			func(text string) bool { return strings.Contains(text, want) }), "%s: notes %q", text,
-			notes)
+		// The test removes the receipts, so a message that is listed again gets its note
+		// again.
+		kit.Contains(t, strings.Join(x.say(text), "\n"), want)
 	}
 	x.reply(x.threadName, "users/9", "/new shop mine")
 	x.reply(x.threadName, "", "/new shop Of mine --model opus\nand; more")
@@ -226,11 +226,10 @@ func TestStartClaude_NewSession(t *testing.T) {
 		"started with %q", got)
 	x.checkPrompts("--model opus\nand; more")
 	all, _ := x.sessions().All()
-	kit.True(t, slices.ContainsFunc(all,
-		func(s *state.Session) bool {
-			return s.ProjectDir == filepath.Join(x.dir,
-				"shop of mine")
-		}), "it runs in another project")
+	isNew := func(s *state.Session) bool {
+		return s.ProjectDir == filepath.Join(x.dir, "shop of mine")
+	}
+	kit.True(t, slices.ContainsFunc(all, isNew), "it runs in another project")
 }
 
 // Another poller began to start the session after this poller read its record.

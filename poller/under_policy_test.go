@@ -136,8 +136,10 @@ func TestPolicy_TitlesOnlyHidesText(t *testing.T) {
 		box := state.OutboxIn(p.userStateDir)
 		message, err := box.FindByKey(messageKey(firstMessageKey, q))
 		kit.NoError(t, err)
-		for _, gateway := range []*projectGateway{p.gatewayFor(t.Context(), configSource{}),
-			{cfg: p.loadPersonalConfig(), transport: &gchat.App{}}} {
+		for _, gateway := range []*projectGateway{
+			p.gatewayFor(t.Context(), configSource{}),
+			{cfg: p.loadPersonalConfig(), transport: &gchat.App{}},
+		} {
 			worded, out := p.newSender().wordMessage(t.Context(), message, gateway)
 			kit.Must(t, worded != nil &&
 				strings.Contains(strings.Join(worded.Parts, ""),
@@ -149,10 +151,12 @@ func TestPolicy_TitlesOnlyHidesText(t *testing.T) {
 		posted := secret(kind, true)
 		posted.CardMessage = "spaces/local/messages/card"
 		posted.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", Text: "?"}}
-		for _, status := range []state.Status{state.Pending, state.Resolved, state.Cancelled,
-			state.Expired} {
-			for _, label := range []string{state.LabelAllow, state.LabelAlways, state.LabelDeny,
-				""} {
+		for _, status := range []state.Status{
+			state.Pending, state.Resolved, state.Cancelled, state.Expired,
+		} {
+			for _, label := range []string{
+				state.LabelAllow, state.LabelAlways, state.LabelDeny, "",
+			} {
 				posted.Status, posted.Answers = status, map[string]string{
 					posted.SubQuestions[0].Question: label,
 				}

@@ -20,13 +20,13 @@ func TestMain(m *testing.M) { os.Exit(underlock.Run(m)) }
 // A draft in the input box is not what Claude works on.
 func TestTerminalCommands_DraftIsNoWork(t *testing.T) {
 	rule := strings.Repeat("─", 60)
-	room := Runner{
+	runner := Runner{
 		Log: state.NewLog(func(string) string { return "" }, "test"), Config: &config.Config{},
 	}
 	screen := []string{
 		"❯ go ahead", "", "✻ Working… (3s)", rule, "❯ my draft", rule, "  ? for shortcuts",
 	}
-	kit.Contains(t, room.currentWork(screen), "go ahead")
+	kit.Contains(t, runner.currentWork(screen), "go ahead")
 }
 
 // What a person reads about a session. If a question is open in Chat, its dialog waits

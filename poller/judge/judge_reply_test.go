@@ -363,8 +363,9 @@ func TestJudge_TapOnNoButtonIsAskedBack(t *testing.T) {
 
 // A reply with `gchat-hooks answer` is answered in the shell, and not in the thread.
 func TestJudge_ShellReplyGetsNoNote(t *testing.T) {
-	for text, want := range map[string]state.Verdict{"9": state.VerdictAskedBack,
-		"1": state.VerdictUsed} {
+	for text, want := range map[string]state.Verdict{
+		"9": state.VerdictAskedBack, "1": state.VerdictUsed,
+	} {
 		q := &state.Question{
 			Status: state.Pending,
 			SubQuestions: []state.SubQuestion{

@@ -68,6 +68,14 @@ func (p *serviceHome) newOutput() string {
 	return p.output.String()
 }
 
+// checkNothingToRemove uninstalls the service, which is not installed.
+func (p *serviceHome) checkNothingToRemove(t *testing.T) {
+	t.Helper()
+	p.newOutput()
+	kit.NoError(t, p.Uninstall(t.Context()))
+	kit.Equal(t, p.newOutput(), "not installed: nothing to remove\n")
+}
+
 // exitStatus is the exit status of a program.
 type exitStatus int
 
@@ -91,27 +99,25 @@ func mustWrite(t *testing.T, path, text string, mode os.FileMode) {
 // awkwardService returns a service whose paths hold everything that could break a file
 // format.
 func awkwardService() *Service {
-	env := map[string]string{
+	return newService("/home/zoë & <co>/bin/${X} %h/gchat-hooks", map[string]string{
 		"HOME": "/home/zoë & <co>", "XDG_STATE_HOME": "/home/zoë & <co>/state 100%",
 		"XDG_CONFIG_HOME":         "relative",
 		"GCHAT_CONFIG":            `/home/zoë & <co>/"my" $HOME\config;#.json`,
 		"TMUX_TMPDIR":             "/home/zoë & <co>/it's",
 		"GCHAT_STATE_DIR":         "/a\nExecStart=relative",
 		"GOOGLE_CHAT_WEBHOOK_URL": "https://chat.example/?key=SECRET",
-	}
-	return &Service{
-		Name: DaemonName, Args: []string{"poller"},
-		Env:         func(name string) string { return env[name] },
-		ProgramPath: "/home/zoë & <co>/bin/${X} %h/gchat-hooks",
-	}
+	})
 }
 
 func usualService() *Service {
-	env := map[string]string{"HOME": "/home/ann"}
+	return newService("/home/ann/bin/gchat-hooks", map[string]string{"HOME": "/home/ann"})
+}
+
+// newService returns the daemon's service in an environment.
+func newService(program string, env map[string]string) *Service {
 	return &Service{
-		Name: DaemonName, Args: []string{"poller"},
-		Env:         func(name string) string { return env[name] },
-		ProgramPath: "/home/ann/bin/gchat-hooks",
+		Name: DaemonName, Args: []string{"poller"}, ProgramPath: program,
+		Env: func(name string) string { return env[name] },
 	}
 }
 
@@ -123,8 +129,9 @@ func spaceService() *Service {
 
 func TestService_FilesAreGolden(t *testing.T) {
 	t.Setenv("PATH", "")
-	for name, s := range map[string]*Service{"awkward": awkwardService(), "usual": usualService(),
-		"space": spaceService()} {
+	for name, s := range map[string]*Service{
+		"awkward": awkwardService(), "usual": usualService(), "space": spaceService(),
+	} {
 		for suffix, sup := range map[string]supervisor{"plist": launchd{s}, "service": systemd{s}} {
 			got := sup.fileText(s.environmentForService())
 			path := filepath.Join("testdata", name+"."+suffix)
@@ -151,8 +158,8 @@ func TestService_PlistParses(t *testing.T) {
 	kit.NoError(t, json.Unmarshal(out, &got))
 	home := s.Env("HOME")
 	want := map[string]any{
-		"Label": "com.claude.gchat-response-poller", "ProgramArguments": []any{s.ProgramPath,
-			"poller"}, "RunAtLoad": true,
+		"Label":            "com.claude.gchat-response-poller",
+		"ProgramArguments": []any{s.ProgramPath, "poller"}, "RunAtLoad": true,
 		"KeepAlive":        map[string]any{"Crashed": true, "SuccessfulExit": false},
 		"ThrottleInterval": 20.0, "ExitTimeOut": 90.0,
 		"ProcessType": "Interactive", "Umask": 63.0,
@@ -160,7 +167,7 @@ func TestService_PlistParses(t *testing.T) {
 		"EnvironmentVariables": map[string]any{"PATH": "/bin", "A": "<b>=&"},
 		"WorkingDirectory":     home,
 	}
-	kit.True(t, fmt.Sprint(got) == fmt.Sprint(want), "got  %v\nwant %v", got, want)
+	kit.Equalf(t, fmt.Sprint(got), fmt.Sprint(want), "the plist")
 }
 
 // systemd itself accepts the units of programs with awkward paths.
@@ -171,8 +178,9 @@ func TestService_UnitPassesSystemd(t *testing.T) {
 	}
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	args := []string{"--user", "--man=no", "verify"}
-	for i, name := range []string{"plain", "two words", "100%h", "$HOME ${X}", "ü & <é>",
-		"a;b # c"} {
+	for i, name := range []string{
+		"plain", "two words", "100%h", "$HOME ${X}", "ü & <é>", "a;b # c",
+	} {
 		program := filepath.Join(t.TempDir(), name, "gchat-hooks")
 		mustWrite(t, program, "#!/bin/sh\n", 0o755)
 		path := filepath.Join(t.TempDir(), fmt.Sprintf("%s-%d.service", DaemonName, i))
@@ -192,10 +200,8 @@ func TestService_PathBeginsWithTmux(t *testing.T) {
 	mustWrite(t, filepath.Join(dir, "tmux"), "", 0o755)
 	mustWrite(t, filepath.Join(other, "tmux"), "", 0o644) // not a program
 	t.Setenv("PATH", other+":"+dir)
-	got := usualService().environmentForService()[0]
-	kit.True(t,
-		got == "PATH="+dir+":/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "%v",
-		got)
+	kit.Equal(t, usualService().environmentForService()[0],
+		"PATH="+dir+":/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
 }
 
 func TestHealth_LineAndExitCode(t *testing.T) {
@@ -252,8 +258,9 @@ func TestHealth_LineAndExitCode(t *testing.T) {
 			"GCHAT_POLLER_INTERVAL": cmp.Or(c.interval, "10"),
 		}
 		env["GCHAT_STATE_DIR"] = filepath.Join(home, "p")
-		for dir, text := range map[string]string{"p": c.project,
-			".local/state/gchat-hooks": c.user} {
+		for dir, text := range map[string]string{
+			"p": c.project, ".local/state/gchat-hooks": c.user,
+		} {
 			if text != "" {
 				mustWrite(t, filepath.Join(home, dir, state.LastPollFile), text, 0o600)
 			}
