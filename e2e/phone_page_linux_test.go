@@ -64,10 +64,11 @@ func TestPage_NewUserAnswers(t *testing.T) {
 		s.awaitResult(1, "Canary")
 		tap(chromedp.WaitVisible(chromedp.CSS(`#thread-state[data-state="answered"]`)))
 		tap(chromedp.Evaluate[chromedp.Void](`(async () => {
-					const { request } = await import('/page/key.js');
-					const { week } = await (await request('/page/week')).json();
-					if (!/^since .*questions 1, .*answered in chat 1, .*lost 0/.test(week)) throw new Error(week);
-				})()`, chromedp.EvalAwaitPromise))
+			const { request } = await import('/page/key.js');
+			const { week } = await (await request('/page/week')).json();
+			const counts = /^since [^]*questions +1\n[^]*answered in chat +1\n[^]*lost +0\n/;
+			if (!counts.test(week)) throw new Error(week);
+		})()`, chromedp.EvalAwaitPromise))
 	})
 }
 
