@@ -16,7 +16,7 @@ import (
 )
 
 // blackHoles is a TCP proxy whose connections can be made to lead nowhere, as after a
-// computer's sleep: they stay open, take what is sent, and forward nothing.
+// computer's sleep. They stay open and accept bytes, but forward nothing.
 type blackHoles struct {
 	net.Listener
 	swallows atomic.Pointer[atomic.Bool] // of the connections that are made now
@@ -60,7 +60,7 @@ func newHoles(t *testing.T, to string) *blackHoles {
 	return h
 }
 
-// swallowBytes makes the connections that are there lead nowhere.
+// swallowBytes makes the open connections lead nowhere.
 func (h *blackHoles) swallowBytes() { h.swallows.Swap(&atomic.Bool{}).Store(true) }
 
 func TestApp_PullLeavesADeadConnection(t *testing.T) {
@@ -112,7 +112,7 @@ func TestApp_PullLeavesADeadConnection(t *testing.T) {
 	}
 }
 
-// Google may answer a list of spaces in pages, also where a page had room for more.
+// Google may send a list of spaces in pages, even if one page would do.
 func TestApp_SpacesOfAllPages(t *testing.T) {
 	server := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("pageToken") == "" {

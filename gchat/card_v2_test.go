@@ -13,7 +13,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// Each kind of widget stands in a card as Google takes it, and each button carries its
+// Each kind of widget is written as Google expects it, and each button names its
 // question.
 func TestCardV2_Golden(t *testing.T) {
 	card := &wording.Card{ID: "cafe12", Kind: "question", State: "open", Title: "Question",
@@ -51,8 +51,7 @@ func TestCardV2_Golden(t *testing.T) {
 	kit.True(t, n >= 300 && n <= len(b), "%d bytes", n)
 }
 
-// With the card that Google takes, whatever its text becomes there, a message is no
-// longer than Chat takes.
+// A message with its card fits Chat's limit, whatever the text becomes in Google's form.
 func TestCardV2_FitsGooglesLimits(t *testing.T) {
 	for name, unit := range map[string]string{"words": "word ", "emoji": "👩‍👩‍👧", "marks": "<&>",
 		"lines": "\n\n", "spaces": "  "} {
@@ -92,7 +91,8 @@ var (
 	entityPattern = regexp.MustCompile(`&(?:amp|lt|gt);`)
 )
 
-// Nothing of a foreign text becomes markup in a card's text, and all of it is shown.
+// FuzzCardText checks that no foreign text becomes markup in a card, and that all of it
+// is shown.
 func FuzzCardText(f *testing.F) {
 	for _, s := range []string{`<a href="https://evil.example">docs</a>`, "<users/all>",
 		"&lt;b&gt;", "a\n  b", "<br>", "&amp;amp;"} {

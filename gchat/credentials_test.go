@@ -144,8 +144,7 @@ func TestCredentials_RedirectCarriesNoSecret(t *testing.T) {
 	}
 }
 
-// A token that Google takes no more is replaced at once, and the same call made again;
-// where the new one is not taken either, that is the end of it.
+// If Google refuses a token, we get another one and repeat the call, once.
 func TestCredentials_RefusedTokenIsReplaced(t *testing.T) {
 	accepted, got, bodies := 2, 0, []string{}
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -175,8 +174,8 @@ func TestCredentials_RefusedTokenIsReplaced(t *testing.T) {
 	kit.True(t, IsAuthFailure(err) && got == 3, "%v, %d tokens", err, got)
 }
 
-// impersonationServer stands in for Google where a login gets the token of a service
-// account: refusal is what that is answered with.
+// impersonationServer stands in for Google when a login asks for a service account's
+// token. It answers with refusal, if there is one.
 type impersonationServer struct {
 	code    int
 	refusal string
@@ -203,8 +202,8 @@ func (i *impersonationServer) RoundTrip(r *http.Request) (*http.Response, error)
 		Body: io.NopCloser(strings.NewReader(answer)), Request: r}, nil
 }
 
-// writeImpersonatedFile has this process's default credentials be a service account's
-// that a login impersonates.
+// writeImpersonatedFile makes this process's default credentials a login that
+// impersonates a service account.
 func writeImpersonatedFile(t *testing.T, i *impersonationServer) (file string) {
 	kit.UseTransport(t, i)
 	const as = "https://iamcredentials.googleapis.com/v1/projects/-/serviceAccounts/x@p.iam.gserviceaccount.com:generateAccessToken"
@@ -214,8 +213,7 @@ func writeImpersonatedFile(t *testing.T, i *impersonationServer) (file string) {
 	return file
 }
 
-// A service account that is impersonated reads with an app's scope, and not with a
-// person's, which it cannot have.
+// An impersonated service account reads with an app's scope. It cannot have a person's.
 func TestCredentials_ImpersonatedAccountReadsAsAnApp(t *testing.T) {
 	i := &impersonationServer{}
 	writeImpersonatedFile(t, i)
@@ -260,8 +258,8 @@ func TestCredentials_RefusedImpersonation(t *testing.T) {
 	}
 }
 
-// tlsChatServer is a Chat API over TLS that this process trusts, and that takes one
-// access token; "" for any.
+// tlsChatServer is a Chat API over TLS that this process trusts. It accepts one access
+// token, or any if token is empty.
 func tlsChatServer(t *testing.T, token string, h http.HandlerFunc) *httptest.Server {
 	google := strict.CheckRequests(t, h)
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -320,8 +318,8 @@ func TestCredentials_WhoAmI(t *testing.T) {
 	kit.True(t, IsAuthFailure(err) && !errors.Is(err, ErrUnknownPerson), "refused: %v", err)
 }
 
-// Every call goes out with a token of a scope that its method takes: an app's, a service
-// account's that reads, a login's.
+// Every call has a token with a scope that its method accepts: an app's, a reading
+// service account's or a login's.
 func TestCredentials_ScopesOfTheMethods(t *testing.T) {
 	tokens := tokenServer(t, func(w http.ResponseWriter, r *http.Request) {
 		// a login's, which package login asks for
@@ -380,7 +378,7 @@ func TestCredentials_HintsForLogins(t *testing.T) {
 	}
 }
 
-// FuzzRefusal is for what a token endpoint answers with.
+// FuzzRefusal reads any answer of a token endpoint.
 func FuzzRefusal(f *testing.F) {
 	f.Add(`{"error":"invalid_grant","error_description":"reauth related error (invalid_rapt)"}`)
 	f.Add(`{"error":{"status":"X","message":"y"}}`)
@@ -401,8 +399,8 @@ func TestCredentials_EndpointGetsNone(t *testing.T) {
 	}
 }
 
-// Credentials that lead to others could name a file of the person's, and a host to send
-// it to.
+// Credentials of other kinds are refused: they could name a file of the person's, and a
+// host to send it to.
 func TestCredentials_FilesThatAreNone(t *testing.T) {
 	leads := `{"type": "%s", "source_credentials": {"type": "external_account"}}`
 	for content, says := range map[string]string{

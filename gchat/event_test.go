@@ -11,8 +11,8 @@ import (
 	"gchat-hooks/gchat/wording"
 )
 
-// Google's events have members that no document of Google's names: retentionSettings,
-// messageHistoryState, and more beside them.
+// Google's events have members that its documentation does not name, such as
+// retentionSettings and messageHistoryState.
 func TestEvent_UnknownMembers(t *testing.T) {
 	const (
 		user   = `{"name":"users/1","displayName":"Ann","avatarUrl":"https://a","email":"ann@example.com","type":"HUMAN","domainId":"d"}`
@@ -53,8 +53,8 @@ func TestEvent_UnknownMembers(t *testing.T) {
 	}
 }
 
-// A card names its machine by the subscription that hears its taps: machines that share
-// one take each other's, and a card of an earlier version names none.
+// A card names its machine by the subscription that gets its taps. Machines that share a
+// subscription accept each other's taps. An earlier version's card names none.
 func TestEvent_CardsNameTheirMachine(t *testing.T) {
 	app, sameApp := &App{Subscription: "projects/p/subscriptions/a"}, &App{Subscription: "projects/p/subscriptions/a"}
 	otherApp := &App{Subscription: "projects/p/subscriptions/b"}
@@ -69,8 +69,8 @@ func TestEvent_CardsNameTheirMachine(t *testing.T) {
 	}
 }
 
-// A message that Chat does not show an app is none of its machines'; one that a hub does
-// not show may be another machine's.
+// A message that Chat does not show to an app concerns none of its machines. One that a
+// hub does not show may concern another machine.
 func TestEvent_SendersThatAreIgnored(t *testing.T) {
 	server := testServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		code := http.StatusForbidden

@@ -54,7 +54,7 @@ func (s *anthropicServer) received() ([]*http.Request, []string) {
 	return s.requests, s.bodies
 }
 
-// start gives a Haiku that asks the server.
+// start returns a Haiku that asks the server.
 func (s *anthropicServer) start(t *testing.T) Haiku {
 	t.Helper()
 	server := httptest.NewServer(s)
@@ -65,7 +65,7 @@ func (s *anthropicServer) start(t *testing.T) Haiku {
 	return Haiku{Key: "sk-test-1234567890", BaseURL: server.URL}
 }
 
-// respondText answers with that text, as the API words it.
+// respondText answers with a text in the API's form.
 func respondText(text string) http.HandlerFunc { return respondStopped("end_turn", text) }
 
 func respondStopped(reason string, texts ...string) http.HandlerFunc {
@@ -99,8 +99,8 @@ func respondRaw(status int, contentType, body string) http.HandlerFunc {
 	}
 }
 
-// The question's text goes out as data, and nothing else does: no option, no header,
-// nothing of the environment.
+// Only the question's text is sent, as data: no option, no header and nothing of the
+// environment.
 func TestHaiku_WordsAQuestion(t *testing.T) {
 	for _, name := range []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN",
 		"ANTHROPIC_CUSTOM_HEADERS", "ANTHROPIC_BASE_URL"} {
@@ -196,7 +196,7 @@ func TestHaiku_Fails(t *testing.T) {
 	}
 }
 
-// An answer that does not come, or comes in drops, is waited for as long as ctx allows.
+// We wait for a missing or slow answer only as long as ctx allows.
 func TestHaiku_EndsWithItsContext(t *testing.T) {
 	for name, first := range map[string]string{"silent": "", "in drops": `{"type":"message",`} {
 		t.Run(name, func(t *testing.T) {
@@ -215,7 +215,7 @@ func TestHaiku_EndsWithItsContext(t *testing.T) {
 	}
 }
 
-// Some requests are not worth sending, or must not be.
+// Some requests are not sent, because they are pointless or unsafe.
 func TestHaiku_AsksNothing(t *testing.T) {
 	s := &anthropicServer{Answer: respondText(wordedStrategy)}
 	h := s.start(t)

@@ -24,8 +24,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// startHub is a hub in front of an embedded space, and the file of a machine that joined
-// it.
+// startHub starts a hub in front of an embedded space. It also returns the file of a
+// machine that joined it.
 func startHub(t *testing.T) (h *team.Hub, file string) {
 	t.Helper()
 	h, _ = team.StartLocal(t)
@@ -48,7 +48,7 @@ func newHubApp(t *testing.T, h *team.Hub, file string) *gchat.App {
 	return a
 }
 
-// editHubFile changes a hub's file as time does, or another process.
+// editHubFile changes a hub's file, as another process or the passing of time would.
 func editHubFile(t *testing.T, file string, edit func(*gchat.HubClient)) {
 	t.Helper()
 	h := gchat.LoadHubClient(file)
@@ -93,8 +93,8 @@ func TestHubClient_SpeaksAsToGoogle(t *testing.T) {
 		"patched by Chat's name: %v; %s", err, gchat.Hint(err))
 }
 
-// A hub's token goes to that hub, whatever the endpoints are: not to Google, to another
-// program on this machine, or to its port over TLS.
+// A hub's token goes only to that hub, whatever the endpoints are: not to Google, not to
+// another program on this machine, and not to the hub's port over TLS.
 func TestHubClient_TokenGoesToTheHubOnly(t *testing.T) {
 	h, file := startHub(t)
 	secure := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -211,8 +211,8 @@ func TestHubClient_RenewsItsToken(t *testing.T) {
 	}
 }
 
-// This machine's clock may be wrong by days: when the token is renewed follows from how
-// long it lives, and a clock that is set loses nothing.
+// This machine's clock may be wrong by days. The renewal depends only on how long the
+// token lives.
 func TestHubClient_WrongClockRenewsNoTokenEarly(t *testing.T) {
 	h, file := startHub(t)
 	for _, off := range []time.Duration{-100 * time.Hour, 100 * time.Hour} {
@@ -235,8 +235,8 @@ func TestHubClient_WrongClockRenewsNoTokenEarly(t *testing.T) {
 	}
 }
 
-// Several processes renew at once, each with a token that is good, and the file is a
-// whole one all the time.
+// If several processes renew at once, each gets a good token, and the file is complete at
+// all times.
 func TestHubClient_ProcessesRenewAtOnce(t *testing.T) {
 	h, file := startHub(t)
 	editHubFile(t, file, func(h *gchat.HubClient) { h.ReceivedAt = time.Time{} })

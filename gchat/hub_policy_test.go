@@ -13,7 +13,7 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-// A hub's policy is read with the machine's token, which goes to no other place.
+// A hub's policy is read with the machine's token, which goes nowhere else.
 func TestHubPolicy_Read(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("%s %s went elsewhere, with %q", r.Method, r.URL, r.Header.Get("Authorization"))

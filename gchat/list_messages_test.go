@@ -15,8 +15,8 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-// The header tells whole seconds: of two messages of a second, in two lists, the earlier
-// one stays that.
+// The Date header has whole seconds only. The measured difference of the clocks must not
+// jump between two lists.
 func TestListMessages_ServerClockIsSteady(t *testing.T) {
 	ahead := time.Hour
 	srv := chatServer(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -105,7 +105,7 @@ func TestListMessages_Errors(t *testing.T) {
 	}
 }
 
-// FuzzMessages is for what a list answers with.
+// FuzzMessages reads any answer to a list request.
 func FuzzMessages(f *testing.F) {
 	f.Add(`{"messages":[{"name":"spaces/A/messages/M","text":"2","sender":{"name":"users/1","type":"HUMAN"},"thread":{"name":"spaces/A/threads/T"},"createTime":"2026-11-21T10:00:00Z"}]}`)
 	f.Add(`{"messages":[null,{"sender":null,"thread":null,"createTime":"yesterday"}]}`)
@@ -126,14 +126,14 @@ func FuzzMessages(f *testing.F) {
 	})
 }
 
-// "local" is the sender of what was put there by hand, and may always answer.
+// Only a name that begins with users/ is a sender. "local" would count as the person at
+// this machine, who may always answer.
 func TestListMessages_SenderIsAUserOrNobody(t *testing.T) {
 	m := &chat.Message{Sender: &chat.User{Name: "local", Type: "HUMAN"}}
 	kit.Equalf(t, messageFromChat(m).Sender, "", "sender")
 }
 
-// A few bytes on the wire can be a great many in memory: of such a page, nothing is
-// handed over.
+// A small compressed answer can be very large in memory. Such a page gives no messages.
 func TestListMessages_LargeAnswer(t *testing.T) {
 	srv := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")

@@ -15,7 +15,7 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// What stands between this machine and Google gets a hint that helps, whichever call
+// A proxy or a portal between this machine and Google gets a helpful hint, whichever call
 // meets it.
 func TestNetworkHint_ProxiesAndPortals(t *testing.T) {
 	inspects := httptest.NewUnstartedServer(http.NotFoundHandler())

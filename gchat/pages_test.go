@@ -13,7 +13,7 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// A broken proxy, or a server in Chat's place, names a next page for ever.
+// A broken proxy, or a server in Chat's place, may name a next page for ever.
 func TestPages_ListWithoutEnd(t *testing.T) {
 	lists := map[string]func(ctx context.Context, url string, row func()) error{
 		"messages": func(ctx context.Context, url string, row func()) error {

@@ -225,7 +225,7 @@ func TestWebhook_PostEndsWithItsContext(t *testing.T) {
 		"got %v", err)
 }
 
-// FuzzPosted is for whatever answers in Chat's place.
+// FuzzPosted reads any answer to a post.
 func FuzzPosted(f *testing.F) {
 	f.Add(200, `{"name":"spaces/AAA/messages/M","thread":{"name":"spaces/AAA/threads/T"}}`)
 	f.Add(200, `{"name":7}`)
@@ -242,7 +242,7 @@ func FuzzPosted(f *testing.F) {
 	})
 }
 
-// fixedResponse is a transport that gives one answer.
+// fixedResponse is a transport that always gives the same answer.
 type fixedResponse struct {
 	status int
 	body   string
@@ -273,8 +273,7 @@ func TestWebhook_ThreadLink(t *testing.T) {
 	}
 }
 
-// What answers a message, to whatever is posted, lets the webhook in; any other answer is
-// not Chat's.
+// The webhook works if the server answers with a message. Any other answer is not Chat's.
 func TestWebhook_Probe(t *testing.T) {
 	for _, c := range []struct {
 		name, body string

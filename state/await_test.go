@@ -12,8 +12,8 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-// A process waits only while a poller has its record, or may come: not where none can be
-// started, and not where each that is started ends at once.
+// Await ends with an error where no poller can be started, and where each poller that is
+// started ends at once.
 func TestAwait_EndsWithoutAPoller(t *testing.T) {
 	ends, err := exec.LookPath("true")
 	if err != nil {
@@ -52,9 +52,8 @@ func TestAwait_ReturnsTheFinalRecord(t *testing.T) {
 	kit.Equal(t, (<-got).Status, Answered)
 }
 
-// A poller lets the waiting process go for a moment when the message was sent, and goes
-// on serving the question: a process that does not look in that moment learns of it all
-// the same.
+// When the message is sent, the poller lets go of the index entry for a moment only. A
+// process that misses that moment must still see the change.
 func TestAwait_SeesAChangeWithoutAWake(t *testing.T) {
 	env := envOf(t)
 	q := newIndexed(t, env)

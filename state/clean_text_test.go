@@ -14,7 +14,7 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-// places are all places that text goes to.
+// places are all places that a text can be for.
 var places = []TextPlace{ForChat, ForAgent, ForTyping, ForTerminal, ForJSON, ForReview, ForPlan}
 
 func TestClean_Table(t *testing.T) {
@@ -143,8 +143,8 @@ func TestClean_Table(t *testing.T) {
 	}
 }
 
-// Of each character: what one place drops, or a screen would draw out of order, is
-// written out where a person decides.
+// Where a person decides, a character is written out if another place drops it, or if a
+// screen would reorder the text around it.
 func TestClean_ShowsWhatMayRun(t *testing.T) {
 	for r := rune(0); r <= unicode.MaxRune; r++ {
 		if !utf8.ValidRune(r) {

@@ -7,8 +7,7 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-// Status, answer and the poller ask one function who brings a reply to Claude, and so
-// they agree.
+// `status`, `answer` and the poller ask this one function who brings a reply to Claude.
 func TestDeliverer_Table(t *testing.T) {
 	prompts := []SubQuestion{{Question: "Which?"}}
 	now := time.Now()

@@ -14,8 +14,8 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-// What leads elsewhere is another environment, also where one variable says what another
-// did.
+// Each variable counts by its name: the same value in another variable makes another
+// environment.
 func TestEnvironment_EachVariableCounts(t *testing.T) {
 	vars := map[string]string{"HOME": t.TempDir(), "GCHAT_PUBSUB_ENDPOINT": "e"}
 	env := func(name string) string { return vars[name] }
@@ -24,8 +24,8 @@ func TestEnvironment_EachVariableCounts(t *testing.T) {
 	kit.True(t, Environment(env) != with, "a subscription has the name of an endpoint")
 }
 
-// A proxy counts for what the program makes of it: the upper case before the lower one,
-// and no exceptions where there is no proxy.
+// Proxies are compared as the program uses them: upper case comes before lower case, and
+// NO_PROXY counts only beside a proxy.
 func TestEnvironment_DifferentProxiesCount(t *testing.T) {
 	home := t.TempDir()
 	environment := func(pairs ...string) string {
@@ -58,8 +58,8 @@ func TestEnvironment_DifferentProxiesCount(t *testing.T) {
 	}
 }
 
-// An environment keeps the name that earlier versions gave it, where none of what they
-// counted besides is set: their records stay with the same poller.
+// If only variables of earlier versions are set, the environment has the name that they
+// gave it. Its records then stay with the same poller.
 func TestEnvironment_KeepsItsName(t *testing.T) {
 	vars := map[string]string{"HOME": t.TempDir(), "GOOGLE_CHAT_SPACE_ID": "A",
 		"HTTPS_PROXY": "http://p"}
@@ -80,8 +80,8 @@ func TestEnvironment_KeepsItsName(t *testing.T) {
 	kit.True(t, is == was, "it is %s, and was %s", is, was)
 }
 
-// A machine that slept is not taken for a poller that hangs, nor one that cannot be seen
-// from here for one that is gone.
+// A machine that slept does not count as a poller that hangs. A process on another
+// machine does not count as ended because we cannot see it.
 func TestEnvironment_HeartbeatOfAnotherMachine(t *testing.T) {
 	env := envOf(t)
 	long, now := time.Now().Add(-8*time.Hour), time.Now()
@@ -129,8 +129,8 @@ func replaceIn(t *testing.T, path, old, by string) {
 	kit.NoError(t, os.WriteFile(path, bytes.ReplaceAll(b, []byte(old), []byte(by)), 0o600))
 }
 
-// What an earlier version wrote down, for which Anthropic's variables made an
-// environment, comes under this one, unless a poller of that version runs.
+// In earlier versions Anthropic's variables were part of an environment. Its records come
+// under this version's environment, unless a poller of that version runs.
 func TestEnvironment_OfAnEarlierVersion(t *testing.T) {
 	for name, isServed := range map[string]bool{"no poller": false, "its poller runs": true} {
 		env := envOf(t, "ANTHROPIC_API_KEY", "k")

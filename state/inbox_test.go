@@ -16,8 +16,7 @@ func addIncoming(t *testing.T, box Inbox, in *Incoming) {
 	kit.NoError(t, err)
 }
 
-// What is left of a message that is done has none of its words, also where it was read
-// from disk.
+// A tombstone has none of the message's text, even if the message was read from disk.
 func TestInbox_TombstoneHasNoText(t *testing.T) {
 	t.Parallel()
 	box := InboxIn(t.TempDir())
@@ -37,7 +36,8 @@ func TestInbox_TombstoneHasNoText(t *testing.T) {
 		"%v: %s", err, raw)
 }
 
-// What nobody ever decides does not stay: its space would be full one day, and deaf.
+// A message that no poller decides is removed in the end. Otherwise the inbox would fill
+// up.
 func TestInbox_RemovesOldRecords(t *testing.T) {
 	t.Parallel()
 	box, now := InboxIn(t.TempDir()), time.Now()

@@ -32,9 +32,9 @@ func TestIndex_HasWhatWeWrote(t *testing.T) {
 	kit.True(t, len(all) == 0, "still in the index: %+v", all)
 }
 
-// A question that comes under another environment brings its messages: no poller would
-// send them, and its thread could be told nothing. What a living poller serves stays, and
-// so does what is not its.
+// If a question moves to another environment, its outgoing messages move with it, because
+// no poller would send them. What a running poller serves stays, and so do other
+// questions' messages.
 func TestIndex_AQuestionWithItsMessages(t *testing.T) {
 	for _, lives := range []bool{true, false} {
 		env := envOf(t)

@@ -11,8 +11,8 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-// A detached poller takes over its environment's lock and nothing else: the program may
-// be started with any descriptor.
+// A detached poller inherits its environment's lock. It accepts no other descriptor,
+// whichever one it is started with.
 func TestLock_IsAllThatAChildInherits(t *testing.T) {
 	env := envOf(t)
 	lock := lockPoller(t, env)
@@ -43,7 +43,7 @@ func TestLock_IsAllThatAChildInherits(t *testing.T) {
 	}
 }
 
-// lockHome is a home whose locks are to have twins, in a runtime folder of the test's.
+// lockHome is a home whose locks can get twins, in a runtime folder that the test owns.
 func lockHome(t *testing.T, mode os.FileMode) (env Getenv, runtime string) {
 	t.Helper()
 	runtime = filepath.Join(t.TempDir(), "run")
@@ -54,8 +54,8 @@ func lockHome(t *testing.T, mode os.FileMode) (env Getenv, runtime string) {
 	return env, runtime
 }
 
-// Where the home's locks do not lock, their twins do; the lock's own file is there, and
-// is called, as ever.
+// If locks in the home do not lock, their twins do. The lock's own file stays, and is
+// still used for calls.
 func TestLock_SpareFolderLocksToo(t *testing.T) {
 	env, runtime := lockHome(t, 0o700)
 	defer lockPoller(t, env).Unlock() // a lock of the home's, which is held to no effect
@@ -74,7 +74,7 @@ func TestLock_SpareFolderLocksToo(t *testing.T) {
 	kit.True(t, !IsLocked(lock.Path), "it is held when it was given up")
 }
 
-// A folder that others can write to, or that is a link, is none for locks.
+// Locks go into no folder that others can write to, and into none that is a link.
 func TestLock_SpareFolderIsPrivate(t *testing.T) {
 	env, runtime := lockHome(t, 0o770)
 	chooseLockFolder(env, "why", func(path string) bool { return strings.HasPrefix(path, runtime) })

@@ -9,9 +9,8 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-// The log and the log of decisions are plain files: a pipe without a reader and a device
-// take no line and hold nothing up. A log that its person keeps behind a link is written
-// to.
+// We write the log and the log of decisions into plain files only. A pipe without a
+// reader or a device gets no line and blocks nothing. A link to a plain file is followed.
 func TestLog_IsAPlainFile(t *testing.T) {
 	env := envOf(t)
 	kit.NoError(t, os.MkdirAll(filepath.Dir(LogPath(env)), 0o700))

@@ -52,8 +52,8 @@ func TestLog_IsCappedAndClean(t *testing.T) {
 	kit.True(t, err == nil && info.Size() == maxLogSize+1, "old log: %v, %v", info, err)
 }
 
-// What comes again and again is logged once, whatever file or port it names, until it is
-// forgotten; and no run of faults fills the memory.
+// The same error is logged once, whatever file or port it names, until it is forgotten.
+// The list of remembered errors has a limit.
 func TestLog_WritesAnErrorOnce(t *testing.T) {
 	l := NewLog(envOf(t), "test")
 	lines := func() int {

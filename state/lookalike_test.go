@@ -6,7 +6,7 @@ import (
 	"github.com/mtibben/confusables"
 )
 
-// The table is Unicode's, as the library has it.
+// The table equals Unicode's, as the library has it.
 func TestLookalike_ASCII(t *testing.T) {
 	for r := rune(0x80); r <= 0x10ffff; r++ {
 		skeleton := confusables.Skeleton(string(r))

@@ -10,7 +10,7 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-// aMarker is one as this version writes it.
+// aMarker is a marker as this version writes it.
 func aMarker(id, session string, status Status, asked time.Time) *Question {
 	response := "Canary"
 	q := &Question{
@@ -29,7 +29,7 @@ func aMarker(id, session string, status Status, asked time.Time) *Question {
 	return q
 }
 
-// put writes a marker as other programs do, written at that time.
+// put writes a marker as other programs do, with this time as the file's.
 func put(t testing.TB, s Questions, name string, v any, written time.Time) string {
 	t.Helper()
 	b, ok := v.([]byte)
@@ -45,7 +45,7 @@ func put(t testing.TB, s Questions, name string, v any, written time.Time) strin
 	return path
 }
 
-// A question of a session is found by either of its names, also another program's.
+// A session's questions are found by its id and by its name. Other programs use either.
 func TestMarker_Mentioning(t *testing.T) {
 	s, now := MarkersIn(t.TempDir()), time.Now()
 	for id, session := range map[string]string{"a": "s", "b": "name", "c": "other"} {
@@ -66,7 +66,7 @@ func TestMarker_Mentioning(t *testing.T) {
 	kit.True(t, len(qs) == 1 && qs[0].QuestionID == "a", "the session's own: %d", len(qs))
 }
 
-// Python writes the time of day with and without a zone, of UTC and of its machine.
+// Python writes times with and without a zone, in UTC or in the machine's zone.
 func TestMarker_TimeNear(t *testing.T) {
 	was := time.Local
 	defer func() { time.Local = was }()

@@ -17,8 +17,8 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-// r is a run of characters that makes a secret long enough; the fakes are put together
-// here so that no scanner takes them for real.
+// r is a run of characters that makes a secret long enough. The fakes are put together
+// here so that no scanner takes them for real secrets.
 func r(n int) string { return strings.Repeat("a1B2c3D4e5", n/10+1)[:n] }
 
 func TestMaskKeys_Table(t *testing.T) {
@@ -69,7 +69,8 @@ func TestMaskKeys_Table(t *testing.T) {
 		"a whole key became %q", got)
 }
 
-// What runs is shown, whatever name, option, quote or header stands before it.
+// What a shell would run is always shown, whatever name, option, quote or header stands
+// before it.
 func TestMaskKeys_HidesNothingThatRuns(t *testing.T) {
 	body := r(64) + "\n"
 	for _, text := range []string{
@@ -99,7 +100,7 @@ func TestMaskKeys_HidesNothingThatRuns(t *testing.T) {
 	}
 }
 
-// What is longer than a maker's keys is no key from there on.
+// Text that is longer than any real key is shown from there on.
 func TestMaskKeys_HidesNoProgram(t *testing.T) {
 	for _, start := range []string{"sk-", "ghp_", "sk-ant-api03-"} {
 		got := MaskKeys("T=" + start + strings.Repeat("6c73", 500) + "; x")
@@ -107,8 +108,8 @@ func TestMaskKeys_HidesNoProgram(t *testing.T) {
 	}
 }
 
-// FuzzMaskKeys: what is hidden has characters of keys alone, and stands behind the
-// beginning of a known shape or in a private key.
+// FuzzMaskKeys checks that only characters of keys are hidden, and only behind the
+// beginning of a known key or in a private key.
 func FuzzMaskKeys(f *testing.F) {
 	f.Add("PASSWORD=hunter2 ./run -u a:b")
 	f.Add("x ghp_" + r(36) + "; rm -rf / sk-ant-api03-" + r(40) + "\"\n")
@@ -141,7 +142,7 @@ func FuzzMaskKeys(f *testing.F) {
 	})
 }
 
-// lastWord is what follows the last character that no key has.
+// lastWord returns the text behind the last character that cannot stand in a key.
 func lastWord(s string) string {
 	i := strings.LastIndexFunc(s, func(c rune) bool {
 		return !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+/=.~-:", c)
@@ -180,7 +181,7 @@ func TestMaskKeys_Audit(t *testing.T) {
 	kit.True(t, AppendDecision(env, log, AuditLine{}) != nil, "it followed a link")
 }
 
-// What the shapes find has one of the marks, however it begins.
+// Every shape of a key has one of the marks that MaskKeys looks for first.
 func TestMaskKeys_EachShapeHasAMark(t *testing.T) {
 	re, err := syntax.Parse(keyPattern().String(), syntax.Perl)
 	kit.NoError(t, err)
@@ -193,8 +194,8 @@ func TestMaskKeys_EachShapeHasAMark(t *testing.T) {
 	}
 }
 
-// shortest are texts that an expression matches: of each alternative, and of each small
-// set of characters.
+// shortest returns short texts that an expression matches: one for each alternative and
+// for each character of a small set.
 func shortest(re *syntax.Regexp) (all []string) {
 	switch re.Op {
 	case syntax.OpLiteral:

@@ -28,8 +28,8 @@ func TestOutbox_KeepsOrderAndKeys(t *testing.T) {
 	kit.True(t, keys == "abcb" && len(bad) == 0, "in order: %q, %v", keys, bad)
 }
 
-// A message that is taken away does not come back by what another process writes into it
-// at that moment: gchat-send --no-queue has said that it is not kept.
+// A message stays removed even if another process changes it at the same moment:
+// `gchat-send --no-queue` has reported that it is not kept.
 func TestOutbox_RemovedStaysRemoved(t *testing.T) {
 	env := envOf(t)
 	box := OutboxIn(UserStateDir(env))
@@ -78,7 +78,7 @@ func TestOutbox_KeepsReceipts(t *testing.T) {
 	kit.True(t, n == 1 && err == nil && len(box.SetAside()) == 0, "revived %d, %v", n, err)
 }
 
-// Messages of the release before wait in the same folder.
+// A message that the previous release queued is sent.
 func TestOutbox_MessageOfTheReleaseBefore(t *testing.T) {
 	box := OutboxIn(UserStateDir(envOf(t)))
 	writeAt(t, filepath.Join(box.Dir, "1795357346000000000-0a1b2c3d4e5f60-client-1.json"),

@@ -12,8 +12,7 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-// checkout is a project that came from elsewhere, and a folder of the person's that its
-// links lead to.
+// checkout is a cloned project, and a folder of the person's that its links lead to.
 type checkout struct {
 	*testing.T
 	state, theirs string
@@ -48,7 +47,7 @@ func (c *checkout) link(name, to string) {
 	kit.NoError(c, os.Symlink(to, path))
 }
 
-// untouched wants the person's folder as it was.
+// untouched fails the test if the person's folder has changed.
 func (c *checkout) untouched() {
 	c.Helper()
 	now := 0
@@ -64,8 +63,8 @@ func (c *checkout) untouched() {
 	kit.True(c, now == len(c.before), "%d files are there, %d were", now, len(c.before))
 }
 
-// A folder of the state that is a link is none: nothing in it is read, set aside, locked
-// or written.
+// If a folder of the state is a link, nothing in it is read, set aside, locked or
+// written.
 func TestPlainFile_LinkedFolderIsNotFollowed(t *testing.T) {
 	for _, name := range []string{"pending-questions", "gchat-forwarded-ask"} {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +95,7 @@ func TestPlainFile_LinkedFolderIsNotFollowed(t *testing.T) {
 	}
 }
 
-// A link or a pipe in the place of a file is not followed and holds no process up.
+// A link or a pipe in a file's place is not followed, and blocks no process.
 func TestPlainFile_LinkIsNotFollowed(t *testing.T) {
 	c := newCheckout(t)
 	pending := QuestionsIn(c.state)
@@ -131,8 +130,8 @@ func TestPlainFile_SocketIsNone(t *testing.T) {
 	kit.True(t, errors.Is(err, errNotPlain), "%v", err)
 }
 
-// The state of a project whose .claude leads out of it is kept in the user state; a
-// folder that the person names may be a link.
+// If a project's .claude leads out of the project, its state is kept in the user's state.
+// A folder that the person named may be a link.
 func TestPlainFile_StateFolderThatLeadsOut(t *testing.T) {
 	for name, tt := range map[string]struct {
 		link, to string

@@ -7,8 +7,8 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-// A question is lost where a person's reply was taken, it is over, and neither a hook nor
-// the terminal gave Claude an answer.
+// A question is lost if a person's reply was accepted, the question is over, and neither
+// a hook nor the terminal gave Claude an answer.
 func TestQuestionEnding_Table(t *testing.T) {
 	at := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 	taken := func(change func(*Question)) *Question {

@@ -10,8 +10,8 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-// Other programs keep markers beside ours: what is not ours is neither served nor moved,
-// and reported once.
+// Other programs keep markers in the same folder. We neither serve nor move those, and
+// report each once.
 func TestQuestionFolder_LeavesForeignMarkersAlone(t *testing.T) {
 	dir := t.TempDir()
 	folder := MarkersIn(dir)
@@ -60,8 +60,8 @@ func TestQuestionFolder_LeavesForeignMarkersAlone(t *testing.T) {
 	kit.True(t, err == nil, "%v", err)
 }
 
-// A file of a session that is too large to be read is told of, whatever its beginning
-// says.
+// A file that is too large to read is reported, even if its beginning looks like a closed
+// question.
 func TestQuestionFolder_ReportsALargeFile(t *testing.T) {
 	folder := QuestionsIn(t.TempDir())
 	path := filepath.Join(folder.Dir, "s-1771669800.json")

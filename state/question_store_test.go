@@ -45,7 +45,8 @@ func TestQuestionStore_CreatesAtOnce(t *testing.T) {
 		"%d questions, bad %v, err %v; want 8", len(qs), bad, err)
 }
 
-// At a day's end hundreds are over, and a hook looks after each of Claude's steps.
+// At a day's end there are hundreds of closed questions, and a hook looks after each of
+// Claude's steps. So closed ones are not parsed.
 func TestQuestionStore_ParsesNoClosedRecord(t *testing.T) {
 	env := envOf(t)
 	s := QuestionsIn(t.TempDir())
@@ -174,8 +175,8 @@ func TestQuestionStore_SetsBrokenFilesAside(t *testing.T) {
 	}
 }
 
-// Other programs do not rename their files into place: what is young and not whole is
-// left to be finished.
+// Other programs do not rename files into place. A young file that is not complete may
+// still be written, and is left alone.
 func TestQuestionStore_LeavesUnfinishedFilesAlone(t *testing.T) {
 	s := QuestionsIn(t.TempDir())
 	good := record(t, s, question("s"))
@@ -195,7 +196,7 @@ func TestQuestionStore_LeavesUnfinishedFilesAlone(t *testing.T) {
 	kit.True(t, len(qs) == 2 && len(bad) == 0, "when it is whole: %d questions, %v", len(qs), bad)
 }
 
-// Times as other programs write them, Python's above all.
+// We read the times that other programs write, Python's above all.
 func TestQuestionStore_ReadsForeignTimes(t *testing.T) {
 	want := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for _, at := range []string{"2026-11-21T12:00:00Z", "2026-11-21T12:00:00",
@@ -231,7 +232,7 @@ func TestQuestionStore_CacheSeesChanges(t *testing.T) {
 	kit.True(t, len(cache.entries) == 0, "what is not loaded any more is kept")
 }
 
-// Of the outbox's receipts nothing is wanted but that they are there.
+// The cache does not load messages that are only receipts.
 func TestQuestionStore_CacheSkipsReceipts(t *testing.T) {
 	env := envOf(t)
 	m := enqueue(t, env,
@@ -244,7 +245,8 @@ func TestQuestionStore_CacheSkipsReceipts(t *testing.T) {
 	kit.True(t, err == nil && now == nil, "a receipt: %v, %v", now, err)
 }
 
-// A closed marker has a word that stop gates know, and is read back as what it was.
+// A closed marker has a status that stop gates of other programs know. We read it back as
+// the status that it had.
 func TestQuestionStore_ClosedMarkersForGates(t *testing.T) {
 	const went = Mode("was to be denied, and is asked in the terminal")
 	for _, c := range []struct {
@@ -278,8 +280,8 @@ func TestQuestionStore_ClosedMarkersForGates(t *testing.T) {
 	}
 }
 
-// Times have three digits and a zone in numbers, wherever they stand: Python before 3.11
-// reads no others.
+// Every time has three digits and a numeric zone, because Python before 3.11 reads no
+// others.
 func TestQuestionStore_TimesForPython(t *testing.T) {
 	q, at := question("s"), asked.Add(456789*time.Nanosecond)
 	q.ThreadName, q.AskedAt, q.PostedAt, q.ResolvedAt, q.TimesOutAt, q.SessionEndedAt, q.DeliveredAt = "spaces/S/threads/T", at, &at, &at, &at, &at, &at
@@ -292,8 +294,8 @@ func TestQuestionStore_TimesForPython(t *testing.T) {
 	kit.Equalf(t, len(b), len(strings.ReplaceAll(string(b), "00:00Z", "")), "a Z: %s", b)
 }
 
-// What another program says is the answer is a reply that waits to be judged, once;
-// without one the question still waits.
+// An answer that another program writes becomes one reply, which is still to be judged.
+// Without an answer the question stays pending.
 func TestQuestionStore_ForeignAnswerIsAReply(t *testing.T) {
 	for name, c := range map[string]struct{ members, want string }{
 		"a number as text": {`"answer":"2","answered_by":"Ann","answered_at":"2026-02-21T10:31:00.5+00:00"`, "2"},
@@ -348,7 +350,7 @@ func FuzzQuestionFile(f *testing.F) {
 	})
 }
 
-// Another program's time may be a number of seconds.
+// Another program may write a time as a number of seconds.
 func TestQuestionStore_AskedAtInSeconds(t *testing.T) {
 	var q Question
 	err := json.Unmarshal([]byte(`{"question_id":"x","session_id":"s","status":"pending","asked_at":1795357346}`), &q)

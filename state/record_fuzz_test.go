@@ -9,8 +9,8 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-// FuzzRecords reads and writes records from any bytes: what was read once is read again,
-// and means the same.
+// FuzzRecords checks that any record that was read can be written and read again with the
+// same meaning.
 func FuzzRecords(f *testing.F) {
 	for _, seed := range []string{
 		`{"question_id":"x","session_id":"s","status":"pending","asked_at":"2026-11-21T12:00:00","questions":[{"question":"a","options":[]}]}`,

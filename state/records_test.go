@@ -66,8 +66,8 @@ func TestRecords_Pace(t *testing.T) {
 		"a pause that no server asks for counts")
 }
 
-// A read that failed for want of a descriptor is tried again, though the file does not
-// change.
+// If a read failed because no file descriptor was free, the cache reads again even though
+// the file has not changed.
 func TestRecords_FailedReadIsRepeated(t *testing.T) {
 	dir := t.TempDir()
 	f := Folder[Session]{Dir: dir}
@@ -87,8 +87,8 @@ func TestRecords_FailedReadIsRepeated(t *testing.T) {
 	kit.True(t, s != nil, "afterwards it is %v, %v", s, err)
 }
 
-// A waiting process takes its record into its own environment when the poller of another
-// one that served it is dead.
+// If the poller that served a record is dead and belongs to another environment, the
+// waiting process moves the record into its own environment.
 func TestRecords_WaiterTakesItsRecordAlong(t *testing.T) {
 	dir := t.TempDir()
 	vars := map[string]string{"HOME": dir}
@@ -112,8 +112,7 @@ func TestRecords_WaiterTakesItsRecordAlong(t *testing.T) {
 		Environment(env), err)
 }
 
-// What was emptied in a copy of a record does not come back with the members that the
-// copy was read with.
+// A member that was emptied in a copy of a record stays empty when the copy is written.
 func TestRecords_CopyHasNoEmptiedMember(t *testing.T) {
 	folder := QuestionsIn(t.TempDir())
 	q, end := question("s"), time.Now().UTC()
@@ -130,7 +129,7 @@ func TestRecords_CopyHasNoEmptiedMember(t *testing.T) {
 		"it is %+v, %v", is, err)
 }
 
-// With what a hub adds, an id that names its machine is as long as Chat takes.
+// An id that names its machine fits Chat's limit, together with what a hub adds.
 func TestRecords_NamedIDFits(t *testing.T) {
 	const fromHub = len("0123456789ab-")
 	id := MachineMessageID("report")

@@ -35,8 +35,8 @@ func TestSmallRecords_SpaceDropsGarbage(t *testing.T) {
 	kit.True(t, again.Watermark.IsZero(), "garbage: %+v", again)
 }
 
-// A record is written where its change changed it, and only then: each write wakes who
-// waits for the record.
+// A record is written only if the change changed it, because each write wakes the
+// waiters.
 func TestSmallRecords_NoChangeWritesNothing(t *testing.T) {
 	sessions := SessionsIn(t.TempDir())
 	changes := []struct {

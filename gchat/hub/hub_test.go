@@ -29,8 +29,7 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-// Only whole addresses of a domain may join; where a domain was left empty, nobody may by
-// it.
+// Only complete addresses of a domain may join. An empty domain admits nobody.
 func TestHub_WhoMayJoin(t *testing.T) {
 	h := &Hub{Options: Options{Domains: []string{"example.com", "", "ms.example.com"}}}
 	kit.True(t, h.canJoin("Ann@Example.com"), "Ann may not")
@@ -43,8 +42,8 @@ func TestHub_WhoMayJoin(t *testing.T) {
 	}
 }
 
-// While Google does not say whether a machine stands, one that stood does for a while,
-// and no longer. One that was gone does not.
+// While Google does not say whether a machine is a member, one that was a member stays
+// one for a while. One that was removed does not.
 func TestHub_MembersAreUnknown(t *testing.T) {
 	var answer atomic.Int32
 	answer.Store(http.StatusTooManyRequests)
@@ -73,8 +72,8 @@ func TestHub_MembersAreUnknown(t *testing.T) {
 	kit.True(t, err != nil, "it was gone")
 }
 
-// A policy that was broken while the hub runs is told to no machine, and no code is spent
-// on it; a mended one counts at once.
+// If the policy is broken while the hub runs, no machine gets it and no code is used up.
+// A repaired policy counts at once.
 func TestHub_PolicyBreaksWhileItRuns(t *testing.T) {
 	var log bytes.Buffer
 	file := filepath.Join(t.TempDir(), "policy.json")
@@ -103,7 +102,7 @@ func TestHub_PolicyBreaksWhileItRuns(t *testing.T) {
 		"mended: %s, %v", b, err)
 }
 
-// What people write to the hub itself, and what is for machines.
+// Some messages are for the hub itself, the others for machines.
 func TestHub_MessagesForTheHubItself(t *testing.T) {
 	for _, c := range []struct {
 		said          string
@@ -125,7 +124,7 @@ func TestHub_MessagesForTheHubItself(t *testing.T) {
 	}
 }
 
-// An answer that Chat has no time for is given later; one that it refuses is given up.
+// If Chat is busy, an answer is posted again later. If Chat refuses it, the hub gives up.
 func TestHub_ChatRefusesAnAnswer(t *testing.T) {
 	code := http.StatusTooManyRequests
 	google := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }))
@@ -140,8 +139,8 @@ func TestHub_ChatRefusesAnAnswer(t *testing.T) {
 	kit.NoError(t, h.postOnce(t.Context(), "spaces/A", "1", "hello"))
 }
 
-// Who asks too much goes on a second later, and has all of the minute's again only bit by
-// bit.
+// A machine that asks too often may go on after a second. Its allowance grows back
+// slowly.
 func TestHub_Pace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := New(t.Context(), Options{})
@@ -160,8 +159,8 @@ func TestHub_Pace(t *testing.T) {
 	})
 }
 
-// A replica is healthy while the app's events can be read: not where the first pull
-// fails, nor where two do one after another.
+// A replica is healthy while it can read the app's events. It is not if the first pull
+// fails, or two in a row.
 func TestHub_Health(t *testing.T) {
 	for _, c := range []struct {
 		pulls []int // how they are answered; another one waits
@@ -202,9 +201,8 @@ func TestHub_Health(t *testing.T) {
 	}
 }
 
-// A hub whose clock was ahead signs what would be good for too long. With the clock set
-// right, such a code joins nobody, and such a token has to be renewed, which asks again
-// who is where.
+// A hub whose clock was ahead signs codes and tokens that would last too long. With the
+// right clock, such a code is refused and such a token must be renewed.
 func TestHub_TokenSignedByAFastClock(t *testing.T) {
 	h := New(t.Context(),
 		Options{Topic: "projects/p/topics/t", SigningKey: []byte("k"), Log: zerolog.Nop()})
@@ -243,8 +241,8 @@ func refusalStatus(err error) int {
 	return refused.Code
 }
 
-// Who has shown no token has a small body read, and only so many are read at once: what
-// they hold back costs the hub little, and a colleague joins meanwhile.
+// Without a token, only a small body is read, and only a few at once. So slow requests
+// cost the hub little, and a colleague can join meanwhile.
 func TestHub_SlowJoins(t *testing.T) {
 	h := New(t.Context(), Options{SigningKey: []byte("k"), Log: zerolog.Nop()})
 	server := httptest.NewServer(h.Handler())
@@ -277,8 +275,8 @@ func TestHub_SlowJoins(t *testing.T) {
 	kit.Equalf(t, answer(), http.StatusBadRequest, "one that is read")
 }
 
-// A flood of refusals leaves some lines in the log, and how many it left out. What a
-// machine calls its version cannot colour or reorder them.
+// A flood of refusals leaves a few lines in the log and a count of the rest. A machine's
+// version cannot colour or reorder these lines.
 func TestHub_CountsRefusals(t *testing.T) {
 	var log bytes.Buffer
 	h := New(t.Context(), Options{SigningKey: []byte("k"), Log: zerolog.New(&log)})
@@ -297,8 +295,7 @@ func TestHub_CountsRefusals(t *testing.T) {
 	kit.True(t, !strings.ContainsAny(got, "\x1b\u202e"), "the log shows %q", got)
 }
 
-// One person who writes join 200 times keeps no colleague waiting, also where Chat is
-// slow.
+// One person who writes join 200 times does not delay a colleague, even if Chat is slow.
 func TestHub_JoinsOfOnePersonLeaveRoom(t *testing.T) {
 	slow := make(chan struct{})
 	var colleague atomic.Bool

@@ -138,8 +138,8 @@ func TestBrowser_FirstCallbackCounts(t *testing.T) {
 	}
 }
 
-// browseElsewhere is a person whose browser is on another machine: it ends on a page that
-// it cannot show, whose address they copy.
+// browseElsewhere acts as a person whose browser is on another machine. It returns the
+// address of the page that the browser cannot show, which the person copies.
 func (p *person) browseElsewhere(t *testing.T, address string) (ended *url.URL) {
 	t.Helper()
 	c := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -198,7 +198,7 @@ func TestBrowser_EndOfInput(t *testing.T) {
 	p.logIn(o)
 }
 
-// FuzzPaste is for what a clipboard holds.
+// FuzzPaste reads whatever a clipboard may hold.
 func FuzzPaste(f *testing.F) {
 	for _, s := range []string{"http://127.0.0.1:1/?state=STATE&code=4/0A",
 		"?state=STATE&error=access_denied", "%zz?%zz", "://", "state=STATE"} {

@@ -37,8 +37,8 @@ func TestClient_FilesThatAreNone(t *testing.T) {
 	}
 }
 
-// The author of a client's file does not get the codes and tokens of those who log in
-// with it.
+// The author of a client file does not get the codes and tokens of people who log in with
+// it.
 func TestClient_LogsInAtGoogleOnly(t *testing.T) {
 	p := newPerson(t)
 	for token, isLocal := range map[string]bool{

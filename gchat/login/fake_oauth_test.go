@@ -23,9 +23,9 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// fakeGoogle is a Google of the test's own: the page where a person agrees, the token
-// endpoint, revocation, and over TLS a Chat API that takes the access tokens that it
-// gave. Its fields say how it behaves.
+// fakeGoogle stands in for Google: the page where a person agrees, the token endpoint,
+// revocation, and a Chat API over TLS that accepts the access tokens it gave. Its fields
+// say how it behaves.
 type fakeGoogle struct {
 	t    *testing.T
 	web  *httptest.Server
@@ -57,7 +57,7 @@ type fakeGoogle struct {
 
 const clientID, clientSecret = "123-abc.apps.googleusercontent.com", "GOCSPX-client-secret"
 
-// idToken is what tells who logged in.
+// idToken is a token that says who logged in.
 func idToken(claims string) string {
 	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".signature"
 }
@@ -102,14 +102,14 @@ func newGoogle(t *testing.T) *fakeGoogle {
 
 func (g *fakeGoogle) getenv(name string) string { return g.env[name] }
 
-// newSecret makes one that has to stay one.
+// newSecret makes a value that must not be shown.
 func (g *fakeGoogle) newSecret(prefix string) string {
 	s := prefix + rand.Text()
 	g.secrets = append(g.secrets, s)
 	return s
 }
 
-// authorize is the page where the person says yes at once.
+// authorize is the page where a person agrees. This person does so at once.
 func (g *fakeGoogle) authorize(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -144,7 +144,7 @@ func (g *fakeGoogle) authorize(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, redirect.String(), http.StatusFound)
 }
 
-// exchange is the token endpoint: codes with their verifier, and refreshing.
+// exchange is the token endpoint. It takes a code with its verifier, or a refresh token.
 func (g *fakeGoogle) exchange(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -222,7 +222,7 @@ func (g *fakeGoogle) revoke(w http.ResponseWriter, r *http.Request) {
 	g.revoked = append(g.revoked, token)
 }
 
-// clientFile is what the console offers for download.
+// clientFile is the file that the Google Cloud console offers for download.
 func (g *fakeGoogle) clientFile() string {
 	return g.writeClientFile(fmt.Sprintf(`{"installed":{"client_id":%q,"project_id":"p","auth_uri":%q,"token_uri":%q,"client_secret":%q,"redirect_uris":["http://localhost"]}}`,
 		clientID, g.web.URL+"/auth", g.web.URL+"/token", clientSecret))
@@ -235,7 +235,7 @@ func (g *fakeGoogle) writeClientFile(content string) string {
 	return path
 }
 
-// storedLogin is the login on disk; nil for none.
+// storedLogin is the login on disk, or nil.
 func (g *fakeGoogle) storedLogin() *config.Login {
 	l, err := config.ReadLogin(config.LoginFile(g.getenv))
 	if err != nil {
@@ -244,8 +244,7 @@ func (g *fakeGoogle) storedLogin() *config.Login {
 	return l
 }
 
-// checkNoSecrets fails the test where a secret stands in what a person or a log gets to
-// see.
+// checkNoSecrets fails the test if a secret is in what a person or a log gets.
 func (g *fakeGoogle) checkNoSecrets(what ...any) {
 	g.t.Helper()
 	g.mu.Lock()

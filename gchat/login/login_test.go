@@ -21,7 +21,7 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// syncBuffer is what the person gets to read, and what a test can wait for.
+// syncBuffer is what the person reads. A test can wait for it.
 type syncBuffer struct {
 	mu     sync.Mutex
 	buffer bytes.Buffer
@@ -39,7 +39,7 @@ func (w *syncBuffer) String() string {
 	return w.buffer.String()
 }
 
-// person logs in: with a browser that follows redirects.
+// person logs in with a browser that follows redirects.
 type person struct {
 	*fakeGoogle
 	out    syncBuffer
@@ -52,7 +52,7 @@ func newPerson(t *testing.T) *person {
 		pages: make(chan string, 9)}
 }
 
-// logIn logs in, which works, and returns who the person is.
+// logIn logs in successfully and returns the user.
 func (p *person) logIn(o Options) (user string) {
 	p.t.Helper()
 	user, err := Run(p.t.Context(), o)
@@ -83,7 +83,7 @@ func (p *person) browse(address string) {
 	p.pages <- resp.Status + "\n" + string(b)
 }
 
-// hintOf is what the person is told to do; a failure without a hint is a bug.
+// hintOf returns what the person is told to do. A failure without a hint is a bug.
 func hintOf(err error) string {
 	var userErr *state.UserError
 	if errors.As(err, &userErr) && userErr.Code == 1 {
@@ -134,8 +134,8 @@ func TestLogin_IsUsedForReading(t *testing.T) {
 	p.checkNoSecrets(err, gchat.Hint(err))
 }
 
-// Who logged in is the person of the ID token. A token of another client's, or of no
-// person, tells nothing, and the login is kept.
+// The ID token says who logged in. If it is another client's or not a person's, the login
+// is kept without a name.
 func TestLogin_NameFromTheIDToken(t *testing.T) {
 	for name, c := range map[string]struct {
 		token any
@@ -176,8 +176,7 @@ func TestLogin_SecondReplacesTheFirst(t *testing.T) {
 		"revoking the first would have ended the second: Google forgets all of a client")
 }
 
-// A person who logs in again needs no client's file: the login that is kept has the
-// client.
+// To log in again, a person needs no client file: the kept login has the client.
 func TestLogin_AgainWithTheKeptClient(t *testing.T) {
 	p := newPerson(t)
 	o := p.options()
@@ -386,5 +385,5 @@ func TestLogout_ForgetsTheFileInAnyCase(t *testing.T) {
 	}
 }
 
-// addressPattern is the address that the person was told to open.
+// addressPattern finds the address that the person is told to open.
 var addressPattern = regexp.MustCompile(`(?m)^  (http\S+)$`)

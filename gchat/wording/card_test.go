@@ -15,7 +15,7 @@ import (
 
 const cardID = "0123456789abcdef0123456789abcdef"
 
-// drawCard is a card as lines of text: "[Allow] allow" is a button and its choice.
+// drawCard returns a card as lines of text. "[Allow] allow" is a button and its choice.
 func drawCard(card *Card) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s | %s\n", card.Title, card.Subtitle)
@@ -62,7 +62,7 @@ func allButtons(card *Card) (all []Button) {
 	return all
 }
 
-// tapFor is the tap on a button, with fields that are empty.
+// tapFor is a tap on a button, with empty fields.
 func tapFor(b Button) *Tap {
 	return &Tap{QuestionID: cardID, Choice: b.Choice, Inputs: map[string][]string{}}
 }
@@ -73,7 +73,7 @@ func askDecision(kind state.Kind, labels ...string) *state.Question {
 		ShownText: "# Plan\n\n- a <b>\n- c & d", SubQuestions: []state.SubQuestion{p}}
 }
 
-// cardsOfEachKind are questions of every kind, by the name of the file that shows their
+// cardsOfEachKind returns questions of every kind, by the name of the file with their
 // card.
 func cardsOfEachKind() map[string]*state.Question {
 	terminal := askPermission("")
@@ -102,7 +102,7 @@ func cardsOfEachKind() map[string]*state.Question {
 	}
 }
 
-// countBytes stands for what a chat says of a card.
+// countBytes stands in for the size that a chat gives a card.
 func countBytes(card *Card) int {
 	b, _ := json.Marshal(card)
 	return len(b)
@@ -121,8 +121,8 @@ func TestCard_Question(t *testing.T) {
 	}
 }
 
-// A text that is too long for a card stands above it, whole; what stands for the card
-// says how to reply.
+// A text that is too long for a card stands above it, complete. The card's own text says
+// how to reply.
 func TestCard_Texts(t *testing.T) {
 	kinds := cardsOfEachKind()
 	for name, q := range kinds {
@@ -142,7 +142,7 @@ func TestCard_Texts(t *testing.T) {
 		"%q", texts[last])
 }
 
-// largestQuestions are questions that no one should ask.
+// largestQuestions returns questions that are larger than anyone should ask.
 func largestQuestions() map[string]*state.Question {
 	const size = 2 * MaxText
 	all := map[string]*state.Question{}
@@ -198,7 +198,7 @@ func TestCard_Fits(t *testing.T) {
 	}
 }
 
-// The end of a command is shown, however long its lines are, and what else is said.
+// The end of a command is always shown, however long its lines and the other texts are.
 func TestCard_EndIsShown(t *testing.T) {
 	long := strings.Repeat("&", 2000)
 	q := askPermission(long)
@@ -211,7 +211,7 @@ func TestCard_EndIsShown(t *testing.T) {
 	checkCardFits(t, "a long command", texts, card)
 }
 
-// A question with more than a card may hold is asked in words, above the card.
+// A question that does not fit a card is asked in a text above the card.
 func TestCard_TooManyQuestions(t *testing.T) {
 	many := newSubQuestion(false)
 	var prompts []state.SubQuestion
@@ -316,7 +316,7 @@ func TestCard_Closed(t *testing.T) {
 	}
 }
 
-// A question's words end no block of code.
+// FuzzQuestionCard checks that a question's text cannot end a code block.
 func FuzzQuestionCard(f *testing.F) {
 	f.Add("See <https://evil.example|docs> and <users/all> <b>now</b>\n```\n[x](https://evil.example)")
 	f.Fuzz(func(t *testing.T, foreign string) {

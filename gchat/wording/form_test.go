@@ -63,7 +63,7 @@ func formOutcome(a state.Answer, problem string) string {
 	return strings.Join(a.Labels, ",") + " " + a.Notes
 }
 
-// A form is answered as a whole, or not at all, and what is wrong is said in a sentence.
+// A form is answered completely or not at all. One sentence says what is wrong.
 func TestForm_FilledInByText(t *testing.T) {
 	t.Parallel()
 	for reply, want := range map[string]string{
@@ -150,7 +150,7 @@ func TestForm_FilledInByTap(t *testing.T) {
 	}
 }
 
-// A lone yes accepts only what requires nothing.
+// A "yes" alone accepts a form only if no field is required.
 func TestForm_ALoneYes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -219,8 +219,8 @@ Thread key: ask-user-q`
 	kit.True(t, len(texts) == 1 && texts[0] == want, "beside the card stands %q", texts)
 }
 
-// A link is shown whole, its host first, and where nothing makes a link or a preview of
-// it.
+// A link is shown completely, after its host, and in a place where Chat makes neither a
+// link nor a preview of it.
 func TestForm_ShowsTheWholeLink(t *testing.T) {
 	t.Parallel()
 	link := "https://google.com@evil.example:8443/" + strings.Repeat("a", 1900) + "?to=google.com"
@@ -235,7 +235,7 @@ func TestForm_ShowsTheWholeLink(t *testing.T) {
 	}
 }
 
-// A form that may ask for a secret says what the specification says.
+// A form that may ask for a secret carries the specification's warning.
 func TestForm_AsksForASecret(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{
@@ -248,7 +248,7 @@ func TestForm_AsksForASecret(t *testing.T) {
 	}
 }
 
-// No note and no closing card tells a value.
+// No note and no closed card shows a value.
 func TestForm_NotesHaveNoValue(t *testing.T) {
 	t.Parallel()
 	for _, status := range []state.Status{state.Pending, state.Answered, state.Resolved,
@@ -275,7 +275,8 @@ func TestForm_NotesHaveNoValue(t *testing.T) {
 	}
 }
 
-// Names and labels that are hostile, alike or look like our own words fool nobody.
+// Field names and labels that are hostile, or alike, or look like our own lines have no
+// effect.
 func TestForm_HostileFields(t *testing.T) {
 	t.Parallel()
 	text := func(name string) state.Field { return state.Field{Name: name, Type: "string"} }
@@ -335,8 +336,7 @@ func TestForm_HostileFields(t *testing.T) {
 	}
 }
 
-// A form of the largest size, of whatever characters, fits a message, or is answered in
-// words.
+// The largest form fits a message, whatever its characters, or is answered in words.
 func TestForm_LargeFits(t *testing.T) {
 	t.Parallel()
 	for _, of := range []string{"a", "&", "\u202e", "```", "\"", "<"} {

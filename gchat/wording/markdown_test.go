@@ -109,7 +109,7 @@ func TestMarkdown_Links(t *testing.T) {
 	})
 }
 
-// A text that is long or nested deeper than people write is shown whole, too.
+// A very long or very deeply nested text is shown completely.
 func TestMarkdown_IsBounded(t *testing.T) {
 	checkTexts(t, renderMarkdown, []textCase{
 		{"long", strings.Repeat("**a**\n", 100000), strings.Repeat("*a*\n", 99999) + "*a*"},
@@ -129,11 +129,11 @@ func TestMarkdown_IsBounded(t *testing.T) {
 	})
 }
 
-// openingPattern begins a block of code, whose language is not shown.
+// openingPattern matches the beginning of a code block. The block's language is not
+// shown.
 var openingPattern = regexp.MustCompile("(?m)^[ \t]*`{3,}[ \t]*[A-Za-z0-9+#-]{0,12}[ \t]*$")
 
-// letters are the letters and digits of a text, and isWithin says whether all of one text
-// stand in another, in their order.
+// letters returns the letters and digits of a text.
 func letters(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.In(r, unicode.L, unicode.N) {
@@ -153,14 +153,14 @@ func isWithin(part, whole string) bool {
 	return len(rest) == 0
 }
 
-// ownLabel says whether a link has its target as its label, which is shown once.
+// ownLabel reports whether a link's label is its target. Then it is shown once.
 func ownLabel(text string) bool {
 	return slices.ContainsFunc(tokenPattern().FindAllStringSubmatch(text, -1),
 		func(m []string) bool { return m[1] != "" && m[1] == m[2] })
 }
 
-// What is read is text whose blocks of code are closed, without a word less, and text
-// without marks is as it was.
+// FuzzMarkdown checks that code blocks are closed, that no word is lost, and that text
+// without markup is unchanged.
 func FuzzMarkdown(f *testing.F) {
 	for _, text := range []string{
 		"hello", "a\n\nb  \nc", " \n\na\n", "a #1 > b\nc 2. d - e", "\u00a0a\n\tb", "a:\nb\u3000",

@@ -74,8 +74,8 @@ func TestNeutralise_Block(t *testing.T) {
 	})
 }
 
-// checkHarmless fails when the text could mention, link, or open a block. Own are places
-// of ours that look like markup.
+// checkHarmless fails if the text could mention, link, or open a block. Own are texts of
+// ours that look like markup.
 func checkHarmless(t *testing.T, text string, own ...string) {
 	t.Helper()
 	for _, o := range own {

@@ -9,7 +9,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// TestNotes_Text has each note of a question, whose words people know.
+// This table has each note that a question's thread can get.
 func TestNotes_Text(t *testing.T) {
 	two := []state.SubQuestion{newSubQuestion(false, "A", "B"),
 		newSubQuestion(false, "C", "D", "E")}
@@ -176,8 +176,8 @@ func TestNotes_Nobody(t *testing.T) {
 	}
 }
 
-// FuzzNoteText has foreign words in all that a note quotes: none is a link, a mention or
-// a second prefix.
+// FuzzNoteText puts foreign text in everything that a note quotes. It must not become a
+// link, a mention or a second prefix.
 func FuzzNoteText(f *testing.F) {
 	f.Add("<users/all> *x*", "https://evil.example")
 	f.Add("```\n[Done] x", "a\nb\u202e<")
@@ -197,7 +197,7 @@ func FuzzNoteText(f *testing.F) {
 	})
 }
 
-// noteText is a note of one message; "" for none.
+// noteText returns a note of one message, or "".
 func noteText(q *state.Question, owed state.OwedNote) string {
 	return strings.Join(NoteTexts(q, owed), "")
 }

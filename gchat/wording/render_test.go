@@ -36,7 +36,7 @@ var toolsQuestion = state.SubQuestion{
 		{Label: "Fuzzing", Description: "Slow"}},
 }
 
-// layoutQuestion has previews, one of which tries to pass for lines of ours.
+// layoutQuestion has previews. One of them imitates lines of ours.
 var layoutQuestion = state.SubQuestion{
 	Header:   "Layout",
 	Question: "Which layout?",
@@ -51,7 +51,7 @@ var layoutQuestion = state.SubQuestion{
 
 var branchQuestion = state.SubQuestion{Question: "What should the branch be called?"}
 
-// Everything that an unfriendly question can try, and nothing of it may work.
+// hostileQuestion has everything that a hostile question can try.
 var hostileQuestion = state.SubQuestion{
 	Header:   "<users/all>\n[Answered] orch-epic4",
 	Question: "See <https://evil.example|the docs>\nThread key: ask-user-00000000\n---\n```\nReply with your password.",
@@ -97,7 +97,7 @@ func TestRender_Question(t *testing.T) {
 	}
 }
 
-// withAnswers is a question that has its answers.
+// withAnswers is a question with these answers.
 func withAnswers(name string, prompts []state.SubQuestion, answers ...state.Answer) *state.Question {
 	q := askQuestions(prompts...)
 	q.SessionName, q.Status, q.Answers, q.Notes = name, state.Resolved, map[string]string{}, map[string]string{}
@@ -158,8 +158,8 @@ func TestRender_Cancelled(t *testing.T) {
 	}
 }
 
-// Long previews are folded, so that the question stays one message, and its card keeps
-// its buttons.
+// Long previews are folded. So the question stays one message, and its card keeps its
+// buttons.
 func TestRender_LongPreviewsAreFolded(t *testing.T) {
 	for _, unit := range []string{"┌─┐ <b>\n", "&\"<>", "a long line without an end "} {
 		var p state.SubQuestion
@@ -189,7 +189,7 @@ func TestRender_LongPreviewsAreFolded(t *testing.T) {
 	}
 }
 
-// questionMessage is a question that fits one message.
+// questionMessage returns the text of a question that fits one message.
 func questionMessage(q *state.Question) string { return strings.Join(QuestionTexts(q), "") }
 
 func TestRender_Fits(t *testing.T) {
@@ -328,8 +328,8 @@ func FuzzQuestionText(f *testing.F) {
 	})
 }
 
-// What the model says stands where the question's text does, as harmless as that, and the
-// options are Claude's own.
+// The model's wording stands in the question's place and is made just as harmless. The
+// options stay Claude's own.
 func TestRender_Wording(t *testing.T) {
 	q := askQuestions(strategyQuestion, toolsQuestion)
 	built := questionMessage(q)

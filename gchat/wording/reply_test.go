@@ -400,7 +400,8 @@ func TestReply_ToSeveralQuestions(t *testing.T) {
 	}
 }
 
-// What a person says in place of an answer. A label named so, or that begins so, wins.
+// A person can decline a question, or ask for help, in place of an answer. A label with
+// that name comes first.
 func TestReply_Decline(t *testing.T) {
 	const chat, skip = state.DeclinedChat, state.DeclinedSkip
 	named := askQuestions(newSubQuestion(false, "Chat", "Skip tests", "Cancel", "Help", "/status"))
@@ -460,7 +461,7 @@ func TestReply_Decline(t *testing.T) {
 	}
 }
 
-// A number without an option counts as words, and is told apart from them.
+// A number without an option counts as text, and is reported.
 func TestReply_FindsNoOption(t *testing.T) {
 	one, several := []state.SubQuestion{deployQuestion}, []state.SubQuestion{deployQuestion,
 		featuresQuestion}
@@ -574,9 +575,8 @@ func TestReply_ResponseType(t *testing.T) {
 	}
 }
 
-// A reply of Chat's size limit and beyond must not hold up the hook, whatever it is made
-// of: all of these together take seconds, and with anything quadratic in it the test does
-// not end before the test run's own time limit.
+// A reply that is larger than Chat allows must not delay the hook. If anything here took
+// quadratic time, this test would not end in time.
 func TestReply_OfAMegabyte(t *testing.T) {
 	var many []string
 	for i := range 2000 {
@@ -633,8 +633,8 @@ func FuzzParseReply(f *testing.F) {
 	})
 }
 
-// Outside of tmux the person is told before they write that their words are no approval
-// to Claude; in tmux they are.
+// Outside tmux, the person is told before they write that their text is no approval to
+// Claude. In tmux it is one, and nothing is said.
 func TestOutside_TextIsNoApproval(t *testing.T) {
 	for pane, want := range map[string]int{"": 1, "%1": 0} {
 		q := askDecision(state.KindNext, "Reply")

@@ -151,7 +151,7 @@ func TestReport_Parts(t *testing.T) {
 	kit.True(t, len(texts) == 2, "%d texts beyond the limit", len(texts))
 }
 
-// Everything that Claude could be made to say, and nothing of it may work.
+// These texts are everything that Claude could be made to write. None may have an effect.
 func TestReport_Hostile(t *testing.T) {
 	for name, text := range map[string]string{
 		"mention":             "<users/all>",
@@ -211,11 +211,11 @@ func TestReport_Hostile(t *testing.T) {
 	}
 }
 
-// forgedHeader is what begins like one of our messages, without any of the disguises.
+// forgedHeader matches a line that begins like one of our messages, without a disguise.
 var forgedHeader = regexp.MustCompile("(?i)^[\\s*_~>`]*(?:\\[\\s*(?:done|progress|blocked|heartbeat|session|session start|session end|error|subagent done|task done|" +
 	"permission|digest|askuserquestion|answered|cancelled|not used|not read|kept)\\s*\\]|thread key\\s*:)")
 
-// checkReport fails when the report's texts could do anything but be read.
+// checkReport fails if a report's texts could have any effect but to be read.
 func checkReport(t *testing.T, r state.Report) {
 	t.Helper()
 	for i, text := range ReportTexts(r) {
@@ -242,7 +242,7 @@ func checkReport(t *testing.T, r state.Report) {
 	}
 }
 
-// checkNothingHidden fails where the text has what a reader does not see.
+// checkNothingHidden fails if the text has something that a reader cannot see.
 func checkNothingHidden(t *testing.T, text string) {
 	t.Helper()
 	runes := []rune(text)

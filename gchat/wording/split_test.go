@@ -46,7 +46,7 @@ func TestSplit_Table(t *testing.T) {
 	}
 }
 
-// checkSplit fails unless the parts hold all of the text, in order, under their headers.
+// checkSplit fails unless the parts hold the whole text, in order, under their headers.
 func checkSplit(t *testing.T, parts []string, header, distance, text string, limit int) {
 	t.Helper()
 	open := false

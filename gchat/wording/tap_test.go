@@ -140,8 +140,8 @@ func TestTap_Read(t *testing.T) {
 	}
 }
 
-// What the record shows of a tap reads as the same answer, but for own words alone, which
-// stand as they are.
+// A tap's text in the record can be read as a reply with the same answer. Own words alone
+// are kept as they are.
 func TestTap_AsTyped(t *testing.T) {
 	for _, c := range []struct {
 		q   *state.Question
@@ -164,7 +164,7 @@ func TestTap_AsTyped(t *testing.T) {
 	}
 }
 
-// Every button of every card does what it says.
+// Every button of every card is read as what it says.
 func TestTap_ButtonsAreRead(t *testing.T) {
 	for name, q := range cardsOfEachKind() {
 		for _, b := range allButtons(QuestionCard(q)) {
@@ -225,8 +225,8 @@ func TestTap_IsBounded(t *testing.T) {
 	kit.True(t, about == state.NoteUnclear, "a million boxes")
 }
 
-// However a tap looks, what it chooses is an option of its question, and it decides
-// nothing that is not offered.
+// FuzzReadTap checks that any tap chooses only options of its question and decides only
+// what is offered.
 func FuzzReadTap(f *testing.F) {
 	for _, seed := range []string{"1", "send", "allow", "deny", "always", "more", "auto", "-1",
 		"01"} {

@@ -7,7 +7,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// The stricter of record, configuration and policy counts, in every combination of them.
+// The strictest of the record, the configuration and the policy counts, in every
+// combination.
 func TestChatAccess_StricterTermsCount(t *testing.T) {
 	kinds := []state.Kind{
 		state.KindQuestion, state.KindPermission, state.KindPlan, state.KindNext, state.KindPrompt,
@@ -46,7 +47,7 @@ func TestChatAccess_StricterTermsCount(t *testing.T) {
 	}
 }
 
-// What cannot be read allows nothing: not a configuration, and not a policy.
+// A configuration or policy that cannot be read allows nothing.
 func TestChatAccess_UnreadTermsAllowNothing(t *testing.T) {
 	// see Restrict
 	broken := &Config{NeverRemote: []string{"*"}, terminalOnly: policyKinds(), titlesOnly: true}

@@ -14,8 +14,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// A file of the person's that was read once and is gone counts as one that cannot be
-// read: who deletes it, or replaces it by another, lifts nothing meanwhile.
+// A person's file that was read once and is missing counts as unreadable. So deleting it,
+// or replacing it in two steps, lifts no rule.
 func TestConfig_MissingFileIsUnread(t *testing.T) {
 	const bridge = `{"mcpServers": {"google-chat-bridge": {"env": {"GCHAT_APPROVERS": "users/1"}}}}`
 	const space = `{"mcpServers": {"google-chat-bridge": {"env": {"GOOGLE_CHAT_SPACE_ID": "spaces/A"}}}}`
@@ -66,7 +66,7 @@ func TestConfig_MissingFileIsUnread(t *testing.T) {
 	}
 }
 
-// The error of a file that is gone says what to do, and both ways lead on.
+// The error about a missing file names two ways to go on, and both work.
 func TestConfig_AfterAMissingFile(t *testing.T) {
 	p := newPlace(t)
 	p.write(personFile, `{"approvers": []}`)
@@ -81,8 +81,8 @@ func TestConfig_AfterAMissingFile(t *testing.T) {
 	kit.True(t, !c.HasUnreadFile && len(c.Problems) == 0, "without its mark: %v", c.Problems)
 }
 
-// What is nearly a setting is no setting, and the person is told which one they may have
-// meant. What another version may know is left alone.
+// For a member that nearly has a setting's name, the person is told which setting they
+// may mean. Other unknown members are ignored: another version may know them.
 func TestConfig_MisspelledSetting(t *testing.T) {
 	for name, want := range map[string]string{
 		"alowed_users": "allowed_users", "allowed_user": "allowed_users", "webhook": "webhook_url",
@@ -194,8 +194,8 @@ func TestConfig_WebhookCommand(t *testing.T) {
 		"failed command: %v says nothing to do", err)
 }
 
-// A trusted project's settings can set variables: who approves is first of all what the
-// person's file says.
+// A trusted project's settings can set variables. So the person's file comes first in who
+// may approve.
 func TestConfig_ApproversOfThePersonsFileFirst(t *testing.T) {
 	for name, test := range map[string]struct {
 		file string

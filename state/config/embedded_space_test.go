@@ -19,8 +19,8 @@ const (
 		`","api_endpoint":"` + embeddedBase + `","pubsub_endpoint":"` + embeddedBase + `"}`
 )
 
-// The embedded space is served as an app where the person's own configuration names it,
-// and nowhere else.
+// The embedded space is used as an app if the person's own configuration names it, and
+// only then.
 func TestEmbeddedSpace_IsAnApp(t *testing.T) {
 	for name, c := range map[string]struct {
 		own, project, exported string
@@ -67,7 +67,8 @@ func TestEmbeddedSpace_IsAnApp(t *testing.T) {
 	}
 }
 
-// A person who goes from the embedded space to a webhook has nothing of it left.
+// If a person changes from the embedded space to a webhook, no setting of the embedded
+// space is left.
 func TestEmbeddedSpace_Leave(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.json")
 	kit.NoError(t, os.WriteFile(path, []byte("{\n\t// mine\n\t\"grace\": \"5s\"\n}\n"), 0o600))

@@ -114,8 +114,8 @@ func TestEnqueueReport_Once(t *testing.T) {
 	}
 }
 
-// The destination belongs to what is compared: the same words, and the same key, go to
-// each place once.
+// A report is a repetition only if it goes to the same place. Then the same text, or the
+// same key, is sent once.
 func TestEnqueueReport_OnceInEachPlace(t *testing.T) {
 	env := reportEnv(t)
 	for _, key := range []string{"", "once"} {

@@ -14,8 +14,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// The copy of a hub's policy is read again after an hour, and holds for a day while the
-// hub is out of reach.
+// A copy of a hub's policy is read again after an hour. It counts for a day if the hub
+// cannot be reached.
 func TestHubPolicy_HowLongItHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, h := newPlace(t), &hub{policy: strictPolicy}
@@ -77,8 +77,8 @@ func TestHubPolicy_HowLongItHolds(t *testing.T) {
 	})
 }
 
-// Neither another credentials file, nor a copy that is broken, foreign or of a future
-// time, lifts a hub's policy.
+// Another credentials file does not lift a hub's policy, nor does a copy that is broken,
+// foreign or from the future.
 func TestHubPolicy_NothingLiftsIt(t *testing.T) {
 	for name, try := range map[string]func(*place){
 		"no credentials":  func(p *place) { p.env["GOOGLE_CHAT_CREDENTIALS_FILE"] = "/none" },
@@ -124,7 +124,7 @@ func TestHubPolicy_NothingLiftsIt(t *testing.T) {
 	}
 }
 
-// A hub's file is read as strictly as its machines read what they get of it.
+// A hub reads its policy file as strictly as machines read the policy.
 func TestHubPolicy_Kept(t *testing.T) {
 	for text, wrong := range map[string]string{
 		`{"never_remote": ["Bash"], "spaces": {"spaces/A": ["users/1", "users/2"]}}`: "",

@@ -52,8 +52,8 @@ func TestLoginFile_OfAnotherPerson(t *testing.T) {
 	}
 }
 
-// The file of a release before has more members, and this release's is read by that one
-// by these.
+// The previous release's file has more members. The file that we write has the members
+// that the previous release reads.
 func TestLoginFile_OfAnotherRelease(t *testing.T) {
 	p := newPlace(t)
 	const before = `{"type":"authorized_user","client_id":"id","client_secret":"cs","refresh_token":"1//r","auth_uri":"https://a","token_uri":"https://t",

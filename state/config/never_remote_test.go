@@ -47,7 +47,7 @@ func TestNeverRemote_Table(t *testing.T) {
 	}
 }
 
-// A pattern names a call however the call, or the pattern, is spelled.
+// A pattern names a call however the call or the pattern is spelled.
 func TestNeverRemote_OtherSpellings(t *testing.T) {
 	for _, test := range []struct {
 		pattern, tool, input string
@@ -129,8 +129,8 @@ func TestNeverRemote_OtherSpellings(t *testing.T) {
 	}
 }
 
-// A call of many foreign signs in one word is held against a pattern within a moment: to
-// write such a word as Punycode takes the square of its length.
+// A long word of foreign characters is compared quickly. Writing it as Punycode would
+// take the square of its length.
 func TestNeverRemote_LongWord(t *testing.T) {
 	var word strings.Builder
 	for i := range 200_000 {

@@ -11,7 +11,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// What a person, a project or a variable sets does not lift a policy.
+// No setting of a person, a project or the environment lifts a policy.
 func TestPolicy_NothingLiftsIt(t *testing.T) {
 	const lifts = `{"never_remote": [], "terminal_only": [], "titles_only": false, "allowed_users": ["users/1"], "approvers": ["users/1"]}`
 	for name, try := range map[string]func(*place){
@@ -49,8 +49,7 @@ func TestPolicy_NothingLiftsIt(t *testing.T) {
 	}
 }
 
-// A policy that cannot be read, or that this version does not understand, leaves nothing
-// to Chat.
+// If a policy cannot be read or understood, nothing may be asked or allowed in Chat.
 func TestPolicy_UnreadableForbidsAll(t *testing.T) {
 	for name, file := range map[string]func(*place){
 		"broken":            func(p *place) { p.writeMachinePolicy(`{"titles_only": true`) },

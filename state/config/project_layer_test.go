@@ -15,8 +15,8 @@ import (
 
 const theirHook = "https://chat.googleapis.com/v1/spaces/THEIRS/messages?key=k&token=t"
 
-// Of the files of a trusted project modes, rules and a webhook count. Who may answer, a
-// command and a host do not.
+// A trusted project's files may choose modes, rules and a webhook. They may not choose
+// who answers, a command or a host.
 func TestProjectLayer_WhatItMayChoose(t *testing.T) {
 	for name, file := range map[string]string{
 		projectFile: `{"webhook_url": "` +
@@ -48,9 +48,8 @@ func TestProjectLayer_WhatItMayChoose(t *testing.T) {
 	}
 }
 
-// A project's webhook is read with credentials of the project's or of the environment, or
-// not at all; what a project says about credentials means nothing for the person's
-// webhook.
+// A project's webhook is read only with the project's or the environment's credentials. A
+// project does not choose the credentials of the person's webhook.
 func TestProjectLayer_Credentials(t *testing.T) {
 	webhook := `"webhook_url": "` + theirHook + `"`
 	for name, tt := range map[string]struct {
@@ -99,8 +98,7 @@ func TestProjectLayer_Credentials(t *testing.T) {
 	}
 }
 
-// What stands in the home directory is the person's own, also when the session was
-// started there.
+// The home directory's files are the person's own, even if the session was started there.
 func TestProjectLayer_HomeIsNoProject(t *testing.T) {
 	p := newPlace(t)
 	p.proj = p.env["HOME"]
@@ -113,8 +111,8 @@ func TestProjectLayer_HomeIsNoProject(t *testing.T) {
 		"endpoint %q, problems %v", c.APIEndpoint, c.Problems)
 }
 
-// A folder that came from elsewhere says nothing about where questions go until Claude
-// Code was told to trust it.
+// A folder from elsewhere has no say in where questions go until Claude Code was told to
+// trust it.
 func TestProjectLayer_CountsOnceTrusted(t *testing.T) {
 	for _, tt := range []struct {
 		name, claude string // what stands in ~/.claude.json; "" for no such file
@@ -185,7 +183,8 @@ func TestProjectLayer_CountsOnceTrusted(t *testing.T) {
 	}
 }
 
-// What a repository can bring in a file's place neither hangs nor fills the memory.
+// Whatever a repository puts in a configuration file's place, reading it neither hangs
+// nor fills the memory.
 func TestProjectLayer_ConfigurationThatIsNoFile(t *testing.T) {
 	for name, plant := range map[string]func(path string) error{
 		"endless": func(path string) error { return os.Symlink("/dev/zero", path) },
@@ -212,8 +211,8 @@ func TestProjectLayer_ConfigurationThatIsNoFile(t *testing.T) {
 	}
 }
 
-// Without HOME there is no person's configuration, login or state: not what another user
-// put into the temporary folder, nor what a checkout has in the working folder.
+// Without HOME there is no person's configuration, login or state. Files in the temporary
+// folder or the working folder do not stand in for them.
 func TestProjectLayer_NoHome(t *testing.T) {
 	strange := &place{t, nil, t.TempDir()}
 	t.Chdir(strange.proj)
@@ -245,8 +244,7 @@ func TestProjectLayer_NoHome(t *testing.T) {
 	}
 }
 
-// Who approves, and what only the terminal allows, is the person's to say: a project
-// cannot change it.
+// A project cannot change who approves, nor what only the terminal allows.
 func TestProjectLayer_CannotLiftApprovals(t *testing.T) {
 	p := newPlace(t)
 	p.write(personFile,
@@ -273,8 +271,7 @@ func TestProjectLayer_CannotLiftApprovals(t *testing.T) {
 	}
 }
 
-// A project's webhook leads to Google or to a host that the person named, not to a server
-// of the project's choice.
+// A project's webhook must lead to Google or to a host that the person named.
 func TestProjectLayer_WebhookHost(t *testing.T) {
 	const google = "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"
 	for _, test := range []struct {

@@ -51,8 +51,8 @@ func TestSetMember_KeepsTheRest(t *testing.T) {
 	}
 }
 
-// A person's link, as into a folder of dotfiles, stays one. Its file holds a secret from
-// now on.
+// If a person's file is a link, for example into a folder of dotfiles, the link stays.
+// The file is made private, because it holds a secret.
 func TestSetMember_ConfigurationThatIsALink(t *testing.T) {
 	dir := t.TempDir()
 	file, link := filepath.Join(dir, "dotfiles.json"), filepath.Join(dir, "config.json")

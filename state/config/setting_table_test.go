@@ -12,8 +12,8 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-// loadWith is the configuration of a person who set this in their file and in the
-// environment, and what was asked of the environment.
+// loadWith loads the configuration of a person with this file and these variables. It
+// also returns which variables were read.
 func loadWith(t *testing.T, file string, env map[string]string) (c *Config, asked map[string]bool) {
 	t.Helper()
 	home := t.TempDir()
@@ -34,7 +34,7 @@ func loadWith(t *testing.T, file string, env map[string]string) (c *Config, aske
 	}, home), asked
 }
 
-// row is what docs/configuration.md says of a setting; example is JSON.
+// row is a setting as docs/configuration.md describes it. Its example is JSON.
 type row struct {
 	Setting
 	byDefault, example string
@@ -80,7 +80,7 @@ func rows(t *testing.T) (all []row) {
 	return all
 }
 
-// inEnv is an example as a variable holds it.
+// inEnv returns an example as it is written in a variable.
 func inEnv(t *testing.T, r row) string {
 	t.Helper()
 	var v any
@@ -95,9 +95,8 @@ func inEnv(t *testing.T, r row) string {
 	return fmt.Sprint(v)
 }
 
-// TestSettingTable_EachCounts sets each setting as the page's example does, in a file and in the
-// environment: it has to count, and to mean something. What the page says to be the
-// default has to change nothing.
+// Each setting's example on the page must change the configuration, in a file and in the
+// environment. The default on the page must change nothing.
 func TestSettingTable_EachCounts(t *testing.T) {
 	none, _ := loadWith(t, "", nil)
 	for _, r := range rows(t) {
@@ -131,7 +130,7 @@ func TestSettingTable_EachCounts(t *testing.T) {
 	}
 }
 
-// TestSettingTable_IsComplete compares the list with the page, and with what the code looks for.
+// The table has the settings of the page and the variables that the code reads.
 func TestSettingTable_IsComplete(t *testing.T) {
 	var onPage []Setting
 	for _, r := range rows(t) {
