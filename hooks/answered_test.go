@@ -58,12 +58,10 @@ func TestAnswered_EventsThatCancel(t *testing.T) {
 	for resolvedBy, end := range map[string]func(w *world, p *hookProcess){
 		"signal": func(w *world, p *hookProcess) { terminate(p) },
 		"stop": func(w *world, p *hookProcess) {
-			w.runHook(answeredHook,
-				recorded(w.TB, "single-07-Stop"))
+			w.runHook(answeredHook, recorded(w.TB, "single-07-Stop"))
 		},
 		"prompt": func(w *world, p *hookProcess) {
-			w.runHook(answeredHook,
-				recorded(w.TB, "single-02-UserPromptSubmit"))
+			w.runHook(answeredHook, recorded(w.TB, "single-02-UserPromptSubmit"))
 		},
 		"session_end": func(w *world, p *hookProcess) {
 			w.runHook(answeredHook, recorded(w.TB, "killed-04-SessionEnd", "session_id", session))
@@ -91,24 +89,19 @@ func TestAnswered_ForeignEventsEndNothing(t *testing.T) {
 	one.recordQuestion("agent_id", "a1")
 	for name, event := range map[string]func(){
 		"another session's Stop": func() {
-			one.runHook(answeredHook,
-				recorded(t, "single-07-Stop", "session_id", "another"))
+			one.runHook(answeredHook, recorded(t, "single-07-Stop", "session_id", "another"))
 		},
 		"another call's PostToolUse": func() {
-			one.runHook(answeredHook,
-				recorded(t, "two-calls-08-PostToolUse"))
+			one.runHook(answeredHook, recorded(t, "two-calls-08-PostToolUse"))
 		},
 		"the other terminal's Stop": func() {
-			two.runHook(answeredHook,
-				recorded(t, "single-07-Stop", "agent_id", "a1"))
+			two.runHook(answeredHook, recorded(t, "single-07-Stop", "agent_id", "a1"))
 		},
 		"the other terminal's prompt": func() {
-			two.runHook(answeredHook,
-				recorded(t, "single-02-UserPromptSubmit"))
+			two.runHook(answeredHook, recorded(t, "single-02-UserPromptSubmit"))
 		},
 		"the session's own Stop": func() {
-			one.runHook(answeredHook,
-				recorded(t, "single-07-Stop"))
+			one.runHook(answeredHook, recorded(t, "single-07-Stop"))
 		},
 	} {
 		if event(); w.question().Status != state.Pending {

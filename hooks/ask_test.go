@@ -282,8 +282,7 @@ func TestQuestion_RoundTripThroughChat(t *testing.T) {
 				"printed %q", out)
 			w.runHook(answeredHook, answeredEvent(t, "Rolling deployment"))
 			kit.Containsf(t, w.awaitMessage("[Answered]").Text, c.says, "the thread")
-			kit.Equalf(t, w.messages("[Answered]")[0].Thread.Name, w.awaitThread(1),
-				"thread")
+			kit.Equalf(t, w.messages("[Answered]")[0].Thread.Name, w.awaitThread(1), "thread")
 			w.wantSentOnce()
 		})
 	}
@@ -377,8 +376,7 @@ func TestQuestion_ReadsTmuxBeforeItLocks(t *testing.T) {
 func TestQuestion_UnwritableProjectUsesPersonalState(t *testing.T) {
 	for name, block := range map[string]func(w *world){
 		"a file where a folder should be": func(w *world) {
-			writeFile(w,
-				filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude"), "")
+			writeFile(w, filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude"), "")
 		},
 		"a full disk": func(w *world) {
 			dir := w.smallDisk()

@@ -14,8 +14,7 @@ func TestClaudeText_NamesTheChat(t *testing.T) {
 	texts := map[string]func(*state.Question) string{
 		"an answer": answerText,
 		"the next instruction": func(q *state.Question) string {
-			return promptText(q,
-				"go on")
+			return promptText(q, "go on")
 		},
 		"a prompt for the session": func(q *state.Question) string { q.Kind = state.KindPrompt; return promptText(q, "go on") },
 		"a denial":                 refusalText,

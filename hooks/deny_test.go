@@ -280,8 +280,7 @@ func (w *world) markTimedOut(q *state.Question, change func(*state.Question)) {
 func TestDeny_OnlyIfAnswerable(t *testing.T) {
 	settings := func(hooks string) func(*world) {
 		return func(w *world) {
-			writeFile(w, filepath.Join(w.env["HOME"], ".claude",
-				"settings.json"), hooks)
+			writeFile(w, filepath.Join(w.env["HOME"], ".claude", "settings.json"), hooks)
 		}
 	}
 	for name, c := range map[string]struct {

@@ -85,8 +85,7 @@ func TestHook_EndsWhereNobodyCanBeAsked(t *testing.T) {
 		for kind, event := range map[string]func(*world) []byte{
 			"permission": func(w *world) []byte { return permissionEvent(w, "s", "make") },
 			"question": func(w *world) []byte {
-				return recorded(w,
-					"single-04-PermissionRequest")
+				return recorded(w, "single-04-PermissionRequest")
 			},
 		} {
 			t.Run(name+", "+kind, func(t *testing.T) {

@@ -92,8 +92,7 @@ func TestHook_BadInputIsIgnored(t *testing.T) {
 		"nothing": "", "blank": " \n", "garbage": "\x00\x01\xff\xfe{{{", "text": "hello",
 		"null": "null", "number": "7", "list": "[]",
 		"truncated": ask[:len(ask)/2], "deep": deep,
-		"huge": ours + `"session_id":"s","tool_input":"` + strings.Repeat("x",
-			10<<20) + `"}`,
+		"huge":                 ours + `"session_id":"s","tool_input":"` + strings.Repeat("x", 10<<20) + `"}`,
 		"no session":           ours + `"tool_input":{"questions":[{"question":"Q?","options":[]}]}}`,
 		"no questions":         ours + `"session_id":"s","tool_input":{"questions":[]}}`,
 		"questions are text":   ours + `"session_id":"s","tool_input":{"questions":"?"}}`,
@@ -171,8 +170,7 @@ func TestHook_OpensNoSocket(t *testing.T) {
 				if hooks = append(hooks, p); i == 0 || events[i] == forwardHook {
 					w.waitUntil("its question or its end",
 						func() bool {
-							return len(w.questions()) > 0 || p.hasEnded() ||
-								events[i] == rewakeHook
+							return len(w.questions()) > 0 || p.hasEnded() || events[i] == rewakeHook
 						})
 				}
 			}

@@ -246,14 +246,14 @@ func answeredEvent(t testing.TB, answer string, kv ...any) []byte {
 }
 
 // planEvent is a PermissionRequest for a plan.
-func planEvent(w *world, session, plan string) []byte {
-	return namedEvent(w, "PermissionRequest", session, "tool_name", "ExitPlanMode", "tool_input",
+func planEvent(t testing.TB, session, plan string) []byte {
+	return namedEvent(t, "PermissionRequest", session, "tool_name", "ExitPlanMode", "tool_input",
 		map[string]any{"plan": plan})
 }
 
 // permissionEvent is a PermissionRequest for a shell command.
-func permissionEvent(w *world, session, command string) []byte {
-	return namedEvent(w, "PermissionRequest", session, "tool_name", "Bash", "tool_input",
+func permissionEvent(t testing.TB, session, command string) []byte {
+	return namedEvent(t, "PermissionRequest", session, "tool_name", "Bash", "tool_input",
 		shellInput(command))
 }
 
@@ -262,12 +262,12 @@ func shellInput(command string) map[string]any {
 }
 
 // batchEvent is the PostToolBatch with the result of a shell command.
-func batchEvent(w *world, session, command, response string) []byte {
+func batchEvent(t testing.TB, session, command, response string) []byte {
 	call := map[string]any{
 		"tool_name": "Bash", "tool_use_id": "x", "tool_response": response,
 		"tool_input": shellInput(command),
 	}
-	return namedEvent(w, "PostToolBatch", session, "tool_calls", []any{call})
+	return namedEvent(t, "PostToolBatch", session, "tool_calls", []any{call})
 }
 
 // newGate returns a machine whose session is in deny mode and therefore guarded.

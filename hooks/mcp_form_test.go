@@ -15,11 +15,11 @@ import (
 )
 
 // formEvents is the event of a form with this schema.
-func formEvents(w *world, schema string, kv ...any) []byte {
+func formEvents(t testing.TB, schema string, kv ...any) []byte {
 	members := []any{"mcp_server_name", "form", "message", "Who are you?", "mode", "form",
 		"requested_schema", json.RawMessage(schema),
 		"tool_use_id", ""}
-	return namedEvent(w, "Elicitation", "s-1", append(members, kv...)...)
+	return namedEvent(t, "Elicitation", "s-1", append(members, kv...)...)
 }
 
 // nameSchema is a form with one field.
@@ -91,77 +91,34 @@ func TestForm_OnlyTheTerminalShowsIt(t *testing.T) {
 	for i := range 10_000 {
 		fmt.Fprintf(&many, `,"f%d":{"type":"string"}`, i)
 	}
-	for name, event := range map[string]func(w *world) []byte{
-		"10,000 fields": func(w *world) []byte {
-			return formEvents(w,
-				`{"type":"object","properties":{`+many.String()[1:]+`}}`)
-		},
-		"31 fields": func(w *world) []byte {
-			return formEvents(w, `{"type":"object","properties":{`+strings.Join(strings.SplitN(many.String(), ",", 33)[1:32], ",")+`}}`)
-		},
-		"a nested object": func(w *world) []byte {
-			return formEvents(w,
-				field(`{"type":"object","properties":{}}`))
-		},
-		"an unknown member": func(w *world) []byte {
-			return formEvents(w,
-				field(`{"type":"string","if":{}}`))
-		},
-		"an unknown type": func(w *world) []byte {
-			return formEvents(w,
-				field(`{"type":["string","null"]}`))
-		},
-		"a list of anything": func(w *world) []byte {
-			return formEvents(w,
-				field(`{"type":"array","items":{"type":"string"}}`))
-		},
-		"a list of numbers": func(w *world) []byte {
-			return formEvents(w, field(`{"type":"array","items":{"type":"integer","enum":["1"]}}`))
-		},
-		"a default object": func(w *world) []byte {
-			return formEvents(w,
-				field(`{"type":"string","default":{}}`))
-		},
-		"a name twice": func(w *world) []byte {
-			return formEvents(w, `{"type":"object","properties":{"x":{"type":"string"},"x":{"type":"boolean"}}}`)
-		},
-		"what is not there": func(w *world) []byte {
-			return formEvents(w,
-				`{"type":"object","properties":{},"required":["x"]}`)
-		},
-		"a huge message": func(w *world) []byte {
-			return formEvents(w, nameSchema, "message",
-				strings.Repeat("x", 8000))
-		},
-		"no schema": func(w *world) []byte { return formEvents(w, `null`) },
-		"another mode": func(w *world) []byte {
-			return formEvents(w, `null`,
-				"mode", "voice")
-		},
-		"a script": func(w *world) []byte {
-			return formEvents(w, `null`, "mode", "url",
-				"url", "javascript:alert(1)")
-		},
-		"an odd scheme": func(w *world) []byte {
-			return formEvents(w, `null`, "mode", "url",
-				"url", "httpx://a.example/")
-		},
-		"a link of two": func(w *world) []byte {
-			return formEvents(w, `null`, "mode", "url", "url", `https://a.example\@b.example/`)
-		},
-		"a link of signs": func(w *world) []byte {
-			return formEvents(w, `null`, "mode", "url",
-				"url", "https://ex\u0430mple.com/")
-		},
-		"never_remote": func(w *world) []byte {
-			w.writePolicy(`{"never_remote":["mcp__form"]}`)
-			return formEvents(w, nameSchema)
-		},
+	for name, event := range map[string][]byte{
+		"10,000 fields":      formEvents(t, `{"type":"object","properties":{`+many.String()[1:]+`}}`),
+		"31 fields":          formEvents(t, `{"type":"object","properties":{`+strings.Join(strings.SplitN(many.String(), ",", 33)[1:32], ",")+`}}`),
+		"a nested object":    formEvents(t, field(`{"type":"object","properties":{}}`)),
+		"an unknown member":  formEvents(t, field(`{"type":"string","if":{}}`)),
+		"an unknown type":    formEvents(t, field(`{"type":["string","null"]}`)),
+		"a list of anything": formEvents(t, field(`{"type":"array","items":{"type":"string"}}`)),
+		"a list of numbers":  formEvents(t, field(`{"type":"array","items":{"type":"integer","enum":["1"]}}`)),
+		"a default object":   formEvents(t, field(`{"type":"string","default":{}}`)),
+		"a name twice":       formEvents(t, `{"type":"object","properties":{"x":{"type":"string"},"x":{"type":"boolean"}}}`),
+		"what is not there":  formEvents(t, `{"type":"object","properties":{},"required":["x"]}`),
+		"a huge message":     formEvents(t, nameSchema, "message", strings.Repeat("x", 8000)),
+		"no schema":          formEvents(t, `null`),
+		"another mode":       formEvents(t, `null`, "mode", "voice"),
+		"a script":           formEvents(t, `null`, "mode", "url", "url", "javascript:alert(1)"),
+		"an odd scheme":      formEvents(t, `null`, "mode", "url", "url", "httpx://a.example/"),
+		"a link of two": formEvents(t, `null`, "mode", "url", "url",
+			`https://a.example\@b.example/`),
+		"a link of signs": formEvents(t, `null`, "mode", "url", "url", "https://ex\u0430mple.com/"),
+		"never_remote":    formEvents(t, nameSchema),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newPermissionWorld(t)
-			kit.Equalf(t, w.runHook(forwardHook, event(w)), "", "it printed")
+			if name == "never_remote" {
+				w.writePolicy(`{"never_remote":["mcp__form"]}`)
+			}
+			kit.Equalf(t, w.runHook(forwardHook, event), "", "it printed")
 			q := w.onlyIndexed()
 			text := strings.Join(wording.QuestionTexts(q), "\n")
 			kit.True(t, q.HandedOverAt != nil &&
@@ -180,27 +137,19 @@ func TestForm_OnlyTheTerminalShowsIt(t *testing.T) {
 // values, whoever replied and when.
 func TestForm_EventsThatEndIt(t *testing.T) {
 	t.Parallel()
-	result := func(action string) func(w *world) []byte {
-		return func(w *world) []byte {
-			return namedEvent(w, "ElicitationResult", "s-1", "mcp_server_name", "form", "mode",
-				"form", "action", action,
-				"content", map[string]any{"name": "hunter2"})
-		}
+	result := func(action string) []byte {
+		return namedEvent(t, "ElicitationResult", "s-1", "mcp_server_name", "form", "mode", "form",
+			"action", action, "content", map[string]any{"name": "hunter2"})
 	}
-	called := func(tool, id string) func(w *world) []byte {
-		return func(w *world) []byte {
-			calls := []map[string]any{{"tool_name": tool, "tool_use_id": id,
-				"tool_input": map[string]any{}}}
-			return namedEvent(w, "PostToolBatch", "s-1", "tool_calls", calls)
-		}
+	called := func(tool, id string) []byte {
+		call := map[string]any{"tool_name": tool, "tool_use_id": id, "tool_input": map[string]any{}}
+		return namedEvent(t, "PostToolBatch", "s-1", "tool_calls", []any{call})
 	}
-	plain := func(name string) func(w *world) []byte {
-		return func(w *world) []byte {
-			return namedEvent(w, name, "s-1", "prompt", "go on", "reason", "prompt_input_exit")
-		}
+	plain := func(name string) []byte {
+		return namedEvent(t, name, "s-1", "prompt", "go on", "reason", "prompt_input_exit")
 	}
 	for name, c := range map[string]struct {
-		event  func(w *world) []byte
+		event  []byte
 		status state.Status
 		by     string
 		label  string
@@ -220,7 +169,7 @@ func TestForm_EventsThatEndIt(t *testing.T) {
 			w := newPermissionWorld(t)
 			p, q := w.startWaiting(formEvents(w, nameSchema))
 			w.answerInText(q, "name; hunter2")
-			w.runHook(answeredHook, c.event(w))
+			w.runHook(answeredHook, c.event)
 			w.wantDecided(q, c.status, c.by, c.label)
 			if c.status == state.Pending {
 				return

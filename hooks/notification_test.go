@@ -88,8 +88,7 @@ func TestNotification_ReportOfEachKind(t *testing.T) {
 				nil}, kv...)...)
 	}
 	prompt := func(text string) []byte {
-		return recorded(t, "single-02-UserPromptSubmit",
-			"prompt", text)
+		return recorded(t, "single-02-UserPromptSubmit", "prompt", text)
 	}
 	// 2.1.332 and 2.1.197 report the end of a task in this form.
 	task := func(status, summary string) []byte {
@@ -298,10 +297,9 @@ func TestNotification_NamesThePendingCall(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ lines, want string }{
 		"a command": {bash("1", "touch a.txt"), "\nBash: `touch a.txt`"},
-		"done": {bash("1", "ls") + entry("user",
-			`[{"type":"tool_result","tool_use_id":"1"}]`), ""},
-		"nothing": {"", ""},
-		"invalid": {"{{{\n" + bash("1", "ls") + "\x00{", "\nBash: `ls`"},
+		"done":      {bash("1", "ls") + entry("user", `[{"type":"tool_result","tool_use_id":"1"}]`), ""},
+		"nothing":   {"", ""},
+		"invalid":   {"{{{\n" + bash("1", "ls") + "\x00{", "\nBash: `ls`"},
 		"hostile": {
 			bash("1", "<users/all>\n```\n[Session End] x\n*b*"),
 			"\nBash:\n```\n<users/all>\n'''\n[Session End] x\n*b*\n```",

@@ -74,39 +74,27 @@ func TestDecision_ResultShowsIt(t *testing.T) {
 	because := fmt.Sprintf(user, true, reason, `"Error: `+reason+`"`)
 	kind := strings.Replace(fmt.Sprintf(user, true, "", `"Error: no"`), `{"type"`,
 		`{"toolDenialKind":"user-rejected","type"`, 1)
+	allow, deny := state.LabelAllow, state.LabelDeny
 	for name, test := range map[string]struct {
 		decided, line string
 		printed       bool
 		by, label     string
 	}{
-		"allowed in the thread": {state.LabelAllow, succeeded, true, "chat",
-			state.LabelAllow},
-		"allowed in the thread, and it failed": {state.LabelAllow, failing, true, "chat",
-			state.LabelAllow},
-		"denied in the thread": {state.LabelDeny, denied, true, "chat",
-			state.LabelDeny},
-		"no transcript": {state.LabelAllow, "", true, "chat",
-			state.LabelAllow},
-		"allowed, denied in terminal": {state.LabelAllow, inTerminal, true, "terminal",
-			state.LabelDeny},
-		"allowed, denied in terminal with a reason": {state.LabelAllow, because, true, "terminal",
-			state.LabelDeny},
-		"allowed, denied in terminal of 2.1.329": {state.LabelAllow, kind, true, "terminal",
-			state.LabelDeny},
-		"denied, allowed in terminal": {state.LabelDeny, succeeded, true, "terminal",
-			state.LabelAllow},
-		"not printed yet": {state.LabelDeny, succeeded, false, "terminal",
-			state.LabelAllow},
-		"allowed, printed, and not written down": {state.LabelAllow, succeeded, false, "chat",
-			state.LabelAllow},
-		"always, and not known to be printed": {state.LabelAlways, succeeded, false, "terminal",
-			state.LabelAllow},
-		"allowed, not printed, and not known": {state.LabelAllow, "", false, "terminal", ""},
-		"answered in the terminal": {"", failing, false, "terminal",
-			state.LabelAllow},
-		"denied in the terminal": {"", inTerminal, false, "terminal",
-			state.LabelDeny},
-		"in the terminal, and not known how": {"", "", false, "terminal", ""},
+		"allowed in the thread":                     {allow, succeeded, true, "chat", allow},
+		"allowed in the thread, and it failed":      {allow, failing, true, "chat", allow},
+		"denied in the thread":                      {deny, denied, true, "chat", deny},
+		"no transcript":                             {allow, "", true, "chat", allow},
+		"allowed, denied in terminal":               {allow, inTerminal, true, "terminal", deny},
+		"allowed, denied in terminal with a reason": {allow, because, true, "terminal", deny},
+		"allowed, denied in terminal of 2.1.329":    {allow, kind, true, "terminal", deny},
+		"denied, allowed in terminal":               {deny, succeeded, true, "terminal", allow},
+		"not printed yet":                           {deny, succeeded, false, "terminal", allow},
+		"allowed, printed, and not written down":    {allow, succeeded, false, "chat", allow},
+		"always, and not known to be printed":       {state.LabelAlways, succeeded, false, "terminal", allow},
+		"allowed, not printed, and not known":       {allow, "", false, "terminal", ""},
+		"answered in the terminal":                  {"", failing, false, "terminal", allow},
+		"denied in the terminal":                    {"", inTerminal, false, "terminal", deny},
+		"in the terminal, and not known how":        {"", "", false, "terminal", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			// What may be allowed only in the terminal offers no Allow button, and can still
@@ -142,12 +130,10 @@ func TestDecision_EscBesideAYes(t *testing.T) {
 		by    string
 		label string
 	}{
-		"before it was printed": {fmt.Sprintf(refusal, "1.9Z", ""), "terminal",
-			state.LabelDeny},
+		"before it was printed": {fmt.Sprintf(refusal, "1.9Z", ""), "terminal", state.LabelDeny},
 		"it did not begin to run": {fmt.Sprintf(refusal, "2.1Z",
 			`,"toolDenialBeforeRun":true`), "terminal", state.LabelDeny},
-		"it ran, and was broken off": {fmt.Sprintf(refusal, "9.0Z", ""), "chat",
-			state.LabelAllow},
+		"it ran, and was broken off":  {fmt.Sprintf(refusal, "9.0Z", ""), "chat", state.LabelAllow},
 		"the transcript does not say": {"", "chat", state.LabelAllow},
 		"an equal call was refused then": {strings.Replace(fmt.Sprintf(refusal, "1.0Z", ""), "t1",
 			"t0", 1), "chat", state.LabelAllow},

@@ -11,48 +11,26 @@ import (
 // A hook that neither asks nor reports reads no policy. It does not even log that a
 // policy cannot be read.
 func TestPolicy_IdleHooksReadNone(t *testing.T) {
-	for name, run := range map[string]func(*world) (hook string, event []byte){
-		"off": func(w *world) (string, []byte) {
-			w.env["GCHAT_ASK_MODE"] = "off"
-			return forwardHook, w.event("single-03-PreToolUse")
-		},
-		"another tool": func(w *world) (string, []byte) {
-			return forwardHook, w.event("timing-03-PreToolUse", "tool_name", "Bash")
-		},
-		"answered": func(w *world) (string, []byte) {
-			return answeredHook,
-				w.event("single-05-PostToolUse")
-		},
-		"a turn's end": func(w *world) (string, []byte) {
-			return rewakeHook,
-				w.event("single-07-Stop")
-		},
-		"a start": func(w *world) (string, []byte) {
-			return sessionHook,
-				w.event("single-01-SessionStart")
-		},
-		"an end": func(w *world) (string, []byte) {
-			return sessionHook,
-				w.event("timing-10-SessionEnd")
-		},
-		"a stop": func(w *world) (string, []byte) {
-			return gateHook,
-				w.event("single-07-Stop")
-		},
-		"what is quiet": func(w *world) (string, []byte) {
-			return notifyHook,
-				w.event("timing-09-Notification")
-		},
-		"no webhook": func(w *world) (string, []byte) {
-			delete(w.env, "GOOGLE_CHAT_WEBHOOK_URL")
-			return forwardHook, w.event("single-04-PermissionRequest", "tool_name", "Bash")
-		},
+	for name, c := range map[string]struct {
+		hook, event, tool string
+		variable          [2]string
+	}{
+		"off": {forwardHook, "single-03-PreToolUse", "AskUserQuestion",
+			[2]string{"GCHAT_ASK_MODE", "off"}},
+		"another tool":  {forwardHook, "timing-03-PreToolUse", "Bash", [2]string{}},
+		"answered":      {answeredHook, "single-05-PostToolUse", "AskUserQuestion", [2]string{}},
+		"a turn's end":  {rewakeHook, "single-07-Stop", "", [2]string{}},
+		"a start":       {sessionHook, "single-01-SessionStart", "", [2]string{}},
+		"an end":        {sessionHook, "timing-10-SessionEnd", "", [2]string{}},
+		"a stop":        {gateHook, "single-07-Stop", "", [2]string{}},
+		"what is quiet": {notifyHook, "timing-09-Notification", "", [2]string{}},
+		"no webhook": {forwardHook, "single-04-PermissionRequest", "Bash",
+			[2]string{"GOOGLE_CHAT_WEBHOOK_URL", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newReportWorld(t)
+			w := newReportWorld(t).withVariables(c.variable[0], c.variable[1])
 			w.writePolicy("")
-			hook, event := run(w)
-			w.callHook(hook, event)
+			w.callHook(c.hook, w.event(c.event, "tool_name", c.tool))
 			w.wantLogged("policy", 0)
 		})
 	}
@@ -109,31 +87,28 @@ func TestPolicy_StopUnderOne(t *testing.T) {
 func TestPolicy_TerminalOnlyAsksNothing(t *testing.T) {
 	for name, test := range map[string]struct {
 		policy, mode string
-		event        func(*world) []byte
+		event        []byte
 	}{
 		"a question": {`{"terminal_only": ["question"]}`, "native",
-			func(w *world) []byte { return recorded(w, "single-03-PreToolUse") }},
+			recorded(t, "single-03-PreToolUse")},
 		"a question's dialog": {`{"terminal_only": ["question"]}`, "native",
-			func(w *world) []byte { return recorded(w, "single-04-PermissionRequest") }},
+			recorded(t, "single-04-PermissionRequest")},
 		"a question, hold": {`{"terminal_only": ["question"]}`, "hold",
-			func(w *world) []byte { return recorded(w, "single-03-PreToolUse") }},
+			recorded(t, "single-03-PreToolUse")},
 		"a question, deny": {`{"terminal_only": ["question"]}`, "deny",
-			func(w *world) []byte { return recorded(w, "single-03-PreToolUse") }},
+			recorded(t, "single-03-PreToolUse")},
 		"a permission": {`{"terminal_only": ["permission"]}`, "native",
-			func(w *world) []byte { return permissionEvent(w, "s-1", "make") }},
-		"a plan": {`{"terminal_only": ["plan"]}`, "native",
-			func(w *world) []byte { return planEvent(w, "s-1", "Read") }},
-		"broken: a question": {`{`, "hold",
-			func(w *world) []byte { return recorded(w, "single-03-PreToolUse") }},
-		"broken: a permission": {`{`, "native",
-			func(w *world) []byte { return permissionEvent(w, "s-1", "make") }},
+			permissionEvent(t, "s-1", "make")},
+		"a plan":               {`{"terminal_only": ["plan"]}`, "native", planEvent(t, "s-1", "Read")},
+		"broken: a question":   {`{`, "hold", recorded(t, "single-03-PreToolUse")},
+		"broken: a permission": {`{`, "native", permissionEvent(t, "s-1", "make")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.env["GOOGLE_CHAT_WEBHOOK_URL"], w.env["GCHAT_ASK_MODE"] = webhookURL, test.mode
 			w.writePolicy(test.policy)
-			kit.Equalf(t, w.runHook(forwardHook, test.event(w)), "", "printed")
+			kit.Equalf(t, w.runHook(forwardHook, test.event), "", "printed")
 			kit.Equalf(t, len(w.indexed()), 0, "records")
 			logged := strings.Contains(w.log(), "nothing is asked in Chat")
 			kit.Equalf(t, logged, test.policy == "{", "log: %s", w.log())
@@ -161,16 +136,14 @@ func TestPolicy_TitlesOnlyHidesContent(t *testing.T) {
 		for i, reply := range []string{"more", "yes", "always", "yes, auto"} {
 			w.sendAsUser(ann, thread, reply)
 			w.waitUntil(reply, func() bool {
-				return len(w.messagesInThread(thread,
-					"[Not used]")) == i+1
+				return len(w.messagesInThread(thread, "[Not used]")) == i+1
 			})
 		}
 		kit.True(t, w.openPermission().IsTerminalOnly, "it is not the terminal's")
 		p.wantUndecided(thread)
 		w.runHook(answeredHook, namedEvent(w, "Stop", "s-1"))
 		w.waitUntil("the end", func() bool {
-			return len(w.messagesInThread(thread,
-				"[Answered]")) > 0
+			return len(w.messagesInThread(thread, "[Answered]")) > 0
 		})
 	}
 	shown := ""

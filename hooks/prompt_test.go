@@ -128,8 +128,7 @@ func TestPrompt_AccentIsCombined(t *testing.T) {
 	w := newWorld(t)
 	q := w.addPrompt("s-1", "cafe\u0301, please",
 		func(in *state.Incoming) {
-			in.Typing = &state.Typing{LastKeyAt: time.Now(),
-				LastKey: "text"}
+			in.Typing = &state.Typing{LastKeyAt: time.Now(), LastKey: "text"}
 		})
 	w.runPrompt("café, please")
 	w.wantResolved(q, "chat")

@@ -66,8 +66,7 @@ func TestSession_ConcurrentNamesDiffer(t *testing.T) {
 func TestSession_UnseenPaneIsNone(t *testing.T) {
 	for name, set := range map[string]func(*world){
 		"no server there": func(w *world) {
-			w.env["TMUX"] = filepath.Join(w.dir,
-				"no-server") + ",1,0"
+			w.env["TMUX"] = filepath.Join(w.dir, "no-server") + ",1,0"
 		},
 		"no such pane":     func(w *world) { w.env["TMUX_PANE"] = "%999" },
 		"another terminal": func(w *world) { w.env["CLAUDE_PID"] = livingPID(w) },

@@ -166,8 +166,7 @@ func TestSummary_CountsTurns(t *testing.T) {
 		return strings.Replace(line, `"isSidechain":false`, `"isSidechain":false,`+flags, 1)
 	}
 	side := func(line string) string {
-		return strings.Replace(line, `"isSidechain":false`,
-			`"isSidechain":true`, 1)
+		return strings.Replace(line, `"isSidechain":false`, `"isSidechain":true`, 1)
 	}
 	text := assistantLine(t, now, map[string]any{"type": "text", "text": "Done."})
 	bash := assistantLine(t, now, call("b", "Bash", nil)) + entryLine(t, "user", now, result("b"))
@@ -189,10 +188,8 @@ func TestSummary_CountsTurns(t *testing.T) {
 			prompt("<task-notification>\n<summary>") + text, 1},
 		"compacted": {one + text + flag(prompt("This session is being continued"),
 			`"isCompactSummary":true`) + text, 1},
-		"interrupted": {one + text +
-			prompt("[Request interrupted by user]") + text, 1},
-		"a subagent's": {one + text + side(prompt("look at a.go")) +
-			side(text) + text, 1},
+		"interrupted":  {one + text + prompt("[Request interrupted by user]") + text, 1},
+		"a subagent's": {one + text + side(prompt("look at a.go")) + side(text) + text, 1},
 		"a command for Claude Code": {one + text +
 			prompt("<command-name>/compact</command-name>"), 1},
 		"broken lines": {one + text + "{\"type\":\"user\"\n\x00\n" + prompt("go on") +

@@ -68,23 +68,19 @@ func TestStopGate_FindsTheTeam(t *testing.T) {
 		block bool
 	}{
 		"by the session's id": {func(w *world) {
-			w.writeTeam("s3-live-ession-1",
-				away)
+			w.writeTeam("s3-live-ession-1", away)
 			w.writeTeam("s3-live", here)
 		}, true},
 		"by the session's name": {func(w *world) {
-			w.writeTeam("s3-live-a7f3b9e1",
-				away)
+			w.writeTeam("s3-live-a7f3b9e1", away)
 			w.writeTeam("s3-live", here)
 		}, true},
 		"the name goes first": {func(w *world) {
-			w.writeTeam("s3-live-a7f3b9e1",
-				here)
+			w.writeTeam("s3-live-a7f3b9e1", here)
 			w.writeTeam("s3-live-ession-1", away)
 		}, false},
 		"shared": {func(w *world) {
-			w.writeTeam("s3-live-00000000",
-				here)
+			w.writeTeam("s3-live-00000000", here)
 			w.writeTeam("s3-live", away)
 		}, true},
 		"own, without a file": {func(w *world) {
@@ -100,8 +96,7 @@ func TestStopGate_FindsTheTeam(t *testing.T) {
 		}, true},
 		"configured agents": {func(w *world) {
 			w.env["GCHAT_PERSISTENT_AGENTS"] = "night-watch"
-			w.writeTeam("s3-live",
-				here)
+			w.writeTeam("s3-live", here)
 		}, true},
 		"a name that leads elsewhere": {func(w *world) {
 			w.env["CLAUDE_SESSION_ID"] = "x/../../s3"
@@ -122,16 +117,13 @@ func TestStopGate_FindsTheTeam(t *testing.T) {
 func TestStopGate_UnreadableTeam(t *testing.T) {
 	for name, put := range map[string]func(path string) error{
 		"garbage": func(path string) error {
-			return os.WriteFile(path,
-				[]byte(`{"members":[`), 0o600)
+			return os.WriteFile(path, []byte(`{"members":[`), 0o600)
 		},
 		"no members": func(path string) error {
-			return os.WriteFile(path,
-				[]byte(`{"name":"s3-live"}`), 0o600)
+			return os.WriteFile(path, []byte(`{"name":"s3-live"}`), 0o600)
 		},
 		"huge": func(path string) error {
-			return os.WriteFile(path,
-				make([]byte, 5<<20), 0o600)
+			return os.WriteFile(path, make([]byte, 5<<20), 0o600)
 		},
 		"a pipe": func(path string) error { return syscall.Mkfifo(path, 0o600) },
 	} {

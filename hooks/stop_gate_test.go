@@ -86,15 +86,13 @@ func TestStopGate_MarkersOfOthers(t *testing.T) {
 		"timeout, from the future":    {"sess-1", "timeout", -hour, nil, true},
 		"resolved now, asked long ago": {"sess-1", "resolved", 5 * hour,
 			[]any{"resolved_at", at(minute)}, false},
-		"resolved long ago": {"sess-1", "resolved", 5 * hour,
-			[]any{"resolved_at", at(hour)}, true},
+		"resolved long ago":                    {"sess-1", "resolved", 5 * hour, []any{"resolved_at", at(hour)}, true},
 		"resolved, when is in the file's time": {"sess-1", "resolved", 5 * hour, nil, false},
-		"answered": {"sess-1", "answered", 5 * hour,
-			[]any{"answer", "2"}, false},
-		"asked and resolved lately": {"sess-1", "resolved", 29 * minute, nil, false},
-		"cancelled":                 {"sess-1", "cancelled", minute, nil, true},
-		"abandoned":                 {"sess-1", "abandoned", minute, nil, true},
-		"expired":                   {"sess-1", "expired", minute, nil, true},
+		"answered":                             {"sess-1", "answered", 5 * hour, []any{"answer", "2"}, false},
+		"asked and resolved lately":            {"sess-1", "resolved", 29 * minute, nil, false},
+		"cancelled":                            {"sess-1", "cancelled", minute, nil, true},
+		"abandoned":                            {"sess-1", "abandoned", minute, nil, true},
+		"expired":                              {"sess-1", "expired", minute, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newGate(t)
@@ -337,8 +335,7 @@ func TestStopGate_UncountableBlockLetsStop(t *testing.T) {
 	for name, spoil := range map[string]func(path string) error{
 		"a folder": func(path string) error { return os.MkdirAll(path, 0o700) },
 		"no folder": func(path string) error {
-			return os.WriteFile(filepath.Dir(path), nil,
-				0o600)
+			return os.WriteFile(filepath.Dir(path), nil, 0o600)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -363,8 +360,7 @@ func TestStopGate_SkipsOddFiles(t *testing.T) {
 	old := func(content string) func(path string) error {
 		at := time.Now().Add(-time.Minute)
 		return func(path string) error {
-			return errors.Join(file(content)(path),
-				os.Chtimes(path, at, at))
+			return errors.Join(file(content)(path), os.Chtimes(path, at, at))
 		}
 	}
 	for name, c := range map[string]struct {
@@ -382,8 +378,7 @@ func TestStopGate_SkipsOddFiles(t *testing.T) {
 		"a pipe":            {func(path string) error { return syscall.Mkfifo(path, 0o600) }, 1},
 		"a link into nothing": {func(path string) error { return os.Symlink(path+".gone", path) },
 			1},
-		"a link to a device": {func(path string) error { return os.Symlink("/dev/zero", path) },
-			1},
+		"a link to a device": {func(path string) error { return os.Symlink("/dev/zero", path) }, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newGate(t)

@@ -29,15 +29,13 @@ func TestSubagent_PermissionEndsByItsEvents(t *testing.T) {
 		status state.Status
 		by     string
 	}{
-		"its batch": {"PostToolBatch", []any{"agent_id", "a1"},
-			state.Resolved, "terminal"},
+		"its batch": {"PostToolBatch", []any{"agent_id", "a1"}, state.Resolved, "terminal"},
 		"its batch, after clear": {"PostToolBatch", []any{"agent_id", "a1", "session_id", "s-9"},
 			state.Resolved, "terminal"},
 		"it was denied": {"PermissionDenied",
 			[]any{"agent_id", "a1", "tool_name", "Bash", "tool_input", denied, "tool_use_id", "x"},
 			state.Resolved, "terminal"},
-		"its end": {"SubagentStop", []any{"agent_id", "a1"},
-			state.Cancelled, "agent_end"},
+		"its end": {"SubagentStop", []any{"agent_id", "a1"}, state.Cancelled, "agent_end"},
 		"the session's end": {"SessionEnd", []any{"reason", "prompt_input_exit"}, state.Cancelled,
 			"session_end"},
 		"a prompt":            {"UserPromptSubmit", []any{"prompt", "go on"}, state.Pending, ""},
@@ -89,8 +87,7 @@ func TestSubagent_WhichDialogIsHidden(t *testing.T) {
 		transcript, meta string
 		hidden           bool
 	}{
-		"2.1.197, in front": {begun,
-			`{"description":"help","toolUseId":"toolu_1"}`, false},
+		"2.1.197, in front": {begun, `{"description":"help","toolUseId":"toolu_1"}`, false},
 		"2.1.197, in the background": {inBackground + launched,
 			`{"description":"help","toolUseId":"toolu_1"}`, true},
 		"2.1.197, not written yet": {inBackground,
@@ -132,10 +129,9 @@ func TestSubagent_PromptAtTheKeyboard(t *testing.T) {
 		prompt string
 		wanted bool
 	}{
-		"a person's":   {"what is that agent doing?", true},
-		"the poller's": {"please go on", false},
-		"a task is done": {"<task-notification>\n<task-id>a</task-id></task-notification>",
-			false},
+		"a person's":           {"what is that agent doing?", true},
+		"the poller's":         {"please go on", false},
+		"a task is done":       {"<task-notification>\n<task-id>a</task-id></task-notification>", false},
 		"a wake":               {"<task-notification>\n<summary>Stop hook feedback</summary>\n</task-notification>\n<system-reminder>x</system-reminder>", false},
 		"an agent was stopped": {`Background agent "other" was stopped by the user.`, false},
 	} {

@@ -41,8 +41,7 @@ func (g settingsGenerator) pair(name, value string) string {
 
 func (g settingsGenerator) settings() string {
 	parts := g.repeat(3, func() string {
-		return g.pair(g.pickOne("model", "env", "",
-			"a\\\"b"), g.value(2))
+		return g.pair(g.pickOne("model", "env", "", "a\\\"b"), g.value(2))
 	})
 	if g.IntN(4) > 0 {
 		parts = append(parts, g.pair(g.pickOne("hooks", "hooks", "\\u0068ooks"), g.hooks()))
@@ -57,8 +56,7 @@ func (g settingsGenerator) value(deep int) string {
 		return g.list("[", "]", g.repeat(3, func() string { return g.value(deep - 1) })...)
 	case n == 1 && deep > 0:
 		return g.list("{", "}", g.repeat(3, func() string {
-			return g.pair(g.pickOne("x", "y",
-				"hooks"), g.value(deep-1))
+			return g.pair(g.pickOne("x", "y", "hooks"), g.value(deep-1))
 		})...)
 	}
 	return g.pickOne("null", "true", "-1.50e+3", `"t"`, `"// no comment"`, `"\ud83d"`,

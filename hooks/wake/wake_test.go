@@ -48,8 +48,7 @@ func (w *world) wantWritesOnlyIn(dirs ...string) {
 		first, _, _ := strings.Cut(rel, "/")
 		kit.True(w, err != nil || rel == "." || slices.Contains(known, first) ||
 			slices.ContainsFunc(dirs, func(dir string) bool {
-				return strings.HasPrefix(path,
-					dir)
+				return strings.HasPrefix(path, dir)
 			}), "%s was written", path)
 		return err
 	}))
