@@ -203,7 +203,7 @@ func (w *world) wantGateSees(want gateExpectation) {
 	kit.Equalf(w, got, want, "what a stop gate sees")
 }
 
-// newDenyWorld returns a machine whose sessions are in deny mode, without a poller.
+// newDenyWorld returns a world whose sessions are in deny mode, without a poller.
 func newDenyWorld(t testing.TB) *world {
 	w := newWorld(t)
 	w.env["GCHAT_ASK_MODE"] = "deny"

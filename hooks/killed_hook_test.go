@@ -13,7 +13,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// killAtEachStep runs a story once for each victim and each step at which it is killed.
+// killAtEachStep runs a scenario once for each victim and each step at which it is killed.
 // At least atLeast of them must really have been killed. The steps are system calls:
 // strace kills the real program right at them, so the test cannot miss a step.
 func killAtEachStep(t *testing.T, atLeast int64, scenario func(w *world, killCommand func(victim string) []string) (killed bool),

@@ -209,7 +209,7 @@ func setMembers(t testing.TB, event []byte, kv ...any) []byte {
 	return b
 }
 
-// event is an event of the session sess-1 in the machine's project.
+// event is an event of the session sess-1 in the world's project.
 func (w *world) event(name string, kv ...any) []byte {
 	w.Helper()
 	return recorded(w, name, append([]any{
@@ -270,7 +270,7 @@ func batchEvent(t testing.TB, session, command, response string) []byte {
 	return namedEvent(t, "PostToolBatch", session, "tool_calls", []any{call})
 }
 
-// newGate returns a machine whose session is in deny mode and therefore guarded.
+// newGate returns a world whose session is in deny mode and therefore guarded.
 func newGate(t testing.TB) *world {
 	t.Helper()
 	w := newReportWorld(t)

@@ -105,7 +105,7 @@ func newPermissionWorld(t *testing.T) *world {
 
 func (w *world) getenv(name string) string { return w.env[name] }
 
-// withVariables is the same machine for another session: with other variables, but the
+// withVariables is the same world for another session: with other variables, but the
 // same disk and the same Chat.
 func (w *world) withVariables(kv ...string) *world {
 	other := &world{TB: w.TB, dir: w.dir, chat: w.chat, env: maps.Clone(w.env)}

@@ -15,7 +15,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// newRepository makes the machine's project a git repository with a commit.
+// newRepository makes the world's project a git repository with a commit.
 func (w *world) newRepository() (dir, head string) {
 	w.Helper()
 	dir = w.env["CLAUDE_PROJECT_DIR"]

@@ -10,7 +10,7 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-// newAgentGate returns a machine whose gate checks only the team.
+// newAgentGate returns a world whose gate checks only the team.
 func newAgentGate(t testing.TB) *world {
 	w := newGate(t)
 	w.writeConfig(`{"stop_gate":{"question_asked":"off"},"reports":{"session_end":"off"}}`)

@@ -16,7 +16,7 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// So do texts for Claude before any question was asked.
+// The reason for Claude names the chat in which a question would be asked.
 func TestStopGate_NamesTheChat(t *testing.T) {
 	for _, tt := range []struct {
 		cfg  config.Config
