@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Who tells Claude is said as it was before the hook had the answer, and ended.
+// The command answer says who will deliver the answer. It looks before the waiting hook
+// has the answer and ends.
 func TestAnswer_SaysWhoWaited(t *testing.T) {
 	t.Parallel()
 	p := newSpaceHome(t)

@@ -116,9 +116,8 @@ func TestArrows_AllowedImportsOnly(t *testing.T) {
 	}
 }
 
-// Names and hosts of Google's stand in gchat alone, and where a person connects or
-// configures it: who else needs one asks gchat for it. Comments, help texts and what the
-// documents fix may name them.
+// Only gchat, and the files in which a person connects or configures Google, may contain
+// names and hosts of Google. Comments and help texts may name them as well.
 func TestArrows_GoogleNamesInOnePlace(t *testing.T) {
 	known := regexp.MustCompile(`^(gchat/|state/config/|cli/(doctor/|setup|login|hub))`)
 	names := regexp.MustCompile(`"[^" ]*(googleapis\.com|/messages/|/threads/|^users/|"users/|"spaces/)[^" ]*"` +

@@ -39,7 +39,7 @@ var allowedCallbacks = map[string]string{
 	"state/config ReadPolicy":     "a hub's policy: gchat asks for it, where a process may use the network",
 }
 
-// What a lower package calls in a higher one is in one list, with its reason.
+// Every function that one package gives to another is in the list, with its reason.
 func TestCallbacks_EachHasAReason(t *testing.T) {
 	changeToRoot(t)
 	found := map[string]bool{}

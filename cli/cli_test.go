@@ -181,8 +181,8 @@ func writeBytes(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Repeat(text, times)), 0o600))
 }
 
-// What others wrote reaches the terminal as text: neither Chat's words nor a file's are
-// obeyed by it, and no secret is shown.
+// Text from Chat or from a file reaches the terminal as plain text: no control character
+// is obeyed, and no secret is shown.
 func TestCLI_ErrorsAreInert(t *testing.T) {
 	const hostile = `\u001b]52;c;cHduZWQ=\u0007\u009b31m\u202etxt`
 	server := httptest.NewServer(strict.CheckRequests(t,
@@ -228,8 +228,8 @@ func TestCLI_ErrorsAreInert(t *testing.T) {
 	}
 }
 
-// The same mistake ends every command with the same exit code: a script that checks for
-// one knows it of all.
+// The same mistake ends every command with the same exit code, so a script can check for
+// one code.
 func TestCLI_ExitCodes(t *testing.T) {
 	const aHub = "hub --topic projects/p/topics/t --subscription projects/p/subscriptions/s " +
 		"--domain example.com --key-file k "

@@ -65,9 +65,8 @@ var hookRuns = []hookRun{
 	},
 }
 
-// No hook opens a network socket, whatever Chat does: so it is as fast when Chat hangs as
-// when Chat is idle. gchat-send, which is the poller itself, shows that the test would
-// see one.
+// No hook opens a network socket, so a hook is as fast when Chat hangs as when Chat is
+// idle. gchat-send, which acts as the poller, shows that the test would see a socket.
 func TestHook_OpensNoSocket(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("strace"); err != nil {

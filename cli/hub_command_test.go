@@ -17,8 +17,8 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-// An administrator lists machines, and takes one and all of a person's away. One whose
-// code is still good is revoked at once.
+// An administrator lists machines, and revokes one machine or all machines of a person.
+// A machine whose join code is still valid is revoked at once.
 func TestHub_RevokesMachines(t *testing.T) {
 	var mu sync.Mutex
 	subs := map[string]*pubsub.Subscription{}
@@ -134,7 +134,7 @@ func TestHub_KeyIsASecret(t *testing.T) {
 	}
 }
 
-// What is no domain's name is refused before anything is read.
+// A wrong domain is refused before any file is read.
 func TestHub_RefusesWrongDomains(t *testing.T) {
 	h := newHome(t)
 	for _, domain := range []string{

@@ -67,8 +67,8 @@ const usedSettings = `{
 }
 `
 
-// A stay from the first day to the last: installed twice, set up, used, and gone, with
-// what is the person's as it was.
+// After install, upgrade, setup, use and uninstall, the home folder is what it was
+// before.
 func TestInstallScript_LeavesNothingBehind(t *testing.T) {
 	for name, furnish := range map[string]func(h *home){
 		"bare": func(*home) {},
@@ -135,8 +135,8 @@ func TestInstallScript_UpgradeAsksForNoSetup(t *testing.T) {
 	}
 }
 
-// Of a release, with the program for this machine beside the script, and without Go. It
-// is installed only where it is the one that SHA256SUMS beside it names.
+// A release has the program beside the script. Without Go, the script installs that
+// program, and only if SHA256SUMS names it.
 func TestInstallScript_ChecksTheSum(t *testing.T) {
 	built, err := os.ReadFile(programPath(t))
 	kit.NoError(t, err)
@@ -176,7 +176,7 @@ func TestInstallScript_ChecksTheSum(t *testing.T) {
 	}
 }
 
-// Built from the source, into another folder, with nothing but Go.
+// The script builds the program from the source and installs it into another folder.
 func TestInstallScript_BuildsFromSource(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -205,8 +205,8 @@ func TestInstallScript_BuildsFromSource(t *testing.T) {
 	h.wantFiles(false, "my tools/bin", ".claude")
 }
 
-// A script that a broken connection cut off anywhere does nothing, and neither does an
-// install that cannot be done.
+// A script that a broken connection cut off does nothing. An install that cannot succeed
+// changes nothing.
 func TestInstallScript_RefusesFirst(t *testing.T) {
 	b, err := os.ReadFile(installScript(t))
 	kit.NoError(t, err)
@@ -275,8 +275,8 @@ func TestInstallScript_NamesMacOSQuarantine(t *testing.T) {
 	kit.Containsf(t, out, "xattr -d com.apple.quarantine "+file, "it says")
 }
 
-// From a pipe a shell's $0 is "sh", and the script has no folder: neither is looked for
-// in the working folder.
+// If the script comes from a pipe, $0 is "sh" and the script has no folder. It must not
+// look for either in the working folder.
 func TestInstallScript_PipeRunsNoLocalFile(t *testing.T) {
 	for _, shell := range []string{"sh", "dash", "bash"} {
 		t.Run(shell, func(t *testing.T) {

@@ -8,16 +8,17 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-// An upgrade where claude is not on the PATH, as of an editor's, keeps the hooks that its
-// version takes.
+// If claude is not on the PATH, as in an editor, an upgrade keeps the hooks of its
+// version.
 func TestInstall_KeepsHooksWithoutClaude(t *testing.T) {
 	h := newHome(t)
 	h.mustRun("install", "--preset", "approve", "--claude-version", "2.1.329")
 	h.wantRun(0, "settings.json: nothing to change", "install", "--keep")
 }
 
-// Called through a link, by a path or by a name on the PATH, install registers the link
-// and links names beside it: what it leads to is gone with the next version.
+// If install is called through a link, by a path or by a name on the PATH, it registers
+// the link and puts the other names beside it. The link's target is gone with the next
+// version.
 func TestInstall_RegistersTheLink(t *testing.T) {
 	name := os.Args[0]
 	defer func() { os.Args[0] = name }()

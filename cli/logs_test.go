@@ -12,8 +12,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// An error is listed until it is over: its job did something since, or, for a hook, a
-// session was seen since.
+// An error is listed until it is over: until its job succeeds or, for a hook, until a
+// session is seen.
 func TestLogs_ErrorsUntilTheyAreOver(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	minute := func(i int) time.Time { return at.Add(time.Duration(i) * time.Minute) }
@@ -51,7 +51,7 @@ func TestLogs_ErrorsUntilTheyAreOver(t *testing.T) {
 	wantErrors(since, "[m9002 e h]")
 }
 
-// The lines of the log of decisions have no level.
+// Lines of the audit log have no level.
 func TestLogs_AuditHasNoLevel(t *testing.T) {
 	h := newProjectHome(t)
 	path := state.AuditPath(h.getenv)

@@ -11,9 +11,9 @@ import (
 	"gchat-hooks/state"
 )
 
-// Of the questions of the index, those that can still be answered are shown, the oldest
-// first, each with who delivers its answer and what it asks: of a permission the command,
-// too, of a session that waits Claude's last words.
+// The questions that can still be answered are listed, the oldest first, each with who
+// delivers its answer and what it asks. A permission shows its command, and a session
+// that waits shows Claude's last text.
 func TestOpenQuestions_SayWhoDelivers(t *testing.T) {
 	env := getenvOf([]string{"HOME=" + t.TempDir()})
 	folder := state.QuestionsIn(t.TempDir())

@@ -18,8 +18,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// Three environments with 300 open questions in 30 projects share one space: one of their
-// pollers reads it for all, once a second.
+// Three environments with 300 open questions in 30 projects share one space. One of
+// their pollers reads it for all of them, once a second.
 func TestPoller_ReadsASpaceForAllEnvironments(t *testing.T) {
 	const environments, projects, questions = 3, 30, 300
 	h := newHome(t)
@@ -84,9 +84,9 @@ done
 wait
 `
 
-// Two containers share a HOME: one poller serves both, and sees the processes of one. A
-// question of the other is not over for that; its pids mean others here. The container
-// with the poller ends first, and the other one's questions go on.
+// Two containers share a HOME. One poller serves both, but sees the processes of only
+// one of them. It must not close the other container's questions for that. When the
+// container with the poller ends, the other one's questions go on.
 func TestPoller_ServesTwoPIDNamespaces(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -156,9 +156,10 @@ func TestPoller_ServesTwoPIDNamespaces(t *testing.T) {
 	}
 }
 
-// A home whose locks do not lock, as on some networks: strace has every lock in it
-// succeed. One poller of several serves, since their locks are taken elsewhere, and
-// status says so. Where nothing locks, none serves, and status says what does.
+// On some networks, locks in a home do not lock: strace makes every lock in it succeed.
+// The pollers then lock elsewhere, so that only one of them serves, and status says so.
+// If no folder has working locks, no poller serves, and status says that the daemon
+// does.
 func TestPoller_HomeWithoutWorkingLocks(t *testing.T) {
 	strace, err := exec.LookPath("strace")
 	if err != nil {

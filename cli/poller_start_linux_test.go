@@ -16,9 +16,9 @@ import (
 // otherSettings make another environment than a shell's.
 const otherSettings = "GCHAT_FORMAT=builtin"
 
-// After a restart of the machine nothing runs. Whatever the person does first starts a
-// poller, which writes into the thread that the session is gone; also if the question was
-// asked under settings that a shell does not have.
+// After a restart of the machine nothing runs. The first command that the person uses
+// starts a poller, which writes into the thread that the session is gone. This includes
+// questions that were asked under settings that a shell does not have.
 func TestPollerStart_AfterARestart(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"status", "answer", "send words"} {
@@ -31,8 +31,8 @@ func TestPollerStart_AfterARestart(t *testing.T) {
 	}
 }
 
-// A poller that was killed is started again by status and by answer where a session
-// listens, also without an open question.
+// If a session accepts commands, status and answer start a killed poller again, even
+// without an open question.
 func TestPollerStart_AfterAKill(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"status", "answer"} {
@@ -57,8 +57,8 @@ func TestPollerStart_AfterAKill(t *testing.T) {
 	}
 }
 
-// After kill -9 of everything, the session that is resumed starts a poller, before
-// anybody writes a prompt.
+// After everything was killed, a resumed session starts a poller before anybody writes a
+// prompt.
 func TestPollerStart_ForAResumedSession(t *testing.T) {
 	t.Parallel()
 	h := newProjectHome(t, noChat)
@@ -71,8 +71,7 @@ func TestPollerStart_ForAResumedSession(t *testing.T) {
 	h.awaitClosed(q, "the session is resumed")
 }
 
-// What a living poller of other settings serves stays with it, and what may still be
-// answered, too.
+// Status leaves a question to the living poller of another environment.
 func TestPollerStart_LeavesOtherEnvironments(t *testing.T) {
 	t.Parallel()
 	h := newProjectHome(t)
@@ -87,9 +86,8 @@ func TestPollerStart_LeavesOtherEnvironments(t *testing.T) {
 	kit.Equalf(t, entry.Environment, state.Environment(other), "its environment")
 }
 
-// The question's message may have been under way when all was killed: then its thread is
-// not known yet. It is found under other settings as well, and its thread
-// gets a note.
+// If a question's message was under way when everything was killed, its thread is
+// unknown. A poller of another environment finds the thread and writes a note.
 func TestPollerStart_QuestionWithoutAThread(t *testing.T) {
 	t.Parallel()
 	p := newSpaceHome(t)
@@ -118,7 +116,8 @@ func TestPollerStart_QuestionWithoutAThread(t *testing.T) {
 	})
 }
 
-// The page's own server starts a poller when it begins, and when somebody writes there.
+// The page's server starts a poller when it begins, and when somebody writes on the
+// page.
 func TestPollerStart_ByThePage(t *testing.T) {
 	t.Parallel()
 	p := newSpaceHome(t)
@@ -149,7 +148,7 @@ func TestPollerStart_ByThePage(t *testing.T) {
 	}
 }
 
-// Who logs in lets replies be read: what is open is served again.
+// A login makes replies readable, so it starts a poller for what is open.
 func TestPollerStart_AfterALogin(t *testing.T) {
 	g := newFakeGoogle(t)
 	g.project = g.dir

@@ -15,9 +15,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// A hook called the poller, and gchat-send took the lock before it: the hook leaves its
-// work to what has the lock. So gchat-send starts a poller, as long as none has looked
-// for work since that call.
+// A hook may call the poller while gchat-send holds the poller's lock. If no poller has
+// looked for work since that call, gchat-send starts one.
 func TestSend_StartsAPollerForAnEarlierCall(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, 60)
@@ -36,7 +35,8 @@ func TestSend_StartsAPollerForAnEarlierCall(t *testing.T) {
 	bound.Until(t, "a poller looks for the hook's work", isPolling)
 }
 
-// Whatever Chat answers, gchat-send says it, ends with 2, and the message is not lost.
+// If Chat refuses a message, gchat-send says why and ends with 2. The message is not
+// lost.
 func TestSend_ChatRefuses(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -75,8 +75,7 @@ func TestSend_ChatRefuses(t *testing.T) {
 	}
 }
 
-// Chat hangs: gchat-send ends all the same, and what it left arrives once when Chat is
-// back.
+// gchat-send ends although Chat hangs. The message arrives once when Chat is back.
 func TestSend_ChatHangs(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, 6000)
@@ -88,7 +87,7 @@ func TestSend_ChatHangs(t *testing.T) {
 	m.wantMessages("first", "second")
 }
 
-// Of a message that is not kept, and that Chat may have taken, gchat-send does not say
+// If Chat hangs, a message that is not kept may have arrived. gchat-send does not claim
 // that it was not delivered.
 func TestSend_UnkeptWhileChatHangs(t *testing.T) {
 	t.Parallel()
@@ -101,7 +100,7 @@ func TestSend_UnkeptWhileChatHangs(t *testing.T) {
 	kit.Equalf(t, len(waiting), 0, "messages are kept")
 }
 
-// What is to be sent now or never is sent in quiet hours, also by a poller that runs.
+// A message that is sent now or never is sent in quiet hours, even by a running poller.
 func TestSend_NowInQuietHours(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, 6000)
@@ -117,8 +116,8 @@ func TestSend_NowInQuietHours(t *testing.T) {
 	}
 }
 
-// What a hook wrote while gchat-send was the poller has a poller after it, also where
-// gchat-send's own message is not kept.
+// gchat-send starts a poller for what a hook wrote meanwhile, even if its own message
+// failed.
 func TestSend_FailureLeavesAPoller(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, 6000)
@@ -141,7 +140,8 @@ func TestSend_FailureLeavesAPoller(t *testing.T) {
 	bound.Until(t, "a poller runs", m.isPollerAlive)
 }
 
-// A full disk is said, and neither half a message nor any of it is kept or sent.
+// On a full disk, gchat-send names the error, and no part of the message is kept or
+// sent.
 func TestSend_FullDisk(t *testing.T) {
 	m := newMachine(t, 6000)
 	dir := m.outbox().Dir
@@ -171,7 +171,7 @@ func TestSend_FullDisk(t *testing.T) {
 	m.wantMessages("and on")
 }
 
-// A dry run names the thread that the message would go into, where its key is known.
+// A dry run names the thread if the key's thread is known.
 func TestSend_DryRunNamesTheThread(t *testing.T) {
 	m := newMachine(t, 60)
 	for _, want := range []string{

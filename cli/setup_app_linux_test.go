@@ -104,7 +104,7 @@ func tapCard(t testing.TB, s *space.Space, user *chat.User) {
 	})
 }
 
-// A person is led past every trap, and ends with a tap.
+// Setup names each step that is missing, and ends with a tap.
 func TestSetupApp_NamesWhatIsMissing(t *testing.T) {
 	c := newFakeAppGoogle(t)
 	// so Google answers for a subscription that is not there, too
@@ -145,8 +145,8 @@ func TestSetupApp_NamesWhatIsMissing(t *testing.T) {
 	kit.Containsf(t, last.Text, "Your taps arrive", "the card")
 }
 
-// In a script all is given; a stranger's tap puts no one on the list, and a tap that
-// never comes is an error that says where to look.
+// In a script, all values are given. A stranger's tap puts nobody on the list. If no tap
+// comes, the error says where to look.
 func TestSetupApp_InAScript(t *testing.T) {
 	c := newFakeAppGoogle(t)
 	c.env = append(c.env, "GCHAT_PUBSUB_SUBSCRIPTION="+space.Subscription)
@@ -165,8 +165,8 @@ func TestSetupApp_InAScript(t *testing.T) {
 	}
 }
 
-// Enter puts no stranger on the list, and a question's tap or reply that setup pulls is
-// left to the poller; the greeting is not.
+// Enter puts no stranger on the list. Setup leaves a tap on a question and a reply to it
+// to the poller, and acknowledges only the greeting and its own card.
 func TestSetupApp_AcknowledgesOnlyItsOwn(t *testing.T) {
 	c := newFakeAppGoogle(t)
 	app, err := gchat.NewApp(t.Context(), &config.Config{

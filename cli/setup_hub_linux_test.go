@@ -63,8 +63,8 @@ func (c *hubHome) setPolicy(text string) {
 
 const hubFile = ".config/gchat-hooks/hub.json"
 
-// One line joins: what the person configured otherwise stays, a stranger's tap does not
-// count, and what was written is the person's alone.
+// One command joins a hub. The person's other settings stay, a stranger's tap does not
+// count, and only the person can read what was written.
 func TestSetupHub_JoinsWithOneLine(t *testing.T) {
 	c := newHubHome(t)
 	c.setPolicy(`{"spaces": {"spaces/local": ["users/7"]}}`)
@@ -128,7 +128,8 @@ func TestSetupHub_JoinsWithOneLine(t *testing.T) {
 	kit.Equalf(t, len(refused), 0, "refused by the hub: %q", refused)
 }
 
-// Killed at any moment, what stands is whole, and the same line does the rest.
+// If setup is killed at any moment, its files are whole, and the same command finishes
+// the setup.
 func TestSetupHub_SurvivesAKill(t *testing.T) {
 	c := newHubHome(t)
 	joined := 0
@@ -257,8 +258,8 @@ func TestSetupHub_DoctorAndStatusKnowIt(t *testing.T) {
 	c.wantPostFinding("fail", "refused", "cannot be reached")
 }
 
-// A hub's policy binds a machine from its first message on, and what this version does
-// not know keeps all in the terminal.
+// A hub's policy binds a machine from its first message on. A policy that this version
+// does not know keeps everything in the terminal.
 func TestSetupHub_PolicyBindsTheMachine(t *testing.T) {
 	c := newHubHome(t)
 	c.mustJoinHub()

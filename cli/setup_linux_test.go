@@ -28,7 +28,7 @@ func (dialog *ptyDialog) answerHookOffers() {
 }
 
 // However a person leaves the question for a secret, the secret is not shown, and the
-// terminal shows again what is typed.
+// terminal echoes again.
 func TestSetup_HidesTheSecret(t *testing.T) {
 	for name, leave := range map[string]func(dialog *ptyDialog){
 		"Ctrl-C":  func(dialog *ptyDialog) { dialog.typeText("half of SECRET\x03") },
@@ -50,8 +50,9 @@ func TestSetup_HidesTheSecret(t *testing.T) {
 	}
 }
 
-// Behind a gateway, sessions of 2.1.332 begin in a mode in which permissions do not reach
-// Chat: setup says so, and offers another one. It is taken out again with the hooks.
+// Behind a gateway, sessions of Claude Code 2.1.332 begin in a mode in which permissions
+// do not reach Chat. Setup says so and offers another mode. Uninstall removes that mode
+// again.
 func TestSetup_OffersAnotherPermissionMode(t *testing.T) {
 	s := newSetupHome(t)
 	own := "{\n  \"env\": {\n    \"ANTHROPIC_BASE_URL\": \"https://gateway.example/v1\"\n  }\n}\n"
@@ -109,8 +110,8 @@ func TestSetup_OneConversation(t *testing.T) {
 	kit.Containsf(t, s.readFile(settingsFile), "gchat-ask-user-forward", "the settings")
 }
 
-// A person who goes away at the first question leaves no trace, whatever stands in the
-// environment; and what stands there is kept with the webhook.
+// A person who leaves at the first question leaves no file behind. Settings from the
+// environment are saved together with the webhook.
 func TestSetup_WritesNothingBeforeAnAnswer(t *testing.T) {
 	s := newSetupHome(t)
 	endpoint := s.space.APIEndpoint(s.serverURL)
@@ -135,7 +136,8 @@ func (h *home) wantEmpty() {
 	kit.Equalf(h, len(left), 0, "left in the home folder: %v", left)
 }
 
-// Without Google: setup starts the space, which stays, and asks nothing about a service.
+// Without Google, setup starts the space, which keeps running, and asks nothing about a
+// service.
 func TestSetup_WithoutGoogle(t *testing.T) {
 	s := newSetupHome(t)
 	address := freeAddress(t)
@@ -153,8 +155,8 @@ func TestSetup_WithoutGoogle(t *testing.T) {
 	}
 }
 
-// The embedded space's round trip is one thread with one card, which is tapped or
-// answered in text, after which nothing waits for the person.
+// The round trip on the page is one thread with one card. The person taps it or types a
+// reply, and nothing is left to answer.
 func TestSetup_TriesThePage(t *testing.T) {
 	t.Parallel()
 	for name, isTyped := range map[string]bool{"tapped": false, "typed": true} {

@@ -8,8 +8,8 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-// From nothing to a reply that was read, with a login: who logged in may answer, and
-// needs no other word.
+// Setup leads from nothing to a reply that was read, with a login. The person who logged
+// in may answer, without another setting.
 func TestSetupLogin_ReplyIsRead(t *testing.T) {
 	g := newFakeGoogle(t)
 	dialog := g.runSetup("--no-browser", "--service=false")

@@ -28,9 +28,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// After a reboot a question, or a message, brings the page back at the address that it
-// had, with all that was printed; what needs the space otherwise ends it, and so does its
-// folder's end.
+// After a reboot, a question or a message starts the space again at the same address,
+// with all its messages. So do several commands at one moment, and uninstall ends it.
 func TestSpace_StartsByItself(t *testing.T) {
 	t.Parallel()
 	p := newSpaceHome(t)
@@ -61,8 +60,8 @@ func TestSpace_StartsByItself(t *testing.T) {
 	down(func(int) { p.wantRun(0, "the space has ended", "space", "uninstall") })
 }
 
-// A person opens the space otherwise while hooks and pollers need it, and start it as
-// soon as it is down: the person's one runs.
+// While hooks and pollers start the space as soon as it is down, a person starts it with
+// other flags. The person's space is the one that runs.
 func TestSpace_ThePersonsOneRuns(t *testing.T) {
 	p := newSpaceHome(t)
 	for _, pair := range p.env { // for the space that this process starts
@@ -103,8 +102,8 @@ func TestSpace_ThePersonsOneRuns(t *testing.T) {
 	}
 }
 
-// A detached space ends a day after its last use, soon after its folder is gone, and when
-// another program stands in its place.
+// A detached space ends a day after its last use, and soon after its folder is gone or
+// another program is in its place.
 func TestSpace_DetachedEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -141,8 +140,8 @@ func TestSpace_DetachedEnds(t *testing.T) {
 	})
 }
 
-// The space that the system runs ends as the daemon does when the program was upgraded:
-// the system starts it where it fails.
+// After an upgrade, the space that the system runs ends with an error, so that the
+// system starts it again.
 func TestSpace_EndsAfterAnUpgrade(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -166,8 +165,8 @@ func TestSpace_EndsAfterAnUpgrade(t *testing.T) {
 	service.Wait()
 }
 
-// The page offers projects that Claude Code trusts, by names that are shown as they are,
-// and none where sessions cannot be begun.
+// The page offers the projects that Claude Code trusts and whose names can be shown. It
+// offers none if sessions cannot be started.
 func TestSpace_OffersTrustedProjects(t *testing.T) {
 	home := t.TempDir()
 	env := getenvOf([]string{"HOME=" + home})
@@ -191,8 +190,7 @@ func TestSpace_OffersTrustedProjects(t *testing.T) {
 	}
 }
 
-// What a person does on the page is fetched, though no open questions and no poller
-// runs: the page's server starts one.
+// If no poller runs, the page's server starts one for what a person does on the page.
 func TestSpace_StartsAPollerForEvents(t *testing.T) {
 	t.Parallel()
 	p := newSpaceHome(t)
@@ -207,9 +205,8 @@ func TestSpace_StartsAPollerForEvents(t *testing.T) {
 	bound.Until(t, "a poller runs", p.isPollerAlive)
 }
 
-// From loopback to a phone and back nothing changes for the hooks: a question that was
-// asked before is answered after. An older configuration, without the token, is told what
-// to run.
+// A question that was asked before the space moved to a phone's address, or back, is
+// answered afterwards. An older configuration without the token gets the command to run.
 func TestSpace_ToThePhoneAndBack(t *testing.T) {
 	t.Parallel()
 	elsewhere := ""
@@ -293,7 +290,8 @@ func (p *spaceHome) withoutVariables(text string) string {
 	return timeOfDay.ReplaceAllString(text, "TIME")
 }
 
-// What setup --space, send and the page's command print, and what setup writes down.
+// The output of setup --space, send and space, and the configuration that setup writes,
+// are those of the golden files.
 func TestSpace_SetupSaysAndWrites(t *testing.T) {
 	t.Parallel()
 	p := newSpaceHome(t)
@@ -311,7 +309,7 @@ func TestSpace_SetupSaysAndWrites(t *testing.T) {
 		p.withoutVariables(p.readFile(configFile)))
 }
 
-// How a question's end stands in the list of the space, as a text.
+// The space's list has a text that says how a question ended.
 func TestSpace_ListsHowAQuestionEnded(t *testing.T) {
 	t.Parallel()
 	p := newSpaceHome(t)

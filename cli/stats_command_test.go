@@ -152,8 +152,8 @@ func TestStats_EqualWhatChatHolds(t *testing.T) {
 		all.Counts, was)
 }
 
-// What has no project, or the person's own state for one, counts in its session's;
-// sessions have their names.
+// A message without a project, or with the user's state for one, counts for its
+// session's project. Sessions are listed by name.
 func TestStats_ByProject(t *testing.T) {
 	env := getenvOf([]string{"HOME=" + t.TempDir()})
 	now := time.Now().UTC().Format(time.RFC3339Nano)

@@ -15,7 +15,7 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// Many questions beside files that are none are shown, all of them.
+// Status shows all of many questions, beside files that are no questions.
 func TestStatus_ManyQuestions(t *testing.T) {
 	many := 1000
 	if testing.Short() {

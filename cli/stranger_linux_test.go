@@ -110,9 +110,9 @@ func (p *spaceHome) strangerCommand(anotherUser bool, args ...string) *exec.Cmd 
 	return cmd
 }
 
-// Another user of this machine decides nothing: with the space running for want of the
-// token, and with it down because that user's program, which has the port then, is asked
-// nothing. The question goes on when the space is back.
+// Another user of the machine decides nothing. While the space runs, that user lacks the
+// token. While it is down, that user's program may have the port, and nothing is sent to
+// it. The question goes on when the space is back.
 func TestStranger_ReachesNoSpace(t *testing.T) {
 	canChangeUser := os.Getuid() == 0 &&
 		exec.Command("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",

@@ -11,7 +11,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// A purge asks, and takes anything but a yes for a no. While a daemon runs that a person
+// A purge asks, and takes anything but yes for no. While a daemon runs that a person
 // started, it removes nothing.
 func TestUninstall_PurgeAsks(t *testing.T) {
 	s := newSetupHome(t)

@@ -47,8 +47,8 @@ func TestUninstall_EndsOnlyOurPollers(t *testing.T) {
 	}
 }
 
-// Hooks in a project that nothing was asked in go with a purge as well: they would start
-// a program that is gone.
+// A purge also removes hooks in a project in which no question was asked. They would
+// start a program that is gone.
 func TestUninstall_PurgesAFreshProject(t *testing.T) {
 	h := newProjectHome(t)
 	h.mustRun("install", "--project")
@@ -59,7 +59,7 @@ func TestUninstall_PurgesAFreshProject(t *testing.T) {
 	h.wantFiles(false, "project/.claude/settings.json", "project/.claude/settings.local.json")
 }
 
-// So do those of a $CLAUDE_CONFIG_DIR that a session ran with.
+// A purge also removes the hooks in a $CLAUDE_CONFIG_DIR that a session ran with.
 func TestUninstall_PurgesAnotherConfigFolder(t *testing.T) {
 	h := newHome(t)
 	h.mustExecute("env", "CLAUDE_CONFIG_DIR="+h.path("work"), h.program, "install")

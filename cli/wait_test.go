@@ -21,8 +21,8 @@ func newWaitHome(t *testing.T, q *state.Question) state.Getenv {
 	return getenvOf([]string{"HOME=" + dir, "XDG_STATE_HOME=" + dir})
 }
 
-// An answer that is written down between the end of the wait and the closing of the
-// question is printed.
+// gchat-wait prints an answer that is recorded after its wait ends and before it closes
+// the question.
 func TestWait_PrintsALateAnswer(t *testing.T) {
 	for _, mode := range []state.Mode{state.ModeDeny, state.ModeThread} {
 		t.Run(string(mode), func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestWait_PrintsALateAnswer(t *testing.T) {
 	}
 }
 
-// The end of the time is no error.
+// The timeout is no error.
 func TestWait_EndsAtItsTimeout(t *testing.T) {
 	q := &state.Question{Mode: state.ModeDeny, Status: state.Pending}
 	env := newWaitHome(t, q)

@@ -10,8 +10,8 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-// On a terminal no line of a help text or of an error is wider than it, but for one that
-// is a single word.
+// No line of a help text or an error is wider than the terminal, except a line of one
+// word.
 func TestWrap_HelpFitsTheTerminal(t *testing.T) {
 	const columns = 60
 	for _, args := range []string{

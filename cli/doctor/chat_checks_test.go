@@ -293,8 +293,7 @@ func TestChatChecks_FindFaults(t *testing.T) {
 	})
 }
 
-// A space that takes any message, the doctor's empty one too, is one that the webhook
-// reaches.
+// If a space accepts any message, even doctor's empty one, the webhook reaches it.
 func TestChatChecks_AnyAnswerIsFine(t *testing.T) {
 	p := newDoctorHome(t)
 	p.answerInstead = func(w http.ResponseWriter, r *http.Request) bool {

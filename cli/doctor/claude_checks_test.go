@@ -52,8 +52,8 @@ func (e *exam) levelsOf(t *testing.T, id string) (levels []Level) {
 	return levels
 }
 
-// Of a switch the file counts that ranks highest: managed, then local, then project, then
-// user. What only an administrator may say counts only in the administrator's file.
+// A switch counts in the file with the highest rank: managed, then local, then project,
+// then user. A switch for administrators counts only in the administrator's file.
 func TestClaudeChecks_SwitchesRank(t *testing.T) {
 	const on, off = `{"disableAllHooks": true}`, `{"disableAllHooks": false}`
 	const managedOnly, ours = `"allowManagedHooksOnly": true`, `"hooks": {"Stop": [{"hooks": [{"command": "/a/gchat-hooks hook x"}]}]}`
@@ -85,9 +85,9 @@ func TestClaudeChecks_SwitchesRank(t *testing.T) {
 	}
 }
 
-// A plugin of ours has the hooks of the preset that it is named after, and one that
-// managed settings enable is managed. With only managed hooks a person's own, and their
-// own plugins, count for nothing.
+// A plugin of ours has the hooks of the preset in its name. If managed settings enable
+// it, it is managed. If only managed hooks are allowed, the person's own hooks and
+// plugins do not count.
 func TestClaudeChecks_PluginsThatCount(t *testing.T) {
 	const only, approve = `"allowManagedHooksOnly": true`, `"enabledPlugins": {"gchat-hooks-approve@here": true}`
 	const own = `{"hooks": {"Stop": [{"hooks": [{"command": "/a/gchat-hooks hook ` +

@@ -12,8 +12,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// With nothing wrong all is green, nothing is posted, and nothing is written but what was
-// there.
+// If nothing is wrong, doctor finds nothing, posts nothing and writes nothing.
 func TestDoctor_AllIsWell(t *testing.T) {
 	p := newDoctorHome(t)
 	p.writeDefaults()
@@ -58,7 +57,7 @@ func TestDoctor_ProblemsComeFirst(t *testing.T) {
 		"failures, warnings and the rest stand in order in\n%s\nwhich", stdout)
 }
 
-// What answers in Chat's place must not reach into the terminal.
+// What answers in Chat's place must not control the terminal.
 func TestDoctor_ReportIsInert(t *testing.T) {
 	e := &exam{log: state.NewLog(func(string) string { return "" }, "doctor")}
 	esc := "\x1b]0;title\x07\x1b[2J"

@@ -9,9 +9,8 @@ import (
 	bounded "gchat-hooks/e2e/bound"
 )
 
-// What is ours is judged by its own permissions, also where no one else gets at it yet.
-// What is other programs' is theirs: no line is wasted on that while it is behind a
-// closed folder.
+// Our files are checked by their own permissions, even in a closed folder. Other
+// programs' files in a closed folder are not reported.
 func TestFileChecks_OnlyOurFiles(t *testing.T) {
 	p := newDoctorHome(t)
 	p.writeDefaults()
@@ -24,7 +23,7 @@ func TestFileChecks_OnlyOurFiles(t *testing.T) {
 	p.runJSON().wantFinding(t, "files.private", Fail, p.configFile(), "")
 }
 
-// A project's state folders that others may write to are found one by one.
+// Each folder of a project's state that others may write to is reported.
 func TestFileChecks_OpenProjectState(t *testing.T) {
 	p := newDoctorHome(t)
 	p.writeDefaults()

@@ -130,7 +130,7 @@ func TestProbes_AppDeletesThem(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends the probes, and not the deleting.
+// Ctrl-C ends the probes, but their messages are still deleted.
 func TestProbes_DeletedAfterAnInterrupt(t *testing.T) {
 	p := newDoctorHome(t)
 	p.useApp()
@@ -156,7 +156,7 @@ func TestProbes_DeletedAfterAnInterrupt(t *testing.T) {
 	}
 }
 
-// Where Chat does not tell who logged in, the person who replied does.
+// If Chat does not say who logged in, the reply's sender is compared instead.
 func TestProbes_ReplyShowsTheLogin(t *testing.T) {
 	for user, seen := range map[string]string{
 		space.PersonName: "same id", "users/7": "another id, or another person replied",
@@ -170,7 +170,7 @@ func TestProbes_ReplyShowsTheLogin(t *testing.T) {
 	}
 }
 
-// Without a way to a space nothing is tried, and each probe says so.
+// Without a webhook no probe is tried, and each says so.
 func TestProbes_WithoutASpace(t *testing.T) {
 	p := newDoctorHome(t)
 	p.config = nil
@@ -185,7 +185,8 @@ func TestProbes_WithoutASpace(t *testing.T) {
 	}
 }
 
-// A Chat that does otherwise, one way at a time. No other finding comes from that.
+// Each row is a Chat that behaves in another way. One probe shows it, and no finding
+// comes from it.
 func TestProbes_DifferentChats(t *testing.T) {
 	answer := func(w http.ResponseWriter, code int, body string) bool {
 		w.Header().Set("Content-Type", "application/json")

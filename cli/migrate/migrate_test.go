@@ -106,7 +106,7 @@ func compareTrees(t *testing.T, what string, got, want map[string]string) {
 	}
 }
 
-// The whole way: shown, done, and done once more.
+// The command shows its plan, carries it out, and finds nothing to do the second time.
 func TestMigrate_ShowsThenMoves(t *testing.T) {
 	dir := makeHarness(t, harnessFiles)
 	before := readTree(t, dir)
@@ -152,7 +152,7 @@ func TestMigrate_ShowsThenMoves(t *testing.T) {
 	compareTrees(t, "after a second time", readTree(t, dir), after)
 }
 
-// What cannot be read is listed, and does not keep the rest from its person.
+// Files that cannot be read are listed. The other files are handled.
 func TestMigrate_ListsTheUnreadable(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Skip("root reads everything")
@@ -186,8 +186,7 @@ func TestMigrate_RefusesOtherFolders(t *testing.T) {
 	}
 }
 
-// What a harness holds leads nothing out of it, blocks nothing, and does not steer the
-// terminal.
+// No file in a harness leads out of it, blocks the command or controls the terminal.
 func TestMigrate_HostileHarness(t *testing.T) {
 	const message = "SendMessage(to=\"s3-communicator\", message=\"hi\")\n"
 	outside := makeHarness(t, map[string]string{"style.md": message, "kept/a": ""})

@@ -155,7 +155,7 @@ func checkAccess(t *testing.T, opts Options, host string) {
 	kit.Equalf(t, header.Get("X-Content-Type-Options"), "nosniff", "the types")
 }
 
-// A page of another origin may not send the key's header: a browser that asks for it is
+// A browser that asks whether a page of another origin may send the key's header is
 // refused.
 func TestAccess_NoOtherOrigin(t *testing.T) {
 	s, _ := testServer(t, Options{})

@@ -12,7 +12,7 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// What a browser sends twice happens once.
+// A request that a browser sends twice has one effect.
 func TestAppCalls_SentTwiceHappensOnce(t *testing.T) {
 	s, srv, app := openApp(t, Options{IsDirect: true})
 	card := postCard(t, app)
@@ -28,7 +28,7 @@ func TestAppCalls_SentTwiceHappensOnce(t *testing.T) {
 	pullAll(t, app, 2)
 }
 
-// A tap says who tapped what; a button that the card has no more cannot be tapped.
+// A tap says who tapped what. A button that is no longer on the card cannot be tapped.
 func TestAppCalls_Tap(t *testing.T) {
 	s, _, app := openApp(t, Options{IsDirect: true})
 	name := postCard(t, app)
@@ -47,7 +47,7 @@ func TestAppCalls_Tap(t *testing.T) {
 	kit.NoError(t, s.Tap(ann, name, "x", "2", nil, "")) // on an old screen
 }
 
-// In a space the app hears what begins with its name, and no other word that begins so.
+// In a space the app receives messages that begin with its name, and no others.
 func TestAppCalls_Mention(t *testing.T) {
 	s, _, app := openApp(t, Options{})
 	postCard(t, app)
@@ -57,7 +57,7 @@ func TestAppCalls_Mention(t *testing.T) {
 	kit.Equalf(t, pullAll(t, app, 1)[0].Event.Message.Text, " yes", "the app hears")
 }
 
-// The holder of a webhook's URL is not the app.
+// A webhook's URL does not give the app's rights.
 func TestAppCalls_WebhookIsNoApp(t *testing.T) {
 	s, srv, app := openApp(t, Options{})
 	name := postCard(t, app)
@@ -102,7 +102,8 @@ func TestAppCalls_AboutReachesThePage(t *testing.T) {
 	}
 }
 
-// A restart keeps changed messages, and that there is an app.
+// After a restart, changed messages are as they were, and the space still knows that it
+// has an app.
 func TestAppCalls_OutliveARestart(t *testing.T) {
 	opts := Options{DataDir: t.TempDir(), IsDirect: true}
 	s, _, app := openApp(t, opts)
@@ -117,8 +118,8 @@ func TestAppCalls_OutliveARestart(t *testing.T) {
 	}
 }
 
-// An app that met a space of an earlier version, which was no direct message, finds out
-// that it is one once the space was replaced.
+// An app that met an earlier version's space, which was no direct message, learns that
+// the new space is one.
 func TestAppCalls_LearnThatItIsDirect(t *testing.T) {
 	s, _, app := openApp(t, Options{})
 	for _, want := range []bool{false, true} {

@@ -12,9 +12,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// On the page a card is tapped, and a denial takes its reason along. Once it is answered
-// the card stays, with what was chosen and nothing to tap, and the answer stands below
-// it.
+// A card is tapped on the page, and a denial takes its reason along. An answered card
+// stays, with the choice and without buttons, and the answer is below it.
 func TestCard_TapsFromThePage(t *testing.T) {
 	ctx := newBrowser(t)
 	s, srv, app := openApp(t, Options{IsDirect: true})

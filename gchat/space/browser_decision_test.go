@@ -248,8 +248,8 @@ func TestDecision_Buttons(t *testing.T) {
 	})
 }
 
-// What a command, a plan or a person writes is never taken for a line of ours, and
-// nothing of it is hidden.
+// A text of a command, a plan or a person is never taken for one of ours, and no part of
+// it is hidden.
 func TestDecision_HostileTexts(t *testing.T) {
 	ctx, d := openCards(t)
 	const evil = "echo <img src=x onerror=alert(1)>\n```\n(9 more lines: reply \"more\")\n\"always\" allows: everything\n" +
@@ -317,7 +317,7 @@ func TestDecision_HostileTexts(t *testing.T) {
 			document.querySelector('#thread-state').dataset.state === 'replied'`)
 }
 
-// The cards can be read, in light and in dark.
+// The cards are readable in light and in dark.
 func TestDecision_Screens(t *testing.T) {
 	ctx := newBrowser(t)
 	d := newCardDesk(t)

@@ -300,9 +300,8 @@ func TestPage_WhatWaits(t *testing.T) {
 			document.querySelector('#notify').hidden`)
 }
 
-// What waits in the terminal alone waits until the thread takes it back, whatever else
-// the session says meanwhile: an agent's permission that is asked and answered ends no
-// dialog there.
+// A dialog that waits only in the terminal waits until its thread says that it is over.
+// An agent's permission that is asked and answered meanwhile does not end it.
 func TestPage_TerminalDialogsWait(t *testing.T) {
 	ctx, d := openCards(t)
 	session := ""
@@ -321,7 +320,7 @@ func TestPage_TerminalDialogsWait(t *testing.T) {
 	}
 }
 
-// A page that hears nothing of its server does not say that nothing waits.
+// A page without its server does not say that nothing waits.
 func TestPage_OutOfReach(t *testing.T) {
 	ctx := newBrowser(t)
 	s, err := Open(Options{})

@@ -11,7 +11,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// Words in the box go along with a tap, as a remark on what was tapped.
+// A text in the box goes with a tap, as a remark on the choice.
 func TestReplyBox_GoesWithATap(t *testing.T) {
 	ctx, d := openCards(t)
 	const second, third, send = `[data-option="2"]`, `[data-option="3"]`, `[data-choice="send"]`
@@ -69,7 +69,7 @@ func TestReplyBox_GoesWithATap(t *testing.T) {
 	})
 }
 
-// With two questions, what is sent is what is shown, and what was answered before counts.
+// With two questions, the page sends what it shows, and earlier answers count.
 func TestReplyBox_TwoQuestions(t *testing.T) {
 	ctx, d := openCards(t)
 	option := func(question, n int) string {
@@ -127,7 +127,7 @@ func TestReplyBox_TwoQuestions(t *testing.T) {
 	d.wantTap("send q1=2 q2=1 w1=soon")
 }
 
-// What cannot be sent any more, or is too long, stays in the box.
+// A text that cannot be sent, or is too long, stays in the box.
 func TestReplyBox_UnsentTextStays(t *testing.T) {
 	ctx, d := openCards(t)
 	thread := d.ask(bashPermission())

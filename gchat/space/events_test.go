@@ -39,9 +39,8 @@ func postEvent(t *testing.T, s *Space, text string) (id string) {
 	return "message:" + m.Name
 }
 
-// What the app did not acknowledge comes again when the space is opened again, also a
-// message whose event was not written when the process was killed. What it acknowledged
-// does not.
+// Events that the app did not acknowledge come again after a restart, even a message
+// whose event was not written when the process was killed. Acknowledged events do not.
 func TestEvents_OutliveTheProcess(t *testing.T) {
 	opts := Options{DataDir: t.TempDir(), IsDirect: true}
 	s, _, app := openApp(t, opts)
@@ -66,8 +65,8 @@ func TestEvents_OutliveTheProcess(t *testing.T) {
 	}
 }
 
-// A person learns when too much waits for an app that does not fetch it; what is a day
-// old goes.
+// If too many events wait, the person gets an error. Events older than a day are
+// dropped.
 func TestEvents_AreBounded(t *testing.T) {
 	now := time.Now()
 	s, _, app := openApp(t, Options{IsDirect: true, Now: func() time.Time { return now }})
@@ -109,8 +108,8 @@ func TestEvents_WakeTheServer(t *testing.T) {
 	})
 }
 
-// An event that is not acknowledged in time comes again, and then only its new ack id
-// counts.
+// An event that is not acknowledged in time comes again with a new ack id. Only the new
+// id counts.
 func TestEvents_ComeAgainUntilAcknowledged(t *testing.T) {
 	var late atomic.Int64
 	s, _, app := openApp(t,

@@ -15,8 +15,8 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-// However many pages look at a session, it is looked at once in two seconds, and only
-// where there is such a thread.
+// However many pages ask for a session, it is looked at once in two seconds, and only if
+// the thread exists.
 func TestPageSession_LookedAtOnce(t *testing.T) {
 	var looks, ahead atomic.Int64
 	s, _ := testServer(t, Options{
@@ -49,7 +49,7 @@ func TestPageSession_LookedAtOnce(t *testing.T) {
 	}
 }
 
-// Without a word from its owner the space knows of no session, and offers to begin none.
+// A space without callbacks knows no session and offers to start none.
 func TestPageSession_NoneWithoutAnOwner(t *testing.T) {
 	s, _ := testServer(t, Options{})
 	m, _ := s.PostAs(nil, "", "hello")

@@ -72,9 +72,9 @@ func wantReached(t *testing.T, s *Space, base string) {
 	}
 }
 
-// A space that opened once is reached by its socket only, under every name of this
-// machine: with the space down, another program at its port is sent nothing. A program
-// that runs already finds the space that comes later.
+// A space that opened once is reached only by its socket, under every name of this
+// machine. While it is down, nothing is sent to another program at its port. A running
+// program finds the space when it is back.
 func TestSocket_AloneIsTrusted(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	data := t.TempDir()
@@ -125,8 +125,8 @@ func TestSocket_AloneIsTrusted(t *testing.T) {
 	kit.Equalf(t, connected.Load(), 0, "another program at the space's port was reached")
 }
 
-// The socket is found whatever the data folder is, and in no folder where others can put
-// one.
+// The socket is found wherever the data folder is, and never in a folder that others may
+// write to.
 func TestSocket_Place(t *testing.T) {
 	short, err := os.MkdirTemp("/tmp", "socket-")
 	kit.NoError(t, err)

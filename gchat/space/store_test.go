@@ -81,7 +81,7 @@ func TestStore_Reload(t *testing.T) {
 	kit.Equalf(t, threadOf(second), threadOf(first), "the thread of the same key")
 }
 
-// An earlier version kept the page's token in a file of its own: its link still leads in.
+// An earlier version kept the page's token in a file. Its link still works.
 func TestStore_EarlierToken(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
