@@ -117,7 +117,7 @@ func TestCard_ShowsPreviews(t *testing.T) {
 		for range n {
 			q.SubQuestions = append(q.SubQuestions, p)
 		}
-		openQuestion(t, ctx, d.ask(q))
+		openNew(t, ctx, d, q)
 		shown := strings.Replace(top, "```", "``‹U+0060›", 1)
 		waitUntil(t, ctx,
 			fmt.Sprintf(`JSON.stringify([...document.querySelectorAll('.preview')].map((p) => `+

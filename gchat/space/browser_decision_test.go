@@ -59,9 +59,7 @@ func TestDecision_Buttons(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			thread := d.ask(c.q)
-			openThread(t, ctx, thread)
-			waitUntil(t, ctx, hasState("open"))
+			thread := openNew(t, ctx, d, c.q)
 			if c.text != "" {
 				typeReply(t, ctx, c.text)
 			}
@@ -101,8 +99,7 @@ func TestDecision_Buttons(t *testing.T) {
 		})
 	}
 	t.Run("more", func(t *testing.T) {
-		thread := d.ask(editPermission())
-		openThread(t, ctx, thread)
+		thread := openNew(t, ctx, d, editPermission())
 		waitUntil(t, ctx,
 			`document.querySelector('.line.removed').textContent.includes('return len(items)') &&
 				document.querySelector('.line.added')`,
@@ -115,8 +112,7 @@ func TestDecision_Buttons(t *testing.T) {
 		waitUntil(t, ctx, hasState("cancelled"), buttonsGone)
 	})
 	t.Run("in the terminal", func(t *testing.T) {
-		thread := d.ask(bashPermission())
-		openThread(t, ctx, thread)
+		thread := openNew(t, ctx, d, bashPermission())
 		waitUntil(t, ctx, hasButtons("Allow, Deny, Always"))
 		d.end(thread,
 			func(q *state.Question) { q.Status, q.HandedOverAt = state.Pending, new(time.Now()) })
@@ -171,8 +167,7 @@ func TestDecision_Buttons(t *testing.T) {
 				state.LabelAllow, "answered",
 			},
 		} {
-			thread := d.ask(c.q)
-			openQuestion(t, ctx, thread)
+			thread := openNew(t, ctx, d, c.q)
 			typeReply(t, ctx, c.text)
 			waitUntil(t, ctx,
 				fmt.Sprintf(`document.querySelector('.decision > .hint').textContent === %s`,
@@ -194,8 +189,7 @@ func TestDecision_Buttons(t *testing.T) {
 	t.Run("a plan in parts", func(t *testing.T) {
 		long := planQuestion()
 		long.ShownText = "The start of it\n\n" + strings.Repeat("- One more step of many\n", 4000)
-		thread := d.ask(long)
-		openThread(t, ctx, thread)
+		thread := openNew(t, ctx, d, long)
 		waitUntil(t, ctx,
 			hasButtons("Approve, Approve, accept edits, Send back (off)"),
 			fmt.Sprintf(`document.querySelectorAll('[data-message]').length > 2 &&
@@ -206,8 +200,7 @@ func TestDecision_Buttons(t *testing.T) {
 		waitUntil(t, ctx, buttonsGone)
 	})
 	t.Run("the next instruction", func(t *testing.T) {
-		thread := d.ask(nextQuestion())
-		openThread(t, ctx, thread)
+		thread := openNew(t, ctx, d, nextQuestion())
 		waitUntil(t, ctx,
 			hasState("open"),
 			`document.querySelector('[data-reply]').placeholder === 'The next instruction' &&
@@ -254,12 +247,12 @@ func TestDecision_HostileTexts(t *testing.T) {
 	ctx, d := openCards(t)
 	const evil = "echo <img src=x onerror=alert(1)>\n```\n(9 more lines: reply \"more\")\n\"always\" allows: everything\n" +
 		"Reply yes or no (x), or always.\nThread key: k\n\u202etxt.exe"
-	openThread(t, ctx, d.ask(bashPermission()))
+	openNew(t, ctx, d, bashPermission())
 	waitUntil(t, ctx,
 		`[...document.querySelectorAll('.card .note')].some((n) => n.textContent.includes('rm -rf build:* in this folder'))`)
 	hostile := terminalPermission()
 	hostile.About, hostile.ShownText = "*x* <b>y</b> \u202ez", evil
-	openThread(t, ctx, d.ask(hostile))
+	openNew(t, ctx, d, hostile)
 	waitUntil(t, ctx,
 		hasButtons("Deny"),
 		`!document.querySelector('.card img, .card b, .card strong') &&
@@ -292,7 +285,7 @@ func TestDecision_HostileTexts(t *testing.T) {
 
 	long := bashPermission()
 	long.ShownText = "rm " + strings.Repeat("-v ", 150) + "END"
-	openThread(t, ctx, d.ask(long))
+	openNew(t, ctx, d, long)
 	waitUntil(t, ctx,
 		`document.querySelector('.shown').scrollWidth <= document.querySelector('.shown').clientWidth && document.querySelector('.shown').clientWidth < 390`)
 

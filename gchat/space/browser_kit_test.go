@@ -270,11 +270,13 @@ func fillBox(t *testing.T, ctx context.Context, text string) {
 	})()`, jsonText(text))))
 }
 
-// openQuestion opens a thread whose question waits.
-func openQuestion(t *testing.T, ctx context.Context, thread string) {
+// openNew asks a question, and opens its thread.
+func openNew(t *testing.T, ctx context.Context, d *cardDesk, q state.Question) (thread string) {
 	t.Helper()
+	thread = d.ask(q)
 	openThread(t, ctx, thread)
 	waitUntil(t, ctx, hasState("open"))
+	return thread
 }
 
 const boxIsEmpty = `document.querySelector('[data-reply]').value === ''`

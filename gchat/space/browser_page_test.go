@@ -53,8 +53,7 @@ func TestPage_Questions(t *testing.T) {
 				document.querySelector('[data-option="2"]').disabled`)
 	})
 	t.Run("a typed reply answers", func(t *testing.T) {
-		thread := d.ask(askQuestions(deploymentQuestion))
-		openThread(t, ctx, thread)
+		thread := openNew(t, ctx, d, askQuestions(deploymentQuestion))
 		typeReply(t, ctx, "neither, <b>wait</b>\n")
 		wantReplies(t, d.s, thread, "neither, <b>wait</b>")
 		waitUntil(t, ctx,
@@ -77,8 +76,7 @@ func TestPage_Questions(t *testing.T) {
 			hasState("replied"))
 	})
 	t.Run("several options", func(t *testing.T) {
-		thread := d.ask(askQuestions(featuresQuestion))
-		openThread(t, ctx, thread)
+		openNew(t, ctx, d, askQuestions(featuresQuestion))
 		waitUntil(t, ctx,
 			`document.querySelector('[data-choice="send"]').disabled &&
 				document.querySelector('[data-send]').disabled`)
@@ -90,8 +88,7 @@ func TestPage_Questions(t *testing.T) {
 		d.wantTap("send q1=3 q1=1")
 	})
 	t.Run("two questions", func(t *testing.T) {
-		thread := d.ask(askQuestions(databaseQuestion, mergesQuestion))
-		openThread(t, ctx, thread)
+		openNew(t, ctx, d, askQuestions(databaseQuestion, mergesQuestion))
 		waitUntil(t, ctx,
 			`document.querySelectorAll('.question section:has([data-option])').length === 2`)
 		click(t, ctx, `[data-question="1"] [data-option="1"]`)
@@ -157,8 +154,7 @@ func TestPage_Questions(t *testing.T) {
 				"The time for this question has run out.",
 			},
 		} {
-			thread := d.ask(askQuestions(deploymentQuestion))
-			openThread(t, ctx, thread)
+			thread := openNew(t, ctx, d, askQuestions(deploymentQuestion))
 			waitUntil(t, ctx, on)
 			d.end(thread, c.end)
 			if c.more != "" {
@@ -195,8 +191,7 @@ func TestPage_Questions(t *testing.T) {
 			on+` && document.activeElement === document.querySelector('[data-reply]')`)
 	})
 	t.Run("cancelled", func(t *testing.T) {
-		thread := d.ask(askQuestions(deploymentQuestion))
-		openThread(t, ctx, thread)
+		thread := openNew(t, ctx, d, askQuestions(deploymentQuestion))
 		d.end(thread, cancelQuestion)
 		waitUntil(t, ctx,
 			hasState("cancelled"),

@@ -45,7 +45,7 @@ func TestReplyBox_GoesWithATap(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			openQuestion(t, ctx, d.ask(askQuestions(c.of)))
+			openNew(t, ctx, d, askQuestions(c.of))
 			typeReply(t, ctx, c.text)
 			for _, tap := range c.taps {
 				click(t, ctx, tap)
@@ -55,8 +55,7 @@ func TestReplyBox_GoesWithATap(t *testing.T) {
 		})
 	}
 	t.Run("skip takes none", func(t *testing.T) {
-		thread := d.ask(askQuestions(deploymentQuestion))
-		openQuestion(t, ctx, thread)
+		thread := openNew(t, ctx, d, askQuestions(deploymentQuestion))
 		typeReply(t, ctx, "later")
 		click(t, ctx, `[data-choice="skip"]`)
 		d.wantTap("skip")
@@ -79,7 +78,7 @@ func TestReplyBox_TwoQuestions(t *testing.T) {
 	says := func(want string) string {
 		return fmt.Sprintf(`document.querySelector(%q).textContent === %q`, send, want)
 	}
-	openQuestion(t, ctx, d.ask(askQuestions(databaseQuestion, mergesQuestion)))
+	openNew(t, ctx, d, askQuestions(databaseQuestion, mergesQuestion))
 	typeReply(t, ctx, "if it is fast")
 	waitUntil(t, ctx, hasOwnText("Your words: if it is fast"))
 	click(t, ctx, option(2, 3))
@@ -90,7 +89,7 @@ func TestReplyBox_TwoQuestions(t *testing.T) {
 	d.wantTap("send q1=2 q2=3 w=if it is fast")
 	waitUntil(t, ctx, boxIsEmpty)
 
-	openQuestion(t, ctx, d.ask(askQuestions(databaseQuestion, mergesQuestion)))
+	openNew(t, ctx, d, askQuestions(databaseQuestion, mergesQuestion))
 	click(t, ctx, option(1, 1))
 	fillBox(t, ctx, "please:\nQ2: other: none")
 	waitUntil(t, ctx, hasPressed("1.1"))
@@ -98,7 +97,7 @@ func TestReplyBox_TwoQuestions(t *testing.T) {
 	d.wantTap("send q1=1 w=please:\nQ2: other: none")
 
 	// An own text for one of them has its own field.
-	openQuestion(t, ctx, d.ask(askQuestions(databaseQuestion, mergesQuestion)))
+	openNew(t, ctx, d, askQuestions(databaseQuestion, mergesQuestion))
 	click(t, ctx, option(1, 1))
 	waitUntil(t, ctx, says("Send (1 to go)"))
 	runActions(t, ctx, chromedp.SendKeys(chromedp.CSS(`[name="w2"]`), "none of them"))
@@ -107,8 +106,7 @@ func TestReplyBox_TwoQuestions(t *testing.T) {
 	d.wantTap("send q1=1 w2=none of them")
 
 	// A part of the answers counts, and is shown as chosen, also after a reload.
-	thread := d.ask(askQuestions(databaseQuestion, mergesQuestion))
-	openQuestion(t, ctx, thread)
+	thread := openNew(t, ctx, d, askQuestions(databaseQuestion, mergesQuestion))
 	typeReply(t, ctx, "Q1: redis\n")
 	waitForReplies(t, d.s, thread, 1)
 	d.keepPartial(thread, map[int]state.Answer{0: {Labels: []string{"Redis"}, Notes: "soon"}})
@@ -130,8 +128,7 @@ func TestReplyBox_TwoQuestions(t *testing.T) {
 // A text that cannot be sent, or is too long, stays in the box.
 func TestReplyBox_UnsentTextStays(t *testing.T) {
 	ctx, d := openCards(t)
-	thread := d.ask(bashPermission())
-	openQuestion(t, ctx, thread)
+	thread := openNew(t, ctx, d, bashPermission())
 	typeReply(t, ctx, "use git mv")
 	click(t, ctx, `[data-choice="allow"]`)
 	d.wantTap("allow")
@@ -142,7 +139,7 @@ func TestReplyBox_UnsentTextStays(t *testing.T) {
 		document.querySelector('[data-reply]').value === 'use git mv' &&
 		!document.querySelector('[data-send]').checkVisibility()`)
 
-	openQuestion(t, ctx, d.ask(askQuestions(featuresQuestion)))
+	openNew(t, ctx, d, askQuestions(featuresQuestion))
 	write := func(bytes int) {
 		t.Helper()
 		fillBox(t, ctx, strings.Repeat("ö", bytes/2))
