@@ -68,7 +68,9 @@ func TestBehindHub_QuestionPasses(t *testing.T) {
 	g.tap("users/9", card, button, "more", nil) // a stranger, who is told so in the thread
 	message := g.addHumanMessage(card.Thread.Name, "what?", "")
 	g.publish(newEvent("MESSAGE", "users/1", message))
-	d.awaitQuestion(plan, "heard", func(q *state.Question) bool { return len(q.Replies) == 2 })
+	d.awaitQuestion(plan, "both are added", func(q *state.Question) bool {
+		return len(q.Replies) == 2
+	})
 	g.awaitAcknowledged()
 	d.closeQuestion(plan, state.Cancelled, "")
 	g.awaitPatch(card.Name, "Cancelled")

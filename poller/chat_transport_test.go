@@ -219,7 +219,7 @@ func (c *transportTest) receiveMessage(from time.Time) (got gchat.Message) {
 		return got
 	}
 	events, err := c.eventSource().Pull(c.t.Context())
-	kit.Must(c.t, err == nil && len(events) == 1, "heard %+v, %v", events, err)
+	kit.Must(c.t, err == nil && len(events) == 1, "pulled %+v, %v", events, err)
 	kit.NoError(c.t, c.eventSource().Ack(c.t.Context(), []string{events[0].AckID}))
 	return events[0].Message
 }
@@ -374,7 +374,7 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 		kit.Equalf(t, got, want, "it came as")
 	},
 
-	"a question is a card where taps are heard, and text where they are not": func(t *testing.T,
+	"a question is a card where taps come, and text where they do not": func(t *testing.T,
 		c *transportTest) {
 		q := &state.Question{QuestionID: "q", SubQuestions: []state.SubQuestion{{
 			Question: "Which?", Options: []state.Option{{Label: "One"}, {Label: "Two"}},
@@ -394,7 +394,7 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 	},
 
 	"a card is not drawn where nobody could tap it": func(t *testing.T, c *transportTest) {
-		card := gchat.StoredCard(wording.NoticeCard("words", "cafe12"))
+		card := gchat.StoredCard(wording.NoticeCard("over", "cafe12"))
 		posted := c.post(gchat.Post{Text: "text", Card: card, MessageID: state.MessageID("card")})
 		m := c.shownMessage(posted.Name)
 		kit.True(t, (len(m.CardsV2) > 0) == c.transport.DrawsCards(),

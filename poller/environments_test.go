@@ -269,7 +269,7 @@ func TestEnvironments_EventCallsItsPoller(t *testing.T) {
 // note.
 func TestEnvironments_MessageWaitsForNextPoller(t *testing.T) {
 	x := newTestSession(t, func(s *state.Session) { s.Environment = "another" })
-	x.addListedMessage("words", x.threadName, "go on")
+	x.addListedMessage("prompt", x.threadName, "go on")
 	x.poller.readAndAttend(t.Context())
 	kit.Must(t, x.countUnfinished() == 1, "they are dropped at once")
 	later := time.Now().Add(undecidedTimeout + time.Second)
@@ -277,7 +277,7 @@ func TestEnvironments_MessageWaitsForNextPoller(t *testing.T) {
 	x.poller.readAndAttend(t.Context())
 	notes := x.notesIn(x.threadName)
 	kit.True(t, x.countUnfinished() == 0 && len(notes) == 1,
-		"after a minute %d wait, and the thread is notes %q", x.countUnfinished(), notes)
+		"after a minute %d wait, and the thread has the notes %q", x.countUnfinished(), notes)
 }
 
 // Two environments share a space. The other one has no poller, and its session has

@@ -315,7 +315,7 @@ func (g *fakeGoogle) addHumanMessage(thread, text, quotes string) *chatapi.Messa
 	defer g.mu.Unlock()
 	g.messageCount++
 	m := &chatapi.Message{
-		Name: fmt.Sprintf("%s/messages/said%d", appSpace, g.messageCount), Text: text,
+		Name: fmt.Sprintf("%s/messages/human%d", appSpace, g.messageCount), Text: text,
 		Thread:     &chatapi.Thread{Name: thread},
 		Sender:     &chatapi.User{Name: "users/1", Type: "HUMAN"},
 		CreateTime: time.Now().UTC().Format(time.RFC3339Nano),

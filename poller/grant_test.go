@@ -274,7 +274,7 @@ func TestGrant_SurvivesAKill(t *testing.T) {
 	x.changeQuestion(x.first, func(q *state.Question) { q.Grant.IsEnded = false })
 	x.newReadPoller().readAndAttend(t.Context())
 	all := x.endNotes()
-	kit.True(t, len(all) == 1, "the end was told as %q", all)
+	kit.True(t, len(all) == 1, "notes about the end: %q", all)
 }
 
 func TestGrant_AskEndsIt(t *testing.T) {

@@ -58,7 +58,7 @@ func oldCommand(sender, text string) []state.OldCommand {
 	}}
 }
 
-// spareFolder returns the folder of records where the session's project cannot be written.
+// spareFolder returns the folder of records for a project that cannot be written.
 func (x *testSession) spareFolder() string {
 	return state.SpareStateDir(state.ProjectEnv(x.env, x.loadSession().ProjectDir, true))
 }
@@ -129,7 +129,7 @@ func (x *testSession) checkAnswer(text string, want ...string) {
 	notes := x.say(text)
 	kit.Must(x.t, len(notes) == 1, "%s: notes %q, want one of %q", text, notes, want)
 	for _, w := range want {
-		kit.Containsf(x.t, notes[0], w, "%s: told", text)
+		kit.Containsf(x.t, notes[0], w, "%s: the note", text)
 	}
 }
 
@@ -145,8 +145,9 @@ func (x *testSession) runInPane(screen, then string) (got func() string) {
 	writeFile(x.t, filepath.Join(dir, "screen"), screen, 0o600)
 	writeFile(x.t, filepath.Join(dir, "then"), then, 0o600)
 	runTmux(x.t, socket, "resize-window", "-t", pane, "-x", "100", "-y", "30")
-	runTmux(x.t, socket, "respawn-pane", "-k", "-t", pane, "-c", dir, "sh", "-c", `stty raw -echo; : >got; cat screen
-(until test -s got; do sleep 0.02; done; printf '\033[2J\033[H'; cat then) & exec ./claude >got`)
+	const script = `stty raw -echo; : >got; cat screen
+(until test -s got; do sleep 0.02; done; printf '\033[2J\033[H'; cat then) & exec ./claude >got`
+	runTmux(x.t, socket, "respawn-pane", "-k", "-t", pane, "-c", dir, "sh", "-c", script)
 	server, pid := inject.Server{Socket: socket}, 0
 	bound.Until(x.t, "the pane runs Claude Code", func() bool {
 		p, err := server.Pane(x.t.Context(), pane)

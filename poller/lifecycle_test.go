@@ -341,7 +341,7 @@ func TestLifecycle_ForwardsUnsentAnswers(t *testing.T) {
 			"", "Send.", true, []string{`You asked "Which?". The answer: Two. but why?`},
 			state.NoteSendUnsent,
 		},
-		"other words":   {"", "hello", true, nil, state.NoteLate},
+		"another text":  {"", "hello", true, nil, state.NoteLate},
 		"a stranger":    {"users/9", "send", true, nil, state.NoteRefused},
 		"it takes none": {"", "send", false, nil, state.NoteLate},
 	} {

@@ -74,7 +74,7 @@ func TestListSpaces_OutageIsLoggedOnce(t *testing.T) {
 	is := spaces.Get(q.Chat).ReadTrouble
 	kit.True(t, is != nil && !is.IsDegraded, "status shows %+v", is)
 	kit.True(t, len(d.noteKinds(q)) == 0,
-		"of what passes by itself the thread is notes %q", d.noteKinds(q))
+		"notes about what passes by itself: %q", d.noteKinds(q))
 	d.listStatus.Store(0)
 	for range 3 {
 		x.mustRead()

@@ -88,7 +88,7 @@ func TestOpenClaw_SendNowStartsNoTurn(t *testing.T) {
 	kit.Must(t, err == nil && !now.SentAt.IsZero(), "%v %v", now, err)
 	message = o.reloadMessage(message)
 	kit.True(t, message.FirstTriedAt.IsZero() && o.agentFile("args") == "" && ctx.Err() == nil,
-		"the agent was notes %q; the message: %+v", o.agentFile("args"), message)
+		"the agent got %q; the message: %+v", o.agentFile("args"), message)
 }
 
 func TestOpenClaw_LongMessageGoesByFile(t *testing.T) {

@@ -337,7 +337,7 @@ func TestPullEvents_LeavesSubscription(t *testing.T) {
 	}
 	g.publish(newEvent("MESSAGE", "users/1", g.addHumanMessage(appSpace+"/threads/new", "hello",
 		"")))
-	bound.Until(t, "words that no record knows yet are kept", step)
+	bound.Until(t, "a message that no record knows yet is kept", step)
 	other := appSubscription + "-other"
 	g.subscribe(other)
 	d.vars["GCHAT_PUBSUB_SUBSCRIPTION"] = other
@@ -345,7 +345,7 @@ func TestPullEvents_LeavesSubscription(t *testing.T) {
 	kit.True(t, !held(appSubscription), "the first one is still held")
 	g.publish(newEvent("MESSAGE", "users/1",
 		g.addHumanMessage(appSpace+"/threads/newer", "hello", "")))
-	bound.Until(t, "words are kept again", step)
+	bound.Until(t, "a message is kept again", step)
 	delete(d.vars, "GCHAT_PUBSUB_SUBSCRIPTION")
 	bound.Until(t, "nothing is kept without a subscription", func() bool { return !step() })
 	kit.True(t, !held(other), "the second one is still held")

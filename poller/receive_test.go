@@ -208,7 +208,7 @@ func TestReceive_StrangersKeepNobodyOut(t *testing.T) {
 	}
 	for n := range 50 {
 		err := write(fmt.Sprint("ours", n), "users/1", fmt.Sprint("u", n), now)
-		kit.Must(t, err == nil, "words %d of who may answer: %v", n, err)
+		kit.Must(t, err == nil, "message %d of who may answer: %v", n, err)
 	}
 	kit.Equalf(t, refused, 50-state.MaxUndecidedOfStranger, "of 50 are left for later")
 	err := write("old", "users/1", "v", now.Add(-72*time.Hour))

@@ -61,7 +61,7 @@ func TestSessionCommands_WhoseIsDone(t *testing.T) {
 	x.testMachine.postAsApp(x.threadName, "/mute")
 	notes := x.readNotes()
 	kit.True(t, len(notes) == 0 && x.loadSession().MutedUntil.IsZero() && x.countUnfinished() == 0,
-		"a stranger is notes %q, muted until %v", notes, x.loadSession().MutedUntil)
+		"notes for a stranger %q, muted until %v", notes, x.loadSession().MutedUntil)
 	x.testMachine.reply(x.threadName, "users/9", "/mute 3h") // may have the same millisecond
 	x.checkAnswer("/mute", "[Muted]")
 	x.changeSession(x.sessionID, func(s *state.Session) { s.MutedUntil = time.Time{} })
@@ -114,7 +114,7 @@ func TestSessionCommands_InAnyOrder(t *testing.T) {
 	}
 	notes := x.readNotes()
 	kit.True(t, !x.loadSession().MutedUntil.IsZero() && len(notes) == 0,
-		"muted until %v, notes %q again", x.loadSession().MutedUntil, notes)
+		"muted until %v, notes of the third time %q", x.loadSession().MutedUntil, notes)
 }
 
 // A command that a version without an inbox ran does not run again when a list or an
@@ -239,16 +239,16 @@ func TestSessionCommands_StopAndScreen(t *testing.T) {
 			withInputBox(tool, "❯ go ahead", "", "● I begin.", "", spinner),
 			`[Stopped] the work on "go ahead"`, "Claude works", "\x1b",
 		},
-		"a tool, and queued words": {
+		"a tool, and queued messages": {
 			withInputBox("❯ go ahead", "", "  ⎿  $ ./long.sh (4s)", "", "❯ one", "", "❯ two",
 				queued, "", spinner),
 			"[Stopped] ./long.sh", "Claude works: ./long.sh", "\x1b",
 		},
-		"a prompt, and queued words": {
+		"a prompt, and queued messages": {
 			withInputBox(append(ended, "❯ go ahead", "❯ one", "❯ two", queued, "", spinner)...),
 			`[Stopped] the work on "go ahead"`, "Claude works", "\x1b",
 		},
-		"words, and queued words": {
+		"text, and queued messages": {
 			withInputBox(append(ended, "❯ go ahead", "● I begin.", "❯ one", queued, "",
 				spinner)...),
 			`[Stopped] the work on "go ahead"`, "Claude works", "\x1b",
@@ -265,7 +265,7 @@ func TestSessionCommands_StopAndScreen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			x := newTestSession(t, nil)
 			then := idle
-			if strings.HasSuffix(name, "queued words") { // Claude continues with them
+			if strings.HasSuffix(name, "queued messages") { // Claude continues with them
 				then = withInputBox(append(ended, "❯ go ahead",
 					"  ⎿  Interrupted · What should Claude do instead?", "❯ one", "", spinner)...)
 			}

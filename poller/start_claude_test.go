@@ -180,7 +180,7 @@ func TestStartClaude_WhatResumesNothing(t *testing.T) {
 			kit.True(t, !slices.ContainsFunc(notes, func(text string) bool {
 				return strings.HasPrefix(text, "[Not started]") &&
 					strings.Contains(text, "claude --resume")
-			}), "what the terminal cannot do, either, is told to be typed there: %q", notes)
+			}), "a note names a command that cannot work: %q", notes)
 			time.Sleep(100 * time.Millisecond)
 			kit.True(t, len(x.startArguments()) == 0, "started with %q", x.startArguments())
 		})
@@ -390,10 +390,10 @@ func TestStartClaude_NewWithOtherBlanks(t *testing.T) {
 	for _, text := range []string{
 		"/new\u00a0shop app fix", "/new shop\u00a0app fix", "/new\u3000shop\u3000app fix",
 		"/new\nshop\tapp fix",
-		"/new two words\u00a0app fix",
+		"/new two names\u00a0app fix",
 	} {
 		x := newEndedSession(t, nil)
-		for _, name := range []string{"shop", "app", "two words"} {
+		for _, name := range []string{"shop", "app", "two names"} {
 			dir := filepath.Join(x.dir, name)
 			kit.NoError(t, errors.Join(os.MkdirAll(dir, 0o700),
 				state.RegisterProject(x.env, filepath.Join(dir, ".claude", "state"), dir)))

@@ -142,7 +142,7 @@ func TestTypePrompt_WaitsForUsageLimit(t *testing.T) {
 	x := newTestSession(t, nil) // the older lines about it do not count
 	got := x.runInPane(withInputBox(limit, "❯ go ahead", "", "● Done.", "", "", "", ""), "")
 	x.reply(x.threadName, "", "go on")
-	bound.Until(t, "the words are typed", func() bool {
+	bound.Until(t, "the prompt is typed", func() bool {
 		x.readNotes()
 		return strings.Contains(got(), "go on")
 	})

@@ -80,7 +80,7 @@ func TestGrant_ApproverGivesIt(t *testing.T) {
 		"a no to what it was given to": {&on, "users/1", "no", func(q *state.Question) {
 			q.Status, q.Grant = state.Resolved, &state.Grant{QuestionID: q.QuestionID}
 		}, 0, "", ""},
-		"late words": {
+		"late text": {
 			&on, "users/1", "hm", func(q *state.Question) { q.Status = state.Resolved }, 0, "",
 			state.NoteLate,
 		},
@@ -112,7 +112,7 @@ func TestGrant_ApproverGivesIt(t *testing.T) {
 		kit.True(t, got == test.decided && owed == test.owed && len(q.OwedNotes) <= 1,
 			"%s: %q, owes %+v", name, got, q.OwedNotes)
 		kit.Equalf(t, len(q.OwedNotes) == 1 && q.OwedNotes[0].Text == wording.TimedYesHint,
-			(name == "no time"), "%s: how to write it is told", name)
+			(name == "no time"), "%s: the hint how to write it", name)
 		if g := q.Grant; g != nil && g.GrantedAt.Nanosecond()%int(time.Millisecond) != 0 {
 			t.Errorf("%s: given at %s, which records with a no do not tell apart", name,
 				g.GrantedAt)
@@ -161,12 +161,12 @@ func TestGrant_WhatItCovers(t *testing.T) {
 		"no start is known": func(s *set) {
 			s.ClaudeStart, s.given.ClaudeStart = "", ""
 		},
-		"a session that began anew":   func(s *set) { s.one.StartedAt = now },
-		"no approver now":             func(s *set) { s.cfg.Approvers = []string{"users/2"} },
-		"no approver then":            func(s *set) { s.Approvers = &[]string{"users/2"} },
-		"nobody was an approver then": func(s *set) { s.Approvers = &[]string{} },
-		"the record says no approver": func(s *set) { s.Approvers = nil },
-		"only the terminal":           func(s *set) { s.IsTerminalOnly = true },
+		"a session that started later": func(s *set) { s.one.StartedAt = now },
+		"no approver now":              func(s *set) { s.cfg.Approvers = []string{"users/2"} },
+		"no approver then":             func(s *set) { s.Approvers = &[]string{"users/2"} },
+		"nobody was an approver then":  func(s *set) { s.Approvers = &[]string{} },
+		"the record says no approver":  func(s *set) { s.Approvers = nil },
+		"only the terminal":            func(s *set) { s.IsTerminalOnly = true },
 		"never_remote, today": func(s *set) {
 			s.cfg.NeverRemote = []string{"Bash(make*)"}
 		},

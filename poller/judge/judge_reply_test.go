@@ -417,21 +417,21 @@ func FuzzJudge(f *testing.F) {
 // gets the reply. In other modes the dialog stays.
 func TestJudge_DeclinedQuestion(t *testing.T) {
 	for name, c := range map[string]struct {
-		mode           state.Mode
-		text, choice   string
-		inputs         map[string][]string
-		status         state.Status
-		declined, said string
-		handed         bool
-		owes           string
+		mode             state.Mode
+		text, choice     string
+		inputs           map[string][]string
+		status           state.Status
+		declined, remark string
+		handed           bool
+		owes             string
 	}{
 		"chat": {
 			mode: state.ModeNative, text: "chat: why?", status: state.Answered, declined: "chat",
-			said: "why?",
+			remark: "why?",
 		},
 		"a tap": {
 			mode: state.ModeHold, text: "chat about this: why?", choice: "chat",
-			status: state.Answered, declined: "chat", said: "why?",
+			status: state.Answered, declined: "chat", remark: "why?",
 		},
 		"skip": {
 			mode: state.ModeNative, text: "skip", status: state.Pending, declined: "skip",
@@ -445,7 +445,7 @@ func TestJudge_DeclinedQuestion(t *testing.T) {
 		"help": {
 			mode: state.ModeNative, text: "help", status: state.Pending, owes: state.NoteUnclear,
 		},
-		"own words": {
+		"own text": {
 			mode: state.ModeNative, text: "chat", choice: "send",
 			inputs: map[string][]string{"w1": {"chat"}}, status: state.Answered,
 		},
@@ -469,7 +469,7 @@ func TestJudge_DeclinedQuestion(t *testing.T) {
 				MessageName: "m1", Text: c.text, Choice: c.choice, Inputs: c.inputs,
 			})
 			kit.True(t, q.Status == c.status && q.Declined == c.declined &&
-				q.DeclinedText == c.said && (q.HandedOverAt != nil) == c.handed,
+				q.DeclinedText == c.remark && (q.HandedOverAt != nil) == c.handed,
 				"%s, %q with %q, handed over %v", q.Status, q.Declined, q.DeclinedText,
 				q.HandedOverAt)
 			if len(q.OwedNotes) > 0 != (c.owes != "") || c.owes != "" &&

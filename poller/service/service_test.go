@@ -206,52 +206,30 @@ func TestService_PathBeginsWithTmux(t *testing.T) {
 
 func TestHealth_LineAndExitCode(t *testing.T) {
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	const recent = "OK: Last poll %ds ago (threshold: %ds)"
+	const late = "WARN: Last poll %ds ago (threshold: %ds) — daemon may be stuck"
 	for name, c := range map[string]struct {
-		project, user string // what the files hold; "" for none
-		interval      string
-		line          string
-		code          int
+		project, user, interval string // what the files hold; "" for none
+		line                    string
+		ago, threshold, code    int
 	}{
-		"just now": {
-			"2026-11-21T11:59:56Z\n", "", "", "OK: Last poll 4s ago (threshold: 20s)", 0,
-		},
-		"with a fraction": {
-			"2026-11-21T17:29:56.000001+05:30", "", "", "OK: Last poll 3s ago (threshold: 20s)", 0,
-		},
-		"at the threshold": {
-			"2026-11-21T11:59:40Z", "", "", "OK: Last poll 20s ago (threshold: 20s)", 0,
-		},
-		"behind it": {
-			"2026-11-21T11:59:39Z", "", "",
-			"WARN: Last poll 21s ago (threshold: 20s) — daemon may be stuck", 1,
-		},
-		"a slower daemon": {
-			"2026-11-21T11:58:30Z", "", "60", "OK: Last poll 90s ago (threshold: 120s)", 0,
-		},
-		"default settings": {
-			"2026-11-21T11:59:50Z", "", "3", "OK: Last poll 10s ago (threshold: 20s)", 0,
-		},
-		"a faster daemon": {
-			"2026-11-21T11:59:50Z", "", "0.25", "OK: Last poll 10s ago (threshold: 20s)", 0,
-		},
-		"the clock set back": {
-			"2026-11-21T13:00:00Z", "", "",
-			"WARN: Last poll 3600s ago (threshold: 20s) — daemon may be stuck", 1,
-		},
-		"the project's first": {
-			"2026-11-21T11:59:55Z", "2026-11-21T11:00:00Z", "",
-			"OK: Last poll 5s ago (threshold: 20s)", 0,
-		},
-		"the user's only": {
-			"", "2026-11-21T11:59:57Z", "", "OK: Last poll 3s ago (threshold: 20s)", 0,
-		},
-		"never": {
-			"", "", "", "WARN: Health file not found — daemon may not have run yet", 2,
-		},
-		"not a time": {
-			"yesterday", "", "", "WARN: Health file not found — daemon may not have run yet", 2,
-		},
+		"just now":           {"2026-11-21T11:59:56Z\n", "", "", recent, 4, 20, 0},
+		"with a fraction":    {"2026-11-21T17:29:56.000001+05:30", "", "", recent, 3, 20, 0},
+		"at the threshold":   {"2026-11-21T11:59:40Z", "", "", recent, 20, 20, 0},
+		"behind it":          {"2026-11-21T11:59:39Z", "", "", late, 21, 20, 1},
+		"a slower daemon":    {"2026-11-21T11:58:30Z", "", "60", recent, 90, 120, 0},
+		"default settings":   {"2026-11-21T11:59:50Z", "", "3", recent, 10, 20, 0},
+		"a faster daemon":    {"2026-11-21T11:59:50Z", "", "0.25", recent, 10, 20, 0},
+		"the clock set back": {"2026-11-21T13:00:00Z", "", "", late, 3600, 20, 1},
+		"both":               {"2026-11-21T11:59:55Z", "2026-11-21T11:00:00Z", "", recent, 5, 20, 0},
+		"the user's only":    {"", "2026-11-21T11:59:57Z", "", recent, 3, 20, 0},
+		"never":              {"", "", "", "", 0, 0, 2},
+		"not a time":         {"yesterday", "", "", "", 0, 0, 2},
 	} {
+		want := "WARN: Health file not found — daemon may not have run yet"
+		if c.line != "" {
+			want = fmt.Sprintf(c.line, c.ago, c.threshold)
+		}
 		home := t.TempDir()
 		env := map[string]string{
 			"HOME": home, "CLAUDE_PROJECT_DIR": home,
@@ -266,6 +244,6 @@ func TestHealth_LineAndExitCode(t *testing.T) {
 			}
 		}
 		line, code := Health(func(n string) string { return env[n] }, noon)
-		kit.True(t, line == c.line && code == c.code, "%s: %d, %s", name, code, line)
+		kit.True(t, line == want && code == c.code, "%s: %d, %s", name, code, line)
 	}
 }
