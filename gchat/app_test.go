@@ -104,12 +104,11 @@ func TestApp_PullLeavesADeadConnection(t *testing.T) {
 	first, second := <-arrived, <-arrived
 	kit.True(t, first == "HTTP/2.0" && second == first, "pulled over %s and %s", first, second)
 	proxy.swallowBytes()
-	if err := <-lost; !errors.Is(err, ErrConnectionLost) {
-		t.Fatalf("the pull that was under way ended with %v", err)
-	}
-	if events, err := app.Pull(t.Context()); err != nil || len(events) != 1 {
-		t.Errorf("over a new connection: %d events, %v", len(events), err)
-	}
+	err = <-lost
+	kit.Must(t, errors.Is(err, ErrConnectionLost), "the pull that was under way ended with %v", err)
+	events, err = app.Pull(t.Context())
+	kit.True(t, err == nil && len(events) == 1, "over a new connection: %d events, %v",
+		len(events), err)
 }
 
 // Google may send a list of spaces in pages, even if one page would do.

@@ -81,9 +81,8 @@ func TestEvent_SendersThatAreIgnored(t *testing.T) {
 	}))
 	app := newTestApp(t, server.URL, "")
 	message := Message{ThreadName: "spaces/A/threads/T", IsReply: true}
-	if concerns, err := app.CanAnswerFor(t.Context(), message.ParentMessage()); concerns || err == nil {
-		t.Errorf("%v, %v of a Chat in trouble", concerns, err)
-	}
+	concerns, err := app.CanAnswerFor(t.Context(), message.ParentMessage())
+	kit.True(t, !concerns && err != nil, "%v, %v of a Chat in trouble", concerns, err)
 	for hub, want := range map[*HubClient]bool{nil: true,
 		{JoinResponse: JoinResponse{Machine: "0123456789ab"}}: false} {
 		app.Hub = hub

@@ -20,13 +20,7 @@ import (
 var approachQuestion = state.SubQuestion{
 	Header:   "Deployment Strategy",
 	Question: "Which deployment approach should we use?",
-	Options: []state.Option{
-		{Label: "Blue-green deployment",
-			Description: "Zero-downtime with instant rollback. Requires 2x infra."},
-		{Label: "Rolling deployment",
-			Description: "Gradual rollout. Lower infra cost, slower rollback."},
-		{Label: "Other", Description: "Specify a custom approach"},
-	},
+	Options:  []state.Option{{Label: "Rolling", Description: "Gradual rollout."}},
 }
 
 const wordedStrategy = `["How do we *deploy*?"]`

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -286,10 +287,7 @@ func TestHubClient_JoinErrors(t *testing.T) {
 		"deciders": []string{"users/2"},
 	}
 	lies := func(member string, value any) string {
-		lie := map[string]any{}
-		for k, v := range good {
-			lie[k] = v
-		}
+		lie := maps.Clone(good)
 		lie[member] = value
 		b, _ := json.Marshal(lie)
 		return answers(200, string(b))

@@ -41,9 +41,9 @@ func TestQuestionFolder_LeavesForeignMarkersAlone(t *testing.T) {
 	}
 	_, bad := folder.All()
 	kit.True(t, len(bad) == 7, "%d files are bad: %v", len(bad), bad)
-	if qs, _, err := folder.OfSession("s-1"); err != nil || len(qs) != 1 || qs[0].QuestionID != id {
-		t.Errorf("of the session: %v, %v", qs, err)
-	}
+	qs, _, err := folder.OfSession("s-1")
+	kit.True(t, err == nil && len(qs) == 1 && qs[0].QuestionID == id, "of the session: %v, %v", qs,
+		err)
 	for name, content := range theirs {
 		b, err := os.ReadFile(filepath.Join(folder.Dir, name))
 		kit.True(t, err == nil && string(b) == content, "%s was touched: %q, %v", name, b, err)

@@ -159,8 +159,8 @@ func largestQuestions() map[string]*state.Question {
 			}
 			prompts = append(prompts, p)
 		}
-		all["question of "+name], all["prompt of "+
-			name] = askQuestions(prompts...), askQuestions(prompts[0])
+		all["question of "+name] = askQuestions(prompts...)
+		all["prompt of "+name] = askQuestions(prompts[0])
 		for _, q := range cardsOfEachKind() {
 			if q.Kind != state.KindQuestion {
 				q.ShownText, q.About, q.ToolName, q.AlwaysAllows, q.SessionName, q.CWD = text, text, text, text, text, text

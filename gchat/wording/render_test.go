@@ -319,8 +319,8 @@ func FuzzQuestionText(f *testing.F) {
 			(strings.Count(text, last) == 1 ||
 				strings.Contains(question+header+label+about+name, "hread key")),
 			"the thread key is not the last line, once: %q", text)
-		q.Answers, q.Notes = map[string]string{p.Question: label + ", " +
-			about}, map[string]string{p.Question: header}
+		q.Answers = map[string]string{p.Question: label + ", " + about}
+		q.Notes = map[string]string{p.Question: header}
 		q.Status, q.AnsweredBy, q.AnsweredByName = state.Resolved, state.LocalSender, about
 		checkFits(t, closingText(q))
 		q.Status = state.Cancelled

@@ -32,18 +32,17 @@ func TestHubPolicy_HowLongItHolds(t *testing.T) {
 			p.checkStrict(what, c)
 			return c
 		}
-		if c, err := p.loadGoverned(); err == nil || !c.HasUnreadFile {
-			t.Error("a policy that was never read lets Chat decide")
-		}
+		unread, err := p.loadGoverned()
+		kit.True(t, err != nil && unread.HasUnreadFile,
+			"a policy that was never read lets Chat decide")
 		h.down = errors.New("down")
 		restrict("never read", 1, false)
 		restrict("a moment later", 0, false)
 		time.Sleep(policyRetryPause + time.Second)
 		h.down = nil
 		restrict("read", 1, true)
-		if c, err := p.loadGoverned(); err != nil || !c.titlesOnly {
-			t.Error("its copy does not count without the hub")
-		}
+		copied, err := p.loadGoverned()
+		kit.True(t, err == nil && copied.titlesOnly, "its copy does not count without the hub")
 		time.Sleep(59 * time.Minute)
 		restrict("within an hour", 0, true)
 		time.Sleep(2 * time.Minute)
@@ -71,7 +70,7 @@ func TestHubPolicy_HowLongItHolds(t *testing.T) {
 		h.policy = `{"titles_only": true}`
 		c = p.load()
 		c.ReadPolicy = h.read
-		err := c.ApplyPolicies(t.Context(), p.getenv)
+		err = c.ApplyPolicies(t.Context(), p.getenv)
 		kit.True(t, err == nil && c.titlesOnly && c.AccessTo(state.KindPlan, "").CanAsk,
 			"what the hub says now does not count: %v", err)
 	})
