@@ -171,7 +171,7 @@ func (d *testMachine) markPosted(q *state.Question) {
 	q.Chat += "/" + space.Name
 }
 
-// waitInThread adds the record of a process that waits in a thread since a moment ago.
+// waitInThread adds the record of a process that began to wait in a thread some time ago.
 func (d *testMachine) waitInThread(thread string, ago time.Duration) *state.Question {
 	d.t.Helper()
 	q := d.writeQuestion(func(q *state.Question) {

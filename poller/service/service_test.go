@@ -213,18 +213,18 @@ func TestHealth_LineAndExitCode(t *testing.T) {
 		line                    string
 		ago, threshold, code    int
 	}{
-		"just now":           {"2026-11-21T11:59:56Z\n", "", "", recent, 4, 20, 0},
-		"with a fraction":    {"2026-11-21T17:29:56.000001+05:30", "", "", recent, 3, 20, 0},
-		"at the threshold":   {"2026-11-21T11:59:40Z", "", "", recent, 20, 20, 0},
-		"behind it":          {"2026-11-21T11:59:39Z", "", "", late, 21, 20, 1},
-		"a slower daemon":    {"2026-11-21T11:58:30Z", "", "60", recent, 90, 120, 0},
-		"default settings":   {"2026-11-21T11:59:50Z", "", "3", recent, 10, 20, 0},
-		"a faster daemon":    {"2026-11-21T11:59:50Z", "", "0.25", recent, 10, 20, 0},
-		"the clock set back": {"2026-11-21T13:00:00Z", "", "", late, 3600, 20, 1},
-		"both":               {"2026-11-21T11:59:55Z", "2026-11-21T11:00:00Z", "", recent, 5, 20, 0},
-		"the user's only":    {"", "2026-11-21T11:59:57Z", "", recent, 3, 20, 0},
-		"never":              {"", "", "", "", 0, 0, 2},
-		"not a time":         {"yesterday", "", "", "", 0, 0, 2},
+		"just now":         {"2026-11-21T11:59:56Z\n", "", "", recent, 4, 20, 0},
+		"with a fraction":  {"2026-11-21T17:29:56.000001+05:30", "", "", recent, 3, 20, 0},
+		"at the threshold": {"2026-11-21T11:59:40Z", "", "", recent, 20, 20, 0},
+		"behind it":        {"2026-11-21T11:59:39Z", "", "", late, 21, 20, 1},
+		"a slower daemon":  {"2026-11-21T11:58:30Z", "", "60", recent, 90, 120, 0},
+		"default settings": {"2026-11-21T11:59:50Z", "", "3", recent, 10, 20, 0},
+		"a faster daemon":  {"2026-11-21T11:59:50Z", "", "0.25", recent, 10, 20, 0},
+		"a clock set back": {"2026-11-21T13:00:00Z", "", "", late, 3600, 20, 1},
+		"both":             {"2026-11-21T11:59:55Z", "2026-11-21T11:00:00Z", "", recent, 5, 20, 0},
+		"the user's only":  {"", "2026-11-21T11:59:57Z", "", recent, 3, 20, 0},
+		"never":            {"", "", "", "", 0, 0, 2},
+		"not a time":       {"yesterday", "", "", "", 0, 0, 2},
 	} {
 		want := "WARN: Health file not found — daemon may not have run yet"
 		if c.line != "" {
