@@ -21,7 +21,7 @@ import (
 // moments. Every message arrives, none twice, in order in each thread, within the rate.
 func TestLoad_EachMessageArrivesOnce(t *testing.T) {
 	workers, each, calm := 20, 25, 1800
-	if testing.Short() {
+	if !kit.IsThorough() {
 		workers, each, calm = 8, 10, 200
 	}
 	m := newMachine(t, 6000)

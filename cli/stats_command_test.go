@@ -30,7 +30,7 @@ import (
 func TestStats_EqualWhatChatHolds(t *testing.T) {
 	t.Parallel()
 	workers, each := 20, 10
-	if testing.Short() {
+	if !kit.IsThorough() {
 		workers, each = 8, 3
 	}
 	m := newMachine(t, 6000)
@@ -129,7 +129,7 @@ func TestStats_EqualWhatChatHolds(t *testing.T) {
 		all.Counts["replies_not_used"]
 	kit.Equalf(t, counted, replies, "replies")
 	if f := all.Counts["messages_tried_again"]; f == 0 || f > int(m.faults.Load()) ||
-		m.killed.Load() == 0 && !testing.Short() {
+		m.killed.Load() == 0 && kit.IsThorough() {
 		// the short form may end before a kill
 		t.Errorf("%d tries again after %d faults, %d killed", f, m.faults.Load(), m.killed.Load())
 	}

@@ -18,7 +18,7 @@ import (
 // Status shows all of many questions, beside files that are no questions.
 func TestStatus_ManyQuestions(t *testing.T) {
 	many := 1000
-	if testing.Short() {
+	if !kit.IsThorough() {
 		many = 200
 	}
 	h := newProjectHome(t, "TERM=xterm-256color", "LANG=C.UTF-8")

@@ -19,6 +19,12 @@ func NoError(t testing.TB, err error) {
 	}
 }
 
+// IsThorough reports whether load tests run at their full size: where nothing may be
+// skipped, as in the gate. Otherwise somebody tries the project, and waits.
+func IsThorough() bool {
+	return os.Getenv("GCHAT_E2E_REQUIRED") == "1" && !testing.Short()
+}
+
 // NeedProgram skips the test where a program is missing. With GCHAT_E2E_REQUIRED=1 it
 // fails there.
 func NeedProgram(t testing.TB, program string) {

@@ -179,22 +179,26 @@ func checkCardFits(t *testing.T, name string, texts []string, card *Card) {
 }
 
 func TestCard_Fits(t *testing.T) {
+	t.Parallel()
 	for name, q := range largestQuestions() {
-		texts, card := CardTexts(q, cardID, countBytes)
-		for i, text := range texts {
-			kit.True(t, len(text) <= MaxText, "%s: text %d has %d bytes", name, i, len(text))
-		}
-		checkCardFits(t, name, texts, card)
-		if len(allButtons(card)) == 0 && q.Kind.Traits().IsPersonal {
-			// a question's answer can be written
-			t.Errorf("%s: no button: %s", name, drawCard(card))
-		}
-		for _, status := range []state.Status{state.Resolved, state.Cancelled, state.TimedOut} {
-			q.Status, q.AnsweredByName = status, q.SessionName
-			text, card := ClosedCard(q, time.Now())
-			checkCardFits(t, fmt.Sprint(name, ", ", status), []string{text}, card)
-			kit.Equalf(t, len(allButtons(card)), 0, "%s, %s: buttons", name, status)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			texts, card := CardTexts(q, cardID, countBytes)
+			for i, text := range texts {
+				kit.True(t, len(text) <= MaxText, "text %d has %d bytes", i, len(text))
+			}
+			checkCardFits(t, name, texts, card)
+			if len(allButtons(card)) == 0 && q.Kind.Traits().IsPersonal {
+				// a question's answer can be written
+				t.Errorf("no button: %s", drawCard(card))
+			}
+			for _, status := range []state.Status{state.Resolved, state.Cancelled, state.TimedOut} {
+				q.Status, q.AnsweredByName = status, q.SessionName
+				text, card := ClosedCard(q, time.Now())
+				checkCardFits(t, fmt.Sprint(name, ", ", status), []string{text}, card)
+				kit.Equalf(t, len(allButtons(card)), 0, "%s: buttons", status)
+			}
+		})
 	}
 }
 
