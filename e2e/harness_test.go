@@ -63,7 +63,7 @@ func TestMain(m *testing.M) {
 	if set := flag.Lookup("test.parallel"); set.Value.String() == set.DefValue {
 		// most of a session's time is waiting; takeSessionSlot limits what a machine has
 		// to bear
-		_ = set.Value.Set("6")
+		_ = set.Value.Set("9")
 	}
 	code := runIsolated(m)
 	if os.Getenv(runVariable) == "" && !testing.Verbose() {

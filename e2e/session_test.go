@@ -252,7 +252,7 @@ func (s *session) cleanUp(root string) {
 // A Claude Code starting up takes a core for a second or two. Tests take a seat
 // each, not sessions: two tests that want two sessions cannot block each other.
 var (
-	sessionSlots = make(chan struct{}, 4)
+	sessionSlots = make(chan struct{}, 6)
 	slotsMu      sync.Mutex
 	slotHolders  = map[testing.TB]bool{}
 )

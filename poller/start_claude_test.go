@@ -316,6 +316,7 @@ func TestStartClaude_AvoidsOtherUsersTmux(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can give a socket to another user")
 	}
+	kit.NeedProgram(t, "tmux")
 	socket := filepath.Join(t.TempDir(), "s")
 	runTmux(t, socket, "new-session", "-d", "-s", "work", "sleep 60")
 	t.Cleanup(func() { _ = exec.Command("tmux", "-S", socket, "kill-server").Run() })
