@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gchat-hooks/e2e/bound"
@@ -37,16 +38,17 @@ func TestPollerStart_AfterAKill(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"status", "answer"} {
 		h := newProjectHome(t, noChat)
-		lock, err := state.LockPoller(h.getenv)
-		kit.NoError(t, err)
-		time.AfterFunc(5*time.Millisecond, lock.Unlock) // it is just dying
-		if (Program{env: h.getenv, self: "/no/program"}).startPoller() == nil {
-			t.Error("the lock of a dying poller is not looked at again")
-		}
+		synctest.Test(t, func(t *testing.T) {
+			lock, err := state.LockPoller(h.getenv)
+			kit.NoError(t, err)
+			time.AfterFunc(5*time.Millisecond, lock.Unlock) // it is just dying
+			err = Program{env: h.getenv, self: "/no/program"}.startPoller()
+			kit.True(t, err != nil, "the lock of a dying poller is not looked at again")
+		})
 		kit.NoError(t,
 			state.WriteHeartbeat(h.getenv, state.Heartbeat{PID: endedPID(t), BeatAt: time.Now()}))
 		sessions := state.SessionsIn(state.UserStateDir(h.getenv))
-		_, err = sessions.Change("s", func(s *state.Session) {
+		_, err := sessions.Change("s", func(s *state.Session) {
 			s.Name, s.AcceptsCommands, s.StartedAt, s.LastSeen = "shop", true, time.Now(), time.Now()
 			s.Environment = state.Environment(h.getenv)
 			s.ThreadName, s.Chat = "spaces/A/threads/T", "127.0.0.1:1/spaces/A"

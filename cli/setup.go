@@ -595,8 +595,8 @@ func (s *setupWizard) offerDefaultMode(ctx context.Context) error {
 const offeredMode = "default"
 
 // modeMarkerFile is the file that records that setup, not the person, set the permission
-// mode in Claude Code's settings. So uninstall may remove that mode. The file contains the
-// path of those settings.
+// mode in Claude Code's settings. So uninstall may remove that mode. The file contains
+// the path of those settings.
 func modeMarkerFile(env state.Getenv) string {
 	return filepath.Join(state.UserStateDir(env), "default-mode")
 }

@@ -249,7 +249,7 @@ func (s *session) cleanUp(root string) {
 	}
 }
 
-// A Claude Code starting up takes a core for a second or two. Tests take a seat
+// A Claude Code starting up takes a core for a second or two. Tests take a slot
 // each, not sessions: two tests that want two sessions cannot block each other.
 var (
 	sessionSlots = make(chan struct{}, 6)
@@ -339,14 +339,20 @@ func (s *session) processes(text string) (lines []string) {
 // killProcesses kills -9 the session's processes whose command line holds a text, waits
 // for their end, and says how many there were.
 func (s *session) killProcesses(text string) (n int) {
+	var killed []*process
 	for _, p := range markedProcesses(s.mark()) {
 		if strings.Contains(p.String(), text) && p.Signal(syscall.SIGKILL) == nil {
-			p.Exited(bound.Patience)
-			n++
+			killed = append(killed, p)
+		} else {
+			p.Close()
 		}
+	}
+	// All of them are killed at once: none sees that another one has ended.
+	for _, p := range killed {
+		p.Exited(bound.Patience)
 		p.Close()
 	}
-	return n
+	return len(killed)
 }
 
 // readTranscripts is all that the session's transcripts say.

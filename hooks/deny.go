@@ -465,8 +465,8 @@ func (h *Hook) findLostDeliveries(
 	return lostTexts
 }
 
-// checkArrival reports whether the session's transcript has the text about q, which a hook
-// printed at that time. isKnown is false while the transcript may lack the text only
+// checkArrival reports whether the session's transcript has the text about q, which a
+// hook printed at that time. isKnown is false while the transcript may lack the text only
 // because it is young, or if the transcript cannot be read or is too long.
 func (h *Hook) checkArrival(
 	ctx context.Context, e *Event, q *state.Question, printedAt time.Time,

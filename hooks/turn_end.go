@@ -58,8 +58,9 @@ func isJustPrinted(in *state.Incoming) bool {
 }
 
 // reopenLost undoes the record that a hook printed a prompt or a next instruction if the
-// transcript shows that Claude never got it: the hook was killed in between. A prompt then
-// waits as before. reopenLost returns the questions whose answer is the next instruction.
+// transcript shows that Claude never got it: the hook was killed in between. A prompt
+// then waits as before. reopenLost returns the questions whose answer is the next
+// instruction.
 func (h *Hook) reopenLost(
 	ctx context.Context, e *Event, questions []*state.Question, prompts []*state.Incoming,
 ) (lost []*state.Question) {

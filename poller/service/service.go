@@ -253,8 +253,8 @@ func Health(env state.Getenv, now time.Time) (line string, exitCode int) {
 	return "OK: " + line, ExitHealthy
 }
 
-// loadTimeout is how long start repeats `launchctl bootstrap`. For about 5 s after the old
-// job is gone, it fails with "5: Input/output error".
+// loadTimeout is how long start repeats `launchctl bootstrap`. For about 5 s after the
+// old job is gone, it fails with "5: Input/output error".
 const loadTimeout = 20 * time.Second
 
 type launchd struct{ *Service }

@@ -364,9 +364,9 @@ func SetMember(path, name string, value any) error {
 	return WriteSecretFile(path, text)
 }
 
-// setJSONMember returns the file with a member set to value, or without it if value is nil.
-// The result has hujson's format, which indents with tabs. If that changes nothing, it
-// returns the file as it is.
+// setJSONMember returns the file with a member set to value, or without it if value is
+// nil. The result has hujson's format, which indents with tabs. If that changes nothing,
+// it returns the file as it is.
 func setJSONMember(file []byte, name string, value any) ([]byte, error) {
 	if len(bytes.TrimSpace(file)) == 0 {
 		file = []byte("{}\n")
