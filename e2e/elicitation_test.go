@@ -201,14 +201,19 @@ func (b *hookedSession) checkAbsent(text string) {
 	}
 }
 
-// Whoever is at the keyboard gets the dialog. What was filled in there is told as
-// accepted, and not what it was.
-func TestElicitation_GoesToTheKeyboard(t *testing.T) {
-	eachSession(t, bothVersions, startApproving, config{
+// askForName has Claude call a tool whose server asks for a name.
+func askForName() config {
+	return config{
 		Args:    allowFormTool,
 		Prepare: serveForms(nameForm),
 		Script:  []turn{{fillFormCall}, thanksTurn},
-	}, func(t *testing.T, b *hookedSession) {
+	}
+}
+
+// Whoever is at the keyboard gets the dialog. What was filled in there is told as
+// accepted, and not what it was.
+func TestElicitation_GoesToTheKeyboard(t *testing.T) {
+	eachSession(t, bothVersions, startApproving, askForName(), func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Form]", "Who are you?")
 		b.sitDown(t)
 		b.WaitScreen(drawnForm)
@@ -232,11 +237,7 @@ func TestElicitation_GoesToTheKeyboard(t *testing.T) {
 // late. The form's hook has it cancelled: its dialog, which nobody asked for, is not
 // drawn.
 func TestElicitation_EscCancelsHiddenForm(t *testing.T) {
-	eachSession(t, bothVersions, startApproving, config{
-		Args:    allowFormTool,
-		Prepare: serveForms(nameForm),
-		Script:  []turn{{fillFormCall}, thanksTurn},
-	}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, bothVersions, startApproving, askForName(), func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Form]", "Who are you?")
 		b.Keys("Escape")
 		b.awaitPostInThread(q, "[Cancelled]", "Dismissed")

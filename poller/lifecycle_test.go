@@ -146,14 +146,19 @@ func TestLifecycle_WhenQuestionIsPosted(t *testing.T) {
 	}
 }
 
+// addResolved adds a question that was answered in Chat.
+func (d *testMachine) addResolved() *state.Question {
+	return d.addQuestion(func(q *state.Question) {
+		d.markPosted(q)
+		q.Status, q.ResolvedBy = state.Resolved, "chat"
+	})
+}
+
 // A closed question stays in the index for a day, without most of its contents, for
 // replies that come late. Then its file is removed.
 func TestLifecycle_KeepsClosedForADay(t *testing.T) {
 	d := newTestMachine(t)
-	q := d.addQuestion(func(q *state.Question) {
-		d.markPosted(q)
-		q.Status, q.ResolvedBy = state.Resolved, "chat"
-	})
+	q := d.addResolved()
 	p := d.newPoller()
 	p.readAndAttend(t.Context())
 	record := p.ownOldestFirst()[0]
@@ -181,10 +186,7 @@ func TestLifecycle_KeepsClosedForADay(t *testing.T) {
 // The documents promise that for each cycle.
 func TestLifecycle_RemovesOldFile(t *testing.T) {
 	d := newTestMachine(t)
-	q := d.addQuestion(func(q *state.Question) {
-		d.markPosted(q)
-		q.Status, q.ResolvedBy = state.Resolved, "chat"
-	})
+	q := d.addResolved()
 	p := d.newPoller()
 	p.sender = p.newSender()
 	p.step(t.Context()) // it sweeps all

@@ -91,14 +91,7 @@ func TestTypePrompt_SecondNoteAfterTwoMinutes(t *testing.T) {
 			if c.screen != "" {
 				x.runInPane(c.screen, "")
 			}
-			now := time.Now()
-			x.poller.Now = func() time.Time { return now }
-			x.reply(x.threadName, "", "go on")
-			var notes []string
-			for range 20 {
-				notes = append(notes, x.readNotes()...)
-				now = now.Add(20 * time.Second)
-			}
+			notes := x.notesWhilePromptWaits(20, 20*time.Second)
 			later := x.nextPoller()
 			later.poller.Now = x.poller.Now
 			notes = append(notes, later.readNotes()...)
@@ -108,6 +101,19 @@ func TestTypePrompt_SecondNoteAfterTwoMinutes(t *testing.T) {
 				"notes %q", notes)
 		})
 	}
+}
+
+// notesWhilePromptWaits writes "go on" to the session and returns the notes of so many
+// steps of the poller. Its clock goes on by interval with each.
+func (x *testSession) notesWhilePromptWaits(steps int, interval time.Duration) (notes []string) {
+	now := time.Now()
+	x.poller.Now = func() time.Time { return now }
+	x.reply(x.threadName, "", "go on")
+	for range steps {
+		notes = append(notes, x.readNotes()...)
+		now = now.Add(interval)
+	}
+	return notes
 }
 
 // While Claude waits for the end of a usage limit, messages are kept, and a note says
@@ -125,14 +131,7 @@ func TestTypePrompt_WaitsForUsageLimit(t *testing.T) {
 			t.Parallel()
 			x := newTestSession(t, nil)
 			got := x.runInPane(screen, "")
-			now := time.Now()
-			x.poller.Now = func() time.Time { return now }
-			x.reply(x.threadName, "", "go on")
-			var notes []string
-			for range 5 {
-				notes = append(notes, x.readNotes()...)
-				now = now.Add(5 * time.Second)
-			}
+			notes := x.notesWhilePromptWaits(5, 5*time.Second)
 			const want = "[Kept] The usage limit is reached, and Claude goes on at 12:47pm; " +
 				"your message goes in then."
 			kit.True(t, len(notes) == 1 && notes[0] == want && got() == "",
