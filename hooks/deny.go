@@ -256,9 +256,14 @@ func (h *Hook) becomeWaiter(e *Event, questions []*state.Question) (paths []stri
 			h.waiterLocks = append(h.waiterLocks, lock)
 			session := h.ensureSession(e)
 			err = retryWrite(h.retryTimeout(e), func() error {
-				_, err := state.ChangeQuestion(q.Path, func(q *state.Question) {
-					q.SessionEndedAt = nil
-					q.ClaudePID, q.ClaudeStart = session.ClaudePID, session.ClaudeStart
+				_, err := state.ChangeQuestion(q.Path, func(current *state.Question) {
+					// The session may have ended since this hook read the question.
+					endedBefore := q.SessionEndedAt != nil && current.SessionEndedAt != nil &&
+						current.SessionEndedAt.Equal(*q.SessionEndedAt)
+					if endedBefore {
+						current.SessionEndedAt = nil
+					}
+					current.ClaudePID, current.ClaudeStart = session.ClaudePID, session.ClaudeStart
 				})
 				return err
 			})

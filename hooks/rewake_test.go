@@ -52,6 +52,29 @@ func TestRewake_WaitsForALock(t *testing.T) {
 	kit.Containsf(t, hook.awaitWakeText(), "Postgres", "woken with")
 }
 
+// The session ends after a hook became the waiter and before it wrote that down. The hook
+// ends, and the reply waits for the next start.
+func TestRewake_SessionEndsWhileItBegins(t *testing.T) {
+	t.Parallel()
+	w := newDenyWorld(t)
+	ask := databaseEvent(t)
+	q := w.askDenied(ask)
+	lock, err := state.LockWithTimeout(lockPath(q))
+	kit.NoError(t, err)
+	hook := w.startHook(rewakeHook, ask)
+	w.awaitWaiter(q)
+	elsewhere := *q
+	elsewhere.Path = filepath.Join(t.TempDir(), filepath.Base(q.Path))
+	kit.NoError(t, os.Link(q.Path, elsewhere.Path))
+	_, err = state.ChangeQuestion(elsewhere.Path, func(q *state.Question) {
+		q.SessionEndedAt = new(time.Now().UTC())
+	})
+	kit.NoError(t, err)
+	kit.NoError(t, os.Rename(elsewhere.Path, q.Path))
+	lock.Unlock()
+	kit.Equalf(t, hook.awaitWakeText(), "", "an ended session was woken with")
+}
+
 // The session's end ends its waiters. The reply comes with the next session start, once.
 func TestRewake_ResumedSessionGetsTheReply(t *testing.T) {
 	t.Parallel()
