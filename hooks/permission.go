@@ -172,7 +172,10 @@ func (h *Hook) completePermission(q *state.Question, e *Event, personal *config.
 		}
 	} else {
 		if access.CanShow {
-			about := cmp.Or(q.About, shortenToLine(q.ShownText, maxTextBytes))
+			about := q.About
+			if about == "" {
+				about = shortenToLine(q.ShownText, maxTextBytes)
+			}
 			subQuestion.Question = "Claude wants to use " + e.ToolName + ": " + about
 		}
 		if len(e.PermissionSuggestions) > 0 && !config.AllowsOnlyManagedRules(h.Env) {

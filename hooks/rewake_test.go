@@ -41,15 +41,22 @@ func TestRewake_WaitsForALock(t *testing.T) {
 	w.awaitWaiter(q)
 	lock, err := state.LockWithTimeout(lockPath(q))
 	kit.NoError(t, err)
-	elsewhere := *q
-	elsewhere.Path = filepath.Join(t.TempDir(), filepath.Base(q.Path))
-	kit.NoError(t, os.Link(q.Path, elsewhere.Path))
-	w.markReplied(&elsewhere, "Postgres")
-	kit.NoError(t, os.Rename(elsewhere.Path, q.Path))
+	w.changeUnderLock(q, func(q *state.Question) { w.markReplied(q, "Postgres") })
 	w.waitUntil("the hook to find the lock taken",
 		func() bool { return time.Since(q.AskedAt) > 3*time.Second || hook.hasEnded() })
 	lock.Unlock()
 	kit.Containsf(t, hook.awaitWakeText(), "Postgres", "woken with")
+}
+
+// changeUnderLock changes a question whose lock somebody else holds: change gets the same
+// record at another path, which then takes the question's place.
+func (w *world) changeUnderLock(q *state.Question, change func(*state.Question)) {
+	w.Helper()
+	elsewhere := *q
+	elsewhere.Path = filepath.Join(w.TempDir(), filepath.Base(q.Path))
+	kit.NoError(w, os.Link(q.Path, elsewhere.Path))
+	change(&elsewhere)
+	kit.NoError(w, os.Rename(elsewhere.Path, q.Path))
 }
 
 // The session ends after a hook became the waiter and before it wrote that down. The hook
@@ -63,14 +70,9 @@ func TestRewake_SessionEndsWhileItBegins(t *testing.T) {
 	kit.NoError(t, err)
 	hook := w.startHook(rewakeHook, ask)
 	w.awaitWaiter(q)
-	elsewhere := *q
-	elsewhere.Path = filepath.Join(t.TempDir(), filepath.Base(q.Path))
-	kit.NoError(t, os.Link(q.Path, elsewhere.Path))
-	_, err = state.ChangeQuestion(elsewhere.Path, func(q *state.Question) {
-		q.SessionEndedAt = new(time.Now().UTC())
+	w.changeUnderLock(q, func(q *state.Question) {
+		w.changeQuestion(q, func(q *state.Question) { q.SessionEndedAt = new(time.Now().UTC()) })
 	})
-	kit.NoError(t, err)
-	kit.NoError(t, os.Rename(elsewhere.Path, q.Path))
 	lock.Unlock()
 	kit.Equalf(t, hook.awaitWakeText(), "", "an ended session was woken with")
 }

@@ -33,7 +33,7 @@ func (h *Hook) handleTurnEnd(ctx context.Context, e *Event) error {
 		return nil
 	}
 	for _, in := range prompts {
-		if isJustPrinted(in) || h.wakeWithPrompt(e, in) {
+		if isOfSameStop(in.PrintedAt) || h.wakeWithPrompt(e, in) {
 			return nil // this hook woke the session, or another install's did at this very Stop
 		}
 	}
@@ -51,11 +51,10 @@ func (h *Hook) handleTurnEnd(ctx context.Context, e *Event) error {
 	return nil
 }
 
-// isJustPrinted reports whether a hook recorded just now that it prints a prompt. Only
-// the prompt itself shows later whether the hook did so.
-func isJustPrinted(in *state.Incoming) bool {
-	return time.Since(in.PrintedAt).Abs() < sameStopWindow
-}
+// isOfSameStop reports whether another install's hook may have written that time at the
+// end of the turn that this hook handles. If it was written for a text that the hook
+// prints, only the next events show whether the text arrived.
+func isOfSameStop(at time.Time) bool { return time.Since(at).Abs() < sameStopWindow }
 
 // reopenLost undoes the record that a hook printed a prompt or a next instruction if the
 // transcript shows that Claude never got it: the hook was killed in between. A prompt
@@ -69,7 +68,7 @@ func (h *Hook) reopenLost(
 		return isKnown && !hasArrived
 	}
 	for _, in := range prompts {
-		if in.PrintedAt.IsZero() || isJustPrinted(in) ||
+		if in.PrintedAt.IsZero() || isOfSameStop(in.PrintedAt) ||
 			!isLost(in.AsQuestion(h.ensureSession(e)), in.PrintedAt) {
 			continue
 		}
@@ -81,7 +80,7 @@ func (h *Hook) reopenLost(
 	}
 	for _, q := range questions {
 		isPrinted := q.Kind.Traits().IsPrompt && q.Status == state.Answered && q.PrintedAt != nil
-		if !isPrinted || time.Since(*q.PrintedAt).Abs() < sameStopWindow || !isLost(q, *q.PrintedAt) {
+		if !isPrinted || isOfSameStop(*q.PrintedAt) || !isLost(q, *q.PrintedAt) {
 			continue
 		}
 		q.IsPrinted, q.PrintedAt = false, nil
@@ -150,7 +149,7 @@ func (h *Hook) closeNextQuestions(
 		prompt:   oneLine(inject.StripPasteTags(string(e.Prompt))),
 	}
 	for _, in := range prompts {
-		isOfThisStop := !c.isPrompt && isJustPrinted(in)
+		isOfThisStop := !c.isPrompt && isOfSameStop(in.PrintedAt)
 		isWoken := !in.PrintedAt.IsZero() && !isOfThisStop && c.containsPrinted(in.Text)
 		if isWoken || c.matchesTyped(in.Typing, in.Text) {
 			h.endPrompt(in, "chat")
@@ -159,7 +158,7 @@ func (h *Hook) closeNextQuestions(
 	for _, q := range slices.Backward(questions) { // the oldest first
 		isNext := q.Kind.Traits().IsPrompt && q.Status.IsOpen() && !h.isInOtherTerminal(q)
 		// The hook of another install may have recorded one for this very Stop.
-		isOfThisStop := !c.isPrompt && time.Since(q.AskedAt).Abs() < sameStopWindow
+		isOfThisStop := !c.isPrompt && isOfSameStop(q.AskedAt)
 		if !isNext || isOfThisStop {
 			continue
 		}
