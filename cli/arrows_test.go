@@ -63,6 +63,10 @@ var importRules = []struct {
 		"it runs openclaw with what a message says",
 	},
 	{
+		"poller/ntfy", []string{"state", "state/config"},
+		"it calls a person with a line that it is given",
+	},
+	{
 		"poller/commands", []string{"gchat/wording", "inject", "state", "state/config"},
 		"it looks at a session's pane and words what it saw",
 	},
@@ -71,8 +75,8 @@ var importRules = []struct {
 		"it says who may answer and what was said, and writes nothing",
 	},
 	{"poller", []string{
-		"poller/judge", "poller/commands", "poller/service", "poller/openclaw", "gchat",
-		"gchat/wording", "inject", "state", "state/config",
+		"poller/judge", "poller/commands", "poller/service", "poller/openclaw", "poller/ntfy",
+		"gchat", "gchat/wording", "inject", "state", "state/config",
 	}, "it goes on from records and knows no hook events"},
 	{
 		"gchat/wording", []string{"state"},

@@ -344,6 +344,8 @@ func messageStatusOf(m *state.Message, redact *state.Redactor) messageStatus {
 	switch {
 	case m.Wake != nil:
 		s.Text = m.Wake.Trigger + " to " + m.Wake.AgentSession
+	case m.Call != nil:
+		s.Text = m.Call.Title + ": " + m.Call.Text
 	case len(m.Parts) > 0:
 		s.Text = m.Parts[min(m.PartsSent, len(m.Parts)-1)]
 	case m.Report != nil:

@@ -116,6 +116,7 @@ func (p *Poller) attendRecord(
 	if needsPost(record) {
 		next = earlier(next, p.enqueueWhenDue(ctx, record))
 	}
+	next = earlier(next, p.callWhenDue(ctx, record))
 	if len(record.question.OwedNotes) > 0 {
 		p.enqueueOwedNotes(record)
 	}

@@ -42,6 +42,7 @@ type trackedRecord struct {
 
 	isDone         bool      // the question is closed, and the poller has nothing left to do for it
 	isEnqueued     bool      // its message is in the outbox
+	isCallEnqueued bool      // the call that it waits is in the outbox
 	hasSeenDialog  bool      // its dialog was seen waiting in the terminal
 	isDialogGone   bool      // and was missing at a later look
 	dialogGoneAt   time.Time // when the dialog was first missing
@@ -224,7 +225,7 @@ func (p *Poller) shrinkDone(record *trackedRecord) {
 	if record.isDone || q == nil || q.Status.IsOpen() || q.IsLate(p.Now()) {
 		return
 	}
-	if len(q.OwedNotes) > 0 || q.HasUnreadReply() || q.HasActiveGrant() {
+	if len(q.OwedNotes) > 0 || q.HasUnreadReply() || q.HasActiveGrant() || owesCallEnd(q) {
 		return
 	}
 	reduced := *q

@@ -110,7 +110,7 @@ func (s *sender) dispatch(ctx context.Context) (next time.Time, isBusy bool) {
 		if message == nil {
 			break
 		}
-		s.busyLanes[message.Lane()] = message.Wake == nil
+		s.busyLanes[message.Lane()] = message.IsForChat()
 		s.runInBackground("send", func() {
 			result := s.trySend(ctx, message)
 			s.mu.Lock()
@@ -221,8 +221,7 @@ func (s *sender) nextMessage() (best *state.Message, next time.Time) {
 	for name, lane := range s.lanes {
 		_, isBusy := s.busyLanes[name]
 		isTooEarly := s.isPartlyRead && !beginsThread(lane[0])
-		isForAgent := lane[0].Wake != nil
-		hasSlot := isForAgent || lanesToChat < maxParallelLanes
+		hasSlot := !lane[0].IsForChat() || lanesToChat < maxParallelLanes
 		if isBusy || isTooEarly || !hasSlot {
 			continue
 		}
@@ -288,7 +287,7 @@ func (s *sender) nextTryAt(
 
 // gatewayKey is the same for messages that go through one gateway at one pace.
 func gatewayKey(message *state.Message) string {
-	if message.Wake != nil {
+	if !message.IsForChat() {
 		return ""
 	}
 	return fmt.Sprint(message.ProjectDir, "\x00", message.IsTrusted, message.IsUrgent)
@@ -310,6 +309,10 @@ func (s *sender) trySend(ctx context.Context, message *state.Message) (result se
 	s.runSafely("send", func() {
 		if message.Wake != nil {
 			result = s.sendPart(ctx, message, nil)
+			return
+		}
+		if message.Call != nil {
+			result = s.sendCall(ctx, message)
 			return
 		}
 		gateway := s.gatewayFor(ctx, configSource{message.ProjectDir, message.IsTrusted})
@@ -497,6 +500,9 @@ func (s *sender) writeReceipt(
 		if err != nil {
 			return s.resultOfWrite(err)
 		}
+	}
+	if message.Report != nil && message.Report.Type == state.ReportBlockedAlert {
+		s.callForAlert(message, gateway.transport.Chat(), cmp.Or(posted.ThreadName, message.ThreadName))
 	}
 	return s.finishMessage(message, func(message *state.Message) {
 		message.SentAt, message.LastError = message.EndedAt, ""

@@ -22,6 +22,7 @@ const (
 	MessageNote     MessageType = "note"     // a note in a question's thread
 	MessageReport   MessageType = "report"   // a report of a session, a person or a script
 	MessageWake     MessageType = "wake"     // a wake message for an OpenClaw agent
+	MessageCall     MessageType = "call"     // calls a person who is away
 )
 
 // Message is an outgoing message: something to deliver once, to Google Chat or to an
@@ -51,6 +52,7 @@ type Message struct {
 	Note     *OwedNote `json:"note,omitempty"`
 	Report   *Report   `json:"report,omitempty"`
 	Wake     *Wake     `json:"wake,omitempty"`
+	Call     *Call     `json:"call,omitempty"`
 	// the texts to send, one message each; set before the first try
 	Parts     []string `json:"parts,omitempty"`
 	PartsSent int      `json:"parts_sent,omitempty"`
@@ -132,11 +134,27 @@ type Wake struct {
 	NeedsReply   bool   `json:"reply,omitempty"` // a hook waits for the agent's answer
 }
 
+// Call is a line that calls a person who is away, by the person's setting notify. It names
+// the session and what waits, and never a command.
+type Call struct {
+	// the same for the call and for the one that says that it is over
+	ID       string `json:"id"`
+	Title    string `json:"title"`
+	Text     string `json:"text"`
+	Link     string `json:"link,omitempty"` // has no token
+	Priority int    `json:"priority"`       // ntfy's: 1 is the lowest, 5 is urgent
+	IsEnd    bool   `json:"end,omitempty"`  // says that the call is over
+}
+
 func (m *Message) check(time.Time) error {
 	if m.ID == "" && m.Key == "" {
 		return errors.New("message_id is missing")
 	}
-	if m.Type != MessageQuestion && m.Type != MessageNote && m.Type != MessageWake {
+	if m.Type == MessageCall && m.Call == nil {
+		return errors.New("the call has no content")
+	}
+	isKnown := slices.Contains([]MessageType{MessageQuestion, MessageNote, MessageWake, MessageCall}, m.Type)
+	if !isKnown {
 		m.Type = MessageReport // earlier versions wrote other words there
 	}
 	if m.Type == MessageReport && m.Report == nil && len(m.Parts) == 0 {
@@ -156,12 +174,17 @@ func HasReceipt(_ string, file []byte) bool { return bytes.Contains(file, []byte
 // IsInSessionThread reports whether the message goes into its session's own thread.
 func (m *Message) IsInSessionThread() bool { return m.ThreadKey == SessionThreadKey(m.SessionID) }
 
+// IsForChat reports whether the message goes to a Chat space.
+func (m *Message) IsForChat() bool { return m.Wake == nil && m.Call == nil }
+
 // Lane names the queue within which messages keep their order: the thread, as far as it
 // is known, or the agent's session.
 func (m *Message) Lane() string {
 	switch {
 	case m.Wake != nil:
 		return "wake " + m.Wake.AgentSession
+	case m.Call != nil:
+		return "call " + m.Call.ID
 	case m.ThreadKey != "":
 		return m.Chat + " " + m.ThreadKey
 	case m.ThreadName != "":

@@ -337,6 +337,10 @@ type Question struct {
 	CardMessage string     `json:"card,omitempty"`
 	Space       string     `json:"space,omitempty"`     // spaces/S
 	PostedAt    *time.Time `json:"posted_at,omitempty"` // the server's clock
+	// when the person was called because it waits (notify)
+	CalledAt *time.Time `json:"called_at,omitempty"`
+	// the call that it is over is in the outbox
+	IsCallOver bool `json:"call_over,omitempty"`
 	// why it is not posted yet, without secrets
 	PostError string `json:"post_error,omitempty"`
 	// the notes that its thread does not have yet

@@ -85,6 +85,9 @@ type Config struct {
 	Format       Format // GCHAT_FORMAT, format
 	AnthropicKey string // ANTHROPIC_API_KEY, anthropic_api_key; a secret
 
+	Notify      *Notify       // notify: how a person who is away is called; nil for not at all
+	NotifyAfter time.Duration // notify_after
+
 	Reports    map[string]ReportRule // reports: by kind
 	QuietHours *QuietHours           // quiet_hours; nil for none
 
@@ -139,6 +142,7 @@ func Load(env state.Getenv, projectDir string) *Config {
 		TeamAgents:      []string{"s3-heartbeat", "s3-validator", "s3-communicator"},
 		GracePeriod:     DefaultGrace,
 		BackgroundWait:  defaultBackgroundWait,
+		NotifyAfter:     defaultNotifyAfter,
 		PollInterval:    defaultPollInterval,
 		WritesPerMinute: defaultWritesPerMinute,
 		Format:          "builtin",

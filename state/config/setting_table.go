@@ -166,6 +166,12 @@ var settings = []Setting{
 		IsPersonal: true,
 		target:     func(c *Config) any { return &c.BackgroundWait },
 	},
+	{JSONName: "notify", IsPersonal: true, readObject: (*Config).readNotify},
+	{
+		JSONName:   "notify_after",
+		IsPersonal: true,
+		target:     func(c *Config) any { return &c.NotifyAfter },
+	},
 	{JSONName: "remind", Variable: "GCHAT_REMIND", parse: setReminders},
 
 	{JSONName: "reports", readObject: (*Config).readReports},

@@ -1,0 +1,52 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"net/netip"
+	"net/url"
+	"time"
+)
+
+// Notify is how a person who is away is called: by an ntfy topic or by a command.
+type Notify struct {
+	URL     string   `json:"url"`     // the topic's address: https://ntfy.sh/TOPIC
+	Token   string   `json:"token"`   // ntfy's access token, for a protected topic; a secret
+	Command []string `json:"command"` // run without a shell
+	Page    string   `json:"page"`    // where a tap leads, if Chat's own thread has no link
+}
+
+// defaultNotifyAfter is how long something waits before the person is called.
+const defaultNotifyAfter = 10 * time.Second
+
+// readNotify reads {"url": …, "token": …} or {"command": […]}. The first place that has
+// the setting counts.
+func (c *Config) readNotify(value json.RawMessage) error {
+	if c.Notify != nil {
+		return nil
+	}
+	notify := &Notify{}
+	if err := json.Unmarshal(value, notify); err != nil {
+		return errors.New("it takes an object with url or command")
+	}
+	if (notify.URL == "") == (len(notify.Command) == 0) {
+		return errors.New("it takes either url or command")
+	}
+	if notify.URL != "" && !isTopicURL(notify.URL, notify.Token != "") {
+		return errors.New("url is the https address of an ntfy topic, such as https://ntfy.sh/TOPIC")
+	}
+	c.Notify = notify
+	return nil
+}
+
+// isTopicURL reports whether a call may be posted to an address. A token crosses the
+// network only encrypted.
+func isTopicURL(address string, hasToken bool) bool {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || len(u.Path) < 2 || u.User != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	isThisMachine := u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
+	return u.Scheme == "https" || u.Scheme == "http" && (isThisMachine || !hasToken)
+}
