@@ -15,7 +15,7 @@ import (
 	"gchat-hooks/state/config"
 )
 
-func noEnv(string) string { return "" }
+func noEnv(name string) string { return map[string]string{"HOME": os.TempDir()}[name] }
 
 var testCall = &state.Call{ID: "call-1", Title: "shop", Text: "Permission", Link: "https://chat.example/1", Priority: 5}
 
