@@ -16,21 +16,24 @@ import (
 // data needs the page's key, because this machine may have other users. The page's own
 // files are for everybody: they contain nothing of the person's.
 //
-// Unless AllowsPhone is set, the Host header must name this machine. Otherwise a web page
-// of another origin could reach the space through the browser, even with a host name that
-// it resolves to 127.0.0.1 (DNS rebinding).
+// Unless AllowsPhone is set, the Host header must name this machine, or be HTTPSHost.
+// Otherwise a web page of another origin could reach the space through the browser, even
+// with a host name that it resolves to 127.0.0.1 (DNS rebinding). What a proxy says of
+// the request in other headers, such as X-Forwarded-Host, counts for nothing.
 func (s *Space) Handler() http.Handler {
 	api, page := s.apiRoutes(), s.pageRoutes()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
+		// A page of another origin gets nothing of it, as a script, a picture or otherwise.
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		r.Body = http.MaxBytesReader(w, r.Body, maxBodyBytes)
 		s.markUsed()
 
-		if !s.allowsPhone && !isLoopback(r.Host) {
+		if !s.allowsPhone && !isLoopback(r.Host) && !s.isHTTPSHost(r.Host) {
 			const denial = "The host %.60q is not this machine. " +
-				"To serve other hosts, too: gchat-hooks space --phone"
+				"To serve other hosts, too: gchat-hooks space --phone, or with --https HOST"
 			writeError(w, permissionDenied(fmt.Sprintf(denial, r.Host)))
 			return
 		}
@@ -54,6 +57,12 @@ func (s *Space) Handler() http.Handler {
 			writeError(w, unauthenticated("Request is missing required authentication credential."))
 		}
 	})
+}
+
+// isHTTPSHost reports whether a Host header names HTTPSHost, at whatever port: a proxy may
+// listen at another one.
+func (s *Space) isHTTPSHost(host string) bool {
+	return s.httpsHost != "" && strings.EqualFold((&url.URL{Host: host}).Hostname(), s.httpsHost)
 }
 
 // isLoopback reports whether a Host header names this machine.

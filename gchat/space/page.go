@@ -26,6 +26,9 @@ const pageSecurityPolicy = "default-src 'none'; " +
 	"script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
+// pagePermissions takes from the page what it does not use, and https would allow.
+const pagePermissions = "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"
+
 // pageRoutes returns the handler of the page: its files, its data, and what a person
 // sends from it.
 func (s *Space) pageRoutes() http.Handler {
@@ -43,6 +46,7 @@ func (s *Space) pageRoutes() http.Handler {
 	mux.HandleFunc("GET /page/projects", s.requirePageKey(jsonHandler(s.serveProjects)))
 	mux.HandleFunc("GET /page/week", s.requirePageKey(jsonHandler(s.serveWeek)))
 	mux.HandleFunc("POST /page/messages", s.requirePageKey(jsonHandler(s.postFromPage)))
+	mux.HandleFunc("GET "+IdentityPath, jsonHandler(s.serveIdentity))
 	mux.HandleFunc("/", jsonHandler(func(*http.Request) (any, error) {
 		return nil, notFound("There is nothing at this address.")
 	}))
@@ -54,6 +58,7 @@ func servePageFile(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Security-Policy", pageSecurityPolicy)
 	// A page of another origin that opens this one gets no reference to its window.
 	w.Header().Set("Cross-Origin-Opener-Policy", "same-origin")
+	w.Header().Set("Permissions-Policy", pagePermissions)
 	http.ServeFileFS(w, r, pageFiles, "page/"+cmp.Or(r.PathValue("file"), "index.html"))
 }
 

@@ -14,6 +14,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
 	"net/url"
@@ -52,6 +53,9 @@ type Options struct {
 	// AllowsPhone means that other machines can reach the server. It then accepts every
 	// Host header.
 	AllowsPhone bool
+	// HTTPSHost is the one host name, besides those of this machine, that the server
+	// answers to: browsers reach it at https://HTTPSHost. It may be "".
+	HTTPSHost string
 	// IsDirect means that the space is a direct message with its Chat app, so that the
 	// app gets every message.
 	IsDirect bool
@@ -76,6 +80,7 @@ type Options struct {
 // goroutines.
 type Space struct {
 	allowsPhone bool
+	httpsHost   string
 	isDirect    bool
 	now         func() time.Time
 	secrets     secrets
@@ -119,6 +124,7 @@ type secrets struct {
 func Open(options Options) (*Space, error) {
 	s := &Space{
 		allowsPhone:     options.AllowsPhone,
+		httpsHost:       options.HTTPSHost,
 		isDirect:        options.IsDirect,
 		now:             options.Now,
 		describeSession: options.DescribeSession,
@@ -276,6 +282,7 @@ func Serve(ctx context.Context, listener net.Listener, s *Space) error {
 		WriteTimeout:      30 * time.Second, // event streams set their own
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          log.New(handshakeErrorFilter{os.Stderr}, "", log.LstdFlags),
 		// Without this, the event streams would not end with ctx, and Shutdown would wait
 		// for them.
 		BaseContext: func(net.Listener) context.Context { return ctx },
