@@ -65,6 +65,13 @@ export function askAt(all, t) {
   return open >= 0 ? open : states.findLastIndex(Boolean);
 }
 
+// stateWords are what a person reads of a state.
+export const stateWords = {
+  open: 'Needs you', replied: 'Reply sent', answered: 'Answered', denied: 'Denied',
+  cancelled: 'Cancelled', timeout: 'Timed out', late: 'Timed out',
+  terminal: 'Answer in the terminal', over: 'Over',
+};
+
 const overWords = { cancelled: (what) => `This ${what} is closed.`, timeout: (what) => `The time for this ${what} has run out.` };
 const hasAnswer = () => 'Already answered.';
 

@@ -1,0 +1,121 @@
+// thread.js draws the open thread: its header and its messages.
+import { h, markup } from './markup.js';
+import { drawCard, lineOf } from './card.js';
+import { page, threads, views, allThreads, keyOf } from './messages.js';
+import { stateOf, stateWords, describe, startOf } from './threads.js';
+import { boxText, deliver, drawComposer, isTooLong, resetReply, tap } from './composer.js';
+
+const $ = (id) => document.getElementById(id);
+
+let isNew = false; // the thread was opened since it was last drawn
+
+// scrollToEnd has the next drawing show the thread's end.
+export function scrollToEnd() {
+  isNew = true;
+}
+
+// drawThread draws the open thread. showSession draws what its session does, and returns whether
+// the reply box is for that session.
+export function drawThread(showSession) {
+  const t = threads.get(page.current);
+  $('thread').hidden = !t;
+  $('no-thread').hidden = Boolean(t);
+  document.body.classList.toggle('reading', page.current !== null);
+  if (!t) return;
+  const all = allThreads();
+  const about = describe(all, t);
+  drawHeader(about);
+
+  const box = $('scroll');
+  const wasAtEnd = isNew || box.scrollHeight - box.scrollTop - box.clientHeight < 80;
+  const isForSession = showSession(t.name);
+  const nodes = drawMessages(t);
+  if (wasAtEnd) box.scrollTop = box.scrollHeight;
+  if (isNew) {
+    const last = t.messages.at(-1);
+    if (last?.card && !last.isEnd) {
+      nodes[startOf(t, nodes.length - 1)].scrollIntoView({ block: 'start' });
+    }
+    resetReply(t);
+  }
+  isNew = false;
+  drawComposer(all, t, about, isForSession);
+}
+
+function drawHeader({ title, where, line, state }) {
+  $('thread-title').textContent = title;
+  $('thread-session').textContent = where || line;
+  $('thread-state').textContent = stateWords[state] ?? '';
+  $('thread-state').hidden = !state;
+  $('thread-state').dataset.state = state;
+}
+
+function drawMessages(t) {
+  const nodes = t.messages.map((m, i) => {
+    const key = keyOf(m);
+    const hasCard = m.card && !m.isEnd;
+    if (!views.has(key)) views.set(key, hasCard ? drawCardMessage(t, m) : drawMessage(m));
+    const view = views.get(key);
+    view.update(m, i);
+    return view.node;
+  });
+  const list = $('messages');
+  nodes.forEach((node, i) => {
+    if (list.children[i] !== node) list.insertBefore(node, list.children[i] ?? null);
+  });
+  while (list.children.length > nodes.length) list.lastChild.remove();
+  return nodes;
+}
+
+function drawCardMessage(t, m) {
+  const time = h('time', {});
+  const card = drawCard(m.card, (choice, inputs, words) => {
+    if (!isTooLong(words)) tap(m, choice, inputs, words ? card : null);
+  });
+  const node = h('article', { class: 'message card' }, h('header', {}, time), card.node);
+  const update = (now, i) => {
+    setTime(node, time, now);
+    const state = stateOf(allThreads(), t, i) || 'over';
+    card.update({ state, words: boxText(t), asked: now.asked, failed: now.failed });
+  };
+  return { node, card, update };
+}
+
+// drawMessage draws a message without a card, or how a card ended.
+function drawMessage(m) {
+  const time = h('time', {});
+  const status = h('footer', {}, time);
+  const { title, subtitle, state } = m.isEnd ? m.card : {};
+  const side = m.human ? 'mine' : m.isEnd ? 'end' : 'theirs';
+  const header = m.human ? null : h('header', {},
+    h('b', {}, title || m.sender),
+    subtitle ? ` · ${subtitle}` : null,
+    m.private ? ' · only you see this' : null);
+  const text = m.isEnd ? lineOf(m.card) : m.text;
+  const node = h('article', { class: `message ${side}`, 'data-state': state ?? false },
+    header,
+    h('div', { class: 'bubble' }, ...markup(text)),
+    status);
+  const update = (now) => {
+    setTime(node, time, now);
+    if (!now.human) return;
+    node.dataset.pending = now.pending ?? '';
+    status.replaceChildren(...sendStatus(now, time));
+  };
+  return { node, update };
+}
+
+// sendStatus says what became of a person's message: on its way, not sent, or when it was sent.
+function sendStatus(m, time) {
+  if (m.pending === 'sending') return ['Sending…'];
+  if (m.pending !== 'failed') return [time];
+  const retry = { type: 'button', 'data-retry': true, onclick: () => deliver(m) };
+  return ['Not sent. ', h('button', retry, 'Try again')];
+}
+
+function setTime(node, time, m) {
+  node.dataset.message = m.name || m.clientId;
+  time.dateTime = m.time;
+  const shown = { hour: '2-digit', minute: '2-digit' };
+  time.textContent = new Date(m.time).toLocaleTimeString([], shown);
+}
