@@ -29,8 +29,8 @@ var importRules = []struct {
 		"poller/judge", "poller/service", "inject", "state", "state/config",
 	}, "a command may use every package"},
 	{"cli/doctor", []string{
-		"hooks/settings", "gchat", "gchat/wording", "poller", "poller/judge", "poller/service",
-		"inject", "state", "state/config",
+		"hooks/settings", "gchat", "gchat/wording", "gchat/space", "poller", "poller/judge",
+		"poller/service", "inject", "state", "state/config",
 	}, "it asks every package how it is, and runs no hook"},
 	{"cli/migrate", []string{"state"}, "it changes a harness folder and speaks to nobody"},
 	{

@@ -25,6 +25,7 @@ var allowedCallbacks = map[string]string{
 	"gchat/space ListProjects":    "where the page may begin a session",
 	"gchat/space DescribeWeek":    "the page's figures",
 	"gchat/space OnActivity":      "the page has something for a poller",
+	"gchat/space OnError":         "why the certificate cannot be used: the log is not the space's",
 	"hooks ReadPolicy":            "a hook's only request: main gives it, so that hooks import no network",
 	"hooks Job":                   "hooks/wake runs as a hook, by the same rules",
 	"hooks JobMayWait":            "whether that hook may wait",

@@ -46,9 +46,10 @@ func (p Program) runDoctor(c *cli.Context) error {
 		return usageError(errors.New("--wait needs --live"), "gchat-hooks doctor --help")
 	}
 	o := doctor.Options{
-		Env:     p.env,
-		Version: version(),
-		Live:    c.Bool("live"),
+		Env:        p.env,
+		Version:    version(),
+		Live:       c.Bool("live"),
+		PublicPage: lastPublicPage(p.env),
 		Notify: func(sentence string) {
 			fmt.Fprintln(p.errOut, "gchat-hooks:", cleanForTerminal(sentence))
 		},

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -183,6 +184,7 @@ type home struct {
 	env          []string
 	timeout      time.Duration       // of one command
 	credential   *syscall.Credential // nil: whoever runs the tests
+	phone        *http.Client        // what opens the page; nil: a program on this machine
 }
 
 // newHome is a home folder with nothing in it.
@@ -513,7 +515,8 @@ func (h *home) postToPage(page string, fields map[string]string) {
 	kit.NoError(h, err)
 	post.Header.Set("Content-Type", "application/json")
 	post.Header.Set("Gchat-Page-Key", key)
-	resp, err := (&http.Client{Timeout: 20 * time.Second}).Do(post)
+	client := cmp.Or(h.phone, &http.Client{Timeout: 20 * time.Second})
+	resp, err := client.Do(post)
 	if err != nil || resp.StatusCode != http.StatusOK {
 		h.Fatalf("reply: %v, %v", resp, err)
 	}

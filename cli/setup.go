@@ -32,12 +32,12 @@ func (p Program) setupCommand() *cli.Command {
 		Usage: "connect Claude Code to a space: asks for what is missing, tries it, and saves it",
 		Description: "On a terminal:  gchat-hooks setup\n" +
 			"No Google:      gchat-hooks setup --space\n" +
-			"With a phone:   gchat-hooks setup --space --phone\n" +
+			"With a phone:   gchat-hooks setup --space --phone (from anywhere: with --https HOST)\n" +
 			"In a script:    GOOGLE_CHAT_WEBHOOK_URL=... gchat-hooks setup --credentials-file key.json --allow users/123\n" +
 			"                gchat-hooks setup --space --phone --service --round-trip=false\n" +
 			"In a team:      gchat-hooks setup --hub https://...   (write join to the Chat app: it answers with a code)\n" +
 			"What is configured already is not asked again. Without a terminal nothing is asked.",
-		Flags: []cli.Flag{
+		Flags: append([]cli.Flag{
 			&cli.BoolFlag{
 				Name:  "app",
 				Usage: "a Chat app in place of the webhook: questions have buttons to tap",
@@ -99,7 +99,7 @@ func (p Program) setupCommand() *cli.Command {
 				Name:  "service",
 				Usage: "with --space: have the system keep the space running (setup asks)",
 			},
-		},
+		}, httpsFlags()...),
 		Action: func(c *cli.Context) error {
 			s := &setupWizard{
 				Program: p,
@@ -298,7 +298,7 @@ func (s *setupWizard) connectSpace(ctx context.Context) error {
 	for _, variable := range []string{"GOOGLE_CHAT_WEBHOOK_URL", "GOOGLE_CHAT_SPACE_ID", "GCHAT_API_ENDPOINT"} {
 		s.answers[variable] = strings.TrimSpace(os.Getenv(variable))
 	}
-	usesSpace := s.flags.Bool("space") || s.flags.Bool("phone")
+	usesSpace := s.flags.Bool("space") || s.flags.Bool("phone") || s.flags.IsSet("https")
 	for {
 		if usesSpace {
 			if err := s.connectEmbeddedSpace(); err != nil {
@@ -378,6 +378,9 @@ func (s *setupWizard) tryTransport(ctx context.Context, knownID string) error {
 func (s *setupWizard) connectEmbeddedSpace() (err error) {
 	s.spaceServer, err = newSpaceServer(s.Program, s.flags)
 	if err != nil {
+		return err
+	}
+	if err := s.spaceServer.public.check(); err != nil {
 		return err
 	}
 	embedded, ln, err := s.spaceServer.listen()

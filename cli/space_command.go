@@ -31,19 +31,18 @@ func (p Program) spaceCommand() *cli.Command {
 		Usage: "run the embedded space: a chat page on this machine, in place of Google Chat",
 		Description: "Print the page's link, or run the space here:  gchat-hooks space\n" +
 			"Let a phone reach it, too:                    gchat-hooks space --phone\n" +
-			"Both use the configuration that gchat-hooks setup --space writes. Without flags, the last ones are used.",
-		Flags: []cli.Flag{
+			"By https, behind a proxy:                     gchat-hooks space --https HOST\n" +
+			"All use the configuration that gchat-hooks setup --space writes. Without flags, the last ones are used.",
+		Flags: append([]cli.Flag{
 			listenFlag(),
 			&cli.BoolFlag{Name: "phone", Usage: "let a phone reach the page, by a link with a key"},
 			&cli.BoolFlag{Name: "service", Hidden: true},  // the system runs it
 			&cli.BoolFlag{Name: "detached", Hidden: true}, // startDetachedSpace runs it
-		},
+		}, httpsFlags()...),
 		Action: func(c *cli.Context) error {
 			lastFlags, _ := lastSpace(p.env)
-			if flags := strings.Fields(lastFlags); c.NumFlags() == 0 && len(flags) > 1 {
-				// Use the flags of the last time.
-				_ = c.Set("listen", flags[1])
-				_ = c.Set("phone", strconv.FormatBool(len(flags) > 2))
+			if c.NumFlags() == 0 {
+				setFlags(c, splitFlags(lastFlags)) // the flags of the last time
 			}
 			d, err := newSpaceServer(p, c)
 			if err != nil {
@@ -89,6 +88,7 @@ type spaceServer struct {
 	host        string // a loopback address
 	port        int
 	allowsPhone bool
+	public      publicPage // by https; with it the phone has no other way
 	dataDir     string
 	isService   bool // the system runs it
 	isDetached  bool // startDetachedSpace started it, for a process that needs it
@@ -96,7 +96,11 @@ type spaceServer struct {
 
 // newSpaceServer makes the server that a command's flags describe.
 func newSpaceServer(p Program, c *cli.Context) (*spaceServer, error) {
-	listen, allowsPhone := c.String("listen"), c.Bool("phone")
+	public, err := newPublicPage(c)
+	if err != nil {
+		return nil, err
+	}
+	listen, allowsPhone := c.String("listen"), c.Bool("phone") || public.exists()
 	host, number, err := net.SplitHostPort(listen)
 	port, portErr := strconv.ParseUint(number, 10, 16)
 	if host == "" || net.ParseIP(host).IsUnspecified() {
@@ -112,6 +116,7 @@ func newSpaceServer(p Program, c *cli.Context) (*spaceServer, error) {
 		host:        host,
 		port:        int(port),
 		allowsPhone: allowsPhone,
+		public:      public,
 		dataDir:     spaceDir(p.env),
 	}, nil
 }
@@ -148,7 +153,7 @@ func (p Program) startSpace(port int) {
 	lastSpaceFailure.Lock()
 	defer lastSpaceFailure.Unlock()
 	lastFlags, _ := lastSpace(p.env)
-	flags := strings.Fields(lastFlags)
+	flags := splitFlags(lastFlags)
 	_, isInstalled := service.NewSpace(p.env, p.self, io.Discard).FindFile()
 	hadPort := len(flags) >= 2 && strings.HasSuffix(flags[1], ":"+strconv.Itoa(port))
 	if isInstalled || !hadPort || time.Since(lastSpaceFailure.at) < spaceRetryPause {
@@ -209,13 +214,13 @@ func (d *spaceServer) baseURL() string  { return "http://" + d.hostPort() }
 // the same server.
 func (d *spaceServer) flags() []string {
 	if d.allowsPhone {
-		return []string{"--listen", d.hostPort(), "--phone"}
+		return append([]string{"--listen", d.hostPort(), "--phone"}, d.public.flags()...)
 	}
 	return []string{"--listen", d.hostPort()}
 }
 
 // flagLine is the flags as one line, which is kept in the space's folder.
-func (d *spaceServer) flagLine() string { return strings.Join(d.flags(), " ") }
+func (d *spaceServer) flagLine() string { return joinFlags(d.flags()) }
 
 // lastSpace returns the flags of the space that runs or ran last. If it was a detached
 // space on this machine, pid is its process, which may have ended since.
@@ -254,7 +259,8 @@ func (d *spaceServer) listen() (*space.Space, net.Listener, error) {
 		return s, nil, err
 	}
 	listen := d.hostPort()
-	if d.allowsPhone {
+	isBehindProxy := d.public.exists() && !d.public.servesTLS()
+	if d.allowsPhone && !isBehindProxy {
 		listen = fmt.Sprintf(":%d", d.port)
 	}
 	ln, err := net.Listen("tcp", listen)
@@ -266,13 +272,15 @@ func (d *spaceServer) listen() (*space.Space, net.Listener, error) {
 		return nil, nil, err
 	}
 	d.port = ln.Addr().(*net.TCPAddr).Port
+	ln = d.public.listenTLS(d.env, ln)
 	if err := state.MakeFolder(d.dataDir); err != nil {
 		return nil, nil, errors.Join(err, ln.Close())
 	}
 	s, err := space.Open(space.Options{
 		DataDir:         d.dataDir,
 		LockFile:        state.MakeLockTarget(filepath.Join(d.dataDir, "lock")),
-		AllowsPhone:     d.allowsPhone,
+		AllowsPhone:     d.allowsPhone && !d.public.exists(),
+		HTTPSHost:       d.public.name(),
 		IsDirect:        true,
 		DescribeSession: d.pageSession,
 		ListProjects:    d.pageProjects,
@@ -372,6 +380,11 @@ const endSpaceHint = "end it where it runs (Ctrl-C; gchat-hooks space uninstall,
 
 // run serves the embedded space until ctx ends.
 func (d *spaceServer) run(ctx context.Context) error {
+	if !d.isDetached && !d.isService {
+		if err := d.public.check(); err != nil {
+			return err
+		}
+	}
 	s, ln, err := d.listen()
 	if err != nil {
 		return err
@@ -448,6 +461,13 @@ func (d *spaceServer) printPages(s *space.Space) {
 	}
 	switch {
 	case !d.allowsPhone:
+	case d.public.exists():
+		if !d.public.servesTLS() {
+			fmt.Fprintf(d.out, "\nA proxy on this machine has to serve https://%s/ and pass it on to %s\n",
+				d.public.host, d.baseURL())
+		}
+		fmt.Fprintln(d.out, "\nOpen it on a phone:")
+		qrterminal.GenerateHalfBlock(pages[0], qrterminal.L, d.out)
 	case pages[0] == s.PageURL(d.baseURL()):
 		fmt.Fprintf(d.out, "No phone can reach this machine: "+
 			"connect it to the phone's network, then %s space\n", d.shellName())
@@ -457,9 +477,13 @@ func (d *spaceServer) printPages(s *space.Space) {
 	}
 }
 
-// pageURLs are the page's addresses. If a phone may reach it, they are those in this
-// machine's networks. If there are none, it is the one on loopback.
+// pageURLs are the page's addresses: the one by https, if there is one. Otherwise, if a
+// phone may reach the page, they are those in this machine's networks. If there are none,
+// it is the one on loopback.
 func (d *spaceServer) pageURLs(s *space.Space) (pages []string) {
+	if d.public.exists() {
+		return []string{s.PageURL(d.public.baseURL(d.port))}
+	}
 	addrs, _ := net.InterfaceAddrs()
 	for _, a := range addrs {
 		n, isNet := a.(*net.IPNet)

@@ -139,6 +139,16 @@ func isCallOver(message *state.Message) bool {
 	return err != nil || !waitsForPerson(q)
 }
 
+// recordCall records how a call went, for the doctor.
+func (s *sender) recordCall(callErr error) {
+	failure := ""
+	if callErr != nil {
+		failure = s.Log.Redact(callErr.Error())
+	}
+	err := state.RecordCall(s.Env, s.Now(), failure)
+	s.Log.ErrorOnce(err, "last call not recorded")
+}
+
 // sendCall calls the person, unless the question was over before the first try. After a
 // kill it may call again, with the same id.
 func (s *sender) sendCall(ctx context.Context, message *state.Message) sendResult {
@@ -146,9 +156,11 @@ func (s *sender) sendCall(ctx context.Context, message *state.Message) sendResul
 	if cfg.Notify == nil || isCallOver(message) {
 		return s.finishMessage(message, func(m *state.Message) { m.SentAt = m.EndedAt })
 	}
+	s.Log.AddSecrets(cfg.Notify.URL, cfg.Notify.Token)
 	call := *message.Call
 	call.Link = cmp.Or(cfg.Notify.Page, call.Link)
 	err := ntfy.Send(context.WithoutCancel(ctx), s.Env, cfg.Notify, &call)
+	s.recordCall(err)
 	switch {
 	case errors.Is(err, ntfy.ErrRefused):
 		s.Log.ErrorOnce(err, "the person was not called")

@@ -5,6 +5,7 @@ package doctor
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,6 +62,18 @@ var checks = []check{
 		(*exam).checkChatAllowed,
 		"gchat-hooks login, or reply to a question: its thread says which users/ID to add to " +
 			"allowed_users in ~/.config/gchat-hooks/config.json",
+	},
+
+	{
+		"page.https",
+		(*exam).checkPublicPage,
+		"docs/connect.md says how to lead a name to the page; " +
+			"gchat-hooks setup --phone takes the page back to this network",
+	},
+	{
+		"notify.calls",
+		(*exam).checkCalls,
+		"correct notify in ~/.config/gchat-hooks/config.json; the next call that arrives ends this",
 	},
 
 	{
@@ -135,6 +148,9 @@ type Options struct {
 	// OneThread leaves out the second post of the round trip. That post shows whether the
 	// space follows thread keys, and the embedded space does.
 	OneThread bool
+	// PublicPage is the address of the embedded space's page by https, such as
+	// https://HOST:8443; "" where it has none.
+	PublicPage string
 }
 
 // exam is one run of the doctor. The results that several checks need are computed once,
@@ -145,6 +161,7 @@ type exam struct {
 	cfg     *config.Config
 	log     *state.Log
 
+	roots   *x509.CertPool // whom the check of the page trusts; nil is as the system does
 	sources []*source
 	webhook func() (*gchat.Webhook, error)
 	list    func() (*gchat.API, error) // lists the space, and returns the client

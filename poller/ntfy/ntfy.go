@@ -5,11 +5,13 @@ package ntfy
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -63,6 +65,10 @@ func publish(ctx context.Context, notify *config.Notify, call *state.Call) error
 	}}
 	response, err := client.Do(request)
 	if err != nil {
+		// net/http's own error quotes the address, and the topic in it is a secret.
+		if inner, ok := errors.AsType[*url.Error](err); ok {
+			err = inner.Err
+		}
 		return fmt.Errorf("call by ntfy: %w", err)
 	}
 	defer response.Body.Close()
@@ -70,13 +76,48 @@ func publish(ctx context.Context, notify *config.Notify, call *state.Call) error
 		return nil
 	}
 	text, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorBytes))
-	err = fmt.Errorf("call by ntfy: the server answered %d: %s", response.StatusCode, state.OneLine(string(text)))
+	err = fmt.Errorf("call by ntfy: the server answered %d%s%s", response.StatusCode,
+		serverText(text), explainStatus(response.StatusCode))
 	isTemporary := response.StatusCode >= 500 || response.StatusCode == http.StatusTooManyRequests ||
 		response.StatusCode == http.StatusRequestTimeout
 	if !isTemporary {
 		err = fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	return err
+}
+
+// serverText is what a server says of an error: ntfy's own text, or the beginning of what
+// another server says.
+func serverText(body []byte) string {
+	const maxBytes = 200
+	var answer struct {
+		Error string `json:"error"`
+	}
+	text := string(body[:min(len(body), maxBytes)])
+	if json.Unmarshal(body, &answer) == nil && answer.Error != "" {
+		text = answer.Error
+	}
+	if text = state.OneLine(text); text == "" {
+		return ""
+	}
+	return ": " + text
+}
+
+// explainStatus says what an error of a server means for the person, or nothing.
+func explainStatus(status int) string {
+	switch {
+	case status/100 == 3:
+		return " (the server has moved: notify's url has to be its new address)"
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return " (the topic is protected: notify needs its token, or another one)"
+	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed:
+		return " (there is no ntfy topic at this address)"
+	case status == http.StatusTooManyRequests:
+		return " (the server has had too many calls: it is tried again later)"
+	case status >= 500:
+		return " (the server is in trouble: it is tried again)"
+	}
+	return ""
 }
 
 // runCommand runs the person's command without a shell. Its stdin has the title, the text

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,4 +60,32 @@ func TestTopic_Answers(t *testing.T) {
 		kit.Equalf(t, err == nil, status == 200, "%d: sent", status)
 		kit.Equalf(t, requests, 1, "%d: requests", status)
 	}
+}
+
+// An error says what to do, and never has the topic's name.
+func TestTopic_ErrorsAreForPeople(t *testing.T) {
+	status, body := 0, ""
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}))
+	defer server.Close()
+	for _, c := range []struct {
+		status     int
+		body, want string
+	}{
+		{403, `{"code":40301,"http":403,"error":"forbidden"}`, "403: forbidden (the topic is protected"},
+		{404, "<html>" + strings.Repeat("x", 9999), "404: <html>x"},
+		{429, `{"error":"limit reached"}`, "429: limit reached (the server has had too many calls"},
+		{500, "", "500 (the server is in trouble"},
+		{302, "", "302 (the server has moved"},
+	} {
+		status, body = c.status, c.body
+		err := Send(t.Context(), noEnv, &config.Notify{URL: server.URL + "/secret-topic"}, testCall)
+		kit.Contains(t, err.Error(), c.want)
+		kit.True(t, len(err.Error()) < 400, "%d bytes", len(err.Error()))
+	}
+	err := Send(t.Context(), noEnv, &config.Notify{URL: "http://127.0.0.1:1/secret-topic"}, testCall)
+	kit.Contains(t, err.Error(), "connection refused")
+	kit.True(t, !strings.Contains(err.Error(), "secret-topic"), "it has the topic: %v", err)
 }

@@ -102,6 +102,9 @@ func (c *Config) applyLogin(env state.Getenv, isOfProject bool) {
 // quotes the configuration or an answer to a request, since it may contain one.
 func (c *Config) Secrets(env state.Getenv) []string {
 	secrets := []string{c.WebhookURL, c.AnthropicKey}
+	if c.Notify != nil {
+		secrets = append(secrets, c.Notify.URL, c.Notify.Token)
+	}
 	if l, err := ReadLogin(LoginFile(env)); err == nil {
 		secrets = append(secrets, l.RefreshToken, l.ClientSecret)
 	}

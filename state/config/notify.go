@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"net/url"
+	"path/filepath"
 	"time"
 )
 
@@ -37,6 +38,18 @@ func (c *Config) readNotify(value json.RawMessage) error {
 	}
 	c.Notify = notify
 	return nil
+}
+
+// Place names where calls go, without the topic, which is a secret.
+func (n *Notify) Place() string {
+	if len(n.Command) > 0 {
+		return "the command " + filepath.Base(n.Command[0])
+	}
+	u, err := url.Parse(n.URL)
+	if err != nil {
+		return "ntfy"
+	}
+	return u.Host
 }
 
 // isTopicURL reports whether a call may be posted to an address. A token crosses the
