@@ -111,9 +111,8 @@ func getenvOf(environ []string) state.Getenv {
 
 // freeAddress is one that nothing listens on.
 func freeAddress(t *testing.T) string {
-	server := httptest.NewUnstartedServer(nil)
-	defer server.Close()
-	return server.Listener.Addr().String()
+	t.Helper()
+	return net.JoinHostPort("127.0.0.1", kit.FreePort(t))
 }
 
 // serveSpace serves a space until the test ends. wrap may answer in its place.
@@ -425,7 +424,8 @@ func (p *spaceHome) runSpace(flags ...string) (page string, end func()) {
 	cmd.Env, cmd.Stdout, cmd.Stderr = p.env, out, out
 	kit.NoError(p, cmd.Start())
 	printed := regexp.MustCompile(`page: +(\S+)\n`)
-	bound.Until(p, "the space runs", func() bool { return printed.MatchString(p.readFile("out")) })
+	isUp := func() bool { return printed.MatchString(p.readFile("out")) }
+	kit.Must(p, bound.WaitFor(bound.Patience, isUp), "the space does not run: %s", p.readFile("out"))
 	socket, err := state.ReadSpaceSocket(p.getenv, p.port())
 	kit.NoError(p, err)
 	endChecks := strict.CheckSocket(p, socket)

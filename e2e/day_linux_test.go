@@ -112,7 +112,7 @@ func beginDay(t *testing.T, c claude) *day {
 	began := time.Now()
 	runIn(t, d.Dir, d.tmux.env, "sh", absPath(t, "../install.sh"), "--binary", builtProgram(t))
 	s.Type(filepath.Join(d.Home, "bin",
-		"gchat-hooks") + " setup --address 127.0.0.1:" + freePort(t))
+		"gchat-hooks") + " setup --address 127.0.0.1:" + kit.FreePort(t))
 	s.Keys("Enter")
 	s.WaitScreen("or press Enter to answer on a page")
 	s.Keys("Enter")

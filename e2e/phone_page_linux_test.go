@@ -34,10 +34,10 @@ func TestPage_NewUserAnswers(t *testing.T) {
 		"here": false, "phone": true,
 	}, func(t *testing.T, c claude, phone bool) {
 		program, installer := builtProgram(t), absPath(t, "../install.sh")
-		args, address := []string(nil), "127.0.0.1:"+freePort(t)
+		args, address := []string(nil), "127.0.0.1:"+kit.FreePort(t)
 		if phone {
 			addAddress(t)
-			args, address = []string{"--phone"}, "0.0.0.0:"+freePort(t)
+			args, address = []string{"--phone"}, "0.0.0.0:"+kit.FreePort(t)
 		}
 		var page string
 		s := startSession(t, c, config{
@@ -126,20 +126,11 @@ func addAddress(t *testing.T) {
 	}
 }
 
-func freePort(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	kit.NoError(t, err)
-	defer ln.Close()
-	_, port, _ := net.SplitHostPort(ln.Addr().String())
-	return port
-}
-
 // setUpSpace connects a machine to an embedded space of its own, as a person does, and
 // runs it. It gives the page's address.
 func setUpSpace(t *testing.T, c claude, home, project string, flags ...string) (page string) {
 	t.Helper()
-	program, address := builtProgram(t), "127.0.0.1:"+freePort(t)
+	program, address := builtProgram(t), "127.0.0.1:"+kit.FreePort(t)
 	env := personEnv(c, home)
 	runIn(t, project, env, program, append([]string{
 		"setup", "--space", "--address", address, "--preset", "approve",

@@ -3,10 +3,13 @@ package kit
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -34,6 +37,23 @@ func NeedProgram(t testing.TB, program string) {
 	if err != nil {
 		t.Skip(err)
 	}
+}
+
+// FreePort is a port of 127.0.0.1 on which nobody listens, for a program that a test
+// starts. It is below the ports that systems give to who asks for any: one of those can
+// be another test's before the program listens.
+func FreePort(t testing.TB) string {
+	t.Helper()
+	for range 100 {
+		port := strconv.Itoa(20000 + rand.IntN(12000))
+		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
+		if err == nil {
+			NoError(t, listener.Close())
+			return port
+		}
+	}
+	t.Fatal("no free port")
+	return ""
 }
 
 // Equal fails the test if a value is not the one it wants. The test goes on.
