@@ -271,3 +271,16 @@ func (s *Space) acknowledge(ackIDs []string) error {
 	s.queue = remaining
 	return nil
 }
+
+// tap returns the message and the choice of an event that is a tap.
+func (q *queuedEvent) tap() (message, choice string) {
+	if !strings.HasPrefix(q.ID, "tap:") {
+		return "", ""
+	}
+	var event chat.DeprecatedEvent
+	err := json.Unmarshal(q.Data, &event)
+	if err != nil || event.Message == nil || event.Common == nil {
+		return "", ""
+	}
+	return event.Message.Name, event.Common.Parameters["choice"]
+}

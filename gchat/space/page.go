@@ -24,6 +24,7 @@ var pageFiles embed.FS
 // nothing from or to another origin.
 const pageSecurityPolicy = "default-src 'none'; " +
 	"script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"worker-src 'self'; manifest-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // pagePermissions takes from the page what it does not use, and https would allow.
@@ -41,6 +42,7 @@ func (s *Space) pageRoutes() http.Handler {
 		servePageFile(w, r)
 	})
 	mux.HandleFunc("GET /page/{file}", servePageFile)
+	s.addPushRoutes(mux)
 	mux.HandleFunc("GET /events", s.requirePageKey(s.serveEvents))
 	mux.HandleFunc("GET /page/session", s.requirePageKey(jsonHandler(s.serveSession)))
 	mux.HandleFunc("GET /page/projects", s.requirePageKey(jsonHandler(s.serveProjects)))
@@ -62,16 +64,21 @@ func servePageFile(w http.ResponseWriter, r *http.Request) {
 	http.ServeFileFS(w, r, pageFiles, "page/"+cmp.Or(r.PathValue("file"), "index.html"))
 }
 
-// postFromPage posts what a person typed, or does what they tapped. A page of another
-// origin cannot use it: a browser asks this server before it sends JSON to another
+// decodePageBody parses the body of a request that the page makes. A page of another
+// origin cannot make it: a browser asks this server before it sends JSON to another
 // origin, and names the origin of each request.
-func (s *Space) postFromPage(r *http.Request) (any, error) {
+func decodePageBody(r *http.Request, v any) error {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
-		return nil, &apiError{415, "The content type must be application/json.", "INVALID_ARGUMENT"}
+		return &apiError{415, "The content type must be application/json.", "INVALID_ARGUMENT"}
 	}
 	if err := http.NewCrossOriginProtection().Check(r); err != nil {
-		return nil, permissionDenied("Only the space's own page may post here.")
+		return permissionDenied("Only the space's own page may post here.")
 	}
+	return decodeBody(r, v)
+}
+
+// postFromPage posts what a person typed, or does what they tapped.
+func (s *Space) postFromPage(r *http.Request) (any, error) {
 	var typed struct {
 		Thread   string              `json:"thread"`
 		Text     string              `json:"text"`
@@ -80,7 +87,7 @@ func (s *Space) postFromPage(r *http.Request) (any, error) {
 		Inputs   map[string][]string `json:"inputs"`
 		ClientID string              `json:"clientId"`
 	}
-	if err := decodeBody(r, &typed); err != nil {
+	if err := decodePageBody(r, &typed); err != nil {
 		return nil, err
 	}
 	if typed.ClientID == "" || len(typed.ClientID) > 64 {

@@ -71,6 +71,9 @@ type Options struct {
 	// DescribeWeek returns the lines that the page shows about the last seven days. It is
 	// called only when a person opens them. If it is nil, the page shows nothing.
 	DescribeWeek func() string
+	// LoadPushSettings returns what the person set about the calls on their devices. It is
+	// called before each of them. If it is nil, they have the defaults.
+	LoadPushSettings func() PushSettings
 	// OnActivity is called in a goroutine of its own: with false when a person wrote or
 	// tapped something on the page, and with true while events wait for the Chat app.
 	OnActivity func(isEventWaiting bool)
@@ -92,6 +95,7 @@ type Space struct {
 	onActivity      func(isEventWaiting bool)
 	sessionCache    sync.Map // thread name → *cachedSession
 	lastUsed        atomic.Pointer[time.Time]
+	pushes          *pusher // calls the person's devices; nil if the space is in memory
 
 	mu       sync.Mutex
 	store    *store       // nil: the messages are only in memory
@@ -158,6 +162,7 @@ func Open(options Options) (*Space, error) {
 		s.indexRow(r)
 	}
 	s.loadEvents(events)
+	s.pushes = openPusher(s, options.LoadPushSettings)
 	return s, nil
 }
 
@@ -169,6 +174,9 @@ func (s *Space) LastUsed() time.Time { return *s.lastUsed.Load() }
 
 // Close ends the event streams and unlocks the data folder.
 func (s *Space) Close() error {
+	if s.pushes != nil {
+		s.pushes.close() // without the lock, which its goroutines may wait for
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.isClosed {

@@ -187,3 +187,11 @@ func LoadAddress(dataDir string) string {
 	b, _ := os.ReadFile(filepath.Join(dataDir, addressFile))
 	return strings.TrimSpace(string(b))
 }
+
+// journalText is a journal that is written as a whole.
+type journalText struct{ bytes.Buffer }
+
+func (t *journalText) add(v any) {
+	b, _ := json.Marshal(v) // texts always encode
+	t.Write(append(b, '\n'))
+}

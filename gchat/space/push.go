@@ -1,0 +1,527 @@
+package space
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/renameio/v2"
+
+	"gchat-hooks/gchat/space/webpush"
+)
+
+// PushSettings are what a person set about the calls on their devices.
+type PushSettings struct {
+	// ShowsText also shows a question's text in the notification.
+	ShowsText bool
+	// AllowedHosts are push services beyond those of the browsers' makers: HOST or
+	// HOST:PORT.
+	AllowedHosts []string
+	// QuietUntil is when the quiet hours end; the zero time if there are none now.
+	QuietUntil time.Time
+}
+
+const (
+	pushesFile   = "pushes.jsonl"
+	pushKeysFile = "push-keys.json"
+
+	// visibleClaim is how long a page counts as visible that has said so.
+	visibleClaim = 30 * time.Second
+	// takeBackTTL is how long a push service keeps the end of a call.
+	takeBackTTL = 10 * time.Minute
+	// maxPendingCalls is how many calls may wait for one device. The oldest are left out.
+	maxPendingCalls = 50
+	// firstRetryPause and maxRetryPause are the pauses after a failed call, if the push
+	// service asks for none.
+	firstRetryPause = 5 * time.Second
+	maxRetryPause   = 5 * time.Minute
+	// recordInterval is how often the time of a device's last call is written.
+	recordInterval = time.Minute
+	// maxPushLines is how long pushes.jsonl may become before what is over leaves it.
+	maxPushLines = 2000
+)
+
+// The steps of a call, as pushes.jsonl has them. Each is written before the next thing is
+// done, so a process that is killed goes on where it was.
+const (
+	stepCalling = "calling" // it is being sent; after a kill, nobody knows whether it was
+	stepFailed  = "failed"  // the push service did not take it; it is tried again
+	stepCalled  = "called"  // the push service took it
+	stepSkipped = "skipped" // this device is not called
+	stepEnding  = "ending"  // it is being taken back
+	stepEnded   = "ended"   // it was taken back, or its notification was tapped
+)
+
+// pushLine is a line of pushes.jsonl: a step of a message's call on a device, or the
+// option that was tapped in a notification.
+type pushLine struct {
+	Message string `json:"message"`
+	Device  string `json:"device,omitempty"`
+	Step    string `json:"step,omitempty"`
+	Tapped  string `json:"tapped,omitempty"`
+}
+
+// callKey identifies the call of one device for one message.
+type callKey struct{ message, device string }
+
+// pusher calls the person's devices when something waits for them, and takes the call
+// back when it is over. What it owes follows from the space's messages and from
+// pushes.jsonl, so nothing else has to be kept.
+type pusher struct {
+	space    *Space
+	dataDir  string
+	load     func() PushSettings
+	settings atomic.Pointer[PushSettings] // as last loaded
+	roots    *tls.Config                  // tests trust their own certificates
+
+	ctx    context.Context // ends with the space
+	cancel context.CancelFunc
+	group  sync.WaitGroup
+	tapMu  sync.Mutex // held while the tap in a notification is decided
+
+	mu           sync.Mutex
+	isClosed     bool
+	isRunning    bool // follow runs
+	client       *webpush.Client
+	waiting      waitingList
+	steps        map[callKey]string    // of the calls that are not over
+	takeBackTill map[callKey]time.Time // when it is too late to take a call back
+	tapped       map[string]string     // message → the option that was tapped in a notification
+	visibleTill  map[string]time.Time  // device → how long its page counts as visible
+	workers      map[string]chan struct{}
+	journal      journal
+	lineCount    int
+}
+
+// openPusher returns the pusher of a space with a data folder. It fails for nothing: a
+// space whose pushes.jsonl is damaged forgets whom it called.
+func openPusher(s *Space, load func() PushSettings) *pusher {
+	p := &pusher{
+		space:        s,
+		dataDir:      s.store.dir,
+		load:         load,
+		waiting:      waitingList{},
+		steps:        map[callKey]string{},
+		takeBackTill: map[callKey]time.Time{},
+		tapped:       map[string]string{},
+		visibleTill:  map[string]time.Time{},
+		workers:      map[string]chan struct{}{},
+	}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.settings.Store(&PushSettings{})
+	lines := p.openJournal()
+	for _, line := range lines {
+		p.apply(*line)
+	}
+	p.lineCount = len(lines)
+	devices, _ := Devices(p.dataDir)
+	maps.DeleteFunc(p.steps, func(key callKey, _ string) bool {
+		return !slices.ContainsFunc(devices, func(d Device) bool { return d.ID == key.device })
+	})
+	if len(devices) > 0 {
+		p.start(0)
+	}
+	return p
+}
+
+func (p *pusher) openJournal() []*pushLine {
+	path := filepath.Join(p.dataDir, pushesFile)
+	isComplete := func(l *pushLine) bool { return l.Message != "" }
+	lines, err := loadJournal(&p.journal, path, isComplete)
+	if err == nil {
+		return lines
+	}
+	if p.journal.file != nil {
+		p.journal.file.Close()
+	}
+	_ = os.Rename(path, path+".damaged")
+	p.journal = journal{}
+	lines, _ = loadJournal(&p.journal, path, isComplete)
+	return lines
+}
+
+// start follows the space's rows after the first n, and calls the devices. It does
+// nothing if that was done before.
+func (p *pusher) start(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.isRunning || p.isClosed {
+		return
+	}
+	p.isRunning = true
+	p.group.Go(func() { p.follow(n) })
+}
+
+// close ends all goroutines of the pusher. A call under way breaks off; the next process
+// repeats it with the same tag, so that no device shows it twice.
+func (p *pusher) close() {
+	p.mu.Lock()
+	p.isClosed = true
+	p.mu.Unlock()
+	p.cancel()
+	p.group.Wait()
+	if p.journal.file != nil {
+		p.journal.file.Close()
+	}
+}
+
+// follow keeps the list of what waits, and wakes the devices' workers. It runs beside the
+// space, so that no post waits for it.
+func (p *pusher) follow(n int) {
+	for {
+		rows, from, changed := p.space.rowsAfter(n)
+		n = from + len(rows)
+		if len(rows) > 0 {
+			p.mu.Lock()
+			for _, r := range rows {
+				p.waiting.add(r)
+			}
+			p.mu.Unlock()
+			p.wakeWorkers()
+		}
+		select {
+		case <-changed:
+		case <-p.ctx.Done():
+			return
+		}
+	}
+}
+
+// wakeWorkers wakes the worker of each device, and starts those that do not run.
+func (p *pusher) wakeWorkers() {
+	devices, _ := Devices(p.dataDir)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.isClosed {
+		return
+	}
+	for _, d := range devices {
+		wake, isRunning := p.workers[d.ID]
+		if !isRunning {
+			wake = make(chan struct{}, 1)
+			p.workers[d.ID] = wake
+			p.group.Go(func() { p.serveDevice(d.ID, wake) })
+		}
+		select {
+		case wake <- struct{}{}:
+		default: // it is awake
+		}
+	}
+}
+
+// serveDevice makes one device's calls, one after the other, until the device is removed.
+// A push service that hangs holds up no other device.
+func (p *pusher) serveDevice(id string, wake <-chan struct{}) {
+	defer p.endWorker(id)
+	failures := 0
+	for {
+		device := findDevice(p.dataDir, id)
+		if device == nil {
+			p.forgetDevice(id)
+			return
+		}
+		settings := p.loadSettings()
+		next, lookAgainAt := p.nextPush(device, settings)
+		if next == nil {
+			if !p.wait(wake, lookAgainAt) {
+				return
+			}
+			continue
+		}
+		err := p.push(device, next, settings)
+		pause := time.Duration(0)
+		if later := new(webpush.LaterError); errors.As(err, &later) {
+			failures++
+			backoff := firstRetryPause << min(failures-1, 10)
+			pause = max(min(backoff, maxRetryPause), later.After)
+		} else {
+			failures = 0
+		}
+		if pause > 0 && !p.wait(nil, p.space.now().Add(pause)) {
+			return
+		}
+	}
+}
+
+func (p *pusher) endWorker(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.workers, id)
+}
+
+// forgetDevice forgets the calls of a device that was removed.
+func (p *pusher) forgetDevice(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(p.steps, func(key callKey, _ string) bool { return key.device == id })
+	delete(p.visibleTill, id)
+}
+
+// wait waits until it is woken, or until a time; the zero time is never. It returns false
+// if the space is closed.
+func (p *pusher) wait(wake <-chan struct{}, until time.Time) bool {
+	var timeout <-chan time.Time
+	if !until.IsZero() {
+		timer := time.NewTimer(max(until.Sub(p.space.now()), 0))
+		defer timer.Stop()
+		timeout = timer.C
+	}
+	select {
+	case <-wake:
+	case <-timeout:
+	case <-p.ctx.Done():
+	}
+	return p.ctx.Err() == nil
+}
+
+func (p *pusher) loadSettings() PushSettings {
+	settings := PushSettings{}
+	if p.load != nil {
+		settings = p.load()
+	}
+	p.settings.Store(&settings)
+	return settings
+}
+
+// push is one thing to tell a device.
+type push struct {
+	key     callKey
+	message *waitingMessage // nil: the call is over, and is taken back
+	until   time.Time       // later it is not told
+}
+
+// nextPush returns what a device is told next; nil if there is nothing. It writes the
+// step that begins. lookAgainAt is when a call may be due that is held now.
+func (p *pusher) nextPush(d *Device, settings PushSettings) (next *push, lookAgainAt time.Time) {
+	now := p.space.now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if over := p.nextTakeBack(d.ID, now); over != nil {
+		p.write(pushLine{Message: over.key.message, Device: d.ID, Step: stepEnding})
+		return over, time.Time{}
+	}
+	due := p.dueCalls(d, now)
+	for i, w := range due {
+		key := callKey{w.row.Message.Name, d.ID}
+		isVisible := now.Before(p.visibleTill[d.ID]) && p.steps[key] == ""
+		if isVisible || len(due)-i > maxPendingCalls {
+			p.write(pushLine{Message: key.message, Device: d.ID, Step: stepSkipped})
+			continue
+		}
+		if kindsWithCall[w.kind].waitsInQuietHours && now.Before(settings.QuietUntil) {
+			lookAgainAt = settings.QuietUntil
+			continue
+		}
+		p.write(pushLine{Message: key.message, Device: d.ID, Step: stepCalling})
+		return &push{key, w, w.expiresAt()}, time.Time{}
+	}
+	return nil, lookAgainAt
+}
+
+// nextTakeBack returns a call of the device that is over but may still be shown. The
+// caller holds the lock.
+func (p *pusher) nextTakeBack(device string, now time.Time) *push {
+	for key, step := range p.steps {
+		if key.device != device || p.waiting[key.message] != nil {
+			continue
+		}
+		if !mayBeShown(step) {
+			delete(p.steps, key)
+			continue
+		}
+		if p.takeBackTill[key].IsZero() {
+			p.takeBackTill[key] = now.Add(takeBackTTL)
+		}
+		if now.Before(p.takeBackTill[key]) {
+			return &push{key: key, until: p.takeBackTill[key]}
+		}
+		p.write(pushLine{Message: key.message, Device: device, Step: stepEnded})
+	}
+	return nil
+}
+
+// mayBeShown reports whether a device may show the notification of a call.
+func mayBeShown(step string) bool {
+	return step == stepCalling || step == stepCalled || step == stepEnding
+}
+
+// dueCalls returns what waits and was not called on the device, the oldest first. What
+// was there before the device was added is not called. The caller holds the lock.
+func (p *pusher) dueCalls(d *Device, now time.Time) (due []*waitingMessage) {
+	for name, w := range p.waiting {
+		step := p.steps[callKey{name, d.ID}]
+		isOpen := step == "" || step == stepCalling || step == stepFailed
+		if isOpen && w.createdAt.After(d.AddedAt) && now.Before(w.expiresAt()) {
+			due = append(due, w)
+		}
+	}
+	slices.SortFunc(due, func(a, b *waitingMessage) int {
+		return cmp.Or(a.createdAt.Compare(b.createdAt), cmp.Compare(a.row.Message.Name, b.row.Message.Name))
+	})
+	return due
+}
+
+// push tells the device one thing, and writes what came of it.
+func (p *pusher) push(d *Device, next *push, settings PushSettings) error {
+	client, err := p.pushClient()
+	if err == nil {
+		err = client.Send(p.ctx, d.Subscription, pushContact(d), p.message(next, settings))
+	}
+	if p.ctx.Err() != nil {
+		return err // the step stays as it is: the next process goes on
+	}
+	if errors.Is(err, webpush.ErrGone) {
+		_ = removeDeviceWithID(p.dataDir, d.ID) // if this fails, the next call tries it again
+	}
+	p.recordResult(d, next, err)
+
+	step := stepCalled
+	later := new(webpush.LaterError)
+	isLater := errors.As(err, &later)
+	isTakeBack := next.message == nil
+	switch {
+	case isTakeBack && isLater:
+		return err
+	case isTakeBack:
+		step = stepEnded
+	case isLater && later.MayHaveArrived:
+		return err
+	case isLater:
+		step = stepFailed
+	case err != nil:
+		step = stepSkipped
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.steps[next.key] == stepEnded || !isTakeBack && p.steps[next.key] != stepCalling {
+		return err // its notification was tapped meanwhile
+	}
+	p.write(pushLine{Message: next.key.message, Device: d.ID, Step: step})
+	return err
+}
+
+// pushContact returns an address for the operator of a push service (RFC 8292, section
+// 2.1): the page itself. Apple refuses one that names localhost.
+func pushContact(d *Device) string { return cmp.Or(d.Origin, "gchat-hooks@localhost") }
+
+// message returns what is sent for a push.
+func (p *pusher) message(next *push, settings PushSettings) webpush.Message {
+	tag := p.space.pushTag(next.key.message)
+	content := pushContent{Type: "over", Tag: tag}
+	m := webpush.Message{
+		Topic:   tag,
+		TTL:     next.until.Sub(p.space.now()),
+		Urgency: webpush.UrgencyNormal,
+	}
+	if next.message != nil {
+		content = p.space.callContent(next.message, settings.ShowsText)
+		if kindsWithCall[next.message.kind].isUrgent {
+			m.Urgency = webpush.UrgencyHigh
+		}
+	}
+	m.TTL = max(m.TTL, time.Second)
+	m.Payload, m.ShortPayload = content.encode(false), content.encode(true)
+	return m
+}
+
+// pushClient returns the client, with keys that are made at the first need.
+func (p *pusher) pushClient() (*webpush.Client, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.client != nil {
+		return p.client, nil
+	}
+	keys, err := webpush.LoadKeys(filepath.Join(p.dataDir, pushKeysFile))
+	if err != nil {
+		return nil, err
+	}
+	allowedHosts := func() []string { return p.settings.Load().AllowedHosts }
+	p.client = webpush.NewClient(keys, allowedHosts, p.roots)
+	return p.client, nil
+}
+
+// recordResult writes into the devices' file how a call went, so that a person can see
+// it: a failure at once, a success now and then.
+func (p *pusher) recordResult(d *Device, next *push, err error) {
+	now := p.space.now().UTC()
+	isRecent := now.Sub(d.CalledAt) < recordInterval && d.LastFailure == ""
+	isTakeBack := next.message == nil
+	if err == nil && (isTakeBack || isRecent) {
+		return
+	}
+	// A device that was removed meanwhile has nothing to record.
+	_ = changeDevice(p.dataDir, d.ID, func(stored *Device) {
+		if err != nil {
+			stored.LastFailure, stored.FailedAt = err.Error(), now
+			return
+		}
+		stored.CalledAt, stored.LastFailure, stored.FailedAt = now, "", time.Time{}
+	})
+}
+
+// write appends a line to pushes.jsonl, and applies it. If it cannot be written, the
+// space may call a device again after a restart, with the same tag. The caller holds the
+// lock.
+func (p *pusher) write(line pushLine) {
+	if p.isClosed {
+		return
+	}
+	if p.journal.file != nil {
+		_ = p.journal.appendLine(line)
+	}
+	p.apply(line)
+	p.lineCount++
+	if p.lineCount > maxPushLines && p.isRunning {
+		p.compact()
+	}
+}
+
+// apply keeps what a line says.
+func (p *pusher) apply(line pushLine) {
+	if line.Tapped != "" {
+		p.tapped[line.Message] = line.Tapped
+		return
+	}
+	p.steps[callKey{line.Message, line.Device}] = line.Step
+}
+
+// forgetEnded removes the steps of calls for what is over, except of those that have to
+// be taken back. The caller holds the lock.
+func (p *pusher) forgetEnded() {
+	maps.DeleteFunc(p.steps, func(key callKey, step string) bool {
+		return p.waiting[key.message] == nil && !mayBeShown(step)
+	})
+	maps.DeleteFunc(p.takeBackTill, func(key callKey, _ time.Time) bool { return p.steps[key] == "" })
+	maps.DeleteFunc(p.tapped, func(message, _ string) bool { return p.waiting[message] == nil })
+}
+
+// compact writes pushes.jsonl anew, without what is over. The caller holds the lock.
+func (p *pusher) compact() {
+	p.forgetEnded()
+	var compacted journalText
+	for key, step := range p.steps {
+		compacted.add(pushLine{Message: key.message, Device: key.device, Step: step})
+	}
+	for message, choice := range p.tapped {
+		compacted.add(pushLine{Message: message, Tapped: choice})
+	}
+	p.lineCount = 0 // if it fails, it is tried again after as many lines
+	path := filepath.Join(p.dataDir, pushesFile)
+	if renameio.WriteFile(path, compacted.Bytes(), 0o600) != nil {
+		return
+	}
+	file, err := os.OpenFile(path, os.O_RDWR, 0o600)
+	if err != nil {
+		return
+	}
+	p.journal.file.Close()
+	p.journal = journal{file: file, size: int64(compacted.Len())}
+}

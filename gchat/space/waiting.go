@@ -1,0 +1,119 @@
+package space
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/api/chat/v1"
+)
+
+// The kinds of messages for which a person is called. Those of cards are the kinds of
+// questions; the others are what the app says in aboutHeader.
+const (
+	kindQuestion   = "question"
+	kindPermission = "permission" // a card; without a card, it waits in the terminal alone
+	kindPlan       = "plan"
+	kindForm       = "form"
+	kindNext       = "next"
+	kindBlocked    = "blocked_alert"
+)
+
+// callTraits are the facts about the calls for one kind.
+type callTraits struct {
+	title string // what the notification says if there is no card
+	// ttl is how long a push service keeps the call for a device that is off. A
+	// permission is soon answered at the terminal, or given up.
+	ttl time.Duration
+	// isUrgent wakes a sleeping device: Claude does nothing until the person answers.
+	isUrgent bool
+	// waitsInQuietHours holds the call until the person's quiet hours end.
+	waitsInQuietHours bool
+}
+
+var kindsWithCall = map[string]callTraits{
+	kindQuestion:   {"Question", 24 * time.Hour, true, false},
+	kindPermission: {"Permission", 10 * time.Minute, true, false},
+	kindPlan:       {"Plan", 24 * time.Hour, true, true},
+	kindForm:       {"Form", 24 * time.Hour, true, true},
+	kindNext:       {"Waiting for you", 24 * time.Hour, false, true},
+	kindBlocked:    {"Blocked", time.Hour, true, false},
+}
+
+// waitingMessage is a message that waits for the person.
+type waitingMessage struct {
+	row       *messageRow // its latest row
+	kind      string
+	createdAt time.Time
+}
+
+func (w *waitingMessage) expiresAt() time.Time { return w.createdAt.Add(kindsWithCall[w.kind].ttl) }
+
+// waitingList is what waits for the person, by the message's name. threads.js decides in
+// the same way what the page shows as waiting.
+type waitingList map[string]*waitingMessage
+
+// add goes on with a row. It reads no text: a card says how it stands, and the app says
+// what its texts are about.
+func (l waitingList) add(r *messageRow) {
+	l.removeDoneNotices(r)
+	m := r.Message
+	kind, state := cardState(m)
+	viewer := m.PrivateMessageViewer
+	isForPerson := viewer == nil || viewer.Name == PersonName
+	switch {
+	case state == "" && !r.IsPatch && m.Sender != nil && m.Sender.Type != "HUMAN":
+		if r.Kind == kindBlocked || r.Kind == kindPermission {
+			kind, state = r.Kind, "open"
+		}
+	case state != "open":
+		delete(l, m.Name)
+	}
+	if _, hasCall := kindsWithCall[kind]; !hasCall || state != "open" || !isForPerson {
+		return
+	}
+	createdAt, _ := time.Parse(time.RFC3339Nano, m.CreateTime)
+	l[m.Name] = &waitingMessage{r, kind, createdAt}
+}
+
+// besideKinds are what comes while something waits, too: from helpers, and at the end of
+// a turn.
+var besideKinds = []string{"subagent_done", "task_done", "turn_done"}
+
+// removeDoneNotices removes the notices that wait no more because of a row: the session
+// has gone on, or the person wrote into the thread.
+func (l waitingList) removeDoneNotices(r *messageRow) {
+	m := r.Message
+	isHuman := m.Sender != nil && m.Sender.Type == "HUMAN"
+	isNote := strings.HasPrefix(r.Kind, "note")
+	goesOn := !isHuman && !isNote && !r.IsPatch && !slices.Contains(besideKinds, r.Kind)
+	for name, waiting := range l {
+		notice := waiting.row
+		isThread := notice.Message.Thread.Name == m.Thread.Name
+		isSession := isThread || notice.Session != "" && notice.Session == r.Session
+		isDone := false
+		switch {
+		case len(notice.Message.CardsV2) > 0:
+		case waiting.kind == kindPermission:
+			isDone = isThread && (r.Kind == "gone_on" || r.Kind == "session_end")
+		case waiting.kind == kindBlocked:
+			isDone = isSession && goesOn || isThread && isHuman
+		}
+		if isDone {
+			delete(l, name)
+		}
+	}
+}
+
+// cardState returns the kind and the state of a message's card, from the card's id
+// "gchat-hooks.KIND.STATE". They are "" if it has no such card.
+func cardState(m *chat.Message) (kind, state string) {
+	if len(m.CardsV2) == 0 || m.CardsV2[0] == nil || m.CardsV2[0].Card == nil {
+		return "", ""
+	}
+	parts := strings.Split(m.CardsV2[0].CardId, ".")
+	if len(parts) != 3 || parts[0] != "gchat-hooks" {
+		return "", ""
+	}
+	return parts[1], parts[2]
+}
