@@ -53,7 +53,11 @@ var importRules = []struct {
 		"it stands between machines and Google, reads its policy as machines do, and knows " +
 			"nothing of questions",
 	},
-	{"gchat/space", []string{}, "the embedded space is Chat's side: it knows nothing of ours"},
+	{
+		"gchat/space", []string{"gchat/space/webpush"},
+		"the embedded space is Chat's side: it knows nothing of ours",
+	},
+	{"gchat/space/webpush", []string{}, "it speaks to push services, and knows no messages"},
 	{
 		"poller/service", []string{"state", "state/config"},
 		"it writes files for launchd and systemd, and knows the daemon by its name only",

@@ -24,6 +24,7 @@ var allowedCallbacks = map[string]string{
 	"gchat/space DescribeSession": "what the page says of a session: the space knows nothing of ours",
 	"gchat/space ListProjects":    "where the page may begin a session",
 	"gchat/space DescribeWeek":    "the page's figures",
+	"gchat/space PushSettings":    "what a person set: it may change while the space runs",
 	"gchat/space OnActivity":      "the page has something for a poller",
 	"gchat/space OnError":         "why the certificate cannot be used: the log is not the space's",
 	"hooks ReadPolicy":            "a hook's only request: main gives it, so that hooks import no network",

@@ -56,7 +56,7 @@ func (p Program) spaceCommand() *cli.Command {
 			}
 			return err
 		},
-		Subcommands: []*cli.Command{{
+		Subcommands: []*cli.Command{p.devicesCommand(), {
 			Name: "uninstall", Usage: "stop the space and remove its service",
 			Action: func(c *cli.Context) error {
 				unit := service.NewSpace(os.Getenv, p.self, p.out)
@@ -287,7 +287,8 @@ func (d *spaceServer) listen() (*space.Space, net.Listener, error) {
 		DescribeWeek: func() string {
 			return state.ReadStats(d.env, time.Now().AddDate(0, 0, -7)).Text("day")
 		},
-		OnActivity: d.callPoller, // nothing else may read it
+		PushSettings: d.pushSettings,
+		OnActivity:   d.callPoller, // nothing else may read it
 	})
 	if err != nil {
 		return nil, nil, errors.Join(err, ln.Close())

@@ -80,7 +80,9 @@ type pusher struct {
 	dataDir  string
 	load     func() PushSettings
 	settings atomic.Pointer[PushSettings] // as last loaded
-	roots    *tls.Config                  // tests trust their own certificates
+	// tests trust their own certificates, and do not wait as long
+	roots      *tls.Config
+	retryPause time.Duration // after the first failure; it doubles
 
 	ctx    context.Context // ends with the space
 	cancel context.CancelFunc
@@ -103,11 +105,13 @@ type pusher struct {
 
 // openPusher returns the pusher of a space with a data folder. It fails for nothing: a
 // space whose pushes.jsonl is damaged forgets whom it called.
-func openPusher(s *Space, load func() PushSettings) *pusher {
+func openPusher(s *Space, options Options) *pusher {
 	p := &pusher{
 		space:        s,
 		dataDir:      s.store.dir,
-		load:         load,
+		load:         options.PushSettings,
+		roots:        options.pushRoots,
+		retryPause:   cmp.Or(options.pushRetryPause, firstRetryPause),
 		waiting:      waitingList{},
 		steps:        map[callKey]string{},
 		takeBackTill: map[callKey]time.Time{},
@@ -240,7 +244,7 @@ func (p *pusher) serveDevice(id string, wake <-chan struct{}) {
 		pause := time.Duration(0)
 		if later := new(webpush.LaterError); errors.As(err, &later) {
 			failures++
-			backoff := firstRetryPause << min(failures-1, 10)
+			backoff := p.retryPause << min(failures-1, 10)
 			pause = max(min(backoff, maxRetryPause), later.After)
 		} else {
 			failures = 0

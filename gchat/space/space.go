@@ -11,6 +11,7 @@ package space
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -71,12 +72,15 @@ type Options struct {
 	// DescribeWeek returns the lines that the page shows about the last seven days. It is
 	// called only when a person opens them. If it is nil, the page shows nothing.
 	DescribeWeek func() string
-	// LoadPushSettings returns what the person set about the calls on their devices. It is
+	// PushSettings returns what the person set about the calls on their devices. It is
 	// called before each of them. If it is nil, they have the defaults.
-	LoadPushSettings func() PushSettings
+	PushSettings func() PushSettings
 	// OnActivity is called in a goroutine of its own: with false when a person wrote or
 	// tapped something on the page, and with true while events wait for the Chat app.
 	OnActivity func(isEventWaiting bool)
+
+	pushRoots      *tls.Config   // for tests; see pusher
+	pushRetryPause time.Duration // for tests
 }
 
 // Space stores the messages and serves them. Its methods may be called from several
@@ -162,7 +166,7 @@ func Open(options Options) (*Space, error) {
 		s.indexRow(r)
 	}
 	s.loadEvents(events)
-	s.pushes = openPusher(s, options.LoadPushSettings)
+	s.pushes = openPusher(s, options)
 	return s, nil
 }
 

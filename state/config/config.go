@@ -87,6 +87,9 @@ type Config struct {
 
 	Notify      *Notify       // notify: how a person who is away is called; nil for not at all
 	NotifyAfter time.Duration // notify_after
+	// ShowsPushText (push_text) shows a question's text in a browser's notification.
+	ShowsPushText bool
+	PushHosts     []string // push_hosts: push services beyond those of browsers' makers
 
 	Reports    map[string]ReportRule // reports: by kind
 	QuietHours *QuietHours           // quiet_hours; nil for none

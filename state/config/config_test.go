@@ -89,7 +89,7 @@ func TestConfig_MisspelledSetting(t *testing.T) {
 		"askmode":  "ask_mode",
 		"ask-mode": "ask_mode", "AskMode": "ask_mode", "quiethours": "quiet_hours",
 		"aprovers": "approvers", "reminder": "remind",
-		"allowed_users": "", "$schema": "", "comment": "", "notes": "", "push_text": "", "x": "",
+		"allowed_users": "", "$schema": "", "comment": "", "notes": "", "theme": "", "x": "",
 		"": "",
 	} {
 		c, _ := loadWith(t, `{"`+name+`": "1"}`, nil)

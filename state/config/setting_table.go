@@ -172,6 +172,16 @@ var settings = []Setting{
 		IsPersonal: true,
 		target:     func(c *Config) any { return &c.NotifyAfter },
 	},
+	{
+		JSONName:   "push_text",
+		IsPersonal: true,
+		target:     func(c *Config) any { return &c.ShowsPushText },
+	},
+	{
+		JSONName:   "push_hosts",
+		IsPersonal: true,
+		target:     func(c *Config) any { return &c.PushHosts },
+	},
 	{JSONName: "remind", Variable: "GCHAT_REMIND", parse: setReminders},
 
 	{JSONName: "reports", readObject: (*Config).readReports},

@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"gchat-hooks/gchat/space"
+	"gchat-hooks/state"
+	"gchat-hooks/state/config"
+)
+
+// devicesCommand lists and removes the browsers that the embedded space calls.
+func (p Program) devicesCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "devices",
+		Usage: "list the phones and browsers that are called when something waits",
+		Description: "List them:   gchat-hooks space devices\n" +
+			"Remove one:  gchat-hooks space devices remove NAME",
+		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return usageError(fmt.Errorf("unknown command %q", c.Args().First()),
+					"gchat-hooks space devices remove NAME")
+			}
+			return p.listDevices()
+		},
+		Subcommands: []*cli.Command{{
+			Name: "remove", Usage: "call a device no more", ArgsUsage: "NAME",
+			Action: func(c *cli.Context) error {
+				name := strings.Join(c.Args().Slice(), " ")
+				if name == "" {
+					return usageError(fmt.Errorf("no name is given"), "gchat-hooks space devices lists them")
+				}
+				err := space.RemoveDevice(spaceDir(p.env), name)
+				if err != nil {
+					return exitError(fmt.Errorf("remove %q: %w", name, err),
+						"gchat-hooks space devices lists them", exitFailed)
+				}
+				fmt.Fprintf(p.out, "%s is called no more\n", state.OneLine(name))
+				return nil
+			},
+		}},
+	}
+}
+
+func (p Program) listDevices() error {
+	devices, err := space.Devices(spaceDir(p.env))
+	if err != nil {
+		return exitError(err, "", exitFailed)
+	}
+	if len(devices) == 0 {
+		fmt.Fprintln(p.out, "no device is called; the page's button \"Notify me\" adds one")
+		return nil
+	}
+	format := func(t time.Time) string {
+		if t.IsZero() {
+			return "never"
+		}
+		return t.Local().Format("2006-01-02 15:04")
+	}
+	table := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "NAME\tADDED\tLAST CALL\tLAST FAILURE")
+	for _, d := range devices {
+		failure := ""
+		if d.LastFailure != "" {
+			failure = format(d.FailedAt) + ": " + state.OneLine(d.LastFailure)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n",
+			state.OneLine(d.Name), format(d.AddedAt), format(d.CalledAt), failure)
+	}
+	return table.Flush()
+}
+
+// pushSettings returns what the person set about the calls on their devices.
+func (d *spaceServer) pushSettings() space.PushSettings {
+	cfg := config.LoadPersonal(d.env)
+	settings := space.PushSettings{ShowsText: cfg.ShowsPushText, AllowedHosts: cfg.PushHosts}
+	if end, isQuiet := cfg.QuietHours.EndAfter(time.Now()); isQuiet {
+		settings.QuietUntil = end
+	}
+	return settings
+}
