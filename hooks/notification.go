@@ -7,6 +7,7 @@ import (
 	"html"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -63,6 +64,8 @@ type notice struct {
 	AgentName LooseText `json:"agent_name"`
 
 	TaskID string `json:"-"` // the id of a task that has ended; "" if it is not known
+	// the usage limit that stopped the session; nil for none
+	Limit *inject.UsageLimit `json:"-"`
 }
 
 // readNotice returns the notification that an event is about. Its Type is "" if the event
@@ -95,6 +98,9 @@ func readNotice(e *Event) (n notice) {
 			}
 		}
 	case "StopFailure":
+		if limit, ok := inject.ReadUsageLimit(string(e.LastAssistantMessage), time.Now()); ok {
+			return notice{Type: "error", Limit: &limit}
+		}
 		what := cmp.Or(shorten(string(e.ErrorDetails), maxTextBytes, maxTextLines), lastText)
 		return notice{
 			Type: "error",
@@ -140,6 +146,9 @@ func (h *Hook) runNotification(_ context.Context, e *Event) error {
 		return h.notifyDialog(e,
 			state.NewDialog(isPermission, cmp.Or(string(n.Body), string(n.Title))))
 	}
+	if n.Limit != nil {
+		h.recordUsageLimit(e, n.Limit)
+	}
 	cfg := h.config()
 	format, isReported := noticeFormats[string(n.Type)]
 	if !isReported {
@@ -151,6 +160,9 @@ func (h *Hook) runNotification(_ context.Context, e *Event) error {
 		return nil
 	}
 	about, text := noticeTexts(n, format)
+	if n.Limit != nil {
+		about, text = "A usage limit stopped Claude.", h.limitText(e, n.Limit)
+	}
 	message := &state.Message{Report: &state.Report{
 		Type:        format.reportType,
 		RuleKind:    format.ruleKind,
@@ -163,6 +175,50 @@ func (h *Hook) runNotification(_ context.Context, e *Event) error {
 		message.Key = state.MessageID("task", e.SessionID, n.TaskID)
 	}
 	return h.enqueueMessage(e, message, config.ReportOn)
+}
+
+// limitLineTimeout is how long a hook waits for the line of the transcript in which
+// Claude Code says that it continues by itself. 2.1.332 writes it LAG after it starts
+// the hooks.
+const limitLineTimeout = 500 * time.Millisecond
+
+// recordUsageLimit records until when nothing may be typed into a session.
+func (h *Hook) recordUsageLimit(e *Event, limit *inject.UsageLimit) {
+	if e.SessionID == "" || limit.EndsAt.IsZero() {
+		return
+	}
+	h.ensureSession(e)
+	_, err := h.sessions().Change(e.SessionID, func(s *state.Session) {
+		s.UsageLimitUntil = limit.EndsAt
+	})
+	h.logFailed(err, "usage limit not recorded")
+}
+
+// limitText says until when a usage limit lasts, and what happens then.
+func (h *Hook) limitText(e *Event, limit *inject.UsageLimit) string {
+	text := "You have hit your " + markdownLine(limit.Name) +
+		". It ends at " + markdownLine(limit.Ends) + "."
+	continues := false
+	for end := time.Now().Add(limitLineTimeout); !continues && time.Now().Before(end); {
+		continues = inject.ContinuesByItself(string(e.TranscriptPath))
+		if !continues {
+			time.Sleep(limitLineTimeout / 10)
+		}
+	}
+	session := h.ensureSession(e)
+	canType := session.AcceptsCommands && session.TmuxPane != ""
+	switch {
+	case continues:
+		text += " Claude Code continues by itself then."
+	case canType:
+		text += " To go on then, write for example `continue` here."
+	default:
+		text += " Go on in the terminal then."
+	}
+	if canType {
+		text += " What you write before is kept, and goes in then."
+	}
+	return text
 }
 
 // notifyDialog records a dialog in the terminal that no question of ours asks, and

@@ -103,11 +103,12 @@ func (h *Hook) reportTurnEnd(e *Event) error {
 		return nil
 	}
 	lastText := shortenToLine(state.MaskKeys(lastTextOfTurn(e)), maxTurnTextBytes)
+	text := nonEmpty(escapeMarkdown(lastText), turnFigures(e))
 	return h.enqueueMessage(e, &state.Message{Report: &state.Report{
 		Type:     state.ReportPlain,
 		RuleKind: config.KindTurnDone,
 		Prefix:   "[Turn Done]",
-		Text:     escapeMarkdown(lastText),
+		Text:     strings.Join(text, "\n\n"),
 	}}, config.ReportOn)
 }
 

@@ -3,6 +3,7 @@ package hooks
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -27,6 +28,7 @@ func (h *Hook) handleTurnEnd(ctx context.Context, e *Event) error {
 	if h.isUnattended() { // the session ends when this hook does
 		return nil
 	}
+	h.clearUsageLimit(e)
 	if paths := h.becomeWaiter(e, lost); len(paths) > 0 {
 		h.awaitAndWake(ctx, e, paths)
 		h.StartPoller()
@@ -219,6 +221,44 @@ func lastTextOfTurn(e *Event) string {
 	return text
 }
 
+// turnFigures says how long the turn took that ends, how many tools Claude called, and
+// how many tokens its context has. What the transcript does not say is left out.
+func turnFigures(e *Event) string {
+	turn := inject.ReadWholeTurn(string(e.TranscriptPath))
+	calls, context := "", ""
+	switch {
+	case turn.CallCount == 1:
+		calls = "1 tool call"
+	case turn.CallCount > 1:
+		calls = fmt.Sprintf("%d tool calls", turn.CallCount)
+	}
+	if turn.ContextTokens > 0 {
+		context = "context " + tokensText(turn.ContextTokens)
+	}
+	figures := nonEmpty(durationText(turn.StartedAt, time.Now()), calls, context)
+	return strings.Join(figures, ", ")
+}
+
+// tokensText is a number of tokens as people say it: "840 tokens", "84k tokens".
+func tokensText(n int) string {
+	if n < 1000 {
+		return fmt.Sprintf("%d tokens", n)
+	}
+	return fmt.Sprintf("%dk tokens", (n+500)/1000)
+}
+
+// clearUsageLimit records that the usage limit that stopped a session is over: a turn
+// ended as it should.
+func (h *Hook) clearUsageLimit(e *Event) {
+	if e.SessionID == "" || h.ensureSession(e).UsageLimitUntil.IsZero() {
+		return
+	}
+	_, err := h.sessions().Change(e.SessionID, func(s *state.Session) {
+		s.UsageLimitUntil = time.Time{}
+	})
+	h.logFailed(err, "end of a usage limit not recorded")
+}
+
 // askNextInstruction records a question for the session's next instruction, if the person
 // wants to be asked; otherwise it returns nil.
 func (h *Hook) askNextInstruction(ctx context.Context, e *Event) (*state.Question, error) {
@@ -237,7 +277,7 @@ func (h *Hook) askNextInstruction(ctx context.Context, e *Event) (*state.Questio
 		return nil, err
 	}
 	q.Kind = state.KindNext
-	q.ShownText = state.MaskKeys(lastText)
+	q.ShownText, q.TurnFigures = state.MaskKeys(lastText), turnFigures(e)
 	q.ThreadKey = state.SessionThreadKey(e.SessionID)
 	q.SubQuestions = []state.SubQuestion{{Header: "Next", Question: "What is to be done next?"}}
 	q.InputHash = callHash("Stop", json.RawMessage(`"`+q.QuestionID+`"`))

@@ -291,6 +291,10 @@ func (p *Poller) checkReadyForPrompt(
 	case screen.LimitEnd != "": // Anthropic would refuse the request
 		return session, "", "the usage limit is reached, and Claude goes on " + screen.LimitEnd +
 			"; your message goes in then"
+	case session.UsageLimitUntil.After(p.Now()) && !screen.Busy:
+		return session, "", "the usage limit is reached until " +
+			session.UsageLimitUntil.Local().Format("15:04 on Monday") +
+			"; your message goes in then"
 	case screen.Shows == inject.Prompt,
 		screen.Shows == inject.Draft && q.Typing != nil && inject.SameText(screen.Draft, text):
 		return session, firstKey, ""

@@ -281,6 +281,8 @@ type Question struct {
 	About string `json:"about,omitempty"`
 	// a command, a diff, a plan, or Claude's last text; with secrets masked
 	ShownText string `json:"shown,omitempty"`
+	// the figures of the turn that ended before a "next instruction" question; "" for none
+	TurnFigures string `json:"turn,omitempty"`
 	// what "always" would allow; "" where that is not offered
 	AlwaysAllows   string `json:"always_allows,omitempty"`
 	IsTerminalOnly bool   `json:"terminal_only,omitempty"` // no reply can allow it

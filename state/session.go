@@ -61,6 +61,10 @@ type Session struct {
 	AcceptsCommands bool `json:"listens,omitempty"`
 	// its reports are not sent before
 	MutedUntil time.Time `json:"muted_until,omitzero"`
+	// UsageLimitUntil is when the usage limit ends that stopped it; zero for none. Until
+	// then nothing is typed into it.
+	UsageLimitUntil time.Time `json:"limit_until,omitzero"`
+	Watch           *Watch    `json:"watch,omitempty"` // nil: nobody watches it in Chat
 
 	// LastTyped is the last prompt that was typed into it from Chat; nil for none.
 	LastTyped *TypedPrompt `json:"typed,omitempty"`
@@ -90,6 +94,16 @@ type Session struct {
 type TypedPrompt struct {
 	Text    string    `json:"words"`
 	TypedAt time.Time `json:"at"` // this machine's clock, UTC; taken before the first key
+}
+
+// Watch is a person's wish to see in a session's thread what Claude does.
+type Watch struct {
+	// MessageName is the message of the present turn, spaces/S/messages/client-…, and ""
+	// between two turns. It is recorded before the message is posted.
+	MessageName string    `json:"message,omitempty"`
+	TurnSince   time.Time `json:"turn_since,omitzero"` // when the turn was first seen
+	Text        string    `json:"text,omitempty"`      // what the message shows, once it is sent
+	ChangedAt   time.Time `json:"changed,omitzero"`    // when Text was enqueued
 }
 
 // OutsideTmuxWarning tells the person what happens to their prompts where they cannot be

@@ -53,7 +53,11 @@ func nextParts(q *state.Question, _, _ int) (header, text, instructions string) 
 		instructions = state.OutsideTmuxWarning + "\n"
 	}
 	header = "[Waiting for you] " + sessionName(q) + machineText(q, machineInHeader)
-	return header, longText(q), instructions + "Reply with the next instruction."
+	text = longText(q)
+	if q.TurnFigures != "" {
+		text = strings.TrimSpace(text + "\n\n" + safeField(q.TurnFigures))
+	}
+	return header, text, instructions + "Reply with the next instruction."
 }
 
 func planParts(q *state.Question, _, _ int) (header, text, instructions string) {
