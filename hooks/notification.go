@@ -178,8 +178,8 @@ func (h *Hook) runNotification(_ context.Context, e *Event) error {
 }
 
 // limitLineTimeout is how long a hook waits for the line of the transcript in which
-// Claude Code says that it continues by itself. 2.1.332 writes it LAG after it starts
-// the hooks.
+// Claude Code says that it continues by itself. 2.1.332 writes that line within 0.1 s
+// after it started the hooks.
 const limitLineTimeout = 500 * time.Millisecond
 
 // recordUsageLimit records until when nothing may be typed into a session.

@@ -87,6 +87,7 @@ func TestNotification_ReportOfEachKind(t *testing.T) {
 			append([]any{"hook_event_name", "StopFailure", "last_assistant_message",
 				nil}, kv...)...)
 	}
+	limited := transcript(t, readFile(t, "testdata/2.1.332/usage-limit.jsonl"))
 	prompt := func(text string) []byte {
 		return recorded(t, "single-02-UserPromptSubmit", "prompt", text)
 	}
@@ -184,6 +185,14 @@ func TestNotification_ReportOfEachKind(t *testing.T) {
 			"[Error] orch-epic4\nAn error occurred that requires attention.\nserver_error: API Error: 500"},
 		"failure without details": {failure("error", "unknown"), "",
 			"[Error] orch-epic4\nAn error occurred that requires attention.\nunknown"},
+		"usage limit": {failure("error", "rate_limit", "last_assistant_message",
+			"You've hit your session limit · resets 1:47pm (UTC)"), "",
+			"[Error] orch-epic4\nA usage limit stopped Claude.\nYou have hit your session limit. " +
+				"It ends at 1:47pm (UTC). Go on in the terminal then."},
+		"usage limit that ends by itself": {failure("error", "rate_limit", "last_assistant_message",
+			"You've hit your 5-hour limit · resets 1:47pm (UTC)", "transcript_path", limited), "",
+			"[Error] orch-epic4\nA usage limit stopped Claude.\nYou have hit your 5-hour limit. " +
+				"It ends at 1:47pm (UTC). Claude Code continues by itself then."},
 		"failure turned off": {failure("error", "unknown"), `{"reports":{"error":"off"}}`, ""},
 
 		"foreign texts": {oldNotificationEvent(t, "subagent_complete", "",

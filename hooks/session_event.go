@@ -203,6 +203,7 @@ func buildSummary(
 		"Duration", durationText(since, end),
 		"Turns", strings.TrimPrefix(strconv.Itoa(counts.turns), "0"), // no line for none
 		"Tools", listFirst(sortByCount(counts.tools), 8, ", "),
+		"Cost", costText(counts.costUSD),
 		"Branch", strings.Join(nonEmpty(markdownLine(branch), changes.diffStat), ", "),
 		"Files", listFirst(changes.files, 10, ", "),
 		"Commits", listFirst(changes.subjects, 5, "\n• "),
@@ -268,6 +269,14 @@ func durationText(since, end time.Time) string {
 		return d.Truncate(time.Second).String()
 	}
 	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(d.Truncate(time.Minute).String())
+}
+
+// costText is a cost, as Claude Code estimates it at list prices; "" if there is none.
+func costText(usd float64) string {
+	if usd < 0.005 {
+		return ""
+	}
+	return fmt.Sprintf("about $%.2f, by Claude Code's estimate", usd)
 }
 
 // listFirst lists at most limit of the texts, and how many it leaves out. The separator

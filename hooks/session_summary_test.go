@@ -52,6 +52,7 @@ func TestSummary_WholeSession(t *testing.T) {
 	}
 	lines += prompt("second") + assistantLine(t, at,
 		map[string]any{"type": "text", "text": "All **done**.\nSee `b.go`."})
+	lines += `{"type":"cost-state","totalCostUSD":1.2345,"hasUnknownModelCost":false}` + "\n" // 2.1.332
 	writeFile(w, filepath.Join(w.dir, "sess-1.jsonl"), lines)
 	commitFile(t, dir, "Add b", "b.go", "1\n2\n")
 	commitFile(t, dir, "Fix *all* of <users/all>", "__init__.py", "1\n")
@@ -64,6 +65,7 @@ func TestSummary_WholeSession(t *testing.T) {
 	text, turns := w.summary()
 	want := "(session_end) orch-epic4\n" +
 		"Duration: 1h12m\nTurns: 2\nTools: Read 3, Bash 2, A1 1, A2 1, A3 1, A4 1, A5 1, A6 1 and 2 more\n" +
+		"Cost: about $1.23, by Claude Code's estimate\n" +
 		"Branch: main, 3 files changed, 4 insertions(+)\nFiles: `__init__.py`, a.go, b.go\n" +
 		"Commits:\n• `Fix *all* of <users/all>`\n• Add b\n1 of 3 promises verified\nEnded: the person closed it in the terminal\n" +
 		"To continue: `cd " + dir + " && claude --resume sess-1`\n\n" +

@@ -293,6 +293,8 @@ type tally struct {
 	// does at a turn's end, the turn's last text is not in the transcript yet.
 	isTextLast bool
 
+	costUSD float64 // what the session cost, by Claude Code's estimate; 0 if not known
+
 	since          time.Time  // older lines do not count
 	isPromptOpen   bool       // the last prompt has no answer yet
 	lastTextID     LooseText  // the id of the message that has lastText
@@ -328,6 +330,7 @@ func (t *tally) addLine(line []byte) {
 	mayBePrompt := bytes.Contains(line, []byte(`"user"`)) && !hasResult
 	if !mayBePrompt && !bytes.Contains(line, []byte(`"assistant"`)) { // most lines need no parser
 		t.isTextLast = t.isTextLast && !hasResult
+		t.readCost(line)
 		return
 	}
 	entry, blocks, ok := readEntry(line)
@@ -361,6 +364,24 @@ func (t *tally) addLine(line []byte) {
 		t.lastTextID, t.lastText = entry.Message.ID, ""
 	}
 	t.lastText = strings.Join(append(nonEmpty(t.lastText), texts...), "\n")
+}
+
+// readCost reads the line in which Claude Code writes what the session cost, when it ends
+// (2.1.332; 2.1.197 writes none).
+func (t *tally) readCost(line []byte) {
+	var entry struct {
+		Type         string  `json:"type"`
+		TotalCostUSD float64 `json:"totalCostUSD"`
+		IsIncomplete bool    `json:"hasUnknownModelCost"`
+	}
+	if !bytes.Contains(line, []byte(`"cost-state"`)) || json.Unmarshal(line, &entry) != nil ||
+		entry.Type != "cost-state" {
+		return
+	}
+	t.costUSD = 0
+	if !entry.IsIncomplete && entry.TotalCostUSD < 1e6 {
+		t.costUSD = entry.TotalCostUSD
+	}
 }
 
 // countTools counts the tools that Claude called in some blocks, and returns Claude's

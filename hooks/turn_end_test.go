@@ -1,10 +1,14 @@
 package hooks
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"gchat-hooks/e2e/kit"
+	"gchat-hooks/state"
 )
 
 func TestTurnEnd_TextEndsInQuestion(t *testing.T) {
@@ -55,4 +59,62 @@ func TestTurnEnd_QuietSessionLeavesNothing(t *testing.T) {
 	w := newReportWorld(t)
 	w.callHook(rewakeHook, w.event("single-07-Stop", "last_assistant_message", "Done."))
 	w.wantReports()
+}
+
+// The line, and the question for the next instruction, say what the transcript tells of
+// the turn, and nothing else.
+func TestTurnEnd_SaysFigures(t *testing.T) {
+	since := time.Now().Add(-252 * time.Second)
+	message := func(content any, tokens int) string {
+		line := assistantLine(t, since, map[string]any{"type": "x"})
+		b, err := json.Marshal(content)
+		kit.NoError(t, err)
+		usage := fmt.Sprintf(`],"usage":{"input_tokens":2,"cache_read_input_tokens":%d}`, tokens)
+		line = strings.Replace(line, `[{"type":"x"}]`, "["+string(b)+"]", 1)
+		return strings.Replace(line, "]", usage, 1)
+	}
+	prompt := entryLine(t, "user", since, "go")
+	bash := message(call("1", "Bash", map[string]any{"command": "ls"}), 83_600)
+	for name, c := range map[string]struct{ lines, want string }{
+		"a turn":            {prompt + strings.Repeat(bash, 3), "4m, 3 tool calls, context 84k tokens"},
+		"one call":          {prompt + message(call("1", "Read", nil), 838), "4m, 1 tool call, context 840 tokens"},
+		"only words":        {prompt + entryLine(t, "assistant", since, "Hello."), "4m"},
+		"without its start": {bash, "context 84k tokens"},
+		"nothing":           {"", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := transcript(t, c.lines)
+			w := newReportWorld(t)
+			w.callHook(sessionHook, w.event("single-02-UserPromptSubmit"))
+			beginning := reportText(w.reports()[0].Report)
+			w.env["TMUX_PANE"] = "%1"
+			w.callHook(rewakeHook, w.event("single-07-Stop", "last_assistant_message", "Done.",
+				"transcript_path", path))
+			want := strings.TrimSpace("[Turn Done] orch-epic4\nDone.\n\n" + c.want)
+			w.wantReports(beginning, want)
+			w.callHook(rewakeHook, w.event("single-07-Stop", "last_assistant_message", "Shall I?",
+				"transcript_path", path))
+			questions, _ := state.QuestionsIn(state.SpareStateDir(w.getenv)).All()
+			kit.Must(t, len(questions) == 1, "%d questions", len(questions))
+			kit.Equal(t, questions[0].TurnFigures, c.want)
+		})
+	}
+}
+
+// A usage limit that stopped a session is over once a turn ends as it should.
+func TestTurnEnd_EndsUsageLimit(t *testing.T) {
+	w := newReportWorld(t)
+	w.callHook(sessionHook, w.event("single-02-UserPromptSubmit"))
+	failed := w.event("single-07-Stop", "hook_event_name", "StopFailure", "error", "rate_limit",
+		"last_assistant_message", "You've hit your weekly limit · resets Dec 2, 1:24pm (UTC)")
+	w.callHook(notifyHook, failed)
+	limit := func() time.Time {
+		sessions, _ := state.SessionsIn(state.UserStateDir(w.getenv)).All()
+		kit.Must(t, len(sessions) == 1, "%d sessions", len(sessions))
+		return sessions[0].UsageLimitUntil
+	}
+	kit.True(t, limit().After(time.Now()), "after the failure: %v", limit())
+	w.env["TMUX_PANE"] = "%1"
+	w.callHook(rewakeHook, w.event("single-07-Stop", "last_assistant_message", "Done."))
+	kit.True(t, limit().IsZero(), "after a turn: %v", limit())
 }

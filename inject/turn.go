@@ -121,10 +121,10 @@ type turnBlock struct {
 }
 
 func (r *turnReader) readLine(line []byte) {
-	isOfInterest := bytes.Contains(line, []byte(`"assistant"`)) ||
-		bytes.Contains(line, []byte(`"user"`)) || bytes.Contains(line, []byte(`"turn_duration"`))
-	if !isOfInterest { // most bytes need no parser
-		return
+	has := func(text string) bool { return bytes.Contains(line, []byte(text)) }
+	isPrompt := has(`"user"`) && !has(`"tool_result"`)
+	if !isPrompt && !has(`"assistant"`) && !has(`"turn_duration"`) {
+		return // most bytes need no parser
 	}
 	var entry turnLine
 	_ = json.Unmarshal(line, &entry) // a member of another type is left out

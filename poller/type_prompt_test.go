@@ -138,8 +138,16 @@ func TestTypePrompt_WaitsForUsageLimit(t *testing.T) {
 				"notes %q, keys %q", notes, got())
 		})
 	}
-	x := newTestSession(t, nil) // the older lines about it do not count
-	got := x.runInPane(withInputBox(limit, "❯ go ahead", "", "● Done.", "", "", "", ""), "")
+	x := newTestSession(t, func(s *state.Session) { // a hook read it, and the screen does not show it
+		s.UsageLimitUntil = time.Now().Add(time.Hour)
+	})
+	got := x.runInPane(withInputBox("❯ go ahead"), "")
+	notes := x.notesWhilePromptWaits(5, 5*time.Second)
+	kit.True(t, len(notes) == 1 && got() == "" &&
+		strings.HasPrefix(notes[0], "[Kept] The usage limit is reached until "),
+		"notes %q, keys %q", notes, got())
+	x = newTestSession(t, nil) // the older lines about it do not count
+	got = x.runInPane(withInputBox(limit, "❯ go ahead", "", "● Done.", "", "", "", ""), "")
 	x.reply(x.threadName, "", "go on")
 	bound.Until(t, "the prompt is typed", func() bool {
 		x.readNotes()
