@@ -26,7 +26,7 @@ var importRules = []struct {
 	{"cli", []string{
 		"cli/doctor", "cli/migrate", "hooks", "hooks/settings", "hooks/wake", "gchat",
 		"gchat/wording", "gchat/login", "gchat/space", "gchat/hub", "poller", "poller/commands",
-		"poller/judge", "poller/service", "inject", "state", "state/config",
+		"poller/judge", "poller/ntfy", "poller/service", "inject", "state", "state/config",
 	}, "a command may use every package"},
 	{"cli/doctor", []string{
 		"hooks/settings", "gchat", "gchat/wording", "gchat/space", "poller", "poller/judge",

@@ -99,6 +99,7 @@ func (p Program) setupCommand() *cli.Command {
 				Name:  "service",
 				Usage: "with --space: have the system keep the space running (setup asks)",
 			},
+			notifyFlag(),
 		}, httpsFlags()...),
 		Action: func(c *cli.Context) error {
 			s := &setupWizard{
@@ -174,6 +175,9 @@ func (s *setupWizard) checkFlags() error {
 		return usageError(err, "leave --code out, and paste the code when setup asks; "+
 			"in a script: --code - reads it from stdin")
 	}
+	if err := s.checkNotifyFlag(); err != nil {
+		return err
+	}
 	for _, person := range s.flags.StringSlice("allow") {
 		if !strings.HasPrefix(person, "users/") && !strings.Contains(person, "@") {
 			return usageError(fmt.Errorf("%q is neither users/ID nor an e-mail address", person),
@@ -191,9 +195,13 @@ const allowHint = "gchat-hooks setup --allow users/ID; reply to a question, and 
 func (s *setupWizard) steps() []func(context.Context) error {
 	switch {
 	case s.flags.IsSet("hub"):
-		return []func(context.Context) error{s.joinHub, s.allowPeople, s.registerHooks, s.tryHubCard}
+		return []func(context.Context) error{
+			s.joinHub, s.allowPeople, s.registerHooks, s.tryHubCard, s.offerNotify,
+		}
 	case s.flags.Bool("app"):
-		return []func(context.Context) error{s.connectApp, s.allowPeople, s.registerHooks}
+		return []func(context.Context) error{
+			s.connectApp, s.allowPeople, s.registerHooks, s.offerNotify,
+		}
 	}
 	return []func(context.Context) error{
 		s.connectSpace,
@@ -202,6 +210,7 @@ func (s *setupWizard) steps() []func(context.Context) error {
 		s.tryRoundTrip,
 		s.registerHooks,
 		s.offerSpaceService,
+		s.offerNotify,
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net/url"
+	"strings"
 	"time"
 
 	"gchat-hooks/gchat"
@@ -130,6 +132,25 @@ func (s *sender) callForAlert(alert *state.Message, chat, threadName string) {
 	s.Log.ErrorOnce(err, "call for a blocked alert not enqueued")
 }
 
+// callLink returns where a tap on the call leads: to the thread in Google Chat, or to the
+// thread on the page at its address for a phone. The embedded space's own link to the
+// thread is for this machine.
+func callLink(page, threadLink string) string {
+	u, err := url.Parse(threadLink)
+	isForThisMachine := err == nil && u.Scheme == "http"
+	switch {
+	case page == "":
+		return threadLink
+	case threadLink == "":
+		return page
+	case isForThisMachine && !strings.Contains(page, "#"):
+		return page + "#" + u.Fragment
+	case isForThisMachine:
+		return page
+	}
+	return threadLink
+}
+
 // isCallOver reports whether a question is over before its person was called.
 func isCallOver(message *state.Message) bool {
 	if message.Question == "" || message.Call.IsEnd {
@@ -158,7 +179,7 @@ func (s *sender) sendCall(ctx context.Context, message *state.Message) sendResul
 	}
 	s.Log.AddSecrets(cfg.Notify.URL, cfg.Notify.Token)
 	call := *message.Call
-	call.Link = cmp.Or(cfg.Notify.Page, call.Link)
+	call.Link = callLink(cfg.Notify.Page, call.Link)
 	err := ntfy.Send(context.WithoutCancel(ctx), s.Env, cfg.Notify, &call)
 	s.recordCall(err)
 	switch {

@@ -91,6 +91,17 @@ func TestCall_OnceAndWhenItIsOver(t *testing.T) {
 	kit.Equalf(t, shown, 1, "notifications")
 }
 
+func TestCall_LinkIsForAPhone(t *testing.T) {
+	const page, chat = "https://box.example/", "https://chat.google.com/room/A/T"
+	const local = "http://127.0.0.1:8765/#T"
+	for _, c := range []struct{ page, thread, want string }{
+		{page, local, page + "#T"}, {page, chat, chat}, {page, "", page}, {"", local, local},
+		{page + "#mine", local, page + "#mine"}, {"", chat, chat}, {"", "", ""},
+	} {
+		kit.Equalf(t, callLink(c.page, c.thread), c.want, "page %q, thread %q", c.page, c.thread)
+	}
+}
+
 // What is answered in time calls nobody.
 func TestCall_NotIfAnsweredInTime(t *testing.T) {
 	t.Parallel()

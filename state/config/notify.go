@@ -14,7 +14,7 @@ type Notify struct {
 	URL     string   `json:"url"`     // the topic's address: https://ntfy.sh/TOPIC
 	Token   string   `json:"token"`   // ntfy's access token, for a protected topic; a secret
 	Command []string `json:"command"` // run without a shell
-	Page    string   `json:"page"`    // where a tap leads, if Chat's own thread has no link
+	Page    string   `json:"page"`    // the embedded space's page, at its address for a phone
 }
 
 // defaultNotifyAfter is how long something waits before the person is called.
@@ -33,8 +33,8 @@ func (c *Config) readNotify(value json.RawMessage) error {
 	if (notify.URL == "") == (len(notify.Command) == 0) {
 		return errors.New("it takes either url or command")
 	}
-	if notify.URL != "" && !isTopicURL(notify.URL, notify.Token != "") {
-		return errors.New("url is the https address of an ntfy topic, such as https://ntfy.sh/TOPIC")
+	if notify.URL != "" && !IsTopicURL(notify.URL, notify.Token != "") {
+		return ErrNotTopic
 	}
 	c.Notify = notify
 	return nil
@@ -52,9 +52,14 @@ func (n *Notify) Place() string {
 	return u.Host
 }
 
-// isTopicURL reports whether a call may be posted to an address. A token crosses the
+// ErrNotTopic means that calls cannot be posted to an address.
+var ErrNotTopic = errors.New(
+	"url is the https address of an ntfy topic, such as https://ntfy.sh/TOPIC",
+)
+
+// IsTopicURL reports whether a call may be posted to an address. A token crosses the
 // network only encrypted.
-func isTopicURL(address string, hasToken bool) bool {
+func IsTopicURL(address string, hasToken bool) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || len(u.Path) < 2 || u.User != nil {
 		return false

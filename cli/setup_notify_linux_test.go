@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"gchat-hooks/e2e/kit"
+)
+
+// callServer takes the place of an ntfy server.
+type callServer struct {
+	*httptest.Server
+	mu     sync.Mutex
+	status int      // of its answers
+	calls  []string // "TOPIC: TEXT → LINK"
+}
+
+func newCallServer(t *testing.T) *callServer {
+	c := &callServer{status: http.StatusOK}
+	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.status != http.StatusOK {
+			w.WriteHeader(c.status)
+			fmt.Fprintf(w, `{"code":40301,"http":%d,"error":"forbidden \u001b[31m"}`, c.status)
+			return
+		}
+		topic := strings.TrimPrefix(r.URL.Path, "/")
+		c.calls = append(c.calls, topic+": "+string(body)+" → "+r.Header.Get("Click"))
+	}))
+	t.Cleanup(c.Close)
+	return c
+}
+
+func (c *callServer) answerWith(status int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.status = status
+}
+
+func (c *callServer) received() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]string(nil), c.calls...)
+}
+
+// savedNotify is what the person's configuration says of notify.
+func (h *home) savedNotify() (notify map[string]string) {
+	h.Helper()
+	var file struct{ Notify map[string]string }
+	if text := h.readFile(configFile); text != "" {
+		kit.NoError(h, json.Unmarshal([]byte(text), &file))
+	}
+	return file.Notify
+}
+
+// Setup gives the person a topic that nobody guesses, shows how to subscribe, and saves it
+// once its server took a call. Run again, it keeps it.
+func TestSetup_OffersToCall(t *testing.T) {
+	s, server := newSetupHome(t), newCallServer(t)
+	server.answerWith(http.StatusForbidden)
+	args := []string{
+		"--https", "box.example", "--no-hooks", "--service=false", "--round-trip=false",
+		"--listen", freeAddress(t),
+	}
+	dialog := s.runSetup(args...)
+	// a page by https can call by itself
+	dialog.answerPrompt(`Call you on a locked phone when nobody answers\?.*\[y/N\]`, "y")
+	dialog.answerPrompt(`press Enter for https://ntfy\.sh\)`, server.URL)
+	dialog.expect(`█ ▄▄▄▄▄ █`)
+	dialog.expect(`topic:  gchat-hooks-[a-z2-7]{26}\n`, `server: `+server.URL)
+	dialog.answerPrompt("Press Enter when the app shows the topic", "")
+	dialog.expect(`That did not work: .*403: forbidden .*the topic is protected: notify needs`)
+	kit.Equalf(t, s.savedNotify(), nil, "notify after a refusal")
+	server.answerWith(http.StatusOK)
+	dialog.answerPrompt("Another server", server.URL)
+	shown := dialog.expect(`topic:  gchat-hooks-[a-z2-7]{26}\n`)
+	dialog.answerPrompt("Press Enter when the app shows the topic", "")
+	dialog.expect(`ok    notify    127\.0\.0\.1:\d+ took a test call`, "Done.")
+	dialog.wantExit(0)
+	kit.True(t, !strings.Contains(dialog.screen(), "\x1b[31m"), "the server colours the terminal")
+
+	topic := regexp.MustCompile(`gchat-hooks-\w+`).FindString(shown)
+	want := map[string]string{"url": server.URL + "/" + topic, "page": "https://box.example/"}
+	kit.Equal(t, s.savedNotify(), want)
+	call := topic + ": This is how you are called. → https://box.example/"
+	kit.Equal(t, server.received(), []string{call})
+	info, err := os.Stat(s.path(configFile))
+	kit.NoError(t, err)
+	kit.Equalf(t, info.Mode().Perm(), 0o600, "mode of the configuration")
+	again := append([]string{"setup", "--notify", "random"}, args...)
+	s.wantRun(0, "ok    notify    kept: you are called by 127.0.0.1", again...)
+	kit.Equal(t, s.savedNotify(), want)
+	doctor, _ := s.run("doctor", "--all")
+	kit.Contains(t, doctor, "the last call was on")
+	kit.True(t, !strings.Contains(doctor, topic), "the doctor shows the topic:\n%s", doctor)
+}
+
+// In a script --notify names the topic. Beside Google Chat it works, too.
+func TestSetup_NotifyInAScript(t *testing.T) {
+	t.Parallel()
+	s, server := newSetupHome(t), newCallServer(t)
+	s.env = append(s.env, "GOOGLE_CHAT_WEBHOOK_URL="+s.webhookURL)
+	setup := func(code int, text, notify string) {
+		t.Helper()
+		s.wantRun(code, text, "setup", "--send-only", "--no-hooks", "--notify", notify)
+	}
+	for _, wrong := range []string{
+		"https://ann:pass@ntfy.example/x", "ftp://ntfy.example/x", "a b", "https://",
+	} {
+		setup(4, "is not the address of an ntfy topic", wrong)
+	}
+	server.answerWith(http.StatusNotFound)
+	setup(1, "nobody can be called yet: the call was refused", server.URL+"/mine")
+	server.answerWith(http.StatusOK)
+	setup(0, "Done.", "off")
+	kit.Equalf(t, s.savedNotify(), nil, "notify")
+	setup(0, "took a test call", server.URL+"/mine")
+	kit.Equal(t, s.savedNotify(), map[string]string{"url": server.URL + "/mine"})
+	kit.Equal(t, server.received(), []string{"mine: This is how you are called. → "})
+}
