@@ -22,6 +22,7 @@ var allowedCallbacks = map[string]string{
 	"gchat/login OpenBrowser":     "the person's browser",
 	"gchat/space Now":             "a test's clock",
 	"gchat/space DescribeSession": "what the page says of a session: the space knows nothing of ours",
+	"gchat/space ListSessions":    "which sessions the page lists: the space knows nothing of ours",
 	"gchat/space ListProjects":    "where the page may begin a session",
 	"gchat/space DescribeWeek":    "the page's figures",
 	"gchat/space PushSettings":    "what a person set: it may change while the space runs",

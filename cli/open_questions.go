@@ -58,10 +58,9 @@ func readOpenQuestions(
 
 // openQuestions are the questions of readOpenQuestions as status shows them.
 func openQuestions(
-	env state.Getenv, now time.Time, redact *state.Redactor,
-) (open []openQuestion, unreadable []error) {
+	env state.Getenv, questions []*state.Question, redact *state.Redactor,
+) (open []openQuestion) {
 	open = []openQuestion{}
-	questions, unreadable := readOpenQuestions(env, now)
 	for _, q := range questions {
 		shown := openQuestion{
 			QuestionID:  q.QuestionID,
@@ -91,7 +90,7 @@ func openQuestions(
 		}
 		open = append(open, shown)
 	}
-	return open, unreadable
+	return open
 }
 
 // questionText is the text of one of a question's questions. For a permission to run a

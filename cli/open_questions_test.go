@@ -58,7 +58,8 @@ func TestOpenQuestions_SayWhoDelivers(t *testing.T) {
 		Status: state.IncomingKept, LocalCreatedAt: time.Now(),
 	}))
 	var got []string
-	open, bad := openQuestions(env, time.Now(), &state.Redactor{})
+	records, bad := readOpenQuestions(env, time.Now())
+	open := openQuestions(env, records, &state.Redactor{})
 	for _, q := range open {
 		if delivererTexts[q.Deliverer] == "" {
 			t.Errorf("%s: no text for %s", q.QuestionID, q.Deliverer)

@@ -18,6 +18,7 @@ import (
 	"github.com/mdp/qrterminal/v3"
 	"github.com/urfave/cli/v2"
 
+	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/space"
 	steering "gchat-hooks/poller/commands"
 	"gchat-hooks/poller/service"
@@ -283,6 +284,7 @@ func (d *spaceServer) listen() (*space.Space, net.Listener, error) {
 		HTTPSHost:       d.public.name(),
 		IsDirect:        true,
 		DescribeSession: d.pageSession,
+		ListSessions:    d.pageSessions,
 		ListProjects:    d.pageProjects,
 		DescribeWeek: func() string {
 			return state.ReadStats(d.env, time.Now().AddDate(0, 0, -7)).Text("day")
@@ -342,6 +344,53 @@ func (d *spaceServer) pageSession(ctx context.Context, thread string) space.Sess
 		session.OutsideTmux = state.OutsideTmuxWarning
 	}
 	return session
+}
+
+// maxPageSessions is how many sessions the page gets. Those that ended first are left
+// out.
+const maxPageSessions = 300
+
+// pageSessions returns the sessions that the page lists. A thread of another space is
+// left out.
+func (d *spaceServer) pageSessions(ctx context.Context) []space.ListedSession {
+	cfg := config.LoadPersonal(d.env)
+	_ = cfg.ApplyPolicies(ctx, d.env) // after an error no text is shown
+	var redact state.Redactor
+	redact.AddSecrets(cfg.Secrets(d.env)...)
+	questions, _ := readOpenQuestions(d.env, time.Now())
+	list, _ := steering.ListSessions(d.env, cfg, questions, time.Now())
+	sessions := []space.ListedSession{}
+	for _, s := range list[:min(maxPageSessions, len(list))] {
+		listed := space.ListedSession{
+			ID:         s.ID,
+			FormerIDs:  s.FormerIDs,
+			Name:       s.Name,
+			Project:    s.Project,
+			State:      s.State,
+			StateSince: timeText(s.StateSince),
+			LastSeen:   timeText(s.LastSeen),
+			LastWords:  redact.Redact(s.LastWords),
+			PersonLast: s.IsPersonLast,
+		}
+		if gchat.IsLocalChat(s.Chat) {
+			listed.Thread = s.ThreadName
+		}
+		for _, w := range s.Waits {
+			listed.Waits = append(listed.Waits, space.Wait{
+				Kind: w.Kind, Thread: w.ThreadName, Since: timeText(w.Since),
+			})
+		}
+		sessions = append(sessions, listed)
+	}
+	return sessions
+}
+
+// timeText is a time for the page; "" if it is not known.
+func timeText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
 }
 
 // pageProjects returns the projects that the page offers for a new session, and whether

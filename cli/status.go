@@ -112,14 +112,9 @@ type statusReport struct {
 
 // sessionStatus is a session that seems to run.
 type sessionStatus struct {
-	SessionID  string    `json:"session_id"`
-	Name       string    `json:"name"`
-	ProjectDir string    `json:"project_dir"`
-	Since      time.Time `json:"since,omitzero"`
-	LastSeen   time.Time `json:"last_seen,omitzero"`
-	Questions  int       `json:"questions"` // how many are open
-	// what only its terminal can answer, as a sentence
-	Terminal string `json:"terminal,omitempty"`
+	*steering.ListedSession
+	Questions int    `json:"questions"` // how many are open, also those that are answered
+	ThreadURL string `json:"thread_url,omitempty"`
 }
 
 // outboxStatus is the outbox: what waits for Google Chat or for an agent, and what Google
@@ -176,8 +171,9 @@ const (
 // the report.
 func collectStatus(env state.Getenv, cfg *config.Config, redact *state.Redactor) *statusReport {
 	now, changedAt := time.Now(), lastConfigChange(env)
-	questions, badQuestions := openQuestions(env, now, redact)
-	sessions, badSessions := sessionStatuses(env, now, questions)
+	records, badQuestions := readOpenQuestions(env, now)
+	questions := openQuestions(env, records, redact)
+	sessions, badSessions := sessionStatuses(env, cfg, now, records, redact)
 	outbox, badMessages := outboxStatusOf(state.OutboxIn(state.UserStateDir(env)), now, redact)
 	spaces, badSpaces := spaceStatuses(env, now, changedAt, len(questions) == 0)
 	pollers := pollerStatuses(env, now)
@@ -206,37 +202,32 @@ func errorTexts(errs []error) []string {
 	return texts
 }
 
-// sessionStatuses are the sessions that run, the most recently seen first.
+// sessionStatuses are the sessions that run and were seen within a day, as ListSessions
+// orders them.
 func sessionStatuses(
-	env state.Getenv, now time.Time, questions []openQuestion,
+	env state.Getenv, cfg *config.Config, now time.Time,
+	questions []*state.Question, redact *state.Redactor,
 ) (statuses []sessionStatus, unreadable []error) {
 	statuses = []sessionStatus{}
 	perSession := map[string]int{}
 	for _, q := range questions {
-		perSession[q.ClaudeID]++
+		perSession[q.ClaudeSession()]++
 	}
-	sessions, unreadable := state.SessionsIn(state.UserStateDir(env)).All()
-	for _, s := range sessions {
-		if info, err := os.Stat(s.TranscriptPath); err == nil && info.ModTime().After(s.LastSeen) {
-			s.LastSeen = info.ModTime() // hooks do not save a session at every event
-		}
-		if !s.IsRunning() || inject.HasEnded(s.ClaudePID, s.ClaudeStart) ||
-			now.Sub(s.LastSeen) >= recentPeriod {
+	list, unreadable := steering.ListSessions(env, cfg, questions, now)
+	for _, s := range list {
+		if s.HasEnded() || now.Sub(s.LastSeen) >= recentPeriod {
 			continue
 		}
-		statuses = append(statuses, sessionStatus{
-			SessionID:  s.ID,
-			Name:       cmp.Or(s.Name, s.TmuxSession, s.ID),
-			ProjectDir: s.ProjectDir,
-			Since:      s.StartedAt.UTC(),
-			LastSeen:   s.LastSeen.UTC(),
-			Questions:  perSession[s.ID],
-			Terminal:   inject.TerminalDialogText(env, s),
-		})
+		s.LastWords = redact.Redact(s.LastWords)
+		status := sessionStatus{
+			ListedSession: s, Questions: perSession[s.ID],
+			ThreadURL: gchat.ThreadLink(s.Chat, s.ThreadName),
+		}
+		for _, id := range s.FormerIDs {
+			status.Questions += perSession[id]
+		}
+		statuses = append(statuses, status)
 	}
-	slices.SortFunc(statuses, func(a, b sessionStatus) int {
-		return b.LastSeen.Compare(a.LastSeen)
-	})
 	return statuses, unreadable
 }
 
@@ -441,8 +432,8 @@ func (r *statusReport) text() string {
 	for _, s := range r.Sessions {
 		text.addLine("  ", "%s, since %s, last seen %s ago, %s",
 			s.Name, localTime(s.Since), shortDuration(r.At.Sub(s.LastSeen)), s.ProjectDir)
-		if s.Terminal != "" {
-			text.addLine("      ", "%s", s.Terminal)
+		for _, line := range sessionLines(s, r.At) {
+			text.addLine("      ", "%s", line)
 		}
 	}
 	r.addDelivery(&text)
@@ -517,6 +508,26 @@ func (r *statusReport) addDelivery(text *reportText) {
 	case len(r.Pollers) == 0:
 		text.addLine("", "poller: none runs; the next hook or command starts one")
 	}
+}
+
+// sessionLines are a session's details: what it does, what was said last, and its thread.
+func sessionLines(s sessionStatus, now time.Time) (lines []string) {
+	activity := s.State
+	if activity != "" && !s.StateSince.IsZero() {
+		activity += " for " + shortDuration(now.Sub(s.StateSince))
+	}
+	if waits := wording.CountWaits(s.WaitKinds()); waits != "" {
+		activity += ": " + waits
+	}
+	speaker := "Claude"
+	if s.IsPersonLast {
+		speaker = "you"
+	}
+	if s.LastWords != "" {
+		lines = append(lines, fmt.Sprintf("%s: %q", speaker, s.LastWords))
+	}
+	return slices.DeleteFunc(append([]string{activity, s.Terminal}, append(lines, s.ThreadURL)...),
+		func(line string) bool { return line == "" })
 }
 
 // deliveryText says what becomes of a reply, or whose reply is on its way to Claude.

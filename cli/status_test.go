@@ -128,7 +128,7 @@ func TestStatus_Sessions(t *testing.T) {
 		kit.NoError(t, err)
 	}
 	r := collectStatus(env, &config.Config{}, &state.Redactor{})
-	if len(r.Sessions) != 1 || r.Sessions[0].SessionID != "runs" ||
+	if len(r.Sessions) != 1 || r.Sessions[0].ID != "runs" ||
 		time.Since(r.Sessions[0].LastSeen) > 5*time.Minute {
 		t.Errorf("%+v", r.Sessions)
 	}

@@ -123,12 +123,21 @@ type Post struct {
 type About struct {
 	// Kind is a state.ReportType, or the word that a rule uses for the message. For a
 	// note about a reply it begins with "note ".
-	Kind    string
-	Session string // the session's name
+	Kind      string
+	Session   string // the session's name
+	SessionID string // Claude Code's own id of the session; "" for none
 }
 
 // AboutHeader is the request header that carries a message's About.
 const AboutHeader = "Gchat-Hooks-About"
+
+func (a About) encode() string {
+	values := url.Values{"kind": {a.Kind}, "session": {a.Session}}
+	if a.SessionID != "" {
+		values.Set("session_id", a.SessionID)
+	}
+	return values.Encode()
+}
 
 func (p Post) chatMessage() *chat.Message {
 	m := &chat.Message{Text: p.Text}
@@ -229,8 +238,7 @@ func (a *API) Post(ctx context.Context, p Post) (posted PostedMessage, err error
 		create.MessageId(id).RequestId(id)
 	}
 	if p.About.Kind != "" {
-		create.Header().Set(AboutHeader,
-			url.Values{"kind": {p.About.Kind}, "session": {p.About.Session}}.Encode())
+		create.Header().Set(AboutHeader, p.About.encode())
 	}
 	created, err := call(ctx, a, postTimeout, "post message", a.Space, create)
 	if err != nil {

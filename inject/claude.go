@@ -133,6 +133,17 @@ func IdleSince(transcript, id string, pid int) (since time.Time) {
 	return since
 }
 
+// StatusOf returns what a session's Claude Code does, by its own file of the session:
+// busy, idle or waiting (2.1.284 to 2.1.332), and since when. It is "" if the file does
+// not tell.
+func StatusOf(session *state.Session) (status string, since time.Time) {
+	file, _ := sessionFileOf(session.TranscriptPath, session.ID, session.ClaudePID)
+	if file.Status == "" || file.StatusSince == 0 {
+		return file.Status, time.Time{}
+	}
+	return file.Status, time.UnixMilli(file.StatusSince).UTC()
+}
+
 // statusWaiting is the status of a session that waits for its person.
 const statusWaiting = "waiting"
 

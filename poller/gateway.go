@@ -224,18 +224,17 @@ func (g *projectGateway) postPart(
 
 // aboutOf returns what a message is about. The embedded space's page marks it so.
 func aboutOf(message *state.Message) gchat.About {
+	about := gchat.About{Kind: string(message.Type), SessionID: message.SessionID}
 	switch {
 	case message.Report != nil:
-		return gchat.About{
-			Kind:    cmp.Or(message.Report.RuleKind, string(message.Report.Type)),
-			Session: message.Report.SessionName,
-		}
+		about.Kind = cmp.Or(message.Report.RuleKind, string(message.Report.Type))
+		about.Session = message.Report.SessionName
 	case message.Note != nil:
-		return gchat.About{Kind: "note " + message.Note.About}
+		about.Kind = "note " + message.Note.About
 	case message.Parts[0] == wording.DialogOverText:
-		return gchat.About{Kind: "gone_on"}
+		about.Kind = "gone_on"
 	}
-	return gchat.About{Kind: string(message.Type)}
+	return about
 }
 
 var errArrivalUnknown = errors.New("the message may have arrived; the space cannot be searched")

@@ -292,7 +292,8 @@ func (r *reader) readMessage(pass *listPass, m gchat.Message) error {
 	}
 	records := pass.questionsByThread[m.ThreadName]
 	i := slices.IndexFunc(records, pass.needsStart)
-	isNew := gchat.IsLocalChat(r.chat) && wording.IsNewCommand(m.Text)
+	isCommandAnywhere := wording.IsNewCommand(m.Text) || wording.IsSessionsCommand(m.Text)
+	isCommandOfPage := gchat.IsLocalChat(r.chat) && isCommandAnywhere
 	switch {
 	case m.ThreadName == "":
 	case m.IsDeleted: // Chat may leave out its sender
@@ -301,7 +302,8 @@ func (r *reader) readMessage(pass *listPass, m gchat.Message) error {
 		return r.readAppMessage(pass, m)
 	case i >= 0: // startWait decides whether it counts
 		pass.waitMessages[records[i]] = append(pass.waitMessages[records[i]], m)
-	case len(records) > 0, pass.sessionsByThread[m.ThreadName] != nil, isNew:
+	case len(records) > 0, pass.sessionsByThread[m.ThreadName] != nil,
+		isCommandOfPage:
 		return r.addListed(pass, m)
 	}
 	return nil

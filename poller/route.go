@@ -40,6 +40,7 @@ const (
 	toQuestion                         // a reply
 	toSession                          // a prompt or a command
 	toNewSession                       // it starts a session
+	toSessionList                      // it asks for the list of sessions
 	toOtherEnvironment                 // another environment's poller decides what it is
 	toUndecided                        // it is not decided yet
 )
@@ -220,6 +221,8 @@ func (p *Poller) route(ctx context.Context, in *state.Incoming) destination {
 		return destination{kind: toOtherEnvironment}
 	case p.asksForNewSession(ctx, in, to.record, to.session, len(to.threadRecords) > 0):
 		return destination{kind: toNewSession}
+	case p.asksForSessionList(ctx, in, to):
+		return destination{kind: toSessionList}
 	}
 	addressed := p.addressedSession(in, to.record, to.session)
 	if addressed != nil && slices.Contains(p.ownSessions, addressed) {
@@ -498,6 +501,8 @@ func (p *Poller) handleIncoming(ctx context.Context, in *state.Incoming, target 
 		return p.assignToSession(in, target.session.ID, promptText(in))
 	case toNewSession:
 		return p.assignToNewSession(in)
+	case toSessionList:
+		return p.enqueueSessionList(in)
 	}
 	return p.answerUnaddressed(ctx, in, target.session)
 }

@@ -45,6 +45,7 @@ func (s *Space) pageRoutes() http.Handler {
 	s.addPushRoutes(mux)
 	mux.HandleFunc("GET /events", s.requirePageKey(s.serveEvents))
 	mux.HandleFunc("GET /page/session", s.requirePageKey(jsonHandler(s.serveSession)))
+	mux.HandleFunc("GET /page/sessions", s.requirePageKey(jsonHandler(s.serveSessions)))
 	mux.HandleFunc("GET /page/projects", s.requirePageKey(jsonHandler(s.serveProjects)))
 	mux.HandleFunc("GET /page/week", s.requirePageKey(jsonHandler(s.serveWeek)))
 	mux.HandleFunc("POST /page/messages", s.requirePageKey(jsonHandler(s.postFromPage)))
@@ -165,6 +166,7 @@ func pageRow(r *messageRow) *messageRow {
 		IsPatch:   r.IsPatch,
 		Kind:      r.Kind,
 		Session:   r.Session,
+		SessionID: r.SessionID,
 	}
 }
 

@@ -24,6 +24,8 @@ type messageRow struct {
 	IsPatch bool   `json:"patch,omitempty"`
 	Kind    string `json:"kind,omitempty"`    // from aboutHeader: what it is about
 	Session string `json:"session,omitempty"` // from aboutHeader: its session's name
+	// from aboutHeader: its session's own id
+	SessionID string `json:"sessionId,omitempty"`
 }
 
 // draft is a message that is not in the space yet.
@@ -85,6 +87,7 @@ func (s *Space) postDraft(d draft) (*messageRow, error) {
 		RequestID: d.requestID,
 		Kind:      d.about.Get("kind"),
 		Session:   d.about.Get("session"),
+		SessionID: d.about.Get("session_id"),
 	}
 	if d.replyOption != "" {
 		row.ThreadKey = wanted.ThreadKey

@@ -66,6 +66,10 @@ type Options struct {
 	// for that, and is called for a thread once in cachedSessionAge at most. If it is
 	// nil, the page shows nothing about sessions.
 	DescribeSession func(ctx context.Context, thread string) Session
+	// ListSessions returns the sessions of this machine, in the order in which the page
+	// shows them. It is called once in cachedSessionAge at most. If it is nil, the page
+	// knows sessions only by their messages.
+	ListSessions func(ctx context.Context) []ListedSession
 	// ListProjects returns whether "/new PROJECT text" can start a session, and in which
 	// projects. If it is nil, it cannot.
 	ListProjects func() (names []string, canStart bool)
@@ -94,10 +98,12 @@ type Space struct {
 	done        chan struct{}
 
 	describeSession func(context.Context, string) Session
+	listSessions    func(context.Context) []ListedSession
 	listProjects    func() ([]string, bool)
 	describeWeek    func() string
 	onActivity      func(isEventWaiting bool)
 	sessionCache    sync.Map // thread name → *cachedSession
+	listCache       cachedList
 	lastUsed        atomic.Pointer[time.Time]
 	pushes          *pusher // calls the person's devices; nil if the space is in memory
 
@@ -136,6 +142,7 @@ func Open(options Options) (*Space, error) {
 		isDirect:        options.IsDirect,
 		now:             options.Now,
 		describeSession: options.DescribeSession,
+		listSessions:    options.ListSessions,
 		listProjects:    options.ListProjects,
 		describeWeek:    options.DescribeWeek,
 		onActivity:      options.OnActivity,

@@ -110,7 +110,7 @@ var ownPrefixPattern = sync.OnceValue(func() *regexp.Regexp {
 		`Digest|Done|Error|Gone\s+on|Heartbeat|Help|In\s+the\s+terminal|Kept|Look|` +
 		`More|Muted|New\s+session|Not\s+known|Not\s+read|Not\s+started|Not\s+used|` +
 		`Notification|Progress|Reminder|Screen|Sent|Session|Session\s+End|` +
-		`Session\s+Start|Setup|Started|Status|Stopped|Subagent\s+Done|Task\s+Done|` +
+		`Sessions|Session\s+Start|Setup|Started|Status|Stopped|Subagent\s+Done|Task\s+Done|` +
 		`Timeout|Turn\s+Done|Verify|Waiting|Wake|Words\s+only` + kinds +
 		`)[\s\pZ*_~]*)\]`)
 })

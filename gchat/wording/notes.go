@@ -200,6 +200,12 @@ func IsNewCommand(text string) bool {
 	return len(fields) > 0 && strings.EqualFold(fields[0], "/new")
 }
 
+// IsSessionsCommand reports whether a text is /sessions, which lists the sessions.
+func IsSessionsCommand(text string) bool {
+	fields := strings.Fields(text)
+	return len(fields) > 0 && strings.EqualFold(fields[0], "/sessions")
+}
+
 // NameMachineText returns the note that asks on which machine to start a new session. It
 // is needed because several machines may receive the message.
 func NameMachineText() string {

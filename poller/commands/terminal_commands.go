@@ -34,6 +34,7 @@ const commandList = `/screen: what the terminal shows
 /mute 2h: no reports of this session for that time (also 30m, off)
 /ask: ends a "yes 30m"; you are asked for each permission again
 /compact, /clear, /model NAME: Claude Code's own commands, typed when Claude is idle
+/sessions: lists the sessions of this machine, with links
 /new PROJECT WORDS: starts a session in a new thread, if start_sessions is on
 /help: shows this list`
 
@@ -214,10 +215,10 @@ func DescribeThread(
 		return a.LastSeen.Compare(b.LastSeen)
 	})
 	if !session.IsRunning() || inject.HasEnded(session.ClaudePID, session.ClaudeStart) {
-		return "ended", false, false
+		return stateEnded, false, false
 	}
 	if inject.TerminalDialogText(env, session) != "" {
-		return "waits for you", session.AcceptsCommands, session.TmuxPane == ""
+		return stateWaits, session.AcceptsCommands, session.TmuxPane == ""
 	}
 	_, screen, err := CaptureScreen(ctx, session)
 	activity = screenState(screen, err, hasOpenQuestion(env, session))
@@ -237,15 +238,15 @@ func hasOpenQuestion(env state.Getenv, session *state.Session) bool {
 func screenState(screen inject.Screen, err error, hasOpenQuestion bool) string {
 	switch {
 	case err == nil && screen.Busy && !screen.IsDialog():
-		return "works"
+		return stateWorks
 	case hasOpenQuestion:
-		return "waits for you"
+		return stateWaits
 	case err == nil && screen.IsDialog():
-		return "dialog open"
+		return stateDialogOpen
 	case err == nil && (screen.Shows == inject.Prompt || screen.Shows == inject.Draft):
-		return "idle"
+		return stateIdle
 	}
-	return "out of reach"
+	return stateOutOfReach
 }
 
 // interrupt interrupts Claude if it works. inject.Menu reads the screen again before it
