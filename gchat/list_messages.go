@@ -42,6 +42,7 @@ type Message struct {
 	ClientID      string // the MessageID that it was posted with; "" for none
 	QuotedMessage string // the message that it quotes, spaces/S/messages/M; "" for none
 	HasAttachment bool   // it has a file or a picture
+	Files         []File // what is attached
 	IsAmbiguous   bool   // several questions wait in its thread, and it quotes none of them
 }
 
@@ -125,9 +126,14 @@ func OnceID(id string) string { return "client-" + OnceMark + strings.TrimPrefix
 // it. For "", NewReader finds Application Default Credentials. Errors are ErrCredentials
 // and ErrEndpoint.
 func NewReader(ctx context.Context, endpoint, credentialsFile string) (*API, error) {
+	return newAPI(ctx, endpoint, credentialsFile, chat.ChatAppMessagesReadonlyScope)
+}
+
+// newAPI is NewReader, with the scope that a service account gets.
+func newAPI(ctx context.Context, endpoint, credentialsFile, appScope string) (*API, error) {
 	hub := LoadHubClient(credentialsFile)
 	options, base, err := serviceOptions(endpoint, credentialsFile, hub,
-		chat.ChatAppMessagesReadonlyScope, chat.ChatMessagesReadonlyScope)
+		appScope, chat.ChatMessagesReadonlyScope)
 	if err != nil {
 		return nil, err
 	}
@@ -277,6 +283,7 @@ func messageFromChat(m *chat.Message) Message {
 		ClientID:      m.ClientAssignedMessageId,
 		QuotedMessage: cmp.Or(m.QuotedMessageMetadata, &chat.QuotedMessageMetadata{}).Name,
 		HasAttachment: len(m.Attachment)+len(m.AttachedGifs) > 0,
+		Files:         filesOf(m),
 	}
 	// A name of another form could equal one that gchat-hooks reserves for itself.
 	if strings.HasPrefix(sender.Name, "users/") {

@@ -3,6 +3,7 @@ package poller
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"strings"
 	"time"
 
@@ -79,6 +80,13 @@ type eventSource interface {
 
 	// CanFindOthers reports whether Find finds what other machines posted.
 	CanFindOthers() bool
+}
+
+// A fileSource is a transport that can fetch what people attach to their messages.
+type fileSource interface {
+	// OpenFile opens the content of a file by its resource name. The caller limits what
+	// it reads.
+	OpenFile(ctx context.Context, resource string) (io.ReadCloser, error)
 }
 
 // spaceOf returns the space of a transport: spaces/S.

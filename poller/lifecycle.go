@@ -569,6 +569,7 @@ func (p *Poller) sweep() {
 	state.OutboxIn(p.userStateDir).Sweep(p.Env, now)
 	state.SessionsIn(p.userStateDir).Sweep(now)
 	state.InboxIn(p.userStateDir).Sweep(now)
+	p.sweepFiles(now)
 	folders := map[string]bool{}
 	for _, name := range []string{
 		"open", "outbox", "sessions", "spaces", "pollers", "projects", "",

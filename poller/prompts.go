@@ -191,7 +191,7 @@ func (p *Poller) enqueuePromptNotes(session *state.Session, in *state.Incoming) 
 		about string
 		text  string
 	}{
-		{in.HasAttachment, state.NoteAttached, ""},
+		{in.HasAttachment, state.NoteAttached, state.FileProblems(in.Files)},
 		{!isPrinted && !isTyped, state.NoteLater, ""},
 		{isPrinted && !now.Before(sentAt), state.NoteSent, ""},
 		{isLong, state.NoteStillKept, reason},

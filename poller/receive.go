@@ -127,6 +127,7 @@ func newIncoming(chat string, m gchat.Message, clockLead time.Duration) *state.I
 		DisplayName:        m.DisplayName,
 		Text:               wording.Cut(m.Text, wording.MaxText),
 		HasAttachment:      m.HasAttachment,
+		Files:              newAttachedFiles(m.Files),
 		IsRevoked:          m.IsDeleted,
 		CreatedAt:          createdAt,
 		LocalCreatedAt:     createdAt.Add(-clockLead),

@@ -112,6 +112,11 @@ func (p *Poller) routeAll(ctx context.Context) (next time.Time, hasWork bool) {
 			next, hasWork = earlier(next, p.Now().Add(time.Second)), true
 			continue
 		}
+		if p.fetchFilesFirst(ctx, in, target) {
+			isHeldBack[thread] = true
+			hasWork = true // the end of the fetch wakes the loop
+			continue
+		}
 		err := p.handleIncoming(ctx, in, target)
 		if err != nil {
 			p.Log.ErrorOnce(err, "incoming message not handled; it is tried again")
@@ -429,7 +434,7 @@ func (p *Poller) canSessionTake(
 		return false, false
 	case record != nil && !isCommand && !p.followsClaudeCommand(session, record):
 		return false, false
-	case session.Chat != in.Chat, text == "", !isCommand && isEarly:
+	case session.Chat != in.Chat, text == "" && len(in.Files) == 0, !isCommand && isEarly:
 		return false, false
 	case isCommand && session.IsOldCommandDone(in.MessageName, in.CreatedAt):
 		return false, true
@@ -498,6 +503,9 @@ func (p *Poller) handleIncoming(ctx context.Context, in *state.Incoming, target 
 	case toQuestion:
 		return p.addReply(in, target.record)
 	case toSession:
+		if promptText(in) == "" && state.FileLines(in.Files) == "" {
+			return p.refuseUnfetched(in, target.session)
+		}
 		return p.assignToSession(in, target.session.ID, promptText(in))
 	case toNewSession:
 		return p.assignToNewSession(in)
@@ -557,6 +565,9 @@ func (p *Poller) assignToSession(in *state.Incoming, sessionID, text string) err
 	stored, err := state.InboxIn(p.userStateDir).Change(in.ID, func(in *state.Incoming) {
 		if in.Status == state.IncomingNew {
 			in.Status, in.SessionID, in.Text = state.IncomingRouted, sessionID, text
+			if !in.IsCommand() {
+				in.TellFiles()
+			}
 		}
 	})
 	if err == nil {
@@ -576,6 +587,18 @@ func (p *Poller) assignToNewSession(in *state.Incoming) error {
 		return p.finishIncoming(in, state.OutcomeCommand)
 	}
 	return p.assignToSession(in, session.ID, wording.Cut(text, wording.MaxText))
+}
+
+// refuseUnfetched finishes a message of files alone, none of which was fetched. A note
+// says so.
+func (p *Poller) refuseUnfetched(in *state.Incoming, session *state.Session) error {
+	noteID := state.MessageID("nobody", in.MessageName)
+	text := wording.UnfetchedText(state.FileProblems(in.Files))
+	err := p.commandRunner().EnqueueNote(session, noteID, text)
+	if err != nil {
+		return err
+	}
+	return p.finishIncoming(in, state.OutcomeNobody)
 }
 
 // answerUnaddressed finishes a message that no question and no session takes. Where its

@@ -59,6 +59,8 @@ type Incoming struct {
 	Text         string `json:"text,omitempty"`
 	// a file or a picture is attached
 	HasAttachment bool `json:"attached,omitempty"`
+	// what is attached; a record of an earlier version has none
+	Files []AttachedFile `json:"files,omitempty"`
 	// its sender deleted it, so its reply does not count
 	IsRevoked bool         `json:"gone,omitempty"`
 	Tap       *IncomingTap `json:"tap,omitempty"` // nil where it is a message
@@ -108,6 +110,17 @@ func (in *Incoming) IsTap() bool { return in.Tap != nil }
 // IsCommand reports whether it looks like a command, of ours or of Claude Code's.
 func (in *Incoming) IsCommand() bool { return strings.HasPrefix(strings.TrimSpace(in.Text), "/") }
 
+// TellFiles adds where the fetched files are to the text. What is left in Files was not
+// fetched.
+func (in *Incoming) TellFiles() {
+	if len(in.Files) == 0 {
+		return
+	}
+	in.Text = WithFileLines(in.Text, in.Files)
+	in.Files = slices.DeleteFunc(in.Files, func(f AttachedFile) bool { return f.Path != "" })
+	in.HasAttachment = len(in.Files) > 0
+}
+
 // ReplyName returns the name of the reply that it becomes in a question.
 func (in *Incoming) ReplyName() string {
 	if in.IsTap() {
@@ -121,7 +134,7 @@ func (in *Incoming) AsReply() Reply {
 	r := Reply{
 		MessageName: in.ReplyName(), Sender: in.Sender, SenderEmail: in.SenderEmail,
 		DisplayName: in.DisplayName, Text: in.Text, HasAttachment: in.HasAttachment,
-		CreatedAt: in.CreatedAt,
+		Files: in.Files, CreatedAt: in.CreatedAt,
 	}
 	if in.IsTap() {
 		r.Choice, r.Inputs = in.Tap.Choice, in.Tap.Inputs
@@ -293,6 +306,7 @@ func (b Inbox) Finish(in *Incoming, outcome Outcome, now time.Time) error {
 	// otherwise the members that are emptied below would be written again
 	tombstone.rawMembers = nil
 	tombstone.Text, tombstone.TerminalOutput, tombstone.Tap = "", "", nil
+	tombstone.Files = nil
 	tombstone.DisplayName, tombstone.SenderEmail = "", ""
 	tombstone.Status, tombstone.Outcome, tombstone.EndedAt = IncomingDone, outcome, now.UTC()
 	// so that Add finds either the message or its tombstone

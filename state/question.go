@@ -176,6 +176,8 @@ type Reply struct {
 	Verdict     Verdict   `json:"verdict,omitempty"`
 	// a file or a picture came with it
 	HasAttachment bool `json:"attached,omitempty"`
+	// what came with it; a record of an earlier version has none
+	Files []AttachedFile `json:"files,omitempty"`
 	// it may be for another question of its thread
 	IsUnsure bool   `json:"unsure,omitempty"`
 	Choice   string `json:"choice,omitempty"` // for a tap: the button
@@ -226,7 +228,7 @@ const (
 	// Claude reads the reply with its next step, or when its session is resumed
 	NoteLater    = "later"
 	NoteNoText   = "no text"   // an attachment is no answer
-	NoteAttached = "attached"  // the text of a reply is used; its attachment is not
+	NoteAttached = "attached"  // the text of a reply is used; a file that came with it is not
 	NoteNoWaiter = "unwaited"  // only the terminal can answer
 	NoteUnread   = "unread"    // the space cannot be read
 	NoteDryRun   = "dry run"   // nothing is typed in a dry run, and the reply is not kept

@@ -28,7 +28,7 @@ func (s *Space) Handler() http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		// A page of another origin gets nothing of it, as a script, a picture or otherwise.
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		r.Body = http.MaxBytesReader(w, r.Body, maxBodyBytes)
+		r.Body = http.MaxBytesReader(w, r.Body, bodyLimit(r.URL.Path))
 		s.markUsed()
 
 		if !s.allowsPhone && !isLoopback(r.Host) && !s.isHTTPSHost(r.Host) {
@@ -47,8 +47,9 @@ func (s *Space) Handler() http.Handler {
 			r = r.Clone(context.WithValue(r.Context(), appTokenKey{}, true))
 			r.URL.Path, r.URL.RawPath = "/"+path, strings.TrimPrefix(r.URL.RawPath, "/t/"+token)
 		}
+		isUpload := strings.HasPrefix(r.URL.Path, "/upload/v1/")
 		switch {
-		case r.URL.Path != "/v1" && !strings.HasPrefix(r.URL.Path, "/v1/"):
+		case r.URL.Path != "/v1" && !strings.HasPrefix(r.URL.Path, "/v1/") && !isUpload:
 			page.ServeHTTP(w, r)
 		case hasToken || r.Method == http.MethodPost:
 			// A POST without the token is a webhook's: apiMethod checks its own secrets.
@@ -63,6 +64,15 @@ func (s *Space) Handler() http.Handler {
 // listen at another one.
 func (s *Space) isHTTPSHost(host string) bool {
 	return s.httpsHost != "" && strings.EqualFold((&url.URL{Host: host}).Hostname(), s.httpsHost)
+}
+
+// bodyLimit returns how many bytes the body of a request to a path may have. What an
+// upload has around its file is small.
+func bodyLimit(path string) int64 {
+	if path == "/page/files" || strings.HasSuffix(path, "/attachments:upload") {
+		return MaxFileBytes + maxBodyBytes
+	}
+	return maxBodyBytes
 }
 
 // isLoopback reports whether a Host header names this machine.

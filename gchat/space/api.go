@@ -24,6 +24,8 @@ func (s *Space) apiRoutes() http.Handler {
 	mux.Handle("GET /v1/spaces/{space}", s.apiMethod(func(*http.Request) (any, error) {
 		return s.spaceResource(), nil
 	}))
+	mux.HandleFunc("GET /v1/media/{id}", s.downloadMedia)
+	mux.HandleFunc("POST /upload/v1/spaces/{space}/attachments:upload", s.uploadMedia)
 	mux.Handle("GET /v1/spaces", jsonHandler(func(*http.Request) (any, error) {
 		return &chat.ListSpacesResponse{Spaces: []*chat.Space{s.spaceResource()}}, nil
 	}))

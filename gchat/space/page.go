@@ -23,7 +23,7 @@ var pageFiles embed.FS
 // pageSecurityPolicy is the page's Content-Security-Policy: no inline scripts, and
 // nothing from or to another origin.
 const pageSecurityPolicy = "default-src 'none'; " +
-	"script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; " +
 	"worker-src 'self'; manifest-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -48,6 +48,8 @@ func (s *Space) pageRoutes() http.Handler {
 	mux.HandleFunc("GET /page/sessions", s.requirePageKey(jsonHandler(s.serveSessions)))
 	mux.HandleFunc("GET /page/projects", s.requirePageKey(jsonHandler(s.serveProjects)))
 	mux.HandleFunc("GET /page/week", s.requirePageKey(jsonHandler(s.serveWeek)))
+	mux.HandleFunc("POST /page/files", s.requirePageKey(s.uploadFromPage))
+	mux.HandleFunc("GET /page/files/{id}", s.requirePageKey(s.serveFile))
 	mux.HandleFunc("POST /page/messages", s.requirePageKey(jsonHandler(s.postFromPage)))
 	mux.HandleFunc("GET "+IdentityPath, jsonHandler(s.serveIdentity))
 	mux.HandleFunc("/", jsonHandler(func(*http.Request) (any, error) {
@@ -87,6 +89,7 @@ func (s *Space) postFromPage(r *http.Request) (any, error) {
 		Choice   string              `json:"choice"`
 		Inputs   map[string][]string `json:"inputs"`
 		ClientID string              `json:"clientId"`
+		Files    []sentFile          `json:"files"`
 	}
 	if err := decodePageBody(r, &typed); err != nil {
 		return nil, err
@@ -94,12 +97,15 @@ func (s *Space) postFromPage(r *http.Request) (any, error) {
 	if typed.ClientID == "" || len(typed.ClientID) > 64 {
 		return nil, invalidArgument("clientId must have 1 to 64 bytes")
 	}
+	if len(typed.Files) > MaxFiles {
+		return nil, tooManyFiles()
+	}
 	defer func() { go s.onActivity(false) }()
 	if typed.Message != "" {
 		return struct{}{}, s.Tap(nil, typed.Message, "", typed.Choice, typed.Inputs,
 			"tap:"+typed.ClientID)
 	}
-	m, err := s.postAs(nil, typed.Thread, typed.Text, "page:"+typed.ClientID)
+	m, err := s.postAs(nil, typed.Thread, typed.Text, "page:"+typed.ClientID, typed.Files...)
 	if err != nil {
 		return nil, err
 	}

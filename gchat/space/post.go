@@ -34,6 +34,7 @@ type draft struct {
 	requestID     string
 	replyOption   string     // messageReplyOption
 	about         url.Values // see aboutHeader
+	files         []sentFile
 }
 
 // aboutHeader is the request header in which the app says what a message without a card
@@ -53,7 +54,9 @@ func isClientID(id string) bool {
 // returns. If a request with the same id came before, it returns that request's message.
 func (s *Space) postDraft(d draft) (*messageRow, error) {
 	message, wanted := d.Message, d.Thread
-	if err := checkContent(message); err != nil {
+	isBlank := strings.TrimSpace(message.Text) == "" && len(message.CardsV2) == 0
+	isFileAlone := isBlank && len(d.files) > 0 && len(message.Text) <= maxMessageBytes
+	if err := checkContent(message); err != nil && !isFileAlone {
 		return nil, err
 	}
 	s.mu.Lock()
@@ -82,6 +85,9 @@ func (s *Space) postDraft(d draft) (*messageRow, error) {
 	message.ArgumentText, message.FormattedText = message.Text, message.Text
 	message.CreateTime = s.nextCreateTime().Format("2006-01-02T15:04:05.000000Z")
 
+	if err := s.attach(message, d.files); err != nil {
+		return nil, err
+	}
 	row := &messageRow{
 		Message:   message,
 		RequestID: d.requestID,
@@ -172,6 +178,11 @@ func (s *Space) indexRow(r *messageRow) {
 		s.byName[Name+"/messages/"+m.ClientAssignedMessageId] = r
 	}
 	s.threads[m.Thread.Name] = true
+	for _, attachment := range m.Attachment {
+		if attachment != nil && attachment.AttachmentDataRef != nil {
+			s.attached[attachment.AttachmentDataRef.ResourceName] = true
+		}
+	}
 	if r.ThreadKey != "" && s.threadByKey[r.ThreadKey] == "" {
 		s.threadByKey[r.ThreadKey] = m.Thread.Name
 	}
@@ -186,11 +197,12 @@ func (s *Space) PostAs(sender *chat.User, threadName, text string) (*chat.Messag
 func (s *Space) postAs(
 	sender *chat.User,
 	threadName, text, requestID string,
+	files ...sentFile,
 ) (*chat.Message, error) {
 	author := *cmp.Or(sender, Person())
 	author.Type = cmp.Or(author.Type, "HUMAN")
 	m := &chat.Message{Text: text, Sender: &author, Thread: &chat.Thread{Name: threadName}}
-	d := draft{Message: m, requestID: requestID}
+	d := draft{Message: m, requestID: requestID, files: files}
 	if threadName != "" {
 		d.replyOption = replyOrFail
 	}
@@ -217,8 +229,17 @@ func (s *Space) createMessage(r *http.Request) (any, error) {
 		return nil, err
 	}
 	query := r.URL.Query()
+	files, err := uploadedFiles(message.Attachment)
+	if err != nil {
+		return nil, err
+	}
+	message.Attachment = nil
+	if len(files) > 0 && query.Has("key") {
+		return nil, permissionDenied("A webhook cannot send attachments.")
+	}
 	newDraft := draft{
 		Message:     message,
+		files:       files,
 		requestID:   query.Get("requestId"),
 		replyOption: query.Get("messageReplyOption"),
 	}
@@ -270,6 +291,7 @@ func readMessage(r *http.Request) (*chat.Message, error) {
 		FallbackText:         m.FallbackText,
 		CardsV2:              m.CardsV2,
 		PrivateMessageViewer: m.PrivateMessageViewer,
+		Attachment:           m.Attachment,
 		Thread:               cmp.Or(m.Thread, &chat.Thread{}),
 	}, err
 }

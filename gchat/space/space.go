@@ -118,6 +118,8 @@ type Space struct {
 	byRequest   map[string]*messageRow
 	threadByKey map[string]string // thread key → thread name
 	threads     map[string]bool   // the names of all threads
+	filesDir    string            // see filesFolder; "" before the first file
+	attached    map[string]bool   // the ids of the files that messages name
 	hasApp      bool              // a Chat app posted here, or pulls events
 	isReminding bool              // onActivity is called until no event waits
 	queue       []*queuedEvent    // events that the app did not acknowledge, the oldest first
@@ -151,6 +153,7 @@ func Open(options Options) (*Space, error) {
 		byRequest:       map[string]*messageRow{},
 		threadByKey:     map[string]string{},
 		threads:         map[string]bool{},
+		attached:        map[string]bool{},
 		changed:         make(chan struct{}),
 	}
 	if s.now == nil {
@@ -174,6 +177,10 @@ func Open(options Options) (*Space, error) {
 	}
 	s.loadEvents(events)
 	s.pushes = openPusher(s, options)
+	if dir := filepath.Join(options.DataDir, "files"); isFolder(dir) {
+		s.filesDir = dir
+		s.sweepFiles()
+	}
 	return s, nil
 }
 
@@ -202,6 +209,9 @@ func (s *Space) Close() error {
 		_ = os.Remove(filepath.Dir(s.socket.Addr().String()))
 	}
 	if s.store == nil {
+		if s.filesDir != "" {
+			return os.RemoveAll(s.filesDir) // a temporary folder
+		}
 		return nil
 	}
 	return s.store.close()

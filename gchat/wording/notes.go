@@ -12,9 +12,6 @@ import (
 // fixedNotes holds the notes that have the same text for every question.
 var fixedNotes = map[string]string{
 	state.NoteSendUnsent: "[Kept] Claude gets your answer with the next instruction.",
-	state.NoteNoText: "[Not used] There is no text in that message, and no choice. " +
-		"Please reply in words, or choose an option.",
-	state.NoteAttached: "[Words only] The attachment was not read. Claude gets only the text.",
 	state.NoteNoWaiter: "[Not read] Please answer in the terminal. " +
 		"No hook waits for a reply to this question.",
 	state.NoteDryRun: "[Not used] The poller runs with --dry-run: nothing is typed. " +
@@ -44,6 +41,15 @@ var noteWriters = map[string]func(q *state.Question, owed state.OwedNote) string
 		return "[Not read] Please answer in the terminal. Replies here cannot be read yet: " +
 			safeClause(owed.Text) + "."
 	},
+	state.NoteNoText: func(_ *state.Question, owed state.OwedNote) string {
+		return noTextText + unreadFilesText(owed)
+	},
+	state.NoteAttached: func(_ *state.Question, owed state.OwedNote) string {
+		if owed.Text == "" {
+			return "[Words only] The attachment was not read. Claude gets only the text."
+		}
+		return "[Words only] Claude gets your words." + unreadFilesText(owed)
+	},
 	state.NoteSent:      sentText,
 	state.NoteRefused:   refusedText,
 	state.NoteLate:      lateText,
@@ -69,6 +75,23 @@ func NoteTexts(q *state.Question, owed state.OwedNote) []string {
 		return nil
 	}
 	return []string{text}
+}
+
+const noTextText = "[Not used] There is no text in that message, and no choice. " +
+	"Please reply in words, or choose an option."
+
+// unreadFilesText says which attached files were not read, and why; "" for none.
+func unreadFilesText(owed state.OwedNote) string {
+	if owed.Text == "" {
+		return ""
+	}
+	return " Not read: " + safeClause(owed.Text) + "."
+}
+
+// UnfetchedText is the note for a message of files alone, none of which was fetched.
+func UnfetchedText(problems string) string {
+	return "[Not used] There are no words in that message." +
+		unreadFilesText(state.OwedNote{Text: problems})
 }
 
 // sentText says that Claude Code was given the answer, and has not confirmed it yet.

@@ -53,7 +53,9 @@ type judgement struct {
 	question *state.Question
 	reply    *state.Reply
 	text     string // the reply's text, made safe for Claude
-	now      time.Time
+	// files are the lines about the reply's files, which its meaning does not depend on
+	files string
+	now   time.Time
 }
 
 // JudgeReply gives a reply its verdict, changes the question accordingly, and adds the
@@ -61,7 +63,14 @@ type judgement struct {
 // whom the reply was written, then whether the question still takes a reply, and only
 // then what the reply says.
 func JudgeReply(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time) {
-	j := &judgement{cfg, q, r, state.Clean(state.ForAgent, r.Text), now}
+	j := &judgement{
+		cfg: cfg, question: q, reply: r, now: now,
+		text:  state.Clean(state.ForAgent, r.Text),
+		files: state.FileLines(r.Files),
+	}
+	if j.isBlank() && !q.Kind.Traits().AsksForValues {
+		j.text, j.files = j.files, ""
+	}
 	switch {
 	case j.isEarly():
 		j.rejectEarly()
@@ -75,12 +84,12 @@ func JudgeReply(cfg *config.Config, q *state.Question, r *state.Reply, now time.
 	case j.isBlank():
 		r.Verdict = state.VerdictIgnored
 		if r.Sender != state.LocalSender {
-			j.oweNote(state.NoteNoText, "")
+			j.oweNote(state.NoteNoText, state.FileProblems(r.Files))
 		}
 	case r.IsUnsure:
 		j.askBack(state.NoteUnclear, wording.WhichQuestionText)
 	case !q.Mode.Traits().Asks:
-		setAnswer(q, r, j.text, nil, now)
+		setAnswer(q, r, j.textWithFiles(), nil, now)
 	case r.Choice == "" && wording.AsksForTerminal(q, j.text):
 		r.Verdict = state.VerdictIgnored // the note that the question is in the terminal suffices
 		// The dialog is hidden, and this may be the second such reply.
@@ -212,8 +221,10 @@ func (j *judgement) applyText() {
 		}
 		q.MarkWantedInTerminal(j.now) // a hidden dialog is drawn when nobody is typing
 	default:
-		setAnswer(q, j.reply, j.text, q.PartialAnswers, j.now)
+		setAnswer(q, j.reply, j.textWithFiles(), q.PartialAnswers, j.now)
+		remark = strings.TrimSpace(remark + "\n" + j.files)
 	}
+	j.oweFilesNote(false)
 	q.Declined, q.DeclinedText = decline, remark
 }
 
@@ -235,9 +246,7 @@ func (j *judgement) applyAnswer() {
 		j.askBack(noteAbout, hint)
 		return
 	}
-	if j.reply.HasAttachment {
-		j.oweNote(state.NoteAttached, "")
-	}
+	j.oweFilesNote(!j.addFiles(answers))
 	if len(wording.Unanswered(j.question.SubQuestions, answers)) > 0 {
 		j.reply.Verdict, j.question.PartialAnswers = state.VerdictKept, answers
 		// A reply from the shell gets this note, too: the thread shows what is still
@@ -245,10 +254,53 @@ func (j *judgement) applyAnswer() {
 		j.question.OweNote(state.NoteKept, j.reply.MessageName)
 		return
 	}
-	setAnswer(j.question, j.reply, j.text, answers, j.now)
+	setAnswer(j.question, j.reply, j.textWithFiles(), answers, j.now)
 	j.recordDenial()
 	if grantTime > 0 {
 		addGrant(j.question, grantTime, j.now)
+	}
+}
+
+// textWithFiles returns the reply's text with the lines about its files.
+func (j *judgement) textWithFiles() string { return strings.TrimSpace(j.text + "\n" + j.files) }
+
+// addFiles adds the lines about the reply's files to the first answer that the reply
+// gives. It reports whether Claude is told of them: a yes and a form's values have no
+// place for them.
+func (j *judgement) addFiles(answers map[int]state.Answer) (isTold bool) {
+	if j.files == "" {
+		return true
+	}
+	traits := j.question.Kind.Traits()
+	for i := range j.question.SubQuestions {
+		a, hasAnswer := answers[i]
+		earlier, wasAnswered := j.question.PartialAnswers[i]
+		isSame := wasAnswered && a.Value() == earlier.Value() && a.Notes == earlier.Notes
+		isYes := traits.Decides && !(len(a.Labels) == 1 && state.IsRefusal(a.Labels[0]))
+		if !hasAnswer || isSame || isYes || traits.AsksForValues {
+			continue
+		}
+		if len(a.Labels) == 0 {
+			a.Text = strings.TrimSpace(a.Text + "\n" + j.files)
+		} else {
+			a.Notes = strings.TrimSpace(a.Notes + "\n" + j.files)
+		}
+		answers[i] = a
+		return true
+	}
+	return false
+}
+
+// oweFilesNote owes the note about files that Claude is not told of. isLost says that
+// this is so for the files that were fetched, too.
+func (j *judgement) oweFilesNote(isLost bool) {
+	problem := state.FileProblems(j.reply.Files)
+	switch {
+	case isLost:
+		j.oweNote(state.NoteAttached, "files go only with words for Claude: "+
+			"a no, an answer, or a message in the session's thread")
+	case problem != "", j.reply.HasAttachment && len(j.reply.Files) == 0:
+		j.oweNote(state.NoteAttached, problem)
 	}
 }
 

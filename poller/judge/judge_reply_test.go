@@ -70,6 +70,79 @@ func TestJudge_AttachmentGetsNote(t *testing.T) {
 	}
 }
 
+// A file does not change what a reply means. Claude is told where it is beside the
+// answer, in the reason of a no, or as the person's words if there are no others. Where
+// Claude is told no words, the thread is told so.
+func TestJudge_AnswerNamesFile(t *testing.T) {
+	const line = "Attached file: /s/files/a-1.png (image/png, a.png)"
+	file := state.AttachedFile{Name: "a.png", Path: "/s/files/a-1.png", Type: "image/png"}
+	which := state.SubQuestion{
+		Question: "Which?", Options: []state.Option{{Label: "One"}, {Label: "Two"}},
+	}
+	why := state.SubQuestion{Question: "Why?"}
+	allow := state.SubQuestion{
+		Question: "Bash",
+		Options:  []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}},
+	}
+	cfg := &config.Config{AllowedUsers: []string{"users/1"}, Approvers: []string{"users/1"}}
+	for _, tt := range []struct {
+		name, text     string
+		kind           state.Kind
+		mode           state.Mode
+		asked          []state.SubQuestion
+		answers, notes string // of all subquestions, separated by "; "
+		isLost         bool
+	}{
+		{"an option", "2", state.KindQuestion, state.ModeNative,
+			[]state.SubQuestion{which}, "Two", line, false},
+		{"a remark", "2 - like this", state.KindQuestion, state.ModeNative,
+			[]state.SubQuestion{which}, "Two", "like this\n" + line, false},
+		{"own words", "see there", state.KindQuestion, state.ModeNative,
+			[]state.SubQuestion{which}, "see there\n" + line, "", false},
+		{"a file alone", "", state.KindQuestion, state.ModeNative,
+			[]state.SubQuestion{which}, line, "", false},
+		{"two answers", "Q1: 2\nQ2: because", state.KindQuestion, state.ModeNative,
+			[]state.SubQuestion{which, why}, "Two; because", line + "; ", false},
+		{"a no", "no, as here", state.KindPermission, state.ModeNative,
+			[]state.SubQuestion{allow}, state.LabelDeny, "as here\n" + line, false},
+		{"a yes", "yes", state.KindPermission, state.ModeNative,
+			[]state.SubQuestion{allow}, state.LabelAllow, "", true},
+		{"an instruction", "build it", state.KindNext, state.ModeNative,
+			[]state.SubQuestion{why}, "build it\n" + line, "", false},
+	} {
+		now := time.Now()
+		q := &state.Question{
+			QuestionID: "q", Kind: tt.kind, Mode: tt.mode, Status: state.Pending, AskedAt: now,
+			IsMessageSent: true, SubQuestions: tt.asked, Approvers: &[]string{"users/1"},
+		}
+		r := state.Reply{
+			MessageName: "m", Sender: "users/1", Text: tt.text, CreatedAt: now,
+			HasAttachment: true, Files: []state.AttachedFile{file},
+		}
+		kit.Must(t, AddReply(q, r, false), "%s: not stored", tt.name)
+		JudgeReply(cfg, q, q.FindReply("m"), now)
+		var answers, notes []string
+		for _, subQuestion := range tt.asked {
+			answers = append(answers, q.Answers[subQuestion.Question])
+			notes = append(notes, q.Notes[subQuestion.Question])
+		}
+		kit.Equalf(t, strings.Join(answers, "; "), tt.answers, "%s: the answers", tt.name)
+		kit.Equalf(t, strings.Join(notes, "; "), tt.notes, "%s: the notes", tt.name)
+		kit.Equalf(t, len(q.OwedNotes) > 0, tt.isLost, "%s: owes %v", tt.name, q.OwedNotes)
+		kit.Containsf(t, *q.Response, strings.Trim(tt.text+"\n"+line, "\n"), "%s: the response", tt.name)
+	}
+	q := &state.Question{Mode: state.ModeThread, Status: state.Pending}
+	r := state.Reply{MessageName: "m", Sender: "users/1", Text: "done", Files: []state.AttachedFile{file}}
+	JudgeReply(cfg, q, &r, time.Now())
+	kit.Equalf(t, *q.Response, "done\n"+line, "what gchat-wait gets")
+	q = &state.Question{
+		Mode: state.ModeNative, Status: state.Pending, SubQuestions: []state.SubQuestion{which},
+	}
+	r.Text = "chat: which one is this?"
+	JudgeReply(cfg, q, &r, time.Now())
+	kit.Equalf(t, q.Declined+": "+q.DeclinedText, "chat: which one is this?\n"+line, "a chat")
+}
+
 // The first clear reply of an approver decides a permission, if it was written after the
 // permission was asked.
 func TestJudge_ApproverDecides(t *testing.T) {
