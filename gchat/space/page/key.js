@@ -5,7 +5,7 @@
 
 const linkForm = /^#key=([\w-]+)$/;
 let linked = inSession((session) => session.getItem('key')) ?? ''; // a link's key that is not kept yet
-let kept = ''; // the key that the browser keeps, once it was read
+let inBrowser = ''; // the key that the browser keeps, once it was read
 let inTab = false; // the browser does not keep the link's key: it is this tab's alone
 let refused = ''; // the key that the server refused last
 
@@ -73,20 +73,24 @@ function inDatabase(mode, ask) {
   });
 }
 
-async function keptKey() {
-  if (kept && kept !== refused) return kept;
+// keep and kept are for what else the page and its service worker keep.
+export const keep = (name, value) => inDatabase('readwrite', (values) => values.put(value, name));
+export const kept = (name) => inDatabase('readonly', (values) => values.get(name));
+
+export async function keptKey() {
+  if (inBrowser && inBrowser !== refused) return inBrowser;
   try {
-    kept = await inDatabase('readonly', (keys) => keys.get('key')) ?? '';
+    inBrowser = await kept('key') ?? '';
   } catch { // some browsers refuse it in a private window
-    kept = '';
+    inBrowser = '';
   }
-  return kept;
+  return inBrowser;
 }
 
 async function keepKey(key) {
-  kept = key;
+  inBrowser = key;
   try {
-    await inDatabase('readwrite', (keys) => keys.put(key, 'key'));
+    await keep('key', key);
   } catch {
     inTab = true;
     return;

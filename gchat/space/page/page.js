@@ -6,7 +6,8 @@ import { drawList, idOf } from './list.js';
 import { drawThread, scrollToEnd } from './thread.js';
 import { listenToComposer, post, startThread } from './composer.js';
 import { connect, isOut, keepConnected } from './connection.js';
-import { forgetWaiting, notifyOfNew, offerNotifications } from './notify.js';
+import { forgetWaiting, notifyOfNew } from './notify.js';
+import { startPush } from './push.js';
 import { watchSession } from './session.js';
 
 const $ = (id) => document.getElementById(id);
@@ -64,9 +65,13 @@ const session = watchSession({
   changed: redraw,
 });
 listenToComposer(drawOpenThread);
-offerNotifications();
 addEventListener('hashchange', readAddress);
 isWide.addEventListener('change', redraw);
 setInterval(() => page.isReady && redraw(), 30000); // "3 min" grows old
 readAddress();
-keepConnected({ reset: forgetWaiting, ready: scrollToEnd, unlock: session.offer });
+keepConnected({ reset: forgetWaiting, ready: showAll, unlock: session.offer });
+
+function showAll() {
+  scrollToEnd();
+  startPush();
+}

@@ -1,0 +1,211 @@
+package space
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/serviceworker"
+	"github.com/chromedp/cdproto/target"
+	"github.com/chromedp/chromedp"
+
+	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
+	"gchat-hooks/e2e/pushservice"
+)
+
+// pushedBrowser is a Chromium whose page has a subscription at the stand-in: it could get
+// one of its own from Google only. What the stand-in decrypts is handed to the service
+// worker by DevTools.
+type pushedBrowser struct {
+	*pushDesk
+	t            *testing.T
+	ctx          context.Context // of the page
+	worker       context.Context
+	subscription *pushservice.Browser
+	registration serviceworker.RegistrationID
+	delivered    int
+}
+
+func newPushedBrowser(t *testing.T) *pushedBrowser {
+	t.Helper()
+	b := &pushedBrowser{t: t, ctx: newBrowser(t)}
+	b.pushDesk = newPushDesk(t)
+	b.subscription = b.service.Subscribe("chromium")
+	runFirst(t, b.ctx, `(() => {
+		const subscription = { options: {}, toJSON: () => (`+b.subscription.JSON()+`), unsubscribe: async () => true };
+		let isSubscribed = localStorage.getItem('subscribed');
+		PushManager.prototype.subscribe = async ({ userVisibleOnly, applicationServerKey }) => {
+			if (!userVisibleOnly || atob(applicationServerKey.replaceAll('-', '+').replaceAll('_', '/')).length !== 65) throw new Error('bad key');
+			localStorage.setItem('subscribed', isSubscribed = 'yes');
+			return subscription;
+		};
+		PushManager.prototype.getSubscription = async () => (isSubscribed ? subscription : null);
+	})()`)
+	runActions(t, b.ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, browser.SetPermission, browser.SetPermissionParams{
+			Permission: &browser.PermissionDescriptor{Name: "notifications"}, Setting: "granted",
+		})
+		return err
+	}))
+	return b
+}
+
+// attach finds the service worker, and what DevTools calls its registration.
+func (b *pushedBrowser) attach() {
+	b.t.Helper()
+	registrations := make(chan serviceworker.RegistrationID, 100)
+	kit.NoError(b.t, chromedp.Listen(b.ctx, func(event any) {
+		if e, is := event.(*serviceworker.EventWorkerRegistrationUpdated); is {
+			for _, r := range e.Registrations {
+				registrations <- r.RegistrationID
+			}
+		}
+	}))
+	runActions(b.t, b.ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, serviceworker.Enable, cdp.Empty{})
+		return err
+	}))
+	b.registration = <-registrations
+	bound.Until(b.t, "the service worker runs", func() bool {
+		targets, err := chromedp.Targets(b.ctx)
+		kit.NoError(b.t, err)
+		at := slices.IndexFunc(targets, func(i *target.Info) bool { return i.Type == "service_worker" })
+		if at < 0 {
+			return false
+		}
+		ctx, cancel := chromedp.NewContext(b.ctx, chromedp.WithTargetID(targets[at].TargetID))
+		b.t.Cleanup(cancel)
+		b.worker = ctx
+		return true
+	})
+	kit.NoError(b.t, chromedp.Do(b.worker)) // it is attached as long as this call's context
+}
+
+// deliver hands the next n messages of the push service to the service worker.
+func (b *pushedBrowser) deliver(n int) {
+	b.t.Helper()
+	all := b.service.WaitFor(b.subscription, b.delivered+n)
+	for _, m := range all[b.delivered:] {
+		b.deliverAgain(m)
+	}
+	b.delivered = len(all)
+}
+
+func (b *pushedBrowser) deliverAgain(m pushservice.Message) {
+	b.t.Helper()
+	runActions(b.t, b.ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, serviceworker.DeliverPushMessage,
+			serviceworker.DeliverPushMessageParams{
+				Origin: b.base + "/", RegistrationID: b.registration, Data: m.Text,
+			})
+		return err
+	}))
+}
+
+func (b *pushedBrowser) inWorker(script string) string {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.worker, bound.Patience)
+	defer cancel()
+	result, err := chromedp.Run(ctx, chromedp.Evaluate[string](script, chromedp.EvalAwaitPromise))
+	kit.NoError(b.t, err)
+	return result
+}
+
+// wantShown waits until the browser shows these notifications: title, text and buttons.
+func (b *pushedBrowser) wantShown(want ...string) {
+	b.t.Helper()
+	got := ""
+	isSo := bound.WaitFor(bound.Patience, func() bool {
+		got = b.inWorker(`registration.getNotifications().then((all) => all.map((n) =>
+			[n.title, n.body, ...n.actions.map((a) => a.title)].join('|')).join('\n'))`)
+		return got == strings.Join(want, "\n")
+	})
+	kit.True(b.t, isSo, "the browser shows %q, want %q", got, want)
+}
+
+// tap taps the notification: an action, or "" for the rest of it. DevTools cannot do it,
+// so the worker gets the event that the browser would give it.
+func (b *pushedBrowser) tap(action string) {
+	b.t.Helper()
+	b.inWorker(fmt.Sprintf(`registration.getNotifications().then(async ([notification]) => {
+		const event = new NotificationEvent('notificationclick', { notification, action: %q });
+		let work;
+		event.waitUntil = (promise) => { work = promise; };
+		dispatchEvent(event);
+		return String(await work.catch((error) => error));
+	})`, action))
+}
+
+// A person is called while the page is closed, answers in the notification, and is told
+// when that came too late. What is over is taken back.
+func TestPage_PushCallsAndAnswers(t *testing.T) {
+	b := newPushedBrowser(t)
+	navigate(t, b.ctx, b.s.PageURL(b.base))
+	click(t, b.ctx, "#notify")
+	waitUntil(t, b.ctx, `!document.querySelector('#called').hidden && document.querySelector('#notify').hidden`)
+	wantContrast(t, b.ctx, "a device that is called")
+	b.attach()
+	devices, err := Devices(b.dir)
+	kit.NoError(t, err)
+	kit.Must(t, len(devices) == 1 && devices[0].Name == "Chrome on Linux", "%+v", devices)
+
+	seen := b.ask(askQuestions(databaseQuestion)) // on the page, which is visible
+	waitForStep(t, b.pushDesk, "skipped", 1)
+	b.end(seen, answerWith())
+	navigate(t, b.ctx, "about:blank")
+
+	bound.Until(t, "the page says that it is closed", func() bool {
+		b.s.pushes.mu.Lock()
+		defer b.s.pushes.mu.Unlock()
+		return b.s.pushes.visibleTill[devices[0].ID].IsZero()
+	})
+	thread := b.ask(askQuestions(databaseQuestion))
+	b.deliver(1)
+	const call = "web-shop|Question: Database|PostgreSQL|Redis"
+	b.wantShown(call)
+	b.tap("2")
+	b.wantShown()
+	b.wantTap("2")
+
+	again := b.service.Received(b.subscription)[0]
+	b.deliverAgain(again) // as after a kill
+	b.wantShown(call)
+	b.tap("1")
+	b.wantShown("web-shop|Too late: already answered")
+	b.tap("")
+	b.wantShown()
+	pullNothing(t, b.pushDesk)
+	b.end(thread, answerWith("Redis"))
+
+	over := b.ask(bashPermission())
+	b.deliver(1)
+	b.wantShown("web-shop|Permission")
+	b.end(over, answerWith())
+	b.deliver(1)
+	b.wantShown()
+
+	// a tap on the notification itself opens the thread in a page that is open
+	thread = b.ask(planQuestion())
+	b.deliver(1)
+	b.wantShown("web-shop|Plan")
+	navigate(t, b.ctx, b.base)
+	waitUntil(t, b.ctx, `!document.querySelector('#called').hidden`)
+	b.tap("")
+	waitUntil(t, b.ctx, fmt.Sprintf(`location.hash === '#%s'`, thread[strings.LastIndex(thread, "/")+1:]))
+
+	kit.NoError(t, RemoveDevice(b.dir, devices[0].Name)) // at a shell
+	navigate(t, b.ctx, b.base)
+	waitUntil(t, b.ctx, `!document.querySelector('#notify').hidden && document.querySelector('#called').hidden`)
+	click(t, b.ctx, "#notify")
+	waitUntil(t, b.ctx, `!document.querySelector('#called').hidden`)
+	click(t, b.ctx, "#call-no-more")
+	waitUntil(t, b.ctx, `!document.querySelector('#notify').hidden`)
+	devices, err = Devices(b.dir)
+	kit.NoError(t, err)
+	kit.Equal(t, len(devices), 0)
+}

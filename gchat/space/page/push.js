@@ -1,0 +1,166 @@
+// push.js has this device called when the page is closed, with the browser's push service.
+import { request, keep, kept, keptKey } from './key.js';
+import { leaveToPush, offerNotifications } from './notify.js';
+
+const $ = (id) => document.getElementById(id);
+const button = $('notify');
+const claimInterval = 20000; // ms; the server believes for 30 s that the page is visible
+let registration = null;
+let publicKey = ''; // of the server; '': it calls no device
+let device = ''; // the id of this browser's device; '': it is not called
+let isStarted = false;
+
+const canPush = () => window.isSecureContext && 'serviceWorker' in navigator
+  && 'PushManager' in window && 'Notification' in window;
+
+// isBrowserOfPhone reports whether this is a page in an iPhone's or an iPad's browser. Push comes
+// there only to a page that was added to the Home Screen.
+const isBrowserOfPhone = () => navigator.standalone === false;
+
+// startPush offers the calls, or renews those of a device that is called. It needs the page's key.
+export async function startPush() {
+  if (isStarted) return;
+  isStarted = true;
+  if (!canPush()) {
+    $('add-to-home').hidden = !isBrowserOfPhone() || !window.isSecureContext;
+    offerNotifications();
+    return;
+  }
+  try {
+    publicKey = (await call('GET', '/page/push')).publicKey;
+    registration = await navigator.serviceWorker.register('/sw.js', { updateViaCache: 'none' });
+    navigator.serviceWorker.addEventListener('message', openThread);
+    device = await kept('device') ?? '';
+    if (device) await renew();
+  } catch (error) {
+    isStarted = error.status === 404; // such a server calls no device; otherwise try again
+  }
+  showState();
+}
+
+// openThread opens the thread whose notification was tapped.
+function openThread({ data }) {
+  if (/^[\w-]*$/.test(data?.open)) location.hash = data.open;
+}
+
+// renew tells the server the subscription as it is now. A device that a person removed stays removed.
+async function renew() {
+  const subscription = await registration.pushManager.getSubscription() ?? await subscribe();
+  try {
+    await call('PUT', '/page/push/devices/' + device, { subscription: keysOf(subscription) });
+    claimWhileVisible();
+  } catch (error) {
+    if (error.status !== 404) throw error;
+    await forget(subscription);
+  }
+}
+
+async function forget(subscription) {
+  await subscription?.unsubscribe();
+  await keep('device', '');
+  device = '';
+}
+
+const keysOf = (subscription) => {
+  const { endpoint, keys } = subscription.toJSON();
+  return { endpoint, keys: { p256dh: keys.p256dh, auth: keys.auth } };
+};
+
+const subscribe = () => registration.pushManager.subscribe({
+  userVisibleOnly: true,
+  applicationServerKey: publicKey,
+});
+
+// add has the person allow notifications, and this device called.
+async function add() {
+  button.disabled = true;
+  $('push-problem').textContent = '';
+  try {
+    if (await Notification.requestPermission() !== 'granted') return;
+    const subscription = await subscribeAnew();
+    const added = await call('POST', '/page/push/devices', { name: '', subscription: keysOf(subscription) });
+    await keep('device', added.id);
+    device = added.id;
+    $('device-name').textContent = added.name;
+    claimWhileVisible();
+  } catch (error) {
+    $('push-problem').textContent = error.status ? error.message
+      : 'This browser has no push service that can be reached. You are notified while this page is open.';
+  } finally {
+    button.disabled = false;
+    showState();
+  }
+}
+
+// subscribeAnew replaces a subscription that was made with other keys of the server.
+async function subscribeAnew() {
+  try {
+    return await subscribe();
+  } catch (error) {
+    const old = await registration.pushManager.getSubscription();
+    if (!old) throw error;
+    await old.unsubscribe();
+    return subscribe();
+  }
+}
+
+async function remove() {
+  await call('DELETE', '/page/push/devices/' + device).catch(() => {});
+  await forget(await registration.pushManager.getSubscription());
+  showState();
+}
+
+function showState() {
+  const isCalled = device !== '';
+  leaveToPush(isCalled);
+  if (!publicKey || !registration) {
+    offerNotifications();
+    return;
+  }
+  button.hidden = isCalled || Notification.permission === 'denied';
+  button.textContent = 'Notify me on this device';
+  button.onclick = add;
+  $('called').hidden = !isCalled;
+  $('push-problem').hidden = $('push-problem').textContent === '';
+}
+$('call-no-more').addEventListener('click', remove);
+
+// claimWhileVisible tells the server that this page is visible, so that the device is not called.
+let isClaiming = false;
+function claimWhileVisible() {
+  if (isClaiming) return;
+  isClaiming = true;
+  document.addEventListener('visibilitychange', claim);
+  setInterval(() => document.hidden || claim(), claimInterval);
+  claim();
+}
+
+function claim() {
+  if (!device) return;
+  call('POST', '/page/push/visible', { device, visible: !document.hidden }, true).catch(() => {});
+}
+
+async function call(method, address, content, keepalive = false) {
+  const answer = await request(address, {
+    method,
+    headers: { 'Content-Type': 'application/json' },
+    body: content && JSON.stringify(content),
+    keepalive, // a page that is closed still says so
+    signal: AbortSignal.timeout?.(10000),
+  });
+  const told = await answer.json();
+  if (!answer.ok) throw Object.assign(new Error(told.error?.message), { status: answer.status });
+  return told;
+}
+
+// The page on the Home Screen has its own storage, so it needs the link once more.
+$('copy-link').addEventListener('click', async () => {
+  await navigator.clipboard.writeText(`${location.origin}/#key=${await keptKey()}`);
+  $('copy-link').textContent = 'Copied';
+});
+$('paste-link').addEventListener('submit', (event) => {
+  event.preventDefault();
+  const link = $('pasted').value.trim();
+  $('pasted').value = '';
+  if (/#key=[\w-]+$/.test(link)) location.hash = link.slice(link.indexOf('#'));
+});
