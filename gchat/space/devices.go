@@ -41,7 +41,7 @@ type Device struct {
 }
 
 var (
-	errTooManyDevices = fmt.Errorf("%d devices are called already: remove one first", maxDevices)
+	errTooManyDevices = errors.New("as many devices as possible are called: remove one first")
 	errUnknownDevice  = errors.New("there is no such device")
 )
 

@@ -33,6 +33,8 @@ const (
 	pushesFile   = "pushes.jsonl"
 	pushKeysFile = "push-keys.json"
 
+	// followPause is how long a new message waits until a device is called for it.
+	followPause = 50 * time.Millisecond
 	// visibleClaim is how long a page counts as visible that has said so.
 	visibleClaim = 30 * time.Second
 	// takeBackTTL is how long a push service keeps the end of a call.
@@ -98,9 +100,10 @@ type pusher struct {
 	takeBackTill map[callKey]time.Time // when it is too late to take a call back
 	tapped       map[string]string     // message → the option that was tapped in a notification
 	visibleTill  map[string]time.Time  // device → how long its page counts as visible
-	workers      map[string]chan struct{}
-	journal      journal
-	lineCount    int
+	// workers has the wake channel of each device's worker; nil if it does not run yet
+	workers   map[string]chan struct{}
+	journal   journal
+	lineCount int
 }
 
 // openPusher returns the pusher of a space with a data folder. It fails for nothing: a
@@ -112,7 +115,7 @@ func openPusher(s *Space, options Options) *pusher {
 		load:         options.PushSettings,
 		roots:        options.pushRoots,
 		retryPause:   cmp.Or(options.pushRetryPause, firstRetryPause),
-		waiting:      waitingList{},
+		waiting:      newWaitingList(),
 		steps:        map[callKey]string{},
 		takeBackTill: map[callKey]time.Time{},
 		tapped:       map[string]string{},
@@ -127,8 +130,12 @@ func openPusher(s *Space, options Options) *pusher {
 	}
 	p.lineCount = len(lines)
 	devices, _ := Devices(p.dataDir)
+	for _, d := range devices {
+		p.workers[d.ID] = nil
+	}
 	maps.DeleteFunc(p.steps, func(key callKey, _ string) bool {
-		return !slices.ContainsFunc(devices, func(d Device) bool { return d.ID == key.device })
+		_, isKnown := p.workers[key.device]
+		return !isKnown
 	})
 	if len(devices) > 0 {
 		p.start(0)
@@ -150,6 +157,16 @@ func (p *pusher) openJournal() []*pushLine {
 	p.journal = journal{}
 	lines, _ = loadJournal(&p.journal, path, isComplete)
 	return lines
+}
+
+// addWorker has a new device called, for rows after the first n.
+func (p *pusher) addWorker(id string, n int) {
+	p.mu.Lock()
+	if _, isKnown := p.workers[id]; !isKnown {
+		p.workers[id] = nil
+	}
+	p.mu.Unlock()
+	p.start(n)
 }
 
 // start follows the space's rows after the first n, and calls the devices. It does
@@ -196,23 +213,29 @@ func (p *pusher) follow(n int) {
 		case <-p.ctx.Done():
 			return
 		}
+		// Posts that follow each other are read together, and none of them has to wake
+		// this goroutine.
+		select {
+		case <-time.After(followPause):
+		case <-p.ctx.Done():
+			return
+		}
 	}
 }
 
-// wakeWorkers wakes the worker of each device, and starts those that do not run.
+// wakeWorkers wakes the worker of each device, and starts those that do not run. It reads
+// no file: that would slow down the posts.
 func (p *pusher) wakeWorkers() {
-	devices, _ := Devices(p.dataDir)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.isClosed {
 		return
 	}
-	for _, d := range devices {
-		wake, isRunning := p.workers[d.ID]
-		if !isRunning {
+	for id, wake := range p.workers {
+		if wake == nil {
 			wake = make(chan struct{}, 1)
-			p.workers[d.ID] = wake
-			p.group.Go(func() { p.serveDevice(d.ID, wake) })
+			p.workers[id] = wake
+			p.group.Go(func() { p.serveDevice(id, wake) })
 		}
 		select {
 		case wake <- struct{}{}:
@@ -224,7 +247,6 @@ func (p *pusher) wakeWorkers() {
 // serveDevice makes one device's calls, one after the other, until the device is removed.
 // A push service that hangs holds up no other device.
 func (p *pusher) serveDevice(id string, wake <-chan struct{}) {
-	defer p.endWorker(id)
 	failures := 0
 	for {
 		device := findDevice(p.dataDir, id)
@@ -255,18 +277,13 @@ func (p *pusher) serveDevice(id string, wake <-chan struct{}) {
 	}
 }
 
-func (p *pusher) endWorker(id string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.workers, id)
-}
-
 // forgetDevice forgets the calls of a device that was removed.
 func (p *pusher) forgetDevice(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	maps.DeleteFunc(p.steps, func(key callKey, _ string) bool { return key.device == id })
 	delete(p.visibleTill, id)
+	delete(p.workers, id)
 }
 
 // wait waits until it is woken, or until a time; the zero time is never. It returns false
@@ -320,7 +337,7 @@ func (p *pusher) nextPush(d *Device, settings PushSettings) (next *push, lookAga
 			p.write(pushLine{Message: key.message, Device: d.ID, Step: stepSkipped})
 			continue
 		}
-		if kindsWithCall[w.kind].waitsInQuietHours && now.Before(settings.QuietUntil) {
+		if w.traits.waitsInQuietHours && now.Before(settings.QuietUntil) {
 			lookAgainAt = settings.QuietUntil
 			continue
 		}
@@ -334,7 +351,7 @@ func (p *pusher) nextPush(d *Device, settings PushSettings) (next *push, lookAga
 // caller holds the lock.
 func (p *pusher) nextTakeBack(device string, now time.Time) *push {
 	for key, step := range p.steps {
-		if key.device != device || p.waiting[key.message] != nil {
+		if key.device != device || p.waiting.all[key.message] != nil {
 			continue
 		}
 		if !mayBeShown(step) {
@@ -360,7 +377,7 @@ func mayBeShown(step string) bool {
 // dueCalls returns what waits and was not called on the device, the oldest first. What
 // was there before the device was added is not called. The caller holds the lock.
 func (p *pusher) dueCalls(d *Device, now time.Time) (due []*waitingMessage) {
-	for name, w := range p.waiting {
+	for name, w := range p.waiting.all {
 		step := p.steps[callKey{name, d.ID}]
 		isOpen := step == "" || step == stepCalling || step == stepFailed
 		if isOpen && w.createdAt.After(d.AddedAt) && now.Before(w.expiresAt()) {
@@ -427,7 +444,7 @@ func (p *pusher) message(next *push, settings PushSettings) webpush.Message {
 	}
 	if next.message != nil {
 		content = p.space.callContent(next.message, settings.ShowsText)
-		if kindsWithCall[next.message.kind].isUrgent {
+		if next.message.traits.isUrgent {
 			m.Urgency = webpush.UrgencyHigh
 		}
 	}
@@ -501,10 +518,10 @@ func (p *pusher) apply(line pushLine) {
 // be taken back. The caller holds the lock.
 func (p *pusher) forgetEnded() {
 	maps.DeleteFunc(p.steps, func(key callKey, step string) bool {
-		return p.waiting[key.message] == nil && !mayBeShown(step)
+		return p.waiting.all[key.message] == nil && !mayBeShown(step)
 	})
 	maps.DeleteFunc(p.takeBackTill, func(key callKey, _ time.Time) bool { return p.steps[key] == "" })
-	maps.DeleteFunc(p.tapped, func(message, _ string) bool { return p.waiting[message] == nil })
+	maps.DeleteFunc(p.tapped, func(message, _ string) bool { return p.waiting.all[message] == nil })
 }
 
 // compact writes pushes.jsonl anew, without what is over. The caller holds the lock.

@@ -56,7 +56,7 @@ func (s *Space) callContent(w *waitingMessage, showsText bool) pushContent {
 		Message: m.Name,
 		Thread:  m.Thread.Name,
 		Title:   w.row.Session,
-		Body:    kindsWithCall[w.kind].title,
+		Body:    w.traits.title,
 	}
 	if w.kind == kindPermission {
 		content.Body += ": only the terminal can answer"
@@ -67,7 +67,7 @@ func (s *Space) callContent(w *waitingMessage, showsText bool) pushContent {
 			session, _, _ := strings.Cut(card.Header.Subtitle, " · ")
 			content.Title = cmp.Or(content.Title, session)
 		}
-		content.Body = cardSummary(card, w.kind, showsText)
+		content.Body = w.cardSummary(card, showsText)
 		if w.kind == kindQuestion {
 			content.addButtons(card)
 		}
@@ -78,9 +78,9 @@ func (s *Space) callContent(w *waitingMessage, showsText bool) pushContent {
 
 // cardSummary returns what a call says of a card: the kind, and for questions their
 // headers. A card's other texts may come from a tool call, so they are left out.
-func cardSummary(card *chat.GoogleAppsCardV1Card, kind string, showsText bool) string {
-	summary := kindsWithCall[kind].title
-	if kind != kindQuestion {
+func (w *waitingMessage) cardSummary(card *chat.GoogleAppsCardV1Card, showsText bool) string {
+	summary := w.traits.title
+	if w.kind != kindQuestion {
 		return summary
 	}
 	var headers, texts []string

@@ -97,7 +97,7 @@ func (p *pusher) addDevice(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.start(rowCount)
+	p.addWorker(added.ID, rowCount)
 	return pageDevice{added.ID, added.Name}, nil
 }
 

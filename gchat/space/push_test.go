@@ -1,10 +1,12 @@
 package space
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,9 @@ import (
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/pushservice"
+	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/space/webpush"
+	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 )
 
@@ -126,7 +131,7 @@ func waitForStep(t *testing.T, d *pushDesk, step string, want int) {
 		defer d.s.pushes.mu.Unlock()
 		n := 0
 		for key, have := range d.s.pushes.steps {
-			if have == step && d.s.pushes.waiting[key.message] != nil {
+			if have == step && d.s.pushes.waiting.all[key.message] != nil {
 				n++
 			}
 		}
@@ -404,4 +409,63 @@ func TestPush_JournalStaysSmall(t *testing.T) {
 	d.open(t) // a damaged file keeps nobody from asking
 	d.ask(askQuestions(databaseQuestion))
 	d.service.WaitFor(phone, 4)
+}
+
+// BenchmarkPost_BesideStallingPush posts 1,000 questions, each to a space whose device's
+// push service hangs, and to one without a device. A post waits for no push service.
+func BenchmarkPost_BesideStallingPush(b *testing.B) {
+	for b.Loop() {
+		service, release := pushservice.New(b), make(chan struct{})
+		service.Answer = func(http.Header, pushservice.Message) int { <-release; return 201 }
+		var spaces [2]*Space
+		var addresses [2]string
+		for i := range spaces {
+			s, err := Open(Options{
+				DataDir: b.TempDir(), IsDirect: true, pushRoots: service.Roots(),
+				PushSettings: func() PushSettings { return PushSettings{AllowedHosts: []string{service.Host()}} },
+			})
+			kit.NoError(b, err)
+			spaces[i] = s
+			srv := serveWith(b, s, s.Handler().ServeHTTP)
+			addresses[i] = srv.URL + "/t/" + s.secrets.APIToken + "/v1/spaces/local/messages"
+		}
+		phone := Device{ID: "phone", Name: "phone", AddedAt: time.Now()}
+		phone.Subscription = subscriptionOf(b, service.Subscribe("phone"))
+		_, err := addDevice(spaces[1].store.dir, phone)
+		kit.NoError(b, err)
+		spaces[1].pushes.addWorker(phone.ID, 0)
+
+		var took [2][]time.Duration
+		body := jsonText(map[string]any{"cardsV2": []any{cardOfQuestion()}})
+		for n := range 1000 {
+			for i := range spaces {
+				which := (n + i) % 2
+				start := time.Now()
+				mustPost(b, addresses[which], body)
+				took[which] = append(took[which], time.Since(start))
+			}
+		}
+		close(release)
+		var p50, p95 [2]time.Duration
+		for i := range spaces {
+			slices.Sort(took[i])
+			p50[i], p95[i] = took[i][500], took[i][950]
+			kit.NoError(b, spaces[i].Close())
+		}
+		b.ReportMetric(float64(p50[1])/float64(p50[0]), "p50-ratio")
+		b.ReportMetric(float64(p95[1])/float64(p95[0]), "p95-ratio")
+		b.ReportMetric(float64(p95[0].Microseconds()), "p95-µs")
+	}
+}
+
+func subscriptionOf(t testing.TB, b *pushservice.Browser) (s webpush.Subscription) {
+	kit.NoError(t, json.Unmarshal([]byte(b.JSON()), &s))
+	return s
+}
+
+func cardOfQuestion() json.RawMessage {
+	q := askQuestions(databaseQuestion)
+	q.SessionName = "web-shop"
+	_, card := wording.CardTexts(&q, deskID, gchat.CardSize)
+	return gchat.StoredCard(card)
 }

@@ -31,27 +31,46 @@ type callTraits struct {
 	waitsInQuietHours bool
 }
 
-var kindsWithCall = map[string]callTraits{
-	kindQuestion:   {"Question", 24 * time.Hour, true, false},
-	kindPermission: {"Permission", 10 * time.Minute, true, false},
-	kindPlan:       {"Plan", 24 * time.Hour, true, true},
-	kindForm:       {"Form", 24 * time.Hour, true, true},
-	kindNext:       {"Waiting for you", 24 * time.Hour, false, true},
-	kindBlocked:    {"Blocked", time.Hour, true, false},
+// callTraitsOf returns the row of a kind. It is false for a kind that calls nobody. A map
+// would have to be made at the start of every process, also of hooks.
+func callTraitsOf(kind string) (traits callTraits, isCalled bool) {
+	switch kind {
+	case kindQuestion:
+		return callTraits{"Question", 24 * time.Hour, true, false}, true
+	case kindPermission:
+		return callTraits{"Permission", 10 * time.Minute, true, false}, true
+	case kindPlan:
+		return callTraits{"Plan", 24 * time.Hour, true, true}, true
+	case kindForm:
+		return callTraits{"Form", 24 * time.Hour, true, true}, true
+	case kindNext:
+		return callTraits{"Waiting for you", 24 * time.Hour, false, true}, true
+	case kindBlocked:
+		return callTraits{"Blocked", time.Hour, true, false}, true
+	}
+	return callTraits{}, false
 }
 
 // waitingMessage is a message that waits for the person.
 type waitingMessage struct {
 	row       *messageRow // its latest row
 	kind      string
+	traits    callTraits
 	createdAt time.Time
 }
 
-func (w *waitingMessage) expiresAt() time.Time { return w.createdAt.Add(kindsWithCall[w.kind].ttl) }
+func (w *waitingMessage) expiresAt() time.Time { return w.createdAt.Add(w.traits.ttl) }
 
 // waitingList is what waits for the person, by the message's name. threads.js decides in
 // the same way what the page shows as waiting.
-type waitingList map[string]*waitingMessage
+type waitingList struct {
+	all     map[string]*waitingMessage
+	notices map[string]*waitingMessage // those without a card
+}
+
+func newWaitingList() waitingList {
+	return waitingList{map[string]*waitingMessage{}, map[string]*waitingMessage{}}
+}
 
 // add goes on with a row. It reads no text: a card says how it stands, and the app says
 // what its texts are about.
@@ -67,13 +86,18 @@ func (l waitingList) add(r *messageRow) {
 			kind, state = r.Kind, "open"
 		}
 	case state != "open":
-		delete(l, m.Name)
+		delete(l.all, m.Name)
 	}
-	if _, hasCall := kindsWithCall[kind]; !hasCall || state != "open" || !isForPerson {
+	traits, isCalled := callTraitsOf(kind)
+	if !isCalled || state != "open" || !isForPerson {
 		return
 	}
 	createdAt, _ := time.Parse(time.RFC3339Nano, m.CreateTime)
-	l[m.Name] = &waitingMessage{r, kind, createdAt}
+	waiting := &waitingMessage{r, kind, traits, createdAt}
+	l.all[m.Name] = waiting
+	if len(m.CardsV2) == 0 {
+		l.notices[m.Name] = waiting
+	}
 }
 
 // besideKinds are what comes while something waits, too: from helpers, and at the end of
@@ -87,20 +111,20 @@ func (l waitingList) removeDoneNotices(r *messageRow) {
 	isHuman := m.Sender != nil && m.Sender.Type == "HUMAN"
 	isNote := strings.HasPrefix(r.Kind, "note")
 	goesOn := !isHuman && !isNote && !r.IsPatch && !slices.Contains(besideKinds, r.Kind)
-	for name, waiting := range l {
+	for name, waiting := range l.notices {
 		notice := waiting.row
 		isThread := notice.Message.Thread.Name == m.Thread.Name
 		isSession := isThread || notice.Session != "" && notice.Session == r.Session
 		isDone := false
-		switch {
-		case len(notice.Message.CardsV2) > 0:
-		case waiting.kind == kindPermission:
+		switch waiting.kind {
+		case kindPermission:
 			isDone = isThread && (r.Kind == "gone_on" || r.Kind == "session_end")
-		case waiting.kind == kindBlocked:
+		case kindBlocked:
 			isDone = isSession && goesOn || isThread && isHuman
 		}
 		if isDone {
-			delete(l, name)
+			delete(l.notices, name)
+			delete(l.all, name)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Subscription is where, and with which keys, a browser wants its messages: a
@@ -104,25 +105,30 @@ func decodeKey(text string) ([]byte, error) {
 	return base64.RawURLEncoding.Strict().DecodeString(strings.TrimRight(text, "="))
 }
 
-// insideNetworks are addresses that belong to no server on the Internet, beyond those
-// that netip has words for.
-var insideNetworks = []netip.Prefix{
-	netip.MustParsePrefix("0.0.0.0/8"),
-	netip.MustParsePrefix("100.64.0.0/10"),  // carriers' NAT, and Tailscale
-	netip.MustParsePrefix("192.0.0.0/24"),   // RFC 6890
-	netip.MustParsePrefix("198.18.0.0/15"),  // benchmarks
-	netip.MustParsePrefix("240.0.0.0/4"),    // reserved, and broadcast
-	netip.MustParsePrefix("64:ff9b::/96"),   // NAT64: an IPv4 address is in it
-	netip.MustParsePrefix("64:ff9b:1::/48"), // NAT64 of a network's own
-	netip.MustParsePrefix("2002::/16"),      // 6to4: an IPv4 address is in it
-	netip.MustParsePrefix("2001::/32"),      // Teredo
-	netip.MustParsePrefix("fec0::/10"),      // site-local
-}
+// insideNetworks returns the addresses that belong to no server on the Internet, beyond
+// those that netip has words for. No process parses them that sends nothing.
+var insideNetworks = sync.OnceValue(func() (networks []netip.Prefix) {
+	for _, network := range []string{
+		"0.0.0.0/8",
+		"100.64.0.0/10",  // carriers' NAT, and Tailscale
+		"192.0.0.0/24",   // RFC 6890
+		"198.18.0.0/15",  // benchmarks
+		"240.0.0.0/4",    // reserved, and broadcast
+		"64:ff9b::/96",   // NAT64: an IPv4 address is in it
+		"64:ff9b:1::/48", // NAT64 of a network's own
+		"2002::/16",      // 6to4: an IPv4 address is in it
+		"2001::/32",      // Teredo
+		"fec0::/10",      // site-local
+	} {
+		networks = append(networks, netip.MustParsePrefix(network))
+	}
+	return networks
+})
 
 // isInsideNetwork reports whether an address may be of this machine, or of one in its
 // network.
 func isInsideNetwork(ip netip.Addr) bool {
 	ip = ip.Unmap().WithZone("")
 	isInside := func(network netip.Prefix) bool { return network.Contains(ip) }
-	return !ip.IsGlobalUnicast() || ip.IsPrivate() || slices.ContainsFunc(insideNetworks, isInside)
+	return !ip.IsGlobalUnicast() || ip.IsPrivate() || slices.ContainsFunc(insideNetworks(), isInside)
 }
