@@ -23,6 +23,7 @@ import (
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/golden"
 	"gchat-hooks/e2e/kit"
+	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -64,11 +65,11 @@ func TestSpace_StartsByItself(t *testing.T) {
 // other flags. The person's space is the one that runs.
 func TestSpace_ThePersonsOneRuns(t *testing.T) {
 	p := newSpaceHome(t)
+	// What checks requests finds Google's documents by the person's own HOME.
+	strict.CheckRequests(t, nil)
 	for _, pair := range p.env { // for the space that this process starts
 		name, value, _ := strings.Cut(pair, "=")
-		if name != "PATH" { // this process itself needs the go tool's
-			t.Setenv(name, value)
-		}
+		t.Setenv(name, value)
 	}
 	stop := make(chan struct{})
 	var needs sync.WaitGroup
