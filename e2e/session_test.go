@@ -150,6 +150,8 @@ func (s *session) sessionEnv(extra []string) []string {
 		"CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION=false", // a suggestion takes a turn of the script
 		// to compile what is used for seconds costs more of a core than it gives
 		"BUN_JSC_useDFGJIT=0",
+		// nor to collect garbage every second: it ends before it needs the memory
+		"BUN_GC_TIMER_DISABLE=1",
 		// a recording hook built with -race would linger for a second
 		"GORACE=atexit_sleep_ms=0",
 		runVariable + "=" + os.Getenv(runVariable), sessionVariable + "=" + s.processMark,
