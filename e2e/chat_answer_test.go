@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"os"
+	"regexp"
 	"slices"
 	"syscall"
 	"testing"
@@ -22,44 +23,63 @@ type answerCase struct {
 
 const hostileReply = "neither: use \"$(rm -rf ~)\" & 'wait'; C-c Enter {}\n然后 日本語 ✅;"
 
-var answerCases = map[string]answerCase{
-	"single choice": {
+var answerCases = []answerCase{
+	{ // single choice
 		[]question{deployQuestion}, "2",
 		[]string{`"="Rolling deployment"`}, []string{"Selected: Rolling deployment"},
 	},
-	"multi-select": {
+	{ // multi-select
 		[]question{featuresQuestion}, "1,3",
 		[]string{`"="Auth, Search"`}, []string{"Selected: Auth, Search"},
 	},
-	"two questions": {
+	{ // two questions
 		[]question{databaseQuestion, featuresQuestion}, "Q1: sqlite\nQ2: 3, 1",
 		[]string{`"Which DB?"="SQLite"`, `"="Auth, Search"`},
 		[]string{"Selected: SQLite", "Selected: Auth, Search"},
 	},
-	"free text": {
+	{ // free text
 		[]question{deployQuestion}, hostileReply,
 		[]string{hostileReply}, []string{"Custom response:", "日本語"},
 	},
-	"a remark": {
+	{ // a remark
 		[]question{deployQuestion}, "2 - but keep the old one",
 		[]string{"Rolling deployment", "but keep the old one"},
 		[]string{"Rolling deployment", "but keep the old one"},
 	},
 }
 
+// answerScript has Claude ask the questions of all cases, each after a prompt.
+func answerScript() (script []turn) {
+	for _, c := range answerCases {
+		script = append(script, turn{textBlock("A question."), questionCall(c.asks...)}, thanksTurn)
+	}
+	return script
+}
+
+// answerInChat replies to the question of each case. afterwards checks what is left of the
+// nth.
+func (b *hookedSession) answerInChat(afterwards func(n int)) {
+	b.t.Helper()
+	for i, c := range answerCases {
+		b.t.Logf("the reply is %q", c.reply)
+		b.Prompt("go ahead")
+		q := b.awaitPostNumber(i+1, "[AskUserQuestion]", c.asks[0].Question)
+		// the dialog stands open beside it
+		dialog := regexp.MustCompile(`(?m)❯ 1\. .*` + c.asks[0].Options[0].Label)
+		b.WaitScreenFunc("the dialog", dialog.MatchString)
+		b.reply(q, c.reply)
+		b.awaitResult(i+1, c.results...)
+		b.awaitPostInThread(q, "[Answered]", c.notes...)
+		b.WaitDone("Thanks, understood.")
+		afterwards(i + 1)
+	}
+}
+
 // The replies of a person on the phone, and what the model is told.
 func TestAnswer_RepliedInChat(t *testing.T) {
-	eachCase(t, bothVersions, answerCases, func(t *testing.T, cl claude, c answerCase) {
-		b := startAsking(t, cl, config{
-			Script: []turn{{textBlock("A question."), questionCall(c.asks...)}, thanksTurn},
-		})
-		b.Prompt("go ahead")
-		q := b.awaitPost("[AskUserQuestion]", c.asks[0].Question)
-		b.WaitScreen(c.asks[0].Options[0].Label) // the dialog stands open beside it
-		b.reply(q, c.reply)
-		b.awaitResult(1, c.results...)
-		b.awaitPostInThread(q, "[Answered]", c.notes...)
-		b.WaitScreen("Thanks, understood.")
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startAsking(t, c, config{Script: answerScript()})
+		b.answerInChat(func(int) {})
 	})
 }
 
@@ -130,17 +150,20 @@ func TestAnswer_TerminalFirst(t *testing.T) {
 }
 
 func TestAnswer_DismissedInTheTerminal(t *testing.T) {
-	eachCase(t, bothVersions, map[string]string{
-		"Esc": "Escape", "chat about this": "5",
-	}, func(t *testing.T, c claude, key string) {
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		b := startAsking(t, c, config{
-			Script: []turn{{questionCall(deployQuestion)}, thanksTurn, thanksTurn},
+			// "Chat about this" has Claude go on, Esc does not
+			Script: []turn{
+				{questionCall(deployQuestion)}, thanksTurn, {questionCall(deployQuestion)}, thanksTurn,
+			},
 		})
-		b.Prompt("go ahead")
-		q := b.awaitPost("[AskUserQuestion]")
-		b.Choose(firstOption, key)
-		b.WaitIdle()
-		b.awaitPostInThread(q, "[Cancelled]")
+		for i, key := range []string{"5", "Escape"} {
+			b.Prompt("go ahead")
+			q := b.awaitPostNumber(i+1, "[AskUserQuestion]")
+			b.Choose(firstOption, key)
+			b.WaitIdle()
+			b.awaitPostInThread(q, "[Cancelled]")
+		}
 	})
 }
 

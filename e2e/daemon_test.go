@@ -74,20 +74,17 @@ func (d *daemon) stop() error {
 func (d *daemon) hasEnded() bool { return len(d.done) > 0 }
 
 func TestDaemon_TypesAnswers(t *testing.T) {
-	eachCase(t, bothVersions, answerCases, func(t *testing.T, cl claude, c answerCase) {
-		b := startInject(t, cl, config{
-			Script: []turn{{textBlock("A question."), questionCall(c.asks...)}, thanksTurn},
-		})
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startInject(t, c, config{Script: answerScript()})
 		b.startDaemon()
-		b.Prompt("go ahead")
-		q := b.awaitPost("[AskUserQuestion]", c.asks[0].Question)
-		b.reply(q, c.reply)
-		b.awaitResult(1, c.results...)
-		b.awaitPostInThread(q, "[Answered]", c.notes...)
-		b.WaitScreen("Thanks, understood.")
-		b.awaitQuestion("resolved by typing", func(q *state.Question) bool {
-			return q.Status == state.Resolved && q.ResolvedBy == "chat" && q.InjectionAttempted &&
-				q.InjectionSucceeded != nil && *q.InjectionSucceeded
+		b.answerInChat(func(n int) {
+			bound.Until(t, "resolved by typing", func() bool {
+				all := b.loadQuestions()
+				return len(all) == n && !slices.ContainsFunc(all, func(q *state.Question) bool {
+					return q.Status != state.Resolved || q.ResolvedBy != "chat" ||
+						!q.InjectionAttempted || q.InjectionSucceeded == nil || !*q.InjectionSucceeded
+				})
+			})
 		})
 	})
 }

@@ -111,19 +111,26 @@ func TestDecline_WakesDeniedSession(t *testing.T) {
 
 // In inject mode the poller chooses the dialog's own row.
 func TestDecline_TypesTheDialogsRow(t *testing.T) {
-	eachCase(t, bothVersions, map[string][]question{
-		"single choice": {deployQuestion}, "multi-select": {featuresQuestion},
-		"previews": {layoutsQuestion}, "two questions": {featuresQuestion, databaseQuestion},
-	}, func(t *testing.T, c claude, asks []question) {
-		b := startInject(t, c, config{Script: []turn{{questionCall(asks...)}, thanksTurn}})
-		b.Prompt("go ahead")
-		q := b.awaitPost("[AskUserQuestion]")
-		b.WaitScreen("Chat about this")
-		b.reply(q, "chat: why?")
-		b.awaitResult(1, clarifyText+asks[0].Question, "(No answer provided)")
-		b.awaitPostInThread(q, "[Cancelled]", `Chosen in the terminal: "Chat about this".`,
-			"Claude did not get your words.")
-		b.WaitIdle()
-		kit.Equalf(t, inputText(b.Screen()), "", "in the input box")
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		dialogs := [][]question{
+			{deployQuestion}, {featuresQuestion}, {layoutsQuestion}, // one has previews
+			{featuresQuestion, databaseQuestion},
+		}
+		script := []turn{}
+		for _, asks := range dialogs {
+			script = append(script, turn{questionCall(asks...)}, thanksTurn)
+		}
+		b := startInject(t, c, config{Script: script})
+		for i, asks := range dialogs {
+			b.Prompt("go ahead")
+			q := b.awaitPostNumber(i+1, "[AskUserQuestion]")
+			b.WaitScreen("Chat about this")
+			b.reply(q, "chat: why?")
+			b.awaitResult(i+1, clarifyText+asks[0].Question, "(No answer provided)")
+			b.awaitPostInThread(q, "[Cancelled]", `Chosen in the terminal: "Chat about this".`,
+				"Claude did not get your words.")
+			b.WaitIdle()
+			kit.Equalf(t, inputText(b.Screen()), "", "in the input box")
+		}
 	})
 }

@@ -171,6 +171,19 @@ func (b *hookedSession) awaitNthPost(n int, beginning string, parts ...string) (
 	return m
 }
 
+// awaitPostNumber waits for the nth message that begins so, in a space of one session.
+func (b *hookedSession) awaitPostNumber(n int, beginning string, parts ...string) *chat.Message {
+	b.t.Helper()
+	return b.awaitPostFunc(fmt.Sprintf("number %d that begins %s and has %q", n, beginning, parts),
+		func(m *chat.Message) bool {
+			earlier := slices.DeleteFunc(b.space.Messages(), func(is *chat.Message) bool {
+				return !strings.HasPrefix(is.Text, beginning) || is.CreateTime >= m.CreateTime
+			})
+			return strings.HasPrefix(m.Text, beginning) && len(earlier) == n-1 &&
+				containsAll(m.Text, parts)
+		})
+}
+
 // awaitTwoPosts waits for two messages that begin so, in two threads.
 func (b *hookedSession) awaitTwoPosts(beginning string) (both []*chat.Message) {
 	b.t.Helper()

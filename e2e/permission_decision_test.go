@@ -10,29 +10,33 @@ import (
 )
 
 func TestPermission_DecidedInChat(t *testing.T) {
-	type testCase struct {
-		reply, told, says string
-		made              bool
-	}
-	eachCase(t, bothVersions, map[string]testCase{
-		"allowed":              {"yes", "", "Allowed: Bash: mkdir out", true},
-		"denied with a reason": {"no, use git mv", "use git mv", "Reason: use git mv", false},
-		"denied":               {"N", "denied this from the chat page", "Denied: Bash: mkdir out", false},
-	}, func(t *testing.T, cl claude, c testCase) {
-		b := startApproving(t, cl, config{
-			Script: []turn{{textBlock("A folder."), bash("mkdir out")}, thanksTurn},
-		})
-		b.Prompt("go ahead")
-		q := b.awaitPost("[Permission] Session:", "Bash: make a folder", "mkdir out",
-			"Reply yes or no")
-		b.WaitScreen(permissionDialog) // the dialog stands open beside it
-		b.reply(q, "sure thing")
-		b.awaitPost("[Not used]", "yes or no")
-		b.reply(q, c.reply)
-		b.awaitResult(1, c.told)
-		b.awaitPostInThread(q, "[Answered]", c.says)
-		b.WaitScreen("Thanks, understood.")
-		b.checkMade(c.made, "out")
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		script, turns := []turn{}, []struct {
+			reply, told, folder, says string
+			made                      bool
+		}{
+			{"yes", "", "a", "Allowed: Bash: mkdir a", true},
+			{"no, use git mv", "use git mv", "b", "Reason: use git mv", false},
+			{"N", "denied this from the chat page", "c", "Denied: Bash: mkdir c", false},
+		}
+		for _, permission := range turns {
+			call := bash("mkdir " + permission.folder)
+			script = append(script, turn{textBlock("A folder."), call}, thanksTurn)
+		}
+		b := startApproving(t, c, config{Script: script})
+		for i, permission := range turns {
+			b.Prompt("go ahead")
+			q := b.awaitPost("[Permission] Session:", "Bash: make a folder",
+				"mkdir "+permission.folder, "Reply yes or no")
+			b.WaitScreen(permissionDialog) // the dialog stands open beside it
+			b.reply(q, "sure thing")
+			b.awaitPostInThread(q, "[Not used]", "yes or no")
+			b.reply(q, permission.reply)
+			b.awaitResult(i+1, permission.told)
+			b.awaitPostInThread(q, "[Answered]", permission.says)
+			b.WaitDone("Thanks, understood.")
+			b.checkMade(permission.made, permission.folder)
+		}
 	})
 }
 
@@ -50,16 +54,18 @@ func TestPermission_AlwaysAsksNoMore(t *testing.T) {
 }
 
 func TestPermission_TerminalFirst(t *testing.T) {
-	type testCase struct{ key, tag, says string }
-	eachCase(t, bothVersions, map[string]testCase{
-		"allowed":   {"1", "[Answered]", "in the terminal"},
-		"dismissed": {"Escape", "[Cancelled]", "Dismissed"},
-	}, func(t *testing.T, cl claude, c testCase) {
-		b := startApproving(t, cl, config{Script: []turn{{bash("mkdir out")}, thanksTurn}})
-		b.Prompt("go ahead")
-		q := b.awaitPost("[Permission]")
-		b.Choose("❯ 1. Yes", c.key)
-		b.awaitPostInThread(q, c.tag, c.says)
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startApproving(t, c, config{
+			Script: []turn{{bash("mkdir one")}, thanksTurn, {bash("mkdir two")}, thanksTurn},
+		})
+		for _, choice := range []struct{ folder, key, tag, says string }{
+			{"one", "1", "[Answered]", "in the terminal"}, {"two", "Escape", "[Cancelled]", "Dismissed"},
+		} {
+			b.Prompt("go ahead")
+			q := b.awaitPost("[Permission]", "mkdir "+choice.folder)
+			b.Choose("❯ 1. Yes", choice.key)
+			b.awaitPostInThread(q, choice.tag, choice.says)
+		}
 	})
 }
 
@@ -75,23 +81,30 @@ func TestPermission_EndsWithItsSession(t *testing.T) {
 
 // Whatever of ours dies or hangs, the dialog in the terminal answers.
 func TestPermission_DialogNeedsNoneOfOurs(t *testing.T) {
-	eachCase(t, bothVersions, map[string]string{
-		"Chat hangs": "", "the hook is killed": "hook gchat-ask-user-forward",
-		"the poller is killed": "poller --detached",
-	}, func(t *testing.T, c claude, victim string) {
-		b := startApproving(t, c, config{Script: []turn{{bash("mkdir out")}, thanksTurn}})
-		if victim == "" {
-			b.gate.holdBack()
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		trouble := []struct{ folder, killed string }{
+			{"hookless", "hook gchat-ask-user-forward"}, {"pollerless", "poller --detached"},
+			{"chatless", ""}, // Chat hangs
 		}
-		b.Prompt("go ahead")
-		b.WaitScreen(permissionDialog)
-		if victim != "" {
-			b.awaitPost("[Permission]")
-			b.killProcess(victim)
+		script := []turn{}
+		for _, trouble := range trouble {
+			script = append(script, turn{bash("mkdir " + trouble.folder)}, thanksTurn)
 		}
-		b.Choose("❯ 1. Yes", "1")
-		b.WaitScreen("Thanks, understood.")
-		b.checkMade(true, "out")
+		b := startApproving(t, c, config{Script: script})
+		for _, trouble := range trouble {
+			if trouble.killed == "" {
+				b.gate.holdBack()
+			}
+			b.Prompt("go ahead")
+			b.WaitScreen(permissionDialog)
+			if trouble.killed != "" {
+				b.awaitPost("[Permission]", "mkdir "+trouble.folder)
+				b.killProcess(trouble.killed)
+			}
+			b.Choose("❯ 1. Yes", "1")
+			b.awaitMade(trouble.folder)
+			b.WaitDone("Thanks, understood.")
+		}
 	})
 }
 
