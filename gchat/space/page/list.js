@@ -1,35 +1,139 @@
-// list.js draws the list of threads.
+// list.js draws the list: what needs the person, the sessions, other threads, and the archive.
 import { h } from './markup.js';
 import { page } from './messages.js';
 import { stateWords } from './threads.js';
+import { countWaits, hasText, isOldThread } from './sessions.js';
 
 const $ = (id) => document.getElementById(id);
+const rows = new Map(); // key of a row → {node, shown}
+const mostArchived = 100; // rows of the archive that are drawn
 
 // idOf is the part of the address that leads to a thread.
 export const idOf = (name) => name.split('/').pop();
 
-// drawList draws a row for each [thread, description].
-export function drawList(rows) {
-  const list = $('threads');
-  rows.forEach(([t, about], i) => {
-    t.row ??= h('a', { class: 'row', 'data-thread': t.name, href: '#' + idOf(t.name) });
-    t.row.dataset.state = about.waiting ? 'open' : about.state;
-    if (t.name === page.current) t.row.setAttribute('aria-current', 'true');
-    else t.row.removeAttribute('aria-current');
-    t.row.replaceChildren(avatar(about.where || about.title), rowText(about));
-    if (list.children[i] !== t.row) list.insertBefore(t.row, list.children[i] ?? null);
-  });
-  while (list.children.length > rows.length) list.lastChild.remove();
+// drawList draws waiting and others, which are lists of [thread, description], and the sessions.
+export function drawList({ waiting, sessions, others }) {
+  const running = sessions.filter((s) => !s.isOver);
+  const recent = others.filter(([t, about]) => !about.waiting && !isOldThread(t, about));
+  const old = others.filter(([t, about]) => isOldThread(t, about));
+  drawSection('waiting', waiting.map(threadRow));
+  drawSection('sessions', running.map(sessionRow));
+  drawSection('others', recent.map(threadRow));
+  drawArchive(sessions.filter((s) => s.isOver), old);
 }
 
-function rowText({ title, time, line, state, where }) {
-  const top = h('div', { class: 'row-top' },
-    h('strong', {}, title),
-    h('time', { datetime: time }, ago(time)));
-  const end = state || where ? h('div', { class: 'row-end' },
-    state ? h('span', { class: 'chip', 'data-state': state }, stateWords[state]) : null,
-    where ? h('span', { class: 'session' }, where) : null) : null;
-  return h('div', { class: 'row-text' }, top, h('p', {}, line), end);
+function drawSection(name, drawn) {
+  $(name).hidden = drawn.length === 0;
+  placeRows($(name + '-rows'), drawn);
+}
+
+// placeRows puts nodes into a list. The focus stays where it is, also if its node moves.
+function placeRows(list, nodes) {
+  const focused = list.contains(document.activeElement) ? document.activeElement : null;
+  nodes.forEach((node, i) => {
+    if (list.children[i] !== node) list.insertBefore(node, list.children[i] ?? null);
+  });
+  while (list.children.length > nodes.length) list.lastChild.remove();
+  if (focused?.isConnected && focused !== document.activeElement) focused.focus();
+}
+
+// rowFor returns the row with a key. It is filled only if what it shows has changed.
+function rowFor(key, threadName, shown, fill) {
+  const row = rows.get(key) ?? { node: h('a', { class: 'row' }), shown: '' };
+  rows.set(key, row);
+  if (threadName === page.current) row.node.setAttribute('aria-current', 'true');
+  else row.node.removeAttribute('aria-current');
+  const text = JSON.stringify(shown);
+  if (row.shown === text) return row.node;
+  row.shown = text;
+  row.node.dataset.thread = threadName;
+  row.node.href = '#' + idOf(threadName);
+  row.node.replaceChildren(...fill());
+  return row.node;
+}
+
+// threadRow draws a thread that needs the person, or that belongs to no session.
+function threadRow([t, about]) {
+  const { title, time, line, state, where, waiting } = about;
+  const when = ago(time);
+  const node = rowFor(t.name, t.name, [title, when, line, state, where, waiting], () => [
+    avatar(where || title),
+    h('div', { class: 'row-text' },
+      rowTop(title, time, when),
+      h('p', { dir: 'auto' }, line),
+      rowEnd(
+        state ? h('span', { class: 'chip', 'data-state': state }, stateWords[state]) : null,
+        where ? h('span', { class: 'session', dir: 'auto' }, where) : null)),
+  ]);
+  node.dataset.state = waiting ? 'open' : state;
+  return node;
+}
+
+// sessionRow draws a session: what it does and since when, what was said last, what waits.
+function sessionRow(s) {
+  const does = s.waits.length > 0 ? 'waits for you' : s.isOver ? 'ended' : s.does;
+  const waits = s.isOver ? '' : countWaits(s.waits);
+  const since = does === s.does && s.doesSince ? ago(s.doesSince) : '';
+  const project = s.project && s.project !== s.name ? s.project : '';
+  const when = ago(s.time);
+  const shown = [s.name, when, s.line, does, since, waits, project, s.own];
+  const node = rowFor('session ' + s.key, s.own, shown, () => [
+    avatar(s.name),
+    h('div', { class: 'row-text' },
+      rowTop(s.name, s.time, when),
+      waits ? h('p', { class: 'waits' }, waits) : null,
+      h('p', { dir: 'auto' }, s.line),
+      rowEnd(
+        does ? h('span', { class: 'chip', 'data-does': does }, does) : null,
+        since ? h('span', { class: 'since' }, since === 'now' ? 'just now' : `for ${since}`) : null,
+        project || does ? h('span', { class: 'session', dir: 'auto' }, project) : null)),
+  ]);
+  node.dataset.session = s.key;
+  return node;
+}
+
+function rowTop(title, time, when) {
+  return h('div', { class: 'row-top' },
+    h('strong', { dir: 'auto' }, title),
+    when ? h('time', { datetime: time }, when) : null);
+}
+
+function rowEnd(...parts) {
+  const shown = parts.filter(Boolean);
+  return shown.length > 0 ? h('div', { class: 'row-end' }, ...shown) : null;
+}
+
+// ---- the archive
+
+// drawArchive draws what is over, if the person opened it: sessions, and threads of none.
+function drawArchive(sessions, threads) {
+  const count = sessions.length + threads.length;
+  $('archive').hidden = count === 0;
+  $('archive-title').textContent = `Archive (${count})`;
+  if (!$('archive').open) return;
+  const words = $('archive-search').value.toLocaleLowerCase().split(/\s+/).filter(Boolean);
+  const foundSessions = sessions.filter((s) => hasText(s, words));
+  const foundThreads = threads.filter(([t, about]) => hasText({
+    name: about.title, project: about.where, line: about.line, threads: [t],
+  }, words));
+  const found = [
+    ...foundSessions.map((s) => [s.time, () => sessionRow(s)]),
+    ...foundThreads.map((row) => [row[1].time, () => threadRow(row)]),
+  ].sort(([a], [b]) => (a < b ? 1 : -1));
+  placeRows($('archive-rows'), found.slice(0, mostArchived).map(([, draw]) => draw()));
+  $('archive-found').textContent = foundText(found.length, words.length > 0);
+}
+
+function foundText(count, isSearch) {
+  if (count === 0) return 'Nothing found';
+  if (count > mostArchived) return `${count} found; the latest ${mostArchived} are shown`;
+  return isSearch ? `${count} found` : '';
+}
+
+// listenToArchive has the archive drawn when the person opens it or searches in it.
+export function listenToArchive(draw) {
+  $('archive').addEventListener('toggle', draw);
+  $('archive-search').addEventListener('input', draw);
 }
 
 // avatar is a name's initials on a colour that the name always has.
@@ -42,6 +146,7 @@ function avatar(name) {
 }
 
 function ago(iso) {
+  if (!iso) return '';
   const seconds = (Date.now() - new Date(iso)) / 1000;
   if (seconds < 60) return 'now';
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;

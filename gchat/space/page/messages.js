@@ -1,7 +1,7 @@
 // messages.js keeps the threads with their messages, as the server sends them.
 import { readCard } from './card.js';
 
-export const threads = new Map(); // name → {name, messages, row, mayWrite}
+export const threads = new Map(); // name → {name, messages, session, mayWrite}
 export const views = new Map(); // message key → {node, card, update}, of the open thread
 export const page = {
   current: null, // the open thread's name
@@ -30,7 +30,8 @@ export function threadNamed(name) {
 }
 
 // messageOf returns a row of the server as the page's message.
-export function messageOf({ message: m, patch, requestId = '', kind = '', session = '' }) {
+export function messageOf(row) {
+  const { message: m, patch, requestId = '', kind = '', session = '', sessionId = '' } = row;
   return {
     name: m.name,
     thread: m.thread.name,
@@ -41,6 +42,7 @@ export function messageOf({ message: m, patch, requestId = '', kind = '', sessio
     card: readCard(m.cardsV2),
     kind,
     session,
+    sessionId,
     patched: Boolean(patch),
     private: Boolean(m.privateMessageViewer),
     clientId: requestId.startsWith('page:') ? requestId.slice('page:'.length) : undefined,
@@ -58,6 +60,7 @@ export function addMessage(m) {
   let at = findOld();
   if (at >= 0 && m.patched) {
     const old = t.messages[at];
+    m.sessionId ||= old.sessionId;
     if (!old.card || !m.card || openStates.includes(m.card.state)) {
       t.messages[at] = m;
       views.delete(keyOf(m));

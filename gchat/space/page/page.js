@@ -2,8 +2,10 @@
 import { takeKey } from './key.js';
 import { page, allThreads, drawWith, forgetViews, redraw } from './messages.js';
 import { describe } from './threads.js';
-import { drawList, idOf } from './list.js';
+import { drawList, idOf, listenToArchive } from './list.js';
 import { drawThread, scrollToEnd } from './thread.js';
+import { groupThreads, hasSessions, load, sessionOf, watchSessions } from './sessions.js';
+import { drawOtherWaits } from './elsewhere.js';
 import { listenToComposer, post, startThread } from './composer.js';
 import { connect, isOut, keepConnected } from './connection.js';
 import { forgetWaiting, notifyOfNew } from './notify.js';
@@ -15,22 +17,41 @@ const isWide = matchMedia('(min-width: 860px)');
 
 function draw() {
   const all = allThreads();
-  const rows = all.map((t) => [t, describe(all, t)]);
-  rows.sort(([, a], [, b]) => b.waiting - a.waiting || (b.time < a.time ? -1 : 1));
-  const waiting = rows.filter(([, about]) => about.waiting);
+  grouped = groupThreads();
+  const waiting = describeAll(all, all).filter(([, about]) => about.waiting);
+  const others = describeAll(all, grouped.others);
   document.title = (waiting.length > 0 ? `(${waiting.length}) ` : '') + 'Local space';
   $('summary').textContent = summary(waiting.length);
-  $('no-threads').hidden = all.length > 0 || !page.isReady;
-  if (page.current === null && isWide.matches && page.isReady && all.length > 0) {
-    page.current = rows[0][0].name;
-    scrollToEnd();
+  const isEmpty = all.length === 0 && grouped.sessions.length === 0;
+  $('no-threads').hidden = !isEmpty || !page.isReady;
+  $('threads').hidden = isEmpty;
+  if (page.current === null && isWide.matches && page.isReady && hasSessions()) {
+    openFirst(waiting, grouped.sessions, others);
   }
-  drawList(rows);
+  drawList({ waiting, sessions: grouped.sessions, others });
   drawOpenThread();
+  drawOtherWaits(waiting, page.current);
   if (page.isReady) notifyOfNew(waiting);
 }
 
-const drawOpenThread = () => drawThread(session.show);
+let grouped = { sessions: [], others: [] }; // as of the last drawing
+
+// describeAll returns [thread, description] for each thread, the latest first.
+function describeAll(all, threads) {
+  const rows = threads.map((t) => [t, describe(all, t)]);
+  return rows.sort(([, a], [, b]) => (b.time < a.time ? -1 : 1));
+}
+
+// openFirst opens what stands first in the list.
+function openFirst(waiting, sessions, others) {
+  const running = sessions.find((s) => !s.isOver);
+  const first = waiting[0]?.[0].name ?? running?.own ?? others[0]?.[0].name;
+  if (!first) return;
+  page.current = first;
+  scrollToEnd();
+}
+
+const drawOpenThread = () => drawThread(session.show, (t) => sessionOf(grouped.sessions, t));
 
 function summary(count) {
   if (!page.isReady) return 'Connecting…';
@@ -51,6 +72,7 @@ function readAddress() {
   }
   redraw();
   session.ask();
+  load();
 }
 
 async function startSession(text) {
@@ -65,6 +87,8 @@ const session = watchSession({
   changed: redraw,
 });
 listenToComposer(drawOpenThread);
+listenToArchive(redraw);
+watchSessions();
 addEventListener('hashchange', readAddress);
 isWide.addEventListener('change', redraw);
 setInterval(() => page.isReady && redraw(), 30000); // "3 min" grows old

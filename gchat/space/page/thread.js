@@ -3,6 +3,8 @@ import { h, markup } from './markup.js';
 import { drawCard, lineOf } from './card.js';
 import { page, threads, views, allThreads, keyOf } from './messages.js';
 import { stateOf, stateWords, describe, startOf } from './threads.js';
+import { idOf } from './list.js';
+import { threadLinks } from './elsewhere.js';
 import { boxText, deliver, drawComposer, isTooLong, resetReply, tap } from './composer.js';
 
 const $ = (id) => document.getElementById(id);
@@ -15,8 +17,8 @@ export function scrollToEnd() {
 }
 
 // drawThread draws the open thread. showSession draws what its session does, and returns whether
-// the reply box is for that session.
-export function drawThread(showSession) {
+// the reply box is for that session. findSession returns the session of a thread, or null.
+export function drawThread(showSession, findSession) {
   const t = threads.get(page.current);
   $('thread').hidden = !t;
   $('no-thread').hidden = Boolean(t);
@@ -24,12 +26,13 @@ export function drawThread(showSession) {
   if (!t) return;
   const all = allThreads();
   const about = describe(all, t);
-  drawHeader(about);
+  const session = findSession(t);
+  drawHeader(t, about, session);
 
   const box = $('scroll');
   const wasAtEnd = isNew || box.scrollHeight - box.scrollTop - box.clientHeight < 80;
   const isForSession = showSession(t.name);
-  const nodes = drawMessages(t);
+  const nodes = drawMessages(t, threadLinks(session, t));
   if (wasAtEnd) box.scrollTop = box.scrollHeight;
   if (isNew) {
     const last = t.messages.at(-1);
@@ -42,15 +45,34 @@ export function drawThread(showSession) {
   drawComposer(all, t, about, isForSession);
 }
 
-function drawHeader({ title, where, line, state }) {
-  $('thread-title').textContent = title;
-  $('thread-session').textContent = where || line;
+// drawHeader titles a session's own thread with the session. Another thread of the session links
+// to that one.
+function drawHeader(t, { title, where, line, state }, session) {
+  const isOwn = session?.own === t.name;
+  setText($('thread-title'), isOwn ? session.name : title);
+  const subtitle = isOwn ? session.project || line : where || session?.name || line;
+  if (session && !isOwn) linkTo($('thread-session'), subtitle, session.own);
+  else setText($('thread-session'), subtitle);
   $('thread-state').textContent = stateWords[state] ?? '';
   $('thread-state').hidden = !state;
   $('thread-state').dataset.state = state;
 }
 
-function drawMessages(t) {
+function setText(node, text) {
+  if (node.textContent !== text || node.firstElementChild) node.textContent = text;
+}
+
+function linkTo(node, text, thread) {
+  const href = '#' + idOf(thread);
+  const link = node.querySelector('a') ?? h('a', {});
+  setText(link, text);
+  if (link.getAttribute('href') !== href) link.setAttribute('href', href);
+  if (!link.isConnected) node.replaceChildren(link);
+}
+
+// drawMessages draws the messages, and between them links to other threads, by their times. It
+// returns the messages' nodes.
+function drawMessages(t, links) {
   const nodes = t.messages.map((m, i) => {
     const key = keyOf(m);
     const hasCard = m.card && !m.isEnd;
@@ -59,12 +81,27 @@ function drawMessages(t) {
     view.update(m, i);
     return view.node;
   });
-  const list = $('messages');
+  const timed = t.messages.map((m, i) => [m.time, nodes[i]]);
+  placeNodes($('messages'), mergeByTime(timed, links));
+  return nodes;
+}
+
+// mergeByTime returns the nodes of both lists. Those of the first keep their order.
+function mergeByTime(timed, links) {
+  const nodes = [];
+  const left = [...links].sort(([a], [b]) => (a < b ? -1 : 1));
+  for (const [time, node] of timed) {
+    while (left.length > 0 && left[0][0] < time) nodes.push(left.shift()[1]);
+    nodes.push(node);
+  }
+  return [...nodes, ...left.map(([, node]) => node)];
+}
+
+function placeNodes(list, nodes) {
   nodes.forEach((node, i) => {
     if (list.children[i] !== node) list.insertBefore(node, list.children[i] ?? null);
   });
   while (list.children.length > nodes.length) list.lastChild.remove();
-  return nodes;
 }
 
 function drawCardMessage(t, m) {

@@ -78,6 +78,9 @@ const hasAnswer = () => 'Already answered.';
 // unread says why a reply in this thread would not be read, as {words, sure}, or null where it may be. Where it is not sure,
 // a program may wait for a reply all the same (gchat-wait), and the person may write.
 export function unread(all, t) {
+  if (t.messages.length === 0) {
+    return { words: 'This session has no thread of its own. Write to it in the terminal.', sure: true };
+  }
   const told = t.messages.filter((m) => !m.human).at(-1);
   if (['note unwaited', 'note unread'].includes(told?.kind)) return { words: 'Please answer in the terminal.', sure: false };
   const last = programs(t).at(-1);
@@ -93,19 +96,28 @@ export function unread(all, t) {
   return null;
 }
 
+const emptyThread = { state: '', waiting: false, ask: null, where: '', time: '', title: '', line: '' };
+
 // describe is a thread in a few words. Waiting says that it waits for the person.
 export function describe(all, t) {
+  if (t.messages.length === 0) return emptyThread;
   const at = askAt(all, t);
   const m = t.messages[at] ?? programs(t).at(-1) ?? t.messages[0];
   const state = at < 0 ? '' : stateOf(all, t, at);
   const where = m.card?.subtitle || m.session || t.messages.findLast((one) => one.session)?.session || '';
   const told = { state, waiting: state === 'open' || state === 'terminal', ask: m, where, time: t.messages.at(-1).time };
   if (!m.card) {
-    const [, ...rest] = m.text.split('\n'); // the first line of what the app says is its header
-    return { ...told, title: titleOfKind(m.kind) || m.sender, line: plain(m.kind && rest.join(' ') || m.text) };
+    return { ...told, title: titleOfKind(m.kind) || m.sender, line: lineOfMessage(m) };
   }
   const start = t.messages[startOf(t, t.messages.indexOf(m))];
   return { ...told, title: titleOf(m.card), line: plain(start === m ? lineOf(m.card) : start.text) };
+}
+
+// lineOfMessage is a message in one line.
+export function lineOfMessage(m) {
+  if (m.card) return plain(lineOf(m.card) || titleOf(m.card));
+  const [, ...rest] = m.text.split('\n'); // the first line of what the app says is its header
+  return plain(!m.human && m.kind && rest.join(' ') || m.text);
 }
 
 // titleOfKind has "Blocked alert" for what is about a "blocked_alert".
