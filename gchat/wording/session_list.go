@@ -71,7 +71,7 @@ func SessionListText(lines []SessionLine) string {
 
 func (l SessionLine) text() string {
 	parts := []string{neutraliseLastAngle(safeField(Truncate(l.Name, maxListedName)))}
-	if l.Project != l.Name {
+	if !strings.HasPrefix(l.Name, l.Project) { // a name often begins with the project
 		parts = append(parts, safeField(Truncate(l.Project, maxListedName)))
 	}
 	parts = append(parts, l.Activity, CountWaits(l.Waits), l.Link)

@@ -74,7 +74,7 @@ function sessionRow(s) {
   const does = s.waits.length > 0 ? 'waits for you' : s.isOver ? 'ended' : s.does;
   const waits = s.isOver ? '' : countWaits(s.waits);
   const since = does === s.does && s.doesSince ? ago(s.doesSince) : '';
-  const project = s.project && s.project !== s.name ? s.project : '';
+  const project = s.project && !s.name.startsWith(s.project) ? s.project : '';
   const when = ago(s.time);
   const shown = [s.name, when, s.line, does, since, waits, project, s.own];
   const node = rowFor('session ' + s.key, s.own, shown, () => [
