@@ -254,8 +254,12 @@ func joinTexts(messages []*chat.Message) string {
 }
 
 // TestMain can be the process that a test kills: it posts until then, and prints
-// the name of each message that the space took.
+// the name of each message that the space took. Or it serves a space that calls devices.
 func TestMain(m *testing.M) {
+	if dir := os.Getenv("SPACE_TEST_SERVE"); dir != "" {
+		fmt.Fprintln(os.Stderr, servePushes(dir))
+		os.Exit(1)
+	}
 	dir := os.Getenv("SPACE_TEST_POST_TO")
 	if dir == "" {
 		os.Exit(m.Run())

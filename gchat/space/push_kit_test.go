@@ -1,13 +1,23 @@
 package space
 
 import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/pushservice"
 )
@@ -97,4 +107,58 @@ func (d *pushDesk) addDevice(b *pushservice.Browser) (id string) {
 // tapBody is a tap in a device's notification.
 func tapBody(device, message, choice string) string {
 	return jsonText(map[string]string{"device": device, "message": message, "choice": choice})
+}
+
+// servePushes serves the space in a folder, and prints its address.
+func servePushes(dir string) error {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(os.Getenv("SPACE_TEST_ROOTS")))
+	hosts := []string{os.Getenv("SPACE_TEST_PUSH_HOST")}
+	s, err := Open(Options{
+		DataDir: dir, IsDirect: true, pushRoots: &tls.Config{RootCAs: roots},
+		pushRetryPause: time.Millisecond,
+		PushSettings:   func() PushSettings { return PushSettings{AllowedHosts: hosts} },
+	})
+	if err != nil {
+		return err
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Println("http://" + ln.Addr().String())
+	return Serve(context.Background(), ln, s)
+}
+
+// pushProcess is a space in a process of its own, which the test kills.
+type pushProcess struct {
+	*pushDesk
+	cmd *exec.Cmd
+}
+
+// start starts the process, again after kill.
+func (p *pushProcess) start(t *testing.T) {
+	t.Helper()
+	p.cmd = bound.Command(t, os.Args[0])
+	p.cmd.Env = append(os.Environ(), "SPACE_TEST_SERVE="+p.dir,
+		"SPACE_TEST_PUSH_HOST="+p.service.Host(), "SPACE_TEST_ROOTS="+string(p.service.CertificatePEM()))
+	out, err := p.cmd.StdoutPipe()
+	kit.NoError(t, err)
+	kit.NoError(t, p.cmd.Start())
+	base, err := bufio.NewReader(out).ReadString('\n')
+	kit.NoError(t, err)
+	s, err := LoadAddresses(p.dir)
+	kit.NoError(t, err)
+	base = strings.TrimSpace(base)
+	asked := map[string]*askedQuestion{}
+	if p.cardDesk != nil {
+		asked = p.asked
+	}
+	p.cardDesk = newCardDeskOf(t, s, base, newApp(t, s, base))
+	p.asked = asked
+}
+
+func (p *pushProcess) kill() {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
 }
