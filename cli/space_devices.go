@@ -20,15 +20,10 @@ func (p Program) devicesCommand() *cli.Command {
 		Usage: "list the phones and browsers that are called when something waits",
 		Description: "List them:   gchat-hooks space devices\n" +
 			"Remove one:  gchat-hooks space devices remove NAME",
-		Action: func(c *cli.Context) error {
-			if c.Args().Present() {
-				return usageError(fmt.Errorf("unknown command %q", c.Args().First()),
-					"gchat-hooks space devices remove NAME")
-			}
-			return p.listDevices()
-		},
+		Action: func(*cli.Context) error { return p.listDevices() },
 		Subcommands: []*cli.Command{{
-			Name: "remove", Usage: "call a device no more", ArgsUsage: "NAME",
+			Name: "remove", Usage: "call a device no more",
+			UsageText: "gchat-hooks space devices remove NAME",
 			Action: func(c *cli.Context) error {
 				name := strings.Join(c.Args().Slice(), " ")
 				if name == "" {

@@ -353,6 +353,11 @@ func TestPush_NotWhileVisibleOrQuiet(t *testing.T) {
 	d.ask(askQuestions(databaseQuestion)) // it looks again
 	got = d.service.WaitFor(phone, 5)
 	kit.Equal(t, got[3].Content.Body+", "+got[4].Content.Body, "Plan, Question: Database")
+
+	tablet, _ := d.addBrowser("tablet") // is not called for what was there before
+	d.ask(askQuestions(mergesQuestion))
+	got = d.service.WaitFor(tablet, 1)
+	kit.Equal(t, got[0].Content.Body, "Question: Checks")
 }
 
 func TestPush_TapCountsOnce(t *testing.T) {
