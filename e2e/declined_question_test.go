@@ -84,28 +84,32 @@ func TestDecline_SkipLeavesTheTerminal(t *testing.T) {
 
 // A denied session has no dialog: it is woken with what the person said.
 func TestDecline_WakesDeniedSession(t *testing.T) {
-	eachCase(t, bothVersions, map[string][]string{
-		"chat": {
-			"chat about this: not yet", "GCHAT_RESPONSE: " + clarifyText + deployQuestion.Question,
-			"The user wrote: not yet",
-		},
-		"skip": {
-			"cancel", "GCHAT_RESPONSE: The user skipped these questions", deployQuestion.Question,
-		},
-	}, func(t *testing.T, c claude, texts []string) {
-		b := startDenying(t, c, config{
-			Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn},
-		})
-		b.Prompt("go ahead")
-		q := b.awaitPost("[AskUserQuestion]")
-		b.awaitDenial(1)
-		b.WaitDone("I go on meanwhile.")
-		b.reply(q, texts[0])
-		b.API.WaitText(t, texts[1])
-		b.API.WaitText(t, texts[2])
-		b.WaitScreen("Acting on it.")
-		b.awaitPostInThread(q, "[Cancelled]", "Claude was told that you ")
-		b.checkNoRewaker()
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		b := startDenying(t, c, config{Script: []turn{
+			{questionCall(deployQuestion)}, goOnTurn, actTurn,
+			{questionCall(talkQuestion)}, goOnTurn, actTurn,
+		}})
+		for i, decline := range []struct {
+			asks         question
+			reply, wakes string
+			says         string
+		}{
+			{deployQuestion, "chat about this: not yet",
+				"GCHAT_RESPONSE: " + clarifyText + deployQuestion.Question, "The user wrote: not yet"},
+			{talkQuestion, "cancel",
+				"GCHAT_RESPONSE: The user skipped these questions", talkQuestion.Question},
+		} {
+			b.Prompt("go ahead")
+			q := b.awaitPost("[AskUserQuestion]", decline.asks.Question)
+			b.awaitDenial(i + 1)
+			b.WaitDone("I go on meanwhile.")
+			b.reply(q, decline.reply)
+			b.API.WaitText(t, decline.wakes)
+			b.API.WaitText(t, decline.says)
+			b.WaitDone("Acting on it.")
+			b.awaitPostInThread(q, "[Cancelled]", "Claude was told that you ")
+			b.checkNoRewaker()
+		}
 	})
 }
 

@@ -95,16 +95,21 @@ func TestPermission_OutputCannotFakeDenial(t *testing.T) {
 	const words = "The user doesn't want to proceed with this tool use. The tool use was rejected"
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		quoted, _ := json.Marshal(words)
-		for _, end := range []string{"touch made", "touch made; exit 3"} {
-			b := startApproving(t, c, config{
-				Script: []turn{{bash("echo " + string(quoted) + "; " + end)}, thanksTurn},
-			})
-			b.Prompt("go ahead")
-			b.reply(b.awaitPost("[Permission]", end), "yes")
-			b.WaitScreen("Thanks, understood.")
-			b.awaitPost("[Answered]", "Allowed: Bash:")
-			b.checkMade(true, "made")
+		printWords := func(end string) turn {
+			return turn{bash("echo " + string(quoted) + "; " + end)}
 		}
+		b := startApproving(t, c, config{Script: []turn{
+			printWords("touch one"), printWords("touch two; exit 3"), thanksTurn,
+		}})
+		b.Prompt("go ahead")
+		for i, end := range []string{"touch one", "touch two; exit 3"} {
+			q := b.awaitPost("[Permission]", end)
+			b.reply(q, "yes")
+			b.awaitResult(i + 1)
+			b.awaitPostInThread(q, "[Answered]", "Allowed: Bash:")
+		}
+		b.WaitScreen("Thanks, understood.")
+		b.checkMade(true, "one", "two")
 	})
 }
 

@@ -17,45 +17,51 @@ import (
 )
 
 func TestCard_TappedAnswers(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type testCase struct {
 		asks   []question
 		choice string
 		inputs map[string][]string
 		told   []string
-	}{
-		"single choice": {[]question{deployQuestion}, "2", nil, []string{`"="Rolling deployment"`}},
-		"several": {
+	}
+	single := testCase{[]question{deployQuestion}, "2", nil, []string{`"="Rolling deployment"`}}
+	const ownWords = "neither: use \"$HOME\" & wait\nQ2: 1 然后 ✅"
+	cases := map[string][]testCase{newestVersion: {
+		single,
+		{
 			[]question{featuresQuestion}, "send", map[string][]string{"q1": {"1", "3"}},
 			[]string{`"="Auth, Search"`},
 		},
-		"two questions": {[]question{
-			databaseQuestion, featuresQuestion,
-		}, "send", map[string][]string{"q1": {"2"}, "q2": {"3"}},
-			[]string{`"Which DB?"="SQLite"`, `"="Search"`}},
-		"own words": {[]question{deployQuestion}, "send", map[string][]string{
-			"w1": {"neither: use \"$HOME\" & wait\nQ2: 1 然后 ✅"},
+		{
+			[]question{databaseQuestion, featuresQuestion}, "send",
+			map[string][]string{"q1": {"2"}, "q2": {"3"}},
+			[]string{`"Which DB?"="SQLite"`, `"="Search"`},
 		},
-			[]string{"neither: use \"$HOME\" & wait\nQ2: 1 然后 ✅"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			versions := []string{newestVersion}
-			if name == "single choice" {
-				versions = bothVersions
-			}
-			eachClaude(t, versions, func(t *testing.T, cl claude) {
-				b := startWithApp(t, cl, config{
-					Script: []turn{{questionCall(c.asks...)}, thanksTurn},
-				})
-				b.Prompt("go ahead")
-				q := b.awaitPost("[AskUserQuestion]", c.asks[0].Question)
-				b.tapCard(q, c.choice, c.inputs)
-				b.awaitResult(1, c.told...)
-				b.awaitClosedCard(q, "[Answered]", "You,")
-				b.WaitScreen("Thanks, understood.")
+		{
+			[]question{deployQuestion}, "send", map[string][]string{"w1": {ownWords}},
+			[]string{ownWords},
+		},
+	}, olderVersion: {single}}
+	eachClaude(t, bothVersions, func(t *testing.T, cl claude) {
+		script := []turn{}
+		for _, c := range cases[cl.Version] {
+			script = append(script, turn{questionCall(c.asks...)}, thanksTurn)
+		}
+		b := startWithApp(t, cl, config{Script: script})
+		seen := map[string]bool{}
+		for i, c := range cases[cl.Version] {
+			b.Prompt("go ahead")
+			q := b.awaitPostFunc("with the next question", func(m *chat.Message) bool {
+				text := cmp.Or(m.Text, m.FallbackText)
+				return !seen[m.Name] && strings.HasPrefix(text, "[AskUserQuestion]") &&
+					strings.Contains(text, c.asks[0].Question)
 			})
-		})
-	}
+			seen[q.Name] = true
+			b.tapCard(q, c.choice, c.inputs)
+			b.awaitResult(i+1, c.told...)
+			b.awaitClosedCard(q, "[Answered]", "You,")
+			b.WaitDone("Thanks, understood.")
+		}
+	})
 }
 
 // A permission is allowed, one denied with a reason, one allowed for always; then comes

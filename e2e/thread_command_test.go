@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -77,22 +78,31 @@ func TestCommand_StatusScreenStop(t *testing.T) {
 // A /stop before the first output has Claude Code put the prompt back into its box. What
 // we typed is taken out of it again, and the next prompt goes in.
 func TestCommand_StopBeforeFirstOutput(t *testing.T) {
-	eachCase(t, bothVersions, map[string]string{
-		"one line": "yes, and publish it",
-		"long": "yes, and publish it: " +
-			strings.Repeat("the whole of it, with each part in its place, ", 6) + "today",
-		"two lines": "yes,\nand publish \"it\"; then rest  twice",
-	}, func(t *testing.T, c claude, prompt string) {
-		b := startApproving(t, c, config{Script: []turn{askBackTurn, {emptyBlock}, thanksTurn}})
+	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+		prompts := []string{
+			"yes, and publish it",
+			"yes, and publish it: " +
+				strings.Repeat("the whole of it, with each part in its place, ", 6) + "today",
+			"yes,\nand publish \"it\"; then rest  twice",
+		}
+		script := []turn{askBackTurn}
+		for range prompts {
+			script = append(script, turn{emptyBlock}, askBackTurn)
+		}
+		b := startApproving(t, c, config{Script: script})
 		b.Prompt("go ahead")
-		q := b.awaitPost("[Waiting for you]")
-		b.reply(q, prompt)
-		b.awaitPost("[Sent]")
-		b.awaitBusy()
-		b.reply(q, "/stop")
-		b.awaitPost("[Stopped]")
-		b.reply(q, "rather the other")
-		b.API.WaitText(t, "rather the other")
+		for i, prompt := range prompts {
+			b.awaitPosts(i+1, "[Waiting for you]")
+			q := b.awaitPostNumber(i+1, "[Waiting for you]")
+			b.reply(q, prompt)
+			b.awaitPosts(2*i+1, "[Sent]")
+			b.awaitBusy()
+			b.reply(q, "/stop")
+			b.awaitPosts(i+1, "[Stopped]")
+			other := fmt.Sprint("rather the other ", i)
+			b.reply(q, other)
+			b.API.WaitText(t, other)
+		}
 	})
 }
 

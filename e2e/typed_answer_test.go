@@ -489,7 +489,19 @@ func TestTyping_LeavesOtherScreensAlone(t *testing.T) {
 			y.WaitScreen("Esc to cancel")
 			y.checkUntyped(t, at, "has ended", pickOption(deployQuestion, 2))
 		},
-		"another question": func(t *testing.T, y *typistSession) {
+		"other dialogs, a draft, and a dry run": func(t *testing.T, y *typistSession) {
+			dismiss := func() {
+				y.Keys("Escape")
+				y.WaitIdle()
+				y.API.DropTurns()
+			}
+			out := y.checkUntyped(t, y.target(), "no longer open", pickOption(deployQuestion, 2))
+			kit.Equalf(t, out.DialogGone, true, "the dialog is gone")
+			y.Type("I was thinking")
+			y.WaitScreen("I was thinking")
+			y.checkUntyped(t, y.target(), "no longer open", pickOption(deployQuestion, 2))
+			y.Keys("C-u")
+
 			y.showDialog(deployQuestion)
 			y.checkUntyped(t, y.target(), "another question is open",
 				pickOption(databaseQuestion, 2))
@@ -499,10 +511,8 @@ func TestTyping_LeavesOtherScreensAlone(t *testing.T) {
 			many := deployQuestion
 			many.MultiSelect = true
 			y.checkUntyped(t, y.target(), "another dialog", pickOption(many, 2))
-		},
-		"another session": func(t *testing.T, y *typistSession) {
-			y.showDialog(deployQuestion)
-			at := y.target()
+
+			at := y.target() // another session
 			at.ClaudeStart = "at another time"
 			y.checkUntyped(t, at, "has ended", pickOption(deployQuestion, 2))
 			at = y.target()
@@ -510,40 +520,34 @@ func TestTyping_LeavesOtherScreensAlone(t *testing.T) {
 			y.checkUntyped(t, at, "", pickOption(deployQuestion, 2))
 			at.Pane = "%77"
 			y.checkUntyped(t, at, "closed", pickOption(deployQuestion, 2))
-		},
-		"no dialog, and a draft": func(t *testing.T, y *typistSession) {
-			out := y.checkUntyped(t, y.target(), "no longer open", pickOption(deployQuestion, 2))
-			kit.Equalf(t, out.DialogGone, true, "the dialog is gone")
-			y.Type("I was thinking")
-			y.WaitScreen("I was thinking")
-			y.checkUntyped(t, y.target(), "no longer open", pickOption(deployQuestion, 2))
-		},
-		"a permission dialog": func(t *testing.T, y *typistSession) {
-			y.API.AddTurns(turn{
-				toolCall("Bash", map[string]any{
-					"command": "touch something", "description": "Makes a file",
-				}),
-			}, thanksTurn)
+			dismiss()
+
+			y.API.AddTurns(turn{bash("touch something")}, thanksTurn)
 			y.Prompt("go ahead")
 			y.WaitScreen(permissionDialog)
 			y.checkUntyped(t, y.target(), "another dialog is open", pickOption(deployQuestion, 2))
-		},
-		"what a person has begun": func(t *testing.T, y *typistSession) {
-			y.showDialog(featuresQuestion)
+			dismiss()
+
+			y.showDialog(featuresQuestion) // what a person has begun
 			y.awaitStill()
 			y.Keys("2")
 			y.WaitScreen("[✔] Billing")
 			y.checkUntyped(t, y.target(), "changed in the terminal",
 				choiceOf(featuresQuestion, labelAnswer("Auth")))
-			y.Keys("Escape")
-			y.WaitIdle()
-			y.API.DropTurns()
+			dismiss()
 			y.showDialog(databaseQuestion, deployQuestion)
 			y.awaitStill()
 			y.Keys("1")
 			y.WaitScreen(deployQuestion.Question)
 			y.checkUntyped(t, y.target(), "another question is open",
 				pickOption(databaseQuestion, 2), pickOption(deployQuestion, 2))
+			dismiss()
+
+			y.showDialog(databaseQuestion, featuresQuestion)
+			y.DryRun = true
+			out = y.checkUntyped(t, y.target(), "", pickOption(databaseQuestion, 2),
+				choiceOf(featuresQuestion, labelAnswer("Auth", "Search")))
+			kit.Equalf(t, strings.Join(out.Steps, "; "), "SQLite; Auth, Search", "it would type")
 		},
 		"a pane that somebody is at": func(t *testing.T, y *typistSession) {
 			y.showDialog(deployQuestion)
@@ -563,13 +567,6 @@ func TestTyping_LeavesOtherScreensAlone(t *testing.T) {
 			y.showDialog(deployQuestion)
 			y.runTmux("copy-mode", "-t", "=claude:")
 			y.checkAnswered(t, 1, []string{"Rolling deployment"}, pickOption(deployQuestion, 2))
-		},
-		"a dry run": func(t *testing.T, y *typistSession) {
-			y.showDialog(databaseQuestion, featuresQuestion)
-			y.DryRun = true
-			out := y.checkUntyped(t, y.target(), "", pickOption(databaseQuestion, 2),
-				choiceOf(featuresQuestion, labelAnswer("Auth", "Search")))
-			kit.Equalf(t, strings.Join(out.Steps, "; "), "SQLite; Auth, Search", "it would type")
 		},
 	}, func(t *testing.T, cl claude, test func(*testing.T, *typistSession)) {
 		test(t, newTypistSession(t, startSession(t, cl, config{})))
