@@ -195,6 +195,9 @@ func TestPage_StopsSession(t *testing.T) {
 		does("waits for you")
 		s.Prompt("go ahead")
 		does("works")
+		// The list says the same, and in Claude's or the person's last words what was said.
+		tap(chromedp.Poll[chromedp.Void](`document.querySelector('[data-session] [data-does="works"]') &&
+			document.querySelector('[data-session] p').textContent === 'You: go ahead'`))
 		tap(chromedp.Click(chromedp.CSS(`#stop:not(:disabled)`), chromedp.NodeVisible))
 		s.WaitScreen("Interrupted")
 		does("idle")

@@ -39,7 +39,9 @@ const (
 	oldID   = "22222222-2222-4222-8222-222222222222" // of the shop's session before /clear
 	rtlID   = "33333333-3333-4333-8333-333333333333"
 	endedID = "44444444-4444-4444-8444-444444444444"
-	otherID = "55555555-5555-4555-8555-555555555555" // the server does not know it
+	// of the laptop's session after /clear
+	clearedID = "77777777-7777-4777-8777-777777777777"
+	otherID   = "55555555-5555-4555-8555-555555555555" // the server does not know it
 )
 
 // The page's first view lists the sessions. Their questions stand in them, what needs the
@@ -68,6 +70,14 @@ func TestPage_ListsSessions(t *testing.T) {
 	waiting := d.askOf(shopID, permission)
 	ended := d.postOf(endedID, hostile, "", "session_end", "[Session End]\n\nLast words: the zebra is done")
 	laptop := d.postOf(otherID, "laptop", "", "session_start", "[Session Start] laptop\n\nProject: blog")
+	// After /clear, the thread goes on; an earlier version names no id.
+	d.postOf(clearedID, "laptop", laptop, "turn_done", "[Turn Done] laptop\nDone.")
+	inLaptop := d.askOf(clearedID, askQuestions(databaseQuestion))
+	d.end(inLaptop, answerWith())
+	earlier := d.ask(state.Question{
+		SessionName: "shop", Machine: "vps1", SubQuestions: []state.SubQuestion{databaseQuestion},
+	})
+	d.end(earlier, answerWith())
 	script := d.postOf("nightly", "nightly", "", "task_completion", "[Done] nightly\n\nBackup.")
 	now := time.Now().UTC()
 	ago := func(d time.Duration) string { return now.Add(-d).Format(time.RFC3339) }
@@ -93,8 +103,9 @@ func TestPage_ListsSessions(t *testing.T) {
 		fmt.Sprintf(names+` === 'Task completion'`, "others"),
 		fmt.Sprintf(`document.querySelector('#others-rows .row').dataset.thread === %q`, script),
 		`document.querySelector('#archive-title').textContent === 'Archive (1)'`,
-		// the answered question has no row
-		fmt.Sprintf(`!document.querySelector('[data-thread=%q]')`, answered))
+		// the answered questions have no rows
+		fmt.Sprintf(`![%q, %q, %q].some((name) => document.querySelector('[data-thread="' + name + '"]'))`,
+			answered, inLaptop, earlier))
 	const shopRow = `document.querySelector('[data-session="` + shopID + `"]')`
 	waitUntil(t, ctx,
 		shopRow+`.querySelector('.waits').textContent === '1 permission'`,
@@ -116,7 +127,7 @@ func TestPage_ListsSessions(t *testing.T) {
 	waitUntil(t, ctx,
 		`document.querySelector('#thread-title').textContent === 'shop'`,
 		`document.querySelector('#thread-session').textContent === 'web-shop'`,
-		links+`.map((n) => n.querySelector('.chip').textContent).join() === 'Answered,Needs you'`,
+		links+`.map((n) => n.querySelector('.chip').textContent).join() === 'Answered,Needs you,Answered'`,
 		`document.querySelector('#other-waits').textContent === 'Needs you, too: shop: Permission'`,
 		`document.documentElement.scrollWidth <= 320`)
 	wantContrast(t, ctx, "a session's thread")

@@ -7,12 +7,14 @@ import { countWaits, hasText, isOldThread } from './sessions.js';
 const $ = (id) => document.getElementById(id);
 const rows = new Map(); // key of a row → {node, shown}
 const mostArchived = 100; // rows of the archive that are drawn
+let openWaits = new Set(); // names of the threads that need the person
 
 // idOf is the part of the address that leads to a thread.
 export const idOf = (name) => name.split('/').pop();
 
 // drawList draws waiting and others, which are lists of [thread, description], and the sessions.
 export function drawList({ waiting, sessions, others }) {
+  openWaits = new Set(waiting.map(([t]) => t.name));
   const running = sessions.filter((s) => !s.isOver);
   const recent = others.filter(([t, about]) => !about.waiting && !isOldThread(t, about));
   const old = others.filter(([t, about]) => isOldThread(t, about));
@@ -38,10 +40,10 @@ function placeRows(list, nodes) {
 }
 
 // rowFor returns the row with a key. It is filled only if what it shows has changed.
-function rowFor(key, threadName, shown, fill) {
+function rowFor(key, threadName, isCurrent, shown, fill) {
   const row = rows.get(key) ?? { node: h('a', { class: 'row' }), shown: '' };
   rows.set(key, row);
-  if (threadName === page.current) row.node.setAttribute('aria-current', 'true');
+  if (isCurrent) row.node.setAttribute('aria-current', 'true');
   else row.node.removeAttribute('aria-current');
   const text = JSON.stringify(shown);
   if (row.shown === text) return row.node;
@@ -56,7 +58,8 @@ function rowFor(key, threadName, shown, fill) {
 function threadRow([t, about]) {
   const { title, time, line, state, where, waiting } = about;
   const when = ago(time);
-  const node = rowFor(t.name, t.name, [title, when, line, state, where, waiting], () => [
+  const shown = [title, when, line, state, where];
+  const node = rowFor(t.name, t.name, t.name === page.current, shown, () => [
     avatar(where || title),
     h('div', { class: 'row-text' },
       rowTop(title, time, when),
@@ -69,6 +72,12 @@ function threadRow([t, about]) {
   return node;
 }
 
+// isCurrent reports whether a session's thread is open, and no other row is that thread's.
+function isCurrent(s) {
+  const isOpen = s.own === page.current || s.threads.some((t) => t.name === page.current);
+  return isOpen && !openWaits.has(page.current);
+}
+
 // sessionRow draws a session: what it does and since when, what was said last, what waits.
 function sessionRow(s) {
   const does = s.waits.length > 0 ? 'waits for you' : s.isOver ? 'ended' : s.does;
@@ -77,7 +86,7 @@ function sessionRow(s) {
   const project = s.project && !s.name.startsWith(s.project) ? s.project : '';
   const when = ago(s.time);
   const shown = [s.name, when, s.line, does, since, waits, project, s.own];
-  const node = rowFor('session ' + s.key, s.own, shown, () => [
+  const node = rowFor('session ' + s.key, s.own, isCurrent(s), shown, () => [
     avatar(s.name),
     h('div', { class: 'row-text' },
       rowTop(s.name, s.time, when),

@@ -1,7 +1,7 @@
 // messages.js keeps the threads with their messages, as the server sends them.
 import { readCard } from './card.js';
 
-export const threads = new Map(); // name → {name, messages, session, mayWrite}
+export const threads = new Map(); // name → {name, messages, mayWrite}
 export const views = new Map(); // message key → {node, card, update}, of the open thread
 export const page = {
   current: null, // the open thread's name

@@ -17,9 +17,10 @@ const isWide = matchMedia('(min-width: 860px)');
 
 function draw() {
   const all = allThreads();
-  grouped = groupThreads();
-  const waiting = describeAll(all, all).filter(([, about]) => about.waiting);
-  const others = describeAll(all, grouped.others);
+  const descriptions = new Map(all.map((t) => [t, describe(all, t)]));
+  grouped = groupThreads(descriptions);
+  const waiting = latestFirst([...descriptions].filter(([, about]) => about.waiting));
+  const others = latestFirst(grouped.others.map((t) => [t, descriptions.get(t)]));
   document.title = (waiting.length > 0 ? `(${waiting.length}) ` : '') + 'Local space';
   $('summary').textContent = summary(waiting.length);
   const isEmpty = all.length === 0 && grouped.sessions.length === 0;
@@ -36,11 +37,7 @@ function draw() {
 
 let grouped = { sessions: [], others: [] }; // as of the last drawing
 
-// describeAll returns [thread, description] for each thread, the latest first.
-function describeAll(all, threads) {
-  const rows = threads.map((t) => [t, describe(all, t)]);
-  return rows.sort(([, a], [, b]) => (b.time < a.time ? -1 : 1));
-}
+const latestFirst = (rows) => rows.sort(([, a], [, b]) => (b.time < a.time ? -1 : 1));
 
 // openFirst opens what stands first in the list.
 function openFirst(waiting, sessions, others) {

@@ -1,7 +1,7 @@
 // sessions.js knows which sessions there are, what each does, and which threads are its own.
 import { request } from './key.js';
-import { allThreads, redraw, threadNamed, threads } from './messages.js';
-import { describe, lineOfMessage } from './threads.js';
+import { redraw, threadNamed, threads } from './messages.js';
+import { lineOfMessage } from './threads.js';
 
 const day = 24 * 60 * 60 * 1000; // ms
 const interval = 5000; // ms between two looks at the sessions
@@ -41,18 +41,21 @@ async function readList() {
 
 // groupThreads returns {sessions, others}: the sessions with their threads, and the threads that
 // belong to none. A session is {key, name, project, does, doesSince, own, threads, …}; own is the
-// name of the thread that its row leads to.
-export function groupThreads() {
-  const all = allThreads();
+// name of the thread that its row leads to. Descriptions has what describe says of each thread.
+export function groupThreads(descriptions) {
+  const all = [...descriptions.keys()];
   const index = indexOf(listed.map(newSession));
   const others = [];
-  for (const t of all) {
+  const place = (t) => {
     const session = ownerOf(t, index);
     if (session) session.threads.push(t);
     else others.push(t);
-  }
+    return session;
+  };
+  for (const t of all.filter(isOwnThread)) nameAll(t, place(t), index);
+  for (const t of all.filter((one) => !isOwnThread(one))) place(t);
   const sessions = index.sessions.filter((s) => s.threads.length > 0 || s.does !== 'ended');
-  for (const session of sessions) complete(all, session);
+  for (const session of sessions) complete(session, descriptions);
   sessions.sort((a, b) => Boolean(b.waits.length) - Boolean(a.waits.length) || byLast(a, b));
   return { sessions, others };
 }
@@ -76,6 +79,14 @@ function indexOf(sessions) {
   return index;
 }
 
+// nameAll notes that all ids in a session's own thread are that session's: after /clear, a thread
+// goes on with another id.
+function nameAll(t, session, { byID }) {
+  for (const { sessionId } of t.messages) {
+    if (session && sessionId && !byID.has(sessionId)) byID.set(sessionId, session);
+  }
+}
+
 // ownerOf returns the session that a thread belongs to: the one of its first message that names
 // one. A message of an earlier version has only the session's name.
 function ownerOf(t, { sessions, byID, byThread, byName }) {
@@ -83,7 +94,7 @@ function ownerOf(t, { sessions, byID, byThread, byName }) {
   const id = first?.sessionId;
   if (byThread.has(t.name)) return byThread.get(t.name);
   if (byID.has(id)) return byID.get(id);
-  if (!id) return byName.get(nameIn(t));
+  if (!id) return byName.get(nameIn(t)) ?? byName.get(withoutMachine(nameIn(t)));
   if (!claudeID.test(id)) return null; // a script's own word
   const unknown = { key: id, id, name: '', does: '', threads: [], listedWaits: [] };
   byID.set(id, unknown);
@@ -95,19 +106,21 @@ function ownerOf(t, { sessions, byID, byThread, byName }) {
 // behind it the machine.
 function nameIn(t) {
   const m = t.messages.find((one) => one.session || one.card?.subtitle);
-  return m?.session || m?.card?.subtitle.split(' · ')[0] || '';
+  return m?.session || m?.card?.subtitle || '';
 }
 
+const withoutMachine = (subtitle) => subtitle.split(' · ').slice(0, -1).join(' · ');
+
 // complete adds to a session what its messages tell.
-function complete(all, session) {
+function complete(session, descriptions) {
   const messages = session.threads.flatMap((t) => t.messages).sort(byMessageTime);
   const last = messages.at(-1);
   session.name ||= session.threads.map(nameIn).find(Boolean) ?? 'Session';
   session.own ??= session.threads.find(isOwnThread)?.name ?? threadNameOf(session);
-  threadNamed(session.own).session = session;
+  threadNamed(session.own);
   session.time = [session.lastSeen ?? '', last?.time ?? ''].sort().at(-1);
   session.line = lastWords(session, messages);
-  session.waits = waitsOf(all, session);
+  session.waits = waitsOf(session, descriptions);
   session.isOver = isOver(session, last);
 }
 
@@ -125,8 +138,8 @@ function lastWords({ lastWords: words, personLast }, messages) {
 
 // waitsOf returns the kinds of what waits for the person, as far as it waits in a thread of this
 // page; and what the server says of the rest.
-function waitsOf(all, session) {
-  const inThreads = session.threads.map((t) => describe(all, t))
+function waitsOf(session, descriptions) {
+  const inThreads = session.threads.map((t) => descriptions.get(t))
     .filter((about) => about.waiting)
     .sort((a, b) => byMessageTime(a.ask, b.ask))
     .map(({ ask }) => ask.card?.kind || ask.kind);
