@@ -2,7 +2,6 @@ package poller
 
 import (
 	"context"
-	"strings"
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/wording"
@@ -26,7 +25,12 @@ func (p *Poller) asksForSessionList(ctx context.Context, in *state.Incoming, to 
 		return gchat.IsLocalChat(in.Chat)
 	}
 	events := p.gatewayFor(ctx, configSource{projectDir: p.userStateDir}).eventSource()
-	return events != nil && events.Chat() == in.Chat
+	if events == nil || events.Chat() != in.Chat {
+		return false
+	}
+	// A thread that is not ours may be another machine's.
+	startsThread := in.FirstThreadMessage == "" && in.QuotedMessage == ""
+	return startsThread || !events.IsShared()
 }
 
 // enqueueSessionList enqueues the list of this machine's sessions for the thread of a
@@ -37,8 +41,7 @@ func (p *Poller) enqueueSessionList(in *state.Incoming) error {
 		text = p.sessionListText()
 	}
 	err := p.enqueue(&state.Message{
-		ID: state.MessageID("sessions", in.MessageName,
-			strings.ToLower(state.MachineName())),
+		ID:         state.MachineMessageID("sessions", in.MessageName),
 		Type:       state.MessageNote,
 		Parts:      []string{text},
 		ProjectDir: p.userStateDir,

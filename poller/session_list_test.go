@@ -54,3 +54,21 @@ func TestSessionList_WhereItIsAskedFor(t *testing.T) {
 	x.poller.Now = x.clockLead.now
 	kit.Contains(t, strings.Join(x.readNotes(), ""), "was read too late")
 }
+
+// An app lists the sessions if it is asked in a message of its own. A machine leaves the
+// threads of other machines alone.
+func TestSessionList_FromTheApp(t *testing.T) {
+	d, g := newAppMachine(t)
+	d.addCardQuestion(nil)
+	d.runPoller(Options{Daemon: true})
+	theirs := g.post([]byte(`{"text":"[Report] of another machine"}`), state.MachineIDPrefix+"0")
+	inTheirs := g.addHumanMessage(theirs.Thread.Name, "/sessions", "")
+	inTheirs.ThreadReply = true
+	alone := g.addHumanMessage(appSpace+"/threads/new", "/sessions", "")
+	g.publish(newEvent("MESSAGE", "users/1", inTheirs))
+	g.publish(newEvent("MESSAGE", "users/9", g.addHumanMessage(appSpace+"/threads/9", "/sessions", "")))
+	g.publish(newEvent("MESSAGE", "users/1", alone))
+	list := g.awaitPost("[Sessions] " + state.MachineName())
+	kit.Equal(t, list.Thread.Name, alone.Thread.Name)
+	kit.Equalf(t, g.countMessages("[Sessions]"), 1, "lists")
+}
