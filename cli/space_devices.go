@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -27,7 +28,8 @@ func (p Program) devicesCommand() *cli.Command {
 			Action: func(c *cli.Context) error {
 				name := strings.Join(c.Args().Slice(), " ")
 				if name == "" {
-					return usageError(fmt.Errorf("no name is given"), "gchat-hooks space devices lists them")
+					return usageError(errors.New("no name is given"),
+						"gchat-hooks space devices lists them")
 				}
 				err := space.RemoveDevice(spaceDir(p.env), name)
 				if err != nil {

@@ -131,7 +131,8 @@ func (s *Service) Subscribe(name string) *Browser {
 
 // JSON is the subscription as the page sends it.
 func (b *Browser) JSON() string {
-	return fmt.Sprintf(`{"endpoint":%q,"keys":{"p256dh":%q,"auth":%q}}`, b.Endpoint, b.P256DH, b.Auth)
+	return fmt.Sprintf(`{"endpoint":%q,"keys":{"p256dh":%q,"auth":%q}}`,
+		b.Endpoint, b.P256DH, b.Auth)
 }
 
 func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
@@ -213,7 +214,8 @@ func (s *Service) checkSignature(r *http.Request) (subject string, err error) {
 	claims, err2 := decode(parts[2])
 	signature, err3 := decode(parts[3])
 	point, err4 := decode(parts[4])
-	if err := errors.Join(err1, err2, err3, err4); err != nil || len(signature) != 64 || len(point) != 65 {
+	err = errors.Join(err1, err2, err3, err4)
+	if err != nil || len(signature) != 64 || len(point) != 65 {
 		return "", fmt.Errorf("the token is not in the form of RFC 8292: %w", err)
 	}
 	if _, err := ecdh.P256().NewPublicKey(point); err != nil {
@@ -234,7 +236,8 @@ func (s *Service) checkSignature(r *http.Request) (subject string, err error) {
 		Aud, Sub string
 		Exp      int64
 	}
-	if err := errors.Join(json.Unmarshal(header, &algorithm), json.Unmarshal(claims, &claim)); err != nil {
+	err = errors.Join(json.Unmarshal(header, &algorithm), json.Unmarshal(claims, &claim))
+	if err != nil {
 		return "", err
 	}
 	left24h := time.Until(time.Unix(claim.Exp, 0))
@@ -295,7 +298,8 @@ func (s *Service) accept(m Message) {
 	defer s.mu.Unlock()
 	b := s.browsers[m.Browser]
 	if b.isOff {
-		b.stored = slices.DeleteFunc(b.stored, func(old Message) bool { return old.Topic == m.Topic })
+		isReplaced := func(old Message) bool { return old.Topic == m.Topic }
+		b.stored = slices.DeleteFunc(b.stored, isReplaced)
 		b.stored = append(b.stored, m)
 	} else {
 		b.deliver(m)

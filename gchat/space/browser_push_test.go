@@ -9,6 +9,7 @@ import (
 
 	"github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/serviceworker"
 	"github.com/chromedp/cdproto/target"
 	"github.com/chromedp/chromedp"
@@ -37,10 +38,13 @@ func newPushedBrowser(t *testing.T) *pushedBrowser {
 	b.pushDesk = newPushDesk(t)
 	b.subscription = b.service.Subscribe("chromium")
 	runFirst(t, b.ctx, `(() => {
-		const subscription = { options: {}, toJSON: () => (`+b.subscription.JSON()+`), unsubscribe: async () => true };
+		const subscription = {
+			options: {}, toJSON: () => (`+b.subscription.JSON()+`), unsubscribe: async () => true,
+		};
 		let isSubscribed = localStorage.getItem('subscribed');
 		PushManager.prototype.subscribe = async ({ userVisibleOnly, applicationServerKey }) => {
-			if (!userVisibleOnly || atob(applicationServerKey.replaceAll('-', '+').replaceAll('_', '/')).length !== 65) throw new Error('bad key');
+			const key = atob(applicationServerKey.replaceAll('-', '+').replaceAll('_', '/'));
+			if (!userVisibleOnly || key.length !== 65) throw new Error('bad key');
 			localStorage.setItem('subscribed', isSubscribed = 'yes');
 			return subscription;
 		};
@@ -74,7 +78,8 @@ func (b *pushedBrowser) attach() {
 	bound.Until(b.t, "the service worker runs", func() bool {
 		targets, err := chromedp.Targets(b.ctx)
 		kit.NoError(b.t, err)
-		at := slices.IndexFunc(targets, func(i *target.Info) bool { return i.Type == "service_worker" })
+		isWorker := func(i *target.Info) bool { return i.Type == "service_worker" }
+		at := slices.IndexFunc(targets, isWorker)
 		if at < 0 {
 			return false
 		}
@@ -141,14 +146,32 @@ func (b *pushedBrowser) tap(action string) {
 	})`, action))
 }
 
+// wantInstallable fails the test if Chromium would not install the page as an app.
+func wantInstallable(t *testing.T, ctx context.Context) {
+	t.Helper()
+	runActions(t, ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		manifest, err := cdp.Call(ctx, target, page.GetAppManifest, page.GetAppManifestParams{})
+		kit.NoError(t, err)
+		kit.Equalf(t, len(manifest.Errors), 0, "errors in the manifest %s", manifest.Data)
+		found, err := cdp.Call(ctx, target, page.GetInstallabilityErrors, cdp.Empty{})
+		kit.NoError(t, err)
+		for _, e := range found.InstallabilityErrors {
+			t.Errorf("not installable: %s %v", e.ErrorID, e.ErrorArguments)
+		}
+		return nil
+	}))
+}
+
 // A person is called while the page is closed, answers in the notification, and is told
 // when that came too late. What is over is taken back.
 func TestPage_PushCallsAndAnswers(t *testing.T) {
 	b := newPushedBrowser(t)
 	navigate(t, b.ctx, b.s.PageURL(b.base))
 	click(t, b.ctx, "#notify")
-	waitUntil(t, b.ctx, `!document.querySelector('#called').hidden && document.querySelector('#notify').hidden`)
+	waitUntil(t, b.ctx,
+		`!document.querySelector('#called').hidden && document.querySelector('#notify').hidden`)
 	wantContrast(t, b.ctx, "a device that is called")
+	wantInstallable(t, b.ctx)
 	b.attach()
 	devices, err := Devices(b.dir)
 	kit.NoError(t, err)
@@ -196,11 +219,13 @@ func TestPage_PushCallsAndAnswers(t *testing.T) {
 	navigate(t, b.ctx, b.base)
 	waitUntil(t, b.ctx, `!document.querySelector('#called').hidden`)
 	b.tap("")
-	waitUntil(t, b.ctx, fmt.Sprintf(`location.hash === '#%s'`, thread[strings.LastIndex(thread, "/")+1:]))
+	id := thread[strings.LastIndex(thread, "/")+1:]
+	waitUntil(t, b.ctx, fmt.Sprintf(`location.hash === '#%s'`, id))
 
 	kit.NoError(t, RemoveDevice(b.dir, devices[0].Name)) // at a shell
 	navigate(t, b.ctx, b.base)
-	waitUntil(t, b.ctx, `!document.querySelector('#notify').hidden && document.querySelector('#called').hidden`)
+	waitUntil(t, b.ctx,
+		`!document.querySelector('#notify').hidden && document.querySelector('#called').hidden`)
 	click(t, b.ctx, "#notify")
 	waitUntil(t, b.ctx, `!document.querySelector('#called').hidden`)
 	click(t, b.ctx, "#call-no-more")

@@ -33,7 +33,7 @@ type Device struct {
 	ID           string               `json:"id"`
 	Name         string               `json:"name"`
 	AddedAt      time.Time            `json:"added_at"`
-	CalledAt     time.Time            `json:"called_at,omitzero"` // the last call that its push service took
+	CalledAt     time.Time            `json:"called_at,omitzero"` // its push service took the call
 	LastFailure  string               `json:"last_failure,omitempty"`
 	FailedAt     time.Time            `json:"failed_at,omitzero"`
 	Origin       string               `json:"origin,omitempty"` // of the page that it subscribed on

@@ -385,7 +385,10 @@ func (p *pusher) dueCalls(d *Device, now time.Time) (due []*waitingMessage) {
 		}
 	}
 	slices.SortFunc(due, func(a, b *waitingMessage) int {
-		return cmp.Or(a.createdAt.Compare(b.createdAt), cmp.Compare(a.row.Message.Name, b.row.Message.Name))
+		return cmp.Or(
+			a.createdAt.Compare(b.createdAt),
+			cmp.Compare(a.row.Message.Name, b.row.Message.Name),
+		)
 	})
 	return due
 }
@@ -520,8 +523,12 @@ func (p *pusher) forgetEnded() {
 	maps.DeleteFunc(p.steps, func(key callKey, step string) bool {
 		return p.waiting.all[key.message] == nil && !mayBeShown(step)
 	})
-	maps.DeleteFunc(p.takeBackTill, func(key callKey, _ time.Time) bool { return p.steps[key] == "" })
-	maps.DeleteFunc(p.tapped, func(message, _ string) bool { return p.waiting.all[message] == nil })
+	maps.DeleteFunc(p.takeBackTill, func(key callKey, _ time.Time) bool {
+		return p.steps[key] == ""
+	})
+	maps.DeleteFunc(p.tapped, func(message, _ string) bool {
+		return p.waiting.all[message] == nil
+	})
 }
 
 // compact writes pushes.jsonl anew, without what is over. The caller holds the lock.

@@ -100,7 +100,8 @@ func (d *pushDesk) addDevice(b *pushservice.Browser) (id string) {
 		`{"name":"`+b.Name+`","subscription":`+b.JSON()+`}`, "Origin: https://chat.example.org")
 	var device struct{ ID string }
 	kit.NoError(d.t, json.Unmarshal(answer.Body.Bytes(), &device))
-	kit.Must(d.t, answer.Code == http.StatusOK && device.ID != "", "%d %s", answer.Code, answer.Body)
+	isAdded := answer.Code == http.StatusOK && device.ID != ""
+	kit.Must(d.t, isAdded, "%d %s", answer.Code, answer.Body)
 	return device.ID
 }
 
@@ -141,7 +142,8 @@ func (p *pushProcess) start(t *testing.T) {
 	t.Helper()
 	p.cmd = bound.Command(t, os.Args[0])
 	p.cmd.Env = append(os.Environ(), "SPACE_TEST_SERVE="+p.dir,
-		"SPACE_TEST_PUSH_HOST="+p.service.Host(), "SPACE_TEST_ROOTS="+string(p.service.CertificatePEM()))
+		"SPACE_TEST_PUSH_HOST="+p.service.Host(),
+		"SPACE_TEST_ROOTS="+string(p.service.CertificatePEM()))
 	out, err := p.cmd.StdoutPipe()
 	kit.NoError(t, err)
 	kit.NoError(t, p.cmd.Start())

@@ -165,7 +165,9 @@ func (p *pusher) keepVisible(r *http.Request) (any, error) {
 }
 
 // errTooLate answers a tap in a notification whose question is over.
-var errTooLate = &apiError{http.StatusConflict, "Too late: already answered.", "FAILED_PRECONDITION"}
+var errTooLate = &apiError{
+	http.StatusConflict, "Too late: already answered.", "FAILED_PRECONDITION",
+}
 
 // tap does what a person tapped in a notification: an option of a question. The first
 // tap counts, on whichever device. The same tap may come again.

@@ -50,8 +50,8 @@ func TestPush_CallsForWhatWaits(t *testing.T) {
 	var lines []string
 	for _, m := range got {
 		c := m.Content
-		lines = append(lines, fmt.Sprintf("%s | %s | %d %s %v %v", c.Title, strings.ReplaceAll(c.Body, "\n", "/"),
-			(m.TTL+5)/60, m.Urgency, c.Buttons, m.Subject))
+		lines = append(lines, fmt.Sprintf("%s | %s | %d %s %v %v",
+			c.Title, c.Body, (m.TTL+5)/60, m.Urgency, c.Buttons, m.Subject))
 	}
 	const contact = "https://chat.example.org"
 	options := "[{1 PostgreSQL} {2 Redis}]"
@@ -70,7 +70,9 @@ func TestPush_CallsForWhatWaits(t *testing.T) {
 	kit.Equal(t, withText.Thread, last)
 	kit.Equal(t, len(withText.Tag) == 22 && withText.Tag == got[8].Topic, true)
 	for _, m := range got {
-		for _, secret := range []string{"rm -rf", "build", "curl", "cart/total", "secret-server", "May it"} {
+		for _, secret := range []string{
+			"rm -rf", "build", "curl", "cart/total", "secret-server", "May it",
+		} {
 			kit.True(t, !strings.Contains(m.Text, secret), "a call has %q: %s", secret, m.Text)
 		}
 	}
@@ -208,7 +210,8 @@ func TestPush_KilledWhileItCalls(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := &pushProcess{pushDesk: &pushDesk{service: pushservice.New(t), dir: t.TempDir()}}
 			phone := p.service.Subscribe("phone")
-			device := Device{ID: "phone", Name: "phone", AddedAt: time.Now(), Subscription: subscriptionOf(t, phone)}
+			device := Device{ID: "phone", Name: "phone", AddedAt: time.Now()}
+			device.Subscription = subscriptionOf(t, phone)
 			_, err := addDevice(p.dir, device)
 			kit.NoError(t, err)
 			p.start(t)
@@ -416,7 +419,8 @@ func TestDevices_AddedRenewedRemoved(t *testing.T) {
 		return `{"name":` + jsonText(name) + `,"subscription":` + b.JSON() + `}`
 	}
 	for what, answer := range map[string]int{
-		"no key":       callHandler(d.s, "POST", devices, body(phone, "x"), "Host: chat.example.org", "Content-Type: application/json").Code,
+		"no key": callHandler(d.s, "POST", devices, body(phone, "x"),
+			"Host: chat.example.org", "Content-Type: application/json").Code,
 		"other origin": d.call("POST", devices, body(phone, "x"), "Sec-Fetch-Site: cross-site").Code,
 		"not JSON":     d.call("POST", devices, body(phone, "x"), "Content-Type: text/plain").Code,
 		"other host": d.call("POST", devices,
@@ -428,7 +432,8 @@ func TestDevices_AddedRenewedRemoved(t *testing.T) {
 	id := d.addDevice(phone)
 	kit.Equal(t, d.addDevice(phone), id) // a second tap on the button
 	named := d.service.Subscribe("named")
-	d.wantStatus(200, "POST", devices, body(named, " Ann's \u202e\x1b[31mphone\n "+strings.Repeat("x", 99)))
+	d.wantStatus(200, "POST", devices,
+		body(named, " Ann's \u202e\x1b[31mphone\n "+strings.Repeat("x", 99)))
 	unnamed := d.service.Subscribe("unnamed")
 	kit.Equal(t, d.call("POST", devices, body(unnamed, "\u200b"),
 		"User-Agent: Mozilla/5.0 (Linux; Android 10; K) AppleWebKit/537.36 (KHTML, like Gecko) "+
@@ -441,7 +446,9 @@ func TestDevices_AddedRenewedRemoved(t *testing.T) {
 	for _, s := range stored {
 		names = append(names, s.Name)
 	}
-	kit.Equal(t, names, []string{"phone", "Ann's [31mphone " + strings.Repeat("x", 24), "Chrome on Android", "PHONE 2"})
+	kit.Equal(t, names, []string{
+		"phone", "Ann's [31mphone " + strings.Repeat("x", 24), "Chrome on Android", "PHONE 2",
+	})
 
 	renewed := d.service.Subscribe("renewed")
 	d.wantStatus(200, "PUT", devices+"/"+id, body(renewed, ""))
@@ -489,7 +496,8 @@ func TestPush_JournalStaysSmall(t *testing.T) {
 	kit.NoError(t, err)
 	kit.Equalf(t, strings.Count(string(b), "\n"), 2, "%s", b)
 
-	kit.NoError(t, os.WriteFile(filepath.Join(d.dir, pushesFile), []byte("not JSON\n"+string(b)), 0o600))
+	damaged := append([]byte("not JSON\n"), b...)
+	kit.NoError(t, os.WriteFile(filepath.Join(d.dir, pushesFile), damaged, 0o600))
 	d.open(t) // a damaged file keeps nobody from asking
 	d.ask(askQuestions(databaseQuestion))
 	d.service.WaitFor(phone, 4)
@@ -506,7 +514,9 @@ func BenchmarkPost_BesideStallingPush(b *testing.B) {
 		for i := range spaces {
 			s, err := Open(Options{
 				DataDir: b.TempDir(), IsDirect: true, pushRoots: service.Roots(),
-				PushSettings: func() PushSettings { return PushSettings{AllowedHosts: []string{service.Host()}} },
+				PushSettings: func() PushSettings {
+					return PushSettings{AllowedHosts: []string{service.Host()}}
+				},
 			})
 			kit.NoError(b, err)
 			spaces[i] = s

@@ -1,4 +1,4 @@
-// push.js has this device called when the page is closed, with the browser's push service.
+// push.js has this device called while the page is closed, by the browser's push service.
 import { request, keep, kept, keptKey } from './key.js';
 import { leaveToPush, offerNotifications } from './notify.js';
 
@@ -13,11 +13,12 @@ let isStarted = false;
 const canPush = () => window.isSecureContext && 'serviceWorker' in navigator
   && 'PushManager' in window && 'Notification' in window;
 
-// isBrowserOfPhone reports whether this is a page in an iPhone's or an iPad's browser. Push comes
-// there only to a page that was added to the Home Screen.
+// isBrowserOfPhone reports whether this is a page in an iPhone's or an iPad's browser.
+// Push comes there only to a page that was added to the Home Screen.
 const isBrowserOfPhone = () => navigator.standalone === false;
 
-// startPush offers the calls, or renews those of a device that is called. It needs the page's key.
+// startPush offers the calls, or renews those of a device that is called. It needs the
+// page's key.
 export async function startPush() {
   if (isStarted) return;
   isStarted = true;
@@ -31,7 +32,8 @@ export async function startPush() {
     registration = await navigator.serviceWorker.register('/sw.js', { updateViaCache: 'none' });
     navigator.serviceWorker.addEventListener('message', openThread);
     device = await kept('device') ?? '';
-    if (device) await renew();
+    if (device && Notification.permission !== 'granted') await remove(); // the person took it back
+    else if (device) await renew();
   } catch (error) {
     isStarted = error.status === 404; // such a server calls no device; otherwise try again
   }
@@ -43,11 +45,15 @@ function openThread({ data }) {
   if (/^[\w-]*$/.test(data?.open)) location.hash = data.open;
 }
 
-// renew tells the server the subscription as it is now. A device that a person removed stays removed.
+// renew tells the server the subscription as it is now. A device that a person removed
+// stays removed.
 async function renew() {
-  const subscription = await registration.pushManager.getSubscription() ?? await subscribe();
+  let subscription = await registration.pushManager.getSubscription();
+  if (!subscription || isForOtherKey(subscription)) subscription = await subscribeAnew();
   try {
-    await call('PUT', '/page/push/devices/' + device, { subscription: keysOf(subscription) });
+    const content = { subscription: keysOf(subscription) };
+    const renewed = await call('PUT', '/page/push/devices/' + device, content);
+    $('device-name').textContent = renewed.name;
     claimWhileVisible();
   } catch (error) {
     if (error.status !== 404) throw error;
@@ -71,21 +77,31 @@ const subscribe = () => registration.pushManager.subscribe({
   applicationServerKey: publicKey,
 });
 
+// isForOtherKey reports whether a subscription was made with another public key: the
+// server's data was deleted since.
+function isForOtherKey({ options }) {
+  const key = options.applicationServerKey;
+  if (!key) return false; // this browser does not say
+  const text = btoa(String.fromCharCode(...new Uint8Array(key)));
+  return text.replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '') !== publicKey;
+}
+
 // add has the person allow notifications, and this device called.
 async function add() {
   button.disabled = true;
   $('push-problem').textContent = '';
   try {
     if (await Notification.requestPermission() !== 'granted') return;
-    const subscription = await subscribeAnew();
-    const added = await call('POST', '/page/push/devices', { name: '', subscription: keysOf(subscription) });
+    const content = { name: '', subscription: keysOf(await subscribeAnew()) };
+    const added = await call('POST', '/page/push/devices', content);
     await keep('device', added.id);
     device = added.id;
     $('device-name').textContent = added.name;
     claimWhileVisible();
   } catch (error) {
     $('push-problem').textContent = error.status ? error.message
-      : 'This browser has no push service that can be reached. You are notified while this page is open.';
+      : 'This browser has no push service that can be reached. '
+        + 'You are notified while this page is open.';
   } finally {
     button.disabled = false;
     showState();
@@ -125,7 +141,8 @@ function showState() {
 }
 $('call-no-more').addEventListener('click', remove);
 
-// claimWhileVisible tells the server that this page is visible, so that the device is not called.
+// claimWhileVisible tells the server that this page is visible, so that the device is not
+// called.
 let isClaiming = false;
 function claimWhileVisible() {
   if (isClaiming) return;

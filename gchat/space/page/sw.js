@@ -1,7 +1,7 @@
-// sw.js is the page's service worker: it shows the calls that come through the browser's push
-// service, also while no page is open, and sends what is tapped in them. It keeps nothing of the
-// space. It is a script and not a module, because not every browser that has push takes a module
-// here; so it reads the page's key by itself (see key.js).
+// sw.js is the page's service worker: it shows the calls that come through the browser's
+// push service, also while no page is open, and sends what is tapped in them. It keeps
+// nothing of the space. It is a script and not a module, because not every browser that
+// has push takes a module here; so it reads the page's key by itself (see key.js).
 const icon = '/page/icon-192.png';
 
 addEventListener('install', () => skipWaiting());
@@ -18,9 +18,10 @@ function readCall(data) {
   }
 }
 
-// receive shows a call, or takes it back. Each push has to show something: Safari ends a subscription
-// after three that do not, and Chrome shows words of its own. So the end of a call replaces it without
-// a sound, and that is closed at once.
+// receive shows a call, or takes it back. Each push has to show something: Safari ends
+// the subscription of a page that breaks this promise, and Chrome shows words of its own.
+// So the end of a call replaces it without a sound, and that is closed at once.
+// https://webkit.org/blog/12945/meet-web-push/
 async function receive({ type, tag, title, body, message, thread, buttons = [] }) {
   if (type === 'over') {
     await show('Over', { tag, silent: true });
@@ -38,7 +39,9 @@ async function receive({ type, tag, title, body, message, thread, buttons = [] }
 }
 
 // show shows a notification. One of the same tag is replaced, and makes no sound again.
-const show = (title, options) => registration.showNotification(title, { icon, badge: icon, ...options });
+function show(title, options) {
+  return registration.showNotification(title, { icon, badge: icon, ...options });
+}
 
 // act sends the option that was tapped, or opens the thread.
 async function act({ notification, action }) {
@@ -46,10 +49,12 @@ async function act({ notification, action }) {
   const { title, message, thread } = notification.data ?? {};
   if (!action || !message) return openThread(thread);
   const problem = await sendTap(message, action);
-  if (problem) await show(title, { body: problem, tag: notification.tag, data: { title, thread } });
+  if (!problem) return;
+  await show(title, { body: problem, tag: notification.tag, data: { title, thread } });
 }
 
-// sendTap returns why the tap does not count, or "". It may be sent twice: the server counts one.
+// sendTap returns why the tap does not count, or "". It may be sent twice: the server
+// counts one.
 async function sendTap(message, choice) {
   const key = await stored('key');
   if (!key) return 'Not sent: open the page with its link first';

@@ -24,7 +24,8 @@ import (
 
 // Urgency says whether a push service wakes a sleeping device for a message (RFC 8030,
 // section 5.3). On Android, a sleeping device gets what is not of UrgencyHigh only in the
-// pauses of its sleep (https://firebase.google.com/docs/cloud-messaging/android/message-priority).
+// pauses of its sleep.
+// https://firebase.google.com/docs/cloud-messaging/android/message-priority
 type Urgency = webpush.Urgency
 
 const (
@@ -73,15 +74,17 @@ type Client struct {
 	http         *http.Client
 }
 
-// NewClient returns a client with these keys. allowedHosts returns the hosts that a person
-// allowed beyond the known push services (see Subscription.Check). roots are
+// NewClient returns a client with these keys. allowedHosts returns the hosts that a
+// person allowed beyond the known push services (see Subscription.Check). roots are
 // certificates that tests trust; nil is the system's.
 func NewClient(keys Keys, allowedHosts func() []string, roots *tls.Config) *Client {
 	c := &Client{keys: keys, allowedHosts: allowedHosts}
 	c.http = &http.Client{
 		Timeout: sendTimeout,
 		// A redirect could lead anywhere. The protocol has none.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		},
 		Transport: &http.Transport{
 			Proxy:                  http.ProxyFromEnvironment,
 			DialContext:            c.dial,
@@ -107,14 +110,16 @@ func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, e
 		return nil, err
 	}
 	allowed := c.allowedHosts()
-	isAllowed := slices.Contains(allowed, address) || port == "443" && slices.Contains(allowed, host)
+	isAllowed := slices.Contains(allowed, address) ||
+		port == "443" && slices.Contains(allowed, host)
 	if !isAllowed && isKnownHost(strings.ToLower(host)) {
 		dialer.Control = refuseInsideNetwork
 	}
 	return dialer.DialContext(ctx, network, address)
 }
 
-// refuseInsideNetwork is a net.Dialer's Control: it gets each address that a name leads to.
+// refuseInsideNetwork is a net.Dialer's Control: it gets each address that a name leads
+// to.
 func refuseInsideNetwork(_, address string, _ syscall.RawConn) error {
 	ip, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -219,7 +224,8 @@ func printable(body []byte) string {
 
 // result returns what an answer means for its message (RFC 8030, sections 5 and 8.4).
 func (a *answer) result() error {
-	reason := strings.TrimSpace(fmt.Sprintf("the push service answered %d %s", a.StatusCode, a.reason))
+	reason := fmt.Sprintf("the push service answered %d %s", a.StatusCode, a.reason)
+	reason = strings.TrimSpace(reason)
 	switch code := a.StatusCode; {
 	case code >= 200 && code < 300:
 		return nil

@@ -130,5 +130,6 @@ var insideNetworks = sync.OnceValue(func() (networks []netip.Prefix) {
 func isInsideNetwork(ip netip.Addr) bool {
 	ip = ip.Unmap().WithZone("")
 	isInside := func(network netip.Prefix) bool { return network.Contains(ip) }
-	return !ip.IsGlobalUnicast() || ip.IsPrivate() || slices.ContainsFunc(insideNetworks(), isInside)
+	return !ip.IsGlobalUnicast() || ip.IsPrivate() ||
+		slices.ContainsFunc(insideNetworks(), isInside)
 }
