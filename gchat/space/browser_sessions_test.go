@@ -79,6 +79,7 @@ func TestPage_ListsSessions(t *testing.T) {
 	})
 	d.end(earlier, answerWith())
 	script := d.postOf("nightly", "nightly", "", "task_completion", "[Done] nightly\n\nBackup.")
+	d.postReport("", "progress_update", "shop", "[Progress] shop\n\nFrom outside of a session.")
 	now := time.Now().UTC()
 	ago := func(d time.Duration) string { return now.Add(-d).Format(time.RFC3339) }
 	sessions := []ListedSession{
@@ -100,8 +101,8 @@ func TestPage_ListsSessions(t *testing.T) {
 	waitUntil(t, ctx,
 		fmt.Sprintf(names+` === 'Permission'`, "waiting"),
 		fmt.Sprintf(names+` === 'shop|laptop|%s'`, "sessions", rtlName),
-		fmt.Sprintf(names+` === 'Task completion'`, "others"),
-		fmt.Sprintf(`document.querySelector('#others-rows .row').dataset.thread === %q`, script),
+		fmt.Sprintf(names+` === 'Progress update|Task completion'`, "others"),
+		fmt.Sprintf(`document.querySelector('#others-rows .row:last-child').dataset.thread === %q`, script),
 		`document.querySelector('#archive-title').textContent === 'Archive (1)'`,
 		// the answered questions have no rows
 		fmt.Sprintf(`![%q, %q, %q].some((name) => document.querySelector('[data-thread="' + name + '"]'))`,

@@ -7,6 +7,7 @@ const day = 24 * 60 * 60 * 1000; // ms
 const interval = 5000; // ms between two looks at the sessions
 const claudeID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/; // a session's id of Claude Code's own
 const ownKinds = ['session_start', 'turn_done', 'session_end', 'gone_on'];
+const sessionKinds = [...ownKinds, 'permission', 'subagent_done', 'task_done'];
 
 let listed = []; // the sessions as the server lists them
 let version = ''; // of the list
@@ -94,7 +95,7 @@ function ownerOf(t, { sessions, byID, byThread, byName }) {
   const id = first?.sessionId;
   if (byThread.has(t.name)) return byThread.get(t.name);
   if (byID.has(id)) return byID.get(id);
-  if (!id) return byName.get(nameIn(t)) ?? byName.get(withoutMachine(nameIn(t)));
+  if (!id) return findByName(byName, nameIn({ messages: t.messages.filter(isOfSession) }));
   if (!claudeID.test(id)) return null; // a script's own word
   const unknown = { key: id, id, name: '', does: '', threads: [], listedWaits: [] };
   byID.set(id, unknown);
@@ -102,14 +103,26 @@ function ownerOf(t, { sessions, byID, byThread, byName }) {
   return unknown;
 }
 
-// nameIn returns the name of the session that a thread's messages have. A card says the name, and
-// behind it the machine.
+// isOfSession reports whether only a session posts such a message. A script may post others.
+const isOfSession = (m) => Boolean(m.card) || sessionKinds.includes(m.kind);
+
+// findByName returns the session with a name. A card's subtitle has the machine and the folder
+// behind the name.
+function findByName(byName, subtitle) {
+  const parts = subtitle.split(' · ');
+  for (let n = parts.length; n > 0; n--) {
+    const name = parts.slice(0, n).join(' · ');
+    if (byName.has(name)) return byName.get(name);
+  }
+  return null;
+}
+
+// nameIn returns the name of the session that a thread's messages have, with what a card says
+// behind it.
 function nameIn(t) {
   const m = t.messages.find((one) => one.session || one.card?.subtitle);
   return m?.session || m?.card?.subtitle || '';
 }
-
-const withoutMachine = (subtitle) => subtitle.split(' · ').slice(0, -1).join(' · ');
 
 // complete adds to a session what its messages tell.
 function complete(session, descriptions) {
