@@ -244,7 +244,8 @@ func addLastWords(cfg *config.Config, list []*ListedSession) {
 			return // all that follow have ended, too
 		}
 		text, isOfPerson := inject.LastWords(s.transcript)
-		text = state.OneLine(state.MaskKeys(text))
+		// Masking takes long for a long text.
+		text = state.OneLine(state.MaskKeys(wording.Truncate(text, 20*maxLastWords)))
 		s.LastWords, s.IsPersonLast = wording.Truncate(text, maxLastWords), isOfPerson
 	}
 }

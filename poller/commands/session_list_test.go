@@ -175,16 +175,20 @@ func TestListSessions_StateAndLastWords(t *testing.T) {
 	kit.Equal(t, list[0].LastWords, "")
 }
 
-// BenchmarkListSessions lists 300 sessions, 30 of them running, with 300 open questions.
+// BenchmarkListSessions lists 300 sessions, 30 of them running and with long last words,
+// and 300 open questions.
 func BenchmarkListSessions(b *testing.B) {
 	h := &listHome{&testing.T{}, b.TempDir(), time.Now().UTC()}
 	var questions []*state.Question
+	long := strings.Repeat("a word ", 9000)
 	for i := range 300 {
 		id := fmt.Sprintf("session %d", i)
 		h.add(id, i, func(s *state.Session) {
 			if i >= 30 {
 				s.EndedAt = s.LastSeen
+				return
 			}
+			h.saveTranscript(s, "busy", `{"type":"user","message":{"content":"`+long+`"}}`)
 		})
 		questions = append(questions, openQuestion(id, state.KindPermission, h.now))
 	}
