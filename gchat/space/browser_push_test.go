@@ -171,6 +171,7 @@ func TestPage_PushCallsAndAnswers(t *testing.T) {
 	waitUntil(t, b.ctx,
 		`!document.querySelector('#called').hidden && document.querySelector('#notify').hidden`)
 	wantContrast(t, b.ctx, "a device that is called")
+	screenshot(t, b.ctx, "phone-called")
 	wantInstallable(t, b.ctx)
 	b.attach()
 	devices, err := Devices(b.dir)
@@ -233,4 +234,13 @@ func TestPage_PushCallsAndAnswers(t *testing.T) {
 	devices, err = Devices(b.dir)
 	kit.NoError(t, err)
 	kit.Equal(t, len(devices), 0)
+
+	// an app on the Home Screen has a storage of its own, as another origin has
+	navigate(t, b.ctx, strings.Replace(b.base, "127.0.0.1", "localhost", 1))
+	waitUntil(t, b.ctx, `!document.querySelector('#locked').hidden`)
+	wantContrast(t, b.ctx, "a page without its key")
+	screenshot(t, b.ctx, "phone-locked")
+	link := b.s.PageURL("http://elsewhere.example")
+	runActions(t, b.ctx, chromedp.SendKeys(chromedp.CSS("#pasted"), link+"\n"))
+	waitUntil(t, b.ctx, `!document.querySelector('#main').hidden && location.hash === ''`)
 }
