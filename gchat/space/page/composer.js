@@ -2,6 +2,9 @@
 import { request } from './key.js';
 import { page, threads, views, messageCount, redraw, threadNamed } from './messages.js';
 import { unread, askAt } from './threads.js';
+import {
+  chosenFiles, drawChosenFiles, forgetUploads, listenForFiles, takeChosenFiles, textOfTap, uploadFiles,
+} from './files.js';
 
 const $ = (id) => document.getElementById(id);
 const reply = $('reply');
@@ -22,16 +25,17 @@ async function send(body) {
     body: JSON.stringify(body),
     signal: AbortSignal.timeout?.(10000),
   });
-  if (!answer.ok) throw new Error(answer.statusText);
+  if (!answer.ok) throw Object.assign(new Error(answer.statusText), { status: answer.status });
   return answer.json();
 }
 
-// post shows a message of the person's, and sends it. It returns false if the text is too long.
-export function post(thread, text) {
+// post shows a message of the person's, and sends it, with the chosen files if hasFiles. It returns
+// false if the text is too long.
+export function post(thread, text, hasFiles = false) {
   if (isTooLong(text)) return false;
   const m = {
     clientId: newID(), thread, text, human: true, kind: '', sender: 'You',
-    time: new Date().toISOString(),
+    time: new Date().toISOString(), files: hasFiles ? takeChosenFiles(thread) : [],
   };
   threadNamed(thread).messages.push(m);
   deliver(m);
@@ -44,11 +48,17 @@ export async function deliver(m) {
   m.pending = 'sending';
   redraw();
   try {
-    const sent = await send({ thread: m.thread, text: m.text, clientId: m.clientId });
+    await uploadFiles(m.files, (hundredths) => {
+      m.progress = hundredths;
+      redraw();
+    });
+    const files = m.files.map(({ id, name }) => ({ id, name }));
+    const sent = await send({ thread: m.thread, text: m.text, clientId: m.clientId, files });
     m.name = sent.name;
     m.pending = 'sent';
-  } catch {
+  } catch (error) {
     m.pending = 'failed';
+    if (error.status === 404) forgetUploads(m.files);
   }
   redraw();
 }
@@ -68,6 +78,13 @@ let failedTap = {}; // {what, clientId}: the same tap has one id, however often 
 // tap sends what a card's button carries. If words of the reply box go along with it, card is the
 // card that took them, and they leave the box.
 export async function tap(m, choice, inputs, card) {
+  const text = chosenFiles(m.thread).length > 0 ? textOfTap(choice, inputs) : null;
+  if (text !== null) {
+    if (!post(m.thread, text, true)) return;
+    card?.clear();
+    clearReply();
+    return;
+  }
   const what = JSON.stringify([m.name, choice, inputs]);
   if (failedTap.what !== what) failedTap = { what, clientId: newID() };
   if (choice !== 'more') m.tapped = messageCount();
@@ -112,6 +129,7 @@ export function drawComposer(all, t, about, isForSession) {
   $('send').hidden = Boolean(why);
   $('refuse').textContent = why ? '' : refusingCard()?.refusal() ?? '';
   $('refuse').hidden = $('refuse').textContent === '';
+  drawChosenFiles(!why);
   reply.placeholder = placeholder(all, t, about, isForSession);
   allowSend();
 }
@@ -135,7 +153,8 @@ const refusingCard = () => findCard((card) => card.refusal());
 
 function allowSend() {
   const text = reply.value.trim();
-  $('send').disabled = reply.disabled || isTooLong(text) || (text === '' && !readyCard());
+  const hasNothing = text === '' && chosenFiles(page.current).length === 0 && !readyCard();
+  $('send').disabled = reply.disabled || isTooLong(text) || hasNothing;
 }
 
 function fitToText() {
@@ -182,16 +201,18 @@ export function listenToComposer(drawThread) {
     submit();
   });
   $('messages').addEventListener('click', allowSend);
+  listenForFiles();
 }
 
 function submit() {
   const text = reply.value.trim();
   if (reply.disabled) return;
-  if (text === '') {
+  const isEmpty = text === '' && chosenFiles(page.current).length === 0;
+  if (isEmpty || (text === '' && readyCard())) {
     readyCard()?.submit();
     return;
   }
   const card = touchedCard(); // what was tapped goes along
   if (card) card.submit();
-  else if (post(page.current, text)) clearReply();
+  else if (post(page.current, text, true)) clearReply();
 }

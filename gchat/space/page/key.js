@@ -38,6 +38,13 @@ export async function request(address, options = {}) {
   return answer;
 }
 
+// keyInUse returns the key for a request that is not made with fetch. It throws like request.
+export async function keyInUse() {
+  const key = linked || await keptKey();
+  if (!key || key === refused) throw new NoKey();
+  return key;
+}
+
 function forgetLinked() {
   linked = '';
   inSession((session) => session.removeItem('key'));

@@ -1,5 +1,6 @@
 // messages.js keeps the threads with their messages, as the server sends them.
 import { readCard } from './card.js';
+import { messageFiles } from './files.js';
 
 export const threads = new Map(); // name → {name, messages, mayWrite}
 export const views = new Map(); // message key → {node, card, update}, of the open thread
@@ -40,6 +41,7 @@ export function messageOf(row) {
     human: m.sender.type === 'HUMAN',
     sender: m.sender.displayName || m.sender.name.replace('users/', ''),
     card: readCard(m.cardsV2),
+    files: messageFiles(m),
     kind,
     session,
     sessionId,

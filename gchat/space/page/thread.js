@@ -2,6 +2,7 @@
 import { h, markup } from './markup.js';
 import { drawCard, lineOf } from './card.js';
 import { page, threads, views, allThreads, keyOf } from './messages.js';
+import { drawFiles } from './files.js';
 import { stateOf, stateWords, describe, startOf } from './threads.js';
 import { idOf } from './list.js';
 import { threadLinks } from './elsewhere.js';
@@ -131,7 +132,8 @@ function drawMessage(m) {
   const text = m.isEnd ? lineOf(m.card) : m.text;
   const node = h('article', { class: `message ${side}`, 'data-state': state ?? false },
     header,
-    h('div', { class: 'bubble' }, ...markup(text)),
+    text === '' && m.files?.length > 0 ? null : h('div', { class: 'bubble' }, ...markup(text)),
+    drawFiles(m.files),
     status);
   const update = (now) => {
     setTime(node, time, now);
@@ -144,7 +146,7 @@ function drawMessage(m) {
 
 // sendStatus says what became of a person's message: on its way, not sent, or when it was sent.
 function sendStatus(m, time) {
-  if (m.pending === 'sending') return ['Sending…'];
+  if (m.pending === 'sending') return [m.progress > 0 ? `Sending… ${m.progress} %` : 'Sending…'];
   if (m.pending !== 'failed') return [time];
   const retry = { type: 'button', 'data-retry': true, onclick: () => deliver(m) };
   return ['Not sent. ', h('button', retry, 'Try again')];
