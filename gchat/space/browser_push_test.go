@@ -96,20 +96,15 @@ func (b *pushedBrowser) deliver(n int) {
 	b.t.Helper()
 	all := b.service.WaitFor(b.subscription, b.delivered+n)
 	for _, m := range all[b.delivered:] {
-		b.deliverAgain(m)
+		runActions(b.t, b.ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+			_, err := cdp.Call(ctx, target, serviceworker.DeliverPushMessage,
+				serviceworker.DeliverPushMessageParams{
+					Origin: b.base + "/", RegistrationID: b.registration, Data: m.Text,
+				})
+			return err
+		}))
 	}
 	b.delivered = len(all)
-}
-
-func (b *pushedBrowser) deliverAgain(m pushservice.Message) {
-	b.t.Helper()
-	runActions(b.t, b.ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, serviceworker.DeliverPushMessage,
-			serviceworker.DeliverPushMessageParams{
-				Origin: b.base + "/", RegistrationID: b.registration, Data: m.Text,
-			})
-		return err
-	}))
 }
 
 func (b *pushedBrowser) inWorker(script string) string {
@@ -196,15 +191,19 @@ func TestPage_PushCallsAndAnswers(t *testing.T) {
 	b.wantShown()
 	b.wantTap("2")
 
-	again := b.service.Received(b.subscription)[0]
-	b.deliverAgain(again) // as after a kill
-	b.wantShown(call)
-	b.tap("1")
-	b.wantShown("web-shop|Too late: already answered")
-	b.tap("")
-	b.wantShown()
-	pullNothing(t, b.pushDesk)
 	b.end(thread, answerWith("Redis"))
+
+	late := b.ask(askQuestions(databaseQuestion))
+	b.deliver(1)
+	b.wantShown(call)
+	b.wantStatus(200, "POST", "/page/push/taps", tapBody("", b.asked[late].name, "1"))
+	b.tap("2")
+	b.wantShown("web-shop|Too late: already answered")
+	b.wantTap("1")
+	pullNothing(t, b.pushDesk)
+	b.end(late, answerWith())
+	b.deliver(1)
+	b.wantShown()
 
 	over := b.ask(bashPermission())
 	b.deliver(1)

@@ -43,14 +43,15 @@ function show(title, options) {
   return registration.showNotification(title, { icon, badge: icon, ...options });
 }
 
-// act sends the option that was tapped, or opens the thread.
+// act sends the option that was tapped, or opens the thread. A notification that is
+// replaced is not closed before: a browser may do that late, and close the new one.
 async function act({ notification, action }) {
-  notification.close();
   const { title, message, thread } = notification.data ?? {};
-  if (!action || !message) return openThread(thread);
-  const problem = await sendTap(message, action);
-  if (!problem) return;
-  await show(title, { body: problem, tag: notification.tag, data: { title, thread } });
+  const isTap = action && message;
+  const problem = isTap ? await sendTap(message, action) : '';
+  if (!problem) notification.close();
+  if (!isTap) await openThread(thread);
+  if (problem) await show(title, { body: problem, tag: notification.tag, data: { title, thread } });
 }
 
 // sendTap returns why the tap does not count, or "". It may be sent twice: the server
