@@ -2,55 +2,29 @@ package cli
 
 import (
 	"encoding/json"
-	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 
 	"gchat-hooks/e2e/kit"
+	"gchat-hooks/e2e/strict"
 )
 
-// callServer takes the place of an ntfy server.
-type callServer struct {
-	*httptest.Server
-	mu     sync.Mutex
-	status int      // of its answers
-	calls  []string // "TOPIC: TEXT → LINK"
+// newCallServer is an ntfy server whose topics need no token.
+func newCallServer(t *testing.T) *strict.CallServer {
+	server := strict.NewCallServer(t)
+	server.IsOpen = true
+	return server
 }
 
-func newCallServer(t *testing.T) *callServer {
-	c := &callServer{status: http.StatusOK}
-	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.status != http.StatusOK {
-			w.WriteHeader(c.status)
-			fmt.Fprintf(w, `{"code":40301,"http":%d,"error":"forbidden \u001b[31m"}`, c.status)
-			return
-		}
-		topic := strings.TrimPrefix(r.URL.Path, "/")
-		c.calls = append(c.calls, topic+": "+string(body)+" → "+r.Header.Get("Click"))
-	}))
-	t.Cleanup(c.Close)
-	return c
-}
-
-func (c *callServer) answerWith(status int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.status = status
-}
-
-func (c *callServer) received() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return append([]string(nil), c.calls...)
+// callsTo are the calls that a server took, as "TOPIC: TEXT → LINK".
+func callsTo(server *strict.CallServer) (calls []string) {
+	for _, call := range server.Received() {
+		calls = append(calls, call.Topic+": "+call.Text+" → "+call.Click)
+	}
+	return calls
 }
 
 // savedNotify is what the person's configuration says of notify.
@@ -67,7 +41,7 @@ func (h *home) savedNotify() (notify map[string]string) {
 // once its server took a call. Run again, it keeps it.
 func TestSetup_OffersToCall(t *testing.T) {
 	s, server := newSetupHome(t), newCallServer(t)
-	server.answerWith(http.StatusForbidden)
+	server.AnswerWith(http.StatusForbidden)
 	args := []string{
 		"--https", "box.example", "--no-hooks", "--service=false", "--round-trip=false",
 		"--listen", freeAddress(t),
@@ -79,9 +53,9 @@ func TestSetup_OffersToCall(t *testing.T) {
 	dialog.expect(`█ ▄▄▄▄▄ █`)
 	dialog.expect(`topic:  gchat-hooks-[a-z2-7]{26}\n`, `server: `+server.URL)
 	dialog.answerPrompt("Press Enter when the app shows the topic", "")
-	dialog.expect(`That did not work: .*403: forbidden .*the topic is protected: notify needs`)
+	dialog.expect(`That did not work: .*403: as the test wants it.*the topic is protected: notify needs`)
 	kit.Equalf(t, s.savedNotify(), nil, "notify after a refusal")
-	server.answerWith(http.StatusOK)
+	server.AnswerWith(http.StatusOK)
 	dialog.answerPrompt("Another server", server.URL)
 	shown := dialog.expect(`topic:  gchat-hooks-[a-z2-7]{26}\n`)
 	dialog.answerPrompt("Press Enter when the app shows the topic", "")
@@ -93,7 +67,7 @@ func TestSetup_OffersToCall(t *testing.T) {
 	want := map[string]string{"url": server.URL + "/" + topic, "page": "https://box.example/"}
 	kit.Equal(t, s.savedNotify(), want)
 	call := topic + ": This is how you are called. → https://box.example/"
-	kit.Equal(t, server.received(), []string{call})
+	kit.Equal(t, callsTo(server), []string{call})
 	info, err := os.Stat(s.path(configFile))
 	kit.NoError(t, err)
 	kit.Equalf(t, info.Mode().Perm(), 0o600, "mode of the configuration")
@@ -119,12 +93,12 @@ func TestSetup_NotifyInAScript(t *testing.T) {
 	} {
 		setup(4, "is not the address of an ntfy topic", wrong)
 	}
-	server.answerWith(http.StatusNotFound)
+	server.AnswerWith(http.StatusNotFound)
 	setup(1, "nobody can be called yet: the call was refused", server.URL+"/mine")
-	server.answerWith(http.StatusOK)
+	server.AnswerWith(http.StatusOK)
 	setup(0, "Done.", "off")
 	kit.Equalf(t, s.savedNotify(), nil, "notify")
 	setup(0, "took a test call", server.URL+"/mine")
 	kit.Equal(t, s.savedNotify(), map[string]string{"url": server.URL + "/mine"})
-	kit.Equal(t, server.received(), []string{"mine: This is how you are called. → "})
+	kit.Equal(t, callsTo(server), []string{"mine: This is how you are called. → "})
 }

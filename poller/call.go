@@ -21,6 +21,9 @@ const (
 	// typingCheckInterval is how often a call that waits because its person types in the
 	// session's pane is looked at.
 	typingCheckInterval = 2 * time.Second
+	// maxCallLine is how long a call's title or text may be, in bytes. An ntfy server
+	// refuses a message of 4096 bytes, or makes a file of it.
+	maxCallLine = 200
 
 	urgentPriority, usualPriority, lowestPriority = 5, 4, 1 // ntfy's
 )
@@ -83,7 +86,7 @@ func (p *Poller) endCall(record *trackedRecord) (retryAt time.Time) {
 func (p *Poller) enqueueCall(q *state.Question, isEnd bool) error {
 	call := &state.Call{
 		ID:       state.MessageID("call", q.QuestionID),
-		Title:    wording.SafeLine(q.SessionName),
+		Title:    wording.Cut(wording.SafeLine(q.SessionName), maxCallLine),
 		Text:     callText(q),
 		Link:     gchat.ThreadLink(q.Chat, q.ThreadName),
 		Priority: usualPriority,
@@ -109,7 +112,7 @@ func callText(q *state.Question) string {
 	if q.Kind == state.KindQuestion && len(q.SubQuestions) > 0 {
 		text += ": " + q.SubQuestions[0].Header
 	}
-	return wording.SafeLine(text)
+	return wording.Cut(wording.SafeLine(text), maxCallLine)
 }
 
 // callForAlert calls the person for a blocked alert that is in the space.
@@ -123,7 +126,7 @@ func (s *sender) callForAlert(alert *state.Message, chat, threadName string) {
 		IsUrgent: true, CreatedAt: s.Now().UTC(),
 		Call: &state.Call{
 			ID:       key,
-			Title:    wording.SafeLine(alert.Report.SessionName),
+			Title:    wording.Cut(wording.SafeLine(alert.Report.SessionName), maxCallLine),
 			Text:     "Blocked",
 			Link:     gchat.ThreadLink(chat, threadName),
 			Priority: urgentPriority,
@@ -151,13 +154,28 @@ func callLink(page, threadLink string) string {
 	return threadLink
 }
 
-// isCallOver reports whether a question is over before its person was called.
-func isCallOver(message *state.Message) bool {
+// isCallNeeded reports whether the person still has to be called: the question is open,
+// and no earlier try is known to have arrived.
+func isCallNeeded(message *state.Message) bool {
 	if message.Question == "" || message.Call.IsEnd {
-		return false
+		return true
 	}
 	q, err := state.LoadQuestion(message.Question)
-	return err != nil || !waitsForPerson(q)
+	return err == nil && waitsForPerson(q) && q.CalledAt == nil
+}
+
+// dropCall ends a call that is not needed. If a try of it may have arrived, the person is
+// told that it is over.
+func (s *sender) dropCall(message *state.Message) sendResult {
+	isOfQuestion := message.Question != "" && !message.Call.IsEnd
+	if isOfQuestion && !message.FirstTriedAt.IsZero() {
+		q, err := state.LoadQuestion(message.Question)
+		if err == nil && !waitsForPerson(q) && !q.IsCallOver {
+			err = s.enqueueCall(q, true)
+		}
+		s.Log.ErrorOnce(err, "end of a call not enqueued")
+	}
+	return s.finishMessage(message, func(m *state.Message) { m.SentAt = m.EndedAt })
 }
 
 // recordCall records how a call went, for the doctor.
@@ -174,13 +192,22 @@ func (s *sender) recordCall(callErr error) {
 // kill it may call again, with the same id.
 func (s *sender) sendCall(ctx context.Context, message *state.Message) sendResult {
 	cfg := s.loadPersonalConfig()
-	if cfg.Notify == nil || isCallOver(message) {
-		return s.finishMessage(message, func(m *state.Message) { m.SentAt = m.EndedAt })
+	if cfg.Notify == nil || !isCallNeeded(message) {
+		return s.dropCall(message)
+	}
+	// FirstTriedAt is on disk before the call: who is killed now may have called.
+	stored, err := s.outbox.Change(message.Path, func(m *state.Message) {
+		if !m.IsFinal() && m.FirstTriedAt.IsZero() {
+			m.FirstTriedAt = s.Now().UTC()
+		}
+	})
+	if err != nil || stored == nil || stored.IsFinal() {
+		return s.resultOfWrite(err)
 	}
 	s.Log.AddSecrets(cfg.Notify.URL, cfg.Notify.Token)
 	call := *message.Call
 	call.Link = callLink(cfg.Notify.Page, call.Link)
-	err := ntfy.Send(context.WithoutCancel(ctx), s.Env, cfg.Notify, &call)
+	err = ntfy.Send(context.WithoutCancel(ctx), s.Env, cfg.Notify, &call)
 	s.recordCall(err)
 	switch {
 	case errors.Is(err, ntfy.ErrRefused):
@@ -189,7 +216,9 @@ func (s *sender) sendCall(ctx context.Context, message *state.Message) sendResul
 	case err != nil:
 		s.Log.ErrorOnce(err, "the person was not called yet; it is tried again")
 		retryAt := s.Now().Add(backoff(callRetryPause, message.FailedTries+1))
-		return s.writeFailure(message, s.Log.Redact(err.Error()), false, sendResult{retryAt: retryAt})
+		hasNotArrived := !errors.Is(err, ntfy.ErrUncertain) && message.FirstTriedAt.IsZero()
+		why := s.Log.Redact(err.Error())
+		return s.writeFailure(message, why, hasNotArrived, sendResult{retryAt: retryAt})
 	}
 	if message.Question != "" && !call.IsEnd {
 		_, err = state.ChangeQuestion(message.Question, func(q *state.Question) {

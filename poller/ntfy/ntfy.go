@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"net/url"
 	"os/exec"
@@ -31,6 +32,9 @@ const (
 
 // ErrRefused means that another try of the same call would be refused, too.
 var ErrRefused = errors.New("the call was refused")
+
+// ErrUncertain means that the call may have arrived all the same.
+var ErrUncertain = errors.New("no answer")
 
 // Send calls the person as notify says. It may be repeated: a server from ntfy 2.16 on
 // replaces the message of an earlier call with the same id.
@@ -68,6 +72,9 @@ func publish(ctx context.Context, notify *config.Notify, call *state.Call) error
 		// net/http's own error quotes the address, and the topic in it is a secret.
 		if inner, ok := errors.AsType[*url.Error](err); ok {
 			err = inner.Err
+		}
+		if dial, ok := errors.AsType[*net.OpError](err); !ok || dial.Op != "dial" {
+			err = fmt.Errorf("%w: %w", ErrUncertain, err)
 		}
 		return fmt.Errorf("call by ntfy: %w", err)
 	}
@@ -112,6 +119,8 @@ func explainStatus(status int) string {
 		return " (the topic is protected: notify needs its token, or another one)"
 	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed:
 		return " (there is no ntfy topic at this address)"
+	case status == http.StatusRequestEntityTooLarge:
+		return " (the call is too long for the server)"
 	case status == http.StatusTooManyRequests:
 		return " (the server has had too many calls: it is tried again later)"
 	case status >= 500:
