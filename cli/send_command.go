@@ -60,6 +60,11 @@ func (p Program) sendCommand() *cli.Command {
 				Name:  "code",
 				Usage: "show the message as a program's output, not as Markdown",
 			},
+			&cli.StringSliceFlag{
+				Name: "file",
+				Usage: "attach the file `PATH`, on the built-in page; can be repeated. " +
+					"Google Chat gets its name",
+			},
 			&cli.BoolFlag{Name: "quiet", Usage: "print nothing when the message was sent"},
 			&cli.BoolFlag{Name: "json", Usage: "print the message's name and its thread's name"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print what would be posted, and post nothing"},
@@ -84,7 +89,7 @@ func (p Program) sendCommand() *cli.Command {
 				// too.
 				_ = os.Setenv("GOOGLE_CHAT_WEBHOOK_URL", url) // cannot fail with an argument's text
 			}
-			return (&messageSender{p, c, state.NewLog(p.env, "send")}).run(c.Context)
+			return (&messageSender{Program: p, flags: c, log: state.NewLog(p.env, "send")}).run(c.Context)
 		},
 	}
 }
@@ -103,6 +108,7 @@ type messageSender struct {
 	Program
 	flags *cli.Context
 	log   *state.Log
+	files []sendFile
 }
 
 // Exit codes of gchat-send. 3 is unused: it means "curl or jq not found" in
@@ -128,10 +134,6 @@ func (s *messageSender) run(ctx context.Context) error {
 	if s.flags.Bool("dry-run") {
 		return s.printDryRun(m)
 	}
-	// The time starts here: a program that pipes its output into this command may be
-	// slow.
-	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
-	defer cancel()
 	cfg := config.Load(s.env, m.ProjectDir)
 	cfg.ReadPolicy = gchat.ReadPolicy
 	s.log.AddSecrets(cfg.Secrets(s.env)...)
@@ -141,6 +143,13 @@ func (s *messageSender) run(ctx context.Context) error {
 	if err := s.checkWebhook(m, cfg); err != nil {
 		return err
 	}
+	if err := s.uploadFiles(ctx, cfg, m); err != nil {
+		return exitError(fmt.Errorf("nothing was sent: %w", err), gchat.Hint(err), exitNotDelivered)
+	}
+	// The time starts here: a program that pipes its output into this command may be
+	// slow, and so may an upload.
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
 	if s.flags.Bool("no-queue") {
 		// No rule and no quiet hours hold it back, neither here nor in the poller.
 		cfg.Reports, m.IsUrgent = nil, true
@@ -241,6 +250,14 @@ func (s *messageSender) buildMessage(args []string) (*state.Message, error) {
 			return nil, fmt.Errorf("read message: %w", err)
 		}
 		text = strings.TrimRight(string(b), "\n")
+	}
+	var err error
+	s.files, err = readSendFiles(s.flags.StringSlice("file"))
+	if err != nil {
+		return nil, err
+	}
+	if strings.TrimSpace(text) == "" {
+		text = fileNames(s.files)
 	}
 	kind, title, session := s.flags.String("type"), s.flags.String("title"), s.flags.String("session")
 	threadKey, threadName := s.flags.String("thread-key"), s.flags.String("thread-name")

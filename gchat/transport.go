@@ -27,7 +27,7 @@ type ListedWebhook struct {
 // Post creates a message as text. A webhook can neither draw a card nor show a message to
 // one person only.
 func (w ListedWebhook) Post(ctx context.Context, p Post) (PostedMessage, error) {
-	p.Card, p.Viewer = nil, ""
+	p.Card, p.Viewer, p.UploadTokens = nil, "", nil
 	return w.Webhook.Post(ctx, p)
 }
 

@@ -117,6 +117,8 @@ type Post struct {
 	Card   json.RawMessage
 	Viewer string // users/ID, the only person who sees an app's message; "" for everybody
 	About  About  // for the page of the embedded space; Google ignores it
+	// UploadTokens are of the files that it has; see UploadFile.
+	UploadTokens []string
 }
 
 // About names the session and the kind of message that a text belongs to.
@@ -149,6 +151,10 @@ func (p Post) chatMessage() *chat.Message {
 	}
 	if p.Viewer != "" {
 		m.PrivateMessageViewer = &chat.User{Name: p.Viewer}
+	}
+	for _, token := range p.UploadTokens {
+		data := &chat.AttachmentDataRef{AttachmentUploadToken: token}
+		m.Attachment = append(m.Attachment, &chat.Attachment{AttachmentDataRef: data})
 	}
 	if p.ThreadName != "" {
 		m.Thread = &chat.Thread{Name: p.ThreadName}

@@ -196,7 +196,7 @@ func (g *projectGateway) postPart(
 		About:      aboutOf(message),
 	}
 	if message.PartsSent+1 == len(message.Parts) {
-		post.Card = message.Card
+		post.Card, post.UploadTokens = message.Card, message.UploadTokens
 	}
 	if message.PatchedMessage != "" {
 		err := g.transport.Update(ctx, message.PatchedMessage, post)

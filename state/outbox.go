@@ -58,6 +58,8 @@ type Message struct {
 	PartsSent int      `json:"parts_sent,omitempty"`
 	// for a Chat app: the card of the last part, which is its fallback text
 	Card json.RawMessage `json:"card,omitempty"`
+	// the tokens of the uploaded files that go with the last part
+	UploadTokens []string `json:"uploads,omitempty"`
 	// the existing message that the card is put into, in place of a new one
 	PatchedMessage string `json:"patch,omitempty"`
 	// users/ID: the only person who is to see it, where Chat supports that
