@@ -286,11 +286,12 @@ func (d *spaceServer) listen() (*space.Space, net.Listener, error) {
 		DescribeSession: d.pageSession,
 		ListSessions:    d.pageSessions,
 		ListProjects:    d.pageProjects,
-		DescribeWeek: func() string {
-			return state.ReadStats(d.env, time.Now().AddDate(0, 0, -7)).Text("day")
-		},
-		PushSettings: d.pushSettings,
-		OnActivity:   d.callPoller, // nothing else may read it
+		DescribeWeek:    d.pageWeek,
+		StartedThread:   d.pageStartedThread,
+		ReadShownText:   d.pageShownText,
+		CheckForm:       d.pageFormProblems,
+		PushSettings:    d.pushSettings,
+		OnActivity:      d.callPoller, // nothing else may read it
 	})
 	if err != nil {
 		return nil, nil, errors.Join(err, ln.Close())

@@ -5,6 +5,8 @@ import (
 	"gchat-hooks/e2e/kit"
 	"testing"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 )
 
@@ -172,9 +174,19 @@ func newBrowser(t *testing.T) *browser {
 	// The first call must have no bound: it would be the browser's.
 	kit.NoError(t,
 		chromedp.Do(ctx,
-			chromedp.EmulateViewport(390, 844, chromedp.EmulateScale(2), chromedp.EmulateMobile)))
+			chromedp.EmulateViewport(390, 844, chromedp.EmulateScale(2), chromedp.EmulateMobile),
+			sendAtOnce))
 	return &browser{t, ctx}
 }
+
+// sendAtOnce has the page send a tap without the three seconds in which it can be undone.
+var sendAtOnce = chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+	const script = `const timeout = window.setTimeout;
+		window.setTimeout = (f, ms, ...rest) => timeout(f, ms === 3000 ? 0 : ms, ...rest)`
+	_, err := cdp.Call(ctx, target, page.AddScriptToEvaluateOnNewDocument,
+		page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
+	return err
+})
 
 // do does things in the browser, within the time that anything is waited for.
 func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
@@ -227,18 +239,16 @@ func TestPage_FillsInForm(t *testing.T) {
 		})
 		p := b.openPhonePage()
 		b.Prompt("go ahead")
-		p.tapAnswer(`[aria-label="1. food"] [data-option="2"]`,
-			`[aria-label="5. smoke"] [data-option="1"]`)
-		p.do(chromedp.SendKeys(chromedp.CSS(`textarea[name="w2"]`), "Ann Secret",
-			chromedp.NodeVisible))
+		p.tapAnswer(`[data-field="q1"] [data-option="2"]`, `[data-field="q5"] [data-option="1"]`)
+		p.do(chromedp.SendKeys(chromedp.CSS(`[name="w2"]`), "Ann Secret", chromedp.NodeVisible))
 		p.tapAnswer(`[data-choice="accept"]`)
-		b.awaitPost("[Not used]", "4. seats: it is required.")
-		p.do(chromedp.SendKeys(chromedp.CSS(`textarea[name="w4"]`), "2", chromedp.NodeVisible))
+		p.do(chromedp.WaitVisible(chromedp.CSS(`[data-field="w4"] .problem:not(:empty)`)))
+		p.do(chromedp.SendKeys(chromedp.CSS(`[name="w4"]`), "2", chromedp.NodeVisible))
 		p.tapAnswer(`[data-choice="accept"]`)
 		p.awaitAnswered(1, `{"food":["b"],"name":"Ann Secret","seats":2,"smoke":true}`)
 		p.openThread()
 		// the only field
-		p.do(chromedp.SendKeys(chromedp.CSS(`textarea[name="w1"]`), "Ann Secret",
+		p.do(chromedp.SendKeys(chromedp.CSS(`[name="w1"]`), "Ann Secret",
 			chromedp.NodeVisible))
 		p.tapAnswer(`[data-choice="accept"]`)
 		p.awaitAnswered(2, `{"name":"Ann Secret"}`)

@@ -16,7 +16,7 @@ import (
 // Each kind of widget is written as Google expects it, and each button names its
 // question.
 func TestCardV2_Golden(t *testing.T) {
-	card := &wording.Card{ID: "cafe12", Kind: "question", State: "open", Title: "Question",
+	card := &wording.Card{ID: "cafe12", Kind: "question", State: "open", Chosen: []string{"1-2"}, Title: "Question",
 		Subtitle: "shop", Sections: []wording.Section{{Header: "a < b", Widgets: []wording.Widget{
 			{Text: "one\n  <two>"}, {Code: "```\nls\n```"},
 			{Field: &wording.Field{Name: "w1", Label: "A reason"}},
@@ -26,6 +26,9 @@ func TestCardV2_Golden(t *testing.T) {
 			{Select: &wording.Select{Name: "q2", Label: "Choose", AllowsSeveral: true,
 				Items: []wording.Item{{Text: "B", Value: "1"}, {Text: "C", Value: "2"}}}},
 			{Buttons: []wording.Button{{Text: "Send", Choice: "send"}}},
+			{Field: &wording.Field{Name: "w3", Label: "Seats", Accepts: &wording.Accepts{
+				Type: "integer", Max: new(8.0), IsRequired: true, Title: "Seats", InWords: "a number"}}},
+			{Buttons: []wording.Button{{Text: "Accept", Choice: wording.AcceptChoice}}},
 		}}}}
 	b, err := json.MarshalIndent(CardV2(card), "", " ")
 	kit.NoError(t, err)
@@ -34,7 +37,7 @@ func TestCardV2_Golden(t *testing.T) {
 		flat.WriteString(strings.TrimSpace(line))
 	}
 	for _, want := range []string{
-		`"cardId": "gchat-hooks.question.open"`,
+		`"cardId": "gchat-hooks.question.open.1-2"`,
 		`"header": {"subtitle": "shop","title": "Question"}`, `"header": "a \u0026lt; b"`,
 		`"text": "one\u003cbr\u003e\u00a0 \u0026lt;two\u0026gt;","textSyntax": "HTML"`,
 		`"textSyntax": "MARKDOWN"`,
@@ -43,6 +46,8 @@ func TestCardV2_Golden(t *testing.T) {
 		`"items": [{"selected": true,"text": "A","value": "1"}],"label": "Choose","name": "q1","type": "RADIO_BUTTON"`,
 		`"items": [{"text": "B","value": "1"},{"text": "C","value": "2"}],"label": "Choose","name": "q2","type": "CHECK_BOX"`,
 		`"function": "gchat-hooks","parameters": [{"key": "question","value": "cafe12"},{"key": "choice","value": "send"}]`,
+		`"label": "Seats","name": "w3","type": "SINGLE_LINE","validation": {"inputType": "INTEGER"}`,
+		`{"key": "fields","value": "{\"w3\":{\"type\":\"integer\",\"max\":8,\"required\":true,\"title\":\"Seats\",\"words\":\"a number\"}}"}]`,
 	} {
 		kit.True(t, strings.Contains(strings.ReplaceAll(flat.String(), "\u00a0", `\u00a0`), want),
 			"%s is not in %s", want, flat.String())

@@ -101,7 +101,7 @@ func previewCall(tool string, input json.RawMessage, folders ...string) (preview
 	}
 	var notes []string
 	if !isFormatted {
-		notes = append(otherMemberNotes(in), nonEmpty(note, alteredNameNote(about, file))...)
+		notes = append(otherMemberNotes(tool, in), nonEmpty(note, alteredNameNote(about, file))...)
 	}
 	preview.about, _ = visibleText(state.ForReview, about)
 	preview.about = oneLine(preview.about)
@@ -135,10 +135,11 @@ func replaceAllNote(file, text string) string {
 }
 
 // otherMemberNotes are notes about the members of a call that its shown text lacks, one
-// for each.
-func otherMemberNotes(in callInput) (notes []string) {
+// for each. A member that says what the tool does anyway is left out.
+func otherMemberNotes(tool string, in callInput) (notes []string) {
 	for _, member := range slices.Sorted(maps.Keys(in.members)) {
-		if !in.isShown[member] {
+		isDefault := string(in.members[member]) == defaultMembers[tool][member]
+		if !in.isShown[member] && !isDefault {
 			note := member + ": " + formatMembers(in.members[member])
 			notes = append(notes, strings.Replace(note, ": \n", ":\n", 1))
 		}
@@ -179,6 +180,14 @@ var mainInputMember = map[string]string{
 	"Bash": "command", "Monitor": "command", "PowerShell": "command",
 	"Edit": "file_path", "MultiEdit": "file_path", "Write": "file_path", "Read": "file_path",
 	"NotebookEdit": "notebook_path", "WebFetch": "url", "WebSearch": "query", "ExitPlanMode": "plan",
+}
+
+// defaultMembers has the JSON of members that change nothing: a call without them does
+// the same. The schema of Edit names the default of replace_all. Bash does in the
+// background, or outside of its sandbox, only what says "true" (2.1.88 and 2.1.332).
+var defaultMembers = map[string]map[string]string{
+	"Edit": {"replace_all": "false"},
+	"Bash": {"run_in_background": "false", "dangerouslyDisableSandbox": "false"},
 }
 
 // fileInputMember names the member of a tool's input that is a file or a folder.

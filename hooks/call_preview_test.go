@@ -86,6 +86,13 @@ func TestCallPreview_ShowsTheCall(t *testing.T) {
 			map[string]any{"command": `echo "password="; touch PWN; echo "x"`}},
 		"more members": {"Bash", "", "‹run_in_background: true›\n‹dangerouslyDisableSandbox: true›\nls", map[string]any{
 			"command": "ls", "run_in_background": true, "dangerouslyDisableSandbox": true}},
+		"defaults": {"Bash", "", "‹run_in_background: \"false\"›\nls", map[string]any{
+			"command": "ls", "run_in_background": "false", "dangerouslyDisableSandbox": false}},
+		"a default of an edit": {"Edit", "a.txt", "‹dangerouslyDisableSandbox: false›\n-o\n+0",
+			map[string]any{"file_path": file, "old_string": "o", "new_string": "0",
+				"replace_all": false, "dangerouslyDisableSandbox": false}},
+		"another tool's default": {"Monitor", "", "‹run_in_background: false›\nls",
+			map[string]any{"command": "ls", "run_in_background": false}},
 		"a watch": {"Monitor", "watch", "‹timeout_ms: 9›\nwhile :\ndo ls; done", map[string]any{
 			"command": "while :\ndo ls; done", "description": "watch", "timeout_ms": 9}},
 		"all places": {"Edit", "a.txt", "‹replaces 3 places in the file›\n‹replace_all: true›\n-o\n+0", map[string]any{

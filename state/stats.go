@@ -70,19 +70,37 @@ func (s Durations) MarshalJSON() ([]byte, error) {
 // askedCounts are the names under which Tally counts what a person was asked.
 var askedCounts = []string{"questions", "permissions", "plans", "instructions"}
 
+// Asked returns how often a person was asked something.
+func (t *Tally) Asked() (n int) {
+	for _, kind := range askedCounts {
+		n += t.Counts[kind]
+	}
+	return n
+}
+
+// Names returns the names of what was counted: first what a person was asked.
+func (t *Tally) Names() (names []string) {
+	for _, name := range askedCounts {
+		if _, isCounted := t.Counts[name]; isCounted {
+			names = append(names, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Counts)) {
+		if !slices.Contains(askedCounts, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // Text returns tables for a person: what was counted in all, how long it took, and a row
 // for each member of the given groups.
 func (r *Stats) Text(groups ...string) string {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "since %s\n", r.Since.Local().Format(time.DateTime))
-	others := slices.DeleteFunc(slices.Sorted(maps.Keys(r.Total.Counts)), func(name string) bool {
-		return slices.Contains(askedCounts, name)
-	})
-	for _, name := range slices.Concat(askedCounts, others) {
-		if n, isCounted := r.Total.Counts[name]; isCounted {
-			fmt.Fprintf(table, "  %s\t%d\n", strings.ReplaceAll(name, "_", " "), n)
-		}
+	for _, name := range r.Total.Names() {
+		fmt.Fprintf(table, "  %s\t%d\n", strings.ReplaceAll(name, "_", " "), r.Total.Counts[name])
 	}
 	lost := r.Total.LostQuestions
 	fmt.Fprintf(table, "  lost\t%s\n", OneLine(fmt.Sprint(len(lost), " ", strings.Join(lost, " "))))
@@ -98,12 +116,9 @@ func (r *Stats) Text(groups ...string) string {
 		}
 		fmt.Fprintf(table, "\n%s\tasked\tanswered in chat\tin the terminal\tmessages sent\tlost\n", group)
 		for _, key := range slices.Sorted(maps.Keys(r.Groups[group])) {
-			tally, asked := r.Groups[group][key], 0
-			for _, kind := range askedCounts {
-				asked += tally.Counts[kind]
-			}
-			fmt.Fprintf(table, "  %s\t%d\t%d\t%d\t%d\t%d\n", OneLine(r.SessionNames[key]+" "+key), asked,
-				tally.Counts["answered_in_chat"], tally.Counts["answered_in_the_terminal"],
+			tally := r.Groups[group][key]
+			fmt.Fprintf(table, "  %s\t%d\t%d\t%d\t%d\t%d\n",
+				OneLine(r.SessionNames[key]+" "+key), tally.Asked(), tally.Counts["answered_in_chat"], tally.Counts["answered_in_the_terminal"],
 				tally.Counts["messages_sent"], len(tally.LostQuestions))
 		}
 	}

@@ -189,10 +189,16 @@ func notFound(text string) *apiError         { return &apiError{404, text, "NOT_
 // apiError is the space's own, such as a full disk. The client may then try again.
 func writeError(w http.ResponseWriter, err error) {
 	var e *apiError
+	var f *formError
 	switch {
+	case errors.As(err, &f):
+		writeJSON(w, f.Code, map[string]any{"error": f})
+		return
 	case errors.As(err, &e):
 	case errors.As(err, new(*http.MaxBytesError)):
 		e = &apiError{413, "Request payload size exceeds the limit.", "INVALID_ARGUMENT"}
+	case errors.Is(err, errQueueFull): // for a person, without what was tried
+		e = &apiError{http.StatusServiceUnavailable, errQueueFull.Error(), "UNAVAILABLE"}
 	default:
 		e = &apiError{http.StatusServiceUnavailable, err.Error(), "UNAVAILABLE"}
 	}

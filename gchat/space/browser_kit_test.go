@@ -74,8 +74,17 @@ func newBrowser(t *testing.T) context.Context {
 		t.Fatalf("start %s: %v", path, err)
 	}
 	emulatePhone(t, ctx)
+	runFirst(t, ctx, sendAtOnceScript)
 	return ctx
 }
+
+// sendAtOnceScript has the page send a tap without the three seconds in which it can be
+// undone. keepUndoScript takes that back, for the test of those seconds.
+const (
+	sendAtOnceScript = `window.slowTimeout = window.setTimeout;
+		window.setTimeout = (f, ms, ...rest) => window.slowTimeout(f, ms === 3000 ? 0 : ms, ...rest)`
+	keepUndoScript = `window.setTimeout = window.slowTimeout`
+)
 
 func emulatePhone(t *testing.T, ctx context.Context) {
 	runActions(t, ctx,

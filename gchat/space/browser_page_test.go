@@ -49,6 +49,7 @@ func TestPage_Questions(t *testing.T) {
 		runActions(t, ctx, chromedp.Reload())
 		waitUntil(t, ctx,
 			hasState("answered"),
+			hasPressed("1.2"), // as the closed card says
 			`document.querySelectorAll('[data-message]').length === 2 &&
 				document.querySelector('[data-option="2"]').disabled`)
 	})
@@ -190,6 +191,18 @@ func TestPage_Questions(t *testing.T) {
 		waitUntil(t, ctx,
 			on+` && document.activeElement === document.querySelector('[data-reply]')`)
 	})
+	t.Run("answered elsewhere", func(t *testing.T) {
+		thread := openNew(t, ctx, d, askQuestions(databaseQuestion, mergesQuestion))
+		d.end(thread, func(q *state.Question) {
+			q.Status, q.ResolvedBy = state.Resolved, "terminal"
+			q.Answers = map[string]string{
+				databaseQuestion.Question: "Redis",
+				mergesQuestion.Question:   "Unit tests, Race detector",
+			}
+		})
+		waitUntil(t, ctx, hasState("answered"), hasPressed("1.2,2.1,2.3"))
+		screenshot(t, ctx, "phone-answered-elsewhere")
+	})
 	t.Run("cancelled", func(t *testing.T) {
 		thread := openNew(t, ctx, d, askQuestions(deploymentQuestion))
 		d.end(thread, cancelQuestion)
@@ -199,10 +212,14 @@ func TestPage_Questions(t *testing.T) {
 	})
 	t.Run("a message is text, whatever it says", func(t *testing.T) {
 		thread := postQuestion(t, d.s, d.base, "k6",
-			"[Stop] <img src=x onerror=alert(1)> *done* in `main.go`, see <https://example.com/a|the log>, not <javascript:alert(1)|this>\n```\nok  \tall 12 *tests*\n```\n- _one_\n- two")
+			"[Stop] <img src=x onerror=alert(1)> *done* in `main.go` for my_var_name, __init__ and /a/_b_/c_d.py, see <https://example.com/a|the log>, not <javascript:alert(1)|this>\n```\nok  \tall 12 *tests*\n```\n- _one_\n- two")
 		openThread(t, ctx, thread)
+		const names = "for my_var_name, __init__ and /a/_b_/c_d.py"
 		waitUntil(t, ctx,
 			`document.querySelector('.theirs strong')?.textContent === 'done'`,
+			`document.querySelector('.theirs em').textContent === 'one'`,
+			fmt.Sprintf(`document.querySelector('.theirs').textContent.includes(%q) &&
+				document.querySelector('[data-thread="%s"] p').textContent.includes(%[1]q)`, names, thread),
 			`document.querySelector('.theirs pre').textContent === 'ok  \tall 12 *tests*'`,
 			`document.querySelectorAll('#messages a').length === 1 &&
 				document.querySelector('#messages a').href === 'https://example.com/a'`,
@@ -429,7 +446,8 @@ func TestPage_FailedReply(t *testing.T) {
 		document.querySelector('[data-option="1"]').disabled`
 	const notSent = `document.title === '(1) Local space' &&
 		!document.querySelector('[data-option="1"]').disabled &&
-		document.querySelector('.hint').textContent === 'Not sent. Tap it again.'`
+		document.querySelector('.hint').textContent ===
+			'Not sent: the space cannot be reached (502). Tap it again.'`
 
 	down.Store(true)
 	typeReply(t, ctx, "soon")

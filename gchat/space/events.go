@@ -77,8 +77,7 @@ func (s *Space) enqueueEvent(id string, event *chat.DeprecatedEvent) error {
 		return now.Sub(q.At) > maxEventAge
 	})
 	if len(s.queue) >= maxQueuedEvents {
-		return errors.New("too many messages wait: gchat-hooks does not fetch them. " +
-			"gchat-hooks status says why")
+		return errQueueFull
 	}
 	data, _ := json.Marshal(event) // it always encodes, since it was decoded from JSON
 	q := &queuedEvent{eventLine: eventLine{
@@ -93,6 +92,22 @@ func (s *Space) enqueueEvent(id string, event *chat.DeprecatedEvent) error {
 	s.queue = append(s.queue, q)
 	s.wakeWaiters()
 	s.startReminding()
+	return nil
+}
+
+// errQueueFull is the error of an event that does not fit in the queue.
+var errQueueFull = errors.New("too many messages wait: gchat-hooks does not fetch them. " +
+	"gchat-hooks status says why")
+
+// checkQueue returns an error if the app would not get a person's next message.
+func (s *Space) checkQueue() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	oldest := s.now().UTC().Add(-maxEventAge)
+	isFull := len(s.queue) >= maxQueuedEvents && !s.queue[0].At.Before(oldest)
+	if s.hasApp && isFull {
+		return errQueueFull
+	}
 	return nil
 }
 

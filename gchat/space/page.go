@@ -47,9 +47,11 @@ func (s *Space) pageRoutes() http.Handler {
 	mux.HandleFunc("GET /page/session", s.requirePageKey(jsonHandler(s.serveSession)))
 	mux.HandleFunc("GET /page/sessions", s.requirePageKey(jsonHandler(s.serveSessions)))
 	mux.HandleFunc("GET /page/projects", s.requirePageKey(jsonHandler(s.serveProjects)))
+	mux.HandleFunc("GET /page/started", s.requirePageKey(jsonHandler(s.serveStarted)))
 	mux.HandleFunc("GET /page/week", s.requirePageKey(jsonHandler(s.serveWeek)))
 	mux.HandleFunc("POST /page/files", s.requirePageKey(s.uploadFromPage))
 	mux.HandleFunc("GET /page/files/{id}", s.requirePageKey(s.serveFile))
+	mux.HandleFunc("GET /page/shown", s.requirePageKey(jsonHandler(s.serveShownText)))
 	mux.HandleFunc("POST /page/messages", s.requirePageKey(jsonHandler(s.postFromPage)))
 	mux.HandleFunc("GET "+IdentityPath, jsonHandler(s.serveIdentity))
 	mux.HandleFunc("/", jsonHandler(func(*http.Request) (any, error) {
@@ -102,8 +104,17 @@ func (s *Space) postFromPage(r *http.Request) (any, error) {
 	}
 	defer func() { go s.onActivity(false) }()
 	if typed.Message != "" {
-		return struct{}{}, s.Tap(nil, typed.Message, "", typed.Choice, typed.Inputs,
-			"tap:"+typed.ClientID)
+		requestID := "tap:" + typed.ClientID
+		if s.hasRequest(requestID) { // the answer to the same tap was lost
+			return struct{}{}, nil
+		}
+		if err := s.checkTap(typed.Message, typed.Choice, typed.Inputs); err != nil {
+			return nil, err
+		}
+		return struct{}{}, s.Tap(nil, typed.Message, "", typed.Choice, typed.Inputs, requestID)
+	}
+	if err := s.checkQueue(); err != nil {
+		return nil, err
 	}
 	m, err := s.postAs(nil, typed.Thread, typed.Text, "page:"+typed.ClientID, typed.Files...)
 	if err != nil {
@@ -280,14 +291,6 @@ func (s *Space) serveSession(r *http.Request) (any, error) {
 	return cached.Session, nil
 }
 
-// serveWeek serves the text about the last seven days.
-func (s *Space) serveWeek(*http.Request) (any, error) {
-	if s.describeWeek == nil {
-		return struct{}{}, nil
-	}
-	return map[string]string{"week": s.describeWeek()}, nil
-}
-
 // serveProjects serves whether the page may start sessions, and in which projects.
 func (s *Space) serveProjects(*http.Request) (any, error) {
 	var response struct {
@@ -298,4 +301,17 @@ func (s *Space) serveProjects(*http.Request) (any, error) {
 		response.Projects, response.Start = s.listProjects()
 	}
 	return response, nil
+}
+
+// serveStarted serves the thread of the session that a message of the person's started.
+func (s *Space) serveStarted(r *http.Request) (any, error) {
+	message := r.URL.Query().Get("message")
+	s.mu.Lock()
+	isKnown := s.byName[message] != nil
+	s.mu.Unlock()
+	thread := ""
+	if isKnown && s.startedThread != nil {
+		thread = s.startedThread(message)
+	}
+	return map[string]string{"thread": thread}, nil
 }

@@ -62,6 +62,18 @@ func TestPageSession_NoneWithoutAnOwner(t *testing.T) {
 	}
 }
 
+// weekOf is a week with hostile texts.
+func weekOf(texts ...string) Week {
+	week := Week{
+		Days:  []Day{{Date: "2026-11-27", Asked: 3, InChat: 2}, {Date: "2026-11-28", Asked: 12, Lost: 1}},
+		Waits: []StepTime{{Step: "from message to reply", Median: 4.2, P95: 95}},
+	}
+	for _, text := range texts {
+		week.Totals = append(week.Totals, Total{What: text, Count: 1})
+	}
+	return week
+}
+
 const shownScript = `[...document.querySelectorAll('#session button')].filter((b) => ` +
 	`b.checkVisibility() && !b.disabled).map((b) => b.textContent).join()`
 
@@ -70,10 +82,11 @@ func TestPageSession_IsSteered(t *testing.T) {
 	var now atomic.Value
 	now.Store(Session{})
 	var looks atomic.Int32
+	var started, startedFrom atomic.Value
 	long := strings.Repeat("x", 10<<10)
 	names := []string{
 		`"><img src=x onerror=alert(1)><script>document.title = "owned"</script>`,
-		"\u202egpj.evil", long, "web-shop",
+		"\u202egpj.evil", long, "web-shop", "a", "b", "c", "d", "e",
 	}
 	s, srv, app := openApp(t, Options{
 		IsDirect: true,
@@ -82,7 +95,12 @@ func TestPageSession_IsSteered(t *testing.T) {
 			return now.Load().(Session)
 		},
 		ListProjects: func() ([]string, bool) { return names, true },
-		DescribeWeek: func() string { return "day 2026-11-27: 3 questions,\n" + names[0] + long },
+		DescribeWeek: func() Week { return weekOf(names[0], long) },
+		StartedThread: func(message string) string {
+			startedFrom.Store(message)
+			thread, _ := started.Load().(string)
+			return thread
+		},
 	})
 	d := newCardDeskOf(t, s, srv.URL, app)
 	name := "<script>document.title = 'owned'</script>\u202e" + long
@@ -95,9 +113,11 @@ func TestPageSession_IsSteered(t *testing.T) {
 	wantContrast(t, ctx, "closed week")
 	runActions(t, ctx, chromedp.Click(chromedp.CSS(`#week summary`)))
 	waitUntil(t, ctx,
-		`document.querySelector('#week-lines').textContent.startsWith('day 2026-11-27: 3 `+
-			`questions,\n"><img')`,
-		`document.querySelector('#week-lines').innerText.includes('questions,\n') &&
+		`[...document.querySelectorAll('#week caption')].map((c) => c.textContent).join() ===
+			'Asked and answered,How long it took,In all'`,
+		`[...document.querySelectorAll('#week tbody')][0].innerText.includes('12') &&
+			document.querySelector('.bar-of').style.width === '25%' &&
+			document.querySelector('.bar-of').offsetWidth === 16 &&
 			document.documentElement.scrollWidth <= 360`)
 	wantContrast(t, ctx, "week")
 	screenshot(t, ctx, "phone-week")
@@ -151,30 +171,53 @@ func TestPageSession_IsSteered(t *testing.T) {
 	}
 	wantReplies(t, s, thread, "/screen", "/stop", "/mute 1h", "/clear")
 
-	// A session is begun from the list. What is not sent stays in the form, and comes
-	// once.
-	openList := `location.hash = ''`
-	evaluate(t, ctx, openList)
+	// A session is begun from the list. What was written stays until it has started.
+	evaluate(t, ctx, `location.hash = ''`)
 	click(t, ctx, `#begin`)
 	waitUntil(t, ctx,
-		`document.activeElement.id === 'new-project' &&
+		`document.activeElement.id === 'new-search' &&
 			document.documentElement.scrollWidth <= 360`,
-		`JSON.stringify([...document.querySelectorAll('#projects option')].map((o) => `+
-			`o.value)) === JSON.stringify(`+
-			jsonText(names)+`)`)
+		`JSON.stringify([...document.querySelectorAll('#new-project option')].slice(1).map((o) => `+
+			`o.value)) === JSON.stringify(`+jsonText(names)+`)`)
 	wantContrast(t, ctx, "new session")
 	screenshot(t, ctx, "phone-new")
-	runActions(t, ctx, chromedp.SendKeys(chromedp.CSS(`#new-project`), "web-shop"),
-		chromedp.SendKeys(chromedp.CSS(`#new-words`), "Fix the\ncart"))
 	click(t, ctx, `#new-start`)
 	waitUntil(t, ctx,
-		`location.hash &&
-			document.querySelector('.mine .bubble').textContent.startsWith('/new web-shop Fix the')`)
-	last := s.Messages()[len(s.Messages())-1]
-	if last.Text != "/new web-shop Fix the\ncart" || last.ThreadReply ||
+		`document.querySelector('#new-project-problem').textContent === 'Choose a project.' &&
+			document.querySelector('#new-words-problem').textContent === 'Write what to do.' &&
+			document.activeElement.id === 'new-project'`)
+	screenshot(t, ctx, "phone-new-missing")
+	const shown = `document.querySelector('#new-status').textContent`
+	// the only project that is found is chosen
+	runActions(t, ctx, chromedp.SendKeys(chromedp.CSS(`#new-search`), "WEB"))
+	waitUntil(t, ctx, `document.querySelectorAll('#new-project option').length === 2 &&
+		document.querySelector('#new-project').value === 'web-shop'`)
+	runActions(t, ctx, chromedp.SendKeys(chromedp.CSS(`#new-words`), "Fix the\n@cart"))
+	waitUntil(t, ctx, `document.querySelector('#new-words-problem').textContent === ''`)
+	evaluate(t, ctx, `document.querySelector('#new-start').click();
+		document.querySelector('#new-start').click()`) // twice
+	waitUntil(t, ctx, shown+` === 'Starting in web-shop…' && document.querySelector('#new-words').disabled`)
+	wantContrast(t, ctx, "starting")
+	messages := s.Messages()
+	last := messages[len(messages)-1]
+	if last.Text != "/new web-shop Fix the\n@cart" || last.ThreadReply ||
 		last.Sender.Name != PersonName {
 		t.Errorf("begun with %+v", last)
 	}
+	d.postReport(last.Thread.Name, "note", "", "[Not used] No word may begin with @.")
+	waitUntil(t, ctx, shown+` === '' && document.querySelector('#new-failed').textContent === 'No word may begin with @.' &&
+		document.querySelector('#new-words').value === 'Fix the\n@cart' &&
+		document.querySelector('#new-project').value === 'web-shop' && location.hash === ''`)
+	wantContrast(t, ctx, "not started")
+	screenshot(t, ctx, "phone-new-refused")
+	kit.Equalf(t, len(s.Messages()), len(messages)+1, "messages after two taps and a note")
+	evaluate(t, ctx, `document.querySelector('#new-words').value = 'Fix the cart'`)
+	click(t, ctx, `#new-start`)
+	waitUntil(t, ctx, shown+` === 'Starting in web-shop…'`)
+	started.Store(other)
+	waitUntil(t, ctx, `location.hash.slice(1) === '`+other[strings.LastIndex(other, "/")+1:]+`'`)
+	last = s.Messages()[len(s.Messages())-1]
+	kit.Equalf(t, startedFrom.Load().(string), last.Name, "asked for the session of")
 	waitUntil(t, ctx,
 		`document.querySelector('#new-form').hidden &&
 			document.querySelector('#new-words').value === '' && document.title !== 'owned' &&

@@ -73,12 +73,22 @@ type Options struct {
 	// ListProjects returns whether "/new PROJECT text" can start a session, and in which
 	// projects. If it is nil, it cannot.
 	ListProjects func() (names []string, canStart bool)
-	// DescribeWeek returns the lines that the page shows about the last seven days. It is
+	// StartedThread returns the thread of the session that a "/new" message started; "" if
+	// there is none yet. If it is nil, the page does not wait for it.
+	StartedThread func(message string) string
+	// DescribeWeek returns the figures that the page shows of the last seven days. It is
 	// called only when a person opens them. If it is nil, the page shows nothing.
-	DescribeWeek func() string
+	DescribeWeek func() Week
 	// PushSettings returns what the person set about the calls on their devices. It is
 	// called before each of them. If it is nil, they have the defaults.
 	PushSettings func() PushSettings
+	// ReadShownText returns all that a permission is asked for, where its card shows a
+	// part of it. cardID is the id in the card's buttons. It returns "" if the question is
+	// over. If it is nil, the page asks for a message with the text instead.
+	ReadShownText func(cardID string) string
+	// CheckForm returns what is wrong with the inputs of a form that a person accepts, by
+	// the names of the inputs. If it is nil, only the app checks them.
+	CheckForm func(cardID string, inputs map[string][]string) map[string]string
 	// OnActivity is called in a goroutine of its own: with false when a person wrote or
 	// tapped something on the page, and with true while events wait for the Chat app.
 	OnActivity func(isEventWaiting bool)
@@ -100,7 +110,10 @@ type Space struct {
 	describeSession func(context.Context, string) Session
 	listSessions    func(context.Context) []ListedSession
 	listProjects    func() ([]string, bool)
-	describeWeek    func() string
+	startedThread   func(message string) string
+	describeWeek    func() Week
+	readShownText   func(cardID string) string
+	checkForm       func(cardID string, inputs map[string][]string) map[string]string
 	onActivity      func(isEventWaiting bool)
 	sessionCache    sync.Map // thread name → *cachedSession
 	listCache       cachedList
@@ -146,7 +159,10 @@ func Open(options Options) (*Space, error) {
 		describeSession: options.DescribeSession,
 		listSessions:    options.ListSessions,
 		listProjects:    options.ListProjects,
+		startedThread:   options.StartedThread,
 		describeWeek:    options.DescribeWeek,
+		readShownText:   options.ReadShownText,
+		checkForm:       options.CheckForm,
 		onActivity:      options.OnActivity,
 		done:            make(chan struct{}),
 		byName:          map[string]*messageRow{},

@@ -130,13 +130,14 @@ func (l waitingList) removeDoneNotices(r *messageRow) {
 }
 
 // cardState returns the kind and the state of a message's card, from the card's id
-// "gchat-hooks.KIND.STATE". They are "" if it has no such card.
+// "gchat-hooks.KIND.STATE", after which chosen options may follow. They are "" if it has
+// no such card.
 func cardState(m *chat.Message) (kind, state string) {
 	if len(m.CardsV2) == 0 || m.CardsV2[0] == nil || m.CardsV2[0].Card == nil {
 		return "", ""
 	}
 	parts := strings.Split(m.CardsV2[0].CardId, ".")
-	if len(parts) != 3 || parts[0] != "gchat-hooks" {
+	if len(parts) < 3 || parts[0] != "gchat-hooks" {
 		return "", ""
 	}
 	return parts[1], parts[2]

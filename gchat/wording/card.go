@@ -18,7 +18,10 @@ type Card struct {
 	Kind            string
 	State           string // for programs: one of the constants that begin with Card
 	Title, Subtitle string
-	Sections        []Section
+	// for programs: the options that were chosen, on the card of a question that ended.
+	// "1-2" is the second option of the first subquestion.
+	Chosen   []string
+	Sections []Section
 }
 
 // The states of a card.
@@ -53,6 +56,7 @@ type Select struct {
 	Label         string
 	AllowsSeveral bool // more than one item may be chosen
 	Items         []Item
+	Accepts       *Accepts // of a field of a form; else nil
 }
 
 // Item is an option in a Select.
@@ -64,9 +68,24 @@ type Item struct {
 
 // Field is an input in which a person writes text of their own.
 type Field struct {
-	Name  string // "w1" for the first subquestion
-	Label string
-	Value string // the text of an earlier reply
+	Name    string // "w1" for the first subquestion
+	Label   string
+	Value   string   // the text of an earlier reply
+	Accepts *Accepts // of a field of a form; else nil
+}
+
+// Accepts is what a field of a form accepts, for a program that draws an input for it.
+// The program may check a value, but what ReadTap says decides.
+type Accepts struct {
+	Type   string // string, number, integer, boolean or array
+	Format string // of a string: email, uri, date, date-time; "" for any text
+	// limits of a number, of a text's length, or of how many items are chosen
+	Min, Max   *float64
+	IsRequired bool
+	HasDefault bool   // a field that is left empty has a value
+	Title      string // the field's name for a person
+	Help       string // what the server says about the field
+	InWords    string // all this for a person: "a whole number, at least 1; required"
 }
 
 // Button is tapped once. The tap also carries the values of the card's lists and fields.
@@ -199,8 +218,27 @@ func ClosedCard(q *state.Question, now time.Time) (text string, card *Card) {
 	} else if status == CardTimeout && canStillReply(q) {
 		card.State = CardLate
 	}
+	if q.Kind == state.KindQuestion {
+		card.Chosen = chosenOptions(q)
+	}
 	card.addText(strings.TrimSpace(strings.TrimPrefix(details, safeField(q.SessionName)+"\n")))
 	return text, card
+}
+
+// chosenOptions returns the options that Claude was told, for Card.Chosen.
+func chosenOptions(q *state.Question) (chosen []string) {
+	for i, subQuestion := range q.SubQuestions {
+		answer := ParseAnswerValue(subQuestion, q.Answers[subQuestion.Question])
+		for n, o := range subQuestion.Options {
+			if len(chosen) < MaxWidgets && slices.Contains(answer.Labels, o.Label) {
+				chosen = append(chosen, ordinal(i)+"-"+ordinal(n))
+				answer.Labels = slices.DeleteFunc(answer.Labels, func(label string) bool {
+					return label == o.Label
+				})
+			}
+		}
+	}
+	return chosen
 }
 
 // closedStates holds the card's state by the tag of the closing note, where they differ.
@@ -390,7 +428,7 @@ func (c *Card) addCode(text string) {
 }
 
 func (c *Card) addField(index int, label, value string) {
-	c.addWidget(Widget{Field: &Field{"w" + ordinal(index), label, value}})
+	c.addWidget(Widget{Field: &Field{Name: "w" + ordinal(index), Label: label, Value: value}})
 }
 
 func (c *Card) addButtons(buttons ...Button) {

@@ -320,6 +320,31 @@ func TestCard_Closed(t *testing.T) {
 	}
 }
 
+// A closed card says for programs which options Claude was told, whoever chose them.
+func TestCard_ClosedNamesChosenOptions(t *testing.T) {
+	commas := newSubQuestion(true, "A", "B, C", "C", "A")
+	commas.Question = "Which ones?"
+	for name, c := range map[string]struct {
+		answers map[string]string
+		change  func(q *state.Question)
+		want    []string
+	}{
+		"several":         {answers: map[string]string{"Which?": "B", "Which ones?": "A, B, C"}, want: []string{"1-2", "2-1", "2-2"}},
+		"words":           {answers: map[string]string{"Which?": "neither", "Which ones?": "C, and D"}, want: []string{"2-3"}},
+		"in the terminal": {answers: map[string]string{"Which?": "A"}, change: func(q *state.Question) { q.ResolvedBy = "terminal" }, want: []string{"1-1"}},
+		"cancelled":       {change: func(q *state.Question) { q.Status = state.Cancelled }},
+		"a permission":    {answers: map[string]string{"Which?": "A"}, change: func(q *state.Question) { q.Kind = state.KindPermission }},
+	} {
+		q := askQuestions(newSubQuestion(false, "A", "B"), commas)
+		q.Status, q.Answers = state.Resolved, c.answers
+		if c.change != nil {
+			c.change(q)
+		}
+		_, card := ClosedCard(q, time.Now())
+		kit.Equalf(t, card.Chosen, c.want, "%s", name)
+	}
+}
+
 // FuzzQuestionCard checks that a question's text cannot end a code block.
 func FuzzQuestionCard(f *testing.F) {
 	f.Add("See <https://evil.example|docs> and <users/all> <b>now</b>\n```\n[x](https://evil.example)")

@@ -200,6 +200,10 @@ func excerpt(text string, lineLimit int) (shown, omitted string) {
 	return fence + "\n" + strings.Join(lines, "\n") + "\n" + fence, omitted
 }
 
+// WholeShownText returns all that a permission is asked for, as its card shows a part of
+// it.
+func WholeShownText(q *state.Question) string { return codeBlockText(q.ShownText) }
+
 // codeBlock returns foreign text as a code block. Nothing in the text can end the block.
 func codeBlock(text string) string { return fence + "\n" + codeBlockText(text) + "\n" + fence }
 

@@ -19,9 +19,12 @@ import (
 // not used at all. The answer's label is the decision, and its Notes hold the values as
 // the JSON that the server gets. No note in the thread repeats a value.
 
+// AcceptChoice is the choice of the button that sends a form.
+const AcceptChoice = "accept"
+
 // formDecisions are the decisions that a person can make about a form.
 var formDecisions = []decision{
-	{state.LabelAccept, state.LabelAccept, "accept", []string{"accept", "yes", "y"}},
+	{state.LabelAccept, state.LabelAccept, AcceptChoice, []string{"accept", "yes", "y"}},
 	{state.LabelDecline, state.LabelDecline, "decline", []string{"decline", "no", "n"}},
 	{state.LabelCancel, state.LabelCancel, "cancel", []string{"cancel"}},
 }
@@ -202,6 +205,47 @@ func howToFill(q *state.Question) string {
 	return "Reply yes to accept it." + declineHint
 }
 
+// inputName returns the name of a field's input in a card.
+func inputName(q *state.Question, i int) string {
+	if len(q.Fields[i].Options) == 0 {
+		return "w" + ordinal(i)
+	}
+	return "q" + ordinal(i)
+}
+
+// formatWords are the formats of a text that MCP servers may ask for.
+var formatWords = map[string]string{
+	"email": "an e-mail address", "uri": "an address such as https://…",
+	"date": "a date", "date-time": "a date and a time",
+}
+
+// acceptedBy returns what a field accepts, for a program.
+func acceptedBy(q *state.Question, i int) *Accepts {
+	f := q.Fields[i]
+	format := f.Format
+	if formatWords[format] != "" {
+		f.Format = ""
+	}
+	inWords := acceptedText(f)
+	if formatWords[format] != "" {
+		inWords = strings.Replace(inWords, "text", formatWords[format], 1)
+	}
+	if f.IsRequired {
+		inWords += "; required"
+	}
+	return &Accepts{
+		Type:       f.Type,
+		Format:     format,
+		Min:        f.Min,
+		Max:        f.Max,
+		IsRequired: f.IsRequired,
+		HasDefault: f.Default != nil,
+		Title:      Truncate(cmp.Or(reviewField(f.Title), reviewField(f.Name)), 100),
+		Help:       reviewField(f.Description),
+		InWords:    inWords,
+	}
+}
+
 func formCard(q *state.Question, id string, cardSize func(*Card) int) ([]string, *Card) {
 	header, text, instructions := messageParts(q, 0, 0)
 	card := newCard(q, id, "")
@@ -213,10 +257,17 @@ func formCard(q *state.Question, id string, cardSize func(*Card) int) ([]string,
 		card.addText(fieldText(q, i))
 		label := Truncate(fieldName(q, i), 100)
 		if len(f.Options) == 0 {
-			card.addField(i, label, defaultText(f))
+			card.addWidget(Widget{Field: &Field{
+				Name: inputName(q, i), Label: label, Value: defaultText(f), Accepts: acceptedBy(q, i),
+			}})
 			continue
 		}
-		list := &Select{Name: "q" + ordinal(i), Label: label, AllowsSeveral: f.Type == "array"}
+		list := &Select{
+			Name:          inputName(q, i),
+			Label:         label,
+			AllowsSeveral: f.Type == "array",
+			Accepts:       acceptedBy(q, i),
+		}
 		for n, o := range f.Options {
 			list.Items = append(list.Items, Item{
 				Text:     optionText(o),
@@ -231,10 +282,27 @@ func formCard(q *state.Question, id string, cardSize func(*Card) int) ([]string,
 		card.addText(howToFill(q))
 	}
 	card.addButtons(buttons...)
-	if text = header + "\n\n" + text + instructions; cardSize(card)+len(text) > MaxText {
+	text = header + "\n\n" + text + instructions
+	if cardSize(card)+len(text) > MaxText { // its texts say the same for a person
+		card.forgetAccepts()
+	}
+	if cardSize(card)+len(text) > MaxText {
 		return tooLargeCard(q, header)
 	}
 	return []string{text}, card
+}
+
+func (c *Card) forgetAccepts() {
+	for _, section := range c.Sections {
+		for _, widget := range section.Widgets {
+			switch {
+			case widget.Field != nil:
+				widget.Field.Accepts = nil
+			case widget.Select != nil:
+				widget.Select.Accepts = nil
+			}
+		}
+	}
 }
 
 // readForm reads a tap on a form. The text that stands for the tap names the button, and
@@ -256,11 +324,7 @@ func (t *Tap) fillForm(q *state.Question) (answer state.Answer, problem string) 
 		return answer, "This form has no such button."
 	}
 	return formAnswer(q, formDecisions[i].label, func(i int) (value any, problem string) {
-		f := q.Fields[i]
-		if len(f.Options) == 0 {
-			return readValue(f, t.ownText(i))
-		}
-		return readTickedValue(f, t.Inputs["q"+ordinal(i)])
+		return t.readField(q, i)
 	})
 }
 
@@ -360,16 +424,12 @@ func formAnswer(
 	}
 	values := map[string]any{}
 	for i, f := range q.Fields {
-		value, problem := valueOf(i)
-		switch {
-		case problem != "":
+		value, problem := orDefault(f, valueOf, i)
+		if problem != "" {
 			return a, "Field " + fieldName(q, i) + ": " + problem
-		case value != nil:
+		}
+		if value != nil {
 			values[f.Name] = value
-		case f.Default != nil:
-			values[f.Name] = f.Default
-		case f.IsRequired:
-			return a, "Field " + fieldName(q, i) + ": it is required."
 		}
 	}
 	b, err := json.Marshal(values)
@@ -377,6 +437,48 @@ func formAnswer(
 		return a, "Its default value is not valid."
 	}
 	return state.Answer{Labels: []string{label}, Notes: string(b)}, ""
+}
+
+// orDefault returns the value that a person gave to a field, or else its default.
+func orDefault(
+	f state.Field, valueOf func(i int) (value any, problem string), i int,
+) (value any, problem string) {
+	value, problem = valueOf(i)
+	switch {
+	case problem != "" || value != nil:
+		return value, problem
+	case f.Default != nil:
+		return f.Default, ""
+	case f.IsRequired:
+		return nil, "it is required."
+	}
+	return nil, ""
+}
+
+// FormProblems returns what is wrong with each field of a tap that accepts a form, by the
+// name of the field's input. It returns none if the form can be accepted like that, and if
+// the tap does something else.
+func FormProblems(q *state.Question, t *Tap) (problems map[string]string) {
+	if q.Kind != state.KindForm || t.Choice != AcceptChoice {
+		return nil
+	}
+	problems = map[string]string{}
+	for i, f := range q.Fields {
+		_, problem := orDefault(f, func(i int) (any, string) { return t.readField(q, i) }, i)
+		if problem != "" {
+			problems[inputName(q, i)] = problem
+		}
+	}
+	return problems
+}
+
+// readField reads the value of a field from a tap.
+func (t *Tap) readField(q *state.Question, i int) (value any, problem string) {
+	f := q.Fields[i]
+	if len(f.Options) == 0 {
+		return readValue(f, t.ownText(i))
+	}
+	return readTickedValue(f, t.Inputs[inputName(q, i)])
 }
 
 // readTickedValue returns the value of a field whose options are chosen from a list.

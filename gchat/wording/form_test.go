@@ -150,6 +150,65 @@ func TestForm_FilledInByTap(t *testing.T) {
 	}
 }
 
+// Beside each field stands what is wrong with it, and what is wrong with any of them is
+// what keeps the form from being accepted.
+func TestForm_ProblemOfEachField(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		choice string
+		inputs map[string][]string
+		want   map[string]string
+	}{
+		"all is well": {AcceptChoice, map[string][]string{"w1": {"Ann"}, "w2": {"2"}},
+			map[string]string{}},
+		"nothing": {AcceptChoice, nil,
+			map[string]string{"w1": "it is required.", "w2": "it is required."}},
+		"three": {AcceptChoice,
+			map[string][]string{"w1": {"A"}, "w2": {"9"}, "q5": {"1", "2", "3"}, "q3": {"2"}},
+			map[string]string{"w1": "it takes text, at least 2 characters.",
+				"w2": "it takes a whole number, at least 1, at most 8.",
+				"q5": "it takes one or more of these, at most 2 of them."}},
+		"another button": {"decline", nil, nil},
+	} {
+		q, tap := formWithTable(), &Tap{Choice: c.choice, Inputs: c.inputs}
+		problems := FormProblems(q, tap)
+		kit.Equalf(t, problems, c.want, "%s", name)
+		_, problem := tap.fillForm(q)
+		kit.Equalf(t, problem == "", len(problems) == 0, "%s: %q", name, problem)
+	}
+}
+
+// Each input of a form's card says for a program what it accepts.
+func TestForm_InputsSayWhatTheyAccept(t *testing.T) {
+	t.Parallel()
+	accepts := map[string]*Accepts{}
+	for _, w := range allWidgets(QuestionCard(formWithTable())) {
+		switch {
+		case w.Field != nil:
+			accepts[w.Field.Name] = w.Field.Accepts
+		case w.Select != nil:
+			accepts[w.Select.Name] = w.Select.Accepts
+		}
+	}
+	kit.Equalf(t, accepts["w1"], &Accepts{
+		Type: "string", Min: new(2.0), IsRequired: true, Title: "Your name",
+		Help: "as on the card", InWords: "text, at least 2 characters; required",
+	}, "a text")
+	kit.Equalf(t, accepts["w2"], &Accepts{
+		Type: "integer", Min: new(1.0), Max: new(8.0), IsRequired: true, Title: "seats",
+		InWords: "a whole number, at least 1, at most 8; required",
+	}, "a number")
+	kit.Equalf(t, accepts["q3"], &Accepts{
+		Type: "boolean", HasDefault: true, Title: "smoke", InWords: "yes or no",
+	}, "a yes")
+	kit.Equalf(t, accepts["q5"], &Accepts{
+		Type: "array", Max: new(2.0), Title: "food", InWords: "one or more of these, at most 2 of them",
+	}, "a list")
+	kit.Equalf(t, accepts["w7"], &Accepts{
+		Type: "string", Format: "date", Title: "day", InWords: "a date",
+	}, "a date")
+}
+
 // A "yes" alone accepts a form only if no field is required.
 func TestForm_ALoneYes(t *testing.T) {
 	t.Parallel()

@@ -1,5 +1,7 @@
 // composer.js has the reply box, and sends what a person writes and taps.
 import { request } from './key.js';
+import { failureOf, reasonOf, mostBytes, tooLong, withCapital } from './failure.js';
+import { sendHeld } from './undo.js';
 import { page, threads, views, messageCount, redraw, threadNamed } from './messages.js';
 import { unread, askAt } from './threads.js';
 import {
@@ -19,13 +21,15 @@ function newID() {
 }
 
 async function send(body) {
+  const text = JSON.stringify(body);
   const answer = await request('/page/messages', {
     method: 'POST',
     headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify(body),
+    body: text,
+    keepalive: text.length < 20000, // it arrives though the page is left; browsers take 64 KB
     signal: AbortSignal.timeout?.(10000),
   });
-  if (!answer.ok) throw Object.assign(new Error(answer.statusText), { status: answer.status });
+  if (!answer.ok) throw await failureOf(answer);
   return answer.json();
 }
 
@@ -59,18 +63,19 @@ export async function deliver(m) {
   } catch (error) {
     m.pending = 'failed';
     if (error.status === 404) forgetUploads(m.files);
+    m.reason = reasonOf(error);
   }
   redraw();
 }
 
 let failedStart = {}; // {text, clientId}: the same text has one id, however often it is tried
 
-// startThread sends a text as the first message of a thread, and returns the thread's name.
+// startThread sends a text as the first message of a thread, and returns {name, thread}.
 export async function startThread(text) {
   if (failedStart.text !== text) failedStart = { text, clientId: newID() };
-  const { thread } = await send(failedStart);
+  const sent = await send(failedStart);
   failedStart = {};
-  return thread;
+  return sent;
 }
 
 let failedTap = {}; // {what, clientId}: the same tap has one id, however often it is tried
@@ -82,22 +87,22 @@ export async function tap(m, choice, inputs, card) {
   if (text !== null) {
     if (!post(m.thread, text, true)) return;
     card?.clear();
-    clearReply();
+    clearReply(m.thread);
     return;
   }
   const what = JSON.stringify([m.name, choice, inputs]);
   if (failedTap.what !== what) failedTap = { what, clientId: newID() };
   if (choice !== 'more') m.tapped = messageCount();
-  m.failed = false;
+  m.failed = null;
   redraw();
   try {
     await send({ message: m.name, choice, inputs, clientId: failedTap.clientId });
     failedTap = {};
     m.asked ||= choice === 'more';
     card?.clear();
-    if (card) clearReply();
-  } catch {
-    m.failed = true;
+    if (card) clearReply(m.thread);
+  } catch (error) {
+    m.failed = { reason: reasonOf(error), inputs: error.inputs ?? {} };
     delete m.tapped;
   }
   redraw();
@@ -110,9 +115,8 @@ export const boxText = (t) => drafts.get(t.name)?.trim() ?? '';
 
 // isTooLong reports whether no message may be so long, and tells the person.
 export function isTooLong(text) {
-  const most = 32000; // bytes, as in Google Chat
-  const isLong = new TextEncoder().encode(text).length > most;
-  $('too-long').textContent = isLong ? `Too long: at most ${most.toLocaleString('en')} bytes` : '';
+  const isLong = new TextEncoder().encode(text).length > mostBytes;
+  $('too-long').textContent = isLong ? withCapital(tooLong) : '';
   $('too-long').hidden = !isLong;
   return isLong;
 }
@@ -162,8 +166,9 @@ function fitToText() {
   allowSend();
 }
 
-function clearReply() {
-  drafts.delete(page.current);
+function clearReply(thread) {
+  drafts.delete(thread);
+  if (thread !== page.current) return;
   reply.value = '';
   fitToText();
 }
@@ -206,7 +211,7 @@ export function listenToComposer(drawThread) {
 
 function submit() {
   const text = reply.value.trim();
-  if (reply.disabled) return;
+  if (reply.disabled || sendHeld()) return;
   const isEmpty = text === '' && chosenFiles(page.current).length === 0;
   if (isEmpty || (text === '' && readyCard())) {
     readyCard()?.submit();
@@ -214,5 +219,5 @@ function submit() {
   }
   const card = touchedCard(); // what was tapped goes along
   if (card) card.submit();
-  else if (post(page.current, text, true)) clearReply();
+  else if (post(page.current, text, true)) clearReply(page.current);
 }

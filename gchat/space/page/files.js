@@ -1,6 +1,7 @@
 // files.js attaches files to what a person writes, and shows the files of messages.
 import { h } from './markup.js';
 import { keyInUse, request } from './key.js';
+import { failureFrom } from './failure.js';
 import { page, redraw } from './messages.js';
 
 const $ = (id) => document.getElementById(id);
@@ -129,7 +130,10 @@ async function upload(file, showSent) {
     sending.upload.onprogress = (e) => showSent(e.loaded);
     sending.onerror = fail;
     sending.ontimeout = fail;
-    sending.onload = () => (sending.status === 200 ? resolve(sending.response.id) : fail());
+    sending.onload = () => {
+      if (sending.status === 200) resolve(sending.response.id);
+      else reject(failureFrom(sending.status, sending.response));
+    };
     sending.send(file);
   });
 }

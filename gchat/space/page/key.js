@@ -45,6 +45,13 @@ export async function keyInUse() {
   return key;
 }
 
+// readJSON asks for something in ten seconds at most. It throws if that cannot be had.
+export async function readJSON(address) {
+  const answer = await request(address, { signal: AbortSignal.timeout?.(10000) });
+  if (!answer.ok) throw new Error(answer.statusText);
+  return answer.json();
+}
+
 function forgetLinked() {
   linked = '';
   inSession((session) => session.removeItem('key'));

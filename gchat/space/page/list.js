@@ -56,16 +56,17 @@ function rowFor(key, threadName, isCurrent, shown, fill) {
 
 // threadRow draws a thread that needs the person, or that belongs to no session.
 function threadRow([t, about]) {
-  const { title, time, line, state, where, waiting } = about;
+  const { title, time, line, state, where, waiting, isBlocked } = about;
   const when = ago(time);
-  const shown = [title, when, line, state, where];
+  const shown = [title, when, line, state, where, isBlocked];
   const node = rowFor(t.name, t.name, t.name === page.current, shown, () => [
     avatar(where || title),
     h('div', { class: 'row-text' },
       rowTop(title, time, when),
       h('p', { dir: 'auto' }, line),
       rowEnd(
-        state ? h('span', { class: 'chip', 'data-state': state }, stateWords[state]) : null,
+        state ? h('span', { class: 'chip', 'data-state': state, 'data-blocked': isBlocked },
+          isBlocked ? 'Blocked' : stateWords[state]) : null,
         where ? h('span', { class: 'session', dir: 'auto' }, where) : null)),
   ]);
   node.dataset.state = waiting ? 'open' : state;

@@ -42,7 +42,8 @@ const spans = new RegExp([
   '<users/([^>\\n]*)>', // 4 mention
   '(https?:\\/\\/[^\\s<>"]*[^\\s<>".,;:!?)\\]\'*_~])', // 5 bare address
   '(?<![\\w*])\\*(?=\\S)([^*\\n]*[^*\\s])\\*(?![\\w*])', // 6 bold
-  '(?<![\\w_])_(?=\\S)([^_\\n]*[^_\\s])_(?![\\w_])', // 7 italic
+  // 7 italic: a word in a path or a name keeps its underscores, such as src/_lib_/a or _id_.py
+  '(?<![^\\s([{"\'*~])_(?=\\S)([^_\\n]*[^_\\s])_(?=[.,;:!?]*(?:[\\s)\\]}"\'*~]|$))',
   '(?<![\\w~])~{1,2}(?=[^\\s~])([^~\\n]*[^~\\s])~{1,2}(?![\\w~])', // 8 struck
   '(?<![\\w*])\\*\\*(?=[^\\s*])([^\\n]*?[^*\\s])\\*\\*(?![\\w*])', // 9 bold in Claude's Markdown
 ].join('|'), 'g');
@@ -79,3 +80,14 @@ function link(address, words) {
   if (url.protocol !== 'http:' && url.protocol !== 'https:') return words;
   return h('a', { href: url.href, title: url.href, target: '_blank', rel: 'noopener noreferrer' }, words);
 }
+
+// plain is a text in one line, without its markup.
+export const plain = (text) => bare(text.replace(/```\n?/g, ' ')).replace(/\s+/g, ' ').trim();
+
+const bare = (text) => text.replace(spans, (...m) => {
+  const [, code, address, words, mention, bareAddress, bold, italic, struck, claudesBold] = m;
+  if (code != null || bareAddress != null) return code ?? bareAddress;
+  if (address != null) return words || address;
+  if (mention != null) return '@' + mention;
+  return bare(bold ?? italic ?? struck ?? claudesBold);
+});

@@ -70,6 +70,7 @@ export function addMessage(m) {
     }
     // The card stays as it was drawn. How it ended is a message of its own.
     old.ended = m.card.state;
+    old.card.chosen = m.card.chosen;
     Object.assign(m, { name: m.name + '#end', clientId: undefined, isEnd: true });
     views.delete(keyOf(m));
     at = findOld();

@@ -11,6 +11,8 @@ import { connect, isOut, keepConnected } from './connection.js';
 import { forgetWaiting, notifyOfNew } from './notify.js';
 import { startPush } from './push.js';
 import { watchSession } from './session.js';
+import { listenToNew, offerNew } from './new_session.js';
+import './week.js';
 
 const $ = (id) => document.getElementById(id);
 const isWide = matchMedia('(min-width: 860px)');
@@ -72,16 +74,17 @@ function readAddress() {
   load();
 }
 
-async function startSession(text) {
-  location.hash = idOf(await startThread(text));
-}
-
 drawWith(draw);
 const session = watchSession({
   current: () => page.current,
   say: post,
-  begin: startSession,
   changed: redraw,
+});
+listenToNew({
+  start: startThread,
+  open: (thread) => {
+    location.hash = idOf(thread);
+  },
 });
 listenToComposer(drawOpenThread);
 listenToArchive(redraw);
@@ -90,7 +93,7 @@ addEventListener('hashchange', readAddress);
 isWide.addEventListener('change', redraw);
 setInterval(() => page.isReady && redraw(), 30000); // "3 min" grows old
 readAddress();
-keepConnected({ reset: forgetWaiting, ready: showAll, unlock: session.offer });
+keepConnected({ reset: forgetWaiting, ready: showAll, unlock: offerNew });
 
 function showAll() {
   scrollToEnd();

@@ -1,7 +1,8 @@
 // thread.js draws the open thread: its header and its messages.
 import { h, markup } from './markup.js';
 import { drawCard, lineOf } from './card.js';
-import { page, threads, views, allThreads, keyOf } from './messages.js';
+import { readShownText } from './shown.js';
+import { page, threads, views, allThreads, keyOf, redraw } from './messages.js';
 import { drawFiles } from './files.js';
 import { stateOf, stateWords, describe, startOf } from './threads.js';
 import { idOf } from './list.js';
@@ -48,13 +49,14 @@ export function drawThread(showSession, findSession) {
 
 // drawHeader titles a session's own thread with the session. Another thread of the session links
 // to that one.
-function drawHeader(t, { title, where, line, state }, session) {
+function drawHeader(t, { title, where, line, state, isBlocked }, session) {
   const isOwn = session?.own === t.name;
   setText($('thread-title'), isOwn ? session.name : title);
   const subtitle = isOwn ? session.project || line : where || session?.name || line;
   if (session && !isOwn) linkTo($('thread-session'), subtitle, session.own);
   else setText($('thread-session'), subtitle);
-  $('thread-state').textContent = stateWords[state] ?? '';
+  $('thread-state').textContent = isBlocked ? 'Blocked' : stateWords[state] ?? '';
+  $('thread-state').toggleAttribute('data-blocked', isBlocked);
   $('thread-state').hidden = !state;
   $('thread-state').dataset.state = state;
 }
@@ -107,16 +109,27 @@ function placeNodes(list, nodes) {
 
 function drawCardMessage(t, m) {
   const time = h('time', {});
-  const card = drawCard(m.card, (choice, inputs, words) => {
-    if (!isTooLong(words)) tap(m, choice, inputs, words ? card : null);
-  });
+  const act = (choice, inputs, words) => {
+    if (choice === 'more') showAll(m);
+    else tap(m, choice, inputs, words ? card : null);
+  };
+  const card = drawCard(m.card, act, isTooLong);
   const node = h('article', { class: 'message card' }, h('header', {}, time), card.node);
   const update = (now, i) => {
     setTime(node, time, now);
     const state = stateOf(allThreads(), t, i) || 'over';
-    card.update({ state, words: boxText(t), asked: now.asked, failed: now.failed });
+    const { asked, failed, shown } = now;
+    card.update({ state, words: boxText(t), asked, failed, shown });
   };
   return { node, card, update };
+}
+
+// showAll shows in the card all that it shows a part of. If the server does not know it, the app
+// is asked for a message.
+async function showAll(m) {
+  m.shown ??= await readShownText(m.name);
+  if (!m.shown) tap(m, 'more', {}, null);
+  redraw();
 }
 
 // drawMessage draws a message without a card, or how a card ended.
@@ -125,12 +138,14 @@ function drawMessage(m) {
   const status = h('footer', {}, time);
   const { title, subtitle, state } = m.isEnd ? m.card : {};
   const side = m.human ? 'mine' : m.isEnd ? 'end' : 'theirs';
+  const isBlocked = m.kind === 'blocked_alert';
   const header = m.human ? null : h('header', {},
-    h('b', {}, title || m.sender),
+    h('b', {}, isBlocked ? '⚠ Blocked' : title || m.sender),
     subtitle ? ` · ${subtitle}` : null,
     m.private ? ' · only you see this' : null);
   const text = m.isEnd ? lineOf(m.card) : m.text;
-  const node = h('article', { class: `message ${side}`, 'data-state': state ?? false },
+  const about = { 'data-state': state ?? false, 'data-blocked': isBlocked };
+  const node = h('article', { class: `message ${side}`, ...about },
     header,
     text === '' && m.files?.length > 0 ? null : h('div', { class: 'bubble' }, ...markup(text)),
     drawFiles(m.files),
@@ -149,7 +164,7 @@ function sendStatus(m, time) {
   if (m.pending === 'sending') return [m.progress > 0 ? `Sending… ${m.progress} %` : 'Sending…'];
   if (m.pending !== 'failed') return [time];
   const retry = { type: 'button', 'data-retry': true, onclick: () => deliver(m) };
-  return ['Not sent. ', h('button', retry, 'Try again')];
+  return [`Not sent: ${m.reason}. `, h('button', retry, 'Try again')];
 }
 
 function setTime(node, time, m) {

@@ -1,6 +1,7 @@
 // threads.js says what the messages of a thread mean: what waits for the person, and whether a reply is read. A card says how it
 // stands, and the app says of its texts what they are about. No text is read.
 import { titleOf, lineOf } from './card.js';
+import { plain } from './markup.js';
 
 // waits are what a person has to do something about, until the session goes on.
 const waits = new Set(['permission', 'blocked_alert']);
@@ -105,7 +106,8 @@ export function describe(all, t) {
   const m = t.messages[at] ?? programs(t).at(-1) ?? t.messages[0];
   const state = at < 0 ? '' : stateOf(all, t, at);
   const where = m.card?.subtitle || m.session || t.messages.findLast((one) => one.session)?.session || '';
-  const told = { state, waiting: state === 'open' || state === 'terminal', ask: m, where, time: t.messages.at(-1).time };
+  const told = { state, waiting: state === 'open' || state === 'terminal', ask: m, where, time: t.messages.at(-1).time,
+    isBlocked: m.kind === 'blocked_alert' && state === 'open' };
   if (!m.card) {
     return { ...told, title: titleOfKind(m.kind) || m.sender, line: lineOfMessage(m) };
   }
@@ -122,6 +124,3 @@ export function lineOfMessage(m) {
 
 // titleOfKind has "Blocked alert" for what is about a "blocked_alert".
 const titleOfKind = (kind) => kind.charAt(0).toUpperCase() + kind.slice(1).replaceAll('_', ' ');
-
-// plain is a text in one line, without its markup.
-const plain = (text) => text.replace(/<[^|>\n]+\|([^>\n]*)>/g, '$1').replace(/[*_`~]/g, '').replace(/\s+/g, ' ').trim();
