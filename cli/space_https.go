@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -69,8 +68,12 @@ func newPublicPage(c *cli.Context) (page publicPage, err error) {
 	return page, err
 }
 
-// hostName is a name as a browser sends it.
-var hostName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
+// isHostName reports whether a name is one as a browser sends it.
+func isHostName(name string) bool {
+	const lettersAndDigits = "abcdefghijklmnopqrstuvwxyz0123456789"
+	hasOnly := strings.Trim(name, lettersAndDigits+".-") == ""
+	return name != "" && hasOnly && strings.Trim(name, ".-") == name
+}
 
 // parseHTTPSHost returns the HOST or HOST:PORT of --https as a browser writes it. A person
 // may paste the whole address.
@@ -89,7 +92,7 @@ func parseHTTPSHost(text string) (string, error) {
 	switch {
 	case isThisMachine:
 		return "", fmt.Errorf("%s is this machine only: no phone reaches it there", name)
-	case !isAddress && !hostName.MatchString(name), u.Port() != "" && portErr != nil:
+	case !isAddress && !isHostName(name), u.Port() != "" && portErr != nil:
 		return "", fmt.Errorf("%q is not the name of a host (with other letters than a to z, "+
 			"write it as its certificate does: xn--…)", text)
 	case u.Port() != "" && u.Port() != "443":
@@ -156,25 +159,27 @@ func (p publicPage) listenTLS(env state.Getenv, ln net.Listener) net.Listener {
 
 const logCertificateUnusable = "the page's certificate cannot be used"
 
-// The flags of the last space are one line of its address file. Blanks in a word are
-// escaped, since earlier versions split the line at blanks.
-var (
-	blankEscaper   = strings.NewReplacer("%", "%25", " ", "%20", "\t", "%09", "\n", "%0A", "\r", "%0D")
-	blankUnescaper = strings.NewReplacer("%25", "%", "%20", " ", "%09", "\t", "%0A", "\n", "%0D", "\r")
-)
-
+// joinFlags returns flags as the one line that the space's address file keeps. Blanks in a
+// word are escaped, since earlier versions split the line at blanks.
 func joinFlags(flags []string) string {
+	escaper := strings.NewReplacer(
+		"%", "%25", " ", "%20", "\t", "%09", "\n", "%0A", "\r", "%0D",
+	)
 	words := make([]string, len(flags))
 	for i, flag := range flags {
-		words[i] = blankEscaper.Replace(flag)
+		words[i] = escaper.Replace(flag)
 	}
 	return strings.Join(words, " ")
 }
 
+// splitFlags returns the flags in a line of joinFlags.
 func splitFlags(line string) []string {
+	unescaper := strings.NewReplacer(
+		"%25", "%", "%20", " ", "%09", "\t", "%0A", "\n", "%0D", "\r",
+	)
 	words := strings.Fields(line)
 	for i, word := range words {
-		words[i] = blankUnescaper.Replace(word)
+		words[i] = unescaper.Replace(word)
 	}
 	return words
 }
