@@ -132,8 +132,10 @@ func TestPrompts_FollowTheirCommand(t *testing.T) {
 // No note about them is repeated.
 func TestPrompts_OfEarlierVersion(t *testing.T) {
 	x := newTestSession(t, nil)
+	last := time.Now().Add(-time.Minute)
 	old := func(name string, change func(*state.Question)) *state.Question {
-		at := time.Now().Add(-time.Minute)
+		last = last.Add(time.Second) // two of one millisecond have no order
+		at := last
 		q := &state.Question{
 			QuestionID: state.MessageID("said", name), Kind: state.KindPrompt,
 			Mode: state.ModeNative, Status: state.Answered,
