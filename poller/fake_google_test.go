@@ -52,10 +52,13 @@ type fakeGoogle struct {
 	patched            map[string][]*chatapi.Message // by message
 	unexpectedRequests []string                      // requests that the app makes none of
 
-	hidesPosts atomic.Bool  // what was posted is not found yet, and is not posted again
-	losesAcks  atomic.Bool  // acknowledgements are lost
-	lostAcks   atomic.Int64 // acknowledgements that were
-	listCount  atomic.Int64 // list requests that came
+	retryAfter   atomic.Int64 // the seconds that changes of messages are refused with; 0 for none
+	refusedCount atomic.Int64 // changes that were
+	onPatch      func()       // called before a message is changed
+	hidesPosts   atomic.Bool  // what was posted is not found yet, and is not posted again
+	losesAcks    atomic.Bool  // acknowledgements are lost
+	lostAcks     atomic.Int64 // acknowledgements that were
+	listCount    atomic.Int64 // list requests that came
 }
 
 func newFakeGoogle(t testing.TB) *fakeGoogle {
@@ -141,6 +144,15 @@ func (g *fakeGoogle) serve(w http.ResponseWriter, r *http.Request) {
 		}
 		answer(m, nil)
 	case strings.HasPrefix(path, appSpace+"/messages/") && r.Method == http.MethodPatch:
+		if seconds := g.retryAfter.Load(); seconds > 0 {
+			g.refusedCount.Add(1)
+			w.Header().Set("Retry-After", fmt.Sprint(seconds))
+			refuse(429, "RESOURCE_EXHAUSTED", "too many")
+			return
+		}
+		if g.onPatch != nil {
+			g.onPatch()
+		}
 		m := &chatapi.Message{}
 		_ = json.Unmarshal(body, m)
 		was := g.message(path)

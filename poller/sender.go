@@ -26,6 +26,8 @@ const (
 	// many reports.
 	maxBurst       = 10
 	maxUrgentBurst = maxBurst + 3
+	// maxWatchBurst is how many there may be if one more only shows what a session does.
+	maxWatchBurst = maxBurst / 2
 	// authRetryPause is the time between two tries of a webhook that a person has to fix.
 	authRetryPause = time.Minute
 	maxBackoff     = 5 * time.Minute // after failures in a row
@@ -222,7 +224,8 @@ func (s *sender) nextMessage() (best *state.Message, next time.Time) {
 		_, isBusy := s.busyLanes[name]
 		isTooEarly := s.isPartlyRead && !beginsThread(lane[0])
 		hasSlot := !lane[0].IsForChat() || lanesToChat < maxParallelLanes
-		if isBusy || isTooEarly || !hasSlot {
+		isBehind := lane[0].IsWatch && s.hasUrgentMessage()
+		if isBusy || isTooEarly || !hasSlot || isBehind {
 			continue
 		}
 		message, until := s.nextInLane(lane)
@@ -232,6 +235,17 @@ func (s *sender) nextMessage() (best *state.Message, next time.Time) {
 		}
 	}
 	return best, next
+}
+
+// hasUrgentMessage reports whether an urgent message is on its way, or waits. What only
+// shows a session's work lets it go first.
+func (s *sender) hasUrgentMessage() bool {
+	for _, lane := range s.lanes {
+		if slices.ContainsFunc(lane, func(m *state.Message) bool { return m.IsUrgent && m.IsForChat() }) {
+			return true
+		}
+	}
+	return false
 }
 
 // precedes reports whether a message of one lane goes before one of another lane: urgent
@@ -598,8 +612,11 @@ func (s *sender) takeSendSlot(
 ) (until time.Time, hadTrouble bool) {
 	now, transportID := s.Now(), gateway.transport.ID()
 	allowance := maxBurst
-	if message.IsUrgent {
+	switch {
+	case message.IsUrgent:
 		allowance = maxUrgentBurst
+	case message.IsWatch:
+		allowance = maxWatchBurst
 	}
 	s.paceLock.Lock() // so that lanes of one process do not poll for the file's lock
 	defer s.paceLock.Unlock()

@@ -73,6 +73,9 @@ func (p *Poller) attendSessions(
 		hasWork = hasWork || p.canTakeCommands(session) || p.needsReadingAfterEnd(session) ||
 			session.Dialog != nil
 		p.attendDialog(session, isRoundDue)
+		if session.Watch != nil {
+			next, hasWork = earlier(next, p.attendWatch(session)), true
+		}
 		p.startSummary(ctx, session)
 		retryAt, isBusy := p.attendPrompts(ctx, session, isRoundDue)
 		hasCommands := p.startCommands(ctx, session)
@@ -115,7 +118,9 @@ func (p *Poller) startCommands(ctx context.Context, session *state.Session) (has
 	if !isUnderWay {
 		p.runInBackground("command", func() {
 			defer p.inProgress.Delete(session.ID)
-			err := p.commandRunner().RunCommands(ctx, session, ours)
+			runner := p.commandRunner()
+			runner.WhyNoWatch = p.whyNoWatch(ctx, session)
+			err := runner.RunCommands(ctx, session, ours)
 			if err != nil {
 				p.Log.ErrorOnce(err, "command not done yet")
 				state.Sleep(ctx, retryPause) // the loop looks again as soon as this goroutine ends

@@ -60,6 +60,8 @@ type Message struct {
 	Card json.RawMessage `json:"card,omitempty"`
 	// the tokens of the uploaded files that go with the last part
 	UploadTokens []string `json:"uploads,omitempty"`
+	// IsWatch says that it shows what a watched session does, or changes such a message.
+	IsWatch bool `json:"watch,omitempty"`
 	// the existing message that the card is put into, in place of a new one
 	PatchedMessage string `json:"patch,omitempty"`
 	// users/ID: the only person who is to see it, where Chat supports that
@@ -187,6 +189,8 @@ func (m *Message) Lane() string {
 		return "wake " + m.Wake.AgentSession
 	case m.Call != nil:
 		return "call " + m.Call.ID
+	case m.IsWatch: // nothing else waits for it
+		return "watch " + m.SessionID
 	case m.ThreadKey != "":
 		return m.Chat + " " + m.ThreadKey
 	case m.ThreadName != "":

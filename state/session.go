@@ -101,9 +101,9 @@ type Watch struct {
 	// MessageName is the message of the present turn, spaces/S/messages/client-…, and ""
 	// between two turns. It is recorded before the message is posted.
 	MessageName string    `json:"message,omitempty"`
-	TurnSince   time.Time `json:"turn_since,omitzero"` // when the turn was first seen
-	Text        string    `json:"text,omitempty"`      // what the message shows, once it is sent
-	ChangedAt   time.Time `json:"changed,omitzero"`    // when Text was enqueued
+	TurnSince   time.Time `json:"turn_since,omitzero"` // when a poller first saw the turn
+	PostedAt    time.Time `json:"posted,omitzero"`     // zero: the message is not in the thread
+	IsOver      bool      `json:"over,omitempty"`      // the person ended the watch
 }
 
 // OutsideTmuxWarning tells the person what happens to their prompts where they cannot be

@@ -170,6 +170,9 @@ func NobodyWaitsText(s *state.Session, isRunning bool) string {
 // closed.
 const DialogOverText = "[Gone on] The terminal no longer waits for this."
 
+// WatchOverText takes the place of what a watched session did, once the turn is over.
+const WatchOverText = "[Watch] Claude's turn is over."
+
 // UnservedText is the note about a reply to a question of another environment if no
 // poller runs in that environment.
 const UnservedText = "[Not read] Claude did not get this: the program that handles this " +

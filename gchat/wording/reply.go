@@ -64,7 +64,7 @@ var (
 	chatPattern = state.LazyPattern(`(?is)^(?:(chat[\s\pZ]+about[\s\pZ]+this)\b|(chat)` +
 		`(?:[\t\pZ]*[:：\n]|[\t\pZ]+[-–—]{1,3}[\t\pZ]))[\s\pZ:：,;.!–—-]*(.*)$`)
 	ownCommandPattern = state.LazyPattern(
-		`(?i)^/(?:screen|status|stop|mute|ask|help|sessions|new)(?:[\s\pZ]|$)`)
+		`(?i)^/(?:screen|status|stop|mute|watch|ask|help|sessions|new)(?:[\s\pZ]|$)`)
 	declineWords = map[string]string{
 		"CHAT":            state.DeclinedChat,
 		"CHAT ABOUT THIS": state.DeclinedChat,

@@ -32,6 +32,7 @@ const commandList = `/screen: what the terminal shows
 /status: what Claude does, and what waits for you
 /stop: interrupts Claude, as Esc does
 /mute 2h: no reports of this session for that time (also 30m, off)
+/watch: shows here what Claude does while it works (also /watch off)
 /ask: ends a "yes 30m"; you are asked for each permission again
 /compact, /clear, /model NAME: Claude Code's own commands, typed when Claude is idle
 /sessions: lists the sessions of this machine, with links
@@ -46,6 +47,8 @@ type Runner struct {
 	Config  *config.Config // the person's own configuration, which says who may write to a session
 	Enqueue func(*state.Message) error
 	Now     func() time.Time
+	// WhyNoWatch says why the session's thread cannot show what Claude does; "" if it can.
+	WhyNoWatch string
 }
 
 // endsGrant reports whether a command ends a yes for a while. RunCommands ends it
@@ -81,6 +84,8 @@ func (r Runner) RunCommand(ctx context.Context, session *state.Session, in *stat
 		return r.interrupt(ctx, session, in)
 	case "/mute":
 		return r.muteReports(session, rest)
+	case "/watch":
+		return r.setWatch(session, rest)
 	case "/new":
 		return "[Not used] Sessions cannot be started from here: " +
 			"start_sessions is off, or a policy forbids it. Start it in the terminal."
