@@ -344,7 +344,26 @@ func (d *spaceServer) pageSession(ctx context.Context, thread string) space.Sess
 	if isOutside {
 		session.OutsideTmux = state.OutsideTmuxWarning
 	}
+	session.Progress = d.pageProgress(ctx, thread)
 	return session
+}
+
+// pageProgress is what the page shows of the turn that a thread's session works on, or
+// nil.
+func (d *spaceServer) pageProgress(ctx context.Context, thread string) *space.Progress {
+	cfg := config.LoadPersonal(d.env)
+	_ = cfg.ApplyPolicies(ctx, d.env) // after an error no text is shown
+	calls, words := steering.ThreadProgress(d.env, cfg, thread)
+	if len(calls) == 0 && words == "" {
+		return nil
+	}
+	var redact state.Redactor
+	redact.AddSecrets(cfg.Secrets(d.env)...)
+	progress := &space.Progress{Calls: []string{}, Words: redact.Redact(words)}
+	for _, call := range calls {
+		progress.Calls = append(progress.Calls, redact.Redact(call))
+	}
+	return progress
 }
 
 // maxPageSessions is how many sessions the page gets. Those that ended first are left

@@ -254,6 +254,14 @@ type Session struct {
 	// OutsideTmux is a warning for the person: outside of tmux, a command that needs a
 	// terminal does not work. It is "" if the session runs in tmux.
 	OutsideTmux string `json:"outside,omitempty"`
+	// Progress is what Claude does; nil if it does not work.
+	Progress *Progress `json:"progress,omitempty"`
+}
+
+// Progress is what the page shows of a turn while Claude works on it.
+type Progress struct {
+	Calls []string `json:"calls"` // the last tools, the oldest first
+	Words string   `json:"words"` // Claude's last words
 }
 
 const (

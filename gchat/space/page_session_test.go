@@ -131,13 +131,13 @@ func TestPageSession_IsSteered(t *testing.T) {
 		Session
 		want string
 	}{
-		{Session{"works", true, ""}, "Screen,Status,Stop,Compact,Clear,Mute 1h"},
-		{Session{"dialog open", true, ""}, "Screen,Status,Compact,Clear,Mute 1h"},
-		{Session{"idle", true, ""}, "Screen,Status,Compact,Clear,Mute 1h"},
-		{Session{"idle", false, ""}, ""}, // nobody reads them
-		{Session{"ended", false, ""}, ""},
-		{Session{"out of reach", true, "Outside of tmux."}, "Status,Mute 1h"},
-		{Session{"waits for you", true, ""}, "Screen,Status,Compact,Clear,Mute 1h"},
+		{Session{"works", true, "", nil}, "Screen,Status,Stop,Compact,Clear,Mute 1h"},
+		{Session{"dialog open", true, "", nil}, "Screen,Status,Compact,Clear,Mute 1h"},
+		{Session{"idle", true, "", nil}, "Screen,Status,Compact,Clear,Mute 1h"},
+		{Session{"idle", false, "", nil}, ""}, // nobody reads them
+		{Session{"ended", false, "", nil}, ""},
+		{Session{"out of reach", true, "Outside of tmux.", nil}, "Status,Mute 1h"},
+		{Session{"waits for you", true, "", nil}, "Screen,Status,Compact,Clear,Mute 1h"},
 	} {
 		now.Store(c.Session)
 		waitUntil(t, ctx,
@@ -151,6 +151,28 @@ func TestPageSession_IsSteered(t *testing.T) {
 	}
 	screenshot(t, ctx, "phone-session")
 
+	// While Claude works, what it does stands above the box, and changes. Then it is gone.
+	const progressScript = `document.querySelector('#progress').innerText`
+	for _, progress := range []*Progress{
+		{Calls: []string{"Bash", "Read " + names[0]}, Words: "Now the tests.\u202e"},
+		{Calls: []string{"Edit page.go"}, Words: long},
+		{Calls: []string{}, Words: "<b>Done</b>"},
+	} {
+		now.Store(Session{"works", true, "", progress})
+		want := strings.Join(progress.Calls, " · ")
+		waitUntil(t, ctx, fmt.Sprintf(`document.querySelector('#progress').checkVisibility() &&
+			[...document.querySelectorAll('#progress p')].map((p) => p.textContent).join('|') === %q`,
+			strings.TrimPrefix(want+"|"+progress.Words, "|")),
+			`document.documentElement.scrollWidth <= 360 && !document.querySelector('#progress img, #progress b') &&
+				document.querySelector('#progress').offsetHeight < 100 &&
+				document.querySelector('#reply').checkVisibility()`)
+		wantContrast(t, ctx, "progress")
+	}
+	now.Store(Session{"idle", true, "", nil})
+	waitUntil(t, ctx, progressScript+` === '' && !document.querySelector('#progress').checkVisibility()`)
+	now.Store(Session{"waits for you", true, "", nil})
+	waitUntil(t, ctx, `document.querySelector('#does').textContent === 'waits for you'`)
+
 	// Clear asks first, where the commands were; the keyboard is where the question is.
 	runActions(t, ctx, chromedp.Focus(chromedp.CSS(`#clear`)), chromedp.KeyEvent("\r"))
 	waitUntil(t, ctx, shownScript+` === 'Keep it,Clear it' && document.activeElement.id === 'keep'`)
@@ -161,7 +183,7 @@ func TestPageSession_IsSteered(t *testing.T) {
 	openThread(t, ctx, other) // the question is not carried along
 	waitUntil(t, ctx, shownScript+` === 'Screen,Status,Compact,Clear,Mute 1h'`)
 	openThread(t, ctx, thread)
-	now.Store(Session{"works", true, ""})
+	now.Store(Session{"works", true, "", nil})
 	waitUntil(t, ctx, `!document.querySelector('#stop').disabled`)
 	for _, id := range []string{
 		`[data-say="/screen"]`, `#stop`, `[data-say="/mute 1h"]`, `#clear`,

@@ -199,6 +199,21 @@ func (r Runner) activity(ctx context.Context, session *state.Session) string {
 	return "The terminal shows " + r.shorten(screen.Why)
 }
 
+// sessionOfThread returns the session of a thread, or nil.
+func sessionOfThread(env state.Getenv, thread string) *state.Session {
+	sessions, _ := state.SessionsIn(state.UserStateDir(env)).All()
+	sessions = slices.DeleteFunc(sessions, func(session *state.Session) bool {
+		return thread == "" || session.ThreadName != thread
+	})
+	if len(sessions) == 0 {
+		return nil
+	}
+	// After /clear, several sessions have the same thread.
+	return slices.MaxFunc(sessions, func(a, b *state.Session) int {
+		return a.LastSeen.Compare(b.LastSeen)
+	})
+}
+
 // DescribeThread returns what the session of a thread does, in a word or two. It also
 // reports whether commands in the thread are read, and whether the session runs outside
 // of tmux: there a message wakes the session, and a command that needs a terminal does
@@ -208,17 +223,10 @@ func DescribeThread(
 	env state.Getenv,
 	thread string,
 ) (activity string, acceptsCommands, isOutsideTmux bool) {
-	sessions, _ := state.SessionsIn(state.UserStateDir(env)).All()
-	sessions = slices.DeleteFunc(sessions, func(session *state.Session) bool {
-		return thread == "" || session.ThreadName != thread
-	})
-	if len(sessions) == 0 {
+	session := sessionOfThread(env, thread)
+	if session == nil {
 		return "", false, false
 	}
-	// After /clear, several sessions have the same thread.
-	session := slices.MaxFunc(sessions, func(a, b *state.Session) int {
-		return a.LastSeen.Compare(b.LastSeen)
-	})
 	if !session.IsRunning() || inject.HasEnded(session.ClaudePID, session.ClaudeStart) {
 		return stateEnded, false, false
 	}

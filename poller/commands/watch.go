@@ -9,15 +9,12 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// maxWatchWords is how much of Claude's last words people see of a session that works.
-const maxWatchWords = 200
-
 // setWatch has the session's thread show what Claude does, or ends that.
 func (r Runner) setWatch(session *state.Session, argument string) string {
 	switch {
 	case argument != "" && argument != "off":
 		return "[Not used] Write /watch, or /watch off."
-	case argument == "" && !r.canShowProgress():
+	case argument == "" && !canShowProgress(r.Config):
 		return "[Not used] A policy shows what Claude does only in the terminal."
 	case argument == "" && r.WhyNoWatch != "":
 		return "[Not used] The thread cannot show what Claude does: " +
@@ -48,28 +45,46 @@ func (r Runner) setWatch(session *state.Session, argument string) string {
 // WatchText is the message that shows what Claude does.
 func (r Runner) WatchText(session *state.Session, turn inject.Turn) string {
 	lines := []string{"[Watch] " + wording.SafeLine(session.Name) + ": Claude works"}
-	calls, words := r.progress(turn)
+	calls, words := describeTurn(r.Config, turn)
 	for _, call := range calls {
-		lines = append(lines, "• "+wording.SafeLine(call))
+		lines = append(lines, "• "+wording.SafeLine(r.Log.Redact(call)))
 	}
 	if words != "" {
-		lines = append(lines, wording.SafeLine(words))
+		lines = append(lines, wording.SafeLine(r.Log.Redact(words)))
 	}
 	return wording.Cut(strings.Join(lines, "\n"), wording.MaxText)
 }
 
 // canShowProgress reports whether a policy lets people see outside of the terminal what
 // Claude does.
-func (r Runner) canShowProgress() bool { return r.Config.AccessTo(config.KindScreen, "").CanShow }
+func canShowProgress(cfg *config.Config) bool { return cfg.AccessTo(config.KindScreen, "").CanShow }
 
-// progress is what people see of a turn that Claude works on: the last tools by their
+// describeTurn is what people see of a turn that Claude works on: the last tools by their
 // names, with the names of the files, and Claude's last words.
-func (r Runner) progress(turn inject.Turn) (calls []string, words string) {
-	if !r.canShowProgress() {
+func describeTurn(cfg *config.Config, turn inject.Turn) (calls []string, words string) {
+	if !canShowProgress(cfg) {
 		return nil, ""
 	}
 	for _, call := range turn.Calls {
-		calls = append(calls, r.Log.Redact(call.String()))
+		calls = append(calls, call.String())
 	}
-	return calls, wording.Truncate(r.Log.Redact(turn.Words), maxWatchWords)
+	return calls, turn.Words
+}
+
+// ThreadProgress is what the page shows of the turn that the session of a thread works
+// on. Both results are empty if Claude does not work. The caller redacts them.
+func ThreadProgress(
+	env state.Getenv,
+	cfg *config.Config,
+	thread string,
+) (calls []string, words string) {
+	session := sessionOfThread(env, thread)
+	if session == nil || !session.IsRunning() {
+		return nil, ""
+	}
+	if isWorking, _ := inject.IsWorking(session); !isWorking {
+		return nil, ""
+	}
+	turn, _ := inject.ReadTurn(session.TranscriptPath, inject.ProgressBytes)
+	return describeTurn(cfg, turn)
 }

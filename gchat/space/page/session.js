@@ -1,5 +1,6 @@
 // session.js shows what the session of the open thread does, with its commands as buttons.
 import { readJSON } from './key.js';
+import { drawProgress } from './progress.js';
 
 const $ = (id) => document.getElementById(id);
 let told = {}; // of the thread that it is of
@@ -10,13 +11,15 @@ export function watchSession({ current, say, changed }) {
   async function ask() {
     const thread = current();
     if (document.hidden || thread === null) return;
+    let progress;
     // The commands keep their place while the server is out of reach.
     let now = of === thread && told.does ? { ...told, does: 'out of reach' } : {};
     try {
-      now = await readJSON('/page/session?thread=' + encodeURIComponent(thread));
+      ({ progress, ...now } = await readJSON('/page/session?thread=' + encodeURIComponent(thread)));
     } catch { // the server is out of reach itself
     }
     if (thread !== current()) return;
+    drawProgress(thread, progress);
     const news = of !== thread || JSON.stringify(now) !== JSON.stringify(told);
     [told, of] = [now, thread];
     if (news) changed();
@@ -44,6 +47,7 @@ export function watchSession({ current, say, changed }) {
     show(thread) {
       const { does = '', commands, outside } = of === thread ? told : {};
       if (of !== thread) reallyClear(false);
+      if (of !== thread) drawProgress(thread);
       $('session').hidden = !does;
       $('does').dataset.does = does;
       if ($('does').textContent !== does) $('does').textContent = does;
