@@ -111,7 +111,7 @@ var ownPrefixPattern = sync.OnceValue(func() *regexp.Regexp {
 		`More|Muted|New\s+session|Not\s+known|Not\s+read|Not\s+started|Not\s+used|` +
 		`Notification|Progress|Reminder|Screen|Sent|Session|Session\s+End|` +
 		`Sessions|Session\s+Start|Setup|Started|Status|Stopped|Subagent\s+Done|Task\s+Done|` +
-		`Timeout|Turn\s+Done|Verify|Waiting|Wake|Words\s+only` + kinds +
+		`Timeout|Turn\s+Done|Verify|Watch|Waiting|Wake|Words\s+only` + kinds +
 		`)[\s\pZ*_~]*)\]`)
 })
 
