@@ -73,6 +73,9 @@ func (p Program) run(ctx context.Context, args []string) error {
 	case "poller --detached":
 		return p.runDetachedPoller(ctx)
 	}
+	if len(args) > 1 && args[1] == claudeCheckJob {
+		return p.runClaudeCheckJob(args[2:])
+	}
 	if len(args) == 4 && args[1] == "poller" {
 		switch args[2] {
 		case state.TryLockFlag:

@@ -34,6 +34,11 @@ func (p Program) doctorCommand() *cli.Command {
 			&cli.DurationFlag{
 				Name: "wait", Value: 5 * time.Minute, Usage: "with --live: `TIME` to wait for your reply; without a terminal, 0 unless given",
 			},
+			&cli.BoolFlag{
+				Name:  "claude",
+				Usage: "try whether the installed Claude Code works with this version, offline",
+			},
+			&cli.StringFlag{Name: "claude-binary", Usage: "with --claude: try this `FILE`"},
 			&cli.BoolFlag{Name: "json", Usage: "print a JSON object"},
 		},
 		Action: p.runDoctor,
@@ -44,6 +49,9 @@ func (p Program) doctorCommand() *cli.Command {
 func (p Program) runDoctor(c *cli.Context) error {
 	if !c.Bool("live") && c.IsSet("wait") {
 		return usageError(errors.New("--wait needs --live"), "gchat-hooks doctor --help")
+	}
+	if c.Bool("claude") {
+		return p.checkClaude(c)
 	}
 	o := doctor.Options{
 		Env:        p.env,

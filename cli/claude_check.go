@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"gchat-hooks/cli/claudecheck"
+)
+
+// claudeCheckJob is the first argument of the processes that a check of Claude Code starts.
+const claudeCheckJob = "claude-check"
+
+// runClaudeCheckJob runs one of those processes.
+func (p Program) runClaudeCheckJob(args []string) error {
+	switch {
+	case len(args) == 3 && args[0] == "guard":
+		return claudecheck.Guard(p.in, args[1], args[2])
+	case len(args) == 1 && args[0] == "form-server":
+		return claudecheck.ServeForms(p.in, p.out)
+	}
+	return fmt.Errorf("no such job: %s", strings.Join(args, " "))
+}
+
+// checkClaude tries the Claude Code that is installed, and prints what holds.
+func (p Program) checkClaude(c *cli.Context) error {
+	binary := c.String("claude-binary")
+	if binary == "" {
+		binary = "claude"
+	}
+	path, err := exec.LookPath(binary)
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return exitError(fmt.Errorf("find Claude Code: %w", err),
+			"install it, or name it: gchat-hooks doctor --claude --claude-binary FILE", exitFailed)
+	}
+	check := &claudecheck.Check{
+		Program: p.self, Claude: path,
+		GuardArgs:      []string{claudeCheckJob, "guard"},
+		FormServerArgs: []string{claudeCheckJob, "form-server"},
+	}
+	if !c.Bool("json") {
+		check.Progress = func(f claudecheck.Finding) { fmt.Fprintln(p.out, findingLine(f)) }
+	}
+	report, err := check.Run(c.Context)
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		_, err = io.WriteString(p.out, indentedJSON(report))
+	}
+	return err
+}
+
+// findingLine is what a person reads about one contract.
+func findingLine(f claudecheck.Finding) string {
+	line := fmt.Sprintf("%-18s %s", f.Verdict, f.Claim)
+	if f.Seen != "" {
+		line += "\n    " + cleanForTerminal(f.Seen)
+	}
+	if f.Meaning != "" {
+		line += "\n    " + f.Meaning
+	}
+	return line
+}

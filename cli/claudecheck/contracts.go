@@ -1,0 +1,440 @@
+package claudecheck
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"gchat-hooks/cli/claudecheck/fakemodel"
+)
+
+// contract is one thing that must hold between Claude Code and this program.
+type contract struct {
+	id    string
+	claim string // what holds, for a person
+	// meaning is what it means for a person if it does not hold, and what happens
+	// instead.
+	meaning string
+	scene   *scene
+	run     func(*trial)
+}
+
+var (
+	// The contracts of the same settings are in several scenes, which run side by side.
+	questionScene = &scene{presets: []string{"approve"}}
+	promptScene   = &scene{presets: []string{"approve"}}
+	agentScene    = &scene{presets: []string{"approve"}}
+	planScene     = &scene{presets: []string{"approve"}, args: []string{"--permission-mode", "plan"}}
+	autoScene     = &scene{presets: []string{"approve"}, args: []string{"--permission-mode", "auto"}}
+	formScene     = &scene{
+		presets: []string{"approve"}, hasForms: true, args: []string{"--allowedTools", "mcp__form__ask"},
+	}
+	denyScene  = &scene{presets: []string{"system3"}, env: []string{"GCHAT_ASK_MODE=deny"}}
+	plainScene = &scene{
+		presets: []string{"approve"}, env: []string{"GCHAT_IDLE=on"}, outsideTmux: true,
+	}
+)
+
+const inTerminal = "Nothing is lost: it is answered in the terminal."
+
+// contracts are all contracts. Those of one scene are tried in this order.
+var contracts = []contract{
+	{
+		"question.answered", "A question is answered from Chat while its dialog is open",
+		"Questions cannot be answered from Chat. " + inTerminal,
+		questionScene, tryQuestion,
+	},
+	{
+		"question.terminal", "A question is answered in the terminal, and Chat says so",
+		"The thread of a question may go on asking after it was answered in the terminal.",
+		questionScene, tryTerminalFirst,
+	},
+	{
+		"question.several", "Several choices of a question are answered from Chat",
+		"Questions with several choices cannot be answered from Chat. " + inTerminal,
+		questionScene, trySeveral,
+	},
+	{
+		"question.words", "A question is answered in one's own words",
+		"Own words do not answer a question. " + inTerminal,
+		questionScene, tryOwnWords,
+	},
+	{
+		"permission.allowed", "A permission is allowed from Chat",
+		"Permissions cannot be allowed from Chat. " + inTerminal,
+		questionScene, tryAllow,
+	},
+	{
+		"permission.denied", "A permission is denied from Chat, with a reason that Claude is told",
+		"Permissions cannot be denied from Chat. " + inTerminal,
+		questionScene, tryDeny,
+	},
+	{
+		"permission.always", "After \"always\", the same command is not asked about again",
+		"\"Always\" allows once only. The next time, the permission is asked again.",
+		questionScene, tryAlways,
+	},
+	{
+		"next.typed", "The next instruction is typed at the prompt",
+		"The next instruction does not reach Claude from Chat. Write it in the terminal.",
+		promptScene, tryNextInstruction,
+	},
+	{
+		"next.draft", "The next instruction waits while a draft is at the prompt",
+		"What is written in Chat may mix with what somebody types in the terminal.",
+		promptScene, tryDraft,
+	},
+	{
+		"next.menu", "The next instruction waits while a menu is open",
+		"What is written in Chat may be taken by a menu that is open in the terminal.",
+		promptScene, tryMenu,
+	},
+	{
+		"command.stop", "/stop interrupts Claude",
+		"/stop does not work from Chat. Press Esc in the terminal.",
+		promptScene, tryStop,
+	},
+	{
+		"events.members", "The hook events have the members that are read",
+		"The thread may not say how a permission or a turn ended.",
+		questionScene, tryEvents,
+	},
+	{
+		"command.clear", "/clear begins a new conversation, in the same thread",
+		"/clear does not work from Chat. Type it in the terminal.",
+		promptScene, tryClear,
+	},
+	{
+		"session.resumed", "A session that was resumed keeps its thread",
+		"A resumed session begins a new thread.",
+		promptScene, tryResume,
+	},
+
+	{
+		"plan.decided", "A plan is sent back and approved from Chat",
+		"Plans cannot be decided from Chat. " + inTerminal,
+		planScene, tryPlan,
+	},
+	{
+		"form.filled", "A form of an MCP server is filled in from Chat",
+		"Forms cannot be filled in from Chat. " + inTerminal,
+		formScene, tryForm,
+	},
+	{
+		"agent.decided", "A background agent's permission is decided from Chat",
+		"Permissions of background agents cannot be decided from Chat. " + inTerminal,
+		agentScene, tryAgent,
+	},
+	{
+		"agent.keyboard", "A background agent's permission goes to somebody at the keyboard",
+		"A background agent's permission may stay hidden from somebody at the keyboard. " +
+			"Answer it in Chat.",
+		agentScene, tryAgentAtKeyboard,
+	},
+	{
+		"auto.question", "A question is answered from Chat in auto mode",
+		"In auto mode, questions cannot be answered from Chat. " + inTerminal,
+		autoScene, tryQuestion,
+	},
+	{
+		"auto.noted", "What waits in the terminal in auto mode is said in Chat",
+		"In auto mode, Chat does not say that a permission waits in the terminal.",
+		autoScene, tryAutoDialog,
+	},
+	{
+		"deny.wakes", "In deny mode, a reply wakes the session",
+		"In deny mode, a reply reaches Claude with the next prompt only.",
+		denyScene, tryDenyMode,
+	},
+	{
+		"next.wakes", "Outside tmux, the next instruction wakes the session",
+		"Outside tmux, the next instruction reaches Claude with the next prompt only.",
+		plainScene, tryWake,
+	},
+}
+
+var (
+	deployQuestion = fakemodel.Question{
+		Question: "Which deployment approach should we use?",
+		Header:   "Deploy",
+		Options: []fakemodel.Option{
+			{Label: "Blue-green deployment", Description: "Zero downtime."},
+			{Label: "Rolling deployment", Description: "Gradual rollout."},
+			{Label: "Canary", Description: "Small slice first."},
+		},
+	}
+	featuresQuestion = fakemodel.Question{
+		Question: "Which features do you want?", Header: "Features", MultiSelect: true,
+		Options: []fakemodel.Option{
+			{Label: "Auth", Description: "Sign-in"}, {Label: "Billing", Description: "Invoices"},
+			{Label: "Search", Description: "Full text"},
+		},
+	}
+)
+
+func say(text string) fakemodel.Turn { return fakemodel.Turn{fakemodel.Text(text)} }
+
+func bash(command string) fakemodel.Turn { return fakemodel.Turn{fakemodel.Bash(command)} }
+
+func ask(q fakemodel.Question) fakemodel.Turn { return fakemodel.Turn{fakemodel.Ask(q)} }
+
+// ends is a turn that ends without a question.
+var ends = say("Understood.")
+
+func tryQuestion(t *trial) {
+	t.play(ask(deployQuestion), ends)
+	t.prompt("ask me")
+	t.awaitDialog()
+	m := t.awaitMessage("[AskUserQuestion]", deployQuestion.Question)
+	t.tap(m, "2", nil)
+	t.awaitResult(1, "Rolling deployment")
+	t.awaitChange(m, "[Answered]")
+}
+
+func tryTerminalFirst(t *trial) {
+	t.play(ask(deployQuestion), ends)
+	t.prompt("ask me once more")
+	m := t.awaitMessage("[AskUserQuestion]", deployQuestion.Question)
+	t.choose("3")
+	t.awaitResult(1, "Canary")
+	t.awaitChange(m, "in the terminal")
+}
+
+func trySeveral(t *trial) {
+	t.play(ask(featuresQuestion), ends)
+	t.prompt("ask for several")
+	m := t.awaitMessage("[AskUserQuestion]", featuresQuestion.Question)
+	t.tap(m, "send", map[string][]string{"q1": {"1", "3"}})
+	t.awaitResult(1, "Auth, Search")
+}
+
+func tryOwnWords(t *trial) {
+	t.play(ask(deployQuestion), ends)
+	t.prompt("ask for words")
+	m := t.awaitMessage("[AskUserQuestion]", deployQuestion.Question)
+	t.reply(m, "neither, wait for Monday")
+	t.awaitResult(1, "neither, wait for Monday")
+}
+
+func tryAllow(t *trial) {
+	t.play(bash("mkdir allowed"), ends)
+	t.prompt("make a folder")
+	m := t.awaitMessage("[Permission]", "mkdir allowed")
+	t.awaitDialog()
+	t.tap(m, "allow", nil)
+	t.awaitResult(1)
+	t.awaitChange(m, "[Answered]", "Allowed")
+	t.require(t.isMade("allowed"), "the command was allowed, and did not run")
+}
+
+func tryDeny(t *trial) {
+	t.play(bash("mkdir denied"), ends)
+	t.prompt("make another folder")
+	m := t.awaitMessage("[Permission]", "mkdir denied")
+	t.tap(m, "deny", map[string][]string{"w1": {"use the one there is"}})
+	t.awaitResult(1, "use the one there is")
+	t.require(!t.isMade("denied"), "the command was denied, and ran")
+}
+
+func tryAlways(t *trial) {
+	t.play(bash("touch a.txt"), bash("touch b.txt"), ends)
+	t.prompt("touch two files")
+	m := t.awaitMessage("[Permission]", "touch a.txt")
+	t.tap(m, "always", nil)
+	t.awaitResult(2)
+	t.require(t.isMade("b.txt"), "the second command did not run")
+}
+
+// asksBack is a turn that ends with a question, so that the next instruction is asked for.
+var asksBack = say("The tests pass. Shall I commit?")
+
+// askNext has Claude end a turn with a question, and returns how its next instruction is
+// written in Chat.
+func (t *trial) askNext(prompt string, then ...fakemodel.Turn) (reply func(text string)) {
+	t.play(append([]fakemodel.Turn{asksBack}, then...)...)
+	t.prompt(prompt)
+	m := t.awaitMessage("[Waiting for you]")
+	t.awaitIdle()
+	return func(text string) { t.reply(m, text) }
+}
+
+func tryNextInstruction(t *trial) {
+	reply := t.askNext("go on", ends)
+	reply("yes, commit it")
+	t.awaitTold("yes, commit it")
+}
+
+func tryDraft(t *trial) {
+	reply := t.askNext("go on again", ends)
+	t.typeText("half a thought")
+	t.awaitScreen("half a thought")
+	reply("push it")
+	t.awaitMessage("[Kept]")
+	t.require(t.model.CountText("push it") == 0, "the instruction was typed behind the draft")
+	t.keys("C-u")
+	t.awaitTold("push it")
+}
+
+func tryMenu(t *trial) {
+	reply := t.askNext("go on once more", ends)
+	t.typeText("/model")
+	t.awaitScreen("/model")
+	t.keys("Enter")
+	t.await("a menu opens", func() bool { return t.isNoPrompt() })
+	reply("tag it")
+	t.awaitMessage("[Kept]")
+	t.keys("Escape")
+	t.awaitTold("tag it")
+}
+
+// isNoPrompt reports whether the screen shows something else than the input box.
+func (t *trial) isNoPrompt() bool {
+	_, screen, err := t.readScreen(t.ctx)
+	return err == nil && screen.Shows == ""
+}
+
+func tryStop(t *trial) {
+	t.play(say("Hm."))
+	t.model.AddTurns(fakemodel.Turn{fakemodel.Silence})
+	t.prompt("think")
+	t.awaitIdle()
+	thread := t.awaitMessage("[")
+	t.prompt("think for long")
+	t.reply(thread, "/stop")
+	t.awaitMessage("[Stopped]")
+	t.await("Claude stops", func() bool {
+		_, screen, _ := t.readScreen(t.ctx)
+		return !screen.Busy
+	})
+	t.keys("C-u") // Claude Code may have put the prompt back into its box
+}
+
+func tryEvents(t *trial) {
+	t.play(bash("touch c.txt"), ends)
+	t.prompt("touch a third file")
+	t.awaitResult(1)
+	t.awaitIdle()
+	always := []string{"session_id", "cwd", "hook_event_name", "transcript_path"}
+	t.awaitEvent("PostToolUse", append(always, "tool_name", "tool_use_id", "tool_input", "tool_response")...)
+	t.awaitEvent("PostToolBatch", append(always, "tool_calls")...)
+	t.awaitEvent("Stop", append(always, "last_assistant_message", "stop_hook_active")...)
+}
+
+func tryClear(t *trial) {
+	reply := t.askNext("before clearing", ends)
+	reply("/clear")
+	t.awaitMessage("[Sent]", "/clear")
+	t.awaitEvent("SessionEnd", "session_id", "reason")
+	t.play(ends)
+	t.prompt("after clearing")
+	t.require(t.model.CountText("before clearing") <= 1, "the conversation was not cleared")
+}
+
+func tryResume(t *trial) {
+	t.play(ends, ends)
+	t.prompt("before the end")
+	thread := t.awaitMessage("[")
+	t.awaitIdle()
+	t.typeText("/exit")
+	t.awaitScreen("/exit")
+	t.keys("Enter")
+	t.awaitScreen("claude exited: 0")
+	t.typeText("clear; " + t.check.Claude + " --continue")
+	t.keys("Enter")
+	t.awaitIdle()
+	t.reply(thread, "go on after the end")
+	t.awaitTold("go on after the end")
+}
+
+// planFile finds the file that the session keeps its plan in, as its transcript names it
+// (2.1.329).
+var planFile = regexp.MustCompile(`"planFilePath":"([^"]+)"`)
+
+func tryPlan(t *trial) {
+	plan := fakemodel.Turn{fakemodel.Call("ExitPlanMode", map[string]any{"plan": "# The plan"})}
+	t.play(ends, plan, plan, ends)
+	t.prompt("think")
+	t.awaitIdle()
+	var file string
+	t.await("the transcript names the plan's file", func() bool {
+		transcripts, _ := filepath.Glob(filepath.Join(t.home, ".claude", "projects", "*", "*.jsonl"))
+		for _, path := range transcripts {
+			b, _ := os.ReadFile(path)
+			if m := planFile.FindSubmatch(b); m != nil {
+				file = string(m[1])
+			}
+		}
+		return file != ""
+	})
+	if t.err == nil {
+		_ = os.MkdirAll(filepath.Dir(file), 0o700)
+		t.err = os.WriteFile(file, []byte("# The plan"), 0o600)
+	}
+	t.prompt("show the plan")
+	first := t.awaitMessage("[Plan]")
+	t.tap(first, "back", map[string][]string{"w1": {"leave a step out"}})
+	t.awaitResult(1, "leave a step out")
+	t.firstMessage = len(t.chat.Messages())
+	t.tap(t.awaitMessage("[Plan]"), "approve", nil)
+	t.awaitResult(2)
+	t.awaitIdle()
+}
+
+func tryForm(t *trial) {
+	t.play(fakemodel.Turn{fakemodel.FormCall}, ends)
+	t.prompt("fill in the form")
+	m := t.awaitMessage("[Form]", "Who are you?")
+	t.reply(m, "name: Ann")
+	t.awaitResult(1, "Ann")
+}
+
+// startAgent has the session start an agent in the background, which asks for a
+// permission.
+func (t *trial) startAgent(folder string) {
+	t.play(fakemodel.Turn{fakemodel.StartAgent("mkdir " + folder)}, say("I wait for it."), ends)
+	t.prompt("start an agent for " + folder)
+}
+
+func tryAgent(t *trial) {
+	t.startAgent("first")
+	t.tap(t.awaitMessage("[Permission]", "mkdir first"), "allow", nil)
+	t.await("the agent's command runs", func() bool { return t.isMade("first") })
+	t.awaitIdle()
+}
+
+func tryAgentAtKeyboard(t *trial) {
+	t.startAgent("second")
+	m := t.awaitMessage("[Permission]", "mkdir second")
+	t.reply(m, "terminal")
+	t.choose("1")
+	t.await("the agent's command runs", func() bool { return t.isMade("second") })
+	t.awaitIdle()
+}
+
+func tryAutoDialog(t *trial) {
+	t.play(bash("git push --force"), ends)
+	t.prompt("push it")
+	t.await("a dialog, or Claude goes on", func() bool {
+		_, screen, _ := t.readScreen(t.ctx)
+		return screen.Shows != "prompt" && !screen.Busy || len(t.model.ToolResults()) > t.firstResult
+	})
+	if t.err == nil && len(t.model.ToolResults()) == t.firstResult {
+		t.awaitMessage("[Permission]", "git push --force")
+	}
+}
+
+func tryDenyMode(t *trial) {
+	t.play(ask(deployQuestion), say("I go on meanwhile."), ends)
+	t.prompt("ask me")
+	m := t.awaitMessage("[AskUserQuestion]", deployQuestion.Question)
+	t.awaitResult(1, "forwarded")
+	t.awaitIdle()
+	t.tap(m, "2", nil)
+	t.awaitTold("Rolling deployment")
+}
+
+func tryWake(t *trial) {
+	reply := t.askNext("go on", ends)
+	reply("run the tests")
+	t.awaitTold("run the tests")
+}

@@ -1,0 +1,234 @@
+package claudecheck
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"google.golang.org/api/chat/v1"
+
+	"gchat-hooks/cli/claudecheck/fakemodel"
+	"gchat-hooks/gchat/space"
+	"gchat-hooks/inject"
+	"gchat-hooks/state"
+)
+
+// trial is one contract that is tried in a session. After the first step that fails, the
+// other steps do nothing: err says what was seen.
+type trial struct {
+	*session
+	ctx context.Context
+	err error
+	// The messages and tool results before these belong to earlier contracts.
+	firstMessage, firstResult int
+}
+
+func (s *session) newTrial(ctx context.Context) *trial {
+	return &trial{
+		session: s, ctx: ctx,
+		firstMessage: len(s.chat.Messages()), firstResult: len(s.model.ToolResults()),
+	}
+}
+
+// await waits until ok returns true. What says what is waited for.
+func (t *trial) await(what string, ok func() bool) {
+	if t.err != nil {
+		return
+	}
+	err := t.until(t.ctx, ok)
+	if errors.Is(err, errPatience) {
+		text, _, _ := t.readScreen(t.ctx)
+		err = fmt.Errorf("%w: %s; the terminal's last line was %q", errPatience, what, lastLine(text))
+	}
+	t.err = err
+}
+
+// check fails the trial if ok is false.
+func (t *trial) require(ok bool, format string, args ...any) {
+	if t.err == nil && !ok {
+		t.err = fmt.Errorf(format, args...)
+	}
+}
+
+// play sets what the model says next.
+func (t *trial) play(turns ...fakemodel.Turn) {
+	t.model.DropTurns()
+	t.model.AddTurns(turns...)
+}
+
+// keys presses keys by tmux's names.
+func (t *trial) keys(keys ...string) {
+	if t.err == nil {
+		_, t.err = t.tmux(t.ctx, append([]string{"send-keys", "-t", pane}, keys...)...)
+	}
+}
+
+// typeText types a text as it is.
+func (t *trial) typeText(text string) {
+	if t.err == nil {
+		_, t.err = t.tmux(t.ctx, "send-keys", "-t", pane, "-l", "--", text)
+	}
+}
+
+// prompt gives Claude Code a line to work on, as a person does.
+func (t *trial) prompt(text string) {
+	t.awaitIdle()
+	before := t.model.CountText(text)
+	t.typeText(text)
+	t.await("the prompt shows what is typed", func() bool {
+		_, screen, _ := t.readScreen(t.ctx)
+		return inject.SameText(screen.Draft, text)
+	})
+	t.keys("Enter")
+	t.await("the model is asked", func() bool { return t.model.CountText(text) > before })
+}
+
+func (t *trial) awaitIdle() {
+	t.await("an idle prompt", func() bool {
+		_, screen, _ := t.readScreen(t.ctx)
+		return screen.Shows == inject.Prompt && !screen.Busy
+	})
+}
+
+// awaitScreen waits until the screen has all parts.
+func (t *trial) awaitScreen(parts ...string) {
+	t.await(fmt.Sprintf("the terminal shows %q", parts), func() bool {
+		text, _, _ := t.readScreen(t.ctx)
+		return containsAll(text, parts)
+	})
+}
+
+// awaitDialog waits until a dialog of Claude Code is open.
+func (t *trial) awaitDialog() {
+	t.await("a dialog opens in the terminal", func() bool {
+		_, screen, _ := t.readScreen(t.ctx)
+		return screen.IsDialog()
+	})
+}
+
+// choose presses a key in the open dialog, and waits for the dialog's end. A dialog may
+// lose keys in its first 150 ms (2.1.329), so it stands for a moment first. A key without
+// effect is pressed again, but late: one too many would answer the next dialog.
+func (t *trial) choose(key string) {
+	t.awaitDialog()
+	state.Sleep(t.ctx, 300*time.Millisecond)
+	for range 3 {
+		t.keys(key)
+		for began := time.Now(); time.Since(began) < t.check.Patience/3; {
+			_, screen, _ := t.readScreen(t.ctx)
+			if t.err != nil || !screen.IsDialog() {
+				return
+			}
+			state.Sleep(t.ctx, screenInterval)
+		}
+	}
+	t.require(false, "the key %s did not answer the dialog", key)
+}
+
+func containsAll(text string, parts []string) bool {
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			return false
+		}
+	}
+	return true
+}
+
+// messageText returns what a message says, the text of its card included.
+func messageText(m *chat.Message) string {
+	b, _ := json.Marshal(m.CardsV2) // it was decoded from JSON
+	return cmp.Or(m.Text, m.FallbackText) + "\n" + string(b)
+}
+
+// awaitMessage waits for a message of this contract that begins with a prefix and has all
+// parts. After a failure it returns an empty message.
+func (t *trial) awaitMessage(prefix string, parts ...string) *chat.Message {
+	found := new(chat.Message)
+	t.await(fmt.Sprintf("a message %s with %q in the space", prefix, parts), func() bool {
+		for _, m := range t.chat.Messages()[t.firstMessage:] {
+			text := messageText(m)
+			if strings.HasPrefix(text, prefix) && containsAll(text, parts) {
+				found = m
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// awaitChange waits until a message's card says something else.
+func (t *trial) awaitChange(m *chat.Message, parts ...string) {
+	t.await(fmt.Sprintf("the message changes to %q", parts), func() bool {
+		for _, current := range t.chat.Messages() {
+			if current.Name == m.Name && containsAll(messageText(current), parts) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// tap taps a button of a message's card.
+func (t *trial) tap(m *chat.Message, choice string, inputs map[string][]string) {
+	if t.err == nil {
+		t.err = t.chat.Tap(nil, m.Name, "", choice, inputs, "")
+	}
+}
+
+// reply writes into a message's thread.
+func (t *trial) reply(m *chat.Message, text string) {
+	if t.err == nil {
+		_, t.err = t.chat.PostAs(space.Person(), m.Thread.Name, text)
+	}
+}
+
+// awaitResult waits for the n-th tool result of this contract, from 1 on, and requires
+// that it has all parts.
+func (t *trial) awaitResult(n int, parts ...string) {
+	var results []fakemodel.ToolResult
+	t.await("Claude is told the outcome", func() bool {
+		results = t.model.ToolResults()
+		return len(results) >= t.firstResult+n
+	})
+	if t.err == nil {
+		text := results[t.firstResult+n-1].Text
+		t.require(containsAll(text, parts), "Claude was told %.200q", text)
+	}
+}
+
+// awaitTold waits until the conversation has a text.
+func (t *trial) awaitTold(text string) {
+	t.await(fmt.Sprintf("Claude is told %q", text), func() bool { return t.model.CountText(text) > 0 })
+}
+
+// isMade reports whether a file or folder is in the project.
+func (t *trial) isMade(name string) bool {
+	_, err := os.Stat(filepath.Join(t.project, name))
+	return err == nil
+}
+
+// recordedEvents are the events whose members we read. Their payloads are recorded.
+var recordedEvents = []string{"PostToolUse", "PostToolBatch", "Stop", "SessionEnd"}
+
+// awaitEvent waits for an event's payload, and requires that it has these members.
+func (t *trial) awaitEvent(event string, members ...string) {
+	var payload map[string]json.RawMessage
+	t.await("the hook event "+event, func() bool {
+		f, err := os.Open(filepath.Join(t.dir, event))
+		if err != nil {
+			return false
+		}
+		defer f.Close()
+		return json.NewDecoder(f).Decode(&payload) == nil
+	})
+	for _, member := range members {
+		t.require(payload[member] != nil, "the event %s has no member %s", event, member)
+	}
+}
