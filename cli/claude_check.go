@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os/exec"
@@ -54,6 +55,11 @@ func (p Program) checkClaude(c *cli.Context) error {
 	}
 	if c.Bool("json") {
 		_, err = io.WriteString(p.out, indentedJSON(report))
+	} else {
+		_, err = fmt.Fprintln(p.out, report.Summary())
+	}
+	if err == nil && report.ExitCode() != 0 {
+		err = silentError(errors.New("not every contract holds"), report.ExitCode())
 	}
 	return err
 }

@@ -1,21 +1,12 @@
 package e2e
 
 import (
-	"strings"
+	"gchat-hooks/cli/claudecheck/fakemodel"
+
 	"testing"
 
 	"google.golang.org/api/chat/v1"
 )
-
-// agentCall is a call of the tool that starts an agent in the background, which
-// runs these commands.
-func agentCall(commands ...string) block {
-	return toolCall("Agent", map[string]any{
-		"description": "help", "prompt": agentErrand + strings.Join(commands, "\n"),
-		"subagent_type":     "general-purpose",
-		"run_in_background": true,
-	})
-}
 
 // startWithAgent starts a session that has an agent in the background run a command, and
 // returns the message that asks for it.
@@ -130,7 +121,7 @@ func TestAgent_FormOutlivesTheTurn(t *testing.T) {
 		Args:    allowFormTool,
 		Prepare: serveForms(nameForm),
 		Script: []turn{
-			{agentCall(fillForm)}, {textBlock("I wait for it. What else?")},
+			{agentCall(fakemodel.FillForm)}, {textBlock("I wait for it. What else?")},
 			{textBlock("Done meanwhile. What else?")}, {textBlock("It is over.")},
 		},
 	}, func(t *testing.T, b *hookedSession) {
@@ -150,7 +141,7 @@ func TestAgent_FormOutlivesTheTurn(t *testing.T) {
 func TestAgent_TeammatesPermissionNoted(t *testing.T) {
 	eachClaude(t, bothVersions[:1], func(t *testing.T, c claude) {
 		task := toolCall("Agent", map[string]any{
-			"description": "research", "prompt": agentErrand + "mkdir team",
+			"description": "research", "prompt": fakemodel.Errand + "mkdir team",
 			"subagent_type": "general-purpose", "name": "researcher",
 		})
 		b := startApproving(t, c, config{

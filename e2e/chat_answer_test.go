@@ -268,7 +268,7 @@ func TestAnswer_ClaudeContinuesAlone(t *testing.T) {
 		b.reply(q, "send")
 		b.awaitPost("[Kept]", "with the next instruction")
 		b.WaitScreen("SQLite it is.")
-		kit.Equalf(t, b.API.maxCount(`You asked "Which DB?". The answer: SQLite.`) > 0, true,
+		kit.Equalf(t, b.API.CountText(`You asked "Which DB?". The answer: SQLite.`) > 0, true,
 			"Claude is told what was answered")
 		b.checkNoPost("Answered in the terminal")
 	})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"gchat-hooks/cli/claudecheck/fakemodel"
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/inject"
@@ -515,7 +516,7 @@ func (d *day) tryTurnEnd() {
 }
 
 func (d *day) tryStopAndClear() {
-	d.API.AddTurns(turn{emptyBlock})
+	d.API.AddTurns(turn{fakemodel.Silence})
 	d.typeReply("", "take your time")
 	d.API.WaitText(d.t, "take your time")
 	d.awaitBusy()
@@ -546,7 +547,7 @@ func (d *day) tryBackgroundAgent(name, reply string, desk func(...string)) {
 	var began time.Time
 	bound.Until(d.t, "the agent calls", func() bool {
 		for _, r := range d.API.Requests() {
-			next, ok := r.errandTurn()
+			next, ok := r.ErrandTurn()
 			if ok && len(next) > 0 && next[0].Type == "tool_use" &&
 				strings.Contains(string(next[0].Input), name) {
 				began = r.At

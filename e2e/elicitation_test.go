@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"gchat-hooks/cli/claudecheck/fakemodel"
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 )
@@ -25,12 +26,8 @@ const formServer = "form-server"
 // answersSuffix ends the name of the file with what came back.
 const answersSuffix = ".answers"
 
-// fillFormCall is a call of the server's tool. allowFormTool are the arguments that allow
-// it.
-var (
-	fillFormCall  = toolCall("mcp__form__ask", map[string]any{})
-	allowFormTool = []string{"--allowedTools", "mcp__form__ask"}
-)
+// allowFormTool are the arguments that allow the server's tool.
+var allowFormTool = []string{"--allowedTools", "mcp__form__ask"}
 
 // nameForm is a form with one field.
 var nameForm = map[string]any{
@@ -151,7 +148,7 @@ func TestElicitation_FilledInFromChat(t *testing.T) {
 		Args:    allowFormTool,
 		Prepare: serveForms(formOfAllKinds),
 		Script: []turn{
-			{fillFormCall}, {fillFormCall}, {fillFormCall}, {textBlock("All are done.")},
+			{fakemodel.FormCall}, {fakemodel.FormCall}, {fakemodel.FormCall}, {textBlock("All are done.")},
 		},
 	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Form] Session:", `"form"`, "Book a table?", "Your name (name)",
@@ -206,7 +203,7 @@ func askForName() config {
 	return config{
 		Args:    allowFormTool,
 		Prepare: serveForms(nameForm),
-		Script:  []turn{{fillFormCall}, thanksTurn},
+		Script:  []turn{{fakemodel.FormCall}, thanksTurn},
 	}
 }
 
@@ -265,7 +262,7 @@ func TestElicitation_LinkAcceptedUnopened(t *testing.T) {
 		b := startApproving(t, c, config{
 			Args:    allowFormTool,
 			Prepare: serveForms(link, link),
-			Script:  []turn{{fillFormCall}, {fillFormCall}, thanksTurn},
+			Script:  []turn{{fakemodel.FormCall}, {fakemodel.FormCall}, thanksTurn},
 			Env: []string{
 				"BROWSER=" + opener, "PATH=" + filepath.Dir(opener) + ":" + os.Getenv("PATH"),
 			},
@@ -296,7 +293,7 @@ func TestElicitation_LargeFormOnlyInTerminal(t *testing.T) {
 		b := startApproving(t, c, config{
 			Args:    allowFormTool,
 			Prepare: serveForms(large),
-			Script:  []turn{{fillFormCall}, thanksTurn},
+			Script:  []turn{{fakemodel.FormCall}, thanksTurn},
 		})
 		b.Prompt("go ahead")
 		q := b.awaitPost("[Form]", "only the terminal shows", "answer it there")

@@ -1,244 +1,125 @@
 package e2e
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"gchat-hooks/cli/claudecheck/fakemodel"
+	"gchat-hooks/e2e/kit"
 )
 
-// fakeModel stands in for the Messages API on loopback and plays a script.
-// Replies are free: no token is paid for, no model is asked.
-type fakeModel struct {
-	URL string
+// The tests use the model of the check of Claude Code.
+type (
+	turn       = fakemodel.Turn
+	block      = fakemodel.Block
+	question   = fakemodel.Question
+	option     = fakemodel.Option
+	toolResult = fakemodel.ToolResult
+	request    = fakemodel.Request
+)
 
-	project  string        // what inProject stands for
+const inProject = fakemodel.InProject
+
+var (
+	textBlock    = fakemodel.Text
+	toolCall     = fakemodel.Call
+	questionCall = fakemodel.Ask
+	bash         = fakemodel.Bash
+	agentCall    = fakemodel.StartAgent
+)
+
+// fakeModel is the model of a test, on loopback.
+type fakeModel struct {
+	*fakemodel.Server
+	URL      string
 	patience time.Duration // how long Wait waits
-	mu       sync.Mutex
-	script   []turn
-	all      turn // the reply to every request, where it is not nil
-	played   int
-	requests []request
-	changed  chan struct{} // closed and replaced with every request
 }
 
 func newFakeModel(t *testing.T, script ...turn) *fakeModel {
 	t.Helper()
-	a := &fakeModel{script: script, changed: make(chan struct{}), patience: patience}
-	server := httptest.NewServer(a)
-	a.URL = server.URL
+	m := &fakeModel{Server: fakemodel.New(script...), patience: patience}
+	server := httptest.NewServer(m.Server)
+	m.URL = server.URL
 	t.Cleanup(func() {
 		server.CloseClientConnections()
 		server.Close()
 	})
-	return a
-}
-
-// AddTurns adds turns to be played after those there are.
-func (a *fakeModel) AddTurns(turns ...turn) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.script = append(a.script, turns...)
-}
-
-// AnswerAll has every request from now on get the same reply, without the script.
-func (a *fakeModel) AnswerAll(reply ...block) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.all = reply
-}
-
-// DropTurns forgets the turns that were not played yet.
-func (a *fakeModel) DropTurns() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.script = a.script[:min(a.played, len(a.script))]
-}
-
-func (a *fakeModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, 64<<20))
-	if err != nil {
-		return // the client is gone
-	}
-	req := readRequest(r.Method, r.URL.Path, body)
-	req.At = time.Now()
-	reply := a.nextTurn(req)
-	switch {
-	case r.Method != http.MethodPost, !strings.HasPrefix(r.URL.Path, "/v1/messages"):
-		writeJSON(w, struct{}{})
-	case strings.HasSuffix(r.URL.Path, "/count_tokens"):
-		writeJSON(w, map[string]int{"input_tokens": 10})
-	case len(reply) > 0 && reply[0].Type == emptyBlock.Type:
-		<-r.Context().Done()
-	case req.Stream:
-		stream(w, req.Model, reply)
-	default:
-		msg := message(req.Model)
-		msg["content"], msg["stop_reason"] = reply, stopReason(reply)
-		writeJSON(w, msg)
-	}
-}
-
-// nextTurn keeps the request, wakes who waits for it and picks the reply: the next
-// turn for the main loop, "ok" for the title and summary requests around it.
-func (a *fakeModel) nextTurn(req request) turn {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.requests = append(a.requests, req)
-	close(a.changed)
-	a.changed = make(chan struct{})
-	if a.all != nil {
-		return a.all
-	}
-	if !req.Main {
-		return turn{textBlock("ok")}
-	}
-	if text, ok := req.dictatedText(); ok {
-		next := req.handBackTurn(text)
-		next[0].ID = fmt.Sprintf("toolu_handback_%d", len(a.requests))
-		return next
-	}
-	if next, ok := req.errandTurn(); ok {
-		for i := range next {
-			next[i].ID = fmt.Sprintf("toolu_errand_%d_%d", len(a.requests), i)
-		}
-		return next
-	}
-	if a.played >= len(a.script) {
-		return turn{textBlock("All done.")}
-	}
-	reply := slices.Clone(a.script[a.played])
-	a.played++
-	for i := range reply {
-		reply[i].Input = bytes.ReplaceAll(reply[i].Input, []byte(inProject), []byte(a.project+"/"))
-		if reply[i].Type == "tool_use" && reply[i].ID == "" {
-			reply[i].ID = fmt.Sprintf("toolu_%03d_%d", a.played, i)
-		}
-	}
-	return reply
+	return m
 }
 
 // Wait blocks until ok holds, and asks it again after every request.
-func (a *fakeModel) Wait(t *testing.T, what string, ok func() bool) {
+func (m *fakeModel) Wait(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.After(a.patience)
+	deadline := time.After(m.patience)
 	for {
-		a.mu.Lock()
-		changed := a.changed // before asking, or a request in between is missed
-		a.mu.Unlock()
+		changed := m.Changed() // before asking, or a request in between is missed
 		if ok() {
 			return
 		}
 		select {
 		case <-changed:
 		case <-deadline:
-			t.Fatalf("the model stand-in waited %v for %s", a.patience, what)
+			t.Fatalf("the model stand-in waited %v for %s", m.patience, what)
 		}
 	}
 }
 
-func message(model string) map[string]any {
-	return map[string]any{
-		"id": fmt.Sprintf("msg_%d", time.Now().UnixNano()), "type": "message", "role": "assistant",
-		"model":   model,
-		"content": turn{}, "stop_reason": nil, "stop_sequence": nil,
-		"usage": map[string]int{"input_tokens": 10, "output_tokens": 1},
-	}
-}
-
-func stopReason(reply turn) string {
-	for _, b := range reply {
-		if b.Type == "tool_use" {
-			return "tool_use"
-		}
-	}
-	return "end_turn"
-}
-
-func writeJSON(w http.ResponseWriter, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(v)
-}
-
-// stream writes a reply as server-sent events, one delta a block.
-func stream(w http.ResponseWriter, model string, reply turn) {
-	w.Header().Set("Content-Type", "text/event-stream")
-	event := func(kind string, data map[string]any) {
-		data["type"] = kind
-		raw, _ := json.Marshal(data)
-		fmt.Fprintf(w, "event: %s\ndata: %s\n\n", kind, raw)
-	}
-	event("message_start", map[string]any{"message": message(model)})
-	for i, b := range reply {
-		head := map[string]any{"type": "text", "text": ""}
-		delta := map[string]any{"type": "text_delta", "text": b.Text}
-		if b.Type == "tool_use" {
-			head = map[string]any{
-				"type": "tool_use", "id": b.ID, "name": b.Name, "input": struct{}{},
-			}
-			delta = map[string]any{"type": "input_json_delta", "partial_json": string(b.Input)}
-		}
-		event("content_block_start", map[string]any{"index": i, "content_block": head})
-		event("content_block_delta", map[string]any{"index": i, "delta": delta})
-		event("content_block_stop", map[string]any{"index": i})
-	}
-	event("message_delta", map[string]any{
-		"delta": map[string]any{"stop_reason": stopReason(reply), "stop_sequence": nil},
-		"usage": map[string]int{"output_tokens": 20},
+// WaitToolResult blocks until n tool results arrived and returns the n-th.
+func (m *fakeModel) WaitToolResult(t *testing.T, n int) toolResult {
+	t.Helper()
+	var got []toolResult
+	m.Wait(t, fmt.Sprintf("%d tool results", n), func() bool {
+		got = m.ToolResults()
+		return len(got) >= n
 	})
-	event("message_stop", map[string]any{})
+	return got[n-1]
 }
 
-// A turn is what the model says in one reply.
-type turn []block
-
-// A block is one content block of a reply: text, or a tool_use.
-type block struct {
-	Type  string          `json:"type"`
-	Text  string          `json:"text,omitempty"`
-	ID    string          `json:"id,omitempty"` // made up by the stand-in when empty
-	Name  string          `json:"name,omitempty"`
-	Input json.RawMessage `json:"input,omitempty"`
+// WaitText blocks until the conversation holds text: a prompt, a reminder, a tool result.
+func (m *fakeModel) WaitText(t *testing.T, text string) {
+	t.Helper()
+	m.Wait(t, fmt.Sprintf("a message with %q", text), func() bool { return m.CountText(text) > 0 })
 }
 
-func textBlock(text string) block { return block{Type: "text", Text: text} }
+// WaitTextOnce is WaitText of what no message repeats.
+func (m *fakeModel) WaitTextOnce(t *testing.T, text string) {
+	t.Helper()
+	m.WaitText(t, text)
+	kit.Equalf(t, m.CountText(text), 1, "messages with %q", text)
+}
 
-// inProject begins the name of a file of the session's project in a tool's input.
-const inProject = "$PROJECT/"
-
-// emptyBlock is a reply that never comes.
-var emptyBlock = block{Type: "silence"}
-
-// toolCall is a tool_use block; input is anything that encodes as a JSON object.
-func toolCall(tool string, input any) block {
-	raw, err := json.Marshal(input)
-	if err != nil {
-		panic(err)
+// lastRequests describes the last n requests, for a failed test's log.
+func (m *fakeModel) lastRequests(n int) string {
+	all := m.Requests()
+	var s strings.Builder
+	fmt.Fprintf(&s, "%d requests to the model", len(all))
+	for i := max(0, len(all)-n); i < len(all); i++ {
+		r := all[i]
+		fmt.Fprintf(&s, "\n%d: %s %s main=%v messages=%d", i+1, r.Method, r.Path, r.IsMain,
+			len(r.Messages))
+		if len(r.Messages) > 0 {
+			last := r.Messages[len(r.Messages)-1]
+			text := last.Content.AllText()
+			fmt.Fprintf(&s, "\n   %s: %q", last.Role, text[max(0, len(text)-600):])
+		}
 	}
-	return block{Type: "tool_use", Name: tool, Input: raw}
+	return s.String()
 }
 
-// A question and an option are what AskUserQuestion takes.
-type question struct {
-	Question    string   `json:"question"`
-	Header      string   `json:"header"`
-	Options     []option `json:"options"`
-	MultiSelect bool     `json:"multiSelect"`
-}
-
-type option struct {
-	Label       string `json:"label"`
-	Description string `json:"description"`
-	Preview     string `json:"preview,omitempty"`
-}
-
-func questionCall(questions ...question) block {
-	return toolCall("AskUserQuestion", map[string]any{"questions": questions})
+// lastMainText is all the text of the conversation's last request.
+func (m *fakeModel) lastMainText() (text string) {
+	all := m.Requests()
+	for i := len(all) - 1; i >= 0; i-- {
+		if !all[i].IsMain {
+			continue
+		}
+		for _, said := range all[i].Messages {
+			text += said.Content.AllText() + "\n"
+		}
+		break
+	}
+	return text
 }

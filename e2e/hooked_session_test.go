@@ -222,10 +222,6 @@ func startApproving(t *testing.T, c claude, cfg config) *hookedSession {
 	return startHooked(t, c, cfg)
 }
 
-func bash(command string) block {
-	return toolCall("Bash", map[string]string{"command": command, "description": "make a folder"})
-}
-
 // writeCall is a call that writes a file of the project.
 func writeCall(name string) block {
 	return toolCall("Write", map[string]string{"file_path": inProject + name, "content": "x\n"})

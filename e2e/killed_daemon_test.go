@@ -209,7 +209,7 @@ func TestDaemon_KilledWhileDeliveringPrompts(t *testing.T) {
 				victim.awaitPolling()
 				b.killAt(victim, at)
 				b.reply(thread, prompt)
-				over := func() bool { return b.API.maxCount(prompt) > 0 || b.isLossNoted() }
+				over := func() bool { return b.API.CountText(prompt) > 0 || b.isLossNoted() }
 				bound.WaitFor(bound.Patience, func() bool { return victim.hasEnded() || over() })
 				died := victim.hasEnded()
 				if died {
@@ -222,7 +222,7 @@ func TestDaemon_KilledWhileDeliveringPrompts(t *testing.T) {
 				if !bound.WaitFor(2*bound.Patience, over) {
 					t.Fatalf("%s: neither sent nor told", name)
 				}
-				count, started := b.API.maxCount(prompt), b.windowCount()-windows
+				count, started := b.API.CountText(prompt), b.windowCount()-windows
 				if count > 1 || ended && started > 1 {
 					t.Errorf("%s: Claude has it %d times, started %d times", name, count, started)
 				}

@@ -335,7 +335,7 @@ func TestMenuDriver_ClearsThenSends(t *testing.T) {
 			strings.Contains(last, "now the second") {
 			t.Errorf("the conversation was not cleared: %.2000s", last)
 		}
-		kit.Equalf(t, m.API.maxCount("of several"), 1, "the text of several lines came")
+		kit.Equalf(t, m.API.CountText("of several"), 1, "the text of several lines came")
 		m.WaitIdle()
 		m.Type("a person's draft")
 		m.WaitScreen("a person's draft")

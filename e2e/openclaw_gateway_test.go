@@ -253,7 +253,7 @@ var arrivalPrefix = regexp.MustCompile(`^\[[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d
 // a message of the same role.
 func lastUserText(req request) string {
 	for _, m := range slices.Backward(req.Messages) {
-		text := m.Content.Text()
+		text := m.Content.AllText()
 		if m.Role == "user" && !strings.HasPrefix(text, "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>") {
 			return text[len(arrivalPrefix.FindString(text)):]
 		}

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"gchat-hooks/cli/claudecheck/fakemodel"
 	"gchat-hooks/e2e/kit"
 	"testing"
 
@@ -235,7 +236,7 @@ func TestPage_FillsInForm(t *testing.T) {
 		b := startWithApp(t, c, config{
 			Args:    allowFormTool,
 			Prepare: serveForms(formOfAllKinds, nameForm),
-			Script:  []turn{{fillFormCall}, {fillFormCall}, {fillFormCall}, thanksTurn},
+			Script:  []turn{{fakemodel.FormCall}, {fakemodel.FormCall}, {fakemodel.FormCall}, thanksTurn},
 		})
 		p := b.openPhonePage()
 		b.Prompt("go ahead")

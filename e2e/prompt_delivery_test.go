@@ -131,7 +131,7 @@ func TestPrompt_EqualDraftNotSent(t *testing.T) {
 		b.WaitScreen("go on")
 		b.reply(q, "go on")
 		time.Sleep(8 * time.Second)
-		kit.Equalf(t, b.API.maxCount("go on"), 0, "the person's draft was sent")
+		kit.Equalf(t, b.API.CountText("go on"), 0, "the person's draft was sent")
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/cli/claudecheck/fakemodel"
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 )
@@ -55,7 +56,7 @@ func TestReport_SubagentHandsBackByTool(t *testing.T) {
 func subagent(says string) block {
 	input := map[string]any{
 		"description":       "help",
-		"prompt":            dictation + says,
+		"prompt":            fakemodel.Dictation + says,
 		"subagent_type":     "general-purpose",
 		"run_in_background": false,
 	}

@@ -167,9 +167,9 @@ func (s *session) Prompt(text string) {
 		s.t.Fatalf("Prompt takes one line: %q", text)
 	}
 	s.WaitIdle()
-	asked, shown := s.API.maxCount(text), countAboveInput(s.Screen(), text)
+	asked, shown := s.API.CountText(text), countAboveInput(s.Screen(), text)
 	s.submit(text, func(screen string) bool {
-		return s.API.maxCount(text) > asked || countAboveInput(screen, text) > shown
+		return s.API.CountText(text) > asked || countAboveInput(screen, text) > shown
 	})
 }
 

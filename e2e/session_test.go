@@ -107,7 +107,7 @@ func newSession(t *testing.T, c claude, cfg config) *session {
 	if cfg.Folder != "" {
 		s.Dir = filepath.Join(s.Home, cfg.Folder)
 	}
-	s.API.project = s.Dir
+	s.API.Project = s.Dir
 	kit.NoError(t, os.MkdirAll(s.Dir, 0o700))
 	writeSettings(t, s.Home, s.Dir, cfg.Hooks)
 	for name, text := range cfg.Files {

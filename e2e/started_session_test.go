@@ -159,7 +159,7 @@ func TestStart_RefusalNamesReason(t *testing.T) {
 		c.before(t, b)
 		b.reply(q, "go on")
 		b.awaitPost("[Not ", c.told)
-		kit.Equalf(t, b.API.maxCount("go on"), 0, "Claude has it")
+		kit.Equalf(t, b.API.CountText("go on"), 0, "Claude has it")
 	})
 }
 
@@ -200,6 +200,6 @@ func TestStart_PromptOnceWithoutHooks(t *testing.T) {
 		b.post("", "/new proj count to three")
 		b.API.WaitText(t, "count to three")
 		time.Sleep(25 * time.Second)
-		kit.Equalf(t, b.API.maxCount("count to three"), 1, "Claude has it")
+		kit.Equalf(t, b.API.CountText("count to three"), 1, "Claude has it")
 	})
 }

@@ -99,9 +99,9 @@ func TestTeam_AnswersOnlyTheirOwn(t *testing.T) {
 			s.API.WaitText(t, "commit "+folder)
 			_, err := os.Stat(filepath.Join(s.Dir, folder))
 			kit.Equalf(t, err == nil, (folder != "three"), "the folder %s is there", folder)
-			kit.Equalf(t, s.API.maxCount("commit "+folder), 1, "Claude has commit %s", folder)
+			kit.Equalf(t, s.API.CountText("commit "+folder), 1, "Claude has commit %s", folder)
 		}
-		if bobs.API.maxCount("git mv") == 0 {
+		if bobs.API.CountText("git mv") == 0 {
 			t.Error("Bob's reason is not told")
 		}
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/cli/claudecheck/fakemodel"
 	"gchat-hooks/e2e/kit"
 )
 
@@ -63,7 +64,7 @@ func TestTerminalDialog_FormNoted(t *testing.T) {
 			Hooks: hooks,
 			Args:  allowFormTool,
 			Script: []turn{
-				{textBlock("A form."), fillFormCall}, {textBlock("Filled in.")},
+				{textBlock("A form."), fakemodel.FormCall}, {textBlock("Filled in.")},
 				{textBlock("And tested.")},
 			},
 			Prepare: serveForms(nameForm),

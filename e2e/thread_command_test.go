@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/api/chat/v1"
 
+	"gchat-hooks/cli/claudecheck/fakemodel"
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/inject"
@@ -87,7 +88,7 @@ func TestCommand_StopBeforeFirstOutput(t *testing.T) {
 		}
 		script := []turn{askBackTurn}
 		for range prompts {
-			script = append(script, turn{emptyBlock}, askBackTurn)
+			script = append(script, turn{fakemodel.Silence}, askBackTurn)
 		}
 		b := startApproving(t, c, config{Script: script})
 		b.Prompt("go ahead")

@@ -34,7 +34,7 @@ func TestTwoSessions_DecidedCrosswise(t *testing.T) {
 		one.WaitScreen("Thanks, understood.")
 		two.WaitScreen("Bye.")
 		for _, s := range []*hookedSession{one, two} {
-			kit.Equalf(t, s.API.maxCount("alpha-one")+s.API.maxCount("beta-two"), 1,
+			kit.Equalf(t, s.API.CountText("alpha-one")+s.API.CountText("beta-two"), 1,
 				"instructions of a session")
 		}
 	})
@@ -163,7 +163,7 @@ func TestTwoSessions_RepliesReachTheirOwn(t *testing.T) {
 			a: {`="Canary"`, `="SQLite"`}, b: {`="Blue-green deployment"`, `="Postgres"`},
 		} {
 			for _, w := range wrong {
-				kit.Equalf(t, s.API.maxCount(w), 0, "%s reached the wrong session", w)
+				kit.Equalf(t, s.API.CountText(w), 0, "%s reached the wrong session", w)
 			}
 		}
 	})

@@ -6,17 +6,18 @@ package claudecheck
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"crypto/rand"
-
 	"gchat-hooks/hooks/settings"
+	"gchat-hooks/state"
 )
 
 // Verdict says what was found about a contract.
@@ -45,11 +46,43 @@ type Report struct {
 	Findings []Finding `json:"findings"`
 }
 
+func (r Report) count(v Verdict) (n int) {
+	for _, f := range r.Findings {
+		if f.Verdict == v {
+			n++
+		}
+	}
+	return n
+}
+
+// Summary returns the outcome in one line.
+func (r Report) Summary() string {
+	line := fmt.Sprintf("Claude Code %s: %d of %d hold", r.Version, r.count(Holds), len(r.Findings))
+	if n := r.count(Broken); n > 0 {
+		line += fmt.Sprintf(", %d do not hold", n)
+	}
+	if n := r.count(Untried); n > 0 {
+		line += fmt.Sprintf(", %d could not be tried", n)
+	}
+	return line
+}
+
+// ExitCode is 0 if all contracts hold, 2 if one does not, and 1 if one could not be tried.
+func (r Report) ExitCode() int {
+	switch {
+	case r.count(Broken) > 0:
+		return 2
+	case r.count(Untried) > 0:
+		return exitUntried
+	}
+	return 0
+}
+
 const (
 	// defaultTimeout is how long a whole check may take.
 	defaultTimeout = 60 * time.Second
 	// defaultPatience is how long anything is waited for.
-	defaultPatience = 20 * time.Second
+	defaultPatience = 10 * time.Second
 	// sessionLimit is how many sessions run at the same time. A Claude Code that starts
 	// takes a core for a second or two.
 	sessionLimit = 3
@@ -72,7 +105,7 @@ type Check struct {
 	// Progress is called with each finding. Calls do not overlap.
 	Progress func(Finding)
 	Timeout  time.Duration // of all; 0 means 60 s
-	Patience time.Duration // of each step; 0 means 20 s
+	Patience time.Duration // of each step; 0 means 10 s
 
 	dir     string
 	mark    string
@@ -105,12 +138,44 @@ func (c *Check) Run(ctx context.Context) (Report, error) {
 		running.Go(func() { c.runScene(ctx, s) })
 	}
 	running.Wait()
+	if err := c.whyNothingRan(); err != nil {
+		return Report{}, err
+	}
 	report := Report{Version: c.version.String()}
 	for _, k := range c.chosen(nil) {
 		report.Findings = append(report.Findings, c.found[k.id])
 	}
 	return report, nil
 }
+
+// managedSettings are the files in which an administrator sets rules for Claude Code, on
+// Linux and on macOS.
+var managedSettings = []string{
+	"/etc/claude-code/managed-settings.json",
+	"/Library/Application Support/ClaudeCode/managed-settings.json",
+}
+
+// whyNothingRan returns an error if Claude Code showed no prompt in any session.
+func (c *Check) whyNothingRan() error {
+	seen := ""
+	for _, f := range c.found {
+		if f.Verdict != Untried || !strings.Contains(f.Seen, errNoPrompt.Error()) {
+			return nil
+		}
+		seen = f.Seen
+	}
+	hint := "run it once in a terminal: it says what it waits for. A firewall may keep it from " +
+		"starting"
+	for _, path := range managedSettings {
+		if _, err := os.Stat(path); err == nil {
+			hint += ", and so may the rules in " + path
+		}
+	}
+	return &state.UserError{Err: errors.New(seen), Hint: hint, Code: exitUntried}
+}
+
+// exitUntried is the exit code of a check that could try nothing.
+const exitUntried = 1
 
 // readVersion asks Claude Code for its version.
 func (c *Check) readVersion(ctx context.Context) error {
@@ -159,55 +224,90 @@ func (c *Check) chosen(s *scene) (all []contract) {
 // runScene tries the contracts of a scene in one session. After a contract that does not
 // hold, the next one gets a new session.
 func (c *Check) runScene(ctx context.Context, s *scene) {
-	todo := c.chosen(s)
-	if len(todo) == 0 {
-		return
-	}
 	select {
 	case c.slots <- struct{}{}:
 		defer func() { <-c.slots }()
 	case <-ctx.Done():
 	}
-	var current *session
-	defer func() {
-		if current != nil {
-			current.close()
+	current := &sceneRun{check: c, scene: s}
+	defer current.closeSession()
+	for _, k := range c.chosen(s) {
+		if c.verdictOf(k.needs) == Broken {
+			c.add(k, Finding{Verdict: Untried, Seen: "it needs what does not hold: " + k.needs})
+			continue
 		}
-	}()
-	for _, k := range todo {
-		var err error
-		if current == nil {
-			current, err = c.startSession(ctx, *s)
+		err := current.try(ctx, k)
+		// A machine that was busy for a moment is no reason to say that something is
+		// broken.
+		if isFailure(err) && ctx.Err() == nil {
+			err = current.try(ctx, k)
 		}
-		if err == nil {
-			t := current.newTrial(ctx)
-			k.run(t)
-			err = t.err
-			if err != nil {
-				current.close()
-				current = nil
-			}
-		} else if !errors.Is(err, errNoStart) && ctx.Err() == nil {
-			err = errors.Join(errUntried, err)
-		}
-		c.add(k, err, ctx.Err())
+		c.add(k, k.finding(err))
 	}
 }
 
-// errUntried means that a contract could not be tried, for a reason of this machine.
+// sceneRun is a scene with the session in which its contracts are tried.
+type sceneRun struct {
+	check   *Check
+	scene   *scene
+	session *session // nil: the next contract starts one
+}
+
+func (r *sceneRun) closeSession() {
+	if r.session != nil {
+		r.session.close()
+		r.session = nil
+	}
+}
+
+// try tries a contract. The error says why it does not hold, or could not be tried.
+func (r *sceneRun) try(ctx context.Context, k contract) (err error) {
+	if r.session == nil {
+		r.session, err = r.check.startSession(ctx, *r.scene)
+	}
+	if err != nil {
+		r.session = nil
+		return fmt.Errorf("%w: %w", errUntried, err)
+	}
+	t := r.session.newTrial(ctx)
+	k.run(t)
+	if t.err != nil {
+		r.closeSession()
+	}
+	return t.err
+}
+
+// errUntried means that a contract could not be tried.
 var errUntried = errors.New("no session could be started")
 
-// add records what was found about a contract.
-func (c *Check) add(k contract, err, timeout error) {
-	f := Finding{ID: k.id, Claim: k.claim, Verdict: Holds}
+// isFailure reports whether a contract was tried and does not hold.
+func isFailure(err error) bool {
+	return err != nil && !errors.Is(err, errUntried) &&
+		!errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled)
+}
+
+// finding returns what a try of a contract found.
+func (k contract) finding(err error) Finding {
 	switch {
-	case err != nil && timeout != nil:
-		f.Verdict, f.Seen = Untried, "the time was over"
-	case errors.Is(err, errUntried):
-		f.Verdict, f.Seen = Untried, err.Error()
-	case err != nil:
-		f.Verdict, f.Seen, f.Meaning = Broken, err.Error(), k.meaning
+	case err == nil:
+		return Finding{Verdict: Holds}
+	case isFailure(err):
+		return Finding{Verdict: Broken, Seen: err.Error(), Meaning: k.meaning}
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return Finding{Verdict: Untried, Seen: "there was no time for it"}
 	}
+	return Finding{Verdict: Untried, Seen: err.Error()}
+}
+
+func (c *Check) verdictOf(id string) Verdict {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.found[id].Verdict
+}
+
+// add records what was found about a contract.
+func (c *Check) add(k contract, f Finding) {
+	f.ID, f.Claim = k.id, k.claim
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.found[k.id] = f

@@ -17,6 +17,9 @@ type contract struct {
 	meaning string
 	scene   *scene
 	run     func(*trial)
+	// needs is the id of a contract of the same scene. If that one does not hold, this
+	// one cannot be tried.
+	needs string
 }
 
 var (
@@ -42,114 +45,114 @@ var contracts = []contract{
 	{
 		"question.answered", "A question is answered from Chat while its dialog is open",
 		"Questions cannot be answered from Chat. " + inTerminal,
-		questionScene, tryQuestion,
+		questionScene, tryQuestion, "",
 	},
 	{
 		"question.terminal", "A question is answered in the terminal, and Chat says so",
 		"The thread of a question may go on asking after it was answered in the terminal.",
-		questionScene, tryTerminalFirst,
+		questionScene, tryTerminalFirst, "",
 	},
 	{
 		"question.several", "Several choices of a question are answered from Chat",
 		"Questions with several choices cannot be answered from Chat. " + inTerminal,
-		questionScene, trySeveral,
+		questionScene, trySeveral, "question.answered",
 	},
 	{
 		"question.words", "A question is answered in one's own words",
 		"Own words do not answer a question. " + inTerminal,
-		questionScene, tryOwnWords,
+		questionScene, tryOwnWords, "question.answered",
 	},
 	{
 		"permission.allowed", "A permission is allowed from Chat",
 		"Permissions cannot be allowed from Chat. " + inTerminal,
-		questionScene, tryAllow,
+		questionScene, tryAllow, "",
 	},
 	{
 		"permission.denied", "A permission is denied from Chat, with a reason that Claude is told",
 		"Permissions cannot be denied from Chat. " + inTerminal,
-		questionScene, tryDeny,
+		questionScene, tryDeny, "permission.allowed",
 	},
 	{
 		"permission.always", "After \"always\", the same command is not asked about again",
 		"\"Always\" allows once only. The next time, the permission is asked again.",
-		questionScene, tryAlways,
+		questionScene, tryAlways, "permission.allowed",
 	},
 	{
 		"next.typed", "The next instruction is typed at the prompt",
 		"The next instruction does not reach Claude from Chat. Write it in the terminal.",
-		promptScene, tryNextInstruction,
+		promptScene, tryNextInstruction, "",
 	},
 	{
 		"next.draft", "The next instruction waits while a draft is at the prompt",
 		"What is written in Chat may mix with what somebody types in the terminal.",
-		promptScene, tryDraft,
+		promptScene, tryDraft, "next.typed",
 	},
 	{
 		"next.menu", "The next instruction waits while a menu is open",
 		"What is written in Chat may be taken by a menu that is open in the terminal.",
-		promptScene, tryMenu,
+		promptScene, tryMenu, "next.typed",
 	},
 	{
 		"command.stop", "/stop interrupts Claude",
 		"/stop does not work from Chat. Press Esc in the terminal.",
-		promptScene, tryStop,
+		promptScene, tryStop, "",
 	},
 	{
 		"events.members", "The hook events have the members that are read",
 		"The thread may not say how a permission or a turn ended.",
-		questionScene, tryEvents,
+		questionScene, tryEvents, "",
 	},
 	{
 		"command.clear", "/clear begins a new conversation, in the same thread",
 		"/clear does not work from Chat. Type it in the terminal.",
-		promptScene, tryClear,
+		promptScene, tryClear, "next.typed",
 	},
 	{
 		"session.resumed", "A session that was resumed keeps its thread",
 		"A resumed session begins a new thread.",
-		promptScene, tryResume,
+		promptScene, tryResume, "next.typed",
 	},
 
 	{
 		"plan.decided", "A plan is sent back and approved from Chat",
 		"Plans cannot be decided from Chat. " + inTerminal,
-		planScene, tryPlan,
+		planScene, tryPlan, "",
 	},
 	{
 		"form.filled", "A form of an MCP server is filled in from Chat",
 		"Forms cannot be filled in from Chat. " + inTerminal,
-		formScene, tryForm,
+		formScene, tryForm, "",
 	},
 	{
 		"agent.decided", "A background agent's permission is decided from Chat",
 		"Permissions of background agents cannot be decided from Chat. " + inTerminal,
-		agentScene, tryAgent,
+		agentScene, tryAgent, "",
 	},
 	{
 		"agent.keyboard", "A background agent's permission goes to somebody at the keyboard",
 		"A background agent's permission may stay hidden from somebody at the keyboard. " +
 			"Answer it in Chat.",
-		agentScene, tryAgentAtKeyboard,
+		agentScene, tryAgentAtKeyboard, "agent.decided",
 	},
 	{
 		"auto.question", "A question is answered from Chat in auto mode",
 		"In auto mode, questions cannot be answered from Chat. " + inTerminal,
-		autoScene, tryQuestion,
+		autoScene, tryQuestion, "",
 	},
 	{
 		"auto.noted", "What waits in the terminal in auto mode is said in Chat",
 		"In auto mode, Chat does not say that a permission waits in the terminal.",
-		autoScene, tryAutoDialog,
+		autoScene, tryAutoDialog, "",
 	},
 	{
 		"deny.wakes", "In deny mode, a reply wakes the session",
 		"In deny mode, a reply reaches Claude with the next prompt only.",
-		denyScene, tryDenyMode,
+		denyScene, tryDenyMode, "",
 	},
 	{
 		"next.wakes", "Outside tmux, the next instruction wakes the session",
 		"Outside tmux, the next instruction reaches Claude with the next prompt only.",
-		plainScene, tryWake,
+		plainScene, tryWake, "",
 	},
 }
 

@@ -39,8 +39,6 @@ type scene struct {
 	outsideTmux bool
 	// hasForms registers an MCP server whose tool asks for a form.
 	hasForms bool
-	// first is what the session is asked, and does, before its first contract.
-	first func(*trial)
 }
 
 // session is a real Claude Code in a tmux server of its own, with a home folder, a model
@@ -190,13 +188,20 @@ func (s *session) socket() string { return filepath.Join(s.dir, "tmux") }
 
 // tmux gives the session's tmux server one command.
 func (s *session) tmux(ctx context.Context, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	commandCtx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "tmux", append([]string{"-S", s.socket(), "-f", os.DevNull}, args...)...)
+	cmd := exec.CommandContext(commandCtx, "tmux",
+		append([]string{"-S", s.socket(), "-f", os.DevNull}, args...)...)
 	cmd.Env = s.env
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
 	if err != nil {
 		return "", fmt.Errorf("tmux %s: %w: %s", args[0], err, strings.TrimSpace(stderr.String()))
 	}
@@ -215,8 +220,8 @@ func (s *session) readScreen(ctx context.Context) (text string, screen inject.Sc
 	return text, inject.ReadScreen(capture), err
 }
 
-// errNoStart means that Claude Code shows no prompt.
-var errNoStart = errors.New("Claude Code shows no prompt")
+// errNoPrompt means that Claude Code shows no prompt.
+var errNoPrompt = errors.New("no prompt of Claude Code appeared")
 
 // awaitPrompt waits until Claude Code is idle at its prompt.
 func (s *session) awaitPrompt(ctx context.Context) error {
@@ -227,7 +232,7 @@ func (s *session) awaitPrompt(ctx context.Context) error {
 		return screen.Shows == inject.Prompt && !screen.Busy
 	})
 	if errors.Is(err, errPatience) {
-		return fmt.Errorf("%w: %s", errNoStart, lastLine(text))
+		return fmt.Errorf("%w: %s", errNoPrompt, lastLine(text))
 	}
 	return err
 }

@@ -111,7 +111,7 @@ func (s *Server) nextTurn(request Request) Turn {
 		next[0].ID = fmt.Sprintf("toolu_handback_%d", len(s.requests))
 		return next
 	}
-	if next, ok := request.errandTurn(); ok {
+	if next, ok := request.ErrandTurn(); ok {
 		for i := range next {
 			next[i].ID = fmt.Sprintf("toolu_errand_%d_%d", len(s.requests), i)
 		}

@@ -150,8 +150,9 @@ func (r Request) handBackTurn(text string) Turn {
 // line, and then says "Errand done." The command FillForm calls the form server's tool.
 const Errand, FillForm = "Run exactly these: ", "fill in the form"
 
-// errandTurn returns the next turn of a subagent on an errand.
-func (r Request) errandTurn() (next Turn, ok bool) {
+// ErrandTurn returns the next turn of a subagent on an errand. ok is false for every
+// other request.
+func (r Request) ErrandTurn() (next Turn, ok bool) {
 	_, commands, ok := strings.Cut(r.firstText(), Errand)
 	if !ok {
 		return nil, false
