@@ -104,11 +104,13 @@ func (h *Hook) runForward(ctx context.Context, e *Event) error {
 	if !asks || isPermissionRequest && e.ToolName == "" {
 		return nil
 	}
-	mode := h.rules(e).AskMode
-	traits := mode.Traits()
-	switch {
-	case !traits.Asks:
+	rules := h.rules(e)
+	if !rules.AskMode.Traits().Asks {
 		return nil
+	}
+	rules.AskMode = h.workingMode(e, rules.AskMode)
+	mode, traits := rules.AskMode, rules.AskMode.Traits()
+	switch {
 	case !isQuestion:
 		return h.askPermission(ctx, e)
 	case h.isKeptInTerminal(ctx, h.config(), state.KindQuestion):
@@ -166,7 +168,10 @@ func (h *Hook) askAndWait(ctx context.Context, e *Event, mode state.Mode) error 
 	case !h.mayWait(e):
 		h.StartPoller()
 		return nil
-	case !q.Status.IsOpen() || q.HandedOverAt != nil:
+	case q.HandedOverAt != nil:
+		h.StartPoller()
+		return nil
+	case !q.Status.IsOpen():
 		return nil
 	}
 	return h.awaitAnswer(ctx, e, q)
@@ -268,6 +273,9 @@ func (h *Hook) newQuestion(e *Event, mode state.Mode) (*state.Question, error) {
 		hasModel := h.Env("ANTHROPIC_API_KEY")+h.Env("ANTHROPIC_BASE_URL") != ""
 		q.IsWordedByAsker = hasModel && h.config().Format == "haiku" && h.Self != ""
 		q.IsDialogHidden = e.HookEventName == "PreToolUse" && h.mayWait(e) && !h.isUnattended()
+		if h.cached.unsupportedClaude != "" {
+			q.LeaveToTerminal(h.cached.unsupportedClaude)
+		}
 	}
 	if q.Mode.Traits().HasMarker {
 		q.QuestionID = state.MarkerQuestionID(q.SessionID, id)

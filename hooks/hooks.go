@@ -60,6 +60,9 @@ type Hook struct {
 		wordedQuestion string
 		// acceptsCommands marks the session as one that takes commands from its thread.
 		acceptsCommands bool
+		// unsupportedClaude is the version of Claude Code that takes no answer to this
+		// question; see workingMode.
+		unsupportedClaude string
 	}
 }
 

@@ -44,6 +44,7 @@ func (h *Hook) askPermission(ctx context.Context, e *Event) error {
 	newQuestion.Approvers = new(append([]string{}, personal.Approvers...))
 	newQuestion.NeverRemote = personal.NeverRemote
 	handlersFor(kind).completeRecord(h, newQuestion, e, personal)
+	h.handOverIfBroken(newQuestion, e)
 	if h.isUnattended() {
 		newQuestion.GracePeriod = 0
 		if newQuestion.HandedOverAt != nil { // there is no terminal to hand it over to

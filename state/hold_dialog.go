@@ -66,6 +66,13 @@ func (q *Question) HandOver(now time.Time) {
 	}
 }
 
+// LeaveToTerminal marks a new question as one that only the terminal can answer, since a
+// check found that this version of Claude Code takes no answer to it from a hook.
+func (q *Question) LeaveToTerminal(claudeVersion string) {
+	q.UnsupportedClaude, q.HandedOverAt = claudeVersion, new(q.AskedAt)
+	q.OweNote(NoteHandedOver, "")
+}
+
 // MarkWantedInTerminal records that a person wants a hidden dialog in the terminal; call
 // it within an update of the record. It changes nothing where that is recorded already or
 // nothing is hidden.

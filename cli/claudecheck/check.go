@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -111,14 +112,13 @@ type Check struct {
 	mark    string
 	version settings.Version
 	mu      sync.Mutex
-	slots   chan struct{}
 	found   map[string]Finding
 }
 
 // Run tries the contracts. The error says why no contract could be tried.
 func (c *Check) Run(ctx context.Context) (Report, error) {
 	c.Patience = cmp.Or(c.Patience, defaultPatience)
-	c.mark, c.slots, c.found = rand.Text(), make(chan struct{}, sessionLimit), map[string]Finding{}
+	c.mark, c.found = rand.Text(), map[string]Finding{}
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Timeout, defaultTimeout))
 	defer cancel()
 	if _, err := exec.LookPath("tmux"); err != nil {
@@ -134,8 +134,13 @@ func (c *Check) Run(ctx context.Context) (Report, error) {
 	defer stop()
 
 	var running sync.WaitGroup
-	for _, s := range scenes() {
-		running.Go(func() { c.runScene(ctx, s) })
+	slots := make(chan struct{}, sessionLimit)
+	for _, s := range c.scenes() {
+		slots <- struct{}{}
+		running.Go(func() {
+			c.runScene(ctx, s)
+			<-slots
+		})
 	}
 	running.Wait()
 	if err := c.whyNothingRan(); err != nil {
@@ -195,25 +200,23 @@ func (c *Check) readVersion(ctx context.Context) error {
 	return nil
 }
 
-// scenes returns the scenes of all contracts, each once.
-func scenes() (all []*scene) {
-	seen := map[*scene]bool{}
-	for _, k := range contracts {
-		if !seen[k.scene] {
-			seen[k.scene] = true
+// scenes returns the scenes of the chosen contracts, each once, those with the most
+// contracts first.
+func (c *Check) scenes() (all []*scene) {
+	counts := map[*scene]int{}
+	for _, k := range c.chosen(nil) {
+		if counts[k.scene]++; counts[k.scene] == 1 {
 			all = append(all, k.scene)
 		}
 	}
+	slices.SortStableFunc(all, func(a, b *scene) int { return counts[b] - counts[a] })
 	return all
 }
 
 // chosen returns the contracts to try in a scene; nil stands for all scenes.
 func (c *Check) chosen(s *scene) (all []contract) {
 	for _, k := range contracts {
-		isChosen := c.Only == nil
-		for _, id := range c.Only {
-			isChosen = isChosen || id == k.id
-		}
+		isChosen := c.Only == nil || slices.Contains(c.Only, k.id)
 		if isChosen && (s == nil || k.scene == s) {
 			all = append(all, k)
 		}
@@ -224,11 +227,6 @@ func (c *Check) chosen(s *scene) (all []contract) {
 // runScene tries the contracts of a scene in one session. After a contract that does not
 // hold, the next one gets a new session.
 func (c *Check) runScene(ctx context.Context, s *scene) {
-	select {
-	case c.slots <- struct{}{}:
-		defer func() { <-c.slots }()
-	case <-ctx.Done():
-	}
 	current := &sceneRun{check: c, scene: s}
 	defer current.closeSession()
 	for _, k := range c.chosen(s) {

@@ -6,6 +6,7 @@ import (
 	"regexp"
 
 	"gchat-hooks/cli/claudecheck/fakemodel"
+	"gchat-hooks/state"
 )
 
 // contract is one thing that must hold between Claude Code and this program.
@@ -32,8 +33,9 @@ var (
 	formScene     = &scene{
 		presets: []string{"approve"}, hasForms: true, args: []string{"--allowedTools", "mcp__form__ask"},
 	}
-	denyScene  = &scene{presets: []string{"system3"}, env: []string{"GCHAT_ASK_MODE=deny"}}
-	plainScene = &scene{
+	injectScene = &scene{presets: []string{"answer"}, env: []string{"GCHAT_ASK_MODE=inject"}}
+	denyScene   = &scene{presets: []string{"system3"}, env: []string{"GCHAT_ASK_MODE=deny"}}
+	plainScene  = &scene{
 		presets: []string{"approve"}, env: []string{"GCHAT_IDLE=on"}, outsideTmux: true,
 	}
 )
@@ -43,7 +45,7 @@ const inTerminal = "Nothing is lost: it is answered in the terminal."
 // contracts are all contracts. Those of one scene are tried in this order.
 var contracts = []contract{
 	{
-		"question.answered", "A question is answered from Chat while its dialog is open",
+		state.ContractQuestion, "A question is answered from Chat while its dialog is open",
 		"Questions cannot be answered from Chat. " + inTerminal,
 		questionScene, tryQuestion, "",
 	},
@@ -55,27 +57,27 @@ var contracts = []contract{
 	{
 		"question.several", "Several choices of a question are answered from Chat",
 		"Questions with several choices cannot be answered from Chat. " + inTerminal,
-		questionScene, trySeveral, "question.answered",
+		questionScene, trySeveral, state.ContractQuestion,
 	},
 	{
 		"question.words", "A question is answered in one's own words",
 		"Own words do not answer a question. " + inTerminal,
-		questionScene, tryOwnWords, "question.answered",
+		questionScene, tryOwnWords, state.ContractQuestion,
 	},
 	{
-		"permission.allowed", "A permission is allowed from Chat",
+		state.ContractPermission, "A permission is allowed from Chat",
 		"Permissions cannot be allowed from Chat. " + inTerminal,
 		questionScene, tryAllow, "",
 	},
 	{
 		"permission.denied", "A permission is denied from Chat, with a reason that Claude is told",
 		"Permissions cannot be denied from Chat. " + inTerminal,
-		questionScene, tryDeny, "permission.allowed",
+		questionScene, tryDeny, state.ContractPermission,
 	},
 	{
 		"permission.always", "After \"always\", the same command is not asked about again",
 		"\"Always\" allows once only. The next time, the permission is asked again.",
-		questionScene, tryAlways, "permission.allowed",
+		questionScene, tryAlways, state.ContractPermission,
 	},
 	{
 		"next.typed", "The next instruction is typed at the prompt",
@@ -114,25 +116,25 @@ var contracts = []contract{
 	},
 
 	{
-		"plan.decided", "A plan is sent back and approved from Chat",
+		state.ContractPlan, "A plan is sent back and approved from Chat",
 		"Plans cannot be decided from Chat. " + inTerminal,
 		planScene, tryPlan, "",
 	},
 	{
-		"form.filled", "A form of an MCP server is filled in from Chat",
+		state.ContractForm, "A form of an MCP server is filled in from Chat",
 		"Forms cannot be filled in from Chat. " + inTerminal,
 		formScene, tryForm, "",
 	},
 	{
-		"agent.decided", "A background agent's permission is decided from Chat",
+		state.ContractAgent, "A background agent's permission is decided from Chat",
 		"Permissions of background agents cannot be decided from Chat. " + inTerminal,
 		agentScene, tryAgent, "",
 	},
 	{
-		"agent.keyboard", "A background agent's permission goes to somebody at the keyboard",
+		state.ContractAgentKeyboard, "A background agent's permission goes to somebody at the keyboard",
 		"A background agent's permission may stay hidden from somebody at the keyboard. " +
 			"Answer it in Chat.",
-		agentScene, tryAgentAtKeyboard, "agent.decided",
+		agentScene, tryAgentAtKeyboard, state.ContractAgent,
 	},
 	{
 		"auto.question", "A question is answered from Chat in auto mode",
@@ -145,7 +147,12 @@ var contracts = []contract{
 		autoScene, tryAutoDialog, "",
 	},
 	{
-		"deny.wakes", "In deny mode, a reply wakes the session",
+		state.ContractTyped, "An answer is typed into the dialog of a question",
+		"In inject mode, questions cannot be answered from Chat. " + inTerminal,
+		injectScene, tryTyped, "",
+	},
+	{
+		state.ContractDeny, "In deny mode, a reply wakes the session",
 		"In deny mode, a reply reaches Claude with the next prompt only.",
 		denyScene, tryDenyMode, "",
 	},
@@ -192,6 +199,15 @@ func tryQuestion(t *trial) {
 	t.tap(m, "2", nil)
 	t.awaitResult(1, "Rolling deployment")
 	t.awaitChange(m, "[Answered]")
+}
+
+func tryTyped(t *trial) {
+	t.play(ask(featuresQuestion), ask(deployQuestion), ends)
+	t.prompt("ask me")
+	t.reply(t.awaitMessage("[AskUserQuestion]", featuresQuestion.Question), "1,3")
+	t.awaitResult(1, "Auth, Search")
+	t.reply(t.awaitMessage("[AskUserQuestion]", deployQuestion.Question), "wait for Monday")
+	t.awaitResult(2, "wait for Monday")
 }
 
 func tryTerminalFirst(t *trial) {

@@ -291,6 +291,10 @@ func handedOverText(q *state.Question) string {
 
 // inTerminalText says since when only the terminal can answer a question.
 func inTerminalText(q *state.Question) string {
+	if q.UnsupportedClaude != "" {
+		return "Claude Code " + SafeLine(q.UnsupportedClaude) + " does not take this answer from " +
+			"here: answer it in the terminal. gchat-hooks doctor says more."
+	}
 	return "In the terminal since " + q.HandedOverAt.Local().Format("15:04") + ": answer it there."
 }
 

@@ -1,0 +1,67 @@
+package hooks
+
+import (
+	"gchat-hooks/inject"
+	"gchat-hooks/state"
+)
+
+// claudeCheck returns what a check found about the Claude Code that called this hook, and
+// its version.
+func (h *Hook) claudeCheck(e *Event) (check state.ClaudeCheck, version string) {
+	version = inject.ClaudeVersion(string(e.TranscriptPath), h.claudePID())
+	if version != "" {
+		check, _ = state.LoadClaudeCheck(h.Env, version)
+	}
+	return check, version
+}
+
+// workingMode returns a mode in which this Claude Code takes answers to questions: the
+// one that is set, unless a check found that it does not work. If none works, the
+// question's record says that only the terminal can answer it.
+func (h *Hook) workingMode(e *Event, mode state.Mode) state.Mode {
+	if e.ToolName != questionTool {
+		return mode
+	}
+	check, version := h.claudeCheck(e)
+	if mode == state.ModeDeny && check.IsBroken(state.ContractDeny) {
+		mode = state.ModeNative
+	}
+	traits := mode.Traits()
+	canType := h.ensureSession(e).TmuxPane != "" && !check.IsBroken(state.ContractTyped)
+	switch {
+	case traits.NeedsHook && check.IsBroken(state.ContractQuestion) && canType:
+		return state.ModeInject
+	case traits.NeedsHook && check.IsBroken(state.ContractQuestion),
+		traits.NeedsPane && !canType && check.IsBroken(state.ContractQuestion):
+		h.cached.unsupportedClaude = version
+		return state.ModeNative
+	case traits.NeedsPane && check.IsBroken(state.ContractTyped):
+		return state.ModeNative
+	}
+	return mode
+}
+
+// contractOf returns the contract with Claude Code on which a permission, a plan or a
+// form depends.
+func contractOf(q *state.Question) string {
+	switch {
+	case q.Kind == state.KindForm:
+		return state.ContractForm
+	case q.IsDialogHidden:
+		return state.ContractAgent
+	case q.Kind == state.KindPlan:
+		return state.ContractPlan
+	}
+	return state.ContractPermission
+}
+
+// handOverIfBroken leaves a permission, a plan or a form to the terminal if a check found
+// that this Claude Code does not take its answer from a hook, or does not give a hidden
+// dialog back to the keyboard.
+func (h *Hook) handOverIfBroken(q *state.Question, e *Event) {
+	check, version := h.claudeCheck(e)
+	isStuck := q.IsDialogHidden && check.IsBroken(state.ContractAgentKeyboard)
+	if isStuck || check.IsBroken(contractOf(q)) {
+		q.LeaveToTerminal(version)
+	}
+}
