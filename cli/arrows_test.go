@@ -24,7 +24,7 @@ var importRules = []struct {
 		"main picks the job, and gives a hook the one request that it may make: for a hub's policy",
 	},
 	{"cli", []string{
-		"cli/doctor", "cli/migrate", "hooks", "hooks/settings", "hooks/wake", "gchat",
+		"cli/doctor", "cli/migrate", "cli/claudecheck", "hooks", "hooks/settings", "hooks/wake", "gchat",
 		"gchat/wording", "gchat/login", "gchat/space", "gchat/hub", "poller", "poller/commands",
 		"poller/judge", "poller/ntfy", "poller/service", "inject", "state", "state/config",
 	}, "a command may use every package"},
@@ -32,6 +32,13 @@ var importRules = []struct {
 		"hooks/settings", "gchat", "gchat/wording", "gchat/space", "poller", "poller/judge",
 		"poller/service", "inject", "state", "state/config",
 	}, "it asks every package how it is, and runs no hook"},
+	{
+		"cli/claudecheck", []string{
+			"cli/claudecheck/fakemodel", "gchat/space", "hooks/settings", "inject", "state",
+			"state/config",
+		}, "it runs a Claude Code with this program as its hooks, and knows what that did by the space",
+	},
+	{"cli/claudecheck/fakemodel", []string{}, "it stands in for the model, and knows nothing of ours"},
 	{"cli/migrate", []string{"state"}, "it changes a harness folder and speaks to nobody"},
 	{
 		"hooks", []string{"inject", "state", "state/config"},

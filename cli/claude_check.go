@@ -7,10 +7,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/cli/claudecheck"
+	"gchat-hooks/state"
 )
 
 // claudeCheckJob is the first argument of the processes that a check of Claude Code starts.
@@ -42,16 +45,28 @@ func (p Program) checkClaude(c *cli.Context) error {
 			"install it, or name it: gchat-hooks doctor --claude --claude-binary FILE", exitFailed)
 	}
 	check := &claudecheck.Check{
-		Program: p.self, Claude: path,
+		Program: p.self, Claude: path, Only: c.StringSlice("only"),
 		GuardArgs:      []string{claudeCheckJob, "guard"},
 		FormServerArgs: []string{claudeCheckJob, "form-server"},
 	}
 	if !c.Bool("json") {
 		check.Progress = func(f claudecheck.Finding) { fmt.Fprintln(p.out, findingLine(f)) }
 	}
+	if c.Bool("report") {
+		_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 19) // sessions go first
+	}
 	report, err := check.Run(c.Context)
 	if err != nil {
 		return err
+	}
+	saved := report.Result(time.Now(), version())
+	if err := state.SaveClaudeCheck(p.env, report.Version, saved); err != nil {
+		return err
+	}
+	if c.Bool("report") && len(saved.Broken) > 0 {
+		text := report.Summary() + ".\n\n" + strings.Join(saved.Meanings, "\n")
+		return exec.CommandContext(c.Context, p.self, "send", "--queue", "--quiet", "--",
+			text).Run()
 	}
 	if c.Bool("json") {
 		_, err = io.WriteString(p.out, indentedJSON(report))

@@ -107,6 +107,9 @@ type statusReport struct {
 	Configuration []string       `json:"configuration"` // problems for a person to solve
 	Errors        []logError     `json:"errors"`        // the last ones of a day, the oldest first
 
+	// the meanings of what does not hold with the newest Claude Code that was checked
+	Claude []string `json:"claude,omitempty"`
+
 	hasStartedPoller bool // no poller was running, and this command started one
 }
 
@@ -191,7 +194,17 @@ func collectStatus(env state.Getenv, cfg *config.Config, redact *state.Redactor)
 		SetAside:      errorTexts(slices.Concat(badQuestions, badSessions, badMessages, badSpaces)),
 		Configuration: configurationProblems(env, cfg, pollers),
 		Errors:        lastErrors(env, since),
+		Claude:        claudeProblems(env),
 	}
+}
+
+// claudeProblems says what does not hold with the Claude Code that was checked last.
+func claudeProblems(env state.Getenv) (lines []string) {
+	version, check := state.NewestClaudeCheck(env)
+	for _, meaning := range check.Meanings {
+		lines = append(lines, "Claude Code "+version+": "+meaning)
+	}
+	return lines
 }
 
 func errorTexts(errs []error) []string {
@@ -449,6 +462,9 @@ func (t *reportText) addLine(indent, format string, args ...any) {
 }
 
 func (r *statusReport) addProblems(text *reportText) {
+	for _, line := range r.Claude {
+		text.addLine("", "%s", line)
+	}
 	for _, problem := range r.Configuration {
 		text.addLine("", "configuration: %s", problem)
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -37,7 +38,11 @@ type ClaudeCheck struct {
 
 // testedClaudes are the versions of Claude Code with which this version of the program
 // was checked, and the contracts that do not hold with them.
-var testedClaudes = map[string][]string{}
+var testedClaudes = map[string][]string{
+	"2.1.197": nil, "2.1.207": nil, "2.1.217": nil, "2.1.227": nil, "2.1.237": nil,
+	"2.1.247": nil, "2.1.257": nil, "2.1.267": nil, "2.1.277": nil, "2.1.287": nil,
+	"2.1.299": nil, "2.1.309": nil, "2.1.319": nil, "2.1.332": nil,
+}
 
 // LoadClaudeCheck returns what is known about a version of Claude Code: by a check on
 // this machine, else by the versions that were tested before. isKnown is false if the
@@ -59,6 +64,20 @@ func SaveClaudeCheck(env Getenv, version string, check ClaudeCheck) error {
 		return err
 	}
 	return WriteFile(claudeCheckPath(env, version), append(b, '\n'))
+}
+
+// NewestClaudeCheck returns the last check on this machine, and its version of Claude
+// Code; "" without one.
+func NewestClaudeCheck(env Getenv) (version string, newest ClaudeCheck) {
+	paths, _ := filepath.Glob(claudeCheckPath(env, "*"))
+	for _, path := range paths {
+		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), "v"), ".json")
+		check, _ := LoadClaudeCheck(env, name)
+		if check.CheckedAt.After(newest.CheckedAt) {
+			version, newest = name, check
+		}
+	}
+	return version, newest
 }
 
 // IsBroken reports whether a contract does not hold.

@@ -19,6 +19,7 @@ import (
 
 	"gchat-hooks/hooks/settings"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // Verdict says what was found about a contract.
@@ -66,6 +67,19 @@ func (r Report) Summary() string {
 		line += fmt.Sprintf(", %d could not be tried", n)
 	}
 	return line
+}
+
+// Result returns what is recorded of a report. Contracts that could not be tried change
+// nothing.
+func (r Report) Result(now time.Time, program string) state.ClaudeCheck {
+	result := state.ClaudeCheck{CheckedAt: now.UTC(), Program: program}
+	for _, f := range r.Findings {
+		if f.Verdict == Broken {
+			result.Broken = append(result.Broken, f.ID)
+			result.Meanings = append(result.Meanings, f.Meaning)
+		}
+	}
+	return result
 }
 
 // ExitCode is 0 if all contracts hold, 2 if one does not, and 1 if one could not be tried.
@@ -153,13 +167,6 @@ func (c *Check) Run(ctx context.Context) (Report, error) {
 	return report, nil
 }
 
-// managedSettings are the files in which an administrator sets rules for Claude Code, on
-// Linux and on macOS.
-var managedSettings = []string{
-	"/etc/claude-code/managed-settings.json",
-	"/Library/Application Support/ClaudeCode/managed-settings.json",
-}
-
 // whyNothingRan returns an error if Claude Code showed no prompt in any session.
 func (c *Check) whyNothingRan() error {
 	seen := ""
@@ -171,7 +178,7 @@ func (c *Check) whyNothingRan() error {
 	}
 	hint := "run it once in a terminal: it says what it waits for. A firewall may keep it from " +
 		"starting"
-	for _, path := range managedSettings {
+	for _, path := range config.ManagedFiles(os.Getenv) {
 		if _, err := os.Stat(path); err == nil {
 			hint += ", and so may the rules in " + path
 		}
@@ -216,7 +223,7 @@ func (c *Check) scenes() (all []*scene) {
 // chosen returns the contracts to try in a scene; nil stands for all scenes.
 func (c *Check) chosen(s *scene) (all []contract) {
 	for _, k := range contracts {
-		isChosen := c.Only == nil || slices.Contains(c.Only, k.id)
+		isChosen := len(c.Only) == 0 || slices.Contains(c.Only, k.id)
 		if isChosen && (s == nil || k.scene == s) {
 			all = append(all, k)
 		}

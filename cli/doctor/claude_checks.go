@@ -163,6 +163,13 @@ func (e *exam) checkClaudeVersion(ctx context.Context, r *result) {
 		// file.
 		r.fail("Claude Code %s is too old", v)
 	}
+	checked, isKnown := state.LoadClaudeCheck(e.Env, v.String())
+	for _, meaning := range checked.Meanings {
+		r.warn("Claude Code %s: %s", v, meaning).Fix = "gchat-hooks doctor --claude tries it again"
+	}
+	if !isKnown && err == nil {
+		r.ok("Claude Code %s; gchat-hooks doctor --claude tries whether it works with this version", v)
+	}
 	r.ok("Claude Code %s", v)
 }
 

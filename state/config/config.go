@@ -91,6 +91,9 @@ type Config struct {
 	ShowsPushText bool
 	PushHosts     []string // push_hosts: push services beyond those of browsers' makers
 
+	// check_claude: a new version of Claude Code is checked by itself
+	ChecksClaude bool
+
 	Reports    map[string]ReportRule // reports: by kind
 	QuietHours *QuietHours           // quiet_hours; nil for none
 
@@ -146,6 +149,7 @@ func Load(env state.Getenv, projectDir string) *Config {
 		GracePeriod:     DefaultGrace,
 		BackgroundWait:  defaultBackgroundWait,
 		NotifyAfter:     defaultNotifyAfter,
+		ChecksClaude:    true,
 		PollInterval:    defaultPollInterval,
 		WritesPerMinute: defaultWritesPerMinute,
 		Format:          "builtin",

@@ -182,6 +182,11 @@ var settings = []Setting{
 		IsPersonal: true,
 		target:     func(c *Config) any { return &c.PushHosts },
 	},
+	{
+		JSONName:   "check_claude",
+		IsPersonal: true,
+		target:     func(c *Config) any { return &c.ChecksClaude },
+	},
 	{JSONName: "remind", Variable: "GCHAT_REMIND", parse: setReminders},
 
 	{JSONName: "reports", readObject: (*Config).readReports},
