@@ -16,6 +16,7 @@ import (
 // the work. None is called under a record's lock: underlock's tests see what each of them
 // does.
 var allowedCallbacks = map[string]string{
+	"cli/claudecheck Progress":    "what the check found so far",
 	"cli/doctor Notify":           "what doctor has to say before it is done",
 	"gchat StartEmbeddedSpace":    "cli knows how the page's space was started the last time; a dial that finds it down asks for it",
 	"gchat/login NextLine":        "the person's terminal, read by cli",

@@ -20,6 +20,7 @@ func (p Program) doctorCommand() *cli.Command {
 		Usage: "check everything, and say how to fix what is wrong",
 		Description: "Check:  gchat-hooks doctor            (posts nothing; also without a network)\n" +
 			"Try:    gchat-hooks doctor --live     (sends test messages, reads your reply, and prints JSON for an issue)\n" +
+			"Claude: gchat-hooks doctor --claude   (tries the installed Claude Code, offline)\n" +
 			"In CI:  gchat-hooks doctor --live --wait 0 --json\n" +
 			"Exit codes: 0 all is well, 1 warnings, 2 failures, 4 wrong arguments",
 		Flags: []cli.Flag{

@@ -2,7 +2,6 @@ package claudecheck
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -96,7 +95,7 @@ func (s *session) environment(modelURL, chatURL string) []string {
 	endpoint := s.chat.APIEndpoint(chatURL)
 	return append([]string{
 		"HOME=" + s.home, "TMPDIR=" + s.dir, "PATH=" + os.Getenv("PATH"), "SHELL=/bin/sh",
-		"LANG=" + cmp.Or(os.Getenv("LANG"), "C.UTF-8"), "TERM=screen-256color",
+		"LANG=C.UTF-8", "TERM=screen-256color",
 		"ANTHROPIC_API_KEY=" + fakeKey, "ANTHROPIC_BASE_URL=" + modelURL,
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1",
 		"DISABLE_AUTOUPDATER=1", "DISABLE_ERROR_REPORTING=1",

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/api/chat/v1"
-
 	"gchat-hooks/cli/claudecheck/fakemodel"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/inject"
@@ -140,20 +138,28 @@ func containsAll(text string, parts []string) bool {
 	return true
 }
 
-// messageText returns what a message says, the text of its card included.
-func messageText(m *chat.Message) string {
-	b, _ := json.Marshal(m.CardsV2) // it was decoded from JSON
-	return cmp.Or(m.Text, m.FallbackText) + "\n" + string(b)
+// message is a message of the space.
+type message struct {
+	name, thread string
+	text         string // with the text of its card
+}
+
+// messages returns the messages of the space, the oldest first.
+func (t *trial) messages() (all []message) {
+	for _, m := range t.chat.Messages() {
+		card, _ := json.Marshal(m.CardsV2) // it was decoded from JSON
+		text := cmp.Or(m.Text, m.FallbackText) + "\n" + string(card)
+		all = append(all, message{m.Name, m.Thread.Name, text})
+	}
+	return all
 }
 
 // awaitMessage waits for a message of this contract that begins with a prefix and has all
 // parts. After a failure it returns an empty message.
-func (t *trial) awaitMessage(prefix string, parts ...string) *chat.Message {
-	found := new(chat.Message)
+func (t *trial) awaitMessage(prefix string, parts ...string) (found message) {
 	t.await(fmt.Sprintf("a message %s with %q in the space", prefix, parts), func() bool {
-		for _, m := range t.chat.Messages()[t.firstMessage:] {
-			text := messageText(m)
-			if strings.HasPrefix(text, prefix) && containsAll(text, parts) {
+		for _, m := range t.messages()[t.firstMessage:] {
+			if strings.HasPrefix(m.text, prefix) && containsAll(m.text, parts) {
 				found = m
 				return true
 			}
@@ -164,10 +170,10 @@ func (t *trial) awaitMessage(prefix string, parts ...string) *chat.Message {
 }
 
 // awaitChange waits until a message's card says something else.
-func (t *trial) awaitChange(m *chat.Message, parts ...string) {
+func (t *trial) awaitChange(m message, parts ...string) {
 	t.await(fmt.Sprintf("the message changes to %q", parts), func() bool {
-		for _, current := range t.chat.Messages() {
-			if current.Name == m.Name && containsAll(messageText(current), parts) {
+		for _, current := range t.messages() {
+			if current.name == m.name && containsAll(current.text, parts) {
 				return true
 			}
 		}
@@ -176,16 +182,16 @@ func (t *trial) awaitChange(m *chat.Message, parts ...string) {
 }
 
 // tap taps a button of a message's card.
-func (t *trial) tap(m *chat.Message, choice string, inputs map[string][]string) {
+func (t *trial) tap(m message, choice string, inputs map[string][]string) {
 	if t.err == nil {
-		t.err = t.chat.Tap(nil, m.Name, "", choice, inputs, "")
+		t.err = t.chat.Tap(nil, m.name, "", choice, inputs, "")
 	}
 }
 
 // reply writes into a message's thread.
-func (t *trial) reply(m *chat.Message, text string) {
+func (t *trial) reply(m message, text string) {
 	if t.err == nil {
-		_, t.err = t.chat.PostAs(space.Person(), m.Thread.Name, text)
+		_, t.err = t.chat.PostAs(space.Person(), m.thread, text)
 	}
 }
 
