@@ -112,11 +112,7 @@ type Poller struct {
 	watchedAt      map[string]time.Time // when each watched session was last looked at
 	inProgress     sync.Map             // ids of sessions and messages that a goroutine works on
 	readers        map[string]*reader   // by chat
-	attemptedNotes sync.Map           // summaries and dialog notes tried since the last sweep
-	dialogNoteDue  time.Time          // when the next note about a dialog in a terminal is due
-	claudeLookDue  time.Time          // see claudeLookInterval
-	inProgress     sync.Map           // ids of sessions and messages that a goroutine works on
-	readers        map[string]*reader // by chat
+	claudeLookDue  time.Time            // see claudeLookInterval
 	puller         eventPuller
 	callWatcher    *fsnotify.Watcher // watches for calls, see state.CallPoller; nil without
 	wakeups        chan struct{}     // a goroutine of this process has news for the loop
