@@ -147,11 +147,19 @@ func runFirst(t *testing.T, ctx context.Context, script string) {
 // preferScheme has the person prefer light or dark.
 func preferScheme(t *testing.T, ctx context.Context, scheme string) {
 	t.Helper()
+	prefer(t, ctx, "prefers-color-scheme", scheme)
+}
+
+// prefer has the person prefer something: names of media features, each with its value.
+func prefer(t *testing.T, ctx context.Context, namesAndValues ...string) {
+	t.Helper()
+	var features []*emulation.MediaFeature
+	for pair := range slices.Chunk(namesAndValues, 2) {
+		features = append(features, &emulation.MediaFeature{Name: pair[0], Value: pair[1]})
+	}
 	runActions(t, ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia,
-			emulation.SetEmulatedMediaParams{
-				Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
-			})
+			emulation.SetEmulatedMediaParams{Features: features})
 		return err
 	}))
 }
