@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"net/url"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -36,8 +37,24 @@ func (c *Config) readNotify(value json.RawMessage) error {
 	if notify.URL != "" && !IsTopicURL(notify.URL, notify.Token != "") {
 		return ErrNotTopic
 	}
+	notify.Page = withoutSecret(notify.Page)
 	c.Notify = notify
 	return nil
+}
+
+// withoutSecret returns the page's address without the key or the token that the page's
+// link has, since an ntfy server reads the link of a call. A device that was paired needs
+// neither.
+func withoutSecret(page string) string {
+	u, err := url.Parse(page)
+	if err != nil {
+		return ""
+	}
+	if strings.Contains(u.Fragment, "key=") {
+		u.Fragment, u.RawFragment = "", ""
+	}
+	u.RawQuery, u.User = "", nil
+	return u.String()
 }
 
 // Place names where calls go, without the topic, which is a secret.

@@ -27,3 +27,19 @@ func TestNotify_Read(t *testing.T) {
 		kit.True(t, (err == nil) == isValid && (c.Notify != nil) == isValid, "%s: %v", value, err)
 	}
 }
+
+// A person copies the page's address from the browser or from the terminal, with the key.
+func TestNotify_PageHasNoSecret(t *testing.T) {
+	for page, want := range map[string]string{
+		"https://box.example/#key=SECRET":       "https://box.example/",
+		"https://box.example/?token=SECRET":     "https://box.example/",
+		"https://ann:SECRET@box.example/#mine":  "https://box.example/#mine",
+		"http://192.168.1.5:8765/#T&key=SECRET": "http://192.168.1.5:8765/",
+		"http://192.168.1.5:8765/":              "http://192.168.1.5:8765/",
+		"https://box.example/%zz#key=SECRET":    "",
+	} {
+		c := &Config{}
+		kit.NoError(t, c.readNotify([]byte(`{"url": "https://ntfy.sh/x", "page": "`+page+`"}`)))
+		kit.Equal(t, c.Notify.Page, want)
+	}
+}
