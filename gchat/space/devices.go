@@ -144,15 +144,19 @@ func removeDeviceWithID(dataDir, id string) error {
 	})
 }
 
-// findDevice returns a device; nil if it was removed, or if the file cannot be read.
-func findDevice(dataDir, id string) *Device {
-	devices, _ := Devices(dataDir)
+// findDevice returns a device, and fails with errUnknownDevice if it was removed. Any
+// other error says nothing about the device.
+func findDevice(dataDir, id string) (*Device, error) {
+	devices, err := Devices(dataDir)
+	if err != nil {
+		return nil, err
+	}
 	for _, d := range devices {
 		if d.ID == id {
-			return &d
+			return &d, nil
 		}
 	}
-	return nil
+	return nil, errUnknownDevice
 }
 
 // unusedName returns the name, with a number if another device has it.

@@ -249,10 +249,16 @@ func (p *pusher) wakeWorkers() {
 func (p *pusher) serveDevice(id string, wake <-chan struct{}) {
 	failures := 0
 	for {
-		device := findDevice(p.dataDir, id)
-		if device == nil {
+		device, err := findDevice(p.dataDir, id)
+		if errors.Is(err, errUnknownDevice) {
 			p.forgetDevice(id)
 			return
+		}
+		if err != nil { // the file may be readable again
+			if !p.wait(nil, p.space.now().Add(p.retryPause)) {
+				return
+			}
+			continue
 		}
 		settings := p.loadSettings()
 		next, lookAgainAt := p.nextPush(device, settings)
@@ -262,7 +268,7 @@ func (p *pusher) serveDevice(id string, wake <-chan struct{}) {
 			}
 			continue
 		}
-		err := p.push(device, next, settings)
+		err = p.push(device, next, settings)
 		pause := time.Duration(0)
 		if later := new(webpush.LaterError); errors.As(err, &later) {
 			failures++

@@ -119,9 +119,9 @@ func (p *pusher) renewDevice(r *http.Request) (any, error) {
 		return nil, err
 	}
 	id := r.PathValue("device")
-	stored := findDevice(p.dataDir, id)
-	if stored == nil {
-		return nil, notFound("This device was removed.")
+	stored, err := p.findDevice(id)
+	if err != nil {
+		return nil, err
 	}
 	if stored.Subscription == request.Subscription {
 		return pageDevice{stored.ID, stored.Name}, nil
@@ -134,6 +134,15 @@ func (p *pusher) renewDevice(r *http.Request) (any, error) {
 		return nil, notFound("This device was removed.")
 	}
 	return pageDevice{stored.ID, stored.Name}, err
+}
+
+// findDevice returns a device for a page, which forgets its own one after notFound.
+func (p *pusher) findDevice(id string) (*Device, error) {
+	d, err := findDevice(p.dataDir, id)
+	if errors.Is(err, errUnknownDevice) {
+		return nil, notFound("This device was removed.")
+	}
+	return d, err
 }
 
 func (p *pusher) removeDevice(r *http.Request) (any, error) {
@@ -152,8 +161,8 @@ func (p *pusher) keepVisible(r *http.Request) (any, error) {
 	if err := decodePageBody(r, &request); err != nil {
 		return nil, err
 	}
-	if findDevice(p.dataDir, request.Device) == nil {
-		return nil, notFound("This device was removed.")
+	if _, err := p.findDevice(request.Device); err != nil {
+		return nil, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

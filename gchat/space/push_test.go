@@ -472,6 +472,24 @@ func TestDevices_AddedRenewedRemoved(t *testing.T) {
 	kit.Equal(t, info.Mode().Perm(), 0o600)
 }
 
+// While the devices' file cannot be read, no page is told that its device was removed:
+// it would end its subscription. The device is called once the file can be read.
+func TestDevices_FileUnreadableForAWhile(t *testing.T) {
+	d := newPushDesk(t)
+	phone, id := d.addBrowser("phone")
+	file := filepath.Join(d.dir, devicesFile)
+	kit.NoError(t, os.Rename(file, file+".away"))
+	kit.NoError(t, os.Mkdir(file, 0o700))
+	d.wantStatus(503, "PUT", "/page/push/devices/"+id, `{"subscription":`+phone.JSON()+`}`)
+	d.wantStatus(503, "POST", "/page/push/visible", `{"device":"`+id+`","visible":false}`)
+	d.s.pushes.cancel() // so that its worker ends after one look
+	d.s.pushes.serveDevice(id, nil)
+	d.s.pushes.mu.Lock()
+	defer d.s.pushes.mu.Unlock()
+	_, isCalled := d.s.pushes.workers[id]
+	kit.True(t, isCalled, "the device is called no more")
+}
+
 // pushes.jsonl keeps what is open, and nothing else.
 func TestPush_JournalStaysSmall(t *testing.T) {
 	d := newPushDesk(t)
