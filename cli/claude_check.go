@@ -59,7 +59,8 @@ func (p Program) checkClaude(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	saved := report.Result(time.Now(), version())
+	before, _ := state.LoadClaudeCheck(p.env, report.Version)
+	saved := report.Result(before, time.Now(), version())
 	if err := state.SaveClaudeCheck(p.env, report.Version, saved); err != nil {
 		return err
 	}

@@ -69,14 +69,20 @@ func (r Report) Summary() string {
 	return line
 }
 
-// Result returns what is recorded of a report. Contracts that could not be tried change
-// nothing.
-func (r Report) Result(now time.Time, program string) state.ClaudeCheck {
+// Result returns what is recorded of a report. For contracts that were not tried, what
+// was known before stays.
+func (r Report) Result(before state.ClaudeCheck, now time.Time, program string) state.ClaudeCheck {
 	result := state.ClaudeCheck{CheckedAt: now.UTC(), Program: program}
-	for _, f := range r.Findings {
-		if f.Verdict == Broken {
-			result.Broken = append(result.Broken, f.ID)
-			result.Meanings = append(result.Meanings, f.Meaning)
+	for _, k := range contracts {
+		isBroken := before.IsBroken(k.id)
+		for _, f := range r.Findings {
+			if f.ID == k.id && f.Verdict != Untried {
+				isBroken = f.Verdict == Broken
+			}
+		}
+		if isBroken {
+			result.Broken = append(result.Broken, k.id)
+			result.Meanings = append(result.Meanings, k.meaning)
 		}
 	}
 	return result
@@ -321,10 +327,14 @@ func (c *Check) add(k contract, f Finding) {
 	}
 }
 
+// folderPrefix begins the name of a check's folder. It is short, since a socket's path is
+// limited.
+const folderPrefix = "gc-"
+
 // startGuard makes the check's folder, and starts a process that removes it with all that
 // runs from it once this process has ended, even by SIGKILL. stop ends both at once.
 func (c *Check) startGuard() (stop func(), err error) {
-	c.dir, err = os.MkdirTemp("", "gc-") // short: a socket's path is limited
+	c.dir, err = os.MkdirTemp("", folderPrefix)
 	if err != nil {
 		return nil, err
 	}
