@@ -136,14 +136,25 @@ func TestCall_KilledInFlight(t *testing.T) {
 	q := d.addUnanswered(nil)
 	var first *exec.Cmd
 	var killed sync.Once
-	ready := make(chan struct{})
+	ready, hasEnded := make(chan struct{}), make(chan struct{})
 	server.OnCall(func() {
 		<-ready
-		killed.Do(func() { _ = first.Process.Kill(); _ = first.Wait() })
+		killed.Do(func() {
+			_ = first.Process.Kill()
+			_ = first.Wait()
+			close(hasEnded)
+		})
 	})
 	first = d.pollerProcess()
 	close(ready)
-	bound.Until(t, "the first calls", func() bool { return len(server.Received()) == 1 })
+	bound.Until(t, "the first is killed", func() bool { // a second beside it would end at once
+		select {
+		case <-hasEnded:
+			return true
+		default:
+			return false
+		}
+	})
 	second := d.pollerProcess()
 	t.Cleanup(func() { _ = second.Process.Kill(); _ = second.Wait() })
 	d.awaitQuestion(q, "the second calls", func(q *state.Question) bool { return q.CalledAt != nil })
