@@ -144,6 +144,21 @@ func removeDeviceWithID(dataDir, id string) error {
 	})
 }
 
+// removeGoneDevice removes a device whose subscription its push service does not know. It
+// stays if its browser replaced that subscription meanwhile.
+func removeGoneDevice(dataDir string, gone *Device) (wasReplaced bool, err error) {
+	err = changeDevices(dataDir, func(devices []Device) ([]Device, error) {
+		return slices.DeleteFunc(devices, func(d Device) bool {
+			if d.ID != gone.ID {
+				return false
+			}
+			wasReplaced = d.Subscription != gone.Subscription
+			return !wasReplaced
+		}), nil
+	})
+	return wasReplaced, err
+}
+
 // findDevice returns a device, and fails with errUnknownDevice if it was removed. Any
 // other error says nothing about the device.
 func findDevice(dataDir, id string) (*Device, error) {

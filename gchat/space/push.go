@@ -409,7 +409,10 @@ func (p *pusher) push(d *Device, next *push, settings PushSettings) error {
 		return err // the step stays as it is: the next process goes on
 	}
 	if errors.Is(err, webpush.ErrGone) {
-		_ = removeDeviceWithID(p.dataDir, d.ID) // if this fails, the next call tries it again
+		// If the file cannot be changed, the next call tries it again.
+		if wasReplaced, _ := removeGoneDevice(p.dataDir, d); wasReplaced {
+			return err // the step stays as it is: the same is told to the new subscription
+		}
 	}
 	p.recordResult(d, next, err)
 

@@ -327,6 +327,31 @@ func TestPush_WhatPushServiceAnswers(t *testing.T) {
 	kit.Equal(t, len(d.service.Received(hanging)), 0)
 }
 
+// A browser may replace its subscription while a call to the earlier one is under way.
+func TestPush_SubscriptionReplacedDuringCall(t *testing.T) {
+	d := newPushDesk(t)
+	earlier, id := d.addBrowser("earlier")
+	replaced := d.service.Subscribe("replaced")
+	arrived, release := make(chan struct{}), make(chan struct{})
+	d.service.Answer = func(_ http.Header, m pushservice.Message) int {
+		if m.Browser == earlier.Name {
+			close(arrived)
+			<-release
+			return 410
+		}
+		return 201
+	}
+	d.ask(askQuestions(databaseQuestion))
+	<-arrived
+	d.wantStatus(200, "PUT", "/page/push/devices/"+id, `{"subscription":`+replaced.JSON()+`}`)
+	close(release)
+	d.service.WaitFor(replaced, 1)
+	devices, err := Devices(d.dir)
+	kit.NoError(t, err)
+	kit.Must(t, len(devices) == 1, "the device was removed")
+	kit.Equal(t, devices[0].LastFailure, "")
+}
+
 func TestPush_NotWhileVisibleOrQuiet(t *testing.T) {
 	d := newPushDesk(t)
 	phone, id := d.addBrowser("phone")
