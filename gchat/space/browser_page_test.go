@@ -176,7 +176,7 @@ func TestPage_Questions(t *testing.T) {
 		openThread(t, ctx, thread)
 		waitUntil(t, ctx,
 			on+` &&
-				document.querySelector('[data-reply]').placeholder === 'Reply (read only if a script waits)'`)
+				document.querySelector('[data-reply]').placeholder === 'Read only if a script waits'`)
 		d.postReport(thread, "note "+state.NoteNoWaiter, "",
 			"[Not read] Please answer in the terminal. No hook waits for a reply to this question.")
 		waitUntil(t, ctx, fmt.Sprintf(off, "Please answer in the terminal")+" && "+anyway(true))

@@ -2,7 +2,7 @@
 // and threads that need an answer.
 import { h } from './markup.js';
 import { allThreads } from './messages.js';
-import { describe, stateWords } from './threads.js';
+import { describe, stateWords, withoutFolder } from './threads.js';
 import { idOf } from './list.js';
 
 const $ = (id) => document.getElementById(id);
@@ -41,7 +41,7 @@ export function drawOtherWaits(waiting, current) {
   box.hidden = others.length === 0;
   if (box.hidden) return;
   const [t, { title, where }] = others[0];
-  const name = [where, title].filter(Boolean).join(': ');
+  const name = [withoutFolder(where), title].filter(Boolean).join(': ');
   const words = others.length === 1 ? `Needs you, too: ${name}`
     : `${others.length} others need you. First: ${name}`;
   if (box.textContent !== words) box.textContent = words; // it is read aloud

@@ -1,7 +1,7 @@
 // list.js draws the list: what needs the person, the sessions, other threads, and the archive.
 import { h } from './markup.js';
 import { page } from './messages.js';
-import { stateWords } from './threads.js';
+import { stateWords, withoutFolder } from './threads.js';
 import { countWaits, hasText, isOldThread } from './sessions.js';
 
 const $ = (id) => document.getElementById(id);
@@ -60,7 +60,7 @@ function threadRow([t, about]) {
   const when = ago(time);
   const shown = [title, when, line, state, where, isBlocked];
   const node = rowFor(t.name, t.name, t.name === page.current, shown, () => [
-    avatar(where || title),
+    avatar(withoutFolder(where) || title),
     h('div', { class: 'row-text' },
       rowTop(title, time, when),
       h('p', { dir: 'auto' }, line),

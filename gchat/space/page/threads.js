@@ -124,3 +124,6 @@ export function lineOfMessage(m) {
 
 // titleOfKind has "Blocked alert" for what is about a "blocked_alert".
 const titleOfKind = (kind) => kind.charAt(0).toUpperCase() + kind.slice(1).replaceAll('_', ' ');
+
+// withoutFolder shortens "web-shop · /home/ann/web-shop" to the session's name.
+export const withoutFolder = (where) => where.replace(/ · [/~].*/s, '');
