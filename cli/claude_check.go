@@ -59,7 +59,10 @@ func (p Program) checkClaude(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	before, _ := state.LoadClaudeCheck(p.env, report.Version)
+	before, isKnown := state.LoadClaudeCheck(p.env, report.Version)
+	if !isKnown {
+		before.Failure = "no check was made"
+	}
 	saved := report.Result(before, time.Now(), version())
 	if err := state.SaveClaudeCheck(p.env, report.Version, saved); err != nil {
 		return err

@@ -32,7 +32,7 @@ type ClaudeCheck struct {
 	Broken []string `json:"broken,omitempty"`
 	// Meanings says for each of them what it means for a person.
 	Meanings []string `json:"meanings,omitempty"`
-	// Failure says why nothing could be tried.
+	// Failure says why nothing, or not every contract, could be tried.
 	Failure string `json:"failure,omitempty"`
 }
 

@@ -70,20 +70,27 @@ func (r Report) Summary() string {
 }
 
 // Result returns what is recorded of a report. For contracts that were not tried, what
-// was known before stays.
+// was known before stays: before.Failure says that it is not all.
 func (r Report) Result(before state.ClaudeCheck, now time.Time, program string) state.ClaudeCheck {
 	result := state.ClaudeCheck{CheckedAt: now.UTC(), Program: program}
+	missing := 0
 	for _, k := range contracts {
-		isBroken := before.IsBroken(k.id)
+		isTried, isBroken := false, before.IsBroken(k.id)
 		for _, f := range r.Findings {
 			if f.ID == k.id && f.Verdict != Untried {
-				isBroken = f.Verdict == Broken
+				isTried, isBroken = true, f.Verdict == Broken
 			}
+		}
+		if !isTried {
+			missing++
 		}
 		if isBroken {
 			result.Broken = append(result.Broken, k.id)
 			result.Meanings = append(result.Meanings, k.meaning)
 		}
+	}
+	if missing > 0 && before.Failure != "" {
+		result.Failure = fmt.Sprintf("%d of %d contracts were not tried", missing, len(contracts))
 	}
 	return result
 }

@@ -29,6 +29,9 @@ func TestReport_KeepsWhatWasNotTried(t *testing.T) {
 		kit.Equalf(t, result.IsBroken(contract), want, "%s is broken", contract)
 	}
 	kit.Equal(t, len(result.Meanings), 3)
+	kit.Equal(t, result.Failure, "")
+	before.Failure = "no check was made"
+	kit.Contains(t, report.Result(before, time.Now(), "v1").Failure, "contracts were not tried")
 }
 
 // Whoever may run this program, such as Claude, cannot have the guard remove any folder.

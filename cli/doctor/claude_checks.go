@@ -167,6 +167,10 @@ func (e *exam) checkClaudeVersion(ctx context.Context, r *result) {
 	for _, meaning := range checked.Meanings {
 		r.warn("Claude Code %s: %s", v, meaning).Fix = "gchat-hooks doctor --claude tries it again"
 	}
+	if checked.Failure != "" {
+		r.ok("Claude Code %s was not checked as a whole: %s; gchat-hooks doctor --claude tries it",
+			v, checked.Failure)
+	}
 	if !isKnown && err == nil {
 		r.ok("Claude Code %s; gchat-hooks doctor --claude tries whether it works with this version", v)
 	}

@@ -45,6 +45,14 @@ func TestDoctor_AllIsWell(t *testing.T) {
 	kit.Equalf(t, strings.Count(stdout, "\n"), len(r.Findings)+2, "lines of %s", stdout)
 }
 
+func TestDoctor_ClaudeCheckIsNotWhole(t *testing.T) {
+	p := newDoctorHome(t)
+	p.writeDefaults()
+	check := state.ClaudeCheck{Failure: "the check did not come to its end"}
+	kit.NoError(t, state.SaveClaudeCheck(p.getenv, "2.1.329", check))
+	p.runJSON().wantFinding(t, "claude.version", OK, check.Failure, "")
+}
+
 // Problems come first, the failures before the warnings.
 func TestDoctor_ProblemsComeFirst(t *testing.T) {
 	p := newDoctorHome(t)
