@@ -204,9 +204,10 @@ const wideScript = `(() => {
 			out.push((n.id || n.className || n.tagName) + ' ' + left + ' to ' + right);
 		}
 	}
-	for (const n of document.querySelectorAll('.pane, .threads, #scroll, #composer, .card')) {
+	const boxes = '.pane, .threads, #scroll, #composer, .card, #list-pane h1';
+	for (const n of document.querySelectorAll(boxes)) {
 		const isWide = n.checkVisibility() && n.scrollWidth > n.clientWidth + 1;
-		if (isWide) out.push((n.id || n.className) + ' scrolls sideways');
+		if (isWide) out.push((n.id || n.className || n.tagName) + ' holds more than its width');
 	}
 	return out.join('; ');
 })()`
