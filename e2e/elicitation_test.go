@@ -148,7 +148,7 @@ func TestElicitation_FilledInFromChat(t *testing.T) {
 		Args:    allowFormTool,
 		Prepare: serveForms(formOfAllKinds),
 		Script: []turn{
-			{fakemodel.FormCall}, {fakemodel.FormCall}, {fakemodel.FormCall}, {textBlock("All are done.")},
+			{fakemodel.FormCall()}, {fakemodel.FormCall()}, {fakemodel.FormCall()}, {textBlock("All are done.")},
 		},
 	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Form] Session:", `"form"`, "Book a table?", "Your name (name)",
@@ -203,7 +203,7 @@ func askForName() config {
 	return config{
 		Args:    allowFormTool,
 		Prepare: serveForms(nameForm),
-		Script:  []turn{{fakemodel.FormCall}, thanksTurn},
+		Script:  []turn{{fakemodel.FormCall()}, thanksTurn},
 	}
 }
 
@@ -262,7 +262,7 @@ func TestElicitation_LinkAcceptedUnopened(t *testing.T) {
 		b := startApproving(t, c, config{
 			Args:    allowFormTool,
 			Prepare: serveForms(link, link),
-			Script:  []turn{{fakemodel.FormCall}, {fakemodel.FormCall}, thanksTurn},
+			Script:  []turn{{fakemodel.FormCall()}, {fakemodel.FormCall()}, thanksTurn},
 			Env: []string{
 				"BROWSER=" + opener, "PATH=" + filepath.Dir(opener) + ":" + os.Getenv("PATH"),
 			},
@@ -293,7 +293,7 @@ func TestElicitation_LargeFormOnlyInTerminal(t *testing.T) {
 		b := startApproving(t, c, config{
 			Args:    allowFormTool,
 			Prepare: serveForms(large),
-			Script:  []turn{{fakemodel.FormCall}, thanksTurn},
+			Script:  []turn{{fakemodel.FormCall()}, thanksTurn},
 		})
 		b.Prompt("go ahead")
 		q := b.awaitPost("[Form]", "only the terminal shows", "answer it there")

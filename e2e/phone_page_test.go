@@ -236,7 +236,7 @@ func TestPage_FillsInForm(t *testing.T) {
 		b := startWithApp(t, c, config{
 			Args:    allowFormTool,
 			Prepare: serveForms(formOfAllKinds, nameForm),
-			Script:  []turn{{fakemodel.FormCall}, {fakemodel.FormCall}, {fakemodel.FormCall}, thanksTurn},
+			Script:  []turn{{fakemodel.FormCall()}, {fakemodel.FormCall()}, {fakemodel.FormCall()}, thanksTurn},
 		})
 		p := b.openPhonePage()
 		b.Prompt("go ahead")

@@ -231,7 +231,7 @@ func TestCard_TappedForm(t *testing.T) {
 	eachSession(t, bothVersions, startWithApp, config{
 		Args:    allowFormTool,
 		Prepare: serveForms(formOfAllKinds),
-		Script:  []turn{{fakemodel.FormCall}, {fakemodel.FormCall}, thanksTurn},
+		Script:  []turn{{fakemodel.FormCall()}, {fakemodel.FormCall()}, thanksTurn},
 	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Form] Session:", "Book a table?")
 		// the fields come in the order of their names

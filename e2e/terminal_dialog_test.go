@@ -64,7 +64,7 @@ func TestTerminalDialog_FormNoted(t *testing.T) {
 			Hooks: hooks,
 			Args:  allowFormTool,
 			Script: []turn{
-				{textBlock("A form."), fakemodel.FormCall}, {textBlock("Filled in.")},
+				{textBlock("A form."), fakemodel.FormCall()}, {textBlock("Filled in.")},
 				{textBlock("And tested.")},
 			},
 			Prepare: serveForms(nameForm),

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"gchat-hooks/inject"
@@ -20,10 +21,12 @@ import (
 // claudeLookInterval is how often a poller looks for a Claude Code that was not checked.
 const claudeLookInterval = time.Minute
 
-// ownClaudePath is how the path of a Claude Code ends that Anthropic's installers made:
-// the native one, and the packages of npm.
-var ownClaudePath = regexp.MustCompile(
-	`(/claude/versions/[0-9.]+|/@anthropic-ai/claude-code[^/]*/([^/]+/)*claude)$`)
+// ownClaudePath returns how the path of a Claude Code ends that Anthropic's installers
+// made: the native one, and the packages of npm.
+var ownClaudePath = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(
+		`(/claude/versions/[0-9.]+|/@anthropic-ai/claude-code[^/]*/([^/]+/)*claude)$`)
+})
 
 // checkClaude starts a check of the Claude Code of a session, if that version is not known
 // to work with this program, and if this machine has nothing else to do. The check is a
@@ -70,7 +73,7 @@ func (p *Poller) findUncheckedClaude() (binary, version string) {
 		}
 		// The link of a program that was replaced ends in " (deleted)".
 		path, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(session.ClaudePID), "exe"))
-		if err == nil && ownClaudePath.MatchString(path) {
+		if err == nil && ownClaudePath().MatchString(path) {
 			binary, version = path, running
 		}
 	}

@@ -365,15 +365,13 @@ func tryResume(t *trial) {
 	t.awaitTold("go on after the end")
 }
 
-// planFile finds the file that the session keeps its plan in, as its transcript names it
-// (2.1.329).
-var planFile = regexp.MustCompile(`"planFilePath":"([^"]+)"`)
-
 func tryPlan(t *trial) {
 	plan := fakemodel.Turn{fakemodel.Call("ExitPlanMode", map[string]any{"plan": "# The plan"})}
 	t.play(ends, plan, plan, ends)
 	t.prompt("think")
 	t.awaitIdle()
+	// The transcript names the file in which the session keeps its plan (2.1.329).
+	planFile := regexp.MustCompile(`"planFilePath":"([^"]+)"`)
 	var file string
 	t.await("the transcript names the plan's file", func() bool {
 		transcripts, _ := filepath.Glob(filepath.Join(t.home, ".claude", "projects", "*", "*.jsonl"))
@@ -400,7 +398,7 @@ func tryPlan(t *trial) {
 }
 
 func tryForm(t *trial) {
-	t.play(fakemodel.Turn{fakemodel.FormCall}, ends)
+	t.play(fakemodel.Turn{fakemodel.FormCall()}, ends)
 	t.prompt("fill in the form")
 	m := t.awaitMessage("[Form]", "Who are you?")
 	t.reply(m, "name: Ann")

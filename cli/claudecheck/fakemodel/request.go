@@ -172,10 +172,10 @@ func (r Request) ErrandTurn() (next Turn, ok bool) {
 	case done >= len(remaining):
 		return Turn{Text("Errand done.")}, true
 	case remaining[done] == FillForm:
-		return Turn{FormCall}, true
+		return Turn{FormCall()}, true
 	}
 	return Turn{Bash(remaining[done])}, true
 }
 
-// FormCall is a call of the tool of a form server that is registered as "form".
-var FormCall = Call("mcp__form__ask", map[string]any{})
+// FormCall returns a call of the tool of a form server that is registered as "form".
+func FormCall() Block { return Call("mcp__form__ask", struct{}{}) }
