@@ -27,7 +27,7 @@ func (b *hookedSession) awaitDenial(n int) {
 }
 
 func TestDeny_ReplyWakesSession(t *testing.T) {
-	eachSession(t, bothVersions, startDenying, config{
+	eachSession(t, testedVersions, startDenying, config{
 		Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn},
 	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[AskUserQuestion]", "Thread key: ask-")

@@ -9,7 +9,7 @@ import (
 )
 
 func TestNextInstruction_TypedIntoTmux(t *testing.T) {
-	eachSession(t, bothVersions, startApproving, config{
+	eachSession(t, testedVersions, startApproving, config{
 		Script: []turn{askBackTurn, thanksTurn, {textBlock("Bye.")}},
 	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Waiting for you]", "Shall I commit?", "next instruction")
@@ -44,7 +44,7 @@ func TestNextInstruction_AskedBackOrSent(t *testing.T) {
 // Outside of tmux, a reply wakes the session as a hook's message. The thread says before
 // they are written that they are no approval.
 func TestNextInstruction_WakesOutsideTmux(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startApproving(t, c.withoutTmux(), config{
 			Env:    []string{"GCHAT_IDLE=on"},
 			Script: []turn{thanksTurn, askBackTurn},

@@ -41,7 +41,7 @@ func TestPermission_DecidedInChat(t *testing.T) {
 }
 
 func TestPermission_AlwaysAsksNoMore(t *testing.T) {
-	eachSession(t, bothVersions, startApproving, config{
+	eachSession(t, testedVersions, startApproving, config{
 		Script: []turn{{bash("mkdir -p out/x")}, {bash("mkdir -p out/y")}, thanksTurn},
 	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Permission]", "out/x", `"always" allows:`)

@@ -65,9 +65,11 @@ func TestPage_NewUserAnswers(t *testing.T) {
 		tap(chromedp.WaitVisible(chromedp.CSS(`#thread-state[data-state="answered"]`)))
 		tap(chromedp.Evaluate[chromedp.Void](`(async () => {
 			const { request } = await import('/page/key.js');
-			const { week } = await (await request('/page/week')).json();
-			const counts = /^since [^]*questions +1\n[^]*answered in chat +1\n[^]*lost +0\n/;
-			if (!counts.test(week)) throw new Error(week);
+			const week = await (await request('/page/week')).json();
+			const count = (what) => week.totals.find((total) => total.what === what)?.count ?? 0;
+			if (count('questions') !== 1 || count('answered in chat') !== 1 || count('lost') !== 0) {
+				throw new Error(JSON.stringify(week));
+			}
 		})()`, chromedp.EvalAwaitPromise))
 	})
 }

@@ -13,7 +13,7 @@ import (
 
 func TestPlan_DecidedInChat(t *testing.T) {
 	const text = "# The plan\n\n1. do *this*\n2. do that"
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startApproving(t, c, inPlanMode(planTurn(text), planTurn(text), thanksTurn))
 		b.promptPlan(text)
 		q := b.awaitPost("[Plan] Session:", "The plan", "do that")

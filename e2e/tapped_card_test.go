@@ -42,7 +42,7 @@ func TestCard_TappedAnswers(t *testing.T) {
 			[]string{ownWords},
 		},
 	}, olderVersion: {single}}
-	eachClaude(t, bothVersions, func(t *testing.T, cl claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, cl claude) {
 		script := []turn{}
 		for _, c := range cases[cl.Version] {
 			script = append(script, turn{questionCall(c.asks...)}, thanksTurn)
