@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -25,18 +26,14 @@ func (p Program) runClaudeCheckJob(args []string) error {
 	case len(args) == 3 && args[0] == "guard":
 		return claudecheck.Guard(p.in, args[1], args[2])
 	case len(args) == 1 && args[0] == "form-server":
-		return claudecheck.ServeForms(p.in, p.out)
+		return claudecheck.ServeForms(p.in, p.out, []map[string]any{claudecheck.NameForm()}, nil)
 	}
 	return fmt.Errorf("no such job: %s", strings.Join(args, " "))
 }
 
 // checkClaude tries the Claude Code that is installed, and prints what holds.
 func (p Program) checkClaude(c *cli.Context) error {
-	binary := c.String("claude-binary")
-	if binary == "" {
-		binary = "claude"
-	}
-	path, err := exec.LookPath(binary)
+	path, err := exec.LookPath(cmp.Or(c.String("claude-binary"), "claude"))
 	if err == nil {
 		path, err = filepath.Abs(path)
 	}

@@ -1,14 +1,15 @@
 package e2e
 
 import (
-	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"gchat-hooks/cli/claudecheck"
 	"gchat-hooks/cli/claudecheck/fakemodel"
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
@@ -30,78 +31,33 @@ const answersSuffix = ".answers"
 var allowFormTool = []string{"--allowedTools", "mcp__form__ask"}
 
 // nameForm is a form with one field.
-var nameForm = map[string]any{
-	"message": "Who are you?",
-	"requestedSchema": map[string]any{
-		"type": "object", "properties": map[string]any{"name": map[string]any{"type": "string"}},
-	},
-}
+var nameForm = claudecheck.NameForm()
 
 func runFormServer(file string) int {
 	raw, err := os.ReadFile(file)
 	var forms []map[string]any
-	if err != nil || json.Unmarshal(raw, &forms) != nil {
-		fmt.Fprintln(os.Stderr, "forms:", err)
+	if err == nil {
+		err = json.Unmarshal(raw, &forms)
+	}
+	if err == nil {
+		err = claudecheck.ServeForms(os.Stdin, os.Stdout, forms, func(answer string) error {
+			return appendLine(file+answersSuffix, answer)
+		})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "form server:", err)
 		return 1
 	}
-	answer := func(v map[string]any) {
-		v["jsonrpc"] = "2.0"
-		raw, _ := json.Marshal(v)
-		fmt.Printf("%s\n", raw)
-	}
-	called := json.RawMessage("0")
-	lines := bufio.NewScanner(os.Stdin)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var m struct {
-			ID     json.RawMessage `json:"id"`
-			Method string          `json:"method"`
-			Params struct {
-				Version string `json:"protocolVersion"`
-			} `json:"params"`
-		}
-		if json.Unmarshal(lines.Bytes(), &m) != nil {
-			continue
-		}
-		switch m.Method {
-		case "initialize":
-			answer(map[string]any{"id": m.ID, "result": map[string]any{
-				"protocolVersion": m.Params.Version,
-				"capabilities":    map[string]any{"tools": map[string]any{}},
-				"serverInfo":      map[string]any{"name": "form", "version": "1"},
-			}})
-		case "tools/list":
-			tool := map[string]any{
-				"name":        "ask",
-				"description": "asks",
-				"inputSchema": map[string]any{"type": "object"},
-			}
-			answer(map[string]any{"id": m.ID, "result": map[string]any{"tools": []any{tool}}})
-		case "tools/call":
-			called = m.ID
-			answer(map[string]any{"id": "form", "method": "elicitation/create", "params": forms[0]})
-			forms = forms[min(1, len(forms)-1):]
-		case "": // the answer to the form
-			back, err := os.OpenFile(file+answersSuffix, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-			if err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				return 1
-			}
-			fmt.Fprintln(back, lines.Text())
-			back.Close()
-			content := []any{
-				map[string]any{"type": "text", "text": "the form says " + lines.Text()},
-			}
-			answer(map[string]any{"id": called, "result": map[string]any{"content": content}})
-		default:
-			if len(m.ID) > 0 {
-				answer(map[string]any{
-					"id": m.ID, "error": map[string]any{"code": -32601, "message": "no"},
-				})
-			}
-		}
-	}
 	return 0
+}
+
+func appendLine(path, line string) error {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(f, line)
+	return errors.Join(err, f.Close())
 }
 
 // serveForms has a session use a server that asks for these forms, one after another.

@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/cli/claudecheck/fakemodel"
 	"gchat-hooks/e2e/kit"
 )
 
@@ -127,7 +128,7 @@ func (o *openClaw) settings(model string) map[string]any {
 		"models": m{
 			"mode": "replace", "catalogRefresh": m{"enabled": false},
 			"providers": m{"played": m{
-				"baseUrl": model, "apiKey": fakeKey, "api": "anthropic-messages",
+				"baseUrl": model, "apiKey": fakemodel.Key, "api": "anthropic-messages",
 				"models": []m{{
 					"id": "played", "name": "Played", "input": []string{"text"}, "reasoning": false,
 					"contextWindow": 1_000_000, "maxTokens": 8192,

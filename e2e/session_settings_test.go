@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"gchat-hooks/cli/claudecheck/fakemodel"
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 )
@@ -65,27 +66,13 @@ func (h hook) MarshalJSON() ([]byte, error) {
 // personalConfig is the file of a person's own configuration, as [config] names it.
 const personalConfig = "~/.config/gchat-hooks/config.json"
 
-// fakeKey opens nothing. Claude Code remembers an approved key by its end.
-const fakeKey = "fake-key-0000000000aa"
-
 // writeSettings writes the files of a HOME whose owner has been through onboarding,
 // trusts project and approved the key, so that a session starts at its prompt.
 func writeSettings(t *testing.T, home, project string, h hooks) {
 	t.Helper()
-	writeFile(t, filepath.Join(home, ".claude.json"), map[string]any{
-		"hasCompletedOnboarding":        true,
-		"theme":                         "dark",
-		"numStartups":                   3, // notices come at the first and the sixth
-		"hasSeenAutoDefaultNudge":       true,
-		"bypassPermissionsModeAccepted": true,
-		"customApiKeyResponses": map[string]any{
-			"approved": []string{fakeKey[len(fakeKey)-20:]}, "rejected": []string{},
-		},
-		"projects": map[string]any{project: map[string]any{
-			"hasTrustDialogAccepted": true, "hasCompletedProjectOnboarding": true,
-			"allowedTools": []string{},
-		}},
-	})
+	person := fakemodel.PersonState(project)
+	person["bypassPermissionsModeAccepted"] = true
+	writeFile(t, filepath.Join(home, ".claude.json"), person)
 	// Newer versions start in auto mode unless told otherwise.
 	settings := map[string]any{"permissions": map[string]any{"defaultMode": "default"}}
 	if len(h) > 0 {

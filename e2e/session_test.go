@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/cli/claudecheck/fakemodel"
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 )
@@ -141,21 +142,17 @@ func (s *session) Restart(args ...string) {
 // sessionEnv is all that the session's processes get: nothing of the caller's own
 // configuration may reach them.
 func (s *session) sessionEnv(extra []string) []string {
-	env := []string{
-		"HOME=" + s.Home, "TMPDIR=" + s.tmux.dir, "PATH=" + os.Getenv("PATH"), "SHELL=/bin/sh",
+	env := append(fakemodel.Environment(s.API.URL),
+		"HOME="+s.Home, "TMPDIR="+s.tmux.dir, "PATH="+os.Getenv("PATH"), "SHELL=/bin/sh",
 		"LANG=C.UTF-8", "TERM=screen-256color",
-		"ANTHROPIC_API_KEY=" + fakeKey, "ANTHROPIC_BASE_URL=" + s.API.URL,
-		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1",
-		"DISABLE_AUTOUPDATER=1", "DISABLE_ERROR_REPORTING=1",
-		"CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION=false", // a suggestion takes a turn of the script
 		// to compile what is used for seconds costs more of a core than it gives
 		"BUN_JSC_useDFGJIT=0",
 		// nor to collect garbage every second: it ends before it needs the memory
 		"BUN_GC_TIMER_DISABLE=1",
 		// a recording hook built with -race would linger for a second
 		"GORACE=atexit_sleep_ms=0",
-		runVariable + "=" + os.Getenv(runVariable), sessionVariable + "=" + s.processMark,
-	}
+		runVariable+"="+os.Getenv(runVariable), sessionVariable+"="+s.processMark,
+	)
 	return append(env, extra...)
 }
 

@@ -16,17 +16,23 @@ type formMessage struct {
 	} `json:"params"`
 }
 
-// form is the form that ServeForms asks for.
-var form = map[string]any{
-	"message": "Who are you?",
-	"requestedSchema": map[string]any{
-		"type": "object", "properties": map[string]any{"name": map[string]any{"type": "string"}},
-	},
+// NameForm returns a form with one field.
+func NameForm() map[string]any {
+	name := map[string]any{"type": "string"}
+	return map[string]any{
+		"message": "Who are you?",
+		"requestedSchema": map[string]any{
+			"type": "object", "properties": map[string]any{"name": name},
+		},
+	}
 }
 
-// ServeForms is an MCP server on stdin and stdout. Its one tool, "ask", asks the user for
-// a form. The tool's result is what came back.
-func ServeForms(in io.Reader, out io.Writer) error {
+// ServeForms is an MCP server on stdin and stdout. The n-th call of its one tool, "ask",
+// asks the user for the n-th of these forms, and each further call for the last one. The
+// tool's result is what came back. record, if it is not nil, gets that first.
+func ServeForms(
+	in io.Reader, out io.Writer, forms []map[string]any, record func(answer string) error,
+) error {
 	send := func(message map[string]any) {
 		message["jsonrpc"] = "2.0"
 		b, _ := json.Marshal(message) // it always encodes
@@ -54,8 +60,14 @@ func ServeForms(in io.Reader, out io.Writer) error {
 			send(map[string]any{"id": m.ID, "result": map[string]any{"tools": []any{tool}}})
 		case "tools/call":
 			callID = m.ID
-			send(map[string]any{"id": "form", "method": "elicitation/create", "params": form})
+			send(map[string]any{"id": "form", "method": "elicitation/create", "params": forms[0]})
+			forms = forms[min(1, len(forms)-1):]
 		case "": // the answer to the form
+			if record != nil {
+				if err := record(lines.Text()); err != nil {
+					return err
+				}
+			}
 			text := map[string]any{"type": "text", "text": "the form says " + lines.Text()}
 			send(map[string]any{"id": callID, "result": map[string]any{"content": []any{text}}})
 		default:

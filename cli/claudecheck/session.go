@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,8 +22,6 @@ import (
 )
 
 const (
-	// fakeKey opens nothing. Claude Code recognises a key that was approved by its end.
-	fakeKey = "fake-key-0000000000aa"
 	// commandTimeout is how long a call of tmux may take.
 	commandTimeout = 10 * time.Second
 	// screenInterval is the time between two looks at a screen or a space.
@@ -90,25 +89,20 @@ func (c *Check) startSession(ctx context.Context, s scene) (*session, error) {
 }
 
 // environment returns all variables that the session's processes get. None of the
-// person's own reaches them, but for PATH and the locale.
+// person's own reaches them, but for PATH.
 func (s *session) environment(modelURL, chatURL string) []string {
 	endpoint := s.chat.APIEndpoint(chatURL)
-	return append([]string{
+	return slices.Concat([]string{
 		"HOME=" + s.home, "TMPDIR=" + s.dir, "PATH=" + os.Getenv("PATH"), "SHELL=/bin/sh",
 		"LANG=C.UTF-8", "TERM=screen-256color",
-		"ANTHROPIC_API_KEY=" + fakeKey, "ANTHROPIC_BASE_URL=" + modelURL,
-		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1",
-		"DISABLE_AUTOUPDATER=1", "DISABLE_ERROR_REPORTING=1",
-		"CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION=false", // a suggestion would take a turn
 		"GOOGLE_CHAT_SPACE_ID=" + space.Name, "GCHAT_PUBSUB_SUBSCRIPTION=" + space.Subscription,
 		"GCHAT_API_ENDPOINT=" + endpoint, "GCHAT_PUBSUB_ENDPOINT=" + endpoint,
 		"GCHAT_ALLOWED_USERS=" + space.PersonName, "GCHAT_POLLER_INTERVAL=0.2",
 		markVariable + "=" + s.check.mark,
-	}, s.scene.env...)
+	}, fakemodel.Environment(modelURL), s.scene.env)
 }
 
-// writeFiles writes the files of a home folder whose owner has been through onboarding,
-// trusts the project and approved the key: the session starts at its prompt.
+// writeFiles writes the files of the home folder and of the project.
 func (s *session) writeFiles() error {
 	own, err := settings.PresetHooks(s.scene.presets...)
 	if err != nil {
@@ -130,24 +124,11 @@ func (s *session) writeFiles() error {
 	if err != nil {
 		return err
 	}
-	person := map[string]any{
-		"hasCompletedOnboarding":  true,
-		"theme":                   "dark",
-		"numStartups":             3, // notices come at the first start and at the sixth
-		"hasSeenAutoDefaultNudge": true,
-		"customApiKeyResponses": map[string]any{
-			"approved": []string{fakeKey[len(fakeKey)-20:]}, "rejected": []string{},
-		},
-		"projects": map[string]any{s.project: map[string]any{
-			"hasTrustDialogAccepted": true, "hasCompletedProjectOnboarding": true,
-			"allowedTools": []string{},
-		}},
-	}
 	err = errors.Join(
 		os.MkdirAll(s.project, 0o700),
 		os.MkdirAll(filepath.Join(s.home, ".claude"), 0o700),
 		os.WriteFile(filepath.Join(s.home, ".claude", "settings.json"), registered, 0o600),
-		writeJSON(filepath.Join(s.home, ".claude.json"), person),
+		writeJSON(filepath.Join(s.home, ".claude.json"), fakemodel.PersonState(s.project)),
 	)
 	if err == nil && s.scene.hasForms {
 		server := map[string]any{"command": s.check.Program, "args": s.check.FormServerArgs}
