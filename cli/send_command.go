@@ -243,21 +243,9 @@ func (p Program) outbox() state.Outbox { return state.OutboxIn(state.UserStateDi
 
 // buildMessage reads the message and the flags. Its errors are the caller's mistakes.
 func (s *messageSender) buildMessage(args []string) (*state.Message, error) {
-	text := strings.Join(args, " ")
-	if len(args) == 1 && args[0] == "-" {
-		b, err := io.ReadAll(io.LimitReader(s.in, maxMessageBytes+1))
-		if err != nil {
-			return nil, fmt.Errorf("read message: %w", err)
-		}
-		text = strings.TrimRight(string(b), "\n")
-	}
-	var err error
-	s.files, err = readSendFiles(s.flags.StringSlice("file"))
+	text, err := s.readText(args)
 	if err != nil {
 		return nil, err
-	}
-	if strings.TrimSpace(text) == "" {
-		text = fileNames(s.files)
 	}
 	kind, title, session := s.flags.String("type"), s.flags.String("title"), s.flags.String("session")
 	threadKey, threadName := s.flags.String("thread-key"), s.flags.String("thread-name")
@@ -313,6 +301,24 @@ func (s *messageSender) buildMessage(args []string) (*state.Message, error) {
 		return nil, errors.New("no message: it has no visible text")
 	}
 	return m, nil
+}
+
+// readText reads the files to attach, and returns the message's text: from the arguments,
+// or from standard input. Without one, it is the files' names.
+func (s *messageSender) readText(args []string) (text string, err error) {
+	text = strings.Join(args, " ")
+	if len(args) == 1 && args[0] == "-" {
+		b, err := io.ReadAll(io.LimitReader(s.in, maxMessageBytes+1))
+		if err != nil {
+			return "", fmt.Errorf("read message: %w", err)
+		}
+		text = strings.TrimRight(string(b), "\n")
+	}
+	s.files, err = readSendFiles(s.flags.StringSlice("file"))
+	if err == nil && strings.TrimSpace(text) == "" {
+		text = fileNames(s.files)
+	}
+	return text, err
 }
 
 // sessionName is the session's name in the header: the one given, the one that a launch

@@ -43,22 +43,17 @@ func LastWords(transcript string) (text string, isOfPerson bool) {
 // wordsOfLine returns the text that a person or Claude wrote in a line of a transcript;
 // "" for none.
 func wordsOfLine(line []byte) (text string, isOfPerson bool) {
-	var entry struct {
-		Type             string
-		IsMeta           bool
-		IsSidechain      bool
-		IsCompactSummary bool
-		Origin           struct{ Kind string }
-		Message          struct{ Content json.RawMessage }
-	}
+	var entry transcriptLine
 	_ = json.Unmarshal(line, &entry) // a member of another type is left out
-	isOfProgram := entry.Origin.Kind != "" && entry.Origin.Kind != "human"
 	isKnown := entry.Type == "user" || entry.Type == "assistant"
-	if !isKnown || entry.IsMeta || entry.IsSidechain || entry.IsCompactSummary || isOfProgram {
+	if !isKnown || entry.IsMeta || entry.IsSidechain || entry.IsCompactSummary || entry.isOfProgram() {
 		return "", false
 	}
-	if json.Unmarshal(entry.Message.Content, &text) != nil {
-		text = blockText(entry.Message.Content)
+	text, blocks := entry.content()
+	for _, block := range blocks {
+		if block.isWords() {
+			text = block.Text
+		}
 	}
 	text = strings.TrimSpace(StripPasteTags(text))
 	isOfPerson = entry.Type == "user"
@@ -66,18 +61,6 @@ func wordsOfLine(line []byte) (text string, isOfPerson bool) {
 		return "", false
 	}
 	return text, isOfPerson
-}
-
-// blockText returns the last text among a message's blocks.
-func blockText(content json.RawMessage) (text string) {
-	var blocks []struct{ Type, Text string }
-	_ = json.Unmarshal(content, &blocks)
-	for _, block := range blocks {
-		if block.Type == "text" && strings.TrimSpace(block.Text) != "" {
-			text = block.Text
-		}
-	}
-	return text
 }
 
 // isWrittenByClaudeCode reports whether a text in a person's place is one of Claude

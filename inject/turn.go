@@ -83,16 +83,16 @@ func ReadTurn(transcript string, limit int64) (turn Turn, isWhole bool) {
 
 // turnReader reads a transcript line by line, the oldest first.
 type turnReader struct {
-	turn  Turn        // with Claude's last text as it is, and without its calls
-	calls []turnBlock // the turn's last calls
+	turn  Turn           // with Claude's last text as it is, and without its calls
+	calls []messageBlock // the turn's last calls
 	// isOver is set after the line that ends a turn. The next message of a user begins
 	// another one, even if no person wrote it: a hook may have woken the session.
 	isOver bool
 }
 
-// turnLine is a line of a transcript, as far as a turn is read from it. Its members are
-// those of 2.1.197 and 2.1.332.
-type turnLine struct {
+// transcriptLine is a line of a transcript, as far as a turn or its words are read from
+// it. Its members are those of 2.1.197 and 2.1.332.
+type transcriptLine struct {
 	Type             string
 	Subtype          string
 	IsSidechain      bool
@@ -112,12 +112,30 @@ type turnLine struct {
 	}
 }
 
-// turnBlock is a block of a message.
-type turnBlock struct {
+// isOfProgram reports whether a program wrote the line in a person's place.
+func (l transcriptLine) isOfProgram() bool {
+	return l.Origin.Kind != "" && l.Origin.Kind != "human"
+}
+
+// content returns what the line's message has: a text, or blocks.
+func (l transcriptLine) content() (text string, blocks []messageBlock) {
+	if json.Unmarshal(l.Message.Content, &text) != nil {
+		_ = json.Unmarshal(l.Message.Content, &blocks)
+	}
+	return text, blocks
+}
+
+// messageBlock is a block of a message.
+type messageBlock struct {
 	Type  string
 	Text  string
 	Name  string
 	Input json.RawMessage
+}
+
+// isWords reports whether a block is a text.
+func (b messageBlock) isWords() bool {
+	return b.Type == "text" && strings.TrimSpace(b.Text) != ""
 }
 
 func (r *turnReader) readLine(line []byte) {
@@ -126,17 +144,16 @@ func (r *turnReader) readLine(line []byte) {
 	if !isPrompt && !has(`"assistant"`) && !has(`"turn_duration"`) {
 		return // most bytes need no parser
 	}
-	var entry turnLine
+	var entry transcriptLine
 	_ = json.Unmarshal(line, &entry) // a member of another type is left out
 	if entry.IsSidechain {
 		return
 	}
-	var blocks []turnBlock
-	_ = json.Unmarshal(entry.Message.Content, &blocks) // content can be plain text
+	text, blocks := entry.content()
 	switch {
 	case entry.Type == "system" && entry.Subtype == "turn_duration":
 		r.isOver = true
-	case entry.Type == "user" && r.beginsTurn(entry, blocks):
+	case entry.Type == "user" && r.beginsTurn(entry, text, blocks):
 		r.turn, r.calls, r.isOver = Turn{}, nil, false
 		_ = json.Unmarshal(entry.Timestamp, &r.turn.StartedAt)
 	case entry.Type == "assistant" && entry.Message.Model != "<synthetic>":
@@ -145,9 +162,7 @@ func (r *turnReader) readLine(line []byte) {
 }
 
 // beginsTurn reports whether a line of type user is the prompt of a turn.
-func (r *turnReader) beginsTurn(entry turnLine, blocks []turnBlock) bool {
-	text := ""
-	_ = json.Unmarshal(entry.Message.Content, &text)
+func (r *turnReader) beginsTurn(entry transcriptLine, text string, blocks []messageBlock) bool {
 	if len(blocks) > 0 {
 		text = blocks[0].Text
 	}
@@ -161,14 +176,13 @@ func (r *turnReader) beginsTurn(entry turnLine, blocks []turnBlock) bool {
 	case r.isOver:
 		return true
 	}
-	isOfPerson := entry.Origin.Kind == "" || entry.Origin.Kind == "human"
-	return isOfPerson && !entry.IsMeta && !entry.IsCompactSummary &&
+	return !entry.isOfProgram() && !entry.IsMeta && !entry.IsCompactSummary &&
 		!strings.HasPrefix(text, "<task-notification>")
 }
 
 // addMessage adds a line of Claude's. Each line of a message has one or more of its
 // blocks, and the usage of the whole message.
-func (r *turnReader) addMessage(entry turnLine, blocks []turnBlock) {
+func (r *turnReader) addMessage(entry transcriptLine, blocks []messageBlock) {
 	usage := entry.Message.Usage
 	tokens := usage.Input + usage.CacheWritten + usage.CacheRead + usage.Output
 	r.turn.ContextTokens = cmp.Or(max(tokens, 0), r.turn.ContextTokens)
@@ -178,13 +192,13 @@ func (r *turnReader) addMessage(entry turnLine, blocks []turnBlock) {
 			r.turn.CallCount++
 			r.calls = append(r.calls, b)
 			r.calls = r.calls[max(0, len(r.calls)-maxTurnCalls):]
-		case b.Type == "text" && strings.TrimSpace(b.Text) != "":
+		case b.isWords():
 			r.turn.Words = b.Text
 		}
 	}
 }
 
-func newToolCall(b turnBlock) ToolCall {
+func newToolCall(b messageBlock) ToolCall {
 	var input struct {
 		File     string `json:"file_path"`
 		Notebook string `json:"notebook_path"`

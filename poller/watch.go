@@ -103,9 +103,8 @@ func (p *Poller) newWatchMessage(session *state.Session, text string) *state.Mes
 }
 
 // awaitWatchPost waits until the message of a turn is in the thread, and then has it
-// changed. If a poller was
-// killed before it enqueued the message, awaitWatchPost does it. The watch ends if Chat
-// refused the message.
+// changed. If a poller was killed before it enqueued the message, awaitWatchPost does it.
+// The watch ends if Chat refused the message.
 func (p *Poller) awaitWatchPost(session *state.Session, turn inject.Turn, isTurnOver bool) {
 	id := path.Base(session.Watch.MessageName)
 	post, err := state.OutboxIn(p.userStateDir).FindByKey(id)
