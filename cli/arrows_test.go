@@ -29,7 +29,7 @@ var importRules = []struct {
 		"poller/judge", "poller/ntfy", "poller/service", "inject", "state", "state/config",
 	}, "a command may use every package"},
 	{"cli/doctor", []string{
-		"hooks/settings", "gchat", "gchat/wording", "gchat/space", "poller", "poller/judge",
+		"cli/claudecheck", "hooks/settings", "gchat", "gchat/wording", "gchat/space", "poller", "poller/judge",
 		"poller/service", "inject", "state", "state/config",
 	}, "it asks every package how it is, and runs no hook"},
 	{

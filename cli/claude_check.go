@@ -60,12 +60,12 @@ func (p Program) checkClaude(c *cli.Context) error {
 	if !isKnown {
 		before.Failure = "no check was made"
 	}
-	saved := report.Result(before, time.Now(), version())
+	saved := report.Result(before, time.Now())
 	if err := state.SaveClaudeCheck(p.env, report.Version, saved); err != nil {
 		return err
 	}
 	if c.Bool("report") && len(saved.Broken) > 0 {
-		text := report.Summary() + ".\n\n" + strings.Join(saved.Meanings, "\n")
+		text := report.Summary() + ".\n\n" + strings.Join(claudecheck.Meanings(saved.Broken), "\n")
 		return exec.CommandContext(c.Context, p.self, "send", "--queue", "--quiet", "--",
 			text).Run()
 	}

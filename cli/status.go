@@ -14,6 +14,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gchat-hooks/cli/claudecheck"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/wording"
 	"gchat-hooks/inject"
@@ -107,8 +108,8 @@ type statusReport struct {
 	Configuration []string       `json:"configuration"` // problems for a person to solve
 	Errors        []logError     `json:"errors"`        // the last ones of a day, the oldest first
 
-	// the meanings of what does not hold with the newest Claude Code that was checked
-	Claude []string `json:"claude,omitempty"`
+	// the versions of Claude Code of the sessions that run
+	Claude []claudeStatus `json:"claude"`
 
 	hasStartedPoller bool // no poller was running, and this command started one
 }
@@ -118,6 +119,17 @@ type sessionStatus struct {
 	*steering.ListedSession
 	Questions int    `json:"questions"` // how many are open, also those that are answered
 	ThreadURL string `json:"thread_url,omitempty"`
+}
+
+// claudeStatus says whether a version of Claude Code works with this program.
+type claudeStatus struct {
+	Version   string    `json:"version"`
+	CheckedAt time.Time `json:"checked_at,omitzero"` // on this machine
+	IsKnown   bool      `json:"known"`               // it was checked with this release
+	// Problems are the meanings of what does not hold.
+	Problems []string `json:"problems"`
+	// Failure says why not everything could be checked.
+	Failure string `json:"failure,omitempty"`
 }
 
 // outboxStatus is the outbox: what waits for Google Chat or for an agent, and what Google
@@ -194,17 +206,39 @@ func collectStatus(env state.Getenv, cfg *config.Config, redact *state.Redactor)
 		SetAside:      errorTexts(slices.Concat(badQuestions, badSessions, badMessages, badSpaces)),
 		Configuration: configurationProblems(env, cfg, pollers),
 		Errors:        lastErrors(env, since),
-		Claude:        claudeProblems(env),
+		Claude:        claudeStatuses(env, sessions),
 	}
 }
 
-// claudeProblems says what does not hold with the Claude Code that was checked last.
-func claudeProblems(env state.Getenv) (lines []string) {
-	version, check := state.NewestClaudeCheck(env)
-	for _, meaning := range check.Meanings {
-		lines = append(lines, "Claude Code "+version+": "+meaning)
+// claudeStatuses are the versions of Claude Code that run, each once.
+func claudeStatuses(env state.Getenv, sessions []sessionStatus) []claudeStatus {
+	statuses := []claudeStatus{}
+	for _, s := range sessions {
+		version := s.ClaudeVersion()
+		isListed := func(c claudeStatus) bool { return c.Version == version }
+		if version == "" || slices.ContainsFunc(statuses, isListed) {
+			continue
+		}
+		check, isKnown := state.LoadClaudeCheck(env, version)
+		statuses = append(statuses, claudeStatus{
+			version, check.CheckedAt, isKnown,
+			append([]string{}, claudecheck.Meanings(check.Broken)...), check.Failure,
+		})
 	}
-	return lines
+	return statuses
+}
+
+// line says whether a version works, if nothing is known not to hold.
+func (c claudeStatus) line() string {
+	name := "Claude Code " + c.Version
+	switch {
+	case c.Failure != "":
+		return name + " was not checked as a whole: " + c.Failure +
+			"; gchat-hooks doctor --claude tries it"
+	case !c.IsKnown:
+		return name + " was not checked: gchat-hooks doctor --claude tries whether it works"
+	}
+	return name + ": works with this version of gchat-hooks"
 }
 
 func errorTexts(errs []error) []string {
@@ -449,6 +483,11 @@ func (r *statusReport) text() string {
 			text.addLine("      ", "%s", line)
 		}
 	}
+	for _, c := range r.Claude {
+		if len(c.Problems) == 0 {
+			text.addLine("", "%s", c.line())
+		}
+	}
 	r.addDelivery(&text)
 	return text.String()
 }
@@ -462,8 +501,10 @@ func (t *reportText) addLine(indent, format string, args ...any) {
 }
 
 func (r *statusReport) addProblems(text *reportText) {
-	for _, line := range r.Claude {
-		text.addLine("", "%s", line)
+	for _, c := range r.Claude {
+		for _, problem := range c.Problems {
+			text.addLine("", "Claude Code %s: %s", c.Version, problem)
+		}
 	}
 	for _, problem := range r.Configuration {
 		text.addLine("", "configuration: %s", problem)

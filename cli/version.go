@@ -1,18 +1,17 @@
 package cli
 
-import "runtime/debug"
+import (
+	"runtime/debug"
 
-// releaseVersion is the version that this source becomes, or became. A release is tagged
-// with a "v" before it. The plugins and CHANGELOG.md name it, too:
-// TestVersion_IsTheSameEverywhere compares them.
-const releaseVersion = "0.1.0"
+	"gchat-hooks/state"
+)
 
 // version is what --version prints: the release's number alone for a tagged build, else
 // the number with the commit it was built from. A build outside a clone knows no commit.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "v"+releaseVersion {
-		return releaseVersion
+	if !ok || info.Main.Version == "v"+state.ReleaseVersion {
+		return state.ReleaseVersion
 	}
 	commit, change := "", ""
 	for _, setting := range info.Settings {
@@ -24,7 +23,7 @@ func version() string {
 		}
 	}
 	if commit == "" {
-		return releaseVersion
+		return state.ReleaseVersion
 	}
-	return releaseVersion + " (" + commit + change + ")"
+	return state.ReleaseVersion + " (" + commit + change + ")"
 }

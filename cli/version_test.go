@@ -9,19 +9,20 @@ import (
 	"testing"
 
 	"gchat-hooks/e2e/kit"
+	"gchat-hooks/state"
 )
 
 // TestVersion_IsTheSameEverywhere compares the places that name the version: the program,
 // the changelog's newest release and the plugins.
 func TestVersion_IsTheSameEverywhere(t *testing.T) {
 	changeToRoot(t)
-	if !strings.HasPrefix(version(), releaseVersion) {
+	if !strings.HasPrefix(version(), state.ReleaseVersion) {
 		t.Errorf("the program says %s", version())
 	}
 	changelog, err := os.ReadFile("CHANGELOG.md")
 	kit.NoError(t, err)
 	headings := regexp.MustCompile(`(?m)^## (.*)$`).FindAllStringSubmatch(string(changelog), -1)
-	if len(headings) < 2 || headings[0][1] != "Unreleased" || headings[1][1] != releaseVersion {
+	if len(headings) < 2 || headings[0][1] != "Unreleased" || headings[1][1] != state.ReleaseVersion {
 		t.Errorf("the changelog has the headings %q", headings)
 	}
 	plugins, err := filepath.Glob("plugins/*/.claude-plugin/plugin.json")
@@ -32,7 +33,7 @@ func TestVersion_IsTheSameEverywhere(t *testing.T) {
 		b, err := os.ReadFile(path)
 		kit.NoError(t, err)
 		var plugin struct{ Version string }
-		if err := json.Unmarshal(b, &plugin); err != nil || plugin.Version != releaseVersion {
+		if err := json.Unmarshal(b, &plugin); err != nil || plugin.Version != state.ReleaseVersion {
 			t.Errorf("%s has version %q (%v)", path, plugin.Version, err)
 		}
 	}

@@ -37,14 +37,14 @@ func (p *Poller) checkClaude(isWanted bool) {
 		return
 	}
 	p.claudeLookDue = now.Add(claudeLookInterval)
-	binary, version := p.findUncheckedClaude()
+	binary, version, known := p.findUncheckedClaude()
 	if binary == "" || hasManagedSettings(p.Env) || !isIdleMachine(os.DirFS("/")) {
 		return
 	}
-	// Written first: a check that is killed is not started again.
-	err := state.SaveClaudeCheck(p.Env, version, state.ClaudeCheck{
-		CheckedAt: now.UTC(), Failure: "the check did not come to its end",
-	})
+	// Written first: a check that is killed is not started again. What another release
+	// found counts until this check has found more.
+	known.CheckedAt, known.Failure = now.UTC(), "the check did not come to its end"
+	err := state.SaveClaudeCheck(p.Env, version, known)
 	if err == nil {
 		cmd := state.DetachedCommand(p.ProgramPath, "doctor", "--claude", "--claude-binary", binary,
 			"--report")
@@ -56,28 +56,30 @@ func (p *Poller) checkClaude(isWanted bool) {
 	p.Log.ErrorOnce(err, "the check of Claude Code was not started")
 }
 
-// findUncheckedClaude returns the Claude Code of a session whose version was not checked.
-// It returns "" if there is none, or if a session works.
-func (p *Poller) findUncheckedClaude() (binary, version string) {
+// findUncheckedClaude returns the Claude Code of a session whose version was not checked
+// with this release, and what another release found. It returns "" if there is none, or
+// if a session works.
+func (p *Poller) findUncheckedClaude() (binary, version string, known state.ClaudeCheck) {
 	for _, session := range p.sessions {
 		if session.ClaudePID <= 1 || inject.IsElsewhere(session.ClaudeStart) ||
 			inject.HasEnded(session.ClaudePID, session.ClaudeStart) {
 			continue
 		}
 		if inject.IdleSince(session.TranscriptPath, session.ID, session.ClaudePID).IsZero() {
-			return "", ""
+			return "", "", known
 		}
 		running := inject.ClaudeVersion(session.TranscriptPath, session.ClaudePID)
-		if _, isKnown := state.LoadClaudeCheck(p.Env, running); isKnown || running == "" {
+		check, isKnown := state.LoadClaudeCheck(p.Env, running)
+		if isKnown || running == "" {
 			continue
 		}
 		// The link of a program that was replaced ends in " (deleted)".
 		path, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(session.ClaudePID), "exe"))
 		if err == nil && ownClaudePath().MatchString(path) {
-			binary, version = path, running
+			binary, version, known = path, running, check
 		}
 	}
-	return binary, version
+	return binary, version, known
 }
 
 // hasManagedSettings reports whether an administrator set rules for Claude Code. Their

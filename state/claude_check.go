@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -23,15 +22,18 @@ const (
 	ContractDeny          = "deny.wakes"
 )
 
+// ReleaseVersion is the version that this source becomes, or became. A release is tagged
+// with a "v" before it. The plugins and CHANGELOG.md name it, too:
+// TestVersion_IsTheSameEverywhere compares them.
+const ReleaseVersion = "0.1.0"
+
 // ClaudeCheck is what was found about one version of Claude Code. It is in the person's
 // state, in claude-checks/VERSION.json.
 type ClaudeCheck struct {
 	CheckedAt time.Time `json:"checked_at"`
-	Program   string    `json:"program"` // this program's version
+	Program   string    `json:"program"` // this program's release, see ReleaseVersion
 	// Broken has the ids of the contracts that do not hold.
 	Broken []string `json:"broken,omitempty"`
-	// Meanings says for each of them what it means for a person.
-	Meanings []string `json:"meanings,omitempty"`
 	// Failure says why nothing, or not every contract, could be tried.
 	Failure string `json:"failure,omitempty"`
 }
@@ -44,40 +46,30 @@ var testedClaudes = map[string][]string{
 	"2.1.299": nil, "2.1.309": nil, "2.1.319": nil, "2.1.332": nil,
 }
 
-// LoadClaudeCheck returns what is known about a version of Claude Code: by a check on
-// this machine, else by the versions that were tested before. isKnown is false if the
-// version was not checked.
+// LoadClaudeCheck returns what is known about a version of Claude Code: by a check with
+// this release on this machine, else by the versions that were tested before. isKnown is
+// false if the version was not checked. What another release found counts until then.
 func LoadClaudeCheck(env Getenv, version string) (check ClaudeCheck, isKnown bool) {
 	b, err := ReadPlain(claudeCheckPath(env, version), 64<<10)
-	if err == nil && json.Unmarshal(b, &check) == nil {
+	hasFile := err == nil && json.Unmarshal(b, &check) == nil
+	if hasFile && check.Program == ReleaseVersion {
 		return check, true
 	}
-	broken, isKnown := testedClaudes[version]
-	isKnown = isKnown || err != nil && !errors.Is(err, fs.ErrNotExist)
-	return ClaudeCheck{Broken: broken}, isKnown
+	if broken, isTested := testedClaudes[version]; isTested {
+		return ClaudeCheck{Broken: broken}, true
+	}
+	isUnreadable := err != nil && !errors.Is(err, fs.ErrNotExist)
+	return check, isUnreadable
 }
 
-// SaveClaudeCheck records what was found about a version of Claude Code.
+// SaveClaudeCheck records what this release found about a version of Claude Code.
 func SaveClaudeCheck(env Getenv, version string, check ClaudeCheck) error {
+	check.Program = ReleaseVersion
 	b, err := json.MarshalIndent(check, "", "  ")
 	if err != nil {
 		return err
 	}
 	return WriteFile(claudeCheckPath(env, version), append(b, '\n'))
-}
-
-// NewestClaudeCheck returns the last check on this machine, and its version of Claude
-// Code; "" without one.
-func NewestClaudeCheck(env Getenv) (version string, newest ClaudeCheck) {
-	paths, _ := filepath.Glob(claudeCheckPath(env, "*"))
-	for _, path := range paths {
-		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), "v"), ".json")
-		check, _ := LoadClaudeCheck(env, name)
-		if check.CheckedAt.After(newest.CheckedAt) {
-			version, newest = name, check
-		}
-	}
-	return version, newest
 }
 
 // IsBroken reports whether a contract does not hold.

@@ -71,8 +71,8 @@ func (r Report) Summary() string {
 
 // Result returns what is recorded of a report. For contracts that were not tried, what
 // was known before stays: before.Failure says that it is not all.
-func (r Report) Result(before state.ClaudeCheck, now time.Time, program string) state.ClaudeCheck {
-	result := state.ClaudeCheck{CheckedAt: now.UTC(), Program: program}
+func (r Report) Result(before state.ClaudeCheck, now time.Time) state.ClaudeCheck {
+	result := state.ClaudeCheck{CheckedAt: now.UTC()}
 	missing := 0
 	for _, k := range contracts {
 		isTried, isBroken := false, before.IsBroken(k.id)
@@ -86,13 +86,22 @@ func (r Report) Result(before state.ClaudeCheck, now time.Time, program string) 
 		}
 		if isBroken {
 			result.Broken = append(result.Broken, k.id)
-			result.Meanings = append(result.Meanings, k.meaning)
 		}
 	}
 	if missing > 0 && before.Failure != "" {
 		result.Failure = fmt.Sprintf("%d of %d contracts were not tried", missing, len(contracts))
 	}
 	return result
+}
+
+// Meanings returns what it means for a person that contracts do not hold, by their ids.
+func Meanings(broken []string) (meanings []string) {
+	for _, k := range contracts {
+		if slices.Contains(broken, k.id) {
+			meanings = append(meanings, k.meaning)
+		}
+	}
+	return meanings
 }
 
 // ExitCode is 0 if all contracts hold, 2 if one does not, and 1 if one could not be tried.

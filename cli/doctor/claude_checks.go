@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"gchat-hooks/cli/claudecheck"
 	"gchat-hooks/hooks/settings"
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
@@ -164,14 +165,14 @@ func (e *exam) checkClaudeVersion(ctx context.Context, r *result) {
 		r.fail("Claude Code %s is too old", v)
 	}
 	checked, isKnown := state.LoadClaudeCheck(e.Env, v.String())
-	for _, meaning := range checked.Meanings {
+	for _, meaning := range claudecheck.Meanings(checked.Broken) {
 		r.warn("Claude Code %s: %s", v, meaning).Fix = "gchat-hooks doctor --claude tries it again"
 	}
 	if checked.Failure != "" {
 		r.ok("Claude Code %s was not checked as a whole: %s; gchat-hooks doctor --claude tries it",
 			v, checked.Failure)
 	}
-	if !isKnown && err == nil {
+	if !isKnown && checked.Failure == "" && err == nil {
 		r.ok("Claude Code %s; gchat-hooks doctor --claude tries whether it works with this version", v)
 	}
 	r.ok("Claude Code %s", v)

@@ -39,6 +39,12 @@ type ListedSession struct {
 	Terminal string `json:"terminal,omitempty"`
 
 	transcript string
+	claudePID  int
+}
+
+// ClaudeVersion returns the version of the Claude Code that runs the session, or "".
+func (s *ListedSession) ClaudeVersion() string {
+	return inject.ClaudeVersion(s.transcript, s.claudePID)
 }
 
 // HasEnded reports whether nothing of the session runs.
@@ -154,6 +160,7 @@ func describeSession(
 		ThreadName: s.ThreadName,
 		Waits:      []Wait{},
 		transcript: s.TranscriptPath,
+		claudePID:  s.ClaudePID,
 	}
 	for _, session := range sameThread {
 		listed.Waits = append(listed.Waits, waits[session.ID]...)
