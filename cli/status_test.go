@@ -115,6 +115,36 @@ func TestStatus_NamesADryRun(t *testing.T) {
 	kit.Contains(t, r.text(), "daemon: pid 7, on vm, a dry run: nothing is typed into any session")
 }
 
+// Of each version of Claude Code that runs, status says whether it works.
+func TestStatus_SaysWhichClaudeWorks(t *testing.T) {
+	env := getenvOf([]string{"HOME=" + t.TempDir()})
+	dir := filepath.Join(t.TempDir(), ".claude")
+	pid := os.Getpid()
+	kit.NoError(t, os.MkdirAll(filepath.Join(dir, "sessions"), 0o700))
+	_, err := state.SessionsIn(state.UserStateDir(env)).Change("runs", func(s *state.Session) {
+		s.LastSeen, s.ClaudePID = time.Now(), pid
+		s.TranscriptPath = filepath.Join(dir, "projects", "p", "s.jsonl")
+	})
+	kit.NoError(t, err)
+	wantLine := func(version, want string) {
+		t.Helper()
+		file := fmt.Sprintf(`{"version":%q}`, version)
+		kit.NoError(t, os.WriteFile(
+			filepath.Join(dir, "sessions", fmt.Sprint(pid, ".json")), []byte(file), 0o600))
+		screen := collectStatus(env, &config.Config{}, &state.Redactor{}).text()
+		kit.Contains(t, "\n"+screen, "\nClaude Code "+version+want+"\n")
+	}
+	save := func(check state.ClaudeCheck) {
+		kit.NoError(t, state.SaveClaudeCheck(env, "2.1.999", check))
+	}
+	wantLine("2.1.332", ": works with this version of gchat-hooks")
+	wantLine("2.1.999", " was not checked: gchat-hooks doctor --claude tries whether it works")
+	save(state.ClaudeCheck{Failure: "it was late"})
+	wantLine("2.1.999", " was not checked as a whole: it was late; gchat-hooks doctor --claude tries it")
+	save(state.ClaudeCheck{Broken: []string{"command.stop"}})
+	wantLine("2.1.999", ": /stop does not work from Chat. Press Esc in the terminal.")
+}
+
 // A session was last seen when its transcript was written, and is not listed if its
 // Claude Code ended without a hook.
 func TestStatus_Sessions(t *testing.T) {

@@ -105,11 +105,14 @@ func (b *hookedSession) openPhonePage() *phonePage {
 	return p
 }
 
-// openThread goes to the thread that waits, unless one is open.
+// openThread goes to the thread that waits, unless one is open. It clicks the row wherever
+// that is: rows move while the page loads the sessions.
 func (p *phonePage) openThread() {
 	p.t.Helper()
 	if !p.isOpen {
-		p.do(chromedp.Click(chromedp.CSS(`[data-thread][data-state="open"]`), chromedp.NodeVisible))
+		const row = `[data-thread][data-state="open"]`
+		p.do(chromedp.WaitVisible(chromedp.CSS(row)))
+		p.do(chromedp.Evaluate[chromedp.Void]("document.querySelector('" + row + "').click()"))
 	}
 	p.isOpen = true
 }

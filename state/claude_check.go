@@ -64,7 +64,11 @@ func LoadClaudeCheck(env Getenv, version string) (check ClaudeCheck, isKnown boo
 
 // SaveClaudeCheck records what this release found about a version of Claude Code.
 func SaveClaudeCheck(env Getenv, version string, check ClaudeCheck) error {
-	check.Program = ReleaseVersion
+	return saveClaudeCheck(env, version, ReleaseVersion, check)
+}
+
+func saveClaudeCheck(env Getenv, version, program string, check ClaudeCheck) error {
+	check.Program = program
 	b, err := json.MarshalIndent(check, "", "  ")
 	if err != nil {
 		return err

@@ -151,6 +151,19 @@ func TestPage_ListsSessions(t *testing.T) {
 		`document.querySelector('#waiting').hidden`,
 		shopRow+`.querySelector('.waits').textContent === '1 dialog in the terminal'`)
 
+	// A click counts also if the row is drawn anew between press and release.
+	const laptopRow = `document.querySelector('[data-session="` + otherID + `"]')`
+	at, err := chromedp.Run(ctx, chromedp.Evaluate[[]float64](`(() => {
+		const box = `+laptopRow+`.querySelector('p').getBoundingClientRect();
+		return [box.x + 5, box.y + 5] })()`))
+	kit.NoError(t, err)
+	runActions(t, ctx, chromedp.MouseEvent(chromedp.MousePressed, at[0], at[1], chromedp.ButtonLeft, chromedp.ClickCount(1)))
+	d.postOf(otherID, "laptop", laptop, "turn_done", "[Turn Done] laptop\nHalfway.")
+	waitUntil(t, ctx, laptopRow+`.textContent.includes('Halfway.')`)
+	runActions(t, ctx, chromedp.MouseEvent(chromedp.MouseReleased, at[0], at[1], chromedp.ButtonLeft, chromedp.ClickCount(1)))
+	waitUntil(t, ctx, `document.querySelector('#thread-title').textContent === 'laptop'`)
+	evaluate(t, ctx, `location.hash = ''`)
+
 	// A session without a thread of its own has a page, and no box.
 	evaluate(t, ctx, `document.querySelector('[data-session="`+rtlID+`"]').click()`)
 	waitUntil(t, ctx,

@@ -150,10 +150,15 @@ function drawMessage(m) {
     text === '' && m.files?.length > 0 ? null : h('div', { class: 'bubble' }, ...markup(text)),
     drawFiles(m.files),
     status);
+  let shown = null; // of a person's message
   const update = (now) => {
     setTime(node, time, now);
     if (!now.human) return;
-    node.dataset.pending = now.pending ?? '';
+    const { pending, progress } = now;
+    // The button that sends it again must not vanish under the person's finger.
+    if (shown?.of === now && shown.pending === pending && shown.progress === progress) return;
+    shown = { of: now, pending, progress };
+    node.dataset.pending = pending ?? '';
     status.replaceChildren(...sendStatus(now, time));
   };
   return { node, update };
