@@ -9,12 +9,14 @@ import (
 	"runtime"
 	"strconv"
 	"testing"
+
+	"gchat-hooks/state"
 )
 
 // Versions the tests are run on.
 const (
-	newestVersion = "2.1.332"
-	olderVersion  = "2.1.197"
+	newestVersion = state.NewestClaude
+	olderVersion  = state.OlderClaude
 )
 
 var (

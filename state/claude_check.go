@@ -38,14 +38,6 @@ type ClaudeCheck struct {
 	Failure string `json:"failure,omitempty"`
 }
 
-// testedClaudes are the versions of Claude Code with which this version of the program
-// was checked, and the contracts that do not hold with them.
-var testedClaudes = map[string][]string{
-	"2.1.197": nil, "2.1.207": nil, "2.1.217": nil, "2.1.227": nil, "2.1.237": nil,
-	"2.1.247": nil, "2.1.257": nil, "2.1.267": nil, "2.1.277": nil, "2.1.287": nil,
-	"2.1.299": nil, "2.1.309": nil, "2.1.319": nil, "2.1.332": nil,
-}
-
 // LoadClaudeCheck returns what is known about a version of Claude Code: by a check with
 // this release on this machine, else by the versions that were tested before. isKnown is
 // false if the version was not checked. What another release found counts until then.
