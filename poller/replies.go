@@ -232,7 +232,7 @@ func (p *Poller) readReplyFile(record *trackedRecord) (isTooYoung bool) {
 			return record.question != nil && record.question.FindReply(messageName) != nil
 		}
 		if slices.ContainsFunc(p.allOldestFirst(), hasReply) {
-			os.Remove(path) // a poller was killed before it removed the file
+			removeReplyFile(path, info) // a poller was killed before it removed the file
 			continue
 		}
 		reply := state.Reply{
@@ -245,11 +245,20 @@ func (p *Poller) readReplyFile(record *trackedRecord) (isTooYoung bool) {
 			q.Replies = append(q.Replies, reply)
 		})
 		if record.question.FindReply(messageName) != nil {
-			os.Remove(path)
+			removeReplyFile(path, info)
 		}
 		return false
 	}
 	return false
+}
+
+// removeReplyFile removes a reply file that was used, unless another reply was put there
+// since: seen is the file before it was read.
+func removeReplyFile(path string, seen unix.Stat_t) {
+	var info unix.Stat_t
+	if unix.Lstat(path, &info) == nil && info.Ino == seen.Ino && info.Ctim == seen.Ctim {
+		os.Remove(path)
+	}
 }
 
 // whyNotReplyTo returns why a reply file is not for this question, or "" if it is. A

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
@@ -267,6 +268,35 @@ func TestReplyFile_SameTextTwice(t *testing.T) {
 	stored := d.loadQuestion(q)
 	kit.True(t, stored.Status == state.Answered,
 		"it is %s, with %d replies", stored.Status, len(stored.Replies))
+}
+
+// Another reply may be put there while the poller uses the first one. It stays.
+func TestReplyFile_NextOneStays(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.txt")
+	for name, write := range map[string]func(){
+		"another file": func() {
+			kit.NoError(t, os.Rename(path, path+".old"))
+			writeFile(t, path, "2", 0o600)
+		},
+		"the same file": func() { writeFile(t, path, "22", 0o600) },
+	} {
+		writeFile(t, path, "1", 0o600)
+		var seen unix.Stat_t
+		kit.NoError(t, unix.Lstat(path, &seen))
+		bound.Until(t, "the next reply has another time", func() bool {
+			var now unix.Stat_t
+			write()
+			kit.NoError(t, unix.Lstat(path, &now))
+			return now.Ctim != seen.Ctim
+		})
+		removeReplyFile(path, seen)
+		_, err := os.Lstat(path)
+		kit.True(t, err == nil, "%s: it is removed: %v", name, err)
+		kit.NoError(t, unix.Lstat(path, &seen))
+		removeReplyFile(path, seen)
+		_, err = os.Lstat(path)
+		kit.True(t, os.IsNotExist(err), "%s: the one that was read stays: %v", name, err)
+	}
 }
 
 // A poller was killed after it wrote a reply file into a question and before it removed

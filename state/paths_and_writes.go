@@ -158,11 +158,24 @@ func (d durability) write(path string, b []byte, mustBeNew bool) error {
 	if d == inPlace {
 		return overwrite(path, b)
 	}
-	dir := filepath.Dir(path)
-	tmp, err := writeTempFile(dir, b, d != unsynced)
+	tmp, err := d.prepare(path, b)
 	if err != nil {
-		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
+		return err
 	}
+	return d.install(tmp, path, mustBeNew)
+}
+
+// prepare writes b to a temporary file, which install then moves to path.
+func (d durability) prepare(path string, b []byte) (tmp string, err error) {
+	tmp, err = writeTempFile(filepath.Dir(path), b, d != unsynced)
+	if err != nil {
+		return "", fmt.Errorf("write %s: %w", filepath.Base(path), err)
+	}
+	return tmp, nil
+}
+
+// install moves a temporary file to path; see write.
+func (d durability) install(tmp, path string, mustBeNew bool) (err error) {
 	if mustBeNew {
 		err = os.Link(tmp, path)
 	} else {
@@ -175,7 +188,7 @@ func (d durability) write(path string, b []byte, mustBeNew bool) error {
 		os.Remove(tmp)
 	}
 	if err == nil && d == durable {
-		err = syncDir(dir)
+		err = syncDir(filepath.Dir(path))
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", filepath.Base(path), err)

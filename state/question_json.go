@@ -90,6 +90,20 @@ func (q *Question) adoptForeignAnswer() {
 	})
 }
 
+// adopt takes over an answer that another program wrote into the question's file. Only a
+// question that still waits takes one.
+func (q *Question) adopt(file []byte, written time.Time) {
+	theirs := &Question{}
+	if q.Status != Pending || decode(file, theirs, written) != nil {
+		return
+	}
+	for _, reply := range theirs.Replies {
+		if reply.Sender == LocalSender && q.FindReply(reply.MessageName) == nil {
+			q.Replies = append(q.Replies, reply)
+		}
+	}
+}
+
 // check completes a question that another program wrote, or returns what it lacks.
 func (q *Question) check(written time.Time) error {
 	if q.QuestionID == "" || q.Status == "" {

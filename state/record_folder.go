@@ -40,10 +40,12 @@ type anyRecord interface {
 	check(written time.Time) error
 }
 
-// sharedRecord is a record whose file other programs read, too. forOthers adds what only
-// they read to the file's members.
+// sharedRecord is a record whose file other programs read and write, too. forOthers adds
+// what only they read to the file's members. adopt takes over what another program wrote
+// into the file while this record replaced it.
 type sharedRecord interface {
 	forOthers(members map[string]json.RawMessage)
+	adopt(file []byte, written time.Time)
 }
 
 // Folder is a folder of records of one kind, one file NAME.json each. T embeds Record.
@@ -141,7 +143,13 @@ func (f Folder[T]) Update(name string, change func(*T) error) (*T, error) {
 		return nil, err
 	}
 	defer lock.Unlock()
-	record, err := f.Load(name)
+	return f.updateLocked(name, change)
+}
+
+// updateLocked is Update, for a caller that holds the record's lock.
+func (f Folder[T]) updateLocked(name string, change func(*T) error) (*T, error) {
+	fileRead := bytes.Buffer{}
+	record, err := f.loadWritten(name, &fileRead)
 	var corrupt *CorruptFileError
 	isGone := errors.Is(err, fs.ErrNotExist) || errors.As(err, &corrupt) && corrupt.MovedTo != ""
 	if isGone && f.initRecord != nil {
@@ -157,8 +165,71 @@ func (f Folder[T]) Update(name string, change func(*T) error) (*T, error) {
 	if err != nil || reflect.DeepEqual(before, recordMembers(r)) {
 		return record, err
 	}
-	r.record().Path, r.record().IsChanged = f.path(name), true
-	return record, f.durability.write(f.path(name), encode(r, before), false)
+	path := f.path(name)
+	r.record().Path, r.record().IsChanged = path, true
+	_, isShared := r.(sharedRecord)
+	if !isShared {
+		return record, f.durability.write(path, encode(r, before), false)
+	}
+	theirs, err := f.durability.replace(path, encode(r, before), fileRead.Bytes())
+	if err != nil || theirs == nil {
+		return record, err
+	}
+	merged, err := f.updateLocked(name, func(merged *T) error {
+		any(merged).(sharedRecord).adopt(theirs, time.Now())
+		return nil
+	})
+	if err != nil {
+		return record, err
+	}
+	any(merged).(anyRecord).record().IsChanged = true
+	return merged, nil
+}
+
+// loadWritten is Load, but waits a moment for another program that is writing the record.
+// It reads the file into buf.
+func (f Folder[T]) loadWritten(name string, buf *bytes.Buffer) (*T, error) {
+	for deadline := time.Now().Add(foreignWriteTime); ; time.Sleep(foreignWritePause) {
+		record, err := f.loadUnless(nil, name, buf)
+		if !errors.Is(err, errBeingWritten) || time.Now().After(deadline) {
+			return record, err
+		}
+	}
+}
+
+// Another program takes no lock. It may open the record's file before the file is
+// replaced, and write into it afterwards.
+const (
+	foreignWriteTime  = 100 * time.Millisecond // from the program's open to its last write
+	foreignWritePause = time.Millisecond       // between two looks at what it writes
+)
+
+// replace writes a record's file that other programs write, too. read is what the file
+// contained when the record was read. If another program changed the file since, theirs
+// is its content.
+func (d durability) replace(path string, b, read []byte) (theirs []byte, err error) {
+	tmp, err := d.prepare(path, b)
+	if err != nil {
+		return nil, err
+	}
+	replaced, _, openErr := OpenPlain(path, os.O_RDONLY)
+	if openErr == nil {
+		defer replaced.Close()
+	}
+	if err := d.install(tmp, path, false); err != nil || openErr != nil {
+		return nil, err
+	}
+	for deadline := time.Now().Add(foreignWriteTime); ; time.Sleep(foreignWritePause) {
+		theirs, err = io.ReadAll(io.NewSectionReader(replaced, 0, maxRecordSize))
+		switch {
+		case err != nil, bytes.Equal(theirs, read):
+			return nil, nil
+		case json.Valid(theirs):
+			return theirs, nil
+		case time.Now().After(deadline):
+			return nil, nil
+		}
+	}
 }
 
 // Change is Update with a change that cannot fail.
