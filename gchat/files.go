@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"google.golang.org/api/chat/v1"
+	"google.golang.org/api/googleapi"
 )
 
 // File is what is attached to a message.
@@ -47,35 +48,51 @@ func filesOf(m *chat.Message) (files []File) {
 // maxResourceName is how long the name of a file's content may be, in bytes.
 const maxResourceName = 2000
 
-// OpenFile opens the content of an attached file (media.download). The caller limits how
-// much it reads, and for how long. Google accepts a person's login with
-// chat.messages.readonly, or an app with chat.bot. The error is errors.ErrUnsupported
-// behind a hub: to Google all machines are the same app there, and the hub cannot tell
-// whose file it is.
-func (a *API) OpenFile(ctx context.Context, resource string) (io.ReadCloser, error) {
+// MaxFileBytes is how large an attached file may be. A hub relays one byte more of it.
+const MaxFileBytes = 10 << 20
+
+// HubHasNoSuchCall is what a hub answers to a call that it does not have, as a 404.
+const HubHasNoSuchCall = "a hub has no such call"
+
+// ErrHubWithoutFiles means that the hub has an earlier version, which relays no files.
+var ErrHubWithoutFiles = errors.New("the hub is too old to relay files")
+
+// OpenFile opens the content of a file that is attached to a message (media.download).
+// The caller limits how much it reads, and for how long. Google accepts a person's login
+// with chat.messages.readonly, or an app with chat.bot. A hub wants to know the message:
+// to Google all its machines are the same app.
+func (a *API) OpenFile(ctx context.Context, message, resource string) (io.ReadCloser, error) {
 	isPlain := resource != "" && len(resource) <= maxResourceName &&
 		!strings.ContainsAny(resource, "?#%\\\r\n") && !strings.Contains(resource, "..")
-	switch {
-	case a.Hub != nil:
-		return nil, errors.ErrUnsupported
-	case !isPlain:
+	if !isPlain {
 		return nil, fmt.Errorf("%w: a file has no usable name", ErrBadResponse)
 	}
-	response, err := a.chat.Media.Download(resource).Context(ctx).Download()
-	if err != nil {
-		return nil, a.callError("fetch file", a.Space, err)
+	var options []googleapi.CallOption
+	if a.Hub != nil {
+		options = append(options, googleapi.QueryParameter("message", message))
 	}
-	return response.Body, nil
+	response, err := a.chat.Media.Download(resource).Context(ctx).Download(options...)
+	if err == nil {
+		return response.Body, nil
+	}
+	err = a.callError("fetch file", a.Space, err)
+	if asAPIError(err).Message == HubHasNoSuchCall {
+		err = fmt.Errorf("%w: %w", ErrHubWithoutFiles, err)
+	}
+	return nil, err
 }
 
 // OpenFile opens the content of an attached file with the credentials that list the
 // space. A service account needs the scope chat.bot for it, and not the one for lists.
-func (w ListedWebhook) OpenFile(ctx context.Context, resource string) (io.ReadCloser, error) {
+func (w ListedWebhook) OpenFile(
+	ctx context.Context,
+	message, resource string,
+) (io.ReadCloser, error) {
 	reader, err := newAPI(ctx, w.Endpoint, w.CredentialsFile, chat.ChatBotScope)
 	if err != nil {
 		return nil, err
 	}
-	return reader.OpenFile(ctx, resource)
+	return reader.OpenFile(ctx, message, resource)
 }
 
 // uploadTimeout is how long the upload of a file may take.

@@ -1,7 +1,9 @@
 package poller
 
 import (
+	"bytes"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/team"
 	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/space"
 	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 )
@@ -29,16 +32,56 @@ func newHubMachine(t *testing.T, kind string) (*testMachine, *fakeGoogle, *team.
 		direct = "spaces/D"
 	}
 	h := team.Start(t, appSpace, direct, appSubscription, http.HandlerFunc(g.serve))
-	file := filepath.Join(t.TempDir(), "hub.json")
-	hub, err := gchat.JoinHub(t.Context(), h.URL, h.Code, "nonce", "v")
+	d.joinHub(h)
+	return d, g, h
+}
+
+// joinHub has the machine reach its app by a hub.
+func (d *testMachine) joinHub(h *team.Hub) {
+	d.t.Helper()
+	file := filepath.Join(d.t.TempDir(), "hub.json")
+	hub, err := gchat.JoinHub(d.t.Context(), h.URL, h.Code, "nonce", "v")
 	if err == nil {
 		err = hub.Save(file)
 	}
-	kit.NoError(t, err)
+	kit.NoError(d.t, err)
 	d.vars["GCHAT_API_ENDPOINT"], d.vars["GCHAT_PUBSUB_ENDPOINT"],
 		d.vars["GOOGLE_CHAT_CREDENTIALS_FILE"] = h.URL, h.URL, file
 	d.vars["GCHAT_PUBSUB_SUBSCRIPTION"] = h.Subscription
-	return d, g, h
+}
+
+// The hub relays a file that came with a reply. An earlier hub cannot, and the thread says
+// so; the reply counts all the same.
+func TestBehindHub_FileOfAReply(t *testing.T) {
+	d := newTestMachine(t)
+	delete(d.vars, "GOOGLE_CHAT_WEBHOOK_URL")
+	h, sp := team.StartLocal(t)
+	d.vars["GOOGLE_CHAT_SPACE_ID"] = h.Space
+	d.joinHub(h)
+	d.runPoller(Options{Daemon: true})
+	reply := func(want string) *state.Question {
+		q, _ := d.addCardQuestion(nil)
+		q = d.awaitQuestion(q, "posted", isSent)
+		ann := &chatapi.User{Name: "users/1", Type: "HUMAN"}
+		_, err := sp.PostFiles(ann, q.ThreadName, "2", space.NewFile{
+			Name: "cat.png", Content: kit.Picture(),
+		})
+		kit.NoError(t, err)
+		return d.awaitQuestion(q, want, isAnswered)
+	}
+	file := reply("answered with a file").Replies[0].Files[0]
+	content, err := os.ReadFile(file.Path)
+	kit.Must(t, err == nil && bytes.Equal(content, kit.Picture()), "%+v: %v", file, err)
+
+	replica := h.Handler()
+	h.Override = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/v1/media/") {
+			r.URL.Path = "/v1/unknown" // as a hub without that call
+		}
+		replica.ServeHTTP(w, r)
+	})
+	file = reply("answered without a file").Replies[0].Files[0]
+	kit.Equal(t, file.Problem, problemOldHub)
 }
 
 // A question is posted, tapped and answered with a note, and its card is updated. The hub

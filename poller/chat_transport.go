@@ -84,9 +84,9 @@ type eventSource interface {
 
 // A fileSource is a transport that can fetch what people attach to their messages.
 type fileSource interface {
-	// OpenFile opens the content of a file by its resource name. The caller limits what
-	// it reads.
-	OpenFile(ctx context.Context, resource string) (io.ReadCloser, error)
+	// OpenFile opens the content of a file by its resource name, and by the name of the
+	// message that it is attached to. The caller limits what it reads.
+	OpenFile(ctx context.Context, message, resource string) (io.ReadCloser, error)
 }
 
 // spaceOf returns the space of a transport: spaces/S.

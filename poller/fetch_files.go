@@ -19,7 +19,6 @@ import (
 )
 
 const (
-	maxFileBytes  = 10 << 20
 	maxFiles      = 10                  // of one message
 	fetchTries    = 3                   // of one file
 	fetchTimeout  = 20 * time.Second    // of one try
@@ -33,6 +32,7 @@ const (
 const (
 	problemDrive    = "it is in Google Drive: attach the file itself"
 	problemNoSource = "this space's files cannot be fetched"
+	problemOldHub   = "your team's hub is too old to relay files: it has to be updated"
 	problemTooLarge = "it is larger than 10 MB"
 	problemTooMany  = "a message may have 10 files"
 	problemEmpty    = "it is empty"
@@ -137,7 +137,7 @@ func (p *Poller) fetchFiles(ctx context.Context, in *state.Incoming, sources []c
 			files[i].Problem = problemNoSource
 			continue
 		}
-		content, err := p.fetchFile(fetchCtx, source, files[i].Resource)
+		content, err := p.fetchFile(fetchCtx, source, in.MessageName, files[i].Resource)
 		if ctx.Err() != nil {
 			return
 		}
@@ -191,12 +191,12 @@ var (
 func (p *Poller) fetchFile(
 	ctx context.Context,
 	source fileSource,
-	resource string,
+	message, resource string,
 ) (content []byte, err error) {
 	for try := 1; ; try++ {
-		content, err = readFile(ctx, source, resource)
+		content, err = readFile(ctx, source, message, resource)
 		isFinal := err == nil || gchat.IsPermanent(err) || gchat.IsAuthFailure(err) ||
-			errors.Is(err, errors.ErrUnsupported) || errors.Is(err, gchat.ErrBadResponse) ||
+			errors.Is(err, gchat.ErrHubWithoutFiles) || errors.Is(err, gchat.ErrBadResponse) ||
 			errors.Is(err, errFileTooLarge) || errors.Is(err, errFileEmpty)
 		if isFinal || try == fetchTries || !state.Sleep(ctx, retryPause) {
 			return content, err
@@ -204,18 +204,22 @@ func (p *Poller) fetchFile(
 	}
 }
 
-func readFile(ctx context.Context, source fileSource, resource string) ([]byte, error) {
+func readFile(
+	ctx context.Context,
+	source fileSource,
+	message, resource string,
+) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
-	body, err := source.OpenFile(ctx, resource)
+	body, err := source.OpenFile(ctx, message, resource)
 	if err != nil {
 		return nil, err
 	}
 	defer body.Close()
 	// the limit holds for what is read, whatever length was claimed, and unpacked
-	content, err := io.ReadAll(io.LimitReader(body, maxFileBytes+1))
+	content, err := io.ReadAll(io.LimitReader(body, gchat.MaxFileBytes+1))
 	switch {
-	case len(content) > maxFileBytes:
+	case len(content) > gchat.MaxFileBytes:
 		return nil, errFileTooLarge
 	case err != nil:
 		return nil, fmt.Errorf("read file: %w", err)
@@ -232,8 +236,8 @@ func fileProblem(err error) string {
 		return problemTooLarge
 	case errors.Is(err, errFileEmpty):
 		return problemEmpty
-	case errors.Is(err, errors.ErrUnsupported):
-		return problemNoSource
+	case errors.Is(err, gchat.ErrHubWithoutFiles):
+		return problemOldHub
 	case gchat.IsPermanent(err), gchat.IsAuthFailure(err), errors.Is(err, gchat.ErrBadResponse):
 		return problemRefused
 	}

@@ -118,6 +118,9 @@ func (h *Hub) Replace(change func(*hub.Options)) {
 	h.current.Store(hub.New(h.t.Context(), h.options))
 }
 
+// Handler is that of the replica that serves.
+func (h *Hub) Handler() http.Handler { return h.current.Load().Handler() }
+
 // Revoke takes the machine's subscription away, and the hub does not remember it.
 func (h *Hub) Revoke() {
 	h.subscriptions.created.Clear()
@@ -142,7 +145,7 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.Override != nil {
 		h.Override.ServeHTTP(answer, r)
 	} else {
-		h.current.Load().Handler().ServeHTTP(answer, r)
+		h.Handler().ServeHTTP(answer, r)
 	}
 	body := answer.Body.Bytes()
 	h.mu.Lock()

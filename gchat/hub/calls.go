@@ -41,9 +41,8 @@ func (c *call) checkAllowed(allowedNames []string) error {
 	space, message := c.PathValue("space"), c.PathValue("message")
 	c.space = "spaces/" + space
 	c.messageName = c.space + "/messages/" + message
-	isOwnSpace := c.space == c.claims.Space || c.space == c.claims.DirectSpace
 	switch {
-	case space != "" && !isOwnSpace:
+	case space != "" && !c.claims.ownsSpace(c.space):
 		return newRefusal(http.StatusForbidden, "that space is not this machine's")
 	case message != "" && !c.claims.ownsMessageID(message):
 		return newRefusal(http.StatusForbidden, "no message of this machine has that id")
@@ -232,9 +231,57 @@ func (h *Hub) checkThread(c *call, thread string) error {
 	return nil
 }
 
+// ownsSpace reports whether the machine posts in a space.
+func (c *Claims) ownsSpace(space string) bool {
+	return space == c.Space || space == c.DirectSpace
+}
+
 // wrote reports whether the machine or its person wrote a message.
 func (c *Claims) wrote(m *chat.Message) bool {
 	return c.ownsMessageID(m.ClientAssignedMessageId) || m.Sender != nil && m.Sender.Name == c.User
+}
+
+// maxMachineFiles bounds the files that a machine fetches in a minute.
+const maxMachineFiles = 60
+
+// openFile opens a file that is attached to a message. The path is Google's, whose names
+// of files say nothing about the space. So the query names the message, and openFile
+// looks at it: it is in a space and a thread of the machine, and the file is attached.
+func (h *Hub) openFile(c *call) (any, error) {
+	space, id, _ := strings.Cut(c.query.Get("message"), "/messages/")
+	c.space = space
+	switch {
+	case id == "" || strings.ContainsAny(id, "/?#%"):
+		return nil, newRefusal(http.StatusBadRequest, "the query names no message")
+	case !c.claims.ownsSpace(space):
+		return nil, newRefusal(http.StatusForbidden, "that space is not this machine's")
+	}
+	if err := h.limitRate("files of "+c.claims.Machine, maxMachineFiles); err != nil {
+		return nil, err
+	}
+	message, err := h.Chat.Spaces.Messages.Get(gchat.MessageName(space, id)).
+		Context(c.Context()).Do()
+	if err != nil {
+		return nil, err
+	}
+	resource := c.PathValue("resource")
+	isAttached := slices.ContainsFunc(message.Attachment, func(a *chat.Attachment) bool {
+		return a != nil && a.AttachmentDataRef != nil &&
+			a.AttachmentDataRef.ResourceName == resource
+	})
+	if !isAttached || message.Thread == nil {
+		return nil, newRefusal(http.StatusForbidden, "no such file is attached to that message")
+	}
+	if err := h.checkThread(c, message.Thread.Name); err != nil {
+		return nil, err
+	}
+	response, err := h.Chat.Media.Download(resource).Context(c.Context()).Download()
+	if err != nil {
+		return nil, err
+	}
+	h.Log.Info().Str("machine", c.claims.Machine).Str("user", c.claims.User).
+		Str("space", space).Str("message", logText(id)).Msg("file opened")
+	return response.Body, nil
 }
 
 func (h *Hub) getMessage(c *call) (any, error) {
@@ -273,7 +320,7 @@ func (h *Hub) callSubscription(c *call) (any, error) {
 		return h.PubSub.Projects.Subscriptions.Acknowledge(subscription, request).
 			Context(c.Context()).Do()
 	}
-	return nil, newRefusal(http.StatusNotFound, "a hub has no such call")
+	return nil, newRefusal(http.StatusNotFound, gchat.HubHasNoSuchCall)
 }
 
 // pullEvents waits for events in the machine's spaces. When this replica drains, it

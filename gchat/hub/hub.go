@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"google.golang.org/api/googleapi"
 	"google.golang.org/api/pubsub/v1"
 
+	"gchat-hooks/gchat"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -114,6 +116,7 @@ func (h *Hub) Handler() http.Handler {
 		"GET /v1/spaces/{space}/messages/{message}":      {h.getMessage, nil},
 		"PATCH /v1/spaces/{space}/messages/{message}":    {h.patchMessage, []string{"updateMask"}},
 		"GET /v1/spaces/{space}":                         {h.getSpace, nil},
+		"GET /v1/media/{resource...}":                    {h.openFile, []string{"message"}},
 		"POST /v1/projects/{project}/subscriptions/{to}": {h.callSubscription, nil},
 		"GET /hub/policy":                                {h.getPolicy, nil},
 	} {
@@ -147,7 +150,7 @@ func (h *Hub) Handler() http.Handler {
 		}
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		h.respond(w, r, nil, nil, newRefusal(http.StatusNotFound, "a hub has no such call"))
+		h.respond(w, r, nil, nil, newRefusal(http.StatusNotFound, gchat.HubHasNoSuchCall))
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		timeout := callTimeout
@@ -190,6 +193,10 @@ func newRefusal(code int, message string) *refusal {
 func (h *Hub) respond(
 	w http.ResponseWriter, r *http.Request, claims *Claims, response any, err error,
 ) {
+	if file, isFile := response.(io.ReadCloser); isFile {
+		relayFile(w, file)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
 	if err == nil {
 		_ = json.NewEncoder(w).Encode(response)
@@ -226,6 +233,19 @@ func (h *Hub) respond(
 	}
 	w.WriteHeader(ours.Code)
 	_ = json.NewEncoder(w).Encode(map[string]any{"error": ours})
+}
+
+// relayFile passes a file on while it comes, and keeps none of it. The byte after the
+// longest file tells the machine that the file is too long.
+func relayFile(w http.ResponseWriter, file io.ReadCloser) {
+	defer file.Close()
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+	if _, err := io.Copy(w, io.LimitReader(file, gchat.MaxFileBytes+1)); err != nil {
+		// Without this, the machine would take a part for the whole file.
+		panic(http.ErrAbortHandler)
+	}
 }
 
 // maxLoggedRefusals is how many refusals of one machine are logged in a minute. All

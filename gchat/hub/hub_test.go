@@ -387,3 +387,113 @@ func TestHub_RevokesASubscriptionWithoutLabels(t *testing.T) {
 	kit.NoError(t, h.Revoke(t.Context(), nil, Machine{ID: "m"}))
 	kit.Contains(t, patched, `"labels":{"`+revokedLabel+`":"1"}`)
 }
+
+// A machine gets a file that is attached to a message in a thread of its own, and no
+// other. What it gets is the whole file, or more than the limit, or an error.
+func TestHub_RelaysFiles(t *testing.T) {
+	const limit = 10 << 20
+	var opened atomic.Int32
+	var served http.HandlerFunc
+	messages := map[string]string{ // the threads, by the message
+		"spaces/DM/messages/1.2":   "spaces/DM/threads/1",
+		"spaces/room/messages/a.a": "spaces/room/threads/a",
+		"spaces/room/messages/a.b": "spaces/room/threads/a",
+		"spaces/room/messages/x.y": "spaces/room/threads/x",
+	}
+	google := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := strings.TrimPrefix(r.URL.Path, "/v1/")
+		switch thread := messages[name]; {
+		case strings.HasPrefix(name, "media/"):
+			opened.Add(1)
+			served(w, r)
+		case thread != "":
+			m := &chat.Message{Name: name, Thread: &chat.Thread{Name: thread}}
+			m.Attachment = []*chat.Attachment{{Source: "DRIVE_FILE"}, {
+				AttachmentDataRef: &chat.AttachmentDataRef{ResourceName: "a/b+c=="},
+			}}
+			if name == "spaces/room/messages/a.a" {
+				m.ClientAssignedMessageId = "client-m-1"
+			}
+			_ = json.NewEncoder(w).Encode(m)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"error": {"code": 404, "status": "NOT_FOUND"}}`))
+		}
+	}))
+	defer google.Close()
+	service, err := chat.NewService(t.Context(), option.WithEndpoint(google.URL),
+		option.WithHTTPClient(google.Client()))
+	kit.NoError(t, err)
+	var h *Hub
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.Handler().ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	start := func() (token string) {
+		h = New(t.Context(), Options{
+			Topic: "projects/p/topics/t", Chat: service, SigningKey: []byte("k"), Log: zerolog.Nop(),
+		})
+		h.subscriptions[h.subscriptionName("m")] = subscriptionState{true, time.Now()}
+		return h.Sign(Claims{Kind: tokenKind, Machine: "m", User: "users/1", Space: "spaces/room",
+			DirectSpace: "spaces/DM", ExpiresAt: time.Now().Add(time.Minute).Unix()})
+	}
+	token := start()
+	get := func(resource, query string) (code int, content []byte, err error) {
+		r, err := http.NewRequest(http.MethodGet, server.URL+"/v1/media/"+resource+"?"+query, nil)
+		kit.NoError(t, err)
+		r.Header.Set("Authorization", "Bearer "+token)
+		response, err := http.DefaultClient.Do(r)
+		kit.NoError(t, err)
+		defer response.Body.Close()
+		content, err = io.ReadAll(response.Body)
+		return response.StatusCode, content, err
+	}
+	served = func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<script>") }
+	for _, c := range []struct {
+		resource, query string
+		want            int
+	}{
+		{"a/b+c==", "alt=media&message=spaces/DM/messages/1.2", 200},
+		{"a/b+c==", "message=spaces/room/messages/a.b", 200},
+		{"a/b+c==", "message=spaces/room/messages/x.y", 400}, // a colleague's thread
+		{"a/b+c==", "message=spaces/other/messages/1.2", 403},
+		{"a/b", "message=spaces/DM/messages/1.2", 403},
+		{"a/b+c==", "message=spaces/DM/messages/9.9", 404},
+		{"a/b+c==", "message=spaces/DM/messages/..%2f..%2fother", 400},
+		{"a/b+c==", "message=spaces/DM", 400},
+		{"a/b+c==", "", 400},
+		{"a/b+c==", "message=spaces/DM/messages/1.2&message=spaces/other/messages/1.2", 400},
+		{"a/b+c==", "message=spaces/DM/messages/1.2&key=x", 400},
+	} {
+		before := opened.Load()
+		code, content, err := get(c.resource, c.query)
+		kit.Must(t, err == nil && code == c.want, "%+v: %d %s, %v", c, code, content, err)
+		isOpened := opened.Load() > before
+		kit.True(t, isOpened == (c.want == 200) && isOpened == (string(content) == "<script>"),
+			"%+v: opened %v: %s", c, isOpened, content)
+	}
+	const own = "message=spaces/DM/messages/1.2"
+	served = func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(make([]byte, 2*limit)) // it claims no length
+	}
+	_, content, err := get("a/b+c==", own)
+	kit.True(t, err == nil && len(content) == limit+1, "a large file: %d, %v", len(content), err)
+	served = func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(make([]byte, 1<<20))
+		panic(http.ErrAbortHandler)
+	}
+	_, _, err = get("a/b+c==", own)
+	kit.True(t, err != nil, "a file that broke off seems whole")
+	served = func(w http.ResponseWriter, _ *http.Request) {}
+	token = start()
+	refused := 0
+	for range maxMachineFiles {
+		if code, _, _ := get("a/b+c==", own); code == http.StatusTooManyRequests {
+			refused++
+		}
+	}
+	kit.True(t, refused > maxMachineFiles/3, "%d of %d were refused", refused, maxMachineFiles)
+	token = "x"
+	code, _, _ := get("a/b+c==", own)
+	kit.Equalf(t, code, http.StatusUnauthorized, "without a token")
+}

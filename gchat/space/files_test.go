@@ -194,12 +194,12 @@ func TestFiles_AppUploads(t *testing.T) {
 	mustPost(t, address, string(content))
 	attachment := s.Messages()[0].Attachment[0]
 	kit.Equalf(t, attachment.ContentName+" "+attachment.ContentType, "chart.png image/png", "it")
-	body, err := app.OpenFile(t.Context(), attachment.AttachmentDataRef.ResourceName)
+	body, err := app.OpenFile(t.Context(), "", attachment.AttachmentDataRef.ResourceName)
 	kit.NoError(t, err)
 	defer body.Close()
 	got, err := io.ReadAll(body)
 	kit.True(t, err == nil && bytes.Equal(got, kit.Picture()), "%d bytes, %v", len(got), err)
-	_, err = app.OpenFile(t.Context(), randomText(16))
+	_, err = app.OpenFile(t.Context(), "", randomText(16))
 	kit.True(t, err != nil, "an unknown file")
 
 	code, answer := postTo(t, s.WebhookURL(srv.URL), string(content))
