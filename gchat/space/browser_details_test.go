@@ -133,7 +133,7 @@ func TestDetails_ShownInPlace(t *testing.T) {
 				.map((n) => n.name.replace(/^input-\d+-/, '') + ' ' + n.type).join() ===
 				'w1 text,w2 number,q3 checkbox,q4 radio,q4 radio,q4 radio,q5 checkbox,q5 checkbox,`+
 				`w6 email,w7 date,w8 datetime-local,w9 url,w10 number'`,
-			`document.querySelector('[data-field="w1"]').innerText.includes('Your name required') &&
+			`document.querySelector('[data-field="w1"]').innerText.match(/required/g).length === 1 &&
 				document.querySelector('[data-field="w1"]').innerText.includes('As on the card')`,
 			`document.querySelector('[name="w2"]').min === '1' && document.querySelector('[name="w2"]').max === '8' &&
 				document.querySelector('[name="w2"]').step === '1' && document.querySelector('[name="w10"]').step === 'any'`,

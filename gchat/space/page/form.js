@@ -17,12 +17,12 @@ export function drawInput(widget, accepts, onChange) {
   const control = drawControl(widget, accepts, id, describedBy);
   const problem = h('p', { class: 'problem', id: `${id}-problem`, role: 'alert' });
   const isGroup = control.node.matches('fieldset');
-  const title = [accepts.title, accepts.required ? h('span', { class: 'needed' }, ' required') : null];
+  const title = accepts.title;
   const help = accepts.help ? h('p', { class: 'help', id: `${id}-help` }, ...inline(accepts.help)) : null;
   const words = h('p', { class: 'help', id: `${id}-accepts` }, withCapital(accepts.words));
-  if (isGroup) control.node.prepend(h('legend', {}, ...title), help ?? '', words);
+  if (isGroup) control.node.prepend(h('legend', {}, title), help ?? '', words);
   const node = h('div', { class: 'input', 'data-field': widget.name },
-    ...(isGroup ? [] : [h('label', { for: id }, ...title), help, words]),
+    ...(isGroup ? [] : [h('label', { for: id }, title), help, words]),
     control.node, problem);
 
   function showProblem(text) {
