@@ -62,7 +62,8 @@ type waitingMessage struct {
 func (w *waitingMessage) expiresAt() time.Time { return w.createdAt.Add(w.traits.ttl) }
 
 // waitingList is what waits for the person, by the message's name. threads.js decides in
-// the same way what the page shows as waiting.
+// the same way what the page shows as waiting; TestPage_ShowsAsWaitingWhatCalls compares
+// the two.
 type waitingList struct {
 	all     map[string]*waitingMessage
 	notices map[string]*waitingMessage // those without a card
