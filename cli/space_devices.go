@@ -62,7 +62,10 @@ func (p Program) listDevices() error {
 	fmt.Fprintln(table, "NAME\tADDED\tLAST CALL\tLAST FAILURE")
 	for _, d := range devices {
 		failure := ""
-		if d.LastFailure != "" {
+		switch {
+		case d.Refusal != "":
+			failure = "not called: " + state.OneLine(d.Refusal)
+		case d.LastFailure != "":
 			failure = format(d.FailedAt) + ": " + state.OneLine(d.LastFailure)
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n",

@@ -17,9 +17,11 @@ func TestSpaceDevices_ListAndRemove(t *testing.T) {
 	h.writeFile(file, `{"devices":[
 		{"id":"a","name":"Chrome on Android","added_at":"2026-11-01T10:00:00Z",
 		 "last_failure":"the push service answered 403 \u001b[31m","failed_at":"2026-11-02T10:00:00Z"},
+		{"id":"c","name":"tablet","added_at":"2026-11-01T10:00:00Z","refusal":"no push service"},
 		{"id":"b","name":"work laptop","added_at":"2026-11-01T10:00:00Z","called_at":"2026-11-03T10:00:00Z"}]}`)
 	listed := h.wantRun(0, "Chrome on Android  2026-11-01", "space", "devices")
 	kit.Contains(t, listed, "answered 403")
+	kit.Contains(t, listed, "not called: no push service")
 	kit.Contains(t, listed, "2026-11-03")
 	kit.True(t, !strings.Contains(listed, "\x1b"), "%q", listed)
 	h.wantRun(1, "there is no such device", "space", "devices", "remove", "phone")

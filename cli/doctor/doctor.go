@@ -71,6 +71,11 @@ var checks = []check{
 			"gchat-hooks setup --phone takes the page back to this network",
 	},
 	{
+		"page.devices",
+		(*exam).checkDevices,
+		"open the page on the device; gchat-hooks space devices remove NAME forgets it",
+	},
+	{
 		"notify.calls",
 		(*exam).checkCalls,
 		"correct notify in ~/.config/gchat-hooks/config.json; the next call that arrives ends this",

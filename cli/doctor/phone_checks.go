@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -123,6 +124,26 @@ func causeOf(err error) string {
 		err = next
 	}
 	return err.Error()
+}
+
+// checkDevices says which devices are not called, although their pages asked for calls.
+func (e *exam) checkDevices(_ context.Context, r *result) {
+	devices, err := space.Devices(filepath.Join(state.UserStateDir(e.Env), "space"))
+	if errors.As(err, new(*fs.PathError)) {
+		return // the checks of our files say it
+	}
+	if err != nil {
+		r.warn("%v", err)
+		return
+	}
+	for _, d := range devices {
+		if d.Refusal != "" {
+			r.warn("%s is not called: %s", state.OneLine(d.Name), state.OneLine(d.Refusal))
+		}
+	}
+	if len(devices) > 0 {
+		r.ok("devices that the page calls: %d", len(devices))
+	}
 }
 
 // checkCalls says where the person is called, and how the last call went. It calls

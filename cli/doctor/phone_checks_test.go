@@ -108,6 +108,28 @@ func TestPublicPage_SaysWhatIsWrong(t *testing.T) {
 }
 
 // The doctor says where calls go and how the last one went, and never the topic.
+func TestDevices_SaysWhichAreNotCalled(t *testing.T) {
+	e := testExam(t.TempDir())
+	r := &result{check: check{id: "page.devices", fix: "fix"}}
+	e.checkDevices(t.Context(), r)
+	kit.Equalf(t, len(r.found), 0, "findings without a device")
+	dir := filepath.Join(state.UserStateDir(e.Env), "space")
+	kit.NoError(t, os.MkdirAll(dir, 0o700))
+	write := func(devices string) *Finding {
+		file := filepath.Join(dir, "devices.json")
+		kit.NoError(t, os.WriteFile(file, []byte(`{"devices": [`+devices+`]}`), 0o600))
+		r.found = nil
+		e.checkDevices(t.Context(), r)
+		kit.Equalf(t, len(r.found), 1, "findings")
+		return r.found[0]
+	}
+	kit.Equal(t, write(`{"name": "laptop"}`).Level, OK)
+	refused := write(`{"name": "laptop"}, {"name": "phone\u001b[2J", "refusal": "no push service"}`)
+	kit.Equal(t, refused.Level, Warn)
+	kit.Contains(t, refused.Text, "is not called: no push service")
+	kit.True(t, !strings.Contains(refused.Text, "\x1b"), "%q", refused.Text)
+}
+
 func TestCalls_SaysHowTheLastWent(t *testing.T) {
 	e := testExam(t.TempDir())
 	find := func(level Level, want string) {

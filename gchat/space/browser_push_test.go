@@ -157,6 +157,55 @@ func wantInstallable(t *testing.T, ctx context.Context) {
 	}))
 }
 
+// changeSubscription has the browser take back the subscription. The worker gets the event
+// that the browser would give it, with the new one or null.
+func (b *pushedBrowser) changeSubscription(renewed string) {
+	b.t.Helper()
+	b.inWorker(fmt.Sprintf(`(async () => {
+		const event = new ExtendableEvent('pushsubscriptionchange');
+		const subscription = %s;
+		event.newSubscription = subscription && { toJSON: () => subscription };
+		event.oldSubscription = null;
+		let work;
+		event.waitUntil = (promise) => { work = promise; };
+		dispatchEvent(event);
+		return String(await work.catch((error) => error));
+	})()`, renewed))
+}
+
+// A person learns that a device is not called any more: from a notification, and from the
+// page when it is opened.
+func TestPage_RefusedRenewalIsTold(t *testing.T) {
+	b := newPushedBrowser(t)
+	navigate(t, b.ctx, b.s.PageURL(b.base))
+	click(t, b.ctx, "#notify")
+	waitUntil(t, b.ctx, `!document.querySelector('#called').hidden`)
+	b.attach()
+	b.changeSubscription(b.service.Subscribe("renewed").JSON())
+	b.wantShown()
+	const told = "This device is not called|Open the page to be called again"
+	b.changeSubscription(`null`)
+	b.wantShown(told)
+	devices, err := Devices(b.dir)
+	kit.NoError(t, err)
+	kit.Contains(t, devices[0].Refusal, "got no subscription")
+
+	runFirst(t, b.ctx, `PushManager.prototype.getSubscription = async () => null;
+		PushManager.prototype.subscribe = async () => { throw new Error('no push service'); };`)
+	navigate(t, b.ctx, b.base)
+	waitUntil(t, b.ctx, `document.querySelector('#push-problem').checkVisibility()
+		&& document.querySelector('#push-problem').textContent.includes('got no subscription')
+		&& document.querySelector('#called').hidden && !document.querySelector('#notify').hidden`)
+	wantContrast(t, b.ctx, "a device that is not called")
+
+	runFirst(t, b.ctx, `PushManager.prototype.subscribe = async () => ({
+		options: {}, toJSON: () => (`+b.subscription.JSON()+`), unsubscribe: async () => true,
+	})`)
+	navigate(t, b.ctx, b.base)
+	waitUntil(t, b.ctx, `!document.querySelector('#called').hidden
+		&& document.querySelector('#push-problem').hidden`)
+}
+
 // A person is called while the page is closed, answers in the notification, and is told
 // when that came too late. What is over is taken back.
 func TestPage_PushCallsAndAnswers(t *testing.T) {

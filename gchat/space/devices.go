@@ -30,12 +30,15 @@ const (
 
 // Device is a browser that is called when something waits for the person.
 type Device struct {
-	ID           string               `json:"id"`
-	Name         string               `json:"name"`
-	AddedAt      time.Time            `json:"added_at"`
-	CalledAt     time.Time            `json:"called_at,omitzero"` // its push service took the call
-	LastFailure  string               `json:"last_failure,omitempty"`
-	FailedAt     time.Time            `json:"failed_at,omitzero"`
+	ID          string    `json:"id"`
+	Name        string    `json:"name"`
+	AddedAt     time.Time `json:"added_at"`
+	CalledAt    time.Time `json:"called_at,omitzero"` // its push service took the call
+	LastFailure string    `json:"last_failure,omitempty"`
+	FailedAt    time.Time `json:"failed_at,omitzero"`
+	// Refusal is why its browser's new subscription was refused. Until the browser has a
+	// good one, the device is not called. It is "" for a device that is called.
+	Refusal      string               `json:"refusal,omitempty"`
 	Origin       string               `json:"origin,omitempty"` // of the page that it subscribed on
 	Subscription webpush.Subscription `json:"subscription"`
 }
@@ -111,6 +114,7 @@ func addDevice(dataDir string, added Device) (stored Device, err error) {
 		for i := range devices {
 			if devices[i].Subscription.Endpoint == added.Subscription.Endpoint {
 				devices[i].Subscription, devices[i].Origin = added.Subscription, added.Origin
+				devices[i].Refusal = ""
 				stored = devices[i]
 				return devices, nil
 			}
@@ -145,14 +149,14 @@ func removeDeviceWithID(dataDir, id string) error {
 }
 
 // removeGoneDevice removes a device whose subscription its push service does not know. It
-// stays if its browser replaced that subscription meanwhile.
+// stays if its browser replaced that subscription meanwhile, or tried to.
 func removeGoneDevice(dataDir string, gone *Device) (wasReplaced bool, err error) {
 	err = changeDevices(dataDir, func(devices []Device) ([]Device, error) {
 		return slices.DeleteFunc(devices, func(d Device) bool {
 			if d.ID != gone.ID {
 				return false
 			}
-			wasReplaced = d.Subscription != gone.Subscription
+			wasReplaced = d.Subscription != gone.Subscription || d.Refusal != ""
 			return !wasReplaced
 		}), nil
 	})

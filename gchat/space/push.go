@@ -162,11 +162,15 @@ func (p *pusher) openJournal() []*pushLine {
 // addWorker has a new device called, for rows after the first n.
 func (p *pusher) addWorker(id string, n int) {
 	p.mu.Lock()
-	if _, isKnown := p.workers[id]; !isKnown {
+	_, isKnown := p.workers[id]
+	if !isKnown {
 		p.workers[id] = nil
 	}
 	p.mu.Unlock()
 	p.start(n)
+	if isKnown { // its subscription may have been refused until now
+		p.wakeWorkers()
+	}
 }
 
 // start follows the space's rows after the first n, and calls the devices. It does
@@ -256,6 +260,12 @@ func (p *pusher) serveDevice(id string, wake <-chan struct{}) {
 		}
 		if err != nil { // the file may be readable again
 			if !p.wait(nil, p.space.now().Add(p.retryPause)) {
+				return
+			}
+			continue
+		}
+		if device.Refusal != "" {
+			if !p.wait(wake, time.Time{}) {
 				return
 			}
 			continue

@@ -64,22 +64,14 @@ type subscribeRequest struct {
 	Subscription webpush.Subscription `json:"subscription"`
 }
 
-func (p *pusher) readSubscription(r *http.Request) (request subscribeRequest, err error) {
-	if err := decodePageBody(r, &request); err != nil {
-		return request, err
-	}
-	err = request.Subscription.Check(p.loadSettings().AllowedHosts)
-	if err != nil {
-		return request, invalidArgument(err.Error())
-	}
-	return request, nil
-}
-
 // addDevice adds the browser that asks.
 func (p *pusher) addDevice(r *http.Request) (any, error) {
-	request, err := p.readSubscription(r)
-	if err != nil {
+	var request subscribeRequest
+	if err := decodePageBody(r, &request); err != nil {
 		return nil, err
+	}
+	if err := request.Subscription.Check(p.loadSettings().AllowedHosts); err != nil {
+		return nil, invalidArgument(err.Error())
 	}
 	p.space.mu.Lock()
 	rowCount := len(p.space.rows)
@@ -112,10 +104,12 @@ func secureOrigin(r *http.Request) string {
 }
 
 // renewDevice keeps a device's subscription, which its browser may have changed. It adds
-// no device: one that a person removed stays removed.
+// no device: one that a person removed stays removed. A refusal is kept, too: the browser
+// has no other subscription, so the person has to learn of it. A browser that could get
+// none sends an empty one.
 func (p *pusher) renewDevice(r *http.Request) (any, error) {
-	request, err := p.readSubscription(r)
-	if err != nil {
+	var request subscribeRequest
+	if err := decodePageBody(r, &request); err != nil {
 		return nil, err
 	}
 	id := r.PathValue("device")
@@ -123,16 +117,28 @@ func (p *pusher) renewDevice(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if stored.Subscription == request.Subscription {
+	refusal := request.Subscription.Check(p.loadSettings().AllowedHosts)
+	if request.Subscription.Endpoint == "" {
+		refusal = errors.New("the browser got no subscription from its push service")
+	}
+	if refusal == nil && stored.Refusal == "" && stored.Subscription == request.Subscription {
 		return pageDevice{stored.ID, stored.Name}, nil
 	}
 	err = changeDevice(p.dataDir, id, func(d *Device) {
-		d.Subscription, d.Origin = request.Subscription, secureOrigin(r)
+		if refusal != nil {
+			d.Refusal = refusal.Error()
+			return
+		}
+		d.Subscription, d.Origin, d.Refusal = request.Subscription, secureOrigin(r), ""
 		d.LastFailure, d.FailedAt = "", time.Time{}
 	})
 	if errors.Is(err, errUnknownDevice) {
 		return nil, notFound("This device was removed.")
 	}
+	if err == nil && refusal != nil {
+		err = invalidArgument(refusal.Error())
+	}
+	p.wakeWorkers()
 	return pageDevice{stored.ID, stored.Name}, err
 }
 

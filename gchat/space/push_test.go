@@ -327,6 +327,45 @@ func TestPush_WhatPushServiceAnswers(t *testing.T) {
 	kit.Equal(t, len(d.service.Received(hanging)), 0)
 }
 
+// A browser whose new subscription is refused is not called, also when its push service
+// forgot the earlier one. With a good one it is called for what waits.
+func TestPush_RefusedRenewalIsKept(t *testing.T) {
+	d := newPushDesk(t)
+	earlier, id := d.addBrowser("earlier")
+	device := "/page/push/devices/" + id
+	arrived, release := make(chan struct{}, 10), make(chan struct{})
+	d.service.Answer = func(_ http.Header, m pushservice.Message) int {
+		if m.Browser != earlier.Name {
+			return 201
+		}
+		arrived <- struct{}{}
+		<-release
+		return 410
+	}
+	d.ask(askQuestions(databaseQuestion))
+	<-arrived
+	d.wantStatus(400, "PUT", device, `{"subscription":{}}`)
+	close(release)
+	refused := func() Device {
+		devices, err := Devices(d.dir)
+		kit.NoError(t, err)
+		kit.Must(t, len(devices) == 1, "%+v", devices)
+		return devices[0]
+	}
+	kit.Contains(t, refused().Refusal, "got no subscription")
+	elsewhere := strings.Replace(earlier.JSON(), d.service.Host(), "10.0.0.1", 1)
+	d.wantStatus(400, "PUT", device, `{"subscription":`+elsewhere+`}`)
+	kit.Contains(t, refused().Refusal, "push_hosts")
+	d.wantStatus(400, "PUT", device, `{"subscription":`) // it was cut, and says nothing
+	d.ask(askQuestions(mergesQuestion))
+
+	renewed := d.service.Subscribe("renewed")
+	d.wantStatus(200, "PUT", device, `{"subscription":`+renewed.JSON()+`}`)
+	d.service.WaitFor(renewed, 2)
+	kit.Equal(t, refused().Refusal, "")
+	kit.Equalf(t, len(arrived), 0, "more calls to the earlier subscription")
+}
+
 // A browser may replace its subscription while a call to the earlier one is under way.
 func TestPush_SubscriptionReplacedDuringCall(t *testing.T) {
 	d := newPushDesk(t)

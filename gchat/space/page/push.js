@@ -8,6 +8,7 @@ const claimInterval = 20000; // ms; the server believes for 30 s that the page i
 let registration = null;
 let publicKey = ''; // of the server; '': it calls no device
 let device = ''; // the id of this browser's device; '': it is not called
+let refusal = ''; // why this browser's device is not called, although the server knows it
 let isStarted = false;
 
 const canPush = () => window.isSecureContext && 'serviceWorker' in navigator
@@ -45,19 +46,24 @@ function openThread({ data }) {
   if (/^[\w-]*$/.test(data?.open)) location.hash = data.open;
 }
 
-// renew tells the server the subscription as it is now. A device that a person removed
-// stays removed.
+// renew tells the server the subscription as it is now, or that there is none. A device that
+// a person removed stays removed.
 async function renew() {
   let subscription = await registration.pushManager.getSubscription();
-  if (!subscription || isForOtherKey(subscription)) subscription = await subscribeAnew();
+  if (!subscription || isForOtherKey(subscription)) {
+    subscription = await subscribeAnew().catch(() => null);
+  }
   try {
-    const content = { subscription: keysOf(subscription) };
+    const content = { subscription: subscription ? keysOf(subscription) : {} };
     const renewed = await call('PUT', '/page/push/devices/' + device, content);
     $('device-name').textContent = renewed.name;
+    refusal = '';
     claimWhileVisible();
   } catch (error) {
-    if (error.status !== 404) throw error;
-    await forget(subscription);
+    if (error.status !== 404 && error.status !== 400) throw error;
+    refusal = error.message;
+    $('push-problem').textContent = `This device is not called any more: ${refusal}`;
+    if (error.status === 404) await forget(subscription);
   }
 }
 
@@ -94,8 +100,10 @@ async function add() {
     if (await Notification.requestPermission() !== 'granted') return;
     const content = { name: '', subscription: keysOf(await subscribeAnew()) };
     const added = await call('POST', '/page/push/devices', content);
+    if (device && device !== added.id) await call('DELETE', '/page/push/devices/' + device);
     await keep('device', added.id);
     device = added.id;
+    refusal = '';
     $('device-name').textContent = added.name;
     claimWhileVisible();
   } catch (error) {
@@ -127,7 +135,7 @@ async function remove() {
 }
 
 function showState() {
-  const isCalled = device !== '';
+  const isCalled = device !== '' && !refusal;
   leaveToPush(isCalled);
   if (!publicKey || !registration) {
     offerNotifications();

@@ -90,15 +90,20 @@ async function openThread(thread = '') {
   return page.focus();
 }
 
-// renew tells the server the subscription with which the browser replaced an earlier one.
+// renew tells the server the subscription with which the browser replaced an earlier one, or
+// that there is none. If the server does not take it, the person is told.
 async function renew({ newSubscription, oldSubscription }) {
   const device = await stored('device');
   if (!device) return;
-  const subscription = newSubscription
-    ?? await registration.pushManager.subscribe(oldSubscription.options);
-  const { endpoint, keys } = subscription.toJSON();
-  await post('/page/push/devices/' + device, { subscription: { endpoint, keys } }, 'PUT');
+  const subscription = newSubscription ?? await subscribeLike(oldSubscription).catch(() => null);
+  const { endpoint, keys } = subscription?.toJSON() ?? {};
+  const content = { subscription: { endpoint, keys } };
+  const answer = await post('/page/push/devices/' + device, content, 'PUT').catch(() => null);
+  if (answer?.ok) return;
+  await show('This device is not called', { body: 'Open the page to be called again', tag: 'renewal' });
 }
+
+const subscribeLike = async ({ options }) => registration.pushManager.subscribe(options);
 
 // stored reads what the page keeps in the browser (see key.js).
 function stored(name) {
