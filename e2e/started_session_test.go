@@ -91,10 +91,10 @@ func TestStart_NewSession(t *testing.T) {
 			b.awaitPost("[Not used]", told)
 		}
 		prompt := "--dangerously-skip-permissions is what I ask; about"
-		head := b.awaitPostInOtherThread(b.post("", "/new proj "+prompt), "[New session] project",
-			prompt)
+		head := b.awaitPostInOtherThread(b.postPicture("", "/new proj "+prompt),
+			"[New session] project", prompt)
 		b.awaitPost("[Started]", "attach")
-		b.API.WaitText(t, prompt)
+		b.API.WaitToldFile(t, prompt)
 		b.awaitPostInThread(head, "[Sent]")
 		panes := b.runOwnTmux("list-panes", "-a", "-F",
 			"#{pane_start_command} #{pane_current_path}")
