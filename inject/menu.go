@@ -33,8 +33,12 @@ type Menu struct {
 	MayDecide     bool
 	InterruptOnly bool // esc only interrupts Claude; it does not leave an open dialog
 	PromptOnly    bool // type and submit use only the input box; they answer no dialog
-	// OwnText is a text of ours that may stand in the input box. type and esc remove it.
-	OwnText     string
+	// OwnText is a text that we typed and that may not have been sent. type removes it from
+	// the input box.
+	OwnText string
+	// Typed is what we typed last. type and esc remove it where Claude Code put it back into
+	// the input box; see HoldsTyped.
+	Typed       *state.TypedPrompt
 	ClaudePID   int    // the Claude Code that is meant; 0 means any
 	ClaudeStart string // see Pane.FindClaude
 }
@@ -337,17 +341,46 @@ func (d *menuRun) pressEscape(ctx context.Context) error {
 	return err
 }
 
-// takeBackPrompt clears the input box if it holds exactly our own text. Claude Code puts
-// a prompt back into the box if it is interrupted before its first output (2.1.197 and
-// 2.1.332).
+// takeBackPrompt clears the input box if it holds exactly what we typed. On a busy machine
+// Claude Code may put a prompt back later than this looks; type looks once more.
 func (d *menuRun) takeBackPrompt(ctx context.Context) {
 	err := d.awaitSettled(ctx, func(Screen) string { return "" })
-	if err != nil || d.OwnText == "" || d.screen.Shows != Draft {
-		return
-	}
-	if isDraftOf(d.screen.Draft, d.OwnText) {
+	if err == nil && d.server.HoldsTyped(ctx, d.pane, d.screen, d.Typed) {
 		_ = d.emptyInputBox(ctx)
 	}
+}
+
+// HoldsTyped reports whether the input box of a pane holds exactly what we typed last, and
+// no person has done anything in a terminal of the pane since. Claude Code puts a prompt
+// back into the box if it is interrupted before its first output (2.1.197 and 2.1.332).
+// It may do so while we already type the next prompt, which then stands behind it.
+func (s Server) HoldsTyped(
+	ctx context.Context, pane string, screen Screen, typed *state.TypedPrompt,
+) bool {
+	if screen.Shows != Draft {
+		return false
+	}
+	following := ""
+	for ; typed != nil; typed = typed.Before {
+		isOurs := func(text string) bool {
+			return isDraftOf(screen.Draft, text) ||
+				isDrawnDifferently(text) && SameText(screen.Draft, text)
+		}
+		if isOurs(typed.Text) || isOurs(typed.Text+following) {
+			lastKeyAt, err := s.LastTyped(ctx, pane)
+			// tmux reports whole seconds
+			return err == nil && lastKeyAt.Before(typed.TypedAt.Truncate(time.Second))
+		}
+		following = typed.Text
+	}
+	return false
+}
+
+// isDrawnDifferently reports whether a text has emoji or accents of several characters.
+// Claude Code and tmux leave some of them out, or draw a blank more (2.1.197, 2.1.332 and
+// 3.3a).
+func isDrawnDifferently(text string) bool {
+	return strings.ContainsFunc(text, func(r rune) bool { return r > ' ' && runeWidth(r) == 0 })
 }
 
 // emptyInputBox removes our own text from the input box.
@@ -449,7 +482,8 @@ func (d *menuRun) typeText(ctx context.Context, text string) error {
 // goToField goes to the place where a text is typed: the input box, or a question's field
 // for own words. It returns an error unless that place is empty.
 func (d *menuRun) goToField(ctx context.Context) error {
-	if d.OwnText != "" && d.screen.Shows == Draft && SameText(d.screen.Draft, d.OwnText) {
+	isUnsent := d.OwnText != "" && d.screen.Shows == Draft && SameText(d.screen.Draft, d.OwnText)
+	if isUnsent || d.server.HoldsTyped(ctx, d.pane, d.screen, d.Typed) {
 		if err := d.emptyInputBox(ctx); err != nil {
 			return err
 		}

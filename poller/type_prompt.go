@@ -132,6 +132,7 @@ func (p *Poller) typePromptNow(
 	switch {
 	case isRefused: // nothing of the prompt is in the input box
 		p.saveTyping(prompt, earlierTyping)
+		p.restoreLastTyped(session)
 		p.handlePromptNotTyped(prompt, err.Error())
 	case isUnsent:
 		typing.LastKey = "text"
@@ -150,7 +151,16 @@ func (p *Poller) typePromptNow(
 // back as a prompt, and /stop may find it in the input box.
 func (p *Poller) saveLastTyped(session *state.Session, text string, typedAt time.Time) {
 	_, err := state.SessionsIn(p.userStateDir).Change(session.ID, func(session *state.Session) {
-		session.LastTyped = &state.TypedPrompt{Text: text, TypedAt: typedAt}
+		session.LastTyped = session.LastTyped.Then(text, typedAt)
+	})
+	p.Log.ErrorOnce(err, "typed prompt not saved")
+}
+
+// restoreLastTyped saves again what was typed before a prompt of which no key was typed.
+// That text may still be put back into the input box.
+func (p *Poller) restoreLastTyped(before *state.Session) {
+	_, err := state.SessionsIn(p.userStateDir).Change(before.ID, func(session *state.Session) {
+		session.LastTyped = before.LastTyped
 	})
 	p.Log.ErrorOnce(err, "typed prompt not saved")
 }
@@ -257,9 +267,9 @@ func (p *Poller) transcriptPath(session *state.Session) string {
 }
 
 // checkReadyForPrompt checks whether a prompt can be typed into the pane of its
-// session. It can at an empty input box, and where the prompt itself stands in the box
-// because a poller was killed: the box is cleared first then. A person's draft is left
-// alone. firstKey is the key to save before the typing; why says what is in the way.
+// session. It can at an empty input box. It also can where a text of ours stands in the
+// box: the prompt itself because a poller was killed, or one that Claude Code put back. The
+// box is cleared first then. A person's draft is left alone. firstKey is the key to save before the typing; why says what is in the way.
 func (p *Poller) checkReadyForPrompt(
 	ctx context.Context,
 	prompt *nextPrompt,
@@ -280,6 +290,8 @@ func (p *Poller) checkReadyForPrompt(
 		firstKey = state.KeyQueued
 	}
 	canQueue := prompt.incoming != nil && q.Typing == nil && !strings.HasPrefix(text, "/")
+	isUnsent := screen.Shows == inject.Draft && q.Typing != nil &&
+		inject.SameText(screen.Draft, text)
 	switch {
 	case err != nil:
 		return session, "", err.Error()
@@ -295,8 +307,9 @@ func (p *Poller) checkReadyForPrompt(
 		return session, "", "the usage limit is reached until " +
 			session.UsageLimitUntil.Local().Format("15:04 on Monday") +
 			"; your message goes in then"
-	case screen.Shows == inject.Prompt,
-		screen.Shows == inject.Draft && q.Typing != nil && inject.SameText(screen.Draft, text):
+	case screen.Shows == inject.Prompt, isUnsent,
+		inject.Server{Socket: session.TmuxSocket}.HoldsTyped(
+			ctx, session.TmuxPane, screen, session.LastTyped):
 		return session, firstKey, ""
 	}
 	if screen.Shows == inject.Draft { // the text of the draft must not appear in the space

@@ -154,3 +154,72 @@ func TestTypePrompt_WaitsForUsageLimit(t *testing.T) {
 		return strings.Contains(got(), "go on")
 	})
 }
+
+// Claude Code may put an interrupted prompt back into its box long after the /stop. The
+// box is emptied for the next prompt if it holds what we typed, to the last character,
+// and no person was at the keyboard since.
+func TestTypePrompt_AfterPutBackText(t *testing.T) {
+	t.Parallel()
+	const first, second = "publish it", "rather not ⚠️ 👍🏽"
+	for name, c := range map[string]struct {
+		draft    string
+		attached bool
+		isOurs   bool
+	}{
+		"what was typed last":       {second, false, true},
+		"as the terminal draws it":  {"rather not ⚠  👍", false, true},
+		"what was typed before":     {first, false, true},
+		"both, the second too late": {first + second, false, true},
+		"the other way round":       {second + first, false, false},
+		"and a person's words":      {first + " tomorrow", false, false},
+		"and a person's blank":      {"publish  it", false, false},
+		"a person's words":          {"go ahead", false, false},
+		"a person at the keyboard":  {first, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := newTestSession(t, nil)
+			empty := withInputBox("● Hello.")
+			keys := x.runInPane(strings.Replace(empty, "❯ \r", "❯ "+c.draft+"\r", 1), empty)
+			at := time.Now().Add(-time.Minute).UTC()
+			x.changeSession(x.sessionID, func(s *state.Session) {
+				s.LastTyped = s.LastTyped.Then(first, at).Then(second, at.Add(time.Second))
+			})
+			if c.attached {
+				x.attachPerson()
+			}
+			if !c.isOurs {
+				notes := x.notesWhilePromptWaits(5, 5*time.Second)
+				kit.True(t, len(notes) == 1 && strings.HasPrefix(notes[0], "[Kept]") && keys() == "",
+					"notes %q, keys %q", notes, keys())
+				return
+			}
+			x.reply(x.threadName, "", "go on")
+			bound.Until(t, "the box is emptied and the prompt typed", func() bool {
+				x.readNotes()
+				_, after, isEmptied := strings.Cut(keys(), "\x15")
+				return isEmptied && strings.Contains(after, "go on")
+			})
+			typed := x.loadSession().LastTyped
+			kit.True(t, typed.Text == "go on" && typed.Before.Text == second &&
+				typed.Before.Before == nil, "typed: %+v", typed)
+		})
+	}
+}
+
+// A person's draft comes between the look at the box and the key. Nothing was typed, and
+// what was typed before may still be put back.
+func TestTypePrompt_RefusedIsNotTyped(t *testing.T) {
+	x := newTestSession(t, nil)
+	x.markTyped("publish it", time.Now().Add(-time.Minute))
+	x.runInPane(strings.Replace(withInputBox("● Hello."), "❯ \r", "❯ half a thought\r", 1), "")
+	x.reply(x.threadName, "", "go on")
+	x.readNotes()
+	in := x.inbox().WaitingPrompts(x.sessionID)[0]
+	prompt := &nextPrompt{
+		incoming: in, session: x.loadSession(), question: in.AsQuestion(x.loadSession()),
+		tries: x.poller.promptTriesOf(in),
+	}
+	x.poller.typePromptNow(t.Context(), prompt, x.loadSession(), "go on", "text")
+	kit.Equal(t, x.loadSession().LastTyped.Text, "publish it")
+}

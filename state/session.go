@@ -94,6 +94,21 @@ type Session struct {
 type TypedPrompt struct {
 	Text    string    `json:"words"`
 	TypedAt time.Time `json:"at"` // this machine's clock, UTC; taken before the first key
+	// Before is the other prompt that was typed before this one; nil for none.
+	Before *TypedPrompt `json:"before,omitempty"`
+}
+
+// Then returns the prompt to record when another text is typed after t, which may be nil.
+func (t *TypedPrompt) Then(text string, typedAt time.Time) *TypedPrompt {
+	next := &TypedPrompt{Text: text, TypedAt: typedAt}
+	switch {
+	case t == nil:
+	case t.Text == text: // it is typed again
+		next.Before = t.Before
+	default:
+		next.Before = &TypedPrompt{Text: t.Text, TypedAt: t.TypedAt}
+	}
+	return next
 }
 
 // Watch is a person's wish to see in a session's thread what Claude does.

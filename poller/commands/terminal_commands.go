@@ -279,7 +279,6 @@ func (r Runner) interrupt(ctx context.Context, session *state.Session, in *state
 		return "[Not used] The poller runs with --dry-run. No key was pressed."
 	}
 	menu := NewMenu(r.Env, session)
-	menu.OwnText = r.lastTypedText(ctx, session)
 	if err := menu.Run(ctx, session.TmuxPane, "esc", nil); err != nil {
 		return "[Not used] The terminal does not show that Claude stopped: " +
 			r.shorten(err.Error()) + "."
@@ -300,20 +299,6 @@ func (r Runner) interrupt(ctx context.Context, session *state.Session, in *state
 	return text
 }
 
-// lastTypedText returns what was typed last into a session's terminal from Chat. It
-// returns "" if a person has pressed a key there since.
-func (r Runner) lastTypedText(ctx context.Context, session *state.Session) string {
-	if session.LastTyped == nil {
-		return ""
-	}
-	lastKeyAt, err := inject.Server{Socket: session.TmuxSocket}.LastTyped(ctx, session.TmuxPane)
-	typedAt := session.LastTyped.TypedAt.Truncate(time.Second) // tmux reports whole seconds
-	if err != nil || !lastKeyAt.Before(typedAt) {
-		return ""
-	}
-	return session.LastTyped.Text
-}
-
 // NewMenu returns a menu that types prompts into a session's own pane, and interrupts
 // Claude there.
 func NewMenu(env state.Getenv, session *state.Session) inject.Menu {
@@ -327,6 +312,7 @@ func NewMenu(env state.Getenv, session *state.Session) inject.Menu {
 		},
 		InterruptOnly: true,
 		PromptOnly:    true,
+		Typed:         session.LastTyped,
 		ClaudePID:     session.ClaudePID,
 		ClaudeStart:   session.ClaudeStart,
 	}
