@@ -39,6 +39,7 @@ var allowedCallbacks = map[string]string{
 	"poller Now":                  "a test's clock",
 	"poller EnqueueSummary":       "hooks read a transcript and git for a session's last words; the poller knows no hook events",
 	"poller EnqueueDialogNote":    "hooks read a transcript for what waits in a terminal",
+	"poller CloseByTranscript":    "hooks read a transcript for how a call ended",
 	"poller/commands Enqueue":     "the poller's outbox, which sends what was put there at once",
 	"poller/commands Now":         "the poller's clock",
 	"poller/service Run":          "launchctl and systemctl, which a test stands in for",

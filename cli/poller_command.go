@@ -124,6 +124,7 @@ func (p Program) runDetachedPoller(ctx context.Context) error {
 			Lock:              lock,
 			EnqueueSummary:    hooks.EnqueueSummary,
 			EnqueueDialogNote: hooks.EnqueueDialogReport,
+			CloseByTranscript: hooks.CloseByTranscript,
 		})
 	}
 	if err != nil {
@@ -161,6 +162,7 @@ func (p Program) runDaemon(c *cli.Context) error {
 		Hangup:            hangup,
 		EnqueueSummary:    hooks.EnqueueSummary,
 		EnqueueDialogNote: hooks.EnqueueDialogReport,
+		CloseByTranscript: hooks.CloseByTranscript,
 	})
 	if userError, isUserError := errors.AsType[*state.UserError](err); isUserError {
 		// A restart would not help, and a service manager must not restart the daemon

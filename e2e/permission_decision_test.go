@@ -55,17 +55,38 @@ func TestPermission_AlwaysAsksNoMore(t *testing.T) {
 
 func TestPermission_TerminalFirst(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		b := startApproving(t, c, config{
-			Script: []turn{{bash("mkdir one")}, thanksTurn, {bash("mkdir two")}, thanksTurn},
-		})
-		for _, choice := range []struct{ folder, key, tag, says string }{
-			{"one", "1", "[Answered]", "in the terminal"}, {"two", "Escape", "[Cancelled]", "Dismissed"},
-		} {
+		no := "4"
+		if c.Version == olderVersion {
+			no = "3"
+		}
+		choices := []struct{ folder, key, tag, says string }{
+			{"one", "1", "[Answered]", "in the terminal"},
+			{"two", "Escape", "[Cancelled]", "Dismissed"},
+			{"three", no, "[Cancelled]", "Dismissed"},
+		}
+		script := []turn{}
+		for _, choice := range choices {
+			script = append(script, turn{bash("mkdir " + choice.folder)})
+			if choice.key == "1" {
+				script = append(script, thanksTurn)
+			}
+		}
+		script = append(script, turn{bash("mkdir four; sleep 1000")})
+		b := startApproving(t, c, config{Script: script})
+		for _, choice := range choices {
 			b.Prompt("go ahead")
 			q := b.awaitPost("[Permission]", "mkdir "+choice.folder)
 			b.Choose("❯ 1. Yes", choice.key)
 			b.awaitPostInThread(q, choice.tag, choice.says)
 		}
+		// It is allowed, and Esc interrupts it.
+		b.Prompt("go ahead")
+		q := b.awaitPost("[Permission]", "mkdir four")
+		b.Choose("❯ 1. Yes", "1")
+		b.awaitMade("four")
+		b.Keys("Escape")
+		b.awaitPostInThread(q, "[Answered]", "in the terminal")
+		b.checkPosts(2, "[Cancelled]")
 	})
 }
 

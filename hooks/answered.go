@@ -386,7 +386,10 @@ func (h *Hook) closeEndedQuestion(e *Event, end dialogEnd, q *state.Question) {
 			})
 			return
 		}
-		if resolvedBy == "stop" {
+		switch {
+		case result == resultDismissed:
+			resolvedBy = state.EndedDismissed
+		case resolvedBy == "stop":
 			resolvedBy = state.EndedUnseen
 		}
 	case q.Kind == state.KindNext && end.clearCommand != nil:

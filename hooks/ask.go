@@ -407,18 +407,25 @@ func (h *Hook) hasNoPoller(err error) bool {
 }
 
 // dismissQuestion closes a question whose hook Claude Code ends: after Esc, or when
-// Claude Code quits. Claude Code also ends the hook of a permission that was allowed in
-// the terminal. That permission is not closed as dismissed.
+// Claude Code quits. Esc may also end a call that was allowed in the terminal and runs.
+// So a permission or a plan is closed by the transcript. If its result is not there yet,
+// the poller closes it: Claude Code writes the result 0.1 s after it ends the hook, and
+// ends the hook by force 0.7 s later (2.1.197 and 2.1.332).
 func (h *Hook) dismissQuestion(e *Event, q *state.Question) {
 	defer h.recoverPanic()
 	resolvedBy := state.EndedDismissed
 	if q.Kind.Traits().Decides {
-		if readUnlistedResult(e, q) == resultRan {
-			h.retryWriteOrLog(closeTimeout, func() error { return h.confirmDecision(q, resultRan) })
+		result := readUnlistedResult(e, q)
+		hasTranscript := len(transcriptEnd(e, "")) > 0
+		switch {
+		case result != resultUnknown:
+			h.retryWriteOrLog(closeTimeout, func() error { return h.confirmDecision(q, result) })
 			return
-		}
-		if isScriptRunning(e, q) {
+		case isScriptRunning(e, q):
 			resolvedBy = state.EndedUnseen
+		case hasTranscript && q.AgentID == "" && h.Self != "":
+			h.StartPoller()
+			return
 		}
 	}
 	h.closeQuestion(q.Path, state.Cancelled, resolvedBy)

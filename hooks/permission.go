@@ -361,11 +361,25 @@ func (h *Hook) confirmDecision(q *state.Question, result callResult) error {
 			q.Answers[q.SubQuestions[0].Question] = label
 		}
 	}
-	isClosedNow, err := state.CloseQuestion(q.Path, state.Resolved, "chat", correct)
+	status, resolvedBy := state.Resolved, "chat"
+	if result == resultDismissed {
+		status, resolvedBy, correct = state.Cancelled, state.EndedDismissed, nil
+	}
+	isClosedNow, err := state.CloseQuestion(q.Path, status, resolvedBy, correct)
 	if isClosedNow {
 		h.StartPoller()
 	}
 	return err
+}
+
+// CloseByTranscript closes a permission or a plan whose dialog is gone, if the session's
+// transcript says how its call ended. The poller calls it: no event reports a call that
+// was dismissed. Claude Code writes the call's result a moment after the dialog is gone.
+func CloseByTranscript(env state.Getenv, session *state.Session, q *state.Question) bool {
+	h := &Hook{Env: env}
+	e := &Event{SessionID: session.ID, TranscriptPath: LooseText(session.TranscriptPath)}
+	result := readUnlistedResult(e, q)
+	return result != resultUnknown && h.confirmDecision(q, result) == nil
 }
 
 // planHash identifies a plan by its text: 2.1.329 leaves the input of a plan's call empty

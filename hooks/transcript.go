@@ -40,7 +40,9 @@ type transcriptEntry struct {
 	ToolUseResult     LooseText `json:"toolUseResult"`       // a text if the call failed
 	DenialKind        LooseText `json:"toolDenialKind"`      // who refused the call
 	IsDeniedBeforeRun bool      `json:"toolDenialBeforeRun"` // 2.1.330: it did not start to run
-	Message           struct {
+	// Esc interrupted a call of this message that was running (2.1.197 and 2.1.332)
+	InterruptedMessage LooseText `json:"interruptedMessageId"`
+	Message            struct {
 		ID      LooseText       `json:"id"` // the same in all lines of one message
 		Content json.RawMessage `json:"content"`
 	} `json:"message"`
@@ -147,6 +149,9 @@ const (
 	resultFailed  callResult = "failed"
 	resultRefused callResult = "refused" // the person refused it in the terminal
 	resultUnseen  callResult = "unseen"  // not known, and no later event can tell
+	// Esc or a bare "No" ended its dialog, and the turn. Both leave the same lines (2.1.197
+	// and 2.1.332).
+	resultDismissed callResult = "dismissed"
 )
 
 // These are texts by which 2.1.329 and other versions mark a call's result.
@@ -159,6 +164,7 @@ const (
 	rejectedResultPrefix = "Error: The user doesn't want to proceed with this tool use."
 	userRejectedKind     = "user-rejected"
 	exitCodePrefix       = "Error: Exit code "
+	interruptionPrefix   = "[Request interrupted by user" // the text of the line after Esc
 )
 
 // readCallResult returns how a call of this event's batch ended. It goes by the structure
@@ -199,12 +205,15 @@ func classifyResult(entry transcriptEntry, result contentBlock) callResult {
 //
 // After Esc, Claude Code uses no hook's decision. Esc on a call that already runs leaves
 // the same text, but without IsDeniedBeforeRun or later than the decision was printed.
+// Where no decision was printed, the next line says whether a call was running.
 func readUnlistedResult(e *Event, q *state.Question) callResult {
 	calls := map[string]callResult{}
+	var refused []string // the calls with that text, up to the line about the interruption
 	for line := range bytes.Lines(transcriptEnd(e, q.AgentID)) {
 		entry, blocks, _ := readEntry(line)
 		at, _ := time.Parse(time.RFC3339, string(entry.Timestamp))
 		isBeforeDecision := q.PrintedAt != nil && !at.After(*q.PrintedAt)
+		isRefusal := entry.ToolUseResult == rejectedResult
 		for _, b := range blocks {
 			_, isCall := calls[b.ToolUseID]
 			isOfTool := b.Type == "tool_use" && b.Name == q.ToolName
@@ -217,11 +226,24 @@ func readUnlistedResult(e *Event, q *state.Question) callResult {
 			case !isCall:
 			case at.Before(q.AskedAt):
 				delete(calls, b.ToolUseID)
-			case entry.ToolUseResult == rejectedResult && !isBeforeDecision && !entry.IsDeniedBeforeRun:
+			case isRefusal && q.PrintedAt == nil && entry.IsDeniedBeforeRun:
+				calls[b.ToolUseID] = resultDismissed
+			case isRefusal && q.PrintedAt == nil:
+				refused = append(refused, b.ToolUseID)
+			case isRefusal && !isBeforeDecision && !entry.IsDeniedBeforeRun:
 				calls[b.ToolUseID] = resultFailed
 			default:
 				calls[b.ToolUseID] = classifyResult(entry, b)
 			}
+		}
+		if isInterruption(blocks) {
+			for _, id := range refused {
+				calls[id] = resultDismissed
+				if entry.InterruptedMessage != "" {
+					calls[id] = resultFailed
+				}
+			}
+			refused = nil
 		}
 	}
 	results := slices.Compact(slices.Sorted(maps.Values(calls)))
@@ -229,6 +251,11 @@ func readUnlistedResult(e *Event, q *state.Question) callResult {
 		return resultUnknown
 	}
 	return results[0]
+}
+
+// isInterruption reports whether these blocks are Claude Code's line about an Esc.
+func isInterruption(blocks []contentBlock) bool {
+	return len(blocks) > 0 && strings.HasPrefix(blocks[0].Text, interruptionPrefix)
 }
 
 // isScriptRunning reports whether a script of Code Mode has no result yet. Then it is not
@@ -414,6 +441,6 @@ func personPrompt(entry transcriptEntry, blocks []contentBlock) (text string, ok
 		text = blocks[0].Text
 	}
 	text = strings.TrimSpace(text)
-	return text, !strings.HasPrefix(text, "[Request interrupted by user") &&
+	return text, !strings.HasPrefix(text, interruptionPrefix) &&
 		!strings.HasPrefix(text, "<task-notification>")
 }

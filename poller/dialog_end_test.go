@@ -165,6 +165,8 @@ func TestDialogEnd_ClosesNoOther(t *testing.T) {
 			d.addQuestion(func(q *state.Question) { as(q); q.AgentID = "a2" })
 		}
 		says, p := d.startClaudeStatus("s"), d.newPoller()
+		now := time.Now()
+		p.Now = func() time.Time { return now }
 		p.readIndex()
 		record := p.ownOldestFirst()[0]
 		for _, status := range []string{
@@ -172,6 +174,7 @@ func TestDialogEnd_ClosesNoOther(t *testing.T) {
 		} {
 			says(status)
 			p.handleDialogEnd(record)
+			now = now.Add(graceForAnswered)
 		}
 		stored := d.loadQuestion(q)
 		kit.True(t, stored.Status == c.want,
@@ -179,35 +182,77 @@ func TestDialogEnd_ClosesNoOther(t *testing.T) {
 	}
 }
 
-// After Esc the session stops waiting a moment before the hook runs that closes the
-// permission as dismissed. So the dialog's end counts as an answer only if the question
-// is still open a round later.
-func TestDialogEnd_IsAnswerOneRoundLater(t *testing.T) {
-	d := newTestMachine(t)
-	pid := os.Getpid()
-	q := d.addQuestion(func(q *state.Question) {
-		q.Mode, q.Kind, q.ClaudePID = state.ModeNative, state.KindPermission, pid
-	})
-	says, p := d.startClaudeStatus(q.SessionID), d.newPoller()
-	p.readIndex()
-	record := p.ownOldestFirst()[0]
-	for i, step := range []struct {
-		status string
-		want   state.Status
+// After Esc and after a yes the dialog is gone, and no hook says which it was. The
+// transcript does, a moment later. Without it, a session that still works after a while
+// has its answer, and of one that is idle nothing is known.
+func TestDialogEnd_DecisionByTranscript(t *testing.T) {
+	const waits, works, idle = `{"status":"waiting"}`, `{"status":"busy"}`,
+		`{"status":"idle","statusUpdatedAt":%d}`
+	for name, c := range map[string]struct {
+		statuses  []string
+		later     time.Duration
+		isWritten bool
+		status    state.Status
+		by        string
 	}{
-		{`{"status":"busy"}`, state.Pending}, {
-			`{"status":"waiting","sessionId":"` + q.SessionID + `"}`, state.Pending,
+		"dismissed":                {[]string{waits, idle}, 0, true, state.Cancelled, "signal"},
+		"dismissed, its line late": {[]string{waits, idle, idle}, 0, false, state.Pending, ""},
+		"dismissed, and a queued prompt": {
+			[]string{waits, works}, 0, true, state.Cancelled, "signal",
 		},
-		// Another container's, with the same HOME and the same pid in it.
-		{`{"status":"busy","sessionId":"another"}`, state.Pending}, {
-			`{"status":"busy","sessionId":"another"}`, state.Pending,
+		"dismissed, the dialog not seen": {[]string{idle}, 0, true, state.Cancelled, "signal"},
+		"its call runs":                  {[]string{waits, works, works}, 0, false, state.Pending, ""},
+		"its call runs for long": {
+			[]string{waits, works}, graceForAnswered, false, state.Resolved, "terminal",
 		},
-		{`{"status":"busy"}`, state.Pending}, {`{"status":"busy"}`, state.Resolved},
+		"another dialog came": {
+			[]string{waits, works, waits, works}, graceForAnswered - 1, false, state.Pending, "",
+		},
+		"no line is ever written": {
+			[]string{waits, idle}, graceForAnswered, false, state.Cancelled, state.EndedUnseen,
+		},
+		"the same, the dialog not seen": {
+			[]string{idle}, graceForAnswered, false, state.Cancelled, state.EndedUnseen,
+		},
+		"its dialog is still to be drawn": {
+			[]string{works}, graceForAnswered, false, state.Pending, "",
+		},
+		"in another container, with the same pid": {
+			[]string{waits, `{"status":"busy","sessionId":"another"}`}, graceForAnswered, false,
+			state.Pending, "",
+		},
 	} {
-		says(step.status)
-		p.handleDialogEnd(record)
-		stored := d.loadQuestion(q)
-		kit.True(t, stored.Status == step.want,
-			"step %d, %s: %s, want %s", i, step.status, stored.Status, step.want)
+		t.Run(name, func(t *testing.T) {
+			d := newTestMachine(t)
+			q := d.addQuestion(func(q *state.Question) {
+				q.Mode, q.Kind, q.ClaudePID = state.ModeNative, state.KindPermission, os.Getpid()
+			})
+			says, p := d.startClaudeStatus(q.SessionID), d.newPoller()
+			now, isWritten := time.Now(), false
+			p.Now = func() time.Time { return now }
+			p.CloseByTranscript = func(_ state.Getenv, _ *state.Session, q *state.Question) bool {
+				if !isWritten {
+					return false
+				}
+				_, err := state.CloseQuestion(q.Path, state.Cancelled, state.EndedDismissed, nil)
+				return err == nil
+			}
+			p.readIndex()
+			record := p.ownOldestFirst()[0]
+			for _, status := range c.statuses {
+				if status == idle {
+					status = fmt.Sprintf(idle, q.AskedAt.Add(time.Second).UnixMilli())
+				}
+				says(status)
+				p.handleDialogEnd(record)
+				kit.Equalf(t, d.loadQuestion(q).Status, state.Pending, "at %s", status)
+			}
+			now, isWritten = now.Add(c.later), c.isWritten
+			p.handleDialogEnd(record)
+			stored := d.loadQuestion(q)
+			kit.True(t, stored.Status == c.status && stored.ResolvedBy == c.by,
+				"%s by %q, want %s by %q", stored.Status, stored.ResolvedBy, c.status, c.by)
+			kit.Equalf(t, record.question.Status, c.status, "the poller's copy")
+		})
 	}
 }

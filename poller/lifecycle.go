@@ -109,6 +109,9 @@ func (p *Poller) attendRecord(
 	}
 	isUndelivered := record.question.Status == state.Answered && !record.question.IsPrinted &&
 		!state.HasWaiter(p.Env, record.Path)
+	if isUndelivered && isRoundDue && record.question.Kind.Traits().Decides {
+		p.handleDialogEnd(record) // the reply came after the dialog's end
+	}
 	if isUndelivered && !record.question.HasUnreadReply() {
 		p.oweUndeliveredNote(record)
 		p.oweStillKeptNote(record)
@@ -290,12 +293,12 @@ func (p *Poller) handleClaudeEnd(record *trackedRecord) {
 	}
 }
 
-// handleDialogEnd closes a question whose dialog was answered in the terminal. No hook
-// reports that before Claude has the results of all its tool calls. So the poller watches
-// Claude Code's session file: a dialog that the poller saw waiting, and that has stopped
-// waiting, was answered. The file says that a dialog of the session waits, but not which
-// one. It never means a hidden dialog. It means a subagent's dialog only where no other
-// is open.
+// handleDialogEnd closes a question whose dialog ended in the terminal. No hook reports
+// that before Claude has the results of all its tool calls, and none reports Esc. So the
+// poller watches Claude Code's session file: a dialog that the poller saw waiting, and
+// that has stopped waiting, has ended. The file says that a dialog of the session waits,
+// but not which one. It never means a hidden dialog. It means a subagent's dialog only
+// where no other is open.
 func (p *Poller) handleDialogEnd(record *trackedRecord) {
 	q := record.question
 	if q.Kind.Traits().AsksForValues {
@@ -314,11 +317,12 @@ func (p *Poller) handleDialogEnd(record *trackedRecord) {
 	case isWaiting:
 		record.hasSeenDialog = true
 		record.isDialogGone, record.dialogGoneAt = false, time.Time{}
-	case isKnown && record.isDialogGone && !q.Kind.Traits().Decides:
+	case !isKnown:
+	case q.Kind.Traits().Decides:
+		p.closeGoneDecision(record, session)
+	case record.isDialogGone:
 		p.closeGoneQuestion(record)
-	case isKnown && record.isDialogGone:
-		p.closeRecord(record, state.Resolved, "terminal", nil)
-	case isKnown:
+	default:
 		// Wait one round: after Esc a hook runs a moment later and closes the question as
 		// dismissed.
 		record.isDialogGone = record.hasSeenDialog
@@ -348,9 +352,37 @@ func (p *Poller) hasOtherDialog(record *trackedRecord) bool {
 	})
 }
 
-// graceForAnswered is how long the poller waits for the hook that reports a question's
-// end, once the dialog is gone. No hook comes where an update removed the plugin's
-// folder: Claude Code then runs none of its hooks (2.1.332).
+// closeGoneDecision closes a permission or a plan whose dialog is gone. The transcript
+// says whether its call was allowed, refused or dismissed. It does not while the call
+// runs: then Claude Code works, and the call was allowed. After Esc Claude Code is idle,
+// or works on a prompt that was queued. So "it works" alone counts only when the
+// transcript has had time to say otherwise.
+func (p *Poller) closeGoneDecision(record *trackedRecord, session *state.Session) {
+	q := record.question
+	if p.CloseByTranscript != nil && p.CloseByTranscript(p.Env, session, q) {
+		p.loadQuestion(record)
+		return
+	}
+	isIdle := inject.IdleSince(session.TranscriptPath, q.ClaudeSession(), q.ClaudePID).
+		After(q.AskedAt)
+	if !record.hasSeenDialog && !isIdle {
+		return
+	}
+	if record.dialogGoneAt.IsZero() {
+		record.dialogGoneAt = p.Now()
+	}
+	switch {
+	case p.Now().Sub(record.dialogGoneAt).Abs() < graceForAnswered:
+	case isIdle:
+		p.closeRecord(record, state.Cancelled, state.EndedUnseen, nil)
+	default:
+		p.closeRecord(record, state.Resolved, "terminal", nil)
+	}
+}
+
+// graceForAnswered is how long the poller waits for the hook or the transcript to report
+// a question's end, once the dialog is gone. No hook comes where an update removed the
+// plugin's folder: Claude Code then runs none of its hooks (2.1.332).
 const graceForAnswered = 10 * time.Second
 
 // closeGoneQuestion closes a question whose dialog is gone, where no hook reported how it

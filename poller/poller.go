@@ -49,6 +49,10 @@ type Options struct {
 	// EnqueueDialogNote enqueues a note for a session's thread about the dialog that
 	// waits in its terminal. Nil enqueues none.
 	EnqueueDialogNote func(state.Getenv, *state.Session) error
+	// CloseByTranscript closes a permission or a plan whose dialog is gone, if the
+	// session's transcript says how its call ended, and reports whether it did. Nil closes
+	// none.
+	CloseByTranscript func(state.Getenv, *state.Session, *state.Question) bool
 
 	Now func() time.Time // the clock; Run takes time.Now where it is nil
 }
