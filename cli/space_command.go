@@ -93,6 +93,7 @@ type spaceServer struct {
 	dataDir     string
 	isService   bool // the system runs it
 	isDetached  bool // startDetachedSpace started it, for a process that needs it
+	sessions    *steering.SessionLister
 }
 
 // newSpaceServer makes the server that a command's flags describe.
@@ -119,6 +120,7 @@ func newSpaceServer(p Program, c *cli.Context) (*spaceServer, error) {
 		allowsPhone: allowsPhone,
 		public:      public,
 		dataDir:     spaceDir(p.env),
+		sessions:    &steering.SessionLister{},
 	}, nil
 }
 
@@ -378,7 +380,7 @@ func (d *spaceServer) pageSessions(ctx context.Context) []space.ListedSession {
 	var redact state.Redactor
 	redact.AddSecrets(cfg.Secrets(d.env)...)
 	questions, _ := readOpenQuestions(d.env, time.Now())
-	list, _ := steering.ListSessions(d.env, cfg, questions, time.Now())
+	list, _ := d.sessions.List(d.env, cfg, questions, time.Now())
 	sessions := []space.ListedSession{}
 	for _, s := range list[:min(maxPageSessions, len(list))] {
 		listed := space.ListedSession{

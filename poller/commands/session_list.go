@@ -2,8 +2,10 @@ package commands
 
 import (
 	"cmp"
+	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"gchat-hooks/gchat/wording"
@@ -82,15 +84,40 @@ const (
 	maxLastWords = 200
 	// maxLastWordsRead is for how many sessions the transcript is read.
 	maxLastWordsRead = 50
+	// maxKnownWords is how many transcripts' last words a SessionLister keeps. It forgets
+	// all of them when there are more.
+	maxKnownWords = 4 * maxLastWordsRead
 )
 
-// ListSessions returns the sessions that hooks have recorded, once for each thread: first
+// SessionLister lists sessions again and again. It reads the last words only of a
+// transcript that changed. Its zero value is ready for use.
+type SessionLister struct {
+	mu    sync.Mutex
+	words map[string]knownWords // by the transcript's path
+}
+
+// knownWords are the last words of a transcript of that size and time.
+type knownWords struct {
+	size       int64
+	modifiedAt time.Time
+	text       string
+	isOfPerson bool
+}
+
+// ListSessions lists the sessions once; see SessionLister.List.
+func ListSessions(
+	env state.Getenv, cfg *config.Config, questions []*state.Question, now time.Time,
+) (list []*ListedSession, unreadable []error) {
+	return new(SessionLister).List(env, cfg, questions, now)
+}
+
+// List returns the sessions that hooks have recorded, once for each thread: first
 // those that wait for a person, then the others that run, the last seen first, then those
 // that have ended. questions are the open questions of all sessions. unreadable are the
 // errors of records that cannot be read.
 //
 // It looks at no terminal and asks no network, so it is quick with many sessions.
-func ListSessions(
+func (l *SessionLister) List(
 	env state.Getenv, cfg *config.Config, questions []*state.Question, now time.Time,
 ) (list []*ListedSession, unreadable []error) {
 	waits := map[string][]Wait{}
@@ -109,7 +136,7 @@ func ListSessions(
 		list = append(list, describeSession(env, sameThread, waits, now))
 	}
 	slices.SortStableFunc(list, compareListed)
-	addLastWords(cfg, list)
+	l.addLastWords(cfg, list)
 	return list, unreadable
 }
 
@@ -242,7 +269,7 @@ func compareListed(a, b *ListedSession) int {
 
 // addLastWords adds the last words of the sessions that run, unless a policy keeps such
 // text in the terminal.
-func addLastWords(cfg *config.Config, list []*ListedSession) {
+func (l *SessionLister) addLastWords(cfg *config.Config, list []*ListedSession) {
 	if !cfg.AccessTo(config.KindScreen, "").CanShow {
 		return
 	}
@@ -250,9 +277,29 @@ func addLastWords(cfg *config.Config, list []*ListedSession) {
 		if s.HasEnded() {
 			return // all that follow have ended, too
 		}
-		text, isOfPerson := inject.LastWords(s.transcript)
-		// Masking takes long for a long text.
-		text = state.OneLine(state.MaskKeys(wording.Truncate(text, 20*maxLastWords)))
-		s.LastWords, s.IsPersonLast = wording.Truncate(text, maxLastWords), isOfPerson
+		s.LastWords, s.IsPersonLast = l.lastWords(s.transcript)
 	}
+}
+
+// lastWords returns the beginning of a transcript's last words, without keys.
+func (l *SessionLister) lastWords(transcript string) (text string, isOfPerson bool) {
+	info, err := os.Stat(transcript)
+	if err != nil {
+		return "", false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known, isKnown := l.words[transcript]
+	if isKnown && known.size == info.Size() && known.modifiedAt.Equal(info.ModTime()) {
+		return known.text, known.isOfPerson
+	}
+	text, isOfPerson = inject.LastWords(transcript)
+	// Masking takes long for a long text.
+	text = state.OneLine(state.MaskKeys(wording.Truncate(text, 20*maxLastWords)))
+	text = wording.Truncate(text, maxLastWords)
+	if l.words == nil || len(l.words) >= maxKnownWords {
+		l.words = map[string]knownWords{}
+	}
+	l.words[transcript] = knownWords{info.Size(), info.ModTime(), text, isOfPerson}
+	return text, isOfPerson
 }

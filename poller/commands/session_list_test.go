@@ -175,6 +175,37 @@ func TestListSessions_StateAndLastWords(t *testing.T) {
 	kit.Equal(t, list[0].LastWords, "")
 }
 
+// Last words are read again once a transcript was written, and not before.
+func TestSessionLister_ReadsWhatChanged(t *testing.T) {
+	h := &listHome{t, t.TempDir(), time.Now().UTC().Truncate(time.Second)}
+	path := ""
+	h.add("s", 1, func(s *state.Session) {
+		h.saveTranscript(s, "idle", `{"type":"user","message":{"content":"first"}}`)
+		path = s.TranscriptPath
+	})
+	written := inject.LastWritten(path)
+	var lister SessionLister
+	want := func(words string) {
+		t.Helper()
+		list, _ := lister.List(h.env, &config.Config{}, nil, h.now)
+		kit.Equal(t, list[0].LastWords, words)
+	}
+	write := func(words string, at time.Time) {
+		line := fmt.Sprintf(`{"type":"user","message":{"content":%q}}`, words)
+		kit.NoError(t, os.WriteFile(path, []byte(line), 0o600))
+		kit.NoError(t, os.Chtimes(path, at, at))
+	}
+	want("first")
+	write("other", written) // of the same size and time
+	want("first")
+	write("longer", written)
+	want("longer")
+	write("change", written.Add(time.Second))
+	want("change")
+	kit.NoError(t, os.Remove(path))
+	want("")
+}
+
 // BenchmarkListSessions lists 300 sessions, 30 of them running and with long last words,
 // and 300 open questions.
 func BenchmarkListSessions(b *testing.B) {
