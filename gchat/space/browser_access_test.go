@@ -166,7 +166,7 @@ func (d *shopDesk) sendPicture(ctx context.Context) {
 				input.files = list.files;
 				input.dispatchEvent(new Event('change'));
 			};
-			window.chooseMore = () => choose(new File(['Pay'], 'wording.txt'));
+			window.chooseMore = (n = 1) => choose(...Array(n).fill(new File(['Pay'], 'wording.txt')));
 			choose(new File([blob], 'checkout.png', { type: 'image/png' }));
 			done();
 		});
@@ -363,5 +363,15 @@ func TestPage_IsUsableByAll(t *testing.T) {
 		runActions(t, ctx, chromedp.EmulateViewport(640, 400, chromedp.EmulateScale(2)))
 		check(wideScript, "", "wider than the window at 200 %", view.name)
 		wantKeyboard(t, ctx, view.name)
+	}
+
+	// Above a phone's keyboard there is still room to write and to send.
+	runActions(t, ctx, chromedp.EmulateViewport(320, 290))
+	for _, view := range d.views {
+		d.openView(ctx, view)
+		evaluate(t, ctx, `if (!document.querySelector('#attach').hidden) window.chooseMore?.(9)`)
+		check(`[...document.querySelectorAll('#reply, #send')]
+			.filter((n) => n.getBoundingClientRect().bottom > innerHeight).map((n) => n.id).join()`,
+			"", "below the window's end", view.name)
 	}
 }

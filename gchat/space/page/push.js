@@ -100,7 +100,7 @@ async function add() {
     if (await Notification.requestPermission() !== 'granted') return;
     const content = { name: '', subscription: keysOf(await subscribeAnew()) };
     const added = await call('POST', '/page/push/devices', content);
-    if (device && device !== added.id) await call('DELETE', '/page/push/devices/' + device);
+    if (device && device !== added.id) await call('DELETE', '/page/push/devices/' + device).catch(() => {});
     await keep('device', added.id);
     device = added.id;
     refusal = '';
