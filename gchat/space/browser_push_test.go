@@ -183,6 +183,21 @@ func TestPage_RefusedRenewalIsTold(t *testing.T) {
 	b.attach()
 	b.changeSubscription(b.service.Subscribe("renewed").JSON())
 	b.wantShown()
+	// Firefox gives the event neither the new subscription nor the earlier one.
+	again := b.service.Subscribe("again")
+	b.inWorker(`(() => {
+		PushManager.prototype.subscribe = async ({ userVisibleOnly, applicationServerKey }) => {
+			PushManager.prototype.subscribe = async () => { throw new Error('no push service'); };
+			if (!userVisibleOnly || applicationServerKey.length !== 87) throw new Error('bad key');
+			return { toJSON: () => (` + again.JSON() + `) };
+		};
+		return '';
+	})()`)
+	b.changeSubscription(`null`)
+	b.wantShown()
+	subscribed, err := Devices(b.dir)
+	kit.NoError(t, err)
+	kit.Equal(t, subscribed[0].Subscription, subscriptionOf(t, again))
 	const told = "This device is not called|Open the page to be called again"
 	b.changeSubscription(`null`)
 	b.wantShown(told)

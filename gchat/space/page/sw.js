@@ -62,7 +62,7 @@ async function sendTap(message, choice) {
   const device = await stored('device') ?? '';
   for (const isLast of [false, true]) {
     try {
-      const answer = await post('/page/push/taps', { device, message, choice });
+      const answer = await call('POST', '/page/push/taps', { device, message, choice });
       if (answer.ok) return '';
       if (answer.status === 409) return 'Too late: already answered';
       return 'Not sent: answer on the page';
@@ -72,11 +72,11 @@ async function sendTap(message, choice) {
   }
 }
 
-async function post(address, content, method = 'POST') {
+async function call(method, address, content) {
   return fetch(address, {
     method,
     headers: { 'Content-Type': 'application/json', 'Gchat-Page-Key': await stored('key') },
-    body: JSON.stringify(content),
+    body: content && JSON.stringify(content),
     signal: AbortSignal.timeout?.(10000),
   });
 }
@@ -92,18 +92,25 @@ async function openThread(thread = '') {
 
 // renew tells the server the subscription with which the browser replaced an earlier one, or
 // that there is none. If the server does not take it, the person is told.
-async function renew({ newSubscription, oldSubscription }) {
+async function renew({ newSubscription }) {
   const device = await stored('device');
   if (!device) return;
-  const subscription = newSubscription ?? await subscribeLike(oldSubscription).catch(() => null);
+  const late = new Promise((_, reject) => setTimeout(reject, 20000)); // it may never say no
+  const subscription = newSubscription ?? await Promise.race([subscribe(), late]).catch(() => null);
   const { endpoint, keys } = subscription?.toJSON() ?? {};
   const content = { subscription: { endpoint, keys } };
-  const answer = await post('/page/push/devices/' + device, content, 'PUT').catch(() => null);
+  const answer = await call('PUT', '/page/push/devices/' + device, content).catch(() => null);
   if (answer?.ok) return;
   await show('This device is not called', { body: 'Open the page to be called again', tag: 'renewal' });
 }
 
-const subscribeLike = async ({ options }) => registration.pushManager.subscribe(options);
+// subscribe asks the server for its key: some browsers tell neither the new subscription nor
+// the earlier one.
+async function subscribe() {
+  const answer = await call('GET', '/page/push');
+  const { publicKey } = await answer.json();
+  return registration.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: publicKey });
+}
 
 // stored reads what the page keeps in the browser (see key.js).
 function stored(name) {
