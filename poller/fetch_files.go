@@ -153,6 +153,7 @@ func (p *Poller) fetchFiles(ctx context.Context, in *state.Incoming, sources []c
 			files[i].Problem = problemUnstored
 		}
 	}
+	p.sweepFiles(p.Now())
 	_, err := state.InboxIn(p.userStateDir).Change(in.ID, func(stored *state.Incoming) {
 		if stored.Status == state.IncomingNew {
 			stored.Files = files

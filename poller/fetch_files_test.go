@@ -112,6 +112,22 @@ func TestFetch_WhatIsNotFetchedIsSaid(t *testing.T) {
 	kit.Equalf(t, len(x.storedFiles()), 1, "the stored files")
 }
 
+// Before the next hour, too, the stored files have no more than they may have together.
+func TestFetch_StoredFilesAreBounded(t *testing.T) {
+	x := newTestSession(t, nil)
+	folder := filepath.Join(state.UserStateDir(x.env), "files")
+	kit.NoError(t, os.MkdirAll(folder, 0o700))
+	for i, name := range []string{"oldest.bin", "older.bin"} {
+		path := filepath.Join(folder, name)
+		writeFile(t, path, "", 0o600)
+		kit.NoError(t, os.Truncate(path, maxStoredBytes/2)) // it takes no room on the disk
+		kit.NoError(t, os.Chtimes(path, time.Time{}, time.Now().Add(-time.Hour*time.Duration(9-i))))
+	}
+	x.sayWithFiles("", "see", space.NewFile{Name: "cat.png", Content: kit.Picture()})
+	stored := x.storedFiles()
+	kit.True(t, len(stored) == 2 && !slices.Contains(stored, "oldest.bin"), "stored: %q", stored)
+}
+
 // If the poller is killed at any step, the next one fetches the file, Claude is told it
 // once, and no other file is left.
 func TestFetch_KilledPollerLosesNothing(t *testing.T) {
