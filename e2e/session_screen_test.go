@@ -75,7 +75,8 @@ func (s *session) WaitScreenFunc(what string, ok func(screen string) bool) strin
 
 func (s *session) pollScreen(d time.Duration, ok func(screen string) bool) (string, bool) {
 	s.t.Helper()
-	for deadline := time.Now().Add(d); ; time.Sleep(pollInterval) {
+	interval := pollInterval
+	for deadline := time.Now().Add(d); ; time.Sleep(interval) {
 		screen := s.Screen()
 		if ok(screen) {
 			return screen, true
@@ -83,6 +84,7 @@ func (s *session) pollScreen(d time.Duration, ok func(screen string) bool) (stri
 		if time.Now().After(deadline) {
 			return screen, false
 		}
+		interval = min(interval*5/4, 3*pollInterval)
 	}
 }
 

@@ -145,10 +145,6 @@ func (s *session) sessionEnv(extra []string) []string {
 	env := append(fakemodel.Environment(s.API.URL),
 		"HOME="+s.Home, "TMPDIR="+s.tmux.dir, "PATH="+os.Getenv("PATH"), "SHELL=/bin/sh",
 		"LANG=C.UTF-8", "TERM=screen-256color",
-		// to compile what is used for seconds costs more of a core than it gives
-		"BUN_JSC_useDFGJIT=0",
-		// nor to collect garbage every second: it ends before it needs the memory
-		"BUN_GC_TIMER_DISABLE=1",
 		// a recording hook built with -race would linger for a second
 		"GORACE=atexit_sleep_ms=0",
 		runVariable+"="+os.Getenv(runVariable), sessionVariable+"="+s.processMark,

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 
 	"gchat-hooks/cli/claudecheck/fakemodel"
 	"gchat-hooks/state"
@@ -55,8 +56,8 @@ var contracts = []contract{
 		questionScene, tryTerminalFirst, "",
 	},
 	{
-		"question.several", "Several choices of a question are answered from Chat",
-		"Questions with several choices cannot be answered from Chat. " + inTerminal,
+		"question.several", "Several questions and several choices are answered from Chat",
+		"Several questions at once, or several choices, cannot be answered from Chat. " + inTerminal,
 		questionScene, trySeveral, state.ContractQuestion,
 	},
 	{
@@ -173,6 +174,12 @@ var (
 			{Label: "Canary", Description: "Small slice first."},
 		},
 	}
+	databaseQuestion = fakemodel.Question{
+		Question: "Which DB?", Header: "DB",
+		Options: []fakemodel.Option{
+			{Label: "Postgres", Description: "relational"}, {Label: "SQLite", Description: "embedded"},
+		},
+	}
 	featuresQuestion = fakemodel.Question{
 		Question: "Which features do you want?", Header: "Features", MultiSelect: true,
 		Options: []fakemodel.Option{
@@ -186,7 +193,9 @@ func say(text string) fakemodel.Turn { return fakemodel.Turn{fakemodel.Text(text
 
 func bash(command string) fakemodel.Turn { return fakemodel.Turn{fakemodel.Bash(command)} }
 
-func ask(q fakemodel.Question) fakemodel.Turn { return fakemodel.Turn{fakemodel.Ask(q)} }
+func ask(questions ...fakemodel.Question) fakemodel.Turn {
+	return fakemodel.Turn{fakemodel.Ask(questions...)}
+}
 
 // ends is a turn that ends without a question.
 var ends = say("Understood.")
@@ -198,7 +207,7 @@ func tryQuestion(t *trial) {
 	m := t.awaitMessage("[AskUserQuestion]", deployQuestion.Question)
 	t.tap(m, "2", nil)
 	t.awaitResult(1, "Rolling deployment")
-	t.awaitChange(m, "[Answered]")
+	t.awaitChange(m, "[Answered]", "Rolling deployment")
 }
 
 func tryTyped(t *trial) {
@@ -216,23 +225,27 @@ func tryTerminalFirst(t *trial) {
 	m := t.awaitMessage("[AskUserQuestion]", deployQuestion.Question)
 	t.choose("3")
 	t.awaitResult(1, "Canary")
-	t.awaitChange(m, "in the terminal")
+	t.awaitChange(m, "Canary", "in the terminal")
 }
 
 func trySeveral(t *trial) {
-	t.play(ask(featuresQuestion), ends)
+	t.play(ask(databaseQuestion, featuresQuestion), ends)
 	t.prompt("ask for several")
 	m := t.awaitMessage("[AskUserQuestion]", featuresQuestion.Question)
-	t.tap(m, "send", map[string][]string{"q1": {"1", "3"}})
-	t.awaitResult(1, "Auth, Search")
+	t.tap(m, "send", map[string][]string{"q1": {"2"}, "q2": {"1", "3"}})
+	t.awaitResult(1, `"Which DB?"="SQLite"`, `"="Auth, Search"`)
 }
 
 func tryOwnWords(t *trial) {
-	t.play(ask(deployQuestion), ends)
+	const words = "neither: use \"$HOME\" & wait\nQ2: 1 然后 ✅"
+	t.play(ask(deployQuestion), ask(databaseQuestion), ends)
 	t.prompt("ask for words")
 	m := t.awaitMessage("[AskUserQuestion]", deployQuestion.Question)
-	t.reply(m, "neither, wait for Monday")
-	t.awaitResult(1, "neither, wait for Monday")
+	t.tap(m, "send", map[string][]string{"w1": {words}})
+	t.awaitResult(1, words)
+	m = t.awaitMessage("[AskUserQuestion]", databaseQuestion.Question)
+	t.reply(m, "2 - but keep a dump")
+	t.awaitResult(2, "SQLite", "but keep a dump")
 }
 
 func tryAllow(t *trial) {
@@ -252,6 +265,7 @@ func tryDeny(t *trial) {
 	m := t.awaitMessage("[Permission]", "mkdir denied")
 	t.tap(m, "deny", map[string][]string{"w1": {"use the one there is"}})
 	t.awaitResult(1, "use the one there is")
+	t.awaitChange(m, "Reason: use the one there is")
 	t.require(!t.isMade("denied"), "the command was denied, and ran")
 }
 
@@ -261,46 +275,51 @@ func tryAlways(t *trial) {
 	m := t.awaitMessage("[Permission]", "touch a.txt")
 	t.tap(m, "always", nil)
 	t.awaitResult(2)
+	t.awaitChange(m, "Always allowed from now on:")
 	t.require(t.isMade("b.txt"), "the second command did not run")
 }
 
 // asksBack is a turn that ends with a question, so that the next instruction is asked for.
 var asksBack = say("The tests pass. Shall I commit?")
 
-// askNext has Claude end a turn with a question, and returns how its next instruction is
-// written in Chat.
-func (t *trial) askNext(prompt string, then ...fakemodel.Turn) (reply func(text string)) {
+// askNext has Claude end a turn with a question, and returns the message that asks for
+// the next instruction.
+func (t *trial) askNext(prompt string, then ...fakemodel.Turn) message {
 	t.play(append([]fakemodel.Turn{asksBack}, then...)...)
 	t.prompt(prompt)
-	m := t.awaitMessage("[Waiting for you]")
+	m := t.awaitMessage("[Waiting for you]", "Shall I commit?")
 	t.awaitIdle()
-	return func(text string) { t.reply(m, text) }
+	return m
 }
 
 func tryNextInstruction(t *trial) {
-	reply := t.askNext("go on", ends)
-	reply("yes, commit it")
-	t.awaitTold("yes, commit it")
+	m := t.askNext("go on", ends)
+	t.reply(m, "yes, and push \"it\"\nwith $care; Enter 然后")
+	t.awaitTold("yes, and push \"it\"")
+	t.awaitTold("with $care; Enter 然后")
+	t.awaitMessage("", "[Sent]") // in the card, or in a note where Claude Code is slow
 }
 
 func tryDraft(t *trial) {
-	reply := t.askNext("go on again", ends)
+	m := t.askNext("go on again", ends)
 	t.typeText("half a thought")
 	t.awaitScreen("half a thought")
-	reply("push it")
-	t.awaitMessage("[Kept]")
+	t.reply(m, "push it")
+	kept := t.awaitMessage("[Kept]", "Someone is typing")
+	t.require(!strings.Contains(kept.text, "half a thought"), "the draft was sent to Chat")
 	t.require(t.model.CountText("push it") == 0, "the instruction was typed behind the draft")
+	t.awaitScreen("half a thought")
 	t.keys("C-u")
 	t.awaitTold("push it")
 }
 
 func tryMenu(t *trial) {
-	reply := t.askNext("go on once more", ends)
+	m := t.askNext("go on once more", ends)
 	t.typeText("/model")
 	t.awaitScreen("/model")
 	t.keys("Enter")
 	t.await("a menu opens", func() bool { return t.isNoPrompt() })
-	reply("tag it")
+	t.reply(m, "tag it")
 	t.awaitMessage("[Kept]")
 	t.keys("Escape")
 	t.awaitTold("tag it")
@@ -340,8 +359,8 @@ func tryEvents(t *trial) {
 }
 
 func tryClear(t *trial) {
-	reply := t.askNext("before clearing", ends)
-	reply("/clear")
+	m := t.askNext("before clearing", ends)
+	t.reply(m, "/clear")
 	t.awaitMessage("[Sent]", "/clear")
 	t.awaitEvent("SessionEnd", "session_id", "reason")
 	t.play(ends)
@@ -391,6 +410,7 @@ func tryPlan(t *trial) {
 	first := t.awaitMessage("[Plan]")
 	t.tap(first, "back", map[string][]string{"w1": {"leave a step out"}})
 	t.awaitResult(1, "leave a step out")
+	t.awaitChange(first, "plan back", "leave a step out")
 	t.firstMessage = len(t.chat.Messages())
 	t.tap(t.awaitMessage("[Plan]"), "approve", nil)
 	t.awaitResult(2)
@@ -423,8 +443,14 @@ func tryAgentAtKeyboard(t *trial) {
 	t.startAgent("second")
 	m := t.awaitMessage("[Permission]", "mkdir second")
 	t.reply(m, "terminal")
+	t.awaitDialog()
+	t.awaitChange(m, "In the terminal since")
+	t.reply(m, "yes")
+	t.awaitMessage("[Not used]", "In the terminal since")
+	t.require(!t.isMade("second"), "a reply allowed what the terminal's dialog asks")
 	t.choose("1")
 	t.await("the agent's command runs", func() bool { return t.isMade("second") })
+	t.awaitChange(m, "[Answered]", "in the terminal")
 	t.awaitIdle()
 }
 
@@ -447,11 +473,17 @@ func tryDenyMode(t *trial) {
 	t.awaitResult(1, "forwarded")
 	t.awaitIdle()
 	t.tap(m, "2", nil)
-	t.awaitTold("Rolling deployment")
+	t.awaitTold("GCHAT_RESPONSE: The user has answered your question from the chat page: " +
+		`"Which deployment approach should we use?"="Rolling deployment"`)
+	t.awaitChange(m, "Selected: Rolling deployment")
 }
 
 func tryWake(t *trial) {
-	reply := t.askNext("go on", ends)
-	reply("run the tests")
-	t.awaitTold("run the tests")
+	m := t.askNext("go on", ends)
+	const warning = "does not count as your approval"
+	t.awaitMessage("[Session Start]", warning)
+	t.require(strings.Contains(m.text, warning), "the message does not say: "+warning)
+	t.reply(m, "run the tests")
+	t.awaitTold("this is the next instruction: run the tests")
+	t.awaitMessage("", "[Sent]") // in the card, or in a note where Claude Code is slow
 }

@@ -24,7 +24,7 @@ import (
 const (
 	// commandTimeout is how long a call of tmux may take.
 	commandTimeout = 10 * time.Second
-	// screenInterval is the time between two looks at a screen or a space.
+	// screenInterval is the time between two looks at a screen or a space, at first.
 	screenInterval = 50 * time.Millisecond
 )
 
@@ -194,9 +194,7 @@ const pane = "=claude:"
 // readScreen returns the screen as text, and as inject reads it.
 func (s *session) readScreen(ctx context.Context) (text string, screen inject.Screen, err error) {
 	capture, err := s.tmux(ctx, "capture-pane", "-p", "-e", "-t", pane)
-	if err == nil {
-		text, err = s.tmux(ctx, "capture-pane", "-p", "-t", pane)
-	}
+	text = state.EscapeSequencePattern().ReplaceAllString(capture, "")
 	return text, inject.ReadScreen(capture), err
 }
 
@@ -233,6 +231,7 @@ var errPatience = errors.New("it did not happen in time")
 // until waits until ok returns true.
 func (s *session) until(ctx context.Context, ok func() bool) error {
 	deadline := time.Now().Add(s.check.Patience)
+	interval := screenInterval
 	for !ok() {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -240,7 +239,8 @@ func (s *session) until(ctx context.Context, ok func() bool) error {
 		if time.Now().After(deadline) {
 			return errPatience
 		}
-		state.Sleep(ctx, screenInterval)
+		state.Sleep(ctx, interval)
+		interval = min(interval*5/4, 5*screenInterval)
 	}
 	return nil
 }

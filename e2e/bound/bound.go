@@ -38,13 +38,16 @@ func Until(t testing.TB, what string, isSo func() bool) {
 	}
 }
 
-// WaitFor says whether something is so within a time. It looks every ten milliseconds,
-// and at least once.
+// WaitFor says whether something is so within a time. It looks at least once, after ten
+// milliseconds, and then ever less often: a look may cost more than the wait.
 func WaitFor(timeout time.Duration, isSo func() bool) bool {
-	for deadline := time.Now().Add(timeout); !isSo(); time.Sleep(10 * time.Millisecond) {
+	deadline, interval := time.Now().Add(timeout), 10*time.Millisecond
+	for !isSo() {
 		if time.Now().After(deadline) {
 			return false
 		}
+		time.Sleep(interval)
+		interval = min(interval*5/4, 50*time.Millisecond)
 	}
 	return true
 }
