@@ -50,12 +50,9 @@ func TestAgent_PermissionDecidedInChat(t *testing.T) {
 // Whoever comes to the keyboard gets the dialog, and from then on it is the terminal's
 // alone.
 func TestAgent_PermissionGoesToTheKeyboard(t *testing.T) {
-	eachCase(t, bothVersions, map[string]func(b *hookedSession, q *chat.Message){
+	eachCase(t, testedVersions, map[string]func(b *hookedSession, q *chat.Message){
 		"a terminal is attached": func(b *hookedSession, _ *chat.Message) {
 			b.sitDown(b.t)
-		},
-		"a reply asks for it": func(b *hookedSession, q *chat.Message) {
-			b.reply(q, "terminal")
 		},
 		"a prompt, where no key is seen": func(b *hookedSession, _ *chat.Message) {
 			b.Prompt("what is it doing?")

@@ -74,7 +74,7 @@ func (d *daemon) stop() error {
 func (d *daemon) hasEnded() bool { return len(d.done) > 0 }
 
 func TestDaemon_TypesAnswers(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startInject(t, c, config{Script: answerScript()})
 		b.startDaemon()
 		b.answerInChat(func(n int) {

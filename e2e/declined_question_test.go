@@ -25,7 +25,7 @@ var talkQuestion = question{
 // A question is declined from Chat: Claude is told what the terminal's own row tells it,
 // and what the person wrote.
 func TestDecline_ChatTellsClaude(t *testing.T) {
-	eachCase(t, bothVersions, map[string][]string{
+	eachCase(t, testedVersions, map[string][]string{
 		"native": nil, "hold": {"GCHAT_ASK_MODE=hold"},
 	}, func(t *testing.T, c claude, env []string) {
 		script := []turn{
@@ -53,7 +53,7 @@ func TestDecline_ChatTellsClaude(t *testing.T) {
 
 // What a person leaves to the terminal is answered there, and only there.
 func TestDecline_SkipLeavesTheTerminal(t *testing.T) {
-	eachCase(t, bothVersions, map[string][]string{
+	eachCase(t, testedVersions, map[string][]string{
 		"native": nil, "hold": {"GCHAT_ASK_MODE=hold"}, "inject": {"GCHAT_ASK_MODE=inject"},
 	}, func(t *testing.T, c claude, env []string) {
 		b := startAsking(t, c, config{
@@ -84,7 +84,7 @@ func TestDecline_SkipLeavesTheTerminal(t *testing.T) {
 
 // A denied session has no dialog: it is woken with what the person said.
 func TestDecline_WakesDeniedSession(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startDenying(t, c, config{Script: []turn{
 			{questionCall(deployQuestion)}, goOnTurn, actTurn,
 			{questionCall(talkQuestion)}, goOnTurn, actTurn,

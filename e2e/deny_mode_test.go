@@ -26,24 +26,6 @@ func (b *hookedSession) awaitDenial(n int) {
 	}
 }
 
-func TestDeny_ReplyWakesSession(t *testing.T) {
-	eachSession(t, testedVersions, startDenying, config{
-		Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn},
-	}, func(t *testing.T, b *hookedSession) {
-		q := b.awaitPost("[AskUserQuestion]", "Thread key: ask-")
-		b.awaitDenial(1)
-		b.WaitDone("I go on meanwhile.")
-		b.reply(q, "2")
-		b.API.WaitText(t,
-			fmt.Sprintf(
-				`GCHAT_RESPONSE: The user has answered your question from the chat page: "%s"="Rolling deployment"`,
-				deployQuestion.Question))
-		b.WaitScreen("Acting on it.")
-		b.awaitPostInThread(q, "[Answered]", "Selected: Rolling deployment")
-		b.checkNoRewaker()
-	})
-}
-
 func TestDeny_TimeoutWakesSession(t *testing.T) {
 	eachSession(t, testedVersions, startDenying, config{
 		Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn},
@@ -190,7 +172,7 @@ func TestDeny_ResumedSessionGetsReply(t *testing.T) {
 // Chat does not answer: the question is asked in the terminal, and from there it goes on
 // as in native mode. It stays one record.
 func TestDeny_AsksInTerminalWhileChatHangs(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}})
 		b.gate.holdBack()
 		b.Prompt("go ahead")
@@ -208,7 +190,7 @@ func TestDeny_AsksInTerminalWhileChatHangs(t *testing.T) {
 // Nobody may answer in Chat: the question is answered in the terminal, by the same
 // record.
 func TestDeny_AsksInTerminalWithoutPeople(t *testing.T) {
-	eachSession(t, bothVersions, startDenying, config{
+	eachSession(t, testedVersions, startDenying, config{
 		Script: []turn{{questionCall(deployQuestion)}, thanksTurn},
 		Env:    []string{"GCHAT_ALLOWED_USERS="},
 	}, func(t *testing.T, b *hookedSession) {

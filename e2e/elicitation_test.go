@@ -100,7 +100,7 @@ const drawnForm = "requests your input"
 // A form is filled in by a reply, declined, and filled in while the poller is killed. Its
 // dialog is not drawn meanwhile. No value of it is left.
 func TestElicitation_FilledInFromChat(t *testing.T) {
-	eachSession(t, bothVersions, startApproving, config{
+	eachSession(t, testedVersions, startApproving, config{
 		Args:    allowFormTool,
 		Prepare: serveForms(formOfAllKinds),
 		Script: []turn{

@@ -233,6 +233,7 @@ func TestHubJoin_RetriedAfterError(t *testing.T) {
 // room: the tap of another person does not count, what is sent arrives, and a machine
 // that was revoked is told to join.
 func TestHubJoin_ByTheLineInChat(t *testing.T) {
+	t.Parallel()
 	for _, room := range []string{"", "spaces/room"} {
 		t.Run(room, func(t *testing.T) {
 			x, home := newTestTeam(t), t.TempDir()

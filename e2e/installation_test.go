@@ -79,16 +79,14 @@ func TestInstall_SetUpAnswerUninstall(t *testing.T) {
 }
 
 // Where an administrator allows only managed hooks, a question, a permission and the next
-// instruction are answered from Chat all the same: with the plugin that managed settings
-// enable, as docs/install.md has it, also beside a second one, and with a file that
-// `install` wrote. What the person registers does not run.
+// instruction are answered from Chat all the same: with two plugins that managed
+// settings enable, as docs/install.md has it, and with a file that `install` wrote. What the person registers does not run.
 func TestInstall_ManagedHooksOnly(t *testing.T) {
 	type testCase struct {
 		write func(t *testing.T, folder string)
 		found string // where doctor finds the hooks
 	}
 	eachCase(t, bothVersions, map[string]testCase{
-		"plugin":  {managedPlugin, "the plugin gchat-hooks-approve@gchat-hooks"},
 		"plugins": {managedPlugins, "the plugin gchat-hooks-approve@gchat-hooks"},
 		"file":    {managedFile, "/etc/claude-code/managed-settings.d/gchat-hooks.json"},
 	}, func(t *testing.T, c claude, settings testCase) {

@@ -10,16 +10,39 @@ import (
 )
 
 // What is shown is what runs: no name, option or quote before it hides a part of a
-// command.
-func TestPermission_CommandShownAsItRuns(t *testing.T) {
+// command, every argument is shown, and an edit as a difference.
+func TestPermission_ShownAsItRuns(t *testing.T) {
 	const command = `echo "password="; touch PWN; echo "done"`
+	edit := func(from, to string, all bool) turn {
+		return turn{toolCall("Edit", map[string]any{
+			"file_path": inProject + "a.txt", "old_string": from, "new_string": to,
+			"replace_all": all,
+		})}
+	}
+	job := toolCall("Bash", map[string]any{
+		"command":           "mkdir out",
+		"description":       "make a folder",
+		"run_in_background": true,
+		"timeout":           5000,
+	})
 	eachSession(t, bothVersions, startApproving, config{
-		Script: []turn{{bash(command)}, thanksTurn},
+		Script: []turn{
+			{toolCall("Read", map[string]string{"file_path": inProject + "a.txt"})},
+			edit("two\n", "zwei\n", false), edit("one", "eins", true), {bash(command)}, {job},
+			thanksTurn,
+		},
+		Files: map[string]string{"a.txt": "one\ntwo\none\n"},
 	}, func(t *testing.T, b *hookedSession) {
+		b.reply(b.awaitPost("[Permission]", "Edit: a.txt", "\n-two\n+zwei\n"), "1")
+		b.awaitPost("[Answered]", "Allowed: Edit: a.txt")
+		b.reply(b.awaitPost("[Permission]", "Edit: a.txt", "‹replace_all: true›",
+			"replaces 2 places"), "yes")
 		b.reply(b.awaitPost("[Permission]", command), "no")
-		b.awaitResult(1, "denied this from the chat page")
-		b.WaitScreen("Thanks, understood.")
-		b.checkMade(false, "PWN")
+		b.awaitResult(4, "denied this from the chat page")
+		b.reply(b.awaitPost("[Permission]", "‹run_in_background: true›", "‹timeout: 5000›",
+			"mkdir out"), "no")
+		b.awaitResult(5, "denied this from the chat page")
+		b.checkMade(false, "PWN", "out")
 	})
 }
 
@@ -54,41 +77,6 @@ func TestPermission_SymlinkTargetShown(t *testing.T) {
 	})
 }
 
-// Every member of a call that changes what happens is shown.
-func TestPermission_EveryArgumentShown(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		edit := map[string]any{
-			"file_path":   inProject + "a.txt",
-			"old_string":  "one",
-			"new_string":  "eins",
-			"replace_all": true,
-		}
-		job := map[string]any{
-			"command":           "mkdir out",
-			"description":       "make a folder",
-			"run_in_background": true,
-			"timeout":           5000,
-		}
-		cfg := config{
-			Script: []turn{
-				{toolCall("Read", map[string]string{"file_path": inProject + "a.txt"})},
-				{toolCall("Edit", edit)}, {toolCall("Bash", job)}, thanksTurn,
-			},
-			Files: map[string]string{"a.txt": "one\ntwo\none\n"},
-		}
-		b := startApproving(t, c, cfg)
-		b.Prompt("go ahead")
-		b.reply(
-			b.awaitPost("[Permission]", "Edit: a.txt", "‹replace_all: true›", "replaces 2 places"),
-			"yes")
-		b.reply(
-			b.awaitPost("[Permission]", "‹run_in_background: true›", "‹timeout: 5000›",
-				"mkdir out"),
-			"no")
-		b.awaitResult(3, "denied this from the chat page")
-	})
-}
-
 // What a command prints does not tell what was decided: its words may be Claude Code's
 // own for a refusal.
 func TestPermission_OutputCannotFakeDenial(t *testing.T) {
@@ -110,25 +98,5 @@ func TestPermission_OutputCannotFakeDenial(t *testing.T) {
 		}
 		b.WaitScreen("Thanks, understood.")
 		b.checkMade(true, "one", "two")
-	})
-}
-
-func TestPermission_EditShownAsDiff(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		edit := map[string]string{
-			"file_path": inProject + "a.txt", "old_string": "two\n", "new_string": "zwei\n",
-		}
-		cfg := config{
-			Script: []turn{
-				{toolCall("Read", map[string]string{"file_path": inProject + "a.txt"})},
-				{toolCall("Edit", edit)}, thanksTurn,
-			},
-			Files: map[string]string{"a.txt": "one\ntwo\nthree\n"},
-		}
-		b := startApproving(t, c, cfg)
-		b.Prompt("go ahead")
-		b.reply(b.awaitPost("[Permission]", "Edit: a.txt", "\n-two\n+zwei\n"), "1")
-		b.awaitResult(2)
-		b.awaitPost("[Answered]", "Allowed: Edit: a.txt")
 	})
 }

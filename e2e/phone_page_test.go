@@ -204,7 +204,7 @@ func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
 
 // The page has a button for both, and takes the words of its box along.
 func TestPage_DeclinesQuestion(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startAsking(t, c, config{
 			App: true,
 			Script: []turn{

@@ -11,22 +11,6 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-func TestPlan_DecidedInChat(t *testing.T) {
-	const text = "# The plan\n\n1. do *this*\n2. do that"
-	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		b := startApproving(t, c, inPlanMode(planTurn(text), planTurn(text), thanksTurn))
-		b.promptPlan(text)
-		q := b.awaitPost("[Plan] Session:", "The plan", "do that")
-		b.reply(q, "no, leave the second step out")
-		b.awaitResult(1, "leave the second step out")
-		b.awaitPost("[Answered]", "plan back", "leave the second step out")
-		b.reply(b.awaitPostInOtherThread(q, "[Plan] Session:"), "yes")
-		b.awaitResult(2, "approved")
-		b.awaitPost("[Answered]", "Approved the plan.")
-		b.WaitScreen("Thanks, understood.")
-	})
-}
-
 // "yes, auto" approves the plan, and edits need no permission from then on.
 func TestPlan_ApprovedWithEdits(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {

@@ -6,84 +6,48 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 )
 
-// recordHook as the first argument turns the test binary into a hook:
-//
-//	record-hook DIR                 writes its stdin to DIR/NNN-EVENT.json
-//	record-hook DIR print FILE      … and prints FILE
-//	record-hook DIR answer FILE     … and answers the question with FILE,
-//	                                a JSON object of question → answer
-//
-// FILE is waited for, so a test decides when a hook speaks, if ever. A hook
-// that is told to stop leaves DIR/NNN-EVENT.sigterm.
+// recordHook as the first argument turns the test binary into a hook that writes its
+// stdin to DIR/NNN-EVENT.json.
 const recordHook = "record-hook"
 
 func runRecordHook(args []string) int {
-	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, syscall.SIGTERM)
-	if len(args) != 1 && len(args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: record-hook DIR [print|answer FILE]")
-		return 1
-	}
 	payload, err := io.ReadAll(os.Stdin)
+	if err == nil {
+		err = record(args[0], payload)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	name, err := record(args[0], payload)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	if len(args) == 1 {
-		return 0
-	}
-	for {
-		out, err := os.ReadFile(args[2])
-		if err == nil {
-			if args[1] == "answer" {
-				out = allowWithAnswers(payload, out)
-			}
-			os.Stdout.Write(out)
-			return 0
-		}
-		select {
-		case <-stop:
-			os.WriteFile(name+".sigterm", nil, 0o600)
-			return 0
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+	return 0
 }
 
 // record gives a payload the next free number. It is written elsewhere and
 // linked into place: two hooks run at once, and a reader sees whole files.
-func record(dir string, payload []byte) (string, error) {
+func record(dir string, payload []byte) error {
 	var head struct {
 		Event string `json:"hook_event_name"`
 	}
 	json.Unmarshal(payload, &head)
 	tmp, err := os.CreateTemp(dir, "new-")
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer os.Remove(tmp.Name())
 	if _, err := tmp.Write(payload); err != nil {
-		return "", err
+		return err
 	}
 	if err := tmp.Close(); err != nil {
-		return "", err
+		return err
 	}
 	for n := 1; n < 1000; n++ {
 		// The number alone is claimed first, for the names of two events differ.
@@ -91,30 +55,12 @@ func record(dir string, payload []byte) (string, error) {
 		if err := os.Link(tmp.Name(), claim); errors.Is(err, os.ErrExist) {
 			continue
 		} else if err != nil {
-			return "", err
+			return err
 		}
 		name := filepath.Join(dir, fmt.Sprintf("%03d-%s", n, head.Event))
-		return name, os.Rename(tmp.Name(), name+".json")
+		return os.Rename(tmp.Name(), name+".json")
 	}
-	return "", errors.New("too many events")
-}
-
-// allowWithAnswers is the decision that closes a question's dialog: the whole
-// tool input again, and the answers.
-func allowWithAnswers(payload, answers []byte) []byte {
-	var in struct {
-		Event string                     `json:"hook_event_name"`
-		Input map[string]json.RawMessage `json:"tool_input"`
-	}
-	if err := json.Unmarshal(payload, &in); err != nil || in.Input == nil {
-		return nil
-	}
-	in.Input["answers"] = answers
-	out, _ := json.Marshal(map[string]any{"hookSpecificOutput": map[string]any{
-		"hookEventName": in.Event,
-		"decision":      map[string]any{"behavior": "allow", "updatedInput": in.Input},
-	}})
-	return out
+	return errors.New("too many events")
 }
 
 // A recorder is the test's side of it: a folder, commands that write there,
@@ -125,7 +71,6 @@ type recorder struct{ dir string }
 type event struct {
 	Name    string
 	Payload json.RawMessage
-	Stopped bool // the hook got SIGTERM while it waited
 }
 
 func newRecorder(t *testing.T) *recorder {
@@ -136,19 +81,8 @@ func newRecorder(t *testing.T) *recorder {
 	return &recorder{dir}
 }
 
-// Command is the hook command that records and says nothing.
+// Command is the hook command that records.
 func (r *recorder) Command() string { return shellLine(testBinary(), recordHook, r.dir) }
-
-// Print is the hook command that then prints file, once it is there.
-func (r *recorder) Print(file string) string {
-	return shellLine(testBinary(), recordHook, r.dir, "print", file)
-}
-
-// Answer is the hook command that then answers a question from file, once it
-// is there.
-func (r *recorder) Answer(file string) string {
-	return shellLine(testBinary(), recordHook, r.dir, "answer", file)
-}
 
 // Hooks is a recording hook for each of the named events.
 func (r *recorder) Hooks(events ...string) hooks {
@@ -168,10 +102,8 @@ func (r *recorder) Events() []event {
 		if err != nil {
 			continue
 		}
-		base := strings.TrimSuffix(f, ".json")
-		_, err = os.Stat(base + ".sigterm")
-		_, name, _ := strings.Cut(filepath.Base(base), "-")
-		all = append(all, event{name, raw, err == nil})
+		_, name, _ := strings.Cut(strings.TrimSuffix(filepath.Base(f), ".json"), "-")
+		all = append(all, event{name, raw})
 	}
 	return all
 }

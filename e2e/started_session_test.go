@@ -29,30 +29,21 @@ func (b *hookedSession) runOwnTmux(args ...string) string {
 	return string(out)
 }
 
-// A prompt in the thread of a session that has ended resumes it, once, also where two
+// A prompt in the thread of a session that was killed resumes it, once, also where two
 // write, and goes in as its next instruction.
 func TestStart_PromptResumesSession(t *testing.T) {
-	eachCase(t, bothVersions, map[string]func(*hookedSession){
-		"left": func(b *hookedSession) { b.Quit() },
-		"killed": func(b *hookedSession) {
-			b.WaitIdle()
-			// What 2.1.197 had not written down yet when it was killed, it cannot resume.
-			bound.Until(b.t, "the transcript has the turn", func() bool {
-				return strings.Contains(b.readTranscripts(), "Shall I commit?")
-			})
-			b.Kill(syscall.SIGKILL)
-			b.WaitExit()
-		},
-	}, func(t *testing.T, c claude, end func(*hookedSession)) {
-		b := startApproving(t, c, config{
-			Files: allowStarts,
-			Script: []turn{
-				askBackTurn, askBackTurn, {textBlock("Heard both.")}, {textBlock("Bye.")},
-			},
-		})
-		b.Prompt("go ahead")
+	eachSession(t, bothVersions, startApproving, config{
+		Files:  allowStarts,
+		Script: []turn{askBackTurn, askBackTurn, {textBlock("Heard both.")}, {textBlock("Bye.")}},
+	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Waiting for you]")
-		end(b)
+		b.WaitIdle()
+		// What 2.1.197 had not written down yet when it was killed, it cannot resume.
+		bound.Until(t, "the transcript has the turn", func() bool {
+			return strings.Contains(b.readTranscripts(), "Shall I commit?")
+		})
+		b.Kill(syscall.SIGKILL)
+		b.WaitExit()
 		b.awaitPost("[Cancelled]")
 		b.reply(q, "first: commit it")
 		b.reply(q, "second: push it")
@@ -174,8 +165,10 @@ func TestStart_PromptsWhileClaudeEnds(t *testing.T) {
 		b.reply(q, "first: commit it")
 		b.awaitPost("[Started]", "attach")
 		b.reply(q, "second: push it")
-		b.API.WaitText(t, "first: commit it")
-		b.API.WaitText(t, "second: push it")
+		b.API.WaitTextOnce(t, "first: commit it")
+		b.API.WaitTextOnce(t, "second: push it")
+		b.checkPosts(1, "[Started]")
+		b.checkOneThread(q)
 		b.checkNoPost("[Not")
 	})
 }

@@ -3,8 +3,6 @@ package e2e
 import (
 	"cmp"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -16,102 +14,6 @@ import (
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat/space"
 )
-
-func TestCard_TappedAnswers(t *testing.T) {
-	type testCase struct {
-		asks   []question
-		choice string
-		inputs map[string][]string
-		told   []string
-	}
-	single := testCase{[]question{deployQuestion}, "2", nil, []string{`"="Rolling deployment"`}}
-	const ownWords = "neither: use \"$HOME\" & wait\nQ2: 1 然后 ✅"
-	cases := map[string][]testCase{newestVersion: {
-		single,
-		{
-			[]question{featuresQuestion}, "send", map[string][]string{"q1": {"1", "3"}},
-			[]string{`"="Auth, Search"`},
-		},
-		{
-			[]question{databaseQuestion, featuresQuestion}, "send",
-			map[string][]string{"q1": {"2"}, "q2": {"3"}},
-			[]string{`"Which DB?"="SQLite"`, `"="Search"`},
-		},
-		{
-			[]question{deployQuestion}, "send", map[string][]string{"w1": {ownWords}},
-			[]string{ownWords},
-		},
-	}, olderVersion: {single}}
-	eachClaude(t, testedVersions, func(t *testing.T, cl claude) {
-		script := []turn{}
-		for _, c := range cases[cl.Version] {
-			script = append(script, turn{questionCall(c.asks...)}, thanksTurn)
-		}
-		b := startWithApp(t, cl, config{Script: script})
-		seen := map[string]bool{}
-		for i, c := range cases[cl.Version] {
-			b.Prompt("go ahead")
-			q := b.awaitPostFunc("with the next question", func(m *chat.Message) bool {
-				text := cmp.Or(m.Text, m.FallbackText)
-				return !seen[m.Name] && strings.HasPrefix(text, "[AskUserQuestion]") &&
-					strings.Contains(text, c.asks[0].Question)
-			})
-			seen[q.Name] = true
-			b.tapCard(q, c.choice, c.inputs)
-			b.awaitResult(i+1, c.told...)
-			b.awaitClosedCard(q, "[Answered]", "You,")
-			b.WaitDone("Thanks, understood.")
-		}
-	})
-}
-
-// A permission is allowed, one denied with a reason, one allowed for always; then comes
-// the next instruction.
-func TestCard_TappedDecisions(t *testing.T) {
-	eachSession(t, testedVersions, startWithApp, config{
-		Script: []turn{
-			{bash("mkdir one")}, {bash("mkdir two")}, {bash("mkdir three")}, {bash("mkdir four")},
-			askBackTurn, thanksTurn,
-		},
-	}, func(t *testing.T, b *hookedSession) {
-		for _, step := range []struct{ shown, choice, why, says string }{
-			{"mkdir one", "allow", "", "Allowed: Bash: mkdir one"},
-			{"mkdir two", "deny", "use git mv", "Reason: use git mv"},
-			{"mkdir three", "always", "", "Always allowed from now on:"},
-		} {
-			q := b.awaitPost("[Permission]", step.shown)
-			b.tapCard(q, step.choice, map[string][]string{"w1": {step.why}})
-			b.awaitClosedCard(q, step.says)
-		}
-		b.awaitResult(2, "use git mv")
-		q := b.awaitPost("[Waiting for you]", "Shall I commit?")
-		b.tapCard(q, "send", map[string][]string{"w1": {"yes, and push it"}})
-		b.API.WaitText(t, "yes, and push it")
-		b.WaitScreen("Thanks, understood.")
-		b.awaitClosedCard(q, "[Sent]")
-		for name, want := range map[string]bool{
-			"one": true, "two": false, "three": true, "four": true,
-		} {
-			if _, err := os.Stat(filepath.Join(b.Dir, name)); (err == nil) != want {
-				t.Errorf("%s: %v", name, err)
-			}
-		}
-	})
-}
-
-func TestCard_TappedPlan(t *testing.T) {
-	plan := planTurn("# The plan\n\n1. do this")
-	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		b := startWithApp(t, c, inPlanMode(plan, plan, thanksTurn))
-		b.promptPlan("# The plan\n\n1. do this")
-		q := b.awaitPost("[Plan] Session:")
-		b.tapCard(q, "back", map[string][]string{"w1": {"leave it out"}})
-		b.awaitResult(1, "leave it out")
-		b.awaitClosedCard(q, "plan back", "leave it out")
-		b.tapCard(b.awaitPost("[Plan] Session:"), "approve", nil)
-		b.WaitScreen("Thanks, understood.")
-	})
-}
 
 // The terminal, a second person and an old card: the first answer counts, and each of the
 // others is told.

@@ -39,7 +39,7 @@ func (b *hookedSession) startSteering() (thread string) {
 // alone, and a stranger is not heard.
 func TestCommand_StatusScreenStop(t *testing.T) {
 	const forever = "./forever.sh"
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startAsking(t, c, config{
 			Args:  []string{"--allowedTools", "Bash(" + forever + ")"},
 			Files: map[string]string{forever: "#!/bin/sh\nexec sleep 1000\n"},
@@ -134,9 +134,8 @@ func TestCommand_ClaudesOwn(t *testing.T) {
 // In a question's thread our commands are commands, and "help" and "?" ask what to write:
 // Claude gets the answer alone.
 func TestCommand_InAQuestionsThread(t *testing.T) {
-	eachCase(t, bothVersions, map[string]bool{
-		"chat": false, "page": true,
-	}, func(t *testing.T, c claude, onPage bool) {
+	t.Parallel()
+	askInThread := func(t *testing.T, c claude, onPage bool) {
 		b := startApproving(t, c, config{
 			App:    onPage,
 			Script: []turn{askBackTurn, {questionCall(deployQuestion)}, thanksTurn},
@@ -161,5 +160,11 @@ func TestCommand_InAQuestionsThread(t *testing.T) {
 		say("3")
 		b.awaitResult(1, `="Canary"`)
 		b.awaitPostInThread(q, "[Answered]", "Selected: Canary")
+	}
+	t.Run("chat", func(t *testing.T) {
+		eachClaude(t, bothVersions, func(t *testing.T, c claude) { askInThread(t, c, false) })
+	})
+	t.Run("page", func(t *testing.T) {
+		eachClaude(t, testedVersions, func(t *testing.T, c claude) { askInThread(t, c, true) })
 	})
 }
