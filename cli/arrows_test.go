@@ -24,10 +24,15 @@ var importRules = []struct {
 		"main picks the job, and gives a hook the one request that it may make: for a hub's policy",
 	},
 	{"cli", []string{
-		"cli/doctor", "cli/migrate", "cli/claudecheck", "hooks", "hooks/settings", "hooks/wake", "gchat",
+		"cli/bench", "cli/doctor", "cli/migrate", "cli/claudecheck", "hooks", "hooks/settings",
+		"hooks/wake", "gchat",
 		"gchat/wording", "gchat/login", "gchat/space", "gchat/hub", "poller", "poller/commands",
 		"poller/judge", "poller/ntfy", "poller/service", "inject", "state", "state/config",
 	}, "a command may use every package"},
+	{
+		"cli/bench", []string{"gchat/space", "state"},
+		"it runs this program as others run it, and a space that takes the posts",
+	},
 	{"cli/doctor", []string{
 		"cli/claudecheck", "hooks/settings", "gchat", "gchat/wording", "gchat/space", "poller", "poller/judge",
 		"poller/service", "inject", "state", "state/config",

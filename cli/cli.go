@@ -159,6 +159,7 @@ var commands = []struct {
 	{"wait", Program.waitCommand},
 	{"logs", Program.logsCommand},
 	{"doctor", Program.doctorCommand},
+	{"bench", Program.benchCommand},
 	{"flush", Program.flushCommand},
 	{"poller", Program.pollerCommand},
 	{"menu", Program.menuCommand},

@@ -51,8 +51,8 @@ type machine struct {
 	postTimes []time.Time // of requests
 
 	// workers whose message must get through now
-	pausedKills                                            atomic.Int64
-	posts, faults, storedFaults, kills, killed, serverTime atomic.Int64
+	pausedKills                                atomic.Int64
+	posts, faults, storedFaults, kills, killed atomic.Int64
 }
 
 func newMachine(t testing.TB, perMinute int) *machine {
@@ -78,10 +78,8 @@ func newMachine(t testing.TB, perMinute int) *machine {
 	return m
 }
 
-// serve answers as Chat, and measures what it needs for itself.
+// serve answers as Chat.
 func (m *machine) serve(w http.ResponseWriter, r *http.Request) {
-	start := time.Now()
-	defer func() { m.serverTime.Add(int64(time.Since(start))) }()
 	if r.Method != http.MethodPost {
 		m.space.Handler().ServeHTTP(w, r)
 		return

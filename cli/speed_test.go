@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,48 +14,6 @@ import (
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat/space"
 )
-
-// BenchmarkSpeed_SendBesideBash runs gchat-send and the bash script of the first design
-// in turn, each as a process, and takes off what the server needed for itself.
-func BenchmarkSpeed_SendBesideBash(b *testing.B) {
-	for _, tool := range []string{"bash", "jq", "curl"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			b.Skip("needs ", tool)
-		}
-	}
-	m := newMachine(b, 60000)
-	m.env = append(m.env, "CLAUDE_SESSION_ID=bench")
-	var ours, bash []time.Duration
-	for i := 0; b.Loop(); i++ {
-		ours = append(ours,
-			m.timeRun(m.program, "send", "--type", "task_completion", "ours "+strconv.Itoa(i)))
-		bash = append(bash,
-			m.timeRun("../e2e/bench/send.sh", "--type", "task_completion", "bash "+strconv.Itoa(i)))
-	}
-	oursMedian, bashMedian := median(ours), median(bash)
-	b.ReportMetric(float64(oursMedian)/1e6, "gchat-send-ms(median)")
-	b.ReportMetric(float64(bashMedian)/1e6, "bash-ms(median)")
-	b.ReportMetric(float64(bashMedian)/float64(oursMedian), "bash/ours")
-	b.ReportMetric(0, "ns/op")
-}
-
-// timeRun is how long a program delays, without the server's part.
-func (m *machine) timeRun(program string, args ...string) time.Duration {
-	m.Helper()
-	m.serverTime.Store(0)
-	cmd := exec.Command(program, args...)
-	cmd.Env = m.env
-	start := time.Now()
-	if err := cmd.Run(); err != nil { // no pipes: reading them would be in the time
-		m.Fatalf("%s: %v", program, err)
-	}
-	return time.Since(start) - time.Duration(m.serverTime.Load())
-}
-
-func median(durations []time.Duration) time.Duration {
-	slices.Sort(durations)
-	return durations[len(durations)/2]
-}
 
 // BenchmarkSpeed_Tap is the time from a tap on the embedded space to the end of the hook
 // that printed the answer, with forty questions open: real hooks, one poller.
