@@ -273,7 +273,7 @@ func (h *Hook) newQuestion(e *Event, mode state.Mode) (*state.Question, error) {
 		hasModel := h.Env("ANTHROPIC_API_KEY")+h.Env("ANTHROPIC_BASE_URL") != ""
 		q.IsWordedByAsker = hasModel && h.config().Format == "haiku" && h.Self != ""
 		q.IsDialogHidden = e.HookEventName == "PreToolUse" && h.mayWait(e) && !h.isUnattended()
-		if h.cached.unsupportedClaude != "" {
+		if h.cached.isLeftToTerminal {
 			q.LeaveToTerminal(h.cached.unsupportedClaude)
 		}
 	}

@@ -28,17 +28,39 @@ func (h *Hook) workingMode(e *Event, mode state.Mode) state.Mode {
 	}
 	traits := mode.Traits()
 	canType := h.ensureSession(e).TmuxPane != "" && !check.IsBroken(state.ContractTyped)
+	isHookBroken := check.IsBroken(state.ContractQuestion) ||
+		mode != state.ModeHold && h.isDialogBroken(check)
 	switch {
-	case traits.NeedsHook && check.IsBroken(state.ContractQuestion) && canType:
+	case traits.NeedsHook && isHookBroken && canType:
 		return state.ModeInject
-	case traits.NeedsHook && check.IsBroken(state.ContractQuestion),
-		traits.NeedsPane && !canType && check.IsBroken(state.ContractQuestion):
-		h.cached.unsupportedClaude = version
+	case traits.NeedsHook && isHookBroken, traits.NeedsPane && !canType && isHookBroken:
+		h.cached.isLeftToTerminal = true
+		h.cached.unsupportedClaude = h.unexplainedClaude(e, version)
 		return state.ModeNative
 	case traits.NeedsPane && check.IsBroken(state.ContractTyped):
 		return state.ModeNative
 	}
 	return mode
+}
+
+// isDialogBroken reports whether the terminal of this session shows no dialog while a
+// hook waits that should wait beside it. Nobody could answer there.
+func (h *Hook) isDialogBroken(check state.ClaudeCheck) bool {
+	return check.IsBroken(state.ContractDialog) && !h.isUnattended()
+}
+
+// unexplainedClaude returns the version of Claude Code that a question's message names as
+// the reason why only the terminal answers. It is "" from a session's second question on:
+// a person needs that reason once.
+func (h *Hook) unexplainedClaude(e *Event, version string) string {
+	if h.ensureSession(e).ExplainedClaude == version {
+		return ""
+	}
+	_, err := h.sessions().Change(e.SessionID, func(s *state.Session) {
+		s.ExplainedClaude = version
+	})
+	h.logFailed(err, "the reason may be given again")
+	return version
 }
 
 // contractOf returns the contract with Claude Code on which a permission, a plan or a
@@ -56,12 +78,13 @@ func contractOf(q *state.Question) string {
 }
 
 // handOverIfBroken leaves a permission, a plan or a form to the terminal if a check found
-// that this Claude Code does not take its answer from a hook, or does not give a hidden
-// dialog back to the keyboard.
+// that this Claude Code does not take its answer from a hook, or that its dialog would be
+// kept from somebody at the keyboard.
 func (h *Hook) handOverIfBroken(q *state.Question, e *Event) {
 	check, version := h.claudeCheck(e)
-	isStuck := q.IsDialogHidden && check.IsBroken(state.ContractAgentKeyboard)
+	isStuck := q.IsDialogHidden && check.IsBroken(state.ContractAgentKeyboard) ||
+		!q.IsDialogHidden && h.isDialogBroken(check)
 	if isStuck || check.IsBroken(contractOf(q)) {
-		q.LeaveToTerminal(version)
+		q.LeaveToTerminal(h.unexplainedClaude(e, version))
 	}
 }

@@ -3,6 +3,7 @@ package hooks
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"gchat-hooks/e2e/kit"
@@ -40,6 +41,12 @@ func TestClaudeCheck_QuestionFallsBack(t *testing.T) {
 		"another is broken": {[]string{state.ContractPlan}, true, state.ModeNative, false},
 		"in tmux":           {[]string{state.ContractQuestion}, true, state.ModeInject, false},
 		"outside tmux":      {[]string{state.ContractQuestion}, false, state.ModeNative, true},
+		"no dialog beside the hook, in tmux": {
+			[]string{state.ContractDialog}, true, state.ModeInject, false,
+		},
+		"no dialog beside the hook, outside tmux": {
+			[]string{state.ContractDialog}, false, state.ModeNative, true,
+		},
 		"neither works": {
 			[]string{state.ContractQuestion, state.ContractTyped}, true, state.ModeNative, true,
 		},
@@ -62,14 +69,34 @@ func TestClaudeCheck_QuestionFallsBack(t *testing.T) {
 	}
 }
 
-// A permission that this Claude Code does not take from a hook is left to the terminal.
+// A permission that this Claude Code does not take from a hook, or whose dialog would not
+// be drawn meanwhile, is left to the terminal. A session's first message says why.
 func TestClaudeCheck_PermissionIsLeftToTheTerminal(t *testing.T) {
 	t.Parallel()
-	w, transcript := newCheckedWorld(t, false, state.ContractPermission)
-	printed := w.runHook(forwardHook,
-		setMembers(t, permissionEvent(t, "s-1", "mkdir out"), "transcript_path", transcript))
-	kit.Equalf(t, printed, "", "printed")
-	q := w.onlyIndexed()
-	kit.Equalf(t, q.UnsupportedClaude, "2.1.400", "version")
-	kit.True(t, q.HandedOverAt != nil && q.Status == state.Pending, "not left to the terminal")
+	for _, contract := range []string{state.ContractPermission, state.ContractDialog} {
+		w, transcript := newCheckedWorld(t, false, contract)
+		for i, version := range []string{"2.1.400", ""} {
+			command := []string{"mkdir out", "mkdir in"}[i]
+			printed := w.runHook(forwardHook,
+				setMembers(t, permissionEvent(t, "s-1", command), "transcript_path", transcript))
+			kit.Equalf(t, printed, "", "printed")
+			all := w.indexed()
+			kit.Equalf(t, len(all), i+1, "permissions")
+			slices.SortFunc(all, func(a, b *state.Question) int { return a.AskedAt.Compare(b.AskedAt) })
+			kit.Equalf(t, all[i].UnsupportedClaude, version, "the version that is named")
+			kit.True(t, all[i].HandedOverAt != nil && all[i].Status == state.Pending,
+				"%s is not left to the terminal", command)
+		}
+	}
+}
+
+// Without a terminal, a missing dialog is no reason to leave a permission to it.
+func TestClaudeCheck_NoTerminalNeedsNoDialog(t *testing.T) {
+	t.Parallel()
+	w, transcript := newCheckedWorld(t, false, state.ContractDialog)
+	w.env["CLAUDE_CODE_SESSION_ATTENDED"] = "0"
+	h := &Hook{Env: w.getenv}
+	q := &state.Question{Kind: state.KindPermission}
+	h.handOverIfBroken(q, &Event{SessionID: "s-1", TranscriptPath: LooseText(transcript)})
+	kit.True(t, q.HandedOverAt == nil, "left to a terminal")
 }

@@ -60,8 +60,10 @@ type Hook struct {
 		wordedQuestion string
 		// acceptsCommands marks the session as one that takes commands from its thread.
 		acceptsCommands bool
-		// unsupportedClaude is the version of Claude Code that takes no answer to this
-		// question; see workingMode.
+		// isLeftToTerminal says that this Claude Code takes no answer to the question but
+		// from its terminal. unsupportedClaude is its version if the question's message
+		// names it. See workingMode.
+		isLeftToTerminal  bool
 		unsupportedClaude string
 	}
 }

@@ -13,6 +13,7 @@ import (
 // All contracts are in the table of the package claudecheck.
 const (
 	ContractQuestion      = "question.answered"
+	ContractDialog        = "dialog.open"
 	ContractTyped         = "inject.answered"
 	ContractPermission    = "permission.allowed"
 	ContractPlan          = "plan.decided"

@@ -67,10 +67,10 @@ func (q *Question) HandOver(now time.Time) {
 }
 
 // LeaveToTerminal marks a new question as one that only the terminal can answer, since a
-// check found that this version of Claude Code takes no answer to it from a hook.
+// check found that this version of Claude Code takes no answer to it from a hook. The
+// question's message says so, and names the version unless it is "".
 func (q *Question) LeaveToTerminal(claudeVersion string) {
 	q.UnsupportedClaude, q.HandedOverAt = claudeVersion, new(q.AskedAt)
-	q.OweNote(NoteHandedOver, "")
 }
 
 // MarkWantedInTerminal records that a person wants a hidden dialog in the terminal; call

@@ -326,7 +326,8 @@ type Question struct {
 	// answer it since. The question stays open until it is known how it ended.
 	HandedOverAt *time.Time `json:"handed_over,omitempty"`
 	// UnsupportedClaude is the version of Claude Code that takes no answer to it but from
-	// its terminal, by a check; see LeaveToTerminal.
+	// its terminal, by a check. Only the first such question of a session has it; see
+	// LeaveToTerminal.
 	UnsupportedClaude string `json:"unsupported_claude,omitempty"`
 	// a hash of its questions; it relates a PermissionRequest to the question
 	InputHash string `json:"input_hash,omitempty"`

@@ -66,6 +66,10 @@ type Session struct {
 	UsageLimitUntil time.Time `json:"limit_until,omitzero"`
 	Watch           *Watch    `json:"watch,omitempty"` // nil: nobody watches it in Chat
 
+	// ExplainedClaude is the version of Claude Code of which a message said that it takes
+	// not every answer from Chat; "" for none.
+	ExplainedClaude string `json:"explained_claude,omitempty"`
+
 	// LastTyped is the last prompt that was typed into it from Chat; nil for none.
 	LastTyped *TypedPrompt `json:"typed,omitempty"`
 

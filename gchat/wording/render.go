@@ -75,6 +75,9 @@ func questionParts(q *state.Question, _, previewLimit int) (header, text, instru
 		text = neutralise(Cut(text, maxQuestionText))
 	}
 	header = "[AskUserQuestion] Session: " + sessionName(q) + machineText(q, machineInHeader)
+	if q.HandedOverAt != nil {
+		return header, text, inTerminalText(q)
+	}
 	return header, text, howToReply(q.SubQuestions)
 }
 
