@@ -39,9 +39,10 @@ var importRules = []struct {
 	}, "it asks every package how it is, and runs no hook"},
 	{
 		"cli/claudecheck", []string{
-			"cli/claudecheck/fakemodel", "gchat/space", "hooks/settings", "inject", "state",
+			"cli/claudecheck/fakemodel", "gchat/space", "hooks", "hooks/settings", "inject", "state",
 			"state/config",
-		}, "it runs a Claude Code with this program as its hooks, and knows what that did by the space",
+		}, "it runs a Claude Code with this program as its hooks, and knows what that did by the " +
+			"space; it reads a transcript as they do",
 	},
 	{"cli/claudecheck/fakemodel", []string{}, "it stands in for the model, and knows nothing of ours"},
 	{"cli/migrate", []string{"state"}, "it changes a harness folder and speaks to nobody"},

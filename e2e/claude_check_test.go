@@ -12,66 +12,33 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-// runCheck runs the check of a Claude Code as the doctor does.
-func runCheck(t *testing.T, claude string, only ...string) claudecheck.Report {
+// checkSlots limits how many checks run: each of them starts several sessions.
+var checkSlots = make(chan struct{}, 2)
+
+// newCheck is the check of a Claude Code that the doctor runs, with more time.
+func newCheck(t *testing.T, claude string) claudecheck.Check {
 	t.Helper()
 	requireIsolation(t)
+	checkSlots <- struct{}{}
+	t.Cleanup(func() { <-checkSlots })
 	takeSessionSlot(t)
-	check := claudecheck.Check{
+	return claudecheck.Check{
 		Program: builtProgram(t), GuardArgs: []string{"claude-check", "guard"},
 		FormServerArgs: []string{"claude-check", "form-server"},
-		Claude:         claude, Only: only, Timeout: 4 * time.Minute, Patience: patience,
+		Claude:         claude, Timeout: 4 * time.Minute, Patience: patience,
 	}
-	report, err := check.Run(context.Background())
-	kit.NoError(t, err)
-	return report
 }
 
 // Every contract holds with both versions.
 func TestClaudeCheck_AllHolds(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		report := runCheck(t, c.Argv[0])
+		check := newCheck(t, c.Argv[0])
+		report, err := check.Run(context.Background())
+		kit.NoError(t, err)
 		kit.Equalf(t, report.Version, c.Version, "version")
 		kit.True(t, len(report.Findings) > 20, "%d contracts", len(report.Findings))
 		for _, f := range report.Findings {
 			kit.Equalf(t, f.Verdict, claudecheck.Holds, "%s: %s", f.ID, f.Seen)
-		}
-	})
-}
-
-// brokenClaude is a wrapper that changes the hooks of its HOME before it starts Claude
-// Code: edit is a jq filter of settings.json.
-func brokenClaude(t *testing.T, c claude, edit string) string {
-	t.Helper()
-	kit.NeedProgram(t, "jq")
-	path := filepath.Join(t.TempDir(), "claude")
-	writeScript(t, path, `f=$HOME/.claude/settings.json
-if [ -f "$f" ]; then
-	jq '`+edit+`' "$f" >"$f.new" && mv "$f.new" "$f"
-fi
-exec '`+c.Argv[0]+`' "$@"`)
-	return path
-}
-
-// A Claude Code that no longer does what we rely on is found, and what it means is said.
-func TestClaudeCheck_FindsWhatIsBroken(t *testing.T) {
-	eachCase(t, bothVersions[:1], map[string]struct{ edit, contract, meaning string }{
-		"calls no PermissionRequest": {
-			`del(.hooks.PermissionRequest)`, "permission.allowed", "Permissions cannot be allowed from Chat",
-		},
-		"other members of an event": {
-			`.hooks.PostToolBatch |= map(.hooks |= map(.command = ` +
-				`"sed s/tool_calls/calls/ | " + .command + " " + ((.args // []) | join(" ")) | del(.args)))`,
-			"events.members", "how a permission or a turn ended",
-		},
-	}, func(t *testing.T, c claude, test struct{ edit, contract, meaning string }) {
-		report := runCheck(t, brokenClaude(t, c, test.edit), "question.answered", test.contract)
-		for _, f := range report.Findings {
-			if f.ID != test.contract {
-				continue
-			}
-			kit.Equalf(t, f.Verdict, claudecheck.Broken, "%s: %s", f.ID, f.Seen)
-			kit.Containsf(t, f.Meaning, test.meaning, "what it means")
 		}
 	})
 }

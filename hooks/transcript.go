@@ -184,6 +184,12 @@ func readCallResult(e *Event, toolUseID string) callResult {
 	return resultUnknown
 }
 
+// CallOutcome returns how a transcript says that a call ended: "ran", "failed" or
+// "refused", and "" if it does not say.
+func CallOutcome(transcript, toolUseID string) string {
+	return string(readCallResult(&Event{TranscriptPath: LooseText(transcript)}, toolUseID))
+}
+
 // classifyResult returns how a call ended, by the transcript's line with its result.
 func classifyResult(entry transcriptEntry, result contentBlock) callResult {
 	switch {

@@ -266,7 +266,7 @@ func (c *Check) runScene(ctx context.Context, s *scene) {
 		err := current.try(ctx, k)
 		// A machine that was busy for a moment is no reason to say that something is
 		// broken.
-		if isFailure(err) && ctx.Err() == nil {
+		if isFailure(err) && !errors.Is(err, errNotCalled) && ctx.Err() == nil {
 			err = current.try(ctx, k)
 		}
 		c.add(k, k.finding(err))

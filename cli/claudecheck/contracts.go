@@ -4,9 +4,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"gchat-hooks/cli/claudecheck/fakemodel"
+	"gchat-hooks/hooks"
+	"gchat-hooks/inject"
 	"gchat-hooks/state"
 )
 
@@ -41,19 +44,26 @@ var (
 	}
 )
 
-const inTerminal = "Nothing is lost: it is answered in the terminal."
+const inTerminal = "Nothing is lost: the terminal takes the answer."
 
 // contracts are all contracts. Those of one scene are tried in this order.
 var contracts = []contract{
 	{
-		state.ContractQuestion, "A question is answered from Chat while its dialog is open",
-		"Questions cannot be answered from Chat. " + inTerminal,
+		state.ContractQuestion, "A question is answered from Chat",
+		"Claude Code takes no answer to a question from Chat. In tmux, the answer is typed instead. " +
+			"Elsewhere only the terminal answers it.",
 		questionScene, tryQuestion, "",
+	},
+	{
+		state.ContractDialog, "The terminal shows its dialog while Chat is asked",
+		"The terminal would show nothing while Chat is asked. So permissions and plans are " +
+			"answered in the terminal only, and questions from Chat in tmux only.",
+		questionScene, tryDialog, "",
 	},
 	{
 		"question.terminal", "A question is answered in the terminal, and Chat says so",
 		"The thread of a question may go on asking after it was answered in the terminal.",
-		questionScene, tryTerminalFirst, "",
+		questionScene, tryTerminalFirst, state.ContractDialog,
 	},
 	{
 		"question.several", "Several questions and several choices are answered from Chat",
@@ -74,6 +84,11 @@ var contracts = []contract{
 		"permission.denied", "A permission is denied from Chat, with a reason that Claude is told",
 		"Permissions cannot be denied from Chat. " + inTerminal,
 		questionScene, tryDeny, state.ContractPermission,
+	},
+	{
+		"transcript.members", "The transcript has the members that are read",
+		"Chat may not say what Claude does, nor how a permission was answered in the terminal.",
+		questionScene, tryTranscript, state.ContractDialog,
 	},
 	{
 		"permission.always", "After \"always\", the same command is not asked about again",
@@ -127,14 +142,20 @@ var contracts = []contract{
 		formScene, tryForm, "",
 	},
 	{
+		"permission.prompt", "A permission reaches Chat when its dialog opens",
+		"A permission reaches Chat seconds after its dialog has opened, or not at all. Until then, " +
+			"only the terminal takes the answer.",
+		agentScene, tryInTime, "",
+	},
+	{
 		state.ContractAgent, "A background agent's permission is decided from Chat",
 		"Permissions of background agents cannot be decided from Chat. " + inTerminal,
 		agentScene, tryAgent, "",
 	},
 	{
 		state.ContractAgentKeyboard, "A background agent's permission goes to somebody at the keyboard",
-		"A background agent's permission may stay hidden from somebody at the keyboard. " +
-			"Answer it in Chat.",
+		"A background agent's permission would stay hidden from somebody at the keyboard. " +
+			"So it is answered in the terminal only.",
 		agentScene, tryAgentAtKeyboard, state.ContractAgent,
 	},
 	{
@@ -149,12 +170,12 @@ var contracts = []contract{
 	},
 	{
 		state.ContractTyped, "An answer is typed into the dialog of a question",
-		"In inject mode, questions cannot be answered from Chat. " + inTerminal,
+		"Answers cannot be typed into a question's dialog. In inject mode, a hook gives them instead.",
 		injectScene, tryTyped, "",
 	},
 	{
 		state.ContractDeny, "In deny mode, a reply wakes the session",
-		"In deny mode, a reply reaches Claude with the next prompt only.",
+		"In deny mode, a reply would not wake the session. So Claude waits for it instead.",
 		denyScene, tryDenyMode, "",
 	},
 	{
@@ -197,13 +218,16 @@ func ask(questions ...fakemodel.Question) fakemodel.Turn {
 	return fakemodel.Turn{fakemodel.Ask(questions...)}
 }
 
+// onlyInDialog is on the screen only while deployQuestion's dialog is open.
+const onlyInDialog = "Small slice first."
+
 // ends is a turn that ends without a question.
 var ends = say("Understood.")
 
 func tryQuestion(t *trial) {
 	t.play(ask(deployQuestion), ends)
 	t.prompt("ask me")
-	t.awaitDialog()
+	t.awaitCall()
 	m := t.awaitMessage("[AskUserQuestion]", deployQuestion.Question)
 	t.tap(m, "2", nil)
 	t.awaitResult(1, "Rolling deployment")
@@ -223,14 +247,27 @@ func tryTerminalFirst(t *trial) {
 	t.play(ask(deployQuestion), ends)
 	t.prompt("ask me once more")
 	m := t.awaitMessage("[AskUserQuestion]", deployQuestion.Question)
-	t.choose("3")
+	t.choose("3", onlyInDialog)
 	t.awaitResult(1, "Canary")
 	t.awaitChange(m, "Canary", "in the terminal")
+}
+
+// tryDialog answers in the terminal only. It reads nothing of a dialog that Claude Code
+// words: such a line may have another name, and still be a dialog for a person.
+func tryDialog(t *trial) {
+	t.play(ask(deployQuestion), bash("mkdir chosen"), ends)
+	t.prompt("ask me in the terminal")
+	t.choose("3", onlyInDialog)
+	t.awaitResult(1, "Canary")
+	t.choose("1", "mkdir chosen")
+	t.awaitResult(2)
+	t.require(t.isMade("chosen"), "the command was allowed in the terminal, and did not run")
 }
 
 func trySeveral(t *trial) {
 	t.play(ask(databaseQuestion, featuresQuestion), ends)
 	t.prompt("ask for several")
+	t.awaitCall()
 	m := t.awaitMessage("[AskUserQuestion]", featuresQuestion.Question)
 	t.tap(m, "send", map[string][]string{"q1": {"2"}, "q2": {"1", "3"}})
 	t.awaitResult(1, `"Which DB?"="SQLite"`, `"="Auth, Search"`)
@@ -240,9 +277,11 @@ func tryOwnWords(t *trial) {
 	const words = "neither: use \"$HOME\" & wait\nQ2: 1 然后 ✅"
 	t.play(ask(deployQuestion), ask(databaseQuestion), ends)
 	t.prompt("ask for words")
+	t.awaitCall()
 	m := t.awaitMessage("[AskUserQuestion]", deployQuestion.Question)
 	t.tap(m, "send", map[string][]string{"w1": {words}})
 	t.awaitResult(1, words)
+	t.awaitCall()
 	m = t.awaitMessage("[AskUserQuestion]", databaseQuestion.Question)
 	t.reply(m, "2 - but keep a dump")
 	t.awaitResult(2, "SQLite", "but keep a dump")
@@ -251,8 +290,7 @@ func tryOwnWords(t *trial) {
 func tryAllow(t *trial) {
 	t.play(bash("mkdir allowed"), ends)
 	t.prompt("make a folder")
-	m := t.awaitMessage("[Permission]", "mkdir allowed")
-	t.awaitDialog()
+	m := t.awaitPermission("mkdir allowed")
 	t.tap(m, "allow", nil)
 	t.awaitResult(1)
 	t.awaitChange(m, "[Answered]", "Allowed")
@@ -262,7 +300,7 @@ func tryAllow(t *trial) {
 func tryDeny(t *trial) {
 	t.play(bash("mkdir denied"), ends)
 	t.prompt("make another folder")
-	m := t.awaitMessage("[Permission]", "mkdir denied")
+	m := t.awaitPermission("mkdir denied")
 	t.tap(m, "deny", map[string][]string{"w1": {"use the one there is"}})
 	t.awaitResult(1, "use the one there is")
 	t.awaitChange(m, "Reason: use the one there is")
@@ -272,7 +310,7 @@ func tryDeny(t *trial) {
 func tryAlways(t *trial) {
 	t.play(bash("touch a.txt"), bash("touch b.txt"), ends)
 	t.prompt("touch two files")
-	m := t.awaitMessage("[Permission]", "touch a.txt")
+	m := t.awaitPermission("touch a.txt")
 	t.tap(m, "always", nil)
 	t.awaitResult(2)
 	t.awaitChange(m, "Always allowed from now on:")
@@ -318,17 +356,11 @@ func tryMenu(t *trial) {
 	t.typeText("/model")
 	t.awaitScreen("/model")
 	t.keys("Enter")
-	t.await("a menu opens", func() bool { return t.isNoPrompt() })
+	t.await("a menu opens", func() bool { return t.isDialogOpen("") })
 	t.reply(m, "tag it")
 	t.awaitMessage("[Kept]")
 	t.keys("Escape")
 	t.awaitTold("tag it")
-}
-
-// isNoPrompt reports whether the screen shows something else than the input box.
-func (t *trial) isNoPrompt() bool {
-	_, screen, err := t.readScreen(t.ctx)
-	return err == nil && screen.Shows == ""
 }
 
 func tryStop(t *trial) {
@@ -348,8 +380,8 @@ func tryStop(t *trial) {
 }
 
 func tryEvents(t *trial) {
-	t.play(bash("touch c.txt"), ends)
-	t.prompt("touch a third file")
+	t.play(bash("ls"), ends)
+	t.prompt("list the files")
 	t.awaitResult(1)
 	t.awaitIdle()
 	always := []string{"session_id", "cwd", "hook_event_name", "transcript_path"}
@@ -393,8 +425,7 @@ func tryPlan(t *trial) {
 	planFile := regexp.MustCompile(`"planFilePath":"([^"]+)"`)
 	var file string
 	t.await("the transcript names the plan's file", func() bool {
-		transcripts, _ := filepath.Glob(filepath.Join(t.home, ".claude", "projects", "*", "*.jsonl"))
-		for _, path := range transcripts {
+		for _, path := range t.transcripts() {
 			b, _ := os.ReadFile(path)
 			if m := planFile.FindSubmatch(b); m != nil {
 				file = string(m[1])
@@ -407,11 +438,13 @@ func tryPlan(t *trial) {
 		t.err = os.WriteFile(file, []byte("# The plan"), 0o600)
 	}
 	t.prompt("show the plan")
+	t.awaitCall()
 	first := t.awaitMessage("[Plan]")
 	t.tap(first, "back", map[string][]string{"w1": {"leave a step out"}})
 	t.awaitResult(1, "leave a step out")
 	t.awaitChange(first, "plan back", "leave a step out")
 	t.firstMessage = len(t.chat.Messages())
+	t.awaitCall()
 	t.tap(t.awaitMessage("[Plan]"), "approve", nil)
 	t.awaitResult(2)
 	t.awaitIdle()
@@ -434,24 +467,57 @@ func (t *trial) startAgent(folder string) {
 
 func tryAgent(t *trial) {
 	t.startAgent("first")
-	t.tap(t.awaitMessage("[Permission]", "mkdir first"), "allow", nil)
+	t.tap(t.awaitPermission("mkdir first"), "allow", nil)
 	t.await("the agent's command runs", func() bool { return t.isMade("first") })
 	t.awaitIdle()
 }
 
 func tryAgentAtKeyboard(t *trial) {
 	t.startAgent("second")
-	m := t.awaitMessage("[Permission]", "mkdir second")
+	m := t.awaitPermission("mkdir second")
 	t.reply(m, "terminal")
-	t.awaitDialog()
+	t.await("a dialog opens in the terminal", func() bool { return t.isDialogOpen("mkdir second") })
 	t.awaitChange(m, "In the terminal since")
 	t.reply(m, "yes")
 	t.awaitMessage("[Not used]", "In the terminal since")
 	t.require(!t.isMade("second"), "a reply allowed what the terminal's dialog asks")
-	t.choose("1")
+	t.choose("1", "mkdir second")
 	t.await("the agent's command runs", func() bool { return t.isMade("second") })
 	t.awaitChange(m, "[Answered]", "in the terminal")
 	t.awaitIdle()
+}
+
+// tryInTime compares when a dialog opens with when Claude Code calls the hook that asks
+// in Chat.
+func tryInTime(t *trial) {
+	t.play(bash("mkdir intime"), ends)
+	t.prompt("make it in time")
+	delay := t.awaitCall()
+	t.require(delay < lateAfter, "the hook PermissionRequest was called %.0f s after "+
+		"its dialog was open", delay.Seconds())
+	t.tap(t.awaitMessage("[Permission]", "mkdir intime", hasButtons), "allow", nil)
+	t.awaitResult(1)
+	t.awaitIdle()
+}
+
+// tryTranscript reads the transcript as hooks and the poller do.
+func tryTranscript(t *trial) {
+	t.play(bash("mkdir refused"), bash("ls"), ends)
+	t.prompt("make a folder")
+	t.choose("Escape", "mkdir refused")
+	t.prompt("list the files")
+	t.awaitResult(2)
+	t.awaitIdle()
+	t.await("the transcript says what Claude did", func() bool {
+		calls := t.model.ToolResults()[t.firstResult:]
+		return slices.ContainsFunc(t.transcripts(), func(path string) bool {
+			words, _ := hooks.LastClaudeText(path)
+			turn, _ := inject.ReadTurn(path, inject.ProgressBytes)
+			return words == ends[0].Text && turn.CallCount == 1 &&
+				hooks.CallOutcome(path, calls[0].ToolUseID) == "refused" &&
+				hooks.CallOutcome(path, calls[1].ToolUseID) == "ran"
+		})
+	})
 }
 
 func tryAutoDialog(t *trial) {

@@ -25,13 +25,18 @@ type trial struct {
 	err error
 	// The messages and tool results before these belong to earlier contracts.
 	firstMessage, firstResult int
+	// firstCall is the size of the recorded calls of PermissionRequest before this
+	// contract, or before its next one.
+	firstCall int64
 }
 
 func (s *session) newTrial(ctx context.Context) *trial {
-	return &trial{
+	t := &trial{
 		session: s, ctx: ctx,
 		firstMessage: len(s.chat.Messages()), firstResult: len(s.model.ToolResults()),
 	}
+	t.firstCall = t.eventSize("PermissionRequest")
+	return t
 }
 
 // await waits until ok returns true. What says what is waited for.
@@ -102,31 +107,84 @@ func (t *trial) awaitScreen(parts ...string) {
 	})
 }
 
-// awaitDialog waits until a dialog of Claude Code is open.
-func (t *trial) awaitDialog() {
-	t.await("a dialog opens in the terminal", func() bool {
-		_, screen, _ := t.readScreen(t.ctx)
-		return screen.IsDialog()
-	})
+// isDialogOpen reports whether the screen has a text, but no input box.
+func (t *trial) isDialogOpen(text string) bool {
+	shown, screen, err := t.readScreen(t.ctx)
+	isBox := screen.Shows == inject.Prompt || screen.Shows == inject.Draft
+	return err == nil && !isBox && strings.Contains(shown, text)
 }
 
-// choose presses a key in the open dialog, and waits for the dialog's end. A dialog may
-// lose keys in its first 150 ms (2.1.329), so it stands for a moment first. A key without
-// effect is pressed again, but late: one too many would answer the next dialog.
-func (t *trial) choose(key string) {
-	t.awaitDialog()
+// choose presses a key in the dialog that has a text, and waits for the dialog's end. A
+// dialog may lose keys in its first 150 ms (2.1.329), so it stands for a moment first. A
+// key without effect is pressed again, but late: one too many would answer the next
+// dialog.
+func (t *trial) choose(key, text string) {
+	t.await("a dialog opens in the terminal", func() bool { return t.isDialogOpen(text) })
 	state.Sleep(t.ctx, 300*time.Millisecond)
 	for range 3 {
 		t.keys(key)
 		for began := time.Now(); time.Since(began) < t.check.Patience/3; {
-			_, screen, _ := t.readScreen(t.ctx)
-			if t.err != nil || !screen.IsDialog() {
+			if t.err != nil || !t.isDialogOpen(text) {
 				return
 			}
 			state.Sleep(t.ctx, screenInterval)
 		}
 	}
 	t.require(false, "the key %s did not answer the dialog", key)
+}
+
+// lateAfter is how long after its dialog a permission may reach Chat.
+const lateAfter = 5 * time.Second
+
+// awaitCall waits until Claude Code has called the hook PermissionRequest once more, and
+// returns how long its dialog was open by then. It waits longer than other steps: a hook
+// that is called late still asks in Chat.
+func (t *trial) awaitCall() (delay time.Duration) {
+	var openSince time.Time
+	limit := time.Now().Add(t.check.Patience * 3 / 2)
+	for t.err == nil {
+		if openSince.IsZero() && t.isDialogOpen("") {
+			openSince = time.Now()
+		}
+		size := t.eventSize("PermissionRequest")
+		isCalled := size > t.firstCall
+		switch {
+		case isCalled && openSince.IsZero():
+			t.firstCall = size
+			return 0
+		case isCalled:
+			t.firstCall = size
+			return time.Since(openSince)
+		case t.ctx.Err() != nil:
+			t.err = t.ctx.Err()
+		case time.Now().After(limit):
+			t.err = errNotCalled
+		}
+		state.Sleep(t.ctx, screenInterval)
+	}
+	return 0
+}
+
+// awaitPermission waits for the message that asks for the permission to run a command.
+func (t *trial) awaitPermission(command string) message {
+	t.awaitCall()
+	return t.awaitMessage("[Permission]", command, hasButtons)
+}
+
+// hasButtons is part of a card that can be answered. A message that says that a dialog
+// waits in the terminal has none.
+const hasButtons = `"onClick"`
+
+// errNotCalled means that Claude Code asked in its terminal, and not the hook.
+var errNotCalled = errors.New("the hook PermissionRequest was not called")
+
+// eventSize returns the size of an event's payloads.
+func (t *trial) eventSize(event string) int64 {
+	info, err := os.Stat(filepath.Join(t.dir, event))
+	if err != nil {
+		return 0
+	}
+	return info.Size()
 }
 
 func containsAll(text string, parts []string) bool {
@@ -220,8 +278,16 @@ func (t *trial) isMade(name string) bool {
 	return err == nil
 }
 
+// transcripts are the paths of the session's transcripts.
+func (t *trial) transcripts() []string {
+	paths, _ := filepath.Glob(filepath.Join(t.home, ".claude", "projects", "*", "*.jsonl"))
+	return paths
+}
+
 // recordedEvents are the events whose members we read. Their payloads are recorded.
-var recordedEvents = []string{"PostToolUse", "PostToolBatch", "Stop", "SessionEnd"}
+var recordedEvents = []string{
+	"PermissionRequest", "PostToolUse", "PostToolBatch", "Stop", "SessionEnd",
+}
 
 // awaitEvent waits for an event's payload, and requires that it has these members.
 func (t *trial) awaitEvent(event string, members ...string) {
