@@ -219,6 +219,14 @@ func TestPage_RefusedRenewalIsTold(t *testing.T) {
 	navigate(t, b.ctx, b.base)
 	waitUntil(t, b.ctx, `!document.querySelector('#called').hidden
 		&& document.querySelector('#push-problem').hidden`)
+
+	// The notification may lead to a page that was open all the time.
+	b.wantStatus(400, "PUT", "/page/push/devices/"+devices[0].ID, `{"subscription":{}}`)
+	evaluate(t, b.ctx, `document.dispatchEvent(new Event('visibilitychange'))`)
+	bound.Until(t, "the device is called again", func() bool {
+		devices, err := Devices(b.dir)
+		return err == nil && devices[0].Refusal == ""
+	})
 }
 
 // A person is called while the page is closed, answers in the notification, and is told

@@ -41,6 +41,13 @@ export async function startPush() {
   showState();
 }
 
+// A page that was open all the time renews once the person comes back to it.
+document.addEventListener('visibilitychange', async () => {
+  if (!device || document.hidden) return;
+  await renew().catch(() => {}); // the server is out of reach, and nothing is known
+  showState();
+});
+
 // openThread opens the thread whose notification was tapped.
 function openThread({ data }) {
   if (/^[\w-]*$/.test(data?.open)) location.hash = data.open;
@@ -58,6 +65,7 @@ async function renew() {
     const renewed = await call('PUT', '/page/push/devices/' + device, content);
     $('device-name').textContent = renewed.name;
     refusal = '';
+    $('push-problem').textContent = '';
     claimWhileVisible();
   } catch (error) {
     if (error.status !== 404 && error.status !== 400) throw error;
