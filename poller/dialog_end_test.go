@@ -203,10 +203,10 @@ func TestDialogEnd_DecisionByTranscript(t *testing.T) {
 		"dismissed, the dialog not seen": {[]string{idle}, 0, true, state.Cancelled, "signal"},
 		"its call runs":                  {[]string{waits, works, works}, 0, false, state.Pending, ""},
 		"its call runs for long": {
-			[]string{waits, works}, graceForAnswered, false, state.Resolved, "terminal",
+			[]string{waits, works}, graceForRefusal, false, state.Resolved, "terminal",
 		},
 		"another dialog came": {
-			[]string{waits, works, waits, works}, graceForAnswered - 1, false, state.Pending, "",
+			[]string{waits, works, waits, works}, graceForRefusal - 1, false, state.Pending, "",
 		},
 		"no line is ever written": {
 			[]string{waits, idle}, graceForAnswered, false, state.Cancelled, state.EndedUnseen,

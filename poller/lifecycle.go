@@ -371,14 +371,20 @@ func (p *Poller) closeGoneDecision(record *trackedRecord, session *state.Session
 	if record.dialogGoneAt.IsZero() {
 		record.dialogGoneAt = p.Now()
 	}
+	gone := p.Now().Sub(record.dialogGoneAt).Abs()
 	switch {
-	case p.Now().Sub(record.dialogGoneAt).Abs() < graceForAnswered:
-	case isIdle:
+	case isIdle && gone >= graceForAnswered:
 		p.closeRecord(record, state.Cancelled, state.EndedUnseen, nil)
-	default:
+	case !isIdle && gone >= graceForRefusal:
 		p.closeRecord(record, state.Resolved, "terminal", nil)
 	}
 }
+
+// graceForRefusal is how long the poller waits for the transcript to say that a decision's
+// call was refused, once its dialog is gone and Claude Code works. Claude Code writes that
+// 0.1 s after the dialog's end (2.1.197 and 2.1.332). A call that was allowed may run for
+// long, and meanwhile nobody is to be called for it.
+const graceForRefusal = 3 * time.Second
 
 // graceForAnswered is how long the poller waits for the hook or the transcript to report
 // a question's end, once the dialog is gone. No hook comes where an update removed the
