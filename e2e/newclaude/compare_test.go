@@ -27,10 +27,12 @@ func TestCompare_TriesWhatDiffersOnceMore(t *testing.T) {
 		"the known version is broken for a moment": {
 			verdicts{broken, holds}, verdicts{holds}, 0, "Nothing changed",
 		},
-		"a row is mended":          {verdicts{broken, broken}, verdicts{holds}, 0, "1 hold for"},
-		"no time for the new one":  {verdicts{holds}, verdicts{untried, untried}, 2, "1 could not"},
-		"no time at first":         {verdicts{holds}, verdicts{untried, broken}, 1, "1 stopped holding"},
-		"no time for either":       {verdicts{untried, untried}, verdicts{untried, untried}, 2, "1 could not"},
+		"a row is mended":         {verdicts{broken, broken}, verdicts{holds}, 0, "1 hold for"},
+		"no time for the new one": {verdicts{holds}, verdicts{untried, untried}, 2, "1 could not"},
+		"no time at first":        {verdicts{holds}, verdicts{untried, broken}, 1, "1 stopped holding"},
+		"no time for either": {
+			verdicts{untried, untried}, verdicts{untried, untried}, 2, "1 could not be tried",
+		},
 		"no time for the known":    {verdicts{untried, untried}, verdicts{holds}, 0, "1 hold for"},
 		"the second check fails":   {verdicts{holds}, verdicts{untried}, 2, "1 could not be tried"},
 		"a broken one fails later": {verdicts{holds}, verdicts{broken}, 1, "1 stopped holding"},
@@ -87,7 +89,7 @@ func TestCheck_ReadsTheDoctorsReport(t *testing.T) {
 	program := home + "/gchat-hooks"
 	for script, problem := range map[string]string{
 		`echo '{"version":"2.1.1","findings":[{"id":"'"$*"'"}]}'; exit 2`: "",
-		`echo no prompt >&2; exit 1`:                                      "printed no report: exit status 1",
+		`echo no >&2; exit 1`: "printed no report: exit status 1",
 	} {
 		kit.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n"+script+"\n"), 0o700))
 		report, err := check(home, program, "/claude", []string{"a", "b"})
