@@ -9,6 +9,7 @@ import (
 
 	"gchat-hooks/cli/claudecheck"
 	"gchat-hooks/e2e/kit"
+	"gchat-hooks/state"
 )
 
 // wrapClaude is a real Claude Code behind a script, which runs these lines first. The
@@ -121,6 +122,9 @@ sys.exit(claude.wait())
 exec python3 `+shellLine(filter, word, otherWord)+` "$claude" "$@"`)
 }
 
+// withOtherLine has a line "Talk about this" in a question's dialog, for "Chat about this".
+func withOtherLine(t *testing.T, c claude) claude { return withOtherWord(t, c, "Chat", "Talk") }
+
 // A Claude Code that does not do what this program relies on is found, and what it means
 // is said. What holds with it is not said to be broken.
 func TestBrokenClaude_Found(t *testing.T) {
@@ -159,9 +163,7 @@ func TestBrokenClaude_Found(t *testing.T) {
 			broken: map[string]string{"transcript.members": "Chat may not say what Claude does"},
 		},
 		"another name of a menu's line": {
-			wrap: func(t *testing.T, c claude) claude {
-				return withOtherWord(t, c, "Chat", "Talk") // "Chat about this"
-			},
+			wrap:   withOtherLine,
 			holds:  []string{"question.answered", "dialog.open", "question.terminal", "next.typed"},
 			broken: map[string]string{"inject.answered": "Answers cannot be typed"},
 		},
@@ -186,5 +188,40 @@ func TestBrokenClaude_Found(t *testing.T) {
 			kit.Equalf(t, f.Verdict, want[f.ID], "%s: %s", f.ID, f.Seen)
 			kit.Containsf(t, f.Meaning, test.broken[f.ID], "what it means")
 		}
+	})
+}
+
+// With what the check found, a question is answered from Chat all the same, and the
+// dialog of a permission is drawn.
+func TestBrokenClaude_FallsBack(t *testing.T) {
+	type standIn struct {
+		wrap   func(*testing.T, claude) claude
+		broken []string
+		mode   state.Mode
+	}
+	eachCase(t, bothVersions[:1], map[string]standIn{
+		"calls no PermissionRequest": {
+			withoutRequests, []string{state.ContractQuestion, state.ContractPermission}, state.ModeInject,
+		},
+		"draws the dialog after the hook": {
+			withLateDialogs, []string{state.ContractDialog}, state.ModeInject,
+		},
+		"another name of a menu's line": {
+			withOtherLine, []string{state.ContractTyped}, state.ModeNative,
+		},
+	}, func(t *testing.T, c claude, test standIn) {
+		cfg := config{Script: []turn{{questionCall(deployQuestion)}, {bash("mkdir one")}, thanksTurn}}
+		if test.mode == state.ModeNative {
+			cfg.Env = []string{"GCHAT_ASK_MODE=inject"}
+		}
+		b := startApproving(t, test.wrap(t, c), cfg)
+		b.recordCheck(test.broken...)
+		b.Prompt("go ahead")
+		b.reply(b.awaitPost("[AskUserQuestion]"), "2")
+		b.awaitResult(1, "Rolling deployment")
+		kit.Equalf(t, b.loadQuestions()[0].Mode, test.mode, "mode")
+		b.Choose("❯ 1. Yes", "1")
+		b.awaitResult(2)
+		b.checkMade(true, "one")
 	})
 }
