@@ -223,7 +223,9 @@ func TestDetails_NotSentSaysWhy(t *testing.T) {
 		`document.activeElement.matches('[data-retry]')`)
 	setQueue(nil)
 	click(t, ctx, `[data-retry]`)
-	waitUntil(t, ctx, `!document.querySelector('[data-retry]')`)
+	// It is sent, so that it does not fail once more when the space goes down.
+	waitUntil(t, ctx, `!document.querySelector('[data-retry]')`,
+		`![...document.querySelectorAll('.mine footer')].at(-1).textContent.startsWith('Sending')`)
 
 	// The header and the box keep their places while the space is down.
 	const places = `[...document.querySelectorAll('#thread .bar, #thread-title, #thread-session, #composer, #reply')]
