@@ -22,7 +22,7 @@ func (p Program) benchCommand() *cli.Command {
 			"More runs:  gchat-hooks bench --rounds 100\n" +
 			"On a disk:  TMPDIR=$HOME gchat-hooks bench    (if /tmp is in memory)",
 		Flags: []cli.Flag{
-			&cli.IntFlag{Name: "rounds", Value: 20, Usage: "run each program `N` times"},
+			&cli.IntFlag{Name: "rounds", Value: 40, Usage: "run each program `N` times"},
 			&cli.BoolFlag{Name: "json", Usage: "print a JSON object"},
 		},
 		Action: p.runBench,

@@ -17,7 +17,10 @@ type scenario struct {
 	args        []string // what each program gets
 	stdin       string
 	isPosted    bool // each program posts a message
-	needsTmux   bool // it runs in a tmux session, with a registry of agents
+	// Our poller posts after 1.5 s: it first waits for the hook of PermissionRequest. That
+	// is awaited in the first round only.
+	isPostedLate bool
+	needsTmux    bool // it runs in a tmux session, with a registry of agents
 }
 
 // roundMark stands for a number that no other round has.
@@ -46,7 +49,8 @@ var scenarios = []scenario{
 			`{"label":"Blue-green deployment","description":"Zero downtime with instant rollback."},` +
 			`{"label":"Rolling deployment","description":"Gradual rollout."},` +
 			`{"label":"Canary","description":"Small slice first."}]}]}}`,
-		isPosted: true,
+		isPosted:     true,
+		isPostedLate: true,
 	},
 	{
 		name:     "send",
