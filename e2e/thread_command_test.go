@@ -77,7 +77,8 @@ func TestCommand_StatusScreenStop(t *testing.T) {
 }
 
 // A /stop before the first output has Claude Code put the prompt back into its box. What
-// we typed is taken out of it again, and the next prompt goes in.
+// we typed is taken out of it again, and the next prompt goes in. It also does if the
+// prompt is put back when no /stop looks, as it happens on a busy machine.
 func TestCommand_StopBeforeFirstOutput(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		prompts := []string{
@@ -85,6 +86,7 @@ func TestCommand_StopBeforeFirstOutput(t *testing.T) {
 			"yes, and publish it: " +
 				strings.Repeat("the whole of it, with each part in its place, ", 6) + "today",
 			"yes,\nand publish \"it\"; then rest  twice",
+			"yes ⚠️ publish it late", // Esc comes from no /stop
 		}
 		script := []turn{askBackTurn}
 		for range prompts {
@@ -98,8 +100,15 @@ func TestCommand_StopBeforeFirstOutput(t *testing.T) {
 			b.reply(q, prompt)
 			b.awaitPosts(2*i+1, "[Sent]")
 			b.awaitBusy()
-			b.reply(q, "/stop")
-			b.awaitPosts(i+1, "[Stopped]")
+			if i < len(prompts)-1 {
+				b.reply(q, "/stop")
+				b.awaitPosts(i+1, "[Stopped]")
+			} else {
+				b.Keys("Escape")
+				b.WaitScreenFunc("the prompt in the box", func(screen string) bool {
+					return strings.Contains(inject.ReadScreen(screen).Draft, "publish it late")
+				})
+			}
 			other := fmt.Sprint("rather the other ", i)
 			b.reply(q, other)
 			b.API.WaitText(t, other)

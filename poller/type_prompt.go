@@ -269,7 +269,8 @@ func (p *Poller) transcriptPath(session *state.Session) string {
 // checkReadyForPrompt checks whether a prompt can be typed into the pane of its
 // session. It can at an empty input box. It also can where a text of ours stands in the
 // box: the prompt itself because a poller was killed, or one that Claude Code put back. The
-// box is cleared first then. A person's draft is left alone. firstKey is the key to save before the typing; why says what is in the way.
+// box is cleared first then. A person's draft is left alone. firstKey is the key to save
+// before the typing; why says what is in the way.
 func (p *Poller) checkReadyForPrompt(
 	ctx context.Context,
 	prompt *nextPrompt,
