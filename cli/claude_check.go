@@ -65,7 +65,8 @@ func (p Program) checkClaude(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("report") && len(saved.Broken) > 0 {
-		text := report.Summary() + ".\n\n" + strings.Join(claudecheck.Meanings(saved.Broken), "\n")
+		text := fmt.Sprintf("Not everything works with Claude Code %s:\n\n- %s", report.Version,
+			strings.Join(claudecheck.Meanings(saved.Broken), "\n- "))
 		return exec.CommandContext(c.Context, p.self, "send", "--queue", "--quiet", "--",
 			text).Run()
 	}

@@ -30,15 +30,15 @@ var ownClaudePath = sync.OnceValue(func() *regexp.Regexp {
 
 // checkClaude starts a check of the Claude Code of a session, if that version is not known
 // to work with this program, and if this machine has nothing else to do. The check is a
-// process of its own, which may outlive this poller.
-func (p *Poller) checkClaude(isWanted bool) {
+// process of its own, which may outlive this poller. root is the machine's root folder.
+func (p *Poller) checkClaude(isWanted bool, root fs.FS) {
 	now := p.Now()
 	if !isWanted || runtime.GOOS != "linux" || now.Before(p.claudeLookDue) {
 		return
 	}
 	p.claudeLookDue = now.Add(claudeLookInterval)
 	binary, version, known := p.findUncheckedClaude()
-	if binary == "" || hasManagedSettings(p.Env) || !isIdleMachine(os.DirFS("/")) {
+	if binary == "" || hasManagedSettings(p.Env) || !isIdleMachine(root) {
 		return
 	}
 	// Written first: a check that is killed is not started again. What another release

@@ -531,7 +531,7 @@ func (p *Poller) step(ctx context.Context) (next time.Time, isBusy bool) {
 			p.sweepQuestions()
 		}
 		p.writeHeartbeat(cfg.KeepsAwake)
-		p.checkClaude(cfg.ChecksClaude)
+		p.checkClaude(cfg.ChecksClaude, os.DirFS("/"))
 	})
 	return next, isBusy
 }
