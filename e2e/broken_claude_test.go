@@ -159,7 +159,7 @@ func TestBrokenClaude_Found(t *testing.T) {
 			broken: map[string]string{"events.members": "The thread may not say how"},
 		},
 		"other members of the transcript": {
-			wrap: withOtherTranscript, holds: append(requests[:2:2], "events.members"),
+			wrap: withOtherTranscript, holds: append(requests[:2:2], "events.members", "auto.noted"),
 			broken: map[string]string{"transcript.members": "Chat may not say what Claude does"},
 		},
 		"another name of a menu's line": {

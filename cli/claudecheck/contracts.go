@@ -87,7 +87,8 @@ var contracts = []contract{
 	},
 	{
 		"transcript.members", "The transcript has the members that are read",
-		"Chat may not say what Claude does, nor how a permission was answered in the terminal.",
+		"Chat may not say what Claude does or waits for, nor how a permission was answered in " +
+			"the terminal.",
 		questionScene, tryTranscript, state.ContractDialog,
 	},
 	{
@@ -164,7 +165,7 @@ var contracts = []contract{
 		autoScene, tryQuestion, "",
 	},
 	{
-		"auto.noted", "What waits in the terminal in auto mode is said in Chat",
+		"auto.noted", "In auto mode, Chat says that a permission waits in the terminal",
 		"In auto mode, Chat does not say that a permission waits in the terminal.",
 		autoScene, tryAutoDialog, "",
 	},
@@ -528,7 +529,7 @@ func tryAutoDialog(t *trial) {
 		return screen.Shows != "prompt" && !screen.Busy || len(t.model.ToolResults()) > t.firstResult
 	})
 	if t.err == nil && len(t.model.ToolResults()) == t.firstResult {
-		t.awaitMessage("[Permission]", "git push --force")
+		t.awaitMessage("[Permission]")
 	}
 }
 
