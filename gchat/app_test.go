@@ -4,7 +4,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,54 +13,6 @@ import (
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 )
-
-// blackHoles is a TCP proxy whose connections can be made to lead nowhere, as after a
-// computer's sleep. They stay open and accept bytes, but forward nothing.
-type blackHoles struct {
-	net.Listener
-	swallows atomic.Pointer[atomic.Bool] // of the connections that are made now
-}
-
-func newHoles(t *testing.T, to string) *blackHoles {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	kit.NoError(t, err)
-	h := &blackHoles{Listener: listener}
-	h.swallows.Store(&atomic.Bool{})
-	t.Cleanup(func() { listener.Close() })
-	go func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			server, err := net.Dial("tcp", to)
-			if err != nil {
-				client.Close()
-				return
-			}
-			t.Cleanup(func() { client.Close(); server.Close() })
-			hole := h.swallows.Load()
-			forward := func(to, from net.Conn) {
-				buffer := make([]byte, 4096)
-				for {
-					n, err := from.Read(buffer)
-					if err != nil {
-						return
-					}
-					if !hole.Load() {
-						_, _ = to.Write(buffer[:n])
-					}
-				}
-			}
-			go forward(server, client)
-			go forward(client, server)
-		}
-	}()
-	return h
-}
-
-// swallowBytes makes the open connections lead nowhere.
-func (h *blackHoles) swallowBytes() { h.swallows.Swap(&atomic.Bool{}).Store(true) }
 
 func TestApp_PullLeavesADeadConnection(t *testing.T) {
 	arrived := make(chan string, 10)
@@ -83,7 +34,7 @@ func TestApp_PullLeavesADeadConnection(t *testing.T) {
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
-	proxy := newHoles(t, server.Listener.Addr().String())
+	proxy := kit.NewBlackHole(t, server.Listener.Addr().String())
 	at := "https://" + proxy.Addr().String()
 
 	transport := http.DefaultTransport.(*http.Transport).Clone()
@@ -103,7 +54,7 @@ func TestApp_PullLeavesADeadConnection(t *testing.T) {
 	}()
 	first, second := <-arrived, <-arrived
 	kit.True(t, first == "HTTP/2.0" && second == first, "pulled over %s and %s", first, second)
-	proxy.swallowBytes()
+	proxy.Swallow()
 	err = <-lost
 	kit.Must(t, errors.Is(err, ErrConnectionLost), "the pull that was under way ended with %v", err)
 	events, err = app.Pull(t.Context())

@@ -3,7 +3,6 @@ package poller
 import (
 	"encoding/pem"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,56 +17,6 @@ import (
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/state"
 )
-
-// blackHole forwards connections to a server. It can begin to swallow what the present
-// ones carry, and let new ones through, as a network does after a computer's sleep.
-type blackHole struct {
-	net.Listener
-	depth atomic.Int32 // connections of a lower depth lead nowhere
-}
-
-func newBlackHole(t *testing.T, server string) *blackHole {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	kit.NoError(t, err)
-	t.Cleanup(func() { l.Close() })
-	h := &blackHole{Listener: l}
-	go func() {
-		for {
-			near, err := l.Accept()
-			if err != nil {
-				return
-			}
-			far, err := net.Dial("tcp", server)
-			if err != nil {
-				near.Close()
-				continue
-			}
-			t.Cleanup(func() { near.Close(); far.Close() })
-			depth := h.depth.Load()
-			for from, to := range map[net.Conn]net.Conn{near: far, far: near} {
-				go func() {
-					_, _ = io.Copy(gatedWriter{to, func() bool { return h.depth.Load() == depth }},
-						from)
-				}()
-			}
-		}
-	}()
-	return h
-}
-
-// gatedWriter writes as long as open says so, and takes the rest all the same.
-type gatedWriter struct {
-	target io.Writer
-	isOpen func() bool
-}
-
-func (p gatedWriter) Write(b []byte) (int, error) {
-	if !p.isOpen() {
-		return len(b), nil
-	}
-	return p.target.Write(b)
-}
 
 // The connection to the subscription leads nowhere, and no error says so. Taps come again
 // soon, not after the quarter of an hour that TCP takes. The log says once why they were
@@ -96,7 +45,7 @@ func TestPullEvents_ReconnectAfterSleep(t *testing.T) {
 	trusted := filepath.Join(t.TempDir(), "ca.pem")
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	kit.NoError(t, os.WriteFile(trusted, ca, 0o600))
-	between := newBlackHole(t, server.Listener.Addr().String())
+	between := kit.NewBlackHole(t, server.Listener.Addr().String())
 	d.vars["GCHAT_API_ENDPOINT"], d.vars["GCHAT_PUBSUB_ENDPOINT"] =
 		server.URL, "https://"+between.Addr().String()
 	d.vars["GOOGLE_CHAT_CREDENTIALS_FILE"], d.vars["SSL_CERT_FILE"] =
@@ -108,7 +57,7 @@ func TestPullEvents_ReconnectAfterSleep(t *testing.T) {
 	m := g.awaitPost("Which?")
 	first := g.tap("users/7", m, card, "1", nil) // a stranger's shows that taps come
 	bound.Until(t, "a tap comes", func() bool { return g.pubsubServer.Message(first).Acks > 0 })
-	between.depth.Add(1)
+	between.Swallow()
 	began := time.Now()
 	g.tap("users/1", m, card, "2", nil)
 	kit.Must(t, bound.WaitFor(3*time.Minute,

@@ -18,12 +18,7 @@ func newPermission(command string, asked time.Time) *state.Question {
 		ShownText: command, CallTexts: []string{command}, Mode: state.ModeNative,
 		Status: state.Pending, AskedAt: asked, PostedAt: &asked, Approvers: &[]string{"users/1",
 			"users/2"}, ClaudePID: 7, ClaudeStart: "a",
-		SubQuestions: []state.SubQuestion{
-			{
-				Question: "Bash",
-				Options:  []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}},
-			},
-		},
+		SubQuestions: []state.SubQuestion{allowOrDeny()},
 	}
 }
 

@@ -12,6 +12,19 @@ import (
 	"gchat-hooks/state/config"
 )
 
+// allowOrDeny is the subquestion of a permission.
+func allowOrDeny() state.SubQuestion {
+	return state.SubQuestion{
+		Question: "Bash",
+		Options:  []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}},
+	}
+}
+
+// onlyUser1 is the configuration in which one user answers and approves.
+func onlyUser1() *config.Config {
+	return &config.Config{AllowedUsers: []string{"users/1"}, Approvers: []string{"users/1"}}
+}
+
 // An attachment of a message that is used was not read, and a note says so, whatever
 // was asked. A message that is not used gets no such note.
 func TestJudge_AttachmentGetsNote(t *testing.T) {
@@ -19,13 +32,8 @@ func TestJudge_AttachmentGetsNote(t *testing.T) {
 		{Question: "Which?", Options: []state.Option{{Label: "One"}, {Label: "Two"}}},
 		{Question: "Why?"},
 	}
-	decision := []state.SubQuestion{
-		{
-			Question: "Bash",
-			Options:  []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}},
-		},
-	}
-	cfg := &config.Config{AllowedUsers: []string{"users/1"}, Approvers: []string{"users/1"}}
+	decision := []state.SubQuestion{allowOrDeny()}
+	cfg := onlyUser1()
 	for _, tt := range []struct {
 		name, text string
 		kind       state.Kind
@@ -80,11 +88,7 @@ func TestJudge_AnswerNamesFile(t *testing.T) {
 		Question: "Which?", Options: []state.Option{{Label: "One"}, {Label: "Two"}},
 	}
 	why := state.SubQuestion{Question: "Why?"}
-	allow := state.SubQuestion{
-		Question: "Bash",
-		Options:  []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}},
-	}
-	cfg := &config.Config{AllowedUsers: []string{"users/1"}, Approvers: []string{"users/1"}}
+	allow, cfg := allowOrDeny(), onlyUser1()
 	for _, tt := range []struct {
 		name, text     string
 		kind           state.Kind
