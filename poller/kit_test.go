@@ -332,13 +332,20 @@ func (d *testMachine) logLines(text string) (lines []string) {
 // page. It returns that reply.
 func (d *testMachine) startThread(q *state.Question) *chatapi.Message {
 	d.t.Helper()
+	return d.reply(d.openThread(q), "", "2")
+}
+
+// openThread posts a question's message, which opens its thread. A poller that runs learns
+// of that only when it reads the record again.
+func (d *testMachine) openThread(q *state.Question) (thread string) {
+	d.t.Helper()
 	m := d.postAsApp("", "a question")
 	at, err := time.Parse(time.RFC3339Nano, m.CreateTime)
 	kit.NoError(d.t, err)
 	d.changeQuestion(q, func(q *state.Question) {
 		q.ThreadName, q.MessageName, q.PostedAt = m.Thread.Name, m.Name, &at
 	})
-	return d.reply(m.Thread.Name, "", "2")
+	return m.Thread.Name
 }
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

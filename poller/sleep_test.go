@@ -49,11 +49,12 @@ func TestSleep_ReplyInTimeCounts(t *testing.T) {
 			var clock testClock
 			pass := func(to time.Duration) { clock.Store(int64(to)); d.clockLead.Store(int64(to)) }
 			d.listStatus.Store(http.StatusServiceUnavailable)
+			thread := d.openThread(replied)
 			pass(11 * time.Minute)
 			d.runPoller(Options{Now: clock.now})
 			bound.Until(t, "the space is listed", func() bool { return d.listCount.Load() > 0 })
 			d.clockLead.Store(int64(12 * time.Minute))
-			m := d.startThread(replied)
+			m := d.reply(thread, "", "2")
 			d.listStatus.Store(0)
 			pass(until)
 			d.addQuestion(nil) // as the timer does that went on while the machine slept
