@@ -233,8 +233,7 @@ func (c claudeStatus) line() string {
 	name := "Claude Code " + c.Version
 	switch {
 	case c.Failure != "":
-		return name + " was not checked as a whole: " + c.Failure +
-			"; gchat-hooks doctor --claude tries it"
+		return claudecheck.FailureText(c.Version, c.Failure)
 	case !c.IsKnown:
 		return name + " was not checked: gchat-hooks doctor --claude tries whether it works"
 	}

@@ -214,12 +214,10 @@ func classifyResult(entry transcriptEntry, result contentBlock) callResult {
 // Where no decision was printed, the next line says whether a call was running.
 func readUnlistedResult(e *Event, q *state.Question) callResult {
 	calls := map[string]callResult{}
-	var refused []string // the calls with that text, up to the line about the interruption
+	var refused []string // the calls of which the line about the interruption is to come
 	for line := range bytes.Lines(transcriptEnd(e, q.AgentID)) {
 		entry, blocks, _ := readEntry(line)
 		at, _ := time.Parse(time.RFC3339, string(entry.Timestamp))
-		isBeforeDecision := q.PrintedAt != nil && !at.After(*q.PrintedAt)
-		isRefusal := entry.ToolUseResult == rejectedResult
 		for _, b := range blocks {
 			_, isCall := calls[b.ToolUseID]
 			isOfTool := b.Type == "tool_use" && b.Name == q.ToolName
@@ -232,22 +230,15 @@ func readUnlistedResult(e *Event, q *state.Question) callResult {
 			case !isCall:
 			case at.Before(q.AskedAt):
 				delete(calls, b.ToolUseID)
-			case isRefusal && q.PrintedAt == nil && entry.IsDeniedBeforeRun:
-				calls[b.ToolUseID] = resultDismissed
-			case isRefusal && q.PrintedAt == nil:
+			case entry.ToolUseResult == rejectedResult && q.PrintedAt == nil && !entry.IsDeniedBeforeRun:
 				refused = append(refused, b.ToolUseID)
-			case isRefusal && !isBeforeDecision && !entry.IsDeniedBeforeRun:
-				calls[b.ToolUseID] = resultFailed
 			default:
-				calls[b.ToolUseID] = classifyResult(entry, b)
+				calls[b.ToolUseID] = classifyUnlisted(entry, b, at, q.PrintedAt)
 			}
 		}
 		if isInterruption(blocks) {
 			for _, id := range refused {
-				calls[id] = resultDismissed
-				if entry.InterruptedMessage != "" {
-					calls[id] = resultFailed
-				}
+				calls[id] = classifyInterruption(entry)
 			}
 			refused = nil
 		}
@@ -257,6 +248,31 @@ func readUnlistedResult(e *Event, q *state.Question) callResult {
 		return resultUnknown
 	}
 	return results[0]
+}
+
+// classifyUnlisted is classifyResult for a call whose decision was printed at a time, or
+// was not printed.
+func classifyUnlisted(
+	entry transcriptEntry, result contentBlock, at time.Time, printedAt *time.Time,
+) callResult {
+	if entry.ToolUseResult != rejectedResult {
+		return classifyResult(entry, result)
+	}
+	switch {
+	case printedAt == nil:
+		return resultDismissed
+	case at.After(*printedAt) && !entry.IsDeniedBeforeRun:
+		return resultFailed
+	}
+	return classifyResult(entry, result)
+}
+
+// classifyInterruption returns how the calls ended that the line about an Esc is about.
+func classifyInterruption(entry transcriptEntry) callResult {
+	if entry.InterruptedMessage != "" {
+		return resultFailed
+	}
+	return resultDismissed
 }
 
 // isInterruption reports whether these blocks are Claude Code's line about an Esc.

@@ -109,12 +109,8 @@ func (p *Poller) attendRecord(
 	}
 	isUndelivered := record.question.Status == state.Answered && !record.question.IsPrinted &&
 		!state.HasWaiter(p.Env, record.Path)
-	if isUndelivered && isRoundDue && record.question.Kind.Traits().Decides {
-		p.handleDialogEnd(record) // the reply came after the dialog's end
-	}
-	if isUndelivered && !record.question.HasUnreadReply() {
-		p.oweUndeliveredNote(record)
-		p.oweStillKeptNote(record)
+	if isUndelivered {
+		p.attendUndelivered(record, isRoundDue)
 	}
 	if needsPost(record) {
 		next = earlier(next, p.enqueueWhenDue(ctx, record))
@@ -130,6 +126,17 @@ func (p *Poller) attendRecord(
 		next = earlier(next, p.applyGrant(record))
 	}
 	return next
+}
+
+// attendUndelivered does what is due for a question whose answer nobody waits for.
+func (p *Poller) attendUndelivered(record *trackedRecord, isRoundDue bool) {
+	if isRoundDue && record.question.Kind.Traits().Decides {
+		p.handleDialogEnd(record) // the reply came after the dialog's end
+	}
+	if !record.question.HasUnreadReply() {
+		p.oweUndeliveredNote(record)
+		p.oweStillKeptNote(record)
+	}
 }
 
 // closeEnded closes a question whose time is up, or whose Claude Code has ended.

@@ -104,6 +104,12 @@ func Meanings(broken []string) (meanings []string) {
 	return meanings
 }
 
+// FailureText says that a version of Claude Code was not checked as a whole, and why.
+func FailureText(version, failure string) string {
+	return "Claude Code " + version + " was not checked as a whole: " + failure +
+		"; gchat-hooks doctor --claude tries it"
+}
+
 // ExitCode is 0 if all contracts hold, 2 if one does not, and 1 if one could not be tried.
 func (r Report) ExitCode() int {
 	switch {

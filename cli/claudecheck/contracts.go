@@ -477,7 +477,7 @@ func tryAgentAtKeyboard(t *trial) {
 	t.startAgent("second")
 	m := t.awaitPermission("mkdir second")
 	t.reply(m, "terminal")
-	t.await("a dialog opens in the terminal", func() bool { return t.isDialogOpen("mkdir second") })
+	t.awaitDialog("mkdir second")
 	t.awaitChange(m, "In the terminal since")
 	t.reply(m, "yes")
 	t.awaitMessage("[Not used]", "In the terminal since")
@@ -526,7 +526,7 @@ func tryAutoDialog(t *trial) {
 	t.prompt("push it")
 	t.await("a dialog, or Claude goes on", func() bool {
 		_, screen, _ := t.readScreen(t.ctx)
-		return screen.Shows != "prompt" && !screen.Busy || len(t.model.ToolResults()) > t.firstResult
+		return screen.Shows != inject.Prompt && !screen.Busy || len(t.model.ToolResults()) > t.firstResult
 	})
 	if t.err == nil && len(t.model.ToolResults()) == t.firstResult {
 		t.awaitMessage("[Permission]")

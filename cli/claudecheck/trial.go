@@ -114,12 +114,17 @@ func (t *trial) isDialogOpen(text string) bool {
 	return err == nil && !isBox && strings.Contains(shown, text)
 }
 
+// awaitDialog waits until the dialog that has a text is open.
+func (t *trial) awaitDialog(text string) {
+	t.await("a dialog opens in the terminal", func() bool { return t.isDialogOpen(text) })
+}
+
 // choose presses a key in the dialog that has a text, and waits for the dialog's end. A
 // dialog may lose keys in its first 150 ms (2.1.329), so it stands for a moment first. A
 // key without effect is pressed again, but late: one too many would answer the next
 // dialog.
 func (t *trial) choose(key, text string) {
-	t.await("a dialog opens in the terminal", func() bool { return t.isDialogOpen(text) })
+	t.awaitDialog(text)
 	state.Sleep(t.ctx, 300*time.Millisecond)
 	for range 3 {
 		t.keys(key)

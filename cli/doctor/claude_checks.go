@@ -169,8 +169,7 @@ func (e *exam) checkClaudeVersion(ctx context.Context, r *result) {
 		r.warn("Claude Code %s: %s", v, meaning).Fix = "gchat-hooks doctor --claude tries it again"
 	}
 	if checked.Failure != "" {
-		r.ok("Claude Code %s was not checked as a whole: %s; gchat-hooks doctor --claude tries it",
-			v, checked.Failure)
+		r.ok("%s", claudecheck.FailureText(v.String(), checked.Failure))
 	}
 	if !isKnown && checked.Failure == "" && err == nil {
 		r.ok("Claude Code %s; gchat-hooks doctor --claude tries whether it works with this version", v)

@@ -215,7 +215,7 @@ func TestDetails_NotSentSaysWhy(t *testing.T) {
 	waitUntil(t, ctx, fmt.Sprintf(isMineFailed, jsonText(why+"Try again")))
 	wantContrast(t, ctx, "not sent")
 	screenshot(t, ctx, "phone-not-sent")
-	// The button to try again is still the same after the page was drawn anew.
+	// The button to try again is still the same after the page was drawn again.
 	evaluate(t, ctx, `document.querySelector('[data-retry]').focus()`)
 	d.postReport("", string(state.ReportPlain), "", "meanwhile")
 	waitUntil(t, ctx,

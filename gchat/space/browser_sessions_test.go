@@ -151,7 +151,7 @@ func TestPage_ListsSessions(t *testing.T) {
 		`document.querySelector('#waiting').hidden`,
 		shopRow+`.querySelector('.waits').textContent === '1 dialog in the terminal'`)
 
-	// A click counts also if the row is drawn anew between press and release.
+	// A click counts also if the row is drawn again between press and release.
 	const laptopRow = `document.querySelector('[data-session="` + otherID + `"]')`
 	at, err := chromedp.Run(ctx, chromedp.Evaluate[[]float64](`(() => {
 		const box = `+laptopRow+`.querySelector('p').getBoundingClientRect();
