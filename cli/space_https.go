@@ -198,8 +198,8 @@ func setFlags(c *cli.Context, flags []string) {
 	}
 }
 
-// lastPublicPage returns the address of the page by https that the space had the last
-// time, or "".
+// lastPublicPage returns the https address at which the embedded space served its page
+// when it ran last, or "".
 func lastPublicPage(env state.Getenv) string {
 	line, _ := lastSpace(env)
 	flags, page, port := splitFlags(line), publicPage{}, 0

@@ -142,17 +142,6 @@ func (a *App) IsForOtherMachine(t *wording.Tap) bool {
 
 func (a *App) machineID() string { return state.Hash(6, a.Subscription) }
 
-// ParentMessage returns the name of the message that m quotes, or else of the first
-// message in m's thread. It is "" if m begins a thread. The first message of
-// spaces/S/threads/T is spaces/S/messages/T.T, as observed at Google.
-func (m Message) ParentMessage() string {
-	space, thread, ok := strings.Cut(m.ThreadName, "/threads/")
-	if m.QuotedMessage != "" || !m.IsReply || !ok {
-		return m.QuotedMessage
-	}
-	return space + "/messages/" + thread + "." + thread
-}
-
 // IsShared reports whether other machines may receive the same events. No other machine
 // receives those of the embedded space.
 func (a *App) IsShared() bool {

@@ -46,12 +46,6 @@ type Message struct {
 	IsAmbiguous   bool   // several questions wait in its thread, and it quotes none of them
 }
 
-// Space returns the space that the message is in: spaces/S.
-func (m Message) Space() string {
-	space, _, _ := strings.Cut(m.Name, "/messages/")
-	return space
-}
-
 // API is the Chat API, at Google or at another endpoint that serves the same calls.
 type API struct {
 	Space   string // spaces/S, where it posts; "" if it only reads

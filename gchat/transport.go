@@ -17,7 +17,8 @@ import (
 // interface transport for a webhook and for a Chat app. A Chat app behind a team's hub is
 // an App whose Hub is set.
 
-// ListedWebhook is a webhook whose space the poller lists to read people's messages.
+// ListedWebhook is a webhook that posts, in a space whose messages the poller reads by
+// listing them.
 type ListedWebhook struct {
 	*Webhook
 	Endpoint        string // base URL of the API that lists; "" is Google's
@@ -55,8 +56,8 @@ func (ListedWebhook) DrawsCards() bool { return false }
 // KeepsThreadKeys returns true: a later post with the same key lands in the same thread.
 func (ListedWebhook) KeepsThreadKeys() bool { return true }
 
-// ReceivesAllAsEvents returns false: people's messages come only from the list, not as
-// events.
+// ReceivesAllAsEvents returns false: people's messages come from spaces.messages.list
+// only, never as events.
 func (ListedWebhook) ReceivesAllAsEvents(context.Context) (bool, error) { return false, nil }
 
 // Post creates a message. In a direct message it removes the viewer, since nobody else is

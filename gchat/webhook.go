@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"path"
@@ -178,17 +177,6 @@ type PostedMessage struct {
 	ServerTime time.Time // by the server's clock; zero if the response has no time
 }
 
-// MessageName returns spaces/S/messages/ID, the name of the message with an id in a
-// space. The id may be the one that its sender gave it (client-…).
-func MessageName(space, id string) string { return space + "/messages/" + id }
-
-// SpaceOf returns the space that a thread or message is in: spaces/S.
-func SpaceOf(name string) (space string) {
-	space, _, _ = strings.Cut(name, "/threads/")
-	space, _, _ = strings.Cut(space, "/messages/")
-	return space
-}
-
 // ChatAtEndpoint returns host/spaces/S for a space at an endpoint of the API. The
 // endpoint "" is Google's.
 func ChatAtEndpoint(endpoint, space string) string {
@@ -310,24 +298,4 @@ func (w *Webhook) Probe(ctx context.Context) (ahead time.Duration, err error) {
 		return ahead, nil
 	}
 	return ahead, err
-}
-
-// ThreadLink returns the address that opens a thread in a browser, or "" if none is
-// known. chat is host/spaces/S. For Google Chat, the link has the form that Chat's own
-// page gives out, which Google does not document. For the embedded space on this machine,
-// the link leads to the space's page and has no token, since status must not show it. The
-// page asks for the token.
-func ThreadLink(chat, thread string) string {
-	host, space, _ := strings.Cut(chat, "/")
-	id, ok := strings.CutPrefix(thread, space+"/threads/")
-	name, _, err := net.SplitHostPort(host)
-	switch {
-	case !ok || id == "" || url.PathEscape(id) != id:
-		return ""
-	case host == googleHost:
-		return "https://chat.google.com/room/" + strings.TrimPrefix(space, "spaces/") + "/" + id
-	case err == nil && space == embeddedSpaceName && isLoopback(name):
-		return "http://" + host + "/#" + id
-	}
-	return ""
 }

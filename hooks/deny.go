@@ -285,7 +285,8 @@ func (h *Hook) becomeWaiter(e *Event, questions []*state.Question) (paths []stri
 func (h *Hook) awaitAndWake(ctx context.Context, e *Event, paths []string) {
 	session := h.ensureSession(e)
 	isOver := func(q *state.Question) bool {
-		// The PermissionRequest hook waits for a question that is asked in the terminal.
+		// A question without a marker stands in a dialog in the terminal. There the
+		// PermissionRequest hook brings its answer, and no wake is needed.
 		isInTerminal := q.Kind == state.KindQuestion && !q.Mode.Traits().HasMarker
 		return isInTerminal || q.SessionEndedAt != nil ||
 			inject.HasEnded(session.ClaudePID, session.ClaudeStart)
@@ -356,8 +357,8 @@ func (h *Hook) recordDelivery(e *Event, q *state.Question) (text string) {
 		h.logFailed(h.auditDecision(q, prompt), "decision not in the audit log")
 		write = func() error { return markAnswerPrinted(q.Path) }
 	case hasUndeliveredTimeout(q):
-		// A reply may exist if the space cannot be read, or the list of those who may
-		// answer.
+		// If the space cannot be read, or if it is not known who may answer, there may be
+		// a reply that we do not see.
 		isUnreadable := state.SpacesIn(state.UserStateDir(h.Env)).Get(q.Chat).ReadTrouble != nil
 		text = timeoutText(q, q.HasUnreadReply() || q.ResolvedBy != "policy" && isUnreadable)
 		write = func() error {

@@ -12,8 +12,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// Turn is what a session's transcript says about the turn that Claude works on, or that
-// it ended last. What the transcript does not say is zero.
+// Turn is what a session's transcript says about the current turn or, if Claude is idle,
+// about the last one. A field about which the transcript says nothing is zero.
 type Turn struct {
 	// StartedAt is when its prompt came; zero if the part that was read does not reach
 	// back to it. CallCount is then unknown as well.

@@ -217,7 +217,8 @@ func readFile(
 		return nil, err
 	}
 	defer body.Close()
-	// the limit holds for what is read, whatever length was claimed, and unpacked
+	// The limit is for the bytes after decompression. The length that the server claimed
+	// does not count.
 	content, err := io.ReadAll(io.LimitReader(body, gchat.MaxFileBytes+1))
 	switch {
 	case len(content) > gchat.MaxFileBytes:

@@ -217,8 +217,8 @@ func (p *Poller) removePIDFiles() {
 	}
 }
 
-// runOnce runs a single round. A detached poller may have given up its lock for it, so
-// where work is left, another poller is started afterwards.
+// runOnce runs a single round. A detached poller may have given up its lock so that this
+// round could run. Where work is left, another poller is therefore started afterwards.
 func (p *Poller) runOnce(ctx context.Context) error {
 	for _, record := range p.ownRecords {
 		if !record.isInNamedFolder && p.hasWork(record) {

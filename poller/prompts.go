@@ -89,7 +89,8 @@ func (p *Poller) returnToHook(session *state.Session, in *state.Incoming) bool {
 	}) == nil
 }
 
-// nextToType returns the kept prompt to type first, or nil and when to look again.
+// nextToType returns the oldest of a session's waiting prompts if it can be typed now.
+// Otherwise it returns nil and when to look again; zero means that typing is not the way.
 func (p *Poller) nextToType(
 	session *state.Session,
 	waiting []*state.Incoming,

@@ -296,7 +296,7 @@ func (r *reader) readMessage(pass *listPass, m gchat.Message) error {
 	isCommandOfPage := gchat.IsLocalChat(r.chat) && isCommandAnywhere
 	switch {
 	case m.ThreadName == "":
-	case m.IsDeleted: // Chat may leave out its sender
+	case m.IsDeleted: // Chat may leave out who sent it, so this is asked first
 		return r.addListed(pass, m)
 	case !m.IsHuman:
 		return r.readAppMessage(pass, m)

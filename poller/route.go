@@ -589,8 +589,8 @@ func (p *Poller) assignToNewSession(in *state.Incoming) error {
 	return p.assignToSession(in, session.ID, wording.Cut(text, wording.MaxText))
 }
 
-// refuseUnfetched finishes a message of files alone, none of which was fetched. A note
-// says so.
+// refuseUnfetched finishes a message that has files but no text, where no file could be
+// fetched. A note in the thread names the reasons.
 func (p *Poller) refuseUnfetched(in *state.Incoming, session *state.Session) error {
 	noteID := state.MessageID("nobody", in.MessageName)
 	text := wording.UnfetchedText(state.FileProblems(in.Files))

@@ -277,8 +277,8 @@ func (s Sessions) Change(id string, change func(*Session)) (*Session, error) {
 	return s.Folder.Change(safeFileName(id), change)
 }
 
-// IsSuperseded reports whether the Claude Code of a session went on with another session:
-// prompts to the first must not reach the other.
+// IsSuperseded reports whether the Claude Code that ran a session has changed to another
+// session. Prompts to the former session must not reach the new one.
 func (s Sessions) IsSuperseded(session *Session) bool {
 	all, _ := s.All()
 	return slices.ContainsFunc(all, func(other *Session) bool { return other.Supersedes(session) })

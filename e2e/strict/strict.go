@@ -77,7 +77,7 @@ func (g *checker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
 	if err != nil {
-		return // the caller went
+		return // the client closed the connection
 	}
 	i := slices.IndexFunc(g.methods, func(m *method) bool {
 		return m.HTTPMethod == r.Method && m.pathPattern.MatchString(seen.URL.Path)

@@ -197,12 +197,11 @@ func (h *Hub) createMessage(c *call) (any, error) {
 
 // checkThread refuses a thread that neither the machine nor its person began. A message
 // there would seem to come from a colleague's machine. In a direct message all threads
-// belong to one person. The first message of spaces/S/threads/T is spaces/S/messages/T.T,
-// as observed at Google. If Google has no such message, the thread is refused too, and
-// the machine begins another one.
+// belong to one person. If Google has no first message of the thread, the thread is
+// refused too, and the machine begins another one.
 func (h *Hub) checkThread(c *call, thread string) error {
-	id, ok := strings.CutPrefix(thread, c.space+"/threads/")
-	if !ok || id == "" || strings.ContainsAny(id, "/?#%") {
+	id := gchat.ThreadID(c.space, thread)
+	if id == "" || strings.ContainsAny(id, "/?#%") {
 		return newRefusal(http.StatusBadRequest, "the thread is not in that space")
 	}
 	key := c.claims.Machine + " " + thread
@@ -212,7 +211,7 @@ func (h *Hub) checkThread(c *call, thread string) error {
 	if isKnown || c.space == c.claims.DirectSpace {
 		return nil
 	}
-	first, err := h.Chat.Spaces.Messages.Get(gchat.MessageName(c.space, id+"."+id)).
+	first, err := h.Chat.Spaces.Messages.Get(gchat.FirstMessageName(thread)).
 		Context(c.Context()).Do()
 	switch code := googleStatus(err); {
 	case code == http.StatusNotFound, code == http.StatusForbidden,

@@ -202,8 +202,8 @@ func (h *Hub) greet(ctx context.Context, e *chat.DeprecatedEvent, id string) err
 		DirectSpace: space,
 		ExpiresAt:   time.Now().Add(codeLife).Unix(),
 	})
-	// The code is not part of the command line, which other users of the machine can
-	// read.
+	// The setup asks for the code. As an argument, other users of the machine could read
+	// it in the list of processes.
 	return h.postOnce(ctx, space, id, "Run this on your machine, in the next ten minutes:\n```\n"+
 		"gchat-hooks setup --hub "+h.URL+"\n```\nIt asks for this code:\n```\n"+code+"\n```")
 }

@@ -55,7 +55,7 @@ func (s *Space) apiMethod(call func(*http.Request) (any, error)) http.HandlerFun
 	return jsonHandler(func(r *http.Request) (any, error) {
 		query := r.URL.Query()
 		if r.Method != http.MethodGet && (!isFromApp(r) || query.Has("key")) {
-			// The caller is a webhook, which may only create messages.
+			// Here the caller can only be a webhook, which may only create messages.
 			if err := s.checkWebhook(query); err != nil {
 				return nil, err
 			}

@@ -550,7 +550,9 @@ func (p *pusher) forgetEnded() {
 	})
 }
 
-// compact writes pushes.jsonl anew, without what is over. The caller holds the lock.
+// compact rewrites pushes.jsonl without the calls for what is over. If it fails, it is
+// tried again after maxPushLines more lines, or with the next line where the old file is
+// no longer the journal. The caller holds the lock.
 func (p *pusher) compact() {
 	p.forgetEnded()
 	var compacted journalText
@@ -560,15 +562,16 @@ func (p *pusher) compact() {
 	for message, choice := range p.tapped {
 		compacted.add(pushLine{Message: message, Tapped: choice})
 	}
-	p.lineCount = 0 // if it fails, it is tried again after as many lines
 	path := filepath.Join(p.dataDir, pushesFile)
 	if renameio.WriteFile(path, compacted.Bytes(), 0o600) != nil {
+		p.lineCount = 0
 		return
 	}
 	file, err := os.OpenFile(path, os.O_RDWR, 0o600)
 	if err != nil {
 		return
 	}
+	p.lineCount = 0
 	p.journal.file.Close()
 	p.journal = journal{file: file, size: int64(compacted.Len())}
 }
