@@ -24,7 +24,7 @@ func startWithAgent(t *testing.T, c claude, more ...turn) *hookedSession {
 // While nobody is at the keyboard, a background agent's permission is decided in Chat.
 // The session's own dialogs, prompts and turns do not end it.
 func TestAgent_PermissionDecidedInChat(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startWithAgent(t, c, turn{bash("mkdir own")},
 			turn{textBlock("Mine is made. And now?")}, turn{textBlock("I hear you.")},
 			turn{textBlock("It is over.")})
@@ -76,7 +76,7 @@ func TestAgent_PermissionGoesToTheKeyboard(t *testing.T) {
 // A person who types a line and Enter allows nothing with that: the dialog is drawn when
 // no key came for a while.
 func TestAgent_TypingAllowsNothing(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startWithAgent(t, c, turn{textBlock("One.")}, turn{textBlock("Two.")},
 			turn{textBlock("Three.")})
 		b.awaitPost("[Permission]", "mkdir out")
@@ -98,7 +98,7 @@ func TestAgent_TypingAllowsNothing(t *testing.T) {
 // No hook is told of an agent that a person stops, but for the one that waits: what it
 // asked in the terminal is over all the same.
 func TestAgent_StoppedCancelsItsPermission(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startWithAgent(t, c, turn{textBlock("It was stopped.")})
 		q := b.awaitPost("[Permission]", "mkdir out")
 		b.reply(q, "terminal")
@@ -114,7 +114,7 @@ func TestAgent_StoppedCancelsItsPermission(t *testing.T) {
 // The form of an agent in the background outlives its session's turns, and is filled in
 // from Chat.
 func TestAgent_FormOutlivesTheTurn(t *testing.T) {
-	eachSession(t, bothVersions, startApproving, config{
+	eachSession(t, testedVersions, startApproving, config{
 		Args:    allowFormTool,
 		Prepare: serveForms(nameForm),
 		Script: []turn{

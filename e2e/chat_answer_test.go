@@ -86,7 +86,7 @@ func TestAnswer_RepliedInChat(t *testing.T) {
 // A question that was cut within an emoji: Claude Code takes an answer only by the
 // question's text as it has it.
 func TestAnswer_QuestionCutWithinAnEmoji(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		half := questionCall(question{
 			Question: "Which HALF?",
 			Header:   "Pick",
@@ -186,7 +186,7 @@ func TestAnswer_ClaudeKilledCancels(t *testing.T) {
 
 // The check of Claude Code shows the other modes.
 func TestAnswer_BypassPermissionsMode(t *testing.T) {
-	eachSession(t, bothVersions, startAsking, config{
+	eachSession(t, testedVersions, startAsking, config{
 		Script: []turn{{questionCall(deployQuestion)}, thanksTurn},
 		Env:    []string{"IS_SANDBOX=1"},
 		Args:   []string{"--permission-mode", "bypassPermissions"},
@@ -218,7 +218,7 @@ func TestAnswer_OneHookIsEnough(t *testing.T) {
 
 // A question in hold mode goes to whoever comes to the keyboard, too.
 func TestAnswer_HeldQuestionGoesToTheKeyboard(t *testing.T) {
-	eachSession(t, bothVersions, startAsking, config{
+	eachSession(t, testedVersions, startAsking, config{
 		Env:    []string{"GCHAT_ASK_MODE=hold"},
 		Script: []turn{{questionCall(deployQuestion)}, thanksTurn},
 	}, func(t *testing.T, b *hookedSession) {

@@ -21,10 +21,11 @@ const (
 
 var (
 	bothVersions = []string{newestVersion, olderVersion}
-	// testedVersions is for what is in our hands, not in Claude Code's formats: kills,
-	// races, sessions beside each other. GCHAT_LOAD=1 runs it on both, too.
+	// testedVersions is for the tests in which both versions did the same whenever they were
+	// compared. What each version does by itself, TestClaudeCheck_AllHolds and the tests
+	// with bothVersions show on both. GCHAT_E2E_BOTH=1 runs all tests on both.
 	testedVersions = func() []string {
-		if os.Getenv("GCHAT_LOAD") != "" {
+		if os.Getenv("GCHAT_E2E_BOTH") != "" {
 			return bothVersions
 		}
 		return bothVersions[:1]

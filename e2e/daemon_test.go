@@ -162,7 +162,7 @@ func TestDaemon_DryRunTypesNothing(t *testing.T) {
 // The daemon has none of the variables of Anthropic's that Claude Code runs with: it
 // serves the session all the same, and no poller begins beside it.
 func TestDaemon_ServesSessionsWithAKey(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startInject(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}})
 		env := b.tmux.env
 		b.tmux.env = slices.DeleteFunc(slices.Clone(env),

@@ -221,7 +221,7 @@ func (b *hookedSession) checkOneRecord(as state.Status) {
 // A guarded session that wants to stop is sent back to ask; its question, which waits in
 // the space, then lets it stop.
 func TestDeny_StopGateAsksFirst(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		h := denyHooks(t)
 		h["Stop"] = append(h["Stop"],
 			hook{Command: builtProgram(t) + " hook gchat-stop-gate", Timeout: 10})

@@ -166,7 +166,7 @@ func askForName() config {
 // Whoever is at the keyboard gets the dialog. What was filled in there is told as
 // accepted, and not what it was.
 func TestElicitation_GoesToTheKeyboard(t *testing.T) {
-	eachSession(t, bothVersions, startApproving, askForName(), func(t *testing.T, b *hookedSession) {
+	eachSession(t, testedVersions, startApproving, askForName(), func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Form]", "Who are you?")
 		b.sitDown(t)
 		b.WaitScreen(drawnForm)

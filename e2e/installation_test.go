@@ -86,7 +86,7 @@ func TestInstall_ManagedHooksOnly(t *testing.T) {
 		write func(t *testing.T, folder string)
 		found string // where doctor finds the hooks
 	}
-	eachCase(t, bothVersions, map[string]testCase{
+	eachCase(t, testedVersions, map[string]testCase{
 		"plugins": {managedPlugins, "the plugin gchat-hooks-approve@gchat-hooks"},
 		"file":    {managedFile, "/etc/claude-code/managed-settings.d/gchat-hooks.json"},
 	}, func(t *testing.T, c claude, settings testCase) {
@@ -120,7 +120,7 @@ func TestInstall_ManagedHooksOnly(t *testing.T) {
 
 // The plugin for deny mode wakes its session with the reply.
 func TestInstall_DenyPluginWakesSession(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		managed := t.TempDir()
 		managedPlugin(t, managed)
 		file := filepath.Join(managed, "managed-settings.json")
@@ -226,7 +226,7 @@ func TestInstall_PluginsValid(t *testing.T) {
 // more. The question ends with its dialog, and a reply that comes then is not said to be
 // sent.
 func TestInstall_PluginRemovedWhileAsking(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		plugin := filepath.Join(t.TempDir(), "answer")
 		kit.NoError(t, os.CopyFS(plugin, os.DirFS("../plugins/answer")))
 		b := startHooked(t, c, config{

@@ -178,7 +178,7 @@ func TestMenuDriver_Answers(t *testing.T) {
 }
 
 func TestMenuDriver_ChoosesAmongPreviews(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		m := newMenuDriver(t, c, turn{questionCall(layoutsQuestion)}, thanksTurn)
 		m.Prompt("go ahead")
 		m.WaitScreen("Side bar")
@@ -209,7 +209,7 @@ func TestMenuDriver_DecidesOnTools(t *testing.T) {
 	bash := func(command string) turn {
 		return turn{toolCall("Bash", map[string]string{"command": command, "description": "Test"})}
 	}
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		m := newMenuDriver(t, c, bash("touch one"), bash("touch two"), bash("touch three"),
 			bash("touch four; until test -e never; do sleep 1; done"), thanksTurn)
 		m.decides = true

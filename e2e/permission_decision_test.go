@@ -89,7 +89,7 @@ func TestPermission_EndsWithItsSession(t *testing.T) {
 
 // Whatever of ours dies or hangs, the dialog in the terminal answers.
 func TestPermission_DialogNeedsNoneOfOurs(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		trouble := []struct{ folder, killed string }{
 			{"hookless", "hook gchat-ask-user-forward"}, {"pollerless", "poller --detached"},
 			{"chatless", ""}, // Chat hangs
@@ -146,7 +146,7 @@ func TestPermission_GraceKeepsChatQuiet(t *testing.T) {
 // "yes 10m" allows what the session asks next in silence, and the terminal says so; /ask
 // in the session's thread ends it.
 func TestPermission_GrantForAWhile(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startApproving(t, c, config{
 			Script: []turn{
 				{bash("mkdir one")}, {bash("mkdir two")}, {bash("mkdir three")},

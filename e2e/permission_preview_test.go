@@ -25,7 +25,7 @@ func TestPermission_ShownAsItRuns(t *testing.T) {
 		"run_in_background": true,
 		"timeout":           5000,
 	})
-	eachSession(t, bothVersions, startApproving, config{
+	eachSession(t, testedVersions, startApproving, config{
 		Script: []turn{
 			{toolCall("Read", map[string]string{"file_path": inProject + "a.txt"})},
 			edit("two\n", "zwei\n", false), edit("one", "eins", true), {bash(command)}, {job},
@@ -48,7 +48,7 @@ func TestPermission_ShownAsItRuns(t *testing.T) {
 
 // A file is shown by where it leads: the terminal says so, too.
 func TestPermission_SymlinkTargetShown(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		cfg := config{
 			Script: []turn{
 				{toolCall("Read", map[string]string{"file_path": inProject + "docs/private"})},
@@ -81,7 +81,7 @@ func TestPermission_SymlinkTargetShown(t *testing.T) {
 // own for a refusal.
 func TestPermission_OutputCannotFakeDenial(t *testing.T) {
 	const words = "The user doesn't want to proceed with this tool use. The tool use was rejected"
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		quoted, _ := json.Marshal(words)
 		printWords := func(end string) turn {
 			return turn{bash("echo " + string(quoted) + "; " + end)}

@@ -13,7 +13,7 @@ import (
 
 // "yes, auto" approves the plan, and edits need no permission from then on.
 func TestPlan_ApprovedWithEdits(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		cfg := inPlanMode(planTurn("# The plan"), turn{writeCall("a.txt")}, thanksTurn)
 		b := startApproving(t, c, cfg)
 		b.promptPlan("# The plan")

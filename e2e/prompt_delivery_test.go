@@ -60,7 +60,7 @@ func TestPrompt_WaitsForADialog(t *testing.T) {
 // A prompt that is typed a moment before a dialog opens is queued: the dialog stands, and
 // what it asks is answered in Chat.
 func TestPrompt_JustBeforeADialog(t *testing.T) {
-	eachSession(t, bothVersions, startApproving, config{
+	eachSession(t, testedVersions, startApproving, config{
 		Args: allowSleep,
 		Script: []turn{
 			askBackTurn, {bash("sleep 6")}, {bash("mkdir one")}, {textBlock("Made.")},
@@ -81,7 +81,7 @@ func TestPrompt_JustBeforeADialog(t *testing.T) {
 
 // Outside tmux, a prompt that comes while Claude works reaches it when its turn ends.
 func TestPrompt_OutsideTmuxWaitsForTurnEnd(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startApproving(t, c.withoutTmux(), config{
 			Env:  []string{"GCHAT_IDLE=on"},
 			Args: allowSleep,
@@ -157,7 +157,7 @@ func TestPrompt_LongAtIdle(t *testing.T) {
 // A session has a thread from its first prompt on: what is written there counts in the
 // first turn, and after a turn that asks for nothing, which leaves one line there.
 func TestPrompt_ThreadFromTheFirst(t *testing.T) {
-	eachSession(t, bothVersions, startApproving, config{
+	eachSession(t, testedVersions, startApproving, config{
 		Args:   allowSleep,
 		Script: []turn{{bash("sleep 8")}, {textBlock("Done, all tests pass.")}, thanksTurn},
 	}, func(t *testing.T, b *hookedSession) {
@@ -178,7 +178,7 @@ func TestPrompt_ThreadFromTheFirst(t *testing.T) {
 
 // After /branch, what is written in the session's thread goes to the branch at once.
 func TestPrompt_ReachesABranch(t *testing.T) {
-	eachSession(t, bothVersions, startApproving, config{
+	eachSession(t, testedVersions, startApproving, config{
 		Script: []turn{{textBlock("Done.")}, thanksTurn},
 	}, func(t *testing.T, b *hookedSession) {
 		begun := b.awaitPost("[Session Start]")

@@ -8,7 +8,7 @@ import (
 // Where only an organization's rules allow anything, "always" is not offered: Claude Code
 // would take it round them.
 func TestRemoteLimit_NoAlwaysBesideManagedRules(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		managed := t.TempDir()
 		writeText(t, filepath.Join(managed, "managed-settings.json"),
 			`{"allowManagedPermissionRulesOnly": true}`)
@@ -30,7 +30,7 @@ func TestRemoteLimit_NoAlwaysBesideManagedRules(t *testing.T) {
 // Beside never_remote nothing is offered that would go round it: neither "always" for all
 // edits, nor "yes, auto" for a plan.
 func TestRemoteLimit_NoAlwaysForEdits(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		cfg := inPlanMode(planTurn("# The plan"), turn{writeCall("a.md")}, turn{bash("mkdir out")},
 			turn{bash("touch a.txt")}, thanksTurn)
 		cfg.Files = map[string]string{
@@ -58,7 +58,7 @@ func TestRemoteLimit_NoAlwaysForEdits(t *testing.T) {
 // A skill that asks allows tools itself, and runs commands when it is loaded: beside
 // never_remote only the terminal allows it.
 func TestRemoteLimit_SkillOnlyInTerminal(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		const skill = "---\nname: deploy\ndescription: deploys\nallowed-tools: Bash(touch *)\n---\nhello !`touch made`\n"
 		cfg := config{
 			Script: []turn{{toolCall("Skill", map[string]string{"skill": "deploy"})}, thanksTurn},

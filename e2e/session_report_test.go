@@ -94,7 +94,7 @@ func git(t *testing.T, dir string, args ...string) {
 }
 
 func TestReport_SessionAndSubagent(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startHooked(t, c, config{
 			Hooks:   reportHooks(t),
 			Env:     []string{"CLAUDE_SESSION_ID=orch-epic4"},
@@ -197,7 +197,7 @@ func twentyEvents() (script []turn) {
 // The end of a command in the background is reported once, with its exit code; that of an
 // agent only as an agent's.
 func TestReport_BackgroundCommandOnce(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		job := toolCall("Bash", map[string]any{
 			"command":           "sleep 3; exit 3",
 			"description":       "a long & <odd> job",

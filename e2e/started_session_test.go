@@ -62,7 +62,7 @@ func TestStart_PromptResumesSession(t *testing.T) {
 // /new begins a session in a project by the beginning of its name, in our own tmux
 // server; its thread begins with what was asked.
 func TestStart_NewSession(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startApproving(t, c, config{
 			Files: allowStarts,
 			Script: []turn{
@@ -156,7 +156,7 @@ func TestStart_RefusalNamesReason(t *testing.T) {
 
 // What is written while Claude Code ends, and while it begins, goes to it as well.
 func TestStart_PromptsWhileClaudeEnds(t *testing.T) {
-	eachSession(t, bothVersions, startApproving, config{
+	eachSession(t, testedVersions, startApproving, config{
 		Files:  allowStarts,
 		Script: []turn{askBackTurn, askBackTurn, {textBlock("Heard both.")}, {textBlock("Bye.")}},
 	}, func(t *testing.T, b *hookedSession) {
@@ -175,7 +175,7 @@ func TestStart_PromptsWhileClaudeEnds(t *testing.T) {
 
 // Its project switched the hooks off meanwhile: no hook proves that the prompt arrived.
 func TestStart_PromptOnceWithoutHooks(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startApproving(t, c, config{
 			Files: allowStarts,
 			Script: []turn{

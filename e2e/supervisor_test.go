@@ -138,7 +138,7 @@ func TestSupervisor_HearsLastOutput(t *testing.T) {
 // The agent sees the question before it is answered, the dialog does not wait for the
 // agent, and the message's own lines answer it.
 func TestSupervisor_AnswersQuestion(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		s := startSupervised(t, c, "{}", true, turn{questionCall(deployQuestion)}, thanksTurn)
 		s.Prompt("go ahead")
 		s.WaitScreen(firstOption)
@@ -172,7 +172,7 @@ func TestSupervisor_SendsSessionOn(t *testing.T) {
 // Claude Code notifies of every dialog some seconds after it is drawn. The agent hears of
 // a tool's permission, and sees what Claude wants to run, but not twice of a question.
 func TestSupervisor_SeesPermission(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		s := startSupervised(t, c, "{}", false, turn{questionCall(deployQuestion)}, turn{
 			toolCall("Bash", map[string]any{
 				"command": "mkdir -p out/of/reach", "description": "Make a folder",

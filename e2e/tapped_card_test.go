@@ -107,7 +107,7 @@ func TestCard_TapAndKeyTogether(t *testing.T) {
 
 // A card has a button for both.
 func TestCard_TappedDeclines(t *testing.T) {
-	eachSession(t, bothVersions, startWithApp, config{
+	eachSession(t, testedVersions, startWithApp, config{
 		Script: []turn{
 			{questionCall(deployQuestion)}, thanksTurn, {questionCall(databaseQuestion)},
 			thanksTurn,
@@ -130,7 +130,7 @@ func TestCard_TappedDeclines(t *testing.T) {
 
 // A form is filled in on its card.
 func TestCard_TappedForm(t *testing.T) {
-	eachSession(t, bothVersions, startWithApp, config{
+	eachSession(t, testedVersions, startWithApp, config{
 		Args:    allowFormTool,
 		Prepare: serveForms(formOfAllKinds),
 		Script:  []turn{{fakemodel.FormCall()}, {fakemodel.FormCall()}, thanksTurn},

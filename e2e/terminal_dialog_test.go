@@ -57,7 +57,7 @@ func TestTerminalDialog_AutoModeNoted(t *testing.T) {
 // The form of an MCP server waits in the terminal: the session's thread is told, and
 // words for the session are kept, and not typed into the form's field.
 func TestTerminalDialog_FormNoted(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		hooks := approveHooks(t)
 		delete(hooks, formEvent) // as where the preset was registered by an earlier version
 		b := startHooked(t, c, config{

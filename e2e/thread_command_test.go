@@ -171,7 +171,7 @@ func TestCommand_InAQuestionsThread(t *testing.T) {
 		b.awaitPostInThread(q, "[Answered]", "Selected: Canary")
 	}
 	t.Run("chat", func(t *testing.T) {
-		eachClaude(t, bothVersions, func(t *testing.T, c claude) { askInThread(t, c, false) })
+		eachClaude(t, testedVersions, func(t *testing.T, c claude) { askInThread(t, c, false) })
 	})
 	t.Run("page", func(t *testing.T) {
 		eachClaude(t, testedVersions, func(t *testing.T, c claude) { askInThread(t, c, true) })

@@ -312,7 +312,7 @@ func TestTyping_EachKindOfAnswer(t *testing.T) {
 
 // A session with a name has it drawn around its input box, and below its dialogs.
 func TestTyping_NamedSession(t *testing.T) {
-	eachClaude(t, bothVersions, func(t *testing.T, cl claude) {
+	eachClaude(t, testedVersions, func(t *testing.T, cl claude) {
 		s := startSession(t, cl, config{})
 		s.TypeLine("/rename my session")
 		s.WaitScreen("Session renamed to: my session")
