@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -147,9 +146,7 @@ func TestArrows_GoogleNamesInOnePlace(t *testing.T) {
 		if known.MatchString(path) {
 			continue
 		}
-		b, err := os.ReadFile(path)
-		kit.NoError(t, err)
-		for n, line := range strings.Split(string(b), "\n") {
+		for n, line := range strings.Split(kit.ReadFile(t, path), "\n") {
 			code, _, _ := strings.Cut(line, "//")
 			if names.MatchString(code) && !strings.Contains(code, "LocalSpace = ") {
 				t.Errorf("%s:%d: %s", path, n+1, strings.TrimSpace(line))

@@ -29,9 +29,7 @@ func TestClaudeVersions_StatedInOneFile(t *testing.T) {
 	}
 	stated := 0
 	for _, path := range paths {
-		b, err := os.ReadFile(path)
-		kit.NoError(t, err)
-		for n, line := range strings.Split(string(b), "\n") {
+		for n, line := range strings.Split(kit.ReadFile(t, path), "\n") {
 			if filepath.Ext(path) == ".go" {
 				line, _, _ = strings.Cut(line, "//")
 			}

@@ -185,7 +185,7 @@ func writeBytes(ts *testscript.TestScript, neg bool, args []string) {
 // is obeyed, and no secret is shown.
 func TestCLI_ErrorsAreInert(t *testing.T) {
 	const hostile = `\u001b]52;c;cHduZWQ=\u0007\u009b31m\u202etxt`
-	server := httptest.NewServer(strict.CheckRequests(t,
+	server := kit.NewServer(t, strict.CheckRequests(t,
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusForbidden)
 			fmt.Fprintf(w,
@@ -193,7 +193,6 @@ func TestCLI_ErrorsAreInert(t *testing.T) {
 					`TOKENTOKEN1299 in %s"}}`,
 				hostile, r.URL.RequestURI())
 		})))
-	defer server.Close()
 	h := newHome(t)
 	h.env = append(h.env, "GCHAT_STATE_DIR="+h.path("state"))
 	for i := range 2 {

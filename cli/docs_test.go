@@ -39,9 +39,7 @@ func docPages(t *testing.T) (pages []docPage) {
 		t.Fatal("no pages in docs", err)
 	}
 	for _, path := range append(paths, "README.md", "CONTRIBUTING.md", "SECURITY.md") {
-		b, err := os.ReadFile(path)
-		kit.NoError(t, err)
-		p := docPage{path: path, text: string(b)}
+		p := docPage{path: path, text: kit.ReadFile(t, path)}
 		var prose, block []string
 		fence, blank := "", true
 		for line := range strings.Lines(p.text) {
@@ -235,11 +233,10 @@ func TestDocs_READMEIsTrue(t *testing.T) {
 		if p.path != "README.md" {
 			continue
 		}
-		module, err := os.ReadFile("go.mod")
-		kit.NoError(t, err)
-		version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(module)
+		version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(
+			kit.ReadFile(t, "go.mod"))
 		needs := []string{
-			"Go " + string(version[1]) + ",",
+			"Go " + version[1] + ",",
 			"Claude Code " + settings.MinVersion.String() + " or newer",
 		}
 		for _, need := range needs {
@@ -253,9 +250,8 @@ func TestDocs_READMEIsTrue(t *testing.T) {
 			}
 		}
 	}
-	picture, err := os.ReadFile("docs/answer.svg")
-	kit.NoError(t, err)
-	if len(picture) > 150_000 || regexp.MustCompile(`/(tmp|home|root|Users)/`).Match(picture) {
+	picture := kit.ReadFile(t, "docs/answer.svg")
+	if len(picture) > 150_000 || regexp.MustCompile(`/(tmp|home|root|Users)/`).MatchString(picture) {
 		t.Errorf("the picture has %d bytes, or a path of the machine that recorded it",
 			len(picture))
 	}

@@ -134,9 +134,7 @@ func (h *tracedHome) traceSockets(r hookRun, args ...string) (sockets string) {
 		h.endWaitingHook(cmd.Process.Pid)
 	}
 	_ = cmd.Wait()
-	trace, err := os.ReadFile(h.path("trace"))
-	kit.NoError(h, err)
-	return string(trace)
+	return kit.ReadFile(h, h.path("trace"))
 }
 
 // endWaitingHook has the hook that waits get its answer, or, where Chat is not there,

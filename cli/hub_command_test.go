@@ -3,7 +3,6 @@ package cli
 import (
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,9 +29,8 @@ func TestHub_RevokesMachines(t *testing.T) {
 	add("00000000000a", "users-1", "1000")
 	add("00000000000b", "users-2", "1000")
 	add("00000000000c", "users-2", "1000")
-	now, _ := json.Marshal(time.Now().Unix())
-	add("00000000000d", "users-3", string(now))
-	google := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	add("00000000000d", "users-3", string(kit.JSON(t, time.Now().Unix())))
+	google := kit.NewServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
 		name := strings.TrimPrefix(r.URL.Path, "/v1/")
@@ -54,7 +52,6 @@ func TestHub_RevokesMachines(t *testing.T) {
 			_ = json.NewEncoder(w).Encode(sub)
 		}
 	}))
-	defer google.Close()
 	h := newHome(t, "GCHAT_API_ENDPOINT="+google.URL, "GCHAT_PUBSUB_ENDPOINT="+google.URL)
 	revoke := func(who string) []string {
 		return append([]string{"hub", "revoke", "--topic", "projects/p/topics/t"},

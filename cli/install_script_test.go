@@ -138,10 +138,9 @@ func TestInstallScript_UpgradeAsksForNoSetup(t *testing.T) {
 // A release has the program beside the script. Without Go, the script installs that
 // program, and only if SHA256SUMS names it.
 func TestInstallScript_ChecksTheSum(t *testing.T) {
-	built, err := os.ReadFile(programPath(t))
-	kit.NoError(t, err)
+	built := kit.ReadFile(t, programPath(t))
 	name := "gchat-hooks-" + runtime.GOOS + "-" + runtime.GOARCH
-	line := fmt.Sprintf("%x  %s\n", sha256.Sum256(built), name)
+	line := fmt.Sprintf("%x  %s\n", sha256.Sum256([]byte(built)), name)
 	wrong := strings.Repeat("0", 64)
 	for what, c := range map[string]struct {
 		sums, args string
@@ -208,11 +207,10 @@ func TestInstallScript_BuildsFromSource(t *testing.T) {
 // A script that a broken connection cut off does nothing. An install that cannot succeed
 // changes nothing.
 func TestInstallScript_RefusesFirst(t *testing.T) {
-	b, err := os.ReadFile(installScript(t))
-	kit.NoError(t, err)
+	script := kit.ReadFile(t, installScript(t))
 	for _, part := range []float64{0.1, 0.3, 0.6, 0.9, 0.995} {
 		h := newInstallHome(t)
-		h.writeFile("part", string(b[:int(part*float64(len(b)))]))
+		h.writeFile("part", script[:int(part*float64(len(script)))])
 		before := h.listTree()
 		out, _ := h.execute("sh", "-c", `sh -s -- --binary "$0" <part`, h.program)
 		kit.Equalf(t, h.listTree(), before, "after %.1f%% of the script, which says %s,", 100*part,

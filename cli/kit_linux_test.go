@@ -252,8 +252,7 @@ func newFakeGoogle(t *testing.T) *fakeGoogle {
 		g.space.Handler().ServeHTTP(w, r)
 	})
 	mux.Handle("/v1/", strict.CheckRequests(t, chatHandler))
-	g.server = httptest.NewTLSServer(mux)
-	t.Cleanup(g.server.Close)
+	g.server = kit.NewTLSServer(t, mux)
 	cert := filepath.Join(t.TempDir(), "ca.pem")
 	block := &pem.Block{Type: "CERTIFICATE", Bytes: g.server.Certificate().Raw}
 	kit.NoError(t, os.WriteFile(cert, pem.EncodeToMemory(block), 0o600))

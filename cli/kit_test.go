@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -226,8 +225,7 @@ func (h *home) writeFile(name, text string) {
 		kit.NoError(h, os.MkdirAll(h.path(name), 0o755))
 		return
 	}
-	kit.NoError(h, os.MkdirAll(filepath.Dir(h.path(name)), 0o755))
-	kit.NoError(h, os.WriteFile(h.path(name), []byte(text), 0o600))
+	kit.WriteFile(h, h.path(name), text, 0o600)
 }
 
 // listTree is every file, folder and link of the home folder, with modes and bytes.
@@ -510,8 +508,8 @@ func (h *home) postToPage(page string, fields map[string]string) {
 	if !found {
 		h.Fatalf("the page's link is %s", page)
 	}
-	body, _ := json.Marshal(fields)
-	post, err := http.NewRequest("POST", baseURL+"page/messages", bytes.NewReader(body))
+	post, err := http.NewRequest("POST", baseURL+"page/messages",
+		bytes.NewReader(kit.JSON(h, fields)))
 	kit.NoError(h, err)
 	post.Header.Set("Content-Type", "application/json")
 	post.Header.Set("Gchat-Page-Key", key)

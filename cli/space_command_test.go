@@ -182,8 +182,8 @@ func TestSpace_OffersTrustedProjects(t *testing.T) {
 		kit.NoError(t, state.RegisterProject(env, filepath.Join(dir, ".claude", "state"), dir))
 		trusted[dir] = map[string]bool{"hasTrustDialogAccepted": i != 3}
 	}
-	b, _ := json.Marshal(map[string]any{"projects": trusted})
-	kit.NoError(t, os.WriteFile(filepath.Join(home, ".claude.json"), b, 0o600))
+	kit.WriteFile(t, filepath.Join(home, ".claude.json"),
+		kit.JSON(t, map[string]any{"projects": trusted}), 0o600)
 	server := &spaceServer{Program: Program{env: env}}
 	for canStart, want := range map[bool]string{true: "[<script> api web-shop]", false: "[]"} {
 		kit.NoError(t, config.SetMember(state.ConfigFile(env), "start_sessions", canStart))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"regexp"
@@ -49,14 +48,13 @@ func TestSpace_BehindAProxy(t *testing.T) {
 	p := newSpaceHome(t)
 	upstream, err := url.Parse("http://" + p.address)
 	kit.NoError(t, err)
-	proxy := httptest.NewTLSServer(&httputil.ReverseProxy{
+	proxy := kit.NewTLSServer(t, &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(upstream)
 			r.Out.Host = r.In.Host
 			r.SetXForwarded()
 		},
 	})
-	defer proxy.Close()
 	local := p.readFile(configFile)
 	out := p.mustRun("setup", "--https", "https://Box.Example/", "--listen", p.address, "--no-hooks")
 	for _, want := range []string{

@@ -167,8 +167,7 @@ func TestStats_ByProject(t *testing.T) {
 		state.LogPath(env): fmt.Sprintf(sent+sent, "1", "", "s-1", "2", state.UserStateDir(env),
 			""),
 	} {
-		kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		kit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		kit.WriteFile(t, path, text, 0o600)
 	}
 	text := state.ReadStats(env, time.Now().Add(-time.Hour)).Text("project", "session")
 	rows := strings.Split(text, "\n")

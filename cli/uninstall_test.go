@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"os/exec"
 	"testing"
 	"time"
@@ -30,7 +29,7 @@ func TestUninstall_EndsOnlyOurPollers(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() { ended <- process.Wait() }()
 			defer process.Process.Kill()
-			beat, _ := json.Marshal(state.Heartbeat{
+			beat := kit.JSON(t, state.Heartbeat{
 				PID: process.Process.Pid, BeatAt: tt.beat, PIDScope: tt.where,
 			})
 			h.writeFile(".local/state/gchat-hooks/pollers/"+state.Environment(h.getenv)+".json",

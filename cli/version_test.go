@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -19,9 +18,8 @@ func TestVersion_IsTheSameEverywhere(t *testing.T) {
 	if !strings.HasPrefix(version(), state.ReleaseVersion) {
 		t.Errorf("the program says %s", version())
 	}
-	changelog, err := os.ReadFile("CHANGELOG.md")
-	kit.NoError(t, err)
-	headings := regexp.MustCompile(`(?m)^## (.*)$`).FindAllStringSubmatch(string(changelog), -1)
+	changelog := kit.ReadFile(t, "CHANGELOG.md")
+	headings := regexp.MustCompile(`(?m)^## (.*)$`).FindAllStringSubmatch(changelog, -1)
 	if len(headings) < 2 || headings[0][1] != "Unreleased" || headings[1][1] != state.ReleaseVersion {
 		t.Errorf("the changelog has the headings %q", headings)
 	}
@@ -30,11 +28,8 @@ func TestVersion_IsTheSameEverywhere(t *testing.T) {
 		t.Fatal("no plugins", err)
 	}
 	for _, path := range plugins {
-		b, err := os.ReadFile(path)
-		kit.NoError(t, err)
 		var plugin struct{ Version string }
-		if err := json.Unmarshal(b, &plugin); err != nil || plugin.Version != state.ReleaseVersion {
-			t.Errorf("%s has version %q (%v)", path, plugin.Version, err)
-		}
+		kit.NoError(t, json.Unmarshal([]byte(kit.ReadFile(t, path)), &plugin))
+		kit.Equalf(t, plugin.Version, state.ReleaseVersion, "the version in %s", path)
 	}
 }

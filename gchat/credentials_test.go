@@ -24,9 +24,7 @@ func writeUserFile(t *testing.T, tokenURI string) string {
 	t.Helper()
 	f := map[string]string{"type": "authorized_user", "client_id": "id",
 		"client_secret": "GOCSPX-secret", "refresh_token": "1//refresh", "token_uri": tokenURI}
-	b, err := json.Marshal(f)
-	kit.NoError(t, err)
-	return writeFile(t, string(b))
+	return writeFile(t, string(kit.JSON(t, f)))
 }
 
 func writeFile(t *testing.T, content string) string {
@@ -120,11 +118,10 @@ func TestCredentials_RedirectCarriesNoSecret(t *testing.T) {
 	})
 	for _, code := range []int{302, 307, 308} {
 		asked := 0
-		srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		srv := kit.NewTLSServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			asked++
 			http.Redirect(w, r, elsewhere.URL+r.URL.Path, code)
 		}))
-		t.Cleanup(srv.Close)
 		kit.UseTransport(t, srv.Client().Transport)
 		for name, file := range map[string]string{"login": writeUserFile(t, srv.URL+"/login"),
 			"service account": strict.ServiceAccount(t, srv.URL+"/account")} {
@@ -147,7 +144,7 @@ func TestCredentials_RedirectCarriesNoSecret(t *testing.T) {
 // If Google refuses a token, we get another one and repeat the call, once.
 func TestCredentials_RefusedTokenIsReplaced(t *testing.T) {
 	accepted, got, bodies := 2, 0, []string{}
-	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	srv := kit.NewTLSServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if r.URL.Path == "/token" {
 			got++
@@ -162,7 +159,6 @@ func TestCredentials_RefusedTokenIsReplaced(t *testing.T) {
 		io.WriteString(w,
 			`{"name":"spaces/AAA/messages/1","thread":{"name":"spaces/AAA/threads/1"}}`)
 	}))
-	defer srv.Close()
 	kit.UseTransport(t, srv.Client().Transport)
 	app := newTestApp(t, srv.URL, strict.ServiceAccount(t, srv.URL+"/token"))
 	_, err := app.Post(t.Context(), Post{Text: "hello"})
@@ -262,7 +258,7 @@ func TestCredentials_RefusedImpersonation(t *testing.T) {
 // token, or any if token is empty.
 func tlsChatServer(t *testing.T, token string, h http.HandlerFunc) *httptest.Server {
 	google := strict.CheckRequests(t, h)
-	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	srv := kit.NewTLSServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if token != "" && r.Header.Get("Authorization") != "Bearer "+token {
 			w.WriteHeader(401)
 			io.WriteString(w, `{"error":{"code":401,"status":"UNAUTHENTICATED","message":"no"}}`)
@@ -270,7 +266,6 @@ func tlsChatServer(t *testing.T, token string, h http.HandlerFunc) *httptest.Ser
 		}
 		google.ServeHTTP(w, r)
 	}))
-	t.Cleanup(srv.Close)
 	kit.UseTransport(t, srv.Client().Transport)
 	return srv
 }

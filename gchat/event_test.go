@@ -72,7 +72,7 @@ func TestEvent_CardsNameTheirMachine(t *testing.T) {
 // A message that Chat does not show to an app concerns none of its machines. One that a
 // hub does not show may concern another machine.
 func TestEvent_SendersThatAreIgnored(t *testing.T) {
-	server := testServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := kit.NewServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		code := http.StatusForbidden
 		if strings.HasSuffix(r.URL.Path, "/T.T") {
 			code = http.StatusServiceUnavailable

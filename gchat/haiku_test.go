@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -51,12 +50,7 @@ func (s *anthropicServer) received() ([]*http.Request, []string) {
 // start returns a Haiku that asks the server.
 func (s *anthropicServer) start(t *testing.T) Haiku {
 	t.Helper()
-	server := httptest.NewServer(s)
-	t.Cleanup(func() {
-		server.CloseClientConnections()
-		server.Close()
-	})
-	return Haiku{Key: "sk-test-1234567890", BaseURL: server.URL}
+	return Haiku{Key: "sk-test-1234567890", BaseURL: kit.NewServer(t, s).URL}
 }
 
 // respondText answers with a text in the API's form.

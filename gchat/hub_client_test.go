@@ -2,7 +2,6 @@ package gchat_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -122,8 +121,7 @@ func TestHubClient_TokenGoesToTheHubOnly(t *testing.T) {
 		}
 	}
 	// A redirect takes it nowhere.
-	away := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
-	t.Cleanup(away.Close)
+	away := kit.NewServer(t, http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
 	editHubFile(t, file, func(h *gchat.HubClient) { h.URL = away.URL })
 	h.URL = away.URL
 	_, err := newHubApp(t, h, file).Post(t.Context(), gchat.Post{Text: "x", MessageID: "client-x"})
@@ -273,11 +271,10 @@ func TestHubClient_ProcessesRenewAtOnce(t *testing.T) {
 func TestHubClient_JoinErrors(t *testing.T) {
 	h, _ := startHub(t) // which used the code
 	answers := func(code int, body string) string {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		server := kit.NewServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(code)
 			io.WriteString(w, body)
 		}))
-		t.Cleanup(server.Close)
 		return server.URL
 	}
 	good := map[string]any{
@@ -289,8 +286,7 @@ func TestHubClient_JoinErrors(t *testing.T) {
 	lies := func(member string, value any) string {
 		lie := maps.Clone(good)
 		lie[member] = value
-		b, _ := json.Marshal(lie)
-		return answers(200, string(b))
+		return answers(200, string(kit.JSON(t, lie)))
 	}
 	if j, err := gchat.JoinHub(t.Context(), lies("email", "a@example.com"), "c", "n", "v"); err != nil || j.Deciders[0] != "users/2" {
 		t.Fatalf("%+v, %v", j, err)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
@@ -15,12 +14,11 @@ import (
 
 // A hub's policy is read with the machine's token, which goes nowhere else.
 func TestHubPolicy_Read(t *testing.T) {
-	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	elsewhere := kit.NewServer(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("%s %s went elsewhere, with %q", r.Method, r.URL, r.Header.Get("Authorization"))
 	}))
-	defer elsewhere.Close()
 	answer := func(http.ResponseWriter) {}
-	hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	hub := kit.NewServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/hub/join" { // the token is renewed where the hub refused it
 			w.WriteHeader(401)
 			return
@@ -30,7 +28,6 @@ func TestHubPolicy_Read(t *testing.T) {
 			"%s %s, %q", r.Method, r.URL, r.Header.Get("Authorization"))
 		answer(w)
 	}))
-	defer hub.Close()
 	write := func(code int, body string) func(http.ResponseWriter) {
 		return func(w http.ResponseWriter) { w.WriteHeader(code); fmt.Fprint(w, body) }
 	}

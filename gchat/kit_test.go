@@ -21,17 +21,11 @@ const nobodyListens = "https://127.0.0.1:1/"
 
 // chatServer answers with f every request that Google would accept.
 func chatServer(t *testing.T, f http.HandlerFunc) *httptest.Server {
-	return testServer(t, strict.CheckRequests(t, f))
-}
-
-func testServer(t *testing.T, h http.Handler) *httptest.Server {
-	srv := httptest.NewServer(h)
-	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
-	return srv
+	return kit.NewServer(t, strict.CheckRequests(t, f))
 }
 
 // tokenServer answers in place of Google's token endpoint.
-func tokenServer(t *testing.T, f http.HandlerFunc) *httptest.Server { return testServer(t, f) }
+func tokenServer(t *testing.T, f http.HandlerFunc) *httptest.Server { return kit.NewServer(t, f) }
 
 func newReader(t *testing.T, endpoint, file string) *API {
 	t.Helper()

@@ -22,10 +22,9 @@ func TestNetworkHint_ProxiesAndPortals(t *testing.T) {
 	inspects.Config.ErrorLog = log.New(io.Discard, "", 0) // the client hangs up
 	inspects.StartTLS()
 	defer inspects.Close()
-	wants := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	wants := kit.NewServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "log in", http.StatusProxyAuthRequired)
 	}))
-	defer wants.Close()
 	proxy, _ := url.Parse(wants.URL)
 	byProxy := &http.Transport{Proxy: http.ProxyURL(proxy),
 		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}

@@ -100,9 +100,7 @@ func TestWebhook_PostRequest(t *testing.T) {
 				var got, want any
 				_ = json.Unmarshal(b, &got)
 				_ = json.Unmarshal([]byte(c.body), &want)
-				g, _ := json.Marshal(got)
-				wb, _ := json.Marshal(want)
-				kit.True(t, string(g) == string(wb), "body %s, want %s", g, wb)
+				kit.Equalf(t, got, want, "body")
 				io.WriteString(w,
 					`{"name":"spaces/AAA/messages/M.M","thread":{"name":"spaces/AAA/threads/M"},"retentionSettings":{}}`)
 			})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -246,7 +245,7 @@ func TestQuestion_FolderIsIgnoredByGit(t *testing.T) {
 		}
 		w.runHook(forwardHook, recorded(t, "single-03-PreToolUse", "tool_use_id",
 			fmt.Sprint("t", i)))
-		kit.Equalf(t, readFile(t, path), want, ".gitignore")
+		kit.Equalf(t, kit.ReadFile(t, path), want, ".gitignore")
 	}
 }
 
@@ -304,7 +303,7 @@ func answerAtShell(text string) func(*world, string) {
 func TestQuestion_WordedWithItsOwnKey(t *testing.T) {
 	t.Parallel()
 	const worded, key = "Which way shall it go out?", "sk-ant-of-the-asker"
-	model := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	model := kit.NewServer(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Api-Key") != key {
 			rw.WriteHeader(http.StatusUnauthorized)
 			return
@@ -312,7 +311,6 @@ func TestQuestion_WordedWithItsOwnKey(t *testing.T) {
 		_, _ = rw.Write([]byte(`{"type":"message","model":"m","content":[{"type":"text","text":"[\"` + worded +
 			`\"]"}],"stop_reason":"end_turn","usage":{"input_tokens":1000,"output_tokens":200}}`))
 	}))
-	defer model.Close()
 	w := newChatWorld(t)
 	writeFile(t, state.ConfigFile(w.getenv), `{"format":"haiku"}`)
 	w.runHook(forwardHook, recorded(t, "single-03-PreToolUse"))
@@ -328,7 +326,7 @@ func TestQuestion_WordedWithItsOwnKey(t *testing.T) {
 	w.endPollers()
 	kit.NoError(t, filepath.WalkDir(w.dir, func(path string, d os.DirEntry, err error) error {
 		kit.True(t, err != nil || !d.Type().IsRegular() ||
-			!strings.Contains(readFile(t, path), key), "the key stands in %s", path)
+			!strings.Contains(kit.ReadFile(t, path), key), "the key stands in %s", path)
 		return err
 	}))
 }

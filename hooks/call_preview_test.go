@@ -122,7 +122,7 @@ func TestCallPreview_ShowsTheCall(t *testing.T) {
 			"OUT/later (outside of the folder) (through the link soon)", "+x",
 			map[string]any{"file_path": "soon", "content": "x"}},
 	} {
-		input, _ := json.Marshal(test.input)
+		input := kit.JSON(t, test.input)
 		test.about = strings.ReplaceAll(test.about, "OUT", out)
 		test.shown = strings.ReplaceAll(test.shown, "DIR", real)
 		c := previewCall(test.tool, input, dir)
@@ -151,7 +151,7 @@ func TestCallPreview_SearchCountsAsItsFolder(t *testing.T) {
 		"another tool":         {"Read", "src", "x", "Read(" + real + "/src/*)", false},
 	} {
 		member := fileInputMember[test.tool]
-		input, _ := json.Marshal(map[string]string{member: test.path, "pattern": test.searched})
+		input := kit.JSON(t, map[string]string{member: test.path, "pattern": test.searched})
 		never := &config.Config{NeverRemote: []string{test.pattern}}
 		c := previewCall(test.tool, input, dir)
 		if got := never.AccessTo(state.KindPermission, test.tool,
@@ -232,7 +232,7 @@ func TestCallPreview_LongHostIsShown(t *testing.T) {
 		host[i] = rune(0x4e00 + i%20_000)
 	}
 	command := "curl https://" + string(host) + "/x"
-	input, _ := json.Marshal(map[string]string{"command": command})
+	input := kit.JSON(t, map[string]string{"command": command})
 	text := previewCall("Bash", input, t.TempDir()).text
 	kit.True(t, strings.HasPrefix(text, "curl https://一丁"), "%.60q", text)
 }
@@ -251,8 +251,7 @@ func TestCallPreview_TooLongIsIncomplete(t *testing.T) {
 		"Bash":  {"command": "ls " + strings.Repeat("x", maxShownBytes)},
 		"Write": {"file_path": file, "content": is.String()},
 	} {
-		input, _ := json.Marshal(in)
-		c := previewCall(name, input, dir)
+		c := previewCall(name, kit.JSON(t, in), dir)
 		kit.True(t, !c.isComplete, "%s is complete", name)
 		kit.True(t, strings.Contains(c.text, " bytes are not shown›"), "%s does not say so", name)
 	}
@@ -260,7 +259,7 @@ func TestCallPreview_TooLongIsIncomplete(t *testing.T) {
 	c := previewCall("mcp__x", json.RawMessage(deep), dir)
 	kit.True(t, c.text == deep && c.isComplete, "a deep input: %d bytes", len(c.text))
 	changed := strings.Replace(was.String(), "line 10000 of the old", "line 10000 of the new", 1)
-	input, _ := json.Marshal(map[string]any{"file_path": file, "content": changed})
+	input := kit.JSON(t, map[string]any{"file_path": file, "content": changed})
 	c = previewCall("Write", input, dir)
 	kit.True(t, c.isComplete && strings.Count(c.text, "\n") == 7, "one line changed: %q", c.text)
 }
@@ -279,7 +278,7 @@ func TestCallPreview_PathFromTheWorkingFolder(t *testing.T) {
 	}
 	if shown, _, _ := displayPath("/"+strings.Repeat("x/", 200)+"y",
 		[]string{project}); len(shown) > state.MaxAboutLength {
-		input, _ := json.Marshal(map[string]string{"file_path": shown, "content": "x"})
+		input := kit.JSON(t, map[string]string{"file_path": shown, "content": "x"})
 		kit.True(t, !previewCall("Write", input, project).isComplete,
 			"a path that a message shortens may be allowed")
 	}

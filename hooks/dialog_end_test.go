@@ -2,7 +2,6 @@ package hooks
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -149,9 +148,7 @@ func TestDialogEnd_ToldByNextPrompt(t *testing.T) {
 // was asked for the call in it.
 func recordedPermission(t *testing.T, name string) (lines []string, q *state.Question) {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", name+".jsonl"))
-	kit.NoError(t, err)
-	lines = strings.SplitAfter(string(b), "\n")
+	lines = strings.SplitAfter(kit.ReadFile(t, filepath.Join("testdata", name+".jsonl")), "\n")
 	entry, calls, _ := readEntry([]byte(lines[1]))
 	askedAt, err := time.Parse(time.RFC3339, string(entry.Timestamp))
 	kit.NoError(t, err)

@@ -184,8 +184,7 @@ func (x *faultyWorld) ask(w *world, session, call, question string) string {
 	kit.NoError(x, json.Unmarshal(pre, &event))
 	marshal := func(name string) []byte {
 		event["hook_event_name"] = name
-		b, _ := json.Marshal(event)
-		return b
+		return kit.JSON(x, event)
 	}
 	for range 1 + rand.N(2) { // two installs
 		w.runHook(forwardHook, pre)

@@ -182,7 +182,7 @@ func TestHook_OpensNoSocket(t *testing.T) {
 			for _, p := range hooks {
 				<-p.done
 			}
-			kit.Equal(t, strings.Contains(readFile(t, trace), "AF_INET"), false)
+			kit.Equal(t, strings.Contains(kit.ReadFile(t, trace), "AF_INET"), false)
 		})
 	}
 }

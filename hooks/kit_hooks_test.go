@@ -187,9 +187,8 @@ func (w *world) callHook(name string, event []byte) string {
 // one.
 func recorded(t testing.TB, name string, kv ...any) []byte {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", "2.1.329", name+".json"))
-	kit.NoError(t, err)
-	return setMembers(t, b, kv...)
+	event := kit.ReadFile(t, filepath.Join("testdata", "2.1.329", name+".json"))
+	return setMembers(t, []byte(event), kv...)
 }
 
 // setMembers returns an event with some members set; nil removes one.
@@ -204,9 +203,7 @@ func setMembers(t testing.TB, event []byte, kv ...any) []byte {
 			delete(members, name)
 		}
 	}
-	b, err := json.Marshal(members)
-	kit.NoError(t, err)
-	return b
+	return kit.JSON(t, members)
 }
 
 // event is an event of the session sess-1 in the world's project.

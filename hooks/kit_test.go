@@ -149,16 +149,8 @@ func (w *world) writePolicy(text string) {
 // writeFile writes a file, and returns its path.
 func writeFile(t testing.TB, path, content string) string {
 	t.Helper()
-	kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	kit.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	kit.WriteFile(t, path, content, 0o600)
 	return path
-}
-
-func readFile(t testing.TB, path string) string {
-	t.Helper()
-	content, err := os.ReadFile(path)
-	kit.NoError(t, err)
-	return string(content)
 }
 
 func wantNoFile(t testing.TB, path string) {

@@ -176,7 +176,7 @@ func TestForm_EventsThatEndIt(t *testing.T) {
 			}
 			kit.Equalf(t, p.awaitOutput(), "", "the hook printed")
 			w.answerInText(q, "name: hunter2")
-			kit.True(t, !strings.Contains(readFile(t, q.Path), "hunter2"), "a value is left")
+			kit.True(t, !strings.Contains(kit.ReadFile(t, q.Path), "hunter2"), "a value is left")
 		})
 	}
 }
@@ -226,8 +226,8 @@ func TestForm_LeavesNoValue(t *testing.T) {
 	w.runHook(answeredHook, namedEvent(w, "PostToolBatch", "s-1", "tool_calls",
 		[]map[string]any{{"tool_name": "mcp__form__ask", "tool_use_id": "x"}}))
 	w.wantEnd(q, state.Resolved, "chat")
-	audit := readFile(t, state.AuditPath(w.getenv))
-	all := readFile(t, q.Path) + audit + w.log()
+	audit := kit.ReadFile(t, state.AuditPath(w.getenv))
+	all := kit.ReadFile(t, q.Path) + audit + w.log()
 	kit.True(t, !strings.Contains(all, "hunter2"), "a value is left: %s", all)
 	kit.Contains(t, audit, `"kind":"form"`)
 	kit.Contains(t, audit, `accept`)

@@ -1,7 +1,6 @@
 package hooks
 
 import (
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -68,11 +67,10 @@ func TestNotification_SubagentHandsBack(t *testing.T) {
 // notification_type.
 func oldNotificationEvent(t testing.TB, kind, title, body, agent string) []byte {
 	t.Helper()
-	b, err := json.Marshal(map[string]any{"session_id": "orch-epic4",
+	b := kit.JSON(t, map[string]any{"session_id": "orch-epic4",
 		"hook_event_name": "Notification",
 		"notification": map[string]any{
 			"type": kind, "title": title, "body": body, "agent_name": agent, "timestamp": "2026-02-21T10:45:00Z"}})
-	kit.NoError(t, err)
 	return b
 }
 
@@ -87,7 +85,7 @@ func TestNotification_ReportOfEachKind(t *testing.T) {
 			append([]any{"hook_event_name", "StopFailure", "last_assistant_message",
 				nil}, kv...)...)
 	}
-	limited := transcript(t, readFile(t, "testdata/2.1.332/usage-limit.jsonl"))
+	limited := transcript(t, kit.ReadFile(t, "testdata/2.1.332/usage-limit.jsonl"))
 	prompt := func(text string) []byte {
 		return recorded(t, "single-02-UserPromptSubmit", "prompt", text)
 	}

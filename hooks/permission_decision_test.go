@@ -168,7 +168,7 @@ func TestDecision_AnotherFileIsNotAllowed(t *testing.T) {
 		writeFile(t, filepath.Join(dir, name), name)
 	}
 	link := filepath.Join(dir, "link")
-	input, _ := json.Marshal(map[string]string{"file_path": link})
+	input := kit.JSON(t, map[string]string{"file_path": link})
 	e := &Event{ToolName: "Read", ToolInput: input, CWD: dir,
 		PermissionSuggestions: json.RawMessage("[]")}
 	for _, label := range []string{state.LabelAllow, state.LabelAlways} {
@@ -260,7 +260,7 @@ func TestDecision_PermissionOfAScript(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			transcript := transcript(t, readTranscript(t, test.transcript)+"\n")
-			input, _ := json.Marshal(map[string]string{"command": test.command,
+			input := kit.JSON(t, map[string]string{"command": test.command,
 				"description": test.description})
 			q := &state.Question{
 				QuestionID: "q", SessionID: "s", ClaudeSessionID: "s", Kind: state.KindPermission,
@@ -303,9 +303,7 @@ func TestDecision_PermissionOfAScript(t *testing.T) {
 func readTranscript(t *testing.T, name string) (content string) {
 	t.Helper()
 	read := func(name string) string {
-		b, err := os.ReadFile(filepath.Join("testdata", "2.1.332", name+".jsonl"))
-		kit.NoError(t, err)
-		return string(b)
+		return kit.ReadFile(t, filepath.Join("testdata", "2.1.332", name+".jsonl"))
 	}
 	switch name {
 	case "script-runs":

@@ -3,7 +3,6 @@ package hooks
 import (
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,7 +37,7 @@ func TestPermission_GrantIsShownInTheTerminal(t *testing.T) {
 		g.EndsAt.Local().Format("15:04") + ` (Google Chat)"}` + "\n"
 	out := w.runHook(answeredHook, batchEvent(w, "s-1", "make", ""))
 	kit.Equal(t, strings.ReplaceAll(out, " \ufffd", "\ufffd"), want)
-	kit.Contains(t, readFile(t, state.AuditPath(w.getenv)), `"replied":"yes, by the grant of Ann"`)
+	kit.Contains(t, kit.ReadFile(t, state.AuditPath(w.getenv)), `"replied":"yes, by the grant of Ann"`)
 	w.changeQuestion(q, func(q *state.Question) { q.Grant.QuestionID = q.QuestionID })
 	w.runHook(answeredHook, namedEvent(t, "Stop", "s-1"))
 	w.runHook(answeredHook, namedEvent(t, "SessionEnd", "s-2"))
@@ -126,12 +125,11 @@ func TestPermission_ProjectServerDecidesNothing(t *testing.T) {
 	t.Parallel()
 	w := newChatWorld(t)
 	var asked atomic.Int64
-	theirs := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	theirs := kit.NewServer(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
 		http.Error(rw, "{}", http.StatusNotFound)
 	}))
-	defer theirs.Close()
-	person, _ := json.Marshal(map[string]any{
+	person := kit.JSON(t, map[string]any{
 		"webhook_url":  w.env["GOOGLE_CHAT_WEBHOOK_URL"],
 		"api_endpoint": w.env["GCHAT_API_ENDPOINT"], "allowed_users": []string{ann.Name},
 	})

@@ -1,7 +1,6 @@
 package hooks
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -43,14 +42,13 @@ func (w *world) markerPath(name string) string {
 // set; nil removes one.
 func (w *world) writeMarker(id, session, status string, asked time.Time, kv ...any) string {
 	w.Helper()
-	b, err := json.Marshal(map[string]any{
+	b := kit.JSON(w, map[string]any{
 		"question_id": id, "session_id": session,
 		"asked_at": asked.UTC().Format("2006-01-02T15:04:05Z"), "gchat_thread_key": id,
 		"status": status,
 		"questions": []any{map[string]any{"question": "What is \"next\"?", "header": "Next",
 			"options": []any{}, "multiSelect": false}},
 	})
-	kit.NoError(w, err)
 	return writeFile(w, w.markerPath(id), string(setMembers(w, b, kv...)))
 }
 

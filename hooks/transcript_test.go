@@ -2,7 +2,6 @@ package hooks
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,11 +22,10 @@ func assistantLine(t testing.TB, at time.Time, content ...map[string]any) string
 
 func entryLine(t testing.TB, kind string, at time.Time, content any) string {
 	t.Helper()
-	b, err := json.Marshal(map[string]any{
+	b := kit.JSON(t, map[string]any{
 		"type": kind, "isSidechain": false, "timestamp": at.UTC().Format("2006-01-02T15:04:05.000Z"), "uuid": "u",
 		"message": map[string]any{"role": kind, "content": content},
 	})
-	kit.NoError(t, err)
 	return string(b) + "\n"
 }
 
@@ -105,7 +103,7 @@ func TestTranscript_PendingCalls(t *testing.T) {
 func TestTranscript_PendingCallsOfEveryVersion(t *testing.T) {
 	for _, version := range []string{"2.1.197", "2.1.329"} {
 		for file, want := range map[string]int{"single.jsonl": 0, "two-questions.jsonl": 1} {
-			lines := readFile(t, filepath.Join("testdata", version, "transcripts", file))
+			lines := kit.ReadFile(t, filepath.Join("testdata", version, "transcripts", file))
 			calls := lastPendingCalls([]byte(lines))
 			kit.Equalf(t, len(calls), want, "%s %s: %v", version, file, calls)
 		}

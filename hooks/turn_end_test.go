@@ -1,7 +1,6 @@
 package hooks
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -67,8 +66,7 @@ func TestTurnEnd_SaysFigures(t *testing.T) {
 	since := time.Now().Add(-252 * time.Second)
 	message := func(content any, tokens int) string {
 		line := assistantLine(t, since, map[string]any{"type": "x"})
-		b, err := json.Marshal(content)
-		kit.NoError(t, err)
+		b := kit.JSON(t, content)
 		usage := fmt.Sprintf(`],"usage":{"input_tokens":2,"cache_read_input_tokens":%d}`, tokens)
 		line = strings.Replace(line, `[{"type":"x"}]`, "["+string(b)+"]", 1)
 		return strings.Replace(line, "]", usage, 1)

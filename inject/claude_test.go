@@ -21,10 +21,8 @@ func (w testTmux) copyProgram(name string) string {
 	w.t.Helper()
 	sleep, err := exec.LookPath("sleep")
 	kit.NoError(w.t, err)
-	b, err := os.ReadFile(sleep)
-	kit.NoError(w.t, err)
 	path := filepath.Join(w.dir, name)
-	kit.NoError(w.t, os.WriteFile(path, b, 0o700))
+	kit.WriteFile(w.t, path, kit.ReadFile(w.t, sleep), 0o700)
 	return path
 }
 

@@ -1,7 +1,6 @@
 package inject
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -181,10 +180,9 @@ func TestHostileScreen_IsNotRead(t *testing.T) {
 func TestHostileScreen_ALineMissing(t *testing.T) {
 	for _, name := range []string{"2.1.197/multi-02-open", "2.1.329/multi-02-open",
 		"2.1.329/single-06-type-ship-it"} {
-		raw, err := os.ReadFile(filepath.Join("testdata", "screens", name+".ansi"))
-		kit.NoError(t, err)
-		whole := ReadScreen(string(raw))
-		lines := strings.Split(strings.TrimRight(string(raw), "\n"), "\n")
+		raw := kit.ReadFile(t, filepath.Join("testdata", "screens", name+".ansi"))
+		whole := ReadScreen(raw)
+		lines := strings.Split(strings.TrimRight(raw, "\n"), "\n")
 		for i := range lines {
 			s := ReadScreen(strings.Join(append(append([]string(nil), lines[:i]...),
 				lines[i+1:]...), "\n"))

@@ -246,8 +246,7 @@ func TestKeys_ADialogDrawnAgain(t *testing.T) {
 		}
 		capture, err := w.Capture(t.Context(), p.ID)
 		kit.NoError(t, err)
-		next, err := os.ReadFile(filepath.Join("testdata", "menu", then+".ansi"))
-		kit.NoError(t, err)
+		next := kit.ReadFile(t, filepath.Join("testdata", "menu", then+".ansi"))
 		first, looks := ReadScreen(capture), 0
 		k := keyboard{server: w.Server, pane: p.ID, effectTimeout: bound.Patience}
 		k.checkReady = func(context.Context, keyStep) error { return nil }
@@ -258,7 +257,7 @@ func TestKeys_ADialogDrawnAgain(t *testing.T) {
 					draw("half")
 					w.awaitText(p.ID, "half")
 				case 2:
-					draw(strings.ReplaceAll(strings.TrimSuffix(string(next), "\n"), "\n", "\r\n"))
+					draw(strings.ReplaceAll(strings.TrimSuffix(next, "\n"), "\n", "\r\n"))
 				}
 				return requireUnchanged(first)(now)
 			}})

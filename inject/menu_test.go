@@ -22,18 +22,14 @@ import (
 // Code does with the keys is tested in e2e.
 func (w testTmux) showRecordedScreen(screen string) Pane {
 	w.t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", "menu", screen+".ansi"))
-	kit.NoError(w.t, err)
-	drawn := bytes.TrimSuffix(b, []byte("\n"))
-	kit.NoError(w.t, os.WriteFile(filepath.Join(w.dir, screen), drawn, 0o600))
-	cat, err := os.ReadFile("/bin/cat")
-	kit.NoError(w.t, err)
-	kit.NoError(w.t, os.WriteFile(filepath.Join(w.dir, "claude"), cat, 0o700))
+	drawn := kit.ReadFile(w.t, filepath.Join("testdata", "menu", screen+".ansi"))
+	kit.WriteFile(w.t, filepath.Join(w.dir, screen), strings.TrimSuffix(drawn, "\n"), 0o600)
+	kit.WriteFile(w.t, filepath.Join(w.dir, "claude"), kit.ReadFile(w.t, "/bin/cat"), 0o700)
 	id := w.tmux("new-session", "-d", "-P", "-F", "#{pane_id}", "-s", screen, "-x", "110", "-y", "40", "-c", w.dir, "sh", "-c",
 		// The last claude stands in for a shell.
 		"cat "+screen+"; stty raw -echo; : >got; ./claude >got; stty sane; echo ended; exec ./claude")
 	w.awaitProcess(w.pane(id), "claude")
-	want := ReadScreen(string(b))
+	want := ReadScreen(drawn)
 	bound.Until(w.t, "the screen is there", func() bool {
 		now, err := w.Capture(w.t.Context(), id)
 		return err == nil && ReadScreen(now).Shows == want.Shows
@@ -98,9 +94,7 @@ func exitCode(err error) int {
 // runAsClaude runs a shell script that draws a box, under the name of Claude Code.
 func (w testTmux) runAsClaude(script string) Pane {
 	w.t.Helper()
-	sh, err := os.ReadFile("/bin/sh")
-	kit.NoError(w.t, err)
-	kit.NoError(w.t, os.WriteFile(filepath.Join(w.dir, "claude"), sh, 0o700))
+	kit.WriteFile(w.t, filepath.Join(w.dir, "claude"), kit.ReadFile(w.t, "/bin/sh"), 0o700)
 	kit.NoError(w.t, os.WriteFile(filepath.Join(w.dir, "script"), []byte(script), 0o600))
 	p := w.newSession("box", "exec ./claude script")
 	w.awaitText(p.ID, "❯")
@@ -448,10 +442,9 @@ func TestMenu_DecidesAndReportsIt(t *testing.T) {
 	}
 	kit.Equal(t, exitCode(run(p, sameLog, "choose", "1")), exitUnseen)
 	other.checkReceived("1")
-	b, err := os.ReadFile(state.AuditPath(w.getenv))
-	kit.NoError(t, err)
+	b := kit.ReadFile(t, state.AuditPath(w.getenv))
 	var got []string
-	for text := range strings.Lines(string(b)) {
+	for text := range strings.Lines(b) {
 		var l state.AuditLine
 		err := json.Unmarshal([]byte(text), &l)
 		kit.True(t, err == nil && l.By == "menu-driver", "%s: %v", text, err)

@@ -1,7 +1,6 @@
 package inject
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -102,11 +101,10 @@ func TestOddScreen_DialogAboveTheSessionsName(t *testing.T) {
 // which row it is.
 func TestOddScreen_FieldIsKnownByItsText(t *testing.T) {
 	for _, version := range []string{"2.1.197", "2.1.329"} {
-		raw, err := os.ReadFile(filepath.Join("testdata", "screens", version,
+		raw := kit.ReadFile(t, filepath.Join("testdata", "screens", version,
 			"single-02-open.ansi"))
-		kit.NoError(t, err)
 		other := strings.NewReplacer("Type something.", "Say something.",
-			"Type\x1b[39m \x1b[38;5;246msomething.", "Say something.").Replace(string(raw))
+			"Type\x1b[39m \x1b[38;5;246msomething.", "Say something.").Replace(raw)
 		s := ReadScreen(other)
 		kit.True(t, s.Shows == Unknown, "%s: %s", version, printScreen(s))
 	}

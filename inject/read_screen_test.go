@@ -28,9 +28,7 @@ func recordedScreens(t testing.TB, version string) map[string]string {
 		"%d recorded screens of %s: %v", len(files), version, err)
 	screens := map[string]string{}
 	for _, file := range files {
-		raw, err := os.ReadFile(file)
-		kit.NoError(t, err)
-		screens[strings.TrimSuffix(filepath.Base(file), ".ansi")] = string(raw)
+		screens[strings.TrimSuffix(filepath.Base(file), ".ansi")] = kit.ReadFile(t, file)
 	}
 	return screens
 }
@@ -75,10 +73,9 @@ func writeWant(t *testing.T, file string, screens map[string]string) {
 
 func readWant(t *testing.T, file string) map[string]string {
 	t.Helper()
-	raw, err := os.ReadFile(file)
-	kit.NoError(t, err)
+	raw := kit.ReadFile(t, file)
 	want := map[string]string{}
-	for _, section := range strings.Split(string(raw), "== ")[1:] {
+	for _, section := range strings.Split(raw, "== ")[1:] {
 		name, text, _ := strings.Cut(section, "\n")
 		want[name] = strings.TrimSuffix(text, "\n")
 	}

@@ -38,12 +38,11 @@ func TestReadTurn_Recorded(t *testing.T) {
 			" context 30: It is all done: the plan is in notes/plan.md.",
 			"since 2026-11-29T12:48:20Z, 0 calls [], context 0: "},
 	} {
-		recorded, err := os.ReadFile(filepath.Join("testdata", "turns", version+".jsonl"))
-		kit.NoError(t, err)
-		first, _, _ := strings.Cut(string(recorded), "go on please")
+		recorded := kit.ReadFile(t, filepath.Join("testdata", "turns", version+".jsonl"))
+		first, _, _ := strings.Cut(recorded, "go on please")
 		first = first[:strings.LastIndex(first, "\n")+1]
 		kit.Equalf(t, describeTurn(ReadWholeTurn(writeTranscript(t, first))), want[0], "%s", version)
-		kit.Equalf(t, describeTurn(ReadWholeTurn(writeTranscript(t, string(recorded)))), want[1],
+		kit.Equalf(t, describeTurn(ReadWholeTurn(writeTranscript(t, recorded))), want[1],
 			"%s, stopped by a limit", version)
 	}
 }
@@ -152,10 +151,9 @@ func TestReadUsageLimit(t *testing.T) {
 
 func TestContinuesByItself(t *testing.T) {
 	for version, want := range map[string]bool{"2.1.197": false, "2.1.332": true} {
-		recorded, err := os.ReadFile(filepath.Join("testdata", "turns", version+".jsonl"))
-		kit.NoError(t, err)
-		kit.Equalf(t, ContinuesByItself(writeTranscript(t, string(recorded))), want, "%s", version)
-		later := string(recorded) + promptLine
+		recorded := kit.ReadFile(t, filepath.Join("testdata", "turns", version+".jsonl"))
+		kit.Equalf(t, ContinuesByItself(writeTranscript(t, recorded)), want, "%s", version)
+		later := recorded + promptLine
 		kit.Equalf(t, ContinuesByItself(writeTranscript(t, later)), false, "%s, after a prompt", version)
 	}
 }

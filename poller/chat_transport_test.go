@@ -2,10 +2,8 @@ package poller
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -99,8 +97,7 @@ var transportTests = map[string]func(*testing.T) *transportTest{
 // It relays nothing, because its subscription does not exist.
 func startOtherHub(t *testing.T, program, google string) http.Handler {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	kit.NoError(t, err)
+	ln := kit.Listen(t)
 	address := ln.Addr().String()
 	ln.Close()
 	home := t.TempDir()
@@ -137,9 +134,7 @@ func newTransportTest(t *testing.T, o space.Options) *transportTest {
 }
 
 func (c *transportTest) serve(by http.Handler) string {
-	server := httptest.NewServer(by)
-	c.t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
-	return server.URL
+	return kit.NewServer(c.t, by).URL
 }
 
 func (c *transportTest) openApp(by http.Handler) {
@@ -243,10 +238,9 @@ func TestTransport_NamedInOnePlace(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	kit.Must(t, err == nil && len(files) >= 20, "only %d files: %v", len(files), err)
 	for _, file := range files {
-		b, err := os.ReadFile(file)
-		kit.NoError(t, err)
+		b := kit.ReadFile(t, file)
 		elsewhere := file != "gateway.go" && !strings.HasSuffix(file, "_test.go")
-		found := kinds.FindString(string(b))
+		found := kinds.FindString(b)
 		kit.True(t, found == "" || !elsewhere, "%s names %s", file, found)
 	}
 }
@@ -387,7 +381,7 @@ var transportPromises = map[string]func(*testing.T, *transportTest){
 		posted, err := c.postPart(t.Context(), message)
 		kit.NoError(t, err)
 		shown := c.shownMessage(posted.Name)
-		b, _ := json.Marshal(shown.CardsV2)
+		b := kit.JSON(t, shown.CardsV2)
 		asks := strings.Contains(shown.Text+shown.FallbackText, "Which?")
 		kit.True(t, asks && strings.Contains(string(b), "cafe12") == draws,
 			"it is %q, %q, and the card %s", shown.Text, shown.FallbackText, b)

@@ -54,7 +54,7 @@ func TestCheckClaude_StartsByItself(t *testing.T) {
 			version: unknown, status: idle, program: ownPath,
 			change: func(d *testMachine, _ fstest.MapFS) {
 				d.vars["CLAUDE_CODE_MANAGED_SETTINGS_PATH"] = d.dir
-				writeFile(d.t, filepath.Join(d.dir, "managed-settings.json"), "{}", 0o600)
+				kit.WriteFile(d.t, filepath.Join(d.dir, "managed-settings.json"), "{}", 0o600)
 			},
 		},
 		"checked by this release": {
@@ -74,7 +74,7 @@ func TestCheckClaude_StartsByItself(t *testing.T) {
 			now := time.Now()
 			p.Now = func() time.Time { return now }
 			p.ProgramPath = filepath.Join(d.dir, "program")
-			writeFile(t, p.ProgramPath, "#!/bin/sh\necho \"$@\" >>"+p.ProgramPath+".calls\n", 0o700)
+			kit.WriteFile(t, p.ProgramPath, "#!/bin/sh\necho \"$@\" >>"+p.ProgramPath+".calls\n", 0o700)
 			p.readState()
 			for range 3 {
 				p.checkClaude(!c.isOff, machine)
@@ -104,9 +104,7 @@ func (d *testMachine) addClaude(path, file string) {
 	path = filepath.Join(d.dir, path)
 	sleep, err := exec.LookPath("sleep")
 	kit.NoError(d.t, err)
-	b, err := os.ReadFile(sleep)
-	kit.NoError(d.t, err)
-	writeFile(d.t, path, string(b), 0o700)
+	kit.WriteFile(d.t, path, kit.ReadFile(d.t, sleep), 0o700)
 	claude := exec.Command(path, "600")
 	kit.NoError(d.t, claude.Start())
 	d.t.Cleanup(func() {
@@ -114,7 +112,7 @@ func (d *testMachine) addClaude(path, file string) {
 		_ = claude.Wait()
 	})
 	config, pid := filepath.Join(d.dir, "config"), claude.Process.Pid
-	writeFile(d.t, filepath.Join(config, "sessions", fmt.Sprint(pid, ".json")), file, 0o600)
+	kit.WriteFile(d.t, filepath.Join(config, "sessions", fmt.Sprint(pid, ".json")), file, 0o600)
 	_, err = d.sessions().Change("s", func(s *state.Session) {
 		s.ClaudePID, s.ClaudeStart, s.LastSeen = pid, inject.ProcessStart(pid), time.Now()
 		s.TranscriptPath = filepath.Join(config, "projects", "p", "s.jsonl")

@@ -118,7 +118,7 @@ func (d *testMachine) startClaudeStatus(session string) (says func(status string
 	kit.NoError(d.t, err)
 	return func(status string) {
 		file := filepath.Join(config, "sessions", fmt.Sprint(os.Getpid())+".json")
-		writeFile(d.t, file, status, 0o600)
+		kit.WriteFile(d.t, file, status, 0o600)
 	}
 }
 

@@ -24,7 +24,7 @@ func (x *testSession) writeClaudeStatus(status, waitingFor string, since time.Ti
 	own := fmt.Sprintf(`{"sessionId":%q,"status":%q,"waitingFor":%q,"statusUpdatedAt":%d}`,
 		x.sessionID, status, waitingFor, since.UnixMilli())
 	file := filepath.Join(x.dir, "claude", "sessions", fmt.Sprintf("%d.json", os.Getpid()))
-	writeFile(x.t, file, own, 0o600)
+	kit.WriteFile(x.t, file, own, 0o600)
 }
 
 // recordDialogNotes has the poller enqueue notes of dialogs, and returns the notes.

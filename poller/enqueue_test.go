@@ -3,7 +3,6 @@ package poller
 import (
 	"context"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -259,8 +258,7 @@ func TestEnqueue_WordingIsPaidOnce(t *testing.T) {
 					`"usage":{"input_tokens":1000,"output_tokens":200},` +
 					`"content":[{"type":"text","text":"` + c.answer + `"}]}`))
 			}
-			model := httptest.NewServer(http.HandlerFunc(answer))
-			defer model.Close()
+			model := kit.NewServer(t, http.HandlerFunc(answer))
 			o := newSendTest(t)
 			o.vars["GCHAT_FORMAT"], o.vars["ANTHROPIC_API_KEY"], o.vars["ANTHROPIC_BASE_URL"] =
 				"haiku", "k", model.URL

@@ -104,9 +104,9 @@ func TestEnvironments_ReaderWritesNoOtherRecord(t *testing.T) {
 			})
 			thread := x.beginThread(theirs)
 			x.moveToAnother(theirs)
-			asked := readAll(t, theirs.Path)
+			asked := kit.ReadFile(t, theirs.Path)
 			x.listSpace()
-			kit.Equalf(t, readAll(t, theirs.Path), asked,
+			kit.Equalf(t, kit.ReadFile(t, theirs.Path), asked,
 				"of the question's own message the reader wrote")
 			other := x.newPoller()
 			other.environment = "another"
@@ -116,12 +116,12 @@ func TestEnvironments_ReaderWritesNoOtherRecord(t *testing.T) {
 			}
 			for _, text := range c.replies {
 				m.Text, m.IsDeleted = text, text == ""
-				before := readAll(t, theirs.Path)
+				before := kit.ReadFile(t, theirs.Path)
 				x.poller.readIndex()
 				x.reader.readPage(&listPass{spaceView: x.poller.spaceViews()[x.reader.chat]},
 					[]gchat.Message{m})
 				x.poller.readAndAttend(t.Context())
-				kit.Equalf(t, readAll(t, theirs.Path), before, "with %q the reader wrote", text)
+				kit.Equalf(t, kit.ReadFile(t, theirs.Path), before, "with %q the reader wrote", text)
 				other.readAndAttend(t.Context())
 			}
 			stored := x.loadQuestion(theirs)
@@ -149,9 +149,9 @@ func TestEnvironments_WaitBesideAnotherReader(t *testing.T) {
 	first := x.reply(thread, "", "the first reply")
 	x.reply(thread, "", "another")
 	x.moveToAnother(waits)
-	before := readAll(t, waits.Path)
+	before := kit.ReadFile(t, waits.Path)
 	x.listSpace()
-	kit.Equalf(t, readAll(t, waits.Path), before, "the reader wrote")
+	kit.Equalf(t, kit.ReadFile(t, waits.Path), before, "the reader wrote")
 	other := &readTest{testMachine: x.testMachine, poller: x.newPoller()}
 	other.poller.environment = "another"
 	other.reader = other.poller.readerFor(waits.Chat)
@@ -178,7 +178,7 @@ func TestEnvironments_ComparedInFewPlaces(t *testing.T) {
 			if strings.HasSuffix(file, "_test.go") {
 				continue
 			}
-			for n, line := range strings.Split(readAll(t, file), "\n") {
+			for n, line := range strings.Split(kit.ReadFile(t, file), "\n") {
 				if asks.MatchString(line) {
 					places = append(places,
 						fmt.Sprintf("%s:%d: %s", file, n+1, strings.TrimSpace(line)))
@@ -256,7 +256,7 @@ func TestEnvironments_EventCallsItsPoller(t *testing.T) {
 	thread := x.beginThread(theirs)
 	x.moveToAnother(theirs)
 	calls := filepath.Join(state.UserStateDir(x.env), "pollers", "another.lock")
-	writeFile(t, calls, "", 0o600)
+	kit.WriteFile(t, calls, "", 0o600)
 	x.threadName = thread
 	x.addEventMessage("m", "2", time.Now())
 	x.route()
@@ -333,9 +333,7 @@ func (x *testSession) moveToEnvironment(q *state.Question, environment string) {
 		if record.Path != q.Path {
 			continue
 		}
-		b, err := os.ReadFile(file)
-		kit.NoError(x.t, err)
-		text := strings.ReplaceAll(string(b), x.poller.environment, environment)
+		text := strings.ReplaceAll(kit.ReadFile(x.t, file), x.poller.environment, environment)
 		kit.NoError(x.t, os.WriteFile(file+".new", []byte(text), 0o600))
 		kit.NoError(x.t, os.Rename(file+".new", file))
 	}

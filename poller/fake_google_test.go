@@ -283,9 +283,7 @@ func (g *fakeGoogle) tap(user string, m *chatapi.Message, question, choice strin
 }
 
 func (g *fakeGoogle) publish(e *chatapi.DeprecatedEvent) string {
-	b, err := json.Marshal(e)
-	kit.NoError(g.t, err)
-	return g.pubsubServer.Publish(appTopic, b, nil)
+	return g.pubsubServer.Publish(appTopic, kit.JSON(g.t, e), nil)
 }
 
 // countUnacknowledged returns how many published events are not acknowledged.

@@ -1,7 +1,6 @@
 package poller
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -61,11 +60,10 @@ func TestFetch_ClaudeIsToldPathOfWhatIsThere(t *testing.T) {
 		for i, line := range lines[1:] {
 			told := fileLine.FindStringSubmatch(line)
 			kit.Must(t, told != nil && filepath.Dir(told[1]) == folder, "%s: %q", chunk[i].What, line)
-			content, err := os.ReadFile(told[1])
-			kit.NoError(t, err)
+			content := kit.ReadFile(t, told[1])
 			info, err := os.Stat(told[1])
 			kit.NoError(t, err)
-			kit.True(t, bytes.Equal(content, chunk[i].Content) && info.Mode().Perm() == 0o600,
+			kit.True(t, content == string(chunk[i].Content) && info.Mode().Perm() == 0o600,
 				"%s: %d bytes, mode %v", chunk[i].What, len(content), info.Mode())
 		}
 	}
@@ -119,7 +117,7 @@ func TestFetch_StoredFilesAreBounded(t *testing.T) {
 	kit.NoError(t, os.MkdirAll(folder, 0o700))
 	for i, name := range []string{"oldest.bin", "older.bin"} {
 		path := filepath.Join(folder, name)
-		writeFile(t, path, "", 0o600)
+		kit.WriteFile(t, path, "", 0o600)
 		kit.NoError(t, os.Truncate(path, maxStoredBytes/2)) // it takes no room on the disk
 		kit.NoError(t, os.Chtimes(path, time.Time{}, time.Now().Add(-time.Hour*time.Duration(9-i))))
 	}
@@ -147,7 +145,7 @@ func TestFetch_KilledPollerLosesNothing(t *testing.T) {
 		case "a part":
 			kit.NoError(t, os.MkdirAll(folder, 0o700))
 			part := filepath.Join(folder, ".new-1")
-			writeFile(t, part, "half", 0o600)
+			kit.WriteFile(t, part, "half", 0o600)
 			kit.NoError(t, os.Chtimes(part, time.Time{}, time.Now().Add(-2*time.Hour)))
 		case "the file":
 			_, _, err := storeFile(folder, id+"-1", kit.Picture())

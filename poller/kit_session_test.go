@@ -141,9 +141,9 @@ func (x *testSession) runInPane(screen, then string) (got func() string) {
 	dir := x.t.TempDir()
 	cat, err := exec.LookPath("cat")
 	kit.NoError(x.t, err)
-	writeFile(x.t, filepath.Join(dir, "claude"), readAll(x.t, cat), 0o700)
-	writeFile(x.t, filepath.Join(dir, "screen"), screen, 0o600)
-	writeFile(x.t, filepath.Join(dir, "then"), then, 0o600)
+	kit.WriteFile(x.t, filepath.Join(dir, "claude"), kit.ReadFile(x.t, cat), 0o700)
+	kit.WriteFile(x.t, filepath.Join(dir, "screen"), screen, 0o600)
+	kit.WriteFile(x.t, filepath.Join(dir, "then"), then, 0o600)
 	runTmux(x.t, socket, "resize-window", "-t", pane, "-x", "100", "-y", "30")
 	const script = `stty raw -echo; : >got; cat screen
 (until test -s got; do sleep 0.02; done; printf '\033[2J\033[H'; cat then) & exec ./claude >got`

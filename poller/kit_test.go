@@ -419,13 +419,6 @@ func (d *testMachine) sessions() state.Sessions {
 
 func (d *testMachine) spaces() state.Spaces { return state.SpacesIn(state.UserStateDir(d.env)) }
 
-func readAll(t testing.TB, path string) string {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	kit.NoError(t, err)
-	return string(b)
-}
-
 // newPermission returns a permission that a process of a session asks for.
 func newPermission(command string, asked time.Time) *state.Question {
 	return &state.Question{
@@ -445,13 +438,7 @@ func newPermission(command string, asked time.Time) *state.Question {
 // writeConfig writes the person's configuration.
 func (d *testMachine) writeConfig(file string) {
 	d.t.Helper()
-	writeFile(d.t, state.ConfigFile(d.env), file, 0o600)
-}
-
-func writeFile(t testing.TB, path, text string, mode os.FileMode) {
-	t.Helper()
-	kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-	kit.NoError(t, os.WriteFile(path, []byte(text), mode))
+	kit.WriteFile(d.t, state.ConfigFile(d.env), file, 0o600)
 }
 
 func intOf(b bool) int {

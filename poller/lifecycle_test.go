@@ -307,12 +307,12 @@ func TestLifecycle_SweepsLeftovers(t *testing.T) {
 			".new-1234": &gone, ".other": &kept, "notes.txt": &kept, ".renovaterc.json5": &kept,
 		} {
 			path := filepath.Join(folder, name)
-			writeFile(t, path, "{}", 0o600)
+			kit.WriteFile(t, path, "{}", 0o600)
 			*paths = append(*paths, path)
 		}
 	}
 	foreign := filepath.Join(dir, "foreign.json")
-	writeFile(t, foreign, `{"question_id": "x", "status": "pending"}`, 0o600)
+	kit.WriteFile(t, foreign, `{"question_id": "x", "status": "pending"}`, 0o600)
 	gone, kept = append(gone, lost.Path), append(kept, foreign, q.Path)
 	for _, path := range append(slices.Clone(gone), kept...) {
 		kit.NoError(t, os.Chtimes(path, old, old))

@@ -168,7 +168,7 @@ func TestMachines_NewNamesItsMachine(t *testing.T) {
 	var later testClock
 	for _, one := range []*testMachine{d, g.newSecondMachine()} {
 		trusted := `{"projects": {"` + one.dir + `": {"hasTrustDialogAccepted": true}}}`
-		writeFile(t, filepath.Join(one.dir, ".claude.json"), trusted, 0o600)
+		kit.WriteFile(t, filepath.Join(one.dir, ".claude.json"), trusted, 0o600)
 		one.writeConfig(`{"start_sessions": true}`)
 		kit.NoError(t,
 			state.RegisterProject(one.env, filepath.Join(one.dir, ".claude", "state"), one.dir))

@@ -24,7 +24,7 @@ func (o *sendTest) installAgent(script string) (program string) {
 	program = filepath.Join(dir, "openclaw")
 	text := "#!/bin/sh\nfor a; do echo \"$a\"; done >>" + dir + "/args\nenv >" + dir +
 		"/env\npwd >" + dir + "/pwd\n" + script + "\n"
-	writeFile(o.t, program, text, 0o700)
+	kit.WriteFile(o.t, program, text, 0o700)
 	return program
 }
 

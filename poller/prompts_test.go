@@ -386,7 +386,7 @@ func TestPrompts_GoToCurrentSession(t *testing.T) {
 			start, _, _ := strings.Cut(inject.ProcessStart(os.Getpid()), "@")
 			own := fmt.Sprintf(`{"sessionId":%q,"procStart":%q}`, test.has, start)
 			file := filepath.Join(x.dir, "sessions", fmt.Sprint(os.Getpid(), ".json"))
-			writeFile(t, file, own, 0o600)
+			kit.WriteFile(t, file, own, 0o600)
 			stored := x.loadSession()
 			x.changeSession("a", func(s *state.Session) {
 				one := *stored

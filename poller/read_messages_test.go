@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -180,8 +179,7 @@ func TestReadMessages_DeletedReplyIsNone(t *testing.T) {
 		}
 		_ = json.NewEncoder(w).Encode(list)
 	}
-	chat := httptest.NewServer(strict.CheckRequests(t, http.HandlerFunc(answer)))
-	t.Cleanup(chat.Close)
+	chat := kit.NewServer(t, strict.CheckRequests(t, http.HandlerFunc(answer)))
 	d.vars["GCHAT_API_ENDPOINT"] = chat.URL
 	q := d.addQuestion(d.markPosted)
 	x := newReadTest(d, q)

@@ -83,7 +83,7 @@ func TestReceive_SurvivesAKill(t *testing.T) {
 		},
 		"when it was used, and its tombstone not written": func(h *usedOnceTest) {
 			dir := filepath.Join(state.UserStateDir(h.env), "inbox", "done")
-			writeFile(h.t, dir, "", 0o600)
+			kit.WriteFile(h.t, dir, "", 0o600)
 			h.readAllNotes()
 			kit.NoError(h.t, os.Remove(dir))
 		},
@@ -92,11 +92,10 @@ func TestReceive_SurvivesAKill(t *testing.T) {
 			_ = h.reader.listAndRelease(h.t.Context(), h.poller.spaceViews()[h.reader.chat])
 			files, _ := filepath.Glob(filepath.Join(state.UserStateDir(h.env), "inbox", "*.json"))
 			kit.Must(h.t, len(files) == 1, "the inbox has %q", files)
-			b, err := os.ReadFile(files[0])
-			kit.NoError(h.t, err)
+			b := kit.ReadFile(h.t, files[0])
 			h.readAllNotes()
 			h.forgetReceipts()
-			kit.NoError(h.t, os.WriteFile(files[0], b, 0o600))
+			kit.WriteFile(h.t, files[0], b, 0o600)
 		},
 		"when all was done, and the watermark not moved": func(h *usedOnceTest) {
 			h.readAllNotes()

@@ -143,7 +143,7 @@ func TestReplies_HalfWrittenConfiguration(t *testing.T) {
 		filepath.Join(d.dir, ".config", "gchat-hooks", "config.json"), config.LoginFile(d.env)
 	write := func(path, content string) {
 		t.Helper()
-		writeFile(t, path, content, 0o600)
+		kit.WriteFile(t, path, content, 0o600)
 	}
 	write(login, `{"type":"authorized_user","client_id":"x","client_secret":"y","refresh_token":"z",
 		"token_uri":"https://127.0.0.1:1/","scopes":[],"made_by":"gchat-hooks login",
@@ -226,7 +226,7 @@ func TestReplyFile_AnswersItsQuestion(t *testing.T) {
 				d.addQuestion(c.other)
 			}
 			path := filepath.Join(stateDirOf(q), "user-input-queue", c.file+".txt")
-			writeFile(t, path, "2\n", 0o600)
+			kit.WriteFile(t, path, "2\n", 0o600)
 			future := time.Now().Add(time.Hour) // an archive can set such a modification time
 			kit.NoError(t, os.Chtimes(path, future, future))
 			p := d.newPoller()
@@ -262,7 +262,7 @@ func TestReplyFile_SameTextTwice(t *testing.T) {
 	p.Now = shifted(time.Second) // each is written to its end
 	for range 2 {
 		path := filepath.Join(filepath.Join(stateDirOf(q), "user-input-queue"), q.SessionID+".txt")
-		writeFile(t, path, "1\n", 0o600)
+		kit.WriteFile(t, path, "1\n", 0o600)
 		p.readAndAttend(t.Context())
 	}
 	stored := d.loadQuestion(q)
@@ -276,11 +276,11 @@ func TestReplyFile_NextOneStays(t *testing.T) {
 	for name, write := range map[string]func(){
 		"another file": func() {
 			kit.NoError(t, os.Rename(path, path+".old"))
-			writeFile(t, path, "2", 0o600)
+			kit.WriteFile(t, path, "2", 0o600)
 		},
-		"the same file": func() { writeFile(t, path, "22", 0o600) },
+		"the same file": func() { kit.WriteFile(t, path, "22", 0o600) },
 	} {
-		writeFile(t, path, "1", 0o600)
+		kit.WriteFile(t, path, "1", 0o600)
 		var seen unix.Stat_t
 		kit.NoError(t, unix.Lstat(path, &seen))
 		bound.Until(t, "the next reply has another time", func() bool {
@@ -306,7 +306,7 @@ func TestReplyFile_AnswersOneQuestion(t *testing.T) {
 	asked := func(q *state.Question) { q.SessionID, q.ClaudeSessionID = "s", "s" }
 	one, two := d.addQuestion(asked), d.addQuestion(asked)
 	path := filepath.Join(filepath.Join(stateDirOf(one), "user-input-queue"), "s.txt")
-	writeFile(t, path, "1\n", 0o600)
+	kit.WriteFile(t, path, "1\n", 0o600)
 	var file unix.Stat_t
 	kit.NoError(t, unix.Lstat(path, &file))
 	d.changeQuestion(one, func(q *state.Question) {

@@ -126,7 +126,7 @@ func TestSender_SendsFilesOfEarlierVersions(t *testing.T) {
 	old := `{"message_id":"client-1","key":"client-1","kind":"task_done","chat":"",
 		"parts":["one","two"],"parts_sent":1,
 		"thread_key":"session-a","created_at":"` + o.now().UTC().Format(time.RFC3339Nano) + `"}`
-	writeFile(t, file, old, 0o600)
+	kit.WriteFile(t, file, old, 0o600)
 	o.send()
 	o.checkTexts("two")
 }

@@ -1,7 +1,6 @@
 package poller
 
 import (
-	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -34,13 +33,13 @@ func newEndedSession(t *testing.T, as func(*state.Session)) *testSession {
 	x := newTestSession(t, func(s *state.Session) { s.AcceptsCommands = false })
 	program, transcript :=
 		filepath.Join(x.dir, "claude"), filepath.Join(x.dir, ".claude", "projects", "p", "t.jsonl")
-	writeFile(t, program, "#!/bin/sh\necho \"$*\" >>'"+x.dir+"/args'\nexec sleep 60\n", 0o700)
-	trusted, _ := json.Marshal(map[string]any{
+	kit.WriteFile(t, program, "#!/bin/sh\necho \"$*\" >>'"+x.dir+"/args'\nexec sleep 60\n", 0o700)
+	trusted := kit.JSON(t, map[string]any{
 		"projects": map[string]any{x.dir: map[string]bool{"hasTrustDialogAccepted": true}},
 	})
-	writeFile(t, filepath.Join(x.dir, ".claude.json"), string(trusted), 0o600)
-	writeFile(t, state.ConfigFile(x.env), `{"start_sessions": true}`, 0o600)
-	writeFile(t, transcript, "{}\n", 0o600)
+	kit.WriteFile(t, filepath.Join(x.dir, ".claude.json"), string(trusted), 0o600)
+	kit.WriteFile(t, state.ConfigFile(x.env), `{"start_sessions": true}`, 0o600)
+	kit.WriteFile(t, transcript, "{}\n", 0o600)
 	x.changeSession(x.sessionID, func(s *state.Session) { s.ThreadName = "" })
 	x.sessionID = endedSessionID
 	x.changeSession(x.sessionID, func(s *state.Session) {
@@ -140,7 +139,7 @@ func TestStartClaude_WhatResumesNothing(t *testing.T) {
 			x.sessionID = "--help"
 		}, "", "go on", "[Not started]"},
 		"it runs elsewhere": {func(x *testSession, _ *state.Session) {
-			writeFile(t,
+			kit.WriteFile(t,
 				filepath.Join(x.dir, ".claude", "sessions", strconv.Itoa(os.Getpid())+".json"),
 				`{"sessionId":"`+endedSessionID+`"}`, 0o600)
 		}, "", "go on", "[Not started] It runs in another terminal"},
@@ -148,7 +147,7 @@ func TestStartClaude_WhatResumesNothing(t *testing.T) {
 			// a poller was killed after it started the session
 			x.changeSession(x.sessionID, func(s *state.Session) { s.TranscriptPath = "" })
 			own := filepath.Join(x.dir, ".claude", "sessions", strconv.Itoa(os.Getpid())+".json")
-			writeFile(t, own, `{"sessionId":"`+endedSessionID+`"}`, 0o600)
+			kit.WriteFile(t, own, `{"sessionId":"`+endedSessionID+`"}`, 0o600)
 		}, "", "go on", "[Not started] It runs in another terminal"},
 		"its folder is gone": {func(x *testSession, _ *state.Session) {
 			x.changeSession(x.sessionID, func(s *state.Session) {
@@ -157,13 +156,13 @@ func TestStartClaude_WhatResumesNothing(t *testing.T) {
 		}, "", "go on", "[Not started] Its folder is gone"},
 		"off": {
 			func(x *testSession, _ *state.Session) {
-				writeFile(t, state.ConfigFile(x.env), "{}", 0o600)
+				kit.WriteFile(t, state.ConfigFile(x.env), "{}", 0o600)
 			},
 			"", "go on", "[Not read]",
 		},
 		"a project's wish": {func(x *testSession, _ *state.Session) {
-			writeFile(t, state.ConfigFile(x.env), "{}", 0o600)
-			writeFile(t, filepath.Join(x.dir, ".claude", "gchat-hooks.json"),
+			kit.WriteFile(t, state.ConfigFile(x.env), "{}", 0o600)
+			kit.WriteFile(t, filepath.Join(x.dir, ".claude", "gchat-hooks.json"),
 				`{"start_sessions": true}`, 0o600)
 		}, "", "go on", "[Not read]"},
 	} {
@@ -253,7 +252,7 @@ func TestStartClaude_FailedStartIsFinal(t *testing.T) {
 	kit.Must(t, len(notes) == 1 &&
 		strings.HasPrefix(notes[0], "[Not started] Its transcript is gone"),
 		"notes %q", notes)
-	writeFile(t, gone, "{}\n", 0o600)
+	kit.WriteFile(t, gone, "{}\n", 0o600)
 	again := append(x.readNotes(), x.readNotes()...)
 	time.Sleep(100 * time.Millisecond)
 	kit.True(t, len(again) == 0 && len(x.startArguments()) == 0 && len(x.waitingPrompts()) == 0,
@@ -342,7 +341,7 @@ func TestStartClaude_HostileFolderNames(t *testing.T) {
 		dir := filepath.Join(x.dir, name)
 		kit.NoError(t, os.MkdirAll(dir, 0o700))
 		program := x.loadSession().ClaudeCommand[0]
-		writeFile(t, program, "#!/bin/sh\npwd -P >'"+x.dir+"/args'\nexec sleep 60\n", 0o700)
+		kit.WriteFile(t, program, "#!/bin/sh\npwd -P >'"+x.dir+"/args'\nexec sleep 60\n", 0o700)
 		x.changeSession(x.sessionID, func(s *state.Session) { s.ProjectDir = dir })
 		notes := x.say("go on")
 		want, _ := filepath.EvalSymlinks(dir)
@@ -409,15 +408,15 @@ func TestStartClaude_NewWithOtherBlanks(t *testing.T) {
 func TestStartClaude_KeepsSessionsSettings(t *testing.T) {
 	x := newStartableSession(t, nil)
 	other := filepath.Join(x.dir, "work #1")
-	writeFile(t, filepath.Join(other, "projects", "p", "t.jsonl"), "{}\n", 0o600)
-	writeFile(t, x.loadSession().ClaudeCommand[0],
+	kit.WriteFile(t, filepath.Join(other, "projects", "p", "t.jsonl"), "{}\n", 0o600)
+	kit.WriteFile(t, x.loadSession().ClaudeCommand[0],
 		"#!/bin/sh\necho \"$CLAUDE_CONFIG_DIR\" >>'"+x.dir+"/args'\nexec sleep 60\n", 0o700)
 	x.changeSession(x.sessionID, func(s *state.Session) {
 		s.TranscriptPath = filepath.Join(other, "projects", "p", "t.jsonl")
 	})
 	x.checkAnswer("go on", "[Not started] Claude Code was not told to trust")
 	trusted, _ := os.ReadFile(filepath.Join(x.dir, ".claude.json"))
-	writeFile(t, filepath.Join(other, ".claude.json"), string(trusted), 0o600)
+	kit.WriteFile(t, filepath.Join(other, ".claude.json"), string(trusted), 0o600)
 	time.Sleep(10 * time.Millisecond)
 	notes := x.say("go on")
 	bound.WaitFor(bound.Patience, func() bool { return len(x.startArguments()) > 0 })

@@ -2,7 +2,6 @@ package poller
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -211,14 +210,13 @@ func TestPolicy_LimitsSessionThread(t *testing.T) {
 func TestPolicy_IsReadFromHub(t *testing.T) {
 	d := newTestMachine(t)
 	var asked atomic.Int64
-	hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	hub := kit.NewServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if asked.Add(1) == 1 {
 			http.Error(w, "down", http.StatusServiceUnavailable)
 			return
 		}
 		_, _ = w.Write([]byte(`{"policy": {"titles_only": true}}`))
 	}))
-	defer hub.Close()
 	d.vars["GOOGLE_CHAT_CREDENTIALS_FILE"] = filepath.Join(d.dir, "hub.json")
 	now, later :=
 		time.Now().UTC().Format(time.RFC3339), time.Now().Add(time.Hour).UTC().Format(time.RFC3339)

@@ -1,7 +1,6 @@
 package poller
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -33,7 +32,7 @@ func newWatchTest(t *testing.T) *watchTest {
 	begin := g.post([]byte(`{"text":"[Session Start]"}`), "client-begin")
 	x.threadName = begin.Thread.Name
 	x.transcript = filepath.Join(d.dir, ".claude", "projects", "shop", "s.jsonl")
-	writeFile(t, x.transcript, "", 0o600)
+	kit.WriteFile(t, x.transcript, "", 0o600)
 	d.changeSession("s", func(s *state.Session) {
 		s.Name, s.ThreadName, s.ProjectDir = "shop", x.threadName, d.dir
 		s.Chat = strings.TrimPrefix(g.url, "http://") + "/" + appSpace
@@ -58,16 +57,15 @@ func (x *watchTest) newPoller() {
 func (x *watchTest) setStatus(status string) {
 	x.t.Helper()
 	file := filepath.Join(x.dir, ".claude", "sessions", fmt.Sprint(os.Getpid())+".json")
-	writeFile(x.t, file, fmt.Sprintf(`{"sessionId":"s","status":%q}`, status), 0o600)
+	kit.WriteFile(x.t, file, fmt.Sprintf(`{"sessionId":"s","status":%q}`, status), 0o600)
 }
 
 // addLine adds a line to the transcript.
 func (x *watchTest) addLine(kind string, content any) {
 	x.t.Helper()
-	b, err := json.Marshal(map[string]any{
+	b := kit.JSON(x.t, map[string]any{
 		"type": kind, "timestamp": x.clock.UTC(), "message": map[string]any{"content": content},
 	})
-	kit.NoError(x.t, err)
 	f, err := os.OpenFile(x.transcript, os.O_APPEND|os.O_WRONLY, 0)
 	kit.NoError(x.t, err)
 	defer f.Close()

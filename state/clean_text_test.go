@@ -168,11 +168,9 @@ func TestClean_ShowsWhatMayRun(t *testing.T) {
 
 func TestClean_KeepsTheMeaningOfJSON(t *testing.T) {
 	const text = "a\u202eb\u009bc\U000E0041d\u2028 👩\u200d💻 \u200d\ue000\x7f"
-	b, err := json.Marshal(text)
-	kit.NoError(t, err)
-	printable := Clean(ForJSON, string(b))
+	printable := Clean(ForJSON, string(kit.JSON(t, text)))
 	var back string
-	err = json.Unmarshal([]byte(printable), &back)
+	err := json.Unmarshal([]byte(printable), &back)
 	kit.True(t, err == nil && back == text && printable == Clean(ForTerminal, printable),
 		"%v: %s, read as %q", err, printable, back)
 }

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -124,9 +123,7 @@ func TestEnvironment_HeartbeatOfAnotherMachine(t *testing.T) {
 
 func replaceIn(t *testing.T, path, old, by string) {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	kit.NoError(t, err)
-	kit.NoError(t, os.WriteFile(path, bytes.ReplaceAll(b, []byte(old), []byte(by)), 0o600))
+	kit.WriteFile(t, path, strings.ReplaceAll(kit.ReadFile(t, path), old, by), 0o600)
 }
 
 // In earlier versions Anthropic's variables were part of an environment. Its records come

@@ -102,12 +102,10 @@ func inBubble(t *testing.T, name string, test func(t *testing.T)) {
 // answerInFile returns what another program makes of a question's file to answer it.
 func answerInFile(t *testing.T, path, answer string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	kit.NoError(t, err)
 	members := map[string]any{}
-	kit.NoError(t, json.Unmarshal(b, &members))
+	kit.NoError(t, json.Unmarshal([]byte(kit.ReadFile(t, path)), &members))
 	members["status"], members["answer"], members["answered_by"] = "answered", answer, "Ann"
-	b, err = json.MarshalIndent(members, "", "  ")
+	b, err := json.MarshalIndent(members, "", "  ")
 	kit.NoError(t, err)
 	return b
 }

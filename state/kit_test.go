@@ -1,8 +1,6 @@
 package state
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -29,8 +27,7 @@ func envOf(t testing.TB, pairs ...string) Getenv {
 
 func writeAt(t *testing.T, path, text string) {
 	t.Helper()
-	kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-	kit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	kit.WriteFile(t, path, text, 0o600)
 }
 
 func question(session string) *Question {

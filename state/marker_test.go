@@ -1,7 +1,6 @@
 package state
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -34,13 +33,10 @@ func put(t testing.TB, s Questions, name string, v any, written time.Time) strin
 	t.Helper()
 	b, ok := v.([]byte)
 	if !ok {
-		var err error
-		b, err = json.Marshal(v)
-		kit.NoError(t, err)
+		b = kit.JSON(t, v)
 	}
 	path := filepath.Join(s.Dir, name)
-	kit.NoError(t, os.MkdirAll(s.Dir, 0o700))
-	kit.NoError(t, os.WriteFile(path, b, 0o600))
+	kit.WriteFile(t, path, b, 0o600)
 	kit.NoError(t, os.Chtimes(path, written, written))
 	return path
 }

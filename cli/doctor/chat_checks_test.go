@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/api/chat/v1"
 
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/state/config"
 )
@@ -39,14 +40,13 @@ func refuseWith(method string, code int, status, message string) func(p *doctorH
 // answer gives a token for, or none.
 func startGoogle(p *doctorHome, answer func(w http.ResponseWriter)) *httptest.Server {
 	chat := strict.CheckRequests(p, p, strict.Embedded)
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := kit.NewTLSServer(p, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/token" {
 			answer(w)
 			return
 		}
 		chat.ServeHTTP(w, r)
 	}))
-	p.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	ca := filepath.Join(p.binDir, "ca.pem")
 	p.writeFile(ca, string(pem.EncodeToMemory(&pem.Block{
 		Type: "CERTIFICATE", Bytes: server.Certificate().Raw,

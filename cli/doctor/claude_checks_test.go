@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,8 +25,7 @@ func newExamOf(t *testing.T, files map[string]string) *exam {
 	dir := t.TempDir()
 	write := func(path, text string) {
 		path = filepath.Join(dir, path)
-		kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		kit.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+		kit.WriteFile(t, path, text, 0o644)
 	}
 	for path, text := range files {
 		write(path, text)

@@ -153,16 +153,12 @@ func (p *doctorHome) pretendGoogle() {
 
 func (p *doctorHome) writeFile(path, text string, mode os.FileMode) {
 	p.Helper()
-	p.check(os.MkdirAll(filepath.Dir(path), 0o755))
-	p.check(os.WriteFile(path, []byte(text), mode))
-	p.check(os.Chmod(path, mode))
+	kit.WriteFile(p, path, text, mode)
 }
 
 func (p *doctorHome) writeJSON(path string, v any) {
 	p.Helper()
-	b, err := json.Marshal(v)
-	p.check(err)
-	p.writeFile(path, string(b), 0o600)
+	p.writeFile(path, string(kit.JSON(p, v)), 0o600)
 }
 
 func (p *doctorHome) userState() string {
@@ -226,13 +222,12 @@ func (p *doctorHome) writeDefaults() {
 		p.writeJSON(p.configFile(), p.config)
 	}
 	if _, err := os.Stat(p.settingsFile()); err != nil {
-		b, err := json.Marshal(p.settings)
-		p.check(err)
+		var content []byte = kit.JSON(p, p.settings)
 		if p.presets != nil {
-			b, err = settings.Install(b, p.hookEntries())
+			content, err = settings.Install(content, p.hookEntries())
 			p.check(err)
 		}
-		p.writeFile(p.settingsFile(), string(b), 0o600)
+		p.writeFile(p.settingsFile(), string(content), 0o600)
 	}
 	if p.claude != "" {
 		p.writeFile(filepath.Join(p.binDir, "claude"), "#!/bin/sh\nps -eo args > "+

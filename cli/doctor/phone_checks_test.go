@@ -42,8 +42,7 @@ func TestPublicPage_SaysWhatIsWrong(t *testing.T) {
 	other, err := space.Open(space.Options{})
 	kit.NoError(t, err)
 	serve := func(handler http.HandlerFunc) string {
-		server := httptest.NewTLSServer(handler)
-		t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+		server := kit.NewTLSServer(t, handler)
 		e.roots.AddCert(server.Certificate())
 		return server.URL
 	}
@@ -66,11 +65,8 @@ func TestPublicPage_SaysWhatIsWrong(t *testing.T) {
 	}
 	unknown, _ := selfSigned(time.Now().Add(time.Hour))
 	expired, expiredCert := selfSigned(time.Now().Add(-time.Minute))
-	pem, err := os.ReadFile(expiredCert)
-	kit.NoError(t, err)
-	e.roots.AppendCertsFromPEM(pem)
-	plain := httptest.NewServer(own.Handler())
-	defer plain.Close()
+	e.roots.AppendCertsFromPEM([]byte(kit.ReadFile(t, expiredCert)))
+	plain := kit.NewServer(t, own.Handler())
 	_, port, _ := net.SplitHostPort(strings.TrimPrefix(right, "https://"))
 
 	for address, want := range map[string]string{

@@ -68,7 +68,7 @@ func TestRoundTrip_FindsWhatIsWrong(t *testing.T) {
 					b, _ := io.ReadAll(r.Body)
 					_ = json.Unmarshal(b, &body)
 					delete(body, "thread")
-					b, _ = json.Marshal(body)
+					b = kit.JSON(t, body)
 					r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(b)), int64(len(b))
 				}
 				return false

@@ -62,10 +62,7 @@ func makeHarness(t *testing.T, files map[string]string) string {
 
 func writeFile(t *testing.T, dir, p, text string) {
 	t.Helper()
-	p = filepath.Join(dir, p)
-	kit.NoError(t, os.MkdirAll(filepath.Dir(p), 0o755))
-	kit.NoError(t, os.WriteFile(p, []byte(text), 0o644))
-	kit.NoError(t, os.Chmod(p, 0o644)) // whatever the umask is
+	kit.WriteFile(t, filepath.Join(dir, p), text, 0o644)
 }
 
 // readTree is a folder as it is, without .git: for each path its mode, and its bytes or

@@ -47,11 +47,10 @@ func TestHub_WhoMayJoin(t *testing.T) {
 func TestHub_MembersAreUnknown(t *testing.T) {
 	var answer atomic.Int32
 	answer.Store(http.StatusTooManyRequests)
-	google := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	google := kit.NewServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(int(answer.Load()))
 		_, _ = w.Write([]byte(`{}`))
 	}))
-	defer google.Close()
 	events, err := pubsub.NewService(t.Context(), option.WithEndpoint(google.URL),
 		option.WithHTTPClient(google.Client()))
 	kit.NoError(t, err)
@@ -97,7 +96,7 @@ func TestHub_PolicyBreaksWhileItRuns(t *testing.T) {
 		"join: %v", err)
 	write(`{"never_remote": ["Bash"], "spaces": {"spaces/A": ["users/1"]}}`)
 	got, err := h.getPolicy(nil)
-	b, _ := json.Marshal(got)
+	b := kit.JSON(t, got)
 	kit.True(t, err == nil && strings.Contains(string(b), `"policy":{"never_remote":["Bash"]}`),
 		"mended: %s, %v", b, err)
 }
@@ -127,8 +126,7 @@ func TestHub_MessagesForTheHubItself(t *testing.T) {
 // If Chat is busy, an answer is posted again later. If Chat refuses it, the hub gives up.
 func TestHub_ChatRefusesAnAnswer(t *testing.T) {
 	code := http.StatusTooManyRequests
-	google := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }))
-	defer google.Close()
+	google := kit.NewServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }))
 	messages, err := chat.NewService(t.Context(), option.WithEndpoint(google.URL),
 		option.WithHTTPClient(google.Client()))
 	kit.NoError(t, err)
@@ -172,7 +170,7 @@ func TestHub_Health(t *testing.T) {
 		t.Run(fmt.Sprint(c.pulls), func(t *testing.T) {
 			t.Parallel()
 			var pulled atomic.Int32
-			google := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			google := kit.NewServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				_, _ = io.Copy(io.Discard, r.Body)
 				n := int(pulled.Add(1))
 				if n > len(c.pulls) {
@@ -182,7 +180,6 @@ func TestHub_Health(t *testing.T) {
 				w.WriteHeader(c.pulls[n-1])
 				_, _ = w.Write([]byte(`{}`))
 			}))
-			defer google.Close()
 			events, err := pubsub.NewService(t.Context(), option.WithEndpoint(google.URL),
 				option.WithHTTPClient(google.Client()))
 			kit.NoError(t, err)
@@ -245,8 +242,7 @@ func refusalStatus(err error) int {
 // cost the hub little, and a colleague can join meanwhile.
 func TestHub_SlowJoins(t *testing.T) {
 	h := New(t.Context(), Options{SigningKey: []byte("k"), Log: zerolog.Nop()})
-	server := httptest.NewServer(h.Handler())
-	defer server.Close()
+	server := kit.NewServer(t, h.Handler())
 	large, err := http.Post(server.URL+"/hub/join", "application/json",
 		strings.NewReader(`{"code": "`+strings.Repeat("x", maxJoinBodyBytes)+`"}`))
 	kit.NoError(t, err)
@@ -299,7 +295,7 @@ func TestHub_CountsRefusals(t *testing.T) {
 func TestHub_JoinsOfOnePersonLeaveRoom(t *testing.T) {
 	slow := make(chan struct{})
 	var colleague atomic.Bool
-	google := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	google := kit.NewServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		switch {
 		case strings.Contains(r.URL.Path, "spaces/flood/"):
@@ -309,7 +305,6 @@ func TestHub_JoinsOfOnePersonLeaveRoom(t *testing.T) {
 		}
 		_, _ = w.Write([]byte(`{}`))
 	}))
-	defer google.Close()
 	defer close(slow)
 	at := []option.ClientOption{option.WithEndpoint(google.URL),
 		option.WithHTTPClient(google.Client())}
@@ -328,7 +323,7 @@ func TestHub_JoinsOfOnePersonLeaveRoom(t *testing.T) {
 			User:    &chat.User{Name: user, Email: "x@example.com"},
 			Message: &chat.Message{Text: "join"},
 		}
-		data, _ := json.Marshal(e)
+		data := kit.JSON(t, e)
 		h.startGreeting(e, &pubsub.ReceivedMessage{Message: &pubsub.PubsubMessage{
 			MessageId: id, Data: base64.StdEncoding.EncodeToString(data),
 		}})
@@ -344,8 +339,7 @@ func TestHub_JoinsOfOnePersonLeaveRoom(t *testing.T) {
 
 // newHubAtGoogle returns a hub whose Pub/Sub is served by handler.
 func newHubAtGoogle(t *testing.T, project string, handler http.HandlerFunc) *Hub {
-	google := httptest.NewServer(handler)
-	t.Cleanup(google.Close)
+	google := kit.NewServer(t, handler)
 	events, err := pubsub.NewService(t.Context(), option.WithEndpoint(google.URL),
 		option.WithHTTPClient(google.Client()))
 	kit.NoError(t, err)
@@ -400,7 +394,7 @@ func TestHub_RelaysFiles(t *testing.T) {
 		"spaces/room/messages/a.b": "spaces/room/threads/a",
 		"spaces/room/messages/x.y": "spaces/room/threads/x",
 	}
-	google := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	google := kit.NewServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := strings.TrimPrefix(r.URL.Path, "/v1/")
 		switch thread := messages[name]; {
 		case strings.HasPrefix(name, "media/"):
@@ -420,15 +414,13 @@ func TestHub_RelaysFiles(t *testing.T) {
 			_, _ = w.Write([]byte(`{"error": {"code": 404, "status": "NOT_FOUND"}}`))
 		}
 	}))
-	defer google.Close()
 	service, err := chat.NewService(t.Context(), option.WithEndpoint(google.URL),
 		option.WithHTTPClient(google.Client()))
 	kit.NoError(t, err)
 	var h *Hub
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := kit.NewServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.Handler().ServeHTTP(w, r)
 	}))
-	defer server.Close()
 	start := func() (token string) {
 		h = New(t.Context(), Options{
 			Topic: "projects/p/topics/t", Chat: service, SigningKey: []byte("k"), Log: zerolog.Nop(),

@@ -72,8 +72,7 @@ func newGoogle(t *testing.T) *fakeGoogle {
 	mux.HandleFunc("GET /auth", g.authorize)
 	mux.HandleFunc("POST /token", g.exchange)
 	mux.HandleFunc("POST /revoke", g.revoke)
-	g.web = httptest.NewServer(mux)
-	t.Cleanup(g.web.Close)
+	g.web = kit.NewServer(t, mux)
 	api := http.NewServeMux()
 	api.HandleFunc("GET /v1/spaces/AAA/messages", func(w http.ResponseWriter, r *http.Request) {
 		g.mu.Lock()
@@ -83,7 +82,7 @@ func newGoogle(t *testing.T) *fakeGoogle {
 			`{"messages":[{"name":"spaces/AAA/messages/1","text":"2","sender":{"name":"users/7","type":"HUMAN"}}]}`)
 	})
 	google := strict.CheckRequests(t, api)
-	g.chat = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	g.chat = kit.NewTLSServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.mu.Lock()
 		ok := g.access[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
 		g.mu.Unlock()
@@ -95,7 +94,6 @@ func newGoogle(t *testing.T) *fakeGoogle {
 		}
 		google.ServeHTTP(w, r)
 	}))
-	t.Cleanup(g.chat.Close)
 	kit.UseTransport(t, g.chat.Client().Transport)
 	return g
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -145,8 +144,7 @@ func TestPageKey_AnotherPortDecidesNothing(t *testing.T) {
 	waitUntil(t, ctx, isLiveScript+` && document.querySelector('[data-choice="allow"]')`)
 
 	n := &attackerSite{space: d.base, thread: thread}
-	next := httptest.NewServer(n)
-	defer next.Close()
+	next := kit.NewServer(t, n)
 	other := openTab(t, ctx)
 	navigate(t, other, next.URL)
 	click(t, other, "button")
@@ -220,14 +218,13 @@ func TestPageKey_LinkIsOpenedOnce(t *testing.T) {
 	ctx := newBrowser(t)
 	var now atomic.Pointer[Space]
 	var down atomic.Bool
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	srv := kit.NewServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get(pageKeyHeader) != "" && down.Load() {
 			http.Error(w, "down", http.StatusBadGateway)
 			return
 		}
 		now.Load().Handler().ServeHTTP(w, r)
 	}))
-	t.Cleanup(srv.Close)
 	replace := func() *Space {
 		s, err := Open(Options{})
 		kit.NoError(t, err)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -331,9 +330,7 @@ const isLiveScript = `document.querySelector('#link').dataset.state === 'live'`
 // serveOnce serves a space until the test ends, and returns the address.
 func serveOnce(t *testing.T, s *Space) string {
 	t.Helper()
-	srv := httptest.NewServer(s.Handler())
-	t.Cleanup(srv.Close)
-	return srv.URL
+	return kit.NewServer(t, s.Handler()).URL
 }
 
 func newOption(label, about string) state.Option {

@@ -2,7 +2,6 @@ package space
 
 import (
 	"bytes"
-	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -51,8 +50,7 @@ func TestCard_IsAsGoogleTakesIt(t *testing.T) {
 			{FallbackText: texts[len(texts)-1], CardsV2: []*chat.CardWithId{gchat.CardV2(card)}},
 			{FallbackText: text, CardsV2: []*chat.CardWithId{gchat.CardV2(closed)}},
 		} {
-			body, err := json.Marshal(m)
-			kit.NoError(t, err)
+			body := kit.JSON(t, m)
 			r := httptest.NewRequestWithContext(t.Context(), "POST", "/v1/spaces/A/messages",
 				bytes.NewReader(body))
 			strict.CheckRequests(t, http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), r)

@@ -187,7 +187,7 @@ func TestFiles_AppUploads(t *testing.T) {
 	s, srv, app := openApp(t, Options{DataDir: t.TempDir()})
 	token, err := app.UploadFile(t.Context(), "../chart.png", kit.Picture())
 	kit.NoError(t, err)
-	content, _ := json.Marshal(&chat.Message{Text: "the chart", Attachment: []*chat.Attachment{
+	content := kit.JSON(t, &chat.Message{Text: "the chart", Attachment: []*chat.Attachment{
 		{AttachmentDataRef: &chat.AttachmentDataRef{AttachmentUploadToken: token}},
 	}})
 	address := s.APIEndpoint(srv.URL) + "v1/" + Name + "/messages"

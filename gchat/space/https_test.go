@@ -38,8 +38,7 @@ func (networkConn) RemoteAddr() net.Addr {
 // address.
 func serveHTTPS(t *testing.T, s *Space, c *Certificate, isNetwork bool) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	kit.NoError(t, err)
+	ln := kit.Listen(t)
 	address := ln.Addr().String()
 	if isNetwork {
 		ln = networkListener{ln}
@@ -57,10 +56,8 @@ func serveHTTPS(t *testing.T, s *Space, c *Certificate, isNetwork bool) string {
 // httpsClient is a browser that reaches httpsHost at an address and trusts a certificate.
 func httpsClient(t *testing.T, address, certFile string) *http.Client {
 	t.Helper()
-	pem, err := os.ReadFile(certFile)
-	kit.NoError(t, err)
 	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(pem)
+	roots.AppendCertsFromPEM([]byte(kit.ReadFile(t, certFile)))
 	transport := &http.Transport{
 		TLSClientConfig:   &tls.Config{RootCAs: roots},
 		ForceAttemptHTTP2: true,
@@ -253,10 +250,9 @@ func TestIdentity_IsThisSpace(t *testing.T) {
 
 // A listener that ends its work ends Accept, too.
 func TestHTTPS_CloseEndsAccept(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	kit.NoError(t, err)
+	ln := kit.Listen(t)
 	split := ListenTLS(ln, &Certificate{})
 	kit.NoError(t, split.Close())
-	_, err = split.Accept()
+	_, err := split.Accept()
 	kit.True(t, errors.Is(err, net.ErrClosed), "got %v", err)
 }

@@ -150,25 +150,21 @@ func TestPush_GoesOnAfterKill(t *testing.T) {
 	thread := d.ask(askQuestions(databaseQuestion))
 	d.service.WaitFor(phone, 1)
 	waitForStep(t, d, "called", 1)
-	read := func(name string) []byte {
-		b, err := os.ReadFile(filepath.Join(d.dir, name))
-		kit.NoError(t, err)
-		return b
-	}
+	read := func(name string) string { return kit.ReadFile(t, filepath.Join(d.dir, name)) }
 	open := read(messagesFile)
 	d.end(thread, answerWith())
 	d.service.WaitFor(phone, 2)
 	kit.NoError(t, d.s.Close())
 	over, pushes := read(messagesFile), read(pushesFile)
-	if n := strings.Count(string(pushes), "\n"); n < 3 {
+	if n := strings.Count(pushes, "\n"); n < 3 {
 		t.Fatalf("pushes.jsonl has %d lines: %s", n, pushes)
 	}
 
 	for _, cut := range cutsOfLines(pushes) {
-		isCalled := strings.Contains(string(pushes[:cut]), "\n")
-		for what, messages := range map[string][]byte{"open": open, "over": over} {
-			kit.NoError(t, os.WriteFile(filepath.Join(d.dir, pushesFile), pushes[:cut], 0o600))
-			kit.NoError(t, os.WriteFile(filepath.Join(d.dir, messagesFile), messages, 0o600))
+		isCalled := strings.Contains(pushes[:cut], "\n")
+		for what, messages := range map[string]string{"open": open, "over": over} {
+			kit.WriteFile(t, filepath.Join(d.dir, pushesFile), pushes[:cut], 0o600)
+			kit.WriteFile(t, filepath.Join(d.dir, messagesFile), messages, 0o600)
 			before := len(d.service.Received(phone))
 			d.open(t)
 			sentinel := d.ask(askQuestions(databaseQuestion))
@@ -185,8 +181,8 @@ func TestPush_GoesOnAfterKill(t *testing.T) {
 				isOver := m.Content.Type == "over"
 				kit.True(t, isOver == (what == "over"), "cut at %d, %s: %s", cut, what, m.Text)
 			}
-			isDone := strings.Contains(string(pushes[:cut]), `"ended"}`+"\n") ||
-				what == "open" && strings.Contains(string(pushes[:cut]), `"called"}`+"\n")
+			isDone := strings.Contains(pushes[:cut], `"ended"}`+"\n") ||
+				what == "open" && strings.Contains(pushes[:cut], `"called"}`+"\n")
 			isOwed := !isDone && (isCalled || what == "open")
 			kit.True(t, isOwed == (len(mine) == 1) && len(mine) <= 1,
 				"cut at %d, %s: told %d times: %s", cut, what, len(mine), pushes[:cut])
@@ -272,9 +268,9 @@ func (p *pushProcess) waitForJournal(step string) {
 }
 
 // cutsOfLines returns how much of a file is there after each line, and in each of them.
-func cutsOfLines(b []byte) (cuts []int) {
+func cutsOfLines(text string) (cuts []int) {
 	end := 0
-	for line := range strings.Lines(string(b)) {
+	for line := range strings.Lines(text) {
 		cuts = append(cuts, end, end+len(line)/2)
 		end += len(line)
 	}
@@ -574,12 +570,11 @@ func TestPush_JournalStaysSmall(t *testing.T) {
 	p.write(pushLine{Message: "m", Tapped: "1"})
 	p.mu.Unlock()
 	kit.NoError(t, d.s.Close())
-	b, err := os.ReadFile(filepath.Join(d.dir, pushesFile))
-	kit.NoError(t, err)
-	kit.Equalf(t, strings.Count(string(b), "\n"), 2, "%s", b)
+	journal := filepath.Join(d.dir, pushesFile)
+	written := kit.ReadFile(t, journal)
+	kit.Equalf(t, strings.Count(written, "\n"), 2, "%s", written)
 
-	damaged := append([]byte("not JSON\n"), b...)
-	kit.NoError(t, os.WriteFile(filepath.Join(d.dir, pushesFile), damaged, 0o600))
+	kit.WriteFile(t, journal, "not JSON\n"+written, 0o600)
 	d.open(t) // a damaged file keeps nobody from asking
 	d.ask(askQuestions(databaseQuestion))
 	d.service.WaitFor(phone, 4)

@@ -78,8 +78,7 @@ func wantReached(t *testing.T, s *Space, base string) {
 func TestSocket_AloneIsTrusted(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	data := t.TempDir()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	kit.NoError(t, err)
+	ln := kit.Listen(t)
 	port := ln.Addr().(*net.TCPAddr).Port
 	s, stop := serveForUser(t, data, ln, port)
 	hosts := []string{"127.0.0.1", "localhost", "127.0.0.2", "[::1]", "127.0.0.1:0"}
@@ -98,9 +97,9 @@ func TestSocket_AloneIsTrusted(t *testing.T) {
 			`"permissions":["pubsub.subscriptions.consume"]}`))
 	}))
 	squatter.Listener.Close()
-	if squatter.Listener, err = net.Listen("tcp", ln.Addr().String()); err != nil {
-		t.Fatal(err)
-	}
+	var err error
+	squatter.Listener, err = net.Listen("tcp", ln.Addr().String())
+	kit.NoError(t, err)
 	squatter.Config.ConnState = func(_ net.Conn, now http.ConnState) {
 		if now == http.StateNew {
 			connected.Add(1)
@@ -117,8 +116,7 @@ func TestSocket_AloneIsTrusted(t *testing.T) {
 		}
 	}
 
-	elsewhere, err := net.Listen("tcp", "127.0.0.1:0")
-	kit.NoError(t, err)
+	elsewhere := kit.Listen(t)
 	s, stop = serveForUser(t, data, elsewhere, port)
 	defer stop()
 	wantReached(t, s, squatter.URL)
@@ -150,8 +148,7 @@ func TestSocket_Place(t *testing.T) {
 			case "open to others":
 				kit.NoError(t, os.Chmod(dir, 0o777))
 			}
-			ln, err := net.Listen("tcp", "127.0.0.1:0")
-			kit.NoError(t, err)
+			ln := kit.Listen(t)
 			port := ln.Addr().(*net.TCPAddr).Port
 			s, stop := serveForUser(t, dir, ln, port)
 			socket, err := state.ReadSpaceSocket(os.Getenv, port)

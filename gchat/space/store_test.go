@@ -103,16 +103,15 @@ func TestStore_HalfWrittenLine(t *testing.T) {
 		postAsPerson(t, s, "", text)
 	}
 	s.Close()
-	b, err := os.ReadFile(filepath.Join(whole, messagesFile))
-	kit.NoError(t, err)
-	start := strings.LastIndex(strings.TrimSuffix(string(b), "\n"), "\n") + 1
+	b := kit.ReadFile(t, filepath.Join(whole, messagesFile))
+	start := strings.LastIndex(strings.TrimSuffix(b, "\n"), "\n") + 1
 	cuts := []int{len(b) - 1} // only the end of line is missing
 	for cut := start + 1; cut < len(b); cut += 37 {
 		cuts = append(cuts, cut)
 	}
 	for _, cut := range cuts {
 		dir := t.TempDir()
-		kit.NoError(t, os.WriteFile(filepath.Join(dir, messagesFile), b[:cut], 0o600))
+		kit.WriteFile(t, filepath.Join(dir, messagesFile), b[:cut], 0o600)
 		s := openSpace(t, dir)
 		postAsPerson(t, s, "", "four")
 		s.Close()

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -112,8 +111,7 @@ func TestStream_EndsWithTheSpace(t *testing.T) {
 
 func TestStream_EndsWithTheServer(t *testing.T) {
 	s := openSpace(t, "")
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	kit.NoError(t, err)
+	ln := kit.Listen(t)
 	base := "http://" + ln.Addr().String()
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)

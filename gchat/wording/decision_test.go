@@ -1,7 +1,6 @@
 package wording
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -220,7 +219,7 @@ func TestDecision_PlanKeepsItsText(t *testing.T) {
 		q := &state.Question{Kind: state.KindPlan, SessionName: "shop", ShownText: plan}
 		text := strings.Join(QuestionTexts(q), "")
 		_, card := CardTexts(q, cardID, countBytes)
-		b, _ := json.Marshal(card)
+		b := kit.JSON(t, card)
 		kit.True(t, strings.Contains(text, "evil") &&
 			(strings.Contains(string(b), "evil") || strings.Contains(string(b), "text is above")),
 			"%q is shown as %q, %s", plan, text, b)

@@ -1,7 +1,6 @@
 package wording
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -140,9 +139,7 @@ func TestNeutralise_OwnPrefixes(t *testing.T) {
 	reports, err := filepath.Glob("testdata/reports/*.txt")
 	kit.True(t, err == nil && len(reports) >= 8, "%v, %v", reports, err)
 	for _, name := range append(files, reports...) {
-		text, err := os.ReadFile(name)
-		kit.NoError(t, err)
-		first, _, _ := strings.Cut(string(text), "\n")
+		first, _, _ := strings.Cut(kit.ReadFile(t, name), "\n")
 		kit.True(t, !strings.HasPrefix(first, "[") || disarm(first) != first,
 			"%s begins with %q, which is not guarded", name, first)
 	}
@@ -161,9 +158,8 @@ func TestNeutralise_OwnTagsInSources(t *testing.T) {
 			if strings.HasSuffix(source, "_test.go") {
 				continue
 			}
-			text, err := os.ReadFile(source)
-			kit.NoError(t, err)
-			for _, match := range tagPattern.FindAllStringSubmatch(string(text), -1) {
+			text := kit.ReadFile(t, source)
+			for _, match := range tagPattern.FindAllStringSubmatch(text, -1) {
 				tags[match[1]] = true
 			}
 		}

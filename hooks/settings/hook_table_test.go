@@ -197,7 +197,7 @@ func TestHookTable_UpgradeKeepsTheChoice(t *testing.T) {
 		mustInstall(t, file, entries)
 		wantKept(t, file, nil, []string{want})
 	}
-	before := readTestFile(t, file.Path)
+	before := kit.ReadFile(t, file.Path)
 	// These belong to the preset approve.
 	ofOthers := strings.Count(before, dialogTypes) + strings.Count(before, `"Elicitation"`)
 	kit.Equalf(t, strings.Count(before, "gchat-ask-user-forward"), 2+ofOthers, "%s", before)
@@ -212,7 +212,7 @@ func TestHookTable_PluginsHaveItsHooks(t *testing.T) {
 		Plugins []struct{ Name, Source string }
 	}
 	root := filepath.Join("..", "..")
-	list := readTestFile(t, filepath.Join(root, ".claude-plugin", "marketplace.json"))
+	list := kit.ReadFile(t, filepath.Join(root, ".claude-plugin", "marketplace.json"))
 	kit.NoError(t, json.Unmarshal([]byte(list), &marketplace))
 	kit.Equalf(t, len(marketplace.Plugins), len(PresetNames()), "plugins")
 	for i, preset := range PresetNames() {
@@ -254,8 +254,8 @@ func TestHookTable_InstalledVersion(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			home := t.TempDir()
-			writeTestFile(t, filepath.Join(home, ".local/bin/claude"),
-				[]byte("#!/bin/sh\n"+test.script+"\n"), 0o755)
+			kit.WriteFile(t, filepath.Join(home, ".local/bin/claude"),
+				"#!/bin/sh\n"+test.script+"\n", 0o755)
 			t.Setenv("PATH", "/usr/bin:/bin")
 			wait := time.Minute
 			if test.name == "never" {

@@ -3,7 +3,6 @@ package settings
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -41,11 +40,4 @@ func wantMode(t testing.TB, path string, want os.FileMode) {
 	info, err := os.Stat(path)
 	kit.NoError(t, err)
 	kit.Equalf(t, info.Mode(), want, "mode of %s", path)
-}
-
-func writeTestFile(t testing.TB, path string, content []byte, mode os.FileMode) {
-	t.Helper()
-	kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	kit.NoError(t, os.WriteFile(path, content, mode))
-	kit.NoError(t, os.Chmod(path, mode))
 }

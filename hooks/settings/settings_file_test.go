@@ -65,7 +65,7 @@ func TestSettingsFile_KilledAtAnyMoment(t *testing.T) {
 		time.Sleep(time.Duration(rand.IntN(20_000)) * time.Microsecond)
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		switch got := readTestFile(t, f.Path); got {
+		switch got := kit.ReadFile(t, f.Path); got {
 		case content:
 			seen[0]++
 		case string(with):
@@ -74,7 +74,7 @@ func TestSettingsFile_KilledAtAnyMoment(t *testing.T) {
 			t.Fatalf("neither the old file nor the new one:\n%s", got)
 		}
 		mustUninstall(t, f)
-		kit.Equal(t, readTestFile(t, f.Path), content)
+		kit.Equal(t, kit.ReadFile(t, f.Path), content)
 	}
 	kit.True(t, !slices.Contains(seen[:], 0) || testing.Short(),
 		"the kills came at %d and %d: always at the same moment", seen[0], seen[1])
@@ -89,16 +89,9 @@ func newFile(t testing.TB, content []byte) File {
 		User)
 	kit.NoError(t, err)
 	if content != nil {
-		writeTestFile(t, f.Path, content, 0o640)
+		kit.WriteFile(t, f.Path, string(content), 0o640)
 	}
 	return f
-}
-
-func readTestFile(t testing.TB, path string) string {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	kit.NoError(t, err)
-	return string(b)
 }
 
 // wantFiles checks how many files a settings file's folder has.
@@ -115,7 +108,7 @@ func wantFiles(t testing.TB, f File, want int) {
 func wantHooks(t testing.TB, f File, c *Change, count int, content string) {
 	t.Helper()
 	kit.Equalf(t, c.HookCount, count, "hooks")
-	kit.Equal(t, readTestFile(t, f.Path), content)
+	kit.Equal(t, kit.ReadFile(t, f.Path), content)
 }
 
 func mustInstall(t testing.TB, f File, entries []Entry) *Change {
@@ -137,11 +130,11 @@ func TestSettingsFile_InstallAndUninstall(t *testing.T) {
 	const content = "{\n  \"model\": \"opus\"\n}\n"
 	f := newFile(t, []byte(content))
 	c := mustInstall(t, f, newestEntries(t, "answer"))
-	first := readTestFile(t, f.Path)
+	first := kit.ReadFile(t, f.Path)
 	wantHooks(t, f, c, 7, first)
 	again := mustInstall(t, f, newestEntries(t, "answer"))
 	kit.True(t, again.IsEmpty(), "the second install changes something")
-	kit.Equal(t, readTestFile(t, f.Path), first)
+	kit.Equal(t, kit.ReadFile(t, f.Path), first)
 	mustInstall(t, f, newestEntries(t, "system3", "wake"))
 	wantFiles(t, f, 1)
 	wantHooks(t, f, mustUninstall(t, f), 23, content)
@@ -150,8 +143,7 @@ func TestSettingsFile_InstallAndUninstall(t *testing.T) {
 
 	// A person edits it between two installs.
 	mustInstall(t, f, newestEntries(t, "answer"))
-	writeTestFile(t, f.Path, []byte(strings.Replace(readTestFile(t, f.Path), "opus",
-		"sonnet", 1)), 0o640)
+	kit.WriteFile(t, f.Path, strings.Replace(kit.ReadFile(t, f.Path), "opus", "sonnet", 1), 0o640)
 	mustInstall(t, f, newestEntries(t, "report"))
 	kit.Contains(t, string(mustUninstall(t, f).New), "\"sonnet\"")
 	wantFiles(t, f, 1)
@@ -170,10 +162,10 @@ func TestSettingsFile_CreatedAndRemoved(t *testing.T) {
 
 	// What a person wrote into a file that install created stays.
 	mustInstall(t, f, newestEntries(t, "answer"))
-	writeTestFile(t, f.Path, []byte(strings.Replace(readTestFile(t, f.Path), "{\n",
-		"{\n  \"model\": \"opus\",\n", 1)), 0o600)
+	kit.WriteFile(t, f.Path, strings.Replace(kit.ReadFile(t, f.Path), "{\n",
+		"{\n  \"model\": \"opus\",\n", 1), 0o600)
 	mustUninstall(t, f)
-	kit.Equal(t, readTestFile(t, f.Path), "{\n  \"model\": \"opus\"\n}\n")
+	kit.Equal(t, kit.ReadFile(t, f.Path), "{\n  \"model\": \"opus\"\n}\n")
 }
 
 func TestSettingsFile_DryRunWritesNothing(t *testing.T) {
@@ -182,7 +174,7 @@ func TestSettingsFile_DryRunWritesNothing(t *testing.T) {
 	c, err := f.Install(newestEntries(t, "answer"), true)
 	kit.NoError(t, err)
 	kit.Contains(t, c.Diff(), "\n-  \"model\": \"opus\"\n+  \"model\": \"opus\",\n+  \"hooks\": {\n")
-	kit.Equal(t, readTestFile(t, f.Path), content)
+	kit.Equal(t, kit.ReadFile(t, f.Path), content)
 	wantFiles(t, f, 1)
 }
 
@@ -191,16 +183,16 @@ func TestSettingsFile_LinkStays(t *testing.T) {
 	const content = "{\"a\":1}\n"
 	f := newFile(t, nil)
 	real := filepath.Join(filepath.Dir(f.Path), "..", "dotfiles", "claude.json")
-	writeTestFile(t, real, []byte(content), 0o644)
+	kit.WriteFile(t, real, content, 0o644)
 	kit.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(f.Path), 0o755),
 		os.Symlink("../dotfiles/claude.json", f.Path)))
 	mustInstall(t, f, newestEntries(t, "answer"))
-	kit.True(t, readTestFile(t, real) != content, "nothing is installed")
+	kit.True(t, kit.ReadFile(t, real) != content, "nothing is installed")
 	wantMode(t, real, 0o644)
 	mustUninstall(t, f)
 	link, _ := os.Readlink(f.Path)
 	kit.Equalf(t, link, "../dotfiles/claude.json", "link")
-	kit.Equal(t, withoutBlanks(readTestFile(t, real)), withoutBlanks(content))
+	kit.Equal(t, withoutBlanks(kit.ReadFile(t, real)), withoutBlanks(content))
 	kit.NoError(t, os.Remove(real))
 	_, err := f.Install(newestEntries(t, "answer"), false)
 	wantError(t, err, "a link to a file that does not exist")
@@ -248,7 +240,7 @@ func TestSettingsFile_ReadOnlyShowsTheChange(t *testing.T) {
 	c, err := f.Install(newestEntries(t, "answer"), true)
 	kit.NoError(t, err)
 	kit.True(t, c.Diff() != "", "no difference")
-	kit.Equal(t, readTestFile(t, f.Path), "{}")
+	kit.Equal(t, kit.ReadFile(t, f.Path), "{}")
 }
 
 func TestSettingsFile_DoesNotParse(t *testing.T) {

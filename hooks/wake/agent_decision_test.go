@@ -1,7 +1,6 @@
 package wake
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -15,8 +14,8 @@ import (
 // lets the session stop.
 func TestAgentDecision_FormsOfABlock(t *testing.T) {
 	block := `{"decision":"block","reason":"go on with \"F2\""}`
-	quotedBlock, _ := json.Marshal(block)
-	fenced, _ := json.Marshal("I would say:\n```json\n" + block + "\n```")
+	quotedBlock := kit.JSON(t, block)
+	fenced := kit.JSON(t, "I would say:\n```json\n"+block+"\n```")
 	for name, c := range map[string]struct{ reply, want string }{
 		"the decision itself": {block, `go on with "F2"`},
 		"in the last payload": {`{"status":"ok","result":{"payloads":[{"text":"hm"},{"text":` +

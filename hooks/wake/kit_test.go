@@ -149,19 +149,16 @@ func (w *world) logLines(info bool) (lines string) {
 // recorded is an event of a real Claude Code, with some members set.
 func recorded(t testing.TB, name string, members ...any) []byte {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", "2.1.329", name+".json"))
-	kit.NoError(t, err)
+	b := kit.ReadFile(t, filepath.Join("testdata", "2.1.329", name+".json"))
 	var e map[string]any
-	kit.NoError(t, json.Unmarshal(b, &e))
+	kit.NoError(t, json.Unmarshal([]byte(b), &e))
 	delete(e, "transcript_path")
 	// the recordings are of several sessions
 	e["session_id"] = "b1e91434-d410-4fbe-b382-0fbc1f1c23d3"
 	for i := 0; i+1 < len(members); i += 2 {
 		e[members[i].(string)] = members[i+1]
 	}
-	b, err = json.Marshal(e)
-	kit.NoError(t, err)
-	return b
+	return kit.JSON(t, e)
 }
 
 // runHook runs a hook in this process, without a program to start a poller from: its

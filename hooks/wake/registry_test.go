@@ -3,7 +3,6 @@ package wake
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -102,19 +101,17 @@ func TestRegistry_ReadsSettings(t *testing.T) {
 // The table in docs/openclaw.md matches the code that reads the settings: the same
 // members, their defaults, and a value that each of them refuses.
 func TestRegistry_SettingsPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/openclaw.md")
-	kit.NoError(t, err)
-	code, err := os.ReadFile("registry.go")
-	kit.NoError(t, err)
+	page := kit.ReadFile(t, "../../docs/openclaw.md")
+	code := kit.ReadFile(t, "registry.go")
 	unknown := map[string]bool{}
-	for _, m := range regexp.MustCompile(`in\["(\w+_\w+|deliver)"\]|\{"(\w+)", &s\.`).FindAllStringSubmatch(string(code), -1) {
+	for _, m := range regexp.MustCompile(`in\["(\w+_\w+|deliver)"\]|\{"(\w+)", &s\.`).FindAllStringSubmatch(code, -1) {
 		unknown[m[1]+m[2]] = true
 	}
 	for _, entry := range []string{"agent_id", "tmux_session_name", "openclaw_session_id",
 		"hook_settings"} {
 		delete(unknown, entry)
 	}
-	rows := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| `(\\w+)` \\|").FindAllStringSubmatch(string(page), -1)
+	rows := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| `(\\w+)` \\|").FindAllStringSubmatch(page, -1)
 	for _, row := range rows {
 		name, value := row[1], row[2]
 		delete(unknown, name)
@@ -135,7 +132,7 @@ func TestRegistry_SettingsPage(t *testing.T) {
 			t.Errorf("%s: nonsense is not refused: %q", name, problems)
 		}
 	}
-	for _, example := range regexp.MustCompile(`"hook_settings": (\{[^}]*\})`).FindAllStringSubmatch(string(page), -1) {
+	for _, example := range regexp.MustCompile(`"hook_settings": (\{[^}]*\})`).FindAllStringSubmatch(page, -1) {
 		set, ok := objectMembers([]byte(example[1]))
 		for name := range set {
 			ok = ok && slices.ContainsFunc(rows, func(row []string) bool { return row[1] == name })

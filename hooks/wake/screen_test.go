@@ -1,7 +1,6 @@
 package wake
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,11 +15,10 @@ import (
 // paneFromFile returns a pane that shows a recorded screen.
 func paneFromFile(t *testing.T, path string) pane {
 	t.Helper()
-	styled, err := os.ReadFile(path)
-	kit.NoError(t, err)
-	plain := state.Clean(state.ForAgent, string(styled))
+	styled := kit.ReadFile(t, path)
+	plain := state.Clean(state.ForAgent, styled)
 	s := paneOf(strings.Split(strings.TrimRight(plain, "\n "), "\n"))
-	s.Screen = string(styled)
+	s.Screen = styled
 	s.keepLastLines(100)
 	return s
 }

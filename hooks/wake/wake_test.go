@@ -384,7 +384,7 @@ func TestWake_AnySessionName(t *testing.T) {
 		w.runTmux("rename-session", "-t", w.pane, "--", name)
 		// tmux keeps no dots
 		name = w.runTmux("display-message", "-p", "-t", w.pane, "#{session_name}")
-		b, _ := json.Marshal(name)
+		b := kit.JSON(t, name)
 		w.writeRegistry(`{"agents":[{"agent_id":"a","tmux_session_name":` + string(b) +
 			`,"openclaw_session_id":"x","hook_settings":{"dedup_enabled":false}}]}`)
 		w.wantNew(name, "stop-hook", recorded(t, "single-07-Stop"), 1)
@@ -405,8 +405,7 @@ func TestWake_AnySessionName(t *testing.T) {
 // Whatever is wrong with what a hook reads, it ends with 0 and logs that once.
 func TestWake_BadInputIsLoggedOnce(t *testing.T) {
 	w := newQuietWorld(t)
-	good, err := os.ReadFile(w.path("registry.json"))
-	kit.NoError(w, err)
+	good := kit.ReadFile(w, w.path("registry.json"))
 	stop := recorded(t, "single-07-Stop")
 	lines := func() int { return strings.Count(w.errorLines(), "\n") }
 	step := func(what string, event []byte, messages, logged int) {
@@ -423,7 +422,7 @@ func TestWake_BadInputIsLoggedOnce(t *testing.T) {
 	kit.NoError(w, syscall.Mkfifo(w.path("registry.json"), 0o600))
 	step("a pipe for a registry", stop, 0, 1)
 	kit.NoError(w, os.Remove(w.path("registry.json")))
-	w.writeRegistry(string(good))
+	w.writeRegistry(good)
 	step("mended", stop, 1, 0)
 	w.writeRegistry(string(good[:len(good)/2]))
 	step("broken by an edit", recorded(t, "single-07-Stop", "last_assistant_message",
@@ -431,7 +430,7 @@ func TestWake_BadInputIsLoggedOnce(t *testing.T) {
 	w.writeRegistry(`{"agents":[` + agentJSON("warden", "warden-main",
 		`{"pane_capture_lines":"x"}`) + `]}`)
 	step("an odd setting", recorded(t, "single-07-Stop", "last_assistant_message", "odd"), 1, 1)
-	w.writeRegistry(strings.Replace(string(good), "11111111-2222", "", 1))
+	w.writeRegistry(strings.Replace(good, "11111111-2222", "", 1))
 	step("nobody to send to", recorded(t, "single-07-Stop", "last_assistant_message",
 		"to nobody"), 0, 1)
 	w.writeRegistry(`{"agents":[{"openclaw_session_id":"1"},{"agent_id":7,"tmux_session_name":["warden-main"]},3]}`)
@@ -446,7 +445,7 @@ func TestWake_BadInputIsLoggedOnce(t *testing.T) {
 	all := w.wakeMessages()
 	kit.Equalf(t, all[len(all)-1].Wake.AgentName, "warden-main", "agent")
 	kit.Contains(t, w.lastMessageText(), "agent_id: warden-main\n")
-	w.writeRegistry(string(good))
+	w.writeRegistry(good)
 	step("sent when it is known whom", recorded(t, "single-07-Stop", "last_assistant_message",
 		"to nobody"), 1, 0)
 	for _, odd := range []string{``, `{`, `[]`, `{"hook_event_name":7}`} {

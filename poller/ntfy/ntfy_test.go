@@ -25,11 +25,9 @@ func TestCommand_GetsTheCall(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "$(id) out")
 	notify := &config.Notify{Command: []string{"sh", "-c", `{ cat; echo "$GCHAT_CALL_ID $GCHAT_CALL_PRIORITY"; } >"$1"`, "sh", out}}
 	kit.NoError(t, Send(t.Context(), noEnv, notify, testCall))
-	text, err := os.ReadFile(out)
-	kit.NoError(t, err)
-	kit.Equal(t, string(text), "shop\nPermission\nhttps://chat.example/1\ncall-1 5\n")
+	kit.Equal(t, kit.ReadFile(t, out), "shop\nPermission\nhttps://chat.example/1\ncall-1 5\n")
 	notify.Command = []string{"sh", "-c", "echo 'no network' >&2; exit 3"}
-	err = Send(t.Context(), noEnv, notify, testCall)
+	err := Send(t.Context(), noEnv, notify, testCall)
 	kit.True(t, err != nil, "no error")
 	kit.Contains(t, err.Error(), "no network")
 }
@@ -65,11 +63,10 @@ func TestTopic_Answers(t *testing.T) {
 // An error says what to do, and never has the topic's name.
 func TestTopic_ErrorsAreForPeople(t *testing.T) {
 	status, body := 0, ""
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := kit.NewServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte(body))
 	}))
-	defer server.Close()
 	for _, c := range []struct {
 		status     int
 		body, want string

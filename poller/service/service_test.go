@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -88,12 +87,6 @@ func hintOf(err error) string {
 		return ""
 	}
 	return told.Hint
-}
-
-func mustWrite(t *testing.T, path, text string, mode os.FileMode) {
-	t.Helper()
-	kit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	kit.NoError(t, os.WriteFile(path, []byte(text), mode))
 }
 
 // awkwardService returns a service whose paths hold everything that could break a file
@@ -182,10 +175,10 @@ func TestService_UnitPassesSystemd(t *testing.T) {
 		"plain", "two words", "100%h", "$HOME ${X}", "ü & <é>", "a;b # c",
 	} {
 		program := filepath.Join(t.TempDir(), name, "gchat-hooks")
-		mustWrite(t, program, "#!/bin/sh\n", 0o755)
+		kit.WriteFile(t, program, "#!/bin/sh\n", 0o755)
 		path := filepath.Join(t.TempDir(), fmt.Sprintf("%s-%d.service", DaemonName, i))
 		unit := systemd{&Service{ProgramPath: program}}
-		mustWrite(t, path, unit.fileText([]string{"TMUX_TMPDIR=" + program, `B="\'`}), 0o644)
+		kit.WriteFile(t, path, unit.fileText([]string{"TMUX_TMPDIR=" + program, `B="\'`}), 0o644)
 		args = append(args, path)
 	}
 	out, err := bound.Command(t, analyze, args...).CombinedOutput()
@@ -197,8 +190,8 @@ func TestService_UnitPassesSystemd(t *testing.T) {
 
 func TestService_PathBeginsWithTmux(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
-	mustWrite(t, filepath.Join(dir, "tmux"), "", 0o755)
-	mustWrite(t, filepath.Join(other, "tmux"), "", 0o644) // not a program
+	kit.WriteFile(t, filepath.Join(dir, "tmux"), "", 0o755)
+	kit.WriteFile(t, filepath.Join(other, "tmux"), "", 0o644) // not a program
 	t.Setenv("PATH", other+":"+dir)
 	kit.Equal(t, usualService().environmentForService()[0],
 		"PATH="+dir+":/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
@@ -240,7 +233,7 @@ func TestHealth_LineAndExitCode(t *testing.T) {
 			"p": c.project, ".local/state/gchat-hooks": c.user,
 		} {
 			if text != "" {
-				mustWrite(t, filepath.Join(home, dir, state.LastPollFile), text, 0o600)
+				kit.WriteFile(t, filepath.Join(home, dir, state.LastPollFile), text, 0o600)
 			}
 		}
 		line, code := Health(func(n string) string { return env[n] }, noon)

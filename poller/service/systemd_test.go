@@ -71,7 +71,7 @@ func TestSystemd_InstallsAndRemoves(t *testing.T) {
 	kit.Equal(t, p.newOutput(), want)
 
 	log := state.LogPath(p.Env)
-	mustWrite(t, log, "x", 0o600)
+	kit.WriteFile(t, log, "x", 0o600)
 	p.newCommands()
 	err := p.Uninstall(t.Context())
 	kit.True(t, err == nil && p.newOutput() == "removed "+path+"; state and logs stay\n",
@@ -106,7 +106,7 @@ func TestSystemd_WithoutManager(t *testing.T) {
 		"got %v, hint %q", err, hintOf(err))
 	path, there := p.FindFile()
 	kit.True(t, !there, "a file that nothing reads was written")
-	mustWrite(t, path, "[Unit]\n", 0o644) // from an install when systemd ran
+	kit.WriteFile(t, path, "[Unit]\n", 0o644) // from an install when systemd ran
 	err = p.Uninstall(t.Context())
 	kit.True(t, err == nil && strings.Contains(p.newOutput(), "cannot be stopped"),
 		"uninstall: %v", err)

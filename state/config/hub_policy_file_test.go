@@ -100,7 +100,7 @@ func TestHubPolicy_NothingLiftsIt(t *testing.T) {
 				`{"https://hub": {"policy": {}, "read": "2999-01-01T00:00:00Z"}}`)
 		},
 		"another hub's copy": func(p *place) {
-			now, _ := json.Marshal(time.Now())
+			now := kit.JSON(t, time.Now())
 			p.write("~/.local/state/gchat-hooks/policy.json",
 				`{"https://mine": {"policy": {}, "read": `+string(now)+`}}`)
 		},

@@ -50,8 +50,7 @@ func (p *place) remove(path string) {
 func (p *place) write(path, content string) string {
 	p.t.Helper()
 	full := p.full(path)
-	kit.NoError(p.t, os.MkdirAll(filepath.Dir(full), 0o755))
-	kit.NoError(p.t, os.WriteFile(full, []byte(content), 0o600))
+	kit.WriteFile(p.t, full, content, 0o600)
 	return full
 }
 

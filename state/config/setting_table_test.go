@@ -47,13 +47,12 @@ func rows(t *testing.T) (all []row) {
 	if _, err := os.Stat(filepath.Join(folder, "docs")); err != nil {
 		folder = filepath.Join("..", "..")
 	}
-	b, err := os.ReadFile(filepath.Join(folder, "docs", "configuration.md"))
-	kit.NoError(t, err)
-	last := strings.LastIndex(string(b), "```json\n") // the example of a whole file
-	page, example := string(b[:last]), string(b[last+len("```json\n"):])
+	b := kit.ReadFile(t, filepath.Join(folder, "docs", "configuration.md"))
+	last := strings.LastIndex(b, "```json\n") // the example of a whole file
+	page, example := b[:last], b[last+len("```json\n"):]
 	example, _, _ = strings.Cut(example, "```")
 	var examples map[string]json.RawMessage
-	err = json.Unmarshal([]byte(example), &examples)
+	err := json.Unmarshal([]byte(example), &examples)
 	kit.Must(t, err == nil, "the example of a whole file: %v", err)
 	for line := range strings.Lines(page) {
 		cells := strings.Split(line, "|")
