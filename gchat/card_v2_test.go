@@ -2,13 +2,13 @@ package gchat
 
 import (
 	"encoding/json"
-	"fmt"
 	"html"
 	"regexp"
 	"strings"
 	"testing"
 
 	"gchat-hooks/e2e/kit"
+	"gchat-hooks/e2e/sample"
 	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 )
@@ -61,15 +61,7 @@ func TestCardV2_FitsGooglesLimits(t *testing.T) {
 	for name, unit := range map[string]string{"words": "word ", "emoji": "👩‍👩‍👧", "marks": "<&>",
 		"lines": "\n\n", "spaces": "  "} {
 		long := strings.Repeat(unit, 2*wording.MaxText/len(unit))
-		var prompts []state.SubQuestion
-		for i := range 4 {
-			p := state.SubQuestion{Header: long, Question: fmt.Sprint(i, long), MultiSelect: i > 1}
-			for j := range 4 {
-				p.Options = append(p.Options,
-					state.Option{Label: fmt.Sprint(j, long), Description: long, Preview: long})
-			}
-			prompts = append(prompts, p)
-		}
+		prompts := sample.FullSubQuestions(long)
 		withShownText := func(kind state.Kind, labels ...string) *state.Question {
 			p := state.SubQuestion{Question: "Which?"}
 			for _, label := range labels {

@@ -24,18 +24,31 @@ func (w *world) questions() (qs []*state.Question) {
 	return qs
 }
 
+// question returns the one question on disk.
 func (w *world) question() *state.Question {
 	w.Helper()
-	qs := w.questions()
-	kit.Must(w, len(qs) == 1, "%d questions on disk, want 1", len(qs))
-	return qs[0]
+	return w.onlyOne(w.questions)
 }
 
 // awaitQuestion waits until one question is on disk, and returns it.
 func (w *world) awaitQuestion() *state.Question {
 	w.Helper()
-	w.waitUntil("the question", func() bool { return len(w.questions()) == 1 })
-	return w.question()
+	return w.awaitOne(w.questions)
+}
+
+// onlyOne returns the one question that there is.
+func (w *world) onlyOne(list func() []*state.Question) *state.Question {
+	w.Helper()
+	all := list()
+	kit.Must(w, len(all) == 1, "%d questions, want 1", len(all))
+	return all[0]
+}
+
+// awaitOne waits until there is one question, and returns it.
+func (w *world) awaitOne(list func() []*state.Question) *state.Question {
+	w.Helper()
+	w.waitUntil("the question", func() bool { return len(list()) == 1 })
+	return w.onlyOne(list)
 }
 
 // questionOfCall is the question of a call.
@@ -74,27 +87,12 @@ func (w *world) indexed() []*state.Question {
 	return questions
 }
 
-// onlyIndexed returns the one question that the index names.
-func (w *world) onlyIndexed() *state.Question {
-	w.Helper()
-	questions := w.indexed()
-	kit.Must(w, len(questions) == 1, "the index names %d questions, want 1", len(questions))
-	return questions[0]
-}
-
-// awaitIndexed waits until the index names one question, and returns it.
-func (w *world) awaitIndexed() *state.Question {
-	w.Helper()
-	w.waitUntil("the question", func() bool { return len(w.indexed()) == 1 })
-	return w.onlyIndexed()
-}
-
 // startWaiting starts the hook of a PermissionRequest or a form. It returns the hook, once
 // it waits, and the question.
 func (w *world) startWaiting(event []byte) (*hookProcess, *state.Question) {
 	w.Helper()
 	p := w.startHook(forwardHook, event)
-	q := w.awaitIndexed()
+	q := w.awaitOne(w.indexed)
 	w.awaitWaiter(q)
 	return p, q
 }

@@ -119,7 +119,7 @@ func TestForm_OnlyTheTerminalShowsIt(t *testing.T) {
 				w.writePolicy(`{"never_remote":["mcp__form"]}`)
 			}
 			kit.Equalf(t, w.runHook(forwardHook, event), "", "it printed")
-			q := w.onlyIndexed()
+			q := w.onlyOne(w.indexed)
 			text := strings.Join(wording.QuestionTexts(q), "\n")
 			kit.True(t, q.HandedOverAt != nil &&
 				strings.Contains(text, "only the terminal shows") &&
@@ -252,7 +252,7 @@ func TestForm_WhereItIsAsked(t *testing.T) {
 	w := newPermissionWorld(t)
 	w.writePolicy(`{"titles_only":true}`)
 	w.runHook(forwardHook, formEvents(w, nameSchema))
-	if q := w.onlyIndexed(); q.HandedOverAt == nil ||
+	if q := w.onlyOne(w.indexed); q.HandedOverAt == nil ||
 		strings.Contains(strings.Join(wording.QuestionTexts(q), ""), "Who are you") {
 		t.Errorf("titles_only: %+v", q)
 	}

@@ -101,7 +101,7 @@ func TestPermission_OnlyChatDecides(t *testing.T) {
 	t.Parallel()
 	w := newChatWorld(t)
 	p, thread := w.askPermission(permissionEvent(w, "s-1", "rm -rf /"))
-	q := w.onlyIndexed()
+	q := w.onlyOne(w.indexed)
 	kit.Must(t, q.Kind == state.KindPermission &&
 		!strings.HasPrefix(q.Path, w.env["CLAUDE_PROJECT_DIR"]), "%+v", q)
 	for _, name := range []string{q.QuestionID, q.ThreadKey, q.SessionName} {

@@ -20,7 +20,7 @@ func TestPrompt_OnlyApproversInstruct(t *testing.T) {
 	thread := w.awaitMessage("[Waiting for you]").Thread.Name
 	w.sendAsUser(bob, thread, "rm -rf everything")
 	w.awaitMessage("[Not used]")
-	w.wantAnswerRefused(w.onlyIndexed().QuestionID, "rm -rf everything")
+	w.wantAnswerRefused(w.onlyOne(w.indexed).QuestionID, "rm -rf everything")
 	w.sendAsUser(ann, thread, "go on")
 	<-p.done
 	kit.Contains(t, p.err.String(), "go on")

@@ -187,17 +187,17 @@ func TestStopGate_MarkersElsewhere(t *testing.T) {
 // A question in the terminal is proved by our hooks' record of it.
 func TestStopGate_QuestionsInTheTerminal(t *testing.T) {
 	for name, c := range map[string]struct {
+		asked           time.Duration // ago
 		status, session string
-		asked           time.Duration
 		block           bool
 	}{
-		"pending":           {"pending", "sess-1", time.Minute, false},
-		"resolved":          {"resolved", "sess-1", 29 * time.Minute, false},
-		"cancelled":         {"cancelled", "sess-1", time.Minute, false},
-		"expired":           {"expired", "sess-1", time.Minute, true},
-		"long ago":          {"resolved", "sess-1", 31 * time.Minute, true},
-		"another session's": {"resolved", "sess-2", time.Minute, true},
-		"from the future":   {"pending", "sess-1", -time.Hour, true},
+		"pending":           {time.Minute, "pending", "sess-1", false},
+		"resolved":          {29 * time.Minute, "resolved", "sess-1", false},
+		"cancelled":         {time.Minute, "cancelled", "sess-1", false},
+		"expired":           {time.Minute, "expired", "sess-1", true},
+		"long ago":          {31 * time.Minute, "resolved", "sess-1", true},
+		"another session's": {time.Minute, "resolved", "sess-2", true},
+		"from the future":   {-time.Hour, "pending", "sess-1", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newGate(t)

@@ -113,7 +113,7 @@ func TestSubagent_WhichDialogIsHidden(t *testing.T) {
 			e := setMembers(t, permissionEvent(w, "s-1", "mkdir out"), "agent_id", "a1",
 				"transcript_path", transcript)
 			w.startHook(forwardHook, e)
-			if q := w.awaitIndexed(); q.IsDialogHidden != c.hidden || c.meta != "" &&
+			if q := w.awaitOne(w.indexed); q.IsDialogHidden != c.hidden || c.meta != "" &&
 				q.AgentTask != "help" {
 				t.Errorf("hidden %v, its task %q", q.IsDialogHidden, q.AgentTask)
 			}

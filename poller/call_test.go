@@ -18,12 +18,32 @@ func notifyBy(server *strict.CallServer, after string) string {
 		server.URL+"/gchat-x1", strict.CallToken, after)
 }
 
+// newCalledMachine returns a machine whose person is called by a server if nobody answers
+// within this time, and the server. The server answers with this status.
+func newCalledMachine(t *testing.T, after string, status int) (*testMachine, *strict.CallServer) {
+	t.Helper()
+	d, server := newTestMachine(t), strict.NewCallServer(t)
+	server.AnswerWith(status)
+	d.writeConfig(notifyBy(server, after))
+	return d, server
+}
+
+// startCalling is newCalledMachine with an open question and a poller that runs.
+func startCalling(t *testing.T, after string, status int) (
+	*testMachine, *strict.CallServer, *state.Question,
+) {
+	t.Helper()
+	d, server := newCalledMachine(t, after, status)
+	q := d.addQuestion(nil)
+	d.runPoller(Options{})
+	return d, server, q
+}
+
 // Nobody answers a question within notify_after: one line calls the person, and another
 // one with the same id says that it is over.
 func TestCall_OnceAndWhenItIsOver(t *testing.T) {
 	t.Parallel()
-	d, server := newTestMachine(t), strict.NewCallServer(t)
-	d.writeConfig(notifyBy(server, "1s"))
+	d, server := newCalledMachine(t, "1s", http.StatusOK)
 	q := d.addQuestion(func(q *state.Question) {
 		q.SessionName, q.SubQuestions[0].Header = "größe", "Deploy"
 	})
@@ -58,10 +78,7 @@ func TestCall_LinkIsForAPhone(t *testing.T) {
 // What is answered in time calls nobody.
 func TestCall_NotIfAnsweredInTime(t *testing.T) {
 	t.Parallel()
-	d, server := newTestMachine(t), strict.NewCallServer(t)
-	d.writeConfig(notifyBy(server, "1h"))
-	q := d.addQuestion(nil)
-	d.runPoller(Options{})
+	d, server, q := startCalling(t, "1h", http.StatusOK)
 	q = d.awaitQuestion(q, "it is posted", isSent)
 	d.reply(q.ThreadName, space.PersonName, "2")
 	d.awaitQuestion(q, "the reply counts", isAnsweredWith("Two"))
@@ -72,11 +89,7 @@ func TestCall_NotIfAnsweredInTime(t *testing.T) {
 // question is over, the person is not called for it.
 func TestCall_ServerIsDown(t *testing.T) {
 	t.Parallel()
-	d, server := newTestMachine(t), strict.NewCallServer(t)
-	server.AnswerWith(http.StatusServiceUnavailable)
-	d.writeConfig(notifyBy(server, "1s"))
-	q := d.addQuestion(nil)
-	d.runPoller(Options{})
+	d, server, q := startCalling(t, "1s", http.StatusServiceUnavailable)
 	bound.Until(t, "a call is tried", func() bool {
 		return server.Tries() > 0
 	})
@@ -94,11 +107,7 @@ func TestCall_ServerIsDown(t *testing.T) {
 // What the server refuses is set aside with its reason, and not tried again.
 func TestCall_ServerRefuses(t *testing.T) {
 	t.Parallel()
-	d, server := newTestMachine(t), strict.NewCallServer(t)
-	server.AnswerWith(http.StatusForbidden)
-	d.writeConfig(notifyBy(server, "1s"))
-	q := d.addQuestion(nil)
-	d.runPoller(Options{})
+	d, _, q := startCalling(t, "1s", http.StatusForbidden)
 	bound.Until(t, "the call is set aside", func() bool { return len(d.outbox().SetAside()) == 1 })
 	kit.Contains(t, d.outbox().SetAside()[0].SetAsideReason, "403")
 	kit.Equalf(t, d.loadQuestion(q).Status, state.Pending, "status")

@@ -2,6 +2,7 @@ package poller
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"strings"
@@ -131,8 +132,7 @@ func TestCall_KilledAtEachStep(t *testing.T) {
 // and the phone shows one notification.
 func TestCall_KilledInFlight(t *testing.T) {
 	t.Parallel()
-	d, server := newTestMachine(t), strict.NewCallServer(t)
-	d.writeConfig(notifyBy(server, "1s"))
+	d, server := newCalledMachine(t, "1s", http.StatusOK)
 	q := d.addUnanswered(nil)
 	var first *exec.Cmd
 	var killed sync.Once
@@ -215,8 +215,7 @@ func TestCall_QuietHours(t *testing.T) {
 // While the person types in the session's pane, in a real tmux, nobody is called.
 func TestCall_NotWhileThePersonTypes(t *testing.T) {
 	t.Parallel()
-	d, server := newTestMachine(t), strict.NewCallServer(t)
-	d.writeConfig(notifyBy(server, "30s"))
+	d, _ := newCalledMachine(t, "30s", http.StatusOK)
 	socket, pane := d.startTmux("claude")
 	q := d.addUnanswered(func(q *state.Question) { q.TmuxSocket, q.TmuxPane = socket, pane })
 	desk := socket + "-desk"

@@ -9,6 +9,7 @@ import (
 
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
+	"gchat-hooks/e2e/sample"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
@@ -35,7 +36,7 @@ func newGrantTest(t *testing.T, d *testMachine, posted func(*state.Question)) *g
 func (d *testMachine) askPermission(command string, change func(*state.Question)) *state.Question {
 	d.t.Helper()
 	q := d.writeQuestion(func(q *state.Question) {
-		p := newPermission(command, q.AskedAt)
+		p := sample.Permission(command, q.AskedAt)
 		p.PostedAt, p.QuestionID, p.ThreadKey, p.SessionName, p.ProjectDir =
 			nil, q.QuestionID, q.ThreadKey, "shop", q.ProjectDir
 		p.SessionID, p.ClaudePID, p.ClaudeStart = "s", os.Getpid(), inject.ProcessStart(os.Getpid())

@@ -419,22 +419,6 @@ func (d *testMachine) sessions() state.Sessions {
 
 func (d *testMachine) spaces() state.Spaces { return state.SpacesIn(state.UserStateDir(d.env)) }
 
-// newPermission returns a permission that a process of a session asks for.
-func newPermission(command string, asked time.Time) *state.Question {
-	return &state.Question{
-		QuestionID: "q-" + command, Kind: state.KindPermission, ToolName: "Bash",
-		ShownText: command, CallTexts: []string{command}, Mode: state.ModeNative,
-		Status: state.Pending, AskedAt: asked, PostedAt: &asked, Approvers: &[]string{"users/1",
-			"users/2"}, ClaudePID: 7, ClaudeStart: "a",
-		SubQuestions: []state.SubQuestion{
-			{
-				Question: "Bash",
-				Options:  []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}},
-			},
-		},
-	}
-}
-
 // writeConfig writes the person's configuration.
 func (d *testMachine) writeConfig(file string) {
 	d.t.Helper()

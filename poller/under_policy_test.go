@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/kit"
+	"gchat-hooks/e2e/sample"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/wording"
 	"gchat-hooks/poller/judge"
@@ -62,7 +63,7 @@ func TestPolicy_CountsForReplies(t *testing.T) {
 	} {
 		d.writePolicy(test.policy)
 		p := d.newPoller()
-		q := newPermission("git push", time.Now().Add(-time.Minute))
+		q := sample.Permission("git push", time.Now().Add(-time.Minute))
 		q.Replies = []state.Reply{
 			{MessageName: "m", Sender: test.sender, Text: test.text, CreatedAt: time.Now()},
 		}
@@ -93,7 +94,7 @@ func TestPolicy_LimitsGrant(t *testing.T) {
 		d := newTestMachine(t)
 		d.writeConfig(`{"timed_yes": true}`)
 		d.writePolicy(policy)
-		given, q := newPermission("make one", now.Add(-time.Minute)), newPermission("make two", now)
+		given, q := sample.Permission("make one", now.Add(-time.Minute)), sample.Permission("make two", now)
 		given.Grant = &state.Grant{
 			QuestionID: given.QuestionID, GrantedAt: now.Add(-time.Second),
 			EndsAt: now.Add(time.Hour),

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/accessibility"
-	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/chromedp"
 
 	"gchat-hooks/e2e/kit"
@@ -302,31 +301,24 @@ func wantNames(t *testing.T, ctx context.Context, where string) {
 		"button", "checkbox", "combobox", "DisclosureTriangle", "image", "link", "listbox",
 		"radio", "radiogroup", "searchbox", "spinbutton", "textbox", "Date",
 	}
-	runActions(t, ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		tree, err := cdp.Call(ctx, target, accessibility.GetFullAXTree,
-			accessibility.GetFullAXTreeParams{})
-		if err != nil {
-			return err
+	tree := runCommand(t, ctx, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
+	controls := 0
+	for _, n := range tree.Nodes {
+		var role, name string
+		if n.Ignored || n.Role == nil || n.Name == nil {
+			continue
 		}
-		controls := 0
-		for _, n := range tree.Nodes {
-			var role, name string
-			if n.Ignored || n.Role == nil || n.Name == nil {
-				continue
-			}
-			kit.NoError(t, json.Unmarshal(n.Role.Value, &role))
-			kit.NoError(t, json.Unmarshal(n.Name.Value, &name))
-			if !slices.Contains(named, role) {
-				continue
-			}
-			controls++
-			if strings.TrimSpace(name) == "" {
-				t.Errorf("%s: a %s has no name (node %d)", where, role, n.BackendDOMNodeID)
-			}
+		kit.NoError(t, json.Unmarshal(n.Role.Value, &role))
+		kit.NoError(t, json.Unmarshal(n.Name.Value, &name))
+		if !slices.Contains(named, role) {
+			continue
 		}
-		kit.True(t, controls > 3, "%s: %d controls", where, controls)
-		return nil
-	}))
+		controls++
+		if strings.TrimSpace(name) == "" {
+			t.Errorf("%s: a %s has no name (node %d)", where, role, n.BackendDOMNodeID)
+		}
+	}
+	kit.True(t, controls > 3, "%s: %d controls", where, controls)
 }
 
 // Everybody can use each view: texts stand out in light and dark, all controls have names

@@ -133,14 +133,24 @@ func navigate(t *testing.T, ctx context.Context, addresses ...string) {
 	}
 }
 
+// runCommand sends the browser a command of DevTools and returns its result.
+func runCommand[P, R any](
+	t *testing.T, ctx context.Context, command cdp.Command[P, R], params P,
+) (result R) {
+	t.Helper()
+	runActions(t, ctx, chromedp.Func(
+		func(ctx context.Context, target *chromedp.Target) (err error) {
+			result, err = cdp.Call(ctx, target, command, params)
+			return err
+		}))
+	return result
+}
+
 // runFirst runs a script in each document before its own.
 func runFirst(t *testing.T, ctx context.Context, script string) {
 	t.Helper()
-	runActions(t, ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, page.AddScriptToEvaluateOnNewDocument,
-			page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
-		return err
-	}))
+	runCommand(t, ctx, page.AddScriptToEvaluateOnNewDocument,
+		page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
 }
 
 // preferScheme has the person prefer light or dark.
@@ -156,11 +166,8 @@ func prefer(t *testing.T, ctx context.Context, namesAndValues ...string) {
 	for pair := range slices.Chunk(namesAndValues, 2) {
 		features = append(features, &emulation.MediaFeature{Name: pair[0], Value: pair[1]})
 	}
-	runActions(t, ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia,
-			emulation.SetEmulatedMediaParams{Features: features})
-		return err
-	}))
+	runCommand(t, ctx, emulation.SetEmulatedMedia,
+		emulation.SetEmulatedMediaParams{Features: features})
 }
 
 func screenshot(t *testing.T, ctx context.Context, name string) {

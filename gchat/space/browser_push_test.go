@@ -50,12 +50,9 @@ func newPushedBrowser(t *testing.T) *pushedBrowser {
 		};
 		PushManager.prototype.getSubscription = async () => (isSubscribed ? subscription : null);
 	})()`)
-	runActions(t, b.ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, browser.SetPermission, browser.SetPermissionParams{
-			Permission: &browser.PermissionDescriptor{Name: "notifications"}, Setting: "granted",
-		})
-		return err
-	}))
+	runCommand(t, b.ctx, browser.SetPermission, browser.SetPermissionParams{
+		Permission: &browser.PermissionDescriptor{Name: "notifications"}, Setting: "granted",
+	})
 	return b
 }
 
@@ -70,10 +67,7 @@ func (b *pushedBrowser) attach() {
 			}
 		}
 	}))
-	runActions(b.t, b.ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, serviceworker.Enable, cdp.Empty{})
-		return err
-	}))
+	runCommand(b.t, b.ctx, serviceworker.Enable, cdp.Empty{})
 	b.registration = <-registrations
 	bound.Until(b.t, "the service worker runs", func() bool {
 		targets, err := chromedp.Targets(b.ctx)
@@ -96,13 +90,10 @@ func (b *pushedBrowser) deliver(n int) {
 	b.t.Helper()
 	all := b.service.WaitFor(b.subscription, b.delivered+n)
 	for _, m := range all[b.delivered:] {
-		runActions(b.t, b.ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-			_, err := cdp.Call(ctx, target, serviceworker.DeliverPushMessage,
-				serviceworker.DeliverPushMessageParams{
-					Origin: b.base + "/", RegistrationID: b.registration, Data: m.Text,
-				})
-			return err
-		}))
+		runCommand(b.t, b.ctx, serviceworker.DeliverPushMessage,
+			serviceworker.DeliverPushMessageParams{
+				Origin: b.base + "/", RegistrationID: b.registration, Data: m.Text,
+			})
 	}
 	b.delivered = len(all)
 }
@@ -144,17 +135,12 @@ func (b *pushedBrowser) tap(action string) {
 // wantInstallable fails the test if Chromium would not install the page as an app.
 func wantInstallable(t *testing.T, ctx context.Context) {
 	t.Helper()
-	runActions(t, ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		manifest, err := cdp.Call(ctx, target, page.GetAppManifest, page.GetAppManifestParams{})
-		kit.NoError(t, err)
-		kit.Equalf(t, len(manifest.Errors), 0, "errors in the manifest %s", manifest.Data)
-		found, err := cdp.Call(ctx, target, page.GetInstallabilityErrors, cdp.Empty{})
-		kit.NoError(t, err)
-		for _, e := range found.InstallabilityErrors {
-			t.Errorf("not installable: %s %v", e.ErrorID, e.ErrorArguments)
-		}
-		return nil
-	}))
+	manifest := runCommand(t, ctx, page.GetAppManifest, page.GetAppManifestParams{})
+	kit.Equalf(t, len(manifest.Errors), 0, "errors in the manifest %s", manifest.Data)
+	found := runCommand(t, ctx, page.GetInstallabilityErrors, cdp.Empty{})
+	for _, e := range found.InstallabilityErrors {
+		t.Errorf("not installable: %s %v", e.ErrorID, e.ErrorArguments)
+	}
 }
 
 // changeSubscription has the browser take back the subscription. The worker gets the event

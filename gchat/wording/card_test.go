@@ -10,6 +10,7 @@ import (
 
 	"gchat-hooks/e2e/golden"
 	"gchat-hooks/e2e/kit"
+	"gchat-hooks/e2e/sample"
 	"gchat-hooks/state"
 )
 
@@ -150,15 +151,7 @@ func largestQuestions() map[string]*state.Question {
 		"words": "word ", "emoji": "👩‍👩‍👧", "marks": "<&>", "controls": "\x1b[31m\x00\u202ex\xff",
 	} {
 		text := strings.Repeat(unit, size/len(unit))
-		var prompts []state.SubQuestion
-		for i := range 4 {
-			p := state.SubQuestion{Header: text, Question: fmt.Sprint(i, text), MultiSelect: i > 1}
-			for j := range 4 {
-				p.Options = append(p.Options,
-					state.Option{Label: fmt.Sprint(j, text), Description: text, Preview: text})
-			}
-			prompts = append(prompts, p)
-		}
+		prompts := sample.FullSubQuestions(text)
 		all["question of "+name] = askQuestions(prompts...)
 		all["prompt of "+name] = askQuestions(prompts[0])
 		for _, q := range cardsOfEachKind() {

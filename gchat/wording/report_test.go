@@ -95,6 +95,7 @@ func TestReport_Header(t *testing.T) {
 }
 
 func TestReport_ActionRequired(t *testing.T) {
+	alert := state.Report{Type: state.ReportBlockedAlert, SessionName: "s"}
 	for in, want := range map[string]string{
 		"a\nb":                       "ACTION REQUIRED: a\nb",
 		"action Required: a":         "action Required: a",
@@ -112,9 +113,8 @@ func TestReport_ActionRequired(t *testing.T) {
 		strings.Repeat("é", 20):      "ACTION REQUIRED: " + strings.Repeat("é", 20),
 		"[BLOCKED] a":                "ACTION REQUIRED: [BLOCKED] a",
 	} {
-		got := ReportTexts(state.Report{Type: state.ReportBlockedAlert, SessionName: "s", Text: in})
-		kit.True(t, len(got) == 1 && got[0] == "[BLOCKED] s\n\n"+want,
-			"%q: got %q, want %q", in, got, want)
+		alert.Text = in
+		kit.Equalf(t, ReportTexts(alert), []string{"[BLOCKED] s\n\n" + want}, "of %q", in)
 	}
 }
 

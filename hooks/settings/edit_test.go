@@ -181,6 +181,10 @@ func TestEdit_RefusesBadFiles(t *testing.T) {
 
 // Only an entry with a command of ours is ours.
 func TestEdit_KnowsOurCommands(t *testing.T) {
+	for _, args := range [][]string{{}, {"send", "x"}, {"hook"}, {"hook", "x", "y"}} {
+		_, name := ParseOwnCommand("/b/gchat-hooks", args)
+		kit.Equalf(t, name, "", "%q is", args)
+	}
 	for command, want := range map[string]string{
 		"gchat-hooks hook gchat-ask-user-forward":       "gchat-hooks",
 		"~/bin/gchat-hooks hook gchat-ask-user-forward": "~/bin/gchat-hooks",
@@ -210,10 +214,6 @@ func TestEdit_KnowsOurCommands(t *testing.T) {
 		kit.True(t, start == path && name == "x", "%q quoted starts %q", path, start)
 		start, name = ParseOwnCommand(path, []string{"hook", "x"})
 		kit.True(t, start == path && name == "x", "%q starts %q", path, start)
-	}
-	for _, args := range [][]string{{}, {"send", "x"}, {"hook"}, {"hook", "x", "y"}} {
-		_, name := ParseOwnCommand("/b/gchat-hooks", args)
-		kit.Equalf(t, name, "", "%q is", args)
 	}
 }
 

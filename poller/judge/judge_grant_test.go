@@ -6,21 +6,11 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/kit"
+	"gchat-hooks/e2e/sample"
 	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
-
-// newPermission returns a permission that a process of a session asks for.
-func newPermission(command string, asked time.Time) *state.Question {
-	return &state.Question{
-		QuestionID: "q-" + command, Kind: state.KindPermission, ToolName: "Bash",
-		ShownText: command, CallTexts: []string{command}, Mode: state.ModeNative,
-		Status: state.Pending, AskedAt: asked, PostedAt: &asked, Approvers: &[]string{"users/1",
-			"users/2"}, ClaudePID: 7, ClaudeStart: "a",
-		SubQuestions: []state.SubQuestion{allowOrDeny()},
-	}
-}
 
 // An approver gives a yes for a while with a reply that has a duration.
 func TestGrant_ApproverGivesIt(t *testing.T) {
@@ -90,7 +80,7 @@ func TestGrant_ApproverGivesIt(t *testing.T) {
 			}
 		}, 0, "", state.NoteUnclear},
 	} {
-		q := newPermission("make", now.Add(-time.Minute))
+		q := sample.Permission("make", now.Add(-time.Minute))
 		if test.as != nil {
 			test.as(q)
 		}
@@ -176,8 +166,8 @@ func TestGrant_WhatItCovers(t *testing.T) {
 		"another person of that e-mail": func(s *set) { s.given.Replies[0].Sender = "users/3" },
 	} {
 		c, q, given, session :=
-			cfg, newPermission("make", now.Add(-time.Second)),
-			newPermission("one", now.Add(-time.Minute)), &state.Session{}
+			cfg, sample.Permission("make", now.Add(-time.Second)),
+			sample.Permission("one", now.Add(-time.Minute)), &state.Session{}
 		g := &state.Grant{
 			QuestionID: given.QuestionID, GrantedAt: now.Add(-time.Minute),
 			EndsAt: now.Add(time.Minute),

@@ -7,18 +7,11 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/kit"
+	"gchat-hooks/e2e/sample"
 	"gchat-hooks/gchat/wording"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
-
-// allowOrDeny is the subquestion of a permission.
-func allowOrDeny() state.SubQuestion {
-	return state.SubQuestion{
-		Question: "Bash",
-		Options:  []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}},
-	}
-}
 
 // onlyUser1 is the configuration in which one user answers and approves.
 func onlyUser1() *config.Config {
@@ -32,7 +25,7 @@ func TestJudge_AttachmentGetsNote(t *testing.T) {
 		{Question: "Which?", Options: []state.Option{{Label: "One"}, {Label: "Two"}}},
 		{Question: "Why?"},
 	}
-	decision := []state.SubQuestion{allowOrDeny()}
+	decision := []state.SubQuestion{sample.AllowOrDeny()}
 	cfg := onlyUser1()
 	for _, tt := range []struct {
 		name, text string
@@ -88,7 +81,7 @@ func TestJudge_AnswerNamesFile(t *testing.T) {
 		Question: "Which?", Options: []state.Option{{Label: "One"}, {Label: "Two"}},
 	}
 	why := state.SubQuestion{Question: "Why?"}
-	allow, cfg := allowOrDeny(), onlyUser1()
+	allow, cfg := sample.AllowOrDeny(), onlyUser1()
 	for _, tt := range []struct {
 		name, text     string
 		kind           state.Kind

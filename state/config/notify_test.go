@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"testing"
 
 	"gchat-hooks/e2e/kit"
@@ -30,6 +31,7 @@ func TestNotify_Read(t *testing.T) {
 
 // A person copies the page's address from the browser or from the terminal, with the key.
 func TestNotify_PageHasNoSecret(t *testing.T) {
+	const file = `{"url": "https://ntfy.sh/x", "page": %q}`
 	for page, want := range map[string]string{
 		"https://box.example/#key=SECRET":       "https://box.example/",
 		"https://box.example/?token=SECRET":     "https://box.example/",
@@ -39,7 +41,7 @@ func TestNotify_PageHasNoSecret(t *testing.T) {
 		"https://box.example/%zz#key=SECRET":    "",
 	} {
 		c := &Config{}
-		kit.NoError(t, c.readNotify([]byte(`{"url": "https://ntfy.sh/x", "page": "`+page+`"}`)))
+		kit.NoError(t, c.readNotify(fmt.Appendf(nil, file, page)))
 		kit.Equal(t, c.Notify.Page, want)
 	}
 }
