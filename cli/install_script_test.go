@@ -178,9 +178,7 @@ func TestInstallScript_ChecksTheSum(t *testing.T) {
 // The script builds the program from the source and installs it into another folder.
 func TestInstallScript_BuildsFromSource(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("it builds")
-	}
+	kit.SkipShort(t, "it builds")
 	golang, err := exec.LookPath("go")
 	if err != nil {
 		t.Skip("no Go")

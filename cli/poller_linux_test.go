@@ -89,9 +89,7 @@ wait
 // container with the poller ends, the other one's questions go on.
 func TestPoller_ServesTwoPIDNamespaces(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("forty questions wait")
-	}
+	kit.SkipShort(t, "forty questions wait")
 	apart := func(script string, args ...string) *exec.Cmd {
 		args = append([]string{
 			"--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc",

@@ -188,10 +188,8 @@ func TestSetup_TriesThePage(t *testing.T) {
 			}
 			dialog.expect(`ok    back      your reply was read: "1" means "ok"`, `Done.`)
 			dialog.wantExit(0)
-			events, err := os.ReadFile(s.path(".local/state/gchat-hooks/space/events.jsonl"))
-			if err != nil || strings.Contains(string(events), `"id"`) {
-				t.Errorf("a poller is left to answer %s (%v)", events, err)
-			}
+			events := kit.ReadFile(t, s.path(".local/state/gchat-hooks/space/events.jsonl"))
+			kit.True(t, !strings.Contains(events, `"id"`), "a poller is left to answer %s", events)
 			after := messages()
 			end := after[len(after)-1]
 			kit.Equalf(t, end.Name, before[0].Name, "the end is in the message")

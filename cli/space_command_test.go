@@ -147,9 +147,7 @@ func TestSpace_DetachedEnds(t *testing.T) {
 // system starts it again.
 func TestSpace_EndsAfterAnUpgrade(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("it waits for ten seconds")
-	}
+	kit.SkipShort(t, "it waits for ten seconds")
 	h := newHome(t)
 	for _, name := range []string{"gchat-hooks", "new"} {
 		h.mustExecute("cp", h.program, name)

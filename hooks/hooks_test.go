@@ -20,9 +20,7 @@ func payloads(t testing.TB, pattern string) map[string][]byte {
 	kit.Must(t, err == nil && len(files) != 0, "no recorded payloads %s: %v", pattern, err)
 	got := map[string][]byte{}
 	for _, f := range files {
-		if got[f], err = os.ReadFile(f); err != nil {
-			t.Fatal(err)
-		}
+		got[f] = []byte(kit.ReadFile(t, f))
 	}
 	return got
 }

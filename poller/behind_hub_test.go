@@ -1,9 +1,7 @@
 package poller
 
 import (
-	"bytes"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -70,8 +68,7 @@ func TestBehindHub_FileOfAReply(t *testing.T) {
 		return d.awaitQuestion(q, want, isAnswered)
 	}
 	file := reply("answered with a file").Replies[0].Files[0]
-	content, err := os.ReadFile(file.Path)
-	kit.Must(t, err == nil && bytes.Equal(content, kit.Picture()), "%+v: %v", file, err)
+	kit.Equalf(t, kit.ReadFile(t, file.Path), string(kit.Picture()), "%+v", file)
 
 	replica := h.Handler()
 	h.Override = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -32,8 +32,7 @@ func (d *testMachine) addUnanswered(change func(*state.Question)) *state.Questio
 // callOnce has a new poller enqueue the calls that are due.
 func (d *testMachine) callOnce() *Poller {
 	d.t.Helper()
-	p := d.newPoller()
-	p.readIndex()
+	p := d.newReadyPoller()
 	for _, record := range p.ownOldestFirst() {
 		p.callWhenDue(d.t.Context(), record)
 	}

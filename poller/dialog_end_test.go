@@ -94,8 +94,7 @@ func TestDialogEnd_FormEndsWithTurn(t *testing.T) {
 			})
 			d.startClaudeStatus("s")(fmt.Sprintf(`{"status":%q,"statusUpdatedAt":%d}`, c.status,
 				q.AskedAt.Add(c.since).UnixMilli()))
-			p := d.newPoller()
-			p.readIndex()
+			p := d.newReadyPoller()
 			p.attendRecord(t.Context(), p.ownOldestFirst()[0], true)
 			stored := d.loadQuestion(q)
 			isByTurn := stored.ResolvedBy == "signal"

@@ -302,8 +302,7 @@ func TestEnvironments_EndedSessionWithoutPoller(t *testing.T) {
 func TestEnvironments_TapIsLeftToItsOwner(t *testing.T) {
 	d, g := newAppMachine(t)
 	q, card := d.addCardQuestion(func(q *state.Question) { d.markPostedByApp(q, g) })
-	p := d.newPoller()
-	p.readIndex()
+	p := d.newReadyPoller()
 	for _, record := range p.ownRecords {
 		record.Environment = "another"
 	}

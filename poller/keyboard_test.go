@@ -190,8 +190,7 @@ func TestKeyboard_HandedOverTakesNoReply(t *testing.T) {
 				MessageName: text, Sender: "users/1", Text: text, CreatedAt: time.Now(),
 			})
 		})
-		p := d.newPoller()
-		p.readIndex()
+		p := d.newReadyPoller()
 		p.judgeUnread(p.ownOldestFirst()[0])
 		return d.loadQuestion(q)
 	}

@@ -293,9 +293,15 @@ func (d *testMachine) closeQuestion(q *state.Question, status state.Status, reso
 
 // readFirst returns a poller that has read the index, and its oldest question.
 func (d *testMachine) readFirst() (*Poller, *trackedRecord) {
+	p := d.newReadyPoller()
+	return p, p.ownOldestFirst()[0]
+}
+
+// newReadyPoller returns a poller that has read its index, and is not running.
+func (d *testMachine) newReadyPoller() *Poller {
 	p := d.newPoller()
 	p.readIndex()
-	return p, p.ownOldestFirst()[0]
+	return p
 }
 
 // runSteps has a poller take steps, and waits for what it began in the background.

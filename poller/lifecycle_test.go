@@ -317,8 +317,7 @@ func TestLifecycle_SweepsLeftovers(t *testing.T) {
 	for _, path := range append(slices.Clone(gone), kept...) {
 		kit.NoError(t, os.Chtimes(path, old, old))
 	}
-	p := d.newPoller()
-	p.readIndex()
+	p := d.newReadyPoller()
 	p.sweep()
 	for _, path := range gone {
 		_, err := os.Lstat(path)

@@ -147,8 +147,7 @@ func TestListSpaces_StoppedReaderIsNoSilence(t *testing.T) {
 	lock, err := d.spaces().LockReader(q.Chat)
 	kit.NoError(t, err)
 	defer lock.Unlock()
-	p := d.newPoller()
-	p.readIndex()
+	p := d.newReadyPoller()
 	r := p.readerFor(q.Chat)
 	_ = r.listSpace(t.Context(), p.spaceViews()[q.Chat])
 	kit.True(t, r.lastGoodList.IsZero(),
@@ -211,8 +210,7 @@ func TestListSpaces_ReadsAfterTheEnd(t *testing.T) {
 		d.markPosted(q)
 		q.Status, q.ResolvedAt, q.ResolvedBy = state.Resolved, &now, "terminal"
 	})
-	p := d.newPoller()
-	p.readIndex()
+	p := d.newReadyPoller()
 	v := p.spaceViews()[q.Chat]
 	kit.Must(t, v != nil && len(v.sources) == 1 && len(v.ownOpen) == 0,
 		"its space is not read: %+v", v)

@@ -23,9 +23,7 @@ import (
 // late.
 func TestPullEvents_ReconnectAfterSleep(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("half a minute passes until a connection is given up")
-	}
+	kit.SkipShort(t, "half a minute passes until a connection is given up")
 	d, g := newAppMachine(t)
 	token := `{"access_token":"ya29.access","expires_in":3600,"token_type":"Bearer"}`
 	behind := http.NewServeMux()
@@ -63,8 +61,7 @@ func TestPullEvents_ReconnectAfterSleep(t *testing.T) {
 	kit.Must(t, bound.WaitFor(3*time.Minute,
 		func() bool { return d.loadQuestion(q).Status == state.Answered }), "the tap does not come")
 	t.Logf("taps come again after %s", time.Since(began).Round(time.Second))
-	log, err := os.ReadFile(state.LogPath(d.env))
-	kit.True(t, err == nil && strings.Count(string(log), "connection was lost") == 1 &&
-		!new1.Load(),
-		"HTTP/1: %v, the log: %s (%v)", new1.Load(), log, err)
+	log := kit.ReadFile(t, state.LogPath(d.env))
+	kit.True(t, strings.Count(log, "connection was lost") == 1 && !new1.Load(),
+		"HTTP/1: %v, the log: %s", new1.Load(), log)
 }

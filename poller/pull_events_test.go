@@ -183,9 +183,7 @@ func TestPullEvents_SpaceIsListed(t *testing.T) {
 // A tap that comes while no poller runs is used once, even if acknowledgements are lost.
 func TestPullEvents_RepeatedTapCountsOnce(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("ten seconds pass until an event comes again")
-	}
+	kit.SkipShort(t, "ten seconds pass until an event comes again")
 	d, g := newAppMachine(t)
 	q, card := d.addCardQuestion(nil)
 	end := d.runPoller(Options{Daemon: true})
@@ -372,10 +370,9 @@ func TestPullEvents_LostConnectionLoggedOnce(t *testing.T) {
 		kit.True(t, p.puller.nextPullAt.IsZero() && p.puller.failedPulls == 0,
 			"the next pull waits")
 	}
-	log, err := os.ReadFile(state.LogPath(d.env))
-	kit.True(t, err == nil && strings.Count(string(log), "connection was lost") == 1 &&
-		strings.Count(string(log), "\n") == 1,
-		"the log: %s (%v)", log, err)
+	log := kit.ReadFile(t, state.LogPath(d.env))
+	kit.True(t, strings.Count(log, "connection was lost") == 1 && strings.Count(log, "\n") == 1,
+		"the log: %s", log)
 }
 
 // otherMachineEvents is an app whose cards were posted while the machine had another

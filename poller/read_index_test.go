@@ -62,8 +62,7 @@ func TestReadIndex_FolderOfTwoNames(t *testing.T) {
 func TestReadIndex_MakesNoLockFile(t *testing.T) {
 	d := newTestMachine(t)
 	q := d.addQuestion(nil)
-	p := d.newPoller()
-	p.readIndex()
+	p := d.newReadyPoller()
 	file := state.IndexFile(d.env, q.Path)
 	kit.NoError(t, os.Remove(file))
 	for _, record := range p.ownRecords {
@@ -83,8 +82,7 @@ func TestReadIndex_IgnoresDecisionInProject(t *testing.T) {
 		q.Kind, q.Status = state.KindNext, state.Answered
 	})
 	kit.NoError(t, state.AddQuestionToIndex(d.env, q))
-	p := d.newPoller()
-	p.readIndex()
+	p := d.newReadyPoller()
 	for _, record := range p.ownRecords {
 		kit.True(t, record.question == nil, "it is served: %+v", record.question)
 	}

@@ -96,8 +96,7 @@ func TestReplies_WithoutWaitingHook(t *testing.T) {
 			if c.waiter {
 				d.startWaiter(q)
 			}
-			p := d.newPoller()
-			p.readIndex()
+			p := d.newReadyPoller()
 			p.judgeUnread(p.ownOldestFirst()[0])
 			stored := d.loadQuestion(q)
 			kit.Equal(t, stored.Replies[0].Verdict, c.want)
@@ -157,8 +156,7 @@ func TestReplies_HalfWrittenConfiguration(t *testing.T) {
 			})
 		}
 	})
-	p := d.newPoller()
-	p.readIndex()
+	p := d.newReadyPoller()
 	verdicts := func(want ...state.Verdict) {
 		t.Helper()
 		p.judgeUnread(p.ownOldestFirst()[0])
@@ -364,8 +362,7 @@ func TestReplyFile_MustBePlainFile(t *testing.T) {
 			p.readIndex()
 			p.readReplyFile(p.ownOldestFirst()[0])
 			kit.Equalf(t, len(d.loadQuestion(q).Replies), 0, "replies")
-			b, _ := os.ReadFile(theirs)
-			kit.True(t, string(b) == "2\n", "the person's file holds %q", b)
+			kit.Equalf(t, kit.ReadFile(t, theirs), "2\n", "the person's file")
 		})
 	}
 }
@@ -390,8 +387,7 @@ func TestReplies_BehindDeliveredAnswer(t *testing.T) {
 			{MessageName: "m2", Sender: q.AnsweredBy, Text: "thanks, and tidy up", CreatedAt: now},
 		}
 	})
-	p := d.newPoller()
-	p.readIndex()
+	p := d.newReadyPoller()
 	for _, record := range p.ownRecords {
 		p.judgeUnread(record)
 	}

@@ -45,6 +45,15 @@ func newWatchTest(t *testing.T) *watchTest {
 	return x
 }
 
+// newWatched is newWatchTest with a session that has this status and is watched.
+func newWatched(t *testing.T, status string) *watchTest {
+	t.Helper()
+	x := newWatchTest(t)
+	x.setStatus(status)
+	x.changeSession("s", func(s *state.Session) { s.Watch = &state.Watch{} })
+	return x
+}
+
 // newPoller begins another poller, as after kill -9.
 func (x *watchTest) newPoller() {
 	x.poller = newPoller(Options{
@@ -118,9 +127,7 @@ func (x *watchTest) checkShown(want ...string) {
 // While a session works, one message shows what Claude does. It is changed in place, once
 // in ten seconds at most, and says when the turn is over. The next turn has its own.
 func TestWatch_OneMessageForATurn(t *testing.T) {
-	x := newWatchTest(t)
-	x.setStatus("idle")
-	x.changeSession("s", func(s *state.Session) { s.Watch = &state.Watch{} })
+	x := newWatched(t, "idle")
 	x.step(0)
 	x.checkShown()
 	x.addLine("user", "go")
@@ -176,9 +183,7 @@ func (x *watchTest) session() *state.Session {
 
 // Wherever a poller is killed, a turn has one message, and it ends as over.
 func TestWatch_OneMessageAfterKills(t *testing.T) {
-	x := newWatchTest(t)
-	x.setStatus("busy")
-	x.changeSession("s", func(s *state.Session) { s.Watch = &state.Watch{} })
+	x := newWatched(t, "busy")
 	x.poller.readState()
 	x.poller.attendWatch(x.session()) // enqueued, and not sent
 	box := x.outbox()
@@ -214,9 +219,7 @@ func TestWatch_OneMessageAfterKills(t *testing.T) {
 // A change that Chat refuses with 429 is not tried again before the time that Chat names.
 // A question goes first then.
 func TestWatch_ChatWantsFewerRequests(t *testing.T) {
-	x := newWatchTest(t)
-	x.setStatus("busy")
-	x.changeSession("s", func(s *state.Session) { s.Watch = &state.Watch{} })
+	x := newWatched(t, "busy")
 	x.step(0)
 	const first = "[Watch] shop: Claude works"
 	x.checkShown(first)

@@ -44,10 +44,9 @@ func TestLog_IsCappedAndClean(t *testing.T) {
 	l := NewLog(env, "test")
 	l.AddSecrets("topsecret")
 	l.Error().Str("url", "topsecret").Msg("x")
-	b, err := os.ReadFile(path)
-	kit.True(t, err == nil && !strings.Contains(string(b), "topsecret") &&
-		strings.Contains(string(b), `"job":"test"`),
-		"log holds %s, %v", b, err)
+	log := kit.ReadFile(t, path)
+	kit.True(t, !strings.Contains(log, "topsecret") && strings.Contains(log, `"job":"test"`),
+		"log holds %s", log)
 	info, err := os.Stat(path + ".1")
 	kit.True(t, err == nil && info.Size() == maxLogSize+1, "old log: %v, %v", info, err)
 }
@@ -56,10 +55,7 @@ func TestLog_IsCappedAndClean(t *testing.T) {
 // The list of remembered errors has a limit.
 func TestLog_WritesAnErrorOnce(t *testing.T) {
 	l := NewLog(envOf(t), "test")
-	lines := func() int {
-		b, _ := os.ReadFile(l.path)
-		return strings.Count(string(b), "\n")
-	}
+	lines := func() int { return strings.Count(kit.ReadFile(t, l.path), "\n") }
 	for _, err := range []error{errors.New("rename .new-1234567: full"),
 		errors.New("rename .new-7654321: full"), nil} {
 		l.ErrorOnce(err, "not written")

@@ -169,8 +169,7 @@ func TestMaskKeys_Audit(t *testing.T) {
 	path := AuditPath(env)
 	info, err := os.Stat(path)
 	kit.True(t, err == nil && info.Mode().Perm() == 0o600, "%v, %v", info, err)
-	b, _ := os.ReadFile(path)
-	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	lines := strings.Split(strings.TrimSpace(kit.ReadFile(t, path)), "\n")
 	var line AuditLine
 	kit.NoError(t, json.Unmarshal([]byte(lines[19]), &line))
 	kit.True(t, len(lines) == 20 && time.Since(line.Time) <= time.Hour, "%d lines, %+v", len(lines),

@@ -56,8 +56,7 @@ func (c *checkout) untouched() {
 			return err
 		}
 		now++
-		b, _ := os.ReadFile(path)
-		kit.True(c, string(b) == c.before[path], "%s holds %q", path, b)
+		kit.Equalf(c, kit.ReadFile(c, path), c.before[path], "%s", path)
 		return nil
 	})
 	kit.True(c, now == len(c.before), "%d files are there, %d were", now, len(c.before))

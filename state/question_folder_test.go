@@ -45,8 +45,7 @@ func TestQuestionFolder_LeavesForeignMarkersAlone(t *testing.T) {
 	kit.True(t, err == nil && len(qs) == 1 && qs[0].QuestionID == id, "of the session: %v, %v", qs,
 		err)
 	for name, content := range theirs {
-		b, err := os.ReadFile(filepath.Join(folder.Dir, name))
-		kit.True(t, err == nil && string(b) == content, "%s was touched: %q, %v", name, b, err)
+		kit.Equalf(t, kit.ReadFile(t, filepath.Join(folder.Dir, name)), content, "%s", name)
 	}
 	// A person may name any file.
 	q, err := LoadQuestionInPlace(filepath.Join(folder.Dir, "ask-s-1-python.json"))

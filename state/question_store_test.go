@@ -98,11 +98,11 @@ func TestQuestionStore_KeepsUnknownFields(t *testing.T) {
 		"from_the_future":{"a":[1,2,{"b":null}]},"gchat_message_name":null,"zz":1}`
 	kit.NoError(t, os.WriteFile(path, []byte(before), 0o600))
 	update(t, path, moveTo(Cancelled))
-	b, _ := os.ReadFile(path)
-	kit.True(t, json.Valid(b), "no JSON: %s", b)
+	left := kit.ReadFile(t, path)
+	kit.True(t, json.Valid([]byte(left)), "no JSON: %s", left)
 	for _, want := range []string{`"from_the_future":{"a":[1,2,{"b":null}]}`, `"color":"red"`,
 		`"hint":7`, `"zz":1`, `"gchat_message_name":null`, `"status":"cancelled"`} {
-		kit.Contains(t, string(b), want)
+		kit.Contains(t, left, want)
 	}
 }
 
@@ -167,8 +167,7 @@ func TestQuestionStore_SetsBrokenFilesAside(t *testing.T) {
 			kit.Must(t, err == nil && len(qs) == 1 && qs[0].QuestionID == good.QuestionID &&
 				len(bad) == 1 && errors.As(bad[0], &c),
 				"questions %d, bad %v, err %v", len(qs), bad, err)
-			b, err := os.ReadFile(c.MovedTo)
-			kit.True(t, err == nil && string(b) == content, "moved aside: %q, %v", b, err)
+			kit.Equalf(t, kit.ReadFile(t, c.MovedTo), content, "moved aside")
 			_, err = os.Stat(path)
 			kit.True(t, errors.Is(err, fs.ErrNotExist), "it still stands there: %v", err)
 		})

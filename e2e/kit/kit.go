@@ -28,6 +28,14 @@ func IsThorough() bool {
 	return os.Getenv("GCHAT_E2E_REQUIRED") == "1" && !testing.Short()
 }
 
+// SkipShort skips a test where short tests are asked for, and says why it takes long.
+func SkipShort(t testing.TB, why string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip(why)
+	}
+}
+
 // NeedProgram skips the test where a program is missing. With GCHAT_E2E_REQUIRED=1 it
 // fails there.
 func NeedProgram(t testing.TB, program string) {

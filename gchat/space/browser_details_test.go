@@ -32,8 +32,7 @@ func TestTap_CanBeUndone(t *testing.T) {
 	click(t, ctx, second)
 	waitUntil(t, ctx, hasHint("Sending “Rolling deployment”…"), hasPressed("1.2"),
 		`document.querySelector('[data-undo]').offsetHeight >= 44`)
-	wantContrast(t, ctx, "undo")
-	screenshot(t, ctx, "phone-undo")
+	wantReadable(t, ctx, "phone-undo")
 	click(t, ctx, undo)
 	waitUntil(t, ctx, isUndone, hasPressed(""), hasHint("Undone. Nothing was sent."),
 		`document.activeElement.matches('[data-option="2"]')`)
@@ -120,8 +119,7 @@ func TestDetails_ShownInPlace(t *testing.T) {
 		waitUntil(t, ctx, `document.title === '(1) Local space' &&
 			document.querySelector('#thread-state').textContent === 'Blocked' &&
 			document.querySelector('.theirs header b').textContent === '⚠ Blocked'`)
-		wantContrast(t, ctx, "blocked")
-		screenshot(t, ctx, "phone-blocked")
+		wantReadable(t, ctx, "phone-blocked")
 		typeReply(t, ctx, "here it is\n")
 		wantReplies(t, s, thread, "here it is")
 		waitUntil(t, ctx, hasState("replied"), `document.title === 'Local space'`)
@@ -142,8 +140,7 @@ func TestDetails_ShownInPlace(t *testing.T) {
 		for _, scheme := range []string{"dark", "light"} {
 			preferScheme(t, ctx, scheme)
 			waitUntil(t, ctx, `document.getAnimations().length === 0`)
-			wantContrast(t, ctx, "form, "+scheme)
-			screenshot(t, ctx, "phone-form-"+scheme)
+			wantReadable(t, ctx, "phone-form-"+scheme)
 		}
 		problem := func(field string) string {
 			return fmt.Sprintf(`document.querySelector('[data-field="%s"] .problem').textContent`, field)
@@ -166,8 +163,7 @@ func TestDetails_ShownInPlace(t *testing.T) {
 		click(t, ctx, `[data-field="q5"] [data-option="1"]`, `[data-field="q5"] [data-option="2"]`)
 		waitUntil(t, ctx, problem("w2")+` !== '' && `+problem("w6")+` !== ''`,
 			problem("q5")+` === 'Choose at most 1, not 2.'`)
-		wantContrast(t, ctx, "form with problems")
-		screenshot(t, ctx, "phone-form-problems")
+		wantReadable(t, ctx, "phone-form-problems")
 		fill("w2", "8")
 		fill("w6", "ann@example.com")
 		click(t, ctx, `[data-field="q5"] [data-option="1"]`, `[data-field="q4"] [data-option="2"]`)
@@ -213,8 +209,7 @@ func TestDetails_NotSentSaysWhy(t *testing.T) {
 	waitUntil(t, ctx, hasHint(why+"Tap it again."))
 	typeReply(t, ctx, "the first\n")
 	waitUntil(t, ctx, fmt.Sprintf(isMineFailed, jsonText(why+"Try again")))
-	wantContrast(t, ctx, "not sent")
-	screenshot(t, ctx, "phone-not-sent")
+	wantReadable(t, ctx, "phone-not-sent")
 	// The button to try again is still the same after the page was drawn again.
 	evaluate(t, ctx, `document.querySelector('[data-retry]').focus()`)
 	d.postReport("", string(state.ReportPlain), "", "meanwhile")

@@ -42,9 +42,7 @@ func newBrowser(t *testing.T) context.Context {
 		}
 		t.Skip("no chromium on the PATH")
 	}
-	if testing.Short() {
-		t.Skip("a browser takes seconds")
-	}
+	kit.SkipShort(t, "a browser takes seconds")
 	home, err := os.MkdirTemp("", "browser-")
 	kit.NoError(t, err)
 	// not a failure when the browser, which is going, writes there once more
@@ -275,6 +273,14 @@ func wantContrast(t *testing.T, ctx context.Context, where string) {
 	if err != nil || found != "" {
 		t.Errorf("%s: too faint: %s (%v)", where, found, err)
 	}
+}
+
+// wantReadable fails the test if a text of a view does not stand out. It takes a
+// screenshot of the view under this name.
+func wantReadable(t *testing.T, ctx context.Context, view string) {
+	t.Helper()
+	wantContrast(t, ctx, view)
+	screenshot(t, ctx, view)
 }
 
 // typeReply types into the reply box, at its end.

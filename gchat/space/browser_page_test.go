@@ -398,18 +398,15 @@ func TestPage_Screens(t *testing.T) {
 			fmt.Sprintf(`document.querySelector('[data-thread]').dataset.thread === '%s'`, thread),
 			`document.querySelector('main').contains(document.querySelector('[data-thread]')) &&
 				document.querySelector('main').checkVisibility()`)
-		wantContrast(t, ctx, "list, "+scheme)
-		screenshot(t, ctx, "phone-list-"+scheme)
+		wantReadable(t, ctx, "phone-list-"+scheme)
 		for _, other := range []string{over, ended} {
 			openThread(t, ctx, other)
 			waitUntil(t, ctx, `document.querySelector('[data-reply]').disabled`)
-			wantContrast(t, ctx, "thread that is over, "+scheme)
-			screenshot(t, ctx, "phone-over-"+scheme)
+			wantReadable(t, ctx, "phone-over-"+scheme)
 		}
 		openThread(t, ctx, thread)
 		waitUntil(t, ctx, `document.querySelectorAll('[data-option]').length === 3`)
-		wantContrast(t, ctx, "question, "+scheme)
-		screenshot(t, ctx, "phone-thread-"+scheme)
+		wantReadable(t, ctx, "phone-thread-"+scheme)
 		runActions(t, ctx, chromedp.EmulateViewport(1280, 800),
 			chromedp.Evaluate[chromedp.Void](`document.querySelector('#threads').scrollTop = 0`))
 		waitUntil(t, ctx,

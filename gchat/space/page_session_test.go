@@ -119,8 +119,7 @@ func TestPageSession_IsSteered(t *testing.T) {
 			document.querySelector('.bar-of').style.width === '25%' &&
 			document.querySelector('.bar-of').offsetWidth === 16 &&
 			document.documentElement.scrollWidth <= 360`)
-	wantContrast(t, ctx, "week")
-	screenshot(t, ctx, "phone-week")
+	wantReadable(t, ctx, "phone-week")
 	runActions(t, ctx, chromedp.Click(chromedp.CSS(`#week summary`)))
 	kit.Equalf(t, looks.Load(), 0, "looks without an open thread")
 	openThread(t, ctx, thread)
@@ -201,8 +200,7 @@ func TestPageSession_IsSteered(t *testing.T) {
 			document.documentElement.scrollWidth <= 360`,
 		`JSON.stringify([...document.querySelectorAll('#new-project option')].slice(1).map((o) => `+
 			`o.value)) === JSON.stringify(`+jsonText(names)+`)`)
-	wantContrast(t, ctx, "new session")
-	screenshot(t, ctx, "phone-new")
+	wantReadable(t, ctx, "phone-new")
 	click(t, ctx, `#new-start`)
 	waitUntil(t, ctx,
 		`document.querySelector('#new-project-problem').textContent === 'Choose a project.' &&
@@ -230,8 +228,7 @@ func TestPageSession_IsSteered(t *testing.T) {
 	waitUntil(t, ctx, shown+` === '' && document.querySelector('#new-failed').textContent === 'No word may begin with @.' &&
 		document.querySelector('#new-words').value === 'Fix the\n@cart' &&
 		document.querySelector('#new-project').value === 'web-shop' && location.hash === ''`)
-	wantContrast(t, ctx, "not started")
-	screenshot(t, ctx, "phone-new-refused")
+	wantReadable(t, ctx, "phone-new-refused")
 	kit.Equalf(t, len(s.Messages()), len(messages)+1, "messages after two taps and a note")
 	evaluate(t, ctx, `document.querySelector('#new-words').value = 'Fix the cart'`)
 	click(t, ctx, `#new-start`)

@@ -129,9 +129,7 @@ func TestStore_BadLine(t *testing.T) {
 		!strings.Contains(err.Error(), "messages.jsonl line 1") {
 		t.Errorf("opened: %v", err)
 	}
-	if b, err := os.ReadFile(path); err != nil || string(b) != foreign {
-		t.Errorf("the file was changed: %q, %v", b, err)
-	}
+	kit.Equalf(t, kit.ReadFile(t, path), foreign, "the file")
 }
 
 // TestStore_FullDisk lets the disk take half a line. That half must go again, or the

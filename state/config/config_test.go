@@ -163,9 +163,8 @@ func TestConfig_BrokenFileHidesLowerLayers(t *testing.T) {
 	_, err := c.ResolveWebhook(context.Background())
 	kit.True(t, errors.Is(err, ErrNoWebhook) && strings.Contains(err.Error(), "gchat-hooks.json"),
 		"the error does not name the broken file: %v", err)
-	b, err := os.ReadFile(filepath.Join(p.proj, ".claude", "gchat-hooks.json"))
-	kit.True(t, err == nil && string(b) == `{"webhook_url": `,
-		"a person's file was touched: %q, %v", b, err)
+	kit.Equalf(t, kit.ReadFile(t, filepath.Join(p.proj, ".claude", "gchat-hooks.json")),
+		`{"webhook_url": `, "the person's file")
 }
 
 func TestConfig_ReportsNonsense(t *testing.T) {

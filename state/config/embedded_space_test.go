@@ -76,6 +76,5 @@ func TestEmbeddedSpace_Leave(t *testing.T) {
 		kit.NoError(t, SetMember(path, member, "x"))
 	}
 	kit.NoError(t, RemoveEmbeddedSpace(path))
-	b, _ := os.ReadFile(path)
-	kit.True(t, string(b) == "{\n\t// mine\n\t\"grace\": \"5s\",\n}\n", "left: %s", b)
+	kit.Equal(t, kit.ReadFile(t, path), "{\n\t// mine\n\t\"grace\": \"5s\",\n}\n")
 }

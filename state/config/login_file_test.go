@@ -64,11 +64,11 @@ func TestLoginFile_OfAnotherRelease(t *testing.T) {
 		l.RefreshToken == "1//r" && l.TokenURI == "https://t" && l.User == "users/7",
 		"%+v, %v", l, err)
 	kit.NoError(t, l.Save(path))
-	b, err := os.ReadFile(path)
+	saved := kit.ReadFile(t, path)
 	for _, member := range []string{`"type": "authorized_user"`, `"client_id": "id"`,
 		`"client_secret": "cs"`, `"refresh_token": "1//r"`, `"token_uri": "https://t"`,
 		`"made_by": "gchat-hooks login"`, `"user": "users/7"`} {
-		kit.True(t, strings.Contains(string(b), member), "%s is missing: %s, %v", member, b, err)
+		kit.Contains(t, saved, member)
 	}
 }
 
