@@ -34,31 +34,40 @@ import (
 func TestSpace_StartsByItself(t *testing.T) {
 	t.Parallel()
 	p := newSpaceHome(t)
-	down := func(end func(pid int)) {
+	detachedPID := func() int {
 		t.Helper()
 		_, pid := lastSpace(p.getenv)
-		if pid == 0 {
-			t.Fatal("it is not detached")
-		}
-		end(pid)
+		kit.Must(t, pid > 0, "it is not detached")
+		return pid
+	}
+	awaitDown := func() {
+		t.Helper()
 		bound.Until(t, "it is down", func() bool { return !isSpaceRunning(p.getenv) })
 	}
 	thread, answer := p.ask("one")
 	page := strings.Fields(p.wantRun(0, "is already running", "space", "--listen", p.address))[1]
-	down(func(pid int) { _ = syscall.Kill(pid, syscall.SIGKILL) })
-	bound.Until(t, "the poller starts it", func() bool { return isSpaceRunning(p.getenv) })
+	killed := detachedPID()
+	_ = syscall.Kill(killed, syscall.SIGKILL)
+	bound.Until(t, "the poller starts it", func() bool { // it may be quicker than a look
+		_, pid := lastSpace(p.getenv)
+		return pid != killed && isSpaceRunning(p.getenv)
+	})
 	p.replyOnPage(page, thread, "2")
 	kit.Containsf(t, answer(), `"Which DB in one?":"Postgres"`, "answered at the same address")
 
 	endPollersIn(p.dir)
-	down(func(int) { endSpace(p.getenv) })
+	detachedPID()
+	endSpace(p.getenv)
+	awaitDown()
 	var senders sync.WaitGroup
 	for i := range 4 { // at one moment
 		senders.Go(func() { p.wantRun(0, "sent", "send", "--session", fmt.Sprint(i), "words") })
 	}
 	senders.Wait()
 	endPollersIn(p.dir)
-	down(func(int) { p.wantRun(0, "the space has ended", "space", "uninstall") })
+	detachedPID()
+	p.wantRun(0, "the space has ended", "space", "uninstall")
+	awaitDown()
 }
 
 // While hooks and pollers start the space as soon as it is down, a person starts it with
