@@ -76,14 +76,14 @@ func (p Program) checkClaude(c *cli.Context) error {
 		_, err = fmt.Fprintln(p.out, report.Summary())
 	}
 	if err == nil && report.ExitCode() != 0 {
-		err = silentError(errors.New("not every contract holds"), report.ExitCode())
+		err = silentError(errors.New("not everything works"), report.ExitCode())
 	}
 	return err
 }
 
 // findingLine is what a person reads about one contract.
 func findingLine(f claudecheck.Finding) string {
-	line := fmt.Sprintf("%-18s %s", f.Verdict, f.Claim)
+	line := fmt.Sprintf("%-18s %s", f.Verdict.Words(), f.Claim)
 	if f.Seen != "" {
 		line += "\n    " + cleanForTerminal(f.Seen)
 	}

@@ -84,7 +84,7 @@ func (d *demo) run(ctx context.Context, ask func(context.Context) error) (err er
 	}
 	// The space outlives Ctrl-C: the hooks may have something to send after it.
 	go space.Serve(context.WithoutCancel(ctx), ln, d.space)
-	fmt.Fprintf(d.out, "The chat page:  %s\n", d.space.PageURL(d.baseURL))
+	fmt.Fprintf(d.out, "The page:  %s\n", d.space.PageURL(d.baseURL))
 	askCtx, cancelAsk := context.WithCancelCause(ctx)
 	defer cancelAsk(nil)
 	if d.scriptedAnswer != "" {

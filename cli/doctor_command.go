@@ -40,7 +40,7 @@ func (p Program) doctorCommand() *cli.Command {
 				Usage: "try whether the installed Claude Code works with this version, offline",
 			},
 			&cli.BoolFlag{Name: "report", Hidden: true}, // the poller sets it: see checkClaude
-			&cli.StringSliceFlag{Name: "only", Hidden: true, Usage: "with --claude: the contracts to try"},
+			&cli.StringSliceFlag{Name: "only", Hidden: true, Usage: "with --claude: try only the check with this `ID`; --json prints the ids"},
 			&cli.StringFlag{Name: "claude-binary", Usage: "with --claude: try this `FILE`"},
 			&cli.BoolFlag{Name: "json", Usage: "print a JSON object"},
 		},

@@ -33,7 +33,7 @@ func (p Program) hubCommand() *cli.Command {
 	}
 	return &cli.Command{
 		Name:        "hub",
-		Usage:       "run a team's hub: one Chat app for all their machines",
+		Usage:       "run a team's hub: one Chat app for all of its machines",
 		Description: "First set up Google Cloud, as docs/team.md describes.",
 		Flags: []cli.Flag{
 			topic,

@@ -29,7 +29,7 @@ func (p Program) installCommand() *cli.Command {
 		Description: "Questions:    gchat-hooks install\n" +
 			"And reports:  gchat-hooks install --preset report\n" +
 			"Questions, permissions, plans and the next instruction:  gchat-hooks install --preset approve\n" +
-			"Presets add up. Back to questions alone:  gchat-hooks install --only answer",
+			"Each preset adds to those that are there. Back to questions alone:  gchat-hooks install --only answer",
 		Flags: append(
 			scopeFlags(),
 			&cli.StringSliceFlag{
@@ -406,7 +406,7 @@ func (p *purge) findAll() error {
 	const wouldWrite = "would write its files again"
 	_, detachedPID := lastSpace(p.env)
 	if !isSpaceInstalled && detachedPID == 0 && isSpaceRunning(p.env) {
-		err := errors.New("the embedded space runs (gchat-hooks space), and " + wouldWrite)
+		err := errors.New("the page's server runs (gchat-hooks space), and " + wouldWrite)
 		return exitError(err, "end it (Ctrl-C where it runs; pgrep -f 'gchat-hooks s' names it), "+
 			"then run this again", exitFailed)
 	}

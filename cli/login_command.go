@@ -20,7 +20,7 @@ func (p Program) loginCommand() *cli.Command {
 		Name:  "login",
 		Usage: "let gchat-hooks read replies as you: you log in with your browser, and it can only read",
 		Description: "gchat-hooks login --client-id-file client_secret.json\n" +
-			"The file is your own OAuth client's (type Desktop app). Over ssh, paste the address that your browser ends on.",
+			"The file is your own OAuth client's (type Desktop app). Over ssh, paste the address of the page that your browser fails to load.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{
 				Name:  "client-id-file",

@@ -28,7 +28,7 @@ func (p Program) sendCommand() *cli.Command {
 	return &cli.Command{
 		Name:            "send",
 		HideHelpCommand: true, // "help" is a message like any other
-		Usage:           "send a message to the space (also as gchat-send)",
+		Usage:           "send a message to Chat (also as gchat-send)",
 		UsageText:       "gchat-send [OPTIONS] MESSAGE\ngchat-send [OPTIONS] -        reads the message from standard input",
 		Description: "Plain:   gchat-send \"Hello from Claude Code\"\n" +
 			"Typed:   gchat-send --type task_completion \"Epic 3 completed. 12/12 subtasks validated.\"\n" +
@@ -358,7 +358,7 @@ func (s *messageSender) reportDelivery(ctx context.Context, out config.ReportRes
 	case isDropped && m.SetAsideReason == "" && !m.FirstTriedAt.IsZero():
 		// The try was interrupted, or goes on in the poller.
 		return exitError(fmt.Errorf("it may have arrived, and is not kept: %s", s.failureReason(m)),
-			"look in the space; without --no-queue, gchat-hooks looks, "+
+			"look in Chat; without --no-queue, gchat-hooks looks, "+
 				"and sends it again if it is missing", exitNotDelivered)
 	case isDropped:
 		return exitError(fmt.Errorf("not delivered, and not kept: %s", s.failureReason(m)),

@@ -28,8 +28,9 @@ import (
 
 func (p Program) setupCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "setup",
-		Usage: "connect Claude Code to a space: asks for what is missing, tries it, and saves it",
+		Name: "setup",
+		Usage: "connect Claude Code to Google Chat, or to a page on this machine: " +
+			"asks for what is missing, tries it, and saves it",
 		Description: "On a terminal:  gchat-hooks setup\n" +
 			"No Google:      gchat-hooks setup --space\n" +
 			"With a phone:   gchat-hooks setup --space --phone (from anywhere: with --https HOST)\n" +
@@ -50,7 +51,7 @@ func (p Program) setupCommand() *cli.Command {
 				Name:  "code",
 				Usage: "with --hub, `-`: read from stdin the code that the app sends when you write join",
 			},
-			&cli.BoolFlag{Name: "space", Usage: "the embedded space in place of Google"},
+			&cli.BoolFlag{Name: "space", Usage: "the built-in page in place of Google Chat"},
 			&cli.BoolFlag{
 				Name:  "phone",
 				Usage: "with --space: let a phone reach its page; prints a QR code of the link",
@@ -97,7 +98,7 @@ func (p Program) setupCommand() *cli.Command {
 			},
 			&cli.BoolFlag{
 				Name:  "service",
-				Usage: "with --space: have the system keep the space running (setup asks)",
+				Usage: "with --space: have the system keep the page's server running (setup asks)",
 			},
 			notifyFlag(),
 		}, httpsFlags()...),
@@ -368,11 +369,11 @@ func (s *setupWizard) tryTransport(ctx context.Context, knownID string) error {
 	}
 	if s.spaceServer == nil && knownID != target.ID() { // the embedded space needs no test
 		text := "[Setup] gchat-hooks can write here: " +
-			"questions of Claude Code sessions will appear in this space."
+			"questions of Claude Code sessions will appear here."
 		if _, err := target.Post(ctx, gchat.Post{Text: text}); err != nil {
 			return err
 		}
-		fmt.Fprintln(s.out, "A test message is in the space.")
+		fmt.Fprintln(s.out, "A test message is in Chat.")
 	}
 	if s.spaceServer != nil {
 		s.printStep("page", "questions go there")
@@ -399,7 +400,7 @@ func (s *setupWizard) connectEmbeddedSpace() (err error) {
 	if ln != nil { // no other process serves it, and this address works: start it there
 		err = errors.Join(ln.Close(), embedded.Close())
 		if err == nil && !s.startDetachedSpace(s.spaceServer.flags()) {
-			err = errors.New("the embedded space did not start")
+			err = errors.New("the page's server did not start")
 			err = exitError(err, "gchat-hooks logs says why", exitFailed)
 		}
 		if err != nil {
@@ -579,8 +580,8 @@ func (s *setupWizard) offerDefaultMode(ctx context.Context) error {
 	if gateway == "" {
 		return nil
 	}
-	fmt.Fprintf(s.out, "\nYour sessions start in auto mode, but %s does not pass on its check. "+
-		"Claude then asks for permissions in the\nterminal only. "+
+	fmt.Fprintf(s.out, "\nYour sessions start in auto mode, but %s does not pass auto mode's check on to\n"+
+		"Anthropic. Claude then asks for permissions only in the terminal. "+
 		"In the modes default and acceptEdits, they reach you here.\n", wording.SafeLine(gateway))
 	file, err := settings.FileFor(s.getenv, settings.User)
 	if err != nil {
@@ -658,7 +659,7 @@ func (s *setupWizard) offerSpaceService(ctx context.Context) (err error) {
 	case spacePID == 0: // a person or the system runs it
 		return nil
 	case !isInstalled && (s.spaceServer.allowsPhone || s.flags.Bool("service")):
-		isInstalled, err = s.flagOrAsk(ctx, "service", "Start the chat page at login?", true)
+		isInstalled, err = s.flagOrAsk(ctx, "service", "Start the page's server at each login?", true)
 	}
 	if err != nil || !isInstalled {
 		return err

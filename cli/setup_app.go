@@ -262,7 +262,7 @@ func (s *setupWizard) offerAllow(ctx context.Context, tapper gchat.Person) error
 func (s *setupWizard) readJoinCode(ctx context.Context) (string, error) {
 	const hint = "write join to the app in Google Chat: it answers with the code"
 	if s.asker.isInteractive && !s.flags.IsSet("code") {
-		code, err := s.asker.askSecret(ctx, "Write join to the app in Google Chat, and paste the code that it answers (it is not shown):")
+		code, err := s.asker.askSecret(ctx, "Write join to the app in Google Chat, and paste the code that it sends (it is not shown):")
 		if err == nil && code == "" {
 			err = exitError(errors.New("no code was pasted"), hint, exitFailed)
 		}

@@ -63,7 +63,7 @@ func TestSetup_OffersAnotherPermissionMode(t *testing.T) {
 	dialog := s.runSetup("--approve", "--start-sessions=false", "--round-trip=false", "--allow",
 		"users/111")
 	dialog.answerPrompt("Paste its URL here", s.webhookURL)
-	dialog.expect("auto mode, but gateway.example does not pass on its check",
+	dialog.expect("auto mode, but gateway.example does not pass auto mode's check on to",
 		"defaultMode.*default")
 	dialog.answerPrompt(`Start sessions in the mode default\? \[y/N\]`, "y")
 	dialog.expect("Done.")

@@ -26,7 +26,7 @@ const (
 func notifyFlag() cli.Flag {
 	return &cli.StringFlag{
 		Name: "notify",
-		Usage: "call you on a locked phone through the ntfy topic at `ADDRESS`; " +
+		Usage: "notify you on a locked phone through the ntfy topic at `ADDRESS`; " +
 			"random: a new one on ntfy.sh; off: do not ask (with --phone, setup asks)",
 	}
 }
@@ -62,8 +62,8 @@ func topicAddress(named string) (string, error) {
 	return named, nil
 }
 
-// offerNotify offers to call the person on a locked phone, through a topic of ntfy. It
-// saves the topic only after its server took a test call. What is configured stays.
+// offerNotify offers to notify the person on a locked phone, through a topic of ntfy. It
+// saves the topic only after its server accepted a test notification. What is configured stays.
 func (s *setupWizard) offerNotify(ctx context.Context) error {
 	wanted := s.flags.String("notify")
 	opensPhone := s.spaceServer != nil && s.spaceServer.allowsPhone
@@ -71,7 +71,7 @@ func (s *setupWizard) offerNotify(ctx context.Context) error {
 		return nil
 	}
 	if notify := s.loadConfig().Notify; notify != nil {
-		s.printStep("notify", "kept: you are called by %s", cleanForTerminal(notify.Place()))
+		s.printStep("notify", "kept: you are notified through %s", cleanForTerminal(notify.Place()))
 		return nil
 	}
 	if wanted == "" {
@@ -87,34 +87,34 @@ func (s *setupWizard) offerNotify(ctx context.Context) error {
 			return err
 		}
 		if !s.asker.isInteractive {
-			err := errors.New("nobody can be called yet: " + s.errorText(err))
+			err := errors.New("notifications do not work yet: " + s.errorText(err))
 			return exitError(err, notifyHint, exitFailed)
 		}
 		fmt.Fprintln(s.out, "That did not work:", s.errorText(err))
 		wanted, err = s.asker.askLine(ctx,
-			"Another server, or a topic's address (or press Enter to leave this out):")
+			"Another ntfy server, or a topic's address (or press Enter to do without):")
 		if err != nil || wanted == "" {
 			return err
 		}
 	}
 }
 
-// askForCallServer asks whether the person wants to be called, and by which server.
+// askForCallServer asks whether the person wants notifications, and from which server.
 func (s *setupWizard) askForCallServer(ctx context.Context) (server string, err error) {
-	isWanted, err := s.asker.askYesNo(ctx, "\nCall you on a locked phone when nobody answers? "+
+	isWanted, err := s.asker.askYesNo(ctx, "\nNotify you on a locked phone when nobody answers? "+
 		"That needs the free app ntfy (https://ntfy.sh).", !s.spaceServer.public.exists())
 	if err != nil || !isWanted {
 		return "", err
 	}
 	server, err = s.asker.askLine(ctx,
-		"Its server, or a topic's address (or press Enter for "+defaultCallServer+"):")
+		"The ntfy server, or a topic's address (or press Enter for "+defaultCallServer+"):")
 	if err == nil && server == "" {
 		server = defaultCallServer
 	}
 	return server, err
 }
 
-// tryTopic has the person subscribe to a topic, sends a test call to it, and saves it.
+// tryTopic has the person subscribe to a topic, sends a test notification to it, and saves it.
 func (s *setupWizard) tryTopic(ctx context.Context, named string) error {
 	address, err := topicAddress(named)
 	if err != nil {
@@ -128,7 +128,7 @@ func (s *setupWizard) tryTopic(ctx context.Context, named string) error {
 	}
 	notify := &config.Notify{URL: address, Page: s.phonePage()}
 	err = ntfy.Send(ctx, s.getenv, notify, &state.Call{
-		ID: "setup-" + rand.Text(), Title: "gchat-hooks", Text: "This is how you are called.",
+		ID: "setup-" + rand.Text(), Title: "gchat-hooks", Text: "This is how you are notified.",
 		Link: notify.Page, Priority: 4,
 	})
 	if err != nil {
@@ -143,7 +143,7 @@ func (s *setupWizard) tryTopic(ctx context.Context, named string) error {
 		return err
 	}
 	place := cleanForTerminal(notify.Place())
-	s.printStep("notify", "%s took a test call: your phone shows it now", place)
+	s.printStep("notify", "%s accepted a test notification: your phone shows it now", place)
 	return nil
 }
 
@@ -160,14 +160,14 @@ func (s *setupWizard) printTopic(address string) {
 	if u.Scheme == "http" {
 		link += "?secure=false"
 	}
-	fmt.Fprintln(s.out, "\nInstall the app ntfy. On Android, scan this, and it subscribes:")
+	fmt.Fprintln(s.out, "\nInstall the app ntfy. On Android, scan this code to subscribe:")
 	qrterminal.GenerateHalfBlock(link, qrterminal.L, s.out)
 	fmt.Fprintln(s.out, "On an iPhone, add a subscription (+) in the app:")
 	fmt.Fprintln(s.out, "topic: ", topic)
 	if server := u.Scheme + "://" + u.Host; server != defaultCallServer {
 		fmt.Fprintln(s.out, "server:", server)
 	}
-	fmt.Fprintln(s.out, "Keep the topic's name to yourself: whoever knows it reads the calls.")
+	fmt.Fprintln(s.out, "Keep the topic's name to yourself: whoever knows it can read the notifications.")
 }
 
 // phonePage is the page's address on a phone, without its key. It is "" if no phone

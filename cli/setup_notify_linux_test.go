@@ -47,8 +47,8 @@ func TestSetup_OffersToCall(t *testing.T) {
 		"--listen", freeAddress(t),
 	}
 	dialog := s.runSetup(args...)
-	// a page by https can call by itself
-	dialog.answerPrompt(`Call you on a locked phone when nobody answers\?.*\[y/N\]`, "y")
+	// a page by https can notify without ntfy
+	dialog.answerPrompt(`Notify you on a locked phone when nobody answers\?.*\[y/N\]`, "y")
 	dialog.answerPrompt(`press Enter for https://ntfy\.sh\)`, server.URL)
 	dialog.expect(`█ ▄▄▄▄▄ █`)
 	dialog.expect(`topic:  gchat-hooks-[a-z2-7]{26}\n`, `server: `+server.URL)
@@ -56,26 +56,26 @@ func TestSetup_OffersToCall(t *testing.T) {
 	dialog.expect(`That did not work: .*403: as the test wants it.*the topic is protected: notify needs`)
 	kit.Equalf(t, s.savedNotify(), nil, "notify after a refusal")
 	server.AnswerWith(http.StatusOK)
-	dialog.answerPrompt("Another server", server.URL)
+	dialog.answerPrompt("Another ntfy server", server.URL)
 	shown := dialog.expect(`topic:  gchat-hooks-[a-z2-7]{26}\n`)
 	dialog.answerPrompt("Press Enter when the app shows the topic", "")
-	dialog.expect(`ok    notify    127\.0\.0\.1:\d+ took a test call`, "Done.")
+	dialog.expect(`ok    notify    127\.0\.0\.1:\d+ accepted a test notification`, "Done.")
 	dialog.wantExit(0)
 	kit.True(t, !strings.Contains(dialog.screen(), "\x1b[31m"), "the server colours the terminal")
 
 	topic := regexp.MustCompile(`gchat-hooks-\w+`).FindString(shown)
 	want := map[string]string{"url": server.URL + "/" + topic, "page": "https://box.example/"}
 	kit.Equal(t, s.savedNotify(), want)
-	call := topic + ": This is how you are called. → https://box.example/"
+	call := topic + ": This is how you are notified. → https://box.example/"
 	kit.Equal(t, callsTo(server), []string{call})
 	info, err := os.Stat(s.path(configFile))
 	kit.NoError(t, err)
 	kit.Equalf(t, info.Mode().Perm(), 0o600, "mode of the configuration")
 	again := append([]string{"setup", "--notify", "random"}, args...)
-	s.wantRun(0, "ok    notify    kept: you are called by 127.0.0.1", again...)
+	s.wantRun(0, "ok    notify    kept: you are notified through 127.0.0.1", again...)
 	kit.Equal(t, s.savedNotify(), want)
 	doctor, _ := s.run("doctor", "--all")
-	kit.Contains(t, doctor, "the last call was on")
+	kit.Contains(t, doctor, "the last notification was on")
 	kit.True(t, !strings.Contains(doctor, topic), "the doctor shows the topic:\n%s", doctor)
 }
 
@@ -94,11 +94,11 @@ func TestSetup_NotifyInAScript(t *testing.T) {
 		setup(4, "is not the address of an ntfy topic", wrong)
 	}
 	server.AnswerWith(http.StatusNotFound)
-	setup(1, "nobody can be called yet: the call was refused", server.URL+"/mine")
+	setup(1, "notifications do not work yet: the notification was refused", server.URL+"/mine")
 	server.AnswerWith(http.StatusOK)
 	setup(0, "Done.", "off")
 	kit.Equalf(t, s.savedNotify(), nil, "notify")
-	setup(0, "took a test call", server.URL+"/mine")
+	setup(0, "accepted a test notification", server.URL+"/mine")
 	kit.Equal(t, s.savedNotify(), map[string]string{"url": server.URL + "/mine"})
-	kit.Equal(t, callsTo(server), []string{"mine: This is how you are called. → "})
+	kit.Equal(t, callsTo(server), []string{"mine: This is how you are notified. → "})
 }

@@ -29,11 +29,12 @@ import (
 func (p Program) spaceCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "space",
-		Usage: "run the embedded space: a chat page on this machine, in place of Google Chat",
-		Description: "Print the page's link, or run the space here:  gchat-hooks space\n" +
-			"Let a phone reach it, too:                    gchat-hooks space --phone\n" +
-			"By https, behind a proxy:                     gchat-hooks space --https HOST\n" +
-			"All use the configuration that gchat-hooks setup --space writes. Without flags, the last ones are used.",
+		Usage: "print the link of the page on this machine, and run the page's server",
+		Description: "Print the link:            gchat-hooks space   (if the page's server does not run, it runs here)\n" +
+			"Let a phone reach it, too: gchat-hooks space --phone\n" +
+			"By https, behind a proxy:  gchat-hooks space --https HOST\n" +
+			"All use the configuration that gchat-hooks setup --space writes. " +
+			"Without flags, it uses those of the last time.",
 		Flags: append([]cli.Flag{
 			listenFlag(),
 			&cli.BoolFlag{Name: "phone", Usage: "let a phone reach the page, by a link with a key"},
@@ -53,16 +54,16 @@ func (p Program) spaceCommand() *cli.Command {
 			err = d.run(c.Context)
 			if err != nil && (d.isService || d.isDetached) {
 				log := state.NewLog(os.Getenv, "gchat-hooks-space")
-				log.Error().Err(err).Msg("the embedded space does not run")
+				log.Error().Err(err).Msg("the page's server does not run")
 			}
 			return err
 		},
 		Subcommands: []*cli.Command{p.devicesCommand(), {
-			Name: "uninstall", Usage: "stop the space and remove its service",
+			Name: "uninstall", Usage: "stop the page's server and remove its service",
 			Action: func(c *cli.Context) error {
 				unit := service.NewSpace(os.Getenv, p.self, p.out)
 				if _, isInstalled := unit.FindFile(); !isInstalled && endSpace(p.env) {
-					fmt.Fprintln(p.out, "the space has ended; it starts again when it is needed")
+					fmt.Fprintln(p.out, "the page's server has ended; it starts again when it is needed")
 					return nil
 				}
 				return unit.Uninstall(c.Context)
@@ -77,7 +78,7 @@ const defaultSpaceAddress = "127.0.0.1:8765"
 func listenFlag() *cli.StringFlag {
 	return &cli.StringFlag{
 		Name: "listen", Aliases: []string{"address"}, Value: defaultSpaceAddress,
-		Usage: "`ADDRESS` of the embedded space on this machine; --phone opens its port to the network, too",
+		Usage: "`ADDRESS` of the page's server on this machine; --phone opens its port to the network, too",
 	}
 }
 
@@ -110,7 +111,7 @@ func newSpaceServer(p Program, c *cli.Context) (*spaceServer, error) {
 	}
 	if err != nil || portErr != nil || !net.ParseIP(host).IsLoopback() {
 		err := fmt.Errorf("%q is not of the form 127.0.0.1:PORT: "+
-			"hooks reach the space on this machine only", listen)
+			"hooks reach the page's server only on this machine", listen)
 		return nil, usageError(err, "--phone lets a phone reach it, too")
 	}
 	return &spaceServer{
@@ -446,7 +447,7 @@ func listenForUser(env state.Getenv, s *space.Space, port int) error {
 
 // errSpaceRuns means that another process serves the space. endSpaceHint says how to end
 // it.
-var errSpaceRuns = errors.New("the embedded space is already running")
+var errSpaceRuns = errors.New("the page's server is already running")
 
 const endSpaceHint = "end it where it runs (Ctrl-C; gchat-hooks space uninstall, if the system runs it), then try again"
 
@@ -468,14 +469,14 @@ func (d *spaceServer) run(ctx context.Context) error {
 		d.printPages(s)
 	}
 	if ln == nil {
-		fmt.Fprintln(d.out, "\nThe space is already running: there is nothing to do.")
+		fmt.Fprintln(d.out, "\nThe page's server is already running: there is nothing to do.")
 		return nil
 	}
 	defer ln.Close()
 	defer s.Close()
 	go d.ensurePoller() // after a restart of the machine nothing else may start one
 	if d.isDetached || d.isService {
-		fmt.Fprintln(d.out, "the space listens") // startDetachedSpace waits for a line
+		fmt.Fprintln(d.out, "the page's server listens") // startDetachedSpace waits for a line
 		err = space.Serve(d.contextWhileNeeded(ctx, s), ln, s)
 		if err == nil && d.isService && ctx.Err() == nil {
 			err = errors.New("the program on disk changed") // the system starts the new one
@@ -487,7 +488,7 @@ func (d *spaceServer) run(ctx context.Context) error {
 	if !isApp && cfg.WebhookURL != s.WebhookURL(d.baseURL()) {
 		webhookURL, endpoint := s.WebhookURL(d.baseURL()), s.APIEndpoint(d.baseURL())
 		fmt.Fprintf(d.out,
-			"\nTo have the hooks use it:  %s setup --space, or in the shell that starts claude:\n"+
+			"\nTo have Claude Code ask there:  %s setup --space, or in the shell that starts claude:\n"+
 				"  export GOOGLE_CHAT_WEBHOOK_URL='%s'\n"+
 				"  export GCHAT_API_ENDPOINT='%s'\n"+
 				"  export GCHAT_ALLOWED_USERS='%s'\n",
@@ -542,7 +543,7 @@ func (d *spaceServer) printPages(s *space.Space) {
 		qrterminal.GenerateHalfBlock(pages[0], qrterminal.L, d.out)
 	case pages[0] == s.PageURL(d.baseURL()):
 		fmt.Fprintf(d.out, "No phone can reach this machine: "+
-			"connect it to the phone's network, then %s space\n", d.shellName())
+			"connect it to the phone's network, then run %s space\n", d.shellName())
 	default:
 		fmt.Fprintln(d.out, "\nOpen it on a phone in the same network:")
 		qrterminal.GenerateHalfBlock(pages[0], qrterminal.L, d.out)

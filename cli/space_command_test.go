@@ -66,7 +66,7 @@ func TestSpace_StartsByItself(t *testing.T) {
 	senders.Wait()
 	endPollersIn(p.dir)
 	detachedPID()
-	p.wantRun(0, "the space has ended", "space", "uninstall")
+	p.wantRun(0, "the page's server has ended", "space", "uninstall")
 	awaitDown()
 }
 
@@ -269,7 +269,7 @@ func TestSpace_ToThePhoneAndBack(t *testing.T) {
 			`"allowed_users": ["users/local-human"]}`)
 	out, _ = p.run("doctor")
 	hint := "gchat-hooks setup --space --listen " + p.address +
-		" (for a phone, with --phone) writes down the token"
+		" (for a phone, with --phone) saves the token"
 	kit.Containsf(t, out, hint, "doctor on a phone's space without a token")
 	if regexp.MustCompile(`Google|OAuth|log in|login|Apps`).MatchString(out) {
 		t.Errorf("doctor speaks of Google:\n%s", out)

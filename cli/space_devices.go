@@ -18,12 +18,12 @@ import (
 func (p Program) devicesCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "devices",
-		Usage: "list the phones and browsers that are called when something waits",
+		Usage: "list the phones and browsers that are notified when something waits",
 		Description: "List them:   gchat-hooks space devices\n" +
 			"Remove one:  gchat-hooks space devices remove NAME",
 		Action: func(*cli.Context) error { return p.listDevices() },
 		Subcommands: []*cli.Command{{
-			Name: "remove", Usage: "call a device no more",
+			Name: "remove", Usage: "stop notifying a device",
 			UsageText: "gchat-hooks space devices remove NAME",
 			Action: func(c *cli.Context) error {
 				name := strings.Join(c.Args().Slice(), " ")
@@ -36,7 +36,7 @@ func (p Program) devicesCommand() *cli.Command {
 					return exitError(fmt.Errorf("remove %q: %w", name, err),
 						"gchat-hooks space devices lists them", exitFailed)
 				}
-				fmt.Fprintf(p.out, "%s is called no more\n", state.OneLine(name))
+				fmt.Fprintf(p.out, "%s is no longer notified\n", state.OneLine(name))
 				return nil
 			},
 		}},
@@ -49,7 +49,7 @@ func (p Program) listDevices() error {
 		return exitError(err, "", exitFailed)
 	}
 	if len(devices) == 0 {
-		fmt.Fprintln(p.out, "no device is called; the page's button \"Notify me\" adds one")
+		fmt.Fprintln(p.out, "no device is notified; \"Notify me on this device\" on the page adds one")
 		return nil
 	}
 	format := func(t time.Time) string {
@@ -59,12 +59,12 @@ func (p Program) listDevices() error {
 		return t.Local().Format("2006-01-02 15:04")
 	}
 	table := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "NAME\tADDED\tLAST CALL\tLAST FAILURE")
+	fmt.Fprintln(table, "NAME\tADDED\tLAST NOTIFIED\tLAST FAILURE")
 	for _, d := range devices {
 		failure := ""
 		switch {
 		case d.Refusal != "":
-			failure = "not called: " + state.OneLine(d.Refusal)
+			failure = "not notified: " + state.OneLine(d.Refusal)
 		case d.LastFailure != "":
 			failure = format(d.FailedAt) + ": " + state.OneLine(d.LastFailure)
 		}

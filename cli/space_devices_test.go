@@ -12,7 +12,7 @@ import (
 func TestSpaceDevices_ListAndRemove(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	h.wantRun(0, "no device is called", "space", "devices")
+	h.wantRun(0, "no device is notified", "space", "devices")
 	const file = ".local/state/gchat-hooks/space/devices.json"
 	h.writeFile(file, `{"devices":[
 		{"id":"a","name":"Chrome on Android","added_at":"2026-11-01T10:00:00Z",
@@ -21,11 +21,11 @@ func TestSpaceDevices_ListAndRemove(t *testing.T) {
 		{"id":"b","name":"work laptop","added_at":"2026-11-01T10:00:00Z","called_at":"2026-11-03T10:00:00Z"}]}`)
 	listed := h.wantRun(0, "Chrome on Android  2026-11-01", "space", "devices")
 	kit.Contains(t, listed, "answered 403")
-	kit.Contains(t, listed, "not called: no push service")
+	kit.Contains(t, listed, "not notified: no push service")
 	kit.Contains(t, listed, "2026-11-03")
 	kit.True(t, !strings.Contains(listed, "\x1b"), "%q", listed)
 	h.wantRun(1, "there is no such device", "space", "devices", "remove", "phone")
-	h.wantRun(0, "is called no more", "space", "devices", "remove", "Work", "laptop")
+	h.wantRun(0, "is no longer notified", "space", "devices", "remove", "Work", "laptop")
 	kit.True(t, !strings.Contains(h.mustRun("space", "devices"), "laptop"), "it is still there")
 	h.writeFile(file, "{")
 	h.wantRun(1, "is damaged", "space", "devices")

@@ -22,8 +22,8 @@ func httpsFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{
 			Name: "https",
-			Usage: "a phone reaches the page at https://`HOST`/: by a proxy on this machine that " +
-				"ends TLS, or with --tls-cert and --tls-key",
+			Usage: "let a phone reach the page at https://`HOST`/, through a proxy on this machine " +
+				"that ends TLS, or with --tls-cert and --tls-key",
 		},
 		&cli.StringFlag{
 			Name: "tls-cert", Usage: "with --https: serve TLS with the certificate in `FILE`",

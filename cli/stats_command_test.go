@@ -177,7 +177,7 @@ func TestStats_ByProject(t *testing.T) {
 	for _, want := range []string{
 		"instructions 1", "answered in the terminal 1", "late replies 0", "messages sent 2",
 		"replies not used 0", "lost 0",
-		"project asked answered in chat in the terminal messages sent lost", "/p/shop 1 0 1 1 0",
+		"project asked answered in Chat in the terminal messages sent lost", "/p/shop 1 0 1 1 0",
 		"shop s-1 1 0 1 1 0",
 	} {
 		kit.Equalf(t, slices.Contains(rows, want), true, "%q is a row of\n%s\nthis", want, text)

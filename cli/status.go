@@ -324,11 +324,11 @@ func configurationProblems(env state.Getenv, cfg *config.Config, pollers []polle
 	if service.IsSpaceDown(env) {
 		problems = append(
 			problems,
-			"the embedded space does not run, but its service is installed: "+service.StartSpaceCommand,
+			"the page's server does not run, but its service is installed: "+service.StartSpaceCommand,
 		)
 	}
 	if !cfg.CanSend() && len(cfg.Problems) == 0 {
-		problems = append(problems, "no space is set up yet: gchat-hooks setup")
+		problems = append(problems, "not connected to Google Chat or the page yet: gchat-hooks setup")
 	}
 	problems = append(problems, errorTexts(slices.Concat(cfg.Problems, cfg.Misspellings))...)
 	for _, err := range gchat.LoadHubClient(cfg.CredentialsFile).Problems(version()) {

@@ -42,7 +42,7 @@ func TestStatus_ManyQuestions(t *testing.T) {
 	out, inJSON := h.mustRun("status"), h.mustRun("status", "--json")
 	kit.Equalf(t, strings.Count(out, "\n  ask-user-"), many, "questions shown")
 	kit.Containsf(t, out, fmt.Sprintf("\nquestions: %d open\n", many), "status")
-	const first = "configuration: no space is set up yet: gchat-hooks setup\nset aside: "
+	const first = "configuration: not connected to Google Chat or the page yet: gchat-hooks setup\nset aside: "
 	if !strings.HasPrefix(out, first) || strings.Count(out, "set aside: ") < 4 {
 		t.Errorf("files that are none are not said to be so:\n%s", out[:500])
 	}

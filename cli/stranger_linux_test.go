@@ -158,7 +158,7 @@ func TestStranger_ReachesNoSpace(t *testing.T) {
 			bound.Until(t, "the poller finds the space down", func() bool {
 				for line := range strings.Lines(p.readFile(".claude/logs/gchat-hooks.log")) {
 					if strings.Contains(line, "cannot be read") &&
-						strings.Contains(line, "the embedded space is down") {
+						strings.Contains(line, "the page's server does not run") {
 						return true
 					}
 				}

@@ -177,7 +177,7 @@ var loginHints = []struct{ words, hint string }{
 	{
 		"invalid_rapt rapt_required",
 		"your organisation ends logins after some hours (Google Cloud session control): " +
-			"log in again (gchat-hooks login; for an account that you impersonate, gcloud auth " +
+			"log in again (gchat-hooks login; if it acts as a service account, gcloud auth " +
 			"application-default login --impersonate-service-account ADDRESS); an administrator " +
 			"can exempt the OAuth client as a trusted app, or give you a service account",
 	},

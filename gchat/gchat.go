@@ -158,7 +158,7 @@ func NetworkHint(err error) string {
 
 const webhookHint = "the webhook URL is cut off or wrong: copy it whole from the space " +
 	"(Apps & integrations > Webhooks), and run gchat-hooks setup; in a shell quote it, " +
-	"since it contains &; plain http is for the embedded space on 127.0.0.1 only"
+	"since it contains &; plain http works only for the page's server on 127.0.0.1"
 
 // hints are what a person can do about our own errors. The first that matches counts.
 var hints = []struct {
@@ -176,7 +176,7 @@ var hints = []struct {
 	},
 	{
 		config.ErrNoWebhook,
-		"gchat-hooks setup connects a space, also without Google; " +
+		"gchat-hooks setup connects Google Chat or the page; " +
 			"or set GOOGLE_CHAT_WEBHOOK_URL (webhook_url in ~/.config/gchat-hooks/config.json)",
 	},
 	{ErrNotWebhook, webhookHint},
@@ -197,7 +197,7 @@ var hints = []struct {
 	{
 		ErrBadResponse,
 		"something between here and Google Chat answers in its place " +
-			"(a proxy, a hotel's network); it is tried again",
+			"(a proxy, a hotel's network); gchat-hooks tries again",
 	},
 }
 
@@ -234,7 +234,7 @@ var apiErrorHints = []struct {
 			"(Google Chat API > Configuration), and save it",
 	},
 	{404, "", "the webhook, the space or the subscription was deleted, or its name is wrong"},
-	{429, "", "the space's quota is used up; it is tried again"},
+	{429, "", "the space's quota is used up; gchat-hooks tries again"},
 }
 
 // Hint returns what a person can do about an error of posting or listing.
@@ -253,7 +253,7 @@ func Hint(err error) string {
 	e := asAPIError(err)
 	if e.HTTP == 0 {
 		return "Google Chat could not be reached: check the network, " +
-			"and GCHAT_API_ENDPOINT if it is set; it is tried again"
+			"and GCHAT_API_ENDPOINT if it is set; gchat-hooks tries again"
 	}
 	for _, entry := range apiErrorHints {
 		matches := strings.Contains(strings.ToLower(e.Message), strings.ToLower(entry.says))
@@ -262,7 +262,7 @@ func Hint(err error) string {
 		}
 	}
 	if e.HTTP >= 500 {
-		return "Google Chat has trouble; it is tried again"
+		return "Google Chat has trouble; gchat-hooks tries again"
 	}
 	return "read Google Chat's message above"
 }
@@ -282,14 +282,14 @@ func withEmbeddedSpaceHint(err error, base *url.URL, space string) error {
 	setupCommand, hint := "gchat-hooks setup --space --listen ", ""
 	switch e := asAPIError(err); {
 	case IsAuthFailure(err), errors.Is(err, ErrNotWebhook):
-		hint = setupCommand + base.Host + " (for a phone, with --phone) writes down the token " +
-			"and the whole URL of the embedded space there"
+		hint = setupCommand + base.Host + " (for a phone, with --phone) saves the token " +
+			"and the whole URL of the page's server there"
 	case e.HTTP == http.StatusNotFound, errors.Is(err, ErrBadResponse):
 		hint = "another program answers there: " + setupCommand +
-			"127.0.0.1:8766 moves the embedded space to another port"
+			"127.0.0.1:8766 moves the page to another port"
 	default:
-		hint = "the embedded space has trouble; it is tried again. If the trouble stays, " +
-			"end the space and run: gchat-hooks space --listen " + base.Host
+		hint = "the page's server has trouble; gchat-hooks tries again. If the trouble stays, " +
+			"end that server, and run: gchat-hooks space --listen " + base.Host
 	}
 	return &state.UserError{Err: err, Hint: hint, Code: 1}
 }
@@ -364,7 +364,7 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 				StartEmbeddedSpace(tcpAddress.Port)
 				continue
 			}
-			err = fmt.Errorf("the embedded space is down: %w", syscall.ECONNREFUSED)
+			err = fmt.Errorf("the page's server does not run: %w", syscall.ECONNREFUSED)
 		}
 		return nil, withNotListeningHint(
 			&net.OpError{Op: "dial", Net: network, Addr: tcpAddress, Err: err}, tcpAddress)
@@ -380,7 +380,7 @@ func withNotListeningHint(err error, address net.Addr) error {
 	return &state.UserError{
 		Err: err,
 		Hint: "nothing answers on this machine: gchat-hooks space --listen " + address.String() +
-			" runs the embedded space (for a phone, with --phone)",
+			" runs the page's server (for a phone, with --phone)",
 		Code: 1,
 	}
 }

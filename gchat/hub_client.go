@@ -288,7 +288,7 @@ func (h *HubClient) withHubHint(err error) error {
 			"message or space: add the app, or " + joinAgainHint
 	case e.HTTP == 0 && !errors.Is(err, ErrBadResponse) && NetworkHint(err) == "":
 		hint = "the hub " + h.URL + " cannot be reached: check the network, " +
-			"or ask the person who runs the hub; it is tried again"
+			"or ask the person who runs the hub; gchat-hooks tries again"
 	default:
 		return err
 	}

@@ -308,7 +308,7 @@ func TestHubClient_JoinErrors(t *testing.T) {
 			"there is no hub", "the hub's address"},
 		"a page": {answers(200, "<html>hello"), "good", "nonce", "there is no hub",
 			"the hub's address"},
-		"trouble":             {answers(503, ""), "good", "nonce", "503", "tried again"},
+		"trouble":             {answers(503, ""), "good", "nonce", "503", "tries again"},
 		"a token that breaks": {lies("token", "a\r\nb"), "good", "nonce", "there is no hub", ""},
 		"no token":            {lies("token", ""), "good", "nonce", "there is no hub", ""},
 		"no machine":          {lies("machine", "../x"), "good", "nonce", "there is no hub", ""},

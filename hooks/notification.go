@@ -209,14 +209,14 @@ func (h *Hook) limitText(e *Event, limit *inject.UsageLimit) string {
 	canType := session.AcceptsCommands && session.TmuxPane != ""
 	switch {
 	case continues:
-		text += " Claude Code continues by itself then."
+		text += " Claude Code then continues automatically."
 	case canType:
-		text += " To go on then, write for example `continue` here."
+		text += " To go on after that, write for example `continue` here."
 	default:
-		text += " Go on in the terminal then."
+		text += " After that, go on in the terminal."
 	}
 	if canType {
-		text += " What you write before is kept, and goes in then."
+		text += " What you write earlier is kept, and typed then."
 	}
 	return text
 }

@@ -186,11 +186,11 @@ func TestNotification_ReportOfEachKind(t *testing.T) {
 		"usage limit": {failure("error", "rate_limit", "last_assistant_message",
 			"You've hit your session limit · resets 1:47pm (UTC)"), "",
 			"[Error] orch-epic4\nA usage limit stopped Claude.\nYou have hit your session limit. " +
-				"It ends at 1:47pm (UTC). Go on in the terminal then."},
+				"It ends at 1:47pm (UTC). After that, go on in the terminal."},
 		"usage limit that ends by itself": {failure("error", "rate_limit", "last_assistant_message",
 			"You've hit your 5-hour limit · resets 1:47pm (UTC)", "transcript_path", limited), "",
 			"[Error] orch-epic4\nA usage limit stopped Claude.\nYou have hit your 5-hour limit. " +
-				"It ends at 1:47pm (UTC). Claude Code continues by itself then."},
+				"It ends at 1:47pm (UTC). Claude Code then continues automatically."},
 		"failure turned off": {failure("error", "unknown"), `{"reports":{"error":"off"}}`, ""},
 
 		"foreign texts": {oldNotificationEvent(t, "subagent_complete", "",

@@ -67,7 +67,7 @@ func (p *Poller) callWhenDue(ctx context.Context, record *trackedRecord) (retryA
 		}
 	}
 	err := p.enqueueCall(q, false)
-	p.Log.ErrorOnce(err, "call not enqueued")
+	p.Log.ErrorOnce(err, "notification not enqueued")
 	record.isCallEnqueued = err == nil
 	return time.Time{}
 }
@@ -75,10 +75,10 @@ func (p *Poller) callWhenDue(ctx context.Context, record *trackedRecord) (retryA
 // endCall says that a question is over for which the person was called.
 func (p *Poller) endCall(record *trackedRecord) (retryAt time.Time) {
 	if err := p.enqueueCall(record.question, true); err != nil {
-		p.Log.ErrorOnce(err, "end of a call not enqueued")
+		p.Log.ErrorOnce(err, "end of a notification not enqueued")
 		return p.Now().Add(time.Second)
 	}
-	p.changeRecord(record, "end of a call not recorded", func(q *state.Question) { q.IsCallOver = true })
+	p.changeRecord(record, "end of a notification not recorded", func(q *state.Question) { q.IsCallOver = true })
 	return time.Time{}
 }
 
@@ -115,7 +115,7 @@ func callText(q *state.Question) string {
 	return wording.Cut(wording.SafeLine(text), maxCallLine)
 }
 
-// callForAlert calls the person for a blocked alert that is in the space.
+// callForAlert notifies the person of an urgent message that is in the space.
 func (s *sender) callForAlert(alert *state.Message, chat, threadName string) {
 	if s.loadPersonalConfig().Notify == nil {
 		return
@@ -132,7 +132,7 @@ func (s *sender) callForAlert(alert *state.Message, chat, threadName string) {
 			Priority: urgentPriority,
 		},
 	})
-	s.Log.ErrorOnce(err, "call for a blocked alert not enqueued")
+	s.Log.ErrorOnce(err, "notification of a [BLOCKED] message not enqueued")
 }
 
 // callLink returns where a tap on the call leads: to the thread in Google Chat, or to the
@@ -173,7 +173,7 @@ func (s *sender) dropCall(message *state.Message) sendResult {
 		if err == nil && !waitsForPerson(q) && !q.IsCallOver {
 			err = s.enqueueCall(q, true)
 		}
-		s.Log.ErrorOnce(err, "end of a call not enqueued")
+		s.Log.ErrorOnce(err, "end of a notification not enqueued")
 	}
 	return s.finishMessage(message, func(m *state.Message) { m.SentAt = m.EndedAt })
 }
@@ -185,7 +185,7 @@ func (s *sender) recordCall(callErr error) {
 		failure = s.Log.Redact(callErr.Error())
 	}
 	err := state.RecordCall(s.Env, s.Now(), failure)
-	s.Log.ErrorOnce(err, "last call not recorded")
+	s.Log.ErrorOnce(err, "last notification not recorded")
 }
 
 // sendCall calls the person, unless the question was over before the first try. After a
@@ -211,10 +211,10 @@ func (s *sender) sendCall(ctx context.Context, message *state.Message) sendResul
 	s.recordCall(err)
 	switch {
 	case errors.Is(err, ntfy.ErrRefused):
-		s.Log.ErrorOnce(err, "the person was not called")
+		s.Log.ErrorOnce(err, "the person was not notified")
 		return s.setAside(message, s.Log.Redact(err.Error()))
 	case err != nil:
-		s.Log.ErrorOnce(err, "the person was not called yet; it is tried again")
+		s.Log.ErrorOnce(err, "the person was not notified yet; gchat-hooks tries again")
 		retryAt := s.Now().Add(backoff(callRetryPause, message.FailedTries+1))
 		hasNotArrived := !errors.Is(err, ntfy.ErrUncertain) && message.FirstTriedAt.IsZero()
 		why := s.Log.Redact(err.Error())
@@ -224,7 +224,7 @@ func (s *sender) sendCall(ctx context.Context, message *state.Message) sendResul
 		_, err = state.ChangeQuestion(message.Question, func(q *state.Question) {
 			q.CalledAt = new(s.Now().UTC())
 		})
-		s.Log.ErrorOnce(err, "call not recorded in its question")
+		s.Log.ErrorOnce(err, "notification not recorded in its question")
 	}
 	return s.finishMessage(message, func(m *state.Message) { m.SentAt, m.LastError = m.EndedAt, "" })
 }

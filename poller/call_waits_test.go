@@ -161,7 +161,7 @@ func TestCall_KilledInFlight(t *testing.T) {
 	kit.Equalf(t, server.Shown(), 1, "notifications")
 }
 
-// A blocked alert calls at once, also in quiet hours, and once.
+// A [BLOCKED] message notifies at once, also in quiet hours, and once.
 func TestCall_BlockedAlert(t *testing.T) {
 	o, server := newSendTest(t), strict.NewCallServer(t)
 	o.writeConfig(strings.Replace(notifyBy(server, "1h"), "{", "{"+quietNow(o.now())+",", 1))

@@ -31,12 +31,12 @@ const (
 // What is said of a file that cannot be fetched.
 const (
 	problemDrive    = "it is in Google Drive: attach the file itself"
-	problemNoSource = "this space's files cannot be fetched"
-	problemOldHub   = "your team's hub is too old to relay files: it has to be updated"
+	problemNoSource = "files cannot be fetched from this space"
+	problemOldHub   = "your team's hub has to be updated before it can relay files"
 	problemTooLarge = "it is larger than 10 MB"
 	problemTooMany  = "a message may have 10 files"
 	problemEmpty    = "it is empty"
-	problemRefused  = "the space does not give it out: gchat-hooks logs says why"
+	problemRefused  = "it was refused: gchat-hooks logs says why"
 	problemLate     = "it could not be fetched in time"
 	problemUnstored = "it could not be written to this machine's disk"
 )

@@ -85,9 +85,9 @@ func TestFetch_WhatIsNotFetchedIsSaid(t *testing.T) {
 		want string
 	}{
 		{gchat.File{Name: "plan.gdoc", IsOnDrive: true}, "plan.gdoc (it is in Google Drive: attach the file itself)"},
-		{gchat.File{Name: "cat.png", Resource: strings.Repeat("A", 22)}, "cat.png (the space does not give it out: gchat-hooks logs says why)"},
+		{gchat.File{Name: "cat.png", Resource: strings.Repeat("A", 22)}, "cat.png (it was refused: gchat-hooks logs says why)"},
 		{gchat.File{Name: "<users/all>.png", Resource: "../../v1/spaces"}, "_.png"},
-		{gchat.File{Name: "GIF"}, "GIF (this space's files cannot be fetched)"},
+		{gchat.File{Name: "GIF"}, "GIF (files cannot be fetched from this space)"},
 	} {
 		for _, words := range []string{"as here", ""} {
 			name := "spaces/local/messages/m" + string(rune('a'+i)) + words[:min(1, len(words))]

@@ -543,7 +543,7 @@ func (p *Poller) watchCalls() {
 		err = watcher.Add(p.Lock.Path)
 	}
 	if err != nil {
-		p.Log.Warn().Err(err).Msg("calls cannot be watched; work is found within two seconds")
+		p.Log.Warn().Err(err).Msg("no process can wake the poller; it looks for work every two seconds")
 		return
 	}
 	p.callWatcher = watcher

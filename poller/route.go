@@ -119,7 +119,7 @@ func (p *Poller) routeAll(ctx context.Context) (next time.Time, hasWork bool) {
 		}
 		err := p.handleIncoming(ctx, in, target)
 		if err != nil {
-			p.Log.ErrorOnce(err, "incoming message not handled; it is tried again")
+			p.Log.ErrorOnce(err, "incoming message not handled; gchat-hooks tries again")
 			isHeldBack[thread] = true
 			next, hasWork = earlier(next, p.Now().Add(time.Second)), true
 		}

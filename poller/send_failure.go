@@ -51,7 +51,7 @@ func (s *sender) handleSendFailure(
 		s.notifySession(message.SessionID, notice)
 		return s.setAside(message, why+"; "+hint)
 	case isThisMessage: // Chat answered, so the space's other messages may go
-		logLine.Msg("message may not have arrived; it is tried again")
+		logLine.Msg("message may not have arrived; gchat-hooks tries again")
 		wait := backoff(pause, message.FailedTries+1)
 		if message.IsUrgent {
 			wait = min(wait, maxUrgentBackoff)

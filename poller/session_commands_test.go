@@ -421,7 +421,7 @@ func TestSessionCommands_StopLeavesDraft(t *testing.T) {
 				x.attachPerson()
 			}
 			x.checkAnswer("/stop", `[Stopped] the work on "go ahead"`,
-				"The input box of the terminal holds a text. To have messages")
+				"There is text in the terminal's input box. Clear that box")
 			kit.Equalf(t, got(), "\x1b", "keys")
 		})
 	}

@@ -300,14 +300,14 @@ func (p *Poller) checkReadyForPrompt(
 		return session, "", wording.ClaudeWorks
 	case dialog != nil && !screen.IsDialog(): // even if the screen does not show it
 		return session, "", "a dialog is open in the terminal; " +
-			"answer it there, and your message goes in then"
+			"answer it there, and your message is typed then"
 	case screen.LimitEnd != "": // Anthropic would refuse the request
 		return session, "", "the usage limit is reached, and Claude goes on " + screen.LimitEnd +
-			"; your message goes in then"
+			"; your message is typed then"
 	case session.UsageLimitUntil.After(p.Now()) && !screen.Busy:
 		return session, "", "the usage limit is reached until " +
 			session.UsageLimitUntil.Local().Format("15:04 on Monday") +
-			"; your message goes in then"
+			"; your message is typed then"
 	case screen.Shows == inject.Prompt, isUnsent,
 		inject.Server{Socket: session.TmuxSocket}.HoldsTyped(
 			ctx, session.TmuxPane, screen, session.LastTyped):
@@ -318,7 +318,7 @@ func (p *Poller) checkReadyForPrompt(
 	}
 	why = "the terminal shows " + screen.String()
 	if screen.IsDialog() {
-		why += "; answer it in its own thread, or in the terminal, and your message goes in then"
+		why += "; answer it in its own thread, or in the terminal, and your message is typed then"
 	}
 	return session, "", why
 }

@@ -78,7 +78,7 @@ func TestTypePrompt_SecondNoteAfterTwoMinutes(t *testing.T) {
 	}{
 		"a draft": {
 			strings.Replace(withInputBox("● Hello."), "❯ \r", "❯ half a thought\r", 1),
-			"empty the box there (Ctrl-U), or send its text (Enter)",
+			"Clear that box (Ctrl-U), or send its text (Enter)",
 		},
 		"a shell": {"$ ", "/screen shows the terminal."},
 		"out of tmux": {
@@ -133,7 +133,7 @@ func TestTypePrompt_WaitsForUsageLimit(t *testing.T) {
 			got := x.runInPane(screen, "")
 			notes := x.notesWhilePromptWaits(5, 5*time.Second)
 			const want = "[Kept] The usage limit is reached, and Claude goes on at 12:47pm; " +
-				"your message goes in then."
+				"your message is typed then."
 			kit.True(t, len(notes) == 1 && notes[0] == want && got() == "",
 				"notes %q, keys %q", notes, got())
 		})

@@ -114,7 +114,7 @@ func (r *Stats) Text(groups ...string) string {
 		if len(r.Groups[group]) == 0 {
 			continue
 		}
-		fmt.Fprintf(table, "\n%s\tasked\tanswered in chat\tin the terminal\tmessages sent\tlost\n", group)
+		fmt.Fprintf(table, "\n%s\tasked\tanswered in Chat\tin the terminal\tmessages sent\tlost\n", group)
 		for _, key := range slices.Sorted(maps.Keys(r.Groups[group])) {
 			tally := r.Groups[group][key]
 			fmt.Fprintf(table, "  %s\t%d\t%d\t%d\t%d\t%d\n",

@@ -31,6 +31,17 @@ const (
 	Untried Verdict = "could not be tried"
 )
 
+// Words returns what a person reads of a verdict.
+func (v Verdict) Words() string {
+	switch v {
+	case Holds:
+		return "works"
+	case Broken:
+		return "does not work"
+	}
+	return string(v)
+}
+
 // Finding is the outcome of one contract.
 type Finding struct {
 	ID      string  `json:"id"`
@@ -59,9 +70,9 @@ func (r Report) count(v Verdict) (n int) {
 
 // Summary returns the outcome in one line.
 func (r Report) Summary() string {
-	line := fmt.Sprintf("Claude Code %s: %d of %d hold", r.Version, r.count(Holds), len(r.Findings))
+	line := fmt.Sprintf("Claude Code %s: %d of %d work", r.Version, r.count(Holds), len(r.Findings))
 	if n := r.count(Broken); n > 0 {
-		line += fmt.Sprintf(", %d do not hold", n)
+		line += fmt.Sprintf(", %d do not work", n)
 	}
 	if n := r.count(Untried); n > 0 {
 		line += fmt.Sprintf(", %d could not be tried", n)
@@ -89,7 +100,7 @@ func (r Report) Result(before state.ClaudeCheck, now time.Time) state.ClaudeChec
 		}
 	}
 	if missing > 0 && before.Failure != "" {
-		result.Failure = fmt.Sprintf("%d of %d contracts were not tried", missing, len(contracts))
+		result.Failure = fmt.Sprintf("%d of %d checks were not made", missing, len(contracts))
 	}
 	return result
 }
@@ -266,7 +277,7 @@ func (c *Check) runScene(ctx context.Context, s *scene) {
 	defer current.closeSession()
 	for _, k := range c.chosen(s) {
 		if c.verdictOf(k.needs) == Broken {
-			c.add(k, Finding{Verdict: Untried, Seen: "it needs what does not hold: " + k.needs})
+			c.add(k, Finding{Verdict: Untried, Seen: "it needs what does not work: " + k.needs})
 			continue
 		}
 		err := current.try(ctx, k)

@@ -31,7 +31,7 @@ func TestReport_KeepsWhatWasNotTried(t *testing.T) {
 	kit.Equal(t, len(Meanings(result.Broken)), 3)
 	kit.Equal(t, result.Failure, "")
 	before.Failure = "no check was made"
-	kit.Contains(t, report.Result(before, time.Now()).Failure, "contracts were not tried")
+	kit.Contains(t, report.Result(before, time.Now()).Failure, "checks were not made")
 }
 
 // Whoever may run this program, such as Claude, cannot have the guard remove any folder.

@@ -57,7 +57,7 @@ var contracts = []contract{
 	{
 		state.ContractDialog, "The terminal shows its dialog while Chat is asked",
 		"The terminal would show nothing while Chat is asked. So permissions and plans are " +
-			"answered in the terminal only, and questions from Chat in tmux only.",
+			"answered only in the terminal, and questions from Chat only in tmux.",
 		questionScene, tryDialog, "",
 	},
 	{
@@ -71,8 +71,8 @@ var contracts = []contract{
 		questionScene, trySeveral, state.ContractQuestion,
 	},
 	{
-		"question.words", "A question is answered in one's own words",
-		"Own words do not answer a question. " + inTerminal,
+		"question.words", "A question is answered with your own words",
+		"Your own words do not answer a question. " + inTerminal,
 		questionScene, tryOwnWords, state.ContractQuestion,
 	},
 	{
@@ -86,7 +86,7 @@ var contracts = []contract{
 		questionScene, tryDeny, state.ContractPermission,
 	},
 	{
-		"transcript.members", "The transcript has the members that are read",
+		"transcript.members", "The transcript has what gchat-hooks reads",
 		"Chat may not say what Claude does or waits for, nor how a permission was answered in " +
 			"the terminal.",
 		questionScene, tryTranscript, state.ContractDialog,
@@ -117,7 +117,7 @@ var contracts = []contract{
 		promptScene, tryStop, "",
 	},
 	{
-		"events.members", "The hook events have the members that are read",
+		"events.members", "The hook events have what gchat-hooks reads",
 		"The thread may not say how a permission or a turn ended.",
 		questionScene, tryEvents, "",
 	},
@@ -134,7 +134,7 @@ var contracts = []contract{
 
 	{
 		state.ContractPlan, "A plan is sent back and approved from Chat",
-		"Plans cannot be decided from Chat. " + inTerminal,
+		"Plans cannot be answered from Chat. " + inTerminal,
 		planScene, tryPlan, "",
 	},
 	{
@@ -149,14 +149,14 @@ var contracts = []contract{
 		agentScene, tryInTime, "",
 	},
 	{
-		state.ContractAgent, "A background agent's permission is decided from Chat",
-		"Permissions of background agents cannot be decided from Chat. " + inTerminal,
+		state.ContractAgent, "A background agent's permission is answered from Chat",
+		"Permissions of background agents cannot be answered from Chat. " + inTerminal,
 		agentScene, tryAgent, "",
 	},
 	{
 		state.ContractAgentKeyboard, "A background agent's permission goes to somebody at the keyboard",
 		"A background agent's permission would stay hidden from somebody at the keyboard. " +
-			"So it is answered in the terminal only.",
+			"So it is answered only in the terminal.",
 		agentScene, tryAgentAtKeyboard, state.ContractAgent,
 	},
 	{
@@ -181,7 +181,7 @@ var contracts = []contract{
 	},
 	{
 		"next.wakes", "Outside tmux, the next instruction wakes the session",
-		"Outside tmux, the next instruction reaches Claude with the next prompt only.",
+		"Outside tmux, the next instruction reaches Claude only with the next prompt.",
 		plainScene, tryWake, "",
 	},
 }

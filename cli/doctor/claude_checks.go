@@ -279,7 +279,7 @@ func (e *exam) compareWithPreset(r *result, registered []*hook, managedBy string
 		case e.isEssential(w):
 			r.fail("%s is not registered on %s: only the terminal can answer", w.Name, w.Event).Fix = fix
 		default:
-			r.warn("%s is not registered on %s: threads are not told about it", w.Name, w.Event).Fix = fix
+			r.warn("%s is not registered on %s: threads say nothing about it", w.Name, w.Event).Fix = fix
 		}
 	}
 }
@@ -296,7 +296,7 @@ func (e *exam) checkClaudeWaits(ctx context.Context, r *result) {
 	sessions, _ := state.SessionsIn(state.UserStateDir(e.Env)).All()
 	for _, session := range sessions {
 		if dialog := inject.TerminalDialogText(e.Env, session); dialog != "" {
-			r.warn("the session %s waits in its terminal only: %s", session.Name, dialog)
+			r.warn("the session %s waits only in its terminal: %s", session.Name, dialog)
 		}
 	}
 	takesPermissions := func(s *source) bool {
@@ -304,11 +304,11 @@ func (e *exam) checkClaudeWaits(ctx context.Context, r *result) {
 	}
 	gateway := autoModeGateway(ctx, e.Env, e.sources)
 	if gateway != "" && slices.ContainsFunc(e.sources, takesPermissions) {
-		r.warn("sessions start in auto mode, but %s does not pass on its check: Claude then asks for permissions in the "+
-			"terminal only. In the modes default and acceptEdits, they reach Chat", gateway).Fix =
+		r.warn("sessions start in auto mode, but %s does not pass auto mode's check on to Anthropic: Claude "+
+			"then asks for permissions only in the terminal. In the modes default and acceptEdits, they reach Chat", gateway).Fix =
 			"gchat-hooks setup --approve offers the mode default, as permissions.defaultMode in your settings"
 	}
-	r.ok("no session waits in its terminal only")
+	r.ok("no session waits only in its terminal")
 }
 
 // autoModeSince is the oldest version of Claude Code that we have seen start sessions in

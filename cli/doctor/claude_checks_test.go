@@ -300,7 +300,7 @@ func TestClaudeChecks_FindFaults(t *testing.T) {
 		},
 		{
 			"auto mode behind a gateway", "claude.waits", Warn,
-			"but gateway.example:8443 does not pass on its check", "setup --approve",
+			"but gateway.example:8443 does not pass auto mode's check on to", "setup --approve",
 			func(p *doctorHome) {
 				p.presets = []string{"approve"}
 				p.env["ANTHROPIC_BASE_URL"] = "https://gateway.example:8443"
@@ -319,7 +319,7 @@ func TestClaudeChecks_FindFaults(t *testing.T) {
 		},
 		{
 			"a session that waits in its terminal", "claude.waits", Warn,
-			"shop waits in its terminal", "answer it in that terminal",
+			"shop waits only in its terminal", "answer it in that terminal",
 			func(p *doctorHome) {
 				_, err := state.SessionsIn(state.UserStateDir(p.getenv)).Change("s",
 					func(s *state.Session) {

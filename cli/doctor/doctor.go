@@ -67,8 +67,8 @@ var checks = []check{
 	{
 		"page.https",
 		(*exam).checkPublicPage,
-		"docs/connect.md says how to lead a name to the page; " +
-			"gchat-hooks setup --phone takes the page back to this network",
+		"docs/connect.md says how a name leads to the page; " +
+			"gchat-hooks setup --phone serves it in this network instead",
 	},
 	{
 		"page.devices",
@@ -78,7 +78,7 @@ var checks = []check{
 	{
 		"notify.calls",
 		(*exam).checkCalls,
-		"correct notify in ~/.config/gchat-hooks/config.json; the next call that arrives ends this",
+		"correct notify in ~/.config/gchat-hooks/config.json; this line ends with the next notification that arrives",
 	},
 
 	{

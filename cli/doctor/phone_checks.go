@@ -74,13 +74,13 @@ func (e *exam) askForIdentity(ctx context.Context, embedded *space.Space) (probl
 	case answer.Identity == embedded.Identity(nonce):
 		return ""
 	case answer.Identity != "":
-		return "the embedded space of another person or machine answers there"
+		return "the page of another person or machine answers there"
 	case strings.Contains(answer.Error.Message, "is not this machine"):
 		return "the proxy passes on another host name: it has to keep the Host header"
 	case response.StatusCode == http.StatusBadGateway,
 		response.StatusCode == http.StatusServiceUnavailable,
 		response.StatusCode == http.StatusGatewayTimeout:
-		return fmt.Sprintf("a proxy answers there with %d: it does not reach the space on this machine",
+		return fmt.Sprintf("a proxy answers there with %d: it does not reach the page's server on this machine",
 			response.StatusCode)
 	}
 	return fmt.Sprintf("another server answers there, with %d", response.StatusCode)
@@ -102,7 +102,7 @@ func (e *exam) connectionProblem(err error) string {
 			invalid.Cert.NotBefore.Local().Format(time.DateTime),
 			invalid.Cert.NotAfter.Local().Format(time.DateTime))
 	case isUntrusted:
-		return "its certificate is signed by nobody whom this machine trusts; " +
+		return "this machine does not trust its certificate's issuer; " +
 			"a phone has to be told to trust it, too"
 	case isOtherName:
 		return fmt.Sprintf("its certificate is for %q", hostnameError.Certificate.DNSNames)
@@ -126,7 +126,7 @@ func causeOf(err error) string {
 	return err.Error()
 }
 
-// checkDevices says which devices are not called, although their pages asked for calls.
+// checkDevices says which devices are not notified, although their pages asked for it.
 func (e *exam) checkDevices(_ context.Context, r *result) {
 	devices, err := space.Devices(filepath.Join(state.UserStateDir(e.Env), "space"))
 	if errors.As(err, new(*fs.PathError)) {
@@ -138,29 +138,29 @@ func (e *exam) checkDevices(_ context.Context, r *result) {
 	}
 	for _, d := range devices {
 		if d.Refusal != "" {
-			r.warn("%s is not called: %s", state.OneLine(d.Name), state.OneLine(d.Refusal))
+			r.warn("%s is not notified: %s", state.OneLine(d.Name), state.OneLine(d.Refusal))
 		}
 	}
 	if len(devices) > 0 {
-		r.ok("devices that the page calls: %d", len(devices))
+		r.ok("devices that the page notifies: %d", len(devices))
 	}
 }
 
-// checkCalls says where the person is called, and how the last call went. It calls
-// nobody. A topic's name is a secret.
+// checkCalls says how the person is notified, and how the last notification went.
+// It sends none. A topic's name is a secret.
 func (e *exam) checkCalls(_ context.Context, r *result) {
 	if e.cfg.Notify == nil {
-		r.ok("nothing calls you by notify")
+		r.ok("notify is not set up")
 		return
 	}
 	where, last := e.cfg.Notify.Place(), state.ReadLastCall(e.Env)
 	local := func(t time.Time) string { return t.Local().Format(time.DateTime) }
 	switch {
 	case last.FailedAt.After(last.SucceededAt):
-		r.warn("the last call to %s failed on %s: %s", where, local(last.FailedAt), last.Error)
+		r.warn("the last notification to %s failed on %s: %s", where, local(last.FailedAt), last.Error)
 	case last.SucceededAt.IsZero():
-		r.ok("you are called by %s; nobody was called yet", where)
+		r.ok("you are notified through %s; nothing was sent yet", where)
 	default:
-		r.ok("you are called by %s; the last call was on %s", where, local(last.SucceededAt))
+		r.ok("you are notified through %s; the last notification was on %s", where, local(last.SucceededAt))
 	}
 }

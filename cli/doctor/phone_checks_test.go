@@ -74,13 +74,13 @@ func TestPublicPage_SaysWhatIsWrong(t *testing.T) {
 		serve(other.Handler().ServeHTTP): "another person or machine",
 		answer(404):                      "another server answers there, with 404",
 		answer(302):                      "another server answers there, with 302",
-		answer(502):                      "does not reach the space",
+		answer(502):                      "does not reach the page's server",
 		serve(func(w http.ResponseWriter, r *http.Request) {
 			r.Host = "inside.example"
 			own.Handler().ServeHTTP(w, r)
 		}): "keep the Host header",
 		"https://localhost:" + port: "its certificate is for",
-		unknown:                     "signed by nobody whom this machine trusts",
+		unknown:                     "does not trust its certificate's issuer",
 		expired:                     "its certificate is valid from",
 		strings.Replace(plain.URL, "http:", "https:", 1): "speaks no TLS",
 		"https://127.0.0.1:1":                            "nothing listens there",
@@ -122,7 +122,7 @@ func TestDevices_SaysWhichAreNotCalled(t *testing.T) {
 	kit.Equal(t, write(`{"name": "laptop"}`).Level, OK)
 	refused := write(`{"name": "laptop"}, {"name": "phone\u001b[2J", "refusal": "no push service"}`)
 	kit.Equal(t, refused.Level, Warn)
-	kit.Contains(t, refused.Text, "is not called: no push service")
+	kit.Contains(t, refused.Text, "is not notified: no push service")
 	kit.True(t, !strings.Contains(refused.Text, "\x1b"), "%q", refused.Text)
 }
 
@@ -136,15 +136,15 @@ func TestCalls_SaysHowTheLastWent(t *testing.T) {
 		kit.Contains(t, r.found[0].Text, want)
 		kit.True(t, !strings.Contains(r.found[0].Text, "topic-name"), "it has the topic")
 	}
-	find(OK, "nothing calls you")
+	find(OK, "notify is not set up")
 	e.cfg.Notify = &config.Notify{URL: "https://ntfy.example/topic-name", Token: "tk"}
-	find(OK, "by ntfy.example; nobody was called yet")
+	find(OK, "through ntfy.example; nothing was sent yet")
 	at := time.Now()
 	kit.NoError(t, state.RecordCall(e.Env, at, ""))
-	find(OK, "the last call was on "+at.Local().Format(time.DateTime))
+	find(OK, "the last notification was on "+at.Local().Format(time.DateTime))
 	kit.NoError(t, state.RecordCall(e.Env, at.Add(time.Second), "no network"))
-	find(Warn, "the last call to ntfy.example failed on")
+	find(Warn, "the last notification to ntfy.example failed on")
 	kit.NoError(t, state.RecordCall(e.Env, at.Add(2*time.Second), ""))
 	e.cfg.Notify = &config.Notify{Command: []string{"/home/ann/bin/call-me", "topic-name"}}
-	find(OK, "by the command call-me; the last call was on")
+	find(OK, "through the command call-me; the last notification was on")
 }

@@ -114,7 +114,7 @@ func (c comparison) text() string {
 	if b.Len() == 0 {
 		b.WriteString("Nothing changed")
 	} else {
-		fmt.Fprintf(&b, "%d stopped holding, %d hold for the first time, %d could not be tried",
+		fmt.Fprintf(&b, "%d stopped working, %d work for the first time, %d could not be tried",
 			c.count(claudecheck.Broken), c.count(claudecheck.Holds), c.count(claudecheck.Untried))
 	}
 	fmt.Fprintf(&b, " with Claude Code %s, compared with %s.\n", c.New.Version, c.Known.Version)
@@ -124,7 +124,7 @@ func (c comparison) text() string {
 // seen is a contract's verdict, and why.
 func seen(f claudecheck.Finding) string {
 	if f.Seen == "" {
-		return string(f.Verdict)
+		return f.Verdict.Words()
 	}
-	return fmt.Sprintf("%s: %s", f.Verdict, f.Seen)
+	return fmt.Sprintf("%s: %s", f.Verdict.Words(), f.Seen)
 }

@@ -22,20 +22,20 @@ func TestCompare_TriesWhatDiffersOnceMore(t *testing.T) {
 	}{
 		"nothing differs":     {verdicts{holds}, verdicts{holds}, 0, "Nothing changed with Claude Code"},
 		"both are broken":     {verdicts{broken}, verdicts{broken}, 0, "Nothing changed"},
-		"a row is broken":     {verdicts{holds}, verdicts{broken, broken}, 1, "1 stopped holding"},
+		"a row is broken":     {verdicts{holds}, verdicts{broken, broken}, 1, "1 stopped working"},
 		"broken for a moment": {verdicts{holds}, verdicts{broken, holds}, 0, "Nothing changed"},
 		"the known version is broken for a moment": {
 			verdicts{broken, holds}, verdicts{holds}, 0, "Nothing changed",
 		},
-		"a row is mended":         {verdicts{broken, broken}, verdicts{holds}, 0, "1 hold for"},
+		"a row is mended":         {verdicts{broken, broken}, verdicts{holds}, 0, "1 work for"},
 		"no time for the new one": {verdicts{holds}, verdicts{untried, untried}, 2, "1 could not"},
-		"no time at first":        {verdicts{holds}, verdicts{untried, broken}, 1, "1 stopped holding"},
+		"no time at first":        {verdicts{holds}, verdicts{untried, broken}, 1, "1 stopped working"},
 		"no time for either": {
 			verdicts{untried, untried}, verdicts{untried, untried}, 2, "1 could not be tried",
 		},
-		"no time for the known":    {verdicts{untried, untried}, verdicts{holds}, 0, "1 hold for"},
+		"no time for the known":    {verdicts{untried, untried}, verdicts{holds}, 0, "1 work for"},
 		"the second check fails":   {verdicts{holds}, verdicts{untried}, 2, "1 could not be tried"},
-		"a broken one fails later": {verdicts{holds}, verdicts{broken}, 1, "1 stopped holding"},
+		"a broken one fails later": {verdicts{holds}, verdicts{broken}, 1, "1 stopped working"},
 	}
 	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestCompare_TriesWhatDiffersOnceMore(t *testing.T) {
 			kit.Contains(t, found.text(), test.text)
 			kit.Equalf(t, len(left["known"])+len(left["new"]), 0, "verdicts that nobody asked for")
 			if test.exitCode == exitStopped {
-				kit.Contains(t, found.text(), "It works (row)\n    known: holds\n    new: does not hold")
+				kit.Contains(t, found.text(), "It works (row)\n    known: works\n    new: does not work")
 			}
 		})
 	}

@@ -52,7 +52,7 @@ func (h *Hub) Relay(ctx context.Context) {
 		}
 		h.failedRounds.Add(1)
 		h.Log.Error().Str("error", logText(err.Error())).
-			Msg("events are not relayed; it is tried again")
+			Msg("events are not relayed; gchat-hooks tries again")
 		state.Sleep(ctx, pause)
 		pause = min(2*pause, maxRelayPause)
 	}
@@ -161,7 +161,7 @@ func (h *Hub) startGreeting(e *chat.DeprecatedEvent, m *pubsub.ReceivedMessage) 
 		}
 		if err != nil {
 			h.Log.Warn().Str("user", e.User.Name).Str("error", logText(err.Error())).
-				Msg("not greeted; it is tried again")
+				Msg("not greeted; gchat-hooks tries again")
 		}
 	})
 }

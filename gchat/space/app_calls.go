@@ -30,7 +30,7 @@ func (s *Space) spaceResource() *chat.Space {
 			SingleUserBotDm: true,
 		}
 	}
-	return &chat.Space{Name: Name, Type: "ROOM", SpaceType: "SPACE", DisplayName: "Local space"}
+	return &chat.Space{Name: Name, Type: "ROOM", SpaceType: "SPACE", DisplayName: "gchat-hooks"}
 }
 
 // patchMessage serves spaces.messages.patch: the app changes one of its own messages.

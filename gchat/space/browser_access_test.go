@@ -340,7 +340,7 @@ func TestPage_IsUsableByAll(t *testing.T) {
 		emulatePhone(t, ctx)
 		d.openView(ctx, view)
 		check(`document.documentElement.lang`, "en", "language", view.name)
-		check(`document.title`, "(3) Local space", "title", view.name)
+		check(`document.title`, "(3) gchat-hooks", "title", view.name)
 		wantNames(t, ctx, view.name)
 		for _, scheme := range []string{"light", "dark"} {
 			// without the transitions from one colour to the other

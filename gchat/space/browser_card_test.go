@@ -91,7 +91,7 @@ func TestCard_TapsFromThePage(t *testing.T) {
 				&& document.querySelectorAll('#messages article').length === 2
 				&& document.querySelector('#messages article.card :is(.ask, .about)')
 				&& document.querySelectorAll('#messages article')[1].classList.contains('end') &&
-				document.title === 'Local space'`)
+				document.title === 'gchat-hooks'`)
 			var chosen []string
 			for _, selector := range c.press {
 				if strings.HasPrefix(selector, "[data-option") {

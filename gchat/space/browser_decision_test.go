@@ -75,13 +75,13 @@ func TestDecision_Buttons(t *testing.T) {
 			waitUntil(t, ctx,
 				hasButtons(strings.ReplaceAll(allOff, "Approve"+off+", accept", "Approve, accept")),
 				`document.querySelector('[data-reply]').value === '' &&
-					document.title === 'Local space'`)
+					document.title === 'gchat-hooks'`)
 
 			d.postReport(thread, "note "+state.NoteUnclear, "",
 				"[Not used] That came too early. Reply again.")
 			waitUntil(t, ctx,
 				`!document.querySelector('.decide').disabled &&
-					document.title === '(1) Local space'`)
+					document.title === '(1) gchat-hooks'`)
 			d.postReport(thread, "note "+state.NoteReminder, "",
 				"[Reminder] web-shop\n\nIt still waits.")
 			waitUntil(t, ctx,
@@ -95,7 +95,7 @@ func TestDecision_Buttons(t *testing.T) {
 			waitUntil(t, ctx,
 				hasState("answered"),
 				buttonsGone+` && document.querySelector('[data-reply]').disabled &&
-					document.title === 'Local space'`)
+					document.title === 'gchat-hooks'`)
 		})
 	}
 	t.Run("more", func(t *testing.T) {
@@ -118,11 +118,11 @@ func TestDecision_Buttons(t *testing.T) {
 			func(q *state.Question) { q.Status, q.HandedOverAt = state.Pending, new(time.Now()) })
 		waitUntil(t, ctx,
 			hasState("terminal"),
-			buttonsGone+` && document.title === '(1) Local space'`)
+			buttonsGone+` && document.title === '(1) gchat-hooks'`)
 		d.end(thread, func(q *state.Question) { answerWith()(q); q.ResolvedBy = "terminal" })
 		waitUntil(t, ctx,
 			hasState("answered"),
-			`document.title === 'Local space' &&
+			`document.title === 'gchat-hooks' &&
 				document.querySelector('#messages').textContent.includes('Answered in the terminal.')`)
 	})
 	t.Run("a text in the box goes as it is, or refuses by a button", func(t *testing.T) {
@@ -221,14 +221,14 @@ func TestDecision_Buttons(t *testing.T) {
 		d.end(thread, answerWith("yes, round up"))
 		waitUntil(t, ctx,
 			hasState("answered"),
-			`document.title === 'Local space' && !document.querySelector('[data-reply]').disabled`)
+			`document.title === 'gchat-hooks' && !document.querySelector('[data-reply]').disabled`)
 
 		for _, by := range []string{"prompt", "session_end"} {
 			thread := d.askIn(thread, nextQuestion())
-			waitUntil(t, ctx, `document.title === '(1) Local space'`, hasState("open"))
+			waitUntil(t, ctx, `document.title === '(1) gchat-hooks'`, hasState("open"))
 			d.end(thread, func(q *state.Question) { q.Status, q.ResolvedBy = state.Cancelled, by })
 			waitUntil(t, ctx,
-				`document.title === 'Local space' &&
+				`document.title === 'gchat-hooks' &&
 					!document.querySelector('.decision[data-state="open"]')`)
 		}
 	})
@@ -325,7 +325,7 @@ func TestDecision_Screens(t *testing.T) {
 	for _, scheme := range []string{"light", "dark"} {
 		preferScheme(t, ctx, scheme)
 		navigate(t, ctx, "about:blank", d.s.PageURL(d.base))
-		waitUntil(t, ctx, `document.title === '(5) Local space'`)
+		waitUntil(t, ctx, `document.title === '(5) gchat-hooks'`)
 		wantReadable(t, ctx, "decisions-list-"+scheme)
 		for name, thread := range threads {
 			openThread(t, ctx, thread)

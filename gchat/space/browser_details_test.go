@@ -116,13 +116,13 @@ func TestDetails_ShownInPlace(t *testing.T) {
 		thread := d.postReport("", string(state.ReportBlockedAlert), "web-shop",
 			"[BLOCKED] web-shop\n\nACTION REQUIRED: the key")
 		openThread(t, ctx, thread)
-		waitUntil(t, ctx, `document.title === '(1) Local space' &&
+		waitUntil(t, ctx, `document.title === '(1) gchat-hooks' &&
 			document.querySelector('#thread-state').textContent === 'Blocked' &&
 			document.querySelector('.theirs header b').textContent === '⚠ Blocked'`)
 		wantReadable(t, ctx, "phone-blocked")
 		typeReply(t, ctx, "here it is\n")
 		wantReplies(t, s, thread, "here it is")
-		waitUntil(t, ctx, hasState("replied"), `document.title === 'Local space'`)
+		waitUntil(t, ctx, hasState("replied"), `document.title === 'gchat-hooks'`)
 	})
 	t.Run("a form has real inputs", func(t *testing.T) {
 		openNew(t, ctx, d, form)
@@ -231,7 +231,7 @@ func TestDetails_NotSentSaysWhy(t *testing.T) {
 	waitUntil(t, ctx, `document.querySelector('#link').textContent === 'Reconnecting'`,
 		`JSON.stringify(`+places+`) === window.places`)
 	typeReply(t, ctx, "again\n")
-	waitUntil(t, ctx, fmt.Sprintf(isMineFailed, jsonText("Not sent: no connection to the space. Try again")))
+	waitUntil(t, ctx, fmt.Sprintf(isMineFailed, jsonText("Not sent: no connection to the page's server. Try again")))
 	screenshot(t, ctx, "phone-down-thread")
 	evaluate(t, ctx, `{ const now = Date.now; Date.now = () => now() + 20000 }; location.hash = ''`)
 	waitUntil(t, ctx, `document.querySelector('#link').textContent === 'Not running'`)

@@ -27,14 +27,14 @@ func TestPage_Questions(t *testing.T) {
 	t.Run("a question comes live, a button answers it", func(t *testing.T) {
 		evaluate(t, ctx, `window.sameDocument = true`)
 		thread := d.ask(askQuestions(deploymentQuestion))
-		waitUntil(t, ctx, `document.title === '(1) Local space'`)
+		waitUntil(t, ctx, `document.title === '(1) gchat-hooks'`)
 		openThread(t, ctx, thread)
 		waitUntil(t, ctx, `document.querySelectorAll('[data-option]').length === 3`)
 		screenshot(t, ctx, "phone-question")
 		click(t, ctx, `[data-option="2"]`)
 		d.wantTap("2")
 		waitUntil(t, ctx,
-			`document.title === 'Local space' &&
+			`document.title === 'gchat-hooks' &&
 				document.querySelector('[data-option="2"]').disabled`,
 			hasPressed("1.2"))
 
@@ -176,7 +176,7 @@ func TestPage_Questions(t *testing.T) {
 		openThread(t, ctx, thread)
 		waitUntil(t, ctx,
 			on+` &&
-				document.querySelector('[data-reply]').placeholder === 'Read only if a script waits'`)
+				document.querySelector('[data-reply]').placeholder === 'Only a waiting script reads this'`)
 		d.postReport(thread, "note "+state.NoteNoWaiter, "",
 			"[Not read] Please answer in the terminal. No hook waits for a reply to this question.")
 		waitUntil(t, ctx, fmt.Sprintf(off, "Please answer in the terminal")+" && "+anyway(true))
@@ -257,7 +257,7 @@ func TestPage_WhatWaits(t *testing.T) {
 	runFirst(t, ctx, stub)
 	d.ask(askQuestions(retriesQuestion))
 	navigate(t, ctx, d.s.PageURL(d.base))
-	waitUntil(t, ctx, `document.title === '(1) Local space'`)
+	waitUntil(t, ctx, `document.title === '(1) gchat-hooks'`)
 	click(t, ctx, "#notify")
 	waitUntil(t, ctx, `document.querySelector('#notify').hidden`)
 
@@ -269,7 +269,7 @@ func TestPage_WhatWaits(t *testing.T) {
 	done := d.postReport("", string(state.ReportTaskCompletion), "other",
 		"[Done] other | 2026-02-21 10:45:23\n\nThe rest.")
 	waitUntil(t, ctx,
-		`document.title === '(2) Local space' &&
+		`document.title === '(2) gchat-hooks' &&
 		window.shown.join() === 'Permission|orch-epic4\nClaude needs your permission Bash: rm -rf build'`,
 		fmt.Sprintf(`[...document.querySelectorAll('[data-thread]')].findIndex((n) => n.dataset.thread === %q) === 0`, permission),
 		fmt.Sprintf(`[...document.querySelectorAll('[data-thread]')].findIndex((n) => n.dataset.thread === %q) === 2`, done))
@@ -285,22 +285,22 @@ func TestPage_WhatWaits(t *testing.T) {
 		"[Progress] orch-epic4 | 2026-02-21 10:45:23\n\nIt goes on.")
 	waitUntil(t, ctx,
 		`document.querySelectorAll('[data-message]').length === 3 &&
-			document.title === '(2) Local space'`)
+			document.title === '(2) gchat-hooks'`)
 	d.postReport(thread, "gone_on", "", wording.DialogOverText)
-	waitUntil(t, ctx, `document.title === '(1) Local space' && window.shown.length === 1`)
+	waitUntil(t, ctx, `document.title === '(1) gchat-hooks' && window.shown.length === 1`)
 	d.postReport("", string(state.ReportBlockedAlert), name,
 		"[BLOCKED] orch-epic4 | 2026-02-21 10:45:23\n\nACTION REQUIRED: the key")
 	waitUntil(t, ctx,
-		`document.title === '(2) Local space' &&
-			window.shown[1] === 'Blocked alert|orch-epic4\nACTION REQUIRED: the key'`)
+		`document.title === '(2) gchat-hooks' &&
+			window.shown[1] === 'Blocked|orch-epic4\nACTION REQUIRED: the key'`)
 	d.postReport("", config.KindTurnDone, name, "[Turn Done] orch-epic4\nmeanwhile")
 	d.postReport("", string(state.ReportProgressUpdate), "other", "[Progress] other")
 	waitUntil(t, ctx,
 		`document.querySelectorAll('[data-thread]').length === 7 &&
-			document.title === '(2) Local space'`)
+			document.title === '(2) gchat-hooks'`)
 	d.postReport("", string(state.ReportProgressUpdate), name,
 		"[Progress] orch-epic4 | 2026-02-21 10:45:23\n\nIt goes on.")
-	waitUntil(t, ctx, `document.title === '(1) Local space' && window.shown.length === 2`)
+	waitUntil(t, ctx, `document.title === '(1) gchat-hooks' && window.shown.length === 2`)
 
 	// Over plain http, on another address than this machine's own, a browser shows none.
 	private, psrv := testServer(t, Options{AllowsPhone: true})
@@ -324,11 +324,11 @@ func TestPage_TerminalDialogsWait(t *testing.T) {
 		session = d.postReport(session, string(state.KindPermission), "web-shop",
 			"[Permission] web-shop\n"+says)
 		thread := d.ask(bashPermission())
-		waitUntil(t, ctx, `document.title === '(2) Local space'`)
+		waitUntil(t, ctx, `document.title === '(2) gchat-hooks'`)
 		d.end(thread, answerWith())
-		waitUntil(t, ctx, `document.title === '(1) Local space'`)
+		waitUntil(t, ctx, `document.title === '(1) gchat-hooks'`)
 		d.postReport(session, "gone_on", "", wording.DialogOverText)
-		waitUntil(t, ctx, `document.title === 'Local space'`)
+		waitUntil(t, ctx, `document.title === 'gchat-hooks'`)
 	}
 }
 
@@ -391,7 +391,7 @@ func TestPage_Screens(t *testing.T) {
 		emulatePhone(t, ctx)
 		navigate(t, ctx, "about:blank", s.PageURL(srv.URL))
 		waitUntil(t, ctx,
-			`document.title === '(4) Local space' &&
+			`document.title === '(4) gchat-hooks' &&
 				document.querySelectorAll('[data-thread]').length === 7`)
 		// newest first
 		waitUntil(t, ctx,
@@ -439,12 +439,12 @@ func TestPage_FailedReply(t *testing.T) {
 	thread := d.ask(askQuestions(deploymentQuestion))
 	navigate(t, ctx, s.PageURL(srv.URL))
 	openThread(t, ctx, thread)
-	const taken = `document.title === 'Local space' &&
+	const taken = `document.title === 'gchat-hooks' &&
 		document.querySelector('[data-option="1"]').disabled`
-	const notSent = `document.title === '(1) Local space' &&
+	const notSent = `document.title === '(1) gchat-hooks' &&
 		!document.querySelector('[data-option="1"]').disabled &&
 		document.querySelector('.hint').textContent ===
-			'Not sent: the space cannot be reached (502). Tap it again.'`
+			'Not sent: the page\'s server cannot be reached (502). Tap it again.'`
 
 	down.Store(true)
 	typeReply(t, ctx, "soon")
@@ -465,7 +465,7 @@ func TestPage_FailedReply(t *testing.T) {
 	down.Store(true)
 	typeReply(t, ctx, "the first\n")
 	waitUntil(t, ctx,
-		`document.querySelector('[data-retry]') && document.title === '(1) Local space'`)
+		`document.querySelector('[data-retry]') && document.title === '(1) gchat-hooks'`)
 	down.Store(false)
 	swallow.Store(true)
 	click(t, ctx, `[data-retry]`)

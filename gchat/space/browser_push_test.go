@@ -184,7 +184,7 @@ func TestPage_RefusedRenewalIsTold(t *testing.T) {
 	subscribed, err := Devices(b.dir)
 	kit.NoError(t, err)
 	kit.Equal(t, subscribed[0].Subscription, subscriptionOf(t, again))
-	const told = "This device is not called|Open the page to be called again"
+	const told = "This device is no longer notified|Open the page to be notified again"
 	b.changeSubscription(`null`)
 	b.wantShown(told)
 	devices, err := Devices(b.dir)

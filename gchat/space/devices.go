@@ -44,7 +44,7 @@ type Device struct {
 }
 
 var (
-	errTooManyDevices = errors.New("as many devices as possible are called: remove one first")
+	errTooManyDevices = errors.New("the page can notify no more devices: remove one first")
 	errUnknownDevice  = errors.New("there is no such device")
 )
 

@@ -239,7 +239,7 @@ func extendDeadlines(w http.ResponseWriter, timeout time.Duration) {
 // uploadFromPage stores a file that a person attaches on the page.
 func (s *Space) uploadFromPage(w http.ResponseWriter, r *http.Request) {
 	if err := http.NewCrossOriginProtection().Check(r); err != nil {
-		writeError(w, permissionDenied("Only the space's own page may post here."))
+		writeError(w, permissionDenied("Only the page itself may post here."))
 		return
 	}
 	extendDeadlines(w, uploadTimeout)

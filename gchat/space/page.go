@@ -77,7 +77,7 @@ func decodePageBody(r *http.Request, v any) error {
 		return &apiError{415, "The content type must be application/json.", "INVALID_ARGUMENT"}
 	}
 	if err := http.NewCrossOriginProtection().Check(r); err != nil {
-		return permissionDenied("Only the space's own page may post here.")
+		return permissionDenied("Only the page itself may post here.")
 	}
 	return decodeBody(r, v)
 }

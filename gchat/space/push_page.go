@@ -28,7 +28,7 @@ func (s *Space) addPushRoutes(mux *http.ServeMux) {
 	handle := func(pattern string, call func(*pusher, *http.Request) (any, error)) {
 		mux.HandleFunc(pattern, s.requirePageKey(jsonHandler(func(r *http.Request) (any, error) {
 			if s.pushes == nil {
-				return nil, notFound("A space in memory calls no device.")
+				return nil, notFound("This page is not stored on disk, so it notifies no device.")
 			}
 			return call(s.pushes, r)
 		})))
@@ -153,7 +153,7 @@ func (p *pusher) findDevice(id string) (*Device, error) {
 
 func (p *pusher) removeDevice(r *http.Request) (any, error) {
 	if err := http.NewCrossOriginProtection().Check(r); err != nil {
-		return nil, permissionDenied("Only the space's own page may do this.")
+		return nil, permissionDenied("Only the page itself may do this.")
 	}
 	return struct{}{}, removeDeviceWithID(p.dataDir, r.PathValue("device"))
 }

@@ -109,7 +109,7 @@ func TestSocket_AloneIsTrusted(t *testing.T) {
 	defer squatter.Close()
 	for _, host := range hosts {
 		for what, err := range callAll(t, s, addressOf(host, port)) {
-			if hint := gchat.Hint(err); !strings.Contains(hint, ":"+strconv.Itoa(port)+" runs the embedded space") ||
+			if hint := gchat.Hint(err); !strings.Contains(hint, ":"+strconv.Itoa(port)+" runs the page's server") ||
 				gchat.MayHaveArrived(err) {
 				t.Errorf("%s at %s, with the space down: %v (%s)", what, host, err, hint)
 			}

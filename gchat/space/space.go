@@ -38,10 +38,10 @@ const PersonName = "users/local-human"
 const webhookName = "users/local-webhook"
 
 // ErrInUse means that another process has the same data folder open.
-var ErrInUse = errors.New("the space is open in another process")
+var ErrInUse = errors.New("another process serves the page from this folder")
 
 // ErrClosed is the error of a message or an event that arrives after Close.
-var ErrClosed = errors.New("the space is closed")
+var ErrClosed = errors.New("the page's server has ended")
 
 // Options configure a Space. The zero value is a space in memory, for this machine only.
 type Options struct {

@@ -301,8 +301,8 @@ func agentText(q *state.Question) string {
 		text += ": " + task
 	}
 	if !q.IsDialogDrawn() {
-		text += "\nThe terminal does not show it until you decide. " +
-			`Reply "terminal" to decide there.`
+		text += "\nThe terminal does not show it until you answer. " +
+			`Reply "terminal" to answer there.`
 	}
 	return disarm(text)
 }

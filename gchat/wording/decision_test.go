@@ -287,7 +287,7 @@ func TestDecision_HandedOver(t *testing.T) {
 	q.Status = state.Pending
 	text := QuestionTexts(q)[0]
 	for _, part := range []string{"From the agent Explore: look ",
-		"The terminal does not show it until you decide.", "Reply yes"} {
+		"The terminal does not show it until you answer.", "Reply yes"} {
 		kit.Contains(t, text, part)
 	}
 	buttons := func() int {

@@ -133,7 +133,7 @@ func GrantText(q *state.Question, allowed []*state.Question, isOver bool) string
 // person is not among the allowed users.
 const (
 	NobodyAllowed = "nobody"    // the list of allowed users is empty
-	NotApprover   = "approvers" // the person may answer questions, but decide nothing
+	NotApprover   = "approvers" // the person may answer questions, but no permissions and plans
 	NotInPolicy   = "policy"    // a policy does not allow the person to answer
 )
 
@@ -502,11 +502,11 @@ func refusedText(q *state.Question, owed state.OwedNote) string {
 	switch owed.Text {
 	case NotInPolicy:
 		return "[Not used] " + who +
-			" may not answer: a policy of this machine, or of its hub, leaves you out."
+			" may not answer: a policy of this machine, or of its hub, does not allow it."
 	case NobodyAllowed:
 		why = "Nobody may answer yet."
 	case NotApprover:
-		why, setting = who+" may not decide this.", "approvers"
+		why, setting = who+" may not answer this: only approvers may.", "approvers"
 		afterwards = ". It counts for what Claude asks next."
 	}
 	return "[Not used] " + why + ` To change that, add "` + safeClause(r.Sender) + `" to "` +
@@ -607,13 +607,13 @@ func keptText(q *state.Question, owed state.OwedNote) string {
 
 // Reasons in notes why a person's message is not typed yet.
 const (
-	DraftInBox  = "someone is typing in the terminal; your message goes in when the box is empty"
+	DraftInBox  = "someone is typing in the terminal; your message is typed when the box is empty"
 	ClaudeWorks = "Claude is working"
 )
 
 // EmptyBoxHint says what to do if there is text in the input box of the terminal.
-const EmptyBoxHint = "To have messages from here typed, empty the box there (Ctrl-U), " +
-	"or send its text (Enter)."
+const EmptyBoxHint = "Clear that box (Ctrl-U), or send its text (Enter): " +
+	"then messages from here are typed."
 
 // stillKeptText says why a message is still kept after a long time, and what the person
 // can do about it.
@@ -641,13 +641,13 @@ func notTypedText(q *state.Question, owed state.OwedNote) string {
 			safeClause(cmp.Or(owed.Text, q.Typing.Why)) + "."
 	case q.Kind.Traits().IsPrompt:
 		reason := safeClause(owed.Text)
-		if !strings.Contains(reason, "your message goes in") {
-			reason += "; your message goes in as soon as it can be typed"
+		if !strings.Contains(reason, "your message is typed") {
+			reason += "; your message is typed as soon as possible"
 		}
 		return "[Kept] " + strings.ToUpper(reason[:1]) + reason[1:] + "."
 	case !isDirty:
 		return "[Waiting] Your answer is not in the terminal yet: " + safeClause(owed.Text) +
-			". We keep trying until the question is closed."
+			". gchat-hooks keeps trying until the question is closed."
 	}
 	return "[Look] Please finish the dialog in the terminal. Your answer was only partly typed: " +
 		safeClause(cmp.Or(owed.Text, q.Typing.Why)) + "."

@@ -167,7 +167,7 @@ func (r Runner) inbox() state.Inbox { return state.InboxIn(state.UserStateDir(r.
 var ErrStarting = errors.New("the session is being started")
 
 const policyText = "[Not used] A policy allows instructions only in the terminal. " +
-	"Please give it there."
+	"Please give them there."
 
 // KeepPrompts keeps prompts until Claude can take them, or enqueues a note that says
 // why nothing takes them. It starts a session that has ended, if the person has

@@ -192,7 +192,7 @@ func (r Runner) activity(ctx context.Context, session *state.Session) string {
 	case screen.Busy:
 		return "Claude works: " + r.currentWork(snapshot.Lines)
 	case screen.Shows == inject.Draft:
-		return "Claude is idle. The input box holds a draft: " + r.shorten(screen.Draft)
+		return "Claude is idle. There is text in its input box: " + r.shorten(screen.Draft)
 	case screen.Shows == inject.Prompt:
 		return "Claude is idle, at an empty input box"
 	}
@@ -285,7 +285,7 @@ func (r Runner) interrupt(ctx context.Context, session *state.Session, in *state
 	}
 	text := "[Stopped] " + r.currentWork(snapshot.Lines)
 	if _, screen, err := CaptureScreen(ctx, session); err == nil && screen.Shows == inject.Draft {
-		text += "\nThe input box of the terminal holds a text. " + wording.EmptyBoxHint
+		text += "\nThere is text in the terminal's input box. " + wording.EmptyBoxHint
 	}
 	err = state.AppendDecision(r.Env, r.Log, state.AuditLine{
 		SessionName: session.Name,

@@ -31,7 +31,7 @@ const (
 )
 
 // ErrRefused means that another try of the same call would be refused, too.
-var ErrRefused = errors.New("the call was refused")
+var ErrRefused = errors.New("the notification was refused")
 
 // ErrUncertain means that the call may have arrived all the same.
 var ErrUncertain = errors.New("no answer")
@@ -76,14 +76,14 @@ func publish(ctx context.Context, notify *config.Notify, call *state.Call) error
 		if dial, ok := errors.AsType[*net.OpError](err); !ok || dial.Op != "dial" {
 			err = fmt.Errorf("%w: %w", ErrUncertain, err)
 		}
-		return fmt.Errorf("call by ntfy: %w", err)
+		return fmt.Errorf("notify by ntfy: %w", err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode/100 == 2 {
 		return nil
 	}
 	text, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorBytes))
-	err = fmt.Errorf("call by ntfy: the server answered %d%s%s", response.StatusCode,
+	err = fmt.Errorf("notify by ntfy: the server answered %d%s%s", response.StatusCode,
 		serverText(text), explainStatus(response.StatusCode))
 	isTemporary := response.StatusCode >= 500 || response.StatusCode == http.StatusTooManyRequests ||
 		response.StatusCode == http.StatusRequestTimeout
@@ -120,11 +120,11 @@ func explainStatus(status int) string {
 	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed:
 		return " (there is no ntfy topic at this address)"
 	case status == http.StatusRequestEntityTooLarge:
-		return " (the call is too long for the server)"
+		return " (the notification is too long for the server)"
 	case status == http.StatusTooManyRequests:
-		return " (the server has had too many calls: it is tried again later)"
+		return " (the server has had too many notifications: gchat-hooks tries again later)"
 	case status >= 500:
-		return " (the server is in trouble: it is tried again)"
+		return " (the server is in trouble: gchat-hooks tries again)"
 	}
 	return ""
 }
@@ -143,7 +143,7 @@ func runCommand(ctx context.Context, env state.Getenv, command []string, call *s
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("call by the command %s: %w: %s", command[0], err, state.OneLine(stderr.String()))
+		return fmt.Errorf("notify by the command %s: %w: %s", command[0], err, state.OneLine(stderr.String()))
 	}
 	return nil
 }

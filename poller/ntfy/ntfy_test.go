@@ -73,7 +73,7 @@ func TestTopic_ErrorsAreForPeople(t *testing.T) {
 	}{
 		{403, `{"code":40301,"http":403,"error":"forbidden"}`, "403: forbidden (the topic is protected"},
 		{404, "<html>" + strings.Repeat("x", 9999), "404: <html>x"},
-		{429, `{"error":"limit reached"}`, "429: limit reached (the server has had too many calls"},
+		{429, `{"error":"limit reached"}`, "429: limit reached (the server has had too many notifications"},
 		{500, "", "500 (the server is in trouble"},
 		{302, "", "302 (the server has moved"},
 	} {

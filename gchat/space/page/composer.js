@@ -143,7 +143,7 @@ function placeholder(all, t, { state, ask, waiting }, isForSession) {
   if (field) return field.label;
   if (ask?.kind === 'permission' && waiting) return 'Allow or deny it in the terminal';
   if (isForSession) return 'Write to Claude';
-  return askAt(all, t) < 0 ? 'Read only if a script waits' : 'Write a reply';
+  return askAt(all, t) < 0 ? 'Only a waiting script reads this' : 'Write a reply';
 }
 
 const findCard = (matches) => [...views.values()].find((v) => v.card && matches(v.card))?.card;

@@ -26,16 +26,16 @@ export async function failureOf(answer) {
 export function failureFrom(status, body) {
   const { message, inputs } = body?.error ?? {};
   if (tooLongTexts.includes(message)) return new Failure(tooLong, status);
-  if (!message) return new Failure(`the space cannot be reached (${status})`, status);
+  if (!message) return new Failure(`the page's server cannot be reached (${status})`, status);
   return new Failure(withSmallLetter(message.replace(/\.$/, '')), status, inputs);
 }
 
-// reasonOf says for a person why a request failed: "no connection to the space".
+// reasonOf says for a person why a request failed: "no connection to the page's server".
 export function reasonOf(error) {
   if (error instanceof Failure) return error.message;
   if (error instanceof NoKey) return 'the key was refused. Open the page with its link again';
-  if (error.name === 'TimeoutError') return 'the space did not answer in 10 seconds';
-  return 'no connection to the space';
+  if (error.name === 'TimeoutError') return "the page's server did not answer in 10 seconds";
+  return "no connection to the page's server";
 }
 
 const withSmallLetter = (text) => text.charAt(0).toLowerCase() + text.slice(1);

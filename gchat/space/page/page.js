@@ -23,7 +23,7 @@ function draw() {
   grouped = groupThreads(descriptions);
   const waiting = latestFirst([...descriptions].filter(([, about]) => about.waiting));
   const others = latestFirst(grouped.others.map((t) => [t, descriptions.get(t)]));
-  document.title = (waiting.length > 0 ? `(${waiting.length}) ` : '') + 'Local space';
+  document.title = (waiting.length > 0 ? `(${waiting.length}) ` : '') + 'gchat-hooks';
   $('summary').textContent = summary(waiting.length);
   const isEmpty = all.length === 0 && grouped.sessions.length === 0;
   $('no-threads').hidden = !isEmpty || !page.isReady;

@@ -70,7 +70,7 @@ async function renew() {
   } catch (error) {
     if (error.status !== 404 && error.status !== 400) throw error;
     refusal = error.message;
-    $('push-problem').textContent = `This device is not called any more: ${refusal}`;
+    $('push-problem').textContent = `This device is no longer notified: ${refusal}`;
     if (error.status === 404) await forget(subscription);
   }
 }

@@ -183,7 +183,7 @@ const waitNames = {
   plan: ['plan', 'plans'],
   form: ['form', 'forms'],
   next: ['next instruction', 'next instructions'],
-  blocked_alert: ['blocked alert', 'blocked alerts'],
+  blocked_alert: ['urgent message', 'urgent messages'],
   terminal: ['dialog in the terminal', 'dialogs in the terminal'],
 };
 

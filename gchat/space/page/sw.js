@@ -101,7 +101,10 @@ async function renew({ newSubscription }) {
   const content = { subscription: { endpoint, keys } };
   const answer = await call('PUT', '/page/push/devices/' + device, content).catch(() => null);
   if (answer?.ok) return;
-  await show('This device is not called', { body: 'Open the page to be called again', tag: 'renewal' });
+  await show('This device is no longer notified', {
+    body: 'Open the page to be notified again',
+    tag: 'renewal',
+  });
 }
 
 // subscribe asks the server for its key: some browsers tell neither the new subscription nor

@@ -122,8 +122,8 @@ export function lineOfMessage(m) {
   return plain(!m.human && m.kind && rest.join(' ') || m.text);
 }
 
-// titleOfKind has "Blocked alert" for what is about a "blocked_alert".
-const titleOfKind = (kind) => kind.charAt(0).toUpperCase() + kind.slice(1).replaceAll('_', ' ');
+// titleOfKind has "Task completion" for what is about a "task_completion".
+const titleOfKind = (kind) => kind === 'blocked_alert' ? 'Blocked' : kind.charAt(0).toUpperCase() + kind.slice(1).replaceAll('_', ' ');
 
 // withoutFolder shortens "web-shop · /home/ann/web-shop" to the session's name.
 export const withoutFolder = (where) => where.replace(/ · [/~].*/s, '');

@@ -24,7 +24,7 @@ function tables({ days = [], totals = [], waits = [] }) {
   const waited = waits.map(({ step, median, p95 }) => [step, seconds(median), seconds(p95)]);
   const counted = totals.map(({ what, count }) => [what, count]);
   return [
-    table('Asked and answered', ['Day', 'Asked', 'In chat', 'In the terminal', 'Messages', 'Lost'], rows),
+    table('Asked and answered', ['Day', 'Asked', 'In Chat', 'In the terminal', 'Messages', 'Lost'], rows),
     waited.length > 0 ? table('How long it took', ['Step', 'Median', '95 %'], waited) : '',
     table('In all', ['What', 'Times'], counted),
   ];
