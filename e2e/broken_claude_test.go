@@ -70,7 +70,7 @@ func withOtherEvents(t *testing.T, c claude) claude {
 func withOtherTranscript(t *testing.T, c claude) claude {
 	kit.NeedProgram(t, "python3")
 	editor := filepath.Join(t.TempDir(), "editor.py")
-	writeText(t, editor, `import glob, os, sys, time
+	kit.WriteFile(t, editor, `import glob, os, sys, time
 names = {b'"content":': b'"payload":', b'"timestamp":': b'"writtenAt":',
     b'"toolUseResult":': b'"toolUseOutput":'}
 done, claude = {}, os.getppid()
@@ -86,7 +86,7 @@ while os.getppid() == claude:
             f.write(new)
             done[path] = f.tell()
     time.sleep(0.002)
-`)
+`, 0o600)
 	return wrapClaude(t, c, `python3 `+editor+` "$HOME/.claude/projects" </dev/null >/dev/null 2>&1 &
 exec "$claude" "$@"`)
 }
@@ -97,7 +97,7 @@ exec "$claude" "$@"`)
 func withOtherWord(t *testing.T, c claude, word, otherWord string) claude {
 	kit.NeedProgram(t, "python3")
 	filter := filepath.Join(t.TempDir(), "filter.py")
-	writeText(t, filter, `import fcntl, os, pty, subprocess, sys, termios
+	kit.WriteFile(t, filter, `import fcntl, os, pty, subprocess, sys, termios
 old, new = sys.argv[1].encode(), sys.argv[2].encode()
 outer, inner = pty.openpty()
 fcntl.ioctl(inner, termios.TIOCSWINSZ, fcntl.ioctl(1, termios.TIOCGWINSZ, b' ' * 8))
@@ -117,7 +117,7 @@ while True:
     kept = text[len(text) - n:]
     os.write(1, text[:len(text) - n])
 sys.exit(claude.wait())
-`)
+`, 0o600)
 	return wrapClaude(t, c, `[ -t 1 ] || exec "$claude" "$@"
 exec python3 `+shellLine(filter, word, otherWord)+` "$claude" "$@"`)
 }

@@ -11,6 +11,8 @@ import (
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/state"
+
+	"google.golang.org/api/chat/v1"
 )
 
 // An answerCase is a reply to questions, and what becomes of it.
@@ -129,10 +131,7 @@ func TestAnswer_TwoCallsStayApart(t *testing.T) {
 
 func TestAnswer_TerminalFirst(t *testing.T) {
 	eachSession(t, testedVersions, startAsking, config{
-		Script: []turn{
-			{questionCall(deployQuestion)}, thanksTurn, {questionCall(databaseQuestion)},
-			thanksTurn,
-		},
+		Script: twiceScript,
 	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[AskUserQuestion]")
 		b.Choose(firstOption, "3")
@@ -171,7 +170,7 @@ func TestAnswer_ClaudeKilledCancels(t *testing.T) {
 	eachCase(t, testedVersions, map[string]syscall.Signal{
 		"by the system": syscall.SIGKILL, "by a person": syscall.SIGTERM,
 	}, func(t *testing.T, c claude, sig syscall.Signal) {
-		b := startAsking(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}})
+		b := startAsking(t, c, config{Script: deployScript})
 		b.Prompt("go ahead")
 		b.awaitPost("[AskUserQuestion]")
 		b.WaitScreen(firstOption)
@@ -187,7 +186,7 @@ func TestAnswer_ClaudeKilledCancels(t *testing.T) {
 // The check of Claude Code shows the other modes.
 func TestAnswer_BypassPermissionsMode(t *testing.T) {
 	eachSession(t, testedVersions, startAsking, config{
-		Script: []turn{{questionCall(deployQuestion)}, thanksTurn},
+		Script: deployScript,
 		Env:    []string{"IS_SANDBOX=1"},
 		Args:   []string{"--permission-mode", "bypassPermissions"},
 	}, func(t *testing.T, b *hookedSession) {
@@ -203,7 +202,7 @@ func TestAnswer_OneHookIsEnough(t *testing.T) {
 	}, func(t *testing.T, c claude, event string) {
 		b := startAsking(t, c, config{
 			Hooks:  questionHooks(t, event),
-			Script: []turn{{questionCall(deployQuestion)}, thanksTurn},
+			Script: deployScript,
 		})
 		b.Prompt("go ahead")
 		q := b.awaitPost("[AskUserQuestion]")
@@ -220,7 +219,7 @@ func TestAnswer_OneHookIsEnough(t *testing.T) {
 func TestAnswer_HeldQuestionGoesToTheKeyboard(t *testing.T) {
 	eachSession(t, testedVersions, startAsking, config{
 		Env:    []string{"GCHAT_ASK_MODE=hold"},
-		Script: []turn{{questionCall(deployQuestion)}, thanksTurn},
+		Script: deployScript,
 	}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
 		b.checkNotShown(firstOption)
@@ -268,10 +267,7 @@ func TestAnswer_ClaudeContinuesAlone(t *testing.T) {
 // thread is told that the session is gone, and a reply there is answered. The command
 // comes from a shell that has not all that Claude Code's had in its environment.
 func TestAnswer_MachineRestartCancels(t *testing.T) {
-	eachSession(t, testedVersions, startAsking, config{
-		Script: []turn{{questionCall(deployQuestion)}, thanksTurn},
-	}, func(t *testing.T, b *hookedSession) {
-		q := b.awaitPost("[AskUserQuestion]")
+	eachAsked(t, startAsking, func(t *testing.T, b *hookedSession, q *chat.Message) {
 		b.WaitScreen("Rolling deployment")
 		// one that is just ending still has its locks
 		bound.Until(t, "nothing of it is left", func() bool { return b.killProcesses("") == 0 })

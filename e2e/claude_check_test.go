@@ -53,8 +53,8 @@ func TestClaudeCheck_LeavesNothing(t *testing.T) {
 		home := filepath.Join(temp, "person")
 		kit.NoError(t, os.MkdirAll(filepath.Join(home, ".claude"), 0o700))
 		canary := filepath.Join(home, ".claude", "settings.json")
-		writeText(t, canary, `{"hooks":{"SessionStart":[{"hooks":[{"type":"command",`+
-			`"command":"touch `+home+`/ran"}]}]}}`)
+		kit.WriteFile(t, canary, `{"hooks":{"SessionStart":[{"hooks":[{"type":"command",`+
+			`"command":"touch `+home+`/ran"}]}]}}`, 0o600)
 		cmd := bound.Command(t, builtProgram(t), "doctor", "--claude", "--claude-binary", c.Argv[0])
 		cmd.Env = []string{
 			"HOME=" + home, "TMPDIR=" + temp, "PATH=" + os.Getenv("PATH"),

@@ -99,8 +99,7 @@ func TestDaemon_AnswersAnotherProgramsQuestion(t *testing.T) {
 		b.WaitScreen("Submit")
 		dir := filepath.Join(b.Dir, ".claude", "state", "pending-questions")
 		kit.NoError(t, os.MkdirAll(dir, 0o700))
-		options, err := json.Marshal(featuresQuestion.Options)
-		kit.NoError(t, err)
+		options := kit.JSON(t, featuresQuestion.Options)
 		record := fmt.Sprintf(`{"question_id": "0b5e3c9a-0a57-4a3e-9a11-2f6a4a1f0003", "session_id": "orch-epic4", "tmux_session": "claude", "asked_at": %q,
 			"gchat_thread_key": "ask-user-0b5e3c9a", "gchat_message_sent": false, "gchat_message_name": null, "questions": [{"question": %q, "header": "Features",
 			"options": %s, "multiSelect": true, "option_count": 3}], "status": "pending", "resolved_at": null, "response": null, "response_type": null,
@@ -117,10 +116,7 @@ func TestDaemon_AnswersAnotherProgramsQuestion(t *testing.T) {
 
 // The hook that waited beside the dialog is gone: the daemon takes its place.
 func TestDaemon_AnswersAfterHookKilled(t *testing.T) {
-	eachSession(t, testedVersions, startAsking, config{
-		Script: []turn{{questionCall(deployQuestion)}, thanksTurn},
-	}, func(t *testing.T, b *hookedSession) {
-		q := b.awaitPost("[AskUserQuestion]")
+	eachAsked(t, startAsking, func(t *testing.T, b *hookedSession, q *chat.Message) {
 		b.killProcess("gchat-ask-user-forward")
 		b.checkNoWaiter()
 		b.startDaemon()
@@ -137,7 +133,7 @@ func TestDaemon_DryRunTypesNothing(t *testing.T) {
 	eachCase(t, testedVersions, map[string][]string{
 		"same settings": nil, "other settings": {"GCHAT_FORMAT=builtin"},
 	}, func(t *testing.T, c claude, other []string) {
-		b := startInject(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}})
+		b := startInject(t, c, config{Script: deployScript})
 		env := b.tmux.env
 		b.tmux.env = slices.Concat(env, other)
 		d := b.startDaemon("--dry-run")
@@ -163,7 +159,7 @@ func TestDaemon_DryRunTypesNothing(t *testing.T) {
 // serves the session all the same, and no poller begins beside it.
 func TestDaemon_ServesSessionsWithAKey(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		b := startInject(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}})
+		b := startInject(t, c, config{Script: deployScript})
 		env := b.tmux.env
 		b.tmux.env = slices.DeleteFunc(slices.Clone(env),
 			func(v string) bool { return strings.HasPrefix(v, "ANTHROPIC_") })

@@ -202,7 +202,7 @@ func (d *day) isWaiting() bool {
 func (d *day) tap(row, selector string, texts ...string) {
 	d.t.Helper()
 	d.openThread(row)
-	list, _ := json.Marshal(append([]string{}, texts...))
+	list := kit.JSON(d.t, append([]string{}, texts...))
 	js := fmt.Sprintf(`(() => { const texts = %s;
 		const b = [...document.querySelectorAll('#messages ' + %q)].findLast((b) => !b.disabled && b.offsetParent
 			&& (texts.length === 0 || texts.some((text) => b.textContent.includes(text))));

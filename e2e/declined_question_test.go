@@ -56,10 +56,7 @@ func TestDecline_SkipLeavesTheTerminal(t *testing.T) {
 	eachCase(t, testedVersions, map[string][]string{
 		"native": nil, "hold": {"GCHAT_ASK_MODE=hold"}, "inject": {"GCHAT_ASK_MODE=inject"},
 	}, func(t *testing.T, c claude, env []string) {
-		b := startAsking(t, c, config{
-			Script: []turn{{questionCall(deployQuestion)}, thanksTurn},
-			Env:    env,
-		})
+		b := startAsking(t, c, config{Script: deployScript, Env: env})
 		b.Prompt("go ahead")
 		q := b.awaitPost("[AskUserQuestion]")
 		b.reply(q, "?")

@@ -26,25 +26,12 @@ func (b *hookedSession) awaitDenial(n int) {
 	}
 }
 
-func TestDeny_TimeoutWakesSession(t *testing.T) {
-	eachSession(t, testedVersions, startDenying, config{
-		Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn},
-		Env:    []string{"GCHAT_REPLY_TIMEOUT=2", "GCHAT_TIMEOUT_POLICY=recommended"},
-	}, func(t *testing.T, b *hookedSession) {
-		b.awaitPost("[AskUserQuestion]")
-		b.API.WaitText(t,
-			"GCHAT_TIMEOUT: No response in 2 seconds. The timeout policy chose, not the user: ")
-		b.WaitScreen("Acting on it.")
-		b.awaitPost("[Timeout]", "Chosen by the timeout policy, not by you: Blue-green deployment")
-	})
-}
-
 // Without a hook that could wake the session, nothing is denied: the question is in the
 // terminal and in its thread.
 func TestDeny_AsksInTerminalWithoutRewakeHook(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startDenying(t, c, config{
-			Script: []turn{{questionCall(deployQuestion)}, thanksTurn},
+			Script: deployScript,
 			Hooks:  questionHooks(t, questionEvents...),
 		})
 		b.Prompt("go ahead")
@@ -77,13 +64,20 @@ func TestDeny_NextTurnReplacesKilledWaiter(t *testing.T) {
 	})
 }
 
+// eachDenied runs a test with a session whose question was denied and which has gone on
+// without its answer, and with the message that asks it.
+func eachDenied(t *testing.T, test func(*testing.T, *hookedSession, *chat.Message)) {
+	eachSession(t, testedVersions, startDenying, config{Script: denyScript},
+		func(t *testing.T, b *hookedSession) {
+			q := b.awaitPost("[AskUserQuestion]")
+			b.WaitDone("I go on meanwhile.")
+			test(t, b, q)
+		})
+}
+
 // No other process waits: the next prompt brings it.
 func TestDeny_NextPromptReplacesKilledWaiter(t *testing.T) {
-	eachSession(t, testedVersions, startDenying, config{
-		Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn},
-	}, func(t *testing.T, b *hookedSession) {
-		q := b.awaitPost("[AskUserQuestion]")
-		b.WaitDone("I go on meanwhile.")
+	eachDenied(t, func(t *testing.T, b *hookedSession, q *chat.Message) {
 		b.killWaiters()
 		b.reply(q, "2")
 		b.awaitPost("[Kept]")
@@ -149,11 +143,7 @@ func (b *hookedSession) checkNoRewaker() {
 
 // The session ended before the reply came: it gets it when it is resumed.
 func TestDeny_ResumedSessionGetsReply(t *testing.T) {
-	eachSession(t, testedVersions, startDenying, config{
-		Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn},
-	}, func(t *testing.T, b *hookedSession) {
-		q := b.awaitPost("[AskUserQuestion]")
-		b.WaitDone("I go on meanwhile.")
+	eachDenied(t, func(t *testing.T, b *hookedSession, q *chat.Message) {
 		b.Quit()
 		b.checkNoRewaker()
 		d := b.startDaemon()
@@ -173,7 +163,7 @@ func TestDeny_ResumedSessionGetsReply(t *testing.T) {
 // as in native mode. It stays one record.
 func TestDeny_AsksInTerminalWhileChatHangs(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		b := startDenying(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}})
+		b := startDenying(t, c, config{Script: deployScript})
 		b.gate.holdBack()
 		b.Prompt("go ahead")
 		b.WaitScreen(firstOption)
@@ -191,7 +181,7 @@ func TestDeny_AsksInTerminalWhileChatHangs(t *testing.T) {
 // record.
 func TestDeny_AsksInTerminalWithoutPeople(t *testing.T) {
 	eachSession(t, testedVersions, startDenying, config{
-		Script: []turn{{questionCall(deployQuestion)}, thanksTurn},
+		Script: deployScript,
 		Env:    []string{"GCHAT_ALLOWED_USERS="},
 	}, func(t *testing.T, b *hookedSession) {
 		b.WaitScreen(firstOption)

@@ -13,6 +13,8 @@ import (
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat/space"
+
+	"google.golang.org/api/chat/v1"
 )
 
 // buildProgram builds gchat-hooks, once for all tests.
@@ -42,6 +44,16 @@ func eachSession(t *testing.T, versions []string, start starter, cfg config,
 		b.Prompt("go ahead")
 		test(t, b)
 	})
+}
+
+// eachAsked runs a test with a session that asks deployQuestion, and with the message
+// that asks it.
+func eachAsked(t *testing.T, start starter,
+	test func(*testing.T, *hookedSession, *chat.Message)) {
+	eachSession(t, testedVersions, start, config{Script: deployScript},
+		func(t *testing.T, b *hookedSession) {
+			test(t, b, b.awaitPost("[AskUserQuestion]", deployQuestion.Question))
+		})
 }
 
 // questionEvents are the events that the README has a person register.
@@ -155,15 +167,10 @@ var deployQuestion = question{
 const firstOption = "❯ 1. Blue-green deployment"
 
 var (
-	featuresQuestion = question{
-		Question:    "Which features do you want to enable?",
-		Header:      "Features",
-		MultiSelect: true,
-		Options: []option{
-			{Label: "Auth", Description: "Sign-in"}, {Label: "Billing", Description: "Stripe"},
-			{Label: "Search", Description: "Full text"},
-		},
-	}
+	featuresQuestion = multiQuestion("Which features do you want to enable?", "Features",
+		option{Label: "Auth", Description: "Sign-in"},
+		option{Label: "Billing", Description: "Stripe"},
+		option{Label: "Search", Description: "Full text"})
 	databaseQuestion = question{
 		Question: "Which DB?",
 		Header:   "DB",
@@ -172,8 +179,18 @@ var (
 			{Label: "SQLite", Description: "embedded"},
 		},
 	}
-	thanksTurn = turn{textBlock("Thanks, understood.")}
+	thanksTurn   = turn{textBlock("Thanks, understood.")}
+	deployScript = []turn{{questionCall(deployQuestion)}, thanksTurn}
+	// twiceScript asks two questions, each after a prompt.
+	twiceScript = []turn{
+		{questionCall(deployQuestion)}, thanksTurn, {questionCall(databaseQuestion)}, thanksTurn,
+	}
 )
+
+// multiQuestion returns a question that takes several of its options.
+func multiQuestion(text, header string, options ...option) question {
+	return question{Question: text, Header: header, MultiSelect: true, Options: options}
+}
 
 // checkNoWaiter checks that no waiting hook of the session is left.
 func (b *hookedSession) checkNoWaiter() {
@@ -266,6 +283,8 @@ func startDenying(t *testing.T, c claude, cfg config) *hookedSession {
 var (
 	goOnTurn = turn{textBlock("I go on meanwhile.")}
 	actTurn  = turn{textBlock("Acting on it.")}
+	// denyScript asks a question that is denied, and acts on its answer.
+	denyScript = []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn}
 )
 
 // reportHooks are the hooks of reports.

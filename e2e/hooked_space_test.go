@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -262,8 +261,7 @@ func (b *hookedSession) awaitQuestion(want string, ok func(*state.Question) bool
 		return len(last) == 1 && ok(last[0])
 	})
 	if !became {
-		raw, _ := json.Marshal(last)
-		b.t.Fatalf("the question did not become %s: %s", want, raw)
+		b.t.Fatalf("the question did not become %s: %s", want, kit.JSON(b.t, last))
 	}
 	return last[0]
 }

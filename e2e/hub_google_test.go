@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/kit"
 	"gchat-hooks/e2e/strict"
 )
 
@@ -58,9 +58,7 @@ func newFakeGoogle(t testing.TB) *fakeGoogle {
 	g.topic(t, machineTopic)
 	g.subscribe(t,
 		&pubsubpb.Subscription{Name: appSubscription, Topic: appTopic, AckDeadlineSeconds: 10})
-	server := httptest.NewServer(strict.CheckRequests(t, g, strict.OtherThreads))
-	g.URL = server.URL
-	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	g.URL = kit.NewServer(t, strict.CheckRequests(t, g, strict.OtherThreads)).URL
 	return g
 }
 

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -83,12 +82,10 @@ func newTestTeam(t *testing.T) *testTeam {
 			Chat:         messages,
 			PubSub:       events,
 		}
-		writeText(t, o.Policy, `{"titles_only":true,"spaces":{"spaces/room":["users/2"]}}`)
+		kit.WriteFile(t, o.Policy, `{"titles_only":true,"spaces":{"spaces/room":["users/2"]}}`, 0o600)
 		h := x.newRelayingHub(o)
-		server := httptest.NewServer(h.Handler())
-		h.URL = server.URL
-		t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
-		x.hubs, x.urls = append(x.hubs, h), append(x.urls, server.URL)
+		h.URL = kit.NewServer(t, h.Handler()).URL
+		x.hubs, x.urls = append(x.hubs, h), append(x.urls, h.URL)
 	}
 	return x
 }

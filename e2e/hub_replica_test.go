@@ -8,9 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,8 +46,7 @@ func startReplicas(t testing.TB, g *fakeGoogle, n int, args ...string) (all []*r
 	key := filepath.Join(dir, "key")
 	kit.NoError(t, os.WriteFile(key, []byte(hubKey), 0o600))
 	for range n {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		kit.NoError(t, err)
+		ln := kit.Listen(t)
 		at := ln.Addr().String()
 		ln.Close()
 		r := &replica{
@@ -356,9 +353,8 @@ func tapCard(id string) []*chat.CardWithId {
 // processorTime is what a process has used so far.
 func processorTime(t testing.TB, pid int) time.Duration {
 	t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	kit.NoError(t, err)
-	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+2:]))
+	b := kit.ReadFile(t, fmt.Sprintf("/proc/%d/stat", pid))
+	f := strings.Fields(b[strings.LastIndexByte(b, ')')+2:])
 	var user, system int
 	_, _ = fmt.Sscan(f[11], &user)
 	_, _ = fmt.Sscan(f[12], &system)
@@ -368,9 +364,7 @@ func processorTime(t testing.TB, pid int) time.Duration {
 // peakMemory is the most that a process had, in kB.
 func peakMemory(t testing.TB, pid int) (kb int) {
 	t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	kit.NoError(t, err)
-	_, rest, _ := strings.Cut(string(b), "VmHWM:")
+	_, rest, _ := strings.Cut(kit.ReadFile(t, fmt.Sprintf("/proc/%d/status", pid)), "VmHWM:")
 	_, _ = fmt.Sscan(rest, &kb)
 	return kb
 }
@@ -485,7 +479,7 @@ func TestHubEvents_ReachTheirMachines(t *testing.T) {
 func TestHubEvents_RepublishedUnderOneID(t *testing.T) {
 	x := newTestTeam(t)
 	a := x.joinHub(ann, "")
-	b, _ := json.Marshal(map[string]any{
+	b := kit.JSON(t, map[string]any{
 		"type":    "MESSAGE",
 		"space":   map[string]string{"name": a.Space},
 		"message": map[string]string{"text": "hello"},
@@ -515,9 +509,7 @@ func TestHubReplica_EndingLetsPullsGo(t *testing.T) {
 	a := x.joinHub(ann, "")
 	ctx, end := context.WithCancel(t.Context())
 	h := hub.New(ctx, x.hubs[0].Options)
-	server := httptest.NewServer(h.Handler())
-	defer server.Close()
-	x.urls = append(x.urls, server.URL)
+	x.urls = append(x.urls, kit.NewServer(t, h.Handler()).URL)
 	done := make(chan int)
 	go func() {
 		done <- x.request(2, a.Token, "POST /v1/"+a.Subscription+":pull",

@@ -26,16 +26,16 @@ func TestInstall_SetUpAnswerUninstall(t *testing.T) {
 
 		var before, written string
 		s := startSession(t, c, config{
-			Script: []turn{{questionCall(deployQuestion)}, thanksTurn},
+			Script: deployScript,
 			Prepare: func(t *testing.T, home, project string) {
 				file := filepath.Join(home, ".claude", "settings.json")
-				before = readText(t, file)
+				before = kit.ReadFile(t, file)
 				env := personEnv(c, home)
 				runIn(t, project, env, "sh", script, "--binary", builtProgram(t))
 				env = append(env, "GOOGLE_CHAT_WEBHOOK_URL="+chat.WebhookURL(server.URL),
 					"GCHAT_ALLOWED_USERS="+space.PersonName)
 				runIn(t, project, env, filepath.Join(home, "bin", "gchat-hooks"), "setup")
-				written = readText(t, file)
+				written = kit.ReadFile(t, file)
 			},
 		})
 		b := &hookedSession{session: s, space: chat}
@@ -51,18 +51,18 @@ func TestInstall_SetUpAnswerUninstall(t *testing.T) {
 		// A person edits the file between install and uninstall; Claude Code itself adds
 		// a setting of its own.
 		const mine = "{\n  \"model\": \"opus\","
-		writeText(t, file, strings.Replace(readText(t, file), "{", mine, 1))
+		kit.WriteFile(t, file, strings.Replace(kit.ReadFile(t, file), "{", mine, 1), 0o600)
 		env := personEnv(c, s.Home)
 		runIn(t, s.Dir, env, filepath.Join(s.Home, "bin", "gchat-hooks"), "uninstall")
-		after := readText(t, file)
+		after := kit.ReadFile(t, file)
 		kit.Containsf(t, after, mine, "the edited file")
 		kit.Containsf(t, after, "defaultMode", "the edited file")
 		checkLacks(t, after, "hooks")
 
 		// Where nobody touched the file, its bytes are those of before.
-		writeText(t, file, written)
+		kit.WriteFile(t, file, written, 0o600)
 		runIn(t, s.Dir, env, "sh", script, "--uninstall", "--yes")
-		kit.Equalf(t, readText(t, file), before, "what uninstall leaves")
+		kit.Equalf(t, kit.ReadFile(t, file), before, "what uninstall leaves")
 		for _, dir := range []string{s.Home, s.Dir} {
 			_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 				if err == nil && d.IsDir() && d.Name() == "projects" {
@@ -112,7 +112,7 @@ func TestInstall_ManagedHooksOnly(t *testing.T) {
 		b.checkPosts(1, "[AskUserQuestion]")
 		b.checkPosts(1, "[Permission]")
 		b.checkPosts(1, "[Sent]")
-		kit.Containsf(t, readText(t, filepath.Join(b.Dir, "found")), settings.found+`"`,
+		kit.Containsf(t, kit.ReadFile(t, filepath.Join(b.Dir, "found")), settings.found+`"`,
 			"what doctor finds")
 		kit.Equalf(t, fileExists(own), false, "the person's own hook ran")
 	})
@@ -124,11 +124,11 @@ func TestInstall_DenyPluginWakesSession(t *testing.T) {
 		managed := t.TempDir()
 		managedPlugin(t, managed)
 		file := filepath.Join(managed, "managed-settings.json")
-		writeText(t, file,
-			strings.Replace(readText(t, file), "gchat-hooks-approve@", "gchat-hooks-system3@", 1))
+		kit.WriteFile(t, file,
+			strings.Replace(kit.ReadFile(t, file), "gchat-hooks-approve@", "gchat-hooks-system3@", 1), 0o600)
 		b := startHooked(t, c.withoutTmux().withManagedSettings(t, managed), config{
 			Env:    []string{"GCHAT_ASK_MODE=deny", pathWithProgram(t)},
-			Script: []turn{{questionCall(deployQuestion)}, goOnTurn, actTurn},
+			Script: denyScript,
 		})
 		b.Prompt("go ahead")
 		q := b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
@@ -162,13 +162,13 @@ func pathWithProgram(t *testing.T) string {
 
 // managedPlugin writes the recipe of the page, with the folder of this project.
 func managedPlugin(t *testing.T, folder string) {
-	_, recipe, _ := strings.Cut(readText(t, "../docs/install.md"), "```json\n")
+	_, recipe, _ := strings.Cut(kit.ReadFile(t, "../docs/install.md"), "```json\n")
 	recipe, _, found := strings.Cut(recipe, "```")
 	if !found || !strings.Contains(recipe, "/opt/gchat-hooks") {
 		t.Fatal("the page has no recipe")
 	}
-	writeText(t, filepath.Join(folder, "managed-settings.json"),
-		strings.Replace(recipe, "/opt/gchat-hooks", absPath(t, ".."), 1))
+	kit.WriteFile(t, filepath.Join(folder, "managed-settings.json"),
+		strings.Replace(recipe, "/opt/gchat-hooks", absPath(t, ".."), 1), 0o600)
 }
 
 // managedPlugins enables one more: an event that both have is handled once.
@@ -176,7 +176,7 @@ func managedPlugins(t *testing.T, folder string) {
 	managedPlugin(t, folder)
 	const one, more = `"gchat-hooks-approve@gchat-hooks": true`, `, "gchat-hooks-report@gchat-hooks": true`
 	file := filepath.Join(folder, "managed-settings.json")
-	writeText(t, file, strings.Replace(readText(t, file), one, one+more, 1))
+	kit.WriteFile(t, file, strings.Replace(kit.ReadFile(t, file), one, one+more, 1), 0o600)
 }
 
 // managedFile has `install` write a file, as the page says.
@@ -184,7 +184,7 @@ func managedFile(t *testing.T, folder string) {
 	env := []string{"HOME=" + folder, "CLAUDE_CONFIG_DIR=" + folder}
 	runIn(t, "", env, builtProgram(t), "install", "--preset", "approve", "--claude-version",
 		"2.1.197")
-	writeText(t, filepath.Join(folder, "managed-settings.json"), `{"allowManagedHooksOnly": true}`)
+	kit.WriteFile(t, filepath.Join(folder, "managed-settings.json"), `{"allowManagedHooksOnly": true}`, 0o600)
 	parts := filepath.Join(folder, "managed-settings.d")
 	kit.NoError(t, os.Mkdir(parts, 0o700))
 	kit.NoError(t,
@@ -232,7 +232,7 @@ func TestInstall_PluginRemovedWhileAsking(t *testing.T) {
 		b := startHooked(t, c, config{
 			Args:   []string{"--plugin-dir", plugin},
 			Env:    []string{pathWithProgram(t)},
-			Script: []turn{{questionCall(deployQuestion)}, thanksTurn},
+			Script: deployScript,
 		})
 		b.Prompt("go ahead")
 		q := b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
@@ -250,7 +250,7 @@ func TestInstall_PluginRemovedWhileAsking(t *testing.T) {
 // The demo in a real session: what a new user tries second.
 func TestInstall_DemoInARealSession(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		s := newSession(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}})
+		s := newSession(t, c, config{Script: deployScript})
 		bin := t.TempDir()
 		writeScript(t, filepath.Join(bin, "claude"), "exec "+shellLine(c.Argv...)+` "$@"`)
 		cmd := bound.Within(t, 3*bound.Patience, builtProgram(t), "demo", "--claude", "--answer",

@@ -23,7 +23,7 @@ func slowTmux(t *testing.T, word, delay string) (path, off string) {
 		fmt.Sprintf(`case "$*" in *%s*) [ -e "$(dirname "$0")/off" ] || sleep %s ;; esac`, word,
 			delay))
 	off = filepath.Join(dir, "off")
-	writeText(t, off, "")
+	kit.WriteFile(t, off, "", 0o600)
 	return "PATH=" + dir + ":" + os.Getenv("PATH"), off
 }
 
@@ -141,7 +141,7 @@ func (w *lateTyping) countInLast(text string) int {
 // own words, too.
 func TestTyping_ClearsAQuestionsField(t *testing.T) {
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
-		s := startSession(t, c, config{Script: []turn{{questionCall(deployQuestion)}, thanksTurn}})
+		s := startSession(t, c, config{Script: deployScript})
 		s.Prompt("go ahead")
 		s.WaitScreen(firstOption)
 		for range len(deployQuestion.Options) {
@@ -194,7 +194,7 @@ esac`
 			answer = fmt.Sprintf("TMUX_TMPDIR=%s $tmux -L %s-desk -f /dev/null send-keys 3",
 				b.tmux.dir, b.tmux.socket)
 		}
-		writeText(t, filepath.Join(dir, "answer"), answer)
+		kit.WriteFile(t, filepath.Join(dir, "answer"), answer, 0o600)
 		b.Prompt("go ahead")
 		b.reply(b.awaitPost("[AskUserQuestion]", deployQuestion.Question), "2")
 		bound.Until(t, "tmux came to the digit",

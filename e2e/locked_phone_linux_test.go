@@ -23,10 +23,10 @@ func TestLockedPhone_TapTellsClaude(t *testing.T) {
 		phone, tablet := service.Subscribe("phone"), service.Subscribe("tablet")
 		var page string
 		s := startSession(t, c, config{
-			Script: []turn{{questionCall(deployQuestion)}, thanksTurn},
+			Script: deployScript,
 			Prepare: func(t *testing.T, home, project string) {
 				certificate := filepath.Join(home, "push.pem")
-				writeText(t, certificate, string(service.CertificatePEM()))
+				kit.WriteFile(t, certificate, string(service.CertificatePEM()), 0o600)
 				env := append(personEnv(c, home), "SSL_CERT_FILE="+certificate)
 				program, address := builtProgram(t), "127.0.0.1:"+kit.FreePort(t)
 				runIn(t, project, env, program, "setup", "--space", "--address", address,

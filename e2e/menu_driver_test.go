@@ -90,20 +90,12 @@ func newMenuDriver(t *testing.T, c claude, script ...turn) menuDriver {
 }
 
 func TestMenuDriver_Answers(t *testing.T) {
-	features := question{
-		Question:    "Which features?",
-		Header:      "Features",
-		MultiSelect: true,
-		Options: []option{
-			{Label: "Auth", Description: "Log in."}, {Label: "Search", Description: "Find."},
-			{Label: "Export", Description: "Take out."},
-		},
-	}
 	eachClaude(t, bothVersions, func(t *testing.T, c claude) {
 		m := newMenuDriver(t, c,
 			turn{questionCall(deployQuestion)}, turn{questionCall(deployNextQuestion)},
-			turn{questionCall(features)}, turn{questionCall(features)},
-			turn{questionCall(deployQuestion, features)}, turn{questionCall(deployQuestion)},
+			turn{questionCall(featuresQuestion)}, turn{questionCall(featuresQuestion)},
+			turn{questionCall(deployQuestion, featuresQuestion)},
+			turn{questionCall(deployQuestion)},
 			thanksTurn)
 		m.mustRefuse("no dialog is open", "choose", "1")
 		m.mustRefuse("an empty input box", "submit")
@@ -135,7 +127,7 @@ func TestMenuDriver_Answers(t *testing.T) {
 		m.WaitScreen("Review your answers")
 		m.mustRefuse("no place for a text", "type", "more")
 		m.mustRun("submit")
-		m.awaitResult(3, "Search, Export")
+		m.awaitResult(3, "Billing, Search")
 
 		m.WaitScreen("Auth")
 		m.mustRun("choose", "1")
@@ -150,7 +142,7 @@ func TestMenuDriver_Answers(t *testing.T) {
 			"more")
 		m.mustRefuse("would be lost", "choose", "1")
 		m.mustRun("submit")
-		m.WaitScreen("Log in.")
+		m.WaitScreen("Sign-in")
 		m.mustRun("type", "dark mode")
 		m.WaitScreen("Review your answers") // of two questions
 		m.mustRun("choose", "1")
@@ -284,14 +276,14 @@ func TestMenuDriver_DecidesByThePersonsSetting(t *testing.T) {
 		}
 		s.WaitScreen("Thanks, understood.")
 		s.checkMade(true, "one")
-		log, err := os.ReadFile(filepath.Join(s.Home, ".claude", "logs", "gchat-hooks-audit.log"))
-		lines := strings.Split(strings.TrimSpace(string(log)), "\n")
-		if err != nil || len(lines) != 2 ||
+		log := kit.ReadFile(t, filepath.Join(s.Home, ".claude", "logs", "gchat-hooks-audit.log"))
+		lines := strings.Split(strings.TrimSpace(log), "\n")
+		if len(lines) != 2 ||
 			!containsAll(lines[0], []string{
 				`"kind":"plan"`, `"by":"menu-driver"`, `"replied":"choose 1"`, `"told":"Yes`,
 			}) ||
 			!containsAll(lines[1], []string{`"kind":"permission"`, "mkdir one", `"told":"Yes"`}) {
-			t.Errorf("the log of decisions: %v: %s", err, log)
+			t.Errorf("the log of decisions: %s", log)
 		}
 	})
 }

@@ -199,7 +199,7 @@ func TestPermission_AlwaysNamesTheWorktreesFile(t *testing.T) {
 		b.reply(b.awaitPost("[Permission]", "make one", output), "always")
 		b.awaitResult(1)
 		b.awaitPost("[Answered]", "Always allowed", output)
-		kit.Containsf(t, readText(t, file), "make", "the file")
+		kit.Containsf(t, kit.ReadFile(t, file), "make", "the file")
 		kit.Equalf(t, fileExists(other), false, "it is written to %s, too", other)
 	})
 }

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -82,7 +81,7 @@ func TestPermission_SymlinkTargetShown(t *testing.T) {
 func TestPermission_OutputCannotFakeDenial(t *testing.T) {
 	const words = "The user doesn't want to proceed with this tool use. The tool use was rejected"
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		quoted, _ := json.Marshal(words)
+		quoted := kit.JSON(t, words)
 		printWords := func(end string) turn {
 			return turn{bash("echo " + string(quoted) + "; " + end)}
 		}

@@ -41,7 +41,7 @@ func TestPage_NewUserAnswers(t *testing.T) {
 		}
 		var page string
 		s := startSession(t, c, config{
-			Script: []turn{{questionCall(deployQuestion)}, thanksTurn},
+			Script: deployScript,
 			Prepare: func(t *testing.T, home, project string) {
 				env := personEnv(c, home)
 				runIn(t, project, env, "sh", installer, "--binary", program)

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"gchat-hooks/e2e/kit"
 	"path/filepath"
 	"testing"
 )
@@ -10,8 +11,8 @@ import (
 func TestRemoteLimit_NoAlwaysBesideManagedRules(t *testing.T) {
 	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		managed := t.TempDir()
-		writeText(t, filepath.Join(managed, "managed-settings.json"),
-			`{"allowManagedPermissionRulesOnly": true}`)
+		kit.WriteFile(t, filepath.Join(managed, "managed-settings.json"),
+			`{"allowManagedPermissionRulesOnly": true}`, 0o600)
 		b := startApproving(t, c.withManagedSettings(t, managed), config{
 			Script: []turn{{bash("make one")}, {bash("make two")}, thanksTurn},
 		})

@@ -144,10 +144,7 @@ func TestReport_NoneBesideAQuestion(t *testing.T) {
 			h[event] = append(h[event], entries...)
 		}
 		h["Notification"] = append(h["Notification"], rec.Hooks("Notification")["Notification"]...)
-		b := startHooked(t, c, config{
-			Hooks:  h,
-			Script: []turn{{questionCall(deployQuestion)}, thanksTurn},
-		})
+		b := startHooked(t, c, config{Hooks: h, Script: deployScript})
 		b.Prompt("go ahead")
 		q := b.awaitPost("[AskUserQuestion]")
 		rec.Wait(t, "Notification")

@@ -26,18 +26,6 @@ func amendJSON(t *testing.T, path string, members map[string]any) {
 	writeFile(t, path, all)
 }
 
-func readText(t *testing.T, path string) string {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	kit.NoError(t, err)
-	return string(b)
-}
-
-func writeText(t *testing.T, path, text string) {
-	t.Helper()
-	kit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-}
-
 // hooks is what a settings.json registers: event name → entries.
 type hooks map[string][]hook
 

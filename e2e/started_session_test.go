@@ -29,13 +29,32 @@ func (b *hookedSession) runOwnTmux(args ...string) string {
 	return string(out)
 }
 
+// startResumable is startApproving for a person who wants sessions to be started. Claude
+// asks back, and hears two prompts.
+func startResumable(t *testing.T, c claude, cfg config) *hookedSession {
+	t.Helper()
+	cfg.Files = allowStarts
+	cfg.Script = []turn{
+		askBackTurn, askBackTurn, {textBlock("Heard both.")}, {textBlock("Bye.")},
+	}
+	return startApproving(t, c, cfg)
+}
+
+// checkResumed checks that Claude hears each prompt once, and that the session was started
+// once, in its thread.
+func (b *hookedSession) checkResumed(q *chat.Message, prompts ...string) {
+	b.t.Helper()
+	for _, prompt := range prompts {
+		b.API.WaitTextOnce(b.t, prompt)
+	}
+	b.checkPosts(1, "[Started]")
+	b.checkOneThread(q)
+}
+
 // A prompt in the thread of a session that was killed resumes it, once, also where two
 // write, and goes in as its next instruction.
 func TestStart_PromptResumesSession(t *testing.T) {
-	eachSession(t, bothVersions, startApproving, config{
-		Files:  allowStarts,
-		Script: []turn{askBackTurn, askBackTurn, {textBlock("Heard both.")}, {textBlock("Bye.")}},
-	}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, bothVersions, startResumable, config{}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Waiting for you]")
 		b.WaitIdle()
 		// What 2.1.197 had not written down yet when it was killed, it cannot resume.
@@ -49,10 +68,7 @@ func TestStart_PromptResumesSession(t *testing.T) {
 		b.reply(q, "second: push it")
 		b.awaitPost("[Started]", "attach")
 		b.awaitPosts(2, "[Sent]")
-		b.checkPosts(1, "[Started]")
-		b.API.WaitTextOnce(t, "first: commit it")
-		b.API.WaitTextOnce(t, "second: push it")
-		b.checkOneThread(q)
+		b.checkResumed(q, "first: commit it", "second: push it")
 		windows := b.runTmux("list-windows", "-t", "=claude", "-F", "#{pane_start_command}")
 		kit.Equalf(t, strings.Count(windows, "--resume"), 1, "resumed by %s", windows)
 		checkLacks(t, windows, "commit")
@@ -126,7 +142,7 @@ func TestStart_RefusalNamesReason(t *testing.T) {
 	}
 	eachCase(t, testedVersions, map[string]testCase{
 		"trust withdrawn": {func(t *testing.T, b *hookedSession) {
-			writeText(t, filepath.Join(b.Home, ".claude.json"), `{"projects":{}}`)
+			kit.WriteFile(t, filepath.Join(b.Home, ".claude.json"), `{"projects":{}}`, 0o600)
 		}, "trust"},
 		"folder gone": {func(t *testing.T, b *hookedSession) {
 			kit.NoError(t, os.Rename(b.Dir, b.Dir+".old"))
@@ -156,19 +172,13 @@ func TestStart_RefusalNamesReason(t *testing.T) {
 
 // What is written while Claude Code ends, and while it begins, goes to it as well.
 func TestStart_PromptsWhileClaudeEnds(t *testing.T) {
-	eachSession(t, testedVersions, startApproving, config{
-		Files:  allowStarts,
-		Script: []turn{askBackTurn, askBackTurn, {textBlock("Heard both.")}, {textBlock("Bye.")}},
-	}, func(t *testing.T, b *hookedSession) {
+	eachSession(t, testedVersions, startResumable, config{}, func(t *testing.T, b *hookedSession) {
 		q := b.awaitPost("[Waiting for you]")
 		b.Quit()
 		b.reply(q, "first: commit it")
 		b.awaitPost("[Started]", "attach")
 		b.reply(q, "second: push it")
-		b.API.WaitTextOnce(t, "first: commit it")
-		b.API.WaitTextOnce(t, "second: push it")
-		b.checkPosts(1, "[Started]")
-		b.checkOneThread(q)
+		b.checkResumed(q, "first: commit it", "second: push it")
 		b.checkNoPost("[Not")
 	})
 }

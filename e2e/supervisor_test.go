@@ -47,11 +47,11 @@ func startSupervised(t *testing.T, c claude, settings string, hang bool,
 	kit.NoError(t, os.Mkdir(filepath.Join(dir, "bin"), 0o700))
 	kit.NoError(t, os.Mkdir(filepath.Join(dir, "messages"), 0o700))
 	writeScript(t, filepath.Join(dir, "bin/openclaw"), stagedOpenClaw)
-	writeText(t, filepath.Join(dir, "registry.json"),
+	kit.WriteFile(t, filepath.Join(dir, "registry.json"),
 		`{"hook_settings":`+settings+
-			`,"agents":[{"agent_id":"warden","enabled":true,"tmux_session_name":"claude","openclaw_session_id":"1111-2222"}]}`)
+			`,"agents":[{"agent_id":"warden","enabled":true,"tmux_session_name":"claude","openclaw_session_id":"1111-2222"}]}`, 0o600)
 	if hang {
-		writeText(t, filepath.Join(dir, "hang"), "")
+		kit.WriteFile(t, filepath.Join(dir, "hang"), "", 0o600)
 	}
 	kit.NoError(t, os.Symlink(builtProgram(t), filepath.Join(dir, "bin", "menu-driver.sh")))
 	s := supervisedSession{dir: dir}

@@ -51,10 +51,7 @@ func buttonState(m *chat.Message) string {
 
 // A tap while no poller runs is used when one is back, which the waiting hook starts.
 func TestCard_TapWithoutPollerCounts(t *testing.T) {
-	eachSession(t, testedVersions, startWithApp, config{
-		Script: []turn{{questionCall(deployQuestion)}, thanksTurn},
-	}, func(t *testing.T, b *hookedSession) {
-		q := b.awaitPost("[AskUserQuestion]")
+	eachAsked(t, startWithApp, func(t *testing.T, b *hookedSession, q *chat.Message) {
 		b.killProcess("poller --detached")
 		b.tapCard(q, "3", nil)
 		b.awaitResult(1, "Canary")
@@ -65,10 +62,7 @@ func TestCard_TapWithoutPollerCounts(t *testing.T) {
 // A card whose machine is gone: another one, which has its subscription, tells who tapped
 // it.
 func TestCard_OfAnotherMachineClosed(t *testing.T) {
-	eachSession(t, testedVersions, startWithApp, config{
-		Script: []turn{{questionCall(deployQuestion)}, thanksTurn},
-	}, func(t *testing.T, b *hookedSession) {
-		q := b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
+	eachAsked(t, startWithApp, func(t *testing.T, b *hookedSession, q *chat.Message) {
 		kit.NoError(t, b.space.Tap(nil, q.Name, strings.Repeat("0", 32), "2", nil, ""))
 		b.awaitPost("[Not used]", "closed")
 		b.tapCard(q, "2", nil)
@@ -108,10 +102,7 @@ func TestCard_TapAndKeyTogether(t *testing.T) {
 // A card has a button for both.
 func TestCard_TappedDeclines(t *testing.T) {
 	eachSession(t, testedVersions, startWithApp, config{
-		Script: []turn{
-			{questionCall(deployQuestion)}, thanksTurn, {questionCall(databaseQuestion)},
-			thanksTurn,
-		},
+		Script: twiceScript,
 	}, func(t *testing.T, b *hookedSession) {
 		card := b.awaitPost("[AskUserQuestion]", deployQuestion.Question)
 		b.tapCard(card, "chat", map[string][]string{"w1": {"what is a canary?"}})

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -113,7 +112,7 @@ func TestTeam_AnswersOnlyTheirOwn(t *testing.T) {
 					!slices.Contains(ids[space], parts[1]) {
 					ids[space] = append(ids[space], parts[1])
 				}
-				b, _ := json.Marshal(m)
+				b := kit.JSON(t, m)
 				for folder, where := range map[string]string{
 					"one": "spaces/dm1", "two": room, "three": "spaces/dm2",
 				} {

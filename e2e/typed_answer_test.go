@@ -119,15 +119,11 @@ var (
 			{Label: "vim", Description: "modal"}, {Label: "ed", Description: "the standard one"},
 		},
 	}
-	extrasQuestion = question{
-		Question:    "Which extras?",
-		Header:      "Extras",
-		MultiSelect: true,
-		Options: []option{
-			{Label: "Docs", Description: "a manual"}, {Label: "Tests", Description: "unit tests"},
-			{Label: "CI", Description: "pipelines"}, {Label: "Lint", Description: "style"},
-		},
-	}
+	extrasQuestion = multiQuestion("Which extras?", "Extras",
+		option{Label: "Docs", Description: "a manual"},
+		option{Label: "Tests", Description: "unit tests"},
+		option{Label: "CI", Description: "pipelines"},
+		option{Label: "Lint", Description: "style"})
 )
 
 const hostileText = `C-c Enter ; $(rm -rf ~) "quotes" 'single' {braces} [x] \n \ ; `
@@ -353,15 +349,9 @@ func TestTyping_OddDialogs(t *testing.T) {
 				Label: "日本語のラベルはとても長いので折り返されます、そうでしょう？", Description: "幅の広い文字",
 			}, {Label: "2. ❯ Type something.", Description: "→ ok ✅"}},
 	}
-	twins := question{
-		Question:    "Same?",
-		Header:      "Same",
-		MultiSelect: true,
-		Options: []option{
-			{Label: "Yes", Description: "a"}, {Label: "Yes!", Description: "b"},
-			{Label: "Yes.", Description: "c"}, {Label: "yes", Description: "d"},
-		},
-	}
+	twins := multiQuestion("Same?", "Same",
+		option{Label: "Yes", Description: "a"}, option{Label: "Yes!", Description: "b"},
+		option{Label: "Yes.", Description: "c"}, option{Label: "yes", Description: "d"})
 	cases := []typingCase{
 		{
 			name:    "wrapped",

@@ -317,7 +317,11 @@ func TestDeny_OnlyIfAnswerable(t *testing.T) {
 		t.Parallel()
 		w := newDenyWorld(t)
 		settings(`{"hooks":"gchat-ask-user-forward gchat-ask-user-rewake"}`)(w)
-		w.askDenied(recorded(t, "single-03-PreToolUse"))
+		w.env["GCHAT_REPLY_TIMEOUT"], w.env["GCHAT_TIMEOUT_POLICY"] = "2", "recommended"
+		q := w.askDenied(recorded(t, "single-03-PreToolUse"))
+		kit.True(t, q.TimesOutAt.Equal(q.AskedAt.Add(2*time.Second)) &&
+			q.TimeoutPolicy == state.TimeoutRecommended, "until %v, by %s", q.TimesOutAt,
+			q.TimeoutPolicy)
 	})
 }
 
