@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
@@ -69,12 +68,7 @@ var hookRuns = []hookRun{
 // idle. gchat-send, which acts as the poller, shows that the test would see a socket.
 func TestHook_OpensNoSocket(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("strace"); err != nil {
-		if os.Getenv("GCHAT_E2E_REQUIRED") == "1" {
-			t.Fatal("strace is missing: apt-get install strace")
-		}
-		t.Skip("needs strace: apt-get install strace")
-	}
+	kit.NeedProgram(t, "strace")
 	for _, chat := range []string{"up", "hanging", "away"} {
 		t.Run(chat, func(t *testing.T) {
 			h := newTracedHome(t, chat)

@@ -26,9 +26,7 @@ func installScript(t testing.TB) string {
 // newInstallHome is a home in which install.sh runs.
 func newInstallHome(t *testing.T) *home {
 	t.Helper()
-	if _, err := exec.LookPath("bash"); err != nil {
-		t.Skip("no bash")
-	}
+	kit.NeedProgram(t, "bash")
 	return newHome(t, "TMPDIR="+t.TempDir())
 }
 

@@ -2,13 +2,14 @@ package e2e
 
 import (
 	"context"
-	"gchat-hooks/cli/claudecheck/fakemodel"
-	"gchat-hooks/e2e/kit"
 	"testing"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+
+	"gchat-hooks/cli/claudecheck/fakemodel"
+	"gchat-hooks/e2e/kit"
 )
 
 // In a real browser, all is tapped, and the cards have no buttons afterwards.

@@ -1,9 +1,10 @@
 package e2e
 
 import (
-	"gchat-hooks/e2e/kit"
 	"path/filepath"
 	"testing"
+
+	"gchat-hooks/e2e/kit"
 )
 
 // Where only an organization's rules allow anything, "always" is not offered: Claude Code

@@ -213,11 +213,7 @@ func (w *world) inTmux() (socket, pane string) {
 func livingPID(t testing.TB) string {
 	t.Helper()
 	cmd := exec.Command("sleep", "300")
-	kit.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
+	kit.StartProcess(t, cmd)
 	return fmt.Sprint(cmd.Process.Pid)
 }
 

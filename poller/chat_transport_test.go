@@ -109,11 +109,7 @@ func startOtherHub(t *testing.T, program, google string) http.Handler {
 	cmd.Env = []string{
 		"HOME=" + home, "GCHAT_API_ENDPOINT=" + google, "GCHAT_PUBSUB_ENDPOINT=" + google,
 	}
-	kit.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
+	kit.StartProcess(t, cmd)
 	at := &url.URL{Scheme: "http", Host: address}
 	bound.Until(t, "the other hub listens", func() bool {
 		answer, err := http.Get(at.JoinPath("healthz").String())

@@ -106,11 +106,7 @@ func (d *testMachine) addClaude(path, file string) {
 	kit.NoError(d.t, err)
 	kit.WriteFile(d.t, path, kit.ReadFile(d.t, sleep), 0o700)
 	claude := exec.Command(path, "600")
-	kit.NoError(d.t, claude.Start())
-	d.t.Cleanup(func() {
-		_ = claude.Process.Kill()
-		_ = claude.Wait()
-	})
+	kit.StartProcess(d.t, claude)
 	config, pid := filepath.Join(d.dir, "config"), claude.Process.Pid
 	kit.WriteFile(d.t, filepath.Join(config, "sessions", fmt.Sprint(pid, ".json")), file, 0o600)
 	_, err = d.sessions().Change("s", func(s *state.Session) {

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -483,10 +482,7 @@ func runTmux(t testing.TB, socket string, args ...string) string {
 // the pane.
 func (d *testMachine) startTmux(session string) (socket, pane string) {
 	d.t.Helper()
-	if _, err := exec.LookPath("tmux"); err != nil {
-		kit.Must(d.t, os.Getenv("GCHAT_E2E_REQUIRED") != "1", "tmux is missing")
-		d.t.Skip("needs tmux")
-	}
+	kit.NeedProgram(d.t, "tmux")
 	dir, err := os.MkdirTemp("", "t-") // short: a socket's path ends at 107 bytes
 	kit.NoError(d.t, err)
 	socket = filepath.Join(dir, "s")

@@ -63,14 +63,8 @@ func newEndedSession(t *testing.T, as func(*state.Session)) *testSession {
 // newStartableSession is newEndedSession where tmux is installed.
 func newStartableSession(t *testing.T, as func(*state.Session)) *testSession {
 	t.Helper()
-	needsTmux(t)
+	kit.NeedProgram(t, "tmux")
 	return newEndedSession(t, as)
-}
-
-func needsTmux(t *testing.T) {
-	if _, err := exec.LookPath("tmux"); err != nil {
-		t.Skip("tmux is not installed")
-	}
 }
 
 func TestStartClaude_ResumesOnce(t *testing.T) {
@@ -122,7 +116,7 @@ func TestStartClaude_SurvivesAKill(t *testing.T) {
 }
 
 func TestStartClaude_WhatResumesNothing(t *testing.T) {
-	needsTmux(t)
+	kit.NeedProgram(t, "tmux")
 	for name, c := range map[string]struct {
 		as         func(*testSession, *state.Session)
 		from, says string
@@ -332,7 +326,7 @@ func TestStartClaude_AvoidsOtherUsersTmux(t *testing.T) {
 // Folder names that tmux's formats, its command line or a shell would read differently.
 func TestStartClaude_HostileFolderNames(t *testing.T) {
 	t.Parallel()
-	needsTmux(t)
+	kit.NeedProgram(t, "tmux")
 	for _, name := range []string{
 		"a #(touch x) b", "#{pid}", "%Y %d", "##", "x;", `y\;`, "-c", "$HOME", "ä ö:.=", "`id`",
 		"a\nb",
@@ -361,7 +355,7 @@ func TestStartClaude_HostileFolderNames(t *testing.T) {
 // would read that name, or in our own.
 func TestStartClaude_HostileTmuxNames(t *testing.T) {
 	t.Parallel()
-	needsTmux(t)
+	kit.NeedProgram(t, "tmux")
 	for _, name := range []string{"wor", "w*", "{last}", "=x", "-", "a b", "a#b;c", "ä"} {
 		socket := filepath.Join(t.TempDir(), "s")
 		runTmux(t, socket, "new-session", "-d", "-s", "work", "sleep 60")
@@ -386,7 +380,7 @@ func TestStartClaude_HostileTmuxNames(t *testing.T) {
 // The blanks that a phone's or a Mac's keyboard makes count as blanks: no word of the
 // message is read as another.
 func TestStartClaude_NewWithOtherBlanks(t *testing.T) {
-	needsTmux(t)
+	kit.NeedProgram(t, "tmux")
 	for _, text := range []string{
 		"/new\u00a0shop app fix", "/new shop\u00a0app fix", "/new\u3000shop\u3000app fix",
 		"/new\nshop\tapp fix",

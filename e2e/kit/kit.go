@@ -47,6 +47,16 @@ func NeedProgram(t testing.TB, program string) {
 	}
 }
 
+// StartProcess starts a process that is killed when the test ends.
+func StartProcess(t testing.TB, cmd *exec.Cmd) {
+	t.Helper()
+	NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+}
+
 // FreePort is a port of 127.0.0.1 on which nobody listens, for a program that a test
 // starts. It is below the ports that systems give to who asks for any: one of those can
 // be another test's before the program listens.

@@ -137,12 +137,9 @@ func TestService_FilesAreGolden(t *testing.T) {
 
 // Python's property list parser reads from the agent's file what was written into it.
 func TestService_PlistParses(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("no python3 to read it with")
-	}
+	kit.NeedProgram(t, "python3")
 	s := awkwardService()
-	cmd := bound.Command(t, python, "-c",
+	cmd := bound.Command(t, "python3", "-c",
 		"import json, plistlib, sys; print(json.dumps(plistlib.loads(sys.stdin.buffer.read())))")
 	cmd.Stdin = strings.NewReader(launchd{s}.fileText([]string{"PATH=/bin", "A=<b>=&"}))
 	out, err := cmd.CombinedOutput()
