@@ -123,6 +123,15 @@ func TestHubPolicy_NothingLiftsIt(t *testing.T) {
 	}
 }
 
+// If the credentials file does not name its hub, the error names the file.
+func TestHubPolicy_OfAHubWithoutAddress(t *testing.T) {
+	p := newPlace(t)
+	file := p.write("~/.config/gchat-hooks/hub.json", `{"type": "gchat_hooks_hub"}`)
+	_, err := p.loadGoverned()
+	kit.True(t, err != nil && strings.Contains(err.Error(), "the policy of "+file+" was not"),
+		"%v", err)
+}
+
 // A hub reads its policy file as strictly as machines read the policy.
 func TestHubPolicy_Kept(t *testing.T) {
 	for text, wrong := range map[string]string{

@@ -95,7 +95,7 @@ func (c *Config) ApplyPolicies(ctx context.Context, env state.Getenv) error {
 	if extraFile := env("GCHAT_POLICY_FILE"); extraFile != "" {
 		add(parsePolicy(state.ReadPlainOrLink(extraFile, maxConfigSize)))
 	}
-	for file, hub := range c.joinedHubs(env) {
+	for file, hub := range c.JoinedHubs(env) {
 		add(c.hubPolicy(ctx, env, file, hub))
 	}
 	if c.policyError != nil {
@@ -185,18 +185,18 @@ func readMachinePolicy(path string) ([]byte, error) {
 	return state.ReadPlainOrLink(path, maxConfigSize)
 }
 
-// joinedHubs returns the credentials files of the hubs that this machine joined, each
-// with its hub's address. hub.json, which a join writes, counts even if another
-// credentials file is configured: a variable or a project's file must not lift the hub's
-// policy.
-func (c *Config) joinedHubs(env state.Getenv) map[string]string {
+// JoinedHubs returns the credentials files of the hubs that this machine joined, each
+// with its hub's address, or its own path if it has no address. hub.json, which a join
+// writes, counts even if another credentials file is configured: a variable or a project's
+// file must not lift the hub's policy.
+func (c *Config) JoinedHubs(env state.Getenv) map[string]string {
 	hubs := map[string]string{}
 	joinFile := filepath.Join(state.ConfigDir(env), "hub.json")
 	for _, file := range slices.Compact([]string{cmp.Or(c.CredentialsFile, joinFile), joinFile}) {
 		var joined struct{ Type, Hub string }
 		b, err := state.ReadPlainOrLink(file, maxConfigSize)
 		if err == nil && json.Unmarshal(b, &joined) == nil && joined.Type == HubCredentialsType {
-			hubs[file] = joined.Hub
+			hubs[file] = cmp.Or(joined.Hub, file)
 		}
 	}
 	return hubs
