@@ -123,7 +123,9 @@ type setupWizard struct {
 	flags *cli.Context
 	asker *asker
 	// what the person entered and setup has not saved yet, by the name of its variable
-	answers     map[string]string
+	answers map[string]string
+	// the variables of settings that the answers replace: see Config.AppConnection
+	replaced    []string
 	sendOnly    bool         // replies are not read
 	spaceServer *spaceServer // nil unless questions go to the embedded space
 	pageURL     string       // the address of the embedded space's page
@@ -197,15 +199,17 @@ func (s *setupWizard) steps() []func(context.Context) error {
 	switch {
 	case s.flags.IsSet("hub"):
 		return []func(context.Context) error{
-			s.joinHub, s.allowPeople, s.registerHooks, s.tryHubCard, s.offerNotify,
+			s.reportingReplaced(s.joinHub),
+			s.allowPeople, s.registerHooks, s.tryHubCard, s.offerNotify,
 		}
 	case s.flags.Bool("app"):
 		return []func(context.Context) error{
-			s.connectApp, s.allowPeople, s.registerHooks, s.offerNotify,
+			s.reportingReplaced(s.connectApp),
+			s.allowPeople, s.registerHooks, s.offerNotify,
 		}
 	}
 	return []func(context.Context) error{
-		s.connectSpace,
+		s.reportingReplaced(s.connectSpace),
 		s.setUpReading,
 		s.allowPeople,
 		s.tryRoundTrip,
@@ -213,6 +217,55 @@ func (s *setupWizard) steps() []func(context.Context) error {
 		s.offerSpaceService,
 		s.offerNotify,
 	}
+}
+
+const chatAppName = "the Chat app"
+
+// connection names what questions go through; "" if nothing is connected.
+func (s *setupWizard) connection() string {
+	cfg := s.loadConfig()
+	hub := gchat.LoadHubClient(cfg.CredentialsFile)
+	switch {
+	case cfg.UsesEmbeddedApp():
+		return "the page"
+	case cfg.ReceivesEvents() && hub != nil:
+		return "the hub " + wording.SafeLine(hub.URL)
+	case cfg.ReceivesEvents():
+		return chatAppName
+	case cfg.CanSend():
+		return "the webhook"
+	}
+	return ""
+}
+
+// reportingReplaced returns a step that also says what the step replaced, and whether the
+// policy of a hub still counts that the machine joined and does not use.
+func (s *setupWizard) reportingReplaced(
+	connect func(context.Context) error,
+) func(context.Context) error {
+	return func(ctx context.Context) error {
+		before := s.connection()
+		if err := connect(ctx); err != nil {
+			return err
+		}
+		if before != "" && before != s.connection() {
+			s.printStep("replaced", "%s is not used any more", before)
+		}
+		cfg := s.loadConfig()
+		for file, hub := range cfg.JoinedHubs(s.getenv) {
+			if file != cfg.CredentialsFile {
+				s.printStep("policy", "the policy of %s still counts, until you delete %s",
+					wording.SafeLine(hub), file)
+			}
+		}
+		return nil
+	}
+}
+
+// usesApp reports whether questions go to a Chat app of Google's, or to a hub.
+func (s *setupWizard) usesApp() bool {
+	cfg := s.loadConfig()
+	return cfg.ReceivesEvents() && !cfg.UsesEmbeddedApp()
 }
 
 // answerPlace is where the person will see questions.
@@ -240,19 +293,22 @@ func (s *setupWizard) getenv(name string) string {
 }
 
 func (s *setupWizard) loadConfig() *config.Config {
-	return config.Load(s.getenv, state.ConfigDir(s.getenv))
+	return config.LoadIgnoring(s.getenv, state.ConfigDir(s.getenv), s.replaced)
 }
 
-// saveAnswers writes the answers into the configuration. They have been tried.
+// saveAnswers writes the answers into the configuration. They have been tried. Before
+// that it removes what they replace, the endpoints before the credentials: no other
+// credentials are ever sent to a hub.
 func (s *setupWizard) saveAnswers() error {
 	file := state.ConfigFile(s.getenv)
-	usesWebhook := s.answers["GOOGLE_CHAT_WEBHOOK_URL"] != ""
 	usesSpace := s.answers["GCHAT_PUBSUB_SUBSCRIPTION"] == space.Subscription
-	answers := s.answers
-	s.answers = map[string]string{}
-	if usesWebhook && s.loadConfig().UsesEmbeddedApp() {
-		if err := config.RemoveEmbeddedSpace(file); err != nil {
-			return err
+	answers, replaced := s.answers, s.replaced
+	s.answers, s.replaced = map[string]string{}, nil
+	for _, setting := range slices.Backward(config.AllSettings()) {
+		if slices.Contains(replaced, setting.Variable) {
+			if err := config.SetMember(file, setting.JSONName, nil); err != nil {
+				return err
+			}
 		}
 	}
 	for _, setting := range config.AllSettings() {
@@ -304,7 +360,8 @@ func (s *setupWizard) stepError(prefix string, err error) error {
 // connectSpace finds out where questions go. It saves a webhook's URL only after a
 // message was posted with it.
 func (s *setupWizard) connectSpace(ctx context.Context) error {
-	knownID := s.transportID(ctx) // of the files' configuration: there are no answers yet
+	// of the files' configuration: there are no answers yet
+	knownID, old := s.transportID(ctx), s.loadConfig()
 	for _, variable := range []string{"GOOGLE_CHAT_WEBHOOK_URL", "GOOGLE_CHAT_SPACE_ID", "GCHAT_API_ENDPOINT"} {
 		s.answers[variable] = strings.TrimSpace(os.Getenv(variable))
 	}
@@ -314,6 +371,10 @@ func (s *setupWizard) connectSpace(ctx context.Context) error {
 			if err := s.connectEmbeddedSpace(); err != nil {
 				return err
 			}
+		}
+		isNewSpace := usesSpace && !old.UsesEmbeddedApp()
+		if isNewSpace || s.answers["GOOGLE_CHAT_WEBHOOK_URL"] != "" {
+			s.replaced = old.AppConnection()
 		}
 		err := s.tryTransport(ctx, knownID)
 		switch {
@@ -337,7 +398,7 @@ func (s *setupWizard) connectSpace(ctx context.Context) error {
 	}
 }
 
-// transport carries questions into a space: a webhook, or the embedded space's app.
+// transport carries questions into a space: a webhook or a Chat app.
 type transport interface {
 	Post(context.Context, gchat.Post) (gchat.PostedMessage, error)
 	Chat() string
@@ -345,7 +406,7 @@ type transport interface {
 }
 
 func (s *setupWizard) transport(ctx context.Context) (transport, error) {
-	if s.loadConfig().UsesEmbeddedApp() {
+	if s.loadConfig().ReceivesEvents() {
 		return gchat.NewApp(ctx, s.loadConfig())
 	}
 	return gchat.NewWebhook(ctx, s.loadConfig())
@@ -375,9 +436,12 @@ func (s *setupWizard) tryTransport(ctx context.Context, knownID string) error {
 		}
 		fmt.Fprintln(s.out, "A test message is in Chat.")
 	}
-	if s.spaceServer != nil {
-		s.printStep("page", "questions go there")
-	} else {
+	switch cfg := s.loadConfig(); {
+	case cfg.UsesEmbeddedApp():
+		s.printStep("page", "questions go to %s", s.connection())
+	case cfg.ReceivesEvents():
+		s.printStep("app", "questions go to %s", s.connection())
+	default:
 		s.printStep("webhook", "questions go to %s", wording.SafeLine(target.Chat()))
 	}
 	return nil
@@ -419,6 +483,9 @@ func (s *setupWizard) connectEmbeddedSpace() (err error) {
 
 // setUpReading finds credentials to read replies with, and tries them on the space.
 func (s *setupWizard) setUpReading(ctx context.Context) error {
+	if s.usesApp() { // replies come through its subscription
+		return nil
+	}
 	file := cmp.Or(s.flags.String("credentials-file"), os.Getenv("GOOGLE_CHAT_CREDENTIALS_FILE"))
 	if file != "" && s.spaceServer == nil {
 		s.answers["GOOGLE_CHAT_CREDENTIALS_FILE"], _ = filepath.Abs(file)
@@ -512,7 +579,7 @@ func (s *setupWizard) allowPeople(context.Context) error {
 // not answer, so that the person can run setup again with --allow. A reply alone does not
 // allow its sender: everybody in the space can reply.
 func (s *setupWizard) tryRoundTrip(ctx context.Context) error {
-	if s.sendOnly {
+	if s.sendOnly || s.usesApp() { // for an app, setup --app tries a card
 		return nil
 	}
 	isWanted := s.asker.isInteractive

@@ -39,6 +39,9 @@ all that you write there. If Chat does not find the app, add yourself to its Vis
 // connectApp leads a person to a Chat app whose taps arrive. Each step is tried by
 // calling Google. At a terminal it is tried until it works.
 func (s *setupWizard) connectApp(ctx context.Context) error {
+	if s.connection() != chatAppName {
+		s.replaced = s.loadConfig().AppConnection()
+	}
 	for _, variable := range []string{
 		"GOOGLE_CHAT_SPACE_ID", "GOOGLE_CHAT_CREDENTIALS_FILE",
 		"GCHAT_API_ENDPOINT", "GCHAT_PUBSUB_ENDPOINT", "GCHAT_PUBSUB_SUBSCRIPTION",
@@ -129,7 +132,9 @@ func (s *setupWizard) appKeyFile() string {
 
 // newApp returns a client of the app, as far as it is configured at this point.
 func (s *setupWizard) newApp(ctx context.Context) (*gchat.App, error) {
-	if _, err := os.Stat(s.appKeyFile()); err == nil && s.loadConfig().CredentialsFile == "" {
+	file := s.loadConfig().CredentialsFile
+	hasOwnFile := file != "" && file != config.LoginFile(s.getenv) // a login is no app's
+	if _, err := os.Stat(s.appKeyFile()); err == nil && !hasOwnFile {
 		s.answers["GOOGLE_CHAT_CREDENTIALS_FILE"] = s.appKeyFile()
 	}
 	cfg := s.loadConfig()

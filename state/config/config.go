@@ -139,6 +139,12 @@ func LoadPersonal(env state.Getenv) *Config { return Load(state.ProjectEnv(env, 
 // Load reads the configuration of a project, "" for none. It never fails: Problems lists
 // what is wrong.
 func Load(env state.Getenv, projectDir string) *Config {
+	return LoadIgnoring(env, projectDir, nil)
+}
+
+// LoadIgnoring reads the configuration as Load does, as if no file had the settings of
+// these variables.
+func LoadIgnoring(env state.Getenv, projectDir string, variables []string) *Config {
 	state.BeforeSlowCall("reads the configuration")
 	c := &Config{
 		AskMode:         state.ModeNative,
@@ -156,6 +162,11 @@ func Load(env state.Getenv, projectDir string) *Config {
 		Reports:         map[string]ReportRule{},
 	}
 	layers := c.readLayers(env, projectDir)
+	for _, file := range layers[1:] {
+		for _, variable := range variables {
+			delete(file.texts, variable)
+		}
+	}
 	for _, s := range settings {
 		c.applySetting(s, layers)
 	}

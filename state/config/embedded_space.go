@@ -54,15 +54,20 @@ func embeddedEndpoint(env state.Getenv, webhook string) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: basePath}).String()
 }
 
-// RemoveEmbeddedSpace removes what setup --space wrote from the person's configuration
-// file, except for who may answer.
-func RemoveEmbeddedSpace(path string) error {
-	for _, name := range []string{
-		"pubsub_subscription", "pubsub_endpoint", "api_endpoint", "space_id",
-	} {
-		if err := SetMember(path, name, nil); err != nil {
-			return err
-		}
+// AppConnection returns the variables of the settings that connect a configuration to its
+// Chat app, its hub or the embedded space; nil if it uses none of these. The embedded
+// space needs no credentials, so a credentials file beside it belongs to a webhook.
+func (c *Config) AppConnection() (variables []string) {
+	if !c.ReceivesEvents() {
+		return nil
 	}
-	return nil
+	variables = []string{
+		"GOOGLE_CHAT_SPACE_ID", "GCHAT_API_ENDPOINT",
+		"GCHAT_PUBSUB_SUBSCRIPTION", "GCHAT_PUBSUB_ENDPOINT",
+		"GOOGLE_CHAT_WEBHOOK_URL", // it is unused, or the embedded space's
+	}
+	if !c.UsesEmbeddedApp() {
+		variables = append(variables, credentialsFile)
+	}
+	return variables
 }

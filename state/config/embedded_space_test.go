@@ -2,8 +2,7 @@ package config
 
 import (
 	"cmp"
-	"os"
-	"path/filepath"
+	"strings"
 	"testing"
 
 	"gchat-hooks/e2e/kit"
@@ -67,14 +66,32 @@ func TestEmbeddedSpace_IsAnApp(t *testing.T) {
 	}
 }
 
-// If a person changes from the embedded space to a webhook, no setting of the embedded
-// space is left.
-func TestEmbeddedSpace_Leave(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "config.json")
-	kit.NoError(t, os.WriteFile(path, []byte("{\n\t// mine\n\t\"grace\": \"5s\"\n}\n"), 0o600))
-	for _, member := range []string{"space_id", "pubsub_subscription"} {
-		kit.NoError(t, SetMember(path, member, "x"))
+// Without the settings that connect it to an app, a hub or the embedded space, a
+// configuration is that of a person who has connected nothing. What a webhook needs stays
+// beside the embedded space.
+func TestAppConnection_CanBeIgnored(t *testing.T) {
+	const credentials, webhook = `,"credentials_file":"/key.json"`, `,"webhook_url":"` + googleURL + `"`
+	app := strings.ReplaceAll(embeddedApp, state.EmbeddedSubscription, "projects/p/subscriptions/s")
+	for name, c := range map[string]struct {
+		own, wantFile, wantWebhook string
+	}{
+		"the page":            {own: embeddedApp},
+		"the page, as it was": {own: `{"webhook_url":"` + embeddedURL + `"}`},
+		"the page, after a webhook": {own: strings.TrimSuffix(embeddedApp, "}") + credentials + "}",
+			wantFile: "/key.json"},
+		"an app or a hub": {own: strings.TrimSuffix(app, "}") + credentials + webhook + "}"},
+		"a webhook": {own: `{"grace":"5s"` + credentials + webhook + "}",
+			wantFile: "/key.json", wantWebhook: googleURL},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			p.write(personFile, c.own)
+			kit.NoError(t, state.WriteSpaceSocket(p.getenv, 8765, p.full("~/socket")))
+			got := LoadIgnoring(p.getenv, p.proj, p.load().AppConnection())
+			places := [4]string{got.SpaceID, got.APIEndpoint, got.PubSubEndpoint, got.Subscription}
+			kit.Equal(t, places, [4]string{})
+			kit.Equalf(t, got.CredentialsFile, c.wantFile, "the credentials file")
+			kit.Equalf(t, got.WebhookURL, c.wantWebhook, "the webhook")
+		})
 	}
-	kit.NoError(t, RemoveEmbeddedSpace(path))
-	kit.Equal(t, kit.ReadFile(t, path), "{\n\t// mine\n\t\"grace\": \"5s\",\n}\n")
 }
