@@ -83,9 +83,17 @@ func (b *pushedBrowser) attach() {
 		return true
 	})
 	kit.NoError(b.t, chromedp.Do(b.worker)) // it is attached as long as this call's context
+	b.inWorker(`(() => {
+		const ours = receive;
+		globalThis.received = 0;
+		globalThis.receive = (...all) => ours(...all).finally(() => { received++; });
+		return '';
+	})()`)
 }
 
-// deliver hands the next n messages of the push service to the service worker.
+// deliver hands the next n messages of the push service to the service worker at one
+// moment, and waits until it has shown them. A look at the notifications in between would
+// make Chromium 156 forget the one that is being shown.
 func (b *pushedBrowser) deliver(n int) {
 	b.t.Helper()
 	all := b.service.WaitFor(b.subscription, b.delivered+n)
@@ -96,6 +104,9 @@ func (b *pushedBrowser) deliver(n int) {
 			})
 	}
 	b.delivered = len(all)
+	bound.Until(b.t, "they are shown", func() bool {
+		return b.inWorker("String(received)") == fmt.Sprint(b.delivered)
+	})
 }
 
 func (b *pushedBrowser) inWorker(script string) string {
@@ -157,6 +168,39 @@ func (b *pushedBrowser) changeSubscription(renewed string) {
 		dispatchEvent(event);
 		return String(await work.catch((error) => error));
 	})()`, renewed))
+}
+
+// While a notification is taken back, others that are shown at the same moment stay known
+// to the browser, so that they can be taken back as well.
+func TestPage_PushesAtOneMoment(t *testing.T) {
+	b := newPushedBrowser(t)
+	navigate(t, b.ctx, b.s.PageURL(b.base))
+	click(t, b.ctx, "#notify")
+	waitUntil(t, b.ctx, `!document.querySelector('#called').hidden`)
+	b.attach()
+	forgotten := b.inWorker(`(async () => {
+		const push = (content) => {
+			const event = new PushEvent('push', { data: JSON.stringify(content) });
+			let work;
+			event.waitUntil = (promise) => { work = promise; };
+			dispatchEvent(event);
+			return work;
+		};
+		let forgotten = 0;
+		for (let i = 0; i < 40; i++) {
+			const pushes = [push({ type: 'over', tag: 'ended' })];
+			for (let j = 0; j < 8; j++) {
+				pushes.push(push({ type: 'call', tag: 'new' + j, title: 'new' }));
+				await new Promise((resolve) => setTimeout(resolve, 1));
+			}
+			await Promise.all(pushes);
+			const shown = await registration.getNotifications();
+			forgotten += 8 - shown.length;
+			shown.forEach((notification) => notification.close());
+		}
+		return String(forgotten);
+	})()`)
+	kit.Equal(t, forgotten, "0")
 }
 
 // A person learns that a device is not called any more: from a notification, and from the

@@ -6,7 +6,7 @@ const icon = '/page/icon-192.png';
 
 addEventListener('install', () => skipWaiting());
 addEventListener('activate', (event) => event.waitUntil(clients.claim()));
-addEventListener('push', (event) => event.waitUntil(receive(readCall(event.data))));
+addEventListener('push', (event) => event.waitUntil(receiveInTurn(readCall(event.data))));
 addEventListener('notificationclick', (event) => event.waitUntil(act(event)));
 addEventListener('pushsubscriptionchange', (event) => event.waitUntil(renew(event)));
 
@@ -16,6 +16,14 @@ function readCall(data) {
   } catch { // a server of another version
     return { title: 'gchat-hooks', body: 'Something needs you' };
   }
+}
+
+// receiveInTurn receives one push after the other. Chromium 156 forgets a notification that
+// is being shown while getNotifications runs: it stays on the screen, and nothing can close it.
+let lastReceived = Promise.resolve();
+function receiveInTurn(call) {
+  lastReceived = lastReceived.catch(() => {}).then(() => receive(call));
+  return lastReceived;
 }
 
 // receive shows a call, or takes it back. Each push has to show something: Safari ends
