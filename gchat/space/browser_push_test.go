@@ -187,7 +187,7 @@ func TestPage_PushesAtOneMoment(t *testing.T) {
 			return work;
 		};
 		let forgotten = 0;
-		for (let i = 0; i < 40; i++) {
+		for (let i = 0; i < 15; i++) {
 			const pushes = [push({ type: 'over', tag: 'ended' })];
 			for (let j = 0; j < 8; j++) {
 				pushes.push(push({ type: 'call', tag: 'new' + j, title: 'new' }));
