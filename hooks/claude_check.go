@@ -66,15 +66,10 @@ func (h *Hook) unexplainedClaude(e *Event, version string) string {
 // contractOf returns the contract with Claude Code on which a permission, a plan or a
 // form depends.
 func contractOf(q *state.Question) string {
-	switch {
-	case q.Kind == state.KindForm:
-		return state.ContractForm
-	case q.IsDialogHidden:
+	if q.IsDialogHidden && q.Kind != state.KindForm {
 		return state.ContractAgent
-	case q.Kind == state.KindPlan:
-		return state.ContractPlan
 	}
-	return state.ContractPermission
+	return q.Kind.Traits().Contract
 }
 
 // handOverIfBroken leaves a permission, a plan or a form to the terminal if a check found

@@ -118,6 +118,10 @@ var Kinds = []Kind{KindQuestion, KindPermission, KindPlan, KindNext, KindForm, K
 // from others. To add a kind, add a row.
 type KindTraits struct {
 	Title string // the header of its card
+	// how it is counted: "a plan" for one, "plans" for several
+	OneName, ManyName string
+	// Contract is what Claude Code has to do for it, a row of `doctor --claude`
+	Contract string
 	// what notes in its thread call it; "" where they use the record's own text
 	NotePhrase string
 	// it goes to the person's own space, by the person's own configuration alone
@@ -137,22 +141,27 @@ type KindTraits struct {
 }
 
 var kindTraits = map[Kind]KindTraits{
-	KindQuestion: {Title: "Question"},
+	KindQuestion: {
+		Title: "Question", OneName: "a question", ManyName: "questions",
+		Contract: ContractQuestion,
+	},
 	KindPermission: {
-		Title: "Permission", UsesOwnSpace: true, IsPersonal: true, Decides: true,
+		Title: "Permission", OneName: "a permission", ManyName: "permissions",
+		Contract: ContractPermission, UsesOwnSpace: true, IsPersonal: true, Decides: true,
 		AllowedLabel: LabelAllow, RefusedLabel: LabelDeny,
 	},
 	KindPlan: {
-		Title: "Plan", NotePhrase: "the plan", UsesOwnSpace: true, IsPersonal: true, Decides: true,
+		Title: "Plan", OneName: "a plan", ManyName: "plans", NotePhrase: "the plan",
+		Contract: ContractPlan, UsesOwnSpace: true, IsPersonal: true, Decides: true,
 		HasLongText: true, AllowedLabel: LabelApprove, RefusedLabel: LabelSendBack,
 	},
 	KindForm: {
-		Title: "Form", NotePhrase: "the form", UsesOwnSpace: true, IsPersonal: true,
-		AsksForValues: true,
+		Title: "Form", OneName: "a form", ManyName: "forms", NotePhrase: "the form",
+		Contract: ContractForm, UsesOwnSpace: true, IsPersonal: true, AsksForValues: true,
 	},
 	KindNext: {
-		Title: "Waiting for you", NotePhrase: "what to do next", IsPersonal: true,
-		IsPrompt: true, HasLongText: true,
+		Title: "Waiting for you", OneName: "the next instruction", ManyName: "instructions",
+		NotePhrase: "what to do next", IsPersonal: true, IsPrompt: true, HasLongText: true,
 	},
 	KindPrompt: {
 		Title: "Your message", NotePhrase: "your message", IsPersonal: true, IsPrompt: true,

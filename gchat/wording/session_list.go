@@ -7,14 +7,22 @@ import (
 	"gchat-hooks/state"
 )
 
-// waitNames are what a person reads of the kinds of waits, for one and for several.
-var waitNames = map[string][2]string{
-	"question":                   {"a question", "questions"},
-	string(state.KindPermission): {"a permission", "permissions"},
-	string(state.KindPlan):       {"a plan", "plans"},
-	string(state.KindForm):       {"a form", "forms"},
-	string(state.KindNext):       {"the next instruction", "instructions"},
-	"terminal":                   {"a dialog in the terminal", "dialogs in the terminal"},
+// nameWaits returns what a person reads of n waits of a kind.
+func nameWaits(kind string, n int) string {
+	traits := state.Kind(kind).Traits()
+	switch {
+	case kind == "question":
+		traits = state.KindQuestion.Traits()
+	case kind == "terminal":
+		traits.OneName, traits.ManyName = "a dialog in the terminal", "dialogs in the terminal"
+	}
+	switch {
+	case traits.OneName == "": // a kind of a later release
+		return fmt.Sprintf("%d more", n)
+	case n == 1:
+		return traits.OneName
+	}
+	return fmt.Sprintf("%d %s", n, traits.ManyName)
 }
 
 // CountWaits says what waits for a person: "2 questions, a plan". kinds has a word for
@@ -29,15 +37,7 @@ func CountWaits(kinds []string) string {
 	}
 	var parts []string
 	for _, kind := range order {
-		name, isKnown := waitNames[kind]
-		switch {
-		case !isKnown:
-			parts = append(parts, fmt.Sprintf("%d more", counts[kind]))
-		case counts[kind] == 1:
-			parts = append(parts, name[0])
-		default:
-			parts = append(parts, fmt.Sprintf("%d %s", counts[kind], name[1]))
-		}
+		parts = append(parts, nameWaits(kind, counts[kind]))
 	}
 	return strings.Join(parts, ", ")
 }
