@@ -278,3 +278,28 @@ func TestDocsNames_AllVariablesAreListed(t *testing.T) {
 		}
 	}
 }
+
+// TestDocsNames_FunctionsAreThere looks for the functions that the architecture page names
+// with the file or package in which they are.
+func TestDocsNames_FunctionsAreThere(t *testing.T) {
+	page := kit.ReadFile(t, "../docs/architecture.md")
+	named := regexp.MustCompile("((?:`[\\w.]+`,? (?:and )?)+)in\\s+`([\\w/]+(?:\\.go)?)`").
+		FindAllStringSubmatch(string(page), -1)
+	kit.Must(t, len(named) > 30, "%d functions are named: not read as they are written", len(named))
+	for _, match := range named {
+		files := []string{filepath.Join("..", match[2])}
+		if !strings.HasSuffix(match[2], ".go") {
+			files, _ = filepath.Glob(filepath.Join("..", match[2], "*.go"))
+		}
+		source := ""
+		for _, file := range files {
+			source += string(kit.ReadFile(t, file))
+		}
+		for _, name := range regexp.MustCompile("[\\w.]+").FindAllString(match[1], -1) {
+			name = name[strings.LastIndex(name, ".")+1:]
+			isThere := name == "and" ||
+				regexp.MustCompile(`(?m)^(func (\([^)]*\) )?|var |const |\t)`+name+`\b`).MatchString(source)
+			kit.True(t, isThere, "%s is not in %s", name, match[2])
+		}
+	}
+}
