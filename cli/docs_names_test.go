@@ -295,7 +295,7 @@ func TestDocsNames_FunctionsAreThere(t *testing.T) {
 		for _, file := range files {
 			source += string(kit.ReadFile(t, file))
 		}
-		for _, name := range regexp.MustCompile("[\\w.]+").FindAllString(match[1], -1) {
+		for _, name := range regexp.MustCompile(`[\w.]+`).FindAllString(match[1], -1) {
 			name = name[strings.LastIndex(name, ".")+1:]
 			isThere := name == "and" ||
 				regexp.MustCompile(`(?m)^(func (\([^)]*\) )?|var |const |\t)`+name+`\b`).MatchString(source)
