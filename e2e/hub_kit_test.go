@@ -82,7 +82,8 @@ func newTestTeam(t *testing.T) *testTeam {
 			Chat:         messages,
 			PubSub:       events,
 		}
-		kit.WriteFile(t, o.Policy, `{"titles_only":true,"spaces":{"spaces/room":["users/2"]}}`, 0o600)
+		kit.WriteFile(t, o.Policy,
+			`{"titles_only":true,"spaces":{"spaces/room":["users/2"]}}`, 0o600)
 		h := x.newRelayingHub(o)
 		h.URL = kit.NewServer(t, h.Handler()).URL
 		x.hubs, x.urls = append(x.hubs, h), append(x.urls, h.URL)

@@ -124,8 +124,8 @@ func TestInstall_DenyPluginWakesSession(t *testing.T) {
 		managed := t.TempDir()
 		managedPlugin(t, managed)
 		file := filepath.Join(managed, "managed-settings.json")
-		kit.WriteFile(t, file,
-			strings.Replace(kit.ReadFile(t, file), "gchat-hooks-approve@", "gchat-hooks-system3@", 1), 0o600)
+		kit.WriteFile(t, file, strings.Replace(kit.ReadFile(t, file),
+			"gchat-hooks-approve@", "gchat-hooks-system3@", 1), 0o600)
 		b := startHooked(t, c.withoutTmux().withManagedSettings(t, managed), config{
 			Env:    []string{"GCHAT_ASK_MODE=deny", pathWithProgram(t)},
 			Script: denyScript,
@@ -184,7 +184,8 @@ func managedFile(t *testing.T, folder string) {
 	env := []string{"HOME=" + folder, "CLAUDE_CONFIG_DIR=" + folder}
 	runIn(t, "", env, builtProgram(t), "install", "--preset", "approve", "--claude-version",
 		"2.1.197")
-	kit.WriteFile(t, filepath.Join(folder, "managed-settings.json"), `{"allowManagedHooksOnly": true}`, 0o600)
+	kit.WriteFile(t, filepath.Join(folder, "managed-settings.json"),
+		`{"allowManagedHooksOnly": true}`, 0o600)
 	parts := filepath.Join(folder, "managed-settings.d")
 	kit.NoError(t, os.Mkdir(parts, 0o700))
 	kit.NoError(t,

@@ -49,7 +49,8 @@ func startSupervised(t *testing.T, c claude, settings string, hang bool,
 	writeScript(t, filepath.Join(dir, "bin/openclaw"), stagedOpenClaw)
 	kit.WriteFile(t, filepath.Join(dir, "registry.json"),
 		`{"hook_settings":`+settings+
-			`,"agents":[{"agent_id":"warden","enabled":true,"tmux_session_name":"claude","openclaw_session_id":"1111-2222"}]}`, 0o600)
+			`,"agents":[{"agent_id":"warden","enabled":true,"tmux_session_name":"claude",`+
+			`"openclaw_session_id":"1111-2222"}]}`, 0o600)
 	if hang {
 		kit.WriteFile(t, filepath.Join(dir, "hang"), "", 0o600)
 	}

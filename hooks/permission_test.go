@@ -37,7 +37,8 @@ func TestPermission_GrantIsShownInTheTerminal(t *testing.T) {
 		g.EndsAt.Local().Format("15:04") + ` (Google Chat)"}` + "\n"
 	out := w.runHook(answeredHook, batchEvent(w, "s-1", "make", ""))
 	kit.Equal(t, strings.ReplaceAll(out, " \ufffd", "\ufffd"), want)
-	kit.Contains(t, kit.ReadFile(t, state.AuditPath(w.getenv)), `"replied":"yes, by the grant of Ann"`)
+	kit.Contains(t, kit.ReadFile(t, state.AuditPath(w.getenv)),
+		`"replied":"yes, by the grant of Ann"`)
 	w.changeQuestion(q, func(q *state.Question) { q.Grant.QuestionID = q.QuestionID })
 	w.runHook(answeredHook, namedEvent(t, "Stop", "s-1"))
 	w.runHook(answeredHook, namedEvent(t, "SessionEnd", "s-2"))

@@ -74,7 +74,8 @@ func TestCheckClaude_StartsByItself(t *testing.T) {
 			now := time.Now()
 			p.Now = func() time.Time { return now }
 			p.ProgramPath = filepath.Join(d.dir, "program")
-			kit.WriteFile(t, p.ProgramPath, "#!/bin/sh\necho \"$@\" >>"+p.ProgramPath+".calls\n", 0o700)
+			kit.WriteFile(t, p.ProgramPath,
+				"#!/bin/sh\necho \"$@\" >>"+p.ProgramPath+".calls\n", 0o700)
 			p.readState()
 			for range 3 {
 				p.checkClaude(!c.isOff, machine)

@@ -121,7 +121,8 @@ func TestEnvironments_ReaderWritesNoOtherRecord(t *testing.T) {
 				x.reader.readPage(&listPass{spaceView: x.poller.spaceViews()[x.reader.chat]},
 					[]gchat.Message{m})
 				x.poller.readAndAttend(t.Context())
-				kit.Equalf(t, kit.ReadFile(t, theirs.Path), before, "with %q the reader wrote", text)
+				kit.Equalf(t, kit.ReadFile(t, theirs.Path), before,
+					"with %q the reader wrote", text)
 				other.readAndAttend(t.Context())
 			}
 			stored := x.loadQuestion(theirs)

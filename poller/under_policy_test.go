@@ -94,7 +94,8 @@ func TestPolicy_LimitsGrant(t *testing.T) {
 		d := newTestMachine(t)
 		d.writeConfig(`{"timed_yes": true}`)
 		d.writePolicy(policy)
-		given, q := sample.Permission("make one", now.Add(-time.Minute)), sample.Permission("make two", now)
+		given := sample.Permission("make one", now.Add(-time.Minute))
+		q := sample.Permission("make two", now)
 		given.Grant = &state.Grant{
 			QuestionID: given.QuestionID, GrantedAt: now.Add(-time.Second),
 			EndsAt: now.Add(time.Hour),

@@ -47,14 +47,10 @@ func TestHub_WhoMayJoin(t *testing.T) {
 func TestHub_MembersAreUnknown(t *testing.T) {
 	var answer atomic.Int32
 	answer.Store(http.StatusTooManyRequests)
-	google := kit.NewServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	h := newHubAtGoogle(t, "p", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(int(answer.Load()))
 		_, _ = w.Write([]byte(`{}`))
-	}))
-	events, err := pubsub.NewService(t.Context(), option.WithEndpoint(google.URL),
-		option.WithHTTPClient(google.Client()))
-	kit.NoError(t, err)
-	h := New(t.Context(), Options{Topic: "projects/p/topics/t", PubSub: events})
+	})
 	for stood, wantValid := range map[time.Duration]bool{0: true, 2 * stateMaxAge: true,
 		2 * staleStateMaxAge: false} {
 		h.subscriptions[h.subscriptionName("m")] = subscriptionState{true, time.Now().Add(-stood)}
@@ -64,7 +60,7 @@ func TestHub_MembersAreUnknown(t *testing.T) {
 	h.subscriptions[h.subscriptionName("m")] = subscriptionState{true,
 		time.Now().Add(-2 * stateMaxAge)}
 	answer.Store(http.StatusNotFound)
-	err = h.checkSubscription(t.Context(), &Claims{Machine: "m"})
+	err := h.checkSubscription(t.Context(), &Claims{Machine: "m"})
 	kit.True(t, err != nil, "it is gone")
 	answer.Store(http.StatusTooManyRequests)
 	err = h.checkSubscription(t.Context(), &Claims{Machine: "m"})
@@ -126,7 +122,8 @@ func TestHub_MessagesForTheHubItself(t *testing.T) {
 // If Chat is busy, an answer is posted again later. If Chat refuses it, the hub gives up.
 func TestHub_ChatRefusesAnAnswer(t *testing.T) {
 	code := http.StatusTooManyRequests
-	google := kit.NewServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }))
+	google := kit.NewServer(t, http.HandlerFunc(
+		func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }))
 	messages, err := chat.NewService(t.Context(), option.WithEndpoint(google.URL),
 		option.WithHTTPClient(google.Client()))
 	kit.NoError(t, err)
@@ -170,7 +167,7 @@ func TestHub_Health(t *testing.T) {
 		t.Run(fmt.Sprint(c.pulls), func(t *testing.T) {
 			t.Parallel()
 			var pulled atomic.Int32
-			google := kit.NewServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h := newHubAtGoogle(t, "p", func(w http.ResponseWriter, r *http.Request) {
 				_, _ = io.Copy(io.Discard, r.Body)
 				n := int(pulled.Add(1))
 				if n > len(c.pulls) {
@@ -179,11 +176,7 @@ func TestHub_Health(t *testing.T) {
 				}
 				w.WriteHeader(c.pulls[n-1])
 				_, _ = w.Write([]byte(`{}`))
-			}))
-			events, err := pubsub.NewService(t.Context(), option.WithEndpoint(google.URL),
-				option.WithHTTPClient(google.Client()))
-			kit.NoError(t, err)
-			h := New(t.Context(), Options{PubSub: events, Log: zerolog.Nop()})
+			})
 			ctx, end := context.WithCancel(t.Context())
 			done := make(chan struct{})
 			go func() { defer close(done); h.Relay(ctx) }()

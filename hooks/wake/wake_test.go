@@ -424,7 +424,7 @@ func TestWake_BadInputIsLoggedOnce(t *testing.T) {
 	kit.NoError(w, os.Remove(w.path("registry.json")))
 	w.writeRegistry(good)
 	step("mended", stop, 1, 0)
-	w.writeRegistry(string(good[:len(good)/2]))
+	w.writeRegistry(good[:len(good)/2])
 	step("broken by an edit", recorded(t, "single-07-Stop", "last_assistant_message",
 		"while broken"), 0, 1)
 	w.writeRegistry(`{"agents":[` + agentJSON("warden", "warden-main",
