@@ -5,10 +5,10 @@ set -eu
 
 usage() {
   cat <<'END'
-./install.sh                    put gchat-hooks into ~/bin, register the hooks, link the names that agents call: the program
-                                of a release that lies beside this script, else one that is built from the source there
+./install.sh                    put gchat-hooks into ~/bin, register the hooks, and link the names that agents use. The program is
+                                that of a release beside this script, or is built from the source there
 ./install.sh --binary FILE      the same with that program (no Go needed)
-./install.sh --uninstall        take all of it away again; it shows what goes, and asks where a person can answer
+./install.sh --uninstall        remove all of it; it shows what goes, and asks first on a terminal
 
   --prefix DIR      in place of ~/bin
   --preset NAME     hooks to register: answer (default), approve, report, system3, wake, send
@@ -62,7 +62,7 @@ find_program() {
 }
 
 uninstall() {
-  is_ours "$program" || die "$program is not there: nothing was installed, or elsewhere" "./install.sh --uninstall --prefix DIR"
+  is_ours "$program" || die "$program is not there: gchat-hooks is not installed, or in another folder" "./install.sh --uninstall --prefix DIR"
   # The flag was asked for by its name. Where there is no terminal to ask on, it is enough.
   [ -t 0 ] && [ -t 1 ] || confirm=--yes
   "$program" uninstall --purge $confirm
@@ -72,7 +72,7 @@ uninstall() {
 
 install() {
   [ ! -e "$program" ] || is_ours "$program" ||
-    die "$program is there and not a gchat-hooks, so it stays" "move it away, or take another --prefix"
+    die "$program is another program, so it stays" "move it away, or take another --prefix"
   work=$(mktemp -d "${TMPDIR:-/tmp}/gchat-hooks.XXXXXX")
   trap 'rm -rf "$work"' EXIT
   trap 'exit 1' HUP INT TERM
@@ -108,7 +108,7 @@ main() {
     esac
     shift
   done
-  [ "$(id -u)" != 0 ] || [ -z "${SUDO_USER:-}" ] || die "this installs for one person, and sudo makes that root" "run it without sudo"
+  [ "$(id -u)" != 0 ] || [ -z "${SUDO_USER:-}" ] || die "this installs for one person, and with sudo that is root" "run it without sudo"
   case $prefix in /*) ;; *) prefix=$PWD/$prefix ;; esac
   program=$prefix/gchat-hooks
   $job ${preset:+--preset "$preset"}

@@ -231,7 +231,7 @@ func TestInstallScript_RefusesFirst(t *testing.T) {
 			args: []string{"--preset", "anwser"}, says: "no such preset: anwser",
 		},
 		"another program": {
-			file: "bin/gchat-hooks", text: "#!/bin/sh\necho mine\n", says: "not a gchat-hooks",
+			file: "bin/gchat-hooks", text: "#!/bin/sh\necho mine\n", says: "is another program",
 		},
 		"settings that do not parse": {file: settingsFile, text: "{", says: "nothing was written"},
 		"an old Claude Code": {

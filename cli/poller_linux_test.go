@@ -173,8 +173,8 @@ func TestPoller_HomeWithoutWorkingLocks(t *testing.T) {
 		"no locks": {
 			"error=ENOLCK", false, "no locks available); gchat-hooks locks files in ", 1,
 		},
-		"nothing locks":   {"retval=0", true, "only the daemon serves", 0},
-		"no locks at all": {"error=ENOLCK", true, "only the daemon serves", 0},
+		"nothing locks":   {"retval=0", true, "only the daemon works", 0},
+		"no locks at all": {"error=ENOLCK", true, "only the daemon works", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

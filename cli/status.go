@@ -605,9 +605,9 @@ func (p pollerStatus) line(now time.Time) string {
 		return fmt.Sprintf("poller stopped: %s, no sign of life for %s: "+
 			"continue it (fg in its terminal), or end it", who, shortDuration(now.Sub(p.BeatAt)))
 	case p.IsDaemon && p.LastPoll.IsZero():
-		return fmt.Sprintf("daemon: %s, no cycle yet", who)
+		return fmt.Sprintf("daemon: %s, no poll yet", who)
 	case p.IsDaemon:
-		return fmt.Sprintf("daemon: %s, last good cycle %s", who, localTime(p.LastPoll))
+		return fmt.Sprintf("daemon: %s, last poll %s", who, localTime(p.LastPoll))
 	}
 	return fmt.Sprintf("poller: %s, since %s", who, localTime(p.StartedAt))
 }

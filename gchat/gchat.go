@@ -168,11 +168,12 @@ var hints = []struct {
 	{
 		config.ErrFileGone,
 		"restore that file, or create it with {} in it: " +
-			"while it is missing, every lower place is ignored",
+			"while it is missing, all places after it in docs/configuration.md are ignored",
 	},
 	{
 		config.ErrUnreadableFile,
-		"correct that file: until it is valid JSON, it and every lower place are ignored",
+		"correct that file: until it is valid JSON, it and all places after it in " +
+			"docs/configuration.md are ignored",
 	},
 	{
 		config.ErrNoWebhook,

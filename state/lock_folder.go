@@ -30,7 +30,7 @@ type LockFolder struct {
 func (p *LockFolder) Describe() string {
 	if p.Dir == "" {
 		return p.Why + ", and no other folder on this machine has working file locks. " +
-			"Without them only the daemon serves; install it: gchat-hooks poller install"
+			"Without them, only the daemon works; install it: gchat-hooks poller install"
 	}
 	return p.Why + "; gchat-hooks locks files in " + p.Dir + " instead"
 }

@@ -84,6 +84,6 @@ func TestLock_SpareFolderIsPrivate(t *testing.T) {
 	kit.NoError(t, errors.Join(os.Remove(dir), os.Symlink(t.TempDir(), dir)))
 	kit.True(t, makeOwnFolder(dir) != nil, "a link is taken")
 	started, err := StartPoller(env, "/no/program")
-	kit.True(t, !started && err != nil && strings.Contains(err.Error(), "only the daemon serves"),
+	kit.True(t, !started && err != nil && strings.Contains(err.Error(), "only the daemon works"),
 		"a poller is started: %v, %v", started, err)
 }

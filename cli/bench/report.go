@@ -98,7 +98,7 @@ func (r *Report) Text() string {
 	var out strings.Builder
 	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 	var leftOut []string
-	fmt.Fprintln(table, "\t   ms\tmiddle half\t times ours\tmiddle half")
+	fmt.Fprintln(table, "\t   ms\tmiddle half\t times as long\tmiddle half")
 	for _, row := range r.Rows {
 		fmt.Fprintf(table, "%s\t\t\t\t\n", row.About)
 		for _, side := range row.Sides {
@@ -118,7 +118,7 @@ func (r *Report) Text() string {
 	m := r.Machine
 	fmt.Fprintf(&out, "\n%sEach number is the median of %d rounds. In each round every program "+
 		"runs once,\nand is measured from its start until Claude Code would go on.\n"+
-		"\"Times ours\" compares a program with gchat-hooks in the same round.\n"+
+		"\"Times as long\" compares a program with gchat-hooks in the same round.\n"+
 		"Half of the rounds are within the \"middle half\".\n",
 		strings.Join(leftOut, ""), r.Rounds)
 	versions := slices.DeleteFunc([]string{

@@ -36,7 +36,7 @@ func TestReport_Text(t *testing.T) {
 	for _, part := range []string{
 		"\na message sent ",
 		"  gchat-hooks     8.0  7.5 to 9.0 ",
-		"  bash           24.0  22.0 to 26.0    3.0        2.9 to 3.3\n",
+		"  bash           24.0  22.0 to 26.0    3.0           2.9 to 3.3\n",
 		"Left out: a message sent, python: python3 is not there.\n",
 		"the median of 20 rounds",
 		"Machine: 2 CPUs, Linux 6.1 x86_64, gchat-hooks 0.1.0, bash 5.2.\n",

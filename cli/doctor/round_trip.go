@@ -173,7 +173,7 @@ func (e *exam) postAndFind(ctx context.Context, r *result) *state.Question {
 	}
 	e.findPosted(ctx, r, sent)
 	listTime := time.Since(start) - postTime
-	r.ok("three messages were posted in %d ms, and listed in their two threads as a program's %d ms later (%s, %s)",
+	r.ok("three messages were posted in two threads within %d ms, and read back %d ms later (%s, %s)",
 		postTime.Milliseconds(), listTime.Milliseconds(), q.ThreadName, otherThread)
 	return q
 }

@@ -322,7 +322,7 @@ func (h *Hub) checkSubscription(ctx context.Context, claims *Claims) error {
 	}
 	if !known.isValid {
 		return newRefusal(http.StatusUnauthorized,
-			"the machine was revoked, or did not call for a month: write join to the app again")
+			"the machine's access was revoked, or it was not used for a month: write join to the app again")
 	}
 	return nil
 }

@@ -185,7 +185,7 @@ func Open(options Options) (*Space, error) {
 	}
 	opened, rows, events, err := openStore(options.DataDir, options.LockFile)
 	if err != nil {
-		return nil, fmt.Errorf("open space: %w", err)
+		return nil, fmt.Errorf("open the page's data: %w", err)
 	}
 	s.store, s.secrets = opened, opened.secrets
 	for _, r := range rows {
@@ -342,7 +342,7 @@ func Serve(ctx context.Context, listener net.Listener, s *Space) error {
 	}
 	select {
 	case err := <-served:
-		return fmt.Errorf("serve space: %w", errors.Join(err, server.Close()))
+		return fmt.Errorf("serve the page: %w", errors.Join(err, server.Close()))
 	case <-ctx.Done():
 	}
 	shutdownCtx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

@@ -117,7 +117,7 @@ async function add() {
   } catch (error) {
     $('push-problem').textContent = error.status ? error.message
       : 'This browser has no push service that can be reached. '
-        + 'You are notified while this page is open.';
+        + 'You are notified only while this page is open.';
   } finally {
     button.disabled = false;
     showState();

@@ -126,7 +126,7 @@ func refuseInsideNetwork(_, address string, _ syscall.RawConn) error {
 		return err
 	}
 	if isInsideNetwork(ip.Addr()) {
-		return fmt.Errorf("%s is inside of a network, where no push service is", ip.Addr())
+		return fmt.Errorf("%s is an address inside of a network: no push service is there", ip.Addr())
 	}
 	return nil
 }
