@@ -67,7 +67,7 @@ func TestPage_NewUserAnswers(t *testing.T) {
 			const { request } = await import('/page/key.js');
 			const week = await (await request('/page/week')).json();
 			const count = (what) => week.totals.find((total) => total.what === what)?.count ?? 0;
-			if (count('questions') !== 1 || count('answered in Chat') !== 1 || count('lost') !== 0) {
+			if (count('questions') !== 1 || count('answered in chat') !== 1 || count('lost') !== 0) {
 				throw new Error(JSON.stringify(week));
 			}
 		})()`, chromedp.EvalAwaitPromise))
