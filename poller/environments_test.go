@@ -281,6 +281,24 @@ func TestEnvironments_MessageWaitsForNextPoller(t *testing.T) {
 		"after a minute %d wait, and the thread has the notes %q", x.countUnfinished(), notes)
 }
 
+// A session runs on another machine with the same home folder, whose poller is silent: the
+// machine sleeps. This one cannot see whether the session runs, and does not say that it
+// has ended. After a minute it says that nobody serves it.
+func TestEnvironments_SessionOfASleepingMachine(t *testing.T) {
+	x := newTestSession(t, func(s *state.Session) {
+		s.Environment, s.ClaudeStart = "another", "1@another machine"
+	})
+	x.addQuestion(x.markPosted) // this machine's own, so that it reads the space
+	x.reply(x.threadName, "", "go on")
+	x.listSpace()
+	kit.Must(t, x.countUnfinished() == 1 && len(x.notesIn(x.threadName)) == 0,
+		"decided at once: %q", x.notesIn(x.threadName))
+	later := time.Now().Add(undecidedTimeout + time.Second)
+	x.poller.Now = func() time.Time { return later }
+	x.poller.readAndAttend(t.Context())
+	kit.Equal(t, x.notesIn(x.threadName), []string{wording.UnservedText})
+}
+
 // Two environments share a space. The other one has no poller, and its session has
 // ended: a message to that session gets a note.
 func TestEnvironments_EndedSessionWithoutPoller(t *testing.T) {

@@ -69,6 +69,8 @@ const (
 	onceTimeout = 10 * time.Second
 	// burstWindow is how long the loop waits for more calls after a first one.
 	burstWindow = 10 * time.Millisecond
+	// stepPause is the time between two steps at least, where nothing calls the poller.
+	stepPause = 10 * time.Millisecond
 	// clockJump is how late the loop has to wake before it takes the machine for one that
 	// slept.
 	clockJump = time.Minute
@@ -469,7 +471,11 @@ func (p *Poller) serve(ctx context.Context) (reason endReason) {
 			p.sweep()
 			return endIdle
 		}
+		// What a step names as due and cannot do must not keep a processor busy.
 		wakeAt = earlier(next, now.Add(state.HeartbeatInterval))
+		if earliest := now.Add(stepPause); wakeAt.Before(earliest) {
+			wakeAt = earliest
+		}
 		idleEnd := idleSince.Add(IdleTimeout)
 		if !p.Daemon && !isBusy && idleEnd.After(now) {
 			wakeAt = earlier(wakeAt, idleEnd)

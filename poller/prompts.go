@@ -202,16 +202,29 @@ func (p *Poller) enqueuePromptNotes(session *state.Session, in *state.Incoming) 
 		}
 		owed := state.OwedNote{About: note.about, ReplyMessage: in.MessageName, Text: note.text}
 		if p.enqueuePromptNote(session, in.AsQuestion(session), owed) == nil {
-			p.changePrompt(in, func(in *state.Incoming) error {
-				in.SentNotes = append(in.SentNotes, note.about)
-				return nil
-			})
+			p.markNoteSent(in, note.about)
 		}
 	}
+	next = longAt
 	if isPrinted {
-		return sentAt
+		next = sentAt
 	}
-	return longAt
+	if !next.After(now) {
+		return time.Time{} // that note is enqueued, or something else makes it due
+	}
+	return next
+}
+
+// markNoteSent writes down that a note about a prompt is in the outbox. The prompt may have
+// ended meanwhile.
+func (p *Poller) markNoteSent(in *state.Incoming, about string) {
+	_, err := state.InboxIn(p.userStateDir).Update(in.ID, func(in *state.Incoming) error {
+		in.SentNotes = append(in.SentNotes, about)
+		return nil
+	})
+	if !errors.Is(err, fs.ErrNotExist) {
+		p.Log.ErrorOnce(err, "note not written down")
+	}
 }
 
 // enqueuePromptNote enqueues a note about a kept prompt for its session's thread, once.

@@ -77,6 +77,68 @@ func (x *testSession) checkInstruction(q *state.Question, want string, prompts .
 	x.checkPrompts(prompts...)
 }
 
+// Once the notes about a kept prompt are enqueued, the poller rests: a step names no time
+// that has passed. Outside of tmux, a prompt is kept until the turn ends; one that a hook
+// printed, until its outcome is known.
+func TestPrompts_RestAfterTheirNotes(t *testing.T) {
+	for name, isPrinted := range map[string]bool{"kept": false, "printed": true} {
+		t.Run(name, func(t *testing.T) {
+			x := newTestSession(t, nil)
+			x.say("go on")
+			if isPrinted {
+				x.markPrinted()
+			}
+			later := time.Now().Add(stillKeptDelay + time.Second)
+			x.poller.Now = func() time.Time { return later }
+			x.poller.readState()
+			x.poller.attendPrompts(t.Context(), x.poller.ownSessions[0], false)
+			next, _ := x.poller.attendPrompts(t.Context(), x.poller.ownSessions[0], false)
+			kit.True(t, next.IsZero() || next.After(later), "it looks again at %v, now %v", next, later)
+		})
+	}
+}
+
+// A prompt that a hook printed ends while the poller writes the note about it: the thread
+// gets one note.
+func TestPrompts_EndBesideTheirNote(t *testing.T) {
+	x := newTestSession(t, nil)
+	x.say("go on")
+	x.markPrinted()
+	later := time.Now().Add(graceForConfirmation + time.Second)
+	x.poller.Now = func() time.Time { return later }
+	x.poller.readState()
+	_, err := state.InboxIn(x.poller.userStateDir).Update(x.poller.incoming[0].ID,
+		func(in *state.Incoming) error {
+			in.ResolvedBy = "chat"
+			return nil
+		})
+	kit.NoError(t, err)
+	x.poller.attendPrompts(t.Context(), x.poller.ownSessions[0], false)
+	x.poller.readState()
+	x.poller.attendPrompts(t.Context(), x.poller.ownSessions[0], false)
+	sent := 0
+	for _, note := range x.notesIn(x.threadName) {
+		if strings.HasPrefix(note, "[Sent]") {
+			sent++
+		}
+	}
+	kit.Equal(t, sent, 1)
+	kit.Equal(t, x.countUnfinished(), 0)
+}
+
+// markPrinted writes down that a hook printed the session's prompts.
+func (x *testSession) markPrinted() {
+	x.t.Helper()
+	x.poller.readState()
+	for _, in := range x.poller.incoming {
+		_, err := state.InboxIn(x.poller.userStateDir).Update(in.ID, func(in *state.Incoming) error {
+			in.Status, in.PrintedAt = state.IncomingDoing, time.Now()
+			return nil
+		})
+		kit.NoError(x.t, err)
+	}
+}
+
 // A hook waits for the next instruction, and Chat has not confirmed the question yet. A
 // message in the session's thread is that instruction: outside of tmux, no other hook
 // would deliver it to an idle Claude.

@@ -13,6 +13,7 @@ import (
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/wording"
+	"gchat-hooks/inject"
 	"gchat-hooks/poller/commands"
 	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
@@ -252,8 +253,12 @@ func (p *Poller) route(ctx context.Context, in *state.Incoming) destination {
 
 // canBeClaimed reports whether another environment's poller may still come for a message
 // to its session. The session has to be running. That poller has a minute. It has longer
-// where the sender may not answer: then this poller may send the sender no note.
+// where the sender may not answer: then this poller may send the sender no note. Whether
+// a session of another machine runs, this machine cannot see: only its own poller decides.
 func (p *Poller) canBeClaimed(in *state.Incoming, session *state.Session) bool {
+	if session.IsRunning() && inject.IsElsewhere(session.ClaudeStart) {
+		return true
+	}
 	isLong := p.Now().Sub(in.ReadAt).Abs() >= undecidedTimeout
 	cfg := p.loadConfig(configSource{session.ProjectDir, session.IsTrusted})
 	return p.canTakeCommands(session) && (!isLong || !cfg.CanAnswer(in.Sender, in.SenderEmail))

@@ -173,11 +173,11 @@ const DialogOverText = "[Gone on] The terminal no longer waits for this."
 // WatchOverText takes the place of what a watched session did, once the turn is over.
 const WatchOverText = "[Watch] Claude's turn is over."
 
-// UnservedText is the note about a reply to a question of another environment if no
-// poller runs in that environment.
-const UnservedText = "[Not read] Claude did not get this: the program that handles this " +
-	"question is not running. Please answer in the terminal, or reply again once that " +
-	"session is active again."
+// UnservedText is the note about a message for another environment if no poller runs in
+// that environment.
+const UnservedText = "[Not read] Claude did not get this: the gchat-hooks that serves this " +
+	"thread is not running, or its machine sleeps. Please answer in the terminal, or write " +
+	"again once that session is active again."
 
 // DialogOpenText is the note about a reply to a dialog in the terminal that Chat cannot
 // answer.
