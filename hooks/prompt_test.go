@@ -278,6 +278,37 @@ func TestPrompt_WakesOnceForAStop(t *testing.T) {
 	w.wantKept(second)
 }
 
+// A turn that a prompt started may end within seconds. Its end is not the end of the turn
+// before, so it wakes the session with the next prompt.
+func TestPrompt_WakesAfterAShortTurn(t *testing.T) {
+	for name, members := range map[string][2][]any{
+		"another prompt's":  {{"prompt_id", "p1"}, {"prompt_id", "p2"}},
+		"the same prompt's": {{"stop_hook_active", false}, {"stop_hook_active", true}},
+		"without prompt ids": {
+			{"prompt_id", nil, "last_assistant_message", "Added."},
+			{"prompt_id", nil, "last_assistant_message", "Done."},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			first := w.addPrompt("s-1", "go on", func(*state.Incoming) {})
+			second := w.addPrompt("s-1", "and tag", func(in *state.Incoming) {
+				in.CreatedAt = in.CreatedAt.Add(time.Second)
+			})
+			stop := func(i int) []byte {
+				kv := append([]any{"session_id", "s-1"}, members[i]...)
+				return recorded(t, "single-07-Stop", kv...)
+			}
+			kit.Contains(t, w.runRewake(stop(0)), "go on")
+			kit.Contains(t, w.runRewake(stop(1)), "and tag")
+			w.wantResolved(first, "chat")
+			w.wantKept(second)
+			kit.Equalf(t, w.runRewake(stop(1)), "", "another install's hook woke with")
+		})
+	}
+}
+
 // A hook was killed after it recorded that it prints a prompt or a next instruction. Then
 // the transcript lacks the text, and the end of the next turn delivers it. Where the
 // transcript has it, or cannot be read, it is not delivered twice.

@@ -35,8 +35,8 @@ func (h *Hook) handleTurnEnd(ctx context.Context, e *Event) error {
 		return nil
 	}
 	for _, in := range prompts {
-		if isOfSameStop(in.PrintedAt) || h.wakeWithPrompt(e, in) {
-			return nil // this hook woke the session, or another install's did at this very Stop
+		if h.wakeWithPrompt(e, in) {
+			return nil
 		}
 	}
 	q, err := h.askNextInstruction(ctx, e)
@@ -53,10 +53,23 @@ func (h *Hook) handleTurnEnd(ctx context.Context, e *Event) error {
 	return nil
 }
 
-// isOfSameStop reports whether another install's hook may have written that time at the
-// end of the turn that this hook handles. If it was written for a text that the hook
-// prints, only the next events show whether the text arrived.
-func isOfSameStop(at time.Time) bool { return time.Since(at).Abs() < sameStopWindow }
+// isOfSameStop reports whether another install's hook wrote that time at the end of the
+// turn that this hook handles. turnEnd is what that hook's turnEndID returned, or "" if
+// it is not known. If the time was written for a text that the hook prints, only the next
+// events show whether the text arrived.
+func isOfSameStop(e *Event, at time.Time, turnEnd string) bool {
+	isSameEvent := turnEnd == "" || turnEnd == turnEndID(e)
+	return isSameEvent && time.Since(at).Abs() < sameStopWindow
+}
+
+// turnEndID tells the ends of a session's turns apart: the hooks of all installs get the
+// same event at one end. A turn that goes on after a Stop hook blocked its end keeps its
+// prompt_id, and Claude Code before 2.1.196 sends none. So the rest of the event counts,
+// too. Two ends with equal events are told apart only by the time between them.
+func turnEndID(e *Event) string {
+	event := []LooseText{e.PromptID, e.StopHookActive, e.LastAssistantMessage}
+	return state.Hash(8, fmt.Sprintf("%q", event))
+}
 
 // reopenLost undoes the record that a hook printed a prompt or a next instruction if the
 // transcript shows that Claude never got it: the hook was killed in between. A prompt
@@ -70,7 +83,7 @@ func (h *Hook) reopenLost(
 		return isKnown && !hasArrived
 	}
 	for _, in := range prompts {
-		if in.PrintedAt.IsZero() || isOfSameStop(in.PrintedAt) ||
+		if in.PrintedAt.IsZero() || isOfSameStop(e, in.PrintedAt, in.TurnEnd) ||
 			!isLost(in.AsQuestion(h.ensureSession(e)), in.PrintedAt) {
 			continue
 		}
@@ -82,7 +95,7 @@ func (h *Hook) reopenLost(
 	}
 	for _, q := range questions {
 		isPrinted := q.Kind.Traits().IsPrompt && q.Status == state.Answered && q.PrintedAt != nil
-		if !isPrinted || isOfSameStop(*q.PrintedAt) || !isLost(q, *q.PrintedAt) {
+		if !isPrinted || isOfSameStop(e, *q.PrintedAt, q.TurnEnd) || !isLost(q, *q.PrintedAt) {
 			continue
 		}
 		q.IsPrinted, q.PrintedAt = false, nil
@@ -113,23 +126,26 @@ func (h *Hook) endPrompt(in *state.Incoming, resolvedBy string) {
 
 // wakeWithPrompt wakes a session outside of tmux with a prompt that came while Claude
 // worked. It records the delivery before it prints the prompt, for the reason given at
-// recordDelivery.
+// recordDelivery. isWoken is also true if another install's hook woke the session with it
+// at this very Stop.
 func (h *Hook) wakeWithPrompt(e *Event, in *state.Incoming) (isWoken bool) {
 	if h.ensureSession(e).TmuxPane != "" {
 		return false // the poller types it
 	}
+	isPrintedElsewhere := false
 	err := retryWrite(h.retryTimeout(e), func() error {
 		_, err := h.inbox().Change(in.ID, func(in *state.Incoming) {
+			isPrintedElsewhere = isOfSameStop(e, in.PrintedAt, in.TurnEnd)
 			isWoken = in.Status == state.IncomingKept && in.IsWaitingPrompt()
 			if isWoken {
-				in.Status, in.PrintedAt = state.IncomingDoing, time.Now().UTC()
+				in.Status, in.PrintedAt, in.TurnEnd = state.IncomingDoing, time.Now().UTC(), turnEndID(e)
 			}
 		})
 		return err
 	})
 	if err != nil || !isWoken {
 		h.logFailed(err, "prompt not delivered: it cannot be recorded; a later event tries again")
-		return false
+		return isPrintedElsewhere
 	}
 	q := in.AsQuestion(h.ensureSession(e))
 	// It is printed at once: if the hook is killed before that, nobody delivers the
@@ -151,7 +167,7 @@ func (h *Hook) closeNextQuestions(
 		prompt:   oneLine(inject.StripPasteTags(string(e.Prompt))),
 	}
 	for _, in := range prompts {
-		isOfThisStop := !c.isPrompt && isOfSameStop(in.PrintedAt)
+		isOfThisStop := !c.isPrompt && isOfSameStop(e, in.PrintedAt, in.TurnEnd)
 		isWoken := !in.PrintedAt.IsZero() && !isOfThisStop && c.containsPrinted(in.Text)
 		if isWoken || c.matchesTyped(in.Typing, in.Text) {
 			h.endPrompt(in, "chat")
@@ -160,7 +176,7 @@ func (h *Hook) closeNextQuestions(
 	for _, q := range slices.Backward(questions) { // the oldest first
 		isNext := q.Kind.Traits().IsPrompt && q.Status.IsOpen() && !h.isInOtherTerminal(q)
 		// The hook of another install may have recorded one for this very Stop.
-		isOfThisStop := !c.isPrompt && isOfSameStop(q.AskedAt)
+		isOfThisStop := !c.isPrompt && isOfSameStop(e, q.AskedAt, q.TurnEnd)
 		if !isNext || isOfThisStop {
 			continue
 		}
@@ -276,7 +292,7 @@ func (h *Hook) askNextInstruction(ctx context.Context, e *Event) (*state.Questio
 	if err != nil {
 		return nil, err
 	}
-	q.Kind = state.KindNext
+	q.Kind, q.TurnEnd = state.KindNext, turnEndID(e)
 	q.ShownText, q.TurnFigures = state.MaskKeys(lastText), turnFigures(e)
 	q.ThreadKey = state.SessionThreadKey(e.SessionID)
 	q.SubQuestions = []state.SubQuestion{{Header: "Next", Question: "What is to be done next?"}}
@@ -284,7 +300,7 @@ func (h *Hook) askNextInstruction(ctx context.Context, e *Event) (*state.Questio
 	chooseRecord := func(existing []*state.Question) *state.Question {
 		for _, old := range existing {
 			isOpen := old.Kind.Traits().IsPrompt && old.Status.IsOpen()
-			isOfThisStop := q.AskedAt.Sub(old.AskedAt) < sameStopWindow
+			isOfThisStop := isOfSameStop(e, old.AskedAt, old.TurnEnd)
 			if isOpen && isOfThisStop && old.ShownText == q.ShownText {
 				return old // the hook of a second install recorded it
 			}

@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,4 +116,22 @@ func TestTurnEnd_EndsUsageLimit(t *testing.T) {
 	w.env["TMUX_PANE"] = "%1"
 	w.callHook(rewakeHook, w.event("single-07-Stop", "last_assistant_message", "Done."))
 	kit.True(t, limit().IsZero(), "after a turn: %v", limit())
+}
+
+// Two turns may end within seconds, with the same text. Each end asks a question of its
+// own. The hooks of two installs ask one question at one end.
+func TestTurnEnd_ShortTurnsAskAgain(t *testing.T) {
+	w := newReportWorld(t)
+	w.env["TMUX_PANE"] = "%1" // the poller would type the answer, so the hook does not wait
+	for _, prompt := range []string{"p1", "p1", "p2"} {
+		w.callHook(rewakeHook, w.event("single-07-Stop", "last_assistant_message", "Shall I?",
+			"prompt_id", prompt))
+	}
+	var ends []string
+	questions, _ := state.QuestionsIn(state.SpareStateDir(w.getenv)).All()
+	for _, q := range questions {
+		ends = append(ends, string(q.Status)+" "+q.ResolvedBy)
+	}
+	slices.Sort(ends)
+	kit.Equal(t, strings.Join(ends, ", "), "cancelled instead, pending ")
 }

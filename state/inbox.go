@@ -74,9 +74,11 @@ type Incoming struct {
 	// Claude Code's id of the session that it is for
 	SessionID string `json:"session_id,omitempty"`
 	// Typing is what the poller typed of a prompt. PrintedAt is when a hook woke the
-	// session with it. Both are written before the fact.
+	// session with it, and TurnEnd is the id of the turn's end at which that was. All are
+	// written before the fact.
 	Typing    *Typing   `json:"typing,omitempty"`
 	PrintedAt time.Time `json:"printed_at,omitzero"`
+	TurnEnd   string    `json:"turn_end,omitempty"`
 	// the notes about this prompt that its thread already has; see OwedNote.About
 	SentNotes []string `json:"told,omitempty"`
 	// ResolvedBy is how a prompt ended, in the words of Question.ResolvedBy; "" while it

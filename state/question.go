@@ -310,7 +310,9 @@ type Question struct {
 	SessionName   string `json:"session_name"`
 	Machine       string `json:"machine,omitempty"`   // what people call the machine
 	PromptID      string `json:"prompt_id,omitempty"` // Claude Code's, from 2.1.196
-	ToolUseID     string `json:"tool_use_id,omitempty"`
+	// the id of the turn's end at which it was asked; "" if it asks for no next instruction
+	TurnEnd   string `json:"turn_end,omitempty"`
+	ToolUseID string `json:"tool_use_id,omitempty"`
 	// the subagent that asks; "" for the session itself
 	AgentID   string `json:"agent_id,omitempty"`
 	AgentType string `json:"agent_type,omitempty"`
