@@ -31,7 +31,7 @@ func TestTerminalDialog_AutoModeNoted(t *testing.T) {
 			"Claude waits in the terminal: Auto mode can't check actions", "git push --force")
 		t.Logf("noted %v after the dialog was seen", time.Since(began))
 		kit.Containsf(t, b.runCommand("status"), "Claude waits in the terminal", "status")
-		kit.Containsf(t, b.runCommand("doctor"), "waits in its terminal", "doctor")
+		kit.Containsf(t, b.runCommand("doctor"), "waits only in its terminal", "doctor")
 		b.reply(note, "yes")
 		b.awaitPostAfter(note, "[Not used] Only the terminal can answer this")
 		b.reply(note, "/status")
