@@ -17,7 +17,7 @@ import (
 // runAnswered is gchat-ask-user-answered: it closes what Claude Code is done with.
 // PostToolUse carries the answers, wherever the person gave them. The other events end
 // what was dismissed, since no hook is called for Esc or "chat about this".
-func (h *Hook) runAnswered(_ context.Context, e *Event) error {
+func (h *Hook) runAnswered(ctx context.Context, e *Event) error {
 	if handleEnd := endHandlerFor(e); handleEnd != nil {
 		return handleEnd(h, e)
 	}
@@ -80,13 +80,15 @@ func (h *Hook) runAnswered(_ context.Context, e *Event) error {
 			sessions = append(sessions, session.PreviousSession)
 		}
 		if h.isClaudeCodePrompt(string(e.Prompt)) {
-			return nil // no person wrote this prompt, so what is open stays open
+			// No person wrote this prompt, so what is open stays open.
+			h.closeArrived(e, questions, h.waitingPrompts(sessions...))
+			return nil
 		}
 	}
 	prompts := h.waitingPrompts(sessions...)
 	switch {
 	case isPrompt:
-		h.closeNextQuestions(e, questions, prompts)
+		h.closeNextQuestions(ctx, e, questions, prompts)
 		h.markWantedInTerminal(e, questions)
 	case e.HookEventName == "SessionEnd":
 		h.logFailed(h.recordEndReason(e), "reason of the session's end not recorded")

@@ -278,6 +278,73 @@ func TestPrompt_WakesOnceForAStop(t *testing.T) {
 	w.wantKept(second)
 }
 
+// addPrintedNext records a next instruction that a hook printed outside of tmux.
+func (w *world) addPrintedNext(session, text string, printedAt time.Time) *state.Question {
+	w.Helper()
+	return w.addOldPrompt(session, text, func(q *state.Question) {
+		q.Kind, q.TmuxPane, q.TmuxSocket = state.KindNext, "", ""
+		q.IsPrinted, q.PrintedAt = true, &printedAt
+	})
+}
+
+// wakePrompt is the prompt with which a turn begins that a hook's text started (2.1.329).
+func wakePrompt(text string) string {
+	return "<task-notification>\n<summary>Stop hook feedback</summary>\n</task-notification>\n" +
+		"<system-reminder>\nStop hook blocking error from command \"Stop\": " + text +
+		"\n</system-reminder>"
+}
+
+// The prompt that wakes a session shows that what a hook printed arrived, whatever the
+// person types then. A text that is not in it may still arrive.
+func TestPrompt_WakeShowsArrival(t *testing.T) {
+	w := newWorld(t)
+	now := time.Now().UTC()
+	printed := func(in *state.Incoming) { in.Status, in.PrintedAt = state.IncomingDoing, now }
+	next, otherNext := w.addPrintedNext("s-1", "go on", now), w.addPrintedNext("s-1", "push", now)
+	prompt, otherPrompt := w.addPrompt("s-1", "and tag", printed), w.addPrompt("s-1", "rest", printed)
+	w.runPrompt(wakePrompt(promptText(next, "go on") + "\n\n" +
+		promptText(prompt.AsQuestion(&state.Session{}), "and tag")))
+	for range 2 {
+		w.wantEnd(next, state.Resolved, "chat")
+		w.wantEnd(otherNext, state.Answered, "")
+		w.wantResolved(prompt, "chat")
+		w.wantKept(otherPrompt)
+		w.runPrompt("mind the style")
+	}
+}
+
+// A hook printed a next instruction, and the person types another prompt. The instruction
+// is cancelled only if the transcript shows that it never arrived.
+func TestPrompt_AnotherAfterANextInstruction(t *testing.T) {
+	for name, test := range map[string]struct {
+		printed    time.Duration // before the person's prompt
+		transcript string        // %s stands for the printed text; "": there is none
+		want       state.Status
+		resolvedBy string
+	}{
+		"the transcript has it":       {time.Minute, `{"type":"user","x":"%s"}`, state.Resolved, "chat"},
+		"the transcript lacks it":     {time.Minute, `{"type":"user"}`, state.Cancelled, "prompt"},
+		"the transcript may lag":      {0, `{"type":"user"}`, state.Answered, ""},
+		"the transcript is not there": {time.Minute, "", state.Answered, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			q := w.addPrintedNext("s-1", "go on", time.Now().UTC().Add(-test.printed))
+			path := filepath.Join(w.dir, "s-1.jsonl")
+			if test.transcript != "" {
+				writeFile(t, path, strings.Replace(test.transcript, "%s", deliveryMark(q), 1)+"\n")
+			}
+			w.runPrompt("mind the style", "transcript_path", path)
+			w.wantEnd(q, test.want, test.resolvedBy)
+			w.runRewake(recorded(t, "single-07-Stop", "session_id", "s-1"))
+			if test.want == state.Answered {
+				w.wantEnd(q, state.Resolved, "chat")
+			}
+		})
+	}
+}
+
 // A turn that a prompt started may end within seconds. Its end is not the end of the turn
 // before, so it wakes the session with the next prompt.
 func TestPrompt_WakesAfterAShortTurn(t *testing.T) {
@@ -331,10 +398,7 @@ func TestPrompt_LostTextIsDeliveredWithTheNextTurnsEnd(t *testing.T) {
 					in := w.addPrompt("s-1", "go on", func(in *state.Incoming) { in.Status, in.PrintedAt = state.IncomingDoing, printed })
 					id = in.AsQuestion(&state.Session{}).QuestionID
 				} else {
-					id = w.addOldPrompt("s-1", "go on", func(q *state.Question) {
-						q.Kind, q.TmuxPane, q.TmuxSocket = state.KindNext, "", ""
-						q.IsPrinted, q.PrintedAt = true, &printed
-					}).QuestionID
+					id = w.addPrintedNext("s-1", "go on", printed).QuestionID
 				}
 				path := filepath.Join(w.dir, "s-1.jsonl")
 				if text := test.transcript(id); text != "" {

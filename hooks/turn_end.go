@@ -24,7 +24,7 @@ func (h *Hook) handleTurnEnd(ctx context.Context, e *Event) error {
 	questions := h.questionsOfSession(e, h.personalFolders(), state.OpenStatusTexts...)
 	prompts := h.waitingPrompts(e.SessionID)
 	lost := h.reopenLost(ctx, e, questions, prompts)
-	h.closeNextQuestions(e, questions, prompts)
+	h.closeNextQuestions(ctx, e, questions, prompts)
 	if h.isUnattended() { // the session ends when this hook does
 		return nil
 	}
@@ -160,7 +160,7 @@ func (h *Hook) wakeWithPrompt(e *Event, in *state.Incoming) (isWoken bool) {
 // than this event: Claude has gone on. It ends the prompts that the event shows to have
 // arrived. The other prompts go on waiting.
 func (h *Hook) closeNextQuestions(
-	e *Event, questions []*state.Question, prompts []*state.Incoming,
+	ctx context.Context, e *Event, questions []*state.Question, prompts []*state.Incoming,
 ) {
 	c := continuation{
 		isPrompt: e.HookEventName == "UserPromptSubmit",
@@ -180,9 +180,57 @@ func (h *Hook) closeNextQuestions(
 		if !isNext || isOfThisStop {
 			continue
 		}
-		status, resolvedBy := c.endingOf(q)
+		var (
+			status     state.Status
+			resolvedBy string
+		)
+		if c.isPrompt && q.Status == state.Answered && q.IsPrinted {
+			status, resolvedBy = h.endingOfPrinted(ctx, e, &c, q)
+		} else {
+			status, resolvedBy = c.endingOf(q)
+		}
 		if resolvedBy != "" {
 			h.closeQuestion(q.Path, status, resolvedBy)
+		}
+	}
+}
+
+// endingOfPrinted returns how a prompt that a person typed ends a question whose answer a
+// hook printed. If it is not known whether the answer arrived, the question stays open:
+// it mostly did, and the end of a turn resolves it.
+func (h *Hook) endingOfPrinted(
+	ctx context.Context, e *Event, c *continuation, q *state.Question,
+) (status state.Status, resolvedBy string) {
+	var printedAt time.Time
+	if q.PrintedAt != nil {
+		printedAt = *q.PrintedAt
+	}
+	prompt, _ := q.Decision()
+	hasArrived, isKnown := h.checkArrival(ctx, e, q, printedAt)
+	switch {
+	case hasArrived, c.containsPrinted(prompt):
+		return state.Resolved, "chat"
+	case isKnown: // the hook was killed before it printed the answer
+		return state.Cancelled, "prompt"
+	}
+	return "", ""
+}
+
+// closeArrived closes the questions for the next instruction, and ends the prompts, whose
+// text is in the prompt with which Claude Code woke the session.
+func (h *Hook) closeArrived(e *Event, questions []*state.Question, prompts []*state.Incoming) {
+	isInPrompt := func(q *state.Question) bool {
+		return q.Kind.Traits().IsPrompt && q.Status == state.Answered && q.IsPrinted &&
+			strings.Contains(string(e.Prompt), deliveryMark(q))
+	}
+	for _, in := range prompts {
+		if isInPrompt(in.AsQuestion(h.ensureSession(e))) {
+			h.endPrompt(in, "chat")
+		}
+	}
+	for _, q := range questions {
+		if isInPrompt(q) {
+			h.closeQuestion(q.Path, state.Resolved, "chat")
 		}
 	}
 }
@@ -210,12 +258,13 @@ func (c *continuation) containsPrinted(prompt string) bool {
 }
 
 // endingOf returns how the event ends a question for the next instruction. resolvedBy is
-// "" if the question stays open.
+// "" if the question stays open. A prompt after a hook printed the answer is for
+// endingOfPrinted.
 func (c *continuation) endingOf(q *state.Question) (status state.Status, resolvedBy string) {
 	prompt, _ := q.Decision()
 	isAnswered := q.Status == state.Answered
-	hasArrived := isAnswered && (q.IsPrinted && c.containsPrinted(prompt) ||
-		c.matchesTyped(q.Typing, prompt) || !c.isPrompt && q.Typing != nil)
+	hasArrived := isAnswered && (c.matchesTyped(q.Typing, prompt) ||
+		!c.isPrompt && (q.IsPrinted || q.Typing != nil))
 	switch {
 	case hasArrived:
 		return state.Resolved, "chat"
