@@ -35,3 +35,24 @@ func TestNextInstruction_ClosedByTheTerminal(t *testing.T) {
 		b.awaitPostInThread(q, "[Answered]", "You went on in the terminal.")
 	})
 }
+
+// Outside tmux, a hook wakes Claude with the next instruction. The person interrupts that
+// turn and types another prompt. The instruction was sent all the same.
+func TestNextInstruction_WokenThenInterrupted(t *testing.T) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
+		b := startApproving(t, c.withoutTmux(), config{
+			Args:   allowSleep,
+			Script: []turn{askBackTurn, {bash("sleep 20")}, {textBlock("Heard.")}},
+		})
+		b.Prompt("go ahead")
+		q := b.awaitPost("[Waiting for you]")
+		b.reply(q, "rest")
+		b.WaitScreen("sleep 20")
+		b.awaitPostInThread(q, "[Sent]")
+		b.Keys("Escape")
+		b.WaitIdle()
+		b.Prompt("mind the style")
+		b.awaitPost("[Turn Done]", "Heard.")
+		b.checkPosts(0, "[Cancelled]")
+	})
+}
