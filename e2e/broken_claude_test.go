@@ -73,7 +73,7 @@ func withOtherTranscript(t *testing.T, c claude) claude {
 	kit.WriteFile(t, editor, `import glob, os, sys, time
 names = {b'"content":': b'"payload":', b'"timestamp":': b'"writtenAt":',
     b'"toolUseResult":': b'"toolUseOutput":'}
-done, claude = {}, os.getppid()
+done, claude = {}, int(sys.argv[2])  # which may have ended before this begins
 while os.getppid() == claude:
     for path in glob.glob(sys.argv[1] + '/**/*.jsonl', recursive=True):
         with open(path, 'r+b') as f:
@@ -87,7 +87,7 @@ while os.getppid() == claude:
             done[path] = f.tell()
     time.sleep(0.002)
 `, 0o600)
-	return wrapClaude(t, c, `python3 `+editor+` "$HOME/.claude/projects" </dev/null >/dev/null 2>&1 &
+	return wrapClaude(t, c, `python3 `+editor+` "$HOME/.claude/projects" $$ </dev/null >/dev/null 2>&1 &
 exec "$claude" "$@"`)
 }
 
