@@ -11,6 +11,7 @@ import (
 	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/cli/claudecheck/fakemodel"
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat/space"
 )
@@ -36,6 +37,10 @@ func TestCard_LateTapsNotUsed(t *testing.T) {
 		old = buttonState(q)
 		second := &chat.User{Name: "users/2", Type: "HUMAN", DisplayName: "Ben"}
 		kit.NoError(t, b.space.Tap(second, q.Name, old, "1", nil, ""))
+		// Two taps in one millisecond may be read in either order.
+		bound.Until(t, "the first tap is read", func() bool {
+			return strings.Contains(b.readLog("gchat-hooks.log"), `"sender":"users/2"`)
+		})
 		kit.NoError(t, b.space.Tap(nil, q.Name, old, "2", nil, ""))
 		b.awaitResult(2, "Postgres")
 		b.awaitClosedCard(q, "Postgres", "Ben,")
