@@ -6,7 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http/httptest"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -51,7 +52,7 @@ type session struct {
 	env     []string
 	model   *fakemodel.Server
 	chat    *space.Space
-	servers []*httptest.Server
+	servers []*http.Server
 }
 
 // startSession starts a session and waits until it takes a prompt.
@@ -70,11 +71,15 @@ func (c *Check) startSession(ctx context.Context, s scene) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	model := httptest.NewServer(started.model)
-	chat := httptest.NewServer(started.chat.Handler())
-	started.servers = []*httptest.Server{model, chat}
-	started.env = started.environment(model.URL, chat.URL)
-	err = started.writeFiles()
+	chatURL := ""
+	modelURL, err := started.serve(started.model)
+	if err == nil {
+		chatURL, err = started.serve(started.chat.Handler())
+	}
+	if err == nil {
+		started.env = started.environment(modelURL, chatURL)
+		err = started.writeFiles()
+	}
 	if err == nil {
 		err = started.openPane(ctx)
 	}
@@ -86,6 +91,20 @@ func (c *Check) startSession(ctx context.Context, s scene) (*session, error) {
 		return nil, err
 	}
 	return started, nil
+}
+
+// serve serves a handler on a free port of this machine until the session is closed, and
+// returns its address. The package net/http/httptest would do the same, but costs each
+// hook a part of its start.
+func (s *session) serve(handler http.Handler) (address string, err error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	server := &http.Server{Handler: handler}
+	s.servers = append(s.servers, server)
+	go func() { _ = server.Serve(listener) }()
+	return "http://" + listener.Addr().String(), nil
 }
 
 // environment returns all variables that the session's processes get. None of the
@@ -250,8 +269,7 @@ func (s *session) until(ctx context.Context, ok func() bool) error {
 func (s *session) close() {
 	_, _ = s.tmux(context.Background(), "kill-server")
 	for _, server := range s.servers {
-		server.CloseClientConnections()
-		server.Close()
+		_ = server.Close()
 	}
 	_ = s.chat.Close()
 }
