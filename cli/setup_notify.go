@@ -63,7 +63,8 @@ func topicAddress(named string) (string, error) {
 }
 
 // offerNotify offers to notify the person on a locked phone, through a topic of ntfy. It
-// saves the topic only after its server accepted a test notification. What is configured stays.
+// saves the topic only after its server accepted a test notification. What is configured
+// stays.
 func (s *setupWizard) offerNotify(ctx context.Context) error {
 	wanted := s.flags.String("notify")
 	opensPhone := s.spaceServer != nil && s.spaceServer.allowsPhone
@@ -114,7 +115,8 @@ func (s *setupWizard) askForCallServer(ctx context.Context) (server string, err 
 	return server, err
 }
 
-// tryTopic has the person subscribe to a topic, sends a test notification to it, and saves it.
+// tryTopic has the person subscribe to a topic, sends a test notification to it, and saves
+// it.
 func (s *setupWizard) tryTopic(ctx context.Context, named string) error {
 	address, err := topicAddress(named)
 	if err != nil {

@@ -33,17 +33,20 @@ func ThreadID(space, thread string) string {
 }
 
 // FirstMessageName returns the name of the first message of a thread. For
-// spaces/S/threads/T it is spaces/S/messages/T.T, as observed at Google.
+// spaces/S/threads/T it is spaces/S/messages/T.T, as observed at Google. It is "" if that
+// is no thread's name.
 func FirstMessageName(thread string) string {
-	space := SpaceOf(thread)
-	id := ThreadID(space, thread)
+	space, id, isThread := strings.Cut(thread, "/threads/")
+	if !isThread {
+		return ""
+	}
 	return MessageName(space, id+"."+id)
 }
 
 // ParentMessage returns the name of the message that m quotes, or else of the first
 // message in m's thread. It is "" if m begins a thread.
 func (m Message) ParentMessage() string {
-	if m.QuotedMessage != "" || !m.IsReply || m.ThreadName == "" {
+	if m.QuotedMessage != "" || !m.IsReply {
 		return m.QuotedMessage
 	}
 	return FirstMessageName(m.ThreadName)

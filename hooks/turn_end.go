@@ -180,14 +180,9 @@ func (h *Hook) closeNextQuestions(
 		if !isNext || isOfThisStop {
 			continue
 		}
-		var (
-			status     state.Status
-			resolvedBy string
-		)
+		status, resolvedBy := c.endingOf(q)
 		if c.isPrompt && q.Status == state.Answered && q.IsPrinted {
 			status, resolvedBy = h.endingOfPrinted(ctx, e, &c, q)
-		} else {
-			status, resolvedBy = c.endingOf(q)
 		}
 		if resolvedBy != "" {
 			h.closeQuestion(q.Path, status, resolvedBy)

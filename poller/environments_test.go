@@ -283,7 +283,7 @@ func TestEnvironments_MessageWaitsForNextPoller(t *testing.T) {
 
 // A session runs on another machine with the same home folder, whose poller is silent: the
 // machine sleeps. This one cannot see whether the session runs, and does not say that it
-// has ended. After a minute it says that nobody serves it.
+// has ended. After a minute, the thread is told that nobody serves it.
 func TestEnvironments_SessionOfASleepingMachine(t *testing.T) {
 	x := newTestSession(t, func(s *state.Session) {
 		s.Environment, s.ClaudeStart = "another", "1@another machine"

@@ -128,7 +128,8 @@ func (p *Poller) attendRecord(
 	return next
 }
 
-// attendUndelivered does what is due for a question whose answer nobody waits for.
+// attendUndelivered handles an answer for which no hook waits: it looks whether the dialog
+// has ended, and owes the thread notes about the delay.
 func (p *Poller) attendUndelivered(record *trackedRecord, isRoundDue bool) {
 	if isRoundDue && record.question.Kind.Traits().Decides {
 		p.handleDialogEnd(record) // the reply came after the dialog's end

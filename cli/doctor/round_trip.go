@@ -303,8 +303,8 @@ func (e *exam) findPosted(ctx context.Context, r *result, sent []gchat.PostedMes
 }
 
 // Hint says what a person can do about an error of Google Chat or of a login. Where
-// gchat's hint says that gchat-hooks tries again, it says to run the command again: a command
-// does not retry.
+// gchat's hint says that gchat-hooks tries again, it says to run the command again: a
+// command does not retry.
 func Hint(err error) string {
 	return strings.Replace(gchat.Hint(err), "gchat-hooks tries again", "run it again later", 1)
 }

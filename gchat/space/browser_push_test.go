@@ -56,6 +56,17 @@ func newPushedBrowser(t *testing.T) *pushedBrowser {
 	return b
 }
 
+// newSubscribedBrowser returns a browser whose page asked for notifications.
+func newSubscribedBrowser(t *testing.T) *pushedBrowser {
+	t.Helper()
+	b := newPushedBrowser(t)
+	navigate(t, b.ctx, b.s.PageURL(b.base))
+	click(t, b.ctx, "#notify")
+	waitUntil(t, b.ctx, `!document.querySelector('#called').hidden`)
+	b.attach()
+	return b
+}
+
 // attach finds the service worker, and what DevTools calls its registration.
 func (b *pushedBrowser) attach() {
 	b.t.Helper()
@@ -173,11 +184,7 @@ func (b *pushedBrowser) changeSubscription(renewed string) {
 // While a notification is taken back, others that are shown at the same moment stay known
 // to the browser, so that they can be taken back as well.
 func TestPage_PushesAtOneMoment(t *testing.T) {
-	b := newPushedBrowser(t)
-	navigate(t, b.ctx, b.s.PageURL(b.base))
-	click(t, b.ctx, "#notify")
-	waitUntil(t, b.ctx, `!document.querySelector('#called').hidden`)
-	b.attach()
+	b := newSubscribedBrowser(t)
 	forgotten := b.inWorker(`(async () => {
 		const push = (content) => {
 			const event = new PushEvent('push', { data: JSON.stringify(content) });
@@ -206,11 +213,7 @@ func TestPage_PushesAtOneMoment(t *testing.T) {
 // A person learns that a device is not called any more: from a notification, and from the
 // page when it is opened.
 func TestPage_RefusedRenewalIsTold(t *testing.T) {
-	b := newPushedBrowser(t)
-	navigate(t, b.ctx, b.s.PageURL(b.base))
-	click(t, b.ctx, "#notify")
-	waitUntil(t, b.ctx, `!document.querySelector('#called').hidden`)
-	b.attach()
+	b := newSubscribedBrowser(t)
 	b.changeSubscription(b.service.Subscribe("renewed").JSON())
 	b.wantShown()
 	// Firefox gives the event neither the new subscription nor the earlier one.
