@@ -253,7 +253,7 @@ func TestElicitation_LargeFormOnlyInTerminal(t *testing.T) {
 		})
 		b.Prompt("go ahead")
 		q := b.awaitPost("[Form]", "only the terminal shows", "answer it there")
-		b.Keys("Escape")
+		b.Choose(drawnForm, "Escape") // before it is drawn, Esc would end the turn
 		b.awaitResult(1, `"action":"cancel"`)
 		b.awaitPostInThread(q, "[Answered]", "Cancelled.", "in the terminal")
 	})

@@ -71,10 +71,9 @@ func TestUnsupportedClaude_FallsBack(t *testing.T) {
 		b.checkMade(false, "one")
 		b.Choose("❯ 1. Yes", "1")
 		b.awaitPostInThread(q, "[Answered]", "in the terminal")
-		b.WaitScreen(drawnForm)
 		b.awaitLeft("[Form]", "In the terminal since")
 		kit.Containsf(t, b.runCommand("status"), "In tmux, the answer is typed", "status")
-		b.Keys("Escape")
+		b.Choose(drawnForm, "Escape")
 		b.WaitDone("Thanks, understood.")
 
 		// Nor can an answer be typed.
