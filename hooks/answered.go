@@ -394,10 +394,25 @@ func (h *Hook) closeEndedQuestion(e *Event, end dialogEnd, q *state.Question) {
 		case resolvedBy == "stop":
 			resolvedBy = state.EndedUnseen
 		}
+	case q.Kind == state.KindQuestion && h.confirmByTranscript(e, q):
+		return
 	case q.Kind == state.KindNext && end.clearCommand != nil:
 		resolvedBy = state.EndedReplaced // the thread gets the note about the typed /clear
 	}
 	h.closeQuestion(q.Path, status, resolvedBy)
+}
+
+// confirmByTranscript closes a question if the transcript has its answers. PostToolUse
+// reported them, but its hook could not write them down, or is not registered.
+func (h *Hook) confirmByTranscript(e *Event, q *state.Question) (isAnswered bool) {
+	response := readToolResponse(e, q)
+	if response == nil {
+		return false
+	}
+	answered := *e
+	answered.ToolResponse = response
+	h.retryWriteOrLog(closeTimeout, func() error { return h.confirmAnswers(&answered, q) })
+	return true
 }
 
 // isPromptQueued reports whether a prompt went into Claude Code's queue. The transcript

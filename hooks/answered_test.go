@@ -79,6 +79,27 @@ func TestAnswered_EventsThatCancel(t *testing.T) {
 	}
 }
 
+// The hook of PostToolUse could not write the answers down, or is not registered. The
+// transcript has them, so no event calls the question cancelled.
+func TestAnswered_ToldByTranscript(t *testing.T) {
+	var used Event
+	kit.NoError(t, json.Unmarshal(recorded(t, "single-05-PostToolUse"), &used))
+	for _, event := range []string{"single-07-Stop", "single-02-UserPromptSubmit"} {
+		w := newWorld(t)
+		q := w.recordQuestion()
+		result := map[string]any{"type": "tool_result", "tool_use_id": q.ToolUseID}
+		line := kit.JSON(t, map[string]any{
+			"type":          "user",
+			"message":       map[string]any{"content": []any{result}},
+			"toolUseResult": used.ToolResponse,
+		})
+		path := transcript(t, string(line)+"\n")
+		w.runHook(answeredHook, recorded(t, event, "transcript_path", path))
+		w.wantEnd(q, state.Resolved, "terminal")
+		kit.Equalf(t, w.reload(q).Answers[q.SubQuestions[0].Question], "ship|it", "%s: answer", event)
+	}
+}
+
 // Events of another session, of another terminal with the same session, or of a subagent
 // do not end a dialog that they are not about.
 func TestAnswered_ForeignEventsEndNothing(t *testing.T) {

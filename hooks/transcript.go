@@ -170,18 +170,40 @@ const (
 // readCallResult returns how a call of this event's batch ended. It goes by the structure
 // of the result and never by text that a tool may print.
 func readCallResult(e *Event, toolUseID string) callResult {
-	for line := range bytes.Lines(transcriptEnd(e, string(e.AgentID))) {
+	entry, result := findCallResult(e, string(e.AgentID), toolUseID)
+	if result == nil {
+		return resultUnknown
+	}
+	return classifyResult(entry, *result)
+}
+
+// findCallResult returns a call's result and its line in the transcript of the session, or
+// of its subagent; nil if it is not there.
+func findCallResult(
+	e *Event, agent, toolUseID string,
+) (entry transcriptEntry, result *contentBlock) {
+	for line := range bytes.Lines(transcriptEnd(e, agent)) {
 		if toolUseID == "" || !bytes.Contains(line, []byte(toolUseID)) {
 			continue
 		}
 		entry, blocks, _ := readEntry(line)
 		for _, b := range blocks {
 			if b.ToolUseID == toolUseID {
-				return classifyResult(entry, b)
+				return entry, &b
 			}
 		}
 	}
-	return resultUnknown
+	return entry, nil
+}
+
+// readToolResponse returns what a question's call returned, as PostToolUse has it in
+// tool_response (2.1.197 and 2.1.332). It is nil if the transcript has no answers.
+func readToolResponse(e *Event, q *state.Question) json.RawMessage {
+	entry, result := findCallResult(e, q.AgentID, q.ToolUseID)
+	if result == nil || result.IsError || !strings.HasPrefix(string(entry.ToolUseResult), "{") {
+		return nil
+	}
+	return json.RawMessage(entry.ToolUseResult)
 }
 
 // CallOutcome returns how a transcript says that a call ended: "ran", "failed" or

@@ -298,3 +298,32 @@ func TestEnqueue_ReportRulesHold(t *testing.T) {
 	o.sendAfter(time.Hour)
 	o.checkTexts("now", "[Digest] 1 message\n\n[Progress]\n\nlater")
 }
+
+// The space takes no messages for a time. Once a question has ended, its thread gets no
+// note any more that it waits, or that a reply to it does.
+func TestEnqueue_NotesOfWaitingAreDropped(t *testing.T) {
+	answer := func(q *state.Question) { q.Status = state.Answered }
+	end := func(q *state.Question) { q.Status = state.Cancelled }
+	for _, c := range []struct {
+		about  string
+		change func(*state.Question)
+		isSent bool
+	}{
+		{state.NoteReminder, answer, true},
+		{state.NoteReminder, end, false},
+		{state.NoteNotTyped, answer, true},
+		{state.NoteNotTyped, end, false},
+		{state.NoteLater, answer, true},
+		{state.NoteLater, func(q *state.Question) { q.Status, q.IsPrinted = state.Answered, true }, false},
+		{state.NoteUnread, end, true},
+	} {
+		o := newSendTest(t)
+		q := o.addQuestion(o.markPosted)
+		owed := state.OwedNote{About: c.about, Text: "why"}
+		_, err := o.poller.enqueueNote(q, &state.IndexEntry{ProjectDir: o.dir}, owed)
+		kit.NoError(t, err)
+		o.changeQuestion(q, c.change)
+		o.send()
+		kit.Equalf(t, len(o.posts), intOf(c.isSent), "%s, then %s: notes", c.about, o.loadQuestion(q).Status)
+	}
+}

@@ -126,6 +126,38 @@ func TestPrompts_EndBesideTheirNote(t *testing.T) {
 	kit.Equal(t, x.countUnfinished(), 0)
 }
 
+// The space takes no messages for a time. If Claude gets a prompt meanwhile, or it ends,
+// its thread is not informed any more that it is kept.
+func TestPrompts_NoteOfKeptIsDropped(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(x *testSession)
+		want   string
+	}{
+		"it is still kept": {func(*testSession) {}, "[Kept]"},
+		"Claude has it":    {(*testSession).markPrinted, ""},
+		"it ended": {func(x *testSession) {
+			x.poller.readState()
+			x.poller.endKeptPrompt(x.poller.incoming[0], "age", "")
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newTestSession(t, nil)
+			x.reply(x.threadName, "", "go on")
+			x.poller.readSessions()
+			x.mustRead()
+			for range 2 { // a message becomes a record, which is then judged
+				x.poller.readAndAttend(t.Context())
+				x.poller.goroutines.Wait()
+			}
+			kit.Equalf(t, len(x.notesIn(x.threadName)), 1, "notes before")
+			c.change(x)
+			x.poller.newSender().sendUntilIdle(t.Context())
+			notes := strings.Join(x.notesIn(x.threadName), "\n")
+			kit.True(t, strings.HasPrefix(notes, c.want) && (notes == "") == (c.want == ""), "%q", notes)
+		})
+	}
+}
+
 // markPrinted writes down that a hook printed the session's prompts.
 func (x *testSession) markPrinted() {
 	x.t.Helper()

@@ -343,6 +343,9 @@ func (s *sender) trySendThrough(
 	message *state.Message,
 	gateway *projectGateway,
 ) sendResult {
+	if s.isOvertaken(message) {
+		return s.dropMessage(message)
+	}
 	if !message.IsUrgent && message.Type != state.MessageNote {
 		until := s.quietUntil(message, gateway.cfg)
 		if !until.IsZero() {
@@ -360,6 +363,34 @@ func (s *sender) trySendThrough(
 		return sendResult{retryAt: s.Now().Add(authRetryPause)}
 	}
 	return s.sendPart(ctx, worded, gateway)
+}
+
+// isOvertaken reports whether a note says that something still waits which has ended
+// meanwhile: the space took no messages for a time. Another note says how it ended.
+func (s *sender) isOvertaken(message *state.Message) bool {
+	if message.Note == nil {
+		return false
+	}
+	about := message.Note.About
+	switch about {
+	case state.NoteKept, state.NoteLater, state.NoteStillKept, state.NoteNotTyped, state.NoteReminder:
+	default:
+		return false
+	}
+	if message.Question != "" {
+		q, err := state.LoadQuestion(message.Question)
+		if err != nil {
+			return false
+		}
+		isAnswered := about == state.NoteKept && q.Status != state.Pending
+		return !q.Status.IsOpen() || isAnswered || q.IsPrinted && about == state.NoteLater
+	}
+	undecided, unreadable := state.InboxIn(s.userStateDir).All()
+	isStillKept := slices.ContainsFunc(undecided, func(in *state.Incoming) bool {
+		isItsPrompt := in.MessageName == message.Note.ReplyMessage && in.IsWaitingPrompt()
+		return isItsPrompt && in.PrintedAt.IsZero()
+	})
+	return len(unreadable) == 0 && !isStillKept
 }
 
 // quietUntil returns until when a message waits because its person wants quiet, or zero.

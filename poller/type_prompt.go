@@ -227,8 +227,9 @@ func (p *Poller) handlePromptNotTyped(prompt *nextPrompt, why string) {
 	case !mustNotify:
 	case prompt.incoming != nil:
 		p.enqueuePromptNote(prompt.session, prompt.question, state.OwedNote{
-			About: state.NoteNotTyped,
-			Text:  why,
+			About:        state.NoteNotTyped,
+			ReplyMessage: prompt.incoming.MessageName,
+			Text:         why,
 		})
 	default:
 		p.oweNotTypedNote(prompt.question, why)
