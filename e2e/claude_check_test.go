@@ -12,7 +12,8 @@ import (
 	"gchat-hooks/e2e/kit"
 )
 
-// checkSlots limits how many checks run: each of them starts several sessions.
+// checkSlots limits how many checks run: each of them starts several sessions. Most of a
+// check's time is waiting, so it takes no session's slot besides.
 var checkSlots = make(chan struct{}, 2)
 
 // newCheck is the check of a Claude Code that the doctor runs, with more time.
@@ -21,7 +22,6 @@ func newCheck(t *testing.T, claude string) claudecheck.Check {
 	requireIsolation(t)
 	checkSlots <- struct{}{}
 	t.Cleanup(func() { <-checkSlots })
-	takeSessionSlot(t)
 	return claudecheck.Check{
 		Program: builtProgram(t), GuardArgs: []string{"claude-check", "guard"},
 		FormServerArgs: []string{"claude-check", "form-server"},

@@ -78,14 +78,18 @@ func eachClaude(t *testing.T, versions []string, test func(*testing.T, claude)) 
 	}
 }
 
-// eachCase runs a test for each case on each version.
+// eachCase runs a test for each case on each version. A case and a version are one
+// subtest: those within another subtest would begin when all the others have.
 func eachCase[C any](t *testing.T, versions []string, cases map[string]C,
 	test func(*testing.T, claude, C)) {
 	t.Parallel()
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			eachClaude(t, versions, func(t *testing.T, cl claude) { test(t, cl, c) })
-		})
+		for _, v := range versions {
+			t.Run(name+"/"+v, func(t *testing.T) {
+				t.Parallel()
+				test(t, findClaude(t, v), c)
+			})
+		}
 	}
 }
 

@@ -60,9 +60,9 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	if set := flag.Lookup("test.parallel"); set.Value.String() == set.DefValue {
-		// most of a session's time is waiting; takeSessionSlot limits what a machine has
-		// to bear
-		_ = set.Value.Set("9")
+		// most of a session's time is waiting; takeSessionSlot and checkSlots limit what a
+		// machine has to bear
+		_ = set.Value.Set("400")
 	}
 	code := runIsolated(m)
 	if os.Getenv(runVariable) == "" && !testing.Verbose() {

@@ -37,24 +37,24 @@ func trialCount() int {
 // permission, however late tmux comes to a call. What is kept is delivered afterwards,
 // once.
 func TestTyping_LatePromptDecidesNothing(t *testing.T) {
-	t.Parallel()
 	delays := []string{"2.2"} // without a delay it is what other tests do
 	if trialCount() > 1 {
 		delays = []string{"0", "0.15", "0.4", "2.2"}
 	}
+	type late struct{ word, delay string }
+	cases := map[string]late{}
 	for _, word := range []string{"capture-pane", "paste-buffer", "send-keys"} {
 		for _, delay := range delays {
-			t.Run(word+" "+delay, func(t *testing.T) {
-				eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-					for next := 0; next < trialCount(); {
-						t.Run(fmt.Sprintf("from %d on", next), func(t *testing.T) {
-							runTrials(t, c, word, delay, &next)
-						})
-					}
-				})
-			})
+			cases[word+" "+delay] = late{word, delay}
 		}
 	}
+	eachCase(t, testedVersions, cases, func(t *testing.T, c claude, l late) {
+		for next := 0; next < trialCount(); {
+			t.Run(fmt.Sprintf("from %d on", next), func(t *testing.T) {
+				runTrials(t, c, l.word, l.delay, &next)
+			})
+		}
+	})
 }
 
 // runTrials makes trials in one session, from the next on: until one fails, and not too

@@ -62,7 +62,10 @@ func writeSettings(t *testing.T, home, project string, h hooks) {
 	person["bypassPermissionsModeAccepted"] = true
 	writeFile(t, filepath.Join(home, ".claude.json"), person)
 	// Newer versions start in auto mode unless told otherwise.
-	settings := map[string]any{"permissions": map[string]any{"defaultMode": "default"}}
+	settings := map[string]any{
+		"permissions":                 map[string]any{"defaultMode": "default"},
+		"disableDeepLinkRegistration": "disable", // of links that nobody opens here
+	}
 	if len(h) > 0 {
 		settings["hooks"] = h
 	}

@@ -143,8 +143,9 @@ func TestCommand_ClaudesOwn(t *testing.T) {
 // In a question's thread our commands are commands, and "help" and "?" ask what to write:
 // Claude gets the answer alone.
 func TestCommand_InAQuestionsThread(t *testing.T) {
-	t.Parallel()
-	askInThread := func(t *testing.T, c claude, onPage bool) {
+	eachCase(t, testedVersions, map[string]bool{"chat": false, "page": true}, func(
+		t *testing.T, c claude, onPage bool,
+	) {
 		b := startApproving(t, c, config{
 			App:    onPage,
 			Script: []turn{askBackTurn, {questionCall(deployQuestion)}, thanksTurn},
@@ -169,11 +170,5 @@ func TestCommand_InAQuestionsThread(t *testing.T) {
 		say("3")
 		b.awaitResult(1, `="Canary"`)
 		b.awaitPostInThread(q, "[Answered]", "Selected: Canary")
-	}
-	t.Run("chat", func(t *testing.T) {
-		eachClaude(t, testedVersions, func(t *testing.T, c claude) { askInThread(t, c, false) })
-	})
-	t.Run("page", func(t *testing.T) {
-		eachClaude(t, testedVersions, func(t *testing.T, c claude) { askInThread(t, c, true) })
 	})
 }

@@ -143,12 +143,11 @@ const casesPerSession = 10
 // typeCases answers the dialogs, many in one session; a session in which a case failed is
 // left alone.
 func typeCases(t *testing.T, versions []string, cases []typingCase) {
-	t.Parallel()
+	parts := map[string][]typingCase{}
 	for part := range slices.Chunk(cases, casesPerSession) {
-		t.Run(part[0].name+" and others", func(t *testing.T) {
-			eachClaude(t, versions, func(t *testing.T, cl claude) { typeInOneSession(t, cl, part) })
-		})
+		parts[part[0].name+" and others"] = part
 	}
+	eachCase(t, versions, parts, typeInOneSession)
 }
 
 func typeInOneSession(t *testing.T, cl claude, cases []typingCase) {

@@ -135,8 +135,9 @@ func (s *session) writeFiles() error {
 	}
 	base := map[string]any{
 		// Newer versions start in auto mode unless they are told otherwise.
-		"permissions":                map[string]any{"defaultMode": "default"},
-		"enableAllProjectMcpServers": true,
+		"permissions":                 map[string]any{"defaultMode": "default"},
+		"enableAllProjectMcpServers":  true,
+		"disableDeepLinkRegistration": "disable", // of links that nobody opens here
 	}
 	b, _ := json.Marshal(base) // it always encodes
 	registered, err := settings.Install(b, entries)

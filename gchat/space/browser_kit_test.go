@@ -18,6 +18,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/e2e/kit"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/wording"
@@ -226,11 +227,20 @@ func wantReplies(t *testing.T, s *Space, thread string, want ...string) {
 	}
 }
 
+// openThread opens a thread with the mouse. A row that moves just then, as rows above it
+// come, is clicked again.
 func openThread(t *testing.T, ctx context.Context, thread string) {
 	t.Helper()
 	waitUntil(t, ctx, fmt.Sprintf(`document.querySelector('[data-thread="%s"]')`, thread))
 	evaluate(t, ctx, `location.hash = ''`)
-	click(t, ctx, fmt.Sprintf(`[data-thread="%s"]`, thread))
+	isOpen := func() bool {
+		id, err := chromedp.Run(ctx, chromedp.Evaluate[string](`location.hash.slice(1)`))
+		return err == nil && id != "" && strings.HasSuffix(thread, "/"+id)
+	}
+	bound.Until(t, "the thread is open", func() bool {
+		click(t, ctx, fmt.Sprintf(`[data-thread="%s"]`, thread))
+		return bound.WaitFor(time.Second, isOpen)
+	})
 }
 
 // faintScript lists the texts of the page whose contrast is below 4.5:1, by the colours

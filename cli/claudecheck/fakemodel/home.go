@@ -11,6 +11,8 @@ func Environment(url string) []string {
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1",
 		"DISABLE_AUTOUPDATER=1", "DISABLE_ERROR_REPORTING=1",
 		"CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION=false", // a suggestion takes a turn of the script
+		// It would be fetched with git when a session starts.
+		"CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL=1",
 		// To compile what is used for seconds costs more of a core than it gives, and so does
 		// collecting garbage every second.
 		"BUN_JSC_useDFGJIT=0", "BUN_GC_TIMER_DISABLE=1",
