@@ -77,6 +77,9 @@ func TestStatus_Text(t *testing.T) {
 				PostError: "refused", Deliverer: state.DelivererNone, ProjectDir: "/p",
 			},
 		},
+		Pollers: []pollerStatus{{Heartbeat: state.Heartbeat{
+			PID: 7, IsDaemon: true, IsDryRun: true, Machine: "vm",
+		}}},
 		Errors: []logError{
 			{Time: at, Job: "flush", Message: "not sent", Cause: "refused", Hint: "do x"},
 		},
@@ -90,6 +93,7 @@ func TestStatus_Text(t *testing.T) {
 		"  ask-s-1a2b3c4d, 2h5m old, a-longer-name, deny: only the terminal can answer, /p\n",
 		"      \"日本語の質問????", "\n      https://chat.google.com/room/A/T\n",
 		"      not posted: refused\n", "      hint: do x\n",
+		"daemon: pid 7, on vm, a dry run: nothing is typed into any session",
 	} {
 		kit.Contains(t, screen, want)
 	}
@@ -107,12 +111,6 @@ func TestStatus_UnreadableFolders(t *testing.T) {
 	if !strings.HasPrefix(screen, "configuration: the poller (pid ") {
 		t.Error(screen)
 	}
-}
-
-func TestStatus_NamesADryRun(t *testing.T) {
-	h := state.Heartbeat{PID: 7, IsDaemon: true, IsDryRun: true, Machine: "vm"}
-	r := &statusReport{Pollers: []pollerStatus{{Heartbeat: h}}}
-	kit.Contains(t, r.text(), "daemon: pid 7, on vm, a dry run: nothing is typed into any session")
 }
 
 // Of each version of Claude Code that runs, status says whether it works.
