@@ -20,8 +20,7 @@ import (
 // addUnanswered adds a question that has waited for a minute.
 func (d *testMachine) addUnanswered(change func(*state.Question)) *state.Question {
 	d.t.Helper()
-	return d.addQuestion(func(q *state.Question) {
-		d.markPosted(q)
+	return d.addPosted(func(q *state.Question) {
 		q.AskedAt, q.SessionName = time.Now().Add(-time.Minute).UTC(), "shop"
 		if change != nil {
 			change(q)

@@ -45,20 +45,16 @@ func TestDialogEnd_ClosesItsQuestion(t *testing.T) {
 		},
 	} {
 		d := newTestMachine(t)
-		q := d.addQuestion(func(q *state.Question) {
-			d.markPosted(q)
+		q := d.addPosted(func(q *state.Question) {
 			q.Mode, q.ClaudePID, q.SessionID = c.mode, os.Getpid(), "s"
 		})
-		says, p := d.startClaudeStatus("s"), d.newPoller()
-		now := time.Now()
-		p.Now = func() time.Time { return now }
-		p.readIndex()
-		record := p.ownOldestFirst()[0]
+		says := d.startClaudeStatus("s")
+		p, record := d.readFirst()
 		for _, status := range c.statuses {
 			says(status)
 			p.attendRecord(t.Context(), record, true)
 		}
-		now = now.Add(c.later)
+		p.Now = shifted(c.later)
 		p.attendRecord(t.Context(), record, true)
 		stored := d.loadQuestion(q)
 		isByDialog := stored.ResolvedBy == state.EndedDialogGone
@@ -84,8 +80,7 @@ func TestDialogEnd_FormEndsWithTurn(t *testing.T) {
 	} {
 		for _, isOver := range []bool{false, true} {
 			d := newTestMachine(t)
-			q := d.addQuestion(func(q *state.Question) {
-				d.markPosted(q)
+			q := d.addPosted(func(q *state.Question) {
 				q.Kind, q.Mode, q.IsDialogHidden, q.ClaudePID, q.SessionID =
 					state.KindForm, state.ModeHold, true, os.Getpid(), "s"
 				if isOver {
@@ -94,8 +89,8 @@ func TestDialogEnd_FormEndsWithTurn(t *testing.T) {
 			})
 			d.startClaudeStatus("s")(fmt.Sprintf(`{"status":%q,"statusUpdatedAt":%d}`, c.status,
 				q.AskedAt.Add(c.since).UnixMilli()))
-			p := d.newReadyPoller()
-			p.attendRecord(t.Context(), p.ownOldestFirst()[0], true)
+			p, record := d.readFirst()
+			p.attendRecord(t.Context(), record, true)
 			stored := d.loadQuestion(q)
 			isByTurn := stored.ResolvedBy == "signal"
 			kit.True(t, stored.Status == c.want && isByTurn == (c.want != state.Pending),
@@ -163,17 +158,14 @@ func TestDialogEnd_ClosesNoOther(t *testing.T) {
 		if c.beside {
 			d.addQuestion(func(q *state.Question) { as(q); q.AgentID = "a2" })
 		}
-		says, p := d.startClaudeStatus("s"), d.newPoller()
-		now := time.Now()
-		p.Now = func() time.Time { return now }
-		p.readIndex()
-		record := p.ownOldestFirst()[0]
-		for _, status := range []string{
+		says := d.startClaudeStatus("s")
+		p, record := d.readFirst()
+		for n, status := range []string{
 			`{"status":"waiting"}`, `{"status":"busy"}`, `{"status":"busy"}`,
 		} {
+			p.Now = shifted(time.Duration(n) * graceForAnswered)
 			says(status)
 			p.handleDialogEnd(record)
-			now = now.Add(graceForAnswered)
 		}
 		stored := d.loadQuestion(q)
 		kit.True(t, stored.Status == c.want,

@@ -13,8 +13,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// writeClaudeStatus writes Claude Code's own file of the session, as 2.1.332 does, and
-// has the poller look at it.
+// writeClaudeStatus writes Claude Code's own file of the session, as 2.1.332 does.
 func (x *testSession) writeClaudeStatus(status, waitingFor string, since time.Time) {
 	x.t.Helper()
 	projects := filepath.Join(x.dir, "claude", "projects", "p")
@@ -25,6 +24,14 @@ func (x *testSession) writeClaudeStatus(status, waitingFor string, since time.Ti
 		x.sessionID, status, waitingFor, since.UnixMilli())
 	file := filepath.Join(x.dir, "claude", "sessions", fmt.Sprintf("%d.json", os.Getpid()))
 	kit.WriteFile(x.t, file, own, 0o600)
+}
+
+// readStatus writes Claude Code's own file of the session, and has the poller look at it.
+// It returns the notes in the session's thread.
+func (x *testSession) readStatus(status, waitingFor string, since time.Time) (notes []string) {
+	x.t.Helper()
+	x.writeClaudeStatus(status, waitingFor, since)
+	return x.readNotes()
 }
 
 // recordDialogNotes has the poller enqueue notes of dialogs, and returns the notes.
@@ -47,10 +54,8 @@ func TestDialogs_EachGetsOneNote(t *testing.T) {
 	x := newTestSession(t, nil)
 	dialogNotes := x.recordDialogNotes()
 	began := time.Now()
-	x.writeClaudeStatus("waiting", "permission prompt", began)
-	notes := x.readNotes()
-	kit.True(t, len(*dialogNotes) == 0 && len(notes) == 0,
-		"at once, where a hook may be about to ask: %q %q", *dialogNotes, notes)
+	kit.Equalf(t, x.readStatus("waiting", "permission prompt", began), nil, "notes at once")
+	kit.Equalf(t, len(*dialogNotes), 0, "dialogs noted at once, where a hook may be about to ask")
 	x.writeClaudeStatus("waiting", "permission prompt", began.Add(-graceForDialog))
 	for range 3 {
 		x.readNotes()
@@ -58,22 +63,15 @@ func TestDialogs_EachGetsOneNote(t *testing.T) {
 	kit.Must(t, len(*dialogNotes) == 1 &&
 		strings.HasPrefix((*dialogNotes)[0], "Claude waits for a permission in the terminal"),
 		"notes %q", *dialogNotes)
-	// the next dialog
-	x.writeClaudeStatus("waiting", "worker request", began.Add(-graceForDialog).Add(time.Second))
-	notes = x.readNotes()
-	kit.True(t, len(notes) == 1 && notes[0] == wording.DialogOverText,
-		"when another stands: %q", notes)
-	x.writeClaudeStatus("waiting", "worker request", began.Add(-graceForDialog-time.Second))
-	x.readNotes()
+	over := []string{wording.DialogOverText}
+	kit.Equalf(t, x.readStatus("waiting", "worker request",
+		began.Add(-graceForDialog).Add(time.Second)), over, "notes when the next dialog stands")
+	x.readStatus("waiting", "worker request", began.Add(-graceForDialog-time.Second))
 	kit.True(t, len(*dialogNotes) == 2 && x.loadSession().Dialog != nil,
 		"of the next one: %q", *dialogNotes)
-	x.writeClaudeStatus("busy", "", time.Now())
-	notes = x.readNotes()
-	kit.True(t, len(notes) == 1 && notes[0] == wording.DialogOverText &&
-		x.loadSession().Dialog == nil,
-		"when it is over: %q, %+v", notes, x.loadSession().Dialog)
-	notes = x.readNotes()
-	kit.True(t, len(notes) == 0, "a second time: %q", notes)
+	kit.Equalf(t, x.readStatus("busy", "", time.Now()), over, "notes when it is over")
+	kit.Equalf(t, x.loadSession().Dialog, nil, "the dialog when it is over")
+	kit.Equalf(t, x.readNotes(), nil, "notes a second time")
 }
 
 // An open record of ours explains the dialog, so it gets no note. A menu that a person
@@ -81,14 +79,12 @@ func TestDialogs_EachGetsOneNote(t *testing.T) {
 func TestDialogs_OpenQuestionExplainsIt(t *testing.T) {
 	x := newTestSession(t, nil)
 	dialogNotes := x.recordDialogNotes()
-	x.writeClaudeStatus("waiting", "dialog open", time.Now().Add(-graceForMenu/2))
-	x.readNotes()
+	x.readStatus("waiting", "dialog open", time.Now().Add(-graceForMenu/2))
 	kit.True(t, len(*dialogNotes) == 0, "a menu: %q", *dialogNotes)
 	q := x.addQuestion(func(q *state.Question) {
 		q.ClaudeSessionID, q.Kind, q.ToolName = x.sessionID, state.KindPermission, "Bash"
 	})
-	x.writeClaudeStatus("waiting", "permission prompt", time.Now().Add(-time.Hour))
-	x.readNotes()
+	x.readStatus("waiting", "permission prompt", time.Now().Add(-time.Hour))
 	kit.True(t, len(*dialogNotes) == 0, "a permission of ours: %q", *dialogNotes)
 	x.checkAnswer("/status", "Waits for you:\n• Which?")
 	x.poller.closeQuestion(q, state.Resolved, "terminal", nil)
@@ -128,29 +124,24 @@ func TestDialogs_NotedBeforeClaudesFile(t *testing.T) {
 	x.changeSession(x.sessionID, func(s *state.Session) {
 		s.Dialog = &state.Dialog{Text: "Claude waits: researcher needs it", IsNoteEnqueued: true}
 	})
-	x.writeClaudeStatus("busy", "", time.Now())
-	x.readNotes()
-	x.writeClaudeStatus("waiting", "worker request", at)
-	x.readNotes()
+	x.readStatus("busy", "", time.Now())
+	x.readStatus("waiting", "worker request", at)
 	d := x.loadSession().Dialog
 	kit.True(t, d != nil && d.WaitsSince.Equal(at) && d.IsNoteEnqueued &&
 		d.Text == "Claude waits: researcher needs it",
 		"it stands as %+v", d)
-	x.writeClaudeStatus("busy", "", time.Now())
-	notes := x.readNotes()
-	kit.True(t, len(notes) == 1 && notes[0] == wording.DialogOverText && len(*dialogNotes) == 0,
-		"when it is over: %q %q", notes, *dialogNotes)
+	kit.Equalf(t, x.readStatus("busy", "", time.Now()), []string{wording.DialogOverText},
+		"notes when it is over")
+	kit.Equalf(t, len(*dialogNotes), 0, "notes of a dialog")
 }
 
 // A session that is gone has no dialog that waits.
 func TestDialogs_EndWithTheirSession(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.recordDialogNotes()
-	x.writeClaudeStatus("waiting", "permission prompt", time.Now().Add(-time.Hour))
-	x.readNotes()
+	x.readStatus("waiting", "permission prompt", time.Now().Add(-time.Hour))
 	x.changeSession(x.sessionID, func(s *state.Session) { s.ClaudePID, s.ClaudeStart = 1<<30, "" })
-	notes := x.readNotes()
-	kit.True(t, len(notes) == 1 && notes[0] == wording.DialogOverText, "notes %q", notes)
+	kit.Equalf(t, x.readNotes(), []string{wording.DialogOverText}, "notes")
 }
 
 // A note that was held back until the dialog was over is not sent.
@@ -167,9 +158,7 @@ func TestDialogs_HeldNoteIsWithdrawn(t *testing.T) {
 	_, _, err := box.Enqueue(x.env, held, time.Hour)
 	kit.NoError(t, err)
 	x.changeSession(x.sessionID, func(s *state.Session) { s.Dialog = d })
-	x.writeClaudeStatus("busy", "", time.Now())
-	notes := x.readNotes()
-	kit.True(t, len(notes) == 0, "notes %q", notes)
+	kit.Equalf(t, x.readStatus("busy", "", time.Now()), nil, "notes")
 	message, err := box.FindByKey(d.MessageKey(x.sessionID))
 	kit.True(t, message == nil && err == nil, "it is still there: %+v, %v", message, err)
 }
@@ -180,20 +169,17 @@ func TestDialogs_HeldNoteIsWithdrawn(t *testing.T) {
 func TestDialogs_YesIsNotKept(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.recordDialogNotes()
-	x.writeClaudeStatus("waiting", "permission prompt", time.Now().Add(-time.Hour))
-	x.readNotes()
+	x.readStatus("waiting", "permission prompt", time.Now().Add(-time.Hour))
 	for _, yes := range []string{"yes", "No.", "always", "yes 30m"} {
 		x.checkAnswer(yes, wording.DialogOpenText)
 	}
 	x.checkAnswer("/status", "Waits for you:\n• Claude waits for a permission in the terminal")
-	x.writeClaudeStatus("busy", "", time.Now())
-	x.readNotes()
+	x.readStatus("busy", "", time.Now())
 	// the list reads older messages again
 	kit.NoError(t, x.readOnce())
 	x.readNotes()
 	x.checkPrompts()
-	x.writeClaudeStatus("waiting", "permission prompt", time.Now().Add(-time.Hour))
-	x.readNotes()
+	x.readStatus("waiting", "permission prompt", time.Now().Add(-time.Hour))
 	x.checkAnswer("and then the tests", "[Kept]")
 	_, end := x.addNextQuestion(func(q *state.Question) {
 		q.Chat, q.ThreadName, q.IsMessageSent, q.PostedAt =

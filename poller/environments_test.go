@@ -46,9 +46,7 @@ func TestEnvironments_UnclaimedReplyGetsNote(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newTestSession(t, nil)
-			theirs := x.addQuestion(x.markPosted)
-			thread := x.beginThread(theirs)
-			x.moveToAnother(theirs)
+			theirs, thread := x.addTheirs(nil)
 			lock := filepath.Join(state.UserStateDir(x.env), "pollers", "another.lock")
 			if c.lives {
 				its, err := state.TryLock(lock)
@@ -61,8 +59,7 @@ func TestEnvironments_UnclaimedReplyGetsNote(t *testing.T) {
 			if !c.reads {
 				release(&x.reader.lock)
 			}
-			later := time.Now().Add(c.after + time.Second)
-			x.poller.Now = func() time.Time { return later }
+			x.poller.Now = shifted(c.after + time.Second)
 			for range 2 {
 				x.poller.readAndAttend(t.Context())
 			}
@@ -98,12 +95,7 @@ func TestEnvironments_ReaderWritesNoOtherRecord(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newTestSession(t, nil)
-			theirs := x.addQuestion(func(q *state.Question) {
-				x.markPosted(q)
-				q.Mode = state.ModeNative
-			})
-			thread := x.beginThread(theirs)
-			x.moveToAnother(theirs)
+			theirs, thread := x.addTheirs(func(q *state.Question) { q.Mode = state.ModeNative })
 			asked := kit.ReadFile(t, theirs.Path)
 			x.listSpace()
 			kit.Equalf(t, kit.ReadFile(t, theirs.Path), asked,
@@ -231,8 +223,7 @@ func TestEnvironments_OtherMessageHoldsNothingBack(t *testing.T) {
 	x.moveToAnother(theirs)
 	x.reply(thread, "", "2")
 	x.readNotes()
-	later := time.Now().Add(2 * time.Minute)
-	x.poller.Now = func() time.Time { return later }
+	x.poller.Now = shifted(2 * time.Minute)
 	x.route()
 	kit.Must(t, x.countUnfinished() == 1, "%d messages are undecided", x.countUnfinished())
 	kit.True(t, !x.poller.hasUndecided(x.reader.chat),
@@ -241,7 +232,7 @@ func TestEnvironments_OtherMessageHoldsNothingBack(t *testing.T) {
 	err := x.poller.addIncoming(newIncoming(x.reader.chat, gchat.Message{
 		Name: space + "/messages/quoting", ThreadName: thread,
 		QuotedMessage: x.loadQuestion(ours).MessageName, Text: "2",
-		Sender: "users/1", IsHuman: true, CreateTime: later,
+		Sender: "users/1", IsHuman: true, CreateTime: x.poller.Now(),
 	}, 0))
 	kit.NoError(t, err)
 	x.poller.readAndAttend(t.Context())
@@ -253,9 +244,7 @@ func TestEnvironments_OtherMessageHoldsNothingBack(t *testing.T) {
 // with a listed message.
 func TestEnvironments_EventCallsItsPoller(t *testing.T) {
 	x := newTestSession(t, nil)
-	theirs := x.addQuestion(x.markPosted)
-	thread := x.beginThread(theirs)
-	x.moveToAnother(theirs)
+	_, thread := x.addTheirs(nil)
 	calls := filepath.Join(state.UserStateDir(x.env), "pollers", "another.lock")
 	kit.WriteFile(t, calls, "", 0o600)
 	x.threadName = thread
@@ -273,8 +262,7 @@ func TestEnvironments_MessageWaitsForNextPoller(t *testing.T) {
 	x.addListedMessage("prompt", x.threadName, "go on")
 	x.poller.readAndAttend(t.Context())
 	kit.Must(t, x.countUnfinished() == 1, "they are dropped at once")
-	later := time.Now().Add(undecidedTimeout + time.Second)
-	x.poller.Now = func() time.Time { return later }
+	x.poller.Now = shifted(undecidedTimeout + time.Second)
 	x.poller.readAndAttend(t.Context())
 	notes := x.notesIn(x.threadName)
 	kit.True(t, x.countUnfinished() == 0 && len(notes) == 1,
@@ -293,8 +281,7 @@ func TestEnvironments_SessionOfASleepingMachine(t *testing.T) {
 	x.listSpace()
 	kit.Must(t, x.countUnfinished() == 1 && len(x.notesIn(x.threadName)) == 0,
 		"decided at once: %q", x.notesIn(x.threadName))
-	later := time.Now().Add(undecidedTimeout + time.Second)
-	x.poller.Now = func() time.Time { return later }
+	x.poller.Now = shifted(undecidedTimeout + time.Second)
 	x.poller.readAndAttend(t.Context())
 	kit.Equal(t, x.notesIn(x.threadName), []string{wording.UnservedText})
 }
@@ -339,6 +326,16 @@ func TestEnvironments_TapIsLeftToItsOwner(t *testing.T) {
 	own.routeAll(t.Context())
 	stored = d.loadQuestion(q)
 	kit.True(t, len(stored.Replies) == 1, "%d taps are stored", len(stored.Replies))
+}
+
+// addTheirs adds a question that another environment serves. It is posted in a thread of
+// its own.
+func (x *testSession) addTheirs(change func(*state.Question)) (q *state.Question, thread string) {
+	x.t.Helper()
+	q = x.addPosted(change)
+	thread = x.beginThread(q)
+	x.moveToAnother(q)
+	return q, thread
 }
 
 func (x *testSession) moveToAnother(q *state.Question) { x.moveToEnvironment(q, "another") }

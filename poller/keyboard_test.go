@@ -17,8 +17,7 @@ import (
 // addHiddenDialog adds a permission of an agent in the background. Its dialog is
 // hidden, and it is posted in its thread.
 func (d *testMachine) addHiddenDialog(change func(*state.Question)) *state.Question {
-	return d.addQuestion(func(q *state.Question) {
-		d.markPosted(q)
+	return d.addPosted(func(q *state.Question) {
 		q.Mode, q.Kind, q.ToolName, q.IsDialogHidden, q.AgentID =
 			state.ModeNative, state.KindPermission, "Bash", true, "a1"
 		q.Approvers = &[]string{"users/1"}
@@ -251,7 +250,7 @@ func TestKeyboard_PermissionWaitsUnderTenSeconds(t *testing.T) {
 	})
 	p := d.newPoller()
 	for after, left := range map[time.Duration]bool{5 * time.Second: true, 9 * time.Second: false} {
-		p.Now = func() time.Time { return q.AskedAt.Add(after) }
+		p.Now = shifted(after)
 		due := p.graceEnd(t.Context(), &trackedRecord{
 			question: q, hasCheckedKeys: true, isPersonTyping: true,
 		})

@@ -124,6 +124,17 @@ func (d *testMachine) addQuestion(change func(*state.Question)) *state.Question 
 	return q
 }
 
+// addPosted is addQuestion for a question whose message is posted.
+func (d *testMachine) addPosted(change func(*state.Question)) *state.Question {
+	d.t.Helper()
+	return d.addQuestion(func(q *state.Question) {
+		d.markPosted(q)
+		if change != nil {
+			change(q)
+		}
+	})
+}
+
 // writeQuestion is addQuestion without an index entry.
 func (d *testMachine) writeQuestion(change func(*state.Question)) *state.Question {
 	d.t.Helper()

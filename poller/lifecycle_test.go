@@ -81,8 +81,7 @@ func TestLifecycle_ClosesWhatIsOver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newTestMachine(t)
-			q := d.addQuestion(func(q *state.Question) {
-				d.markPosted(q)
+			q := d.addPosted(func(q *state.Question) {
 				if q.Mode = state.ModeNative; c.as != nil {
 					c.as(q)
 				}
@@ -148,8 +147,7 @@ func TestLifecycle_WhenQuestionIsPosted(t *testing.T) {
 
 // addResolved adds a question that was answered in Chat.
 func (d *testMachine) addResolved() *state.Question {
-	return d.addQuestion(func(q *state.Question) {
-		d.markPosted(q)
+	return d.addPosted(func(q *state.Question) {
 		q.Status, q.ResolvedBy = state.Resolved, "chat"
 	})
 }
@@ -204,8 +202,7 @@ func TestLifecycle_RemovesOldFile(t *testing.T) {
 func TestLifecycle_DeniedRecordsSessionEnd(t *testing.T) {
 	for _, status := range []state.Status{state.Pending, state.TimedOut} {
 		d := newTestMachine(t)
-		q := d.addQuestion(func(q *state.Question) {
-			d.markPosted(q)
+		q := d.addPosted(func(q *state.Question) {
 			q.Mode, q.Status, q.ClaudePID, q.ClaudeStart = state.ModeDeny, status, 1<<30, "1"
 		})
 		d.newPoller().readAndAttend(t.Context())
@@ -218,8 +215,7 @@ func TestLifecycle_DeniedRecordsSessionEnd(t *testing.T) {
 // A reply to a session that has just ended gets its note at once, before the next round.
 func TestLifecycle_DeadSessionGetsNoteAtOnce(t *testing.T) {
 	d := newTestMachine(t)
-	q := d.addQuestion(func(q *state.Question) {
-		d.markPosted(q)
+	q := d.addPosted(func(q *state.Question) {
 		q.Mode, q.ClaudePID, q.AskedAt = state.ModeNative, 1<<30, time.Now().Add(-time.Second)
 		q.Replies = []state.Reply{
 			{MessageName: "m", Sender: "users/1", Text: "2", CreatedAt: time.Now()},
@@ -276,8 +272,7 @@ func TestLifecycle_RemindersAreSentOnce(t *testing.T) {
 func TestLifecycle_ReminderInNewThread(t *testing.T) {
 	t.Parallel()
 	d := newTestMachine(t)
-	q := d.addQuestion(func(q *state.Question) {
-		d.markPosted(q)
+	q := d.addPosted(func(q *state.Question) {
 		q.RemindAfter = []time.Duration{time.Millisecond}
 	})
 	former := q.ThreadName // there is none in the space
@@ -347,8 +342,7 @@ func TestLifecycle_ForwardsUnsentAnswers(t *testing.T) {
 		"it takes none": {"", "send", false, nil, state.NoteLate},
 	} {
 		x := newTestSession(t, nil)
-		q := x.addQuestion(func(q *state.Question) {
-			x.markPosted(q)
+		q := x.addPosted(func(q *state.Question) {
 			q.SessionID, q.ClaudeSessionID, q.Mode, q.Status, q.ResolvedBy =
 				x.sessionID, x.sessionID, state.ModeNative, state.Cancelled, state.EndedAway
 			q.ResolvedAt, q.AcceptsPrompts, q.AwayAfter = new(time.Now()), c.listens, time.Minute

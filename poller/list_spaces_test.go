@@ -206,8 +206,7 @@ func TestListSpaces_OneListForAll(t *testing.T) {
 func TestListSpaces_ReadsAfterTheEnd(t *testing.T) {
 	d := newTestMachine(t)
 	now := time.Now().UTC()
-	q := d.addQuestion(func(q *state.Question) {
-		d.markPosted(q)
+	q := d.addPosted(func(q *state.Question) {
 		q.Status, q.ResolvedAt, q.ResolvedBy = state.Resolved, &now, "terminal"
 	})
 	p := d.newReadyPoller()
@@ -217,12 +216,12 @@ func TestListSpaces_ReadsAfterTheEnd(t *testing.T) {
 	r := p.readerFor(q.Chat)
 	var cycles []time.Duration
 	for _, after := range []time.Duration{0, time.Minute, 4 * time.Minute} {
-		p.Now = func() time.Time { return now.Add(after) }
+		p.Now = shifted(after)
 		cycles = append(cycles, r.listInterval(v).Truncate(time.Second))
 	}
 	kit.True(t, cycles[0] <= time.Second && cycles[1] == 15*time.Second && cycles[2] == time.Minute,
 		"read every %v", cycles)
-	p.Now = func() time.Time { return now.Add(readAfterEnd + time.Second) }
+	p.Now = shifted(readAfterEnd + time.Second)
 	v = p.spaceViews()[q.Chat]
 	kit.True(t, v == nil || len(v.sources) == 0, "it is read for longer than five minutes")
 }

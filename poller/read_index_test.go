@@ -93,7 +93,7 @@ func TestReadIndex_IgnoresDecisionInProject(t *testing.T) {
 // while there may be another step.
 func TestReadIndex_LockWakesWaiters(t *testing.T) {
 	d := newTestMachine(t)
-	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.Mode = state.ModeDeny })
+	q := d.addPosted(func(q *state.Question) { q.Mode = state.ModeDeny })
 	p := d.newPoller()
 	held := func(want bool, what string) {
 		t.Helper()
@@ -160,7 +160,7 @@ func TestReadIndex_ForgetsGoneRecord(t *testing.T) {
 func TestReadIndex_KeepsRecordOfOtherMachine(t *testing.T) {
 	d := newTestMachine(t)
 	d.vars["GCHAT_FORMAT"] = "another environment"
-	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.Status = state.Answered })
+	q := d.addPosted(func(q *state.Question) { q.Status = state.Answered })
 	delete(d.vars, "GCHAT_FORMAT")
 	kit.NoError(t, os.Remove(q.Path))
 	p := d.newPoller()

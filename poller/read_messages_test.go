@@ -108,7 +108,7 @@ func TestReadMessages_ClockADayAhead(t *testing.T) {
 func TestReadMessages_OverlapIsSkipped(t *testing.T) {
 	d := newTestMachine(t)
 	d.addQuestion(d.markPosted) // keeps the space open
-	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.Mode = state.ModeDeny })
+	q := d.addPosted(func(q *state.Question) { q.Mode = state.ModeDeny })
 	x := newReadTest(d, q)
 	m := d.startThread(q)
 	x.mustRead()
@@ -279,8 +279,7 @@ func TestReadMessages_LongBacklog(t *testing.T) {
 	d.pageSize.Store(2)
 	long := 10 * time.Hour
 	d.clockLead.Store(int64(-long))
-	q := d.addQuestion(func(q *state.Question) {
-		d.markPosted(q)
+	q := d.addPosted(func(q *state.Question) {
 		q.AskedAt = q.AskedAt.Add(-long)
 	})
 	thread := d.postAsApp("", "look at this").Thread.Name

@@ -29,7 +29,7 @@ func newUsedOnceTest(t *testing.T, what string) *usedOnceTest {
 	x := newTestSession(t, nil)
 	h := &usedOnceTest{testSession: x, toThread: x.threadName}
 	// whoever comes gets its answer
-	h.question = x.addQuestion(func(q *state.Question) { x.markPosted(q); q.Mode = state.ModeDeny })
+	h.question = x.addPosted(func(q *state.Question) { q.Mode = state.ModeDeny })
 	first := x.beginThread(h.question)
 	switch what {
 	case "a reply":

@@ -23,7 +23,7 @@ import (
 // notes that the thread is owed are in the same write.
 func TestReplies_JudgedOnce(t *testing.T) {
 	d := newTestMachine(t)
-	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.Mode = state.ModeDeny })
+	q := d.addPosted(func(q *state.Question) { q.Mode = state.ModeDeny })
 	reply := func(name, sender, text string, after time.Duration) state.Reply {
 		return state.Reply{
 			MessageName: name, Sender: sender, Text: text, CreatedAt: q.AskedAt.Add(after),
@@ -83,8 +83,7 @@ func TestReplies_WithoutWaitingHook(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newTestMachine(t)
-			q := d.addQuestion(func(q *state.Question) {
-				d.markPosted(q)
+			q := d.addPosted(func(q *state.Question) {
 				q.Mode, q.TmuxPane, q.TmuxSocket = state.ModeNative, c.pane, "/nowhere"
 			})
 			d.changeQuestion(q, func(q *state.Question) {
@@ -111,7 +110,7 @@ func TestReplies_WithoutWaitingHook(t *testing.T) {
 // can answer.
 func TestReplies_KilledHookGetsNote(t *testing.T) {
 	d := newTestMachine(t)
-	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.Mode = state.ModeNative })
+	q := d.addPosted(func(q *state.Question) { q.Mode = state.ModeNative })
 	l := d.startWaiter(q)
 	d.changeQuestion(q, func(q *state.Question) {
 		q.Replies = []state.Reply{
@@ -148,7 +147,7 @@ func TestReplies_HalfWrittenConfiguration(t *testing.T) {
 		"token_uri":"https://127.0.0.1:1/","scopes":[],"made_by":"gchat-hooks login",
 		"logged_in_at":"2026-11-22T00:00:00Z","user":"users/1"}`)
 	write(config, `{"allowed_users":["users/2"],`)
-	q := d.addQuestion(func(q *state.Question) { d.markPosted(q); q.Mode = state.ModeDeny })
+	q := d.addPosted(func(q *state.Question) { q.Mode = state.ModeDeny })
 	d.changeQuestion(q, func(q *state.Question) {
 		for _, who := range []string{"users/3", "users/1"} {
 			q.Replies = append(q.Replies, state.Reply{
@@ -372,8 +371,7 @@ func TestReplyFile_MustBePlainFile(t *testing.T) {
 func TestReplies_BehindDeliveredAnswer(t *testing.T) {
 	d := newTestMachine(t)
 	now := time.Now().UTC()
-	q := d.addQuestion(func(q *state.Question) {
-		d.markPosted(q)
+	q := d.addPosted(func(q *state.Question) {
 		q.Mode, q.Status, q.ResolvedAt, q.ResolvedBy, q.DeliveredAt =
 			state.ModeDeny, state.Resolved, &now, "chat", &now
 		q.AnsweredMessage, q.AnsweredBy, q.Answers = "m1", space.PersonName, map[string]string{

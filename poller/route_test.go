@@ -83,14 +83,12 @@ func TestRoute_YoungerQuestionGetsReply(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newTestMachine(t)
 			m := d.postAsApp("", "question")
-			d.addQuestion(func(q *state.Question) {
-				d.markPosted(q)
+			d.addPosted(func(q *state.Question) {
 				q.ThreadName, q.AskedAt, q.Status, q.Mode =
 					m.Thread.Name, q.AskedAt.Add(-time.Minute), state.TimedOut, state.ModeDeny
 				over(q)
 			})
-			young := d.addQuestion(func(q *state.Question) {
-				d.markPosted(q)
+			young := d.addPosted(func(q *state.Question) {
 				q.ThreadName = m.Thread.Name
 			})
 			x := newReadTest(d, young)
@@ -156,7 +154,7 @@ func TestRoute_ReplyBeforeItsQuestion(t *testing.T) {
 	}()
 	t.Cleanup(func() { stop(); <-stopped })
 	for n := range 100 {
-		q := x.addQuestion(func(q *state.Question) { x.markPosted(q); q.ThreadName = thread })
+		q := x.addPosted(func(q *state.Question) { q.ThreadName = thread })
 		x.addListedMessage(fmt.Sprint("reply", n), thread, "2")
 		bound.Until(t, "the reply is decided", func() bool { return x.countUnfinished() == 0 })
 		stored := x.loadQuestion(q)

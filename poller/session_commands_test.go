@@ -42,15 +42,21 @@ func TestSessionCommands_InSessionThread(t *testing.T) {
 	x.checkAnswer("/status", "[Status] shop\n", "not known",
 		"Kept until Claude can take them: 1 of your messages\n",
 		"Waits for you:\n• Which?\n• Which?\n• Shall I push?")
-	notes := x.readNotes()
-	kit.True(t, len(notes) == 0, "a second time: %q", notes)
-	notes = x.nextPoller().readNotes()
-	kit.True(t, len(notes) == 0, "a later poller does it again: %q", notes)
+	kit.Equalf(t, x.readNotes(), nil, "notes a second time")
+	kit.Equalf(t, x.nextPoller().readNotes(), nil, "notes by a later poller")
 	x.changeSession(x.sessionID, func(s *state.Session) { s.EndedAt = time.Now() })
 	// the list reads older messages again
 	kit.NoError(t, x.readOnce())
-	notes = x.readNotes()
-	kit.True(t, len(notes) == 0, "once the session has ended: %q", notes)
+	kit.Equalf(t, x.readNotes(), nil, "notes once the session has ended")
+}
+
+// checkNotMuted has the poller handle the messages. It checks that none of them mutes the
+// session, gets a note or is left.
+func (x *testSession) checkNotMuted(what string) {
+	x.t.Helper()
+	kit.Equalf(x.t, x.readNotes(), nil, "%s: notes", what)
+	kit.True(x.t, x.loadSession().MutedUntil.IsZero(), "%s: it is muted", what)
+	kit.Equalf(x.t, x.countUnfinished(), 0, "%s: messages that are left", what)
 }
 
 // A command of an allowed person is run by the poller of the session's environment,
@@ -59,9 +65,7 @@ func TestSessionCommands_WhoseIsDone(t *testing.T) {
 	x := newTestSession(t, nil)
 	x.reply(x.threadName, "users/9", "/mute")
 	x.testMachine.postAsApp(x.threadName, "/mute")
-	notes := x.readNotes()
-	kit.True(t, len(notes) == 0 && x.loadSession().MutedUntil.IsZero() && x.countUnfinished() == 0,
-		"notes for a stranger %q, muted until %v", notes, x.loadSession().MutedUntil)
+	x.checkNotMuted("a stranger's")
 	x.testMachine.reply(x.threadName, "users/9", "/mute 3h") // may have the same millisecond
 	x.checkAnswer("/mute", "[Muted]")
 	x.changeSession(x.sessionID, func(s *state.Session) { s.MutedUntil = time.Time{} })
@@ -79,25 +83,21 @@ func TestSessionCommands_WhoseIsDone(t *testing.T) {
 		s.Environment = state.Environment(x.env)
 		s.OldCommands[0].LocalCreatedAt = time.Now().Add(-commands.MaxCommandAge - time.Minute)
 	})
-	notes = x.readNotes()
-	kit.True(t, len(notes) == 1 && strings.Contains(notes[0], "[Not used] /mute was read too late"),
-		"an old one: %q", notes)
+	kit.Containsf(t, strings.Join(x.readNotes(), ""), "[Not used] /mute was read too late",
+		"the notes about an old one")
 	command.MessageName, command.Sender, command.LocalCreatedAt =
 		"of a stranger, as another environment read it", "users/9", time.Now()
 	x.changeSession(x.sessionID, func(s *state.Session) {
 		s.OldCommands = []state.OldCommand{command}
 	})
-	notes = x.readNotes()
-	kit.True(t, len(notes) == 0 && x.loadSession().MutedUntil.IsZero(), "a stranger's: %q", notes)
+	x.checkNotMuted("a stranger's, from another environment")
 	command.Sender = "users/1"
 	command.MessageName, command.LocalCreatedAt =
 		"older than the session", time.Now().Add(-2*time.Hour)
 	x.changeSession(x.sessionID, func(s *state.Session) {
 		s.OldCommands = []state.OldCommand{command}
 	})
-	notes = x.readNotes()
-	kit.True(t, len(notes) == 0 && x.loadSession().MutedUntil.IsZero(),
-		"older than the session: %q", notes)
+	x.checkNotMuted("older than the session")
 }
 
 // An app's events come in any order, and more than once: each command runs once, the
@@ -131,11 +131,9 @@ func TestSessionCommands_OfEarlierVersion(t *testing.T) {
 	})
 	x.addEventMessage("did", "/mute 2h", now)
 	x.addEventMessage("before", "/mute 3h", now.Add(-2*time.Minute))
-	notes := x.readNotes()
-	kit.True(t, len(notes) == 0 && x.loadSession().MutedUntil.IsZero() && x.countUnfinished() == 0,
-		"notes %q, muted until %v", notes, x.loadSession().MutedUntil)
+	x.checkNotMuted("done by an earlier version")
 	x.addEventMessage("after", "/mute 2h", now)
-	notes = x.readNotes()
+	notes := x.readNotes()
 	kit.True(t, len(notes) == 1 && !x.loadSession().MutedUntil.IsZero(),
 		"notes %q, muted until %v", notes, x.loadSession().MutedUntil)
 }
@@ -153,17 +151,14 @@ func TestSessionCommands_NotDoneTwice(t *testing.T) {
 	kit.NoError(t, err)
 	notes := x.readNotes()
 	kit.True(t, len(notes) == 1 && strings.HasPrefix(notes[0], "[Not known]"), "notes %q", notes)
-	again := x.readNotes()
-	kit.True(t, len(again) == 0 && x.countUnfinished() == 0 && x.loadSession().MutedUntil.IsZero(),
-		"notes %q, %d left, muted until %v", again, x.countUnfinished(), x.loadSession().MutedUntil)
+	x.checkNotMuted("begun by a killed poller")
 }
 
 // A question in the session's thread takes no command as its reply, and a question that
 // is closed there takes no reply.
 func TestSessionCommands_AreNoReplies(t *testing.T) {
 	x := newTestSession(t, nil)
-	q := x.addQuestion(func(q *state.Question) {
-		x.markPosted(q)
+	q := x.addPosted(func(q *state.Question) {
 		q.Kind, q.ThreadName, q.AskedAt = state.KindNext, x.threadName, time.Now().Add(-time.Minute)
 		at := q.AskedAt
 		q.PostedAt = &at
@@ -313,8 +308,7 @@ func TestSessionCommands_InQuestionThread(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			x := newTestSession(t, c.as)
 			m := x.postAsApp("", "a question")
-			q := x.addQuestion(func(q *state.Question) {
-				x.markPosted(q)
+			q := x.addPosted(func(q *state.Question) {
 				q.MessageName, q.ThreadName = m.Name, m.Thread.Name
 				q.ClaudeSessionID, q.Mode, q.AskedAt =
 					x.sessionID, state.ModeDeny, time.Now().Add(-time.Minute)
@@ -327,8 +321,7 @@ func TestSessionCommands_InQuestionThread(t *testing.T) {
 			stored := x.loadQuestion(q)
 			kit.True(t, stored.Status == state.Pending && len(stored.Replies) > 0 != c.done,
 				"%s with %+v", stored.Status, stored.Replies)
-			notes := x.readNotes()
-			kit.True(t, len(notes) == 0, "a second time: %q", notes)
+			kit.Equalf(t, x.readNotes(), nil, "notes a second time")
 			session := x.loadSession()
 			kit.True(t, session.ThreadName == thread,
 				"the session's thread is %s, was %s", session.ThreadName, thread)

@@ -16,8 +16,7 @@ import (
 // session's, a question's, or a new one on the page. It has a limit.
 func TestSessionList_WhereItIsAskedFor(t *testing.T) {
 	x := newTestSession(t, nil)
-	q := x.addQuestion(func(q *state.Question) {
-		x.markPosted(q)
+	q := x.addPosted(func(q *state.Question) {
 		q.ClaudeSessionID, q.Kind, q.ToolName = x.sessionID, state.KindPermission, "Bash"
 	})
 	questionThread := x.postAsApp("", "a permission").Thread.Name

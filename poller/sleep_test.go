@@ -36,12 +36,10 @@ func TestSleep_ReplyInTimeCounts(t *testing.T) {
 		t.Run(until.String(), func(t *testing.T) {
 			d := newTestMachine(t)
 			end := time.Now().Add(30 * time.Minute)
-			replied := d.addQuestion(func(q *state.Question) {
-				d.markPosted(q)
+			replied := d.addPosted(func(q *state.Question) {
 				q.Mode, q.TimesOutAt = state.ModeDeny, &end
 			})
-			silent := d.addQuestion(func(q *state.Question) {
-				d.markPosted(q)
+			silent := d.addPosted(func(q *state.Question) {
 				q.Mode, q.TimesOutAt, q.RemindAfter = state.ModeDeny, &end, []time.Duration{
 					15 * time.Minute, time.Hour, 2 * time.Hour,
 				}

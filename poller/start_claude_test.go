@@ -241,11 +241,7 @@ func TestStartClaude_StaleRecordStartsNothing(t *testing.T) {
 func TestStartClaude_FailedStartIsFinal(t *testing.T) {
 	x := newStartableSession(t, func(s *state.Session) { s.TranscriptPath += ".gone" })
 	gone := x.loadSession().TranscriptPath
-	x.reply(x.threadName, "", "go on")
-	notes := x.readNotes()
-	kit.Must(t, len(notes) == 1 &&
-		strings.HasPrefix(notes[0], "[Not started] Its transcript is gone"),
-		"notes %q", notes)
+	x.checkAnswer("go on", "[Not started] Its transcript is gone")
 	kit.WriteFile(t, gone, "{}\n", 0o600)
 	again := append(x.readNotes(), x.readNotes()...)
 	time.Sleep(100 * time.Millisecond)
@@ -260,8 +256,7 @@ func TestStartClaude_FailedStartIsFinal(t *testing.T) {
 func TestStartClaude_NewTakesNoCommand(t *testing.T) {
 	x := newStartableSession(t, nil)
 	kit.NoError(t, state.RegisterProject(x.env, filepath.Join(x.dir, ".claude", "state"), x.dir))
-	notes := x.say("/new " + filepath.Base(x.dir) + " /compact")
-	kit.True(t, len(notes) == 1 && strings.HasPrefix(notes[0], "[Not used]"), "notes %q", notes)
+	x.checkAnswer("/new "+filepath.Base(x.dir)+" /compact", "[Not used]")
 }
 
 // A person who may answer but not start sessions answers a question with a text that

@@ -15,8 +15,7 @@ import (
 func TestTypeAnswer_AbandonedAfterThreeRounds(t *testing.T) {
 	d := newTestMachine(t)
 	socket, pane := d.startTmux("shop")
-	q := d.addQuestion(func(q *state.Question) {
-		d.markPosted(q)
+	q := d.addPosted(func(q *state.Question) {
 		q.TmuxPane, q.TmuxSocket = pane, socket
 	})
 	// a checkout's
@@ -43,8 +42,7 @@ func TestTypeAnswer_AbandonedAfterThreeRounds(t *testing.T) {
 // One call of --once is one of those rounds.
 func TestTypeAnswer_OnceCountsOneRound(t *testing.T) {
 	d := newTestMachine(t)
-	q := d.addQuestion(func(q *state.Question) {
-		d.markPosted(q)
+	q := d.addPosted(func(q *state.Question) {
 		q.TmuxPane, q.TmuxSocket = "%1", filepath.Join(d.dir, "none")
 	})
 	for n := 1; n <= maxMissedRounds; n++ {
@@ -60,8 +58,7 @@ func TestTypeAnswer_OnceCountsOneRound(t *testing.T) {
 func TestTypeAnswer_RetriesThenWritesNote(t *testing.T) {
 	d := newTestMachine(t)
 	socket, pane := d.startTmux("shop")
-	q := d.addQuestion(func(q *state.Question) {
-		d.markPosted(q)
+	q := d.addPosted(func(q *state.Question) {
 		q.Mode, q.TmuxPane, q.TmuxSocket, q.AskedAt =
 			state.ModeNative, pane, socket, time.Now().Add(-time.Minute)
 		q.Status, q.Answers, q.AnsweredMessage =
@@ -99,8 +96,7 @@ func TestTypeAnswer_EndedQuestionGetsNoNote(t *testing.T) {
 		},
 	} {
 		d := newTestMachine(t)
-		q := d.addQuestion(func(q *state.Question) {
-			d.markPosted(q)
+		q := d.addPosted(func(q *state.Question) {
 			q.Mode, q.Status, q.AnsweredMessage = state.ModeInject, state.Answered, "m"
 		})
 		p, record := d.readFirst()
@@ -115,8 +111,7 @@ func TestTypeAnswer_EndedQuestionGetsNoNote(t *testing.T) {
 // person to look.
 func TestTypeAnswer_KilledTypingNeedsPerson(t *testing.T) {
 	d := newTestMachine(t)
-	q := d.addQuestion(func(q *state.Question) {
-		d.markPosted(q)
+	q := d.addPosted(func(q *state.Question) {
 		q.Status, q.Answers, q.AnsweredMessage =
 			state.Answered, map[string]string{"Which?": "Two"}, "m"
 		q.Typing = &state.Typing{LastKeyAt: time.Now(), KeyCount: 1, LastKey: "2"}
@@ -141,8 +136,7 @@ func TestTypeAnswer_DryRunTypesNothing(t *testing.T) {
 	d := newTestMachine(t)
 	socket, pane := d.startTmux("shop")
 	answered := func(kind state.Kind) *state.Question {
-		return d.addQuestion(func(q *state.Question) {
-			d.markPosted(q)
+		return d.addPosted(func(q *state.Question) {
 			q.Kind, q.TmuxPane, q.TmuxSocket = kind, pane, socket
 			q.Status, q.Answers, q.AnsweredMessage =
 				state.Answered, map[string]string{"Which?": "Two"}, "m"
