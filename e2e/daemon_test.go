@@ -127,17 +127,11 @@ func TestDaemon_AnswersAfterHookKilled(t *testing.T) {
 }
 
 // What the daemon would have typed is said, and nothing is typed, neither then nor when
-// it has ended: that takes another reply. It is so, too, for a session of other settings,
-// which a poller of its own serves.
+// it has ended: that takes another reply.
 func TestDaemon_DryRunTypesNothing(t *testing.T) {
-	eachCase(t, testedVersions, map[string][]string{
-		"same settings": nil, "other settings": {"GCHAT_FORMAT=builtin"},
-	}, func(t *testing.T, c claude, other []string) {
+	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
 		b := startInject(t, c, config{Script: deployScript})
-		env := b.tmux.env
-		b.tmux.env = slices.Concat(env, other)
 		d := b.startDaemon("--dry-run")
-		b.tmux.env = env
 		d.awaitPolling()
 		b.Prompt("go ahead")
 		b.WaitScreen("Rolling deployment")
@@ -145,10 +139,8 @@ func TestDaemon_DryRunTypesNothing(t *testing.T) {
 		b.reply(q, "2")
 		b.awaitPost("[Not used]", "--dry-run")
 		kit.NoError(t, d.stop())
-		if other == nil {
-			kit.Equalf(t, d.out.String(),
-				"project, pane "+b.Pane()+": would type: Rolling deployment\n", "it said")
-		}
+		kit.Equalf(t, d.out.String(),
+			"project, pane "+b.Pane()+": would type: Rolling deployment\n", "it said")
 		b.startDaemon()
 		b.reply(q, "3")
 		b.awaitResult(1, "Canary")

@@ -26,22 +26,6 @@ func (b *hookedSession) awaitDenial(n int) {
 	}
 }
 
-// Without a hook that could wake the session, nothing is denied: the question is in the
-// terminal and in its thread.
-func TestDeny_AsksInTerminalWithoutRewakeHook(t *testing.T) {
-	eachClaude(t, testedVersions, func(t *testing.T, c claude) {
-		b := startDenying(t, c, config{
-			Script: deployScript,
-			Hooks:  questionHooks(t, questionEvents...),
-		})
-		b.Prompt("go ahead")
-		b.WaitScreen(firstOption)
-		b.reply(b.awaitPost("[AskUserQuestion]"), "2")
-		b.awaitResult(1, "Rolling deployment")
-		b.awaitPost("[Answered]", "Selected: Rolling deployment")
-	})
-}
-
 // The reply comes although the process that waited for it was killed: the session's next
 // turn brings it.
 func TestDeny_NextTurnReplacesKilledWaiter(t *testing.T) {
@@ -172,23 +156,6 @@ func TestDeny_AsksInTerminalWhileChatHangs(t *testing.T) {
 		b.awaitResult(1, "Rolling deployment")
 		b.awaitPost("[Answered]", "Selected: Rolling deployment")
 		b.checkPosts(1, "[AskUserQuestion]")
-		b.checkNoRewaker()
-		b.checkOneRecord(state.Resolved)
-	})
-}
-
-// Nobody may answer in Chat: the question is answered in the terminal, by the same
-// record.
-func TestDeny_AsksInTerminalWithoutPeople(t *testing.T) {
-	eachSession(t, testedVersions, startDenying, config{
-		Script: deployScript,
-		Env:    []string{"GCHAT_ALLOWED_USERS="},
-	}, func(t *testing.T, b *hookedSession) {
-		b.WaitScreen(firstOption)
-		b.awaitPost("[AskUserQuestion]")
-		b.Keys("2")
-		b.awaitResult(1, "Rolling deployment")
-		b.awaitPost("[Answered]", "Rolling deployment")
 		b.checkNoRewaker()
 		b.checkOneRecord(state.Resolved)
 	})

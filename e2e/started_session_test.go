@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -131,42 +130,6 @@ func TestStart_NewSessionByDirectMessage(t *testing.T) {
 		head := b.awaitPost("[New session] project", "tidy up")
 		b.API.WaitText(t, "tidy up")
 		b.awaitPostInThread(head, "[Sent]")
-	})
-}
-
-// Where a session cannot be started, its thread says why, and nothing is started.
-func TestStart_RefusalNamesReason(t *testing.T) {
-	type testCase struct {
-		before func(*testing.T, *hookedSession)
-		told   string
-	}
-	eachCase(t, testedVersions, map[string]testCase{
-		"trust withdrawn": {func(t *testing.T, b *hookedSession) {
-			kit.WriteFile(t, filepath.Join(b.Home, ".claude.json"), `{"projects":{}}`, 0o600)
-		}, "trust"},
-		"folder gone": {func(t *testing.T, b *hookedSession) {
-			kit.NoError(t, os.Rename(b.Dir, b.Dir+".old"))
-		}, "folder is gone"},
-		"transcript gone": {func(t *testing.T, b *hookedSession) {
-			kit.NoError(t, os.RemoveAll(filepath.Join(b.Home, ".claude", "projects")))
-		}, "transcript is gone"},
-		"off": {func(t *testing.T, b *hookedSession) {
-			writeFile(t, filepath.Join(b.Home, ".config", "gchat-hooks", "config.json"),
-				map[string]any{})
-		}, "claude --resume"},
-	}, func(t *testing.T, cl claude, c testCase) {
-		b := startApproving(t, cl, config{
-			Files:  allowStarts,
-			Script: []turn{askBackTurn, askBackTurn},
-		})
-		b.Prompt("go ahead")
-		q := b.awaitPost("[Waiting for you]")
-		b.Quit()
-		b.awaitPost("[Cancelled]")
-		c.before(t, b)
-		b.reply(q, "go on")
-		b.awaitPost("[Not ", c.told)
-		kit.Equalf(t, b.API.CountText("go on"), 0, "Claude has it")
 	})
 }
 

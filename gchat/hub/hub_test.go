@@ -155,7 +155,7 @@ func TestHub_Pace(t *testing.T) {
 }
 
 // A replica is healthy while it can read the app's events. It is not if the first pull
-// fails, or two in a row.
+// fails, or two in a row, or while it drains.
 func TestHub_Health(t *testing.T) {
 	for _, c := range []struct {
 		pulls []int // how they are answered; another one waits
@@ -178,15 +178,20 @@ func TestHub_Health(t *testing.T) {
 				_, _ = w.Write([]byte(`{}`))
 			})
 			ctx, end := context.WithCancel(t.Context())
+			h.drainContext = ctx
+			health := func() int {
+				w := httptest.NewRecorder()
+				h.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/healthz", nil))
+				return w.Code
+			}
 			done := make(chan struct{})
 			go func() { defer close(done); h.Relay(ctx) }()
 			bound.Until(t, "all are answered",
 				func() bool { return int(pulled.Load()) > len(c.pulls) })
-			w := httptest.NewRecorder()
-			h.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/healthz", nil))
-			kit.Equalf(t, w.Code, c.want, "it")
+			kit.Equalf(t, health(), c.want, "while it serves")
 			end()
 			<-done
+			kit.Equalf(t, health(), http.StatusServiceUnavailable, "while it drains")
 		})
 	}
 }
