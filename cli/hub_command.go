@@ -261,7 +261,8 @@ func (p Program) revokeMachines(c *cli.Context) error {
 	if err == nil {
 		err = h.Revoke(c.Context, func(until time.Time) {
 			end := until.Add(time.Minute).Format("15:04")
-			fmt.Fprintf(p.out, "revoked; waiting until %s, when its join code expires\n", end)
+			fmt.Fprintf(p.out, "revoked; waiting until %s: with its join code, it could come back "+
+				"until then. Please let this run.\n", end)
 		}, revoked...)
 	}
 	if errors.Is(err, context.Canceled) {

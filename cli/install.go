@@ -51,7 +51,7 @@ func (p Program) installCommand() *cli.Command {
 			},
 			&cli.BoolFlag{
 				Name:  "keep",
-				Usage: "without --preset: keep the hooks that are registered already",
+				Usage: "add no preset to hooks that are registered already",
 			},
 		),
 		Action: func(c *cli.Context) error {

@@ -545,7 +545,7 @@ func (s *setupWizard) useCredentials(ctx context.Context, path string) error {
 
 // allowPeople saves who may answer: the people of --allow and GCHAT_ALLOWED_USERS, and
 // the embedded space's person. A login has added its own person already.
-func (s *setupWizard) allowPeople(context.Context) error {
+func (s *setupWizard) allowPeople(ctx context.Context) error {
 	allowed := s.loadConfig().AllowedUsers
 	before := len(allowed)
 	wanted := append(
@@ -565,6 +565,12 @@ func (s *setupWizard) allowPeople(context.Context) error {
 			return err
 		}
 	}
+	if s.spaceServer != nil && s.isPageLocked(ctx) {
+		return exitError(errors.New("nobody could answer on the page: a policy's allowed_users "+
+			"does not name "+space.PersonName),
+			"let its administrator add that name; the policy of a hub ends with the file named above",
+			exitFailed)
+	}
 	if s.spaceServer != nil {
 		s.printStep("people", "anyone with this link can answer")
 	} else if len(allowed) > 0 {
@@ -573,6 +579,13 @@ func (s *setupWizard) allowPeople(context.Context) error {
 		return usageError(errors.New("nobody may answer yet"), allowHint)
 	}
 	return nil
+}
+
+// isPageLocked reports whether a policy lets nobody answer on the page: neither people of
+// the page nor their e-mail addresses are known.
+func (s *setupWizard) isPageLocked(ctx context.Context) bool {
+	cfg := s.loadConfig()
+	return cfg.ApplyPolicies(ctx, s.getenv) == nil && !cfg.CanAnswer(space.PersonName, "")
 }
 
 // tryRoundTrip posts a question and waits for a person's reply. It names a sender who may

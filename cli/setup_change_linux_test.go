@@ -103,3 +103,14 @@ func TestSetup_UsesWhatIsConnectedLast(t *testing.T) {
 		kit.Equalf(t, isKept, false, "%s of the page is kept", name)
 	}
 }
+
+// A hub was left, and its policy allows nobody on the page: setup says so, in place of
+// waiting for an answer that cannot count.
+func TestSetup_PolicyLocksThePage(t *testing.T) {
+	c := newHubHome(t)
+	c.setPolicy(`{"allowed_users": ["*@example.com"]}`)
+	c.mustJoinHub()
+	c.mustRun("setup", "--no-hooks", "--allow", "users/1")
+	c.wantRun(1, "a policy's allowed_users does not name users/local-human",
+		"setup", "--no-hooks", "--space", "--address", freeAddress(t))
+}

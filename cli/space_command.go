@@ -468,6 +468,9 @@ func (d *spaceServer) run(ctx context.Context) error {
 	if !d.isDetached {
 		d.printPages(s)
 	}
+	if !d.isDetached && !d.isService {
+		d.printVariables(s)
+	}
 	if ln == nil {
 		fmt.Fprintln(d.out, "\nThe page's server is already running: there is nothing to do.")
 		return nil
@@ -483,6 +486,12 @@ func (d *spaceServer) run(ctx context.Context) error {
 		}
 		return err
 	}
+	return space.Serve(ctx, ln, s)
+}
+
+// printVariables prints how a session comes to ask on the page, unless the configuration
+// says that already.
+func (d *spaceServer) printVariables(s *space.Space) {
 	cfg := config.Load(d.env, state.ProjectDir(d.env))
 	isApp := cfg.UsesEmbeddedApp() && cfg.APIEndpoint == s.APIEndpoint(d.baseURL())
 	if !isApp && cfg.WebhookURL != s.WebhookURL(d.baseURL()) {
@@ -494,7 +503,6 @@ func (d *spaceServer) run(ctx context.Context) error {
 				"  export GCHAT_ALLOWED_USERS='%s'\n",
 			d.shellName(), webhookURL, endpoint, space.PersonName)
 	}
-	return space.Serve(ctx, ln, s)
 }
 
 // contextWhileNeeded returns a context that ends with ctx. It also ends when the space's

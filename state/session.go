@@ -127,8 +127,8 @@ type Watch struct {
 
 // OutsideTmuxWarning tells the person what happens to their prompts where they cannot be
 // typed.
-const OutsideTmuxWarning = "This session does not run in tmux. What you write here wakes Claude " +
-	"as a message from a hook, which does not count as your approval."
+const OutsideTmuxWarning = "This session does not run in tmux. What you write here reaches " +
+	"Claude as a message from a hook, which does not count as your approval."
 
 // Dialog is what Claude Code waits for in a terminal, where no record of ours asks it.
 // The session's thread gets a note of it.
