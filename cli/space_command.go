@@ -490,19 +490,22 @@ func (d *spaceServer) run(ctx context.Context) error {
 }
 
 // printVariables prints how a session comes to ask on the page, unless the configuration
-// says that already.
+// says that already. The variables do not take a session away from a Chat app or a hub.
 func (d *spaceServer) printVariables(s *space.Space) {
 	cfg := config.Load(d.env, state.ProjectDir(d.env))
-	isApp := cfg.UsesEmbeddedApp() && cfg.APIEndpoint == s.APIEndpoint(d.baseURL())
-	if !isApp && cfg.WebhookURL != s.WebhookURL(d.baseURL()) {
-		webhookURL, endpoint := s.WebhookURL(d.baseURL()), s.APIEndpoint(d.baseURL())
-		fmt.Fprintf(d.out,
-			"\nTo have Claude Code ask there:  %s setup --space, or in the shell that starts claude:\n"+
-				"  export GOOGLE_CHAT_WEBHOOK_URL='%s'\n"+
-				"  export GCHAT_API_ENDPOINT='%s'\n"+
-				"  export GCHAT_ALLOWED_USERS='%s'\n",
-			d.shellName(), webhookURL, endpoint, space.PersonName)
+	webhookURL, endpoint := s.WebhookURL(d.baseURL()), s.APIEndpoint(d.baseURL())
+	usesPage := cfg.UsesEmbeddedApp() && cfg.APIEndpoint == endpoint || cfg.WebhookURL == webhookURL
+	if usesPage {
+		return
 	}
+	fmt.Fprintf(d.out, "\nTo have Claude Code ask there:  %s setup --space", d.shellName())
+	if !cfg.ReceivesEvents() {
+		fmt.Fprintf(d.out, ", or in the shell that starts claude:\n"+
+			"  export GOOGLE_CHAT_WEBHOOK_URL='%s'\n"+
+			"  export GCHAT_API_ENDPOINT='%s'\n"+
+			"  export GCHAT_ALLOWED_USERS='%s'", webhookURL, endpoint, space.PersonName)
+	}
+	fmt.Fprintln(d.out)
 }
 
 // contextWhileNeeded returns a context that ends with ctx. It also ends when the space's

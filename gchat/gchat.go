@@ -214,7 +214,8 @@ var apiErrorHints = []struct {
 	{
 		403,
 		"scope",
-		"the credentials lack a Chat scope: log in with chat.messages.readonly (gchat-hooks login)",
+		"the credentials lack a Chat scope: log in with gchat-hooks login; for a service account, " +
+			"an administrator has to approve chat.app.messages.readonly",
 	},
 	{
 		0,
