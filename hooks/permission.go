@@ -339,13 +339,16 @@ func (h *Hook) mayFollowClear(e *Event) bool {
 // confirmDecision closes a permission or a plan with what Claude was given. If that
 // differs from what was printed, the terminal answered first. A tool's own failure proves
 // nothing about that. A call that was allowed once and ran was allowed by that decision,
-// even if a full disk lost the record that it was printed.
+// even if a full disk lost the record that it was printed. But if the thread was told that
+// no hook takes the reply, the terminal allowed it.
 func (h *Hook) confirmDecision(q *state.Question, result callResult) error {
 	correct := func(q *state.Question) {
 		label, _ := q.Decision()
 		saysNothing := result == resultUnknown || result == resultFailed || result == resultUnseen
 		isConsistent := saysNothing || (result == resultRefused) == state.IsRefusal(label)
-		isAllowedOnce := result == resultRan && label == q.Kind.Traits().AllowedLabel
+		reply := q.FindReply(q.AnsweredMessage)
+		isUntaken := reply != nil && reply.Verdict == state.VerdictNoWaiter
+		isAllowedOnce := result == resultRan && label == q.Kind.Traits().AllowedLabel && !isUntaken
 		if q.IsPrinted && isConsistent || isAllowedOnce {
 			if result == resultUnseen && state.IsRefusal(label) {
 				q.ResolvedBy = state.EndedUnconfirmed

@@ -119,6 +119,22 @@ func TestDecision_ResultShowsIt(t *testing.T) {
 	}
 }
 
+// The hook was killed, and the thread was told that nobody takes the "yes" there. Then the
+// terminal allowed the call.
+func TestDecision_UntakenReplyDecidesNothing(t *testing.T) {
+	w := newWorld(t)
+	q := &state.Question{
+		QuestionID: "q", SessionID: "s", Kind: state.KindPermission, ToolName: "Bash",
+		Status: state.Answered, Mode: state.ModeNative, AnsweredMessage: "m",
+		SubQuestions: []state.SubQuestion{{Question: "Bash"}},
+		Answers:      map[string]string{"Bash": state.LabelAllow},
+		Replies:      []state.Reply{{MessageName: "m", Verdict: state.VerdictNoWaiter}},
+	}
+	kit.NoError(t, state.QuestionsIn(w.dir).Create("q", q))
+	kit.NoError(t, w.newHook().confirmDecision(q, resultRan))
+	w.wantDecided(q, state.Resolved, "terminal", state.LabelAllow)
+}
+
 // Esc comes at the moment of an approval: Claude Code refuses the call and ignores what
 // the hook prints. Esc on a call that runs leaves the same text.
 func TestDecision_EscBesideAYes(t *testing.T) {
