@@ -385,6 +385,9 @@ func (s *sender) isOvertaken(message *state.Message) bool {
 		isAnswered := about == state.NoteKept && q.Status != state.Pending
 		return !q.Status.IsOpen() || isAnswered || q.IsPrinted && about == state.NoteLater
 	}
+	if message.Note.ReplyMessage == "" { // of a version that did not say which prompt is kept
+		return false
+	}
 	undecided, unreadable := state.InboxIn(s.userStateDir).All()
 	isStillKept := slices.ContainsFunc(undecided, func(in *state.Incoming) bool {
 		isItsPrompt := in.MessageName == message.Note.ReplyMessage && in.IsWaitingPrompt()
