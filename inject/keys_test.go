@@ -161,8 +161,8 @@ func TestKeys_Paste(t *testing.T) {
 // Claude Code can end between our last look and a key. Then tmux does not press the key,
 // so the shell does not get it.
 func TestKeys_OnlyForTheProgramInFront(t *testing.T) {
-	w, p := newTestTmux(t, "stty raw -echo; cat >got")
-	bound.Until(t, "cat has the keyboard", func() bool { return w.pane(p.ID).Program != "" })
+	w, p := newTestTmux(t, "stty raw -echo; printf ready; cat >got")
+	w.awaitText(p.ID, "ready") // before, the pane may have the name of tmux itself
 	ours := Server{Socket: w.Socket, FrontProgram: w.pane(p.ID).Program}
 	other := Server{Socket: w.Socket, FrontProgram: "claude"}
 	for name, press := range map[string]func(Server) error{
