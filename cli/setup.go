@@ -565,13 +565,13 @@ func (s *setupWizard) allowPeople(ctx context.Context) error {
 			return err
 		}
 	}
-	if s.spaceServer != nil && s.isPageLocked(ctx) {
-		return exitError(errors.New("nobody could answer on the page: a policy's allowed_users "+
-			"does not name "+space.PersonName),
-			"let its administrator add that name; the policy of a hub ends with the file named above",
-			exitFailed)
-	}
 	if s.spaceServer != nil {
+		if s.isPageLocked(ctx) {
+			return exitError(errors.New("nobody could answer on the page: a policy's allowed_users "+
+				"does not name "+space.PersonName),
+				"let its administrator add that name; the policy of a hub ends with the file named above",
+				exitFailed)
+		}
 		s.printStep("people", "anyone with this link can answer")
 	} else if len(allowed) > 0 {
 		s.printStep("people", "may answer: %s", wording.SafeLine(strings.Join(allowed, ", ")))
@@ -581,8 +581,8 @@ func (s *setupWizard) allowPeople(ctx context.Context) error {
 	return nil
 }
 
-// isPageLocked reports whether a policy lets nobody answer on the page: neither people of
-// the page nor their e-mail addresses are known.
+// isPageLocked reports whether a policy lets nobody answer on the page. All who open the
+// page are one person to a policy, and that person has no e-mail address.
 func (s *setupWizard) isPageLocked(ctx context.Context) bool {
 	cfg := s.loadConfig()
 	return cfg.ApplyPolicies(ctx, s.getenv) == nil && !cfg.CanAnswer(space.PersonName, "")

@@ -104,8 +104,8 @@ func TestSetup_UsesWhatIsConnectedLast(t *testing.T) {
 	}
 }
 
-// A hub was left, and its policy allows nobody on the page: setup says so, in place of
-// waiting for an answer that cannot count.
+// A person leaves a hub whose policy lets nobody answer on the page. Setup says so, and
+// does not wait for an answer that cannot count.
 func TestSetup_PolicyLocksThePage(t *testing.T) {
 	c := newHubHome(t)
 	c.setPolicy(`{"allowed_users": ["*@example.com"]}`)

@@ -467,9 +467,9 @@ func (d *spaceServer) run(ctx context.Context) error {
 	}
 	if !d.isDetached {
 		d.printPages(s)
-	}
-	if !d.isDetached && !d.isService {
-		d.printVariables(s)
+		if !d.isService {
+			d.printVariables(s)
+		}
 	}
 	if ln == nil {
 		fmt.Fprintln(d.out, "\nThe page's server is already running: there is nothing to do.")

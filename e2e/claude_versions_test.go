@@ -78,8 +78,7 @@ func eachClaude(t *testing.T, versions []string, test func(*testing.T, claude)) 
 	}
 }
 
-// eachCase runs a test for each case on each version. A case and a version are one
-// subtest: those within another subtest would begin when all the others have.
+// eachCase runs a test for each case on each version.
 func eachCase[C any](t *testing.T, versions []string, cases map[string]C,
 	test func(*testing.T, claude, C)) {
 	t.Parallel()

@@ -30,17 +30,20 @@ type fakePubSub struct {
 	pub    pubsubpb.PublisherClient
 	sub    pubsubpb.SubscriberClient
 
-	mu      sync.Mutex
-	filters map[string]string        // by subscription
-	waiting map[string]chan struct{} // by subscription: closed when something may be there
+	mu sync.Mutex
+	// by subscription
+	filters   map[string]string
+	waiting   map[string]chan struct{} // closed when something may be there
+	heldToEnd map[string]bool          // see wasHeldToEnd
 }
 
 func newFakePubSub(t testing.TB) *fakePubSub {
 	t.Helper()
 	p := &fakePubSub{
-		server:  pstest.NewServer(),
-		filters: map[string]string{},
-		waiting: map[string]chan struct{}{},
+		server:    pstest.NewServer(),
+		filters:   map[string]string{},
+		waiting:   map[string]chan struct{}{},
+		heldToEnd: map[string]bool{},
 	}
 	conn, err := grpc.NewClient(p.server.Addr,
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -111,6 +114,7 @@ func (p *fakePubSub) pull(ctx context.Context,
 	in *pubsubpb.PullRequest) (*pubsubpb.PullResponse, error) {
 	//lint:ignore SA1019 it waits here
 	in.ReturnImmediately = true
+	callerCtx := ctx
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	for {
@@ -129,6 +133,9 @@ func (p *fakePubSub) pull(ctx context.Context,
 		case <-c:
 		case <-time.After(5 * time.Second): // what was not acknowledged comes again
 		case <-ctx.Done():
+			p.mu.Lock()
+			p.heldToEnd[in.Subscription] = callerCtx.Err() == nil
+			p.mu.Unlock()
 			return &pubsubpb.PullResponse{}, nil
 		}
 	}
@@ -202,6 +209,14 @@ func fail(w http.ResponseWriter, code int, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	fmt.Fprintf(w, `{"error":{"code":%d,"status":%q,"message":%q}}`, code, status[code], message)
+}
+
+// wasHeldToEnd reports whether the last pull from a subscription that got nothing ended
+// because its time was up, and not because its caller went away.
+func (p *fakePubSub) wasHeldToEnd(subscription string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.heldToEnd[subscription]
 }
 
 // isWaiting says whether somebody pulls from a subscription, in vain so far.

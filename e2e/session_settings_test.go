@@ -61,11 +61,7 @@ func writeSettings(t *testing.T, home, project string, h hooks) {
 	person := fakemodel.PersonState(project)
 	person["bypassPermissionsModeAccepted"] = true
 	writeFile(t, filepath.Join(home, ".claude.json"), person)
-	// Newer versions start in auto mode unless told otherwise.
-	settings := map[string]any{
-		"permissions":                 map[string]any{"defaultMode": "default"},
-		"disableDeepLinkRegistration": "disable", // of links that nobody opens here
-	}
+	settings := fakemodel.Settings()
 	if len(h) > 0 {
 		settings["hooks"] = h
 	}

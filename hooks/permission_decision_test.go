@@ -119,7 +119,7 @@ func TestDecision_ResultShowsIt(t *testing.T) {
 	}
 }
 
-// The hook was killed, and the thread was told that nobody takes the "yes" there. Then the
+// The hook was killed, so a note said that the "yes" in the thread was not read. Then the
 // terminal allowed the call.
 func TestDecision_UntakenReplyDecidesNothing(t *testing.T) {
 	w := newWorld(t)

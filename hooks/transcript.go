@@ -177,11 +177,11 @@ func readCallResult(e *Event, toolUseID string) callResult {
 	return classifyResult(entry, *result)
 }
 
-// findCallResult returns a call's result and its line in the transcript of the session, or
-// of its subagent; nil if it is not there.
+// findCallResult returns the line with a call's result, and the result, from the
+// transcript of the session or of its subagent. The result is nil if it is not there.
 func findCallResult(
 	e *Event, agent, toolUseID string,
-) (entry transcriptEntry, result *contentBlock) {
+) (transcriptEntry, *contentBlock) {
 	for line := range bytes.Lines(transcriptEnd(e, agent)) {
 		if toolUseID == "" || !bytes.Contains(line, []byte(toolUseID)) {
 			continue
@@ -193,7 +193,7 @@ func findCallResult(
 			}
 		}
 	}
-	return entry, nil
+	return transcriptEntry{}, nil
 }
 
 // readToolResponse returns what a question's call returned, as PostToolUse has it in

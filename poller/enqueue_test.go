@@ -299,8 +299,8 @@ func TestEnqueue_ReportRulesHold(t *testing.T) {
 	o.checkTexts("now", "[Digest] 1 message\n\n[Progress]\n\nlater")
 }
 
-// The space takes no messages for a time. Once a question has ended, its thread gets no
-// note any more that it waits, or that a reply to it does.
+// The space takes no messages for a time, and a question ends meanwhile. Then its thread
+// gets no late note which says that the question or a reply waits.
 func TestEnqueue_NotesOfWaitingAreDropped(t *testing.T) {
 	answer := func(q *state.Question) { q.Status = state.Answered }
 	end := func(q *state.Question) { q.Status = state.Cancelled }

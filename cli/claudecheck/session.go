@@ -133,12 +133,8 @@ func (s *session) writeFiles() error {
 			Event: event, Command: "cat >>" + state.QuoteForShell(filepath.Join(s.dir, event)),
 		})
 	}
-	base := map[string]any{
-		// Newer versions start in auto mode unless they are told otherwise.
-		"permissions":                 map[string]any{"defaultMode": "default"},
-		"enableAllProjectMcpServers":  true,
-		"disableDeepLinkRegistration": "disable", // of links that nobody opens here
-	}
+	base := fakemodel.Settings()
+	base["enableAllProjectMcpServers"] = true
 	b, _ := json.Marshal(base) // it always encodes
 	registered, err := settings.Install(b, entries)
 	if err != nil {

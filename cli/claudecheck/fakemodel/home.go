@@ -19,6 +19,16 @@ func Environment(url string) []string {
 	}
 }
 
+// Settings returns the content of .claude/settings.json of a person without hooks.
+func Settings() map[string]any {
+	return map[string]any{
+		// Newer versions start in auto mode unless they are told otherwise.
+		"permissions": map[string]any{"defaultMode": "default"},
+		// Otherwise each start makes Claude Code the program that opens its links.
+		"disableDeepLinkRegistration": "disable",
+	}
+}
+
 // PersonState returns the content of .claude.json in the home folder of a person who has
 // been through onboarding, trusts the project and approved Key: a session starts at its
 // prompt.
